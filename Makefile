@@ -1,0 +1,43 @@
+# Makefile - one line of delegation for everything that is built, checked or cleaned here.
+# SAN=1 builds and checks with ASan and UBSan (cpu/build-san, build/tests-san).
+
+JOBS ?= $(shell n=$$(nproc); [ $$n -gt 4 ] && echo 4 || echo $$n)
+# The python that has pytest: make deps installs it for the system's, which need not come first in PATH.
+PYTHON := $(shell for p in python3 /usr/bin/python3; do $$p -c 'import pytest' 2>/dev/null && echo $$p && exit; done; echo python3)
+PYTEST := $(PYTHON) -m pytest -q -ra -p no:cacheprovider
+E2E := $(PYTEST) tests/e2e $(if $(K),-k '$(K)')
+TIRPC := submodules/libtirpc
+
+help:		## this list
+	@sed -n 's/^\([a-z0-9-]*\):[^#]*##/  make \1\t/p' Makefile | expand -t 24
+all: cpu test-apps	## client, server, emulated driver; the test programs where nvcc is
+deps:		## install what is missing (Debian, Ubuntu); nvcc too
+	tools/deps.sh
+libtirpc:	## build the submodule where it is checked out, else say which one is used
+	@tools/libtirpc.sh $(TIRPC)
+cpu:		## cpu/cricket-rpc-server, cpu/cricket-client.so, cpu/libcuda-emu.so
+	@$(MAKE) -j$(JOBS) --no-print-directory -C cpu SAN=$(SAN)
+test-apps:	## CUDA programs, into tests/test_apps/bin
+	@$(MAKE) -j$(JOBS) --no-print-directory -C tests/test_apps
+
+check: check-style check-gen check-unit check-e2e	## all tests
+	@echo "check: everything passed$(if $(SAN), (with sanitizers))"
+check-style:	## who may include whom; every header compiles alone
+	tools/check-includes && tools/check-headers
+check-gen: cpu	## the generator against its goldens; what it made is not stale
+	$(PYTEST) tests/gen
+check-unit: cpu	## unit tests (cmocka); one alone: make -C tests unit/test_NAME.run
+	@$(MAKE) -j$(JOBS) --no-print-directory -C tests check-unit SAN=$(SAN)
+check-e2e: cpu test-apps	## whole programs (pytest); a choice: make check-e2e K=WORDS
+	CRICKET_TEST_SAN=$(SAN) $(E2E)
+fuzz: cpu	## each fuzz target for FUZZ_SECONDS (20); needs clang
+	@$(MAKE) --no-print-directory -C tests fuzz
+demo:		## from nothing: install, build, run a CUDA program through the server
+	@tools/demo.sh
+format:		## clang-format over the C sources
+	clang-format -i $$(find util elf rpc client server emu cuda tests -name '*.[ch]')
+clean:		## what was built here; build/cuda stays
+	@for d in cpu tests tests/test_apps; do $(MAKE) --no-print-directory -C $$d clean; done
+
+.DEFAULT_GOAL := all
+.PHONY: help all deps libtirpc cpu test-apps check check-style check-gen check-unit check-e2e fuzz demo format clean

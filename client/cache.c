@@ -1,0 +1,62 @@
+/*
+ * client/cache.c - answers of the server that stay true: attributes of functions, occupancy.
+ *
+ * Anything that could change an answer (setting an attribute, unloading a module, losing a
+ * context) clears the whole cache; that is rare.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/stub.h"
+#include "util/map.h"
+
+static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
+static struct ck_map *map;
+
+struct answer {
+	size_t size;
+	unsigned char bytes[];
+};
+
+bool ck_cache_get(const void *key, size_t key_size, void *value, size_t value_size)
+{
+	const struct answer *a;
+
+	pthread_rwlock_rdlock(&lock);
+	a = map ? ck_map_find(map, key, key_size) : NULL;
+	if (a && a->size == value_size)
+		memcpy(value, a->bytes, value_size);
+	else
+		a = NULL;
+	pthread_rwlock_unlock(&lock);
+	return a != NULL;
+}
+
+void ck_cache_put(const void *key, size_t key_size, const void *value, size_t value_size)
+{
+	struct answer *a = malloc(sizeof(*a) + value_size);
+
+	if (!a)
+		return;
+	a->size = value_size;
+	memcpy(a->bytes, value, value_size);
+	pthread_rwlock_wrlock(&lock);
+	if (!map)
+		map = ck_map_create();
+	if (!map || ck_map_insert(map, key, key_size, a) < 0)
+		free(a);
+	pthread_rwlock_unlock(&lock);
+}
+
+void ck_cache_clear(void)
+{
+	struct ck_map_iter it = CK_MAP_ITER_INIT;
+
+	pthread_rwlock_wrlock(&lock);
+	while (map && ck_map_next(map, &it))
+		free(it.value);
+	ck_map_destroy(map);
+	map = NULL;
+	pthread_rwlock_unlock(&lock);
+}

@@ -1,0 +1,151 @@
+/*
+ * client/client.h - the shim's state and the services its files give each other.
+ *
+ * One process, one session. Locks, outermost first: session lock (set-up, lanes), command lock
+ * (command.c), context lock (context.c), object lock (object.c), allocation lock (allocation.c).
+ */
+#ifndef CK_CLIENT_CLIENT_H
+#define CK_CLIENT_CLIENT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "client/object.h"
+#include "client/stub.h"
+#include "cricket.h"
+#include "gen/api.h"
+#include "gen/wire.h"
+
+enum ck_state {
+	CK_STATE_FRESH,			/* cuInit not called, or not successful yet */
+	CK_STATE_READY,
+	CK_STATE_LOST,			/* the server is gone: DEVICE_UNAVAILABLE for good */
+	CK_STATE_FORKED,		/* child of a process that had a session */
+	CK_STATE_EXITING,		/* the process is running its exit handlers */
+};
+
+/* A device as the application sees it (after CUDA_VISIBLE_DEVICES), from the hello reply. */
+struct ck_gpu {
+	int server_ordinal;
+	const ck_device *facts;		/* owned by the session */
+	struct ck_context *primary;	/* a placeholder until someone retains it */
+	unsigned int primary_flags;
+	const int *attributes;		/* by CUdevice_attribute; valid where has_attribute */
+	const bool *has_attribute;
+};
+
+#define CK_ATTRIBUTE_END 512
+
+struct ck_client {
+	_Atomic int state;		/* enum ck_state */
+	_Atomic bool initialized;	/* cuInit succeeded */
+	ck_hello_res hello;
+	int driver_version;		/* told to the application; never changes */
+	int gpu_count;
+	struct ck_gpu *gpus;
+};
+
+extern struct ck_client ck_client;
+
+/* --- session.c: connection to the server */
+
+/* Connect if that has not been done. 0, or the error cuInit shall return; told once on stderr. */
+CUresult ck_session_open(void);
+/* Give up the session: every later call returns DEVICE_UNAVAILABLE. @why is printed once. */
+void ck_session_lost(const char *why);
+/* State to error, for entries; CUDA_SUCCESS in READY. Before cuInit: NOT_INITIALIZED. */
+CUresult ck_session_check(void);
+/* Does the server hold the image of this hash? Notes that it does from now on. */
+bool ck_session_has_image(const unsigned char hash[32]);
+
+/* --- command.c: the one ordered stream of one-way messages (D4) */
+
+struct ck_chan;
+int ck_command_start(struct ck_chan *chan);	/* owns @chan on success */
+void ck_command_stop(void);			/* at exit: what is buffered goes out */
+uint64_t ck_command_last(void);			/* number of the last command enqueued */
+void ck_command_flush(void);			/* it is on its way to the server on return */
+void ck_command_abandon(void);			/* wake whoever writes: the session is over */
+
+/* --- thread.c: what belongs to one thread of the application */
+
+#define CK_CONTEXT_STACK 64
+
+struct ck_lane;
+
+struct ck_thread {
+	struct ck_context *stack[CK_CONTEXT_STACK];
+	unsigned int depth;
+	CUstream default_stream;	/* what stream 0 means: 0 (legacy) or CU_STREAM_PER_THREAD */
+	CUstreamCaptureMode capture_mode;
+	struct ck_lane *lane;		/* client/lane.h */
+	struct ck_stream **own_streams;	/* CU_STREAM_PER_THREAD of each context used */
+	unsigned int own_stream_count;
+};
+
+struct ck_thread *ck_thread(void);		/* of the calling thread; never NULL */
+/* Current context of the calling thread or NULL. */
+struct ck_context *ck_context_current(void);
+/* Current context that can take work: INVALID_CONTEXT, CONTEXT_IS_DESTROYED otherwise. */
+CUresult ck_context_usable(struct ck_context **context);
+
+/* --- context.c */
+/* Destructors of context-local storage, objects and allocations of a context that goes. */
+void ck_context_forget(struct ck_context *context);
+/* A context from a handle, NULL (of the calling thread) included; NULL: none or not valid. */
+struct ck_context *ck_context_from(CUcontext handle);
+
+/* --- stream.c */
+/* Stream behind a handle: *@stream is NULL for the legacy stream. INVALID_HANDLE. */
+CUresult ck_stream_from(CUstream handle, struct ck_stream **stream);
+/* Nothing has been enqueued since a synchronise covered @stream (NULL: legacy). */
+bool ck_stream_idle(struct ck_context *context, struct ck_stream *stream);
+void ck_stream_synced(struct ck_context *context, struct ck_stream *stream, uint64_t command);
+
+/* --- device.c */
+CUresult ck_devices_build(void);		/* gpus of ck_client from hello; session.c */
+struct ck_gpu *ck_gpu(CUdevice device);		/* NULL: no such device */
+/* Attribute of @device, 0 where the driver has none. */
+int ck_gpu_attribute(CUdevice device, CUdevice_attribute attribute);
+
+/* --- allocation.c: what is known of memory */
+
+enum ck_memory_kind {
+	CK_MEMORY_DEVICE,		/* cuMemAlloc, or a module's variable */
+	CK_MEMORY_HOST_ALLOC,		/* cuMemHostAlloc: pages of this process */
+	CK_MEMORY_HOST_REGISTERED,
+};
+
+struct ck_allocation {
+	uint64_t base, size;
+	enum ck_memory_kind kind;
+	struct ck_context *context;
+	int device;
+	unsigned int flags;		/* of cuMemHostAlloc, cuMemHostRegister */
+	uint64_t buffer_id;
+	bool variable;			/* of a module: goes with it, not by cuMemFree */
+};
+
+CUresult ck_allocation_add(uint64_t base, size_t size, enum ck_memory_kind kind,
+			   struct ck_context *context, unsigned int flags, bool variable);
+/* A copy of what holds @address; false: nothing known does. */
+bool ck_allocation_find(uint64_t address, struct ck_allocation *found);
+/* Remove the one that begins at @base and is of @kind; false when there is none. */
+bool ck_allocation_remove(uint64_t base, enum ck_memory_kind kind, struct ck_allocation *gone);
+void ck_allocation_forget(struct ck_context *context);
+/* CUDA_SUCCESS when [address, address+size) lies in one device allocation. */
+CUresult ck_device_range(uint64_t address, size_t size);
+
+/* --- module.c, function.c */
+/* What a module or library and its functions hold on this side; the object goes with it. */
+void ck_module_forget(struct ck_module *module);
+/* Index-th function of @module, made when first asked for; NULL: out of memory. */
+struct ck_function *ck_module_function(struct ck_module *module, size_t index);
+/* The function behind a CUfunction or a CUkernel; NULL: none. */
+struct ck_function *ck_function_from(const void *handle);
+/* Its id on the wire, announced to the server before it is first used. */
+CUresult ck_function_announce(struct ck_function *function, uint64_t *id);
+
+#endif

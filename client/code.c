@@ -1,0 +1,167 @@
+/*
+ * client/code.c - from the image that the application passed to code on the server (D8).
+ */
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/client.h"
+#include "client/code.h"
+#include "elf/cubin.h"
+#include "elf/fatbin.h"
+#include "elf/image.h"
+#include "elf/ptxhead.h"
+#include "util/hash.h"
+#include "util/log.h"
+#include "util/map.h"
+
+CK_LOG_DEFINE("client");
+
+#define PIECE (4u << 20)		/* an image travels in messages of this payload */
+
+static CUresult from_errno(int ret)
+{
+	return ret == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_IMAGE;
+}
+
+/* The one image of @image that @device would use; *@out is to be freed. */
+static CUresult choose(const void *image, CUdevice device, struct ck_fatbin_choice *out)
+{
+	struct ck_fatbin_device target = {
+		(unsigned)ck_gpu_attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR),
+		(unsigned)ck_gpu_attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR),
+	};
+	struct ck_image found;
+	unsigned sm;
+	int ret = ck_image_classify(image, &found);
+
+	if (ret < 0)
+		return from_errno(ret);
+	if (found.kind == CK_IMAGE_CONTAINER) {
+		ret = ck_fatbin_choose(found.data, found.size, target, ck_client.hello.accepts_cubin,
+				       out);
+		return ret == 0	      ? CUDA_SUCCESS :
+		       ret == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY :
+					CUDA_ERROR_NO_BINARY_FOR_GPU;
+	}
+	*out = (struct ck_fatbin_choice){ .kind = found.kind, .data = found.data,
+					  .size = found.size };
+	if (found.kind != CK_IMAGE_ELF)
+		return CUDA_SUCCESS;
+	if (ck_cubin_sm(found.data, found.size, &sm) < 0)
+		return CUDA_ERROR_INVALID_IMAGE;
+	if (!ck_client.hello.accepts_cubin || sm / 10 != target.major || sm % 10 > target.minor)
+		return CUDA_ERROR_NO_BINARY_FOR_GPU;
+	return CUDA_SUCCESS;
+}
+
+/* Kernels of the image, and their index by name. */
+static CUresult read_kernels(struct ck_code *code, const struct ck_fatbin_choice *c)
+{
+	int ret = code->ptx ? ck_ptx_kernels(c->data, c->size, &code->kernels) :
+			      ck_cubin_kernels(c->data, c->size, &code->kernels);
+
+	if (ret < 0)
+		return ret == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY :
+		       code->ptx      ? CUDA_ERROR_INVALID_PTX :
+					CUDA_ERROR_INVALID_IMAGE;
+	code->by_name = ck_map_create();
+	if (!code->by_name)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	for (size_t i = 0; i < code->kernels.count; i++) {
+		const char *name = code->kernels.items[i].name;
+
+		ret = ck_map_insert(code->by_name, name, strlen(name), (void *)(i + 1));
+		if (ret < 0 && ret != -EEXIST)
+			return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	return CUDA_SUCCESS;
+}
+
+static CUresult upload(const struct ck_code *code, const struct ck_fatbin_choice *c)
+{
+	if (ck_session_has_image(code->hash))
+		return CUDA_SUCCESS;
+	for (size_t at = 0; at < c->size; at += PIECE) {
+		size_t n = c->size - at < PIECE ? c->size - at : PIECE;
+		CUresult err = ck_wire_ck_image(0, code->hash, c->size, at,
+						(const char *)c->data + at, n);
+
+		if (err)
+			return err;
+	}
+	return CUDA_SUCCESS;
+}
+
+CUresult ck_code_load(const void *image, CUdevice device, struct ck_code **out)
+{
+	struct ck_code *code = calloc(1, sizeof(*code));
+	struct ck_fatbin_choice chosen = { 0 };
+	struct ck_hash hash;
+	CUresult err;
+
+	if (!code)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	code->users = 1;
+	err = choose(image, device, &chosen);
+	if (!err) {
+		code->ptx = chosen.kind == CK_IMAGE_PTX;
+		ck_hash(chosen.data, chosen.size, &hash);
+		memcpy(code->hash, hash.bytes, sizeof(code->hash));
+		err = read_kernels(code, &chosen);
+	}
+	if (!err)
+		err = upload(code, &chosen);
+	if (!err)
+		ck_debug("image of %zu bytes, %s sm_%u: %zu kernels", chosen.size,
+			 code->ptx ? "PTX" : "cubin", chosen.sm, code->kernels.count);
+	ck_fatbin_choice_free(&chosen);
+	if (err)
+		ck_code_put(code);
+	else
+		*out = code;
+	return err;
+}
+
+struct ck_code *ck_code_get(struct ck_code *code)
+{
+	__atomic_add_fetch(&code->users, 1, __ATOMIC_RELAXED);
+	return code;
+}
+
+void ck_code_put(struct ck_code *code)
+{
+	if (__atomic_sub_fetch(&code->users, 1, __ATOMIC_ACQ_REL) > 0)
+		return;
+	ck_map_destroy(code->by_name);
+	ck_kernels_free(&code->kernels);
+	free(code);
+}
+
+long ck_code_find(const struct ck_code *code, const char *name)
+{
+	return (long)(uintptr_t)ck_map_find(code->by_name, name, strlen(name)) - 1;
+}
+
+CUresult ck_code_read_file(const char *path, void **image)
+{
+	FILE *f = fopen(path, "rb");
+	char *data = NULL;
+	long size;
+
+	if (!f)
+		return CUDA_ERROR_FILE_NOT_FOUND;
+	if (fseek(f, 0, SEEK_END) == 0 && (size = ftell(f)) >= 0 && fseek(f, 0, SEEK_SET) == 0)
+		data = calloc(1, (size_t)size + 64);	/* classify reads a few bytes ahead */
+	else
+		size = 0;
+	if (data && fread(data, 1, (size_t)size, f) != (size_t)size) {
+		free(data);
+		data = NULL;
+	}
+	fclose(f);
+	*image = data;
+	return data ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}

@@ -1,0 +1,36 @@
+/*
+ * client/code.h - the code of a module: which image the device uses, its kernels, its upload.
+ */
+#ifndef CK_CLIENT_CODE_H
+#define CK_CLIENT_CODE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "cuda/types.h"
+#include "elf/kernels.h"
+
+struct ck_code {
+	unsigned char hash[32];		/* BLAKE2b of the image that was sent */
+	bool ptx;			/* the server's driver must compile it */
+	struct ck_kernels kernels;
+	struct ck_map *by_name;		/* kernel name -> index + 1 */
+	unsigned int users;
+};
+
+/*
+ * Choose the image for @device out of what the application passed (fat binary, wrapper, cubin,
+ * PTX), read its kernels and send it unless the server holds it. One user; INVALID_IMAGE,
+ * NO_BINARY_FOR_GPU, INVALID_PTX, OUT_OF_MEMORY.
+ */
+CUresult ck_code_load(const void *image, CUdevice device, struct ck_code **code);
+struct ck_code *ck_code_get(struct ck_code *code);
+void ck_code_put(struct ck_code *code);
+
+/* Index of the kernel called @name, or -1. */
+long ck_code_find(const struct ck_code *code, const char *name);
+
+/* Whole file @path, NUL-terminated, for cuModuleLoad: FILE_NOT_FOUND, OUT_OF_MEMORY. */
+CUresult ck_code_read_file(const char *path, void **image);
+
+#endif

@@ -1,0 +1,460 @@
+/*
+ * client/context.c - contexts: which one is current, making and destroying them, what they say.
+ *
+ * The stack of current contexts is state of this process alone; every message names the context
+ * that it is for. Answers to dead and to placeholder contexts are those of driver 580 on an H200.
+ */
+#include <pthread.h>
+
+#include "client/context.h"
+#include "client/local.h"
+#include "client/stats.h"
+
+#define API_VERSION 3020 /* of every context since CUDA 3.2 */
+
+/* Top of the calling thread's stack: most calls ask for it and nothing else of the thread. */
+static __thread struct ck_context *current __attribute__((tls_model("initial-exec")));
+
+/* The usage counts of contexts that are not primary, and who may destroy one. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* --- the calling thread's stack */
+
+static CUresult push(struct ck_context *context)
+{
+	struct ck_thread *t = ck_thread();
+
+	if (t->depth == CK_CONTEXT_STACK)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	t->stack[t->depth++] = context;
+	current = context;
+	return CUDA_SUCCESS;
+}
+
+/* The context that was on top, or NULL when the stack is empty. */
+static struct ck_context *pop(void)
+{
+	struct ck_thread *t = ck_thread();
+	struct ck_context *was = current;
+
+	if (t->depth > 0)
+		t->depth--;
+	current = t->depth > 0 ? t->stack[t->depth - 1] : NULL;
+	return was;
+}
+
+struct ck_context *ck_context_current(void)
+{
+	return current;
+}
+
+static bool is_active(const struct ck_context *context)
+{
+	return atomic_load_explicit(&context->active, memory_order_acquire);
+}
+
+/* What a call gets that needs @context, which is not active, to be. */
+static CUresult dead_error(const struct ck_context *context)
+{
+	return context->was_active ? CUDA_ERROR_CONTEXT_IS_DESTROYED : CUDA_ERROR_INVALID_CONTEXT;
+}
+
+CUresult ck_context_usable(struct ck_context **context)
+{
+	CUresult err = ck_session_check();
+
+	if (err)
+		return err;
+	if (!current)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	if (!is_active(current))
+		return dead_error(current);
+	*context = current;
+	return CUDA_SUCCESS;
+}
+
+/* A context is current only after cuInit, so these checks say all that the slow way would. */
+static inline bool enter_fast(uint64_t *ctx)
+{
+	if (unlikely(atomic_load_explicit(&ck_client.state, memory_order_relaxed) !=
+			     CK_STATE_READY ||
+		     !current || !is_active(current) || ck_stats_on))
+		return false;
+	*ctx = current->object.id;
+	return true;
+}
+
+CUresult ck_enter(uint64_t *ctx)
+{
+	struct ck_context *context;
+	CUresult err;
+
+	if (likely(enter_fast(ctx)))
+		return CUDA_SUCCESS;
+	err = ck_context_usable(&context);
+	if (!err)
+		*ctx = context->object.id;
+	return err;
+}
+
+CUresult ck_enter_any(uint64_t *ctx)
+{
+	CUresult err;
+
+	if (likely(enter_fast(ctx)))
+		return CUDA_SUCCESS;
+	err = ck_session_check();
+	if (!err)
+		*ctx = current && is_active(current) ? current->object.id : 0;
+	return err;
+}
+
+/* --- handles */
+
+struct ck_context *ck_context_known(CUcontext handle)
+{
+	return ck_object_check(handle, CK_OBJECT_CONTEXT);
+}
+
+struct ck_context *ck_context_from(CUcontext handle)
+{
+	struct ck_context *context = handle ? ck_context_known(handle) : current;
+
+	return context && (context->primary || is_active(context)) ? context : NULL;
+}
+
+CUresult ck_context_id(CUcontext handle, uint64_t *id)
+{
+	struct ck_context *context = ck_context_known(handle);
+
+	if (!context || !is_active(context))
+		return CUDA_ERROR_INVALID_CONTEXT;
+	*id = context->object.id;
+	return CUDA_SUCCESS;
+}
+
+uint64_t ck_context_number(void)
+{
+	static _Atomic uint64_t last;
+
+	return atomic_fetch_add(&last, 1) + 1;
+}
+
+bool ck_context_flags_valid(unsigned int flags)
+{
+	unsigned int wait = flags & CU_CTX_SCHED_MASK;
+
+	return (flags & ~(unsigned int)CU_CTX_FLAGS_MASK) == 0 && (wait & (wait - 1)) == 0;
+}
+
+/* Functions go with their modules. */
+static void object_forget(struct ck_object *object)
+{
+	if (object->kind == CK_OBJECT_MODULE)
+		ck_module_forget((struct ck_module *)object);
+	else if (object->kind != CK_OBJECT_FUNCTION)
+		ck_object_free(object);
+}
+
+void ck_context_forget(struct ck_context *context)
+{
+	ck_local_forget(context);
+	ck_object_each(context, object_forget);
+	ck_allocation_forget(context);
+	ck_cache_clear();
+}
+
+/* --- making and destroying */
+
+static CUresult create(CUcontext *pctx, unsigned int flags, CUdevice dev)
+{
+	CUresult err = ck_session_check();
+	struct ck_context *context;
+	struct ck_gpu *gpu;
+
+	if (err)
+		return err;
+	if (!pctx || !ck_context_flags_valid(flags))
+		return CUDA_ERROR_INVALID_VALUE;
+	gpu = ck_gpu(dev);
+	if (!gpu)
+		return CUDA_ERROR_INVALID_DEVICE;
+	if (ck_thread()->depth == CK_CONTEXT_STACK)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	context = ck_object_new(CK_OBJECT_CONTEXT, NULL);
+	if (!context)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	err = ck_wire_ck_context_create(0, context->object.id, gpu->server_ordinal, flags);
+	if (err) {
+		ck_object_free(context);
+		return err;
+	}
+	context->device = dev;
+	context->flags = flags;
+	context->retained = 1;
+	context->was_active = true;
+	context->unique_id = ck_context_number();
+	atomic_store(&context->active, true);
+	push(context);
+	*pctx = (CUcontext)context;
+	return CUDA_SUCCESS;
+}
+
+CK_EXPORT CUresult cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice dev)
+{
+	return create(pctx, flags, dev);
+}
+
+/* CUctxCreateParams of CUDA 12.5 */
+struct create_params {
+	void *affinity;
+	int affinity_count;
+	void *graphics; /* share the context with a graphics client */
+};
+
+CK_EXPORT CUresult cuCtxCreate_v4(CUcontext *pctx, void *ctxCreateParams, unsigned int flags,
+				  CUdevice dev)
+{
+	static bool told;
+	const struct create_params *params = ctxCreateParams;
+
+	if (params && (params->affinity_count > 0 || params->graphics)) {
+		CUresult err = ck_session_check();
+
+		return err ? err : ck_refused("cuCtxCreate_v4 with parameters", &told);
+	}
+	return create(pctx, flags, dev);
+}
+
+/* Destroy @context when its usage count, less @count, is 0. The slot is not used again. */
+static CUresult drop(struct ck_context *context, unsigned int count)
+{
+	CUresult err = CUDA_SUCCESS;
+	bool last = false;
+
+	pthread_mutex_lock(&lock);
+	if (context->retained == 0) {
+		err = CUDA_ERROR_CONTEXT_IS_DESTROYED;
+	} else {
+		context->retained -= ck_min(count, context->retained);
+		last = context->retained == 0;
+	}
+	pthread_mutex_unlock(&lock);
+	if (!last)
+		return err;
+	ck_local_forget(context); /* the destructors may still use the context */
+	atomic_store_explicit(&context->active, false, memory_order_release);
+	ck_context_forget(context);
+	if (current == context)
+		pop();
+	return ck_wire_ck_context_destroy(0, context->object.id);
+}
+
+CK_EXPORT CUresult cuCtxDestroy_v2(CUcontext ctx)
+{
+	struct ck_context *context = ck_context_known(ctx);
+	CUresult err = ck_session_check();
+
+	if (err)
+		return err;
+	if (!ctx)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!context || context->primary)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	return drop(context, ~0u);
+}
+
+CK_EXPORT CUresult cuCtxAttach(CUcontext *pctx, unsigned int flags)
+{
+	struct ck_context *context;
+	CUresult err = ck_context_usable(&context);
+
+	if (err)
+		return err;
+	if (!pctx || flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (context->primary) {
+		err = cuDevicePrimaryCtxRetain(pctx, context->device);
+	} else {
+		pthread_mutex_lock(&lock);
+		context->retained++;
+		pthread_mutex_unlock(&lock);
+		*pctx = (CUcontext)context;
+	}
+	return err;
+}
+
+CK_EXPORT CUresult cuCtxDetach(CUcontext ctx)
+{
+	CUresult err = ck_session_check();
+
+	if (err)
+		return err;
+	if (!current || ck_context_known(ctx) != current)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	if (current->primary)
+		return cuDevicePrimaryCtxRelease_v2(current->device);
+	return drop(current, 1);
+}
+
+/* --- the stack as the application sees it; it may hold contexts that are dead */
+
+CK_EXPORT CUresult cuCtxPushCurrent_v2(CUcontext ctx)
+{
+	struct ck_context *context = ck_context_known(ctx);
+	CUresult err = ck_session_check();
+
+	if (err)
+		return err;
+	if (!ctx)
+		return CUDA_ERROR_INVALID_VALUE;
+	return context ? push(context) : CUDA_ERROR_INVALID_CONTEXT;
+}
+
+CK_EXPORT CUresult cuCtxPopCurrent_v2(CUcontext *pctx)
+{
+	CUresult err = ck_session_check();
+	struct ck_context *context;
+
+	if (err)
+		return err;
+	context = pop();
+	if (!context)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	if (pctx)
+		*pctx = (CUcontext)context;
+	return CUDA_SUCCESS;
+}
+
+CK_EXPORT CUresult cuCtxSetCurrent(CUcontext ctx)
+{
+	CUresult err = ck_session_check();
+	struct ck_context *context = NULL;
+
+	if (err)
+		return err;
+	if (ctx) {
+		context = ck_context_known(ctx);
+		if (!context)
+			return CUDA_ERROR_INVALID_CONTEXT;
+	}
+	pop();
+	return context ? push(context) : CUDA_SUCCESS;
+}
+
+CK_EXPORT CUresult cuCtxGetCurrent(CUcontext *pctx)
+{
+	CUresult err = ck_session_check();
+
+	if (err)
+		return err;
+	if (!pctx)
+		return CUDA_ERROR_INVALID_VALUE;
+	*pctx = (CUcontext)current;
+	return CUDA_SUCCESS;
+}
+
+/* --- what a context says of itself */
+
+/* The context of @handle, NULL for the current one, dead or alive. */
+static CUresult context_at(CUcontext handle, struct ck_context **context)
+{
+	CUresult err = ck_session_check();
+
+	if (err)
+		return err;
+	*context = handle ? ck_context_known(handle) : current;
+	return *context ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+}
+
+CK_EXPORT CUresult cuCtxGetDevice_v2(CUdevice *device, CUcontext ctx)
+{
+	struct ck_context *context;
+	CUresult err = context_at(ctx, &context);
+
+	if (err)
+		return err;
+	if (!device)
+		return CUDA_ERROR_INVALID_VALUE;
+	*device = context->device;
+	return CUDA_SUCCESS;
+}
+
+CK_EXPORT CUresult cuCtxGetDevice(CUdevice *device)
+{
+	return cuCtxGetDevice_v2(device, NULL);
+}
+
+/* Runtimes take this call for the question whether a context lives. */
+CK_EXPORT CUresult cuCtxGetApiVersion(CUcontext ctx, unsigned int *version)
+{
+	struct ck_context *context;
+	CUresult err = context_at(ctx, &context);
+
+	if (err)
+		return err;
+	if (!is_active(context))
+		return ctx ? CUDA_ERROR_INVALID_CONTEXT : dead_error(context);
+	if (!version)
+		return CUDA_ERROR_INVALID_VALUE;
+	*version = API_VERSION;
+	return CUDA_SUCCESS;
+}
+
+CK_EXPORT CUresult cuCtxGetId(CUcontext ctx, unsigned long long *ctxId)
+{
+	struct ck_context *context;
+	CUresult err = context_at(ctx, &context);
+
+	if (err)
+		return err;
+	if (!is_active(context))
+		return dead_error(context);
+	if (!ctxId)
+		return CUDA_ERROR_INVALID_VALUE;
+	*ctxId = atomic_load(&context->unique_id);
+	return CUDA_SUCCESS;
+}
+
+CK_EXPORT CUresult cuCtxGetFlags(unsigned int *flags)
+{
+	struct ck_context *context;
+	CUresult err = context_at(NULL, &context);
+
+	if (err)
+		return err;
+	if (!flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	*flags = context->flags;
+	return CUDA_SUCCESS;
+}
+
+/* How to wait for the GPU is nothing that the server needs to know; mapping is always on. */
+CK_EXPORT CUresult cuCtxSetFlags(unsigned int flags)
+{
+	struct ck_context *context;
+	CUresult err = ck_context_usable(&context);
+
+	if (err)
+		return err;
+	if (!ck_context_flags_valid(flags))
+		return CUDA_ERROR_INVALID_VALUE;
+	context->flags = flags | (context->flags & CU_CTX_MAP_HOST);
+	return CUDA_SUCCESS;
+}
+
+CK_EXPORT CUresult cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPriority)
+{
+	struct ck_context *context;
+	CUresult err = ck_context_usable(&context);
+	const ck_device *facts;
+
+	if (err)
+		return err;
+	facts = ck_gpu(context->device)->facts;
+	if (leastPriority)
+		*leastPriority = facts->stream_priority_low;
+	if (greatestPriority)
+		*greatestPriority = facts->stream_priority_high;
+	return CUDA_SUCCESS;
+}

@@ -1,0 +1,21 @@
+/*
+ * client/context.h - what context.c, primary.c and local.c share; the rest is in client.h.
+ */
+#ifndef CK_CLIENT_CONTEXT_H
+#define CK_CLIENT_CONTEXT_H
+
+#include "client/client.h"
+
+/* A number for cuCtxGetId that no context of this process has had before; from 1. */
+uint64_t ck_context_number(void);
+
+/* Are these flags that a context can have? Flag bits, and at most one way of waiting. */
+bool ck_context_flags_valid(unsigned int flags);
+
+/*
+ * The context of @handle if this process ever made it, one that has been destroyed included;
+ * NULL otherwise. Contexts' slots are never used again, so that a stale handle is told apart.
+ */
+struct ck_context *ck_context_known(CUcontext handle);
+
+#endif

@@ -1,0 +1,191 @@
+/*
+ * client/copy.c - linear copies (D9): host bytes are taken over at the call, device bytes have
+ * arrived when it returns.
+ */
+#include <string.h>
+
+#include "client/client.h"
+
+#define PIECE ((size_t)1 << 30)		/* payload of one message; lengths on the wire are 32 bits */
+#define STAGED 65536			/* CUDA: copies up to this may return before the transfer */
+
+/* Where a copy happens: context, and the stream on both sides. */
+struct place {
+	struct ck_context *ctx;
+	struct ck_stream *stream;	/* NULL: legacy */
+	uint64_t id;
+};
+
+static CUresult enter(CUstream handle, struct place *p)
+{
+	CUresult err = ck_session_check();
+
+	if (!err)
+		err = ck_context_usable(&p->ctx);
+	if (!err)
+		err = ck_stream_from(handle, &p->stream);
+	if (!err)
+		p->id = p->stream ? p->stream->object.id : 0;
+	return err;
+}
+
+static CUresult upload(const struct place *p, CUdeviceptr dst, const void *src, size_t size)
+{
+	CUresult err;
+
+	if (size == 0)
+		return CUDA_SUCCESS;
+	err = src ? ck_device_range(dst, size) : CUDA_ERROR_INVALID_VALUE;
+	for (size_t at = 0; at < size && !err; at += PIECE) {
+		size_t n = size - at < PIECE ? size - at : PIECE;
+
+		err = ck_wire_ck_upload(p->ctx->object.id, dst + at, p->id, 0,
+					(const char *)src + at, n);
+	}
+	return err;
+}
+
+static CUresult download(const struct place *p, void *dst, CUdeviceptr src, size_t size)
+{
+	uint64_t last = ck_command_last();
+	CUresult err;
+
+	if (size == 0)
+		return CUDA_SUCCESS;
+	err = dst ? ck_device_range(src, size) : CUDA_ERROR_INVALID_VALUE;
+	for (size_t at = 0; at < size && !err; at += PIECE) {
+		size_t n = size - at < PIECE ? size - at : PIECE;
+		struct ck_sink sink = { (char *)dst + at, n };
+
+		err = ck_wire_ck_download(p->ctx->object.id, src + at, p->id, n, 0, &sink);
+	}
+	if (!err)
+		ck_stream_synced(p->ctx, p->stream, last);
+	return err;
+}
+
+/* The synchronous forms of large copies return when the bytes are in device memory. */
+static CUresult settle(const struct place *p, size_t size)
+{
+	uint64_t last = ck_command_last();
+	CUresult err;
+
+	if (size <= STAGED)
+		return CUDA_SUCCESS;
+	err = ck_wire_cuStreamSynchronize(p->ctx->object.id, p->id);
+	if (!err)
+		ck_stream_synced(p->ctx, p->stream, last);
+	return err;
+}
+
+CK_EXPORT CUresult cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount)
+{
+	struct place p;
+	CUresult err = enter(NULL, &p);
+
+	if (!err)
+		err = upload(&p, dstDevice, srcHost, ByteCount);
+	return err ? err : settle(&p, ByteCount);
+}
+
+CK_EXPORT CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void *srcHost,
+					size_t ByteCount, CUstream hStream)
+{
+	struct place p;
+	CUresult err = enter(hStream, &p);
+
+	return err ? err : upload(&p, dstDevice, srcHost, ByteCount);
+}
+
+CK_EXPORT CUresult cuMemcpyDtoH_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount)
+{
+	struct place p;
+	CUresult err = enter(NULL, &p);
+
+	return err ? err : download(&p, dstHost, srcDevice, ByteCount);
+}
+
+/* Waits even for pinned memory: what the caller is promised at the next synchronise, early. */
+CK_EXPORT CUresult cuMemcpyDtoHAsync_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount,
+					CUstream hStream)
+{
+	struct place p;
+	CUresult err = enter(hStream, &p);
+
+	return err ? err : download(&p, dstHost, srcDevice, ByteCount);
+}
+
+static CUresult check_both(CUdeviceptr dst, CUdeviceptr src, size_t size)
+{
+	CUresult err = size ? ck_device_range(dst, size) : CUDA_SUCCESS;
+
+	return err || !size ? err : ck_device_range(src, size);
+}
+
+CK_EXPORT CUresult cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount)
+{
+	struct place p;
+	CUresult err = enter(NULL, &p);
+
+	if (!err)
+		err = check_both(dstDevice, srcDevice, ByteCount);
+	if (err || !ByteCount)
+		return err;
+	if (p.id)	/* the per-thread form of the call: its stream takes the copy */
+		return ck_wire_cuMemcpyDtoDAsync_v2(p.ctx->object.id, dstDevice, srcDevice,
+						    ByteCount, p.id);
+	return ck_wire_cuMemcpyDtoD_v2(p.ctx->object.id, dstDevice, srcDevice, ByteCount);
+}
+
+CK_EXPORT CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice,
+					size_t ByteCount, CUstream hStream)
+{
+	struct place p;
+	CUresult err = enter(hStream, &p);
+
+	if (!err)
+		err = check_both(dstDevice, srcDevice, ByteCount);
+	if (err || !ByteCount)
+		return err;
+	return ck_wire_cuMemcpyDtoDAsync_v2(p.ctx->object.id, dstDevice, srcDevice, ByteCount, p.id);
+}
+
+static bool on_device(uint64_t address)
+{
+	struct ck_allocation a;
+
+	return ck_allocation_find(address, &a) && a.kind == CK_MEMORY_DEVICE;
+}
+
+/* Unified addressing: what kind of copy it is follows from the addresses. */
+static CUresult any(CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream stream, bool async)
+{
+	bool to = on_device(dst), from = on_device(src);
+	void *to_host = (void *)(uintptr_t)dst, *from_host = (void *)(uintptr_t)src;
+	CUresult err;
+
+	if (to && from)
+		return async ? cuMemcpyDtoDAsync_v2(dst, src, size, stream) :
+			       cuMemcpyDtoD_v2(dst, src, size);
+	if (to)
+		return async ? cuMemcpyHtoDAsync_v2(dst, from_host, size, stream) :
+			       cuMemcpyHtoD_v2(dst, from_host, size);
+	if (from)
+		return async ? cuMemcpyDtoHAsync_v2(to_host, src, size, stream) :
+			       cuMemcpyDtoH_v2(to_host, src, size);
+	err = cuStreamSynchronize(stream);	/* host to host, in stream order */
+	if (!err && size)
+		memmove(to_host, from_host, size);
+	return err;
+}
+
+CK_EXPORT CUresult cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount)
+{
+	return any(dst, src, ByteCount, NULL, false);
+}
+
+CK_EXPORT CUresult cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount,
+				 CUstream hStream)
+{
+	return any(dst, src, ByteCount, hStream, true);
+}

@@ -1,0 +1,241 @@
+/*
+ * client/copy_3d.c - copies of rectangles and boxes. The host side travels packed, without gaps;
+ * a 2D copy is a 3D copy of depth 1.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/client.h"
+
+/* One side of a copy, resolved to an address in one space. */
+struct side {
+	bool device;
+	uint64_t start;			/* of the first byte to be copied */
+	size_t pitch, slice;		/* bytes from row to row, from plane to plane */
+};
+
+struct box {
+	struct side dst, src;
+	size_t width, height, depth;
+};
+
+static bool on_device(uint64_t address)
+{
+	struct ck_allocation a;
+
+	return ck_allocation_find(address, &a) && a.kind == CK_MEMORY_DEVICE;
+}
+
+static CUresult resolve(struct side *s, const struct box *b, CUmemorytype type, const void *host,
+			CUdeviceptr device, size_t pitch, size_t height, const size_t at[3])
+{
+	size_t rows;
+
+	if (type == CU_MEMORYTYPE_ARRAY)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (type != CU_MEMORYTYPE_HOST && type != CU_MEMORYTYPE_DEVICE &&
+	    type != CU_MEMORYTYPE_UNIFIED)
+		return CUDA_ERROR_INVALID_VALUE;
+	s->device = type == CU_MEMORYTYPE_DEVICE ||
+		    (type == CU_MEMORYTYPE_UNIFIED && on_device(device));
+	s->start = type == CU_MEMORYTYPE_HOST ? (uint64_t)(uintptr_t)host : device;
+	if (!s->start)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (pitch == 0)
+		pitch = b->width + at[0];
+	rows = height ? height : b->height + at[1];
+	if (pitch < b->width + at[0] || rows < b->height + at[1] ||
+	    __builtin_mul_overflow(pitch, rows, &s->slice))
+		return CUDA_ERROR_INVALID_VALUE;
+	s->pitch = pitch;
+	s->start += at[2] * s->slice + at[1] * pitch + at[0];
+	return CUDA_SUCCESS;
+}
+
+/* Bytes from the first to behind the last one touched. */
+static size_t extent(const struct side *s, const struct box *b)
+{
+	return (b->depth - 1) * s->slice + (b->height - 1) * s->pitch + b->width;
+}
+
+static void copy_rows(const struct box *b, char *dst, size_t dst_pitch, size_t dst_slice,
+		      const char *src, size_t src_pitch, size_t src_slice)
+{
+	for (size_t z = 0; z < b->depth; z++) {
+		for (size_t y = 0; y < b->height; y++)
+			memcpy(dst + z * dst_slice + y * dst_pitch,
+			       src + z * src_slice + y * src_pitch, b->width);
+	}
+}
+
+static bool is_packed(const struct side *s, const struct box *b)
+{
+	return (s->pitch == b->width || b->height == 1) &&
+	       (s->slice == b->width * b->height || b->depth == 1);
+}
+
+/* The descriptor for the server; a host side is packed and placed by it. */
+static void describe(const struct box *b, CUDA_MEMCPY3D *c)
+{
+	memset(c, 0, sizeof(*c));
+	c->WidthInBytes = b->width;
+	c->Height = b->height;
+	c->Depth = b->depth;
+	c->srcMemoryType = b->src.device ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
+	c->srcDevice = b->src.device ? b->src.start : 0;
+	c->srcPitch = b->src.device ? b->src.pitch : b->width;
+	c->srcHeight = b->src.device && b->depth > 1 ? b->src.slice / b->src.pitch : b->height;
+	c->dstMemoryType = b->dst.device ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
+	c->dstDevice = b->dst.device ? b->dst.start : 0;
+	c->dstPitch = b->dst.device ? b->dst.pitch : b->width;
+	c->dstHeight = b->dst.device && b->depth > 1 ? b->dst.slice / b->dst.pitch : b->height;
+}
+
+static CUresult to_device(const struct box *b, uint64_t ctx, uint64_t stream)
+{
+	size_t size = b->width * b->height * b->depth;
+	const char *src = (const char *)(uintptr_t)b->src.start;
+	char *packed = NULL;
+	CUDA_MEMCPY3D c;
+	CUresult err;
+
+	describe(b, &c);
+	if (!is_packed(&b->src, b)) {
+		packed = malloc(size);
+		if (!packed)
+			return CUDA_ERROR_OUT_OF_MEMORY;
+		copy_rows(b, packed, b->width, b->width * b->height, src, b->src.pitch,
+			  b->src.slice);
+		src = packed;
+	}
+	err = ck_wire_ck_upload_3d(ctx, &c, stream, src, size);
+	free(packed);
+	return err;
+}
+
+static CUresult to_host(const struct box *b, struct ck_context *ctx, struct ck_stream *stream)
+{
+	size_t size = b->width * b->height * b->depth;
+	char *dst = (char *)(uintptr_t)b->dst.start;
+	bool direct = is_packed(&b->dst, b);
+	struct ck_sink sink = { direct ? dst : malloc(size), size };
+	uint64_t last = ck_command_last();
+	CUDA_MEMCPY3D c;
+	CUresult err;
+
+	if (!sink.data)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	describe(b, &c);
+	err = ck_wire_ck_download_3d(ctx->object.id, &c, stream ? stream->object.id : 0, &sink);
+	if (!err && !direct)
+		copy_rows(b, dst, b->dst.pitch, b->dst.slice, sink.data, b->width,
+			  b->width * b->height);
+	if (!direct)
+		free(sink.data);
+	if (!err)
+		ck_stream_synced(ctx, stream, last);
+	return err;
+}
+
+static CUresult run(const struct box *b, CUstream handle)
+{
+	struct ck_context *ctx;
+	struct ck_stream *stream;
+	CUDA_MEMCPY3D c;
+	CUresult err = ck_context_usable(&ctx);
+	uint64_t id, bytes;
+
+	if (!err)
+		err = ck_stream_from(handle, &stream);
+	if (!err && b->dst.device)
+		err = ck_device_range(b->dst.start, extent(&b->dst, b));
+	if (!err && b->src.device)
+		err = ck_device_range(b->src.start, extent(&b->src, b));
+	if (err)
+		return err;
+	if (__builtin_mul_overflow(b->width, b->height, &bytes) ||
+	    __builtin_mul_overflow(bytes, b->depth, &bytes) ||
+	    (bytes > UINT32_MAX - 64 && !(b->dst.device && b->src.device)))
+		return CUDA_ERROR_INVALID_VALUE;	/* one message's payload */
+	id = stream ? stream->object.id : 0;
+	if (b->dst.device && b->src.device) {
+		describe(b, &c);
+		return ck_wire_ck_copy_3d(ctx->object.id, &c, id);
+	}
+	if (b->dst.device)
+		return to_device(b, ctx->object.id, id);
+	if (b->src.device)
+		return to_host(b, ctx, stream);
+	err = cuStreamSynchronize(handle);
+	if (!err)
+		copy_rows(b, (char *)(uintptr_t)b->dst.start, b->dst.pitch, b->dst.slice,
+			  (const char *)(uintptr_t)b->src.start, b->src.pitch, b->src.slice);
+	return err;
+}
+
+static CUresult copy_3d(const CUDA_MEMCPY3D *c, CUstream stream)
+{
+	struct box b;
+	CUresult err = ck_session_check();
+
+	if (err)
+		return err;
+	if (!c || c->srcLOD || c->dstLOD || c->reserved0 || c->reserved1)
+		return CUDA_ERROR_INVALID_VALUE;
+	b = (struct box){ .width = c->WidthInBytes, .height = c->Height, .depth = c->Depth };
+	if (!b.width || !b.height || !b.depth)
+		return CUDA_SUCCESS;
+	err = resolve(&b.src, &b, c->srcMemoryType, c->srcHost, c->srcDevice, c->srcPitch,
+		      c->srcHeight, (const size_t[]){ c->srcXInBytes, c->srcY, c->srcZ });
+	if (!err)
+		err = resolve(&b.dst, &b, c->dstMemoryType, c->dstHost, c->dstDevice, c->dstPitch,
+			      c->dstHeight, (const size_t[]){ c->dstXInBytes, c->dstY, c->dstZ });
+	return err ? err : run(&b, stream);
+}
+
+static CUresult copy_2d(const CUDA_MEMCPY2D *c, CUstream stream)
+{
+	CUDA_MEMCPY3D d;
+
+	if (!c)
+		return CUDA_ERROR_INVALID_VALUE;
+	d = (CUDA_MEMCPY3D){
+		.srcXInBytes = c->srcXInBytes, .srcY = c->srcY, .srcMemoryType = c->srcMemoryType,
+		.srcHost = c->srcHost, .srcDevice = c->srcDevice, .srcPitch = c->srcPitch,
+		.dstXInBytes = c->dstXInBytes, .dstY = c->dstY, .dstMemoryType = c->dstMemoryType,
+		.dstHost = c->dstHost, .dstDevice = c->dstDevice, .dstPitch = c->dstPitch,
+		.WidthInBytes = c->WidthInBytes, .Height = c->Height, .Depth = 1,
+	};
+	return copy_3d(&d, stream);
+}
+
+/* Synchronous forms: what goes to the device is there on return. */
+static CUresult settled(CUresult err)
+{
+	return err ? err : cuStreamSynchronize(NULL);
+}
+
+CK_EXPORT CUresult cuMemcpy2D_v2(const CUDA_MEMCPY2D *pCopy)
+{
+	return settled(copy_2d(pCopy, NULL));
+}
+
+CK_EXPORT CUresult cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *pCopy)
+{
+	return settled(copy_2d(pCopy, NULL));
+}
+
+CK_EXPORT CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *pCopy, CUstream hStream)
+{
+	return copy_2d(pCopy, hStream);
+}
+
+CK_EXPORT CUresult cuMemcpy3D_v2(const CUDA_MEMCPY3D *pCopy)
+{
+	return settled(copy_3d(pCopy, NULL));
+}
+
+CK_EXPORT CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *pCopy, CUstream hStream)
+{
+	return copy_3d(pCopy, hStream);
+}

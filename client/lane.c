@@ -1,0 +1,259 @@
+/*
+ * client/lane.c - a lane is a connection, a reader and a buffer; threads keep theirs.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "client/client.h"
+#include "client/lane.h"
+#include "client/stats.h"
+#include "rpc/proc.h"
+#include "rpc/record.h"
+#include "util/log.h"
+
+CK_LOG_DEFINE("client");
+
+struct ck_lane {
+	struct ck_chan *chan;
+	struct ck_reader *reader;
+	uint32_t xid;
+	size_t received;		/* bytes of the last reply */
+	struct ck_lane *next;		/* in the pool */
+	size_t size;
+	unsigned char *buf;
+};
+
+#define LANE_BUFFER 4096
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct ck_lane *pool;
+
+int ck_lane_create(struct ck_chan *chan, struct ck_lane **out)
+{
+	struct ck_lane *lane = calloc(1, sizeof(*lane));
+	int ret = -ENOMEM;
+
+	if (!lane)
+		goto close_chan;
+	lane->size = LANE_BUFFER;
+	lane->buf = malloc(lane->size);
+	if (!lane->buf)
+		goto free_lane;
+	ret = ck_reader_create(chan, &lane->reader);
+	if (ret < 0)
+		goto free_buf;
+	lane->chan = chan;
+	*out = lane;
+	return 0;
+free_buf:
+	free(lane->buf);
+free_lane:
+	free(lane);
+close_chan:
+	ck_chan_close(chan);
+	return ret;
+}
+
+void ck_lane_destroy(struct ck_lane *lane)
+{
+	ck_reader_destroy(lane->reader);
+	ck_chan_close(lane->chan);
+	free(lane->buf);
+	free(lane);
+}
+
+struct ck_chan *ck_lane_detach(struct ck_lane *lane)
+{
+	struct ck_chan *chan = lane->chan;
+
+	ck_reader_destroy(lane->reader);
+	free(lane->buf);
+	free(lane);
+	return chan;
+}
+
+void ck_lane_release(struct ck_lane *lane)
+{
+	pthread_mutex_lock(&lock);
+	lane->next = pool;
+	pool = lane;
+	pthread_mutex_unlock(&lock);
+}
+
+void ck_lane_drop_all(void)
+{
+	struct ck_lane *lane, *next;
+
+	pthread_mutex_lock(&lock);
+	lane = pool;
+	pool = NULL;
+	pthread_mutex_unlock(&lock);
+	for (; lane; lane = next) {
+		next = lane->next;
+		ck_lane_destroy(lane);
+	}
+}
+
+void ck_lane_timeout(struct ck_lane *lane, int milliseconds)
+{
+	struct timeval tv = { milliseconds / 1000, milliseconds % 1000 * 1000 };
+
+	setsockopt(ck_chan_fd(lane->chan), SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof(tv));
+}
+
+/* The calling thread's lane, from the pool or new. */
+static int own_lane(struct ck_thread *t)
+{
+	struct ck_chan *chan;
+	int ret;
+
+	pthread_mutex_lock(&lock);
+	t->lane = pool;
+	if (pool)
+		pool = pool->next;
+	pthread_mutex_unlock(&lock);
+	if (t->lane)
+		return 0;
+	ret = ck_session_join(CK_LANE_CALL, &chan);
+	return ret < 0 ? ret : ck_lane_create(chan, &t->lane);
+}
+
+static int send_call(struct ck_lane *lane, uint32_t proc, xdrproc_t xdr_args, const void *args)
+{
+	struct iovec iov;
+	long n;
+
+	for (;;) {
+		unsigned char *bigger;
+
+		n = ck_call_encode(lane->buf, lane->size, ++lane->xid, proc, xdr_args, args, 0);
+		if (n != -ENOSPC || lane->size >= CK_RECORD_MAX)
+			break;
+		bigger = realloc(lane->buf, lane->size * 4);
+		if (!bigger)
+			return -ENOMEM;
+		lane->buf = bigger;
+		lane->size *= 4;
+	}
+	if (n < 0)
+		return (int)n;
+	iov = (struct iovec){ lane->buf, (size_t)n };
+	return ck_chan_writev(lane->chan, &iov, 1);
+}
+
+/* Payload behind the results at @offset: as much as the sink takes, then the CUresult. */
+static int take_bulk(struct ck_lane *lane, size_t offset, uint32_t length, struct ck_sink *sink,
+		     int *bulk_err)
+{
+	unsigned char pad[4];
+	uint32_t word;
+	int ret = ck_reader_bulk_begin(lane->reader, offset);
+
+	if (ret == 0 && length > sink->size)
+		ret = -EPROTO;
+	if (ret == 0 && length > 0)
+		ret = ck_reader_bulk(lane->reader, sink->data, length);
+	if (ret == 0 && length % 4)
+		ret = ck_reader_bulk(lane->reader, pad, 4 - length % 4);
+	if (ret == 0)
+		ret = ck_reader_bulk(lane->reader, &word, sizeof(word));
+	if (ret == 0)
+		*bulk_err = (int)ntohl(word);
+	return ret;
+}
+
+static int receive_reply(struct ck_lane *lane, xdrproc_t xdr_res, void *res,
+			 struct ck_sink *sink, int *bulk_err)
+{
+	struct ck_record record;
+	uint32_t xid, low, high;
+	size_t offset;
+	XDR xdrs;
+	int ret = ck_reader_next(lane->reader, &record);
+
+	if (ret < 0)
+		return ret;
+	lane->received = record.total;
+	ret = ck_reply_decode(record.body, record.body_size, &xid, &offset, &low, &high);
+	if (ret == -EPROTONOSUPPORT)
+		ck_err("the server speaks version %u to %u of the protocol, this client %u", low,
+		       high, CK_VERSION);
+	if (ret < 0)
+		return ret;
+	if (xid != lane->xid)
+		return -EPROTO;
+	xdrmem_create(&xdrs, (char *)(uintptr_t)record.body + offset,
+		      (u_int)(record.body_size - offset), XDR_DECODE);
+	if (!xdr_res(&xdrs, res))
+		return -EPROTO;
+	if (sink)	/* the length is the last word of the results */
+		ret = take_bulk(lane, offset + xdr_getpos(&xdrs),
+				ntohl(*(const uint32_t *)(const void *)(record.body + offset +
+									 xdr_getpos(&xdrs) - 4)),
+				sink, bulk_err);
+	return ret;
+}
+
+int ck_lane_exchange(struct ck_lane *lane, uint32_t proc, xdrproc_t xdr_args, const void *args,
+		     xdrproc_t xdr_res, void *res, struct ck_sink *sink, int *bulk_err)
+{
+	int ret = send_call(lane, proc, xdr_args, args);
+
+	return ret < 0 ? ret : receive_reply(lane, xdr_res, res, sink, bulk_err);
+}
+
+/* What kernels have printed goes to our stdout, through stdio, as the real driver's does. */
+static void fetch_output(void)
+{
+	void *text = NULL;
+	size_t size = 0;
+
+	do {
+		if (ck_wire_ck_output(0, &text, &size) != CUDA_SUCCESS)
+			size = 0;
+		if (size > 0)
+			fwrite(text, 1, size, stdout);
+		free(text);
+	} while (size > 0);
+	fflush(stdout);
+}
+
+CUresult ck_call(uint32_t proc, void *args, void *res, struct ck_sink *sink)
+{
+	const struct ck_proc *p = &ck_procs[proc];
+	struct ck_thread *t = ck_thread();
+	ck_result *head = res;
+	char why[128];
+	int ret = 0, bulk_err = 0;
+
+	if (unlikely(ck_client.state == CK_STATE_LOST))
+		return CUDA_ERROR_DEVICE_UNAVAILABLE;
+	if (unlikely(!t->lane))
+		ret = own_lane(t);
+	if (ret == 0) {
+		((ck_head *)args)->seq = ck_command_last();
+		ck_command_flush();
+		ret = ck_lane_exchange(t->lane, proc, p->xdr_args, args, p->xdr_res, res, sink,
+				       &bulk_err);
+	}
+	if (unlikely(ret < 0)) {
+		snprintf(why, sizeof(why), "%s: %s", p->name,
+			 ret == -EPIPE ? "the server closed the connection" : strerror(-ret));
+		ck_session_lost(why);
+		return CUDA_ERROR_DEVICE_UNAVAILABLE;
+	}
+	if (head->err == 0)
+		head->err = bulk_err;
+	if (unlikely(ck_stats_on))
+		ck_stats_message(proc, CK_CALL_HEADER + p->args_size, t->lane->received);
+	if (unlikely(ck_trace_on))
+		ck_trace_message(proc, args, res, (CUresult)head->err);
+	if (unlikely(head->output) && proc != CK_PROC_ck_output)
+		fetch_output();
+	return (CUresult)head->err;
+}

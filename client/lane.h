@@ -1,0 +1,43 @@
+/*
+ * client/lane.h - calls that wait: one connection a thread of the application.
+ */
+#ifndef CK_CLIENT_LANE_H
+#define CK_CLIENT_LANE_H
+
+#include <stdint.h>
+#include <rpc/rpc.h>
+
+#include "client/stub.h"
+
+struct ck_chan;
+struct ck_lane;
+
+/* Connect to the session's server as @kind and join the session; the channel is the caller's.
+ * 0 or -errno. session.c */
+int ck_session_join(int kind, struct ck_chan **chan);
+
+/* A lane on @chan, which it owns from then on, also on failure. */
+int ck_lane_create(struct ck_chan *chan, struct ck_lane **lane);
+void ck_lane_destroy(struct ck_lane *lane);
+
+/* The channel of a lane that is given up; for the one that becomes the command stream. Nothing
+ * may have been received but what was read. */
+struct ck_chan *ck_lane_detach(struct ck_lane *lane);
+
+/* Give a lane that nobody uses to the pool; at thread exit, and after hello. */
+void ck_lane_release(struct ck_lane *lane);
+
+/* Close every pooled lane (the session is over). */
+void ck_lane_drop_all(void);
+
+/* Bound the wait for one reply, for calls at exit; 0: no bound. */
+void ck_lane_timeout(struct ck_lane *lane, int milliseconds);
+
+/*
+ * One call and its reply: 0 or -errno (see rpc/record.h; -EPROTONOSUPPORT sets @low and @high).
+ * @bulk_err, where the procedure's reply ends with payload, is the CUresult behind it.
+ */
+int ck_lane_exchange(struct ck_lane *lane, uint32_t proc, xdrproc_t xdr_args, const void *args,
+		     xdrproc_t xdr_res, void *res, struct ck_sink *sink, int *bulk_err);
+
+#endif

@@ -1,0 +1,261 @@
+/*
+ * client/launch.c - kernel launches: checked here as the driver would at once (D7), then one-way.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/client.h"
+#include "elf/kernels.h"
+#include "util/log.h"
+
+CK_LOG_DEFINE("client");
+
+#define MAX_ATTRIBUTES 64
+#define DEFAULT_SHARED 49152		/* static and dynamic together, unless raised */
+
+/* What every form of launch comes down to. */
+struct launch {
+	unsigned int grid[3], block[3], shared;
+	CUstream stream;
+	const CUlaunchAttribute *attributes;
+	unsigned int attribute_count;
+	void **params, **extra;
+};
+
+static CUresult check_dimensions(const struct launch *l, const struct ck_kernel *k, CUdevice dev)
+{
+	static const CUdevice_attribute grid_max[3] = {
+		CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y,
+		CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z };
+	static const CUdevice_attribute block_max[3] = {
+		CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y,
+		CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z };
+	uint64_t threads = 1, registers;
+
+	for (int i = 0; i < 3; i++) {
+		if (l->grid[i] == 0 || l->block[i] == 0 ||
+		    l->grid[i] > (unsigned)ck_gpu_attribute(dev, grid_max[i]) ||
+		    l->block[i] > (unsigned)ck_gpu_attribute(dev, block_max[i]))
+			return CUDA_ERROR_INVALID_VALUE;
+		threads *= l->block[i];
+	}
+	if (threads > (unsigned)ck_gpu_attribute(dev, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK) ||
+	    (k->max_threads && threads > k->max_threads))
+		return CUDA_ERROR_INVALID_VALUE;
+	/* registers are handed out to a warp in units of 256 */
+	registers = (k->registers * 32u + 255) / 256 * 256 * ((threads + 31) / 32);
+	if (registers > (unsigned)ck_gpu_attribute(
+				dev, CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK))
+		return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+	return CUDA_SUCCESS;
+}
+
+static CUresult check_shared(const struct launch *l, const struct ck_function *f)
+{
+	int raised = f->max_dynamic_shared;
+	unsigned int fixed = f->kernel->shared;
+	unsigned int limit = fixed < DEFAULT_SHARED ? DEFAULT_SHARED - fixed : 0;
+
+	if (raised > 0 && (unsigned)raised > limit)
+		limit = (unsigned)raised;
+	return l->shared > limit ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
+/* The parameter block from `extra`, which gives it whole. */
+static CUresult params_of_extra(void **extra, const void **block, size_t *size)
+{
+	*block = NULL;
+	*size = 0;
+	for (; extra[0] != CU_LAUNCH_PARAM_END; extra += 2) {
+		if (extra[0] == CU_LAUNCH_PARAM_BUFFER_POINTER)
+			*block = extra[1];
+		else if (extra[0] == CU_LAUNCH_PARAM_BUFFER_SIZE && extra[1])
+			*size = *(size_t *)extra[1];
+		else
+			return CUDA_ERROR_INVALID_VALUE;
+	}
+	if ((*size && !*block) || *size > CK_KERNEL_PARAM_MAX + 4)
+		return CUDA_ERROR_INVALID_VALUE;
+	return CUDA_SUCCESS;
+}
+
+/* Gaps are zeroed: what is sent depends on the parameters alone. */
+static CUresult pack_params(const struct ck_kernel *k, void **params, unsigned char *out)
+{
+	memset(out, 0, k->param_bytes);
+	for (uint32_t i = 0; i < k->param_count; i++) {
+		const struct ck_kernel_param *p = &k->params[i];
+
+		if (!params[i] || p->offset + p->size > k->param_bytes)
+			return CUDA_ERROR_INVALID_VALUE;
+		memcpy(out + p->offset, params[i], p->size);
+	}
+	return CUDA_SUCCESS;
+}
+
+/* Copies with ids in place of event handles; those that ask for nothing are left out. */
+static CUresult pack_attributes(const struct launch *l, CUlaunchAttribute *out, unsigned int *n)
+{
+	*n = 0;
+	if (l->attribute_count > MAX_ATTRIBUTES || (l->attribute_count && !l->attributes))
+		return CUDA_ERROR_INVALID_VALUE;
+	for (unsigned int i = 0; i < l->attribute_count; i++) {
+		CUlaunchAttribute *a = &out[*n];
+		uint64_t id;
+
+		*a = l->attributes[i];
+		if (a->id == CU_LAUNCH_ATTRIBUTE_IGNORE)
+			continue;
+		if (a->id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT ||
+		    a->id == CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT) {
+			if (ck_event_id(a->value.programmaticEvent.event, &id))
+				return CUDA_ERROR_INVALID_HANDLE;
+			memcpy(&a->value.programmaticEvent.event, &id, sizeof(id));
+		}
+		(*n)++;
+	}
+	return CUDA_SUCCESS;
+}
+
+static CUresult launch(CUfunction handle, const struct launch *l)
+{
+	struct ck_function *f = ck_function_from(handle);
+	unsigned char packed[CK_KERNEL_PARAM_MAX + 4];
+	CUlaunchAttribute attributes[MAX_ATTRIBUTES];
+	const void *block = packed;
+	uint64_t function, stream;
+	struct ck_context *ctx;
+	size_t size;
+	unsigned int n = 0;
+	CUresult err = ck_session_check();
+
+	if (!err)
+		err = ck_context_usable(&ctx);
+	if (err)
+		return err;
+	if (!f)
+		return CUDA_ERROR_INVALID_HANDLE;
+	err = check_dimensions(l, f->kernel, ctx->device);
+	if (!err)
+		err = check_shared(l, f);
+	if (!err)
+		err = ck_stream_id(l->stream, &stream);
+	if (!err)
+		err = ck_function_announce(f, &function);
+	if (!err && l->attribute_count)
+		err = pack_attributes(l, attributes, &n);
+	if (err)
+		return err;
+	size = f->kernel->param_bytes;
+	if (l->extra)
+		err = params_of_extra(l->extra, &block, &size);
+	else if (size > 0)
+		err = l->params ? pack_params(f->kernel, l->params, packed) :
+				  CUDA_ERROR_INVALID_VALUE;
+	return err ? err :
+		     ck_wire_ck_launch(ctx->object.id, function, l->grid[0], l->grid[1], l->grid[2],
+				       l->block[0], l->block[1], l->block[2], l->shared, stream,
+				       attributes, n * sizeof(attributes[0]), block, size);
+}
+
+CK_EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
+				  unsigned int gridDimZ, unsigned int blockDimX,
+				  unsigned int blockDimY, unsigned int blockDimZ,
+				  unsigned int sharedMemBytes, CUstream hStream, void **kernelParams,
+				  void **extra)
+{
+	struct launch l = { .grid = { gridDimX, gridDimY, gridDimZ },
+			    .block = { blockDimX, blockDimY, blockDimZ },
+			    .shared = sharedMemBytes, .stream = hStream,
+			    .params = kernelParams, .extra = extra };
+
+	return kernelParams && extra ? CUDA_ERROR_INVALID_VALUE : launch(f, &l);
+}
+
+CK_EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **kernelParams,
+				    void **extra)
+{
+	struct launch l;
+
+	if (!config || (kernelParams && extra))
+		return CUDA_ERROR_INVALID_VALUE;
+	l = (struct launch){ .grid = { config->gridDimX, config->gridDimY, config->gridDimZ },
+			     .block = { config->blockDimX, config->blockDimY, config->blockDimZ },
+			     .shared = config->sharedMemBytes, .stream = config->hStream,
+			     .attributes = config->attrs, .attribute_count = config->numAttrs,
+			     .params = kernelParams, .extra = extra };
+	return launch(f, &l);
+}
+
+/* All blocks must fit on the device at once; the driver says so at the call, and so do we. */
+static CUresult check_cooperative(CUfunction f, const struct launch *l)
+{
+	uint64_t blocks = (uint64_t)l->grid[0] * l->grid[1] * l->grid[2];
+	struct ck_context *ctx;
+	int per_sm = 0;
+	CUresult err = ck_context_usable(&ctx);
+
+	if (!err)
+		err = cuOccupancyMaxActiveBlocksPerMultiprocessor(
+			&per_sm, f, (int)(l->block[0] * l->block[1] * l->block[2]), l->shared);
+	if (err)
+		return err;
+	if (blocks > (uint64_t)per_sm * (unsigned)ck_gpu_attribute(
+				ctx->device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT))
+		return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
+	return CUDA_SUCCESS;
+}
+
+CK_EXPORT CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX,
+					     unsigned int gridDimY, unsigned int gridDimZ,
+					     unsigned int blockDimX, unsigned int blockDimY,
+					     unsigned int blockDimZ, unsigned int sharedMemBytes,
+					     CUstream hStream, void **kernelParams)
+{
+	CUlaunchAttribute cooperative = { .id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE };
+	struct launch l = { .grid = { gridDimX, gridDimY, gridDimZ },
+			    .block = { blockDimX, blockDimY, blockDimZ },
+			    .shared = sharedMemBytes, .stream = hStream,
+			    .attributes = &cooperative, .attribute_count = 1,
+			    .params = kernelParams };
+	CUresult err;
+
+	cooperative.value.cooperative = 1;
+	err = check_cooperative(f, &l);
+	return err ? err : launch(f, &l);
+}
+
+/* Cluster occupancy depends on the whole configuration: always asked. */
+static CUresult cluster(int *value, CUfunction func, const CUlaunchConfig *c, unsigned int which)
+{
+	CUlaunchAttribute attributes[MAX_ATTRIBUTES];
+	struct launch l;
+	uint64_t ctx, function;
+	unsigned int n;
+	CUresult err = ck_enter(&ctx);
+
+	if (err)
+		return err;
+	if (!value || !c)
+		return CUDA_ERROR_INVALID_VALUE;
+	l = (struct launch){ .attributes = c->attrs, .attribute_count = c->numAttrs };
+	err = ck_function_id(func, &function);
+	if (!err)
+		err = pack_attributes(&l, attributes, &n);
+	return err ? err :
+		     ck_wire_ck_cluster(ctx, function, which, c->gridDimX, c->gridDimY, c->gridDimZ,
+					c->blockDimX, c->blockDimY, c->blockDimZ, c->sharedMemBytes,
+					attributes, n * sizeof(attributes[0]), value);
+}
+
+CK_EXPORT CUresult cuOccupancyMaxPotentialClusterSize(int *clusterSize, CUfunction func,
+						      const CUlaunchConfig *config)
+{
+	return cluster(clusterSize, func, config, 0);
+}
+
+CK_EXPORT CUresult cuOccupancyMaxActiveClusters(int *numClusters, CUfunction func,
+						const CUlaunchConfig *config)
+{
+	return cluster(numClusters, func, config, 1);
+}

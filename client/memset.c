@@ -1,0 +1,79 @@
+/*
+ * client/memset.c - fills: checked here, then one-way.
+ */
+#include "client/client.h"
+
+/* Current context, stream, and the range that a fill of @height rows touches. */
+static CUresult enter(CUstream handle, CUdeviceptr dst, size_t pitch, size_t unit, size_t width,
+		      size_t height, uint64_t *ctx, uint64_t *stream)
+{
+	size_t row, size;
+	CUresult err = ck_enter(ctx);
+
+	if (!err)
+		err = ck_stream_id(handle, stream);
+	if (err || width == 0 || height == 0)
+		return err;
+	if (dst % unit || __builtin_mul_overflow(width, unit, &row) ||
+	    (height > 1 && (pitch < row || pitch % unit)) ||
+	    __builtin_mul_overflow(height - 1, pitch, &size) ||
+	    __builtin_add_overflow(size, row, &size))
+		return CUDA_ERROR_INVALID_VALUE;
+	return ck_device_range(dst, size);
+}
+
+/* The synchronous forms have no stream: legacy, or the thread's own in their _ptds form. */
+#define FILL(bits, type, value)                                                                    \
+	CK_EXPORT CUresult cuMemsetD##bits##Async(CUdeviceptr dstDevice, type value, size_t N,     \
+						  CUstream hStream)                                \
+	{                                                                                          \
+		uint64_t ctx, stream;                                                              \
+		CUresult err = enter(hStream, dstDevice, 0, bits / 8, N, 1, &ctx, &stream);        \
+												   \
+		if (err || N == 0)                                                                 \
+			return err;                                                                \
+		return ck_wire_cuMemsetD##bits##Async(ctx, dstDevice, value, N, stream);           \
+	}                                                                                          \
+	CK_EXPORT CUresult cuMemsetD##bits##_v2(CUdeviceptr dstDevice, type value, size_t N)       \
+	{                                                                                          \
+		uint64_t ctx, stream;                                                              \
+		CUresult err = enter(NULL, dstDevice, 0, bits / 8, N, 1, &ctx, &stream);           \
+												   \
+		if (err || N == 0)                                                                 \
+			return err;                                                                \
+		if (stream)                                                                        \
+			return ck_wire_cuMemsetD##bits##Async(ctx, dstDevice, value, N, stream);   \
+		return ck_wire_cuMemsetD##bits##_v2(ctx, dstDevice, value, N);                     \
+	}                                                                                          \
+	CK_EXPORT CUresult cuMemsetD2D##bits##Async(CUdeviceptr dstDevice, size_t dstPitch,        \
+						    type value, size_t Width, size_t Height,       \
+						    CUstream hStream)                              \
+	{                                                                                          \
+		uint64_t ctx, stream;                                                              \
+		CUresult err = enter(hStream, dstDevice, dstPitch, bits / 8, Width, Height, &ctx,  \
+				     &stream);                                                     \
+												   \
+		if (err || !Width || !Height)                                                      \
+			return err;                                                                \
+		return ck_wire_cuMemsetD2D##bits##Async(ctx, dstDevice, dstPitch, value, Width,    \
+							Height, stream);                           \
+	}                                                                                          \
+	CK_EXPORT CUresult cuMemsetD2D##bits##_v2(CUdeviceptr dstDevice, size_t dstPitch,          \
+						  type value, size_t Width, size_t Height)         \
+	{                                                                                          \
+		uint64_t ctx, stream;                                                              \
+		CUresult err = enter(NULL, dstDevice, dstPitch, bits / 8, Width, Height, &ctx,     \
+				     &stream);                                                     \
+												   \
+		if (err || !Width || !Height)                                                      \
+			return err;                                                                \
+		if (stream)                                                                        \
+			return ck_wire_cuMemsetD2D##bits##Async(ctx, dstDevice, dstPitch, value,   \
+								Width, Height, stream);            \
+		return ck_wire_cuMemsetD2D##bits##_v2(ctx, dstDevice, dstPitch, value, Width,      \
+						      Height);                                     \
+	}
+
+FILL(8, unsigned char, uc)
+FILL(16, unsigned short, us)
+FILL(32, unsigned int, ui)

@@ -1,0 +1,135 @@
+/*
+ * client/object.c - slots of handles in one reserved region.
+ *
+ * Slots are handed out in order and, once freed, again only after many others: a stale handle
+ * is then still told from a live one. The region is reserved, not committed; pages come as
+ * slots are used.
+ */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "client/object.h"
+#include "util/log.h"
+
+CK_LOG_DEFINE("client");
+
+#define SLOT_SIZE 128
+#define SLOT_COUNT (1u << 22)
+#define FIRST_ID 16			/* 0, 1 and 2 are streams that need no object */
+#define MAGIC 0x6f6b6372u
+#define REUSE_AFTER 1024		/* free slots that wait before one is used again */
+
+union slot {
+	struct ck_object head;
+	struct ck_context context;
+	struct ck_stream stream;
+	struct ck_event event;
+	struct ck_module module;
+	struct ck_function function;
+	struct {
+		struct ck_object head;
+		uint32_t next_free;
+	} free;
+	unsigned char size[SLOT_SIZE];
+};
+
+_Static_assert(sizeof(union slot) == SLOT_SIZE, "an object has outgrown its slot");
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static union slot *slots;
+static uint32_t used = FIRST_ID;	/* slots ever handed out */
+static uint32_t free_first, free_last, free_count;
+
+static int reserve(void)
+{
+	void *at = mmap(NULL, (size_t)SLOT_COUNT * SLOT_SIZE, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (at == MAP_FAILED) {
+		ck_err("no address space for handles: %m");
+		return -1;
+	}
+	__atomic_store_n(&slots, at, __ATOMIC_RELEASE);
+	return 0;
+}
+
+static uint32_t take(void)
+{
+	uint32_t i = 0;
+
+	if (free_count > REUSE_AFTER || (used == SLOT_COUNT && free_count > 0)) {
+		i = free_first;
+		free_first = slots[i].free.next_free;
+		free_count--;
+	} else if (used < SLOT_COUNT) {
+		i = used++;
+	}
+	return i;
+}
+
+void *ck_object_new(enum ck_object_kind kind, struct ck_context *context)
+{
+	struct ck_object *o = NULL;
+	uint32_t i = 0;
+
+	pthread_mutex_lock(&lock);
+	if (slots || !reserve())
+		i = take();
+	pthread_mutex_unlock(&lock);
+	if (i == 0)
+		return NULL;
+	o = &slots[i].head;
+	memset(o, 0, SLOT_SIZE);
+	o->kind = kind;
+	o->id = i;
+	o->context = context;
+	__atomic_store_n(&o->magic, MAGIC, __ATOMIC_RELEASE);
+	return o;
+}
+
+void ck_object_free(void *object)
+{
+	struct ck_object *o = object;
+	uint32_t i = (uint32_t)o->id;
+
+	__atomic_store_n(&o->magic, 0, __ATOMIC_RELEASE);
+	pthread_mutex_lock(&lock);
+	if (free_count == 0)
+		free_first = i;
+	else
+		slots[free_last].free.next_free = i;
+	free_last = i;
+	free_count++;
+	pthread_mutex_unlock(&lock);
+}
+
+void *ck_object_check(const void *handle, enum ck_object_kind kind)
+{
+	union slot *base = __atomic_load_n(&slots, __ATOMIC_ACQUIRE);
+	uintptr_t offset = (uintptr_t)handle - (uintptr_t)base;
+	struct ck_object *o = (struct ck_object *)(uintptr_t)handle;
+
+	if (!base || offset >= (uintptr_t)SLOT_COUNT * SLOT_SIZE || offset % SLOT_SIZE)
+		return NULL;
+	if (__atomic_load_n(&o->magic, __ATOMIC_ACQUIRE) != MAGIC || o->kind != kind)
+		return NULL;
+	return o;
+}
+
+void ck_object_each(struct ck_context *context, void (*fn)(struct ck_object *object))
+{
+	uint32_t end;
+
+	pthread_mutex_lock(&lock);
+	end = slots ? used : FIRST_ID;
+	pthread_mutex_unlock(&lock);
+	for (uint32_t i = FIRST_ID; i < end; i++) {
+		struct ck_object *o = &slots[i].head;
+
+		if (__atomic_load_n(&o->magic, __ATOMIC_ACQUIRE) == MAGIC &&
+		    o->context == context)
+			fn(o);
+	}
+}

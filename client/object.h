@@ -1,0 +1,90 @@
+/*
+ * client/object.h - the objects behind the handles that the application holds.
+ *
+ * A handle is the address of a slot in one reserved region, so that any value can be checked
+ * without touching memory that may not be there. The slot's index is the object's id on the
+ * wire (D6): the client names things.
+ */
+#ifndef CK_CLIENT_OBJECT_H
+#define CK_CLIENT_OBJECT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cuda/types.h"
+#include "elf/kernels.h"
+
+enum ck_object_kind {
+	CK_OBJECT_NONE,
+	CK_OBJECT_CONTEXT,
+	CK_OBJECT_STREAM,
+	CK_OBJECT_EVENT,
+	CK_OBJECT_MODULE,		/* and libraries: .library tells */
+	CK_OBJECT_FUNCTION,		/* and kernels of libraries */
+};
+
+struct ck_object {
+	uint32_t magic;			/* 0 in a free slot */
+	uint32_t kind;
+	uint64_t id;			/* on the wire; never 0, 1 or 2 */
+	struct ck_context *context;	/* owner; NULL for libraries and their kernels */
+};
+
+struct ck_local;			/* context-local storage, client/context.c */
+
+struct ck_context {
+	struct ck_object object;
+	int device;			/* ordinal of the application */
+	unsigned int flags;
+	bool primary;
+	_Atomic bool active;		/* primary: retained by someone; others: not destroyed */
+	bool was_active;
+	unsigned int retained;		/* primary: how often */
+	_Atomic uint64_t unique_id;	/* cuCtxGetId; new after a reset, never used again */
+	_Atomic uint64_t synced;	/* number of the last command that a synchronise covered */
+	_Atomic uint64_t legacy_synced;	/* the same of its legacy stream alone */
+	struct ck_local *locals;
+};
+
+struct ck_stream {
+	struct ck_object object;
+	unsigned int flags;
+	int priority;
+	_Atomic uint64_t synced;
+};
+
+struct ck_event {
+	struct ck_object object;
+	unsigned int flags;
+};
+
+struct ck_function {
+	struct ck_object object;
+	struct ck_module *module;
+	const struct ck_kernel *kernel;	/* name and parameter layout; lives with the module */
+	_Atomic bool announced;		/* ck_function has been sent */
+	_Atomic int max_dynamic_shared;	/* as set by cuFuncSetAttribute; 0: the default */
+};
+
+struct ck_module {
+	struct ck_object object;
+	bool library;
+	struct ck_code *code;		/* kernels by name; shared with the library's module */
+	struct ck_function **functions;	/* by index in code; made when first asked for */
+	struct ck_module *other;	/* a library's module; of such a module, its library */
+	uint64_t *variables;		/* addresses noted as allocations */
+	unsigned int variable_count;
+};
+
+/* A new object of @kind, zeroed but for its head; NULL when there is no room. */
+void *ck_object_new(enum ck_object_kind kind, struct ck_context *context);
+void ck_object_free(void *object);
+
+/* The object behind @handle if it is a live one of @kind, else NULL; never faults. */
+void *ck_object_check(const void *handle, enum ck_object_kind kind);
+
+/* Call @fn for each live object of @context; it may free the object. */
+void ck_object_each(struct ck_context *context, void (*fn)(struct ck_object *object));
+
+#endif

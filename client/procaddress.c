@@ -1,0 +1,113 @@
+/*
+ * client/procaddress.c - cuGetProcAddress, both forms. They work before cuInit, and every address
+ * is one of ours.
+ */
+#include <string.h>
+
+#include "client/client.h"
+#include "client/procaddress.h"
+
+#define NEWEST_VERSION 13000 /* of which the table knows all calls */
+#define FIRST_PER_THREAD 7000 /* CUDA version that brought per-thread default streams */
+
+/* Index of the first entry of @name, or of where it would be. */
+static unsigned int first_of(const struct ck_entry *entries, unsigned int count, const char *name)
+{
+	unsigned int low = 0, high = count;
+
+	while (low < high) {
+		unsigned int middle = low + (high - low) / 2;
+
+		if (strcmp(entries[middle].name, name) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* The newest of [@at, @end) in one of its two forms and not newer than @version. */
+static const struct ck_entry *newest(const struct ck_entry *at, const struct ck_entry *end,
+				     int version, bool per_thread)
+{
+	for (; at < end; at++) {
+		if (at->per_thread == per_thread && at->since <= version)
+			return at;
+	}
+	return NULL;
+}
+
+const struct ck_entry *ck_entry_find(const struct ck_entry *entries, unsigned int count,
+				     const char *name, int version, bool per_thread,
+				     CUdriverProcAddressQueryResult *status)
+{
+	const struct ck_entry *at = entries + first_of(entries, count, name), *end = at;
+	const struct ck_entry *plain, *threads;
+
+	while (end < entries + count && strcmp(end->name, name) == 0)
+		end++;
+	plain = newest(at, end, version, false);
+	*status = CU_GET_PROC_ADDRESS_SUCCESS;
+	if (!plain)
+		*status = at == end ? CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND :
+				      CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT;
+	if (!plain || !per_thread)
+		return plain;
+	/*
+	 * Callers ask for the per-thread form with the version of the plain one, which may be
+	 * older than per-thread forms are. A form counts only if it belongs to the same variant:
+	 * variants differ in their arguments.
+	 */
+	threads = newest(at, end, ck_max(version, FIRST_PER_THREAD), true);
+	if (threads && newest(at, end, threads->since, false) == plain)
+		return threads;
+	return plain;
+}
+
+static CUresult find(const char *symbol, void **pfn, int version, cuuint64_t flags,
+		     const struct ck_entry **entry, CUdriverProcAddressQueryResult *status)
+{
+	int ceiling = ck_client.driver_version ? ck_client.driver_version : NEWEST_VERSION;
+
+	if (!symbol || !pfn || flags > CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM)
+		return CUDA_ERROR_INVALID_VALUE;
+	/* Libraries rely on this: a driver does not know what comes after it. */
+	if (version > ceiling)
+		return CUDA_ERROR_INVALID_VALUE;
+	*entry = ck_entry_find(ck_entries, ck_entry_count, symbol, version,
+			       flags == CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, status);
+	return CUDA_SUCCESS;
+}
+
+/* The form of CUDA 11.3: what is not found is an error, and *pfn stays as it was. */
+CK_EXPORT CUresult cuGetProcAddress(const char *symbol, void **pfn, int cudaVersion,
+				    cuuint64_t flags)
+{
+	CUdriverProcAddressQueryResult status;
+	const struct ck_entry *entry;
+	CUresult err = find(symbol, pfn, cudaVersion, flags, &entry, &status);
+
+	if (err)
+		return err;
+	if (!entry)
+		return CUDA_ERROR_NOT_FOUND;
+	*pfn = entry->function;
+	return CUDA_SUCCESS;
+}
+
+/* The form of CUDA 12: what is not found is NULL, and the status says why. */
+CK_EXPORT CUresult cuGetProcAddress_v2(const char *symbol, void **pfn, int cudaVersion,
+				       cuuint64_t flags,
+				       CUdriverProcAddressQueryResult *symbolStatus)
+{
+	CUdriverProcAddressQueryResult status;
+	const struct ck_entry *entry;
+	CUresult err = find(symbol, pfn, cudaVersion, flags, &entry, &status);
+
+	if (err)
+		return err;
+	*pfn = entry ? entry->function : NULL;
+	if (symbolStatus)
+		*symbolStatus = status;
+	return CUDA_SUCCESS;
+}

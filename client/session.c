@@ -1,0 +1,312 @@
+/*
+ * client/session.c - the connection to the server: where it is, hello, join, and its loss.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/client.h"
+#include "client/lane.h"
+#include "client/stats.h"
+#include "rpc/chan.h"
+#include "util/env.h"
+#include "util/hash.h"
+#include "util/log.h"
+#include "util/map.h"
+
+CK_LOG_DEFINE("client");
+
+#ifndef CK_RELEASE
+#define CK_RELEASE "unknown"
+#endif
+
+struct ck_client ck_client;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static char address[512];		/* where the server was found */
+static CUresult failed;			/* what an attempt to connect ended with */
+static struct ck_map *images;		/* hashes that the server holds */
+static pthread_mutex_t images_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static int dial_timeout_ms(void)
+{
+	long seconds = ck_env_long("CRICKET_TIMEOUT");
+
+	return seconds > 0 && seconds < 86400 ? (int)seconds * 1000 : 10000;
+}
+
+/* Without an address: the unix socket of this host's server, if one answers. */
+static int dial_local(struct ck_chan **chan)
+{
+	const char *path;
+
+	for (unsigned int i = 0; (path = ck_chan_default_unix(i)) != NULL; i++) {
+		snprintf(address, sizeof(address), "unix:%s", path);
+		if (access(path, F_OK) == 0 &&
+		    ck_chan_dial(address, dial_timeout_ms(), chan) == 0)
+			return 0;
+	}
+	ck_err("no GPU server: set REMOTE_GPU_ADDRESS=HOST[:PORT] or unix:/PATH (and no server "
+	       "answers on this host's unix socket)");
+	return -ENODEV;
+}
+
+static int dial_server(struct ck_chan **chan)
+{
+	const char *where = ck_env_string("REMOTE_GPU_ADDRESS");
+	int ret;
+
+	if (!where || !*where)
+		return dial_local(chan);
+	snprintf(address, sizeof(address), "%s", where);
+	ck_info("connection to host \"%s\"", address);
+	ret = ck_chan_dial(address, dial_timeout_ms(), chan);
+	if (ret < 0)
+		ck_err("cannot reach the GPU server at REMOTE_GPU_ADDRESS=%s: %s", address,
+		       ret == -EINVAL ? "not an address (HOST, HOST:PORT, tcp://HOST:PORT, "
+					"unix:/PATH)" :
+					strerror(-ret));
+	return ret;
+}
+
+static CUresult hello_status(const ck_hello_res *res)
+{
+	static const CUresult code[] = {
+		[CK_HELLO_OK] = CUDA_SUCCESS,
+		[CK_HELLO_PROTOCOL] = CUDA_ERROR_SYSTEM_DRIVER_MISMATCH,
+		[CK_HELLO_DENIED] = CUDA_ERROR_NOT_PERMITTED,
+		[CK_HELLO_BUSY] = CUDA_ERROR_DEVICE_UNAVAILABLE,
+	};
+
+	if (res->status == CK_HELLO_OK)
+		return CUDA_SUCCESS;
+	ck_err("the GPU server at %s refuses: %s", address, res->message);
+	if (res->status == CK_HELLO_DRIVER)
+		return res->cuda_error ? (CUresult)res->cuda_error : CUDA_ERROR_NO_DEVICE;
+	return (unsigned)res->status < sizeof(code) / sizeof(code[0]) ? code[res->status] :
+									CUDA_ERROR_UNKNOWN;
+}
+
+static CUresult hello(struct ck_lane *lane)
+{
+	const char *token = ck_env_string("CRICKET_TOKEN");
+	char host[256] = "";
+	ck_hello_args args = {
+		.protocol = CK_PROTOCOL,
+		.release = CK_RELEASE,
+		.token = { token ? (u_int)strlen(token) : 0, (char *)(uintptr_t)token },
+		.application = program_invocation_short_name,
+		.host = host,
+		.pid = (u_int)getpid(),
+	};
+	int ret;
+
+	gethostname(host, sizeof(host) - 1);
+	ret = ck_lane_exchange(lane, CK_HELLO, (xdrproc_t)xdr_ck_hello_args, &args,
+			       (xdrproc_t)xdr_ck_hello_res, &ck_client.hello, NULL, NULL);
+	if (ret < 0) {
+		ck_err("the GPU server at %s does not answer as it should: %s", address,
+		       ret == -EPIPE ? "it closed the connection" : strerror(-ret));
+		return ret == -EPROTONOSUPPORT ? CUDA_ERROR_SYSTEM_DRIVER_MISMATCH :
+						 CUDA_ERROR_NO_DEVICE;
+	}
+	return hello_status(&ck_client.hello);
+}
+
+int ck_session_join(int kind, struct ck_chan **chan)
+{
+	ck_join_args args = { .lane = (ck_lane_kind)kind };
+	ck_join_res res = { .status = 1 };
+	struct ck_lane *lane;
+	struct ck_chan *c;
+	int ret = ck_chan_dial(address, dial_timeout_ms(), &c);
+
+	if (ret < 0)
+		return ret;
+	memcpy(args.session, ck_client.hello.session, sizeof(args.session));
+	memcpy(args.key, ck_client.hello.key, sizeof(args.key));
+	ret = ck_lane_create(c, &lane);
+	if (ret < 0)
+		return ret;
+	ret = ck_lane_exchange(lane, CK_JOIN, (xdrproc_t)xdr_ck_join_args, &args,
+			       (xdrproc_t)xdr_ck_join_res, &res, NULL, NULL);
+	if (ret == 0 && res.status != 0)
+		ret = -EACCES;
+	if (ret < 0) {
+		ck_lane_destroy(lane);
+		return ret;
+	}
+	*chan = ck_lane_detach(lane);
+	return 0;
+}
+
+static void remember_images(void)
+{
+	images = ck_map_create();
+	for (u_int i = 0; images && i < ck_client.hello.modules.modules_len; i++)
+		ck_map_insert(images, ck_client.hello.modules.modules_val[i].hash, CK_HASH,
+			      &ck_client);
+}
+
+bool ck_session_has_image(const unsigned char hash[32])
+{
+	bool held;
+
+	pthread_mutex_lock(&images_lock);
+	held = images && ck_map_find(images, hash, CK_HASH);
+	if (images && !held)
+		ck_map_insert(images, hash, CK_HASH, &ck_client);
+	pthread_mutex_unlock(&images_lock);
+	return held;
+}
+
+/* The child of a fork has no session: its copies of the connections are only closed. */
+static void in_child(void)
+{
+	if (ck_client.state == CK_STATE_READY || ck_client.state == CK_STATE_LOST)
+		ck_client.state = CK_STATE_FORKED;
+}
+
+static CUresult connect_session(void)
+{
+	struct ck_chan *chan, *commands;
+	struct ck_lane *lane;
+	CUresult err;
+	int ret = dial_server(&chan);
+
+	if (ret < 0)
+		return CUDA_ERROR_NO_DEVICE;
+	if (ck_lane_create(chan, &lane) < 0)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	err = hello(lane);
+	if (err) {
+		ck_lane_destroy(lane);
+		return err;
+	}
+	ret = ck_session_join(CK_LANE_COMMAND, &commands);
+	if (ret == 0)
+		ret = ck_command_start(commands);
+	if (ret < 0) {
+		ck_err("the GPU server at %s: cannot join the session: %s", address,
+		       strerror(-ret));
+		ck_lane_destroy(lane);
+		return CUDA_ERROR_DEVICE_UNAVAILABLE;
+	}
+	remember_images();
+	err = ck_devices_build();
+	ck_lane_release(lane);
+	if (err)
+		return err;
+	ck_client.driver_version = ck_client.hello.driver_version;
+	pthread_atfork(NULL, NULL, in_child);
+	ck_info("session with %s: %d device%s%s", address, ck_client.gpu_count,
+		ck_client.gpu_count == 1 ? "" : "s", ck_client.hello.emulated ? ", emulated" : "");
+	return CUDA_SUCCESS;
+}
+
+CUresult ck_session_open(void)
+{
+	CUresult err = CUDA_SUCCESS;
+
+	pthread_mutex_lock(&lock);
+	if (ck_client.state == CK_STATE_FORKED)
+		err = CUDA_ERROR_NOT_INITIALIZED;
+	else if (ck_client.state == CK_STATE_LOST)
+		err = CUDA_ERROR_DEVICE_UNAVAILABLE;
+	else if (ck_client.state == CK_STATE_EXITING)
+		err = CUDA_ERROR_DEINITIALIZED;
+	else if (ck_client.state == CK_STATE_FRESH && failed)
+		err = failed;
+	else if (ck_client.state == CK_STATE_FRESH) {
+		ck_stats_init();
+		err = connect_session();
+		failed = err;
+		if (!err)
+			ck_client.state = CK_STATE_READY;
+	}
+	pthread_mutex_unlock(&lock);
+	return err;
+}
+
+void ck_session_lost(const char *why)
+{
+	int ready = CK_STATE_READY;
+
+	if (!atomic_compare_exchange_strong(&ck_client.state, &ready, CK_STATE_LOST))
+		return;
+	ck_err("the GPU server at %s is lost (%s): every CUDA call fails from now on", address,
+	       why);
+	ck_command_abandon();
+	ck_lane_drop_all();
+}
+
+CUresult ck_session_check(void)
+{
+	int state = atomic_load_explicit(&ck_client.state, memory_order_relaxed);
+
+	if (likely(state == CK_STATE_READY && ck_client.initialized)) {
+		if (unlikely(ck_stats_on))
+			ck_stats_entered();
+		return CUDA_SUCCESS;
+	}
+	if (state == CK_STATE_LOST)
+		return CUDA_ERROR_DEVICE_UNAVAILABLE;
+	return state == CK_STATE_EXITING ? CUDA_ERROR_DEINITIALIZED : CUDA_ERROR_NOT_INITIALIZED;
+}
+
+CK_EXPORT CUresult cuInit(unsigned int flags)
+{
+	CUresult err;
+
+	if (flags != 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	err = ck_session_open();
+	if (err)
+		return err;
+	if (ck_client.gpu_count == 0)
+		return CUDA_ERROR_NO_DEVICE;
+	ck_client.initialized = true;
+	return CUDA_SUCCESS;
+}
+
+/* Works before cuInit: the version is the server's, so this may be what connects. */
+CK_EXPORT CUresult cuDriverGetVersion(int *driverVersion)
+{
+	CUresult err;
+
+	if (!driverVersion)
+		return CUDA_ERROR_INVALID_VALUE;
+	err = ck_client.driver_version ? CUDA_SUCCESS : ck_session_open();
+	*driverVersion = ck_client.driver_version ? ck_client.driver_version : 13000;
+	return ck_client.driver_version || err != CUDA_ERROR_NOT_INITIALIZED ? CUDA_SUCCESS : err;
+}
+
+/* After the application's own exit handlers, before the libraries below us go. What kernels
+ * printed last is fetched, within two seconds; then the server sees the connections close. */
+__attribute__((destructor)) static void at_exit(void)
+{
+	struct ck_thread *t;
+	void *text = NULL;
+	size_t size = 0;
+
+	if (ck_client.state != CK_STATE_READY)
+		goto out;
+	t = ck_thread();
+	ck_command_stop();
+	if (t->lane) {
+		ck_lane_timeout(t->lane, 2000);
+		if (ck_wire_ck_output(0, &text, &size) == CUDA_SUCCESS && size > 0) {
+			fwrite(text, 1, size, stdout);
+			fflush(stdout);
+		}
+		free(text);
+	}
+	ck_client.state = CK_STATE_EXITING;
+out:
+	if (ck_stats_on)
+		ck_stats_print();
+}

@@ -1,0 +1,194 @@
+/*
+ * client/stream.c - streams: named here, created one-way; a synchronise with nothing outstanding
+ * is answered here (D5).
+ */
+#include <stdlib.h>
+
+#include "client/client.h"
+
+/* The thread's own stream of its current context: an ordinary blocking stream behind handle 2. */
+static CUresult own_stream(struct ck_stream **out)
+{
+	struct ck_thread *t = ck_thread();
+	struct ck_context *ctx = ck_context_current();
+	struct ck_stream **more;
+	CUstream made;
+	CUresult err;
+
+	if (!ctx)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	for (unsigned int i = 0; i < t->own_stream_count; i++) {
+		struct ck_stream *s = ck_object_check(t->own_streams[i], CK_OBJECT_STREAM);
+
+		if (s && s->object.context == ctx) {
+			*out = s;
+			return CUDA_SUCCESS;
+		}
+	}
+	more = realloc(t->own_streams, (t->own_stream_count + 1) * sizeof(*more));
+	if (!more)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	t->own_streams = more;
+	err = cuStreamCreateWithPriority(&made, CU_STREAM_DEFAULT, 0);
+	if (err)
+		return err;
+	*out = t->own_streams[t->own_stream_count++] = (struct ck_stream *)made;
+	return CUDA_SUCCESS;
+}
+
+CUresult ck_stream_from(CUstream handle, struct ck_stream **stream)
+{
+	*stream = NULL;
+	if (!handle)
+		handle = ck_thread()->default_stream;
+	if (!handle || handle == CU_STREAM_LEGACY)
+		return CUDA_SUCCESS;
+	if (handle == CU_STREAM_PER_THREAD)
+		return own_stream(stream);
+	*stream = ck_object_check(handle, CK_OBJECT_STREAM);
+	return *stream ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+CUresult ck_stream_id(CUstream handle, uint64_t *id)
+{
+	struct ck_stream *s;
+	CUresult err = ck_stream_from(handle, &s);
+
+	*id = s ? s->object.id : 0;
+	return err;
+}
+
+bool ck_stream_idle(struct ck_context *context, struct ck_stream *stream)
+{
+	uint64_t last = ck_command_last();
+
+	return context->synced == last ||
+	       (stream ? stream->synced : context->legacy_synced) == last;
+}
+
+void ck_stream_synced(struct ck_context *context, struct ck_stream *stream, uint64_t command)
+{
+	atomic_store(stream ? &stream->synced : &context->legacy_synced, command);
+}
+
+CK_EXPORT CUresult cuStreamCreateWithPriority(CUstream *phStream, unsigned int flags, int priority)
+{
+	struct ck_stream *s;
+	struct ck_context *ctx;
+	int low = 0, high = 0;
+	CUresult err = ck_session_check();
+
+	if (!err)
+		err = ck_context_usable(&ctx);
+	if (err)
+		return err;
+	if (!phStream || flags > CU_STREAM_NON_BLOCKING)
+		return CUDA_ERROR_INVALID_VALUE;
+	s = ck_object_new(CK_OBJECT_STREAM, ctx);
+	if (!s)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	cuCtxGetStreamPriorityRange(&low, &high);	/* numbers fall as priority rises */
+	s->flags = flags;
+	s->priority = priority > low ? low : priority < high ? high : priority;
+	err = ck_wire_cuStreamCreateWithPriority(ctx->object.id, s->object.id, flags, priority);
+	if (err)
+		ck_object_free(s);
+	else
+		*phStream = (CUstream)s;
+	return err;
+}
+
+CK_EXPORT CUresult cuStreamCreate(CUstream *phStream, unsigned int Flags)
+{
+	return cuStreamCreateWithPriority(phStream, Flags, 0);
+}
+
+CK_EXPORT CUresult cuStreamDestroy_v2(CUstream hStream)
+{
+	struct ck_stream *s = ck_object_check(hStream, CK_OBJECT_STREAM);
+	uint64_t ctx;
+	CUresult err = ck_enter_any(&ctx);
+
+	if (err)
+		return err;
+	if (!s)
+		return CUDA_ERROR_INVALID_HANDLE;
+	err = ck_wire_cuStreamDestroy_v2(s->object.context->object.id, s->object.id);
+	ck_object_free(s);
+	return err;
+}
+
+/* Current context and the stream behind a handle. */
+static CUresult enter_stream(CUstream handle, struct ck_context **ctx, struct ck_stream **s)
+{
+	CUresult err = ck_session_check();
+
+	if (!err)
+		err = ck_context_usable(ctx);
+	return err ? err : ck_stream_from(handle, s);
+}
+
+CK_EXPORT CUresult cuStreamSynchronize(CUstream hStream)
+{
+	struct ck_context *ctx;
+	struct ck_stream *s;
+	uint64_t last = ck_command_last();
+	CUresult err = enter_stream(hStream, &ctx, &s);
+
+	if (err || ck_stream_idle(ctx, s))
+		return err;
+	err = ck_wire_cuStreamSynchronize(ctx->object.id, s ? s->object.id : 0);
+	if (!err)
+		ck_stream_synced(ctx, s, last);
+	return err;
+}
+
+CK_EXPORT CUresult cuStreamQuery(CUstream hStream)
+{
+	struct ck_context *ctx;
+	struct ck_stream *s;
+	uint64_t last = ck_command_last();
+	CUresult err = enter_stream(hStream, &ctx, &s);
+
+	if (err || ck_stream_idle(ctx, s))
+		return err;
+	err = ck_wire_cuStreamQuery(ctx->object.id, s ? s->object.id : 0);
+	if (!err)
+		ck_stream_synced(ctx, s, last);
+	return err;
+}
+
+CK_EXPORT CUresult cuCtxSynchronize(void)
+{
+	struct ck_context *ctx;
+	uint64_t last = ck_command_last();
+	CUresult err = ck_session_check();
+
+	if (!err)
+		err = ck_context_usable(&ctx);
+	if (err || ctx->synced == last)
+		return err;
+	err = ck_wire_cuCtxSynchronize(ctx->object.id);
+	if (!err)
+		ctx->synced = last;
+	return err;
+}
+
+/* The same for a context that need not be current; NULL means the current one. */
+CK_EXPORT CUresult cuCtxSynchronize_v2(CUcontext handle)
+{
+	struct ck_context *ctx = ck_context_from(handle);
+	uint64_t last = ck_command_last();
+	CUresult err = ck_session_check();
+
+	if (err)
+		return err;
+	if (!ctx || !ctx->active)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	if (ctx->synced == last)
+		return CUDA_SUCCESS;
+	err = ck_wire_cuCtxSynchronize(ctx->object.id);
+	if (!err)
+		ctx->synced = last;
+	return err;
+}

@@ -1,0 +1,63 @@
+/*
+ * client/stub.h - what generated stubs and hand bodies ask of the client's core.
+ */
+#ifndef CK_CLIENT_STUB_H
+#define CK_CLIENT_STUB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cuda/types.h"
+#include "util/util.h"
+
+/* Destination of the payload of a reply, filled as it arrives. */
+struct ck_sink {
+	void *data;
+	size_t size;
+};
+
+/*
+ * Send a one-way message: @args is the procedure's argument structure, whose head's seq is
+ * filled in here; @bulk of @bulk_size bytes follows it and is free to be changed on return.
+ */
+CUresult ck_send(uint32_t proc, void *args, const void *bulk, size_t bulk_size);
+
+/* Make a call and wait: *@res is decoded (owned strings and arrays: to be freed by the caller);
+ * the result is the server's CUresult or CUDA_ERROR_DEVICE_UNAVAILABLE when it is lost. */
+CUresult ck_call(uint32_t proc, void *args, void *res, struct ck_sink *sink);
+
+/* May calls be made now? Then the id of the current context: INVALID_CONTEXT without one. */
+CUresult ck_enter(uint64_t *ctx);
+CUresult ck_enter_any(uint64_t *ctx);	/* the same; 0 without a context */
+
+/* Handle to id on the wire, checked: INVALID_HANDLE (contexts: INVALID_CONTEXT). */
+CUresult ck_context_id(CUcontext handle, uint64_t *id);
+CUresult ck_stream_id(CUstream handle, uint64_t *id);	/* 0 and 2: the thread's meaning of it */
+CUresult ck_event_id(CUevent handle, uint64_t *id);
+CUresult ck_module_id(CUmodule handle, uint64_t *id);
+CUresult ck_library_id(CUlibrary handle, uint64_t *id);
+CUresult ck_function_id(CUfunction handle, uint64_t *id);
+CUresult ck_kernel_id(CUkernel handle, uint64_t *id);
+CUresult ck_device_id(CUdevice device, int *server_ordinal);
+
+/* What stream 0 means on this thread until the next call; the former meaning. */
+CUstream ck_default_stream_set(CUstream stream);
+
+/* Answers that do not change: @key is an array of words. */
+bool ck_cache_get(const void *key, size_t key_size, void *value, size_t value_size);
+void ck_cache_put(const void *key, size_t key_size, const void *value, size_t value_size);
+void ck_cache_clear(void);
+
+/* The one line in the log for a call that is not supported; CUDA_ERROR_NOT_SUPPORTED. */
+CUresult ck_refused(const char *name, bool *told);
+
+#define CK_REFUSE(name)                                     \
+	CUresult name(void);                                \
+	CK_EXPORT CUresult name(void)                       \
+	{                                                   \
+		static bool told;                           \
+		return ck_refused(#name, &told);            \
+	}
+
+#endif

@@ -1,0 +1,63 @@
+/*
+ * client/thread.c - state of each thread of the application, and the end of threads.
+ */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "client/client.h"
+#include "client/lane.h"
+
+static __thread struct ck_thread *self __attribute__((tls_model("initial-exec")));
+static pthread_key_t key;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+/* The thread's own streams go with it; work on them is finished by the driver first. */
+static void end(void *arg)
+{
+	struct ck_thread *t = arg;
+
+	for (unsigned int i = 0; i < t->own_stream_count; i++) {
+		struct ck_stream *s = ck_object_check(t->own_streams[i], CK_OBJECT_STREAM);
+
+		if (s && ck_session_check() == CUDA_SUCCESS)
+			cuStreamDestroy_v2((CUstream)s);
+	}
+	free(t->own_streams);
+	if (t->lane)
+		ck_lane_release(t->lane);
+	self = NULL;
+	free(t);
+}
+
+static void make_key(void)
+{
+	pthread_key_create(&key, end);
+}
+
+static struct ck_thread *begin(void)
+{
+	static struct ck_thread spare;	/* out of memory: better one shared state than none */
+	struct ck_thread *t = calloc(1, sizeof(*t));
+
+	pthread_once(&once, make_key);
+	if (!t)
+		return &spare;
+	pthread_setspecific(key, t);
+	self = t;
+	return t;
+}
+
+struct ck_thread *ck_thread(void)
+{
+	return likely(self != NULL) ? self : begin();
+}
+
+CUstream ck_default_stream_set(CUstream stream)
+{
+	struct ck_thread *t = ck_thread();
+	CUstream was = t->default_stream;
+
+	t->default_stream = stream;
+	return was;
+}

@@ -1,0 +1,30 @@
+/*
+ * client/visible.h - which devices of the server the application sees, and in which order.
+ *
+ * CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER as the CUDA C++ Programming Guide describes them;
+ * pure functions over what the server said.
+ */
+#ifndef CK_CLIENT_VISIBLE_H
+#define CK_CLIENT_VISIBLE_H
+
+#include <stdbool.h>
+
+struct ck_visible_device {
+	unsigned char uuid[16];
+	int pci_domain, pci_bus, pci_device;
+};
+
+/*
+ * Choose from @count devices. @order: value of CUDA_DEVICE_ORDER, NULL for unset; PCI_BUS_ID sorts
+ * by PCI address, all else keeps the server's order. @list: value of CUDA_VISIBLE_DEVICES: NULL
+ * shows all, "" none; else indices (into the order above) and `GPU-` with the beginning of a
+ * UUID, which must fit exactly one device. The first entry that names no device, and one that
+ * names a device again, end the list.
+ *
+ * Writes the chosen devices' indices to @chosen, which has room for @count, and returns how many.
+ * *@bad is set when an entry ended the list early (for a line in the log).
+ */
+int ck_visible_choose(const struct ck_visible_device *devices, int count, const char *order,
+		      const char *list, int *chosen, bool *bad);
+
+#endif

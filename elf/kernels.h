@@ -1,0 +1,56 @@
+/*
+ * elf/kernels.h - what a launch must know of a kernel, as read from a cubin or from PTX text.
+ */
+#ifndef CK_ELF_KERNELS_H
+#define CK_ELF_KERNELS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Most bytes of parameters of one kernel (CUDA 12.1 and later). */
+#define CK_KERNEL_PARAM_MAX 32764
+
+struct ck_kernel_param {
+	uint32_t offset, size; /* bytes, in the parameter block */
+};
+
+struct ck_kernel {
+	char *name;
+	uint32_t param_count;
+	struct ck_kernel_param *params; /* in order of the parameters; NULL when there are none */
+	uint32_t param_bytes;		/* whole block, with gaps, without padding at the end */
+	uint32_t max_threads;		/* a block may have no more; 0: no limit of its own */
+	uint32_t block[3];		/* the only block size allowed; 0 0 0: any */
+	uint32_t shared;		/* static shared memory, bytes; from PTX: at least */
+	uint32_t registers;		/* a thread; 0 where not known (PTX) */
+};
+
+/* Owned by the caller, who frees it. */
+struct ck_kernels {
+	size_t count;
+	struct ck_kernel *items;
+};
+
+/* A variable in global or constant memory that the host can ask for by name. */
+struct ck_variable {
+	char *name;
+	uint64_t size;
+};
+
+struct ck_variables {
+	size_t count;
+	struct ck_variable *items;
+};
+
+/* Free all of it and leave an empty list. */
+void ck_kernels_free(struct ck_kernels *kernels);
+void ck_variables_free(struct ck_variables *variables);
+
+/*
+ * For the parsers: append one, all zero but for a copy of the name. Returns it, valid until the
+ * next call, or NULL when out of memory.
+ */
+struct ck_kernel *ck_kernels_add(struct ck_kernels *kernels, const char *name, size_t size);
+struct ck_variable *ck_variables_add(struct ck_variables *variables, const char *name, size_t size);
+
+#endif

@@ -1,0 +1,105 @@
+/*
+ * elf/ptxdecl.c - read declarations of variables and parameters; see ptxdecl.h.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "elf/ptxdecl.h"
+#include "util/util.h"
+
+#define ALIGN_MAX 4096
+
+/* The dimensions behind a name: `[4][2]`; leaves the token after them. */
+static int dimensions(struct ck_ptx_lex *lex, struct ck_ptx_declaration *decl)
+{
+	uint32_t number;
+	bool first = true;
+
+	while (ck_ptx_is_punct(lex, '[')) {
+		ck_ptx_next(lex);
+		if (ck_ptx_is_punct(lex, ']')) {
+			if (!first)
+				return -ENOEXEC;
+			decl->open = true;
+		} else {
+			if (!ck_ptx_number(lex, &number) ||
+			    ck_mul_overflow(decl->size, number, &decl->size))
+				return -ENOEXEC;
+			ck_ptx_next(lex);
+			if (!ck_ptx_is_punct(lex, ']'))
+				return -ENOEXEC;
+		}
+		first = false;
+		ck_ptx_next(lex);
+	}
+	return 0;
+}
+
+/* Behind .ptr stands the alignment of what is pointed to, not of the pointer. */
+int ck_ptx_qualifiers(struct ck_ptx_lex *lex, struct ck_ptx_declaration *decl)
+{
+	uint32_t align = 0, vector = 1, element = 0, number;
+	bool pointee = false;
+
+	while (ck_ptx_next(lex) == CK_PTX_DIRECTIVE) {
+		if (ck_ptx_is(lex, ".align")) {
+			ck_ptx_next(lex);
+			if (!ck_ptx_number(lex, &number) || number == 0 || number > ALIGN_MAX ||
+			    (number & (number - 1)))
+				return -ENOEXEC;
+			align = pointee ? align : number;
+		} else if (ck_ptx_is(lex, ".ptr")) {
+			pointee = true;
+		} else if (ck_ptx_is(lex, ".v2")) {
+			vector = 2;
+		} else if (ck_ptx_is(lex, ".v4")) {
+			vector = 4;
+		} else if (ck_ptx_is(lex, ".attribute")) {
+			while (!ck_ptx_is_punct(lex, ')')) {
+				if (ck_ptx_next(lex) == CK_PTX_END)
+					return -ENOEXEC;
+			}
+		} else if (ck_ptx_type_size(lex)) {
+			element = ck_ptx_type_size(lex);
+			decl->opaque = memcmp(lex->token + lex->length - 2, "ef", 2) == 0;
+		}
+	}
+	if (element == 0)
+		return -ENOEXEC;
+	decl->size = (uint64_t)element * vector;
+	decl->align = align ? align : element * vector;
+	return 0;
+}
+
+int ck_ptx_declarator(struct ck_ptx_lex *lex, struct ck_ptx_declaration *decl)
+{
+	if (lex->kind != CK_PTX_NAME)
+		return -ENOEXEC;
+	decl->name = lex->token;
+	decl->name_size = lex->length;
+	ck_ptx_next(lex);
+	return dimensions(lex, decl);
+}
+
+int ck_ptx_initialiser(struct ck_ptx_lex *lex, uint64_t *count)
+{
+	size_t depth = 0;
+	bool pending = false; /* an element has begun since the last comma */
+
+	*count = 0;
+	for (;;) {
+		if (ck_ptx_next(lex) == CK_PTX_END)
+			return -ENOEXEC;
+		if (depth == 0 && (ck_ptx_is_punct(lex, ',') || ck_ptx_is_punct(lex, ';')))
+			return 0;
+		if (ck_ptx_is_punct(lex, '}') && depth-- == 0)
+			return -ENOEXEC;
+		if (depth == 1 && ck_ptx_is_punct(lex, ',')) {
+			pending = false;
+		} else if (depth >= 1 && !pending && !ck_ptx_is_punct(lex, '}')) {
+			pending = true;
+			(*count)++;
+		}
+		depth += ck_ptx_is_punct(lex, '{');
+	}
+}

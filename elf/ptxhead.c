@@ -1,0 +1,356 @@
+/*
+ * elf/ptxhead.c - scan PTX text at its outermost level; see ptxhead.h.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "elf/ptxhead.h"
+#include "elf/ptxdecl.h"
+#include "elf/ptxlex.h"
+#include "util/util.h"
+
+/* Skip to behind the bracket that closes the one just read, over nested ones. */
+static int skip_block(struct ck_ptx_lex *lex)
+{
+	size_t depth = 1;
+
+	while (depth > 0) {
+		if (ck_ptx_next(lex) == CK_PTX_END)
+			return -ENOEXEC;
+		if (ck_ptx_is_punct(lex, '{'))
+			depth++;
+		else if (ck_ptx_is_punct(lex, '}'))
+			depth--;
+	}
+	return 0;
+}
+
+/* One parameter of a kernel, .param having been read; leaves `,` or `)`. */
+static int parameter(struct ck_ptx_lex *lex, struct ck_kernel *kernel)
+{
+	uint32_t count = kernel->param_count, offset;
+	struct ck_ptx_declaration decl = {0};
+	struct ck_kernel_param *params = kernel->params;
+	int ret = ck_ptx_qualifiers(lex, &decl);
+
+	if (ret == 0)
+		ret = ck_ptx_declarator(lex, &decl);
+	if (ret < 0)
+		return ret;
+	offset = CK_ALIGN_UP(kernel->param_bytes, decl.align);
+	if (decl.open || decl.size > CK_KERNEL_PARAM_MAX ||
+	    offset + decl.size > CK_KERNEL_PARAM_MAX)
+		return -ENOEXEC;
+	if ((count & (count - 1)) == 0) { /* full: capacities are powers of two */
+		params = reallocarray(params, count ? count * 2 : 1, sizeof(*params));
+		if (!params)
+			return -ENOMEM;
+		kernel->params = params;
+	}
+	params[count] = (struct ck_kernel_param){.offset = offset, .size = (uint32_t)decl.size};
+	kernel->param_count++;
+	kernel->param_bytes = offset + (uint32_t)decl.size;
+	return 0;
+}
+
+/* `(.param ..., .param ...)`, the opening bracket having been read; leaves the token after. */
+static int parameters(struct ck_ptx_lex *lex, struct ck_kernel *kernel)
+{
+	int ret;
+
+	ck_ptx_next(lex);
+	while (!ck_ptx_is_punct(lex, ')')) {
+		if (!ck_ptx_is(lex, ".param"))
+			return -ENOEXEC;
+		ret = parameter(lex, kernel);
+		if (ret < 0)
+			return ret;
+		if (ck_ptx_is_punct(lex, ','))
+			ck_ptx_next(lex);
+		else if (!ck_ptx_is_punct(lex, ')'))
+			return -ENOEXEC;
+	}
+	ck_ptx_next(lex);
+	return 0;
+}
+
+/* `nx, ny, nz` behind .maxntid or .reqntid, missing ones being 1; leaves the token after. */
+static int block_size(struct ck_ptx_lex *lex, uint32_t block[3], uint32_t *threads)
+{
+	uint32_t product = 1;
+
+	for (size_t i = 0; i < 3; i++)
+		block[i] = 1;
+	for (size_t i = 0; i < 3; i++) {
+		ck_ptx_next(lex);
+		if (!ck_ptx_number(lex, &block[i]) || block[i] == 0 ||
+		    ck_mul_overflow(product, block[i], &product))
+			return -ENOEXEC;
+		ck_ptx_next(lex);
+		if (!ck_ptx_is_punct(lex, ','))
+			break;
+	}
+	*threads = product;
+	return 0;
+}
+
+/* What stands between the parameters and the body; leaves `{` or `;`. */
+static int tuning(struct ck_ptx_lex *lex, struct ck_kernel *kernel)
+{
+	uint32_t block[3];
+	int ret;
+
+	while (!ck_ptx_is_punct(lex, '{') && !ck_ptx_is_punct(lex, ';')) {
+		bool required = ck_ptx_is(lex, ".reqntid");
+
+		if (lex->kind == CK_PTX_END)
+			return -ENOEXEC;
+		if (required || ck_ptx_is(lex, ".maxntid")) {
+			ret = block_size(lex, block, &kernel->max_threads);
+			if (ret < 0)
+				return ret;
+			if (required)
+				memcpy(kernel->block, block, sizeof(block));
+		} else if (ck_ptx_is(lex, ".pragma")) {
+			do { /* its `;` does not end the declaration */
+				if (ck_ptx_next(lex) == CK_PTX_END)
+					return -ENOEXEC;
+			} while (!ck_ptx_is_punct(lex, ';'));
+			ck_ptx_next(lex);
+		} else {
+			ck_ptx_next(lex);
+		}
+	}
+	return 0;
+}
+
+/* A .shared declaration in a body: add its variables to the kernel's. */
+static int shared_variables(struct ck_ptx_lex *lex, struct ck_kernel *kernel)
+{
+	struct ck_ptx_declaration decl = {0};
+	uint64_t element, end;
+	int ret = ck_ptx_qualifiers(lex, &decl);
+
+	if (ret < 0)
+		return ret;
+	element = decl.size;
+	for (;;) {
+		decl.size = element;
+		ret = ck_ptx_declarator(lex, &decl);
+		if (ret < 0)
+			return ret;
+		if (ck_add_overflow((uint64_t)CK_ALIGN_UP((uint64_t)kernel->shared, decl.align),
+				    decl.open ? 0 : decl.size, &end) ||
+		    end > INT32_MAX)
+			return -ENOEXEC;
+		kernel->shared = (uint32_t)end;
+		if (!ck_ptx_is_punct(lex, ','))
+			return ck_ptx_is_punct(lex, ';') ? 0 : -ENOEXEC;
+		ck_ptx_next(lex);
+	}
+}
+
+/*
+ * The body, its `{` having been read. `.shared` starts a declaration where a statement may
+ * start; elsewhere it is part of an instruction (ld.shared), where no blank stands before it.
+ */
+static int body(struct ck_ptx_lex *lex, struct ck_kernel *kernel)
+{
+	bool starts = true, external = false;
+	size_t depth = 1;
+	int ret;
+
+	while (depth > 0) {
+		if (ck_ptx_next(lex) == CK_PTX_END)
+			return -ENOEXEC;
+		if (starts && !external && ck_ptx_is(lex, ".shared")) {
+			ret = shared_variables(lex, kernel);
+			if (ret < 0)
+				return ret;
+		}
+		external = starts && ck_ptx_is(lex, ".extern");
+		if (ck_ptx_is_punct(lex, '{'))
+			depth++;
+		else if (ck_ptx_is_punct(lex, '}'))
+			depth--;
+		starts = external || ck_ptx_is_punct(lex, '{') || ck_ptx_is_punct(lex, '}') ||
+			 ck_ptx_is_punct(lex, ';') || ck_ptx_is_punct(lex, ':');
+	}
+	return 0;
+}
+
+/* A kernel, .entry having been read. Nothing is left in the list of one that is only declared. */
+static int entry(struct ck_ptx_lex *lex, struct ck_kernels *kernels)
+{
+	struct ck_kernel *kernel;
+	int ret = 0;
+
+	if (ck_ptx_next(lex) != CK_PTX_NAME)
+		return -ENOEXEC;
+	kernel = ck_kernels_add(kernels, lex->token, lex->length);
+	if (!kernel)
+		return -ENOMEM;
+	ck_ptx_next(lex);
+	if (ck_ptx_is_punct(lex, '('))
+		ret = parameters(lex, kernel);
+	if (ret == 0)
+		ret = tuning(lex, kernel);
+	if (ret < 0)
+		return ret;
+	if (ck_ptx_is_punct(lex, '{'))
+		return body(lex, kernel);
+	free(kernel->name);
+	free(kernel->params);
+	kernels->count--;
+	return 0;
+}
+
+/* Variables of one declaration, .global or .const having been read. */
+static int variables_read(struct ck_ptx_lex *lex, bool external, struct ck_variables *variables)
+{
+	struct ck_ptx_declaration decl = {0};
+	struct ck_variable *variable;
+	uint64_t element, count;
+	int ret = ck_ptx_qualifiers(lex, &decl);
+
+	element = decl.size;
+	while (ret == 0) {
+		decl.size = element;
+		decl.open = false;
+		count = 0;
+		ret = ck_ptx_declarator(lex, &decl);
+		if (ret == 0 && ck_ptx_is_punct(lex, '='))
+			ret = ck_ptx_initialiser(lex, &count);
+		if (ret == 0 && decl.open && ck_mul_overflow(decl.size, count, &decl.size))
+			ret = -ENOEXEC;
+		if (ret < 0)
+			return ret;
+		if (!external && !decl.opaque) {
+			variable = ck_variables_add(variables, decl.name, decl.name_size);
+			if (!variable)
+				return -ENOMEM;
+			variable->size = decl.size;
+		}
+		if (!ck_ptx_is_punct(lex, ','))
+			return ck_ptx_is_punct(lex, ';') ? 0 : -ENOEXEC;
+		ck_ptx_next(lex);
+	}
+	return ret;
+}
+
+int ck_ptx_kernels(const char *text, size_t size, struct ck_kernels *out)
+{
+	struct ck_kernels kernels = {0};
+	struct ck_ptx_lex lex;
+	int ret = 0;
+
+	ck_ptx_lex_init(&lex, text, size);
+	while (ret == 0 && ck_ptx_next(&lex) != CK_PTX_END) {
+		if (ck_ptx_is(&lex, ".entry"))
+			ret = entry(&lex, &kernels);
+		else if (ck_ptx_is_punct(&lex, '{'))
+			ret = skip_block(&lex);
+	}
+	if (ret == 0)
+		*out = kernels;
+	else
+		ck_kernels_free(&kernels);
+	return ret;
+}
+
+int ck_ptx_variables(const char *text, size_t size, struct ck_variables *out)
+{
+	struct ck_variables variables = {0};
+	bool external = false, nested = false;
+	struct ck_ptx_lex lex;
+	int ret = 0;
+
+	ck_ptx_lex_init(&lex, text, size);
+	while (ret == 0 && ck_ptx_next(&lex) != CK_PTX_END) {
+		if (ck_ptx_is_punct(&lex, '('))
+			nested = true; /* parameter lists say .global too: .ptr .global */
+		else if (ck_ptx_is_punct(&lex, ')'))
+			nested = false;
+		else if (ck_ptx_is_punct(&lex, '{'))
+			ret = skip_block(&lex);
+		else if (!nested && (ck_ptx_is(&lex, ".global") || ck_ptx_is(&lex, ".const")))
+			ret = variables_read(&lex, external, &variables);
+		external = ck_ptx_is(&lex, ".extern");
+	}
+	if (ret == 0)
+		*out = variables;
+	else
+		ck_variables_free(&variables);
+	return ret;
+}
+
+/* `sm_90a`: the number and what follows it. */
+static int target_read(const struct ck_ptx_lex *lex, struct ck_ptx_head *head)
+{
+	size_t at = 3;
+
+	if (lex->kind != CK_PTX_NAME || lex->length < 4 || memcmp(lex->token, "sm_", 3) != 0)
+		return -ENOEXEC;
+	for (; at < lex->length && lex->token[at] >= '0' && lex->token[at] <= '9'; at++) {
+		head->sm = head->sm * 10 + (unsigned)(lex->token[at] - '0');
+		if (head->sm > 9999)
+			return -ENOEXEC;
+	}
+	if (at == lex->length)
+		return 0;
+	head->arch_specific = lex->token[at] == 'a';
+	head->family = lex->token[at] == 'f';
+	return at + 1 == lex->length && (head->arch_specific || head->family) ? 0 : -ENOEXEC;
+}
+
+/* `9.0`, in digits. */
+static int version_read(const struct ck_ptx_lex *lex, struct ck_ptx_head *head)
+{
+	unsigned *part = &head->version_major;
+
+	if (lex->kind != CK_PTX_NUMBER || lex->length > 8)
+		return -ENOEXEC;
+	for (size_t i = 0; i < lex->length; i++) {
+		char c = lex->token[i];
+
+		if (c == '.' && i > 0 && part == &head->version_major)
+			part = &head->version_minor;
+		else if (c >= '0' && c <= '9')
+			*part = *part * 10 + (unsigned)(c - '0');
+		else
+			return -ENOEXEC;
+	}
+	return part == &head->version_minor ? 0 : -ENOEXEC;
+}
+
+int ck_ptx_head(const char *text, size_t size, struct ck_ptx_head *out)
+{
+	struct ck_ptx_head head = {0};
+	struct ck_ptx_lex lex;
+	int ret = 0;
+
+	ck_ptx_lex_init(&lex, text, size);
+	ck_ptx_next(&lex);
+	if (!ck_ptx_is(&lex, ".version"))
+		return -ENOEXEC;
+	ck_ptx_next(&lex);
+	ret = version_read(&lex, &head);
+	ck_ptx_next(&lex);
+	if (ret < 0 || !ck_ptx_is(&lex, ".target"))
+		return -ENOEXEC;
+	ck_ptx_next(&lex);
+	ret = target_read(&lex, &head);
+	if (ret < 0)
+		return ret;
+	/* the target may go on: `, texmode_independent, debug` */
+	while (ck_ptx_next(&lex) == CK_PTX_PUNCT && ck_ptx_is_punct(&lex, ','))
+		ck_ptx_next(&lex);
+	if (ck_ptx_is(&lex, ".address_size")) {
+		ck_ptx_next(&lex);
+		if (!ck_ptx_number(&lex, &head.address_size))
+			return -ENOEXEC;
+	}
+	*out = head;
+	return 0;
+}

@@ -1,0 +1,263 @@
+/*
+ * emu/arena.c - the address ranges that devices know, and where device memory comes from.
+ *
+ * Each device has a reserved stretch of addresses, larger than its memory so that gaps do not
+ * make it run out early. Pages come from the kernel when they are first touched and go back when
+ * a range is freed; they stay mapped, so that a kernel's late access to freed memory reads
+ * something, and crashes nothing. Host memory that devices may use is in a table of its own.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "emu/emu.h"
+#include "util/log.h"
+#include "util/range.h"
+
+CK_LOG_DEFINE("emu");
+
+#define GRANULE 512ul /* alignment of device memory, and what sizes are rounded to */
+#define PAGE 4096ul
+#define SLACK 4 /* reserved addresses by bytes of memory */
+
+struct arena {
+	uint64_t lo, hi;
+	uint64_t next;		  /* where the search for room starts */
+	size_t used, total;	  /* bytes */
+	struct ck_ranges *ranges; /* of struct ck_emu_memory */
+};
+
+static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
+static struct arena arenas[CK_EMU_MAX_DEVICES];
+static int arena_count;
+static struct ck_ranges *host; /* of struct ck_emu_memory */
+static uint64_t last_id;
+
+int ck_emu_arena_init(const struct ck_emu_device *devices, int count)
+{
+	host = ck_ranges_create();
+	if (!host)
+		return -ENOMEM;
+	for (int i = 0; i < count; i++) {
+		size_t size = CK_ALIGN_UP(devices[i].memory_total, PAGE) * SLACK;
+		void *base = mmap(NULL, size, PROT_READ | PROT_WRITE,
+				  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+		if (base == MAP_FAILED) {
+			ck_err("reserve %zu bytes of addresses for device %d: %m", size, i);
+			return -ENOMEM;
+		}
+		arenas[i].lo = arenas[i].next = (uint64_t)base;
+		arenas[i].hi = arenas[i].lo + size;
+		arenas[i].total = devices[i].memory_total;
+		arenas[i].ranges = ck_ranges_create();
+		if (!arenas[i].ranges)
+			return -ENOMEM;
+	}
+	arena_count = count;
+	return 0;
+}
+
+/* A free stretch of @size bytes, a multiple of GRANULE, or 0. */
+static uint64_t room_find(const struct arena *arena, size_t size)
+{
+	uint64_t lo = arena->lo;
+
+	if (arena->hi - arena->next >= size &&
+	    !ck_ranges_overlap(arena->ranges, arena->next, arena->next + size))
+		return arena->next;
+	for (size_t i = 0; i < ck_ranges_count(arena->ranges); i++) {
+		const struct ck_range *range = ck_ranges_at(arena->ranges, i);
+
+		if (range->lo - lo >= size)
+			return lo;
+		lo = CK_ALIGN_UP(range->hi, GRANULE);
+	}
+	return arena->hi - lo >= size ? lo : 0;
+}
+
+/* The range at @lo becomes the table's; the caller has checked that it is free. */
+static int range_enter(struct ck_ranges *ranges, struct ck_emu_memory *memory)
+{
+	struct ck_emu_memory *copy = malloc(sizeof(*copy));
+	int ret;
+
+	if (!copy)
+		return -ENOMEM;
+	memory->id = ++last_id;
+	memory->device = memory->context->device->ordinal;
+	*copy = *memory;
+	ret = ck_ranges_insert(ranges, memory->lo, memory->lo + memory->size, copy);
+	if (ret < 0)
+		free(copy);
+	return ret;
+}
+
+uint64_t ck_emu_arena_alloc(struct ck_emu_context *context, size_t size,
+			    enum ck_emu_memory_kind kind, const void *owner)
+{
+	struct arena *arena = &arenas[context->device->ordinal];
+	struct ck_emu_memory memory = {
+		.size = size, .kind = kind, .context = context, .owner = owner};
+	size_t rounded;
+
+	if (size == 0 || size > arena->total)
+		return 0;
+	rounded = CK_ALIGN_UP(size, GRANULE);
+	pthread_rwlock_wrlock(&lock);
+	/* a context that is going frees what it finds: do not slip in after that */
+	if (atomic_load(&context->live) && arena->used + rounded <= arena->total)
+		memory.lo = room_find(arena, rounded);
+	if (memory.lo && range_enter(arena->ranges, &memory) < 0)
+		memory.lo = 0;
+	if (memory.lo) {
+		arena->used += rounded;
+		arena->next = memory.lo + rounded;
+	}
+	pthread_rwlock_unlock(&lock);
+	return memory.lo;
+}
+
+int ck_emu_arena_add_host(struct ck_emu_context *context, uint64_t lo, size_t size,
+			  enum ck_emu_memory_kind kind, unsigned int flags)
+{
+	struct ck_emu_memory memory = {
+		.lo = lo, .size = size, .kind = kind, .context = context, .flags = flags};
+	uint64_t end;
+	int ret = -EINVAL;
+
+	if (ck_add_overflow(lo, size, &end))
+		return -EINVAL;
+	pthread_rwlock_wrlock(&lock);
+	for (int i = 0; i < arena_count; i++) {
+		if (lo < arenas[i].hi && end > arenas[i].lo)
+			goto unlock;
+	}
+	if (atomic_load(&context->live))
+		ret = range_enter(host, &memory);
+unlock:
+	pthread_rwlock_unlock(&lock);
+	return ret;
+}
+
+/* The table that an address belongs to. */
+static struct arena *arena_of(uint64_t address)
+{
+	for (int i = 0; i < arena_count; i++) {
+		if (address >= arenas[i].lo && address < arenas[i].hi)
+			return &arenas[i];
+	}
+	return NULL;
+}
+
+static const struct ck_emu_memory *find(uint64_t address)
+{
+	struct arena *arena = arena_of(address);
+	const struct ck_range *range = ck_ranges_find(arena ? arena->ranges : host, address);
+
+	return range ? range->value : NULL;
+}
+
+bool ck_emu_arena_find(uint64_t address, struct ck_emu_memory *memory)
+{
+	const struct ck_emu_memory *found;
+
+	pthread_rwlock_rdlock(&lock);
+	found = find(address);
+	if (found)
+		*memory = *found;
+	pthread_rwlock_unlock(&lock);
+	return found != NULL;
+}
+
+bool ck_emu_arena_covers(uint64_t address, size_t size)
+{
+	struct ck_emu_memory memory;
+
+	/* the device's own heap is out of the host's reach, as on a device */
+	return ck_emu_arena_find(address, &memory) && memory.kind != CK_EMU_MEMORY_HEAP &&
+	       size <= memory.size - (address - memory.lo);
+}
+
+/*
+ * Give the pages of [@lo, @hi), which has just become free, back to the system: those that it
+ * shares with neighbours too, when these are free as well.
+ */
+static void pages_release(struct arena *arena, uint64_t lo, uint64_t hi)
+{
+	uint64_t first = lo & ~(PAGE - 1), last = CK_ALIGN_UP(hi, PAGE);
+
+	if (first < lo && ck_ranges_overlap(arena->ranges, first, lo))
+		first += PAGE;
+	if (hi < last && ck_ranges_overlap(arena->ranges, hi, last))
+		last -= PAGE;
+	if (first < last)
+		madvise((void *)first, last - first, MADV_DONTNEED);
+}
+
+/* Take a range out of its table; @memory is a copy of it. Write lock held. */
+static void range_drop(const struct ck_emu_memory *memory)
+{
+	struct arena *arena = arena_of(memory->lo);
+	size_t rounded = CK_ALIGN_UP(memory->size, GRANULE);
+	void *value = NULL;
+
+	ck_ranges_remove(arena ? arena->ranges : host, memory->lo, &value);
+	free(value);
+	if (!arena)
+		return;
+	arena->used -= rounded;
+	if (memory->kind == CK_EMU_MEMORY_HEAP)
+		atomic_fetch_sub(&memory->context->heap_used, memory->size);
+	pages_release(arena, memory->lo, memory->lo + rounded);
+	if (arena->next == memory->lo + rounded)
+		arena->next = memory->lo;
+}
+
+bool ck_emu_arena_remove(uint64_t lo, enum ck_emu_memory_kind kind, struct ck_emu_memory *memory)
+{
+	const struct ck_emu_memory *found;
+
+	pthread_rwlock_wrlock(&lock);
+	found = find(lo);
+	if (found && (found->lo != lo || found->kind != kind))
+		found = NULL;
+	if (found) {
+		*memory = *found;
+		range_drop(memory);
+	}
+	pthread_rwlock_unlock(&lock);
+	return found != NULL;
+}
+
+/* Drop the matching ranges of one table; host memory that we allocated goes as well. */
+static void table_sweep(struct ck_ranges *ranges, const struct ck_emu_context *context,
+			const void *owner)
+{
+	for (size_t i = ck_ranges_count(ranges); i-- > 0;) {
+		const struct ck_emu_memory *found = ck_ranges_at(ranges, i)->value;
+		struct ck_emu_memory memory = *found;
+
+		if (memory.context != context || (owner && memory.owner != owner))
+			continue;
+		range_drop(&memory);
+		if (memory.kind == CK_EMU_MEMORY_HOST)
+			munmap((void *)memory.lo, CK_ALIGN_UP(memory.size, PAGE));
+	}
+}
+
+void ck_emu_arena_sweep(const struct ck_emu_context *context, const void *owner)
+{
+	pthread_rwlock_wrlock(&lock);
+	table_sweep(arenas[context->device->ordinal].ranges, context, owner);
+	if (!owner)
+		table_sweep(host, context, NULL);
+	pthread_rwlock_unlock(&lock);
+}
+
+void ck_emu_arena_info(const struct ck_emu_device *device, size_t *used)
+{
+	pthread_rwlock_rdlock(&lock);
+	*used = arenas[device->ordinal].used;
+	pthread_rwlock_unlock(&lock);
+}

@@ -1,0 +1,79 @@
+/*
+ * emu/callback.c - calling the application from a stream. Meanwhile that thread may not call
+ * the driver (NOT_PERMITTED).
+ */
+#include <stdlib.h>
+
+#include "emu/emu.h"
+
+struct callback {
+	struct ck_emu_command command;
+	CUhostFn function; /* one of the two is set */
+	CUstreamCallback callback;
+	CUstream handle; /* as the application named it */
+	void *data;
+};
+
+static CUresult callback_run(struct ck_emu_command *command, struct ck_emu_context *context)
+{
+	const struct callback *call = (struct callback *)command;
+
+	ck_emu_print_flush(context);
+	ck_emu_thread_callback(true);
+	if (call->function)
+		call->function(call->data);
+	else
+		call->callback(call->handle, ck_emu_context_state(context), call->data);
+	ck_emu_thread_callback(false);
+	return CUDA_SUCCESS;
+}
+
+static void callback_free(struct ck_emu_command *command)
+{
+	free(command);
+}
+
+static CUresult queue(const struct callback *call)
+{
+	struct ck_emu_context *context;
+	struct ck_emu_stream *stream;
+	struct callback *copy;
+	CUresult result = ck_emu_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!call->function && !call->callback)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = ck_emu_stream_get(call->handle, context, &stream);
+	if (result != CUDA_SUCCESS)
+		return result;
+	copy = malloc(sizeof(*copy));
+	if (copy) {
+		*copy = *call;
+		copy->command.run = callback_run;
+		copy->command.free = callback_free;
+		result = ck_emu_stream_submit(stream, &copy->command, NULL, NULL);
+	} else {
+		result = CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	ck_emu_object_put(&stream->base);
+	return result;
+}
+
+/* Called with the state of the context, faults included. */
+CUresult cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void *userData,
+			     unsigned int flags)
+{
+	struct callback call = {
+		.command.always = true, .callback = callback, .handle = hStream, .data = userData};
+
+	return flags ? CUDA_ERROR_INVALID_VALUE : queue(&call);
+}
+
+/* Not called once the context has a fault, as CUDA documents it. */
+CUresult cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData)
+{
+	struct callback call = {.function = fn, .handle = hStream, .data = userData};
+
+	return queue(&call);
+}

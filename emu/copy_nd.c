@@ -1,0 +1,145 @@
+/*
+ * emu/copy_nd.c - copies of two and three dimensions between linear memory.
+ */
+#include "emu/emu.h"
+
+/* One end of a copy as its caller describes it. */
+struct end {
+	CUmemorytype type;
+	uint64_t host, device;
+	size_t x, y, z;	      /* in bytes, rows, slices */
+	size_t pitch, height; /* of the surrounding memory: bytes, rows */
+};
+
+/* Address and steps of an end; NOT_SUPPORTED for an array. */
+static CUresult end_resolve(const struct end *end, const struct ck_emu_box *box,
+			    enum ck_emu_side *side, uint64_t *address, size_t *pitch, size_t *slice)
+{
+	size_t rows, offset, width;
+
+	if (end->type == CU_MEMORYTYPE_ARRAY)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (end->type != CU_MEMORYTYPE_HOST && end->type != CU_MEMORYTYPE_DEVICE &&
+	    end->type != CU_MEMORYTYPE_UNIFIED)
+		return CUDA_ERROR_INVALID_VALUE;
+	/* a pitch of 0 means rows back to back, as does a height of 0 for slices */
+	if (ck_add_overflow(end->x, box->width, &width))
+		return CUDA_ERROR_INVALID_VALUE;
+	*pitch = end->pitch ? end->pitch : width;
+	rows = end->height ? end->height : end->y + box->height;
+	if ((box->height > 1 || box->depth > 1) && *pitch < width)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (box->depth > 1 && (rows < box->height || rows - box->height < end->y))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (ck_mul_overflow(*pitch, rows, slice) || ck_mul_overflow(*slice, end->z, &offset) ||
+	    ck_mul_overflow(*pitch, end->y, &rows) || ck_add_overflow(offset, rows, &offset) ||
+	    ck_add_overflow(offset, end->x, &offset))
+		return CUDA_ERROR_INVALID_VALUE;
+	*side = end->type == CU_MEMORYTYPE_HOST	    ? CK_EMU_SIDE_HOST
+		: end->type == CU_MEMORYTYPE_DEVICE ? CK_EMU_SIDE_DEVICE
+						    : CK_EMU_SIDE_ANY;
+	*address = *side == CK_EMU_SIDE_HOST ? end->host : end->device;
+	if (!*address || ck_add_overflow(*address, offset, address))
+		return CUDA_ERROR_INVALID_VALUE;
+	return CUDA_SUCCESS;
+}
+
+static CUresult copy(const struct end *dst, const struct end *src, struct ck_emu_box *box,
+		     CUstream stream, bool sync)
+{
+	enum ck_emu_side dst_side, src_side;
+	CUresult result;
+
+	if (!box->width || !box->height || !box->depth)
+		return CUDA_SUCCESS;
+	result = end_resolve(dst, box, &dst_side, &box->dst, &box->dst_pitch, &box->dst_slice);
+	if (result == CUDA_SUCCESS)
+		result = end_resolve(src, box, &src_side, &box->src, &box->src_pitch,
+				     &box->src_slice);
+	if (result != CUDA_SUCCESS)
+		return result;
+	return ck_emu_box_copy(box, dst_side, src_side, stream, sync);
+}
+
+static CUresult copy_2d(const CUDA_MEMCPY2D *c, CUstream stream, bool sync)
+{
+	struct ck_emu_context *context;
+	CUresult result = ck_emu_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!c)
+		return CUDA_ERROR_INVALID_VALUE;
+
+	struct end src = {.type = c->srcMemoryType,
+			  .host = (uint64_t)c->srcHost,
+			  .device = c->srcDevice,
+			  .x = c->srcXInBytes,
+			  .y = c->srcY,
+			  .pitch = c->srcPitch};
+	struct end dst = {.type = c->dstMemoryType,
+			  .host = (uint64_t)c->dstHost,
+			  .device = c->dstDevice,
+			  .x = c->dstXInBytes,
+			  .y = c->dstY,
+			  .pitch = c->dstPitch};
+	struct ck_emu_box box = {.width = c->WidthInBytes, .height = c->Height, .depth = 1};
+
+	return copy(&dst, &src, &box, stream, sync);
+}
+
+static CUresult copy_3d(const CUDA_MEMCPY3D *c, CUstream stream, bool sync)
+{
+	struct ck_emu_context *context;
+	CUresult result = ck_emu_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!c || c->reserved0 || c->reserved1 || c->srcLOD || c->dstLOD)
+		return CUDA_ERROR_INVALID_VALUE;
+
+	struct end src = {.type = c->srcMemoryType,
+			  .host = (uint64_t)c->srcHost,
+			  .device = c->srcDevice,
+			  .x = c->srcXInBytes,
+			  .y = c->srcY,
+			  .z = c->srcZ,
+			  .pitch = c->srcPitch,
+			  .height = c->srcHeight};
+	struct end dst = {.type = c->dstMemoryType,
+			  .host = (uint64_t)c->dstHost,
+			  .device = c->dstDevice,
+			  .x = c->dstXInBytes,
+			  .y = c->dstY,
+			  .z = c->dstZ,
+			  .pitch = c->dstPitch,
+			  .height = c->dstHeight};
+	struct ck_emu_box box = {.width = c->WidthInBytes, .height = c->Height, .depth = c->Depth};
+
+	return copy(&dst, &src, &box, stream, sync);
+}
+
+CUresult cuMemcpy2D_v2(const CUDA_MEMCPY2D *pCopy)
+{
+	return copy_2d(pCopy, CU_STREAM_LEGACY, true);
+}
+
+CUresult cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *pCopy)
+{
+	return copy_2d(pCopy, CU_STREAM_LEGACY, true);
+}
+
+CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *pCopy, CUstream hStream)
+{
+	return copy_2d(pCopy, hStream, false);
+}
+
+CUresult cuMemcpy3D_v2(const CUDA_MEMCPY3D *pCopy)
+{
+	return copy_3d(pCopy, CU_STREAM_LEGACY, true);
+}
+
+CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *pCopy, CUstream hStream)
+{
+	return copy_3d(pCopy, hStream, false);
+}

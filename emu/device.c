@@ -1,0 +1,282 @@
+/*
+ * emu/device.c - how many devices there are and what they say of themselves.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "emu/emu.h"
+#include "util/env.h"
+
+static struct ck_emu_device devices[CK_EMU_MAX_DEVICES];
+static int device_count;
+
+int ck_emu_devices_init(void)
+{
+	long wanted = ck_env_long("CRICKET_EMU_DEVICES");
+	long memory = ck_env_long("CRICKET_EMU_MEMORY");
+	int count;
+
+	count = (int)ck_max(0l, ck_min(wanted, (long)CK_EMU_MAX_DEVICES));
+	/* below this not even a module's variables find room */
+	memory = ck_max(memory, 1l << 20);
+	for (int i = 0; i < count; i++) {
+		devices[i].ordinal = i;
+		devices[i].memory_total = (size_t)memory;
+		pthread_mutex_init(&devices[i].primary_lock, NULL);
+		devices[i].primary = ck_emu_context_create(&devices[i], CU_CTX_SCHED_AUTO);
+		if (!devices[i].primary)
+			return -ENOMEM;
+		devices[i].primary->is_primary = true;
+		if (ck_emu_object_publish(&devices[i].primary->base) != CUDA_SUCCESS)
+			return -ENOMEM;
+		atomic_store(&devices[i].primary->live, false);
+	}
+	device_count = count;
+	return ck_emu_arena_init(devices, count);
+}
+
+int ck_emu_device_count(void)
+{
+	return device_count;
+}
+
+struct ck_emu_device *ck_emu_device_at(CUdevice ordinal)
+{
+	return ordinal < 0 || ordinal >= device_count ? NULL : &devices[ordinal];
+}
+
+bool ck_emu_device_attribute(const struct ck_emu_device *device, int attribute, int *value)
+{
+	switch (attribute) {
+#define CK_ATTRIBUTE(name, number)                                                                 \
+	case CU_DEVICE_ATTRIBUTE_##name:                                                           \
+		*value = (int)(number);                                                            \
+		return true;
+#include "emu/attributes.def"
+#undef CK_ATTRIBUTE
+	default:
+		return false;
+	}
+}
+
+/* What every query of one device checks first. */
+static CUresult begin(const void *output, CUdevice ordinal, struct ck_emu_device **device)
+{
+	CUresult result = ck_emu_enter_bare();
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!output)
+		return CUDA_ERROR_INVALID_VALUE;
+	*device = ck_emu_device_at(ordinal);
+	return *device ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+}
+
+CUresult cuDeviceGet(CUdevice *device, int ordinal)
+{
+	struct ck_emu_device *found;
+	CUresult result = begin(device, ordinal, &found);
+
+	if (result == CUDA_SUCCESS)
+		*device = found->ordinal;
+	return result;
+}
+
+CUresult cuDeviceGetCount(int *count)
+{
+	CUresult result = ck_emu_enter_bare();
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!count)
+		return CUDA_ERROR_INVALID_VALUE;
+	*count = device_count;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetName(char *name, int len, CUdevice dev)
+{
+	struct ck_emu_device *device;
+	CUresult result = begin(name, dev, &device);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (len <= 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	snprintf(name, (size_t)len, "Cricket Emulated GPU");
+	return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice dev)
+{
+	/* A version 8 UUID (RFC 9562): free content; the last byte is the ordinal. */
+	static const unsigned char bytes[16] = {0x43, 0x72, 0x69, 0x63, 0x6b, 0x65, 0x80, 0x74,
+						0x80, 0x45, 0x6d, 0x75, 0x47, 0x50, 0x55, 0x00};
+	struct ck_emu_device *device;
+	CUresult result = begin(uuid, dev, &device);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	memcpy(uuid->bytes, bytes, sizeof(bytes));
+	uuid->bytes[15] = (unsigned char)device->ordinal;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev)
+{
+	return cuDeviceGetUuid(uuid, dev);
+}
+
+CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev)
+{
+	struct ck_emu_device *device;
+	CUresult result = begin(bytes, dev, &device);
+
+	if (result == CUDA_SUCCESS)
+		*bytes = device->memory_total;
+	return result;
+}
+
+CUresult cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev)
+{
+	struct ck_emu_device *device;
+	CUresult result = begin(pi, dev, &device);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	return ck_emu_device_attribute(device, (int)attrib, pi) ? CUDA_SUCCESS
+								: CUDA_ERROR_INVALID_VALUE;
+}
+
+/* An attribute that is known to exist. */
+static int attribute(const struct ck_emu_device *device, CUdevice_attribute number)
+{
+	int value = 0;
+
+	ck_emu_device_attribute(device, (int)number, &value);
+	return value;
+}
+
+CUresult cuDeviceGetProperties(CUdevprop *prop, CUdevice dev)
+{
+	struct ck_emu_device *device;
+	CUresult result = begin(prop, dev, &device);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	memset(prop, 0, sizeof(*prop));
+	prop->maxThreadsPerBlock = attribute(device, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
+	for (int i = 0; i < 3; i++) {
+		prop->maxThreadsDim[i] = attribute(
+			device, (CUdevice_attribute)(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X + i));
+		prop->maxGridSize[i] = attribute(
+			device, (CUdevice_attribute)(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X + i));
+	}
+	prop->sharedMemPerBlock =
+		attribute(device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK);
+	prop->totalConstantMemory = attribute(device, CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY);
+	prop->SIMDWidth = attribute(device, CU_DEVICE_ATTRIBUTE_WARP_SIZE);
+	prop->memPitch = attribute(device, CU_DEVICE_ATTRIBUTE_MAX_PITCH);
+	prop->regsPerBlock = attribute(device, CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK);
+	prop->clockRate = attribute(device, CU_DEVICE_ATTRIBUTE_CLOCK_RATE);
+	prop->textureAlign = attribute(device, CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT);
+	return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceComputeCapability(int *major, int *minor, CUdevice dev)
+{
+	struct ck_emu_device *device;
+	CUresult result = begin(major, dev, &device);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!minor)
+		return CUDA_ERROR_INVALID_VALUE;
+	*major = attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
+	*minor = attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+	return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev)
+{
+	struct ck_emu_device *device;
+	CUresult result = begin(pciBusId, dev, &device);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (len <= 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	snprintf(pciBusId, (size_t)len, "%04X:%02X:%02X.0", 0, device->ordinal + 1, 0);
+	return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId)
+{
+	CUresult result = ck_emu_enter_bare();
+	unsigned int domain = 0, bus, slot, function = 0;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!dev || !pciBusId)
+		return CUDA_ERROR_INVALID_VALUE;
+	/* the three forms that the driver documents */
+	if (sscanf(pciBusId, "%x:%x:%x.%x", &domain, &bus, &slot, &function) != 4 &&
+	    sscanf(pciBusId, "%x:%x:%x", &domain, &bus, &slot) != 3) {
+		domain = 0;
+		if (sscanf(pciBusId, "%x:%x.%x", &bus, &slot, &function) != 3)
+			return CUDA_ERROR_INVALID_VALUE;
+	}
+	if (domain || slot || function || bus < 1 || bus > (unsigned int)device_count)
+		return CUDA_ERROR_INVALID_DEVICE;
+	*dev = (CUdevice)bus - 1;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetLuid(char *luid, unsigned int *deviceNodeMask, CUdevice dev)
+{
+	struct ck_emu_device *device;
+	CUresult result = begin(luid, dev, &device);
+
+	(void)deviceNodeMask;
+	/* as on every system but Windows */
+	return result == CUDA_SUCCESS ? CUDA_ERROR_NOT_SUPPORTED : result;
+}
+
+CUresult cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevice peerDev)
+{
+	struct ck_emu_device *device;
+	CUresult result = begin(canAccessPeer, dev, &device);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!ck_emu_device_at(peerDev))
+		return CUDA_ERROR_INVALID_DEVICE;
+	*canAccessPeer = dev != peerDev;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attrib, CUdevice srcDevice,
+				 CUdevice dstDevice)
+{
+	struct ck_emu_device *device;
+	CUresult result = begin(value, srcDevice, &device);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!ck_emu_device_at(dstDevice) || srcDevice == dstDevice)
+		return CUDA_ERROR_INVALID_DEVICE;
+	switch (attrib) {
+	case CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED:
+	case CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED:
+		*value = 1;
+		return CUDA_SUCCESS;
+	case CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK:
+	case CU_DEVICE_P2P_ATTRIBUTE_CUDA_ARRAY_ACCESS_SUPPORTED:
+	case CU_DEVICE_P2P_ATTRIBUTE_ONLY_PARTIAL_NATIVE_ATOMIC_SUPPORTED:
+		*value = 0;
+		return CUDA_SUCCESS;
+	default:
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+}

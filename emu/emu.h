@@ -1,0 +1,401 @@
+/*
+ * emu/emu.h - what the files of the emulated driver share.
+ *
+ * Every handle an application holds points to a struct that starts with ck_emu_object. A live
+ * object is in one table, so a garbage pointer is never followed; ck_emu_object_get() checks a
+ * handle and takes a reference, which keeps the struct until ck_emu_object_put().
+ *
+ * Locks: object.c has the table of handles, engine.c the queues, event.c the events, arena.c the
+ * address ranges, print.c a context's text; under these no other is taken, but for object.c's
+ * counts, which are atomic. primary.c (a device's primary context) and library.c (loading into a
+ * context) hold theirs while they do work that takes the former. Memory of a destroyed object
+ * goes when its last command has run.
+ */
+#ifndef CK_EMU_EMU_H
+#define CK_EMU_EMU_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cuda/types.h"
+#include "emu/emu_api.h"
+#include "emu/ptx/ptx.h"
+#include "util/util.h"
+
+#define CK_EMU_MAX_DEVICES 8
+#define CK_EMU_VERSION 13000
+#define CK_EMU_SM_COUNT 16
+#define CK_EMU_SHARED_DEFAULT 49152u /* bytes a block may use without asking */
+#define CK_EMU_SHARED_OPTIN 232448u  /* bytes a block may use at all */
+#define CK_EMU_SHARED_SM 233472u     /* bytes of one multiprocessor */
+#define CK_EMU_SHARED_RESERVED 1024u /* bytes the system keeps of each block */
+#define CK_EMU_LIMITS 12	     /* limit numbers 0 to 11 have an answer */
+#define CK_EMU_PRIORITY_LEAST 0
+#define CK_EMU_PRIORITY_GREATEST (-5)
+
+/* --- objects: handles, their table, reference counts (object.c) --- */
+
+enum ck_emu_kind {
+	CK_EMU_CONTEXT = 0x43545831, /* also the magic number in the struct */
+	CK_EMU_MODULE = 0x4d4f4431,
+	CK_EMU_LIBRARY = 0x4c494231,
+	CK_EMU_FUNCTION = 0x46554e31, /* CUfunction and CUkernel */
+	CK_EMU_STREAM = 0x53545231,
+	CK_EMU_EVENT = 0x45565431,
+};
+
+struct ck_emu_object {
+	enum ck_emu_kind kind;
+	atomic_uint refs;
+	struct ck_emu_object *owner;	/* counts references in our place: a function's module */
+	struct ck_emu_context *context; /* NULL for contexts and libraries; holds a reference */
+	void (*free)(struct ck_emu_object *object);
+};
+
+/* Fill in a new object with one reference, the creator's. */
+void ck_emu_object_init(struct ck_emu_object *object, enum ck_emu_kind kind,
+			struct ck_emu_context *context, void (*free)(struct ck_emu_object *object));
+/* Make it a handle. CONTEXT_IS_DESTROYED when its context has gone, or OUT_OF_MEMORY. */
+CUresult ck_emu_object_publish(struct ck_emu_object *object);
+/* The object behind a handle, with a reference, or NULL when it is not a live @kind. */
+void *ck_emu_object_get(const void *handle, enum ck_emu_kind kind);
+/* End a handle: true for the one caller that took it out of the table. */
+bool ck_emu_object_retract(struct ck_emu_object *object);
+void ck_emu_object_ref(struct ck_emu_object *object);
+void ck_emu_object_put(struct ck_emu_object *object);
+/* A live object for which @match holds, with a reference, or NULL. @match must not block. */
+struct ck_emu_object *ck_emu_object_search(bool (*match)(const struct ck_emu_object *object,
+							 const void *key),
+					   const void *key);
+
+/* --- devices (device.c) --- */
+
+struct ck_emu_device {
+	int ordinal;
+	size_t memory_total; /* bytes */
+	struct ck_emu_context *primary;
+	pthread_mutex_t primary_lock; /* retain, release, reset */
+	unsigned int primary_count;
+};
+
+/* Set up the devices that the environment asks for; once. Returns 0 or -errno. */
+int ck_emu_devices_init(void);
+int ck_emu_device_count(void);
+/* NULL for a bad ordinal. */
+struct ck_emu_device *ck_emu_device_at(CUdevice ordinal);
+/* The value of a CUdevice_attribute; false when it has none. */
+bool ck_emu_device_attribute(const struct ck_emu_device *device, int attribute, int *value);
+
+/* --- contexts (context.c, thread.c) --- */
+
+struct ck_emu_context {
+	struct ck_emu_object base;
+	struct ck_emu_device *device;
+	uint64_t id;
+	bool is_primary;
+	atomic_bool live;      /* not destroyed; a primary context: active */
+	atomic_bool cancelled; /* running grids should stop */
+	atomic_int fault;      /* sticky CUresult of a kernel */
+	atomic_uint flags, cache_config, shared_config;
+	atomic_uint peers; /* mask of devices that kernels may reach */
+	atomic_size_t limits[CK_EMU_LIMITS];
+	atomic_size_t heap_used; /* bytes taken by malloc in kernels */
+	/* owned by engine.c, under its lock */
+	struct ck_emu_stream *legacy;
+	unsigned int workers; /* threads that work for a stream */
+	/* owned by print.c */
+	pthread_mutex_t print_lock;
+	char *print_text;
+	size_t print_size, print_room;
+};
+
+/* Create a context that is live, not published. NULL when out of memory. */
+struct ck_emu_context *ck_emu_context_create(struct ck_emu_device *device, unsigned int flags);
+/* Stop the work of a context and free all that is in it, for one caller; then it is not live. */
+bool ck_emu_context_clear(struct ck_emu_context *context);
+/* Make a cleared primary context fit for use again: 0 or -ENOMEM. */
+int ck_emu_context_revive(struct ck_emu_context *context);
+
+/*
+ * The start of a call that needs a context: NOT_INITIALIZED, NOT_PERMITTED in a host callback,
+ * INVALID_CONTEXT without one, CONTEXT_IS_DESTROYED, or the context's sticky fault.
+ */
+CUresult ck_emu_enter(struct ck_emu_context **context);
+/* The same without a context: only NOT_INITIALIZED, DEINITIALIZED and NOT_PERMITTED. */
+CUresult ck_emu_enter_bare(void);
+/* The state of one context, as the end of ck_emu_enter() reports it. */
+CUresult ck_emu_context_state(const struct ck_emu_context *context);
+/* Why something could not be made in a context: its state, or OUT_OF_MEMORY. */
+CUresult ck_emu_context_refusal(const struct ck_emu_context *context);
+
+/* This thread's stack of contexts; entries hold references. push returns -ENOMEM or 0. */
+struct ck_emu_context *ck_emu_thread_context(void);
+int ck_emu_thread_push(struct ck_emu_context *context);
+struct ck_emu_context *ck_emu_thread_pop(void); /* the caller gets the reference */
+/* This thread's own stream of @context, made at need, with a reference; NULL: out of memory. */
+struct ck_emu_stream *ck_emu_thread_stream(struct ck_emu_context *context);
+/* True on a worker that is inside the application's callback. */
+bool ck_emu_thread_in_callback(void);
+void ck_emu_thread_callback(bool inside);
+/* Swap this thread's capture mode. */
+CUstreamCaptureMode ck_emu_thread_capture_mode(CUstreamCaptureMode mode);
+
+/* True from the start of process exit on. */
+bool ck_emu_exiting(void);
+/* Wait until no command runs, a second at most. */
+void ck_emu_engine_exit(void);
+
+/* --- streams (engine.c) --- */
+
+/* A point in a stream's order: reached once the command of that number is done. */
+struct ck_emu_point {
+	struct ck_emu_stream *stream; /* holds a reference; NULL: reached */
+	uint64_t number;
+};
+
+/*
+ * A queued piece of work; the first member of each file's own struct. @run is called by the
+ * stream's thread, in order; what it returns, if not 0, becomes the context's sticky fault.
+ * Once there is a fault, or the context goes, @run is called only when @always is set.
+ * @free releases the command; it is called once, whether it ran or not.
+ */
+struct ck_emu_command {
+	struct ck_emu_command *next;
+	uint64_t number;
+	bool always;
+	CUresult (*run)(struct ck_emu_command *command, struct ck_emu_context *context);
+	void (*free)(struct ck_emu_command *command);
+	struct ck_emu_point *after; /* what it waits for besides its predecessor */
+	unsigned int after_count;
+};
+
+struct ck_emu_stream {
+	struct ck_emu_object base;
+	unsigned int flags;
+	atomic_int priority;
+	uint64_t id;
+	/* the rest under the engine's lock */
+	pthread_cond_t work, done;
+	struct ck_emu_command *head, **tail;
+	uint64_t submitted, completed;
+	bool closing, listed, threaded;
+	struct ck_emu_stream *next;
+};
+
+/* A stream, not published; the creator's reference. NULL when out of memory or too late. */
+struct ck_emu_stream *ck_emu_stream_create(struct ck_emu_context *context, unsigned int flags,
+					   int priority);
+/*
+ * The stream behind an application's handle (0, legacy, per thread or created), with a reference,
+ * after ck_emu_enter(): INVALID_HANDLE, or the stream's context's fault.
+ */
+CUresult ck_emu_stream_get(CUstream handle, struct ck_emu_context *context,
+			   struct ck_emu_stream **stream);
+/*
+ * Queue @command, which the engine then owns, also on error. @point, unless NULL, becomes the
+ * command's place, with a reference. @after, unless NULL, is copied.
+ */
+CUresult ck_emu_stream_submit(struct ck_emu_stream *stream, struct ck_emu_command *command,
+			      const struct ck_emu_point *after, struct ck_emu_point *point);
+/*
+ * Wait for the stream's work queued so far; with @order, and for the legacy stream, for all that
+ * a command queued now would wait for. Shows what was printed. The context's state.
+ */
+CUresult ck_emu_stream_wait(struct ck_emu_stream *stream, bool order);
+/* True when cuStreamSynchronize() would not wait. */
+bool ck_emu_stream_idle(struct ck_emu_stream *stream);
+bool ck_emu_stream_closing(struct ck_emu_stream *stream);
+/* No new commands; the stream goes when its queue is empty. */
+void ck_emu_stream_close(struct ck_emu_stream *stream);
+/* Wait for all work of the context queued so far; shows what was printed. Its state. */
+CUresult ck_emu_context_wait(struct ck_emu_context *context);
+/* Give the context the stream of its null handle: 0 or -ENOMEM. */
+int ck_emu_context_start(struct ck_emu_context *context);
+/* Close every stream of the context and wait until no thread works for it. */
+void ck_emu_context_stop(struct ck_emu_context *context);
+/* Wait for all work in all contexts queued so far (host memory is about to go). */
+CUresult ck_emu_all_wait(void);
+
+bool ck_emu_point_reached(const struct ck_emu_point *point);
+void ck_emu_point_wait(const struct ck_emu_point *point);
+void ck_emu_point_ref(const struct ck_emu_point *point);
+void ck_emu_point_put(struct ck_emu_point *point);
+
+/* Record an event by its handle at the end of @stream (event.c). */
+CUresult ck_emu_event_record(CUevent handle, struct ck_emu_stream *stream);
+
+/* --- memory (arena.c) --- */
+
+enum ck_emu_memory_kind {
+	CK_EMU_MEMORY_DEVICE,	  /* cuMemAlloc */
+	CK_EMU_MEMORY_VARIABLE,	  /* of a module */
+	CK_EMU_MEMORY_HEAP,	  /* malloc in a kernel */
+	CK_EMU_MEMORY_HOST,	  /* cuMemHostAlloc */
+	CK_EMU_MEMORY_REGISTERED, /* cuMemHostRegister */
+};
+
+/* One range of addresses; a copy of it is what the functions below give. */
+struct ck_emu_memory {
+	uint64_t lo;
+	size_t size; /* bytes asked for */
+	enum ck_emu_memory_kind kind;
+	struct ck_emu_context *context; /* to compare with; it may have gone since */
+	int device;			/* its context's */
+	const void *owner;		/* a variable's module */
+	unsigned int flags;		/* of cuMemHostAlloc or cuMemHostRegister */
+	uint64_t id;
+};
+
+int ck_emu_arena_init(const struct ck_emu_device *devices, int count);
+/* Device memory, 512-byte aligned, contents undefined: 0 when there is none left. */
+uint64_t ck_emu_arena_alloc(struct ck_emu_context *context, size_t size,
+			    enum ck_emu_memory_kind kind, const void *owner);
+/* Enter host memory in the table: 0 or -errno (-EEXIST: overlaps, -EINVAL: wraps round). */
+int ck_emu_arena_add_host(struct ck_emu_context *context, uint64_t lo, size_t size,
+			  enum ck_emu_memory_kind kind, unsigned int flags);
+/* The range that holds @address: false when there is none. */
+bool ck_emu_arena_find(uint64_t address, struct ck_emu_memory *memory);
+/* Take out the range that starts at @lo, if its kind is @kind. */
+bool ck_emu_arena_remove(uint64_t lo, enum ck_emu_memory_kind kind, struct ck_emu_memory *memory);
+/* Take out all ranges of a context, or those of one owner in it when that is not NULL. */
+void ck_emu_arena_sweep(const struct ck_emu_context *context, const void *owner);
+void ck_emu_arena_info(const struct ck_emu_device *device, size_t *used);
+/* True when the driver may touch [@address, +@size): inside one range that applications hold. */
+bool ck_emu_arena_covers(uint64_t address, size_t size);
+
+/* --- copies (box.c) --- */
+
+/* Bytes to move: @depth slices of @height rows of @width bytes; both ends are addresses here. */
+struct ck_emu_box {
+	uint64_t dst, src;
+	size_t width, height, depth;
+	size_t dst_pitch, src_pitch; /* from row to row */
+	size_t dst_slice, src_slice; /* from slice to slice */
+};
+
+/* What a side of a copy is said to be. */
+enum ck_emu_side {
+	CK_EMU_SIDE_HOST,   /* any memory of the process */
+	CK_EMU_SIDE_DEVICE, /* memory that devices know */
+	CK_EMU_SIDE_ANY,    /* found out from the address */
+};
+
+/*
+ * Check and carry out a copy. @sync: it is done when the call returns, unless both sides are
+ * device memory; then, and without @sync, it is queued. Pageable host memory is read before
+ * the call returns, and written.
+ */
+CUresult ck_emu_box_copy(const struct ck_emu_box *box, enum ck_emu_side dst, enum ck_emu_side src,
+			 CUstream stream, bool sync);
+/* First byte to last, in bytes, of one end; false when it does not fit 64 bits. */
+bool ck_emu_box_extent(const struct ck_emu_box *box, size_t pitch, size_t slice, size_t *extent);
+
+/* --- modules and functions (module.c, library.c, function.c) --- */
+
+struct ck_emu_function {
+	struct ck_emu_object base; /* its owner is the module, or a kernel's library */
+	const struct ck_ptx_kernel *kernel;
+	struct ck_ptx_kernel_info info;
+	struct ck_emu_module *module;	/* NULL for a CUkernel */
+	struct ck_emu_library *library; /* NULL for a CUfunction that no kernel stands for */
+	struct ck_emu_function
+		*origin; /* of a library's CUfunction: the CUkernel; it outlives us */
+	/* by device, -1 until set */
+	atomic_int max_dynamic[CK_EMU_MAX_DEVICES];
+	atomic_int carveout[CK_EMU_MAX_DEVICES];
+};
+
+struct ck_emu_library {
+	struct ck_emu_object base;
+	char *text;		   /* the image, to load it into contexts */
+	struct ck_ptx_module *ptx; /* never placed: for names and parameters */
+	struct ck_emu_function *kernels;
+	unsigned int kernel_count;
+	pthread_mutex_t load_lock; /* one load into a context at a time */
+	bool unloaded;		   /* under that lock: load no more */
+};
+
+struct ck_emu_module {
+	struct ck_emu_object base;
+	struct ck_ptx_module *ptx;
+	struct ck_emu_library *library; /* holds a reference; NULL for cuModuleLoad's */
+	struct ck_emu_function *functions;
+	unsigned int function_count;
+};
+
+/* PTX text, NUL-terminated. */
+struct ck_emu_image {
+	const char *text;
+	void *owned; /* NULL, or what text lies in */
+};
+
+/* JIT options that we answer. */
+struct ck_emu_jit {
+	char *log[2]; /* information, errors; NULL: not asked for */
+	size_t log_room[2];
+	void **log_written[2]; /* where the size written goes */
+};
+
+CUresult ck_emu_jit_read(unsigned int count, const CUjit_option *options, void **values,
+			 struct ck_emu_jit *jit);
+/*
+ * The PTX text of an image: text itself, or out of a fat binary. NO_BINARY_FOR_GPU for machine
+ * code, INVALID_IMAGE; says why in the error log of @jit and on stderr. Close what was opened.
+ */
+CUresult ck_emu_image_open(const void *image, const struct ck_emu_jit *jit,
+			   struct ck_emu_image *out);
+void ck_emu_image_close(struct ck_emu_image *image);
+/* Parse PTX; messages as above, INVALID_PTX. *@ptx is the caller's. */
+CUresult ck_emu_image_parse(const char *text, const struct ck_emu_jit *jit,
+			    struct ck_ptx_module **ptx);
+/* A whole file with a NUL after it, to be freed: FILE_NOT_FOUND and others. */
+CUresult ck_emu_image_read(const char *path, char **image);
+/*
+ * Place a parsed image in a context and publish module and functions. Takes over @ptx. The caller
+ * gets a reference besides the handle's own. @library: NULL, or whose instance it is.
+ */
+CUresult ck_emu_module_create(struct ck_emu_context *context, struct ck_ptx_module *ptx,
+			      struct ck_emu_library *library, struct ck_emu_module **module);
+/* The functions of @ptx in an array, each owned by @owner; NULL only when out of memory. */
+struct ck_emu_function *ck_emu_functions_create(const struct ck_ptx_module *ptx,
+						struct ck_emu_object *owner,
+						struct ck_emu_context *context,
+						unsigned int *count);
+struct ck_emu_function *ck_emu_functions_find(struct ck_emu_function *functions, unsigned int count,
+					      const char *name);
+/* Take a module's or library's functions out of the table. */
+void ck_emu_functions_retract(struct ck_emu_function *functions, unsigned int count);
+/* A library's module in @context, loaded at need, with a reference. */
+CUresult ck_emu_library_instance(struct ck_emu_library *library, struct ck_emu_context *context,
+				 struct ck_emu_module **module);
+/*
+ * The function for @context behind a CUfunction or CUkernel, with a reference (on its module):
+ * INVALID_HANDLE, or what loading the kernel's module gave.
+ */
+CUresult ck_emu_function_get(const void *handle, struct ck_emu_context *context,
+			     struct ck_emu_function **function);
+/* Bytes of dynamic shared memory a launch may ask for. */
+uint32_t ck_emu_function_max_dynamic(const struct ck_emu_function *function);
+/* The value of an attribute; INVALID_VALUE when there is none of that number. */
+CUresult ck_emu_function_attribute(const struct ck_emu_function *function, int device,
+				   CUfunction_attribute attribute, int *value);
+CUresult ck_emu_function_set(struct ck_emu_function *function, int device,
+			     CUfunction_attribute attribute, int value);
+
+/* Blocks of @threads that one multiprocessor holds (occupancy.c). */
+unsigned int ck_emu_occupancy(const struct ck_emu_function *function, uint32_t threads,
+			      size_t dynamic_shared);
+
+/* --- what kernels print (print.c) --- */
+
+void ck_emu_print(struct ck_emu_context *context, const char *text, size_t size);
+/* Write what is there to stdout; at every point where the host waits for a device. */
+void ck_emu_print_flush(struct ck_emu_context *context);
+
+/* What a running grid may ask of the driver (grid.c); @context is its context. */
+void ck_emu_grid_host(struct ck_emu_context *context, struct ck_ptx_host *host);
+
+#endif

@@ -1,0 +1,330 @@
+/*
+ * emu/event.c - events: the place of the last record in its stream, and the time it was reached.
+ *
+ * A waiter copies the place, so recording the event again does not change what it waits for.
+ */
+#include <stdlib.h>
+#include <time.h>
+
+#include "emu/emu.h"
+
+struct event {
+	struct ck_emu_object base;
+	unsigned int flags;
+	/* the rest under the lock */
+	struct ck_emu_point point; /* of the newest record; no stream: never recorded */
+	uint64_t records, placed;  /* how many there were; which one point belongs to */
+	int64_t time;		   /* ns, when the newest record was reached */
+};
+
+struct record {
+	struct ck_emu_command command;
+	struct event *event; /* holds a reference */
+	uint64_t number;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static int64_t now(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+static void event_free(struct ck_emu_object *object)
+{
+	struct event *event = (struct event *)object;
+
+	ck_emu_point_put(&event->point);
+	free(event);
+}
+
+static CUresult record_run(struct ck_emu_command *command, struct ck_emu_context *context)
+{
+	struct record *record = (struct record *)command;
+
+	(void)context;
+	pthread_mutex_lock(&lock);
+	if (record->number == record->event->records)
+		record->event->time = now();
+	pthread_mutex_unlock(&lock);
+	return CUDA_SUCCESS;
+}
+
+static void record_free(struct ck_emu_command *command)
+{
+	ck_emu_object_put(&((struct record *)command)->event->base);
+	free(command);
+}
+
+/* The event behind a handle, with a reference; a call with no need of a current context. */
+static CUresult begin(CUevent handle, struct event **event)
+{
+	CUresult result = ck_emu_enter_bare();
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	*event = ck_emu_object_get(handle, CK_EMU_EVENT);
+	return *event ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+/* The place of an event's last record, with a reference. */
+static void point_copy(struct event *event, struct ck_emu_point *point)
+{
+	pthread_mutex_lock(&lock);
+	*point = event->point;
+	ck_emu_point_ref(point);
+	pthread_mutex_unlock(&lock);
+}
+
+CUresult cuEventCreate(CUevent *phEvent, unsigned int Flags)
+{
+	const unsigned int known =
+		CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
+	struct ck_emu_context *context;
+	CUresult result = ck_emu_enter(&context);
+	struct event *event;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!phEvent || Flags & ~known ||
+	    (Flags & CU_EVENT_INTERPROCESS && !(Flags & CU_EVENT_DISABLE_TIMING)))
+		return CUDA_ERROR_INVALID_VALUE;
+	event = calloc(1, sizeof(*event));
+	if (!event)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	ck_emu_object_init(&event->base, CK_EMU_EVENT, context, event_free);
+	event->flags = Flags;
+	result = ck_emu_object_publish(&event->base);
+	if (result == CUDA_SUCCESS)
+		*phEvent = (CUevent)event;
+	else
+		ck_emu_object_put(&event->base);
+	return result;
+}
+
+CUresult cuEventDestroy_v2(CUevent hEvent)
+{
+	struct event *event;
+	CUresult result = begin(hEvent, &event);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (ck_emu_object_retract(&event->base))
+		ck_emu_object_put(&event->base);
+	else
+		result = CUDA_ERROR_INVALID_HANDLE;
+	ck_emu_object_put(&event->base);
+	return result;
+}
+
+/* Queue a record of @event, whose reference goes over to the command. */
+static CUresult record_submit(struct event *event, struct ck_emu_stream *stream)
+{
+	struct record *record = calloc(1, sizeof(*record));
+	struct ck_emu_point point, old = {0};
+	CUresult result;
+
+	if (!record) {
+		ck_emu_object_put(&event->base);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	record->command.run = record_run;
+	record->command.free = record_free;
+	record->command.always = true;
+	record->event = event;
+	ck_emu_object_ref(&event->base); /* the command may be done before we are */
+	pthread_mutex_lock(&lock);
+	record->number = ++event->records;
+	pthread_mutex_unlock(&lock);
+
+	uint64_t number = record->number;
+
+	result = ck_emu_stream_submit(stream, &record->command, NULL, &point);
+	if (result == CUDA_SUCCESS) {
+		pthread_mutex_lock(&lock);
+		old = point;
+		if (number > event->placed) { /* no newer record has overtaken us */
+			old = event->point;
+			event->point = point;
+			event->placed = number;
+		}
+		pthread_mutex_unlock(&lock);
+	}
+	ck_emu_point_put(&old);
+	ck_emu_object_put(&event->base);
+	return result;
+}
+
+CUresult ck_emu_event_record(CUevent handle, struct ck_emu_stream *stream)
+{
+	struct event *event = ck_emu_object_get(handle, CK_EMU_EVENT);
+
+	if (!event)
+		return CUDA_ERROR_INVALID_HANDLE;
+	/* an event is recorded in its own context only */
+	if (event->base.context != stream->base.context) {
+		ck_emu_object_put(&event->base);
+		return CUDA_ERROR_INVALID_HANDLE;
+	}
+	return record_submit(event, stream);
+}
+
+CUresult cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int flags)
+{
+	struct ck_emu_context *context;
+	struct ck_emu_stream *stream;
+	CUresult result = ck_emu_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	/* an external record belongs to graphs only */
+	if (flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = ck_emu_stream_get(hStream, context, &stream);
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = ck_emu_event_record(hEvent, stream);
+	ck_emu_object_put(&stream->base);
+	return result;
+}
+
+CUresult cuEventRecord(CUevent hEvent, CUstream hStream)
+{
+	return cuEventRecordWithFlags(hEvent, hStream, CU_EVENT_RECORD_DEFAULT);
+}
+
+CUresult cuEventQuery(CUevent hEvent)
+{
+	struct ck_emu_point point;
+	struct event *event;
+	CUresult result = begin(hEvent, &event);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	point_copy(event, &point);
+	result = ck_emu_context_state(event->base.context);
+	if (result == CUDA_SUCCESS && !ck_emu_point_reached(&point))
+		result = CUDA_ERROR_NOT_READY;
+	ck_emu_point_put(&point);
+	ck_emu_object_put(&event->base);
+	return result;
+}
+
+CUresult cuEventSynchronize(CUevent hEvent)
+{
+	struct ck_emu_point point;
+	struct event *event;
+	CUresult result = begin(hEvent, &event);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	point_copy(event, &point);
+	ck_emu_point_wait(&point);
+	ck_emu_point_put(&point);
+	ck_emu_print_flush(event->base.context);
+	result = ck_emu_context_state(event->base.context);
+	ck_emu_object_put(&event->base);
+	return result;
+}
+
+/* The time of a timed event's last record: INVALID_HANDLE without one, NOT_READY. */
+static CUresult event_time(struct event *event, int64_t *time)
+{
+	struct ck_emu_point point;
+	bool reached;
+
+	point_copy(event, &point);
+	if (!point.stream || event->flags & CU_EVENT_DISABLE_TIMING) {
+		ck_emu_point_put(&point);
+		return CUDA_ERROR_INVALID_HANDLE;
+	}
+	reached = ck_emu_point_reached(&point);
+	ck_emu_point_put(&point);
+	pthread_mutex_lock(&lock);
+	*time = event->time;
+	pthread_mutex_unlock(&lock);
+	return reached ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+
+CUresult cuEventElapsedTime(float *pMilliseconds, CUevent hStart, CUevent hEnd)
+{
+	struct event *start, *end;
+	CUresult result = begin(hStart, &start);
+	int64_t from, to;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = begin(hEnd, &end);
+	if (result != CUDA_SUCCESS)
+		goto put_start;
+	result = ck_emu_context_state(start->base.context);
+	if (result == CUDA_SUCCESS && !pMilliseconds)
+		result = CUDA_ERROR_INVALID_VALUE;
+	if (result == CUDA_SUCCESS && start->base.context != end->base.context)
+		result = CUDA_ERROR_INVALID_HANDLE;
+	if (result == CUDA_SUCCESS)
+		result = event_time(start, &from);
+	if (result == CUDA_SUCCESS)
+		result = event_time(end, &to);
+	if (result == CUDA_SUCCESS)
+		*pMilliseconds = (float)((double)(to - from) / 1e6);
+	ck_emu_object_put(&end->base);
+put_start:
+	ck_emu_object_put(&start->base);
+	return result;
+}
+
+CUresult cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEnd)
+{
+	return cuEventElapsedTime(pMilliseconds, hStart, hEnd);
+}
+
+static CUresult wait_run(struct ck_emu_command *command, struct ck_emu_context *context)
+{
+	(void)command;
+	(void)context;
+	return CUDA_SUCCESS; /* the wait was for its `after` */
+}
+
+static void wait_free(struct ck_emu_command *command)
+{
+	free(command);
+}
+
+CUresult cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags)
+{
+	struct ck_emu_command *command;
+	struct ck_emu_context *context;
+	struct ck_emu_stream *stream;
+	struct ck_emu_point point;
+	struct event *event;
+	CUresult result = ck_emu_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (Flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = ck_emu_stream_get(hStream, context, &stream);
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = begin(hEvent, &event);
+	if (result != CUDA_SUCCESS)
+		goto put_stream;
+	point_copy(event, &point);
+	command = calloc(1, sizeof(*command));
+	if (command) {
+		command->run = wait_run;
+		command->free = wait_free;
+		result = ck_emu_stream_submit(stream, command, &point, NULL);
+	} else {
+		result = CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	ck_emu_point_put(&point);
+	ck_emu_object_put(&event->base);
+put_stream:
+	ck_emu_object_put(&stream->base);
+	return result;
+}

@@ -1,0 +1,76 @@
+/*
+ * emu/grid.c - what a running grid may ask of the driver: memory it may touch, text, a heap,
+ * and whether to stop.
+ */
+#include <errno.h>
+
+#include "emu/emu.h"
+
+static int grid_range(void *opaque, uint64_t address, uint64_t *lo, uint64_t *hi)
+{
+	const struct ck_emu_context *context = opaque;
+	struct ck_emu_memory memory;
+
+	if (!ck_emu_arena_find(address, &memory))
+		return -EFAULT;
+	/* host memory is every device's; device memory its context's, or a peer's when enabled */
+	if (memory.kind != CK_EMU_MEMORY_HOST && memory.kind != CK_EMU_MEMORY_REGISTERED &&
+	    memory.context != context &&
+	    (memory.device == context->device->ordinal ||
+	     !(atomic_load(&context->peers) & 1u << memory.device)))
+		return -EFAULT;
+	*lo = memory.lo;
+	*hi = memory.lo + memory.size;
+	return 0;
+}
+
+static void grid_print(void *opaque, const char *text, size_t size)
+{
+	ck_emu_print(opaque, text, size);
+}
+
+static uint64_t grid_alloc(void *opaque, size_t size)
+{
+	struct ck_emu_context *context = opaque;
+	size_t limit = atomic_load(&context->limits[CU_LIMIT_MALLOC_HEAP_SIZE]);
+	uint64_t address;
+
+	if (size == 0 || size > limit)
+		return 0;
+	if (atomic_fetch_add(&context->heap_used, size) + size > limit) {
+		atomic_fetch_sub(&context->heap_used, size);
+		return 0;
+	}
+	address = ck_emu_arena_alloc(context, size, CK_EMU_MEMORY_HEAP, NULL);
+	if (!address)
+		atomic_fetch_sub(&context->heap_used, size);
+	return address;
+}
+
+static void grid_free(void *opaque, uint64_t address)
+{
+	struct ck_emu_memory memory;
+
+	(void)opaque;
+	/* a pointer that malloc did not give is ignored */
+	ck_emu_arena_remove(address, CK_EMU_MEMORY_HEAP, &memory);
+}
+
+static bool grid_cancelled(void *opaque)
+{
+	const struct ck_emu_context *context = opaque;
+
+	return atomic_load_explicit(&context->cancelled, memory_order_relaxed) || ck_emu_exiting();
+}
+
+void ck_emu_grid_host(struct ck_emu_context *context, struct ck_ptx_host *host)
+{
+	*host = (struct ck_ptx_host){
+		.opaque = context,
+		.range = grid_range,
+		.print = grid_print,
+		.alloc = grid_alloc,
+		.free = grid_free,
+		.cancelled = grid_cancelled,
+	};
+}

@@ -1,0 +1,98 @@
+/*
+ * emu/init.c - the start and the end of the driver, and what answers before cuInit.
+ */
+#include "emu/emu.h"
+
+enum { STATE_NEW, STATE_READY, STATE_NO_DEVICE, STATE_BROKEN, STATE_FORKED };
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static atomic_int state = STATE_NEW;
+static atomic_bool exiting;
+
+bool ck_emu_exiting(void)
+{
+	return atomic_load_explicit(&exiting, memory_order_relaxed);
+}
+
+/* Threads do not survive a fork, so neither does the driver. */
+static void forked(void)
+{
+	atomic_store(&state, STATE_FORKED);
+}
+
+__attribute__((destructor)) static void at_exit(void)
+{
+	atomic_store(&exiting, true);
+	if (atomic_load(&state) == STATE_READY)
+		ck_emu_engine_exit();
+}
+
+CUresult ck_emu_enter_bare(void)
+{
+	if (ck_emu_exiting())
+		return CUDA_ERROR_DEINITIALIZED;
+	if (atomic_load_explicit(&state, memory_order_acquire) != STATE_READY)
+		return CUDA_ERROR_NOT_INITIALIZED;
+	if (ck_emu_thread_in_callback())
+		return CUDA_ERROR_NOT_PERMITTED;
+	return CUDA_SUCCESS;
+}
+
+/* What cuInit says in each state. */
+static CUresult state_result(int now)
+{
+	switch (now) {
+	case STATE_READY:
+		return CUDA_SUCCESS;
+	case STATE_NO_DEVICE:
+		return CUDA_ERROR_NO_DEVICE;
+	case STATE_BROKEN:
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	default:
+		return CUDA_ERROR_NOT_INITIALIZED;
+	}
+}
+
+CUresult cuInit(unsigned int Flags)
+{
+	int now = atomic_load(&state);
+
+	if (ck_emu_exiting())
+		return CUDA_ERROR_DEINITIALIZED;
+	if (Flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (now != STATE_NEW)
+		return state_result(now);
+	pthread_mutex_lock(&lock);
+	now = atomic_load(&state);
+	if (now == STATE_NEW) {
+		if (ck_emu_devices_init() < 0 || pthread_atfork(NULL, NULL, forked))
+			now = STATE_BROKEN;
+		else
+			now = ck_emu_device_count() ? STATE_READY : STATE_NO_DEVICE;
+		atomic_store(&state, now);
+	}
+	pthread_mutex_unlock(&lock);
+	return state_result(now);
+}
+
+CUresult cuDriverGetVersion(int *driverVersion)
+{
+	if (!driverVersion)
+		return CUDA_ERROR_INVALID_VALUE;
+	*driverVersion = CK_EMU_VERSION;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuGetExportTable(const void **ppExportTable, const CUuuid *pExportTableId)
+{
+	if (!ppExportTable || !pExportTableId)
+		return CUDA_ERROR_INVALID_VALUE;
+	*ppExportTable = NULL;
+	return CUDA_ERROR_NOT_FOUND;
+}
+
+int ckDriverAcceptsCubin(void)
+{
+	return 0;
+}

@@ -1,0 +1,110 @@
+/*
+ * emu/memory.c - device memory: allocation, and what can be asked of it.
+ */
+#include "emu/emu.h"
+
+#define PITCH_ALIGN 512ul
+
+/* The allocation of a context, or OUT_OF_MEMORY; the output is set only on success. */
+static CUresult alloc(CUdeviceptr *dptr, size_t size)
+{
+	struct ck_emu_context *context;
+	CUresult result = ck_emu_enter(&context);
+	uint64_t address;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!dptr || !size)
+		return CUDA_ERROR_INVALID_VALUE;
+	address = ck_emu_arena_alloc(context, size, CK_EMU_MEMORY_DEVICE, NULL);
+	if (!address)
+		return ck_emu_context_refusal(context);
+	*dptr = address;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)
+{
+	return alloc(dptr, bytesize);
+}
+
+CUresult cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes, size_t Height,
+			    unsigned int ElementSizeBytes)
+{
+	struct ck_emu_context *context;
+	CUresult result = ck_emu_enter(&context);
+	size_t pitch, size;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!dptr || !pPitch || !WidthInBytes || !Height ||
+	    (ElementSizeBytes != 4 && ElementSizeBytes != 8 && ElementSizeBytes != 16))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (ck_add_overflow(WidthInBytes, PITCH_ALIGN - 1, &pitch) ||
+	    ck_mul_overflow(pitch & ~(PITCH_ALIGN - 1), Height, &size))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = alloc(dptr, size);
+	if (result == CUDA_SUCCESS)
+		*pPitch = pitch & ~(PITCH_ALIGN - 1);
+	return result;
+}
+
+CUresult cuMemFree_v2(CUdeviceptr dptr)
+{
+	struct ck_emu_context *context;
+	CUresult result = ck_emu_enter(&context);
+	struct ck_emu_context *owner;
+	struct ck_emu_memory memory;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!dptr)
+		return CUDA_SUCCESS;
+	if (!ck_emu_arena_find(dptr, &memory) || memory.lo != dptr ||
+	    memory.kind != CK_EMU_MEMORY_DEVICE)
+		return CUDA_ERROR_INVALID_VALUE;
+	/* freeing waits for the work that may still use the memory: its own context's */
+	owner = ck_emu_object_get(memory.context, CK_EMU_CONTEXT);
+	if (owner) {
+		ck_emu_context_wait(owner);
+		ck_emu_object_put(&owner->base);
+	}
+	result = ck_emu_context_state(context);
+	if (result != CUDA_SUCCESS)
+		return result;
+	return ck_emu_arena_remove(dptr, CK_EMU_MEMORY_DEVICE, &memory) ? CUDA_SUCCESS
+									: CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuMemGetInfo_v2(size_t *free, size_t *total)
+{
+	struct ck_emu_context *context;
+	CUresult result = ck_emu_enter(&context);
+	size_t used;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!free || !total)
+		return CUDA_ERROR_INVALID_VALUE;
+	ck_emu_arena_info(context->device, &used);
+	*total = context->device->memory_total;
+	*free = *total - used;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr)
+{
+	struct ck_emu_context *context;
+	CUresult result = ck_emu_enter(&context);
+	struct ck_emu_memory memory;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!ck_emu_arena_find(dptr, &memory) || memory.kind == CK_EMU_MEMORY_HEAP)
+		return CUDA_ERROR_NOT_FOUND;
+	if (pbase)
+		*pbase = memory.lo;
+	if (psize)
+		*psize = memory.size;
+	return CUDA_SUCCESS;
+}

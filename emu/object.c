@@ -1,0 +1,104 @@
+/*
+ * emu/object.c - handles: the table of live objects, and reference counts.
+ */
+#include <errno.h>
+
+#include "emu/emu.h"
+#include "util/map.h"
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct ck_map *table; /* address of an object -> the object; made at first use */
+
+/* The object whose count stands for this one's. */
+static struct ck_emu_object *counted(struct ck_emu_object *object)
+{
+	return object->owner ? object->owner : object;
+}
+
+void ck_emu_object_init(struct ck_emu_object *object, enum ck_emu_kind kind,
+			struct ck_emu_context *context, void (*free)(struct ck_emu_object *object))
+{
+	object->kind = kind;
+	atomic_init(&object->refs, 1);
+	object->owner = NULL;
+	object->context = context;
+	object->free = free;
+	if (context)
+		ck_emu_object_ref(&context->base);
+}
+
+CUresult ck_emu_object_publish(struct ck_emu_object *object)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	pthread_mutex_lock(&lock);
+	if (!table)
+		table = ck_map_create();
+	if (object->context && !atomic_load(&object->context->live))
+		result = CUDA_ERROR_CONTEXT_IS_DESTROYED;
+	else if (!table || ck_map_insert(table, &object, sizeof(object), object) < 0)
+		result = CUDA_ERROR_OUT_OF_MEMORY;
+	pthread_mutex_unlock(&lock);
+	return result;
+}
+
+void *ck_emu_object_get(const void *handle, enum ck_emu_kind kind)
+{
+	struct ck_emu_object *object = NULL;
+
+	pthread_mutex_lock(&lock);
+	if (table && handle)
+		object = ck_map_find(table, &handle, sizeof(handle));
+	if (object && object->kind != kind)
+		object = NULL;
+	if (object)
+		ck_emu_object_ref(object);
+	pthread_mutex_unlock(&lock);
+	return object;
+}
+
+bool ck_emu_object_retract(struct ck_emu_object *object)
+{
+	bool found;
+
+	pthread_mutex_lock(&lock);
+	found = table && ck_map_remove(table, &object, sizeof(object)) != NULL;
+	pthread_mutex_unlock(&lock);
+	return found;
+}
+
+void ck_emu_object_ref(struct ck_emu_object *object)
+{
+	atomic_fetch_add_explicit(&counted(object)->refs, 1, memory_order_relaxed);
+}
+
+void ck_emu_object_put(struct ck_emu_object *object)
+{
+	struct ck_emu_context *context;
+
+	object = counted(object);
+	if (atomic_fetch_sub_explicit(&object->refs, 1, memory_order_acq_rel) != 1)
+		return;
+	context = object->context;
+	object->free(object);
+	if (context)
+		ck_emu_object_put(&context->base);
+}
+
+struct ck_emu_object *ck_emu_object_search(bool (*match)(const struct ck_emu_object *object,
+							 const void *key),
+					   const void *key)
+{
+	struct ck_map_iter it = CK_MAP_ITER_INIT;
+	struct ck_emu_object *found = NULL;
+
+	pthread_mutex_lock(&lock);
+	while (table && !found && ck_map_next(table, &it)) {
+		if (match(it.value, key))
+			found = it.value;
+	}
+	if (found)
+		ck_emu_object_ref(found);
+	pthread_mutex_unlock(&lock);
+	return found;
+}

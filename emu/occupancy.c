@@ -1,0 +1,156 @@
+/*
+ * emu/occupancy.c - how many blocks one multiprocessor holds, by the rules of compute
+ * capability 9.0 (CUDA C++ Programming Guide, "Compute Capabilities").
+ */
+#include "emu/emu.h"
+
+#define WARP 32u
+#define WARPS_MAX 64u /* of one multiprocessor */
+#define BLOCKS_MAX 32u
+#define REGISTERS 65536u
+#define REGISTER_UNIT 256u /* a warp's registers are handed out in these */
+#define SHARED_UNIT 128u   /* bytes; a block's shared memory likewise */
+#define THREADS_MAX 1024u
+
+unsigned int ck_emu_occupancy(const struct ck_emu_function *function, uint32_t threads,
+			      size_t dynamic_shared)
+{
+	const struct ck_ptx_kernel_info *info = &function->info;
+	uint32_t warps = (threads + WARP - 1) / WARP, blocks;
+	uint32_t registers = CK_ALIGN_UP(info->registers * WARP, REGISTER_UNIT);
+	size_t shared;
+
+	if (!threads || threads > ck_min(info->max_threads, THREADS_MAX) ||
+	    dynamic_shared > ck_emu_function_max_dynamic(function))
+		return 0;
+	blocks = ck_min(BLOCKS_MAX, WARPS_MAX / warps);
+	if (registers)
+		blocks = ck_min(blocks, REGISTERS / registers / warps);
+	shared = CK_ALIGN_UP(info->shared_bytes + dynamic_shared + CK_EMU_SHARED_RESERVED,
+			     SHARED_UNIT);
+	return ck_min(blocks, (uint32_t)(CK_EMU_SHARED_SM / shared));
+}
+
+static CUresult begin(CUfunction handle, const void *output, struct ck_emu_function **function)
+{
+	struct ck_emu_context *context;
+	CUresult result = ck_emu_enter(&context);
+
+	if (result == CUDA_SUCCESS && !output)
+		result = CUDA_ERROR_INVALID_VALUE;
+	return result == CUDA_SUCCESS ? ck_emu_function_get(handle, context, function) : result;
+}
+
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *numBlocks, CUfunction func,
+							      int blockSize, size_t dynamicSMemSize,
+							      unsigned int flags)
+{
+	struct ck_emu_function *function;
+	CUresult result = begin(func, numBlocks, &function);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (blockSize <= 0 || flags & ~(unsigned int)CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE)
+		result = CUDA_ERROR_INVALID_VALUE;
+	else
+		*numBlocks = (int)ck_emu_occupancy(function, (uint32_t)blockSize, dynamicSMemSize);
+	ck_emu_object_put(&function->base);
+	return result;
+}
+
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *numBlocks, CUfunction func, int blockSize,
+						     size_t dynamicSMemSize)
+{
+	return cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+		numBlocks, func, blockSize, dynamicSMemSize, CU_OCCUPANCY_DEFAULT);
+}
+
+CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *minGridSize, int *blockSize,
+						   CUfunction func,
+						   CUoccupancyB2DSize blockSizeToDynamicSMemSize,
+						   size_t dynamicSMemSize, int blockSizeLimit,
+						   unsigned int flags)
+{
+	struct ck_emu_function *function;
+	CUresult result = begin(func, minGridSize, &function);
+	unsigned int best = 0, blocks;
+	uint32_t size, limit;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!blockSize || blockSizeLimit < 0 ||
+	    flags & ~(unsigned int)CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE) {
+		ck_emu_object_put(&function->base);
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+	limit = ck_min(function->info.max_threads, THREADS_MAX);
+	if (blockSizeLimit)
+		limit = ck_min(limit, (uint32_t)blockSizeLimit);
+	*blockSize = *minGridSize = 0;
+	/* from large to small, so that the largest of equally good sizes wins */
+	for (size = CK_ALIGN_UP(limit, WARP); size; size -= WARP) {
+		uint32_t threads = ck_min(size, limit);
+
+		if (blockSizeToDynamicSMemSize)
+			dynamicSMemSize = blockSizeToDynamicSMemSize((int)threads);
+		blocks = ck_emu_occupancy(function, threads, dynamicSMemSize);
+		if (blocks * threads > best) {
+			best = blocks * threads;
+			*blockSize = (int)threads;
+			*minGridSize = (int)(blocks * CK_EMU_SM_COUNT);
+		}
+	}
+	ck_emu_object_put(&function->base);
+	return CUDA_SUCCESS;
+}
+
+CUresult cuOccupancyMaxPotentialBlockSize(int *minGridSize, int *blockSize, CUfunction func,
+					  CUoccupancyB2DSize blockSizeToDynamicSMemSize,
+					  size_t dynamicSMemSize, int blockSizeLimit)
+{
+	return cuOccupancyMaxPotentialBlockSizeWithFlags(
+		minGridSize, blockSize, func, blockSizeToDynamicSMemSize, dynamicSMemSize,
+		blockSizeLimit, CU_OCCUPANCY_DEFAULT);
+}
+
+CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize, CUfunction func,
+						 int numBlocks, int blockSize)
+{
+	struct ck_emu_function *function;
+	CUresult result = begin(func, dynamicSmemSize, &function);
+	size_t share, fixed;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (numBlocks <= 0 || blockSize <= 0 ||
+	    ck_emu_occupancy(function, (uint32_t)blockSize, 0) < (unsigned int)numBlocks) {
+		result = CUDA_ERROR_INVALID_VALUE;
+	} else {
+		share = CK_EMU_SHARED_SM / (unsigned int)numBlocks & ~(size_t)(SHARED_UNIT - 1);
+		share = ck_min(share - CK_EMU_SHARED_RESERVED, (size_t)CK_EMU_SHARED_OPTIN);
+		fixed = function->info.shared_bytes;
+		*dynamicSmemSize = share - ck_min(share, fixed);
+	}
+	ck_emu_object_put(&function->base);
+	return result;
+}
+
+/* There are no clusters here (the device attribute says so). */
+CUresult cuOccupancyMaxActiveClusters(int *numClusters, CUfunction func,
+				      const CUlaunchConfig *config)
+{
+	struct ck_emu_function *function;
+	CUresult result = begin(func, numClusters, &function);
+
+	(void)config;
+	if (result != CUDA_SUCCESS)
+		return result;
+	ck_emu_object_put(&function->base);
+	return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+CUresult cuOccupancyMaxPotentialClusterSize(int *clusterSize, CUfunction func,
+					    const CUlaunchConfig *config)
+{
+	return cuOccupancyMaxActiveClusters(clusterSize, func, config);
+}

@@ -1,0 +1,246 @@
+/*
+ * emu/ptx/module.h - a parsed translation unit: variables, functions and resolved instructions.
+ *
+ * Registers of one warp are rows of 32 lanes, 64 bits each; an operand is a row number: from 0
+ * up, a row of the running function's frame; below 0, row ~n of the module's pool of constants
+ * (immediates and addresses of symbols, spread over the lanes). The low bits of a lane hold the
+ * value; whoever reads it cuts it to the type.
+ */
+#ifndef CK_EMU_PTX_MODULE_H
+#define CK_EMU_PTX_MODULE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "emu/ptx/ptx.h"
+
+#define CK_PTX_LANES 32
+#define CK_PTX_NONE UINT32_MAX	/* no function, no variable, no return address */
+
+/* Generic addresses below 2^56 are global; the top byte tells the other windows apart. */
+#define CK_PTX_WINDOW_SHIFT 56
+#define CK_PTX_SHARED_WINDOW (1ull << CK_PTX_WINDOW_SHIFT)
+#define CK_PTX_LOCAL_WINDOW (2ull << CK_PTX_WINDOW_SHIFT)
+#define CK_PTX_PARAM_WINDOW (3ull << CK_PTX_WINDOW_SHIFT)
+#define CK_PTX_CODE_WINDOW (4ull << CK_PTX_WINDOW_SHIFT) /* + index of a function */
+#define CK_PTX_OFFSET_MASK (CK_PTX_SHARED_WINDOW - 1)
+
+/* What a hostile text may ask for. */
+#define CK_PTX_MAX_SHARED (256u << 10)
+#define CK_PTX_MAX_LOCAL (512u << 10)
+#define CK_PTX_MAX_PARAM (32u << 10)
+#define CK_PTX_MAX_DEPTH 64		/* nested scopes, nested braces of an initialiser */
+#define CK_PTX_MAX_ROWS (1u << 18)	/* registers of a warp, all its frames together */
+#define CK_PTX_STACK_RESERVE (32u << 10) /* local bytes for calls whose depth is not known */
+
+/* The first rows of every frame. */
+enum ck_ptx_row {
+	CK_PTX_ROW_RETURN,	/* pc after the call; CK_PTX_NONE in a kernel */
+	CK_PTX_ROW_CALLER,	/* the caller's frame, in rows */
+	CK_PTX_ROW_LOCAL,	/* offset of the frame's variables in the lane's local memory */
+	CK_PTX_ROW_SINK,	/* destination "_" */
+	CK_PTX_ROW_CARRY,	/* CC.CF */
+	CK_PTX_ROW_FIRST,
+};
+
+enum ck_ptx_type {
+	CK_PTX_NOTYPE,
+#define CK_PTX_TYPE(id, keyword, size, class) CK_PTX_##id,
+#include "emu/ptx/types.def"
+#undef CK_PTX_TYPE
+	CK_PTX_TYPES
+};
+
+enum ck_ptx_class {
+	CK_PTX_CLASS_NONE,
+	CK_PTX_CLASS_UINT,
+	CK_PTX_CLASS_SINT,
+	CK_PTX_CLASS_BITS,
+	CK_PTX_CLASS_FLOAT,
+	CK_PTX_CLASS_PRED,
+};
+
+enum ck_ptx_mod {
+	CK_PTX_MOD_ROUND, CK_PTX_MOD_FTZ, CK_PTX_MOD_SAT, CK_PTX_MOD_RELU, CK_PTX_MOD_APPROX,
+	CK_PTX_MOD_PART, CK_PTX_MOD_CC, CK_PTX_MOD_CMP, CK_PTX_MOD_AOP, CK_PTX_MOD_SPACE,
+	CK_PTX_MOD_SEM, CK_PTX_MOD_SCOPE, CK_PTX_MOD_CACHE, CK_PTX_MOD_VEC, CK_PTX_MOD_UNI,
+	CK_PTX_MOD_SYNC, CK_PTX_MOD_ALIGNED, CK_PTX_MOD_CTA, CK_PTX_MOD_WARP, CK_PTX_MOD_MODE,
+	CK_PTX_MOD_VOTE, CK_PTX_MOD_PRMT, CK_PTX_MOD_SHIFT, CK_PTX_MOD_WRAP, CK_PTX_MOD_SHIFTAMT,
+	CK_PTX_MOD_TESTP, CK_PTX_MOD_TO, CK_PTX_MOD_NANS, CK_PTX_MOD_XORSIGN, CK_PTX_MOD_NOFTZ,
+	CK_PTX_MOD_INDEX, CK_PTX_MOD_DEPEND,
+	CK_PTX_MODS
+};
+
+enum { CK_PTX_RN = 1, CK_PTX_RZ, CK_PTX_RM, CK_PTX_RP, CK_PTX_RNA,
+       CK_PTX_RNI, CK_PTX_RZI, CK_PTX_RMI, CK_PTX_RPI };
+enum { CK_PTX_LO = 1, CK_PTX_HI, CK_PTX_WIDE };
+enum { CK_PTX_EQ = 1, CK_PTX_NE, CK_PTX_LT, CK_PTX_LE, CK_PTX_GT, CK_PTX_GE, CK_PTX_EQU,
+       CK_PTX_NEU, CK_PTX_LTU, CK_PTX_LEU, CK_PTX_GTU, CK_PTX_GEU, CK_PTX_NUM, CK_PTX_NAN };
+enum { CK_PTX_AND = 1, CK_PTX_OR, CK_PTX_XOR, CK_PTX_ADD, CK_PTX_MIN, CK_PTX_MAX, CK_PTX_INC,
+       CK_PTX_DEC, CK_PTX_EXCH, CK_PTX_CAS, CK_PTX_POPC };
+enum { CK_PTX_GENERIC, CK_PTX_GLOBAL, CK_PTX_SHARED, CK_PTX_LOCAL, CK_PTX_CONST, CK_PTX_PARAM };
+enum { CK_PTX_PACK = 1, CK_PTX_UNPACK }; /* "space" of a mov with a vector */
+enum { CK_PTX_WEAK = 1, CK_PTX_VOLATILE, CK_PTX_RELAXED, CK_PTX_ACQUIRE, CK_PTX_RELEASE,
+       CK_PTX_ACQ_REL, CK_PTX_SC };
+enum { CK_PTX_BAR_SYNC = 1, CK_PTX_BAR_ARRIVE, CK_PTX_BAR_RED };
+enum { CK_PTX_SHFL_UP = 1, CK_PTX_SHFL_DOWN, CK_PTX_SHFL_BFLY, CK_PTX_SHFL_IDX };
+enum { CK_PTX_ALL = 1, CK_PTX_ANY, CK_PTX_UNI, CK_PTX_BALLOT };
+enum { CK_PTX_F4E = 1, CK_PTX_B4E, CK_PTX_RC8, CK_PTX_ECL, CK_PTX_ECR, CK_PTX_RC16 };
+enum { CK_PTX_LEFT = 1, CK_PTX_RIGHT };
+enum { CK_PTX_FINITE = 1, CK_PTX_INFINITE, CK_PTX_NUMBER, CK_PTX_NOTANUMBER, CK_PTX_NORMAL,
+       CK_PTX_SUBNORMAL };
+
+/* How the warp's loop treats an instruction. */
+enum ck_ptx_kind {
+	CK_PTX_PLAIN,		/* fn() for the active lanes, then the next instruction */
+	CK_PTX_BRANCH,
+	CK_PTX_BRANCH_TABLE,
+	CK_PTX_CALL,
+	CK_PTX_RETURN,
+	CK_PTX_EXIT,
+	CK_PTX_CONVERGE,	/* waits until the lanes of its member mask (s[mask_at]) are there */
+	CK_PTX_BARRIER,
+	CK_PTX_YIELD,		/* let others run first: nanosleep */
+};
+
+struct ck_ptx_warp;
+struct ck_ptx_insn;
+
+/* Carry out @in for the lanes of @mask; 0 or a CUresult that ends the grid. */
+typedef int (*ck_ptx_exec)(struct ck_ptx_warp *warp, const struct ck_ptx_insn *in, uint32_t mask);
+
+struct ck_ptx_insn {
+	ck_ptx_exec fn;
+	int32_t guard;		/* predicate row; CK_PTX_NO_GUARD without one */
+	uint8_t guard_not;
+	uint8_t kind, type, type2;
+	uint8_t vec;		/* elements of a vector or a packed mov, else 1 */
+	uint8_t space;		/* as the executor sees it: kernel parameters are PARAM, others LOCAL */
+	uint8_t mask_at;	/* the source that is the member mask; of plain ones unused */
+	int32_t d[4], s[5];
+	int64_t imm;		/* byte offset of an address; special register; lop3 table */
+	uint32_t target;	/* branch: instruction; call, table, ret: index of call, table, function */
+	uint32_t line;
+	uint16_t op;
+	uint8_t mod[CK_PTX_MODS];
+};
+
+#define CK_PTX_NO_GUARD INT32_MIN
+
+struct ck_ptx_slot {
+	uint32_t offset, size;	/* in the frame's local bytes */
+};
+
+struct ck_ptx_call {
+	uint32_t caller, callee; /* functions; callee CK_PTX_NONE: s[0] holds the address */
+	uint32_t arg_count, ret_count;
+	struct ck_ptx_slot *args; /* arg_count, then ret_count; of the caller's frame */
+};
+
+struct ck_ptx_table {
+	uint32_t *targets, count;
+};
+
+enum ck_ptx_builtin {
+	CK_PTX_NOT_BUILTIN,
+	CK_PTX_VPRINTF,
+	CK_PTX_ASSERTFAIL,
+	CK_PTX_MALLOC,
+	CK_PTX_FREE,
+};
+
+struct ck_ptx_init {
+	uint64_t offset;	/* in the variable */
+	int64_t addend;
+	uint32_t symbol;	/* variable, or function with is_function */
+	uint8_t is_function, size, shift; /* size bytes of (address >> shift) are stored */
+};
+
+struct ck_ptx_var {
+	char *name;
+	uint8_t space;		/* GLOBAL, CONST or SHARED */
+	bool external, dynamic;	/* declared only; extern .shared of unknown size */
+	uint64_t size, align;
+	uint8_t *data;		/* first bytes of the initialiser, or NULL */
+	size_t data_size;
+	struct ck_ptx_init *inits;
+	size_t init_count, init_room;
+	uint64_t address;	/* once placed; of .shared: its offset */
+};
+
+struct ck_ptx_func {
+	char *name;
+	bool defined, entry, weak;
+	enum ck_ptx_builtin builtin;
+	uint32_t first, end;	/* its instructions */
+	uint32_t rows;		/* of a frame */
+	uint32_t local_bytes;	/* of a frame: arguments, results, call slots, .local */
+	struct ck_ptx_slot *params; /* param_count, then ret_count */
+	uint32_t param_count, ret_count;
+	uint32_t *calls, call_count, call_room;	/* functions called by name */
+	uint32_t *shared, shared_count, shared_room; /* .shared variables that it names */
+	bool indirect;		/* has a call through a register */
+	bool address_taken;
+	uint32_t line;
+	uint8_t mark;		/* of the walk over the call graph */
+};
+
+struct ck_ptx_kernel {
+	const struct ck_ptx_module *module;
+	uint32_t func;
+	struct ck_ptx_kernel_info info;
+	struct ck_ptx_param *params;
+	uint32_t dynamic_offset; /* of extern .shared arrays */
+	uint32_t local_bytes;	/* of a lane: frames of the deepest call chain */
+	uint32_t req[3];	/* .reqntid, 0 if none */
+};
+
+struct ck_ptx_reloc {
+	uint32_t pool, symbol;	/* the constant that is the variable's address + addend */
+	int64_t addend;
+};
+
+struct ck_ptx_span {
+	uint64_t lo, hi;
+};
+
+struct ck_ptx_module {
+	struct ck_ptx_insn *code;
+	uint32_t code_count, code_room;
+	uint64_t *pool;		/* rows of CK_PTX_LANES */
+	uint32_t pool_count, pool_room;
+	struct ck_ptx_reloc *relocs;
+	uint32_t reloc_count, reloc_room;
+	struct ck_ptx_var *vars;
+	uint32_t var_count, var_room;
+	struct ck_ptx_func *funcs;
+	uint32_t func_count, func_room;
+	struct ck_ptx_kernel *kernels;
+	uint32_t kernel_count, kernel_room;
+	struct ck_ptx_call *calls;
+	uint32_t call_count, call_room;
+	struct ck_ptx_table *tables;
+	uint32_t table_count, table_room;
+	struct ck_ptx_span *spans; /* of the placed variables, by address */
+	uint32_t span_count;
+	bool placed;
+};
+
+/* The size in bytes of a value of @type; its class. */
+unsigned int ck_ptx_type_size(unsigned int type);
+enum ck_ptx_class ck_ptx_type_class(unsigned int type);
+
+/* Make room for one more of the @count elements of @size bytes at *@array; 0 or -ENOMEM. */
+int ck_ptx_room(void *array, uint32_t *room, uint32_t count, size_t size);
+
+/* After the last line: shared offsets, call graph, kernel figures. -errno with *@culprit set. */
+int ck_ptx_layout(struct ck_ptx_module *module, const char **culprit);
+
+/* Offset @off of @size bytes fits in [0, limit). */
+static inline bool ck_ptx_fits(uint64_t off, uint64_t size, uint64_t limit)
+{
+	return size <= limit && off <= limit - size;
+}
+
+#endif

@@ -1,0 +1,98 @@
+/*
+ * emu/ptx/op_half.c - executors of f16, bf16 and pairs of them.
+ *
+ * One value is computed in double, in which sums and products of halves are exact enough, and
+ * rounded once.
+ */
+#include <math.h>
+
+#include "emu/ptx/exec.h"
+#include "emu/ptx/half.h"
+#include "emu/ptx/op_float.h"
+
+static bool is_bfloat(const struct ck_ptx_insn *in)
+{
+	return in->type == CK_PTX_BF16 || in->type == CK_PTX_BF16X2;
+}
+
+static double load(const struct ck_ptx_insn *in, uint16_t bits)
+{
+	double value = is_bfloat(in) ? ck_ptx_bfloat_to(bits) : ck_ptx_half_to(bits);
+
+	if (in->mod[CK_PTX_MOD_FTZ] && !is_bfloat(in) && fabs(value) < 0x1p-14)
+		value = copysign(0, value);
+	return value;
+}
+
+static double least(double a, double b, bool keep_nan)
+{
+	if (isnan(a) || isnan(b))
+		return (isnan(a) && isnan(b)) || keep_nan ? (double)NAN : isnan(a) ? b : a;
+	if (a == b)
+		return signbit(a) ? a : b;
+	return a < b ? a : b;
+}
+
+static double compute(const struct ck_ptx_insn *in, double a, double b, double c)
+{
+	switch (in->op) {
+	case CK_PTX_OP_ADD:
+		return ck_ptx_half_fma(a, 1, b);
+	case CK_PTX_OP_SUB:
+		return ck_ptx_half_fma(a, 1, -b);
+	case CK_PTX_OP_MUL:
+		return a * b;
+	case CK_PTX_OP_FMA:
+		return ck_ptx_half_fma(a, b, c);
+	case CK_PTX_OP_MIN:
+		return least(a, b, in->mod[CK_PTX_MOD_NANS]);
+	case CK_PTX_OP_MAX:
+		return -least(-a, -b, in->mod[CK_PTX_MOD_NANS]);
+	case CK_PTX_OP_EX2:
+		return exp2(a);
+	default:
+		return tanh(a);
+	}
+}
+
+static uint16_t one(const struct ck_ptx_insn *in, uint16_t a, uint16_t b, uint16_t c)
+{
+	double value;
+
+	if (in->op == CK_PTX_OP_ABS)
+		return a & 0x7fff;
+	if (in->op == CK_PTX_OP_NEG)
+		return a ^ 0x8000;
+	value = compute(in, load(in, a), load(in, b), load(in, c));
+	if (in->mod[CK_PTX_MOD_SAT])
+		value = value > 0 ? (value < 1 ? value : 1) : 0;
+	if (in->mod[CK_PTX_MOD_RELU] && value < 0)
+		value = 0;
+	if (in->mod[CK_PTX_MOD_FTZ] && !is_bfloat(in) && fabs(value) < 0x1p-14)
+		value = copysign(0, value);
+	return is_bfloat(in) ? ck_ptx_bfloat_from(value, CK_PTX_RN) :
+			       ck_ptx_half_from(value, CK_PTX_RN);
+}
+
+EXECUTOR(half)
+{
+	const uint64_t *ra = S(0), *rb = S(1), *rc = S(2);
+	bool pair = ck_ptx_type_size(in->type) == 4;
+	uint64_t *rd = D(0);
+
+	EACH_LANE(mask, l, {
+		uint64_t a = ra[l], b = rb[l], c = rc[l];
+		uint64_t r = one(in, (uint16_t)a, (uint16_t)b, (uint16_t)c);
+
+		if (pair)
+			r |= (uint64_t)one(in, (uint16_t)(a >> 16), (uint16_t)(b >> 16),
+					   (uint16_t)(c >> 16)) << 16;
+		rd[l] = r;
+	});
+	return 0;
+}
+
+ck_ptx_exec ck_ptx_pick_half(struct ck_ptx_insn *in)
+{
+	return in->mod[CK_PTX_MOD_ROUND] > CK_PTX_RN ? NULL : half;
+}

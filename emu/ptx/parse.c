@@ -1,0 +1,466 @@
+/*
+ * emu/ptx/parse.c - PTX text to a module: directives, functions, scopes.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "emu/ptx/parse.h"
+#include "emu/ptx/parse_func.h"
+#include "util/util.h"
+
+int ck_ptx_fail(struct ck_ptx_parser *p, int err, const char *format, ...)
+{
+	uint32_t line = p->stmt_line ? p->stmt_line : p->line;
+	va_list args;
+	int n;
+
+	if (p->log_size == 0)
+		return err;
+	n = snprintf(p->log, p->log_size, "line %u: ", line);
+	if (n < 0 || (size_t)n >= p->log_size)
+		return err;
+	va_start(args, format);
+	vsnprintf(p->log + n, p->log_size - (size_t)n, format, args);
+	va_end(args);
+	return err;
+}
+
+int ck_ptx_oom(struct ck_ptx_parser *p)
+{
+	return ck_ptx_fail(p, -ENOMEM, "out of memory");
+}
+
+void ck_ptx_next(struct ck_ptx_parser *p)
+{
+	ck_ptx_lex_next(&p->lex, &p->tok);
+	p->line = p->lex.line;
+}
+
+bool ck_ptx_at(const struct ck_ptx_parser *p, char punct)
+{
+	return p->tok.kind == CK_PTX_PUNCT && *p->tok.text == punct;
+}
+
+bool ck_ptx_accept(struct ck_ptx_parser *p, char punct)
+{
+	if (!ck_ptx_at(p, punct))
+		return false;
+	ck_ptx_next(p);
+	return true;
+}
+
+int ck_ptx_unexpected(struct ck_ptx_parser *p, const char *wanted)
+{
+	int size = (int)ck_min(p->tok.size, (size_t)60);
+
+	if (p->tok.kind == CK_PTX_END)
+		return ck_ptx_fail(p, -EINVAL, "the text ends where %s should be", wanted);
+	return ck_ptx_fail(p, -EINVAL, "'%s%.*s' where %s should be",
+			   p->tok.kind == CK_PTX_DOT ? "." : "", size, p->tok.text, wanted);
+}
+
+int ck_ptx_expect(struct ck_ptx_parser *p, char punct)
+{
+	char wanted[4] = {'\'', punct, '\'', '\0'};
+
+	return ck_ptx_accept(p, punct) ? 0 : ck_ptx_unexpected(p, wanted);
+}
+
+int ck_ptx_integer(struct ck_ptx_parser *p, int64_t *value)
+{
+	bool negative = false;
+
+	while (ck_ptx_at(p, '-') || ck_ptx_at(p, '+')) {
+		negative ^= ck_ptx_at(p, '-');
+		ck_ptx_next(p);
+	}
+	if (p->tok.kind != CK_PTX_INT)
+		return ck_ptx_unexpected(p, "an integer");
+	*value = (int64_t)(negative ? 0 - p->tok.integer : p->tok.integer);
+	ck_ptx_next(p);
+	return 0;
+}
+
+unsigned int ck_ptx_type_find(const char *text, size_t size)
+{
+	static const char *const keywords[] = {
+		"",
+#define CK_PTX_TYPE(id, keyword, bytes, class) keyword,
+#include "emu/ptx/types.def"
+#undef CK_PTX_TYPE
+	};
+
+	for (unsigned int i = 1; i < CK_PTX_TYPES; i++)
+		if (strlen(keywords[i]) == size && !memcmp(keywords[i], text, size))
+			return i;
+	return CK_PTX_NOTYPE;
+}
+
+int ck_ptx_slot(struct ck_ptx_parser *p, uint64_t size, uint64_t align, uint64_t *offset)
+{
+	*offset = CK_ALIGN_UP(p->slot_top, align);
+	if (!ck_ptx_fits(*offset, size, CK_PTX_MAX_LOCAL))
+		return ck_ptx_fail(p, -EINVAL, "more than %u bytes of local memory in a function",
+				   CK_PTX_MAX_LOCAL);
+	p->slot_top = *offset + size;
+	p->slot_max = ck_max(p->slot_max, p->slot_top);
+	return 0;
+}
+
+/* ".reg .type a, b<4>;" after the .reg. */
+static int parse_regs(struct ck_ptx_parser *p)
+{
+	unsigned int type;
+	int ret;
+
+	if (p->func == CK_PTX_NONE)
+		return ck_ptx_fail(p, -EOPNOTSUPP, ".reg outside a function");
+	if (p->tok.kind != CK_PTX_DOT)
+		return ck_ptx_unexpected(p, "a type");
+	type = ck_ptx_type_find(p->tok.text, p->tok.size);
+	if (type == CK_PTX_NOTYPE)
+		return ck_ptx_fail(p, -EOPNOTSUPP, ".reg .%.*s is not supported",
+				   (int)ck_min(p->tok.size, (size_t)40), p->tok.text);
+	ck_ptx_next(p);
+	do {
+		struct ck_ptx_token name = p->tok;
+		struct ck_ptx_name *entry;
+		int64_t count = 0;
+		int32_t row;
+
+		if (name.kind != CK_PTX_WORD)
+			return ck_ptx_unexpected(p, "a register's name");
+		ck_ptx_next(p);
+		if (ck_ptx_accept(p, '<')) {
+			ret = ck_ptx_integer(p, &count);
+			if (ret < 0 || (ret = ck_ptx_expect(p, '>')) < 0)
+				return ret;
+			if (count < 0 || count > CK_PTX_MAX_ROWS ||
+			    (p->family_total += (uint64_t)count) > (64u << 20))
+				return ck_ptx_fail(p, -EINVAL, "too many registers");
+			entry = ck_ptx_names_add(&p->names, name.text, name.size,
+						 CK_PTX_NAME_FAMILY, p->depth);
+			if (!entry)
+				return ck_ptx_oom(p);
+			entry->bytes = (uint64_t)count;
+			entry->rows = calloc((size_t)count + 1, sizeof(*entry->rows));
+			if (!entry->rows)
+				return ck_ptx_oom(p);
+		} else {
+			ret = ck_ptx_new_row(p, &row);
+			if (ret < 0)
+				return ret;
+			entry = ck_ptx_names_add(&p->names, name.text, name.size, CK_PTX_NAME_REG,
+						 p->depth);
+			if (!entry)
+				return ck_ptx_oom(p);
+			entry->value = row;
+		}
+		entry->type = type;
+	} while (ck_ptx_accept(p, ','));
+	return ck_ptx_expect(p, ';');
+}
+
+/* .local and .param of a body: room in the frame. */
+static int parse_slot(struct ck_ptx_parser *p, bool is_param)
+{
+	do {
+		struct ck_ptx_name *entry;
+		struct ck_ptx_decl decl;
+		uint64_t offset;
+		int ret = ck_ptx_parse_decl(p, &decl);
+
+		if (ret < 0)
+			return ret;
+		if (p->func == CK_PTX_NONE)
+			return ck_ptx_fail(p, -EOPNOTSUPP, ".local outside a function");
+		ret = ck_ptx_slot(p, decl.size, ck_max(decl.align, (uint64_t)(is_param ? 8 : 1)),
+				  &offset);
+		if (ret < 0)
+			return ret;
+		entry = ck_ptx_names_add(&p->names, decl.text, decl.text_size, CK_PTX_NAME_SLOT,
+					 p->depth);
+		if (!entry)
+			return ck_ptx_oom(p);
+		entry->value = (int64_t)offset;
+		entry->bytes = decl.size;
+		entry->type = decl.type;
+		entry->is_param = is_param;
+	} while (ck_ptx_accept(p, ','));
+	return ck_ptx_expect(p, ';');
+}
+
+/* A label at the next instruction, or what a label names: a prototype or branch targets. */
+static int parse_label(struct ck_ptx_parser *p)
+{
+	struct ck_ptx_token label = p->tok;
+	struct ck_ptx_name *entry;
+
+	ck_ptx_next(p);
+	ck_ptx_next(p);
+	if (ck_ptx_token_is(&p->tok, CK_PTX_DOT, "branchtargets"))
+		return ck_ptx_parse_branch_targets(p, label.text, label.size);
+	if (ck_ptx_token_is(&p->tok, CK_PTX_DOT, "callprototype") ||
+	    ck_ptx_token_is(&p->tok, CK_PTX_DOT, "calltargets")) {
+		/* The callee knows its own parameters; sizes are compared when it is called. */
+		while (p->tok.kind != CK_PTX_END && !ck_ptx_at(p, ';'))
+			ck_ptx_next(p);
+		entry = ck_ptx_names_add(&p->names, label.text, label.size, CK_PTX_NAME_PROTO,
+					 p->depth);
+		return entry ? ck_ptx_expect(p, ';') : ck_ptx_oom(p);
+	}
+	entry = ck_ptx_names_find(&p->names, label.text, label.size);
+	if (entry && entry->kind == CK_PTX_NAME_LABEL && entry->depth == p->depth)
+		return ck_ptx_fail(p, -EINVAL, "label '%.*s' is defined twice",
+				   (int)ck_min(label.size, (size_t)60), label.text);
+	entry = ck_ptx_names_add(&p->names, label.text, label.size, CK_PTX_NAME_LABEL, p->depth);
+	if (!entry)
+		return ck_ptx_oom(p);
+	entry->value = p->module->code_count;
+	return 0;
+}
+
+static void fixup_apply(struct ck_ptx_parser *p, const struct ck_ptx_fixup *f, uint32_t target)
+{
+	if (f->insn != CK_PTX_NONE)
+		p->module->code[f->insn].target = target;
+	else
+		p->module->tables[f->table].targets[f->entry] = target;
+}
+
+/* Leave scope p->depth: resolve the branches to its labels, pass the others outwards. */
+static void close_scope(struct ck_ptx_parser *p)
+{
+	uint32_t kept = 0;
+
+	while (kept < p->fixup_count && p->fixups[kept].depth < p->depth)
+		kept++;
+	for (uint32_t i = kept; i < p->fixup_count; i++) {
+		struct ck_ptx_fixup f = p->fixups[i];
+		struct ck_ptx_name *n = ck_ptx_names_find(&p->names, f.text, f.size);
+
+		if (n && n->kind == CK_PTX_NAME_LABEL && n->depth == p->depth) {
+			fixup_apply(p, &f, (uint32_t)n->value);
+		} else {
+			f.depth = p->depth - 1;
+			p->fixups[kept++] = f;
+		}
+	}
+	p->fixup_count = kept;
+	ck_ptx_names_pop(&p->names, p->depth);
+	p->depth--;
+}
+
+static int parse_body_directive(struct ck_ptx_parser *p)
+{
+	struct ck_ptx_token word = p->tok;
+
+	ck_ptx_next(p);
+	if (ck_ptx_token_is(&word, CK_PTX_DOT, "reg"))
+		return parse_regs(p);
+	if (ck_ptx_token_is(&word, CK_PTX_DOT, "local"))
+		return parse_slot(p, false);
+	if (ck_ptx_token_is(&word, CK_PTX_DOT, "param"))
+		return parse_slot(p, true);
+	if (ck_ptx_token_is(&word, CK_PTX_DOT, "shared"))
+		return ck_ptx_parse_var(p, CK_PTX_SHARED, false);
+	if (ck_ptx_token_is(&word, CK_PTX_DOT, "global"))
+		return ck_ptx_parse_var(p, CK_PTX_GLOBAL, false);
+	if (ck_ptx_token_is(&word, CK_PTX_DOT, "const"))
+		return ck_ptx_parse_var(p, CK_PTX_CONST, false);
+	if (ck_ptx_token_is(&word, CK_PTX_DOT, "pragma")) {
+		while (p->tok.kind != CK_PTX_END && !ck_ptx_at(p, ';'))
+			ck_ptx_next(p);
+		return ck_ptx_expect(p, ';');
+	}
+	return ck_ptx_fail(p, -EOPNOTSUPP, "directive .%.*s is not supported",
+			   (int)ck_min(word.size, (size_t)40), word.text);
+}
+
+/* "@p" and "@!p" in front of an opcode. */
+static int parse_guard(struct ck_ptx_parser *p)
+{
+	unsigned int type;
+
+	p->guard = CK_PTX_NO_GUARD;
+	p->guard_not = 0;
+	if (!ck_ptx_accept(p, '@'))
+		return 0;
+	p->guard_not = ck_ptx_accept(p, '!');
+	if (p->tok.kind != CK_PTX_WORD ||
+	    ck_ptx_find_register(p, &p->tok, &p->guard, &type) < 0)
+		return ck_ptx_unexpected(p, "a predicate");
+	if (type != CK_PTX_PRED)
+		return ck_ptx_fail(p, -EINVAL, "the guard '%.*s' is not a predicate",
+				   (int)ck_min(p->tok.size, (size_t)40), p->tok.text);
+	ck_ptx_next(p);
+	return 0;
+}
+
+static int parse_statement(struct ck_ptx_parser *p)
+{
+	int ret;
+
+	p->stmt_line = p->line;
+	p->temp_used = 0;
+	if (p->tok.kind == CK_PTX_DOT)
+		return parse_body_directive(p);
+	if (p->tok.kind == CK_PTX_WORD && ck_ptx_lex_peek(&p->lex) == ':')
+		return parse_label(p);
+	if (ck_ptx_accept(p, ';'))
+		return 0;
+	ret = parse_guard(p);
+	if (ret < 0)
+		return ret;
+	if (p->tok.kind != CK_PTX_WORD)
+		return ck_ptx_unexpected(p, "an instruction");
+	return ck_ptx_parse_insn(p);
+}
+
+/* Statements up to the '}' that closes the body; nested scopes without recursion. */
+static int parse_block(struct ck_ptx_parser *p)
+{
+	uint64_t tops[CK_PTX_MAX_DEPTH];
+	unsigned int base = p->depth;
+
+	for (;;) {
+		int ret = 0;
+
+		p->stmt_line = 0;
+		if (ck_ptx_accept(p, '{')) {
+			if (p->depth - base + 1 >= CK_PTX_MAX_DEPTH)
+				return ck_ptx_fail(p, -EINVAL, "scopes are nested too deeply");
+			tops[p->depth - base] = p->slot_top;
+			p->depth++;
+		} else if (ck_ptx_at(p, '}')) {
+			if (p->depth == base)
+				return 0;
+			ck_ptx_next(p);
+			close_scope(p);
+			p->slot_top = tops[p->depth - base];
+		} else if (p->tok.kind == CK_PTX_END) {
+			return ck_ptx_unexpected(p, "'}'");
+		} else {
+			ret = parse_statement(p);
+		}
+		if (ret < 0)
+			return ret;
+	}
+}
+
+/* A function without a return at its end gets one. */
+int ck_ptx_parse_body(struct ck_ptx_parser *p)
+{
+	struct ck_ptx_func *func;
+	struct ck_ptx_insn *in;
+	uint32_t first = p->module->code_count;
+	int ret;
+
+	p->depth = 2;
+	ck_ptx_next(p);
+	for (unsigned int i = 0; i < p->module->funcs[p->func].param_count && !p->entry; i++) {
+		struct ck_ptx_name *n = p->params[0][i];
+
+		p->guard = CK_PTX_NO_GUARD;
+		if (n) {
+			struct ck_ptx_slot *slot = &p->module->funcs[p->func].params[i];
+
+			ret = ck_ptx_copy_slot(p, false, slot->offset, n->type, (int32_t)n->value,
+					       false);
+			if (ret < 0)
+				return ret;
+		}
+	}
+	ret = parse_block(p);
+	if (ret < 0)
+		return ret;
+	p->guard = CK_PTX_NO_GUARD;
+	ret = ck_ptx_store_results(p);
+	if (ret < 0)
+		return ret;
+	in = ck_ptx_emit(p, "ret");
+	if (!in)
+		return ck_ptx_oom(p);
+	p->line = p->lex.line;
+	close_scope(p);
+	if (p->fixup_count > 0)
+		return ck_ptx_fail(p, -EINVAL, "label '%.*s' is not defined (used on line %u)",
+				   (int)ck_min(p->fixups[0].size, (size_t)60), p->fixups[0].text,
+				   p->fixups[0].line);
+	func = &p->module->funcs[p->func];
+	func->first = first;
+	func->end = p->module->code_count;
+	func->rows = p->rows;
+	func->local_bytes = (uint32_t)CK_ALIGN_UP(p->slot_max, 16);
+	func->defined = true;
+	return ck_ptx_expect(p, '}');
+}
+
+int ck_ptx_room(void *array, uint32_t *room, uint32_t count, size_t size)
+{
+	void **at = array;
+	void *grown;
+	uint32_t more;
+
+	if (count < *room)
+		return 0;
+	if (*room > UINT32_MAX / 2)
+		return -ENOMEM;
+	more = *room ? *room * 2 : 16;
+	grown = reallocarray(*at, more, size);
+	if (!grown)
+		return -ENOMEM;
+	*at = grown;
+	*room = more;
+	return 0;
+}
+
+static int parse_text(struct ck_ptx_parser *p)
+{
+	const char *culprit = NULL;
+	int ret = 0;
+
+	ck_ptx_next(p);
+	while (ret == 0 && p->tok.kind != CK_PTX_END) {
+		p->stmt_line = 0;
+		ret = ck_ptx_parse_directive(p);
+	}
+	if (ret < 0)
+		return ret;
+	p->stmt_line = 0;
+	ret = ck_ptx_layout(p->module, &culprit);
+	if (ret < 0)
+		return ck_ptx_fail(p, ret, "%s", culprit ? culprit : "out of memory");
+	return 0;
+}
+
+int ck_ptx_parse(const char *text, size_t size, char *log, size_t log_size,
+		 struct ck_ptx_module **module)
+{
+	struct ck_ptx_parser *p = calloc(1, sizeof(*p));
+	int ret = -ENOMEM;
+
+	if (log_size > 0)
+		log[0] = '\0';
+	if (!p)
+		return -ENOMEM;
+	p->log = log;
+	p->log_size = log_size;
+	p->func = CK_PTX_NONE;
+	ck_ptx_lex_init(&p->lex, text, size);
+	p->module = calloc(1, sizeof(*p->module));
+	if (p->module)
+		ret = parse_text(p);
+	ck_ptx_names_pop(&p->names, 0);
+	free(p->fixups);
+	free(p->constants);
+	if (ret == 0)
+		*module = p->module;
+	else if (p->module)
+		ck_ptx_destroy(p->module);
+	free(p);
+	return ret;
+}

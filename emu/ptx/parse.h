@@ -1,0 +1,131 @@
+/*
+ * emu/ptx/parse.h - what the parser's files share; nothing outside the parser includes it.
+ *
+ * Functions return 0 or -errno; the one that finds the error words it with ck_ptx_fail().
+ */
+#ifndef CK_EMU_PTX_PARSE_H
+#define CK_EMU_PTX_PARSE_H
+
+#include "emu/ptx/lex.h"
+#include "emu/ptx/module.h"
+#include "emu/ptx/names.h"
+
+#define CK_PTX_MAX_OPERANDS 10
+
+/* A branch to a label that may come later. */
+struct ck_ptx_fixup {
+	const char *text;
+	size_t size;
+	unsigned int depth;	/* scope in which the label is looked for next */
+	uint32_t insn;		/* or, if not CK_PTX_NONE, entry of table */
+	uint32_t table, entry;
+	uint32_t line;
+};
+
+struct ck_ptx_parser {
+	struct ck_ptx_lex lex;
+	struct ck_ptx_token tok;	/* the next one */
+	uint32_t line;			/* of tok */
+	struct ck_ptx_module *module;
+	struct ck_ptx_names names;
+	unsigned int depth;		/* scope: 0 module, 1 parameters of a function, 2 its body */
+	char *log;
+	size_t log_size;
+	/* the function being parsed */
+	uint32_t func;			/* CK_PTX_NONE outside */
+	bool entry;
+	uint32_t rows;
+	uint64_t slot_top, slot_max;	/* local bytes of its frame: now, at most */
+	int32_t temps[CK_PTX_MAX_OPERANDS], temp_used; /* rows of hidden instructions' results */
+	struct ck_ptx_fixup *fixups;
+	uint32_t fixup_count, fixup_room;
+	struct ck_ptx_name *params[2][256]; /* register parameters [0], results [1]; else NULL */
+	/* the statement being parsed */
+	int32_t guard;
+	uint8_t guard_not;
+	uint32_t stmt_line;
+	char stmt[80];			/* opcode with modifiers, for messages */
+	/* constants by value: indices + 1 into the pool */
+	uint32_t *constants, constant_room, constant_count;
+	uint64_t family_total;		/* registers of all %r<n> declared */
+};
+
+enum ck_ptx_operand_kind {
+	CK_PTX_OP_REG,		/* row */
+	CK_PTX_OP_INT,		/* integer */
+	CK_PTX_OP_FLOAT,	/* tok */
+	CK_PTX_OP_NAME,		/* name + integer */
+	CK_PTX_OP_SREG,		/* integer: its number */
+	CK_PTX_OP_SINK,		/* _ */
+	CK_PTX_OP_VECTOR,	/* elements */
+	CK_PTX_OP_ADDRESS,	/* [base + integer]: base is REG, INT or NAME */
+};
+
+struct ck_ptx_operand {
+	enum ck_ptx_operand_kind kind, base;
+	bool not;		/* !p */
+	bool has_pair;		/* d|p */
+	int32_t row, pair;
+	unsigned int type;	/* of a register */
+	int64_t integer;
+	struct ck_ptx_token tok;
+	struct ck_ptx_name *name;
+	unsigned int count;
+	int32_t rows[4];	/* of a VECTOR, once resolved */
+	struct ck_ptx_token items[4];
+	bool negative;		/* sign before a FLOAT */
+};
+
+int ck_ptx_fail(struct ck_ptx_parser *p, int err, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+int ck_ptx_oom(struct ck_ptx_parser *p);
+
+/* Tokens (parse.c) */
+void ck_ptx_next(struct ck_ptx_parser *p);
+bool ck_ptx_at(const struct ck_ptx_parser *p, char punct);
+bool ck_ptx_accept(struct ck_ptx_parser *p, char punct);	/* consume it if it is there */
+int ck_ptx_expect(struct ck_ptx_parser *p, char punct);
+int ck_ptx_unexpected(struct ck_ptx_parser *p, const char *wanted);
+int ck_ptx_integer(struct ck_ptx_parser *p, int64_t *value);	/* with sign; consumes */
+unsigned int ck_ptx_type_find(const char *text, size_t size);	/* CK_PTX_NOTYPE if none */
+int ck_ptx_slot(struct ck_ptx_parser *p, uint64_t size, uint64_t align, uint64_t *offset);
+
+/* A declaration's .align, type and vector, name and dimensions (parse_var.c) */
+struct ck_ptx_decl {
+	uint64_t align, size;	/* bytes; 0 for [] */
+	unsigned int type, vec;
+	const char *text;
+	size_t text_size;
+	bool unsized;
+};
+int ck_ptx_parse_decl(struct ck_ptx_parser *p, struct ck_ptx_decl *decl);
+/* .global, .const, .shared, from after the space to the ';' */
+int ck_ptx_parse_var(struct ck_ptx_parser *p, uint8_t space, bool external);
+
+/* Constants and instructions (parse_operand.c) */
+int ck_ptx_constant(struct ck_ptx_parser *p, uint64_t value, int32_t *row);
+int ck_ptx_new_row(struct ck_ptx_parser *p, int32_t *row);
+struct ck_ptx_insn *ck_ptx_emit(struct ck_ptx_parser *p, const char *opcode);
+int ck_ptx_parse_operand(struct ck_ptx_parser *p, struct ck_ptx_operand *o);
+int ck_ptx_operand_row(struct ck_ptx_parser *p, const struct ck_ptx_operand *o, unsigned int type,
+		       int32_t *row);
+int ck_ptx_operand_dest(struct ck_ptx_parser *p, const struct ck_ptx_operand *o, int32_t *row);
+int ck_ptx_vector_rows(struct ck_ptx_parser *p, struct ck_ptx_operand *o, unsigned int type,
+		       bool dest);
+int ck_ptx_address(struct ck_ptx_parser *p, const struct ck_ptx_operand *o, uint8_t space,
+		   int32_t *row, int64_t *offset, uint8_t *actual);
+int ck_ptx_find_register(struct ck_ptx_parser *p, const struct ck_ptx_token *tok, int32_t *row,
+			 unsigned int *type);
+
+/* A statement that starts with an opcode, from p->tok to the ';' (parse_insn.c, parse_call.c) */
+int ck_ptx_parse_insn(struct ck_ptx_parser *p);
+int ck_ptx_parse_call(struct ck_ptx_parser *p);
+int ck_ptx_parse_brx(struct ck_ptx_parser *p);
+int ck_ptx_parse_branch_targets(struct ck_ptx_parser *p, const char *label, size_t size);
+int ck_ptx_branch_to(struct ck_ptx_parser *p, uint32_t insn);
+/* The stores of register results before a return (parse_call.c) */
+int ck_ptx_store_results(struct ck_ptx_parser *p);
+int ck_ptx_copy_slot(struct ck_ptx_parser *p, bool store, uint64_t offset, unsigned int type,
+		     int32_t row, bool guarded);
+
+#endif

@@ -1,0 +1,420 @@
+/*
+ * emu/ptx/parse_func.c - headers of functions and kernels, and the directives of a module.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "emu/ptx/parse.h"
+#include "emu/ptx/parse_func.h"
+#include "util/util.h"
+
+/* Attributes of a kernel that its header may carry. */
+struct header {
+	int64_t maxntid[3], reqntid[3];
+};
+
+static int skip_to_semicolon(struct ck_ptx_parser *p)
+{
+	while (p->tok.kind != CK_PTX_END && !ck_ptx_at(p, ';'))
+		ck_ptx_next(p);
+	return ck_ptx_expect(p, ';');
+}
+
+/* Add the parameter to the kernel's block, a function's frame, or its registers. */
+static int add_param(struct ck_ptx_parser *p, const struct ck_ptx_decl *decl,
+		     struct ck_ptx_name **reg, uint64_t *block, struct ck_ptx_slot *slot)
+{
+	struct ck_ptx_name *entry;
+	uint64_t align = decl->align;
+	int32_t row = 0;
+	int ret = 0;
+
+	entry = ck_ptx_names_add(&p->names, decl->text, decl->text_size,
+				 p->entry ? CK_PTX_NAME_KPARAM : CK_PTX_NAME_SLOT, p->depth);
+	if (!entry)
+		return ck_ptx_oom(p);
+	slot->size = (uint32_t)decl->size;
+	if (p->entry) {
+		slot->offset = (uint32_t)CK_ALIGN_UP(*block, align);
+		*block = slot->offset + decl->size;
+	} else {
+		uint64_t offset;
+
+		ret = ck_ptx_slot(p, decl->size, ck_max(align, (uint64_t)8), &offset);
+		slot->offset = (uint32_t)offset;
+	}
+	if (ret == 0 && *block > CK_PTX_MAX_PARAM)
+		ret = ck_ptx_fail(p, -EINVAL, "more than %u bytes of parameters", CK_PTX_MAX_PARAM);
+	if (ret == 0 && reg)
+		ret = ck_ptx_new_row(p, &row);
+	entry->kind = reg ? CK_PTX_NAME_REG : entry->kind;
+	entry->value = reg ? row : (int64_t)slot->offset;
+	entry->bytes = decl->size;
+	entry->type = decl->type;
+	entry->is_param = 1;
+	if (reg)
+		*reg = entry;
+	return ret;
+}
+
+/* "(.param .type a, ...)"; the slots are appended to the function's. */
+static int parse_params(struct ck_ptx_parser *p, bool result, uint64_t *block,
+			struct ck_ptx_slot *slots, uint32_t first, uint32_t *count)
+{
+	int ret = ck_ptx_expect(p, '(');
+
+	*count = 0;
+	if (ret < 0 || ck_ptx_accept(p, ')'))
+		return ret;
+	do {
+		bool reg = ck_ptx_token_is(&p->tok, CK_PTX_DOT, "reg");
+		struct ck_ptx_decl decl;
+
+		if (!reg && !ck_ptx_token_is(&p->tok, CK_PTX_DOT, "param"))
+			return ck_ptx_unexpected(p, ".param");
+		if (reg && p->entry)
+			return ck_ptx_fail(p, -EINVAL, "a kernel's parameter in a register");
+		ck_ptx_next(p);
+		ret = ck_ptx_parse_decl(p, &decl);
+		if (ret < 0)
+			return ret;
+		if (*count >= 256 || first + *count >= 512)
+			return ck_ptx_fail(p, -EINVAL, "more than 256 parameters");
+		ret = add_param(p, &decl, reg ? &p->params[result][*count] : NULL, block,
+				&slots[first + *count]);
+		if (ret < 0)
+			return ret;
+		++*count;
+	} while (ck_ptx_accept(p, ','));
+	return ck_ptx_expect(p, ')');
+}
+
+static int parse_three(struct ck_ptx_parser *p, int64_t value[3])
+{
+	int ret = 0;
+
+	for (int i = 0; i < 3 && ret == 0; i++) {
+		value[i] = 1;
+		if (i == 0 || ck_ptx_accept(p, ','))
+			ret = ck_ptx_integer(p, &value[i]);
+		if (ret == 0 && (value[i] < 1 || value[i] > 1024))
+			ret = ck_ptx_fail(p, -EINVAL, "a block's size must be 1 to 1024");
+	}
+	return ret;
+}
+
+static int parse_header_directives(struct ck_ptx_parser *p, struct header *h)
+{
+	static const char *const one_number[] = {"minnctapersm", "maxnctapersm", "maxnreg",
+						 "maxclusterrank", "abi_preserve",
+						 "abi_preserve_control"};
+	int64_t ignored;
+	int ret = 0;
+
+	while (ret == 0 && p->tok.kind == CK_PTX_DOT) {
+		struct ck_ptx_token word = p->tok;
+		bool number = false;
+
+		for (size_t i = 0; i < CK_ARRAY_SIZE(one_number); i++)
+			number |= ck_ptx_token_is(&word, CK_PTX_DOT, one_number[i]);
+		ck_ptx_next(p);
+		if (number)
+			ret = ck_ptx_integer(p, &ignored);
+		else if (ck_ptx_token_is(&word, CK_PTX_DOT, "maxntid"))
+			ret = parse_three(p, h->maxntid);
+		else if (ck_ptx_token_is(&word, CK_PTX_DOT, "reqntid"))
+			ret = parse_three(p, h->reqntid);
+		else if (ck_ptx_token_is(&word, CK_PTX_DOT, "pragma"))
+			ret = skip_to_semicolon(p);
+		else if (!ck_ptx_token_is(&word, CK_PTX_DOT, "noreturn"))
+			ret = ck_ptx_fail(p, -EOPNOTSUPP, "directive .%.*s is not supported",
+					  (int)ck_min(word.size, (size_t)40), word.text);
+	}
+	return ret;
+}
+
+static enum ck_ptx_builtin builtin_find(const char *name)
+{
+	static const struct {
+		const char *name;
+		enum ck_ptx_builtin id;
+	} table[] = {
+		{"vprintf", CK_PTX_VPRINTF},
+		{"__assertfail", CK_PTX_ASSERTFAIL},
+		{"malloc", CK_PTX_MALLOC},
+		{"free", CK_PTX_FREE},
+	};
+
+	for (size_t i = 0; i < CK_ARRAY_SIZE(table); i++)
+		if (strcmp(table[i].name, name) == 0)
+			return table[i].id;
+	return CK_PTX_NOT_BUILTIN;
+}
+
+/* The function of that name, made if this is its first mention. */
+static int func_get(struct ck_ptx_parser *p, const struct ck_ptx_token *t, uint32_t *index)
+{
+	struct ck_ptx_module *m = p->module;
+	struct ck_ptx_name *entry = ck_ptx_names_find(&p->names, t->text, t->size);
+	struct ck_ptx_func *func;
+
+	if (entry && entry->depth == 0) {
+		if (entry->kind != CK_PTX_NAME_FUNC)
+			return ck_ptx_fail(p, -EINVAL, "'%.*s' is a variable",
+					   (int)ck_min(t->size, (size_t)60), t->text);
+		*index = (uint32_t)entry->value;
+		return 0;
+	}
+	if (ck_ptx_room(&m->funcs, &m->func_room, m->func_count, sizeof(*m->funcs)) < 0)
+		return ck_ptx_oom(p);
+	func = &m->funcs[m->func_count];
+	memset(func, 0, sizeof(*func));
+	func->name = strndup(t->text, t->size);
+	if (!func->name)
+		return ck_ptx_oom(p);
+	func->builtin = builtin_find(func->name);
+	func->line = p->line;
+	*index = m->func_count++;
+	entry = ck_ptx_names_add(&p->names, t->text, t->size, CK_PTX_NAME_FUNC, 0);
+	if (!entry)
+		return ck_ptx_oom(p);
+	entry->value = *index;
+	return 0;
+}
+
+static int kernel_add(struct ck_ptx_parser *p, const struct header *h, uint64_t block)
+{
+	struct ck_ptx_module *m = p->module;
+	struct ck_ptx_func *func = &m->funcs[p->func];
+	struct ck_ptx_kernel *k;
+	int64_t threads = 1024;
+
+	if (ck_ptx_room(&m->kernels, &m->kernel_room, m->kernel_count, sizeof(*k)) < 0)
+		return ck_ptx_oom(p);
+	k = &m->kernels[m->kernel_count++];
+	memset(k, 0, sizeof(*k));
+	k->func = p->func;
+	k->params = calloc(func->param_count + 1, sizeof(*k->params));
+	if (!k->params)
+		return ck_ptx_oom(p);
+	for (uint32_t i = 0; i < func->param_count; i++) {
+		k->params[i].offset = func->params[i].offset;
+		k->params[i].size = func->params[i].size;
+	}
+	if (h->reqntid[0])
+		threads = h->reqntid[0] * h->reqntid[1] * h->reqntid[2];
+	else if (h->maxntid[0])
+		threads = h->maxntid[0] * h->maxntid[1] * h->maxntid[2];
+	for (int i = 0; i < 3; i++)
+		k->req[i] = (uint32_t)h->reqntid[i];
+	k->info.param_bytes = (uint32_t)block;
+	k->info.param_count = func->param_count;
+	k->info.max_threads = (uint32_t)ck_min(threads, (int64_t)1024);
+	return 0;
+}
+
+/* The order of slots in ck_ptx_func.params is parameters, results; they are parsed the other way. */
+static int set_params(struct ck_ptx_parser *p, const struct ck_ptx_slot *slots, uint32_t results,
+		      uint32_t params)
+{
+	struct ck_ptx_func *func = &p->module->funcs[p->func];
+	struct ck_ptx_slot *copy = calloc(results + params + 1, sizeof(*copy));
+
+	if (!copy)
+		return ck_ptx_oom(p);
+	memcpy(copy, slots + results, params * sizeof(*copy));
+	memcpy(copy + params, slots, results * sizeof(*copy));
+	free(func->params);
+	func->params = copy;
+	func->param_count = params;
+	func->ret_count = results;
+	return 0;
+}
+
+static void func_begin(struct ck_ptx_parser *p, bool entry)
+{
+	p->entry = entry;
+	p->depth = 1;
+	p->rows = CK_PTX_ROW_FIRST;
+	p->slot_top = p->slot_max = 0;
+	p->temp_used = 0;
+	p->guard = CK_PTX_NO_GUARD;
+	p->guard_not = 0;
+	for (int i = 0; i < CK_PTX_MAX_OPERANDS; i++)
+		p->temps[i] = 0;
+	memset(p->params, 0, sizeof(p->params));
+}
+
+/* Results, name, parameters and what follows; p->func and the block's size come out. */
+static int parse_header(struct ck_ptx_parser *p, struct header *h, uint64_t *block)
+{
+	struct ck_ptx_slot *slots = calloc(512, sizeof(*slots));
+	uint32_t results = 0, params = 0, func = 0;
+	struct ck_ptx_token name, start;
+	struct ck_ptx_lex saved;
+	int ret = 0;
+
+	if (!slots)
+		return ck_ptx_oom(p);
+	/* The results come before the name but belong to the function: look ahead for it. */
+	saved = p->lex;
+	start = p->tok;
+	if (ck_ptx_at(p, '(')) {
+		ck_ptx_lex_skip_past(&p->lex, ')');
+		ck_ptx_next(p);
+	}
+	name = p->tok;
+	p->lex = saved;
+	p->tok = start;
+	if (name.kind != CK_PTX_WORD)
+		ret = ck_ptx_fail(p, -EINVAL, "a function without a name");
+	if (ret == 0)
+		ret = func_get(p, &name, &func);
+	if (ret == 0)
+		p->func = func;
+	if (ret == 0 && ck_ptx_at(p, '('))
+		ret = parse_params(p, true, block, slots, 0, &results);
+	if (ret == 0)
+		ck_ptx_next(p);
+	if (ret == 0 && ck_ptx_at(p, '('))
+		ret = parse_params(p, false, block, slots, results, &params);
+	/* What is defined stays as it is. */
+	if (ret == 0 && !p->module->funcs[func].defined)
+		ret = set_params(p, slots, results, params);
+	free(slots);
+	return ret < 0 ? ret : parse_header_directives(p, h);
+}
+
+int ck_ptx_parse_func(struct ck_ptx_parser *p, bool entry, bool weak)
+{
+	struct header h = {0};
+	uint64_t block = 0;
+	bool defined;
+	int ret;
+
+	func_begin(p, entry);
+	ret = parse_header(p, &h, &block);
+	if (ret < 0)
+		return ret;
+	defined = p->module->funcs[p->func].defined;
+	if (!defined) {
+		p->module->funcs[p->func].entry = entry;
+		p->module->funcs[p->func].weak = weak;
+	}
+	if (ck_ptx_at(p, ';')) {
+		/* A declaration only. */
+	} else if (!ck_ptx_at(p, '{')) {
+		return ck_ptx_unexpected(p, "'{'");
+	} else if (defined) {
+		return ck_ptx_fail(p, -EINVAL, "'%s' is defined twice",
+				   p->module->funcs[p->func].name);
+	} else {
+		if (entry && (ret = kernel_add(p, &h, block)) < 0)
+			return ret;
+		ret = ck_ptx_parse_body(p);
+	}
+	ck_ptx_names_pop(&p->names, 1);
+	p->depth = 0;
+	p->func = CK_PTX_NONE;
+	if (ret == 0)
+		ck_ptx_accept(p, ';');
+	return ret;
+}
+
+/* .section name { ... }: debugging information, skipped whatever it holds. */
+static int skip_section(struct ck_ptx_parser *p)
+{
+	while (p->tok.kind != CK_PTX_END && !ck_ptx_at(p, '{'))
+		ck_ptx_next(p);
+	if (!ck_ptx_at(p, '{') || !ck_ptx_lex_skip_past(&p->lex, '}'))
+		return ck_ptx_fail(p, -EINVAL, "a .section without an end");
+	ck_ptx_next(p);
+	return 0;
+}
+
+static int parse_alias(struct ck_ptx_parser *p)
+{
+	struct ck_ptx_token alias = p->tok;
+	struct ck_ptx_name *from, *to;
+	int ret;
+
+	ck_ptx_next(p);
+	ret = ck_ptx_expect(p, ',');
+	if (ret < 0)
+		return ret;
+	from = ck_ptx_names_find(&p->names, alias.text, alias.size);
+	to = ck_ptx_names_find(&p->names, p->tok.text, p->tok.size);
+	if (!from || !to || from->kind != CK_PTX_NAME_FUNC || to->kind != CK_PTX_NAME_FUNC)
+		return ck_ptx_fail(p, -EINVAL, ".alias of what is not a declared function");
+	from->value = to->value;
+	ck_ptx_next(p);
+	return ck_ptx_expect(p, ';');
+}
+
+static int parse_target(struct ck_ptx_parser *p)
+{
+	do {
+		if (p->tok.kind != CK_PTX_WORD)
+			return ck_ptx_unexpected(p, "a target");
+		ck_ptx_next(p);
+	} while (ck_ptx_accept(p, ','));
+	return 0;
+}
+
+static int parse_address_size(struct ck_ptx_parser *p)
+{
+	int64_t bits;
+	int ret = ck_ptx_integer(p, &bits);
+
+	if (ret == 0 && bits != 64)
+		ret = ck_ptx_fail(p, -EOPNOTSUPP, ".address_size %lld is not supported",
+				  (long long)bits);
+	return ret;
+}
+
+int ck_ptx_parse_directive(struct ck_ptx_parser *p)
+{
+	static const char *const linking[] = {"extern", "visible", "weak", "common"};
+	bool flags[CK_ARRAY_SIZE(linking)] = {0};
+	struct ck_ptx_token word;
+
+	for (size_t i = 0; i < CK_ARRAY_SIZE(linking); i++) {
+		if (!ck_ptx_token_is(&p->tok, CK_PTX_DOT, linking[i]))
+			continue;
+		flags[i] = true;
+		ck_ptx_next(p);
+	}
+	word = p->tok;
+	if (word.kind != CK_PTX_DOT)
+		return ck_ptx_unexpected(p, "a directive");
+	ck_ptx_next(p);
+	if (ck_ptx_token_is(&word, CK_PTX_DOT, "entry"))
+		return ck_ptx_parse_func(p, true, flags[2]);
+	if (ck_ptx_token_is(&word, CK_PTX_DOT, "func"))
+		return ck_ptx_parse_func(p, false, flags[2]);
+	if (ck_ptx_token_is(&word, CK_PTX_DOT, "global"))
+		return ck_ptx_parse_var(p, CK_PTX_GLOBAL, flags[0]);
+	if (ck_ptx_token_is(&word, CK_PTX_DOT, "const"))
+		return ck_ptx_parse_var(p, CK_PTX_CONST, flags[0]);
+	if (ck_ptx_token_is(&word, CK_PTX_DOT, "shared"))
+		return ck_ptx_parse_var(p, CK_PTX_SHARED, flags[0]);
+	if (ck_ptx_token_is(&word, CK_PTX_DOT, "section"))
+		return skip_section(p);
+	if (ck_ptx_token_is(&word, CK_PTX_DOT, "alias"))
+		return parse_alias(p);
+	if (ck_ptx_token_is(&word, CK_PTX_DOT, "pragma"))
+		return skip_to_semicolon(p);
+	if (ck_ptx_token_is(&word, CK_PTX_DOT, "target"))
+		return parse_target(p);
+	if (ck_ptx_token_is(&word, CK_PTX_DOT, "address_size"))
+		return parse_address_size(p);
+	if (ck_ptx_token_is(&word, CK_PTX_DOT, "version")) {
+		if (p->tok.kind != CK_PTX_FLOAT && p->tok.kind != CK_PTX_INT)
+			return ck_ptx_unexpected(p, "a version");
+		ck_ptx_next(p);
+		return 0;
+	}
+	return ck_ptx_fail(p, -EOPNOTSUPP, "directive .%.*s is not supported",
+			   (int)ck_min(word.size, (size_t)40), word.text);
+}

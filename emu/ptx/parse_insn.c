@@ -1,0 +1,263 @@
+/*
+ * emu/ptx/parse_insn.c - one instruction: opcode, modifiers, operands, by its row of ops.def.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "emu/ptx/ops.h"
+#include "emu/ptx/parse.h"
+#include "util/util.h"
+
+/* What was read of an instruction before it is made. */
+struct raw {
+	unsigned int op, type, type2;
+	uint8_t mod[CK_PTX_MODS];
+	struct ck_ptx_operand o[CK_PTX_MAX_OPERANDS];
+	unsigned int count;
+};
+
+static int not_supported(struct ck_ptx_parser *p)
+{
+	return ck_ptx_fail(p, -EOPNOTSUPP, "instruction '%s' is not supported", p->stmt);
+}
+
+/* The opcode with all its modifiers, for messages; the lexer is left where it was. */
+static void name_statement(struct ck_ptx_parser *p)
+{
+	struct ck_ptx_lex lex = p->lex;
+	struct ck_ptx_token t = p->tok;
+	size_t n = 0;
+
+	do {
+		int room = (int)(sizeof(p->stmt) - n);
+
+		n += (size_t)snprintf(p->stmt + n, (size_t)room, "%s%.*s", n ? "." : "",
+				      (int)ck_min(t.size, (size_t)70), t.text);
+		ck_ptx_lex_next(&lex, &t);
+	} while (t.kind == CK_PTX_DOT && n < sizeof(p->stmt) - 1);
+}
+
+static int parse_modifiers(struct ck_ptx_parser *p, struct raw *raw)
+{
+	const struct ck_ptx_op_row *row = ck_ptx_op_row(raw->op);
+
+	for (; p->tok.kind == CK_PTX_DOT; ck_ptx_next(p)) {
+		unsigned int category, value;
+		unsigned int type = ck_ptx_type_find(p->tok.text, p->tok.size);
+
+		if (type && !raw->type && row->types >> type & 1) {
+			raw->type = type;
+		} else if (type && raw->type && !raw->type2 && row->types2 >> type & 1) {
+			raw->type2 = type;
+		} else if (!type && ck_ptx_mod_find(p->tok.text, p->tok.size, row->mods, &category,
+						    &value)) {
+			if (raw->mod[category] && category != CK_PTX_MOD_CACHE)
+				return not_supported(p);
+			raw->mod[category] = (uint8_t)value;
+		} else {
+			return not_supported(p);
+		}
+	}
+	if ((row->types && !(row->types & 1) && !raw->type) || (row->types2 && !raw->type2))
+		return not_supported(p);
+	return 0;
+}
+
+static int parse_operands(struct ck_ptx_parser *p, struct raw *raw)
+{
+	int ret;
+
+	if (ck_ptx_accept(p, ';'))
+		return 0;
+	do {
+		if (raw->count == CK_PTX_MAX_OPERANDS)
+			return ck_ptx_fail(p, -EINVAL, "too many operands");
+		ret = ck_ptx_parse_operand(p, &raw->o[raw->count++]);
+		if (ret < 0)
+			return ret;
+	} while (ck_ptx_accept(p, ','));
+	return ck_ptx_expect(p, ';');
+}
+
+/* The alternative of @shape for @count operands, or NULL. */
+static const char *shape_of(const char *shape, unsigned int count)
+{
+	for (;;) {
+		size_t size = strcspn(shape, "/");
+
+		if (size == count)
+			return shape;
+		if (shape[size] == '\0')
+			return NULL;
+		shape += size + 1;
+	}
+}
+
+static int source_type(char letter, const struct raw *raw)
+{
+	switch (letter) {
+	case 'u':
+		return CK_PTX_U32;
+	case 'c':
+		return CK_PTX_PRED;
+	case 't':
+		return (int)raw->type2;
+	default:
+		return (int)raw->type;
+	}
+}
+
+static int vector_operand(struct ck_ptx_parser *p, struct ck_ptx_operand *o, struct raw *raw,
+			  struct ck_ptx_insn *out, bool dest, unsigned int *sources)
+{
+	int ret = ck_ptx_vector_rows(p, o, raw->type, dest);
+
+	for (unsigned int i = 0; ret == 0 && i < o->count; i++) {
+		if (dest)
+			out->d[i] = o->rows[i];
+		else if (*sources < CK_ARRAY_SIZE(out->s))
+			out->s[(*sources)++] = o->rows[i];
+	}
+	out->vec = (uint8_t)o->count;
+	if (raw->op == CK_PTX_OP_MOV)
+		out->space = dest ? CK_PTX_UNPACK : CK_PTX_PACK;
+	return ret;
+}
+
+/* Put operand @o of shape @letter into @out; hidden instructions may be emitted. */
+static int place_operand(struct ck_ptx_parser *p, char letter, struct ck_ptx_operand *o,
+			 struct raw *raw, struct ck_ptx_insn *out, unsigned int *dests,
+			 unsigned int *sources)
+{
+	bool vector = o->kind == CK_PTX_OP_VECTOR;
+
+	if (vector && (letter == 'D' || letter == 'S'))
+		return vector_operand(p, o, raw, out, letter == 'D', sources);
+	if (o->has_pair && letter != 'P')
+		return not_supported(p);
+	switch (letter) {
+	case 'P':
+		if (o->has_pair)
+			out->d[1] = o->pair;
+		/* fall through */
+	case 'd':
+	case 'D':
+		return ck_ptx_operand_dest(p, o, &out->d[(*dests)++]);
+	case 'm':
+		return ck_ptx_address(p, o, raw->mod[CK_PTX_MOD_SPACE], &out->s[(*sources)++],
+				      &out->imm, &out->space);
+	case 'i':
+		if (o->kind != CK_PTX_OP_INT)
+			return ck_ptx_fail(p, -EINVAL, "%s wants a constant", p->stmt);
+		out->imm = o->integer;
+		return 0;
+	default:
+		if (o->not && letter != 'c')
+			return ck_ptx_fail(p, -EINVAL, "'!' in front of an operand of %s", p->stmt);
+		return ck_ptx_operand_row(p, o, (unsigned int)source_type(letter, raw),
+					  &out->s[(*sources)++]);
+	}
+}
+
+/* Emit the instruction with what place_operand() collected in @draft. */
+static int emit_raw(struct ck_ptx_parser *p, const struct raw *raw, const struct ck_ptx_insn *draft)
+{
+	const struct ck_ptx_op_row *row = ck_ptx_op_row(raw->op);
+	struct ck_ptx_insn *in = ck_ptx_emit(p, row->name);
+
+	if (!in)
+		return ck_ptx_oom(p);
+	in->type = (uint8_t)raw->type;
+	in->type2 = (uint8_t)raw->type2;
+	in->imm = draft->imm;
+	in->space = draft->space;
+	in->vec = draft->vec;
+	memcpy(in->mod, raw->mod, sizeof(in->mod));
+	memcpy(in->d, draft->d, sizeof(in->d));
+	memcpy(in->s, draft->s, sizeof(in->s));
+	in->fn = row->pick(in, raw->count);
+	return in->fn ? 0 : not_supported(p);
+}
+
+/* ld and st with .v2 want braces of that many, and the others none. */
+static bool vector_fits(const struct raw *raw, const struct ck_ptx_insn *draft)
+{
+	unsigned int wanted = raw->mod[CK_PTX_MOD_VEC] ? raw->mod[CK_PTX_MOD_VEC] : 1;
+
+	return raw->op == CK_PTX_OP_MOV || draft->vec == wanted;
+}
+
+static int parse_plain(struct ck_ptx_parser *p, struct raw *raw)
+{
+	const char *shape;
+	struct ck_ptx_insn draft = {.vec = 1};
+	unsigned int dests = 0, sources = 0;
+	int ret = parse_operands(p, raw);
+
+	if (ret < 0)
+		return ret;
+	shape = shape_of(ck_ptx_op_row(raw->op)->shape, raw->count);
+	if (!shape)
+		return ck_ptx_fail(p, -EINVAL, "%u operands are wrong for %s", raw->count, p->stmt);
+	for (size_t i = 0; i < CK_ARRAY_SIZE(draft.d); i++)
+		draft.d[i] = CK_PTX_ROW_SINK;
+	for (size_t i = 0; i < CK_ARRAY_SIZE(draft.s); i++)
+		draft.s[i] = CK_PTX_ROW_SINK;
+	for (unsigned int i = 0; i < raw->count; i++) {
+		ret = place_operand(p, shape[i], &raw->o[i], raw, &draft, &dests, &sources);
+		if (ret < 0)
+			return ret;
+	}
+	if (!vector_fits(raw, &draft))
+		return ck_ptx_fail(p, -EINVAL, "a vector of the wrong size in %s", p->stmt);
+	return emit_raw(p, raw, &draft);
+}
+
+static int parse_bra(struct ck_ptx_parser *p, struct raw *raw)
+{
+	struct ck_ptx_insn draft = {.vec = 1};
+	int ret;
+
+	for (size_t i = 0; i < CK_ARRAY_SIZE(draft.s); i++)
+		draft.s[i] = CK_PTX_ROW_SINK;
+	for (size_t i = 0; i < CK_ARRAY_SIZE(draft.d); i++)
+		draft.d[i] = CK_PTX_ROW_SINK;
+	ret = emit_raw(p, raw, &draft);
+	if (ret == 0)
+		ret = ck_ptx_branch_to(p, p->module->code_count - 1);
+	return ret < 0 ? ret : ck_ptx_expect(p, ';');
+}
+
+int ck_ptx_parse_insn(struct ck_ptx_parser *p)
+{
+	struct raw *raw = calloc(1, sizeof(*raw));
+	int ret;
+
+	if (!raw)
+		return ck_ptx_oom(p);
+	name_statement(p);
+	raw->op = ck_ptx_op_find(p->tok.text, p->tok.size);
+	if (raw->op == CK_PTX_OP_NONE) {
+		ret = not_supported(p);
+		goto out;
+	}
+	ck_ptx_next(p);
+	ret = parse_modifiers(p, raw);
+	if (ret < 0)
+		goto out;
+	if (raw->op == CK_PTX_OP_BRA)
+		ret = parse_bra(p, raw);
+	else if (raw->op == CK_PTX_OP_CALL)
+		ret = ck_ptx_parse_call(p);
+	else if (raw->op == CK_PTX_OP_BRX)
+		ret = ck_ptx_parse_brx(p);
+	else if (raw->op == CK_PTX_OP_RET && (ret = ck_ptx_store_results(p)) < 0)
+		goto out;
+	else
+		ret = parse_plain(p, raw);
+out:
+	free(raw);
+	return ret;
+}

@@ -1,0 +1,98 @@
+/*
+ * emu/ptx/ptx.h - what the emulated driver asks of the PTX interpreter.
+ *
+ * PTX text in, a module out; kernels of the module run on the calling thread, one grid a call.
+ * Language: "Parallel Thread Execution ISA", version 9.0 (NVIDIA documentation).
+ * Functions return 0 or -errno unless they say otherwise, and set outputs only on 0.
+ */
+#ifndef CK_EMU_PTX_H
+#define CK_EMU_PTX_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cuda/types.h"
+
+struct ck_ptx_module;			/* one parsed translation unit; immutable once placed */
+struct ck_ptx_kernel;			/* an .entry of a module; lives as long as its module */
+
+/*
+ * Parse @size bytes of PTX. On error -EINVAL (syntax, undefined name), -EOPNOTSUPP (an
+ * instruction, type or directive that the interpreter does not know) or -ENOMEM, and @log
+ * (of @log_size bytes, always terminated) says "line N: ..." and names the culprit.
+ * The caller destroys *@module.
+ */
+int ck_ptx_parse(const char *text, size_t size, char *log, size_t log_size,
+		 struct ck_ptx_module **module);
+void ck_ptx_destroy(struct ck_ptx_module *module);
+
+/*
+ * Give every .global and .const variable its place: @alloc returns zeroed, writable memory
+ * (an address of this process that is also the device address), or 0 when there is none
+ * (then -ENOMEM). Initialisers, addresses of other variables included, are written. Once only.
+ */
+int ck_ptx_place(struct ck_ptx_module *module,
+		 uint64_t (*alloc)(void *opaque, size_t size, size_t align), void *opaque);
+
+/* A placed variable by name: -ENOENT if there is none. */
+int ck_ptx_variable(const struct ck_ptx_module *module, const char *name, uint64_t *address,
+		    size_t *size);
+
+/* Kernels in the order of the text: NULL past the end; by name: NULL if there is none. */
+const struct ck_ptx_kernel *ck_ptx_kernel_at(const struct ck_ptx_module *module, unsigned int i);
+const struct ck_ptx_kernel *ck_ptx_kernel_find(const struct ck_ptx_module *module,
+					       const char *name);
+
+struct ck_ptx_param {
+	uint32_t offset, size;		/* bytes, in the parameter block */
+};
+
+struct ck_ptx_kernel_info {
+	const char *name;		/* the kernel's; not to be freed */
+	unsigned int param_count;
+	const struct ck_ptx_param *params;
+	uint32_t param_bytes;		/* size of the whole block */
+	uint32_t shared_bytes;		/* static shared memory */
+	uint32_t local_bytes;		/* local memory of one thread */
+	uint32_t const_bytes;		/* the module's .const space */
+	uint32_t max_threads;		/* from .maxntid or .reqntid, else 1024 */
+	uint32_t registers;		/* a plausible count for one thread, at most 255 */
+};
+
+void ck_ptx_kernel_info(const struct ck_ptx_kernel *kernel, struct ck_ptx_kernel_info *info);
+
+/* What the driver lends a running grid. Callbacks may be called from several threads. */
+struct ck_ptx_host {
+	void *opaque;
+	/*
+	 * The live device allocation that holds @address: 0 and [*@lo, *@hi), else -EFAULT.
+	 * The interpreter keeps the answer for the rest of the launch.
+	 */
+	int (*range)(void *opaque, uint64_t address, uint64_t *lo, uint64_t *hi);
+	/* Text of printf and of a failed assert, in the order of one thread's calls. */
+	void (*print)(void *opaque, const char *text, size_t size);
+	/* Device-side malloc and free; NULL makes malloc return NULL. */
+	uint64_t (*alloc)(void *opaque, size_t size);
+	void (*free)(void *opaque, uint64_t address);
+	/* True once the grid should stop early (the context is being destroyed). */
+	bool (*cancelled)(void *opaque);
+};
+
+struct ck_ptx_grid {
+	uint32_t grid[3], block[3];
+	uint32_t dynamic_shared;	/* bytes */
+	bool cooperative;		/* grid-wide barriers may be used */
+};
+
+/*
+ * Run @kernel over @grid with the parameter block @params (ck_ptx_kernel_info.param_bytes long).
+ * Returns CUDA_SUCCESS or what a device would report: ILLEGAL_ADDRESS, MISALIGNED_ADDRESS,
+ * ASSERT, LAUNCH_FAILED (trap), ILLEGAL_INSTRUCTION, INVALID_ADDRESS_SPACE, LAUNCH_TIMEOUT
+ * (cancelled), LAUNCH_OUT_OF_RESOURCES. A hostile kernel can read and write only what
+ * @host->range allows, its own shared, local and parameter memory, and placed variables.
+ */
+CUresult ck_ptx_run(const struct ck_ptx_kernel *kernel, const struct ck_ptx_grid *grid,
+		    const void *params, const struct ck_ptx_host *host);
+
+#endif

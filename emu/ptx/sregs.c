@@ -1,0 +1,118 @@
+/*
+ * emu/ptx/sregs.c - values of the special registers.
+ */
+#include <time.h>
+
+#include "emu/ptx/exec.h"
+#include "emu/ptx/sregs.h"
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+/* Threads of a block are numbered x first; a cluster is one block. */
+static uint64_t indexed(const struct ck_ptx_warp *w, unsigned int id, unsigned int axis, uint32_t l)
+{
+	const struct ck_ptx_grid *grid = w->block->run->grid;
+	uint32_t thread = w->index * CK_PTX_LANES + l;
+
+	if (axis > 2)
+		return 0;
+	switch (id) {
+	case CK_PTX_SREG_TID:
+		if (axis == 0)
+			return thread % grid->block[0];
+		thread /= grid->block[0];
+		return axis == 1 ? thread % grid->block[1] : thread / grid->block[1];
+	case CK_PTX_SREG_NTID:
+		return grid->block[axis];
+	case CK_PTX_SREG_CTAID:
+	case CK_PTX_SREG_CLUSTERID:
+		return w->block->id[axis];
+	case CK_PTX_SREG_NCTAID:
+	case CK_PTX_SREG_NCLUSTERID:
+		return grid->grid[axis];
+	default:
+		return id == CK_PTX_SREG_CLUSTER_NCTAID;
+	}
+}
+
+static uint64_t lane_mask(unsigned int id, uint32_t l)
+{
+	uint32_t bit = 1u << l;
+
+	switch (id) {
+	case CK_PTX_SREG_LANEMASK_EQ:
+		return bit;
+	case CK_PTX_SREG_LANEMASK_LE:
+		return bit | (bit - 1);
+	case CK_PTX_SREG_LANEMASK_LT:
+		return bit - 1;
+	case CK_PTX_SREG_LANEMASK_GE:
+		return ~(bit - 1);
+	default:
+		return ~(bit | (bit - 1));
+	}
+}
+
+/* Cooperative groups look for the workspace of the grid's barrier in %envreg1:%envreg2. */
+static uint64_t envreg(const struct ck_ptx_run *run, unsigned int number)
+{
+	uint64_t workspace = run->grid->cooperative ? (uint64_t)(uintptr_t)run->workspace : 0;
+
+	return number == 1 ? workspace >> 32 : number == 2 ? (uint32_t)workspace : 0;
+}
+
+/* Those that are the same in all lanes. */
+static uint64_t uniform(const struct ck_ptx_warp *w, unsigned int id, unsigned int index)
+{
+	const struct ck_ptx_run *run = w->block->run;
+
+	switch (id) {
+	case CK_PTX_SREG_WARPID:
+		return w->index;
+	case CK_PTX_SREG_NWARPID:
+		return run->warps;
+	case CK_PTX_SREG_NSMID:
+	case CK_PTX_SREG_CLUSTER_NCTARANK:
+		return 1;
+	case CK_PTX_SREG_CLOCK:
+	case CK_PTX_SREG_CLOCK64:
+	case CK_PTX_SREG_GLOBALTIMER:
+		return now_ns();
+	case CK_PTX_SREG_GLOBALTIMER_LO:
+		return (uint32_t)now_ns();
+	case CK_PTX_SREG_CLOCK_HI:
+	case CK_PTX_SREG_GLOBALTIMER_HI:
+		return now_ns() >> 32;
+	case CK_PTX_SREG_TOTAL_SMEM:
+	case CK_PTX_SREG_AGGR_SMEM:
+		return run->shared_bytes;
+	case CK_PTX_SREG_DYNAMIC_SMEM:
+		return run->grid->dynamic_shared;
+	case CK_PTX_SREG_DYNAMIC_BASE:
+		return run->kernel->dynamic_offset;
+	case CK_PTX_SREG_ENVREG:
+		return envreg(run, index);
+	default:
+		return 0;
+	}
+}
+
+int ck_ptx_exec_sreg(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uint32_t mask)
+{
+	unsigned int id = (unsigned int)in->imm % CK_PTX_SREG_STRIDE;
+	unsigned int index = (unsigned int)in->imm / CK_PTX_SREG_STRIDE;
+	bool vector = ck_ptx_sreg_is_vector(id);
+	bool masks = id >= CK_PTX_SREG_LANEMASK_EQ && id <= CK_PTX_SREG_LANEMASK_GT;
+	uint64_t *rd = D(0), same = vector || masks ? 0 : uniform(w, id, index);
+
+	EACH_LANE(mask, l, rd[l] = vector ? indexed(w, id, index, l) :
+				   masks  ? lane_mask(id, l) :
+				   id == CK_PTX_SREG_LANEID ? l : same;);
+	return 0;
+}

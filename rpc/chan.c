@@ -1,0 +1,125 @@
+/*
+ * rpc/chan.c - from addresses and descriptors to the transport that serves them.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "rpc/chan.h"
+#include "rpc/transport/transport.h"
+
+/* The first prefix that fits decides; the empty one, last, takes every address without one. */
+static const struct {
+	const char *prefix;
+	const struct ck_transport_ops *ops;
+} transports[] = {
+	{"unix:", &ck_transport_unix},
+	{"tcp://", &ck_transport_tcp},
+	{"", &ck_transport_tcp},
+};
+
+static const struct ck_transport_ops *find_transport(const char *address, const char **where)
+{
+	size_t i = 0;
+
+	while (strncmp(address, transports[i].prefix, strlen(transports[i].prefix)) != 0)
+		i++;
+	*where = address + strlen(transports[i].prefix);
+	return transports[i].ops;
+}
+
+/* @timeout_ms: negative for none. Also -EINVAL: no address; -ENXIO: no such host name;
+ * -ETIMEDOUT; -EPERM: the socket in the temporary directory is another user's. */
+int ck_chan_dial(const char *address, int timeout_ms, struct ck_chan **chan)
+{
+	const struct ck_transport_ops *ops;
+	const char *where;
+
+	if (!address)
+		return -EINVAL;
+	ops = find_transport(address, &where);
+	return ops->dial(where, timeout_ms, chan);
+}
+
+/* On an error @fd is still the caller's. -ENOTSOCK, -EINVAL: neither TCP nor a unix stream. */
+int ck_chan_adopt(int fd, struct ck_chan **chan)
+{
+	int domain, type, flags, ret;
+	socklen_t size = sizeof(int);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) < 0 ||
+	    getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) < 0)
+		return -errno;
+	if (type != SOCK_STREAM)
+		return -EINVAL;
+	flags = fcntl(fd, F_GETFD);
+	if (flags < 0 || fcntl(fd, F_SETFD, flags | FD_CLOEXEC) < 0)
+		return -errno;
+	ret = ck_socket_blocking(fd, true);
+	if (ret < 0)
+		return ret;
+	if (domain == AF_INET || domain == AF_INET6)
+		return ck_transport_tcp.adopt(fd, chan);
+	return domain == AF_UNIX ? ck_transport_unix.adopt(fd, chan) : -EINVAL;
+}
+
+int ck_chan_listen(const char *address)
+{
+	const struct ck_transport_ops *ops;
+	const char *where;
+
+	if (!address)
+		return -EINVAL;
+	ops = find_transport(address, &where);
+	return ops->listen(where);
+}
+
+int ck_chan_writev(struct ck_chan *chan, struct iovec *iov, int count)
+{
+	return chan->ops->writev(chan, iov, count);
+}
+
+int ck_chan_read(struct ck_chan *chan, void *buf, size_t size)
+{
+	unsigned char *next = buf;
+
+	while (size > 0) {
+		long n = chan->ops->read(chan, next, size, size);
+
+		if (n < 0)
+			return (int)n;
+		next += n;
+		size -= (size_t)n;
+	}
+	return 0;
+}
+
+long ck_chan_read_some(struct ck_chan *chan, void *buf, size_t size)
+{
+	return size == 0 ? -EINVAL : chan->ops->read(chan, buf, size, 1);
+}
+
+void ck_chan_shutdown(struct ck_chan *chan)
+{
+	/* The flag before the wake-up, so that who wakes sees it. */
+	atomic_store(&chan->down, true);
+	chan->ops->shutdown(chan);
+}
+
+void ck_chan_close(struct ck_chan *chan)
+{
+	if (chan)
+		chan->ops->close(chan);
+}
+
+int ck_chan_fd(const struct ck_chan *chan)
+{
+	return chan->fd;
+}
+
+const char *ck_chan_peer(const struct ck_chan *chan)
+{
+	return chan->peer;
+}

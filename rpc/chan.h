@@ -1,0 +1,48 @@
+/*
+ * rpc/chan.h - a byte channel between client and server, whatever carries it.
+ *
+ * tcp and unix fill struct ck_transport_ops (rpc/transport/); shared memory will. An address is
+ *   HOST | HOST:PORT | tcp://HOST:PORT | [v6]:PORT | unix:/PATH
+ * Functions return 0 or -errno and set outputs only on 0. A channel is used by one thread for
+ * reading and by one for writing at a time; close only when neither does.
+ */
+#ifndef CK_RPC_CHAN_H
+#define CK_RPC_CHAN_H
+
+#include <stddef.h>
+#include <sys/uio.h>
+
+#define CK_DEFAULT_PORT 9909
+
+struct ck_chan;
+
+/* Connect within @timeout_ms; the error says why (logged by the caller, who knows the address). */
+int ck_chan_dial(const char *address, int timeout_ms, struct ck_chan **chan);
+
+/* Take over a connected socket (TCP options are set here); the channel owns @fd from then on. */
+int ck_chan_adopt(int fd, struct ck_chan **chan);
+
+/* A listening socket for @address, non-blocking, close-on-exec: the fd, or -errno.
+ * A unix path left by a dead server is replaced; one that answers is -EADDRINUSE. */
+int ck_chan_listen(const char *address);
+
+/* Send all of @iov / read exactly @size bytes. -EPIPE or -ECONNRESET: the peer is gone
+ * (a read at the end of the stream is -EPIPE). @iov is clobbered. */
+int ck_chan_writev(struct ck_chan *chan, struct iovec *iov, int count);
+int ck_chan_read(struct ck_chan *chan, void *buf, size_t size);
+
+/* Read at least 1 and at most @size bytes; the count or -errno. */
+long ck_chan_read_some(struct ck_chan *chan, void *buf, size_t size);
+
+/* Wake a thread that blocks in read or write on @chan, for good; any thread may call it. */
+void ck_chan_shutdown(struct ck_chan *chan);
+void ck_chan_close(struct ck_chan *chan);
+
+int ck_chan_fd(const struct ck_chan *chan);		/* for poll(2) */
+const char *ck_chan_peer(const struct ck_chan *chan);	/* "tcp 127.0.0.1:4711", "unix /run/x" */
+
+/* Path of the default unix socket of this user on this host, the same on both ends; the client
+ * tries index 0, 1, ... until NULL (user runtime directory, system, temporary directory). */
+const char *ck_chan_default_unix(unsigned int index);
+
+#endif

@@ -1,0 +1,326 @@
+/*
+ * rpc/reader.c - records off a channel, with few system calls and no trust in the sender.
+ *
+ * One buffer takes what the channel has. A record is handed out where it lies; only one that
+ * comes in several fragments, which none of ours does, is put together in a buffer of its own.
+ * A record longer than CK_RECORD_MAX is handed out by its beginning, and the rest never passes
+ * through the buffer: it is read into the place where it is wanted. So a peer can make us hold
+ * two records of CK_RECORD_MAX and no more, whatever its marks claim.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rpc/record.h"
+
+#define CK_MARK 4
+#define CK_LAST_FRAGMENT 0x80000000u
+#define CK_BUFFER_START (256u << 10)
+#define CK_BUFFER_MAX (CK_RECORD_MAX + 4096u) /* a longest record, its mark, and whole pages */
+#define CK_LONG_BODY 4096u		      /* bytes of a long record to wait for */
+
+struct ck_reader {
+	struct ck_chan *chan;
+	int error; /* sticky: the place in the stream is lost, or there is no stream any more */
+
+	unsigned char *buf;
+	size_t size;
+	size_t head, tail; /* received, and belonging to no record yet: buf[head, tail) */
+
+	unsigned char *joined; /* of CK_RECORD_MAX bytes; NULL until a record needs it */
+
+	/* The current record. */
+	const unsigned char *body;
+	size_t have;  /* bytes at body */
+	size_t total; /* bytes of the record */
+	size_t ahead; /* bytes of it still in the channel; then head == tail */
+	size_t bulk;  /* where the bulk reading stands, from the record's start */
+};
+
+int ck_reader_create(struct ck_chan *chan, struct ck_reader **out)
+{
+	struct ck_reader *reader = calloc(1, sizeof(*reader));
+
+	if (!reader)
+		return -ENOMEM;
+	reader->chan = chan;
+	reader->size = CK_BUFFER_START;
+	reader->buf = malloc(reader->size);
+	if (!reader->buf) {
+		free(reader);
+		return -ENOMEM;
+	}
+	*out = reader;
+	return 0;
+}
+
+/* The channel stays open. */
+void ck_reader_destroy(struct ck_reader *reader)
+{
+	if (!reader)
+		return;
+	free(reader->joined);
+	free(reader->buf);
+	free(reader);
+}
+
+/* A stream that ends inside a record did not end in order. */
+static int broken_off(int error)
+{
+	return error == -EPIPE ? -ECONNRESET : error;
+}
+
+/* Room in the buffer for @need bytes from head on. */
+static int make_room(struct ck_reader *reader, size_t need)
+{
+	unsigned char *bigger;
+
+	if (reader->size - reader->head >= need)
+		return 0;
+	memmove(reader->buf, reader->buf + reader->head, reader->tail - reader->head);
+	reader->tail -= reader->head;
+	reader->head = 0;
+	if (reader->size >= need)
+		return 0;
+	bigger = realloc(reader->buf, CK_BUFFER_MAX);
+	if (!bigger)
+		return -ENOMEM;
+	reader->buf = bigger;
+	reader->size = CK_BUFFER_MAX;
+	return 0;
+}
+
+/* Wait until @need bytes (at most CK_BUFFER_MAX) are buffered from head on. */
+static int fill(struct ck_reader *reader, size_t need)
+{
+	while (reader->tail - reader->head < need) {
+		long n;
+		int ret;
+
+		if (reader->head == reader->tail)
+			reader->head = reader->tail = 0;
+		ret = make_room(reader, need);
+		if (ret < 0)
+			return ret;
+		n = ck_chan_read_some(reader->chan, reader->buf + reader->tail,
+				      reader->size - reader->tail);
+		if (n < 0)
+			return reader->tail > reader->head ? broken_off((int)n) : (int)n;
+		reader->tail += (size_t)n;
+	}
+	return 0;
+}
+
+static uint32_t mark_at(const struct ck_reader *reader, size_t at)
+{
+	uint32_t mark;
+
+	memcpy(&mark, reader->buf + at, sizeof(mark));
+	return ntohl(mark);
+}
+
+/*
+ * Whether a record whose fragments so far hold @got bytes may go on with @mark. An empty fragment
+ * may end a record (libtirpc's own writer does that when a record just fills its buffer), but
+ * cannot be a record, nor stand before the end.
+ */
+static bool mark_allowed(uint32_t mark, size_t got)
+{
+	size_t size = mark & ~CK_LAST_FRAGMENT;
+	bool last = mark & CK_LAST_FRAGMENT;
+
+	if (size == 0)
+		return last && got > 0;
+	if (last && got == 0)
+		return true; /* a single fragment may carry bulk payload: any length */
+	return size <= CK_RECORD_MAX - got;
+}
+
+/* Throw away @size bytes of the current record that are still in the channel. */
+static int discard(struct ck_reader *reader, size_t size)
+{
+	while (size > 0) {
+		size_t n = size < reader->size ? size : reader->size;
+		int ret = ck_chan_read(reader->chan, reader->buf, n);
+
+		if (ret < 0)
+			return broken_off(ret);
+		size -= n;
+		reader->ahead -= n;
+	}
+	return 0;
+}
+
+/* A record of one fragment, whose mark of @size is at head. */
+static int take_single(struct ck_reader *reader, size_t size)
+{
+	size_t buffered;
+	int ret = fill(reader, CK_MARK + (size <= CK_RECORD_MAX ? size : CK_LONG_BODY));
+
+	if (ret < 0)
+		return ret;
+	buffered = reader->tail - reader->head - CK_MARK;
+	reader->body = reader->buf + reader->head + CK_MARK;
+	reader->total = size;
+	reader->have = size < buffered ? size : buffered;
+	reader->ahead = size - reader->have;
+	reader->head += CK_MARK + reader->have;
+	return 0;
+}
+
+/* Append a fragment's @size bytes, which begin at head, to @got joined ones. */
+static int join_fragment(struct ck_reader *reader, size_t got, size_t size)
+{
+	while (size > 0) {
+		size_t n;
+		int ret = fill(reader, 1);
+
+		if (ret < 0)
+			return broken_off(ret);
+		n = reader->tail - reader->head;
+		if (n > size)
+			n = size;
+		memcpy(reader->joined + got, reader->buf + reader->head, n);
+		reader->head += n;
+		got += n;
+		size -= n;
+	}
+	return 0;
+}
+
+/* A record of several fragments; the first one's mark is at head. */
+static int take_joined(struct ck_reader *reader)
+{
+	size_t got = 0;
+	uint32_t mark;
+	int ret;
+
+	if (!reader->joined)
+		reader->joined = malloc(CK_RECORD_MAX);
+	if (!reader->joined)
+		return -ENOMEM;
+	do {
+		size_t size;
+
+		ret = fill(reader, CK_MARK);
+		if (ret < 0)
+			return broken_off(ret);
+		mark = mark_at(reader, reader->head);
+		if (!mark_allowed(mark, got))
+			return -EPROTO;
+		reader->head += CK_MARK;
+		size = mark & ~CK_LAST_FRAGMENT;
+		ret = join_fragment(reader, got, size);
+		if (ret < 0)
+			return ret;
+		got += size;
+	} while (!(mark & CK_LAST_FRAGMENT));
+	reader->body = reader->joined;
+	reader->have = reader->total = got;
+	return 0;
+}
+
+static int take_record(struct ck_reader *reader)
+{
+	uint32_t mark;
+	int ret = discard(reader, reader->ahead);
+
+	if (ret < 0)
+		return ret;
+	reader->have = reader->total = reader->bulk = 0;
+	ret = fill(reader, CK_MARK);
+	if (ret < 0)
+		return ret;
+	mark = mark_at(reader, reader->head);
+	if (!mark_allowed(mark, 0))
+		return -EPROTO;
+	if (mark & CK_LAST_FRAGMENT)
+		return take_single(reader, mark & ~CK_LAST_FRAGMENT);
+	return take_joined(reader);
+}
+
+/*
+ * Fragments have been joined: @record->last is always true, and total counts them all.
+ * -ECONNRESET: the stream ended inside a record; -ENOMEM. Every error stays: the next call
+ * returns it again.
+ */
+int ck_reader_next(struct ck_reader *reader, struct ck_record *record)
+{
+	if (reader->error == 0)
+		reader->error = take_record(reader);
+	if (reader->error < 0)
+		return reader->error;
+	record->body = reader->body;
+	record->body_size = reader->have;
+	record->total = reader->total;
+	record->last = true;
+	return 0;
+}
+
+/* Also true when ck_reader_next would return an error at once. */
+bool ck_reader_ready(struct ck_reader *reader)
+{
+	size_t at = reader->head, got = 0;
+
+	if (reader->error < 0)
+		return true;
+	/* Where bytes of the current record are still to come, nothing is buffered behind it. */
+	while (reader->tail - at >= CK_MARK) {
+		uint32_t mark = mark_at(reader, at);
+		size_t size = mark & ~CK_LAST_FRAGMENT;
+
+		if (!mark_allowed(mark, got))
+			return true;
+		if (reader->tail - at - CK_MARK < size)
+			return false;
+		if (mark & CK_LAST_FRAGMENT)
+			return true;
+		at += CK_MARK + size;
+		got += size;
+	}
+	return false;
+}
+
+/* -EINVAL: going back to bytes that were read straight from the channel and are gone. */
+int ck_reader_bulk_begin(struct ck_reader *reader, size_t offset)
+{
+	size_t arrived = reader->total - reader->ahead;
+
+	if (reader->error < 0)
+		return reader->error;
+	if (offset > reader->total)
+		return -EPROTO;
+	if (offset < arrived && arrived > reader->have)
+		return -EINVAL;
+	if (offset > arrived)
+		reader->error = discard(reader, offset - arrived);
+	reader->bulk = offset;
+	return reader->error;
+}
+
+/* After -EPROTO nothing has been taken and the reader goes on; other errors stay. */
+int ck_reader_bulk(struct ck_reader *reader, void *dst, size_t size)
+{
+	size_t n = 0;
+
+	if (reader->error < 0)
+		return reader->error;
+	if (size > reader->total - reader->bulk)
+		return -EPROTO;
+	if (reader->bulk < reader->have) {
+		n = reader->have - reader->bulk;
+		if (n > size)
+			n = size;
+		memcpy(dst, reader->body + reader->bulk, n);
+	}
+	if (size > n) {
+		reader->error =
+			broken_off(ck_chan_read(reader->chan, (unsigned char *)dst + n, size - n));
+		if (reader->error < 0)
+			return reader->error;
+		reader->ahead -= size - n;
+	}
+	reader->bulk += size;
+	return 0;
+}

@@ -1,0 +1,165 @@
+/*
+ * rpc/transport/socket.c - moving bytes over a blocking stream socket, for tcp.c and unix.c.
+ *
+ * Never a SIGPIPE: the client is a library inside somebody's program. Signals of that program
+ * interrupt our system calls, which go on.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "rpc/transport/transport.h"
+
+/* How long a socket that says EAGAIN is polled before its peer is looked at. */
+#define CK_STALL_MS 500
+
+int ck_socket_chan_create(const struct ck_transport_ops *ops, int fd, const char *peer,
+			  struct ck_chan **out)
+{
+	struct ck_chan *chan = calloc(1, sizeof(*chan));
+
+	if (!chan)
+		return -ENOMEM;
+	chan->ops = ops;
+	chan->fd = fd;
+	atomic_init(&chan->down, false);
+	snprintf(chan->peer, sizeof(chan->peer), "%s", peer);
+	*out = chan;
+	return 0;
+}
+
+/*
+ * A system call on @chan failed with @error: 0 to try again, or -errno. EAGAIN comes where the
+ * transport set SO_RCVTIMEO and SO_SNDTIMEO, and where another process that holds the same
+ * socket made it non-blocking.
+ */
+static int socket_retry(struct ck_chan *chan, int error, short events)
+{
+	struct pollfd pfd = {.fd = chan->fd, .events = events};
+
+	if (error == EINTR)
+		return 0;
+	if (error != EAGAIN && error != EWOULDBLOCK)
+		return -error;
+	if (poll(&pfd, 1, CK_STALL_MS) != 0 || !chan->ops->check)
+		return 0; /* ready, or failed in a way that the next try reports */
+	return chan->ops->check(chan);
+}
+
+/* Take @sent bytes off the front of @iov; the number of entries that are done. */
+static int iov_advance(struct iovec *iov, int count, size_t sent)
+{
+	int done = 0;
+
+	while (done < count && sent >= iov[done].iov_len)
+		sent -= iov[done++].iov_len;
+	if (done < count) {
+		iov[done].iov_base = (char *)iov[done].iov_base + sent;
+		iov[done].iov_len -= sent;
+	}
+	return done;
+}
+
+int ck_socket_writev(struct ck_chan *chan, struct iovec *iov, int count)
+{
+	int done = iov_advance(iov, count, 0); /* empty ones at the front */
+
+	while (done < count) {
+		struct msghdr msg = {.msg_iov = iov + done};
+		ssize_t n;
+		int ret;
+
+		if (atomic_load_explicit(&chan->down, memory_order_relaxed))
+			return -EPIPE;
+		msg.msg_iovlen = count - done < IOV_MAX ? count - done : IOV_MAX;
+		n = sendmsg(chan->fd, &msg, MSG_NOSIGNAL);
+		if (n >= 0) {
+			done += iov_advance(iov + done, count - done, (size_t)n);
+			continue;
+		}
+		ret = socket_retry(chan, errno, POLLOUT);
+		if (ret < 0)
+			return ret;
+	}
+	return 0;
+}
+
+long ck_socket_read(struct ck_chan *chan, void *buf, size_t size, size_t least)
+{
+	/* Only a reader that takes the whole buffer can leave the waiting to the kernel. */
+	int flags = least == size ? MSG_WAITALL : 0;
+
+	for (;;) {
+		ssize_t n;
+		int ret;
+
+		if (atomic_load_explicit(&chan->down, memory_order_relaxed))
+			return -EPIPE;
+		n = recv(chan->fd, buf, size, flags);
+		if (n > 0)
+			return n;
+		if (n == 0)
+			return -EPIPE;
+		ret = socket_retry(chan, errno, POLLIN);
+		if (ret < 0)
+			return ret;
+	}
+}
+
+void ck_socket_shutdown(struct ck_chan *chan)
+{
+	shutdown(chan->fd, SHUT_RDWR); /* ENOTCONN: the peer was faster */
+}
+
+void ck_socket_close(struct ck_chan *chan)
+{
+	close(chan->fd);
+	free(chan);
+}
+
+int ck_socket_blocking(int fd, bool blocking)
+{
+	int flags = fcntl(fd, F_GETFL);
+	int wanted = blocking ? flags & ~O_NONBLOCK : flags | O_NONBLOCK;
+
+	if (flags < 0)
+		return -errno;
+	if (wanted != flags && fcntl(fd, F_SETFL, wanted) < 0)
+		return -errno;
+	return 0;
+}
+
+int ck_socket_option(int fd, int level, int name, int value)
+{
+	return setsockopt(fd, level, name, &value, sizeof(value)) < 0 ? -errno : 0;
+}
+
+static int64_t now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+int64_t ck_deadline(int timeout_ms)
+{
+	return timeout_ms < 0 ? -1 : now_ms() + timeout_ms;
+}
+
+int ck_deadline_left(int64_t deadline)
+{
+	int64_t left;
+
+	if (deadline < 0)
+		return -1;
+	left = deadline - now_ms();
+	return left > 0 ? (int)left : 0;
+}

@@ -1,0 +1,343 @@
+/*
+ * rpc/transport/tcp.c - channels to other machines.
+ *
+ * A peer that vanishes without a word (its machine lost power, the cable is out) is noticed in
+ * about 30 seconds. Idle: by TCP's keep-alive. With bytes under way, where keep-alive is silent:
+ * by tcp_check, which a thread blocked in read or write comes to every 10 seconds.
+ * TCP_USER_TIMEOUT looks made for this and is not used: on Linux it also ends connections whose
+ * peer is alive, answers probes, and merely does not read for that long - a server that waits for
+ * a kernel of a minute while the client sends ahead.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "rpc/transport/transport.h"
+
+#define CK_TCP_HOST_MAX 256 /* a DNS name has at most 253 characters */
+#define CK_TCP_TICK_S 10    /* a blocked read or write looks at its peer this often */
+#ifndef CK_TCP_SILENCE_MS
+#define CK_TCP_SILENCE_MS 30000 /* a peer that owes an answer and says nothing for this is dead */
+#endif
+
+struct tcp_where {
+	char host[CK_TCP_HOST_MAX];
+	char port[8];
+	bool literal; /* written in brackets: an IPv6 address, no name to look up */
+};
+
+/* "9909" to @port; the empty string is no port. */
+static int parse_port(const char *text, bool listening, char *port, size_t size)
+{
+	unsigned long value;
+	char *end;
+
+	if (strspn(text, "0123456789") != strlen(text) || !*text || strlen(text) > 5)
+		return -EINVAL;
+	value = strtoul(text, &end, 10);
+	if (value > 65535 || (value == 0 && !listening))
+		return -EINVAL;
+	snprintf(port, size, "%lu", value);
+	return 0;
+}
+
+/*
+ * HOST, HOST:PORT, [V6] or [V6]:PORT. A V6 address without brackets is refused, because its last
+ * group could be meant as a port.
+ */
+static int parse_where(const char *text, bool listening, struct tcp_where *where)
+{
+	static const char name_chars[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+					 "0123456789.-_";
+	const char *host = text, *rest;
+	size_t length;
+
+	where->literal = *text == '[';
+	if (where->literal) {
+		host++;
+		length = strcspn(host, "]");
+		if (!host[length] || !memchr(host, ':', length))
+			return -EINVAL;
+		rest = host + length + 1;
+	} else {
+		length = strspn(host, name_chars);
+		rest = host + length;
+	}
+	if (length == 0 || length >= sizeof(where->host))
+		return -EINVAL;
+	memcpy(where->host, host, length);
+	where->host[length] = '\0';
+	if (*rest == '\0') {
+		snprintf(where->port, sizeof(where->port), "%d", CK_DEFAULT_PORT);
+		return 0;
+	}
+	if (*rest != ':')
+		return -EINVAL;
+	return parse_port(rest + 1, listening, where->port, sizeof(where->port));
+}
+
+/* getaddrinfo's own error numbers, as what a caller of connect(2) would understand. */
+static int resolve_error(int error, bool literal)
+{
+	switch (error) {
+	case EAI_SYSTEM:
+		return errno ? -errno : -EIO;
+	case EAI_MEMORY:
+		return -ENOMEM;
+	case EAI_NONAME:
+		return literal ? -EINVAL : -ENXIO; /* nobody has that name */
+	default:
+		return -EHOSTUNREACH; /* name servers do not answer, or fail */
+	}
+}
+
+static int resolve(const char *text, bool listening, struct addrinfo **list)
+{
+	struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+	struct tcp_where where;
+	int ret = parse_where(text, listening, &where);
+
+	if (ret < 0)
+		return ret;
+	hints.ai_flags = AI_NUMERICSERV;
+	if (where.literal) {
+		hints.ai_family = AF_INET6;
+		hints.ai_flags |= AI_NUMERICHOST;
+	}
+	errno = 0;
+	ret = getaddrinfo(where.host, where.port, &hints, list);
+	return ret ? resolve_error(ret, where.literal) : 0;
+}
+
+/* The system's limit for @file (rmem_max or wmem_max) lets a plain setsockopt reach our size. */
+static bool buffer_allowed(const char *file)
+{
+	char path[64];
+	long limit = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/sys/net/core/%s", file);
+	f = fopen(path, "re");
+	if (!f)
+		return false;
+	if (fscanf(f, "%ld", &limit) != 1)
+		limit = 0;
+	fclose(f);
+	return limit >= CK_SOCKET_BUFFER;
+}
+
+/*
+ * A size set by hand ends the kernel's own tuning of a TCP buffer, and a size above the system's
+ * limit is cut to it in silence, often to less than tuning would reach: so all or nothing.
+ * Before connect or listen, since the window scale is agreed with the connection.
+ */
+static void set_buffers(int fd)
+{
+	if (ck_socket_option(fd, SOL_SOCKET, SO_RCVBUFFORCE, CK_SOCKET_BUFFER) < 0 &&
+	    buffer_allowed("rmem_max"))
+		ck_socket_option(fd, SOL_SOCKET, SO_RCVBUF, CK_SOCKET_BUFFER);
+	if (ck_socket_option(fd, SOL_SOCKET, SO_SNDBUFFORCE, CK_SOCKET_BUFFER) < 0 &&
+	    buffer_allowed("wmem_max"))
+		ck_socket_option(fd, SOL_SOCKET, SO_SNDBUF, CK_SOCKET_BUFFER);
+}
+
+/* What a connection needs; none of it is worth failing for but TCP_NODELAY. */
+static int set_options(int fd)
+{
+	struct timeval tick = {.tv_sec = CK_TCP_TICK_S};
+
+	ck_socket_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+	ck_socket_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, 15);
+	ck_socket_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, 5);
+	ck_socket_option(fd, IPPROTO_TCP, TCP_KEEPCNT, 3);
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &tick, sizeof(tick));
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &tick, sizeof(tick));
+	return ck_socket_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+}
+
+/* -ETIMEDOUT when the peer owes us acknowledgements and has been silent for too long. A peer
+ * that only keeps its window closed answers the probes, each of which resets the count. */
+static int tcp_check(struct ck_chan *chan)
+{
+	struct tcp_info info;
+	socklen_t size = sizeof(info);
+
+	memset(&info, 0, sizeof(info));
+	if (getsockopt(chan->fd, IPPROTO_TCP, TCP_INFO, &info, &size) < 0)
+		return -errno;
+	if (info.tcpi_last_ack_recv < CK_TCP_SILENCE_MS)
+		return 0;
+	return info.tcpi_retransmits + info.tcpi_probes >= 2 ? -ETIMEDOUT : 0;
+}
+
+/* Both ends of @fd are the same port: connecting to an ephemeral port of this host where nobody
+ * listens can meet itself. */
+static bool is_own_peer(int fd)
+{
+	struct sockaddr_storage own = {0}, peer = {0};
+	socklen_t own_size = sizeof(own), peer_size = sizeof(peer);
+
+	return getsockname(fd, (struct sockaddr *)&own, &own_size) == 0 &&
+	       getpeername(fd, (struct sockaddr *)&peer, &peer_size) == 0 &&
+	       own_size == peer_size && memcmp(&own, &peer, own_size) == 0;
+}
+
+/* Wait for a non-blocking connect on @fd until @deadline. */
+static int finish_connect(int fd, int64_t deadline)
+{
+	struct pollfd pfd = {.fd = fd, .events = POLLOUT};
+	socklen_t size = sizeof(int);
+	int ready, error = 0;
+
+	do {
+		ready = poll(&pfd, 1, ck_deadline_left(deadline));
+	} while (ready < 0 && errno == EINTR);
+	if (ready < 0)
+		return -errno;
+	if (ready == 0)
+		return -ETIMEDOUT;
+	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) < 0)
+		return -errno;
+	if (error)
+		return -error;
+	return is_own_peer(fd) ? -ECONNREFUSED : 0;
+}
+
+/* A connected socket, still non-blocking; the descriptor or -errno. */
+static int connect_one(const struct addrinfo *ai, int timeout_ms)
+{
+	int64_t deadline = ck_deadline(timeout_ms);
+	int fd, ret;
+
+	fd = socket(ai->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP);
+	if (fd < 0)
+		return -errno;
+	set_buffers(fd);
+	ret = 0;
+	if (connect(fd, ai->ai_addr, ai->ai_addrlen) < 0 && errno != EINPROGRESS && errno != EINTR)
+		ret = -errno;
+	if (ret == 0)
+		ret = finish_connect(fd, deadline);
+	if (ret < 0) {
+		close(fd);
+		return ret;
+	}
+	return fd;
+}
+
+static void peer_name(int fd, char *name, size_t size)
+{
+	struct sockaddr_storage peer;
+	socklen_t length = sizeof(peer);
+	char host[INET6_ADDRSTRLEN + 32], port[8];
+
+	snprintf(name, size, "tcp ?");
+	if (getpeername(fd, (struct sockaddr *)&peer, &length) < 0 ||
+	    getnameinfo((struct sockaddr *)&peer, length, host, sizeof(host), port, sizeof(port),
+			NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+		return;
+	snprintf(name, size, strchr(host, ':') ? "tcp [%s]:%s" : "tcp %s:%s", host, port);
+}
+
+static int tcp_adopt(int fd, struct ck_chan **chan)
+{
+	char peer[CK_PEER_SIZE];
+	int ret = set_options(fd);
+
+	if (ret < 0)
+		return ret;
+	peer_name(fd, peer, sizeof(peer));
+	return ck_socket_chan_create(&ck_transport_tcp, fd, peer, chan);
+}
+
+/*
+ * Every address of the name in the system's order of preference, each with an equal share of the
+ * time that is left, so that a silent first one does not use it all. The error is the first
+ * address's, which the system thought best. Looking the name up counts, but is not cut short.
+ */
+static int tcp_dial(const char *where, int timeout_ms, struct ck_chan **chan)
+{
+	int64_t deadline = ck_deadline(timeout_ms);
+	struct addrinfo *list, *ai;
+	int ret, error = 0, fd = -1, addresses = 0;
+
+	ret = resolve(where, false, &list);
+	if (ret < 0)
+		return ret;
+	for (ai = list; ai; ai = ai->ai_next)
+		addresses++;
+	for (ai = list; ai && fd < 0; ai = ai->ai_next) {
+		int left = ck_deadline_left(deadline);
+
+		fd = connect_one(ai, left < 0 ? left : left / addresses--);
+		if (fd < 0 && error == 0)
+			error = fd;
+	}
+	freeaddrinfo(list);
+	if (fd < 0)
+		return error;
+	ret = ck_socket_blocking(fd, true);
+	if (ret == 0)
+		ret = tcp_adopt(fd, chan);
+	if (ret < 0)
+		close(fd);
+	return ret;
+}
+
+static int listen_one(const struct addrinfo *ai)
+{
+	int ret, fd;
+
+	fd = socket(ai->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP);
+	if (fd < 0)
+		return -errno;
+	ck_socket_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+	if (ai->ai_family == AF_INET6) /* [::] means every address of the host, IPv4 too */
+		ck_socket_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0);
+	set_buffers(fd); /* accepted sockets inherit them */
+	if (bind(fd, ai->ai_addr, ai->ai_addrlen) < 0 || listen(fd, SOMAXCONN) < 0) {
+		ret = -errno;
+		close(fd);
+		return ret;
+	}
+	return fd;
+}
+
+/* On the first address of the name that can be had. */
+static int tcp_listen(const char *where)
+{
+	struct addrinfo *list, *ai;
+	int fd = -EADDRNOTAVAIL, ret, error = 0;
+
+	ret = resolve(where, true, &list);
+	if (ret < 0)
+		return ret;
+	for (ai = list; ai && fd < 0; ai = ai->ai_next) {
+		fd = listen_one(ai);
+		if (fd < 0 && error == 0)
+			error = fd;
+	}
+	freeaddrinfo(list);
+	return fd < 0 && error ? error : fd;
+}
+
+const struct ck_transport_ops ck_transport_tcp = {
+	.name = "tcp",
+	.dial = tcp_dial,
+	.listen = tcp_listen,
+	.adopt = tcp_adopt,
+	.writev = ck_socket_writev,
+	.read = ck_socket_read,
+	.check = tcp_check,
+	.shutdown = ck_socket_shutdown,
+	.close = ck_socket_close,
+};

@@ -1,0 +1,281 @@
+/*
+ * rpc/transport/unix.c - channels between processes of one host, by a socket file.
+ *
+ * The file's mode is 0600: who may use the GPU is who may open the file.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "rpc/transport/transport.h"
+
+#define CK_UNIX_PATH_MAX sizeof(((struct sockaddr_un *)0)->sun_path)
+
+/* Waiting for another server that examines the same directory: 1 s in all. */
+#define CK_UNIX_LOCK_TRIES 500
+#define CK_UNIX_LOCK_WAIT_MS 2
+
+static struct {
+	pthread_once_t once;
+	char path[3][CK_UNIX_PATH_MAX];
+	unsigned int count;
+	unsigned int temporary; /* index of the path that lies where anybody may create files */
+} defaults = {.once = PTHREAD_ONCE_INIT};
+
+static void add_default(const char *dir, const char *file)
+{
+	char *path = defaults.path[defaults.count];
+	int length = snprintf(path, CK_UNIX_PATH_MAX, "%s/%s", dir, file);
+
+	if (length > 0 && (size_t)length < CK_UNIX_PATH_MAX)
+		defaults.count++;
+}
+
+static void fill_defaults(void)
+{
+	const char *runtime = getenv("XDG_RUNTIME_DIR");
+	char file[32];
+
+	if (runtime && *runtime == '/') /* a relative one is to be ignored, says its standard */
+		add_default(runtime, "cricket.sock");
+	add_default("/run", "cricket.sock");
+	snprintf(file, sizeof(file), "cricket-%u.sock", (unsigned int)geteuid());
+	defaults.temporary = defaults.count;
+	add_default("/tmp", file);
+}
+
+const char *ck_chan_default_unix(unsigned int index)
+{
+	pthread_once(&defaults.once, fill_defaults);
+	return index < defaults.count ? defaults.path[index] : NULL;
+}
+
+static int fill_address(const char *path, struct sockaddr_un *addr)
+{
+	if (*path != '/' || strlen(path) >= sizeof(addr->sun_path))
+		return -EINVAL;
+	memset(addr, 0, sizeof(*addr));
+	addr->sun_family = AF_UNIX;
+	strcpy(addr->sun_path, path);
+	return 0;
+}
+
+/*
+ * connect(2) waits where the server's queue is full, for as long as SO_SNDTIMEO says; a signal
+ * before the connection stands leaves nothing behind.
+ */
+static int connect_until(int fd, const struct sockaddr_un *addr, int64_t deadline)
+{
+	for (;;) {
+		int left = ck_deadline_left(deadline);
+		struct timeval limit = {0}; /* none */
+
+		if (left == 0)
+			left = 1;
+		if (left > 0) {
+			limit.tv_sec = left / 1000;
+			limit.tv_usec = left % 1000 * 1000;
+		}
+		setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+		if (connect(fd, (const struct sockaddr *)addr, sizeof(*addr)) == 0)
+			break;
+		if (errno == EAGAIN)
+			return -ETIMEDOUT;
+		if (errno != EINTR)
+			return -errno;
+	}
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &(struct timeval){0}, sizeof(struct timeval));
+	return 0;
+}
+
+/* In the temporary directory anybody may have been first: only our own user's server, or
+ * root's, gets our data. */
+static int check_owner(int fd, const char *path)
+{
+	const char *temporary;
+	struct ucred server;
+	socklen_t size = sizeof(server);
+
+	pthread_once(&defaults.once, fill_defaults);
+	temporary = ck_chan_default_unix(defaults.temporary);
+	if (!temporary || strcmp(path, temporary) != 0)
+		return 0;
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &server, &size) < 0)
+		return -errno;
+	return server.uid == geteuid() || server.uid == 0 ? 0 : -EPERM;
+}
+
+static bool socket_path(const struct sockaddr_un *addr, socklen_t size)
+{
+	return size > offsetof(struct sockaddr_un, sun_path) && addr->sun_path[0] == '/';
+}
+
+/* The path that the connection was made by, which one end has as its peer's name and the other
+ * as its own; a pair has none, and is told by the other process's id. */
+static void peer_name(int fd, char *name, size_t size)
+{
+	struct sockaddr_un addr;
+	struct ucred cred = {0};
+	socklen_t length = sizeof(addr);
+
+	memset(&addr, 0, sizeof(addr));
+	if (getpeername(fd, (struct sockaddr *)&addr, &length) < 0 || !socket_path(&addr, length)) {
+		length = sizeof(addr);
+		memset(&addr, 0, sizeof(addr));
+		if (getsockname(fd, (struct sockaddr *)&addr, &length) < 0)
+			length = 0;
+	}
+	if (socket_path(&addr, length)) {
+		snprintf(name, size, "unix %.*s", (int)sizeof(addr.sun_path), addr.sun_path);
+		return;
+	}
+	length = sizeof(cred);
+	getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &length);
+	snprintf(name, size, "unix pid %d", (int)cred.pid);
+}
+
+static int unix_adopt(int fd, struct ck_chan **chan)
+{
+	char peer[CK_PEER_SIZE];
+
+	/* These buffers do not tune themselves: what the system's limit leaves is a gain. Only
+	 * the sender's counts. */
+	if (ck_socket_option(fd, SOL_SOCKET, SO_SNDBUFFORCE, CK_SOCKET_BUFFER) < 0)
+		ck_socket_option(fd, SOL_SOCKET, SO_SNDBUF, CK_SOCKET_BUFFER);
+	peer_name(fd, peer, sizeof(peer));
+	return ck_socket_chan_create(&ck_transport_unix, fd, peer, chan);
+}
+
+static int unix_dial(const char *where, int timeout_ms, struct ck_chan **chan)
+{
+	int64_t deadline = ck_deadline(timeout_ms);
+	struct sockaddr_un addr;
+	int fd, ret = fill_address(where, &addr);
+
+	if (ret < 0)
+		return ret;
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return -errno;
+	ret = connect_until(fd, &addr, deadline);
+	if (ret == 0)
+		ret = check_owner(fd, where);
+	if (ret == 0)
+		ret = unix_adopt(fd, chan);
+	if (ret < 0)
+		close(fd);
+	return ret;
+}
+
+/* Nobody answers at @addr, and what is there is a socket: 0. */
+static int check_stale(const struct sockaddr_un *addr)
+{
+	struct stat st;
+	int fd, ret;
+
+	if (lstat(addr->sun_path, &st) < 0)
+		return errno == ENOENT ? 0 : -errno;
+	if (!S_ISSOCK(st.st_mode))
+		return -EADDRINUSE;
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return -errno;
+	ret = -EADDRINUSE; /* connected, its queue is full, or it is not ours to ask */
+	if (connect(fd, (const struct sockaddr *)addr, sizeof(*addr)) < 0 &&
+	    (errno == ECONNREFUSED || errno == ENOENT))
+		ret = 0;
+	close(fd);
+	return ret;
+}
+
+/*
+ * The directory of @path, locked: two servers that start at once must not each take the other's
+ * new socket for a dead one. Never waits for long, since anybody who can read the directory can
+ * hold its lock. The descriptor, or -errno.
+ */
+static int lock_directory(const char *path)
+{
+	struct timespec wait = {.tv_nsec = CK_UNIX_LOCK_WAIT_MS * 1000000L};
+	char dir[CK_UNIX_PATH_MAX];
+	int fd, tries;
+
+	snprintf(dir, sizeof(dir), "%s", path);
+	strrchr(dir, '/')[1] = '\0';
+	fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	for (tries = 0; tries < CK_UNIX_LOCK_TRIES; tries++) {
+		if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+			return fd;
+		nanosleep(&wait, NULL);
+	}
+	close(fd);
+	return -EADDRINUSE;
+}
+
+/* bind @fd and listen, under the directory's lock: a bound socket that does not listen yet looks
+ * as dead as a stale one. */
+static int bind_locked(int fd, const struct sockaddr_un *addr)
+{
+	const struct sockaddr *generic = (const struct sockaddr *)addr;
+	int ret;
+
+	if (bind(fd, generic, sizeof(*addr)) < 0) {
+		if (errno != EADDRINUSE)
+			return -errno;
+		ret = check_stale(addr);
+		if (ret < 0)
+			return ret;
+		if (unlink(addr->sun_path) < 0 && errno != ENOENT)
+			return -errno;
+		if (bind(fd, generic, sizeof(*addr)) < 0)
+			return -errno;
+	}
+	return listen(fd, SOMAXCONN) < 0 ? -errno : 0;
+}
+
+static int unix_listen(const char *where)
+{
+	struct sockaddr_un addr;
+	int fd, lock, ret = fill_address(where, &addr);
+
+	if (ret < 0)
+		return ret;
+	lock = lock_directory(where);
+	if (lock < 0)
+		return lock;
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	ret = fd < 0 ? -errno : 0;
+	/* Linux gives the file the mode of the unbound socket: no moment when it is open to all,
+	 * and no change of the process's umask. */
+	if (ret == 0 && fchmod(fd, 0600) < 0)
+		ret = -errno;
+	if (ret == 0)
+		ret = bind_locked(fd, &addr);
+	close(lock);
+	if (ret < 0 && fd >= 0)
+		close(fd);
+	return ret < 0 ? ret : fd;
+}
+
+const struct ck_transport_ops ck_transport_unix = {
+	.name = "unix",
+	.dial = unix_dial,
+	.listen = unix_listen,
+	.adopt = unix_adopt,
+	.writev = ck_socket_writev,
+	.read = ck_socket_read,
+	.shutdown = ck_socket_shutdown,
+	.close = ck_socket_close,
+};

@@ -1,0 +1,267 @@
+/*
+ * server/copy.c - bytes between the client and the device, through pinned slots.
+ *
+ * An upload is received piece by piece into slots and handed to the device while the next piece
+ * arrives; a download is the same the other way round.
+ */
+#include <arpa/inet.h>
+#include <string.h>
+#include <sys/uio.h>
+
+#include "gen/handlers.h"
+#include "rpc/proc.h"
+#include "server/memory.h"
+#include "server/output.h"
+#include "server/session.h"
+#include "server/staging.h"
+#include "server/walk.h"
+#include "util/util.h"
+
+#define CK_COPY_BLOCKING 1u /* in flags: the program waits for the copy */
+#define CK_DOWNLOAD_MAX 0x7fff0000u /* a record's length has 31 bits */
+#define CK_HEAD_SIZE 128 /* bytes that the head of a bulk reply may take */
+
+/* The stream of a message, with the number that tells it from all others, past ones included. */
+static bool stream_find(struct ck_request *q, uint64_t id, CUstream *stream, uint64_t *serial)
+{
+	struct ck_object object;
+
+	*serial = 0;
+	if (id <= (uintptr_t)CU_STREAM_PER_THREAD) {
+		*serial = ~(uint64_t)0 - id; /* no entry's number comes near these */
+		return ck_stream_find(q, id, stream);
+	}
+	if (!ck_handles_find(q->session->handles, id, CK_KIND_BIT(CK_KIND_STREAM), &object))
+		return false;
+	*stream = object.handle;
+	*serial = object.serial;
+	return true;
+}
+
+/* Receive one piece and hand it to the device. */
+static CUresult upload_piece(struct ck_request *q, const struct ck_walk *walk,
+			     struct ck_ring *ring, CUstream stream, uint64_t serial,
+			     struct ck_slot **slot)
+{
+	CUresult err = ck_ring_take(ring, q->ctx, serial, walk->piece, slot);
+	unsigned char *host;
+
+	if (err)
+		return err;
+	host = (*slot)->host + (*slot)->used;
+	q->broken = ck_reader_bulk(q->reader, host, walk->piece);
+	if (q->broken)
+		return CUDA_ERROR_UNKNOWN;
+	err = ck_walk_copy(walk, host, stream);
+	return err ? err : ck_slot_mark(*slot, stream, walk->piece);
+}
+
+static CUresult upload(struct ck_request *q, struct ck_walk *walk, uint64_t stream_id,
+		       unsigned int flags)
+{
+	struct ck_slot *slot = NULL;
+	struct ck_ring *ring;
+	CUresult err = CUDA_SUCCESS;
+	CUstream stream;
+	uint64_t serial;
+
+	if (walk->total != q->bulk_size)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!stream_find(q, stream_id, &stream, &serial))
+		return CUDA_ERROR_INVALID_HANDLE;
+	q->broken = ck_reader_bulk_begin(q->reader, q->bulk_offset);
+	if (q->broken)
+		return CUDA_ERROR_UNKNOWN;
+	ring = ck_staging_upload(q->session->staging);
+	while (!err && ck_walk_next(walk))
+		err = upload_piece(q, walk, ring, stream, serial, &slot);
+	if (!err && slot && (flags & CK_COPY_BLOCKING))
+		err = ck_slot_wait(slot);
+	ck_ring_release(ring);
+	return err;
+}
+
+CUresult ck_serve_ck_upload(struct ck_request *q, ck_upload_args *a, void *res)
+{
+	struct ck_walk walk;
+
+	(void)res;
+	/* What does not fit is refused whole, as by the driver, not after its first pieces. */
+	if (q->bulk_size > CK_PIECE_MAX &&
+	    !ck_memory_covers(q->session->memory, a->dst, q->bulk_size))
+		return CUDA_ERROR_INVALID_VALUE;
+	ck_walk_flat(&walk, true, a->dst, q->bulk_size);
+	return upload(q, &walk, a->stream, a->flags);
+}
+
+CUresult ck_serve_ck_upload_3d(struct ck_request *q, ck_upload_3d_args *a, void *res)
+{
+	CUDA_MEMCPY3D copy;
+	struct ck_walk walk;
+	CUresult err;
+
+	(void)res;
+	_Static_assert(sizeof(copy) == sizeof(a->copy), "the structure travels as its bytes");
+	memcpy(&copy, a->copy, sizeof(copy));
+	err = ck_walk_box(&walk, true, &copy);
+	return err ? err : upload(q, &walk, a->stream, 0);
+}
+
+/* A download under way: its reply has a head, the packed bytes, and a tail. */
+struct download {
+	struct ck_request *q;
+	struct ck_walk walk;
+	CUstream stream;
+	uint64_t serial;
+	struct ck_slot *slot;	/* of the newest piece handed to the device */
+	unsigned char *host;	/* where in it */
+	unsigned char head[CK_HEAD_SIZE];
+	size_t head_size;
+};
+
+/* Let the device fill a slot with the walk's current piece. */
+static CUresult download_begin(struct download *d, struct ck_ring *ring)
+{
+	CUresult err;
+
+	/* Two slots in turn: the next one is that which has been sent. */
+	err = ck_ring_next(ring, d->q->ctx, d->serial, &d->slot);
+	if (err)
+		return err;
+	d->host = d->slot->host;
+	err = ck_walk_copy(&d->walk, d->host, d->stream);
+	return err ? err : ck_slot_mark(d->slot, d->stream, d->walk.piece);
+}
+
+static int head_encode(struct download *d, xdrproc_t xdr)
+{
+	/* The replies of all downloads look alike; ck_download's stands for them. */
+	ck_download_res res = {
+		.head.output = ck_output_pending(d->q->session->output),
+		.data_length = (u_int)d->walk.total,
+	};
+	long n = ck_reply_encode(d->head, sizeof(d->head), d->q->xid, xdr, &res,
+				 CK_ALIGN_UP(d->walk.total, 4u) + 4);
+
+	if (n < 0)
+		return (int)n;
+	d->head_size = (size_t)n;
+	return 0;
+}
+
+/* Send the @size bytes at @host, with the head before the first and the tail after the last. */
+static int send_piece(struct download *d, void *host, size_t size, bool first, bool last,
+		      CUresult outcome)
+{
+	unsigned char tail[8] = { 0 };
+	size_t padding = CK_ALIGN_UP(d->walk.total, 4u) - d->walk.total;
+	uint32_t word = htonl((uint32_t)outcome);
+	struct iovec iov[3] = {
+		{ .iov_base = d->head, .iov_len = first ? d->head_size : 0 },
+		{ .iov_base = host, .iov_len = size },
+		{ .iov_base = tail, .iov_len = last ? padding + 4 : 0 },
+	};
+
+	memcpy(tail + padding, &word, 4);
+	return ck_chan_writev(d->q->chan, iov, 3);
+}
+
+/*
+ * The first piece is in its slot: send it while the device fills the other slot, and so on. After
+ * an error the promised number of bytes is sent all the same (zeroes), and the tail tells.
+ */
+static void download_send(struct download *d, struct ck_ring *ring)
+{
+	CUresult err = CUDA_SUCCESS;
+	bool first = true, more = true;
+
+	while (more && !d->q->broken) {
+		struct ck_slot *slot = d->slot;
+		unsigned char *host = d->host;
+		size_t size = d->walk.piece;
+
+		more = ck_walk_next(&d->walk);
+		if (more && !err)
+			err = download_begin(d, ring);
+		d->q->broken = send_piece(d, host, size, first, !more, err);
+		first = false;
+		if (more && !err)
+			err = ck_slot_wait(d->slot);
+		if (err) {
+			d->slot = slot;
+			d->host = host;
+			memset(host, 0, CK_PIECE_MAX);
+		}
+	}
+}
+
+static CUresult download(struct download *d, uint64_t stream_id)
+{
+	struct ck_request *q = d->q;
+	struct ck_ring *ring;
+	CUresult err;
+
+	if (d->walk.total > CK_DOWNLOAD_MAX)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!stream_find(q, stream_id, &d->stream, &d->serial))
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (!ck_walk_next(&d->walk))
+		return CUDA_SUCCESS; /* nothing to send: an empty reply */
+	ring = ck_staging_download(q->session->staging);
+	err = download_begin(d, ring);
+	if (!err)
+		err = ck_slot_wait(d->slot);
+	if (!err && head_encode(d, (xdrproc_t)xdr_ck_download_res) < 0)
+		err = CUDA_ERROR_UNKNOWN;
+	if (!err) {
+		q->replied = true;
+		download_send(d, ring);
+	}
+	ck_ring_release(ring);
+	return err;
+}
+
+CUresult ck_serve_ck_download(struct ck_request *q, ck_download_args *a, ck_download_res *res)
+{
+	struct download d = { .q = q };
+
+	(void)res;
+	if (a->size > CK_PIECE_MAX && !ck_memory_covers(q->session->memory, a->src, a->size))
+		return CUDA_ERROR_INVALID_VALUE;
+	ck_walk_flat(&d.walk, false, a->src, a->size);
+	return download(&d, a->stream);
+}
+
+CUresult ck_serve_ck_download_3d(struct ck_request *q, ck_download_3d_args *a,
+				 ck_download_3d_res *res)
+{
+	struct download d = { .q = q };
+	CUDA_MEMCPY3D copy;
+	CUresult err;
+
+	(void)res;
+	memcpy(&copy, a->copy, sizeof(copy));
+	err = ck_walk_box(&d.walk, false, &copy);
+	return err ? err : download(&d, a->stream);
+}
+
+CUresult ck_serve_ck_copy_3d(struct ck_request *q, ck_copy_3d_args *a, void *res)
+{
+	CUDA_MEMCPY3D copy;
+	CUstream stream;
+
+	(void)res;
+	memcpy(&copy, a->copy, sizeof(copy));
+	if (copy.srcMemoryType != CU_MEMORYTYPE_DEVICE || copy.dstMemoryType != CU_MEMORYTYPE_DEVICE)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!ck_driver.cuMemcpy3DAsync_v2)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!ck_stream_find(q, a->stream, &stream))
+		return CUDA_ERROR_INVALID_HANDLE;
+	/* The driver gets no pointer of the client's but the two device addresses. */
+	copy.srcHost = NULL;
+	copy.dstHost = NULL;
+	copy.srcArray = copy.dstArray = NULL;
+	copy.reserved0 = copy.reserved1 = NULL;
+	return ck_driver.cuMemcpy3DAsync_v2(&copy, stream);
+}

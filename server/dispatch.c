@@ -1,0 +1,404 @@
+/*
+ * server/dispatch.c - decode a message, bind its context, run its handler, answer.
+ *
+ * A command's error has nobody to go to: it is kept in the session and told by the next call that
+ * waits, which is then not carried out. Everything about a message that its handler does not
+ * check is checked here.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gen/handlers.h"
+#include "rpc/proc.h"
+#include "server/dispatch.h"
+#include "server/output.h"
+#include "util/log.h"
+#include "util/util.h"
+
+CK_LOG_DEFINE("server");
+
+#define CK_SEQ_AHEAD ((uint64_t)1 << 40) /* no client has that many commands on the way */
+#define CK_REPLY_START 16384
+#define CK_REPLY_MAX (CK_RECORD_MAX + 4096)
+#define CK_TRACE_TEXT 400
+
+/* One connection and what its thread keeps from message to message. */
+struct lane {
+	struct ck_session *session;
+	struct ck_chan *chan;
+	struct ck_reader *reader;
+	void *args, *res;	/* room for any message, aligned as malloc does */
+	unsigned char *out;	/* encoded replies */
+	size_t out_size;
+	uint64_t bound;		/* id of the context that is current in this thread */
+	uint64_t epoch;		/* session.context_epoch when it was bound */
+};
+
+static int lane_init(struct lane *l, struct ck_session *s, struct ck_chan *chan,
+		     struct ck_reader *reader)
+{
+	size_t args = sizeof(struct ck_head), res = sizeof(struct ck_result);
+
+	for (uint32_t i = 0; i < CK_PROC_END; i++) {
+		args = ck_max(args, ck_procs[i].args_size);
+		res = ck_max(res, ck_procs[i].res_size);
+	}
+	*l = (struct lane){ .session = s, .chan = chan, .reader = reader };
+	l->epoch = atomic_load(&s->context_epoch);
+	l->out_size = CK_REPLY_START;
+	l->args = malloc(args);
+	l->res = malloc(res);
+	l->out = malloc(l->out_size);
+	return l->args && l->res && l->out ? 0 : -ENOMEM;
+}
+
+static void lane_fini(struct lane *l)
+{
+	free(l->args);
+	free(l->res);
+	free(l->out);
+}
+
+/*
+ * Make the caller's context current in this thread. An id that is unknown (a primary context that
+ * nobody has retained, a context that was destroyed) means no context: a call that needs one gets
+ * INVALID_CONTEXT from the driver, one that needs none works.
+ */
+static CUresult bind_context(struct lane *l, uint64_t id)
+{
+	uint64_t epoch = atomic_load_explicit(&l->session->context_epoch, memory_order_acquire);
+	CUcontext context = NULL;
+	CUresult err;
+
+	if (id == l->bound && epoch == l->epoch)
+		return CUDA_SUCCESS;
+	if (id != 0)
+		context = ck_handles_get(l->session->handles, id, CK_KIND_CONTEXT);
+	if (!ck_driver.cuCtxSetCurrent)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	err = ck_driver.cuCtxSetCurrent(context);
+	l->bound = err ? ~(uint64_t)0 : id; /* after an error: bind anew */
+	l->epoch = epoch;
+	return err;
+}
+
+/* The length word of the payload that ends the arguments. */
+static size_t payload_size(const struct ck_proc *proc, const void *args)
+{
+	const struct ck_field *f;
+	u_int size = 0;
+
+	for (f = proc->in; f && f->kind != CK_FIELD_END; f++) {
+		if (f->kind == CK_FIELD_BULK)
+			memcpy(&size, (const char *)args + f->offset, sizeof(size));
+	}
+	return size;
+}
+
+/*
+ * Decode the arguments into lane.args, which the caller frees by xdr_free, whatever is returned.
+ * A message must be used up to its last byte. xdrmem reads nothing outside the record.
+ */
+static int decode(struct lane *l, const struct ck_proc *proc, const struct ck_record *record,
+		  size_t at, struct ck_request *q)
+{
+	XDR xdrs;
+	size_t end;
+
+	memset(l->args, 0, proc->args_size);
+	xdrmem_create(&xdrs, (char *)record->body + at, (u_int)(record->body_size - at),
+		      XDR_DECODE);
+	if (!proc->xdr_args(&xdrs, l->args))
+		return -EBADMSG;
+	end = at + xdr_getpos(&xdrs);
+	q->bulk_offset = end;
+	q->bulk_size = proc->bulk_in ? payload_size(proc, l->args) : 0;
+	if (end + CK_ALIGN_UP(q->bulk_size, 4u) != record->total)
+		return -EBADMSG;
+	return 0;
+}
+
+static void trace_message(const struct ck_proc *proc, const void *args)
+{
+	char text[CK_TRACE_TEXT];
+
+	if (!ck_log_enabled(CK_LOG_TRACE))
+		return;
+	ck_fields_print(proc->in, args, text, sizeof(text));
+	ck_trace("%s(%s)", proc->name, text);
+}
+
+/* Bind and run; the driver's result or the handler's. */
+static CUresult carry_out(struct lane *l, struct ck_request *q, const struct ck_proc *proc,
+			  void *res)
+{
+	const struct ck_head *head = l->args;
+	ck_handler handler = ck_handlers[q->proc];
+	CUresult err;
+
+	trace_message(proc, l->args);
+	if (!handler)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	err = bind_context(l, head->ctx);
+	if (err)
+		return err;
+	q->ctx = head->ctx;
+	return handler(q, l->args, res);
+}
+
+static void request_init(struct lane *l, struct ck_request *q, const struct ck_call_header *header)
+{
+	*q = (struct ck_request){
+		.session = l->session,
+		.chan = l->chan,
+		.reader = l->reader,
+		.xid = header->xid,
+		.proc = header->proc,
+	};
+}
+
+/* The next message's record and header. 0, or -errno; -EPROTO is logged. */
+static int next_message(struct lane *l, struct ck_record *record, struct ck_call_header *header)
+{
+	int ret = ck_reader_next(l->reader, record);
+
+	if (ret == 0)
+		ret = record->last ? ck_call_decode(record->body, record->body_size, header)
+				   : -EPROTO;
+	if (ret == -EPROTO)
+		ck_warn("%s: not an RPC call", ck_chan_peer(l->chan));
+	else if (ret == 0)
+		atomic_fetch_add_explicit(&l->session->bytes_in, record->total,
+					  memory_order_relaxed);
+	return ret;
+}
+
+/* Carry out the decoded command and count it. */
+static int command_run(struct lane *l, struct ck_request *q, const struct ck_proc *proc)
+{
+	const struct ck_head *head = l->args;
+	struct ck_session *s = l->session;
+	CUresult err;
+
+	if (head->seq != atomic_load_explicit(&s->executed, memory_order_relaxed) + 1) {
+		ck_warn("%s: command %llu after %llu", proc->name, (unsigned long long)head->seq,
+			(unsigned long long)atomic_load(&s->executed));
+		return -EPROTO;
+	}
+	err = carry_out(l, q, proc, NULL);
+	if (q->broken)
+		return q->broken;
+	if (err) {
+		ck_info("%s: %s", proc->name, ck_error_name(err));
+		ck_session_fail(s, err);
+	}
+	atomic_fetch_add_explicit(&s->commands, 1, memory_order_relaxed);
+	ck_session_executed(s, head->seq);
+	return 0;
+}
+
+static int command(struct lane *l)
+{
+	const struct ck_proc *proc;
+	struct ck_call_header header;
+	struct ck_record record;
+	struct ck_request q;
+	int ret = next_message(l, &record, &header);
+
+	if (ret < 0)
+		return ret;
+	proc = ck_proc(header.proc);
+	if (header.program != CK_PROGRAM || header.version != CK_VERSION || !proc ||
+	    !proc->one_way) {
+		ck_warn("program %u version %u procedure %u on the command connection",
+			header.program, header.version, header.proc);
+		return -EPROTO;
+	}
+	request_init(l, &q, &header);
+	ret = decode(l, proc, &record, header.size, &q);
+	if (ret == 0) {
+		ret = command_run(l, &q, proc);
+	} else {
+		ck_warn("%s: arguments that cannot be decoded", proc->name);
+		ret = -EPROTO;
+	}
+	xdr_free(proc->xdr_args, l->args);
+	return ret;
+}
+
+int ck_dispatch_commands(struct ck_session *s, struct ck_chan *chan, struct ck_reader *reader)
+{
+	struct lane l;
+	int ret = lane_init(&l, s, chan, reader);
+
+	while (ret == 0)
+		ret = command(&l);
+	lane_fini(&l);
+	return ret == -EPIPE ? 0 : ret;
+}
+
+static int send_bytes(struct lane *l, void *bytes, size_t size)
+{
+	struct iovec iov = { .iov_base = bytes, .iov_len = size };
+
+	atomic_fetch_add_explicit(&l->session->bytes_out, size, memory_order_relaxed);
+	return ck_chan_writev(l->chan, &iov, 1);
+}
+
+static int refuse(struct lane *l, uint32_t xid, enum accept_stat stat)
+{
+	long n = ck_refusal_encode(l->out, l->out_size, xid, stat);
+
+	return n < 0 ? (int)n : send_bytes(l, l->out, (size_t)n);
+}
+
+/*
+ * Encode and send a result. One with bulk payload comes here only when there is no payload: its
+ * tail, the result of moving the bytes, is then the result itself.
+ */
+static int reply(struct lane *l, uint32_t xid, xdrproc_t xdr, const void *res, bool bulk)
+{
+	const struct ck_result *head = res;
+	size_t tail = bulk ? 4 : 0;
+	uint32_t word;
+	long n = ck_reply_encode(l->out, l->out_size - tail, xid, xdr, res, tail);
+
+	if (n == -ENOSPC && l->out_size < CK_REPLY_MAX) {
+		unsigned char *bigger = realloc(l->out, CK_REPLY_MAX);
+
+		if (!bigger)
+			return -ENOMEM;
+		l->out = bigger;
+		l->out_size = CK_REPLY_MAX;
+		n = ck_reply_encode(l->out, l->out_size - tail, xid, xdr, res, tail);
+	}
+	if (n < 0) {
+		ck_err("a reply cannot be encoded: %s", strerror((int)-n));
+		return (int)n;
+	}
+	if (bulk) {
+		word = htonl((uint32_t)head->err);
+		memcpy(l->out + n, &word, sizeof(word));
+	}
+	return send_bytes(l, l->out, (size_t)n + tail);
+}
+
+/* The result of a decoded call, in lane.res. */
+static void call_run(struct lane *l, struct ck_request *q, const struct ck_proc *proc)
+{
+	const struct ck_head *head = l->args;
+	struct ck_session *s = l->session;
+	struct ck_result *result = l->res;
+	CUresult err = CUDA_SUCCESS;
+
+	ck_session_wait(s, head->seq);
+	/* What kernels printed is fetched between the program's calls and takes no error from them. */
+	if (q->proc != CK_PROC_ck_output)
+		err = (CUresult)atomic_exchange(&s->async_error, 0);
+	if (!err)
+		err = carry_out(l, q, proc, l->res);
+	if (err)
+		ck_debug("%s: %s", proc->name, ck_error_name(err));
+	result->err = (int)err;
+	result->output = ck_output_pending(s->output);
+	atomic_fetch_add_explicit(&s->calls, 1, memory_order_relaxed);
+}
+
+/* A call of driver.api. */
+static int regular_call(struct lane *l, const struct ck_proc *proc, const struct ck_record *record,
+			const struct ck_call_header *header)
+{
+	const struct ck_head *head = l->args;
+	struct ck_request q;
+	int ret;
+
+	request_init(l, &q, header);
+	if (decode(l, proc, record, header->size, &q) < 0) {
+		ck_warn("%s: arguments that cannot be decoded", proc->name);
+		refuse(l, header->xid, GARBAGE_ARGS);
+		ret = -EPROTO;
+	} else if (head->seq > atomic_load(&l->session->executed) + CK_SEQ_AHEAD) {
+		ck_warn("%s: waits for command %llu", proc->name, (unsigned long long)head->seq);
+		ret = -EPROTO;
+	} else {
+		memset(l->res, 0, proc->res_size);
+		call_run(l, &q, proc);
+		ret = q.broken;
+		if (!ret && !q.replied)
+			ret = reply(l, q.xid, proc->xdr_res, l->res, proc->bulk_out);
+		xdr_free(proc->xdr_res, l->res);
+	}
+	xdr_free(proc->xdr_args, l->args);
+	return ret;
+}
+
+/* The coder of a result that has nothing in it; of the very type that replies are encoded by. */
+static bool_t code_nothing(XDR *xdrs, ...)
+{
+	(void)xdrs;
+	return TRUE;
+}
+
+/* Procedures of control.x: they take no arguments here. */
+static int control_call(struct lane *l, const struct ck_call_header *header)
+{
+	int ret;
+
+	if (header->proc != NULLPROC && header->proc != CK_PING && header->proc != CK_BYE)
+		return refuse(l, header->xid, PROC_UNAVAIL);
+	ret = reply(l, header->xid, code_nothing, NULL, false);
+	return ret == 0 && header->proc == CK_BYE ? CK_DISPATCH_BYE : ret;
+}
+
+static int call(struct lane *l)
+{
+	const struct ck_proc *proc;
+	struct ck_call_header header;
+	struct ck_record record;
+	int ret = next_message(l, &record, &header);
+
+	if (ret < 0)
+		return ret;
+	if (header.program != CK_PROGRAM)
+		return refuse(l, header.xid, PROG_UNAVAIL);
+	if (header.version != CK_VERSION)
+		return refuse(l, header.xid, PROG_MISMATCH);
+	proc = ck_proc(header.proc);
+	if (!proc)
+		return control_call(l, &header);
+	if (proc->one_way) {
+		ck_warn("%s: a command on a call lane", proc->name);
+		return -EPROTO;
+	}
+	return regular_call(l, proc, &record, &header);
+}
+
+int ck_dispatch_calls(struct ck_session *s, struct ck_chan *chan, struct ck_reader *reader)
+{
+	struct lane l;
+	int ret = lane_init(&l, s, chan, reader);
+
+	while (ret == 0)
+		ret = call(&l);
+	lane_fini(&l);
+	return ret == -EPIPE ? 0 : ret;
+}
+
+int ck_dispatch_reply(struct ck_chan *chan, uint32_t xid, xdrproc_t xdr, const void *res)
+{
+	unsigned char *out = malloc(CK_REPLY_MAX);
+	struct iovec iov;
+	long n;
+
+	if (!out)
+		return -ENOMEM;
+	n = ck_reply_encode(out, CK_REPLY_MAX, xid, xdr, res, 0);
+	if (n >= 0) {
+		iov = (struct iovec){ .iov_base = out, .iov_len = (size_t)n };
+		n = ck_chan_writev(chan, &iov, 1);
+	}
+	free(out);
+	return (int)n;
+}

@@ -1,0 +1,240 @@
+/*
+ * server/fresh.c - connections that have not said yet what they are.
+ *
+ * Their first record is looked at, not taken, so that it can go to a worker with the connection.
+ * A record that arrives in parts is looked at again after a moment: polling for more bytes would
+ * return at once for those that are there.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "cricket.h"
+#include "rpc/record.h"
+#include "server/peek.h"
+#include "server/supervisor.h"
+#include "server/version.h"
+#include "util/log.h"
+
+CK_LOG_DEFINE("server");
+
+#define CK_SILENCE_MS 10000 /* for the first record to arrive */
+#define CK_AGAIN_MS 20	    /* until a record in parts is looked at again */
+#define CK_REPLY_SIZE 1024
+
+struct fresh {
+	int fd;
+	int64_t deadline; /* in ms of CLOCK_MONOTONIC */
+	int64_t again;	  /* not to be looked at before; 0: when bytes come */
+	bool answered;	  /* it has had an answer: rpcinfo, and the like */
+};
+
+struct ck_fresh_list {
+	struct ck_workers *workers;
+	unsigned int max_sessions;
+	size_t count;
+	struct fresh list[CK_FRESH_MAX]; /* oldest first */
+};
+
+struct ck_fresh_list *ck_fresh_create(struct ck_workers *workers, unsigned int max_sessions)
+{
+	struct ck_fresh_list *l = calloc(1, sizeof(*l));
+
+	if (l) {
+		l->workers = workers;
+		l->max_sessions = max_sessions;
+	}
+	return l;
+}
+
+void ck_fresh_destroy(struct ck_fresh_list *l)
+{
+	if (!l)
+		return;
+	for (size_t i = 0; i < l->count; i++)
+		close(l->list[i].fd);
+	free(l);
+}
+
+static void drop(struct ck_fresh_list *l, size_t i)
+{
+	close(l->list[i].fd);
+	l->count--;
+	memmove(&l->list[i], &l->list[i + 1], (l->count - i) * sizeof(l->list[0]));
+}
+
+void ck_fresh_add(struct ck_fresh_list *l, int fd)
+{
+	if (l->count == CK_FRESH_MAX) {
+		ck_debug("%d connections that say nothing: the oldest goes", CK_FRESH_MAX);
+		drop(l, 0);
+	}
+	l->list[l->count++] = (struct fresh){ .fd = fd, .deadline = ck_now_ms() + CK_SILENCE_MS };
+}
+
+size_t ck_fresh_poll(struct ck_fresh_list *l, struct pollfd *fds, int *timeout_ms)
+{
+	int64_t now = ck_now_ms();
+
+	for (size_t i = 0; i < l->count; i++) {
+		const struct fresh *f = &l->list[i];
+		int64_t next = f->again ? f->again : f->deadline;
+		int64_t wait = next > now ? next - now : 0;
+
+		if (*timeout_ms < 0 || wait < *timeout_ms)
+			*timeout_ms = (int)wait;
+		fds[i] = (struct pollfd){ .fd = f->again ? -1 : f->fd, .events = POLLIN };
+	}
+	return l->count;
+}
+
+/* Send what fits at once: answers are shorter than any socket's buffer. */
+static bool answer(int fd, const void *bytes, long size)
+{
+	return size > 0 && send(fd, bytes, (size_t)size, MSG_DONTWAIT | MSG_NOSIGNAL) == size;
+}
+
+/* Take @size bytes off the connection, which have been seen to be there. */
+static bool consume(int fd, size_t size)
+{
+	unsigned char bytes[CK_PEEK_MAX];
+
+	return recv(fd, bytes, size, MSG_DONTWAIT) == (ssize_t)size;
+}
+
+static bool_t code_nothing(XDR *xdrs, ...)
+{
+	(void)xdrs;
+	return TRUE;
+}
+
+/* The answer to a call that needs no session; true: the connection may go on. */
+static bool answer_small(int fd, enum ck_peek kind, const struct ck_peeked *p)
+{
+	unsigned char out[CK_REPLY_SIZE];
+	long n;
+
+	if (!consume(fd, p->record))
+		return false;
+	switch (kind) {
+	case CK_PEEK_NULL:
+		n = ck_reply_encode(out, sizeof(out), p->xid, code_nothing, NULL, 0);
+		break;
+	case CK_PEEK_NO_PROGRAM:
+		n = ck_refusal_encode(out, sizeof(out), p->xid, PROG_UNAVAIL);
+		break;
+	case CK_PEEK_NO_VERSION:
+		n = ck_refusal_encode(out, sizeof(out), p->xid, PROG_MISMATCH);
+		break;
+	default:
+		n = ck_refusal_encode(out, sizeof(out), p->xid, PROC_UNAVAIL);
+		break;
+	}
+	return answer(fd, out, n);
+}
+
+/* Tell a client that no session can be had, so that it can say why. */
+static void refuse_hello(int fd, const struct ck_peeked *p, const char *why)
+{
+	unsigned char out[CK_REPLY_SIZE];
+	ck_hello_res res = {
+		.status = CK_HELLO_BUSY,
+		.message = (char *)why,
+		.protocol = CK_PROTOCOL,
+		.release = (char *)CK_RELEASE,
+	};
+
+	ck_warn("a session is refused: %s", why);
+	if (consume(fd, p->record))
+		answer(fd, out, ck_reply_encode(out, sizeof(out), p->xid,
+						(xdrproc_t)xdr_ck_hello_res, &res, 0));
+}
+
+static void start_session(struct ck_fresh_list *l, int fd, const struct ck_peeked *p)
+{
+	int ret;
+
+	if (ck_workers_count(l->workers) >= l->max_sessions) {
+		refuse_hello(fd, p, "the server has no more sessions to give");
+		return;
+	}
+	ret = ck_workers_spawn(l->workers, fd);
+	if (ret < 0) {
+		ck_err("starting a worker: %s", strerror(-ret));
+		refuse_hello(fd, p, "the server cannot start another process");
+	}
+}
+
+static void join_session(struct ck_fresh_list *l, int fd, const struct ck_peeked *p)
+{
+	ck_join_res res = { .status = 1 };
+	unsigned char out[CK_REPLY_SIZE];
+	int ret = ck_workers_join(l->workers, p->session, fd);
+
+	if (ret == 0)
+		return;
+	ck_info("a connection joins no session: %s", strerror(-ret));
+	if (consume(fd, p->record))
+		answer(fd, out, ck_reply_encode(out, sizeof(out), p->xid,
+						(xdrproc_t)xdr_ck_join_res, &res, 0));
+}
+
+/* Judge what has arrived on a connection; true: keep it. */
+static bool look(struct ck_fresh_list *l, struct fresh *f, int64_t now)
+{
+	unsigned char bytes[CK_PEEK_MAX];
+	struct ck_peeked p;
+	enum ck_peek kind;
+	ssize_t n = recv(f->fd, bytes, sizeof(bytes), MSG_PEEK | MSG_DONTWAIT);
+
+	f->again = 0;
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return true;
+	if (n <= 0) {
+		ck_debug("a connection ends %s", f->answered ? "after its answer" : "unheard");
+		return false;
+	}
+	kind = ck_peek(bytes, (size_t)n, &p);
+	switch (kind) {
+	case CK_PEEK_MORE:
+		f->again = now + CK_AGAIN_MS;
+		return true;
+	case CK_PEEK_GARBAGE:
+		ck_info("a connection that speaks no RPC: closed");
+		return false;
+	case CK_PEEK_HELLO:
+		start_session(l, f->fd, &p);
+		return false;
+	case CK_PEEK_JOIN:
+		join_session(l, f->fd, &p);
+		return false;
+	default:
+		f->answered = true;
+		return answer_small(f->fd, kind, &p);
+	}
+}
+
+void ck_fresh_run(struct ck_fresh_list *l)
+{
+	int64_t now = ck_now_ms();
+	size_t i = 0;
+
+	while (i < l->count) {
+		struct fresh *f = &l->list[i];
+		bool keep = f->again > now || look(l, f, now);
+
+		if (keep && now >= f->deadline) {
+			ck_info("a connection that said nothing for %d s: closed",
+				CK_SILENCE_MS / 1000);
+			keep = false;
+		}
+		if (keep)
+			i++;
+		else
+			drop(l, i);
+	}
+}

@@ -1,0 +1,27 @@
+/*
+ * server/hello.h - the first call of a client: who it is, and what it is told.
+ */
+#ifndef CK_SERVER_HELLO_H
+#define CK_SERVER_HELLO_H
+
+#include "rpc/record.h"
+
+struct ck_options;
+struct ck_session;
+
+/* Who the client says it is; for logs. */
+struct ck_client {
+	char application[257], host[257], release[65];
+	unsigned int pid;
+};
+
+/*
+ * Read and judge the hello of @chan, load the driver, make the session. @output_fd is the file
+ * behind stdout. 0: the session stands, @announce has been called with it and the client has its
+ * answer. -ECONNREFUSED: the client has been told why not; else -errno.
+ */
+int ck_hello(const struct ck_options *options, struct ck_chan *chan, struct ck_reader *reader,
+	     int output_fd, int (*announce)(const struct ck_session *session),
+	     struct ck_client *client, struct ck_session **session);
+
+#endif

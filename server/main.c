@@ -1,0 +1,31 @@
+/*
+ * server/main.c - cricket-rpc-server: the supervisor, or one of the processes that it starts.
+ */
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/options.h"
+#include "server/supervisor.h"
+#include "server/worker.h"
+#include "util/log.h"
+
+int main(int argc, char **argv)
+{
+	struct ck_options options;
+	bool worker = argc > 1 && strcmp(argv[1], "--worker") == 0;
+	int ret;
+
+	ck_log_default("info");
+	if (argc == 3 && strcmp(argv[1], "--probe") == 0)
+		return ck_probe_main(argv[2]);
+	if (worker) {
+		argv[1] = argv[0];
+		argc--;
+		argv++;
+	}
+	ret = ck_options_parse(argc, argv, &options);
+	if (ret != 0)
+		return ret > 0 ? EXIT_SUCCESS : 2;
+	return worker ? ck_worker_main(&options) : ck_supervisor_main(&options);
+}

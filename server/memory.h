@@ -1,0 +1,51 @@
+/*
+ * server/memory.h - every device allocation of a session: address, size, device, context.
+ *
+ * All device memory is obtained and given back here. Safe from all threads of a session.
+ */
+#ifndef CK_SERVER_MEMORY_H
+#define CK_SERVER_MEMORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cuda/types.h"
+
+struct ck_memory;
+
+struct ck_allocation {
+	CUdeviceptr address;
+	size_t size;	/* bytes */
+	CUdevice device;
+	uint64_t ctx;	/* id of the context that it belongs to */
+};
+
+int ck_memory_create(struct ck_memory **memory);
+void ck_memory_destroy(struct ck_memory *memory); /* gives no device memory back */
+
+/* Allocate in the thread's current context, whose id is @ctx; errors are the driver's. */
+CUresult ck_memory_alloc(struct ck_memory *memory, uint64_t ctx, size_t size, CUdeviceptr *out);
+CUresult ck_memory_alloc_pitch(struct ck_memory *memory, uint64_t ctx, size_t width, size_t height,
+			       unsigned int element, CUdeviceptr *out, size_t *pitch);
+
+/* Give back. INVALID_VALUE: no allocation begins at @address. Address 0 is nothing to free. */
+CUresult ck_memory_free(struct ck_memory *memory, CUdeviceptr address);
+
+/* The allocation that holds @address; false when none of this session does. */
+bool ck_memory_find(struct ck_memory *memory, CUdeviceptr address, struct ck_allocation *out);
+
+/*
+ * Whether @size bytes from @address on lie in one piece of device memory: an allocation of this
+ * session, or what else the driver knows there (a module's variable). Where nobody knows, true:
+ * the driver's own answer to the copy decides.
+ */
+bool ck_memory_covers(struct ck_memory *memory, CUdeviceptr address, size_t size);
+
+/* The context has gone, and its memory with it. */
+void ck_memory_drop_context(struct ck_memory *memory, uint64_t ctx);
+
+/* Bytes allocated now. */
+size_t ck_memory_total(struct ck_memory *memory);
+
+#endif

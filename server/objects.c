@@ -1,0 +1,80 @@
+/*
+ * server/objects.c - ids of a message to the driver's handles, as generated handlers ask for them.
+ */
+#include "server/session.h"
+
+static bool find(struct ck_request *q, uint64_t id, enum ck_kind kind, void *out)
+{
+	void *handle = ck_handles_get(q->session->handles, id, kind);
+
+	if (!handle)
+		return false;
+	*(void **)out = handle;
+	return true;
+}
+
+bool ck_context_find(struct ck_request *q, uint64_t id, CUcontext *out)
+{
+	return find(q, id, CK_KIND_CONTEXT, out);
+}
+
+bool ck_stream_find(struct ck_request *q, uint64_t id, CUstream *out)
+{
+	if (id <= (uintptr_t)CU_STREAM_PER_THREAD) {
+		*out = (CUstream)(uintptr_t)id;
+		return true;
+	}
+	return find(q, id, CK_KIND_STREAM, out);
+}
+
+bool ck_event_find(struct ck_request *q, uint64_t id, CUevent *out)
+{
+	return find(q, id, CK_KIND_EVENT, out);
+}
+
+bool ck_module_find(struct ck_request *q, uint64_t id, CUmodule *out)
+{
+	return find(q, id, CK_KIND_MODULE, out);
+}
+
+bool ck_library_find(struct ck_request *q, uint64_t id, CUlibrary *out)
+{
+	return find(q, id, CK_KIND_LIBRARY, out);
+}
+
+bool ck_function_find(struct ck_request *q, uint64_t id, CUfunction *out)
+{
+	struct ck_object object;
+
+	if (!ck_handles_find(q->session->handles, id,
+			     CK_KIND_BIT(CK_KIND_FUNCTION) | CK_KIND_BIT(CK_KIND_KERNEL), &object))
+		return false;
+	if (object.kind == CK_KIND_FUNCTION) {
+		*out = object.handle;
+		return true;
+	}
+	return ck_driver.cuKernelGetFunction &&
+	       ck_driver.cuKernelGetFunction(out, object.handle) == CUDA_SUCCESS;
+}
+
+bool ck_kernel_find(struct ck_request *q, uint64_t id, CUkernel *out)
+{
+	return find(q, id, CK_KIND_KERNEL, out);
+}
+
+CUresult ck_stream_put(struct ck_request *q, uint64_t id, CUstream handle)
+{
+	if (id <= (uintptr_t)CU_STREAM_PER_THREAD) /* taken by the streams that everyone has */
+		return CUDA_ERROR_INVALID_VALUE;
+	return ck_handles_put(q->session->handles, id, CK_KIND_STREAM, q->ctx, handle);
+}
+
+CUresult ck_event_put(struct ck_request *q, uint64_t id, CUevent handle)
+{
+	return ck_handles_put(q->session->handles, id, CK_KIND_EVENT, q->ctx, handle);
+}
+
+void ck_handle_remove(struct ck_request *q, uint64_t id)
+{
+	ck_handles_remove(q->session->handles, id);
+}

@@ -1,0 +1,118 @@
+/*
+ * server/session.c - what a session's threads share: its tables, its progress, its first error.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "server/memory.h"
+#include "server/modcache.h"
+#include "server/module.h"
+#include "server/output.h"
+#include "server/session.h"
+#include "server/staging.h"
+
+/* Rounds of looking before a waiting lane sleeps: a command's bytes are often just arriving on
+ * the other connection, and waking a thread costs more than carrying the command out. */
+#define CK_SPIN_MANY 2000
+#define CK_SPIN_FEW 50 /* where the command thread may need this processor */
+
+static unsigned int spin_rounds(void)
+{
+	static _Atomic unsigned int rounds;
+	unsigned int n = atomic_load_explicit(&rounds, memory_order_relaxed);
+
+	if (n == 0) {
+		n = sysconf(_SC_NPROCESSORS_ONLN) > 2 ? CK_SPIN_MANY : CK_SPIN_FEW;
+		atomic_store_explicit(&rounds, n, memory_order_relaxed);
+	}
+	return n;
+}
+
+int ck_session_create(struct ck_modcache *modules, int output_fd, int device_count,
+		      struct ck_session **out)
+{
+	struct ck_session *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return -ENOMEM;
+	pthread_mutex_init(&s->lock, NULL);
+	pthread_cond_init(&s->progress, NULL);
+	s->device_count = device_count;
+	if (ck_handles_create(&s->handles) < 0 || ck_memory_create(&s->memory) < 0 ||
+	    ck_staging_create(&s->staging) < 0 || ck_assembly_create(&s->assembly) < 0 ||
+	    ck_output_create(output_fd, &s->output) < 0) {
+		ck_session_destroy(s);
+		return -ENOMEM;
+	}
+	s->modules = modules;
+	*out = s;
+	return 0;
+}
+
+void ck_session_destroy(struct ck_session *s)
+{
+	if (!s)
+		return;
+	ck_output_destroy(s->output);
+	ck_assembly_destroy(s->assembly);
+	ck_staging_destroy(s->staging);
+	ck_memory_destroy(s->memory);
+	ck_handles_destroy(s->handles);
+	ck_modcache_close(s->modules);
+	pthread_cond_destroy(&s->progress);
+	pthread_mutex_destroy(&s->lock);
+	free(s);
+}
+
+void ck_session_fail(struct ck_session *s, CUresult err)
+{
+	int none = 0;
+
+	atomic_compare_exchange_strong(&s->async_error, &none, (int)err);
+}
+
+/*
+ * Both sides are sequentially consistent: either the lane sees the new number when it looks after
+ * having said that it waits, or the command thread sees that it waits.
+ */
+void ck_session_executed(struct ck_session *s, uint64_t seq)
+{
+	atomic_store(&s->executed, seq);
+	if (atomic_load(&s->waiting) == 0)
+		return;
+	pthread_mutex_lock(&s->lock);
+	pthread_cond_broadcast(&s->progress);
+	pthread_mutex_unlock(&s->lock);
+}
+
+void ck_session_wait(struct ck_session *s, uint64_t seq)
+{
+	unsigned int rounds;
+
+	if (atomic_load_explicit(&s->executed, memory_order_acquire) >= seq)
+		return;
+	for (rounds = spin_rounds(); rounds > 0; rounds--) {
+		__builtin_ia32_pause();
+		if (atomic_load_explicit(&s->executed, memory_order_acquire) >= seq)
+			return;
+	}
+	pthread_mutex_lock(&s->lock);
+	atomic_fetch_add(&s->waiting, 1);
+	while (atomic_load(&s->executed) < seq)
+		pthread_cond_wait(&s->progress, &s->lock);
+	atomic_fetch_sub(&s->waiting, 1);
+	pthread_mutex_unlock(&s->lock);
+}
+
+const char *ck_error_name(CUresult err)
+{
+	switch (err) {
+#define CK_ERROR(name, value, text)                                                               \
+	case name:                                                                                \
+		return #name;
+#include "cuda/errors.def"
+#undef CK_ERROR
+	}
+	return "unknown CUDA error";
+}

@@ -1,0 +1,91 @@
+/*
+ * server/supervisor.h - the process that accepts connections; parts of it for each other.
+ *
+ * One thread, one poll loop, no blocking call: nothing that a peer does or leaves undone holds up
+ * another. It never loads a driver.
+ */
+#ifndef CK_SERVER_SUPERVISOR_H
+#define CK_SERVER_SUPERVISOR_H
+
+#include <poll.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct ck_options;
+
+/* Run the server until SIGTERM or SIGINT; the exit status. */
+int ck_supervisor_main(const struct ck_options *options);
+
+int64_t ck_now_ms(void); /* of CLOCK_MONOTONIC */
+
+/*
+ * workers.c: the processes of sessions.
+ */
+struct ck_workers;
+
+/* @driver: what --driver auto has been decided to be. NULL: out of memory. */
+struct ck_workers *ck_workers_create(const struct ck_options *options, const char *driver);
+
+/* Kill all. Their ends are not waited for: they hold nothing that outlives them. */
+void ck_workers_destroy(struct ck_workers *workers);
+
+size_t ck_workers_count(const struct ck_workers *workers);
+
+/* Start a process for connection @fd, which stays the caller's to close. -errno. */
+int ck_workers_spawn(struct ck_workers *workers, int fd);
+
+/* Hand connection @fd, still the caller's to close, to the worker of @session. -ENOENT: there is
+ * none; -EAGAIN: it does not take any. */
+int ck_workers_join(struct ck_workers *workers, const unsigned char session[16], int fd);
+
+/* Process @pid has ended with wait(2)'s @status; false: it is no worker. */
+bool ck_workers_ended(struct ck_workers *workers, pid_t pid, int status);
+
+/* Room for one descriptor a worker in @fds; the number filled in. */
+size_t ck_workers_poll(const struct ck_workers *workers, struct pollfd *fds);
+
+/* Read what workers have to say. */
+void ck_workers_read(struct ck_workers *workers);
+
+/*
+ * fresh.c: connections that have not said yet what they are.
+ */
+#define CK_FRESH_MAX 256
+
+struct ck_fresh_list;
+
+struct ck_fresh_list *ck_fresh_create(struct ck_workers *workers, unsigned int max_sessions);
+void ck_fresh_destroy(struct ck_fresh_list *list);
+
+/* Take over an accepted socket. Where the list is full, its oldest gives way. */
+void ck_fresh_add(struct ck_fresh_list *list, int fd);
+
+/* Room for CK_FRESH_MAX in @fds; the number filled in. @timeout_ms is lowered to the moment when
+ * ck_fresh_run has something to do in any case. */
+size_t ck_fresh_poll(struct ck_fresh_list *list, struct pollfd *fds, int *timeout_ms);
+
+/* Look at all connections whose time or bytes have come. */
+void ck_fresh_run(struct ck_fresh_list *list);
+
+/*
+ * probe.c, rpcbind.c, mps.c: around the loop.
+ */
+
+/* The driver to use for --driver @which, asked of a process `--probe`, which may load drivers.
+ * NULL: none works (logged). */
+const char *ck_probe_driver(const char *which);
+
+/* The process `--probe WHICH`: its answer goes to descriptor 3; the exit status. */
+int ck_probe_main(const char *which);
+
+/* Register program 99 at TCP @port with rpcbind where one runs, in a child process; never waits. */
+void ck_rpcbind_set(int fd);
+/* Take the registration back; waits a second at most. */
+void ck_rpcbind_unset(void);
+
+/* Say in the log when NVIDIA's MPS runs, and how to stop it. */
+void ck_mps_check(void);
+
+#endif

@@ -1,0 +1,248 @@
+/*
+ * server/workers.c - starting the processes of sessions, handing connections to them, their ends.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "server/options.h"
+#include "server/supervisor.h"
+#include "server/worker.h"
+#include "util/fd.h"
+#include "util/log.h"
+
+CK_LOG_DEFINE("server");
+
+#define CK_ARGUMENTS 12
+
+struct worker {
+	struct worker *next;
+	pid_t pid;
+	int control; /* -1: the worker has closed its end */
+	bool named;  /* session is known */
+	unsigned char session[16];
+};
+
+struct ck_workers {
+	struct worker *first;
+	size_t count;
+	char *arguments[CK_ARGUMENTS];
+};
+
+struct ck_workers *ck_workers_create(const struct ck_options *o, const char *driver)
+{
+	struct ck_workers *w = calloc(1, sizeof(*w));
+	size_t n = 0;
+
+	if (!w)
+		return NULL;
+	w->arguments[n++] = (char *)"cricket-rpc-server";
+	w->arguments[n++] = (char *)"--worker";
+	w->arguments[n++] = (char *)"--driver";
+	w->arguments[n++] = (char *)driver;
+	if (o->token_file) {
+		w->arguments[n++] = (char *)"--token-file";
+		w->arguments[n++] = (char *)o->token_file;
+	}
+	if (o->cache_dir) {
+		w->arguments[n++] = (char *)"--cache-dir";
+		w->arguments[n++] = (char *)o->cache_dir;
+	}
+	if (o->cache_size) {
+		w->arguments[n++] = (char *)"--cache-size";
+		w->arguments[n++] = (char *)o->cache_size;
+	}
+	return w;
+}
+
+void ck_workers_destroy(struct ck_workers *w)
+{
+	struct worker *next;
+
+	if (!w)
+		return;
+	for (struct worker *worker = w->first; worker; worker = next) {
+		next = worker->next;
+		kill(worker->pid, SIGKILL);
+		if (worker->control >= 0)
+			close(worker->control);
+		free(worker);
+	}
+	free(w);
+}
+
+size_t ck_workers_count(const struct ck_workers *w)
+{
+	return w->count;
+}
+
+/* In the child: descriptors 3 and 4, and nothing else of the supervisor's. */
+static _Noreturn void become_worker(struct ck_workers *w, int connection, int control)
+{
+	sigset_t none;
+	/* Out of the way of the numbers that they are to have. */
+	int high_connection = fcntl(connection, F_DUPFD_CLOEXEC, 10);
+	int high_control = fcntl(control, F_DUPFD_CLOEXEC, 10);
+
+	if (high_connection < 0 || high_control < 0 ||
+	    dup2(high_connection, CK_WORKER_CONNECTION) < 0 ||
+	    dup2(high_control, CK_WORKER_CONTROL) < 0)
+		_exit(126);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	execv("/proc/self/exe", w->arguments);
+	_exit(127);
+}
+
+int ck_workers_spawn(struct ck_workers *w, int fd)
+{
+	struct worker *worker = calloc(1, sizeof(*worker));
+	int pair[2], ret;
+
+	if (!worker)
+		return -ENOMEM;
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0) {
+		ret = -errno;
+		goto free_worker;
+	}
+	ck_fd_set_nonblock(pair[0], true);
+	worker->pid = fork();
+	if (worker->pid < 0) {
+		ret = -errno;
+		goto close_pair;
+	}
+	if (worker->pid == 0)
+		become_worker(w, fd, pair[1]);
+	close(pair[1]);
+	worker->control = pair[0];
+	worker->next = w->first;
+	w->first = worker;
+	w->count++;
+	ck_debug("worker %d started", (int)worker->pid);
+	return 0;
+close_pair:
+	close(pair[0]);
+	close(pair[1]);
+free_worker:
+	free(worker);
+	return ret;
+}
+
+/* A worker's note, if it has come: it is sent in one piece. */
+static void read_note(struct worker *worker)
+{
+	struct ck_worker_note note;
+	ssize_t n;
+
+	if (worker->control < 0)
+		return;
+	n = recv(worker->control, &note, sizeof(note), MSG_DONTWAIT);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n == (ssize_t)sizeof(note) && !worker->named) {
+		memcpy(worker->session, note.session, sizeof(worker->session));
+		worker->named = true;
+		return;
+	}
+	close(worker->control); /* it ends; SIGCHLD tells how */
+	worker->control = -1;
+	worker->named = false;
+}
+
+void ck_workers_read(struct ck_workers *w)
+{
+	for (struct worker *worker = w->first; worker; worker = worker->next)
+		read_note(worker);
+}
+
+size_t ck_workers_poll(const struct ck_workers *w, struct pollfd *fds)
+{
+	size_t n = 0;
+
+	for (struct worker *worker = w->first; worker; worker = worker->next) {
+		if (worker->control >= 0)
+			fds[n++] = (struct pollfd){ .fd = worker->control, .events = POLLIN };
+	}
+	return n;
+}
+
+static struct worker *find_session(struct ck_workers *w, const unsigned char session[16])
+{
+	for (struct worker *worker = w->first; worker; worker = worker->next) {
+		if (worker->named && memcmp(worker->session, session, 16) == 0)
+			return worker;
+	}
+	return NULL;
+}
+
+/* ck_fd_send waits for a full socket; this must not. */
+static int send_now(int control, int fd)
+{
+	union {
+		struct cmsghdr align;
+		char space[CMSG_SPACE(sizeof(int))];
+	} ancillary = { .space = { 0 } };
+	char kind = CK_CONTROL_JOIN;
+	struct iovec iov = { .iov_base = &kind, .iov_len = 1 };
+	struct msghdr message = { .msg_iov = &iov,
+				  .msg_iovlen = 1,
+				  .msg_control = ancillary.space,
+				  .msg_controllen = sizeof(ancillary.space) };
+	struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+
+	header->cmsg_level = SOL_SOCKET;
+	header->cmsg_type = SCM_RIGHTS;
+	header->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(header), &fd, sizeof(int));
+	return sendmsg(control, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
+}
+
+int ck_workers_join(struct ck_workers *w, const unsigned char session[16], int fd)
+{
+	struct worker *worker = find_session(w, session);
+
+	if (!worker) {
+		ck_workers_read(w); /* the note may be as fresh as the connection */
+		worker = find_session(w, session);
+	}
+	return worker ? send_now(worker->control, fd) : -ENOENT;
+}
+
+static void log_end(pid_t pid, int status)
+{
+	if (WIFSIGNALED(status))
+		ck_warn("worker %d: killed by signal %d (%s)%s", (int)pid, WTERMSIG(status),
+			strsignal(WTERMSIG(status)), WCOREDUMP(status) ? ", core dumped" : "");
+	else if (WEXITSTATUS(status) == 127)
+		ck_err("worker %d: cannot execute /proc/self/exe", (int)pid);
+	else if (WEXITSTATUS(status) != 0)
+		ck_warn("worker %d: exit status %d", (int)pid, WEXITSTATUS(status));
+	else
+		ck_debug("worker %d ended", (int)pid);
+}
+
+bool ck_workers_ended(struct ck_workers *w, pid_t pid, int status)
+{
+	struct worker **at = &w->first;
+	struct worker *worker;
+
+	while (*at && (*at)->pid != pid)
+		at = &(*at)->next;
+	worker = *at;
+	if (!worker)
+		return false;
+	log_end(pid, status);
+	*at = worker->next;
+	w->count--;
+	if (worker->control >= 0)
+		close(worker->control);
+	free(worker);
+	return true;
+}

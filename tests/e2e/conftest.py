@@ -1,0 +1,277 @@
+"""tests/e2e/conftest.py - a server to talk to, and a way to run CUDA programs against it.
+
+Everything runs on this machine with the emulated GPU; CRICKET_TEST_DRIVER=cuda takes the real one.
+CRICKET_TEST_SAN=1 takes the products that were built with sanitizers. No process outlives its test.
+"""
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import time
+from dataclasses import dataclass
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+APPS = ROOT / "tests" / "test_apps" / "bin"
+EXPECTED = pathlib.Path(__file__).parent / "expected"
+DRIVER = os.environ.get("CRICKET_TEST_DRIVER", "emu")
+SAN = os.environ.get("CRICKET_TEST_SAN", "") not in ("", "0")
+PRODUCTS = ROOT / "cpu" / "build-san" if SAN else ROOT / "cpu"
+SERVER = PRODUCTS / "cricket-rpc-server"
+CLIENT = PRODUCTS / "cricket-client.so"
+EMULATED = PRODUCTS / "libcuda-emu.so"
+SLOW = 8 if SAN else 1      # how much longer the sanitizers may take
+TRANSPORTS = ("tcp", "unix")
+
+
+@dataclass
+class Result:
+    """How a program ended: its status, as a shell would see it, and what it wrote."""
+    status: int
+    out: str
+    err: str
+    seconds: float
+
+    def lines_about(self, words):
+        """The lines of stderr that contain WORDS."""
+        return [line for line in self.err.splitlines() if str(words) in line]
+
+
+def clean_env(**more):
+    """This process's environment without anything that steers CUDA or Cricket, plus MORE."""
+    env = {k: v for k, v in os.environ.items()
+           if not k.startswith(("CRICKET_", "CUDA_", "LD_PRELOAD", "REMOTE_GPU"))}
+    if SAN:
+        # The programs and CUDA's own libraries are not ours to check for leaks.
+        env["ASAN_OPTIONS"] = "detect_leaks=0:verify_asan_link_order=0"
+        env["UBSAN_OPTIONS"] = "print_stacktrace=1"
+    env.update(more)
+    return env
+
+
+def preload():
+    """What LD_PRELOAD has to hold: a library with ASan in it wants ASan's own in front."""
+    if not SAN:
+        return str(CLIENT)
+    asan = subprocess.run(["gcc", "-print-file-name=libasan.so"], capture_output=True, text=True,
+                          check=True, timeout=10).stdout.strip()
+    return f"{os.path.realpath(asan)}:{CLIENT}"
+
+
+def client_env(address, **more):
+    """The environment of a program that is to use the server at ADDRESS (None: not named)."""
+    env = clean_env(LD_PRELOAD=preload())
+    if address is not None:
+        env["REMOTE_GPU_ADDRESS"] = str(address)
+    env.update(more)
+    return env
+
+
+def start(command, env):
+    """Starts a program in a process group of its own; the caller ends it (see ended)."""
+    return subprocess.Popen([str(c) for c in command], env=env, text=True, start_new_session=True,
+                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, errors="replace")
+
+
+def ended(process, timeout, began=None):
+    """Waits for a started program; one that takes longer than TIMEOUT fails the test."""
+    began = time.monotonic() if began is None else began
+    try:
+        out, err = process.communicate(timeout=timeout * SLOW)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        out, err = process.communicate()
+        pytest.fail(f"{process.args} did not end in {timeout * SLOW} s\n"
+                    f"stdout: {out}\nstderr: {err}")
+    status = process.returncode if process.returncode >= 0 else 128 - process.returncode
+    return Result(status, out, err, time.monotonic() - began)
+
+
+def run(command, env, timeout=60):
+    """Runs a program to its end."""
+    began = time.monotonic()
+    return ended(start(command, env), timeout, began)
+
+
+def wait_until(condition, seconds, what):
+    """Polls CONDITION until it holds; fails the test when it does not within SECONDS."""
+    deadline = time.monotonic() + seconds * SLOW
+    while not condition():
+        if time.monotonic() > deadline:
+            pytest.fail(f"not within {seconds * SLOW} s: {what}")
+        time.sleep(0.01)
+
+
+def free_port():
+    """A TCP port of the loopback interface that nobody listens on."""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def is_alive(pid):
+    """Whether the process exists and is more than a zombie."""
+    return state_and_parent(pid)[0] not in (None, "Z", "X")
+
+
+def state_and_parent(pid):
+    try:
+        stat = pathlib.Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return None, None
+    state, parent = stat.rpartition(")")[2].split()[:2]
+    return state, int(parent)
+
+
+def children_of(pid):
+    """The living children of a process."""
+    found = []
+    for entry in os.listdir("/proc"):
+        if not entry.isdigit():
+            continue
+        state, parent = state_and_parent(entry)
+        if parent == pid and state not in ("Z", "X"):
+            found.append(int(entry))
+    return found
+
+
+class Server:
+    """One cricket-rpc-server with a port, a socket, a cache and a log of its own.
+
+    DEFAULT_UNIX: leaves the socket where the server puts it by itself, in XDG_RUNTIME_DIR.
+    """
+
+    def __init__(self, folder, *options, default_unix=False, **env):
+        folder.mkdir(parents=True, exist_ok=True)
+        self.port = free_port()
+        self.unix = folder / ("cricket.sock" if default_unix else "s")
+        self.pid_file = folder / "pid"
+        self.log_file = folder / "log"
+        command = [SERVER, "--driver", DRIVER, "--listen", f"127.0.0.1:{self.port}",
+                   "--pid-file", self.pid_file, *options]
+        if default_unix:
+            env["XDG_RUNTIME_DIR"] = str(folder)
+        else:
+            command += ["--unix", self.unix]
+        env = clean_env(CRICKET_CACHE_DIR=str(folder / "cache"), **env)
+        env.pop("ASAN_OPTIONS", None)
+        with open(self.log_file, "w", encoding="utf-8") as log:
+            self.process = subprocess.Popen([str(c) for c in command], env=env, stdout=log,
+                                            stderr=log, stdin=subprocess.DEVNULL,
+                                            start_new_session=True)
+        try:
+            wait_until(self.answers, 10, "the server's unix socket answers")
+        except BaseException:
+            self.kill()
+            print(self.log())
+            raise
+
+    def answers(self):
+        """Whether somebody accepts connections on the unix socket."""
+        if self.process.poll() is not None:
+            pytest.fail(f"the server ended with {self.process.returncode}:\n{self.log()}")
+        with socket.socket(socket.AF_UNIX) as s:
+            try:
+                s.connect(str(self.unix))
+            except OSError:
+                return False
+        return True
+
+    def address(self, transport):
+        """What REMOTE_GPU_ADDRESS has to say."""
+        return f"127.0.0.1:{self.port}" if transport == "tcp" else f"unix:{self.unix}"
+
+    def log(self):
+        return self.log_file.read_text(encoding="utf-8", errors="replace")
+
+    def workers(self):
+        """The worker processes: the supervisor's children."""
+        return children_of(self.process.pid)
+
+    def wait_idle(self, seconds=5):
+        """Waits until no session is left."""
+        wait_until(lambda: not self.workers(), seconds, f"workers {self.workers()} are gone")
+
+    def kill(self):
+        """Ends server and workers at once, without a word."""
+        for pid in self.workers():
+            os.kill(pid, signal.SIGKILL)
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+
+    def stop(self):
+        """Asks the server to end and sees that it does so cleanly, and its workers with it."""
+        workers = self.workers()
+        assert self.process.poll() is None, f"the server has died:\n{self.log()}"
+        self.process.terminate()
+        try:
+            status = self.process.wait(timeout=10 * SLOW)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            pytest.fail(f"the server does not end on SIGTERM:\n{self.log()}")
+        assert status == 0, f"the server ended with {status}:\n{self.log()}"
+        wait_until(lambda: not any(map(is_alive, workers)), 2, "workers go with their server")
+        assert not self.pid_file.exists() and not self.unix.exists()
+        assert "Sanitizer" not in self.log() and "runtime error" not in self.log(), self.log()
+
+
+def pytest_collection_modifyitems(items):
+    """Without the products there is nothing to test: say so once, as a failure and not a skip."""
+    missing = [str(p) for p in (SERVER, CLIENT, EMULATED) if not p.exists()]
+    if items and missing:
+        raise pytest.UsageError(f"not built: {', '.join(missing)} (make cpu{' SAN=1' if SAN else ''})")
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory):
+    """A server that all tests share which leave it as it was."""
+    s = Server(tmp_path_factory.mktemp("server"))
+    yield s
+    s.stop()
+
+
+@pytest.fixture
+def own_server(tmp_path):
+    """A server for one test, which may kill it."""
+    s = Server(tmp_path / "server")
+    yield s
+    if s.process.poll() is None:
+        s.stop()
+    s.kill()
+
+
+@pytest.fixture
+def direct_env(tmp_path_factory):
+    """The environment in which a program finds the emulated driver as its libcuda.so.1."""
+    folder = tmp_path_factory.mktemp("driver")
+    (folder / "libcuda.so.1").symlink_to(EMULATED)
+    env = clean_env(LD_LIBRARY_PATH=str(folder))
+    if SAN:
+        env["LD_PRELOAD"] = preload().split(":", maxsplit=1)[0]
+    return env
+
+
+@pytest.fixture
+def app():
+    """The path of a test program; skips the test where it could not be built."""
+    def path(name):
+        program = APPS / name
+        if not program.exists():
+            pytest.skip(f"{name} is not built (no nvcc: make deps)")
+        return program
+    return path
+
+
+@pytest.fixture
+def run_app(server, app, direct_env):
+    """run_app(NAME, TRANSPORT): runs a test program through the shared server, or on the
+    emulated driver itself (TRANSPORT "direct")."""
+    def go(name, transport, timeout=60, **env):
+        if transport == "direct":
+            return run([app(name)], dict(direct_env, **env), timeout)
+        return run([app(name)], client_env(server.address(transport), **env), timeout)
+    return go

@@ -1,0 +1,69 @@
+"""tests/e2e/test_apps.py - every test program prints the same in every mode.
+
+expected/NAME.txt is what the program prints on a real GPU with the real driver.
+"""
+import importlib.util
+import sys
+
+import pytest
+
+from conftest import DRIVER, EXPECTED, ROOT, TRANSPORTS, client_env, run
+
+NAMES = sorted(p.stem for p in EXPECTED.glob("*.txt"))
+C_PROGRAMS = ("driver_ptx",)
+BUILDS = [(name, name + suffix) for name in NAMES
+          for suffix in (("", "_linked") if name in C_PROGRAMS else ("", "_shared"))]
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("name, build", BUILDS, ids=[b for _, b in BUILDS])
+def test_program_prints_what_it_prints_on_a_real_gpu(run_app, name, build, transport):
+    result = run_app(build, transport)
+    assert result.out == (EXPECTED / f"{name}.txt").read_text(), result.err
+    assert result.status == 0, result.err
+    # The fault is told on stderr as well; nothing else has a reason to write there.
+    if name != "fault":
+        assert result.err == ""
+
+
+@pytest.mark.skipif(DRIVER != "emu", reason="the emulated driver was not asked for")
+def test_the_emulated_driver_is_a_libcuda_of_its_own(run_app):
+    result = run_app("driver_ptx", "direct")
+    assert result.out == (EXPECTED / "driver_ptx.txt").read_text(), result.err
+    assert result.status == 0
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_handles_that_are_none_are_refused(run_app, transport):
+    result = run_app("bad_handles", transport)
+    assert result.status == 0, result.out + result.err
+    assert result.out.endswith("0 not as promised\n")
+
+
+def test_the_seeds_path_to_the_first_program_exists(app):
+    app("cuda_memset_async")
+    assert (ROOT / "tests" / "test_apps" / "cuda_memset_async").exists()
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_the_order_of_threads_holds_every_time(run_app, transport):
+    for _ in range(5):
+        result = run_app("threads_order", transport)
+        assert result.status == 0, result.err
+
+
+def test_one_program_after_another_leaves_no_worker(server, run_app):
+    for _ in range(5):
+        assert run_app("vector_add", "unix").status == 0
+    server.wait_idle()
+
+
+@pytest.mark.skipif(DRIVER != "cuda", reason="PyTorch's kernels are machine code: needs a real GPU")
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed")
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_pytorch_learns_the_same(server, transport):
+    command = [sys.executable, ROOT / "tests" / "test_apps" / "pytorch_minimal.py"]
+    native = run(command, client_env(None, LD_PRELOAD=""), timeout=120)
+    remote = run(command, client_env(server.address(transport)), timeout=120)
+    assert remote.status == 0, remote.err
+    assert native.status != 0 or remote.out == native.out

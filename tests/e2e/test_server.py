@@ -1,0 +1,104 @@
+"""tests/e2e/test_server.py - the server as a program: options, files, signals, a second one."""
+import os
+import signal
+import socket
+
+import pytest
+
+from conftest import SERVER, Server, clean_env, client_env, ended, free_port, run, start, wait_until
+
+
+def serve(*options, timeout=10):
+    """Runs a server that is expected to end at once."""
+    env = clean_env()
+    env.pop("ASAN_OPTIONS", None)
+    return run([SERVER, *options], env, timeout)
+
+
+def test_help_names_every_option_and_variable():
+    result = serve("--help")
+    assert result.status == 0 and result.err == ""
+    for word in ("--driver", "--listen", "--unix", "--pid-file"):
+        assert word in result.out
+
+
+@pytest.mark.parametrize("options", [("--no-such-option",), ("--listen",), ("stray",),
+                                     ("--listen", "127.0.0.1:70000"),
+                                     ("--listen", "256.0.0.1:1000")])
+def test_wrong_options_are_refused(options, tmp_path):
+    if len(options) == 2:
+        options += ("--unix", str(tmp_path / "s"), "--driver", "emu")
+    result = serve(*options)
+    assert result.status not in (0, 124) and result.status < 128
+    assert result.err != ""
+
+
+def test_a_driver_that_is_none_is_named(tmp_path):
+    result = serve("--driver", tmp_path / "libnothing.so", "--unix", tmp_path / "s", "--listen",
+                   f"127.0.0.1:{free_port()}")
+    assert result.status not in (0, 124) and result.status < 128
+    assert "libnothing.so" in result.err
+
+
+def test_a_second_server_on_the_same_addresses_says_so(own_server, tmp_path):
+    for options in (("--listen", f"127.0.0.1:{own_server.port}", "--unix", tmp_path / "other"),
+                    ("--listen", f"127.0.0.1:{free_port()}", "--unix", own_server.unix)):
+        result = serve("--driver", "emu", *options)
+        assert result.status not in (0, 124), result.err
+        assert "in use" in result.err
+    assert own_server.answers()
+
+
+def test_the_socket_of_a_dead_server_is_replaced(tmp_path):
+    path = tmp_path / "server" / "s"
+    path.parent.mkdir()
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(str(path))
+        dead.listen()
+    Server(tmp_path / "server").stop()
+
+
+def test_the_pid_file_holds_the_supervisors_pid(own_server):
+    assert int(own_server.pid_file.read_text()) == own_server.process.pid
+
+
+@pytest.mark.parametrize("signal_number", [signal.SIGTERM, signal.SIGINT])
+def test_signals_end_it_cleanly(tmp_path, signal_number):
+    server = Server(tmp_path / "server")
+    os.kill(server.process.pid, signal_number)
+    try:
+        assert server.process.wait(timeout=20) == 0, server.log()
+        assert not server.pid_file.exists() and not server.unix.exists()
+    finally:
+        server.kill()
+
+
+def test_its_log_has_the_original_form(own_server):
+    first = own_server.log().splitlines()[0]
+    assert first.startswith("+00:00:00.") and "INFO:" in first
+
+
+def test_connections_that_say_nothing_do_not_keep_others_out(own_server, app):
+    idle = [socket.create_connection(("127.0.0.1", own_server.port)) for _ in range(50)]
+    try:
+        result = run([app("vector_add")], client_env(own_server.address("tcp")), 30)
+        assert result.status == 0, result.err
+    finally:
+        for connection in idle:
+            connection.close()
+
+
+def test_a_hundred_sessions_leave_no_descriptor_behind(own_server, app):
+    def descriptors():
+        return len(os.listdir(f"/proc/{own_server.process.pid}/fd"))
+
+    run([app("cuda_memset_async")], client_env(own_server.address("unix")), 30)
+    own_server.wait_idle()
+    before = descriptors()
+    for _ in range(10):
+        clients = [start([app("cuda_memset_async")], client_env(own_server.address("unix")))
+                   for _ in range(10)]
+        for client in clients:
+            assert ended(client, 60).status == 0
+    own_server.wait_idle()
+    wait_until(lambda: descriptors() <= before, 2, f"{descriptors()} descriptors, {before} before")

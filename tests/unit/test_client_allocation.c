@@ -1,0 +1,176 @@
+/*
+ * tests/unit/test_client_allocation.c - what the client knows of memory.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <cmocka.h>
+
+#include "client/client.h"
+
+#define BASE 0x7f0000000000ull
+
+static struct ck_context one = { .device = 1 }, two;
+
+static CUresult add_device(uint64_t base, size_t size, struct ck_context *context)
+{
+	return ck_allocation_add(base, size, CK_MEMORY_DEVICE, context, 0, false);
+}
+
+static void an_address_is_found_from_its_first_byte_to_its_last(void **state)
+{
+	struct ck_allocation a;
+
+	(void)state;
+	assert_int_equal(add_device(BASE, 1000, &one), CUDA_SUCCESS);
+	assert_false(ck_allocation_find(BASE - 1, &a));
+	assert_true(ck_allocation_find(BASE, &a));
+	assert_true(ck_allocation_find(BASE + 999, &a));
+	assert_false(ck_allocation_find(BASE + 1000, &a));
+	assert_int_equal(a.base, BASE);
+	assert_int_equal(a.size, 1000);
+	assert_int_equal(a.device, 1);
+	assert_ptr_equal(a.context, &one);
+}
+
+static void numbers_of_allocations_are_never_used_again(void **state)
+{
+	struct ck_allocation a, b;
+
+	(void)state;
+	assert_int_equal(add_device(BASE, 10, &one), CUDA_SUCCESS);
+	assert_true(ck_allocation_remove(BASE, CK_MEMORY_DEVICE, &a));
+	assert_int_equal(add_device(BASE, 10, &one), CUDA_SUCCESS);
+	assert_true(ck_allocation_find(BASE, &b));
+	assert_true(b.buffer_id > a.buffer_id);
+}
+
+static void nothing_and_what_wraps_is_refused(void **state)
+{
+	(void)state;
+	assert_int_equal(add_device(BASE, 0, &one), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(add_device(~0ull - 10, 100, &one), CUDA_ERROR_INVALID_VALUE);
+}
+
+static void only_the_beginning_and_the_right_kind_remove(void **state)
+{
+	struct ck_allocation a;
+
+	(void)state;
+	add_device(BASE, 100, &one);
+	assert_false(ck_allocation_remove(BASE + 1, CK_MEMORY_DEVICE, &a));
+	assert_false(ck_allocation_remove(BASE, CK_MEMORY_HOST_ALLOC, &a));
+	assert_true(ck_allocation_remove(BASE, CK_MEMORY_DEVICE, NULL));
+	assert_false(ck_allocation_remove(BASE, CK_MEMORY_DEVICE, &a));
+	assert_false(ck_allocation_find(BASE, &a));
+}
+
+static void a_device_range_lies_in_one_allocation(void **state)
+{
+	(void)state;
+	add_device(BASE, 100, &one);
+	add_device(BASE + 100, 100, &one);
+	assert_int_equal(ck_device_range(BASE, 100), CUDA_SUCCESS);
+	assert_int_equal(ck_device_range(BASE + 60, 40), CUDA_SUCCESS);
+	assert_int_equal(ck_device_range(BASE + 60, 41), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(ck_device_range(BASE + 60, ~0ull), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(ck_device_range(BASE - 1, 1), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(ck_device_range(BASE - 1, 0), CUDA_SUCCESS);
+}
+
+/* A module's variables go with the module; the server may give their place to someone else. */
+static void what_the_server_gives_replaces_what_was_there(void **state)
+{
+	struct ck_allocation a;
+
+	(void)state;
+	ck_allocation_add(BASE + 64, 16, CK_MEMORY_DEVICE, &one, 0, true);
+	ck_allocation_add(BASE + 96, 16, CK_MEMORY_DEVICE, &one, 0, true);
+	assert_int_equal(add_device(BASE, 4096, &two), CUDA_SUCCESS);
+	assert_true(ck_allocation_find(BASE + 70, &a));
+	assert_false(a.variable);
+	assert_int_equal(a.size, 4096);
+}
+
+static void host_and_device_addresses_do_not_collide(void **state)
+{
+	struct ck_allocation a;
+
+	(void)state;
+	assert_int_equal(add_device(BASE, 100, &one), CUDA_SUCCESS);
+	assert_int_equal(ck_allocation_add(BASE, 100, CK_MEMORY_HOST_REGISTERED, &one, 0, false),
+			 CUDA_SUCCESS);
+	assert_true(ck_allocation_remove(BASE, CK_MEMORY_DEVICE, NULL));
+	assert_true(ck_allocation_find(BASE, &a));
+	assert_int_equal(a.kind, CK_MEMORY_HOST_REGISTERED);
+}
+
+static void registered_memory_is_not_registered_again(void **state)
+{
+	(void)state;
+	assert_int_equal(ck_allocation_add(BASE, 100, CK_MEMORY_HOST_REGISTERED, &one, 0, false),
+			 CUDA_SUCCESS);
+	assert_int_equal(ck_allocation_add(BASE + 99, 1, CK_MEMORY_HOST_REGISTERED, &one, 0,
+					   false),
+			 CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
+	assert_int_equal(ck_allocation_add(BASE + 100, 1, CK_MEMORY_HOST_REGISTERED, &one, 0,
+					   false),
+			 CUDA_SUCCESS);
+	/* allocated pinned memory cannot be registered at all, as on a real driver */
+	assert_int_equal(ck_allocation_add(BASE + 4096, 100, CK_MEMORY_HOST_ALLOC, &two, 0, false),
+			 CUDA_SUCCESS);
+	assert_int_equal(ck_allocation_add(BASE + 4096, 1, CK_MEMORY_HOST_REGISTERED, &one, 0,
+					   false),
+			 CUDA_ERROR_INVALID_VALUE);
+	ck_allocation_remove(BASE + 4096, CK_MEMORY_HOST_ALLOC, NULL);
+}
+
+static void a_context_takes_its_memory_with_it(void **state)
+{
+	void *pinned = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+			    0);
+	struct ck_allocation a;
+
+	(void)state;
+	assert_ptr_not_equal(pinned, MAP_FAILED);
+	for (uint64_t i = 0; i < 100; i++)
+		add_device(BASE + i * 4096, 4096, i % 3 ? &one : &two);
+	ck_allocation_add((uintptr_t)pinned, 4096, CK_MEMORY_HOST_ALLOC, &one, 0, false);
+	ck_allocation_forget(&one);
+	for (uint64_t i = 0; i < 100; i++)
+		assert_int_equal(ck_allocation_find(BASE + i * 4096, &a), i % 3 == 0);
+	assert_false(ck_allocation_find((uintptr_t)pinned, &a));
+	/* and pinned pages are no longer mapped */
+	assert_int_not_equal(msync(pinned, 4096, MS_ASYNC), 0);
+}
+
+static int clean(void **state)
+{
+	(void)state;
+	ck_allocation_forget(&one);
+	ck_allocation_forget(&two);
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_teardown(an_address_is_found_from_its_first_byte_to_its_last,
+					  clean),
+		cmocka_unit_test_teardown(numbers_of_allocations_are_never_used_again, clean),
+		cmocka_unit_test_teardown(nothing_and_what_wraps_is_refused, clean),
+		cmocka_unit_test_teardown(only_the_beginning_and_the_right_kind_remove, clean),
+		cmocka_unit_test_teardown(a_device_range_lies_in_one_allocation, clean),
+		cmocka_unit_test_teardown(what_the_server_gives_replaces_what_was_there, clean),
+		cmocka_unit_test_teardown(host_and_device_addresses_do_not_collide, clean),
+		cmocka_unit_test_teardown(registered_memory_is_not_registered_again, clean),
+		cmocka_unit_test_teardown(a_context_takes_its_memory_with_it, clean),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

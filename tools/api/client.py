@@ -1,0 +1,187 @@
+"""The client's side: one wire stub a message, and the exported entries that need no hand."""
+
+from . import banner
+from .proto import c_type, params, resolve
+
+
+def wire_type(a):
+    """C type of an argument of a wire stub: ids in place of handles."""
+    if a.kind in ("handle", "id"):
+        return "uint64_t "
+    if a.kind == "device":
+        return "int "
+    if a.kind == "hash":
+        return "const unsigned char *"
+    if a.kind == "string":
+        return "const char *"
+    return c_type(a)
+
+
+def wire_params(row):
+    out = ["uint64_t ctx"]
+    for a in row.args:
+        if a.kind == "bytes" and a.direction == "in":
+            out += [f"const void *{a.name}", f"size_t {a.name}_size"]
+        elif a.kind == "bytes":
+            out += [f"void **{a.name}", f"size_t *{a.name}_size"]
+        elif a.kind == "bulk" and a.direction == "in":
+            out += [f"const void *{a.name}", f"size_t {a.name}_size"]
+        elif a.kind == "bulk":
+            out += [f"struct ck_sink *{a.name}"]
+        elif a.direction in ("new", "del"):
+            out.append(f"uint64_t {a.name}")
+        else:
+            out.append(wire_type(a) + a.name)
+    return ", ".join(out)
+
+
+def fill(a):
+    """Statements that put an input into the arguments."""
+    n = a.name
+    if a.kind in ("pod", "hash"):
+        return f"\tmemcpy(a.{n}, {n}, sizeof(a.{n}));\n"
+    if a.kind == "bytes":
+        return (f"\ta.{n}.{n}_val = (void *)(uintptr_t){n};\n"
+                f"\ta.{n}.{n}_len = (u_int){n}_size;\n")
+    if a.kind == "string":
+        return f"\ta.{n} = (char *)(uintptr_t){n};\n"
+    if a.kind == "bulk":
+        return f"\ta.{n}_length = (u_int){n}_size;\n"
+    return f"\ta.{n} = {n};\n"
+
+
+def drain(a):
+    """Statements that hand an output over on success."""
+    n = a.name
+    if a.kind == "pod":
+        return f"\t\tmemcpy({n}, r.{n}, sizeof(r.{n}));\n"
+    if a.kind == "bytes":
+        return (f"\t\t*{n} = r.{n}.{n}_val;\n\t\t*{n}_size = r.{n}.{n}_len;\n"
+                f"\t\tr.{n}.{n}_val = NULL;\n")
+    if a.kind == "bulk":
+        return ""
+    return f"\t\tif ({n})\n\t\t\t*{n} = ({a.ctype})r.{n};\n"
+
+
+def wire_stub(row):
+    """ck_wire_NAME: encode, send, and for calls wait and decode."""
+    n = row.name
+    out = [f"CUresult ck_wire_{n}({wire_params(row)})\n{{\n\t{n}_args a;\n"]
+    if row.kind != "send":
+        out.append(f"\t{n}_res r;\n\tCUresult err;\n")
+    out.append("\n\tmemset(&a, 0, sizeof(a));\n\ta.head.ctx = ctx;\n")
+    out += [fill(a) for a in row.ins()]
+    if row.kind == "send":
+        bulk = f"{row.args[-1].name}, {row.args[-1].name}_size" if row.bulk_in else "NULL, 0"
+        out.append(f"\treturn ck_send(CK_PROC_{n}, &a, {bulk});\n}}\n\n")
+        return "".join(out)
+    sink = row.args[-1].name if row.bulk_out else "NULL"
+    out.append(f"\tmemset(&r, 0, sizeof(r));\n\terr = ck_call(CK_PROC_{n}, &a, &r, {sink});\n")
+    drains = [drain(a) for a in row.outs()]
+    always = any(a.kind == "bytes" for a in row.outs())
+    if any(drains):
+        body = "".join(drains)
+        out.append(f"\tif ({'1' if always else 'err == CUDA_SUCCESS'}) {{\n{body}\t}}\n")
+    out.append("\treturn err;\n}\n\n")
+    return "".join(out)
+
+
+def conversions(row):
+    """Locals, and statements that turn handles and devices into wire values."""
+    decl, code = [], []
+    for a in row.args:
+        if a.kind == "handle":
+            decl.append(f"\tuint64_t {a.name}_id;\n")
+            tag = {"CUcontext": "context"}.get(a.ctype, a.ctype[2:].lower())
+            tag = {"kern": "kernel"}.get(tag, tag)
+            code.append(f"\terr = ck_{tag}_id({a.name}, &{a.name}_id);\n"
+                        "\tif (err)\n\t\treturn err;\n")
+        elif a.kind == "device":
+            decl.append(f"\tint {a.name}_id;\n")
+            code.append(f"\terr = ck_device_id({a.name}, &{a.name}_id);\n"
+                        "\tif (err)\n\t\treturn err;\n")
+    return "".join(decl), "".join(code)
+
+
+def null_checks(row):
+    """Refuse NULL for the first pointer; further outputs may be NULL (drain() looks)."""
+    names = [a.name for a in row.args if a.direction == "out" or a.kind == "pod"]
+    if not names:
+        return ""
+    return f"\tif (!{names[0]})\n\t\treturn CUDA_ERROR_INVALID_VALUE;\n"
+
+
+def exported(row):
+    """The public entry of a regular call."""
+    decl, code = conversions(row)
+    names = [f"{a.name}_id" if a.kind in ("handle", "device") else a.name for a in row.args]
+    args = ", ".join(["ctx"] + names)
+    enter = "ck_enter_any(&ctx)" if "noctx" in row.flags else "ck_enter(&ctx)"
+    out = [f"CK_EXPORT CUresult {row.name}({params(row)})\n{{\n\tuint64_t ctx;\n{decl}"
+           f"\tCUresult err = {enter};\n\n\tif (err)\n\t\treturn err;\n",
+           null_checks(row), code]
+    if row.kind == "cached":
+        out.append(cached_tail(row, args))
+    else:
+        out.append(f"\treturn ck_wire_{row.name}({args});\n")
+    out.append("}\n\n")
+    return "".join(out)
+
+
+def cached_tail(row, args):
+    out = row.outs()[0]
+    keys = []
+    for a in row.ins():
+        n = f"{a.name}_id" if a.kind in ("handle", "device") else a.name
+        keys.append(f"(uint64_t){n}")
+    return (f"\tconst uint64_t key[] = {{ CK_PROC_{row.name}, ctx, {', '.join(keys)} }};\n\n"
+            f"\tif (ck_cache_get(key, sizeof(key), {out.name}, sizeof(*{out.name})))\n"
+            "\t\treturn CUDA_SUCCESS;\n"
+            f"\terr = ck_wire_{row.name}({args});\n"
+            "\tif (!err)\n"
+            f"\t\tck_cache_put(key, sizeof(key), {out.name}, sizeof(*{out.name}));\n"
+            "\treturn err;\n")
+
+
+def stubs_c(table):
+    """Everything of the client that the table determines."""
+    out = [banner("rpc/driver.api"), '#include <stdlib.h>\n#include <string.h>\n\n'
+           '#include "client/stub.h"\n#include "gen/api.h"\n#include "gen/wire.h"\n\n']
+    for r in table.rows:
+        if r.wire:
+            out.append(wire_stub(r))
+            if r.exported and not r.hand_on("client"):
+                out.append(exported(r))
+        elif r.kind in ("alias", "ptsz"):
+            out.append(variant(table, r))
+        elif r.kind == "refuse":
+            out.append(f"CK_REFUSE({r.name})\n\n")
+    return "".join(out)
+
+
+def argument_names(params_text):
+    """Names in a C parameter list."""
+    if params_text == "void":
+        return []
+    return [p.replace("*", " ").split()[-1] for p in params_text.split(",")]
+
+
+def variant(table, row):
+    """An older name of a call, or its per-thread form."""
+    text = params(resolve(table, row))
+    call = f"{row.target}({', '.join(argument_names(text))})"
+    if row.kind == "alias":
+        return f"CK_EXPORT CUresult {row.name}({text})\n{{\n\treturn {call};\n}}\n\n"
+    return (f"CK_EXPORT CUresult {row.name}({text})\n{{\n\tCUstream was = ck_default_stream_set("
+            f"CU_STREAM_PER_THREAD);\n\tCUresult err = {call};\n\n\tck_default_stream_set(was);\n"
+            "\treturn err;\n}\n\n")
+
+
+def wire_h(table):
+    """Prototypes of the wire stubs."""
+    out = [banner("rpc/driver.api"), "#ifndef CK_GEN_WIRE_H\n#define CK_GEN_WIRE_H\n\n"
+           '#include "cricket.h"\n#include "cuda/types.h"\n#include "gen/numbers.h"\n\n'
+           "struct ck_sink;\n\n"]
+    out += [f"CUresult ck_wire_{r.name}({wire_params(r)});\n" for r in table.rows if r.wire]
+    out.append("\n#endif\n")
+    return "".join(out)

@@ -1,0 +1,110 @@
+"""C prototypes of the driver calls, and small helpers that the other modules share."""
+
+from . import banner
+
+
+def c_type(a):
+    """C type of an argument in the public prototype."""
+    if a.kind == "pod":
+        return f"{'const ' if a.direction == 'in' else ''}{a.ctype} *"
+    return a.ctype + (" *" if a.direction in ("out", "new") else " ")
+
+
+def params(row):
+    """C parameter list of an exported row."""
+    if row.params is not None:
+        return row.params
+    return ", ".join(c_type(a) + a.name for a in row.args) or "void"
+
+
+def resolve(table, row):
+    """The row that holds the arguments of an alias or a per-thread variant."""
+    while row.target:
+        row = table.names[row.target]
+    return row
+
+
+def api_h(table):
+    """Prototypes of every call that has a body."""
+    out = [banner("rpc/driver.api"), "#ifndef CK_GEN_API_H\n#define CK_GEN_API_H\n\n"
+           '#include "cuda/types.h"\n\n']
+    for r in table.rows:
+        if r.exported and r.kind != "refuse":
+            out.append(f"CUresult {r.name}({params(resolve(table, r))});\n")
+    out.append("\n#endif\n")
+    return "".join(out)
+
+
+def exports_map(table, soname):
+    """A linker version script: the driver's names and nothing else."""
+    names = "".join(f"\t\t{r.name};\n" for r in table.rows if r.exported)
+    extra = "\t\tckDriver*;\n" if soname == "emu" else ""
+    return f"{{\n\tglobal:\n{names}{extra}\tlocal:\n\t\t*;\n}};\n"
+
+
+def emu_refuse_c(table):
+    """Weak refusals for what the emulated driver does not define."""
+    out = [banner("rpc/driver.api"), '#include "cuda/types.h"\n\n'
+           "#define REFUSE(name) \\\n\tCUresult name(void); \\\n"
+           "\t__attribute__((weak, visibility(\"default\"))) CUresult name(void) \\\n"
+           "\t{ return CUDA_ERROR_NOT_SUPPORTED; }\n\n"]
+    out += [f"REFUSE({r.name})\n" for r in table.rows if r.exported]
+    return "".join(out)
+
+
+def coverage_md(table):
+    """docs/coverage.md: what works, by group and by name."""
+    groups = []
+    with open(table.path, encoding="utf-8") as f:
+        lines = f.read().splitlines()
+    group = None
+    for i, line in enumerate(lines, 1):
+        if line.startswith("# --- "):
+            group = (line[6:], [])
+            groups.append(group)
+        elif group:
+            group[1].extend(r for r in table.rows if r.line == i and r.exported)
+    out = ["<!-- Made by tools/apigen.py from rpc/driver.api: change that, not this file. -->\n",
+           "# Coverage of the CUDA driver API\n\n",
+           "Every name that the driver library of CUDA 13.0 exports is on the table `rpc/driver.api`;\n"
+           "a call that is not supported returns `CUDA_ERROR_NOT_SUPPORTED` and is named in the log.\n"
+           "`local`: answered by the client. `cached`: asked once. `send`: one-way. `call`: waits for\n"
+           "a reply. `hand`: written by hand on those. `alias`, `ptsz`: other names of a call.\n\n",
+           "| group | names | work | refused |\n|---|---|---|---|\n"]
+    total = [0, 0]
+    for title, rows in groups:
+        bad = sum(r.kind == "refuse" for r in rows)
+        total[0] += len(rows)
+        total[1] += bad
+        out.append(f"| {title} | {len(rows)} | {len(rows) - bad} | {bad} |\n")
+    out.append(f"| **all** | {total[0]} | {total[0] - total[1]} | {total[1]} |\n")
+    for title, rows in groups:
+        out.append(f"\n## {title[0].upper()}{title[1:]}\n\n")
+        for kind in ("local", "cached", "send", "call", "hand", "alias", "ptsz", "refuse"):
+            names = [r.name for r in rows if r.kind == kind]
+            if names:
+                out.append(f"**{kind}** ({len(names)}): " + ", ".join(names) + "\n\n")
+        out[-1] = out[-1].rstrip("\n") + "\n"
+    return "".join(out)
+
+
+def base_name(name):
+    """cuMemAlloc_v2_ptds -> (cuMemAlloc, per-thread?)."""
+    import re
+    m = re.match(r"(.*?)(?:_v\d+)?(_ptsz|_ptds)?$", name)
+    return m.group(1), bool(m.group(2))
+
+
+def procaddress_c(table):
+    """Entries behind cuGetProcAddress, sorted by base name, newest version first."""
+    out = [banner("rpc/driver.api"), '#include "client/procaddress.h"\n\n']
+    rows = [r for r in table.rows if r.exported and r.since.isdigit() and int(r.since)]
+    out += [f"extern char {r.name}[];\n" for r in rows]
+    out.append("\nconst struct ck_entry ck_entries[] = {\n")
+    key = lambda r: (base_name(r.name)[0], -int(r.since), base_name(r.name)[1])
+    for r in sorted(rows, key=key):
+        base, per_thread = base_name(r.name)
+        out.append(f'\t{{ "{base}", {r.since}, {str(per_thread).lower()}, {r.name} }},\n')
+    out.append("};\n\nconst unsigned int ck_entry_count = sizeof(ck_entries) / "
+               "sizeof(ck_entries[0]);\n")
+    return "".join(out)

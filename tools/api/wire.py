@@ -1,0 +1,81 @@
+"""cricket.x, and the table of procedures with the fields that trace printers show."""
+
+from . import banner
+
+PRINT = {"scalar": "CK_FIELD_U64", "enum": "CK_FIELD_INT", "device": "CK_FIELD_INT",
+         "handle": "CK_FIELD_ID", "id": "CK_FIELD_ID", "hash": "CK_FIELD_HASH",
+         "bytes": "CK_FIELD_BYTES", "string": "CK_FIELD_STRING", "pod": "CK_FIELD_POD",
+         "bulk": "CK_FIELD_BULK"}
+SCALAR_PRINT = {"int": "CK_FIELD_INT", "unsigned int": "CK_FIELD_UINT", "float": "CK_FIELD_FLOAT",
+                "unsigned char": "CK_FIELD_UINT", "unsigned short": "CK_FIELD_UINT",
+                "cuuint32_t": "CK_FIELD_UINT", "CUdeviceptr": "CK_FIELD_POINTER"}
+
+
+def struct(name, head, args):
+    fields = [head] + [a.xdr for a in args]
+    return f"struct {name} {{\n" + "".join(f"\t{f};\n" for f in fields) + "};\n"
+
+
+def cricket_x(table, control):
+    """The protocol: control.x, then one argument and one result structure a message."""
+    out = [banner("rpc/control.x and rpc/driver.api"),
+           "/*\n * One-way messages get no reply (RFC 5531, batching). A field NAME_length at the end"
+           "\n * is followed by that many bytes, padded to a multiple of 4, as in opaque NAME<>.\n"
+           " * The reply of a message whose result ends so has one more int after the bytes: the\n"
+           " * CUresult of moving them.\n */\n", control]
+    rows = [r for r in table.rows if r.wire]
+    for r in rows:
+        out.append(f"\n/* {r.number} {r.name}{', one-way' if r.kind == 'send' else ''} */\n")
+        out.append(struct(f"{r.name}_args", "ck_head head", r.ins()))
+        if r.kind != "send":
+            out.append(struct(f"{r.name}_res", "ck_result head", r.outs()))
+    out.append("\nprogram CRICKET {\n\tversion CRICKET_V1 {\n")
+    out.append("\t\tck_hello_res CK_HELLO(ck_hello_args) = 1;\n"
+               "\t\tck_join_res CK_JOIN(ck_join_args) = 2;\n"
+               "\t\tvoid CK_PING(void) = 3;\n\t\tvoid CK_BYE(void) = 4;\n")
+    for r in rows:
+        res = "void" if r.kind == "send" else f"{r.name}_res"
+        out.append(f"\t\t{res} PROC_{r.name}({r.name}_args) = {r.number};\n")
+    out.append("\t} = 1;\n} = 99;\n")
+    return "".join(out)
+
+
+def field_list(name, struct_name, args):
+    out = [f"static const struct ck_field {name}[] = {{\n"]
+    for a in args:
+        kind = SCALAR_PRINT.get(a.ctype, PRINT[a.kind]) if a.kind == "scalar" else PRINT[a.kind]
+        member = a.name + ("_length" if a.kind == "bulk" else "")
+        out.append(f'\t{{ "{a.name}", {kind}, offsetof({struct_name}, {member}) }},\n')
+    out.append("\t{ 0 }\n};\n")
+    return "".join(out)
+
+
+def procs_c(table):
+    """The array of procedures, indexed by number, for both ends."""
+    rows = [r for r in table.rows if r.wire]
+    out = [banner("rpc/driver.api"), '#include <stddef.h>\n\n#include "rpc/proc.h"\n'
+           '#include "cricket.h"\n\n']
+    for r in rows:
+        out.append(field_list(f"{r.name}_in", f"{r.name}_args", r.ins()))
+        if r.outs():
+            out.append(field_list(f"{r.name}_out", f"{r.name}_res", r.outs()))
+    out.append("\nconst struct ck_proc ck_procs[CK_PROC_END] = {\n")
+    for r in rows:
+        res = f"{r.name}_res"
+        reply = (f"(xdrproc_t)xdr_{res}, sizeof({res})" if r.kind != "send" else "NULL, 0")
+        outs = f"{r.name}_out" if r.outs() else "NULL"
+        out.append(f'\t[{r.number}] = {{ "{r.name}", (xdrproc_t)xdr_{r.name}_args, '
+                   f"sizeof({r.name}_args), {reply},\n\t\t{r.name}_in, {outs}, "
+                   f"{str(r.kind == 'send').lower()}, {str(r.bulk_in).lower()}, "
+                   f"{str(r.bulk_out).lower()} }},\n")
+    out.append("};\n")
+    return "".join(out)
+
+
+def numbers_h(table):
+    """Procedure numbers and the end of the array."""
+    end = max(r.number for r in table.rows if r.wire) + 1
+    out = [banner("rpc/driver.api"), "#ifndef CK_GEN_NUMBERS_H\n#define CK_GEN_NUMBERS_H\n\n"]
+    out += [f"#define CK_PROC_{r.name} {r.number}\n" for r in table.rows if r.wire]
+    out.append(f"#define CK_PROC_END {end}\n\n#endif\n")
+    return "".join(out)

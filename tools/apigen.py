@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+"""Make Cricket's stubs, handlers and tables from rpc/driver.api.
+
+    apigen.py TABLE --out DIR          generated C into DIR/gen, DIR/cricket.x
+    apigen.py TABLE --x FILE           the protocol, as committed in rpc/cricket.x
+    apigen.py TABLE --coverage FILE    docs/coverage.md
+    --check: write nothing, fail when a file differs from what would be written
+"""
+
+import argparse
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from api import client, proto, server, wire  # noqa: E402
+from api.table import Table, TableError, enum_types  # noqa: E402
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def read(path):
+    with open(path, encoding="utf-8") as f:
+        return f.read()
+
+
+def put(path, text, check):
+    """Write @text unless the file has it already (so that make rebuilds little)."""
+    old = read(path) if os.path.exists(path) else None
+    if old == text:
+        return True
+    if check:
+        print(f"{path}: stale: run make gen", file=sys.stderr)
+        return False
+    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(text)
+    return True
+
+
+def build_files(table, control):
+    """Everything that goes into a build folder."""
+    return {
+        "cricket.x": wire.cricket_x(table, control),
+        "gen/numbers.h": wire.numbers_h(table),
+        "gen/procs.c": wire.procs_c(table),
+        "gen/api.h": proto.api_h(table),
+        "gen/wire.h": client.wire_h(table),
+        "gen/stubs.c": client.stubs_c(table),
+        "gen/procaddress.c": proto.procaddress_c(table),
+        "gen/driver.h": server.driver_h(table),
+        "gen/handlers.h": server.handlers_h(table),
+        "gen/handlers.c": server.handlers_c(table),
+        "gen/emu_refuse.c": proto.emu_refuse_c(table),
+        "gen/client.map": proto.exports_map(table, "client"),
+        "gen/emu.map": proto.exports_map(table, "emu"),
+    }
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p.add_argument("table")
+    p.add_argument("--out")
+    p.add_argument("--x")
+    p.add_argument("--coverage")
+    p.add_argument("--control", default=os.path.join(ROOT, "rpc", "control.x"))
+    p.add_argument("--enums", default=os.path.join(ROOT, "cuda", "enums.h"))
+    p.add_argument("--check", action="store_true")
+    args = p.parse_args()
+    try:
+        table = Table(args.table, read(args.table), enum_types(read(args.enums)))
+    except TableError as e:
+        print(e, file=sys.stderr)
+        return 1
+    control = read(args.control)
+    files = {}
+    if args.out:
+        files.update({os.path.join(args.out, k): v for k, v in build_files(table, control).items()})
+    if args.x:
+        files[args.x] = wire.cricket_x(table, control)
+    if args.coverage:
+        files[args.coverage] = proto.coverage_md(table)
+    ok = [put(path, text, args.check) for path, text in files.items()]
+    return 0 if all(ok) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# tools/demo.sh - from a fresh machine to a CUDA program on a remote GPU: installs what is missing,
+# builds, starts a server on a private unix socket, runs vector_add through it, stops the server.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+app=tests/test_apps/bin/vector_add
+tmp=$(mktemp -d)
+server=
+
+finish() {
+	status=$?
+	if [ -n "$server" ]; then
+		kill "$server" 2>/dev/null || true
+		wait "$server" || true
+	fi
+	[ $status -eq 0 ] || sed 's/^/    /' "$tmp"/log "$tmp"/build 2>/dev/null >&2 || true
+	rm -rf "$tmp"
+	exit $status
+}
+trap finish EXIT
+
+title() { printf '\n== %s\n' "$*"; }
+
+title "What is needed"
+tools/deps.sh
+title "Building"
+make cpu test-apps >"$tmp/build" 2>&1
+ls -1 cpu/cricket-rpc-server cpu/cricket-client.so cpu/libcuda-emu.so $app
+
+title "Starting the server (a real GPU if there is one, else the emulated one)"
+cpu/cricket-rpc-server --driver auto --listen 127.0.0.1:0 --unix "$tmp/gpu" >"$tmp/log" 2>&1 &
+server=$!
+for _ in $(seq 100); do
+	[ -S "$tmp/gpu" ] && break
+	kill -0 $server 2>/dev/null || exit 1
+	sleep 0.1
+done
+cat "$tmp/log"
+
+title "Running $app, which knows nothing of all this"
+printf '$ LD_PRELOAD=cpu/cricket-client.so REMOTE_GPU_ADDRESS=unix:%s %s\n' "$tmp/gpu" "$app"
+LD_PRELOAD=$PWD/cpu/cricket-client.so REMOTE_GPU_ADDRESS=unix:$tmp/gpu CRICKET_STATS=1 $app
+
+title "The server's log"
+cat "$tmp/log"

@@ -1,0 +1,91 @@
+#!/usr/bin/env bash
+# tools/deps.sh - installs what building and testing need, on Debian and Ubuntu; nothing where all is there.
+#
+#   tools/deps.sh            packages with apt-get; nvcc from NVIDIA's PyPI wheels where there is no toolkit
+#   tools/deps.sh --clang    clang too (second compiler, fuzz targets)
+#   tools/deps.sh --no-cuda  leave CUDA out: only the test programs need nvcc
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+packages=(gcc g++ libc6-dev make python3 pkg-config rpcsvc-proto libtirpc-dev libelf-dev liblz4-dev
+	libzstd-dev libb2-dev zlib1g-dev libcmocka-dev python3-pytest)
+# One release's compiler, runtime and headers, as NVIDIA publishes them on PyPI.
+wheels=(nvidia-cuda-nvcc==13.0.88 nvidia-cuda-runtime==13.0.96 nvidia-cuda-crt==13.0.88
+	nvidia-nvvm==13.0.88)
+cuda_home=build/cuda
+want_cuda=yes
+
+say() { printf 'deps: %s\n' "$*"; }
+die() { printf 'deps: error: %s\n' "$*" >&2; exit 1; }
+
+as_root() {
+	if [ "$(id -u)" -eq 0 ]; then
+		"$@"
+	else
+		command -v sudo >/dev/null || die "not root and no sudo; as root run: $*"
+		sudo "$@"
+	fi
+}
+
+# Prints the packages among the arguments that are not installed.
+missing_packages() {
+	local p
+	for p in "$@"; do
+		dpkg-query -W -f '${Status}\n' "$p" 2>/dev/null | grep -q ' installed$' || echo "$p"
+	done
+}
+
+install_packages() {
+	local missing
+	command -v dpkg-query >/dev/null ||
+		die "this is neither Debian nor Ubuntu; install the like of: $*"
+	mapfile -t missing < <(missing_packages "$@")
+	if [ ${#missing[@]} -eq 0 ]; then
+		say "all $# packages are there"
+		return
+	fi
+	say "installing with apt-get: ${missing[*]}"
+	as_root apt-get -q update
+	as_root env DEBIAN_FRONTEND=noninteractive \
+		apt-get -q -y install --no-install-recommends "${missing[@]}"
+}
+
+# The same places, in the same order, as tests/test_apps/Makefile.
+find_nvcc() {
+	local n
+	for n in "${NVCC:-}" "$(command -v nvcc || true)" /usr/local/cuda/bin/nvcc $cuda_home/bin/nvcc; do
+		[ -n "$n" ] && [ -x "$n" ] && echo "$n" && return
+	done
+	return 1
+}
+
+# Puts the wheels' files where a toolkit has them: bin include lib64 nvvm under build/cuda.
+install_cuda() {
+	local tmp=$cuda_home.tmp
+	python3 -m pip --version >/dev/null 2>&1 || install_packages python3-pip
+	local py=python3
+	$py -m pip --version >/dev/null 2>&1 || py=/usr/bin/python3
+	say "no nvcc: bringing ${wheels[*]} into $cuda_home"
+	rm -rf "$tmp" $cuda_home
+	mkdir -p "$tmp"
+	PIP_ROOT_USER_ACTION=ignore $py -m pip install -q --no-deps --only-binary :all: --no-warn-script-location \
+		--disable-pip-version-check --target "$tmp" "${wheels[@]}"
+	mv "$tmp"/nvidia/cu13 $cuda_home
+	rm -rf "$tmp"
+	ln -s lib $cuda_home/lib64
+	ln -s libcudart.so.13 $cuda_home/lib/libcudart.so
+}
+
+for arg in "$@"; do
+	case $arg in
+	--clang) packages+=(clang libclang-rt-dev) ;;
+	--no-cuda) want_cuda=no ;;
+	-h | --help) sed -n '2,6s/^# \{0,1\}//p' "$0"; exit 0 ;;
+	*) die "unknown option $arg (--clang, --no-cuda)" ;;
+	esac
+done
+install_packages "${packages[@]}"
+if [ $want_cuda = yes ]; then
+	find_nvcc >/dev/null || install_cuda
+	say "nvcc: $(find_nvcc), $("$(find_nvcc)" --version | sed -n 's/^Cuda compilation tools, //p')"
+fi

@@ -1,0 +1,118 @@
+/*
+ * util/env.c - the table of environment variables; see env.h.
+ */
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/env.h"
+#include "util/util.h"
+
+static const struct ck_env_row table[] = {
+	{"REMOTE_GPU_ADDRESS", NULL,
+	 "client: where the server is: a host name or address, host:port, or the path of a unix\n"
+	 "socket; without it there is no GPU"},
+	{"CRICKET_LOG", NULL,
+	 "what to log on stderr: a level (none, error, warning, info, debug, trace) or a list of\n"
+	 "part:level, as in client:trace,server:info"},
+	{"CRICKET_TRACE", "0", "client: 1 prints every driver call with arguments and result"},
+	{"CRICKET_STATS", "0", "client: 1 prints at exit how many calls of each kind were made"},
+	{"CRICKET_CACHE_DIR", NULL,
+	 "server: folder of the module cache; default $XDG_CACHE_HOME/cricket or ~/.cache/cricket"},
+	{"CRICKET_CACHE_SIZE", "4G", "server: most bytes that the module cache may hold"},
+	{"CRICKET_DRIVER", "auto",
+	 "server: driver library: auto, cuda (libcuda.so.1), emu (libcuda-emu.so), or a path"},
+	{"CRICKET_EMU_DEVICES", "1", "emulated driver: number of devices"},
+	{"CRICKET_EMU_MEMORY", "2G", "emulated driver: memory of each device, in bytes"},
+	{"CRICKET_TOKEN", NULL,
+	 "secret that client and server must share, when the server has one"},
+	{"CRICKET_TIMEOUT", "10", "client: seconds to wait for a connection to the server"},
+	{"CUDA_VISIBLE_DEVICES", NULL,
+	 "as in CUDA: which devices the program sees, and in which order; empty for none"},
+	{"CUDA_DEVICE_ORDER", "FASTEST_FIRST", "as in CUDA: FASTEST_FIRST or PCI_BUS_ID"},
+	{"CUDA_MODULE_LOADING", "LAZY", "as in CUDA: LAZY or EAGER"},
+	{"CUDA_LAUNCH_BLOCKING", "0", "as in CUDA: 1 waits for each kernel after its launch"},
+	{NULL, NULL, NULL},
+};
+
+const struct ck_env_row *ck_env_table(void)
+{
+	return table;
+}
+
+static const struct ck_env_row *row_find(const char *name)
+{
+	for (const struct ck_env_row *row = table; row->name; row++) {
+		if (strcmp(row->name, name) == 0)
+			return row;
+	}
+	return NULL;
+}
+
+void ck_env_help(FILE *out)
+{
+	for (const struct ck_env_row *row = table; row->name; row++) {
+		fprintf(out, "%s", row->name);
+		if (row->fallback)
+			fprintf(out, " (default %s)", row->fallback);
+		fprintf(out, "\n    ");
+		for (const char *c = row->help; *c; c++) {
+			fputc(*c, out);
+			if (*c == '\n')
+				fprintf(out, "    ");
+		}
+		fputc('\n', out);
+	}
+}
+
+const char *ck_env_string(const char *name)
+{
+	const struct ck_env_row *row = row_find(name);
+	const char *value;
+
+	if (!row)
+		return NULL;
+	value = getenv(name);
+	return value ? value : row->fallback;
+}
+
+static bool number_parse(const char *text, long *out)
+{
+	static const char suffixes[] = "KMGT";
+	int saved_errno = errno;
+	const char *suffix;
+	char *end, upper;
+	long value;
+	bool ok;
+
+	errno = 0;
+	value = strtol(text, &end, 0);
+	ok = errno == 0 && end != text;
+	errno = saved_errno;
+	if (!ok)
+		return false;
+	if (*end) {
+		upper = (char)(*end >= 'a' && *end <= 'z' ? *end - 'a' + 'A' : *end);
+		suffix = strchr(suffixes, upper);
+		if (!suffix || end[1])
+			return false;
+		if (ck_mul_overflow(value, 1L << (10 * (suffix - suffixes + 1)), &value))
+			return false;
+	}
+	*out = value;
+	return true;
+}
+
+long ck_env_long(const char *name)
+{
+	const struct ck_env_row *row = row_find(name);
+	const char *value = row ? getenv(name) : NULL;
+	long number;
+
+	if (value && number_parse(value, &number))
+		return number;
+	if (row && row->fallback && number_parse(row->fallback, &number))
+		return number;
+	return 0;
+}

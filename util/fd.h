@@ -1,0 +1,37 @@
+/*
+ * util/fd.h - whole reads and writes, flags of descriptors, and passing them to other processes.
+ * Every call returns 0 or -errno unless it says otherwise; none raises SIGPIPE on a socket.
+ */
+#ifndef CK_UTIL_FD_H
+#define CK_UTIL_FD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/uio.h>
+
+/*
+ * Read exactly `size` bytes, waiting for them on a non-blocking descriptor too. -ENODATA: the
+ * other end closed before the first byte; -ECONNRESET: it closed in the middle.
+ */
+int ck_fd_read_full(int fd, void *data, size_t size);
+
+/* Write all of it, waiting for room on a non-blocking descriptor too. */
+int ck_fd_write_full(int fd, const void *data, size_t size);
+
+/* The same for `count` pieces, any number of them; the array is used up (changed) on the way. */
+int ck_fd_writev_full(int fd, struct iovec *iov, size_t count);
+
+int ck_fd_set_cloexec(int fd, bool on);
+int ck_fd_set_nonblock(int fd, bool on);
+
+/* Send `size` (at least 1) bytes over a unix socket, with descriptor `fd` attached to them. */
+int ck_fd_send(int sock, int fd, const void *data, size_t size);
+
+/*
+ * Receive exactly `size` bytes sent by ck_fd_send. *fd is the descriptor, close-on-exec and the
+ * caller's to close, or -1 when none was attached. Errors as in ck_fd_read_full; then no
+ * descriptor is left open.
+ */
+int ck_fd_recv(int sock, void *data, size_t size, int *fd);
+
+#endif
