@@ -30,8 +30,8 @@ check-unit: cpu	## unit tests (cmocka); one alone: make -C tests unit/test_NAME.
 	@$(MAKE) -j$(JOBS) --no-print-directory -C tests check-unit SAN=$(SAN)
 check-e2e: cpu test-apps	## whole programs (pytest); a choice: make check-e2e K=WORDS
 	CRICKET_TEST_SAN=$(SAN) $(E2E)
-fuzz: cpu	## each fuzz target for FUZZ_SECONDS (20); needs clang
-	@$(MAKE) --no-print-directory -C tests fuzz
+fuzz:		## each fuzz target for FUZZ_SECONDS (20); needs clang
+	@$(MAKE) -j$(JOBS) --no-print-directory -C tests fuzz
 demo:		## from nothing: install, build, run a CUDA program through the server
 	@tools/demo.sh
 format:		## clang-format over the C sources

@@ -42,6 +42,8 @@ struct ck_client {
 	_Atomic int state;		/* enum ck_state */
 	_Atomic bool initialized;	/* cuInit succeeded */
 	ck_hello_res hello;
+	/* There are or were streams that do not wait for the legacy one, or several contexts. */
+	_Atomic bool unordered_streams;
 	int driver_version;		/* told to the application; never changes */
 	int gpu_count;
 	struct ck_gpu *gpus;

@@ -136,8 +136,11 @@ CUresult ck_context_id(CUcontext handle, uint64_t *id)
 uint64_t ck_context_number(void)
 {
 	static _Atomic uint64_t last;
+	uint64_t number = atomic_fetch_add(&last, 1) + 1;
 
-	return atomic_fetch_add(&last, 1) + 1;
+	if (number > 1)		/* no order between the streams of two contexts */
+		ck_client.unordered_streams = true;
+	return number;
 }
 
 bool ck_context_flags_valid(unsigned int flags)
@@ -457,4 +460,16 @@ CK_EXPORT CUresult cuCtxGetStreamPriorityRange(int *leastPriority, int *greatest
 	if (greatestPriority)
 		*greatestPriority = facts->stream_priority_high;
 	return CUDA_SUCCESS;
+}
+
+/* Limits are asked for by every library's set-up; the answers are kept until one is set. */
+CK_EXPORT CUresult cuCtxSetLimit(CUlimit limit, size_t value)
+{
+	uint64_t ctx;
+	CUresult err = ck_enter(&ctx);
+
+	if (err)
+		return err;
+	ck_cache_clear();
+	return ck_wire_cuCtxSetLimit(ctx, limit, value);
 }

@@ -64,13 +64,17 @@ static CUresult download(const struct place *p, void *dst, CUdeviceptr src, size
 	return err;
 }
 
-/* The synchronous forms of large copies return when the bytes are in device memory. */
+/*
+ * The synchronous forms: what is enqueued later, on any stream, finds the bytes in place. A small
+ * copy need not be waited for while every stream keeps its order with the legacy one; large ones
+ * are, as the driver does.
+ */
 static CUresult settle(const struct place *p, size_t size)
 {
 	uint64_t last = ck_command_last();
 	CUresult err;
 
-	if (size <= STAGED)
+	if (size == 0 || (size <= STAGED && !ck_client.unordered_streams))
 		return CUDA_SUCCESS;
 	err = ck_wire_cuStreamSynchronize(p->ctx->object.id, p->id);
 	if (!err)

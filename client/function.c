@@ -159,17 +159,21 @@ CK_EXPORT CUresult cuFuncLoad(CUfunction function)
 
 /* Setting an attribute waits for its outcome: libraries choose kernels by it. Setting what is set
  * already is frequent and stays here. */
+static bool is_set(const struct ck_function *f, CUfunction_attribute attrib, int value)
+{
+	return (unsigned)attrib < CU_FUNC_ATTRIBUTE_MAX && (f->set & 1u << attrib) &&
+	       f->value[attrib] == value;
+}
+
 static void note_attribute(struct ck_function *f, CUfunction_attribute attrib, int value)
 {
 	if (attrib == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)
 		f->max_dynamic_shared = value;
+	if ((unsigned)attrib < CU_FUNC_ATTRIBUTE_MAX) {
+		f->value[attrib] = value;
+		f->set |= (uint16_t)(1u << attrib);
+	}
 	ck_cache_clear();
-}
-
-static bool is_set(struct ck_function *f, CUfunction_attribute attrib, int value)
-{
-	return attrib == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES && value > 0 &&
-	       f->max_dynamic_shared == value;
 }
 
 CK_EXPORT CUresult cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value)

@@ -22,7 +22,7 @@ struct launch {
 	void **params, **extra;
 };
 
-static CUresult check_dimensions(const struct launch *l, const struct ck_kernel *k, CUdevice dev)
+static CUresult check_dimensions(const struct launch *l, CUdevice dev, uint64_t *threads)
 {
 	static const CUdevice_attribute grid_max[3] = {
 		CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y,
@@ -30,35 +30,51 @@ static CUresult check_dimensions(const struct launch *l, const struct ck_kernel 
 	static const CUdevice_attribute block_max[3] = {
 		CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y,
 		CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z };
-	uint64_t threads = 1, registers;
 
+	*threads = 1;
 	for (int i = 0; i < 3; i++) {
 		if (l->grid[i] == 0 || l->block[i] == 0 ||
 		    l->grid[i] > (unsigned)ck_gpu_attribute(dev, grid_max[i]) ||
 		    l->block[i] > (unsigned)ck_gpu_attribute(dev, block_max[i]))
 			return CUDA_ERROR_INVALID_VALUE;
-		threads *= l->block[i];
+		*threads *= l->block[i];
 	}
-	if (threads > (unsigned)ck_gpu_attribute(dev, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK) ||
-	    (k->max_threads && threads > k->max_threads))
+	if (*threads > (unsigned)ck_gpu_attribute(dev, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK))
 		return CUDA_ERROR_INVALID_VALUE;
-	/* registers are handed out to a warp in units of 256 */
-	registers = (k->registers * 32u + 255) / 256 * 256 * ((threads + 31) / 32);
-	if (registers > (unsigned)ck_gpu_attribute(
-				dev, CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK))
-		return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
 	return CUDA_SUCCESS;
 }
 
-static CUresult check_shared(const struct launch *l, const struct ck_function *f)
+/*
+ * What the kernel itself bounds. The image says roughly; before a launch is refused by that, the
+ * driver is asked (its answer is kept): it counts what it reserves, we cannot.
+ */
+static CUresult check_kernel(const struct launch *l, struct ck_function *f, CUdevice dev,
+			     uint64_t threads)
 {
-	int raised = f->max_dynamic_shared;
-	unsigned int fixed = f->kernel->shared;
-	unsigned int limit = fixed < DEFAULT_SHARED ? DEFAULT_SHARED - fixed : 0;
+	const struct ck_kernel *k = f->kernel;
+	uint64_t registers = (k->registers * 32u + 255) / 256 * 256 * ((threads + 31) / 32);
+	int limit;
+	CUresult err;
 
-	if (raised > 0 && (unsigned)raised > limit)
-		limit = (unsigned)raised;
-	return l->shared > limit ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+	if (registers > (unsigned)ck_gpu_attribute(dev,
+						   CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK) ||
+	    (k->max_threads && threads > k->max_threads)) {
+		err = cuFuncGetAttribute(&limit, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK,
+					 (CUfunction)f);
+		if (err)
+			return err;
+		if (threads > (unsigned)limit)
+			return k->max_threads && threads > k->max_threads ?
+				       CUDA_ERROR_INVALID_VALUE :
+				       CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+	}
+	if (l->shared + k->shared > DEFAULT_SHARED && (int)l->shared > f->max_dynamic_shared) {
+		err = cuFuncGetAttribute(&limit, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+					 (CUfunction)f);
+		if (err || l->shared > (unsigned)limit)
+			return err ? err : CUDA_ERROR_INVALID_VALUE;
+	}
+	return CUDA_SUCCESS;
 }
 
 /* The parameter block from `extra`, which gives it whole. */
@@ -123,7 +139,7 @@ static CUresult launch(CUfunction handle, const struct launch *l)
 	unsigned char packed[CK_KERNEL_PARAM_MAX + 4];
 	CUlaunchAttribute attributes[MAX_ATTRIBUTES];
 	const void *block = packed;
-	uint64_t function, stream;
+	uint64_t function, stream, threads;
 	struct ck_context *ctx;
 	size_t size;
 	unsigned int n = 0;
@@ -135,27 +151,28 @@ static CUresult launch(CUfunction handle, const struct launch *l)
 		return err;
 	if (!f)
 		return CUDA_ERROR_INVALID_HANDLE;
-	err = check_dimensions(l, f->kernel, ctx->device);
+	err = check_dimensions(l, ctx->device, &threads);
 	if (!err)
-		err = check_shared(l, f);
+		err = check_kernel(l, f, ctx->device, threads);
 	if (!err)
 		err = ck_stream_id(l->stream, &stream);
 	if (!err)
 		err = ck_function_announce(f, &function);
 	if (!err && l->attribute_count)
 		err = pack_attributes(l, attributes, &n);
-	if (err)
-		return err;
 	size = f->kernel->param_bytes;
-	if (l->extra)
+	if (!err && l->extra)
 		err = params_of_extra(l->extra, &block, &size);
-	else if (size > 0)
+	else if (!err && size > 0)
 		err = l->params ? pack_params(f->kernel, l->params, packed) :
 				  CUDA_ERROR_INVALID_VALUE;
-	return err ? err :
-		     ck_wire_ck_launch(ctx->object.id, function, l->grid[0], l->grid[1], l->grid[2],
-				       l->block[0], l->block[1], l->block[2], l->shared, stream,
-				       attributes, n * sizeof(attributes[0]), block, size);
+	if (unlikely(err)) {
+		ck_debug("launch of %s refused: %d", f->kernel->name, (int)err);
+		return err;
+	}
+	return ck_wire_ck_launch(ctx->object.id, function, l->grid[0], l->grid[1], l->grid[2],
+				 l->block[0], l->block[1], l->block[2], l->shared, stream,
+				 attributes, n * sizeof(attributes[0]), block, size);
 }
 
 CK_EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,

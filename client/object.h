@@ -65,6 +65,8 @@ struct ck_function {
 	const struct ck_kernel *kernel;	/* name and parameter layout; lives with the module */
 	_Atomic bool announced;		/* ck_function has been sent */
 	_Atomic int max_dynamic_shared;	/* as set by cuFuncSetAttribute; 0: the default */
+	uint16_t set;			/* bit per attribute that has been set, */
+	int value[CU_FUNC_ATTRIBUTE_MAX]; /* and to what */
 };
 
 struct ck_module {

@@ -20,6 +20,8 @@
 
 CK_LOG_DEFINE("client");
 
+#define CUDA_VERSION_ON_TABLE 13000
+
 #ifndef CK_RELEASE
 #define CK_RELEASE "unknown"
 #endif
@@ -201,7 +203,10 @@ static CUresult connect_session(void)
 	ck_lane_release(lane);
 	if (err)
 		return err;
-	ck_client.driver_version = ck_client.hello.driver_version;
+	/* never more than the table has entries for: libraries choose their calls by it */
+	ck_client.driver_version = ck_client.hello.driver_version < CUDA_VERSION_ON_TABLE ?
+					   ck_client.hello.driver_version :
+					   CUDA_VERSION_ON_TABLE;
 	pthread_atfork(NULL, NULL, in_child);
 	ck_info("session with %s: %d device%s%s", address, ck_client.gpu_count,
 		ck_client.gpu_count == 1 ? "" : "s", ck_client.hello.emulated ? ", emulated" : "");
@@ -281,7 +286,8 @@ CK_EXPORT CUresult cuDriverGetVersion(int *driverVersion)
 	if (!driverVersion)
 		return CUDA_ERROR_INVALID_VALUE;
 	err = ck_client.driver_version ? CUDA_SUCCESS : ck_session_open();
-	*driverVersion = ck_client.driver_version ? ck_client.driver_version : 13000;
+	*driverVersion = ck_client.driver_version ? ck_client.driver_version :
+						    CUDA_VERSION_ON_TABLE;
 	return ck_client.driver_version || err != CUDA_ERROR_NOT_INITIALIZED ? CUDA_SUCCESS : err;
 }
 
@@ -293,6 +299,8 @@ __attribute__((destructor)) static void at_exit(void)
 	void *text = NULL;
 	size_t size = 0;
 
+	if (ck_client.state == CK_STATE_FORKED)
+		return;
 	if (ck_client.state != CK_STATE_READY)
 		goto out;
 	t = ck_thread();

@@ -89,6 +89,8 @@ CK_EXPORT CUresult cuStreamCreateWithPriority(CUstream *phStream, unsigned int f
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	cuCtxGetStreamPriorityRange(&low, &high);	/* numbers fall as priority rises */
 	s->flags = flags;
+	if (flags & CU_STREAM_NON_BLOCKING)
+		ck_client.unordered_streams = true;
 	s->priority = priority > low ? low : priority < high ? high : priority;
 	err = ck_wire_cuStreamCreateWithPriority(ctx->object.id, s->object.id, flags, priority);
 	if (err)

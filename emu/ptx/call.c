@@ -46,8 +46,8 @@ static bool is_callable(const struct ck_ptx_call *call, const struct ck_ptx_func
 	return true;
 }
 
-static int enter(struct ck_ptx_warp *w, const struct ck_ptx_call *call,
-		 const struct ck_ptx_func *f, uint32_t mask)
+static int enter(struct ck_ptx_warp *w, const struct ck_ptx_call *call, const struct ck_ptx_func *f,
+		 uint32_t mask)
 {
 	const struct ck_ptx_func *caller = &w->block->run->module->funcs[call->caller];
 	uint32_t fp = w->group_fp + caller->rows;

@@ -15,26 +15,26 @@
 #include "util/util.h"
 
 #define CK_PTX_BARRIERS 16
-#define CK_PTX_SLICE 16384	/* instructions of a warp before another has its turn */
+#define CK_PTX_SLICE 16384 /* instructions of a warp before another has its turn */
 #define CK_PTX_RANGES 16
 
-struct ck_ptx_run {		/* one launch */
+struct ck_ptx_run { /* one launch */
 	const struct ck_ptx_module *module;
 	const struct ck_ptx_kernel *kernel;
 	const struct ck_ptx_grid *grid;
 	const struct ck_ptx_host *host;
 	const uint8_t *params;
-	uint32_t shared_bytes, warps;	/* of a block; static and dynamic */
-	uint64_t *workspace;		/* of the grid-wide barrier; its address is in %envreg1, 2 */
+	uint32_t shared_bytes, warps; /* of a block; static and dynamic */
+	uint64_t *workspace;	      /* of the grid-wide barrier; its address is in %envreg1, 2 */
 	struct ck_ptx_span ranges[CK_PTX_RANGES];
 	unsigned int range_count, range_next, range_last;
 };
 
 struct ck_ptx_barrier {
-	uint32_t expected;		/* threads; 0: all of the block */
-	uint32_t waiting;		/* threads */
-	uint32_t arrived;		/* threads that came by bar.arrive and went on */
-	uint32_t votes, yes;		/* of bar.red */
+	uint32_t expected;   /* threads; 0: all of the block */
+	uint32_t waiting;    /* threads */
+	uint32_t arrived;    /* threads that came by bar.arrive and went on */
+	uint32_t votes, yes; /* of bar.red */
 };
 
 struct ck_ptx_block {
@@ -42,24 +42,24 @@ struct ck_ptx_block {
 	uint32_t id[3];
 	uint8_t *shared;
 	struct ck_ptx_warp *warps;
-	uint32_t live;			/* threads that have not exited */
-	uint32_t turns;			/* slices since its start */
+	uint32_t live;	/* threads that have not exited */
+	uint32_t turns; /* slices since its start */
 	struct ck_ptx_barrier barriers[CK_PTX_BARRIERS];
 };
 
 struct ck_ptx_warp {
 	struct ck_ptx_block *block;
-	uint64_t *rows;			/* all frames */
-	uint64_t *frame;		/* of the running group */
+	uint64_t *rows;	 /* all frames */
+	uint64_t *frame; /* of the running group */
 	const uint64_t *pool;
-	size_t room;			/* rows */
-	uint8_t *local;			/* CK_PTX_LANES pieces of local_bytes */
+	size_t room;	/* rows */
+	uint8_t *local; /* CK_PTX_LANES pieces of local_bytes */
 	uint32_t local_bytes;
-	uint32_t index;			/* in the block */
+	uint32_t index;			 /* in the block */
 	uint32_t live, waiting, syncing; /* lanes: not exited; at a barrier; for a mask */
-	uint32_t stale;			/* lanes whose group used up its slice: others first */
+	uint32_t stale;			 /* lanes whose group used up its slice: others first */
 	uint32_t pc[CK_PTX_LANES], fp[CK_PTX_LANES];
-	uint32_t want[CK_PTX_LANES];	/* member masks of the syncing */
+	uint32_t want[CK_PTX_LANES]; /* member masks of the syncing */
 	uint8_t at_barrier[CK_PTX_LANES];
 	/* the running group */
 	uint32_t group, group_pc, group_fp;
@@ -78,23 +78,23 @@ static inline uint64_t *ck_ptx_row(const struct ck_ptx_warp *w, int32_t row)
 #define S(i) ((const uint64_t *)ck_ptx_row(w, in->s[i]))
 
 /* The statements once for each lane of @mask; a whole warp is a plain loop for the compiler. */
-#define EACH_LANE(mask, l, ...)                                                                   \
-	do {                                                                                      \
-		if ((mask) == UINT32_MAX) {                                                       \
-			for (uint32_t l = 0; l < CK_PTX_LANES; l++) {                             \
-				__VA_ARGS__                                                       \
-			}                                                                         \
-		} else {                                                                          \
-			for (uint32_t rest_ = (mask); rest_; rest_ &= rest_ - 1) {                \
-				const uint32_t l = (uint32_t)__builtin_ctz(rest_);                \
-				__VA_ARGS__                                                       \
-			}                                                                         \
-		}                                                                                 \
+#define EACH_LANE(mask, l, ...)                                                                    \
+	do {                                                                                       \
+		if ((mask) == UINT32_MAX) {                                                        \
+			for (uint32_t l = 0; l < CK_PTX_LANES; l++) {                              \
+				__VA_ARGS__                                                        \
+			}                                                                          \
+		} else {                                                                           \
+			for (uint32_t rest_ = (mask); rest_; rest_ &= rest_ - 1) {                 \
+				const uint32_t l = (uint32_t)__builtin_ctz(rest_);                 \
+				__VA_ARGS__                                                        \
+			}                                                                          \
+		}                                                                                  \
 	} while (0)
 
-#define EXECUTOR(name)                                                                            \
-	static int name(struct ck_ptx_warp *w __attribute__((unused)),                            \
-			const struct ck_ptx_insn *in __attribute__((unused)),                     \
+#define EXECUTOR(name)                                                                             \
+	static int name(struct ck_ptx_warp *w __attribute__((unused)),                             \
+			const struct ck_ptx_insn *in __attribute__((unused)),                      \
 			uint32_t mask __attribute__((unused)))
 
 /* Values of a lane as floats. */

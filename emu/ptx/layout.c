@@ -17,10 +17,10 @@ enum { UNSEEN, OPEN, DONE };
 
 struct walk {
 	struct ck_ptx_module *m;
-	uint64_t *depth;	/* local bytes of a function's deepest call chain */
+	uint64_t *depth; /* local bytes of a function's deepest call chain */
 	uint32_t *stack, top;
 	uint32_t *order, order_count;
-	bool unbounded;		/* recursion or calls through registers */
+	bool unbounded; /* recursion or calls through registers */
 };
 
 /* The i-th function that @f may call: those by name, then any whose address is taken. */
@@ -157,9 +157,11 @@ static int check_calls(struct ck_ptx_module *m, const char **culprit)
 			same = call->args[i].size == f->params[i].size ||
 			       (call->args[i].size == 0 && i >= call->arg_count);
 		*culprit = text;
-		snprintf(text, sizeof(text), !same ? "a call of '%.80s' does not match its parameters" :
-					     f->entry ? "a call of the kernel '%.80s'" :
-						    "unresolved external function '%.80s'", f->name);
+		snprintf(text, sizeof(text),
+			 !same	    ? "a call of '%.80s' does not match its parameters"
+			 : f->entry ? "a call of the kernel '%.80s'"
+				    : "unresolved external function '%.80s'",
+			 f->name);
 		if (!same || f->entry || (!f->defined && !f->builtin))
 			return -EINVAL;
 	}

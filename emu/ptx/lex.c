@@ -6,7 +6,7 @@
 
 #include "emu/ptx/lex.h"
 
-void ck_ptx_lex_init(struct ck_ptx_lex *lex, const char *text, size_t size)
+void ck_ptx_lexer_init(struct ck_ptx_lex *lex, const char *text, size_t size)
 {
 	/* A caller may count the terminating NUL of its string. */
 	while (size > 0 && text[size - 1] == '\0')
@@ -243,8 +243,8 @@ again:
 		lex_string(lex, t);
 		return;
 	} else {
-		t->kind = strchr("()[]{}<>,;:+-!~@=|&*/", *lex->at) && *lex->at ? CK_PTX_PUNCT :
-										  CK_PTX_BAD;
+		t->kind = strchr("()[]{}<>,;:+-!~@=|&*/", *lex->at) && *lex->at ? CK_PTX_PUNCT
+										: CK_PTX_BAD;
 		lex->at++;
 	}
 	t->size = (size_t)(lex->at - t->text);

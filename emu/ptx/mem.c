@@ -107,7 +107,8 @@ int ck_ptx_translate(struct ck_ptx_warp *w, uint32_t l, unsigned int space, uint
 		if (!ck_ptx_fits(address & CK_PTX_OFFSET_MASK, size,
 				 w->block->run->kernel->info.param_bytes))
 			return CUDA_ERROR_ILLEGAL_ADDRESS;
-		*at = (uint8_t *)(uintptr_t)(w->block->run->params + (address & CK_PTX_OFFSET_MASK));
+		*at = (uint8_t *)(uintptr_t)(w->block->run->params +
+					     (address & CK_PTX_OFFSET_MASK));
 		return 0;
 	default:
 		return CUDA_ERROR_ILLEGAL_ADDRESS;

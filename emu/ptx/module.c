@@ -90,8 +90,8 @@ static void write_inits(const struct ck_ptx_module *m, const struct ck_ptx_var *
 	}
 }
 
-int ck_ptx_place(struct ck_ptx_module *m, uint64_t (*alloc)(void *opaque, size_t size, size_t align),
-		 void *opaque)
+int ck_ptx_place(struct ck_ptx_module *m,
+		 uint64_t (*alloc)(void *opaque, size_t size, size_t align), void *opaque)
 {
 	int ret;
 

@@ -16,7 +16,7 @@
 #include "emu/ptx/ptx.h"
 
 #define CK_PTX_LANES 32
-#define CK_PTX_NONE UINT32_MAX	/* no function, no variable, no return address */
+#define CK_PTX_NONE UINT32_MAX /* no function, no variable, no return address */
 
 /* Generic addresses below 2^56 are global; the top byte tells the other windows apart. */
 #define CK_PTX_WINDOW_SHIFT 56
@@ -30,17 +30,17 @@
 #define CK_PTX_MAX_SHARED (256u << 10)
 #define CK_PTX_MAX_LOCAL (512u << 10)
 #define CK_PTX_MAX_PARAM (32u << 10)
-#define CK_PTX_MAX_DEPTH 64		/* nested scopes, nested braces of an initialiser */
-#define CK_PTX_MAX_ROWS (1u << 18)	/* registers of a warp, all its frames together */
+#define CK_PTX_MAX_DEPTH 64		 /* nested scopes, nested braces of an initialiser */
+#define CK_PTX_MAX_ROWS (1u << 18)	 /* registers of a warp, all its frames together */
 #define CK_PTX_STACK_RESERVE (32u << 10) /* local bytes for calls whose depth is not known */
 
 /* The first rows of every frame. */
 enum ck_ptx_row {
-	CK_PTX_ROW_RETURN,	/* pc after the call; CK_PTX_NONE in a kernel */
-	CK_PTX_ROW_CALLER,	/* the caller's frame, in rows */
-	CK_PTX_ROW_LOCAL,	/* offset of the frame's variables in the lane's local memory */
-	CK_PTX_ROW_SINK,	/* destination "_" */
-	CK_PTX_ROW_CARRY,	/* CC.CF */
+	CK_PTX_ROW_RETURN, /* pc after the call; CK_PTX_NONE in a kernel */
+	CK_PTX_ROW_CALLER, /* the caller's frame, in rows */
+	CK_PTX_ROW_LOCAL,  /* offset of the frame's variables in the lane's local memory */
+	CK_PTX_ROW_SINK,   /* destination "_" */
+	CK_PTX_ROW_CARRY,  /* CC.CF */
 	CK_PTX_ROW_FIRST,
 };
 
@@ -62,46 +62,118 @@ enum ck_ptx_class {
 };
 
 enum ck_ptx_mod {
-	CK_PTX_MOD_ROUND, CK_PTX_MOD_FTZ, CK_PTX_MOD_SAT, CK_PTX_MOD_RELU, CK_PTX_MOD_APPROX,
-	CK_PTX_MOD_PART, CK_PTX_MOD_CC, CK_PTX_MOD_CMP, CK_PTX_MOD_AOP, CK_PTX_MOD_SPACE,
-	CK_PTX_MOD_SEM, CK_PTX_MOD_SCOPE, CK_PTX_MOD_CACHE, CK_PTX_MOD_VEC, CK_PTX_MOD_UNI,
-	CK_PTX_MOD_SYNC, CK_PTX_MOD_ALIGNED, CK_PTX_MOD_CTA, CK_PTX_MOD_WARP, CK_PTX_MOD_MODE,
-	CK_PTX_MOD_VOTE, CK_PTX_MOD_PRMT, CK_PTX_MOD_SHIFT, CK_PTX_MOD_WRAP, CK_PTX_MOD_SHIFTAMT,
-	CK_PTX_MOD_TESTP, CK_PTX_MOD_TO, CK_PTX_MOD_NANS, CK_PTX_MOD_XORSIGN, CK_PTX_MOD_NOFTZ,
-	CK_PTX_MOD_INDEX, CK_PTX_MOD_DEPEND,
+	CK_PTX_MOD_ROUND,
+	CK_PTX_MOD_FTZ,
+	CK_PTX_MOD_SAT,
+	CK_PTX_MOD_RELU,
+	CK_PTX_MOD_APPROX,
+	CK_PTX_MOD_PART,
+	CK_PTX_MOD_CC,
+	CK_PTX_MOD_CMP,
+	CK_PTX_MOD_AOP,
+	CK_PTX_MOD_SPACE,
+	CK_PTX_MOD_SEM,
+	CK_PTX_MOD_SCOPE,
+	CK_PTX_MOD_CACHE,
+	CK_PTX_MOD_VEC,
+	CK_PTX_MOD_UNI,
+	CK_PTX_MOD_SYNC,
+	CK_PTX_MOD_ALIGNED,
+	CK_PTX_MOD_CTA,
+	CK_PTX_MOD_WARP,
+	CK_PTX_MOD_MODE,
+	CK_PTX_MOD_VOTE,
+	CK_PTX_MOD_PRMT,
+	CK_PTX_MOD_SHIFT,
+	CK_PTX_MOD_WRAP,
+	CK_PTX_MOD_SHIFTAMT,
+	CK_PTX_MOD_TESTP,
+	CK_PTX_MOD_TO,
+	CK_PTX_MOD_NANS,
+	CK_PTX_MOD_XORSIGN,
+	CK_PTX_MOD_NOFTZ,
+	CK_PTX_MOD_INDEX,
+	CK_PTX_MOD_DEPEND,
 	CK_PTX_MODS
 };
 
-enum { CK_PTX_RN = 1, CK_PTX_RZ, CK_PTX_RM, CK_PTX_RP, CK_PTX_RNA,
-       CK_PTX_RNI, CK_PTX_RZI, CK_PTX_RMI, CK_PTX_RPI };
+enum {
+	CK_PTX_RN = 1,
+	CK_PTX_RZ,
+	CK_PTX_RM,
+	CK_PTX_RP,
+	CK_PTX_RNA,
+	CK_PTX_RNI,
+	CK_PTX_RZI,
+	CK_PTX_RMI,
+	CK_PTX_RPI
+};
 enum { CK_PTX_LO = 1, CK_PTX_HI, CK_PTX_WIDE };
-enum { CK_PTX_EQ = 1, CK_PTX_NE, CK_PTX_LT, CK_PTX_LE, CK_PTX_GT, CK_PTX_GE, CK_PTX_EQU,
-       CK_PTX_NEU, CK_PTX_LTU, CK_PTX_LEU, CK_PTX_GTU, CK_PTX_GEU, CK_PTX_NUM, CK_PTX_NAN };
-enum { CK_PTX_AND = 1, CK_PTX_OR, CK_PTX_XOR, CK_PTX_ADD, CK_PTX_MIN, CK_PTX_MAX, CK_PTX_INC,
-       CK_PTX_DEC, CK_PTX_EXCH, CK_PTX_CAS, CK_PTX_POPC };
+enum {
+	CK_PTX_EQ = 1,
+	CK_PTX_NE,
+	CK_PTX_LT,
+	CK_PTX_LE,
+	CK_PTX_GT,
+	CK_PTX_GE,
+	CK_PTX_EQU,
+	CK_PTX_NEU,
+	CK_PTX_LTU,
+	CK_PTX_LEU,
+	CK_PTX_GTU,
+	CK_PTX_GEU,
+	CK_PTX_NUM,
+	CK_PTX_NAN
+};
+enum {
+	CK_PTX_AND = 1,
+	CK_PTX_OR,
+	CK_PTX_XOR,
+	CK_PTX_ADD,
+	CK_PTX_MIN,
+	CK_PTX_MAX,
+	CK_PTX_INC,
+	CK_PTX_DEC,
+	CK_PTX_EXCH,
+	CK_PTX_CAS,
+	CK_PTX_POPC
+};
 enum { CK_PTX_GENERIC, CK_PTX_GLOBAL, CK_PTX_SHARED, CK_PTX_LOCAL, CK_PTX_CONST, CK_PTX_PARAM };
 enum { CK_PTX_PACK = 1, CK_PTX_UNPACK }; /* "space" of a mov with a vector */
-enum { CK_PTX_WEAK = 1, CK_PTX_VOLATILE, CK_PTX_RELAXED, CK_PTX_ACQUIRE, CK_PTX_RELEASE,
-       CK_PTX_ACQ_REL, CK_PTX_SC };
+enum {
+	CK_PTX_WEAK = 1,
+	CK_PTX_VOLATILE,
+	CK_PTX_RELAXED,
+	CK_PTX_ACQUIRE,
+	CK_PTX_RELEASE,
+	CK_PTX_ACQ_REL,
+	CK_PTX_SC
+};
 enum { CK_PTX_BAR_SYNC = 1, CK_PTX_BAR_ARRIVE, CK_PTX_BAR_RED };
 enum { CK_PTX_SHFL_UP = 1, CK_PTX_SHFL_DOWN, CK_PTX_SHFL_BFLY, CK_PTX_SHFL_IDX };
 enum { CK_PTX_ALL = 1, CK_PTX_ANY, CK_PTX_UNI, CK_PTX_BALLOT };
 enum { CK_PTX_F4E = 1, CK_PTX_B4E, CK_PTX_RC8, CK_PTX_ECL, CK_PTX_ECR, CK_PTX_RC16 };
 enum { CK_PTX_LEFT = 1, CK_PTX_RIGHT };
-enum { CK_PTX_FINITE = 1, CK_PTX_INFINITE, CK_PTX_NUMBER, CK_PTX_NOTANUMBER, CK_PTX_NORMAL,
-       CK_PTX_SUBNORMAL };
+enum {
+	CK_PTX_FINITE = 1,
+	CK_PTX_INFINITE,
+	CK_PTX_NUMBER,
+	CK_PTX_NOTANUMBER,
+	CK_PTX_NORMAL,
+	CK_PTX_SUBNORMAL
+};
 
 /* How the warp's loop treats an instruction. */
 enum ck_ptx_kind {
-	CK_PTX_PLAIN,		/* fn() for the active lanes, then the next instruction */
+	CK_PTX_PLAIN, /* fn() for the active lanes, then the next instruction */
 	CK_PTX_BRANCH,
 	CK_PTX_BRANCH_TABLE,
 	CK_PTX_CALL,
 	CK_PTX_RETURN,
 	CK_PTX_EXIT,
-	CK_PTX_CONVERGE,	/* waits until the lanes of its member mask (s[mask_at]) are there */
+	CK_PTX_CONVERGE, /* waits until the lanes of its member mask (s[mask_at]) are there */
 	CK_PTX_BARRIER,
-	CK_PTX_YIELD,		/* let others run first: nanosleep */
+	CK_PTX_YIELD, /* let others run first: nanosleep */
 };
 
 struct ck_ptx_warp;
@@ -112,15 +184,15 @@ typedef int (*ck_ptx_exec)(struct ck_ptx_warp *warp, const struct ck_ptx_insn *i
 
 struct ck_ptx_insn {
 	ck_ptx_exec fn;
-	int32_t guard;		/* predicate row; CK_PTX_NO_GUARD without one */
+	int32_t guard; /* predicate row; CK_PTX_NO_GUARD without one */
 	uint8_t guard_not;
 	uint8_t kind, type, type2;
-	uint8_t vec;		/* elements of a vector or a packed mov, else 1 */
-	uint8_t space;		/* as the executor sees it: kernel parameters are PARAM, others LOCAL */
-	uint8_t mask_at;	/* the source that is the member mask; of plain ones unused */
+	uint8_t vec;	 /* elements of a vector or a packed mov, else 1 */
+	uint8_t space;	 /* as the executor sees it: kernel parameters are PARAM, others LOCAL */
+	uint8_t mask_at; /* the source that is the member mask; of plain ones unused */
 	int32_t d[4], s[5];
-	int64_t imm;		/* byte offset of an address; special register; lop3 table */
-	uint32_t target;	/* branch: instruction; call, table, ret: index of call, table, function */
+	int64_t imm;	 /* byte offset of an address; special register; lop3 table */
+	uint32_t target; /* branch: instruction; call, table, ret: index of call, table, function */
 	uint32_t line;
 	uint16_t op;
 	uint8_t mod[CK_PTX_MODS];
@@ -129,7 +201,7 @@ struct ck_ptx_insn {
 #define CK_PTX_NO_GUARD INT32_MIN
 
 struct ck_ptx_slot {
-	uint32_t offset, size;	/* in the frame's local bytes */
+	uint32_t offset, size; /* in the frame's local bytes */
 };
 
 struct ck_ptx_call {
@@ -151,39 +223,39 @@ enum ck_ptx_builtin {
 };
 
 struct ck_ptx_init {
-	uint64_t offset;	/* in the variable */
+	uint64_t offset; /* in the variable */
 	int64_t addend;
-	uint32_t symbol;	/* variable, or function with is_function */
+	uint32_t symbol;		  /* variable, or function with is_function */
 	uint8_t is_function, size, shift; /* size bytes of (address >> shift) are stored */
 };
 
 struct ck_ptx_var {
 	char *name;
 	uint8_t space;		/* GLOBAL, CONST or SHARED */
-	bool external, dynamic;	/* declared only; extern .shared of unknown size */
+	bool external, dynamic; /* declared only; extern .shared of unknown size */
 	uint64_t size, align;
-	uint8_t *data;		/* first bytes of the initialiser, or NULL */
+	uint8_t *data; /* first bytes of the initialiser, or NULL */
 	size_t data_size;
 	struct ck_ptx_init *inits;
 	size_t init_count, init_room;
-	uint64_t address;	/* once placed; of .shared: its offset */
+	uint64_t address; /* once placed; of .shared: its offset */
 };
 
 struct ck_ptx_func {
 	char *name;
 	bool defined, entry, weak;
 	enum ck_ptx_builtin builtin;
-	uint32_t first, end;	/* its instructions */
-	uint32_t rows;		/* of a frame */
-	uint32_t local_bytes;	/* of a frame: arguments, results, call slots, .local */
+	uint32_t first, end;	    /* its instructions */
+	uint32_t rows;		    /* of a frame */
+	uint32_t local_bytes;	    /* of a frame: arguments, results, call slots, .local */
 	struct ck_ptx_slot *params; /* param_count, then ret_count */
 	uint32_t param_count, ret_count;
-	uint32_t *calls, call_count, call_room;	/* functions called by name */
+	uint32_t *calls, call_count, call_room;	     /* functions called by name */
 	uint32_t *shared, shared_count, shared_room; /* .shared variables that it names */
-	bool indirect;		/* has a call through a register */
+	bool indirect;				     /* has a call through a register */
 	bool address_taken;
 	uint32_t line;
-	uint8_t mark;		/* of the walk over the call graph */
+	uint8_t mark; /* of the walk over the call graph */
 };
 
 struct ck_ptx_kernel {
@@ -192,12 +264,12 @@ struct ck_ptx_kernel {
 	struct ck_ptx_kernel_info info;
 	struct ck_ptx_param *params;
 	uint32_t dynamic_offset; /* of extern .shared arrays */
-	uint32_t local_bytes;	/* of a lane: frames of the deepest call chain */
-	uint32_t req[3];	/* .reqntid, 0 if none */
+	uint32_t local_bytes;	 /* of a lane: frames of the deepest call chain */
+	uint32_t req[3];	 /* .reqntid, 0 if none */
 };
 
 struct ck_ptx_reloc {
-	uint32_t pool, symbol;	/* the constant that is the variable's address + addend */
+	uint32_t pool, symbol; /* the constant that is the variable's address + addend */
 	int64_t addend;
 };
 
@@ -208,7 +280,7 @@ struct ck_ptx_span {
 struct ck_ptx_module {
 	struct ck_ptx_insn *code;
 	uint32_t code_count, code_room;
-	uint64_t *pool;		/* rows of CK_PTX_LANES */
+	uint64_t *pool; /* rows of CK_PTX_LANES */
 	uint32_t pool_count, pool_room;
 	struct ck_ptx_reloc *relocs;
 	uint32_t reloc_count, reloc_room;
@@ -228,7 +300,7 @@ struct ck_ptx_module {
 };
 
 /* The size in bytes of a value of @type; its class. */
-unsigned int ck_ptx_type_size(unsigned int type);
+unsigned int ck_ptx_type_bytes(unsigned int type);
 enum ck_ptx_class ck_ptx_type_class(unsigned int type);
 
 /* Make room for one more of the @count elements of @size bytes at *@array; 0 or -ENOMEM. */

@@ -77,18 +77,17 @@ static uint64_t apply(const struct ck_ptx_insn *in, uint64_t old, uint64_t b, ui
 	}
 }
 
-#define SWAP(bits)                                                                                \
-	static uint64_t swap##bits(const struct ck_ptx_insn *in, uint8_t *at, uint64_t b,         \
-				   uint64_t c)                                                    \
-	{                                                                                         \
-		uint##bits##_t *p = (uint##bits##_t *)(void *)at;                                 \
-		uint##bits##_t old = __atomic_load_n(p, __ATOMIC_RELAXED);                        \
-                                                                                                  \
-		while (!__atomic_compare_exchange_n(p, &old,                                      \
-						    (uint##bits##_t)apply(in, old, b, c), false,  \
-						    __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))          \
-			;                                                                         \
-		return old;                                                                       \
+#define SWAP(bits)                                                                                 \
+	static uint64_t swap##bits(const struct ck_ptx_insn *in, uint8_t *at, uint64_t b,          \
+				   uint64_t c)                                                     \
+	{                                                                                          \
+		uint##bits##_t *p = (uint##bits##_t *)(void *)at;                                  \
+		uint##bits##_t old = __atomic_load_n(p, __ATOMIC_RELAXED);                         \
+                                                                                                   \
+		while (!__atomic_compare_exchange_n(p, &old, (uint##bits##_t)apply(in, old, b, c), \
+						    false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))    \
+			;                                                                          \
+		return old;                                                                        \
 	}
 
 SWAP(16)
@@ -99,7 +98,7 @@ SWAP(64)
 EXECUTOR(atomic)
 {
 	const uint64_t *ra = S(0), *rb = S(1), *rc = S(2);
-	uint32_t size = ck_ptx_type_size(in->type);
+	uint32_t size = ck_ptx_type_bytes(in->type);
 	uint64_t *rd = D(0);
 
 	EACH_LANE(mask, l, {
@@ -109,15 +108,16 @@ EXECUTOR(atomic)
 
 		if (unlikely(err))
 			return err;
-		rd[l] = size == 2 ? swap16(in, at, b, c) :
-			size == 4 ? swap32(in, at, b, c) : swap64(in, at, b, c);
+		rd[l] = size == 2   ? swap16(in, at, b, c)
+			: size == 4 ? swap32(in, at, b, c)
+				    : swap64(in, at, b, c);
 	});
 	return 0;
 }
 
 static bool type_known(const struct ck_ptx_insn *in)
 {
-	unsigned int size = ck_ptx_type_size(in->type);
+	unsigned int size = ck_ptx_type_bytes(in->type);
 	enum ck_ptx_class class = ck_ptx_type_class(in->type);
 
 	switch (in->mod[CK_PTX_MOD_AOP]) {

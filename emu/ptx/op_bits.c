@@ -3,25 +3,25 @@
  */
 #include "emu/ptx/exec.h"
 
-#define OP(name, t, ...)                                                                          \
-	EXECUTOR(name)                                                                            \
-	{                                                                                         \
-		const uint64_t *ra = S(0), *rb = S(1), *rc = S(2), *re = S(3);                    \
-		uint64_t *rd = D(0);                                                              \
-                                                                                                  \
-		EACH_LANE(mask, l, const t a = (t)ra[l]; const uint64_t b = rb[l];                \
-			  const uint64_t c = rc[l]; const uint64_t e = re[l];                     \
-			  (void)a; (void)b; (void)c; (void)e; rd[l] = (uint64_t)(__VA_ARGS__););  \
-		return 0;                                                                         \
+#define OP(name, t, ...)                                                                           \
+	EXECUTOR(name)                                                                             \
+	{                                                                                          \
+		const uint64_t *ra = S(0), *rb = S(1), *rc = S(2), *re = S(3);                     \
+		uint64_t *rd = D(0);                                                               \
+                                                                                                   \
+		EACH_LANE(mask, l, const t a = (t)ra[l]; const uint64_t b = rb[l];                 \
+			  const uint64_t c = rc[l]; const uint64_t e = re[l]; (void)a; (void)b;    \
+			  (void)c; (void)e; rd[l] = (uint64_t)(__VA_ARGS__););                     \
+		return 0;                                                                          \
 	}
 
-#define PICK(name)                                                                                \
-	ck_ptx_exec ck_ptx_pick_##name(struct ck_ptx_insn *in __attribute__((unused)),            \
+#define PICK(name)                                                                                 \
+	ck_ptx_exec ck_ptx_pick_##name(struct ck_ptx_insn *in __attribute__((unused)),             \
 				       unsigned int operands __attribute__((unused)))
 
-#define BY_SIZE(in, narrow, wide) (ck_ptx_type_size((in)->type) == 8 ? wide : narrow)
+#define BY_SIZE(in, narrow, wide) (ck_ptx_type_bytes((in)->type) == 8 ? wide : narrow)
 
-OP(and64, uint64_t, a & b)
+OP(and64, uint64_t, a &b)
 OP(or64, uint64_t, a | b)
 OP(xor64, uint64_t, a ^ b)
 OP(not64, uint64_t, ~a)
@@ -49,14 +49,14 @@ PICK(xor)
 	return xor64;
 }
 
-PICK(not)
+PICK(not )
 {
 	return in->type == CK_PTX_PRED ? not_pred : not64;
 }
 
 PICK(cnot)
 {
-	return ck_ptx_type_size(in->type) == 2 ? cnot16 : BY_SIZE(in, cnot32, cnot64);
+	return ck_ptx_type_bytes(in->type) == 2 ? cnot16 : BY_SIZE(in, cnot32, cnot64);
 }
 
 PICK(popc)
@@ -71,7 +71,7 @@ PICK(clz)
 
 static uint32_t find_high(uint64_t v, const struct ck_ptx_insn *in)
 {
-	unsigned int bits = ck_ptx_type_size(in->type) * 8;
+	unsigned int bits = ck_ptx_type_bytes(in->type) * 8;
 	uint32_t at;
 
 	/* For signed types the highest bit that differs from the sign. */
@@ -132,7 +132,7 @@ PICK(brev)
 
 static uint64_t extract(const struct ck_ptx_insn *in, uint64_t a, uint32_t pos, uint32_t len)
 {
-	uint32_t msb = ck_ptx_type_size(in->type) * 8 - 1;
+	uint32_t msb = ck_ptx_type_bytes(in->type) * 8 - 1;
 	uint64_t v = ck_ptx_unsigned(a, in->type), sign = 0;
 
 	pos &= 0xff;
@@ -208,8 +208,7 @@ static uint32_t extend(uint32_t a, uint32_t n, bool wrap, bool negative)
 	return negative ? (uint32_t)((int32_t)a >> (32 - n)) : a >> (32 - n);
 }
 
-OP(szext, uint32_t,
-   extend(a, (uint32_t)b, in->mod[CK_PTX_MOD_WRAP] == 1, in->type == CK_PTX_S32))
+OP(szext, uint32_t, extend(a, (uint32_t)b, in->mod[CK_PTX_MOD_WRAP] == 1, in->type == CK_PTX_S32))
 
 PICK(szext)
 {
@@ -279,14 +278,14 @@ OP(sar64, int64_t, a >> ((uint32_t)b > 63 ? 63 : (uint32_t)b))
 
 PICK(shl)
 {
-	return ck_ptx_type_size(in->type) == 2 ? shl16 : BY_SIZE(in, shl32, shl64);
+	return ck_ptx_type_bytes(in->type) == 2 ? shl16 : BY_SIZE(in, shl32, shl64);
 }
 
 PICK(shr)
 {
 	if (ck_ptx_type_class(in->type) == CK_PTX_CLASS_SINT)
-		return ck_ptx_type_size(in->type) == 2 ? sar16 : BY_SIZE(in, sar32, sar64);
-	return ck_ptx_type_size(in->type) == 2 ? shr16 : BY_SIZE(in, shr32, shr64);
+		return ck_ptx_type_bytes(in->type) == 2 ? sar16 : BY_SIZE(in, sar32, sar64);
+	return ck_ptx_type_bytes(in->type) == 2 ? shr16 : BY_SIZE(in, shr32, shr64);
 }
 
 static uint32_t funnel(const struct ck_ptx_insn *in, uint64_t a, uint64_t b, uint32_t c)

@@ -117,18 +117,18 @@ EXECUTOR(setp_pair)
 }
 
 /* The plain form for the common types. */
-#define SETP(name, t)                                                                             \
-	EXECUTOR(setp_##name)                                                                     \
-	{                                                                                         \
-		const uint64_t *ra = S(0), *rb = S(1);                                            \
-		unsigned int set = accepted(in->mod[CK_PTX_MOD_CMP]);                             \
-		uint64_t *rp = D(0), *rq = D(1);                                                  \
-                                                                                                  \
-		EACH_LANE(mask, l, const t a = (t)ra[l]; const t b = (t)rb[l];                    \
-			  const uint64_t hit =                                                    \
-				  (((a < b) | (a == b) << 1 | (a > b) << 2) & set) != 0;          \
-			  rq[l] = !hit; rp[l] = hit;);                                            \
-		return 0;                                                                         \
+#define SETP(name, t)                                                                              \
+	EXECUTOR(setp_##name)                                                                      \
+	{                                                                                          \
+		const uint64_t *ra = S(0), *rb = S(1);                                             \
+		unsigned int set = accepted(in->mod[CK_PTX_MOD_CMP]);                              \
+		uint64_t *rp = D(0), *rq = D(1);                                                   \
+                                                                                                   \
+		EACH_LANE(mask, l, const t a = (t)ra[l]; const t b = (t)rb[l];                     \
+			  const uint64_t hit =                                                     \
+				  (((a < b) | (a == b) << 1 | (a > b) << 2) & set) != 0;           \
+			  rq[l] = !hit; rp[l] = hit;);                                             \
+		return 0;                                                                          \
 	}
 
 SETP(u32, uint32_t)

@@ -66,7 +66,7 @@ static uint64_t real_to(const struct ck_ptx_insn *in, unsigned int type, double 
 /* To the limits of the type; nearbyint has rounded. */
 static uint64_t clamp_real(const struct ck_ptx_insn *in, double value)
 {
-	unsigned int bits = ck_ptx_type_size(in->type) * 8;
+	unsigned int bits = ck_ptx_type_bytes(in->type) * 8;
 	double high = ldexp(1, (int)bits - is_signed(in->type));
 	double low = is_signed(in->type) ? -high : 0;
 
@@ -84,7 +84,7 @@ static uint64_t clamp_real(const struct ck_ptx_insn *in, double value)
 
 static uint64_t clamp_integer(const struct ck_ptx_insn *in, uint64_t bits)
 {
-	unsigned int width = ck_ptx_type_size(in->type) * 8;
+	unsigned int width = ck_ptx_type_bytes(in->type) * 8;
 	uint64_t umax = ~0ull >> (64 - width);
 	int64_t smax = (int64_t)(umax >> 1), value;
 
@@ -129,8 +129,7 @@ EXECUTOR(float_to_int)
 	uint64_t *rd = D(0);
 
 	fesetround(ck_ptx_host_round(in->mod[CK_PTX_MOD_ROUND]));
-	EACH_LANE(mask, l,
-		  rd[l] = clamp_real(in, nearbyint(real_of(in, in->type2, ra[l]))););
+	EACH_LANE(mask, l, rd[l] = clamp_real(in, nearbyint(real_of(in, in->type2, ra[l]))););
 	fesetround(FE_TONEAREST);
 	return 0;
 }
@@ -200,7 +199,7 @@ static bool round_known(const struct ck_ptx_insn *in)
 		return round && round <= CK_PTX_RP;
 	if (in->type == in->type2)
 		return !round || to_int;
-	if (ck_ptx_type_size(in->type) > ck_ptx_type_size(in->type2))
+	if (ck_ptx_type_bytes(in->type) > ck_ptx_type_bytes(in->type2))
 		return !round || to_int || round == CK_PTX_RN;
 	return round && round != CK_PTX_RNA ? !to_int || in->type == CK_PTX_F32 : false;
 }
@@ -211,8 +210,9 @@ ck_ptx_exec ck_ptx_pick_cvt(struct ck_ptx_insn *in, unsigned int operands)
 
 	if (pair)
 		return operands == 3 && in->type2 == CK_PTX_F32 && in->mod[CK_PTX_MOD_ROUND] &&
-				       in->mod[CK_PTX_MOD_ROUND] <= CK_PTX_RP ?
-			       pack_pair : NULL;
+				       in->mod[CK_PTX_MOD_ROUND] <= CK_PTX_RP
+			       ? pack_pair
+			       : NULL;
 	if (operands == 3 || !round_known(in))
 		return NULL;
 	if (is_float(in->type))

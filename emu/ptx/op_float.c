@@ -60,52 +60,52 @@ static uint64_t finish32(const struct ck_ptx_insn *in, float value)
 }
 
 /* The case that matters: to nearest, no .ftz, no .sat. */
-#define FAST32(name, ...)                                                                         \
-	EXECUTOR(name##_fast32)                                                                   \
-	{                                                                                         \
-		const uint64_t *ra = S(0), *rb = S(1), *rc = S(2);                                \
-		uint64_t *rd = D(0);                                                              \
-                                                                                                  \
-		EACH_LANE(mask, l, const float a = ck_ptx_f32(ra[l]);                             \
-			  const float b = ck_ptx_f32(rb[l]); const float c = ck_ptx_f32(rc[l]);   \
-			  (void)a; (void)b; (void)c; rd[l] = result32(__VA_ARGS__););             \
-		return 0;                                                                         \
+#define FAST32(name, ...)                                                                          \
+	EXECUTOR(name##_fast32)                                                                    \
+	{                                                                                          \
+		const uint64_t *ra = S(0), *rb = S(1), *rc = S(2);                                 \
+		uint64_t *rd = D(0);                                                               \
+                                                                                                   \
+		EACH_LANE(mask, l, const float a = ck_ptx_f32(ra[l]);                              \
+			  const float b = ck_ptx_f32(rb[l]); const float c = ck_ptx_f32(rc[l]);    \
+			  (void)a; (void)b; (void)c; rd[l] = result32(__VA_ARGS__););              \
+		return 0;                                                                          \
 	}
 
-#define SLOW32(name, ...)                                                                         \
-	EXECUTOR(name##_slow32)                                                                   \
-	{                                                                                         \
-		const uint64_t *ra = S(0), *rb = S(1), *rc = S(2);                                \
-		uint64_t *rd = D(0);                                                              \
-                                                                                                  \
-		fesetround(ck_ptx_host_round(in->mod[CK_PTX_MOD_ROUND]));                         \
-		EACH_LANE(mask, l, const float a = arg32(in, ra[l]);                              \
-			  const float b = arg32(in, rb[l]); const float c = arg32(in, rc[l]);     \
-			  (void)a; (void)b; (void)c; rd[l] = finish32(in, __VA_ARGS__););         \
-		fesetround(FE_TONEAREST);                                                         \
-		return 0;                                                                         \
+#define SLOW32(name, ...)                                                                          \
+	EXECUTOR(name##_slow32)                                                                    \
+	{                                                                                          \
+		const uint64_t *ra = S(0), *rb = S(1), *rc = S(2);                                 \
+		uint64_t *rd = D(0);                                                               \
+                                                                                                   \
+		fesetround(ck_ptx_host_round(in->mod[CK_PTX_MOD_ROUND]));                          \
+		EACH_LANE(mask, l, const float a = arg32(in, ra[l]);                               \
+			  const float b = arg32(in, rb[l]); const float c = arg32(in, rc[l]);      \
+			  (void)a; (void)b; (void)c; rd[l] = finish32(in, __VA_ARGS__););          \
+		fesetround(FE_TONEAREST);                                                          \
+		return 0;                                                                          \
 	}
 
-#define DOUBLE(name, ...)                                                                         \
-	EXECUTOR(name##_f64)                                                                      \
-	{                                                                                         \
-		const uint64_t *ra = S(0), *rb = S(1), *rc = S(2);                                \
-		uint64_t *rd = D(0);                                                              \
-		unsigned int round = in->mod[CK_PTX_MOD_ROUND];                                   \
-                                                                                                  \
-		if (round > CK_PTX_RN)                                                            \
-			fesetround(ck_ptx_host_round(round));                                     \
-		EACH_LANE(mask, l, const double a = ck_ptx_f64(ra[l]);                            \
-			  const double b = ck_ptx_f64(rb[l]); const double c = ck_ptx_f64(rc[l]); \
-			  (void)a; (void)b; (void)c; rd[l] = ck_ptx_u64(__VA_ARGS__););           \
-		if (round > CK_PTX_RN)                                                            \
-			fesetround(FE_TONEAREST);                                                 \
-		return 0;                                                                         \
+#define DOUBLE(name, ...)                                                                          \
+	EXECUTOR(name##_f64)                                                                       \
+	{                                                                                          \
+		const uint64_t *ra = S(0), *rb = S(1), *rc = S(2);                                 \
+		uint64_t *rd = D(0);                                                               \
+		unsigned int round = in->mod[CK_PTX_MOD_ROUND];                                    \
+                                                                                                   \
+		if (round > CK_PTX_RN)                                                             \
+			fesetround(ck_ptx_host_round(round));                                      \
+		EACH_LANE(mask, l, const double a = ck_ptx_f64(ra[l]);                             \
+			  const double b = ck_ptx_f64(rb[l]); const double c = ck_ptx_f64(rc[l]);  \
+			  (void)a; (void)b; (void)c; rd[l] = ck_ptx_u64(__VA_ARGS__););            \
+		if (round > CK_PTX_RN)                                                             \
+			fesetround(FE_TONEAREST);                                                  \
+		return 0;                                                                          \
 	}
 
-#define FLOATS(name, single, wide)                                                                \
-	FAST32(name, single)                                                                      \
-	SLOW32(name, single)                                                                      \
+#define FLOATS(name, single, wide)                                                                 \
+	FAST32(name, single)                                                                       \
+	SLOW32(name, single)                                                                       \
 	DOUBLE(name, wide)
 
 FLOATS(add, a + b, a + b)
@@ -116,13 +116,13 @@ FLOATS(fma, fmaf(a, b, c), fma(a, b, c))
 FLOATS(rcp, 1 / a, 1 / a)
 FLOATS(sqrt, sqrtf(a), sqrt(a))
 
-#define CHOOSE(in, name)                                                                          \
-	((in)->type == CK_PTX_F64 ?                                                               \
-		 ((in)->mod[CK_PTX_MOD_FTZ] || (in)->mod[CK_PTX_MOD_SAT] ? NULL : name##_f64) :   \
-	 (in)->mod[CK_PTX_MOD_ROUND] > CK_PTX_RN || (in)->mod[CK_PTX_MOD_FTZ] ||                  \
-			 (in)->mod[CK_PTX_MOD_SAT] ?                                              \
-		 name##_slow32 :                                                                  \
-		 name##_fast32)
+#define CHOOSE(in, name)                                                                           \
+	((in)->type == CK_PTX_F64                                                                  \
+		 ? ((in)->mod[CK_PTX_MOD_FTZ] || (in)->mod[CK_PTX_MOD_SAT] ? NULL : name##_f64)    \
+	 : (in)->mod[CK_PTX_MOD_ROUND] > CK_PTX_RN || (in)->mod[CK_PTX_MOD_FTZ] ||                 \
+			 (in)->mod[CK_PTX_MOD_SAT]                                                 \
+		 ? name##_slow32                                                                   \
+		 : name##_fast32)
 
 static bool is_half(const struct ck_ptx_insn *in)
 {
@@ -218,11 +218,11 @@ ck_ptx_exec ck_ptx_pick_rsqrt(struct ck_ptx_insn *in, unsigned int n __attribute
 	return rsqrt_slow32;
 }
 
-#define PICK_APPROX(name)                                                                         \
-	ck_ptx_exec ck_ptx_pick_##name(struct ck_ptx_insn *in,                                    \
-				       unsigned int n __attribute__((unused)))                    \
-	{                                                                                         \
-		return in->mod[CK_PTX_MOD_APPROX] == 1 ? name##_slow32 : NULL;                    \
+#define PICK_APPROX(name)                                                                          \
+	ck_ptx_exec ck_ptx_pick_##name(struct ck_ptx_insn *in,                                     \
+				       unsigned int n __attribute__((unused)))                     \
+	{                                                                                          \
+		return in->mod[CK_PTX_MOD_APPROX] == 1 ? name##_slow32 : NULL;                     \
 	}
 
 PICK_APPROX(sin)
@@ -341,8 +341,9 @@ EXECUTOR(testp)
 	bool wide = in->type == CK_PTX_F64;
 	uint64_t *rd = D(0);
 
-	EACH_LANE(mask, l, rd[l] = is_kind(kind, wide ? fpclassify(ck_ptx_f64(ra[l])) :
-							fpclassify(ck_ptx_f32(ra[l]))););
+	EACH_LANE(mask, l,
+		  rd[l] = is_kind(kind, wide ? fpclassify(ck_ptx_f64(ra[l]))
+					     : fpclassify(ck_ptx_f32(ra[l]))););
 	return 0;
 }
 

@@ -70,14 +70,14 @@ static uint16_t one(const struct ck_ptx_insn *in, uint16_t a, uint16_t b, uint16
 		value = 0;
 	if (in->mod[CK_PTX_MOD_FTZ] && !is_bfloat(in) && fabs(value) < 0x1p-14)
 		value = copysign(0, value);
-	return is_bfloat(in) ? ck_ptx_bfloat_from(value, CK_PTX_RN) :
-			       ck_ptx_half_from(value, CK_PTX_RN);
+	return is_bfloat(in) ? ck_ptx_bfloat_from(value, CK_PTX_RN)
+			     : ck_ptx_half_from(value, CK_PTX_RN);
 }
 
 EXECUTOR(half)
 {
 	const uint64_t *ra = S(0), *rb = S(1), *rc = S(2);
-	bool pair = ck_ptx_type_size(in->type) == 4;
+	bool pair = ck_ptx_type_bytes(in->type) == 4;
 	uint64_t *rd = D(0);
 
 	EACH_LANE(mask, l, {
@@ -86,7 +86,8 @@ EXECUTOR(half)
 
 		if (pair)
 			r |= (uint64_t)one(in, (uint16_t)(a >> 16), (uint16_t)(b >> 16),
-					   (uint16_t)(c >> 16)) << 16;
+					   (uint16_t)(c >> 16))
+			     << 16;
 		rd[l] = r;
 	});
 	return 0;

@@ -9,7 +9,7 @@ typedef __int128 s128;
 
 int64_t ck_ptx_signed(uint64_t bits, unsigned int type)
 {
-	switch (ck_ptx_type_size(type)) {
+	switch (ck_ptx_type_bytes(type)) {
 	case 1:
 		return (int8_t)bits;
 	case 2:
@@ -23,7 +23,7 @@ int64_t ck_ptx_signed(uint64_t bits, unsigned int type)
 
 uint64_t ck_ptx_unsigned(uint64_t bits, unsigned int type)
 {
-	switch (ck_ptx_type_size(type)) {
+	switch (ck_ptx_type_bytes(type)) {
 	case 1:
 		return (uint8_t)bits;
 	case 2:
@@ -39,61 +39,62 @@ uint64_t ck_ptx_unsigned(uint64_t bits, unsigned int type)
  * One executor: the sources as values of type t in a, b, c; the expression is the result.
  * wide is an unsigned type in which the arithmetic wraps without being undefined.
  */
-#define OP3(name, t, wide, result, ...)                                                           \
-	EXECUTOR(name)                                                                            \
-	{                                                                                         \
-		const uint64_t *ra = S(0), *rb = S(1), *rc = S(2);                                \
-		uint64_t *rd = D(0);                                                              \
-                                                                                                  \
-		EACH_LANE(mask, l, const t a = (t)ra[l]; const t b = (t)rb[l];                    \
-			  const t c = (t)rc[l]; (void)a; (void)b; (void)c;                        \
-			  rd[l] = (uint64_t)(result)(__VA_ARGS__););                              \
-		return 0;                                                                         \
+#define OP3(name, t, wide, result, ...)                                                            \
+	EXECUTOR(name)                                                                             \
+	{                                                                                          \
+		const uint64_t *ra = S(0), *rb = S(1), *rc = S(2);                                 \
+		uint64_t *rd = D(0);                                                               \
+                                                                                                   \
+		EACH_LANE(mask, l, const t a = (t)ra[l]; const t b = (t)rb[l];                     \
+			  const t c = (t)rc[l]; (void)a; (void)b; (void)c;                         \
+			  rd[l] = (uint64_t)(result)(__VA_ARGS__););                               \
+		return 0;                                                                          \
 	}
 
 /* The six types of most integer instructions. */
-#define OP_ALL(name, ...)                                                                         \
-	OP3(name##_u16, uint16_t, uint32_t, uint16_t, __VA_ARGS__)                                \
-	OP3(name##_s16, int16_t, uint32_t, int16_t, __VA_ARGS__)                                  \
-	OP3(name##_u32, uint32_t, uint32_t, uint32_t, __VA_ARGS__)                                \
-	OP3(name##_s32, int32_t, uint32_t, int32_t, __VA_ARGS__)                                  \
-	OP3(name##_u64, uint64_t, uint64_t, uint64_t, __VA_ARGS__)                                \
+#define OP_ALL(name, ...)                                                                          \
+	OP3(name##_u16, uint16_t, uint32_t, uint16_t, __VA_ARGS__)                                 \
+	OP3(name##_s16, int16_t, uint32_t, int16_t, __VA_ARGS__)                                   \
+	OP3(name##_u32, uint32_t, uint32_t, uint32_t, __VA_ARGS__)                                 \
+	OP3(name##_s32, int32_t, uint32_t, int32_t, __VA_ARGS__)                                   \
+	OP3(name##_u64, uint64_t, uint64_t, uint64_t, __VA_ARGS__)                                 \
 	OP3(name##_s64, int64_t, uint64_t, int64_t, __VA_ARGS__)
 
-#define PICK_ALL(name)                                                                            \
-	switch (in->type) {                                                                       \
-	case CK_PTX_U16:                                                                          \
-		return name##_u16;                                                                \
-	case CK_PTX_S16:                                                                          \
-		return name##_s16;                                                                \
-	case CK_PTX_U32:                                                                          \
-	case CK_PTX_B32:                                                                          \
-		return name##_u32;                                                                \
-	case CK_PTX_S32:                                                                          \
-		return name##_s32;                                                                \
-	case CK_PTX_U64:                                                                          \
-	case CK_PTX_B64:                                                                          \
-		return name##_u64;                                                                \
-	case CK_PTX_S64:                                                                          \
-		return name##_s64;                                                                \
-	default:                                                                                  \
-		return NULL;                                                                      \
+#define PICK_ALL(name)                                                                             \
+	switch (in->type) {                                                                        \
+	case CK_PTX_U16:                                                                           \
+		return name##_u16;                                                                 \
+	case CK_PTX_S16:                                                                           \
+		return name##_s16;                                                                 \
+	case CK_PTX_U32:                                                                           \
+	case CK_PTX_B32:                                                                           \
+		return name##_u32;                                                                 \
+	case CK_PTX_S32:                                                                           \
+		return name##_s32;                                                                 \
+	case CK_PTX_U64:                                                                           \
+	case CK_PTX_B64:                                                                           \
+		return name##_u64;                                                                 \
+	case CK_PTX_S64:                                                                           \
+		return name##_s64;                                                                 \
+	default:                                                                                   \
+		return NULL;                                                                       \
 	}
 
 /* Sums and products modulo 2^n do not depend on the sign. */
-#define OP_WRAP(name, ...)                                                                        \
-	OP3(name##_16, uint16_t, uint32_t, uint16_t, __VA_ARGS__)                                 \
-	OP3(name##_32, uint32_t, uint32_t, uint32_t, __VA_ARGS__)                                 \
+#define OP_WRAP(name, ...)                                                                         \
+	OP3(name##_16, uint16_t, uint32_t, uint16_t, __VA_ARGS__)                                  \
+	OP3(name##_32, uint32_t, uint32_t, uint32_t, __VA_ARGS__)                                  \
 	OP3(name##_64, uint64_t, uint64_t, uint64_t, __VA_ARGS__)
 
-#define PICK_WRAP(name)                                                                           \
-	return ck_ptx_type_size(in->type) == 2 ? name##_16 :                                      \
-	       ck_ptx_type_size(in->type) == 4 ? name##_32 : name##_64
+#define PICK_WRAP(name)                                                                            \
+	return ck_ptx_type_bytes(in->type) == 2	  ? name##_16                                      \
+	       : ck_ptx_type_bytes(in->type) == 4 ? name##_32                                      \
+						  : name##_64
 
 OP_WRAP(add, (uint64_t)a + b)
 OP_WRAP(sub, (uint64_t)a - b)
-OP_WRAP(mul, (uint64_t)a * b)
-OP_WRAP(mad, (uint64_t)a * b + c)
+OP_WRAP(mul, (uint64_t)a *b)
+OP_WRAP(mad, (uint64_t)a *b + c)
 
 static int32_t clamp_s32(int64_t v)
 {
@@ -110,7 +111,7 @@ OP3(sub_sat, int32_t, , int32_t, clamp_s32((int64_t)a - b))
  */
 static u128 product(const struct ck_ptx_insn *in, uint64_t a, uint64_t b)
 {
-	unsigned int bits = ck_ptx_type_size(in->type) * 8;
+	unsigned int bits = ck_ptx_type_bytes(in->type) * 8;
 	u128 p;
 
 	if (ck_ptx_type_class(in->type) == CK_PTX_CLASS_SINT)
@@ -125,7 +126,7 @@ static void carry(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uint32_t 
 {
 	uint64_t *cf = ck_ptx_row(w, CK_PTX_ROW_CARRY), *rd = D(0);
 	const uint64_t *rc = S(2);
-	unsigned int bits = ck_ptx_type_size(in->type) * 8;
+	unsigned int bits = ck_ptx_type_bytes(in->type) * 8;
 
 	EACH_LANE(mask, l, {
 		uint64_t x = ra[l], y = rb[l];
@@ -189,7 +190,7 @@ static bool only_float(const struct ck_ptx_insn *in)
 
 static bool has_carry(const struct ck_ptx_insn *in)
 {
-	return ck_ptx_type_size(in->type) >= 4;
+	return ck_ptx_type_bytes(in->type) >= 4;
 }
 
 ck_ptx_exec ck_ptx_pick_add(struct ck_ptx_insn *in, unsigned int operands)
@@ -228,16 +229,16 @@ ck_ptx_exec ck_ptx_pick_subc(struct ck_ptx_insn *in, unsigned int operands __att
 	return has_carry(in) ? subc : NULL;
 }
 
-OP3(mulhi_u16, uint16_t, , uint16_t, (uint32_t)a * b >> 16)
-OP3(mulhi_s16, int16_t, , int16_t, (int32_t)a * b >> 16)
-OP3(mulhi_u32, uint32_t, , uint32_t, (uint64_t)a * b >> 32)
-OP3(mulhi_s32, int32_t, , int32_t, (int64_t)a * b >> 32)
-OP3(mulhi_u64, uint64_t, , uint64_t, (u128)a * b >> 64)
-OP3(mulhi_s64, int64_t, , int64_t, (s128)a * b >> 64)
-OP3(mulwide_u16, uint16_t, , uint32_t, (uint32_t)a * b)
-OP3(mulwide_s16, int16_t, , int32_t, (int32_t)a * b)
-OP3(mulwide_u32, uint32_t, , uint64_t, (uint64_t)a * b)
-OP3(mulwide_s32, int32_t, , int64_t, (int64_t)a * b)
+OP3(mulhi_u16, uint16_t, , uint16_t, (uint32_t)a *b >> 16)
+OP3(mulhi_s16, int16_t, , int16_t, (int32_t)a *b >> 16)
+OP3(mulhi_u32, uint32_t, , uint32_t, (uint64_t)a *b >> 32)
+OP3(mulhi_s32, int32_t, , int32_t, (int64_t)a *b >> 32)
+OP3(mulhi_u64, uint64_t, , uint64_t, (u128)a *b >> 64)
+OP3(mulhi_s64, int64_t, , int64_t, (s128)a *b >> 64)
+OP3(mulwide_u16, uint16_t, , uint32_t, (uint32_t)a *b)
+OP3(mulwide_s16, int16_t, , int32_t, (int32_t)a *b)
+OP3(mulwide_u32, uint32_t, , uint64_t, (uint64_t)a *b)
+OP3(mulwide_s32, int32_t, , int64_t, (int64_t)a *b)
 
 ck_ptx_exec ck_ptx_pick_mul(struct ck_ptx_insn *in, unsigned int operands)
 {
@@ -248,10 +249,11 @@ ck_ptx_exec ck_ptx_pick_mul(struct ck_ptx_insn *in, unsigned int operands)
 	if (in->mod[CK_PTX_MOD_PART] == CK_PTX_HI)
 		PICK_ALL(mulhi)
 	if (in->mod[CK_PTX_MOD_PART] == CK_PTX_WIDE)
-		return in->type == CK_PTX_U16 ? mulwide_u16 :
-		       in->type == CK_PTX_S16 ? mulwide_s16 :
-		       in->type == CK_PTX_U32 ? mulwide_u32 :
-		       in->type == CK_PTX_S32 ? mulwide_s32 : NULL;
+		return in->type == CK_PTX_U16	? mulwide_u16
+		       : in->type == CK_PTX_S16 ? mulwide_s16
+		       : in->type == CK_PTX_U32 ? mulwide_u32
+		       : in->type == CK_PTX_S32 ? mulwide_s32
+						: NULL;
 	if (!in->mod[CK_PTX_MOD_PART])
 		return NULL;
 	PICK_WRAP(mul);
@@ -275,9 +277,9 @@ EXECUTOR(mad_hi)
 	EACH_LANE(mask, l, {
 		uint64_t high = (uint64_t)product(in, ra[l], rb[l]);
 
-		rd[l] = in->mod[CK_PTX_MOD_SAT] ?
-				(uint64_t)clamp_s32((int64_t)(int32_t)high + (int32_t)rc[l]) :
-				high + rc[l];
+		rd[l] = in->mod[CK_PTX_MOD_SAT]
+				? (uint64_t)clamp_s32((int64_t)(int32_t)high + (int32_t)rc[l])
+				: high + rc[l];
 	});
 	return 0;
 }
@@ -295,7 +297,7 @@ ck_ptx_exec ck_ptx_pick_mad(struct ck_ptx_insn *in, unsigned int operands)
 	if (in->mod[CK_PTX_MOD_CC])
 		return part != CK_PTX_WIDE && has_carry(in) ? mad_cc : NULL;
 	if (part == CK_PTX_WIDE)
-		return ck_ptx_type_size(in->type) < 8 ? mad_wide : NULL;
+		return ck_ptx_type_bytes(in->type) < 8 ? mad_wide : NULL;
 	if (part == CK_PTX_HI)
 		return mad_hi;
 	PICK_WRAP(mad);
@@ -345,28 +347,36 @@ ck_ptx_exec ck_ptx_pick_mad24(struct ck_ptx_insn *in, unsigned int operands)
 
 OP_ALL(sad, (uint64_t)c + (a < b ? (uint64_t)b - (uint64_t)a : (uint64_t)a - (uint64_t)b))
 
-ck_ptx_exec ck_ptx_pick_sad(struct ck_ptx_insn *in, unsigned int operands __attribute__((unused)))
-{
-	PICK_ALL(sad)
-}
+ck_ptx_exec ck_ptx_pick_sad(struct ck_ptx_insn *in,
+			    unsigned int operands __attribute__((unused))){PICK_ALL(sad)}
 
 /* By zero: all ones, and the dividend. The most negative number by -1: itself, and 0. */
 #define UDIV(t) (b ? (t)(a / b) : (t)-1)
 #define SDIV(t, u) (!b ? (t)-1 : b == -1 ? (t)(0 - (u)a) : (t)(a / b))
-OP3(div_u16, uint16_t, , uint16_t, UDIV(uint16_t))
-OP3(div_u32, uint32_t, , uint32_t, UDIV(uint32_t))
-OP3(div_u64, uint64_t, , uint64_t, UDIV(uint64_t))
-OP3(div_s16, int16_t, , int16_t, SDIV(int16_t, uint16_t))
-OP3(div_s32, int32_t, , int32_t, SDIV(int32_t, uint32_t))
-OP3(div_s64, int64_t, , int64_t, SDIV(int64_t, uint64_t))
-OP3(rem_u16, uint16_t, , uint16_t, b ? a % b : a)
-OP3(rem_u32, uint32_t, , uint32_t, b ? a % b : a)
-OP3(rem_u64, uint64_t, , uint64_t, b ? a % b : a)
-OP3(rem_s16, int16_t, , int16_t, !b ? a : b == -1 ? 0 : a % b)
-OP3(rem_s32, int32_t, , int32_t, !b ? a : b == -1 ? 0 : a % b)
-OP3(rem_s64, int64_t, , int64_t, !b ? a : b == -1 ? 0 : a % b)
+OP3(div_u16, uint16_t, , uint16_t, UDIV(uint16_t)) OP3(div_u32, uint32_t, , uint32_t,
+						       UDIV(uint32_t)) OP3(div_u64, uint64_t, ,
+									   uint64_t, UDIV(uint64_t))
+	OP3(div_s16, int16_t, , int16_t, SDIV(int16_t, uint16_t)) OP3(div_s32, int32_t, , int32_t,
+								      SDIV(int32_t, uint32_t))
+		OP3(div_s64, int64_t, , int64_t,
+		    SDIV(int64_t, uint64_t)) OP3(rem_u16, uint16_t, , uint16_t, b ? a % b : a)
+			OP3(rem_u32, uint32_t, , uint32_t, b ? a % b : a)
+				OP3(rem_u64, uint64_t, , uint64_t, b ? a % b : a)
+					OP3(rem_s16, int16_t, , int16_t,
+					    !b ? a
+					    : b == -1
+						    ? 0
+						    : a % b) OP3(rem_s32, int32_t, , int32_t,
+								 !b	   ? a
+								 : b == -1 ? 0
+									   : a % b)
+						OP3(rem_s64, int64_t, , int64_t,
+						    !b	      ? a
+						    : b == -1 ? 0
+							      : a % b)
 
-ck_ptx_exec ck_ptx_pick_div(struct ck_ptx_insn *in, unsigned int operands)
+							ck_ptx_exec
+	ck_ptx_pick_div(struct ck_ptx_insn *in, unsigned int operands)
 {
 	if (ck_ptx_type_class(in->type) == CK_PTX_CLASS_FLOAT)
 		return ck_ptx_pick_float_div(in, operands);
@@ -375,19 +385,16 @@ ck_ptx_exec ck_ptx_pick_div(struct ck_ptx_insn *in, unsigned int operands)
 	PICK_ALL(div)
 }
 
-ck_ptx_exec ck_ptx_pick_rem(struct ck_ptx_insn *in, unsigned int operands __attribute__((unused)))
-{
-	PICK_ALL(rem)
-}
+ck_ptx_exec ck_ptx_pick_rem(struct ck_ptx_insn *in,
+			    unsigned int operands __attribute__((unused))){PICK_ALL(rem)}
 
 OP3(abs_s16, int16_t, , int16_t, a < 0 ? 0 - (uint64_t)a : (uint64_t)a)
-OP3(abs_s32, int32_t, , int32_t, a < 0 ? 0 - (uint64_t)a : (uint64_t)a)
-OP3(abs_s64, int64_t, , int64_t, a < 0 ? 0 - (uint64_t)a : (uint64_t)a)
-OP_ALL(neg, 0 - (uint64_t)a)
-OP_ALL(min, a < b ? a : b)
-OP_ALL(max, a > b ? a : b)
+	OP3(abs_s32, int32_t, , int32_t, a < 0 ? 0 - (uint64_t)a : (uint64_t)a)
+		OP3(abs_s64, int64_t, , int64_t, a < 0 ? 0 - (uint64_t)a : (uint64_t)a)
+			OP_ALL(neg, 0 - (uint64_t)a) OP_ALL(min, a < b ? a : b)
+				OP_ALL(max, a > b ? a : b)
 
-static bool is_unsigned(const struct ck_ptx_insn *in)
+					static bool is_unsigned(const struct ck_ptx_insn *in)
 {
 	return ck_ptx_type_class(in->type) == CK_PTX_CLASS_UINT;
 }
@@ -398,8 +405,9 @@ ck_ptx_exec ck_ptx_pick_abs(struct ck_ptx_insn *in, unsigned int operands)
 		return ck_ptx_pick_float_abs(in, operands);
 	if (is_unsigned(in) || only_float(in))
 		return NULL;
-	return ck_ptx_type_size(in->type) == 2 ? abs_s16 :
-	       ck_ptx_type_size(in->type) == 4 ? abs_s32 : abs_s64;
+	return ck_ptx_type_bytes(in->type) == 2	  ? abs_s16
+	       : ck_ptx_type_bytes(in->type) == 4 ? abs_s32
+						  : abs_s64;
 }
 
 ck_ptx_exec ck_ptx_pick_neg(struct ck_ptx_insn *in, unsigned int operands)

@@ -16,7 +16,7 @@ EXECUTOR(mov)
 /* {a, b, ...} into one register, the first element lowest. */
 EXECUTOR(mov_pack)
 {
-	unsigned int bits = ck_ptx_type_size(in->type) * 8 / in->vec;
+	unsigned int bits = ck_ptx_type_bytes(in->type) * 8 / in->vec;
 	uint64_t *rd = D(0), field = ~0ull >> (64 - bits);
 
 	EACH_LANE(mask, l, {
@@ -31,7 +31,7 @@ EXECUTOR(mov_pack)
 
 EXECUTOR(mov_unpack)
 {
-	unsigned int bits = ck_ptx_type_size(in->type) * 8 / in->vec;
+	unsigned int bits = ck_ptx_type_bytes(in->type) * 8 / in->vec;
 	const uint64_t *ra = S(0);
 	uint64_t field = ~0ull >> (64 - bits);
 
@@ -49,7 +49,7 @@ ck_ptx_exec ck_ptx_pick_mov(struct ck_ptx_insn *in, unsigned int operands __attr
 	if (in->space == 0)
 		return mov;
 	if (in->type == CK_PTX_PRED || (in->vec != 2 && in->vec != 4) ||
-	    ck_ptx_type_size(in->type) < in->vec)
+	    ck_ptx_type_bytes(in->type) < in->vec)
 		return NULL;
 	return in->space == CK_PTX_PACK ? mov_pack : mov_unpack;
 }
@@ -64,14 +64,15 @@ EXECUTOR(frame_address)
 	return 0;
 }
 
-ck_ptx_exec ck_ptx_pick_hidden(struct ck_ptx_insn *in, unsigned int operands __attribute__((unused)))
+ck_ptx_exec ck_ptx_pick_hidden(struct ck_ptx_insn *in,
+			       unsigned int operands __attribute__((unused)))
 {
 	return in->op == CK_PTX_OP_HIDDEN_SREG ? ck_ptx_exec_sreg : frame_address;
 }
 
 static uint64_t load(const uint8_t *at, unsigned int type)
 {
-	switch (ck_ptx_type_size(type)) {
+	switch (ck_ptx_type_bytes(type)) {
 	case 1:
 		return type == CK_PTX_S8 ? (uint64_t)(int8_t)*at : *at;
 	case 2: {
@@ -91,7 +92,7 @@ static uint64_t load(const uint8_t *at, unsigned int type)
 
 static void store(uint8_t *at, unsigned int type, uint64_t value)
 {
-	switch (ck_ptx_type_size(type)) {
+	switch (ck_ptx_type_bytes(type)) {
 	case 1:
 		*at = (uint8_t)value;
 		break;
@@ -111,7 +112,7 @@ EXECUTOR(ld)
 {
 	const uint64_t *ra = S(0);
 	uint64_t *rd = D(0);
-	uint32_t size = ck_ptx_type_size(in->type);
+	uint32_t size = ck_ptx_type_bytes(in->type);
 
 	EACH_LANE(mask, l, {
 		uint8_t *at;
@@ -127,7 +128,7 @@ EXECUTOR(ld)
 EXECUTOR(ld_vector)
 {
 	const uint64_t *ra = S(0);
-	uint32_t size = ck_ptx_type_size(in->type);
+	uint32_t size = ck_ptx_type_bytes(in->type);
 
 	EACH_LANE(mask, l, {
 		uint8_t *at;
@@ -145,7 +146,7 @@ EXECUTOR(ld_vector)
 EXECUTOR(st)
 {
 	const uint64_t *ra = S(0);
-	uint32_t size = ck_ptx_type_size(in->type);
+	uint32_t size = ck_ptx_type_bytes(in->type);
 
 	EACH_LANE(mask, l, {
 		uint8_t *at;
@@ -167,7 +168,7 @@ ck_ptx_exec ck_ptx_pick_ld(struct ck_ptx_insn *in, unsigned int operands __attri
 
 	if (sem == CK_PTX_RELEASE || sem == CK_PTX_ACQ_REL || sem == CK_PTX_SC)
 		return NULL;
-	if (ck_ptx_type_size(in->type) * in->vec > 16)
+	if (ck_ptx_type_bytes(in->type) * in->vec > 16)
 		return NULL;
 	return in->vec > 1 ? ld_vector : ld;
 }
@@ -179,7 +180,7 @@ ck_ptx_exec ck_ptx_pick_st(struct ck_ptx_insn *in, unsigned int operands __attri
 	if (sem == CK_PTX_ACQUIRE || sem == CK_PTX_ACQ_REL || sem == CK_PTX_SC ||
 	    in->mod[CK_PTX_MOD_SPACE] == CK_PTX_CONST)
 		return NULL;
-	if (ck_ptx_type_size(in->type) * in->vec > 16)
+	if (ck_ptx_type_bytes(in->type) * in->vec > 16)
 		return NULL;
 	return st;
 }
@@ -255,8 +256,10 @@ EXECUTOR(cvta)
 	uint64_t *rd = D(0), base = window_of(in->mod[CK_PTX_MOD_SPACE]);
 	bool to = in->mod[CK_PTX_MOD_TO];
 
-	EACH_LANE(mask, l, rd[l] = !base ? ra[l] : to ? ra[l] & CK_PTX_OFFSET_MASK :
-							base + (ra[l] & CK_PTX_OFFSET_MASK););
+	EACH_LANE(mask, l,
+		  rd[l] = !base ? ra[l]
+			  : to	? ra[l] & CK_PTX_OFFSET_MASK
+				: base + (ra[l] & CK_PTX_OFFSET_MASK););
 	return 0;
 }
 

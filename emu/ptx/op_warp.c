@@ -135,7 +135,9 @@ ck_ptx_exec ck_ptx_pick_match(struct ck_ptx_insn *in, unsigned int operands __at
 
 	in->mask_at = 1;
 	return in->mod[CK_PTX_MOD_SYNC] == CK_PTX_BAR_SYNC &&
-			       (vote == CK_PTX_ALL || vote == CK_PTX_ANY) ? match : NULL;
+			       (vote == CK_PTX_ALL || vote == CK_PTX_ANY)
+		       ? match
+		       : NULL;
 }
 
 static uint32_t reduce(const struct ck_ptx_insn *in, uint32_t a, uint32_t b)
@@ -244,7 +246,8 @@ ck_ptx_exec ck_ptx_pick_bar(struct ck_ptx_insn *in, unsigned int operands)
 		in->vec = operands == 4;
 		return warp_sync;
 	}
-	if (!sync || aop || in->type || operands > 2 || (sync == CK_PTX_BAR_ARRIVE && operands != 2))
+	if (!sync || aop || in->type || operands > 2 ||
+	    (sync == CK_PTX_BAR_ARRIVE && operands != 2))
 		return NULL;
 	in->vec = operands == 2;
 	return warp_sync;

@@ -9,7 +9,7 @@
 
 static const struct ck_ptx_op_row rows[] = {
 	{.name = ""},
-#define CK_PTX_OP(id, name, kind, shape, types, types2, mods, pick)                               \
+#define CK_PTX_OP(id, name, kind, shape, types, types2, mods, pick)                                \
 	{name, CK_PTX_##kind, shape, types, types2, mods, pick},
 #include "emu/ptx/ops.def"
 #undef CK_PTX_OP
@@ -53,7 +53,7 @@ bool ck_ptx_mod_find(const char *text, size_t size, uint64_t mods, unsigned int 
 	return false;
 }
 
-unsigned int ck_ptx_type_size(unsigned int type)
+unsigned int ck_ptx_type_bytes(unsigned int type)
 {
 	static const uint8_t sizes[] = {
 		0,

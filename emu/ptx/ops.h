@@ -23,7 +23,7 @@ struct ck_ptx_op_row {
 	const char *name;
 	enum ck_ptx_kind kind;
 	const char *shape;	/* see ops.def */
-	uint64_t types, types2;	/* sets of 1 << type; 0: the opcode takes no type */
+	uint64_t types, types2; /* sets of 1 << type; 0: the opcode takes no type */
 	uint64_t mods;		/* set of 1 << category */
 	ck_ptx_pick pick;
 };
@@ -39,22 +39,79 @@ bool ck_ptx_mod_find(const char *text, size_t size, uint64_t mods, unsigned int 
 
 /* Executors' choosers, one a family of rows of ops.def. */
 #define CK_PTX_PICK(name) ck_ptx_exec ck_ptx_pick_##name(struct ck_ptx_insn *, unsigned int)
-CK_PTX_PICK(add); CK_PTX_PICK(sub); CK_PTX_PICK(mul); CK_PTX_PICK(mad); CK_PTX_PICK(fma);
-CK_PTX_PICK(addc); CK_PTX_PICK(subc); CK_PTX_PICK(madc); CK_PTX_PICK(mul24);
-CK_PTX_PICK(mad24); CK_PTX_PICK(sad); CK_PTX_PICK(div); CK_PTX_PICK(rem); CK_PTX_PICK(abs);
-CK_PTX_PICK(neg); CK_PTX_PICK(min); CK_PTX_PICK(max); CK_PTX_PICK(popc); CK_PTX_PICK(clz);
-CK_PTX_PICK(bfind); CK_PTX_PICK(fns); CK_PTX_PICK(brev); CK_PTX_PICK(bfe); CK_PTX_PICK(bfi);
-CK_PTX_PICK(bmsk); CK_PTX_PICK(szext); CK_PTX_PICK(dp4a); CK_PTX_PICK(dp2a);
-CK_PTX_PICK(and); CK_PTX_PICK(or); CK_PTX_PICK(xor); CK_PTX_PICK(not); CK_PTX_PICK(cnot);
-CK_PTX_PICK(lop3); CK_PTX_PICK(shf); CK_PTX_PICK(shl); CK_PTX_PICK(shr); CK_PTX_PICK(prmt);
-CK_PTX_PICK(rcp); CK_PTX_PICK(sqrt); CK_PTX_PICK(rsqrt); CK_PTX_PICK(sin); CK_PTX_PICK(cos);
-CK_PTX_PICK(lg2); CK_PTX_PICK(ex2); CK_PTX_PICK(tanh); CK_PTX_PICK(testp);
-CK_PTX_PICK(copysign); CK_PTX_PICK(setp); CK_PTX_PICK(set); CK_PTX_PICK(selp);
-CK_PTX_PICK(slct); CK_PTX_PICK(mov); CK_PTX_PICK(cvt); CK_PTX_PICK(cvta); CK_PTX_PICK(isspacep);
-CK_PTX_PICK(ld); CK_PTX_PICK(st); CK_PTX_PICK(prefetch); CK_PTX_PICK(atom); CK_PTX_PICK(red);
-CK_PTX_PICK(shfl); CK_PTX_PICK(vote); CK_PTX_PICK(match); CK_PTX_PICK(redux);
-CK_PTX_PICK(activemask); CK_PTX_PICK(elect); CK_PTX_PICK(bar); CK_PTX_PICK(fence);
-CK_PTX_PICK(nop); CK_PTX_PICK(flow); CK_PTX_PICK(trap); CK_PTX_PICK(hidden);
+CK_PTX_PICK(add);
+CK_PTX_PICK(sub);
+CK_PTX_PICK(mul);
+CK_PTX_PICK(mad);
+CK_PTX_PICK(fma);
+CK_PTX_PICK(addc);
+CK_PTX_PICK(subc);
+CK_PTX_PICK(madc);
+CK_PTX_PICK(mul24);
+CK_PTX_PICK(mad24);
+CK_PTX_PICK(sad);
+CK_PTX_PICK(div);
+CK_PTX_PICK(rem);
+CK_PTX_PICK(abs);
+CK_PTX_PICK(neg);
+CK_PTX_PICK(min);
+CK_PTX_PICK(max);
+CK_PTX_PICK(popc);
+CK_PTX_PICK(clz);
+CK_PTX_PICK(bfind);
+CK_PTX_PICK(fns);
+CK_PTX_PICK(brev);
+CK_PTX_PICK(bfe);
+CK_PTX_PICK(bfi);
+CK_PTX_PICK(bmsk);
+CK_PTX_PICK(szext);
+CK_PTX_PICK(dp4a);
+CK_PTX_PICK(dp2a);
+CK_PTX_PICK(and);
+CK_PTX_PICK(or);
+CK_PTX_PICK(xor);
+CK_PTX_PICK(not );
+CK_PTX_PICK(cnot);
+CK_PTX_PICK(lop3);
+CK_PTX_PICK(shf);
+CK_PTX_PICK(shl);
+CK_PTX_PICK(shr);
+CK_PTX_PICK(prmt);
+CK_PTX_PICK(rcp);
+CK_PTX_PICK(sqrt);
+CK_PTX_PICK(rsqrt);
+CK_PTX_PICK(sin);
+CK_PTX_PICK(cos);
+CK_PTX_PICK(lg2);
+CK_PTX_PICK(ex2);
+CK_PTX_PICK(tanh);
+CK_PTX_PICK(testp);
+CK_PTX_PICK(copysign);
+CK_PTX_PICK(setp);
+CK_PTX_PICK(set);
+CK_PTX_PICK(selp);
+CK_PTX_PICK(slct);
+CK_PTX_PICK(mov);
+CK_PTX_PICK(cvt);
+CK_PTX_PICK(cvta);
+CK_PTX_PICK(isspacep);
+CK_PTX_PICK(ld);
+CK_PTX_PICK(st);
+CK_PTX_PICK(prefetch);
+CK_PTX_PICK(atom);
+CK_PTX_PICK(red);
+CK_PTX_PICK(shfl);
+CK_PTX_PICK(vote);
+CK_PTX_PICK(match);
+CK_PTX_PICK(redux);
+CK_PTX_PICK(activemask);
+CK_PTX_PICK(elect);
+CK_PTX_PICK(bar);
+CK_PTX_PICK(fence);
+CK_PTX_PICK(nop);
+CK_PTX_PICK(flow);
+CK_PTX_PICK(trap);
+CK_PTX_PICK(hidden);
 #undef CK_PTX_PICK
 
 #endif

@@ -33,7 +33,7 @@ int ck_ptx_oom(struct ck_ptx_parser *p)
 	return ck_ptx_fail(p, -ENOMEM, "out of memory");
 }
 
-void ck_ptx_next(struct ck_ptx_parser *p)
+void ck_ptx_advance(struct ck_ptx_parser *p)
 {
 	ck_ptx_lex_next(&p->lex, &p->tok);
 	p->line = p->lex.line;
@@ -48,7 +48,7 @@ bool ck_ptx_accept(struct ck_ptx_parser *p, char punct)
 {
 	if (!ck_ptx_at(p, punct))
 		return false;
-	ck_ptx_next(p);
+	ck_ptx_advance(p);
 	return true;
 }
 
@@ -75,12 +75,12 @@ int ck_ptx_integer(struct ck_ptx_parser *p, int64_t *value)
 
 	while (ck_ptx_at(p, '-') || ck_ptx_at(p, '+')) {
 		negative ^= ck_ptx_at(p, '-');
-		ck_ptx_next(p);
+		ck_ptx_advance(p);
 	}
 	if (p->tok.kind != CK_PTX_INT)
 		return ck_ptx_unexpected(p, "an integer");
 	*value = (int64_t)(negative ? 0 - p->tok.integer : p->tok.integer);
-	ck_ptx_next(p);
+	ck_ptx_advance(p);
 	return 0;
 }
 
@@ -124,7 +124,7 @@ static int parse_regs(struct ck_ptx_parser *p)
 	if (type == CK_PTX_NOTYPE)
 		return ck_ptx_fail(p, -EOPNOTSUPP, ".reg .%.*s is not supported",
 				   (int)ck_min(p->tok.size, (size_t)40), p->tok.text);
-	ck_ptx_next(p);
+	ck_ptx_advance(p);
 	do {
 		struct ck_ptx_token name = p->tok;
 		struct ck_ptx_name *entry;
@@ -133,7 +133,7 @@ static int parse_regs(struct ck_ptx_parser *p)
 
 		if (name.kind != CK_PTX_WORD)
 			return ck_ptx_unexpected(p, "a register's name");
-		ck_ptx_next(p);
+		ck_ptx_advance(p);
 		if (ck_ptx_accept(p, '<')) {
 			ret = ck_ptx_integer(p, &count);
 			if (ret < 0 || (ret = ck_ptx_expect(p, '>')) < 0)
@@ -199,15 +199,15 @@ static int parse_label(struct ck_ptx_parser *p)
 	struct ck_ptx_token label = p->tok;
 	struct ck_ptx_name *entry;
 
-	ck_ptx_next(p);
-	ck_ptx_next(p);
+	ck_ptx_advance(p);
+	ck_ptx_advance(p);
 	if (ck_ptx_token_is(&p->tok, CK_PTX_DOT, "branchtargets"))
 		return ck_ptx_parse_branch_targets(p, label.text, label.size);
 	if (ck_ptx_token_is(&p->tok, CK_PTX_DOT, "callprototype") ||
 	    ck_ptx_token_is(&p->tok, CK_PTX_DOT, "calltargets")) {
 		/* The callee knows its own parameters; sizes are compared when it is called. */
 		while (p->tok.kind != CK_PTX_END && !ck_ptx_at(p, ';'))
-			ck_ptx_next(p);
+			ck_ptx_advance(p);
 		entry = ck_ptx_names_add(&p->names, label.text, label.size, CK_PTX_NAME_PROTO,
 					 p->depth);
 		return entry ? ck_ptx_expect(p, ';') : ck_ptx_oom(p);
@@ -258,7 +258,7 @@ static int parse_body_directive(struct ck_ptx_parser *p)
 {
 	struct ck_ptx_token word = p->tok;
 
-	ck_ptx_next(p);
+	ck_ptx_advance(p);
 	if (ck_ptx_token_is(&word, CK_PTX_DOT, "reg"))
 		return parse_regs(p);
 	if (ck_ptx_token_is(&word, CK_PTX_DOT, "local"))
@@ -273,7 +273,7 @@ static int parse_body_directive(struct ck_ptx_parser *p)
 		return ck_ptx_parse_var(p, CK_PTX_CONST, false);
 	if (ck_ptx_token_is(&word, CK_PTX_DOT, "pragma")) {
 		while (p->tok.kind != CK_PTX_END && !ck_ptx_at(p, ';'))
-			ck_ptx_next(p);
+			ck_ptx_advance(p);
 		return ck_ptx_expect(p, ';');
 	}
 	return ck_ptx_fail(p, -EOPNOTSUPP, "directive .%.*s is not supported",
@@ -290,13 +290,12 @@ static int parse_guard(struct ck_ptx_parser *p)
 	if (!ck_ptx_accept(p, '@'))
 		return 0;
 	p->guard_not = ck_ptx_accept(p, '!');
-	if (p->tok.kind != CK_PTX_WORD ||
-	    ck_ptx_find_register(p, &p->tok, &p->guard, &type) < 0)
+	if (p->tok.kind != CK_PTX_WORD || ck_ptx_find_register(p, &p->tok, &p->guard, &type) < 0)
 		return ck_ptx_unexpected(p, "a predicate");
 	if (type != CK_PTX_PRED)
 		return ck_ptx_fail(p, -EINVAL, "the guard '%.*s' is not a predicate",
 				   (int)ck_min(p->tok.size, (size_t)40), p->tok.text);
-	ck_ptx_next(p);
+	ck_ptx_advance(p);
 	return 0;
 }
 
@@ -338,7 +337,7 @@ static int parse_block(struct ck_ptx_parser *p)
 		} else if (ck_ptx_at(p, '}')) {
 			if (p->depth == base)
 				return 0;
-			ck_ptx_next(p);
+			ck_ptx_advance(p);
 			close_scope(p);
 			p->slot_top = tops[p->depth - base];
 		} else if (p->tok.kind == CK_PTX_END) {
@@ -360,7 +359,7 @@ int ck_ptx_parse_body(struct ck_ptx_parser *p)
 	int ret;
 
 	p->depth = 2;
-	ck_ptx_next(p);
+	ck_ptx_advance(p);
 	for (unsigned int i = 0; i < p->module->funcs[p->func].param_count && !p->entry; i++) {
 		struct ck_ptx_name *n = p->params[0][i];
 
@@ -423,7 +422,7 @@ static int parse_text(struct ck_ptx_parser *p)
 	const char *culprit = NULL;
 	int ret = 0;
 
-	ck_ptx_next(p);
+	ck_ptx_advance(p);
 	while (ret == 0 && p->tok.kind != CK_PTX_END) {
 		p->stmt_line = 0;
 		ret = ck_ptx_parse_directive(p);
@@ -450,7 +449,7 @@ int ck_ptx_parse(const char *text, size_t size, char *log, size_t log_size,
 	p->log = log;
 	p->log_size = log_size;
 	p->func = CK_PTX_NONE;
-	ck_ptx_lex_init(&p->lex, text, size);
+	ck_ptx_lexer_init(&p->lex, text, size);
 	p->module = calloc(1, sizeof(*p->module));
 	if (p->module)
 		ret = parse_text(p);

@@ -16,26 +16,26 @@
 struct ck_ptx_fixup {
 	const char *text;
 	size_t size;
-	unsigned int depth;	/* scope in which the label is looked for next */
-	uint32_t insn;		/* or, if not CK_PTX_NONE, entry of table */
+	unsigned int depth; /* scope in which the label is looked for next */
+	uint32_t insn;	    /* or, if not CK_PTX_NONE, entry of table */
 	uint32_t table, entry;
 	uint32_t line;
 };
 
 struct ck_ptx_parser {
 	struct ck_ptx_lex lex;
-	struct ck_ptx_token tok;	/* the next one */
-	uint32_t line;			/* of tok */
+	struct ck_ptx_token tok; /* the next one */
+	uint32_t line;		 /* of tok */
 	struct ck_ptx_module *module;
 	struct ck_ptx_names names;
-	unsigned int depth;		/* scope: 0 module, 1 parameters of a function, 2 its body */
+	unsigned int depth; /* scope: 0 module, 1 parameters of a function, 2 its body */
 	char *log;
 	size_t log_size;
 	/* the function being parsed */
-	uint32_t func;			/* CK_PTX_NONE outside */
+	uint32_t func; /* CK_PTX_NONE outside */
 	bool entry;
 	uint32_t rows;
-	uint64_t slot_top, slot_max;	/* local bytes of its frame: now, at most */
+	uint64_t slot_top, slot_max;		       /* local bytes of its frame: now, at most */
 	int32_t temps[CK_PTX_MAX_OPERANDS], temp_used; /* rows of hidden instructions' results */
 	struct ck_ptx_fixup *fixups;
 	uint32_t fixup_count, fixup_room;
@@ -44,36 +44,36 @@ struct ck_ptx_parser {
 	int32_t guard;
 	uint8_t guard_not;
 	uint32_t stmt_line;
-	char stmt[80];			/* opcode with modifiers, for messages */
+	char stmt[80]; /* opcode with modifiers, for messages */
 	/* constants by value: indices + 1 into the pool */
 	uint32_t *constants, constant_room, constant_count;
-	uint64_t family_total;		/* registers of all %r<n> declared */
+	uint64_t family_total; /* registers of all %r<n> declared */
 };
 
 enum ck_ptx_operand_kind {
-	CK_PTX_OP_REG,		/* row */
-	CK_PTX_OP_INT,		/* integer */
-	CK_PTX_OP_FLOAT,	/* tok */
-	CK_PTX_OP_NAME,		/* name + integer */
-	CK_PTX_OP_SREG,		/* integer: its number */
-	CK_PTX_OP_SINK,		/* _ */
-	CK_PTX_OP_VECTOR,	/* elements */
-	CK_PTX_OP_ADDRESS,	/* [base + integer]: base is REG, INT or NAME */
+	CK_PTX_OP_REG,	   /* row */
+	CK_PTX_OP_INT,	   /* integer */
+	CK_PTX_OP_FLOAT,   /* tok */
+	CK_PTX_OP_NAME,	   /* name + integer */
+	CK_PTX_OP_SREG,	   /* integer: its number */
+	CK_PTX_OP_SINK,	   /* _ */
+	CK_PTX_OP_VECTOR,  /* elements */
+	CK_PTX_OP_ADDRESS, /* [base + integer]: base is REG, INT or NAME */
 };
 
 struct ck_ptx_operand {
 	enum ck_ptx_operand_kind kind, base;
-	bool not;		/* !p */
-	bool has_pair;		/* d|p */
+	bool not ;     /* !p */
+	bool has_pair; /* d|p */
 	int32_t row, pair;
-	unsigned int type;	/* of a register */
+	unsigned int type; /* of a register */
 	int64_t integer;
 	struct ck_ptx_token tok;
 	struct ck_ptx_name *name;
 	unsigned int count;
-	int32_t rows[4];	/* of a VECTOR, once resolved */
+	int32_t rows[4]; /* of a VECTOR, once resolved */
 	struct ck_ptx_token items[4];
-	bool negative;		/* sign before a FLOAT */
+	bool negative; /* sign before a FLOAT */
 };
 
 int ck_ptx_fail(struct ck_ptx_parser *p, int err, const char *format, ...)
@@ -81,18 +81,18 @@ int ck_ptx_fail(struct ck_ptx_parser *p, int err, const char *format, ...)
 int ck_ptx_oom(struct ck_ptx_parser *p);
 
 /* Tokens (parse.c) */
-void ck_ptx_next(struct ck_ptx_parser *p);
+void ck_ptx_advance(struct ck_ptx_parser *p);
 bool ck_ptx_at(const struct ck_ptx_parser *p, char punct);
-bool ck_ptx_accept(struct ck_ptx_parser *p, char punct);	/* consume it if it is there */
+bool ck_ptx_accept(struct ck_ptx_parser *p, char punct); /* consume it if it is there */
 int ck_ptx_expect(struct ck_ptx_parser *p, char punct);
 int ck_ptx_unexpected(struct ck_ptx_parser *p, const char *wanted);
-int ck_ptx_integer(struct ck_ptx_parser *p, int64_t *value);	/* with sign; consumes */
-unsigned int ck_ptx_type_find(const char *text, size_t size);	/* CK_PTX_NOTYPE if none */
+int ck_ptx_integer(struct ck_ptx_parser *p, int64_t *value);  /* with sign; consumes */
+unsigned int ck_ptx_type_find(const char *text, size_t size); /* CK_PTX_NOTYPE if none */
 int ck_ptx_slot(struct ck_ptx_parser *p, uint64_t size, uint64_t align, uint64_t *offset);
 
 /* A declaration's .align, type and vector, name and dimensions (parse_var.c) */
 struct ck_ptx_decl {
-	uint64_t align, size;	/* bytes; 0 for [] */
+	uint64_t align, size; /* bytes; 0 for [] */
 	unsigned int type, vec;
 	const char *text;
 	size_t text_size;

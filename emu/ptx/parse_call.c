@@ -20,7 +20,7 @@ static int fixup_add(struct ck_ptx_parser *p, struct ck_ptx_fixup fixup)
 	fixup.depth = p->depth;
 	fixup.line = p->line;
 	p->fixups[p->fixup_count++] = fixup;
-	ck_ptx_next(p);
+	ck_ptx_advance(p);
 	return 0;
 }
 
@@ -45,14 +45,15 @@ int ck_ptx_parse_branch_targets(struct ck_ptx_parser *p, const char *label, size
 	if (!entry)
 		return ck_ptx_oom(p);
 	entry->value = index;
-	ck_ptx_next(p);
+	ck_ptx_advance(p);
 	do {
 		if (ck_ptx_at(p, ';'))
 			break;
 		if (ck_ptx_room(&table->targets, &room, table->count, sizeof(uint32_t)) < 0)
 			return ck_ptx_oom(p);
 		table->targets[table->count] = 0;
-		ret = fixup_add(p, (struct ck_ptx_fixup){.insn = CK_PTX_NONE, .table = index,
+		ret = fixup_add(p, (struct ck_ptx_fixup){.insn = CK_PTX_NONE,
+							 .table = index,
 							 .entry = table->count++});
 		if (ret < 0)
 			return ret;
@@ -72,11 +73,11 @@ int ck_ptx_parse_brx(struct ck_ptx_parser *p)
 	if (ret < 0 || (ret = ck_ptx_operand_row(p, &o, CK_PTX_U32, &row)) < 0 ||
 	    (ret = ck_ptx_expect(p, ',')) < 0)
 		return ret;
-	n = p->tok.kind == CK_PTX_WORD ?
-		    ck_ptx_names_find(&p->names, p->tok.text, p->tok.size) : NULL;
+	n = p->tok.kind == CK_PTX_WORD ? ck_ptx_names_find(&p->names, p->tok.text, p->tok.size)
+				       : NULL;
 	if (!n || n->kind != CK_PTX_NAME_TABLE)
 		return ck_ptx_unexpected(p, "a label of .branchtargets");
-	ck_ptx_next(p);
+	ck_ptx_advance(p);
 	in = ck_ptx_emit(p, "brx");
 	if (!in)
 		return ck_ptx_oom(p);
@@ -131,7 +132,7 @@ int ck_ptx_store_results(struct ck_ptx_parser *p)
 /* One argument or result: a .param of this function, or a register that gets a slot of its own. */
 struct argument {
 	struct ck_ptx_slot slot;
-	int32_t row;		/* of a register result, else -1 */
+	int32_t row; /* of a register result, else -1 */
 	unsigned int type;
 };
 
@@ -155,12 +156,13 @@ static int parse_argument(struct ck_ptx_parser *p, bool result, struct argument 
 		return 0;
 	}
 	if (o.kind != CK_PTX_OP_REG)
-		return ck_ptx_fail(p, -EOPNOTSUPP, "an argument that is neither .param nor register");
+		return ck_ptx_fail(p, -EOPNOTSUPP,
+				   "an argument that is neither .param nor register");
 	ret = ck_ptx_slot(p, 8, 8, &offset);
 	if (ret < 0)
 		return ret;
 	a->slot.offset = (uint32_t)offset;
-	a->slot.size = ck_ptx_type_size(o.type);
+	a->slot.size = ck_ptx_type_bytes(o.type);
 	a->type = o.type;
 	if (result) {
 		a->row = o.row;
@@ -270,7 +272,7 @@ int ck_ptx_parse_call(struct ck_ptx_parser *p)
 		if (ck_ptx_accept(p, '('))
 			ret = parse_arguments(p, false, list, &args);
 		else if (p->tok.kind == CK_PTX_WORD)
-			ck_ptx_next(p); /* the prototype, or the list of targets */
+			ck_ptx_advance(p); /* the prototype, or the list of targets */
 		else
 			ret = ck_ptx_unexpected(p, "arguments");
 	}

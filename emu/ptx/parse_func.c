@@ -17,7 +17,7 @@ struct header {
 static int skip_to_semicolon(struct ck_ptx_parser *p)
 {
 	while (p->tok.kind != CK_PTX_END && !ck_ptx_at(p, ';'))
-		ck_ptx_next(p);
+		ck_ptx_advance(p);
 	return ck_ptx_expect(p, ';');
 }
 
@@ -75,7 +75,7 @@ static int parse_params(struct ck_ptx_parser *p, bool result, uint64_t *block,
 			return ck_ptx_unexpected(p, ".param");
 		if (reg && p->entry)
 			return ck_ptx_fail(p, -EINVAL, "a kernel's parameter in a register");
-		ck_ptx_next(p);
+		ck_ptx_advance(p);
 		ret = ck_ptx_parse_decl(p, &decl);
 		if (ret < 0)
 			return ret;
@@ -106,9 +106,9 @@ static int parse_three(struct ck_ptx_parser *p, int64_t value[3])
 
 static int parse_header_directives(struct ck_ptx_parser *p, struct header *h)
 {
-	static const char *const one_number[] = {"minnctapersm", "maxnctapersm", "maxnreg",
-						 "maxclusterrank", "abi_preserve",
-						 "abi_preserve_control"};
+	static const char *const one_number[] = {"minnctapersm", "maxnctapersm",
+						 "maxnreg",	 "maxclusterrank",
+						 "abi_preserve", "abi_preserve_control"};
 	int64_t ignored;
 	int ret = 0;
 
@@ -118,7 +118,7 @@ static int parse_header_directives(struct ck_ptx_parser *p, struct header *h)
 
 		for (size_t i = 0; i < CK_ARRAY_SIZE(one_number); i++)
 			number |= ck_ptx_token_is(&word, CK_PTX_DOT, one_number[i]);
-		ck_ptx_next(p);
+		ck_ptx_advance(p);
 		if (number)
 			ret = ck_ptx_integer(p, &ignored);
 		else if (ck_ptx_token_is(&word, CK_PTX_DOT, "maxntid"))
@@ -214,7 +214,8 @@ static int kernel_add(struct ck_ptx_parser *p, const struct header *h, uint64_t 
 	return 0;
 }
 
-/* The order of slots in ck_ptx_func.params is parameters, results; they are parsed the other way. */
+/* The order of slots in ck_ptx_func.params is parameters, results; they are parsed the other way.
+ */
 static int set_params(struct ck_ptx_parser *p, const struct ck_ptx_slot *slots, uint32_t results,
 		      uint32_t params)
 {
@@ -262,7 +263,7 @@ static int parse_header(struct ck_ptx_parser *p, struct header *h, uint64_t *blo
 	start = p->tok;
 	if (ck_ptx_at(p, '(')) {
 		ck_ptx_lex_skip_past(&p->lex, ')');
-		ck_ptx_next(p);
+		ck_ptx_advance(p);
 	}
 	name = p->tok;
 	p->lex = saved;
@@ -276,7 +277,7 @@ static int parse_header(struct ck_ptx_parser *p, struct header *h, uint64_t *blo
 	if (ret == 0 && ck_ptx_at(p, '('))
 		ret = parse_params(p, true, block, slots, 0, &results);
 	if (ret == 0)
-		ck_ptx_next(p);
+		ck_ptx_advance(p);
 	if (ret == 0 && ck_ptx_at(p, '('))
 		ret = parse_params(p, false, block, slots, results, &params);
 	/* What is defined stays as it is. */
@@ -326,10 +327,10 @@ int ck_ptx_parse_func(struct ck_ptx_parser *p, bool entry, bool weak)
 static int skip_section(struct ck_ptx_parser *p)
 {
 	while (p->tok.kind != CK_PTX_END && !ck_ptx_at(p, '{'))
-		ck_ptx_next(p);
+		ck_ptx_advance(p);
 	if (!ck_ptx_at(p, '{') || !ck_ptx_lex_skip_past(&p->lex, '}'))
 		return ck_ptx_fail(p, -EINVAL, "a .section without an end");
-	ck_ptx_next(p);
+	ck_ptx_advance(p);
 	return 0;
 }
 
@@ -339,7 +340,7 @@ static int parse_alias(struct ck_ptx_parser *p)
 	struct ck_ptx_name *from, *to;
 	int ret;
 
-	ck_ptx_next(p);
+	ck_ptx_advance(p);
 	ret = ck_ptx_expect(p, ',');
 	if (ret < 0)
 		return ret;
@@ -348,7 +349,7 @@ static int parse_alias(struct ck_ptx_parser *p)
 	if (!from || !to || from->kind != CK_PTX_NAME_FUNC || to->kind != CK_PTX_NAME_FUNC)
 		return ck_ptx_fail(p, -EINVAL, ".alias of what is not a declared function");
 	from->value = to->value;
-	ck_ptx_next(p);
+	ck_ptx_advance(p);
 	return ck_ptx_expect(p, ';');
 }
 
@@ -357,7 +358,7 @@ static int parse_target(struct ck_ptx_parser *p)
 	do {
 		if (p->tok.kind != CK_PTX_WORD)
 			return ck_ptx_unexpected(p, "a target");
-		ck_ptx_next(p);
+		ck_ptx_advance(p);
 	} while (ck_ptx_accept(p, ','));
 	return 0;
 }
@@ -383,12 +384,12 @@ int ck_ptx_parse_directive(struct ck_ptx_parser *p)
 		if (!ck_ptx_token_is(&p->tok, CK_PTX_DOT, linking[i]))
 			continue;
 		flags[i] = true;
-		ck_ptx_next(p);
+		ck_ptx_advance(p);
 	}
 	word = p->tok;
 	if (word.kind != CK_PTX_DOT)
 		return ck_ptx_unexpected(p, "a directive");
-	ck_ptx_next(p);
+	ck_ptx_advance(p);
 	if (ck_ptx_token_is(&word, CK_PTX_DOT, "entry"))
 		return ck_ptx_parse_func(p, true, flags[2]);
 	if (ck_ptx_token_is(&word, CK_PTX_DOT, "func"))
@@ -412,7 +413,7 @@ int ck_ptx_parse_directive(struct ck_ptx_parser *p)
 	if (ck_ptx_token_is(&word, CK_PTX_DOT, "version")) {
 		if (p->tok.kind != CK_PTX_FLOAT && p->tok.kind != CK_PTX_INT)
 			return ck_ptx_unexpected(p, "a version");
-		ck_ptx_next(p);
+		ck_ptx_advance(p);
 		return 0;
 	}
 	return ck_ptx_fail(p, -EOPNOTSUPP, "directive .%.*s is not supported",

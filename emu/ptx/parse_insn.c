@@ -43,7 +43,7 @@ static int parse_modifiers(struct ck_ptx_parser *p, struct raw *raw)
 {
 	const struct ck_ptx_op_row *row = ck_ptx_op_row(raw->op);
 
-	for (; p->tok.kind == CK_PTX_DOT; ck_ptx_next(p)) {
+	for (; p->tok.kind == CK_PTX_DOT; ck_ptx_advance(p)) {
 		unsigned int category, value;
 		unsigned int type = ck_ptx_type_find(p->tok.text, p->tok.size);
 
@@ -112,8 +112,12 @@ static int source_type(char letter, const struct raw *raw)
 static int vector_operand(struct ck_ptx_parser *p, struct ck_ptx_operand *o, struct raw *raw,
 			  struct ck_ptx_insn *out, bool dest, unsigned int *sources)
 {
-	int ret = ck_ptx_vector_rows(p, o, raw->type, dest);
+	int ret;
 
+	/* A mov packs or unpacks, not both. */
+	if (raw->op == CK_PTX_OP_MOV && out->space)
+		return not_supported(p);
+	ret = ck_ptx_vector_rows(p, o, raw->type, dest);
 	for (unsigned int i = 0; ret == 0 && i < o->count; i++) {
 		if (dest)
 			out->d[i] = o->rows[i];
@@ -154,7 +158,7 @@ static int place_operand(struct ck_ptx_parser *p, char letter, struct ck_ptx_ope
 		out->imm = o->integer;
 		return 0;
 	default:
-		if (o->not && letter != 'c')
+		if (o->not &&letter != 'c')
 			return ck_ptx_fail(p, -EINVAL, "'!' in front of an operand of %s", p->stmt);
 		return ck_ptx_operand_row(p, o, (unsigned int)source_type(letter, raw),
 					  &out->s[(*sources)++]);
@@ -243,7 +247,7 @@ int ck_ptx_parse_insn(struct ck_ptx_parser *p)
 		ret = not_supported(p);
 		goto out;
 	}
-	ck_ptx_next(p);
+	ck_ptx_advance(p);
 	ret = parse_modifiers(p, raw);
 	if (ret < 0)
 		goto out;

@@ -13,8 +13,8 @@
 
 static int unknown_name(struct ck_ptx_parser *p, const struct ck_ptx_token *tok)
 {
-	return ck_ptx_fail(p, -EINVAL, "'%.*s' is not defined",
-			   (int)ck_min(tok->size, (size_t)60), tok->text);
+	return ck_ptx_fail(p, -EINVAL, "'%.*s' is not defined", (int)ck_min(tok->size, (size_t)60),
+			   tok->text);
 }
 
 int ck_ptx_new_row(struct ck_ptx_parser *p, int32_t *row)
@@ -46,8 +46,8 @@ static int pool_add(struct ck_ptx_parser *p, uint64_t value, uint32_t *index)
 	struct ck_ptx_module *m = p->module;
 
 	if (m->pool_count >= (uint32_t)INT32_MAX ||
-	    ck_ptx_room(&m->pool, &m->pool_room, m->pool_count,
-			CK_PTX_LANES * sizeof(*m->pool)) < 0)
+	    ck_ptx_room(&m->pool, &m->pool_room, m->pool_count, CK_PTX_LANES * sizeof(*m->pool)) <
+		    0)
 		return ck_ptx_oom(p);
 	for (int lane = 0; lane < CK_PTX_LANES; lane++)
 		m->pool[(size_t)m->pool_count * CK_PTX_LANES + (size_t)lane] = value;
@@ -201,14 +201,14 @@ static int parse_sreg(struct ck_ptx_parser *p, int64_t *id)
 	if (found < 0)
 		return -ENOENT;
 	*id = found;
-	ck_ptx_next(p);
+	ck_ptx_advance(p);
 	if (!ck_ptx_sreg_is_vector((unsigned int)found % CK_PTX_SREG_STRIDE))
 		return 0;
 	if (p->tok.kind != CK_PTX_DOT || p->tok.size != 1 || !memchr("xyzw", *p->tok.text, 4))
 		return ck_ptx_fail(p, -EOPNOTSUPP, "%.*s without .x .y .z is not supported",
 				   (int)name.size, name.text);
 	*id += CK_PTX_SREG_STRIDE * (*p->tok.text == 'w' ? 3 : *p->tok.text - 'x');
-	ck_ptx_next(p);
+	ck_ptx_advance(p);
 	return 0;
 }
 
@@ -219,26 +219,26 @@ static int parse_name(struct ck_ptx_parser *p, struct ck_ptx_operand *o)
 
 	if (ck_ptx_token_is(&tok, CK_PTX_WORD, "_")) {
 		o->kind = CK_PTX_OP_SINK;
-		ck_ptx_next(p);
+		ck_ptx_advance(p);
 		return 0;
 	}
 	if (ck_ptx_token_is(&tok, CK_PTX_WORD, "WARP_SZ")) {
 		o->kind = CK_PTX_OP_INT;
 		o->integer = CK_PTX_LANES;
-		ck_ptx_next(p);
+		ck_ptx_advance(p);
 		return 0;
 	}
 	o->kind = CK_PTX_OP_REG;
 	ret = ck_ptx_find_register(p, &tok, &o->row, &o->type);
 	if (ret != -ENOENT) {
 		if (ret == 0)
-			ck_ptx_next(p);
+			ck_ptx_advance(p);
 		return ret;
 	}
 	o->name = ck_ptx_names_find(&p->names, tok.text, tok.size);
 	if (o->name) {
 		o->kind = CK_PTX_OP_NAME;
-		ck_ptx_next(p);
+		ck_ptx_advance(p);
 		if (ck_ptx_at(p, '+') || ck_ptx_at(p, '-'))
 			return ck_ptx_integer(p, &o->integer);
 		return 0;
@@ -252,7 +252,7 @@ static int parse_literal(struct ck_ptx_parser *p, struct ck_ptx_operand *o)
 {
 	while (ck_ptx_at(p, '-') || ck_ptx_at(p, '+')) {
 		o->negative ^= ck_ptx_at(p, '-');
-		ck_ptx_next(p);
+		ck_ptx_advance(p);
 	}
 	o->tok = p->tok;
 	if (p->tok.kind == CK_PTX_FLOAT) {
@@ -263,7 +263,7 @@ static int parse_literal(struct ck_ptx_parser *p, struct ck_ptx_operand *o)
 	} else {
 		return ck_ptx_unexpected(p, "an operand");
 	}
-	ck_ptx_next(p);
+	ck_ptx_advance(p);
 	return 0;
 }
 
@@ -300,7 +300,7 @@ static int parse_vector(struct ck_ptx_parser *p, struct ck_ptx_operand *o)
 		    p->tok.kind != CK_PTX_FLOAT)
 			return ck_ptx_unexpected(p, "an element");
 		o->items[o->count++] = p->tok;
-		ck_ptx_next(p);
+		ck_ptx_advance(p);
 	} while (ck_ptx_accept(p, ','));
 	return ck_ptx_expect(p, '}');
 }
@@ -324,14 +324,14 @@ int ck_ptx_parse_operand(struct ck_ptx_parser *p, struct ck_ptx_operand *o)
 	if (!ck_ptx_token_is(&p->tok, CK_PTX_WORD, "_") &&
 	    (p->tok.kind != CK_PTX_WORD || ck_ptx_find_register(p, &p->tok, &o->pair, &type) < 0))
 		return ck_ptx_unexpected(p, "a predicate");
-	ck_ptx_next(p);
+	ck_ptx_advance(p);
 	return 0;
 }
 
 /* The bits of a literal in an operand of @type. */
 static uint64_t literal_bits(const struct ck_ptx_operand *o, unsigned int type)
 {
-	bool wide = ck_ptx_type_size(type) == 8;
+	bool wide = ck_ptx_type_bytes(type) == 8;
 	double real = o->kind == CK_PTX_OP_INT ? (double)o->integer : o->tok.real;
 	uint64_t bits = o->kind == CK_PTX_OP_INT ? (uint64_t)o->integer : o->tok.bits64;
 	float single;
@@ -345,7 +345,7 @@ static uint64_t literal_bits(const struct ck_ptx_operand *o, unsigned int type)
 		return o->kind == CK_PTX_OP_FLOAT && o->negative ? bits ^ 1ull << 63 : bits;
 	if (o->kind == CK_PTX_OP_FLOAT && o->negative)
 		real = -real;
-	if (ck_ptx_type_size(type) == 2)
+	if (ck_ptx_type_bytes(type) == 2)
 		return ck_ptx_half_from(real, CK_PTX_RN);
 	single = (float)real;
 	memcpy(&low, &single, sizeof(low));
@@ -457,7 +457,7 @@ int ck_ptx_operand_dest(struct ck_ptx_parser *p, const struct ck_ptx_operand *o,
 {
 	if (o->kind == CK_PTX_OP_SINK)
 		*row = CK_PTX_ROW_SINK;
-	else if (o->kind == CK_PTX_OP_REG && !o->not)
+	else if (o->kind == CK_PTX_OP_REG && !o->not )
 		*row = o->row;
 	else
 		return ck_ptx_fail(p, -EINVAL, "the destination of %s is not a register", p->stmt);
@@ -481,8 +481,8 @@ int ck_ptx_vector_rows(struct ck_ptx_parser *p, struct ck_ptx_operand *o, unsign
 			else if (ck_ptx_find_register(p, &o->items[i], &item.row, &item.type) < 0)
 				return unknown_name(p, &o->items[i]);
 		}
-		ret = dest ? ck_ptx_operand_dest(p, &item, &o->rows[i]) :
-			     ck_ptx_operand_row(p, &item, type, &o->rows[i]);
+		ret = dest ? ck_ptx_operand_dest(p, &item, &o->rows[i])
+			   : ck_ptx_operand_row(p, &item, type, &o->rows[i]);
 		if (ret < 0)
 			return ret;
 	}

@@ -43,7 +43,7 @@ static int skip_ptr(struct ck_ptx_parser *p)
 	while (ret == 0 && p->tok.kind == CK_PTX_DOT) {
 		bool align = ck_ptx_token_is(&p->tok, CK_PTX_DOT, "align");
 
-		ck_ptx_next(p);
+		ck_ptx_advance(p);
 		if (align)
 			ret = ck_ptx_integer(p, &ignored);
 	}
@@ -58,7 +58,7 @@ static int parse_attributes(struct ck_ptx_parser *p, struct ck_ptx_decl *decl)
 	while (p->tok.kind == CK_PTX_DOT) {
 		struct ck_ptx_token word = p->tok;
 
-		ck_ptx_next(p);
+		ck_ptx_advance(p);
 		if (ck_ptx_token_is(&word, CK_PTX_DOT, "align")) {
 			ret = ck_ptx_integer(p, &align);
 			if (ret < 0)
@@ -76,7 +76,7 @@ static int parse_attributes(struct ck_ptx_parser *p, struct ck_ptx_decl *decl)
 				return ret;
 		} else if (ck_ptx_token_is(&word, CK_PTX_DOT, "attribute")) {
 			while (p->tok.kind != CK_PTX_END && !ck_ptx_accept(p, ')'))
-				ck_ptx_next(p);
+				ck_ptx_advance(p);
 		} else {
 			decl->type = ck_ptx_type_find(word.text, word.size);
 			if (decl->type == CK_PTX_NOTYPE)
@@ -103,11 +103,11 @@ int ck_ptx_parse_decl(struct ck_ptx_parser *p, struct ck_ptx_decl *decl)
 		return ck_ptx_unexpected(p, "a name");
 	decl->text = p->tok.text;
 	decl->text_size = p->tok.size;
-	ck_ptx_next(p);
+	ck_ptx_advance(p);
 	ret = parse_dimensions(p, &elements, &decl->unsized);
 	if (ret < 0)
 		return ret;
-	unit = ck_max(ck_ptx_type_size(decl->type), 1u) * decl->vec;
+	unit = ck_max(ck_ptx_type_bytes(decl->type), 1u) * decl->vec;
 	decl->align = ck_max(decl->align, unit);
 	decl->size = decl->unsized ? 0 : elements * unit;
 	return 0;
@@ -134,7 +134,7 @@ static int init_reach(struct ck_ptx_parser *p, struct ck_ptx_var *var, uint64_t 
 static int init_number(struct ck_ptx_parser *p, struct ck_ptx_var *var, unsigned int type,
 		       uint64_t offset, bool negative)
 {
-	unsigned int size = ck_ptx_type_size(type);
+	unsigned int size = ck_ptx_type_bytes(type);
 	uint64_t bits = negative ? 0 - p->tok.integer : p->tok.integer;
 	double real = negative ? -p->tok.real : p->tok.real;
 	float single = (float)real;
@@ -154,7 +154,7 @@ static int init_number(struct ck_ptx_parser *p, struct ck_ptx_var *var, unsigned
 	} else if (p->tok.kind == CK_PTX_FLOAT)
 		bits = ck_ptx_half_from(real, CK_PTX_RN);
 	memcpy(var->data + offset, &bits, size);
-	ck_ptx_next(p);
+	ck_ptx_advance(p);
 	return 0;
 }
 
@@ -168,17 +168,17 @@ static int init_symbol(struct ck_ptx_parser *p, struct ck_ptx_var *var, unsigned
 	int ret;
 
 	if (generic) {
-		ck_ptx_next(p);
+		ck_ptx_advance(p);
 		ret = ck_ptx_expect(p, '(');
 		if (ret < 0)
 			return ret;
 	}
-	name = p->tok.kind == CK_PTX_WORD ?
-		       ck_ptx_names_find(&p->names, p->tok.text, p->tok.size) : NULL;
+	name = p->tok.kind == CK_PTX_WORD ? ck_ptx_names_find(&p->names, p->tok.text, p->tok.size)
+					  : NULL;
 	if (!name || (name->kind != CK_PTX_NAME_VAR && name->kind != CK_PTX_NAME_FUNC))
 		return ck_ptx_fail(p, -EINVAL, "'%.*s' in an initialiser is not defined",
 				   (int)ck_min(p->tok.size, (size_t)60), p->tok.text);
-	ck_ptx_next(p);
+	ck_ptx_advance(p);
 	if (var->init_count == var->init_room) {
 		grown = reallocarray(var->inits, var->init_room * 2 + 4, sizeof(*init));
 		if (!grown)
@@ -191,7 +191,7 @@ static int init_symbol(struct ck_ptx_parser *p, struct ck_ptx_var *var, unsigned
 	init->offset = offset;
 	init->symbol = (uint32_t)name->value;
 	init->is_function = name->kind == CK_PTX_NAME_FUNC;
-	init->size = (uint8_t)ck_ptx_type_size(type);
+	init->size = (uint8_t)ck_ptx_type_bytes(type);
 	init->shift = mask ? (uint8_t)__builtin_ctzll(mask) : 0;
 	if (init->is_function)
 		p->module->funcs[init->symbol].address_taken = true;
@@ -216,12 +216,12 @@ static int init_element(struct ck_ptx_parser *p, struct ck_ptx_var *var, unsigne
 		return init_symbol(p, var, type, offset, 0);
 	while (ck_ptx_at(p, '-') || ck_ptx_at(p, '+')) {
 		negative ^= ck_ptx_at(p, '-');
-		ck_ptx_next(p);
+		ck_ptx_advance(p);
 	}
 	if (p->tok.kind == CK_PTX_INT && ck_ptx_lex_peek(&p->lex) == '(') {
 		mask = p->tok.integer;
-		ck_ptx_next(p);
-		ck_ptx_next(p);
+		ck_ptx_advance(p);
+		ck_ptx_advance(p);
 		ret = init_symbol(p, var, type, offset, mask);
 		return ret < 0 ? ret : ck_ptx_expect(p, ')');
 	}
@@ -237,7 +237,7 @@ static int init_element(struct ck_ptx_parser *p, struct ck_ptx_var *var, unsigne
 static int parse_init(struct ck_ptx_parser *p, struct ck_ptx_var *var,
 		      const struct ck_ptx_decl *decl, uint64_t *used)
 {
-	unsigned int size = ck_max(ck_ptx_type_size(decl->type), 1u), depth = 0;
+	unsigned int size = ck_max(ck_ptx_type_bytes(decl->type), 1u), depth = 0;
 	int ret;
 
 	*used = 0;
@@ -269,7 +269,8 @@ static int var_add(struct ck_ptx_parser *p, const struct ck_ptx_decl *decl, uint
 		*index = (uint32_t)entry->value;
 		/* A declaration may precede the definition. */
 		if (!m->vars[*index].external)
-			return ck_ptx_fail(p, -EINVAL, "'%s' is defined twice", m->vars[*index].name);
+			return ck_ptx_fail(p, -EINVAL, "'%s' is defined twice",
+					   m->vars[*index].name);
 		return 0;
 	}
 	if (ck_ptx_room(&m->vars, &m->var_room, m->var_count, sizeof(*m->vars)) < 0)

@@ -7,25 +7,25 @@
 
 #include "emu/ptx/exec.h"
 
-#define MAX_FORMAT 4096		/* bytes of a format or a string */
+#define MAX_FORMAT 4096 /* bytes of a format or a string */
 #define MAX_OUTPUT (64u << 10)
-#define MAX_FIELD 4096		/* width and precision */
+#define MAX_FIELD 4096 /* width and precision */
 
 struct out {
 	char *text;
 	size_t size;
 	struct ck_ptx_warp *w;
 	uint32_t lane;
-	uint64_t args;		/* address of the next argument */
+	uint64_t args; /* address of the next argument */
 	int32_t count;
 };
 
 /* One conversion as it was written: "%-08.3ll" and its letter. */
 struct conversion {
 	char flags[8];
-	int width, precision;	/* -1: none */
-	bool wide;		/* an integer of 64 bits: l, ll, z, j, t */
-	int narrow;		/* h: 1, hh: 2 */
+	int width, precision; /* -1: none */
+	bool wide;	      /* an integer of 64 bits: l, ll, z, j, t */
+	int narrow;	      /* h: 1, hh: 2 */
 	char letter;
 };
 
@@ -167,8 +167,8 @@ static int put_value(struct out *o, const struct conversion *c)
 		bool negative = c->letter == 'd' || c->letter == 'i';
 		unsigned int type = c->narrow > 1 ? CK_PTX_S8 : c->narrow ? CK_PTX_S16 : CK_PTX_S32;
 
-		value = negative ? (uint64_t)ck_ptx_signed(value, type) :
-				   ck_ptx_unsigned(value, type);
+		value = negative ? (uint64_t)ck_ptx_signed(value, type)
+				 : ck_ptx_unsigned(value, type);
 	}
 	if (real)
 		n = snprintf(text, 3 * MAX_FIELD, spec, c->width, c->precision, ck_ptx_f64(value));
@@ -178,8 +178,7 @@ static int put_value(struct out *o, const struct conversion *c)
 	else if (c->letter == 'c')
 		n = snprintf(text, 3 * MAX_FIELD, spec, c->width, c->precision, (int)value);
 	else
-		n = snprintf(text, 3 * MAX_FIELD, spec, c->width, c->precision,
-			     (long long)value);
+		n = snprintf(text, 3 * MAX_FIELD, spec, c->width, c->precision, (long long)value);
 	if (!err && n > 0)
 		put(o, text, ck_min((size_t)n, (size_t)3 * MAX_FIELD - 1));
 	free(text);

@@ -14,8 +14,8 @@
 
 #include "cuda/types.h"
 
-struct ck_ptx_module;			/* one parsed translation unit; immutable once placed */
-struct ck_ptx_kernel;			/* an .entry of a module; lives as long as its module */
+struct ck_ptx_module; /* one parsed translation unit; immutable once placed */
+struct ck_ptx_kernel; /* an .entry of a module; lives as long as its module */
 
 /*
  * Parse @size bytes of PTX. On error -EINVAL (syntax, undefined name), -EOPNOTSUPP (an
@@ -45,19 +45,19 @@ const struct ck_ptx_kernel *ck_ptx_kernel_find(const struct ck_ptx_module *modul
 					       const char *name);
 
 struct ck_ptx_param {
-	uint32_t offset, size;		/* bytes, in the parameter block */
+	uint32_t offset, size; /* bytes, in the parameter block */
 };
 
 struct ck_ptx_kernel_info {
-	const char *name;		/* the kernel's; not to be freed */
+	const char *name; /* the kernel's; not to be freed */
 	unsigned int param_count;
 	const struct ck_ptx_param *params;
-	uint32_t param_bytes;		/* size of the whole block */
-	uint32_t shared_bytes;		/* static shared memory */
-	uint32_t local_bytes;		/* local memory of one thread */
-	uint32_t const_bytes;		/* the module's .const space */
-	uint32_t max_threads;		/* from .maxntid or .reqntid, else 1024 */
-	uint32_t registers;		/* a plausible count for one thread, at most 255 */
+	uint32_t param_bytes;  /* size of the whole block */
+	uint32_t shared_bytes; /* static shared memory */
+	uint32_t local_bytes;  /* local memory of one thread */
+	uint32_t const_bytes;  /* the module's .const space */
+	uint32_t max_threads;  /* from .maxntid or .reqntid, else 1024 */
+	uint32_t registers;    /* a plausible count for one thread, at most 255 */
 };
 
 void ck_ptx_kernel_info(const struct ck_ptx_kernel *kernel, struct ck_ptx_kernel_info *info);
@@ -81,8 +81,8 @@ struct ck_ptx_host {
 
 struct ck_ptx_grid {
 	uint32_t grid[3], block[3];
-	uint32_t dynamic_shared;	/* bytes */
-	bool cooperative;		/* grid-wide barriers may be used */
+	uint32_t dynamic_shared; /* bytes */
+	bool cooperative;	 /* grid-wide barriers may be used */
 };
 
 /*

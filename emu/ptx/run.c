@@ -12,7 +12,7 @@
 
 CK_LOG_DEFINE("emu");
 
-#define PATIENCE 64		/* turns of a block before another is started beside it */
+#define PATIENCE 64 /* turns of a block before another is started beside it */
 #define MAX_RESIDENT 4096
 
 static void block_fini(struct ck_ptx_block *block)
@@ -183,8 +183,7 @@ static CUresult check_grid(const struct ck_ptx_kernel *k, const struct ck_ptx_gr
 	    g->grid[2] > 65535)
 		return CUDA_ERROR_INVALID_VALUE;
 	*blocks *= g->grid[2];
-	if (threads * g->block[2] > k->info.max_threads ||
-	    g->dynamic_shared > CK_PTX_MAX_SHARED ||
+	if (threads * g->block[2] > k->info.max_threads || g->dynamic_shared > CK_PTX_MAX_SHARED ||
 	    (uint64_t)k->dynamic_offset + g->dynamic_shared > CK_PTX_MAX_SHARED)
 		return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
 	if (g->cooperative && *blocks > MAX_RESIDENT)
@@ -196,8 +195,8 @@ CUresult ck_ptx_run(const struct ck_ptx_kernel *kernel, const struct ck_ptx_grid
 		    const void *params, const struct ck_ptx_host *host)
 {
 	uint32_t threads = grid->block[0] * grid->block[1] * grid->block[2];
-	struct ck_ptx_run run = {.module = kernel->module, .kernel = kernel, .grid = grid,
-				 .host = host};
+	struct ck_ptx_run run = {
+		.module = kernel->module, .kernel = kernel, .grid = grid, .host = host};
 	uint64_t workspace[2] __attribute__((aligned(16))) = {0}, blocks;
 	struct residents r = {0};
 	CUresult result = check_grid(kernel, grid, &blocks);

@@ -111,8 +111,10 @@ int ck_ptx_exec_sreg(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uint32
 	bool masks = id >= CK_PTX_SREG_LANEMASK_EQ && id <= CK_PTX_SREG_LANEMASK_GT;
 	uint64_t *rd = D(0), same = vector || masks ? 0 : uniform(w, id, index);
 
-	EACH_LANE(mask, l, rd[l] = vector ? indexed(w, id, index, l) :
-				   masks  ? lane_mask(id, l) :
-				   id == CK_PTX_SREG_LANEID ? l : same;);
+	EACH_LANE(mask, l,
+		  rd[l] = vector		     ? indexed(w, id, index, l)
+			  : masks		     ? lane_mask(id, l)
+			  : id == CK_PTX_SREG_LANEID ? l
+						     : same;);
 	return 0;
 }

@@ -11,14 +11,14 @@
 #include "emu/ptx/ptx.h"
 #include "tests/fuzz/standalone.h"
 
-#define MEMORY (64u << 10)	/* all that the module's variables get */
-#define TURNS 24		/* slices of warps before the kernel is cancelled */
+#define MEMORY (64u << 10) /* all that the module's variables get */
+#define TURNS 24	   /* slices of warps before the kernel is cancelled */
 
 struct world {
 	uint8_t *memory;
 	size_t used;
 	unsigned int turns;
-	char *printed;		/* one byte past the text is out of bounds */
+	char *printed; /* one byte past the text is out of bounds */
 };
 
 static uint64_t place(void *opaque, size_t size, size_t align)

@@ -81,6 +81,7 @@ static void chain()
 		CHECK(cudaStreamCreateWithFlags(&stream[s], cudaStreamNonBlocking));
 		CHECK(cudaEventCreateWithFlags(&done[s], cudaEventDisableTiming));
 	}
+	/* This copy has arrived when it returns: streams that wait for nothing see it, too. */
 	CHECK(cudaMemcpy(dev, &want, sizeof(int), cudaMemcpyHostToDevice));
 	CHECK(cudaEventRecord(first, stream[0]));
 	for (int hop = 0; hop < 40; hop++) {

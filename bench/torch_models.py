@@ -1,0 +1,173 @@
+#!/usr/bin/env python3
+"""bench/torch_models.py [ROW...] - PyTorch rows of the bench, as JSON on the last line.
+
+Run it natively and through Cricket and compare: `ms` are medians a step, `check` are numbers that
+must be the same in both (losses, sums), because the same kernels run on the same GPU.
+"""
+import json
+import sys
+import time
+
+import torch
+
+ROWS = {}
+
+
+def row(function):
+    """Register a row under its name."""
+    ROWS[function.__name__] = function
+    return function
+
+
+def median_ms(step, count, warm=3):
+    """Median milliseconds of COUNT synchronised steps."""
+    for _ in range(warm):
+        step()
+    torch.cuda.synchronize()
+    times = []
+    for _ in range(count):
+        begin = time.perf_counter()
+        step()
+        torch.cuda.synchronize()
+        times.append((time.perf_counter() - begin) * 1e3)
+    return sorted(times)[len(times) // 2]
+
+
+def matmul(dtype):
+    torch.manual_seed(3)
+    a = torch.randn(1024, 1024, device="cuda").to(dtype)
+    b = torch.randn(1024, 1024, device="cuda").to(dtype)
+    ms = median_ms(lambda: a @ b, 50)
+    return {"ms": ms, "check": [(a @ b).double().sum().item()]}
+
+
+@row
+def matmul_fp32():
+    return matmul(torch.float32)
+
+
+@row
+def matmul_fp16():
+    return matmul(torch.float16)
+
+
+@row
+def matmul_bf16():
+    return matmul(torch.bfloat16)
+
+
+@row
+def matmul_bf16_batched():
+    torch.manual_seed(3)
+    a = torch.randn(16, 512, 512, device="cuda", dtype=torch.bfloat16)
+    b = torch.randn(16, 512, 512, device="cuda", dtype=torch.bfloat16)
+    ms = median_ms(lambda: torch.bmm(a, b), 50)
+    return {"ms": ms, "check": [torch.bmm(a, b).double().sum().item()]}
+
+
+@row
+def item():
+    x = torch.ones(1, device="cuda")
+    times = []
+    for _ in range(300):
+        begin = time.perf_counter()
+        x.item()
+        times.append((time.perf_counter() - begin) * 1e3)
+    return {"ms": sorted(times)[150], "check": []}
+
+
+@row
+def add():
+    x = torch.ones(1024, device="cuda")
+    torch.cuda.synchronize()
+    begin = time.perf_counter()
+    for _ in range(3000):
+        x += 1
+    torch.cuda.synchronize()
+    return {"ms": (time.perf_counter() - begin) / 3, "check": [x.sum().item()]}
+
+
+@row
+def resnet50_train():
+    import torchvision
+    torch.manual_seed(1)
+    model = torchvision.models.resnet50().cuda()
+    opt = torch.optim.SGD(model.parameters(), lr=0.01)
+    x, y = torch.randn(32, 3, 224, 224).cuda(), torch.arange(32).cuda()
+    losses = []
+
+    def step():
+        opt.zero_grad()
+        loss = torch.nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        opt.step()
+        losses.append(loss.detach())
+    ms = median_ms(step, 10)
+    return {"ms": ms, "check": [v.item() for v in losses]}
+
+
+@row
+def resnet50_infer_b1():
+    import torchvision
+    torch.manual_seed(1)
+    model = torchvision.models.resnet50().cuda().eval()
+    x = torch.randn(1, 3, 224, 224).cuda()
+    with torch.no_grad():
+        ms = median_ms(lambda: model(x), 30)
+        return {"ms": ms, "check": [model(x).double().sum().item()]}
+
+
+def gpt2():
+    from transformers import GPT2Config, GPT2LMHeadModel
+    torch.manual_seed(1)
+    return GPT2LMHeadModel(GPT2Config(resid_pdrop=0, embd_pdrop=0, attn_pdrop=0)).cuda()
+
+
+@row
+def gpt2_train_8x512():
+    model = gpt2()
+    opt = torch.optim.AdamW(model.parameters(), lr=1e-4)
+    ids = (torch.arange(8 * 512).reshape(8, 512) * 7 % 50257).cuda()
+    losses = []
+
+    def step():
+        opt.zero_grad()
+        loss = model(ids, labels=ids).loss
+        loss.backward()
+        opt.step()
+        losses.append(loss.detach())
+    ms = median_ms(step, 10)
+    return {"ms": ms, "check": [v.item() for v in losses]}
+
+
+@row
+def gpt2_generate_32():
+    model = gpt2().eval()
+    ids = (torch.arange(16).reshape(1, 16) * 7 % 50257).cuda()
+    out = []
+
+    def step():
+        out[:] = model.generate(ids, max_new_tokens=32, min_new_tokens=32, do_sample=False,
+                                pad_token_id=0)[0].tolist()
+    with torch.no_grad():
+        ms = median_ms(step, 3, warm=1)
+    return {"ms": ms, "check": out[:]}
+
+
+def main():
+    results = {}
+    begin = time.perf_counter()
+    torch.zeros(1, device="cuda")
+    results["first_call"] = {"ms": (time.perf_counter() - begin) * 1e3, "check": []}
+    for name in sys.argv[1:] or ROWS:
+        try:
+            results[name] = ROWS[name]()
+        except Exception as e:  # pylint: disable=broad-except; one row must not stop the others
+            results[name] = {"error": f"{type(e).__name__}: {e}"[:300]}
+        print(name, {k: v for k, v in results[name].items() if k != "check"}, flush=True)
+    print(json.dumps(results))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

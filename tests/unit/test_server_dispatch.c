@@ -1,0 +1,477 @@
+/*
+ * tests/unit/test_server_dispatch.c - a client's bytes on a command connection and a lane, against
+ * the dispatcher with a driver of a few functions.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "gen/handlers.h"
+#include "rpc/proc.h"
+#include "server/dispatch.h"
+#include "server/memory.h"
+#include "server/modcache.h"
+#include "server_fake.h"
+
+/* One connection: our end, and the thread that serves the other. */
+struct end {
+	struct ck_chan *chan;
+	struct ck_reader *reader;
+	struct ck_session *session;
+	struct ck_chan *served;
+	struct ck_reader *served_reader;
+	bool commands;
+	int result;
+	pthread_t thread;
+};
+
+static struct ck_session *session;
+static struct end command, lane;
+static uint32_t xid, lane_xid;
+
+static void *serve(void *data)
+{
+	struct end *e = data;
+
+	e->result = (e->commands ? ck_dispatch_commands : ck_dispatch_calls)(e->session, e->served,
+									     e->served_reader);
+	ck_chan_shutdown(e->served);
+	return NULL;
+}
+
+static void open_end(struct end *e, bool commands)
+{
+	int pair[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+	*e = (struct end){ .session = session, .commands = commands };
+	assert_int_equal(ck_chan_adopt(pair[0], &e->chan), 0);
+	assert_int_equal(ck_chan_adopt(pair[1], &e->served), 0);
+	assert_int_equal(ck_reader_create(e->chan, &e->reader), 0);
+	assert_int_equal(ck_reader_create(e->served, &e->served_reader), 0);
+	assert_int_equal(pthread_create(&e->thread, NULL, serve, e), 0);
+}
+
+/* Hang up (unless the server has) and return what the dispatcher did. */
+static int close_end(struct end *e)
+{
+	if (!e->chan)
+		return 0;
+	ck_chan_shutdown(e->chan);
+	pthread_join(e->thread, NULL);
+	ck_reader_destroy(e->reader);
+	ck_reader_destroy(e->served_reader);
+	ck_chan_close(e->chan);
+	ck_chan_close(e->served);
+	e->chan = NULL;
+	return e->result;
+}
+
+static int wait_end(struct end *e)
+{
+	pthread_join(e->thread, NULL);
+	ck_reader_destroy(e->reader);
+	ck_reader_destroy(e->served_reader);
+	ck_chan_close(e->chan);
+	ck_chan_close(e->served);
+	e->chan = NULL;
+	return e->result;
+}
+
+static int make(void **state)
+{
+	struct ck_modcache *cache;
+
+	(void)state;
+	fake_install();
+	assert_int_equal(ck_modcache_open("/proc/no-such-place", 1 << 20, &cache), 0);
+	assert_int_equal(ck_session_create(cache, -1, 1, &session), 0);
+	open_end(&command, true);
+	open_end(&lane, false);
+	return 0;
+}
+
+static int drop(void **state)
+{
+	(void)state;
+	close_end(&command);
+	close_end(&lane);
+	ck_session_destroy(session);
+	return 0;
+}
+
+static void send_all(struct end *e, const void *head, size_t size, const void *bulk,
+		     size_t bulk_size)
+{
+	static const char zeroes[4];
+	struct iovec iov[3] = { { (void *)head, size },
+				{ (void *)bulk, bulk_size },
+				{ (void *)zeroes, -bulk_size % 4 } };
+
+	assert_int_equal(ck_chan_writev(e->chan, iov, 3), 0);
+}
+
+static void send_call(struct end *e, uint32_t proc, const void *args, const void *bulk, size_t size)
+{
+	unsigned char out[512];
+	long n = ck_call_encode(out, sizeof(out), ++xid, proc, ck_procs[proc].xdr_args, args, size);
+
+	assert_true(n > 0);
+	if (e == &lane)
+		lane_xid = xid;
+	send_all(e, out, (size_t)n, bulk, size);
+}
+
+/* A call whose procedure and arguments are any bytes. */
+static void send_raw(struct end *e, uint32_t proc, const void *args, size_t size)
+{
+	unsigned char out[256];
+	const uint32_t words[] = { htonl(0x80000000u | (uint32_t)(40 + size)),
+				   htonl(++xid), 0, htonl(2), htonl(CK_PROGRAM),
+				   htonl(CK_VERSION), htonl(proc), 0, 0, 0, 0 };
+
+	lane_xid = xid;
+	memcpy(out, words, sizeof(words));
+	memcpy(out + sizeof(words), args, size);
+	send_all(e, out, sizeof(words) + size, NULL, 0);
+}
+
+/* A set of value @seq, as command @seq. */
+static void send_set(uint64_t seq)
+{
+	cuMemsetD8_v2_args a = { .head.seq = seq, .uc = (u_int)(seq & 0xff), .N = 1 };
+
+	send_call(&command, CK_PROC_cuMemsetD8_v2, &a, NULL, 0);
+}
+
+/* The reply that comes next on the lane: 0, or ck_reply_decode's error. */
+static int read_reply(xdrproc_t xdr, void *res, struct ck_record *record, size_t *end)
+{
+	uint32_t got, low, high;
+	size_t at;
+	XDR xdrs;
+	int ret = ck_reader_next(lane.reader, record);
+
+	if (ret < 0)
+		return ret;
+	ret = ck_reply_decode(record->body, record->body_size, &got, &at, &low, &high);
+	assert_int_equal(got, lane_xid);
+	if (ret < 0 || !xdr)
+		return ret;
+	xdrmem_create(&xdrs, (char *)record->body + at, (u_int)(record->body_size - at),
+		      XDR_DECODE);
+	assert_true(xdr(&xdrs, res));
+	if (end)
+		*end = at + xdr_getpos(&xdrs);
+	return 0;
+}
+
+/* cuMemGetInfo_v2 after command @seq: its error; *sets as the fake driver counts. */
+static int ask(uint64_t seq, uint64_t *sets)
+{
+	cuMemGetInfo_v2_args a = { .head.seq = seq };
+	cuMemGetInfo_v2_res r = { 0 };
+	struct ck_record record;
+
+	send_call(&lane, CK_PROC_cuMemGetInfo_v2, &a, NULL, 0);
+	assert_int_equal(read_reply((xdrproc_t)xdr_cuMemGetInfo_v2_res, &r, &record, NULL), 0);
+	if (sets)
+		*sets = r.free;
+	return r.head.err;
+}
+
+static void commands_are_carried_out_in_order_and_a_call_waits_for_them(void **state)
+{
+	cuMemGetInfo_v2_args a = { .head.seq = 200 };
+	cuMemGetInfo_v2_res r = { 0 };
+	struct ck_record record;
+
+	(void)state;
+	fake.set_delay = 50;
+	send_call(&lane, CK_PROC_cuMemGetInfo_v2, &a, NULL, 0); /* before there is any command */
+	for (uint64_t seq = 1; seq <= 200; seq++)
+		send_set(seq);
+	assert_int_equal(read_reply((xdrproc_t)xdr_cuMemGetInfo_v2_res, &r, &record, NULL), 0);
+	assert_int_equal(r.free, 200);
+	assert_true(fake.set_in_order);
+}
+
+static void an_error_of_a_command_is_told_once_in_place_of_the_next_call(void **state)
+{
+	cuMemFree_v2_args bad = { .head.seq = 1, .dptr = 0x1234 };
+	unsigned int asked;
+
+	(void)state;
+	send_call(&command, CK_PROC_cuMemFree_v2, &bad, NULL, 0);
+	send_set(2);
+	asked = fake.asked;
+	assert_int_equal(ask(2, NULL), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(fake.asked, asked);
+	assert_int_equal(ask(2, NULL), CUDA_SUCCESS);
+	assert_int_equal(fake.sets, 1); /* later commands are carried out all the same */
+}
+
+static void the_first_of_two_errors_is_told(void **state)
+{
+	cuMemFree_v2_args bad = { .head.seq = 1, .dptr = 0x1234 };
+	cuStreamDestroy_v2_args worse = { .head.seq = 2, .hStream = 99 };
+
+	(void)state;
+	ck_driver.cuStreamDestroy_v2 = fake_stream_wait;
+	send_call(&command, CK_PROC_cuMemFree_v2, &bad, NULL, 0);
+	send_call(&command, CK_PROC_cuStreamDestroy_v2, &worse, NULL, 0);
+	assert_int_equal(ask(2, NULL), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(ask(2, NULL), CUDA_SUCCESS);
+}
+
+static void a_missing_number_ends_the_command_connection(void **state)
+{
+	(void)state;
+	send_set(1);
+	send_set(3);
+	assert_int_equal(wait_end(&command), -EPROTO);
+	assert_int_equal(fake.sets, 1);
+}
+
+static void calls_do_not_travel_on_the_command_connection(void **state)
+{
+	cuMemGetInfo_v2_args a = { .head.seq = 1 };
+
+	(void)state;
+	send_call(&command, CK_PROC_cuMemGetInfo_v2, &a, NULL, 0);
+	assert_int_equal(wait_end(&command), -EPROTO);
+}
+
+static void commands_do_not_travel_on_a_lane(void **state)
+{
+	cuMemsetD8_v2_args a = { .head.seq = 1 };
+
+	(void)state;
+	send_call(&lane, CK_PROC_cuMemsetD8_v2, &a, NULL, 0);
+	assert_int_equal(wait_end(&lane), -EPROTO);
+}
+
+static void an_unknown_procedure_is_refused_and_the_lane_goes_on(void **state)
+{
+	struct ck_record record;
+
+	(void)state;
+	send_raw(&lane, 5000, "", 0);
+	assert_int_equal(read_reply(NULL, NULL, &record, NULL), -EOPNOTSUPP);
+	assert_int_equal(ask(0, NULL), CUDA_SUCCESS);
+}
+
+static void arguments_too_short_or_too_long_end_the_lane(void **state)
+{
+	static const char bytes[64];
+	static const size_t sizes[] = { 0, 8, 15, 20, 64 };
+	struct ck_record record;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		send_raw(&lane, CK_PROC_cuMemGetInfo_v2, bytes, sizes[i]);
+		assert_int_equal(read_reply(NULL, NULL, &record, NULL), -EBADMSG);
+		assert_int_equal(wait_end(&lane), -EPROTO);
+		open_end(&lane, false);
+	}
+}
+
+static void lengths_that_lie_are_refused(void **state)
+{
+	unsigned char launch[88] = { 0 };
+
+	(void)state;
+	launch[7] = 1;			     /* seq */
+	memset(launch + 60, 0xff, 4);	     /* of the attributes: 4 GiB */
+	send_raw(&command, CK_PROC_ck_launch, launch, sizeof(launch));
+	assert_int_equal(wait_end(&command), -EPROTO);
+}
+
+static void a_call_for_a_command_of_the_far_future_is_refused(void **state)
+{
+	cuMemGetInfo_v2_args a = { .head.seq = UINT64_MAX };
+
+	(void)state;
+	send_call(&lane, CK_PROC_cuMemGetInfo_v2, &a, NULL, 0);
+	assert_int_equal(wait_end(&lane), -EPROTO);
+}
+
+static void hanging_up_between_messages_is_no_error_but_inside_one_is(void **state)
+{
+	(void)state;
+	assert_int_equal(close_end(&lane), 0);
+	send_all(&command, "\x80\x00\x00\x40 and", 8, NULL, 0);
+	assert_int_equal(close_end(&command), -ECONNRESET);
+}
+
+static void a_bye_is_answered_and_reported(void **state)
+{
+	struct ck_record record;
+
+	(void)state;
+	send_raw(&lane, CK_PING, "", 0);
+	assert_int_equal(read_reply(NULL, NULL, &record, NULL), 0);
+	send_raw(&lane, CK_BYE, "", 0);
+	assert_int_equal(read_reply(NULL, NULL, &record, NULL), 0);
+	assert_int_equal(wait_end(&lane), CK_DISPATCH_BYE);
+}
+
+static void the_callers_context_is_bound(void **state)
+{
+	cuMemGetInfo_v2_args a = { .head.ctx = 3 };
+	cuMemGetInfo_v2_res r = { 0 };
+	struct ck_record record;
+	int context;
+
+	(void)state;
+	ck_handles_put(session->handles, 3, CK_KIND_CONTEXT, 0, &context);
+	send_call(&lane, CK_PROC_cuMemGetInfo_v2, &a, NULL, 0);
+	assert_int_equal(read_reply((xdrproc_t)xdr_cuMemGetInfo_v2_res, &r, &record, NULL), 0);
+	assert_int_equal(r.total, (uintptr_t)&context);
+	a.head.ctx = 4; /* nobody knows it: no context, and the driver decides */
+	send_call(&lane, CK_PROC_cuMemGetInfo_v2, &a, NULL, 0);
+	assert_int_equal(read_reply((xdrproc_t)xdr_cuMemGetInfo_v2_res, &r, &record, NULL), 0);
+	assert_int_equal(r.total, 0);
+}
+
+/* Ask for @size bytes at @src after command @seq: the result of the call, or of moving them. */
+static int download(uint64_t seq, CUdeviceptr src, unsigned char *dst, size_t size)
+{
+	ck_download_args a = { .head.seq = seq, .src = src, .size = size };
+	ck_download_res r = { 0 };
+	struct ck_record record;
+	uint32_t tail;
+	size_t at;
+
+	send_call(&lane, CK_PROC_ck_download, &a, NULL, 0);
+	assert_int_equal(read_reply((xdrproc_t)xdr_ck_download_res, &r, &record, &at), 0);
+	assert_int_equal(r.data_length, r.head.err ? 0 : size);
+	assert_int_equal(record.total, at + (r.data_length + 3) / 4 * 4 + 4);
+	assert_int_equal(ck_reader_bulk_begin(lane.reader, at), 0);
+	assert_int_equal(ck_reader_bulk(lane.reader, dst, r.data_length), 0);
+	assert_int_equal(ck_reader_bulk_begin(lane.reader, record.total - 4), 0);
+	assert_int_equal(ck_reader_bulk(lane.reader, &tail, 4), 0);
+	return r.head.err ? r.head.err : (int)ntohl(tail);
+}
+
+static void bytes_come_back_as_they_were_sent(void **state)
+{
+	static const size_t sizes[] = { 1, 3, 4096, 65537, 1 << 20, (1 << 20) + 1, 9999999 };
+	uint64_t seq = 0;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		unsigned char *bytes = malloc(sizes[i]), *back = calloc(1, sizes[i]);
+		CUdeviceptr device;
+		ck_upload_args a = { .head.seq = ++seq, .data_length = (u_int)sizes[i] };
+
+		for (size_t j = 0; j < sizes[i]; j++)
+			bytes[j] = (unsigned char)(j * 131 >> 4);
+		assert_int_equal(ck_memory_alloc(session->memory, 0, sizes[i], &device), 0);
+		a.dst = device;
+		send_call(&command, CK_PROC_ck_upload, &a, bytes, sizes[i]);
+		assert_int_equal(download(seq, device, back, sizes[i]), CUDA_SUCCESS);
+		assert_memory_equal(bytes, back, sizes[i]);
+		ck_memory_free(session->memory, device);
+		free(bytes);
+		free(back);
+	}
+}
+
+static void copies_past_the_end_are_refused_whole(void **state)
+{
+	const size_t size = 3 << 20;
+	unsigned char *bytes = calloc(1, size + 1);
+	ck_upload_args a = { .head.seq = 1, .data_length = (u_int)size + 1 };
+	CUdeviceptr device;
+
+	(void)state;
+	assert_int_equal(ck_memory_alloc(session->memory, 0, size, &device), 0);
+	a.dst = device;
+	assert_int_equal(download(0, device, bytes, size + 1), CUDA_ERROR_INVALID_VALUE);
+	send_call(&command, CK_PROC_ck_upload, &a, bytes, size + 1);
+	send_set(2); /* the payload that nobody took has been skipped */
+	assert_int_equal(ask(2, NULL), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(fake.sets, 1);
+	ck_memory_free(session->memory, device);
+	free(bytes);
+}
+
+static void a_copy_that_fails_says_so(void **state)
+{
+	const size_t size = 3 << 20;
+	unsigned char *bytes = calloc(1, size);
+	CUdeviceptr device;
+
+	(void)state;
+	assert_int_equal(ck_memory_alloc(session->memory, 0, size, &device), 0);
+	fake.copy_error = CUDA_ERROR_INVALID_VALUE;
+	assert_int_equal(download(0, device, bytes, 100), CUDA_ERROR_INVALID_VALUE);
+	fake.copy_error = CUDA_SUCCESS;
+	fake.wait_error = CUDA_ERROR_ILLEGAL_ADDRESS;
+	assert_int_equal(download(0, device, bytes, size), CUDA_ERROR_ILLEGAL_ADDRESS);
+	fake.wait_error = CUDA_SUCCESS;
+	assert_int_equal(download(0, device, bytes, size), CUDA_SUCCESS);
+	ck_memory_free(session->memory, device);
+	free(bytes);
+}
+
+/* The first piece works, the next fails: the bytes promised come, and the tail tells. */
+static CUresult second_piece_fails(void *dst, CUdeviceptr src, size_t size, CUstream stream)
+{
+	static unsigned int count;
+
+	return count++ == 1 ? CUDA_ERROR_ILLEGAL_ADDRESS : fake_DtoH(dst, src, size, stream);
+}
+
+static void an_error_in_the_middle_is_told_at_the_end(void **state)
+{
+	const size_t size = (3 << 20) + 5;
+	unsigned char *bytes = calloc(1, size);
+	CUdeviceptr device;
+
+	(void)state;
+	assert_int_equal(ck_memory_alloc(session->memory, 0, size, &device), 0);
+	ck_driver.cuMemcpyDtoHAsync_v2 = second_piece_fails;
+	assert_int_equal(download(0, device, bytes, size), CUDA_ERROR_ILLEGAL_ADDRESS);
+	assert_int_equal(ask(0, NULL), CUDA_SUCCESS);
+	ck_memory_free(session->memory, device);
+	free(bytes);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, make, drop)
+	const struct CMUnitTest tests[] = {
+		TEST(commands_are_carried_out_in_order_and_a_call_waits_for_them),
+		TEST(an_error_of_a_command_is_told_once_in_place_of_the_next_call),
+		TEST(the_first_of_two_errors_is_told),
+		TEST(a_missing_number_ends_the_command_connection),
+		TEST(calls_do_not_travel_on_the_command_connection),
+		TEST(commands_do_not_travel_on_a_lane),
+		TEST(an_unknown_procedure_is_refused_and_the_lane_goes_on),
+		TEST(arguments_too_short_or_too_long_end_the_lane),
+		TEST(lengths_that_lie_are_refused),
+		TEST(a_call_for_a_command_of_the_far_future_is_refused),
+		TEST(hanging_up_between_messages_is_no_error_but_inside_one_is),
+		TEST(a_bye_is_answered_and_reported),
+		TEST(the_callers_context_is_bound),
+		TEST(bytes_come_back_as_they_were_sent),
+		TEST(copies_past_the_end_are_refused_whole),
+		TEST(a_copy_that_fails_says_so),
+		TEST(an_error_in_the_middle_is_told_at_the_end),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
