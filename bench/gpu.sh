@@ -63,7 +63,7 @@ torch() {
 	CRICKET_STATS=1 remote 127.0.0.1:$PORT python3 bench/torch_models.py ${ROWS:-} \
 		> "$OUT/torch.remote" 2> "$OUT/torch.err"
 	python3 bench/compare.py "$OUT/torch.native" "$OUT/torch.remote" | tee -a "$OUT/table"
-	grep '^cricket:' "$OUT/torch.err" | head -12
+	grep '^cricket:' "$OUT/torch.err" | sort -k2 -n -r | head -12
 	grep -v '^cricket:' "$OUT/torch.err" | tail -5
 }
 
@@ -79,5 +79,7 @@ micro() {
 server
 for stage in $STAGES; do $stage; done
 kill $SERVER; wait $SERVER 2> /dev/null
+tar -C "$OUT" -czf "$OUT/logs.tar.gz" --exclude=logs.tar.gz . && find "$OUT" -maxdepth 1 -type f \
+	! -name logs.tar.gz ! -name table -delete
 echo "=== table ($(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader))"
 cat "$OUT/table"

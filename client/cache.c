@@ -1,8 +1,8 @@
 /*
  * client/cache.c - answers of the server that stay true: attributes of functions, occupancy.
  *
- * Anything that could change an answer (setting an attribute, unloading a module, losing a
- * context) clears the whole cache; that is rare.
+ * Setting an attribute of a function forgets what is known of that one; what may change more
+ * (unloading a module, losing a context, a new limit) clears the whole cache; that is rare.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -46,6 +46,26 @@ void ck_cache_put(const void *key, size_t key_size, const void *value, size_t va
 		map = ck_map_create();
 	if (!map || ck_map_insert(map, key, key_size, a) < 0)
 		free(a);
+	pthread_rwlock_unlock(&lock);
+}
+
+/* Keys are words: procedure, context, then arguments; ids are never small numbers. */
+void ck_cache_forget(uint64_t id)
+{
+	struct ck_map_iter it = CK_MAP_ITER_INIT;
+
+	pthread_rwlock_wrlock(&lock);
+	while (map && ck_map_next(map, &it)) {
+		const uint64_t *words = it.key;
+		bool about = false;
+
+		for (size_t i = 2; i < it.key_size / sizeof(*words); i++)
+			about |= words[i] == id;
+		if (about) {
+			free(it.value);
+			ck_map_remove(map, it.key, it.key_size);
+		}
+	}
 	pthread_rwlock_unlock(&lock);
 }
 

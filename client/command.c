@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "client/client.h"
 #include "client/stats.h"
@@ -28,7 +29,8 @@ CK_LOG_DEFINE("client");
 #define INLINE_BULK (16u << 10)		/* payload up to this is copied into the buffer */
 #define BULK_ROOM (64u << 10)		/* for a message with a payload: more than both need */
 #define STORM_NS 20000			/* messages closer than this are a storm */
-#define SPIN_NS 50000			/* the sender looks for more this long before it sleeps */
+#define SPIN_NS 200000			/* the sender looks for more this long before it sleeps: */
+#define SPIN_NS_FEW 20000		/* operators of a framework come every 5 to 50 us */
 
 static struct {
 	pthread_mutex_t lock;
@@ -41,7 +43,7 @@ static struct {
 	bool writing;			/* somebody writes the other buffer */
 	bool sender_sleeps;
 	bool broken;
-	uint64_t last_write_ns;
+	uint64_t last_write_ns, spin_ns;
 	_Atomic uint64_t seq;
 } cmd = { .lock = PTHREAD_MUTEX_INITIALIZER, .written = PTHREAD_COND_INITIALIZER,
 	  .work = PTHREAD_COND_INITIALIZER };
@@ -93,7 +95,7 @@ static void write_all(void)
 /* Look for work without sleeping; true when there is some. Called without the lock. */
 static bool spin(void)
 {
-	uint64_t end = now_ns() + SPIN_NS;
+	uint64_t end = now_ns() + cmd.spin_ns;
 
 	do {
 		for (int i = 0; i < 64; i++) {
@@ -245,6 +247,7 @@ int ck_command_start(struct ck_chan *chan)
 			return -ENOMEM;
 	}
 	cmd.chan = chan;
+	cmd.spin_ns = sysconf(_SC_NPROCESSORS_ONLN) >= 4 ? SPIN_NS : SPIN_NS_FEW;
 	sigfillset(&all);	/* the application's signals are for its own threads */
 	pthread_sigmask(SIG_SETMASK, &all, &was);
 	ret = pthread_create(&thread, NULL, sender, NULL);

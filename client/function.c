@@ -173,7 +173,7 @@ static void note_attribute(struct ck_function *f, CUfunction_attribute attrib, i
 		f->value[attrib] = value;
 		f->set |= (uint16_t)(1u << attrib);
 	}
-	ck_cache_clear();
+	ck_cache_forget(f->object.id);
 }
 
 CK_EXPORT CUresult cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value)

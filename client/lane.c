@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #include "client/client.h"
 #include "client/lane.h"
@@ -29,6 +28,7 @@ struct ck_lane {
 };
 
 #define LANE_BUFFER 4096
+#define LANE_SPIN_US 50	/* a round trip takes less; waking a sleeper is dearer */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ck_lane *pool;
@@ -47,6 +47,7 @@ int ck_lane_create(struct ck_chan *chan, struct ck_lane **out)
 	ret = ck_reader_create(chan, &lane->reader);
 	if (ret < 0)
 		goto free_buf;
+	ck_chan_spin(chan, LANE_SPIN_US);
 	lane->chan = chan;
 	*out = lane;
 	return 0;
@@ -101,9 +102,7 @@ void ck_lane_drop_all(void)
 
 void ck_lane_timeout(struct ck_lane *lane, int milliseconds)
 {
-	struct timeval tv = { milliseconds / 1000, milliseconds % 1000 * 1000 };
-
-	setsockopt(ck_chan_fd(lane->chan), SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof(tv));
+	ck_chan_timeout(lane->chan, milliseconds);
 }
 
 /* The calling thread's lane, from the pool or new. */

@@ -30,7 +30,7 @@ void ck_lane_release(struct ck_lane *lane);
 /* Close every pooled lane (the session is over). */
 void ck_lane_drop_all(void);
 
-/* Bound the wait for one reply, for calls at exit; 0: no bound. */
+/* Bound the wait for a reply, at set-up and at exit; 0: no bound. */
 void ck_lane_timeout(struct ck_lane *lane, int milliseconds);
 
 /*

@@ -108,14 +108,18 @@ static CUresult hello(struct ck_lane *lane)
 	int ret;
 
 	gethostname(host, sizeof(host) - 1);
+	ck_lane_timeout(lane, dial_timeout_ms());
 	ret = ck_lane_exchange(lane, CK_HELLO, (xdrproc_t)xdr_ck_hello_args, &args,
 			       (xdrproc_t)xdr_ck_hello_res, &ck_client.hello, NULL, NULL);
 	if (ret < 0) {
 		ck_err("the GPU server at %s does not answer as it should: %s", address,
-		       ret == -EPIPE ? "it closed the connection" : strerror(-ret));
+		       ret == -EPIPE	       ? "it closed the connection" :
+		       ret == -EPROTONOSUPPORT ? "it speaks another version of the protocol" :
+						 strerror(-ret));
 		return ret == -EPROTONOSUPPORT ? CUDA_ERROR_SYSTEM_DRIVER_MISMATCH :
 						 CUDA_ERROR_NO_DEVICE;
 	}
+	ck_lane_timeout(lane, 0);
 	return hello_status(&ck_client.hello);
 }
 
@@ -134,6 +138,7 @@ int ck_session_join(int kind, struct ck_chan **chan)
 	ret = ck_lane_create(c, &lane);
 	if (ret < 0)
 		return ret;
+	ck_lane_timeout(lane, dial_timeout_ms());
 	ret = ck_lane_exchange(lane, CK_JOIN, (xdrproc_t)xdr_ck_join_args, &args,
 			       (xdrproc_t)xdr_ck_join_res, &res, NULL, NULL);
 	if (ret == 0 && res.status != 0)
@@ -142,6 +147,7 @@ int ck_session_join(int kind, struct ck_chan **chan)
 		ck_lane_destroy(lane);
 		return ret;
 	}
+	ck_lane_timeout(lane, 0);
 	*chan = ck_lane_detach(lane);
 	return 0;
 }

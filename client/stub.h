@@ -47,6 +47,7 @@ CUstream ck_default_stream_set(CUstream stream);
 /* Answers that do not change: @key is an array of words. */
 bool ck_cache_get(const void *key, size_t key_size, void *value, size_t value_size);
 void ck_cache_put(const void *key, size_t key_size, const void *value, size_t value_size);
+void ck_cache_forget(uint64_t id);	/* what has this object among the words of its key */
 void ck_cache_clear(void);
 
 /* The one line in the log for a call that is not supported; CUDA_ERROR_NOT_SUPPORTED. */

@@ -1,14 +1,18 @@
 /*
  * rpc/chan.c - from addresses and descriptors to the transport that serves them.
  */
+#define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/socket.h>
 
 #include "rpc/chan.h"
 #include "rpc/transport/transport.h"
+
+#define CK_SPIN_CPUS 4 /* with fewer, a spinning reader takes the time of the one it waits for */
 
 /* The first prefix that fits decides; the empty one, last, takes every address without one. */
 static const struct {
@@ -99,6 +103,19 @@ int ck_chan_read(struct ck_chan *chan, void *buf, size_t size)
 long ck_chan_read_some(struct ck_chan *chan, void *buf, size_t size)
 {
 	return size == 0 ? -EINVAL : chan->ops->read(chan, buf, size, 1);
+}
+
+void ck_chan_spin(struct ck_chan *chan, unsigned int us)
+{
+	cpu_set_t cpus;
+
+	if (sched_getaffinity(0, sizeof(cpus), &cpus) == 0 && CPU_COUNT(&cpus) >= CK_SPIN_CPUS)
+		chan->spin_us = us;
+}
+
+void ck_chan_timeout(struct ck_chan *chan, int ms)
+{
+	chan->timeout_ms = ms;
 }
 
 void ck_chan_shutdown(struct ck_chan *chan)

@@ -34,6 +34,16 @@ int ck_chan_read(struct ck_chan *chan, void *buf, size_t size);
 /* Read at least 1 and at most @size bytes; the count or -errno. */
 long ck_chan_read_some(struct ck_chan *chan, void *buf, size_t size);
 
+/*
+ * Readers of @chan look for bytes for up to @us microseconds before they sleep: waking a sleeper
+ * costs more than a round trip. For channels that are busy or waited for; on machines with
+ * fewer than four processors it does nothing.
+ */
+void ck_chan_spin(struct ck_chan *chan, unsigned int us);
+
+/* Reads of @chan fail with -ETIMEDOUT when no byte comes for @ms; 0: they wait for ever. */
+void ck_chan_timeout(struct ck_chan *chan, int ms);
+
 /* Wake a thread that blocks in read or write on @chan, for good; any thread may call it. */
 void ck_chan_shutdown(struct ck_chan *chan);
 void ck_chan_close(struct ck_chan *chan);

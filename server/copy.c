@@ -252,7 +252,8 @@ CUresult ck_serve_ck_copy_3d(struct ck_request *q, ck_copy_3d_args *a, void *res
 
 	(void)res;
 	memcpy(&copy, a->copy, sizeof(copy));
-	if (copy.srcMemoryType != CU_MEMORYTYPE_DEVICE || copy.dstMemoryType != CU_MEMORYTYPE_DEVICE)
+	if (copy.srcMemoryType != CU_MEMORYTYPE_DEVICE ||
+	    copy.dstMemoryType != CU_MEMORYTYPE_DEVICE)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!ck_driver.cuMemcpy3DAsync_v2)
 		return CUDA_ERROR_NOT_SUPPORTED;

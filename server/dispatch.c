@@ -148,6 +148,14 @@ static CUresult carry_out(struct lane *l, struct ck_request *q, const struct ck_
 	return handler(q, l->args, res);
 }
 
+/* Whether a call waits for a command that cannot be on its way. */
+static bool too_far(const struct lane *l, uint64_t seq)
+{
+	uint64_t executed = atomic_load(&l->session->executed);
+
+	return seq > executed && seq - executed > CK_SEQ_AHEAD;
+}
+
 static void request_init(struct lane *l, struct ck_request *q, const struct ck_call_header *header)
 {
 	*q = (struct ck_request){
@@ -294,7 +302,7 @@ static void call_run(struct lane *l, struct ck_request *q, const struct ck_proc 
 	CUresult err = CUDA_SUCCESS;
 
 	ck_session_wait(s, head->seq);
-	/* What kernels printed is fetched between the program's calls and takes no error from them. */
+	/* What kernels print is fetched between the program's calls: it takes no error from them. */
 	if (q->proc != CK_PROC_ck_output)
 		err = (CUresult)atomic_exchange(&s->async_error, 0);
 	if (!err)
@@ -319,7 +327,7 @@ static int regular_call(struct lane *l, const struct ck_proc *proc, const struct
 		ck_warn("%s: arguments that cannot be decoded", proc->name);
 		refuse(l, header->xid, GARBAGE_ARGS);
 		ret = -EPROTO;
-	} else if (head->seq > atomic_load(&l->session->executed) + CK_SEQ_AHEAD) {
+	} else if (too_far(l, head->seq)) {
 		ck_warn("%s: waits for command %llu", proc->name, (unsigned long long)head->seq);
 		ret = -EPROTO;
 	} else {

@@ -50,7 +50,7 @@ struct ck_request {
 	uint64_t ctx;			/* id of the caller's current context; already bound */
 	size_t bulk_offset;		/* of the payload in the record's body */
 	size_t bulk_size;
-	bool replied;			/* the handler has sent the reply itself (bulk replies) */
+	bool replied;			/* the handler has sent the reply itself (bulk) */
 	int broken;			/* -errno: the channel failed under the handler */
 };
 

@@ -61,7 +61,7 @@ CUresult ck_slot_mark(struct ck_slot *slot, CUstream stream, size_t size);
 /* Wait until every copy of the slot is done; the error of the stream, if any. */
 CUresult ck_slot_wait(struct ck_slot *slot);
 
-/* Context @ctx is about to go: forget its events. Waits for copies that other threads have begun. */
+/* Context @ctx is about to go: forget its events. Waits for copies that others have begun. */
 void ck_staging_drop_context(struct ck_staging *staging, uint64_t ctx);
 
 #endif

@@ -28,7 +28,7 @@ struct ck_workers;
 /* @driver: what --driver auto has been decided to be. NULL: out of memory. */
 struct ck_workers *ck_workers_create(const struct ck_options *options, const char *driver);
 
-/* Kill all. Their ends are not waited for: they hold nothing that outlives them. */
+/* Kill all and wait for their ends, 2 s at most. */
 void ck_workers_destroy(struct ck_workers *workers);
 
 size_t ck_workers_count(const struct ck_workers *workers);

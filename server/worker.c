@@ -121,9 +121,15 @@ static void drain(void)
 	}
 }
 
+/* Messages of a busy client come every few microseconds; an idle one costs no time after this. */
+#define SPIN_US 100
+
 static void run_lane(struct ck_chan *chan, struct ck_reader *reader)
 {
-	int ret = ck_dispatch_calls(worker.session, chan, reader);
+	int ret;
+
+	ck_chan_spin(chan, SPIN_US);
+	ret = ck_dispatch_calls(worker.session, chan, reader);
 
 	if (ret == CK_DISPATCH_BYE) {
 		drain();
@@ -137,7 +143,10 @@ static void run_lane(struct ck_chan *chan, struct ck_reader *reader)
 
 static _Noreturn void run_commands(struct ck_chan *chan, struct ck_reader *reader)
 {
-	int ret = ck_dispatch_commands(worker.session, chan, reader);
+	int ret;
+
+	ck_chan_spin(chan, SPIN_US);
+	ret = ck_dispatch_commands(worker.session, chan, reader);
 
 	if (ret == -EPROTO)
 		end_session("the client broke the protocol");

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "server/options.h"
@@ -21,6 +22,8 @@
 CK_LOG_DEFINE("server");
 
 #define CK_ARGUMENTS 12
+#define CK_REAP_MS 2000
+#define CK_REAP_STEP_MS 5
 
 struct worker {
 	struct worker *next;
@@ -62,6 +65,22 @@ struct ck_workers *ck_workers_create(const struct ck_options *o, const char *dri
 	return w;
 }
 
+/* Processes that have been killed are gone when the server is, unless the driver holds one up. */
+static void reap_killed(void)
+{
+	const struct timespec step = { .tv_nsec = CK_REAP_STEP_MS * 1000000L };
+
+	for (int ms = 0; ms < CK_REAP_MS; ms += CK_REAP_STEP_MS) {
+		pid_t pid;
+
+		while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
+			;
+		if (pid < 0)
+			return; /* no children are left */
+		nanosleep(&step, NULL);
+	}
+}
+
 void ck_workers_destroy(struct ck_workers *w)
 {
 	struct worker *next;
@@ -75,6 +94,7 @@ void ck_workers_destroy(struct ck_workers *w)
 			close(worker->control);
 		free(worker);
 	}
+	reap_killed();
 	free(w);
 }
 

@@ -91,10 +91,44 @@ int ck_socket_writev(struct ck_chan *chan, struct iovec *iov, int count)
 	return 0;
 }
 
+static uint64_t now_us(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
+}
+
+/* Wait for bytes as long as the channel's time-out allows. */
+static int await_bytes(struct ck_chan *chan)
+{
+	struct pollfd pfd = {.fd = chan->fd, .events = POLLIN};
+	int n;
+
+	do {
+		n = poll(&pfd, 1, chan->timeout_ms);
+	} while (n < 0 && errno == EINTR);
+	return n == 0 ? -ETIMEDOUT : 0; /* an error of the socket is recv's to tell */
+}
+
+/* What recv gives within the channel's spin time; -1 with EAGAIN when that is up. */
+static ssize_t recv_spinning(struct ck_chan *chan, void *buf, size_t size)
+{
+	uint64_t end = now_us() + chan->spin_us;
+	ssize_t n;
+
+	do {
+		n = recv(chan->fd, buf, size, MSG_DONTWAIT);
+	} while (n < 0 && errno == EAGAIN && now_us() < end &&
+		 !atomic_load_explicit(&chan->down, memory_order_relaxed));
+	return n;
+}
+
 long ck_socket_read(struct ck_chan *chan, void *buf, size_t size, size_t least)
 {
 	/* Only a reader that takes the whole buffer can leave the waiting to the kernel. */
-	int flags = least == size ? MSG_WAITALL : 0;
+	int flags = least == size && !chan->timeout_ms ? MSG_WAITALL : 0;
+	bool spin = chan->spin_us > 0 && !flags;
 
 	for (;;) {
 		ssize_t n;
@@ -102,11 +136,20 @@ long ck_socket_read(struct ck_chan *chan, void *buf, size_t size, size_t least)
 
 		if (atomic_load_explicit(&chan->down, memory_order_relaxed))
 			return -EPIPE;
-		n = recv(chan->fd, buf, size, flags);
+		if (!spin && chan->timeout_ms > 0) {
+			ret = await_bytes(chan);
+			if (ret < 0)
+				return ret;
+		}
+		n = spin ? recv_spinning(chan, buf, size) : recv(chan->fd, buf, size, flags);
 		if (n > 0)
 			return n;
 		if (n == 0)
 			return -EPIPE;
+		if (spin && errno == EAGAIN) {
+			spin = false;
+			continue;
+		}
 		ret = socket_retry(chan, errno, POLLIN);
 		if (ret < 0)
 			return ret;

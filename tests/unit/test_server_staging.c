@@ -135,7 +135,8 @@ static void boxes_are_cut_without_loss(void **state)
 	for (size_t e = 0; e < sizeof(extents) / sizeof(extents[0]); e++) {
 		size_t w = extents[e][0], h = extents[e][1], d = extents[e][2], at = 0;
 		CUDA_MEMCPY3D c = {
-			.dstMemoryType = CU_MEMORYTYPE_DEVICE, .dstXInBytes = 3, .dstY = 1, .dstZ = 1,
+			.dstMemoryType = CU_MEMORYTYPE_DEVICE,
+			.dstXInBytes = 3, .dstY = 1, .dstZ = 1,
 			.dstPitch = w + 8, .dstHeight = h + 2, .WidthInBytes = w, .Height = h,
 			.Depth = d,
 		};

@@ -62,8 +62,8 @@ class Arg:
             "handle": f"unsigned hyper {n}",
             "id": f"unsigned hyper {n}",
             "hash": f"opaque {n}[CK_HASH]",
-            "bytes": f"opaque {n}<>",
-            "string": f"string {n}<>",
+            "bytes": f"opaque {n}<CK_BYTES_MAX>",
+            "string": f"string {n}<CK_STRING_MAX>",
             "bulk": f"unsigned int {n}_length",
         }[self.kind]
 
