@@ -40,8 +40,12 @@ static CUresult choose(const void *image, CUdevice device, struct ck_fatbin_choi
 	if (ret < 0)
 		return from_errno(ret);
 	if (found.kind == CK_IMAGE_CONTAINER) {
-		ret = ck_fatbin_choose(found.data, found.size, target, ck_client.hello.accepts_cubin,
-				       out);
+		bool cubin = ck_client.hello.accepts_cubin;
+
+		/* What nvcc has linked is machine code only; its PTX is in the parts. */
+		ret = found.prelinked && !cubin ?
+			      ck_fatbin_join(found.prelinked, target, out) :
+			      ck_fatbin_choose(found.data, found.size, target, cubin, out);
 		return ret == 0	      ? CUDA_SUCCESS :
 		       ret == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY :
 					CUDA_ERROR_NO_BINARY_FOR_GPU;

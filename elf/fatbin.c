@@ -232,3 +232,50 @@ int ck_fatbin_choose(const void *container, size_t size, struct ck_fatbin_device
 		return -ENOEXEC;
 	return ck_fatbin_extract(&best, out);
 }
+
+/* Append a text with its NUL to the one so far; each begins on a line of its own. */
+static int text_append(struct ck_fatbin_choice *joined, const struct ck_fatbin_choice *text)
+{
+	size_t before = joined->size ? joined->size - 1 : 0, size = before + 1 + text->size;
+	char *bytes;
+
+	if (size > CK_FATBIN_IMAGE_MAX)
+		return -ENOEXEC;
+	bytes = realloc((void *)joined->data, size);
+	if (!bytes)
+		return -ENOMEM;
+	bytes[before] = '\n';
+	memcpy(bytes + before + 1, text->data, text->size);
+	joined->data = bytes;
+	joined->size = size;
+	joined->sm = ck_max(joined->sm, text->sm);
+	joined->arch_specific |= text->arch_specific;
+	joined->family |= text->family;
+	return 0;
+}
+
+int ck_fatbin_join(const void *const *containers, struct ck_fatbin_device device,
+		   struct ck_fatbin_choice *out)
+{
+	struct ck_fatbin_choice joined = {.kind = CK_IMAGE_PTX, .owned = true}, text;
+	struct ck_image image;
+	int ret = *containers ? 0 : -ENOEXEC;
+
+	for (; ret == 0 && *containers; containers++) {
+		ret = ck_image_classify(*containers, &image);
+		if (ret == 0)
+			ret = image.kind == CK_IMAGE_CONTAINER ?
+				      ck_fatbin_choose(image.data, image.size, device, false,
+						       &text) :
+				      -ENOEXEC;
+		if (ret < 0)
+			break;
+		ret = text_append(&joined, &text);
+		ck_fatbin_choice_free(&text);
+	}
+	if (ret < 0)
+		ck_fatbin_choice_free(&joined);
+	else
+		*out = joined;
+	return ret;
+}

@@ -89,4 +89,13 @@ struct ck_fatbin_device {
 int ck_fatbin_choose(const void *container, size_t size, struct ck_fatbin_device device,
 		     bool accepts_cubin, struct ck_fatbin_choice *out);
 
+/*
+ * The PTX of a program built with relocatable device code (-rdc=true), for a device that takes no
+ * machine code: of each container in the NULL-terminated list (ck_image.prelinked) what such a
+ * device would use, joined into one text of several translation units. The list is trusted.
+ * out->sm is the highest of them. -ENOEXEC: a container without such PTX, or none; -ENOMEM.
+ */
+int ck_fatbin_join(const void *const *containers, struct ck_fatbin_device device,
+		   struct ck_fatbin_choice *out);
+
 #endif

@@ -8,7 +8,23 @@
 #include "elf/ptxhead.h"
 #include "elf/ptxdecl.h"
 #include "elf/ptxlex.h"
+#include "util/map.h"
 #include "util/util.h"
+
+/*
+ * Is the token a linking directive of definitions? Names without one belong to their unit alone;
+ * of those with one, several units may define the same (.weak), and the first counts.
+ */
+static bool is_linkage(const struct ck_ptx_lex *lex)
+{
+	return ck_ptx_is(lex, ".visible") || ck_ptx_is(lex, ".weak") || ck_ptx_is(lex, ".common");
+}
+
+/* 0 for the first definition of a name that is linked, -EEXIST for a further one. */
+static int linked_once(struct ck_map *linked, const char *name)
+{
+	return ck_map_insert(linked, name, strlen(name), linked);
+}
 
 /* Skip to behind the bracket that closes the one just read, over nested ones. */
 static int skip_block(struct ck_ptx_lex *lex)
@@ -180,8 +196,11 @@ static int body(struct ck_ptx_lex *lex, struct ck_kernel *kernel)
 	return 0;
 }
 
-/* A kernel, .entry having been read. Nothing is left in the list of one that is only declared. */
-static int entry(struct ck_ptx_lex *lex, struct ck_kernels *kernels)
+/*
+ * A kernel, .entry having been read. Nothing is left in the list of one that is only declared, or
+ * that is in @linked already; that is NULL for a kernel without linkage.
+ */
+static int entry(struct ck_ptx_lex *lex, struct ck_map *linked, struct ck_kernels *kernels)
 {
 	struct ck_kernel *kernel;
 	int ret = 0;
@@ -198,19 +217,41 @@ static int entry(struct ck_ptx_lex *lex, struct ck_kernels *kernels)
 		ret = tuning(lex, kernel);
 	if (ret < 0)
 		return ret;
-	if (ck_ptx_is_punct(lex, '{'))
-		return body(lex, kernel);
+	if (ck_ptx_is_punct(lex, '{')) {
+		ret = body(lex, kernel);
+		if (ret == 0 && linked)
+			ret = linked_once(linked, kernel->name);
+		if (ret != -EEXIST)
+			return ret;
+	}
 	free(kernel->name);
 	free(kernel->params);
 	kernels->count--;
 	return 0;
 }
 
-/* Variables of one declaration, .global or .const having been read. */
-static int variables_read(struct ck_ptx_lex *lex, bool external, struct ck_variables *variables)
+static int variable_add(const struct ck_ptx_declaration *decl, struct ck_map *linked,
+			struct ck_variables *variables)
+{
+	struct ck_variable *variable = ck_variables_add(variables, decl->name, decl->name_size);
+	int ret;
+
+	if (!variable)
+		return -ENOMEM;
+	variable->size = decl->size;
+	ret = linked ? linked_once(linked, variable->name) : 0;
+	if (ret != -EEXIST)
+		return ret;
+	free(variable->name);
+	variables->count--;
+	return 0;
+}
+
+/* Variables of one declaration, .global or .const having been read; @linked as for kernels. */
+static int variables_read(struct ck_ptx_lex *lex, bool external, struct ck_map *linked,
+			  struct ck_variables *variables)
 {
 	struct ck_ptx_declaration decl = {0};
-	struct ck_variable *variable;
 	uint64_t element, count;
 	int ret = ck_ptx_qualifiers(lex, &decl);
 
@@ -224,14 +265,10 @@ static int variables_read(struct ck_ptx_lex *lex, bool external, struct ck_varia
 			ret = ck_ptx_initialiser(lex, &count);
 		if (ret == 0 && decl.open && ck_mul_overflow(decl.size, count, &decl.size))
 			ret = -ENOEXEC;
+		if (ret == 0 && !external && !decl.opaque)
+			ret = variable_add(&decl, linked, variables);
 		if (ret < 0)
 			return ret;
-		if (!external && !decl.opaque) {
-			variable = ck_variables_add(variables, decl.name, decl.name_size);
-			if (!variable)
-				return -ENOMEM;
-			variable->size = decl.size;
-		}
 		if (!ck_ptx_is_punct(lex, ','))
 			return ck_ptx_is_punct(lex, ';') ? 0 : -ENOEXEC;
 		ck_ptx_next(lex);
@@ -241,17 +278,21 @@ static int variables_read(struct ck_ptx_lex *lex, bool external, struct ck_varia
 
 int ck_ptx_kernels(const char *text, size_t size, struct ck_kernels *out)
 {
+	struct ck_map *linked = ck_map_create();
 	struct ck_kernels kernels = {0};
+	int ret = linked ? 0 : -ENOMEM;
 	struct ck_ptx_lex lex;
-	int ret = 0;
+	bool linkage = false;
 
 	ck_ptx_lex_init(&lex, text, size);
 	while (ret == 0 && ck_ptx_next(&lex) != CK_PTX_END) {
 		if (ck_ptx_is(&lex, ".entry"))
-			ret = entry(&lex, &kernels);
+			ret = entry(&lex, linkage ? linked : NULL, &kernels);
 		else if (ck_ptx_is_punct(&lex, '{'))
 			ret = skip_block(&lex);
+		linkage = is_linkage(&lex);
 	}
+	ck_map_destroy(linked);
 	if (ret == 0)
 		*out = kernels;
 	else
@@ -261,10 +302,11 @@ int ck_ptx_kernels(const char *text, size_t size, struct ck_kernels *out)
 
 int ck_ptx_variables(const char *text, size_t size, struct ck_variables *out)
 {
+	bool external = false, nested = false, linkage = false;
+	struct ck_map *linked = ck_map_create();
 	struct ck_variables variables = {0};
-	bool external = false, nested = false;
+	int ret = linked ? 0 : -ENOMEM;
 	struct ck_ptx_lex lex;
-	int ret = 0;
 
 	ck_ptx_lex_init(&lex, text, size);
 	while (ret == 0 && ck_ptx_next(&lex) != CK_PTX_END) {
@@ -275,9 +317,11 @@ int ck_ptx_variables(const char *text, size_t size, struct ck_variables *out)
 		else if (ck_ptx_is_punct(&lex, '{'))
 			ret = skip_block(&lex);
 		else if (!nested && (ck_ptx_is(&lex, ".global") || ck_ptx_is(&lex, ".const")))
-			ret = variables_read(&lex, external, &variables);
+			ret = variables_read(&lex, external, linkage ? linked : NULL, &variables);
 		external = ck_ptx_is(&lex, ".extern");
+		linkage = is_linkage(&lex);
 	}
+	ck_map_destroy(linked);
 	if (ret == 0)
 		*out = variables;
 	else

@@ -4,6 +4,9 @@
  * A light scanner: bodies of functions are skipped, but for the shared variables they declare.
  * Independent of the emulator's parser. Grammar: PTX ISA manual, NVIDIA. The text ends at a NUL
  * or after `size` bytes. It is not trusted; what makes no sense gives -ENOEXEC.
+ *
+ * A text may be several translation units, one after the other, each with a head of its own (see
+ * ck_fatbin_join). Of definitions that several units have (.weak) the first counts.
  */
 #ifndef CK_ELF_PTXHEAD_H
 #define CK_ELF_PTXHEAD_H
@@ -20,7 +23,7 @@ struct ck_ptx_head {
 	unsigned address_size;		       /* 64; 0 where the text does not say */
 };
 
-/* -ENOEXEC: no .version or no .target before the first declaration. */
+/* Of the first unit. -ENOEXEC: no .version or no .target before the first declaration. */
 int ck_ptx_head(const char *text, size_t size, struct ck_ptx_head *out);
 
 /*

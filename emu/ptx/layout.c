@@ -168,15 +168,29 @@ static int check_calls(struct ck_ptx_module *m, const char **culprit)
 	return 0;
 }
 
+static int check_external(const struct ck_ptx_module *m, uint32_t symbol, const char **culprit)
+{
+	static _Thread_local char text[160];
+
+	if (!m->vars[symbol].external)
+		return 0;
+	snprintf(text, sizeof(text), "unresolved external variable '%.80s'", m->vars[symbol].name);
+	*culprit = text;
+	return -EINVAL;
+}
+
+/* Every variable that an instruction or an initialiser names is defined in some unit. */
 static int check_externals(const struct ck_ptx_module *m, const char **culprit)
 {
-	for (uint32_t i = 0; i < m->reloc_count; i++) {
-		if (!m->vars[m->relocs[i].symbol].external)
-			continue;
-		*culprit = "an external variable is not defined";
-		return -EINVAL;
-	}
-	return 0;
+	int ret = 0;
+
+	for (uint32_t i = 0; ret == 0 && i < m->reloc_count; i++)
+		ret = check_external(m, m->relocs[i].symbol, culprit);
+	for (uint32_t v = 0; v < m->var_count; v++)
+		for (size_t i = 0; ret == 0 && i < m->vars[v].init_count; i++)
+			if (!m->vars[v].inits[i].is_function)
+				ret = check_external(m, m->vars[v].inits[i].symbol, culprit);
+	return ret;
 }
 
 int ck_ptx_layout(struct ck_ptx_module *m, const char **culprit)

@@ -1,5 +1,5 @@
 /*
- * emu/ptx/module.h - a parsed translation unit: variables, functions and resolved instructions.
+ * emu/ptx/module.h - a parsed text of one or more translation units: variables, functions and resolved instructions.
  *
  * Registers of one warp are rows of 32 lanes, 64 bits each; an operand is a row number: from 0
  * up, a row of the running function's frame; below 0, row ~n of the module's pool of constants
@@ -229,8 +229,15 @@ struct ck_ptx_init {
 	uint8_t is_function, size, shift; /* size bytes of (address >> shift) are stored */
 };
 
+/* Where a symbol's definition stands in a text of several units (see link.c). */
+struct ck_ptx_origin {
+	uint32_t unit; /* from 1; 0: nowhere yet */
+	uint8_t linkage;
+};
+
 struct ck_ptx_var {
 	char *name;
+	struct ck_ptx_origin origin;
 	uint8_t space;		/* GLOBAL, CONST or SHARED */
 	bool external, dynamic; /* declared only; extern .shared of unknown size */
 	uint64_t size, align;
@@ -243,7 +250,8 @@ struct ck_ptx_var {
 
 struct ck_ptx_func {
 	char *name;
-	bool defined, entry, weak;
+	struct ck_ptx_origin origin;
+	bool defined, entry;
 	enum ck_ptx_builtin builtin;
 	uint32_t first, end;	    /* its instructions */
 	uint32_t rows;		    /* of a frame */

@@ -266,11 +266,11 @@ static int parse_body_directive(struct ck_ptx_parser *p)
 	if (ck_ptx_token_is(&word, CK_PTX_DOT, "param"))
 		return parse_slot(p, true);
 	if (ck_ptx_token_is(&word, CK_PTX_DOT, "shared"))
-		return ck_ptx_parse_var(p, CK_PTX_SHARED, false);
+		return ck_ptx_parse_var(p, CK_PTX_SHARED, CK_PTX_LINK_NONE);
 	if (ck_ptx_token_is(&word, CK_PTX_DOT, "global"))
-		return ck_ptx_parse_var(p, CK_PTX_GLOBAL, false);
+		return ck_ptx_parse_var(p, CK_PTX_GLOBAL, CK_PTX_LINK_NONE);
 	if (ck_ptx_token_is(&word, CK_PTX_DOT, "const"))
-		return ck_ptx_parse_var(p, CK_PTX_CONST, false);
+		return ck_ptx_parse_var(p, CK_PTX_CONST, CK_PTX_LINK_NONE);
 	if (ck_ptx_token_is(&word, CK_PTX_DOT, "pragma")) {
 		while (p->tok.kind != CK_PTX_END && !ck_ptx_at(p, ';'))
 			ck_ptx_advance(p);
@@ -422,6 +422,7 @@ static int parse_text(struct ck_ptx_parser *p)
 	const char *culprit = NULL;
 	int ret = 0;
 
+	p->unit = 1;
 	ck_ptx_advance(p);
 	while (ret == 0 && p->tok.kind != CK_PTX_END) {
 		p->stmt_line = 0;
@@ -454,6 +455,7 @@ int ck_ptx_parse(const char *text, size_t size, char *log, size_t log_size,
 	if (p->module)
 		ret = parse_text(p);
 	ck_ptx_names_pop(&p->names, 0);
+	ck_ptx_names_pop(&p->linked, 0);
 	free(p->fixups);
 	free(p->constants);
 	if (ret == 0)

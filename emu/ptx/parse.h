@@ -12,6 +12,15 @@
 
 #define CK_PTX_MAX_OPERANDS 10
 
+/* What a .func, .entry or variable is to the other units of a joined text. */
+enum ck_ptx_linkage {
+	CK_PTX_LINK_NONE,
+	CK_PTX_LINK_EXTERN,
+	CK_PTX_LINK_VISIBLE,
+	CK_PTX_LINK_WEAK,
+	CK_PTX_LINK_COMMON,
+};
+
 /* A branch to a label that may come later. */
 struct ck_ptx_fixup {
 	const char *text;
@@ -27,7 +36,9 @@ struct ck_ptx_parser {
 	struct ck_ptx_token tok; /* the next one */
 	uint32_t line;		 /* of tok */
 	struct ck_ptx_module *module;
-	struct ck_ptx_names names;
+	struct ck_ptx_names names;  /* of this unit */
+	struct ck_ptx_names linked; /* names with linkage, of all units so far */
+	uint32_t unit;		    /* which one, from 1; each .version begins another */
 	unsigned int depth; /* scope: 0 module, 1 parameters of a function, 2 its body */
 	char *log;
 	size_t log_size;
@@ -100,7 +111,24 @@ struct ck_ptx_decl {
 };
 int ck_ptx_parse_decl(struct ck_ptx_parser *p, struct ck_ptx_decl *decl);
 /* .global, .const, .shared, from after the space to the ';' */
-int ck_ptx_parse_var(struct ck_ptx_parser *p, uint8_t space, bool external);
+int ck_ptx_parse_var(struct ck_ptx_parser *p, uint8_t space, enum ck_ptx_linkage linkage);
+
+/* Symbols (link.c). Of @n count text, size, kind (VAR or FUNC) and depth. */
+/* At each .version: names without linkage are forgotten. */
+void ck_ptx_unit_begin(struct ck_ptx_parser *p);
+/* 1: *@index is the symbol that a declaration of @n means, known in this unit from now; 0: none. */
+int ck_ptx_symbol_find(struct ck_ptx_parser *p, const struct ck_ptx_name *n,
+		       enum ck_ptx_linkage linkage, uint32_t *index);
+/* Enter the new symbol @index, after ck_ptx_symbol_find gave 0. */
+int ck_ptx_symbol_add(struct ck_ptx_parser *p, const struct ck_ptx_name *n,
+		      enum ck_ptx_linkage linkage, uint32_t index);
+/*
+ * What to do with a definition: of weak ones in several units the first counts, unless another
+ * unit has one that is not weak. -EINVAL for a second one that may not be.
+ */
+enum { CK_PTX_TAKE, CK_PTX_KEEP, CK_PTX_REPLACE };
+int ck_ptx_definition(struct ck_ptx_parser *p, const char *name, const struct ck_ptx_origin *old,
+		      enum ck_ptx_linkage linkage);
 
 /* Constants and instructions (parse_operand.c) */
 int ck_ptx_constant(struct ck_ptx_parser *p, uint64_t value, int32_t *row);

@@ -9,9 +9,12 @@
 #include "emu/ptx/parse_func.h"
 #include "util/util.h"
 
-/* Attributes of a kernel that its header may carry. */
+/* What stands before a function's body. */
 struct header {
 	int64_t maxntid[3], reqntid[3];
+	struct ck_ptx_slot *slots; /* of the results, then of the parameters */
+	uint32_t results, params;
+	uint64_t block; /* bytes of a kernel's parameters */
 };
 
 static int skip_to_semicolon(struct ck_ptx_parser *p)
@@ -153,19 +156,17 @@ static enum ck_ptx_builtin builtin_find(const char *name)
 }
 
 /* The function of that name, made if this is its first mention. */
-static int func_get(struct ck_ptx_parser *p, const struct ck_ptx_token *t, uint32_t *index)
+static int func_get(struct ck_ptx_parser *p, const struct ck_ptx_token *t,
+		    enum ck_ptx_linkage linkage, uint32_t *index)
 {
+	const struct ck_ptx_name name = {
+		.text = t->text, .size = t->size, .kind = CK_PTX_NAME_FUNC};
 	struct ck_ptx_module *m = p->module;
-	struct ck_ptx_name *entry = ck_ptx_names_find(&p->names, t->text, t->size);
 	struct ck_ptx_func *func;
+	int ret = ck_ptx_symbol_find(p, &name, linkage, index);
 
-	if (entry && entry->depth == 0) {
-		if (entry->kind != CK_PTX_NAME_FUNC)
-			return ck_ptx_fail(p, -EINVAL, "'%.*s' is a variable",
-					   (int)ck_min(t->size, (size_t)60), t->text);
-		*index = (uint32_t)entry->value;
-		return 0;
-	}
+	if (ret != 0)
+		return ret < 0 ? ret : 0;
 	if (ck_ptx_room(&m->funcs, &m->func_room, m->func_count, sizeof(*m->funcs)) < 0)
 		return ck_ptx_oom(p);
 	func = &m->funcs[m->func_count];
@@ -176,14 +177,10 @@ static int func_get(struct ck_ptx_parser *p, const struct ck_ptx_token *t, uint3
 	func->builtin = builtin_find(func->name);
 	func->line = p->line;
 	*index = m->func_count++;
-	entry = ck_ptx_names_add(&p->names, t->text, t->size, CK_PTX_NAME_FUNC, 0);
-	if (!entry)
-		return ck_ptx_oom(p);
-	entry->value = *index;
-	return 0;
+	return ck_ptx_symbol_add(p, &name, linkage, *index);
 }
 
-static int kernel_add(struct ck_ptx_parser *p, const struct header *h, uint64_t block)
+static int kernel_add(struct ck_ptx_parser *p, const struct header *h)
 {
 	struct ck_ptx_module *m = p->module;
 	struct ck_ptx_func *func = &m->funcs[p->func];
@@ -208,28 +205,26 @@ static int kernel_add(struct ck_ptx_parser *p, const struct header *h, uint64_t 
 		threads = h->maxntid[0] * h->maxntid[1] * h->maxntid[2];
 	for (int i = 0; i < 3; i++)
 		k->req[i] = (uint32_t)h->reqntid[i];
-	k->info.param_bytes = (uint32_t)block;
+	k->info.param_bytes = (uint32_t)h->block;
 	k->info.param_count = func->param_count;
 	k->info.max_threads = (uint32_t)ck_min(threads, (int64_t)1024);
 	return 0;
 }
 
-/* The order of slots in ck_ptx_func.params is parameters, results; they are parsed the other way.
- */
-static int set_params(struct ck_ptx_parser *p, const struct ck_ptx_slot *slots, uint32_t results,
-		      uint32_t params)
+/* The function's slots are in the order parameters, results; they are parsed the other way. */
+static int set_params(struct ck_ptx_parser *p, const struct header *h)
 {
 	struct ck_ptx_func *func = &p->module->funcs[p->func];
-	struct ck_ptx_slot *copy = calloc(results + params + 1, sizeof(*copy));
+	struct ck_ptx_slot *copy = calloc(h->results + h->params + 1, sizeof(*copy));
 
 	if (!copy)
 		return ck_ptx_oom(p);
-	memcpy(copy, slots + results, params * sizeof(*copy));
-	memcpy(copy + params, slots, results * sizeof(*copy));
+	memcpy(copy, h->slots + h->results, h->params * sizeof(*copy));
+	memcpy(copy + h->params, h->slots, h->results * sizeof(*copy));
 	free(func->params);
 	func->params = copy;
-	func->param_count = params;
-	func->ret_count = results;
+	func->param_count = h->params;
+	func->ret_count = h->results;
 	return 0;
 }
 
@@ -247,16 +242,16 @@ static void func_begin(struct ck_ptx_parser *p, bool entry)
 	memset(p->params, 0, sizeof(p->params));
 }
 
-/* Results, name, parameters and what follows; p->func and the block's size come out. */
-static int parse_header(struct ck_ptx_parser *p, struct header *h, uint64_t *block)
+/* Results, name, parameters and what follows; p->func comes out. */
+static int parse_header(struct ck_ptx_parser *p, enum ck_ptx_linkage linkage, struct header *h)
 {
-	struct ck_ptx_slot *slots = calloc(512, sizeof(*slots));
-	uint32_t results = 0, params = 0, func = 0;
 	struct ck_ptx_token name, start;
 	struct ck_ptx_lex saved;
+	uint32_t func = 0;
 	int ret = 0;
 
-	if (!slots)
+	h->slots = calloc(512, sizeof(*h->slots));
+	if (!h->slots)
 		return ck_ptx_oom(p);
 	/* The results come before the name but belong to the function: look ahead for it. */
 	saved = p->lex;
@@ -271,50 +266,99 @@ static int parse_header(struct ck_ptx_parser *p, struct header *h, uint64_t *blo
 	if (name.kind != CK_PTX_WORD)
 		ret = ck_ptx_fail(p, -EINVAL, "a function without a name");
 	if (ret == 0)
-		ret = func_get(p, &name, &func);
+		ret = func_get(p, &name, linkage, &func);
 	if (ret == 0)
 		p->func = func;
 	if (ret == 0 && ck_ptx_at(p, '('))
-		ret = parse_params(p, true, block, slots, 0, &results);
+		ret = parse_params(p, true, &h->block, h->slots, 0, &h->results);
 	if (ret == 0)
 		ck_ptx_advance(p);
 	if (ret == 0 && ck_ptx_at(p, '('))
-		ret = parse_params(p, false, block, slots, results, &params);
-	/* What is defined stays as it is. */
-	if (ret == 0 && !p->module->funcs[func].defined)
-		ret = set_params(p, slots, results, params);
-	free(slots);
+		ret = parse_params(p, false, &h->block, h->slots, h->results, &h->params);
 	return ret < 0 ? ret : parse_header_directives(p, h);
 }
 
-int ck_ptx_parse_func(struct ck_ptx_parser *p, bool entry, bool weak)
+/* The body of a definition that another unit's goes before. */
+static int skip_body(struct ck_ptx_parser *p)
+{
+	size_t depth = 0;
+
+	do {
+		if (p->tok.kind == CK_PTX_END)
+			return ck_ptx_unexpected(p, "'}'");
+		if (ck_ptx_at(p, '{'))
+			depth++;
+		else if (ck_ptx_at(p, '}'))
+			depth--;
+		ck_ptx_advance(p);
+	} while (depth > 0);
+	return 0;
+}
+
+/* A weak definition gives way: its code stays where it is, but nothing leads there. */
+static void forget_body(struct ck_ptx_module *m, uint32_t index)
+{
+	struct ck_ptx_func *func = &m->funcs[index];
+
+	func->defined = func->indirect = false;
+	func->call_count = func->shared_count = 0;
+	for (uint32_t i = 0; i < m->call_count; i++)
+		if (m->calls[i].caller == index)
+			m->calls[i].callee = CK_PTX_NONE;
+	for (uint32_t i = 0; i < m->kernel_count; i++) {
+		if (m->kernels[i].func != index)
+			continue;
+		free(m->kernels[i].params);
+		m->kernel_count--;
+		memmove(&m->kernels[i], &m->kernels[i + 1],
+			(m->kernel_count - i) * sizeof(*m->kernels));
+		return;
+	}
+}
+
+static int declare(struct ck_ptx_parser *p, const struct header *h, bool entry)
+{
+	struct ck_ptx_func *func = &p->module->funcs[p->func];
+
+	if (!ck_ptx_at(p, ';'))
+		return ck_ptx_unexpected(p, "'{'");
+	/* What is defined stays as it is. */
+	if (func->defined)
+		return 0;
+	func->entry = entry;
+	return set_params(p, h);
+}
+
+static int define(struct ck_ptx_parser *p, const struct header *h, bool entry,
+		  enum ck_ptx_linkage linkage)
+{
+	struct ck_ptx_func *func = &p->module->funcs[p->func];
+	int ret = ck_ptx_definition(p, func->name, &func->origin, linkage);
+
+	if (ret < 0)
+		return ret;
+	if (ret == CK_PTX_KEEP)
+		return skip_body(p);
+	if (ret == CK_PTX_REPLACE)
+		forget_body(p->module, p->func);
+	func->entry = entry;
+	func->origin = (struct ck_ptx_origin){.unit = p->unit, .linkage = (uint8_t)linkage};
+	ret = set_params(p, h);
+	if (ret == 0 && entry)
+		ret = kernel_add(p, h);
+	return ret < 0 ? ret : ck_ptx_parse_body(p);
+}
+
+int ck_ptx_parse_func(struct ck_ptx_parser *p, bool entry, enum ck_ptx_linkage linkage)
 {
 	struct header h = {0};
-	uint64_t block = 0;
-	bool defined;
 	int ret;
 
 	func_begin(p, entry);
-	ret = parse_header(p, &h, &block);
-	if (ret < 0)
-		return ret;
-	defined = p->module->funcs[p->func].defined;
-	if (!defined) {
-		p->module->funcs[p->func].entry = entry;
-		p->module->funcs[p->func].weak = weak;
-	}
-	if (ck_ptx_at(p, ';')) {
-		/* A declaration only. */
-	} else if (!ck_ptx_at(p, '{')) {
-		return ck_ptx_unexpected(p, "'{'");
-	} else if (defined) {
-		return ck_ptx_fail(p, -EINVAL, "'%s' is defined twice",
-				   p->module->funcs[p->func].name);
-	} else {
-		if (entry && (ret = kernel_add(p, &h, block)) < 0)
-			return ret;
-		ret = ck_ptx_parse_body(p);
-	}
+	ret = parse_header(p, linkage, &h);
+	if (ret == 0)
+		ret = ck_ptx_at(p, '{') ? define(p, &h, entry, linkage) : declare(p, &h, entry);
+	free(h.slots);
 	ck_ptx_names_pop(&p->names, 1);
 	p->depth = 0;
 	p->func = CK_PTX_NONE;
@@ -337,7 +381,7 @@ static int skip_section(struct ck_ptx_parser *p)
 static int parse_alias(struct ck_ptx_parser *p)
 {
 	struct ck_ptx_token alias = p->tok;
-	struct ck_ptx_name *from, *to;
+	struct ck_ptx_name *from, *to, *linked;
 	int ret;
 
 	ck_ptx_advance(p);
@@ -348,6 +392,9 @@ static int parse_alias(struct ck_ptx_parser *p)
 	to = ck_ptx_names_find(&p->names, p->tok.text, p->tok.size);
 	if (!from || !to || from->kind != CK_PTX_NAME_FUNC || to->kind != CK_PTX_NAME_FUNC)
 		return ck_ptx_fail(p, -EINVAL, ".alias of what is not a declared function");
+	linked = ck_ptx_names_find(&p->linked, alias.text, alias.size);
+	if (linked && linked->value == from->value)
+		linked->value = to->value; /* for the units behind this one */
 	from->value = to->value;
 	ck_ptx_advance(p);
 	return ck_ptx_expect(p, ';');
@@ -376,14 +423,14 @@ static int parse_address_size(struct ck_ptx_parser *p)
 
 int ck_ptx_parse_directive(struct ck_ptx_parser *p)
 {
-	static const char *const linking[] = {"extern", "visible", "weak", "common"};
-	bool flags[CK_ARRAY_SIZE(linking)] = {0};
+	static const char *const linking[] = {"", "extern", "visible", "weak", "common"};
+	enum ck_ptx_linkage linkage = CK_PTX_LINK_NONE;
 	struct ck_ptx_token word;
 
-	for (size_t i = 0; i < CK_ARRAY_SIZE(linking); i++) {
+	for (unsigned int i = CK_PTX_LINK_EXTERN; i < CK_ARRAY_SIZE(linking); i++) {
 		if (!ck_ptx_token_is(&p->tok, CK_PTX_DOT, linking[i]))
 			continue;
-		flags[i] = true;
+		linkage = (enum ck_ptx_linkage)i;
 		ck_ptx_advance(p);
 	}
 	word = p->tok;
@@ -391,15 +438,15 @@ int ck_ptx_parse_directive(struct ck_ptx_parser *p)
 		return ck_ptx_unexpected(p, "a directive");
 	ck_ptx_advance(p);
 	if (ck_ptx_token_is(&word, CK_PTX_DOT, "entry"))
-		return ck_ptx_parse_func(p, true, flags[2]);
+		return ck_ptx_parse_func(p, true, linkage);
 	if (ck_ptx_token_is(&word, CK_PTX_DOT, "func"))
-		return ck_ptx_parse_func(p, false, flags[2]);
+		return ck_ptx_parse_func(p, false, linkage);
 	if (ck_ptx_token_is(&word, CK_PTX_DOT, "global"))
-		return ck_ptx_parse_var(p, CK_PTX_GLOBAL, flags[0]);
+		return ck_ptx_parse_var(p, CK_PTX_GLOBAL, linkage);
 	if (ck_ptx_token_is(&word, CK_PTX_DOT, "const"))
-		return ck_ptx_parse_var(p, CK_PTX_CONST, flags[0]);
+		return ck_ptx_parse_var(p, CK_PTX_CONST, linkage);
 	if (ck_ptx_token_is(&word, CK_PTX_DOT, "shared"))
-		return ck_ptx_parse_var(p, CK_PTX_SHARED, flags[0]);
+		return ck_ptx_parse_var(p, CK_PTX_SHARED, linkage);
 	if (ck_ptx_token_is(&word, CK_PTX_DOT, "section"))
 		return skip_section(p);
 	if (ck_ptx_token_is(&word, CK_PTX_DOT, "alias"))
@@ -414,6 +461,7 @@ int ck_ptx_parse_directive(struct ck_ptx_parser *p)
 		if (p->tok.kind != CK_PTX_FLOAT && p->tok.kind != CK_PTX_INT)
 			return ck_ptx_unexpected(p, "a version");
 		ck_ptx_advance(p);
+		ck_ptx_unit_begin(p);
 		return 0;
 	}
 	return ck_ptx_fail(p, -EOPNOTSUPP, "directive .%.*s is not supported",

@@ -9,7 +9,7 @@
 /* One directive of the module, p->tok its first token. */
 int ck_ptx_parse_directive(struct ck_ptx_parser *p);
 /* After .func or .entry. */
-int ck_ptx_parse_func(struct ck_ptx_parser *p, bool entry, bool weak);
+int ck_ptx_parse_func(struct ck_ptx_parser *p, bool entry, enum ck_ptx_linkage linkage);
 /* From the '{' to the '}' (parse.c). */
 int ck_ptx_parse_body(struct ck_ptx_parser *p);
 

@@ -259,58 +259,108 @@ static int parse_init(struct ck_ptx_parser *p, struct ck_ptx_var *var,
 	return depth > 0 ? ck_ptx_unexpected(p, "'}'") : 0;
 }
 
-static int var_add(struct ck_ptx_parser *p, const struct ck_ptx_decl *decl, uint32_t *index)
+/* The variable that a declaration means, made if this is its first mention. */
+static int var_get(struct ck_ptx_parser *p, const struct ck_ptx_decl *decl, uint8_t space,
+		   enum ck_ptx_linkage linkage, uint32_t *index)
 {
+	const struct ck_ptx_name name = {
+		.text = decl->text, .size = decl->text_size, .kind = CK_PTX_NAME_VAR,
+		.depth = p->depth};
 	struct ck_ptx_module *m = p->module;
-	struct ck_ptx_name *entry = ck_ptx_names_find(&p->names, decl->text, decl->text_size);
 	struct ck_ptx_var *var;
+	int ret = ck_ptx_symbol_find(p, &name, linkage, index);
 
-	if (entry && entry->kind == CK_PTX_NAME_VAR && entry->depth == p->depth) {
-		*index = (uint32_t)entry->value;
-		/* A declaration may precede the definition. */
-		if (!m->vars[*index].external)
-			return ck_ptx_fail(p, -EINVAL, "'%s' is defined twice",
-					   m->vars[*index].name);
+	if (ret < 0)
+		return ret;
+	if (ret > 0 && m->vars[*index].space != space)
+		return ck_ptx_fail(p, -EINVAL, "'%.60s' is declared in two state spaces",
+				   m->vars[*index].name);
+	if (ret > 0)
 		return 0;
-	}
 	if (ck_ptx_room(&m->vars, &m->var_room, m->var_count, sizeof(*m->vars)) < 0)
 		return ck_ptx_oom(p);
 	var = &m->vars[m->var_count];
 	memset(var, 0, sizeof(*var));
+	var->space = space;
+	var->external = true;
 	var->name = strndup(decl->text, decl->text_size);
 	if (!var->name)
 		return ck_ptx_oom(p);
 	*index = m->var_count++;
-	entry = ck_ptx_names_add(&p->names, decl->text, decl->text_size, CK_PTX_NAME_VAR, p->depth);
-	if (!entry)
-		return ck_ptx_oom(p);
-	entry->value = *index;
+	return ck_ptx_symbol_add(p, &name, linkage, *index);
+}
+
+static void init_free(struct ck_ptx_var *var)
+{
+	free(var->data);
+	free(var->inits);
+	var->data = NULL;
+	var->inits = NULL;
+	var->data_size = var->init_count = var->init_room = 0;
+}
+
+/* An .extern one; without a size it is the memory that a launch brings. */
+static void var_declare(struct ck_ptx_var *var, const struct ck_ptx_decl *decl)
+{
+	if (var->dynamic)
+		var->align = ck_max(var->align, decl->align);
+	if (!var->external)
+		return;
+	var->dynamic = var->space == CK_PTX_SHARED && decl->size == 0;
+	var->external = !var->dynamic;
+	var->align = decl->align;
+	var->size = decl->size;
+}
+
+/* Up to the ',' or ';'. */
+static int var_define(struct ck_ptx_parser *p, struct ck_ptx_var *var,
+		      const struct ck_ptx_decl *decl, enum ck_ptx_linkage linkage)
+{
+	int choice = ck_ptx_definition(p, var->name, &var->origin, linkage), ret = 0;
+	struct ck_ptx_var read = {.name = var->name};
+	uint64_t used = 0;
+
+	if (choice < 0)
+		return choice;
+	if (var->dynamic)
+		return ck_ptx_fail(p, -EINVAL, "'%.60s' is .extern without a size, and defined",
+				   var->name);
+	if (ck_ptx_accept(p, '='))
+		ret = parse_init(p, &read, decl, &used);
+	read.size = decl->unsized ? used : decl->size;
+	if (ret < 0 || choice == CK_PTX_KEEP) {
+		init_free(&read);
+		/* Of .common ones the largest counts. */
+		if (var->origin.linkage == CK_PTX_LINK_COMMON && linkage == CK_PTX_LINK_COMMON)
+			var->size = ck_max(var->size, read.size);
+		return ret;
+	}
+	init_free(var);
+	read.space = var->space;
+	read.align = decl->align;
+	read.origin = (struct ck_ptx_origin){.unit = p->unit, .linkage = (uint8_t)linkage};
+	*var = read;
 	return 0;
 }
 
-int ck_ptx_parse_var(struct ck_ptx_parser *p, uint8_t space, bool external)
+int ck_ptx_parse_var(struct ck_ptx_parser *p, uint8_t space, enum ck_ptx_linkage linkage)
 {
 	struct ck_ptx_decl decl;
 	struct ck_ptx_var *var;
-	uint64_t used = 0;
 	uint32_t index = 0;
 	int ret;
 
 	do {
 		ret = ck_ptx_parse_decl(p, &decl);
-		if (ret < 0 || (ret = var_add(p, &decl, &index)) < 0)
+		if (ret < 0 || (ret = var_get(p, &decl, space, linkage, &index)) < 0)
 			return ret;
 		var = &p->module->vars[index];
-		var->space = space;
-		var->align = decl.align;
-		var->dynamic = space == CK_PTX_SHARED && external && decl.size == 0;
-		var->external = external && !var->dynamic;
-		if (ck_ptx_accept(p, '=')) {
-			ret = parse_init(p, var, &decl, &used);
-			if (ret < 0)
-				return ret;
-		}
-		var->size = decl.unsized ? used : decl.size;
+		if (linkage == CK_PTX_LINK_EXTERN)
+			var_declare(var, &decl);
+		else
+			ret = var_define(p, var, &decl, linkage);
+		if (ret < 0)
+			return ret;
 		if (space != CK_PTX_GLOBAL && var->size > CK_PTX_MAX_SHARED)
 			return ck_ptx_fail(p, -EINVAL, "'%s' has more than %u bytes", var->name,
 					   CK_PTX_MAX_SHARED);

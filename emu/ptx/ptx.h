@@ -14,14 +14,15 @@
 
 #include "cuda/types.h"
 
-struct ck_ptx_module; /* one parsed translation unit; immutable once placed */
+struct ck_ptx_module; /* one parsed text; immutable once placed */
 struct ck_ptx_kernel; /* an .entry of a module; lives as long as its module */
 
 /*
  * Parse @size bytes of PTX. On error -EINVAL (syntax, undefined name), -EOPNOTSUPP (an
  * instruction, type or directive that the interpreter does not know) or -ENOMEM, and @log
  * (of @log_size bytes, always terminated) says "line N: ..." and names the culprit.
- * The caller destroys *@module.
+ * The text may be several translation units, one after the other, each with a .version of its
+ * own: they are linked. The caller destroys *@module.
  */
 int ck_ptx_parse(const char *text, size_t size, char *log, size_t log_size,
 		 struct ck_ptx_module **module);
