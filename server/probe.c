@@ -21,6 +21,7 @@
 CK_LOG_DEFINE("server");
 
 #define CK_PROBE_FD 3
+#define CK_PROBE_STEP_MS 100
 #define CK_PROBE_MS 60000 /* a driver whose GPUs sleep takes seconds */
 
 /* One write, so all of it or nothing arrives. */
@@ -50,22 +51,37 @@ int ck_probe_main(const char *which)
 
 static pid_t start(const char *which, int fd)
 {
+	sigset_t none;
 	pid_t pid = fork();
 
 	if (pid != 0)
 		return pid;
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
 	fd = fcntl(fd, F_DUPFD_CLOEXEC, 10);
 	if (fd >= 0 && dup2(fd, CK_PROBE_FD) >= 0)
 		execl("/proc/self/exe", "cricket-rpc-server", "--probe", which, NULL);
 	_exit(127);
 }
 
+/* Somebody wants the supervisor to end; its loop, which comes next, sees to it. */
+static bool stop_wanted(void)
+{
+	sigset_t set;
+
+	return sigpending(&set) == 0 &&
+	       (sigismember(&set, SIGTERM) == 1 || sigismember(&set, SIGINT) == 1);
+}
+
 /* The whole answer within the time, or false. */
 static bool wait_answer(int fd, struct answer *a)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
+	int n = 0;
 
-	return poll(&p, 1, CK_PROBE_MS) == 1 && ck_fd_read_full(fd, a, sizeof(*a)) == 0;
+	for (int ms = 0; ms < CK_PROBE_MS && n == 0 && !stop_wanted(); ms += CK_PROBE_STEP_MS)
+		n = poll(&p, 1, CK_PROBE_STEP_MS);
+	return n == 1 && ck_fd_read_full(fd, a, sizeof(*a)) == 0;
 }
 
 static const char *judge(const char *which, struct answer *a)
@@ -98,6 +114,8 @@ const char *ck_probe_driver(const char *which)
 	close(ends[1]);
 	if (pid > 0 && wait_answer(ends[0], &a))
 		driver = judge(which, &a);
+	else if (pid > 0 && stop_wanted())
+		driver = which;
 	else if (strcmp(which, "auto") == 0 && pid > 0)
 		ck_warn("driver %s: trying libcuda.so.1 crashed or took too long",
 			driver = "emu");

@@ -294,8 +294,10 @@ static void raise_limit(void)
 static int start(struct supervisor *s)
 {
 	const char *driver;
-	int ret = write_pid_file(s);
+	int ret = block_signals(s); /* before anything is there that a signal would leave behind */
 
+	if (ret == 0)
+		ret = write_pid_file(s);
 	if (ret == 0)
 		ret = open_listeners(s);
 	if (ret < 0)
@@ -306,7 +308,6 @@ static int start(struct supervisor *s)
 		return -ENODEV;
 	if (strcmp(driver, "emu") != 0)
 		ck_mps_check();
-	ret = block_signals(s);
 	s->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	s->workers = ck_workers_create(s->options, driver);
 	if (s->workers)

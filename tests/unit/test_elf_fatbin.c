@@ -289,6 +289,51 @@ static void sizes_that_lie_are_refused(void **state)
 	elf_data_free(&data);
 }
 
+static void the_text_of_linked_containers_is_joined(void **state)
+{
+	struct elf_data a = elf_data_read("named.fatbin"), b = elf_data_read("specific.fatbin");
+	const void *const list[] = {a.bytes, b.bytes, NULL}, *const swapped[] = {b.bytes, a.bytes, NULL};
+	struct ck_fatbin_device hopper = {9, 0}, ampere = {8, 0};
+	struct ck_fatbin_choice one = choose(&a, 90, false), two = choose(&b, 90, false), all;
+
+	(void)state;
+	assert_int_equal(ck_fatbin_join(list, hopper, &all), 0);
+	assert_int_equal(all.kind, CK_IMAGE_PTX);
+	assert_int_equal(all.sm, 90);
+	assert_true(all.owned);
+	/* each text behind a line feed, one NUL at the very end */
+	assert_int_equal(all.size, one.size + two.size + 1);
+	assert_int_equal(strlen(all.data) + 1, all.size);
+	assert_memory_equal((const char *)all.data + 1, one.data, one.size - 1);
+	assert_int_equal(((const char *)all.data)[one.size], '\n');
+	assert_memory_equal((const char *)all.data + one.size + 1, two.data, two.size);
+	ck_fatbin_choice_free(&all);
+	assert_int_equal(ck_fatbin_join(swapped, hopper, &all), 0);
+	assert_memory_equal((const char *)all.data + 1, two.data, two.size - 1);
+	ck_fatbin_choice_free(&all);
+	/* one container without text for the device is one too many */
+	assert_int_equal(ck_fatbin_join(swapped + 1, ampere, &all), -ENOEXEC);
+	assert_int_equal(ck_fatbin_join(swapped, ampere, &all), -ENOEXEC);
+	assert_int_equal(ck_fatbin_join(list + 1, ampere, &all), 0);
+	assert_int_equal(all.sm, 80);
+	ck_fatbin_choice_free(&all);
+	ck_fatbin_choice_free(&one);
+	ck_fatbin_choice_free(&two);
+	elf_data_free(&a);
+	elf_data_free(&b);
+}
+
+static void a_list_of_no_containers_is_refused(void **state)
+{
+	const void *const none[] = {NULL}, *const text[] = {".version 9.0", NULL};
+	struct ck_fatbin_choice all = {.size = 77};
+
+	(void)state;
+	assert_int_equal(ck_fatbin_join(none, (struct ck_fatbin_device){9, 0}, &all), -ENOEXEC);
+	assert_int_equal(ck_fatbin_join(text, (struct ck_fatbin_device){9, 0}, &all), -ENOEXEC);
+	assert_int_equal(all.size, 77);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -302,6 +347,8 @@ int main(void)
 		cmocka_unit_test(text_comes_without_padding_and_ends_in_a_nul),
 		cmocka_unit_test(intermediate_code_is_listed_but_never_chosen),
 		cmocka_unit_test(sizes_that_lie_are_refused),
+		cmocka_unit_test(the_text_of_linked_containers_is_joined),
+		cmocka_unit_test(a_list_of_no_containers_is_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

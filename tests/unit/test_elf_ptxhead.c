@@ -182,6 +182,46 @@ static void variables_are_listed_with_their_size(void **state)
 	ck_variables_free(&variables);
 }
 
+static void a_text_of_several_units_is_read_as_one(void **state)
+{
+	static const char text[] =
+		HEAD ".extern .global .u32 x;\n.weak .const .b8 w[4];\n.global .u32 own;\n"
+		     ".weak .entry t(.param .u32 a) { .shared .b8 s[4]; }\n"
+		     ".visible .entry first() {}\n.entry same() {}\n"
+		     ".version 9.0\n.target sm_90\n.address_size 64\n"
+		     ".visible .global .u32 x = 1;\n.weak .const .b8 w[8];\n.global .u64 own;\n"
+		     ".weak .entry t(.param .u32 a, .param .u32 b) {}\n"
+		     ".weak .entry second() {}\n.entry same(.param .u32 a) {}\n";
+	static const char *const kernel_names[] = {"t", "first", "same", "second", "same"};
+	static const struct {
+		const char *name;
+		uint64_t size;
+	} wanted[] = {{"w", 4}, {"own", 4}, {"x", 4}, {"own", 8}};
+	struct ck_variables variables;
+	struct ck_kernels kernels;
+	struct ck_ptx_head head;
+
+	(void)state;
+	assert_int_equal(ck_ptx_head(text, sizeof(text), &head), 0);
+	assert_int_equal(head.sm, 80);
+	assert_int_equal(kernels_read(text, &kernels), 0);
+	assert_int_equal(kernels.count, CK_ARRAY_SIZE(kernel_names));
+	for (size_t i = 0; i < kernels.count; i++)
+		assert_string_equal(kernels.items[i].name, kernel_names[i]);
+	/* the first of the weak ones, with its own parameters and shared memory */
+	assert_int_equal(kernels.items[0].param_count, 1);
+	assert_int_equal(kernels.items[0].shared, 4);
+	assert_int_equal(kernels.items[4].param_count, 1);
+	ck_kernels_free(&kernels);
+	assert_int_equal(variables_read(text, &variables), 0);
+	assert_int_equal(variables.count, CK_ARRAY_SIZE(wanted));
+	for (size_t i = 0; i < variables.count; i++) {
+		assert_string_equal(variables.items[i].name, wanted[i].name);
+		assert_int_equal(variables.items[i].size, wanted[i].size);
+	}
+	ck_variables_free(&variables);
+}
+
 static void what_makes_no_sense_is_refused_and_leaves_the_output(void **state)
 {
 	static const char *const kernels_texts[] = {
@@ -243,6 +283,7 @@ int main(void)
 		cmocka_unit_test(only_true_kernels_are_listed),
 		cmocka_unit_test(limits_and_shared_memory_are_read),
 		cmocka_unit_test(variables_are_listed_with_their_size),
+		cmocka_unit_test(a_text_of_several_units_is_read_as_one),
 		cmocka_unit_test(what_makes_no_sense_is_refused_and_leaves_the_output),
 	};
 
