@@ -94,6 +94,8 @@ struct ck_context *ck_context_current(void);
 CUresult ck_context_usable(struct ck_context **context);
 
 /* --- context.c */
+/* Note what a call in context @ctx ended with: some errors stay with the context (D7). */
+void ck_context_outcome(uint64_t ctx, CUresult err);
 /* Destructors of context-local storage, objects and allocations of a context that goes. */
 void ck_context_forget(struct ck_context *context);
 /* A context from a handle, NULL (of the calling thread) included; NULL: none or not valid. */

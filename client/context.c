@@ -69,8 +69,38 @@ CUresult ck_context_usable(struct ck_context **context)
 		return CUDA_ERROR_INVALID_CONTEXT;
 	if (!is_active(current))
 		return dead_error(current);
+	if (current->fault)
+		return (CUresult)current->fault;
 	*context = current;
 	return CUDA_SUCCESS;
+}
+
+/* Errors after which the driver answers every call of the context with the same error. */
+static bool is_sticky(CUresult err)
+{
+	switch (err) {
+	case CUDA_ERROR_ECC_UNCORRECTABLE:
+	case CUDA_ERROR_NVLINK_UNCORRECTABLE:
+	case CUDA_ERROR_CONTAINED:
+	case CUDA_ERROR_ILLEGAL_ADDRESS:
+	case CUDA_ERROR_LAUNCH_TIMEOUT:
+	case CUDA_ERROR_ASSERT:
+	case CUDA_ERROR_HARDWARE_STACK_ERROR:
+	case CUDA_ERROR_ILLEGAL_INSTRUCTION:
+	case CUDA_ERROR_MISALIGNED_ADDRESS:
+	case CUDA_ERROR_INVALID_ADDRESS_SPACE:
+	case CUDA_ERROR_INVALID_PC:
+	case CUDA_ERROR_LAUNCH_FAILED:
+		return true;
+	default:
+		return false;
+	}
+}
+
+void ck_context_outcome(uint64_t ctx, CUresult err)
+{
+	if (current && current->object.id == ctx && is_sticky(err))
+		current->fault = (int)err;
 }
 
 /* A context is current only after cuInit, so these checks say all that the slow way would. */
@@ -78,7 +108,7 @@ static inline bool enter_fast(uint64_t *ctx)
 {
 	if (unlikely(atomic_load_explicit(&ck_client.state, memory_order_relaxed) !=
 			     CK_STATE_READY ||
-		     !current || !is_active(current) || ck_stats_on))
+		     !current || !is_active(current) || current->fault || ck_stats_on))
 		return false;
 	*ctx = current->object.id;
 	return true;

@@ -252,6 +252,8 @@ CUresult ck_call(uint32_t proc, void *args, void *res, struct ck_sink *sink)
 		ck_stats_message(proc, CK_CALL_HEADER + p->args_size, t->lane->received);
 	if (unlikely(ck_trace_on))
 		ck_trace_message(proc, args, res, (CUresult)head->err);
+	if (unlikely(head->err))
+		ck_context_outcome(((ck_head *)args)->ctx, (CUresult)head->err);
 	if (unlikely(head->output) && proc != CK_PROC_ck_output)
 		fetch_output();
 	return (CUresult)head->err;

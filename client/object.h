@@ -42,6 +42,7 @@ struct ck_context {
 	bool was_active;
 	unsigned int retained;		/* primary: how often */
 	_Atomic uint64_t unique_id;	/* cuCtxGetId; new after a reset, never used again */
+	_Atomic int fault;		/* CUresult that every call returns from now on, or 0 */
 	_Atomic uint64_t synced;	/* number of the last command that a synchronise covered */
 	_Atomic uint64_t legacy_synced;	/* the same of its legacy stream alone */
 	struct ck_local *locals;

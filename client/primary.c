@@ -43,6 +43,8 @@ static void activate(struct ck_gpu *gpu)
 	context->unique_id = ck_context_number();
 	context->was_active = true;
 	atomic_store(&context->synced, 0);
+	atomic_store(&context->legacy_synced, 0);
+	atomic_store(&context->fault, 0);
 	atomic_store_explicit(&context->active, true, memory_order_release);
 }
 

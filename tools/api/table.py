@@ -37,6 +37,7 @@ PODS = {"CUstreamAttrValue": 64, "CUDA_MEMCPY3D": 200}
 SPECIAL = ("id", "bytes", "string", "hash", "bulk")
 
 FIRST_CALL = 100  # numbers below are Cricket's own messages
+FIRST_OWN = 5  # and of these, those below are of rpc/control.x
 
 
 class TableError(Exception):
@@ -117,12 +118,27 @@ class Table:
             line = raw.split("#", 1)[0].strip()
             if line:
                 self.add(i, line)
+        if not any(row.wire for row in self.rows):
+            self.fail(1, "a table without a message")
         for row in self.rows:
-            if row.target and row.target not in self.names:
-                self.fail(row.line, f"{row.name} points to {row.target}, which has no row")
+            if row.target:
+                self.check_target(row)
 
     def fail(self, line, what):
         raise TableError(f"{self.path}:{line}: error: {what}")
+
+    def check_target(self, row):
+        """An alias leads, maybe over others, to a call that works."""
+        seen, at = [], row
+        while at.target:
+            if at.name in seen:
+                self.fail(row.line, f"{row.name} points to itself")
+            seen.append(at.name)
+            if at.target not in self.names:
+                self.fail(at.line, f"{at.name} points to {at.target}, which has no row")
+            at = self.names[at.target]
+        if not at.exported or at.kind == "refuse":
+            self.fail(row.line, f"{row.name} points to {at.name}, which cannot be called")
 
     def add(self, line, text):
         fields = text.split(None, 4)
@@ -130,6 +146,8 @@ class Table:
             self.fail(line, "expected: number name since body [arguments]")
         number, name, since, body = int(fields[0]), *fields[1:4]
         rest = fields[4] if len(fields) > 4 else ""
+        if not re.fullmatch(r"(cu|ck_)\w+", name):
+            self.fail(line, f"'{name}' is no name of a call: cu... or ck_...")
         if number in self.numbers:
             self.fail(line, f"number {number} is taken by {self.numbers[number]}")
         if name in self.names:
@@ -139,6 +157,8 @@ class Table:
         own = name.startswith("ck_")
         if own != (number < FIRST_CALL):
             self.fail(line, f"numbers below {FIRST_CALL} are for ck_ messages, and only for them")
+        if number < FIRST_OWN:
+            self.fail(line, f"numbers below {FIRST_OWN} are for the messages of rpc/control.x")
         kind, *flags = body.split(",")
         if kind not in KINDS:
             self.fail(line, f"unknown body '{kind}'")
@@ -150,6 +170,8 @@ class Table:
             args = self.arguments(line, rest)
         elif kind in ("alias", "ptsz"):
             target = rest.strip()
+            if not target:
+                self.fail(line, f"{name} points to nothing")
         elif kind in ("local", "hand"):
             params = self.parameters(line, rest)
         elif rest:
@@ -171,7 +193,12 @@ class Table:
         hand = row.hand_on("client") and row.hand_on("server")
         if (bulks or not row.exported) and row.wire and not hand:
             self.fail(row.line, f"{row.name} needs bodies by hand on both sides")
+        fields = [a.name for a in row.args]
         for a in row.args:
+            if a.name == "head" or fields.count(a.name) > 1:
+                self.fail(row.line, f"{row.name}: '{a.name}' names another field of the message")
+            if a.direction in ("new", "del") and not row.hand_on("client"):
+                self.fail(row.line, f"{row.name}: '{a.direction}' needs a client body by hand")
             if a.kind in ("bytes", "id", "hash", "string") and not row.hand_on("client"):
                 self.fail(row.line, f"{row.name}: '{a.kind}' needs a client body by hand")
 

@@ -1,0 +1,13 @@
+/* Made by tools/apigen.py from rpc/driver.api: change those, not this file. */
+#ifndef CK_GEN_NUMBERS_H
+#define CK_GEN_NUMBERS_H
+
+#define CK_PROC_ck_put 10
+#define CK_PROC_ck_get 11
+#define CK_PROC_cuThingCreate 100
+#define CK_PROC_cuThingDestroy_v2 102
+#define CK_PROC_cuThingGetColour 103
+#define CK_PROC_cuThingPaint 104
+#define CK_PROC_END 105
+
+#endif

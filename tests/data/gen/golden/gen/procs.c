@@ -1,0 +1,67 @@
+/* Made by tools/apigen.py from rpc/driver.api: change those, not this file. */
+#include <stddef.h>
+
+#include "rpc/proc.h"
+#include "cricket.h"
+
+static const struct ck_field ck_put_in[] = {
+	{ "dst", CK_FIELD_POINTER, offsetof(ck_put_args, dst) },
+	{ "data", CK_FIELD_BULK, offsetof(ck_put_args, data_length) },
+	{ 0 }
+};
+static const struct ck_field ck_get_in[] = {
+	{ "thing", CK_FIELD_ID, offsetof(ck_get_args, thing) },
+	{ "hash", CK_FIELD_HASH, offsetof(ck_get_args, hash) },
+	{ "name", CK_FIELD_STRING, offsetof(ck_get_args, name) },
+	{ "options", CK_FIELD_BYTES, offsetof(ck_get_args, options) },
+	{ 0 }
+};
+static const struct ck_field ck_get_out[] = {
+	{ "text", CK_FIELD_BYTES, offsetof(ck_get_res, text) },
+	{ "data", CK_FIELD_BULK, offsetof(ck_get_res, data_length) },
+	{ 0 }
+};
+static const struct ck_field cuThingCreate_in[] = {
+	{ "phThing", CK_FIELD_ID, offsetof(cuThingCreate_args, phThing) },
+	{ "flags", CK_FIELD_UINT, offsetof(cuThingCreate_args, flags) },
+	{ 0 }
+};
+static const struct ck_field cuThingDestroy_v2_in[] = {
+	{ "hThing", CK_FIELD_ID, offsetof(cuThingDestroy_v2_args, hThing) },
+	{ 0 }
+};
+static const struct ck_field cuThingGetColour_in[] = {
+	{ "dev", CK_FIELD_INT, offsetof(cuThingGetColour_args, dev) },
+	{ 0 }
+};
+static const struct ck_field cuThingGetColour_out[] = {
+	{ "colour", CK_FIELD_U64, offsetof(cuThingGetColour_res, colour) },
+	{ 0 }
+};
+static const struct ck_field cuThingPaint_in[] = {
+	{ "hThing", CK_FIELD_ID, offsetof(cuThingPaint_args, hThing) },
+	{ "colour", CK_FIELD_INT, offsetof(cuThingPaint_args, colour) },
+	{ "shade", CK_FIELD_FLOAT, offsetof(cuThingPaint_args, shade) },
+	{ "how", CK_FIELD_POD, offsetof(cuThingPaint_args, how) },
+	{ 0 }
+};
+static const struct ck_field cuThingPaint_out[] = {
+	{ "was", CK_FIELD_POD, offsetof(cuThingPaint_res, was) },
+	{ "coats", CK_FIELD_UINT, offsetof(cuThingPaint_res, coats) },
+	{ 0 }
+};
+
+const struct ck_proc ck_procs[CK_PROC_END] = {
+	[10] = { "ck_put", (xdrproc_t)xdr_ck_put_args, sizeof(ck_put_args), NULL, 0,
+		ck_put_in, NULL, true, true, false },
+	[11] = { "ck_get", (xdrproc_t)xdr_ck_get_args, sizeof(ck_get_args), (xdrproc_t)xdr_ck_get_res, sizeof(ck_get_res),
+		ck_get_in, ck_get_out, false, false, true },
+	[100] = { "cuThingCreate", (xdrproc_t)xdr_cuThingCreate_args, sizeof(cuThingCreate_args), NULL, 0,
+		cuThingCreate_in, NULL, true, false, false },
+	[102] = { "cuThingDestroy_v2", (xdrproc_t)xdr_cuThingDestroy_v2_args, sizeof(cuThingDestroy_v2_args), NULL, 0,
+		cuThingDestroy_v2_in, NULL, true, false, false },
+	[103] = { "cuThingGetColour", (xdrproc_t)xdr_cuThingGetColour_args, sizeof(cuThingGetColour_args), (xdrproc_t)xdr_cuThingGetColour_res, sizeof(cuThingGetColour_res),
+		cuThingGetColour_in, cuThingGetColour_out, false, false, false },
+	[104] = { "cuThingPaint", (xdrproc_t)xdr_cuThingPaint_args, sizeof(cuThingPaint_args), (xdrproc_t)xdr_cuThingPaint_res, sizeof(cuThingPaint_res),
+		cuThingPaint_in, cuThingPaint_out, false, false, false },
+};

@@ -1,0 +1,160 @@
+/* Made by tools/apigen.py from rpc/driver.api: change those, not this file. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/stub.h"
+#include "gen/api.h"
+#include "gen/wire.h"
+
+CUresult ck_wire_ck_put(uint64_t ctx, CUdeviceptr dst, const void *data, size_t data_size)
+{
+	ck_put_args a;
+
+	memset(&a, 0, sizeof(a));
+	a.head.ctx = ctx;
+	a.dst = dst;
+	a.data_length = (u_int)data_size;
+	return ck_send(CK_PROC_ck_put, &a, data, data_size);
+}
+
+CUresult ck_wire_ck_get(uint64_t ctx, uint64_t thing, const unsigned char *hash, const char *name, const void *options, size_t options_size, void **text, size_t *text_size, struct ck_sink *data)
+{
+	ck_get_args a;
+	ck_get_res r;
+	CUresult err;
+
+	memset(&a, 0, sizeof(a));
+	a.head.ctx = ctx;
+	a.thing = thing;
+	memcpy(a.hash, hash, sizeof(a.hash));
+	a.name = (char *)(uintptr_t)name;
+	a.options.options_val = (void *)(uintptr_t)options;
+	a.options.options_len = (u_int)options_size;
+	memset(&r, 0, sizeof(r));
+	err = ck_call(CK_PROC_ck_get, &a, &r, data);
+	if (1) {
+		*text = r.text.text_val;
+		*text_size = r.text.text_len;
+		r.text.text_val = NULL;
+	}
+	return err;
+}
+
+CUresult ck_wire_cuThingCreate(uint64_t ctx, uint64_t phThing, unsigned int flags)
+{
+	cuThingCreate_args a;
+
+	memset(&a, 0, sizeof(a));
+	a.head.ctx = ctx;
+	a.phThing = phThing;
+	a.flags = flags;
+	return ck_send(CK_PROC_cuThingCreate, &a, NULL, 0);
+}
+
+CK_EXPORT CUresult cuThingDestroy(CUevent hThing)
+{
+	return cuThingDestroy_v2(hThing);
+}
+
+CUresult ck_wire_cuThingDestroy_v2(uint64_t ctx, uint64_t hThing)
+{
+	cuThingDestroy_v2_args a;
+
+	memset(&a, 0, sizeof(a));
+	a.head.ctx = ctx;
+	a.hThing = hThing;
+	return ck_send(CK_PROC_cuThingDestroy_v2, &a, NULL, 0);
+}
+
+CUresult ck_wire_cuThingGetColour(uint64_t ctx, size_t *colour, int dev)
+{
+	cuThingGetColour_args a;
+	cuThingGetColour_res r;
+	CUresult err;
+
+	memset(&a, 0, sizeof(a));
+	a.head.ctx = ctx;
+	a.dev = dev;
+	memset(&r, 0, sizeof(r));
+	err = ck_call(CK_PROC_cuThingGetColour, &a, &r, NULL);
+	if (err == CUDA_SUCCESS) {
+		if (colour)
+			*colour = (size_t)r.colour;
+	}
+	return err;
+}
+
+CK_EXPORT CUresult cuThingGetColour(size_t *colour, CUdevice dev)
+{
+	uint64_t ctx;
+	int dev_id;
+	CUresult err = ck_enter(&ctx);
+
+	if (err)
+		return err;
+	if (!colour)
+		return CUDA_ERROR_INVALID_VALUE;
+	err = ck_device_id(dev, &dev_id);
+	if (err)
+		return err;
+	const uint64_t key[] = { CK_PROC_cuThingGetColour, ctx, (uint64_t)dev_id };
+
+	if (ck_cache_get(key, sizeof(key), colour, sizeof(*colour)))
+		return CUDA_SUCCESS;
+	err = ck_wire_cuThingGetColour(ctx, colour, dev_id);
+	if (!err)
+		ck_cache_put(key, sizeof(key), colour, sizeof(*colour));
+	return err;
+}
+
+CUresult ck_wire_cuThingPaint(uint64_t ctx, uint64_t hThing, CUcolour colour, float shade, const CUDA_MEMCPY3D *how, CUstreamAttrValue *was, unsigned int *coats)
+{
+	cuThingPaint_args a;
+	cuThingPaint_res r;
+	CUresult err;
+
+	memset(&a, 0, sizeof(a));
+	a.head.ctx = ctx;
+	a.hThing = hThing;
+	a.colour = colour;
+	a.shade = shade;
+	memcpy(a.how, how, sizeof(a.how));
+	memset(&r, 0, sizeof(r));
+	err = ck_call(CK_PROC_cuThingPaint, &a, &r, NULL);
+	if (err == CUDA_SUCCESS) {
+		memcpy(was, r.was, sizeof(r.was));
+		if (coats)
+			*coats = (unsigned int)r.coats;
+	}
+	return err;
+}
+
+CK_EXPORT CUresult cuThingPaint(CUevent hThing, CUcolour colour, float shade, const CUDA_MEMCPY3D *how, CUstreamAttrValue *was, unsigned int *coats)
+{
+	uint64_t ctx;
+	uint64_t hThing_id;
+	CUresult err = ck_enter(&ctx);
+
+	if (err)
+		return err;
+	if (!how)
+		return CUDA_ERROR_INVALID_VALUE;
+	err = ck_event_id(hThing, &hThing_id);
+	if (err)
+		return err;
+	return ck_wire_cuThingPaint(ctx, hThing_id, colour, shade, how, was, coats);
+}
+
+CK_EXPORT CUresult cuThingPaint_ptsz(CUevent hThing, CUcolour colour, float shade, const CUDA_MEMCPY3D *how, CUstreamAttrValue *was, unsigned int *coats)
+{
+	CUstream was = ck_default_stream_set(CU_STREAM_PER_THREAD);
+	CUresult err = cuThingPaint(hThing, colour, shade, how, was, coats);
+
+	ck_default_stream_set(was);
+	return err;
+}
+
+CK_REFUSE(cuThingSing)
+
+CK_REFUSE(cudbgThing)
+
