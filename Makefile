@@ -30,6 +30,8 @@ check-unit: cpu	## unit tests (cmocka); one alone: make -C tests unit/test_NAME.
 	@$(MAKE) -j$(JOBS) --no-print-directory -C tests check-unit SAN=$(SAN)
 check-e2e: cpu test-apps	## whole programs (pytest); a choice: make check-e2e K=WORDS
 	CRICKET_TEST_SAN=$(SAN) $(E2E)
+gen:		## rpc/cricket.x and docs/coverage.md, from rpc/driver.api
+	tools/apigen.py rpc/driver.api --x rpc/cricket.x --coverage docs/coverage.md
 fuzz:		## each fuzz target for FUZZ_SECONDS (20); needs clang
 	@$(MAKE) -j$(JOBS) --no-print-directory -C tests fuzz
 demo:		## from nothing: install, build, run a CUDA program through the server
@@ -40,4 +42,4 @@ clean:		## what was built here; build/cuda stays
 	@for d in cpu tests tests/test_apps; do $(MAKE) --no-print-directory -C $$d clean; done
 
 .DEFAULT_GOAL := all
-.PHONY: help all deps libtirpc cpu test-apps check check-style check-gen check-unit check-e2e fuzz demo format clean
+.PHONY: help all deps libtirpc cpu test-apps check check-style check-gen check-unit check-e2e gen fuzz demo format clean

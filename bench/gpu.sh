@@ -1,5 +1,5 @@
 #!/bin/bash
-# bench/gpu.sh [apps] [torch] [micro] - checks and measurements on a machine with a real GPU.
+# bench/gpu.sh [apps] [micro] [torch] [e2e] [more] - checks and measurements on a machine with a real GPU.
 #
 # Native and remote run one after the other in one go; the remote client has no access to the GPU
 # (bench/no-gpu.sh). Needs what `make` has built (LIBS: a folder with libtirpc.so.3 where the
@@ -65,6 +65,22 @@ torch() {
 	python3 bench/compare.py "$OUT/torch.native" "$OUT/torch.remote" | tee -a "$OUT/table"
 	grep '^cricket:' "$OUT/torch.err" | sort -k2 -n -r | head -12
 	grep -v '^cricket:' "$OUT/torch.err" | tail -5
+}
+
+# The end-to-end tests, failures included, with the real driver under the server.
+e2e() {
+	CRICKET_TEST_DRIVER=cuda LD_LIBRARY_PATH=$LIBS:${LD_LIBRARY_PATH:-} timeout 400 \
+		python3 -m pytest -q -p no:cacheprovider tests/e2e -k "not docs" > "$OUT/e2e" 2>&1
+	tail -15 "$OUT/e2e"
+	echo "e2e: $(tail -1 "$OUT/e2e")" >> "$OUT/table"
+}
+
+# Frameworks beside PyTorch.
+more() {
+	for f in cupy; do
+		TIME=150 remote "unix:$SOCKET" python3 "bench/try_$f.py" > "$OUT/$f.out" 2>&1
+		echo "$f: status $?: $(tail -1 "$OUT/$f.out")" | tee -a "$OUT/table"
+	done
 }
 
 micro() {

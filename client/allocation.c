@@ -183,3 +183,10 @@ CUresult ck_device_range(uint64_t address, size_t size)
 	pthread_mutex_unlock(&lock);
 	return err;
 }
+
+bool ck_on_device(uint64_t address)
+{
+	struct ck_allocation a;
+
+	return ck_allocation_find(address, &a) && a.kind == CK_MEMORY_DEVICE;
+}

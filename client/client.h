@@ -114,6 +114,13 @@ struct ck_gpu *ck_gpu(CUdevice device);		/* NULL: no such device */
 /* Attribute of @device, 0 where the driver has none. */
 int ck_gpu_attribute(CUdevice device, CUdevice_attribute attribute);
 
+/* --- address.c */
+/*
+ * Keep [address, address+size), the server's device memory, free of anything of this process from
+ * now on, so that unified addressing holds (D9). False: something of ours lies there already.
+ */
+bool ck_address_claim(uint64_t address, size_t size);
+
 /* --- allocation.c: what is known of memory */
 
 enum ck_memory_kind {
@@ -139,6 +146,8 @@ bool ck_allocation_find(uint64_t address, struct ck_allocation *found);
 /* Remove the one that begins at @base and is of @kind; false when there is none. */
 bool ck_allocation_remove(uint64_t base, enum ck_memory_kind kind, struct ck_allocation *gone);
 void ck_allocation_forget(struct ck_context *context);
+/* Is @address in known device memory? Anything else counts as the host's. */
+bool ck_on_device(uint64_t address);
 /* CUDA_SUCCESS when [address, address+size) lies in one device allocation. */
 CUresult ck_device_range(uint64_t address, size_t size);
 

@@ -154,17 +154,10 @@ CK_EXPORT CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDe
 	return ck_wire_cuMemcpyDtoDAsync_v2(p.ctx->object.id, dstDevice, srcDevice, ByteCount, p.id);
 }
 
-static bool on_device(uint64_t address)
-{
-	struct ck_allocation a;
-
-	return ck_allocation_find(address, &a) && a.kind == CK_MEMORY_DEVICE;
-}
-
 /* Unified addressing: what kind of copy it is follows from the addresses. */
 static CUresult any(CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream stream, bool async)
 {
-	bool to = on_device(dst), from = on_device(src);
+	bool to = ck_on_device(dst), from = ck_on_device(src);
 	void *to_host = (void *)(uintptr_t)dst, *from_host = (void *)(uintptr_t)src;
 	CUresult err;
 

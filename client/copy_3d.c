@@ -19,13 +19,6 @@ struct box {
 	size_t width, height, depth;
 };
 
-static bool on_device(uint64_t address)
-{
-	struct ck_allocation a;
-
-	return ck_allocation_find(address, &a) && a.kind == CK_MEMORY_DEVICE;
-}
-
 static CUresult resolve(struct side *s, const struct box *b, CUmemorytype type, const void *host,
 			CUdeviceptr device, size_t pitch, size_t height, const size_t at[3])
 {
@@ -37,7 +30,7 @@ static CUresult resolve(struct side *s, const struct box *b, CUmemorytype type, 
 	    type != CU_MEMORYTYPE_UNIFIED)
 		return CUDA_ERROR_INVALID_VALUE;
 	s->device = type == CU_MEMORYTYPE_DEVICE ||
-		    (type == CU_MEMORYTYPE_UNIFIED && on_device(device));
+		    (type == CU_MEMORYTYPE_UNIFIED && ck_on_device(device));
 	s->start = type == CU_MEMORYTYPE_HOST ? (uint64_t)(uintptr_t)host : device;
 	if (!s->start)
 		return CUDA_ERROR_INVALID_VALUE;

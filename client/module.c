@@ -167,6 +167,7 @@ static CUresult get_global(struct ck_module *m, const char *name, CUdeviceptr *d
 		err = ck_wire_ck_global(key.ctx, key.module, name, &found.at, &found.size);
 		if (err)
 			return err;
+		ck_address_claim(found.at, found.size);
 		note_variable(m, found.at, found.size);
 		ck_cache_put(&key, key_size, &found, sizeof(found));
 	}

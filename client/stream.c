@@ -130,34 +130,30 @@ static CUresult enter_stream(CUstream handle, struct ck_context **ctx, struct ck
 	return err ? err : ck_stream_from(handle, s);
 }
 
-CK_EXPORT CUresult cuStreamSynchronize(CUstream hStream)
+/* Ask the server by @ask unless nothing is outstanding; success covers what came before. */
+static CUresult settle(CUstream handle, CUresult (*ask)(uint64_t ctx, uint64_t stream))
 {
 	struct ck_context *ctx;
 	struct ck_stream *s;
 	uint64_t last = ck_command_last();
-	CUresult err = enter_stream(hStream, &ctx, &s);
+	CUresult err = enter_stream(handle, &ctx, &s);
 
 	if (err || ck_stream_idle(ctx, s))
 		return err;
-	err = ck_wire_cuStreamSynchronize(ctx->object.id, s ? s->object.id : 0);
+	err = ask(ctx->object.id, s ? s->object.id : 0);
 	if (!err)
 		ck_stream_synced(ctx, s, last);
 	return err;
 }
 
+CK_EXPORT CUresult cuStreamSynchronize(CUstream hStream)
+{
+	return settle(hStream, ck_wire_cuStreamSynchronize);
+}
+
 CK_EXPORT CUresult cuStreamQuery(CUstream hStream)
 {
-	struct ck_context *ctx;
-	struct ck_stream *s;
-	uint64_t last = ck_command_last();
-	CUresult err = enter_stream(hStream, &ctx, &s);
-
-	if (err || ck_stream_idle(ctx, s))
-		return err;
-	err = ck_wire_cuStreamQuery(ctx->object.id, s ? s->object.id : 0);
-	if (!err)
-		ck_stream_synced(ctx, s, last);
-	return err;
+	return settle(hStream, ck_wire_cuStreamQuery);
 }
 
 CK_EXPORT CUresult cuCtxSynchronize(void)

@@ -2,7 +2,7 @@
  * cuda/enums.h - the CUDA driver API's constants, by value.
  *
  * Declared here so that nothing needs a CUDA toolkit to build. Names and values are
- * those of the CUDA 13.0 driver API reference; tests/unit/test_cuda_types.c holds them
+ * those of the CUDA 13.0 driver API reference; tests/gen/test_cuda_types.py holds them
  * against cuda.h where a toolkit is installed.
  */
 #ifndef CK_CUDA_ENUMS_H

@@ -3,7 +3,7 @@
  *
  * Declared here, from the CUDA 13.0 driver API reference, so that the shim, the server and
  * the emulated driver build without a CUDA toolkit. Sizes and layouts are the ABI of x86-64
- * Linux; tests/unit/test_cuda_types.c holds them against cuda.h where a toolkit is installed.
+ * Linux; tests/gen/test_cuda_types.py holds them against cuda.h where a toolkit is installed.
  */
 #ifndef CK_CUDA_TYPES_H
 #define CK_CUDA_TYPES_H

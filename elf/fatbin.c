@@ -264,10 +264,10 @@ int ck_fatbin_join(const void *const *containers, struct ck_fatbin_device device
 	for (; ret == 0 && *containers; containers++) {
 		ret = ck_image_classify(*containers, &image);
 		if (ret == 0)
-			ret = image.kind == CK_IMAGE_CONTAINER ?
-				      ck_fatbin_choose(image.data, image.size, device, false,
-						       &text) :
-				      -ENOEXEC;
+			ret = image.kind == CK_IMAGE_CONTAINER
+				      ? ck_fatbin_choose(image.data, image.size, device, false,
+							 &text)
+				      : -ENOEXEC;
 		if (ret < 0)
 			break;
 		ret = text_append(&joined, &text);

@@ -97,8 +97,8 @@ static CUresult container_open(const void *image, struct ck_emu_image *out, cons
 	if (ck_image_classify(image, &found) < 0 || found.kind != CK_IMAGE_CONTAINER)
 		return CUDA_ERROR_INVALID_IMAGE;
 	/* nvcc -rdc=true leaves the PTX in the parts that it linked */
-	ret = found.prelinked ? ck_fatbin_join(found.prelinked, device, &choice) :
-				ck_fatbin_choose(found.data, found.size, device, false, &choice);
+	ret = found.prelinked ? ck_fatbin_join(found.prelinked, device, &choice)
+			      : ck_fatbin_choose(found.data, found.size, device, false, &choice);
 	if (ret == -ENOMEM) {
 		*why = "out of memory";
 		return CUDA_ERROR_OUT_OF_MEMORY;

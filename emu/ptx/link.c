@@ -19,8 +19,7 @@ void ck_ptx_unit_begin(struct ck_ptx_parser *p)
 static int declare(struct ck_ptx_parser *p, struct ck_ptx_names *names, const struct ck_ptx_name *n,
 		   uint32_t index)
 {
-	struct ck_ptx_name *entry =
-		ck_ptx_names_add(names, n->text, n->size, n->kind, n->depth);
+	struct ck_ptx_name *entry = ck_ptx_names_add(names, n->text, n->size, n->kind, n->depth);
 
 	if (!entry)
 		return ck_ptx_oom(p);
@@ -70,8 +69,8 @@ static bool gives_way(enum ck_ptx_linkage linkage)
 	return linkage == CK_PTX_LINK_WEAK || linkage == CK_PTX_LINK_COMMON;
 }
 
-int ck_ptx_definition(struct ck_ptx_parser *p, const char *name,
-		      const struct ck_ptx_origin *old, enum ck_ptx_linkage linkage)
+int ck_ptx_definition(struct ck_ptx_parser *p, const char *name, const struct ck_ptx_origin *old,
+		      enum ck_ptx_linkage linkage)
 {
 	if (old->unit == 0)
 		return CK_PTX_TAKE;

@@ -1,5 +1,6 @@
 /*
- * emu/ptx/module.h - a parsed text of one or more translation units: variables, functions and resolved instructions.
+ * emu/ptx/module.h - a parsed text of one or more translation units: variables, functions and
+ * resolved instructions.
  *
  * Registers of one warp are rows of 32 lanes, 64 bits each; an operand is a row number: from 0
  * up, a row of the running function's frame; below 0, row ~n of the module's pool of constants

@@ -263,9 +263,10 @@ static int parse_init(struct ck_ptx_parser *p, struct ck_ptx_var *var,
 static int var_get(struct ck_ptx_parser *p, const struct ck_ptx_decl *decl, uint8_t space,
 		   enum ck_ptx_linkage linkage, uint32_t *index)
 {
-	const struct ck_ptx_name name = {
-		.text = decl->text, .size = decl->text_size, .kind = CK_PTX_NAME_VAR,
-		.depth = p->depth};
+	const struct ck_ptx_name name = {.text = decl->text,
+					 .size = decl->text_size,
+					 .kind = CK_PTX_NAME_VAR,
+					 .depth = p->depth};
 	struct ck_ptx_module *m = p->module;
 	struct ck_ptx_var *var;
 	int ret = ck_ptx_symbol_find(p, &name, linkage, index);

@@ -292,7 +292,8 @@ static void sizes_that_lie_are_refused(void **state)
 static void the_text_of_linked_containers_is_joined(void **state)
 {
 	struct elf_data a = elf_data_read("named.fatbin"), b = elf_data_read("specific.fatbin");
-	const void *const list[] = {a.bytes, b.bytes, NULL}, *const swapped[] = {b.bytes, a.bytes, NULL};
+	const void *const list[] = {a.bytes, b.bytes, NULL};
+	const void *const swapped[] = {b.bytes, a.bytes, NULL};
 	struct ck_fatbin_device hopper = {9, 0}, ampere = {8, 0};
 	struct ck_fatbin_choice one = choose(&a, 90, false), two = choose(&b, 90, false), all;
 

@@ -4,15 +4,15 @@
 #include "tests/unit/ptx_world.h"
 
 /* A unit with kernel k, which stores what @body leaves in %r0. */
-#define UNIT_K(declarations, body) HEAD declarations KERNEL body "\nst.global.u32 [%out], %r0;\n" END
+#define UNIT_K(declarations, body)                                                                 \
+	HEAD declarations KERNEL body "\nst.global.u32 [%out], %r0;\n" END
 #define UNIT(text) HEAD text
 /* A function without parameters that returns @value. */
 #define RETURNS(name, value)                                                                       \
 	".func (.param .b32 r) " name "() {\n"                                                     \
 	"st.param.b32 [r], " value "; ret; }\n"
 #define DECLARES(name) ".func (.param .b32 r) " name "();\n"
-#define CALLS(name)                                                                                \
-	"{ .param .b32 x; call (x), " name ", (); ld.param.b32 %r0, [x]; }\n"
+#define CALLS(name) "{ .param .b32 x; call (x), " name ", (); ld.param.b32 %r0, [x]; }\n"
 
 /* Of the units in this order, and in the other: what kernel k stores. */
 static uint32_t linked(const char *a, const char *b)
@@ -51,8 +51,9 @@ static void a_function_of_another_unit_is_called_wherever_it_stands(void **state
 static void a_variable_of_another_unit_is_read_wherever_it_stands(void **state)
 {
 	(void)state;
-	assert_either_way(UNIT_K(".extern .global .align 4 .u32 x[2];\n", "ld.global.u32 %r0, [x+4];"),
-			  UNIT(".visible .global .align 4 .u32 x[2] = {1, 23};\n"), 23);
+	assert_either_way(
+		UNIT_K(".extern .global .align 4 .u32 x[2];\n", "ld.global.u32 %r0, [x+4];"),
+		UNIT(".visible .global .align 4 .u32 x[2] = {1, 23};\n"), 23);
 	assert_either_way(UNIT_K(".extern .const .align 4 .u32 x;\n", "ld.const.u32 %r0, [x];"),
 			  UNIT(".visible .const .align 4 .u32 x = 29;\n"), 29);
 }
@@ -60,32 +61,29 @@ static void a_variable_of_another_unit_is_read_wherever_it_stands(void **state)
 static void a_declaration_after_its_definition_changes_nothing(void **state)
 {
 	(void)state;
-	assert_int_equal(
-		linked(UNIT_K(".visible .global .u32 x = 3;\n.extern .global .u32 x;\n"
-			      ".visible " RETURNS("f", "4") ".visible " DECLARES("f"),
-			      CALLS("f") "ld.global.u32 %r1, [x]; add.s32 %r0, %r0, %r1;"),
-		       UNIT(".extern .global .u32 x;\n.extern " DECLARES("f"))),
-		7);
+	assert_int_equal(linked(UNIT_K(".visible .global .u32 x = 3;\n.extern .global .u32 x;\n"
+				       ".visible " RETURNS("f", "4") ".visible " DECLARES("f"),
+				       CALLS("f") "ld.global.u32 %r1, [x]; add.s32 %r0, %r0, %r1;"),
+				UNIT(".extern .global .u32 x;\n.extern " DECLARES("f"))),
+			 7);
 }
 
 static void addresses_in_initialisers_reach_other_units(void **state)
 {
 	(void)state;
-	assert_either_way(
-		UNIT_K(".extern .global .align 8 .u64 p;\n",
-		       "ld.global.u64 %d1, [p]; ld.u32 %r0, [%d1];"),
-		UNIT(".visible .global .align 4 .u32 x = 31;\n"
-		     ".visible .global .align 8 .u64 p = generic(x);\n"),
-		31);
-	assert_either_way(
-		UNIT_K(".extern .global .align 8 .u64 table[2];\n",
-		       "ld.global.u64 %d1, [table+8];\n"
-		       "{ .param .b32 y; proto: .callprototype (.param .b32 _) _ ();\n"
-		       "call (y), %d1, (), proto; ld.param.b32 %r0, [y]; }"),
-		UNIT(DECLARES("one") DECLARES("two")
-		     ".visible .global .align 8 .u64 table[2] = {one, two};\n"
-		     RETURNS("one", "1") RETURNS("two", "2")),
-		2);
+	assert_either_way(UNIT_K(".extern .global .align 8 .u64 p;\n",
+				 "ld.global.u64 %d1, [p]; ld.u32 %r0, [%d1];"),
+			  UNIT(".visible .global .align 4 .u32 x = 31;\n"
+			       ".visible .global .align 8 .u64 p = generic(x);\n"),
+			  31);
+	assert_either_way(UNIT_K(".extern .global .align 8 .u64 table[2];\n",
+				 "ld.global.u64 %d1, [table+8];\n"
+				 "{ .param .b32 y; proto: .callprototype (.param .b32 _) _ ();\n"
+				 "call (y), %d1, (), proto; ld.param.b32 %r0, [y]; }"),
+			  UNIT(DECLARES("one") DECLARES(
+				  "two") ".visible .global .align 8 .u64 table[2] = {one, "
+					 "two};\n" RETURNS("one", "1") RETURNS("two", "2")),
+			  2);
 }
 
 static void symbols_without_linkage_stay_in_their_unit(void **state)
@@ -93,14 +91,16 @@ static void symbols_without_linkage_stay_in_their_unit(void **state)
 	(void)state;
 	assert_either_way(
 		UNIT_K(".global .u32 x = 1;\n" RETURNS("f", "10") ".extern " DECLARES("other"),
-		       CALLS("other") "mov.u32 %r2, %r0;\n" CALLS("f")
-		       "ld.global.u32 %r1, [x]; add.s32 %r0, %r0, %r1; add.s32 %r0, %r0, %r2;"),
-		UNIT(".global .align 8 .u64 x = 200;\n" RETURNS("f", "1000")
-		     ".visible .func (.param .b32 r) other() {\n"
-		     ".reg .b32 %a, %b; .reg .b64 %c;\n"
-		     "{ .param .b32 y; call (y), f, (); ld.param.b32 %a, [y]; }\n"
-		     "ld.global.u64 %c, [x]; cvt.u32.u64 %b, %c; add.s32 %a, %a, %b;\n"
-		     "st.param.b32 [r], %a; ret; }\n"),
+		       CALLS("other") "mov.u32 %r2, %r0;\n" CALLS(
+			       "f") "ld.global.u32 %r1, [x]; add.s32 %r0, %r0, %r1; add.s32 %r0, "
+				    "%r0, %r2;"),
+		UNIT(".global .align 8 .u64 x = 200;\n" RETURNS(
+			"f",
+			"1000") ".visible .func (.param .b32 r) other() {\n"
+				".reg .b32 %a, %b; .reg .b64 %c;\n"
+				"{ .param .b32 y; call (y), f, (); ld.param.b32 %a, [y]; }\n"
+				"ld.global.u64 %c, [x]; cvt.u32.u64 %b, %c; add.s32 %a, %a, %b;\n"
+				"st.param.b32 [r], %a; ret; }\n"),
 		1211);
 	/* not even a variable and a function of one name are in each other's way */
 	assert_either_way(UNIT_K(RETURNS("same", "5"), CALLS("same")),
@@ -126,7 +126,7 @@ static void of_weak_definitions_the_first_counts(void **state)
 {
 	static const char first[] = UNIT_K(".weak .global .u32 x = 1;\n.weak " RETURNS("f", "10"),
 					   CALLS("f") "ld.global.u32 %r1, [x];"
-					   "add.s32 %r0, %r0, %r1;");
+						      "add.s32 %r0, %r0, %r1;");
 	static const char second[] = UNIT(".weak .global .u32 x = 2;\n.weak " RETURNS("f", "20"));
 
 	(void)state;
@@ -139,7 +139,8 @@ static void a_weak_definition_gives_way_to_one_that_is_not(void **state)
 	assert_either_way(
 		UNIT_K(".weak .global .align 8 .u64 x[3] = {1, x, 1};\n.weak " RETURNS("f", "10"),
 		       CALLS("f") "ld.global.u32 %r1, [x]; add.s32 %r0, %r0, %r1;"),
-		UNIT(".visible .global .align 8 .u64 x[3] = {2};\n.visible " RETURNS("f", "20")), 22);
+		UNIT(".visible .global .align 8 .u64 x[3] = {2};\n.visible " RETURNS("f", "20")),
+		22);
 	(void)state;
 }
 
@@ -181,13 +182,14 @@ static void of_common_variables_the_largest_is_the_one(void **state)
 static void shared_memory_is_the_same_for_functions_of_all_units(void **state)
 {
 	static const char other[] =
-		UNIT(".extern .shared .align 8 .b8 dyn[];\n.weak .shared .align 4 .u32 s;\n"
+		UNIT(".extern .shared .align 64 .b8 dyn[];\n.weak .shared .align 4 .u32 s;\n"
 		     ".visible .func put() {\n"
 		     "st.shared.u32 [s], 40; st.shared.u32 [dyn], 2; ret; }\n");
 	static const char kernel[] =
 		UNIT_K(".extern .shared .align 16 .b8 dyn[];\n.weak .shared .align 4 .u32 s;\n"
 		       ".extern .func put();\n",
 		       "call put, (); ld.shared.u32 %r0, [s]; ld.shared.u32 %r1, [dyn];"
+		       "add.s32 %r0, %r0, %r1; mov.u32 %r1, dyn; and.b32 %r1, %r1, 63;"
 		       "add.s32 %r0, %r0, %r1;");
 	char text[8192];
 
@@ -200,9 +202,9 @@ static void shared_memory_is_the_same_for_functions_of_all_units(void **state)
 		snprintf(text, sizeof(text), "%s%s", order ? other : kernel,
 			 order ? kernel : other);
 		module = module_of(text);
-		assert_int_equal(ck_ptx_run(ck_ptx_kernel_find(module, "k"), &grid, params,
-					    &world_host),
-				 CUDA_SUCCESS);
+		assert_int_equal(
+			ck_ptx_run(ck_ptx_kernel_find(module, "k"), &grid, params, &world_host),
+			CUDA_SUCCESS);
 		assert_int_equal(*output(), 42);
 		ck_ptx_destroy(module);
 	}

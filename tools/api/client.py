@@ -104,11 +104,10 @@ def conversions(row):
 
 
 def null_checks(row):
-    """Refuse NULL for the first pointer; further outputs may be NULL (drain() looks)."""
-    names = [a.name for a in row.args if a.direction == "out" or a.kind == "pod"]
-    if not names:
-        return ""
-    return f"\tif (!{names[0]})\n\t\treturn CUDA_ERROR_INVALID_VALUE;\n"
+    """Refuse NULL for structures and the first output; other outputs may be NULL (drain() looks)."""
+    outs = [a.name for a in row.outs()]
+    names = [a.name for a in row.args if a.kind == "pod" or a.name in outs[:1]]
+    return "".join(f"\tif (!{n})\n\t\treturn CUDA_ERROR_INVALID_VALUE;\n" for n in names)
 
 
 def exported(row):

@@ -9,7 +9,7 @@ struct ck_driver {
 	CUresult (*cuThingCreate)(CUevent *phThing, unsigned int flags);
 	CUresult (*cuThingDestroy_v2)(CUevent hThing);
 	CUresult (*cuThingGetColour)(size_t *colour, CUdevice dev);
-	CUresult (*cuThingPaint)(CUevent hThing, CUcolour colour, float shade, const CUDA_MEMCPY3D *how, CUstreamAttrValue *was, unsigned int *coats);
+	CUresult (*cuThingPaint)(CUevent hThing, CUcolour colour, float shade, const CUDA_MEMCPY3D *how, CUstreamAttrValue *before, unsigned int *coats);
 	CUresult (*cuThingCount)(int *count);
 	CUresult (*cuThingCopy)(CUdeviceptr dst, CUstream hStream);
 };

@@ -74,7 +74,7 @@ static CUresult ck_serve_cuThingPaint(struct ck_request *q, cuThingPaint_args *a
 		return CUDA_ERROR_NOT_SUPPORTED;
 	if (!ck_event_find(q, a->hThing, &hThing))
 		return CUDA_ERROR_INVALID_HANDLE;
-	err = ck_driver.cuThingPaint(hThing, (CUcolour)a->colour, (float)a->shade, (const void *)a->how, (void *)res->was, &coats);
+	err = ck_driver.cuThingPaint(hThing, (CUcolour)a->colour, (float)a->shade, (const void *)a->how, (void *)res->before, &coats);
 	res->coats = coats;
 	return err;
 }

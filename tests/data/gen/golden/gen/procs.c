@@ -46,7 +46,7 @@ static const struct ck_field cuThingPaint_in[] = {
 	{ 0 }
 };
 static const struct ck_field cuThingPaint_out[] = {
-	{ "was", CK_FIELD_POD, offsetof(cuThingPaint_res, was) },
+	{ "before", CK_FIELD_POD, offsetof(cuThingPaint_res, before) },
 	{ "coats", CK_FIELD_UINT, offsetof(cuThingPaint_res, coats) },
 	{ 0 }
 };

@@ -107,7 +107,7 @@ CK_EXPORT CUresult cuThingGetColour(size_t *colour, CUdevice dev)
 	return err;
 }
 
-CUresult ck_wire_cuThingPaint(uint64_t ctx, uint64_t hThing, CUcolour colour, float shade, const CUDA_MEMCPY3D *how, CUstreamAttrValue *was, unsigned int *coats)
+CUresult ck_wire_cuThingPaint(uint64_t ctx, uint64_t hThing, CUcolour colour, float shade, const CUDA_MEMCPY3D *how, CUstreamAttrValue *before, unsigned int *coats)
 {
 	cuThingPaint_args a;
 	cuThingPaint_res r;
@@ -122,14 +122,14 @@ CUresult ck_wire_cuThingPaint(uint64_t ctx, uint64_t hThing, CUcolour colour, fl
 	memset(&r, 0, sizeof(r));
 	err = ck_call(CK_PROC_cuThingPaint, &a, &r, NULL);
 	if (err == CUDA_SUCCESS) {
-		memcpy(was, r.was, sizeof(r.was));
+		memcpy(before, r.before, sizeof(r.before));
 		if (coats)
 			*coats = (unsigned int)r.coats;
 	}
 	return err;
 }
 
-CK_EXPORT CUresult cuThingPaint(CUevent hThing, CUcolour colour, float shade, const CUDA_MEMCPY3D *how, CUstreamAttrValue *was, unsigned int *coats)
+CK_EXPORT CUresult cuThingPaint(CUevent hThing, CUcolour colour, float shade, const CUDA_MEMCPY3D *how, CUstreamAttrValue *before, unsigned int *coats)
 {
 	uint64_t ctx;
 	uint64_t hThing_id;
@@ -139,16 +139,18 @@ CK_EXPORT CUresult cuThingPaint(CUevent hThing, CUcolour colour, float shade, co
 		return err;
 	if (!how)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (!before)
+		return CUDA_ERROR_INVALID_VALUE;
 	err = ck_event_id(hThing, &hThing_id);
 	if (err)
 		return err;
-	return ck_wire_cuThingPaint(ctx, hThing_id, colour, shade, how, was, coats);
+	return ck_wire_cuThingPaint(ctx, hThing_id, colour, shade, how, before, coats);
 }
 
-CK_EXPORT CUresult cuThingPaint_ptsz(CUevent hThing, CUcolour colour, float shade, const CUDA_MEMCPY3D *how, CUstreamAttrValue *was, unsigned int *coats)
+CK_EXPORT CUresult cuThingPaint_ptsz(CUevent hThing, CUcolour colour, float shade, const CUDA_MEMCPY3D *how, CUstreamAttrValue *before, unsigned int *coats)
 {
 	CUstream was = ck_default_stream_set(CU_STREAM_PER_THREAD);
-	CUresult err = cuThingPaint(hThing, colour, shade, how, was, coats);
+	CUresult err = cuThingPaint(hThing, colour, shade, how, before, coats);
 
 	ck_default_stream_set(was);
 	return err;

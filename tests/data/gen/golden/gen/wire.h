@@ -13,6 +13,6 @@ CUresult ck_wire_ck_get(uint64_t ctx, uint64_t thing, const unsigned char *hash,
 CUresult ck_wire_cuThingCreate(uint64_t ctx, uint64_t phThing, unsigned int flags);
 CUresult ck_wire_cuThingDestroy_v2(uint64_t ctx, uint64_t hThing);
 CUresult ck_wire_cuThingGetColour(uint64_t ctx, size_t *colour, int dev);
-CUresult ck_wire_cuThingPaint(uint64_t ctx, uint64_t hThing, CUcolour colour, float shade, const CUDA_MEMCPY3D *how, CUstreamAttrValue *was, unsigned int *coats);
+CUresult ck_wire_cuThingPaint(uint64_t ctx, uint64_t hThing, CUcolour colour, float shade, const CUDA_MEMCPY3D *how, CUstreamAttrValue *before, unsigned int *coats);
 
 #endif

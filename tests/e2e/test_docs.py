@@ -1,0 +1,171 @@
+"""tests/e2e/test_docs.py - documents agree with the programs: what they name is there."""
+import fnmatch
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from conftest import EXPECTED, ROOT, SERVER, clean_env, run
+
+SKIPPED = {".git", ".pytest_cache", "build", "build-san", "build-tsan", "libtirpc", "bin"}
+DOCUMENTS = sorted(p for p in ROOT.rglob("*.md") if not SKIPPED & set(p.relative_to(ROOT).parts))
+MANUALS = sorted((ROOT / "man").glob("*.[1-9]"))
+SOURCES = ("client", "server", "emu", "emu/ptx", "util", "elf", "rpc")
+# Paths that a document may name before they are there: build products, and what is still to come.
+ABSENT = ("cpu/build*", "build/*", "cpu/cricket-*", "cpu/libcuda-emu.so", "tests/test_apps/bin*",
+          "tests/test_apps/cuda_memset_async", "submodules/libtirpc*", "rpc/transport/shm.c")
+
+
+def relative(paths):
+    return [str(p.relative_to(ROOT)) for p in paths]
+
+
+def text_of(name):
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def manual_text():
+    """All man pages, as words: without the escapes of roff."""
+    return "\n".join(p.read_text(encoding="utf-8").replace("\\-", "-") for p in MANUALS)
+
+
+def code_of(document):
+    """What stands in code: indented or fenced lines, and inline pieces."""
+    text = text_of(document)
+    lines = [line for line in text.splitlines() if line.startswith("    ")]
+    for block in re.findall(r"^```\n(.*?)^```", text, re.M | re.S):
+        lines += block.splitlines()
+    return lines + re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", text, flags=re.M | re.S))
+
+
+def make_commands(document):
+    """(folder, goals) of each `make` in the code of a document."""
+    home = "cpu" if document == "cpu/README.md" else "."
+    for code in code_of(document):
+        folder = home
+        # Behind a command there may be two spaces, or #, and what it does.
+        for command in re.split(r"  +|#", code.strip())[0].removeprefix("$ ").split(" && "):
+            if not re.search(r"\b(make|cd) ", command):
+                continue
+            words = [w for w in shlex.split(command) if "=" not in w]
+            if words[:1] == ["cd"]:
+                folder = words[1]
+            if words[:1] == ["make"]:
+                given = words[1:2] == ["-C"]
+                yield (words[2], words[3:]) if given else (folder, words[1:])
+
+
+def goals_of(folder):
+    """What the Makefile of FOLDER can make by name, according to make itself."""
+    database = subprocess.run(["make", "-C", folder, "-npRr", "no-such-goal"], cwd=ROOT, timeout=120,
+                              capture_output=True, text=True, check=False, env=clean_env()).stdout
+    return set(re.findall(r"^([^\s#%:=]+):(?!=)", database, re.M)), \
+        re.findall(r"^(\S*%\S*):(?!=)", database, re.M)
+
+
+def test_there_are_documents_and_manuals():
+    assert {"README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/architecture.md"} <= \
+        set(relative(DOCUMENTS))
+    assert {"cricket-client.7", "cricket-rpc-server.1"} <= {p.name for p in MANUALS}
+
+
+@pytest.mark.parametrize("document", relative(DOCUMENTS))
+def test_links_of_a_document_lead_somewhere(document):
+    folder = (ROOT / document).parent
+    links = re.findall(r"\]\(([^)\s]+)\)", text_of(document))
+    lost = [link for link in links if not re.match(r"https?:|#", link)
+            and not (folder / link.split("#", maxsplit=1)[0]).exists()]
+    assert not lost
+
+
+@pytest.mark.parametrize("document", relative(DOCUMENTS))
+def test_paths_in_a_document_are_there(document):
+    tops = "|".join(p.name for p in ROOT.iterdir() if p.is_dir())
+    words = [w for code in code_of(document) for w in code.split()]
+    paths = {w.rstrip(",;)") for w in words if re.fullmatch(rf"(?:{tops})/[\w./-]+[,;)]?", w)}
+    lost = [p for p in sorted(paths)
+            if not (ROOT / p).exists() and not re.search("[A-Z]{4}", p)
+            and not any(fnmatch.fnmatch(p, known) for known in ABSENT)]
+    # `rpc/chan` may stand for the pair of files.
+    assert not [p for p in lost if not (ROOT / (p + ".c")).exists()]
+
+
+def test_make_commands_in_documents_have_goals():
+    commands = {(f, g) for d in relative(DOCUMENTS) for f, goals in make_commands(d) for g in goals}
+    assert (".", "demo") in commands and (".", "check") in commands
+    lost = []
+    for folder in sorted({f for f, _ in commands}):
+        names, patterns = goals_of(folder)
+        lost += [f"make -C {folder} {goal}" for f, goal in sorted(commands) if f == folder
+                 and goal not in names
+                 and not any(fnmatch.fnmatch(goal, p.replace("%", "*")) for p in patterns)]
+    assert not lost
+
+
+def test_every_variable_is_in_a_man_page():
+    result = run([SERVER, "--help-env"], clean_env())
+    variables = re.findall(r"^([A-Z][A-Z0-9_]+)", result.out, re.M)
+    assert len(variables) > 10
+    assert not [v for v in variables if not re.search(rf"\b{v}\b", manual_text())]
+
+
+def test_every_option_is_in_the_servers_man_page_and_no_other():
+    result = run([SERVER, "--help"], clean_env())
+    options = set(re.findall(r"--[a-z][a-z-]+", result.out))
+    page = text_of("man/cricket-rpc-server.1").replace("\\-", "-")
+    assert "--listen" in options
+    assert set(re.findall(r"--[a-z][a-z-]+", page)) == options
+
+
+@pytest.mark.parametrize("page", relative(MANUALS))
+def test_a_man_page_formats_without_warnings(page):
+    if shutil.which("groff"):
+        command = ["groff", "-man", "-Tutf8", "-wall", "-wmac", "-z", ROOT / page]
+    elif shutil.which("mandoc"):
+        command = ["mandoc", "-man", "-Tlint", "-Wwarning", ROOT / page]
+    else:
+        pytest.skip("neither groff nor mandoc is here")
+    result = run(command, clean_env())
+    assert (result.status, result.out + result.err) == (0, "")
+
+
+def test_numbers_in_the_readme_are_those_of_the_coverage_table():
+    row = re.search(r"\| \*\*all\*\* \| (\d+) \| (\d+) \| (\d+) \|", text_of("docs/coverage.md"))
+    names, work, refused = row.groups()
+    assert f"Of the {names} names" in text_of("README.md")
+    assert f"{work} work and {refused} are refused" in text_of("README.md")
+    assert f"The {work} are" in text_of("README.md")
+
+
+@pytest.mark.parametrize("program", ["vector_add", "cuda_memset_async"])
+def test_output_in_the_readme_is_what_the_program_prints(program):
+    assert (EXPECTED / f"{program}.txt").read_text(encoding="utf-8") in text_of("README.md")
+
+
+def test_the_rows_in_contributing_are_taken_by_the_generator(tmp_path):
+    rows = re.findall(r"^ (\d+) (cu\w+) +\d.*$", text_of("CONTRIBUTING.md"), re.M)
+    lines = {n: re.search(rf"^ {n} {name} .*$", text_of("CONTRIBUTING.md"), re.M).group()
+             for n, name in rows}
+    assert lines
+    table = text_of("rpc/driver.api")
+    for number, line in lines.items():
+        table, count = re.subn(rf"^ *{number} .*$", line, table, flags=re.M)
+        assert count == 1
+    (tmp_path / "driver.api").write_text(table, encoding="utf-8")
+    result = run([sys.executable, ROOT / "tools" / "apigen.py", tmp_path / "driver.api",
+                  "--x", tmp_path / "cricket.x"], clean_env())
+    assert result.status == 0, result.err
+    protocol = (tmp_path / "cricket.x").read_text(encoding="utf-8")
+    assert all(f"PROC_{name}(" in protocol for n, name in rows if " ptsz " not in lines[n])
+
+
+@pytest.mark.parametrize("folder", SOURCES)
+def test_a_folders_readme_names_its_sources(folder):
+    table = re.findall(r"^\|(.*?)\|", text_of(f"{folder}/README.md"), re.M)
+    named = {n for cell in table for n in re.findall(r"`([^`]+)`", cell)}
+    sources = {p.name for p in (ROOT / folder).glob("*.c")}
+    assert not [s for s in sorted(sources)
+                if not any(fnmatch.fnmatch(s, n) or fnmatch.fnmatch(s[:-2], n) for n in named)]

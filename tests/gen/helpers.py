@@ -1,0 +1,49 @@
+"""tests/gen/helpers.py - where things are, and how to run the generator."""
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+DATA = ROOT / "tests" / "data" / "gen"
+TABLE = ROOT / "rpc" / "driver.api"
+# SAN=1 of `make check SAN=1` reaches the tests in the environment.
+SAN = os.environ.get("SAN", os.environ.get("CRICKET_TEST_SAN", "")) not in ("", "0")
+CLIENT = ROOT / "cpu" / ("build-san" if SAN else "") / "cricket-client.so"
+
+sys.path.insert(0, str(ROOT / "tools"))
+from api.table import Table, enum_types  # noqa: E402
+
+
+def apigen(*args):
+    """Run tools/apigen.py; its status and what it said."""
+    done = subprocess.run([sys.executable, ROOT / "tools" / "apigen.py", *map(str, args)],
+                          capture_output=True, text=True, timeout=60)
+    return done.returncode, done.stdout + done.stderr
+
+
+def driver_table():
+    """The rows of rpc/driver.api."""
+    return Table(str(TABLE), TABLE.read_text(),
+                 enum_types((ROOT / "cuda" / "enums.h").read_text()))
+
+
+def toolkit_include():
+    """The folder with cuda.h of an installed CUDA toolkit, or None."""
+    nvcc = shutil.which("nvcc")
+    homes = [os.environ.get(name) for name in ("CUDA_HOME", "CUDA_PATH")]
+    homes += [nvcc and pathlib.Path(nvcc).resolve().parents[1], "/usr/local/cuda"]
+    homes += sorted(pathlib.Path("/usr/local").glob("cuda-*"), reverse=True)
+    homes += [ROOT / "build" / "cuda"]
+    for home in filter(None, homes):
+        include = pathlib.Path(home) / "include"
+        if (include / "cuda.h").exists():
+            return include
+    return None
+
+
+def toolkit_version(include):
+    """CUDA_VERSION of a toolkit: 13000."""
+    return int(re.search(r"#define CUDA_VERSION (\d+)", (include / "cuda.h").read_text())[1])
