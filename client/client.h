@@ -69,6 +69,7 @@ int ck_command_start(struct ck_chan *chan);	/* owns @chan on success */
 void ck_command_stop(void);			/* at exit: what is buffered goes out */
 uint64_t ck_command_last(void);			/* number of the last command enqueued */
 void ck_command_flush(void);			/* it is on its way to the server on return */
+void ck_command_forked(void);			/* in a child: as ck_lane_forked */
 void ck_command_abandon(void);			/* wake whoever writes: the session is over */
 
 /* --- thread.c: what belongs to one thread of the application */

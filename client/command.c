@@ -278,3 +278,9 @@ void ck_command_abandon(void)
 	if (cmd.chan)
 		ck_chan_shutdown(cmd.chan);
 }
+
+void ck_command_forked(void)
+{
+	if (cmd.chan)
+		close(ck_chan_fd(cmd.chan));
+}

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "client/client.h"
 #include "client/lane.h"
@@ -23,6 +24,7 @@ struct ck_lane {
 	uint32_t xid;
 	size_t received;		/* bytes of the last reply */
 	struct ck_lane *next;		/* in the pool */
+	struct ck_lane *older;		/* in the list of all */
 	size_t size;
 	unsigned char *buf;
 };
@@ -32,6 +34,7 @@ struct ck_lane {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ck_lane *pool;
+static struct ck_lane *newest;		/* all lanes, for a forked child */
 
 int ck_lane_create(struct ck_chan *chan, struct ck_lane **out)
 {
@@ -49,6 +52,10 @@ int ck_lane_create(struct ck_chan *chan, struct ck_lane **out)
 		goto free_buf;
 	ck_chan_spin(chan, LANE_SPIN_US);
 	lane->chan = chan;
+	pthread_mutex_lock(&lock);
+	lane->older = newest;
+	newest = lane;
+	pthread_mutex_unlock(&lock);
 	*out = lane;
 	return 0;
 free_buf:
@@ -60,8 +67,20 @@ close_chan:
 	return ret;
 }
 
+static void unlist(struct ck_lane *lane)
+{
+	struct ck_lane **at = &newest;
+
+	pthread_mutex_lock(&lock);
+	while (*at != lane)
+		at = &(*at)->older;
+	*at = lane->older;
+	pthread_mutex_unlock(&lock);
+}
+
 void ck_lane_destroy(struct ck_lane *lane)
 {
+	unlist(lane);
 	ck_reader_destroy(lane->reader);
 	ck_chan_close(lane->chan);
 	free(lane->buf);
@@ -72,6 +91,7 @@ struct ck_chan *ck_lane_detach(struct ck_lane *lane)
 {
 	struct ck_chan *chan = lane->chan;
 
+	unlist(lane);
 	ck_reader_destroy(lane->reader);
 	free(lane->buf);
 	free(lane);
@@ -98,6 +118,12 @@ void ck_lane_drop_all(void)
 		next = lane->next;
 		ck_lane_destroy(lane);
 	}
+}
+
+void ck_lane_forked(void)
+{
+	for (struct ck_lane *lane = newest; lane; lane = lane->older)
+		close(ck_chan_fd(lane->chan));
 }
 
 void ck_lane_timeout(struct ck_lane *lane, int milliseconds)

@@ -30,6 +30,10 @@ void ck_lane_release(struct ck_lane *lane);
 /* Close every pooled lane (the session is over). */
 void ck_lane_drop_all(void);
 
+/* In a forked child: close the copies of all connections, which are the parent's. Takes no lock:
+ * whoever held one does not exist here. */
+void ck_lane_forked(void);
+
 /* Bound the wait for a reply, at set-up and at exit; 0: no bound. */
 void ck_lane_timeout(struct ck_lane *lane, int milliseconds);
 

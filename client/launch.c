@@ -6,6 +6,7 @@
 
 #include "client/client.h"
 #include "elf/kernels.h"
+#include "util/env.h"
 #include "util/log.h"
 
 CK_LOG_DEFINE("client");
@@ -133,6 +134,19 @@ static CUresult pack_attributes(const struct launch *l, CUlaunchAttribute *out, 
 	return CUDA_SUCCESS;
 }
 
+/* CUDA_LAUNCH_BLOCKING=1: a launch returns when the kernel has run, with its error. */
+static bool blocking(void)
+{
+	static _Atomic int known = -1;
+	const char *value;
+
+	if (unlikely(known < 0)) {
+		value = ck_env_string("CUDA_LAUNCH_BLOCKING");
+		known = value && *value && strcmp(value, "0") != 0;
+	}
+	return known;
+}
+
 static CUresult launch(CUfunction handle, const struct launch *l)
 {
 	struct ck_function *f = ck_function_from(handle);
@@ -170,9 +184,10 @@ static CUresult launch(CUfunction handle, const struct launch *l)
 		ck_debug("launch of %s refused: %d", f->kernel->name, (int)err);
 		return err;
 	}
-	return ck_wire_ck_launch(ctx->object.id, function, l->grid[0], l->grid[1], l->grid[2],
-				 l->block[0], l->block[1], l->block[2], l->shared, stream,
-				 attributes, n * sizeof(attributes[0]), block, size);
+	err = ck_wire_ck_launch(ctx->object.id, function, l->grid[0], l->grid[1], l->grid[2],
+				l->block[0], l->block[1], l->block[2], l->shared, stream,
+				attributes, n * sizeof(attributes[0]), block, size);
+	return unlikely(blocking()) && !err ? cuStreamSynchronize(l->stream) : err;
 }
 
 CK_EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,

@@ -172,11 +172,15 @@ bool ck_session_has_image(const unsigned char hash[32])
 	return held;
 }
 
-/* The child of a fork has no session: its copies of the connections are only closed. */
+/* The child of a fork has no session. Its copies of the connections are closed, so that the server
+ * sees the end of the parent when that ends. */
 static void in_child(void)
 {
-	if (ck_client.state == CK_STATE_READY || ck_client.state == CK_STATE_LOST)
-		ck_client.state = CK_STATE_FORKED;
+	if (ck_client.state != CK_STATE_READY && ck_client.state != CK_STATE_LOST)
+		return;
+	ck_client.state = CK_STATE_FORKED;
+	ck_lane_forked();
+	ck_command_forked();
 }
 
 static CUresult connect_session(void)

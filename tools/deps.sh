@@ -8,7 +8,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 packages=(gcc g++ libc6-dev make python3 pkg-config rpcsvc-proto libtirpc-dev libelf-dev liblz4-dev
-	libzstd-dev libb2-dev zlib1g-dev libcmocka-dev python3-pytest)
+	libzstd-dev libb2-dev zlib1g-dev libcmocka-dev python3-pytest groff-base)
 # One release's compiler, runtime and headers, as NVIDIA publishes them on PyPI.
 wheels=(nvidia-cuda-nvcc==13.0.88 nvidia-cuda-runtime==13.0.96 nvidia-cuda-crt==13.0.88
 	nvidia-nvvm==13.0.88)

@@ -11,12 +11,12 @@
 
 static const struct ck_env_row table[] = {
 	{"REMOTE_GPU_ADDRESS", NULL,
-	 "client: where the server is: a host name or address, host:port, or the path of a unix\n"
-	 "socket; without it there is no GPU"},
+	 "client: where the server is: HOST, HOST:PORT, tcp://HOST:PORT or unix:/PATH; without it, the\n"
+	 "usual unix socket of a server on this host"},
 	{"CRICKET_LOG", NULL,
 	 "what to log on stderr: a level (none, error, warning, info, debug, trace) or a list of\n"
 	 "part:level, as in client:trace,server:info"},
-	{"CRICKET_TRACE", "0", "client: 1 prints every driver call with arguments and result"},
+	{"CRICKET_TRACE", "0", "client: 1 prints every message to the server with its fields and result"},
 	{"CRICKET_STATS", "0", "client: 1 prints at exit how many calls of each kind were made"},
 	{"CRICKET_CACHE_DIR", NULL,
 	 "server: folder of the module cache; default $XDG_CACHE_HOME/cricket or ~/.cache/cricket"},

@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import struct
+import sys
 import threading
 
 import pytest
@@ -303,3 +304,28 @@ def test_many_clients_at_the_same_time(app, own_server):
         name = os.path.basename(client.args[0])
         assert result.out == (EXPECTED / f"{name}.txt").read_text(), result.err
     own_server.wait_idle()
+
+
+FORKED = """
+import ctypes, os, sys, time
+cuda = ctypes.CDLL("libcuda.so.1")
+assert cuda.cuInit(0) == 0
+if os.fork() == 0:
+    time.sleep(30)
+    os._exit(0)
+print("forked", flush=True)
+time.sleep(30)
+"""
+
+
+def test_a_forked_child_does_not_keep_its_parents_session(own_server):
+    """The parent is killed, its child lives on: the worker goes within a second all the same."""
+    parent = start([sys.executable, "-c", FORKED], client_env(own_server.address("unix")))
+    try:
+        assert parent.stdout.readline() == "forked\n", parent.stderr.read()
+        assert len(own_server.workers()) == 1
+        os.kill(parent.pid, signal.SIGKILL)
+        own_server.wait_idle(1)
+    finally:
+        os.killpg(parent.pid, signal.SIGKILL)
+        parent.communicate()

@@ -10,6 +10,7 @@ import subprocess
 import pytest
 
 from helpers import ROOT, TABLE, apigen, toolkit_include, toolkit_version
+from api.proto import base_name
 
 OURS = ROOT / "cuda"
 NEWEST = 13000  # CUDA_VERSION that cuda/ was written for
@@ -166,7 +167,8 @@ def test_calls_have_the_toolkits_prototypes(include, tmp_path):
     clashes = [re.search(r"conflicting types for '(\w+)'", line) for line in errors]
     assert all(clashes), done.stderr[:2000]
     for name in {m[1] for m in clashes}:
-        theirs = re.search(rf"\b{name}\(([^;]*)\);", header)[1]
+        # The newest variant is declared under its base name, behind a #define.
+        theirs = re.findall(rf"\b(?:{name}|{base_name(name)[0]})\s*\(([^;]*)\);", header)
         # A pointer to what cuda/types.h does not declare is a pointer to void there.
-        assert "void *" in ours[name], f"{name}({theirs})"
-        assert len(ours[name].split(",")) == len(theirs.split(",")), f"{name}({theirs})"
+        assert "void *" in ours[name], f"{name}: {theirs}"
+        assert len(ours[name].split(",")) in [len(t.split(",")) for t in theirs], name
