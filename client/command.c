@@ -268,8 +268,10 @@ void ck_command_stop(void)
 	until.tv_sec += 1;	/* a thread may be stuck in a write to a server that is stuck */
 	if (pthread_mutex_timedlock(&cmd.lock, &until) != 0)
 		return;
-	if (cmd.chan)
+	if (cmd.chan) {
+		ck_chan_timeout(cmd.chan, 1000);
 		write_all();
+	}
 	pthread_mutex_unlock(&cmd.lock);
 }
 

@@ -41,7 +41,7 @@ long ck_chan_read_some(struct ck_chan *chan, void *buf, size_t size);
  */
 void ck_chan_spin(struct ck_chan *chan, unsigned int us);
 
-/* Reads of @chan fail with -ETIMEDOUT when no byte comes for @ms; 0: they wait for ever. */
+/* Reads and writes of @chan fail with -ETIMEDOUT when no byte moves for @ms; 0: they wait. */
 void ck_chan_timeout(struct ck_chan *chan, int ms);
 
 /* Wake a thread that blocks in read or write on @chan, for good; any thread may call it. */

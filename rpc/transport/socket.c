@@ -67,6 +67,18 @@ static int iov_advance(struct iovec *iov, int count, size_t sent)
 	return done;
 }
 
+/* Wait for bytes, or for room for some, as long as the channel's time-out allows. */
+static int await(struct ck_chan *chan, short events)
+{
+	struct pollfd pfd = {.fd = chan->fd, .events = events};
+	int n;
+
+	do {
+		n = poll(&pfd, 1, chan->timeout_ms);
+	} while (n < 0 && errno == EINTR);
+	return n == 0 ? -ETIMEDOUT : 0; /* an error of the socket is the next call's to tell */
+}
+
 int ck_socket_writev(struct ck_chan *chan, struct iovec *iov, int count)
 {
 	int done = iov_advance(iov, count, 0); /* empty ones at the front */
@@ -78,8 +90,14 @@ int ck_socket_writev(struct ck_chan *chan, struct iovec *iov, int count)
 
 		if (atomic_load_explicit(&chan->down, memory_order_relaxed))
 			return -EPIPE;
+		if (chan->timeout_ms > 0) {
+			ret = await(chan, POLLOUT);
+			if (ret < 0)
+				return ret;
+		}
 		msg.msg_iovlen = count - done < IOV_MAX ? count - done : IOV_MAX;
-		n = sendmsg(chan->fd, &msg, MSG_NOSIGNAL);
+		n = sendmsg(chan->fd, &msg,
+			    MSG_NOSIGNAL | (chan->timeout_ms > 0 ? MSG_DONTWAIT : 0));
 		if (n >= 0) {
 			done += iov_advance(iov + done, count - done, (size_t)n);
 			continue;
@@ -97,18 +115,6 @@ static uint64_t now_us(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &ts);
 	return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
-}
-
-/* Wait for bytes as long as the channel's time-out allows. */
-static int await_bytes(struct ck_chan *chan)
-{
-	struct pollfd pfd = {.fd = chan->fd, .events = POLLIN};
-	int n;
-
-	do {
-		n = poll(&pfd, 1, chan->timeout_ms);
-	} while (n < 0 && errno == EINTR);
-	return n == 0 ? -ETIMEDOUT : 0; /* an error of the socket is recv's to tell */
 }
 
 /* What recv gives within the channel's spin time; -1 with EAGAIN when that is up. */
@@ -137,7 +143,7 @@ long ck_socket_read(struct ck_chan *chan, void *buf, size_t size, size_t least)
 		if (atomic_load_explicit(&chan->down, memory_order_relaxed))
 			return -EPIPE;
 		if (!spin && chan->timeout_ms > 0) {
-			ret = await_bytes(chan);
+			ret = await(chan, POLLIN);
 			if (ret < 0)
 				return ret;
 		}

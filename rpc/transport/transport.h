@@ -49,7 +49,7 @@ struct ck_chan {
 	const struct ck_transport_ops *ops;
 	int fd;
 	unsigned int spin_us; /* a read looks this long for bytes before it sleeps */
-	int timeout_ms; /* a read waits no longer for the next bytes; 0: for ever */
+	int timeout_ms; /* no wait for the next bytes is longer; 0: for ever */
 	atomic_bool down; /* ck_chan_shutdown was called: what is still queued is not read */
 	char peer[CK_PEER_SIZE];
 };

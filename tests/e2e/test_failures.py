@@ -329,3 +329,18 @@ def test_a_forked_child_does_not_keep_its_parents_session(own_server):
     finally:
         os.killpg(parent.pid, signal.SIGKILL)
         parent.communicate()
+
+
+def test_a_program_ends_although_the_server_is_stopped(app, own_server):
+    """SIGSTOP leaves connections open that nobody reads: exit gives up after a few seconds."""
+    program = FORKED.split("if os.fork")[0] + "print('up', flush=True)\ntime.sleep(1)\n"
+    client = start([sys.executable, "-c", program], client_env(own_server.address("unix")))
+    assert client.stdout.readline() == "up\n", client.stderr.read()
+    stopped = own_server.workers()
+    for pid in stopped:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        assert ended(client, 8).status == 0
+    finally:
+        for pid in stopped:
+            os.kill(pid, signal.SIGCONT)
