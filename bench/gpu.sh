@@ -75,8 +75,13 @@ e2e() {
 	echo "e2e: $(tail -1 "$OUT/e2e")" >> "$OUT/table"
 }
 
-# Frameworks beside PyTorch.
+# Many operations of PyTorch, native against remote; and frameworks beside it.
 more() {
+	timeout "$TIME" python3 bench/try_torch.py > "$OUT/try.native" 2> "$OUT/try.native.err"
+	remote 127.0.0.1:$PORT python3 bench/try_torch.py > "$OUT/try.remote" 2> "$OUT/try.err"
+	diff "$OUT/try.native" "$OUT/try.remote"
+	echo "PyTorch operations: $(grep -cxFf "$OUT/try.native" "$OUT/try.remote") of" \
+		"$(wc -l < "$OUT/try.native") the same as native" | tee -a "$OUT/table"
 	for f in cupy; do
 		TIME=150 remote "unix:$SOCKET" python3 "bench/try_$f.py" > "$OUT/$f.out" 2>&1
 		echo "$f: status $?: $(tail -1 "$OUT/$f.out")" | tee -a "$OUT/table"

@@ -97,7 +97,10 @@ CUresult ck_jit_build(const struct ck_jit *jit, uint64_t ctx, uint64_t id, bool 
 		 info_size);
 	give_log(log_place(jit, CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES), error,
 		 error_size);
-	if (err && error_size > 0)
+	/* The emulated driver names the instruction that it lacks: its user wants to know. */
+	if (err && error_size > 0 && ck_client.hello.emulated)
+		ck_warn("PTX: %.*s", (int)error_size, (const char *)error);
+	else if (err && error_size > 0)
 		ck_info("PTX: %.*s", (int)error_size, (const char *)error);
 	free(info);
 	free(error);

@@ -198,10 +198,11 @@ static int command_run(struct lane *l, struct ck_request *q, const struct ck_pro
 	err = carry_out(l, q, proc, NULL);
 	if (q->broken)
 		return q->broken;
-	if (err) {
+	/* One line for the error that will be told: in a broken context every command fails. */
+	if (err && ck_session_fail(s, err))
 		ck_info("%s: %s", proc->name, ck_error_name(err));
-		ck_session_fail(s, err);
-	}
+	else if (err)
+		ck_debug("%s: %s", proc->name, ck_error_name(err));
 	atomic_fetch_add_explicit(&s->commands, 1, memory_order_relaxed);
 	ck_session_executed(s, head->seq);
 	return 0;

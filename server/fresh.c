@@ -183,6 +183,14 @@ static void join_session(struct ck_fresh_list *l, int fd, const struct ck_peeked
 						(xdrproc_t)xdr_ck_join_res, &res, 0));
 }
 
+/* Whether the peer has said its last; what it said before hides that from recv. */
+static bool hung_up(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLRDHUP };
+
+	return poll(&p, 1, 0) > 0;
+}
+
 /* Judge what has arrived on a connection; true: keep it. */
 static bool look(struct ck_fresh_list *l, struct fresh *f, int64_t now)
 {
@@ -202,7 +210,7 @@ static bool look(struct ck_fresh_list *l, struct fresh *f, int64_t now)
 	switch (kind) {
 	case CK_PEEK_MORE:
 		f->again = now + CK_AGAIN_MS;
-		return true;
+		return !hung_up(f->fd);
 	case CK_PEEK_GARBAGE:
 		ck_info("a connection that speaks no RPC: closed");
 		return false;

@@ -65,11 +65,11 @@ void ck_session_destroy(struct ck_session *s)
 	free(s);
 }
 
-void ck_session_fail(struct ck_session *s, CUresult err)
+bool ck_session_fail(struct ck_session *s, CUresult err)
 {
 	int none = 0;
 
-	atomic_compare_exchange_strong(&s->async_error, &none, (int)err);
+	return atomic_compare_exchange_strong(&s->async_error, &none, (int)err);
 }
 
 /*

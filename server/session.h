@@ -64,8 +64,8 @@ int ck_session_create(struct ck_modcache *modules, int output_fd, int device_cou
 /* For tests: a worker process ends with its session and frees nothing. No thread may use it. */
 void ck_session_destroy(struct ck_session *session);
 
-/* Keep @err for the next call that waits, unless an earlier one is kept. */
-void ck_session_fail(struct ck_session *session, CUresult err);
+/* Keep @err for the next call that waits, unless an earlier one is kept; whether it is kept. */
+bool ck_session_fail(struct ck_session *session, CUresult err);
 
 /* Command number @seq has been carried out: let lanes that wait for it go on. */
 void ck_session_executed(struct ck_session *session, uint64_t seq);
