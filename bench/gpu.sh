@@ -100,7 +100,8 @@ micro() {
 server
 for stage in $STAGES; do $stage; done
 kill $SERVER; wait $SERVER 2> /dev/null
-tar -C "$OUT" -czf "$OUT/logs.tar.gz" --exclude=logs.tar.gz . && find "$OUT" -maxdepth 1 -type f \
-	! -name logs.tar.gz ! -name table -delete
+logs=$(mktemp)
+tar -C "$OUT" --exclude=logs.tar.gz -czf "$logs" . && mv "$logs" "$OUT/logs.tar.gz" &&
+	find "$OUT" -maxdepth 1 -type f ! -name logs.tar.gz ! -name table -delete
 echo "=== table ($(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader))"
 cat "$OUT/table"
