@@ -1,11 +1,14 @@
 # Makefile - one line of delegation for everything that is built, checked or cleaned here.
-# SAN=1 builds and checks with ASan and UBSan (cpu/build-san, build/tests-san).
+# SAN=1 builds and checks with ASan and UBSan (cpu/build-san, build/tests-san); TSAN=1 with TSan, the unit
+# tests and what is about threads.
 
 JOBS ?= $(shell n=$$(nproc); [ $$n -gt 4 ] && echo 4 || echo $$n)
 # The python that has pytest: make deps installs it for the system's, which need not come first in PATH.
 PYTHON := $(shell for p in python3 /usr/bin/python3; do $$p -c 'import pytest' 2>/dev/null && echo $$p && exit; done; echo python3)
 PYTEST := $(PYTHON) -m pytest -q -ra -p no:cacheprovider
-E2E := $(PYTEST) tests/e2e $(if $(K),-k '$(K)')
+THREADS := threads_order or streams_events or per_thread or many_clients or neighbour or (middle and launch) or waiting or bye
+E2E_WORDS := $(or $(K),$(if $(TSAN),$(THREADS)))
+E2E := $(PYTEST) tests/e2e $(if $(E2E_WORDS),-k '$(E2E_WORDS)')
 TIRPC := submodules/libtirpc
 
 help:		## this list
@@ -16,20 +19,22 @@ deps:		## install what is missing (Debian, Ubuntu); nvcc too
 libtirpc:	## build the submodule where it is checked out, else say which one is used
 	@tools/libtirpc.sh $(TIRPC)
 cpu:		## cpu/cricket-rpc-server, cpu/cricket-client.so, cpu/libcuda-emu.so
-	@$(MAKE) -j$(JOBS) --no-print-directory -C cpu SAN=$(SAN)
+	@$(MAKE) -j$(JOBS) --no-print-directory -C cpu SAN=$(SAN) TSAN=$(TSAN)
 test-apps:	## CUDA programs, into tests/test_apps/bin
 	@$(MAKE) -j$(JOBS) --no-print-directory -C tests/test_apps
 
-check: check-style check-gen check-unit check-e2e	## all tests
-	@echo "check: everything passed$(if $(SAN), (with sanitizers))"
+check: $(if $(TSAN),,check-style check-gen) check-unit check-e2e	## all tests
+	@echo "check: everything passed$(if $(SAN)$(TSAN), (with sanitizers))"
 check-style:	## who may include whom; every header compiles alone
+	@$(MAKE) --no-print-directory -C cpu build/gen/stamp SAN= TSAN=
 	tools/check-includes && tools/check-headers
 check-gen: cpu	## the generator against its goldens; what it made is not stale
 	$(PYTEST) tests/gen
 check-unit: cpu	## unit tests (cmocka); one alone: make -C tests unit/test_NAME.run
-	@$(MAKE) -j$(JOBS) --no-print-directory -C tests check-unit SAN=$(SAN)
+	@$(MAKE) -j$(JOBS) --no-print-directory -C tests check-unit SAN=$(SAN) TSAN=$(TSAN)
 check-e2e: cpu test-apps	## whole programs (pytest); a choice: make check-e2e K=WORDS
-	CRICKET_TEST_SAN=$(SAN) $(E2E)
+	@$(MAKE) --no-print-directory -C tests throw SAN=$(SAN) TSAN=$(TSAN)
+	CRICKET_TEST_SAN=$(SAN) CRICKET_TEST_TSAN=$(TSAN) $(E2E)
 gen:		## rpc/cricket.x and docs/coverage.md, from rpc/driver.api
 	tools/apigen.py rpc/driver.api --x rpc/cricket.x --coverage docs/coverage.md
 fuzz:		## each fuzz target for FUZZ_SECONDS (20); needs clang

@@ -2,10 +2,12 @@
  * client/code.c - from the image that the application passed to code on the server (D8).
  */
 #include <errno.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "client/client.h"
 #include "client/code.h"
@@ -84,10 +86,8 @@ static CUresult read_kernels(struct ck_code *code, const struct ck_fatbin_choice
 	return CUDA_SUCCESS;
 }
 
-static CUresult upload(const struct ck_code *code, const struct ck_fatbin_choice *c)
+static CUresult send_image(const struct ck_code *code, const struct ck_fatbin_choice *c)
 {
-	if (ck_session_has_image(code->hash))
-		return CUDA_SUCCESS;
 	for (size_t at = 0; at < c->size; at += PIECE) {
 		size_t n = c->size - at < PIECE ? c->size - at : PIECE;
 		CUresult err = ck_wire_ck_image(0, code->hash, c->size, at,
@@ -97,6 +97,19 @@ static CUresult upload(const struct ck_code *code, const struct ck_fatbin_choice
 			return err;
 	}
 	return CUDA_SUCCESS;
+}
+
+/* One at a time: who finds that the server holds an image must find all of it sent. */
+static CUresult upload(const struct ck_code *code, const struct ck_fatbin_choice *c)
+{
+	static pthread_mutex_t sending = PTHREAD_MUTEX_INITIALIZER;
+	CUresult err = CUDA_SUCCESS;
+
+	pthread_mutex_lock(&sending);
+	if (!ck_session_has_image(code->hash))
+		err = send_image(code, c);
+	pthread_mutex_unlock(&sending);
+	return err;
 }
 
 CUresult ck_code_load(const void *image, CUdevice device, struct ck_code **out)
@@ -151,21 +164,29 @@ long ck_code_find(const struct ck_code *code, const char *name)
 
 CUresult ck_code_read_file(const char *path, void **image)
 {
+	CUresult err = CUDA_ERROR_FILE_NOT_FOUND;
 	FILE *f = fopen(path, "rb");
 	char *data = NULL;
-	long size;
+	struct stat st;
+	size_t size;
 
 	if (!f)
-		return CUDA_ERROR_FILE_NOT_FOUND;
-	if (fseek(f, 0, SEEK_END) == 0 && (size = ftell(f)) >= 0 && fseek(f, 0, SEEK_SET) == 0)
-		data = calloc(1, (size_t)size + 64);	/* classify reads a few bytes ahead */
-	else
-		size = 0;
-	if (data && fread(data, 1, (size_t)size, f) != (size_t)size) {
-		free(data);
-		data = NULL;
+		return err;
+	if (fstat(fileno(f), &st) < 0 || !S_ISREG(st.st_mode))
+		goto close_file;
+	size = (size_t)st.st_size;
+	data = calloc(1, size + 64);	/* classify reads a few bytes ahead */
+	if (!data) {
+		err = CUDA_ERROR_OUT_OF_MEMORY;
+		goto close_file;
 	}
+	if (fread(data, 1, size, f) == size) {
+		*image = data;
+		data = NULL;
+		err = CUDA_SUCCESS;
+	}
+	free(data);
+close_file:
 	fclose(f);
-	*image = data;
-	return data ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+	return err;
 }

@@ -30,7 +30,8 @@ void ck_code_put(struct ck_code *code);
 /* Index of the kernel called @name, or -1. */
 long ck_code_find(const struct ck_code *code, const char *name);
 
-/* Whole file @path, NUL-terminated, for cuModuleLoad: FILE_NOT_FOUND, OUT_OF_MEMORY. */
+/* Whole file @path, NUL-terminated, for cuModuleLoad; free(3) it. FILE_NOT_FOUND: there is none
+ * that can be read; OUT_OF_MEMORY. */
 CUresult ck_code_read_file(const char *path, void **image);
 
 #endif

@@ -92,19 +92,18 @@ static void write_all(void)
 		write_piece(NULL, 0);
 }
 
-/* Look for work without sleeping; true when there is some. Called without the lock. */
-static bool spin(void)
+/* Wait for work without sleeping, for a while. Called without the lock. */
+static void spin(void)
 {
 	uint64_t end = now_ns() + cmd.spin_ns;
 
 	do {
 		for (int i = 0; i < 64; i++) {
 			if (atomic_load_explicit(&cmd.len, memory_order_relaxed) > 0)
-				return true;
+				return;
 			__builtin_ia32_pause();
 		}
 	} while (now_ns() < end);
-	return false;
 }
 
 static void *sender(void *arg)
@@ -114,11 +113,10 @@ static void *sender(void *arg)
 	while (!cmd.broken) {
 		write_all();
 		pthread_mutex_unlock(&cmd.lock);
-		if (spin()) {
-			pthread_mutex_lock(&cmd.lock);
-			continue;
-		}
+		spin();
 		pthread_mutex_lock(&cmd.lock);
+		if (cmd.len > 0 && !cmd.writing)
+			continue;	/* it may have come when spin had just given up */
 		cmd.sender_sleeps = true;
 		while (cmd.sender_sleeps && !cmd.broken)
 			pthread_cond_wait(&cmd.work, &cmd.lock);
@@ -209,8 +207,8 @@ CUresult ck_send(uint32_t proc, void *args, const void *bulk, size_t bulk_size)
 		cmd.seq = head->seq;
 		if (bulk_size > 0)
 			append_bulk(bulk, bulk_size);
-		dispatch();
 	}
+	dispatch();	/* refused or not: others' messages may wait for what we wrote to end */
 	pthread_mutex_unlock(&cmd.lock);
 	if (unlikely(ck_stats_on))
 		ck_stats_message(proc, CK_CALL_HEADER + ck_procs[proc].args_size + bulk_size, 0);

@@ -7,11 +7,14 @@
 
 #include "client/client.h"
 
+#define PAYLOAD_MAX 0x7fff0000u	/* of one message: a record's length has 31 bits */
+
 /* One side of a copy, resolved to an address in one space. */
 struct side {
 	bool device;
 	uint64_t start;			/* of the first byte to be copied */
 	size_t pitch, slice;		/* bytes from row to row, from plane to plane */
+	size_t extent;			/* bytes from the first to behind the last one touched */
 };
 
 struct box {
@@ -19,11 +22,32 @@ struct box {
 	size_t width, height, depth;
 };
 
+/* Fill in the distances and the extent; false: rows overlap, or a number is too large. */
+static bool measure(struct side *s, const struct box *b, size_t pitch, size_t rows,
+		    const size_t at[3])
+{
+	size_t width, height, planes, first, last;
+
+	if (ck_add_overflow(b->width, at[0], &width) ||
+	    ck_add_overflow(b->height, at[1], &height) ||
+	    ck_add_overflow(b->depth, at[2], &planes))
+		return false;
+	s->pitch = pitch ? pitch : width;
+	rows = rows ? rows : height;
+	if (s->pitch < width || rows < height || ck_mul_overflow(s->pitch, rows, &s->slice))
+		return false;
+	/* the last byte is the farthest; where it can be addressed, all can */
+	if (ck_mul_overflow(planes, s->slice, &last) || ck_add_overflow(s->start, last, &last))
+		return false;
+	first = at[2] * s->slice + at[1] * s->pitch + at[0];
+	s->start += first;
+	s->extent = (b->depth - 1) * s->slice + (b->height - 1) * s->pitch + b->width;
+	return true;
+}
+
 static CUresult resolve(struct side *s, const struct box *b, CUmemorytype type, const void *host,
 			CUdeviceptr device, size_t pitch, size_t height, const size_t at[3])
 {
-	size_t rows;
-
 	if (type == CU_MEMORYTYPE_ARRAY)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	if (type != CU_MEMORYTYPE_HOST && type != CU_MEMORYTYPE_DEVICE &&
@@ -32,23 +56,8 @@ static CUresult resolve(struct side *s, const struct box *b, CUmemorytype type, 
 	s->device = type == CU_MEMORYTYPE_DEVICE ||
 		    (type == CU_MEMORYTYPE_UNIFIED && ck_on_device(device));
 	s->start = type == CU_MEMORYTYPE_HOST ? (uint64_t)(uintptr_t)host : device;
-	if (!s->start)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (pitch == 0)
-		pitch = b->width + at[0];
-	rows = height ? height : b->height + at[1];
-	if (pitch < b->width + at[0] || rows < b->height + at[1] ||
-	    __builtin_mul_overflow(pitch, rows, &s->slice))
-		return CUDA_ERROR_INVALID_VALUE;
-	s->pitch = pitch;
-	s->start += at[2] * s->slice + at[1] * pitch + at[0];
-	return CUDA_SUCCESS;
-}
-
-/* Bytes from the first to behind the last one touched. */
-static size_t extent(const struct side *s, const struct box *b)
-{
-	return (b->depth - 1) * s->slice + (b->height - 1) * s->pitch + b->width;
+	return s->start && measure(s, b, pitch, height, at) ? CUDA_SUCCESS :
+							      CUDA_ERROR_INVALID_VALUE;
 }
 
 static void copy_rows(const struct box *b, char *dst, size_t dst_pitch, size_t dst_slice,
@@ -141,14 +150,14 @@ static CUresult run(const struct box *b, CUstream handle)
 	if (!err)
 		err = ck_stream_from(handle, &stream);
 	if (!err && b->dst.device)
-		err = ck_device_range(b->dst.start, extent(&b->dst, b));
+		err = ck_device_range(b->dst.start, b->dst.extent);
 	if (!err && b->src.device)
-		err = ck_device_range(b->src.start, extent(&b->src, b));
+		err = ck_device_range(b->src.start, b->src.extent);
 	if (err)
 		return err;
 	if (__builtin_mul_overflow(b->width, b->height, &bytes) ||
 	    __builtin_mul_overflow(bytes, b->depth, &bytes) ||
-	    (bytes > UINT32_MAX - 64 && !(b->dst.device && b->src.device)))
+	    (bytes > PAYLOAD_MAX && b->dst.device != b->src.device))
 		return CUDA_ERROR_INVALID_VALUE;	/* one message's payload */
 	id = stream ? stream->object.id : 0;
 	if (b->dst.device && b->src.device) {

@@ -46,7 +46,8 @@ static void give_log(struct log_place place, const char *text, size_t size)
 	if (place.buffer && room > 0) {
 		if (size > room - 1)
 			size = room - 1;
-		memcpy(place.buffer, text, size);
+		if (size > 0)	/* else there may be no text */
+			memcpy(place.buffer, text, size);
 		place.buffer[size] = '\0';
 	} else {
 		size = 0;
@@ -98,7 +99,7 @@ CUresult ck_jit_build(const struct ck_jit *jit, uint64_t ctx, uint64_t id, bool 
 	give_log(log_place(jit, CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES), error,
 		 error_size);
 	/* The emulated driver names the instruction that it lacks: its user wants to know. */
-	if (err && error_size > 0 && ck_client.hello.emulated)
+	if (err == CUDA_ERROR_NOT_SUPPORTED && error_size > 0)
 		ck_warn("PTX: %.*s", (int)error_size, (const char *)error);
 	else if (err && error_size > 0)
 		ck_info("PTX: %.*s", (int)error_size, (const char *)error);

@@ -196,7 +196,7 @@ static int receive_reply(struct ck_lane *lane, xdrproc_t xdr_res, void *res,
 			 struct ck_sink *sink, int *bulk_err)
 {
 	struct ck_record record;
-	uint32_t xid, low, high;
+	uint32_t xid, low, high, length;
 	size_t offset;
 	XDR xdrs;
 	int ret = ck_reader_next(lane->reader, &record);
@@ -216,11 +216,15 @@ static int receive_reply(struct ck_lane *lane, xdrproc_t xdr_res, void *res,
 		      (u_int)(record.body_size - offset), XDR_DECODE);
 	if (!xdr_res(&xdrs, res))
 		return -EPROTO;
-	if (sink)	/* the length is the last word of the results */
-		ret = take_bulk(lane, offset + xdr_getpos(&xdrs),
-				ntohl(*(const uint32_t *)(const void *)(record.body + offset +
-									 xdr_getpos(&xdrs) - 4)),
-				sink, bulk_err);
+	if (sink) {
+		offset += xdr_getpos(&xdrs);
+		/* the length is the last word of the results, wherever the record lies */
+		memcpy(&length, record.body + offset - sizeof(length), sizeof(length));
+		length = ntohl(length);
+		if (((const ck_result *)res)->err == 0 && length != sink->size)
+			return -EPROTO;
+		ret = take_bulk(lane, offset, length, sink, bulk_err);
+	}
 	return ret;
 }
 

@@ -69,10 +69,11 @@ static CUresult check_kernel(const struct launch *l, struct ck_function *f, CUde
 				       CUDA_ERROR_INVALID_VALUE :
 				       CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
 	}
-	if (l->shared + k->shared > DEFAULT_SHARED && (int)l->shared > f->max_dynamic_shared) {
+	if ((uint64_t)l->shared + k->shared > DEFAULT_SHARED &&
+	    (int64_t)l->shared > f->max_dynamic_shared) {
 		err = cuFuncGetAttribute(&limit, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
 					 (CUfunction)f);
-		if (err || l->shared > (unsigned)limit)
+		if (err || (int64_t)l->shared > limit)
 			return err ? err : CUDA_ERROR_INVALID_VALUE;
 	}
 	return CUDA_SUCCESS;

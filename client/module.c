@@ -350,10 +350,27 @@ CK_EXPORT CUresult cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, cons
 					(struct ck_function **)pKernel);
 }
 
-/* The module is a second object that shares the library's code. */
+/* A second object that shares the library's code. Called with the lock. */
+static CUresult make_library_module(struct ck_module *lib, uint64_t ctx)
+{
+	struct ck_module *m = ck_object_new(CK_OBJECT_MODULE, NULL);
+
+	if (m)
+		m->functions = calloc(lib->code->kernels.count + 1, sizeof(*m->functions));
+	if (!m || !m->functions) {
+		if (m)
+			ck_object_free(m);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	m->code = ck_code_get(lib->code);
+	m->other = lib;
+	lib->other = m;
+	return ck_wire_ck_library_module(ctx, m->object.id, lib->object.id);
+}
+
 CK_EXPORT CUresult cuLibraryGetModule(CUmodule *pMod, CUlibrary library)
 {
-	struct ck_module *lib = from_handle(library, true), *m;
+	struct ck_module *lib = from_handle(library, true);
 	uint64_t ctx;
 	CUresult err = ck_enter(&ctx);
 
@@ -363,21 +380,12 @@ CK_EXPORT CUresult cuLibraryGetModule(CUmodule *pMod, CUlibrary library)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!lib)
 		return CUDA_ERROR_INVALID_HANDLE;
-	if (!lib->other) {
-		m = ck_object_new(CK_OBJECT_MODULE, NULL);
-		if (m)
-			m->functions = calloc(lib->code->kernels.count + 1, sizeof(*m->functions));
-		if (!m || !m->functions) {
-			if (m)
-				ck_object_free(m);
-			return CUDA_ERROR_OUT_OF_MEMORY;
-		}
-		m->code = ck_code_get(lib->code);
-		m->other = lib;
-		lib->other = m;
-		err = ck_wire_ck_library_module(ctx, m->object.id, lib->object.id);
-	}
-	*pMod = (CUmodule)lib->other;
+	pthread_mutex_lock(&lock);
+	if (!lib->other)
+		err = make_library_module(lib, ctx);
+	pthread_mutex_unlock(&lock);
+	if (!err)
+		*pMod = (CUmodule)lib->other;
 	return err;
 }
 

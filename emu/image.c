@@ -168,7 +168,10 @@ CUresult ck_emu_image_parse(const char *text, const struct ck_emu_jit *jit,
 			*c = ' ';
 	}
 	ck_err("load a module: %s", *log ? log : strerror(-ret));
-	return ret == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_PTX;
+	/* the text may be right and only more than the interpreter knows: that is our lack */
+	return ret == -ENOMEM	   ? CUDA_ERROR_OUT_OF_MEMORY :
+	       ret == -EOPNOTSUPP ? CUDA_ERROR_NOT_SUPPORTED :
+				    CUDA_ERROR_INVALID_PTX;
 }
 
 CUresult ck_emu_image_read(const char *path, char **image)

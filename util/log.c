@@ -126,17 +126,26 @@ static size_t put_head(char *line, enum ck_log_level level, int with_pid)
 	return (size_t)n;
 }
 
+/* What a peer sends is printed too: it gets no lines of its own, nor the terminal's commands. */
+static void mask_controls(char *text, size_t size)
+{
+	for (size_t i = 0; i < size; i++) {
+		if (((unsigned char)text[i] < ' ' && text[i] != '\t') || text[i] == 0x7f)
+			text[i] = '?';
+	}
+}
+
 void ck_log_line(struct ck_log *log, enum ck_log_level level, const char *format, ...)
 {
 	int saved_errno = errno, highest, n;
 	char line[LINE_SIZE];
-	size_t used;
+	size_t head, used;
 	va_list args;
 
 	if ((int)level > ck_log_resolve(log))
 		goto out;
 	spec_level(log->tag, &highest);
-	used = put_head(line, level, highest >= CK_LOG_DEBUG);
+	head = used = put_head(line, level, highest >= CK_LOG_DEBUG);
 	errno = saved_errno; /* for %m */
 	va_start(args, format);
 	n = vsnprintf(line + used, sizeof(line) - used, format, args);
@@ -145,6 +154,7 @@ void ck_log_line(struct ck_log *log, enum ck_log_level level, const char *format
 		used += ck_min((size_t)n, sizeof(line) - used - 1);
 	while (used > 0 && line[used - 1] == '\n')
 		used--;
+	mask_controls(line + head, used - head);
 	line[used++] = '\n';
 	/* Nothing can be done about a stderr that is full or closed. */
 	while (write(STDERR_FILENO, line, used) < 0 && errno == EINTR)

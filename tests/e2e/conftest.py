@@ -1,7 +1,8 @@
 """tests/e2e/conftest.py - a server to talk to, and a way to run CUDA programs against it.
 
 Everything runs on this machine with the emulated GPU; CRICKET_TEST_DRIVER=cuda takes the real one.
-CRICKET_TEST_SAN=1 takes the products that were built with sanitizers. No process outlives its test.
+CRICKET_TEST_SAN=1 takes the products that were built with ASan and UBSan, CRICKET_TEST_TSAN=1 those
+with TSan. No process outlives its test.
 """
 import os
 import pathlib
@@ -18,11 +19,14 @@ APPS = ROOT / "tests" / "test_apps" / "bin"
 EXPECTED = pathlib.Path(__file__).parent / "expected"
 DRIVER = os.environ.get("CRICKET_TEST_DRIVER", "emu")
 SAN = os.environ.get("CRICKET_TEST_SAN", "") not in ("", "0")
-PRODUCTS = ROOT / "cpu" / "build-san" if SAN else ROOT / "cpu"
+TSAN = os.environ.get("CRICKET_TEST_TSAN", "") not in ("", "0")
+KIND = "-san" if SAN else "-tsan" if TSAN else ""
+PRODUCTS = ROOT / "cpu" / f"build{KIND}" if KIND else ROOT / "cpu"
+OUT = ROOT / "build" / f"tests{KIND}"       # what tests/Makefile builds
 SERVER = PRODUCTS / "cricket-rpc-server"
 CLIENT = PRODUCTS / "cricket-client.so"
 EMULATED = PRODUCTS / "libcuda-emu.so"
-SLOW = 8 if SAN else 1      # how much longer the sanitizers may take
+SLOW = 8 if SAN or TSAN else 1      # how much longer the sanitizers may take
 TRANSPORTS = ("tcp", "unix")
 
 
@@ -47,17 +51,26 @@ def clean_env(**more):
         # The programs and CUDA's own libraries are not ours to check for leaks.
         env["ASAN_OPTIONS"] = "detect_leaks=0:verify_asan_link_order=0"
         env["UBSAN_OPTIONS"] = "print_stacktrace=1"
+    if TSAN:
+        # What the programs and CUDA's own libraries do among themselves is not ours to check.
+        env["TSAN_OPTIONS"] = (f"suppressions={ROOT / 'tests' / 'tsan.supp'} exitcode=66 "
+                               "ignore_noninstrumented_modules=1")
     env.update(more)
     return env
 
 
+def runtime():
+    """The sanitizer's own library, or nothing: one with a sanitizer in it wants it in front."""
+    if not SAN and not TSAN:
+        return ""
+    name = subprocess.run(["gcc", f"-print-file-name=lib{'asan' if SAN else 'tsan'}.so"],
+                          capture_output=True, text=True, check=True, timeout=10).stdout.strip()
+    return os.path.realpath(name)
+
+
 def preload():
-    """What LD_PRELOAD has to hold: a library with ASan in it wants ASan's own in front."""
-    if not SAN:
-        return str(CLIENT)
-    asan = subprocess.run(["gcc", "-print-file-name=libasan.so"], capture_output=True, text=True,
-                          check=True, timeout=10).stdout.strip()
-    return f"{os.path.realpath(asan)}:{CLIENT}"
+    """What LD_PRELOAD has to hold."""
+    return f"{runtime()}:{CLIENT}" if runtime() else str(CLIENT)
 
 
 def client_env(address, **more):
@@ -86,6 +99,8 @@ def ended(process, timeout, began=None):
         out, err = process.communicate()
         pytest.fail(f"{process.args} did not end in {timeout * SLOW} s\n"
                     f"stdout: {out}\nstderr: {err}")
+    if "ThreadSanitizer" in err:
+        pytest.fail(f"{process.args}: {err}")
     status = process.returncode if process.returncode >= 0 else 128 - process.returncode
     return Result(status, out, err, time.monotonic() - began)
 
@@ -223,7 +238,8 @@ def pytest_collection_modifyitems(items):
     """Without the products there is nothing to test: say so once, as a failure and not a skip."""
     missing = [str(p) for p in (SERVER, CLIENT, EMULATED) if not p.exists()]
     if items and missing:
-        raise pytest.UsageError(f"not built: {', '.join(missing)} (make cpu{' SAN=1' if SAN else ''})")
+        how = "make cpu" + (" SAN=1" if SAN else " TSAN=1" if TSAN else "")
+        raise pytest.UsageError(f"not built: {', '.join(missing)} ({how})")
 
 
 @pytest.fixture(scope="session")
@@ -250,8 +266,8 @@ def direct_env(tmp_path_factory):
     folder = tmp_path_factory.mktemp("driver")
     (folder / "libcuda.so.1").symlink_to(EMULATED)
     env = clean_env(LD_LIBRARY_PATH=str(folder))
-    if SAN:
-        env["LD_PRELOAD"] = preload().split(":", maxsplit=1)[0]
+    if runtime():
+        env["LD_PRELOAD"] = runtime()
     return env
 
 

@@ -60,8 +60,11 @@ def make_commands(document):
 
 def goals_of(folder):
     """What the Makefile of FOLDER can make by name, according to make itself."""
+    # What the make above us was told (SAN=1) is not what a reader types.
+    env = {k: v for k, v in clean_env().items()
+           if k not in ("MAKEFLAGS", "MAKEOVERRIDES", "MFLAGS", "MAKELEVEL", "SAN", "TSAN")}
     database = subprocess.run(["make", "-C", folder, "-npRr", "no-such-goal"], cwd=ROOT, timeout=120,
-                              capture_output=True, text=True, check=False, env=clean_env()).stdout
+                              capture_output=True, text=True, check=False, env=env).stdout
     return set(re.findall(r"^([^\s#%:=]+):(?!=)", database, re.M)), \
         re.findall(r"^(\S*%\S*):(?!=)", database, re.M)
 

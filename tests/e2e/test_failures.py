@@ -10,11 +10,12 @@ import socket
 import struct
 import sys
 import threading
+import time
 
 import pytest
 
-from conftest import (EXPECTED, TRANSPORTS, Server, client_env, ended, free_port, is_alive, run,
-                      start, wait_until)
+from conftest import (DRIVER, EXPECTED, TRANSPORTS, Server, client_env, ended, free_port, is_alive,
+                      run, start, wait_until)
 
 
 def expect_refusal(result, address, *reasons):
@@ -248,6 +249,46 @@ def test_a_stopped_server_ends_its_sessions(app, own_server):
     client, _ = running(app, own_server, "unix", "sync")
     own_server.stop()
     assert ended(client, 5).status == 3
+
+
+def ticks(pid):
+    """Processor time that a process has used, in clock ticks."""
+    with open(f"/proc/{pid}/stat", encoding="utf-8") as stat:
+        return sum(map(int, stat.read().rpartition(")")[2].split()[11:13]))
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("kind", ["launch", "sync", "copy"])
+def test_a_server_that_stands_still_for_a_while_is_waited_for(app, own_server, kind, transport):
+    client, worker = running(app, own_server, transport, kind, CRICKET_TIMEOUT="1")
+    try:
+        os.kill(own_server.process.pid, signal.SIGSTOP)
+        os.kill(worker, signal.SIGSTOP)
+        time.sleep(2)
+        assert client.poll() is None, client.communicate()
+        idle = ticks(client.pid), ticks(worker)
+        os.kill(own_server.process.pid, signal.SIGCONT)
+        os.kill(worker, signal.SIGCONT)
+        wait_until(lambda: ticks(client.pid) > idle[0] + 3 and ticks(worker) > idle[1] + 3, 10,
+                   "client and worker are at it again")
+        assert client.poll() is None, client.communicate()
+    finally:
+        client.kill()
+        client.communicate()
+    own_server.wait_idle()
+
+
+@pytest.mark.skipif(DRIVER != "emu", reason="only the emulated GPU's memory can be chosen")
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_memory_that_is_not_there_is_refused_at_the_call(app, tmp_path, transport):
+    server = Server(tmp_path / "server", CRICKET_EMU_MEMORY="64M")
+    try:
+        result = run([app("out_of_memory")], client_env(server.address(transport)))
+        assert (result.status, result.err) == (0, "")
+        assert result.out == (EXPECTED / "out_of_memory.txt").read_text()
+        server.stop()
+    finally:
+        server.kill()
 
 
 # ---- the client goes away ----------------------------------------------------------------------

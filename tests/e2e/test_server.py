@@ -1,7 +1,10 @@
 """tests/e2e/test_server.py - the server as a program: options, files, signals, a second one."""
 import os
+import shutil
 import signal
 import socket
+import subprocess
+import time
 
 import pytest
 
@@ -102,3 +105,54 @@ def test_a_hundred_sessions_leave_no_descriptor_behind(own_server, app):
             assert ended(client, 60).status == 0
     own_server.wait_idle()
     wait_until(lambda: descriptors() <= before, 2, f"{descriptors()} descriptors, {before} before")
+
+
+@pytest.fixture
+def rpcbind():
+    """An rpcbind on this host, ours where none runs; rpcinfo's lines about program 99."""
+    if not shutil.which("rpcbind") or not shutil.which("rpcinfo"):
+        pytest.skip("rpcbind is not installed")
+
+    def listed():
+        out = subprocess.run(["rpcinfo", "-p", "127.0.0.1"], capture_output=True, text=True,
+                             check=False, timeout=20)
+        return (out.returncode == 0,
+                [line.split() for line in out.stdout.splitlines() if line.split()[0] == "99"])
+
+    process = None
+    if not listed()[0]:
+        if os.geteuid() != 0:
+            pytest.skip("no rpcbind runs, and only root can start one")
+        os.makedirs("/run/rpcbind", exist_ok=True)
+        # Not with -h: Debian 12's rpcbind 1.2.6 frees twice then, and aborts.
+        process = subprocess.Popen(["rpcbind", "-f"], stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        for _ in range(50):
+            if process.poll() is not None or listed()[0]:
+                break
+            time.sleep(0.1)
+        if not listed()[0]:
+            process.kill()
+            process.wait()
+            pytest.skip("rpcbind cannot be started here")
+    yield lambda: listed()[1]
+    if process:
+        process.terminate()
+        process.wait()
+
+
+def test_rpcinfo_shows_program_99_while_the_server_runs(rpcbind, tmp_path):
+    if rpcbind():
+        pytest.skip("another server is registered on this host")
+    server = Server(tmp_path / "server")
+    try:
+        wait_until(rpcbind, 5, "the server is registered")
+        assert rpcbind() == [["99", "1", "tcp", str(server.port)]]
+        # What rpcinfo -t sends, the null procedure, is answered without a session.
+        ping = subprocess.run(["rpcinfo", "-t", "127.0.0.1", "99", "1"], capture_output=True,
+                              text=True, check=False, timeout=20)
+        assert ping.returncode == 0 and "ready" in ping.stdout, ping.stdout + ping.stderr
+        server.stop()
+        assert rpcbind() == []
+    finally:
+        server.kill()

@@ -7,17 +7,12 @@
  * answered for. Strangers, connections that never become a session, are thrown in between.
  *
  * Status 0: COUNT messages thrown and every session behaved. 1: it did not; a line says how, and
- * SEED of one session, which alone does the same again. 2: no server.
+ * the SEED of that session, from which it goes the same way again. 2: wrong use.
  */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "cricket.h"
 #include "rpc/proc.h"
@@ -26,111 +21,12 @@
 #include "util/hash.h"
 #include "util/util.h"
 
-#define LANES 3			/* the command connection, two of calls */
-#define BATCH 65536		/* bytes that are collected before they are sent */
-#define ROOM (BATCH + 2 * THROW_MAX)
-#define STALL_MS 1000		/* a session that does nothing for so long waits for ever */
-#define CLOSE_MS 20000		/* for the server to close a session; sanitizers are slow */
-
-struct lane {
-	struct ck_chan *chan;
-	unsigned char *out; /* to be sent: from out_at to out_size */
-	size_t out_size, out_at;
-	uint64_t calls, replies;
-	unsigned char mark[4]; /* of the reply that arrives */
-	size_t mark_size, left;
-	bool closed;
-};
-
-struct session {
-	struct lane lane[LANES]; /* 0: commands */
-	struct world world;
-};
+#define DIAL_MS 20000
 
 static struct {
 	const char *address;
 	uint64_t thrown, sessions, closed, stalled, strangers;
 } tally;
-
-static int64_t now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
-/* --- opening a session as a client does */
-
-/* One call and its answer, blocking. */
-static int call(struct ck_chan *chan, uint32_t proc, xdrproc_t xdr_args, const void *args,
-		xdrproc_t xdr_res, void *res)
-{
-	unsigned char buf[4096];
-	struct ck_reader *reader;
-	struct ck_record record;
-	uint32_t xid, low, high;
-	size_t at;
-	XDR xdrs;
-	long n = ck_call_encode(buf, sizeof(buf), 1, proc, xdr_args, args, 0);
-	struct iovec iov = { .iov_base = buf, .iov_len = (size_t)n };
-	int ret = n < 0 ? (int)n : ck_chan_writev(chan, &iov, 1);
-
-	if (ret < 0 || ck_reader_create(chan, &reader) < 0)
-		return ret < 0 ? ret : -ENOMEM;
-	ret = ck_reader_next(reader, &record);
-	if (ret == 0)
-		ret = ck_reply_decode(record.body, record.body_size, &xid, &at, &low, &high);
-	if (ret == 0) {
-		xdrmem_create(&xdrs, (char *)record.body + at, (u_int)(record.body_size - at),
-			      XDR_DECODE);
-		ret = xdr_res(&xdrs, res) ? 0 : -EBADMSG;
-	}
-	ck_reader_destroy(reader);
-	return ret;
-}
-
-static void push(struct lane *l, const void *bytes, size_t size)
-{
-	memcpy(l->out + l->out_size, bytes, size);
-	l->out_size += size;
-}
-
-/* A command that is as it should be. */
-static void command(struct session *s, uint32_t proc, void *args, const void *payload, size_t size)
-{
-	static unsigned char buf[8192];
-	struct ck_head *head = args;
-	long n;
-
-	*head = (struct ck_head){ .seq = ++s->world.seq, .ctx = ID_CONTEXT };
-	n = ck_call_encode(buf, sizeof(buf), 1, proc, ck_proc(proc)->xdr_args, args, size);
-	if (n < 0)
-		abort();
-	push(&s->lane[0], buf, (size_t)n);
-	push(&s->lane[0], payload, size);
-	push(&s->lane[0], "\0\0\0", CK_ALIGN_UP(size, 4u) - size);
-}
-
-static void send_image(struct session *s, const char *image, size_t size, struct ck_hash *hash)
-{
-	ck_image_args args = { .size = size, .data_length = (u_int)size };
-
-	ck_hash(image, size, hash);
-	memcpy(args.hash, hash->bytes, sizeof(args.hash));
-	command(s, CK_PROC_ck_image, &args, image, size);
-}
-
-static void load(struct session *s, uint64_t id, bool library, const struct ck_hash *hash,
-		 uint64_t function)
-{
-	ck_module_load_args args = { .module = id, .library = library };
-	ck_function_args f = { .function = function, .module = id, .name = (char *)"store" };
-
-	memcpy(args.hash, hash->bytes, sizeof(args.hash));
-	command(s, CK_PROC_ck_module_load, &args, NULL, 0);
-	command(s, CK_PROC_ck_function, &f, NULL, 0);
-}
 
 /* What a driver makes of images is a way in too: they are named as they should be. */
 static void throw_image(struct session *s)
@@ -144,185 +40,6 @@ static void throw_image(struct session *s)
 	load(s, id, draw(&s->world, 2), &hash, id + 1);
 }
 
-static void make_objects(struct session *s)
-{
-	ck_primary_retain_args context = { .context = ID_CONTEXT };
-	cuStreamCreateWithPriority_args stream = { .phStream = ID_STREAM };
-	cuEventCreate_args event = { .phEvent = ID_EVENT };
-	struct ck_hash hash;
-
-	command(s, CK_PROC_ck_primary_retain, &context, NULL, 0);
-	send_image(s, image_good, strlen(image_good), &hash);
-	load(s, ID_MODULE, false, &hash, ID_FUNCTION);
-	load(s, ID_LIBRARY, true, &hash, ID_KERNEL);
-	command(s, CK_PROC_cuStreamCreateWithPriority, &stream, NULL, 0);
-	command(s, CK_PROC_cuEventCreate, &event, NULL, 0);
-}
-
-static bool pump(struct session *s, bool answers);
-
-static int join_lanes(struct session *s, const ck_hello_res *hello)
-{
-	int ret = 0;
-
-	for (int i = 0; i < LANES && ret == 0; i++) {
-		ck_join_args args = { .lane = i == 0 ? CK_LANE_COMMAND : CK_LANE_CALL };
-		ck_join_res res;
-
-		if (i == 1)
-			continue; /* the connection of the hello */
-		memcpy(args.session, hello->session, sizeof(args.session));
-		memcpy(args.key, hello->key, sizeof(args.key));
-		ret = ck_chan_dial(tally.address, CLOSE_MS, &s->lane[i].chan);
-		if (ret == 0)
-			ret = call(s->lane[i].chan, CK_JOIN, (xdrproc_t)xdr_ck_join_args, &args,
-				   (xdrproc_t)xdr_ck_join_res, &res);
-		if (ret == 0 && res.status != 0)
-			ret = -EACCES;
-	}
-	return ret;
-}
-
-static int session_open(struct session *s)
-{
-	ck_hello_args args = { .protocol = CK_PROTOCOL, .release = (char *)"0", .pid = 1,
-			       .application = (char *)"throw", .host = (char *)"test" };
-	cuMemAlloc_v2_args alloc = { .bytesize = THROW_MEMORY };
-	cuMemAlloc_v2_res memory = { 0 };
-	ck_hello_res hello = { 0 };
-	int ret = ck_chan_dial(tally.address, CLOSE_MS, &s->lane[1].chan);
-
-	if (ret == 0)
-		ret = call(s->lane[1].chan, CK_HELLO, (xdrproc_t)xdr_ck_hello_args, &args,
-			   (xdrproc_t)xdr_ck_hello_res, &hello);
-	if (ret == 0 && hello.status != CK_HELLO_OK)
-		ret = -EACCES;
-	if (ret == 0)
-		ret = join_lanes(s, &hello);
-	xdr_free((xdrproc_t)xdr_ck_hello_res, (char *)&hello);
-	if (ret < 0)
-		return ret;
-	make_objects(s);
-	if (!pump(s, false))
-		return -ETIMEDOUT;
-	alloc.head = (ck_head){ .seq = s->world.seq, .ctx = ID_CONTEXT };
-	ret = call(s->lane[1].chan, CK_PROC_cuMemAlloc_v2, (xdrproc_t)xdr_cuMemAlloc_v2_args,
-		   &alloc, (xdrproc_t)xdr_cuMemAlloc_v2_res, &memory);
-	if (ret == 0 && memory.head.err != 0) {
-		fprintf(stderr, "throw: the session's own objects: error %d\n", memory.head.err);
-		ret = -EIO;
-	}
-	s->world.memory = memory.dptr;
-	return ret;
-}
-
-static void session_close(struct session *s)
-{
-	for (int i = 0; i < LANES; i++) {
-		if (s->lane[i].chan)
-			ck_chan_close(s->lane[i].chan);
-		s->lane[i] = (struct lane){ .out = s->lane[i].out };
-	}
-}
-
-/* --- moving bytes: all that has been collected goes out while answers come in */
-
-/* Replies are not looked at, only counted. */
-static void count_replies(struct lane *l, const unsigned char *at, size_t size)
-{
-	while (size > 0) {
-		size_t n = ck_min(size, l->left);
-
-		if (l->left == 0) {
-			l->mark[l->mark_size++] = *at;
-			n = 1;
-			if (l->mark_size == 4) {
-				l->left = (size_t)(l->mark[0] & 0x7f) << 24 | l->mark[1] << 16 |
-					  l->mark[2] << 8 | l->mark[3];
-				l->mark_size = 0;
-			}
-		} else {
-			l->left -= n;
-			l->replies += l->left == 0;
-		}
-		at += n;
-		size -= n;
-	}
-}
-
-static bool lane_move(struct lane *l, short events)
-{
-	static unsigned char in[1 << 18];
-	ssize_t n = 0;
-
-	if (events & (POLLIN | POLLHUP | POLLERR)) {
-		n = recv(ck_chan_fd(l->chan), in, sizeof(in), MSG_DONTWAIT);
-		if (n == 0 || (n < 0 && errno != EAGAIN))
-			l->closed = true;
-		else if (n > 0)
-			count_replies(l, in, (size_t)n);
-	}
-	if ((events & POLLOUT) && !l->closed) {
-		n = send(ck_chan_fd(l->chan), l->out + l->out_at, l->out_size - l->out_at,
-			 MSG_DONTWAIT | MSG_NOSIGNAL);
-		if (n < 0 && errno != EAGAIN)
-			l->closed = true;
-		else if (n > 0)
-			l->out_at += (size_t)n;
-		if (l->out_at == l->out_size)
-			l->out_at = l->out_size = 0;
-	}
-	return n > 0;
-}
-
-/* Send all that has been collected, and with @answers wait for every reply. False: the session
- * was closed, or has stood still for too long. */
-static bool pump(struct session *s, bool answers)
-{
-	int64_t moved = now_ms();
-
-	for (;;) {
-		struct pollfd fds[LANES];
-		bool busy = false;
-
-		for (int i = 0; i < LANES; i++) {
-			struct lane *l = &s->lane[i];
-			bool out = l->out_at < l->out_size;
-
-			if (l->closed)
-				return false;
-			busy |= out || (answers && l->replies < l->calls);
-			fds[i] = (struct pollfd){ ck_chan_fd(l->chan),
-						  (short)(POLLIN | (out ? POLLOUT : 0)), 0 };
-		}
-		if (!busy)
-			return true;
-		poll(fds, LANES, STALL_MS);
-		for (int i = 0; i < LANES; i++) {
-			if (lane_move(&s->lane[i], fds[i].revents))
-				moved = now_ms();
-		}
-		if (now_ms() - moved > STALL_MS)
-			return false;
-	}
-}
-
-/* Whether the server closes the command connection. */
-static bool wait_closed(struct session *s)
-{
-	struct pollfd fd = { .fd = ck_chan_fd(s->lane[0].chan), .events = POLLIN };
-	int64_t deadline = now_ms() + CLOSE_MS;
-
-	while (!s->lane[0].closed && now_ms() < deadline) {
-		poll(&fd, 1, 100);
-		lane_move(&s->lane[0], fd.revents);
-		for (int i = 1; i < LANES; i++) /* so that nobody waits for us to read */
-			lane_move(&s->lane[i], POLLIN);
-	}
-	return s->lane[0].closed;
-}
-
-/* --- throwing */
 static void collect(struct session *s, const struct message *m)
 {
 	struct lane *l = &s->lane[m->command ? 0 : 1 + draw(&s->world, LANES - 1)];
@@ -400,7 +117,7 @@ static bool throw_session(struct session *s, uint64_t seed, uint32_t count, stru
 	int ret;
 
 	s->world = (struct world){ .random = (seed + 1) * 0x9e3779b97f4a7c15ull };
-	ret = session_open(s);
+	ret = session_open(s, tally.address);
 	if (ret < 0) {
 		fprintf(stderr, "throw: seed %llu: no session: %s\n", (unsigned long long)seed,
 			strerror(-ret));
@@ -446,7 +163,7 @@ static void throw_stranger(struct world *w, struct message *m)
 		m->size = 1 + draw(w, (uint32_t)m->size);
 	if (draw(w, 4) == 0)
 		draw_bytes(w, m->bytes + 4 * draw(w, 2), m->size - ck_min(m->size, (size_t)4));
-	if (ck_chan_dial(tally.address, CLOSE_MS, &chan) < 0)
+	if (ck_chan_dial(tally.address, DIAL_MS, &chan) < 0)
 		return; /* the next session tells whether the server is there */
 	iov = (struct iovec){ .iov_base = m->bytes, .iov_len = m->size };
 	if (ck_chan_writev(chan, &iov, 1) == 0)

@@ -126,6 +126,24 @@ static inline void peer_reply(struct ck_chan *chan, uint32_t xid, xdrproc_t xdr,
 
 /* --- a session */
 
+/* A device of compute capability 9.0, with few registers. */
+static ck_attribute peer_attributes[] = {
+	{ CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 9 },
+	{ CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 0 },
+	{ CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 1024 },
+	{ CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X, 1024 },
+	{ CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y, 1024 },
+	{ CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z, 64 },
+	{ CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X, 2147483647 },
+	{ CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y, 65535 },
+	{ CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z, 65535 },
+	{ CU_DEVICE_ATTRIBUTE_WARP_SIZE, 32 },
+	{ CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK, 8000 },
+	{ CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 6 },
+	{ CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, 2048 },
+	{ CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING, 1 },
+};
+
 struct peer_payload {
 	const void *data;
 	size_t size;
@@ -138,15 +156,19 @@ static struct {
 	size_t count, room;
 	uint64_t seq; /* of the last command that has arrived */
 	int listener;
-	/* What the test does with messages, in the peer's threads; the answer to a call. */
+	char dir[32], path[40]; /* of the listener */
+	/* What the test does with messages, in the peer's threads, and answers to calls. Set
+	 * before peer_begin. */
 	void (*command)(const struct peer_message *m);
 	CUresult (*call)(const struct peer_message *m, void *res, struct peer_payload *payload);
 } peer = { .lock = PTHREAD_MUTEX_INITIALIZER, .arrived = PTHREAD_COND_INITIALIZER };
 
-/* Note @m, which is the log's from then on. */
+/* Note @m, which is the log's from then on; a call when the commands before it have come. */
 static inline void peer_note(const struct peer_message *m)
 {
 	pthread_mutex_lock(&peer.lock);
+	while (!m->proc->one_way && peer.seq < peer_seq(m))
+		pthread_cond_wait(&peer.arrived, &peer.lock);
 	if (peer.count == peer.room) {
 		peer.room = peer.room * 2 + 64;
 		peer.log = realloc(peer.log, peer.room * sizeof(*peer.log));
@@ -177,7 +199,6 @@ static inline void peer_answer(struct ck_chan *chan, const struct peer_message *
 	void *res = calloc(1, m->proc->res_size);
 	uint32_t tail = 0;
 
-	peer_await(peer_seq(m));
 	((ck_result *)res)->err = peer.call ? (int)peer.call(m, res, &payload) : 0;
 	for (const struct ck_field *f = m->proc->out; f && f->kind != CK_FIELD_END; f++) {
 		if (f->kind == CK_FIELD_BULK)
@@ -199,20 +220,15 @@ static inline bool peer_greet(struct ck_chan *chan, struct ck_reader *reader)
 		.accepts_cubin = 1, .devices = { 2, session_devices }, .p2p = { 2, session_p2p },
 	};
 
-	for (int i = 0; i < 2; i++) {
-		if (ck_reader_next(reader, &record) < 0)
-			return false;
-		peer_check(ck_call_decode(record.body, record.body_size, &header) == 0);
-		if (header.proc == CK_JOIN) {
-			peer_reply(chan, header.xid, (xdrproc_t)xdr_ck_join_res, &join, NULL, 0,
-				   NULL);
-			return true;
-		}
-		peer_check(header.proc == CK_HELLO);
+	if (ck_reader_next(reader, &record) < 0)
+		return false;
+	peer_check(ck_call_decode(record.body, record.body_size, &header) == 0);
+	peer_check(header.proc == CK_HELLO || header.proc == CK_JOIN);
+	if (header.proc == CK_JOIN)
+		peer_reply(chan, header.xid, (xdrproc_t)xdr_ck_join_res, &join, NULL, 0, NULL);
+	else
 		peer_reply(chan, header.xid, (xdrproc_t)xdr_ck_hello_res, &hello, NULL, 0, NULL);
-		return true; /* the connection of hello becomes a lane */
-	}
-	return false;
+	return true;
 }
 
 static inline void *peer_connection(void *arg)
@@ -224,9 +240,9 @@ static inline void *peer_connection(void *arg)
 	peer_check(ck_reader_create(chan, &reader) == 0);
 	if (peer_greet(chan, reader)) {
 		while (peer_read(reader, &m) == 0) {
+			peer_note(&m);
 			if (!m.proc->one_way)
 				peer_answer(chan, &m);
-			peer_note(&m);
 		}
 		peer_free(&m);
 	}
@@ -257,14 +273,18 @@ static inline void *peer_accept(void *arg)
 /* A group set-up: cuInit over a real connection, and a current context on the first device. */
 static inline int peer_begin(void **state)
 {
-	char dir[] = "/tmp/ck-test-XXXXXX", address[64];
+	char address[64];
 	CUcontext context;
 	pthread_t thread;
 
 	(void)state;
-	if (!mkdtemp(dir))
+	strcpy(peer.dir, "/tmp/ck-test-XXXXXX");
+	if (!mkdtemp(peer.dir))
 		return -1;
-	snprintf(address, sizeof(address), "unix:%s/s", dir);
+	snprintf(peer.path, sizeof(peer.path), "%s/s", peer.dir);
+	snprintf(address, sizeof(address), "unix:%s", peer.path);
+	session_devices[0].attributes.attributes_len = CK_ARRAY_SIZE(peer_attributes);
+	session_devices[0].attributes.attributes_val = peer_attributes;
 	peer.listener = ck_chan_listen(address);
 	if (peer.listener < 0 || pthread_create(&thread, NULL, peer_accept, NULL) != 0)
 		return -1;
@@ -274,8 +294,7 @@ static inline int peer_begin(void **state)
 	setenv("REMOTE_GPU_ADDRESS", address, 1);
 	if (cuInit(0) || cuDevicePrimaryCtxRetain(&context, 0) || cuCtxSetCurrent(context))
 		return -1;
-	unlink(address + 5);
-	return rmdir(dir);
+	return 0;
 }
 
 /* Wait until all that was sent has arrived. */
@@ -330,7 +349,9 @@ static inline int peer_end(void **state)
 	free(peer.log);
 	peer.log = NULL;
 	peer.room = 0;
-	return session_end(state);
+	unlink(peer.path);
+	session_end(state);
+	return rmdir(peer.dir);
 }
 
 #endif

@@ -88,6 +88,11 @@ static void very_long(void)
 	free(text);
 }
 
+static void controls(void)
+{
+	ck_err("name %s\n", "\033[2Ja\nb\rc\x7f\td");
+}
+
 static void enabled_tells(void)
 {
 	if (!ck_log_enabled(CK_LOG_WARNING) || ck_log_enabled(CK_LOG_INFO))
@@ -115,6 +120,14 @@ static void a_line_has_time_and_level_in_the_promised_format(void **state)
 	assert_memory_equal(output, "+00:00:00.0", 11);
 	assert_non_null(strstr(output, " INFO:  i\n"));
 	assert_null(strstr(output, "["));
+}
+
+static void what_a_peer_sends_makes_no_lines_and_no_escapes(void **state)
+{
+	(void)state;
+	run(NULL, controls);
+	assert_non_null(strstr(output, "ERROR: name ?[2Ja?b?c?\td\n"));
+	assert_ptr_equal(strchr(output, '\n'), output + strlen(output) - 1);
 }
 
 static void a_part_named_in_the_list_has_its_own_level(void **state)
@@ -172,6 +185,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(warnings_and_errors_are_printed_when_nothing_is_set),
 		cmocka_unit_test(a_line_has_time_and_level_in_the_promised_format),
+		cmocka_unit_test(what_a_peer_sends_makes_no_lines_and_no_escapes),
 		cmocka_unit_test(a_part_named_in_the_list_has_its_own_level),
 		cmocka_unit_test(the_pid_is_shown_when_any_part_is_at_debug),
 		cmocka_unit_test(a_program_can_set_another_default_level),

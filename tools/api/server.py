@@ -57,14 +57,22 @@ def handler(row):
             decl.append(f"\t{a.ctype} {n} = NULL;\n")
             after.append(f"\tif (!err)\n\t\terr = ck_{HANDLES[a.ctype]}_put(q, a->{n}, {n});\n")
             call.append(f"&{n}")
-        elif a.direction == "out" and a.kind == "pod":
-            call.append(f"(void *)res->{n}")
+        elif a.kind == "pod":
+            # Nothing aligns a structure inside a message for the driver.
+            decl.append(f"\t{a.ctype} {n};\n")
+            holder = "res" if a.direction == "out" else "a"
+            find.append(f"\t_Static_assert(sizeof({n}) == sizeof({holder}->{n}), "
+                        '"it travels as its bytes");\n')
+            if a.direction == "out":
+                find.append(f"\tmemset(&{n}, 0, sizeof({n}));\n")
+                after.append(f"\tmemcpy(res->{n}, &{n}, sizeof({n}));\n")
+            else:
+                find.append(f"\tmemcpy(&{n}, a->{n}, sizeof({n}));\n")
+            call.append(f"&{n}")
         elif a.direction == "out":
             decl.append(f"\t{a.ctype} {n} = 0;\n")
             after.append(f"\tres->{n} = {n};\n")
             call.append(f"&{n}")
-        elif a.kind == "pod":
-            call.append(f"(const void *)a->{n}")
         else:
             call.append(f"({a.ctype})a->{n}")
     if not after:
@@ -79,8 +87,8 @@ def handler(row):
 
 
 def handlers_c(table):
-    out = [banner("rpc/driver.api"), '#include "gen/driver.h"\n#include "gen/handlers.h"\n'
-           '#include "server/handles.h"\n\nstruct ck_driver ck_driver;\n\n'
+    out = [banner("rpc/driver.api"), '#include <string.h>\n\n#include "gen/driver.h"\n'
+           '#include "gen/handlers.h"\n#include "server/handles.h"\n\nstruct ck_driver ck_driver;\n\n'
            "const struct ck_driver_symbol ck_driver_symbols[] = {\n"]
     out += [f'\t{{ "{r.name}", (void **)&ck_driver.{r.name} }},\n' for r in driver_rows(table)]
     out.append("\t{ 0 }\n};\n\n")

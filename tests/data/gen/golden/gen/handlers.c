@@ -1,4 +1,6 @@
 /* Made by tools/apigen.py from rpc/driver.api: change those, not this file. */
+#include <string.h>
+
 #include "gen/driver.h"
 #include "gen/handlers.h"
 #include "server/handles.h"
@@ -64,6 +66,8 @@ static CUresult ck_serve_cuThingGetColour(struct ck_request *q, cuThingGetColour
 static CUresult ck_serve_cuThingPaint(struct ck_request *q, cuThingPaint_args *a, cuThingPaint_res *res)
 {
 	CUevent hThing;
+	CUDA_MEMCPY3D how;
+	CUstreamAttrValue before;
 	unsigned int coats = 0;
 	CUresult err;
 
@@ -74,7 +78,12 @@ static CUresult ck_serve_cuThingPaint(struct ck_request *q, cuThingPaint_args *a
 		return CUDA_ERROR_NOT_SUPPORTED;
 	if (!ck_event_find(q, a->hThing, &hThing))
 		return CUDA_ERROR_INVALID_HANDLE;
-	err = ck_driver.cuThingPaint(hThing, (CUcolour)a->colour, (float)a->shade, (const void *)a->how, (void *)res->before, &coats);
+	_Static_assert(sizeof(how) == sizeof(a->how), "it travels as its bytes");
+	memcpy(&how, a->how, sizeof(how));
+	_Static_assert(sizeof(before) == sizeof(res->before), "it travels as its bytes");
+	memset(&before, 0, sizeof(before));
+	err = ck_driver.cuThingPaint(hThing, (CUcolour)a->colour, (float)a->shade, &how, &before, &coats);
+	memcpy(res->before, &before, sizeof(before));
 	res->coats = coats;
 	return err;
 }

@@ -1,0 +1,97 @@
+"""tests/e2e/test_protocol.py - what a server makes of messages that no client of ours sends.
+
+throw.c opens sessions and throws a million mutated messages (fewer with the sanitizers). It holds
+the server to what it has to do with each: go on with the session, or close it. Here: that it threw
+them, that no process died of it, that the log tells of the closings, and that the server serves.
+"""
+import os
+import re
+import socket
+import struct
+
+import pytest
+
+from conftest import (EXPECTED, KIND, OUT, SLOW, TRANSPORTS, Server, clean_env, client_env, run,
+                      wait_until)
+
+THROW = OUT / "throw"
+MESSAGES = 100_000 if KIND else 500_000      # over each transport
+CALL = struct.pack(">10I", 1, 0, 2, 99, 1, 1, 0, 0, 0, 0)      # of hello, without arguments
+
+
+@pytest.fixture
+def victim(tmp_path):
+    """A server with little memory, so that running out of it is part of the test."""
+    s = Server(tmp_path / "server", CRICKET_EMU_MEMORY="64M")
+    yield s
+    if s.process.poll() is None:
+        s.stop()
+    s.kill()
+
+
+def still_serves(server, app, transport):
+    """A program runs through the server, and then nothing is left of anybody."""
+    result = run([app("vector_add")], client_env(server.address(transport)))
+    assert result.out == (EXPECTED / "vector_add.txt").read_text(), result.err + server.log()
+    server.wait_idle()
+
+
+def deaths(log):
+    """The lines that tell of workers killed by a signal or by a sanitizer."""
+    return [line for line in log.splitlines()
+            if "killed by signal" in line or "Sanitizer" in line or "runtime error" in line]
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_a_million_mutated_messages(victim, app, transport):
+    assert THROW.exists(), "not built: make -C tests throw"
+    seed = 1 + 1_000_000 * TRANSPORTS.index(transport)
+    result = run([THROW, victim.address(transport), MESSAGES, seed], clean_env(), 120)
+    log = victim.log()
+    assert result.status == 0, (result.out, result.err, deaths(log))
+    tally = dict(re.findall(r"(\w+) (\d+)", result.out))
+    thrown, closed, sessions, stalled = (int(tally[name]) for name in
+                                         ("thrown", "closed", "sessions", "stalled"))
+    assert thrown >= MESSAGES and closed > sessions // 2 and stalled <= sessions // 20, result.out
+    assert not deaths(log), "\n".join(deaths(log)[:20])
+    # The server's own count of what it carried out, and its word on what it closed.
+    counts = re.findall(r"ended: .*; (\d+) calls, (\d+) commands", log)
+    assert sum(int(a) + int(b) for a, b in counts) > thrown * 0.9
+    assert log.count("the client broke the protocol") >= closed
+    assert log.count("speaks no RPC: closed") > 0
+    victim.wait_idle()
+    still_serves(victim, app, transport)
+
+
+@pytest.mark.parametrize("record", [
+    b"GET / HTTP/1.1\r\nHost: gpu\r\n\r\n",
+    struct.pack(">I", 0x7fffffff) + bytes(4096),                # a fragment of 2 GB
+    struct.pack(">I", 0xffffffff) + bytes(4096),
+    struct.pack(">I", 0x80000000),                              # an empty record
+    struct.pack(">I", 0x80000000 | 40) + CALL[:4] + bytes(36),  # no version of RPC
+    struct.pack(">I", 0x80000000 | 40) + CALL[:24] + b"\xff" * 16,  # credentials of 4 GB
+    struct.pack(">I", 0x80000000 | 40) + CALL,                  # a hello without arguments
+    struct.pack(">I", 0x80000000 | 52) + CALL + struct.pack(">3I", 1, 0xfffffff0, 0),
+], ids=["http", "huge fragment", "huge record", "empty", "zeros", "credentials", "no arguments",
+        "huge string"])
+def test_a_first_record_that_is_none_is_hung_up_on(victim, app, record):
+    with socket.create_connection(("127.0.0.1", victim.port), timeout=5 * SLOW) as connection:
+        connection.sendall(record)
+        try:
+            assert connection.recv(1) == b"", "it answers rubbish"
+        except ConnectionResetError:
+            pass
+    assert not deaths(victim.log())
+    still_serves(victim, app, "tcp")
+
+
+def test_half_a_record_and_then_nothing_holds_no_place(victim, app):
+    def descriptors():
+        return len(os.listdir(f"/proc/{victim.process.pid}/fd"))
+
+    before = descriptors()
+    for size in (1, 4, 20, 43):
+        with socket.create_connection(("127.0.0.1", victim.port)) as connection:
+            connection.sendall((struct.pack(">I", 0x80000000 | 40) + CALL)[:size])
+    wait_until(lambda: descriptors() <= before, 2, "half a record's connection is closed")
+    still_serves(victim, app, "tcp")

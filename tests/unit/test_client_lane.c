@@ -1,0 +1,610 @@
+/*
+ * tests/unit/test_client_lane.c - calls that wait, against a peer that answers well, badly, or
+ * not at all.
+ */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "client/lane.h"
+#include "tests/unit/client_peer.h"
+
+#define BULK_MAX ((3u << 20) + 16)
+#define GUARD 64
+
+static struct ck_chan *far; /* the peer's end */
+static struct ck_lane *lane;
+
+/* Each test has a new lane, which is the thread's own. */
+static int lane_begin(void **state)
+{
+	struct ck_chan *near;
+	int fds[2];
+
+	(void)state;
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, fds) < 0 || ck_chan_adopt(fds[0], &near) < 0 ||
+	    ck_chan_adopt(fds[1], &far) < 0 || ck_lane_create(near, &lane) < 0)
+		return -1;
+	ck_thread()->lane = lane;
+	ck_client.state = CK_STATE_READY;
+	ck_client.initialized = true;
+	return 0;
+}
+
+static int lane_end(void **state)
+{
+	(void)state;
+	if (ck_thread()->lane)
+		ck_lane_destroy(ck_thread()->lane);
+	ck_thread()->lane = NULL;
+	ck_chan_close(far);
+	ck_client.state = CK_STATE_FRESH;
+	return 0;
+}
+
+static double seconds(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
+}
+
+/* --- a peer in a thread of its own: what it does with each call, until it returns false */
+
+struct player {
+	bool (*play)(const struct peer_message *m, int index);
+	pthread_t thread;
+};
+
+static void *play(void *arg)
+{
+	struct player *p = arg;
+	struct ck_reader *reader;
+	struct peer_message m;
+	bool more = true;
+
+	peer_check(ck_reader_create(far, &reader) == 0);
+	for (int i = 0; more && peer_read(reader, &m) == 0; i++) {
+		more = p->play(&m, i);
+		peer_free(&m);
+	}
+	ck_reader_destroy(reader);
+	return NULL;
+}
+
+static void start(struct player *p)
+{
+	assert_int_equal(pthread_create(&p->thread, NULL, play, p), 0);
+}
+
+static void end(struct player *p)
+{
+	ck_chan_shutdown(far);
+	pthread_join(p->thread, NULL);
+}
+
+static void reply(const struct peer_message *m, const void *res)
+{
+	peer_reply(far, m->xid, m->proc->xdr_res, res, NULL, 0, NULL);
+}
+
+/* --- results */
+
+static bool give_memory(const struct peer_message *m, int index)
+{
+	const cuMemGetInfo_v2_args *args = m->args;
+	cuMemGetInfo_v2_res res = { .free = 1000 + (u_quad_t)index, .total = 1ull << 40 };
+
+	peer_check(m->number == CK_PROC_cuMemGetInfo_v2);
+	peer_check(args->head.ctx == 77 && args->head.seq == 0);
+	peer_check(m->xid == (uint32_t)index + 1);
+	res.head.err = index == 2 ? CUDA_ERROR_NOT_PERMITTED : 0;
+	reply(m, &res);
+	return true;
+}
+
+static void results_and_errors_come_back(void **state)
+{
+	struct player p = { .play = give_memory };
+	size_t free = 5, total = 6;
+
+	(void)state;
+	start(&p);
+	for (unsigned int i = 0; i < 5; i++) {
+		CUresult err = ck_wire_cuMemGetInfo_v2(77, &free, &total);
+
+		assert_int_equal(err, i == 2 ? CUDA_ERROR_NOT_PERMITTED : CUDA_SUCCESS);
+		assert_int_equal(free, i == 2 ? 1001 : 1000 + i); /* kept as it was */
+		assert_int_equal(total, 1ull << 40);
+	}
+	assert_int_equal(ck_client.state, CK_STATE_READY);
+	end(&p);
+}
+
+#define LONG (1000u << 10)
+static char *text;
+
+static bool give_long_text(const struct peer_message *m, int index)
+{
+	ck_module_build_args *args = m->args;
+	ck_module_build_res res = { .info_log = { LONG, text } };
+
+	peer_check(index == 0 && m->number == CK_PROC_ck_module_build);
+	peer_check(args->options.options_len == LONG);
+	peer_check(memcmp(args->options.options_val, text, LONG) == 0);
+	reply(m, &res);
+	return true;
+}
+
+static void arguments_and_results_of_nearly_a_record_s_length_pass(void **state)
+{
+	struct player p = { .play = give_long_text };
+	unsigned char hash[32] = { 0 };
+	void *info, *error;
+	size_t info_size, error_size;
+
+	(void)state;
+	text = malloc(LONG);
+	for (unsigned int i = 0; i < LONG; i++)
+		text[i] = (char)(i * 31 >> 3);
+	start(&p);
+	assert_int_equal(ck_wire_ck_module_build(1, 2, 0, hash, text, LONG, &info, &info_size,
+						 &error, &error_size),
+			 CUDA_SUCCESS);
+	assert_int_equal(info_size, LONG);
+	assert_memory_equal(info, text, LONG);
+	assert_int_equal(error_size, 0);
+	end(&p);
+	free(info);
+	free(error);
+	free(text);
+}
+
+/* --- payload of a reply */
+
+static unsigned char *pattern;
+
+static const size_t bulk_sizes[] = { 0,	   1,	  2,	  3,	   4,		 5,
+				     7,	   4000,  4093,	  4096,	   4097,	 65537,
+				     262143, 262144, 1048575, 1048576 + 5, 3 * 1048576 + 1 };
+
+static bool give_bulk(const struct peer_message *m, int index)
+{
+	const ck_download_args *args = m->args;
+	ck_download_res res = { .data_length = (u_int)args->size };
+	uint32_t tail = index % 3 == 2 ? CUDA_ERROR_ILLEGAL_ADDRESS : 0;
+
+	peer_check(m->number == CK_PROC_ck_download);
+	peer_reply(far, m->xid, m->proc->xdr_res, &res, pattern + args->src, args->size, &tail);
+	return true;
+}
+
+static int pattern_begin(void **state)
+{
+	uint64_t random = 11;
+
+	pattern = malloc(BULK_MAX + 64);
+	for (size_t i = 0; i < BULK_MAX; i += 8) {
+		random = random * 6364136223846793005u + 1442695040888963407u;
+		memcpy(pattern + i, &random, 8);
+	}
+	return lane_begin(state);
+}
+
+static int pattern_end(void **state)
+{
+	free(pattern);
+	return lane_end(state);
+}
+
+static void assert_guarded(const unsigned char *buf, size_t size)
+{
+	for (size_t i = 0; i < GUARD; i++) {
+		assert_int_equal(buf[i], 0xaa);
+		assert_int_equal(buf[GUARD + size + i], 0xaa);
+	}
+}
+
+static void payloads_of_odd_sizes_come_whole_and_stay_in_bounds(void **state)
+{
+	struct player p = { .play = give_bulk };
+	unsigned char *buf = malloc(BULK_MAX + 2 * GUARD);
+
+	(void)state;
+	start(&p);
+	for (unsigned int i = 0; i < 3 * CK_ARRAY_SIZE(bulk_sizes); i++) {
+		size_t size = bulk_sizes[i / 3];
+		struct ck_sink sink = { buf + GUARD, size };
+
+		memset(buf, 0xaa, size + 2 * GUARD);
+		assert_int_equal(ck_wire_ck_download(1, i % 13, 0, size, 0, &sink),
+				 i % 3 == 2 ? CUDA_ERROR_ILLEGAL_ADDRESS : CUDA_SUCCESS);
+		assert_guarded(buf, size);
+		assert_memory_equal(buf + GUARD, pattern + i % 13, size);
+	}
+	assert_int_equal(ck_client.state, CK_STATE_READY);
+	end(&p);
+	free(buf);
+}
+
+static bool give_error_and_no_bulk(const struct peer_message *m, int index)
+{
+	ck_download_res res = { .head.err = CUDA_ERROR_INVALID_VALUE };
+	uint32_t tail = CUDA_ERROR_INVALID_VALUE;
+
+	(void)index;
+	peer_reply(far, m->xid, m->proc->xdr_res, &res, NULL, 0, &tail);
+	return true;
+}
+
+static void an_error_without_payload_leaves_the_sink_alone(void **state)
+{
+	struct player p = { .play = give_error_and_no_bulk };
+	unsigned char byte = 0xaa;
+	struct ck_sink sink = { &byte, 1 };
+
+	(void)state;
+	start(&p);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(ck_wire_ck_download(1, 1, 0, 1, 0, &sink),
+				 CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(byte, 0xaa);
+	assert_int_equal(ck_client.state, CK_STATE_READY);
+	end(&p);
+}
+
+/* --- replies that are wrong: the peer's whole side is written beforehand */
+
+/* A reply to a download of @size bytes, @claimed of them in the length word. */
+static size_t download_reply(unsigned char *buf, uint32_t xid, size_t size, size_t claimed)
+{
+	ck_download_res res = { .data_length = (u_int)claimed };
+	size_t padded = CK_ALIGN_UP(size, (size_t)4);
+	long n = ck_reply_encode(buf, 8192, xid, (xdrproc_t)xdr_ck_download_res, &res, 0);
+
+	assert_true(n > 0);
+	memset(buf + n, 0x11, padded);
+	memset(buf + n + padded, 0, 4);
+	*(uint32_t *)(void *)buf = htonl(0x80000000u | (uint32_t)((size_t)n - 4 + padded + 4));
+	return (size_t)n + padded + 4;
+}
+
+static void send_raw(const void *data, size_t size, bool close_after)
+{
+	struct iovec iov = { (void *)(uintptr_t)data, size };
+
+	assert_int_equal(ck_chan_writev(far, &iov, 1), 0);
+	if (close_after)
+		shutdown(ck_chan_fd(far), SHUT_WR);
+}
+
+static int exchange_download(size_t size, unsigned char *buf)
+{
+	ck_download_args args = { .size = size };
+	ck_download_res res = { 0 };
+	struct ck_sink sink = { buf, size };
+	int bulk_err = 0;
+
+	return ck_lane_exchange(lane, CK_PROC_ck_download, (xdrproc_t)xdr_ck_download_args, &args,
+				(xdrproc_t)xdr_ck_download_res, &res, &sink, &bulk_err);
+}
+
+static void more_payload_than_asked_for_is_not_taken(void **state)
+{
+	unsigned char wire[8192], buf[100 + 2 * GUARD];
+
+	(void)state;
+	memset(buf, 0xaa, sizeof(buf));
+	send_raw(wire, download_reply(wire, 1, 104, 104), true);
+	assert_int_equal(exchange_download(100, buf + GUARD), -EPROTO);
+	assert_guarded(buf, 100);
+}
+
+static void a_length_beyond_the_record_is_not_believed(void **state)
+{
+	unsigned char wire[8192], buf[1000];
+
+	(void)state;
+	send_raw(wire, download_reply(wire, 1, 100, 1000), true);
+	assert_int_equal(exchange_download(1000, buf), -EPROTO);
+}
+
+static void success_with_less_payload_than_asked_for_is_none(void **state)
+{
+	unsigned char wire[8192], buf[100];
+
+	(void)state;
+	send_raw(wire, download_reply(wire, 1, 60, 60), true);
+	assert_int_equal(exchange_download(100, buf), -EPROTO);
+}
+
+static void the_reply_to_another_call_is_refused(void **state)
+{
+	unsigned char wire[8192], buf[100];
+
+	(void)state;
+	send_raw(wire, download_reply(wire, 2, 100, 100), true);
+	assert_int_equal(exchange_download(100, buf), -EPROTO);
+}
+
+static void a_reply_that_does_not_lie_on_a_word_is_read_all_the_same(void **state)
+{
+	unsigned char wire[16384], buf[100];
+	size_t n = download_reply(wire, 1, 100, 100);
+
+	(void)state;
+	wire[n] = 9; /* a byte more than there should be */
+	*(uint32_t *)(void *)wire = htonl(ntohl(*(uint32_t *)(void *)wire) + 1);
+	{
+		unsigned char *second = malloc(8192);
+		size_t size = download_reply(second, 2, 100, 100);
+
+		memcpy(wire + n + 1, second, size);
+		send_raw(wire, n + 1 + size, true);
+		free(second);
+	}
+	assert_int_equal(exchange_download(100, buf), 0);
+	memset(buf, 0, sizeof(buf));
+	assert_int_equal(exchange_download(100, buf), 0);
+	assert_int_equal(buf[99], 0x11);
+}
+
+static void refusals_have_their_errors(void **state)
+{
+	static const struct {
+		enum accept_stat stat;
+		int error;
+	} rows[] = {
+		{ PROG_MISMATCH, -EPROTONOSUPPORT },
+		{ PROG_UNAVAIL, -EOPNOTSUPP },
+		{ PROC_UNAVAIL, -EOPNOTSUPP },
+		{ GARBAGE_ARGS, -EBADMSG },
+	};
+	unsigned char wire[64], buf[4];
+
+	(void)state;
+	for (uint32_t i = 0; i < CK_ARRAY_SIZE(rows); i++) {
+		long n = ck_refusal_encode(wire, sizeof(wire), i + 1, rows[i].stat);
+
+		send_raw(wire, (size_t)n, false);
+		assert_int_equal(exchange_download(4, buf), rows[i].error);
+	}
+}
+
+static void a_refused_call_ends_the_session(void **state)
+{
+	unsigned char wire[64];
+	size_t free, total;
+	long n = ck_refusal_encode(wire, sizeof(wire), 1, PROC_UNAVAIL);
+
+	(void)state;
+	send_raw(wire, (size_t)n, false);
+	for (int i = 0; i < 3; i++) /* only the first of these needs the wire */
+		assert_int_equal(ck_wire_cuMemGetInfo_v2(1, &free, &total),
+				 CUDA_ERROR_DEVICE_UNAVAILABLE);
+	assert_int_equal(ck_client.state, CK_STATE_LOST);
+	assert_int_equal(ck_wire_cuMemFree_v2(1, 1), CUDA_ERROR_DEVICE_UNAVAILABLE);
+}
+
+/* One exchange with @size bytes at @wire and then the end of the stream. */
+static int exchange_against(const unsigned char *wire, size_t size)
+{
+	unsigned char *buf = malloc(100);
+	int ret;
+
+	assert_int_equal(lane_begin(NULL), 0);
+	send_raw(wire, size, true);
+	ret = exchange_download(100, buf);
+	lane_end(NULL);
+	free(buf);
+	return ret;
+}
+
+/* A lane, what it holds, and the sink are bounded by ASan; hanging is bounded by the stream. */
+static void garbage_is_an_error_or_a_reply_and_never_more(void **state)
+{
+	unsigned char good[8192], wire[8192];
+	size_t size = download_reply(good, 1, 100, 100);
+	uint64_t random = 5;
+	int errors = 0;
+
+	lane_end(state);
+	assert_int_equal(exchange_against(good, size), 0);
+	for (int i = 0; i < 20000; i++) {
+		memcpy(wire, good, size);
+		for (int k = 0; k <= i % 4; k++) {
+			random = random * 6364136223846793005u + 1442695040888963407u;
+			/* mostly in the heads: mark, header, result, length */
+			wire[(random >> 40) % (i % 5 ? 40 : size)] = (unsigned char)(random >> 33);
+		}
+		errors += exchange_against(wire, i % 3 ? size : (random >> 20) % size) < 0;
+	}
+	assert_true(errors > 10000);
+	for (size_t cut = 0; cut < size; cut++) {
+		int ret = exchange_against(good, cut);
+
+		assert_int_equal(ret, cut == 0 ? -EPIPE : -ECONNRESET);
+	}
+	assert_int_equal(lane_begin(state), 0);
+}
+
+/* --- a peer that goes, or says nothing */
+
+static bool give_half_and_die(const struct peer_message *m, int index)
+{
+	unsigned char wire[8192];
+	size_t size = download_reply(wire, m->xid, 4000, 4000);
+	struct iovec iov = { wire, size / 2 };
+
+	(void)index;
+	ck_chan_writev(far, &iov, 1);
+	shutdown(ck_chan_fd(far), SHUT_RDWR);
+	return false;
+}
+
+static void a_peer_that_dies_inside_a_payload_ends_the_session(void **state)
+{
+	struct player p = { .play = give_half_and_die };
+	unsigned char *buf = malloc(4000);
+	struct ck_sink sink = { buf, 4000 };
+
+	(void)state;
+	start(&p);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(ck_wire_ck_download(1, 1, 0, 4000, 0, &sink),
+				 CUDA_ERROR_DEVICE_UNAVAILABLE);
+	assert_int_equal(ck_client.state, CK_STATE_LOST);
+	end(&p);
+	free(buf);
+}
+
+static void assert_times_out(size_t size)
+{
+	unsigned char *buf = malloc(size);
+	double start_time = seconds(), took;
+
+	ck_lane_timeout(lane, 200);
+	assert_int_equal(exchange_download(size, buf), -ETIMEDOUT);
+	took = seconds() - start_time;
+	assert_true(took > 0.15 && took < 5);
+	free(buf);
+}
+
+static void a_peer_that_says_nothing_is_not_waited_for_beyond_the_bound(void **state)
+{
+	(void)state;
+	assert_times_out(100);
+}
+
+static void a_peer_that_stops_inside_a_payload_is_not_either(void **state)
+{
+	unsigned char wire[8192];
+	size_t size = download_reply(wire, 1, 4000, 4000);
+
+	(void)state;
+	send_raw(wire, size - 100, false);
+	assert_times_out(4000);
+}
+
+/* --- lanes and threads */
+
+static void *call_in_thread(void *arg)
+{
+	size_t free, total;
+
+	peer_check(!ck_thread()->lane);
+	peer_check(ck_wire_cuMemGetInfo_v2(77, &free, &total) == CUDA_SUCCESS);
+	peer_check(ck_thread()->lane == arg);
+	return NULL; /* the lane goes back to the pool */
+}
+
+static void a_lane_that_nobody_uses_serves_the_next_thread(void **state)
+{
+	struct player p = { .play = give_memory };
+	pthread_t thread;
+
+	(void)state;
+	start(&p);
+	ck_thread()->lane = NULL;
+	ck_lane_release(lane);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(pthread_create(&thread, NULL, call_in_thread, lane), 0);
+		pthread_join(thread, NULL);
+	}
+	end(&p);
+	ck_lane_drop_all();
+}
+
+static void without_a_lane_and_a_server_a_call_ends_the_session(void **state)
+{
+	size_t free, total;
+
+	(void)state;
+	ck_lane_destroy(lane);
+	ck_thread()->lane = NULL;
+	assert_int_equal(ck_wire_cuMemGetInfo_v2(1, &free, &total), CUDA_ERROR_DEVICE_UNAVAILABLE);
+	assert_int_equal(ck_client.state, CK_STATE_LOST);
+}
+
+/* --- what kernels have printed */
+
+static bool print_something(const struct peer_message *m, int index)
+{
+	static char *pieces[] = { (char *)"first, ", (char *)"second\n", (char *)"" };
+	ck_output_res output = { 0 };
+	cuMemGetInfo_v2_res memory = { .head.output = index == 0 };
+
+	if (m->number == CK_PROC_ck_output) {
+		peer_check(index >= 1 && index <= 3);
+		output.head.output = index < 3;
+		output.text.text_val = pieces[index - 1];
+		output.text.text_len = (u_int)strlen(pieces[index - 1]);
+		reply(m, &output);
+	} else {
+		reply(m, &memory);
+	}
+	return true;
+}
+
+static void what_kernels_printed_is_on_stdout_before_the_call_returns(void **state)
+{
+	struct player p = { .play = print_something };
+	char printed[64] = "";
+	FILE *file = tmpfile();
+	size_t free, total;
+	int was;
+
+	(void)state;
+	start(&p);
+	fflush(stdout);
+	was = dup(1);
+	dup2(fileno(file), 1);
+	ck_wire_cuMemGetInfo_v2(1, &free, &total);
+	dup2(was, 1);
+	close(was);
+	rewind(file);
+	assert_int_equal(fread(printed, 1, sizeof(printed) - 1, file), 14);
+	assert_string_equal(printed, "first, second\n");
+	fclose(file);
+	assert_int_equal(ck_wire_cuMemGetInfo_v2(1, &free, &total), CUDA_SUCCESS);
+	end(&p);
+}
+
+#define lane_test(name) cmocka_unit_test_setup_teardown(name, lane_begin, lane_end)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		lane_test(results_and_errors_come_back),
+		lane_test(arguments_and_results_of_nearly_a_record_s_length_pass),
+		cmocka_unit_test_setup_teardown(
+			payloads_of_odd_sizes_come_whole_and_stay_in_bounds, pattern_begin,
+			pattern_end),
+		lane_test(an_error_without_payload_leaves_the_sink_alone),
+		lane_test(more_payload_than_asked_for_is_not_taken),
+		lane_test(a_length_beyond_the_record_is_not_believed),
+		lane_test(success_with_less_payload_than_asked_for_is_none),
+		lane_test(the_reply_to_another_call_is_refused),
+		lane_test(a_reply_that_does_not_lie_on_a_word_is_read_all_the_same),
+		lane_test(refusals_have_their_errors),
+		lane_test(a_refused_call_ends_the_session),
+		lane_test(garbage_is_an_error_or_a_reply_and_never_more),
+		lane_test(a_peer_that_dies_inside_a_payload_ends_the_session),
+		lane_test(a_peer_that_says_nothing_is_not_waited_for_beyond_the_bound),
+		lane_test(a_peer_that_stops_inside_a_payload_is_not_either),
+		lane_test(a_lane_that_nobody_uses_serves_the_next_thread),
+		lane_test(without_a_lane_and_a_server_a_call_ends_the_session),
+		lane_test(what_kernels_printed_is_on_stdout_before_the_call_returns),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
