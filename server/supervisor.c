@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <netdb.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,6 +56,21 @@ int64_t ck_now_ms(void)
 	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
+/* Where clients find it: the port that port 0 has become is the kernel's choice. */
+static void log_listener(int fd, const char *address)
+{
+	struct sockaddr_storage bound;
+	socklen_t size = sizeof(bound);
+	char host[64], port[8];
+
+	if (getsockname(fd, (struct sockaddr *)&bound, &size) == 0 && bound.ss_family != AF_UNIX &&
+	    getnameinfo((struct sockaddr *)&bound, size, host, sizeof(host), port, sizeof(port),
+			NI_NUMERICHOST | NI_NUMERICSERV) == 0)
+		ck_info(strchr(host, ':') ? "listening on [%s]:%s" : "listening on %s:%s", host, port);
+	else
+		ck_info("listening on %s", address);
+}
+
 static void note_listener(struct supervisor *s, int fd, const char *address)
 {
 	struct listener *l = &s->listeners[s->listener_count++];
@@ -65,7 +81,7 @@ static void note_listener(struct supervisor *s, int fd, const char *address)
 		if (stat(l->path, &l->file) < 0)
 			l->path[0] = '\0';
 	}
-	ck_info("listening on %s", address);
+	log_listener(fd, address);
 }
 
 static int add_listener(struct supervisor *s, const char *address)
