@@ -18,10 +18,8 @@ struct place {
 
 static CUresult enter(CUstream handle, struct place *p)
 {
-	CUresult err = ck_session_check();
+	CUresult err = ck_context_usable(&p->ctx);
 
-	if (!err)
-		err = ck_context_usable(&p->ctx);
 	if (!err)
 		err = ck_stream_from(handle, &p->stream);
 	if (!err)

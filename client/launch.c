@@ -158,10 +158,8 @@ static CUresult launch(CUfunction handle, const struct launch *l)
 	struct ck_context *ctx;
 	size_t size;
 	unsigned int n = 0;
-	CUresult err = ck_session_check();
+	CUresult err = ck_context_usable(&ctx);
 
-	if (!err)
-		err = ck_context_usable(&ctx);
 	if (err)
 		return err;
 	if (!f)

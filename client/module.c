@@ -181,10 +181,8 @@ static CUresult get_global(struct ck_module *m, const char *name, CUdeviceptr *d
 static CUresult load_module(CUmodule *module, const void *image, const struct ck_jit *jit)
 {
 	struct ck_context *ctx;
-	CUresult err = ck_session_check();
+	CUresult err = ck_context_usable(&ctx);
 
-	if (!err)
-		err = ck_context_usable(&ctx);
 	return err ? err : load(image, ctx, false, jit, (struct ck_module **)module);
 }
 

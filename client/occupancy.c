@@ -26,10 +26,8 @@ CK_EXPORT CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(
 	struct ck_context *ctx;
 	struct best best = { 0 };
 	int limit, warp, full;
-	CUresult err = ck_session_check();
+	CUresult err = ck_context_usable(&ctx);
 
-	if (!err)
-		err = ck_context_usable(&ctx);
 	if (err)
 		return err;
 	if (!minGridSize || !blockSize)

@@ -76,10 +76,8 @@ CK_EXPORT CUresult cuStreamCreateWithPriority(CUstream *phStream, unsigned int f
 	struct ck_stream *s;
 	struct ck_context *ctx;
 	int low = 0, high = 0;
-	CUresult err = ck_session_check();
+	CUresult err = ck_context_usable(&ctx);
 
-	if (!err)
-		err = ck_context_usable(&ctx);
 	if (err)
 		return err;
 	if (!phStream || flags > CU_STREAM_NON_BLOCKING)
@@ -123,10 +121,8 @@ CK_EXPORT CUresult cuStreamDestroy_v2(CUstream hStream)
 /* Current context and the stream behind a handle. */
 static CUresult enter_stream(CUstream handle, struct ck_context **ctx, struct ck_stream **s)
 {
-	CUresult err = ck_session_check();
+	CUresult err = ck_context_usable(ctx);
 
-	if (!err)
-		err = ck_context_usable(ctx);
 	return err ? err : ck_stream_from(handle, s);
 }
 
@@ -160,10 +156,8 @@ CK_EXPORT CUresult cuCtxSynchronize(void)
 {
 	struct ck_context *ctx;
 	uint64_t last = ck_command_last();
-	CUresult err = ck_session_check();
+	CUresult err = ck_context_usable(&ctx);
 
-	if (!err)
-		err = ck_context_usable(&ctx);
 	if (err || ctx->synced == last)
 		return err;
 	err = ck_wire_cuCtxSynchronize(ctx->object.id);

@@ -150,10 +150,8 @@ CK_EXPORT CUresult cuEventCreate(CUevent *phEvent, unsigned int Flags)
 	const unsigned int known = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING;
 	struct ck_context *ctx;
 	struct ck_event *e;
-	CUresult err = ck_session_check();
+	CUresult err = ck_context_usable(&ctx);
 
-	if (!err)
-		err = ck_context_usable(&ctx);
 	if (err)
 		return err;
 	if (!phEvent || (Flags & ~(known | CU_EVENT_INTERPROCESS)))

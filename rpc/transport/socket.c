@@ -190,17 +190,9 @@ int ck_socket_option(int fd, int level, int name, int value)
 	return setsockopt(fd, level, name, &value, sizeof(value)) < 0 ? -errno : 0;
 }
 
-static int64_t now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
-
 int64_t ck_deadline(int timeout_ms)
 {
-	return timeout_ms < 0 ? -1 : now_ms() + timeout_ms;
+	return timeout_ms < 0 ? -1 : (int64_t)(now_us() / 1000) + timeout_ms;
 }
 
 int ck_deadline_left(int64_t deadline)
@@ -209,6 +201,6 @@ int ck_deadline_left(int64_t deadline)
 
 	if (deadline < 0)
 		return -1;
-	left = deadline - now_ms();
+	left = deadline - (int64_t)(now_us() / 1000);
 	return left > 0 ? (int)left : 0;
 }
