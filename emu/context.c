@@ -168,7 +168,7 @@ CUresult cuCtxCreate_v3(CUcontext *pctx, void *paramsArray, int numParams, unsig
 			     : context_make(pctx, flags, dev);
 }
 
-CUresult cuCtxCreate_v4(CUcontext *pctx, struct CUctxCreateParams_st *ctxCreateParams,
+CUresult cuCtxCreate_v4(CUcontext *pctx, CUctxCreateParams *ctxCreateParams,
 			unsigned int flags, CUdevice dev)
 {
 	if (ctxCreateParams && ctxCreateParams->numExecAffinityParams > 0)

@@ -11,15 +11,6 @@
 
 #pragma GCC visibility push(default)
 
-typedef void (*CUstreamCallback)(CUstream hStream, CUresult status, void *userData);
-typedef void (*CUhostFn)(void *userData);
-
-struct CUctxCreateParams_st {
-	void *execAffinityParams;
-	int numExecAffinityParams;
-	void *cigParams;
-};
-
 /* Cricket's own: 0 says that this driver takes PTX text, not cubins. */
 int ckDriverAcceptsCubin(void);
 
@@ -64,7 +55,7 @@ CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned int flags);
 CUresult cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice dev);
 CUresult cuCtxCreate_v3(CUcontext *pctx, void *paramsArray, int numParams, unsigned int flags,
 			CUdevice dev);
-CUresult cuCtxCreate_v4(CUcontext *pctx, struct CUctxCreateParams_st *ctxCreateParams,
+CUresult cuCtxCreate_v4(CUcontext *pctx, CUctxCreateParams *ctxCreateParams,
 			unsigned int flags, CUdevice dev);
 CUresult cuCtxDestroy_v2(CUcontext ctx);
 CUresult cuCtxPushCurrent_v2(CUcontext ctx);

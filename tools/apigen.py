@@ -8,6 +8,7 @@
 """
 
 import argparse
+import glob
 import os
 import sys
 
@@ -63,11 +64,12 @@ def main():
     p.add_argument("--x")
     p.add_argument("--coverage")
     p.add_argument("--control", default=os.path.join(ROOT, "rpc", "control.x"))
-    p.add_argument("--enums", default=os.path.join(ROOT, "cuda", "enums.h"))
+    p.add_argument("--types", nargs="+", metavar="HEADER",
+                   default=sorted(glob.glob(os.path.join(ROOT, "cuda", "*.h"))))
     p.add_argument("--check", action="store_true")
     args = p.parse_args()
     try:
-        table = Table(args.table, read(args.table), enum_types(read(args.enums)))
+        table = Table(args.table, read(args.table), enum_types("".join(map(read, args.types))))
     except TableError as e:
         print(e, file=sys.stderr)
         return 1

@@ -27,7 +27,7 @@ def apigen(*args):
 def driver_table():
     """The rows of rpc/driver.api."""
     return Table(str(TABLE), TABLE.read_text(),
-                 enum_types((ROOT / "cuda" / "enums.h").read_text()))
+                 enum_types("".join(f.read_text() for f in (ROOT / "cuda").glob("*.h"))))
 
 
 def toolkit_include():

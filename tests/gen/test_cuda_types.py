@@ -20,7 +20,7 @@ def without_comments(text):
     return re.sub(r"/\*.*?\*/", " ", text, flags=re.S)
 
 
-TYPES = without_comments((OURS / "types.h").read_text())
+TYPES = without_comments("".join(f.read_text() for f in sorted(OURS.glob("*_types.h"))))
 ENUMS = without_comments((OURS / "enums.h").read_text())
 ERRORS = re.findall(r"^CK_ERROR\((\w+),", (OURS / "errors.def").read_text(), re.M)
 
@@ -28,11 +28,11 @@ ERRORS = re.findall(r"^CK_ERROR\((\w+),", (OURS / "errors.def").read_text(), re.
 def members(body, prefix=""):
     """Paths of the members of a structure or union: srcHost, clusterDim.x."""
     found = []
-    nested = r"(?:struct|union)\s*{((?:[^{}]|{[^{}]*})*)}\s*(\w+)\s*;"
+    nested = r"(?:struct|union)\s*{((?:[^{}]|{[^{}]*})*)}\s*(\w*)\s*;"
     for m in re.finditer(nested + r"|([^;{}]+);", body):
-        if m[2]:
-            found.append(prefix + m[2])
-            found += members(m[1], f"{prefix}{m[2]}.")
+        if m[3] is None:  # without a name: its members count as the outer one's
+            found += [prefix + m[2]] if m[2] else []
+            found += members(m[1], f"{prefix}{m[2]}." if m[2] else prefix)
         else:
             for declarator in m[3].split(","):
                 found.append(prefix + re.search(r"(\w+)\s*(\[.*\])?\s*$", declarator)[1])
@@ -53,8 +53,8 @@ def type_names():
 
 
 def constants():
-    return (re.findall(r"^\s+(CU_\w+)\s*=", ENUMS, re.M) + ERRORS +
-            re.findall(r"^#define (CU_\w+) ", TYPES, re.M))
+    return (re.findall(r"^\s+(CU_\w+)\s*=", ENUMS + TYPES, re.M) + ERRORS +
+            re.findall(r"^#define (CU_(?!DA_)\w+|CUDA_\w+) ", TYPES, re.M))
 
 
 def questions():

@@ -7,7 +7,7 @@ import pytest
 from helpers import DATA, ROOT, TABLE, apigen
 
 GOLDEN = DATA / "golden"
-SMALL = [DATA / "small.api", "--control", DATA / "control.x", "--enums", DATA / "enums.h"]
+SMALL = [DATA / "small.api", "--control", DATA / "control.x", "--types", DATA / "enums.h"]
 
 
 def files_in(folder):

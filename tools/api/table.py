@@ -103,9 +103,9 @@ class Row:
         return any(a.kind == "bulk" for a in self.outs())
 
 
-def enum_types(header):
-    """Names of the enums that cuda/enums.h declares."""
-    return set(re.findall(r"^}\s*(\w+);", header, re.M)) | {"CUstreamAttrID"}
+def enum_types(headers):
+    """Names of the enums that the text of cuda/*.h declares."""
+    return set(re.findall(r"typedef enum {[^{}]*}\s*(\w+);", headers)) | {"CUstreamAttrID"}
 
 
 class Table:
