@@ -10,8 +10,10 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "client/client.h"
 #include "client/object.h"
 #include "util/log.h"
+#include "util/map.h"
 
 CK_LOG_DEFINE("client");
 
@@ -41,6 +43,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static union slot *slots;
 static uint32_t used = FIRST_ID;	/* slots ever handed out */
 static uint32_t free_first, free_last, free_count;
+static struct ck_map *named;		/* ids that the server picked, to objects */
 
 static int reserve(void)
 {
@@ -92,10 +95,12 @@ void *ck_object_new(enum ck_object_kind kind, struct ck_context *context)
 void ck_object_free(void *object)
 {
 	struct ck_object *o = object;
-	uint32_t i = (uint32_t)o->id;
+	uint32_t i = (uint32_t)((union slot *)object - slots);
 
 	__atomic_store_n(&o->magic, 0, __ATOMIC_RELEASE);
 	pthread_mutex_lock(&lock);
+	if (o->id >= SLOT_COUNT && named)
+		ck_map_remove(named, &o->id, sizeof(o->id));
 	if (free_count == 0)
 		free_first = i;
 	else
@@ -116,6 +121,86 @@ void *ck_object_check(const void *handle, enum ck_object_kind kind)
 	if (__atomic_load_n(&o->magic, __ATOMIC_ACQUIRE) != MAGIC || o->kind != kind)
 		return NULL;
 	return o;
+}
+
+/* Graphs, pools and the like outlive the context in which they were made. */
+static bool of_context(enum ck_object_kind kind)
+{
+	return kind == CK_OBJECT_ARRAY || kind == CK_OBJECT_MIPMAP || kind == CK_OBJECT_LINK ||
+	       kind == CK_OBJECT_TEXREF || kind == CK_OBJECT_SURFREF;
+}
+
+CUresult ck_object_make(enum ck_object_kind kind, uint64_t *id)
+{
+	struct ck_object *o = ck_object_new(kind, of_context(kind) ? ck_context_current() : NULL);
+
+	if (!o)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	*id = o->id;
+	return CUDA_SUCCESS;
+}
+
+/* An object that the server has named, made when it is new here. */
+static struct ck_object *named_object(enum ck_object_kind kind, uint64_t id, bool make)
+{
+	struct ck_object *o = NULL;
+
+	pthread_mutex_lock(&lock);
+	if (!named)
+		named = ck_map_create();
+	if (named)
+		o = ck_map_find(named, &id, sizeof(id));
+	pthread_mutex_unlock(&lock);
+	if (o || !make || !named)
+		return o && o->kind == kind ? o : NULL;
+	o = ck_object_new(kind, of_context(kind) ? ck_context_current() : NULL);
+	if (!o)
+		return NULL;
+	pthread_mutex_lock(&lock);
+	o->id = id;
+	/* Two threads that are told of it at the same time: the first one's object counts. */
+	if (ck_map_insert(named, &id, sizeof(id), o)) {
+		struct ck_object *first = ck_map_find(named, &id, sizeof(id));
+
+		o->id = 0;
+		pthread_mutex_unlock(&lock);
+		ck_object_free(o);
+		return first && first->kind == kind ? first : NULL;
+	}
+	pthread_mutex_unlock(&lock);
+	return o;
+}
+
+void *ck_object_by_id(enum ck_object_kind kind, uint64_t id)
+{
+	union slot *base = __atomic_load_n(&slots, __ATOMIC_ACQUIRE);
+
+	if (id >= SLOT_COUNT)
+		return named_object(kind, id, false);
+	return base ? ck_object_check(&base[id], kind) : NULL;
+}
+
+void *ck_object_named(enum ck_object_kind kind, uint64_t id)
+{
+	return id < SLOT_COUNT ? ck_object_by_id(kind, id) : named_object(kind, id, true);
+}
+
+void ck_object_end(enum ck_object_kind kind, uint64_t id)
+{
+	void *o = ck_object_by_id(kind, id);
+
+	if (o)
+		ck_object_free(o);
+}
+
+CUresult ck_object_id(const void *handle, enum ck_object_kind kind, uint64_t *id)
+{
+	const struct ck_object *o = ck_object_check(handle, kind);
+
+	if (!o)
+		return CUDA_ERROR_INVALID_HANDLE;
+	*id = o->id;
+	return CUDA_SUCCESS;
 }
 
 void ck_object_each(struct ck_context *context, void (*fn)(struct ck_object *object))

@@ -22,13 +22,27 @@ enum ck_object_kind {
 	CK_OBJECT_EVENT,
 	CK_OBJECT_MODULE,		/* and libraries: .library tells */
 	CK_OBJECT_FUNCTION,		/* and kernels of libraries */
+	/* Kinds without a structure of their own here hold nothing but the head. */
+	CK_OBJECT_GRAPH,
+	CK_OBJECT_NODE,
+	CK_OBJECT_EXEC,
+	CK_OBJECT_ARRAY,
+	CK_OBJECT_MIPMAP,
+	CK_OBJECT_POOL,
+	CK_OBJECT_PHYSICAL,		/* CUmemGenericAllocationHandle */
+	CK_OBJECT_GREEN,
+	CK_OBJECT_RESOURCES,		/* CUdevResourceDesc */
+	CK_OBJECT_LINK,
+	CK_OBJECT_TEXREF,
+	CK_OBJECT_SURFREF,
+	CK_OBJECT_USER,
 };
 
 struct ck_object {
 	uint32_t magic;			/* 0 in a free slot */
 	uint32_t kind;
 	uint64_t id;			/* on the wire; never 0, 1 or 2 */
-	struct ck_context *context;	/* owner; NULL for libraries and their kernels */
+	struct ck_context *context;	/* owner; NULL for what belongs to no context */
 };
 
 struct ck_local;			/* context-local storage, client/context.c */
@@ -86,6 +100,19 @@ void ck_object_free(void *object);
 
 /* The object behind @handle if it is a live one of @kind, else NULL; never faults. */
 void *ck_object_check(const void *handle, enum ck_object_kind kind);
+
+/*
+ * What generated stubs do with kinds that need no more than a handle. make: a new object of the
+ * current context, or of none where CUDA says so; OUT_OF_MEMORY. by_id: a live object, or NULL.
+ * end: free it, if it is there.
+ */
+CUresult ck_object_make(enum ck_object_kind kind, uint64_t *id);
+void *ck_object_by_id(enum ck_object_kind kind, uint64_t id);
+void ck_object_end(enum ck_object_kind kind, uint64_t id);
+
+/* The object of an id that the server has told: it may have picked the id itself, and the object
+ * is then made here when first told. NULL: out of memory, or of another kind. */
+void *ck_object_named(enum ck_object_kind kind, uint64_t id);
 
 /* Call @fn for each live object of @context; it may free the object. */
 void ck_object_each(struct ck_context *context, void (*fn)(struct ck_object *object));

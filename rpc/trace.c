@@ -26,6 +26,8 @@ static int print_field(const struct ck_field *f, const unsigned char *at, char *
 		return snprintf(buf, size, "0x%" PRIx64, *(const uint64_t *)at);
 	case CK_FIELD_ID:
 		return snprintf(buf, size, "#%" PRIu64, *(const uint64_t *)at);
+	case CK_FIELD_IDS:
+		return snprintf(buf, size, "%u ids", ((const struct bytes *)at)->len);
 	case CK_FIELD_HASH:
 		return snprintf(buf, size, "%02x%02x%02x%02x...", at[0], at[1], at[2], at[3]);
 	case CK_FIELD_BYTES:

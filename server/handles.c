@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "server/handles.h"
+#include "util/map.h"
 
 #define CK_PAGE 4096u /* entries */
 #define CK_PAGES (CK_MAX_OBJECTS / CK_PAGE)
@@ -24,6 +25,10 @@ struct entry {
 struct ck_handles {
 	pthread_rwlock_t lock;
 	uint64_t serial; /* of the newest entry */
+	struct ck_map *named; /* kind and handle, to the id: kinds that the driver tells of */
+	uint32_t own_first;   /* ids of the server's own: those used, and a list of free ones */
+	uint32_t *own_free;
+	size_t own_free_count, own_free_room;
 	struct entry *pages[CK_PAGES];
 };
 
@@ -44,8 +49,21 @@ void ck_handles_destroy(struct ck_handles *h)
 		return;
 	for (size_t i = 0; i < CK_PAGES; i++)
 		free(h->pages[i]);
+	ck_map_destroy(h->named);
+	free(h->own_free);
 	pthread_rwlock_destroy(&h->lock);
 	free(h);
+}
+
+/* What the driver tells of is found again by its handle. */
+struct name {
+	uint64_t handle, kind;
+};
+
+/* Are objects of @kind told by the driver? Others never get a name. */
+static bool is_told(enum ck_kind kind)
+{
+	return kind >= CK_KIND_GRAPH;
 }
 
 /* The entry in use of @id, or NULL. Locked by the caller, as in all that follow. */
@@ -89,13 +107,57 @@ static void link_child(struct ck_handles *h, uint32_t id, struct entry *e, uint3
 	parent->child = id;
 }
 
-/* Children are functions, or a library's modules with theirs: the recursion is two deep. */
+/* An id of the server's own is kept for use again; failing that it is lost, which harms nobody. */
+static void own_release(struct ck_handles *h, uint32_t id)
+{
+	if (h->own_free_count == h->own_free_room) {
+		size_t room = h->own_free_room ? 2 * h->own_free_room : 256;
+		uint32_t *more = realloc(h->own_free, room * sizeof(*more));
+
+		if (!more)
+			return;
+		h->own_free = more;
+		h->own_free_room = room;
+	}
+	h->own_free[h->own_free_count++] = id;
+}
+
+static void forget_name(struct ck_handles *h, const struct entry *e)
+{
+	const struct name name = { (uint64_t)(uintptr_t)e->handle, e->kind };
+	uint32_t id;
+
+	if (!h->named || !is_told(e->kind))
+		return;
+	id = (uint32_t)(uintptr_t)ck_map_find(h->named, &name, sizeof(name));
+	if (entry_at(h, id) != e) /* the driver uses the handle again, for something newer */
+		return;
+	ck_map_remove(h->named, &name, sizeof(name));
+	if (id >= CK_OWN_OBJECTS)
+		own_release(h, id);
+}
+
+/* Children are functions, a library's modules with theirs, a graph's nodes and their graphs. */
 static void entry_remove(struct ck_handles *h, struct entry *e)
 {
 	while (e->child)
 		entry_remove(h, entry_at(h, e->child));
 	unlink_child(h, e);
+	forget_name(h, e);
 	*e = (struct entry){ 0 };
+}
+
+/* 0 or -ENOMEM. A handle that the driver uses again takes the name over. */
+static int note_name(struct ck_handles *h, uint64_t id, const struct entry *from)
+{
+	const struct name name = { (uint64_t)(uintptr_t)from->handle, from->kind };
+
+	if (!h->named)
+		h->named = ck_map_create();
+	if (!h->named)
+		return -ENOMEM;
+	ck_map_remove(h->named, &name, sizeof(name));
+	return ck_map_insert(h->named, &name, sizeof(name), (void *)(uintptr_t)id);
 }
 
 static CUresult entry_put(struct ck_handles *h, uint64_t id, const struct entry *from,
@@ -113,6 +175,8 @@ static CUresult entry_put(struct ck_handles *h, uint64_t id, const struct entry 
 		return CUDA_ERROR_INVALID_VALUE;
 	if (parent && !entry_at(h, parent))
 		return CUDA_ERROR_INVALID_HANDLE;
+	if (is_told(from->kind) && note_name(h, id, from))
+		return CUDA_ERROR_OUT_OF_MEMORY;
 	*e = *from;
 	e->serial = ++h->serial;
 	if (parent)
@@ -138,6 +202,37 @@ CUresult ck_handles_put(struct ck_handles *h, uint64_t id, enum ck_kind kind, ui
 			void *handle)
 {
 	return ck_handles_put_child(h, id, kind, ctx, handle, 0);
+}
+
+/* An id of the server's own that is free, 0 when all are taken. */
+static uint32_t own_id(struct ck_handles *h)
+{
+	if (h->own_free_count > 0)
+		return h->own_free[--h->own_free_count];
+	if (CK_OWN_OBJECTS + h->own_first >= CK_MAX_OBJECTS)
+		return 0;
+	return CK_OWN_OBJECTS + h->own_first++;
+}
+
+CUresult ck_handles_name(struct ck_handles *h, enum ck_kind kind, uint64_t ctx, void *handle,
+			 uint64_t parent, uint64_t *id)
+{
+	const struct entry from = { .handle = handle, .ctx = ctx, .kind = kind };
+	const struct name name = { (uint64_t)(uintptr_t)handle, kind };
+	CUresult err = CUDA_SUCCESS;
+
+	if (!handle || !is_told(kind))
+		return CUDA_ERROR_INVALID_VALUE;
+	pthread_rwlock_wrlock(&h->lock);
+	*id = h->named ? (uintptr_t)ck_map_find(h->named, &name, sizeof(name)) : 0;
+	if (*id == 0) {
+		*id = own_id(h);
+		err = *id ? entry_put(h, *id, &from, parent) : CUDA_ERROR_OUT_OF_MEMORY;
+		if (err && *id)
+			own_release(h, (uint32_t)*id);
+	}
+	pthread_rwlock_unlock(&h->lock);
+	return err;
 }
 
 bool ck_handles_find(struct ck_handles *h, uint64_t id, unsigned int kinds,

@@ -17,6 +17,7 @@ struct ck_request;
 struct ck_handles;
 
 #define CK_MAX_OBJECTS (1u << 24)	/* ids are below this */
+#define CK_OWN_OBJECTS (1u << 23)	/* and from here on they are picked by the server */
 
 enum ck_kind {
 	CK_KIND_NONE,
@@ -27,6 +28,19 @@ enum ck_kind {
 	CK_KIND_LIBRARY,
 	CK_KIND_FUNCTION,
 	CK_KIND_KERNEL,
+	CK_KIND_GRAPH,
+	CK_KIND_NODE,
+	CK_KIND_EXEC,
+	CK_KIND_ARRAY,
+	CK_KIND_MIPMAP,
+	CK_KIND_POOL,
+	CK_KIND_PHYSICAL,
+	CK_KIND_GREEN,
+	CK_KIND_RESOURCES,
+	CK_KIND_LINK,
+	CK_KIND_TEXREF,
+	CK_KIND_SURFREF,
+	CK_KIND_USER,
 };
 
 #define CK_KIND_BIT(kind) (1u << (kind))
@@ -59,6 +73,13 @@ void *ck_handles_get(struct ck_handles *handles, uint64_t id, enum ck_kind kind)
 bool ck_handles_find(struct ck_handles *handles, uint64_t id, unsigned int kinds,
 		     struct ck_object *object);
 
+/*
+ * The id of a handle that the driver has told: the one it is known by, else a new one of the
+ * server's own, as a child of @parent unless that is 0. INVALID_VALUE: NULL; OUT_OF_MEMORY.
+ */
+CUresult ck_handles_name(struct ck_handles *handles, enum ck_kind kind, uint64_t ctx, void *handle,
+			 uint64_t parent, uint64_t *id);
+
 /* Forget @id and all that lives inside it; no such id: nothing happens. */
 void ck_handles_remove(struct ck_handles *handles, uint64_t id);
 /* Forget everything that belongs to @ctx (its context has gone), but not @ctx itself. */
@@ -78,5 +99,38 @@ bool ck_kernel_find(struct ck_request *q, uint64_t id, CUkernel *out);
 CUresult ck_stream_put(struct ck_request *q, uint64_t id, CUstream handle);
 CUresult ck_event_put(struct ck_request *q, uint64_t id, CUevent handle);
 void ck_handle_remove(struct ck_request *q, uint64_t id);
+/* ck_handles_name() for objects of this session; arrays and references belong to the context. */
+CUresult ck_handle_name(struct ck_request *q, enum ck_kind kind, void *handle, uint64_t parent,
+			uint64_t *id);
+
+/* Of any kind: its handle; noting a new one. */
+bool ck_handle_find(struct ck_request *q, uint64_t id, enum ck_kind kind, void **handle);
+CUresult ck_handle_put(struct ck_request *q, uint64_t id, enum ck_kind kind, void *handle);
+
+#define CK_HANDLE_KIND(tag, type, kind)                                                          \
+	static inline bool ck_##tag##_find(struct ck_request *q, uint64_t id, type *out)         \
+	{                                                                                        \
+		return ck_handle_find(q, id, kind, (void **)out);                                \
+	}                                                                                        \
+	static inline CUresult ck_##tag##_put(struct ck_request *q, uint64_t id, type handle)    \
+	{                                                                                        \
+		return ck_handle_put(q, id, kind, (void *)(uintptr_t)handle);                    \
+	}
+
+CK_HANDLE_KIND(graph, CUgraph, CK_KIND_GRAPH)
+CK_HANDLE_KIND(node, CUgraphNode, CK_KIND_NODE)
+CK_HANDLE_KIND(exec, CUgraphExec, CK_KIND_EXEC)
+CK_HANDLE_KIND(array, CUarray, CK_KIND_ARRAY)
+CK_HANDLE_KIND(mipmap, CUmipmappedArray, CK_KIND_MIPMAP)
+CK_HANDLE_KIND(pool, CUmemoryPool, CK_KIND_POOL)
+CK_HANDLE_KIND(physical, CUmemGenericAllocationHandle, CK_KIND_PHYSICAL)
+CK_HANDLE_KIND(green, CUgreenCtx, CK_KIND_GREEN)
+CK_HANDLE_KIND(resources, CUdevResourceDesc, CK_KIND_RESOURCES)
+CK_HANDLE_KIND(link, CUlinkState, CK_KIND_LINK)
+CK_HANDLE_KIND(texref, CUtexref, CK_KIND_TEXREF)
+CK_HANDLE_KIND(surfref, CUsurfref, CK_KIND_SURFREF)
+CK_HANDLE_KIND(user, CUuserObject, CK_KIND_USER)
+
+#undef CK_HANDLE_KIND
 
 #endif

@@ -74,6 +74,32 @@ CUresult ck_event_put(struct ck_request *q, uint64_t id, CUevent handle)
 	return ck_handles_put(q->session->handles, id, CK_KIND_EVENT, q->ctx, handle);
 }
 
+/* Graphs, pools and the like outlive the context in which they were made. */
+static uint64_t owner(const struct ck_request *q, enum ck_kind kind)
+{
+	const unsigned int bound = CK_KIND_BIT(CK_KIND_ARRAY) | CK_KIND_BIT(CK_KIND_MIPMAP) |
+				   CK_KIND_BIT(CK_KIND_LINK) | CK_KIND_BIT(CK_KIND_TEXREF) |
+				   CK_KIND_BIT(CK_KIND_SURFREF);
+
+	return CK_KIND_BIT(kind) & bound ? q->ctx : 0;
+}
+
+bool ck_handle_find(struct ck_request *q, uint64_t id, enum ck_kind kind, void **handle)
+{
+	return find(q, id, kind, handle);
+}
+
+CUresult ck_handle_put(struct ck_request *q, uint64_t id, enum ck_kind kind, void *handle)
+{
+	return ck_handles_put(q->session->handles, id, kind, owner(q, kind), handle);
+}
+
+CUresult ck_handle_name(struct ck_request *q, enum ck_kind kind, void *handle, uint64_t parent,
+			uint64_t *id)
+{
+	return ck_handles_name(q->session->handles, kind, owner(q, kind), handle, parent, id);
+}
+
 void ck_handle_remove(struct ck_request *q, uint64_t id)
 {
 	ck_handles_remove(q->session->handles, id);

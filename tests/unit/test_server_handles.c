@@ -50,6 +50,40 @@ static void ids_out_of_range_or_taken_are_refused(void **state)
 	assert_null(ck_handles_get(h, UINT64_MAX, CK_KIND_EVENT));
 }
 
+static void what_the_driver_tells_of_has_one_id(void **state)
+{
+	struct ck_handles *h = *state;
+	uint64_t one, two, again;
+
+	ck_handles_put(h, 7, CK_KIND_GRAPH, 0, &a);
+	assert_int_equal(ck_handles_name(h, CK_KIND_GRAPH, 0, &a, 0, &one), CUDA_SUCCESS);
+	assert_int_equal(one, 7); /* the client's name of it */
+	assert_int_equal(ck_handles_name(h, CK_KIND_NODE, 0, &b, 7, &one), CUDA_SUCCESS);
+	assert_int_equal(ck_handles_name(h, CK_KIND_NODE, 0, &c, 7, &two), CUDA_SUCCESS);
+	assert_int_equal(ck_handles_name(h, CK_KIND_NODE, 0, &b, 7, &again), CUDA_SUCCESS);
+	assert_true(one >= CK_OWN_OBJECTS && two >= CK_OWN_OBJECTS && one != two);
+	assert_int_equal(again, one);
+	assert_ptr_equal(ck_handles_get(h, one, CK_KIND_NODE), &b);
+	ck_handles_remove(h, 7); /* the graph, and its nodes with it */
+	assert_null(ck_handles_get(h, one, CK_KIND_NODE));
+	assert_int_equal(ck_handles_name(h, CK_KIND_NODE, 0, NULL, 0, &one),
+			 CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(ck_handles_name(h, CK_KIND_STREAM, 0, &a, 0, &one),
+			 CUDA_ERROR_INVALID_VALUE);
+}
+
+static void a_handle_that_the_driver_uses_again_is_the_newer_object(void **state)
+{
+	struct ck_handles *h = *state;
+	uint64_t id;
+
+	ck_handles_put(h, 7, CK_KIND_GRAPH, 0, &a);
+	ck_handles_put(h, 8, CK_KIND_GRAPH, 0, &a);
+	ck_handles_remove(h, 7);
+	assert_int_equal(ck_handles_name(h, CK_KIND_GRAPH, 0, &a, 0, &id), CUDA_SUCCESS);
+	assert_int_equal(id, 8);
+}
+
 static void a_removed_id_is_gone_and_may_be_used_again(void **state)
 {
 	struct ck_handles *h = *state;
@@ -120,6 +154,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(an_id_gives_its_handle_only_under_its_kind, make,
 						drop),
 		cmocka_unit_test_setup_teardown(ids_out_of_range_or_taken_are_refused, make, drop),
+		cmocka_unit_test_setup_teardown(what_the_driver_tells_of_has_one_id, make, drop),
+		cmocka_unit_test_setup_teardown(a_handle_that_the_driver_uses_again_is_the_newer_object, make, drop),
 		cmocka_unit_test_setup_teardown(a_removed_id_is_gone_and_may_be_used_again, make,
 						drop),
 		cmocka_unit_test_setup_teardown(functions_go_with_their_module, make, drop),

@@ -2,6 +2,10 @@
 
 from . import banner
 from .proto import c_type, params, resolve
+from .table import HANDLES
+
+
+OBJECTS = ("new", "got", "del")
 
 
 def wire_type(a):
@@ -24,10 +28,16 @@ def wire_params(row):
             out += [f"const void *{a.name}", f"size_t {a.name}_size"]
         elif a.kind == "bytes":
             out += [f"void **{a.name}", f"size_t *{a.name}_size"]
+        elif a.kind == "ids" and a.direction == "in":
+            out += [f"const uint64_t *{a.name}", f"size_t {a.name}_count"]
+        elif a.kind == "ids":
+            out += [f"uint64_t **{a.name}", f"size_t *{a.name}_count"]
         elif a.kind == "bulk" and a.direction == "in":
             out += [f"const void *{a.name}", f"size_t {a.name}_size"]
         elif a.kind == "bulk":
             out += [f"struct ck_sink *{a.name}"]
+        elif a.direction == "got" or a.kind == "id" and a.direction == "out":
+            out.append(f"uint64_t *{a.name}")
         elif a.direction in ("new", "del"):
             out.append(f"uint64_t {a.name}")
         else:
@@ -43,6 +53,9 @@ def fill(a):
     if a.kind == "bytes":
         return (f"\ta.{n}.{n}_val = (void *)(uintptr_t){n};\n"
                 f"\ta.{n}.{n}_len = (u_int){n}_size;\n")
+    if a.kind == "ids":
+        return (f"\ta.{n}.{n}_val = (void *)(uintptr_t){n};\n"
+                f"\ta.{n}.{n}_len = (u_int){n}_count;\n")
     if a.kind == "string":
         return f"\ta.{n} = (char *)(uintptr_t){n};\n"
     if a.kind == "bulk":
@@ -58,9 +71,13 @@ def drain(a):
     if a.kind == "bytes":
         return (f"\t\t*{n} = r.{n}.{n}_val;\n\t\t*{n}_size = r.{n}.{n}_len;\n"
                 f"\t\tr.{n}.{n}_val = NULL;\n")
+    if a.kind == "ids":
+        return (f"\t\t*{n} = r.{n}.{n}_val;\n\t\t*{n}_count = r.{n}.{n}_len;\n"
+                f"\t\tr.{n}.{n}_val = NULL;\n")
     if a.kind == "bulk":
         return ""
-    return f"\t\tif ({n})\n\t\t\t*{n} = ({a.ctype})r.{n};\n"
+    ctype = "uint64_t" if a.direction == "got" or a.kind == "id" else a.ctype
+    return f"\t\tif ({n})\n\t\t\t*{n} = ({ctype})r.{n};\n"
 
 
 def wire_stub(row):
@@ -78,7 +95,7 @@ def wire_stub(row):
     sink = row.args[-1].name if row.bulk_out else "NULL"
     out.append(f"\tmemset(&r, 0, sizeof(r));\n\terr = ck_call(CK_PROC_{n}, &a, &r, {sink});\n")
     drains = [drain(a) for a in row.outs()]
-    always = any(a.kind == "bytes" for a in row.outs())
+    always = any(a.kind in ("bytes", "ids") for a in row.outs())
     if any(drains):
         body = "".join(drains)
         out.append(f"\tif ({'1' if always else 'err == CUDA_SUCCESS'}) {{\n{body}\t}}\n")
@@ -90,11 +107,11 @@ def conversions(row):
     """Locals, and statements that turn handles and devices into wire values."""
     decl, code = [], []
     for a in row.args:
+        if a.direction in ("new", "got"):
+            continue
         if a.kind == "handle":
             decl.append(f"\tuint64_t {a.name}_id;\n")
-            tag = {"CUcontext": "context"}.get(a.ctype, a.ctype[2:].lower())
-            tag = {"kern": "kernel"}.get(tag, tag)
-            code.append(f"\terr = ck_{tag}_id({a.name}, &{a.name}_id);\n"
+            code.append(f"\terr = ck_{HANDLES[a.ctype]}_id({a.name}, &{a.name}_id);\n"
                         "\tif (err)\n\t\treturn err;\n")
         elif a.kind == "device":
             decl.append(f"\tint {a.name}_id;\n")
@@ -106,25 +123,51 @@ def conversions(row):
 def null_checks(row):
     """Refuse NULL for structures and the first output; other outputs may be NULL (drain() looks)."""
     outs = [a.name for a in row.outs()]
-    names = [a.name for a in row.args if a.kind == "pod" or a.name in outs[:1]]
+    names = [a.name for a in row.args
+             if a.kind == "pod" or a.name in outs[:1] or a.direction in ("new", "got")]
     return "".join(f"\tif (!{n})\n\t\treturn CUDA_ERROR_INVALID_VALUE;\n" for n in names)
 
 
 def exported(row):
     """The public entry of a regular call."""
     decl, code = conversions(row)
-    names = [f"{a.name}_id" if a.kind in ("handle", "device") else a.name for a in row.args]
+    names = [("&" if a.direction == "got" else "") + f"{a.name}_id"
+             if a.kind in ("handle", "device") else a.name for a in row.args]
     args = ", ".join(["ctx"] + names)
+    decl += "".join(f"\tuint64_t {a.name}_id = 0;\n" for a in row.args
+                    if a.direction in ("new", "got"))
     enter = "ck_enter_any(&ctx)" if "noctx" in row.flags else "ck_enter(&ctx)"
     out = [f"CK_EXPORT CUresult {row.name}({params(row)})\n{{\n\tuint64_t ctx;\n{decl}"
            f"\tCUresult err = {enter};\n\n\tif (err)\n\t\treturn err;\n",
            null_checks(row), code]
     if row.kind == "cached":
         out.append(cached_tail(row, args))
+    elif any(a.direction in OBJECTS for a in row.args):
+        out.append(object_tail(row, args))
     else:
         out.append(f"\treturn ck_wire_{row.name}({args});\n")
     out.append("}\n\n")
     return "".join(out)
+
+
+def object_tail(row, args):
+    """The end of a call that makes, is told of or ends objects."""
+    made, failed, done = [], [], []
+    for a in row.args:  # one of them at most: Table.check
+        n, kind = a.name, f"CK_OBJECT_{HANDLES.get(a.ctype, '').upper()}"
+        if a.direction == "new":
+            made += [f"\terr = ck_object_make({kind}, &{n}_id);\n\tif (err)\n\t\treturn err;\n"]
+            failed += [f"\t\tck_object_end({kind}, {n}_id);\n"]
+            done += [f"\t*{n} = ({a.ctype})(uintptr_t)ck_object_by_id({kind}, {n}_id);\n"]
+        elif a.direction == "got":
+            done += [f"\t*{n} = ({a.ctype})(uintptr_t)ck_object_named({kind}, {n}_id);\n"
+                     f"\tif (!*{n})\n\t\treturn CUDA_ERROR_OUT_OF_MEMORY;\n"]
+        elif a.direction == "del":
+            done += [f"\tck_object_end({kind}, {n}_id);\n"]
+    fail = ("\tif (err) {\n" + "".join(failed) + "\t\treturn err;\n\t}\n" if failed
+            else "\tif (err)\n\t\treturn err;\n")
+    return ("".join(made) + f"\terr = ck_wire_{row.name}({args});\n" + fail
+            + "".join(done) + "\treturn CUDA_SUCCESS;\n")
 
 
 def cached_tail(row, args):

@@ -7,7 +7,7 @@ def c_type(a):
     """C type of an argument in the public prototype."""
     if a.kind == "pod":
         return f"{'const ' if a.direction == 'in' else ''}{a.ctype} *"
-    return a.ctype + (" *" if a.direction in ("out", "new") else " ")
+    return a.ctype + (" *" if a.direction in ("out", "new", "got") else " ")
 
 
 def params(row):

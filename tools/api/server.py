@@ -45,17 +45,26 @@ def handler(row):
     decl, find, after, call = [], [], [], []
     for a in row.args:
         n = a.name
-        if a.kind == "handle" and a.direction != "new":
+        if a.kind == "handle" and a.direction not in ("new", "got"):
             tag = HANDLES[a.ctype]
             decl.append(f"\t{a.ctype} {n};\n")
             find.append(f"\tif (!ck_{tag}_find(q, a->{n}, &{n}))\n"
                         "\t\treturn CUDA_ERROR_INVALID_HANDLE;\n")
-            if a.direction == "del":
+            # A one-way end cannot fail; one that waits may, and the object is then still there.
+            if a.direction == "del" and row.kind == "send":
                 find.append(f"\tck_handle_remove(q, a->{n});\n")
+            elif a.direction == "del":
+                after.append(f"\tif (!err)\n\t\tck_handle_remove(q, a->{n});\n")
             call.append(n)
         elif a.direction == "new":
-            decl.append(f"\t{a.ctype} {n} = NULL;\n")
+            decl.append(f"\t{a.ctype} {n} = 0;\n")
             after.append(f"\tif (!err)\n\t\terr = ck_{HANDLES[a.ctype]}_put(q, a->{n}, {n});\n")
+            call.append(f"&{n}")
+        elif a.direction == "got":
+            decl.append(f"\t{a.ctype} {n} = 0;\n")
+            after.append(f"\tif (!err)\n\t\terr = ck_handle_name(q, "
+                         f"CK_KIND_{HANDLES[a.ctype].upper()}, (void *)(uintptr_t){n}, 0, "
+                         f"&res->{n});\n")
             call.append(f"&{n}")
         elif a.kind == "pod":
             # Nothing aligns a structure inside a message for the driver.

@@ -4,7 +4,7 @@ import re
 
 KINDS = ("call", "send", "cached", "local", "hand", "alias", "ptsz", "refuse")
 WIRE = ("call", "send", "cached")
-DIRECTIONS = ("in", "out", "new", "del")
+DIRECTIONS = ("in", "out", "new", "got", "del")
 
 # C type -> XDR type, for what travels by value
 SCALARS = {
@@ -18,6 +18,9 @@ SCALARS = {
     "cuuint32_t": "unsigned int",
     "cuuint64_t": "unsigned hyper",
     "float": "float",
+    "CUtexObject": "unsigned hyper",
+    "CUsurfObject": "unsigned hyper",
+    "CUgraphConditionalHandle": "unsigned hyper",
 }
 
 # C handle type -> tag of the client's and the server's look-up functions
@@ -29,12 +32,25 @@ HANDLES = {
     "CUlibrary": "library",
     "CUfunction": "function",
     "CUkernel": "kernel",
+    "CUgraph": "graph",
+    "CUgraphNode": "node",
+    "CUgraphExec": "exec",
+    "CUarray": "array",
+    "CUmipmappedArray": "mipmap",
+    "CUmemoryPool": "pool",
+    "CUmemGenericAllocationHandle": "physical",
+    "CUgreenCtx": "green",
+    "CUdevResourceDesc": "resources",
+    "CUlinkState": "link",
+    "CUtexref": "texref",
+    "CUsurfref": "surfref",
+    "CUuserObject": "user",
 }
 
 # Structures without pointers that need translation: sent as their bytes.
 PODS = {"CUstreamAttrValue": 64, "CUDA_MEMCPY3D": 200}
 
-SPECIAL = ("id", "bytes", "string", "hash", "bulk")
+SPECIAL = ("id", "ids", "bytes", "string", "hash", "bulk")
 
 FIRST_CALL = 100  # numbers below are Cricket's own messages
 FIRST_OWN = 5  # and of these, those below are of rpc/control.x
@@ -62,6 +78,7 @@ class Arg:
             "device": f"int {n}",
             "handle": f"unsigned hyper {n}",
             "id": f"unsigned hyper {n}",
+            "ids": f"unsigned hyper {n}<CK_IDS_MAX>",
             "hash": f"opaque {n}[CK_HASH]",
             "bytes": f"opaque {n}<CK_BYTES_MAX>",
             "string": f"string {n}<CK_STRING_MAX>",
@@ -89,10 +106,10 @@ class Row:
         return side in self.flags or "both" in self.flags
 
     def ins(self):
-        return [a for a in self.args if a.direction != "out"]
+        return [a for a in self.args if a not in self.outs()]
 
     def outs(self):
-        return [a for a in self.args if a.direction == "out"]
+        return [a for a in self.args if a.direction in ("out", "got")]
 
     @property
     def bulk_in(self):
@@ -193,13 +210,16 @@ class Table:
         hand = row.hand_on("client") and row.hand_on("server")
         if (bulks or not row.exported) and row.wire and not hand:
             self.fail(row.line, f"{row.name} needs bodies by hand on both sides")
+        if (sum(a.direction in ("new", "got", "del") for a in row.args) > 1
+                and not row.hand_on("client")):
+            self.fail(row.line, f"{row.name}: two objects come or go: a client body by hand")
         fields = [a.name for a in row.args]
         for a in row.args:
             if a.name == "head" or fields.count(a.name) > 1:
                 self.fail(row.line, f"{row.name}: '{a.name}' names another field of the message")
-            if a.direction in ("new", "del") and not row.hand_on("client"):
-                self.fail(row.line, f"{row.name}: '{a.direction}' needs a client body by hand")
-            if a.kind in ("bytes", "id", "hash", "string") and not row.hand_on("client"):
+            if a.direction == "new" and row.kind == "cached":
+                self.fail(row.line, f"{row.name}: an object is not made twice: no 'new' in cached")
+            if a.kind in ("bytes", "id", "ids", "hash", "string") and not row.hand_on("client"):
                 self.fail(row.line, f"{row.name}: '{a.kind}' needs a client body by hand")
 
     def parameters(self, line, text):
@@ -217,18 +237,18 @@ class Table:
         m = re.fullmatch(r"(\w+)\s+(.*?)(\**)(\w+)", text)
         direction = m.group(1) if m else text.split()[0] if text else ""
         if direction not in DIRECTIONS:
-            self.fail(line, f"missing direction (in, out, new or del) in '{text}'")
+            self.fail(line, f"missing direction (in, out, new, got or del) in '{text}'")
         if not m or not m.group(2).strip():
             self.fail(line, f"expected direction, type and name in '{text}'")
         ctype, stars, name = m.group(2).strip(), m.group(3), m.group(4)
         pod = ctype.startswith("pod ")
         ctype = ctype[4:].strip() if pod else ctype
         kind = self.kind_of(line, ctype, pod)
-        by_pointer = direction in ("out", "new") or pod
+        by_pointer = direction in ("out", "new", "got") or pod
         if ctype not in SPECIAL and (len(stars) == 1) != by_pointer:
-            self.fail(line, f"'{text}': out, new and pod arguments have one '*', others none")
-        if direction in ("new", "del") and kind != "handle":
-            self.fail(line, f"'{text}': only objects can be new or del")
+            self.fail(line, f"'{text}': out, new, got and pod arguments have one '*', others none")
+        if direction in ("new", "got", "del") and kind != "handle":
+            self.fail(line, f"'{text}': only objects can be new, got or del")
         return Arg(direction, ctype, name, kind)
 
     def kind_of(self, line, ctype, pod):

@@ -4,6 +4,7 @@ from . import banner
 
 PRINT = {"scalar": "CK_FIELD_U64", "enum": "CK_FIELD_INT", "device": "CK_FIELD_INT",
          "handle": "CK_FIELD_ID", "id": "CK_FIELD_ID", "hash": "CK_FIELD_HASH",
+         "ids": "CK_FIELD_IDS",
          "bytes": "CK_FIELD_BYTES", "string": "CK_FIELD_STRING", "pod": "CK_FIELD_POD",
          "bulk": "CK_FIELD_BULK"}
 SCALAR_PRINT = {"int": "CK_FIELD_INT", "unsigned int": "CK_FIELD_UINT", "float": "CK_FIELD_FLOAT",

@@ -10,6 +10,10 @@ struct ck_driver {
 	CUresult (*cuThingDestroy_v2)(CUevent hThing);
 	CUresult (*cuThingGetColour)(size_t *colour, CUdevice dev);
 	CUresult (*cuThingPaint)(CUevent hThing, CUcolour colour, float shade, const CUDA_MEMCPY3D *how, CUstreamAttrValue *before, unsigned int *coats);
+	CUresult (*cuThingPlan)(CUgraph *phPlan, CUmemoryPool hPool);
+	CUresult (*cuThingPlanDestroy)(CUgraph hPlan);
+	CUresult (*cuThingPlanOf)(CUevent hThing, CUgraph *phPlan);
+	CUresult (*cuThingMany)(ids things, ids *plans, id *first);
 	CUresult (*cuThingCount)(int *count);
 	CUresult (*cuThingCopy)(CUdeviceptr dst, CUstream hStream);
 };

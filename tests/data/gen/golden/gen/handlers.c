@@ -12,6 +12,10 @@ const struct ck_driver_symbol ck_driver_symbols[] = {
 	{ "cuThingDestroy_v2", (void **)&ck_driver.cuThingDestroy_v2 },
 	{ "cuThingGetColour", (void **)&ck_driver.cuThingGetColour },
 	{ "cuThingPaint", (void **)&ck_driver.cuThingPaint },
+	{ "cuThingPlan", (void **)&ck_driver.cuThingPlan },
+	{ "cuThingPlanDestroy", (void **)&ck_driver.cuThingPlanDestroy },
+	{ "cuThingPlanOf", (void **)&ck_driver.cuThingPlanOf },
+	{ "cuThingMany", (void **)&ck_driver.cuThingMany },
 	{ "cuThingCount", (void **)&ck_driver.cuThingCount },
 	{ "cuThingCopy", (void **)&ck_driver.cuThingCopy },
 	{ 0 }
@@ -19,7 +23,7 @@ const struct ck_driver_symbol ck_driver_symbols[] = {
 
 static CUresult ck_serve_cuThingCreate(struct ck_request *q, cuThingCreate_args *a, void *res)
 {
-	CUevent phThing = NULL;
+	CUevent phThing = 0;
 	CUresult err;
 
 	(void)q;
@@ -88,6 +92,79 @@ static CUresult ck_serve_cuThingPaint(struct ck_request *q, cuThingPaint_args *a
 	return err;
 }
 
+static CUresult ck_serve_cuThingPlan(struct ck_request *q, cuThingPlan_args *a, cuThingPlan_res *res)
+{
+	CUgraph phPlan = 0;
+	CUmemoryPool hPool;
+	CUresult err;
+
+	(void)q;
+	(void)a;
+	(void)res;
+	if (!ck_driver.cuThingPlan)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!ck_pool_find(q, a->hPool, &hPool))
+		return CUDA_ERROR_INVALID_HANDLE;
+	err = ck_driver.cuThingPlan(&phPlan, hPool);
+	if (!err)
+		err = ck_graph_put(q, a->phPlan, phPlan);
+	return err;
+}
+
+static CUresult ck_serve_cuThingPlanDestroy(struct ck_request *q, cuThingPlanDestroy_args *a, cuThingPlanDestroy_res *res)
+{
+	CUgraph hPlan;
+	CUresult err;
+
+	(void)q;
+	(void)a;
+	(void)res;
+	if (!ck_driver.cuThingPlanDestroy)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!ck_graph_find(q, a->hPlan, &hPlan))
+		return CUDA_ERROR_INVALID_HANDLE;
+	err = ck_driver.cuThingPlanDestroy(hPlan);
+	if (!err)
+		ck_handle_remove(q, a->hPlan);
+	return err;
+}
+
+static CUresult ck_serve_cuThingPlanOf(struct ck_request *q, cuThingPlanOf_args *a, cuThingPlanOf_res *res)
+{
+	CUevent hThing;
+	CUgraph phPlan = 0;
+	CUresult err;
+
+	(void)q;
+	(void)a;
+	(void)res;
+	if (!ck_driver.cuThingPlanOf)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!ck_event_find(q, a->hThing, &hThing))
+		return CUDA_ERROR_INVALID_HANDLE;
+	err = ck_driver.cuThingPlanOf(hThing, &phPlan);
+	if (!err)
+		err = ck_handle_name(q, CK_KIND_GRAPH, (void *)(uintptr_t)phPlan, 0, &res->phPlan);
+	return err;
+}
+
+static CUresult ck_serve_cuThingMany(struct ck_request *q, cuThingMany_args *a, cuThingMany_res *res)
+{
+	ids plans = 0;
+	id first = 0;
+	CUresult err;
+
+	(void)q;
+	(void)a;
+	(void)res;
+	if (!ck_driver.cuThingMany)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	err = ck_driver.cuThingMany((ids)a->things, &plans, &first);
+	res->plans = plans;
+	res->first = first;
+	return err;
+}
+
 const ck_handler ck_handlers[CK_PROC_END] = {
 	[CK_PROC_ck_put] = (ck_handler)ck_serve_ck_put,
 	[CK_PROC_ck_get] = (ck_handler)ck_serve_ck_get,
@@ -95,4 +172,8 @@ const ck_handler ck_handlers[CK_PROC_END] = {
 	[CK_PROC_cuThingDestroy_v2] = (ck_handler)ck_serve_cuThingDestroy_v2,
 	[CK_PROC_cuThingGetColour] = (ck_handler)ck_serve_cuThingGetColour,
 	[CK_PROC_cuThingPaint] = (ck_handler)ck_serve_cuThingPaint,
+	[CK_PROC_cuThingPlan] = (ck_handler)ck_serve_cuThingPlan,
+	[CK_PROC_cuThingPlanDestroy] = (ck_handler)ck_serve_cuThingPlanDestroy,
+	[CK_PROC_cuThingPlanOf] = (ck_handler)ck_serve_cuThingPlanOf,
+	[CK_PROC_cuThingMany] = (ck_handler)ck_serve_cuThingMany,
 };

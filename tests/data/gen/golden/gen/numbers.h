@@ -8,6 +8,10 @@
 #define CK_PROC_cuThingDestroy_v2 102
 #define CK_PROC_cuThingGetColour 103
 #define CK_PROC_cuThingPaint 104
-#define CK_PROC_END 105
+#define CK_PROC_cuThingPlan 110
+#define CK_PROC_cuThingPlanDestroy 111
+#define CK_PROC_cuThingPlanOf 112
+#define CK_PROC_cuThingMany 113
+#define CK_PROC_END 114
 
 #endif

@@ -6,6 +6,10 @@ extern char cuThingDestroy[];
 extern char cuThingDestroy_v2[];
 extern char cuThingGetColour[];
 extern char cuThingPaint[];
+extern char cuThingPlan[];
+extern char cuThingPlanDestroy[];
+extern char cuThingPlanOf[];
+extern char cuThingMany[];
 extern char cuThingPaint_ptsz[];
 extern char cuThingCount[];
 extern char cuThingCopy[];
@@ -18,8 +22,12 @@ const struct ck_entry ck_entries[] = {
 	{ "cuThingDestroy", 4010, false, cuThingDestroy_v2 },
 	{ "cuThingDestroy", 4000, false, cuThingDestroy },
 	{ "cuThingGetColour", 5000, false, cuThingGetColour },
+	{ "cuThingMany", 8000, false, cuThingMany },
 	{ "cuThingPaint", 7000, true, cuThingPaint_ptsz },
 	{ "cuThingPaint", 6000, false, cuThingPaint },
+	{ "cuThingPlan", 8000, false, cuThingPlan },
+	{ "cuThingPlanDestroy", 8000, false, cuThingPlanDestroy },
+	{ "cuThingPlanOf", 8000, false, cuThingPlanOf },
 	{ "cuThingSing", 11000, false, cuThingSing },
 };
 

@@ -50,6 +50,32 @@ static const struct ck_field cuThingPaint_out[] = {
 	{ "coats", CK_FIELD_UINT, offsetof(cuThingPaint_res, coats) },
 	{ 0 }
 };
+static const struct ck_field cuThingPlan_in[] = {
+	{ "phPlan", CK_FIELD_ID, offsetof(cuThingPlan_args, phPlan) },
+	{ "hPool", CK_FIELD_ID, offsetof(cuThingPlan_args, hPool) },
+	{ 0 }
+};
+static const struct ck_field cuThingPlanDestroy_in[] = {
+	{ "hPlan", CK_FIELD_ID, offsetof(cuThingPlanDestroy_args, hPlan) },
+	{ 0 }
+};
+static const struct ck_field cuThingPlanOf_in[] = {
+	{ "hThing", CK_FIELD_ID, offsetof(cuThingPlanOf_args, hThing) },
+	{ 0 }
+};
+static const struct ck_field cuThingPlanOf_out[] = {
+	{ "phPlan", CK_FIELD_ID, offsetof(cuThingPlanOf_res, phPlan) },
+	{ 0 }
+};
+static const struct ck_field cuThingMany_in[] = {
+	{ "things", CK_FIELD_IDS, offsetof(cuThingMany_args, things) },
+	{ 0 }
+};
+static const struct ck_field cuThingMany_out[] = {
+	{ "plans", CK_FIELD_IDS, offsetof(cuThingMany_res, plans) },
+	{ "first", CK_FIELD_ID, offsetof(cuThingMany_res, first) },
+	{ 0 }
+};
 
 const struct ck_proc ck_procs[CK_PROC_END] = {
 	[10] = { "ck_put", (xdrproc_t)xdr_ck_put_args, sizeof(ck_put_args), NULL, 0,
@@ -64,4 +90,12 @@ const struct ck_proc ck_procs[CK_PROC_END] = {
 		cuThingGetColour_in, cuThingGetColour_out, false, false, false },
 	[104] = { "cuThingPaint", (xdrproc_t)xdr_cuThingPaint_args, sizeof(cuThingPaint_args), (xdrproc_t)xdr_cuThingPaint_res, sizeof(cuThingPaint_res),
 		cuThingPaint_in, cuThingPaint_out, false, false, false },
+	[110] = { "cuThingPlan", (xdrproc_t)xdr_cuThingPlan_args, sizeof(cuThingPlan_args), (xdrproc_t)xdr_cuThingPlan_res, sizeof(cuThingPlan_res),
+		cuThingPlan_in, NULL, false, false, false },
+	[111] = { "cuThingPlanDestroy", (xdrproc_t)xdr_cuThingPlanDestroy_args, sizeof(cuThingPlanDestroy_args), (xdrproc_t)xdr_cuThingPlanDestroy_res, sizeof(cuThingPlanDestroy_res),
+		cuThingPlanDestroy_in, NULL, false, false, false },
+	[112] = { "cuThingPlanOf", (xdrproc_t)xdr_cuThingPlanOf_args, sizeof(cuThingPlanOf_args), (xdrproc_t)xdr_cuThingPlanOf_res, sizeof(cuThingPlanOf_res),
+		cuThingPlanOf_in, cuThingPlanOf_out, false, false, false },
+	[113] = { "cuThingMany", (xdrproc_t)xdr_cuThingMany_args, sizeof(cuThingMany_args), (xdrproc_t)xdr_cuThingMany_res, sizeof(cuThingMany_res),
+		cuThingMany_in, cuThingMany_out, false, false, false },
 };

@@ -147,6 +147,142 @@ CK_EXPORT CUresult cuThingPaint(CUevent hThing, CUcolour colour, float shade, co
 	return ck_wire_cuThingPaint(ctx, hThing_id, colour, shade, how, before, coats);
 }
 
+CUresult ck_wire_cuThingPlan(uint64_t ctx, uint64_t phPlan, uint64_t hPool)
+{
+	cuThingPlan_args a;
+	cuThingPlan_res r;
+	CUresult err;
+
+	memset(&a, 0, sizeof(a));
+	a.head.ctx = ctx;
+	a.phPlan = phPlan;
+	a.hPool = hPool;
+	memset(&r, 0, sizeof(r));
+	err = ck_call(CK_PROC_cuThingPlan, &a, &r, NULL);
+	return err;
+}
+
+CK_EXPORT CUresult cuThingPlan(CUgraph *phPlan, CUmemoryPool hPool)
+{
+	uint64_t ctx;
+	uint64_t hPool_id;
+	uint64_t phPlan_id = 0;
+	CUresult err = ck_enter(&ctx);
+
+	if (err)
+		return err;
+	if (!phPlan)
+		return CUDA_ERROR_INVALID_VALUE;
+	err = ck_pool_id(hPool, &hPool_id);
+	if (err)
+		return err;
+	err = ck_object_make(CK_OBJECT_GRAPH, &phPlan_id);
+	if (err)
+		return err;
+	err = ck_wire_cuThingPlan(ctx, phPlan_id, hPool_id);
+	if (err) {
+		ck_object_end(CK_OBJECT_GRAPH, phPlan_id);
+		return err;
+	}
+	*phPlan = (CUgraph)(uintptr_t)ck_object_by_id(CK_OBJECT_GRAPH, phPlan_id);
+	return CUDA_SUCCESS;
+}
+
+CUresult ck_wire_cuThingPlanDestroy(uint64_t ctx, uint64_t hPlan)
+{
+	cuThingPlanDestroy_args a;
+	cuThingPlanDestroy_res r;
+	CUresult err;
+
+	memset(&a, 0, sizeof(a));
+	a.head.ctx = ctx;
+	a.hPlan = hPlan;
+	memset(&r, 0, sizeof(r));
+	err = ck_call(CK_PROC_cuThingPlanDestroy, &a, &r, NULL);
+	return err;
+}
+
+CK_EXPORT CUresult cuThingPlanDestroy(CUgraph hPlan)
+{
+	uint64_t ctx;
+	uint64_t hPlan_id;
+	CUresult err = ck_enter(&ctx);
+
+	if (err)
+		return err;
+	err = ck_graph_id(hPlan, &hPlan_id);
+	if (err)
+		return err;
+	err = ck_wire_cuThingPlanDestroy(ctx, hPlan_id);
+	if (err)
+		return err;
+	ck_object_end(CK_OBJECT_GRAPH, hPlan_id);
+	return CUDA_SUCCESS;
+}
+
+CUresult ck_wire_cuThingPlanOf(uint64_t ctx, uint64_t hThing, uint64_t *phPlan)
+{
+	cuThingPlanOf_args a;
+	cuThingPlanOf_res r;
+	CUresult err;
+
+	memset(&a, 0, sizeof(a));
+	a.head.ctx = ctx;
+	a.hThing = hThing;
+	memset(&r, 0, sizeof(r));
+	err = ck_call(CK_PROC_cuThingPlanOf, &a, &r, NULL);
+	if (err == CUDA_SUCCESS) {
+		if (phPlan)
+			*phPlan = (uint64_t)r.phPlan;
+	}
+	return err;
+}
+
+CK_EXPORT CUresult cuThingPlanOf(CUevent hThing, CUgraph *phPlan)
+{
+	uint64_t ctx;
+	uint64_t hThing_id;
+	uint64_t phPlan_id = 0;
+	CUresult err = ck_enter(&ctx);
+
+	if (err)
+		return err;
+	if (!phPlan)
+		return CUDA_ERROR_INVALID_VALUE;
+	err = ck_event_id(hThing, &hThing_id);
+	if (err)
+		return err;
+	err = ck_wire_cuThingPlanOf(ctx, hThing_id, &phPlan_id);
+	if (err)
+		return err;
+	*phPlan = (CUgraph)(uintptr_t)ck_object_named(CK_OBJECT_GRAPH, phPlan_id);
+	if (!*phPlan)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	return CUDA_SUCCESS;
+}
+
+CUresult ck_wire_cuThingMany(uint64_t ctx, const uint64_t *things, size_t things_count, uint64_t **plans, size_t *plans_count, uint64_t *first)
+{
+	cuThingMany_args a;
+	cuThingMany_res r;
+	CUresult err;
+
+	memset(&a, 0, sizeof(a));
+	a.head.ctx = ctx;
+	a.things.things_val = (void *)(uintptr_t)things;
+	a.things.things_len = (u_int)things_count;
+	memset(&r, 0, sizeof(r));
+	err = ck_call(CK_PROC_cuThingMany, &a, &r, NULL);
+	if (1) {
+		*plans = r.plans.plans_val;
+		*plans_count = r.plans.plans_len;
+		r.plans.plans_val = NULL;
+		if (first)
+			*first = (uint64_t)r.first;
+	}
+	return err;
+}
+
 CK_EXPORT CUresult cuThingPaint_ptsz(CUevent hThing, CUcolour colour, float shade, const CUDA_MEMCPY3D *how, CUstreamAttrValue *before, unsigned int *coats)
 {
 	CUstream was = ck_default_stream_set(CU_STREAM_PER_THREAD);

@@ -14,5 +14,9 @@ CUresult ck_wire_cuThingCreate(uint64_t ctx, uint64_t phThing, unsigned int flag
 CUresult ck_wire_cuThingDestroy_v2(uint64_t ctx, uint64_t hThing);
 CUresult ck_wire_cuThingGetColour(uint64_t ctx, size_t *colour, int dev);
 CUresult ck_wire_cuThingPaint(uint64_t ctx, uint64_t hThing, CUcolour colour, float shade, const CUDA_MEMCPY3D *how, CUstreamAttrValue *before, unsigned int *coats);
+CUresult ck_wire_cuThingPlan(uint64_t ctx, uint64_t phPlan, uint64_t hPool);
+CUresult ck_wire_cuThingPlanDestroy(uint64_t ctx, uint64_t hPlan);
+CUresult ck_wire_cuThingPlanOf(uint64_t ctx, uint64_t hThing, uint64_t *phPlan);
+CUresult ck_wire_cuThingMany(uint64_t ctx, const uint64_t *things, size_t things_count, uint64_t **plans, size_t *plans_count, uint64_t *first);
 
 #endif
