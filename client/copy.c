@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "client/client.h"
+#include "client/spread.h"
 
 #define PIECE ((size_t)1 << 30)		/* payload of one message; lengths on the wire are 32 bits */
 #define STAGED 65536			/* CUDA: copies up to this may return before the transfer */
@@ -27,6 +28,51 @@ static CUresult enter(CUstream handle, struct place *p)
 	return err;
 }
 
+/* A copy between the host and the device under way. */
+struct transfer {
+	const struct place *place;
+	CUdeviceptr device;
+	void *host;
+};
+
+static CUresult upload_part(const void *transfer, size_t at, size_t size)
+{
+	const struct transfer *t = transfer;
+	CUresult err = CUDA_SUCCESS;
+
+	for (size_t end = at + size; at < end && !err; at += PIECE)
+		err = ck_wire_ck_upload_part(t->place->ctx->object.id, t->device + at,
+					     t->place->id, (char *)t->host + at,
+					     ck_min(end - at, PIECE));
+	return err;
+}
+
+static CUresult download_part(const void *transfer, size_t at, size_t size)
+{
+	const struct transfer *t = transfer;
+	CUresult err = CUDA_SUCCESS;
+
+	for (size_t end = at + size; at < end && !err; at += PIECE) {
+		struct ck_sink sink = { (char *)t->host + at, ck_min(end - at, PIECE) };
+
+		err = ck_wire_ck_download(t->place->ctx->object.id, t->device + at, t->place->id,
+					  sink.size, 0, &sink);
+	}
+	return err;
+}
+
+/* Threads of the shim make the calls of a large copy: an error is noted for ours here. */
+static CUresult transfer(const struct place *p, CUdeviceptr device, const void *host, size_t size,
+			 ck_part_fn part)
+{
+	const struct transfer t = { p, device, (void *)(uintptr_t)host };
+	CUresult err = ck_spread(part, &t, size);
+
+	if (err)
+		ck_context_outcome(p->ctx->object.id, err);
+	return err;
+}
+
 static CUresult upload(const struct place *p, CUdeviceptr dst, const void *src, size_t size)
 {
 	CUresult err;
@@ -34,13 +80,11 @@ static CUresult upload(const struct place *p, CUdeviceptr dst, const void *src, 
 	if (size == 0)
 		return CUDA_SUCCESS;
 	err = src ? ck_device_range(dst, size) : CUDA_ERROR_INVALID_VALUE;
-	for (size_t at = 0; at < size && !err; at += PIECE) {
-		size_t n = size - at < PIECE ? size - at : PIECE;
-
-		err = ck_wire_ck_upload(p->ctx->object.id, dst + at, p->id, 0,
-					(const char *)src + at, n);
-	}
-	return err;
+	if (err)
+		return err;
+	if (size < CK_SPREAD_MIN)
+		return ck_wire_ck_upload(p->ctx->object.id, dst, p->id, 0, src, size);
+	return transfer(p, dst, src, size, upload_part);
 }
 
 static CUresult download(const struct place *p, void *dst, CUdeviceptr src, size_t size)
@@ -51,12 +95,8 @@ static CUresult download(const struct place *p, void *dst, CUdeviceptr src, size
 	if (size == 0)
 		return CUDA_SUCCESS;
 	err = dst ? ck_device_range(src, size) : CUDA_ERROR_INVALID_VALUE;
-	for (size_t at = 0; at < size && !err; at += PIECE) {
-		size_t n = size - at < PIECE ? size - at : PIECE;
-		struct ck_sink sink = { (char *)dst + at, n };
-
-		err = ck_wire_ck_download(p->ctx->object.id, src + at, p->id, n, 0, &sink);
-	}
+	if (!err)
+		err = transfer(p, src, dst, size, download_part);
 	if (!err)
 		ck_stream_synced(p->ctx, p->stream, last);
 	return err;

@@ -148,15 +148,17 @@ static int own_lane(struct ck_thread *t)
 	return ret < 0 ? ret : ck_lane_create(chan, &t->lane);
 }
 
-static int send_call(struct ck_lane *lane, uint32_t proc, xdrproc_t xdr_args, const void *args)
+static int send_call(struct ck_lane *lane, const struct ck_exchange *x)
 {
-	struct iovec iov;
+	static const unsigned char zero[4];
+	struct iovec iov[3];
 	long n;
 
 	for (;;) {
 		unsigned char *bigger;
 
-		n = ck_call_encode(lane->buf, lane->size, ++lane->xid, proc, xdr_args, args, 0);
+		n = ck_call_encode(lane->buf, lane->size, ++lane->xid, x->proc, x->xdr_args, x->args,
+				   x->bulk_size);
 		if (n != -ENOSPC || lane->size >= CK_RECORD_MAX)
 			break;
 		bigger = realloc(lane->buf, lane->size * 4);
@@ -167,33 +169,33 @@ static int send_call(struct ck_lane *lane, uint32_t proc, xdrproc_t xdr_args, co
 	}
 	if (n < 0)
 		return (int)n;
-	iov = (struct iovec){ lane->buf, (size_t)n };
-	return ck_chan_writev(lane->chan, &iov, 1);
+	iov[0] = (struct iovec){ lane->buf, (size_t)n };
+	iov[1] = (struct iovec){ (void *)(uintptr_t)x->bulk, x->bulk_size };
+	iov[2] = (struct iovec){ (void *)(uintptr_t)zero, -x->bulk_size & 3 };
+	return ck_chan_writev(lane->chan, iov, x->bulk_size ? 3 : 1);
 }
 
 /* Payload behind the results at @offset: as much as the sink takes, then the CUresult. */
-static int take_bulk(struct ck_lane *lane, size_t offset, uint32_t length, struct ck_sink *sink,
-		     int *bulk_err)
+static int take_bulk(struct ck_lane *lane, size_t offset, uint32_t length, struct ck_exchange *x)
 {
 	unsigned char pad[4];
 	uint32_t word;
 	int ret = ck_reader_bulk_begin(lane->reader, offset);
 
-	if (ret == 0 && length > sink->size)
+	if (ret == 0 && length > x->sink->size)
 		ret = -EPROTO;
 	if (ret == 0 && length > 0)
-		ret = ck_reader_bulk(lane->reader, sink->data, length);
+		ret = ck_reader_bulk(lane->reader, x->sink->data, length);
 	if (ret == 0 && length % 4)
 		ret = ck_reader_bulk(lane->reader, pad, 4 - length % 4);
 	if (ret == 0)
 		ret = ck_reader_bulk(lane->reader, &word, sizeof(word));
 	if (ret == 0)
-		*bulk_err = (int)ntohl(word);
+		x->bulk_err = (int)ntohl(word);
 	return ret;
 }
 
-static int receive_reply(struct ck_lane *lane, xdrproc_t xdr_res, void *res,
-			 struct ck_sink *sink, int *bulk_err)
+static int receive_reply(struct ck_lane *lane, struct ck_exchange *x)
 {
 	struct ck_record record;
 	uint32_t xid, low, high, length;
@@ -214,26 +216,26 @@ static int receive_reply(struct ck_lane *lane, xdrproc_t xdr_res, void *res,
 		return -EPROTO;
 	xdrmem_create(&xdrs, (char *)(uintptr_t)record.body + offset,
 		      (u_int)(record.body_size - offset), XDR_DECODE);
-	if (!xdr_res(&xdrs, res))
+	if (!x->xdr_res(&xdrs, x->res))
 		return -EPROTO;
-	if (sink) {
+	if (x->sink) {
 		offset += xdr_getpos(&xdrs);
 		/* the length is the last word of the results, wherever the record lies */
 		memcpy(&length, record.body + offset - sizeof(length), sizeof(length));
 		length = ntohl(length);
-		if (((const ck_result *)res)->err == 0 && length != sink->size)
+		if (((const ck_result *)x->res)->err == 0 && length != x->sink->size)
 			return -EPROTO;
-		ret = take_bulk(lane, offset, length, sink, bulk_err);
+		ret = take_bulk(lane, offset, length, x);
 	}
 	return ret;
 }
 
-int ck_lane_exchange(struct ck_lane *lane, uint32_t proc, xdrproc_t xdr_args, const void *args,
-		     xdrproc_t xdr_res, void *res, struct ck_sink *sink, int *bulk_err)
+int ck_lane_exchange(struct ck_lane *lane, struct ck_exchange *x)
 {
-	int ret = send_call(lane, proc, xdr_args, args);
+	int ret = send_call(lane, x);
 
-	return ret < 0 ? ret : receive_reply(lane, xdr_res, res, sink, bulk_err);
+	x->bulk_err = 0;
+	return ret < 0 ? ret : receive_reply(lane, x);
 }
 
 /* What kernels have printed goes to our stdout, through stdio, as the real driver's does. */
@@ -252,13 +254,17 @@ static void fetch_output(void)
 	fflush(stdout);
 }
 
-CUresult ck_call(uint32_t proc, void *args, void *res, struct ck_sink *sink)
+CUresult ck_call_bulk(uint32_t proc, void *args, void *res, const void *bulk, size_t bulk_size,
+		      struct ck_sink *sink)
 {
 	const struct ck_proc *p = &ck_procs[proc];
+	struct ck_exchange x = { .proc = proc, .xdr_args = p->xdr_args, .xdr_res = p->xdr_res,
+				 .args = args, .res = res, .bulk = bulk, .bulk_size = bulk_size,
+				 .sink = sink };
 	struct ck_thread *t = ck_thread();
 	ck_result *head = res;
 	char why[128];
-	int ret = 0, bulk_err = 0;
+	int ret = 0;
 
 	if (unlikely(ck_client.state == CK_STATE_LOST))
 		return CUDA_ERROR_DEVICE_UNAVAILABLE;
@@ -267,8 +273,7 @@ CUresult ck_call(uint32_t proc, void *args, void *res, struct ck_sink *sink)
 	if (ret == 0) {
 		((ck_head *)args)->seq = ck_command_last();
 		ck_command_flush();
-		ret = ck_lane_exchange(t->lane, proc, p->xdr_args, args, p->xdr_res, res, sink,
-				       &bulk_err);
+		ret = ck_lane_exchange(t->lane, &x);
 	}
 	if (unlikely(ret < 0)) {
 		snprintf(why, sizeof(why), "%s: %s", p->name,
@@ -277,9 +282,10 @@ CUresult ck_call(uint32_t proc, void *args, void *res, struct ck_sink *sink)
 		return CUDA_ERROR_DEVICE_UNAVAILABLE;
 	}
 	if (head->err == 0)
-		head->err = bulk_err;
+		head->err = x.bulk_err;
 	if (unlikely(ck_stats_on))
-		ck_stats_message(proc, CK_CALL_HEADER + p->args_size, t->lane->received);
+		ck_stats_message(proc, CK_CALL_HEADER + p->args_size + bulk_size,
+				 t->lane->received);
 	if (unlikely(ck_trace_on))
 		ck_trace_message(proc, args, res, (CUresult)head->err);
 	if (unlikely(head->err))
@@ -287,4 +293,9 @@ CUresult ck_call(uint32_t proc, void *args, void *res, struct ck_sink *sink)
 	if (unlikely(head->output) && proc != CK_PROC_ck_output)
 		fetch_output();
 	return (CUresult)head->err;
+}
+
+CUresult ck_call(uint32_t proc, void *args, void *res, struct ck_sink *sink)
+{
+	return ck_call_bulk(proc, args, res, NULL, 0, sink);
 }

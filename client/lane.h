@@ -37,11 +37,19 @@ void ck_lane_forked(void);
 /* Bound the wait for a reply, at set-up and at exit; 0: no bound. */
 void ck_lane_timeout(struct ck_lane *lane, int milliseconds);
 
-/*
- * One call and its reply: 0 or -errno (see rpc/record.h; -EPROTONOSUPPORT sets @low and @high).
- * @bulk_err, where the procedure's reply ends with payload, is the CUresult behind it.
- */
-int ck_lane_exchange(struct ck_lane *lane, uint32_t proc, xdrproc_t xdr_args, const void *args,
-		     xdrproc_t xdr_res, void *res, struct ck_sink *sink, int *bulk_err);
+/* One call and its reply, either of which may end with payload. */
+struct ck_exchange {
+	uint32_t proc;
+	xdrproc_t xdr_args, xdr_res;
+	const void *args;
+	void *res;
+	const void *bulk;		/* behind the arguments */
+	size_t bulk_size;
+	struct ck_sink *sink;		/* for what is behind the results; NULL: nothing is */
+	int bulk_err;			/* result: the CUresult at the very end of such a reply */
+};
+
+/* Carry it out: 0 or -errno (see rpc/record.h). */
+int ck_lane_exchange(struct ck_lane *lane, struct ck_exchange *x);
 
 #endif

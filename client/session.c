@@ -109,8 +109,11 @@ static CUresult hello(struct ck_lane *lane)
 
 	gethostname(host, sizeof(host) - 1);
 	ck_lane_timeout(lane, dial_timeout_ms());
-	ret = ck_lane_exchange(lane, CK_HELLO, (xdrproc_t)xdr_ck_hello_args, &args,
-			       (xdrproc_t)xdr_ck_hello_res, &ck_client.hello, NULL, NULL);
+	ret = ck_lane_exchange(lane, &(struct ck_exchange){
+		.proc = CK_HELLO, .args = &args, .res = &ck_client.hello,
+		.xdr_args = (xdrproc_t)xdr_ck_hello_args,
+		.xdr_res = (xdrproc_t)xdr_ck_hello_res,
+	});
 	if (ret < 0) {
 		ck_err("the GPU server at %s does not answer as it should: %s", address,
 		       ret == -EPIPE	       ? "it closed the connection" :
@@ -139,8 +142,11 @@ int ck_session_join(int kind, struct ck_chan **chan)
 	if (ret < 0)
 		return ret;
 	ck_lane_timeout(lane, dial_timeout_ms());
-	ret = ck_lane_exchange(lane, CK_JOIN, (xdrproc_t)xdr_ck_join_args, &args,
-			       (xdrproc_t)xdr_ck_join_res, &res, NULL, NULL);
+	ret = ck_lane_exchange(lane, &(struct ck_exchange){
+		.proc = CK_JOIN, .args = &args, .res = &res,
+		.xdr_args = (xdrproc_t)xdr_ck_join_args,
+		.xdr_res = (xdrproc_t)xdr_ck_join_res,
+	});
 	if (ret == 0 && res.status != 0)
 		ret = -EACCES;
 	if (ret < 0) {

@@ -27,6 +27,9 @@ CUresult ck_send(uint32_t proc, void *args, const void *bulk, size_t bulk_size);
 /* Make a call and wait: *@res is decoded (owned strings and arrays: to be freed by the caller);
  * the result is the server's CUresult or CUDA_ERROR_DEVICE_UNAVAILABLE when it is lost. */
 CUresult ck_call(uint32_t proc, void *args, void *res, struct ck_sink *sink);
+/* The same with payload behind the arguments; procedures of which one end has payload only. */
+CUresult ck_call_bulk(uint32_t proc, void *args, void *res, const void *bulk, size_t bulk_size,
+		      struct ck_sink *sink);
 
 /* May calls be made now? Then the id of the current context: INVALID_CONTEXT without one. */
 CUresult ck_enter(uint64_t *ctx);

@@ -57,10 +57,9 @@ static CUresult upload_piece(struct ck_request *q, const struct ck_walk *walk,
 }
 
 static CUresult upload(struct ck_request *q, struct ck_walk *walk, uint64_t stream_id,
-		       unsigned int flags)
+		       unsigned int flags, struct ck_ring *ring)
 {
 	struct ck_slot *slot = NULL;
-	struct ck_ring *ring;
 	CUresult err = CUDA_SUCCESS;
 	CUstream stream;
 	uint64_t serial;
@@ -72,31 +71,48 @@ static CUresult upload(struct ck_request *q, struct ck_walk *walk, uint64_t stre
 	q->broken = ck_reader_bulk_begin(q->reader, q->bulk_offset);
 	if (q->broken)
 		return CUDA_ERROR_UNKNOWN;
-	ring = ck_staging_upload(q->session->staging);
 	while (!err && ck_walk_next(walk))
 		err = upload_piece(q, walk, ring, stream, serial, &slot);
 	if (!err && slot && (flags & CK_COPY_BLOCKING))
 		err = ck_slot_wait(slot);
+	return err;
+}
+
+static CUresult upload_flat(struct ck_request *q, uint64_t dst, uint64_t stream,
+			    unsigned int flags, struct ck_ring *ring)
+{
+	struct ck_walk walk;
+	CUresult err = CUDA_ERROR_INVALID_VALUE;
+
+	/* What does not fit is refused whole, as by the driver, not after its first pieces. */
+	if (q->bulk_size <= CK_PIECE_MAX ||
+	    ck_memory_covers(q->session->memory, dst, q->bulk_size)) {
+		ck_walk_flat(&walk, true, dst, q->bulk_size);
+		err = upload(q, &walk, stream, flags, ring);
+	}
 	ck_ring_release(ring);
 	return err;
 }
 
 CUresult ck_serve_ck_upload(struct ck_request *q, ck_upload_args *a, void *res)
 {
-	struct ck_walk walk;
-
 	(void)res;
-	/* What does not fit is refused whole, as by the driver, not after its first pieces. */
-	if (q->bulk_size > CK_PIECE_MAX &&
-	    !ck_memory_covers(q->session->memory, a->dst, q->bulk_size))
-		return CUDA_ERROR_INVALID_VALUE;
-	ck_walk_flat(&walk, true, a->dst, q->bulk_size);
-	return upload(q, &walk, a->stream, a->flags);
+	return upload_flat(q, a->dst, a->stream, a->flags,
+			   ck_staging_upload(q->session->staging));
+}
+
+/* One of several calls that share a copy: they come on lanes of their own, at the same time. */
+CUresult ck_serve_ck_upload_part(struct ck_request *q, ck_upload_part_args *a,
+				 ck_upload_part_res *res)
+{
+	(void)res;
+	return upload_flat(q, a->dst, a->stream, 0, ck_staging_call(q->session->staging));
 }
 
 CUresult ck_serve_ck_upload_3d(struct ck_request *q, ck_upload_3d_args *a, void *res)
 {
 	CUDA_MEMCPY3D copy;
+	struct ck_ring *ring;
 	struct ck_walk walk;
 	CUresult err;
 
@@ -104,7 +120,12 @@ CUresult ck_serve_ck_upload_3d(struct ck_request *q, ck_upload_3d_args *a, void 
 	_Static_assert(sizeof(copy) == sizeof(a->copy), "the structure travels as its bytes");
 	memcpy(&copy, a->copy, sizeof(copy));
 	err = ck_walk_box(&walk, true, &copy);
-	return err ? err : upload(q, &walk, a->stream, 0);
+	if (err)
+		return err;
+	ring = ck_staging_upload(q->session->staging);
+	err = upload(q, &walk, a->stream, 0, ring);
+	ck_ring_release(ring);
+	return err;
 }
 
 /* A download under way: its reply has a head, the packed bytes, and a tail. */
@@ -207,7 +228,7 @@ static CUresult download(struct download *d, uint64_t stream_id)
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (!ck_walk_next(&d->walk))
 		return CUDA_SUCCESS; /* nothing to send: an empty reply */
-	ring = ck_staging_download(q->session->staging);
+	ring = ck_staging_call(q->session->staging);
 	err = download_begin(d, ring);
 	if (!err)
 		err = ck_slot_wait(d->slot);

@@ -25,7 +25,7 @@ struct ck_ring {
 
 struct ck_staging {
 	struct ck_ring upload;
-	struct ck_ring downloads[CK_DOWNLOAD_RINGS];
+	struct ck_ring calls[CK_CALL_RINGS];
 	_Atomic unsigned int turn; /* which ring to wait for when all are taken */
 };
 
@@ -57,8 +57,8 @@ int ck_staging_create(struct ck_staging **out)
 	if (!s)
 		return -ENOMEM;
 	ring_init(&s->upload, CK_UPLOAD_SLOTS);
-	for (int i = 0; i < CK_DOWNLOAD_RINGS; i++)
-		ring_init(&s->downloads[i], CK_DOWNLOAD_SLOTS);
+	for (int i = 0; i < CK_CALL_RINGS; i++)
+		ring_init(&s->calls[i], CK_CALL_SLOTS);
 	*out = s;
 	return 0;
 }
@@ -68,8 +68,8 @@ void ck_staging_destroy(struct ck_staging *s)
 	if (!s)
 		return;
 	ring_fini(&s->upload);
-	for (int i = 0; i < CK_DOWNLOAD_RINGS; i++)
-		ring_fini(&s->downloads[i]);
+	for (int i = 0; i < CK_CALL_RINGS; i++)
+		ring_fini(&s->calls[i]);
 	free(s);
 }
 
@@ -79,15 +79,15 @@ struct ck_ring *ck_staging_upload(struct ck_staging *s)
 	return &s->upload;
 }
 
-struct ck_ring *ck_staging_download(struct ck_staging *s)
+struct ck_ring *ck_staging_call(struct ck_staging *s)
 {
 	struct ck_ring *ring;
 
-	for (int i = 0; i < CK_DOWNLOAD_RINGS; i++) {
-		if (pthread_mutex_trylock(&s->downloads[i].lock) == 0)
-			return &s->downloads[i];
+	for (int i = 0; i < CK_CALL_RINGS; i++) {
+		if (pthread_mutex_trylock(&s->calls[i].lock) == 0)
+			return &s->calls[i];
 	}
-	ring = &s->downloads[s->turn++ % CK_DOWNLOAD_RINGS];
+	ring = &s->calls[s->turn++ % CK_CALL_RINGS];
 	pthread_mutex_lock(&ring->lock);
 	return ring;
 }
@@ -221,6 +221,6 @@ static void ring_drop_context(struct ck_ring *ring, uint64_t ctx)
 void ck_staging_drop_context(struct ck_staging *s, uint64_t ctx)
 {
 	ring_drop_context(&s->upload, ctx);
-	for (int i = 0; i < CK_DOWNLOAD_RINGS; i++)
-		ring_drop_context(&s->downloads[i], ctx);
+	for (int i = 0; i < CK_CALL_RINGS; i++)
+		ring_drop_context(&s->calls[i], ctx);
 }

@@ -2,8 +2,8 @@
  * server/staging.h - pinned memory between the connection and the device.
  *
  * A ring is a row of slots that one thread fills and empties in turn: while the device reads (or
- * writes) one slot, the thread receives into (or sends from) the next. Uploads have one ring,
- * used by the command thread; each download takes a small one for itself. The memory is the
+ * writes) one slot, the thread receives into (or sends from) the next. The command thread has one
+ * ring for its uploads; each call that moves bytes, up or down, takes a small one for itself. The memory is the
  * process's own, registered with the driver: it outlives contexts, and where a driver cannot
  * register it, it works as pageable memory.
  */
@@ -19,8 +19,8 @@
 #define CK_SLOT_SIZE (4u << 20)	 /* bytes of a slot */
 #define CK_PIECE_MAX (1u << 20)	 /* bytes that are moved at a time */
 #define CK_UPLOAD_SLOTS 8
-#define CK_DOWNLOAD_SLOTS 2
-#define CK_DOWNLOAD_RINGS 8 /* downloads at a time; more wait for their turn */
+#define CK_CALL_SLOTS 2
+#define CK_CALL_RINGS 8 /* calls at a time; more wait for their turn */
 
 struct ck_staging;
 struct ck_ring;
@@ -39,9 +39,9 @@ struct ck_slot {
 int ck_staging_create(struct ck_staging **staging);
 void ck_staging_destroy(struct ck_staging *staging);
 
-/* The ring for uploads; a free ring for a download. The caller's until released. */
+/* The ring for one-way uploads; a free ring for a call. The caller's until released. */
 struct ck_ring *ck_staging_upload(struct ck_staging *staging);
-struct ck_ring *ck_staging_download(struct ck_staging *staging);
+struct ck_ring *ck_staging_call(struct ck_staging *staging);
 void ck_ring_release(struct ck_ring *ring);
 
 /*

@@ -27,6 +27,9 @@ static const struct ck_env_row table[] = {
 	{"CRICKET_EMU_MEMORY", "2G", "emulated driver: memory of each device, in bytes"},
 	{"CRICKET_TOKEN", NULL,
 	 "secret that client and server must share, when the server has one"},
+	{"CRICKET_CONNECTIONS", NULL,
+	 "client: connections that a large copy uses at a time, 1 to 8 (default: 4, fewer on\n"
+	 "machines with less than 8 processors)"},
 	{"CRICKET_TIMEOUT", "10", "client: seconds to wait for a connection to the server"},
 	{"CUDA_VISIBLE_DEVICES", NULL,
 	 "as in CUDA: which devices the program sees, and in which order; empty for none"},

@@ -46,6 +46,13 @@ def test_the_seeds_path_to_the_first_program_exists(app):
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
+def test_large_copies_go_over_several_connections(run_app, transport):
+    result = run_app("copies", transport, CRICKET_CONNECTIONS="4", CRICKET_STATS="1")
+    assert result.status == 0, result.err
+    assert "ck_upload_part" in result.err
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
 def test_the_order_of_threads_holds_every_time(run_app, transport):
     for _ in range(5):
         result = run_app("threads_order", transport)

@@ -153,6 +153,20 @@ static void fill_bytes(struct world *w, const char *name, void *at)
 	memcpy(at, &field, sizeof(field));
 }
 
+/* A few ids, most of them of something. */
+static void fill_ids(struct world *w, void *at)
+{
+	static uint64_t ids[16];
+	struct {
+		u_int len;
+		uint64_t *val;
+	} field = { draw(w, CK_ARRAY_SIZE(ids)), ids };
+
+	for (u_int i = 0; i < field.len; i++)
+		ids[i] = draw_id(w);
+	memcpy(at, &field, sizeof(field));
+}
+
 /* Shapes of copies; other structures are small. */
 static void fill_pod(struct world *w, void *at, size_t size)
 {
@@ -202,6 +216,9 @@ static void fill_field(struct world *w, const struct ck_field *f, char *at, size
 		/* fall through */
 	case CK_FIELD_U64:
 		memcpy(at, &number, sizeof(number));
+		break;
+	case CK_FIELD_IDS:
+		fill_ids(w, at);
 		break;
 	case CK_FIELD_HASH:
 		draw_bytes(w, at, CK_HASH);

@@ -292,10 +292,13 @@ static int exchange_download(size_t size, unsigned char *buf)
 	ck_download_args args = { .size = size };
 	ck_download_res res = { 0 };
 	struct ck_sink sink = { buf, size };
-	int bulk_err = 0;
+	struct ck_exchange x = {
+		.proc = CK_PROC_ck_download, .args = &args, .res = &res, .sink = &sink,
+		.xdr_args = (xdrproc_t)xdr_ck_download_args,
+		.xdr_res = (xdrproc_t)xdr_ck_download_res,
+	};
 
-	return ck_lane_exchange(lane, CK_PROC_ck_download, (xdrproc_t)xdr_ck_download_args, &args,
-				(xdrproc_t)xdr_ck_download_res, &res, &sink, &bulk_err);
+	return ck_lane_exchange(lane, &x);
 }
 
 static void more_payload_than_asked_for_is_not_taken(void **state)

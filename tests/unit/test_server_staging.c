@@ -118,7 +118,7 @@ static void a_context_that_goes_takes_its_events_but_not_the_memory(void **state
 
 static void downloads_at_the_same_time_have_rings_of_their_own(void **state)
 {
-	struct ck_ring *a = ck_staging_download(*state), *b = ck_staging_download(*state);
+	struct ck_ring *a = ck_staging_call(*state), *b = ck_staging_call(*state);
 
 	assert_ptr_not_equal(a, b);
 	ck_ring_release(a);

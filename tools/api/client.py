@@ -93,7 +93,12 @@ def wire_stub(row):
         out.append(f"\treturn ck_send(CK_PROC_{n}, &a, {bulk});\n}}\n\n")
         return "".join(out)
     sink = row.args[-1].name if row.bulk_out else "NULL"
-    out.append(f"\tmemset(&r, 0, sizeof(r));\n\terr = ck_call(CK_PROC_{n}, &a, &r, {sink});\n")
+    out.append("\tmemset(&r, 0, sizeof(r));\n")
+    if row.bulk_in:
+        bulk = row.args[-1].name
+        out.append(f"\terr = ck_call_bulk(CK_PROC_{n}, &a, &r, {bulk}, {bulk}_size, NULL);\n")
+    else:
+        out.append(f"\terr = ck_call(CK_PROC_{n}, &a, &r, {sink});\n")
     drains = [drain(a) for a in row.outs()]
     always = any(a.kind in ("bytes", "ids") for a in row.outs())
     if any(drains):
