@@ -85,7 +85,8 @@ static int range_enter(struct ck_ranges *ranges, struct ck_emu_memory *memory)
 	if (!copy)
 		return -ENOMEM;
 	memory->id = ++last_id;
-	memory->device = memory->context->device->ordinal;
+	if (memory->context)
+		memory->device = memory->context->device->ordinal;
 	*copy = *memory;
 	ret = ck_ranges_insert(ranges, memory->lo, memory->lo + memory->size, copy);
 	if (ret < 0)
@@ -118,6 +119,18 @@ uint64_t ck_emu_arena_alloc(struct ck_emu_context *context, size_t size,
 	return memory.lo;
 }
 
+/* Enter a range that is outside of the devices' own stretches. Write lock held. */
+static int host_enter(struct ck_emu_memory *memory)
+{
+	uint64_t end = memory->lo + memory->size;
+
+	for (int i = 0; i < arena_count; i++) {
+		if (memory->lo < arenas[i].hi && end > arenas[i].lo)
+			return -EINVAL;
+	}
+	return range_enter(host, memory);
+}
+
 int ck_emu_arena_add_host(struct ck_emu_context *context, uint64_t lo, size_t size,
 			  enum ck_emu_memory_kind kind, unsigned int flags)
 {
@@ -129,13 +142,18 @@ int ck_emu_arena_add_host(struct ck_emu_context *context, uint64_t lo, size_t si
 	if (ck_add_overflow(lo, size, &end))
 		return -EINVAL;
 	pthread_rwlock_wrlock(&lock);
-	for (int i = 0; i < arena_count; i++) {
-		if (lo < arenas[i].hi && end > arenas[i].lo)
-			goto unlock;
-	}
 	if (atomic_load(&context->live))
-		ret = range_enter(host, &memory);
-unlock:
+		ret = host_enter(&memory);
+	pthread_rwlock_unlock(&lock);
+	return ret;
+}
+
+int ck_emu_arena_add_mapping(struct ck_emu_memory *memory)
+{
+	int ret;
+
+	pthread_rwlock_wrlock(&lock);
+	ret = host_enter(memory);
 	pthread_rwlock_unlock(&lock);
 	return ret;
 }
@@ -170,13 +188,61 @@ bool ck_emu_arena_find(uint64_t address, struct ck_emu_memory *memory)
 	return found != NULL;
 }
 
+void ck_emu_arena_grant(uint64_t lo, unsigned int mask, bool read, bool write)
+{
+	const struct ck_range *range;
+	struct ck_emu_memory *memory;
+
+	pthread_rwlock_wrlock(&lock);
+	range = ck_ranges_find(host, lo);
+	memory = range ? range->value : NULL;
+	if (memory && memory->kind == CK_EMU_MEMORY_VIRTUAL) {
+		memory->readers = read ? memory->readers | mask : memory->readers & ~mask;
+		memory->writers = write ? memory->writers | mask : memory->writers & ~mask;
+	}
+	pthread_rwlock_unlock(&lock);
+}
+
+bool ck_emu_arena_take(int device, size_t size)
+{
+	struct arena *arena = &arenas[device];
+	bool fits;
+
+	pthread_rwlock_wrlock(&lock);
+	fits = size <= arena->total - arena->used;
+	if (fits)
+		arena->used += size;
+	pthread_rwlock_unlock(&lock);
+	return fits;
+}
+
+void ck_emu_arena_give(int device, size_t size)
+{
+	pthread_rwlock_wrlock(&lock);
+	arenas[device].used -= size;
+	pthread_rwlock_unlock(&lock);
+}
+
 bool ck_emu_arena_covers(uint64_t address, size_t size)
 {
 	struct ck_emu_memory memory;
+	size_t rest;
 
-	/* the device's own heap is out of the host's reach, as on a device */
-	return ck_emu_arena_find(address, &memory) && memory.kind != CK_EMU_MEMORY_HEAP &&
-	       size <= memory.size - (address - memory.lo);
+	for (;;) {
+		/* the device's own heap is out of the host's reach, as on a device */
+		if (!ck_emu_arena_find(address, &memory) || memory.kind == CK_EMU_MEMORY_HEAP)
+			return false;
+		if (memory.kind == CK_EMU_MEMORY_VIRTUAL && !memory.readers)
+			return false;
+		rest = memory.size - (address - memory.lo);
+		if (size <= rest)
+			return true;
+		/* mappings side by side are one stretch of memory to their users */
+		if (memory.kind != CK_EMU_MEMORY_VIRTUAL)
+			return false;
+		address += rest;
+		size -= rest;
+	}
 }
 
 /*

@@ -45,6 +45,7 @@ enum ck_emu_kind {
 	CK_EMU_FUNCTION = 0x46554e31, /* CUfunction and CUkernel */
 	CK_EMU_STREAM = 0x53545231,
 	CK_EMU_EVENT = 0x45565431,
+	CK_EMU_PHYSICAL = 0x50485931, /* of cuMemCreate */
 };
 
 struct ck_emu_object {
@@ -235,6 +236,7 @@ enum ck_emu_memory_kind {
 	CK_EMU_MEMORY_HEAP,	  /* malloc in a kernel */
 	CK_EMU_MEMORY_HOST,	  /* cuMemHostAlloc */
 	CK_EMU_MEMORY_REGISTERED, /* cuMemHostRegister */
+	CK_EMU_MEMORY_VIRTUAL,	  /* cuMemMap: of no context */
 };
 
 /* One range of addresses; a copy of it is what the functions below give. */
@@ -243,9 +245,10 @@ struct ck_emu_memory {
 	size_t size; /* bytes asked for */
 	enum ck_emu_memory_kind kind;
 	struct ck_emu_context *context; /* to compare with; it may have gone since */
-	int device;			/* its context's */
-	const void *owner;		/* a variable's module */
+	int device;			/* its context's; where mapped memory lies */
+	const void *owner;		/* a variable's module, a mapping's physical memory */
 	unsigned int flags;		/* of cuMemHostAlloc or cuMemHostRegister */
+	unsigned int readers, writers;	/* of a mapping: masks of devices */
 	uint64_t id;
 };
 
@@ -263,6 +266,13 @@ bool ck_emu_arena_remove(uint64_t lo, enum ck_emu_memory_kind kind, struct ck_em
 /* Take out all ranges of a context, or those of one owner in it when that is not NULL. */
 void ck_emu_arena_sweep(const struct ck_emu_context *context, const void *owner);
 void ck_emu_arena_info(const struct ck_emu_device *device, size_t *used);
+/* Count @size bytes as used on a device, or no longer so: false when there are not as many. */
+bool ck_emu_arena_take(int device, size_t size);
+void ck_emu_arena_give(int device, size_t size);
+/* Enter a mapping: *@memory as it shall be, but for its id. 0 or -errno as of add_host. */
+int ck_emu_arena_add_mapping(struct ck_emu_memory *memory);
+/* Set what the devices of @mask may do with the mapping at @lo. */
+void ck_emu_arena_grant(uint64_t lo, unsigned int mask, bool read, bool write);
 /* True when the driver may touch [@address, +@size): inside one range that applications hold. */
 bool ck_emu_arena_covers(uint64_t address, size_t size);
 

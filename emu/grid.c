@@ -13,12 +13,18 @@ static int grid_range(void *opaque, uint64_t address, uint64_t *lo, uint64_t *hi
 
 	if (!ck_emu_arena_find(address, &memory))
 		return -EFAULT;
+	if (memory.kind == CK_EMU_MEMORY_VIRTUAL) {
+		if (!(memory.readers & 1u << context->device->ordinal))
+			return -EFAULT;
+		goto found;
+	}
 	/* host memory is every device's; device memory its context's, or a peer's when enabled */
 	if (memory.kind != CK_EMU_MEMORY_HOST && memory.kind != CK_EMU_MEMORY_REGISTERED &&
 	    memory.context != context &&
 	    (memory.device == context->device->ordinal ||
 	     !(atomic_load(&context->peers) & 1u << memory.device)))
 		return -EFAULT;
+found:
 	*lo = memory.lo;
 	*hi = memory.lo + memory.size;
 	return 0;
