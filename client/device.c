@@ -132,6 +132,7 @@ static int choose(int *chosen, int count)
 		const ck_device *facts = &ck_client.hello.devices.devices_val[i];
 
 		memcpy(devices[i].uuid, facts->uuid, sizeof(devices[i].uuid));
+		memcpy(devices[i].mig_uuid, facts->uuid_v2, sizeof(devices[i].mig_uuid));
 		devices[i].pci_domain = attribute_of(facts, CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID);
 		devices[i].pci_bus = attribute_of(facts, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID);
 		devices[i].pci_device = attribute_of(facts, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID);

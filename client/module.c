@@ -51,8 +51,25 @@ static CUresult load(const void *image, struct ck_context *ctx, bool library,
 	return err;
 }
 
+/* Take a library's module out of the library's list. */
+static void unlink_origin(struct ck_module *m)
+{
+	struct ck_module **at;
+
+	if (!m->origin)
+		return;
+	pthread_mutex_lock(&lock);
+	at = &m->origin->modules;
+	while (*at && *at != m)
+		at = &(*at)->next;
+	if (*at)
+		*at = m->next;
+	pthread_mutex_unlock(&lock);
+}
+
 void ck_module_forget(struct ck_module *m)
 {
+	unlink_origin(m);
 	for (size_t i = 0; m->functions && i < m->code->kernels.count; i++) {
 		if (m->functions[i])
 			ck_object_free(m->functions[i]);
@@ -61,8 +78,6 @@ void ck_module_forget(struct ck_module *m)
 	for (unsigned int i = 0; i < m->variable_count; i++)
 		ck_allocation_remove(m->variables[i], CK_MEMORY_DEVICE, NULL);
 	free(m->variables);
-	if (m->other)
-		m->other->other = NULL;
 	if (m->code)
 		ck_code_put(m->code);
 	ck_object_free(m);
@@ -224,7 +239,7 @@ CK_EXPORT CUresult cuModuleUnload(CUmodule hmod)
 
 	if (err)
 		return err;
-	if (!m || m->other)
+	if (!m || m->origin)
 		return CUDA_ERROR_INVALID_HANDLE;
 	ck_cache_clear();
 	err = ck_wire_cuModuleUnload(ctx, m->object.id);
@@ -334,8 +349,8 @@ CK_EXPORT CUresult cuLibraryUnload(CUlibrary library)
 		return CUDA_ERROR_INVALID_HANDLE;
 	ck_cache_clear();
 	err = ck_wire_cuLibraryUnload(0, m->object.id);
-	if (m->other)
-		ck_module_forget(m->other);
+	while (m->modules)
+		ck_module_forget(m->modules);
 	ck_module_forget(m);
 	return err;
 }
@@ -348,10 +363,14 @@ CK_EXPORT CUresult cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, cons
 					(struct ck_function **)pKernel);
 }
 
-/* A second object that shares the library's code. Called with the lock. */
-static CUresult make_library_module(struct ck_module *lib, uint64_t ctx)
+/*
+ * An object that shares the library's code and lives in @context, with which it goes: the runtime of
+ * CUDA 12 asks again after a reset, and once for each device. Called with the lock.
+ */
+static CUresult make_library_module(struct ck_module *lib, struct ck_context *context,
+				    struct ck_module **out)
 {
-	struct ck_module *m = ck_object_new(CK_OBJECT_MODULE, NULL);
+	struct ck_module *m = ck_object_new(CK_OBJECT_MODULE, context);
 
 	if (m)
 		m->functions = calloc(lib->code->kernels.count + 1, sizeof(*m->functions));
@@ -361,16 +380,18 @@ static CUresult make_library_module(struct ck_module *lib, uint64_t ctx)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	m->code = ck_code_get(lib->code);
-	m->other = lib;
-	lib->other = m;
-	return ck_wire_ck_library_module(ctx, m->object.id, lib->object.id);
+	m->origin = lib;
+	m->next = lib->modules;
+	lib->modules = m;
+	*out = m;
+	return ck_wire_ck_library_module(context->object.id, m->object.id, lib->object.id);
 }
 
 CK_EXPORT CUresult cuLibraryGetModule(CUmodule *pMod, CUlibrary library)
 {
-	struct ck_module *lib = from_handle(library, true);
-	uint64_t ctx;
-	CUresult err = ck_enter(&ctx);
+	struct ck_module *lib = from_handle(library, true), *m;
+	struct ck_context *context;
+	CUresult err = ck_context_usable(&context);
 
 	if (err)
 		return err;
@@ -379,11 +400,13 @@ CK_EXPORT CUresult cuLibraryGetModule(CUmodule *pMod, CUlibrary library)
 	if (!lib)
 		return CUDA_ERROR_INVALID_HANDLE;
 	pthread_mutex_lock(&lock);
-	if (!lib->other)
-		err = make_library_module(lib, ctx);
+	for (m = lib->modules; m && m->object.context != context;)
+		m = m->next;
+	if (!m)
+		err = make_library_module(lib, context, &m);
 	pthread_mutex_unlock(&lock);
 	if (!err)
-		*pMod = (CUmodule)lib->other;
+		*pMod = (CUmodule)m;
 	return err;
 }
 

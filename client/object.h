@@ -89,7 +89,8 @@ struct ck_module {
 	bool library;
 	struct ck_code *code;		/* kernels by name; shared with the library's module */
 	struct ck_function **functions;	/* by index in code; made when first asked for */
-	struct ck_module *other;	/* a library's module; of such a module, its library */
+	struct ck_module *origin;	/* of a library's module in some context: the library */
+	struct ck_module *modules, *next; /* a library's modules, one a context at most */
 	uint64_t *variables;		/* addresses noted as allocations */
 	unsigned int variable_count;
 };

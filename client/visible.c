@@ -40,15 +40,28 @@ static void uuid_text(const unsigned char *u, char text[UUID_TEXT])
 		 u[14], u[15]);
 }
 
+/* The UUID by which the list names @device; NULL where @mig asks for a MIG device and it is none. */
+static const unsigned char *uuid_of(const struct ck_visible_device *device, bool mig)
+{
+	if (!mig)
+		return device->uuid;
+	return memcmp(device->uuid, device->mig_uuid, sizeof(device->uuid)) ? device->mig_uuid :
+									      NULL;
+}
+
 /* The position in @sorted of the only device whose UUID begins with @prefix, or -1. */
 static int find_uuid(const struct ck_visible_device *devices, int count, const int *sorted,
-		     const char *prefix, size_t length)
+		     bool mig, const char *prefix, size_t length)
 {
 	char text[UUID_TEXT];
 	int found = -1;
 
 	for (int i = 0; i < count; i++) {
-		uuid_text(devices[sorted[i]].uuid, text);
+		const unsigned char *uuid = uuid_of(&devices[sorted[i]], mig);
+
+		if (!uuid)
+			continue;
+		uuid_text(uuid, text);
 		if (length == 0 || length >= UUID_TEXT || strncasecmp(text, prefix, length) != 0)
 			continue;
 		if (found >= 0)
@@ -66,7 +79,9 @@ static int find_entry(const struct ck_visible_device *devices, int count, const 
 	long index;
 
 	if (length > 4 && strncmp(entry, "GPU-", 4) == 0)
-		return find_uuid(devices, count, sorted, entry + 4, length - 4);
+		return find_uuid(devices, count, sorted, false, entry + 4, length - 4);
+	if (length > 4 && strncmp(entry, "MIG-", 4) == 0)
+		return find_uuid(devices, count, sorted, true, entry + 4, length - 4);
 	if (length == 0 || !isdigit((unsigned char)entry[0]))
 		return -1;
 	index = strtol(entry, &end, 10);

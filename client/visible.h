@@ -11,6 +11,7 @@
 
 struct ck_visible_device {
 	unsigned char uuid[16];
+	unsigned char mig_uuid[16];	/* of the part of a GPU that this is; else the same */
 	int pci_domain, pci_bus, pci_device;
 };
 
@@ -18,8 +19,9 @@ struct ck_visible_device {
  * Choose from @count devices. @order: value of CUDA_DEVICE_ORDER, NULL for unset; PCI_BUS_ID sorts
  * by PCI address, all else keeps the server's order. @list: value of CUDA_VISIBLE_DEVICES: NULL
  * shows all, "" none; else indices (into the order above) and `GPU-` with the beginning of a
- * UUID, which must fit exactly one device. The first entry that names no device, and one that
- * names a device again, end the list.
+ * UUID, which must fit exactly one device; `MIG-` with that of a MIG device's own UUID, where the
+ * server has MIG devices. The first entry that names no device, and one that names a device
+ * again, end the list.
  *
  * Writes the chosen devices' indices to @chosen, which has room for @count, and returns how many.
  * *@bad is set when an entry ended the list early (for a line in the log).

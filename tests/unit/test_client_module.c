@@ -564,6 +564,32 @@ static void a_library_s_module_goes_with_the_library(void **state)
 	elf_data_free(&data);
 }
 
+static void a_library_has_a_module_in_each_context(void **state)
+{
+	struct elf_data data = elf_data_read("sm_90.cubin");
+	const ck_library_module_args *sent;
+	CUmodule first, second, again;
+	CUlibrary library;
+	CUcontext other;
+	CUfunction f;
+
+	assert_int_equal(cuLibraryLoadData(&library, data.bytes, NULL, NULL, 0, NULL, NULL, 0),
+			 CUDA_SUCCESS);
+	assert_int_equal(cuLibraryGetModule(&first, library), CUDA_SUCCESS);
+	assert_int_equal(cuCtxCreate_v2(&other, 0, 0), CUDA_SUCCESS);
+	assert_int_equal(cuLibraryGetModule(&second, library), CUDA_SUCCESS);
+	assert_ptr_not_equal(first, second);
+	sent = peer_args(CK_PROC_ck_library_module, 1);
+	assert_int_equal(sent->head.ctx, ((struct ck_context *)other)->object.id);
+	assert_int_equal(cuCtxDestroy_v2(other), CUDA_SUCCESS);
+	assert_int_equal(cuModuleGetFunction(&f, second, "no_args"), CUDA_ERROR_INVALID_HANDLE);
+	assert_int_equal(cuLibraryGetModule(&again, library), CUDA_SUCCESS);
+	assert_ptr_equal(again, first);
+	assert_int_equal(cuLibraryUnload(library), CUDA_SUCCESS);
+	*state = (char *)*state + 1; /* a context's own slot is never used again */
+	elf_data_free(&data);
+}
+
 /* --- variables */
 
 static void a_variable_is_asked_for_once_and_goes_with_its_module(void **state)
@@ -639,6 +665,7 @@ int main(void)
 		module_test(names_that_are_not_there_are_not_found),
 		module_test(handles_of_modules_and_libraries_do_not_pass_for_each_other),
 		module_test(a_library_s_module_goes_with_the_library),
+		module_test(a_library_has_a_module_in_each_context),
 		module_test(a_variable_is_asked_for_once_and_goes_with_its_module),
 		module_test(what_a_context_holds_goes_with_it),
 	};

@@ -12,12 +12,14 @@
 
 #include "client/visible.h"
 
+#define NO_MIG(...) .uuid = { __VA_ARGS__ }, .mig_uuid = { __VA_ARGS__ }
+
 /* In the server's order; by PCI address: 2, 0, 3, 1. */
 static const struct ck_visible_device devices[4] = {
-	{ .uuid = { 0xaa, 0xbb, 0xcc, 0xdd, 0x01 }, .pci_bus = 0x41, .pci_device = 1 },
-	{ .uuid = { 0xaa, 0xbb, 0xcc, 0xdd, 0x02 }, .pci_domain = 1, .pci_bus = 1 },
-	{ .uuid = { 0x12, 0x34 }, .pci_bus = 0x41 },
-	{ .uuid = { 0x99 }, .pci_bus = 0x81 },
+	{ NO_MIG(0xaa, 0xbb, 0xcc, 0xdd, 0x01), .pci_bus = 0x41, .pci_device = 1 },
+	{ NO_MIG(0xaa, 0xbb, 0xcc, 0xdd, 0x02), .pci_domain = 1, .pci_bus = 1 },
+	{ NO_MIG(0x12, 0x34), .pci_bus = 0x41 },
+	{ .uuid = { 0x99 }, .mig_uuid = { 0x99, 0x01 }, .pci_bus = 0x81 },
 };
 
 static bool bad;
@@ -103,6 +105,19 @@ static void a_uuid_may_be_shortened_while_it_fits_one_device(void **state)
 	assert_string_equal(chosen(NULL, "GPU-aabbccdd-0100-0000-0000-0000000000001"), "");
 }
 
+static void a_mig_id_fits_a_mig_device_alone(void **state)
+{
+	(void)state;
+	assert_string_equal(chosen(NULL, "MIG-99010000-0000-0000-0000-000000000000"), "3");
+	assert_string_equal(chosen(NULL, "MIG-9901,GPU-1234"), "32");
+	assert_false(bad);
+	assert_string_equal(chosen(NULL, "MIG-1234"), ""); /* a whole GPU */
+	assert_true(bad);
+	assert_string_equal(chosen(NULL, "MIG-,0"), "");
+	assert_string_equal(chosen(NULL, "MIG-77"), "");
+	assert_string_equal(chosen(NULL, "MIG-GPU-99000000/1/0"), "");
+}
+
 static void no_devices_is_no_choice(void **state)
 {
 	int out[1];
@@ -122,6 +137,7 @@ int main(void)
 		cmocka_unit_test(the_list_ends_at_the_first_entry_that_names_no_device),
 		cmocka_unit_test(the_list_ends_at_a_device_named_again),
 		cmocka_unit_test(a_uuid_may_be_shortened_while_it_fits_one_device),
+		cmocka_unit_test(a_mig_id_fits_a_mig_device_alone),
 		cmocka_unit_test(no_devices_is_no_choice),
 	};
 

@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# tools/runtimes.sh - brings older releases of NVIDIA's CUDA runtime library, which the end-to-end tests
+# run a program with, from its PyPI wheels into build/runtimes/VERSION/{lib,include}.
+#
+#   tools/runtimes.sh        all; nothing where they are there
+#
+# Ends with status 3 where there is no network to get them from.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+wheels=(nvidia-cuda-runtime-cu11==11.8.89 nvidia-cuda-runtime-cu12==12.1.105
+	nvidia-cuda-runtime-cu12==12.4.127 nvidia-cuda-runtime-cu12==12.8.90
+	nvidia-cuda-runtime-cu12==12.9.79)
+home=build/runtimes
+
+say() { printf 'runtimes: %s\n' "$*"; }
+
+# Puts one wheel's files into $home/VERSION, all of them or nothing.
+bring() {
+	local wheel=$1 version=${1##*==} tmp=$home/tmp
+	[ -d "$home/$version/lib" ] && return
+	say "bringing $wheel"
+	rm -rf "$tmp"
+	mkdir -p "$tmp"
+	PIP_ROOT_USER_ACTION=ignore $py -m pip install -q --no-deps --only-binary :all: \
+		--no-warn-script-location --disable-pip-version-check --retries 1 --timeout 20 --target "$tmp" "$wheel" ||
+		{ rm -rf "$tmp"; say "no $wheel: is there a network?"; exit 3; }
+	mv "$tmp/nvidia/cuda_runtime" "$home/$version"
+	rm -rf "$tmp"
+}
+
+py=python3
+$py -m pip --version >/dev/null 2>&1 || py=/usr/bin/python3
+$py -m pip --version >/dev/null 2>&1 || { say "python3 has no pip (apt-get install python3-pip)"; exit 1; }
+mkdir -p $home
+for wheel in "${wheels[@]}"; do bring "$wheel"; done
+say "$(cd $home && echo *)"
