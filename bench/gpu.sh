@@ -44,7 +44,7 @@ apps() {
 				good=$((good + 1))
 			else
 				bad=$((bad + 1))
-				echo "FAIL $name over $address: status $got, native $want"
+				echo "FAIL $name over $address: status $got, native $want" | tee -a "$OUT/table"
 				diff "$OUT/native.out" "$OUT/remote.out" | head -5
 				head -3 "$OUT/remote.err"
 			fi
