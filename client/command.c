@@ -10,7 +10,6 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -235,8 +234,6 @@ void ck_command_flush(void)
 
 int ck_command_start(struct ck_chan *chan)
 {
-	sigset_t all, was;
-	pthread_t thread;
 	int ret;
 
 	for (int i = 0; i < 2; i++) {
@@ -246,16 +243,10 @@ int ck_command_start(struct ck_chan *chan)
 	}
 	cmd.chan = chan;
 	cmd.spin_ns = sysconf(_SC_NPROCESSORS_ONLN) >= 4 ? SPIN_NS : SPIN_NS_FEW;
-	sigfillset(&all);	/* the application's signals are for its own threads */
-	pthread_sigmask(SIG_SETMASK, &all, &was);
-	ret = pthread_create(&thread, NULL, sender, NULL);
-	pthread_sigmask(SIG_SETMASK, &was, NULL);
-	if (ret != 0) {
-		ck_err("no thread for the command stream: %s", strerror(ret));
-		return -ret;
-	}
-	pthread_detach(thread);
-	return 0;
+	ret = ck_thread_start(sender, NULL);
+	if (ret < 0)
+		ck_err("no thread for the command stream: %s", strerror(-ret));
+	return ret;
 }
 
 void ck_command_stop(void)

@@ -254,6 +254,30 @@ static void fetch_output(void)
 	fflush(stdout);
 }
 
+/* A lane broke in the middle of a call: the session is over. */
+static CUresult lost(const struct ck_proc *p, int ret)
+{
+	char why[128];
+
+	snprintf(why, sizeof(why), "%s: %s", p->name,
+		 ret == -EPIPE ? "the server closed the connection" : strerror(-ret));
+	ck_session_lost(why);
+	return CUDA_ERROR_DEVICE_UNAVAILABLE;
+}
+
+CUresult ck_call_aside(uint32_t proc, void *args, void *res)
+{
+	const struct ck_proc *p = &ck_procs[proc];
+	struct ck_exchange x = { .proc = proc, .xdr_args = p->xdr_args, .xdr_res = p->xdr_res,
+				 .args = args, .res = res };
+	struct ck_thread *t = ck_thread();
+	int ret = t->lane ? 0 : own_lane(t);
+
+	if (ret == 0)
+		ret = ck_lane_exchange(t->lane, &x);
+	return ret < 0 ? lost(p, ret) : (CUresult)((const ck_result *)res)->err;
+}
+
 CUresult ck_call_bulk(uint32_t proc, void *args, void *res, const void *bulk, size_t bulk_size,
 		      struct ck_sink *sink)
 {
@@ -263,7 +287,6 @@ CUresult ck_call_bulk(uint32_t proc, void *args, void *res, const void *bulk, si
 				 .sink = sink };
 	struct ck_thread *t = ck_thread();
 	ck_result *head = res;
-	char why[128];
 	int ret = 0;
 
 	if (unlikely(ck_client.state == CK_STATE_LOST))
@@ -275,12 +298,8 @@ CUresult ck_call_bulk(uint32_t proc, void *args, void *res, const void *bulk, si
 		ck_command_flush();
 		ret = ck_lane_exchange(t->lane, &x);
 	}
-	if (unlikely(ret < 0)) {
-		snprintf(why, sizeof(why), "%s: %s", p->name,
-			 ret == -EPIPE ? "the server closed the connection" : strerror(-ret));
-		ck_session_lost(why);
-		return CUDA_ERROR_DEVICE_UNAVAILABLE;
-	}
+	if (unlikely(ret < 0))
+		return lost(p, ret);
 	if (head->err == 0)
 		head->err = x.bulk_err;
 	if (unlikely(ck_stats_on))

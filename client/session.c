@@ -269,6 +269,8 @@ CUresult ck_session_check(void)
 {
 	int state = atomic_load_explicit(&ck_client.state, memory_order_relaxed);
 
+	if (unlikely(ck_inside_callback))
+		return CUDA_ERROR_NOT_PERMITTED;
 	if (likely(state == CK_STATE_READY && ck_client.initialized)) {
 		if (unlikely(ck_stats_on))
 			ck_stats_entered();

@@ -31,6 +31,10 @@ CUresult ck_call(uint32_t proc, void *args, void *res, struct ck_sink *sink);
 CUresult ck_call_bulk(uint32_t proc, void *args, void *res, const void *bulk, size_t bulk_size,
 		      struct ck_sink *sink);
 
+/* The same out of the order of commands: it waits for none of them and sends none on its way. For
+ * what must come through while a stream, and with it perhaps the command stream, is held up. */
+CUresult ck_call_aside(uint32_t proc, void *args, void *res);
+
 /* May calls be made now? Then the id of the current context: INVALID_CONTEXT without one. */
 CUresult ck_enter(uint64_t *ctx);
 CUresult ck_enter_any(uint64_t *ctx);	/* the same; 0 without a context */

@@ -3,12 +3,14 @@
  */
 #define _GNU_SOURCE
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 
 #include "client/client.h"
 #include "client/lane.h"
 
 static __thread struct ck_thread *self __attribute__((tls_model("initial-exec")));
+__thread bool ck_inside_callback __attribute__((tls_model("initial-exec")));
 static pthread_key_t key;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -60,4 +62,19 @@ CUstream ck_default_stream_set(CUstream stream)
 
 	t->default_stream = stream;
 	return was;
+}
+
+int ck_thread_start(void *(*run)(void *), void *arg)
+{
+	sigset_t all, was;
+	pthread_t thread;
+	int ret;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &was);
+	ret = pthread_create(&thread, NULL, run, arg);
+	pthread_sigmask(SIG_SETMASK, &was, NULL);
+	if (ret == 0)
+		pthread_detach(thread);
+	return -ret;
 }

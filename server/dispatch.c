@@ -303,8 +303,9 @@ static void call_run(struct lane *l, struct ck_request *q, const struct ck_proc 
 	CUresult err = CUDA_SUCCESS;
 
 	ck_session_wait(s, head->seq);
-	/* What kernels print is fetched between the program's calls: it takes no error from them. */
-	if (q->proc != CK_PROC_ck_output)
+	/* What kernels print is fetched between the program's calls, and work for its callbacks by
+	 * a thread that the program does not know: these take no error from it. */
+	if (q->proc != CK_PROC_ck_output && q->proc != CK_PROC_ck_callback_next)
 		err = (CUresult)atomic_exchange(&s->async_error, 0);
 	if (!err)
 		err = carry_out(l, q, proc, l->res);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "server/callback.h"
 #include "server/memory.h"
 #include "server/modcache.h"
 #include "server/module.h"
@@ -41,7 +42,8 @@ int ck_session_create(struct ck_modcache *modules, int output_fd, int device_cou
 	s->device_count = device_count;
 	if (ck_handles_create(&s->handles) < 0 || ck_memory_create(&s->memory) < 0 ||
 	    ck_staging_create(&s->staging) < 0 || ck_assembly_create(&s->assembly) < 0 ||
-	    ck_output_create(output_fd, &s->output) < 0) {
+	    ck_output_create(output_fd, &s->output) < 0 ||
+	    ck_callbacks_create(&s->callbacks) < 0) {
 		ck_session_destroy(s);
 		return -ENOMEM;
 	}
@@ -54,6 +56,7 @@ void ck_session_destroy(struct ck_session *s)
 {
 	if (!s)
 		return;
+	ck_callbacks_destroy(s->callbacks);
 	ck_output_destroy(s->output);
 	ck_assembly_destroy(s->assembly);
 	ck_staging_destroy(s->staging);

@@ -1,0 +1,35 @@
+/*
+ * client/callback.h - functions of the application that the server's driver calls from a stream.
+ *
+ * The server knows a function by an id. Threads of ours fetch what is to be called and call it;
+ * the first is started with the first function. In these threads CUDA calls are NOT_PERMITTED.
+ */
+#ifndef CK_CLIENT_CALLBACK_H
+#define CK_CLIENT_CALLBACK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cuda/types.h"
+
+/* What is to be called, and how: @run casts @function to what it is. */
+struct ck_callback {
+	void (*run)(const struct ck_callback *callback, int status, uint64_t value);
+	void (*function)(void);
+	void *data;
+	void *handle;	/* a stream, an object: of use to run */
+	bool persistent; /* may be called any number of times, and is kept */
+	bool on_loss;	/* called with an error when the server is lost */
+	bool ours;	/* of this library, not of the application: may make calls aside */
+};
+
+/* Note a callback and see to it that a thread waits for work. OUT_OF_MEMORY, OPERATING_SYSTEM. */
+CUresult ck_callback_add(const struct ck_callback *callback, uint64_t *id);
+/* It will not be called (any more). */
+void ck_callback_drop(uint64_t id);
+
+/* A host function. Persistent: may run any number of times and is kept; the same pair of function
+ * and data then has the same id. Else it is forgotten when it has run. */
+CUresult ck_callback_register(CUhostFn fn, void *data, bool persistent, uint64_t *id);
+
+#endif

@@ -1,0 +1,227 @@
+/*
+ * server/callback.c - tickets for the client's callbacks: made in the driver's threads, fetched by
+ * lanes of the client that wait here, and waited for until the client is done with them.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "gen/handlers.h"
+#include "server/callback.h"
+#include "server/session.h"
+
+#define CK_WAIT_MAX_MS 60000u
+
+struct ck_host_call {
+	struct ck_callbacks *callbacks;
+	uint64_t id;
+};
+
+struct ticket {
+	uint64_t number, id, value;
+	int status;
+	bool waited;		/* somebody waits for its end and owns it */
+	bool done;
+	pthread_cond_t end;
+	struct ticket *next;
+};
+
+struct ck_callbacks {
+	pthread_mutex_t lock;
+	pthread_cond_t work;	/* a ticket has come; on the monotonic clock */
+	struct ticket *first, **last; /* not fetched yet */
+	struct ticket *running;	/* fetched, and somebody waits for the end */
+	uint64_t numbers;
+	bool ended;
+};
+
+int ck_callbacks_create(struct ck_callbacks **out)
+{
+	struct ck_callbacks *c = calloc(1, sizeof(*c));
+	pthread_condattr_t clock;
+
+	if (!c)
+		return -ENOMEM;
+	pthread_mutex_init(&c->lock, NULL);
+	pthread_condattr_init(&clock);
+	pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+	pthread_cond_init(&c->work, &clock);
+	pthread_condattr_destroy(&clock);
+	c->last = &c->first;
+	*out = c;
+	return 0;
+}
+
+static void let_go(struct ticket *t)
+{
+	for (; t; t = t->next)
+		pthread_cond_signal(&t->end);
+}
+
+void ck_callbacks_end(struct ck_callbacks *c)
+{
+	pthread_mutex_lock(&c->lock);
+	c->ended = true;
+	let_go(c->first);
+	let_go(c->running);
+	pthread_cond_broadcast(&c->work);
+	pthread_mutex_unlock(&c->lock);
+}
+
+void ck_callbacks_destroy(struct ck_callbacks *c)
+{
+	struct ticket *t, *next;
+
+	if (!c)
+		return;
+	for (t = c->first; t; t = next) {
+		next = t->next;
+		if (!t->waited)
+			free(t);
+	}
+	pthread_cond_destroy(&c->work);
+	pthread_mutex_destroy(&c->lock);
+	free(c);
+}
+
+struct ck_host_call *ck_host_call_create(struct ck_session *session, uint64_t id)
+{
+	struct ck_host_call *call = malloc(sizeof(*call));
+
+	if (call)
+		*call = (struct ck_host_call){ session->callbacks, id };
+	return call;
+}
+
+void ck_host_call_destroy(struct ck_host_call *call)
+{
+	free(call);
+}
+
+static void queue(struct ck_callbacks *c, struct ticket *t)
+{
+	t->number = ++c->numbers;
+	*c->last = t;
+	c->last = &t->next;
+	pthread_cond_signal(&c->work);
+}
+
+static void run(const struct ck_host_call *call, int status)
+{
+	struct ck_callbacks *c = call->callbacks;
+	struct ticket t = { .id = call->id, .status = status, .waited = true };
+
+	pthread_cond_init(&t.end, NULL);
+	pthread_mutex_lock(&c->lock);
+	if (!c->ended)
+		queue(c, &t);
+	while (!t.done && !c->ended)
+		pthread_cond_wait(&t.end, &c->lock);
+	pthread_mutex_unlock(&c->lock);
+	pthread_cond_destroy(&t.end);
+}
+
+void ck_host_call_run(void *call)
+{
+	run(call, CUDA_SUCCESS);
+}
+
+void ck_host_call_run_once(void *call)
+{
+	run(call, CUDA_SUCCESS);
+	ck_host_call_destroy(call);
+}
+
+void ck_host_call_run_status(CUstream stream, CUresult status, void *call)
+{
+	(void)stream;	/* the client has kept its own name of it */
+	run(call, (int)status);
+	ck_host_call_destroy(call);
+}
+
+void ck_host_call_tell(struct ck_host_call *call, int status, uint64_t value)
+{
+	struct ck_callbacks *c = call->callbacks;
+	struct ticket *t = calloc(1, sizeof(*t));
+
+	if (!t)
+		return;
+	t->id = call->id;
+	t->status = status;
+	t->value = value;
+	pthread_mutex_lock(&c->lock);
+	queue(c, t);
+	pthread_mutex_unlock(&c->lock);
+}
+
+/* The client is done with a ticket; one that nobody waits for, or a wrong number, is nothing. */
+static void finish(struct ck_callbacks *c, uint64_t number)
+{
+	for (struct ticket **at = &c->running; *at; at = &(*at)->next) {
+		struct ticket *t = *at;
+
+		if (t->number == number) {
+			*at = t->next;
+			t->done = true;
+			pthread_cond_signal(&t->end);
+			return;
+		}
+	}
+}
+
+static void wait_for_work(struct ck_callbacks *c, unsigned int milliseconds)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec += milliseconds / 1000;
+	until.tv_nsec += (long)(milliseconds % 1000) * 1000000;
+	if (until.tv_nsec >= 1000000000) {
+		until.tv_nsec -= 1000000000;
+		until.tv_sec++;
+	}
+	while (!c->first && !c->ended &&
+	       pthread_cond_timedwait(&c->work, &c->lock, &until) != ETIMEDOUT)
+		;
+}
+
+static struct ticket *take(struct ck_callbacks *c)
+{
+	struct ticket *t = c->first;
+
+	if (!t)
+		return NULL;
+	c->first = t->next;
+	if (!c->first)
+		c->last = &c->first;
+	if (t->waited) {
+		t->next = c->running;
+		c->running = t;
+	}
+	return t;
+}
+
+/* A thread of the client is done with one ticket (0: with none) and waits for the next. */
+CUresult ck_serve_ck_callback_next(struct ck_request *q, ck_callback_next_args *a,
+				   ck_callback_next_res *res)
+{
+	struct ck_callbacks *c = q->session->callbacks;
+	struct ticket *t;
+
+	pthread_mutex_lock(&c->lock);
+	finish(c, a->done);
+	wait_for_work(c, a->milliseconds < CK_WAIT_MAX_MS ? a->milliseconds : CK_WAIT_MAX_MS);
+	t = take(c);
+	if (t) {
+		res->ticket = t->number;
+		res->callback = t->id;
+		res->status = t->status;
+		res->value = t->value;
+		if (!t->waited)
+			free(t);
+	}
+	pthread_mutex_unlock(&c->lock);
+	return CUDA_SUCCESS;
+}
