@@ -32,6 +32,7 @@ static struct {
 	uint32_t count, free;	/* free: index of the first, count: none */
 	struct ck_map *persistent;	/* (function, data) to id + 1 */
 	unsigned int threads, waiting;
+	_Atomic unsigned int pending;	/* entries, and functions that run */
 } all = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 /* --- entries; all called with the lock */
@@ -69,6 +70,7 @@ static bool put(const struct ck_callback *callback, uint64_t *id)
 	*id = (uint64_t)++e->generation << INDEX_BITS | all.free;
 	all.free = e->next_free;
 	e->callback = *callback;
+	all.pending++;
 	return true;
 }
 
@@ -77,6 +79,7 @@ static void drop(struct entry *e)
 	e->generation++;
 	e->next_free = all.free;
 	all.free = (uint32_t)(e - all.entries);
+	all.pending--;
 }
 
 /* --- threads */
@@ -116,6 +119,7 @@ static void run(const ck_callback_next_res *res)
 	all.waiting--;
 	ensure_waiting();
 	e = find(res->callback);
+	all.pending++;
 	if (e) {
 		callback = e->callback;
 		if (!callback.persistent)
@@ -125,6 +129,7 @@ static void run(const ck_callback_next_res *res)
 	if (e)
 		call(&callback, res->status, res->value);
 	pthread_mutex_lock(&all.lock);
+	all.pending--;
 	all.waiting++;
 	pthread_mutex_unlock(&all.lock);
 }
@@ -211,6 +216,11 @@ void ck_callback_drop(uint64_t id)
 	if (e)
 		drop(e);
 	pthread_mutex_unlock(&all.lock);
+}
+
+bool ck_callback_pending(void)
+{
+	return atomic_load(&all.pending) > 0;
 }
 
 static void run_host_function(const struct ck_callback *callback, int status, uint64_t value)

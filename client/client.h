@@ -113,6 +113,12 @@ CUresult ck_stream_from(CUstream handle, struct ck_stream **stream);
 bool ck_stream_idle(struct ck_context *context, struct ck_stream *stream);
 void ck_stream_synced(struct ck_context *context, struct ck_stream *stream, uint64_t command);
 
+/* --- host_function.c */
+/* Wait, if need be, until @source, which a copy in @stream is to read now, can have been written by
+ * the functions in front of it. */
+CUresult ck_functions_settle(struct ck_context *context, struct ck_stream *stream,
+			     const void *source);
+
 /* --- device.c */
 CUresult ck_devices_build(void);		/* gpus of ck_client from hello; session.c */
 struct ck_gpu *ck_gpu(CUdevice device);		/* NULL: no such device */

@@ -80,6 +80,8 @@ static CUresult upload(const struct place *p, CUdeviceptr dst, const void *src, 
 	if (size == 0)
 		return CUDA_SUCCESS;
 	err = src ? ck_device_range(dst, size) : CUDA_ERROR_INVALID_VALUE;
+	if (!err)
+		err = ck_functions_settle(p->ctx, p->stream, src);
 	if (err)
 		return err;
 	if (size < CK_SPREAD_MIN)

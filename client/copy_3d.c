@@ -164,8 +164,10 @@ static CUresult run(const struct box *b, CUstream handle)
 		describe(b, &c);
 		return ck_wire_ck_copy_3d(ctx->object.id, &c, id);
 	}
-	if (b->dst.device)
-		return to_device(b, ctx->object.id, id);
+	if (b->dst.device) {
+		err = ck_functions_settle(ctx, stream, (const void *)(uintptr_t)b->src.start);
+		return err ? err : to_device(b, ctx->object.id, id);
+	}
 	if (b->src.device)
 		return to_host(b, ctx, stream);
 	err = cuStreamSynchronize(handle);

@@ -75,6 +75,21 @@ CK_EXPORT CUresult cuStreamAddCallback(CUstream hStream, CUstreamCallback callba
 	return err ? err : send_function(ctx, s, id, FUNCTION_STATUS);
 }
 
+/*
+ * CUDA reads pinned memory when the copy's turn comes, we when it is enqueued. That is another
+ * moment only for what functions write that have not run yet.
+ */
+CUresult ck_functions_settle(struct ck_context *context, struct ck_stream *stream,
+			     const void *source)
+{
+	struct ck_allocation a;
+
+	if (likely(!ck_callback_pending()) || !ck_allocation_find((uintptr_t)source, &a) ||
+	    a.kind == CK_MEMORY_DEVICE)
+		return CUDA_SUCCESS;
+	return ck_wire_cuStreamSynchronize(context->object.id, stream ? stream->object.id : 0);
+}
+
 /* --- user objects */
 
 /* The last reference has gone: the handle is free from now on. */

@@ -14,7 +14,7 @@ import time
 
 import pytest
 
-from conftest import (DRIVER, EXPECTED, TRANSPORTS, Server, client_env, ended, free_port, is_alive,
+from conftest import (DRIVER, EXPECTED, SLOW, TRANSPORTS, Server, client_env, ended, free_port, is_alive,
                       run, start, wait_until)
 
 
@@ -385,3 +385,31 @@ def test_a_program_ends_although_the_server_is_stopped(app, own_server):
     finally:
         for pid in stopped:
             os.kill(pid, signal.SIGCONT)
+
+
+# --- a function of the host is under way in a stream
+
+def test_a_client_that_is_killed_with_a_function_pending_leaves_no_worker(server, app):
+    process = start([app("host_functions"), "pending"], client_env(server.address("unix")))
+    assert process.stdout.readline() == "waiting\n"
+    began = time.monotonic()
+    process.kill()
+    server.wait_idle()
+    assert time.monotonic() - began < 1.5 * SLOW
+    process.communicate(timeout=10)
+
+
+@pytest.mark.parametrize("how, status", [("leave", 0), ("exit", 3)])
+def test_a_program_ends_with_a_function_under_way(server, app, how, status):
+    result = run([app("host_functions"), how], client_env(server.address("tcp")), timeout=10)
+    assert result.status == status, result.err
+    server.wait_idle()
+
+
+def test_callbacks_learn_that_the_server_is_lost(server, app):
+    process = start([app("host_functions"), "lost"], client_env(server.address("tcp")))
+    assert process.stdout.readline() == "waiting\n"
+    server.kill()
+    result = ended(process, 20)
+    assert result.out == "the callback was told of an error\n"
+    assert result.status == 0, result.err
