@@ -249,13 +249,21 @@ static bool destroys(uint32_t proc)
 	       proc == CK_PROC_cuStreamDestroy_v2 || proc == CK_PROC_cuEventDestroy_v2;
 }
 
+/* What makes a stream, or the call itself, wait until the client has done its part: this one
+ * never does. */
+static bool waits_for_client(uint32_t proc)
+{
+	return proc == CK_PROC_ck_callback_next || proc == CK_PROC_ck_host_function;
+}
+
 static uint32_t draw_proc(struct world *w)
 {
 	uint32_t number;
 
 	do
 		number = draw(w, CK_PROC_END);
-	while (!ck_proc(number) || (destroys(number) && draw(w, 40)));
+	while (!ck_proc(number) || waits_for_client(number) ||
+	       (destroys(number) && draw(w, 40)));
 	return number;
 }
 
