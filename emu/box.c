@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "emu/emu.h"
+#include "emu/graph.h"
 
 #define STAGE_MAX (1ul << 20) /* pageable sources up to this many bytes are taken over */
 
@@ -95,7 +96,9 @@ static CUresult copy_queue(const struct ck_emu_box *box, struct ck_emu_stream *s
 			   bool pageable_src, bool pageable_dst)
 {
 	size_t bytes = box->width * box->height * box->depth; /* fits: the extents do */
-	bool take = pageable_src && bytes <= STAGE_MAX;
+	/* a graph reads and writes host memory when it runs */
+	bool recording = ck_emu_step_recording();
+	bool take = pageable_src && bytes <= STAGE_MAX && !recording;
 	struct copy *copy = calloc(1, sizeof(*copy) + (take ? bytes : 0));
 	CUresult result;
 
@@ -107,7 +110,7 @@ static CUresult copy_queue(const struct ck_emu_box *box, struct ck_emu_stream *s
 	if (take)
 		source_take(copy, box);
 	result = ck_emu_stream_submit(stream, &copy->command, NULL, NULL);
-	if (result == CUDA_SUCCESS && (pageable_dst || (pageable_src && !take)))
+	if (result == CUDA_SUCCESS && !recording && (pageable_dst || (pageable_src && !take)))
 		result = ck_emu_stream_wait(stream, false);
 	return result;
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "emu/emu.h"
+#include "emu/graph_run.h"
 
 struct callback {
 	struct ck_emu_command command;
@@ -14,16 +15,25 @@ struct callback {
 	void *data;
 };
 
+void ck_emu_callback_call(CUhostFn function, void *data, struct ck_emu_context *context)
+{
+	ck_emu_print_flush(context);
+	ck_emu_thread_callback(true);
+	function(data);
+	ck_emu_thread_callback(false);
+}
+
 static CUresult callback_run(struct ck_emu_command *command, struct ck_emu_context *context)
 {
 	const struct callback *call = (struct callback *)command;
 
+	if (call->function) {
+		ck_emu_callback_call(call->function, call->data, context);
+		return CUDA_SUCCESS;
+	}
 	ck_emu_print_flush(context);
 	ck_emu_thread_callback(true);
-	if (call->function)
-		call->function(call->data);
-	else
-		call->callback(call->handle, ck_emu_context_state(context), call->data);
+	call->callback(call->handle, ck_emu_context_state(context), call->data);
 	ck_emu_thread_callback(false);
 	return CUDA_SUCCESS;
 }
@@ -47,6 +57,17 @@ static CUresult queue(const struct callback *call)
 	result = ck_emu_stream_get(call->handle, context, &stream);
 	if (result != CUDA_SUCCESS)
 		return result;
+	if (ck_emu_capturing(stream)) {
+		const CUgraphNodeParams node = {
+			.type = CU_GRAPH_NODE_TYPE_HOST,
+			.host = {.fn = call->function, .userData = call->data},
+		};
+
+		/* a callback, unlike a host function, is told a stream's state: no node */
+		result = call->function ? ck_emu_capture_node(stream, &node, NULL, 0)
+					: ck_emu_capture_check(stream);
+		goto put_stream;
+	}
 	copy = malloc(sizeof(*copy));
 	if (copy) {
 		*copy = *call;
@@ -56,6 +77,7 @@ static CUresult queue(const struct callback *call)
 	} else {
 		result = CUDA_ERROR_OUT_OF_MEMORY;
 	}
+put_stream:
 	ck_emu_object_put(&stream->base);
 	return result;
 }

@@ -2,13 +2,29 @@
  * emu/copy.c - copies of one dimension.
  */
 #include "emu/emu.h"
+#include "emu/graph.h"
 
 /* One row; the stream of a synchronous call is the legacy one. */
 static CUresult copy(uint64_t dst, enum ck_emu_side dst_side, uint64_t src,
 		     enum ck_emu_side src_side, size_t size, CUstream stream, bool sync)
 {
 	struct ck_emu_box box = {.dst = dst, .src = src, .width = size, .height = 1, .depth = 1};
+	static const CUmemorytype types[] = {[CK_EMU_SIDE_HOST] = CU_MEMORYTYPE_HOST,
+					     [CK_EMU_SIDE_DEVICE] = CU_MEMORYTYPE_DEVICE,
+					     [CK_EMU_SIDE_ANY] = CU_MEMORYTYPE_UNIFIED};
+	CUDA_MEMCPY3D node = {.srcMemoryType = types[src_side],
+			      .dstMemoryType = types[dst_side],
+			      .WidthInBytes = size,
+			      .Height = 1,
+			      .Depth = 1};
+	CUresult result;
 
+	node.srcHost = src_side == CK_EMU_SIDE_HOST ? (const void *)src : NULL;
+	node.srcDevice = src_side == CK_EMU_SIDE_HOST ? 0 : src;
+	node.dstHost = dst_side == CK_EMU_SIDE_HOST ? (void *)dst : NULL;
+	node.dstDevice = dst_side == CK_EMU_SIDE_HOST ? 0 : dst;
+	if (!sync && ck_emu_capture_copy(stream, &node, &result))
+		return result;
 	return ck_emu_box_copy(&box, dst_side, src_side, stream, sync);
 }
 

@@ -2,6 +2,7 @@
  * emu/copy_nd.c - copies of two and three dimensions between linear memory.
  */
 #include "emu/emu.h"
+#include "emu/graph.h"
 
 /* One end of a copy as its caller describes it. */
 struct end {
@@ -129,8 +130,35 @@ CUresult cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *pCopy)
 	return copy_2d(pCopy, CU_STREAM_LEGACY, true);
 }
 
+/* The same copy as one of three dimensions. */
+static CUDA_MEMCPY3D deepen(const CUDA_MEMCPY2D *c)
+{
+	return (CUDA_MEMCPY3D){.srcXInBytes = c->srcXInBytes,
+			       .srcY = c->srcY,
+			       .srcMemoryType = c->srcMemoryType,
+			       .srcHost = c->srcHost,
+			       .srcDevice = c->srcDevice,
+			       .srcArray = c->srcArray,
+			       .srcPitch = c->srcPitch,
+			       .dstXInBytes = c->dstXInBytes,
+			       .dstY = c->dstY,
+			       .dstMemoryType = c->dstMemoryType,
+			       .dstHost = c->dstHost,
+			       .dstDevice = c->dstDevice,
+			       .dstArray = c->dstArray,
+			       .dstPitch = c->dstPitch,
+			       .WidthInBytes = c->WidthInBytes,
+			       .Height = c->Height,
+			       .Depth = 1};
+}
+
 CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *pCopy, CUstream hStream)
 {
+	CUDA_MEMCPY3D node = pCopy ? deepen(pCopy) : (CUDA_MEMCPY3D){0};
+	CUresult result;
+
+	if (pCopy && ck_emu_capture_copy(hStream, &node, &result))
+		return result;
 	return copy_2d(pCopy, hStream, false);
 }
 
@@ -141,5 +169,9 @@ CUresult cuMemcpy3D_v2(const CUDA_MEMCPY3D *pCopy)
 
 CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *pCopy, CUstream hStream)
 {
+	CUresult result;
+
+	if (pCopy && ck_emu_capture_copy(hStream, pCopy, &result))
+		return result;
 	return copy_3d(pCopy, hStream, false);
 }

@@ -46,6 +46,10 @@ enum ck_emu_kind {
 	CK_EMU_STREAM = 0x53545231,
 	CK_EMU_EVENT = 0x45565431,
 	CK_EMU_PHYSICAL = 0x50485931, /* of cuMemCreate */
+	CK_EMU_GRAPH = 0x47525031,
+	CK_EMU_NODE = 0x4e4f4431,
+	CK_EMU_EXEC = 0x45584331,
+	CK_EMU_USER_OBJECT = 0x55534f31,
 };
 
 struct ck_emu_object {
@@ -178,11 +182,13 @@ struct ck_emu_stream {
 	unsigned int flags;
 	atomic_int priority;
 	uint64_t id;
+	_Atomic(struct ck_emu_capture_end *) capture; /* capture.c's, while the stream captures */
 	/* the rest under the engine's lock */
 	pthread_cond_t work, done;
 	struct ck_emu_command *head, **tail;
 	uint64_t submitted, completed;
 	bool closing, listed, threaded;
+	bool is_legacy; /* set before anybody else knows of it */
 	struct ck_emu_stream *next;
 };
 
@@ -197,7 +203,9 @@ CUresult ck_emu_stream_get(CUstream handle, struct ck_emu_context *context,
 			   struct ck_emu_stream **stream);
 /*
  * Queue @command, which the engine then owns, also on error. @point, unless NULL, becomes the
- * command's place, with a reference. @after, unless NULL, is copied.
+ * command's place, with a reference. @after, unless NULL, is copied. While a step of a graph is
+ * being made (graph_step.c), the step gets the command instead. Refused when stream capture
+ * forbids it: a call that can be captured does not come here with a capturing stream.
  */
 CUresult ck_emu_stream_submit(struct ck_emu_stream *stream, struct ck_emu_command *command,
 			      const struct ck_emu_point *after, struct ck_emu_point *point);
@@ -237,6 +245,7 @@ enum ck_emu_memory_kind {
 	CK_EMU_MEMORY_HOST,	  /* cuMemHostAlloc */
 	CK_EMU_MEMORY_REGISTERED, /* cuMemHostRegister */
 	CK_EMU_MEMORY_VIRTUAL,	  /* cuMemMap: of no context */
+	CK_EMU_MEMORY_GRAPH,	  /* of an allocation node */
 };
 
 /* One range of addresses; a copy of it is what the functions below give. */

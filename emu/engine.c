@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "emu/emu.h"
+#include "emu/graph.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t worker_ended = PTHREAD_COND_INITIALIZER;
@@ -320,8 +321,13 @@ CUresult ck_emu_stream_submit(struct ck_emu_stream *stream, struct ck_emu_comman
 			      const struct ck_emu_point *after, struct ck_emu_point *point)
 {
 	struct points points = {0};
-	CUresult result = ck_emu_context_state(stream->base.context);
+	CUresult result;
 
+	if (ck_emu_step_recording())
+		return ck_emu_step_take(stream, command);
+	result = ck_emu_context_state(stream->base.context);
+	if (result == CUDA_SUCCESS)
+		result = ck_emu_capture_check(stream);
 	pthread_mutex_lock(&lock);
 	if (result == CUDA_SUCCESS && stream->closing)
 		result = CUDA_ERROR_CONTEXT_IS_DESTROYED;
@@ -419,6 +425,7 @@ int ck_emu_context_start(struct ck_emu_context *context)
 
 	if (!stream)
 		return -ENOMEM;
+	stream->is_legacy = true;
 	pthread_mutex_lock(&lock);
 	context->legacy = stream;
 	pthread_mutex_unlock(&lock);

@@ -7,10 +7,12 @@
 #include <time.h>
 
 #include "emu/emu.h"
+#include "emu/graph_run.h"
 
 struct event {
 	struct ck_emu_object base;
 	unsigned int flags;
+	struct ck_emu_capture_place place; /* of a newest record that was captured; capture.c's */
 	/* the rest under the lock */
 	struct ck_emu_point point; /* of the newest record; no stream: never recorded */
 	uint64_t records, placed;  /* how many there were; which one point belongs to */
@@ -38,6 +40,7 @@ static void event_free(struct ck_emu_object *object)
 	struct event *event = (struct event *)object;
 
 	ck_emu_point_put(&event->point);
+	ck_emu_capture_place_fini(&event->place);
 	free(event);
 }
 
@@ -169,24 +172,44 @@ CUresult ck_emu_event_record(CUevent handle, struct ck_emu_stream *stream)
 		ck_emu_object_put(&event->base);
 		return CUDA_ERROR_INVALID_HANDLE;
 	}
+	if (ck_emu_capturing(stream)) {
+		CUresult result = ck_emu_capture_mark(stream, &event->place);
+
+		ck_emu_object_put(&event->base);
+		return result;
+	}
+	if (ck_emu_capture_marked(&event->place))
+		ck_emu_capture_unmark(&event->place);
 	return record_submit(event, stream);
+}
+
+CUresult ck_emu_event_record_object(struct ck_emu_object *event, struct ck_emu_stream *stream)
+{
+	ck_emu_object_ref(event);
+	return record_submit((struct event *)event, stream);
 }
 
 CUresult cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int flags)
 {
+	const CUgraphNodeParams node = {.type = CU_GRAPH_NODE_TYPE_EVENT_RECORD,
+					.eventRecord.event = hEvent};
 	struct ck_emu_context *context;
 	struct ck_emu_stream *stream;
 	CUresult result = ck_emu_enter(&context);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	/* an external record belongs to graphs only */
-	if (flags)
+	if (flags & ~(unsigned int)CU_EVENT_RECORD_EXTERNAL)
 		return CUDA_ERROR_INVALID_VALUE;
 	result = ck_emu_stream_get(hStream, context, &stream);
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = ck_emu_event_record(hEvent, stream);
+	if (!flags)
+		result = ck_emu_event_record(hEvent, stream);
+	else if (ck_emu_capturing(stream))
+		result = ck_emu_capture_node(stream, &node, NULL, 0);
+	else
+		result = CUDA_ERROR_INVALID_VALUE; /* an external record belongs to graphs only */
 	ck_emu_object_put(&stream->base);
 	return result;
 }
@@ -194,6 +217,16 @@ CUresult cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int f
 CUresult cuEventRecord(CUevent hEvent, CUstream hStream)
 {
 	return cuEventRecordWithFlags(hEvent, hStream, CU_EVENT_RECORD_DEFAULT);
+}
+
+/* Whether the host may ask for an event: not for one of a capture. */
+static CUresult event_ask(struct event *event)
+{
+	CUresult result = ck_emu_context_state(event->base.context);
+
+	if (result == CUDA_SUCCESS && ck_emu_capture_marked(&event->place))
+		result = ck_emu_capture_asked(&event->place);
+	return result == CUDA_SUCCESS ? ck_emu_capture_unsafe() : result;
 }
 
 CUresult cuEventQuery(CUevent hEvent)
@@ -205,7 +238,7 @@ CUresult cuEventQuery(CUevent hEvent)
 	if (result != CUDA_SUCCESS)
 		return result;
 	point_copy(event, &point);
-	result = ck_emu_context_state(event->base.context);
+	result = event_ask(event);
 	if (result == CUDA_SUCCESS && !ck_emu_point_reached(&point))
 		result = CUDA_ERROR_NOT_READY;
 	ck_emu_point_put(&point);
@@ -221,11 +254,15 @@ CUresult cuEventSynchronize(CUevent hEvent)
 
 	if (result != CUDA_SUCCESS)
 		return result;
+	result = event_ask(event);
+	if (result != CUDA_SUCCESS)
+		goto put_event;
 	point_copy(event, &point);
 	ck_emu_point_wait(&point);
 	ck_emu_point_put(&point);
 	ck_emu_print_flush(event->base.context);
 	result = ck_emu_context_state(event->base.context);
+put_event:
 	ck_emu_object_put(&event->base);
 	return result;
 }
@@ -236,6 +273,8 @@ static CUresult event_time(struct event *event, int64_t *time)
 	struct ck_emu_point point;
 	bool reached;
 
+	if (ck_emu_capture_marked(&event->place))
+		return ck_emu_capture_asked(&event->place);
 	point_copy(event, &point);
 	if (!point.stream || event->flags & CU_EVENT_DISABLE_TIMING) {
 		ck_emu_point_put(&point);
@@ -294,26 +333,13 @@ static void wait_free(struct ck_emu_command *command)
 	free(command);
 }
 
-CUresult cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags)
+CUresult ck_emu_event_wait_object(struct ck_emu_object *event, struct ck_emu_stream *stream)
 {
 	struct ck_emu_command *command;
-	struct ck_emu_context *context;
-	struct ck_emu_stream *stream;
 	struct ck_emu_point point;
-	struct event *event;
-	CUresult result = ck_emu_enter(&context);
+	CUresult result;
 
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (Flags)
-		return CUDA_ERROR_INVALID_VALUE;
-	result = ck_emu_stream_get(hStream, context, &stream);
-	if (result != CUDA_SUCCESS)
-		return result;
-	result = begin(hEvent, &event);
-	if (result != CUDA_SUCCESS)
-		goto put_stream;
-	point_copy(event, &point);
+	point_copy((struct event *)event, &point);
 	command = calloc(1, sizeof(*command));
 	if (command) {
 		command->run = wait_run;
@@ -323,6 +349,35 @@ CUresult cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags)
 		result = CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	ck_emu_point_put(&point);
+	return result;
+}
+
+CUresult cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags)
+{
+	const CUgraphNodeParams node = {.type = CU_GRAPH_NODE_TYPE_WAIT_EVENT,
+					.eventWait.event = hEvent};
+	struct ck_emu_context *context;
+	struct ck_emu_stream *stream;
+	struct event *event;
+	CUresult result = ck_emu_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (Flags & ~(unsigned int)CU_EVENT_WAIT_EXTERNAL)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = ck_emu_stream_get(hStream, context, &stream);
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = begin(hEvent, &event);
+	if (result != CUDA_SUCCESS)
+		goto put_stream;
+	if (Flags)
+		result = ck_emu_capturing(stream) ? ck_emu_capture_node(stream, &node, NULL, 0)
+						  : CUDA_ERROR_INVALID_VALUE;
+	else if (ck_emu_capturing(stream) || ck_emu_capture_marked(&event->place))
+		result = ck_emu_capture_join(stream, &event->place);
+	else
+		result = ck_emu_event_wait_object(&event->base, stream);
 	ck_emu_object_put(&event->base);
 put_stream:
 	ck_emu_object_put(&stream->base);

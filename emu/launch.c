@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "emu/emu.h"
+#include "emu/graph_run.h"
 #include "util/env.h"
 
 #define GRID_Y_MAX 65535u
@@ -80,9 +81,8 @@ static CUresult extra_read(void **extra, size_t need, const void **block)
 	return CUDA_SUCCESS;
 }
 
-/* Copy the arguments, in either form, into a parameter block. */
-static CUresult params_copy(const struct ck_ptx_kernel_info *info, void **params, void **extra,
-			    char *block)
+CUresult ck_emu_launch_params(const struct ck_ptx_kernel_info *info, void **params, void **extra,
+			      char *block)
 {
 	const void *buffer = NULL;
 	CUresult result;
@@ -119,7 +119,7 @@ static CUresult launch_queue(struct ck_emu_function *function, const struct ck_p
 	if (result != CUDA_SUCCESS)
 		goto put_function;
 	launch = calloc(1, sizeof(*launch) + function->info.param_bytes);
-	result = launch ? params_copy(&function->info, params, extra, launch->params)
+	result = launch ? ck_emu_launch_params(&function->info, params, extra, launch->params)
 			: CUDA_ERROR_OUT_OF_MEMORY;
 	if (result != CUDA_SUCCESS)
 		goto free_launch;
@@ -146,58 +146,6 @@ static bool launch_blocking(void)
 		atomic_store(&known, value);
 	}
 	return value;
-}
-
-/* All launches; @done: NULL, or an event to record behind it. */
-static CUresult launch(CUfunction handle, const struct ck_ptx_grid *grid, CUstream stream_handle,
-		       void **params, void **extra, CUevent done)
-{
-	struct ck_emu_function *function;
-	struct ck_emu_context *context;
-	struct ck_emu_stream *stream;
-	CUresult result = ck_emu_enter(&context);
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	result = ck_emu_stream_get(stream_handle, context, &stream);
-	if (result != CUDA_SUCCESS)
-		return result;
-	/* a kernel is loaded into the context of the stream that runs it */
-	result = ck_emu_function_get(handle, stream->base.context, &function);
-	if (result == CUDA_SUCCESS)
-		result = launch_queue(function, grid, stream, params, extra);
-	if (result == CUDA_SUCCESS && done)
-		result = ck_emu_event_record(done, stream);
-	if (result == CUDA_SUCCESS && launch_blocking())
-		result = ck_emu_stream_wait(stream, false);
-	ck_emu_object_put(&stream->base);
-	return result;
-}
-
-CUresult cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
-			unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY,
-			unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream,
-			void **kernelParams, void **extra)
-{
-	const struct ck_ptx_grid grid = {.grid = {gridDimX, gridDimY, gridDimZ},
-					 .block = {blockDimX, blockDimY, blockDimZ},
-					 .dynamic_shared = sharedMemBytes};
-
-	return launch(f, &grid, hStream, kernelParams, extra, NULL);
-}
-
-CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
-				   unsigned int gridDimZ, unsigned int blockDimX,
-				   unsigned int blockDimY, unsigned int blockDimZ,
-				   unsigned int sharedMemBytes, CUstream hStream,
-				   void **kernelParams)
-{
-	const struct ck_ptx_grid grid = {.grid = {gridDimX, gridDimY, gridDimZ},
-					 .block = {blockDimX, blockDimY, blockDimZ},
-					 .dynamic_shared = sharedMemBytes,
-					 .cooperative = true};
-
-	return launch(f, &grid, hStream, kernelParams, NULL, NULL);
 }
 
 /* What an attribute asks of a launch; hints ask nothing. */
@@ -230,25 +178,114 @@ static CUresult attribute_apply(const CUlaunchAttribute *attribute, struct ck_pt
 	}
 }
 
+/* A launch into a capturing stream: a node, with the attributes that are not events. */
+static CUresult launch_capture(CUfunction function, const CUlaunchConfig *config,
+			       struct ck_emu_stream *stream, void **params, void **extra)
+{
+	const CUgraphNodeParams node = {
+		.type = CU_GRAPH_NODE_TYPE_KERNEL,
+		.kernel = {.func = function,
+			   .gridDimX = config->gridDimX,
+			   .gridDimY = config->gridDimY,
+			   .gridDimZ = config->gridDimZ,
+			   .blockDimX = config->blockDimX,
+			   .blockDimY = config->blockDimY,
+			   .blockDimZ = config->blockDimZ,
+			   .sharedMemBytes = config->sharedMemBytes,
+			   .kernelParams = params,
+			   .extra = extra},
+	};
+
+	return ck_emu_capture_node(stream, &node, config->attrs, config->numAttrs);
+}
+
+/* All launches. */
+static CUresult launch(CUfunction handle, const CUlaunchConfig *config, void **params, void **extra)
+{
+	struct ck_ptx_grid grid = {
+		.grid = {config->gridDimX, config->gridDimY, config->gridDimZ},
+		.block = {config->blockDimX, config->blockDimY, config->blockDimZ},
+		.dynamic_shared = config->sharedMemBytes,
+	};
+	struct ck_emu_function *function;
+	struct ck_emu_context *context;
+	struct ck_emu_stream *stream;
+	CUresult result = ck_emu_enter(&context);
+	CUevent done = NULL;
+
+	for (unsigned int i = 0; result == CUDA_SUCCESS && i < config->numAttrs; i++)
+		result = attribute_apply(&config->attrs[i], &grid, &done);
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = ck_emu_stream_get(config->hStream, context, &stream);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (ck_emu_capturing(stream)) {
+		result = launch_capture(handle, config, stream, params, extra);
+	} else {
+		/* a kernel is loaded into the context of the stream that runs it */
+		result = ck_emu_function_get(handle, stream->base.context, &function);
+		if (result == CUDA_SUCCESS)
+			result = launch_queue(function, &grid, stream, params, extra);
+	}
+	if (ck_emu_step_recording())
+		goto put_stream;
+	if (result == CUDA_SUCCESS && done)
+		result = ck_emu_event_record(done, stream);
+	if (result == CUDA_SUCCESS && launch_blocking() && !ck_emu_capturing(stream))
+		result = ck_emu_stream_wait(stream, false);
+put_stream:
+	ck_emu_object_put(&stream->base);
+	return result;
+}
+
 CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **kernelParams,
 			  void **extra)
 {
 	CUresult result = ck_emu_enter_bare();
-	struct ck_ptx_grid grid;
-	CUevent done = NULL;
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!config || (config->numAttrs && !config->attrs))
 		return CUDA_ERROR_INVALID_VALUE;
-	grid = (struct ck_ptx_grid){
-		.grid = {config->gridDimX, config->gridDimY, config->gridDimZ},
-		.block = {config->blockDimX, config->blockDimY, config->blockDimZ},
-		.dynamic_shared = config->sharedMemBytes,
-	};
-	for (unsigned int i = 0; result == CUDA_SUCCESS && i < config->numAttrs; i++)
-		result = attribute_apply(&config->attrs[i], &grid, &done);
-	if (result != CUDA_SUCCESS)
-		return result;
-	return launch(f, &grid, config->hStream, kernelParams, extra, done);
+	return launch(f, config, kernelParams, extra);
+}
+
+CUresult cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
+			unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY,
+			unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream,
+			void **kernelParams, void **extra)
+{
+	const CUlaunchConfig config = {.gridDimX = gridDimX,
+				       .gridDimY = gridDimY,
+				       .gridDimZ = gridDimZ,
+				       .blockDimX = blockDimX,
+				       .blockDimY = blockDimY,
+				       .blockDimZ = blockDimZ,
+				       .sharedMemBytes = sharedMemBytes,
+				       .hStream = hStream};
+
+	return launch(f, &config, kernelParams, extra);
+}
+
+CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
+				   unsigned int gridDimZ, unsigned int blockDimX,
+				   unsigned int blockDimY, unsigned int blockDimZ,
+				   unsigned int sharedMemBytes, CUstream hStream,
+				   void **kernelParams)
+{
+	CUlaunchAttribute cooperative = {.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE,
+					 .value.cooperative = 1};
+	const CUlaunchConfig config = {.gridDimX = gridDimX,
+				       .gridDimY = gridDimY,
+				       .gridDimZ = gridDimZ,
+				       .blockDimX = blockDimX,
+				       .blockDimY = blockDimY,
+				       .blockDimZ = blockDimZ,
+				       .sharedMemBytes = sharedMemBytes,
+				       .hStream = hStream,
+				       .attrs = &cooperative,
+				       .numAttrs = 1};
+
+	return launch(f, &config, kernelParams, NULL);
 }

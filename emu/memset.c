@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "emu/emu.h"
+#include "emu/graph.h"
 
 struct fill {
 	struct ck_emu_command command;
@@ -71,6 +72,20 @@ static CUresult fill(CUdeviceptr dst, size_t pitch, unsigned int element, uint32
 	result = ck_emu_stream_get(handle, context, &stream);
 	if (result != CUDA_SUCCESS)
 		return result;
+	if (ck_emu_capturing(stream)) {
+		const CUgraphNodeParams node = {
+			.type = CU_GRAPH_NODE_TYPE_MEMSET,
+			.memset = {.dst = dst,
+				   .pitch = pitch,
+				   .value = value,
+				   .elementSize = element,
+				   .width = width,
+				   .height = height},
+		};
+
+		result = ck_emu_capture_node(stream, &node, NULL, 0);
+		goto put_stream;
+	}
 	if (!width || !height)
 		goto put_stream;
 	fill = calloc(1, sizeof(*fill));

@@ -304,3 +304,118 @@ CUresult cuMemsetD8_v2_ptds(CUdeviceptr dstDevice, unsigned char uc, size_t N)
 {
 	return cuMemsetD8Async(dstDevice, uc, N, CU_STREAM_PER_THREAD);
 }
+
+CUresult cuGraphInstantiateWithParams_ptsz(CUgraphExec *phGraphExec, CUgraph hGraph,
+					   CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams)
+{
+	return cuGraphInstantiateWithParams(phGraphExec, hGraph, instantiateParams);
+}
+
+CUresult cuGraphLaunch_ptsz(CUgraphExec hGraphExec, CUstream hStream)
+{
+	return cuGraphLaunch(hGraphExec, own(hStream));
+}
+
+CUresult cuGraphUpload_ptsz(CUgraphExec hGraphExec, CUstream hStream)
+{
+	return cuGraphUpload(hGraphExec, own(hStream));
+}
+
+CUresult cuStreamBeginCapture_v2_ptsz(CUstream hStream, CUstreamCaptureMode mode)
+{
+	return cuStreamBeginCapture_v2(own(hStream), mode);
+}
+
+CUresult cuStreamBeginCapture_ptsz(CUstream hStream)
+{
+	return cuStreamBeginCapture(own(hStream));
+}
+
+CUresult cuStreamBeginCaptureToGraph_ptsz(CUstream hStream, CUgraph hGraph,
+					  const CUgraphNode *dependencies,
+					  const CUgraphEdgeData *dependencyData,
+					  size_t numDependencies, CUstreamCaptureMode mode)
+{
+	return cuStreamBeginCaptureToGraph(own(hStream), hGraph, dependencies, dependencyData,
+					   numDependencies, mode);
+}
+
+CUresult cuStreamEndCapture_ptsz(CUstream hStream, CUgraph *phGraph)
+{
+	return cuStreamEndCapture(own(hStream), phGraph);
+}
+
+CUresult cuStreamUpdateCaptureDependencies_v2_ptsz(CUstream hStream, CUgraphNode *dependencies,
+						   const CUgraphEdgeData *dependencyData,
+						   size_t numDependencies, unsigned int flags)
+{
+	return cuStreamUpdateCaptureDependencies_v2(own(hStream), dependencies, dependencyData,
+						    numDependencies, flags);
+}
+
+CUresult cuStreamUpdateCaptureDependencies_ptsz(CUstream hStream, CUgraphNode *dependencies,
+						size_t numDependencies, unsigned int flags)
+{
+	return cuStreamUpdateCaptureDependencies(own(hStream), dependencies, numDependencies,
+						 flags);
+}
+
+CUresult cuStreamBatchMemOp_v2_ptsz(CUstream stream, unsigned int count,
+				    CUstreamBatchMemOpParams *paramArray, unsigned int flags)
+{
+	return cuStreamBatchMemOp_v2(own(stream), count, paramArray, flags);
+}
+
+CUresult cuStreamWaitValue32_v2_ptsz(CUstream stream, CUdeviceptr addr, cuuint32_t value,
+				     unsigned int flags)
+{
+	return cuStreamWaitValue32_v2(own(stream), addr, value, flags);
+}
+
+CUresult cuStreamWaitValue64_v2_ptsz(CUstream stream, CUdeviceptr addr, cuuint64_t value,
+				     unsigned int flags)
+{
+	return cuStreamWaitValue64_v2(own(stream), addr, value, flags);
+}
+
+CUresult cuStreamWriteValue32_v2_ptsz(CUstream stream, CUdeviceptr addr, cuuint32_t value,
+				      unsigned int flags)
+{
+	return cuStreamWriteValue32_v2(own(stream), addr, value, flags);
+}
+
+CUresult cuStreamWriteValue64_v2_ptsz(CUstream stream, CUdeviceptr addr, cuuint64_t value,
+				      unsigned int flags)
+{
+	return cuStreamWriteValue64_v2(own(stream), addr, value, flags);
+}
+
+CUresult cuStreamBatchMemOp_ptsz(CUstream stream, unsigned int count,
+				 CUstreamBatchMemOpParams *paramArray, unsigned int flags)
+{
+	return cuStreamBatchMemOp(own(stream), count, paramArray, flags);
+}
+
+CUresult cuStreamWaitValue32_ptsz(CUstream stream, CUdeviceptr addr, cuuint32_t value,
+				  unsigned int flags)
+{
+	return cuStreamWaitValue32(own(stream), addr, value, flags);
+}
+
+CUresult cuStreamWaitValue64_ptsz(CUstream stream, CUdeviceptr addr, cuuint64_t value,
+				  unsigned int flags)
+{
+	return cuStreamWaitValue64(own(stream), addr, value, flags);
+}
+
+CUresult cuStreamWriteValue32_ptsz(CUstream stream, CUdeviceptr addr, cuuint32_t value,
+				   unsigned int flags)
+{
+	return cuStreamWriteValue32(own(stream), addr, value, flags);
+}
+
+CUresult cuStreamWriteValue64_ptsz(CUstream stream, CUdeviceptr addr, cuuint64_t value,
+				   unsigned int flags)
+{
+	return cuStreamWriteValue64(own(stream), addr, value, flags);
+}

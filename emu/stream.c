@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "emu/emu.h"
+#include "emu/graph.h"
 
 /* The stream of a call that has a current context, with a reference. */
 static CUresult begin(CUstream handle, struct ck_emu_stream **stream)
@@ -56,6 +57,7 @@ CUresult cuStreamDestroy_v2(CUstream hStream)
 	if (!stream)
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (ck_emu_object_retract(&stream->base)) {
+		ck_emu_capture_leave(stream);
 		ck_emu_stream_close(stream);
 		ck_emu_object_put(&stream->base);
 		result = (CUresult)atomic_load(&stream->base.context->fault);
@@ -73,7 +75,9 @@ CUresult cuStreamSynchronize(CUstream hStream)
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = ck_emu_stream_wait(stream, false);
+	result = ck_emu_capture_check(stream);
+	if (result == CUDA_SUCCESS)
+		result = ck_emu_stream_wait(stream, false);
 	ck_emu_object_put(&stream->base);
 	return result;
 }
@@ -87,7 +91,9 @@ CUresult cuStreamQuery(CUstream hStream)
 	if (result != CUDA_SUCCESS)
 		return result;
 	idle = ck_emu_stream_idle(stream);
-	result = ck_emu_context_state(stream->base.context);
+	result = ck_emu_capture_check(stream);
+	if (result == CUDA_SUCCESS)
+		result = ck_emu_context_state(stream->base.context);
 	ck_emu_object_put(&stream->base);
 	return result == CUDA_SUCCESS && !idle ? CUDA_ERROR_NOT_READY : result;
 }

@@ -1,0 +1,28 @@
+/*
+ * emu/graph_node.h - nodes by their parameters, for the calls that name a kind; see graph_node.c.
+ */
+#ifndef CK_EMU_GRAPH_NODE_H
+#define CK_EMU_GRAPH_NODE_H
+
+#include "emu/graph.h"
+
+/* What a new node depends on, as the application says it. */
+struct ck_emu_before {
+	const CUgraphNode *nodes;
+	const CUgraphEdgeData *data; /* may be NULL */
+	size_t count;
+};
+
+/* cuGraphAddNode(), and the others. What a node decides itself is set in @params. */
+CUresult ck_emu_node_add(CUgraphNode *out, CUgraph handle, const struct ck_emu_before *before,
+			 CUgraphNodeParams *params);
+/* The parameters of a node that has to be of this type. */
+CUresult ck_emu_node_params(CUgraphNode handle, CUgraphNodeType type, CUgraphNodeParams *params);
+CUresult ck_emu_node_change(CUgraphNode handle, const CUgraphNodeParams *params);
+/* The same for an instance (graph_update.c). */
+CUresult ck_emu_exec_change(CUgraphExec exec, CUgraphNode handle, const CUgraphNodeParams *params);
+/* A step like @old with other parameters. */
+CUresult ck_emu_step_change(const struct ck_emu_step *old, const CUgraphNodeParams *params,
+			    struct ck_emu_step **step);
+
+#endif
