@@ -62,6 +62,9 @@ CUresult ck_session_check(void);
 /* Does the server hold the image of this hash? Notes that it does from now on. */
 bool ck_session_has_image(const unsigned char hash[32]);
 
+/* --- nvml.c */
+void ck_nvml_forked(void);			/* in a child: NVML is to be started again */
+
 /* --- command.c: the one ordered stream of one-way messages (D4) */
 
 struct ck_chan;
@@ -70,6 +73,7 @@ void ck_command_stop(void);			/* at exit: what is buffered goes out */
 uint64_t ck_command_last(void);			/* number of the last command enqueued */
 void ck_command_flush(void);			/* it is on its way to the server on return */
 void ck_command_forked(void);			/* in a child: as ck_lane_forked */
+void ck_command_forget(void);			/* in a child that starts anew: as never started */
 void ck_command_abandon(void);			/* wake whoever writes: the session is over */
 
 /* --- thread.c: what belongs to one thread of the application */

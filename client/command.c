@@ -275,3 +275,15 @@ void ck_command_forked(void)
 	if (cmd.chan)
 		close(ck_chan_fd(cmd.chan));
 }
+
+void ck_command_forget(void)
+{
+	if (cmd.chan)
+		ck_chan_close(cmd.chan);
+	free(cmd.buf[0]);
+	free(cmd.buf[1]);
+	memset(&cmd, 0, sizeof(cmd));
+	pthread_mutex_init(&cmd.lock, NULL);
+	pthread_cond_init(&cmd.written, NULL);
+	pthread_cond_init(&cmd.work, NULL);
+}

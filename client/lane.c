@@ -126,6 +126,15 @@ void ck_lane_forked(void)
 		close(ck_chan_fd(lane->chan));
 }
 
+void ck_lane_forget(void)
+{
+	pthread_mutex_init(&lock, NULL);
+	pool = NULL;
+	while (newest)
+		ck_lane_destroy(newest);
+	ck_thread()->lane = NULL;
+}
+
 void ck_lane_timeout(struct ck_lane *lane, int milliseconds)
 {
 	ck_chan_timeout(lane->chan, milliseconds);

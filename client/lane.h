@@ -34,6 +34,9 @@ void ck_lane_drop_all(void);
  * whoever held one does not exist here. */
 void ck_lane_forked(void);
 
+/* In a child that starts anew: no lane is left. */
+void ck_lane_forget(void);
+
 /* Bound the wait for a reply, at set-up and at exit; 0: no bound. */
 void ck_lane_timeout(struct ck_lane *lane, int milliseconds);
 

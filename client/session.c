@@ -178,12 +178,33 @@ bool ck_session_has_image(const unsigned char hash[32])
 	return held;
 }
 
+/* A child whose parent had a session but not called cuInit may have a session of its own: NVML is
+ * what programs ask before they fork, because the real one survives that. */
+static void start_anew(void)
+{
+	ck_lane_forget();
+	ck_command_forget();
+	pthread_mutex_init(&lock, NULL);
+	pthread_mutex_init(&images_lock, NULL);
+	ck_map_destroy(images);
+	images = NULL;
+	xdr_free((xdrproc_t)xdr_ck_hello_res, &ck_client.hello);
+	memset(&ck_client.hello, 0, sizeof(ck_client.hello));
+	failed = CUDA_SUCCESS;
+	ck_client.state = CK_STATE_FRESH;
+}
+
 /* The child of a fork has no session. Its copies of the connections are closed, so that the server
  * sees the end of the parent when that ends. */
 static void in_child(void)
 {
+	ck_nvml_forked();
 	if (ck_client.state != CK_STATE_READY && ck_client.state != CK_STATE_LOST)
 		return;
+	if (!ck_client.initialized) {
+		start_anew();
+		return;
+	}
 	ck_client.state = CK_STATE_FORKED;
 	ck_lane_forked();
 	ck_command_forked();
@@ -192,6 +213,7 @@ static void in_child(void)
 static CUresult connect_session(void)
 {
 	struct ck_chan *chan, *commands;
+	static bool at_fork;
 	struct ck_lane *lane;
 	CUresult err;
 	int ret = dial_server(&chan);
@@ -215,17 +237,17 @@ static CUresult connect_session(void)
 		return CUDA_ERROR_DEVICE_UNAVAILABLE;
 	}
 	remember_images();
-	err = ck_devices_build();
 	ck_lane_release(lane);
-	if (err)
-		return err;
 	/* never more than the table has entries for: libraries choose their calls by it */
 	ck_client.driver_version = ck_client.hello.driver_version < CUDA_VERSION_ON_TABLE ?
 					   ck_client.hello.driver_version :
 					   CUDA_VERSION_ON_TABLE;
-	pthread_atfork(NULL, NULL, in_child);
-	ck_info("session with %s: %d device%s%s", address, ck_client.gpu_count,
-		ck_client.gpu_count == 1 ? "" : "s", ck_client.hello.emulated ? ", emulated" : "");
+	if (!at_fork)
+		pthread_atfork(NULL, NULL, in_child);
+	at_fork = true;
+	ck_info("session with %s: %u device%s%s", address, ck_client.hello.devices.devices_len,
+		ck_client.hello.devices.devices_len == 1 ? "" : "s",
+		ck_client.hello.emulated ? ", emulated" : "");
 	return CUDA_SUCCESS;
 }
 
@@ -281,6 +303,7 @@ CUresult ck_session_check(void)
 	return state == CK_STATE_EXITING ? CUDA_ERROR_DEINITIALIZED : CUDA_ERROR_NOT_INITIALIZED;
 }
 
+/* CUDA_VISIBLE_DEVICES counts as it is now, not as it was when NVML or a version was asked for. */
 CK_EXPORT CUresult cuInit(unsigned int flags)
 {
 	CUresult err;
@@ -290,10 +313,15 @@ CK_EXPORT CUresult cuInit(unsigned int flags)
 	err = ck_session_open();
 	if (err)
 		return err;
-	if (ck_client.gpu_count == 0)
-		return CUDA_ERROR_NO_DEVICE;
-	ck_client.initialized = true;
-	return CUDA_SUCCESS;
+	pthread_mutex_lock(&lock);
+	if (!ck_client.gpus)
+		err = ck_devices_build();
+	if (!err && ck_client.gpu_count == 0)
+		err = CUDA_ERROR_NO_DEVICE;
+	if (!err)
+		ck_client.initialized = true;
+	pthread_mutex_unlock(&lock);
+	return err;
 }
 
 /* Works before cuInit: the version is the server's, so this may be what connects. */

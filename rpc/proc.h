@@ -13,6 +13,8 @@
 
 #include "gen/numbers.h"
 
+#define CK_PROC_NVML 1000 /* numbers from here on are of rpc/nvml.api */
+
 enum ck_field_kind {
 	CK_FIELD_END,
 	CK_FIELD_INT,

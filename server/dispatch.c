@@ -141,7 +141,7 @@ static CUresult carry_out(struct lane *l, struct ck_request *q, const struct ck_
 	trace_message(proc, l->args);
 	if (!handler)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	err = bind_context(l, head->ctx);
+	err = q->proc < CK_PROC_NVML ? bind_context(l, head->ctx) : CUDA_SUCCESS;
 	if (err)
 		return err;
 	q->ctx = head->ctx;
@@ -303,9 +303,11 @@ static void call_run(struct lane *l, struct ck_request *q, const struct ck_proc 
 	CUresult err = CUDA_SUCCESS;
 
 	ck_session_wait(s, head->seq);
-	/* What kernels print is fetched between the program's calls, and work for its callbacks by
-	 * a thread that the program does not know: these take no error from it. */
-	if (q->proc != CK_PROC_ck_output && q->proc != CK_PROC_ck_callback_next)
+	/* What kernels print is fetched between the program's calls, work for its callbacks by a
+	 * thread that the program does not know, and NVML is another library: these take no error
+	 * from the program's commands. */
+	if (q->proc != CK_PROC_ck_output && q->proc != CK_PROC_ck_callback_next &&
+	    q->proc < CK_PROC_NVML)
 		err = (CUresult)atomic_exchange(&s->async_error, 0);
 	if (!err)
 		err = carry_out(l, q, proc, l->res);

@@ -93,6 +93,11 @@ static int (*accepts_cubin(void))(void)
 	return function;
 }
 
+void *ck_driver_library(void)
+{
+	return library;
+}
+
 bool ck_driver_emulated(void)
 {
 	return library && accepts_cubin() != NULL;

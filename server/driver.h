@@ -20,6 +20,9 @@ int ck_driver_open(const char *which, char *why, size_t size);
 /* After ck_driver_open. No real GPU behind it. */
 bool ck_driver_emulated(void);
 
+/* Its handle, for dlsym; NULL before. */
+void *ck_driver_library(void);
+
 /* Whether it takes cubins, not PTX only. */
 bool ck_driver_accepts_cubin(void);
 

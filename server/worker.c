@@ -24,6 +24,7 @@
 #include "cricket.h"
 #include "server/dispatch.h"
 #include "server/hello.h"
+#include "server/nvml.h"
 #include "server/options.h"
 #include "server/output.h"
 #include "server/session.h"
@@ -331,6 +332,7 @@ int ck_worker_main(const struct ck_options *options)
 		_exit(0);
 	if (ret < 0)
 		_exit(1);
+	ck_nvml_client(worker.client.pid, worker.client.application);
 	atomic_store(&worker.session, session);
 	ck_info("session of %s pid %u on %s (%s), client %s", worker.client.application,
 		worker.client.pid, worker.client.host, worker.peer, worker.client.release);

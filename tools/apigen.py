@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Make Cricket's stubs, handlers and tables from rpc/driver.api.
+"""Make Cricket's stubs, handlers and tables from rpc/driver.api and, beside it, rpc/nvml.api.
 
     apigen.py TABLE --out DIR          generated C into DIR/gen, DIR/cricket.x
     apigen.py TABLE --x FILE           the protocol, as committed in rpc/cricket.x
-    apigen.py TABLE --coverage FILE    docs/coverage.md
+    apigen.py TABLE --coverage FILE    docs/coverage.md; --coverage-nvml FILE: docs/coverage-nvml.md
     --check: write nothing, fail when a file differs from what would be written
 """
 
@@ -13,7 +13,8 @@ import os
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from api import client, proto, server, wire  # noqa: E402
+from api import client, nvml, nvml_client, nvml_server, proto, server, wire  # noqa: E402
+from api.nvml_table import NvmlTable  # noqa: E402
 from api.table import Table, TableError, enum_types  # noqa: E402
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -38,7 +39,7 @@ def put(path, text, check):
     return True
 
 
-def build_files(table, control):
+def build_files(table, control, management):
     """Everything that goes into a build folder."""
     return {
         "cricket.x": wire.cricket_x(table, control),
@@ -52,9 +53,30 @@ def build_files(table, control):
         "gen/handlers.h": server.handlers_h(table),
         "gen/handlers.c": server.handlers_c(table),
         "gen/emu_refuse.c": proto.emu_refuse_c(table),
-        "gen/client.map": proto.exports_map(table, "client"),
-        "gen/emu.map": proto.exports_map(table, "emu"),
+        "gen/client.map": proto.exports_map(table, "client", nvml.exports(management)
+                                            if management else ""),
+        "gen/emu.map": proto.exports_map(table, "emu", "\t\tnvml*;\n" if management else ""),
     }
+
+
+def management_files(management):
+    """The same for NVML."""
+    return {
+        "gen/nvml_api.h": nvml.api_h(management),
+        "gen/nvml_server.h": nvml_server.nvml_h(management),
+        "gen/nvml_stubs.c": nvml_client.stubs_c(management),
+        "gen/nvml_handlers.c": nvml_server.handlers_c(management),
+    }
+
+
+def read_tables(path, headers):
+    """The driver's table, and NVML's where a file nvml.api lies beside it."""
+    table, management = Table(path, read(path), enum_types("".join(map(read, headers)))), None
+    beside = os.path.join(os.path.dirname(path), "nvml.api")
+    if os.path.exists(beside):
+        management = NvmlTable(beside, read(beside))
+        table.more = [r for r in management.rows if r.wire]
+    return table, management
 
 
 def main():
@@ -63,24 +85,29 @@ def main():
     p.add_argument("--out")
     p.add_argument("--x")
     p.add_argument("--coverage")
+    p.add_argument("--coverage-nvml")
     p.add_argument("--control", default=os.path.join(ROOT, "rpc", "control.x"))
     p.add_argument("--types", nargs="+", metavar="HEADER",
                    default=sorted(glob.glob(os.path.join(ROOT, "cuda", "*.h"))))
     p.add_argument("--check", action="store_true")
     args = p.parse_args()
     try:
-        table = Table(args.table, read(args.table), enum_types("".join(map(read, args.types))))
+        table, management = read_tables(args.table, args.types)
     except TableError as e:
         print(e, file=sys.stderr)
         return 1
     control = read(args.control)
     files = {}
     if args.out:
-        files.update({os.path.join(args.out, k): v for k, v in build_files(table, control).items()})
+        made = build_files(table, control, management)
+        made.update(management_files(management) if management else {})
+        files.update({os.path.join(args.out, k): v for k, v in made.items()})
     if args.x:
         files[args.x] = wire.cricket_x(table, control)
     if args.coverage:
         files[args.coverage] = proto.coverage_md(table)
+    if args.coverage_nvml:
+        files[args.coverage_nvml] = nvml.coverage_md(management)
     ok = [put(path, text, args.check) for path, text in files.items()]
     return 0 if all(ok) else 1
 

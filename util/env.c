@@ -31,6 +31,8 @@ static const struct ck_env_row table[] = {
 	 "client: connections that a large copy uses at a time, 1 to 8 (default: 4, fewer on\n"
 	 "machines with less than 8 processors)"},
 	{"CRICKET_TIMEOUT", "10", "client: seconds to wait for a connection to the server"},
+	{"CRICKET_NVML", "1",
+	 "client: 0 leaves libnvidia-ml.so.1 to whoever else has that name"},
 	{"CUDA_VISIBLE_DEVICES", NULL,
 	 "as in CUDA: which devices the program sees, and in which order; empty for none"},
 	{"CUDA_DEVICE_ORDER", "FASTEST_FIRST", "as in CUDA: FASTEST_FIRST or PCI_BUS_ID"},

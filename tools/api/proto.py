@@ -35,10 +35,10 @@ def api_h(table):
     return "".join(out)
 
 
-def exports_map(table, soname):
+def exports_map(table, soname, more=""):
     """A linker version script: the driver's names and nothing else."""
     names = "".join(f"\t\t{r.name};\n" for r in table.rows if r.exported)
-    extra = "\t\tckDriver*;\n" if soname == "emu" else ""
+    extra = ("\t\tckDriver*;\n" if soname == "emu" else "") + more
     return f"{{\n\tglobal:\n{names}{extra}\tlocal:\n\t\t*;\n}};\n"
 
 

@@ -97,13 +97,14 @@ def handler(row):
 
 def handlers_c(table):
     out = [banner("rpc/driver.api"), '#include <string.h>\n\n#include "gen/driver.h"\n'
-           '#include "gen/handlers.h"\n#include "server/handles.h"\n\nstruct ck_driver ck_driver;\n\n'
+           '#include "gen/handlers.h"\n' + ('#include "gen/nvml_server.h"\n' if table.more else "")
+           + '#include "server/handles.h"\n\nstruct ck_driver ck_driver;\n\n'
            "const struct ck_driver_symbol ck_driver_symbols[] = {\n"]
     out += [f'\t{{ "{r.name}", (void **)&ck_driver.{r.name} }},\n' for r in driver_rows(table)]
     out.append("\t{ 0 }\n};\n\n")
     rows = [r for r in table.rows if r.wire]
     out += [handler(r) for r in rows if not r.hand_on("server")]
     out.append("const ck_handler ck_handlers[CK_PROC_END] = {\n")
-    out += [f"\t[CK_PROC_{r.name}] = (ck_handler)ck_serve_{r.name},\n" for r in rows]
+    out += [f"\t[CK_PROC_{r.name}] = (ck_handler)ck_serve_{r.name},\n" for r in table.messages()]
     out.append("};\n")
     return "".join(out)

@@ -130,6 +130,7 @@ class Table:
 
     def __init__(self, path, text, enums):
         self.path, self.enums, self.rows = path, enums, []
+        self.more = []  # messages that other tables add, see nvml_table.py
         self.numbers, self.names = {}, {}
         for i, raw in enumerate(text.splitlines(), 1):
             line = raw.split("#", 1)[0].strip()
@@ -143,6 +144,10 @@ class Table:
 
     def fail(self, line, what):
         raise TableError(f"{self.path}:{line}: error: {what}")
+
+    def messages(self):
+        """Rows that have a message on the wire."""
+        return [r for r in self.rows if r.wire] + self.more
 
     def check_target(self, row):
         """An alias leads, maybe over others, to a call that works."""

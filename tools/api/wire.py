@@ -24,7 +24,7 @@ def cricket_x(table, control):
            "\n * is followed by that many bytes, padded to a multiple of 4, as in opaque NAME<>.\n"
            " * The reply of a message whose result ends so has one more int after the bytes: the\n"
            " * CUresult of moving them.\n */\n", control]
-    rows = [r for r in table.rows if r.wire]
+    rows = table.messages()
     for r in rows:
         out.append(f"\n/* {r.number} {r.name}{', one-way' if r.kind == 'send' else ''} */\n")
         out.append(struct(f"{r.name}_args", "ck_head head", r.ins()))
@@ -53,7 +53,7 @@ def field_list(name, struct_name, args):
 
 def procs_c(table):
     """The array of procedures, indexed by number, for both ends."""
-    rows = [r for r in table.rows if r.wire]
+    rows = table.messages()
     out = [banner("rpc/driver.api"), '#include <stddef.h>\n\n#include "rpc/proc.h"\n'
            '#include "cricket.h"\n\n']
     for r in rows:
@@ -75,8 +75,8 @@ def procs_c(table):
 
 def numbers_h(table):
     """Procedure numbers and the end of the array."""
-    end = max(r.number for r in table.rows if r.wire) + 1
+    end = max(r.number for r in table.messages()) + 1
     out = [banner("rpc/driver.api"), "#ifndef CK_GEN_NUMBERS_H\n#define CK_GEN_NUMBERS_H\n\n"]
-    out += [f"#define CK_PROC_{r.name} {r.number}\n" for r in table.rows if r.wire]
+    out += [f"#define CK_PROC_{r.name} {r.number}\n" for r in table.messages()]
     out.append(f"#define CK_PROC_END {end}\n\n#endif\n")
     return "".join(out)

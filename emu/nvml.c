@@ -1,0 +1,265 @@
+/*
+ * emu/nvml.c - the emulated driver's NVML: start and end, which devices there are, who they are.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "emu/nvml.h"
+
+static atomic_uint started;
+
+nvmlReturn_t ck_emu_nvml_enter(const void *out)
+{
+	if (atomic_load(&started) == 0)
+		return NVML_ERROR_UNINITIALIZED;
+	return out ? NVML_SUCCESS : NVML_ERROR_INVALID_ARGUMENT;
+}
+
+nvmlReturn_t ck_emu_nvml_begin(nvmlDevice_t device, const void *out, struct ck_emu_device **found)
+{
+	nvmlReturn_t err = ck_emu_nvml_enter(out);
+
+	for (int i = 0; !err && i < ck_emu_device_count(); i++) {
+		*found = ck_emu_device_at(i);
+		if ((void *)device == (void *)*found)
+			return NVML_SUCCESS;
+	}
+	return err ? err : NVML_ERROR_INVALID_ARGUMENT;
+}
+
+nvmlReturn_t ck_emu_nvml_text(char *to, unsigned int length, const char *text)
+{
+	if (strlen(text) + 1 > length)
+		return NVML_ERROR_INSUFFICIENT_SIZE;
+	strcpy(to, text);
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlInit_v2(void)
+{
+	CUresult err = cuInit(0);
+
+	if (err && err != CUDA_ERROR_NO_DEVICE)
+		return NVML_ERROR_DRIVER_NOT_LOADED;
+	atomic_fetch_add(&started, 1);
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlShutdown(void)
+{
+	unsigned int now = atomic_load(&started);
+
+	while (now > 0 && !atomic_compare_exchange_weak(&started, &now, now - 1))
+		;
+	return now > 0 ? NVML_SUCCESS : NVML_ERROR_UNINITIALIZED;
+}
+
+/* --- the system */
+
+nvmlReturn_t nvmlSystemGetDriverVersion(char *release, unsigned int length)
+{
+	nvmlReturn_t err = ck_emu_nvml_enter(release);
+
+	return err ? err : ck_emu_nvml_text(release, length, "580.00.emu");
+}
+
+nvmlReturn_t nvmlSystemGetNVMLVersion(char *release, unsigned int length)
+{
+	nvmlReturn_t err = ck_emu_nvml_enter(release);
+
+	return err ? err : ck_emu_nvml_text(release, length, "13.580.00.emu");
+}
+
+nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int *cudaDriverVersion)
+{
+	nvmlReturn_t err = ck_emu_nvml_enter(cudaDriverVersion);
+
+	if (!err)
+		*cudaDriverVersion = CK_EMU_VERSION;
+	return err;
+}
+
+nvmlReturn_t nvmlSystemGetProcessName(unsigned int pid, char *text, unsigned int length)
+{
+	nvmlReturn_t err = ck_emu_nvml_enter(text);
+	char path[64], line[4096] = "";
+	FILE *f;
+
+	if (err)
+		return err;
+	snprintf(path, sizeof(path), "/proc/%u/cmdline", pid);
+	f = fopen(path, "re");
+	if (!f)
+		return NVML_ERROR_NOT_FOUND;
+	if (!fgets(line, sizeof(line), f))
+		err = NVML_ERROR_NOT_FOUND;
+	fclose(f);
+	return err ? err : ck_emu_nvml_text(text, length, line);
+}
+
+nvmlReturn_t nvmlSystemGetConfComputeState(struct nvmlConfComputeSystemState_t *state)
+{
+	nvmlReturn_t err = ck_emu_nvml_enter(state);
+
+	if (!err)
+		memset(state, 0, sizeof(*state));
+	return err;
+}
+
+nvmlReturn_t nvmlSystemGetConfComputeSettings(struct nvmlSystemConfComputeSettings_t *settings)
+{
+	nvmlReturn_t err = ck_emu_nvml_enter(settings);
+
+	if (!err)
+		*settings = (struct nvmlSystemConfComputeSettings_t){ .version = settings->version };
+	return err;
+}
+
+/* --- which devices there are */
+
+nvmlReturn_t nvmlDeviceGetCount_v2(unsigned int *deviceCount)
+{
+	nvmlReturn_t err = ck_emu_nvml_enter(deviceCount);
+
+	if (!err)
+		*deviceCount = (unsigned int)ck_emu_device_count();
+	return err;
+}
+
+nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t *device)
+{
+	nvmlReturn_t err = ck_emu_nvml_enter(device);
+
+	if (!err && index >= (unsigned int)ck_emu_device_count())
+		err = NVML_ERROR_INVALID_ARGUMENT;
+	if (!err)
+		*device = (nvmlDevice_t)(void *)ck_emu_device_at((int)index);
+	return err;
+}
+
+nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *pciBusId, nvmlDevice_t *device)
+{
+	nvmlReturn_t err = ck_emu_nvml_enter(pciBusId ? device : NULL);
+	CUdevice found;
+
+	if (err)
+		return err;
+	if (cuDeviceGetByPCIBusId(&found, pciBusId))
+		return NVML_ERROR_NOT_FOUND;
+	*device = (nvmlDevice_t)(void *)ck_emu_device_at(found);
+	return NVML_SUCCESS;
+}
+
+/* The device for which @ask says @wanted. */
+static nvmlReturn_t find(nvmlReturn_t (*ask)(nvmlDevice_t, char *, unsigned int),
+			 const char *wanted, nvmlDevice_t *device)
+{
+	nvmlReturn_t err = ck_emu_nvml_enter(wanted ? device : NULL);
+	char text[96];
+
+	for (unsigned int i = 0; !err; i++) {
+		if (nvmlDeviceGetHandleByIndex_v2(i, device))
+			return NVML_ERROR_NOT_FOUND;
+		err = ask(*device, text, sizeof(text));
+		if (!err && strcmp(text, wanted) == 0)
+			return NVML_SUCCESS;
+	}
+	return err;
+}
+
+nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *device)
+{
+	return find(nvmlDeviceGetUUID, uuid, device);
+}
+
+nvmlReturn_t nvmlDeviceGetHandleBySerial(const char *serial, nvmlDevice_t *device)
+{
+	return find(nvmlDeviceGetSerial, serial, device);
+}
+
+/* --- who they are */
+
+nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char *name, unsigned int length)
+{
+	struct ck_emu_device *d;
+	nvmlReturn_t err = ck_emu_nvml_begin(device, name, &d);
+	char text[96];
+
+	if (!err && cuDeviceGetName(text, sizeof(text), d->ordinal))
+		err = NVML_ERROR_UNKNOWN;
+	return err ? err : ck_emu_nvml_text(name, length, text);
+}
+
+nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char *uuid, unsigned int length)
+{
+	struct ck_emu_device *d;
+	nvmlReturn_t err = ck_emu_nvml_begin(device, uuid, &d);
+	char text[96];
+	CUuuid id;
+	int n;
+
+	if (!err && cuDeviceGetUuid(&id, d->ordinal))
+		err = NVML_ERROR_UNKNOWN;
+	if (err)
+		return err;
+	n = snprintf(text, sizeof(text), "GPU-");
+	for (int i = 0; i < 16; i++)
+		n += snprintf(text + n, sizeof(text) - (size_t)n, "%s%02x",
+			      i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
+			      (unsigned char)id.bytes[i]);
+	return ck_emu_nvml_text(uuid, length, text);
+}
+
+nvmlReturn_t nvmlDeviceGetSerial(nvmlDevice_t device, char *serial, unsigned int length)
+{
+	struct ck_emu_device *d;
+	nvmlReturn_t err = ck_emu_nvml_begin(device, serial, &d);
+	char text[32];
+
+	if (err)
+		return err;
+	snprintf(text, sizeof(text), "%013d", d->ordinal);
+	return ck_emu_nvml_text(serial, length, text);
+}
+
+static nvmlReturn_t ordinal(nvmlDevice_t device, unsigned int *number)
+{
+	struct ck_emu_device *d;
+	nvmlReturn_t err = ck_emu_nvml_begin(device, number, &d);
+
+	if (!err)
+		*number = (unsigned int)d->ordinal;
+	return err;
+}
+
+nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t device, unsigned int *index)
+{
+	return ordinal(device, index);
+}
+
+nvmlReturn_t nvmlDeviceGetMinorNumber(nvmlDevice_t device, unsigned int *minorNumber)
+{
+	return ordinal(device, minorNumber);
+}
+
+nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, struct nvmlPciInfo_t *pci)
+{
+	struct ck_emu_device *d;
+	nvmlReturn_t err = ck_emu_nvml_begin(device, pci, &d);
+	int domain = 0, bus = 0, slot = 0;
+
+	if (err)
+		return err;
+	ck_emu_device_attribute(d, CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID, &domain);
+	ck_emu_device_attribute(d, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, &bus);
+	ck_emu_device_attribute(d, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID, &slot);
+	memset(pci, 0, sizeof(*pci));
+	pci->domain = (unsigned int)domain;
+	pci->bus = (unsigned int)bus;
+	pci->device = (unsigned int)slot;
+	snprintf(pci->busIdLegacy, sizeof(pci->busIdLegacy), "%04X:%02X:%02X.0",
+		 pci->domain & 0xffff, pci->bus & 0xff, pci->device & 0x1f);
+	snprintf(pci->busId, sizeof(pci->busId), "%08X:%02X:%02X.0", pci->domain, pci->bus,
+		 pci->device);
+	return NVML_SUCCESS;
+}

@@ -1,0 +1,298 @@
+/*
+ * emu/nvml_state.c - the emulated driver's NVML: what its devices are doing.
+ *
+ * Memory and processes are true. A device without silicon has neither heat nor clocks: where the
+ * programs that watch GPUs expect a number, it is that of an idle card; the rest is not supported.
+ */
+#include <string.h>
+#include <unistd.h>
+
+#include "emu/nvml.h"
+
+#define TEMPERATURE 30		/* degrees Celsius */
+#define POWER_MW 60000
+#define POWER_LIMIT_MW 700000
+#define BAR1_BYTES (256ull << 20)
+#define BRAND_UNKNOWN 0
+#define ARCH_HOPPER 9
+#define DISABLED 0
+#define ENABLED 1
+#define PSTATE_IDLE 0
+#define TOPOLOGY_NODE 40	/* the same memory of the host between them */
+#define P2P_NOT_SUPPORTED 5
+
+/* A call that has one answer for every device. */
+#define SAME(name, type, number)                                          \
+	nvmlReturn_t name(nvmlDevice_t device, type *out)                 \
+	{                                                                 \
+		struct ck_emu_device *d;                                  \
+		nvmlReturn_t err = ck_emu_nvml_begin(device, out, &d);    \
+		if (!err)                                                 \
+			*out = (number);                                  \
+		return err;                                               \
+	}
+
+SAME(nvmlDeviceGetBrand, int, BRAND_UNKNOWN)
+SAME(nvmlDeviceGetArchitecture, unsigned int, ARCH_HOPPER)
+SAME(nvmlDeviceGetPersistenceMode, int, ENABLED)
+SAME(nvmlDeviceGetDisplayMode, int, DISABLED)
+SAME(nvmlDeviceGetDisplayActive, int, DISABLED)
+SAME(nvmlDeviceGetComputeMode, int, 0)
+SAME(nvmlDeviceGetPerformanceState, int, PSTATE_IDLE)
+SAME(nvmlDeviceGetPowerState, int, PSTATE_IDLE)
+SAME(nvmlDeviceGetPowerUsage, unsigned int, POWER_MW)
+SAME(nvmlDeviceGetPowerManagementMode, int, ENABLED)
+SAME(nvmlDeviceGetPowerManagementLimit, unsigned int, POWER_LIMIT_MW)
+SAME(nvmlDeviceGetPowerManagementDefaultLimit, unsigned int, POWER_LIMIT_MW)
+SAME(nvmlDeviceGetEnforcedPowerLimit, unsigned int, POWER_LIMIT_MW)
+SAME(nvmlDeviceIsMigDeviceHandle, unsigned int, 0)
+SAME(nvmlDeviceGetMaxMigDeviceCount, unsigned int, 0)
+SAME(nvmlDeviceGetCurrentClocksEventReasons, unsigned long long, 1) /* idle */
+
+/* A call that answers two times the same. */
+#define PAIR(name, type, number)                                                       \
+	nvmlReturn_t name(nvmlDevice_t device, type *one, type *two)                   \
+	{                                                                              \
+		struct ck_emu_device *d;                                               \
+		nvmlReturn_t err = ck_emu_nvml_begin(device, one ? two : NULL, &d);    \
+		if (!err)                                                              \
+			*one = *two = (number);                                        \
+		return err;                                                            \
+	}
+
+PAIR(nvmlDeviceGetEccMode, int, DISABLED)
+PAIR(nvmlDeviceGetMigMode, unsigned int, DISABLED)
+PAIR(nvmlDeviceGetPowerManagementLimitConstraints, unsigned int, POWER_LIMIT_MW)
+
+nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int *major, int *minor)
+{
+	struct ck_emu_device *d;
+	nvmlReturn_t err = ck_emu_nvml_begin(device, major ? minor : NULL, &d);
+
+	if (!err && cuDeviceComputeCapability(major, minor, d->ordinal))
+		err = NVML_ERROR_UNKNOWN;
+	return err;
+}
+
+/* --- memory */
+
+nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, struct nvmlMemory_t *memory)
+{
+	struct ck_emu_device *d;
+	nvmlReturn_t err = ck_emu_nvml_begin(device, memory, &d);
+	size_t used;
+
+	if (err)
+		return err;
+	ck_emu_arena_info(d, &used);
+	*memory = (struct nvmlMemory_t){ d->memory_total, d->memory_total - used, used };
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, struct nvmlMemory_v2_t *memory)
+{
+	struct nvmlMemory_t v1;
+	nvmlReturn_t err = nvmlDeviceGetMemoryInfo(device, memory ? &v1 : NULL);
+
+	if (!err && !ck_nvmlMemory_v2_t_known(memory))
+		err = NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+	if (!err)
+		*memory = (struct nvmlMemory_v2_t){ .version = memory->version, .total = v1.total,
+						    .free = v1.free, .used = v1.used };
+	return err;
+}
+
+nvmlReturn_t nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t device, struct nvmlBAR1Memory_t *bar1Memory)
+{
+	struct ck_emu_device *d;
+	nvmlReturn_t err = ck_emu_nvml_begin(device, bar1Memory, &d);
+
+	if (!err)
+		*bar1Memory = (struct nvmlBAR1Memory_t){ BAR1_BYTES, BAR1_BYTES, 0 };
+	return err;
+}
+
+nvmlReturn_t nvmlDeviceGetTotalEccErrors(nvmlDevice_t device, int errorType, int counterType,
+					 unsigned long long *eccCounts)
+{
+	struct ck_emu_device *d;
+	nvmlReturn_t err = ck_emu_nvml_begin(device, eccCounts, &d);
+
+	(void)errorType;
+	(void)counterType;
+	return err ? err : NVML_ERROR_NOT_SUPPORTED; /* as with ECC turned off */
+}
+
+/* --- load, heat, clocks */
+
+/* Kernels run on the host's processors; how busy those are with them is not measured. */
+nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device,
+					   struct nvmlUtilization_t *utilization)
+{
+	struct ck_emu_device *d;
+	nvmlReturn_t err = ck_emu_nvml_begin(device, utilization, &d);
+	size_t used;
+
+	if (err)
+		return err;
+	ck_emu_arena_info(d, &used);
+	*utilization = (struct nvmlUtilization_t){ 0, (unsigned int)(used * 100 / d->memory_total) };
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetTemperature(nvmlDevice_t device, int sensorType, unsigned int *temp)
+{
+	struct ck_emu_device *d;
+	nvmlReturn_t err = ck_emu_nvml_begin(device, temp, &d);
+
+	if (!err && sensorType != 0)
+		err = NVML_ERROR_INVALID_ARGUMENT;
+	if (!err)
+		*temp = TEMPERATURE;
+	return err;
+}
+
+nvmlReturn_t nvmlDeviceGetTemperatureV(nvmlDevice_t device, struct nvmlTemperature_t *temperature)
+{
+	struct ck_emu_device *d;
+	nvmlReturn_t err = ck_emu_nvml_begin(device, temperature, &d);
+
+	if (!err && !ck_nvmlTemperature_t_known(temperature))
+		err = NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+	if (!err && temperature->sensorType != 0)
+		err = NVML_ERROR_INVALID_ARGUMENT;
+	if (!err)
+		temperature->temperature = TEMPERATURE;
+	return err;
+}
+
+/* Graphics, SM, memory, video: the clock rates that the driver's attributes tell. */
+static nvmlReturn_t clock_mhz(nvmlDevice_t device, int type, unsigned int *clock)
+{
+	struct ck_emu_device *d;
+	nvmlReturn_t err = ck_emu_nvml_begin(device, clock, &d);
+	int khz = 0;
+
+	if (!err && (type < 0 || type > 3))
+		err = NVML_ERROR_INVALID_ARGUMENT;
+	if (err)
+		return err;
+	ck_emu_device_attribute(d, type == 2 ? CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE :
+					       CU_DEVICE_ATTRIBUTE_CLOCK_RATE, &khz);
+	*clock = (unsigned int)khz / 1000;
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetClockInfo(nvmlDevice_t device, int type, unsigned int *clock)
+{
+	return clock_mhz(device, type, clock);
+}
+
+nvmlReturn_t nvmlDeviceGetMaxClockInfo(nvmlDevice_t device, int type, unsigned int *clock)
+{
+	return clock_mhz(device, type, clock);
+}
+
+/* Each field says by itself that it is not supported. */
+nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int valuesCount,
+				      struct nvmlFieldValue_t *values)
+{
+	struct ck_emu_device *d;
+	nvmlReturn_t err = ck_emu_nvml_begin(device, valuesCount > 0 ? values : NULL, &d);
+
+	for (int i = 0; !err && i < valuesCount; i++)
+		values[i].nvmlReturn = NVML_ERROR_NOT_SUPPORTED;
+	return err;
+}
+
+/* --- processes: this one, where it holds memory */
+
+nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsigned int *infoCount,
+						     struct nvmlProcessInfo_t *infos)
+{
+	struct ck_emu_device *d;
+	nvmlReturn_t err = ck_emu_nvml_begin(device, infoCount, &d);
+	unsigned int room;
+	size_t used;
+
+	if (err)
+		return err;
+	ck_emu_arena_info(d, &used);
+	room = *infoCount;
+	*infoCount = used > 0;
+	if (room < *infoCount)
+		return NVML_ERROR_INSUFFICIENT_SIZE;
+	if (used > 0 && !infos)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	if (used > 0)
+		infos[0] = (struct nvmlProcessInfo_t){ (unsigned int)getpid(), used,
+						       NVML_NO_INSTANCE, NVML_NO_INSTANCE };
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetComputeRunningProcesses(nvmlDevice_t device, unsigned int *infoCount,
+						  struct nvmlProcessInfo_v1_t *infos)
+{
+	struct nvmlProcessInfo_t info;
+	nvmlReturn_t err = nvmlDeviceGetComputeRunningProcesses_v3(device, infoCount,
+								   infos ? &info : NULL);
+
+	if (!err && *infoCount > 0)
+		infos[0] = (struct nvmlProcessInfo_v1_t){ info.pid, info.usedGpuMemory };
+	return err;
+}
+
+/* Nothing draws here, and there is no MPS. */
+static nvmlReturn_t none(nvmlDevice_t device, unsigned int *infoCount)
+{
+	struct ck_emu_device *d;
+	nvmlReturn_t err = ck_emu_nvml_begin(device, infoCount, &d);
+
+	if (!err)
+		*infoCount = 0;
+	return err;
+}
+
+nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses_v3(nvmlDevice_t device, unsigned int *infoCount,
+						      struct nvmlProcessInfo_t *infos)
+{
+	(void)infos;
+	return none(device, infoCount);
+}
+
+nvmlReturn_t nvmlDeviceGetMPSComputeRunningProcesses_v3(nvmlDevice_t device,
+							unsigned int *infoCount,
+							struct nvmlProcessInfo_t *infos)
+{
+	(void)infos;
+	return none(device, infoCount);
+}
+
+/* --- between devices */
+
+nvmlReturn_t nvmlDeviceGetTopologyCommonAncestor(nvmlDevice_t device1, nvmlDevice_t device2,
+						 int *pathInfo)
+{
+	struct ck_emu_device *one, *two;
+	nvmlReturn_t err = ck_emu_nvml_begin(device1, pathInfo, &one);
+
+	if (!err)
+		err = ck_emu_nvml_begin(device2, pathInfo, &two);
+	if (!err)
+		*pathInfo = one == two ? 0 : TOPOLOGY_NODE;
+	return err;
+}
+
+nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t device1, nvmlDevice_t device2, int p2pIndex,
+				    int *p2pStatus)
+{
+	struct ck_emu_device *d;
+	nvmlReturn_t err = ck_emu_nvml_begin(device1, p2pStatus, &d);
+
+	(void)p2pIndex;
+	if (!err)
+		err = ck_emu_nvml_begin(device2, p2pStatus, &d);
+	if (!err)
+		*p2pStatus = P2P_NOT_SUPPORTED;
+	return err;
+}
