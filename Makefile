@@ -18,7 +18,7 @@ deps:		## install what is missing (Debian, Ubuntu); nvcc too
 	tools/deps.sh
 libtirpc:	## build the submodule where it is checked out, else say which one is used
 	@tools/libtirpc.sh $(TIRPC)
-cpu:		## cpu/cricket-rpc-server, cpu/cricket-client.so, cpu/libcuda-emu.so
+cpu:		## cpu/cricket-rpc-server, cpu/cricket-client.so (libnvidia-ml.so.1), cpu/libcuda-emu.so
 	@$(MAKE) -j$(JOBS) --no-print-directory -C cpu SAN=$(SAN) TSAN=$(TSAN)
 test-apps:	## CUDA programs, into tests/test_apps/bin
 	@$(MAKE) -j$(JOBS) --no-print-directory -C tests/test_apps
@@ -35,8 +35,9 @@ check-unit: cpu	## unit tests (cmocka); one alone: make -C tests unit/test_NAME.
 check-e2e: cpu test-apps	## whole programs (pytest); a choice: make check-e2e K=WORDS
 	@$(MAKE) --no-print-directory -C tests throw SAN=$(SAN) TSAN=$(TSAN)
 	CRICKET_TEST_SAN=$(SAN) CRICKET_TEST_TSAN=$(TSAN) $(E2E)
-gen:		## rpc/cricket.x and docs/coverage.md, from rpc/driver.api
-	tools/apigen.py rpc/driver.api --x rpc/cricket.x --coverage docs/coverage.md
+gen:		## rpc/cricket.x, docs/coverage*.md, from rpc/*.api
+	tools/apigen.py rpc/driver.api --x rpc/cricket.x --coverage docs/coverage.md \
+		--coverage-nvml docs/coverage-nvml.md
 fuzz:		## each fuzz target for FUZZ_SECONDS (20); needs clang
 	@$(MAKE) -j$(JOBS) --no-print-directory -C tests fuzz
 demo:		## from nothing: install, build, run a CUDA program through the server
