@@ -6,8 +6,8 @@
  * nvidia-smi of driver 580) and of LUPINE, used for facts only. Built with -DCK_NO_EXPORT_TABLES
  * this file knows no id.
  *
- * The table is an array of words, the first its size in bytes. A slot that is not understood says
- * NOT_SUPPORTED, and its number in the log: never NULL, for callers jump there.
+ * The table is an array of words, the first its size in bytes. A slot that is not understood tells
+ * its number to the log: never NULL, for callers jump there.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -103,14 +103,24 @@ static nvmlReturn_t mps(nvmlDevice_t device, unsigned int *count, struct process
 	return list(nvmlDeviceGetMPSComputeRunningProcesses_v3, device, count, out);
 }
 
-/* A slot that is not understood knows its number, and no more. */
-static nvmlReturn_t unknown(unsigned int slot)
+/*
+ * A slot that is not understood knows its number, and whether it was asked about a device: what
+ * nvidia-smi cannot learn of one it prints as N/A. An error of another call it takes for its end,
+ * so those are acknowledged, and nothing is written.
+ */
+static nvmlReturn_t unknown(unsigned int slot, nvmlDevice_t maybe)
 {
+	unsigned int id;
+
 	ck_debug("slot %u of nvidia-smi's table is not supported", slot);
-	return NVML_ERROR_NOT_SUPPORTED;
+	return ck_nvml_device_id(maybe, &id) ? NVML_SUCCESS : NVML_ERROR_NOT_SUPPORTED;
 }
 
-#define ONE(n) static nvmlReturn_t slot_##n(void) { return unknown(0x##n); }
+#define ONE(n)                                       \
+	static nvmlReturn_t slot_##n(nvmlDevice_t d) \
+	{                                            \
+		return unknown(0x##n, d);            \
+	}
 #define ROW(M, h)                                                                         \
 	M(h##0) M(h##1) M(h##2) M(h##3) M(h##4) M(h##5) M(h##6) M(h##7)                   \
 	M(h##8) M(h##9) M(h##a) M(h##b) M(h##c) M(h##d) M(h##e) M(h##f)

@@ -14,6 +14,7 @@ SAN = os.environ.get("SAN", os.environ.get("CRICKET_TEST_SAN", "")) not in ("", 
 CLIENT = ROOT / "cpu" / ("build-san" if SAN else "") / "cricket-client.so"
 
 sys.path.insert(0, str(ROOT / "tools"))
+from api.nvml_table import NvmlTable  # noqa: E402
 from api.table import Table, enum_types  # noqa: E402
 
 
@@ -28,6 +29,12 @@ def driver_table():
     """The rows of rpc/driver.api."""
     return Table(str(TABLE), TABLE.read_text(),
                  enum_types("".join(f.read_text() for f in (ROOT / "cuda").glob("*.h"))))
+
+
+def management_table():
+    """The rows of rpc/nvml.api."""
+    path = ROOT / "rpc" / "nvml.api"
+    return NvmlTable(str(path), path.read_text())
 
 
 def toolkit_include():

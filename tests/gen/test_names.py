@@ -5,7 +5,8 @@ import subprocess
 
 import pytest
 
-from helpers import CLIENT, ROOT, driver_table, toolkit_include, toolkit_version
+from helpers import (CLIENT, ROOT, driver_table, management_table, toolkit_include,
+                     toolkit_version)
 from api.proto import base_name
 
 # What driver 580 exports, one a line.
@@ -27,6 +28,10 @@ def the_toolkits_headers():
     return include
 
 
+def management_names():
+    return [r.name for r in management_table().rows]
+
+
 def output(*command):
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
 
@@ -40,10 +45,10 @@ def test_the_table_has_exactly_the_drivers_names(table):
     assert sorted(r.name for r in table.rows if r.exported) == NAMES
 
 
-def test_the_client_exports_exactly_the_drivers_names():
+def test_the_client_exports_exactly_the_drivers_and_nvmls_names():
     assert CLIENT.exists(), f"{CLIENT} is not built: make cpu"
     lines = output("nm", "-D", "--defined-only", CLIENT).splitlines()
-    assert sorted(line.split()[-1] for line in lines) == NAMES
+    assert sorted(line.split()[-1] for line in lines) == sorted(NAMES + management_names())
 
 
 def test_the_client_calls_itself_libcuda():
