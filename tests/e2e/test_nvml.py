@@ -1,0 +1,154 @@
+"""tests/e2e/test_nvml.py - NVML from the same server: by every way a program finds the library, beside
+the driver, before a fork, and without a server."""
+import importlib.util
+import sys
+
+import pytest
+
+from conftest import (APPS, DRIVER, PRODUCTS, TRANSPORTS, Server, client_env, free_port, preload, run,
+                      runtime)
+
+SECOND = PRODUCTS / "libnvidia-ml.so.1"
+FOLDER = PRODUCTS / "lib"
+PROMISED = "NVML: 0 not as promised\n"
+HEAD = """
+import ctypes, os, sys
+nvml = ctypes.CDLL("libnvidia-ml.so.1")
+def handle(index=0):
+    h = ctypes.c_void_p()
+    assert nvml.nvmlDeviceGetHandleByIndex_v2(index, ctypes.byref(h)) == 0
+    return h
+def cuda_count():
+    cuda, n = ctypes.CDLL("libcuda.so.1"), ctypes.c_int()
+    return cuda.cuInit(0), cuda.cuDeviceGetCount(ctypes.byref(n)), n.value
+"""
+
+
+def ways(address):
+    """Environments in which a program finds NVML when it asks for it."""
+    yield client_env(address)
+    yield client_env(address, LD_PRELOAD=runtime(), LD_LIBRARY_PATH=str(FOLDER))
+
+
+def python(code, env, timeout=60):
+    return run([sys.executable, "-c", HEAD + code], env, timeout)
+
+
+@pytest.mark.parametrize("argument", ([], ["fork"]), ids=("here", "fork"))
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_nvml_and_the_driver_tell_the_same(server, app, transport, argument):
+    program = app("nvml")
+    for env in ways(server.address(transport)):
+        result = run([program, *argument], env)
+        assert (result.out, result.status) == (PROMISED, 0), result.err
+        assert result.err == ""
+    server.wait_idle()
+
+
+@pytest.mark.parametrize("argument", ([], ["fork"]), ids=("here", "fork"))
+def test_a_program_that_is_linked_with_nvml_finds_it(server, app, argument):
+    program, address = app("nvml_linked"), server.address("unix")
+    for env in (client_env(address, LD_PRELOAD=f"{preload()}:{SECOND}"),
+                client_env(address, LD_PRELOAD=runtime(), LD_LIBRARY_PATH=str(FOLDER))):
+        result = run([program, *argument], env)
+        assert (result.out, result.status) == (PROMISED, 0), result.err
+
+
+def test_other_programs_are_not_disturbed():
+    for command in (["ls", "/"], ["bash", "-c", "echo one | cat"]):
+        alone = run(command, client_env(None, LD_PRELOAD=""))
+        result = run(command, client_env(f"127.0.0.1:{free_port()}"))
+        assert (result.status, result.out, result.err) == (0, alone.out, "")
+
+
+def test_without_a_server_the_driver_is_not_loaded():
+    result = python("print(nvml.nvmlInit_v2(), nvml.nvmlInitWithFlags(1), nvml.nvmlShutdown())",
+                    client_env(f"127.0.0.1:{free_port()}"))
+    assert result.out == "9 9 1\n"
+    assert len(result.err.splitlines()) == 1, result.err
+
+
+def test_the_name_can_be_left_to_others():
+    code = "import ctypes\ntry:\n ctypes.CDLL('libnvidia-ml.so.1')\nexcept OSError: print('none')"
+    plain = run([sys.executable, "-c", code], client_env(None, LD_PRELOAD="")).out
+    result = run([sys.executable, "-c", code], client_env(None, CRICKET_NVML="0"))
+    assert (result.status, result.out) == (0, plain), result.err
+
+
+def test_what_changes_a_gpu_is_not_permitted(server):
+    result = python("""
+assert nvml.nvmlInit_v2() == 0
+h = handle()
+print(nvml.nvmlDeviceSetPowerManagementLimit(h, 1), nvml.nvmlDeviceSetComputeMode(h, 2),
+      nvml.nvmlDeviceResetGpuLockedClocks(h), nvml.nvmlDeviceSetMigMode(h, 1, None))
+print(nvml.nvmlEventSetCreate(None), nvml.nvmlGpmSampleAlloc(None))
+print(nvml.nvmlShutdown(), nvml.nvmlDeviceSetComputeMode(h, 2))
+""", client_env(server.address("unix")))
+    assert (result.out, result.err) == ("4 4 4 4\n3 3\n0 1\n", "")
+
+
+@pytest.mark.skipif(DRIVER != "emu", reason="needs two devices")
+def test_devices_are_chosen_when_the_driver_starts(tmp_path):
+    """Programs ask NVML for a free GPU, and then name it in CUDA_VISIBLE_DEVICES."""
+    server = Server(tmp_path / "server", CRICKET_EMU_DEVICES="2")
+    try:
+        result = python("""
+n = ctypes.c_uint()
+assert nvml.nvmlInit_v2() == 0 and nvml.nvmlDeviceGetCount_v2(ctypes.byref(n)) == 0
+os.environ["CUDA_VISIBLE_DEVICES"] = "1"
+print(n.value, cuda_count(), nvml.nvmlDeviceGetCount_v2(ctypes.byref(n)), n.value)
+""", client_env(server.address("unix")))
+        assert result.out == "2 (0, 0, 1) 0 2\n", result.err
+    finally:
+        server.stop()
+
+
+@pytest.mark.skipif(DRIVER != "emu", reason="containers hide processes from the real NVML")
+def test_a_program_finds_itself_among_the_processes(server):
+    result = python("""
+assert nvml.nvmlInit_v2() == 0 and cuda_count()[0] == 0
+cuda, c, p = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p(), ctypes.c_uint64()
+cuda.cuDevicePrimaryCtxRetain(ctypes.byref(c), 0)
+cuda.cuCtxSetCurrent(c)
+assert cuda.cuMemAlloc_v2(ctypes.byref(p), ctypes.c_size_t(3 << 20)) == 0
+n, infos, name = ctypes.c_uint(0), (ctypes.c_uint64 * 30)(), ctypes.create_string_buffer(64)
+call = nvml.nvmlDeviceGetComputeRunningProcesses_v3
+print(call(handle(), ctypes.byref(n), None), n.value)
+n.value = 10
+print(call(handle(), ctypes.byref(n), infos), n.value, infos[0] == os.getpid(), infos[1] >> 20)
+print(nvml.nvmlSystemGetProcessName(os.getpid(), name, 64), name.value in sys.executable.encode())
+print(nvml.nvmlSystemGetProcessName(os.getpid(), name, 2))
+""", client_env(server.address("unix")))
+    assert result.out == "7 1\n0 1 True 3\n0 True\n7\n", result.err
+
+
+def test_a_server_that_ends_loses_the_gpu(own_server):
+    result = python(f"""
+import signal, time
+assert nvml.nvmlInit_v2() == 0
+h, n = handle(), ctypes.c_uint()
+os.kill({own_server.process.pid}, signal.SIGKILL)
+time.sleep(1)
+print(nvml.nvmlDeviceGetIndex(h, ctypes.byref(n)), nvml.nvmlDeviceGetIndex(h, ctypes.byref(n)))
+print(nvml.nvmlShutdown())
+""", client_env(own_server.address("unix")))
+    assert (result.status, result.out) == (0, "15 15\n0\n"), result.err
+    assert len(result.lines_about("is lost")) == 1
+
+
+@pytest.mark.skipif(importlib.util.find_spec("pynvml") is None, reason="nvidia-ml-py is not there")
+def test_pynvml_works(server):
+    result = run([sys.executable, "-c", """
+import pynvml as n
+n.nvmlInit()
+h = n.nvmlDeviceGetHandleByIndex(0)
+assert n.nvmlDeviceGetIndex(n.nvmlDeviceGetHandleByUUID(n.nvmlDeviceGetUUID(h))) == 0
+assert n.nvmlDeviceGetIndex(n.nvmlDeviceGetHandleByPciBusId(n.nvmlDeviceGetPciInfo(h).busId)) == 0
+assert n.nvmlDeviceGetMemoryInfo(h).total == n.nvmlDeviceGetMemoryInfo(h, n.nvmlMemory_v2).total
+assert n.nvmlDeviceGetTemperatureV(h, n.NVML_TEMPERATURE_GPU) > 0
+assert n.nvmlDeviceGetUtilizationRates(h).gpu <= 100
+n.nvmlDeviceGetComputeRunningProcesses(h)
+print(n.nvmlDeviceGetName(h), n.nvmlSystemGetDriverVersion(), n.nvmlDeviceGetCount())
+n.nvmlShutdown()
+"""], client_env(server.address("unix")))
+    assert result.status == 0 and result.out, result.err

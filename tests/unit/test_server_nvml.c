@@ -1,0 +1,139 @@
+/*
+ * tests/unit/test_server_nvml.c - NVML's handles, lists and processes on the server, and a server
+ * that has no NVML.
+ */
+#include <dlfcn.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "server/nvml.h"
+
+static char many[2000]; /* addresses of its bytes serve as handles */
+
+static nvmlDevice_t handle(size_t i)
+{
+	return (nvmlDevice_t)(void *)&many[i];
+}
+
+static void the_same_handle_has_the_same_number(void **state)
+{
+	unsigned int a = 0, b = 0, again = 0;
+	nvmlDevice_t found = NULL;
+
+	(void)state;
+	assert_int_equal(ck_nvml_device_put(handle(0), &a), NVML_SUCCESS);
+	assert_int_equal(ck_nvml_device_put(handle(1), &b), NVML_SUCCESS);
+	assert_int_equal(ck_nvml_device_put(handle(0), &again), NVML_SUCCESS);
+	assert_int_equal(again, a);
+	assert_int_not_equal(a, b);
+	assert_true(ck_nvml_device_find(b, &found));
+	assert_ptr_equal(found, handle(1));
+}
+
+static void a_number_that_was_never_given_is_no_device(void **state)
+{
+	nvmlDevice_t found = NULL;
+
+	(void)state;
+	assert_false(ck_nvml_device_find(0, &found));
+	assert_false(ck_nvml_device_find(500, &found));
+	assert_false(ck_nvml_device_find(UINT32_MAX, &found));
+	assert_null(found);
+}
+
+static void the_table_of_handles_has_an_end(void **state)
+{
+	unsigned int id = 0;
+	int err = NVML_SUCCESS;
+	size_t i = 0;
+
+	(void)state;
+	while (i < sizeof(many) && !err)
+		err = ck_nvml_device_put(handle(i++), &id);
+	assert_int_equal(err, NVML_ERROR_INSUFFICIENT_RESOURCES);
+	assert_int_equal(i, 1024);
+	assert_int_equal(ck_nvml_device_put(handle(5), &id), NVML_SUCCESS);
+}
+
+static void room_is_never_more_than_a_reply_holds(void **state)
+{
+	char *room;
+
+	(void)state;
+	assert_int_equal(ck_nvml_room(0, 24, &room), 0);
+	assert_null(room);
+	assert_int_equal(ck_nvml_room(UINT32_MAX, 24, &room), (1u << 20) / 24);
+	assert_int_equal(room[(1u << 20) / 24 * 24 - 1], 0);
+	free(room);
+	assert_int_equal(ck_nvml_room(7, 8, &room), 7);
+	free(room);
+}
+
+static void only_whole_elements_are_taken(void **state)
+{
+	char *room = (char *)1;
+
+	(void)state;
+	assert_int_equal(ck_nvml_copy("12345678", 7, 4, &room), 0);
+	assert_null(room);
+	assert_int_equal(ck_nvml_copy(NULL, 0, 4, &room), 0);
+	assert_int_equal(ck_nvml_copy("12345678", 8, 4, &room), 2);
+	assert_memory_equal(room, "12345678", 8);
+	free(room);
+}
+
+static void a_text_ends_in_its_room(void **state)
+{
+	(void)state;
+	assert_int_equal(ck_nvml_length("abc", 10), 4);
+	assert_int_equal(ck_nvml_length("abcdef", 4), 4); /* NVML would have ended it */
+	assert_int_equal(ck_nvml_length(NULL, 0), 0);
+}
+
+static void the_client_finds_itself_and_not_the_worker(void **state)
+{
+	struct nvmlProcessInfo_t list[3] = { { .pid = 1 }, { .pid = (unsigned int)getpid() },
+					     { .pid = 99 } };
+
+	(void)state;
+	ck_nvml_client(4711, "program");
+	ck_nvml_pids(NULL, (char *)list, 3, sizeof(list[0]));
+	assert_int_equal(list[0].pid, 1);
+	assert_int_equal(list[1].pid, 4711);
+	assert_int_equal(list[2].pid, 99);
+}
+
+static void without_a_library_every_call_says_so(void **state)
+{
+	nvmlDeviceGetCount_v2_args args = { 0 };
+	nvmlDeviceGetCount_v2_res res = { 0 };
+
+	(void)state;
+	if (dlopen("libnvidia-ml.so.1", RTLD_NOW))
+		skip();
+	assert_int_equal(ck_serve_nvmlDeviceGetCount_v2(NULL, &args, &res), CUDA_SUCCESS);
+	assert_int_equal(res.nvml, NVML_ERROR_LIBRARY_NOT_FOUND);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_same_handle_has_the_same_number),
+		cmocka_unit_test(a_number_that_was_never_given_is_no_device),
+		cmocka_unit_test(the_table_of_handles_has_an_end),
+		cmocka_unit_test(room_is_never_more_than_a_reply_holds),
+		cmocka_unit_test(only_whole_elements_are_taken),
+		cmocka_unit_test(a_text_ends_in_its_room),
+		cmocka_unit_test(the_client_finds_itself_and_not_the_worker),
+		cmocka_unit_test(without_a_library_every_call_says_so),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
