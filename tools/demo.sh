@@ -25,7 +25,7 @@ title "What is needed"
 tools/deps.sh
 title "Building"
 make cpu test-apps >"$tmp/build" 2>&1
-ls -1 cpu/cricket-rpc-server cpu/cricket-client.so cpu/libcuda-emu.so $app
+ls -1 cpu/cricket-rpc-server cpu/cricket-client.so cpu/libnvidia-ml.so.1 cpu/libcuda-emu.so $app
 
 title "Starting the server (a real GPU if there is one, else the emulated one)"
 cpu/cricket-rpc-server --driver auto --listen 127.0.0.1:0 --unix "$tmp/gpu" >"$tmp/log" 2>&1 &
@@ -40,6 +40,12 @@ cat "$tmp/log"
 title "Running $app, which knows nothing of all this"
 printf '$ LD_PRELOAD=cpu/cricket-client.so REMOTE_GPU_ADDRESS=unix:%s %s\n' "$tmp/gpu" "$app"
 LD_PRELOAD=$PWD/cpu/cricket-client.so REMOTE_GPU_ADDRESS=unix:$tmp/gpu CRICKET_STATS=1 $app
+
+if command -v nvidia-smi >/dev/null; then
+	title "nvidia-smi sees the same GPU"
+	LD_PRELOAD=$PWD/cpu/cricket-client.so REMOTE_GPU_ADDRESS=unix:$tmp/gpu nvidia-smi ||
+		echo "nvidia-smi ended with $?"
+fi
 
 title "The server's log"
 cat "$tmp/log"

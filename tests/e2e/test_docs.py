@@ -15,7 +15,7 @@ DOCUMENTS = sorted(p for p in ROOT.rglob("*.md") if not SKIPPED & set(p.relative
 MANUALS = sorted((ROOT / "man").glob("*.[1-9]"))
 SOURCES = ("client", "server", "emu", "emu/ptx", "util", "elf", "rpc")
 # Paths that a document may name before they are there: build products, and what is still to come.
-ABSENT = ("cpu/build*", "build/*", "cpu/cricket-*", "cpu/libcuda-emu.so", "tests/test_apps/bin*",
+ABSENT = ("cpu/build*", "build/*", "cpu/cricket-*", "cpu/lib*", "tests/test_apps/bin*",
           "tests/test_apps/cuda_memset_async", "submodules/libtirpc*", "rpc/transport/shm.c")
 
 
