@@ -1,5 +1,5 @@
 #!/bin/bash
-# bench/gpu.sh [apps] [micro] [torch] [e2e] [more] - checks and measurements on a machine with a real GPU.
+# bench/gpu.sh [apps] [micro] [torch] [e2e] [battery] - checks and measurements on a machine with a real GPU.
 #
 # Native and remote run one after the other in one go; the remote client has no access to the GPU
 # (bench/no-gpu.sh). Needs what `make` has built (LIBS: a folder with libtirpc.so.3 where the
@@ -35,7 +35,9 @@ apps() {
 	for app in $APPS/*; do
 		[ -f "$app" ] && [ -x "$app" ] || continue
 		local name; name=$(basename "$app")
-		case $name in spin* | endless* | bad_handles*) continue ;; esac	# never end; crash natively
+		case $name in	# never end; crash natively; want arguments
+		spin* | endless* | bad_handles* | any_runtime* | environment*) continue ;;
+		esac
 		timeout 60 "$app" > "$OUT/native.out" 2> "$OUT/native.err"; local want=$?
 		for address in 127.0.0.1:$PORT unix:$SOCKET; do
 			TIME=60 remote "$address" "$app" > "$OUT/remote.out" 2> "$OUT/remote.err"
@@ -75,17 +77,11 @@ e2e() {
 	echo "e2e: $(tail -1 "$OUT/e2e")" >> "$OUT/table"
 }
 
-# Many operations of PyTorch, native against remote; and frameworks beside it.
-more() {
-	timeout "$TIME" python3 bench/try_torch.py > "$OUT/try.native" 2> "$OUT/try.native.err"
-	remote 127.0.0.1:$PORT python3 bench/try_torch.py > "$OUT/try.remote" 2> "$OUT/try.err"
-	diff "$OUT/try.native" "$OUT/try.remote"
-	echo "PyTorch operations: $(grep -cxFf "$OUT/try.native" "$OUT/try.remote") of" \
-		"$(wc -l < "$OUT/try.native") the same as native" | tee -a "$OUT/table"
-	for f in cupy; do
-		TIME=150 remote "unix:$SOCKET" python3 "bench/try_$f.py" > "$OUT/$f.out" 2>&1
-		echo "$f: status $?: $(tail -1 "$OUT/$f.out")" | tee -a "$OUT/table"
-	done
+# The programs that people try first (tests/gpu); BATTERY: its arguments, as in 'cases_torch -k fft'.
+battery() {
+	LIBS=$LIBS python3 tests/gpu/battery.py --address "unix:$SOCKET" --out "$OUT/battery" \
+		${BATTERY:-} | tee -a "$OUT/table"
+	cp "$OUT/battery/compatibility.md" "$OUT" 2> /dev/null
 }
 
 micro() {
@@ -102,6 +98,7 @@ for stage in $STAGES; do $stage; done
 kill $SERVER; wait $SERVER 2> /dev/null
 logs=$(mktemp)
 tar -C "$OUT" --exclude=logs.tar.gz -czf "$logs" . && mv "$logs" "$OUT/logs.tar.gz" &&
-	find "$OUT" -maxdepth 1 -type f ! -name logs.tar.gz ! -name table -delete
+	find "$OUT" -maxdepth 1 -type f ! -name logs.tar.gz ! -name table \
+		! -name compatibility.md -delete && rm -rf "$OUT/battery"
 echo "=== table ($(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader))"
 cat "$OUT/table"

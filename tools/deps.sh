@@ -4,16 +4,20 @@
 #   tools/deps.sh            packages with apt-get; nvcc from NVIDIA's PyPI wheels where there is no toolkit
 #   tools/deps.sh --clang    clang too (second compiler, fuzz targets)
 #   tools/deps.sh --no-cuda  leave CUDA out: only the test programs need nvcc
+#   tools/deps.sh --runtime  only what the built programs need to run
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 packages=(gcc g++ libc6-dev make python3 pkg-config rpcsvc-proto libtirpc-dev libelf-dev liblz4-dev
 	libzstd-dev libb2-dev zlib1g-dev libcmocka-dev python3-pytest groff-base)
+# Ubuntu 24.04 has put a t64 behind some names.
+runtime=(libtirpc3t64/libtirpc3 libelf1t64/libelf1 liblz4-1 libzstd1 libb2-1 libstdc++6)
 # One release's compiler, runtime and headers, as NVIDIA publishes them on PyPI.
 wheels=(nvidia-cuda-nvcc==13.0.88 nvidia-cuda-runtime==13.0.96 nvidia-cuda-crt==13.0.88
 	nvidia-nvvm==13.0.88)
 cuda_home=build/cuda
 want_cuda=yes
+only_runtime=no
 
 say() { printf 'deps: %s\n' "$*"; }
 die() { printf 'deps: error: %s\n' "$*" >&2; exit 1; }
@@ -76,14 +80,32 @@ install_cuda() {
 	ln -s libcudart.so.13 $cuda_home/lib/libcudart.so
 }
 
+# Of names for one package (A/B), the first that this release has.
+known_names() {
+	local names n
+	for names in "$@"; do
+		for n in ${names//\// }; do
+			apt-cache show "$n" >/dev/null 2>&1 && break
+		done
+		echo "$n"
+	done
+}
+
 for arg in "$@"; do
 	case $arg in
 	--clang) packages+=(clang libclang-rt-dev) ;;
 	--no-cuda) want_cuda=no ;;
-	-h | --help) sed -n '2,6s/^# \{0,1\}//p' "$0"; exit 0 ;;
-	*) die "unknown option $arg (--clang, --no-cuda)" ;;
+	--runtime) only_runtime=yes ;;
+	-h | --help) sed -n '2,7s/^# \{0,1\}//p' "$0"; exit 0 ;;
+	*) die "unknown option $arg (--clang, --no-cuda, --runtime)" ;;
 	esac
 done
+if [ $only_runtime = yes ]; then
+	# A fresh image has no list of packages to look names up in.
+	apt-cache show libtirpc-common >/dev/null 2>&1 || as_root apt-get -q update
+	mapfile -t packages < <(known_names "${runtime[@]}")
+	want_cuda=no
+fi
 install_packages "${packages[@]}"
 if [ $want_cuda = yes ]; then
 	find_nvcc >/dev/null || install_cuda

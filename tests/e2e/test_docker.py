@@ -1,0 +1,90 @@
+"""tests/e2e/test_docker.py - the images' files: there is no engine here to build them with.
+
+What they run while they are built must be scripts of the project that CI runs, too, and what they name must
+be there.
+"""
+import re
+import subprocess
+
+import pytest
+
+from conftest import KIND, ROOT, clean_env, run
+
+DOCKER = ROOT / "docker"
+FILES = sorted(p.name for p in DOCKER.glob("Dockerfile.*"))
+COMPOSE = sorted(DOCKER.glob("compose*.yaml"))
+# What `make` makes, and a test installs.
+MADE = {"/src/tests/test_apps/bin/vector_add", "/src/tests/test_apps/bin/matmul", "/opt/cricket"}
+
+
+def instructions(name):
+    """(instruction, rest) of a Dockerfile, continued lines joined."""
+    text = (DOCKER / name).read_text(encoding="utf-8").replace("\\\n", " ")
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    return [tuple(line.split(None, 1)) for line in lines]
+
+
+def commands(name):
+    """Each command of each RUN line, as the repository's root sees it."""
+    return [c.strip().removeprefix("/opt/cricket/") for word, rest in instructions(name) if word == "RUN"
+            for c in rest.split("&&")]
+
+
+def goals_of_make():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    return {g for line in re.findall(r"^([\w -]+):", makefile, re.M) for g in line.split()}
+
+
+def test_there_are_images_of_server_client_and_pytorch():
+    assert {"Dockerfile.server", "Dockerfile.client", "Dockerfile.pytorch"} <= set(FILES)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_an_image_runs_nothing_but_what_ci_runs(name):
+    ci = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    here = {"tools/install.sh server /opt/cricket", "tools/install.sh client /opt/cricket"}     # below
+    deps = subprocess.run([ROOT / "tools" / "deps.sh", "--help"], capture_output=True, text=True,
+                          check=True, timeout=20).stdout
+    assert commands(name)
+    for command in commands(name):
+        program, *words = command.split()
+        if program == "make":
+            assert set(words) <= goals_of_make(), command
+        elif program == "tools/deps.sh":
+            assert "tools/deps.sh" in ci and all(w in deps for w in words), command
+        else:
+            assert command in here, command
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_what_an_image_copies_is_there(name):
+    for word, rest in instructions(name):
+        if word == "COPY":
+            *sources, _ = [w for w in rest.split() if not w.startswith("--")]
+            for source in sources:
+                assert source in MADE if "--from=" in rest else (ROOT / source).exists(), source
+
+
+@pytest.mark.parametrize("file", COMPOSE, ids=[p.name for p in COMPOSE])
+def test_compose_names_files_that_are_there(file):
+    text = file.read_text(encoding="utf-8")
+    named = re.findall(r"dockerfile: (\S+)", text)
+    assert named and all((ROOT / n).exists() for n in named)
+    assert set(re.findall(r"context: (\S+)", text)) == {".."}
+
+
+def test_only_the_server_is_given_a_gpu():
+    services = re.split(r"^  (\w+):$", (DOCKER / "compose.gpu.yaml").read_text(encoding="utf-8"), flags=re.M)
+    with_gpu = [n for n, body in zip(services[1::2], services[2::2]) if "capabilities: [gpu]" in body]
+    assert with_gpu == ["server"]
+
+
+@pytest.mark.skipif(bool(KIND), reason="images have no sanitizers")
+def test_what_is_installed_runs_without_being_preloaded(server, app, tmp_path):
+    for what in ("server", "client"):
+        assert run([ROOT / "tools" / "install.sh", what, tmp_path], clean_env()).status == 0
+    assert run([tmp_path / "bin" / "cricket-rpc-server", "--version"], clean_env()).status == 0
+    env = clean_env(LD_LIBRARY_PATH=str(tmp_path / "lib"), REMOTE_GPU_ADDRESS=server.address("unix"))
+    result = run([app("vector_add")], env)
+    assert "0 wrong" in result.out, result.err
+    assert run([ROOT / "tools" / "install.sh"], clean_env()).status == 2

@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# tools/install.sh - puts what `make cpu` has built where it is used from.
+#
+#   tools/install.sh server [FOLDER]    FOLDER/bin: server and emulated driver; default /opt/cricket
+#   tools/install.sh client [FOLDER]    FOLDER/lib: the client, and the driver's names for it
+set -euo pipefail
+cd "$(dirname "$0")/.."
+folder=${2:-/opt/cricket}
+
+case ${1:-} in
+server)
+	install -D -t "$folder/bin" cpu/cricket-rpc-server cpu/libcuda-emu.so
+	;;
+client)
+	install -D -t "$folder/lib" cpu/cricket-client.so
+	ln -sf cricket-client.so "$folder/lib/libcuda.so.1"
+	ln -sf libcuda.so.1 "$folder/lib/libcuda.so"
+	;;
+*)
+	sed -n '2,5s/^# \{0,1\}//p' "$0" >&2
+	exit 2
+	;;
+esac
