@@ -12,7 +12,7 @@ server)
 	install -D -t "$folder/bin" cpu/cricket-rpc-server cpu/libcuda-emu.so
 	;;
 client)
-	install -D -t "$folder/lib" cpu/cricket-client.so
+	install -D -t "$folder/lib" cpu/cricket-client.so cpu/libnvidia-ml.so.1
 	ln -sf cricket-client.so "$folder/lib/libcuda.so.1"
 	ln -sf libcuda.so.1 "$folder/lib/libcuda.so"
 	;;
