@@ -95,8 +95,10 @@ def main():
     out.mkdir(parents=True, exist_ok=True)
     for old in out.glob("*.log"):
         old.unlink()
-    subprocess.run(["make", "-C", runner.HERE, "-k"], check=False,
-                   stdout=open(out / "make.log", "w", encoding="utf-8"), stderr=subprocess.STDOUT)
+    if "cases_libraries" in files:
+        with open(out / "make.log", "w", encoding="utf-8") as log:
+            subprocess.run(["make", "-C", runner.HERE, "-k", f"-j{os.cpu_count()}"], check=False, stdout=log,
+                           stderr=subprocess.STDOUT)
     server, address = (None, options.address) if options.address else \
         runner.start_server(out, options.transport)
     sides = runner.Sides(address, out.resolve(), gpu_count(), options.seconds)

@@ -55,7 +55,7 @@ def compile_max_autotune_matmul():
 def compile_flex_attention():
     from torch.nn.attention.flex_attention import flex_attention
     q = seeded(1, 2, 256, 64).half()
-    return torch.compile(flex_attention)(q, q, q, score_mod=lambda s, b, h, i, j: s + (i - j) * 0.01)
+    return torch.compile(flex_attention)(q, q.flip(2), q + 1, score_mod=lambda s, b, h, i, j: s + (i - j) * 0.01)
 
 
 @case(seconds=150)
