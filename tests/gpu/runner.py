@@ -21,8 +21,8 @@ START_SECONDS = 120         # until a process has imported what it needs and beg
 OUT_OF_TIME = "not run", "the battery's time was over"
 EXIT_SECONDS = 30           # for a process to end after its last case
 DRIVER = os.environ.get("CRICKET_TEST_DRIVER", "cuda")
-CLIENTS = [ROOT / "cpu" / "cricket-client.so",
-           *sorted(p for p in (ROOT / "cpu").glob("cricket-*.so") if p.name != "cricket-client.so")]
+# The driver, and the management library beside it.
+CLIENTS = [p for p in (ROOT / "cpu" / "cricket-client.so", ROOT / "cpu" / "libnvidia-ml.so.1") if p.exists()]
 
 
 def wheel_folders():
