@@ -2,14 +2,15 @@
  * client/nvml_table.c - nvmlInternalGetExportTable: the table of functions by which nvidia-smi asks
  * NVML for devices and processes. It is not documented; all that Cricket knows of it is here.
  *
- * Provenance: the published tests of NVIDIA's k8s-test-infra (its mock of NVML, observed with
- * nvidia-smi of driver 580) and of LUPINE, used for facts only. Built with -DCK_NO_EXPORT_TABLES
- * this file knows no id.
+ * Provenance: own observation of nvidia-smi of driver 580.159 on an H200 (which slots it calls, with
+ * what, and what they give); the published tests of NVIDIA's k8s-test-infra (its mock of NVML), used
+ * for facts only. Built with -DCK_NO_EXPORT_TABLES this file knows no id.
  *
  * The table is an array of words, the first its size in bytes. A slot that is not understood tells
  * its number to the log: never NULL, for callers jump there.
  */
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,7 +32,8 @@ const void *ck_nvml_table(const void *id)
 #else
 
 #define SLOTS 256
-#define SLOT_DEVICE 81			/* (index, nvmlDevice_t *device, flags) */
+#define SLOT_LOG 26			/* (format, ...): a line for NVML's own log */
+#define SLOT_BUS_ID 81			/* (index, char *pciBusId, length) */
 #define SLOT_COMPUTE 213		/* (device, unsigned int *count, struct process *list) */
 #define SLOT_GRAPHICS 214
 #define SLOT_MPS 215
@@ -46,10 +48,27 @@ struct process {
 	char name[4096];
 };
 
-static nvmlReturn_t device_by_index(unsigned int index, nvmlDevice_t *device, unsigned int flags)
+static nvmlReturn_t log_line(const char *format)
 {
-	(void)flags;
-	return nvmlDeviceGetHandleByIndex_v2(index, device);
+	(void)format;
+	return NVML_SUCCESS;
+}
+
+/* As the kernel writes it: 0000:00:06.0. */
+static nvmlReturn_t bus_id(unsigned int index, char *text, unsigned int length)
+{
+	struct nvmlPciInfo_t pci;
+	nvmlDevice_t device;
+	nvmlReturn_t err = nvmlDeviceGetHandleByIndex_v2(index, &device);
+
+	if (!err)
+		err = text ? nvmlDeviceGetPciInfo_v3(device, &pci) : NVML_ERROR_INVALID_ARGUMENT;
+	if (err)
+		return err;
+	if ((unsigned int)snprintf(text, length, "%04x:%02x:%02x.0", pci.domain, pci.bus,
+				   pci.device) >= length)
+		return NVML_ERROR_INSUFFICIENT_SIZE;
+	return NVML_SUCCESS;
 }
 
 typedef nvmlReturn_t (*list_call)(nvmlDevice_t device, unsigned int *count,
@@ -136,7 +155,8 @@ static void *table[SLOTS] = { ALL(ADDRESS) };
 static void make_table(void)
 {
 	table[0] = (void *)sizeof(table);
-	table[SLOT_DEVICE] = (void *)device_by_index;
+	table[SLOT_LOG] = (void *)log_line;
+	table[SLOT_BUS_ID] = (void *)bus_id;
 	table[SLOT_COMPUTE] = (void *)compute;
 	table[SLOT_GRAPHICS] = (void *)graphics;
 	table[SLOT_MPS] = (void *)mps;

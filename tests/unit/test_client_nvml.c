@@ -236,9 +236,10 @@ static void nvidia_smis_table_knows_devices_and_processes(void **state)
 					      0xa3, 0x27, 0xee, 0x69, 0x6e, 0x12, 0xf7, 0xc4 };
 	static char room[2][4128];
 	nvmlReturn_t (*const *table)(void *, void *, void *);
-	nvmlDevice_t d = NULL;
+	nvmlDevice_t d = device();
 	unsigned int count = 2, pid;
 	const void *found;
+	char text[34];
 
 	(void)state;
 	assert_int_equal(nvmlInternalGetExportTable(&found, long_text),
@@ -247,8 +248,10 @@ static void nvidia_smis_table_knows_devices_and_processes(void **state)
 	assert_int_equal(nvmlInternalGetExportTable(&found, id), NVML_SUCCESS);
 	table = found;
 	assert_true(*(const size_t *)found > 215 * sizeof(void *));
-	assert_int_equal(table[81](NULL, &d, (void *)0x22), NVML_SUCCESS);
-	assert_ptr_equal(d, device());
+	assert_int_equal(table[81](NULL, text, (void *)sizeof(text)), NVML_SUCCESS);
+	assert_string_equal(text, "70707070:70707070:70707070.0");
+	assert_int_equal(table[81](NULL, text, (void *)28), NVML_ERROR_INSUFFICIENT_SIZE);
+	assert_int_equal(table[26]("nvidia-smi %s: %s\n", "stdout", text), NVML_SUCCESS);
 	assert_int_equal(table[213](d, &count, room), NVML_SUCCESS);
 	memcpy(&pid, room[1], sizeof(pid));
 	assert_int_equal(pid, 12);
