@@ -10,6 +10,7 @@
 
 #define LAST 0x80000000u     /* in a record mark: no further fragment */
 #define THROW_MAX (3u << 20) /* bytes of one message */
+#define ARGS_WORDS 2048 /* room for any structure of arguments */
 
 /* Ids of the objects that a session has before anything is thrown. */
 enum {

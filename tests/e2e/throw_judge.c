@@ -75,7 +75,7 @@ static bool runs_long(uint32_t number, const void *args)
 static enum fate judge_args(const struct world *w, bool command, uint32_t number,
 			    const unsigned char *body, size_t at, size_t size)
 {
-	static uint64_t args[512];
+	static uint64_t args[ARGS_WORDS];
 	const struct ck_proc *proc = ck_proc(number);
 	/* No more of a long record than this is looked at. */
 	size_t seen = size > CK_RECORD_MAX ? WAIT_FOR_MORE : size;

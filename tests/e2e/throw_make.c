@@ -277,7 +277,7 @@ static size_t draw_payload(struct world *w)
 /* A whole and well-formed message of procedure @number; false: values that have no encoding. */
 static bool message_encode(struct world *w, struct message *m, uint32_t number)
 {
-	static uint64_t args[512]; /* room for any structure of arguments, aligned */
+	static uint64_t args[ARGS_WORDS]; /* aligned */
 	const struct ck_proc *proc = ck_proc(number);
 	struct ck_head head = { .ctx = draw(w, 16) ? ID_CONTEXT : draw_id(w) };
 	size_t payload = proc->bulk_in ? draw_payload(w) : 0;
