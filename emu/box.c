@@ -145,7 +145,9 @@ CUresult ck_emu_box_copy(const struct ck_emu_box *box, enum ck_emu_side dst, enu
 		goto put_stream;
 	}
 	/* here rather than in the stream's thread: the caller would only wait for it */
-	result = ck_emu_stream_wait(stream, true);
+	result = ck_emu_capture_check(stream);
+	if (result == CUDA_SUCCESS)
+		result = ck_emu_stream_wait(stream, true);
 	if (result == CUDA_SUCCESS)
 		box_move(box);
 put_stream:

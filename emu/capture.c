@@ -194,7 +194,8 @@ CUresult ck_emu_capture_check(struct ck_emu_stream *stream)
 	struct ck_emu_capture_end *end;
 	CUresult result;
 
-	if (!atomic_load_explicit(&capture_count, memory_order_relaxed))
+	/* the launch of a graph asks before it takes the lock */
+	if (!atomic_load_explicit(&capture_count, memory_order_relaxed) || ck_emu_graph_locked())
 		return CUDA_SUCCESS;
 	ck_emu_graph_lock();
 	end = ck_emu_capture_end_of(stream);

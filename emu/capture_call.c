@@ -1,113 +1,10 @@
 /*
- * emu/capture_call.c - the calls of stream capture, and how a captured call becomes a node.
+ * emu/capture_call.c - the calls of stream capture.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "emu/capture.h"
-
-/* --- nodes --- */
-
-/* Add a node behind the end of a stream, and make it the end. Takes over @step. Lock held. */
-static CUresult node_append(struct ck_emu_capture_end *end, struct ck_emu_step *step,
-			    struct ck_emu_node **out)
-{
-	struct ck_emu_node *node = ck_emu_node_create(end->capture->graph, step, true);
-
-	if (!node) {
-		ck_emu_step_put(step);
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	}
-	for (size_t i = 0; i < end->after.count; i++) {
-		struct ck_emu_node *before = end->after.nodes[i];
-
-		/* unless the application has destroyed it meanwhile */
-		if (before->graph == node->graph)
-			ck_emu_edge_add(before, node, &end->after.data[i]);
-	}
-	ck_emu_after_clear(&end->after);
-	ck_emu_after_add(&end->after, node, NULL);
-	if (out)
-		*out = node;
-	return CUDA_SUCCESS;
-}
-
-/* The end of a stream that was seen to capture. Lock held. */
-static CUresult end_get(struct ck_emu_stream *stream, struct ck_emu_capture_end **end)
-{
-	*end = ck_emu_capture_end_of(stream);
-	if (!*end)
-		return CUDA_ERROR_ILLEGAL_STATE;
-	return (*end)->capture->invalid ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : CUDA_SUCCESS;
-}
-
-CUresult ck_emu_capture_node(struct ck_emu_stream *stream, const CUgraphNodeParams *params,
-			     const CUlaunchAttribute *attributes, unsigned int attribute_count)
-{
-	const struct ck_emu_step_source source = {.params = params,
-						  .attributes = attributes,
-						  .attribute_count = attribute_count,
-						  .context = stream->base.context};
-	struct ck_emu_capture_end *end;
-	struct ck_emu_step *step = NULL;
-	CUresult result;
-
-	ck_emu_graph_lock();
-	result = end_get(stream, &end);
-	ck_emu_graph_unlock();
-	if (result == CUDA_SUCCESS)
-		result = ck_emu_step_create(&source, &step);
-	if (result != CUDA_SUCCESS)
-		return result;
-	ck_emu_graph_lock();
-	result = end_get(stream, &end);
-	if (result == CUDA_SUCCESS)
-		result = node_append(end, step, NULL);
-	else
-		ck_emu_step_put(step);
-	ck_emu_graph_unlock();
-	return result;
-}
-
-bool ck_emu_capture_copy(CUstream handle, const CUDA_MEMCPY3D *copy, CUresult *result)
-{
-	const CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_MEMCPY,
-					  .memcpy.copyParams = *copy};
-	struct ck_emu_context *context;
-	struct ck_emu_stream *stream;
-	bool capturing;
-
-	if (ck_emu_step_recording() || ck_emu_enter(&context) != CUDA_SUCCESS ||
-	    ck_emu_stream_get(handle, context, &stream) != CUDA_SUCCESS)
-		return false;
-	capturing = ck_emu_capturing(stream);
-	if (capturing)
-		*result = ck_emu_capture_node(stream, &params, NULL, 0);
-	ck_emu_object_put(&stream->base);
-	return capturing;
-}
-
-CUresult ck_emu_capture_graph(struct ck_emu_stream *stream, const struct ck_emu_graph *graph)
-{
-	const CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_GRAPH};
-	const struct ck_emu_step_source source = {.params = &params};
-	struct ck_emu_capture_end *end;
-	struct ck_emu_step *step = NULL;
-	struct ck_emu_node *node;
-	CUresult result = end_get(stream, &end);
-
-	if (result == CUDA_SUCCESS)
-		result = ck_emu_step_create(&source, &step);
-	if (result == CUDA_SUCCESS)
-		result = node_append(end, step, &node);
-	if (result != CUDA_SUCCESS)
-		return result;
-	node->child = ck_emu_graph_copy(graph, true);
-	if (!node->child)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	node->child->parent = node;
-	return CUDA_SUCCESS;
-}
 
 /* --- begin and end --- */
 
@@ -415,7 +312,7 @@ CUresult cuStreamUpdateCaptureDependencies_v2(CUstream hStream, CUgraphNode *dep
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = end_get(stream, &end);
+	result = ck_emu_capture_end_get(stream, &end);
 	if (result == CUDA_SUCCESS && flags > CU_STREAM_SET_CAPTURE_DEPENDENCIES)
 		result = CUDA_ERROR_INVALID_VALUE;
 	if (result == CUDA_SUCCESS)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "emu/emu.h"
+#include "emu/graph.h"
 
 static void context_free(struct ck_emu_object *object)
 {
@@ -274,6 +275,8 @@ CUresult cuCtxSynchronize(void)
 	struct ck_emu_context *context;
 	CUresult result = ck_emu_enter(&context);
 
+	if (result == CUDA_SUCCESS)
+		result = ck_emu_capture_context(context);
 	return result == CUDA_SUCCESS ? ck_emu_context_wait(context) : result;
 }
 
@@ -289,7 +292,9 @@ CUresult cuCtxSynchronize_v2(CUcontext ctx)
 	context = ck_emu_object_get(ctx, CK_EMU_CONTEXT);
 	if (!context)
 		return CUDA_ERROR_INVALID_CONTEXT;
-	result = ck_emu_context_wait(context);
+	result = ck_emu_capture_context(context);
+	if (result == CUDA_SUCCESS)
+		result = ck_emu_context_wait(context);
 	ck_emu_object_put(&context->base);
 	return result;
 }

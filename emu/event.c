@@ -273,8 +273,6 @@ static CUresult event_time(struct event *event, int64_t *time)
 	struct ck_emu_point point;
 	bool reached;
 
-	if (ck_emu_capture_marked(&event->place))
-		return ck_emu_capture_asked(&event->place);
 	point_copy(event, &point);
 	if (!point.stream || event->flags & CU_EVENT_DISABLE_TIMING) {
 		ck_emu_point_put(&point);
@@ -304,6 +302,10 @@ CUresult cuEventElapsedTime(float *pMilliseconds, CUevent hStart, CUevent hEnd)
 		result = CUDA_ERROR_INVALID_VALUE;
 	if (result == CUDA_SUCCESS && start->base.context != end->base.context)
 		result = CUDA_ERROR_INVALID_HANDLE;
+	if (result == CUDA_SUCCESS && ck_emu_capture_marked(&start->place))
+		result = ck_emu_capture_asked(&start->place);
+	if (result == CUDA_SUCCESS && ck_emu_capture_marked(&end->place))
+		result = ck_emu_capture_asked(&end->place);
 	if (result == CUDA_SUCCESS)
 		result = event_time(start, &from);
 	if (result == CUDA_SUCCESS)

@@ -9,15 +9,23 @@
 #include "emu/user_object.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static uint64_t last_id; /* of graphs and nodes */
+static _Thread_local bool locked; /* by this thread */
+static uint64_t last_id;	  /* of graphs and nodes */
 
 void ck_emu_graph_lock(void)
 {
 	pthread_mutex_lock(&lock);
+	locked = true;
+}
+
+bool ck_emu_graph_locked(void)
+{
+	return locked;
 }
 
 void ck_emu_graph_unlock(void)
 {
+	locked = false;
 	pthread_mutex_unlock(&lock);
 	ck_emu_user_objects_run();
 }
@@ -240,6 +248,15 @@ struct ck_emu_graph *ck_emu_graph_copy(const struct ck_emu_graph *graph, bool ha
 	return NULL;
 }
 
+bool ck_emu_graph_has_memory(const struct ck_emu_graph *graph)
+{
+	for (size_t i = 0; i < graph->count; i++) {
+		if (graph->nodes[i]->step->memory)
+			return true;
+	}
+	return false; /* none is below: such a graph is never a child */
+}
+
 struct ck_emu_node *ck_emu_graph_copy_of(const struct ck_emu_graph *graph, uint64_t origin,
 					 bool deep)
 {
@@ -322,11 +339,16 @@ CUresult cuGraphClone(CUgraph *phGraphClone, CUgraph originalGraph)
 
 	if (result != CUDA_SUCCESS)
 		return result;
+	if (ck_emu_graph_has_memory(graph)) {
+		result = CUDA_ERROR_NOT_SUPPORTED;
+		goto unlock;
+	}
 	copy = phGraphClone ? ck_emu_graph_copy(graph, true) : NULL;
 	if (copy)
 		*phGraphClone = (CUgraph)copy;
 	else
 		result = phGraphClone ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE;
+unlock:
 	ck_emu_graph_unlock();
 	return result;
 }

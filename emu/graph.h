@@ -81,6 +81,7 @@ struct ck_emu_graph {
 
 void ck_emu_graph_lock(void);
 void ck_emu_graph_unlock(void);
+bool ck_emu_graph_locked(void); /* by this thread */
 /*
  * A call on a graph or a node: takes the lock, if it succeeds. The handle keeps what it found
  * while the lock is held.
@@ -97,6 +98,8 @@ struct ck_emu_graph *ck_emu_graph_create(bool handle);
 void ck_emu_graph_end(struct ck_emu_graph *graph);
 /* A copy with all below it; each node's origin is the original. NULL: out of memory. */
 struct ck_emu_graph *ck_emu_graph_copy(const struct ck_emu_graph *graph, bool handles);
+/* True when it allocates or frees memory: then it is not copied, and not put in another one. */
+bool ck_emu_graph_has_memory(const struct ck_emu_graph *graph);
 /* Add a node, which takes over @step. NULL: out of memory, and the step is the caller's. */
 struct ck_emu_node *ck_emu_node_create(struct ck_emu_graph *graph, struct ck_emu_step *step,
 				       bool handle);
@@ -148,6 +151,13 @@ CUresult ck_emu_capture_node(struct ck_emu_stream *stream, const CUgraphNodePara
 			     const CUlaunchAttribute *attributes, unsigned int attribute_count);
 /* The same of a copy, if the stream captures: false when it does not, and nothing was done. */
 bool ck_emu_capture_copy(CUstream handle, const CUDA_MEMCPY3D *copy, CUresult *result);
+/*
+ * What cuMemAllocAsync() and cuMemFreeAsync() do in a capturing stream, and the latter with memory
+ * of a graph in any: false when it is neither, and nothing was done.
+ */
+bool ck_emu_capture_alloc(struct ck_emu_stream *stream, size_t size, CUdeviceptr *address,
+			  CUresult *result);
+bool ck_emu_capture_free(struct ck_emu_stream *stream, CUdeviceptr address, CUresult *result);
 /* The same of a launch of an instance, with the lock of the graphs held. */
 CUresult ck_emu_capture_graph(struct ck_emu_stream *stream, const struct ck_emu_graph *graph);
 /* The stream is being destroyed. */

@@ -91,6 +91,29 @@ static struct ck_emu_node **flatten(const struct ck_emu_graph *graph, struct ck_
 	return at;
 }
 
+/* Whether all nodes below conditional nodes are of those kinds that may be there. */
+static bool bodies_valid(const struct ck_emu_graph *graph, bool inside)
+{
+	for (size_t i = 0; i < graph->count; i++) {
+		const struct ck_emu_node *node = graph->nodes[i];
+		CUgraphNodeType type = node->step->params.type;
+		unsigned int size = node->bodies ? node->step->params.conditional.size : 0;
+
+		if (inside && type != CU_GRAPH_NODE_TYPE_KERNEL &&
+		    type != CU_GRAPH_NODE_TYPE_MEMCPY && type != CU_GRAPH_NODE_TYPE_MEMSET &&
+		    type != CU_GRAPH_NODE_TYPE_EMPTY && type != CU_GRAPH_NODE_TYPE_GRAPH &&
+		    type != CU_GRAPH_NODE_TYPE_CONDITIONAL)
+			return false;
+		if (node->child && !bodies_valid(node->child, inside))
+			return false;
+		for (unsigned int b = 0; b < size; b++) {
+			if (!bodies_valid(node->bodies[b], true))
+				return false;
+		}
+	}
+	return true;
+}
+
 /* Lock held. */
 static CUresult exec_create(const struct ck_emu_graph *graph, uint64_t flags,
 			    struct ck_emu_exec **out)
@@ -112,7 +135,7 @@ static CUresult exec_create(const struct ck_emu_graph *graph, uint64_t flags,
 		result = CUDA_ERROR_OUT_OF_MEMORY;
 	else if (!flatten(exec->graph, exec->order))
 		result = CUDA_ERROR_INVALID_VALUE;
-	else if (!ck_emu_graph_memory_claim(exec->graph, true))
+	else if (!bodies_valid(exec->graph, false) || !ck_emu_graph_memory_claim(exec->graph, true))
 		result = CUDA_ERROR_NOT_SUPPORTED; /* one instance at a time has the memory */
 	if (result != CUDA_SUCCESS) {
 		ck_emu_graph_end(exec->graph);

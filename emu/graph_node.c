@@ -16,6 +16,8 @@ static CUresult below_create(struct ck_emu_node *node)
 
 	if (params->type == CU_GRAPH_NODE_TYPE_GRAPH) {
 		child = ck_emu_graph_find(params->graph.graph);
+		if (child && ck_emu_graph_has_memory(child))
+			return CUDA_ERROR_NOT_SUPPORTED;
 		node->child = child ? ck_emu_graph_copy(child, true) : NULL;
 		if (!node->child)
 			return child ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE;

@@ -1,10 +1,10 @@
 /*
  * emu/grid.c - what a running grid may ask of the driver: memory it may touch, text, a heap,
- * and whether to stop.
+ * the conditions of graphs, and whether to stop.
  */
 #include <errno.h>
 
-#include "emu/emu.h"
+#include "emu/graph_run.h"
 
 static int grid_range(void *opaque, uint64_t address, uint64_t *lo, uint64_t *hi)
 {
@@ -62,6 +62,12 @@ static void grid_free(void *opaque, uint64_t address)
 	ck_emu_arena_remove(address, CK_EMU_MEMORY_HEAP, &memory);
 }
 
+static void grid_set_condition(void *opaque, uint64_t handle, uint32_t value)
+{
+	(void)opaque;
+	ck_emu_condition_set(handle, value);
+}
+
 static bool grid_cancelled(void *opaque)
 {
 	const struct ck_emu_context *context = opaque;
@@ -77,6 +83,7 @@ void ck_emu_grid_host(struct ck_emu_context *context, struct ck_ptx_host *host)
 		.print = grid_print,
 		.alloc = grid_alloc,
 		.free = grid_free,
+		.set_condition = grid_set_condition,
 		.cancelled = grid_cancelled,
 	};
 }

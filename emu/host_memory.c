@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <sys/mman.h>
 
-#include "emu/emu.h"
+#include "emu/graph.h"
 
 #define PAGE 4096ul
 #define ALLOC_FLAGS                                                                                \
@@ -22,6 +22,8 @@ CUresult cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags)
 	size_t size;
 	void *base;
 
+	if (result == CUDA_SUCCESS)
+		result = ck_emu_capture_unsafe();
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!pp || !bytesize || Flags & ~(unsigned int)ALLOC_FLAGS)
@@ -50,8 +52,10 @@ CUresult cuMemAllocHost_v2(void **pp, size_t bytesize)
 static CUresult host_remove(struct ck_emu_context *context, void *p, enum ck_emu_memory_kind kind,
 			    struct ck_emu_memory *memory)
 {
-	CUresult result;
+	CUresult result = ck_emu_capture_unsafe();
 
+	if (result != CUDA_SUCCESS)
+		return result;
 	/* it may be any context's work that uses it, and the pages are about to go */
 	result = ck_emu_all_wait();
 	ck_emu_print_flush(context);
@@ -104,6 +108,8 @@ CUresult cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags)
 	CUresult result = ck_emu_enter(&context);
 	int ret;
 
+	if (result == CUDA_SUCCESS)
+		result = ck_emu_capture_unsafe();
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!p || !bytesize || Flags & ~(unsigned int)REGISTER_FLAGS)

@@ -2,6 +2,7 @@
  * emu/memory.c - device memory: allocation, and what can be asked of it.
  */
 #include "emu/emu.h"
+#include "emu/graph_run.h"
 
 #define PITCH_ALIGN 512ul
 
@@ -12,6 +13,8 @@ static CUresult alloc(CUdeviceptr *dptr, size_t size)
 	CUresult result = ck_emu_enter(&context);
 	uint64_t address;
 
+	if (result == CUDA_SUCCESS)
+		result = ck_emu_capture_unsafe();
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!dptr || !size)
@@ -49,6 +52,21 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInByt
 	return result;
 }
 
+/* Memory of a graph, once the work that may use it is done: NOT_FOUND when it is not a graph's. */
+static CUresult graph_free(CUdeviceptr address)
+{
+	struct ck_emu_graph_memory *memory = ck_emu_graph_memory_get(address);
+	CUresult result;
+
+	if (!memory)
+		return CUDA_ERROR_NOT_FOUND;
+	result = ck_emu_all_wait();
+	if (result == CUDA_SUCCESS)
+		result = ck_emu_graph_memory_free(address);
+	ck_emu_graph_memory_put(memory);
+	return result;
+}
+
 CUresult cuMemFree_v2(CUdeviceptr dptr)
 {
 	struct ck_emu_context *context;
@@ -56,10 +74,15 @@ CUresult cuMemFree_v2(CUdeviceptr dptr)
 	struct ck_emu_context *owner;
 	struct ck_emu_memory memory;
 
+	if (result == CUDA_SUCCESS)
+		result = ck_emu_capture_unsafe();
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!dptr)
 		return CUDA_SUCCESS;
+	result = graph_free(dptr);
+	if (result != CUDA_ERROR_NOT_FOUND)
+		return result;
 	if (!ck_emu_arena_find(dptr, &memory) || memory.lo != dptr ||
 	    memory.kind != CK_EMU_MEMORY_DEVICE)
 		return CUDA_ERROR_INVALID_VALUE;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "emu/emu.h"
+#include "emu/graph.h"
 
 #define VARIABLE_ALIGN 512 /* what device memory has */
 
@@ -104,6 +105,8 @@ static CUresult load(CUmodule *out, const void *image, unsigned int count, CUjit
 		result = ck_emu_jit_read(count, options, values, &jit);
 	if (result == CUDA_SUCCESS)
 		result = ck_emu_image_open(image, &jit, &opened);
+	if (result == CUDA_SUCCESS)
+		result = ck_emu_capture_unsafe();
 	if (result != CUDA_SUCCESS)
 		return result;
 	result = ck_emu_image_parse(opened.text, &jit, &ptx);
@@ -165,6 +168,11 @@ CUresult cuModuleUnload(CUmodule hmod)
 	struct ck_emu_module *module;
 	CUresult result = begin(hmod, &module);
 
+	if (result == CUDA_SUCCESS) {
+		result = ck_emu_capture_unsafe();
+		if (result != CUDA_SUCCESS)
+			ck_emu_object_put(&module->base);
+	}
 	if (result != CUDA_SUCCESS)
 		return result;
 	/* a library's module goes with the library */

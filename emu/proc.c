@@ -34,6 +34,7 @@ static const struct {
 	{"cuGraphGetEdges", {0, 10000, 12030}},
 	{"cuGraphKernelNodeGetParams", {0, 10000, 12000}},
 	{"cuGraphKernelNodeSetParams", {0, 10000, 12000}},
+	{"cuGraphInstantiate", {0, 10000, 11000}},
 	{"cuGraphNodeGetDependencies", {0, 10000, 12030}},
 	{"cuGraphNodeGetDependentNodes", {0, 10000, 12030}},
 	{"cuGraphRemoveDependencies", {0, 10000, 12030}},

@@ -97,6 +97,11 @@ static int call_one(struct ck_ptx_warp *w, uint32_t l, const struct ck_ptx_call 
 		give(w, l, call,
 		     host->alloc ? host->alloc(host->opaque, (size_t)arg(w, l, call, 0)) : 0);
 		break;
+	case CK_PTX_SET_CONDITION:
+		if (host->set_condition)
+			host->set_condition(host->opaque, arg(w, l, call, 0),
+					    (uint32_t)arg(w, l, call, 1));
+		break;
 	default:
 		if (host->free && arg(w, l, call, 0))
 			host->free(host->opaque, arg(w, l, call, 0));

@@ -221,6 +221,7 @@ enum ck_ptx_builtin {
 	CK_PTX_ASSERTFAIL,
 	CK_PTX_MALLOC,
 	CK_PTX_FREE,
+	CK_PTX_SET_CONDITION, /* cudaGraphSetConditional */
 };
 
 struct ck_ptx_init {

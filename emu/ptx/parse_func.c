@@ -147,6 +147,7 @@ static enum ck_ptx_builtin builtin_find(const char *name)
 		{"__assertfail", CK_PTX_ASSERTFAIL},
 		{"malloc", CK_PTX_MALLOC},
 		{"free", CK_PTX_FREE},
+		{"cudaGraphSetConditional", CK_PTX_SET_CONDITION},
 	};
 
 	for (size_t i = 0; i < CK_ARRAY_SIZE(table); i++)

@@ -76,6 +76,8 @@ struct ck_ptx_host {
 	/* Device-side malloc and free; NULL makes malloc return NULL. */
 	uint64_t (*alloc)(void *opaque, size_t size);
 	void (*free)(void *opaque, uint64_t address);
+	/* cudaGraphSetConditional(); may be NULL. */
+	void (*set_condition)(void *opaque, uint64_t handle, uint32_t value);
 	/* True once the grid should stop early (the context is being destroyed). */
 	bool (*cancelled)(void *opaque);
 };
