@@ -1,0 +1,448 @@
+/*
+ * tests/unit/test_emu_capture.c - stream capture: what becomes a node, how streams join, and what
+ * is refused meanwhile.
+ */
+#include <pthread.h>
+
+#include "tests/unit/emu_graph_fixture.h"
+
+static void begin(CUstream stream)
+{
+	ok(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+}
+
+static CUstreamCaptureStatus status(CUstream stream)
+{
+	CUstreamCaptureStatus now;
+
+	ok(cuStreamIsCapturing(stream, &now));
+	return now;
+}
+
+/* End a capture that has been invalidated. */
+static void end_invalidated(CUstream stream)
+{
+	CUgraph graph = (CUgraph)stream;
+
+	assert_int_equal(status(stream), CU_STREAM_CAPTURE_STATUS_INVALIDATED);
+	fails(cuStreamEndCapture(stream, &graph), STREAM_CAPTURE_INVALIDATED);
+	assert_null(graph);
+	assert_int_equal(status(stream), CU_STREAM_CAPTURE_STATUS_NONE);
+}
+
+static size_t node_count(CUgraph graph)
+{
+	size_t count;
+
+	ok(cuGraphGetNodes(graph, NULL, &count));
+	return count;
+}
+
+static void count_up(void *data)
+{
+	__atomic_add_fetch((int *)data, 1, __ATOMIC_RELAXED);
+}
+
+static void callback(CUstream stream, CUresult result, void *data)
+{
+	(void)stream;
+	(void)result;
+	(void)data;
+}
+
+static void every_queued_call_becomes_a_node(void **state)
+{
+	static const CUgraphNodeType expected[] = {
+		CU_GRAPH_NODE_TYPE_MEMSET, CU_GRAPH_NODE_TYPE_KERNEL,
+		CU_GRAPH_NODE_TYPE_MEMCPY, CU_GRAPH_NODE_TYPE_MEMCPY,
+		CU_GRAPH_NODE_TYPE_HOST,   CU_GRAPH_NODE_TYPE_BATCH_MEM_OP,
+		CU_GRAPH_NODE_TYPE_GRAPH,  CU_GRAPH_NODE_TYPE_EVENT_RECORD,
+	};
+	struct fixture *f = *state;
+	CUDA_MEMCPY2D rows = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+			      .dstMemoryType = CU_MEMORYTYPE_HOST,
+			      .srcPitch = 8,
+			      .dstPitch = 4,
+			      .WidthInBytes = 4,
+			      .Height = 2};
+	uint32_t target[2] = {0};
+	CUgraphNode nodes[8];
+	CUgraphNodeType type;
+	size_t count = 8;
+	CUgraphExec exec;
+	CUevent event;
+	CUgraph graph;
+	int calls = 0;
+
+	ok(cuEventCreate(&event, 0));
+	node_add(f, f->graph, f->add, 8, 1, NULL);
+	ok(cuGraphInstantiateWithFlags(&exec, f->graph, 0));
+	begin(f->stream);
+	ok(cuMemsetD32Async(f->words, 3, 3, f->stream));
+	add_queue(f, f->stream, 0, 1);
+	ok(cuMemcpyDtoDAsync_v2(word(f, 4), f->words, 4, f->stream));
+	rows.srcDevice = f->words;
+	rows.dstHost = target;
+	ok(cuMemcpy2DAsync_v2(&rows, f->stream));
+	ok(cuLaunchHostFunc(f->stream, count_up, &calls));
+	ok(cuStreamWriteValue32_v2(f->stream, word(f, 5), 50, 0));
+	ok(cuGraphLaunch(exec, f->stream));
+	ok(cuEventRecordWithFlags(event, f->stream, CU_EVENT_RECORD_EXTERNAL));
+	ok(cuStreamEndCapture(f->stream, &graph));
+	ok(cuGraphExecDestroy(exec));
+	ok(cuGraphGetNodes(graph, nodes, &count));
+	assert_int_equal(count, 8);
+	for (size_t i = 0; i < count; i++) {
+		ok(cuGraphNodeGetType(nodes[i], &type));
+		assert_int_equal(type, expected[i]);
+	}
+	ok(cuGraphGetEdges(graph, NULL, NULL, &count));
+	assert_int_equal(count, 7);
+	assert_int_equal(word_read(f, 0), 0);
+	graph_run(f, graph);
+	ok(cuEventSynchronize(event));
+	assert_int_equal(word_read(f, 4), 4);
+	assert_int_equal(word_read(f, 5), 50);
+	assert_int_equal(word_read(f, 8), 1);
+	assert_int_equal(target[0], 4);
+	assert_int_equal(target[1], 3);
+	assert_int_equal(calls, 1);
+	ok(cuGraphDestroy(graph));
+	ok(cuEventDestroy_v2(event));
+}
+
+static void streams_fork_and_join_by_events(void **state)
+{
+	struct fixture *f = *state;
+	CUevent fork, join;
+	CUgraph graph;
+	size_t count;
+
+	ok(cuEventCreate(&fork, 0));
+	ok(cuEventCreate(&join, CU_EVENT_DISABLE_TIMING));
+	begin(f->stream);
+	ok(cuMemsetD32Async(f->words, 1, 2, f->stream));
+	ok(cuEventRecord(fork, f->stream));
+	ok(cuStreamWaitEvent(f->other, fork, 0));
+	assert_int_equal(status(f->other), CU_STREAM_CAPTURE_STATUS_ACTIVE);
+	add_queue(f, f->stream, 0, 10);
+	add_queue(f, f->other, 1, 20);
+	ok(cuEventRecord(join, f->other));
+	ok(cuStreamWaitEvent(f->stream, join, 0));
+	ok(cuMemcpyDtoDAsync_v2(word(f, 2), f->words, 8, f->stream));
+	ok(cuStreamEndCapture(f->stream, &graph));
+	assert_int_equal(status(f->other), CU_STREAM_CAPTURE_STATUS_NONE);
+	assert_int_equal(node_count(graph), 4);
+	ok(cuGraphGetEdges(graph, NULL, NULL, &count));
+	assert_int_equal(count, 4);
+	graph_run(f, graph);
+	assert_int_equal(word_read(f, 2), 11);
+	assert_int_equal(word_read(f, 3), 21);
+	/* the events stay captured until they are recorded again */
+	fails(cuEventQuery(join), CAPTURED_EVENT);
+	ok(cuEventRecord(join, f->other));
+	ok(cuEventSynchronize(join));
+	ok(cuGraphDestroy(graph));
+	ok(cuEventDestroy_v2(fork));
+	ok(cuEventDestroy_v2(join));
+}
+
+static void a_fork_that_is_not_joined_ends_the_capture_without_a_graph(void **state)
+{
+	struct fixture *f = *state;
+	CUgraph graph = f->graph;
+	CUevent fork;
+
+	ok(cuEventCreate(&fork, 0));
+	begin(f->stream);
+	ok(cuEventRecord(fork, f->stream));
+	ok(cuStreamWaitEvent(f->other, fork, 0));
+	add_queue(f, f->other, 0, 1);
+	fails(cuStreamEndCapture(f->stream, &graph), STREAM_CAPTURE_UNJOINED);
+	assert_null(graph);
+	assert_int_equal(status(f->other), CU_STREAM_CAPTURE_STATUS_NONE);
+	assert_int_equal(status(f->stream), CU_STREAM_CAPTURE_STATUS_NONE);
+	add_queue(f, f->stream, 0, 5); /* the streams work as before */
+	assert_int_equal(word_read(f, 0), 5);
+	ok(cuEventDestroy_v2(fork));
+}
+
+static void a_capture_ends_in_the_stream_it_began_in(void **state)
+{
+	struct fixture *f = *state;
+	CUgraph graph;
+	CUevent fork;
+
+	fails(cuStreamEndCapture(f->stream, &graph), ILLEGAL_STATE);
+	ok(cuEventCreate(&fork, 0));
+	begin(f->stream);
+	fails(cuStreamBeginCapture_v2(f->stream, CU_STREAM_CAPTURE_MODE_GLOBAL), ILLEGAL_STATE);
+	ok(cuEventRecord(fork, f->stream));
+	ok(cuStreamWaitEvent(f->other, fork, 0));
+	fails(cuStreamEndCapture(f->other, &graph), STREAM_CAPTURE_UNMATCHED);
+	end_invalidated(f->stream);
+	ok(cuEventDestroy_v2(fork));
+	fails(cuStreamBeginCapture_v2(NULL, CU_STREAM_CAPTURE_MODE_GLOBAL),
+	      STREAM_CAPTURE_UNSUPPORTED);
+	fails(cuStreamBeginCapture_v2(f->stream, (CUstreamCaptureMode)3), INVALID_VALUE);
+}
+
+static void two_captures_do_not_merge_and_outside_work_does_not_enter(void **state)
+{
+	struct fixture *f = *state;
+	CUevent event, outside;
+
+	ok(cuEventCreate(&event, 0));
+	ok(cuEventCreate(&outside, 0));
+	ok(cuEventRecord(outside, f->other));
+	begin(f->stream);
+	fails(cuStreamWaitEvent(f->stream, outside, 0), STREAM_CAPTURE_ISOLATION);
+	end_invalidated(f->stream);
+	begin(f->stream);
+	begin(f->other);
+	ok(cuEventRecord(event, f->stream));
+	fails(cuStreamWaitEvent(f->other, event, 0), STREAM_CAPTURE_MERGE);
+	end_invalidated(f->other);
+	end_invalidated(f->stream);
+	ok(cuEventDestroy_v2(event));
+	ok(cuEventDestroy_v2(outside));
+}
+
+static void what_is_captured_cannot_be_waited_for(void **state)
+{
+	struct fixture *f = *state;
+	CUevent event;
+
+	ok(cuEventCreate(&event, 0));
+	begin(f->stream);
+	fails(cuStreamSynchronize(f->stream), STREAM_CAPTURE_UNSUPPORTED);
+	fails(cuMemsetD8Async(f->words, 0, 1, f->stream), STREAM_CAPTURE_INVALIDATED);
+	fails(cuEventRecord(event, f->stream), STREAM_CAPTURE_INVALIDATED);
+	end_invalidated(f->stream);
+	begin(f->stream);
+	fails(cuStreamQuery(f->stream), STREAM_CAPTURE_UNSUPPORTED);
+	end_invalidated(f->stream);
+	begin(f->stream);
+	fails(cuCtxSynchronize(), STREAM_CAPTURE_UNSUPPORTED);
+	end_invalidated(f->stream);
+	begin(f->stream);
+	ok(cuEventRecord(event, f->stream));
+	fails(cuEventSynchronize(event), CAPTURED_EVENT);
+	end_invalidated(f->stream);
+	begin(f->stream);
+	fails(cuStreamAddCallback(f->stream, callback, NULL, 0),
+	      STREAM_CAPTURE_UNSUPPORTED);
+	end_invalidated(f->stream);
+	ok(cuEventDestroy_v2(event));
+}
+
+static void the_legacy_stream_does_not_wait_for_a_capture(void **state)
+{
+	struct fixture *f = *state;
+	CUstreamCaptureStatus now;
+	CUstream blocking;
+	uint32_t value;
+	CUgraph graph;
+
+	ok(cuStreamCreate(&blocking, CU_STREAM_DEFAULT));
+	begin(blocking);
+	fails(cuStreamIsCapturing(CU_STREAM_LEGACY, &now), STREAM_CAPTURE_IMPLICIT);
+	ok(cuStreamEndCapture(blocking, &graph)); /* the question harmed nothing */
+	ok(cuGraphDestroy(graph));
+	begin(blocking);
+	fails(cuMemsetD8_v2(f->words, 0, 1), STREAM_CAPTURE_IMPLICIT);
+	end_invalidated(blocking);
+	begin(blocking);
+	fails(cuMemcpyDtoH_v2(&value, f->words, 4), STREAM_CAPTURE_IMPLICIT);
+	end_invalidated(blocking);
+	/* a stream that does not block has nothing to do with it */
+	begin(f->stream);
+	ok(cuMemsetD8_v2(f->words, 0, 1));
+	ok(cuStreamEndCapture(f->stream, &graph));
+	ok(cuGraphDestroy(graph));
+	ok(cuStreamDestroy_v2(blocking));
+}
+
+static void unsafe_calls_are_refused_as_the_modes_say(void **state)
+{
+	static const CUstreamCaptureMode modes[] = {CU_STREAM_CAPTURE_MODE_GLOBAL,
+						    CU_STREAM_CAPTURE_MODE_THREAD_LOCAL,
+						    CU_STREAM_CAPTURE_MODE_RELAXED};
+	struct fixture *f = *state;
+	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+	CUdeviceptr memory;
+	CUgraph graph;
+
+	for (int i = 0; i < 2; i++) {
+		ok(cuStreamBeginCapture_v2(f->stream, modes[i]));
+		fails(cuMemAlloc_v2(&memory, 16), STREAM_CAPTURE_UNSUPPORTED);
+		end_invalidated(f->stream);
+		ok(cuStreamBeginCapture_v2(f->stream, modes[i]));
+		ok(cuThreadExchangeStreamCaptureMode(&mode));
+		ok(cuMemAlloc_v2(&memory, 16));
+		ok(cuThreadExchangeStreamCaptureMode(&mode));
+		ok(cuStreamEndCapture(f->stream, &graph));
+		ok(cuGraphDestroy(graph));
+		ok(cuMemFree_v2(memory));
+	}
+	ok(cuStreamBeginCapture_v2(f->stream, modes[2]));
+	ok(cuMemAlloc_v2(&memory, 16));
+	ok(cuStreamEndCapture(f->stream, &graph));
+	ok(cuGraphDestroy(graph));
+}
+
+struct visitor {
+	struct fixture *f;
+	CUresult alloc, end;
+};
+
+static void *visit(void *arg)
+{
+	struct visitor *visitor = arg;
+	CUdeviceptr memory;
+	CUgraph graph;
+
+	cuCtxSetCurrent(visitor->f->context);
+	visitor->end = cuStreamEndCapture(visitor->f->stream, &graph);
+	visitor->alloc = cuMemAlloc_v2(&memory, 16);
+	return NULL;
+}
+
+/* What another thread gets while this one captures. */
+static struct visitor visit_during(struct fixture *f, CUstreamCaptureMode mode)
+{
+	struct visitor visitor = {.f = f};
+	pthread_t thread;
+
+	ok(cuStreamBeginCapture_v2(f->stream, mode));
+	assert_int_equal(pthread_create(&thread, NULL, visit, &visitor), 0);
+	pthread_join(thread, NULL);
+	return visitor;
+}
+
+static void other_threads_are_held_back_as_the_modes_say(void **state)
+{
+	struct fixture *f = *state;
+	struct visitor visitor = visit_during(f, CU_STREAM_CAPTURE_MODE_GLOBAL);
+	CUgraph graph;
+
+	assert_int_equal(visitor.end, CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
+	assert_int_equal(visitor.alloc, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+	end_invalidated(f->stream);
+	visitor = visit_during(f, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+	assert_int_equal(visitor.end, CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
+	ok(visitor.alloc);
+	ok(cuStreamEndCapture(f->stream, &graph));
+	ok(cuGraphDestroy(graph));
+	visitor = visit_during(f, CU_STREAM_CAPTURE_MODE_RELAXED);
+	ok(visitor.end);
+	ok(visitor.alloc);
+	fails(cuStreamEndCapture(f->stream, &graph), ILLEGAL_STATE);
+}
+
+static void a_capture_tells_where_it_is_and_can_be_moved(void **state)
+{
+	struct fixture *f = *state;
+	cuuint64_t id = 0, again = 0;
+	CUstreamCaptureStatus now;
+	const CUgraphNode *after;
+	CUgraphNode first, empty;
+	const void *data;
+	CUgraph graph, got;
+	size_t count = 9;
+
+	begin(f->stream);
+	ok(cuMemsetD8Async(f->words, 1, 1, f->stream));
+	ok(cuStreamGetCaptureInfo_v3(f->stream, &now, &id, &graph, &after, &data, &count));
+	assert_int_equal(now, CU_STREAM_CAPTURE_STATUS_ACTIVE);
+	assert_int_equal(count, 1);
+	first = after[0];
+	fails(cuGraphDestroy(graph), INVALID_VALUE); /* the capture's, for now */
+	ok(cuGraphAddEmptyNode(&empty, graph, NULL, 0));
+	ok(cuStreamUpdateCaptureDependencies(f->stream, &empty, 1,
+					     CU_STREAM_ADD_CAPTURE_DEPENDENCIES));
+	ok(cuStreamGetCaptureInfo_v2(f->stream, &now, &again, NULL, &after, &count));
+	assert_int_equal(again, id);
+	assert_int_equal(count, 2);
+	ok(cuStreamUpdateCaptureDependencies_v2(f->stream, &empty, NULL, 1,
+						CU_STREAM_SET_CAPTURE_DEPENDENCIES));
+	ok(cuMemsetD8Async(f->words, 2, 1, f->stream));
+	fails(cuStreamUpdateCaptureDependencies(f->stream, &empty, 1, 5), INVALID_VALUE);
+	ok(cuStreamEndCapture(f->stream, &got));
+	assert_ptr_equal(got, graph);
+	ok(cuGraphNodeGetDependentNodes(first, NULL, &count));
+	assert_int_equal(count, 0);
+	ok(cuGraphNodeGetDependentNodes(empty, NULL, &count));
+	assert_int_equal(count, 1);
+	ok(cuGraphDestroy(graph));
+	count = 9;
+	ok(cuStreamGetCaptureInfo(f->stream, &now, &id));
+	assert_int_equal(now, CU_STREAM_CAPTURE_STATUS_NONE);
+	fails(cuStreamUpdateCaptureDependencies(f->stream, NULL, 0, 0), ILLEGAL_STATE);
+}
+
+static void a_capture_continues_a_graph_that_is_there(void **state)
+{
+	struct fixture *f = *state;
+	CUgraphNode store = node_add(f, f->graph, f->store, 0, 5, NULL);
+	CUgraph got;
+
+	fails(cuStreamBeginCaptureToGraph(f->stream, NULL, NULL, NULL, 0,
+					  CU_STREAM_CAPTURE_MODE_GLOBAL),
+	      INVALID_VALUE);
+	ok(cuStreamBeginCaptureToGraph(f->stream, f->graph, &store, NULL, 1,
+				       CU_STREAM_CAPTURE_MODE_GLOBAL));
+	add_queue(f, f->stream, 0, 2);
+	ok(cuStreamEndCapture(f->stream, &got));
+	assert_ptr_equal(got, f->graph);
+	graph_run(f, f->graph);
+	assert_int_equal(word_read(f, 0), 7);
+	/* a failed capture leaves the graph where it is */
+	ok(cuStreamBeginCaptureToGraph(f->stream, f->graph, NULL, NULL, 0,
+				       CU_STREAM_CAPTURE_MODE_GLOBAL));
+	fails(cuStreamQuery(f->stream), STREAM_CAPTURE_UNSUPPORTED);
+	end_invalidated(f->stream);
+	assert_int_equal(node_count(f->graph), 2);
+}
+
+static void a_destroyed_stream_leaves_its_capture(void **state)
+{
+	struct fixture *f = *state;
+	CUstream stream;
+	CUevent event;
+
+	ok(cuEventCreate(&event, 0));
+	ok(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	begin(stream);
+	add_queue(f, stream, 0, 1);
+	ok(cuEventRecord(event, stream));
+	ok(cuStreamDestroy_v2(stream));
+	ok(cuMemcpyDtoH_v2(f->flag, f->words, 4)); /* nothing captures any more */
+	ok(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	begin(f->stream);
+	ok(cuEventRecord(event, f->stream));
+	ok(cuStreamWaitEvent(stream, event, 0));
+	ok(cuStreamDestroy_v2(stream));
+	end_invalidated(f->stream);
+	ok(cuEventDestroy_v2(event));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(every_queued_call_becomes_a_node),
+		TEST(streams_fork_and_join_by_events),
+		TEST(a_fork_that_is_not_joined_ends_the_capture_without_a_graph),
+		TEST(a_capture_ends_in_the_stream_it_began_in),
+		TEST(two_captures_do_not_merge_and_outside_work_does_not_enter),
+		TEST(what_is_captured_cannot_be_waited_for),
+		TEST(the_legacy_stream_does_not_wait_for_a_capture),
+		TEST(unsafe_calls_are_refused_as_the_modes_say),
+		TEST(other_threads_are_held_back_as_the_modes_say),
+		TEST(a_capture_tells_where_it_is_and_can_be_moved),
+		TEST(a_capture_continues_a_graph_that_is_there),
+		TEST(a_destroyed_stream_leaves_its_capture),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
