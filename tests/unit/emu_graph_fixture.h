@@ -24,26 +24,26 @@
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 /* set(handle, value): cudaGraphSetConditional(handle, value). count(p, handle): --*p, and that. */
-static const char condition_kernels[] = EMU_PTX_HEAD
-	".extern .func cudaGraphSetConditional(.param .b64 h, .param .b32 v);\n"
-	".visible .entry count(.param .u64 p, .param .u64 handle)\n"
-	"{\n"
-	"	.reg .b64 %rd<3>;\n"
-	"	.reg .b32 %r<3>;\n"
-	"	ld.param.u64 %rd1, [p];\n"
-	"	ld.param.u64 %rd2, [handle];\n"
-	"	ld.global.u32 %r1, [%rd1];\n"
-	"	sub.s32 %r2, %r1, 1;\n"
-	"	st.global.u32 [%rd1], %r2;\n"
-	"	{\n"
-	"	.param .b64 param0;\n"
-	"	st.param.b64 [param0+0], %rd2;\n"
-	"	.param .b32 param1;\n"
-	"	st.param.b32 [param1+0], %r2;\n"
-	"	call.uni cudaGraphSetConditional, (param0, param1);\n"
-	"	}\n"
-	"	ret;\n"
-	"}\n";
+static const char condition_kernels[] =
+	EMU_PTX_HEAD ".extern .func cudaGraphSetConditional(.param .b64 h, .param .b32 v);\n"
+		     ".visible .entry count(.param .u64 p, .param .u64 handle)\n"
+		     "{\n"
+		     "	.reg .b64 %rd<3>;\n"
+		     "	.reg .b32 %r<3>;\n"
+		     "	ld.param.u64 %rd1, [p];\n"
+		     "	ld.param.u64 %rd2, [handle];\n"
+		     "	ld.global.u32 %r1, [%rd1];\n"
+		     "	sub.s32 %r2, %r1, 1;\n"
+		     "	st.global.u32 [%rd1], %r2;\n"
+		     "	{\n"
+		     "	.param .b64 param0;\n"
+		     "	st.param.b64 [param0+0], %rd2;\n"
+		     "	.param .b32 param1;\n"
+		     "	st.param.b32 [param1+0], %r2;\n"
+		     "	call.uni cudaGraphSetConditional, (param0, param1);\n"
+		     "	}\n"
+		     "	ret;\n"
+		     "}\n";
 
 /* A context with the kernels, streams, a graph, and words of device memory, which are 0. */
 struct fixture {

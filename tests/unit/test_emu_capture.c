@@ -4,6 +4,7 @@
  */
 #include <pthread.h>
 
+#include "emu/graph.h"
 #include "tests/unit/emu_graph_fixture.h"
 
 static void begin(CUstream stream)
@@ -230,8 +231,7 @@ static void what_is_captured_cannot_be_waited_for(void **state)
 	fails(cuEventSynchronize(event), CAPTURED_EVENT);
 	end_invalidated(f->stream);
 	begin(f->stream);
-	fails(cuStreamAddCallback(f->stream, callback, NULL, 0),
-	      STREAM_CAPTURE_UNSUPPORTED);
+	fails(cuStreamAddCallback(f->stream, callback, NULL, 0), STREAM_CAPTURE_UNSUPPORTED);
 	end_invalidated(f->stream);
 	ok(cuEventDestroy_v2(event));
 }
@@ -405,6 +405,39 @@ static void a_capture_continues_a_graph_that_is_there(void **state)
 	assert_int_equal(node_count(f->graph), 2);
 }
 
+static void allocation_in_stream_order_becomes_nodes(void **state)
+{
+	struct fixture *f = *state;
+	struct ck_emu_stream *stream = (struct ck_emu_stream *)f->stream;
+	CUdeviceptr address = 0;
+	CUgraphExec exec;
+	CUresult result;
+	CUgraph graph;
+
+	assert_false(ck_emu_capture_alloc(stream, 64, &address, &result));
+	assert_false(ck_emu_capture_free(stream, f->words, &result));
+	begin(f->stream);
+	assert_true(ck_emu_capture_alloc(stream, 64, &address, &result));
+	ok(result);
+	ok(cuMemsetD32Async(address, 8, 16, f->stream));
+	assert_true(ck_emu_capture_free(stream, f->words, &result));
+	assert_int_equal(result, CUDA_ERROR_INVALID_VALUE);
+	ok(cuStreamEndCapture(f->stream, &graph));
+	assert_int_equal(node_count(graph), 2);
+	ok(cuGraphInstantiateWithFlags(&exec, graph, 0));
+	for (int i = 0; i < 2; i++) {
+		ok(cuGraphLaunch(exec, f->stream));
+		ok(cuMemcpyDtoDAsync_v2(word(f, i), address + 60, 4, f->stream));
+		assert_true(ck_emu_capture_free(stream, address, &result));
+		ok(result);
+	}
+	assert_true(ck_emu_capture_free(stream, address, &result));
+	assert_int_equal(result, CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(word_read(f, 1), 8);
+	ok(cuGraphExecDestroy(exec));
+	ok(cuGraphDestroy(graph));
+}
+
 static void a_destroyed_stream_leaves_its_capture(void **state)
 {
 	struct fixture *f = *state;
@@ -441,6 +474,7 @@ int main(void)
 		TEST(other_threads_are_held_back_as_the_modes_say),
 		TEST(a_capture_tells_where_it_is_and_can_be_moved),
 		TEST(a_capture_continues_a_graph_that_is_there),
+		TEST(allocation_in_stream_order_becomes_nodes),
 		TEST(a_destroyed_stream_leaves_its_capture),
 	};
 

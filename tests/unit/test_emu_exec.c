@@ -2,6 +2,8 @@
  * tests/unit/test_emu_exec.c - instances of graphs: flags, updates, conditional nodes, memory of
  * graphs, user objects.
  */
+#include <pthread.h>
+
 #include "tests/unit/emu_graph_fixture.h"
 
 static CUDA_KERNEL_NODE_PARAMS kernel(CUfunction function, void **args)
@@ -380,6 +382,71 @@ static void a_running_launch_keeps_user_objects(void **state)
 	assert_int_equal(__atomic_load_n(&gone, __ATOMIC_ACQUIRE), 1);
 }
 
+/* --- threads --- */
+
+#define THREADS 4
+#define ROUNDS 20
+
+struct worker {
+	struct fixture *f;
+	int index, failures;
+};
+
+/* Capture, instantiate, launch, update and destroy, in a stream and a word of its own. */
+static CUresult round_run(struct worker *worker, CUstream stream, int round)
+{
+	CUdeviceptr p = word(worker->f, worker->index);
+	uint32_t one = 1;
+	void *args[] = {&p, &one};
+	CUgraphExecUpdateResultInfo info;
+	CUgraph graph = NULL, clone = NULL;
+	CUgraphExec exec = NULL;
+	CUresult result = cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED);
+
+	result |= cuLaunchKernel(worker->f->add, 1, 1, 1, 1, 1, 1, 0, stream, args, NULL);
+	result |= cuStreamEndCapture(stream, &graph);
+	result |= cuGraphInstantiateWithFlags(&exec, graph, 0);
+	result |= cuGraphLaunch(exec, stream);
+	result |= cuGraphClone(&clone, graph);
+	result |= cuGraphExecUpdate_v2(exec, clone, &info);
+	result |= cuGraphLaunch(exec, stream);
+	result |= cuGraphExecDestroy(exec);
+	result |= cuGraphDestroy(graph);
+	result |= cuGraphDestroy(clone);
+	return round % 5 ? result : result | cuStreamSynchronize(stream);
+}
+
+static void *worker_run(void *arg)
+{
+	struct worker *worker = arg;
+	CUstream stream;
+
+	worker->failures += cuCtxSetCurrent(worker->f->context) != CUDA_SUCCESS;
+	worker->failures += cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS;
+	for (int i = 0; i < ROUNDS; i++)
+		worker->failures += round_run(worker, stream, i) != CUDA_SUCCESS;
+	worker->failures += cuStreamSynchronize(stream) != CUDA_SUCCESS;
+	worker->failures += cuStreamDestroy_v2(stream) != CUDA_SUCCESS;
+	return NULL;
+}
+
+static void many_threads_capture_and_launch(void **state)
+{
+	struct worker workers[THREADS];
+	struct fixture *f = *state;
+	pthread_t threads[THREADS];
+
+	for (int i = 0; i < THREADS; i++) {
+		workers[i] = (struct worker){f, i, 0};
+		assert_int_equal(pthread_create(&threads[i], NULL, worker_run, &workers[i]), 0);
+	}
+	for (int i = 0; i < THREADS; i++) {
+		pthread_join(threads[i], NULL);
+		assert_int_equal(workers[i].failures, 0);
+		assert_int_equal(word_read(f, i), 2 * ROUNDS);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -394,6 +461,7 @@ int main(void)
 		TEST(a_free_node_ends_what_an_allocation_node_began),
 		TEST(a_user_object_goes_with_its_last_reference),
 		TEST(a_running_launch_keeps_user_objects),
+		TEST(many_threads_capture_and_launch),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -83,11 +83,10 @@ static void each_comparison_passes_when_it_holds(void **state)
 			usleep(20000);
 			fails(cuStreamQuery(f->stream), NOT_READY);
 			/* each of these passes with the value itself, or with none */
-			__atomic_store_n(place,
-					 cases[i].flags == CU_STREAM_WAIT_VALUE_NOR
-						 ? 0
-						 : cases[i].value,
-					 __ATOMIC_RELEASE);
+			__atomic_store_n(
+				place,
+				cases[i].flags == CU_STREAM_WAIT_VALUE_NOR ? 0 : cases[i].value,
+				__ATOMIC_RELEASE);
 		}
 		ok(cuStreamSynchronize(f->stream));
 	}
