@@ -172,6 +172,8 @@ void ck_emu_node_end(struct ck_emu_node *node)
 		if (node->bodies[b])
 			ck_emu_graph_end(node->bodies[b]);
 	}
+	if (node->bodies && !node->origin) /* copies share it */
+		ck_emu_condition_use(node->step->condition, false);
 	free(node->bodies);
 	ck_emu_step_put(node->step);
 	node->graph = NULL;

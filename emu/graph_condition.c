@@ -11,6 +11,7 @@ struct ck_emu_condition {
 	struct ck_emu_condition *next; /* in the list of its graph */
 	CUgraphConditionalHandle id;
 	unsigned int refs; /* under the lock */
+	bool used;	   /* by a node; under the lock of the graphs */
 	atomic_uint value;
 	unsigned int start;
 	bool starts; /* every launch starts with @start */
@@ -64,6 +65,21 @@ void ck_emu_condition_set(CUgraphConditionalHandle id, unsigned int value)
 		return;
 	atomic_store(&condition->value, value);
 	ck_emu_condition_put(condition);
+}
+
+bool ck_emu_condition_use(struct ck_emu_condition *condition, bool use)
+{
+	if (use && condition->used)
+		return false;
+	condition->used = use;
+	return true;
+}
+
+bool ck_emu_conditions_used(const struct ck_emu_condition *list)
+{
+	while (list && list->used)
+		list = list->next;
+	return !list;
 }
 
 void ck_emu_conditions_drop(struct ck_emu_condition **list)

@@ -114,13 +114,32 @@ static bool bodies_valid(const struct ck_emu_graph *graph, bool inside)
 	return true;
 }
 
+/* Put the nodes of an instance in order, and take the memory that they allocate. */
+static CUresult exec_check(struct ck_emu_exec *exec, CUgraphInstantiateResult *why)
+{
+	*why = CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE;
+	if (!flatten(exec->graph, exec->order))
+		return CUDA_ERROR_INVALID_VALUE;
+	*why = CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED;
+	/* one instance at a time has the memory */
+	if (!bodies_valid(exec->graph, false) || !ck_emu_graph_memory_claim(exec->graph, true))
+		return CUDA_ERROR_NOT_SUPPORTED;
+	*why = CUDA_GRAPH_INSTANTIATE_SUCCESS;
+	return CUDA_SUCCESS;
+}
+
 /* Lock held. */
 static CUresult exec_create(const struct ck_emu_graph *graph, uint64_t flags,
-			    struct ck_emu_exec **out)
+			    struct ck_emu_exec **out, CUgraphInstantiateResult *why)
 {
-	struct ck_emu_exec *exec = calloc(1, sizeof(*exec));
-	CUresult result = CUDA_SUCCESS;
+	struct ck_emu_exec *exec;
+	CUresult result;
 
+	if (!ck_emu_conditions_used(graph->conditions)) {
+		*why = CUDA_GRAPH_INSTANTIATE_CONDITIONAL_HANDLE_UNUSED;
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+	exec = calloc(1, sizeof(*exec));
 	if (!exec)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	exec->graph = ck_emu_graph_copy(graph, false);
@@ -131,12 +150,7 @@ static CUresult exec_create(const struct ck_emu_graph *graph, uint64_t flags,
 	exec->flags = flags;
 	exec->count = node_count(exec->graph);
 	exec->order = calloc(exec->count + 1, sizeof(struct ck_emu_node *));
-	if (!exec->order)
-		result = CUDA_ERROR_OUT_OF_MEMORY;
-	else if (!flatten(exec->graph, exec->order))
-		result = CUDA_ERROR_INVALID_VALUE;
-	else if (!bodies_valid(exec->graph, false) || !ck_emu_graph_memory_claim(exec->graph, true))
-		result = CUDA_ERROR_NOT_SUPPORTED; /* one instance at a time has the memory */
+	result = exec->order ? exec_check(exec, why) : CUDA_ERROR_OUT_OF_MEMORY;
 	if (result != CUDA_SUCCESS) {
 		ck_emu_graph_end(exec->graph);
 		free(exec->order);
@@ -149,12 +163,15 @@ static CUresult exec_create(const struct ck_emu_graph *graph, uint64_t flags,
 	return CUDA_SUCCESS;
 }
 
-static CUresult instantiate(CUgraphExec *out, CUgraph handle, uint64_t flags)
+/* *@why: the same in other words. */
+static CUresult instantiate(CUgraphExec *out, CUgraph handle, uint64_t flags,
+			    CUgraphInstantiateResult *why)
 {
 	struct ck_emu_graph *graph;
 	struct ck_emu_exec *exec;
 	CUresult result = ck_emu_graph_begin(handle, &graph);
 
+	*why = CUDA_GRAPH_INSTANTIATE_ERROR;
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!out || flags & ~(uint64_t)FLAGS)
@@ -162,7 +179,7 @@ static CUresult instantiate(CUgraphExec *out, CUgraph handle, uint64_t flags)
 	else if (flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH)
 		result = CUDA_ERROR_NOT_SUPPORTED;
 	else
-		result = exec_create(graph, flags, &exec);
+		result = exec_create(graph, flags, &exec, why);
 	ck_emu_graph_unlock();
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -177,7 +194,9 @@ static CUresult instantiate(CUgraphExec *out, CUgraph handle, uint64_t flags)
 CUresult cuGraphInstantiateWithFlags(CUgraphExec *phGraphExec, CUgraph hGraph,
 				     unsigned long long flags)
 {
-	return instantiate(phGraphExec, hGraph, flags);
+	CUgraphInstantiateResult why;
+
+	return instantiate(phGraphExec, hGraph, flags, &why);
 }
 
 CUresult cuGraphInstantiate(CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode,
@@ -187,7 +206,7 @@ CUresult cuGraphInstantiate(CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNod
 		*phErrorNode = NULL;
 	if (logBuffer && bufferSize)
 		*logBuffer = '\0';
-	return instantiate(phGraphExec, hGraph, 0);
+	return cuGraphInstantiateWithFlags(phGraphExec, hGraph, 0);
 }
 
 CUresult cuGraphInstantiate_v2(CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode,
@@ -199,19 +218,11 @@ CUresult cuGraphInstantiate_v2(CUgraphExec *phGraphExec, CUgraph hGraph, CUgraph
 CUresult cuGraphInstantiateWithParams(CUgraphExec *phGraphExec, CUgraph hGraph,
 				      CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams)
 {
-	CUresult result;
-
 	if (!instantiateParams)
 		return CUDA_ERROR_INVALID_VALUE;
 	instantiateParams->hErrNode_out = NULL;
-	result = instantiate(phGraphExec, hGraph, instantiateParams->flags);
-	instantiateParams->result_out =
-		result == CUDA_SUCCESS		     ? CUDA_GRAPH_INSTANTIATE_SUCCESS
-		: result == CUDA_ERROR_INVALID_VALUE ? CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE
-		: result == CUDA_ERROR_NOT_SUPPORTED
-			? CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED
-			: CUDA_GRAPH_INSTANTIATE_ERROR;
-	return result;
+	return instantiate(phGraphExec, hGraph, instantiateParams->flags,
+			   &instantiateParams->result_out);
 }
 
 CUresult cuGraphExecDestroy(CUgraphExec hGraphExec)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "emu/graph_node.h"
+#include "emu/graph_run.h"
 
 /* --- adding --- */
 
@@ -26,6 +27,11 @@ static CUresult below_create(struct ck_emu_node *node)
 	if (params->type != CU_GRAPH_NODE_TYPE_CONDITIONAL)
 		return CUDA_SUCCESS;
 	node->bodies = calloc(size, sizeof(struct ck_emu_graph *));
+	if (node->bodies && !ck_emu_condition_use(node->step->condition, true)) {
+		free(node->bodies);
+		node->bodies = NULL;
+		return CUDA_ERROR_INVALID_VALUE;
+	}
 	for (unsigned int i = 0; node->bodies && i < size; i++) {
 		node->bodies[i] = ck_emu_graph_create(true);
 		if (!node->bodies[i])

@@ -30,7 +30,11 @@ void ck_emu_condition_start(struct ck_emu_condition *condition);
 unsigned int ck_emu_condition_value(const struct ck_emu_condition *condition);
 /* What a kernel's cudaGraphSetConditional() does; a bad handle is ignored. */
 void ck_emu_condition_set(CUgraphConditionalHandle id, unsigned int value);
-/* All conditions of a graph, when it ends; with the lock of the graphs held. */
+/* The rest with the lock of the graphs held. One node only has it: false when another does. */
+bool ck_emu_condition_use(struct ck_emu_condition *condition, bool use);
+/* True when there is none in a graph's list that no node has. */
+bool ck_emu_conditions_used(const struct ck_emu_condition *list);
+/* All conditions of a graph, when it ends. */
 void ck_emu_conditions_drop(struct ck_emu_condition **list);
 
 /* --- memory of graphs (graph_memory.c) --- */

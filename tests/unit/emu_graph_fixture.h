@@ -23,7 +23,7 @@
 #define fails(call, error) assert_int_equal(call, CUDA_ERROR_##error)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
-/* set(handle, value): cudaGraphSetConditional(handle, value). count(p, handle): --*p, and that. */
+/* count(p, handle): --*p, and cudaGraphSetConditional(handle, *p). */
 static const char condition_kernels[] =
 	EMU_PTX_HEAD ".extern .func cudaGraphSetConditional(.param .b64 h, .param .b32 v);\n"
 		     ".visible .entry count(.param .u64 p, .param .u64 handle)\n"

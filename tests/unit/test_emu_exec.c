@@ -202,11 +202,35 @@ static void a_condition_chooses_what_runs(void **state)
 	graph_run(f, f->graph);
 	assert_int_equal(word_read(f, 0), 2101);
 	fails(cuGraphDestroy(yes.conditional.phGraph_out[0]), INVALID_VALUE);
+	fails(cuGraphAddNode(&node, f->graph, NULL, 0, &yes), INVALID_VALUE); /* it has a node */
 	yes.conditional.size = 3;
 	fails(cuGraphAddNode(&node, f->graph, NULL, 0, &yes), INVALID_VALUE);
 	yes.conditional.size = 1;
 	yes.conditional.handle = 123456;
 	fails(cuGraphAddNode(&node, f->graph, NULL, 0, &yes), INVALID_VALUE);
+}
+
+static void bodies_and_conditions_are_checked_when_instantiated(void **state)
+{
+	struct fixture *f = *state;
+	CUDA_GRAPH_INSTANTIATE_PARAMS params = {0};
+	CUDA_HOST_NODE_PARAMS host = {(CUhostFn)free, NULL};
+	CUgraphNodeParams yes = condition(f, CU_GRAPH_COND_TYPE_IF, 1, 1);
+	CUgraphNode node, inner;
+	CUgraphExec exec;
+
+	fails(cuGraphInstantiateWithParams(&exec, f->graph, &params), INVALID_VALUE);
+	assert_int_equal(params.result_out, CUDA_GRAPH_INSTANTIATE_CONDITIONAL_HANDLE_UNUSED);
+	ok(cuGraphAddNode(&node, f->graph, NULL, 0, &yes));
+	ok(cuGraphAddHostNode(&inner, yes.conditional.phGraph_out[0], NULL, 0, &host));
+	fails(cuGraphInstantiateWithParams(&exec, f->graph, &params), NOT_SUPPORTED);
+	assert_int_equal(params.result_out, CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED);
+	ok(cuGraphDestroyNode(inner));
+	ok(cuGraphInstantiateWithParams(&exec, f->graph, &params));
+	assert_int_equal(params.result_out, CUDA_GRAPH_INSTANTIATE_SUCCESS);
+	ok(cuGraphExecDestroy(exec));
+	ok(cuGraphDestroyNode(node));
+	ok(cuGraphAddNode(&node, f->graph, NULL, 0, &yes));
 }
 
 static void a_loop_ends_when_a_kernel_says_so(void **state)
@@ -456,6 +480,7 @@ int main(void)
 		TEST(an_update_needs_the_same_shape),
 		TEST(copies_of_an_instance_keep_their_kind),
 		TEST(a_condition_chooses_what_runs),
+		TEST(bodies_and_conditions_are_checked_when_instantiated),
 		TEST(a_loop_ends_when_a_kernel_says_so),
 		TEST(memory_that_a_graph_leaves_is_freed_before_the_next_launch),
 		TEST(a_free_node_ends_what_an_allocation_node_began),
