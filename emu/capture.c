@@ -257,6 +257,22 @@ CUresult ck_emu_capture_unsafe(void)
 	return result;
 }
 
+/* A stream goes: its capture with it, if that began there. Lock held. */
+static void leave(struct ck_emu_capture_end *end)
+{
+	struct ck_emu_capture *capture = end->capture;
+
+	if (capture->origin == end->stream) {
+		/* nobody is left who could end it */
+		if (!capture->lent)
+			ck_emu_graph_end(capture->graph);
+		ck_emu_capture_finish(capture);
+	} else {
+		capture->invalid = true;
+		end_destroy(end);
+	}
+}
+
 void ck_emu_capture_leave(struct ck_emu_stream *stream)
 {
 	struct ck_emu_capture_end *end;
@@ -265,15 +281,30 @@ void ck_emu_capture_leave(struct ck_emu_stream *stream)
 		return;
 	ck_emu_graph_lock();
 	end = ck_emu_capture_end_of(stream);
-	if (end && end->capture->origin == stream) {
-		/* nobody is left who could end it */
-		if (!end->capture->lent)
-			ck_emu_graph_end(end->capture->graph);
-		ck_emu_capture_finish(end->capture);
-	} else if (end) {
-		end->capture->invalid = true;
-		end_destroy(end);
+	if (end)
+		leave(end);
+	ck_emu_graph_unlock();
+}
+
+/* A stream of @context that captures, if there is one. */
+static struct ck_emu_capture_end *end_in(const struct ck_emu_context *context)
+{
+	for (struct ck_emu_capture *c = captures; c; c = c->next) {
+		for (struct ck_emu_capture_end *end = c->ends; end; end = end->next) {
+			if (end->stream->base.context == context)
+				return end;
+		}
 	}
+	return NULL;
+}
+
+void ck_emu_capture_leave_all(const struct ck_emu_context *context)
+{
+	struct ck_emu_capture_end *end;
+
+	ck_emu_graph_lock();
+	while ((end = end_in(context)))
+		leave(end);
 	ck_emu_graph_unlock();
 }
 
@@ -341,7 +372,8 @@ static CUresult join(struct ck_emu_stream *stream, struct ck_emu_capture_place *
 		return CUDA_ERROR_STREAM_CAPTURE_MERGE;
 	}
 	if (!end) {
-		result = stream->is_legacy ? CUDA_ERROR_STREAM_CAPTURE_IMPLICIT : CUDA_SUCCESS;
+		result = stream->is_legacy ? CUDA_ERROR_STREAM_CAPTURE_IMPLICIT
+					   : ck_emu_context_state(stream->base.context);
 		if (result == CUDA_SUCCESS)
 			end = end_create(capture, stream);
 		else

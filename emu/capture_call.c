@@ -18,6 +18,9 @@ static CUresult begin(struct ck_emu_stream *stream, struct ck_emu_graph *graph,
 
 	if (ck_emu_capture_end_of(stream))
 		return CUDA_ERROR_ILLEGAL_STATE;
+	result = ck_emu_context_state(stream->base.context); /* it may be going just now */
+	if (result != CUDA_SUCCESS)
+		return result;
 	result = ck_emu_edges_check(graph, nodes, data, count);
 	if (result == CUDA_SUCCESS)
 		result = ck_emu_capture_create(stream, graph, mode, &end);

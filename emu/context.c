@@ -93,6 +93,7 @@ bool ck_emu_context_clear(struct ck_emu_context *context)
 	if (!atomic_exchange(&context->live, false))
 		return false;
 	atomic_store(&context->cancelled, true);
+	ck_emu_capture_leave_all(context);
 	ck_emu_context_stop(context);
 	ck_emu_print_flush(context);
 	objects_sweep(context);

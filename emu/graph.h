@@ -160,8 +160,9 @@ bool ck_emu_capture_alloc(struct ck_emu_stream *stream, size_t size, CUdeviceptr
 bool ck_emu_capture_free(struct ck_emu_stream *stream, CUdeviceptr address, CUresult *result);
 /* The same of a launch of an instance, with the lock of the graphs held. */
 CUresult ck_emu_capture_graph(struct ck_emu_stream *stream, const struct ck_emu_graph *graph);
-/* The stream is being destroyed. */
+/* The stream is being destroyed; all of a context are, which is live no more. */
 void ck_emu_capture_leave(struct ck_emu_stream *stream);
+void ck_emu_capture_leave_all(const struct ck_emu_context *context);
 
 /* Nodes that come before something: what a capturing stream's next node depends on. */
 struct ck_emu_after {

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "emu/emu.h"
+#include "emu/graph.h"
 
 /* One thread's stream of one context. */
 struct own_stream {
@@ -39,6 +39,7 @@ static void thread_end(void *arg)
 		struct own_stream *own = thread->streams;
 
 		thread->streams = own->next;
+		ck_emu_capture_leave(own->stream);
 		ck_emu_stream_close(own->stream);
 		ck_emu_object_put(&own->stream->base);
 		free(own);

@@ -460,6 +460,37 @@ static void a_destroyed_stream_leaves_its_capture(void **state)
 	ok(cuEventDestroy_v2(event));
 }
 
+static void *abandon(void *arg)
+{
+	struct fixture *f = arg;
+
+	cuCtxSetCurrent(f->context);
+	return cuStreamBeginCapture_v2(CU_STREAM_PER_THREAD, CU_STREAM_CAPTURE_MODE_GLOBAL) ? f
+											    : NULL;
+}
+
+static void a_capture_goes_with_its_context_or_its_thread(void **state)
+{
+	struct fixture *f = *state;
+	CUdeviceptr memory;
+	CUcontext context;
+	pthread_t thread;
+	CUstream stream;
+	void *failed;
+
+	ok(cuCtxCreate_v2(&context, 0, 0));
+	ok(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	begin(stream);
+	ok(cuMemsetD8Async(f->words, 0, 1, stream));
+	ok(cuCtxDestroy_v2(context));
+	ok(cuCtxSetCurrent(f->context));
+	ok(cuMemAlloc_v2(&memory, 16)); /* nothing forbids it any more */
+	assert_int_equal(pthread_create(&thread, NULL, abandon, f), 0);
+	pthread_join(thread, &failed);
+	assert_null(failed);
+	ok(cuMemFree_v2(memory));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -476,6 +507,7 @@ int main(void)
 		TEST(a_capture_continues_a_graph_that_is_there),
 		TEST(allocation_in_stream_order_becomes_nodes),
 		TEST(a_destroyed_stream_leaves_its_capture),
+		TEST(a_capture_goes_with_its_context_or_its_thread),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
