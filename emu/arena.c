@@ -196,11 +196,26 @@ void ck_emu_arena_grant(uint64_t lo, unsigned int mask, bool read, bool write)
 	pthread_rwlock_wrlock(&lock);
 	range = ck_ranges_find(host, lo);
 	memory = range ? range->value : NULL;
-	if (memory && memory->kind == CK_EMU_MEMORY_VIRTUAL) {
+	if (memory && (memory->kind == CK_EMU_MEMORY_VIRTUAL ||
+		       memory->kind == CK_EMU_MEMORY_POOL)) {
 		memory->readers = read ? memory->readers | mask : memory->readers & ~mask;
 		memory->writers = write ? memory->writers | mask : memory->writers & ~mask;
 	}
 	pthread_rwlock_unlock(&lock);
+}
+
+bool ck_emu_arena_retire(uint64_t lo)
+{
+	struct ck_emu_memory *memory;
+	bool first;
+
+	pthread_rwlock_wrlock(&lock);
+	memory = (struct ck_emu_memory *)(uintptr_t)find(lo);
+	first = memory && memory->lo == lo && !memory->retired;
+	if (first)
+		memory->retired = true;
+	pthread_rwlock_unlock(&lock);
+	return first;
 }
 
 bool ck_emu_arena_take(int device, size_t size)
@@ -230,7 +245,8 @@ bool ck_emu_arena_covers(uint64_t address, size_t size)
 
 	for (;;) {
 		/* the device's own heap is out of the host's reach, as on a device */
-		if (!ck_emu_arena_find(address, &memory) || memory.kind == CK_EMU_MEMORY_HEAP)
+		if (!ck_emu_arena_find(address, &memory) || memory.kind == CK_EMU_MEMORY_HEAP ||
+		    memory.retired)
 			return false;
 		if (memory.kind == CK_EMU_MEMORY_VIRTUAL && !memory.readers)
 			return false;

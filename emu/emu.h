@@ -50,6 +50,7 @@ enum ck_emu_kind {
 	CK_EMU_NODE = 0x4e4f4431,
 	CK_EMU_EXEC = 0x45584331,
 	CK_EMU_USER_OBJECT = 0x55534f31,
+	CK_EMU_POOL = 0x504f4f31,
 };
 
 struct ck_emu_object {
@@ -246,6 +247,7 @@ enum ck_emu_memory_kind {
 	CK_EMU_MEMORY_REGISTERED, /* cuMemHostRegister */
 	CK_EMU_MEMORY_VIRTUAL,	  /* cuMemMap: of no context */
 	CK_EMU_MEMORY_GRAPH,	  /* of an allocation node */
+	CK_EMU_MEMORY_POOL,	  /* cuMemAllocAsync: of no context */
 };
 
 /* One range of addresses; a copy of it is what the functions below give. */
@@ -255,9 +257,10 @@ struct ck_emu_memory {
 	enum ck_emu_memory_kind kind;
 	struct ck_emu_context *context; /* to compare with; it may have gone since */
 	int device;			/* its context's; where mapped memory lies */
-	const void *owner;		/* a variable's module, a mapping's physical memory */
+	const void *owner;		/* a variable's module, a mapping's memory, a pool */
 	unsigned int flags;		/* of cuMemHostAlloc or cuMemHostRegister */
-	unsigned int readers, writers;	/* of a mapping: masks of devices */
+	unsigned int readers, writers;	/* of a mapping, of a pool's memory: masks of devices */
+	bool retired;			/* a stream will free it: the host names it no more */
 	uint64_t id;
 };
 
@@ -280,10 +283,21 @@ bool ck_emu_arena_take(int device, size_t size);
 void ck_emu_arena_give(int device, size_t size);
 /* Enter a mapping: *@memory as it shall be, but for its id. 0 or -errno as of add_host. */
 int ck_emu_arena_add_mapping(struct ck_emu_memory *memory);
-/* Set what the devices of @mask may do with the mapping at @lo. */
+/* Set what the devices of @mask may do with the mapping, or a pool's memory, at @lo. */
 void ck_emu_arena_grant(uint64_t lo, unsigned int mask, bool read, bool write);
+/* A free of the range that starts at @lo has been queued: false when one had been before. */
+bool ck_emu_arena_retire(uint64_t lo);
 /* True when the driver may touch [@address, +@size): inside one range that applications hold. */
 bool ck_emu_arena_covers(uint64_t address, size_t size);
+
+/* --- pools (pool.c) --- */
+
+struct ck_emu_pool;
+
+/* The memory of a pool at @address, which no work uses any more, goes back to it. */
+void ck_emu_pool_return(uint64_t address);
+/* The handle of the pool that owns a range of kind POOL. */
+CUmemoryPool ck_emu_pool_handle(const struct ck_emu_memory *memory);
 
 /* --- copies (box.c) --- */
 

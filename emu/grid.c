@@ -13,7 +13,7 @@ static int grid_range(void *opaque, uint64_t address, uint64_t *lo, uint64_t *hi
 
 	if (!ck_emu_arena_find(address, &memory))
 		return -EFAULT;
-	if (memory.kind == CK_EMU_MEMORY_VIRTUAL) {
+	if (memory.kind == CK_EMU_MEMORY_VIRTUAL || memory.kind == CK_EMU_MEMORY_POOL) {
 		if (!(memory.readers & 1u << context->device->ordinal))
 			return -EFAULT;
 		goto found;

@@ -83,8 +83,14 @@ CUresult cuMemFree_v2(CUdeviceptr dptr)
 	result = graph_free(dptr);
 	if (result != CUDA_ERROR_NOT_FOUND)
 		return result;
-	if (!ck_emu_arena_find(dptr, &memory) || memory.lo != dptr ||
-	    memory.kind != CK_EMU_MEMORY_DEVICE)
+	if (!ck_emu_arena_find(dptr, &memory) || memory.lo != dptr || memory.retired)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (memory.kind == CK_EMU_MEMORY_POOL && ck_emu_arena_retire(dptr)) {
+		ck_emu_all_wait();
+		ck_emu_pool_return(dptr);
+		return ck_emu_context_state(context);
+	}
+	if (memory.kind != CK_EMU_MEMORY_DEVICE)
 		return CUDA_ERROR_INVALID_VALUE;
 	/* freeing waits for the work that may still use the memory: its own context's */
 	owner = ck_emu_object_get(memory.context, CK_EMU_CONTEXT);

@@ -419,3 +419,29 @@ CUresult cuStreamWriteValue64_ptsz(CUstream stream, CUdeviceptr addr, cuuint64_t
 {
 	return cuStreamWriteValue64(own(stream), addr, value, flags);
 }
+
+CUresult cuMemAllocAsync_ptsz(CUdeviceptr *dptr, size_t bytesize, CUstream hStream)
+{
+	return cuMemAllocAsync(dptr, bytesize, own(hStream));
+}
+
+CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool,
+				      CUstream hStream)
+{
+	return cuMemAllocFromPoolAsync(dptr, bytesize, pool, own(hStream));
+}
+
+CUresult cuMemFreeAsync_ptsz(CUdeviceptr dptr, CUstream hStream)
+{
+	return cuMemFreeAsync(dptr, own(hStream));
+}
+
+CUresult cuMemcpy3DPeerAsync_ptsz(const CUDA_MEMCPY3D_PEER *pCopy, CUstream hStream)
+{
+	return cuMemcpy3DPeerAsync(pCopy, own(hStream));
+}
+
+CUresult cuMemcpy3DPeer_ptds(const CUDA_MEMCPY3D_PEER *pCopy)
+{
+	return finish(cuMemcpy3DPeerAsync(pCopy, CU_STREAM_PER_THREAD));
+}

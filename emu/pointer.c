@@ -39,9 +39,12 @@ static bool wide(const struct ck_emu_memory *memory, CUpointer_attribute attribu
 	case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
 		*value = memory ? memory->size : 0;
 		return true;
-	case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
 	case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
-		*value = 0; /* no export, no pools */
+		*value = memory && memory->kind == CK_EMU_MEMORY_POOL ?
+				 (uint64_t)ck_emu_pool_handle(memory) : 0;
+		return true;
+	case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
+		*value = 0;
 		return true;
 	default:
 		return false;

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "emu/emu.h"
+#include "emu/vmm.h"
 #include "util/log.h"
 #include "util/range.h"
 
@@ -25,14 +26,6 @@ CK_LOG_DEFINE("emu");
 #define PAGE 4096ul
 #define GRANULARITY (2ul << 20)
 #define RESERVE (MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE)
-
-struct physical {
-	struct ck_emu_object base;
-	CUmemAllocationProp prop;
-	size_t size;
-	int fd;
-	unsigned int handles; /* given and not released; under the lock */
-};
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ck_ranges *reserved; /* without values */
@@ -136,7 +129,7 @@ CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size)
 
 static void physical_free(struct ck_emu_object *object)
 {
-	struct physical *p = (struct physical *)object;
+	struct ck_emu_physical *p = (struct ck_emu_physical *)object;
 
 	ck_emu_arena_give(p->prop.location.id, p->size);
 	close(p->fd);
@@ -173,9 +166,9 @@ CUresult cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocatio
 }
 
 /* Physical memory with one handle; NULL: out of memory. */
-static struct physical *physical_create(const CUmemAllocationProp *prop, size_t size)
+static struct ck_emu_physical *physical_create(const CUmemAllocationProp *prop, size_t size)
 {
-	struct physical *p;
+	struct ck_emu_physical *p;
 
 	if (!ck_emu_arena_take(prop->location.id, size))
 		return NULL;
@@ -205,7 +198,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
 		     const CUmemAllocationProp *prop, unsigned long long flags)
 {
 	CUresult result = ck_emu_enter_bare();
-	struct physical *p;
+	struct ck_emu_physical *p;
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -225,7 +218,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
 	return result;
 }
 
-static struct physical *physical_get(CUmemGenericAllocationHandle handle)
+static struct ck_emu_physical *physical_get(CUmemGenericAllocationHandle handle)
 {
 	return ck_emu_object_get((const void *)(uintptr_t)handle, CK_EMU_PHYSICAL);
 }
@@ -233,7 +226,7 @@ static struct physical *physical_get(CUmemGenericAllocationHandle handle)
 CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
 {
 	CUresult result = ck_emu_enter_bare();
-	struct physical *p;
+	struct ck_emu_physical *p;
 	bool given;
 
 	if (result != CUDA_SUCCESS)
@@ -256,7 +249,7 @@ CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop,
 						CUmemGenericAllocationHandle handle)
 {
 	CUresult result = ck_emu_enter_bare();
-	struct physical *p;
+	struct ck_emu_physical *p;
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -268,11 +261,35 @@ CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop,
 	return CUDA_SUCCESS;
 }
 
+/* One more handle, which may be the only one. Lock held. */
+static CUresult give(struct ck_emu_physical *p, CUmemGenericAllocationHandle *handle)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	if (p->handles == 0)
+		result = ck_emu_object_publish(&p->base);
+	if (result != CUDA_SUCCESS)
+		return result;
+	p->handles++;
+	ck_emu_object_ref(&p->base);
+	*handle = (CUmemGenericAllocationHandle)(uintptr_t)p;
+	return CUDA_SUCCESS;
+}
+
+CUresult ck_emu_physical_give(struct ck_emu_physical *p, CUmemGenericAllocationHandle *handle)
+{
+	CUresult result;
+
+	pthread_mutex_lock(&lock);
+	result = give(p, handle);
+	pthread_mutex_unlock(&lock);
+	return result;
+}
+
 CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *addr)
 {
 	CUresult result = ck_emu_enter_bare();
 	struct ck_emu_memory memory;
-	struct physical *p;
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -280,14 +297,7 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void 
 		return CUDA_ERROR_INVALID_VALUE;
 	pthread_mutex_lock(&lock); /* against an unmapping that would end the memory */
 	if (ck_emu_arena_find((uint64_t)addr, &memory) && memory.kind == CK_EMU_MEMORY_VIRTUAL) {
-		p = (struct physical *)(uintptr_t)memory.owner;
-		if (p->handles == 0)
-			result = ck_emu_object_publish(&p->base);
-		if (result == CUDA_SUCCESS) {
-			p->handles++;
-			ck_emu_object_ref(&p->base);
-			*handle = (CUmemGenericAllocationHandle)(uintptr_t)p;
-		}
+		result = give((struct ck_emu_physical *)(uintptr_t)memory.owner, handle);
 	} else {
 		result = CUDA_ERROR_INVALID_VALUE;
 	}
@@ -298,7 +308,7 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void 
 /* --- mappings */
 
 /* Put @p's bytes at @ptr, which is reserved and empty. Lock held. */
-static CUresult map_at(struct physical *p, uint64_t ptr, size_t size, size_t offset)
+static CUresult map_at(struct ck_emu_physical *p, uint64_t ptr, size_t size, size_t offset)
 {
 	const struct ck_range *range = reserved ? ck_ranges_find(reserved, ptr) : NULL;
 	struct ck_emu_memory memory = { .lo = ptr, .size = size, .kind = CK_EMU_MEMORY_VIRTUAL,
@@ -324,7 +334,7 @@ CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAlloc
 		  unsigned long long flags)
 {
 	CUresult result = ck_emu_enter_bare();
-	struct physical *p;
+	struct ck_emu_physical *p;
 	size_t end;
 
 	if (result != CUDA_SUCCESS)
