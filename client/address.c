@@ -3,8 +3,9 @@
  *
  * Device addresses are the server process's own. Were the same numbers used here for memory of
  * the host, a pointer would not tell which of the two it means. Reserving costs a system call for
- * each 2 MiB-aligned stretch that is new, and no memory; it is never undone, because the server's
- * driver hands the same addresses out again.
+ * each 2 MiB-aligned stretch that is new, and no memory; it is not undone, because the server's
+ * driver hands the same addresses out again. Reservations of cuMemAddressReserve are the exception:
+ * a program may make them as large as it likes, again and again.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -64,4 +65,55 @@ bool ck_address_claim(uint64_t address, size_t size)
 		ck_debug("device memory at 0x%llx is in the way of this process",
 			 (unsigned long long)address);
 	return clear;
+}
+
+uint64_t ck_address_find(size_t size, size_t align)
+{
+	size_t padded;
+	uint64_t at = 0, start;
+	void *got;
+
+	align = align < UNIT ? UNIT : align;
+	size = CK_ALIGN_UP(size, UNIT);
+	if (ck_add_overflow(size, align, &padded))
+		return 0;
+	got = mmap(NULL, padded, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (got == MAP_FAILED)
+		return 0;
+	start = (uint64_t)(uintptr_t)got;
+	at = CK_ALIGN_UP(start, (uint64_t)align);
+	if (at > start)
+		munmap(got, at - start);
+	if (at + size < start + padded)
+		munmap((void *)(uintptr_t)(at + size), start + padded - at - size);
+	pthread_mutex_lock(&lock);
+	if (!claimed)
+		claimed = ck_ranges_create();
+	if (!claimed || ck_ranges_insert(claimed, at, at + size, &claimed) < 0) {
+		munmap((void *)(uintptr_t)at, size);
+		at = 0;
+	}
+	pthread_mutex_unlock(&lock);
+	return at;
+}
+
+/* A stretch that reaches beyond the reservation has been claimed for something else as well. */
+void ck_address_release(uint64_t address, size_t size)
+{
+	uint64_t lo = address, end = address + size;
+	const struct ck_range *r;
+
+	if ((address | size) & (UNIT - 1))
+		return;
+	pthread_mutex_lock(&lock);
+	while (claimed && lo < end && (r = ck_ranges_overlap(claimed, lo, end)) != NULL) {
+		uint64_t first = r->lo, next = r->hi;
+
+		lo = next;
+		if (first < address || next > end)
+			continue;
+		munmap((void *)(uintptr_t)first, next - first);
+		ck_ranges_remove(claimed, first, NULL);
+	}
+	pthread_mutex_unlock(&lock);
 }

@@ -62,19 +62,30 @@ static CUresult insert(struct ck_allocation *a)
 	return CUDA_SUCCESS;
 }
 
-CUresult ck_allocation_add(uint64_t base, size_t size, enum ck_memory_kind kind,
-			   struct ck_context *context, unsigned int flags, bool variable)
+CUresult ck_allocation_note(const struct ck_allocation *what)
 {
 	struct ck_allocation *a;
 	uint64_t end;
 	CUresult err;
 
-	if (size == 0 || ck_add_overflow(base, size, &end))
+	if (what->size == 0 || ck_add_overflow(what->base, what->size, &end))
 		return CUDA_ERROR_INVALID_VALUE;
 	a = malloc(sizeof(*a));
 	if (!a)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	*a = (struct ck_allocation){
+	*a = *what;
+	pthread_mutex_lock(&lock);
+	err = insert(a);
+	pthread_mutex_unlock(&lock);
+	if (err)
+		free(a);
+	return err;
+}
+
+CUresult ck_allocation_add(uint64_t base, size_t size, enum ck_memory_kind kind,
+			   struct ck_context *context, unsigned int flags, bool variable)
+{
+	return ck_allocation_note(&(struct ck_allocation){
 		.base = base,
 		.size = size,
 		.kind = kind,
@@ -82,13 +93,7 @@ CUresult ck_allocation_add(uint64_t base, size_t size, enum ck_memory_kind kind,
 		.device = context ? context->device : 0,
 		.flags = flags,
 		.variable = variable,
-	};
-	pthread_mutex_lock(&lock);
-	err = insert(a);
-	pthread_mutex_unlock(&lock);
-	if (err)
-		free(a);
-	return err;
+	});
 }
 
 static const struct ck_allocation *find(const struct ck_ranges *set, uint64_t address)
@@ -169,17 +174,59 @@ void ck_allocation_forget(struct ck_context *context)
 	pthread_mutex_unlock(&lock);
 }
 
+/* The mapping at or behind @address that begins before @end, or NULL. */
+static struct ck_allocation *mapped_from(uint64_t address, uint64_t end)
+{
+	const struct ck_range *range = device_set ? ck_ranges_overlap(device_set, address, end) :
+						    NULL;
+	struct ck_allocation *a = range ? range->value : NULL;
+
+	return a && a->mapped ? a : NULL;
+}
+
+void ck_allocation_access(uint64_t base, size_t size, uint64_t gained, uint64_t lost)
+{
+	uint64_t end = base + size;
+	struct ck_allocation *a;
+
+	pthread_mutex_lock(&lock);
+	while (base < end && (a = mapped_from(base, end)) != NULL) {
+		a->access = (a->access & ~lost) | gained;
+		base = a->base + a->size;
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+void ck_allocation_unmap(uint64_t base, size_t size)
+{
+	uint64_t end = base + size;
+	struct ck_allocation *a;
+
+	pthread_mutex_lock(&lock);
+	while (base < end && (a = mapped_from(base, end)) != NULL) {
+		base = a->base + a->size;
+		ck_ranges_remove(device_set, a->base, NULL);
+		free(a);
+	}
+	pthread_mutex_unlock(&lock);
+}
+
 CUresult ck_device_range(uint64_t address, size_t size)
 {
-	const struct ck_allocation *a;
-	CUresult err;
+	CUresult err = CUDA_SUCCESS;
 
-	if (size == 0)
-		return CUDA_SUCCESS;
 	pthread_mutex_lock(&lock);
-	a = find(device_set, address);
-	err = a && size <= a->size - (address - a->base) ? CUDA_SUCCESS :
-							   CUDA_ERROR_INVALID_VALUE;
+	while (size > 0 && !err) {
+		const struct ck_allocation *a = find(device_set, address);
+		size_t room = a ? a->size - (address - a->base) : 0;
+
+		/* only mappings go on in their neighbours; nobody's may be touched by nobody */
+		if (!a || (a->mapped && !a->access) || (size > room && !a->mapped))
+			err = CUDA_ERROR_INVALID_VALUE;
+		room = size < room ? size : room;
+		address += room;
+		size -= room;
+	}
 	pthread_mutex_unlock(&lock);
 	return err;
 }

@@ -135,6 +135,10 @@ int ck_gpu_attribute(CUdevice device, CUdevice_attribute attribute);
  * now on, so that unified addressing holds (D9). False: something of ours lies there already.
  */
 bool ck_address_claim(uint64_t address, size_t size);
+/* A free stretch of this process's addresses, claimed; @align is a power of two. 0: none. */
+uint64_t ck_address_find(size_t size, size_t align);
+/* The server's driver has given up a reservation: the addresses may be used here again. */
+void ck_address_release(uint64_t address, size_t size);
 
 /* --- allocation.c: what is known of memory */
 
@@ -152,10 +156,20 @@ struct ck_allocation {
 	unsigned int flags;		/* of cuMemHostAlloc, cuMemHostRegister */
 	uint64_t buffer_id;
 	bool variable;			/* of a module: goes with it, not by cuMemFree */
+	bool pooled;			/* of a memory pool: of no context */
+	bool mapped;			/* by cuMemMap: of no context, ends with cuMemUnmap */
+	uint64_t access;		/* mapped: a bit per device that may use it */
+	unsigned int handle_types;	/* mapped, pooled: how it may be exported */
 };
 
 CUresult ck_allocation_add(uint64_t base, size_t size, enum ck_memory_kind kind,
 			   struct ck_context *context, unsigned int flags, bool variable);
+/* The same of memory that is of no context; what is set in @what is kept. */
+CUresult ck_allocation_note(const struct ck_allocation *what);
+/* What is mapped in [base, base+size) may be used by the devices of @gained, not those of @lost. */
+void ck_allocation_access(uint64_t base, size_t size, uint64_t gained, uint64_t lost);
+/* Forget what is mapped in [base, base+size). */
+void ck_allocation_unmap(uint64_t base, size_t size);
 /* A copy of what holds @address; false: nothing known does. */
 bool ck_allocation_find(uint64_t address, struct ck_allocation *found);
 /* Remove the one that begins at @base and is of @kind; false when there is none. */
@@ -163,8 +177,13 @@ bool ck_allocation_remove(uint64_t base, enum ck_memory_kind kind, struct ck_all
 void ck_allocation_forget(struct ck_context *context);
 /* Is @address in known device memory? Anything else counts as the host's. */
 bool ck_on_device(uint64_t address);
-/* CUDA_SUCCESS when [address, address+size) lies in one device allocation. */
+/* CUDA_SUCCESS when [address, address+size) lies in one device allocation, or in mappings that
+ * lie side by side. */
 CUresult ck_device_range(uint64_t address, size_t size);
+
+/* --- copy_3d.c */
+/* Most bytes of a box in one message; larger ones go in parts. Changed by tests alone. */
+extern size_t ck_copy_part;
 
 /* --- module.c, function.c */
 /* What a module or library and its functions hold on this side; the object goes with it. */

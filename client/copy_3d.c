@@ -7,7 +7,7 @@
 
 #include "client/client.h"
 
-#define PAYLOAD_MAX 0x7fff0000u	/* of one message: a record's length has 31 bits */
+size_t ck_copy_part = (size_t)1 << 30; /* a record's length has 31 bits */
 
 /* One side of a copy, resolved to an address in one space. */
 struct side {
@@ -15,6 +15,7 @@ struct side {
 	uint64_t start;			/* of the first byte to be copied */
 	size_t pitch, slice;		/* bytes from row to row, from plane to plane */
 	size_t extent;			/* bytes from the first to behind the last one touched */
+	uint64_t context;		/* id of the context named for it; 0: none */
 };
 
 struct box {
@@ -93,7 +94,14 @@ static void describe(const struct box *b, CUDA_MEMCPY3D *c)
 	c->dstHeight = b->dst.device && b->depth > 1 ? b->dst.slice / b->dst.pitch : b->height;
 }
 
-static CUresult to_device(const struct box *b, uint64_t ctx, uint64_t stream)
+/* Where a copy happens. */
+struct place {
+	struct ck_context *ctx;
+	struct ck_stream *stream;	/* NULL: legacy */
+	uint64_t id;
+};
+
+static CUresult to_device(const struct box *b, const struct place *p)
 {
 	size_t size = b->width * b->height * b->depth;
 	const char *src = (const char *)(uintptr_t)b->src.start;
@@ -110,12 +118,12 @@ static CUresult to_device(const struct box *b, uint64_t ctx, uint64_t stream)
 			  b->src.slice);
 		src = packed;
 	}
-	err = ck_wire_ck_upload_3d(ctx, &c, stream, src, size);
+	err = ck_wire_ck_upload_3d(p->ctx->object.id, &c, p->id, src, size);
 	free(packed);
 	return err;
 }
 
-static CUresult to_host(const struct box *b, struct ck_context *ctx, struct ck_stream *stream)
+static CUresult to_host(const struct box *b, const struct place *p)
 {
 	size_t size = b->width * b->height * b->depth;
 	char *dst = (char *)(uintptr_t)b->dst.start;
@@ -128,27 +136,70 @@ static CUresult to_host(const struct box *b, struct ck_context *ctx, struct ck_s
 	if (!sink.data)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	describe(b, &c);
-	err = ck_wire_ck_download_3d(ctx->object.id, &c, stream ? stream->object.id : 0, &sink);
+	err = ck_wire_ck_download_3d(p->ctx->object.id, &c, p->id, &sink);
 	if (!err && !direct)
 		copy_rows(b, dst, b->dst.pitch, b->dst.slice, sink.data, b->width,
 			  b->width * b->height);
 	if (!direct)
 		free(sink.data);
 	if (!err)
-		ck_stream_synced(ctx, stream, last);
+		ck_stream_synced(p->ctx, p->stream, last);
 	return err;
+}
+
+/* Which way to cut a box that is too large for one message: planes, rows, or a row. */
+enum cut { CUT_DEPTH, CUT_HEIGHT, CUT_WIDTH };
+
+static struct box part_of(const struct box *b, enum cut cut, size_t first, size_t count)
+{
+	struct box part = *b;
+
+	part.dst.start += first * (cut == CUT_DEPTH ? b->dst.slice :
+				   cut == CUT_HEIGHT ? b->dst.pitch : 1);
+	part.src.start += first * (cut == CUT_DEPTH ? b->src.slice :
+				   cut == CUT_HEIGHT ? b->src.pitch : 1);
+	*(cut == CUT_DEPTH ? &part.depth : cut == CUT_HEIGHT ? &part.height : &part.width) = count;
+	return part;
+}
+
+/* Between host and device, in as many messages as it takes. */
+static CUresult in_parts(const struct box *b, const struct place *p)
+{
+	enum cut cut = b->depth > 1 ? CUT_DEPTH : b->height > 1 ? CUT_HEIGHT : CUT_WIDTH;
+	size_t whole = cut == CUT_DEPTH ? b->depth : cut == CUT_HEIGHT ? b->height : b->width;
+	size_t bytes = b->width * b->height * b->depth, unit = bytes / whole;
+	size_t step = unit < ck_copy_part ? ck_copy_part / unit : 1;
+	CUresult err = CUDA_SUCCESS;
+
+	if (bytes <= ck_copy_part)
+		return b->dst.device ? to_device(b, p) : to_host(b, p);
+	for (size_t at = 0; at < whole && !err; at += step) {
+		struct box part = part_of(b, cut, at, ck_min(step, whole - at));
+
+		err = in_parts(&part, p);
+	}
+	return err;
+}
+
+static CUresult between_devices(const struct box *b, const struct place *p)
+{
+	CUDA_MEMCPY3D c;
+
+	describe(b, &c);
+	if (b->dst.context || b->src.context)
+		return ck_wire_ck_copy_3d_peer(p->ctx->object.id, &c, b->dst.context,
+					       b->src.context, p->id);
+	return ck_wire_ck_copy_3d(p->ctx->object.id, &c, p->id);
 }
 
 static CUresult run(const struct box *b, CUstream handle)
 {
-	struct ck_context *ctx;
-	struct ck_stream *stream;
-	CUDA_MEMCPY3D c;
-	CUresult err = ck_context_usable(&ctx);
-	uint64_t id, bytes;
+	struct place p;
+	uint64_t bytes;
+	CUresult err = ck_context_usable(&p.ctx);
 
 	if (!err)
-		err = ck_stream_from(handle, &stream);
+		err = ck_stream_from(handle, &p.stream);
 	if (!err && b->dst.device)
 		err = ck_device_range(b->dst.start, b->dst.extent);
 	if (!err && b->src.device)
@@ -156,20 +207,15 @@ static CUresult run(const struct box *b, CUstream handle)
 	if (err)
 		return err;
 	if (__builtin_mul_overflow(b->width, b->height, &bytes) ||
-	    __builtin_mul_overflow(bytes, b->depth, &bytes) ||
-	    (bytes > PAYLOAD_MAX && b->dst.device != b->src.device))
-		return CUDA_ERROR_INVALID_VALUE;	/* one message's payload */
-	id = stream ? stream->object.id : 0;
-	if (b->dst.device && b->src.device) {
-		describe(b, &c);
-		return ck_wire_ck_copy_3d(ctx->object.id, &c, id);
-	}
-	if (b->dst.device) {
-		err = ck_functions_settle(ctx, stream, (const void *)(uintptr_t)b->src.start);
-		return err ? err : to_device(b, ctx->object.id, id);
-	}
-	if (b->src.device)
-		return to_host(b, ctx, stream);
+	    __builtin_mul_overflow(bytes, b->depth, &bytes))
+		return CUDA_ERROR_INVALID_VALUE;
+	p.id = p.stream ? p.stream->object.id : 0;
+	if (b->dst.device && b->src.device)
+		return between_devices(b, &p);
+	if (b->dst.device)
+		err = ck_functions_settle(p.ctx, p.stream, (const void *)(uintptr_t)b->src.start);
+	if (b->dst.device || b->src.device)
+		return err ? err : in_parts(b, &p);
 	err = cuStreamSynchronize(handle);
 	if (!err)
 		copy_rows(b, (char *)(uintptr_t)b->dst.start, b->dst.pitch, b->dst.slice,
@@ -177,24 +223,32 @@ static CUresult run(const struct box *b, CUstream handle)
 	return err;
 }
 
-static CUresult copy_3d(const CUDA_MEMCPY3D *c, CUstream stream)
+/* The box that @c describes; of no bytes when there is nothing to do. */
+static CUresult box_of(const CUDA_MEMCPY3D *c, struct box *b)
 {
-	struct box b;
 	CUresult err = ck_session_check();
 
 	if (err)
 		return err;
 	if (!c || c->srcLOD || c->dstLOD || c->reserved0 || c->reserved1)
 		return CUDA_ERROR_INVALID_VALUE;
-	b = (struct box){ .width = c->WidthInBytes, .height = c->Height, .depth = c->Depth };
-	if (!b.width || !b.height || !b.depth)
+	*b = (struct box){ .width = c->WidthInBytes, .height = c->Height, .depth = c->Depth };
+	if (!b->width || !b->height || !b->depth)
 		return CUDA_SUCCESS;
-	err = resolve(&b.src, &b, c->srcMemoryType, c->srcHost, c->srcDevice, c->srcPitch,
+	err = resolve(&b->src, b, c->srcMemoryType, c->srcHost, c->srcDevice, c->srcPitch,
 		      c->srcHeight, (const size_t[]){ c->srcXInBytes, c->srcY, c->srcZ });
 	if (!err)
-		err = resolve(&b.dst, &b, c->dstMemoryType, c->dstHost, c->dstDevice, c->dstPitch,
+		err = resolve(&b->dst, b, c->dstMemoryType, c->dstHost, c->dstDevice, c->dstPitch,
 			      c->dstHeight, (const size_t[]){ c->dstXInBytes, c->dstY, c->dstZ });
-	return err ? err : run(&b, stream);
+	return err;
+}
+
+static CUresult copy_3d(const CUDA_MEMCPY3D *c, CUstream stream)
+{
+	struct box b;
+	CUresult err = box_of(c, &b);
+
+	return err || !b.width || !b.height || !b.depth ? err : run(&b, stream);
 }
 
 static CUresult copy_2d(const CUDA_MEMCPY2D *c, CUstream stream)
@@ -211,6 +265,28 @@ static CUresult copy_2d(const CUDA_MEMCPY2D *c, CUstream stream)
 		.WidthInBytes = c->WidthInBytes, .Height = c->Height, .Depth = 1,
 	};
 	return copy_3d(&d, stream);
+}
+
+/* Contexts matter where both sides are of devices: unified addressing tells the rest. */
+static CUresult copy_peer(const CUDA_MEMCPY3D_PEER *peer, CUstream stream)
+{
+	CUDA_MEMCPY3D c;
+	struct box b;
+	CUresult err;
+
+	if (!peer)
+		return CUDA_ERROR_INVALID_VALUE;
+	_Static_assert(sizeof(c) == sizeof(*peer), "they differ in the contexts");
+	memcpy(&c, peer, sizeof(c));
+	c.reserved0 = c.reserved1 = NULL;
+	err = box_of(&c, &b);
+	if (err || !b.width || !b.height || !b.depth)
+		return err;
+	if (b.src.device)
+		err = ck_context_id(peer->srcContext, &b.src.context);
+	if (!err && b.dst.device)
+		err = ck_context_id(peer->dstContext, &b.dst.context);
+	return err ? err : run(&b, stream);
 }
 
 /* Synchronous forms: what goes to the device is there on return. */
@@ -242,4 +318,14 @@ CK_EXPORT CUresult cuMemcpy3D_v2(const CUDA_MEMCPY3D *pCopy)
 CK_EXPORT CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *pCopy, CUstream hStream)
 {
 	return copy_3d(pCopy, hStream);
+}
+
+CK_EXPORT CUresult cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *pCopy)
+{
+	return settled(copy_peer(pCopy, NULL));
+}
+
+CK_EXPORT CUresult cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *pCopy, CUstream hStream)
+{
+	return copy_peer(pCopy, hStream);
 }

@@ -34,15 +34,10 @@ static const struct {
 	NO(READ_ONLY_HOST_REGISTER_SUPPORTED),
 	NO(HOST_NATIVE_ATOMIC_SUPPORTED),
 	NO(ONLY_PARTIAL_HOST_NATIVE_ATOMIC_SUPPORTED),
-	/* memory pools, virtual memory management, handles to memory */
-	NO(MEMORY_POOLS_SUPPORTED),
-	NO(MEMPOOL_SUPPORTED_HANDLE_TYPES),
-	NO(VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED),
-	NO(HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED),
+	/* handles to memory but descriptors; memory that lies in the host */
 	NO(HANDLE_TYPE_WIN32_HANDLE_SUPPORTED),
 	NO(HANDLE_TYPE_WIN32_KMT_HANDLE_SUPPORTED),
 	NO(HANDLE_TYPE_FABRIC_SUPPORTED),
-	NO(GENERIC_COMPRESSION_SUPPORTED),
 	NO(MULTICAST_SUPPORTED),
 	NO(HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED),
 	NO(HOST_NUMA_MEMORY_POOLS_SUPPORTED),
@@ -111,6 +106,9 @@ static CUresult gpu_build(struct ck_gpu *gpu, int ordinal, int server_ordinal)
 	}
 	for (size_t i = 0; i < CK_ARRAY_SIZE(refused); i++)
 		values[refused[i].attribute] = refused[i].value;
+	/* a mask, of which descriptors stay */
+	values[CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES] &=
+		CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 	gpu->server_ordinal = server_ordinal;
 	gpu->facts = facts;
 	gpu->attributes = values;

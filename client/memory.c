@@ -8,21 +8,51 @@
 
 #define TRIES 8	/* blocks that lie where this process has something of its own */
 
-/* What is asked of the server: bytes, or rows when height is not 0. */
+/* What is asked of the server: bytes, rows when height is not 0, or bytes of a pool. */
 struct want {
 	size_t bytes;
 	size_t width, height, pitch;
 	unsigned int element;
+	bool pooled;
+	uint64_t stream, pool;		/* pool 0: the current one of the device */
+	const struct ck_pool *from;	/* NULL: the same */
 };
 
 static CUresult ask(uint64_t ctx, struct want *w, CUdeviceptr *at)
 {
 	CUresult err;
 
+	if (w->pooled)
+		return w->pool ? ck_wire_cuMemAllocFromPoolAsync(ctx, at, w->bytes, w->pool,
+								 w->stream) :
+				 ck_wire_cuMemAllocAsync(ctx, at, w->bytes, w->stream);
 	if (w->height == 0)
 		return ck_wire_cuMemAlloc_v2(ctx, at, w->bytes);
 	err = ck_wire_cuMemAllocPitch_v2(ctx, at, &w->pitch, w->width, w->height, w->element);
 	return !err && ck_mul_overflow(w->pitch, w->height, &w->bytes) ? CUDA_ERROR_UNKNOWN : err;
+}
+
+static void give_back(uint64_t ctx, const struct want *w, CUdeviceptr at)
+{
+	if (w->pooled)
+		ck_wire_cuMemFreeAsync(ctx, at, w->stream);
+	else
+		ck_wire_cuMemFree_v2(ctx, at);
+}
+
+static CUresult note(struct ck_context *context, const struct want *w, CUdeviceptr at)
+{
+	struct ck_allocation a = {
+		.base = at,
+		.size = w->bytes,
+		.kind = CK_MEMORY_DEVICE,
+		.context = w->pooled ? NULL : context,
+		.device = w->from && w->from->located ? w->from->device : context->device,
+		.pooled = w->pooled,
+		.handle_types = w->from ? w->from->handle_types : 0,
+	};
+
+	return ck_allocation_note(&a);
 }
 
 /*
@@ -45,12 +75,12 @@ static CUresult obtain(struct ck_context *context, struct want *w, CUdeviceptr *
 		}
 	}
 	while (count > 0)
-		ck_wire_cuMemFree_v2(ctx, held[--count]);
+		give_back(ctx, w, held[--count]);
 	if (err)
 		return err;
-	err = ck_allocation_add(at, w->bytes, CK_MEMORY_DEVICE, context, 0, false);
+	err = note(context, w, at);
 	if (err)
-		ck_wire_cuMemFree_v2(ctx, at);
+		give_back(ctx, w, at);
 	else
 		*out = at;
 	return err;
@@ -88,6 +118,60 @@ CK_EXPORT CUresult cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t 
 	return err;
 }
 
+/*
+ * From a pool, in the order of a stream. A pool is of a device, not of a context, and so is its
+ * memory. That it waits for the address costs a round trip, as every allocation does.
+ */
+static CUresult obtain_async(CUdeviceptr *dptr, size_t size, const struct ck_pool *pool,
+			     CUstream stream)
+{
+	struct want w = { .bytes = size, .pooled = true, .from = pool };
+	struct ck_context *context;
+	CUresult err = ck_context_usable(&context);
+
+	if (!err)
+		err = ck_stream_id(stream, &w.stream);
+	if (err)
+		return err;
+	if (!dptr || size == 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	w.pool = pool ? pool->object.id : 0;
+	return obtain(context, &w, dptr);
+}
+
+CK_EXPORT CUresult cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream)
+{
+	return obtain_async(dptr, bytesize, NULL, hStream);
+}
+
+CK_EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool,
+					   CUstream hStream)
+{
+	const struct ck_pool *from = ck_object_check(pool, CK_OBJECT_POOL);
+	CUresult err = ck_session_check();
+
+	if (err)
+		return err;
+	return from ? obtain_async(dptr, bytesize, from, hStream) : CUDA_ERROR_INVALID_HANDLE;
+}
+
+/* Memory of cuMemAlloc can be freed so too. */
+CK_EXPORT CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream)
+{
+	struct ck_allocation a;
+	uint64_t ctx, stream;
+	CUresult err = ck_enter(&ctx);
+
+	if (!err)
+		err = ck_stream_id(hStream, &stream);
+	if (err)
+		return err;
+	if (!ck_allocation_find(dptr, &a) || a.variable || a.mapped ||
+	    !ck_allocation_remove(dptr, CK_MEMORY_DEVICE, &a))
+		return CUDA_ERROR_INVALID_VALUE;
+	return ck_wire_cuMemFreeAsync(ctx, dptr, stream);
+}
+
 /* The message names the memory's own context, which need not be the current one. */
 CK_EXPORT CUresult cuMemFree_v2(CUdeviceptr dptr)
 {
@@ -97,7 +181,7 @@ CK_EXPORT CUresult cuMemFree_v2(CUdeviceptr dptr)
 
 	if (err || dptr == 0)
 		return err;
-	if (!ck_allocation_find(dptr, &a) || a.variable ||
+	if (!ck_allocation_find(dptr, &a) || a.variable || a.mapped ||
 	    !ck_allocation_remove(dptr, CK_MEMORY_DEVICE, &a))
 		return CUDA_ERROR_INVALID_VALUE;
 	return ck_wire_cuMemFree_v2(a.context ? a.context->object.id : ctx, dptr);

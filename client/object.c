@@ -30,6 +30,8 @@ union slot {
 	struct ck_event event;
 	struct ck_module module;
 	struct ck_function function;
+	struct ck_pool pool;
+	struct ck_physical physical;
 	struct {
 		struct ck_object head;
 		uint32_t next_free;

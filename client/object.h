@@ -95,6 +95,20 @@ struct ck_module {
 	unsigned int variable_count;
 };
 
+struct ck_pool {
+	struct ck_object object;
+	uint64_t unique;		/* tells it from all others, past ones included */
+	unsigned int handle_types;	/* CUmemAllocationHandleType, or-ed */
+	bool located;			/* device is known */
+	int device;			/* ordinal of the application */
+};
+
+struct ck_physical {
+	struct ck_object object;
+	uint64_t unique;
+	CUmemAllocationProp prop;	/* its device is the application's */
+};
+
 /* A new object of @kind, zeroed but for its head; NULL when there is no room. */
 void *ck_object_new(enum ck_object_kind kind, struct ck_context *context);
 void ck_object_free(void *object);

@@ -34,6 +34,16 @@ static void mapping(struct answer *out, const struct ck_allocation *a, bool base
 	set(out, base ? first : CK_ALIGN_UP(a->base + a->size, unit) - first, 8);
 }
 
+/* The handle of the pool that @p has been allocated from, which the server's driver knows. */
+static uint64_t pool_of(uint64_t p)
+{
+	uint64_t ctx, id = 0;
+
+	if (ck_enter_any(&ctx) || ck_wire_ck_pointer_pool(ctx, p, &id))
+		return 0;
+	return (uintptr_t)ck_object_named(CK_OBJECT_POOL, id);
+}
+
 /* INVALID_VALUE: not an attribute; NOT_SUPPORTED: one that nobody can have here. */
 static CUresult known(CUpointer_attribute attribute, uint64_t p, const struct ck_allocation *a,
 		      struct answer *out)
@@ -76,7 +86,7 @@ static CUresult known(CUpointer_attribute attribute, uint64_t p, const struct ck
 		set(out, device, 4);
 		break;
 	case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
-		set(out, device ? READ_WRITE : 0, 4);
+		set(out, device && !(a->mapped && !a->access) ? READ_WRITE : 0, 4);
 		break;
 	case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
 	case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
@@ -89,8 +99,10 @@ static CUresult known(CUpointer_attribute attribute, uint64_t p, const struct ck
 		set(out, 0, 4);
 		break;
 	case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
+		set(out, a->handle_types, 8);
+		break;
 	case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
-		set(out, 0, 8);
+		set(out, a->pooled ? pool_of(p) : 0, 8);
 		break;
 	case CU_POINTER_ATTRIBUTE_P2P_TOKENS:
 		return CUDA_ERROR_NOT_SUPPORTED;

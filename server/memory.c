@@ -4,12 +4,14 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "gen/handlers.h"
 #include "server/memory.h"
 #include "server/session.h"
 #include "util/log.h"
 #include "util/range.h"
+#include "util/util.h"
 
 CK_LOG_DEFINE("server");
 
@@ -46,30 +48,76 @@ void ck_memory_destroy(struct ck_memory *m)
 	free(m);
 }
 
-/* Enter new memory in the table, or give it back to the driver. */
-static CUresult note(struct ck_memory *m, uint64_t ctx, CUdeviceptr address, size_t size)
+/* Take out what lies in [lo, hi), of one kind. Locked by the caller. */
+static void drop_range(struct ck_memory *m, CUdeviceptr lo, CUdeviceptr hi, bool only_mapped)
+{
+	const struct ck_range *range;
+
+	while (lo < hi && (range = ck_ranges_overlap(m->ranges, lo, hi)) != NULL) {
+		struct ck_allocation *a = range->value;
+
+		lo = range->hi;
+		if (only_mapped && !a->mapped)
+			continue;
+		ck_ranges_remove(m->ranges, range->lo, NULL);
+		m->total -= a->size;
+		free(a);
+	}
+}
+
+/*
+ * Enter new memory in the table. The driver's word is newer than what lies there: it frees memory
+ * of pools and graphs without telling.
+ */
+static int enter(struct ck_memory *m, const struct ck_allocation *from)
 {
 	struct ck_allocation *a = malloc(sizeof(*a));
-	int ret = -ENOMEM;
+	CUdeviceptr end;
+	int ret = -EINVAL;
 
 	if (!a)
-		goto give_back;
-	*a = (struct ck_allocation){ .address = address, .size = size, .ctx = ctx };
+		return -ENOMEM;
+	*a = *from;
 	if (!ck_driver.cuCtxGetDevice || ck_driver.cuCtxGetDevice(&a->device) != CUDA_SUCCESS)
 		a->device = -1;
 	pthread_mutex_lock(&m->lock);
-	ret = ck_ranges_insert(m->ranges, address, address + size, a);
+	if (!ck_add_overflow(a->address, a->size, &end)) {
+		drop_range(m, a->address, end, false);
+		ret = ck_ranges_insert(m->ranges, a->address, end, a);
+	}
 	if (ret == 0)
-		m->total += size;
+		m->total += a->size;
 	pthread_mutex_unlock(&m->lock);
-	if (ret == 0)
+	if (ret < 0) {
+		ck_err("memory of %zu bytes at %#llx: no entry: %s", a->size, a->address,
+		       strerror(-ret));
+		free(a);
+	}
+	return ret;
+}
+
+CUresult ck_memory_note(struct ck_memory *m, uint64_t ctx, CUdeviceptr address, size_t size)
+{
+	const struct ck_allocation a = { .address = address, .size = size, .ctx = ctx };
+
+	if (enter(m, &a) == 0)
 		return CUDA_SUCCESS;
-	free(a);
-give_back:
-	ck_err("allocation of %zu bytes at %#llx: %s", size, address,
-	       ret == -ENOMEM ? "no memory for its entry" : "overlaps another");
 	ck_driver.cuMemFree_v2(address);
 	return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult ck_memory_map(struct ck_memory *m, CUdeviceptr address, size_t size)
+{
+	const struct ck_allocation a = { .address = address, .size = size, .mapped = true };
+
+	return enter(m, &a) == 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+void ck_memory_unmap(struct ck_memory *m, CUdeviceptr address, size_t size)
+{
+	pthread_mutex_lock(&m->lock);
+	drop_range(m, address, address + size, true);
+	pthread_mutex_unlock(&m->lock);
 }
 
 CUresult ck_memory_alloc(struct ck_memory *m, uint64_t ctx, size_t size, CUdeviceptr *out)
@@ -81,7 +129,7 @@ CUresult ck_memory_alloc(struct ck_memory *m, uint64_t ctx, size_t size, CUdevic
 		return CUDA_ERROR_NOT_SUPPORTED;
 	err = ck_driver.cuMemAlloc_v2(&address, size);
 	if (!err)
-		err = note(m, ctx, address, size);
+		err = ck_memory_note(m, ctx, address, size);
 	if (!err)
 		*out = address;
 	return err;
@@ -98,7 +146,7 @@ CUresult ck_memory_alloc_pitch(struct ck_memory *m, uint64_t ctx, size_t width, 
 		return CUDA_ERROR_NOT_SUPPORTED;
 	err = ck_driver.cuMemAllocPitch_v2(&address, &row, width, height, element);
 	if (!err)
-		err = note(m, ctx, address, row * height);
+		err = ck_memory_note(m, ctx, address, row * height);
 	if (!err) {
 		*out = address;
 		*pitch = row;
@@ -106,22 +154,58 @@ CUresult ck_memory_alloc_pitch(struct ck_memory *m, uint64_t ctx, size_t width, 
 	return err;
 }
 
-CUresult ck_memory_free(struct ck_memory *m, CUdeviceptr address)
+CUresult ck_memory_alloc_async(struct ck_memory *m, size_t size, CUmemoryPool pool,
+			       CUstream stream, CUdeviceptr *out)
 {
-	struct ck_allocation *a = NULL;
+	CUdeviceptr address = 0;
 	CUresult err;
 
+	if (!ck_driver.cuMemAllocAsync || !ck_driver.cuMemAllocFromPoolAsync ||
+	    !ck_driver.cuMemFreeAsync || !ck_driver.cuMemFree_v2)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	err = pool ? ck_driver.cuMemAllocFromPoolAsync(&address, size, pool, stream) :
+		     ck_driver.cuMemAllocAsync(&address, size, stream);
+	if (!err)
+		err = ck_memory_note(m, 0, address, size);
+	if (!err)
+		*out = address;
+	return err;
+}
+
+/* Take the allocation that begins at @address out of the table; false: there is none. */
+static bool take(struct ck_memory *m, CUdeviceptr address)
+{
+	struct ck_allocation *a = NULL;
+	const struct ck_range *range;
+
+	pthread_mutex_lock(&m->lock);
+	range = ck_ranges_find(m->ranges, address);
+	if (range && range->lo == address)
+		a = range->value;
+	if (a && a->mapped)
+		a = NULL;
+	if (a) {
+		ck_ranges_remove(m->ranges, address, NULL);
+		m->total -= a->size;
+	}
+	pthread_mutex_unlock(&m->lock);
+	free(a);
+	return a != NULL;
+}
+
+CUresult ck_memory_free(struct ck_memory *m, CUdeviceptr address)
+{
 	if (address == 0)
 		return CUDA_SUCCESS;
-	pthread_mutex_lock(&m->lock);
-	if (ck_ranges_remove(m->ranges, address, (void **)&a) == 0)
-		m->total -= a->size;
-	pthread_mutex_unlock(&m->lock);
-	if (!a)
-		return CUDA_ERROR_INVALID_VALUE;
-	err = ck_driver.cuMemFree_v2(address);
-	free(a);
-	return err;
+	return take(m, address) ? ck_driver.cuMemFree_v2(address) : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult ck_memory_free_async(struct ck_memory *m, CUdeviceptr address, CUstream stream)
+{
+	if (!ck_driver.cuMemFreeAsync)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	return take(m, address) ? ck_driver.cuMemFreeAsync(address, stream) :
+				  CUDA_ERROR_INVALID_VALUE;
 }
 
 bool ck_memory_find(struct ck_memory *m, CUdeviceptr address, struct ck_allocation *out)
@@ -142,8 +226,16 @@ bool ck_memory_covers(struct ck_memory *m, CUdeviceptr address, size_t size)
 	CUdeviceptr base = 0;
 	size_t length = 0;
 
-	if (ck_memory_find(m, address, &a))
-		return size <= a.size - (address - a.address);
+	while (ck_memory_find(m, address, &a)) {
+		size_t room = a.size - (address - a.address);
+
+		if (size <= room)
+			return true;
+		if (!a.mapped)
+			return false;
+		address += room;
+		size -= room;
+	}
 	if (!ck_driver.cuMemGetAddressRange_v2 ||
 	    ck_driver.cuMemGetAddressRange_v2(&base, &length, address) != CUDA_SUCCESS)
 		return true;
@@ -206,4 +298,43 @@ CUresult ck_serve_cuMemFree_v2(struct ck_request *q, cuMemFree_v2_args *a, void 
 {
 	(void)res;
 	return ck_memory_free(q->session->memory, a->dptr);
+}
+
+CUresult ck_serve_cuMemAllocAsync(struct ck_request *q, cuMemAllocAsync_args *a,
+				  cuMemAllocAsync_res *res)
+{
+	CUdeviceptr address = 0;
+	CUstream stream;
+	CUresult err = CUDA_ERROR_INVALID_HANDLE;
+
+	if (ck_stream_find(q, a->hStream, &stream))
+		err = ck_memory_alloc_async(q->session->memory, a->bytesize, NULL, stream,
+					    &address);
+	res->dptr = address;
+	return err;
+}
+
+CUresult ck_serve_cuMemAllocFromPoolAsync(struct ck_request *q, cuMemAllocFromPoolAsync_args *a,
+					  cuMemAllocFromPoolAsync_res *res)
+{
+	CUdeviceptr address = 0;
+	CUmemoryPool pool;
+	CUstream stream;
+	CUresult err = CUDA_ERROR_INVALID_HANDLE;
+
+	if (ck_stream_find(q, a->hStream, &stream) && ck_pool_find(q, a->pool, &pool))
+		err = ck_memory_alloc_async(q->session->memory, a->bytesize, pool, stream,
+					    &address);
+	res->dptr = address;
+	return err;
+}
+
+CUresult ck_serve_cuMemFreeAsync(struct ck_request *q, cuMemFreeAsync_args *a, void *res)
+{
+	CUstream stream;
+
+	(void)res;
+	if (!ck_stream_find(q, a->hStream, &stream))
+		return CUDA_ERROR_INVALID_HANDLE;
+	return ck_memory_free_async(q->session->memory, a->dptr, stream);
 }

@@ -18,7 +18,8 @@ struct ck_allocation {
 	CUdeviceptr address;
 	size_t size;	/* bytes */
 	CUdevice device;
-	uint64_t ctx;	/* id of the context that it belongs to */
+	uint64_t ctx;	/* id of the context that it belongs to; 0: of a pool, or mapped */
+	bool mapped;	/* by cuMemMap */
 };
 
 int ck_memory_create(struct ck_memory **memory);
@@ -29,6 +30,18 @@ CUresult ck_memory_alloc(struct ck_memory *memory, uint64_t ctx, size_t size, CU
 CUresult ck_memory_alloc_pitch(struct ck_memory *memory, uint64_t ctx, size_t width, size_t height,
 			       unsigned int element, CUdeviceptr *out, size_t *pitch);
 
+/* The same from a pool (NULL: the device's current one), in the order of @stream. */
+CUresult ck_memory_alloc_async(struct ck_memory *memory, size_t size, CUmemoryPool pool,
+			       CUstream stream, CUdeviceptr *out);
+CUresult ck_memory_free_async(struct ck_memory *memory, CUdeviceptr address, CUstream stream);
+
+/* Enter memory that the driver has given, or give it back to it: OUT_OF_MEMORY. */
+CUresult ck_memory_note(struct ck_memory *memory, uint64_t ctx, CUdeviceptr address, size_t size);
+
+/* The driver has mapped memory, or unmapped what is in a range: OUT_OF_MEMORY. */
+CUresult ck_memory_map(struct ck_memory *memory, CUdeviceptr address, size_t size);
+void ck_memory_unmap(struct ck_memory *memory, CUdeviceptr address, size_t size);
+
 /* Give back. INVALID_VALUE: no allocation begins at @address. Address 0 is nothing to free. */
 CUresult ck_memory_free(struct ck_memory *memory, CUdeviceptr address);
 
@@ -37,7 +50,7 @@ bool ck_memory_find(struct ck_memory *memory, CUdeviceptr address, struct ck_all
 
 /*
  * Whether @size bytes from @address on lie in one piece of device memory: an allocation of this
- * session, or what else the driver knows there (a module's variable). Where nobody knows, true:
+ * session, its mappings side by side, or what else the driver knows there (a module's variable). Where nobody knows, true:
  * the driver's own answer to the copy decides.
  */
 bool ck_memory_covers(struct ck_memory *memory, CUdeviceptr address, size_t size);

@@ -149,6 +149,11 @@ def test_every_error_of_the_toolkit_is_known(include):
         assert set(ERRORS) == set(theirs)
 
 
+def bare(parameters):
+    """A parameter list without const and line breaks."""
+    return " ".join(parameters.replace("const ", "").split())
+
+
 def test_calls_have_the_toolkits_prototypes(include, tmp_path):
     assert apigen(TABLE, "--out", tmp_path)[0] == 0
     api = (tmp_path / "gen" / "api.h").read_text()
@@ -169,6 +174,9 @@ def test_calls_have_the_toolkits_prototypes(include, tmp_path):
     for name in {m[1] for m in clashes}:
         # The newest variant is declared under its base name, behind a #define.
         theirs = re.findall(rf"\b(?:{name}|{base_name(name)[0]})\s*\(([^;]*)\);", header)
+        # A structure that is only read is const here, if the toolkit says so or not.
+        if bare(ours[name]) in [bare(text) for text in theirs]:
+            continue
         # A pointer to what cuda/types.h does not declare is a pointer to void there.
         assert "void *" in ours[name], f"{name}: {theirs}"
         assert len(ours[name].split(",")) in [len(t.split(",")) for t in theirs], name

@@ -84,6 +84,41 @@ static void a_device_range_lies_in_one_allocation(void **state)
 }
 
 /* A module's variables go with the module; the server may give their place to someone else. */
+static void map_at(uint64_t base, size_t size)
+{
+	const struct ck_allocation a = { .base = base, .size = size, .kind = CK_MEMORY_DEVICE,
+					 .mapped = true };
+
+	assert_int_equal(ck_allocation_note(&a), CUDA_SUCCESS);
+}
+
+static void mappings_side_by_side_are_one_range_of_a_device(void **state)
+{
+	struct ck_allocation a;
+
+	(void)state;
+	map_at(BASE, 100);
+	map_at(BASE + 100, 100);
+	map_at(BASE + 300, 100);
+	assert_int_equal(ck_device_range(BASE, 1), CUDA_ERROR_INVALID_VALUE); /* no access yet */
+	ck_allocation_access(BASE, 200, 2, 0);
+	assert_int_equal(ck_device_range(BASE + 50, 150), CUDA_SUCCESS);
+	assert_int_equal(ck_device_range(BASE + 50, 151), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(ck_device_range(BASE + 300, 1), CUDA_ERROR_INVALID_VALUE);
+	ck_allocation_access(BASE + 100, 100, 0, 2);
+	assert_int_equal(ck_device_range(BASE + 50, 50), CUDA_SUCCESS);
+	assert_int_equal(ck_device_range(BASE + 50, 51), CUDA_ERROR_INVALID_VALUE);
+	ck_allocation_unmap(BASE, 200);
+	assert_false(ck_allocation_find(BASE, &a));
+	assert_false(ck_allocation_find(BASE + 199, &a));
+	assert_true(ck_allocation_find(BASE + 300, &a));
+	add_device(BASE, 100, &one);
+	ck_allocation_unmap(BASE, 400);
+	assert_true(ck_allocation_find(BASE, &a)); /* nobody has mapped that */
+	assert_true(ck_allocation_remove(BASE, CK_MEMORY_DEVICE, NULL));
+	ck_allocation_unmap(BASE + 300, 100);
+}
+
 static void what_the_server_gives_replaces_what_was_there(void **state)
 {
 	struct ck_allocation a;
@@ -166,6 +201,7 @@ int main(void)
 		cmocka_unit_test_teardown(nothing_and_what_wraps_is_refused, clean),
 		cmocka_unit_test_teardown(only_the_beginning_and_the_right_kind_remove, clean),
 		cmocka_unit_test_teardown(a_device_range_lies_in_one_allocation, clean),
+		cmocka_unit_test_teardown(mappings_side_by_side_are_one_range_of_a_device, clean),
 		cmocka_unit_test_teardown(what_the_server_gives_replaces_what_was_there, clean),
 		cmocka_unit_test_teardown(host_and_device_addresses_do_not_collide, clean),
 		cmocka_unit_test_teardown(registered_memory_is_not_registered_again, clean),

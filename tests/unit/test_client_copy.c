@@ -250,7 +250,8 @@ static void check_copy(const CUDA_MEMCPY3D *c, int from, int to, CUresult (*copy
 			 "pitch %zu height %zu x %zu",
 			 c->WidthInBytes, c->Height, c->Depth, from, c->srcPitch, c->srcHeight,
 			 c->srcXInBytes, to, c->dstPitch, c->dstHeight, c->dstXInBytes);
-	assert_int_equal(moved(), places[from].device || places[to].device ? 1 : 0);
+	if (ck_copy_part > SPACE)
+		assert_int_equal(moved(), places[from].device || places[to].device ? 1 : 0);
 	peer_clear();
 }
 
@@ -593,12 +594,24 @@ static void fills_that_leave_their_allocation_or_overflow_are_refused(void **sta
 	assert_int_equal(fills(), 3);
 }
 
+static void boxes_that_are_too_large_for_a_message_go_in_parts(void **state)
+{
+	size_t was = ck_copy_part;
+
+	for (ck_copy_part = 1; ck_copy_part < 100; ck_copy_part = ck_copy_part * 3 + 1) {
+		boxes_are_copied_as_a_naive_program_would(state);
+		clear(state);
+	}
+	ck_copy_part = was;
+}
+
 #define copy_test(name) cmocka_unit_test_setup(name, clear)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		copy_test(boxes_are_copied_as_a_naive_program_would),
+		copy_test(boxes_that_are_too_large_for_a_message_go_in_parts),
 		copy_test(rectangles_are_copied_as_a_naive_program_would),
 		copy_test(descriptors_that_make_no_sense_are_refused),
 		copy_test(sizes_and_offsets_that_overflow_are_refused),

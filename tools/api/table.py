@@ -48,7 +48,15 @@ HANDLES = {
 }
 
 # Structures without pointers that need translation: sent as their bytes.
-PODS = {"CUstreamAttrValue": 64, "CUDA_MEMCPY3D": 200}
+PODS = {
+    "CUstreamAttrValue": 64,
+    "CUDA_MEMCPY3D": 200,
+    # Pointers in these two are for Windows; hand bodies on both sides clear them.
+    "CUmemPoolProps": 88,
+    "CUmemAllocationProp": 32,
+    "CUmemLocation": 8,
+    "CUmemPoolPtrExportData": 64,
+}
 
 SPECIAL = ("id", "ids", "bytes", "string", "hash", "bulk")
 

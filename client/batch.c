@@ -1,0 +1,244 @@
+/*
+ * client/batch.c - many copies in one call, and copies between two contexts.
+ *
+ * A batch promises an order to the stream, none among its copies. Those that touch the host go
+ * one by one through copy.c; those between addresses of devices are collected into one message.
+ */
+#include <string.h>
+
+#include "client/client.h"
+
+#define COLLECT 256 /* copies in one message */
+
+/* --- between contexts */
+
+struct peer {
+	uint64_t ctx, dst, src;	/* ids of contexts: the current one, those of the memory */
+	struct ck_stream *stream;
+};
+
+static CUresult enter_peer(CUcontext dst, CUcontext src, CUdeviceptr to, CUdeviceptr from,
+			   size_t size, CUstream stream, struct peer *p)
+{
+	CUresult err = ck_enter(&p->ctx);
+
+	if (!err)
+		err = ck_stream_from(stream, &p->stream);
+	if (!err)
+		err = ck_context_id(dst, &p->dst);
+	if (!err)
+		err = ck_context_id(src, &p->src);
+	if (!err)
+		err = ck_device_range(to, size);
+	return err ? err : ck_device_range(from, size);
+}
+
+CK_EXPORT CUresult cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext,
+				     CUdeviceptr srcDevice, CUcontext srcContext,
+				     size_t ByteCount, CUstream hStream)
+{
+	struct peer p;
+	CUresult err = enter_peer(dstContext, srcContext, dstDevice, srcDevice, ByteCount, hStream,
+				  &p);
+
+	if (err || ByteCount == 0)
+		return err;
+	return ck_wire_cuMemcpyPeerAsync(p.ctx, dstDevice, p.dst, srcDevice, p.src, ByteCount,
+					 p.stream ? p.stream->object.id : 0);
+}
+
+CK_EXPORT CUresult cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice,
+				CUcontext srcContext, size_t ByteCount)
+{
+	struct peer p;
+	CUresult err = enter_peer(dstContext, srcContext, dstDevice, srcDevice, ByteCount, NULL,
+				  &p);
+
+	if (err || ByteCount == 0)
+		return err;
+	if (p.stream)	/* the per-thread form of the call: its stream takes the copy */
+		return ck_wire_cuMemcpyPeerAsync(p.ctx, dstDevice, p.dst, srcDevice, p.src,
+						 ByteCount, p.stream->object.id);
+	return ck_wire_cuMemcpyPeer(p.ctx, dstDevice, p.dst, srcDevice, p.src, ByteCount);
+}
+
+/* --- batches */
+
+struct item {			/* as it travels: server/batch.c */
+	uint64_t dst, src, size;
+};
+
+struct batch {
+	uint64_t ctx, stream;
+	struct item items[COLLECT];
+	size_t count;
+};
+
+static CUresult batch_send(struct batch *b)
+{
+	size_t count = b->count;
+
+	b->count = 0;
+	return count ? ck_wire_ck_copy_batch(b->ctx, b->stream, b->items,
+					     count * sizeof(b->items[0])) : CUDA_SUCCESS;
+}
+
+/* The null stream, of which there is one for all, takes no batches. */
+static CUresult enter_batch(CUstream handle, struct batch *b)
+{
+	struct ck_stream *stream;
+	CUresult err = ck_enter(&b->ctx);
+
+	if (!err)
+		err = ck_stream_from(handle, &stream);
+	if (err)
+		return err;
+	b->count = 0;
+	b->stream = stream ? stream->object.id : 0;
+	return stream ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+static CUresult batch_copy(struct batch *b, CUdeviceptr dst, CUdeviceptr src, size_t size,
+			   CUstream stream)
+{
+	CUresult err;
+
+	if (!ck_on_device(dst) || !ck_on_device(src)) {
+		err = batch_send(b);
+		return err ? err : cuMemcpyAsync(dst, src, size, stream);
+	}
+	err = ck_device_range(dst, size);
+	if (!err)
+		err = ck_device_range(src, size);
+	if (err)
+		return err;
+	if (b->count == COLLECT)
+		err = batch_send(b);
+	b->items[b->count++] = (struct item){ dst, src, size };
+	return err;
+}
+
+static bool order_ok(CUmemcpySrcAccessOrder order)
+{
+	return order >= CU_MEMCPY_SRC_ACCESS_ORDER_STREAM && order <= CU_MEMCPY_SRC_ACCESS_ORDER_ANY;
+}
+
+/* The first list of attributes begins at the first copy, each later one behind the one before. */
+static bool attributes_ok(const CUmemcpyAttributes *attrs, const size_t *first, size_t count,
+			  size_t copies)
+{
+	if (!attrs || !first || count == 0 || count > copies || first[0] != 0)
+		return false;
+	for (size_t i = 0; i < count; i++) {
+		if (!order_ok(attrs[i].srcAccessOrder) || first[i] >= copies ||
+		    (i > 0 && first[i] <= first[i - 1]))
+			return false;
+	}
+	return true;
+}
+
+/* @fail: the index of the copy that is refused, SIZE_MAX when it is none of them. */
+static CUresult copy_batch(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,
+			   const CUmemcpyAttributes *attrs, const size_t *first,
+			   size_t attr_count, size_t *fail, CUstream stream)
+{
+	struct batch b;
+	CUresult err = enter_batch(stream, &b), sent;
+
+	*fail = SIZE_MAX;
+	if (err)
+		return err;
+	if (!dsts || !srcs || !sizes || count == 0 ||
+	    !attributes_ok(attrs, first, attr_count, count))
+		return CUDA_ERROR_INVALID_VALUE;
+	for (size_t i = 0; i < count && !err; i++) {
+		err = sizes[i] ? batch_copy(&b, dsts[i], srcs[i], sizes[i], stream) :
+				 CUDA_ERROR_INVALID_VALUE;
+		if (err)
+			*fail = i;
+	}
+	sent = batch_send(&b);
+	return err ? err : sent;
+}
+
+CK_EXPORT CUresult cuMemcpyBatchAsync(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes,
+				      size_t count, CUmemcpyAttributes *attrs, size_t *attrsIdxs,
+				      size_t numAttrs, size_t *failIdx, CUstream hStream)
+{
+	size_t fail;
+	CUresult err = copy_batch(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, &fail,
+				  hStream);
+
+	if (err && failIdx)
+		*failIdx = fail;
+	return err;
+}
+
+CK_EXPORT CUresult cuMemcpyBatchAsync_v2(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes,
+					 size_t count, CUmemcpyAttributes *attrs, size_t *attrsIdxs,
+					 size_t numAttrs, CUstream hStream)
+{
+	size_t fail;
+
+	return copy_batch(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, &fail, hStream);
+}
+
+/* --- batches of boxes: each is a 3D copy whose elements are bytes */
+
+static CUresult box_of(const CUDA_MEMCPY3D_BATCH_OP *op, CUDA_MEMCPY3D *c)
+{
+	const CUmemcpy3DOperand *src = &op->src, *dst = &op->dst;
+
+	if (!order_ok(op->srcAccessOrder) || !op->extent.width || !op->extent.height ||
+	    !op->extent.depth)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (src->type == CU_MEMCPY_OPERAND_TYPE_ARRAY || dst->type == CU_MEMCPY_OPERAND_TYPE_ARRAY)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (src->type != CU_MEMCPY_OPERAND_TYPE_POINTER ||
+	    dst->type != CU_MEMCPY_OPERAND_TYPE_POINTER)
+		return CUDA_ERROR_INVALID_VALUE;
+	*c = (CUDA_MEMCPY3D){
+		.srcMemoryType = CU_MEMORYTYPE_UNIFIED,
+		.srcDevice = src->op.ptr.ptr,
+		.srcPitch = src->op.ptr.rowLength,
+		.srcHeight = src->op.ptr.layerHeight,
+		.dstMemoryType = CU_MEMORYTYPE_UNIFIED,
+		.dstDevice = dst->op.ptr.ptr,
+		.dstPitch = dst->op.ptr.rowLength,
+		.dstHeight = dst->op.ptr.layerHeight,
+		.WidthInBytes = op->extent.width,
+		.Height = op->extent.height,
+		.Depth = op->extent.depth,
+	};
+	return CUDA_SUCCESS;
+}
+
+CK_EXPORT CUresult cuMemcpy3DBatchAsync(size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opList,
+					size_t *failIdx, unsigned long long flags,
+					CUstream hStream)
+{
+	struct batch b;
+	size_t fail = SIZE_MAX;
+	CUresult err = enter_batch(hStream, &b);
+
+	if (!err && (numOps == 0 || !opList || flags))
+		err = CUDA_ERROR_INVALID_VALUE;
+	for (size_t i = 0; i < numOps && !err; i++) {
+		CUDA_MEMCPY3D c;
+
+		err = box_of(&opList[i], &c);
+		if (!err)
+			err = cuMemcpy3DAsync_v2(&c, hStream);
+		if (err)
+			fail = i;
+	}
+	if (err && failIdx)
+		*failIdx = fail;
+	return err;
+}
+
+CK_EXPORT CUresult cuMemcpy3DBatchAsync_v2(size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opList,
+					   unsigned long long flags, CUstream hStream)
+{
+	return cuMemcpy3DBatchAsync(numOps, opList, NULL, flags, hStream);
+}

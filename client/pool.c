@@ -1,0 +1,358 @@
+/*
+ * client/pool.c - memory pools: their making, attributes, access and sharing. What is allocated
+ * from them is in memory.c.
+ *
+ * Structures carry numbers of devices, which are translated, and pointers for Windows, which are
+ * not sent. Pools of the host's memory are refused: the device cannot reach it from here.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/client.h"
+#include "client/pool.h"
+#include "client/share.h"
+
+#define ACCESS_MAX 1024 /* descriptors in one call; CUDA names no limit */
+
+CUresult ck_location_id(const CUmemLocation *location, CUmemLocation *out)
+{
+	*out = *location;
+	if (location->type != CU_MEM_LOCATION_TYPE_DEVICE)
+		return CUDA_SUCCESS;
+	return ck_device_id(location->id, &out->id);
+}
+
+CUresult ck_access_ids(const CUmemAccessDesc *desc, size_t count, CUmemAccessDesc **out,
+		       uint64_t *gained, uint64_t *lost)
+{
+	CUresult err = CUDA_SUCCESS;
+
+	*gained = *lost = 0;
+	if (!desc || count == 0 || count > ACCESS_MAX)
+		return CUDA_ERROR_INVALID_VALUE;
+	*out = calloc(count, sizeof(**out));
+	if (!*out)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	for (size_t i = 0; i < count && !err; i++) {
+		unsigned int bit = (unsigned int)desc[i].location.id & 63;
+
+		(*out)[i].flags = desc[i].flags;
+		err = ck_location_id(&desc[i].location, &(*out)[i].location);
+		if (desc[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+			continue;
+		*(desc[i].flags ? gained : lost) |= (uint64_t)1 << bit;
+	}
+	if (err)
+		free(*out);
+	return err;
+}
+
+CK_EXPORT CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps)
+{
+	struct ck_pool *p;
+	CUmemPoolProps props;
+	uint64_t ctx;
+	CUresult err = ck_enter_any(&ctx);
+
+	if (err)
+		return err;
+	if (!pool || !poolProps)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (poolProps->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+		return poolProps->location.type == CU_MEM_LOCATION_TYPE_INVALID ?
+			       CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_NOT_SUPPORTED;
+	props = *poolProps;
+	props.win32SecurityAttributes = NULL;
+	err = ck_location_id(&poolProps->location, &props.location);
+	if (err)
+		return err;
+	p = ck_object_new(CK_OBJECT_POOL, NULL);
+	if (!p)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	p->unique = ck_share_unique();
+	p->handle_types = (unsigned int)props.handleTypes;
+	p->located = true;
+	p->device = poolProps->location.id;
+	err = ck_wire_cuMemPoolCreate(ctx, p->object.id, &props);
+	if (err)
+		ck_object_free(p);
+	else
+		*pool = (CUmemoryPool)p;
+	return err;
+}
+
+/* --- the pool of a location */
+
+static CUresult enter_location(const void *pool, const CUmemLocation *location,
+			       CUmemAllocationType type, uint64_t *ctx, CUmemLocation *out)
+{
+	CUresult err = ck_enter_any(ctx);
+
+	if (err)
+		return err;
+	if (!pool || !location)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (location->type != CU_MEM_LOCATION_TYPE_DEVICE || type != CU_MEM_ALLOCATION_TYPE_PINNED)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	return ck_location_id(location, out);
+}
+
+/* The pool that the server has told of for @device. */
+static CUresult told(CUresult err, uint64_t id, CUdevice device, CUmemoryPool *pool)
+{
+	struct ck_pool *p;
+
+	if (err)
+		return err;
+	p = ck_object_named(CK_OBJECT_POOL, id);
+	if (!p)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	p->located = true;
+	p->device = device;
+	*pool = (CUmemoryPool)p;
+	return CUDA_SUCCESS;
+}
+
+static CUresult enter_device(const void *pool, CUdevice dev, uint64_t *ctx, int *ordinal)
+{
+	CUresult err = ck_enter_any(ctx);
+
+	if (err)
+		return err;
+	return pool ? ck_device_id(dev, ordinal) : CUDA_ERROR_INVALID_VALUE;
+}
+
+CK_EXPORT CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool_out, CUdevice dev)
+{
+	uint64_t ctx, id = 0;
+	int ordinal;
+	CUresult err = enter_device(pool_out, dev, &ctx, &ordinal);
+
+	if (!err)
+		err = ck_wire_cuDeviceGetDefaultMemPool(ctx, &id, ordinal);
+	return told(err, id, dev, pool_out);
+}
+
+CK_EXPORT CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev)
+{
+	uint64_t ctx, id = 0;
+	int ordinal;
+	CUresult err = enter_device(pool, dev, &ctx, &ordinal);
+
+	if (!err)
+		err = ck_wire_cuDeviceGetMemPool(ctx, &id, ordinal);
+	return told(err, id, dev, pool);
+}
+
+CK_EXPORT CUresult cuMemGetDefaultMemPool(CUmemoryPool *pool_out, const CUmemLocation *location,
+					  CUmemAllocationType type)
+{
+	CUmemLocation at;
+	uint64_t ctx, id = 0;
+	CUresult err = enter_location(pool_out, location, type, &ctx, &at);
+
+	if (!err)
+		err = ck_wire_cuMemGetDefaultMemPool(ctx, &id, &at, type);
+	return told(err, id, location ? location->id : 0, pool_out);
+}
+
+CK_EXPORT CUresult cuMemGetMemPool(CUmemoryPool *pool, const CUmemLocation *location,
+				   CUmemAllocationType type)
+{
+	CUmemLocation at;
+	uint64_t ctx, id = 0;
+	CUresult err = enter_location(pool, location, type, &ctx, &at);
+
+	if (!err)
+		err = ck_wire_cuMemGetMemPool(ctx, &id, &at, type);
+	return told(err, id, location ? location->id : 0, pool);
+}
+
+CK_EXPORT CUresult cuMemSetMemPool(const CUmemLocation *location, CUmemAllocationType type,
+				   CUmemoryPool pool)
+{
+	CUmemLocation at;
+	uint64_t ctx, id;
+	CUresult err = enter_location(location, location, type, &ctx, &at);
+
+	if (!err)
+		err = ck_pool_id(pool, &id);
+	return err ? err : ck_wire_cuMemSetMemPool(ctx, &at, type, id);
+}
+
+/* --- attributes: some are ints, some 64 bits wide */
+
+static size_t attribute_size(CUmemPool_attribute attr)
+{
+	if (attr >= CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES &&
+	    attr <= CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES)
+		return sizeof(int);
+	if (attr >= CU_MEMPOOL_ATTR_RELEASE_THRESHOLD && attr <= CU_MEMPOOL_ATTR_USED_MEM_HIGH)
+		return sizeof(cuuint64_t);
+	return 0;
+}
+
+static CUresult attribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value, bool set)
+{
+	size_t size = attribute_size(attr);
+	cuuint64_t word = 0, result = 0;
+	uint64_t ctx, id;
+	CUresult err = ck_enter_any(&ctx);
+
+	if (!err)
+		err = ck_pool_id(pool, &id);
+	if (err)
+		return err;
+	if (!value || size == 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (set)
+		memcpy(&word, value, size);	/* little-endian: an int is the low half */
+	err = ck_wire_ck_pool_attribute(ctx, id, attr, set, word, &result);
+	if (!err && !set)
+		memcpy(value, &result, size);
+	return err;
+}
+
+CK_EXPORT CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value)
+{
+	return attribute(pool, attr, value, false);
+}
+
+CK_EXPORT CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value)
+{
+	return attribute(pool, attr, value, true);
+}
+
+/* --- access */
+
+CK_EXPORT CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map, size_t count)
+{
+	uint64_t ctx, id, gained, lost;
+	CUmemAccessDesc *ids;
+	CUresult err = ck_enter_any(&ctx);
+
+	if (!err)
+		err = ck_pool_id(pool, &id);
+	if (!err)
+		err = ck_access_ids(map, count, &ids, &gained, &lost);
+	if (err)
+		return err;
+	err = ck_wire_ck_pool_access(ctx, id, ids, count * sizeof(*ids));
+	free(ids);
+	return err;
+}
+
+CK_EXPORT CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool memPool,
+				      const CUmemLocation *location)
+{
+	CUmemLocation at;
+	uint64_t ctx, id;
+	CUresult err = ck_enter_any(&ctx);
+
+	if (!err)
+		err = ck_pool_id(memPool, &id);
+	if (!err)
+		err = flags && location ? ck_location_id(location, &at) : CUDA_ERROR_INVALID_VALUE;
+	return err ? err : ck_wire_cuMemPoolGetAccess(ctx, flags, id, &at);
+}
+
+/* --- sharing within the session */
+
+CK_EXPORT CUresult cuMemPoolExportToShareableHandle(void *handle_out, CUmemoryPool pool,
+						    CUmemAllocationHandleType handleType,
+						    unsigned long long flags)
+{
+	struct ck_pool *p = ck_object_check(pool, CK_OBJECT_POOL);
+	uint64_t ctx;
+	CUresult err = ck_enter_any(&ctx);
+	int fd;
+
+	if (err)
+		return err;
+	if (!p)
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (!handle_out || flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	err = ck_wire_ck_export(ctx, p->object.id, handleType);
+	if (err)
+		return err;
+	fd = ck_share_make(&p->object, p->unique);
+	memcpy(handle_out, &fd, sizeof(fd));
+	return fd < 0 ? CUDA_ERROR_OPERATING_SYSTEM : CUDA_SUCCESS;
+}
+
+CK_EXPORT CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, void *handle,
+						      CUmemAllocationHandleType handleType,
+						      unsigned long long flags)
+{
+	const struct ck_pool *source;
+	CUmemAllocationProp unused;
+	struct ck_pool *p;
+	uint64_t ctx, id, unique;
+	CUresult err = ck_enter_any(&ctx);
+
+	if (err)
+		return err;
+	if (!pool_out || flags || handleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+		return CUDA_ERROR_INVALID_VALUE;
+	err = ck_share_read((int)(intptr_t)handle, CK_OBJECT_POOL, &id, &unique);
+	if (err)
+		return err;
+	source = ck_object_by_id(CK_OBJECT_POOL, id);
+	if (!source || source->unique != unique)
+		return CUDA_ERROR_INVALID_VALUE;
+	p = ck_object_new(CK_OBJECT_POOL, NULL);
+	if (!p)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	p->unique = ck_share_unique();
+	err = ck_wire_ck_import(ctx, p->object.id, id, &unused);
+	if (err)
+		ck_object_free(p);
+	else
+		*pool_out = (CUmemoryPool)p;
+	return err;
+}
+
+/* The driver says whether it can be; what it would export means nothing outside its process. */
+CK_EXPORT CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData *shareData_out, CUdeviceptr ptr)
+{
+	CUmemPoolPtrExportData unused;
+	uint64_t ctx;
+	CUresult err = ck_enter_any(&ctx);
+
+	if (err)
+		return err;
+	if (!shareData_out)
+		return CUDA_ERROR_INVALID_VALUE;
+	err = ck_wire_cuMemPoolExportPointer(ctx, &unused, ptr);
+	if (!err)
+		ck_share_pointer_make(shareData_out, ptr);
+	return err;
+}
+
+CK_EXPORT CUresult cuMemPoolImportPointer(CUdeviceptr *ptr_out, CUmemoryPool pool,
+					  CUmemPoolPtrExportData *shareData)
+{
+	struct ck_allocation a;
+	CUdeviceptr source, at = 0;
+	uint64_t ctx, id;
+	CUresult err = ck_enter_any(&ctx);
+
+	if (!err)
+		err = ck_pool_id(pool, &id);
+	if (!err)
+		err = ptr_out && shareData ? ck_share_pointer_read(shareData, &source) :
+					     CUDA_ERROR_INVALID_VALUE;
+	if (!err && (!ck_allocation_find(source, &a) || a.base != source || !a.pooled))
+		err = CUDA_ERROR_INVALID_VALUE;
+	if (!err)
+		err = ck_wire_ck_pool_pointer(ctx, id, source, &at);
+	if (err)
+		return err;
+	a.base = at;
+	ck_address_claim(at, a.size);
+	err = ck_allocation_note(&a);
+	if (!err)
+		*ptr_out = at;
+	return err;
+}

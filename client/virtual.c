@@ -1,0 +1,323 @@
+/*
+ * client/virtual.c - virtual memory management: addresses without memory, memory without
+ * addresses, and mappings of one to the other.
+ *
+ * Addresses are the server's, and what it reserves is claimed in this process too, so that it
+ * means nothing else here. What is mapped counts as device memory (allocation.c).
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/client.h"
+#include "client/pool.h"
+#include "client/share.h"
+
+#define TRIES 8 /* reservations that lie where this process has something of its own */
+
+/* Physical memory behind a handle. CUDA has no error of its own for a wrong one. */
+static struct ck_physical *physical_from(CUmemGenericAllocationHandle handle)
+{
+	return ck_object_check((const void *)(uintptr_t)handle, CK_OBJECT_PHYSICAL);
+}
+
+/* --- reservations */
+
+/*
+ * What the driver picked is in the way of something here: ask for a stretch that is free in
+ * this process. *@at is the new place on success; what has been obtained is else given back.
+ */
+static CUresult move(uint64_t ctx, CUdeviceptr *at, size_t size, size_t alignment)
+{
+	for (unsigned int i = 0; i < TRIES; i++) {
+		uint64_t hint = ck_address_find(size, alignment);
+		CUresult err;
+
+		ck_wire_cuMemAddressFree(ctx, *at, size);
+		err = ck_wire_cuMemAddressReserve(ctx, at, size, alignment, hint, 0);
+		if (err || *at != hint)
+			ck_address_release(hint, size);
+		if (err || *at == hint || ck_address_claim(*at, size))
+			return err;
+		ck_address_release(*at, size);
+	}
+	ck_wire_cuMemAddressFree(ctx, *at, size);
+	return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CK_EXPORT CUresult cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment,
+				       CUdeviceptr addr, unsigned long long flags)
+{
+	CUdeviceptr at = 0;
+	uint64_t ctx;
+	CUresult err = ck_enter_any(&ctx);
+
+	if (err)
+		return err;
+	if (!ptr || size == 0 || flags || (alignment & (alignment - 1)))
+		return CUDA_ERROR_INVALID_VALUE;
+	err = ck_wire_cuMemAddressReserve(ctx, &at, size, alignment, addr, flags);
+	if (!err && !ck_address_claim(at, size)) {
+		ck_address_release(at, size);	/* the parts that were free */
+		err = move(ctx, &at, size, alignment);
+	}
+	if (!err)
+		*ptr = at;
+	return err;
+}
+
+CK_EXPORT CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size)
+{
+	uint64_t ctx;
+	CUresult err = ck_enter_any(&ctx);
+
+	if (err)
+		return err;
+	/* first: once the driver has it back, another thread may be given the same place */
+	ck_address_release(ptr, size);
+	err = ck_wire_cuMemAddressFree(ctx, ptr, size);
+	if (err)
+		ck_address_claim(ptr, size);
+	return err;
+}
+
+/* --- physical memory */
+
+/* What of @prop goes to the server. Memory of the host is out of the device's reach. */
+static CUresult prop_id(const CUmemAllocationProp *prop, CUmemAllocationProp *out)
+{
+	*out = *prop;
+	out->win32HandleMetaData = NULL;
+	if (prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE)
+		return ck_location_id(&prop->location, &out->location);
+	return prop->location.type == CU_MEM_LOCATION_TYPE_INVALID ? CUDA_ERROR_INVALID_VALUE :
+								     CUDA_ERROR_NOT_SUPPORTED;
+}
+
+CK_EXPORT CUresult cuMemGetAllocationGranularity(size_t *granularity,
+						 const CUmemAllocationProp *prop,
+						 CUmemAllocationGranularity_flags option)
+{
+	CUmemAllocationProp sent;
+	uint64_t ctx;
+	CUresult err = ck_enter_any(&ctx);
+
+	if (!err)
+		err = granularity && prop ? prop_id(prop, &sent) : CUDA_ERROR_INVALID_VALUE;
+	return err ? err : ck_wire_cuMemGetAllocationGranularity(ctx, granularity, &sent, option);
+}
+
+CK_EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
+			       const CUmemAllocationProp *prop, unsigned long long flags)
+{
+	struct ck_physical *p;
+	CUmemAllocationProp sent;
+	uint64_t ctx;
+	CUresult err = ck_enter_any(&ctx);
+
+	if (!err)
+		err = handle && prop && size ? prop_id(prop, &sent) : CUDA_ERROR_INVALID_VALUE;
+	if (err)
+		return err;
+	p = ck_object_new(CK_OBJECT_PHYSICAL, NULL);
+	if (!p)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	p->unique = ck_share_unique();
+	p->prop = *prop;
+	err = ck_wire_cuMemCreate(ctx, p->object.id, size, &sent, flags);
+	if (err)
+		ck_object_free(p);
+	else
+		*handle = (uintptr_t)p;
+	return err;
+}
+
+CK_EXPORT CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
+{
+	struct ck_physical *p = physical_from(handle);
+	uint64_t ctx;
+	CUresult err = ck_enter_any(&ctx);
+
+	if (err)
+		return err;
+	if (!p)
+		return CUDA_ERROR_INVALID_VALUE;
+	err = ck_wire_cuMemRelease(ctx, p->object.id);
+	ck_object_free(p);
+	return err;
+}
+
+CK_EXPORT CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop,
+							  CUmemGenericAllocationHandle handle)
+{
+	const struct ck_physical *p = physical_from(handle);
+	CUresult err = ck_session_check();
+
+	if (err)
+		return err;
+	if (!prop || !p)
+		return CUDA_ERROR_INVALID_VALUE;
+	*prop = p->prop;
+	return CUDA_SUCCESS;
+}
+
+/* The application's number of a device of the server; -1: one that it does not see. */
+static int ordinal_of(int server_ordinal)
+{
+	for (int i = 0; i < ck_client.gpu_count; i++) {
+		if (ck_client.gpus[i].server_ordinal == server_ordinal)
+			return i;
+	}
+	return -1;
+}
+
+/* A further handle, which @ask obtains; @what: an address, or an object's id. */
+static CUresult another(CUmemGenericAllocationHandle *handle, uint64_t ctx, uint64_t what,
+			CUresult (*ask)(uint64_t ctx, uint64_t id, uint64_t what,
+					CUmemAllocationProp *prop))
+{
+	struct ck_physical *p = ck_object_new(CK_OBJECT_PHYSICAL, NULL);
+	CUresult err;
+
+	if (!p)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	p->unique = ck_share_unique();
+	err = ask(ctx, p->object.id, what, &p->prop);
+	p->prop.location.id = ordinal_of(p->prop.location.id);
+	if (err)
+		ck_object_free(p);
+	else
+		*handle = (uintptr_t)p;
+	return err;
+}
+
+static CUresult retain(uint64_t ctx, uint64_t id, uint64_t address, CUmemAllocationProp *prop)
+{
+	return ck_wire_ck_physical_retain(ctx, id, address, prop);
+}
+
+CK_EXPORT CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *addr)
+{
+	struct ck_allocation a;
+	uint64_t ctx;
+	CUresult err = ck_enter_any(&ctx);
+
+	if (err)
+		return err;
+	if (!handle || !ck_allocation_find((uintptr_t)addr, &a) || !a.mapped)
+		return CUDA_ERROR_INVALID_VALUE;
+	return another(handle, ctx, (uintptr_t)addr, retain);
+}
+
+/* --- mappings */
+
+CK_EXPORT CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset,
+			    CUmemGenericAllocationHandle handle, unsigned long long flags)
+{
+	const struct ck_physical *p = physical_from(handle);
+	uint64_t ctx;
+	CUresult err = ck_enter_any(&ctx);
+
+	if (err)
+		return err;
+	if (!p || size == 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	err = ck_wire_cuMemMap(ctx, ptr, size, offset, p->object.id, flags);
+	if (err)
+		return err;
+	return ck_allocation_note(&(struct ck_allocation){
+		.base = ptr,
+		.size = size,
+		.kind = CK_MEMORY_DEVICE,
+		.device = p->prop.location.id,
+		.mapped = true,
+		.handle_types = (unsigned int)p->prop.requestedHandleTypes,
+	});
+}
+
+CK_EXPORT CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
+{
+	uint64_t ctx;
+	CUresult err = ck_enter_any(&ctx);
+
+	if (err)
+		return err;
+	err = ck_wire_cuMemUnmap(ctx, ptr, size);
+	if (!err)
+		ck_allocation_unmap(ptr, size);
+	return err;
+}
+
+CK_EXPORT CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc,
+				  size_t count)
+{
+	uint64_t ctx, gained, lost;
+	CUmemAccessDesc *ids;
+	CUresult err = ck_enter_any(&ctx);
+
+	if (!err)
+		err = ck_access_ids(desc, count, &ids, &gained, &lost);
+	if (err)
+		return err;
+	err = ck_wire_ck_set_access(ctx, ptr, size, ids, count * sizeof(*ids));
+	free(ids);
+	if (!err)
+		ck_allocation_access(ptr, size, gained, lost);
+	return err;
+}
+
+CK_EXPORT CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location,
+				  CUdeviceptr ptr)
+{
+	CUmemLocation at;
+	uint64_t ctx;
+	CUresult err = ck_enter_any(&ctx);
+
+	if (!err)
+		err = flags && location ? ck_location_id(location, &at) : CUDA_ERROR_INVALID_VALUE;
+	return err ? err : ck_wire_cuMemGetAccess(ctx, flags, &at, ptr);
+}
+
+/* --- sharing within the session */
+
+CK_EXPORT CUresult cuMemExportToShareableHandle(void *shareableHandle,
+						CUmemGenericAllocationHandle handle,
+						CUmemAllocationHandleType handleType,
+						unsigned long long flags)
+{
+	const struct ck_physical *p = physical_from(handle);
+	uint64_t ctx;
+	CUresult err = ck_enter_any(&ctx);
+	int fd;
+
+	if (err)
+		return err;
+	if (!shareableHandle || !p || flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	err = ck_wire_ck_export(ctx, p->object.id, handleType);
+	if (err)
+		return err;
+	fd = ck_share_make(&p->object, p->unique);
+	memcpy(shareableHandle, &fd, sizeof(fd));
+	return fd < 0 ? CUDA_ERROR_OPERATING_SYSTEM : CUDA_SUCCESS;
+}
+
+CK_EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle,
+						  void *osHandle,
+						  CUmemAllocationHandleType shHandleType)
+{
+	const struct ck_physical *source;
+	uint64_t ctx, id, unique;
+	CUresult err = ck_enter_any(&ctx);
+
+	if (err)
+		return err;
+	if (!handle || shHandleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+		return CUDA_ERROR_INVALID_VALUE;
+	err = ck_share_read((int)(intptr_t)osHandle, CK_OBJECT_PHYSICAL, &id, &unique);
+	if (err)
+		return err;
+	source = ck_object_by_id(CK_OBJECT_PHYSICAL, id);
+	if (!source || source->unique != unique)
+		return CUDA_ERROR_INVALID_VALUE;
+	return another(handle, ctx, id, ck_wire_ck_import);
+}

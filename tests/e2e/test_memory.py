@@ -1,0 +1,36 @@
+"""tests/e2e/test_memory.py - memory on two devices, and memory that other processes cannot have."""
+import pytest
+
+from conftest import DRIVER, EXPECTED, TRANSPORTS, Server, client_env, run
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory):
+    """A server with two emulated devices."""
+    if DRIVER != "emu":
+        pytest.skip("the number of devices is the emulated driver's")
+    s = Server(tmp_path_factory.mktemp("pair"), CRICKET_EMU_DEVICES="2", CRICKET_EMU_MEMORY="256M")
+    yield s
+    s.stop()
+
+
+@pytest.mark.parametrize("order", ("0,1", "1,0"))
+@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("name", ("peer_copy", "mem_pools", "vmm"))
+def test_two_devices_in_any_order_do_as_one(pair, app, name, transport, order):
+    result = run([app(name)], client_env(pair.address(transport), CUDA_VISIBLE_DEVICES=order))
+    assert result.out == (EXPECTED / f"{name}.txt").read_text(), result.err
+    assert result.status == 0
+
+
+def test_a_copy_between_two_devices_names_two_contexts(pair, app):
+    result = run([app("peer_copy")], client_env(pair.address("unix"), CRICKET_TRACE="1"))
+    assert result.status == 0, result.err
+    lines = [line for line in result.err.splitlines() if "cuMemcpyPeer(" in line]
+    assert lines and "dstContext #17" in lines[0] and "srcContext #16" in lines[0]
+
+
+def test_a_range_of_a_tebibyte_leaves_nothing_behind(pair, app):
+    for _ in range(3):
+        assert run([app("vmm")], client_env(pair.address("unix"))).status == 0
+    pair.wait_idle()
