@@ -185,6 +185,19 @@ CUresult ck_device_range(uint64_t address, size_t size);
 /* Most bytes of a box in one message; larger ones go in parts. Changed by tests alone. */
 extern size_t ck_copy_part;
 
+/* --- array.c */
+/* The descriptor of the array behind @handle, and its id: INVALID_HANDLE. */
+CUresult ck_array_describe(CUarray handle, CUDA_ARRAY3D_DESCRIPTOR *desc, uint64_t *id);
+/* Bytes of an element; 0: a format whose elements have no size of their own. */
+size_t ck_array_element(const CUDA_ARRAY3D_DESCRIPTOR *desc);
+/* The object of @id, which the server has told, lives inside @parent; NULL: out of memory. */
+void *ck_inmate_named(enum ck_object_kind kind, uint64_t id, const struct ck_object *parent);
+/* What lives inside @parent ends. */
+void ck_inmates_end(const struct ck_object *parent);
+
+/* --- texture.c */
+void ck_textures_forget(const struct ck_context *context);
+
 /* --- module.c, function.c */
 /* What a module or library and its functions hold on this side; the object goes with it. */
 void ck_module_forget(struct ck_module *module);

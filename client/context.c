@@ -192,6 +192,7 @@ static void object_forget(struct ck_object *object)
 void ck_context_forget(struct ck_context *context)
 {
 	ck_local_forget(context);
+	ck_textures_forget(context);
 	ck_object_each(context, object_forget);
 	ck_allocation_forget(context);
 	ck_cache_clear();

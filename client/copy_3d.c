@@ -1,6 +1,6 @@
 /*
- * client/copy_3d.c - copies of rectangles and boxes. The host side travels packed, without gaps;
- * a 2D copy is a 3D copy of depth 1.
+ * client/copy_3d.c - copies of rectangles and boxes, arrays included. The host side travels packed,
+ * without gaps; a 2D copy is a 3D copy of depth 1.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -9,9 +9,11 @@
 
 size_t ck_copy_part = (size_t)1 << 30; /* a record's length has 31 bits */
 
-/* One side of a copy, resolved to an address in one space. */
+/* One side of a copy, resolved to an address in one space, or a place in an array. */
 struct side {
 	bool device;
+	uint64_t array;			/* its id; 0: no array */
+	size_t at[3];			/* in an array: bytes, row, slice or layer */
 	uint64_t start;			/* of the first byte to be copied */
 	size_t pitch, slice;		/* bytes from row to row, from plane to plane */
 	size_t extent;			/* bytes from the first to behind the last one touched */
@@ -46,11 +48,36 @@ static bool measure(struct side *s, const struct box *b, size_t pitch, size_t ro
 	return true;
 }
 
+static bool fits(size_t at, size_t count, size_t extent)
+{
+	return count <= extent && at <= extent - count;
+}
+
+/* Elements are copied whole, and extents are kept to. */
+static CUresult resolve_array(struct side *s, const struct box *b, CUarray handle,
+			      const size_t at[3])
+{
+	CUDA_ARRAY3D_DESCRIPTOR desc;
+	CUresult err = ck_array_describe(handle, &desc, &s->array);
+	size_t element;
+
+	if (err)
+		return err;
+	element = ck_array_element(&desc);
+	if (element && (at[0] % element || b->width % element ||
+			!fits(at[0], b->width, desc.Width * element)))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!fits(at[1], b->height, ck_max(desc.Height, (size_t)1)) ||
+	    !fits(at[2], b->depth, ck_max(desc.Depth, (size_t)1)))
+		return CUDA_ERROR_INVALID_VALUE;
+	s->device = true;
+	memcpy(s->at, at, sizeof(s->at));
+	return CUDA_SUCCESS;
+}
+
 static CUresult resolve(struct side *s, const struct box *b, CUmemorytype type, const void *host,
 			CUdeviceptr device, size_t pitch, size_t height, const size_t at[3])
 {
-	if (type == CU_MEMORYTYPE_ARRAY)
-		return CUDA_ERROR_NOT_SUPPORTED;
 	if (type != CU_MEMORYTYPE_HOST && type != CU_MEMORYTYPE_DEVICE &&
 	    type != CU_MEMORYTYPE_UNIFIED)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -77,21 +104,41 @@ static bool is_packed(const struct side *s, const struct box *b)
 	       (s->slice == b->width * b->height || b->depth == 1);
 }
 
-/* The descriptor for the server; a host side is packed and placed by it. */
+/* A side as the server gets it; one of the host is packed, and placed by it. */
+static CUmemorytype describe_side(const struct side *s, const struct box *b, CUdeviceptr *device,
+				  CUarray *array, size_t *pitch, size_t *height)
+{
+	*pitch = b->width;
+	*height = b->height;
+	if (s->array) {
+		*array = (CUarray)(uintptr_t)s->array;
+		return CU_MEMORYTYPE_ARRAY;
+	}
+	if (!s->device)
+		return CU_MEMORYTYPE_HOST;
+	*device = s->start;
+	*pitch = s->pitch;
+	if (b->depth > 1)
+		*height = s->slice / s->pitch;
+	return CU_MEMORYTYPE_DEVICE;
+}
+
 static void describe(const struct box *b, CUDA_MEMCPY3D *c)
 {
 	memset(c, 0, sizeof(*c));
 	c->WidthInBytes = b->width;
 	c->Height = b->height;
 	c->Depth = b->depth;
-	c->srcMemoryType = b->src.device ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
-	c->srcDevice = b->src.device ? b->src.start : 0;
-	c->srcPitch = b->src.device ? b->src.pitch : b->width;
-	c->srcHeight = b->src.device && b->depth > 1 ? b->src.slice / b->src.pitch : b->height;
-	c->dstMemoryType = b->dst.device ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
-	c->dstDevice = b->dst.device ? b->dst.start : 0;
-	c->dstPitch = b->dst.device ? b->dst.pitch : b->width;
-	c->dstHeight = b->dst.device && b->depth > 1 ? b->dst.slice / b->dst.pitch : b->height;
+	c->srcMemoryType = describe_side(&b->src, b, &c->srcDevice, &c->srcArray, &c->srcPitch,
+					 &c->srcHeight);
+	c->srcXInBytes = b->src.at[0];
+	c->srcY = b->src.at[1];
+	c->srcZ = b->src.at[2];
+	c->dstMemoryType = describe_side(&b->dst, b, &c->dstDevice, &c->dstArray, &c->dstPitch,
+					 &c->dstHeight);
+	c->dstXInBytes = b->dst.at[0];
+	c->dstY = b->dst.at[1];
+	c->dstZ = b->dst.at[2];
 }
 
 /* Where a copy happens. */
@@ -150,14 +197,22 @@ static CUresult to_host(const struct box *b, const struct place *p)
 /* Which way to cut a box that is too large for one message: planes, rows, or a row. */
 enum cut { CUT_DEPTH, CUT_HEIGHT, CUT_WIDTH };
 
+/* The same side, further on. */
+static void advance(struct side *s, enum cut cut, size_t first)
+{
+	if (s->array)
+		s->at[cut == CUT_DEPTH ? 2 : cut == CUT_HEIGHT ? 1 : 0] += first;
+	else
+		s->start += first * (cut == CUT_DEPTH ? s->slice :
+				     cut == CUT_HEIGHT ? s->pitch : 1);
+}
+
 static struct box part_of(const struct box *b, enum cut cut, size_t first, size_t count)
 {
 	struct box part = *b;
 
-	part.dst.start += first * (cut == CUT_DEPTH ? b->dst.slice :
-				   cut == CUT_HEIGHT ? b->dst.pitch : 1);
-	part.src.start += first * (cut == CUT_DEPTH ? b->src.slice :
-				   cut == CUT_HEIGHT ? b->src.pitch : 1);
+	advance(&part.dst, cut, first);
+	advance(&part.src, cut, first);
 	*(cut == CUT_DEPTH ? &part.depth : cut == CUT_HEIGHT ? &part.height : &part.width) = count;
 	return part;
 }
@@ -200,9 +255,9 @@ static CUresult run(const struct box *b, CUstream handle)
 
 	if (!err)
 		err = ck_stream_from(handle, &p.stream);
-	if (!err && b->dst.device)
+	if (!err && b->dst.device && !b->dst.array)
 		err = ck_device_range(b->dst.start, b->dst.extent);
-	if (!err && b->src.device)
+	if (!err && b->src.device && !b->src.array)
 		err = ck_device_range(b->src.start, b->src.extent);
 	if (err)
 		return err;
@@ -223,6 +278,25 @@ static CUresult run(const struct box *b, CUstream handle)
 	return err;
 }
 
+static CUresult resolve_both(struct box *b, const CUDA_MEMCPY3D *c)
+{
+	const size_t src[] = { c->srcXInBytes, c->srcY, c->srcZ };
+	const size_t dst[] = { c->dstXInBytes, c->dstY, c->dstZ };
+	CUresult err;
+
+	if (c->srcMemoryType == CU_MEMORYTYPE_ARRAY)
+		err = resolve_array(&b->src, b, c->srcArray, src);
+	else
+		err = resolve(&b->src, b, c->srcMemoryType, c->srcHost, c->srcDevice, c->srcPitch,
+			      c->srcHeight, src);
+	if (err)
+		return err;
+	if (c->dstMemoryType == CU_MEMORYTYPE_ARRAY)
+		return resolve_array(&b->dst, b, c->dstArray, dst);
+	return resolve(&b->dst, b, c->dstMemoryType, c->dstHost, c->dstDevice, c->dstPitch,
+		       c->dstHeight, dst);
+}
+
 /* The box that @c describes; of no bytes when there is nothing to do. */
 static CUresult box_of(const CUDA_MEMCPY3D *c, struct box *b)
 {
@@ -235,12 +309,7 @@ static CUresult box_of(const CUDA_MEMCPY3D *c, struct box *b)
 	*b = (struct box){ .width = c->WidthInBytes, .height = c->Height, .depth = c->Depth };
 	if (!b->width || !b->height || !b->depth)
 		return CUDA_SUCCESS;
-	err = resolve(&b->src, b, c->srcMemoryType, c->srcHost, c->srcDevice, c->srcPitch,
-		      c->srcHeight, (const size_t[]){ c->srcXInBytes, c->srcY, c->srcZ });
-	if (!err)
-		err = resolve(&b->dst, b, c->dstMemoryType, c->dstHost, c->dstDevice, c->dstPitch,
-			      c->dstHeight, (const size_t[]){ c->dstXInBytes, c->dstY, c->dstZ });
-	return err;
+	return resolve_both(b, c);
 }
 
 static CUresult copy_3d(const CUDA_MEMCPY3D *c, CUstream stream)
@@ -260,6 +329,7 @@ static CUresult copy_2d(const CUDA_MEMCPY2D *c, CUstream stream)
 	d = (CUDA_MEMCPY3D){
 		.srcXInBytes = c->srcXInBytes, .srcY = c->srcY, .srcMemoryType = c->srcMemoryType,
 		.srcHost = c->srcHost, .srcDevice = c->srcDevice, .srcPitch = c->srcPitch,
+		.srcArray = c->srcArray, .dstArray = c->dstArray,
 		.dstXInBytes = c->dstXInBytes, .dstY = c->dstY, .dstMemoryType = c->dstMemoryType,
 		.dstHost = c->dstHost, .dstDevice = c->dstDevice, .dstPitch = c->dstPitch,
 		.WidthInBytes = c->WidthInBytes, .Height = c->Height, .Depth = 1,
@@ -328,4 +398,69 @@ CK_EXPORT CUresult cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *pCopy)
 CK_EXPORT CUresult cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *pCopy, CUstream hStream)
 {
 	return copy_peer(pCopy, hStream);
+}
+
+/* --- runs of bytes in the first row of an array, as 1D arrays have it */
+
+#define ROW(size) .WidthInBytes = (size), .Height = 1, .Depth = 1
+#define FROM_ARRAY(array, at) \
+	.srcMemoryType = CU_MEMORYTYPE_ARRAY, .srcArray = (array), .srcXInBytes = (at)
+#define TO_ARRAY(array, at) \
+	.dstMemoryType = CU_MEMORYTYPE_ARRAY, .dstArray = (array), .dstXInBytes = (at)
+
+CK_EXPORT CUresult cuMemcpyAtoA_v2(CUarray dstArray, size_t dstOffset, CUarray srcArray,
+				   size_t srcOffset, size_t ByteCount)
+{
+	const CUDA_MEMCPY3D c = { ROW(ByteCount), FROM_ARRAY(srcArray, srcOffset),
+				  TO_ARRAY(dstArray, dstOffset) };
+
+	return settled(copy_3d(&c, NULL));
+}
+
+CK_EXPORT CUresult cuMemcpyAtoD_v2(CUdeviceptr dstDevice, CUarray srcArray, size_t srcOffset,
+				   size_t ByteCount)
+{
+	const CUDA_MEMCPY3D c = { ROW(ByteCount), FROM_ARRAY(srcArray, srcOffset),
+				  .dstMemoryType = CU_MEMORYTYPE_DEVICE, .dstDevice = dstDevice };
+
+	return settled(copy_3d(&c, NULL));
+}
+
+CK_EXPORT CUresult cuMemcpyDtoA_v2(CUarray dstArray, size_t dstOffset, CUdeviceptr srcDevice,
+				   size_t ByteCount)
+{
+	const CUDA_MEMCPY3D c = { ROW(ByteCount), TO_ARRAY(dstArray, dstOffset),
+				  .srcMemoryType = CU_MEMORYTYPE_DEVICE, .srcDevice = srcDevice };
+
+	return settled(copy_3d(&c, NULL));
+}
+
+CK_EXPORT CUresult cuMemcpyAtoHAsync_v2(void *dstHost, CUarray srcArray, size_t srcOffset,
+					size_t ByteCount, CUstream hStream)
+{
+	const CUDA_MEMCPY3D c = { ROW(ByteCount), FROM_ARRAY(srcArray, srcOffset),
+				  .dstMemoryType = CU_MEMORYTYPE_HOST, .dstHost = dstHost };
+
+	return copy_3d(&c, hStream);
+}
+
+CK_EXPORT CUresult cuMemcpyAtoH_v2(void *dstHost, CUarray srcArray, size_t srcOffset,
+				   size_t ByteCount)
+{
+	return settled(cuMemcpyAtoHAsync_v2(dstHost, srcArray, srcOffset, ByteCount, NULL));
+}
+
+CK_EXPORT CUresult cuMemcpyHtoAAsync_v2(CUarray dstArray, size_t dstOffset, const void *srcHost,
+					size_t ByteCount, CUstream hStream)
+{
+	const CUDA_MEMCPY3D c = { ROW(ByteCount), TO_ARRAY(dstArray, dstOffset),
+				  .srcMemoryType = CU_MEMORYTYPE_HOST, .srcHost = srcHost };
+
+	return copy_3d(&c, hStream);
+}
+
+CK_EXPORT CUresult cuMemcpyHtoA_v2(CUarray dstArray, size_t dstOffset, const void *srcHost,
+				   size_t ByteCount)
+{
+	return settled(cuMemcpyHtoAAsync_v2(dstArray, dstOffset, srcHost, ByteCount, NULL));
 }

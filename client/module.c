@@ -69,6 +69,7 @@ static void unlink_origin(struct ck_module *m)
 
 void ck_module_forget(struct ck_module *m)
 {
+	ck_inmates_end(&m->object);
 	unlink_origin(m);
 	for (size_t i = 0; m->functions && i < m->code->kernels.count; i++) {
 		if (m->functions[i])

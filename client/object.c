@@ -32,6 +32,7 @@ union slot {
 	struct ck_function function;
 	struct ck_pool pool;
 	struct ck_physical physical;
+	struct ck_inmate inmate;
 	struct {
 		struct ck_object head;
 		uint32_t next_free;

@@ -109,6 +109,14 @@ struct ck_physical {
 	CUmemAllocationProp prop;	/* its device is the application's */
 };
 
+/* An array or a reference: it may live inside a mipmapped array or a module. */
+struct ck_inmate {
+	struct ck_object object;
+	uint64_t parent;		/* id of what it goes with; 0: nothing */
+	_Atomic bool described;
+	CUDA_ARRAY3D_DESCRIPTOR desc;	/* of an array, once it has been asked for */
+};
+
 /* A new object of @kind, zeroed but for its head; NULL when there is no room. */
 void *ck_object_new(enum ck_object_kind kind, struct ck_context *context);
 void ck_object_free(void *object);

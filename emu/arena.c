@@ -244,9 +244,9 @@ bool ck_emu_arena_covers(uint64_t address, size_t size)
 	size_t rest;
 
 	for (;;) {
-		/* the device's own heap is out of the host's reach, as on a device */
+		/* the device's own heap is out of the host's reach, as on a device; so are arrays */
 		if (!ck_emu_arena_find(address, &memory) || memory.kind == CK_EMU_MEMORY_HEAP ||
-		    memory.retired)
+		    memory.kind == CK_EMU_MEMORY_ARRAY || memory.retired)
 			return false;
 		if (memory.kind == CK_EMU_MEMORY_VIRTUAL && !memory.readers)
 			return false;

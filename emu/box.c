@@ -77,6 +77,11 @@ static CUresult end_check(uint64_t address, size_t extent, enum ck_emu_side side
 	struct ck_emu_memory memory;
 	bool known = ck_emu_arena_find(address, &memory);
 
+	if (side == CK_EMU_SIDE_ARRAY) {
+		*pageable = false;
+		*device = true;
+		return CUDA_SUCCESS;
+	}
 	*pageable = !known;
 	*device = known && memory.kind != CK_EMU_MEMORY_HOST &&
 		  memory.kind != CK_EMU_MEMORY_REGISTERED;

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "emu/emu.h"
 #include "emu/graph.h"
+#include "emu/texture.h"
 
 static void context_free(struct ck_emu_object *object)
 {
@@ -65,10 +65,22 @@ int ck_emu_context_revive(struct ck_emu_context *context)
 	return ck_emu_context_start(context);
 }
 
-/* An object that goes with its context; functions go with their modules. */
+/* An object that goes with its context; functions, levels and references go with their owners. */
 static bool object_in_context(const struct ck_emu_object *object, const void *context)
 {
-	return object->context == context && object->kind != CK_EMU_FUNCTION;
+	return object->context == context && !object->owner;
+}
+
+static void inmates_retract(struct ck_emu_object *object)
+{
+	struct ck_emu_module *module = (struct ck_emu_module *)object;
+
+	if (object->kind == CK_EMU_MODULE) {
+		ck_emu_functions_retract(module->functions, module->function_count);
+		ck_emu_references_retract(module);
+	} else if (object->kind == CK_EMU_MIPMAP) {
+		ck_emu_levels_retract((struct ck_emu_mipmap *)object);
+	}
 }
 
 static void objects_sweep(struct ck_emu_context *context)
@@ -77,11 +89,7 @@ static void objects_sweep(struct ck_emu_context *context)
 
 	while ((object = ck_emu_object_search(object_in_context, context))) {
 		if (ck_emu_object_retract(object)) {
-			if (object->kind == CK_EMU_MODULE) {
-				struct ck_emu_module *module = (struct ck_emu_module *)object;
-
-				ck_emu_functions_retract(module->functions, module->function_count);
-			}
+			inmates_retract(object);
 			ck_emu_object_put(object);
 		}
 		ck_emu_object_put(object);

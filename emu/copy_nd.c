@@ -1,25 +1,56 @@
 /*
- * emu/copy_nd.c - copies of two and three dimensions between linear memory.
+ * emu/copy_nd.c - copies of two and three dimensions, between linear memory and arrays.
  */
-#include "emu/emu.h"
 #include "emu/graph.h"
+#include "emu/texture.h"
 
 /* One end of a copy as its caller describes it. */
 struct end {
 	CUmemorytype type;
 	uint64_t host, device;
+	CUarray array;
 	size_t x, y, z;	      /* in bytes, rows, slices */
 	size_t pitch, height; /* of the surrounding memory: bytes, rows */
 };
 
-/* Address and steps of an end; NOT_SUPPORTED for an array. */
+static bool fits(size_t at, size_t count, size_t extent)
+{
+	return count <= extent && at <= extent - count;
+}
+
+/* Address and steps of an array, whose elements are copied whole and whose extents are kept to. */
+static CUresult array_resolve(const struct end *end, const struct ck_emu_box *box,
+			      uint64_t *address, size_t *pitch, size_t *slice)
+{
+	struct ck_emu_array *array = ck_emu_array_get(end->array);
+	const struct ck_ptx_image *m;
+	CUresult result = CUDA_SUCCESS;
+
+	if (!array)
+		return CUDA_ERROR_INVALID_HANDLE;
+	m = &array->image;
+	if (end->x % array->texel || box->width % array->texel ||
+	    !fits(end->x, box->width, (size_t)m->size[0] * array->texel) ||
+	    !fits(end->y, box->height, m->size[1]) || !fits(end->z, box->depth, m->size[2]))
+		result = CUDA_ERROR_INVALID_VALUE;
+	*address = m->base + end->z * m->slice + end->y * m->pitch + end->x;
+	*pitch = m->pitch;
+	*slice = m->slice;
+	/* destroying the array waits for the copy */
+	ck_emu_object_put(&array->base);
+	return result;
+}
+
+/* Address and steps of an end. */
 static CUresult end_resolve(const struct end *end, const struct ck_emu_box *box,
 			    enum ck_emu_side *side, uint64_t *address, size_t *pitch, size_t *slice)
 {
 	size_t rows, offset, width;
 
-	if (end->type == CU_MEMORYTYPE_ARRAY)
-		return CUDA_ERROR_NOT_SUPPORTED;
+	if (end->type == CU_MEMORYTYPE_ARRAY) {
+		*side = CK_EMU_SIDE_ARRAY;
+		return array_resolve(end, box, address, pitch, slice);
+	}
 	if (end->type != CU_MEMORYTYPE_HOST && end->type != CU_MEMORYTYPE_DEVICE &&
 	    end->type != CU_MEMORYTYPE_UNIFIED)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -75,12 +106,14 @@ static CUresult copy_2d(const CUDA_MEMCPY2D *c, CUstream stream, bool sync)
 	struct end src = {.type = c->srcMemoryType,
 			  .host = (uint64_t)c->srcHost,
 			  .device = c->srcDevice,
+			  .array = c->srcArray,
 			  .x = c->srcXInBytes,
 			  .y = c->srcY,
 			  .pitch = c->srcPitch};
 	struct end dst = {.type = c->dstMemoryType,
 			  .host = (uint64_t)c->dstHost,
 			  .device = c->dstDevice,
+			  .array = c->dstArray,
 			  .x = c->dstXInBytes,
 			  .y = c->dstY,
 			  .pitch = c->dstPitch};
@@ -102,6 +135,7 @@ static CUresult copy_3d(const CUDA_MEMCPY3D *c, CUstream stream, bool sync)
 	struct end src = {.type = c->srcMemoryType,
 			  .host = (uint64_t)c->srcHost,
 			  .device = c->srcDevice,
+			  .array = c->srcArray,
 			  .x = c->srcXInBytes,
 			  .y = c->srcY,
 			  .z = c->srcZ,
@@ -110,6 +144,7 @@ static CUresult copy_3d(const CUDA_MEMCPY3D *c, CUstream stream, bool sync)
 	struct end dst = {.type = c->dstMemoryType,
 			  .host = (uint64_t)c->dstHost,
 			  .device = c->dstDevice,
+			  .array = c->dstArray,
 			  .x = c->dstXInBytes,
 			  .y = c->dstY,
 			  .z = c->dstZ,
@@ -174,4 +209,73 @@ CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *pCopy, CUstream hStream)
 	if (pCopy && ck_emu_capture_copy(hStream, pCopy, &result))
 		return result;
 	return copy_3d(pCopy, hStream, false);
+}
+
+/* --- runs of bytes in the first row of an array, as 1D arrays have it */
+
+#define ROW(size) .WidthInBytes = (size), .Height = 1, .Depth = 1
+#define FROM_ARRAY(array, at)                                                                      \
+	.srcMemoryType = CU_MEMORYTYPE_ARRAY, .srcArray = (array), .srcXInBytes = (at)
+#define TO_ARRAY(array, at)                                                                        \
+	.dstMemoryType = CU_MEMORYTYPE_ARRAY, .dstArray = (array), .dstXInBytes = (at)
+
+CUresult cuMemcpyAtoA_v2(CUarray dstArray, size_t dstOffset, CUarray srcArray, size_t srcOffset,
+			 size_t ByteCount)
+{
+	const CUDA_MEMCPY3D c = {ROW(ByteCount), FROM_ARRAY(srcArray, srcOffset),
+				 TO_ARRAY(dstArray, dstOffset)};
+
+	return cuMemcpy3D_v2(&c);
+}
+
+CUresult cuMemcpyAtoD_v2(CUdeviceptr dstDevice, CUarray srcArray, size_t srcOffset,
+			 size_t ByteCount)
+{
+	const CUDA_MEMCPY3D c = {ROW(ByteCount), FROM_ARRAY(srcArray, srcOffset),
+				 .dstMemoryType = CU_MEMORYTYPE_DEVICE, .dstDevice = dstDevice};
+
+	return cuMemcpy3D_v2(&c);
+}
+
+CUresult cuMemcpyDtoA_v2(CUarray dstArray, size_t dstOffset, CUdeviceptr srcDevice,
+			 size_t ByteCount)
+{
+	const CUDA_MEMCPY3D c = {ROW(ByteCount), TO_ARRAY(dstArray, dstOffset),
+				 .srcMemoryType = CU_MEMORYTYPE_DEVICE, .srcDevice = srcDevice};
+
+	return cuMemcpy3D_v2(&c);
+}
+
+CUresult cuMemcpyAtoH_v2(void *dstHost, CUarray srcArray, size_t srcOffset, size_t ByteCount)
+{
+	const CUDA_MEMCPY3D c = {ROW(ByteCount), FROM_ARRAY(srcArray, srcOffset),
+				 .dstMemoryType = CU_MEMORYTYPE_HOST, .dstHost = dstHost};
+
+	return cuMemcpy3D_v2(&c);
+}
+
+CUresult cuMemcpyAtoHAsync_v2(void *dstHost, CUarray srcArray, size_t srcOffset, size_t ByteCount,
+			      CUstream hStream)
+{
+	const CUDA_MEMCPY3D c = {ROW(ByteCount), FROM_ARRAY(srcArray, srcOffset),
+				 .dstMemoryType = CU_MEMORYTYPE_HOST, .dstHost = dstHost};
+
+	return cuMemcpy3DAsync_v2(&c, hStream);
+}
+
+CUresult cuMemcpyHtoA_v2(CUarray dstArray, size_t dstOffset, const void *srcHost, size_t ByteCount)
+{
+	const CUDA_MEMCPY3D c = {ROW(ByteCount), TO_ARRAY(dstArray, dstOffset),
+				 .srcMemoryType = CU_MEMORYTYPE_HOST, .srcHost = srcHost};
+
+	return cuMemcpy3D_v2(&c);
+}
+
+CUresult cuMemcpyHtoAAsync_v2(CUarray dstArray, size_t dstOffset, const void *srcHost,
+			      size_t ByteCount, CUstream hStream)
+{
+	const CUDA_MEMCPY3D c = {ROW(ByteCount), TO_ARRAY(dstArray, dstOffset),
+				 .srcMemoryType = CU_MEMORYTYPE_HOST, .srcHost = srcHost};
+
+	return cuMemcpy3DAsync_v2(&c, hStream);
 }

@@ -51,6 +51,12 @@ enum ck_emu_kind {
 	CK_EMU_EXEC = 0x45584331,
 	CK_EMU_USER_OBJECT = 0x55534f31,
 	CK_EMU_POOL = 0x504f4f31,
+	CK_EMU_ARRAY = 0x41525231,
+	CK_EMU_MIPMAP = 0x4d495031,
+	CK_EMU_TEXTURE = 0x54455831,
+	CK_EMU_SURFACE = 0x53524631,
+	CK_EMU_TEXREF = 0x54524631,
+	CK_EMU_SURFREF = 0x53524632,
 };
 
 struct ck_emu_object {
@@ -243,6 +249,7 @@ enum ck_emu_memory_kind {
 	CK_EMU_MEMORY_DEVICE,	  /* cuMemAlloc */
 	CK_EMU_MEMORY_VARIABLE,	  /* of a module */
 	CK_EMU_MEMORY_HEAP,	  /* malloc in a kernel */
+	CK_EMU_MEMORY_ARRAY,	  /* of an array: nobody is told its address */
 	CK_EMU_MEMORY_HOST,	  /* cuMemHostAlloc */
 	CK_EMU_MEMORY_REGISTERED, /* cuMemHostRegister */
 	CK_EMU_MEMORY_VIRTUAL,	  /* cuMemMap: of no context */
@@ -314,6 +321,7 @@ enum ck_emu_side {
 	CK_EMU_SIDE_HOST,   /* any memory of the process */
 	CK_EMU_SIDE_DEVICE, /* memory that devices know */
 	CK_EMU_SIDE_ANY,    /* found out from the address */
+	CK_EMU_SIDE_ARRAY,  /* an array's memory, within its extents */
 };
 
 /*
@@ -357,6 +365,7 @@ struct ck_emu_module {
 	struct ck_emu_library *library; /* holds a reference; NULL for cuModuleLoad's */
 	struct ck_emu_function *functions;
 	unsigned int function_count;
+	struct ck_emu_reference *references; /* texture references that were asked for */
 };
 
 /* PTX text, NUL-terminated. */

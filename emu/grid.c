@@ -5,13 +5,14 @@
 #include <errno.h>
 
 #include "emu/graph_run.h"
+#include "emu/texture.h"
 
 static int grid_range(void *opaque, uint64_t address, uint64_t *lo, uint64_t *hi)
 {
 	const struct ck_emu_context *context = opaque;
 	struct ck_emu_memory memory;
 
-	if (!ck_emu_arena_find(address, &memory))
+	if (!ck_emu_arena_find(address, &memory) || memory.kind == CK_EMU_MEMORY_ARRAY)
 		return -EFAULT;
 	if (memory.kind == CK_EMU_MEMORY_VIRTUAL || memory.kind == CK_EMU_MEMORY_POOL) {
 		if (!(memory.readers & 1u << context->device->ordinal))
@@ -68,6 +69,21 @@ static void grid_set_condition(void *opaque, uint64_t handle, uint32_t value)
 	ck_emu_condition_set(handle, value);
 }
 
+/* Destroying an object waits for the grids of its context, so it needs no reference here. */
+static const struct ck_ptx_texture *grid_texture(void *opaque, uint64_t object, bool surface)
+{
+	const struct ck_emu_context *context = opaque;
+	struct ck_emu_texture *texture = ck_emu_object_get(
+		(const void *)(uintptr_t)object, surface ? CK_EMU_SURFACE : CK_EMU_TEXTURE);
+	bool ours;
+
+	if (!texture)
+		return NULL;
+	ours = texture->base.context == context;
+	ck_emu_object_put(&texture->base);
+	return ours ? &texture->texture : NULL;
+}
+
 static bool grid_cancelled(void *opaque)
 {
 	const struct ck_emu_context *context = opaque;
@@ -84,6 +100,7 @@ void ck_emu_grid_host(struct ck_emu_context *context, struct ck_ptx_host *host)
 		.alloc = grid_alloc,
 		.free = grid_free,
 		.set_condition = grid_set_condition,
+		.texture = grid_texture,
 		.cancelled = grid_cancelled,
 	};
 }

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "emu/emu.h"
 #include "emu/graph.h"
+#include "emu/texture.h"
 
 #define VARIABLE_ALIGN 512 /* what device memory has */
 
@@ -13,6 +13,7 @@ static void module_free(struct ck_emu_object *object)
 {
 	struct ck_emu_module *module = (struct ck_emu_module *)object;
 
+	ck_emu_references_free(module);
 	ck_emu_arena_sweep(module->base.context, module);
 	free(module->functions);
 	ck_ptx_destroy(module->ptx);
@@ -180,6 +181,7 @@ CUresult cuModuleUnload(CUmodule hmod)
 		result = CUDA_ERROR_NOT_PERMITTED;
 	} else if (ck_emu_object_retract(&module->base)) {
 		ck_emu_functions_retract(module->functions, module->function_count);
+		ck_emu_references_retract(module);
 		result = ck_emu_context_wait(module->base.context);
 		ck_emu_object_put(&module->base);
 	} else {

@@ -77,6 +77,18 @@ CUresult cuMemcpyAsync_ptsz(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, 
 	return cuMemcpyAsync(dst, src, ByteCount, own(hStream));
 }
 
+CUresult cuMemcpyAtoHAsync_v2_ptsz(void *dstHost, CUarray srcArray, size_t srcOffset,
+				   size_t ByteCount, CUstream hStream)
+{
+	return cuMemcpyAtoHAsync_v2(dstHost, srcArray, srcOffset, ByteCount, own(hStream));
+}
+
+CUresult cuMemcpyHtoAAsync_v2_ptsz(CUarray dstArray, size_t dstOffset, const void *srcHost,
+				   size_t ByteCount, CUstream hStream)
+{
+	return cuMemcpyHtoAAsync_v2(dstArray, dstOffset, srcHost, ByteCount, own(hStream));
+}
+
 CUresult cuMemcpyDtoDAsync_v2_ptsz(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount,
 				   CUstream hStream)
 {

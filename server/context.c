@@ -8,6 +8,7 @@
 #include "server/memory.h"
 #include "server/session.h"
 #include "server/staging.h"
+#include "server/texture.h"
 #include "util/log.h"
 
 CK_LOG_DEFINE("server");
@@ -22,6 +23,7 @@ static void forget_contents(struct ck_session *s, uint64_t id)
 {
 	ck_handles_drop_context(s->handles, id);
 	ck_memory_drop_context(s->memory, id);
+	ck_textures_drop_context(s->textures, id);
 	contexts_changed(s);
 }
 

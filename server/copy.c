@@ -109,6 +109,26 @@ CUresult ck_serve_ck_upload_part(struct ck_request *q, ck_upload_part_args *a,
 	return upload_flat(q, a->dst, a->stream, 0, ck_staging_call(q->session->staging));
 }
 
+/* The copy of a message: the driver's arrays in place of ids, and no pointer of the client's. */
+static CUresult copy_decode(struct ck_request *q, const void *bytes, CUDA_MEMCPY3D *copy)
+{
+	CUarray src = NULL, dst = NULL;
+
+	memcpy(copy, bytes, sizeof(*copy));
+	if (copy->srcMemoryType == CU_MEMORYTYPE_ARRAY &&
+	    !ck_array_find(q, (uintptr_t)copy->srcArray, &src))
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (copy->dstMemoryType == CU_MEMORYTYPE_ARRAY &&
+	    !ck_array_find(q, (uintptr_t)copy->dstArray, &dst))
+		return CUDA_ERROR_INVALID_HANDLE;
+	copy->srcArray = src;
+	copy->dstArray = dst;
+	copy->srcHost = NULL;
+	copy->dstHost = NULL;
+	copy->reserved0 = copy->reserved1 = NULL;
+	return CUDA_SUCCESS;
+}
+
 CUresult ck_serve_ck_upload_3d(struct ck_request *q, ck_upload_3d_args *a, void *res)
 {
 	CUDA_MEMCPY3D copy;
@@ -118,8 +138,9 @@ CUresult ck_serve_ck_upload_3d(struct ck_request *q, ck_upload_3d_args *a, void 
 
 	(void)res;
 	_Static_assert(sizeof(copy) == sizeof(a->copy), "the structure travels as its bytes");
-	memcpy(&copy, a->copy, sizeof(copy));
-	err = ck_walk_box(&walk, true, &copy);
+	err = copy_decode(q, a->copy, &copy);
+	if (!err)
+		err = ck_walk_box(&walk, true, &copy);
 	if (err)
 		return err;
 	ring = ck_staging_upload(q->session->staging);
@@ -261,29 +282,31 @@ CUresult ck_serve_ck_download_3d(struct ck_request *q, ck_download_3d_args *a,
 	CUresult err;
 
 	(void)res;
-	memcpy(&copy, a->copy, sizeof(copy));
-	err = ck_walk_box(&d.walk, false, &copy);
+	err = copy_decode(q, a->copy, &copy);
+	if (!err)
+		err = ck_walk_box(&d.walk, false, &copy);
 	return err ? err : download(&d, a->stream);
+}
+
+static bool on_device(CUmemorytype type)
+{
+	return type == CU_MEMORYTYPE_DEVICE || type == CU_MEMORYTYPE_ARRAY;
 }
 
 CUresult ck_serve_ck_copy_3d(struct ck_request *q, ck_copy_3d_args *a, void *res)
 {
 	CUDA_MEMCPY3D copy;
 	CUstream stream;
+	CUresult err = copy_decode(q, a->copy, &copy);
 
 	(void)res;
-	memcpy(&copy, a->copy, sizeof(copy));
-	if (copy.srcMemoryType != CU_MEMORYTYPE_DEVICE ||
-	    copy.dstMemoryType != CU_MEMORYTYPE_DEVICE)
+	if (err)
+		return err;
+	if (!on_device(copy.srcMemoryType) || !on_device(copy.dstMemoryType))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!ck_driver.cuMemcpy3DAsync_v2)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	if (!ck_stream_find(q, a->stream, &stream))
 		return CUDA_ERROR_INVALID_HANDLE;
-	/* The driver gets no pointer of the client's but the two device addresses. */
-	copy.srcHost = NULL;
-	copy.dstHost = NULL;
-	copy.srcArray = copy.dstArray = NULL;
-	copy.reserved0 = copy.reserved1 = NULL;
 	return ck_driver.cuMemcpy3DAsync_v2(&copy, stream);
 }

@@ -12,6 +12,7 @@
 #include "server/output.h"
 #include "server/session.h"
 #include "server/staging.h"
+#include "server/texture.h"
 
 /* Rounds of looking before a waiting lane sleeps: a command's bytes are often just arriving on
  * the other connection, and waking a thread costs more than carrying the command out. */
@@ -42,7 +43,7 @@ int ck_session_create(struct ck_modcache *modules, int output_fd, int device_cou
 	s->device_count = device_count;
 	if (ck_handles_create(&s->handles) < 0 || ck_memory_create(&s->memory) < 0 ||
 	    ck_staging_create(&s->staging) < 0 || ck_assembly_create(&s->assembly) < 0 ||
-	    ck_output_create(output_fd, &s->output) < 0 ||
+	    ck_textures_create(&s->textures) < 0 || ck_output_create(output_fd, &s->output) < 0 ||
 	    ck_callbacks_create(&s->callbacks) < 0) {
 		ck_session_destroy(s);
 		return -ENOMEM;
@@ -60,6 +61,7 @@ void ck_session_destroy(struct ck_session *s)
 	ck_output_destroy(s->output);
 	ck_assembly_destroy(s->assembly);
 	ck_staging_destroy(s->staging);
+	ck_textures_destroy(s->textures);
 	ck_memory_destroy(s->memory);
 	ck_handles_destroy(s->handles);
 	ck_modcache_close(s->modules);

@@ -25,6 +25,7 @@ struct ck_session {
 	struct ck_handles *handles;
 	struct ck_memory *memory;	/* every device allocation of the session */
 	struct ck_staging *staging;	/* pinned slots for pageable copies */
+	struct ck_textures *textures;	/* numbers of texture and surface objects */
 	struct ck_modcache *modules;	/* images by content hash */
 	struct ck_assembly *assembly;	/* the image that is arriving */
 	struct ck_output *output;	/* what kernels print */

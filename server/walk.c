@@ -31,15 +31,16 @@ static bool fits(size_t x, size_t y, size_t pitch, size_t height, const CUDA_MEM
 
 CUresult ck_walk_box(struct ck_walk *walk, bool to_device, const CUDA_MEMCPY3D *c)
 {
-	bool plain = to_device ? c->dstMemoryType == CU_MEMORYTYPE_DEVICE && c->dstLOD == 0
-			       : c->srcMemoryType == CU_MEMORYTYPE_DEVICE && c->srcLOD == 0;
-	size_t total;
+	CUmemorytype type = to_device ? c->dstMemoryType : c->srcMemoryType;
+	size_t total, lod = to_device ? c->dstLOD : c->srcLOD;
 
-	if (!plain || ck_mul_overflow(c->WidthInBytes, c->Height, &total) ||
+	if ((type != CU_MEMORYTYPE_DEVICE && type != CU_MEMORYTYPE_ARRAY) || lod || ck_mul_overflow(c->WidthInBytes, c->Height, &total) ||
 	    ck_mul_overflow(total, c->Depth, &total))
 		return CUDA_ERROR_INVALID_VALUE;
-	if (to_device ? !fits(c->dstXInBytes, c->dstY, c->dstPitch, c->dstHeight, c)
-		      : !fits(c->srcXInBytes, c->srcY, c->srcPitch, c->srcHeight, c))
+	/* an array's extents are the driver's to check */
+	if (type == CU_MEMORYTYPE_DEVICE &&
+	    (to_device ? !fits(c->dstXInBytes, c->dstY, c->dstPitch, c->dstHeight, c)
+		       : !fits(c->srcXInBytes, c->srcY, c->srcPitch, c->srcHeight, c)))
 		return CUDA_ERROR_INVALID_VALUE;
 	*walk = (struct ck_walk){ .total = total, .to_device = to_device, .shape = *c };
 	return CUDA_SUCCESS;
@@ -98,8 +99,8 @@ static CUresult box_copy(const struct ck_walk *walk, void *host, CUstream stream
 {
 	const CUDA_MEMCPY3D *c = &walk->shape;
 	CUDA_MEMCPY3D m = {
-		.srcMemoryType = walk->to_device ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE,
-		.dstMemoryType = walk->to_device ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST,
+		.srcMemoryType = walk->to_device ? CU_MEMORYTYPE_HOST : c->srcMemoryType,
+		.dstMemoryType = walk->to_device ? c->dstMemoryType : CU_MEMORYTYPE_HOST,
 		.WidthInBytes = walk->w,
 		.Height = walk->h,
 		.Depth = walk->d,
@@ -112,6 +113,7 @@ static CUresult box_copy(const struct ck_walk *walk, void *host, CUstream stream
 		m.srcPitch = walk->w;
 		m.srcHeight = walk->h;
 		m.dstDevice = c->dstDevice;
+		m.dstArray = c->dstArray;
 		m.dstXInBytes = c->dstXInBytes + walk->x;
 		m.dstY = c->dstY + walk->y;
 		m.dstZ = c->dstZ + walk->z;
@@ -122,6 +124,7 @@ static CUresult box_copy(const struct ck_walk *walk, void *host, CUstream stream
 		m.dstPitch = walk->w;
 		m.dstHeight = walk->h;
 		m.srcDevice = c->srcDevice;
+		m.srcArray = c->srcArray;
 		m.srcXInBytes = c->srcXInBytes + walk->x;
 		m.srcY = c->srcY + walk->y;
 		m.srcZ = c->srcZ + walk->z;

@@ -28,8 +28,8 @@ struct ck_walk {
 void ck_walk_flat(struct ck_walk *walk, bool to_device, CUdeviceptr address, size_t size);
 
 /*
- * A walk over the device's side of @copy. INVALID_VALUE: it is no plain device memory, its pitch
- * or height does not hold the extent, or sizes overflow.
+ * A walk over the device's side of @copy. INVALID_VALUE: it is neither plain device memory nor an
+ * array, its pitch or height does not hold the extent, or sizes overflow.
  */
 CUresult ck_walk_box(struct ck_walk *walk, bool to_device, const CUDA_MEMCPY3D *copy);
 

@@ -28,6 +28,9 @@ struct ck_ptx_run { /* one launch */
 	uint64_t *workspace;	      /* of the grid-wide barrier; its address is in %envreg1, 2 */
 	struct ck_ptx_span ranges[CK_PTX_RANGES];
 	unsigned int range_count, range_next, range_last;
+	/* the last texture [0] and surface [1] object asked for */
+	uint64_t object[2];
+	const struct ck_ptx_texture *texture[2];
 };
 
 struct ck_ptx_barrier {
@@ -141,6 +144,10 @@ uint64_t ck_ptx_unsigned(uint64_t bits, unsigned int type);
  */
 int ck_ptx_translate(struct ck_ptx_warp *w, uint32_t l, unsigned int space, uint64_t address,
 		     uint32_t size, uint8_t **at);
+
+/* The texture or surface of number @object: 0, or ILLEGAL_ADDRESS (op_tex.c). */
+int ck_ptx_texture_find(struct ck_ptx_warp *w, uint64_t object, bool surface,
+			const struct ck_ptx_texture **texture);
 
 /* Forget the host's answers: an allocation has gone. */
 void ck_ptx_forget_ranges(struct ck_ptx_run *run);

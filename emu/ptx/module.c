@@ -32,6 +32,7 @@ void ck_ptx_destroy(struct ck_ptx_module *m)
 	free(m->kernels);
 	free(m->calls);
 	free(m->tables);
+	free(m->accesses);
 	free(m->relocs);
 	free(m->spans);
 	free(m->code);
@@ -125,10 +126,26 @@ int ck_ptx_variable(const struct ck_ptx_module *m, const char *name, uint64_t *a
 		    size_t *size)
 {
 	for (uint32_t i = 0; m->placed && i < m->var_count; i++) {
-		if (!is_placed(&m->vars[i]) || strcmp(m->vars[i].name, name) != 0)
+		if (!is_placed(&m->vars[i]) || m->vars[i].opaque ||
+		    strcmp(m->vars[i].name, name) != 0)
 			continue;
 		*address = m->vars[i].address;
 		*size = (size_t)m->vars[i].size;
+		return 0;
+	}
+	return -ENOENT;
+}
+
+int ck_ptx_reference(const struct ck_ptx_module *m, const char *name, bool surface,
+		     uint64_t *address)
+{
+	uint8_t opaque = surface ? CK_PTX_SURFREF : CK_PTX_TEXREF;
+
+	for (uint32_t i = 0; m->placed && i < m->var_count; i++) {
+		if (!is_placed(&m->vars[i]) || m->vars[i].opaque != opaque ||
+		    strcmp(m->vars[i].name, name) != 0)
+			continue;
+		*address = m->vars[i].address;
 		return 0;
 	}
 	return -ENOENT;

@@ -95,6 +95,12 @@ enum ck_ptx_mod {
 	CK_PTX_MOD_NOFTZ,
 	CK_PTX_MOD_INDEX,
 	CK_PTX_MOD_DEPEND,
+	CK_PTX_MOD_GEOMETRY,
+	CK_PTX_MOD_LEVEL,
+	CK_PTX_MOD_COMPONENT,
+	CK_PTX_MOD_QUERY,
+	CK_PTX_MOD_BOUND,
+	CK_PTX_MOD_UNFORMATTED,
 	CK_PTX_MODS
 };
 
@@ -164,6 +170,26 @@ enum {
 	CK_PTX_SUBNORMAL
 };
 
+enum {
+	CK_PTX_1D = 1,
+	CK_PTX_2D,
+	CK_PTX_3D,
+	CK_PTX_A1D,
+	CK_PTX_A2D,
+	CK_PTX_CUBE,
+	CK_PTX_ACUBE,
+};
+enum { CK_PTX_BASE_LEVEL = 1, CK_PTX_LEVEL, CK_PTX_GRAD };
+enum {
+	CK_PTX_QUERY_WIDTH = 1,
+	CK_PTX_QUERY_HEIGHT,
+	CK_PTX_QUERY_DEPTH,
+	CK_PTX_QUERY_LAYERS,
+	CK_PTX_QUERY_LEVELS,
+	CK_PTX_QUERY_NORMALIZED,
+};
+enum { CK_PTX_BOUND_TRAP = 1, CK_PTX_BOUND_CLAMP, CK_PTX_BOUND_ZERO };
+
 /* How the warp's loop treats an instruction. */
 enum ck_ptx_kind {
 	CK_PTX_PLAIN, /* fn() for the active lanes, then the next instruction */
@@ -193,7 +219,8 @@ struct ck_ptx_insn {
 	uint8_t mask_at; /* the source that is the member mask; of plain ones unused */
 	int32_t d[4], s[5];
 	int64_t imm;	 /* byte offset of an address; special register; lop3 table */
-	uint32_t target; /* branch: instruction; call, table, ret: index of call, table, function */
+	/* branch: instruction; call, table, ret, texture: index of call, table, function, access */
+	uint32_t target;
 	uint32_t line;
 	uint16_t op;
 	uint8_t mod[CK_PTX_MODS];
@@ -214,6 +241,19 @@ struct ck_ptx_call {
 struct ck_ptx_table {
 	uint32_t *targets, count;
 };
+
+/* The operands of a texture or surface instruction, beside its destinations: rows. */
+struct ck_ptx_access {
+	int32_t object;	  /* its number; or, with by_name, the address of a reference */
+	int32_t coord[4]; /* the layer first, where there are layers */
+	int32_t lod, dx[4], dy[4];
+	int32_t data[4];  /* what a surface gets */
+	int32_t resident; /* predicate that says whether memory was there */
+	bool by_name;
+};
+
+/* What a .global variable is to the program: memory, or a reference of an opaque type. */
+enum ck_ptx_opaque { CK_PTX_NOT_OPAQUE, CK_PTX_TEXREF, CK_PTX_SURFREF };
 
 enum ck_ptx_builtin {
 	CK_PTX_NOT_BUILTIN,
@@ -241,6 +281,7 @@ struct ck_ptx_var {
 	char *name;
 	struct ck_ptx_origin origin;
 	uint8_t space;		/* GLOBAL, CONST or SHARED */
+	uint8_t opaque;		/* enum ck_ptx_opaque: it then holds an object's number */
 	bool external, dynamic; /* declared only; extern .shared of unknown size */
 	uint64_t size, align;
 	uint8_t *data; /* first bytes of the initialiser, or NULL */
@@ -304,6 +345,8 @@ struct ck_ptx_module {
 	uint32_t call_count, call_room;
 	struct ck_ptx_table *tables;
 	uint32_t table_count, table_room;
+	struct ck_ptx_access *accesses;
+	uint32_t access_count, access_room;
 	struct ck_ptx_span *spans; /* of the placed variables, by address */
 	uint32_t span_count;
 	bool placed;

@@ -108,6 +108,7 @@ struct ck_ptx_decl {
 	const char *text;
 	size_t text_size;
 	bool unsized;
+	uint8_t opaque; /* enum ck_ptx_opaque */
 };
 int ck_ptx_parse_decl(struct ck_ptx_parser *p, struct ck_ptx_decl *decl);
 /* .global, .const, .shared, from after the space to the ';' */
@@ -148,6 +149,8 @@ int ck_ptx_find_register(struct ck_ptx_parser *p, const struct ck_ptx_token *tok
 /* A statement that starts with an opcode, from p->tok to the ';' (parse_insn.c, parse_call.c) */
 int ck_ptx_parse_insn(struct ck_ptx_parser *p);
 int ck_ptx_parse_call(struct ck_ptx_parser *p);
+/* Operands of a texture or surface instruction; op, types and modifiers are in @draft. */
+int ck_ptx_parse_access(struct ck_ptx_parser *p, const struct ck_ptx_insn *draft);
 int ck_ptx_parse_brx(struct ck_ptx_parser *p);
 int ck_ptx_parse_branch_targets(struct ck_ptx_parser *p, const char *label, size_t size);
 int ck_ptx_branch_to(struct ck_ptx_parser *p, uint32_t insn);

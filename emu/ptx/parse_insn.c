@@ -234,6 +234,16 @@ static int parse_bra(struct ck_ptx_parser *p, struct raw *raw)
 	return ret < 0 ? ret : ck_ptx_expect(p, ';');
 }
 
+static int parse_access(struct ck_ptx_parser *p, const struct raw *raw)
+{
+	struct ck_ptx_insn draft = {.op = (uint16_t)raw->op,
+				    .type = (uint8_t)raw->type,
+				    .type2 = (uint8_t)raw->type2};
+
+	memcpy(draft.mod, raw->mod, sizeof(draft.mod));
+	return ck_ptx_parse_access(p, &draft);
+}
+
 int ck_ptx_parse_insn(struct ck_ptx_parser *p)
 {
 	struct raw *raw = calloc(1, sizeof(*raw));
@@ -255,6 +265,8 @@ int ck_ptx_parse_insn(struct ck_ptx_parser *p)
 		ret = parse_bra(p, raw);
 	else if (raw->op == CK_PTX_OP_CALL)
 		ret = ck_ptx_parse_call(p);
+	else if (raw->op >= CK_PTX_OP_TEX && raw->op <= CK_PTX_OP_SUQ)
+		ret = parse_access(p, raw);
 	else if (raw->op == CK_PTX_OP_BRX)
 		ret = ck_ptx_parse_brx(p);
 	else if (raw->op == CK_PTX_OP_RET && (ret = ck_ptx_store_results(p)) < 0)

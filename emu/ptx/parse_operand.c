@@ -289,16 +289,29 @@ static int parse_address(struct ck_ptx_parser *p, struct ck_ptx_operand *o)
 	return ck_ptx_expect(p, ']');
 }
 
+/* A literal with a minus in front of it. */
+static void token_negate(struct ck_ptx_token *tok)
+{
+	tok->integer = 0 - tok->integer;
+	tok->real = -tok->real;
+	tok->bits32 ^= 1u << 31;
+	tok->bits64 ^= 1ull << 63;
+}
+
 /* "{a, b}" after the brace; elements are looked up when it is known what they are for. */
 static int parse_vector(struct ck_ptx_parser *p, struct ck_ptx_operand *o)
 {
 	o->kind = CK_PTX_OP_VECTOR;
 	do {
+		bool negative = ck_ptx_accept(p, '-');
+
 		if (o->count >= 4)
 			return ck_ptx_fail(p, -EOPNOTSUPP, "a vector of more than 4 elements");
-		if (p->tok.kind != CK_PTX_WORD && p->tok.kind != CK_PTX_INT &&
+		if ((p->tok.kind != CK_PTX_WORD || negative) && p->tok.kind != CK_PTX_INT &&
 		    p->tok.kind != CK_PTX_FLOAT)
 			return ck_ptx_unexpected(p, "an element");
+		if (negative)
+			token_negate(&p->tok);
 		o->items[o->count++] = p->tok;
 		ck_ptx_advance(p);
 	} while (ck_ptx_accept(p, ','));

@@ -77,6 +77,12 @@ static int parse_attributes(struct ck_ptx_parser *p, struct ck_ptx_decl *decl)
 		} else if (ck_ptx_token_is(&word, CK_PTX_DOT, "attribute")) {
 			while (p->tok.kind != CK_PTX_END && !ck_ptx_accept(p, ')'))
 				ck_ptx_advance(p);
+		} else if (ck_ptx_token_is(&word, CK_PTX_DOT, "texref")) {
+			decl->opaque = CK_PTX_TEXREF;
+			decl->type = CK_PTX_B64;
+		} else if (ck_ptx_token_is(&word, CK_PTX_DOT, "surfref")) {
+			decl->opaque = CK_PTX_SURFREF;
+			decl->type = CK_PTX_B64;
 		} else {
 			decl->type = ck_ptx_type_find(word.text, word.size);
 			if (decl->type == CK_PTX_NOTYPE)
@@ -311,6 +317,7 @@ static void var_declare(struct ck_ptx_var *var, const struct ck_ptx_decl *decl)
 	var->external = !var->dynamic;
 	var->align = decl->align;
 	var->size = decl->size;
+	var->opaque = decl->opaque;
 }
 
 /* Up to the ',' or ';'. */
@@ -339,6 +346,7 @@ static int var_define(struct ck_ptx_parser *p, struct ck_ptx_var *var,
 	init_free(var);
 	read.space = var->space;
 	read.align = decl->align;
+	read.opaque = decl->opaque;
 	read.origin = (struct ck_ptx_origin){.unit = p->unit, .linkage = (uint8_t)linkage};
 	*var = read;
 	return 0;
@@ -353,7 +361,12 @@ int ck_ptx_parse_var(struct ck_ptx_parser *p, uint8_t space, enum ck_ptx_linkage
 
 	do {
 		ret = ck_ptx_parse_decl(p, &decl);
-		if (ret < 0 || (ret = var_get(p, &decl, space, linkage, &index)) < 0)
+		if (ret < 0)
+			return ret;
+		if (decl.opaque && (space != CK_PTX_GLOBAL || decl.size != sizeof(uint64_t)))
+			return ck_ptx_fail(p, -EOPNOTSUPP, "a reference is one .global variable");
+		ret = var_get(p, &decl, space, linkage, &index);
+		if (ret < 0)
 			return ret;
 		var = &p->module->vars[index];
 		if (linkage == CK_PTX_LINK_EXTERN)

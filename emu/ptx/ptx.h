@@ -40,6 +40,13 @@ int ck_ptx_place(struct ck_ptx_module *module,
 int ck_ptx_variable(const struct ck_ptx_module *module, const char *name, uint64_t *address,
 		    size_t *size);
 
+/*
+ * The address of a placed .texref or .surfref variable by name: 8 bytes, in which the host puts
+ * the number of the object that it stands for. -ENOENT if there is none.
+ */
+int ck_ptx_reference(const struct ck_ptx_module *module, const char *name, bool surface,
+		     uint64_t *address);
+
 /* Kernels in the order of the text: NULL past the end; by name: NULL if there is none. */
 const struct ck_ptx_kernel *ck_ptx_kernel_at(const struct ck_ptx_module *module, unsigned int i);
 const struct ck_ptx_kernel *ck_ptx_kernel_find(const struct ck_ptx_module *module,
@@ -63,6 +70,32 @@ struct ck_ptx_kernel_info {
 
 void ck_ptx_kernel_info(const struct ck_ptx_kernel *kernel, struct ck_ptx_kernel_info *info);
 
+#define CK_PTX_MAX_LEVELS 20
+
+/* Texels in memory: one mipmap level of an array, or a piece of linear memory. */
+struct ck_ptx_image {
+	uint64_t base;	       /* an address of this process */
+	uint64_t pitch, slice; /* bytes from row to row, from slice or layer to the next */
+	uint32_t size[3];      /* width, height, depth or layers; at least 1 each */
+};
+
+/* What a texture or surface object stands for. */
+struct ck_ptx_texture {
+	CUarray_format format;
+	unsigned int channels;
+	unsigned int texel; /* bytes */
+	/* levels[0] and what follows it; surfaces have one level */
+	struct ck_ptx_image levels[CK_PTX_MAX_LEVELS];
+	unsigned int level_count;
+	bool linear;  /* one row of linear memory: beyond its end there are zeroes */
+	bool checked; /* the program's memory, which may go: look before each access */
+	CUaddress_mode address[3];
+	CUfilter_mode filter, mipmap_filter;
+	unsigned int flags; /* CU_TRSF_ */
+	float bias, min_level, max_level;
+	float border[4];
+};
+
 /* What the driver lends a running grid. Callbacks may be called from several threads. */
 struct ck_ptx_host {
 	void *opaque;
@@ -78,6 +111,8 @@ struct ck_ptx_host {
 	void (*free)(void *opaque, uint64_t address);
 	/* cudaGraphSetConditional(); may be NULL. */
 	void (*set_condition)(void *opaque, uint64_t handle, uint32_t value);
+	/* The object of that number, alive until the grid ends, or NULL. May itself be NULL. */
+	const struct ck_ptx_texture *(*texture)(void *opaque, uint64_t object, bool surface);
 	/* True once the grid should stop early (the context is being destroyed). */
 	bool (*cancelled)(void *opaque);
 };

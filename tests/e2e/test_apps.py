@@ -10,9 +10,9 @@ import pytest
 from conftest import DRIVER, EXPECTED, ROOT, TRANSPORTS, client_env, run
 
 NAMES = sorted(p.stem for p in EXPECTED.glob("*.txt"))
-C_PROGRAMS = ("driver_ptx",)
+C_PROGRAMS = {"arrays": ("",), "driver_ptx": ("", "_linked")}
 BUILDS = [(name, name + suffix) for name in NAMES
-          for suffix in (("", "_linked") if name in C_PROGRAMS else ("", "_shared"))]
+          for suffix in C_PROGRAMS.get(name, ("", "_shared"))]
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
@@ -27,9 +27,10 @@ def test_program_prints_what_it_prints_on_a_real_gpu(run_app, name, build, trans
 
 
 @pytest.mark.skipif(DRIVER != "emu", reason="the emulated driver was not asked for")
-def test_the_emulated_driver_is_a_libcuda_of_its_own(run_app):
-    result = run_app("driver_ptx", "direct")
-    assert result.out == (EXPECTED / "driver_ptx.txt").read_text(), result.err
+@pytest.mark.parametrize("program", C_PROGRAMS)
+def test_the_emulated_driver_is_a_libcuda_of_its_own(run_app, program):
+    result = run_app(program, "direct")
+    assert result.out == (EXPECTED / f"{program}.txt").read_text(), result.err
     assert result.status == 0
 
 

@@ -9,6 +9,11 @@
 
 #include "cuda/types.h"
 
+/* A program that needs more has them in a list of its own, in front of this file. */
+#ifndef MORE_DRIVER_CALLS
+#define MORE_DRIVER_CALLS(X)
+#endif
+
 #define DRIVER_CALLS(X)                                                                         \
 	X(cuInit, (unsigned int))                                                               \
 	X(cuGetErrorName, (CUresult, const char **))                                            \
@@ -37,7 +42,8 @@
 	X(cuEventDestroy_v2, (CUevent))                                                         \
 	X(cuLaunchKernel,                                                                       \
 	  (CUfunction, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int,    \
-	   unsigned int, unsigned int, CUstream, void **, void **))
+	   unsigned int, unsigned int, CUstream, void **, void **))                             \
+	MORE_DRIVER_CALLS(X)
 
 #define DECLARE(name, args) CUresult name args;
 #define MEMBER(name, args) CUresult(*name) args;

@@ -374,7 +374,7 @@ static void descriptors_that_make_no_sense_are_refused(void **state)
 	REFUSED(XInBytes, 1, CUDA_ERROR_INVALID_VALUE) /* the pitch is that of the width */
 	REFUSED(Y, 1, CUDA_ERROR_INVALID_VALUE)
 	REFUSED(LOD, 1, CUDA_ERROR_INVALID_VALUE)
-	REFUSED(MemoryType, CU_MEMORYTYPE_ARRAY, CUDA_ERROR_NOT_SUPPORTED)
+	REFUSED(MemoryType, CU_MEMORYTYPE_ARRAY, CUDA_ERROR_INVALID_HANDLE)
 	REFUSED(MemoryType, (CUmemorytype)0, CUDA_ERROR_INVALID_VALUE)
 	REFUSED(MemoryType, (CUmemorytype)5, CUDA_ERROR_INVALID_VALUE)
 	assert_int_equal(cuMemcpy3D_v2(NULL), CUDA_ERROR_INVALID_VALUE);

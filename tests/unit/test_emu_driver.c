@@ -482,7 +482,7 @@ static void a_2d_copy_moves_the_rectangle_only(void **state)
 	assert_memory_equal(back[2], "..aaa...", 8);
 	assert_memory_equal(back[3], "........", 8);
 	copy.srcMemoryType = CU_MEMORYTYPE_ARRAY;
-	assert_int_equal(cuMemcpy2D_v2(&copy), CUDA_ERROR_NOT_SUPPORTED);
+	assert_int_equal(cuMemcpy2D_v2(&copy), CUDA_ERROR_INVALID_HANDLE);
 	copy.srcMemoryType = CU_MEMORYTYPE_DEVICE;
 	copy.srcPitch = 2;
 	assert_int_equal(cuMemcpy2D_v2(&copy), CUDA_ERROR_INVALID_VALUE);

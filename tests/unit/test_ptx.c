@@ -506,8 +506,12 @@ static void what_is_not_known_is_refused_by_name(void **state)
 			    "line 10: instruction 'add.u8' is not supported");
 	assert_string_equal(refusal(HEAD KERNEL "add.hi.s32 %r1, %r1, %r1;\n" END, -EOPNOTSUPP),
 			    "line 10: instruction 'add.hi.s32' is not supported");
-	assert_string_equal(refusal(HEAD ".global .texref t;\n", -EOPNOTSUPP),
-			    "line 4: .texref is not supported here");
+	assert_string_equal(refusal(HEAD ".global .samplerref t;\n", -EOPNOTSUPP),
+			    "line 4: .samplerref is not supported here");
+	assert_string_equal(refusal(HEAD ".shared .texref t;\n", -EOPNOTSUPP),
+			    "line 4: a reference is one .global variable");
+	assert_string_equal(refusal(HEAD ".global .texref t[2];\n", -EOPNOTSUPP),
+			    "line 4: a reference is one .global variable");
 	assert_string_equal(refusal(HEAD ".managed .u32 t;\n", -EOPNOTSUPP),
 			    "line 4: directive .managed is not supported");
 }

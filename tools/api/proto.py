@@ -5,6 +5,8 @@ from . import banner
 
 def c_type(a):
     """C type of an argument in the public prototype."""
+    if a.kind == "string":
+        return "const char *"
     if a.kind == "pod":
         return f"{'const ' if a.direction == 'in' else ''}{a.ctype} *"
     return a.ctype + (" *" if a.direction in ("out", "new", "got") else " ")

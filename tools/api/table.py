@@ -56,6 +56,13 @@ PODS = {
     "CUmemAllocationProp": 32,
     "CUmemLocation": 8,
     "CUmemPoolPtrExportData": 64,
+    "CUDA_ARRAY_DESCRIPTOR": 24,
+    "CUDA_ARRAY3D_DESCRIPTOR": 40,
+    "CUDA_ARRAY_MEMORY_REQUIREMENTS": 32,
+    "CUDA_ARRAY_SPARSE_PROPERTIES": 48,
+    "CUDA_RESOURCE_DESC": 144,
+    "CUDA_RESOURCE_VIEW_DESC": 112,
+    "CUDA_TEXTURE_DESC": 104,
 }
 
 SPECIAL = ("id", "ids", "bytes", "string", "hash", "bulk")

@@ -1,0 +1,290 @@
+/*
+ * emu/ptx/sample.c - coordinates to texels, and texels to one value; see sample.h.
+ */
+#include <math.h>
+
+#include "emu/ptx/half.h"
+#include "emu/ptx/sample.h"
+
+/* Integers of 8 and 16 bits become floats unless the texture says otherwise. */
+bool ck_ptx_texture_is_float(const struct ck_ptx_texture *t)
+{
+	switch (t->format) {
+	case CU_AD_FORMAT_HALF:
+	case CU_AD_FORMAT_FLOAT:
+		return true;
+	case CU_AD_FORMAT_UNSIGNED_INT32:
+	case CU_AD_FORMAT_SIGNED_INT32:
+		return false;
+	default:
+		return !(t->flags & CU_TRSF_READ_AS_INTEGER);
+	}
+}
+
+static float srgb_to_linear(float v)
+{
+	return v <= 0.04045f ? v / 12.92f : powf((v + 0.055f) / 1.055f, 2.4f);
+}
+
+/* Channel @c of the texel at @at, as the bits of a float or an integer. */
+static uint32_t channel(const struct ck_ptx_texture *t, const uint8_t *at, unsigned int c)
+{
+	bool is_float = ck_ptx_texture_is_float(t);
+	uint32_t word;
+	uint16_t half;
+	float v;
+
+	switch (t->format) {
+	case CU_AD_FORMAT_UNSIGNED_INT8:
+		v = (float)at[c] / 255.0f;
+		if ((t->flags & CU_TRSF_SRGB) && c < 3)
+			v = srgb_to_linear(v);
+		return is_float ? (uint32_t)ck_ptx_u32(v) : at[c];
+	case CU_AD_FORMAT_SIGNED_INT8:
+		v = fmaxf((float)(int8_t)at[c] / 127.0f, -1.0f);
+		return is_float ? (uint32_t)ck_ptx_u32(v) : (uint32_t)(int8_t)at[c];
+	case CU_AD_FORMAT_UNSIGNED_INT16:
+		memcpy(&half, at + 2 * c, sizeof(half));
+		return is_float ? (uint32_t)ck_ptx_u32((float)half / 65535.0f) : half;
+	case CU_AD_FORMAT_SIGNED_INT16:
+		memcpy(&half, at + 2 * c, sizeof(half));
+		v = fmaxf((float)(int16_t)half / 32767.0f, -1.0f);
+		return is_float ? (uint32_t)ck_ptx_u32(v) : (uint32_t)(int16_t)half;
+	case CU_AD_FORMAT_HALF:
+		memcpy(&half, at + 2 * c, sizeof(half));
+		return (uint32_t)ck_ptx_u32((float)ck_ptx_half_to(half));
+	default:
+		memcpy(&word, at + 4 * c, sizeof(word));
+		return word;
+	}
+}
+
+static void border(const struct ck_ptx_texture *t, uint32_t out[4])
+{
+	for (unsigned int c = 0; c < 4; c++)
+		out[c] = t->linear		      ? 0
+			 : ck_ptx_texture_is_float(t) ? (uint32_t)ck_ptx_u32(t->border[c])
+						      : (uint32_t)(int64_t)t->border[c];
+}
+
+/* The texel at @index, which lies in the image; missing channels are 0. */
+static int texel(const struct ck_ptx_place *p, const struct ck_ptx_image *m,
+		 const int64_t index[3], uint32_t out[4])
+{
+	const struct ck_ptx_texture *t = p->texture;
+	uint64_t address = m->base + (uint64_t)index[2] * m->slice + (uint64_t)index[1] * m->pitch +
+			   (uint64_t)index[0] * t->texel;
+	uint8_t *at = (uint8_t *)(uintptr_t)address;
+	int err;
+
+	if (t->checked) {
+		err = ck_ptx_translate(p->w, p->lane, CK_PTX_GLOBAL, address, t->texel, &at);
+		if (err)
+			return err;
+	}
+	for (unsigned int c = 0; c < 4; c++)
+		out[c] = c < t->channels ? channel(t, at, c) : 0;
+	return 0;
+}
+
+/* Texel number @i of @n by the address mode: false where the border is. */
+static bool wrapped(const struct ck_ptx_place *p, unsigned int dim, int64_t i, int64_t n,
+		    int64_t *out)
+{
+	CUaddress_mode mode = p->texture->address[dim];
+	int64_t period = i % (2 * n);
+
+	if (p->cube || (!(p->texture->flags & CU_TRSF_NORMALIZED_COORDINATES) &&
+			mode != CU_TR_ADDRESS_MODE_BORDER))
+		mode = CU_TR_ADDRESS_MODE_CLAMP;
+	*out = i;
+	if (p->texture->linear)
+		return i >= 0 && i < n;
+	switch (mode) {
+	case CU_TR_ADDRESS_MODE_BORDER:
+		return i >= 0 && i < n;
+	case CU_TR_ADDRESS_MODE_WRAP:
+		*out = i % n + (i % n < 0 ? n : 0);
+		return true;
+	case CU_TR_ADDRESS_MODE_MIRROR:
+		period += period < 0 ? 2 * n : 0;
+		*out = period < n ? period : 2 * n - 1 - period;
+		return true;
+	default:
+		*out = ck_max((int64_t)0, ck_min(i, n - 1));
+		return true;
+	}
+}
+
+/* The texel at @index after the address modes, in the place's layer. */
+static int fetch(const struct ck_ptx_place *p, const struct ck_ptx_image *m,
+		 const int64_t index[3], uint32_t out[4])
+{
+	int64_t at[3] = {0, 0, 0};
+
+	for (unsigned int d = 0; d < p->dims; d++) {
+		if (!wrapped(p, d, index[d], m->size[d], &at[d])) {
+			border(p->texture, out);
+			return 0;
+		}
+	}
+	if (p->layered)
+		at[2] = ck_max((int64_t)0, ck_min(p->layer, (int64_t)m->size[2] - 1));
+	return texel(p, m, at, out);
+}
+
+/* A coordinate in texels; what no texture is large enough for is as good as the edge. */
+static float scaled(const struct ck_ptx_place *p, const struct ck_ptx_image *m, unsigned int d)
+{
+	float x = p->at[d];
+
+	if (p->cube || (p->texture->flags & CU_TRSF_NORMALIZED_COORDINATES))
+		x *= (float)m->size[d];
+	if (!(x == x))
+		return 0;
+	return fmaxf(-1e9f, fminf(x, 1e9f));
+}
+
+static int nearest(const struct ck_ptx_place *p, const struct ck_ptx_image *m, uint32_t out[4])
+{
+	int64_t index[3] = {0, 0, 0};
+
+	for (unsigned int d = 0; d < p->dims; d++)
+		index[d] = p->integer ? p->index[d] : (int64_t)floorf(scaled(p, m, d));
+	return fetch(p, m, index, out);
+}
+
+/* The lower texel of a linear filter, and the weight of the upper one: a fraction of 8 bits. */
+static int64_t lower(const struct ck_ptx_place *p, const struct ck_ptx_image *m, unsigned int d,
+		     float *weight)
+{
+	float x = scaled(p, m, d) - 0.5f, i = floorf(x);
+
+	*weight = rintf((x - i) * 256.0f) / 256.0f;
+	return (int64_t)i;
+}
+
+static int linear(const struct ck_ptx_place *p, const struct ck_ptx_image *m, uint32_t out[4])
+{
+	float weight[3] = {0, 0, 0}, sum[4] = {0, 0, 0, 0};
+	int64_t low[3] = {0, 0, 0};
+
+	for (unsigned int d = 0; d < p->dims; d++)
+		low[d] = lower(p, m, d, &weight[d]);
+	for (unsigned int corner = 0; corner < 1u << p->dims; corner++) {
+		int64_t index[3] = {0, 0, 0};
+		uint32_t value[4];
+		float w = 1.0f;
+		int err;
+
+		for (unsigned int d = 0; d < p->dims; d++) {
+			index[d] = low[d] + (corner >> d & 1);
+			w *= corner >> d & 1 ? weight[d] : 1.0f - weight[d];
+		}
+		err = fetch(p, m, index, value);
+		if (err)
+			return err;
+		for (unsigned int c = 0; w > 0 && c < 4; c++)
+			sum[c] += w * ck_ptx_f32(value[c]);
+	}
+	for (unsigned int c = 0; c < 4; c++)
+		out[c] = (uint32_t)ck_ptx_u32(sum[c]);
+	return 0;
+}
+
+static int level(const struct ck_ptx_place *p, unsigned int number, uint32_t out[4])
+{
+	const struct ck_ptx_texture *t = p->texture;
+	const struct ck_ptx_image *m = &t->levels[number];
+
+	if (p->integer || t->linear || t->filter == CU_TR_FILTER_MODE_POINT ||
+	    !ck_ptx_texture_is_float(t))
+		return nearest(p, m, out);
+	return linear(p, m, out);
+}
+
+int ck_ptx_sample(const struct ck_ptx_place *p, float lod, uint32_t out[4])
+{
+	const struct ck_ptx_texture *t = p->texture;
+	uint32_t upper[4];
+	float top = (float)(t->level_count - 1), base, weight;
+	int err;
+
+	if (t->level_count == 1)
+		return level(p, 0, out);
+	lod = fminf(fmaxf(lod + t->bias, t->min_level), t->max_level);
+	lod = fminf(fmaxf(lod, 0), top);
+	if (t->mipmap_filter == CU_TR_FILTER_MODE_POINT || !ck_ptx_texture_is_float(t))
+		return level(p, (unsigned int)floorf(lod + 0.5f), out);
+	base = floorf(lod);
+	weight = rintf((lod - base) * 256.0f) / 256.0f;
+	err = level(p, (unsigned int)base, out);
+	if (err || weight == 0)
+		return err;
+	err = level(p, (unsigned int)base + 1, upper);
+	for (unsigned int c = 0; c < 4; c++)
+		out[c] = (uint32_t)ck_ptx_u32((1.0f - weight) * ck_ptx_f32(out[c]) +
+					      weight * ck_ptx_f32(upper[c]));
+	return err;
+}
+
+int ck_ptx_gather(const struct ck_ptx_place *p, unsigned int channel_number, uint32_t out[4])
+{
+	/* lower left, lower right, upper right, upper left, as y grows downwards */
+	static const uint8_t corners[4][2] = {{0, 1}, {1, 1}, {1, 0}, {0, 0}};
+	const struct ck_ptx_image *m = &p->texture->levels[0];
+	float weight;
+
+	for (unsigned int i = 0; i < 4; i++) {
+		int64_t index[3] = {lower(p, m, 0, &weight) + corners[i][0],
+				    lower(p, m, 1, &weight) + corners[i][1], 0};
+		uint32_t value[4];
+		int err = fetch(p, m, index, value);
+
+		if (err)
+			return err;
+		out[i] = value[channel_number];
+	}
+	return 0;
+}
+
+float ck_ptx_gradient_lod(const struct ck_ptx_texture *t, unsigned int dims, const float dx[3],
+			  const float dy[3])
+{
+	float x = 0, y = 0;
+
+	for (unsigned int d = 0; d < dims; d++) {
+		float size = t->flags & CU_TRSF_NORMALIZED_COORDINATES ? (float)t->levels[0].size[d]
+									: 1.0f;
+
+		x += dx[d] * size * dx[d] * size;
+		y += dy[d] * size * dy[d] * size;
+	}
+	return 0.5f * log2f(fmaxf(x, y));
+}
+
+unsigned int ck_ptx_cube_face(const float v[3], float at[2])
+{
+	float x = fabsf(v[0]), y = fabsf(v[1]), z = fabsf(v[2]), s, t, m;
+	unsigned int face;
+
+	if (x >= y && x >= z) {
+		face = v[0] < 0;
+		m = x;
+		s = v[0] < 0 ? v[2] : -v[2];
+		t = -v[1];
+	} else if (y >= z) {
+		face = 2 + (v[1] < 0);
+		m = y;
+		s = v[0];
+		t = v[1] < 0 ? -v[2] : v[2];
+	} else {
+		face = 4 + (v[2] < 0);
+		m = z;
+		s = v[2] < 0 ? -v[0] : v[0];
+		t = -v[1];
+	}
+	at[0] = m > 0 ? (s / m + 1.0f) / 2.0f : 0.5f;
+	at[1] = m > 0 ? (t / m + 1.0f) / 2.0f : 0.5f;
+	return face;
+}
