@@ -406,10 +406,10 @@ def test_a_program_ends_with_a_function_under_way(server, app, how, status):
     server.wait_idle()
 
 
-def test_callbacks_learn_that_the_server_is_lost(server, app):
-    process = start([app("host_functions"), "lost"], client_env(server.address("tcp")))
+def test_callbacks_learn_that_the_server_is_lost(own_server, app):
+    process = start([app("host_functions"), "lost"], client_env(own_server.address("tcp")))
     assert process.stdout.readline() == "waiting\n"
-    server.kill()
+    own_server.kill()
     result = ended(process, 20)
     assert result.out == "the callback was told of an error\n"
     assert result.status == 0, result.err
