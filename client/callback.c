@@ -14,6 +14,7 @@
 
 #include "client/callback.h"
 #include "client/client.h"
+#include "client/mirror.h"
 #include "util/map.h"
 
 #define THREADS_MAX 64
@@ -223,11 +224,32 @@ bool ck_callback_pending(void)
 	return atomic_load(&all.pending) > 0;
 }
 
+/* Functions of graphs see what copies before them have written, and feed those behind them. */
 static void run_host_function(const struct ck_callback *callback, int status, uint64_t value)
 {
 	(void)status;
 	(void)value;
+	if (callback->persistent)
+		ck_mirror_pull();
 	((CUhostFn)callback->function)(callback->data);
+	if (callback->persistent)
+		ck_mirror_push();
+}
+
+bool ck_callback_find(uint64_t id, CUhostFn *fn, void **data)
+{
+	const struct entry *e;
+	bool found;
+
+	pthread_mutex_lock(&all.lock);
+	e = find(id);
+	found = e && e->callback.persistent;
+	if (found) {
+		*fn = (CUhostFn)e->callback.function;
+		*data = e->callback.data;
+	}
+	pthread_mutex_unlock(&all.lock);
+	return found;
 }
 
 /* The id of a pair that is kept, made when first asked for. */
@@ -259,5 +281,7 @@ CUresult ck_callback_register(CUhostFn fn, void *data, bool persistent, uint64_t
 		.persistent = persistent,
 	};
 
+	if (persistent)
+		ck_mirror_functions();
 	return persistent ? keep(&callback, id) : ck_callback_add(&callback, id);
 }

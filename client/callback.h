@@ -32,6 +32,9 @@ void ck_callback_drop(uint64_t id);
  * and data then has the same id. Else it is forgotten when it has run. */
 CUresult ck_callback_register(CUhostFn fn, void *data, bool persistent, uint64_t *id);
 
+/* The pair behind the id of a host function that is kept; false: there is none. */
+bool ck_callback_find(uint64_t id, CUhostFn *fn, void **data);
+
 /* May some function yet be called? Then what it writes may not be there. */
 bool ck_callback_pending(void);
 

@@ -4,7 +4,9 @@
  */
 #include <string.h>
 
+#include "client/capture.h"
 #include "client/client.h"
+#include "client/mirror.h"
 #include "client/spread.h"
 
 #define PIECE ((size_t)1 << 30)		/* payload of one message; lengths on the wire are 32 bits */
@@ -25,7 +27,15 @@ static CUresult enter(CUstream handle, struct place *p)
 		err = ck_stream_from(handle, &p->stream);
 	if (!err)
 		p->id = p->stream ? p->stream->object.id : 0;
-	return err;
+	return err ? err : ck_capture_work(p->stream);
+}
+
+/* The synchronous forms: they wait, which a stream that is being captured cannot be. */
+static CUresult enter_sync(struct place *p)
+{
+	CUresult err = enter(NULL, p);
+
+	return err ? err : ck_capture_wait(p->stream);
 }
 
 /* A copy between the host and the device under way. */
@@ -80,6 +90,8 @@ static CUresult upload(const struct place *p, CUdeviceptr dst, const void *src, 
 	if (size == 0)
 		return CUDA_SUCCESS;
 	err = src ? ck_device_range(dst, size) : CUDA_ERROR_INVALID_VALUE;
+	if (!err && ck_capturing(p->stream))
+		return ck_mirror_capture_flat(dst, true, (uintptr_t)src, false, size, p->id);
 	if (!err)
 		err = ck_functions_settle(p->ctx, p->stream, src);
 	if (err)
@@ -97,6 +109,8 @@ static CUresult download(const struct place *p, void *dst, CUdeviceptr src, size
 	if (size == 0)
 		return CUDA_SUCCESS;
 	err = dst ? ck_device_range(src, size) : CUDA_ERROR_INVALID_VALUE;
+	if (!err && ck_capturing(p->stream))
+		return ck_mirror_capture_flat((uintptr_t)dst, false, src, true, size, p->id);
 	if (!err)
 		err = transfer(p, src, dst, size, download_part);
 	if (!err)
@@ -125,7 +139,7 @@ static CUresult settle(const struct place *p, size_t size)
 CK_EXPORT CUresult cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount)
 {
 	struct place p;
-	CUresult err = enter(NULL, &p);
+	CUresult err = enter_sync(&p);
 
 	if (!err)
 		err = upload(&p, dstDevice, srcHost, ByteCount);
@@ -144,7 +158,7 @@ CK_EXPORT CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void *srcHo
 CK_EXPORT CUresult cuMemcpyDtoH_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount)
 {
 	struct place p;
-	CUresult err = enter(NULL, &p);
+	CUresult err = enter_sync(&p);
 
 	return err ? err : download(&p, dstHost, srcDevice, ByteCount);
 }
@@ -169,7 +183,7 @@ static CUresult check_both(CUdeviceptr dst, CUdeviceptr src, size_t size)
 CK_EXPORT CUresult cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount)
 {
 	struct place p;
-	CUresult err = enter(NULL, &p);
+	CUresult err = enter_sync(&p);
 
 	if (!err)
 		err = check_both(dstDevice, srcDevice, ByteCount);
@@ -194,12 +208,27 @@ CK_EXPORT CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDe
 	return ck_wire_cuMemcpyDtoDAsync_v2(p.ctx->object.id, dstDevice, srcDevice, ByteCount, p.id);
 }
 
+/* In stream order; in a capture a copy like any other. */
+static CUresult host_to_host(void *dst, const void *src, size_t size, CUstream stream)
+{
+	struct place p;
+	CUresult err = enter(stream, &p);
+
+	if (!err && size && ck_capturing(p.stream))
+		return ck_mirror_capture_flat((uintptr_t)dst, false, (uintptr_t)src, false, size,
+					      p.id);
+	if (!err)
+		err = cuStreamSynchronize(stream);
+	if (!err && size)
+		memmove(dst, src, size);
+	return err;
+}
+
 /* Unified addressing: what kind of copy it is follows from the addresses. */
 static CUresult any(CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream stream, bool async)
 {
 	bool to = ck_on_device(dst), from = ck_on_device(src);
 	void *to_host = (void *)(uintptr_t)dst, *from_host = (void *)(uintptr_t)src;
-	CUresult err;
 
 	if (to && from)
 		return async ? cuMemcpyDtoDAsync_v2(dst, src, size, stream) :
@@ -210,10 +239,7 @@ static CUresult any(CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream stre
 	if (from)
 		return async ? cuMemcpyDtoHAsync_v2(to_host, src, size, stream) :
 			       cuMemcpyDtoH_v2(to_host, src, size);
-	err = cuStreamSynchronize(stream);	/* host to host, in stream order */
-	if (!err && size)
-		memmove(to_host, from_host, size);
-	return err;
+	return host_to_host(to_host, from_host, size, stream);
 }
 
 CK_EXPORT CUresult cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount)

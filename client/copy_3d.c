@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/capture.h"
 #include "client/client.h"
+#include "client/mirror.h"
 
 size_t ck_copy_part = (size_t)1 << 30; /* a record's length has 31 bits */
 
@@ -247,7 +249,7 @@ static CUresult between_devices(const struct box *b, const struct place *p)
 	return ck_wire_ck_copy_3d(p->ctx->object.id, &c, p->id);
 }
 
-static CUresult run(const struct box *b, CUstream handle)
+static CUresult run(const struct box *b, const CUDA_MEMCPY3D *asked, CUstream handle)
 {
 	struct place p;
 	uint64_t bytes;
@@ -255,6 +257,8 @@ static CUresult run(const struct box *b, CUstream handle)
 
 	if (!err)
 		err = ck_stream_from(handle, &p.stream);
+	if (!err)
+		err = ck_capture_work(p.stream);
 	if (!err && b->dst.device && !b->dst.array)
 		err = ck_device_range(b->dst.start, b->dst.extent);
 	if (!err && b->src.device && !b->src.array)
@@ -265,6 +269,8 @@ static CUresult run(const struct box *b, CUstream handle)
 	    __builtin_mul_overflow(bytes, b->depth, &bytes))
 		return CUDA_ERROR_INVALID_VALUE;
 	p.id = p.stream ? p.stream->object.id : 0;
+	if (ck_capturing(p.stream) && !(b->dst.device && b->src.device))
+		return ck_mirror_capture(asked, p.id);
 	if (b->dst.device && b->src.device)
 		return between_devices(b, &p);
 	if (b->dst.device)
@@ -317,7 +323,7 @@ static CUresult copy_3d(const CUDA_MEMCPY3D *c, CUstream stream)
 	struct box b;
 	CUresult err = box_of(c, &b);
 
-	return err || !b.width || !b.height || !b.depth ? err : run(&b, stream);
+	return err || !b.width || !b.height || !b.depth ? err : run(&b, c, stream);
 }
 
 static CUresult copy_2d(const CUDA_MEMCPY2D *c, CUstream stream)
@@ -356,7 +362,7 @@ static CUresult copy_peer(const CUDA_MEMCPY3D_PEER *peer, CUstream stream)
 		err = ck_context_id(peer->srcContext, &b.src.context);
 	if (!err && b.dst.device)
 		err = ck_context_id(peer->dstContext, &b.dst.context);
-	return err ? err : run(&b, stream);
+	return err ? err : run(&b, &c, stream);
 }
 
 /* Synchronous forms: what goes to the device is there on return. */

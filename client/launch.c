@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/capture.h"
 #include "client/client.h"
+#include "client/launch.h"
 #include "elf/kernels.h"
 #include "util/env.h"
 #include "util/log.h"
@@ -111,6 +113,18 @@ static CUresult pack_params(const struct ck_kernel *k, void **params, unsigned c
 	return CUDA_SUCCESS;
 }
 
+CUresult ck_launch_params(const struct ck_function *f, void **params, void **extra,
+			  unsigned char *room, const void **block, size_t *size)
+{
+	*block = room;
+	*size = f->kernel->param_bytes;
+	if (extra)
+		return params_of_extra(extra, block, size);
+	if (*size == 0)
+		return CUDA_SUCCESS;
+	return params ? pack_params(f->kernel, params, room) : CUDA_ERROR_INVALID_VALUE;
+}
+
 /* Copies with ids in place of event handles; those that ask for nothing are left out. */
 static CUresult pack_attributes(const struct launch *l, CUlaunchAttribute *out, unsigned int *n)
 {
@@ -148,6 +162,29 @@ static bool blocking(void)
 	return known;
 }
 
+/* Where a launch is to leave the handle by which kernels change the node that it becomes; NULL: it
+ * does not ask for one. */
+static cuuint64_t *updatable(const struct launch *l)
+{
+	for (unsigned int i = 0; i < l->attribute_count; i++) {
+		const CUlaunchAttribute *a = &l->attributes[i];
+
+		if (a->id == CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE &&
+		    a->value.deviceUpdatableKernelNode.deviceUpdatable)
+			return (cuuint64_t *)(uintptr_t)&a->value.deviceUpdatableKernelNode.devNode;
+	}
+	return NULL;
+}
+
+/* What is captured does not run. */
+static CUresult wait_for(CUstream handle)
+{
+	struct ck_stream *s;
+	CUresult err = ck_stream_from(handle, &s);
+
+	return err || ck_capturing(s) ? err : cuStreamSynchronize(handle);
+}
+
 static CUresult launch(CUfunction handle, const struct launch *l)
 {
 	struct ck_function *f = ck_function_from(handle);
@@ -173,20 +210,21 @@ static CUresult launch(CUfunction handle, const struct launch *l)
 		err = ck_function_announce(f, &function);
 	if (!err && l->attribute_count)
 		err = pack_attributes(l, attributes, &n);
-	size = f->kernel->param_bytes;
-	if (!err && l->extra)
-		err = params_of_extra(l->extra, &block, &size);
-	else if (!err && size > 0)
-		err = l->params ? pack_params(f->kernel, l->params, packed) :
-				  CUDA_ERROR_INVALID_VALUE;
+	if (!err)
+		err = ck_launch_params(f, l->params, l->extra, packed, &block, &size);
 	if (unlikely(err)) {
 		ck_debug("launch of %s refused: %d", f->kernel->name, (int)err);
 		return err;
 	}
+	if (unlikely(updatable(l)))
+		return ck_wire_ck_launch_updatable(
+			ctx->object.id, function, l->grid[0], l->grid[1], l->grid[2], l->block[0],
+			l->block[1], l->block[2], l->shared, stream, attributes,
+			n * sizeof(attributes[0]), block, size, updatable(l));
 	err = ck_wire_ck_launch(ctx->object.id, function, l->grid[0], l->grid[1], l->grid[2],
 				l->block[0], l->block[1], l->block[2], l->shared, stream,
 				attributes, n * sizeof(attributes[0]), block, size);
-	return unlikely(blocking()) && !err ? cuStreamSynchronize(l->stream) : err;
+	return unlikely(blocking()) && !err ? wait_for(l->stream) : err;
 }
 
 CK_EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,

@@ -4,6 +4,7 @@
  * Getting memory waits for the server, for its address and because a program must learn at once
  * that there is no more. Giving it back does not wait.
  */
+#include "client/capture.h"
 #include "client/client.h"
 
 #define TRIES 8	/* blocks that lie where this process has something of its own */
@@ -65,7 +66,10 @@ static CUresult obtain(struct ck_context *context, struct want *w, CUdeviceptr *
 	uint64_t ctx = context->object.id;
 	CUdeviceptr held[TRIES], at;
 	unsigned int count = 0;
-	CUresult err = ask(ctx, w, &at);
+	CUresult err = ck_capture_unsafe();
+
+	if (!err)
+		err = ask(ctx, w, &at);
 
 	while (!err && !ck_address_claim(at, w->bytes) && count < TRIES) {
 		held[count++] = at;
@@ -180,6 +184,9 @@ CK_EXPORT CUresult cuMemFree_v2(CUdeviceptr dptr)
 	CUresult err = ck_enter(&ctx);
 
 	if (err || dptr == 0)
+		return err;
+	err = ck_capture_unsafe();
+	if (err)
 		return err;
 	if (!ck_allocation_find(dptr, &a) || a.variable || a.mapped ||
 	    !ck_allocation_remove(dptr, CK_MEMORY_DEVICE, &a))

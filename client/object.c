@@ -33,6 +33,9 @@ union slot {
 	struct ck_pool pool;
 	struct ck_physical physical;
 	struct ck_inmate inmate;
+	struct ck_graph graph;
+	struct ck_node node;
+	struct ck_exec exec;
 	struct {
 		struct ck_object head;
 		uint32_t next_free;

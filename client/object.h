@@ -67,11 +67,36 @@ struct ck_stream {
 	unsigned int flags;
 	int priority;
 	_Atomic uint64_t synced;
+	_Atomic uint64_t capture;	/* client/capture.h: the one that it is or was part of */
 };
 
 struct ck_event {
 	struct ck_object object;
 	unsigned int flags;
+	_Atomic uint64_t capture;	/* in which it was last recorded; 0: in none */
+	_Atomic bool recorded;
+};
+
+/* A graph's nodes as far as the application has been told of them; client/graph.h. */
+struct ck_graph {
+	struct ck_object object;
+	struct ck_node *nodes;
+	struct ck_node *inside;		/* the node that it belongs to: a child, a conditional's */
+	struct ck_graph *next;		/* the next one in that node */
+};
+
+struct ck_node {
+	struct ck_object object;
+	struct ck_graph *graph;
+	struct ck_node *next, *prev;	/* in it */
+	struct ck_graph *inner;		/* the first of its own graphs */
+	void *kept;			/* what the last question for its parameters points to */
+};
+
+struct ck_exec {
+	struct ck_object object;
+	uint64_t *mirrors;		/* host memory of its copies: client/mirror.h */
+	unsigned int mirror_count;
 };
 
 struct ck_function {

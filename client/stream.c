@@ -4,6 +4,7 @@
  */
 #include <stdlib.h>
 
+#include "client/capture.h"
 #include "client/client.h"
 
 /* The thread's own stream of its current context: an ordinary blocking stream behind handle 2. */
@@ -55,7 +56,7 @@ CUresult ck_stream_id(CUstream handle, uint64_t *id)
 	CUresult err = ck_stream_from(handle, &s);
 
 	*id = s ? s->object.id : 0;
-	return err;
+	return err ? err : ck_capture_work(s);
 }
 
 bool ck_stream_idle(struct ck_context *context, struct ck_stream *stream)
@@ -113,6 +114,7 @@ CK_EXPORT CUresult cuStreamDestroy_v2(CUstream hStream)
 		return err;
 	if (!s)
 		return CUDA_ERROR_INVALID_HANDLE;
+	ck_capture_stream_gone(s);
 	err = ck_wire_cuStreamDestroy_v2(s->object.context->object.id, s->object.id);
 	ck_object_free(s);
 	return err;
@@ -134,6 +136,8 @@ static CUresult settle(CUstream handle, CUresult (*ask)(uint64_t ctx, uint64_t s
 	uint64_t last = ck_command_last();
 	CUresult err = enter_stream(handle, &ctx, &s);
 
+	if (!err)
+		err = ck_capture_wait(s);
 	if (err || ck_stream_idle(ctx, s))
 		return err;
 	err = ask(ctx->object.id, s ? s->object.id : 0);
@@ -158,6 +162,8 @@ CK_EXPORT CUresult cuCtxSynchronize(void)
 	uint64_t last = ck_command_last();
 	CUresult err = ck_context_usable(&ctx);
 
+	if (!err)
+		err = ck_capture_wait_context(ctx);
 	if (err || ctx->synced == last)
 		return err;
 	err = ck_wire_cuCtxSynchronize(ctx->object.id);
@@ -177,8 +183,9 @@ CK_EXPORT CUresult cuCtxSynchronize_v2(CUcontext handle)
 		return err;
 	if (!ctx || !ctx->active)
 		return CUDA_ERROR_INVALID_CONTEXT;
-	if (ctx->synced == last)
-		return CUDA_SUCCESS;
+	err = ck_capture_wait_context(ctx);
+	if (err || ctx->synced == last)
+		return err;
 	err = ck_wire_cuCtxSynchronize(ctx->object.id);
 	if (!err)
 		ctx->synced = last;

@@ -1,6 +1,7 @@
 /*
- * client/stream_info.c - questions about streams that the client answers, and events' life.
+ * client/stream_info.c - questions about streams that the client answers, and events.
  */
+#include "client/capture.h"
 #include "client/client.h"
 
 /* Legacy stream: flags 0, priority 0, ids 1 and 2 as the driver's. */
@@ -76,67 +77,6 @@ CK_EXPORT CUresult cuStreamGetDevice(CUstream hStream, CUdevice *device)
 	return err;
 }
 
-/* Capture is not supported yet, so nothing is ever being captured: a true answer. */
-CK_EXPORT CUresult cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captureStatus)
-{
-	struct ck_stream *s;
-	CUresult err = stream_of(hStream, &s);
-
-	if (err)
-		return err;
-	if (!captureStatus)
-		return CUDA_ERROR_INVALID_VALUE;
-	*captureStatus = CU_STREAM_CAPTURE_STATUS_NONE;
-	return CUDA_SUCCESS;
-}
-
-CK_EXPORT CUresult cuStreamGetCaptureInfo(CUstream hStream,
-					  CUstreamCaptureStatus *captureStatus_out,
-					  cuuint64_t *id_out)
-{
-	(void)id_out;	/* written only while capturing, here and in the next two */
-	return cuStreamIsCapturing(hStream, captureStatus_out);
-}
-
-CK_EXPORT CUresult cuStreamGetCaptureInfo_v2(CUstream hStream,
-					     CUstreamCaptureStatus *captureStatus_out,
-					     cuuint64_t *id_out, CUgraph *graph_out,
-					     const CUgraphNode **dependencies_out,
-					     size_t *numDependencies_out)
-{
-	(void)id_out;
-	(void)graph_out;
-	(void)dependencies_out;
-	(void)numDependencies_out;
-	return cuStreamIsCapturing(hStream, captureStatus_out);
-}
-
-CK_EXPORT CUresult cuStreamGetCaptureInfo_v3(CUstream hStream,
-					     CUstreamCaptureStatus *captureStatus_out,
-					     cuuint64_t *id_out, CUgraph *graph_out,
-					     const CUgraphNode **dependencies_out,
-					     const void **edgeData_out, size_t *numDependencies_out)
-{
-	(void)id_out;
-	(void)graph_out;
-	(void)dependencies_out;
-	(void)edgeData_out;
-	(void)numDependencies_out;
-	return cuStreamIsCapturing(hStream, captureStatus_out);
-}
-
-CK_EXPORT CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
-{
-	struct ck_thread *t = ck_thread();
-	CUstreamCaptureMode was = t->capture_mode;
-
-	if (!mode || (unsigned)*mode > CU_STREAM_CAPTURE_MODE_RELAXED)
-		return CUDA_ERROR_INVALID_VALUE;
-	t->capture_mode = *mode;
-	*mode = was;
-	return ck_session_check();
-}
-
 CUresult ck_event_id(CUevent handle, uint64_t *id)
 {
 	struct ck_event *e = ck_object_check(handle, CK_OBJECT_EVENT);
@@ -183,4 +123,68 @@ CK_EXPORT CUresult cuEventDestroy_v2(CUevent hEvent)
 	err = ck_wire_cuEventDestroy_v2(ctx, e->object.id);
 	ck_object_free(e);
 	return err;
+}
+
+CK_EXPORT CUresult cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int flags)
+{
+	struct ck_event *e = ck_object_check(hEvent, CK_OBJECT_EVENT);
+	struct ck_stream *s;
+	uint64_t ctx, id;
+	CUresult err = ck_enter(&ctx);
+
+	if (err)
+		return err;
+	if (!e)
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (flags & ~CU_EVENT_RECORD_EXTERNAL)
+		return CUDA_ERROR_INVALID_VALUE;
+	err = ck_stream_id(hStream, &id);
+	if (!err)
+		err = ck_stream_from(hStream, &s);
+	if (err)
+		return err;
+	if (!(flags & CU_EVENT_RECORD_EXTERNAL))
+		ck_capture_record(e, s);
+	return flags ? ck_wire_cuEventRecordWithFlags(ctx, e->object.id, id, flags) :
+		       ck_wire_cuEventRecord(ctx, e->object.id, id);
+}
+
+CK_EXPORT CUresult cuEventRecord(CUevent hEvent, CUstream hStream)
+{
+	return cuEventRecordWithFlags(hEvent, hStream, 0);
+}
+
+/* An event of a capture takes the stream into it. */
+CK_EXPORT CUresult cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags)
+{
+	struct ck_event *e = ck_object_check(hEvent, CK_OBJECT_EVENT);
+	struct ck_stream *s;
+	uint64_t ctx, id;
+	CUresult err = ck_enter(&ctx);
+
+	if (err)
+		return err;
+	if (!e)
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (Flags & ~CU_EVENT_WAIT_EXTERNAL)
+		return CUDA_ERROR_INVALID_VALUE;
+	err = ck_stream_id(hStream, &id);
+	if (!err)
+		err = ck_stream_from(hStream, &s);
+	if (!err && !(Flags & CU_EVENT_WAIT_EXTERNAL))
+		err = ck_capture_join(s, e);
+	return err ? err : ck_wire_cuStreamWaitEvent(ctx, id, e->object.id, Flags);
+}
+
+/* Among what a capture of another thread may forbid. */
+CK_EXPORT CUresult cuEventQuery(CUevent hEvent)
+{
+	uint64_t ctx, id;
+	CUresult err = ck_enter_any(&ctx);
+
+	if (!err)
+		err = ck_event_id(hEvent, &id);
+	if (!err)
+		err = ck_capture_unsafe();
+	return err ? err : ck_wire_cuEventQuery(ctx, id);
 }

@@ -11,6 +11,7 @@
 #include "gen/handlers.h"
 #include "server/callback.h"
 #include "server/session.h"
+#include "util/map.h"
 
 #define CK_WAIT_MAX_MS 60000u
 
@@ -34,6 +35,7 @@ struct ck_callbacks {
 	struct ticket *first, **last; /* not fetched yet */
 	struct ticket *running;	/* fetched, and somebody waits for the end */
 	uint64_t numbers;
+	struct ck_map *kept;	/* id to call: those of graphs */
 	bool ended;
 };
 
@@ -72,6 +74,7 @@ void ck_callbacks_end(struct ck_callbacks *c)
 
 void ck_callbacks_destroy(struct ck_callbacks *c)
 {
+	struct ck_map_iter it = CK_MAP_ITER_INIT;
 	struct ticket *t, *next;
 
 	if (!c)
@@ -81,6 +84,9 @@ void ck_callbacks_destroy(struct ck_callbacks *c)
 		if (!t->waited)
 			free(t);
 	}
+	while (c->kept && ck_map_next(c->kept, &it))
+		free(it.value);
+	ck_map_destroy(c->kept);
 	pthread_cond_destroy(&c->work);
 	pthread_mutex_destroy(&c->lock);
 	free(c);
@@ -93,6 +99,32 @@ struct ck_host_call *ck_host_call_create(struct ck_session *session, uint64_t id
 	if (call)
 		*call = (struct ck_host_call){ session->callbacks, id };
 	return call;
+}
+
+struct ck_host_call *ck_host_call_keep(struct ck_session *session, uint64_t id)
+{
+	struct ck_callbacks *c = session->callbacks;
+	struct ck_host_call *call = NULL;
+
+	pthread_mutex_lock(&c->lock);
+	if (!c->kept)
+		c->kept = ck_map_create();
+	if (c->kept)
+		call = ck_map_find(c->kept, &id, sizeof(id));
+	if (c->kept && !call) {
+		call = ck_host_call_create(session, id);
+		if (call && ck_map_insert(c->kept, &id, sizeof(id), call) < 0) {
+			free(call);
+			call = NULL;
+		}
+	}
+	pthread_mutex_unlock(&c->lock);
+	return call;
+}
+
+uint64_t ck_host_call_id(const struct ck_host_call *call)
+{
+	return call->id;
 }
 
 void ck_host_call_destroy(struct ck_host_call *call)

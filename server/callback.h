@@ -21,6 +21,11 @@ int ck_callbacks_create(struct ck_callbacks **callbacks);
 void ck_callbacks_end(struct ck_callbacks *callbacks);
 void ck_callbacks_destroy(struct ck_callbacks *callbacks);
 
+/* The one call of a function that graphs run, made when first asked for: it stays to the end of the
+ * session, as what a graph refers to may. NULL: out of memory. */
+struct ck_host_call *ck_host_call_keep(struct ck_session *session, uint64_t id);
+uint64_t ck_host_call_id(const struct ck_host_call *call);
+
 /* A call of the client's function @id, to be run any number of times; NULL: out of memory. */
 struct ck_host_call *ck_host_call_create(struct ck_session *session, uint64_t id);
 void ck_host_call_destroy(struct ck_host_call *call);

@@ -6,6 +6,7 @@
  */
 #include "gen/handlers.h"
 #include "server/memory.h"
+#include "server/mirror.h"
 #include "server/session.h"
 #include "server/staging.h"
 #include "server/texture.h"
@@ -66,6 +67,7 @@ CUresult ck_serve_ck_context_destroy(struct ck_request *q, ck_context_destroy_ar
 		return CUDA_ERROR_INVALID_CONTEXT;
 	ck_handles_remove(s->handles, a->context); /* first: nobody shall bind it any more */
 	ck_staging_drop_context(s->staging, a->context);
+	ck_mirrors_drop_context(s->mirrors, a->context);
 	err = ck_driver.cuCtxDestroy_v2(context);
 	forget_contents(s, a->context);
 	return err;
@@ -103,6 +105,7 @@ CUresult ck_serve_ck_primary_release(struct ck_request *q, ck_primary_release_ar
 	if (!ck_driver.cuDevicePrimaryCtxRelease_v2 || !ck_driver.cuDevicePrimaryCtxGetState)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	ck_staging_drop_context(q->session->staging, a->context);
+	ck_mirrors_drop_context(q->session->mirrors, a->context);
 	err = ck_driver.cuDevicePrimaryCtxRelease_v2(a->device);
 	if (err)
 		return err;
@@ -121,6 +124,7 @@ CUresult ck_serve_ck_primary_reset(struct ck_request *q, ck_primary_reset_args *
 	if (!ck_driver.cuDevicePrimaryCtxReset_v2)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	ck_staging_drop_context(q->session->staging, a->context);
+	ck_mirrors_drop_context(q->session->mirrors, a->context);
 	err = ck_driver.cuDevicePrimaryCtxReset_v2(a->device);
 	if (!err)
 		forget_contents(q->session, a->context);

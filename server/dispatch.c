@@ -294,6 +294,24 @@ static int reply(struct lane *l, uint32_t xid, xdrproc_t xdr, const void *res, b
 	return send_bytes(l, l->out, (size_t)n + tail);
 }
 
+/*
+ * What kernels print is fetched between the program's calls, work for its callbacks and what these
+ * see of copies by a thread that the program does not know, and NVML is another library: these take
+ * no error from the program's commands. And a capture ends whatever has happened in it.
+ */
+static bool takes_error(uint32_t proc)
+{
+	switch (proc) {
+	case CK_PROC_ck_output:
+	case CK_PROC_ck_callback_next:
+	case CK_PROC_ck_mirror_aside:
+	case CK_PROC_ck_capture_end:
+		return false;
+	default:
+		return proc < CK_PROC_NVML;
+	}
+}
+
 /* The result of a decoded call, in lane.res. */
 static void call_run(struct lane *l, struct ck_request *q, const struct ck_proc *proc)
 {
@@ -303,11 +321,7 @@ static void call_run(struct lane *l, struct ck_request *q, const struct ck_proc 
 	CUresult err = CUDA_SUCCESS;
 
 	ck_session_wait(s, head->seq);
-	/* What kernels print is fetched between the program's calls, work for its callbacks by a
-	 * thread that the program does not know, and NVML is another library: these take no error
-	 * from the program's commands. */
-	if (q->proc != CK_PROC_ck_output && q->proc != CK_PROC_ck_callback_next &&
-	    q->proc < CK_PROC_NVML)
+	if (takes_error(q->proc))
 		err = (CUresult)atomic_exchange(&s->async_error, 0);
 	if (!err)
 		err = carry_out(l, q, proc, l->res);

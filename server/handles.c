@@ -19,6 +19,7 @@ struct entry {
 	void *handle; /* NULL: the id is free */
 	uint64_t ctx, serial;
 	enum ck_kind kind;
+	bool mark;
 	uint32_t parent, child, next, prev;
 };
 
@@ -63,7 +64,8 @@ struct name {
 /* Are objects of @kind told by the driver? Others never get a name. */
 static bool is_told(enum ck_kind kind)
 {
-	return kind >= CK_KIND_GRAPH;
+	return kind >= CK_KIND_GRAPH || kind == CK_KIND_CONTEXT || kind == CK_KIND_EVENT ||
+	       kind == CK_KIND_FUNCTION || kind == CK_KIND_KERNEL;
 }
 
 /* The entry in use of @id, or NULL. Locked by the caller, as in all that follow. */
@@ -233,6 +235,116 @@ CUresult ck_handles_name(struct ck_handles *h, enum ck_kind kind, uint64_t ctx, 
 	}
 	pthread_rwlock_unlock(&h->lock);
 	return err;
+}
+
+bool ck_handles_known(struct ck_handles *h, enum ck_kind kind, const void *handle, uint64_t *id)
+{
+	const struct name name = { (uint64_t)(uintptr_t)handle, kind };
+
+	pthread_rwlock_rdlock(&h->lock);
+	*id = h->named ? (uintptr_t)ck_map_find(h->named, &name, sizeof(name)) : 0;
+	pthread_rwlock_unlock(&h->lock);
+	return *id != 0;
+}
+
+uint64_t ck_handles_parent(struct ck_handles *h, uint64_t id)
+{
+	const struct entry *e;
+	uint64_t parent;
+
+	pthread_rwlock_rdlock(&h->lock);
+	e = entry_at(h, id);
+	parent = e ? e->parent : 0;
+	pthread_rwlock_unlock(&h->lock);
+	return parent;
+}
+
+/* Does @id live inside @outer, or is it that? */
+static bool lies_in(struct ck_handles *h, uint64_t id, uint64_t outer)
+{
+	const struct entry *e;
+
+	while (id != outer && (e = entry_at(h, id)) != NULL)
+		id = e->parent;
+	return id == outer;
+}
+
+CUresult ck_handles_adopt(struct ck_handles *h, uint64_t id, uint64_t parent)
+{
+	CUresult err = CUDA_ERROR_INVALID_HANDLE;
+	struct entry *e;
+
+	pthread_rwlock_wrlock(&h->lock);
+	e = entry_at(h, id);
+	if (e && !e->parent && entry_at(h, parent) && !lies_in(h, parent, id)) {
+		link_child(h, (uint32_t)id, e, (uint32_t)parent);
+		err = CUDA_SUCCESS;
+	}
+	pthread_rwlock_unlock(&h->lock);
+	return err;
+}
+
+uint64_t *ck_handles_children(struct ck_handles *h, uint64_t id, enum ck_kind kind, size_t *count)
+{
+	const struct entry *e, *child;
+	uint64_t *ids = NULL;
+	size_t room = 0;
+
+	*count = 0;
+	pthread_rwlock_rdlock(&h->lock);
+	e = entry_at(h, id);
+	for (uint32_t at = e ? e->child : 0; at; at = child->next) {
+		child = entry_at(h, at);
+		room++;
+	}
+	if (room > 0)
+		ids = calloc(room, sizeof(*ids));
+	for (uint32_t at = ids ? e->child : 0; at; at = child->next) {
+		child = entry_at(h, at);
+		if (child->kind == kind)
+			ids[(*count)++] = at;
+	}
+	pthread_rwlock_unlock(&h->lock);
+	return ids;
+}
+
+bool ck_handles_next(struct ck_handles *h, uint64_t *id, enum ck_kind kind,
+		     struct ck_object *object)
+{
+	const struct entry *e = NULL;
+
+	pthread_rwlock_rdlock(&h->lock);
+	while (++*id < CK_MAX_OBJECTS && !e) {
+		if (!h->pages[*id / CK_PAGE]) {
+			*id |= CK_PAGE - 1; /* the last of a page that is not there */
+			continue;
+		}
+		e = entry_at(h, *id);
+		if (e && e->kind != kind)
+			e = NULL;
+		if (e)
+			break;
+	}
+	if (e)
+		*object = (struct ck_object){
+			.handle = e->handle, .kind = e->kind, .ctx = e->ctx, .serial = e->serial
+		};
+	pthread_rwlock_unlock(&h->lock);
+	return e != NULL;
+}
+
+bool ck_handles_mark(struct ck_handles *h, uint64_t id, bool mark)
+{
+	struct entry *e;
+	bool was;
+
+	pthread_rwlock_wrlock(&h->lock);
+	e = entry_at(h, id);
+	was = e && e->mark;
+	if (e)
+		e->mark = mark;
+	pthread_rwlock_unlock(&h->lock);
+	return was;
 }
 
 bool ck_handles_find(struct ck_handles *h, uint64_t id, unsigned int kinds,

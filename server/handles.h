@@ -80,6 +80,26 @@ bool ck_handles_find(struct ck_handles *handles, uint64_t id, unsigned int kinds
 CUresult ck_handles_name(struct ck_handles *handles, enum ck_kind kind, uint64_t ctx, void *handle,
 			 uint64_t parent, uint64_t *id);
 
+/* The id of a handle that the driver has told, if it has one. */
+bool ck_handles_known(struct ck_handles *handles, enum ck_kind kind, const void *handle,
+		      uint64_t *id);
+
+/* The id of the object that @id lives inside, 0 for none. */
+uint64_t ck_handles_parent(struct ck_handles *handles, uint64_t id);
+/* @id lives inside @parent from now on. INVALID_HANDLE: there is no such parent, or it
+ * lives inside @id itself. */
+CUresult ck_handles_adopt(struct ck_handles *handles, uint64_t id, uint64_t parent);
+/* What lives inside @id and is of @kind; an array of @count ids, NULL for none. */
+uint64_t *ck_handles_children(struct ck_handles *handles, uint64_t id, enum ck_kind kind,
+			      size_t *count);
+
+/* The object of @kind with the next id after *@id, which is moved on to it; false: no more. */
+bool ck_handles_next(struct ck_handles *handles, uint64_t *id, enum ck_kind kind,
+		     struct ck_object *object);
+
+/* A mark for its users: set it to @mark; what it was. False for an id that is not there. */
+bool ck_handles_mark(struct ck_handles *handles, uint64_t id, bool mark);
+
 /* Forget @id and all that lives inside it; no such id: nothing happens. */
 void ck_handles_remove(struct ck_handles *handles, uint64_t id);
 /* Forget everything that belongs to @ctx (its context has gone), but not @ctx itself. */

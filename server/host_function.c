@@ -22,13 +22,16 @@ CUresult ck_serve_ck_host_function(struct ck_request *q, ck_host_function_args *
 		return CUDA_ERROR_NOT_SUPPORTED;
 	if (!ck_stream_find(q, a->stream, &stream))
 		return CUDA_ERROR_INVALID_HANDLE;
+	if (a->flags & CK_FUNCTION_REPEATED) {
+		call = ck_host_call_keep(q->session, a->callback);
+		return call ? ck_driver.cuLaunchHostFunc(stream, ck_host_call_run, call) :
+			      CUDA_ERROR_OUT_OF_MEMORY;
+	}
 	call = ck_host_call_create(q->session, a->callback);
 	if (!call)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	if (a->flags & CK_FUNCTION_STATUS)
 		err = ck_driver.cuStreamAddCallback(stream, ck_host_call_run_status, call, 0);
-	else if (a->flags & CK_FUNCTION_REPEATED)	/* the graph may live to the end */
-		err = ck_driver.cuLaunchHostFunc(stream, ck_host_call_run, call);
 	else
 		err = ck_driver.cuLaunchHostFunc(stream, ck_host_call_run_once, call);
 	if (err)

@@ -33,7 +33,8 @@ static CUresult attribute_event(struct ck_request *q, CUevent *event)
 	return ck_event_find(q, id, event) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
-static CUresult attribute_check(struct ck_request *q, CUlaunchAttribute *attribute)
+/* @updatable: the caller has a place for the handle that the driver leaves in the attribute. */
+static CUresult attribute_check(struct ck_request *q, CUlaunchAttribute *attribute, bool updatable)
 {
 	switch (attribute->id) {
 	case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT:
@@ -41,7 +42,9 @@ static CUresult attribute_check(struct ck_request *q, CUlaunchAttribute *attribu
 	case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:
 		return attribute_event(q, &attribute->value.launchCompletionEvent.event);
 	case CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE:
-		return CUDA_ERROR_NOT_SUPPORTED; /* it returns a handle into the caller's memory */
+		return updatable || !attribute->value.deviceUpdatableKernelNode.deviceUpdatable ?
+			       CUDA_SUCCESS :
+			       CUDA_ERROR_INVALID_VALUE;
 	default:
 		return CUDA_SUCCESS;
 	}
@@ -49,7 +52,8 @@ static CUresult attribute_check(struct ck_request *q, CUlaunchAttribute *attribu
 
 /* Copy attributes off the wire, where nothing aligns them. */
 static CUresult attributes_copy(struct ck_request *q, const void *bytes, size_t size,
-				CUlaunchAttribute out[CK_LAUNCH_ATTRIBUTES], CUlaunchConfig *config)
+				CUlaunchAttribute out[CK_LAUNCH_ATTRIBUTES], CUlaunchConfig *config,
+				bool updatable)
 {
 	CUresult err;
 
@@ -60,15 +64,27 @@ static CUresult attributes_copy(struct ck_request *q, const void *bytes, size_t 
 	config->attrs = out;
 	config->numAttrs = (unsigned int)(size / sizeof(*out));
 	for (unsigned int i = 0; i < config->numAttrs; i++) {
-		err = attribute_check(q, &out[i]);
+		err = attribute_check(q, &out[i], updatable);
 		if (err)
 			return err;
 	}
 	return CUDA_SUCCESS;
 }
 
+/* The handle of the node in @attributes goes to *@device_node, unless that is NULL. */
+static void tell_node(const CUlaunchConfig *config, uint64_t *device_node)
+{
+	for (unsigned int i = 0; device_node && i < config->numAttrs; i++) {
+		const CUlaunchAttribute *a = &config->attrs[i];
+
+		if (a->id == CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE)
+			*device_node =
+				(uintptr_t)a->value.deviceUpdatableKernelNode.devNode;
+	}
+}
+
 static CUresult launch_ex(struct ck_request *q, CUfunction f, ck_launch_args *a, CUstream stream,
-			  void **extra)
+			  void **extra, uint64_t *device_node)
 {
 	CUlaunchAttribute attributes[CK_LAUNCH_ATTRIBUTES];
 	CUlaunchConfig config = {
@@ -81,11 +97,15 @@ static CUresult launch_ex(struct ck_request *q, CUfunction f, ck_launch_args *a,
 	if (!ck_driver.cuLaunchKernelEx)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	err = attributes_copy(q, a->attributes.attributes_val, a->attributes.attributes_len,
-			      attributes, &config);
-	return err ? err : ck_driver.cuLaunchKernelEx(&config, f, NULL, extra);
+			      attributes, &config, device_node != NULL);
+	if (!err)
+		err = ck_driver.cuLaunchKernelEx(&config, f, NULL, extra);
+	if (!err)
+		tell_node(&config, device_node);
+	return err;
 }
 
-CUresult ck_serve_ck_launch(struct ck_request *q, ck_launch_args *a, void *res)
+static CUresult launch(struct ck_request *q, ck_launch_args *a, uint64_t *device_node)
 {
 	size_t size = a->params.params_len;
 	void *extra[] = { CU_LAUNCH_PARAM_BUFFER_POINTER, a->params.params_val,
@@ -94,15 +114,36 @@ CUresult ck_serve_ck_launch(struct ck_request *q, ck_launch_args *a, void *res)
 	CUstream stream;
 	CUfunction f;
 
-	(void)res;
 	if (!launchable(q, a->function, &f) || !ck_stream_find(q, a->stream, &stream))
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (a->attributes.attributes_len > 0)
-		return launch_ex(q, f, a, stream, params);
+		return launch_ex(q, f, a, stream, params, device_node);
 	if (!ck_driver.cuLaunchKernel)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	return ck_driver.cuLaunchKernel(f, a->gx, a->gy, a->gz, a->bx, a->by, a->bz, a->shared,
 					stream, NULL, params);
+}
+
+CUresult ck_serve_ck_launch(struct ck_request *q, ck_launch_args *a, void *res)
+{
+	(void)res;
+	return launch(q, a, NULL);
+}
+
+/* The same in a capture, for a node that kernels may change. */
+CUresult ck_serve_ck_launch_updatable(struct ck_request *q, ck_launch_updatable_args *a,
+				      ck_launch_updatable_res *res)
+{
+	ck_launch_args plain = {
+		.function = a->function, .gx = a->gx, .gy = a->gy, .gz = a->gz,
+		.bx = a->bx, .by = a->by, .bz = a->bz, .shared = a->shared, .stream = a->stream,
+	};
+
+	plain.attributes.attributes_val = a->attributes.attributes_val;
+	plain.attributes.attributes_len = a->attributes.attributes_len;
+	plain.params.params_val = a->params.params_val;
+	plain.params.params_len = a->params.params_len;
+	return launch(q, &plain, &res->device_node);
 }
 
 CUresult ck_serve_ck_cluster(struct ck_request *q, ck_cluster_args *a, ck_cluster_res *res)
@@ -126,6 +167,6 @@ CUresult ck_serve_ck_cluster(struct ck_request *q, ck_cluster_args *a, ck_cluste
 	if (!launchable(q, a->function, &f))
 		return CUDA_ERROR_INVALID_HANDLE;
 	err = attributes_copy(q, a->attributes.attributes_val, a->attributes.attributes_len,
-			      attributes, &config);
+			      attributes, &config, false);
 	return err ? err : ask(&res->value, f, &config);
 }

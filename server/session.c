@@ -7,6 +7,7 @@
 
 #include "server/callback.h"
 #include "server/memory.h"
+#include "server/mirror.h"
 #include "server/modcache.h"
 #include "server/module.h"
 #include "server/output.h"
@@ -44,7 +45,7 @@ int ck_session_create(struct ck_modcache *modules, int output_fd, int device_cou
 	if (ck_handles_create(&s->handles) < 0 || ck_memory_create(&s->memory) < 0 ||
 	    ck_staging_create(&s->staging) < 0 || ck_assembly_create(&s->assembly) < 0 ||
 	    ck_textures_create(&s->textures) < 0 || ck_output_create(output_fd, &s->output) < 0 ||
-	    ck_callbacks_create(&s->callbacks) < 0) {
+	    ck_callbacks_create(&s->callbacks) < 0 || ck_mirrors_create(&s->mirrors) < 0) {
 		ck_session_destroy(s);
 		return -ENOMEM;
 	}
@@ -58,6 +59,7 @@ void ck_session_destroy(struct ck_session *s)
 	if (!s)
 		return;
 	ck_callbacks_destroy(s->callbacks);
+	ck_mirrors_destroy(s->mirrors);
 	ck_output_destroy(s->output);
 	ck_assembly_destroy(s->assembly);
 	ck_staging_destroy(s->staging);

@@ -1,0 +1,56 @@
+/*
+ * server/mirror_list.h - the tables behind mirror.h, for the files that work on them. Everything
+ * but ck_mirrors' own functions is called with its lock held.
+ */
+#ifndef CK_SERVER_MIRROR_LIST_H
+#define CK_SERVER_MIRROR_LIST_H
+
+#include "server/mirror.h"
+#include "util/map.h"
+#include "util/range.h"
+
+#define CK_MIRROR_MAX ((size_t)1 << 36)
+
+struct ck_mirror {
+	uint64_t id;		/* the client's, in a space of their own */
+	unsigned char *host;
+	size_t size;
+	bool pinned;
+	unsigned int uses;	/* by owners */
+};
+
+struct ck_use {
+	struct ck_mirror *mirror;
+	CUgraphNode node;	/* of an exec: its own node in which the copy is; NULL: fresh */
+};
+
+/* A graph that lies in no other, or an exec. */
+struct ck_owner {
+	struct ck_use *uses;
+	size_t count, room;
+	CUevent event;		/* of an exec: after its newest launch */
+	uint64_t ctx;		/* of the event */
+	bool pending;		/* the event has not been waited for */
+};
+
+struct ck_mirrors {
+	pthread_mutex_t lock;
+	struct ck_map *by_id, *owners;	/* by mirror's id; by graph's or exec's */
+	struct ck_ranges *by_address;
+};
+
+/* Ids of mirrors that have gone; room for all that can go. */
+struct ck_gone {
+	uint64_t *ids;
+	size_t count;
+};
+
+struct ck_mirror *ck_mirror_of(struct ck_mirrors *ms, uint64_t id);
+struct ck_mirror *ck_mirror_at(struct ck_mirrors *ms, uint64_t address);
+struct ck_owner *ck_owner_of(struct ck_mirrors *ms, uint64_t id, bool make);
+CUresult ck_mirror_make(struct ck_mirrors *ms, uint64_t id, size_t size, struct ck_mirror **out);
+void ck_mirror_drop(struct ck_mirrors *ms, struct ck_mirror *m, struct ck_gone *gone);
+CUresult ck_owner_add(struct ck_owner *o, struct ck_mirror *m, CUgraphNode node);
+void ck_owner_cut(struct ck_mirrors *ms, struct ck_owner *o, size_t first, struct ck_gone *gone);
+
+#endif

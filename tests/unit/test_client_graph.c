@@ -1,0 +1,359 @@
+/*
+ * tests/unit/test_client_graph.c - captures and graphs on the client: what is answered without the
+ * server, what a mode forbids, handles that go with their graph, host memory at a launch.
+ */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "client/capture.h"
+#include "client/mirror.h"
+#include "tests/unit/client_peer.h"
+
+#define GRAPH ((uint64_t)1 << 23)	/* ids of the server's own */
+#define NODE(i) (GRAPH + 1 + (i))
+
+static unsigned char device[256];
+static CUstream stream, other, blocking;
+
+/* --- the server's part */
+
+static CUresult end_error;
+static uint64_t nodes[3] = { NODE(0), NODE(1), NODE(2) }, to[2] = { NODE(1), NODE(2) };
+static uint64_t mirrors[4];
+static u_int mirror_count;
+static unsigned char bytes[64];
+static CUgraphEdgeData edge_data[2];
+
+static CUresult answer(const struct peer_message *m, void *res, struct peer_payload *payload)
+{
+	if (m->number == CK_PROC_ck_capture_end) {
+		((ck_capture_end_res *)res)->graph = GRAPH;
+		return end_error;
+	}
+	if (m->number == CK_PROC_ck_capture_copy) {
+		const ck_capture_copy_args *args = m->args;
+		CUDA_MEMCPY3D c;
+
+		memcpy(&c, args->copy, sizeof(c));
+		if (c.srcMemoryType == CU_MEMORYTYPE_HOST)
+			mirrors[mirror_count++] = (uintptr_t)c.srcHost;
+		if (c.dstMemoryType == CU_MEMORYTYPE_HOST)
+			mirrors[mirror_count++] = (uintptr_t)c.dstHost;
+	} else if (m->number == CK_PROC_ck_graph_nodes) {
+		ck_graph_nodes_res *r = res;
+
+		r->nodes.nodes_val = nodes;
+		r->nodes.nodes_len = 3;
+	} else if (m->number == CK_PROC_ck_graph_edges) {
+		ck_graph_edges_res *r = res;
+
+		r->from.from_val = nodes;
+		r->to.to_val = to;
+		r->from.from_len = r->to.to_len = 2;
+		r->data.data_val = (char *)edge_data;
+		r->data.data_len = sizeof(edge_data);
+	} else if (m->number == CK_PROC_ck_graph_instantiate) {
+		ck_graph_instantiate_res *r = res;
+
+		r->mirrors.mirrors_val = mirrors;
+		r->mirrors.mirrors_len = mirror_count;
+	} else if (m->number == CK_PROC_ck_mirror_read) {
+		const ck_mirror_read_args *args = m->args;
+
+		payload->data = bytes + args->offset;
+		payload->size = args->size;
+	} else if (m->number == CK_PROC_ck_graph_end) {
+		ck_graph_end_res *r = res;
+
+		r->gone.gone_val = mirrors;
+		r->gone.gone_len = mirror_count;
+	}
+	return CUDA_SUCCESS;
+}
+
+static int begin(void **state)
+{
+	peer.call = answer;
+	if (peer_begin(state) < 0 ||
+	    ck_allocation_add((uintptr_t)device, sizeof(device), CK_MEMORY_DEVICE,
+			      ck_context_current(), 0, false))
+		return -1;
+	return cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) ||
+	       cuStreamCreate(&other, CU_STREAM_NON_BLOCKING) || cuStreamCreate(&blocking, 0);
+}
+
+static int clear(void **state)
+{
+	(void)state;
+	peer_clear();
+	end_error = CUDA_SUCCESS;
+	mirror_count = 0;
+	return 0;
+}
+
+static CUgraph captured(void)
+{
+	CUgraph graph = NULL;
+
+	assert_int_equal(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED), 0);
+	assert_int_equal(cuStreamEndCapture(stream, &graph), CUDA_SUCCESS);
+	assert_non_null(graph);
+	return graph;
+}
+
+/* Begin in @mode; how the capture ends. */
+static CUresult ended(void)
+{
+	CUgraph graph = NULL;
+	CUresult err = cuStreamEndCapture(stream, &graph);
+
+	if (graph)
+		cuGraphDestroy(graph);
+	return err;
+}
+
+static size_t messages(void)
+{
+	size_t n;
+
+	peer_settle();
+	pthread_mutex_lock(&peer.lock);
+	n = peer.count;
+	pthread_mutex_unlock(&peer.lock);
+	return n;
+}
+
+/* --- */
+
+static void whether_a_stream_is_captured_is_known_here(void **state)
+{
+	CUstreamCaptureStatus status;
+	cuuint64_t id = 0, again = 0;
+	CUevent event;
+
+	(void)state;
+	assert_int_equal(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING), CUDA_SUCCESS);
+	assert_int_equal(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED), 0);
+	cuEventRecord(event, stream);
+	cuStreamWaitEvent(other, event, 0);
+	peer_clear();
+	assert_int_equal(cuStreamIsCapturing(stream, &status), CUDA_SUCCESS);
+	assert_int_equal(status, CU_STREAM_CAPTURE_STATUS_ACTIVE);
+	assert_int_equal(cuStreamGetCaptureInfo(stream, &status, &id), CUDA_SUCCESS);
+	assert_int_equal(cuStreamGetCaptureInfo_v2(other, &status, &again, NULL, NULL, NULL), 0);
+	assert_int_equal(status, CU_STREAM_CAPTURE_STATUS_ACTIVE);
+	assert_int_not_equal(id, 0);
+	assert_int_equal(again, id);
+	assert_int_equal(cuStreamIsCapturing(blocking, &status), CUDA_SUCCESS);
+	assert_int_equal(status, CU_STREAM_CAPTURE_STATUS_NONE);
+	assert_int_equal(messages(), 0);
+	assert_int_equal(ended(), CUDA_SUCCESS);
+	assert_int_equal(cuStreamIsCapturing(other, &status), CUDA_SUCCESS);
+	assert_int_equal(status, CU_STREAM_CAPTURE_STATUS_NONE);
+	assert_false(ck_captures_any());
+	cuEventDestroy_v2(event);
+}
+
+static void a_capture_that_failed_is_over(void **state)
+{
+	CUstreamCaptureStatus status;
+	CUgraph graph = (CUgraph)device;
+
+	(void)state;
+	assert_int_equal(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED), 0);
+	end_error = CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
+	assert_int_equal(cuStreamEndCapture(stream, &graph), CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
+	assert_null(graph);
+	assert_int_equal(cuStreamIsCapturing(stream, &status), CUDA_SUCCESS);
+	assert_int_equal(status, CU_STREAM_CAPTURE_STATUS_NONE);
+	assert_int_equal(cuStreamEndCapture(stream, &graph), CUDA_ERROR_ILLEGAL_STATE);
+}
+
+static void what_a_capture_forbids_ends_it(void **state)
+{
+	CUdeviceptr p;
+
+	(void)state;
+	assert_int_equal(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL), 0);
+	assert_int_equal(cuMemAlloc_v2(&p, 16), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+	assert_int_equal(peer_count(CK_PROC_cuMemAlloc_v2), 0);
+	assert_int_equal(cuMemsetD8Async((uintptr_t)device, 0, 1, stream),
+			 CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+	assert_int_equal(ended(), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+	/* the server's capture had nothing wrong with it: its graph goes */
+	assert_int_equal(peer_count(CK_PROC_cuGraphDestroy), 1);
+
+	assert_int_equal(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED), 0);
+	assert_int_equal(cuStreamSynchronize(stream), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+	assert_int_equal(ended(), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+
+	assert_int_equal(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED), 0);
+	assert_int_equal(cuCtxSynchronize(), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+	assert_int_equal(ended(), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+}
+
+static void the_legacy_stream_does_not_wait_for_a_capture(void **state)
+{
+	CUstreamCaptureStatus status;
+	CUgraph graph;
+
+	(void)state;
+	assert_int_equal(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED), 0);
+	assert_int_equal(cuMemsetD8_v2((uintptr_t)device, 0, 1), CUDA_SUCCESS);
+	assert_int_equal(ended(), CUDA_SUCCESS);
+
+	assert_int_equal(cuStreamBeginCapture_v2(blocking, CU_STREAM_CAPTURE_MODE_RELAXED), 0);
+	assert_int_equal(cuStreamIsCapturing(NULL, &status), CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+	assert_int_equal(cuStreamIsCapturing(blocking, &status), CUDA_SUCCESS);
+	assert_int_equal(status, CU_STREAM_CAPTURE_STATUS_ACTIVE); /* asking does no harm */
+	assert_int_equal(cuMemsetD8_v2((uintptr_t)device, 0, 1),
+			 CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+	assert_int_equal(cuStreamEndCapture(blocking, &graph),
+			 CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+}
+
+static void a_stream_that_goes_takes_its_capture_along(void **state)
+{
+	CUstream gone;
+
+	(void)state;
+	assert_int_equal(cuStreamCreate(&gone, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+	assert_int_equal(cuStreamBeginCapture_v2(gone, CU_STREAM_CAPTURE_MODE_GLOBAL), 0);
+	assert_true(ck_captures_any());
+	assert_int_equal(cuStreamDestroy_v2(gone), CUDA_SUCCESS);
+	assert_false(ck_captures_any());
+}
+
+static void nodes_go_with_their_graph(void **state)
+{
+	CUgraph graph = captured();
+	CUgraphNodeType type;
+	CUgraphNode list[5] = { 0 }, again[1];
+	size_t count = 0;
+
+	(void)state;
+	assert_int_equal(cuGraphGetNodes(graph, NULL, &count), CUDA_SUCCESS);
+	assert_int_equal(count, 3);
+	count = 5;
+	memset(list, 1, sizeof(list));
+	assert_int_equal(cuGraphGetNodes(graph, list, &count), CUDA_SUCCESS);
+	assert_int_equal(count, 3);
+	assert_null(list[3]);
+	assert_null(list[4]);
+	count = 1;
+	assert_int_equal(cuGraphGetRootNodes(graph, again, &count), CUDA_SUCCESS);
+	assert_int_equal(count, 1);
+	assert_ptr_equal(again[0], list[0]);
+	assert_int_equal(cuGraphNodeGetType(list[2], &type), CUDA_SUCCESS);
+	assert_int_equal(cuGraphDestroy(graph), CUDA_SUCCESS);
+	assert_int_not_equal(cuGraphNodeGetType(list[2], &type), CUDA_SUCCESS);
+	assert_int_not_equal(cuGraphDestroy(graph), CUDA_SUCCESS);
+	assert_int_not_equal(cuGraphDestroy((CUgraph)device), CUDA_SUCCESS);
+}
+
+static void edges_with_data_are_not_told_without_it(void **state)
+{
+	CUgraph graph = captured();
+	CUgraphNode from[2], behind[2];
+	CUgraphEdgeData data[2];
+	size_t count = 2;
+
+	(void)state;
+	edge_data[1].type = CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC;
+	assert_int_equal(cuGraphGetEdges(graph, from, behind, &count), CUDA_ERROR_LOSSY_QUERY);
+	assert_int_equal(cuGraphGetEdges_v2(graph, from, behind, data, &count), CUDA_SUCCESS);
+	assert_int_equal(data[1].type, CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC);
+	edge_data[1].type = 0;
+	assert_int_equal(cuGraphGetEdges(graph, from, behind, &count), CUDA_SUCCESS);
+	assert_ptr_equal(from[1], behind[0]);
+	assert_int_equal(cuGraphGetEdges(graph, from, NULL, &count), CUDA_ERROR_INVALID_VALUE);
+	cuGraphDestroy(graph);
+}
+
+/* Two rows of 8 bytes that lie 16 apart travel as 16; what comes back goes where it belongs. */
+static void host_memory_is_read_and_written_at_each_launch(void **state)
+{
+	unsigned char in[32], out[32] = { 0 };
+	CUDA_MEMCPY2D up = { .srcMemoryType = CU_MEMORYTYPE_HOST, .srcHost = in, .srcPitch = 16,
+			     .dstMemoryType = CU_MEMORYTYPE_DEVICE, .WidthInBytes = 8,
+			     .Height = 2, .dstDevice = (uintptr_t)device, .dstPitch = 8 };
+	CUDA_MEMCPY2D down = { .dstMemoryType = CU_MEMORYTYPE_HOST, .dstHost = out,
+			       .dstPitch = 16, .srcMemoryType = CU_MEMORYTYPE_DEVICE,
+			       .WidthInBytes = 8, .Height = 2, .srcDevice = (uintptr_t)device,
+			       .srcPitch = 8 };
+	const ck_mirror_fill_args *fill;
+	CUgraphExec exec;
+	CUgraph graph;
+
+	(void)state;
+	assert_int_equal(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED), 0);
+	assert_int_equal(cuMemcpy2DAsync_v2(&up, stream), CUDA_SUCCESS);
+	assert_int_equal(cuMemcpy2DAsync_v2(&down, stream), CUDA_SUCCESS);
+	assert_int_equal(peer_count(CK_PROC_ck_upload_3d), 0);
+	assert_int_equal(cuStreamEndCapture(stream, &graph), CUDA_SUCCESS);
+	assert_int_equal(mirror_count, 2);
+	assert_int_equal(cuGraphInstantiateWithFlags(&exec, graph, 0), CUDA_SUCCESS);
+	for (unsigned char round = 1; round < 3; round++) {
+		peer_clear();
+		memset(in, round, sizeof(in));
+		for (size_t i = 0; i < sizeof(bytes); i++)
+			bytes[i] = (unsigned char)(round * 50 + i);
+		assert_int_equal(cuGraphLaunch(exec, stream), CUDA_SUCCESS);
+		assert_int_equal(peer_count(CK_PROC_ck_mirror_fill), 1);
+		fill = peer_args(CK_PROC_ck_mirror_fill, 0);
+		assert_int_equal(fill->mirror, mirrors[0]);
+		assert_int_equal(fill->data_length, 16);
+		assert_int_equal(out[0], round * 50);
+		assert_int_equal(out[7], round * 50 + 7);
+		assert_int_equal(out[8], 0); /* between the rows */
+		assert_int_equal(out[16], round * 50 + 8);
+		assert_int_equal(out[24], 0);
+	}
+	assert_true(ck_mirrors_any());
+	assert_int_equal(cuGraphExecDestroy(exec), CUDA_SUCCESS);
+	assert_int_equal(cuGraphDestroy(graph), CUDA_SUCCESS);
+	assert_false(ck_mirrors_any());
+	assert_int_not_equal(cuGraphLaunch(exec, stream), CUDA_SUCCESS);
+}
+
+static void graphs_without_host_memory_are_launched_one_way(void **state)
+{
+	CUgraph graph = captured();
+	CUgraphExec exec;
+
+	(void)state;
+	assert_int_equal(cuGraphInstantiateWithFlags(&exec, graph, 0), CUDA_SUCCESS);
+	peer_clear();
+	for (int i = 0; i < 10; i++)
+		assert_int_equal(cuGraphLaunch(exec, stream), CUDA_SUCCESS);
+	assert_int_equal(peer_count(CK_PROC_cuGraphLaunch), 10);
+	assert_int_equal(messages(), 10);
+	cuGraphExecDestroy(exec);
+	cuGraphDestroy(graph);
+}
+
+#define graph_test(name) cmocka_unit_test_setup(name, clear)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		graph_test(whether_a_stream_is_captured_is_known_here),
+		graph_test(a_capture_that_failed_is_over),
+		graph_test(what_a_capture_forbids_ends_it),
+		graph_test(the_legacy_stream_does_not_wait_for_a_capture),
+		graph_test(a_stream_that_goes_takes_its_capture_along),
+		graph_test(nodes_go_with_their_graph),
+		graph_test(edges_with_data_are_not_told_without_it),
+		graph_test(host_memory_is_read_and_written_at_each_launch),
+		graph_test(graphs_without_host_memory_are_launched_one_way),
+	};
+
+	return cmocka_run_group_tests(tests, begin, peer_end);
+}
