@@ -58,8 +58,15 @@ int ck_callbacks_create(struct ck_callbacks **out)
 
 static void let_go(struct ticket *t)
 {
-	for (; t; t = t->next)
-		pthread_cond_signal(&t->end);
+	struct ticket *next;
+
+	for (; t; t = next) {
+		next = t->next;
+		if (t->waited)
+			pthread_cond_signal(&t->end);
+		else
+			free(t);
+	}
 }
 
 void ck_callbacks_end(struct ck_callbacks *c)
@@ -68,6 +75,8 @@ void ck_callbacks_end(struct ck_callbacks *c)
 	c->ended = true;
 	let_go(c->first);
 	let_go(c->running);
+	c->first = c->running = NULL;
+	c->last = &c->first;
 	pthread_cond_broadcast(&c->work);
 	pthread_mutex_unlock(&c->lock);
 }
@@ -75,15 +84,10 @@ void ck_callbacks_end(struct ck_callbacks *c)
 void ck_callbacks_destroy(struct ck_callbacks *c)
 {
 	struct ck_map_iter it = CK_MAP_ITER_INIT;
-	struct ticket *t, *next;
 
 	if (!c)
 		return;
-	for (t = c->first; t; t = next) {
-		next = t->next;
-		if (!t->waited)
-			free(t);
-	}
+	ck_callbacks_end(c);
 	while (c->kept && ck_map_next(c->kept, &it))
 		free(it.value);
 	ck_map_destroy(c->kept);

@@ -17,7 +17,7 @@ struct ck_callbacks;
 struct ck_host_call;
 
 int ck_callbacks_create(struct ck_callbacks **callbacks);
-/* Whoever waits in it is let go, and must have gone when this returns: for tests. */
+/* Whoever waits in it is let go. A worker process ends with its session and needs neither. */
 void ck_callbacks_end(struct ck_callbacks *callbacks);
 void ck_callbacks_destroy(struct ck_callbacks *callbacks);
 

@@ -1,0 +1,159 @@
+/*
+ * tests/unit/test_server_callback.c - tickets: who waits for whom.
+ */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "gen/handlers.h"
+#include "server/callback.h"
+#include "server/session.h"
+
+static struct ck_session session;
+static struct ck_request request = { .session = &session };
+
+/* A thread of the driver's that calls a host function. */
+struct stream {
+	pthread_t thread;
+	void *call;
+	_Atomic bool through;
+};
+
+static void *run(void *data)
+{
+	struct stream *s = data;
+
+	ck_host_call_run_once(s->call);
+	s->through = true;
+	return NULL;
+}
+
+static void begin(struct stream *s, uint64_t id)
+{
+	s->through = false;
+	s->call = ck_host_call_create(&session, id);
+	assert_non_null(s->call);
+	assert_int_equal(pthread_create(&s->thread, NULL, run, s), 0);
+}
+
+static ck_callback_next_res next(uint64_t done, unsigned int milliseconds)
+{
+	ck_callback_next_args args = { .done = done, .milliseconds = milliseconds };
+	ck_callback_next_res res = { 0 };
+
+	assert_int_equal(ck_serve_ck_callback_next(&request, &args, &res), CUDA_SUCCESS);
+	return res;
+}
+
+static int set_up(void **state)
+{
+	(void)state;
+	return ck_callbacks_create(&session.callbacks);
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	ck_callbacks_destroy(session.callbacks);
+	return 0;
+}
+
+static void test_a_stream_waits_until_the_client_is_done(void **state)
+{
+	ck_callback_next_res res;
+	struct stream s;
+
+	(void)state;
+	begin(&s, 77);
+	res = next(0, 5000);
+	assert_int_equal(res.callback, 77);
+	assert_int_not_equal(res.ticket, 0);
+	next(res.ticket + 1000, 20);	/* a number that there is not */
+	assert_false(s.through);
+	assert_int_equal(next(res.ticket, 0).ticket, 0);
+	pthread_join(s.thread, NULL);
+	assert_true(s.through);
+}
+
+static void test_one_stream_does_not_wait_for_another(void **state)
+{
+	ck_callback_next_res first, second;
+	struct stream a, b;
+
+	(void)state;
+	begin(&a, 1);
+	first = next(0, 5000);
+	begin(&b, 2);
+	second = next(0, 5000);
+	assert_int_equal(first.callback, 1);
+	assert_int_equal(second.callback, 2);
+	next(second.ticket, 0);
+	pthread_join(b.thread, NULL);
+	assert_false(a.through);
+	next(first.ticket, 0);
+	pthread_join(a.thread, NULL);
+}
+
+static void test_tickets_come_in_order(void **state)
+{
+	struct ck_host_call *call;
+
+	(void)state;
+	for (uint64_t i = 1; i <= 100; i++) {
+		call = ck_host_call_create(&session, i);
+		ck_host_call_tell(call, (int)i, 2 * i);
+		ck_host_call_destroy(call);
+	}
+	for (uint64_t i = 1; i <= 100; i++) {
+		ck_callback_next_res res = next(0, 0);
+
+		assert_int_equal(res.callback, i);
+		assert_int_equal(res.status, i);
+		assert_int_equal(res.value, 2 * i);
+	}
+	assert_int_equal(next(0, 0).ticket, 0);
+}
+
+static void test_the_error_of_a_stream_is_told(void **state)
+{
+	struct ck_host_call *call = ck_host_call_create(&session, 5);
+
+	(void)state;
+	ck_host_call_tell(call, CUDA_ERROR_ILLEGAL_ADDRESS, 0);
+	ck_host_call_destroy(call);
+	assert_int_equal(next(0, 0).status, CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
+static void test_the_end_lets_everyone_go(void **state)
+{
+	struct stream fetched, queued;
+
+	(void)state;
+	begin(&fetched, 1);
+	assert_int_equal(next(0, 5000).callback, 1);
+	begin(&queued, 2);
+	usleep(10000);
+	ck_callbacks_end(session.callbacks);
+	pthread_join(fetched.thread, NULL);
+	pthread_join(queued.thread, NULL);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+	const struct CMUnitTest tests[] = {
+		TEST(test_a_stream_waits_until_the_client_is_done),
+		TEST(test_one_stream_does_not_wait_for_another),
+		TEST(test_tickets_come_in_order),
+		TEST(test_the_error_of_a_stream_is_told),
+		TEST(test_the_end_lets_everyone_go),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
