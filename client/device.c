@@ -59,12 +59,7 @@ static const struct {
 	NO(D3D12_CIG_SUPPORTED),
 	NO(VULKAN_CIG_SUPPORTED),
 	{ CU_DEVICE_ATTRIBUTE_MEM_SYNC_DOMAIN_COUNT, 1 }, /* one: there is nothing to choose */
-	/* memory operations of streams, arrays, tensor maps, forms of launches */
-	NO(CAN_USE_STREAM_MEM_OPS_V1),
-	NO(CAN_USE_64_BIT_STREAM_MEM_OPS_V1),
-	NO(CAN_USE_STREAM_WAIT_VALUE_NOR_V1),
-	NO(CAN_USE_64_BIT_STREAM_MEM_OPS),
-	NO(CAN_USE_STREAM_WAIT_VALUE_NOR),
+	/* arrays, tensor maps, forms of launches */
 	NO(SPARSE_CUDA_ARRAY_SUPPORTED),
 	NO(DEFERRED_MAPPING_CUDA_ARRAY_SUPPORTED),
 	NO(TENSOR_MAP_ACCESS_SUPPORTED),

@@ -68,6 +68,7 @@ struct ck_stream {
 	int priority;
 	_Atomic uint64_t synced;
 	_Atomic uint64_t capture;	/* client/capture.h: the one that it is or was part of */
+	CUgreenCtx green;		/* whose stream it is, or NULL */
 };
 
 struct ck_event {

@@ -67,6 +67,29 @@ CK_EXPORT CUresult cuStreamGetCtx(CUstream hStream, CUcontext *pctx)
 	return CUDA_SUCCESS;
 }
 
+/* NULL for a stream that belongs to no green context, which most do not. */
+CK_EXPORT CUresult cuStreamGetGreenCtx(CUstream hStream, CUgreenCtx *phCtx)
+{
+	struct ck_stream *s;
+	CUresult err = stream_of(hStream, &s);
+
+	if (err)
+		return err;
+	if (!phCtx)
+		return CUDA_ERROR_INVALID_VALUE;
+	*phCtx = s ? s->green : NULL;
+	return CUDA_SUCCESS;
+}
+
+CK_EXPORT CUresult cuStreamGetCtx_v2(CUstream hStream, CUcontext *pCtx, CUgreenCtx *pGreenCtx)
+{
+	CUresult err = cuStreamGetCtx(hStream, pCtx);
+
+	if (!err && pGreenCtx)
+		err = cuStreamGetGreenCtx(hStream, pGreenCtx);
+	return err;
+}
+
 CK_EXPORT CUresult cuStreamGetDevice(CUstream hStream, CUdevice *device)
 {
 	CUcontext ctx;

@@ -117,6 +117,7 @@ struct ck_emu_context {
 	atomic_size_t heap_used; /* bytes taken by malloc in kernels */
 	/* owned by engine.c, under its lock */
 	struct ck_emu_stream *legacy;
+	struct ck_emu_stream *gate; /* its commands are waited for by all others; NULL: none yet */
 	unsigned int workers; /* threads that work for a stream */
 	/* owned by print.c */
 	pthread_mutex_t print_lock;
@@ -199,6 +200,9 @@ struct ck_emu_stream {
 	struct ck_emu_stream *next;
 };
 
+/* A flag of streams of our own: a command waits for all that the context has queued before it. */
+#define CK_EMU_STREAM_AFTER_ALL 0x100u
+
 /* A stream, not published; the creator's reference. NULL when out of memory or too late. */
 struct ck_emu_stream *ck_emu_stream_create(struct ck_emu_context *context, unsigned int flags,
 					   int priority);
@@ -224,6 +228,9 @@ CUresult ck_emu_stream_wait(struct ck_emu_stream *stream, bool order);
 /* True when cuStreamSynchronize() would not wait. */
 bool ck_emu_stream_idle(struct ck_emu_stream *stream);
 bool ck_emu_stream_closing(struct ck_emu_stream *stream);
+/* The stream for what all later work of the context waits for, with a reference; NULL: out of
+ * memory, or the context is going. */
+struct ck_emu_stream *ck_emu_context_gate(struct ck_emu_context *context);
 /* No new commands; the stream goes when its queue is empty. */
 void ck_emu_stream_close(struct ck_emu_stream *stream);
 /* Wait for all work of the context queued so far; shows what was printed. Its state. */
@@ -242,6 +249,8 @@ void ck_emu_point_put(struct ck_emu_point *point);
 
 /* Record an event by its handle at the end of @stream (event.c). */
 CUresult ck_emu_event_record(CUevent handle, struct ck_emu_stream *stream);
+/* Let @stream wait for an event's last record. */
+CUresult ck_emu_event_wait(CUevent handle, struct ck_emu_stream *stream);
 
 /* --- memory (arena.c) --- */
 

@@ -65,6 +65,13 @@ static int points_add_order(struct points *points, struct ck_emu_stream *stream)
 	struct ck_emu_context *context = stream->base.context;
 	struct ck_emu_stream *legacy = context->legacy, *other;
 
+	if (stream->flags & CK_EMU_STREAM_AFTER_ALL) {
+		for (other = streams; other; other = other->next) {
+			if (other->base.context == context && other != stream &&
+			    points_add(points, other, other->submitted) < 0)
+				return -ENOMEM;
+		}
+	}
 	if (stream->flags & CU_STREAM_NON_BLOCKING || !legacy)
 		return 0;
 	if (stream != legacy)
@@ -317,6 +324,36 @@ CUresult ck_emu_stream_get(CUstream handle, struct ck_emu_context *context,
 	return found ? CUDA_SUCCESS : CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 
+/* What the whole context was told to wait for (cuCtxWaitEvent). */
+static int points_add_gate(struct points *points, struct ck_emu_stream *stream)
+{
+	struct ck_emu_stream *gate = stream->base.context->gate;
+
+	return gate && gate != stream ? points_add(points, gate, gate->submitted) : 0;
+}
+
+/* The context's stream of waits, made at need; NULL: out of memory. */
+struct ck_emu_stream *ck_emu_context_gate(struct ck_emu_context *context)
+{
+	struct ck_emu_stream *made = ck_emu_stream_create(context, CU_STREAM_NON_BLOCKING, 0);
+	struct ck_emu_stream *gate;
+
+	pthread_mutex_lock(&lock);
+	gate = context->gate;
+	if (!gate && made && !made->closing) {
+		gate = context->gate = made;
+		made = NULL;
+	}
+	if (gate)
+		ck_emu_object_ref(&gate->base);
+	pthread_mutex_unlock(&lock);
+	if (made) {
+		ck_emu_stream_close(made);
+		ck_emu_object_put(&made->base);
+	}
+	return gate;
+}
+
 CUresult ck_emu_stream_submit(struct ck_emu_stream *stream, struct ck_emu_command *command,
 			      const struct ck_emu_point *after, struct ck_emu_point *point)
 {
@@ -332,7 +369,7 @@ CUresult ck_emu_stream_submit(struct ck_emu_stream *stream, struct ck_emu_comman
 	if (result == CUDA_SUCCESS && stream->closing)
 		result = CUDA_ERROR_CONTEXT_IS_DESTROYED;
 	if (result == CUDA_SUCCESS &&
-	    (points_add_order(&points, stream) < 0 ||
+	    (points_add_order(&points, stream) < 0 || points_add_gate(&points, stream) < 0 ||
 	     (after && after->stream && points_add(&points, after->stream, after->number) < 0) ||
 	     worker_start(stream) < 0))
 		result = CUDA_ERROR_OUT_OF_MEMORY;
@@ -434,7 +471,7 @@ int ck_emu_context_start(struct ck_emu_context *context)
 
 void ck_emu_context_stop(struct ck_emu_context *context)
 {
-	struct ck_emu_stream *stream, *next, *legacy;
+	struct ck_emu_stream *stream, *next, *legacy, *gate;
 
 	pthread_mutex_lock(&lock);
 	for (stream = streams; stream; stream = next) {
@@ -446,9 +483,13 @@ void ck_emu_context_stop(struct ck_emu_context *context)
 		pthread_cond_wait(&worker_ended, &lock);
 	legacy = context->legacy;
 	context->legacy = NULL;
+	gate = context->gate;
+	context->gate = NULL;
 	pthread_mutex_unlock(&lock);
 	if (legacy)
 		ck_emu_object_put(&legacy->base);
+	if (gate)
+		ck_emu_object_put(&gate->base);
 }
 
 void ck_emu_engine_exit(void)

@@ -354,6 +354,18 @@ CUresult ck_emu_event_wait_object(struct ck_emu_object *event, struct ck_emu_str
 	return result;
 }
 
+CUresult ck_emu_event_wait(CUevent handle, struct ck_emu_stream *stream)
+{
+	struct event *event;
+	CUresult result = begin(handle, &event);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = ck_emu_event_wait_object(&event->base, stream);
+	ck_emu_object_put(&event->base);
+	return result;
+}
+
 CUresult cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags)
 {
 	const CUgraphNodeParams node = {.type = CU_GRAPH_NODE_TYPE_WAIT_EVENT,
