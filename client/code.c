@@ -46,8 +46,10 @@ static CUresult choose(const void *image, CUdevice device, struct ck_fatbin_choi
 
 		/* What nvcc has linked is machine code only; its PTX is in the parts. */
 		ret = found.prelinked && !cubin ?
-			      ck_fatbin_join(found.prelinked, target, out) :
+			      -ENOENT :
 			      ck_fatbin_choose(found.data, found.size, target, cubin, out);
+		if (ret < 0 && ret != -ENOMEM && found.prelinked)
+			ret = ck_fatbin_join(found.prelinked, target, out);
 		return ret == 0	      ? CUDA_SUCCESS :
 		       ret == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY :
 					CUDA_ERROR_NO_BINARY_FOR_GPU;
@@ -162,7 +164,7 @@ long ck_code_find(const struct ck_code *code, const char *name)
 	return (long)(uintptr_t)ck_map_find(code->by_name, name, strlen(name)) - 1;
 }
 
-CUresult ck_code_read_file(const char *path, void **image)
+CUresult ck_code_read_file(const char *path, void **image, size_t *size_out)
 {
 	CUresult err = CUDA_ERROR_FILE_NOT_FOUND;
 	FILE *f = fopen(path, "rb");
@@ -182,6 +184,8 @@ CUresult ck_code_read_file(const char *path, void **image)
 	}
 	if (fread(data, 1, size, f) == size) {
 		*image = data;
+		if (size_out)
+			*size_out = size;
 		data = NULL;
 		err = CUDA_SUCCESS;
 	}

@@ -31,7 +31,7 @@ void ck_code_put(struct ck_code *code);
 long ck_code_find(const struct ck_code *code, const char *name);
 
 /* Whole file @path, NUL-terminated, for cuModuleLoad; free(3) it. FILE_NOT_FOUND: there is none
- * that can be read; OUT_OF_MEMORY. */
-CUresult ck_code_read_file(const char *path, void **image);
+ * that can be read; OUT_OF_MEMORY. @size may be NULL. */
+CUresult ck_code_read_file(const char *path, void **image, size_t *size);
 
 #endif

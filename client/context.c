@@ -7,6 +7,7 @@
 #include <pthread.h>
 
 #include "client/context.h"
+#include "client/link.h"
 #include "client/local.h"
 #include "client/stats.h"
 
@@ -185,6 +186,8 @@ static void object_forget(struct ck_object *object)
 {
 	if (object->kind == CK_OBJECT_MODULE)
 		ck_module_forget((struct ck_module *)object);
+	else if (object->kind == CK_OBJECT_LINK)
+		ck_link_forget((struct ck_link *)object);
 	else if (object->kind != CK_OBJECT_FUNCTION)
 		ck_object_free(object);
 }

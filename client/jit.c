@@ -10,61 +10,55 @@
 
 CK_LOG_DEFINE("client");
 
-#define MAX_OPTIONS 64
-
-struct packed {
-	uint32_t option, pad;
-	uint64_t value;
-};
-
-/* Where the application wants a log: its buffer and the slot that holds the buffer's size. */
-struct log_place {
-	char *buffer;
-	void **size;
-};
-
-static struct log_place log_place(const struct ck_jit *jit, CUjit_option buffer, CUjit_option size)
+static void find_log(const struct ck_jit *jit, CUjit_option buffer, CUjit_option size,
+		     struct ck_jit_log *log)
 {
-	struct log_place place = { 0 };
-
+	*log = (struct ck_jit_log){ 0 };
 	for (unsigned int i = 0; jit && jit->options && jit->values && i < jit->count; i++) {
 		if (jit->options[i] == buffer)
-			place.buffer = jit->values[i];
+			log->buffer = jit->values[i];
 		else if (jit->options[i] == size)
-			place.size = &jit->values[i];
+			log->size = &jit->values[i];
 	}
-	return place;
+	if (log->size)
+		log->room = (size_t)(uintptr_t)*log->size & 0xffffffffu;
 }
 
-static void give_log(struct log_place place, const char *text, size_t size)
+void ck_jit_logs(const struct ck_jit *jit, struct ck_jit_log *info, struct ck_jit_log *error)
 {
-	size_t room;
+	find_log(jit, CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, info);
+	find_log(jit, CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, error);
+}
 
-	if (!place.size)
+void ck_jit_log(const struct ck_jit_log *log, const char *text, size_t size)
+{
+	if (!log->size)
 		return;
-	room = (size_t)(uintptr_t)*place.size & 0xffffffffu;
-	if (place.buffer && room > 0) {
-		if (size > room - 1)
-			size = room - 1;
+	if (log->buffer && log->room > 0) {
+		size = ck_min(size, log->room - 1);
 		if (size > 0)	/* else there may be no text */
-			memcpy(place.buffer, text, size);
-		place.buffer[size] = '\0';
+			memcpy(log->buffer, text, size);
+		log->buffer[size] = '\0';
 	} else {
 		size = 0;
 	}
-	*place.size = (void *)size;
+	*log->size = (void *)size;
 }
 
-static size_t pack(const struct ck_jit *jit, struct packed *out)
+size_t ck_jit_pack(const struct ck_jit *jit, bool target, struct ck_jit_option out[CK_JIT_OPTIONS])
 {
 	size_t n = 0;
 
 	for (unsigned int i = 0; jit && jit->options && jit->values && i < jit->count; i++) {
 		CUjit_option o = jit->options[i];
 
-		if (n == MAX_OPTIONS)
+		if (n == CK_JIT_OPTIONS)
 			break;
 		switch (o) {
+		case CU_JIT_TARGET:
+			if (!target)	/* of a module: the context's */
+				break;
+			/* fall through */
 		case CU_JIT_MAX_REGISTERS:
 		case CU_JIT_THREADS_PER_BLOCK:
 		case CU_JIT_OPTIMIZATION_LEVEL:
@@ -73,11 +67,15 @@ static size_t pack(const struct ck_jit *jit, struct packed *out)
 		case CU_JIT_LOG_VERBOSE:
 		case CU_JIT_GENERATE_LINE_INFO:
 		case CU_JIT_CACHE_MODE:
+		case CU_JIT_POSITION_INDEPENDENT_CODE:
+		case CU_JIT_MIN_CTA_PER_SM:
+		case CU_JIT_MAX_THREADS_PER_BLOCK:
+		case CU_JIT_OVERRIDE_DIRECTIVE_VALUES:
 			out[n].option = (uint32_t)o;
 			out[n].pad = 0;
 			out[n++].value = (uint64_t)(uintptr_t)jit->values[i];
 			break;
-		default:	/* buffers, or the target, which is the context's */
+		default:	/* buffers, or what the driver itself no longer heeds */
 			break;
 		}
 	}
@@ -87,17 +85,17 @@ static size_t pack(const struct ck_jit *jit, struct packed *out)
 CUresult ck_jit_build(const struct ck_jit *jit, uint64_t ctx, uint64_t id, bool library,
 		      const unsigned char hash[32])
 {
-	struct packed options[MAX_OPTIONS];
+	struct ck_jit_option options[CK_JIT_OPTIONS];
+	struct ck_jit_log info_log, error_log;
 	void *info = NULL, *error = NULL;
 	size_t info_size = 0, error_size = 0;
 	CUresult err = ck_wire_ck_module_build(ctx, id, library, hash, options,
-					       pack(jit, options) * sizeof(options[0]), &info,
+					       ck_jit_pack(jit, false, options) * sizeof(options[0]), &info,
 					       &info_size, &error, &error_size);
 
-	give_log(log_place(jit, CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES), info,
-		 info_size);
-	give_log(log_place(jit, CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES), error,
-		 error_size);
+	ck_jit_logs(jit, &info_log, &error_log);
+	ck_jit_log(&info_log, info, info_size);
+	ck_jit_log(&error_log, error, error_size);
 	/* The emulated driver names the instruction that it lacks: its user wants to know. */
 	if (err == CUDA_ERROR_NOT_SUPPORTED && error_size > 0)
 		ck_warn("PTX: %.*s", (int)error_size, (const char *)error);
@@ -110,6 +108,9 @@ CUresult ck_jit_build(const struct ck_jit *jit, uint64_t ctx, uint64_t id, bool 
 
 void ck_jit_no_log(const struct ck_jit *jit)
 {
-	give_log(log_place(jit, CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES), "", 0);
-	give_log(log_place(jit, CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES), "", 0);
+	struct ck_jit_log info, error;
+
+	ck_jit_logs(jit, &info, &error);
+	ck_jit_log(&info, "", 0);
+	ck_jit_log(&error, "", 0);
 }

@@ -223,7 +223,7 @@ CK_EXPORT CUresult cuModuleLoadFatBinary(CUmodule *module, const void *fatCubin)
 CK_EXPORT CUresult cuModuleLoad(CUmodule *module, const char *fname)
 {
 	void *image;
-	CUresult err = fname ? ck_code_read_file(fname, &image) : CUDA_ERROR_INVALID_VALUE;
+	CUresult err = fname ? ck_code_read_file(fname, &image, NULL) : CUDA_ERROR_INVALID_VALUE;
 
 	if (err)
 		return err;
@@ -329,7 +329,7 @@ CK_EXPORT CUresult cuLibraryLoadFromFile(CUlibrary *library, const char *fileNam
 					 void **libraryOptionValues, unsigned int numLibraryOptions)
 {
 	void *image;
-	CUresult err = fileName ? ck_code_read_file(fileName, &image) : CUDA_ERROR_INVALID_VALUE;
+	CUresult err = fileName ? ck_code_read_file(fileName, &image, NULL) : CUDA_ERROR_INVALID_VALUE;
 
 	if (err)
 		return err;

@@ -36,6 +36,7 @@ union slot {
 	struct ck_graph graph;
 	struct ck_node node;
 	struct ck_exec exec;
+	struct ck_link link;
 	struct {
 		struct ck_object head;
 		uint32_t next_free;

@@ -143,6 +143,21 @@ struct ck_inmate {
 	CUDA_ARRAY3D_DESCRIPTOR desc;	/* of an array, once it has been asked for */
 };
 
+/* A log that the application wants: its buffer, the room in it, and the slot that held the room
+ * and takes the length. */
+struct ck_jit_log {
+	char *buffer;
+	size_t room;
+	void **size;
+};
+
+struct ck_link {
+	struct ck_object object;
+	struct ck_jit_log info, error;
+	void *cubin;			/* once it is complete */
+	size_t size;
+};
+
 /* A new object of @kind, zeroed but for its head; NULL when there is no room. */
 void *ck_object_new(enum ck_object_kind kind, struct ck_context *context);
 void ck_object_free(void *object);

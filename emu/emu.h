@@ -45,6 +45,7 @@ enum ck_emu_kind {
 	CK_EMU_FUNCTION = 0x46554e31, /* CUfunction and CUkernel */
 	CK_EMU_STREAM = 0x53545231,
 	CK_EMU_EVENT = 0x45565431,
+	CK_EMU_LINK = 0x4c4e4b31,
 	CK_EMU_PHYSICAL = 0x50485931, /* of cuMemCreate */
 	CK_EMU_GRAPH = 0x47525031,
 	CK_EMU_NODE = 0x4e4f4431,

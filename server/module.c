@@ -10,6 +10,8 @@
 
 #include "elf/image.h"
 #include "gen/handlers.h"
+#include "server/jit.h"
+#include "server/link.h"
 #include "server/modcache.h"
 #include "server/session.h"
 #include "util/log.h"
@@ -17,77 +19,7 @@
 
 CK_LOG_DEFINE("server");
 
-#define CK_LOG_SIZE 8192 /* bytes of each log of the driver's compiler */
-#define CK_BUILD_OPTIONS 64
-#define CK_OWN_OPTIONS 4
-
 #define CK_LOADED (CK_KIND_BIT(CK_KIND_MODULE) | CK_KIND_BIT(CK_KIND_LIBRARY))
-
-/* One load: the options for the driver's compiler, and its logs. */
-struct build {
-	CUjit_option option[CK_BUILD_OPTIONS + CK_OWN_OPTIONS];
-	void *value[CK_BUILD_OPTIONS + CK_OWN_OPTIONS];
-	unsigned int count;
-	char info[CK_LOG_SIZE], error[CK_LOG_SIZE];
-};
-
-/* An option as it travels. */
-struct wire_option {
-	uint32_t option, pad;
-	uint64_t value;
-};
-
-static void add_option(struct build *b, CUjit_option option, uint64_t value)
-{
-	b->option[b->count] = option;
-	b->value[b->count++] = (void *)(uintptr_t)value;
-}
-
-static void build_init(struct build *b)
-{
-	b->count = 0;
-	b->info[0] = b->error[0] = '\0';
-	add_option(b, CU_JIT_INFO_LOG_BUFFER, (uintptr_t)b->info);
-	add_option(b, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, CK_LOG_SIZE);
-	add_option(b, CU_JIT_ERROR_LOG_BUFFER, (uintptr_t)b->error);
-	add_option(b, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, CK_LOG_SIZE);
-}
-
-/* Options whose value is a pointer, or the length of what one points to. */
-static bool holds_pointer(uint32_t option)
-{
-	switch (option) {
-	case CU_JIT_INFO_LOG_BUFFER:
-	case CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES:
-	case CU_JIT_ERROR_LOG_BUFFER:
-	case CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES:
-	case CU_JIT_GLOBAL_SYMBOL_NAMES:
-	case CU_JIT_GLOBAL_SYMBOL_ADDRESSES:
-	case CU_JIT_GLOBAL_SYMBOL_COUNT:
-	case CU_JIT_REFERENCED_KERNEL_NAMES:
-	case CU_JIT_REFERENCED_KERNEL_COUNT:
-	case CU_JIT_REFERENCED_VARIABLE_NAMES:
-	case CU_JIT_REFERENCED_VARIABLE_COUNT:
-		return true;
-	default:
-		return false;
-	}
-}
-
-static CUresult build_options(struct build *b, const void *bytes, size_t size)
-{
-	struct wire_option o;
-
-	if (size % sizeof(o) != 0 || size / sizeof(o) > CK_BUILD_OPTIONS)
-		return CUDA_ERROR_INVALID_VALUE;
-	for (size_t at = 0; at < size; at += sizeof(o)) {
-		memcpy(&o, (const char *)bytes + at, sizeof(o));
-		if (o.option >= CU_JIT_NUM_OPTIONS || holds_pointer(o.option))
-			return CUDA_ERROR_INVALID_VALUE;
-		add_option(b, (CUjit_option)o.option, o.value);
-	}
-	return CUDA_SUCCESS;
-}
 
 /* The image of @bytes in memory, known to hold what its own header says. Free it. */
 static CUresult find_image(struct ck_request *q, const char *bytes, void **data)
@@ -112,7 +44,7 @@ static CUresult find_image(struct ck_request *q, const char *bytes, void **data)
 	return CUDA_ERROR_INVALID_IMAGE;
 }
 
-static CUresult drive_load(struct build *b, bool library, const void *image, void **handle)
+static CUresult drive_load(struct ck_build *b, bool library, const void *image, void **handle)
 {
 	if (library) {
 		if (!ck_driver.cuLibraryLoadData)
@@ -126,7 +58,19 @@ static CUresult drive_load(struct build *b, bool library, const void *image, voi
 					    b->value);
 }
 
-static CUresult load(struct ck_request *q, struct build *b, uint64_t id, bool library,
+/* Text of several units: drivers take it through their linker. */
+static CUresult load_units(struct ck_build *b, bool library, const void *image, void **handle)
+{
+	void *cubin = NULL;
+	CUresult err = ck_link_units(image, b, &cubin);
+
+	if (!err)
+		err = drive_load(b, library, cubin, handle);
+	free(cubin);
+	return err;
+}
+
+static CUresult load(struct ck_request *q, struct ck_build *b, uint64_t id, bool library,
 		     const char *hash)
 {
 	void *image = NULL, *handle = NULL;
@@ -134,7 +78,10 @@ static CUresult load(struct ck_request *q, struct build *b, uint64_t id, bool li
 
 	if (err)
 		return err;
-	err = drive_load(b, library, image, &handle);
+	if (ck_link_needed(image))
+		err = load_units(b, library, image, &handle);
+	else
+		err = drive_load(b, library, image, &handle);
 	free(image);
 	b->info[CK_LOG_SIZE - 1] = b->error[CK_LOG_SIZE - 1] = '\0';
 	if (err) {
@@ -153,33 +100,25 @@ static CUresult load(struct ck_request *q, struct build *b, uint64_t id, bool li
 
 CUresult ck_serve_ck_module_load(struct ck_request *q, ck_module_load_args *a, void *res)
 {
-	struct build b;
+	struct ck_build b;
 
 	(void)res;
-	build_init(&b);
+	ck_build_init(&b);
 	return load(q, &b, a->module, a->library != 0, a->hash);
-}
-
-static char *copy_log(const char *log, u_int *size)
-{
-	char *text = strdup(log);
-
-	*size = text ? (u_int)strlen(text) : 0;
-	return text;
 }
 
 CUresult ck_serve_ck_module_build(struct ck_request *q, ck_module_build_args *a,
 				  ck_module_build_res *res)
 {
-	struct build b;
+	struct ck_build b;
 	CUresult err;
 
-	build_init(&b);
-	err = build_options(&b, a->options.options_val, a->options.options_len);
+	ck_build_init(&b);
+	err = ck_build_options(&b, a->options.options_val, a->options.options_len);
 	if (!err)
 		err = load(q, &b, a->module, a->library != 0, a->hash);
-	res->info_log.info_log_val = copy_log(b.info, &res->info_log.info_log_len);
-	res->error_log.error_log_val = copy_log(b.error, &res->error_log.error_log_len);
+	res->info_log.info_log_val = ck_build_log(b.info, &res->info_log.info_log_len);
+	res->error_log.error_log_val = ck_build_log(b.error, &res->error_log.error_log_len);
 	return err;
 }
 
