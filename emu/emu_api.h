@@ -205,6 +205,33 @@ CUresult cuMemsetD2D16Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned sho
 CUresult cuMemsetD2D32Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui, size_t Width,
 			    size_t Height, CUstream hStream);
 
+/* tensor maps */
+CUresult cuTensorMapEncodeTiled(CUtensorMap *tensorMap, CUtensorMapDataType tensorDataType,
+				cuuint32_t tensorRank, void *globalAddress,
+				const cuuint64_t *globalDim, const cuuint64_t *globalStrides,
+				const cuuint32_t *boxDim, const cuuint32_t *elementStrides,
+				CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
+				CUtensorMapL2promotion l2Promotion, CUtensorMapFloatOOBfill oobFill);
+CUresult cuTensorMapEncodeIm2col(CUtensorMap *tensorMap, CUtensorMapDataType tensorDataType,
+				 cuuint32_t tensorRank, void *globalAddress,
+				 const cuuint64_t *globalDim, const cuuint64_t *globalStrides,
+				 const int *pixelBoxLowerCorner, const int *pixelBoxUpperCorner,
+				 cuuint32_t channelsPerPixel, cuuint32_t pixelsPerColumn,
+				 const cuuint32_t *elementStrides, CUtensorMapInterleave interleave,
+				 CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2Promotion,
+				 CUtensorMapFloatOOBfill oobFill);
+CUresult cuTensorMapEncodeIm2colWide(CUtensorMap *tensorMap, CUtensorMapDataType tensorDataType,
+				     cuuint32_t tensorRank, void *globalAddress,
+				     const cuuint64_t *globalDim, const cuuint64_t *globalStrides,
+				     int pixelBoxLowerCornerWidth, int pixelBoxUpperCornerWidth,
+				     cuuint32_t channelsPerPixel, cuuint32_t pixelsPerColumn,
+				     const cuuint32_t *elementStrides,
+				     CUtensorMapInterleave interleave,
+				     CUtensorMapIm2ColWideMode mode, CUtensorMapSwizzle swizzle,
+				     CUtensorMapL2promotion l2Promotion,
+				     CUtensorMapFloatOOBfill oobFill);
+CUresult cuTensorMapReplaceAddress(CUtensorMap *tensorMap, void *globalAddress);
+
 /* the linker */
 CUresult cuLinkCreate_v2(unsigned int numOptions, CUjit_option *options, void **optionValues,
 			 CUlinkState *stateOut);
