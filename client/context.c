@@ -254,13 +254,14 @@ CK_EXPORT CUresult cuCtxCreate_v4(CUcontext *pctx, void *ctxCreateParams, unsign
 {
 	static bool told;
 	const struct create_params *params = ctxCreateParams;
+	CUresult err = ck_session_check();
 
-	if (params && (params->affinity_count > 0 || params->graphics)) {
-		CUresult err = ck_session_check();
-
-		return err ? err : ck_refused("cuCtxCreate_v4 with parameters", &told);
-	}
-	return create(pctx, flags, dev);
+	if (err)
+		return err;
+	if (params && params->graphics)
+		return ck_refused("cuCtxCreate_v4 for a graphics client", &told);
+	return cuCtxCreate_v3(pctx, params ? params->affinity : NULL,
+			      params ? params->affinity_count : 0, flags, dev);
 }
 
 /* Destroy @context when its usage count, less @count, is 0. The slot is not used again. */
@@ -296,7 +297,7 @@ CK_EXPORT CUresult cuCtxDestroy_v2(CUcontext ctx)
 		return err;
 	if (!ctx)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!context || context->primary)
+	if (!context || context->primary || context->green)
 		return CUDA_ERROR_INVALID_CONTEXT;
 	return drop(context, ~0u);
 }

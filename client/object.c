@@ -37,6 +37,7 @@ union slot {
 	struct ck_node node;
 	struct ck_exec exec;
 	struct ck_link link;
+	struct ck_green green;
 	struct {
 		struct ck_object head;
 		uint32_t next_free;

@@ -60,6 +60,13 @@ struct ck_context {
 	_Atomic uint64_t synced;	/* number of the last command that a synchronise covered */
 	_Atomic uint64_t legacy_synced;	/* the same of its legacy stream alone */
 	struct ck_local *locals;
+	struct ck_green *green;		/* whose converted form this is, or NULL */
+};
+
+struct ck_green {
+	struct ck_object object;
+	int device;
+	struct ck_context *context;	/* its converted form, once asked for */
 };
 
 struct ck_stream {

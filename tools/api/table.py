@@ -63,6 +63,7 @@ PODS = {
     "CUDA_RESOURCE_DESC": 144,
     "CUDA_RESOURCE_VIEW_DESC": 112,
     "CUDA_TEXTURE_DESC": 104,
+    "CUdevResource": 144,
 }
 
 SPECIAL = ("id", "ids", "bytes", "string", "hash", "bulk")
