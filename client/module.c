@@ -8,6 +8,7 @@
 #include "client/client.h"
 #include "client/code.h"
 #include "client/jit.h"
+#include "client/old_launch.h"
 #include "util/log.h"
 
 CK_LOG_DEFINE("client");
@@ -72,8 +73,10 @@ void ck_module_forget(struct ck_module *m)
 	ck_inmates_end(&m->object);
 	unlink_origin(m);
 	for (size_t i = 0; m->functions && i < m->code->kernels.count; i++) {
-		if (m->functions[i])
-			ck_object_free(m->functions[i]);
+		if (!m->functions[i])
+			continue;
+		ck_old_launch_forget(m->functions[i]);
+		ck_object_free(m->functions[i]);
 	}
 	free(m->functions);
 	for (unsigned int i = 0; i < m->variable_count; i++)

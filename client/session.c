@@ -11,6 +11,7 @@
 
 #include "client/client.h"
 #include "client/lane.h"
+#include "client/logs.h"
 #include "client/stats.h"
 #include "rpc/chan.h"
 #include "util/env.h"
@@ -266,6 +267,7 @@ CUresult ck_session_open(void)
 		err = failed;
 	else if (ck_client.state == CK_STATE_FRESH) {
 		ck_stats_init();
+		ck_logs_begin();
 		err = connect_session();
 		failed = err;
 		if (!err)

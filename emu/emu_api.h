@@ -205,6 +205,14 @@ CUresult cuMemsetD2D16Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned sho
 CUresult cuMemsetD2D32Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui, size_t Width,
 			    size_t Height, CUstream hStream);
 
+/* atomic operations in other memory */
+CUresult cuDeviceGetHostAtomicCapabilities(unsigned int *capabilities,
+					   const CUatomicOperation *operations, unsigned int count,
+					   CUdevice dev);
+CUresult cuDeviceGetP2PAtomicCapabilities(unsigned int *capabilities,
+					  const CUatomicOperation *operations, unsigned int count,
+					  CUdevice srcDevice, CUdevice dstDevice);
+
 /* resources and green contexts */
 CUresult cuDeviceGetDevResource(CUdevice device, CUdevResource *resource, CUdevResourceType type);
 CUresult cuCtxGetDevResource(CUcontext hCtx, CUdevResource *resource, CUdevResourceType type);

@@ -135,12 +135,20 @@ static void mask_controls(char *text, size_t size)
 	}
 }
 
+static void (*_Atomic line_hook)(int level, char *text, size_t size);
+
+void ck_log_hook(void (*hook)(int level, char *text, size_t size))
+{
+	line_hook = hook;
+}
+
 void ck_log_line(struct ck_log *log, enum ck_log_level level, const char *format, ...)
 {
 	int saved_errno = errno, highest, n;
 	char line[LINE_SIZE];
 	size_t head, used;
 	va_list args;
+	void (*hook)(int level, char *text, size_t size) = line_hook;
 
 	if ((int)level > ck_log_resolve(log))
 		goto out;
@@ -159,6 +167,10 @@ void ck_log_line(struct ck_log *log, enum ck_log_level level, const char *format
 	/* Nothing can be done about a stderr that is full or closed. */
 	while (write(STDERR_FILENO, line, used) < 0 && errno == EINTR)
 		;
+	if (hook) {
+		line[used - 1] = '\0';
+		hook((int)level, line + head, used - 1 - head);
+	}
 out:
 	errno = saved_errno;
 }

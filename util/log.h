@@ -46,6 +46,12 @@ struct ck_log {
  */
 int ck_log_default(const char *level);
 
+/*
+ * Have @hook, unless NULL, called with each line that is printed, as it was put, without head and
+ * newline, terminated. It is called where the line is logged, whatever is held there.
+ */
+void ck_log_hook(void (*hook)(int level, char *text, size_t size));
+
 /* True when a line of this level would be printed; for messages that are dear to compute. */
 #define ck_log_enabled(lv)                                                                         \
 	(unlikely((int)(lv) <= ck_log_current(&ck_this_log)) &&                                    \

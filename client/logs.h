@@ -1,0 +1,10 @@
+/*
+ * client/logs.h - the logs that an application may read.
+ */
+#ifndef CK_CLIENT_LOGS_H
+#define CK_CLIENT_LOGS_H
+
+/* Keep the errors and warnings that are logged from now on. */
+void ck_logs_begin(void);
+
+#endif
