@@ -214,6 +214,26 @@ static void many()
 	printf("%d functions, in order\n", MANY);
 }
 
+static void user_objects()
+{
+	cudaUserObject_t object;
+
+	counter = 0;
+	CHECK(cudaUserObjectCreate(&object, NULL, count, 2, cudaUserObjectNoDestructorSync));
+	CHECK(cudaUserObjectRetain(object, 1));
+	CHECK(cudaUserObjectRelease(object, 2));
+	usleep(20000);
+	EXPECT(counter == 0);
+	CHECK(cudaUserObjectRelease(object, 1));
+	for (int i = 0; i < 1000 && counter == 0; i++)
+		usleep(1000);
+	EXPECT(counter == 1);
+	EXPECT(cudaUserObjectCreate(&object, NULL, NULL, 1, cudaUserObjectNoDestructorSync) ==
+	       cudaErrorInvalidValue);
+	cudaGetLastError();
+	printf("an object is destroyed with its last reference\n");
+}
+
 static void leave(void *)
 {
 	exit(3);
@@ -262,5 +282,6 @@ int main(int argc, char **argv)
 	two_streams();
 	inside();
 	many();
+	user_objects();
 	return 0;
 }
