@@ -191,22 +191,27 @@ CUresult ck_serve_cuLinkDestroy(struct ck_request *q, cuLinkDestroy_args *a, voi
 
 /* --- text of several units, as nvcc -rdc=true leaves them, for a driver that takes one */
 
-static char *next_unit(char *text)
+/* Each begins with its .version, at the start of a line: the one after @text, or NULL. */
+static char *next_unit(const char *text)
 {
 	char *next = strstr(text, "\n.version");
 
 	return next ? next + 1 : NULL;
 }
 
+static char *first_unit(const char *text)
+{
+	return strncmp(text, ".version", 8) == 0 ? (char *)(uintptr_t)text : next_unit(text);
+}
+
 bool ck_link_needed(const void *image)
 {
-	const char *text = image;
 	const char *first;
 
-	if (memcmp(text, "\177ELF", 4) == 0 || !ck_driver.cuLinkCreate_v2)
+	if (strncmp(image, "\177ELF", 4) == 0 || !ck_driver.cuLinkCreate_v2)
 		return false;
-	first = strstr(text, ".version");
-	return first && strstr(first + 1, "\n.version") != NULL;
+	first = first_unit(image);
+	return first && next_unit(first);
 }
 
 /* Hand each unit over, cut at the line where the next begins. */
@@ -214,7 +219,7 @@ static CUresult add_units(struct ck_link *link, char *text)
 {
 	CUresult err = CUDA_SUCCESS;
 
-	text = strstr(text, ".version");
+	text = first_unit(text);
 	while (text && !err) {
 		char *next = next_unit(text);
 
