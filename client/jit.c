@@ -90,8 +90,9 @@ CUresult ck_jit_build(const struct ck_jit *jit, uint64_t ctx, uint64_t id, bool 
 	void *info = NULL, *error = NULL;
 	size_t info_size = 0, error_size = 0;
 	CUresult err = ck_wire_ck_module_build(ctx, id, library, hash, options,
-					       ck_jit_pack(jit, false, options) * sizeof(options[0]), &info,
-					       &info_size, &error, &error_size);
+					       ck_jit_pack(jit, false, options) *
+						       sizeof(options[0]),
+					       &info, &info_size, &error, &error_size);
 
 	ck_jit_logs(jit, &info_log, &error_log);
 	ck_jit_log(&info_log, info, info_size);

@@ -26,7 +26,7 @@ struct CUlogsCallbackEntry_st {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static char *lines[LINES];		/* the one of number n at n % LINES; each with its newline */
+static char *lines[LINES];		/* number n at n % LINES, with its newline */
 static CUlogIterator first, end;	/* numbers kept: from first to below end */
 static size_t total;			/* bytes kept */
 static struct CUlogsCallbackEntry_st *callbacks;
@@ -173,7 +173,7 @@ CK_EXPORT CUresult cuLogsDumpToFile(CUlogIterator *iterator, const char *pathToF
 	return fclose(f) == 0 && valid ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* The newest lines that have room, and a word at the head when some have not. Called with the lock. */
+/* The newest lines that have room, and a word at the head when some have not. With the lock. */
 static CUresult dump(CUlogIterator at, char *buffer, size_t *size)
 {
 	static const char truncated[] = "older messages are left out\n";

@@ -332,7 +332,8 @@ CK_EXPORT CUresult cuLibraryLoadFromFile(CUlibrary *library, const char *fileNam
 					 void **libraryOptionValues, unsigned int numLibraryOptions)
 {
 	void *image;
-	CUresult err = fileName ? ck_code_read_file(fileName, &image, NULL) : CUDA_ERROR_INVALID_VALUE;
+	CUresult err = fileName ? ck_code_read_file(fileName, &image, NULL) :
+				  CUDA_ERROR_INVALID_VALUE;
 
 	if (err)
 		return err;

@@ -1,5 +1,5 @@
 /*
- * client/tensor_map.c - descriptors of tensors for the copy engine of the GPU's multiprocessors: the
+ * client/tensor_map.c - descriptors of tensors for the copy engine of the multiprocessors: the
  * server's driver encodes them, the application keeps the 128 bytes.
  */
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /*
- * emu/link.c - the linker of the driver: PTX units go in, and what comes out as the "cubin" is their
- * joined text, which a module can be loaded from.
+ * emu/link.c - the linker of the driver: PTX units go in, and what comes out as the "cubin" is
+ * their joined text, which a module can be loaded from.
  */
 #include <stdlib.h>
 #include <string.h>

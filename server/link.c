@@ -259,7 +259,7 @@ static CUresult link_units(const void *image, struct ck_build *build, void **cub
 	return err;
 }
 
-/* A library is loaded without a context, but the linker wants one: the first device's, meanwhile. */
+/* A library is loaded without a context; the linker wants one: the first device's, meanwhile. */
 CUresult ck_link_units(const void *image, struct ck_build *build, void **cubin)
 {
 	CUcontext context = NULL;

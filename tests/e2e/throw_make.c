@@ -249,8 +249,8 @@ static bool destroys(uint32_t proc)
 	       proc == CK_PROC_cuStreamDestroy_v2 || proc == CK_PROC_cuEventDestroy_v2;
 }
 
-/* What makes a stream, or the call itself, wait until the client has done its part, or until a value
- * is written: this one never does. */
+/* What makes a stream, or the call itself, wait until the client has done its part, or until a
+ * value is written: this one never does. */
 static bool waits_for_client(uint32_t proc)
 {
 	return proc == CK_PROC_ck_callback_next || proc == CK_PROC_ck_host_function ||

@@ -1,6 +1,6 @@
 /*
- * tests/test_apps/old_calls.cu - what old programs and bindings do: launches of before CUDA 4, plain
- * names asked for by version, marks for a profiler.
+ * tests/test_apps/old_calls.cu - what old programs and bindings do: launches of before CUDA 4,
+ * plain names asked for by version, marks for a profiler.
  */
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 #include <cstdint>
@@ -114,7 +114,8 @@ static void profiler()
 
 static void atomics()
 {
-	const CUatomicOperation ask[] = { CU_ATOMIC_OPERATION_INTEGER_ADD, CU_ATOMIC_OPERATION_CAS };
+	const CUatomicOperation ask[] = { CU_ATOMIC_OPERATION_INTEGER_ADD,
+					  CU_ATOMIC_OPERATION_CAS };
 	unsigned int capabilities[2];
 
 	CHECK_CU(CU(cuDeviceGetHostAtomicCapabilities)(capabilities, ask, 2, 0));

@@ -141,7 +141,8 @@ int main()
 	CHECK(cudaDeviceSynchronize());
 	CHECK(cudaStreamCreateWithFlags(&one, cudaStreamNonBlocking));
 	CHECK(cudaStreamCreateWithFlags(&two, cudaStreamNonBlocking));
-	CHECK_CU(CU(cuDeviceGetAttribute)(&can, CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS, 0));
+	CHECK_CU(CU(cuDeviceGetAttribute)(&can, CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS,
+					  0));
 	if (can) {	/* not every GPU can */
 		words();
 		long_words();

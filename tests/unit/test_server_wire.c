@@ -1,6 +1,6 @@
 /*
- * tests/unit/test_server_wire.c - what a hostile client may send to the calls that take the driver's
- * own bytes and arrays: nothing of it gets to the driver.
+ * tests/unit/test_server_wire.c - what a hostile client may send to the calls that take the
+ * driver's own bytes and arrays: nothing of it gets to the driver.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -71,7 +71,9 @@ def coverage_md(table):
            "Every name that the driver library of CUDA 13.0 exports is on the table `rpc/driver.api`;\n"
            "a call that is not supported returns `CUDA_ERROR_NOT_SUPPORTED` and is named in the log.\n"
            "`local`: answered by the client. `cached`: asked once. `send`: one-way. `call`: waits for\n"
-           "a reply. `hand`: written by hand on those. `alias`, `ptsz`: other names of a call.\n\n",
+           "a reply. `hand`: written by hand on those. `alias`, `ptsz`: other names of a call.\n"
+           "`refuse, 32-bit`: forms of before CUDA 3.2, with addresses and sizes of 32 bits; asked for\n"
+           "by `cuGetProcAddress` with any later version, their names mean the forms that work.\n\n",
            "| group | names | work | refused |\n|---|---|---|---|\n"]
     total = [0, 0]
     for title, rows in groups:
@@ -83,11 +85,20 @@ def coverage_md(table):
     for title, rows in groups:
         out.append(f"\n## {title[0].upper()}{title[1:]}\n\n")
         for kind in ("local", "cached", "send", "call", "hand", "alias", "ptsz", "refuse"):
-            names = [r.name for r in rows if r.kind == kind]
+            names = [r.name for r in rows if r.kind == kind and not is_narrow(r, table)]
             if names:
                 out.append(f"**{kind}** ({len(names)}): " + ", ".join(names) + "\n\n")
+        names = [r.name for r in rows if is_narrow(r, table)]
+        if names:
+            out.append(f"**refuse, 32-bit** ({len(names)}): " + ", ".join(names) + "\n\n")
         out[-1] = out[-1].rstrip("\n") + "\n"
     return "".join(out)
+
+
+def is_narrow(row, table):
+    """A refused form of before CUDA 3.2 whose successor works."""
+    return row.kind == "refuse" and row.since.isdigit() and int(row.since) < 3020 and any(
+        r.name == row.name + "_v2" and r.kind != "refuse" for r in table.rows)
 
 
 def base_name(name):
