@@ -112,7 +112,7 @@ static CUresult gpu_build(struct ck_gpu *gpu, int ordinal, int server_ordinal)
 	return CUDA_SUCCESS;
 }
 
-/* Indices of the devices to show, in @chosen; how many. */
+/* Indices of the devices to show, in @chosen; how many, or -1: one is named twice. */
 static int choose(int *chosen, int count)
 {
 	const char *list = ck_env_string("CUDA_VISIBLE_DEVICES");
@@ -135,6 +135,8 @@ static int choose(int *chosen, int count)
 	if (bad)
 		ck_warn("CUDA_VISIBLE_DEVICES=%s: an entry names no further device of the "
 			"server's %d; %d in use", list, count, n);
+	if (n < 0)
+		ck_warn("CUDA_VISIBLE_DEVICES=%s names a device twice", list);
 	free(devices);
 	return n;
 }
@@ -149,9 +151,9 @@ CUresult ck_devices_build(void)
 	if (!chosen)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	n = choose(chosen, count);
-	gpus = calloc((size_t)n + 1, sizeof(*gpus));
+	gpus = n < 0 ? NULL : calloc((size_t)n + 1, sizeof(*gpus));
 	if (!gpus)
-		err = CUDA_ERROR_OUT_OF_MEMORY;
+		err = n < 0 ? CUDA_ERROR_INVALID_DEVICE : CUDA_ERROR_OUT_OF_MEMORY;
 	for (int i = 0; i < n && !err; i++)
 		err = gpu_build(&gpus[i], i, chosen[i]);
 	free(chosen);

@@ -40,15 +40,6 @@ static void uuid_text(const unsigned char *u, char text[UUID_TEXT])
 		 u[14], u[15]);
 }
 
-/* The UUID by which the list names @device; NULL where @mig asks for a MIG device and it is none. */
-static const unsigned char *uuid_of(const struct ck_visible_device *device, bool mig)
-{
-	if (!mig)
-		return device->uuid;
-	return memcmp(device->uuid, device->mig_uuid, sizeof(device->uuid)) ? device->mig_uuid :
-									      NULL;
-}
-
 /* The position in @sorted of the only device whose UUID begins with @prefix, or -1. */
 static int find_uuid(const struct ck_visible_device *devices, int count, const int *sorted,
 		     bool mig, const char *prefix, size_t length)
@@ -57,11 +48,9 @@ static int find_uuid(const struct ck_visible_device *devices, int count, const i
 	int found = -1;
 
 	for (int i = 0; i < count; i++) {
-		const unsigned char *uuid = uuid_of(&devices[sorted[i]], mig);
+		const struct ck_visible_device *d = &devices[sorted[i]];
 
-		if (!uuid)
-			continue;
-		uuid_text(uuid, text);
+		uuid_text(mig ? d->mig_uuid : d->uuid, text);
 		if (length == 0 || length >= UUID_TEXT || strncasecmp(text, prefix, length) != 0)
 			continue;
 		if (found >= 0)
@@ -119,7 +108,11 @@ int ck_visible_choose(const struct ck_visible_device *devices, int count, const 
 		const char *entry = at + skip;
 		int i = find_entry(devices, count, sorted, entry, length);
 
-		if (i < 0 || is_chosen(chosen, n, sorted[i])) {
+		if (i >= 0 && is_chosen(chosen, n, sorted[i])) {
+			n = -1;
+			break;
+		}
+		if (i < 0) {
 			*bad = true;
 			break;
 		}

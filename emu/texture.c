@@ -77,7 +77,7 @@ static void format_fill(const CUDA_ARRAY3D_DESCRIPTOR *desc, struct ck_ptx_textu
 	t->texel = ck_emu_texel_bytes(desc->Format, desc->NumChannels);
 }
 
-static CUresult array_fill(const CUDA_RESOURCE_DESC *r, bool surface, struct ck_ptx_texture *t,
+static CUresult array_fill(const CUDA_RESOURCE_DESC *r, struct ck_ptx_texture *t,
 			   struct ck_emu_object **source)
 {
 	struct ck_emu_array *array = ck_emu_array_get(r->res.array.hArray);
@@ -85,8 +85,6 @@ static CUresult array_fill(const CUDA_RESOURCE_DESC *r, bool surface, struct ck_
 	if (!array)
 		return CUDA_ERROR_INVALID_HANDLE;
 	*source = &array->base;
-	if (surface && !(array->desc.Flags & CUDA_ARRAY3D_SURFACE_LDST))
-		return CUDA_ERROR_INVALID_VALUE;
 	format_fill(&array->desc, t);
 	t->level_count = 1;
 	t->levels[0] = array->image;
@@ -118,7 +116,7 @@ static CUresult resource_fill(struct ck_emu_context *context, bool surface,
 		return CUDA_ERROR_INVALID_VALUE;
 	switch (r->resType) {
 	case CU_RESOURCE_TYPE_ARRAY:
-		return array_fill(r, surface, t, source);
+		return array_fill(r, t, source);
 	case CU_RESOURCE_TYPE_MIPMAPPED_ARRAY:
 		return mipmap_fill(r, t, source);
 	case CU_RESOURCE_TYPE_LINEAR:

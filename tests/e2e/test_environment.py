@@ -46,9 +46,13 @@ def test_a_list_without_a_device_is_no_device(devices, chosen):
     assert devices(CUDA_VISIBLE_DEVICES=chosen) == NONE
 
 
-def test_a_mig_id_of_a_whole_gpu_is_no_device(devices):
+def test_a_mig_id_of_a_whole_gpu_names_it(devices):
     mig = devices("uuids")[0].replace("GPU-", "MIG-")
-    assert devices(CUDA_VISIBLE_DEVICES=mig) == NONE
+    assert devices(CUDA_VISIBLE_DEVICES=mig) == devices()[:1]
+
+
+def test_a_device_named_twice_is_an_error(devices):
+    assert devices(CUDA_VISIBLE_DEVICES="0,0") == ["cudaErrorInvalidDevice"]
 
 
 @pytest.mark.parametrize("value, told", [("1", "cudaErrorIllegalAddress"), ("0", "cudaSuccess")])

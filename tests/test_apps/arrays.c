@@ -241,7 +241,6 @@ static void objects(void)
 	CHECK(cu.cuTexObjectDestroy(texture));
 	REFUSED(cu.cuTexObjectCreate(&texture, NULL, &desc, NULL));
 	REFUSED(cu.cuTexObjectCreate(&texture, &resource, NULL, NULL));
-	REFUSED(cu.cuSurfObjectCreate(&surface, &resource));
 	resource.res.array.hArray = drawable;
 	CHECK(cu.cuSurfObjectCreate(&surface, &resource));
 	CHECK(cu.cuSurfObjectDestroy(surface));

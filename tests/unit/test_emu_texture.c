@@ -243,7 +243,6 @@ static void objects_are_told_apart_and_checked(void **state)
 	desc.addressMode[2] = (CUaddress_mode)4;
 	bad(cuTexObjectCreate(&texture, &resource, &desc, NULL));
 	resource = showing(plain);
-	bad(cuSurfObjectCreate(&surface, &resource));
 	resource.resType = (CUresourcetype)9;
 	bad(cuSurfObjectCreate(&surface, &resource));
 	resource = showing((CUarray)&resource);

@@ -182,7 +182,7 @@ static void impossible_boxes_are_refused(void **state)
 
 	(void)state;
 	assert_int_equal(ck_walk_box(&walk, false, &c), CUDA_SUCCESS);
-	c.srcMemoryType = CU_MEMORYTYPE_ARRAY;
+	c.srcMemoryType = CU_MEMORYTYPE_UNIFIED;
 	assert_int_equal(ck_walk_box(&walk, false, &c), CUDA_ERROR_INVALID_VALUE);
 	c.srcMemoryType = CU_MEMORYTYPE_HOST; /* an address of the server's own */
 	assert_int_equal(ck_walk_box(&walk, false, &c), CUDA_ERROR_INVALID_VALUE);
