@@ -7,7 +7,6 @@
  */
 #include <pthread.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 
 #include "client/client.h"
 #include "util/range.h"
@@ -17,7 +16,7 @@ static struct ck_ranges *device_set, *host_set;
 
 static struct ck_ranges **set_of(enum ck_memory_kind kind)
 {
-	return kind == CK_MEMORY_DEVICE ? &device_set : &host_set;
+	return ck_kind_on_device(kind) ? &device_set : &host_set;
 }
 
 /*
@@ -153,25 +152,27 @@ static struct ck_allocation *take_last(struct ck_ranges *set, const struct ck_co
 	return NULL;
 }
 
-static void forget_in(struct ck_ranges *set, const struct ck_context *context)
+static void forget_in(struct ck_ranges **set, const struct ck_context *context)
 {
-	size_t at = set ? ck_ranges_count(set) : 0;
 	struct ck_allocation *a;
+	size_t at = SIZE_MAX;
 
-	while ((a = take_last(set, context, &at)) != NULL) {
+	do {
+		pthread_mutex_lock(&lock);
+		at = ck_min(at, *set ? ck_ranges_count(*set) : 0);
+		a = take_last(*set, context, &at);
+		pthread_mutex_unlock(&lock);
 		/* with its context pinned memory goes too, and can no longer be touched */
-		if (a->kind == CK_MEMORY_HOST_ALLOC)
-			munmap((void *)(uintptr_t)a->base, a->size);
+		if (a)
+			ck_hostmem_dispose(a);
 		free(a);
-	}
+	} while (a);
 }
 
 void ck_allocation_forget(struct ck_context *context)
 {
-	pthread_mutex_lock(&lock);
-	forget_in(device_set, context);
-	forget_in(host_set, context);
-	pthread_mutex_unlock(&lock);
+	forget_in(&device_set, context);
+	forget_in(&host_set, context);
 }
 
 /* The mapping at or behind @address that begins before @end, or NULL. */
@@ -235,5 +236,5 @@ bool ck_on_device(uint64_t address)
 {
 	struct ck_allocation a;
 
-	return ck_allocation_find(address, &a) && a.kind == CK_MEMORY_DEVICE;
+	return ck_allocation_find(address, &a) && ck_kind_on_device(a.kind);
 }

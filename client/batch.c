@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "client/client.h"
+#include "client/managed.h"
 
 #define COLLECT 256 /* copies in one message */
 
@@ -30,7 +31,13 @@ static CUresult enter_peer(CUcontext dst, CUcontext src, CUdeviceptr to, CUdevic
 		err = ck_context_id(src, &p->src);
 	if (!err)
 		err = ck_device_range(to, size);
-	return err ? err : ck_device_range(from, size);
+	if (!err)
+		err = ck_device_range(from, size);
+	if (err)
+		return err;
+	ck_managed_device(from, size, false);
+	ck_managed_device(to, size, true);
+	return CUDA_SUCCESS;
 }
 
 CK_EXPORT CUresult cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext,
@@ -112,6 +119,8 @@ static CUresult batch_copy(struct batch *b, CUdeviceptr dst, CUdeviceptr src, si
 		err = ck_device_range(src, size);
 	if (err)
 		return err;
+	ck_managed_device(src, size, false);
+	ck_managed_device(dst, size, true);
 	if (b->count == COLLECT)
 		err = batch_send(b);
 	b->items[b->count++] = (struct item){ dst, src, size };

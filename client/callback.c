@@ -14,6 +14,7 @@
 
 #include "client/callback.h"
 #include "client/client.h"
+#include "client/managed.h"
 #include "client/mirror.h"
 #include "util/map.h"
 
@@ -109,6 +110,7 @@ static void call(const struct ck_callback *callback, int status, uint64_t value)
 	ck_inside_callback = !callback->ours;
 	callback->run(callback, status, value);
 	ck_inside_callback = false;
+	ck_managed_function_done();
 }
 
 static void run(const ck_callback_next_res *res)

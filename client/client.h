@@ -1,8 +1,9 @@
 /*
  * client/client.h - the shim's state and the services its files give each other.
  *
- * One process, one session. Locks, outermost first: session lock (set-up, lanes), command lock
- * (command.c), context lock (context.c), object lock (object.c), allocation lock (allocation.c).
+ * One process, one session. Locks, outermost first: pages (managed.c), session lock (set-up,
+ * lanes), command lock (command.c), context lock (context.c), object lock (object.c), allocation
+ * lock (allocation.c).
  */
 #ifndef CK_CLIENT_CLIENT_H
 #define CK_CLIENT_CLIENT_H
@@ -146,6 +147,7 @@ enum ck_memory_kind {
 	CK_MEMORY_DEVICE,		/* cuMemAlloc, or a module's variable */
 	CK_MEMORY_HOST_ALLOC,		/* cuMemHostAlloc: pages of this process */
 	CK_MEMORY_HOST_REGISTERED,
+	CK_MEMORY_MANAGED,		/* of the device and of this process: client/managed.h */
 };
 
 struct ck_allocation {
@@ -175,6 +177,11 @@ bool ck_allocation_find(uint64_t address, struct ck_allocation *found);
 /* Remove the one that begins at @base and is of @kind; false when there is none. */
 bool ck_allocation_remove(uint64_t base, enum ck_memory_kind kind, struct ck_allocation *gone);
 void ck_allocation_forget(struct ck_context *context);
+/* Does the device know memory of @kind by its address? All that is not the host's alone. */
+static inline bool ck_kind_on_device(enum ck_memory_kind kind)
+{
+	return kind == CK_MEMORY_DEVICE || kind == CK_MEMORY_MANAGED;
+}
 /* Is @address in known device memory? Anything else counts as the host's. */
 bool ck_on_device(uint64_t address);
 /* CUDA_SUCCESS when [address, address+size) lies in one device allocation, or in mappings that
@@ -197,6 +204,12 @@ void ck_inmates_end(const struct ck_object *parent);
 
 /* --- texture.c */
 void ck_textures_forget(const struct ck_context *context);
+
+/* --- hostmem.c */
+/* Pages of pinned or managed memory that has been taken out of the table. */
+void ck_hostmem_dispose(const struct ck_allocation *a);
+/* Have the device reach pinned memory that a word of a kernel's parameters may point to. */
+CUresult ck_hostmem_expose(uint64_t address);
 
 /* --- module.c, function.c */
 /* What a module or library and its functions hold on this side; the object goes with it. */

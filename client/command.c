@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "client/client.h"
+#include "client/managed.h"
 #include "client/stats.h"
 #include "rpc/proc.h"
 #include "rpc/record.h"
@@ -198,6 +199,7 @@ CUresult ck_send(uint32_t proc, void *args, const void *bulk, size_t bulk_size)
 
 	if (unlikely(ck_client.state == CK_STATE_LOST))
 		return CUDA_ERROR_DEVICE_UNAVAILABLE;
+	bulk = ck_managed_host(bulk, bulk_size, false);
 	pthread_mutex_lock(&cmd.lock);
 	if (bulk_size > 0)
 		prepare_bulk(bulk_size);

@@ -9,6 +9,7 @@
 #include "client/context.h"
 #include "client/link.h"
 #include "client/local.h"
+#include "client/managed.h"
 #include "client/stats.h"
 
 #define API_VERSION 3020 /* of every context since CUDA 3.2 */
@@ -198,6 +199,7 @@ void ck_context_forget(struct ck_context *context)
 	ck_textures_forget(context);
 	ck_object_each(context, object_forget);
 	ck_allocation_forget(context);
+	ck_managed_forget(context);
 	ck_cache_clear();
 }
 

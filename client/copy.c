@@ -6,6 +6,7 @@
 
 #include "client/capture.h"
 #include "client/client.h"
+#include "client/managed.h"
 #include "client/mirror.h"
 #include "client/spread.h"
 
@@ -75,7 +76,8 @@ static CUresult download_part(const void *transfer, size_t at, size_t size)
 static CUresult transfer(const struct place *p, CUdeviceptr device, const void *host, size_t size,
 			 ck_part_fn part)
 {
-	const struct transfer t = { p, device, (void *)(uintptr_t)host };
+	void *bytes = ck_managed_host(host, size, part == download_part);
+	const struct transfer t = { p, device, bytes };
 	CUresult err = ck_spread(part, &t, size);
 
 	if (err)
@@ -96,6 +98,7 @@ static CUresult upload(const struct place *p, CUdeviceptr dst, const void *src, 
 		err = ck_functions_settle(p->ctx, p->stream, src);
 	if (err)
 		return err;
+	ck_managed_device(dst, size, true);
 	if (size < CK_SPREAD_MIN)
 		return ck_wire_ck_upload(p->ctx->object.id, dst, p->id, 0, src, size);
 	return transfer(p, dst, src, size, upload_part);
@@ -103,7 +106,7 @@ static CUresult upload(const struct place *p, CUdeviceptr dst, const void *src, 
 
 static CUresult download(const struct place *p, void *dst, CUdeviceptr src, size_t size)
 {
-	uint64_t last = ck_command_last();
+	uint64_t last;
 	CUresult err;
 
 	if (size == 0)
@@ -111,6 +114,9 @@ static CUresult download(const struct place *p, void *dst, CUdeviceptr src, size
 	err = dst ? ck_device_range(src, size) : CUDA_ERROR_INVALID_VALUE;
 	if (!err && ck_capturing(p->stream))
 		return ck_mirror_capture_flat((uintptr_t)dst, false, src, true, size, p->id);
+	if (!err)
+		ck_managed_device(src, size, false);
+	last = ck_command_last();
 	if (!err)
 		err = transfer(p, src, dst, size, download_part);
 	if (!err)
@@ -177,7 +183,13 @@ static CUresult check_both(CUdeviceptr dst, CUdeviceptr src, size_t size)
 {
 	CUresult err = size ? ck_device_range(dst, size) : CUDA_SUCCESS;
 
-	return err || !size ? err : ck_device_range(src, size);
+	if (!err && size)
+		err = ck_device_range(src, size);
+	if (err)
+		return err;
+	ck_managed_device(src, size, false);
+	ck_managed_device(dst, size, true);
+	return CUDA_SUCCESS;
 }
 
 CK_EXPORT CUresult cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount)

@@ -7,6 +7,7 @@
 
 #include "client/capture.h"
 #include "client/client.h"
+#include "client/managed.h"
 #include "client/mirror.h"
 
 size_t ck_copy_part = (size_t)1 << 30; /* a record's length has 31 bits */
@@ -271,6 +272,10 @@ static CUresult run(const struct box *b, const CUDA_MEMCPY3D *asked, CUstream ha
 	p.id = p.stream ? p.stream->object.id : 0;
 	if (ck_capturing(p.stream) && !(b->dst.device && b->src.device))
 		return ck_mirror_capture(asked, p.id);
+	if (b->src.device && !b->src.array)
+		ck_managed_device(b->src.start, b->src.extent, false);
+	if (b->dst.device && !b->dst.array)
+		ck_managed_device(b->dst.start, b->dst.extent, true);
 	if (b->dst.device && b->src.device)
 		return between_devices(b, &p);
 	if (b->dst.device)

@@ -23,13 +23,11 @@ static const struct {
 	int value;
 } refused[] = {
 #define NO(name) { CU_DEVICE_ATTRIBUTE_##name, 0 }
-	/* memory that host and device share: managed, mapped, pageable */
-	NO(MANAGED_MEMORY),
+	/* memory that host and device use at the same time, or without a call that says so */
 	NO(CONCURRENT_MANAGED_ACCESS),
 	NO(DIRECT_MANAGED_MEM_ACCESS_FROM_HOST),
 	NO(PAGEABLE_MEMORY_ACCESS),
 	NO(PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES),
-	NO(CAN_MAP_HOST_MEMORY),
 	NO(CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM),
 	NO(READ_ONLY_HOST_REGISTER_SUPPORTED),
 	NO(HOST_NATIVE_ATOMIC_SUPPORTED),

@@ -5,6 +5,7 @@
 
 #include "client/capture.h"
 #include "client/graph.h"
+#include "client/managed.h"
 #include "client/mirror.h"
 
 /* A node that an answer names, somewhere inside @graph; 0: none. */
@@ -154,6 +155,8 @@ CK_EXPORT CUresult cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream)
 		err = ck_stream_from(hStream, &s);
 	if (err)
 		return err;
+	if (likely(!ck_capturing(s)))
+		ck_managed_launch(id);
 	if (likely(exec->mirror_count == 0) || ck_capturing(s))
 		return ck_wire_cuGraphLaunch(ctx, exec->object.id, id);
 	return ck_mirror_launch(exec, ctx, id);

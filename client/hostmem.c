@@ -1,14 +1,21 @@
 /*
- * client/hostmem.c - pinned memory of the host: pages of this process that the server cannot see.
+ * client/hostmem.c - pinned memory of the host, and the GPU's way to it.
  *
- * "Pinned" means here that we know the range: copies from and to it are asynchronous, and the
- * calls that ask about it answer. The GPU does not reach it (no zero-copy): the device attributes
- * say so, and asking for a device address is refused.
+ * "Pinned" means at first only that we know the range: copies from and to it are asynchronous, and
+ * the calls that ask about it answer. Allocations lie in the window (client/window.h). One becomes
+ * "mapped" when the program asks for its device address, has asked for mapped memory, or gives a
+ * kernel its address: then device memory lies at the same address, and pages travel as those of
+ * managed memory do (client/managed.h). What is only used for copies pays nothing for it.
+ * Registered memory lies where the program has it, and is not mapped.
  */
+#include <pthread.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "client/advice.h"
 #include "client/client.h"
+#include "client/managed.h"
+#include "client/window.h"
 
 #define ALLOC_FLAGS                                                                               \
 	(CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED)
@@ -16,35 +23,104 @@
 	(CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |                             \
 	 CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY)
 
+static pthread_mutex_t map_lock = PTHREAD_MUTEX_INITIALIZER;
+
 /* What is known of the pinned memory at @p; false for all else, device memory too. */
 static bool host_find(const void *p, struct ck_allocation *a)
 {
-	return ck_allocation_find((uintptr_t)p, a) && a->kind != CK_MEMORY_DEVICE;
+	return ck_allocation_find((uintptr_t)p, a) && !ck_kind_on_device(a->kind);
 }
 
+/* --- pages */
+
 /* Whole pages of its own, so that freed memory is really gone: a late access faults. */
+static CUresult pages_take(struct ck_context *context, size_t size, uint64_t *at)
+{
+	void *p;
+
+	if (ck_window_open() == CUDA_SUCCESS)
+		return ck_window_take(context->object.id, size, at);
+	p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	*at = (uintptr_t)p;
+	return p == MAP_FAILED ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+}
+
+static void pages_give(uint64_t at, size_t size)
+{
+	if (ck_window_holds(at))
+		ck_window_give(at, size);
+	else
+		munmap((void *)(uintptr_t)at, size);
+}
+
+void ck_hostmem_dispose(const struct ck_allocation *a)
+{
+	if (a->variable || a->kind == CK_MEMORY_DEVICE || a->kind == CK_MEMORY_HOST_REGISTERED)
+		return;
+	if (a->kind == CK_MEMORY_MANAGED)
+		ck_advice_forget(a->base, a->size);
+	if (ck_managed_untrack(a->base, false))
+		ck_window_unback(a->context->object.id, a->base, a->size);
+	pages_give(a->base, a->size);
+}
+
+/* Put device memory behind an allocation and track its pages. */
+static CUresult map(const struct ck_allocation *a)
+{
+	uint64_t ctx = a->context->object.id;
+	CUresult err;
+
+	if (!ck_window_holds(a->base))
+		return CUDA_ERROR_NOT_SUPPORTED;
+	pthread_mutex_lock(&map_lock);
+	err = ck_managed_is(a->base) ? CUDA_SUCCESS : ck_window_back(ctx, a->base, a->size);
+	if (!err && !ck_managed_is(a->base)) {
+		err = ck_managed_track(a->base, a->size, a->context, CU_MEM_ATTACH_GLOBAL);
+		if (err)
+			ck_window_unback(ctx, a->base, a->size);
+	}
+	pthread_mutex_unlock(&map_lock);
+	return err;
+}
+
+CUresult ck_hostmem_expose(uint64_t address)
+{
+	struct ck_allocation a;
+
+	if (!ck_allocation_find(address, &a) || a.kind != CK_MEMORY_HOST_ALLOC)
+		return CUDA_SUCCESS;
+	return map(&a);
+}
+
+/* --- calls */
+
 CK_EXPORT CUresult cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags)
 {
 	struct ck_context *context;
+	struct ck_allocation a;
 	CUresult err = ck_context_usable(&context);
-	void *p = NULL;
+	uint64_t at = 0;
 
 	if (err)
 		return err;
 	if (!pp || Flags & ~(unsigned int)ALLOC_FLAGS)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (bytesize > 0) {
-		p = mmap(NULL, bytesize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-			 0);
-		if (p == MAP_FAILED)
-			return CUDA_ERROR_OUT_OF_MEMORY;
-		err = ck_allocation_add((uintptr_t)p, bytesize, CK_MEMORY_HOST_ALLOC, context,
-					Flags, false);
+		err = pages_take(context, bytesize, &at);
+		if (err)
+			return err;
+		err = ck_allocation_add(at, bytesize, CK_MEMORY_HOST_ALLOC, context, Flags, false);
+		if (!err && Flags & CU_MEMHOSTALLOC_DEVICEMAP && ck_window_holds(at)) {
+			ck_allocation_find(at, &a);
+			err = map(&a);
+			if (err)
+				ck_allocation_remove(at, CK_MEMORY_HOST_ALLOC, NULL);
+		}
+		if (err)
+			pages_give(at, bytesize);
 	}
-	if (err)
-		munmap(p, bytesize);
-	else
-		*pp = p;
+	if (!err)
+		*pp = (void *)(uintptr_t)at;
 	return err;
 }
 
@@ -62,7 +138,7 @@ CK_EXPORT CUresult cuMemFreeHost(void *p)
 		return err;
 	if (!ck_allocation_remove((uintptr_t)p, CK_MEMORY_HOST_ALLOC, &a))
 		return CUDA_ERROR_INVALID_VALUE;
-	munmap(p, a.size);
+	ck_hostmem_dispose(&a);
 	return CUDA_SUCCESS;
 }
 
@@ -135,5 +211,10 @@ CK_EXPORT CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, uns
 		return err;
 	if (!pdptr || Flags != 0 || !host_find(p, &a))
 		return CUDA_ERROR_INVALID_VALUE;
-	return ck_refused("cuMemHostGetDevicePointer_v2", &told);
+	if (a.kind == CK_MEMORY_HOST_REGISTERED)
+		return ck_refused("cuMemHostGetDevicePointer of registered memory", &told);
+	err = map(&a);
+	if (!err)
+		*pdptr = (uintptr_t)p;
+	return err;
 }

@@ -11,6 +11,7 @@
 
 #include "client/client.h"
 #include "client/lane.h"
+#include "client/managed.h"
 #include "client/stats.h"
 #include "rpc/proc.h"
 #include "rpc/record.h"
@@ -302,6 +303,8 @@ CUresult ck_call_bulk(uint32_t proc, void *args, void *res, const void *bulk, si
 		return CUDA_ERROR_DEVICE_UNAVAILABLE;
 	if (unlikely(!t->lane))
 		ret = own_lane(t);
+	if (sink)
+		sink->data = ck_managed_host(sink->data, sink->size, true);
 	if (ret == 0) {
 		((ck_head *)args)->seq = ck_command_last();
 		ck_command_flush();
@@ -318,7 +321,8 @@ CUresult ck_call_bulk(uint32_t proc, void *args, void *res, const void *bulk, si
 		ck_trace_message(proc, args, res, (CUresult)head->err);
 	if (unlikely(head->err))
 		ck_context_outcome(((ck_head *)args)->ctx, (CUresult)head->err);
-	if (unlikely(head->output) && proc != CK_PROC_ck_output)
+	/* who waits for a page may hold the lock of stdout */
+	if (unlikely(head->output) && proc != CK_PROC_ck_output && proc != CK_PROC_ck_fetch)
 		fetch_output();
 	return (CUresult)head->err;
 }

@@ -7,6 +7,8 @@
 #include "client/capture.h"
 #include "client/client.h"
 #include "client/launch.h"
+#include "client/managed.h"
+#include "client/window.h"
 #include "elf/kernels.h"
 #include "util/env.h"
 #include "util/log.h"
@@ -149,6 +151,21 @@ static CUresult pack_attributes(const struct launch *l, CUlaunchAttribute *out, 
 	return CUDA_SUCCESS;
 }
 
+/* A parameter may be the address of pinned memory: any aligned word may be. */
+static CUresult expose(const unsigned char *block, size_t size)
+{
+	CUresult err = CUDA_SUCCESS;
+
+	for (size_t at = 0; !err && at + 8 <= size; at += 8) {
+		uint64_t word;
+
+		memcpy(&word, block + at, sizeof(word));
+		if (unlikely(ck_window_holds(word)))
+			err = ck_hostmem_expose(word);
+	}
+	return err;
+}
+
 /* CUDA_LAUNCH_BLOCKING=1: a launch returns when the kernel has run, with its error. */
 static bool blocking(void)
 {
@@ -193,6 +210,7 @@ static CUresult launch(CUfunction handle, const struct launch *l)
 	const void *block = packed;
 	uint64_t function, stream, threads;
 	struct ck_context *ctx;
+	struct ck_stream *s;
 	size_t size;
 	unsigned int n = 0;
 	CUresult err = ck_context_usable(&ctx);
@@ -205,17 +223,22 @@ static CUresult launch(CUfunction handle, const struct launch *l)
 	if (!err)
 		err = check_kernel(l, f, ctx->device, threads);
 	if (!err)
-		err = ck_stream_id(l->stream, &stream);
+		err = ck_stream_from(l->stream, &s);
 	if (!err)
 		err = ck_function_announce(f, &function);
 	if (!err && l->attribute_count)
 		err = pack_attributes(l, attributes, &n);
 	if (!err)
 		err = ck_launch_params(f, l->params, l->extra, packed, &block, &size);
+	if (!err)
+		err = expose(block = ck_managed_host(block, size, false), size);
 	if (unlikely(err)) {
 		ck_debug("launch of %s refused: %d", f->kernel->name, (int)err);
 		return err;
 	}
+	stream = s ? s->object.id : 0;
+	if (likely(!ck_capturing(s)))
+		ck_managed_launch(stream);
 	if (unlikely(updatable(l)))
 		return ck_wire_ck_launch_updatable(
 			ctx->object.id, function, l->grid[0], l->grid[1], l->grid[2], l->block[0],

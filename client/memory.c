@@ -188,9 +188,13 @@ CK_EXPORT CUresult cuMemFree_v2(CUdeviceptr dptr)
 	err = ck_capture_unsafe();
 	if (err)
 		return err;
-	if (!ck_allocation_find(dptr, &a) || a.variable || a.mapped ||
-	    !ck_allocation_remove(dptr, CK_MEMORY_DEVICE, &a))
+	if (!ck_allocation_find(dptr, &a) || a.variable || a.mapped || a.base != dptr ||
+	    !ck_kind_on_device(a.kind) || !ck_allocation_remove(dptr, a.kind, &a))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (a.kind == CK_MEMORY_MANAGED) {
+		ck_hostmem_dispose(&a);
+		return CUDA_SUCCESS;
+	}
 	return ck_wire_cuMemFree_v2(a.context ? a.context->object.id : ctx, dptr);
 }
 

@@ -2,6 +2,7 @@
  * client/memset.c - fills: checked here, then one-way.
  */
 #include "client/client.h"
+#include "client/managed.h"
 
 /* Current context, stream, and the range that a fill of @height rows touches. */
 static CUresult enter(CUstream handle, CUdeviceptr dst, size_t pitch, size_t unit, size_t width,
@@ -19,7 +20,10 @@ static CUresult enter(CUstream handle, CUdeviceptr dst, size_t pitch, size_t uni
 	    __builtin_mul_overflow(height - 1, pitch, &size) ||
 	    __builtin_add_overflow(size, row, &size))
 		return CUDA_ERROR_INVALID_VALUE;
-	return ck_device_range(dst, size);
+	err = ck_device_range(dst, size);
+	if (!err)
+		ck_managed_device(dst, size, true);
+	return err;
 }
 
 /* The synchronous forms have no stream: legacy, or the thread's own in their _ptds form. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "client/client.h"
+#include "client/managed.h"
 #include "client/code.h"
 #include "client/jit.h"
 #include "client/old_launch.h"
@@ -68,6 +69,16 @@ static void unlink_origin(struct ck_module *m)
 	pthread_mutex_unlock(&lock);
 }
 
+static void forget_variable(uint64_t at)
+{
+	struct ck_allocation a;
+
+	if (ck_allocation_remove(at, CK_MEMORY_MANAGED, &a))
+		ck_managed_leave(a.base, a.size);
+	else
+		ck_allocation_remove(at, CK_MEMORY_DEVICE, NULL);
+}
+
 void ck_module_forget(struct ck_module *m)
 {
 	ck_inmates_end(&m->object);
@@ -80,7 +91,7 @@ void ck_module_forget(struct ck_module *m)
 	}
 	free(m->functions);
 	for (unsigned int i = 0; i < m->variable_count; i++)
-		ck_allocation_remove(m->variables[i], CK_MEMORY_DEVICE, NULL);
+		forget_variable(m->variables[i]);
 	free(m->variables);
 	if (m->code)
 		ck_code_put(m->code);
@@ -144,7 +155,8 @@ static CUresult get_function(struct ck_module *m, const char *name, struct ck_fu
 }
 
 /* Note a variable's memory, so that copies and pointer queries know it. */
-static void note_variable(struct ck_module *m, CUdeviceptr at, size_t size)
+static void note_variable(struct ck_module *m, CUdeviceptr at, size_t size,
+			  enum ck_memory_kind kind, struct ck_context *ctx)
 {
 	uint64_t *more;
 
@@ -152,7 +164,7 @@ static void note_variable(struct ck_module *m, CUdeviceptr at, size_t size)
 	more = realloc(m->variables, (m->variable_count + 1) * sizeof(*more));
 	if (more) {
 		m->variables = more;
-		if (ck_allocation_add(at, size, CK_MEMORY_DEVICE, ck_context_current(), 0, true) ==
+		if (ck_allocation_add(at, size, kind, ctx, 0, true) ==
 		    CUDA_SUCCESS)
 			m->variables[m->variable_count++] = at;
 	}
@@ -187,7 +199,7 @@ static CUresult get_global(struct ck_module *m, const char *name, CUdeviceptr *d
 		if (err)
 			return err;
 		ck_address_claim(found.at, found.size);
-		note_variable(m, found.at, found.size);
+		note_variable(m, found.at, found.size, CK_MEMORY_DEVICE, ck_context_current());
 		ck_cache_put(&key, key_size, &found, sizeof(found));
 	}
 	if (dptr)
@@ -419,6 +431,48 @@ CK_EXPORT CUresult cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlibrar
 				      const char *name)
 {
 	return get_global(from_handle(library, true), name, dptr, bytes);
+}
+
+/* The variable is managed by the server's driver; here its pages are tracked where it is. */
+static CUresult adopt(struct ck_module *m, const char *name, CUdeviceptr *at, size_t *size)
+{
+	struct ck_context *ctx = ck_context_current();
+	struct ck_allocation known;
+	CUresult err = CUDA_SUCCESS;
+
+	/* asked for before there is a context, as the CUDA runtime does: someone must copy */
+	if (!ctx)
+		err = cuDevicePrimaryCtxRetain((CUcontext *)&ctx, 0);
+	if (!err)
+		err = ck_wire_ck_managed_global(ctx->object.id, m->object.id, name, at, size);
+	if (err || (ck_allocation_find(*at, &known) && known.kind == CK_MEMORY_MANAGED))
+		return err;
+	err = ck_managed_adopt(*at, *size, ctx);
+	if (!err)
+		note_variable(m, *at, *size, CK_MEMORY_MANAGED, ctx);
+	return err;
+}
+
+CK_EXPORT CUresult cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibrary library,
+				       const char *name)
+{
+	struct ck_module *m = from_handle(library, true);
+	CUdeviceptr at = 0;
+	size_t size = 0;
+	CUresult err = ck_session_check();
+
+	if (err)
+		return err;
+	if (!m)
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (!name || (!dptr && !bytes))
+		return CUDA_ERROR_INVALID_VALUE;
+	err = adopt(m, name, &at, &size);
+	if (!err && dptr)
+		*dptr = at;
+	if (!err && bytes)
+		*bytes = size;
+	return err;
 }
 
 CK_EXPORT CUresult cuLibraryGetKernelCount(unsigned int *n, CUlibrary lib)

@@ -61,6 +61,7 @@ struct ck_context {
 	_Atomic uint64_t legacy_synced;	/* the same of its legacy stream alone */
 	struct ck_local *locals;
 	struct ck_green *green;		/* whose converted form this is, or NULL */
+	uint64_t copies;		/* id of the stream that moves managed pages, or 0 */
 };
 
 struct ck_green {

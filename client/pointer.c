@@ -2,12 +2,13 @@
  * client/pointer.c - what a pointer is: attributes of device, pinned and unknown addresses.
  *
  * Sizes of the answers, and what is answered for addresses that are not known, are those of
- * driver 580 on an H200. It differs in what the GPU cannot do through the network: host memory
- * has no device address, and nothing can be shared with other processes or network cards.
+ * driver 580 on an H200. It differs in what the GPU cannot do through the network: registered
+ * memory has no device address, and nothing can be shared with other processes or network cards.
  */
 #include <string.h>
 
 #include "client/client.h"
+#include "client/window.h"
 
 #define MAPPING ((uint64_t)2 << 20) /* device memory is mapped in blocks of this size */
 #define NO_DEVICE (-2)		     /* ordinal of memory that no driver call has made */
@@ -28,7 +29,7 @@ static void set(struct answer *out, uint64_t value, size_t size)
 
 static void mapping(struct answer *out, const struct ck_allocation *a, bool base)
 {
-	uint64_t unit = a->kind == CK_MEMORY_DEVICE ? MAPPING : 4096;
+	uint64_t unit = ck_kind_on_device(a->kind) ? MAPPING : 4096;
 	uint64_t first = a->base & ~(unit - 1);
 
 	set(out, base ? first : CK_ALIGN_UP(a->base + a->size, unit) - first, 8);
@@ -48,7 +49,8 @@ static uint64_t pool_of(uint64_t p)
 static CUresult known(CUpointer_attribute attribute, uint64_t p, const struct ck_allocation *a,
 		      struct answer *out)
 {
-	bool device = a->kind == CK_MEMORY_DEVICE;
+	bool device = ck_kind_on_device(a->kind), managed = a->kind == CK_MEMORY_MANAGED;
+	bool reached = device || (a->kind == CK_MEMORY_HOST_ALLOC && ck_window_holds(p));
 
 	out->none = false;
 	switch (attribute) {
@@ -59,12 +61,12 @@ static CUresult known(CUpointer_attribute attribute, uint64_t p, const struct ck
 		set(out, device ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST, 4);
 		break;
 	case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
-		set(out, device ? p : 0, 8);
-		out->none = !device;
+		set(out, reached ? p : 0, 8);
+		out->none = !reached;
 		break;
 	case CU_POINTER_ATTRIBUTE_HOST_POINTER:
-		set(out, device ? 0 : p, 8);
-		out->none = device;
+		set(out, device && !managed ? 0 : p, 8);
+		out->none = device && !managed;
 		break;
 	case CU_POINTER_ATTRIBUTE_BUFFER_ID:
 	case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
@@ -86,13 +88,15 @@ static CUresult known(CUpointer_attribute attribute, uint64_t p, const struct ck
 		set(out, device, 4);
 		break;
 	case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
-		set(out, device && !(a->mapped && !a->access) ? READ_WRITE : 0, 4);
+		set(out, reached && !(a->mapped && !a->access) ? READ_WRITE : 0, 4);
 		break;
 	case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
 	case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
 		mapping(out, a, attribute == CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR);
 		break;
 	case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+		set(out, managed, 4);
+		break;
 	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
 	case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
 	case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:

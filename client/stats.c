@@ -15,6 +15,7 @@
 bool ck_stats_on, ck_trace_on;
 
 static _Atomic uint64_t entered, bytes_sent, bytes_received;
+static _Atomic uint64_t pages_sent, pages_fetched;
 static _Atomic uint64_t counts[CK_PROC_END];
 
 static bool enabled(const char *name)
@@ -42,6 +43,12 @@ void ck_stats_message(uint32_t proc, size_t bytes_out, size_t bytes_in)
 	atomic_fetch_add_explicit(&bytes_received, bytes_in, memory_order_relaxed);
 }
 
+void ck_stats_pages(size_t sent, size_t fetched)
+{
+	atomic_fetch_add_explicit(&pages_sent, sent, memory_order_relaxed);
+	atomic_fetch_add_explicit(&pages_fetched, fetched, memory_order_relaxed);
+}
+
 static void sum(uint64_t *one_way, uint64_t *waited)
 {
 	*one_way = *waited = 0;
@@ -61,6 +68,11 @@ void ck_stats_print(void)
 		"cricket: %" PRIu64 " calls answered locally, %" PRIu64 " one-way, %" PRIu64
 		" waited; %" PRIu64 " bytes sent, %" PRIu64 " received\n",
 		local, one_way, waited, (uint64_t)bytes_sent, (uint64_t)bytes_received);
+	if (pages_sent || pages_fetched)
+		fprintf(stderr,
+			"cricket: managed memory: %" PRIu64 " pages of 4 KiB sent, %" PRIu64
+			" fetched\n",
+			(uint64_t)pages_sent, (uint64_t)pages_fetched);
 	for (uint32_t i = 0; i < CK_PROC_END; i++) {
 		if (counts[i])
 			fprintf(stderr, "cricket: %10" PRIu64 " %-7s %s\n", (uint64_t)counts[i],

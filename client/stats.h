@@ -16,6 +16,7 @@ extern bool ck_stats_on, ck_trace_on;
 void ck_stats_init(void);	/* read the two variables */
 void ck_stats_entered(void);	/* the application has called us */
 void ck_stats_message(uint32_t proc, size_t bytes_out, size_t bytes_in);
+void ck_stats_pages(size_t sent, size_t fetched);	/* of managed memory */
 void ck_stats_print(void);	/* at exit, on stderr */
 
 /* One line: -> name(in) = err, out; @res is NULL for a one-way message. */

@@ -6,6 +6,7 @@
 
 #include "client/capture.h"
 #include "client/client.h"
+#include "client/managed.h"
 
 /* The thread's own stream of its current context: an ordinary blocking stream behind handle 2. */
 static CUresult own_stream(struct ck_stream **out)
@@ -115,6 +116,7 @@ CK_EXPORT CUresult cuStreamDestroy_v2(CUstream hStream)
 	if (!s)
 		return CUDA_ERROR_INVALID_HANDLE;
 	ck_capture_stream_gone(s);
+	ck_managed_detach(s->object.id);
 	err = ck_wire_cuStreamDestroy_v2(s->object.context->object.id, s->object.id);
 	ck_object_free(s);
 	return err;

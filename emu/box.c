@@ -88,7 +88,7 @@ static CUresult end_check(uint64_t address, size_t extent, enum ck_emu_side side
 	if (!address)
 		return CUDA_ERROR_INVALID_VALUE;
 	/* a device pointer on the host's side is refused, as the host could not follow it */
-	if (side == CK_EMU_SIDE_HOST && *device)
+	if (side == CK_EMU_SIDE_HOST && *device && memory.kind != CK_EMU_MEMORY_MANAGED)
 		return CUDA_ERROR_INVALID_VALUE;
 	/* host memory may go on beyond what is registered of it */
 	if (side == CK_EMU_SIDE_HOST || (side == CK_EMU_SIDE_ANY && !known))

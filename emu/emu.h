@@ -259,6 +259,7 @@ CUresult ck_emu_event_wait(CUevent handle, struct ck_emu_stream *stream);
 
 enum ck_emu_memory_kind {
 	CK_EMU_MEMORY_DEVICE,	  /* cuMemAlloc */
+	CK_EMU_MEMORY_MANAGED,	  /* cuMemAllocManaged */
 	CK_EMU_MEMORY_VARIABLE,	  /* of a module */
 	CK_EMU_MEMORY_HEAP,	  /* malloc in a kernel */
 	CK_EMU_MEMORY_ARRAY,	  /* of an array: nobody is told its address */

@@ -252,6 +252,24 @@ CUresult cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlibrary library,
 	return result;
 }
 
+/* A managed variable is one of the module's, at an address that the host can use as it is. */
+CUresult cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name)
+{
+	struct ck_emu_module *module;
+	CUresult result = instance_current(library, &module);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!name)
+		result = CUDA_ERROR_INVALID_VALUE;
+	else if (!ck_ptx_variable_managed(module->ptx, name))
+		result = CUDA_ERROR_NOT_FOUND;
+	else
+		result = cuModuleGetGlobal_v2(dptr, bytes, (CUmodule)module, name);
+	ck_emu_object_put(&module->base);
+	return result;
+}
+
 CUresult cuLibraryGetKernelCount(unsigned int *count, CUlibrary lib)
 {
 	struct ck_emu_library *found;

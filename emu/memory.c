@@ -90,7 +90,7 @@ CUresult cuMemFree_v2(CUdeviceptr dptr)
 		ck_emu_pool_return(dptr);
 		return ck_emu_context_state(context);
 	}
-	if (memory.kind != CK_EMU_MEMORY_DEVICE)
+	if (memory.kind != CK_EMU_MEMORY_DEVICE && memory.kind != CK_EMU_MEMORY_MANAGED)
 		return CUDA_ERROR_INVALID_VALUE;
 	/* freeing waits for the work that may still use the memory: its own context's */
 	owner = ck_emu_object_get(memory.context, CK_EMU_CONTEXT);
@@ -101,8 +101,8 @@ CUresult cuMemFree_v2(CUdeviceptr dptr)
 	result = ck_emu_context_state(context);
 	if (result != CUDA_SUCCESS)
 		return result;
-	return ck_emu_arena_remove(dptr, CK_EMU_MEMORY_DEVICE, &memory) ? CUDA_SUCCESS
-									: CUDA_ERROR_INVALID_VALUE;
+	return ck_emu_arena_remove(dptr, memory.kind, &memory) ? CUDA_SUCCESS
+								: CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult cuMemGetInfo_v2(size_t *free, size_t *total)

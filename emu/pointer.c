@@ -13,6 +13,11 @@ static bool is_host(const struct ck_emu_memory *memory)
 	return memory->kind == CK_EMU_MEMORY_HOST || memory->kind == CK_EMU_MEMORY_REGISTERED;
 }
 
+static bool has_host(const struct ck_emu_memory *memory)
+{
+	return is_host(memory) || memory->kind == CK_EMU_MEMORY_MANAGED;
+}
+
 /* The attributes whose value is a word of 8 bytes; false for another one. */
 static bool wide(const struct ck_emu_memory *memory, CUpointer_attribute attribute, CUdeviceptr ptr,
 		 uint64_t *value)
@@ -25,7 +30,7 @@ static bool wide(const struct ck_emu_memory *memory, CUpointer_attribute attribu
 		*value = memory ? ptr : 0;
 		return true;
 	case CU_POINTER_ATTRIBUTE_HOST_POINTER:
-		*value = memory && is_host(memory) ? ptr : 0;
+		*value = memory && has_host(memory) ? ptr : 0;
 		return true;
 	case CU_POINTER_ATTRIBUTE_BUFFER_ID:
 	case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
@@ -78,8 +83,10 @@ static bool boolean(const struct ck_emu_memory *memory, CUpointer_attribute attr
 	case CU_POINTER_ATTRIBUTE_MAPPED:
 		*value = memory != NULL;
 		return true;
-	case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
 	case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+		*value = memory && memory->kind == CK_EMU_MEMORY_MANAGED;
+		return true;
+	case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
 	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
 	case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
 	case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
@@ -120,7 +127,7 @@ CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdevi
 	if (!data || !ck_emu_arena_find(ptr, &memory))
 		return CUDA_ERROR_INVALID_VALUE;
 	/* registered memory without a host address of its own does not exist here */
-	if (attribute == CU_POINTER_ATTRIBUTE_HOST_POINTER && !is_host(&memory))
+	if (attribute == CU_POINTER_ATTRIBUTE_HOST_POINTER && !has_host(&memory))
 		return CUDA_ERROR_INVALID_VALUE;
 	return write_attribute(data, attribute, &memory, ptr);
 }

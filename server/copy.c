@@ -274,6 +274,35 @@ CUresult ck_serve_ck_download(struct ck_request *q, ck_download_args *a, ck_down
 	return download(&d, a->stream);
 }
 
+/* Wait for the work that may still write what is about to be read. */
+static CUresult quiesce(struct ck_request *q, unsigned int wait, uint64_t after)
+{
+	CUstream stream;
+
+	if (wait == CK_FETCH_NOW)
+		return CUDA_SUCCESS;
+	if (wait == CK_FETCH_STREAM && ck_stream_find(q, after, &stream))
+		return ck_driver.cuStreamSynchronize ? ck_driver.cuStreamSynchronize(stream)
+						     : CUDA_ERROR_NOT_SUPPORTED;
+	return ck_driver.cuCtxSynchronize ? ck_driver.cuCtxSynchronize() : CUDA_ERROR_NOT_SUPPORTED;
+}
+
+CUresult ck_serve_ck_fetch(struct ck_request *q, ck_fetch_args *a, ck_fetch_res *res)
+{
+	struct download d = { .q = q };
+	CUresult err = quiesce(q, a->wait, a->after);
+
+	(void)res;
+	if (err || a->size == 0)
+		return err;
+	/* Variables lie side by side, each a range of its own for the driver: its word decides. */
+	if (a->src >= q->session->window_lo && a->src < q->session->window_hi &&
+	    !ck_memory_covers(q->session->memory, a->src, a->size))
+		return CUDA_ERROR_INVALID_VALUE;
+	ck_walk_flat(&d.walk, false, a->src, a->size);
+	return download(&d, a->stream);
+}
+
 CUresult ck_serve_ck_download_3d(struct ck_request *q, ck_download_3d_args *a,
 				 ck_download_3d_res *res)
 {

@@ -304,6 +304,7 @@ static bool takes_error(uint32_t proc)
 	switch (proc) {
 	case CK_PROC_ck_output:
 	case CK_PROC_ck_callback_next:
+	case CK_PROC_ck_fetch:
 	case CK_PROC_ck_mirror_aside:
 	case CK_PROC_ck_capture_end:
 		return false;

@@ -167,6 +167,24 @@ CUresult ck_serve_ck_global(struct ck_request *q, ck_global_args *a, ck_global_r
 	return err;
 }
 
+CUresult ck_serve_ck_managed_global(struct ck_request *q, ck_managed_global_args *a,
+				    ck_managed_global_res *res)
+{
+	CUdeviceptr address = 0;
+	struct ck_object in;
+	size_t size = 0;
+	CUresult err;
+
+	if (!ck_handles_find(q->session->handles, a->module, CK_KIND_BIT(CK_KIND_LIBRARY), &in))
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (!ck_driver.cuLibraryGetManaged)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	err = ck_driver.cuLibraryGetManaged(&address, &size, in.handle, a->name);
+	res->dptr = address;
+	res->bytes = size;
+	return err;
+}
+
 CUresult ck_serve_ck_library_module(struct ck_request *q, ck_library_module_args *a, void *res)
 {
 	CUlibrary library;

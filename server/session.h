@@ -38,6 +38,7 @@ struct ck_session {
 	_Atomic int async_error;	/* first CUresult of a failed command, until told */
 	_Atomic uint64_t context_epoch; /* counts changes to contexts: threads bind anew */
 	int device_count;
+	_Atomic uint64_t window_lo, window_hi; /* addresses kept for managed memory; or 0 */
 
 	/* For the log line at the end. */
 	_Atomic uint64_t calls, commands, bytes_in, bytes_out;

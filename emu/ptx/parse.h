@@ -107,7 +107,7 @@ struct ck_ptx_decl {
 	unsigned int type, vec;
 	const char *text;
 	size_t text_size;
-	bool unsized;
+	bool unsized, managed;
 	uint8_t opaque; /* enum ck_ptx_opaque */
 };
 int ck_ptx_parse_decl(struct ck_ptx_parser *p, struct ck_ptx_decl *decl);

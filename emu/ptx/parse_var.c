@@ -75,8 +75,11 @@ static int parse_attributes(struct ck_ptx_parser *p, struct ck_ptx_decl *decl)
 			if (ret < 0)
 				return ret;
 		} else if (ck_ptx_token_is(&word, CK_PTX_DOT, "attribute")) {
-			while (p->tok.kind != CK_PTX_END && !ck_ptx_accept(p, ')'))
+			while (p->tok.kind != CK_PTX_END && !ck_ptx_accept(p, ')')) {
+				decl->managed |=
+					ck_ptx_token_is(&p->tok, CK_PTX_DOT, "managed");
 				ck_ptx_advance(p);
+			}
 		} else if (ck_ptx_token_is(&word, CK_PTX_DOT, "texref")) {
 			decl->opaque = CK_PTX_TEXREF;
 			decl->type = CK_PTX_B64;
@@ -347,6 +350,7 @@ static int var_define(struct ck_ptx_parser *p, struct ck_ptx_var *var,
 	read.space = var->space;
 	read.align = decl->align;
 	read.opaque = decl->opaque;
+	read.managed = decl->managed;
 	read.origin = (struct ck_ptx_origin){.unit = p->unit, .linkage = (uint8_t)linkage};
 	*var = read;
 	return 0;

@@ -243,7 +243,7 @@ static void what_is_refused_reads_as_missing(void **state)
 	int value = 7;
 
 	(void)state;
-	assert_int_equal(cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY, 0),
+	assert_int_equal(cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, 0),
 			 CUDA_SUCCESS);
 	assert_int_equal(value, 0);
 	assert_int_equal(cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING, 0),

@@ -226,6 +226,37 @@ static void what_can_be_asked_of_it_is_answered(void **state)
 	prop.location.id = 0;
 }
 
+static void managed_memory_is_touched_by_both(void **state)
+{
+	unsigned char byte = 0, *p = NULL;
+	unsigned int managed = 7;
+	CUdeviceptr a = 0;
+
+	(void)state;
+	refused(cuMemAllocManaged(&a, 0, CU_MEM_ATTACH_GLOBAL));
+	refused(cuMemAllocManaged(&a, 64, CU_MEM_ATTACH_SINGLE));
+	ok(cuMemAllocManaged(&a, 64, CU_MEM_ATTACH_GLOBAL));
+	p = (unsigned char *)a;
+	ok(cuMemsetD8_v2(a, 3, 64));
+	ok(cuCtxSynchronize());
+	assert_int_equal(p[5], 3);
+	p[6] = 9;
+	ok(cuMemcpyDtoH_v2(&byte, a + 6, 1));
+	assert_int_equal(byte, 9);
+	ok(cuMemcpyHtoD_v2(a, p + 6, 1));
+	ok(cuCtxSynchronize());
+	assert_int_equal(p[0], 9);
+	managed = 0;
+	ok(cuPointerGetAttribute(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, a + 1));
+	assert_int_equal(managed, 1);
+	ok(cuMemPrefetchAsync(a, 64, 0, NULL));
+	assert_int_equal(cuMemPrefetchAsync(a, 64, 5, NULL), CUDA_ERROR_INVALID_DEVICE);
+	refused(cuMemPrefetchAsync(a, 65, 0, NULL));
+	refused(cuStreamAttachMemAsync(NULL, a, 0, CU_MEM_ATTACH_SINGLE));
+	ok(cuStreamAttachMemAsync(NULL, a, 64, CU_MEM_ATTACH_HOST));
+	ok(cuMemFree_v2(a));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -235,6 +266,7 @@ int main(void)
 		cmocka_unit_test(mappings_of_the_same_memory_show_the_same_bytes),
 		cmocka_unit_test(access_is_given_for_each_device),
 		cmocka_unit_test(what_can_be_asked_of_it_is_answered),
+		cmocka_unit_test(managed_memory_is_touched_by_both),
 		/* the last: its context is lost */
 		cmocka_unit_test(a_kernel_without_access_faults),
 	};

@@ -37,10 +37,16 @@ def api_h(table):
     return "".join(out)
 
 
+# Functions of the C library that the client puts its own before: client/interpose.c says why.
+INTERPOSED = ("fread fwrite pread pread64 pthread_sigmask pwrite pwrite64 read readv recv recvfrom "
+              "send sendto sigaction signal sigprocmask write writev").split()
+
+
 def exports_map(table, soname, more=""):
-    """A linker version script: the driver's names and nothing else."""
+    """A linker version script: the driver's names, and what each library adds to them."""
     names = "".join(f"\t\t{r.name};\n" for r in table.rows if r.exported)
-    extra = ("\t\tckDriver*;\n" if soname == "emu" else "") + more
+    added = ["ckDriver*"] if soname == "emu" else INTERPOSED
+    extra = "".join(f"\t\t{name};\n" for name in added) + more
     return f"{{\n\tglobal:\n{names}{extra}\tlocal:\n\t\t*;\n}};\n"
 
 

@@ -1,0 +1,254 @@
+/*
+ * client/advice.c - advice on managed memory: kept, and told again; it changes nothing here.
+ *
+ * Kept in stretches of pages of which the same was said. A page of no stretch has heard nothing.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/advice.h"
+#include "client/client.h"
+#include "client/window.h"
+#include "util/range.h"
+
+#define CPU_BIT 31
+
+struct advice {
+	bool read_mostly;
+	CUmemLocation preferred, prefetched;	/* type INVALID: none */
+	uint32_t accessed_by;			/* a bit for each device, and CPU_BIT */
+};
+
+static const struct advice nothing = { .preferred.id = CU_DEVICE_INVALID,
+				       .prefetched.id = CU_DEVICE_INVALID };
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct ck_ranges *stretches;
+
+static CUresult stretch(uint64_t lo, uint64_t hi, const struct advice *advice)
+{
+	struct advice *copy = malloc(sizeof(*copy));
+
+	if (copy)
+		*copy = *advice;
+	if (copy && ck_ranges_insert(stretches, lo, hi, copy) == 0)
+		return CUDA_SUCCESS;
+	free(copy);
+	return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+/* See to it that no stretch crosses @at. */
+static CUresult cut(uint64_t at)
+{
+	const struct ck_range *r = ck_ranges_find(stretches, at);
+	struct ck_range was;
+	CUresult err;
+
+	if (!r || r->lo == at)
+		return CUDA_SUCCESS;
+	was = *r;
+	ck_ranges_remove(stretches, was.lo, NULL);
+	err = stretch(was.lo, at, was.value);
+	if (!err)
+		err = stretch(at, was.hi, was.value);
+	free(was.value);
+	return err;
+}
+
+/* Cut [lo, hi) out of its surroundings and have stretches all over it. The lock is held. */
+static CUresult cover(uint64_t lo, uint64_t hi)
+{
+	CUresult err;
+
+	if (!stretches)
+		stretches = ck_ranges_create();
+	err = stretches ? cut(lo) : CUDA_ERROR_OUT_OF_MEMORY;
+	if (!err)
+		err = cut(hi);
+	while (!err && lo < hi) {
+		const struct ck_range *r = ck_ranges_overlap(stretches, lo, hi);
+		uint64_t next = r ? r->hi : hi, gap = r ? r->lo : hi;
+
+		if (lo < gap)
+			err = stretch(lo, gap, &nothing);
+		lo = next;
+	}
+	return err;
+}
+
+static uint32_t bit_of(const CUmemLocation *l)
+{
+	return 1u << (l->type == CU_MEM_LOCATION_TYPE_DEVICE ? l->id : CPU_BIT);
+}
+
+static void apply(struct advice *a, CUmem_advise advice, const CUmemLocation *location)
+{
+	switch (advice) {
+	case CU_MEM_ADVISE_SET_READ_MOSTLY:
+	case CU_MEM_ADVISE_UNSET_READ_MOSTLY:
+		a->read_mostly = advice == CU_MEM_ADVISE_SET_READ_MOSTLY;
+		break;
+	case CU_MEM_ADVISE_SET_PREFERRED_LOCATION:
+		a->preferred = *location;
+		break;
+	case CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION:
+		a->preferred = nothing.preferred;
+		break;
+	case CU_MEM_ADVISE_SET_ACCESSED_BY:
+		a->accessed_by |= bit_of(location);
+		break;
+	case CU_MEM_ADVISE_UNSET_ACCESSED_BY:
+		a->accessed_by &= ~bit_of(location);
+		break;
+	}
+}
+
+static uint64_t first_page(uint64_t at)
+{
+	return at & ~(CK_PAGE - 1);
+}
+
+/* Do @advice, or note a prefetch when that is 0. */
+static CUresult change(uint64_t at, size_t size, CUmem_advise advice, const CUmemLocation *location)
+{
+	uint64_t lo = first_page(at), hi = CK_ALIGN_UP(at + size, CK_PAGE);
+	CUresult err;
+
+	pthread_mutex_lock(&lock);
+	err = cover(lo, hi);
+	while (!err && lo < hi) {
+		const struct ck_range *r = ck_ranges_find(stretches, lo);
+		struct advice *a = r->value;
+
+		if (advice)
+			apply(a, advice, location);
+		else
+			a->prefetched = *location;
+		lo = r->hi;
+	}
+	pthread_mutex_unlock(&lock);
+	return err;
+}
+
+CUresult ck_advice_set(uint64_t at, size_t size, CUmem_advise advice, const CUmemLocation *location)
+{
+	return change(at, size, advice, location);
+}
+
+CUresult ck_advice_prefetched(uint64_t at, size_t size, const CUmemLocation *location)
+{
+	return change(at, size, 0, location);
+}
+
+void ck_advice_forget(uint64_t at, size_t size)
+{
+	uint64_t lo = first_page(at), hi = CK_ALIGN_UP(at + size, CK_PAGE);
+	const struct ck_range *r;
+
+	pthread_mutex_lock(&lock);
+	while (stretches && (r = ck_ranges_overlap(stretches, lo, hi)) != NULL) {
+		free(r->value);
+		ck_ranges_remove(stretches, r->lo, NULL);
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+static bool same(const CUmemLocation *a, const CUmemLocation *b)
+{
+	return a->type == b->type && a->id == b->id;
+}
+
+static void agree(CUmemLocation *all, const CUmemLocation *one)
+{
+	if (!same(all, one))
+		*all = nothing.preferred;
+}
+
+/* What is true of every page of the range. */
+static struct advice common(uint64_t at, size_t size)
+{
+	uint64_t lo = first_page(at), hi = at + size;
+	struct advice all = nothing;
+	bool first = true;
+
+	pthread_mutex_lock(&lock);
+	while (lo < hi) {
+		const struct ck_range *r = stretches ? ck_ranges_overlap(stretches, lo, hi) : NULL;
+		const struct advice *a = r && r->lo <= lo ? r->value : &nothing;
+
+		if (first)
+			all = *a;
+		first = false;
+		all.read_mostly &= a->read_mostly;
+		all.accessed_by &= a->accessed_by;
+		agree(&all.preferred, &a->preferred);
+		agree(&all.prefetched, &a->prefetched);
+		lo = !r ? hi : r->lo <= lo ? r->hi : r->lo;
+	}
+	pthread_mutex_unlock(&lock);
+	return all;
+}
+
+/* A location as a device: the CPU is one of the old form's. */
+static int device_of(const CUmemLocation *l)
+{
+	if (l->type == CU_MEM_LOCATION_TYPE_INVALID)
+		return CU_DEVICE_INVALID;
+	return l->type == CU_MEM_LOCATION_TYPE_DEVICE ? l->id : CU_DEVICE_CPU;
+}
+
+/* The devices of the mask, then INVALID. */
+static CUresult list(uint32_t mask, int *out, size_t room)
+{
+	size_t n = 0;
+
+	if (room == 0 || room % sizeof(*out))
+		return CUDA_ERROR_INVALID_VALUE;
+	room /= sizeof(*out);
+	for (int bit = 0; bit <= CPU_BIT && n < room; bit++) {
+		if (mask >> bit & 1)
+			out[n++] = bit == CPU_BIT ? CU_DEVICE_CPU : bit;
+	}
+	while (n < room)
+		out[n++] = CU_DEVICE_INVALID;
+	return CUDA_SUCCESS;
+}
+
+CUresult ck_advice_get(uint64_t at, size_t size, CUmem_range_attribute attribute, void *data,
+		       size_t room)
+{
+	struct advice all = common(at, size);
+	int value;
+
+	switch (attribute) {
+	case CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY:
+		value = all.read_mostly;
+		break;
+	case CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION:
+		value = device_of(&all.preferred);
+		break;
+	case CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY:
+		return list(all.accessed_by, data, room);
+	case CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION:
+		value = device_of(&all.prefetched);
+		break;
+	case CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_TYPE:
+		value = (int)all.preferred.type;
+		break;
+	case CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_ID:
+		value = all.preferred.id;
+		break;
+	case CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_TYPE:
+		value = (int)all.prefetched.type;
+		break;
+	case CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_ID:
+		value = all.prefetched.id;
+		break;
+	default:
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+	if (room != sizeof(value))
+		return CUDA_ERROR_INVALID_VALUE;
+	memcpy(data, &value, sizeof(value));
+	return CUDA_SUCCESS;
+}

@@ -1,0 +1,254 @@
+/*
+ * client/fault.c - from SIGSEGV to ck_managed_touch, and to the program's own handler.
+ *
+ * In the handler almost nothing may be done, and the thread may hold any lock of any library. So
+ * the handler hands the address to a thread of ours and sleeps; that thread talks to the server.
+ * A fault that is not ours goes to the program's handler as if we were not there.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "client/fault.h"
+#include "client/managed.h"
+#include "client/window.h"
+#include "util/log.h"
+
+CK_LOG_DEFINE("client");
+
+#define WRITE_FAULT 2	/* in the error code of x86's page fault */
+
+/* One fault, on the stack of the thread that has it. */
+struct fault {
+	uint64_t address;
+	bool write, inside;	/* a host function has it */
+	int result;		/* of ck_managed_touch */
+	_Atomic uint32_t done;
+	struct fault *next;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static bool started;
+static int bell = -1;
+static _Atomic(struct fault *) waiting;
+
+/* The program's action, guarded by a flag that is only held with all signals blocked. */
+static struct sigaction theirs;
+static atomic_flag theirs_busy = ATOMIC_FLAG_INIT;
+
+static void handler(int sig, siginfo_t *info, void *context);
+
+/* --- the program's action */
+
+static void theirs_lock(sigset_t *was)
+{
+	sigset_t all;
+
+	sigfillset(&all);
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, was, _NSIG / 8);
+	while (atomic_flag_test_and_set(&theirs_busy))
+		__builtin_ia32_pause();
+}
+
+static void theirs_unlock(const sigset_t *was)
+{
+	atomic_flag_clear(&theirs_busy);
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, was, NULL, _NSIG / 8);
+}
+
+int ck_fault_sigaction(const struct sigaction *act, struct sigaction *old)
+{
+	struct sigaction before;
+	sigset_t was;
+
+	if (!__atomic_load_n(&started, __ATOMIC_ACQUIRE)) {
+		errno = EAGAIN;
+		return -1;
+	}
+	theirs_lock(&was);
+	before = theirs;
+	if (act)
+		theirs = *act;
+	theirs_unlock(&was);
+	if (old)
+		*old = before;
+	return 0;
+}
+
+/* Let the fault end the process as it would have without us. */
+static void die(int sig, const siginfo_t *info)
+{
+	struct sigaction dfl = { .sa_handler = SIG_DFL };
+
+	ck_fault_system(sig, &dfl, NULL);
+	if (info->si_code <= 0)	/* sent by somebody: it does not happen again by itself */
+		syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), sig);
+}
+
+/* Do what the system would do with the program's action. */
+static void pass_on(int sig, siginfo_t *info, void *context)
+{
+	struct sigaction action;
+	sigset_t was;
+
+	theirs_lock(&was);
+	action = theirs;
+	if (action.sa_flags & SA_RESETHAND)
+		theirs = (struct sigaction){ .sa_handler = SIG_DFL };
+	theirs_unlock(&was);
+	if (action.sa_handler == SIG_IGN && info->si_code <= 0)
+		return;
+	if (action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN) {
+		die(sig, info);
+		return;
+	}
+	/* SIGSEGV itself stays open, so that their handler can touch managed memory */
+	sigdelset(&action.sa_mask, SIGSEGV);
+	syscall(SYS_rt_sigprocmask, SIG_BLOCK, &action.sa_mask, &was, _NSIG / 8);
+	if (action.sa_flags & SA_SIGINFO)
+		action.sa_sigaction(sig, info, context);
+	else
+		action.sa_handler(sig);
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &was, NULL, _NSIG / 8);
+}
+
+/* --- our faults */
+
+static void futex(_Atomic uint32_t *word, int op, uint32_t value)
+{
+	syscall(SYS_futex, word, op | FUTEX_PRIVATE_FLAG, value, NULL, NULL, 0);
+}
+
+/* Hand the fault to the thread that serves them and wait: its result. */
+static int ask(uint64_t address, bool write_access)
+{
+	struct fault f = { .address = address, .write = write_access,
+			   .inside = ck_inside_callback };
+	uint64_t one = 1;
+
+	f.next = atomic_load(&waiting);
+	while (!atomic_compare_exchange_weak(&waiting, &f.next, &f))
+		;
+	while (write(bell, &one, sizeof(one)) < 0 && errno == EINTR)
+		;
+	while (!atomic_load(&f.done))
+		futex(&f.done, FUTEX_WAIT, 0);
+	return f.result;
+}
+
+static bool is_ours(const siginfo_t *info)
+{
+	int state = ck_client.state;
+
+	return info->si_code > 0 && ck_managed_may_be((uintptr_t)info->si_addr) &&
+	       state != CK_STATE_FORKED;
+}
+
+static void handler(int sig, siginfo_t *info, void *context)
+{
+	const ucontext_t *uc = context;
+	int was = errno;
+	bool served = is_ours(info) &&
+		      ask((uintptr_t)info->si_addr,
+			  uc->uc_mcontext.gregs[REG_ERR] & WRITE_FAULT) == 0;
+
+	errno = was;
+	if (!served)
+		pass_on(sig, info, context);
+}
+
+/* Threads that have been served go on at once: their faults are theirs again. */
+static void serve(struct fault *f)
+{
+	while (f) {
+		struct fault *next = f->next;
+
+		f->result = ck_managed_touch(f->address, f->write, f->inside);
+		atomic_store(&f->done, 1);
+		futex(&f->done, FUTEX_WAKE, 1);
+		f = next;
+	}
+}
+
+static void *server(void *arg)
+{
+	uint64_t count;
+
+	(void)arg;
+	for (;;) {
+		if (read(bell, &count, sizeof(count)) < 0 && errno != EINTR)
+			return NULL;
+		serve(atomic_exchange(&waiting, NULL));
+	}
+}
+
+/* --- beginning */
+
+static const struct sigaction *ours(void)
+{
+	static struct sigaction action;
+
+	action.sa_sigaction = handler;
+	/* open to itself: handlers of other signals that come while we wait may touch pages too */
+	action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER | SA_RESTART;
+	return &action;
+}
+
+static int start(void)
+{
+	sigset_t all, was;
+	pthread_t thread;
+	int ret;
+
+	bell = eventfd(0, EFD_CLOEXEC);
+	if (bell < 0)
+		return -errno;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &was);
+	ret = pthread_create(&thread, NULL, server, NULL);
+	pthread_sigmask(SIG_SETMASK, &was, NULL);
+	if (ret != 0)
+		goto close_bell;
+	pthread_detach(thread);
+	if (ck_fault_system(SIGSEGV, ours(), &theirs) < 0)
+		return -errno;
+	__atomic_store_n(&started, true, __ATOMIC_RELEASE);
+	return 0;
+close_bell:
+	close(bell);
+	return -ret;
+}
+
+int ck_fault_start(void)
+{
+	int ret = 0;
+
+	pthread_mutex_lock(&lock);
+	if (!started) {
+		ret = start();
+		if (ret < 0)
+			ck_err("no handler for managed memory: %s", strerror(-ret));
+	}
+	pthread_mutex_unlock(&lock);
+	return ret;
+}
+
+void ck_fault_rearm(void)
+{
+	struct sigaction now;
+	sigset_t was;
+
+	if (!started || ck_fault_system(SIGSEGV, NULL, &now) < 0 || now.sa_sigaction == handler)
+		return;
+	ck_fault_system(SIGSEGV, ours(), NULL);
+	theirs_lock(&was);
+	theirs = now;
+	theirs_unlock(&was);
+}

@@ -1,0 +1,434 @@
+/*
+ * tests/unit/test_client_managed.c - pages that program and device both use: what is sent and
+ * fetched, and when. The test plays the server, whose device memory is an array.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* accept4 */
+#endif
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/wait.h>
+
+#include <cmocka.h>
+
+#include "client/managed.h"
+#include "client/window.h"
+#include "tests/unit/client_peer.h"
+
+#define ok(call) assert_int_equal(call, CUDA_SUCCESS)
+#define invalid(call) assert_int_equal(call, CUDA_ERROR_INVALID_VALUE)
+
+#define DEVICE ((size_t)48 << 20) /* bytes of the fake device, from the window's parts on */
+#define PAGES 64
+#define SIZE (PAGES * CK_PAGE)
+
+static unsigned char *device;
+static uint64_t device_base;
+static CUresult fetch_error;
+
+/* Where the fake device keeps @address: all large pieces lie together, small ones before. */
+static unsigned char *place(uint64_t address)
+{
+	uint64_t offset = address - device_base;
+
+	if (offset >= 8192ull << 21) /* the window's upper part */
+		offset -= (8192ull << 21) - DEVICE / 2;
+	peer_check(offset < DEVICE);
+	return device + offset;
+}
+
+static void command(const struct peer_message *m)
+{
+	const ck_upload_args *a = m->args;
+
+	if (m->number == CK_PROC_ck_upload)
+		memcpy(place(a->dst), m->bulk, m->bulk_size);
+}
+
+static CUresult call(const struct peer_message *m, void *res, struct peer_payload *payload)
+{
+	const ck_fetch_args *f = m->args;
+
+	if (m->number == CK_PROC_ck_window) {
+		device_base = ((const ck_window_args *)m->args)->address;
+		((ck_window_res *)res)->taken = 1;
+	} else if (m->number == CK_PROC_ck_map) {
+		const ck_map_args *a = m->args;
+
+		memset(place(a->address), 0, a->size);
+	} else if (m->number == CK_PROC_ck_fetch && f->size > 0) {
+		if (fetch_error)
+			return fetch_error;
+		*payload = (struct peer_payload){ place(f->src), f->size };
+	}
+	return CUDA_SUCCESS;
+}
+
+static int begin(void **state)
+{
+	device = calloc(1, DEVICE);
+	peer.command = command;
+	peer.call = call;
+	return peer_begin(state);
+}
+
+static volatile unsigned char *allocate(size_t size)
+{
+	CUdeviceptr p = 0;
+
+	ok(cuMemAllocManaged(&p, size, CU_MEM_ATTACH_GLOBAL));
+	peer_clear();
+	return (volatile unsigned char *)p;
+}
+
+static void release(volatile unsigned char *p)
+{
+	ok(cuMemFree_v2((CUdeviceptr)p));
+	peer_settle();
+}
+
+/* Bytes sent since peer_clear. */
+static size_t sent(void)
+{
+	size_t bytes = 0;
+
+	peer_settle();
+	for (size_t i = 0; i < peer.count; i++)
+		bytes += peer.log[i].number == CK_PROC_ck_upload ? peer.log[i].bulk_size : 0;
+	return bytes;
+}
+
+static size_t fetched(void)
+{
+	size_t bytes = 0;
+	ck_fetch_args *a;
+
+	for (size_t i = 0; (a = peer_args(CK_PROC_ck_fetch, i)) != NULL; i++)
+		bytes += a->size;
+	return bytes;
+}
+
+static void only_pages_that_were_touched_are_sent_before_the_first_launch(void **state)
+{
+	volatile unsigned char *p = allocate(SIZE);
+
+	(void)state;
+	p[3 * CK_PAGE] = 3;
+	p[4 * CK_PAGE + 5] = 4;
+	p[9 * CK_PAGE] = 9;
+	ck_managed_launch(0);
+	assert_int_equal(peer_count(CK_PROC_ck_upload), 2);
+	assert_int_equal(sent(), 3 * CK_PAGE);
+	assert_int_equal(*place((uint64_t)p + 4 * CK_PAGE + 5), 4);
+	release(p);
+}
+
+static void only_the_changed_page_is_sent_again(void **state)
+{
+	volatile unsigned char *p = allocate(SIZE);
+
+	(void)state;
+	for (size_t i = 0; i < PAGES; i++)
+		p[i * CK_PAGE] = (unsigned char)i;
+	ck_managed_launch(0);
+	assert_int_equal(sent(), SIZE);
+	peer_clear();
+	p[40 * CK_PAGE + 1] = 1;
+	ck_managed_launch(0);
+	assert_int_equal(sent(), CK_PAGE);
+	assert_int_equal(p[40 * CK_PAGE], 40);
+	release(p);
+}
+
+static void launches_between_which_nothing_is_touched_send_nothing(void **state)
+{
+	volatile unsigned char *p = allocate(SIZE);
+
+	(void)state;
+	p[0] = 1;
+	ck_managed_launch(0);
+	peer_clear();
+	assert_int_equal(ck_managed_active, 0);
+	for (int i = 0; i < 100; i++)
+		ck_managed_launch(0);
+	assert_int_equal(ck_managed_active, 0);
+	peer_settle();
+	assert_int_equal(peer.count, 0);
+	release(p);
+}
+
+static void a_touch_after_a_launch_finds_what_the_device_wrote(void **state)
+{
+	volatile unsigned char *p = allocate(SIZE);
+
+	(void)state;
+	p[5] = 5;
+	ck_managed_launch(0);
+	peer_settle();
+	*place((uint64_t)p + 5) = 50;
+	*place((uint64_t)p + 6) = 60;
+	assert_int_equal(p[5], 50);
+	assert_int_equal(p[6], 60);
+	/* the first fetch waits for the device, and brings a few pages more */
+	assert_int_equal(((ck_fetch_args *)peer_args(CK_PROC_ck_fetch, 0))->wait, CK_FETCH_CONTEXT);
+	assert_int_equal(fetched(), 16 * CK_PAGE);
+	release(p);
+}
+
+static void a_scan_is_fetched_in_growing_pieces(void **state)
+{
+	size_t size = (size_t)12 << 20;
+	volatile unsigned char *p = allocate(size);
+	unsigned int sum = 0;
+
+	(void)state;
+	ck_managed_launch(0);
+	for (size_t i = 0; i < size; i += 512)
+		sum += p[i];
+	assert_int_equal(sum, 0);
+	assert_int_equal(fetched(), size);
+	assert_true(peer_count(CK_PROC_ck_fetch) < 14);
+	release(p);
+}
+
+static void a_page_written_by_both_keeps_what_each_wrote(void **state)
+{
+	volatile unsigned char *p = allocate(SIZE);
+
+	(void)state;
+	p[0] = 1;
+	ck_managed_launch(0);
+	peer_settle();
+	*place((uint64_t)p + 100) = 100;
+	p[200] = 200;
+	ck_managed_launch(0);
+	peer_settle();
+	assert_int_equal(*place((uint64_t)p), 1);
+	assert_int_equal(*place((uint64_t)p + 100), 100);
+	assert_int_equal(*place((uint64_t)p + 200), 200);
+	release(p);
+}
+
+static void memory_of_one_stream_is_left_alone_by_others(void **state)
+{
+	volatile unsigned char *p = allocate(SIZE);
+	CUstream one;
+
+	(void)state;
+	ok(cuStreamCreate(&one, CU_STREAM_NON_BLOCKING));
+	ok(cuStreamAttachMemAsync(one, (CUdeviceptr)p, 0, CU_MEM_ATTACH_SINGLE));
+	p[0] = 1;
+	peer_clear();
+	ck_managed_launch(0);
+	assert_int_equal(sent(), 0);
+	ck_managed_launch(((struct ck_stream *)one)->object.id);
+	assert_int_equal(sent(), CK_PAGE);
+	assert_int_equal(p[0], 1);
+	assert_int_equal(((ck_fetch_args *)peer_args(CK_PROC_ck_fetch, 0))->wait, CK_FETCH_STREAM);
+	p[0] = 2;
+	ok(cuStreamDestroy_v2(one));
+	peer_clear();
+	ck_managed_launch(0);
+	assert_int_equal(sent(), CK_PAGE);
+	release(p);
+}
+
+static void copies_on_the_device_see_and_replace_pages(void **state)
+{
+	volatile unsigned char *p = allocate(SIZE);
+	CUdeviceptr at = (CUdeviceptr)p;
+	unsigned char bytes[8] = { 1, 2, 3, 4, 5, 6, 7, 8 };
+
+	(void)state;
+	p[0] = 7;
+	p[CK_PAGE] = 8;
+	ok(cuMemcpyHtoDAsync_v2(at + 4, bytes, 8, NULL));
+	assert_int_equal(p[0], 7);
+	assert_int_equal(p[4], 1);
+	assert_int_equal(p[CK_PAGE], 8);
+	ok(cuMemsetD8Async(at, 9, 4, NULL));
+	memset(place(at), 9, 4);
+	assert_int_equal(p[3], 9);
+	invalid(cuMemsetD8Async(at + SIZE - 2, 9, 4, NULL));
+	release(p);
+}
+
+static void pages_of_freed_memory_come_back_as_zeros(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		volatile unsigned char *p = allocate(CK_PAGE * 2);
+		volatile unsigned char *q = allocate(CK_PAGE);
+
+		assert_int_equal(p[10], 0);
+		p[10] = 1;
+		release(p);
+		p = allocate(CK_PAGE * 2);
+		ck_managed_launch(0);
+		peer_settle();
+		assert_int_equal(p[10], 0);
+		release(p);
+		release(q);
+	}
+}
+
+static void pinned_memory_costs_nothing_until_a_kernel_gets_it(void **state)
+{
+	unsigned char *p;
+	CUdeviceptr d = 0;
+
+	(void)state;
+	peer_clear();
+	ok(cuMemHostAlloc((void **)&p, SIZE, 0));
+	p[0] = 1;
+	assert_int_equal(peer_count(CK_PROC_ck_map), 0);
+	ok(ck_hostmem_expose((uint64_t)p + 77));
+	ok(ck_hostmem_expose((uint64_t)p));
+	assert_int_equal(peer_count(CK_PROC_ck_map), 1);
+	ok(cuMemHostGetDevicePointer_v2(&d, p + 5, 0));
+	assert_int_equal(d, (uint64_t)p + 5);
+	ck_managed_launch(0);
+	assert_int_equal(sent(), CK_PAGE);
+	peer_clear();
+	ok(cuMemFreeHost(p));
+	assert_int_equal(peer_count(CK_PROC_ck_unmap), 1);
+}
+
+static void wrong_arguments_are_refused(void **state)
+{
+	volatile unsigned char *p = allocate(SIZE);
+	CUdeviceptr at = (CUdeviceptr)p, out = 1;
+	CUmemLocation host = { .type = CU_MEM_LOCATION_TYPE_HOST }, none = { .type = 77 };
+	int value;
+
+	(void)state;
+	invalid(cuMemAllocManaged(NULL, 1, CU_MEM_ATTACH_GLOBAL));
+	invalid(cuMemAllocManaged(&out, 0, CU_MEM_ATTACH_GLOBAL));
+	invalid(cuMemAllocManaged(&out, 1, CU_MEM_ATTACH_SINGLE));
+	invalid(cuMemAllocManaged(&out, 1, 0));
+	assert_int_equal(cuMemAllocManaged(&out, 1ul << 50, CU_MEM_ATTACH_GLOBAL),
+			 CUDA_ERROR_OUT_OF_MEMORY);
+	assert_int_equal(out, 1);
+	invalid(cuMemFree_v2(at + CK_PAGE));
+	invalid(cuStreamAttachMemAsync(NULL, at, 0, CU_MEM_ATTACH_SINGLE));
+	invalid(cuStreamAttachMemAsync(NULL, at + 1, 0, CU_MEM_ATTACH_HOST));
+	invalid(cuMemPrefetchAsync_v2(at, SIZE + 1, host, 0, NULL));
+	invalid(cuMemPrefetchAsync_v2(at, SIZE, none, 0, NULL));
+	invalid(cuMemPrefetchAsync_v2(at, SIZE, host, 1, NULL));
+	assert_int_equal(cuMemPrefetchAsync(at, SIZE, 17, NULL), CUDA_ERROR_INVALID_DEVICE);
+	invalid(cuMemAdvise(at, SIZE, 9, 0));
+	invalid(cuMemAdvise(0x1000, SIZE, CU_MEM_ADVISE_SET_READ_MOSTLY, 0));
+	invalid(cuMemRangeGetAttribute(&value, 8, CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY, at, 1));
+	invalid(cuMemRangeGetAttribute(&value, 4, 99, at, 1));
+	release(p);
+}
+
+static void advice_is_told_for_ranges_that_agree(void **state)
+{
+	volatile unsigned char *p = allocate(SIZE);
+	CUdeviceptr at = (CUdeviceptr)p;
+	int value = -7, list[2];
+
+	(void)state;
+	ok(cuMemAdvise(at, SIZE, CU_MEM_ADVISE_SET_PREFERRED_LOCATION, 0));
+	ok(cuMemAdvise(at + 2 * CK_PAGE, CK_PAGE, CU_MEM_ADVISE_SET_PREFERRED_LOCATION,
+		       CU_DEVICE_CPU));
+	ok(cuMemRangeGetAttribute(&value, 4, CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION, at, SIZE));
+	assert_int_equal(value, CU_DEVICE_INVALID);
+	ok(cuMemRangeGetAttribute(&value, 4, CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION, at,
+				  2 * CK_PAGE));
+	assert_int_equal(value, 0);
+	ok(cuMemRangeGetAttribute(&value, 4, CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION,
+				  at + 2 * CK_PAGE + 7, 1));
+	assert_int_equal(value, CU_DEVICE_CPU);
+	ok(cuMemAdvise(at, SIZE, CU_MEM_ADVISE_SET_ACCESSED_BY, 1));
+	ok(cuMemAdvise(at, SIZE, CU_MEM_ADVISE_SET_ACCESSED_BY, CU_DEVICE_CPU));
+	ok(cuMemRangeGetAttribute(list, 8, CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY, at, SIZE));
+	assert_int_equal(list[0], 1);
+	assert_int_equal(list[1], CU_DEVICE_CPU);
+	release(p);
+	p = allocate(SIZE);
+	ok(cuMemRangeGetAttribute(&value, 4, CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION,
+				  (CUdeviceptr)p, SIZE));
+	assert_int_equal(value, CU_DEVICE_INVALID);
+	release(p);
+}
+
+static void every_second_page_written_stays_right(void **state)
+{
+	volatile unsigned char *p;
+
+	(void)state;
+	p = allocate((size_t)20 << 20);
+	ck_managed_launch(0);
+	peer_settle();
+	for (size_t i = 0; i < (20u << 20) / CK_PAGE; i += 2)
+		p[i * CK_PAGE] = (unsigned char)i;
+	ck_managed_launch(0);
+	peer_settle();
+	for (size_t i = 0; i < (20u << 20) / CK_PAGE; i += 2)
+		assert_int_equal(*place((uint64_t)p + i * CK_PAGE), (unsigned char)i);
+	release(p);
+}
+
+static void what_cannot_be_fetched_reads_as_zeros(void **state)
+{
+	volatile unsigned char *p = allocate(SIZE);
+
+	(void)state;
+	p[1] = 1;
+	ck_managed_launch(0);
+	peer_settle();
+	fetch_error = CUDA_ERROR_ILLEGAL_ADDRESS;
+	assert_int_equal(p[1], 0);
+	p[2] = 2;
+	assert_int_equal(p[2], 2);
+	assert_int_equal(p[SIZE - 1], 0);
+	fetch_error = CUDA_SUCCESS;
+	release(p);
+}
+
+static void a_real_fault_still_ends_the_process_with_its_signal(void **state)
+{
+	pid_t pid = fork();
+	int status;
+
+	(void)state;
+	if (pid == 0) {
+		signal(SIGSEGV, SIG_DFL);
+		*(volatile int *)0x10 = 1;
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
+#else
+	assert_false(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+#endif
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(only_pages_that_were_touched_are_sent_before_the_first_launch),
+		cmocka_unit_test(only_the_changed_page_is_sent_again),
+		cmocka_unit_test(launches_between_which_nothing_is_touched_send_nothing),
+		cmocka_unit_test(a_touch_after_a_launch_finds_what_the_device_wrote),
+		cmocka_unit_test(a_scan_is_fetched_in_growing_pieces),
+		cmocka_unit_test(a_page_written_by_both_keeps_what_each_wrote),
+		cmocka_unit_test(memory_of_one_stream_is_left_alone_by_others),
+		cmocka_unit_test(copies_on_the_device_see_and_replace_pages),
+		cmocka_unit_test(pages_of_freed_memory_come_back_as_zeros),
+		cmocka_unit_test(pinned_memory_costs_nothing_until_a_kernel_gets_it),
+		cmocka_unit_test(wrong_arguments_are_refused),
+		cmocka_unit_test(advice_is_told_for_ranges_that_agree),
+		cmocka_unit_test(every_second_page_written_stays_right),
+		cmocka_unit_test(what_cannot_be_fetched_reads_as_zeros),
+		cmocka_unit_test(a_real_fault_still_ends_the_process_with_its_signal),
+	};
+
+	return cmocka_run_group_tests(tests, begin, peer_end);
+}
