@@ -43,6 +43,7 @@ struct managed {
 	uint64_t stream;	/* SINGLE: its stream; HOST: where it was attached; else 0 */
 	size_t lo, hi;		/* no page outside of [lo, hi) is valid here */
 	bool dirty;		/* some page is */
+	bool reading;		/* the device may yet read pages that are valid here */
 	bool lost;		/* the device's pages are out of reach for good */
 	uint64_t quiet;		/* the last command when we have waited for the device */
 	uint8_t *state;
@@ -227,6 +228,7 @@ static void surrender(struct managed *m, size_t first, size_t last, bool write)
 	if (first == m->lo && last == m->hi) {
 		m->dirty = false;
 		if (write) {
+			m->reading = false; /* a touch waits now, whatever for */
 			m->lo = m->hi = 0;
 			atomic_fetch_sub(&ck_managed_active, 1);
 		}
@@ -383,16 +385,17 @@ static void wait_for(const struct busy *b)
 }
 
 /*
- * The range of @address with the lock held, and no kernel at work on it, when some page of
- * [first, last) is to be fetched; NULL, without the lock: not tracked.
+ * The range of @address with the lock held, and no work of the device on it, when some page is to
+ * be fetched, or written while the device may yet read it; NULL, without the lock: not tracked.
  */
-static struct managed *settle(uint64_t address, size_t size, bool inside)
+static struct managed *settle(uint64_t address, size_t size, bool write, bool inside)
 {
 	struct managed *m;
 	struct busy b = { 0 };
 
 	for (bool waited = inside;; waited = true) {
 		size_t first, last;
+		bool alone;
 
 		pthread_mutex_lock(&lock);
 		m = find(address);
@@ -402,8 +405,11 @@ static struct managed *settle(uint64_t address, size_t size, bool inside)
 			m->quiet = b.last;
 		first = (address - m->base) / CK_PAGE;
 		last = ck_min(m->pages, (address + size - m->base + CK_PAGE - 1) / CK_PAGE);
-		if (waited || skip(m, first, last, INVALID, true) == last || !is_busy(m, &b))
+		alone = skip(m, first, last, INVALID, true) == last && !(write && m->reading);
+		if (waited || alone || !is_busy(m, &b)) {
+			m->reading = m->reading && !write;
 			return m;
+		}
 		pthread_mutex_unlock(&lock);
 		wait_for(&b);
 	}
@@ -413,7 +419,7 @@ static struct managed *settle(uint64_t address, size_t size, bool inside)
 
 int ck_managed_touch(uint64_t address, bool write, bool inside)
 {
-	struct managed *m = settle(address, 1, inside);
+	struct managed *m = settle(address, 1, write, inside);
 	size_t page;
 	int ret;
 
@@ -430,7 +436,7 @@ int ck_managed_touch(uint64_t address, bool write, bool inside)
  * alias, or NULL when it is not tracked. */
 static char *prepare(uint64_t address, size_t size, bool write)
 {
-	struct managed *m = settle(address, size, ck_inside_callback);
+	struct managed *m = settle(address, size, write, ck_inside_callback);
 	size_t first, last;
 	char *alias;
 
@@ -527,6 +533,7 @@ void ck_managed_device(uint64_t address, size_t size, bool write)
 			surrender(m, first, last, true);
 		else
 			surrender_to_reading(m, first, last);
+		m->reading |= !write;
 	}
 	pthread_mutex_unlock(&lock);
 }
@@ -769,7 +776,7 @@ bool ck_managed_untrack(uint64_t base, bool keep)
 	bool found = true;
 
 	if (keep) {
-		m = settle(base, SIZE_MAX / 2, false);
+		m = settle(base, SIZE_MAX / 2, true, false);
 	} else {
 		pthread_mutex_lock(&lock);
 		m = find(base);
