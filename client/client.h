@@ -96,6 +96,9 @@ struct ck_thread {
 struct ck_thread *ck_thread(void);		/* of the calling thread; never NULL */
 /* The thread runs a host function of a stream: CUDA calls are NOT_PERMITTED there. */
 extern __thread bool ck_inside_callback __attribute__((tls_model("initial-exec")));
+/* The thread's calls are for a host function, which later commands may wait for: they wait for
+ * no command. */
+extern __thread bool ck_aside __attribute__((tls_model("initial-exec")));
 /* Start a detached thread of our own: it takes no signals, which are the application's. -errno. */
 int ck_thread_start(void *(*run)(void *), void *arg);
 /* Current context of the calling thread or NULL. */

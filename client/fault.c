@@ -170,7 +170,9 @@ static void serve(struct fault *f)
 	while (f) {
 		struct fault *next = f->next;
 
+		ck_aside = f->inside;
 		f->result = ck_managed_touch(f->address, f->write, f->inside);
+		ck_aside = false;
 		atomic_store(&f->done, 1);
 		futex(&f->done, FUTEX_WAKE, 1);
 		f = next;

@@ -305,11 +305,12 @@ CUresult ck_call_bulk(uint32_t proc, void *args, void *res, const void *bulk, si
 		ret = own_lane(t);
 	if (sink)
 		sink->data = ck_managed_host(sink->data, sink->size, true);
-	if (ret == 0) {
+	if (ret == 0 && likely(!ck_aside)) {
 		((ck_head *)args)->seq = ck_command_last();
 		ck_command_flush();
-		ret = ck_lane_exchange(t->lane, &x);
 	}
+	if (ret == 0)
+		ret = ck_lane_exchange(t->lane, &x);
 	if (unlikely(ret < 0))
 		return lost(p, ret);
 	if (head->err == 0)

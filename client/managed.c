@@ -176,8 +176,14 @@ static void send_run(struct managed *m, size_t first, size_t last, bool wait)
 	size_t size;
 
 	/* pieces of variables are few: each may be the last one, and is waited for */
-	while ((bytes = bytes_of(m, first, last, &index, &at, &size)) != NULL)
-		ck_wire_ck_upload(m->ctx, at, stream, wait || m->users, bytes, size);
+	while ((bytes = bytes_of(m, first, last, &index, &at, &size)) != NULL) {
+		if (ck_aside)
+			ck_wire_ck_upload_part(m->ctx, at, stream, bytes, size);
+		else
+			ck_wire_ck_upload(m->ctx, at, stream, wait || m->users, bytes, size);
+	}
+	if (ck_aside)
+		ck_wire_ck_fetch(m->ctx, 0, 0, 0, CK_FETCH_STREAM, stream, &(struct ck_sink){ 0 });
 	ck_stats_pages(last - first, 0);
 }
 
@@ -512,7 +518,9 @@ void ck_managed_launch(uint64_t stream)
 
 void ck_managed_function_done(void)
 {
+	ck_aside = true;
 	ck_managed_launch(ANY_STREAM);
+	ck_aside = false;
 }
 
 void ck_managed_device(uint64_t address, size_t size, bool write)

@@ -11,6 +11,7 @@
 
 static __thread struct ck_thread *self __attribute__((tls_model("initial-exec")));
 __thread bool ck_inside_callback __attribute__((tls_model("initial-exec")));
+__thread bool ck_aside __attribute__((tls_model("initial-exec")));
 static pthread_key_t key;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
