@@ -295,9 +295,9 @@ static int reply(struct lane *l, uint32_t xid, xdrproc_t xdr, const void *res, b
 }
 
 /*
- * What kernels print is fetched between the program's calls, work for its callbacks and what these
- * see of copies by a thread that the program does not know, and NVML is another library: these take
- * no error from the program's commands. And a capture ends whatever has happened in it.
+ * What kernels print and pages are fetched between the program's calls, work for its callbacks and
+ * what these see of copies by a thread that the program does not know, and NVML is another library:
+ * these take no error from the program's commands. And a capture ends whatever has happened in it.
  */
 static bool takes_error(uint32_t proc)
 {
