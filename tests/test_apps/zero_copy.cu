@@ -50,6 +50,15 @@ int main()
 	CHECK(cudaDeviceSynchronize());
 	printf("copied: %d %d %d\n", plain[4], plain[5], plain[9]);
 
+	/* a fill, of pinned memory that no kernel has seen yet */
+	int *filled;
+	CHECK(cudaMallocHost(&filled, n * sizeof(int)));
+	filled[0] = filled[n - 1] = 5;
+	CHECK(cudaMemsetAsync(filled + 1, 1, (n - 2) * sizeof(int), 0));
+	CHECK(cudaDeviceSynchronize());
+	printf("filled: %d %x %x %d\n", filled[0], filled[1], filled[n - 2], filled[n - 1]);
+	CHECK(cudaFreeHost(filled));
+
 	for (int i = 0; i < 20; i++) {
 		int *p;
 
