@@ -33,13 +33,25 @@ int ck_fault_system(int sig, const struct sigaction *act, struct sigaction *old)
 
 #else
 
-/* The C library's function of this name. Looked up once: racing threads find the same. */
+/* The C library's function: the next of this name, or where the shim was loaded behind the C
+ * library (as what a program is linked with needs), the C library's own. */
+static void *behind_us(const char *name)
+{
+	void *found = dlsym(RTLD_NEXT, name), *libc;
+
+	if (found)
+		return found;
+	libc = dlopen("libc.so.6", RTLD_NOW | RTLD_NOLOAD);
+	return libc ? dlsym(libc, name) : NULL;
+}
+
+/* It is looked up once: racing threads find the same. */
 #define NEXT(name)                                                              \
 	__extension__({                                                         \
 		static __typeof__(&name) next_;                                 \
 		__typeof__(&name) f_ = __atomic_load_n(&next_, __ATOMIC_RELAXED); \
 		if (unlikely(!f_)) {                                            \
-			f_ = (__typeof__(&name))dlsym(RTLD_NEXT, #name);        \
+			f_ = (__typeof__(&name))behind_us(#name);               \
 			__atomic_store_n(&next_, f_, __ATOMIC_RELAXED);         \
 		}                                                               \
 		f_;                                                             \
