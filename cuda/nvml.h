@@ -42,6 +42,7 @@ typedef enum {
 } nvmlReturn_t;
 
 typedef struct nvmlDevice_st *nvmlDevice_t;
+typedef struct nvmlEventSet_st *nvmlEventSet_t;
 
 #define NVML_NO_INSTANCE 0xffffffffu	/* of a process on a GPU that is not partitioned */
 

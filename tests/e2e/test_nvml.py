@@ -82,7 +82,7 @@ assert nvml.nvmlInit_v2() == 0
 h = handle()
 print(nvml.nvmlDeviceSetPowerManagementLimit(h, 1), nvml.nvmlDeviceSetComputeMode(h, 2),
       nvml.nvmlDeviceResetGpuLockedClocks(h), nvml.nvmlDeviceSetMigMode(h, 1, None))
-print(nvml.nvmlEventSetCreate(None), nvml.nvmlGpmSampleAlloc(None))
+print(nvml.nvmlSystemEventSetCreate(None), nvml.nvmlGpmSampleAlloc(None))
 print(nvml.nvmlShutdown(), nvml.nvmlDeviceSetComputeMode(h, 2))
 """, client_env(server.address("unix")))
     assert (result.out, result.err) == ("4 4 4 4\n3 3\n0 1\n", "")

@@ -208,13 +208,27 @@ static void older_programs_get_no_more_than_they_know(void **state)
 
 /* As generated: what is refused looks at no argument. */
 nvmlReturn_t nvmlDeviceSetComputeMode(void);
-nvmlReturn_t nvmlEventSetCreate(void);
+nvmlReturn_t nvmlGpmSampleAlloc(void);
 
 static void what_is_not_made_has_its_own_errors(void **state)
 {
 	(void)state;
 	assert_int_equal(nvmlDeviceSetComputeMode(), NVML_ERROR_NO_PERMISSION);
-	assert_int_equal(nvmlEventSetCreate(), NVML_ERROR_NOT_SUPPORTED);
+	assert_int_equal(nvmlGpmSampleAlloc(), NVML_ERROR_NOT_SUPPORTED);
+}
+
+static void a_set_of_events_is_one_in_which_nothing_happens(void **state)
+{
+	nvmlEventSet_t set, other = (nvmlEventSet_t)8;
+	char data[64];
+
+	(void)state;
+	assert_int_equal(nvmlEventSetCreate(&set), NVML_SUCCESS);
+	assert_int_equal(nvmlDeviceRegisterEvents(device(), 1, set), NVML_ERROR_NOT_SUPPORTED);
+	assert_int_equal(nvmlEventSetWait_v2(set, data, 1), NVML_ERROR_TIMEOUT);
+	assert_int_equal(nvmlEventSetWait_v2(other, data, 1), NVML_ERROR_INVALID_ARGUMENT);
+	assert_int_equal(nvmlEventSetFree(set), NVML_SUCCESS);
+	assert_int_equal(nvmlEventSetFree(set), NVML_ERROR_INVALID_ARGUMENT);
 }
 
 static void an_error_of_nvml_leaves_the_driver_alone(void **state)
@@ -273,6 +287,7 @@ int main(void)
 		EACH(a_list_that_is_too_long_is_cut),
 		EACH(older_programs_get_no_more_than_they_know),
 		EACH(what_is_not_made_has_its_own_errors),
+		EACH(a_set_of_events_is_one_in_which_nothing_happens),
 		EACH(an_error_of_nvml_leaves_the_driver_alone),
 #ifndef CK_NO_EXPORT_TABLES
 		EACH(nvidia_smis_table_knows_devices_and_processes),
