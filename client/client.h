@@ -1,7 +1,7 @@
 /*
  * client/client.h - the shim's state and the services its files give each other.
  *
- * One process, one session. Locks, outermost first: pages (managed.c), session lock (set-up,
+ * One process, one session. Locks, outermost first: pages (pages.c), session lock (set-up,
  * lanes), command lock (command.c), context lock (context.c), object lock (object.c), allocation
  * lock (allocation.c).
  */
