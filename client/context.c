@@ -1,5 +1,5 @@
 /*
- * client/context.c - contexts: which one is current, making and destroying them, what they say.
+ * client/context.c - contexts: which one is current, making and destroying them.
  *
  * The stack of current contexts is state of this process alone; every message names the context
  * that it is for. Answers to dead and to placeholder contexts are those of driver 580 on an H200.
@@ -11,8 +11,6 @@
 #include "client/local.h"
 #include "client/managed.h"
 #include "client/stats.h"
-
-#define API_VERSION 3020 /* of every context since CUDA 3.2 */
 
 /* Top of the calling thread's stack: most calls ask for it and nothing else of the thread. */
 static __thread struct ck_context *current __attribute__((tls_model("initial-exec")));
@@ -50,17 +48,6 @@ struct ck_context *ck_context_current(void)
 	return current;
 }
 
-static bool is_active(const struct ck_context *context)
-{
-	return atomic_load_explicit(&context->active, memory_order_acquire);
-}
-
-/* What a call gets that needs @context, which is not active, to be. */
-static CUresult dead_error(const struct ck_context *context)
-{
-	return context->was_active ? CUDA_ERROR_CONTEXT_IS_DESTROYED : CUDA_ERROR_INVALID_CONTEXT;
-}
-
 CUresult ck_context_usable(struct ck_context **context)
 {
 	CUresult err = ck_session_check();
@@ -69,8 +56,8 @@ CUresult ck_context_usable(struct ck_context **context)
 		return err;
 	if (!current)
 		return CUDA_ERROR_INVALID_CONTEXT;
-	if (!is_active(current))
-		return dead_error(current);
+	if (!ck_context_active(current))
+		return ck_context_dead(current);
 	if (current->fault)
 		return (CUresult)current->fault;
 	*context = current;
@@ -110,7 +97,7 @@ static inline bool enter_fast(uint64_t *ctx)
 {
 	if (unlikely(atomic_load_explicit(&ck_client.state, memory_order_relaxed) !=
 			     CK_STATE_READY ||
-		     !current || !is_active(current) || current->fault || ck_stats_on))
+		     !current || !ck_context_active(current) || current->fault || ck_stats_on))
 		return false;
 	*ctx = current->object.id;
 	return true;
@@ -137,7 +124,7 @@ CUresult ck_enter_any(uint64_t *ctx)
 		return CUDA_SUCCESS;
 	err = ck_session_check();
 	if (!err)
-		*ctx = current && is_active(current) ? current->object.id : 0;
+		*ctx = current && ck_context_active(current) ? current->object.id : 0;
 	return err;
 }
 
@@ -152,14 +139,14 @@ struct ck_context *ck_context_from(CUcontext handle)
 {
 	struct ck_context *context = handle ? ck_context_known(handle) : current;
 
-	return context && (context->primary || is_active(context)) ? context : NULL;
+	return context && (context->primary || ck_context_active(context)) ? context : NULL;
 }
 
 CUresult ck_context_id(CUcontext handle, uint64_t *id)
 {
 	struct ck_context *context = ck_context_known(handle);
 
-	if (!context || !is_active(context))
+	if (!context || !ck_context_active(context))
 		return CUDA_ERROR_INVALID_CONTEXT;
 	*id = context->object.id;
 	return CUDA_SUCCESS;
@@ -392,121 +379,4 @@ CK_EXPORT CUresult cuCtxGetCurrent(CUcontext *pctx)
 		return CUDA_ERROR_INVALID_VALUE;
 	*pctx = (CUcontext)current;
 	return CUDA_SUCCESS;
-}
-
-/* --- what a context says of itself */
-
-/* The context of @handle, NULL for the current one, dead or alive. */
-static CUresult context_at(CUcontext handle, struct ck_context **context)
-{
-	CUresult err = ck_session_check();
-
-	if (err)
-		return err;
-	*context = handle ? ck_context_known(handle) : current;
-	return *context ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
-}
-
-CK_EXPORT CUresult cuCtxGetDevice_v2(CUdevice *device, CUcontext ctx)
-{
-	struct ck_context *context;
-	CUresult err = context_at(ctx, &context);
-
-	if (err)
-		return err;
-	if (!device)
-		return CUDA_ERROR_INVALID_VALUE;
-	*device = context->device;
-	return CUDA_SUCCESS;
-}
-
-CK_EXPORT CUresult cuCtxGetDevice(CUdevice *device)
-{
-	return cuCtxGetDevice_v2(device, NULL);
-}
-
-/* Runtimes take this call for the question whether a context lives. */
-CK_EXPORT CUresult cuCtxGetApiVersion(CUcontext ctx, unsigned int *version)
-{
-	struct ck_context *context;
-	CUresult err = context_at(ctx, &context);
-
-	if (err)
-		return err;
-	if (!is_active(context))
-		return ctx ? CUDA_ERROR_INVALID_CONTEXT : dead_error(context);
-	if (!version)
-		return CUDA_ERROR_INVALID_VALUE;
-	*version = API_VERSION;
-	return CUDA_SUCCESS;
-}
-
-CK_EXPORT CUresult cuCtxGetId(CUcontext ctx, unsigned long long *ctxId)
-{
-	struct ck_context *context;
-	CUresult err = context_at(ctx, &context);
-
-	if (err)
-		return err;
-	if (!is_active(context))
-		return dead_error(context);
-	if (!ctxId)
-		return CUDA_ERROR_INVALID_VALUE;
-	*ctxId = atomic_load(&context->unique_id);
-	return CUDA_SUCCESS;
-}
-
-CK_EXPORT CUresult cuCtxGetFlags(unsigned int *flags)
-{
-	struct ck_context *context;
-	CUresult err = context_at(NULL, &context);
-
-	if (err)
-		return err;
-	if (!flags)
-		return CUDA_ERROR_INVALID_VALUE;
-	*flags = context->flags;
-	return CUDA_SUCCESS;
-}
-
-/* How to wait for the GPU is nothing that the server needs to know; mapping is always on. */
-CK_EXPORT CUresult cuCtxSetFlags(unsigned int flags)
-{
-	struct ck_context *context;
-	CUresult err = ck_context_usable(&context);
-
-	if (err)
-		return err;
-	if (!ck_context_flags_valid(flags))
-		return CUDA_ERROR_INVALID_VALUE;
-	context->flags = flags | (context->flags & CU_CTX_MAP_HOST);
-	return CUDA_SUCCESS;
-}
-
-CK_EXPORT CUresult cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPriority)
-{
-	struct ck_context *context;
-	CUresult err = ck_context_usable(&context);
-	const ck_device *facts;
-
-	if (err)
-		return err;
-	facts = ck_gpu(context->device)->facts;
-	if (leastPriority)
-		*leastPriority = facts->stream_priority_low;
-	if (greatestPriority)
-		*greatestPriority = facts->stream_priority_high;
-	return CUDA_SUCCESS;
-}
-
-/* Limits are asked for by every library's set-up; the answers are kept until one is set. */
-CK_EXPORT CUresult cuCtxSetLimit(CUlimit limit, size_t value)
-{
-	uint64_t ctx;
-	CUresult err = ck_enter(&ctx);
-
-	if (err)
-		return err;
-	ck_cache_clear();
-	return ck_wire_cuCtxSetLimit(ctx, limit, value);
 }

@@ -1,5 +1,5 @@
 /*
- * client/context.h - what context.c, primary.c and local.c share; the rest is in client.h.
+ * client/context.h - what the files on contexts share; the rest is in client.h.
  */
 #ifndef CK_CLIENT_CONTEXT_H
 #define CK_CLIENT_CONTEXT_H
@@ -17,5 +17,16 @@ bool ck_context_flags_valid(unsigned int flags);
  * NULL otherwise. Contexts' slots are never used again, so that a stale handle is told apart.
  */
 struct ck_context *ck_context_known(CUcontext handle);
+
+static inline bool ck_context_active(const struct ck_context *context)
+{
+	return atomic_load_explicit(&context->active, memory_order_acquire);
+}
+
+/* What a call gets that needs @context, which is not active, to be. */
+static inline CUresult ck_context_dead(const struct ck_context *context)
+{
+	return context->was_active ? CUDA_ERROR_CONTEXT_IS_DESTROYED : CUDA_ERROR_INVALID_CONTEXT;
+}
 
 #endif

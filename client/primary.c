@@ -30,11 +30,6 @@ static CUresult begin(CUdevice dev, struct ck_gpu **gpu)
 	return *gpu ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
-static bool is_active(const struct ck_context *context)
-{
-	return atomic_load_explicit(&context->active, memory_order_acquire);
-}
-
 static void activate(struct ck_gpu *gpu)
 {
 	struct ck_context *context = gpu->primary;
@@ -64,7 +59,7 @@ CK_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
 	if (!pctx)
 		return CUDA_ERROR_INVALID_VALUE;
 	pthread_mutex_lock(&lock);
-	if (!is_active(gpu->primary)) {
+	if (!ck_context_active(gpu->primary)) {
 		err = ck_wire_ck_primary_retain(0, gpu->primary->object.id, gpu->server_ordinal);
 		if (!err)
 			activate(gpu);
@@ -89,14 +84,14 @@ CK_EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev)
 	if (gpu->primary->retained == 0)
 		err = CUDA_ERROR_INVALID_CONTEXT;
 	else
-		last = --gpu->primary->retained == 0 && is_active(gpu->primary);
+		last = --gpu->primary->retained == 0 && ck_context_active(gpu->primary);
 	pthread_mutex_unlock(&lock);
 	if (!last)
 		return err;
 	ck_local_forget(gpu->primary);
 	pthread_mutex_lock(&lock);
 	/* another thread, or a destructor, may have retained it in between */
-	if (gpu->primary->retained == 0 && is_active(gpu->primary)) {
+	if (gpu->primary->retained == 0 && ck_context_active(gpu->primary)) {
 		deactivate(gpu);
 		err = ck_wire_ck_primary_release(0, gpu->primary->object.id, gpu->server_ordinal);
 	}
@@ -115,7 +110,7 @@ CK_EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev)
 	pthread_mutex_lock(&lock);
 	gpu->primary_flags = CU_CTX_SCHED_AUTO;
 	gpu->primary->flags = CU_CTX_SCHED_AUTO;
-	if (is_active(gpu->primary)) {
+	if (ck_context_active(gpu->primary)) {
 		deactivate(gpu);
 		err = ck_wire_ck_primary_reset(0, gpu->primary->object.id, gpu->server_ordinal);
 	}
@@ -134,7 +129,7 @@ CK_EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags,
 		return CUDA_ERROR_INVALID_VALUE;
 	pthread_mutex_lock(&lock);
 	*flags = gpu->primary_flags;
-	*active = is_active(gpu->primary);
+	*active = ck_context_active(gpu->primary);
 	pthread_mutex_unlock(&lock);
 	return CUDA_SUCCESS;
 }
@@ -150,7 +145,7 @@ CK_EXPORT CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned int flag
 		return CUDA_ERROR_INVALID_VALUE;
 	pthread_mutex_lock(&lock);
 	gpu->primary_flags = flags;
-	if (is_active(gpu->primary))
+	if (ck_context_active(gpu->primary))
 		gpu->primary->flags = flags | CU_CTX_MAP_HOST;
 	err = ck_wire_ck_primary_flags(0, gpu->server_ordinal, flags);
 	pthread_mutex_unlock(&lock);
