@@ -74,8 +74,8 @@ CUresult ck_managed_track(uint64_t base, size_t size, struct ck_context *context
 	if (!m)
 		return err;
 	*m = (struct ck_managed){ .base = base, .pages = CK_ALIGN_UP(size, CK_PAGE) / CK_PAGE,
-			       .context = context, .ctx = context->object.id, .attach = attach,
-			       .attached_first = attach, .alias = ck_window_alias(base) };
+				  .context = context, .ctx = context->object.id, .attach = attach,
+				  .attached_first = attach, .alias = ck_window_alias(base) };
 	m->state = calloc(m->pages, 1);
 	pthread_mutex_lock(&ck_pages_lock);
 	if (m->state)

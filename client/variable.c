@@ -86,8 +86,8 @@ static CUresult adopt_pages(uint64_t lo, uint64_t hi, struct ck_context *context
 	if (!m)
 		return err;
 	*m = (struct ck_managed){ .base = lo, .pages = (hi - lo) / CK_PAGE, .context = context,
-			       .ctx = context->object.id, .attach = CU_MEM_ATTACH_GLOBAL,
-			       .attached_first = CU_MEM_ATTACH_GLOBAL };
+				  .ctx = context->object.id, .attach = CU_MEM_ATTACH_GLOBAL,
+				  .attached_first = CU_MEM_ATTACH_GLOBAL };
 	m->state = calloc(m->pages, 1);
 	pthread_mutex_lock(&ck_pages_lock);
 	if (m->state && place_set(0, lo, hi)) {

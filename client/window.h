@@ -42,7 +42,10 @@ size_t ck_window_used(uint64_t address, size_t *pages);
 CUresult ck_window_take(uint64_t ctx, size_t size, uint64_t *address);
 void ck_window_give(uint64_t address, size_t size);
 
-/* Put device memory behind the pages of @address: zeros where no page has been touched. Every success is undone by one unback. */
+/*
+ * Put device memory behind the pages of @address: zeros where no page has been touched. Every
+ * success is undone by one unback.
+ */
 CUresult ck_window_back(uint64_t ctx, uint64_t address, size_t size);
 void ck_window_unback(uint64_t ctx, uint64_t address, size_t size);
 
