@@ -36,7 +36,7 @@ CUresult cuMemExportToShareableHandle(void *shareableHandle, CUmemGenericAllocat
 		return result;
 	if (!shareableHandle || flags || handleType != POSIX_FD)
 		return CUDA_ERROR_INVALID_VALUE;
-	p = ck_emu_object_get((const void *)(uintptr_t)handle, CK_EMU_PHYSICAL);
+	p = ck_emu_physical_get(handle);
 	if (!p)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (p->prop.requestedHandleTypes & POSIX_FD)

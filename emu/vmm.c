@@ -1,16 +1,12 @@
 /*
- * emu/vmm.c - virtual memory management: reserved addresses, physical memory, mappings, access.
+ * emu/vmm.c - virtual memory management: reserved addresses, mappings, access.
  *
- * Physical memory is a memfd, so that each of its mappings shows the same bytes. A mapping is in
- * the table of arena.c, where kernels and copies look; this file knows the reservations. Both the
- * handles of physical memory and its mappings keep it; a handle counts how often it was given.
+ * A mapping is in the table of arena.c, where kernels and copies look; this file knows the
+ * reservations.
  */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "emu/emu.h"
 #include "emu/vmm.h"
@@ -24,16 +20,10 @@ CK_LOG_DEFINE("emu");
 #endif
 
 #define PAGE 4096ul
-#define GRANULARITY (2ul << 20)
 #define RESERVE (MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE)
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ck_ranges *reserved; /* without values */
-
-static bool aligned(uint64_t value)
-{
-	return value % GRANULARITY == 0;
-}
 
 /* --- reserved addresses */
 
@@ -70,10 +60,10 @@ CUresult cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment, CU
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!ptr || !size || !aligned(size) || addr % PAGE || flags ||
+	if (!ptr || !size || !ck_emu_granular(size) || addr % PAGE || flags ||
 	    (alignment & (alignment - 1)))
 		return CUDA_ERROR_INVALID_VALUE;
-	alignment = ck_max(alignment, GRANULARITY);
+	alignment = ck_max(alignment, CK_EMU_GRANULARITY);
 	if (ck_add_overflow(size, alignment, &room))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	start = addresses_take(size, alignment, addr % alignment ? 0 : addr);
@@ -97,7 +87,7 @@ CUresult cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment, CU
 static bool mapping_in(uint64_t lo, uint64_t hi, struct ck_emu_memory *memory)
 {
 	/* mappings begin and end at multiples of the granularity */
-	for (; lo < hi; lo += GRANULARITY) {
+	for (; lo < hi; lo += CK_EMU_GRANULARITY) {
 		if (ck_emu_arena_find(lo, memory) && memory->kind == CK_EMU_MEMORY_VIRTUAL)
 			return true;
 	}
@@ -125,166 +115,7 @@ CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size)
 	return result;
 }
 
-/* --- physical memory */
-
-static void physical_free(struct ck_emu_object *object)
-{
-	struct ck_emu_physical *p = (struct ck_emu_physical *)object;
-
-	ck_emu_arena_give(p->prop.location.id, p->size);
-	close(p->fd);
-	free(p);
-}
-
-static CUresult prop_check(const CUmemAllocationProp *prop)
-{
-	if (prop->type != CU_MEM_ALLOCATION_TYPE_PINNED)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (prop->location.type == CU_MEM_LOCATION_TYPE_HOST ||
-	    prop->location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA)
-		return CUDA_ERROR_NOT_SUPPORTED;
-	if (prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (!ck_emu_device_at(prop->location.id))
-		return CUDA_ERROR_INVALID_DEVICE;
-	return CUDA_SUCCESS;
-}
-
-CUresult cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *prop,
-				       CUmemAllocationGranularity_flags option)
-{
-	CUresult result = ck_emu_enter_bare();
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (!granularity || !prop || (unsigned int)option > CU_MEM_ALLOC_GRANULARITY_RECOMMENDED)
-		return CUDA_ERROR_INVALID_VALUE;
-	result = prop_check(prop);
-	if (result == CUDA_SUCCESS)
-		*granularity = GRANULARITY;
-	return result;
-}
-
-/* Physical memory with one handle; NULL: out of memory. */
-static struct ck_emu_physical *physical_create(const CUmemAllocationProp *prop, size_t size)
-{
-	struct ck_emu_physical *p;
-
-	if (!ck_emu_arena_take(prop->location.id, size))
-		return NULL;
-	p = calloc(1, sizeof(*p));
-	if (!p)
-		goto give;
-	p->prop = *prop;
-	p->size = size;
-	p->handles = 1;
-	p->fd = memfd_create("cricket device memory", MFD_CLOEXEC);
-	if (p->fd < 0)
-		goto free_p;
-	if (ftruncate(p->fd, (off_t)size) < 0)
-		goto close_fd;
-	ck_emu_object_init(&p->base, CK_EMU_PHYSICAL, NULL, physical_free);
-	return p;
-close_fd:
-	close(p->fd);
-free_p:
-	free(p);
-give:
-	ck_emu_arena_give(prop->location.id, size);
-	return NULL;
-}
-
-CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
-		     const CUmemAllocationProp *prop, unsigned long long flags)
-{
-	CUresult result = ck_emu_enter_bare();
-	struct ck_emu_physical *p;
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (!handle || !prop || !size || !aligned(size) || flags)
-		return CUDA_ERROR_INVALID_VALUE;
-	result = prop_check(prop);
-	if (result != CUDA_SUCCESS)
-		return result;
-	p = physical_create(prop, size);
-	if (!p)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	result = ck_emu_object_publish(&p->base);
-	if (result == CUDA_SUCCESS)
-		*handle = (CUmemGenericAllocationHandle)(uintptr_t)p;
-	else
-		ck_emu_object_put(&p->base);
-	return result;
-}
-
-static struct ck_emu_physical *physical_get(CUmemGenericAllocationHandle handle)
-{
-	return ck_emu_object_get((const void *)(uintptr_t)handle, CK_EMU_PHYSICAL);
-}
-
-CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
-{
-	CUresult result = ck_emu_enter_bare();
-	struct ck_emu_physical *p;
-	bool given;
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	p = physical_get(handle);
-	if (!p)
-		return CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_lock(&lock);
-	given = p->handles > 0;
-	if (given && --p->handles == 0)
-		ck_emu_object_retract(&p->base);
-	pthread_mutex_unlock(&lock);
-	if (given)
-		ck_emu_object_put(&p->base); /* the handle's own */
-	ck_emu_object_put(&p->base);
-	return given ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-}
-
-CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop,
-						CUmemGenericAllocationHandle handle)
-{
-	CUresult result = ck_emu_enter_bare();
-	struct ck_emu_physical *p;
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	p = prop ? physical_get(handle) : NULL;
-	if (!p)
-		return CUDA_ERROR_INVALID_VALUE;
-	*prop = p->prop;
-	ck_emu_object_put(&p->base);
-	return CUDA_SUCCESS;
-}
-
-/* One more handle, which may be the only one. Lock held. */
-static CUresult give(struct ck_emu_physical *p, CUmemGenericAllocationHandle *handle)
-{
-	CUresult result = CUDA_SUCCESS;
-
-	if (p->handles == 0)
-		result = ck_emu_object_publish(&p->base);
-	if (result != CUDA_SUCCESS)
-		return result;
-	p->handles++;
-	ck_emu_object_ref(&p->base);
-	*handle = (CUmemGenericAllocationHandle)(uintptr_t)p;
-	return CUDA_SUCCESS;
-}
-
-CUresult ck_emu_physical_give(struct ck_emu_physical *p, CUmemGenericAllocationHandle *handle)
-{
-	CUresult result;
-
-	pthread_mutex_lock(&lock);
-	result = give(p, handle);
-	pthread_mutex_unlock(&lock);
-	return result;
-}
+/* --- mappings */
 
 CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *addr)
 {
@@ -297,15 +128,13 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void 
 		return CUDA_ERROR_INVALID_VALUE;
 	pthread_mutex_lock(&lock); /* against an unmapping that would end the memory */
 	if (ck_emu_arena_find((uint64_t)addr, &memory) && memory.kind == CK_EMU_MEMORY_VIRTUAL) {
-		result = give((struct ck_emu_physical *)(uintptr_t)memory.owner, handle);
+		result = ck_emu_physical_give((void *)(uintptr_t)memory.owner, handle);
 	} else {
 		result = CUDA_ERROR_INVALID_VALUE;
 	}
 	pthread_mutex_unlock(&lock);
 	return result;
 }
-
-/* --- mappings */
 
 /* Put @p's bytes at @ptr, which is reserved and empty. Lock held. */
 static CUresult map_at(struct ck_emu_physical *p, uint64_t ptr, size_t size, size_t offset)
@@ -339,10 +168,10 @@ CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAlloc
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!ptr || !size || !aligned(ptr) || !aligned(size) || !aligned(offset) || flags ||
+	if (!ptr || !size || !ck_emu_granular(ptr) || !ck_emu_granular(size) || !ck_emu_granular(offset) || flags ||
 	    ck_add_overflow(offset, size, &end))
 		return CUDA_ERROR_INVALID_VALUE;
-	p = physical_get(handle);
+	p = ck_emu_physical_get(handle);
 	if (!p)
 		return CUDA_ERROR_INVALID_VALUE;
 	result = CUDA_ERROR_INVALID_VALUE;
