@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/box.h"
 #include "client/capture.h"
 #include "client/client.h"
 #include "client/managed.h"
@@ -23,30 +24,28 @@ struct side {
 	uint64_t context;		/* id of the context named for it; 0: none */
 };
 
-struct box {
+struct copy {
 	struct side dst, src;
 	size_t width, height, depth;
 };
 
+static struct ck_box box_of(const struct side *s, const struct copy *b)
+{
+	return (struct ck_box){ .start = s->start, .width = b->width, .height = b->height,
+				.depth = b->depth, .pitch = s->pitch, .slice = s->slice };
+}
+
 /* Fill in the distances and the extent; false: rows overlap, or a number is too large. */
-static bool measure(struct side *s, const struct box *b, size_t pitch, size_t rows,
+static bool measure(struct side *s, const struct copy *b, size_t pitch, size_t rows,
 		    const size_t at[3])
 {
-	size_t width, height, planes, first, last;
+	struct ck_box box = box_of(s, b);
 
-	if (ck_add_overflow(b->width, at[0], &width) ||
-	    ck_add_overflow(b->height, at[1], &height) ||
-	    ck_add_overflow(b->depth, at[2], &planes))
+	if (!ck_box_place(&box, s->start, pitch, rows, at))
 		return false;
-	s->pitch = pitch ? pitch : width;
-	rows = rows ? rows : height;
-	if (s->pitch < width || rows < height || ck_mul_overflow(s->pitch, rows, &s->slice))
-		return false;
-	/* the last byte is the farthest; where it can be addressed, all can */
-	if (ck_mul_overflow(planes, s->slice, &last) || ck_add_overflow(s->start, last, &last))
-		return false;
-	first = at[2] * s->slice + at[1] * s->pitch + at[0];
-	s->start += first;
+	s->start = box.start;
+	s->pitch = box.pitch;
+	s->slice = box.slice;
 	s->extent = (b->depth - 1) * s->slice + (b->height - 1) * s->pitch + b->width;
 	return true;
 }
@@ -57,7 +56,7 @@ static bool fits(size_t at, size_t count, size_t extent)
 }
 
 /* Elements are copied whole, and extents are kept to. */
-static CUresult resolve_array(struct side *s, const struct box *b, CUarray handle,
+static CUresult resolve_array(struct side *s, const struct copy *b, CUarray handle,
 			      const size_t at[3])
 {
 	CUDA_ARRAY3D_DESCRIPTOR desc;
@@ -78,7 +77,7 @@ static CUresult resolve_array(struct side *s, const struct box *b, CUarray handl
 	return CUDA_SUCCESS;
 }
 
-static CUresult resolve(struct side *s, const struct box *b, CUmemorytype type, const void *host,
+static CUresult resolve(struct side *s, const struct copy *b, CUmemorytype type, const void *host,
 			CUdeviceptr device, size_t pitch, size_t height, const size_t at[3])
 {
 	if (type != CU_MEMORYTYPE_HOST && type != CU_MEMORYTYPE_DEVICE &&
@@ -91,24 +90,8 @@ static CUresult resolve(struct side *s, const struct box *b, CUmemorytype type, 
 							      CUDA_ERROR_INVALID_VALUE;
 }
 
-static void copy_rows(const struct box *b, char *dst, size_t dst_pitch, size_t dst_slice,
-		      const char *src, size_t src_pitch, size_t src_slice)
-{
-	for (size_t z = 0; z < b->depth; z++) {
-		for (size_t y = 0; y < b->height; y++)
-			memcpy(dst + z * dst_slice + y * dst_pitch,
-			       src + z * src_slice + y * src_pitch, b->width);
-	}
-}
-
-static bool is_packed(const struct side *s, const struct box *b)
-{
-	return (s->pitch == b->width || b->height == 1) &&
-	       (s->slice == b->width * b->height || b->depth == 1);
-}
-
 /* A side as the server gets it; one of the host is packed, and placed by it. */
-static CUmemorytype describe_side(const struct side *s, const struct box *b, CUdeviceptr *device,
+static CUmemorytype describe_side(const struct side *s, const struct copy *b, CUdeviceptr *device,
 				  CUarray *array, size_t *pitch, size_t *height)
 {
 	*pitch = b->width;
@@ -126,7 +109,7 @@ static CUmemorytype describe_side(const struct side *s, const struct box *b, CUd
 	return CU_MEMORYTYPE_DEVICE;
 }
 
-static void describe(const struct box *b, CUDA_MEMCPY3D *c)
+static void describe(const struct copy *b, CUDA_MEMCPY3D *c)
 {
 	memset(c, 0, sizeof(*c));
 	c->WidthInBytes = b->width;
@@ -151,34 +134,34 @@ struct place {
 	uint64_t id;
 };
 
-static CUresult to_device(const struct box *b, const struct place *p)
+static CUresult to_device(const struct copy *b, const struct place *p)
 {
+	struct ck_box src = box_of(&b->src, b);
 	size_t size = b->width * b->height * b->depth;
-	const char *src = (const char *)(uintptr_t)b->src.start;
+	const char *bytes = (const char *)(uintptr_t)src.start;
 	char *packed = NULL;
 	CUDA_MEMCPY3D c;
 	CUresult err;
 
 	describe(b, &c);
-	if (!is_packed(&b->src, b)) {
+	if (!ck_box_is_packed(&src)) {
 		packed = malloc(size);
 		if (!packed)
 			return CUDA_ERROR_OUT_OF_MEMORY;
-		copy_rows(b, packed, b->width, b->width * b->height, src, b->src.pitch,
-			  b->src.slice);
-		src = packed;
+		ck_box_pack(&src, packed);
+		bytes = packed;
 	}
-	err = ck_wire_ck_upload_3d(p->ctx->object.id, &c, p->id, src, size);
+	err = ck_wire_ck_upload_3d(p->ctx->object.id, &c, p->id, bytes, size);
 	free(packed);
 	return err;
 }
 
-static CUresult to_host(const struct box *b, const struct place *p)
+static CUresult to_host(const struct copy *b, const struct place *p)
 {
+	struct ck_box dst = box_of(&b->dst, b);
 	size_t size = b->width * b->height * b->depth;
-	char *dst = (char *)(uintptr_t)b->dst.start;
-	bool direct = is_packed(&b->dst, b);
-	struct ck_sink sink = { direct ? dst : malloc(size), size };
+	bool direct = ck_box_is_packed(&dst);
+	struct ck_sink sink = { direct ? (void *)(uintptr_t)dst.start : malloc(size), size };
 	uint64_t last = ck_command_last();
 	CUDA_MEMCPY3D c;
 	CUresult err;
@@ -188,12 +171,21 @@ static CUresult to_host(const struct box *b, const struct place *p)
 	describe(b, &c);
 	err = ck_wire_ck_download_3d(p->ctx->object.id, &c, p->id, &sink);
 	if (!err && !direct)
-		copy_rows(b, dst, b->dst.pitch, b->dst.slice, sink.data, b->width,
-			  b->width * b->height);
+		ck_box_unpack(&dst, sink.data);
 	if (!direct)
 		free(sink.data);
 	if (!err)
 		ck_stream_synced(p->ctx, p->stream, last);
+	return err;
+}
+
+static CUresult on_host(const struct copy *b, CUstream handle)
+{
+	struct ck_box dst = box_of(&b->dst, b), src = box_of(&b->src, b);
+	CUresult err = cuStreamSynchronize(handle);
+
+	if (!err)
+		ck_box_copy(&dst, &src);
 	return err;
 }
 
@@ -210,9 +202,9 @@ static void advance(struct side *s, enum cut cut, size_t first)
 				     cut == CUT_HEIGHT ? s->pitch : 1);
 }
 
-static struct box part_of(const struct box *b, enum cut cut, size_t first, size_t count)
+static struct copy part_of(const struct copy *b, enum cut cut, size_t first, size_t count)
 {
-	struct box part = *b;
+	struct copy part = *b;
 
 	advance(&part.dst, cut, first);
 	advance(&part.src, cut, first);
@@ -221,7 +213,7 @@ static struct box part_of(const struct box *b, enum cut cut, size_t first, size_
 }
 
 /* Between host and device, in as many messages as it takes. */
-static CUresult in_parts(const struct box *b, const struct place *p)
+static CUresult in_parts(const struct copy *b, const struct place *p)
 {
 	enum cut cut = b->depth > 1 ? CUT_DEPTH : b->height > 1 ? CUT_HEIGHT : CUT_WIDTH;
 	size_t whole = cut == CUT_DEPTH ? b->depth : cut == CUT_HEIGHT ? b->height : b->width;
@@ -232,14 +224,14 @@ static CUresult in_parts(const struct box *b, const struct place *p)
 	if (bytes <= ck_copy_part)
 		return b->dst.device ? to_device(b, p) : to_host(b, p);
 	for (size_t at = 0; at < whole && !err; at += step) {
-		struct box part = part_of(b, cut, at, ck_min(step, whole - at));
+		struct copy part = part_of(b, cut, at, ck_min(step, whole - at));
 
 		err = in_parts(&part, p);
 	}
 	return err;
 }
 
-static CUresult between_devices(const struct box *b, const struct place *p)
+static CUresult between_devices(const struct copy *b, const struct place *p)
 {
 	CUDA_MEMCPY3D c;
 
@@ -250,7 +242,7 @@ static CUresult between_devices(const struct box *b, const struct place *p)
 	return ck_wire_ck_copy_3d(p->ctx->object.id, &c, p->id);
 }
 
-static CUresult run(const struct box *b, const CUDA_MEMCPY3D *asked, CUstream handle)
+static CUresult run(const struct copy *b, const CUDA_MEMCPY3D *asked, CUstream handle)
 {
 	struct place p;
 	uint64_t bytes;
@@ -282,14 +274,10 @@ static CUresult run(const struct box *b, const CUDA_MEMCPY3D *asked, CUstream ha
 		err = ck_functions_settle(p.ctx, p.stream, (const void *)(uintptr_t)b->src.start);
 	if (b->dst.device || b->src.device)
 		return err ? err : in_parts(b, &p);
-	err = cuStreamSynchronize(handle);
-	if (!err)
-		copy_rows(b, (char *)(uintptr_t)b->dst.start, b->dst.pitch, b->dst.slice,
-			  (const char *)(uintptr_t)b->src.start, b->src.pitch, b->src.slice);
-	return err;
+	return on_host(b, handle);
 }
 
-static CUresult resolve_both(struct box *b, const CUDA_MEMCPY3D *c)
+static CUresult resolve_both(struct copy *b, const CUDA_MEMCPY3D *c)
 {
 	const size_t src[] = { c->srcXInBytes, c->srcY, c->srcZ };
 	const size_t dst[] = { c->dstXInBytes, c->dstY, c->dstZ };
@@ -309,7 +297,7 @@ static CUresult resolve_both(struct box *b, const CUDA_MEMCPY3D *c)
 }
 
 /* The box that @c describes; of no bytes when there is nothing to do. */
-static CUresult box_of(const CUDA_MEMCPY3D *c, struct box *b)
+static CUresult copy_of(const CUDA_MEMCPY3D *c, struct copy *b)
 {
 	CUresult err = ck_session_check();
 
@@ -317,7 +305,7 @@ static CUresult box_of(const CUDA_MEMCPY3D *c, struct box *b)
 		return err;
 	if (!c || c->srcLOD || c->dstLOD || c->reserved0 || c->reserved1)
 		return CUDA_ERROR_INVALID_VALUE;
-	*b = (struct box){ .width = c->WidthInBytes, .height = c->Height, .depth = c->Depth };
+	*b = (struct copy){ .width = c->WidthInBytes, .height = c->Height, .depth = c->Depth };
 	if (!b->width || !b->height || !b->depth)
 		return CUDA_SUCCESS;
 	return resolve_both(b, c);
@@ -325,8 +313,8 @@ static CUresult box_of(const CUDA_MEMCPY3D *c, struct box *b)
 
 static CUresult copy_3d(const CUDA_MEMCPY3D *c, CUstream stream)
 {
-	struct box b;
-	CUresult err = box_of(c, &b);
+	struct copy b;
+	CUresult err = copy_of(c, &b);
 
 	return err || !b.width || !b.height || !b.depth ? err : run(&b, c, stream);
 }
@@ -352,7 +340,7 @@ static CUresult copy_2d(const CUDA_MEMCPY2D *c, CUstream stream)
 static CUresult copy_peer(const CUDA_MEMCPY3D_PEER *peer, CUstream stream)
 {
 	CUDA_MEMCPY3D c;
-	struct box b;
+	struct copy b;
 	CUresult err;
 
 	if (!peer)
@@ -360,7 +348,7 @@ static CUresult copy_peer(const CUDA_MEMCPY3D_PEER *peer, CUstream stream)
 	_Static_assert(sizeof(c) == sizeof(*peer), "they differ in the contexts");
 	memcpy(&c, peer, sizeof(c));
 	c.reserved0 = c.reserved1 = NULL;
-	err = box_of(&c, &b);
+	err = copy_of(&c, &b);
 	if (err || !b.width || !b.height || !b.depth)
 		return err;
 	if (b.src.device)

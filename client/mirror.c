@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/box.h"
 #include "client/mirror.h"
 #include "util/map.h"
 
@@ -14,8 +15,7 @@
 struct mirror {
 	uint64_t id;
 	bool source;			/* the copy reads it */
-	char *start;			/* of the first byte */
-	size_t width, height, depth, pitch, slice;
+	struct ck_box box;		/* in the memory of the application */
 	CUDA_MEMCPY3D side;		/* as the application has described it */
 };
 
@@ -76,24 +76,15 @@ static CUresult note(struct mirror *m)
 	return ret == 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* Distances of the host's side; false: rows overlap, or a number is too large. */
-static bool measure(struct mirror *m, size_t pitch, size_t rows, const void *host,
-		    const size_t at[3])
+/* @m's box, placed as a copy says; false: that is no place, or too large. */
+static bool place(struct mirror *m, const void *host, size_t pitch, size_t rows,
+		  const size_t at[3])
 {
-	size_t width, height, planes, last;
+	size_t bytes;
 
-	if (ck_add_overflow(m->width, at[0], &width) || ck_add_overflow(m->height, at[1], &height) ||
-	    ck_add_overflow(m->depth, at[2], &planes))
-		return false;
-	m->pitch = pitch ? pitch : width;
-	rows = rows ? rows : height;
-	if (m->pitch < width || rows < height || ck_mul_overflow(m->pitch, rows, &m->slice) ||
-	    ck_mul_overflow(planes, m->slice, &last) ||
-	    ck_add_overflow((uintptr_t)host, last, &last) ||
-	    ck_mul_overflow(m->width, m->height, &last) || ck_mul_overflow(last, m->depth, &last))
-		return false;
-	m->start = (char *)(uintptr_t)host + at[2] * m->slice + at[1] * m->pitch + at[0];
-	return true;
+	return host && ck_box_place(&m->box, (uintptr_t)host, pitch, rows, at) &&
+	       !ck_mul_overflow(m->box.width, m->box.height, &bytes) &&
+	       !ck_mul_overflow(bytes, m->box.depth, &bytes);
 }
 
 static CUresult make(const CUDA_MEMCPY3D *c, bool source, uint64_t *id)
@@ -104,15 +95,16 @@ static CUresult make(const CUDA_MEMCPY3D *c, bool source, uint64_t *id)
 
 	if (!m)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	*m = (struct mirror){ .source = source, .width = c->WidthInBytes, .height = c->Height,
-			      .depth = c->Depth, .side = *c };
+	*m = (struct mirror){ .source = source, .side = *c,
+			      .box = { .width = c->WidthInBytes, .height = c->Height,
+				       .depth = c->Depth } };
 	if (source)
-		good = measure(m, c->srcPitch, c->srcHeight, c->srcHost,
-			       (const size_t[]){ c->srcXInBytes, c->srcY, c->srcZ });
+		good = place(m, c->srcHost, c->srcPitch, c->srcHeight,
+			     (const size_t[]){ c->srcXInBytes, c->srcY, c->srcZ });
 	else
-		good = measure(m, c->dstPitch, c->dstHeight, c->dstHost,
-			       (const size_t[]){ c->dstXInBytes, c->dstY, c->dstZ });
-	if (good && (source ? c->srcHost : c->dstHost))
+		good = place(m, c->dstHost, c->dstPitch, c->dstHeight,
+			     (const size_t[]){ c->dstXInBytes, c->dstY, c->dstZ });
+	if (good)
 		err = note(m);
 	if (err)
 		free(m);
@@ -289,61 +281,57 @@ void ck_mirror_assign(struct ck_exec *exec, CUresult err, uint64_t *ids, size_t 
 	forget_all(gone, gone_count);
 }
 
-static bool is_packed(const struct mirror *m)
+static size_t size_of(const struct mirror *m)
 {
-	return (m->pitch == m->width || m->height == 1) &&
-	       (m->slice == m->width * m->height || m->depth == 1);
+	return m->box.width * m->box.height * m->box.depth;
 }
 
-static void move_rows(const struct mirror *m, char *packed, bool pack)
+/* Memory for the bytes of @m without gaps: the application's own where that is such, or new. */
+static char *bytes_take(const struct mirror *m)
 {
-	for (size_t z = 0; z < m->depth; z++) {
-		for (size_t y = 0; y < m->height; y++, packed += m->width) {
-			char *row = m->start + z * m->slice + y * m->pitch;
+	return ck_box_is_packed(&m->box) ? (char *)(uintptr_t)m->box.start : malloc(size_of(m));
+}
 
-			memcpy(pack ? packed : row, pack ? row : packed, m->width);
-		}
-	}
+static bool is_own(const struct mirror *m, const char *bytes)
+{
+	return (uintptr_t)bytes == m->box.start;
+}
+
+static void bytes_give(const struct mirror *m, char *bytes)
+{
+	if (!is_own(m, bytes))
+		free(bytes);
 }
 
 static CUresult fill(const struct mirror *m)
 {
-	size_t size = m->width * m->height * m->depth;
-	char *from = m->start;
-	CUresult err = CUDA_SUCCESS;
+	size_t size = size_of(m);
+	char *from = bytes_take(m);
+	CUresult err = from ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 
-	if (!is_packed(m)) {
-		from = malloc(size);
-		if (!from)
-			return CUDA_ERROR_OUT_OF_MEMORY;
-		move_rows(m, from, true);
-	}
-	for (size_t at = 0; at < size && !err; at += PIECE) {
-		size_t n = size - at < PIECE ? size - at : PIECE;
-
-		err = ck_wire_ck_mirror_fill(0, m->id, at, from + at, n);
-	}
-	if (from != m->start)
-		free(from);
+	if (from && !is_own(m, from))
+		ck_box_pack(&m->box, from);
+	for (size_t at = 0; at < size && !err; at += PIECE)
+		err = ck_wire_ck_mirror_fill(0, m->id, at, from + at, ck_min(size - at, PIECE));
+	bytes_give(m, from);
 	return err;
 }
 
 static CUresult fetch(const struct mirror *m, uint64_t ctx, uint64_t exec)
 {
-	size_t size = m->width * m->height * m->depth;
-	char *to = is_packed(m) ? m->start : malloc(size);
+	size_t size = size_of(m);
+	char *to = bytes_take(m);
 	CUresult err = to ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 
 	for (size_t at = 0; at < size && !err; at += PIECE) {
-		size_t n = size - at < PIECE ? size - at : PIECE;
+		size_t n = ck_min(size - at, PIECE);
 		struct ck_sink sink = { to + at, n };
 
 		err = ck_wire_ck_mirror_read(ctx, m->id, exec, at, n, &sink);
 	}
-	if (!err && to != m->start)
-		move_rows(m, to, false);
-	if (to != m->start)
-		free(to);
+	if (!err && !is_own(m, to))
+		ck_box_unpack(&m->box, to);
+	bytes_give(m, to);
 	return err;
 }
 
@@ -463,21 +451,20 @@ static bool push_piece(const struct mirror *m, size_t at, char *from, size_t siz
 
 static void exchange(const struct mirror *m, bool pull)
 {
-	size_t size = m->width * m->height * m->depth;
-	char *bytes = is_packed(m) ? m->start : malloc(size);
+	size_t size = size_of(m);
+	char *bytes = bytes_take(m);
 	bool done = bytes != NULL;
 
-	if (bytes && bytes != m->start)
-		move_rows(m, bytes, true);
+	if (bytes && !is_own(m, bytes))
+		ck_box_pack(&m->box, bytes);
 	for (size_t at = 0; at < size && done; at += SMALL_PIECE) {
-		size_t n = size - at < SMALL_PIECE ? size - at : SMALL_PIECE;
+		size_t n = ck_min(size - at, SMALL_PIECE);
 
 		done = pull ? pull_piece(m, at, bytes + at, n) : push_piece(m, at, bytes + at, n);
 	}
-	if (done && pull && bytes != m->start)
-		move_rows(m, bytes, false);
-	if (bytes != m->start)
-		free(bytes);
+	if (done && pull && !is_own(m, bytes))
+		ck_box_unpack(&m->box, bytes);
+	bytes_give(m, bytes);
 }
 
 /* All mirrors have been filled before the launch: what no copy has written yet is as it was. */
