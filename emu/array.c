@@ -78,12 +78,7 @@ static bool within(const struct ck_emu_device *device, const CUDA_ARRAY3D_DESCRI
 	const size_t extent[3] = {d->Width, d->Height, d->Depth};
 
 	for (int i = 0; i < 3; i++) {
-		int limit = 0;
-
-		if (!which[i])
-			continue;
-		ck_emu_device_attribute(device, (int)which[i], &limit);
-		if (extent[i] > (size_t)limit)
+		if (which[i] && extent[i] > (size_t)ck_emu_attribute(device, which[i]))
 			return false;
 	}
 	return true;

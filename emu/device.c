@@ -149,8 +149,7 @@ CUresult cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev)
 								: CUDA_ERROR_INVALID_VALUE;
 }
 
-/* An attribute that is known to exist. */
-static int attribute(const struct ck_emu_device *device, CUdevice_attribute number)
+int ck_emu_attribute(const struct ck_emu_device *device, CUdevice_attribute number)
 {
 	int value = 0;
 
@@ -166,21 +165,23 @@ CUresult cuDeviceGetProperties(CUdevprop *prop, CUdevice dev)
 	if (result != CUDA_SUCCESS)
 		return result;
 	memset(prop, 0, sizeof(*prop));
-	prop->maxThreadsPerBlock = attribute(device, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
+	prop->maxThreadsPerBlock =
+		ck_emu_attribute(device, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
 	for (int i = 0; i < 3; i++) {
-		prop->maxThreadsDim[i] = attribute(
+		prop->maxThreadsDim[i] = ck_emu_attribute(
 			device, (CUdevice_attribute)(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X + i));
-		prop->maxGridSize[i] = attribute(
+		prop->maxGridSize[i] = ck_emu_attribute(
 			device, (CUdevice_attribute)(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X + i));
 	}
 	prop->sharedMemPerBlock =
-		attribute(device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK);
-	prop->totalConstantMemory = attribute(device, CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY);
-	prop->SIMDWidth = attribute(device, CU_DEVICE_ATTRIBUTE_WARP_SIZE);
-	prop->memPitch = attribute(device, CU_DEVICE_ATTRIBUTE_MAX_PITCH);
-	prop->regsPerBlock = attribute(device, CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK);
-	prop->clockRate = attribute(device, CU_DEVICE_ATTRIBUTE_CLOCK_RATE);
-	prop->textureAlign = attribute(device, CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT);
+		ck_emu_attribute(device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK);
+	prop->totalConstantMemory =
+		ck_emu_attribute(device, CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY);
+	prop->SIMDWidth = ck_emu_attribute(device, CU_DEVICE_ATTRIBUTE_WARP_SIZE);
+	prop->memPitch = ck_emu_attribute(device, CU_DEVICE_ATTRIBUTE_MAX_PITCH);
+	prop->regsPerBlock = ck_emu_attribute(device, CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK);
+	prop->clockRate = ck_emu_attribute(device, CU_DEVICE_ATTRIBUTE_CLOCK_RATE);
+	prop->textureAlign = ck_emu_attribute(device, CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT);
 	return CUDA_SUCCESS;
 }
 
@@ -193,8 +194,8 @@ CUresult cuDeviceComputeCapability(int *major, int *minor, CUdevice dev)
 		return result;
 	if (!minor)
 		return CUDA_ERROR_INVALID_VALUE;
-	*major = attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
-	*minor = attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+	*major = ck_emu_attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
+	*minor = ck_emu_attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
 	return CUDA_SUCCESS;
 }
 

@@ -103,6 +103,8 @@ int ck_emu_device_count(void);
 struct ck_emu_device *ck_emu_device_at(CUdevice ordinal);
 /* The value of a CUdevice_attribute; false when it has none. */
 bool ck_emu_device_attribute(const struct ck_emu_device *device, int attribute, int *value);
+/* One that is known to exist. */
+int ck_emu_attribute(const struct ck_emu_device *device, CUdevice_attribute number);
 
 /* --- contexts (context.c, thread.c) --- */
 

@@ -70,9 +70,8 @@ static CUresult give(CUdevResource *resource, CUdevResourceType type, int device
 static CUresult of_device(const struct ck_emu_device *device, CUdevResource *resource,
 			  CUdevResourceType type)
 {
-	int count = 0;
+	int count = ck_emu_attribute(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
 
-	ck_emu_device_attribute(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &count);
 	return give(resource, type, device->ordinal, (unsigned int)count);
 }
 

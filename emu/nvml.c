@@ -246,17 +246,13 @@ nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, struct nvmlPciInfo_t *
 {
 	struct ck_emu_device *d;
 	nvmlReturn_t err = ck_emu_nvml_begin(device, pci, &d);
-	int domain = 0, bus = 0, slot = 0;
 
 	if (err)
 		return err;
-	ck_emu_device_attribute(d, CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID, &domain);
-	ck_emu_device_attribute(d, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, &bus);
-	ck_emu_device_attribute(d, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID, &slot);
 	memset(pci, 0, sizeof(*pci));
-	pci->domain = (unsigned int)domain;
-	pci->bus = (unsigned int)bus;
-	pci->device = (unsigned int)slot;
+	pci->domain = (unsigned int)ck_emu_attribute(d, CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID);
+	pci->bus = (unsigned int)ck_emu_attribute(d, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID);
+	pci->device = (unsigned int)ck_emu_attribute(d, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID);
 	snprintf(pci->busIdLegacy, sizeof(pci->busIdLegacy), "%04X:%02X:%02X.0",
 		 pci->domain & 0xffff, pci->bus & 0xff, pci->device & 0x1f);
 	snprintf(pci->busId, sizeof(pci->busId), "%08X:%02X:%02X.0", pci->domain, pci->bus,

@@ -171,14 +171,14 @@ static nvmlReturn_t clock_mhz(nvmlDevice_t device, int type, unsigned int *clock
 {
 	struct ck_emu_device *d;
 	nvmlReturn_t err = ck_emu_nvml_begin(device, clock, &d);
-	int khz = 0;
+	int khz;
 
 	if (!err && (type < 0 || type > 3))
 		err = NVML_ERROR_INVALID_ARGUMENT;
 	if (err)
 		return err;
-	ck_emu_device_attribute(d, type == 2 ? CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE :
-					       CU_DEVICE_ATTRIBUTE_CLOCK_RATE, &khz);
+	khz = ck_emu_attribute(d, type == 2 ? CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE :
+					      CU_DEVICE_ATTRIBUTE_CLOCK_RATE);
 	*clock = (unsigned int)khz / 1000;
 	return NVML_SUCCESS;
 }

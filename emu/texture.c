@@ -6,12 +6,9 @@
 
 #include "emu/texture.h"
 
-static int attribute(const struct ck_emu_context *context, CUdevice_attribute number)
+static size_t limit(const struct ck_emu_context *context, CUdevice_attribute number)
 {
-	int value = 0;
-
-	ck_emu_device_attribute(context->device, (int)number, &value);
-	return value;
+	return (size_t)ck_emu_attribute(context->device, number);
 }
 
 static CUresult linear_fill(struct ck_emu_context *context, const CUDA_RESOURCE_DESC *r,
@@ -21,10 +18,8 @@ static CUresult linear_fill(struct ck_emu_context *context, const CUDA_RESOURCE_
 	size_t count = texel ? r->res.linear.sizeInBytes / texel : 0;
 
 	if (!count ||
-	    count > (size_t)attribute(context,
-				      CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_LINEAR_WIDTH) ||
-	    r->res.linear.devPtr % (size_t)attribute(context,
-						     CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT) ||
+	    count > limit(context, CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_LINEAR_WIDTH) ||
+	    r->res.linear.devPtr % limit(context, CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT) ||
 	    !ck_emu_arena_covers(r->res.linear.devPtr, r->res.linear.sizeInBytes))
 		return CUDA_ERROR_INVALID_VALUE;
 	t->format = r->res.linear.format;
@@ -44,17 +39,12 @@ static CUresult pitch_fill(struct ck_emu_context *context, const CUDA_RESOURCE_D
 	unsigned int texel = ck_emu_texel_bytes(p->format, p->numChannels);
 
 	if (!texel || !p->width || !p->height ||
-	    p->width > (size_t)attribute(context,
-					 CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_LINEAR_WIDTH) ||
-	    p->height > (size_t)attribute(context,
-					  CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_LINEAR_HEIGHT) ||
-	    p->pitchInBytes >
-		    (size_t)attribute(context,
-				      CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_LINEAR_PITCH) ||
+	    p->width > limit(context, CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_LINEAR_WIDTH) ||
+	    p->height > limit(context, CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_LINEAR_HEIGHT) ||
+	    p->pitchInBytes > limit(context, CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_LINEAR_PITCH) ||
 	    p->pitchInBytes < p->width * texel ||
-	    p->pitchInBytes % (size_t)attribute(context,
-						CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT) ||
-	    p->devPtr % (size_t)attribute(context, CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT) ||
+	    p->pitchInBytes % limit(context, CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT) ||
+	    p->devPtr % limit(context, CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT) ||
 	    !ck_emu_arena_covers(p->devPtr, p->pitchInBytes * (p->height - 1) + p->width * texel))
 		return CUDA_ERROR_INVALID_VALUE;
 	t->format = p->format;
@@ -380,7 +370,6 @@ CUresult cuDeviceGetTexture1DLinearMaxWidth(size_t *maxWidthInElements, CUarray_
 {
 	const struct ck_emu_device *device = ck_emu_device_at(dev);
 	CUresult result = ck_emu_enter_bare();
-	int value = 0;
 
 	if (result != CUDA_SUCCESS)
 		return result;
@@ -388,7 +377,7 @@ CUresult cuDeviceGetTexture1DLinearMaxWidth(size_t *maxWidthInElements, CUarray_
 		return CUDA_ERROR_INVALID_DEVICE;
 	if (!maxWidthInElements || !ck_emu_texel_bytes(format, numChannels))
 		return CUDA_ERROR_INVALID_VALUE;
-	ck_emu_device_attribute(device, CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_LINEAR_WIDTH, &value);
-	*maxWidthInElements = (size_t)value;
+	*maxWidthInElements = (size_t)ck_emu_attribute(
+		device, CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_LINEAR_WIDTH);
 	return CUDA_SUCCESS;
 }

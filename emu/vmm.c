@@ -168,7 +168,8 @@ CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAlloc
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!ptr || !size || !ck_emu_granular(ptr) || !ck_emu_granular(size) || !ck_emu_granular(offset) || flags ||
+	if (!ptr || !size || flags || !ck_emu_granular(ptr) || !ck_emu_granular(size) ||
+	    !ck_emu_granular(offset) ||
 	    ck_add_overflow(offset, size, &end))
 		return CUDA_ERROR_INVALID_VALUE;
 	p = ck_emu_physical_get(handle);
