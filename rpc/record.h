@@ -34,6 +34,9 @@ long ck_call_encode(void *buf, size_t size, uint32_t xid, uint32_t proc, xdrproc
 long ck_reply_encode(void *buf, size_t size, uint32_t xid, xdrproc_t xdr_res, const void *res,
 		     size_t bulk);
 
+/* The coder of a result that has nothing in it. */
+bool_t ck_code_nothing(XDR *xdrs, ...);
+
 /* A reply that refuses the call; @stat is PROG_UNAVAIL, PROG_MISMATCH, PROC_UNAVAIL, GARBAGE_ARGS. */
 long ck_refusal_encode(void *buf, size_t size, uint32_t xid, enum accept_stat stat);
 

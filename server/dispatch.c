@@ -361,13 +361,6 @@ static int regular_call(struct lane *l, const struct ck_proc *proc, const struct
 	return ret;
 }
 
-/* The coder of a result that has nothing in it; of the very type that replies are encoded by. */
-static bool_t code_nothing(XDR *xdrs, ...)
-{
-	(void)xdrs;
-	return TRUE;
-}
-
 /* Procedures of control.x: they take no arguments here. */
 static int control_call(struct lane *l, const struct ck_call_header *header)
 {
@@ -375,7 +368,7 @@ static int control_call(struct lane *l, const struct ck_call_header *header)
 
 	if (header->proc != NULLPROC && header->proc != CK_PING && header->proc != CK_BYE)
 		return refuse(l, header->xid, PROC_UNAVAIL);
-	ret = reply(l, header->xid, code_nothing, NULL, false);
+	ret = reply(l, header->xid, ck_code_nothing, NULL, false);
 	return ret == 0 && header->proc == CK_BYE ? CK_DISPATCH_BYE : ret;
 }
 

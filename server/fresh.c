@@ -106,12 +106,6 @@ static bool consume(int fd, size_t size)
 	return recv(fd, bytes, size, MSG_DONTWAIT) == (ssize_t)size;
 }
 
-static bool_t code_nothing(XDR *xdrs, ...)
-{
-	(void)xdrs;
-	return TRUE;
-}
-
 /* The answer to a call that needs no session; true: the connection may go on. */
 static bool answer_small(int fd, enum ck_peek kind, const struct ck_peeked *p)
 {
@@ -122,7 +116,7 @@ static bool answer_small(int fd, enum ck_peek kind, const struct ck_peeked *p)
 		return false;
 	switch (kind) {
 	case CK_PEEK_NULL:
-		n = ck_reply_encode(out, sizeof(out), p->xid, code_nothing, NULL, 0);
+		n = ck_reply_encode(out, sizeof(out), p->xid, ck_code_nothing, NULL, 0);
 		break;
 	case CK_PEEK_NO_PROGRAM:
 		n = ck_refusal_encode(out, sizeof(out), p->xid, PROG_UNAVAIL);
