@@ -136,12 +136,29 @@ CUresult ck_code_load(const void *image, CUdevice device, struct ck_code **out)
 	if (!err)
 		ck_debug("image of %zu bytes, %s sm_%u: %zu kernels", chosen.size,
 			 code->ptx ? "PTX" : "cubin", chosen.sm, code->kernels.count);
+	else
+		ck_debug("an image that is not used: error %d", (int)err);
 	ck_fatbin_choice_free(&chosen);
 	if (err)
 		ck_code_put(code);
 	else
 		*out = code;
 	return err;
+}
+
+struct ck_code *ck_code_none(void)
+{
+	struct ck_code *code = calloc(1, sizeof(*code));
+
+	if (!code)
+		return NULL;
+	code->users = 1;
+	code->none = true;
+	code->by_name = ck_map_create();
+	if (code->by_name)
+		return code;
+	free(code);
+	return NULL;
 }
 
 struct ck_code *ck_code_get(struct ck_code *code)

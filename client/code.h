@@ -13,6 +13,7 @@
 struct ck_code {
 	unsigned char hash[32];		/* BLAKE2b of the image that was sent */
 	bool ptx;			/* the server's driver must compile it */
+	bool none;			/* nothing in it is for the device: no kernels, not sent */
 	struct ck_kernels kernels;
 	struct ck_map *by_name;		/* kernel name -> index + 1 */
 	unsigned int users;
@@ -24,6 +25,8 @@ struct ck_code {
  * NO_BINARY_FOR_GPU, INVALID_PTX, OUT_OF_MEMORY.
  */
 CUresult ck_code_load(const void *image, CUdevice device, struct ck_code **code);
+/* The code of a library that has none for the device; NULL: out of memory. */
+struct ck_code *ck_code_none(void);
 struct ck_code *ck_code_get(struct ck_code *code);
 void ck_code_put(struct ck_code *code);
 

@@ -59,7 +59,8 @@ CK_EXPORT CUresult cuLibraryUnload(CUlibrary library)
 	if (!m)
 		return CUDA_ERROR_INVALID_HANDLE;
 	ck_cache_clear();
-	err = ck_wire_cuLibraryUnload(0, m->object.id);
+	if (!m->code->none)
+		err = ck_wire_cuLibraryUnload(0, m->object.id);
 	while (m->modules)
 		ck_module_forget(m->modules);
 	ck_module_forget(m);
@@ -110,6 +111,8 @@ CK_EXPORT CUresult cuLibraryGetModule(CUmodule *pMod, CUlibrary library)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!lib)
 		return CUDA_ERROR_INVALID_HANDLE;
+	if (lib->code->none)
+		return CUDA_ERROR_NO_BINARY_FOR_GPU;
 	pthread_mutex_lock(&ck_module_lock);
 	for (m = lib->modules; m && m->object.context != context;)
 		m = m->next;
@@ -161,6 +164,8 @@ CK_EXPORT CUresult cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibra
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (!name || (!dptr && !bytes))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (m->code->none)
+		return CUDA_ERROR_NO_BINARY_FOR_GPU;
 	err = adopt(m, name, &at, &size);
 	if (!err && dptr)
 		*dptr = at;

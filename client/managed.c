@@ -66,10 +66,14 @@ CUresult ck_managed_track(uint64_t base, size_t size, struct ck_context *context
 			  unsigned int attach)
 {
 	struct ck_managed *m;
-	CUresult err = CUDA_ERROR_OUT_OF_MEMORY;
+	CUresult err;
 
 	if (ck_fault_start() < 0)
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	err = ck_pages_prepare(context);
+	if (err)
+		return err;
+	err = CUDA_ERROR_OUT_OF_MEMORY;
 	m = calloc(1, sizeof(*m));
 	if (!m)
 		return err;

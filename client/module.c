@@ -42,7 +42,11 @@ CUresult ck_module_make(const void *image, struct ck_context *ctx, bool library,
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	m->library = library;
 	err = ck_code_load(image, device, &m->code);
-	if (!err) {
+	/* a library is there all the same, as far as the driver goes: its kernels are not */
+	if (err == CUDA_ERROR_NO_BINARY_FOR_GPU && library) {
+		m->code = ck_code_none();
+		err = m->code ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+	} else if (!err) {
 		m->functions = calloc(m->code->kernels.count + 1, sizeof(*m->functions));
 		err = m->functions ? load_on_server(m, jit) : CUDA_ERROR_OUT_OF_MEMORY;
 	}
@@ -141,7 +145,7 @@ CUresult ck_module_get_function(struct ck_module *m, const char *name, struct ck
 		return CUDA_ERROR_INVALID_HANDLE;
 	index = ck_code_find(m->code, name);
 	if (index < 0)
-		return CUDA_ERROR_NOT_FOUND;
+		return m->code->none ? CUDA_ERROR_NO_BINARY_FOR_GPU : CUDA_ERROR_NOT_FOUND;
 	*out = ck_module_function(m, (size_t)index);
 	return *out ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
@@ -182,6 +186,8 @@ CUresult ck_module_get_global(struct ck_module *m, const char *name, CUdeviceptr
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (!name || strlen(name) >= sizeof(key.name))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (m->code->none)
+		return CUDA_ERROR_NO_BINARY_FOR_GPU;
 	key.module = m->object.id;
 	strcpy(key.name, name);
 	key_size = offsetof(__typeof__(key), name) + strlen(name);

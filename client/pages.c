@@ -63,20 +63,25 @@ size_t ck_pages_skip(const struct ck_managed *m, size_t page, size_t last, enum 
 
 /* --- the device's side */
 
-static uint64_t private_stream(struct ck_context *context)
+CUresult ck_pages_prepare(struct ck_context *context)
 {
 	struct ck_stream *s;
+	CUresult err;
 
 	if (context->copies)
-		return context->copies;
+		return CUDA_SUCCESS;
 	s = ck_object_new(CK_OBJECT_STREAM, context);
 	if (!s)
-		return 0;
-	if (ck_wire_cuStreamCreateWithPriority(context->object.id, s->object.id,
-					       CU_STREAM_NON_BLOCKING, 0))
-		return 0;
-	context->copies = s->object.id;
-	return context->copies;
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	err = ck_wire_cuStreamCreateWithPriority(context->object.id, s->object.id,
+						 CU_STREAM_NON_BLOCKING, 0);
+	if (!err)
+		err = ck_wire_ck_wait(0);
+	if (err)
+		ck_object_free(s);
+	else
+		context->copies = s->object.id;
+	return err;
 }
 
 /*
@@ -124,7 +129,7 @@ static void *bytes_of(const struct ck_managed *m, size_t first, size_t last, uns
 
 static void send_run(struct ck_managed *m, size_t first, size_t last, bool wait)
 {
-	uint64_t stream = private_stream(m->context), at;
+	uint64_t stream = m->context->copies, at;
 	unsigned int index = 0;
 	void *bytes;
 	size_t size;
@@ -143,7 +148,7 @@ static void send_run(struct ck_managed *m, size_t first, size_t last, bool wait)
 
 static CUresult fetch_run(struct ck_managed *m, size_t first, size_t last)
 {
-	uint64_t stream = private_stream(m->context), at;
+	uint64_t stream = m->context->copies, at;
 	CUresult err = CUDA_SUCCESS;
 	unsigned int index = 0;
 	struct ck_sink sink;

@@ -47,6 +47,13 @@ struct ck_managed {
 	unsigned int users;	/* so many; 0: the range is of the window, all of it */
 };
 
+/*
+ * The stream on which pages of @context travel, made before there are any, and there when this
+ * returns: a host function that has written pages sends them without waiting for any command, and
+ * the server may be unable to carry one out until that function is done.
+ */
+CUresult ck_pages_prepare(struct ck_context *context);
+
 /* The rest of this file is used with the lock held. */
 extern pthread_mutex_t ck_pages_lock;
 extern struct ck_ranges *ck_pages_table; /* of struct ck_managed; NULL: nothing was tracked yet */

@@ -80,9 +80,13 @@ void ck_variable_shut(struct ck_managed *m)
 /* A range for pages [lo, hi), none of which is tracked. */
 static CUresult adopt_pages(uint64_t lo, uint64_t hi, struct ck_context *context)
 {
-	struct ck_managed *m = calloc(1, sizeof(*m));
-	CUresult err = CUDA_ERROR_OUT_OF_MEMORY;
+	CUresult err = ck_pages_prepare(context);
+	struct ck_managed *m;
 
+	if (err)
+		return err;
+	err = CUDA_ERROR_OUT_OF_MEMORY;
+	m = calloc(1, sizeof(*m));
 	if (!m)
 		return err;
 	*m = (struct ck_managed){ .base = lo, .pages = (hi - lo) / CK_PAGE, .context = context,

@@ -281,7 +281,9 @@ static CUresult quiesce(struct ck_request *q, unsigned int wait, uint64_t after)
 
 	if (wait == CK_FETCH_NOW)
 		return CUDA_SUCCESS;
-	if (wait == CK_FETCH_STREAM && ck_stream_find(q, after, &stream))
+	if (wait == CK_FETCH_STREAM && !ck_stream_find(q, after, &stream))
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (wait == CK_FETCH_STREAM)
 		return ck_driver.cuStreamSynchronize ? ck_driver.cuStreamSynchronize(stream)
 						     : CUDA_ERROR_NOT_SUPPORTED;
 	return ck_driver.cuCtxSynchronize ? ck_driver.cuCtxSynchronize() : CUDA_ERROR_NOT_SUPPORTED;
