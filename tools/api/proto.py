@@ -74,10 +74,11 @@ def coverage_md(table):
             group[1].extend(r for r in table.rows if r.line == i and r.exported)
     out = ["<!-- Made by tools/apigen.py from rpc/driver.api: change that, not this file. -->\n",
            "# Coverage of the CUDA driver API\n\n",
-           "Every name that the driver library of CUDA 13.0 exports is on the table `rpc/driver.api`;\n"
-           "a call that is not supported returns `CUDA_ERROR_NOT_SUPPORTED` and is named in the log.\n"
-           "`local`: answered by the client. `cached`: asked once. `send`: one-way. `call`: waits for\n"
-           "a reply. `hand`: written by hand on those. `alias`, `ptsz`: other names of a call.\n"
+           "Every name that the driver library of CUDA 13.0 exports is on the table `rpc/driver.api`.\n"
+           "`local`: answered by the client, which may move memory for it. `cached`: asked once.\n"
+           "`send`: one-way. `call`: waits for a reply. `hand`: written by hand on other messages.\n"
+           "`alias`, `ptsz`: other names of a call. `refuse`: not supported, returns\n"
+           "`CUDA_ERROR_NOT_SUPPORTED` and is named in the log; `docs/compatibility.md` has the reasons.\n"
            "`refuse, 32-bit`: forms of before CUDA 3.2, with addresses and sizes of 32 bits; asked for\n"
            "by `cuGetProcAddress` with any later version, their names mean the forms that work.\n\n",
            "| group | names | work | refused |\n|---|---|---|---|\n"]
