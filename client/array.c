@@ -5,6 +5,7 @@
  */
 #include <stdatomic.h>
 
+#include "client/array.h"
 #include "client/client.h"
 
 /* How many objects live inside others: mostly none, and then there is nothing to look for. */

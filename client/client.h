@@ -63,19 +63,8 @@ CUresult ck_session_check(void);
 /* Does the server hold the image of this hash? Notes that it does from now on. */
 bool ck_session_has_image(const unsigned char hash[32]);
 
-/* --- nvml.c */
-void ck_nvml_forked(void);			/* in a child: NVML is to be started again */
-
-/* --- command.c: the one ordered stream of one-way messages (D4) */
-
-struct ck_chan;
-int ck_command_start(struct ck_chan *chan);	/* owns @chan on success */
-void ck_command_stop(void);			/* at exit: what is buffered goes out */
+/* --- command.c: the one ordered stream of one-way messages (D4); the rest is in command.h */
 uint64_t ck_command_last(void);			/* number of the last command enqueued */
-void ck_command_flush(void);			/* it is on its way to the server on return */
-void ck_command_forked(void);			/* in a child: as ck_lane_forked */
-void ck_command_forget(void);			/* in a child that starts anew: as never started */
-void ck_command_abandon(void);			/* wake whoever writes: the session is over */
 
 /* --- thread.c: what belongs to one thread of the application */
 
@@ -109,8 +98,6 @@ CUresult ck_context_usable(struct ck_context **context);
 /* --- context.c */
 /* Note what a call in context @ctx ended with: some errors stay with the context (D7). */
 void ck_context_outcome(uint64_t ctx, CUresult err);
-/* Destructors of context-local storage, objects and allocations of a context that goes. */
-void ck_context_forget(struct ck_context *context);
 /* A context from a handle, NULL (of the calling thread) included; NULL: none or not valid. */
 struct ck_context *ck_context_from(CUcontext handle);
 
@@ -195,19 +182,6 @@ CUresult ck_device_range(uint64_t address, size_t size);
 /* Most bytes of a box in one message; larger ones go in parts. Changed by tests alone. */
 extern size_t ck_copy_part;
 
-/* --- array.c */
-/* The descriptor of the array behind @handle, and its id: INVALID_HANDLE. */
-CUresult ck_array_describe(CUarray handle, CUDA_ARRAY3D_DESCRIPTOR *desc, uint64_t *id);
-/* Bytes of an element; 0: a format whose elements have no size of their own. */
-size_t ck_array_element(const CUDA_ARRAY3D_DESCRIPTOR *desc);
-/* The object of @id, which the server has told, lives inside @parent; NULL: out of memory. */
-void *ck_inmate_named(enum ck_object_kind kind, uint64_t id, const struct ck_object *parent);
-/* What lives inside @parent ends. */
-void ck_inmates_end(const struct ck_object *parent);
-
-/* --- texture.c */
-void ck_textures_forget(const struct ck_context *context);
-
 /* --- hostmem.c */
 /* Pages of pinned or managed memory that has been taken out of the table. */
 void ck_hostmem_dispose(const struct ck_allocation *a);
@@ -217,8 +191,6 @@ CUresult ck_hostmem_expose(uint64_t address);
 /* --- module.c, function.c */
 /* What a module or library and its functions hold on this side; the object goes with it. */
 void ck_module_forget(struct ck_module *module);
-/* Index-th function of @module, made when first asked for; NULL: out of memory. */
-struct ck_function *ck_module_function(struct ck_module *module, size_t index);
 /* The function behind a CUfunction or a CUkernel; NULL: none. */
 struct ck_function *ck_function_from(const void *handle);
 /* Its id on the wire, announced to the server before it is first used. */

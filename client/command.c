@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "client/client.h"
+#include "client/command.h"
 #include "client/managed.h"
 #include "client/stats.h"
 #include "rpc/proc.h"

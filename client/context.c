@@ -6,6 +6,7 @@
  */
 #include <pthread.h>
 
+#include "client/array.h"
 #include "client/context.h"
 #include "client/link.h"
 #include "client/local.h"

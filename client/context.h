@@ -18,6 +18,9 @@ bool ck_context_flags_valid(unsigned int flags);
  */
 struct ck_context *ck_context_known(CUcontext handle);
 
+/* Destructors of context-local storage, objects and allocations of a context that goes. */
+void ck_context_forget(struct ck_context *context);
+
 static inline bool ck_context_active(const struct ck_context *context)
 {
 	return atomic_load_explicit(&context->active, memory_order_acquire);

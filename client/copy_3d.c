@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/array.h"
 #include "client/box.h"
 #include "client/capture.h"
 #include "client/client.h"

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "client/client.h"
+#include "client/command.h"
 #include "client/lane.h"
 #include "client/managed.h"
 #include "client/stats.h"

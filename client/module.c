@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/array.h"
 #include "client/code.h"
 #include "client/jit.h"
 #include "client/managed.h"
@@ -117,7 +118,8 @@ CUresult ck_module_id(CUmodule handle, uint64_t *id)
 	return m ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
-struct ck_function *ck_module_function(struct ck_module *m, size_t index)
+/* Index-th function of @m, made when first asked for; NULL: out of memory. */
+static struct ck_function *function_at(struct ck_module *m, size_t index)
 {
 	struct ck_function *f;
 
@@ -146,7 +148,7 @@ CUresult ck_module_get_function(struct ck_module *m, const char *name, struct ck
 	index = ck_code_find(m->code, name);
 	if (index < 0)
 		return m->code->none ? CUDA_ERROR_NO_BINARY_FOR_GPU : CUDA_ERROR_NOT_FOUND;
-	*out = ck_module_function(m, (size_t)index);
+	*out = function_at(m, (size_t)index);
 	return *out ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
@@ -292,7 +294,7 @@ CUresult ck_module_enumerate(struct ck_module *m, void **out, unsigned int n)
 	if (!m)
 		return CUDA_ERROR_INVALID_HANDLE;
 	for (unsigned int i = 0; i < n && i < m->code->kernels.count; i++) {
-		out[i] = ck_module_function(m, i);
+		out[i] = function_at(m, i);
 		if (!out[i])
 			return CUDA_ERROR_OUT_OF_MEMORY;
 	}

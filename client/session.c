@@ -10,8 +10,10 @@
 #include <unistd.h>
 
 #include "client/client.h"
+#include "client/command.h"
 #include "client/lane.h"
 #include "client/logs.h"
+#include "client/nvml.h"
 #include "client/stats.h"
 #include "rpc/chan.h"
 #include "util/env.h"

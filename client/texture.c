@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/array.h"
 #include "client/client.h"
 #include "util/map.h"
 

@@ -18,6 +18,7 @@
 
 #include <cmocka.h>
 
+#include "client/command.h"
 #include "tests/unit/client_peer.h"
 
 #define TEST_SECONDS 120	/* a test that hangs is ended by its alarm */

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "client/context.h"
 #include "client/local.h"
 #include "tests/unit/client_session.h"
 

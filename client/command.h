@@ -1,0 +1,16 @@
+/*
+ * client/command.h - the command stream, for those who start and end it; to send, see client/stub.h.
+ */
+#ifndef CK_CLIENT_COMMAND_H
+#define CK_CLIENT_COMMAND_H
+
+struct ck_chan;
+
+int ck_command_start(struct ck_chan *chan); /* owns @chan on success */
+void ck_command_stop(void);	/* at exit: what is buffered goes out */
+void ck_command_flush(void);	/* it is on its way to the server on return */
+void ck_command_forked(void);	/* in a child: as ck_lane_forked */
+void ck_command_forget(void);	/* in a child that starts anew: as never started */
+void ck_command_abandon(void);	/* wake whoever writes: the session is over */
+
+#endif
