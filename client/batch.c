@@ -30,9 +30,9 @@ static CUresult enter_peer(CUcontext dst, CUcontext src, CUdeviceptr to, CUdevic
 	if (!err)
 		err = ck_context_id(src, &p->src);
 	if (!err)
-		err = ck_device_range(to, size);
+		err = ck_device_reach(to, size);
 	if (!err)
-		err = ck_device_range(from, size);
+		err = ck_device_reach(from, size);
 	if (err)
 		return err;
 	ck_managed_device(from, size, false);
@@ -114,9 +114,9 @@ static CUresult batch_copy(struct batch *b, CUdeviceptr dst, CUdeviceptr src, si
 		err = batch_send(b);
 		return err ? err : cuMemcpyAsync(dst, src, size, stream);
 	}
-	err = ck_device_range(dst, size);
+	err = ck_device_reach(dst, size);
 	if (!err)
-		err = ck_device_range(src, size);
+		err = ck_device_reach(src, size);
 	if (err)
 		return err;
 	ck_managed_device(src, size, false);

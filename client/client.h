@@ -187,6 +187,9 @@ extern size_t ck_copy_part;
 void ck_hostmem_dispose(const struct ck_allocation *a);
 /* Have the device reach pinned memory that a word of a kernel's parameters may point to. */
 CUresult ck_hostmem_expose(uint64_t address);
+/* CUDA_SUCCESS when the device can use [address, address+size) as its own: its memory, or pinned
+ * memory, which it then reaches as a kernel does. */
+CUresult ck_device_reach(uint64_t address, size_t size);
 
 /* --- module.c, function.c */
 /* What a module or library and its functions hold on this side; the object goes with it. */

@@ -91,7 +91,7 @@ static CUresult upload(const struct place *p, CUdeviceptr dst, const void *src, 
 
 	if (size == 0)
 		return CUDA_SUCCESS;
-	err = src ? ck_device_range(dst, size) : CUDA_ERROR_INVALID_VALUE;
+	err = src ? ck_device_reach(dst, size) : CUDA_ERROR_INVALID_VALUE;
 	if (!err && ck_capturing(p->stream))
 		return ck_mirror_capture_flat(dst, true, (uintptr_t)src, false, size, p->id);
 	if (!err)
@@ -111,7 +111,7 @@ static CUresult download(const struct place *p, void *dst, CUdeviceptr src, size
 
 	if (size == 0)
 		return CUDA_SUCCESS;
-	err = dst ? ck_device_range(src, size) : CUDA_ERROR_INVALID_VALUE;
+	err = dst ? ck_device_reach(src, size) : CUDA_ERROR_INVALID_VALUE;
 	if (!err && ck_capturing(p->stream))
 		return ck_mirror_capture_flat((uintptr_t)dst, false, src, true, size, p->id);
 	if (!err)
@@ -181,10 +181,10 @@ CK_EXPORT CUresult cuMemcpyDtoHAsync_v2(void *dstHost, CUdeviceptr srcDevice, si
 
 static CUresult check_both(CUdeviceptr dst, CUdeviceptr src, size_t size)
 {
-	CUresult err = size ? ck_device_range(dst, size) : CUDA_SUCCESS;
+	CUresult err = size ? ck_device_reach(dst, size) : CUDA_SUCCESS;
 
 	if (!err && size)
-		err = ck_device_range(src, size);
+		err = ck_device_reach(src, size);
 	if (err)
 		return err;
 	ck_managed_device(src, size, false);

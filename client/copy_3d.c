@@ -254,9 +254,9 @@ static CUresult run(const struct copy *b, const CUDA_MEMCPY3D *asked, CUstream h
 	if (!err)
 		err = ck_capture_work(p.stream);
 	if (!err && b->dst.device && !b->dst.array)
-		err = ck_device_range(b->dst.start, b->dst.extent);
+		err = ck_device_reach(b->dst.start, b->dst.extent);
 	if (!err && b->src.device && !b->src.array)
-		err = ck_device_range(b->src.start, b->src.extent);
+		err = ck_device_reach(b->src.start, b->src.extent);
 	if (err)
 		return err;
 	if (__builtin_mul_overflow(b->width, b->height, &bytes) ||

@@ -92,6 +92,17 @@ CUresult ck_hostmem_expose(uint64_t address)
 	return map(&a);
 }
 
+CUresult ck_device_reach(uint64_t address, size_t size)
+{
+	struct ck_allocation a;
+	CUresult err = ck_device_range(address, size);
+
+	if (err && ck_allocation_find(address, &a) && a.kind == CK_MEMORY_HOST_ALLOC &&
+	    size <= a.base + a.size - address && ck_window_holds(address))
+		err = map(&a);
+	return err;
+}
+
 /* --- calls */
 
 CK_EXPORT CUresult cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags)

@@ -4,21 +4,6 @@
 #include "client/client.h"
 #include "client/managed.h"
 
-/* The device can write [dst, dst + size): its own memory, or pinned memory, which it then reaches
- * as a kernel does. */
-static CUresult reach(CUdeviceptr dst, size_t size)
-{
-	struct ck_allocation a;
-	CUresult err = ck_device_range(dst, size);
-
-	if (err && ck_allocation_find(dst, &a) && a.kind == CK_MEMORY_HOST_ALLOC &&
-	    size <= a.base + a.size - dst)
-		err = ck_hostmem_expose(dst);
-	if (!err)
-		ck_managed_device(dst, size, true);
-	return err;
-}
-
 /* Current context, stream, and the range that a fill of @height rows touches. */
 static CUresult enter(CUstream handle, CUdeviceptr dst, size_t pitch, size_t unit, size_t width,
 		      size_t height, uint64_t *ctx, uint64_t *stream)
@@ -35,7 +20,10 @@ static CUresult enter(CUstream handle, CUdeviceptr dst, size_t pitch, size_t uni
 	    __builtin_mul_overflow(height - 1, pitch, &size) ||
 	    __builtin_add_overflow(size, row, &size))
 		return CUDA_ERROR_INVALID_VALUE;
-	return reach(dst, size);
+	err = ck_device_reach(dst, size);
+	if (!err)
+		ck_managed_device(dst, size, true);
+	return err;
 }
 
 /* The synchronous forms have no stream: legacy, or the thread's own in their _ptds form. */

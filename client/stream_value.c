@@ -8,7 +8,7 @@
 /* A value's address: aligned to it, in known device memory. */
 static CUresult check(CUdeviceptr at, size_t size)
 {
-	return at % size ? CUDA_ERROR_INVALID_VALUE : ck_device_range(at, size);
+	return at % size ? CUDA_ERROR_INVALID_VALUE : ck_device_reach(at, size);
 }
 
 static CUresult enter(CUstream handle, uint64_t *ctx, uint64_t *stream)

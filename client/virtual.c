@@ -5,12 +5,15 @@
  * Addresses are the server's, and what it reserves is claimed in this process too, so that it
  * means nothing else here. What is mapped counts as device memory (allocation.c).
  */
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "client/client.h"
 #include "client/pool.h"
 #include "client/share.h"
+#include "util/range.h"
+#include "util/util.h"
 
 #define TRIES 8 /* reservations that lie where this process has something of its own */
 
@@ -23,24 +26,65 @@ static struct ck_physical *physical_from(CUmemGenericAllocationHandle handle)
 /* --- reservations */
 
 /*
+ * Driver 580 takes heed of the wish for an address only from this size on, in steps of half of it.
+ * A small reservation that must be moved is the beginning of one of this size.
+ */
+#define MOVABLE ((size_t)64 << 20)
+
+static pthread_mutex_t moved_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct ck_ranges *moved;	/* reservations that are larger than they were asked for */
+
+/* Note that the reservation at @at has @whole bytes; false: out of memory. */
+static bool note_moved(CUdeviceptr at, size_t whole)
+{
+	bool noted;
+
+	pthread_mutex_lock(&moved_lock);
+	if (!moved)
+		moved = ck_ranges_create();
+	noted = moved && ck_ranges_insert(moved, at, at + whole, &moved) == 0;
+	pthread_mutex_unlock(&moved_lock);
+	return noted;
+}
+
+/* The true size of the reservation of @size bytes at @at, which is forgotten. */
+static size_t forget_moved(CUdeviceptr at, size_t size)
+{
+	const struct ck_range *r;
+
+	pthread_mutex_lock(&moved_lock);
+	r = moved ? ck_ranges_find(moved, at) : NULL;
+	if (r && r->lo == at) {
+		size = r->hi - r->lo;
+		ck_ranges_remove(moved, at, NULL);
+	}
+	pthread_mutex_unlock(&moved_lock);
+	return size;
+}
+
+/*
  * What the driver picked is in the way of something here: ask for a stretch that is free in
  * this process. *@at is the new place on success; what has been obtained is else given back.
  */
 static CUresult move(uint64_t ctx, CUdeviceptr *at, size_t size, size_t alignment)
 {
+	size_t whole = ck_max(size, MOVABLE), had = size;
+
+	alignment = ck_max(alignment, MOVABLE / 2);
 	for (unsigned int i = 0; i < TRIES; i++) {
-		uint64_t hint = ck_address_find(size, alignment);
+		uint64_t hint = ck_address_find(whole, alignment);
 		CUresult err;
 
-		ck_wire_cuMemAddressFree(ctx, *at, size);
-		err = ck_wire_cuMemAddressReserve(ctx, at, size, alignment, hint, 0);
-		if (err || *at != hint)
-			ck_address_release(hint, size);
-		if (err || *at == hint || ck_address_claim(*at, size))
+		ck_wire_cuMemAddressFree(ctx, *at, had);
+		err = ck_wire_cuMemAddressReserve(ctx, at, whole, alignment, hint, 0);
+		had = whole;
+		if (!err && *at == hint && (whole == size || note_moved(hint, whole)))
+			return CUDA_SUCCESS;
+		ck_address_release(hint, whole);
+		if (err)
 			return err;
-		ck_address_release(*at, size);
 	}
-	ck_wire_cuMemAddressFree(ctx, *at, size);
+	ck_wire_cuMemAddressFree(ctx, *at, had);
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
@@ -72,6 +116,7 @@ CK_EXPORT CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size)
 
 	if (err)
 		return err;
+	size = forget_moved(ptr, size);
 	/* first: once the driver has it back, another thread may be given the same place */
 	ck_address_release(ptr, size);
 	err = ck_wire_cuMemAddressFree(ctx, ptr, size);

@@ -57,6 +57,11 @@ int main()
 	CHECK(cudaMemsetAsync(filled + 1, 1, (n - 2) * sizeof(int), 0));
 	CHECK(cudaDeviceSynchronize());
 	printf("filled: %d %x %x %d\n", filled[0], filled[1], filled[n - 2], filled[n - 1]);
+	/* and copies that are told that it is the device's */
+	int found[2] = { 0, 0 };
+	CHECK(cudaMemcpyAsync(found, filled + 1, sizeof(found), cudaMemcpyDeviceToHost, 0));
+	CHECK(cudaDeviceSynchronize());
+	printf("read: %x %x\n", found[0], found[1]);
 	CHECK(cudaFreeHost(filled));
 
 	for (int i = 0; i < 20; i++) {
