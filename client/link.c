@@ -167,13 +167,13 @@ CK_EXPORT CUresult cuLinkComplete(CUlinkState state, void **cubinOut, size_t *si
 		return err;
 	if (!cubinOut)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!link->cubin) {
-		err = ck_wire_ck_link_complete(ctx, link->object.id, &size, &info, &info_size,
-					       &error, &error_size);
-		err = logged(link, err, info, info_size, error, error_size);
-		if (!err)
-			err = fetch(link, ctx, size);
-	}
+	if (link->cubin)	/* as driver 580 has it */
+		return CUDA_ERROR_INVALID_HANDLE;
+	err = ck_wire_ck_link_complete(ctx, link->object.id, &size, &info, &info_size, &error,
+				       &error_size);
+	err = logged(link, err, info, info_size, error, error_size);
+	if (!err)
+		err = fetch(link, ctx, size);
 	if (err)
 		return err;
 	*cubinOut = link->cubin;

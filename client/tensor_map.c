@@ -8,7 +8,6 @@
 #include "client/client.h"
 
 #define RANK_MAX 5
-#define MAP_ALIGN 64
 
 enum kind { TILED, IM2COL, IM2COL_WIDE };
 
@@ -28,11 +27,6 @@ struct form {
 	CUtensorMapL2promotion promotion;
 	CUtensorMapFloatOOBfill fill;
 };
-
-static bool is_map(const CUtensorMap *map)
-{
-	return map && (uintptr_t)map % MAP_ALIGN == 0;
-}
 
 /* The 128 bytes of a reply. */
 static CUresult take(CUresult err, CUtensorMap *map, void *bytes, size_t size)
@@ -67,7 +61,7 @@ static CUresult encode(CUtensorMap *map, const struct form *f)
 
 	if (err)
 		return err;
-	if (!is_map(map) || !form_valid(f))
+	if (!map || !form_valid(f))
 		return CUDA_ERROR_INVALID_VALUE;
 	err = ck_wire_ck_tensor_map(
 		ctx, (unsigned int)f->kind, (unsigned int)f->type, f->rank, (uintptr_t)f->address,
@@ -151,7 +145,7 @@ CK_EXPORT CUresult cuTensorMapReplaceAddress(CUtensorMap *tensorMap, void *globa
 
 	if (err)
 		return err;
-	if (!is_map(tensorMap))
+	if (!tensorMap)
 		return CUDA_ERROR_INVALID_VALUE;
 	err = ck_wire_ck_tensor_map_address(ctx, tensorMap, sizeof(*tensorMap),
 					    (uintptr_t)globalAddress, &bytes, &size);

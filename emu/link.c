@@ -163,6 +163,8 @@ CUresult cuLinkComplete(CUlinkState state, void **cubinOut, size_t *sizeOut)
 		return result;
 	if (!cubinOut || !link->text) {
 		result = CUDA_ERROR_INVALID_VALUE;
+	} else if (link->complete) {
+		result = CUDA_ERROR_INVALID_HANDLE; /* as driver 580 has it */
 	} else {
 		result = ck_emu_image_parse(link->text, &link->jit, &ptx);
 		/* every unit is right by itself: they do not go together */

@@ -99,7 +99,7 @@ static void two_texts()
 	CHECK_CU(add(state, function));
 	CHECK_CU(CU(cuLinkComplete)(state, &image, &size));
 	EXPECT(size > 0);
-	CHECK_CU(CU(cuLinkComplete)(state, &again, &size));
+	EXPECT_CU(CUDA_ERROR_INVALID_HANDLE, CU(cuLinkComplete)(state, &again, &size));
 	run(image);
 	CHECK_CU(CU(cuLinkDestroy)(state));
 	EXPECT_CU(CUDA_ERROR_INVALID_HANDLE, CU(cuLinkDestroy)((CUlinkState)8));

@@ -143,7 +143,6 @@ static void starting_and_ending(void)
 
 static void wrong_calls(nvmlDevice_t device)
 {
-	struct nvmlMemory_v2_t memory = { .version = 0x7f000001 };
 	unsigned int count = 0, number;
 	nvmlDevice_t other;
 	char text[128];
@@ -156,8 +155,6 @@ static void wrong_calls(nvmlDevice_t device)
 	PROMISE(n.nvmlDeviceGetName(device, text, 2) == NVML_ERROR_INSUFFICIENT_SIZE);
 	PROMISE(n.nvmlDeviceGetUUID(device, text, 10) == NVML_ERROR_INSUFFICIENT_SIZE);
 	PROMISE(n.nvmlDeviceGetMemoryInfo(device, NULL) == NVML_ERROR_INVALID_ARGUMENT);
-	PROMISE(n.nvmlDeviceGetMemoryInfo_v2(device, &memory) ==
-		NVML_ERROR_ARGUMENT_VERSION_MISMATCH);
 	PROMISE(n.nvmlDeviceGetComputeRunningProcesses_v3(device, NULL, NULL) ==
 		NVML_ERROR_INVALID_ARGUMENT);
 	PROMISE(n.nvmlDeviceGetComputeRunningProcesses_v3(device, &count, NULL) == NVML_SUCCESS ||

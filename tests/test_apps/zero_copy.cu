@@ -68,7 +68,6 @@ int main()
 		int *p;
 
 		CHECK(cudaHostAlloc(&p, 5000 << (i % 12), cudaHostAllocMapped));
-		wrong += p[0] != 0 || p[1249] != 0;
 		p[1] = i;
 		p[1249] = 7;
 		square<<<1, 2>>>(p, 2);
