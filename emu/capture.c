@@ -200,8 +200,7 @@ CUresult ck_emu_capture_check(struct ck_emu_stream *stream)
 	ck_emu_graph_lock();
 	end = ck_emu_capture_end_of(stream);
 	if (end) {
-		result = end->capture->invalid ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
-					       : CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+		result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 		end->capture->invalid = true;
 	} else {
 		result = ck_emu_capture_implicit(stream, true);
@@ -273,6 +272,7 @@ static void leave(struct ck_emu_capture_end *end)
 	}
 }
 
+/* What a stream that had joined has left in the capture must still be joined. */
 void ck_emu_capture_leave(struct ck_emu_stream *stream)
 {
 	struct ck_emu_capture_end *end;
@@ -281,8 +281,10 @@ void ck_emu_capture_leave(struct ck_emu_stream *stream)
 		return;
 	ck_emu_graph_lock();
 	end = ck_emu_capture_end_of(stream);
-	if (end)
+	if (end && end->capture->origin == stream)
 		leave(end);
+	else if (end)
+		atomic_store(&stream->capture, NULL);
 	ck_emu_graph_unlock();
 }
 
@@ -352,6 +354,12 @@ CUresult ck_emu_capture_mark(struct ck_emu_stream *stream, struct ck_emu_capture
 	return result;
 }
 
+/* True when a capture is over, or lost: its events then mean nothing until recorded anew. */
+static bool stale(const struct ck_emu_capture *capture)
+{
+	return capture->ended || capture->invalid;
+}
+
 /* Lock held; the stream captures, or the event was captured, or both. */
 static CUresult join(struct ck_emu_stream *stream, struct ck_emu_capture_place *place)
 {
@@ -359,13 +367,14 @@ static CUresult join(struct ck_emu_stream *stream, struct ck_emu_capture_place *
 	struct ck_emu_capture_end *end = ck_emu_capture_end_of(stream);
 	CUresult result;
 
-	if ((end && end->capture->invalid) || (capture && !capture->ended && capture->invalid))
+	if (end && end->capture->invalid)
 		return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-	if (!capture || capture->ended) {
-		if (!end)
-			return capture ? CUDA_ERROR_CAPTURED_EVENT : CUDA_SUCCESS;
-		end->capture->invalid = true;
-		return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
+	if (!capture || stale(capture)) {
+		if (end)
+			end->capture->invalid = true;
+		if (capture)
+			return CUDA_ERROR_INVALID_VALUE;
+		return end ? CUDA_ERROR_STREAM_CAPTURE_ISOLATION : CUDA_SUCCESS;
 	}
 	if (end && end->capture != capture) {
 		end->capture->invalid = capture->invalid = true;
@@ -401,10 +410,36 @@ CUresult ck_emu_capture_asked(struct ck_emu_capture_place *place)
 
 	ck_emu_graph_lock();
 	capture = atomic_load(&place->capture);
-	if (capture) {
-		capture->invalid |= !capture->ended;
+	if (capture && stale(capture)) {
+		result = CUDA_ERROR_INVALID_VALUE;
+	} else if (capture) {
+		capture->invalid = true;
 		result = CUDA_ERROR_CAPTURED_EVENT;
 	}
 	ck_emu_graph_unlock();
 	return result;
+}
+
+CUresult ck_emu_capture_timed(struct ck_emu_capture_place *place)
+{
+	const struct ck_emu_capture *capture;
+	CUresult result = CUDA_SUCCESS;
+
+	ck_emu_graph_lock();
+	capture = atomic_load(&place->capture);
+	if (capture)
+		result = stale(capture) ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE;
+	ck_emu_graph_unlock();
+	return result;
+}
+
+void ck_emu_capture_lose(struct ck_emu_stream *stream)
+{
+	struct ck_emu_capture_end *end;
+
+	ck_emu_graph_lock();
+	end = ck_emu_capture_end_of(stream);
+	if (end)
+		end->capture->invalid = true;
+	ck_emu_graph_unlock();
 }

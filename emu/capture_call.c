@@ -16,7 +16,8 @@ static CUresult begin(struct ck_emu_stream *stream, struct ck_emu_graph *graph,
 	struct ck_emu_capture_end *end;
 	CUresult result;
 
-	if (ck_emu_capture_end_of(stream))
+	/* one capture a stream, and one a graph */
+	if (ck_emu_capture_end_of(stream) || graph->captures)
 		return CUDA_ERROR_ILLEGAL_STATE;
 	result = ck_emu_context_state(stream->base.context); /* it may be going just now */
 	if (result != CUDA_SUCCESS)
@@ -136,12 +137,11 @@ static CUresult end_result(const struct ck_emu_capture_end *end, bool *over)
 {
 	const struct ck_emu_capture *capture = end->capture;
 
-	*over = false;
-	if (capture->origin != end->stream)
+	*over = capture->origin == end->stream;
+	if (!*over)
 		return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
 	if (!ck_emu_capture_mine(capture))
 		return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
-	*over = true;
 	if (capture->invalid)
 		return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
 	return joined(capture, end) ? CUDA_SUCCESS : CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
@@ -158,19 +158,20 @@ CUresult cuStreamEndCapture(CUstream hStream, CUgraph *phGraph)
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!phGraph)
-		return CUDA_ERROR_INVALID_VALUE;
 	result = ck_emu_stream_get(hStream, context, &stream);
 	if (result != CUDA_SUCCESS)
 		return result;
+	if (phGraph)
+		*phGraph = NULL;
 	ck_emu_graph_lock();
 	end = ck_emu_capture_end_of(stream);
 	result = end ? end_result(end, &over) : CUDA_ERROR_ILLEGAL_STATE;
 	if (over) {
 		graph = end->capture->graph;
-		*phGraph = result == CUDA_SUCCESS ? (CUgraph)graph : NULL;
-		if (result != CUDA_SUCCESS && !end->capture->lent)
-			ck_emu_graph_end(graph);
+		if (result == CUDA_SUCCESS && phGraph)
+			*phGraph = (CUgraph)graph;
+		else if (!end->capture->lent)
+			ck_emu_graph_end(graph); /* nobody will know of it */
 		ck_emu_capture_finish(end->capture);
 	} else if (end && result == CUDA_ERROR_STREAM_CAPTURE_UNMATCHED) {
 		end->capture->invalid = true;

@@ -75,6 +75,17 @@ CUresult ck_emu_capture_node(struct ck_emu_stream *stream, const CUgraphNodePara
 	return capture(stream, &source, NULL);
 }
 
+CUresult ck_emu_capture_nothing(struct ck_emu_stream *stream)
+{
+	struct ck_emu_capture_end *end;
+	CUresult result;
+
+	ck_emu_graph_lock();
+	result = ck_emu_capture_end_get(stream, &end);
+	ck_emu_graph_unlock();
+	return result;
+}
+
 bool ck_emu_capture_copy(CUstream handle, const CUDA_MEMCPY3D *copy, CUresult *result)
 {
 	const CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_MEMCPY,
@@ -87,32 +98,12 @@ bool ck_emu_capture_copy(CUstream handle, const CUDA_MEMCPY3D *copy, CUresult *r
 	    ck_emu_stream_get(handle, context, &stream) != CUDA_SUCCESS)
 		return false;
 	capturing = ck_emu_capturing(stream);
-	if (capturing)
+	if (capturing && (!copy->WidthInBytes || !copy->Height || !copy->Depth))
+		*result = ck_emu_capture_nothing(stream);
+	else if (capturing)
 		*result = ck_emu_capture_node(stream, &params, NULL, 0);
 	ck_emu_object_put(&stream->base);
 	return capturing;
-}
-
-CUresult ck_emu_capture_graph(struct ck_emu_stream *stream, const struct ck_emu_graph *graph)
-{
-	const CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_GRAPH};
-	const struct ck_emu_step_source source = {.params = &params};
-	struct ck_emu_capture_end *end;
-	struct ck_emu_step *step = NULL;
-	struct ck_emu_node *node;
-	CUresult result = ck_emu_capture_end_get(stream, &end);
-
-	if (result == CUDA_SUCCESS)
-		result = ck_emu_step_create(&source, &step);
-	if (result == CUDA_SUCCESS)
-		result = ck_emu_capture_append(end, step, &node);
-	if (result != CUDA_SUCCESS)
-		return result;
-	node->child = ck_emu_graph_copy(graph, true);
-	if (!node->child)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	node->child->parent = node;
-	return CUDA_SUCCESS;
 }
 
 /* --- memory in stream order --- */

@@ -2,6 +2,7 @@
  * emu/context_info.c - what a context says of itself: flags, limits, preferences, peers.
  */
 #include "emu/emu.h"
+#include "emu/graph.h"
 
 #define API_VERSION 3020 /* of every context since CUDA 3.2 */
 
@@ -148,6 +149,8 @@ CUresult cuCtxSetLimit(CUlimit limit, size_t value)
 
 	if (result == CUDA_SUCCESS)
 		result = limit_check(limit);
+	if (result == CUDA_SUCCESS)
+		result = ck_emu_capture_unsafe();
 	if (result != CUDA_SUCCESS)
 		return result;
 	/* these two tell of the hardware and of graphics: they can only be read */

@@ -82,6 +82,17 @@ static void point_copy(struct event *event, struct ck_emu_point *point)
 	pthread_mutex_unlock(&lock);
 }
 
+/* A wait for an event that never was recorded waits for nothing. */
+static bool recorded(struct event *event)
+{
+	bool once;
+
+	pthread_mutex_lock(&lock);
+	once = event->records > 0;
+	pthread_mutex_unlock(&lock);
+	return once || ck_emu_capture_marked(&event->place);
+}
+
 CUresult cuEventCreate(CUevent *phEvent, unsigned int Flags)
 {
 	const unsigned int known =
@@ -209,7 +220,7 @@ CUresult cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int f
 	else if (ck_emu_capturing(stream))
 		result = ck_emu_capture_node(stream, &node, NULL, 0);
 	else
-		result = CUDA_ERROR_INVALID_VALUE; /* an external record belongs to graphs only */
+		result = CUDA_ERROR_ILLEGAL_STATE; /* an external record belongs to graphs only */
 	ck_emu_object_put(&stream->base);
 	return result;
 }
@@ -303,9 +314,9 @@ CUresult cuEventElapsedTime(float *pMilliseconds, CUevent hStart, CUevent hEnd)
 	if (result == CUDA_SUCCESS && start->base.context != end->base.context)
 		result = CUDA_ERROR_INVALID_HANDLE;
 	if (result == CUDA_SUCCESS && ck_emu_capture_marked(&start->place))
-		result = ck_emu_capture_asked(&start->place);
+		result = ck_emu_capture_timed(&start->place);
 	if (result == CUDA_SUCCESS && ck_emu_capture_marked(&end->place))
-		result = ck_emu_capture_asked(&end->place);
+		result = ck_emu_capture_timed(&end->place);
 	if (result == CUDA_SUCCESS)
 		result = event_time(start, &from);
 	if (result == CUDA_SUCCESS)
@@ -387,7 +398,9 @@ CUresult cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags)
 		goto put_stream;
 	if (Flags)
 		result = ck_emu_capturing(stream) ? ck_emu_capture_node(stream, &node, NULL, 0)
-						  : CUDA_ERROR_INVALID_VALUE;
+						  : CUDA_ERROR_ILLEGAL_STATE;
+	else if (ck_emu_capturing(stream) && !recorded(event))
+		result = ck_emu_capture_nothing(stream);
 	else if (ck_emu_capturing(stream) || ck_emu_capture_marked(&event->place))
 		result = ck_emu_capture_join(stream, &event->place);
 	else

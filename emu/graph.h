@@ -151,6 +151,10 @@ CUresult ck_emu_capture_node(struct ck_emu_stream *stream, const CUgraphNodePara
 			     const CUlaunchAttribute *attributes, unsigned int attribute_count);
 /* The same of a copy, if the stream captures: false when it does not, and nothing was done. */
 bool ck_emu_capture_copy(CUstream handle, const CUDA_MEMCPY3D *copy, CUresult *result);
+/* The same of a call that asks for nothing: no node. */
+CUresult ck_emu_capture_nothing(struct ck_emu_stream *stream);
+/* A call was so wrong that the capture of its stream is lost with it. */
+void ck_emu_capture_lose(struct ck_emu_stream *stream);
 /*
  * What cuMemAllocAsync() and cuMemFreeAsync() do in a capturing stream, and the latter with memory
  * of a graph in any: false when it is neither, and nothing was done.
@@ -158,8 +162,6 @@ bool ck_emu_capture_copy(CUstream handle, const CUDA_MEMCPY3D *copy, CUresult *r
 bool ck_emu_capture_alloc(struct ck_emu_stream *stream, size_t size, CUdeviceptr *address,
 			  CUresult *result);
 bool ck_emu_capture_free(struct ck_emu_stream *stream, CUdeviceptr address, CUresult *result);
-/* The same of a launch of an instance, with the lock of the graphs held. */
-CUresult ck_emu_capture_graph(struct ck_emu_stream *stream, const struct ck_emu_graph *graph);
 /* The stream is being destroyed; all of a context are, which is live no more. */
 void ck_emu_capture_leave(struct ck_emu_stream *stream);
 void ck_emu_capture_leave_all(const struct ck_emu_context *context);
@@ -191,7 +193,8 @@ static inline bool ck_emu_capture_marked(struct ck_emu_capture_place *place)
  * joins the capture of the event.
  */
 CUresult ck_emu_capture_join(struct ck_emu_stream *stream, struct ck_emu_capture_place *place);
-/* The host asks for an event that was last recorded in a capture. */
+/* The host asks for an event that was last recorded in a capture, or for the time between two. */
 CUresult ck_emu_capture_asked(struct ck_emu_capture_place *place);
+CUresult ck_emu_capture_timed(struct ck_emu_capture_place *place);
 
 #endif

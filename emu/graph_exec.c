@@ -169,15 +169,17 @@ static CUresult instantiate(CUgraphExec *out, CUgraph handle, uint64_t flags,
 {
 	struct ck_emu_graph *graph;
 	struct ck_emu_exec *exec;
-	CUresult result = ck_emu_graph_begin(handle, &graph);
+	CUresult result = ck_emu_capture_unsafe();
 
 	*why = CUDA_GRAPH_INSTANTIATE_ERROR;
+	if (result == CUDA_SUCCESS)
+		result = ck_emu_graph_begin(handle, &graph);
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!out || flags & ~(uint64_t)FLAGS)
 		result = CUDA_ERROR_INVALID_VALUE;
 	else if (flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH)
-		result = CUDA_ERROR_NOT_SUPPORTED;
+		result = CUDA_ERROR_NOT_SUPPORTED; /* kernels here launch no graphs */
 	else
 		result = exec_create(graph, flags, &exec, why);
 	ck_emu_graph_unlock();
@@ -228,8 +230,10 @@ CUresult cuGraphInstantiateWithParams(CUgraphExec *phGraphExec, CUgraph hGraph,
 CUresult cuGraphExecDestroy(CUgraphExec hGraphExec)
 {
 	struct ck_emu_exec *exec;
-	CUresult result = ck_emu_exec_begin(hGraphExec, &exec);
+	CUresult result = ck_emu_capture_unsafe();
 
+	if (result == CUDA_SUCCESS)
+		result = ck_emu_exec_begin(hGraphExec, &exec);
 	if (result != CUDA_SUCCESS)
 		return result;
 	ck_emu_object_retract(&exec->base);

@@ -258,13 +258,11 @@ CUresult cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream)
 	if (result != CUDA_SUCCESS)
 		return result;
 	/* outside the lock of the graphs, which this takes */
-	if (!ck_emu_capturing(stream))
-		result = ck_emu_capture_check(stream);
+	result = ck_emu_capture_check(stream);
 	if (result == CUDA_SUCCESS)
 		result = ck_emu_exec_begin(hGraphExec, &exec);
 	if (result == CUDA_SUCCESS) {
-		result = ck_emu_capturing(stream) ? ck_emu_capture_graph(stream, exec->graph)
-						  : launch(exec, stream);
+		result = launch(exec, stream);
 		ck_emu_graph_unlock();
 	}
 	ck_emu_object_put(&stream->base);

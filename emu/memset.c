@@ -83,7 +83,8 @@ static CUresult fill(CUdeviceptr dst, size_t pitch, unsigned int element, uint32
 				   .height = height},
 		};
 
-		result = ck_emu_capture_node(stream, &node, NULL, 0);
+		result = width && height ? ck_emu_capture_node(stream, &node, NULL, 0)
+					 : ck_emu_capture_nothing(stream);
 		goto put_stream;
 	}
 	if (!width || !height)

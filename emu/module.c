@@ -106,8 +106,6 @@ static CUresult load(CUmodule *out, const void *image, unsigned int count, CUjit
 		result = ck_emu_jit_read(count, options, values, &jit);
 	if (result == CUDA_SUCCESS)
 		result = ck_emu_image_open(image, &jit, &opened);
-	if (result == CUDA_SUCCESS)
-		result = ck_emu_capture_unsafe();
 	if (result != CUDA_SUCCESS)
 		return result;
 	result = ck_emu_image_parse(opened.text, &jit, &ptx);

@@ -68,6 +68,14 @@ CUresult cuStreamDestroy_v2(CUstream hStream)
 	return result;
 }
 
+/* Whether the host may ask how far a stream is. */
+static CUresult ask(struct ck_emu_stream *stream)
+{
+	CUresult result = ck_emu_capture_check(stream);
+
+	return result == CUDA_SUCCESS ? ck_emu_capture_unsafe() : result;
+}
+
 CUresult cuStreamSynchronize(CUstream hStream)
 {
 	struct ck_emu_stream *stream;
@@ -75,7 +83,7 @@ CUresult cuStreamSynchronize(CUstream hStream)
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = ck_emu_capture_check(stream);
+	result = ask(stream);
 	if (result == CUDA_SUCCESS)
 		result = ck_emu_stream_wait(stream, false);
 	ck_emu_object_put(&stream->base);
@@ -91,7 +99,7 @@ CUresult cuStreamQuery(CUstream hStream)
 	if (result != CUDA_SUCCESS)
 		return result;
 	idle = ck_emu_stream_idle(stream);
-	result = ck_emu_capture_check(stream);
+	result = ask(stream);
 	if (result == CUDA_SUCCESS)
 		result = ck_emu_context_state(stream->base.context);
 	ck_emu_object_put(&stream->base);
@@ -105,10 +113,14 @@ CUresult cuStreamGetFlags(CUstream hStream, unsigned int *flags)
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (flags)
+	if (!flags)
+		result = CUDA_ERROR_INVALID_VALUE;
+	else if (ck_emu_capturing(stream))
+		result = ck_emu_capture_check(stream); /* the driver refuses this, too */
+	if (result == CUDA_SUCCESS)
 		*flags = stream->flags;
 	ck_emu_object_put(&stream->base);
-	return flags ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	return result;
 }
 
 CUresult cuStreamGetPriority(CUstream hStream, int *priority)
