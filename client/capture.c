@@ -136,6 +136,13 @@ CUresult ck_capture_refuses_unsafe(void)
 	return err;
 }
 
+CUresult ck_capture_refuses_question(struct ck_stream *stream)
+{
+	CUresult err = ck_capture_refuses_wait(stream);
+
+	return err ? err : ck_capture_refuses_unsafe();
+}
+
 void ck_capture_record(struct ck_event *event, const struct ck_stream *stream)
 {
 	struct ck_capture *c = NULL;
@@ -162,32 +169,52 @@ static CUresult join(struct ck_stream *stream, struct ck_capture *c, struct ck_c
 		c->invalid = other->invalid = true;
 		return CUDA_ERROR_STREAM_CAPTURE_MERGE;
 	}
-	if (other->invalid)
-		return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
 	stream->capture = other->sequence;
 	other->blocking |= !(stream->flags & CU_STREAM_NON_BLOCKING);
 	return CUDA_SUCCESS;
 }
 
-/* What was recorded in a capture that has ended the driver judges. */
+/* True when an event was recorded in a capture that is over or lost: it means nothing since. */
+static bool stale(const struct ck_event *event)
+{
+	const struct ck_capture *c = find(event->capture);
+
+	return event->capture && (!c || c->invalid);
+}
+
 CUresult ck_capture_join(struct ck_stream *stream, const struct ck_event *event)
 {
-	struct ck_capture *other, *c;
+	struct ck_capture *c;
 	CUresult err = CUDA_SUCCESS;
 
-	if (!ck_captures_any())
+	if (!ck_captures_any() && !event->capture)
 		return CUDA_SUCCESS;
 	pthread_mutex_lock(&lock);
-	other = find(event->capture);
 	c = capture_of(stream);
-	if (other) {
-		err = join(stream, c, other);
-	} else if (c && event->recorded && !event->capture) {
-		c->invalid = true;
+	if (stale(event))
+		err = CUDA_ERROR_INVALID_VALUE;
+	else if (event->capture)
+		err = join(stream, c, find(event->capture));
+	else if (c && event->recorded)
 		err = CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
-	}
+	if (c && err)
+		c->invalid = true;
 	pthread_mutex_unlock(&lock);
 	return err;
+}
+
+CUresult ck_capture_ask(const struct ck_event *event)
+{
+	CUresult err = CUDA_SUCCESS;
+
+	if (event->capture) {
+		pthread_mutex_lock(&lock);
+		err = stale(event) ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_CAPTURED_EVENT;
+		if (err == CUDA_ERROR_CAPTURED_EVENT)
+			find(event->capture)->invalid = true;
+		pthread_mutex_unlock(&lock);
+	}
+	return err ? err : ck_capture_unsafe();
 }
 
 static void take_out(struct ck_capture *c)
@@ -209,8 +236,17 @@ void ck_capture_lose_stream(struct ck_stream *stream)
 	c = capture_of(stream);
 	if (c && c->origin == stream->object.id)
 		take_out(c);
-	else if (c)
-		c->invalid = true;	/* a fork that can no longer be joined */
+	pthread_mutex_unlock(&lock);
+}
+
+void ck_capture_spoil_stream(const struct ck_stream *stream)
+{
+	struct ck_capture *c;
+
+	pthread_mutex_lock(&lock);
+	c = capture_of(stream);
+	if (c)
+		c->invalid = true;
 	pthread_mutex_unlock(&lock);
 }
 

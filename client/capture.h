@@ -24,7 +24,9 @@ CUresult ck_capture_refuses_work(struct ck_stream *stream);
 CUresult ck_capture_refuses_wait(struct ck_stream *stream);
 CUresult ck_capture_refuses_context(struct ck_context *context);
 CUresult ck_capture_refuses_unsafe(void);
+CUresult ck_capture_refuses_question(struct ck_stream *stream);
 void ck_capture_lose_stream(struct ck_stream *stream);
+void ck_capture_spoil_stream(const struct ck_stream *stream);
 
 /* Is @stream part of a capture, invalidated ones included? */
 static inline bool ck_capturing(const struct ck_stream *stream)
@@ -47,6 +49,12 @@ static inline CUresult ck_capture_wait(struct ck_stream *stream)
 	return ck_captures_any() ? ck_capture_refuses_wait(stream) : CUDA_SUCCESS;
 }
 
+/* May the host ask how far @stream is? As above, and one that captures of others forbid. */
+static inline CUresult ck_capture_question(struct ck_stream *stream)
+{
+	return ck_captures_any() ? ck_capture_refuses_question(stream) : CUDA_SUCCESS;
+}
+
 static inline CUresult ck_capture_wait_context(struct ck_context *context)
 {
 	return ck_captures_any() ? ck_capture_refuses_context(context) : CUDA_SUCCESS;
@@ -64,9 +72,21 @@ static inline void ck_capture_stream_gone(struct ck_stream *stream)
 		ck_capture_lose_stream(stream);
 }
 
+/* A call was so wrong that the capture of its stream is lost with it. */
+static inline void ck_capture_spoil(const struct ck_stream *stream)
+{
+	if (ck_captures_any())
+		ck_capture_spoil_stream(stream);
+}
+
 /* @event is recorded in @stream. */
 void ck_capture_record(struct ck_event *event, const struct ck_stream *stream);
 /* @stream waits for @event: it joins the event's capture, unless that is against the rules. */
 CUresult ck_capture_join(struct ck_stream *stream, const struct ck_event *event);
+/*
+ * May the host ask for @event? CAPTURED_EVENT, which ends its capture; INVALID_VALUE when that is
+ * over or lost; STREAM_CAPTURE_UNSUPPORTED as of all that is unsafe.
+ */
+CUresult ck_capture_ask(const struct ck_event *event);
 
 #endif

@@ -83,43 +83,44 @@ static CUresult enter(CUstream handle, struct ck_stream **s, struct ck_capture *
 	return *s && ck_capture_find(*s, c) ? CUDA_SUCCESS : CUDA_ERROR_ILLEGAL_STATE;
 }
 
-/* What the server has made of a capture that did not hold what its mode promises. */
-static CUresult drop(const struct ck_capture *c, CUgraph graph)
+/* What the end of a capture comes to for what has happened here: the server knows no modes. */
+static CUresult outcome(const struct ck_capture *c)
 {
-	if (!c->to_graph)
-		cuGraphDestroy(graph);
-	return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+	if (c->mode != CU_STREAM_CAPTURE_MODE_RELAXED && c->thread != ck_thread())
+		return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+	return c->invalid ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : CUDA_SUCCESS;
 }
 
+/* Only in the wrong stream does the call not end the capture. A graph that is not handed out, for
+ * an error or because nobody wants it, goes. */
 CK_EXPORT CUresult cuStreamEndCapture(CUstream hStream, CUgraph *phGraph)
 {
 	struct ck_stream *s;
 	struct ck_capture c;
-	uint64_t graph = 0;
-	CUresult err = enter(hStream, &s, &c);
+	uint64_t id = 0;
+	CUgraph graph;
+	CUresult told, err = enter(hStream, &s, &c);
 
+	if (phGraph)
+		*phGraph = NULL;
 	if (err)
 		return err;
-	if (!phGraph)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (c.mode != CU_STREAM_CAPTURE_MODE_RELAXED && c.thread != ck_thread())
-		return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
 	if (c.origin != s->object.id) {
 		ck_capture_invalidate(c.sequence);
 		return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
 	}
-	*phGraph = NULL;
-	err = ck_wire_ck_capture_end(ck_current_id(), s->object.id, &graph);
+	err = outcome(&c);
+	told = ck_wire_ck_capture_end(ck_current_id(), s->object.id, &id);
 	ck_capture_forget(c.sequence);
-	if (err)
-		return err;
-	*phGraph = (CUgraph)ck_object_named(CK_OBJECT_GRAPH, graph);
-	if (!*phGraph)
+	if (told)
+		return err ? err : told;
+	graph = (CUgraph)ck_object_named(CK_OBJECT_GRAPH, id);
+	if (!graph)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	if (c.invalid) {
-		err = drop(&c, *phGraph);
-		*phGraph = NULL;
-	}
+	if (!err && phGraph)
+		*phGraph = graph;
+	else if (!c.to_graph)
+		cuGraphDestroy(graph);
 	return err;
 }
 
@@ -251,6 +252,8 @@ CK_EXPORT CUresult cuStreamUpdateCaptureDependencies_v2(CUstream hStream,
 	uint64_t *ids = NULL;
 	CUresult err = enter(hStream, &s, &c);
 
+	if (!err && c.invalid)
+		err = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
 	if (!err)
 		err = ck_node_ids(dependencies, numDependencies, &ids);
 	if (!err)

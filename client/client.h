@@ -106,6 +106,8 @@ struct ck_context *ck_context_from(CUcontext handle);
 CUresult ck_stream_from(CUstream handle, struct ck_stream **stream);
 /* Nothing has been enqueued since a synchronise covered @stream (NULL: legacy). */
 bool ck_stream_idle(struct ck_context *context, struct ck_stream *stream);
+/* cuStreamSynchronize() for a call that is no less safe than work in that stream. */
+CUresult ck_stream_settle(CUstream handle);
 void ck_stream_synced(struct ck_context *context, struct ck_stream *stream, uint64_t command);
 
 /* --- host_function.c */

@@ -2,6 +2,7 @@
  * client/context_info.c - what a context says of itself. Answers about contexts that are dead are
  * those of driver 580 on an H200.
  */
+#include "client/capture.h"
 #include "client/context.h"
 
 #define API_VERSION 3020 /* of every context since CUDA 3.2 */
@@ -115,6 +116,8 @@ CK_EXPORT CUresult cuCtxSetLimit(CUlimit limit, size_t value)
 	uint64_t ctx;
 	CUresult err = ck_enter(&ctx);
 
+	if (!err)
+		err = ck_capture_unsafe();
 	if (err)
 		return err;
 	ck_cache_clear();

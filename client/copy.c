@@ -230,7 +230,7 @@ static CUresult host_to_host(void *dst, const void *src, size_t size, CUstream s
 		return ck_mirror_capture_flat((uintptr_t)dst, false, (uintptr_t)src, false, size,
 					      p.id);
 	if (!err)
-		err = cuStreamSynchronize(stream);
+		err = ck_stream_settle(stream);
 	if (!err && size)
 		memmove(dst, src, size);
 	return err;

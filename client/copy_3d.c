@@ -183,7 +183,7 @@ static CUresult to_host(const struct copy *b, const struct place *p)
 static CUresult on_host(const struct copy *b, CUstream handle)
 {
 	struct ck_box dst = box_of(&b->dst, b), src = box_of(&b->src, b);
-	CUresult err = cuStreamSynchronize(handle);
+	CUresult err = ck_stream_settle(handle);
 
 	if (!err)
 		ck_box_copy(&dst, &src);
@@ -362,7 +362,7 @@ static CUresult copy_peer(const CUDA_MEMCPY3D_PEER *peer, CUstream stream)
 /* Synchronous forms: what goes to the device is there on return. */
 static CUresult settled(CUresult err)
 {
-	return err ? err : cuStreamSynchronize(NULL);
+	return err ? err : ck_stream_settle(NULL);
 }
 
 CK_EXPORT CUresult cuMemcpy2D_v2(const CUDA_MEMCPY2D *pCopy)

@@ -35,6 +35,8 @@ static CUresult instantiate(CUgraphExec *out, CUgraph handle, struct instantiate
 	if (!err && !out)
 		err = CUDA_ERROR_INVALID_VALUE;
 	if (!err)
+		err = ck_capture_unsafe();
+	if (!err)
 		err = ck_object_make(CK_OBJECT_EXEC, &id);
 	if (err)
 		return err;
@@ -139,27 +141,45 @@ CK_EXPORT CUresult cuGraphExecUpdate(CUgraphExec hGraphExec, CUgraph hGraph,
 	return err;
 }
 
-/* Into a stream that is being captured goes a node; its mirrors are served by what comes of it. */
-CK_EXPORT CUresult cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream)
+/* Streams that are being captured take no launches of graphs. */
+static CUresult enter_launch(CUgraphExec handle, CUstream stream, uint64_t *ctx,
+			     struct ck_exec **exec, uint64_t *id)
 {
 	struct ck_stream *s;
-	struct ck_exec *exec;
-	uint64_t ctx, id;
-	CUresult err = ck_enter(&ctx);
+	CUresult err = ck_enter(ctx);
 
 	if (!err)
-		err = ck_exec_from(hGraphExec, &exec);
+		err = ck_exec_from(handle, exec);
 	if (!err)
-		err = ck_stream_id(hStream, &id);
+		err = ck_stream_from(stream, &s);
 	if (!err)
-		err = ck_stream_from(hStream, &s);
+		err = ck_capture_wait(s);
+	if (!err)
+		*id = s ? s->object.id : 0;
+	return err;
+}
+
+CK_EXPORT CUresult cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream)
+{
+	struct ck_exec *exec;
+	uint64_t ctx, id;
+	CUresult err = enter_launch(hGraphExec, hStream, &ctx, &exec, &id);
+
 	if (err)
 		return err;
-	if (likely(!ck_capturing(s)))
-		ck_managed_launch(id);
-	if (likely(exec->mirror_count == 0) || ck_capturing(s))
+	ck_managed_launch(id);
+	if (likely(exec->mirror_count == 0))
 		return ck_wire_cuGraphLaunch(ctx, exec->object.id, id);
 	return ck_mirror_launch(exec, ctx, id);
+}
+
+CK_EXPORT CUresult cuGraphUpload(CUgraphExec hGraphExec, CUstream hStream)
+{
+	struct ck_exec *exec;
+	uint64_t ctx, id;
+	CUresult err = enter_launch(hGraphExec, hStream, &ctx, &exec, &id);
+
+	return err ? err : ck_wire_cuGraphUpload(ctx, exec->object.id, id);
 }
 
 CK_EXPORT CUresult cuGraphExecDestroy(CUgraphExec hGraphExec)
@@ -170,6 +190,8 @@ CK_EXPORT CUresult cuGraphExecDestroy(CUgraphExec hGraphExec)
 
 	if (!err)
 		err = ck_exec_from(hGraphExec, &exec);
+	if (!err)
+		err = ck_capture_unsafe();
 	if (err)
 		return err;
 	id = exec->object.id;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "client/callback.h"
+#include "client/capture.h"
 #include "client/client.h"
 
 #define FUNCTION_REPEATED 1u	/* flags of ck_host_function */
@@ -23,7 +24,6 @@ static CUresult send_function(struct ck_context *ctx, struct ck_stream *s, uint6
 
 CK_EXPORT CUresult cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData)
 {
-	CUstreamCaptureStatus status;
 	struct ck_context *ctx;
 	struct ck_stream *s;
 	bool repeated;
@@ -36,10 +36,10 @@ CK_EXPORT CUresult cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userDat
 		return CUDA_ERROR_INVALID_VALUE;
 	err = ck_stream_from(hStream, &s);
 	if (!err)
-		err = cuStreamIsCapturing(hStream, &status);
+		err = ck_capture_work(s);
 	if (err)
 		return err;
-	repeated = status != CU_STREAM_CAPTURE_STATUS_NONE;
+	repeated = ck_capturing(s);
 	err = ck_callback_register(fn, userData, repeated, &id);
 	return err ? err : send_function(ctx, s, id, repeated ? FUNCTION_REPEATED : 0);
 }
@@ -70,6 +70,8 @@ CK_EXPORT CUresult cuStreamAddCallback(CUstream hStream, CUstreamCallback callba
 	if (flags || !callback)
 		return CUDA_ERROR_INVALID_VALUE;
 	err = ck_stream_from(hStream, &s);
+	if (!err)
+		err = ck_capture_wait(s);
 	if (!err)
 		err = ck_callback_add(&entry, &id);
 	return err ? err : send_function(ctx, s, id, FUNCTION_STATUS);

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "client/advice.h"
+#include "client/capture.h"
 #include "client/client.h"
 #include "client/managed.h"
 #include "client/window.h"
@@ -112,6 +113,8 @@ CK_EXPORT CUresult cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags
 	CUresult err = ck_context_usable(&context);
 	uint64_t at = 0;
 
+	if (!err)
+		err = ck_capture_unsafe();
 	if (err)
 		return err;
 	if (!pp || Flags & ~(unsigned int)ALLOC_FLAGS)
@@ -147,6 +150,9 @@ CK_EXPORT CUresult cuMemFreeHost(void *p)
 
 	if (err || !p)
 		return err;
+	err = ck_capture_unsafe();
+	if (err)
+		return err;
 	if (!ck_allocation_remove((uintptr_t)p, CK_MEMORY_HOST_ALLOC, &a))
 		return CUDA_ERROR_INVALID_VALUE;
 	ck_hostmem_dispose(&a);
@@ -170,6 +176,8 @@ CK_EXPORT CUresult cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int F
 	struct ck_context *context;
 	CUresult err = ck_context_usable(&context);
 
+	if (!err)
+		err = ck_capture_unsafe();
 	if (err)
 		return err;
 	if (!p || bytesize == 0 || Flags & ~(unsigned int)REGISTER_FLAGS)
@@ -187,6 +195,8 @@ CK_EXPORT CUresult cuMemHostUnregister(void *p)
 	CUresult err = ck_session_check();
 	struct ck_allocation a;
 
+	if (!err)
+		err = ck_capture_unsafe();
 	if (err)
 		return err;
 	if (!p)

@@ -199,7 +199,17 @@ static CUresult wait_for(CUstream handle)
 	struct ck_stream *s;
 	CUresult err = ck_stream_from(handle, &s);
 
-	return err || ck_capturing(s) ? err : cuStreamSynchronize(handle);
+	return err || ck_capturing(s) ? err : ck_stream_settle(handle);
+}
+
+/* A launch that is refused takes the capture of its stream with it. */
+static CUresult spoil(CUstream handle, CUresult err)
+{
+	struct ck_stream *s;
+
+	if (ck_captures_any() && !ck_stream_from(handle, &s))
+		ck_capture_spoil(s);
+	return err;
 }
 
 static CUresult launch(CUfunction handle, const struct launch *l)
@@ -234,7 +244,7 @@ static CUresult launch(CUfunction handle, const struct launch *l)
 		err = expose(block = ck_managed_host(block, size, false), size);
 	if (unlikely(err)) {
 		ck_debug("launch of %s refused: %d", f->kernel->name, (int)err);
-		return err;
+		return spoil(l->stream, err);
 	}
 	stream = s ? s->object.id : 0;
 	if (likely(!ck_capturing(s)))

@@ -66,7 +66,7 @@ static CUresult obtain(struct ck_context *context, struct want *w, CUdeviceptr *
 	uint64_t ctx = context->object.id;
 	CUdeviceptr held[TRIES], at;
 	unsigned int count = 0;
-	CUresult err = ck_capture_unsafe();
+	CUresult err = w->pooled ? CUDA_SUCCESS : ck_capture_unsafe();
 
 	if (!err)
 		err = ask(ctx, w, &at);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "client/array.h"
+#include "client/capture.h"
 #include "client/code.h"
 #include "client/jit.h"
 #include "client/managed.h"
@@ -257,6 +258,9 @@ CK_EXPORT CUresult cuModuleUnload(CUmodule hmod)
 		return err;
 	if (!m || m->origin)
 		return CUDA_ERROR_INVALID_HANDLE;
+	err = ck_capture_unsafe();
+	if (err)
+		return err;
 	ck_cache_clear();
 	err = ck_wire_cuModuleUnload(ctx, m->object.id);
 	ck_module_forget(m);

@@ -130,8 +130,12 @@ static CUresult enter_stream(CUstream handle, struct ck_context **ctx, struct ck
 	return err ? err : ck_stream_from(handle, s);
 }
 
-/* Ask the server by @ask unless nothing is outstanding; success covers what came before. */
-static CUresult settle(CUstream handle, CUresult (*ask)(uint64_t ctx, uint64_t stream))
+/*
+ * Ask the server by @ask unless @may forbids it or nothing is outstanding; success covers what came
+ * before.
+ */
+static CUresult settle(CUstream handle, CUresult (*may)(struct ck_stream *stream),
+		       CUresult (*ask)(uint64_t ctx, uint64_t stream))
 {
 	struct ck_context *ctx;
 	struct ck_stream *s;
@@ -139,7 +143,7 @@ static CUresult settle(CUstream handle, CUresult (*ask)(uint64_t ctx, uint64_t s
 	CUresult err = enter_stream(handle, &ctx, &s);
 
 	if (!err)
-		err = ck_capture_wait(s);
+		err = may(s);
 	if (err || ck_stream_idle(ctx, s))
 		return err;
 	err = ask(ctx->object.id, s ? s->object.id : 0);
@@ -148,14 +152,19 @@ static CUresult settle(CUstream handle, CUresult (*ask)(uint64_t ctx, uint64_t s
 	return err;
 }
 
+CUresult ck_stream_settle(CUstream handle)
+{
+	return settle(handle, ck_capture_wait, ck_wire_cuStreamSynchronize);
+}
+
 CK_EXPORT CUresult cuStreamSynchronize(CUstream hStream)
 {
-	return settle(hStream, ck_wire_cuStreamSynchronize);
+	return settle(hStream, ck_capture_question, ck_wire_cuStreamSynchronize);
 }
 
 CK_EXPORT CUresult cuStreamQuery(CUstream hStream)
 {
-	return settle(hStream, ck_wire_cuStreamQuery);
+	return settle(hStream, ck_capture_question, ck_wire_cuStreamQuery);
 }
 
 CK_EXPORT CUresult cuCtxSynchronize(void)

@@ -21,6 +21,9 @@ CK_EXPORT CUresult cuStreamGetFlags(CUstream hStream, unsigned int *flags)
 		return err;
 	if (!flags)
 		return CUDA_ERROR_INVALID_VALUE;
+	err = s ? ck_capture_wait(s) : CUDA_SUCCESS;	/* odd, but the driver refuses this, too */
+	if (err)
+		return err;
 	*flags = s ? s->flags : CU_STREAM_DEFAULT;
 	return CUDA_SUCCESS;
 }
@@ -164,9 +167,11 @@ CK_EXPORT CUresult cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsi
 	err = ck_stream_id(hStream, &id);
 	if (!err)
 		err = ck_stream_from(hStream, &s);
+	if (!err && flags && !ck_capturing(s))
+		err = CUDA_ERROR_ILLEGAL_STATE;
 	if (err)
 		return err;
-	if (!(flags & CU_EVENT_RECORD_EXTERNAL))
+	if (!flags)
 		ck_capture_record(e, s);
 	return flags ? ck_wire_cuEventRecordWithFlags(ctx, e->object.id, id, flags) :
 		       ck_wire_cuEventRecord(ctx, e->object.id, id);
@@ -194,20 +199,33 @@ CK_EXPORT CUresult cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned 
 	err = ck_stream_id(hStream, &id);
 	if (!err)
 		err = ck_stream_from(hStream, &s);
-	if (!err && !(Flags & CU_EVENT_WAIT_EXTERNAL))
+	if (!err && !Flags)
 		err = ck_capture_join(s, e);
+	else if (!err && !ck_capturing(s))
+		err = CUDA_ERROR_ILLEGAL_STATE;
 	return err ? err : ck_wire_cuStreamWaitEvent(ctx, id, e->object.id, Flags);
 }
 
-/* Among what a capture of another thread may forbid. */
-CK_EXPORT CUresult cuEventQuery(CUevent hEvent)
+/* Ask the server by @ask for an event; among what a capture of another thread may forbid. */
+static CUresult ask(CUevent handle, CUresult (*ask)(uint64_t ctx, uint64_t event))
 {
-	uint64_t ctx, id;
+	struct ck_event *e = ck_object_check(handle, CK_OBJECT_EVENT);
+	uint64_t ctx;
 	CUresult err = ck_enter_any(&ctx);
 
+	if (!err && !e)
+		err = CUDA_ERROR_INVALID_HANDLE;
 	if (!err)
-		err = ck_event_id(hEvent, &id);
-	if (!err)
-		err = ck_capture_unsafe();
-	return err ? err : ck_wire_cuEventQuery(ctx, id);
+		err = ck_capture_ask(e);
+	return err ? err : ask(ctx, e->object.id);
+}
+
+CK_EXPORT CUresult cuEventQuery(CUevent hEvent)
+{
+	return ask(hEvent, ck_wire_cuEventQuery);
+}
+
+CK_EXPORT CUresult cuEventSynchronize(CUevent hEvent)
+{
+	return ask(hEvent, ck_wire_cuEventSynchronize);
 }
