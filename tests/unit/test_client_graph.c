@@ -21,6 +21,8 @@
 
 static unsigned char device[256];
 static CUstream stream, other, blocking;
+static CUgraphExec instance;
+static CUevent event;
 
 /* --- the server's part */
 
@@ -136,7 +138,6 @@ static void whether_a_stream_is_captured_is_known_here(void **state)
 {
 	CUstreamCaptureStatus status;
 	cuuint64_t id = 0, again = 0;
-	CUevent event;
 
 	(void)state;
 	assert_int_equal(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING), CUDA_SUCCESS);
@@ -197,6 +198,184 @@ static void what_a_capture_forbids_ends_it(void **state)
 	assert_int_equal(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED), 0);
 	assert_int_equal(cuCtxSynchronize(), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
 	assert_int_equal(ended(), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+}
+
+static CUresult sync_other(void)
+{
+	return cuStreamSynchronize(other);
+}
+
+static CUresult query_legacy(void)
+{
+	return cuStreamQuery(NULL);
+}
+
+static CUresult sync_event(void)
+{
+	return cuEventSynchronize(event);
+}
+
+static CUresult pin(void)
+{
+	void *p;
+
+	return cuMemHostAlloc(&p, 4096, 0);
+}
+
+static CUresult set_limit(void)
+{
+	return cuCtxSetLimit(CU_LIMIT_PRINTF_FIFO_SIZE, 1 << 20);
+}
+
+static CUresult destroy_instance(void)
+{
+	return cuGraphExecDestroy(instance);
+}
+
+static CUresult launch_into(void)
+{
+	return cuGraphLaunch(instance, stream);
+}
+
+static CUresult launch_elsewhere(void)
+{
+	return cuGraphLaunch(instance, other);
+}
+
+static CUresult upload_into(void)
+{
+	return cuGraphUpload(instance, stream);
+}
+
+static CUresult ask_flags(void)
+{
+	unsigned int flags;
+
+	return cuStreamGetFlags(stream, &flags);
+}
+
+static CUresult ask_captured(void)
+{
+	CUresult err = cuEventRecord(event, stream);
+
+	return err ? err : cuEventQuery(event);
+}
+
+static CUresult record_outside(void)
+{
+	return cuEventRecordWithFlags(event, other, CU_EVENT_RECORD_EXTERNAL);
+}
+
+static CUresult wait_outside(void)
+{
+	return cuStreamWaitEvent(other, event, CU_EVENT_WAIT_EXTERNAL);
+}
+
+static CUresult copy(void)
+{
+	return cuMemcpyDtoD_v2((uintptr_t)device, (uintptr_t)device + 8, 8);
+}
+
+/* As a GPU's driver was seen to do it. What the thread's own mode allows harms nothing. */
+static void calls_harm_a_capture_or_not(void **state)
+{
+	static const struct {
+		CUresult (*call)(void);
+		CUresult expected;
+		bool always;	/* whatever the mode is */
+	} calls[] = {
+		{ sync_other, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, false },
+		{ query_legacy, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, false },
+		{ sync_event, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, false },
+		{ pin, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, false },
+		{ set_limit, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, false },
+		{ launch_into, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, true },
+		{ upload_into, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, true },
+		{ ask_flags, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, true },
+		{ ask_captured, CUDA_ERROR_CAPTURED_EVENT, true },
+		{ launch_elsewhere, CUDA_SUCCESS, true },
+		{ record_outside, CUDA_ERROR_ILLEGAL_STATE, true },
+		{ wait_outside, CUDA_ERROR_ILLEGAL_STATE, true },
+		{ copy, CUDA_SUCCESS, true },
+		{ destroy_instance, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, false },
+	};
+	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+
+	(void)state;
+	assert_int_equal(cuEventCreate(&event, 0), CUDA_SUCCESS);
+	assert_int_equal(cuGraphInstantiateWithFlags(&instance, captured(), 0), CUDA_SUCCESS);
+	for (size_t i = 0; i < 2 * CK_ARRAY_SIZE(calls); i++) {
+		size_t n = i / 2;
+		bool relaxed = i % 2;
+		CUresult expected = calls[n].expected;
+		bool harm = expected && expected != CUDA_ERROR_ILLEGAL_STATE;
+
+		assert_int_equal(cuEventRecord(event, other), CUDA_SUCCESS);
+		assert_int_equal(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL), 0);
+		if (relaxed && !calls[n].always)
+			expected = harm = CUDA_SUCCESS;
+		if (relaxed)
+			cuThreadExchangeStreamCaptureMode(&mode);
+		assert_int_equal(calls[n].call(), expected);
+		if (relaxed)
+			cuThreadExchangeStreamCaptureMode(&mode);
+		assert_int_equal(ended(),
+				 harm ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : CUDA_SUCCESS);
+	}
+	/* the refused call has left it alone, the other has not */
+	assert_int_equal(peer_count(CK_PROC_cuGraphExecDestroy), 1);
+	cuEventDestroy_v2(event);
+}
+
+static void events_of_a_capture_that_is_over_mean_nothing(void **state)
+{
+	CUgraph graph;
+
+	(void)state;
+	assert_int_equal(cuEventCreate(&event, 0), CUDA_SUCCESS);
+	assert_int_equal(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED), 0);
+	assert_int_equal(cuEventRecord(event, stream), CUDA_SUCCESS);
+	assert_int_equal(ended(), CUDA_SUCCESS);
+	assert_int_equal(cuEventQuery(event), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuEventSynchronize(event), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuStreamWaitEvent(other, event, 0), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED), 0);
+	assert_int_equal(cuStreamWaitEvent(stream, event, 0), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(ended(), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+	assert_int_equal(cuEventRecord(event, other), CUDA_SUCCESS);
+	assert_int_equal(cuStreamWaitEvent(stream, event, 0), CUDA_SUCCESS);
+	assert_int_equal(cuEventQuery(event), CUDA_SUCCESS);
+	/* a graph that nobody wants goes */
+	peer_clear();
+	assert_int_equal(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED), 0);
+	assert_int_equal(cuStreamEndCapture(stream, NULL), CUDA_SUCCESS);
+	assert_int_equal(cuStreamEndCapture(stream, &graph), CUDA_ERROR_ILLEGAL_STATE);
+	assert_null(graph);
+	assert_int_equal(peer_count(CK_PROC_cuGraphDestroy), 1);
+	cuEventDestroy_v2(event);
+}
+
+static void *end_it(void *result)
+{
+	CUgraph graph;
+
+	*(CUresult *)result = cuStreamEndCapture(stream, &graph);
+	return NULL;
+}
+
+static void another_thread_ends_a_capture_to_no_avail(void **state)
+{
+	CUresult err = CUDA_SUCCESS;
+	pthread_t thread;
+
+	(void)state;
+	assert_int_equal(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL), 0);
+	assert_int_equal(pthread_create(&thread, NULL, end_it, &err), 0);
+	pthread_join(thread, NULL);
+	assert_int_equal(err, CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
+	assert_int_equal(peer_count(CK_PROC_ck_capture_end), 1);
+	assert_false(ck_captures_any());
+	assert_int_equal(ended(), CUDA_ERROR_ILLEGAL_STATE);
 }
 
 static void the_legacy_stream_does_not_wait_for_a_capture(void **state)
@@ -347,6 +526,9 @@ int main(void)
 		graph_test(whether_a_stream_is_captured_is_known_here),
 		graph_test(a_capture_that_failed_is_over),
 		graph_test(what_a_capture_forbids_ends_it),
+		graph_test(calls_harm_a_capture_or_not),
+		graph_test(events_of_a_capture_that_is_over_mean_nothing),
+		graph_test(another_thread_ends_a_capture_to_no_avail),
 		graph_test(the_legacy_stream_does_not_wait_for_a_capture),
 		graph_test(a_stream_that_goes_takes_its_capture_along),
 		graph_test(nodes_go_with_their_graph),

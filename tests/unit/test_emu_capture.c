@@ -57,7 +57,7 @@ static void every_queued_call_becomes_a_node(void **state)
 		CU_GRAPH_NODE_TYPE_MEMSET, CU_GRAPH_NODE_TYPE_KERNEL,
 		CU_GRAPH_NODE_TYPE_MEMCPY, CU_GRAPH_NODE_TYPE_MEMCPY,
 		CU_GRAPH_NODE_TYPE_HOST,   CU_GRAPH_NODE_TYPE_BATCH_MEM_OP,
-		CU_GRAPH_NODE_TYPE_GRAPH,  CU_GRAPH_NODE_TYPE_EVENT_RECORD,
+		CU_GRAPH_NODE_TYPE_EVENT_RECORD,
 	};
 	struct fixture *f = *state;
 	CUDA_MEMCPY2D rows = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
@@ -70,14 +70,11 @@ static void every_queued_call_becomes_a_node(void **state)
 	CUgraphNode nodes[8];
 	CUgraphNodeType type;
 	size_t count = 8;
-	CUgraphExec exec;
 	CUevent event;
 	CUgraph graph;
 	int calls = 0;
 
 	ok(cuEventCreate(&event, 0));
-	node_add(f, f->graph, f->add, 8, 1, NULL);
-	ok(cuGraphInstantiateWithFlags(&exec, f->graph, 0));
 	begin(f->stream);
 	ok(cuMemsetD32Async(f->words, 3, 3, f->stream));
 	add_queue(f, f->stream, 0, 1);
@@ -87,24 +84,23 @@ static void every_queued_call_becomes_a_node(void **state)
 	ok(cuMemcpy2DAsync_v2(&rows, f->stream));
 	ok(cuLaunchHostFunc(f->stream, count_up, &calls));
 	ok(cuStreamWriteValue32_v2(f->stream, word(f, 5), 50, 0));
-	ok(cuGraphLaunch(exec, f->stream));
 	ok(cuEventRecordWithFlags(event, f->stream, CU_EVENT_RECORD_EXTERNAL));
+	ok(cuMemcpyDtoDAsync_v2(word(f, 4), f->words, 0, f->stream)); /* none of nothing */
+	ok(cuMemsetD32Async(f->words, 3, 0, f->stream));
 	ok(cuStreamEndCapture(f->stream, &graph));
-	ok(cuGraphExecDestroy(exec));
 	ok(cuGraphGetNodes(graph, nodes, &count));
-	assert_int_equal(count, 8);
+	assert_int_equal(count, 7);
 	for (size_t i = 0; i < count; i++) {
 		ok(cuGraphNodeGetType(nodes[i], &type));
 		assert_int_equal(type, expected[i]);
 	}
 	ok(cuGraphGetEdges(graph, NULL, NULL, &count));
-	assert_int_equal(count, 7);
+	assert_int_equal(count, 6);
 	assert_int_equal(word_read(f, 0), 0);
 	graph_run(f, graph);
 	ok(cuEventSynchronize(event));
 	assert_int_equal(word_read(f, 4), 4);
 	assert_int_equal(word_read(f, 5), 50);
-	assert_int_equal(word_read(f, 8), 1);
 	assert_int_equal(target[0], 4);
 	assert_int_equal(target[1], 3);
 	assert_int_equal(calls, 1);
@@ -139,8 +135,12 @@ static void streams_fork_and_join_by_events(void **state)
 	graph_run(f, graph);
 	assert_int_equal(word_read(f, 2), 11);
 	assert_int_equal(word_read(f, 3), 21);
-	/* the events stay captured until they are recorded again */
-	fails(cuEventQuery(join), CAPTURED_EVENT);
+	/* the events are good for nothing until they are recorded again */
+	fails(cuEventQuery(join), INVALID_VALUE);
+	fails(cuStreamWaitEvent(f->other, join, 0), INVALID_VALUE);
+	begin(f->other);
+	fails(cuStreamWaitEvent(f->other, join, 0), INVALID_VALUE);
+	end_invalidated(f->other);
 	ok(cuEventRecord(join, f->other));
 	ok(cuEventSynchronize(join));
 	ok(cuGraphDestroy(graph));
@@ -181,7 +181,11 @@ static void a_capture_ends_in_the_stream_it_began_in(void **state)
 	ok(cuEventRecord(fork, f->stream));
 	ok(cuStreamWaitEvent(f->other, fork, 0));
 	fails(cuStreamEndCapture(f->other, &graph), STREAM_CAPTURE_UNMATCHED);
+	assert_null(graph);
 	end_invalidated(f->stream);
+	begin(f->stream);
+	ok(cuStreamEndCapture(f->stream, NULL)); /* nobody wants its graph */
+	fails(cuStreamEndCapture(f->stream, NULL), ILLEGAL_STATE);
 	ok(cuEventDestroy_v2(fork));
 	fails(cuStreamBeginCapture_v2(NULL, CU_STREAM_CAPTURE_MODE_GLOBAL),
 	      STREAM_CAPTURE_UNSUPPORTED);
@@ -218,7 +222,9 @@ static void what_is_captured_cannot_be_waited_for(void **state)
 	begin(f->stream);
 	fails(cuStreamSynchronize(f->stream), STREAM_CAPTURE_UNSUPPORTED);
 	fails(cuMemsetD8Async(f->words, 0, 1, f->stream), STREAM_CAPTURE_INVALIDATED);
+	fails(cuMemsetD8Async(f->words, 0, 0, f->stream), STREAM_CAPTURE_INVALIDATED);
 	fails(cuEventRecord(event, f->stream), STREAM_CAPTURE_INVALIDATED);
+	fails(cuStreamSynchronize(f->stream), STREAM_CAPTURE_UNSUPPORTED);
 	end_invalidated(f->stream);
 	begin(f->stream);
 	fails(cuStreamQuery(f->stream), STREAM_CAPTURE_UNSUPPORTED);
@@ -291,6 +297,147 @@ static void unsafe_calls_are_refused_as_the_modes_say(void **state)
 	ok(cuGraphDestroy(graph));
 }
 
+/* What a call that is told of the capture gives. */
+struct probe {
+	CUresult (*call)(struct fixture *f);
+	CUresult global, relaxed; /* in a capture of these modes */
+	bool lost;		  /* the relaxed one, too */
+};
+
+static CUgraphExec instance;
+static CUevent event;
+
+static CUresult sync_other(struct fixture *f)
+{
+	return cuStreamSynchronize(f->other);
+}
+
+static CUresult query_legacy(struct fixture *f)
+{
+	(void)f;
+	return cuStreamQuery(NULL);
+}
+
+static CUresult set_limit(struct fixture *f)
+{
+	(void)f;
+	return cuCtxSetLimit(CU_LIMIT_PRINTF_FIFO_SIZE, 1 << 20);
+}
+
+static CUresult instantiate(struct fixture *f)
+{
+	return cuGraphInstantiateWithFlags(&instance, f->graph, 0);
+}
+
+static CUresult launch_into(struct fixture *f)
+{
+	return cuGraphLaunch(instance, f->stream);
+}
+
+static CUresult launch_elsewhere(struct fixture *f)
+{
+	return cuGraphLaunch(instance, f->other);
+}
+
+static CUresult ask_flags(struct fixture *f)
+{
+	unsigned int flags;
+
+	return cuStreamGetFlags(f->stream, &flags);
+}
+
+static CUresult ask_event(struct fixture *f)
+{
+	CUresult result = cuEventRecord(event, f->stream);
+
+	return result == CUDA_SUCCESS ? cuEventQuery(event) : result;
+}
+
+static CUresult ask_time(struct fixture *f)
+{
+	CUresult result = cuEventRecord(event, f->stream);
+	float ms;
+
+	return result == CUDA_SUCCESS ? cuEventElapsedTime(&ms, event, event) : result;
+}
+
+static CUresult wait_for_no_record(struct fixture *f)
+{
+	CUevent never;
+	CUresult result = cuEventCreate(&never, 0);
+
+	if (result == CUDA_SUCCESS)
+		result = cuStreamWaitEvent(f->stream, never, 0);
+	cuEventDestroy_v2(never);
+	return result;
+}
+
+static CUresult record_outside(struct fixture *f)
+{
+	return cuEventRecordWithFlags(event, f->other, CU_EVENT_RECORD_EXTERNAL);
+}
+
+static CUresult launch_wrongly(struct fixture *f)
+{
+	return cuLaunchKernel(f->add, 1, 1, 1, 2000, 1, 1, 0, f->stream, NULL, NULL);
+}
+
+static CUresult copy_wrongly(struct fixture *f)
+{
+	return cuMemcpyDtoDAsync_v2(f->words, 1, 4, f->stream);
+}
+
+static CUresult load_module(struct fixture *f)
+{
+	CUmodule module;
+
+	(void)f;
+	return cuModuleLoadData(&module, emu_kernels);
+}
+
+/* As a GPU's driver was seen to do it. */
+static void calls_harm_a_capture_or_not(void **state)
+{
+#define UNSUPPORTED CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
+	static const struct probe probes[] = {
+		{sync_other, UNSUPPORTED, CUDA_SUCCESS, false},
+		{query_legacy, UNSUPPORTED, CUDA_SUCCESS, false},
+		{set_limit, UNSUPPORTED, CUDA_SUCCESS, false},
+		{instantiate, UNSUPPORTED, CUDA_SUCCESS, false},
+		{launch_into, UNSUPPORTED, UNSUPPORTED, true},
+		{launch_elsewhere, CUDA_SUCCESS, CUDA_SUCCESS, false},
+		{ask_flags, UNSUPPORTED, UNSUPPORTED, true},
+		{ask_event, CUDA_ERROR_CAPTURED_EVENT, CUDA_ERROR_CAPTURED_EVENT, true},
+		{ask_time, CUDA_ERROR_INVALID_HANDLE, CUDA_ERROR_INVALID_HANDLE, false},
+		{wait_for_no_record, CUDA_SUCCESS, CUDA_SUCCESS, false},
+		{record_outside, CUDA_ERROR_ILLEGAL_STATE, CUDA_ERROR_ILLEGAL_STATE, false},
+		{launch_wrongly, CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_INVALID_VALUE, true},
+		{copy_wrongly, CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_INVALID_VALUE, false},
+		{load_module, CUDA_SUCCESS, CUDA_SUCCESS, false},
+	};
+	struct fixture *f = *state;
+	CUgraph graph;
+
+	ok(cuEventCreate(&event, 0));
+	ok(instantiate(f));
+	for (size_t i = 0; i < 2 * CK_ARRAY_SIZE(probes); i++) {
+		const struct probe *p = &probes[i / 2];
+		bool global = i % 2 == 0;
+
+		ok(cuStreamBeginCapture_v2(f->stream, global ? CU_STREAM_CAPTURE_MODE_GLOBAL
+							     : CU_STREAM_CAPTURE_MODE_RELAXED));
+		assert_int_equal(p->call(f), global ? p->global : p->relaxed);
+		if (p->lost || (global && p->global == UNSUPPORTED)) {
+			end_invalidated(f->stream);
+			continue;
+		}
+		ok(cuStreamEndCapture(f->stream, &graph));
+		assert_int_equal(node_count(graph), 0);
+		ok(cuGraphDestroy(graph));
+	}
+	ok(cuEventDestroy_v2(event));
+}
+
 struct visitor {
 	struct fixture *f;
 	CUresult alloc, end;
@@ -303,8 +450,8 @@ static void *visit(void *arg)
 	CUgraph graph;
 
 	cuCtxSetCurrent(visitor->f->context);
-	visitor->end = cuStreamEndCapture(visitor->f->stream, &graph);
 	visitor->alloc = cuMemAlloc_v2(&memory, 16);
+	visitor->end = cuStreamEndCapture(visitor->f->stream, &graph);
 	return NULL;
 }
 
@@ -328,12 +475,11 @@ static void other_threads_are_held_back_as_the_modes_say(void **state)
 
 	assert_int_equal(visitor.end, CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
 	assert_int_equal(visitor.alloc, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-	end_invalidated(f->stream);
+	fails(cuStreamEndCapture(f->stream, &graph), ILLEGAL_STATE); /* it is over all the same */
 	visitor = visit_during(f, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
 	assert_int_equal(visitor.end, CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
 	ok(visitor.alloc);
-	ok(cuStreamEndCapture(f->stream, &graph));
-	ok(cuGraphDestroy(graph));
+	fails(cuStreamEndCapture(f->stream, &graph), ILLEGAL_STATE);
 	visitor = visit_during(f, CU_STREAM_CAPTURE_MODE_RELAXED);
 	ok(visitor.end);
 	ok(visitor.alloc);
@@ -392,6 +538,9 @@ static void a_capture_continues_a_graph_that_is_there(void **state)
 	      INVALID_VALUE);
 	ok(cuStreamBeginCaptureToGraph(f->stream, f->graph, &store, NULL, 1,
 				       CU_STREAM_CAPTURE_MODE_GLOBAL));
+	fails(cuStreamBeginCaptureToGraph(f->other, f->graph, NULL, NULL, 0,
+					  CU_STREAM_CAPTURE_MODE_GLOBAL),
+	      ILLEGAL_STATE);
 	add_queue(f, f->stream, 0, 2);
 	ok(cuStreamEndCapture(f->stream, &got));
 	assert_ptr_equal(got, f->graph);
@@ -442,7 +591,7 @@ static void a_destroyed_stream_leaves_its_capture(void **state)
 {
 	struct fixture *f = *state;
 	CUstream stream;
-	CUevent event;
+	CUgraph graph;
 
 	ok(cuEventCreate(&event, 0));
 	ok(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
@@ -451,12 +600,22 @@ static void a_destroyed_stream_leaves_its_capture(void **state)
 	ok(cuEventRecord(event, stream));
 	ok(cuStreamDestroy_v2(stream));
 	ok(cuMemcpyDtoH_v2(f->flag, f->words, 4)); /* nothing captures any more */
-	ok(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-	begin(f->stream);
-	ok(cuEventRecord(event, f->stream));
-	ok(cuStreamWaitEvent(stream, event, 0));
-	ok(cuStreamDestroy_v2(stream));
-	end_invalidated(f->stream);
+	/* one that had joined harms nothing, but what it did must still be joined */
+	for (int work = 0; work < 2; work++) {
+		ok(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+		begin(f->stream);
+		ok(cuEventRecord(event, f->stream));
+		ok(cuStreamWaitEvent(stream, event, 0));
+		if (work)
+			add_queue(f, stream, 0, 1);
+		ok(cuStreamDestroy_v2(stream));
+		if (work) {
+			fails(cuStreamEndCapture(f->stream, &graph), STREAM_CAPTURE_UNJOINED);
+			continue;
+		}
+		ok(cuStreamEndCapture(f->stream, &graph));
+		ok(cuGraphDestroy(graph));
+	}
 	ok(cuEventDestroy_v2(event));
 }
 
@@ -502,6 +661,7 @@ int main(void)
 		TEST(what_is_captured_cannot_be_waited_for),
 		TEST(the_legacy_stream_does_not_wait_for_a_capture),
 		TEST(unsafe_calls_are_refused_as_the_modes_say),
+		TEST(calls_harm_a_capture_or_not),
 		TEST(other_threads_are_held_back_as_the_modes_say),
 		TEST(a_capture_tells_where_it_is_and_can_be_moved),
 		TEST(a_capture_continues_a_graph_that_is_there),
