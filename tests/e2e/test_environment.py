@@ -1,7 +1,7 @@
 """tests/e2e/test_environment.py - the variables of CUDA, which the client has to heed."""
 import pytest
 
-from conftest import DRIVER, Server, client_env, run
+from conftest import DRIVER, EXPECTED, Server, client_env, run
 
 NONE = ["cudaErrorNoDevice"]
 
@@ -60,6 +60,12 @@ def test_a_blocking_launch_tells_its_error_itself(server, app, value, told):
     env = client_env(server.address("unix"), CUDA_LAUNCH_BLOCKING=value)
     result = run([app("environment"), "fault"], env)
     assert result.out == f"at the launch: {told}; after: cudaErrorIllegalAddress\n", result.err
+
+
+def test_a_blocking_launch_into_a_capture_does_not_wait(server, app):
+    result = run([app("graph_modes")], client_env(server.address("unix"), CUDA_LAUNCH_BLOCKING="1"))
+    assert result.status == 0, result.err
+    assert result.out == (EXPECTED / "graph_modes.txt").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("value, mode", [("EAGER", "eager"), ("LAZY", "lazy"), (None, "lazy")])

@@ -1,6 +1,7 @@
 /*
- * graph_modes - what the modes of a stream capture forbid, to which threads; captures that end in
- * the wrong place; captures into a graph that is there; conditions.
+ * graph_modes - what the modes of a stream capture forbid, to which threads; what calls do to a
+ * capture; captures that end in the wrong place; captures into a graph that is there; conditions.
+ * What is expected was seen with a GPU.
  */
 #include <thread>
 
@@ -88,6 +89,124 @@ static void unsafe_calls()
 	printf("unsafe calls: refused to whom the mode says\n");
 }
 
+/* Call WHAT in captures of all modes: it says SAYS, and is unsafe, harmful in any, or fine. */
+enum harm { FINE, UNSAFE, HARMFUL };
+
+template <typename F> static void during(const char *name, cudaError_t says, enum harm harm, F what)
+{
+	const cudaStreamCaptureMode modes[] = { cudaStreamCaptureModeGlobal,
+						cudaStreamCaptureModeThreadLocal,
+						cudaStreamCaptureModeRelaxed };
+
+	for (cudaStreamCaptureMode mode : modes) {
+		bool safe = harm == UNSAFE && mode == cudaStreamCaptureModeRelaxed;
+		bool lost = harm == HARMFUL || (harm == UNSAFE && !safe);
+		cudaError_t said = cudaErrorUnknown;
+		cudaError_t end = capture(mode, [&](cudaStream_t s) { said = what(s); });
+
+		if (said != (safe ? cudaSuccess : says) ||
+		    end != (lost ? cudaErrorStreamCaptureInvalidated : cudaSuccess))
+			printf("%s in mode %d: %s, then %s\n", name, (int)mode,
+			       cudaGetErrorName(said), cudaGetErrorName(end));
+	}
+}
+
+static void harm(int *data)
+{
+	const cudaError_t refused = cudaErrorStreamCaptureUnsupported;
+	const unsigned int external = cudaEventRecordExternal;
+	cudaStream_t other;
+	cudaEvent_t e, never;
+	cudaGraph_t graph;
+	cudaGraphExec_t exec;
+	void *pinned;
+	float ms;
+
+	CHECK(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking));
+	CHECK(cudaEventCreate(&e));
+	CHECK(cudaEventCreate(&never));
+	CHECK(cudaEventRecord(e, other));
+	CHECK(cudaGraphCreate(&graph, 0));
+	CHECK(cudaGraphInstantiate(&exec, graph, 0));
+	CHECK(cudaDeviceSynchronize());
+
+	during("stream sync", refused, UNSAFE, [&](cudaStream_t) {
+		return cudaStreamSynchronize(other); });
+	during("stream query", refused, UNSAFE, [&](cudaStream_t) {
+		return cudaStreamQuery(other); });
+	during("legacy sync", refused, UNSAFE, [&](cudaStream_t) {
+		return cudaStreamSynchronize(0); });
+	during("event query", refused, UNSAFE, [&](cudaStream_t) { return cudaEventQuery(e); });
+	during("event sync", refused, UNSAFE, [&](cudaStream_t) {
+		return cudaEventSynchronize(e); });
+	during("pinning", refused, UNSAFE, [&](cudaStream_t) {
+		cudaError_t err = cudaMallocHost(&pinned, 4096);
+
+		return err ? err : cudaFreeHost(pinned); });
+	during("limit", refused, UNSAFE, [&](cudaStream_t) {
+		return cudaDeviceSetLimit(cudaLimitPrintfFifoSize, 1 << 20); });
+	during("instantiation", refused, UNSAFE, [&](cudaStream_t) {
+		cudaGraphExec_t x;
+		cudaError_t err = cudaGraphInstantiate(&x, graph, 0);
+
+		return err ? err : cudaGraphExecDestroy(x); });
+
+	during("self sync", refused, HARMFUL, [&](cudaStream_t s) {
+		return cudaStreamSynchronize(s); });
+	during("launch of a graph", refused, HARMFUL, [&](cudaStream_t s) {
+		return cudaGraphLaunch(exec, s); });
+	during("upload", refused, HARMFUL, [&](cudaStream_t s) {
+		return cudaGraphUpload(exec, s); });
+	during("captured event", cudaErrorCapturedEvent, HARMFUL, [&](cudaStream_t s) {
+		cudaEvent_t mark;
+		cudaError_t err;
+
+		CHECK(cudaEventCreate(&mark));
+		CHECK(cudaEventRecord(mark, s));
+		err = cudaEventQuery(mark);
+		CHECK(cudaEventDestroy(mark));
+		return err; });
+	during("isolation", cudaErrorStreamCaptureIsolation, HARMFUL, [&](cudaStream_t s) {
+		return cudaStreamWaitEvent(s, e, 0); });
+
+	during("launch elsewhere", cudaSuccess, FINE, [&](cudaStream_t) {
+		return cudaGraphLaunch(exec, other); });
+	during("copy", cudaSuccess, FINE, [&](cudaStream_t) {
+		int host;
+
+		return cudaMemcpy(&host, data, sizeof(host), cudaMemcpyDeviceToHost); });
+	during("time", cudaErrorInvalidResourceHandle, FINE, [&](cudaStream_t s) {
+		cudaEvent_t mark;
+		cudaError_t err;
+
+		CHECK(cudaEventCreate(&mark));
+		CHECK(cudaEventRecord(mark, s));
+		err = cudaEventElapsedTime(&ms, e, mark);
+		CHECK(cudaEventDestroy(mark));
+		return err; });
+	during("no record", cudaSuccess, FINE, [&](cudaStream_t s) {
+		return cudaStreamWaitEvent(s, never, 0); });
+	during("external record", cudaErrorIllegalState, FINE, [&](cudaStream_t) {
+		return cudaEventRecordWithFlags(never, other, external); });
+	during("fork that goes", cudaSuccess, FINE, [&](cudaStream_t s) {
+		cudaStream_t fork;
+		cudaEvent_t mark;
+
+		CHECK(cudaStreamCreateWithFlags(&fork, cudaStreamNonBlocking));
+		CHECK(cudaEventCreate(&mark));
+		CHECK(cudaEventRecord(mark, s));
+		CHECK(cudaStreamWaitEvent(fork, mark, 0));
+		CHECK(cudaEventDestroy(mark));
+		return cudaStreamDestroy(fork); });
+
+	CHECK(cudaGraphExecDestroy(exec));
+	CHECK(cudaGraphDestroy(graph));
+	CHECK(cudaEventDestroy(e));
+	CHECK(cudaEventDestroy(never));
+	CHECK(cudaStreamDestroy(other));
+	printf("harm: done by what is unsafe or waits for the capture\n");
+}
+
 static void wrong_ends()
 {
 	cudaStream_t s, t;
@@ -103,8 +222,8 @@ static void wrong_ends()
 	CHECK(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal));
 	std::thread([&] { err = cudaStreamEndCapture(s, &graph); }).join();
 	EXPECT(err == cudaErrorStreamCaptureWrongThread);
-	CHECK(cudaStreamEndCapture(s, &graph));
-	CHECK(cudaGraphDestroy(graph));
+	EXPECT(cudaStreamEndCapture(s, &graph) == cudaErrorIllegalState && graph == NULL);
+	(void)cudaGetLastError();
 
 	CHECK(cudaStreamBeginCapture(s, cudaStreamCaptureModeRelaxed));
 	std::thread([&] { err = cudaStreamEndCapture(s, &graph); }).join();
@@ -178,22 +297,17 @@ static void into_a_graph(int *data)
 	CHECK(cudaStreamSynchronize(s));
 	EXPECT(host == 3);
 
-	/* a launch in a capture is a node, too */
-	CHECK(cudaStreamBeginCapture(s, cudaStreamCaptureModeRelaxed));
-	CHECK(cudaGraphLaunch(exec, s));
-	CHECK(cudaGraphLaunch(exec, s));
+	/* one at a time */
+	CHECK(cudaStreamBeginCaptureToGraph(s, graph, NULL, NULL, 0, cudaStreamCaptureModeRelaxed));
+	EXPECT(cudaStreamBeginCaptureToGraph(cudaStreamPerThread, graph, NULL, NULL, 0,
+					     cudaStreamCaptureModeRelaxed) ==
+	       cudaErrorIllegalState);
 	CHECK(cudaStreamEndCapture(s, &same));
+	(void)cudaGetLastError();
 	CHECK(cudaGraphExecDestroy(exec));
-	CHECK(cudaGraphInstantiate(&exec, same, 0));
-	CHECK(cudaGraphLaunch(exec, s));
-	CHECK(cudaStreamSynchronize(s));
-	CHECK(cudaMemcpy(&host, data, sizeof(int), cudaMemcpyDeviceToHost));
-	EXPECT(host == 9);
-	CHECK(cudaGraphExecDestroy(exec));
-	CHECK(cudaGraphDestroy(same));
 	CHECK(cudaGraphDestroy(graph));
 	CHECK(cudaStreamDestroy(s));
-	printf("into a graph: behind its nodes, and launches in it\n");
+	printf("into a graph: behind its nodes\n");
 }
 
 /* A body that runs because its condition is set from the start, and one that does not. */
@@ -240,6 +354,7 @@ int main()
 
 	CHECK(cudaMalloc(&data, sizeof(int)));
 	unsafe_calls();
+	harm(data);
 	wrong_ends();
 	into_a_graph(data);
 	conditions(data);
