@@ -100,6 +100,7 @@ CK_EXPORT CUresult cuGraphExecUpdate_v2(CUgraphExec hGraphExec, CUgraph hGraph,
 					CUgraphExecUpdateResultInfo *resultInfo)
 {
 	uint64_t node = 0, from = 0, *mirrors = NULL, *gone = NULL;
+	CUgraphExecUpdateResultInfo unwanted;
 	struct ck_graph *graph;
 	struct ck_exec *exec;
 	size_t count = 0, gone_count = 0;
@@ -110,10 +111,10 @@ CK_EXPORT CUresult cuGraphExecUpdate_v2(CUgraphExec hGraphExec, CUgraph hGraph,
 		err = ck_exec_from(hGraphExec, &exec);
 	if (!err)
 		err = ck_graph_from(hGraph, &graph);
-	if (!err && !resultInfo)
-		err = CUDA_ERROR_INVALID_VALUE;
 	if (err)
 		return err;
+	if (!resultInfo)
+		resultInfo = &unwanted;
 	err = ck_wire_ck_graph_update(ck_current_id(), exec->object.id, graph->object.id, &result,
 				      &node, &from, &mirrors, &count, &gone, &gone_count);
 	*resultInfo = (CUgraphExecUpdateResultInfo){

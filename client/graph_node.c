@@ -10,8 +10,17 @@
 /* Memory of an allocation node: known from now on, though it exists only when the graph runs. */
 static void note_memory(const CUDA_MEM_ALLOC_NODE_PARAMS_v2 *a)
 {
+	const struct ck_allocation memory = {
+		.base = a->dptr,
+		.size = a->bytesize,
+		.kind = CK_MEMORY_DEVICE,
+		.context = ck_context_current(),
+		.device = a->poolProps.location.id,
+		.graph = true,
+	};
+
 	ck_address_claim(a->dptr, a->bytesize);
-	ck_allocation_add(a->dptr, a->bytesize, CK_MEMORY_DEVICE, ck_context_current(), 0, true);
+	ck_allocation_note(&memory);
 }
 
 /* The bodies of a conditional node, in an array that stays with it. */

@@ -60,7 +60,7 @@ static CUresult pack_kernel(CUDA_KERNEL_NODE_PARAMS *k, struct ck_packed *packed
 	CUresult err;
 
 	if (!f)
-		return CUDA_ERROR_INVALID_VALUE;
+		return CUDA_ERROR_INVALID_HANDLE;
 	err = ck_function_announce(f, &id);
 	if (!err)
 		err = ck_launch_params(f, k->kernelParams, k->extra, room, &block, &size);
@@ -148,6 +148,8 @@ static CUresult pack_memory_ops(CUDA_BATCH_MEM_OP_NODE_PARAMS_v2 *m, struct ck_p
 static CUresult pack_conditional(CUDA_CONDITIONAL_NODE_PARAMS *c, struct ck_packed *packed)
 {
 	c->phGraph_out = NULL;
+	if (!c->ctx)
+		return CUDA_ERROR_INVALID_CONTEXT;
 	return context_id(&c->ctx) ? CUDA_ERROR_INVALID_VALUE : reserve(packed, 0);
 }
 

@@ -14,7 +14,7 @@ struct want {
 	size_t bytes;
 	size_t width, height, pitch;
 	unsigned int element;
-	bool pooled;
+	bool pooled, captured;
 	uint64_t stream, pool;		/* pool 0: the current one of the device */
 	const struct ck_pool *from;	/* NULL: the same */
 };
@@ -50,6 +50,7 @@ static CUresult note(struct ck_context *context, const struct want *w, CUdevicep
 		.context = w->pooled ? NULL : context,
 		.device = w->from && w->from->located ? w->from->device : context->device,
 		.pooled = w->pooled,
+		.graph = w->captured,
 		.handle_types = w->from ? w->from->handle_types : 0,
 	};
 
@@ -131,12 +132,16 @@ static CUresult obtain_async(CUdeviceptr *dptr, size_t size, const struct ck_poo
 {
 	struct want w = { .bytes = size, .pooled = true, .from = pool };
 	struct ck_context *context;
+	struct ck_stream *s;
 	CUresult err = ck_context_usable(&context);
 
 	if (!err)
 		err = ck_stream_id(stream, &w.stream);
+	if (!err)
+		err = ck_stream_from(stream, &s);
 	if (err)
 		return err;
+	w.captured = ck_capturing(s);
 	if (!dptr || size == 0)
 		return CUDA_ERROR_INVALID_VALUE;
 	w.pool = pool ? pool->object.id : 0;
@@ -159,19 +164,32 @@ CK_EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, C
 	return from ? obtain_async(dptr, bytesize, from, hStream) : CUDA_ERROR_INVALID_HANDLE;
 }
 
-/* Memory of cuMemAlloc can be freed so too. */
+/* Take note of a free; false: no memory of the device, or of kind @also, begins there. */
+static bool release(CUdeviceptr at, enum ck_memory_kind also, struct ck_allocation *a)
+{
+	if (!ck_allocation_find(at, a) || a->variable || a->mapped || a->base != at ||
+	    (a->kind != CK_MEMORY_DEVICE && a->kind != also))
+		return false;
+	return a->graph || ck_allocation_remove(at, a->kind, a);
+}
+
+/* Memory of cuMemAlloc can be freed so too. A capture frees what is a graph's. */
 CK_EXPORT CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream)
 {
 	struct ck_allocation a;
+	struct ck_stream *s;
 	uint64_t ctx, stream;
 	CUresult err = ck_enter(&ctx);
 
 	if (!err)
 		err = ck_stream_id(hStream, &stream);
+	if (!err)
+		err = ck_stream_from(hStream, &s);
 	if (err)
 		return err;
-	if (!ck_allocation_find(dptr, &a) || a.variable || a.mapped ||
-	    !ck_allocation_remove(dptr, CK_MEMORY_DEVICE, &a))
+	if (ck_capturing(s) && !(ck_allocation_find(dptr, &a) && a.graph))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!release(dptr, CK_MEMORY_DEVICE, &a))
 		return CUDA_ERROR_INVALID_VALUE;
 	return ck_wire_cuMemFreeAsync(ctx, dptr, stream);
 }
@@ -188,8 +206,7 @@ CK_EXPORT CUresult cuMemFree_v2(CUdeviceptr dptr)
 	err = ck_capture_unsafe();
 	if (err)
 		return err;
-	if (!ck_allocation_find(dptr, &a) || a.variable || a.mapped || a.base != dptr ||
-	    !ck_kind_on_device(a.kind) || !ck_allocation_remove(dptr, a.kind, &a))
+	if (!release(dptr, CK_MEMORY_MANAGED, &a))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (a.kind == CK_MEMORY_MANAGED) {
 		ck_hostmem_dispose(&a);

@@ -18,12 +18,21 @@ static CUresult enter(CUstream handle, uint64_t *ctx, uint64_t *stream)
 	return err ? err : ck_stream_id(handle, stream);
 }
 
-static bool wait_flags_known(unsigned int flags)
+/* The flush is of what other devices write: no device here has it. */
+static CUresult check_wait(unsigned int flags)
 {
-	return (flags & ~CU_STREAM_WAIT_VALUE_FLUSH) <= CU_STREAM_WAIT_VALUE_NOR;
+	if ((flags & ~CU_STREAM_WAIT_VALUE_FLUSH) > CU_STREAM_WAIT_VALUE_NOR)
+		return CUDA_ERROR_INVALID_VALUE;
+	return flags & CU_STREAM_WAIT_VALUE_FLUSH ? CUDA_ERROR_NOT_SUPPORTED : CUDA_SUCCESS;
 }
 
-#define VALUE(name, type, known)                                                              \
+/* The one that there is belongs to the first version of these calls. */
+static CUresult check_write(unsigned int flags)
+{
+	return flags ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
+#define VALUE(name, type, check_flags)                                                        \
 	CK_EXPORT CUresult name(CUstream stream, CUdeviceptr addr, type value,                \
 				unsigned int flags)                                           \
 	{                                                                                     \
@@ -31,14 +40,16 @@ static bool wait_flags_known(unsigned int flags)
 		CUresult err = enter(stream, &ctx, &id);                                      \
                                                                                               \
 		if (!err)                                                                     \
-			err = known ? check(addr, sizeof(value)) : CUDA_ERROR_INVALID_VALUE;  \
+			err = check_flags(flags);                                             \
+		if (!err)                                                                     \
+			err = check(addr, sizeof(value));                                     \
 		return err ? err : ck_wire_##name(ctx, id, addr, value, flags);               \
 	}
 
-VALUE(cuStreamWaitValue32_v2, cuuint32_t, wait_flags_known(flags))
-VALUE(cuStreamWaitValue64_v2, cuuint64_t, wait_flags_known(flags))
-VALUE(cuStreamWriteValue32_v2, cuuint32_t, flags <= CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER)
-VALUE(cuStreamWriteValue64_v2, cuuint64_t, flags <= CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER)
+VALUE(cuStreamWaitValue32_v2, cuuint32_t, check_wait)
+VALUE(cuStreamWaitValue64_v2, cuuint64_t, check_wait)
+VALUE(cuStreamWriteValue32_v2, cuuint32_t, check_write)
+VALUE(cuStreamWriteValue64_v2, cuuint64_t, check_write)
 
 static CUresult check_operation(const CUstreamBatchMemOpParams *p)
 {
@@ -67,7 +78,9 @@ CK_EXPORT CUresult cuStreamBatchMemOp_v2(CUstream stream, unsigned int count,
 
 	if (err)
 		return err;
-	if (!paramArray || count == 0 || count > OPERATIONS_MAX || flags)
+	if (count == 0 && !flags)
+		return CUDA_SUCCESS;
+	if (!paramArray || count > OPERATIONS_MAX || flags)
 		return CUDA_ERROR_INVALID_VALUE;
 	for (unsigned int i = 0; i < count && !err; i++)
 		err = check_operation(&paramArray[i]);

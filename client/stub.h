@@ -52,15 +52,20 @@ CUresult ck_device_id(CUdevice device, int *server_ordinal);
 CUresult ck_object_id(const void *handle, enum ck_object_kind kind, uint64_t *id);
 
 /* The same for the kinds that need no more than a look at the object. */
-#define CK_HANDLE_ID(tag, type, kind)                                       \
-	static inline CUresult ck_##tag##_id(type handle, uint64_t *id)     \
-	{                                                                   \
-		return ck_object_id((const void *)(uintptr_t)handle, kind, id); \
+#define CK_HANDLE_ID_OR(error, tag, type, kind)                                         \
+	static inline CUresult ck_##tag##_id(type handle, uint64_t *id)                 \
+	{                                                                               \
+		return ck_object_id((const void *)(uintptr_t)handle, kind, id) ? error : \
+									 CUDA_SUCCESS; \
 	}
+#define CK_HANDLE_ID(...) CK_HANDLE_ID_OR(CUDA_ERROR_INVALID_HANDLE, __VA_ARGS__)
+#define CK_VALUE_ID(...) CK_HANDLE_ID_OR(CUDA_ERROR_INVALID_VALUE, __VA_ARGS__)
 
-CK_HANDLE_ID(graph, CUgraph, CK_OBJECT_GRAPH)
-CK_HANDLE_ID(node, CUgraphNode, CK_OBJECT_NODE)
-CK_HANDLE_ID(exec, CUgraphExec, CK_OBJECT_EXEC)
+/* What the calls on graphs say of all that they are given. */
+CK_VALUE_ID(graph, CUgraph, CK_OBJECT_GRAPH)
+CK_VALUE_ID(node, CUgraphNode, CK_OBJECT_NODE)
+CK_VALUE_ID(exec, CUgraphExec, CK_OBJECT_EXEC)
+CK_VALUE_ID(user, CUuserObject, CK_OBJECT_USER)
 CK_HANDLE_ID(array, CUarray, CK_OBJECT_ARRAY)
 CK_HANDLE_ID(mipmap, CUmipmappedArray, CK_OBJECT_MIPMAP)
 CK_HANDLE_ID(pool, CUmemoryPool, CK_OBJECT_POOL)
@@ -70,9 +75,10 @@ CK_HANDLE_ID(resources, CUdevResourceDesc, CK_OBJECT_RESOURCES)
 CK_HANDLE_ID(link, CUlinkState, CK_OBJECT_LINK)
 CK_HANDLE_ID(texref, CUtexref, CK_OBJECT_TEXREF)
 CK_HANDLE_ID(surfref, CUsurfref, CK_OBJECT_SURFREF)
-CK_HANDLE_ID(user, CUuserObject, CK_OBJECT_USER)
 
+#undef CK_HANDLE_ID_OR
 #undef CK_HANDLE_ID
+#undef CK_VALUE_ID
 
 /* What stream 0 means on this thread until the next call; the former meaning. */
 CUstream ck_default_stream_set(CUstream stream);

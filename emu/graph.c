@@ -341,7 +341,7 @@ CUresult cuGraphClone(CUgraph *phGraphClone, CUgraph originalGraph)
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (ck_emu_graph_has_memory(graph)) {
+	if (ck_emu_graph_has_memory(graph) || graph->conditions) {
 		result = CUDA_ERROR_NOT_SUPPORTED;
 		goto unlock;
 	}

@@ -102,6 +102,8 @@ CUresult ck_emu_condition_take(struct ck_emu_step *step)
 	if ((unsigned int)params->type > CU_GRAPH_COND_TYPE_SWITCH || !params->size ||
 	    params->size > most)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (!params->ctx)
+		return CUDA_ERROR_INVALID_CONTEXT;
 	step->condition = get(params->handle);
 	return step->condition ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
@@ -138,13 +140,14 @@ CUresult cuGraphConditionalHandleCreate(CUgraphConditionalHandle *pHandle_out, C
 	struct ck_emu_graph *graph;
 	CUresult result = ck_emu_graph_begin(hGraph, &graph);
 
-	(void)ctx;
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!pHandle_out || flags & ~(unsigned int)CU_GRAPH_COND_ASSIGN_DEFAULT) {
+	if (!pHandle_out || flags & ~(unsigned int)CU_GRAPH_COND_ASSIGN_DEFAULT)
 		result = CUDA_ERROR_INVALID_VALUE;
+	else if (!ctx)
+		result = CUDA_ERROR_INVALID_CONTEXT;
+	if (result != CUDA_SUCCESS)
 		goto unlock;
-	}
 	condition = create(defaultLaunchValue, flags & CU_GRAPH_COND_ASSIGN_DEFAULT);
 	if (!condition) {
 		result = CUDA_ERROR_OUT_OF_MEMORY;

@@ -121,8 +121,10 @@ static CUresult exec_check(struct ck_emu_exec *exec, CUgraphInstantiateResult *w
 	if (!flatten(exec->graph, exec->order))
 		return CUDA_ERROR_INVALID_VALUE;
 	*why = CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED;
+	if (!bodies_valid(exec->graph, false))
+		return CUDA_ERROR_INVALID_VALUE;
 	/* one instance at a time has the memory */
-	if (!bodies_valid(exec->graph, false) || !ck_emu_graph_memory_claim(exec->graph, true))
+	if (!ck_emu_graph_memory_claim(exec->graph, true))
 		return CUDA_ERROR_NOT_SUPPORTED;
 	*why = CUDA_GRAPH_INSTANTIATE_SUCCESS;
 	return CUDA_SUCCESS;
@@ -179,7 +181,8 @@ static CUresult instantiate(CUgraphExec *out, CUgraph handle, uint64_t flags,
 	if (!out || flags & ~(uint64_t)FLAGS)
 		result = CUDA_ERROR_INVALID_VALUE;
 	else if (flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH)
-		result = CUDA_ERROR_NOT_SUPPORTED; /* kernels here launch no graphs */
+		/* kernels here launch no graphs; an empty one could not be launched anyway */
+		result = graph->count ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
 	else
 		result = exec_create(graph, flags, &exec, why);
 	ck_emu_graph_unlock();

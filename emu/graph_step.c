@@ -101,7 +101,7 @@ static CUresult kernel_begin(struct ck_emu_step *step, const struct ck_emu_step_
 	CUresult result;
 
 	if (!function)
-		return handle ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_INVALID_VALUE;
+		return CUDA_ERROR_INVALID_HANDLE;
 	/* a function has a context, a kernel is loaded into one */
 	owner = function->base.context ? function->base.context : source->context;
 	result = context_take(step, kernel->ctx, owner);
@@ -110,6 +110,7 @@ static CUresult kernel_begin(struct ck_emu_step *step, const struct ck_emu_step_
 		result = ck_emu_function_get(handle, step->context, &function);
 	if (result != CUDA_SUCCESS)
 		return result;
+	kernel->ctx = (CUcontext)step->context;
 	result = arguments_copy(step, function);
 	ck_emu_object_put(&function->base);
 	return result;
@@ -145,8 +146,13 @@ static CUresult params_take(struct ck_emu_step *step, const struct ck_emu_step_s
 	case CU_GRAPH_NODE_TYPE_KERNEL:
 		return kernel_begin(step, source);
 	case CU_GRAPH_NODE_TYPE_MEMCPY:
+		if (!params->memcpy.copyParams.WidthInBytes || !params->memcpy.copyParams.Height ||
+		    !params->memcpy.copyParams.Depth)
+			return CUDA_ERROR_INVALID_VALUE;
 		return context_take(step, params->memcpy.copyCtx, source->context);
 	case CU_GRAPH_NODE_TYPE_MEMSET:
+		if (!params->memset.width || !params->memset.height)
+			return CUDA_ERROR_INVALID_VALUE;
 		return context_take(step, params->memset.ctx, source->context);
 	case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
 		result = context_take(step, params->memOp.ctx, source->context);

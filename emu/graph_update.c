@@ -160,7 +160,7 @@ CUresult cuGraphExecUpdate_v2(CUgraphExec hGraphExec, CUgraph hGraph,
 	struct ck_emu_exec *exec;
 	CUresult result;
 
-	if (!hGraph || !resultInfo)
+	if (!hGraph)
 		return CUDA_ERROR_INVALID_VALUE;
 	result = ck_emu_exec_begin(hGraphExec, &exec);
 	if (result != CUDA_SUCCESS)
@@ -173,7 +173,8 @@ CUresult cuGraphExecUpdate_v2(CUgraphExec hGraphExec, CUgraph hGraph,
 	else
 		steps_move(exec->graph, graph);
 	ck_emu_graph_unlock();
-	*resultInfo = info;
+	if (resultInfo)
+		*resultInfo = info;
 	return result;
 }
 

@@ -148,13 +148,14 @@ static CUresult operation_check(const CUstreamBatchMemOpParams *operation)
 	case CU_STREAM_MEM_OP_WAIT_VALUE_32:
 		if ((flags & ~(unsigned int)CU_STREAM_WAIT_VALUE_FLUSH) > CU_STREAM_WAIT_VALUE_NOR)
 			return CUDA_ERROR_INVALID_VALUE;
+		if (flags & CU_STREAM_WAIT_VALUE_FLUSH)
+			return CUDA_ERROR_NOT_SUPPORTED;
 		return word_check(operation->waitValue.address, size);
 	case CU_STREAM_MEM_OP_WRITE_VALUE_64:
 		size = 8;
 		/* fall through */
 	case CU_STREAM_MEM_OP_WRITE_VALUE_32:
-		if (operation->writeValue.flags &
-		    ~(unsigned int)CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER)
+		if (operation->writeValue.flags)
 			return CUDA_ERROR_INVALID_VALUE;
 		return word_check(operation->writeValue.address, size);
 	case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES:
@@ -191,7 +192,9 @@ CUresult cuStreamBatchMemOp_v2(CUstream stream, unsigned int count,
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (flags || !count || count > CK_EMU_MEMORY_OPERATIONS || !paramArray)
+	if (!count && !flags)
+		return CUDA_SUCCESS;
+	if (flags || count > CK_EMU_MEMORY_OPERATIONS || !paramArray)
 		return CUDA_ERROR_INVALID_VALUE;
 	for (unsigned int i = 0; result == CUDA_SUCCESS && i < count; i++)
 		result = operation_check(&paramArray[i]);
