@@ -210,7 +210,7 @@ static void test_wrong_arguments_are_refused_at_once(void **state)
 	assert_int_equal(cuStreamAddCallback(none, callback, NULL, 0), CUDA_ERROR_INVALID_HANDLE);
 	assert_int_equal(cuUserObjectCreate(&user, NULL, count, 1, 0), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(cuUserObjectCreate(&user, NULL, count, 0, 1), CUDA_ERROR_INVALID_VALUE);
-	assert_int_equal(cuUserObjectRetain((CUuserObject)none, 1), CUDA_ERROR_INVALID_HANDLE);
+	assert_int_equal(cuUserObjectRetain((CUuserObject)none, 1), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(peer_count(CK_PROC_ck_host_function), 0);
 }
 
@@ -226,7 +226,7 @@ static void test_a_user_object_is_freed_with_its_destructor(void **state)
 	assert_int_equal(cuUserObjectRelease(user, 2), CUDA_SUCCESS);
 	await(hand_out(args->callback, 0));
 	assert_int_equal(calls, 1);
-	assert_int_equal(cuUserObjectRetain(user, 1), CUDA_ERROR_INVALID_HANDLE);
+	assert_int_equal(cuUserObjectRetain(user, 1), CUDA_ERROR_INVALID_VALUE);
 }
 
 static int begin(void **state)

@@ -206,6 +206,9 @@ static void a_condition_chooses_what_runs(void **state)
 	yes.conditional.size = 3;
 	fails(cuGraphAddNode(&node, f->graph, NULL, 0, &yes), INVALID_VALUE);
 	yes.conditional.size = 1;
+	yes.conditional.ctx = NULL;
+	fails(cuGraphAddNode(&node, f->graph, NULL, 0, &yes), INVALID_CONTEXT);
+	yes.conditional.ctx = f->context;
 	yes.conditional.handle = 123456;
 	fails(cuGraphAddNode(&node, f->graph, NULL, 0, &yes), INVALID_VALUE);
 }
@@ -218,12 +221,14 @@ static void bodies_and_conditions_are_checked_when_instantiated(void **state)
 	CUgraphNodeParams yes = condition(f, CU_GRAPH_COND_TYPE_IF, 1, 1);
 	CUgraphNode node, inner;
 	CUgraphExec exec;
+	CUgraph clone;
 
 	fails(cuGraphInstantiateWithParams(&exec, f->graph, &params), INVALID_VALUE);
 	assert_int_equal(params.result_out, CUDA_GRAPH_INSTANTIATE_CONDITIONAL_HANDLE_UNUSED);
 	ok(cuGraphAddNode(&node, f->graph, NULL, 0, &yes));
+	fails(cuGraphClone(&clone, f->graph), NOT_SUPPORTED);
 	ok(cuGraphAddHostNode(&inner, yes.conditional.phGraph_out[0], NULL, 0, &host));
-	fails(cuGraphInstantiateWithParams(&exec, f->graph, &params), NOT_SUPPORTED);
+	fails(cuGraphInstantiateWithParams(&exec, f->graph, &params), INVALID_VALUE);
 	assert_int_equal(params.result_out, CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED);
 	ok(cuGraphDestroyNode(inner));
 	ok(cuGraphInstantiateWithParams(&exec, f->graph, &params));

@@ -10,7 +10,7 @@ static void writes_of_both_widths_arrive_in_order(void **state)
 	struct fixture *f = *state;
 
 	ok(cuStreamWriteValue32_v2(f->stream, word(f, 0), 7, 0));
-	ok(cuStreamWriteValue32(f->stream, word(f, 1), 8, CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER));
+	ok(cuStreamWriteValue32(f->stream, word(f, 1), 8, 0));
 	ok(cuStreamWriteValue64_v2(f->stream, word(f, 2), 0x500000006ull, 0));
 	add_queue(f, f->stream, 0, 1);
 	assert_int_equal(word_read(f, 0), 8);
@@ -33,6 +33,11 @@ static void bad_operations_are_refused_at_once(void **state)
 	fails(cuStreamWriteValue32_v2(f->stream, f->words + 2, 1, 0), INVALID_VALUE);
 	fails(cuStreamWriteValue64_v2(f->stream, f->words + 4, 1, 0), INVALID_VALUE);
 	fails(cuStreamWriteValue32_v2(f->stream, f->words, 1, 2), INVALID_VALUE);
+	fails(cuStreamWriteValue32_v2(f->stream, f->words, 1,
+				      CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER),
+	      INVALID_VALUE);
+	fails(cuStreamWaitValue32_v2(f->stream, f->words, 0, CU_STREAM_WAIT_VALUE_FLUSH),
+	      NOT_SUPPORTED);
 	fails(cuStreamWaitValue32_v2(f->stream, f->words, 1, 4), INVALID_VALUE);
 	fails(cuStreamWaitValue32_v2(f->stream, (CUdeviceptr)&pageable, 0, 0), INVALID_VALUE);
 	fails(cuStreamWaitValue32_v2(f->stream, 0, 0, 0), INVALID_VALUE);
@@ -40,6 +45,7 @@ static void bad_operations_are_refused_at_once(void **state)
 	fails(cuStreamBatchMemOp_v2(f->stream, 257, batch, 0), INVALID_VALUE);
 	fails(cuStreamBatchMemOp_v2(f->stream, 1, NULL, 0), INVALID_VALUE);
 	fails(cuStreamBatchMemOp_v2(f->stream, 1, batch, 1), INVALID_VALUE);
+	ok(cuStreamBatchMemOp_v2(f->stream, 0, NULL, 0));
 	ok(cuStreamBatchMemOp_v2(f->stream, 256, batch, 0));
 	assert_int_equal(word_read(f, 0), 255);
 	batch[1].operation = (CUstreamBatchMemOpType)9;
@@ -65,7 +71,6 @@ static void each_comparison_passes_when_it_holds(void **state)
 		{0xffff0000, 0x0000ffff, CU_STREAM_WAIT_VALUE_NOR, false, false},
 		{1ull << 40, 1ull << 40, CU_STREAM_WAIT_VALUE_EQ, true, true},
 		{1ull << 40, 1ull << 41, CU_STREAM_WAIT_VALUE_GEQ, true, false},
-		{7, 7, CU_STREAM_WAIT_VALUE_EQ | CU_STREAM_WAIT_VALUE_FLUSH, true, true},
 	};
 	struct fixture *f = *state;
 	uint64_t *place = (uint64_t *)f->flag;
@@ -166,7 +171,6 @@ static void the_device_says_that_they_work(void **state)
 	static const CUdevice_attribute attributes[] = {
 		CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS,
 		CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_WAIT_VALUE_NOR,
-		CU_DEVICE_ATTRIBUTE_CAN_FLUSH_REMOTE_WRITES,
 	};
 	int value;
 
