@@ -10,6 +10,7 @@
 #include "gen/handlers.h"
 #include "server/callback.h"
 #include "server/graph.h"
+#include "server/memory.h"
 #include "server/mirror.h"
 
 /* Parameters as the driver takes them, and what theirs point to. */
@@ -193,7 +194,7 @@ static CUresult note_added(struct ck_request *q, const ck_node_add_args *a, cons
 	switch (n->p.type) {
 	case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
 		res->address = n->p.alloc.dptr;
-		return CUDA_SUCCESS;
+		return ck_memory_graph(q->session->memory, res->address, n->p.alloc.bytesize);
 	case CU_GRAPH_NODE_TYPE_CONDITIONAL:
 		return name_bodies(q, res->node, &n->p.conditional, res);
 	case CU_GRAPH_NODE_TYPE_GRAPH:

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "gen/handlers.h"
+#include "server/graph.h"
 #include "server/memory.h"
 #include "server/session.h"
 #include "util/log.h"
@@ -106,6 +107,13 @@ CUresult ck_memory_note(struct ck_memory *m, uint64_t ctx, CUdeviceptr address, 
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
+CUresult ck_memory_graph(struct ck_memory *m, CUdeviceptr address, size_t size)
+{
+	const struct ck_allocation a = { .address = address, .size = size, .graph = true };
+
+	return enter(m, &a) == 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
 CUresult ck_memory_map(struct ck_memory *m, CUdeviceptr address, size_t size)
 {
 	const struct ck_allocation a = { .address = address, .size = size, .mapped = true };
@@ -166,7 +174,8 @@ CUresult ck_memory_alloc_async(struct ck_memory *m, size_t size, CUmemoryPool po
 	err = pool ? ck_driver.cuMemAllocFromPoolAsync(&address, size, pool, stream) :
 		     ck_driver.cuMemAllocAsync(&address, size, stream);
 	if (!err)
-		err = ck_memory_note(m, 0, address, size);
+		err = ck_capture_graph(stream) ? ck_memory_graph(m, address, size) :
+						 ck_memory_note(m, 0, address, size);
 	if (!err)
 		*out = address;
 	return err;
@@ -177,20 +186,23 @@ static bool take(struct ck_memory *m, CUdeviceptr address)
 {
 	struct ck_allocation *a = NULL;
 	const struct ck_range *range;
+	bool found;
 
 	pthread_mutex_lock(&m->lock);
 	range = ck_ranges_find(m->ranges, address);
 	if (range && range->lo == address)
 		a = range->value;
-	if (a && a->mapped)
-		a = NULL;
-	if (a) {
+	found = a && !a->mapped;
+	/* the next launch allocates again what is a graph's: the driver knows whether it has */
+	if (found && !a->graph) {
 		ck_ranges_remove(m->ranges, address, NULL);
 		m->total -= a->size;
+	} else {
+		a = NULL;
 	}
 	pthread_mutex_unlock(&m->lock);
 	free(a);
-	return a != NULL;
+	return found;
 }
 
 CUresult ck_memory_free(struct ck_memory *m, CUdeviceptr address)

@@ -20,6 +20,7 @@ struct ck_allocation {
 	CUdevice device;
 	uint64_t ctx;	/* id of the context that it belongs to; 0: of a pool, or mapped */
 	bool mapped;	/* by cuMemMap */
+	bool graph;	/* by each launch of a graph: it stays, however often it is freed */
 };
 
 int ck_memory_create(struct ck_memory **memory);
@@ -37,6 +38,9 @@ CUresult ck_memory_free_async(struct ck_memory *memory, CUdeviceptr address, CUs
 
 /* Enter memory that the driver has given, or give it back to it: OUT_OF_MEMORY. */
 CUresult ck_memory_note(struct ck_memory *memory, uint64_t ctx, CUdeviceptr address, size_t size);
+
+/* Note what launches of a graph allocate: OUT_OF_MEMORY. */
+CUresult ck_memory_graph(struct ck_memory *memory, CUdeviceptr address, size_t size);
 
 /* The driver has mapped memory, or unmapped what is in a range: OUT_OF_MEMORY. */
 CUresult ck_memory_map(struct ck_memory *memory, CUdeviceptr address, size_t size);

@@ -529,6 +529,44 @@ static void events_and_memory()
 	printf("events and memory: nodes of a graph\n");
 }
 
+/* What a graph leaves allocated the program frees, after every launch. */
+static void memory_that_is_left()
+{
+	cudaGraph_t graph;
+	cudaGraphNode_t alloc, use;
+	cudaMemAllocNodeParams m = {};
+	cudaMemsetParams s = {};
+	cudaGraphExec_t exec;
+	cudaStream_t stream;
+	int out = 0;
+
+	CHECK(cudaStreamCreate(&stream));
+	CHECK(cudaGraphCreate(&graph, 0));
+	m.poolProps.allocType = cudaMemAllocationTypePinned;
+	m.poolProps.location.type = cudaMemLocationTypeDevice;
+	m.bytesize = N * sizeof(int);
+	CHECK(cudaGraphAddMemAllocNode(&alloc, graph, NULL, 0, &m));
+	s.dst = m.dptr;
+	s.value = 9;
+	s.elementSize = 4;
+	s.width = N;
+	s.height = 1;
+	CHECK(cudaGraphAddMemsetNode(&use, graph, &alloc, 1, &s));
+	CHECK(cudaGraphInstantiate(&exec, graph, 0));
+	for (int i = 0; i < 4; i++) {
+		CHECK(cudaGraphLaunch(exec, stream));
+		CHECK(cudaMemcpyAsync(&out, m.dptr, sizeof(int), cudaMemcpyDeviceToHost, stream));
+		CHECK(cudaStreamSynchronize(stream));
+		EXPECT(out == 9);
+		CHECK(i % 2 ? cudaFree(m.dptr) : cudaFreeAsync(m.dptr, stream));
+	}
+	CHECK(cudaStreamSynchronize(stream));
+	CHECK(cudaGraphExecDestroy(exec));
+	CHECK(cudaGraphDestroy(graph));
+	CHECK(cudaStreamDestroy(stream));
+	printf("memory that is left: freed after each launch\n");
+}
+
 static void as_text()
 {
 	char path[] = "/tmp/graphs-XXXXXX", text[256] = "";
@@ -600,6 +638,7 @@ int main()
 	nodes_by_hand();
 	updates();
 	events_and_memory();
+	memory_that_is_left();
 	as_text();
 	many_and_none();
 	return 0;
