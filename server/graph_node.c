@@ -194,7 +194,8 @@ static CUresult note_added(struct ck_request *q, const ck_node_add_args *a, cons
 	switch (n->p.type) {
 	case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
 		res->address = n->p.alloc.dptr;
-		return ck_memory_graph(q->session->memory, res->address, n->p.alloc.bytesize);
+		ck_memory_graph(q->session->memory, res->address, n->p.alloc.bytesize);
+		return CUDA_SUCCESS;
 	case CU_GRAPH_NODE_TYPE_CONDITIONAL:
 		return name_bodies(q, res->node, &n->p.conditional, res);
 	case CU_GRAPH_NODE_TYPE_GRAPH:

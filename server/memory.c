@@ -107,11 +107,11 @@ CUresult ck_memory_note(struct ck_memory *m, uint64_t ctx, CUdeviceptr address, 
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-CUresult ck_memory_graph(struct ck_memory *m, CUdeviceptr address, size_t size)
+void ck_memory_graph(struct ck_memory *m, CUdeviceptr address, size_t size)
 {
 	const struct ck_allocation a = { .address = address, .size = size, .graph = true };
 
-	return enter(m, &a) == 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+	enter(m, &a);
 }
 
 CUresult ck_memory_map(struct ck_memory *m, CUdeviceptr address, size_t size)
@@ -173,9 +173,10 @@ CUresult ck_memory_alloc_async(struct ck_memory *m, size_t size, CUmemoryPool po
 		return CUDA_ERROR_NOT_SUPPORTED;
 	err = pool ? ck_driver.cuMemAllocFromPoolAsync(&address, size, pool, stream) :
 		     ck_driver.cuMemAllocAsync(&address, size, stream);
-	if (!err)
-		err = ck_capture_graph(stream) ? ck_memory_graph(m, address, size) :
-						 ck_memory_note(m, 0, address, size);
+	if (!err && ck_capture_graph(stream))
+		ck_memory_graph(m, address, size);
+	else if (!err)
+		err = ck_memory_note(m, 0, address, size);
 	if (!err)
 		*out = address;
 	return err;

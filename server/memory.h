@@ -39,8 +39,8 @@ CUresult ck_memory_free_async(struct ck_memory *memory, CUdeviceptr address, CUs
 /* Enter memory that the driver has given, or give it back to it: OUT_OF_MEMORY. */
 CUresult ck_memory_note(struct ck_memory *memory, uint64_t ctx, CUdeviceptr address, size_t size);
 
-/* Note what launches of a graph allocate: OUT_OF_MEMORY. */
-CUresult ck_memory_graph(struct ck_memory *memory, CUdeviceptr address, size_t size);
+/* Note what launches of a graph allocate; without a note it cannot be freed outside of them. */
+void ck_memory_graph(struct ck_memory *memory, CUdeviceptr address, size_t size);
 
 /* The driver has mapped memory, or unmapped what is in a range: OUT_OF_MEMORY. */
 CUresult ck_memory_map(struct ck_memory *memory, CUdeviceptr address, size_t size);
