@@ -235,6 +235,8 @@ static CUresult launch(CUfunction handle, const struct launch *l)
 	if (!err)
 		err = ck_stream_from(l->stream, &s);
 	if (!err)
+		err = ck_capture_work(s);
+	if (!err)
 		err = ck_function_announce(f, &function);
 	if (!err && l->attribute_count)
 		err = pack_attributes(l, attributes, &n);
