@@ -6,9 +6,10 @@ import signal
 
 import pytest
 
-from conftest import TRANSPORTS, client_env, ended, run, start
+from conftest import KIND, TRANSPORTS, client_env, ended, run, start
 
 
+@pytest.mark.skipif(KIND != "", reason="the sanitizer has taken sigaction")
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_a_fault_of_the_programs_own_ends_it_with_its_signal(server, app, transport):
     result = run([app("managed_signals"), "crash"], client_env(server.address(transport)))

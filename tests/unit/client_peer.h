@@ -109,10 +109,10 @@ static inline void peer_reply(struct ck_chan *chan, uint32_t xid, xdrproc_t xdr,
 			      const void *payload, size_t size, const uint32_t *tail)
 {
 	static const unsigned char zero[4];
-	size_t padded = CK_ALIGN_UP(size, (size_t)4), room = 2u << 20;
+	static __thread unsigned char buf[64u << 10];
+	size_t padded = CK_ALIGN_UP(size, (size_t)4);
 	uint32_t word = tail ? htonl(*tail) : 0;
-	unsigned char *buf = malloc(room);
-	long n = ck_reply_encode(buf, room, xid, xdr, res, tail ? padded + 4 : 0);
+	long n = ck_reply_encode(buf, sizeof(buf), xid, xdr, res, tail ? padded + 4 : 0);
 	struct iovec iov[] = {
 		{ buf, (size_t)n },
 		{ (void *)(uintptr_t)payload, size },
@@ -122,7 +122,6 @@ static inline void peer_reply(struct ck_chan *chan, uint32_t xid, xdrproc_t xdr,
 
 	peer_check(n > 0);
 	ck_chan_writev(chan, iov, 4); /* the client may have given up */
-	free(buf);
 }
 
 /* --- a session */
