@@ -6,7 +6,8 @@ JOBS ?= $(shell n=$$(nproc); [ $$n -gt 4 ] && echo 4 || echo $$n)
 # The python that has pytest: make deps installs it for the system's, which need not come first in PATH.
 PYTHON := $(shell for p in python3 /usr/bin/python3; do $$p -c 'import pytest' 2>/dev/null && echo $$p && exit; done; echo python3)
 PYTEST := $(PYTHON) -m pytest -q -ra -p no:cacheprovider
-THREADS := threads_order or streams_events or per_thread or many_clients or neighbour or (middle and launch) or waiting or bye
+THREADS := threads_order or streams_events or per_thread or many_clients or neighbour or (middle and launch) or waiting or bye or \
+	host_functions or graphs or graph_modes or stream_values or (managed and not intro and not changed)
 E2E_WORDS := $(or $(K),$(if $(TSAN),$(THREADS)))
 E2E := $(PYTEST) tests/e2e $(if $(E2E_WORDS),-k '$(E2E_WORDS)')
 TIRPC := submodules/libtirpc

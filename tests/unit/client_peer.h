@@ -104,12 +104,15 @@ static inline int peer_read(struct ck_reader *reader, struct peer_message *m)
 	return peer_decode(reader, &record, header.size, m);
 }
 
+#define PEER_REPLY_MAX (2u << 20)
+
 /* Encode and send a reply; with @payload where the procedure has one, and @tail behind it. */
 static inline void peer_reply(struct ck_chan *chan, uint32_t xid, xdrproc_t xdr, const void *res,
 			      const void *payload, size_t size, const uint32_t *tail)
 {
 	static const unsigned char zero[4];
-	static __thread unsigned char buf[64u << 10];
+	/* kept: a sanitizer makes an allocation of this size slow */
+	static __thread unsigned char buf[PEER_REPLY_MAX];
 	size_t padded = CK_ALIGN_UP(size, (size_t)4);
 	uint32_t word = tail ? htonl(*tail) : 0;
 	long n = ck_reply_encode(buf, sizeof(buf), xid, xdr, res, tail ? padded + 4 : 0);
@@ -347,9 +350,11 @@ static inline void *peer_args(uint32_t number, size_t index)
 static inline int peer_end(void **state)
 {
 	peer_clear();
+	pthread_mutex_lock(&peer.lock); /* a connection may still note that it ends */
 	free(peer.log);
 	peer.log = NULL;
 	peer.room = 0;
+	pthread_mutex_unlock(&peer.lock);
 	unlink(peer.path);
 	session_end(state);
 	return rmdir(peer.dir);
