@@ -12,8 +12,11 @@
 #include "client/client.h"
 #include "client/pool.h"
 #include "client/share.h"
+#include "util/log.h"
 #include "util/range.h"
 #include "util/util.h"
+
+CK_LOG_DEFINE("client");
 
 #define TRIES 8 /* reservations that lie where this process has something of its own */
 
@@ -76,7 +79,8 @@ static CUresult move(uint64_t ctx, CUdeviceptr *at, size_t size, size_t alignmen
 		CUresult err;
 
 		ck_wire_cuMemAddressFree(ctx, *at, had);
-		err = ck_wire_cuMemAddressReserve(ctx, at, whole, alignment, hint, 0);
+		/* the wish is aligned; that it be so is not asked for, as it was when this was tried */
+		err = ck_wire_cuMemAddressReserve(ctx, at, whole, 0, hint, 0);
 		had = whole;
 		if (!err && *at == hint && (whole == size || note_moved(hint, whole)))
 			return CUDA_SUCCESS;
@@ -84,6 +88,7 @@ static CUresult move(uint64_t ctx, CUdeviceptr *at, size_t size, size_t alignmen
 		if (err)
 			return err;
 	}
+	ck_warn("no addresses for %zu bytes that are free here and there", size);
 	ck_wire_cuMemAddressFree(ctx, *at, had);
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
