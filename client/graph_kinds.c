@@ -23,97 +23,93 @@ static CUresult set_in(CUgraphExec exec, CUgraphNode node, CUgraphNodeParams *pa
 	return exec ? ck_node_set(exec, node, params) : CUDA_ERROR_INVALID_VALUE;
 }
 
-CK_EXPORT CUresult cuGraphAddKernelNode(CUgraphNode *phGraphNode, CUgraph hGraph,
-					const CUgraphNode *dependencies, size_t numDependencies,
-					const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
-{
-	CUgraphNodeParams p = PARAMS(KERNEL);
+/*
+ * The four calls for a node that is described by a structure: to add it, to change it in its graph
+ * and in an executable one, and to ask. The structure begins as the newest form of it does.
+ */
+#define OF_STRUCTURE(add_it, set_it, set_in_exec, get_it, type, kind, member)                      \
+	CK_EXPORT CUresult add_it(CUgraphNode *phGraphNode, CUgraph hGraph,                        \
+				  const CUgraphNode *dependencies, size_t numDependencies,         \
+				  const type *nodeParams)                                          \
+	{                                                                                          \
+		CUgraphNodeParams p = PARAMS(kind);                                                \
+												   \
+		if (!nodeParams)                                                                   \
+			return CUDA_ERROR_INVALID_VALUE;                                           \
+		memcpy(&p.member, nodeParams, sizeof(*nodeParams));                                \
+		return add(phGraphNode, hGraph, dependencies, numDependencies, &p);                \
+	}                                                                                          \
+	CK_EXPORT CUresult set_it(CUgraphNode hNode, const type *nodeParams)                       \
+	{                                                                                          \
+		CUgraphNodeParams p = PARAMS(kind);                                                \
+												   \
+		if (!nodeParams)                                                                   \
+			return CUDA_ERROR_INVALID_VALUE;                                           \
+		memcpy(&p.member, nodeParams, sizeof(*nodeParams));                                \
+		return ck_node_set(NULL, hNode, &p);                                               \
+	}                                                                                          \
+	CK_EXPORT CUresult set_in_exec(CUgraphExec hGraphExec, CUgraphNode hNode,                  \
+				       const type *nodeParams)                                     \
+	{                                                                                          \
+		CUgraphNodeParams p = PARAMS(kind);                                                \
+												   \
+		if (!nodeParams)                                                                   \
+			return CUDA_ERROR_INVALID_VALUE;                                           \
+		memcpy(&p.member, nodeParams, sizeof(*nodeParams));                                \
+		return set_in(hGraphExec, hNode, &p);                                              \
+	}                                                                                          \
+	CK_EXPORT CUresult get_it(CUgraphNode hNode, type *nodeParams)                             \
+	{                                                                                          \
+		CUgraphNodeParams p;                                                               \
+		CUresult err = nodeParams ? ck_node_get(hNode, CU_GRAPH_NODE_TYPE_##kind, &p) :    \
+					    CUDA_ERROR_INVALID_VALUE;                              \
+												   \
+		if (!err)                                                                          \
+			memcpy(nodeParams, &p.member, sizeof(*nodeParams));                        \
+		return err;                                                                        \
+	}
 
-	if (!nodeParams)
-		return CUDA_ERROR_INVALID_VALUE;
-	memcpy(&p.kernel, nodeParams, sizeof(*nodeParams));
-	return add(phGraphNode, hGraph, dependencies, numDependencies, &p);
-}
+/* The same for a node that is an event and no more. */
+#define OF_EVENT(add_it, set_it, set_in_exec, get_it, kind, member)                                \
+	CK_EXPORT CUresult add_it(CUgraphNode *phGraphNode, CUgraph hGraph,                        \
+				  const CUgraphNode *dependencies, size_t numDependencies,         \
+				  CUevent event)                                                   \
+	{                                                                                          \
+		CUgraphNodeParams p = PARAMS(kind);                                                \
+												   \
+		p.member.event = event;                                                            \
+		return add(phGraphNode, hGraph, dependencies, numDependencies, &p);                \
+	}                                                                                          \
+	CK_EXPORT CUresult set_it(CUgraphNode hNode, CUevent event)                                \
+	{                                                                                          \
+		CUgraphNodeParams p = PARAMS(kind);                                                \
+												   \
+		p.member.event = event;                                                            \
+		return ck_node_set(NULL, hNode, &p);                                               \
+	}                                                                                          \
+	CK_EXPORT CUresult set_in_exec(CUgraphExec hGraphExec, CUgraphNode hNode, CUevent event)   \
+	{                                                                                          \
+		CUgraphNodeParams p = PARAMS(kind);                                                \
+												   \
+		p.member.event = event;                                                            \
+		return set_in(hGraphExec, hNode, &p);                                              \
+	}                                                                                          \
+	CK_EXPORT CUresult get_it(CUgraphNode hNode, CUevent *event_out)                           \
+	{                                                                                          \
+		CUgraphNodeParams p;                                                               \
+		CUresult err = event_out ? ck_node_get(hNode, CU_GRAPH_NODE_TYPE_##kind, &p) :     \
+					   CUDA_ERROR_INVALID_VALUE;                               \
+												   \
+		if (!err)                                                                          \
+			*event_out = p.member.event;                                               \
+		return err;                                                                        \
+	}
 
-CK_EXPORT CUresult cuGraphKernelNodeSetParams(CUgraphNode hNode,
-					      const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
-{
-	CUgraphNodeParams p = PARAMS(KERNEL);
-
-	if (!nodeParams)
-		return CUDA_ERROR_INVALID_VALUE;
-	memcpy(&p.kernel, nodeParams, sizeof(*nodeParams));
-	return ck_node_set(NULL, hNode, &p);
-}
-
-CK_EXPORT CUresult cuGraphExecKernelNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
-						  const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
-{
-	CUgraphNodeParams p = PARAMS(KERNEL);
-
-	if (!nodeParams)
-		return CUDA_ERROR_INVALID_VALUE;
-	memcpy(&p.kernel, nodeParams, sizeof(*nodeParams));
-	return set_in(hGraphExec, hNode, &p);
-}
-
-CK_EXPORT CUresult cuGraphKernelNodeGetParams(CUgraphNode hNode,
-					      CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
-{
-	CUgraphNodeParams p;
-	CUresult err = nodeParams ? ck_node_get(hNode, CU_GRAPH_NODE_TYPE_KERNEL, &p) :
-				    CUDA_ERROR_INVALID_VALUE;
-
-	if (!err)
-		memcpy(nodeParams, &p.kernel, sizeof(*nodeParams));
-	return err;
-}
-
-CK_EXPORT CUresult cuGraphAddKernelNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph,
-					   const CUgraphNode *dependencies, size_t numDependencies,
-					   const CUDA_KERNEL_NODE_PARAMS *nodeParams)
-{
-	CUgraphNodeParams p = PARAMS(KERNEL);
-
-	if (!nodeParams)
-		return CUDA_ERROR_INVALID_VALUE;
-	memcpy(&p.kernel, nodeParams, sizeof(*nodeParams));
-	return add(phGraphNode, hGraph, dependencies, numDependencies, &p);
-}
-
-CK_EXPORT CUresult cuGraphKernelNodeSetParams_v2(CUgraphNode hNode,
-						 const CUDA_KERNEL_NODE_PARAMS *nodeParams)
-{
-	CUgraphNodeParams p = PARAMS(KERNEL);
-
-	if (!nodeParams)
-		return CUDA_ERROR_INVALID_VALUE;
-	memcpy(&p.kernel, nodeParams, sizeof(*nodeParams));
-	return ck_node_set(NULL, hNode, &p);
-}
-
-CK_EXPORT CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec hGraphExec, CUgraphNode hNode,
-						     const CUDA_KERNEL_NODE_PARAMS *nodeParams)
-{
-	CUgraphNodeParams p = PARAMS(KERNEL);
-
-	if (!nodeParams)
-		return CUDA_ERROR_INVALID_VALUE;
-	memcpy(&p.kernel, nodeParams, sizeof(*nodeParams));
-	return set_in(hGraphExec, hNode, &p);
-}
-
-CK_EXPORT CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode hNode,
-						 CUDA_KERNEL_NODE_PARAMS *nodeParams)
-{
-	CUgraphNodeParams p;
-	CUresult err = nodeParams ? ck_node_get(hNode, CU_GRAPH_NODE_TYPE_KERNEL, &p) :
-				    CUDA_ERROR_INVALID_VALUE;
-
-	if (!err)
-		memcpy(nodeParams, &p.kernel, sizeof(*nodeParams));
-	return err;
-}
+OF_STRUCTURE(cuGraphAddKernelNode, cuGraphKernelNodeSetParams, cuGraphExecKernelNodeSetParams,
+	     cuGraphKernelNodeGetParams, CUDA_KERNEL_NODE_PARAMS_v1, KERNEL, kernel)
+OF_STRUCTURE(cuGraphAddKernelNode_v2, cuGraphKernelNodeSetParams_v2,
+	     cuGraphExecKernelNodeSetParams_v2, cuGraphKernelNodeGetParams_v2,
+	     CUDA_KERNEL_NODE_PARAMS, KERNEL, kernel)
 
 CK_EXPORT CUresult cuGraphAddMemcpyNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 					const CUgraphNode *dependencies, size_t numDependencies,
@@ -212,96 +208,11 @@ CK_EXPORT CUresult cuGraphMemsetNodeGetParams(CUgraphNode hNode,
 	return err;
 }
 
-CK_EXPORT CUresult cuGraphAddHostNode(CUgraphNode *phGraphNode, CUgraph hGraph,
-				      const CUgraphNode *dependencies, size_t numDependencies,
-				      const CUDA_HOST_NODE_PARAMS *nodeParams)
-{
-	CUgraphNodeParams p = PARAMS(HOST);
-
-	if (!nodeParams)
-		return CUDA_ERROR_INVALID_VALUE;
-	memcpy(&p.host, nodeParams, sizeof(*nodeParams));
-	return add(phGraphNode, hGraph, dependencies, numDependencies, &p);
-}
-
-CK_EXPORT CUresult cuGraphHostNodeSetParams(CUgraphNode hNode,
-					    const CUDA_HOST_NODE_PARAMS *nodeParams)
-{
-	CUgraphNodeParams p = PARAMS(HOST);
-
-	if (!nodeParams)
-		return CUDA_ERROR_INVALID_VALUE;
-	memcpy(&p.host, nodeParams, sizeof(*nodeParams));
-	return ck_node_set(NULL, hNode, &p);
-}
-
-CK_EXPORT CUresult cuGraphExecHostNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
-						const CUDA_HOST_NODE_PARAMS *nodeParams)
-{
-	CUgraphNodeParams p = PARAMS(HOST);
-
-	if (!nodeParams)
-		return CUDA_ERROR_INVALID_VALUE;
-	memcpy(&p.host, nodeParams, sizeof(*nodeParams));
-	return set_in(hGraphExec, hNode, &p);
-}
-
-CK_EXPORT CUresult cuGraphHostNodeGetParams(CUgraphNode hNode, CUDA_HOST_NODE_PARAMS *nodeParams)
-{
-	CUgraphNodeParams p;
-	CUresult err = nodeParams ? ck_node_get(hNode, CU_GRAPH_NODE_TYPE_HOST, &p) :
-				    CUDA_ERROR_INVALID_VALUE;
-
-	if (!err)
-		memcpy(nodeParams, &p.host, sizeof(*nodeParams));
-	return err;
-}
-
-CK_EXPORT CUresult cuGraphAddBatchMemOpNode(CUgraphNode *phGraphNode, CUgraph hGraph,
-					    const CUgraphNode *dependencies, size_t numDependencies,
-					    const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams)
-{
-	CUgraphNodeParams p = PARAMS(BATCH_MEM_OP);
-
-	if (!nodeParams)
-		return CUDA_ERROR_INVALID_VALUE;
-	memcpy(&p.memOp, nodeParams, sizeof(*nodeParams));
-	return add(phGraphNode, hGraph, dependencies, numDependencies, &p);
-}
-
-CK_EXPORT CUresult cuGraphBatchMemOpNodeSetParams(CUgraphNode hNode,
-						  const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams)
-{
-	CUgraphNodeParams p = PARAMS(BATCH_MEM_OP);
-
-	if (!nodeParams)
-		return CUDA_ERROR_INVALID_VALUE;
-	memcpy(&p.memOp, nodeParams, sizeof(*nodeParams));
-	return ck_node_set(NULL, hNode, &p);
-}
-
-CK_EXPORT CUresult cuGraphExecBatchMemOpNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
-				const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams)
-{
-	CUgraphNodeParams p = PARAMS(BATCH_MEM_OP);
-
-	if (!nodeParams)
-		return CUDA_ERROR_INVALID_VALUE;
-	memcpy(&p.memOp, nodeParams, sizeof(*nodeParams));
-	return set_in(hGraphExec, hNode, &p);
-}
-
-CK_EXPORT CUresult cuGraphBatchMemOpNodeGetParams(CUgraphNode hNode,
-						  CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams_out)
-{
-	CUgraphNodeParams p;
-	CUresult err = nodeParams_out ? ck_node_get(hNode, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, &p) :
-				    CUDA_ERROR_INVALID_VALUE;
-
-	if (!err)
-		memcpy(nodeParams_out, &p.memOp, sizeof(*nodeParams_out));
-	return err;
-}
+OF_STRUCTURE(cuGraphAddHostNode, cuGraphHostNodeSetParams, cuGraphExecHostNodeSetParams,
+	     cuGraphHostNodeGetParams, CUDA_HOST_NODE_PARAMS, HOST, host)
+OF_STRUCTURE(cuGraphAddBatchMemOpNode, cuGraphBatchMemOpNodeSetParams,
+	     cuGraphExecBatchMemOpNodeSetParams, cuGraphBatchMemOpNodeGetParams,
+	     CUDA_BATCH_MEM_OP_NODE_PARAMS, BATCH_MEM_OP, memOp)
 
 CK_EXPORT CUresult cuGraphAddChildGraphNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 					    const CUgraphNode *dependencies, size_t numDependencies,
@@ -330,81 +241,11 @@ CK_EXPORT CUresult cuGraphAddEmptyNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 	return add(phGraphNode, hGraph, dependencies, numDependencies, &p);
 }
 
-CK_EXPORT CUresult cuGraphAddEventRecordNode(CUgraphNode *phGraphNode, CUgraph hGraph,
-					     const CUgraphNode *dependencies,
-					     size_t numDependencies, CUevent event)
-{
-	CUgraphNodeParams p = PARAMS(EVENT_RECORD);
-
-	p.eventRecord.event = event;
-	return add(phGraphNode, hGraph, dependencies, numDependencies, &p);
-}
-
-CK_EXPORT CUresult cuGraphEventRecordNodeSetEvent(CUgraphNode hNode, CUevent event)
-{
-	CUgraphNodeParams p = PARAMS(EVENT_RECORD);
-
-	p.eventRecord.event = event;
-	return ck_node_set(NULL, hNode, &p);
-}
-
-CK_EXPORT CUresult cuGraphExecEventRecordNodeSetEvent(CUgraphExec hGraphExec, CUgraphNode hNode,
-						      CUevent event)
-{
-	CUgraphNodeParams p = PARAMS(EVENT_RECORD);
-
-	p.eventRecord.event = event;
-	return set_in(hGraphExec, hNode, &p);
-}
-
-CK_EXPORT CUresult cuGraphEventRecordNodeGetEvent(CUgraphNode hNode, CUevent *event_out)
-{
-	CUgraphNodeParams p;
-	CUresult err = event_out ? ck_node_get(hNode, CU_GRAPH_NODE_TYPE_EVENT_RECORD, &p) :
-				   CUDA_ERROR_INVALID_VALUE;
-
-	if (!err)
-		*event_out = p.eventRecord.event;
-	return err;
-}
-
-CK_EXPORT CUresult cuGraphAddEventWaitNode(CUgraphNode *phGraphNode, CUgraph hGraph,
-					   const CUgraphNode *dependencies, size_t numDependencies,
-					   CUevent event)
-{
-	CUgraphNodeParams p = PARAMS(WAIT_EVENT);
-
-	p.eventWait.event = event;
-	return add(phGraphNode, hGraph, dependencies, numDependencies, &p);
-}
-
-CK_EXPORT CUresult cuGraphEventWaitNodeSetEvent(CUgraphNode hNode, CUevent event)
-{
-	CUgraphNodeParams p = PARAMS(WAIT_EVENT);
-
-	p.eventWait.event = event;
-	return ck_node_set(NULL, hNode, &p);
-}
-
-CK_EXPORT CUresult cuGraphExecEventWaitNodeSetEvent(CUgraphExec hGraphExec, CUgraphNode hNode,
-						    CUevent event)
-{
-	CUgraphNodeParams p = PARAMS(WAIT_EVENT);
-
-	p.eventWait.event = event;
-	return set_in(hGraphExec, hNode, &p);
-}
-
-CK_EXPORT CUresult cuGraphEventWaitNodeGetEvent(CUgraphNode hNode, CUevent *event_out)
-{
-	CUgraphNodeParams p;
-	CUresult err = event_out ? ck_node_get(hNode, CU_GRAPH_NODE_TYPE_WAIT_EVENT, &p) :
-				   CUDA_ERROR_INVALID_VALUE;
-
-	if (!err)
-		*event_out = p.eventWait.event;
-	return err;
-}
+OF_EVENT(cuGraphAddEventRecordNode, cuGraphEventRecordNodeSetEvent,
+	 cuGraphExecEventRecordNodeSetEvent, cuGraphEventRecordNodeGetEvent, EVENT_RECORD,
+	 eventRecord)
+OF_EVENT(cuGraphAddEventWaitNode, cuGraphEventWaitNodeSetEvent, cuGraphExecEventWaitNodeSetEvent,
+	 cuGraphEventWaitNodeGetEvent, WAIT_EVENT, eventWait)
 
 CK_EXPORT CUresult cuGraphAddMemAllocNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 					  const CUgraphNode *dependencies, size_t numDependencies,

@@ -8,7 +8,6 @@
  */
 #define _GNU_SOURCE
 #include <pthread.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include "client/client.h"
@@ -86,19 +85,10 @@ static void *helper(void *unused)
 	return NULL;
 }
 
-/* The application's signals are none of a helper's business. */
 static void start_helpers(unsigned int count)
 {
-	sigset_t all, was;
-	pthread_t t;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &was);
-	while (s.threads < count && pthread_create(&t, NULL, helper, NULL) == 0) {
-		pthread_detach(t);
+	while (s.threads < count && ck_thread_start(helper, NULL) == 0)
 		s.threads++;
-	}
-	pthread_sigmask(SIG_SETMASK, &was, NULL);
 	if (s.threads < count)
 		ck_debug("no thread for a large copy: fewer connections are used");
 }

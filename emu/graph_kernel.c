@@ -69,47 +69,11 @@ CUresult cuGraphKernelNodeGetParams(CUgraphNode hNode, CUDA_KERNEL_NODE_PARAMS_v
 	return nodeParams ? result : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult cuGraphKernelNodeSetParams_v2(CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS *nodeParams)
-{
-	CUgraphNodeParams params;
+CK_EMU_CHANGES(cuGraphKernelNodeSetParams_v2, cuGraphExecKernelNodeSetParams_v2,
+	       CUDA_KERNEL_NODE_PARAMS, of_v2)
 
-	if (!nodeParams)
-		return CUDA_ERROR_INVALID_VALUE;
-	params = of_v2(nodeParams);
-	return ck_emu_node_change(hNode, &params);
-}
-
-CUresult cuGraphKernelNodeSetParams(CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
-{
-	CUgraphNodeParams params;
-
-	if (!nodeParams)
-		return CUDA_ERROR_INVALID_VALUE;
-	params = of_v1(nodeParams);
-	return ck_emu_node_change(hNode, &params);
-}
-
-CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec hGraphExec, CUgraphNode hNode,
-					   const CUDA_KERNEL_NODE_PARAMS *nodeParams)
-{
-	CUgraphNodeParams params;
-
-	if (!nodeParams)
-		return CUDA_ERROR_INVALID_VALUE;
-	params = of_v2(nodeParams);
-	return ck_emu_exec_change(hGraphExec, hNode, &params);
-}
-
-CUresult cuGraphExecKernelNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
-					const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
-{
-	CUgraphNodeParams params;
-
-	if (!nodeParams)
-		return CUDA_ERROR_INVALID_VALUE;
-	params = of_v1(nodeParams);
-	return ck_emu_exec_change(hGraphExec, hNode, &params);
-}
+CK_EMU_CHANGES(cuGraphKernelNodeSetParams, cuGraphExecKernelNodeSetParams,
+	       CUDA_KERNEL_NODE_PARAMS_v1, of_v1)
 
 /* --- attributes --- */
 

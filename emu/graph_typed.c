@@ -154,26 +154,8 @@ CUresult cuGraphHostNodeGetParams(CUgraphNode hNode, CUDA_HOST_NODE_PARAMS *node
 	return result;
 }
 
-CUresult cuGraphHostNodeSetParams(CUgraphNode hNode, const CUDA_HOST_NODE_PARAMS *nodeParams)
-{
-	CUgraphNodeParams params;
-
-	if (!nodeParams)
-		return CUDA_ERROR_INVALID_VALUE;
-	params = of_host(nodeParams);
-	return ck_emu_node_change(hNode, &params);
-}
-
-CUresult cuGraphExecHostNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
-				      const CUDA_HOST_NODE_PARAMS *nodeParams)
-{
-	CUgraphNodeParams params;
-
-	if (!nodeParams)
-		return CUDA_ERROR_INVALID_VALUE;
-	params = of_host(nodeParams);
-	return ck_emu_exec_change(hGraphExec, hNode, &params);
-}
+CK_EMU_CHANGES(cuGraphHostNodeSetParams, cuGraphExecHostNodeSetParams,
+	       CUDA_HOST_NODE_PARAMS, of_host)
 
 /* --- child graphs and empty nodes --- */
 
@@ -325,27 +307,8 @@ CUresult cuGraphBatchMemOpNodeGetParams(CUgraphNode hNode,
 	return result;
 }
 
-CUresult cuGraphBatchMemOpNodeSetParams(CUgraphNode hNode,
-					const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams)
-{
-	CUgraphNodeParams params;
-
-	if (!nodeParams)
-		return CUDA_ERROR_INVALID_VALUE;
-	params = of_batch(nodeParams);
-	return ck_emu_node_change(hNode, &params);
-}
-
-CUresult cuGraphExecBatchMemOpNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
-					    const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams)
-{
-	CUgraphNodeParams params;
-
-	if (!nodeParams)
-		return CUDA_ERROR_INVALID_VALUE;
-	params = of_batch(nodeParams);
-	return ck_emu_exec_change(hGraphExec, hNode, &params);
-}
+CK_EMU_CHANGES(cuGraphBatchMemOpNodeSetParams, cuGraphExecBatchMemOpNodeSetParams,
+	       CUDA_BATCH_MEM_OP_NODE_PARAMS, of_batch)
 
 /* --- allocations --- */
 
