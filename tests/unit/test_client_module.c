@@ -237,6 +237,35 @@ static void a_cubin_must_be_for_the_device(void **state)
 	elf_data_free(&good);
 }
 
+/* As driver 580 does on an H200. */
+static void a_library_without_code_for_the_device_is_there_but_empty(void **state)
+{
+	struct elf_data data = elf_data_read("sm_80.cubin");
+	CUlibrary library;
+	CUmodule module;
+	CUkernel kernel;
+	CUdeviceptr at;
+	size_t size;
+	unsigned int n = 9;
+
+	(void)state;
+	peer_clear();
+	assert_int_equal(cuLibraryLoadData(&library, data.bytes, NULL, NULL, 0, NULL, NULL, 0),
+			 CUDA_SUCCESS);
+	assert_int_equal(cuLibraryGetKernelCount(&n, library), CUDA_SUCCESS);
+	assert_int_equal(n, 0);
+	assert_int_equal(cuLibraryGetKernel(&kernel, library, "add"),
+			 CUDA_ERROR_NO_BINARY_FOR_GPU);
+	assert_int_equal(cuLibraryGetModule(&module, library), CUDA_ERROR_NO_BINARY_FOR_GPU);
+	assert_int_equal(cuLibraryGetGlobal(&at, &size, library, "total"),
+			 CUDA_ERROR_NO_BINARY_FOR_GPU);
+	assert_int_equal(cuLibraryUnload(library), CUDA_SUCCESS);
+	assert_int_equal(cuLibraryUnload(library), CUDA_ERROR_INVALID_HANDLE);
+	assert_int_equal(peer_count(CK_PROC_ck_image), 0);
+	assert_int_equal(peer_count(CK_PROC_cuLibraryUnload), 0);
+	elf_data_free(&data);
+}
+
 static void what_is_no_image_is_refused(void **state)
 {
 	static const char garbage[4096] = { 1, 2, 3 };
@@ -654,6 +683,7 @@ int main(void)
 		module_test(the_one_image_that_the_device_uses_is_sent),
 		module_test(a_module_is_read_from_a_file),
 		module_test(a_cubin_must_be_for_the_device),
+		module_test(a_library_without_code_for_the_device_is_there_but_empty),
 		module_test(what_is_no_image_is_refused),
 		module_test(an_image_travels_once),
 		module_test(no_thread_uses_an_image_that_another_is_still_sending),
