@@ -67,67 +67,6 @@ bool ck_address_claim(uint64_t address, size_t size)
 	return clear;
 }
 
-/*
- * @size bytes here, if nothing of ours is there. Where neither Linux nor the driver puts anything
- * on its own: driver 580 takes no heed of a wish that is near the top of the address space.
- */
-static void *quiet_place(size_t size)
-{
-	static uint64_t next = 0x240000000000;
-	void *want, *got;
-
-#ifdef __SANITIZE_THREAD__	/* its memory has places of its own, and mmap as it has it no hints */
-	return MAP_FAILED;
-#endif
-
-	pthread_mutex_lock(&lock);
-	want = (void *)(uintptr_t)next;
-	next += size;
-	if (next > 0x2f0000000000)
-		next = 0x240000000000;
-	pthread_mutex_unlock(&lock);
-	got = mmap(want, size, PROT_NONE,
-		   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
-	if (got != MAP_FAILED && got != want) {
-		munmap(got, size);
-		return MAP_FAILED;
-	}
-	return got;
-}
-
-uint64_t ck_address_find(size_t size, size_t align)
-{
-	size_t padded;
-	uint64_t at = 0, start;
-	void *got;
-
-	align = align < UNIT ? UNIT : align;
-	size = CK_ALIGN_UP(size, UNIT);
-	if (ck_add_overflow(size, align, &padded))
-		return 0;
-	got = quiet_place(padded);
-	if (got == MAP_FAILED)
-		got = mmap(NULL, padded, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-			   -1, 0);
-	if (got == MAP_FAILED)
-		return 0;
-	start = (uint64_t)(uintptr_t)got;
-	at = CK_ALIGN_UP(start, (uint64_t)align);
-	if (at > start)
-		munmap(got, at - start);
-	if (at + size < start + padded)
-		munmap((void *)(uintptr_t)(at + size), start + padded - at - size);
-	pthread_mutex_lock(&lock);
-	if (!claimed)
-		claimed = ck_ranges_create();
-	if (!claimed || ck_ranges_insert(claimed, at, at + size, &claimed) < 0) {
-		munmap((void *)(uintptr_t)at, size);
-		at = 0;
-	}
-	pthread_mutex_unlock(&lock);
-	return at;
-}
-
 /* A stretch that reaches beyond the reservation has been claimed for something else as well. */
 void ck_address_release(uint64_t address, size_t size)
 {

@@ -102,6 +102,16 @@ static const struct ck_allocation *find(const struct ck_ranges *set, uint64_t ad
 	return range ? range->value : NULL;
 }
 
+bool ck_allocation_mapped(uint64_t base, size_t size)
+{
+	bool any;
+
+	pthread_mutex_lock(&lock);
+	any = device_set && ck_ranges_overlap(device_set, base, base + size);
+	pthread_mutex_unlock(&lock);
+	return any;
+}
+
 bool ck_allocation_find(uint64_t address, struct ck_allocation *found)
 {
 	const struct ck_allocation *a;

@@ -128,8 +128,6 @@ int ck_gpu_attribute(CUdevice device, CUdevice_attribute attribute);
  * now on, so that unified addressing holds (D9). False: something of ours lies there already.
  */
 bool ck_address_claim(uint64_t address, size_t size);
-/* A free stretch of this process's addresses, claimed; @align is a power of two. 0: none. */
-uint64_t ck_address_find(size_t size, size_t align);
 /* The server's driver has given up a reservation: the addresses may be used here again. */
 void ck_address_release(uint64_t address, size_t size);
 
@@ -165,6 +163,8 @@ CUresult ck_allocation_note(const struct ck_allocation *what);
 void ck_allocation_access(uint64_t base, size_t size, uint64_t gained, uint64_t lost);
 /* Forget what is mapped in [base, base+size). */
 void ck_allocation_unmap(uint64_t base, size_t size);
+/* Is anything mapped in [base, base+size)? */
+bool ck_allocation_mapped(uint64_t base, size_t size);
 /* A copy of what holds @address; false: nothing known does. */
 bool ck_allocation_find(uint64_t address, struct ck_allocation *found);
 /* Remove the one that begins at @base and is of @kind; false when there is none. */

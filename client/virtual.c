@@ -1,133 +1,19 @@
 /*
- * client/virtual.c - virtual memory management: addresses without memory, memory without
- * addresses, and mappings of one to the other.
- *
- * Addresses are the server's, and what it reserves is claimed in this process too, so that it
- * means nothing else here. What is mapped counts as device memory (allocation.c).
+ * client/virtual.c - virtual memory management: physical memory and its mappings at addresses that
+ * have been reserved (reservation.c). What is mapped counts as device memory (allocation.c).
  */
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "client/client.h"
 #include "client/pool.h"
+#include "client/reservation.h"
 #include "client/share.h"
-#include "util/log.h"
-#include "util/range.h"
-#include "util/util.h"
-
-CK_LOG_DEFINE("client");
-
-#define TRIES 8 /* reservations that lie where this process has something of its own */
 
 /* Physical memory behind a handle. CUDA has no error of its own for a wrong one. */
 static struct ck_physical *physical_from(CUmemGenericAllocationHandle handle)
 {
 	return ck_object_check((const void *)(uintptr_t)handle, CK_OBJECT_PHYSICAL);
-}
-
-/* --- reservations */
-
-/*
- * Driver 580 takes heed of the wish for an address only from this size on, in steps of half of it.
- * A small reservation that must be moved is the beginning of one of this size.
- */
-#define MOVABLE ((size_t)64 << 20)
-
-static pthread_mutex_t moved_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct ck_ranges *moved;	/* reservations that are larger than they were asked for */
-
-/* Note that the reservation at @at has @whole bytes; false: out of memory. */
-static bool note_moved(CUdeviceptr at, size_t whole)
-{
-	bool noted;
-
-	pthread_mutex_lock(&moved_lock);
-	if (!moved)
-		moved = ck_ranges_create();
-	noted = moved && ck_ranges_insert(moved, at, at + whole, &moved) == 0;
-	pthread_mutex_unlock(&moved_lock);
-	return noted;
-}
-
-/* The true size of the reservation of @size bytes at @at, which is forgotten. */
-static size_t forget_moved(CUdeviceptr at, size_t size)
-{
-	const struct ck_range *r;
-
-	pthread_mutex_lock(&moved_lock);
-	r = moved ? ck_ranges_find(moved, at) : NULL;
-	if (r && r->lo == at) {
-		size = r->hi - r->lo;
-		ck_ranges_remove(moved, at, NULL);
-	}
-	pthread_mutex_unlock(&moved_lock);
-	return size;
-}
-
-/*
- * What the driver picked is in the way of something here: ask for a stretch that is free in
- * this process. *@at is the new place on success; what has been obtained is else given back.
- */
-static CUresult move(uint64_t ctx, CUdeviceptr *at, size_t size, size_t alignment)
-{
-	size_t whole = ck_max(size, MOVABLE), had = size;
-
-	alignment = ck_max(alignment, MOVABLE / 2);
-	for (unsigned int i = 0; i < TRIES; i++) {
-		uint64_t hint = ck_address_find(whole, alignment);
-		CUresult err;
-
-		ck_wire_cuMemAddressFree(ctx, *at, had);
-		/* the wish is aligned; that it be so is not asked for, as it was when this was tried */
-		err = ck_wire_cuMemAddressReserve(ctx, at, whole, 0, hint, 0);
-		had = whole;
-		if (!err && *at == hint && (whole == size || note_moved(hint, whole)))
-			return CUDA_SUCCESS;
-		ck_address_release(hint, whole);
-		if (err)
-			return err;
-	}
-	ck_warn("no addresses for %zu bytes that are free here and there", size);
-	ck_wire_cuMemAddressFree(ctx, *at, had);
-	return CUDA_ERROR_OUT_OF_MEMORY;
-}
-
-CK_EXPORT CUresult cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment,
-				       CUdeviceptr addr, unsigned long long flags)
-{
-	CUdeviceptr at = 0;
-	uint64_t ctx;
-	CUresult err = ck_enter_any(&ctx);
-
-	if (err)
-		return err;
-	if (!ptr || size == 0 || flags || (alignment & (alignment - 1)))
-		return CUDA_ERROR_INVALID_VALUE;
-	err = ck_wire_cuMemAddressReserve(ctx, &at, size, alignment, addr, flags);
-	if (!err && !ck_address_claim(at, size)) {
-		ck_address_release(at, size);	/* the parts that were free */
-		err = move(ctx, &at, size, alignment);
-	}
-	if (!err)
-		*ptr = at;
-	return err;
-}
-
-CK_EXPORT CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size)
-{
-	uint64_t ctx;
-	CUresult err = ck_enter_any(&ctx);
-
-	if (err)
-		return err;
-	size = forget_moved(ptr, size);
-	/* first: once the driver has it back, another thread may be given the same place */
-	ck_address_release(ptr, size);
-	err = ck_wire_cuMemAddressFree(ctx, ptr, size);
-	if (err)
-		ck_address_claim(ptr, size);
-	return err;
 }
 
 /* --- physical memory */
@@ -269,7 +155,7 @@ CK_EXPORT CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset,
 
 	if (err)
 		return err;
-	if (!p || size == 0)
+	if (!p || size == 0 || !ck_reservation_holds(ptr, size))
 		return CUDA_ERROR_INVALID_VALUE;
 	err = ck_wire_cuMemMap(ctx, ptr, size, offset, p->object.id, flags);
 	if (err)

@@ -49,10 +49,12 @@ int main()
 	for (int k = 0; k < N; k++)
 		EXPECT(host[k] == (float)(n * k + n * (n - 1) / 2));
 	NCCL(ncclGroupStart());
-	for (int i = 0; i < n; i++) {
+	for (int i = 0; i < n; i++)
 		NCCL(ncclBroadcast(in[i], in[i], N, ncclFloat, 0, comms[i], s[i]));
+	NCCL(ncclGroupEnd());	/* what is in one group has no order */
+	NCCL(ncclGroupStart());
+	for (int i = 0; i < n; i++)
 		NCCL(ncclAllGather(in[i], out[i], N, ncclFloat, comms[i], s[i]));
-	}
 	NCCL(ncclGroupEnd());
 	for (int i = 0; i < n; i++)
 		CHECK(cudaStreamSynchronize(s[i]));

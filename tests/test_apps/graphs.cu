@@ -325,7 +325,7 @@ static void nodes_by_hand()
 {
 	int *data = device_ints(), *copy = device_ints(), host[4] = { 7, 7, 7, 7 }, calls = 0;
 	cudaGraph_t graph, child, inner;
-	cudaGraphNode_t empty, fill, twice, copied, called, inside, after[2], found[8];
+	cudaGraphNode_t empty, fill, twice, copied, called, inside, found[8];
 	cudaGraphExec_t exec;
 	cudaMemsetParams m = {};
 	cudaHostNodeParams h = { count_up, &calls }, h_back = {};
@@ -349,8 +349,6 @@ static void nodes_by_hand()
 	CHECK(cudaGraphAddChildGraphNode(&inside, graph, &copied, 1, child));
 	CHECK(cudaGraphDestroy(child));
 	CHECK(cudaGraphAddHostNode(&called, graph, NULL, 0, &h));
-	after[0] = called;
-	after[1] = inside;
 	CHECK(cudaGraphAddDependencies(graph, &called, &inside, NULL, 1));
 	EXPECT(cudaGraphAddDependencies(graph, &inside, &called, NULL, 1) != cudaSuccess ||
 	       cudaGraphInstantiate(&exec, graph, 0) != cudaSuccess);	/* a circle */
@@ -409,8 +407,10 @@ static void nodes_by_hand()
 	CHECK(cudaGraphDestroyNode(called));
 	CHECK(cudaGraphNodeGetDependencies(inside, NULL, NULL, &count));
 	EXPECT(count == 1);
-	EXPECT(cudaGraphNodeGetType(called, &type) != cudaSuccess);
-	(void)cudaGetLastError();
+	if (driver_looks()) {
+		EXPECT(cudaGraphNodeGetType(called, &type) != cudaSuccess);
+		(void)cudaGetLastError();
+	}
 	CHECK(cudaGraphDestroy(graph));
 	CHECK(cudaFree(data));
 	CHECK(cudaFree(copy));

@@ -87,8 +87,6 @@ template <typename F> static void refuse(F change)
 
 static void faults()
 {
-	alignas(128) char room[256];
-
 	refuse([](tiled &t) { t.rank = 0; });
 	refuse([](tiled &t) { t.rank = 6; });
 	refuse([](tiled &t) { t.address = 8; });

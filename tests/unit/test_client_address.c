@@ -64,20 +64,6 @@ static void memory_of_the_program_is_a_clash_and_stays_as_it_is(void **state)
 	assert_true(ck_address_claim(at, 2 * UNIT));
 }
 
-static void a_free_stretch_is_found_and_can_be_given_up(void **state)
-{
-	uint64_t at = ck_address_find(3 * UNIT, 16 * UNIT);
-
-	(void)state;
-	assert_int_not_equal(at, 0);
-	assert_int_equal(at % (16 * UNIT), 0);
-	assert_ptr_equal(map_at(at + UNIT, 4096), MAP_FAILED);
-	assert_true(ck_address_claim(at, 3 * UNIT));
-	ck_address_release(at, 3 * UNIT);
-	assert_ptr_not_equal(map_at(at + UNIT, 4096), MAP_FAILED);
-	munmap((void *)(uintptr_t)(at + UNIT), 4096);
-}
-
 static void what_reaches_beyond_a_reservation_stays_claimed(void **state)
 {
 	uint64_t at = unused(4 * UNIT);
@@ -91,23 +77,12 @@ static void what_reaches_beyond_a_reservation_stays_claimed(void **state)
 	munmap((void *)(uintptr_t)at, 4096);
 }
 
-static void a_tebibyte_can_be_reserved(void **state)
-{
-	uint64_t at = ck_address_find((size_t)1 << 40, 0);
-
-	(void)state;
-	assert_int_not_equal(at, 0);
-	ck_address_release(at, (size_t)1 << 40);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(claimed_addresses_are_given_to_nobody_else),
 		cmocka_unit_test(small_blocks_of_one_page_are_claimed_one_by_one),
-		cmocka_unit_test(a_free_stretch_is_found_and_can_be_given_up),
 		cmocka_unit_test(what_reaches_beyond_a_reservation_stays_claimed),
-		cmocka_unit_test(a_tebibyte_can_be_reserved),
 		cmocka_unit_test(memory_of_the_program_is_a_clash_and_stays_as_it_is),
 	};
 

@@ -21,7 +21,6 @@
 #define OWN_POOL (1u << 23) /* an id that the server has picked */
 
 static uint64_t next;	/* where the server's driver puts what is asked for next */
-static uint64_t obey;	/* it follows hints */
 static CUresult refusal;
 static CUstream stream;
 
@@ -37,7 +36,7 @@ static CUresult answer(const struct peer_message *m, void *res, struct peer_payl
 	else if (m->number == CK_PROC_cuMemAddressReserve) {
 		const cuMemAddressReserve_args *a = m->args;
 
-		((cuMemAddressReserve_res *)res)->ptr = obey && a->addr ? a->addr : next;
+		((cuMemAddressReserve_res *)res)->ptr = a->addr ? a->addr : next;
 	} else if (m->number == CK_PROC_cuDeviceGetDefaultMemPool)
 		((cuDeviceGetDefaultMemPool_res *)res)->pool_out = OWN_POOL;
 	else if (m->number == CK_PROC_cuDeviceGetMemPool)
@@ -69,7 +68,6 @@ static int clear(void **state)
 	(void)state;
 	peer_clear();
 	refusal = CUDA_SUCCESS;
-	obey = 1;
 	next = unused(16 * UNIT);
 	return 0;
 }
@@ -171,25 +169,74 @@ static void attributes_have_their_own_sizes(void **state)
 	cuMemPoolDestroy(pool);
 }
 
-static void a_reservation_in_the_way_is_moved(void **state)
+/* Nothing of this process can be mapped at @at. */
+static bool is_kept(CUdeviceptr at)
 {
-	char *own = mmap((void *)(uintptr_t)(next + UNIT), 4096, PROT_READ,
+	void *own = mmap((void *)(uintptr_t)at, 4096, PROT_READ,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+
+	if (own == MAP_FAILED)
+		return true;
+	munmap(own, 4096);
+	return false;
+}
+
+#ifndef __SANITIZE_THREAD__	/* there is no place for the arena beside TSan's memory */
+static void reservations_are_parts_of_one_that_both_sides_have(void **state)
+{
+	CUmemGenericAllocationHandle handle = make_physical();
+	CUdeviceptr p = 0, q = 0, wished = 0;
+
+	(void)state;
+	assert_int_equal(cuMemAddressReserve(&p, 4 * UNIT, 0, 0, 0), CUDA_SUCCESS);
+	assert_int_equal(cuMemAddressReserve(&q, UNIT, 16 * UNIT, 0, 0), CUDA_SUCCESS);
+	assert_true(q >= p + 4 * UNIT && q % (16 * UNIT) == 0);
+	assert_int_equal(cuMemAddressReserve(&wished, UNIT, 0, q + 5 * UNIT, 0), CUDA_SUCCESS);
+	assert_int_equal(wished, q + 5 * UNIT);
+	assert_int_equal(peer_count(CK_PROC_cuMemAddressReserve), 1);
+	assert_true(is_kept(p) && is_kept(q));
+	/* what lies between them is not reserved */
+	assert_int_equal(cuMemMap(p + 3 * UNIT, 2 * UNIT, 0, handle, 0), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuMemMap(q - UNIT, UNIT, 0, handle, 0), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuMemMap(p, UNIT, 0, handle, 0), CUDA_SUCCESS);
+	assert_int_equal(cuMemAddressFree(p, 4 * UNIT), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuMemUnmap(p, UNIT), CUDA_SUCCESS);
+	assert_int_equal(cuMemAddressFree(p, 3 * UNIT), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuMemAddressFree(p + UNIT, UNIT), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuMemAddressFree(p, 4 * UNIT), CUDA_SUCCESS);
+	assert_int_equal(cuMemAddressFree(p, 4 * UNIT), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuMemAddressFree(q, UNIT), CUDA_SUCCESS);
+	assert_int_equal(cuMemAddressFree(wished, UNIT), CUDA_SUCCESS);
+	assert_int_equal(peer_count(CK_PROC_cuMemAddressFree), 0);
+	cuMemRelease(handle);
+}
+#endif
+
+/* A size that is no multiple of the unit: it is the driver's to judge. */
+static void a_reservation_of_the_drivers_is_kept_and_given_back(void **state)
+{
+	CUdeviceptr p = 0;
+
+	(void)state;
+	assert_int_equal(cuMemAddressReserve(&p, UNIT + 4096, 0, 0, 0), CUDA_SUCCESS);
+	assert_int_equal(p, next);
+	assert_true(is_kept(p));
+	assert_int_equal(cuMemAddressFree(p, UNIT + 4096), CUDA_SUCCESS);
+	assert_int_equal(peer_count(CK_PROC_cuMemAddressFree), 1);
+	refusal = CUDA_ERROR_INVALID_VALUE;
+	assert_int_equal(cuMemAddressReserve(&p, UNIT + 4096, 0, 0, 0), CUDA_ERROR_INVALID_VALUE);
+}
+
+static void reservations_in_the_way_are_given_back(void **state)
+{
+	char *own = mmap((void *)(uintptr_t)next, 4096, PROT_READ,
 			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
 	CUdeviceptr p = 0;
 
 	(void)state;
 	assert_ptr_not_equal(own, MAP_FAILED);
-	assert_int_equal(cuMemAddressReserve(&p, 4 * UNIT, 0, 0, 0), CUDA_SUCCESS);
-	assert_true(p + 4 * UNIT <= next || p >= next + 4 * UNIT);
-	assert_int_equal(peer_count(CK_PROC_cuMemAddressFree), 1);
-	assert_ptr_equal(mmap((void *)(uintptr_t)p, 4096, PROT_READ,
-			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0),
-			 MAP_FAILED);
-	assert_int_equal(cuMemAddressFree(p, 4 * UNIT), CUDA_SUCCESS);
-	/* a driver that takes no hints: all is given back */
-	peer_clear();
-	obey = 0;
-	assert_int_equal(cuMemAddressReserve(&p, 4 * UNIT, 0, 0, 0), CUDA_ERROR_OUT_OF_MEMORY);
+	assert_int_equal(cuMemAddressReserve(&p, UNIT + 4096, 0, 0, 0), CUDA_ERROR_OUT_OF_MEMORY);
+	assert_true(peer_count(CK_PROC_cuMemAddressReserve) > 1);
 	assert_int_equal(peer_count(CK_PROC_cuMemAddressFree),
 			 peer_count(CK_PROC_cuMemAddressReserve));
 	munmap(own, 4096);
@@ -313,7 +360,11 @@ int main(void)
 		memory_test(a_lack_of_memory_is_told_at_once),
 		memory_test(a_pool_that_the_driver_told_of_has_one_handle),
 		memory_test(attributes_have_their_own_sizes),
-		memory_test(a_reservation_in_the_way_is_moved),
+#ifndef __SANITIZE_THREAD__
+		memory_test(reservations_are_parts_of_one_that_both_sides_have),
+#endif
+		memory_test(a_reservation_of_the_drivers_is_kept_and_given_back),
+		memory_test(reservations_in_the_way_are_given_back),
 		memory_test(what_is_mapped_is_device_memory_once_it_has_access),
 		memory_test(a_descriptor_stands_for_its_object_in_this_session_only),
 		memory_test(copies_of_a_batch_between_devices_are_one_message),
