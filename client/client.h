@@ -42,6 +42,7 @@ struct ck_gpu {
 struct ck_client {
 	_Atomic int state;		/* enum ck_state */
 	_Atomic bool initialized;	/* cuInit succeeded */
+	bool passes_fds;		/* descriptors can be sent to the server: it is on this host */
 	ck_hello_res hello;
 	/* There are or were streams that do not wait for the legacy one, or several contexts. */
 	_Atomic bool unordered_streams;

@@ -183,6 +183,8 @@ static int send_call(struct ck_lane *lane, const struct ck_exchange *x)
 	iov[0] = (struct iovec){ lane->buf, (size_t)n };
 	iov[1] = (struct iovec){ (void *)(uintptr_t)x->bulk, x->bulk_size };
 	iov[2] = (struct iovec){ (void *)(uintptr_t)zero, -x->bulk_size & 3 };
+	if (x->fd)
+		return ck_chan_writev_fd(lane->chan, iov, x->bulk_size ? 3 : 1, *x->fd);
 	return ck_chan_writev(lane->chan, iov, x->bulk_size ? 3 : 1);
 }
 
@@ -289,6 +291,44 @@ CUresult ck_call_aside(uint32_t proc, void *args, void *res)
 	return ret < 0 ? lost(p, ret) : (CUresult)((const ck_result *)res)->err;
 }
 
+/* A call in the order of commands. */
+static CUresult call(struct ck_exchange *x)
+{
+	const struct ck_proc *p = &ck_procs[x->proc];
+	struct ck_thread *t = ck_thread();
+	ck_head *args = (ck_head *)(uintptr_t)x->args;
+	ck_result *head = x->res;
+	int ret = 0;
+
+	if (unlikely(ck_client.state == CK_STATE_LOST))
+		return CUDA_ERROR_DEVICE_UNAVAILABLE;
+	if (unlikely(!t->lane))
+		ret = own_lane(t);
+	if (x->sink)
+		x->sink->data = ck_managed_host(x->sink->data, x->sink->size, true);
+	if (ret == 0 && likely(!ck_aside)) {
+		args->seq = ck_command_last();
+		ck_command_flush();
+	}
+	if (ret == 0)
+		ret = ck_lane_exchange(t->lane, x);
+	if (unlikely(ret < 0))
+		return lost(p, ret);
+	if (head->err == 0)
+		head->err = x->bulk_err;
+	if (unlikely(ck_stats_on))
+		ck_stats_message(x->proc, CK_CALL_HEADER + p->args_size + x->bulk_size,
+				 t->lane->received);
+	if (unlikely(ck_trace_on))
+		ck_trace_message(x->proc, args, head, (CUresult)head->err);
+	if (unlikely(head->err))
+		ck_context_outcome(args->ctx, (CUresult)head->err);
+	/* who waits for a page may hold the lock of stdout */
+	if (unlikely(head->output) && x->proc != CK_PROC_ck_output && x->proc != CK_PROC_ck_fetch)
+		fetch_output();
+	return (CUresult)head->err;
+}
+
 CUresult ck_call_bulk(uint32_t proc, void *args, void *res, const void *bulk, size_t bulk_size,
 		      struct ck_sink *sink)
 {
@@ -296,37 +336,17 @@ CUresult ck_call_bulk(uint32_t proc, void *args, void *res, const void *bulk, si
 	struct ck_exchange x = { .proc = proc, .xdr_args = p->xdr_args, .xdr_res = p->xdr_res,
 				 .args = args, .res = res, .bulk = bulk, .bulk_size = bulk_size,
 				 .sink = sink };
-	struct ck_thread *t = ck_thread();
-	ck_result *head = res;
-	int ret = 0;
 
-	if (unlikely(ck_client.state == CK_STATE_LOST))
-		return CUDA_ERROR_DEVICE_UNAVAILABLE;
-	if (unlikely(!t->lane))
-		ret = own_lane(t);
-	if (sink)
-		sink->data = ck_managed_host(sink->data, sink->size, true);
-	if (ret == 0 && likely(!ck_aside)) {
-		((ck_head *)args)->seq = ck_command_last();
-		ck_command_flush();
-	}
-	if (ret == 0)
-		ret = ck_lane_exchange(t->lane, &x);
-	if (unlikely(ret < 0))
-		return lost(p, ret);
-	if (head->err == 0)
-		head->err = x.bulk_err;
-	if (unlikely(ck_stats_on))
-		ck_stats_message(proc, CK_CALL_HEADER + p->args_size + bulk_size,
-				 t->lane->received);
-	if (unlikely(ck_trace_on))
-		ck_trace_message(proc, args, res, (CUresult)head->err);
-	if (unlikely(head->err))
-		ck_context_outcome(((ck_head *)args)->ctx, (CUresult)head->err);
-	/* who waits for a page may hold the lock of stdout */
-	if (unlikely(head->output) && proc != CK_PROC_ck_output && proc != CK_PROC_ck_fetch)
-		fetch_output();
-	return (CUresult)head->err;
+	return call(&x);
+}
+
+CUresult ck_call_fd(uint32_t proc, void *args, void *res, int fd)
+{
+	const struct ck_proc *p = &ck_procs[proc];
+	struct ck_exchange x = { .proc = proc, .xdr_args = p->xdr_args, .xdr_res = p->xdr_res,
+				 .args = args, .res = res, .fd = &fd };
+
+	return ck_client.passes_fds ? call(&x) : CUDA_ERROR_NOT_SUPPORTED;
 }
 
 CUresult ck_call(uint32_t proc, void *args, void *res, struct ck_sink *sink)

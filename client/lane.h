@@ -48,6 +48,7 @@ struct ck_exchange {
 	void *res;
 	const void *bulk;		/* behind the arguments */
 	size_t bulk_size;
+	const int *fd;			/* goes with the arguments; NULL: none does */
 	struct ck_sink *sink;		/* for what is behind the results; NULL: nothing is */
 	int bulk_err;			/* result: the CUresult at the very end of such a reply */
 };

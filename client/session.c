@@ -225,6 +225,7 @@ static CUresult connect_session(void)
 		return CUDA_ERROR_NO_DEVICE;
 	if (ck_lane_create(chan, &lane) < 0)
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	ck_client.passes_fds = ck_chan_passes_fds(chan);
 	err = hello(lane);
 	if (err) {
 		ck_lane_destroy(lane);

@@ -31,6 +31,10 @@ CUresult ck_call(uint32_t proc, void *args, void *res, struct ck_sink *sink);
 CUresult ck_call_bulk(uint32_t proc, void *args, void *res, const void *bulk, size_t bulk_size,
 		      struct ck_sink *sink);
 
+/* The same with descriptor @fd, still the caller's, for the handler to take (ck_chan_take_fd).
+ * NOT_SUPPORTED where the server is not on this host or is reached by tcp: ck_client.passes_fds. */
+CUresult ck_call_fd(uint32_t proc, void *args, void *res, int fd);
+
 /* The same out of the order of commands: it waits for none of them and sends none on its way. For
  * what must come through while a stream, and with it perhaps the command stream, is held up. */
 CUresult ck_call_aside(uint32_t proc, void *args, void *res);

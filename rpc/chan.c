@@ -82,7 +82,22 @@ int ck_chan_listen(const char *address)
 
 int ck_chan_writev(struct ck_chan *chan, struct iovec *iov, int count)
 {
-	return chan->ops->writev(chan, iov, count);
+	return chan->ops->writev(chan, iov, count, -1);
+}
+
+bool ck_chan_passes_fds(const struct ck_chan *chan)
+{
+	return chan->ops->take_fd;
+}
+
+int ck_chan_writev_fd(struct ck_chan *chan, struct iovec *iov, int count, int fd)
+{
+	return chan->ops->take_fd ? chan->ops->writev(chan, iov, count, fd) : -EOPNOTSUPP;
+}
+
+int ck_chan_take_fd(struct ck_chan *chan)
+{
+	return chan->ops->take_fd ? chan->ops->take_fd(chan) : -EOPNOTSUPP;
 }
 
 int ck_chan_read(struct ck_chan *chan, void *buf, size_t size)

@@ -9,6 +9,7 @@
 #ifndef CK_RPC_CHAN_H
 #define CK_RPC_CHAN_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/uio.h>
 
@@ -30,6 +31,17 @@ int ck_chan_listen(const char *address);
  * (a read at the end of the stream is -EPIPE). @iov is clobbered. */
 int ck_chan_writev(struct ck_chan *chan, struct iovec *iov, int count);
 int ck_chan_read(struct ck_chan *chan, void *buf, size_t size);
+
+/*
+ * Descriptors go along with bytes where both ends are on one host. ck_chan_writev_fd sends @fd,
+ * which stays the caller's, with the first of the bytes; the reader of these takes it, in the
+ * order of sending: the descriptor, close-on-exec and then the taker's to close, or -ENOENT where
+ * none has come. Both are -EOPNOTSUPP over a transport that passes none. A peer that sends more
+ * than are taken breaks its channel (-EPROTO).
+ */
+bool ck_chan_passes_fds(const struct ck_chan *chan);
+int ck_chan_writev_fd(struct ck_chan *chan, struct iovec *iov, int count, int fd);
+int ck_chan_take_fd(struct ck_chan *chan);
 
 /* Read at least 1 and at most @size bytes; the count or -errno. */
 long ck_chan_read_some(struct ck_chan *chan, void *buf, size_t size);

@@ -11,6 +11,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -79,9 +80,30 @@ static int await(struct ck_chan *chan, short events)
 	return n == 0 ? -ETIMEDOUT : 0; /* an error of the socket is the next call's to tell */
 }
 
-int ck_socket_writev(struct ck_chan *chan, struct iovec *iov, int count)
+/* Room for the control message that carries descriptors, aligned as it must be. */
+union fd_control {
+	struct cmsghdr align;
+	char bytes[CMSG_SPACE(sizeof(int) * CK_FDS_WAITING)];
+};
+
+static void attach_fd(struct msghdr *msg, union fd_control *control, int fd)
+{
+	struct cmsghdr *header;
+
+	memset(control, 0, sizeof(*control));
+	msg->msg_control = control->bytes;
+	msg->msg_controllen = CMSG_SPACE(sizeof(int));
+	header = CMSG_FIRSTHDR(msg);
+	header->cmsg_level = SOL_SOCKET;
+	header->cmsg_type = SCM_RIGHTS;
+	header->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(header), &fd, sizeof(fd));
+}
+
+int ck_socket_writev(struct ck_chan *chan, struct iovec *iov, int count, int fd)
 {
 	int done = iov_advance(iov, count, 0); /* empty ones at the front */
+	union fd_control control;
 
 	while (done < count) {
 		struct msghdr msg = {.msg_iov = iov + done};
@@ -95,10 +117,13 @@ int ck_socket_writev(struct ck_chan *chan, struct iovec *iov, int count)
 			if (ret < 0)
 				return ret;
 		}
+		if (fd >= 0)
+			attach_fd(&msg, &control, fd);
 		msg.msg_iovlen = count - done < IOV_MAX ? count - done : IOV_MAX;
 		n = sendmsg(chan->fd, &msg,
 			    MSG_NOSIGNAL | (chan->timeout_ms > 0 ? MSG_DONTWAIT : 0));
 		if (n >= 0) {
+			fd = -1; /* it went with the first byte */
 			done += iov_advance(iov + done, count - done, (size_t)n);
 			continue;
 		}
@@ -107,6 +132,64 @@ int ck_socket_writev(struct ck_chan *chan, struct iovec *iov, int count)
 			return ret;
 	}
 	return 0;
+}
+
+/* Keep the descriptors that came with @msg; those for which there is no room are closed. */
+static int keep_fds(struct ck_chan *chan, struct msghdr *msg)
+{
+	struct cmsghdr *header;
+	int ret = msg->msg_flags & MSG_CTRUNC ? -EPROTO : 0;
+
+	for (header = CMSG_FIRSTHDR(msg); header; header = CMSG_NXTHDR(msg, header)) {
+		size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+
+		if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS)
+			continue;
+		for (size_t i = 0; i < count; i++) {
+			int fd;
+
+			memcpy(&fd, CMSG_DATA(header) + i * sizeof(fd), sizeof(fd));
+			if (chan->fd_count < CK_FDS_WAITING) {
+				chan->fds[chan->fd_count++] = fd;
+				continue;
+			}
+			close(fd);
+			ret = -EPROTO;
+		}
+	}
+	return ret;
+}
+
+/* recv(2); over a transport that passes descriptors, with those that come along. */
+static ssize_t receive(struct ck_chan *chan, void *buf, size_t size, int flags)
+{
+	struct iovec iov = {buf, size};
+	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+	union fd_control control;
+	ssize_t n;
+
+	if (!chan->ops->take_fd)
+		return recv(chan->fd, buf, size, flags);
+	msg.msg_control = control.bytes;
+	msg.msg_controllen = sizeof(control.bytes);
+	n = recvmsg(chan->fd, &msg, flags | MSG_CMSG_CLOEXEC);
+	if (n > 0 && msg.msg_controllen > 0 && keep_fds(chan, &msg) < 0) {
+		errno = EPROTO;
+		n = -1;
+	}
+	return n;
+}
+
+int ck_socket_take_fd(struct ck_chan *chan)
+{
+	int fd;
+
+	if (chan->fd_count == 0)
+		return -ENOENT;
+	fd = chan->fds[0];
+	chan->fd_count--;
+	memmove(chan->fds, chan->fds + 1, chan->fd_count * sizeof(fd));
+	return fd;
 }
 
 static uint64_t now_us(void)
@@ -124,7 +207,7 @@ static ssize_t recv_spinning(struct ck_chan *chan, void *buf, size_t size)
 	ssize_t n;
 
 	do {
-		n = recv(chan->fd, buf, size, MSG_DONTWAIT);
+		n = receive(chan, buf, size, MSG_DONTWAIT);
 	} while (n < 0 && errno == EAGAIN && now_us() < end &&
 		 !atomic_load_explicit(&chan->down, memory_order_relaxed));
 	return n;
@@ -147,7 +230,7 @@ long ck_socket_read(struct ck_chan *chan, void *buf, size_t size, size_t least)
 			if (ret < 0)
 				return ret;
 		}
-		n = spin ? recv_spinning(chan, buf, size) : recv(chan->fd, buf, size, flags);
+		n = spin ? recv_spinning(chan, buf, size) : receive(chan, buf, size, flags);
 		if (n > 0)
 			return n;
 		if (n == 0)
@@ -169,6 +252,8 @@ void ck_socket_shutdown(struct ck_chan *chan)
 
 void ck_socket_close(struct ck_chan *chan)
 {
+	while (chan->fd_count > 0)
+		close(chan->fds[--chan->fd_count]);
 	close(chan->fd);
 	free(chan);
 }

@@ -19,6 +19,7 @@
 #include "rpc/chan.h"
 
 #define CK_PEER_SIZE 160	   /* a unix path or a numeric address, with its kind */
+#define CK_FDS_WAITING 8	   /* descriptors that have come and nobody has taken yet */
 #define CK_SOCKET_BUFFER (4 << 20) /* bytes asked of the kernel for each direction */
 
 struct ck_transport_ops {
@@ -31,11 +32,16 @@ struct ck_transport_ops {
 	/* @fd is connected, blocking and close-on-exec; it stays the caller's on an error. */
 	int (*adopt)(int fd, struct ck_chan **chan);
 
-	int (*writev)(struct ck_chan *chan, struct iovec *iov, int count);
+	/* @fd goes with the first byte, -1 for none: always where take_fd is NULL. */
+	int (*writev)(struct ck_chan *chan, struct iovec *iov, int count, int fd);
 
 	/* At least @least (1 to @size) and at most @size bytes; fewer only on a short wait,
 	 * never none. The count, or -errno; the end of the stream is -EPIPE. */
 	long (*read)(struct ck_chan *chan, void *buf, size_t size, size_t least);
+
+	/* The oldest descriptor that came with bytes already read, or -ENOENT. NULL: this
+	 * transport passes none. */
+	int (*take_fd)(struct ck_chan *chan);
 
 	/* Nothing has moved on a blocked channel for a while: 0 to wait on, -errno to give up.
 	 * NULL: wait for ever, the kernel knows when this kind of peer dies. */
@@ -51,6 +57,8 @@ struct ck_chan {
 	unsigned int spin_us; /* a read looks this long for bytes before it sleeps */
 	int timeout_ms; /* no wait for the next bytes is longer; 0: for ever */
 	atomic_bool down; /* ck_chan_shutdown was called: what is still queued is not read */
+	int fds[CK_FDS_WAITING]; /* came with bytes that have been read; oldest first */
+	unsigned int fd_count;
 	char peer[CK_PEER_SIZE];
 };
 
@@ -66,8 +74,9 @@ int ck_socket_chan_create(const struct ck_transport_ops *ops, int fd, const char
 			  struct ck_chan **chan);
 
 /* The ops of the same names. */
-int ck_socket_writev(struct ck_chan *chan, struct iovec *iov, int count);
+int ck_socket_writev(struct ck_chan *chan, struct iovec *iov, int count, int fd);
 long ck_socket_read(struct ck_chan *chan, void *buf, size_t size, size_t least);
+int ck_socket_take_fd(struct ck_chan *chan);
 void ck_socket_shutdown(struct ck_chan *chan);
 void ck_socket_close(struct ck_chan *chan);
 

@@ -276,6 +276,7 @@ const struct ck_transport_ops ck_transport_unix = {
 	.adopt = unix_adopt,
 	.writev = ck_socket_writev,
 	.read = ck_socket_read,
+	.take_fd = ck_socket_take_fd,
 	.shutdown = ck_socket_shutdown,
 	.close = ck_socket_close,
 };
