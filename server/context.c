@@ -10,6 +10,7 @@
 #include "server/session.h"
 #include "server/staging.h"
 #include "server/texture.h"
+#include "server/warm.h"
 #include "util/log.h"
 
 CK_LOG_DEFINE("server");
@@ -37,6 +38,7 @@ CUresult ck_serve_ck_context_create(struct ck_request *q, ck_context_create_args
 	(void)res;
 	if (!ck_driver.cuCtxDestroy_v2 || !ck_driver.cuCtxPopCurrent_v2)
 		return CUDA_ERROR_NOT_SUPPORTED;
+	ck_warm_drop(a->device);
 	if (ck_driver.cuCtxCreate_v2)
 		err = ck_driver.cuCtxCreate_v2(&context, a->flags, a->device);
 	else if (ck_driver.cuCtxCreate_v4)
@@ -82,7 +84,9 @@ CUresult ck_serve_ck_primary_retain(struct ck_request *q, ck_primary_retain_args
 	(void)res;
 	if (!ck_driver.cuDevicePrimaryCtxRetain)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	err = ck_driver.cuDevicePrimaryCtxRetain(&context, a->device);
+	err = ck_warm_take(a->device, &context) ?
+		      CUDA_SUCCESS :
+		      ck_driver.cuDevicePrimaryCtxRetain(&context, a->device);
 	if (err)
 		return err;
 	contexts_changed(s);
@@ -104,6 +108,8 @@ CUresult ck_serve_ck_primary_release(struct ck_request *q, ck_primary_release_ar
 	(void)res;
 	if (!ck_driver.cuDevicePrimaryCtxRelease_v2 || !ck_driver.cuDevicePrimaryCtxGetState)
 		return CUDA_ERROR_NOT_SUPPORTED;
+	if (ck_warm_drop(a->device))
+		return CUDA_ERROR_INVALID_CONTEXT; /* the client has none */
 	ck_staging_drop_context(q->session->staging, a->context);
 	ck_mirrors_drop_context(q->session->mirrors, a->context);
 	err = ck_driver.cuDevicePrimaryCtxRelease_v2(a->device);
@@ -123,6 +129,7 @@ CUresult ck_serve_ck_primary_reset(struct ck_request *q, ck_primary_reset_args *
 	(void)res;
 	if (!ck_driver.cuDevicePrimaryCtxReset_v2)
 		return CUDA_ERROR_NOT_SUPPORTED;
+	ck_warm_drop(a->device);
 	ck_staging_drop_context(q->session->staging, a->context);
 	ck_mirrors_drop_context(q->session->mirrors, a->context);
 	err = ck_driver.cuDevicePrimaryCtxReset_v2(a->device);
@@ -133,11 +140,19 @@ CUresult ck_serve_ck_primary_reset(struct ck_request *q, ck_primary_reset_args *
 
 CUresult ck_serve_ck_primary_flags(struct ck_request *q, ck_primary_flags_args *a, void *res)
 {
+	CUresult err;
+
 	(void)q;
 	(void)res;
 	if (!ck_driver.cuDevicePrimaryCtxSetFlags_v2)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	return ck_driver.cuDevicePrimaryCtxSetFlags_v2(a->device, a->flags);
+	/* a context that is there takes on a way to wait; the rest is for its making */
+	if (a->flags & ~(unsigned int)(CU_CTX_SCHED_MASK | CU_CTX_MAP_HOST))
+		ck_warm_drop(a->device);
+	err = ck_driver.cuDevicePrimaryCtxSetFlags_v2(a->device, a->flags);
+	if (err && ck_warm_drop(a->device))
+		err = ck_driver.cuDevicePrimaryCtxSetFlags_v2(a->device, a->flags);
+	return err;
 }
 
 /* Waiting for the commands before it, and telling their error, is done for every call. */

@@ -156,7 +156,7 @@ static void start_session(struct ck_fresh_list *l, int fd, const struct ck_peeke
 		refuse_hello(fd, p, "the server has no more sessions to give");
 		return;
 	}
-	ret = ck_workers_spawn(l->workers, fd);
+	ret = ck_workers_serve(l->workers, fd);
 	if (ret < 0) {
 		ck_err("starting a worker: %s", strerror(-ret));
 		refuse_hello(fd, p, "the server cannot start another process");

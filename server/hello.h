@@ -15,8 +15,12 @@ struct ck_client {
 	unsigned int pid;
 };
 
+/* Load the driver and ask it for what a client will be told, ahead of ck_hello, once. -ENODEV: the
+ * driver does not work (logged). */
+int ck_hello_prepare(const struct ck_options *options);
+
 /*
- * Read and judge the hello of @chan, load the driver, make the session. @output_fd is the file
+ * Read and judge the hello of @chan, load the driver if that is not done, make the session. @output_fd is the file
  * behind stdout. 0: the session stands, @announce has been called with it and the client has its
  * answer. -ECONNREFUSED: the client has been told why not; else -errno.
  */

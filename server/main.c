@@ -13,7 +13,9 @@
 int main(int argc, char **argv)
 {
 	struct ck_options options;
-	bool worker = argc > 1 && strcmp(argv[1], "--worker") == 0;
+	bool spare = argc > 1 && strcmp(argv[1], CK_SPARE_ARGUMENT) == 0;
+	bool worker = spare || (argc > 1 && strcmp(argv[1], CK_WORKER_ARGUMENT) == 0);
+	char **all = argv;
 	int ret;
 
 	ck_log_default("info");
@@ -27,5 +29,7 @@ int main(int argc, char **argv)
 	ret = ck_options_parse(argc, argv, &options);
 	if (ret != 0)
 		return ret > 0 ? EXIT_SUCCESS : 2;
-	return worker ? ck_worker_main(&options) : ck_supervisor_main(&options);
+	if (worker)
+		return ck_worker_main(&options, spare ? all : NULL);
+	return ck_supervisor_main(&options);
 }

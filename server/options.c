@@ -14,6 +14,7 @@
 #include "util/log.h"
 
 #define CK_SESSIONS 256
+#define CK_WARM_DEVICES "0"
 
 enum {
 	OPT_LISTEN = 256,
@@ -25,6 +26,8 @@ enum {
 	OPT_CACHE_SIZE,
 	OPT_PID_FILE,
 	OPT_MAX_SESSIONS,
+	OPT_WARM,
+	OPT_WARM_DEVICES,
 	OPT_LOG,
 	OPT_HELP,
 	OPT_HELP_ENV,
@@ -41,6 +44,8 @@ static const struct option long_options[] = {
 	{ "cache-size", required_argument, NULL, OPT_CACHE_SIZE },
 	{ "pid-file", required_argument, NULL, OPT_PID_FILE },
 	{ "max-sessions", required_argument, NULL, OPT_MAX_SESSIONS },
+	{ "warm", required_argument, NULL, OPT_WARM },
+	{ "warm-devices", required_argument, NULL, OPT_WARM_DEVICES },
 	{ "log", required_argument, NULL, OPT_LOG },
 	{ "help", no_argument, NULL, OPT_HELP },
 	{ "help-env", no_argument, NULL, OPT_HELP_ENV },
@@ -62,9 +67,11 @@ static void print_help(void)
 	       "  --cache-size BYTES    most bytes of the module cache, with K, M, G or T\n"
 	       "  --pid-file FILE       write the process id; refuse to start twice\n"
 	       "  --max-sessions N      most programs at a time (default %d)\n"
+	       "  --warm N              workers kept ready for the next programs (default 1 with a GPU)\n"
+	       "  --warm-devices LIST   devices whose contexts they hold, as in 0,1; or none (default %s)\n"
 	       "  --log LEVELS          as CRICKET_LOG\n"
 	       "  --help, --help-env, --version\n",
-	       CK_DEFAULT_PORT, ck_chan_default_unix(0), CK_SESSIONS);
+	       CK_DEFAULT_PORT, ck_chan_default_unix(0), CK_SESSIONS, CK_WARM_DEVICES);
 }
 
 static int refuse(const char *what, const char *value)
@@ -73,17 +80,31 @@ static int refuse(const char *what, const char *value)
 	return -EINVAL;
 }
 
-static int parse_number(const char *text, unsigned int *out)
+static int parse_number(const char *text, long least, long most, long *out)
 {
 	char *end;
 	long value;
 
 	errno = 0;
 	value = strtol(text, &end, 10);
-	if (errno || end == text || *end || value < 1 || value > 100000)
-		return refuse("not a number from 1 to 100000", text);
-	*out = (unsigned int)value;
+	if (errno || end == text || *end || value < least || value > most) {
+		fprintf(stderr, "cricket-rpc-server: not a number from %ld to %ld: %s\n", least,
+			most, text);
+		return -EINVAL;
+	}
+	*out = value;
 	return 0;
+}
+
+/* Digits and commas; whether there are such devices is known where the driver is. */
+static int parse_devices(const char *text, const char **out)
+{
+	*out = text;
+	if (strcmp(text, "none") == 0)
+		return 0;
+	return *text && strspn(text, "0123456789,") == strlen(text)
+		       ? 0
+		       : refuse("not a list of devices", text);
 }
 
 /* Checked where it is given: a worker that cannot read it would refuse every client. */
@@ -102,6 +123,23 @@ static int add_listen(struct ck_options *o, const char *address)
 		return refuse("too many addresses", address);
 	o->listen[o->listen_count++] = address;
 	return 0;
+}
+
+static int parse_workers(int option, const char *value, struct ck_options *o)
+{
+	long number = 0;
+	int ret;
+
+	if (option == OPT_WARM_DEVICES)
+		return parse_devices(value, &o->warm_devices);
+	if (option == OPT_WARM) {
+		ret = parse_number(value, 0, CK_WARM_MAX, &number);
+		o->warm = (int)number;
+		return ret;
+	}
+	ret = parse_number(value, 1, 100000, &number);
+	o->max_sessions = (unsigned int)number;
+	return ret;
 }
 
 static int parse_option(int option, const char *value, struct ck_options *o)
@@ -131,7 +169,9 @@ static int parse_option(int option, const char *value, struct ck_options *o)
 		o->pid_file = value;
 		return 0;
 	case OPT_MAX_SESSIONS:
-		return parse_number(value, &o->max_sessions);
+	case OPT_WARM:
+	case OPT_WARM_DEVICES:
+		return parse_workers(option, value, o);
 	case OPT_LOG:
 		return setenv("CRICKET_LOG", value, 1) < 0 ? -errno : 0;
 	case OPT_HELP:
@@ -153,7 +193,8 @@ int ck_options_parse(int argc, char **argv, struct ck_options *o)
 {
 	int option, ret;
 
-	*o = (struct ck_options){ .max_sessions = CK_SESSIONS };
+	*o = (struct ck_options){ .max_sessions = CK_SESSIONS, .warm = -1,
+				  .warm_devices = CK_WARM_DEVICES };
 	while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
 		ret = parse_option(option, optarg, o);
 		if (ret != 0)

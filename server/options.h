@@ -8,6 +8,7 @@
 #include <stddef.h>
 
 #define CK_LISTEN_MAX 16
+#define CK_WARM_MAX 64	/* spare workers */
 
 struct ck_options {
 	const char *listen[CK_LISTEN_MAX];
@@ -20,6 +21,8 @@ struct ck_options {
 	const char *cache_size;	/* as CRICKET_CACHE_SIZE */
 	const char *pid_file;	/* NULL: none */
 	unsigned int max_sessions;
+	int warm;		/* spare workers; -1: one where the driver is a real one */
+	const char *warm_devices; /* whose contexts they hold: "0,1", or "none" */
 };
 
 /* 0: go on; 1: done, exit successfully (--help); -EINVAL: refused, and told on stderr. */

@@ -45,6 +45,7 @@ struct supervisor {
 	int pid_file;
 	int64_t paused;	/* no accepting before this moment */
 	struct ck_workers *workers;
+	struct ck_spares spares;
 	struct ck_fresh_list *fresh;
 };
 
@@ -254,7 +255,7 @@ static size_t gather(struct supervisor *s, struct pollfd *fds, size_t *listeners
 	int64_t pause = s->paused - ck_now_ms();
 	size_t n = 0;
 
-	*timeout = -1;
+	*timeout = ck_spares_run(&s->spares, s->workers);
 	fds[n++] = (struct pollfd){ .fd = s->signals, .events = POLLIN };
 	n += ck_workers_poll(s->workers, fds + n);
 	n += ck_fresh_poll(s->fresh, fds + n, timeout);
@@ -271,7 +272,7 @@ static size_t gather(struct supervisor *s, struct pollfd *fds, size_t *listeners
 
 static int run(struct supervisor *s)
 {
-	size_t room = 1 + s->options->max_sessions + CK_FRESH_MAX + CK_LISTENERS;
+	size_t room = 1 + s->options->max_sessions + CK_WARM_MAX + CK_FRESH_MAX + CK_LISTENERS;
 	struct pollfd *fds = calloc(room, sizeof(*fds));
 	size_t n, listeners;
 	int timeout;
@@ -324,6 +325,9 @@ static int start(struct supervisor *s)
 		return -ENODEV;
 	if (strcmp(driver, "emu") != 0)
 		ck_mps_check();
+	/* the emulated driver is there in milliseconds */
+	s->spares.wanted = (unsigned int)(s->options->warm >= 0 ? s->options->warm :
+								  strcmp(driver, "emu") != 0);
 	s->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	s->workers = ck_workers_create(s->options, driver);
 	if (s->workers)

@@ -31,10 +31,24 @@ struct ck_workers *ck_workers_create(const struct ck_options *options, const cha
 /* Kill all and wait for their ends, 2 s at most. */
 void ck_workers_destroy(struct ck_workers *workers);
 
-size_t ck_workers_count(const struct ck_workers *workers);
+size_t ck_workers_count(const struct ck_workers *workers); /* those that have clients */
 
-/* Start a process for connection @fd, which stays the caller's to close. -errno. */
-int ck_workers_spawn(struct ck_workers *workers, int fd);
+/* Give connection @fd, which stays the caller's to close, to a spare process, or start one for it.
+ * -errno. */
+int ck_workers_serve(struct ck_workers *workers, int fd);
+
+/* Start a spare process. -errno. */
+int ck_workers_spare(struct ck_workers *workers);
+
+struct ck_spare_counts {
+	unsigned int warming, ready; /* now */
+	unsigned int taken, lost;    /* ever: given a client; ended without one */
+};
+
+const struct ck_spare_counts *ck_workers_spares(const struct ck_workers *workers);
+
+/* Kill spares that were started at @begin or before and are not ready. */
+void ck_workers_expire(struct ck_workers *workers, int64_t begin);
 
 /* Hand connection @fd, still the caller's to close, to the worker of @session. -ENOENT: there is
  * none; -EAGAIN: it does not take any. */
@@ -48,6 +62,20 @@ size_t ck_workers_poll(const struct ck_workers *workers, struct pollfd *fds);
 
 /* Read what workers have to say. */
 void ck_workers_read(struct ck_workers *workers);
+
+/*
+ * spares.c: when processes are started that have no client yet.
+ */
+struct ck_spares {
+	unsigned int wanted;
+	unsigned int taken, lost; /* of ck_spare_counts, as last seen */
+	unsigned int failures;	  /* that came one after the other */
+	int64_t due;		  /* none is started before; in ms */
+};
+
+/* Start one if that is due, kill one that does not get ready; the milliseconds until there is
+ * something to do again, -1: nothing, before one is taken or lost. */
+int ck_spares_run(struct ck_spares *spares, struct ck_workers *workers);
 
 /*
  * fresh.c: connections that have not said yet what they are.

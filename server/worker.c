@@ -28,7 +28,9 @@
 #include "server/options.h"
 #include "server/output.h"
 #include "server/session.h"
+#include "server/spare.h"
 #include "server/token.h"
+#include "server/warm.h"
 #include "server/worker.h"
 #include "util/fd.h"
 #include "util/log.h"
@@ -272,7 +274,7 @@ static _Noreturn void take_connections(void)
 
 static int announce(const struct ck_session *session)
 {
-	struct ck_worker_note note;
+	struct ck_worker_note note = { .kind = CK_NOTE_SESSION };
 
 	memcpy(note.session, session->id, sizeof(note.session));
 	return ck_fd_write_full(CK_WORKER_CONTROL, &note, sizeof(note));
@@ -315,13 +317,16 @@ static int open_first(struct first_lane *first)
 	return ret < 0 ? ret : start_thread(watch_thread, NULL);
 }
 
-int ck_worker_main(const struct ck_options *options)
+int ck_worker_main(const struct ck_options *options, char **spare_argv)
 {
 	static struct first_lane first;
 	struct ck_session *session = NULL;
 	int output = prepare_process();
-	int ret = output < 0 ? output : open_first(&first);
+	int ret;
 
+	if (output >= 0 && spare_argv)
+		ck_spare_wait(options, spare_argv);
+	ret = output < 0 ? output : open_first(&first);
 	if (ret < 0) {
 		ck_err("worker: %s", strerror(-ret));
 		return 1;
@@ -338,6 +343,8 @@ int ck_worker_main(const struct ck_options *options)
 		worker.client.pid, worker.client.host, worker.peer, worker.client.release);
 	atomic_fetch_add(&worker.lanes, 1);
 	ret = start_thread(first_thread, &first);
+	if (ret == 0)
+		ret = ck_warm_expire();
 	if (ret < 0)
 		end_session(strerror(-ret));
 	take_connections();

@@ -21,7 +21,7 @@
 
 CK_LOG_DEFINE("server");
 
-#define CK_ARGUMENTS 12
+#define CK_ARGUMENTS 16
 #define CK_REAP_MS 2000
 #define CK_REAP_STEP_MS 5
 
@@ -29,13 +29,16 @@ struct worker {
 	struct worker *next;
 	pid_t pid;
 	int control; /* -1: the worker has closed its end */
-	bool named;  /* session is known */
+	enum { SPARE_WARMING, SPARE_READY, SERVING } state;
+	int64_t begin; /* of a spare, in ms */
+	bool named;    /* session is known */
 	unsigned char session[16];
 };
 
 struct ck_workers {
 	struct worker *first;
 	size_t count;
+	struct ck_spare_counts spares;
 	char *arguments[CK_ARGUMENTS];
 };
 
@@ -47,7 +50,7 @@ struct ck_workers *ck_workers_create(const struct ck_options *o, const char *dri
 	if (!w)
 		return NULL;
 	w->arguments[n++] = (char *)"cricket-rpc-server";
-	w->arguments[n++] = (char *)"--worker";
+	w->arguments[n++] = (char *)CK_WORKER_ARGUMENT; /* or CK_SPARE_ARGUMENT */
 	w->arguments[n++] = (char *)"--driver";
 	w->arguments[n++] = (char *)driver;
 	if (o->token_file) {
@@ -62,6 +65,8 @@ struct ck_workers *ck_workers_create(const struct ck_options *o, const char *dri
 		w->arguments[n++] = (char *)"--cache-size";
 		w->arguments[n++] = (char *)o->cache_size;
 	}
+	w->arguments[n++] = (char *)"--warm-devices";
+	w->arguments[n++] = (char *)o->warm_devices;
 	return w;
 }
 
@@ -103,10 +108,16 @@ size_t ck_workers_count(const struct ck_workers *w)
 	return w->count;
 }
 
-/* In the child: descriptors 3 and 4, and nothing else of the supervisor's. */
+/* In the child: descriptors 3 and 4, and nothing else of the supervisor's. A spare has nothing
+ * yet at 3, but the number is taken. */
 static _Noreturn void become_worker(struct ck_workers *w, int connection, int control)
 {
 	sigset_t none;
+
+	if (connection < 0) {
+		w->arguments[1] = (char *)CK_SPARE_ARGUMENT;
+		connection = open("/dev/null", O_RDWR | O_CLOEXEC);
+	}
 	/* Out of the way of the numbers that they are to have. */
 	int high_connection = fcntl(connection, F_DUPFD_CLOEXEC, 10);
 	int high_control = fcntl(control, F_DUPFD_CLOEXEC, 10);
@@ -121,7 +132,8 @@ static _Noreturn void become_worker(struct ck_workers *w, int connection, int co
 	_exit(127);
 }
 
-int ck_workers_spawn(struct ck_workers *w, int fd)
+/* A process for connection @fd, or a spare one for -1. */
+static int spawn(struct ck_workers *w, int fd)
 {
 	struct worker *worker = calloc(1, sizeof(*worker));
 	int pair[2], ret;
@@ -144,8 +156,13 @@ int ck_workers_spawn(struct ck_workers *w, int fd)
 	worker->control = pair[0];
 	worker->next = w->first;
 	w->first = worker;
-	w->count++;
-	ck_debug("worker %d started", (int)worker->pid);
+	worker->state = fd < 0 ? SPARE_WARMING : SERVING;
+	worker->begin = ck_now_ms();
+	if (fd < 0)
+		w->spares.warming++;
+	else
+		w->count++;
+	ck_debug("%s %d started", fd < 0 ? "spare worker" : "worker", (int)worker->pid);
 	return 0;
 close_pair:
 	close(pair[0]);
@@ -155,8 +172,17 @@ free_worker:
 	return ret;
 }
 
+static void become_ready(struct ck_workers *w, struct worker *worker)
+{
+	ck_debug("spare worker %d is ready after %lld ms", (int)worker->pid,
+		 (long long)(ck_now_ms() - worker->begin));
+	worker->state = SPARE_READY;
+	w->spares.warming--;
+	w->spares.ready++;
+}
+
 /* A worker's note, if it has come: it is sent in one piece. */
-static void read_note(struct worker *worker)
+static void read_note(struct ck_workers *w, struct worker *worker)
 {
 	struct ck_worker_note note;
 	ssize_t n;
@@ -166,7 +192,13 @@ static void read_note(struct worker *worker)
 	n = recv(worker->control, &note, sizeof(note), MSG_DONTWAIT);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
-	if (n == (ssize_t)sizeof(note) && !worker->named) {
+	if (n == (ssize_t)sizeof(note) && note.kind == CK_NOTE_READY &&
+	    worker->state != SPARE_READY) {
+		if (worker->state == SPARE_WARMING) /* else a client was there first */
+			become_ready(w, worker);
+		return;
+	}
+	if (n == (ssize_t)sizeof(note) && note.kind == CK_NOTE_SESSION && !worker->named) {
 		memcpy(worker->session, note.session, sizeof(worker->session));
 		worker->named = true;
 		return;
@@ -179,7 +211,7 @@ static void read_note(struct worker *worker)
 void ck_workers_read(struct ck_workers *w)
 {
 	for (struct worker *worker = w->first; worker; worker = worker->next)
-		read_note(worker);
+		read_note(w, worker);
 }
 
 size_t ck_workers_poll(const struct ck_workers *w, struct pollfd *fds)
@@ -203,13 +235,12 @@ static struct worker *find_session(struct ck_workers *w, const unsigned char ses
 }
 
 /* ck_fd_send waits for a full socket; this must not. */
-static int send_now(int control, int fd)
+static int send_now(int control, char kind, int fd)
 {
 	union {
 		struct cmsghdr align;
 		char space[CMSG_SPACE(sizeof(int))];
 	} ancillary = { .space = { 0 } };
-	char kind = CK_CONTROL_JOIN;
 	struct iovec iov = { .iov_base = &kind, .iov_len = 1 };
 	struct msghdr message = { .msg_iov = &iov,
 				  .msg_iovlen = 1,
@@ -232,7 +263,67 @@ int ck_workers_join(struct ck_workers *w, const unsigned char session[16], int f
 		ck_workers_read(w); /* the note may be as fresh as the connection */
 		worker = find_session(w, session);
 	}
-	return worker ? send_now(worker->control, fd) : -ENOENT;
+	return worker ? send_now(worker->control, CK_CONTROL_JOIN, fd) : -ENOENT;
+}
+
+/* A spare is not one any more: it serves, or has ended. */
+static void leave_spares(struct ck_workers *w, struct worker *worker)
+{
+	if (worker->state == SPARE_WARMING)
+		w->spares.warming--;
+	else
+		w->spares.ready--;
+	worker->state = SERVING;
+}
+
+/* The spare to give away, a ready one if there is. */
+static struct worker *find_spare(struct ck_workers *w)
+{
+	struct worker *found = NULL;
+
+	for (struct worker *worker = w->first; worker; worker = worker->next) {
+		if (worker->state == SERVING || worker->control < 0)
+			continue;
+		if (!found || worker->state == SPARE_READY)
+			found = worker;
+	}
+	return found;
+}
+
+int ck_workers_serve(struct ck_workers *w, int fd)
+{
+	struct worker *spare;
+
+	ck_workers_read(w); /* who has just got ready, or has gone */
+	spare = find_spare(w);
+	if (!spare || send_now(spare->control, CK_CONTROL_CLIENT, fd) < 0)
+		return spawn(w, fd);
+	leave_spares(w, spare);
+	w->count++;
+	w->spares.taken++;
+	ck_debug("spare worker %d has a client", (int)spare->pid);
+	return 0;
+}
+
+int ck_workers_spare(struct ck_workers *w)
+{
+	return spawn(w, -1);
+}
+
+const struct ck_spare_counts *ck_workers_spares(const struct ck_workers *w)
+{
+	return &w->spares;
+}
+
+void ck_workers_expire(struct ck_workers *w, int64_t begin)
+{
+	for (struct worker *worker = w->first; worker; worker = worker->next) {
+		if (worker->state != SPARE_WARMING || worker->begin > begin)
+			continue;
+		ck_warn("spare worker %d does not get ready: killed", (int)worker->pid);
+		kill(worker->pid, SIGKILL);
+		worker->begin = INT64_MAX;
+	}
 }
 
 static void log_end(pid_t pid, int status)
@@ -242,6 +333,8 @@ static void log_end(pid_t pid, int status)
 			strsignal(WTERMSIG(status)), WCOREDUMP(status) ? ", core dumped" : "");
 	else if (WEXITSTATUS(status) == 127)
 		ck_err("worker %d: cannot execute /proc/self/exe", (int)pid);
+	else if (WEXITSTATUS(status) == CK_SPARE_FAILED)
+		ck_warn("worker %d: the driver does not get ready", (int)pid);
 	else if (WEXITSTATUS(status) != 0)
 		ck_warn("worker %d: exit status %d", (int)pid, WEXITSTATUS(status));
 	else
@@ -260,7 +353,12 @@ bool ck_workers_ended(struct ck_workers *w, pid_t pid, int status)
 		return false;
 	log_end(pid, status);
 	*at = worker->next;
-	w->count--;
+	if (worker->state == SERVING) {
+		w->count--;
+	} else {
+		leave_spares(w, worker);
+		w->spares.lost++;
+	}
 	if (worker->control >= 0)
 		close(worker->control);
 	free(worker);

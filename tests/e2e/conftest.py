@@ -141,6 +141,14 @@ def state_and_parent(pid):
     return state, int(parent)
 
 
+def name_of(pid):
+    """The name that a process gives itself; None when it is gone."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/comm").read_text().strip()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+
+
 def children_of(pid):
     """The living children of a process."""
     found = []
@@ -203,8 +211,12 @@ class Server:
         return self.log_file.read_text(encoding="utf-8", errors="replace")
 
     def workers(self):
-        """The worker processes: the supervisor's children."""
-        return children_of(self.process.pid)
+        """The worker processes that have a client."""
+        return [pid for pid in children_of(self.process.pid) if name_of(pid) != "cricket-spare"]
+
+    def spares(self):
+        """The worker processes that have none yet."""
+        return [pid for pid in children_of(self.process.pid) if name_of(pid) == "cricket-spare"]
 
     def wait_idle(self, seconds=5):
         """Waits until no session is left."""
@@ -212,7 +224,7 @@ class Server:
 
     def kill(self):
         """Ends server and workers at once, without a word."""
-        for pid in self.workers():
+        for pid in children_of(self.process.pid):
             os.kill(pid, signal.SIGKILL)
         if self.process.poll() is None:
             self.process.kill()
@@ -220,7 +232,7 @@ class Server:
 
     def stop(self):
         """Asks the server to end and sees that it does so cleanly, and its workers with it."""
-        workers = self.workers()
+        workers = children_of(self.process.pid)
         assert self.process.poll() is None, f"the server has died:\n{self.log()}"
         self.process.terminate()
         try:
