@@ -251,20 +251,22 @@ int ck_lane_exchange(struct ck_lane *lane, struct ck_exchange *x)
 	return ret < 0 ? ret : receive_reply(lane, x);
 }
 
-/* What kernels have printed goes to our stdout, through stdio, as the real driver's does. */
-static void fetch_output(void)
+bool ck_output_fetch(void)
 {
-	void *text = NULL;
-	size_t size = 0;
+	void *text = NULL, *errors = NULL;
+	size_t size = 0, errors_size = 0;
+	bool any;
 
-	do {
-		if (ck_wire_ck_output(0, &text, &size) != CUDA_SUCCESS)
-			size = 0;
-		if (size > 0)
-			fwrite(text, 1, size, stdout);
-		free(text);
-	} while (size > 0);
-	fflush(stdout);
+	any = ck_wire_ck_output(0, &text, &size, &errors, &errors_size) == CUDA_SUCCESS &&
+	      (size > 0 || errors_size > 0);
+	if (any) {
+		fwrite(text, 1, size, stdout);
+		fflush(stdout);
+		fwrite(errors, 1, errors_size, stderr);
+	}
+	free(text);
+	free(errors);
+	return any;
 }
 
 /* A lane broke in the middle of a call: the session is over. */
@@ -325,7 +327,8 @@ static CUresult call(struct ck_exchange *x)
 		ck_context_outcome(args->ctx, (CUresult)head->err);
 	/* who waits for a page may hold the lock of stdout */
 	if (unlikely(head->output) && x->proc != CK_PROC_ck_output && x->proc != CK_PROC_ck_fetch)
-		fetch_output();
+		while (ck_output_fetch())
+			;
 	return (CUresult)head->err;
 }
 

@@ -4,6 +4,7 @@
 #ifndef CK_CLIENT_LANE_H
 #define CK_CLIENT_LANE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <rpc/rpc.h>
 
@@ -55,5 +56,11 @@ struct ck_exchange {
 
 /* Carry it out: 0 or -errno (see rpc/record.h). */
 int ck_lane_exchange(struct ck_lane *lane, struct ck_exchange *x);
+
+/*
+ * What kernels have printed goes to our stdout, lines of failed assertions to our stderr: a piece of
+ * each. False: there was none.
+ */
+bool ck_output_fetch(void);
 
 #endif

@@ -347,8 +347,6 @@ CK_EXPORT CUresult cuDriverGetVersion(int *driverVersion)
 __attribute__((destructor)) static void at_exit(void)
 {
 	struct ck_thread *t;
-	void *text = NULL;
-	size_t size = 0;
 
 	if (ck_client.state == CK_STATE_FORKED)
 		return;
@@ -358,11 +356,7 @@ __attribute__((destructor)) static void at_exit(void)
 	ck_command_stop();
 	if (t->lane) {
 		ck_lane_timeout(t->lane, 2000);
-		if (ck_wire_ck_output(0, &text, &size) == CUDA_SUCCESS && size > 0) {
-			fwrite(text, 1, size, stdout);
-			fflush(stdout);
-		}
-		free(text);
+		ck_output_fetch();
 	}
 	ck_client.state = CK_STATE_EXITING;
 out:

@@ -3,6 +3,7 @@
  * the conditions of graphs, and whether to stop.
  */
 #include <errno.h>
+#include <stdio.h>
 
 #include "emu/graph_run.h"
 #include "emu/texture.h"
@@ -34,6 +35,13 @@ found:
 static void grid_print(void *opaque, const char *text, size_t size)
 {
 	ck_emu_print(opaque, text, size);
+}
+
+/* At once, to stderr, as the hardware's driver does. */
+static void grid_complain(void *opaque, const char *text, size_t size)
+{
+	(void)opaque;
+	fwrite(text, 1, size, stderr);
 }
 
 static uint64_t grid_alloc(void *opaque, size_t size)
@@ -97,6 +105,7 @@ void ck_emu_grid_host(struct ck_emu_context *context, struct ck_ptx_host *host)
 		.opaque = context,
 		.range = grid_range,
 		.print = grid_print,
+		.complain = grid_complain,
 		.alloc = grid_alloc,
 		.free = grid_free,
 		.set_condition = grid_set_condition,

@@ -131,7 +131,7 @@ static bool take_ready(ck_hello_res *res)
 	return true;
 }
 
-static int make_session(const struct ck_options *options, int output_fd, ck_hello_res *res,
+static int make_session(const struct ck_options *options, struct ck_output *output, ck_hello_res *res,
 			struct ck_session **session)
 {
 	struct ck_modcache *cache;
@@ -141,7 +141,7 @@ static int make_session(const struct ck_options *options, int output_fd, ck_hell
 	if (ret == 0)
 		ret = ck_snapshot_modules(res, cache);
 	if (ret == 0)
-		ret = ck_session_create(cache, output_fd, (int)res->devices.devices_len, session);
+		ret = ck_session_create(cache, output, (int)res->devices.devices_len, session);
 	if (ret < 0)
 		return ret;
 	if (getrandom((*session)->id, sizeof((*session)->id), 0) != sizeof((*session)->id) ||
@@ -153,7 +153,7 @@ static int make_session(const struct ck_options *options, int output_fd, ck_hell
 }
 
 /* Everything between the call and its answer; the status is in @res. */
-static int prepare(const struct ck_options *options, const ck_hello_args *args, int output_fd,
+static int prepare(const struct ck_options *options, const ck_hello_args *args, struct ck_output *output,
 		   ck_hello_res *res, struct ck_session **session)
 {
 	judge(options, args, res);
@@ -161,7 +161,7 @@ static int prepare(const struct ck_options *options, const ck_hello_args *args, 
 		start_driver(options, res);
 	if (res->status != CK_HELLO_OK)
 		return 0;
-	return make_session(options, output_fd, res, session);
+	return make_session(options, output, res, session);
 }
 
 static void note_client(const ck_hello_args *args, struct ck_client *client)
@@ -173,7 +173,7 @@ static void note_client(const ck_hello_args *args, struct ck_client *client)
 }
 
 int ck_hello(const struct ck_options *options, struct ck_chan *chan, struct ck_reader *reader,
-	     int output_fd, int (*announce)(const struct ck_session *session),
+	     struct ck_output *output, int (*announce)(const struct ck_session *session),
 	     struct ck_client *client, struct ck_session **session)
 {
 	ck_hello_args args = { 0 };
@@ -188,7 +188,7 @@ int ck_hello(const struct ck_options *options, struct ck_chan *chan, struct ck_r
 	note_client(&args, client);
 	res.message = strdup("");
 	res.release = strdup(CK_RELEASE);
-	ret = prepare(options, &args, output_fd, &res, session);
+	ret = prepare(options, &args, output, &res, session);
 	if (ret == 0 && res.status == CK_HELLO_OK)
 		ret = announce(*session);
 	if (ret < 0)

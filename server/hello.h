@@ -7,6 +7,7 @@
 #include "rpc/record.h"
 
 struct ck_options;
+struct ck_output;
 struct ck_session;
 
 /* Who the client says it is; for logs. */
@@ -20,12 +21,12 @@ struct ck_client {
 int ck_hello_prepare(const struct ck_options *options);
 
 /*
- * Read and judge the hello of @chan, load the driver if that is not done, make the session. @output_fd is the file
- * behind stdout. 0: the session stands, @announce has been called with it and the client has its
+ * Read and judge the hello of @chan, load the driver if that is not done, make the session. @output is what the
+ * session's driver writes. 0: the session stands, @announce has been called with it and the client has its
  * answer. -ECONNREFUSED: the client has been told why not; else -errno.
  */
 int ck_hello(const struct ck_options *options, struct ck_chan *chan, struct ck_reader *reader,
-	     int output_fd, int (*announce)(const struct ck_session *session),
+	     struct ck_output *output, int (*announce)(const struct ck_session *session),
 	     struct ck_client *client, struct ck_session **session);
 
 #endif

@@ -1,5 +1,6 @@
 /*
- * server/output.h - what kernels print: the driver writes it to stdout, the client fetches it.
+ * server/output.h - what the driver writes for the program: what kernels print goes to stdout, the
+ * line of a failed assertion to stderr. The client fetches both and writes them to its own.
  */
 #ifndef CK_SERVER_OUTPUT_H
 #define CK_SERVER_OUTPUT_H
@@ -9,17 +10,18 @@
 
 struct ck_output;
 
-/* Make this process's stdout a file in memory, unbuffered: the descriptor, or -errno. */
-int ck_output_redirect(void);
-
-/* @fd: the file behind stdout, -1 for none; the output's from then on. -ENOMEM. */
-int ck_output_create(int fd, struct ck_output **output);
+/*
+ * Make this process's stdout and stderr files in memory; log lines go where stderr was, and so does what
+ * was written to stderr and not fetched if the process aborts. Under a sanitizer, which
+ * reports there, stderr stays. -errno.
+ */
+int ck_output_redirect(struct ck_output **output);
 void ck_output_destroy(struct ck_output *output);
 
-/* Whether there are bytes to fetch. */
+/* Whether there are bytes to fetch. @output may be NULL here and below: then there never are. */
 bool ck_output_pending(struct ck_output *output);
 
-/* Take up to @size bytes that have not been taken yet; their number. */
-size_t ck_output_take(struct ck_output *output, void *buf, size_t size);
+/* Take up to @size bytes of stdout, of stderr (@errors), that have not been taken yet; their number. */
+size_t ck_output_take(struct ck_output *output, bool errors, void *buf, size_t size);
 
 #endif

@@ -32,7 +32,7 @@ static unsigned int spin_rounds(void)
 	return n;
 }
 
-int ck_session_create(struct ck_modcache *modules, int output_fd, int device_count,
+int ck_session_create(struct ck_modcache *modules, struct ck_output *output, int device_count,
 		      struct ck_session **out)
 {
 	struct ck_session *s = calloc(1, sizeof(*s));
@@ -44,12 +44,13 @@ int ck_session_create(struct ck_modcache *modules, int output_fd, int device_cou
 	s->device_count = device_count;
 	if (ck_handles_create(&s->handles) < 0 || ck_memory_create(&s->memory) < 0 ||
 	    ck_staging_create(&s->staging) < 0 || ck_assembly_create(&s->assembly) < 0 ||
-	    ck_textures_create(&s->textures) < 0 || ck_output_create(output_fd, &s->output) < 0 ||
+	    ck_textures_create(&s->textures) < 0 ||
 	    ck_callbacks_create(&s->callbacks) < 0 || ck_mirrors_create(&s->mirrors) < 0) {
 		ck_session_destroy(s);
 		return -ENOMEM;
 	}
 	s->modules = modules;
+	s->output = output;
 	*out = s;
 	return 0;
 }

@@ -60,9 +60,9 @@ struct ck_request {
 
 /*
  * Make the tables of a session; the module cache is the caller's, already open, and becomes the
- * session's. @output_fd is the file behind this process's stdout, or -1. -errno.
+ * session's, and so does @output (NULL: none). -errno, and neither is taken.
  */
-int ck_session_create(struct ck_modcache *modules, int output_fd, int device_count,
+int ck_session_create(struct ck_modcache *modules, struct ck_output *output, int device_count,
 		      struct ck_session **session);
 
 /* For tests: a worker process ends with its session and frees nothing. No thread may use it. */

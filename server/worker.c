@@ -280,8 +280,8 @@ static int announce(const struct ck_session *session)
 	return ck_fd_write_full(CK_WORKER_CONTROL, &note, sizeof(note));
 }
 
-/* What a fresh process needs before it talks to anyone. The file behind stdout, or -errno. */
-static int prepare_process(void)
+/* What a fresh process needs before it talks to anyone. */
+static int prepare_process(struct ck_output **output)
 {
 	struct rlimit files;
 
@@ -295,7 +295,7 @@ static int prepare_process(void)
 		files.rlim_cur = files.rlim_max;
 		setrlimit(RLIMIT_NOFILE, &files);
 	}
-	return ck_output_redirect();
+	return ck_output_redirect(output);
 }
 
 /* The connection of the hello, watched from its first moment: a client may go while the driver
@@ -321,12 +321,13 @@ int ck_worker_main(const struct ck_options *options, char **spare_argv)
 {
 	static struct first_lane first;
 	struct ck_session *session = NULL;
-	int output = prepare_process();
-	int ret;
+	struct ck_output *output = NULL;
+	int ret = prepare_process(&output);
 
-	if (output >= 0 && spare_argv)
+	if (ret == 0 && spare_argv)
 		ck_spare_wait(options, spare_argv);
-	ret = output < 0 ? output : open_first(&first);
+	if (ret == 0)
+		ret = open_first(&first);
 	if (ret < 0) {
 		ck_err("worker: %s", strerror(-ret));
 		return 1;

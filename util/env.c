@@ -16,6 +16,7 @@ static const struct ck_env_row table[] = {
 	{"CRICKET_LOG", NULL,
 	 "what to log on stderr: a level (none, error, warning, info, debug, trace) or a list of\n"
 	 "part:level, as in client:trace,server:info"},
+	{"CRICKET_LOG_FD", "2", "descriptor that log lines are written to"},
 	{"CRICKET_TRACE", "0", "client: 1 prints every message to the server with its fields and result"},
 	{"CRICKET_STATS", "0", "client: 1 prints at exit how many calls of each kind were made"},
 	{"CRICKET_CACHE_DIR", NULL,

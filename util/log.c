@@ -164,8 +164,8 @@ void ck_log_line(struct ck_log *log, enum ck_log_level level, const char *format
 		used--;
 	mask_controls(line + head, used - head);
 	line[used++] = '\n';
-	/* Nothing can be done about a stderr that is full or closed. */
-	while (write(STDERR_FILENO, line, used) < 0 && errno == EINTR)
+	/* Nothing can be done about a descriptor that is full or closed. */
+	while (write((int)ck_env_long("CRICKET_LOG_FD"), line, used) < 0 && errno == EINTR)
 		;
 	if (hook) {
 		line[used - 1] = '\0';

@@ -72,8 +72,8 @@ static int assert_failed(struct ck_ptx_warp *w, uint32_t l, const struct ck_ptx_
 		     file, (int)arg(w, l, call, 2), function, id[0], id[1], id[2],
 		     thread % block[0], thread / block[0] % block[1], thread / block[0] / block[1],
 		     what);
-	if (n > 0 && run->host->print)
-		run->host->print(run->host->opaque, line, (size_t)n);
+	if (n > 0 && run->host->complain)
+		run->host->complain(run->host->opaque, line, (size_t)n);
 	return 0;
 }
 

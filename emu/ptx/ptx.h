@@ -106,8 +106,9 @@ struct ck_ptx_host {
 	 * The interpreter keeps the answer for the rest of the launch.
 	 */
 	int (*range)(void *opaque, uint64_t address, uint64_t *lo, uint64_t *hi);
-	/* Text of printf and of a failed assert, in the order of one thread's calls. */
+	/* Text of printf, and lines of failed assertions, in the order of one thread's calls. */
 	void (*print)(void *opaque, const char *text, size_t size);
+	void (*complain)(void *opaque, const char *text, size_t size);
 	/* Device-side malloc and free; NULL makes malloc return NULL. */
 	uint64_t (*alloc)(void *opaque, size_t size);
 	void (*free)(void *opaque, uint64_t address);

@@ -126,7 +126,7 @@ static struct ck_session *make_session(void)
 
 	install_driver();
 	if (ck_modcache_open("/proc/no-such-place", 1 << 20, &cache) < 0 ||
-	    ck_session_create(cache, -1, 1, &session) < 0)
+	    ck_session_create(cache, NULL, 1, &session) < 0)
 		abort();
 	for (int kind = CK_KIND_CONTEXT; kind <= CK_KIND_KERNEL; kind++)
 		ck_handles_put(session->handles, (uint64_t)(OBJECT + kind), (enum ck_kind)kind,

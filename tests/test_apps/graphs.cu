@@ -619,9 +619,11 @@ static void many_and_none()
 		EXPECT(all_are(data, i + 1, 2));
 	}
 	CHECK(cudaGraphExecDestroy(exec));
-	EXPECT(cudaGraphNodeGetType(none, &type) != cudaSuccess);
-	EXPECT(cudaGraphDestroy((cudaGraph_t)none) != cudaSuccess);
-	EXPECT(cudaGraphLaunch(NULL, stream) != cudaSuccess);
+	if (driver_looks()) {
+		EXPECT(cudaGraphNodeGetType(none, &type) != cudaSuccess);
+		EXPECT(cudaGraphDestroy((cudaGraph_t)none) != cudaSuccess);
+		EXPECT(cudaGraphLaunch(NULL, stream) != cudaSuccess);
+	}
 	(void)cudaGetLastError();
 	CHECK(cudaStreamDestroy(stream));
 	CHECK(cudaFree(data));

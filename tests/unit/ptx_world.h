@@ -96,6 +96,7 @@ static bool world_cancelled(void *opaque)
 static const struct ck_ptx_host world_host = {
 	.range = world_range,
 	.print = world_print,
+	.complain = world_print,
 	.alloc = world_alloc,
 	.free = world_free,
 	.cancelled = world_cancelled,

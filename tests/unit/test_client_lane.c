@@ -551,6 +551,8 @@ static bool print_something(const struct peer_message *m, int index)
 		output.head.output = index < 3;
 		output.text.text_val = pieces[index - 1];
 		output.text.text_len = (u_int)strlen(pieces[index - 1]);
+		output.errors.errors_val = index == 1 ? (char *)"an assertion\n" : (char *)"";
+		output.errors.errors_len = (u_int)strlen(output.errors.errors_val);
 		reply(m, &output);
 	} else {
 		reply(m, &memory);
@@ -561,20 +563,28 @@ static bool print_something(const struct peer_message *m, int index)
 static void what_kernels_printed_is_on_stdout_before_the_call_returns(void **state)
 {
 	struct player p = { .play = print_something };
-	char printed[64] = "";
-	FILE *file = tmpfile();
+	char printed[64] = "", complained[64] = "";
+	FILE *file = tmpfile(), *errors = tmpfile();
 	size_t free, total;
-	int was;
+	int was, errors_was;
 
 	(void)state;
 	start(&p);
 	fflush(stdout);
 	was = dup(1);
+	errors_was = dup(2);
 	dup2(fileno(file), 1);
+	dup2(fileno(errors), 2);
 	ck_wire_cuMemGetInfo_v2(1, &free, &total);
 	dup2(was, 1);
+	dup2(errors_was, 2);
 	close(was);
+	close(errors_was);
 	rewind(file);
+	rewind(errors);
+	assert_non_null(fgets(complained, sizeof(complained), errors));
+	assert_string_equal(complained, "an assertion\n");
+	fclose(errors);
 	assert_int_equal(fread(printed, 1, sizeof(printed) - 1, file), 14);
 	assert_string_equal(printed, "first, second\n");
 	fclose(file);

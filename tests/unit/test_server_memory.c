@@ -182,7 +182,7 @@ static int begin(void **state)
 	freed = released = 0;
 	next = BASE;
 	assert_int_equal(ck_modcache_open("/proc/no-such-place", 1 << 20, &cache), 0);
-	assert_int_equal(ck_session_create(cache, -1, 1, &session), 0);
+	assert_int_equal(ck_session_create(cache, NULL, 1, &session), 0);
 	request = (struct ck_request){ .session = session };
 	return 0;
 }

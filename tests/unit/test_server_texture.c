@@ -74,7 +74,7 @@ static int make(void **state)
 	ck_driver.cuMemcpy3DAsync_v2 = copy_3d;
 	destroyed = 0;
 	if (ck_modcache_open("/proc/no-such-place", 1 << 20, &cache) ||
-	    ck_session_create(cache, -1, 1, &session))
+	    ck_session_create(cache, NULL, 1, &session))
 		return -1;
 	request = (struct ck_request){ .session = session, .ctx = 16 };
 	return ck_handles_put(session->handles, 20, CK_KIND_ARRAY, 16, &array) ||
