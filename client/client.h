@@ -152,6 +152,7 @@ struct ck_allocation {
 	bool pooled;			/* of a memory pool: of no context */
 	bool mapped;			/* by cuMemMap: of no context, ends with cuMemUnmap */
 	bool graph;			/* of launches of a graph: each makes it anew, freed or not */
+	bool shared;			/* pinned: the worker has it too (client/pinned.h) */
 	uint64_t access;		/* mapped: a bit per device that may use it */
 	unsigned int handle_types;	/* mapped, pooled: how it may be exported */
 };

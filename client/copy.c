@@ -1,6 +1,7 @@
 /*
  * client/copy.c - linear copies (D9): host bytes are taken over at the call, device bytes have
- * arrived when it returns.
+ * arrived when it returns. Pinned memory that is shared with the worker needs neither: the message
+ * names the bytes, and the GPU moves them when their turn in the stream comes.
  */
 #include <string.h>
 
@@ -8,22 +9,27 @@
 #include "client/client.h"
 #include "client/managed.h"
 #include "client/mirror.h"
+#include "client/pinned.h"
 #include "client/spread.h"
 
 #define PIECE ((size_t)1 << 30)		/* payload of one message; lengths on the wire are 32 bits */
 #define STAGED 65536			/* CUDA: copies up to this may return before the transfer */
+#define TO_DEVICE 0u			/* kinds of ck_pinned_copy */
+#define TO_HOST 1u
 
 /* Where a copy happens: context, and the stream on both sides. */
 struct place {
 	struct ck_context *ctx;
 	struct ck_stream *stream;	/* NULL: legacy */
 	uint64_t id;
+	bool waits;			/* for the copy: a synchronous form */
 };
 
 static CUresult enter(CUstream handle, struct place *p)
 {
 	CUresult err = ck_context_usable(&p->ctx);
 
+	p->waits = false;
 	if (!err)
 		err = ck_stream_from(handle, &p->stream);
 	if (!err)
@@ -36,6 +42,7 @@ static CUresult enter_sync(struct place *p)
 {
 	CUresult err = enter(NULL, p);
 
+	p->waits = true;
 	return err ? err : ck_capture_wait(p->stream);
 }
 
@@ -85,6 +92,12 @@ static CUresult transfer(const struct place *p, CUdeviceptr device, const void *
 	return err;
 }
 
+/* Small bytes that the program may change on return travel in the message. */
+static bool is_direct(const struct place *p, const void *host, size_t size)
+{
+	return !(p->waits && size <= STAGED) && ck_pinned_holds(host, size);
+}
+
 static CUresult upload(const struct place *p, CUdeviceptr dst, const void *src, size_t size)
 {
 	CUresult err;
@@ -94,6 +107,11 @@ static CUresult upload(const struct place *p, CUdeviceptr dst, const void *src, 
 	err = src ? ck_device_reach(dst, size) : CUDA_ERROR_INVALID_VALUE;
 	if (!err && ck_capturing(p->stream))
 		return ck_mirror_capture_flat(dst, true, (uintptr_t)src, false, size, p->id);
+	if (!err && is_direct(p, src, size)) {
+		ck_managed_device(dst, size, true);
+		return ck_wire_ck_pinned_copy(p->ctx->object.id, dst, (uintptr_t)src, size, p->id,
+					      TO_DEVICE);
+	}
 	if (!err)
 		err = ck_functions_settle(p->ctx, p->stream, src);
 	if (err)
@@ -102,26 +120,6 @@ static CUresult upload(const struct place *p, CUdeviceptr dst, const void *src, 
 	if (size < CK_SPREAD_MIN)
 		return ck_wire_ck_upload(p->ctx->object.id, dst, p->id, 0, src, size);
 	return transfer(p, dst, src, size, upload_part);
-}
-
-static CUresult download(const struct place *p, void *dst, CUdeviceptr src, size_t size)
-{
-	uint64_t last;
-	CUresult err;
-
-	if (size == 0)
-		return CUDA_SUCCESS;
-	err = dst ? ck_device_reach(src, size) : CUDA_ERROR_INVALID_VALUE;
-	if (!err && ck_capturing(p->stream))
-		return ck_mirror_capture_flat((uintptr_t)dst, false, src, true, size, p->id);
-	if (!err)
-		ck_managed_device(src, size, false);
-	last = ck_command_last();
-	if (!err)
-		err = transfer(p, src, dst, size, download_part);
-	if (!err)
-		ck_stream_synced(p->ctx, p->stream, last);
-	return err;
 }
 
 /*
@@ -137,6 +135,31 @@ static CUresult settle(const struct place *p, size_t size)
 	if (size == 0 || (size <= STAGED && !ck_client.unordered_streams))
 		return CUDA_SUCCESS;
 	err = ck_wire_cuStreamSynchronize(p->ctx->object.id, p->id);
+	if (!err)
+		ck_stream_synced(p->ctx, p->stream, last);
+	return err;
+}
+
+static CUresult download(const struct place *p, void *dst, CUdeviceptr src, size_t size)
+{
+	uint64_t last;
+	CUresult err;
+
+	if (size == 0)
+		return CUDA_SUCCESS;
+	err = dst ? ck_device_reach(src, size) : CUDA_ERROR_INVALID_VALUE;
+	if (!err && ck_capturing(p->stream))
+		return ck_mirror_capture_flat((uintptr_t)dst, false, src, true, size, p->id);
+	if (err)
+		return err;
+	ck_managed_device(src, size, false);
+	if (is_direct(p, dst, size)) {
+		err = ck_wire_ck_pinned_copy(p->ctx->object.id, (uintptr_t)dst, src, size, p->id,
+					     TO_HOST);
+		return err || !p->waits ? err : settle(p, size);
+	}
+	last = ck_command_last();
+	err = transfer(p, src, dst, size, download_part);
 	if (!err)
 		ck_stream_synced(p->ctx, p->stream, last);
 	return err;
@@ -169,7 +192,7 @@ CK_EXPORT CUresult cuMemcpyDtoH_v2(void *dstHost, CUdeviceptr srcDevice, size_t 
 	return err ? err : download(&p, dstHost, srcDevice, ByteCount);
 }
 
-/* Waits even for pinned memory: what the caller is promised at the next synchronise, early. */
+/* Waits unless the memory is shared: what is promised at the next synchronise, early. */
 CK_EXPORT CUresult cuMemcpyDtoHAsync_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount,
 					CUstream hStream)
 {

@@ -1,11 +1,14 @@
 /*
  * client/hostmem.c - pinned memory of the host, and the GPU's way to it.
  *
- * "Pinned" means at first only that we know the range: copies from and to it are asynchronous, and
- * the calls that ask about it answer. Allocations lie in the window (client/window.h). One becomes
- * "mapped" when the program asks for its device address, has asked for mapped memory, or gives a
- * kernel its address: then device memory lies at the same address, and pages travel as those of
- * managed memory do (client/managed.h). What is only used for copies pays nothing for it.
+ * With the server on the same host, allocations are shared with the worker, which registers them
+ * with the driver: copies and kernels use the program's own pages (client/pinned.h).
+ *
+ * Else "pinned" means at first only that we know the range: copies from and to it are asynchronous,
+ * and the calls that ask about it answer. Allocations lie in the window (client/window.h). One
+ * becomes "mapped" when the program asks for its device address, has asked for mapped memory, or
+ * gives a kernel its address: then device memory lies at the same address, and pages travel as
+ * those of managed memory do (client/managed.h). What is only used for copies pays nothing for it.
  * Registered memory lies where the program has it, and is not mapped.
  */
 #include <pthread.h>
@@ -16,6 +19,7 @@
 #include "client/capture.h"
 #include "client/client.h"
 #include "client/managed.h"
+#include "client/pinned.h"
 #include "client/window.h"
 
 #define ALLOC_FLAGS                                                                               \
@@ -35,23 +39,29 @@ static bool host_find(const void *p, struct ck_allocation *a)
 /* --- pages */
 
 /* Whole pages of its own, so that freed memory is really gone: a late access faults. */
-static CUresult pages_take(struct ck_context *context, size_t size, uint64_t *at)
+static CUresult pages_take(struct ck_context *context, size_t size, struct ck_allocation *a)
 {
 	void *p;
 
+	a->size = size;
+	a->shared = ck_pinned_open();
+	if (a->shared)
+		return ck_pinned_take(context->object.id, size, &a->base);
 	if (ck_window_open() == CUDA_SUCCESS)
-		return ck_window_take(context->object.id, size, at);
+		return ck_window_take(context->object.id, size, &a->base);
 	p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	*at = (uintptr_t)p;
+	a->base = (uintptr_t)p;
 	return p == MAP_FAILED ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
 
-static void pages_give(uint64_t at, size_t size)
+static void pages_give(const struct ck_allocation *a)
 {
-	if (ck_window_holds(at))
-		ck_window_give(at, size);
+	if (a->shared)
+		ck_pinned_give(a->context->object.id, a->base, a->size);
+	else if (ck_window_holds(a->base))
+		ck_window_give(a->base, a->size);
 	else
-		munmap((void *)(uintptr_t)at, size);
+		munmap((void *)(uintptr_t)a->base, a->size);
 }
 
 void ck_hostmem_dispose(const struct ck_allocation *a)
@@ -62,7 +72,7 @@ void ck_hostmem_dispose(const struct ck_allocation *a)
 		ck_advice_forget(a->base, a->size);
 	if (ck_managed_untrack(a->base, false))
 		ck_window_unback(a->context->object.id, a->base, a->size);
-	pages_give(a->base, a->size);
+	pages_give(a);
 }
 
 /* Put device memory behind an allocation and track its pages. */
@@ -98,20 +108,38 @@ CUresult ck_device_reach(uint64_t address, size_t size)
 	struct ck_allocation a;
 	CUresult err = ck_device_range(address, size);
 
-	if (err && ck_allocation_find(address, &a) && a.kind == CK_MEMORY_HOST_ALLOC &&
-	    size <= a.base + a.size - address && ck_window_holds(address))
-		err = map(&a);
+	if (err && ck_allocation_find(address, &a) && size <= a.base + a.size - address) {
+		if (a.shared)
+			err = CUDA_SUCCESS;
+		else if (a.kind == CK_MEMORY_HOST_ALLOC && ck_window_holds(address))
+			err = map(&a);
+	}
 	return err;
 }
 
 /* --- calls */
 
+static CUresult obtain(struct ck_allocation *a)
+{
+	CUresult err = pages_take(a->context, a->size, a);
+
+	if (err)
+		return err;
+	err = ck_allocation_note(a);
+	if (!err && a->flags & CU_MEMHOSTALLOC_DEVICEMAP && ck_window_holds(a->base)) {
+		err = map(a);
+		if (err)
+			ck_allocation_remove(a->base, CK_MEMORY_HOST_ALLOC, NULL);
+	}
+	if (err)
+		pages_give(a);
+	return err;
+}
+
 CK_EXPORT CUresult cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags)
 {
-	struct ck_context *context;
-	struct ck_allocation a;
-	CUresult err = ck_context_usable(&context);
-	uint64_t at = 0;
+	struct ck_allocation a = { .kind = CK_MEMORY_HOST_ALLOC, .size = bytesize, .flags = Flags };
+	CUresult err = ck_context_usable(&a.context);
 
 	if (!err)
 		err = ck_capture_unsafe();
@@ -119,28 +147,31 @@ CK_EXPORT CUresult cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags
 		return err;
 	if (!pp || Flags & ~(unsigned int)ALLOC_FLAGS)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (bytesize > 0) {
-		err = pages_take(context, bytesize, &at);
-		if (err)
-			return err;
-		err = ck_allocation_add(at, bytesize, CK_MEMORY_HOST_ALLOC, context, Flags, false);
-		if (!err && Flags & CU_MEMHOSTALLOC_DEVICEMAP && ck_window_holds(at)) {
-			ck_allocation_find(at, &a);
-			err = map(&a);
-			if (err)
-				ck_allocation_remove(at, CK_MEMORY_HOST_ALLOC, NULL);
-		}
-		if (err)
-			pages_give(at, bytesize);
-	}
+	a.device = a.context->device;
+	if (bytesize > 0)
+		err = obtain(&a);
 	if (!err)
-		*pp = (void *)(uintptr_t)at;
+		*pp = (void *)(uintptr_t)a.base;
 	return err;
 }
 
 CK_EXPORT CUresult cuMemAllocHost_v2(void **pp, size_t bytesize)
 {
 	return cuMemHostAlloc(pp, bytesize, 0);
+}
+
+/* What the device is at may use memory that is about to go: as the driver does, wait for it. */
+static CUresult quiesce(struct ck_context *context)
+{
+	uint64_t last = ck_command_last();
+	CUresult err;
+
+	if (context->synced == last)
+		return CUDA_SUCCESS;
+	err = ck_wire_cuCtxSynchronize(context->object.id);
+	if (!err)
+		context->synced = last;
+	return err;
 }
 
 CK_EXPORT CUresult cuMemFreeHost(void *p)
@@ -155,8 +186,10 @@ CK_EXPORT CUresult cuMemFreeHost(void *p)
 		return err;
 	if (!ck_allocation_remove((uintptr_t)p, CK_MEMORY_HOST_ALLOC, &a))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (a.shared)
+		err = quiesce(a.context);
 	ck_hostmem_dispose(&a);
-	return CUDA_SUCCESS;
+	return err;
 }
 
 /* True when all pages of the range are mapped; asks without touching them. */
@@ -232,9 +265,9 @@ CK_EXPORT CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, uns
 		return err;
 	if (!pdptr || Flags != 0 || !host_find(p, &a))
 		return CUDA_ERROR_INVALID_VALUE;
-	if (a.kind == CK_MEMORY_HOST_REGISTERED)
+	if (a.kind == CK_MEMORY_HOST_REGISTERED && !a.shared)
 		return ck_refused("cuMemHostGetDevicePointer of registered memory", &told);
-	err = map(&a);
+	err = a.shared ? CUDA_SUCCESS : map(&a);
 	if (!err)
 		*pdptr = (uintptr_t)p;
 	return err;

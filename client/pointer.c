@@ -50,7 +50,8 @@ static CUresult known(CUpointer_attribute attribute, uint64_t p, const struct ck
 		      struct answer *out)
 {
 	bool device = ck_kind_on_device(a->kind), managed = a->kind == CK_MEMORY_MANAGED;
-	bool reached = device || (a->kind == CK_MEMORY_HOST_ALLOC && ck_window_holds(p));
+	bool reached = device || a->shared ||
+		       (a->kind == CK_MEMORY_HOST_ALLOC && ck_window_holds(p));
 
 	out->none = false;
 	switch (attribute) {

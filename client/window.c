@@ -1,10 +1,6 @@
 /*
- * client/window.c - the window: finding a place for it, handing out its pages, device memory
- * behind them.
- *
- * Device memory comes in units of 2 MiB. What is larger than half a unit has whole units for
- * itself, from the window's upper part; small pieces of one context share units of its lower
- * part, which are backed while any piece in them is.
+ * client/window.c - the window: finding a place for it, its pages, device memory behind them: a
+ * unit that small pieces share is backed while any piece in it is.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -23,32 +19,13 @@
 
 CK_LOG_DEFINE("client");
 
-#ifndef MAP_FIXED_NOREPLACE
-#define MAP_FIXED_NOREPLACE 0x100000
-#endif
-
-#define UNIT ((size_t)2 << 20)
-#define UNIT_PAGES (UNIT / CK_PAGE)
-#define SMALL_MAX (UNIT / 2)
-#define SMALL_UNITS 8192ul	/* the lower part: 16 GiB */
-#define RESERVE (MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE)
-
-/* A unit that small pieces share. */
-struct unit {
-	uint64_t ctx;			/* whose it is while pages are in use */
-	uint16_t pages, backed;		/* in use; pieces that want device memory */
-	uint64_t taken[UNIT_PAGES / 64]; /* a bit for each page */
-};
-
 uint64_t ck_window_lo, ck_window_hi;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool tried;
 static char *alias;
 static int file = -1;
-static struct unit *units;
-static struct ck_ranges *large;
-static uint64_t next_large;
+static struct ck_space *space;
 
 /* --- a place for the window */
 
@@ -69,24 +46,6 @@ static bool server_takes(uint64_t at, size_t size)
 	return ck_wire_ck_window(0, at, size, &taken) == CUDA_SUCCESS && taken;
 }
 
-/* Reserve @size bytes at @place in this process, whole units; 0: not there. */
-static uint64_t reserve(uint64_t place, size_t size)
-{
-	char *want = (char *)(uintptr_t)place;
-	size_t extra = place ? 0 : UNIT;
-	char *got = mmap(want, size + extra, PROT_NONE,
-			 RESERVE | (place ? MAP_FIXED_NOREPLACE : 0), -1, 0);
-	uint64_t at = (uintptr_t)got;
-
-	if (got == MAP_FAILED)
-		return 0;
-	if (place && got != want) {
-		munmap(got, size);
-		return 0;
-	}
-	return CK_ALIGN_UP(at, UNIT);	/* what is before and behind stays reserved */
-}
-
 /* The device's own answer, before client/device.c says what of it programs may use. */
 static bool driver_can(void)
 {
@@ -103,7 +62,7 @@ static bool driver_can(void)
 static uint64_t find_place(size_t size)
 {
 	for (size_t i = 0; i < CK_ARRAY_SIZE(places); i++) {
-		uint64_t at = reserve(places[i], size);
+		uint64_t at = ck_space_reserve(places[i], size);
 
 		if (!at)
 			continue;
@@ -117,7 +76,7 @@ static uint64_t find_place(size_t size)
 }
 
 /* The file behind the window and its alias. A child of fork gets neither view: it has no GPU. */
-static int map_file(size_t size)
+static int map_file(uint64_t at, size_t size)
 {
 	file = memfd_create("cricket window", MFD_CLOEXEC);
 	if (file < 0 || ftruncate(file, (off_t)size) < 0)
@@ -126,9 +85,8 @@ static int map_file(size_t size)
 	if (alias == MAP_FAILED)
 		return -errno;
 	madvise(alias, size, MADV_DONTFORK);
-	units = calloc(SMALL_UNITS, sizeof(*units));
-	large = ck_ranges_create();
-	return units && large ? 0 : -ENOMEM;
+	space = ck_space_create(at, at + size);
+	return space ? 0 : -ENOMEM;
 }
 
 static void open_once(void)
@@ -146,12 +104,11 @@ static void open_once(void)
 			"mapped memory");
 		return;
 	}
-	ret = map_file(size);
+	ret = map_file(at, size);
 	if (ret < 0) {
 		ck_err("memory for managed pages: %s", strerror(-ret));
 		return;
 	}
-	next_large = at + SMALL_UNITS * UNIT;
 	ck_window_hi = at + size;
 	__atomic_store_n(&ck_window_lo, at, __ATOMIC_RELEASE);
 	ck_debug("window of %zu GiB at %#llx", size >> 30, (unsigned long long)at);
@@ -191,95 +148,7 @@ size_t ck_window_used(uint64_t address, size_t *pages)
 	return before;
 }
 
-/* --- pages. The lock is held. */
-
-static bool is_small(size_t size)
-{
-	return size <= SMALL_MAX;
-}
-
-static bool is_taken(const struct unit *u, size_t page)
-{
-	return u->taken[page / 64] >> page % 64 & 1;
-}
-
-static void mark(struct unit *u, size_t page, size_t count, bool taken)
-{
-	for (size_t i = page; i < page + count; i++) {
-		uint64_t bit = (uint64_t)1 << i % 64;
-
-		u->taken[i / 64] = taken ? u->taken[i / 64] | bit : u->taken[i / 64] & ~bit;
-	}
-	u->pages = (uint16_t)(taken ? u->pages + count : u->pages - count);
-}
-
-/* First of @count free pages side by side; UNIT_PAGES: there are none. */
-static size_t gap_in(const struct unit *u, size_t count)
-{
-	size_t run = 0;
-
-	for (size_t page = 0; page < UNIT_PAGES; page++) {
-		run = is_taken(u, page) ? 0 : run + 1;
-		if (run == count)
-			return page + 1 - count;
-	}
-	return UNIT_PAGES;
-}
-
-static uint64_t take_small(uint64_t ctx, size_t count)
-{
-	for (size_t i = 0; i < SMALL_UNITS; i++) {
-		struct unit *u = &units[i];
-		size_t page;
-
-		if ((u->pages && u->ctx != ctx) || UNIT_PAGES - u->pages < count)
-			continue;
-		page = gap_in(u, count);
-		if (page == UNIT_PAGES)
-			continue;
-		u->ctx = ctx;
-		mark(u, page, count, true);
-		return ck_window_lo + i * UNIT + page * CK_PAGE;
-	}
-	return 0;
-}
-
-static uint64_t take_large(size_t size)
-{
-	uint64_t lo = ck_window_lo + SMALL_UNITS * UNIT;
-
-	if (size > ck_window_hi - lo)
-		return 0;
-	if (size <= ck_window_hi - next_large &&
-	    !ck_ranges_overlap(large, next_large, next_large + size)) {
-		lo = next_large;
-	} else {
-		for (size_t i = 0; i < ck_ranges_count(large); i++) {
-			const struct ck_range *r = ck_ranges_at(large, i);
-
-			if (r->lo - lo >= size)
-				break;
-			lo = r->hi;
-		}
-	}
-	if (size > ck_window_hi - lo || ck_ranges_insert(large, lo, lo + size, NULL) < 0)
-		return 0;
-	next_large = lo + size;
-	return lo;
-}
-
-static void release(uint64_t at, size_t size)
-{
-	if (is_small(size)) {
-		uint64_t offset = at - ck_window_lo;
-
-		mark(&units[offset / UNIT], offset % UNIT / CK_PAGE, size / CK_PAGE, false);
-		return;
-	}
-	ck_ranges_remove(large, at, NULL);
-	if (next_large == at + CK_ALIGN_UP(size, UNIT))
-		next_large = at;
-}
+/* --- pages */
 
 /* The program's view of the pages. */
 static int map_pages(uint64_t at, size_t size)
@@ -301,9 +170,9 @@ CUresult ck_window_take(uint64_t ctx, size_t size, uint64_t *address)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	size = CK_ALIGN_UP(size, CK_PAGE);
 	pthread_mutex_lock(&lock);
-	at = is_small(size) ? take_small(ctx, size / CK_PAGE) : take_large(CK_ALIGN_UP(size, UNIT));
+	at = ck_space_take(space, ctx, size);
 	if (at && map_pages(at, size) < 0) {
-		release(at, size);
+		ck_space_give(space, at, size);
 		at = 0;
 	}
 	pthread_mutex_unlock(&lock);
@@ -316,10 +185,11 @@ void ck_window_give(uint64_t address, size_t size)
 {
 	size = CK_ALIGN_UP(size, CK_PAGE);
 	pthread_mutex_lock(&lock);
-	mmap((void *)(uintptr_t)address, size, PROT_NONE, RESERVE | MAP_FIXED, -1, 0);
+	mmap((void *)(uintptr_t)address, size, PROT_NONE,
+	     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 	fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)(address - ck_window_lo),
 		  (off_t)size);
-	release(address, size);
+	ck_space_give(space, address, size);
 	pthread_mutex_unlock(&lock);
 }
 
@@ -327,35 +197,33 @@ void ck_window_give(uint64_t address, size_t size)
 
 CUresult ck_window_back(uint64_t ctx, uint64_t address, size_t size)
 {
-	struct unit *u;
+	size_t length;
+	uint64_t behind = ck_space_behind(address, size, &length);
+	uint16_t *users;
 	CUresult err = CUDA_SUCCESS;
 
-	if (!is_small(CK_ALIGN_UP(size, CK_PAGE)))
-		return ck_wire_ck_map(ctx, address, CK_ALIGN_UP(size, UNIT));
 	pthread_mutex_lock(&lock);
-	u = &units[(address - ck_window_lo) / UNIT];
-	if (u->backed == 0)
-		err = ck_wire_ck_map(ctx, address & ~(UNIT - 1), UNIT);
-	else	/* the device's bytes are those of a piece that was here before */
+	users = ck_space_users(space, address, size);
+	if (users && *users > 0)	/* the device's bytes are those of an earlier piece */
 		fallocate(file, 0, (off_t)(address - ck_window_lo),
 			  (off_t)CK_ALIGN_UP(size, CK_PAGE));
-	if (!err)
-		u->backed++;
+	else
+		err = ck_wire_ck_map(ctx, behind, length);
+	if (users && !err)
+		++*users;
 	pthread_mutex_unlock(&lock);
 	return err;
 }
 
 void ck_window_unback(uint64_t ctx, uint64_t address, size_t size)
 {
-	struct unit *u;
+	size_t length;
+	uint64_t behind = ck_space_behind(address, size, &length);
+	uint16_t *users;
 
-	if (!is_small(CK_ALIGN_UP(size, CK_PAGE))) {
-		ck_wire_ck_unmap(ctx, address);
-		return;
-	}
 	pthread_mutex_lock(&lock);
-	u = &units[(address - ck_window_lo) / UNIT];
-	if (--u->backed == 0)
-		ck_wire_ck_unmap(ctx, address & ~(UNIT - 1));
+	users = ck_space_users(space, address, size);
+	if (!users || --*users == 0)
+		ck_wire_ck_unmap(ctx, behind);
 	pthread_mutex_unlock(&lock);
 }

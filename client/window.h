@@ -12,9 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "client/space.h"
 #include "cuda/types.h"
-
-#define CK_PAGE 4096ul
 
 extern uint64_t ck_window_lo, ck_window_hi; /* both 0 before it is open */
 

@@ -7,6 +7,7 @@
 #include "gen/handlers.h"
 #include "server/memory.h"
 #include "server/mirror.h"
+#include "server/pinned.h"
 #include "server/session.h"
 #include "server/staging.h"
 #include "server/texture.h"
@@ -26,6 +27,7 @@ static void forget_contents(struct ck_session *s, uint64_t id)
 	ck_handles_drop_context(s->handles, id);
 	ck_memory_drop_context(s->memory, id);
 	ck_textures_drop_context(s->textures, id);
+	ck_pinned_drop_context(s->pinned, id);
 	contexts_changed(s);
 }
 

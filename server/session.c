@@ -11,6 +11,7 @@
 #include "server/modcache.h"
 #include "server/module.h"
 #include "server/output.h"
+#include "server/pinned.h"
 #include "server/session.h"
 #include "server/staging.h"
 #include "server/texture.h"
@@ -45,7 +46,8 @@ int ck_session_create(struct ck_modcache *modules, struct ck_output *output, int
 	if (ck_handles_create(&s->handles) < 0 || ck_memory_create(&s->memory) < 0 ||
 	    ck_staging_create(&s->staging) < 0 || ck_assembly_create(&s->assembly) < 0 ||
 	    ck_textures_create(&s->textures) < 0 ||
-	    ck_callbacks_create(&s->callbacks) < 0 || ck_mirrors_create(&s->mirrors) < 0) {
+	    ck_callbacks_create(&s->callbacks) < 0 || ck_mirrors_create(&s->mirrors) < 0 ||
+	    ck_pinned_create(&s->pinned) < 0) {
 		ck_session_destroy(s);
 		return -ENOMEM;
 	}
@@ -61,6 +63,7 @@ void ck_session_destroy(struct ck_session *s)
 		return;
 	ck_callbacks_destroy(s->callbacks);
 	ck_mirrors_destroy(s->mirrors);
+	ck_pinned_destroy(s->pinned);
 	ck_output_destroy(s->output);
 	ck_assembly_destroy(s->assembly);
 	ck_staging_destroy(s->staging);

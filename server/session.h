@@ -31,6 +31,7 @@ struct ck_session {
 	struct ck_output *output;	/* what kernels print */
 	struct ck_callbacks *callbacks;	/* what the client is to run */
 	struct ck_mirrors *mirrors;	/* host memory of graphs */
+	struct ck_pinned *pinned;	/* host memory of a client on this host */
 	_Atomic uint64_t executed;	/* number of the last command carried out */
 	_Atomic unsigned int waiting;	/* lanes that sleep on progress */
 	pthread_mutex_t lock;		/* with the condition: waiting for executed */

@@ -1,0 +1,338 @@
+/*
+ * server/pinned.c - pinned memory that a client on this host shares with us.
+ *
+ * The client has sent the descriptor of a file in memory, sealed against shrinking: so no access of
+ * ours can miss a page. Pieces of it are mapped where the client has them and registered with the
+ * driver, which then knows them by the client's own addresses. Nothing is read out of them here but
+ * by the driver, on the client's behalf.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "gen/handlers.h"
+#include "server/pinned.h"
+#include "server/session.h"
+#include "util/log.h"
+#include "util/range.h"
+#include "util/util.h"
+
+CK_LOG_DEFINE("server");
+
+#ifndef MAP_FIXED_NOREPLACE
+#define MAP_FIXED_NOREPLACE 0x100000
+#endif
+
+#define PAGE 4096ul
+#define SIZE_MOST ((size_t)4 << 40)
+#define COPY_TO_DEVICE 0u	/* kinds of ck_pinned_copy */
+#define COPY_TO_HOST 1u
+
+struct ck_pinned {
+	pthread_mutex_t lock;
+	int file;		/* -1: none yet */
+	size_t size;		/* of the file */
+	uint64_t lo, hi;	/* addresses kept for it here */
+	struct ck_ranges *pieces; /* by the bytes that are registered; values: struct piece */
+};
+
+struct piece {
+	uint64_t address, ctx;
+	size_t size;
+};
+
+int ck_pinned_create(struct ck_pinned **out)
+{
+	struct ck_pinned *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return -ENOMEM;
+	p->pieces = ck_ranges_create();
+	if (!p->pieces) {
+		free(p);
+		return -ENOMEM;
+	}
+	p->file = -1;
+	pthread_mutex_init(&p->lock, NULL);
+	*out = p;
+	return 0;
+}
+
+/* --- mappings. The lock is held. */
+
+/* The pages of a piece; what is behind its last byte in the last page is mapped with it. */
+static void *pages_of(uint64_t address, size_t size, size_t *length)
+{
+	uint64_t first = address & ~(PAGE - 1);
+
+	*length = CK_ALIGN_UP(address + size, PAGE) - first;
+	return (void *)(uintptr_t)first;
+}
+
+static bool is_kept(const struct ck_pinned *p, uint64_t address)
+{
+	return address >= p->lo && address < p->hi;
+}
+
+/* Take the mapping away; addresses that are kept stay kept. */
+static void unmap(const struct ck_pinned *p, uint64_t address, size_t size)
+{
+	size_t length;
+	void *at = pages_of(address, size, &length);
+
+	if (is_kept(p, address))
+		mmap(at, length, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
+		     -1, 0);
+	else
+		munmap(at, length);
+}
+
+/* NOT_SUPPORTED: something of this process lies there. */
+static CUresult map(const struct ck_pinned *p, uint64_t address, size_t size, size_t offset)
+{
+	size_t length;
+	void *at = pages_of(address, size, &length), *got;
+
+	got = mmap(at, length, PROT_READ | PROT_WRITE,
+		   MAP_SHARED | (is_kept(p, address) ? MAP_FIXED : MAP_FIXED_NOREPLACE), p->file,
+		   (off_t)offset);
+	if (got == MAP_FAILED)
+		return errno == EEXIST ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_OUT_OF_MEMORY;
+	if (got != at) {	/* an old kernel takes the address for a wish */
+		munmap(got, length);
+		return CUDA_ERROR_NOT_SUPPORTED;
+	}
+	madvise(at, length, MADV_HUGEPAGE);	/* where the system has that for such files */
+	return CUDA_SUCCESS;
+}
+
+/* Have the driver know the memory, by the client's address. */
+static CUresult enlist(uint64_t address, size_t size, unsigned int flags)
+{
+	void *at = (void *)(uintptr_t)address;
+	CUdeviceptr device = 0;
+	CUresult err = ck_driver.cuMemHostRegister_v2(at, size, flags);
+
+	if (err)
+		return err;
+	err = ck_driver.cuMemHostGetDevicePointer_v2(&device, at, 0);
+	if (!err && device == address)
+		return CUDA_SUCCESS;
+	ck_driver.cuMemHostUnregister(at);
+	return err ? err : CUDA_ERROR_NOT_SUPPORTED;
+}
+
+static CUresult piece_add(struct ck_pinned *p, uint64_t ctx, const ck_pinned_map_args *a)
+{
+	struct piece *piece = malloc(sizeof(*piece));
+	CUresult err = CUDA_ERROR_OUT_OF_MEMORY;
+
+	if (!piece)
+		return err;
+	*piece = (struct piece){ .address = a->address, .size = a->size, .ctx = ctx };
+	if (ck_ranges_insert(p->pieces, a->address, a->address + a->size, piece) < 0)
+		goto free_piece;
+	err = map(p, a->address, a->size, a->offset);
+	if (!err) {
+		err = enlist(a->address, a->size, a->flags | CU_MEMHOSTREGISTER_PORTABLE |
+							  CU_MEMHOSTREGISTER_DEVICEMAP);
+		if (!err)
+			return CUDA_SUCCESS;
+		unmap(p, a->address, a->size);
+	}
+	ck_ranges_remove(p->pieces, a->address, NULL);
+free_piece:
+	free(piece);
+	return err;
+}
+
+static void piece_drop(struct ck_pinned *p, struct piece *piece)
+{
+	ck_ranges_remove(p->pieces, piece->address, NULL);
+	unmap(p, piece->address, piece->size);
+	free(piece);
+}
+
+void ck_pinned_drop_context(struct ck_pinned *p, uint64_t ctx)
+{
+	pthread_mutex_lock(&p->lock);
+	for (size_t i = ck_ranges_count(p->pieces); i-- > 0;) {
+		struct piece *piece = ck_ranges_at(p->pieces, i)->value;
+
+		if (piece->ctx == ctx)
+			piece_drop(p, piece);
+	}
+	pthread_mutex_unlock(&p->lock);
+}
+
+void ck_pinned_destroy(struct ck_pinned *p)
+{
+	if (!p)
+		return;
+	while (ck_ranges_count(p->pieces) > 0)
+		piece_drop(p, ck_ranges_at(p->pieces, 0)->value);
+	ck_ranges_destroy(p->pieces);
+	if (p->file >= 0) {
+		munmap((void *)(uintptr_t)p->lo, p->hi - p->lo);
+		close(p->file);
+	}
+	pthread_mutex_destroy(&p->lock);
+	free(p);
+}
+
+bool ck_pinned_covers(struct ck_pinned *p, uint64_t address, size_t size)
+{
+	const struct ck_range *r;
+	bool covers;
+
+	pthread_mutex_lock(&p->lock);
+	r = ck_ranges_find(p->pieces, address);
+	covers = r && size <= r->hi - address;
+	pthread_mutex_unlock(&p->lock);
+	return covers;
+}
+
+/* --- messages */
+
+static bool supported(void)
+{
+	return ck_driver.cuMemHostRegister_v2 && ck_driver.cuMemHostUnregister &&
+	       ck_driver.cuMemHostGetDevicePointer_v2 && ck_driver.cuMemcpyHtoDAsync_v2 &&
+	       ck_driver.cuMemcpyDtoHAsync_v2;
+}
+
+/* A file of @size bytes at least that stays so. */
+static bool is_sound(int fd, size_t size)
+{
+	struct stat st;
+	int seals = fcntl(fd, F_GET_SEALS);
+
+	return seals >= 0 && seals & F_SEAL_SHRINK && fstat(fd, &st) == 0 && st.st_size > 0 &&
+	       (uint64_t)st.st_size >= size;
+}
+
+/* Keep the addresses that the client proposes for its file, if they are free. One a session. */
+static CUresult take_file(struct ck_pinned *p, int fd, uint64_t address, size_t size, int *taken)
+{
+	void *want = (void *)(uintptr_t)address, *got;
+
+	if (p->file >= 0 || !is_sound(fd, size))
+		return CUDA_ERROR_INVALID_VALUE;
+	got = mmap(want, size, PROT_NONE,
+		   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+	if (got == MAP_FAILED)
+		return CUDA_SUCCESS;
+	if (got != want) {
+		munmap(got, size);
+		return CUDA_SUCCESS;
+	}
+	p->file = fd;
+	p->size = size;
+	p->lo = address;
+	p->hi = address + size;
+	*taken = 1;
+	return CUDA_SUCCESS;
+}
+
+CUresult ck_serve_ck_pinned_file(struct ck_request *q, ck_pinned_file_args *a,
+				 ck_pinned_file_res *res)
+{
+	struct ck_pinned *p = q->session->pinned;
+	int fd = ck_chan_take_fd(q->chan);
+	CUresult err = CUDA_ERROR_INVALID_VALUE;
+
+	if (fd < 0)
+		return fd == -EOPNOTSUPP ? CUDA_ERROR_NOT_SUPPORTED : err;
+	if (!supported())
+		err = CUDA_ERROR_NOT_SUPPORTED;
+	else if (a->address && a->address % PAGE == 0 && a->size && a->size % PAGE == 0 &&
+		 a->size <= SIZE_MOST && a->address + a->size > a->address) {
+		pthread_mutex_lock(&p->lock);
+		err = take_file(p, fd, a->address, a->size, &res->taken);
+		pthread_mutex_unlock(&p->lock);
+	}
+	if (!res->taken)
+		close(fd);
+	return err;
+}
+
+/*
+ * Inside of the kept addresses a piece lies where it lies in the file; elsewhere it is memory that
+ * the client had before, and lies where that is free here too.
+ */
+static bool is_valid(const struct ck_pinned *p, const ck_pinned_map_args *a)
+{
+	uint64_t end, offset_end;
+
+	if (p->file < 0 || a->size == 0 || a->offset % PAGE ||
+	    ck_add_overflow(a->address, CK_ALIGN_UP(a->size, PAGE) + PAGE, &end) ||
+	    ck_add_overflow(a->offset, a->address % PAGE + a->size, &offset_end) ||
+	    a->size > SIZE_MOST || offset_end > p->size)
+		return false;
+	if (is_kept(p, a->address))
+		return a->address - p->lo == a->offset && a->size <= p->hi - a->address;
+	return a->address >= PAGE && (a->address + a->size <= p->lo || a->address >= p->hi);
+}
+
+CUresult ck_serve_ck_pinned_map(struct ck_request *q, ck_pinned_map_args *a, ck_pinned_map_res *res)
+{
+	struct ck_pinned *p = q->session->pinned;
+	CUresult err = CUDA_ERROR_INVALID_VALUE;
+
+	(void)res;
+	pthread_mutex_lock(&p->lock);
+	if (is_valid(p, a) && !ck_ranges_overlap(p->pieces, a->address, a->address + a->size))
+		err = piece_add(p, q->ctx, a);
+	pthread_mutex_unlock(&p->lock);
+	if (err)
+		ck_debug("pinned memory of %zu bytes at %#llx: %s", (size_t)a->size,
+			 (unsigned long long)a->address, ck_error_name(err));
+	return err;
+}
+
+/*
+ * The driver waits for the work that uses the memory, as it does for a program of its own. What it
+ * says then it says of that work, and the client hears it from there.
+ */
+CUresult ck_serve_ck_pinned_unmap(struct ck_request *q, ck_pinned_unmap_args *a, void *res)
+{
+	struct ck_pinned *p = q->session->pinned;
+	const struct ck_range *r;
+
+	(void)res;
+	pthread_mutex_lock(&p->lock);
+	r = ck_ranges_find(p->pieces, a->address);
+	if (r && r->lo == a->address) {
+		CUresult err = ck_driver.cuMemHostUnregister((void *)(uintptr_t)a->address);
+
+		if (err)
+			ck_debug("unregistering pinned memory: %s", ck_error_name(err));
+		piece_drop(p, r->value);
+	}
+	pthread_mutex_unlock(&p->lock);
+	return CUDA_SUCCESS;
+}
+
+/* A copy between the device and such memory, in the order of the stream. */
+CUresult ck_serve_ck_pinned_copy(struct ck_request *q, ck_pinned_copy_args *a, void *res)
+{
+	bool up = a->kind == COPY_TO_DEVICE;
+	uint64_t host = up ? a->src : a->dst;
+	CUstream stream;
+
+	(void)res;
+	if (a->kind > COPY_TO_HOST || !ck_pinned_covers(q->session->pinned, host, a->size))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!ck_stream_find(q, a->stream, &stream))
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (up)
+		return ck_driver.cuMemcpyHtoDAsync_v2(a->dst, (void *)(uintptr_t)host, a->size,
+						      stream);
+	return ck_driver.cuMemcpyDtoHAsync_v2((void *)(uintptr_t)host, a->src, a->size, stream);
+}
