@@ -169,8 +169,94 @@ static void copies(const char *kind, void *host, CUdeviceptr dev)
 	}
 }
 
-static const char ptx[] = ".version 7.0\n.target sm_75\n.address_size 64\n"
-			  ".visible .entry empty()\n{\n\tret;\n}\n";
+/* scan: threads of a grid read @n vectors of 16 bytes at @p, and write if their bits say so. */
+static const char ptx[] =
+	".version 7.0\n.target sm_75\n.address_size 64\n"
+	".visible .entry empty()\n{\n\tret;\n}\n"
+	".visible .entry scan(.param .u64 p, .param .u32 n)\n{\n"
+	".reg .u32 %r<12>;\n.reg .u64 %rd<4>;\n.reg .pred %q<3>;\n"
+	"ld.param.u64 %rd0, [p];\nld.param.u32 %r0, [n];\n"
+	"mov.u32 %r1, %ctaid.x;\nmov.u32 %r2, %ntid.x;\nmov.u32 %r3, %tid.x;\n"
+	"mad.lo.u32 %r4, %r1, %r2, %r3;\nmov.u32 %r5, %nctaid.x;\n"
+	"mul.lo.u32 %r5, %r5, %r2;\nmov.u32 %r10, 1;\n"
+	"more:\nsetp.ge.u32 %q0, %r4, %r0;\n@%q0 bra done;\n"
+	"mul.wide.u32 %rd1, %r4, 16;\nadd.u64 %rd2, %rd0, %rd1;\n"
+	"ld.global.v4.u32 {%r6, %r7, %r8, %r9}, [%rd2];\n"
+	"xor.b32 %r6, %r6, %r7;\nxor.b32 %r8, %r8, %r9;\nand.b32 %r6, %r6, %r8;\n"
+	"and.b32 %r10, %r10, %r6;\nadd.u32 %r4, %r4, %r5;\nbra more;\n"
+	"done:\nsetp.ne.u32 %q1, %r10, 0;\n@%q1 st.global.u32 [%rd0], %r10;\nret;\n}\n";
+
+/* What a copy from or to pinned memory costs the thread that asks for it. */
+static void enqueues(void *pinned, CUdeviceptr mem)
+{
+	static const size_t sizes[] = { 4 << 10, 1 << 20 };
+	double up[ROUNDS], down[ROUNDS];
+	char name[64];
+
+	for (int s = 0; s < 2; s++) {
+		for (int r = 0; r < ROUNDS; r++) {
+			double begin = now_us();
+
+			MUST(CU(cuMemcpyHtoDAsync_v2)(mem, pinned, sizes[s], stream));
+			up[r] = now_us() - begin;
+			begin = now_us();
+			MUST(CU(cuMemcpyDtoHAsync_v2)(pinned, mem, sizes[s], stream));
+			down[r] = now_us() - begin;
+			if (r % 50 == 0)
+				sync();
+		}
+		sync();
+		snprintf(name, sizeof(name), "h2d_enqueue_%zuK", sizes[s] >> 10);
+		row(name, median(up, ROUNDS), "us");
+		snprintf(name, sizeof(name), "d2h_enqueue_%zuK", sizes[s] >> 10);
+		row(name, median(down, ROUNDS), "us");
+	}
+}
+
+/* A kernel that reads pinned memory: @size bytes. */
+static void mapped(CUmodule module, void *pinned, size_t size)
+{
+	unsigned int n = (unsigned int)(size / 16);
+	void *params[] = { &pinned, &n };
+	CUfunction scan;
+	double each[7];
+
+	MUST(CU(cuModuleGetFunction)(&scan, module, "scan"));
+	for (int r = -2; r < 7; r++) {
+		double begin = now_us();
+
+		MUST(CU(cuLaunchKernel)(scan, 264, 1, 1, 512, 1, 1, 0, stream, params, NULL));
+		sync();
+		if (r >= 0)
+			each[r] = now_us() - begin;
+	}
+	row("mapped_read", (double)size / median(each, 7) / 1e3, "GB/s");
+}
+
+/* Getting and giving back pinned memory. */
+static void pinning(void)
+{
+	static const size_t sizes[] = { 4096, 64 << 20 };
+	double get[20], give[20];
+	char name[64];
+
+	for (int s = 0; s < 2; s++) {
+		for (int r = 0; r < 20; r++) {
+			double begin = now_us();
+			void *p;
+
+			MUST(CU(cuMemHostAlloc)(&p, sizes[s], 0));
+			get[r] = now_us() - begin;
+			begin = now_us();
+			MUST(CU(cuMemFreeHost)(p));
+			give[r] = now_us() - begin;
+		}
+		snprintf(name, sizeof(name), "pin_%s", s ? "64M" : "4K");
+		row(name, median(get, 20), "us");
+		snprintf(name, sizeof(name), "unpin_%s", s ? "64M" : "4K");
+		row(name, median(give, 20), "us");
+	}
+}
 
 int main(void)
 {
@@ -203,6 +289,9 @@ int main(void)
 	MUST(CU(cuMemHostAlloc)(&pinned, 256 << 20, 0));
 	memset(pinned, 1, 256 << 20);
 	copies("pinned", pinned, mem);
+	enqueues(pinned, mem);
+	mapped(module, pinned, 64 << 20);
+	pinning();
 	printf("}\n");
 	return 0;
 }

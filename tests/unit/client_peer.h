@@ -160,6 +160,7 @@ static struct {
 	size_t count, room;
 	uint64_t seq; /* of the last command that has arrived */
 	int listener;
+	int file; /* the newest descriptor that came with a message, or 0 */
 	char dir[32], path[40]; /* of the listener */
 	/* What the test does with messages, in the peer's threads, and answers to calls. Set
 	 * before peer_begin. */
@@ -235,6 +236,18 @@ static inline bool peer_greet(struct ck_chan *chan, struct ck_reader *reader)
 	return true;
 }
 
+/* Keep a descriptor that has come along: a call that sends one may look for it. */
+static inline void peer_take_fd(struct ck_chan *chan)
+{
+	int fd = ck_chan_take_fd(chan);
+
+	if (fd < 0)
+		return;
+	if (peer.file)
+		close(peer.file);
+	peer.file = fd;
+}
+
 static inline void *peer_connection(void *arg)
 {
 	struct ck_chan *chan = arg;
@@ -244,6 +257,7 @@ static inline void *peer_connection(void *arg)
 	peer_check(ck_reader_create(chan, &reader) == 0);
 	if (peer_greet(chan, reader)) {
 		while (peer_read(reader, &m) == 0) {
+			peer_take_fd(chan);
 			peer_note(&m);
 			if (!m.proc->one_way)
 				peer_answer(chan, &m);

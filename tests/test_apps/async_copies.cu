@@ -1,0 +1,148 @@
+/*
+ * async_copies.cu - copies from and to pinned memory do not wait for their turn: the calls return
+ * while a function of the stream holds it up, bytes are read and written when the stream gets
+ * there, and each kind of synchronisation finds them in place.
+ */
+#include <atomic>
+#include <cstring>
+#include <thread>
+
+#include "check.h"
+
+#define N 100000
+
+static std::atomic<int> go;
+
+static void wait_for_go(void *)
+{
+	while (!go)
+		std::this_thread::yield();
+}
+
+__global__ void twice(int *p, int n)
+{
+	int i = blockIdx.x * blockDim.x + threadIdx.x;
+
+	if (i < n)
+		p[i] *= 2;
+}
+
+static void fill(int *p, int n, int first)
+{
+	for (int i = 0; i < n; i++)
+		p[i] = first + i;
+}
+
+static int wrong(const int *p, int n, int first, int step)
+{
+	int count = 0;
+
+	for (int i = 0; i < n; i++)
+		count += p[i] != (first + i) * step;
+	return count;
+}
+
+/* Up, a kernel, down; all enqueued while the stream is held up, and finished by @sync. */
+static int round_trip(int *in, int *out, int *device, int n, cudaStream_t s, int how)
+{
+	cudaEvent_t done;
+	int bad = 0;
+
+	CHECK(cudaEventCreate(&done));
+	go = 0;
+	fill(in, n, -1);	/* of no use: it is read when the stream goes on */
+	memset(out, 0, n * sizeof(int));
+	CHECK(cudaLaunchHostFunc(s, wait_for_go, NULL));
+	CHECK(cudaMemcpyAsync(device, in, n * sizeof(int), cudaMemcpyHostToDevice, s));
+	twice<<<(n + 255) / 256, 256, 0, s>>>(device, n);
+	CHECK(cudaMemcpyAsync(out, device, n * sizeof(int), cudaMemcpyDeviceToHost, s));
+	CHECK(cudaMemsetAsync(device, 0, n * sizeof(int), s));
+	CHECK(cudaEventRecord(done, s));
+	bad += cudaStreamQuery(s) != cudaErrorNotReady;
+	fill(in, n, how);
+	go = 1;
+	if (how == 0)
+		CHECK(cudaStreamSynchronize(s));
+	else if (how == 1)
+		CHECK(cudaEventSynchronize(done));
+	else if (how == 2)
+		CHECK(cudaDeviceSynchronize());
+	else if (how == 3)
+		while (cudaEventQuery(done) == cudaErrorNotReady)
+			std::this_thread::yield();
+	else
+		while (cudaStreamQuery(s) == cudaErrorNotReady)
+			std::this_thread::yield();
+	bad += wrong(out, n, how, 2);
+	CHECK(cudaEventDestroy(done));
+	return bad;
+}
+
+/* What a function behind the copy sees. */
+struct seen {
+	const int *p;
+	int value;
+};
+
+static void look(void *data)
+{
+	struct seen *s = (struct seen *)data;
+
+	s->value = *s->p;
+}
+
+int main()
+{
+	const char *names[] = { "stream", "event", "device", "event query", "stream query" };
+	int *in, *out, *device, *other, small = 7, from = 0;
+	struct seen seen;
+	cudaStream_t s, t;
+
+	CHECK(cudaMallocHost(&in, N * sizeof(int)));
+	CHECK(cudaMallocHost(&out, N * sizeof(int)));
+	CHECK(cudaMalloc(&device, N * sizeof(int)));
+	CHECK(cudaMalloc(&other, 64));
+	CHECK(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
+	CHECK(cudaStreamCreateWithFlags(&t, cudaStreamNonBlocking));
+	for (int how = 0; how < 5; how++)
+		printf("%s: %d wrong, small %d wrong\n", names[how],
+		       round_trip(in, out, device, N, s, how),
+		       round_trip(in, out, device, 10, s, how));
+
+	/* a stream that is held up holds up no other, and no synchronous copy */
+	go = 0;
+	out[0] = out[1] = 0;
+	CHECK(cudaMemcpy(other, &small, sizeof(small), cudaMemcpyHostToDevice));
+	CHECK(cudaLaunchHostFunc(s, wait_for_go, NULL));
+	CHECK(cudaMemcpyAsync(out, other, sizeof(int), cudaMemcpyDeviceToHost, s));
+	CHECK(cudaMemcpyAsync(out + 1, other, sizeof(int), cudaMemcpyDeviceToHost, t));
+	CHECK(cudaStreamSynchronize(t));
+	printf("other stream: %d %d\n", out[0], out[1]);
+	CHECK(cudaMemcpyAsync(&from, other, sizeof(int), cudaMemcpyDeviceToHost, t));
+	CHECK(cudaStreamSynchronize(t));
+	go = 1;
+	CHECK(cudaStreamSynchronize(s));
+	printf("both: %d %d, to pageable memory: %d\n", out[0], out[1], from);
+
+	/* a function finds what a copy before it has brought */
+	seen.p = out + 2;
+	out[2] = 0;
+	CHECK(cudaMemcpyAsync(out + 2, other, sizeof(int), cudaMemcpyDeviceToHost, s));
+	CHECK(cudaLaunchHostFunc(s, look, &seen));
+	CHECK(cudaStreamSynchronize(s));
+	printf("function: %d\n", seen.value);
+
+	/* memory that is freed is waited for */
+	CHECK(cudaMemcpyAsync(out, device, N * sizeof(int), cudaMemcpyDeviceToHost, s));
+	CHECK(cudaFreeHost(out));
+	CHECK(cudaFreeHost(in));
+	CHECK(cudaMallocHost(&out, N * sizeof(int)));
+	fill(out, N, 1);
+	CHECK(cudaMemcpyAsync(device, out, N * sizeof(int), cudaMemcpyHostToDevice, s));
+	twice<<<(N + 255) / 256, 256, 0, s>>>(device, N);
+	CHECK(cudaMemcpyAsync(out, device, N * sizeof(int), cudaMemcpyDeviceToHost, s));
+	CHECK(cudaStreamSynchronize(s));
+	printf("anew: %d wrong\n", wrong(out, N, 1, 2));
+	CHECK(cudaFreeHost(out));
+	return 0;
+}

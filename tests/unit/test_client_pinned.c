@@ -1,0 +1,264 @@
+/*
+ * tests/unit/test_client_pinned.c - pinned memory that is shared with the worker: the peer has the
+ * file, and is told what of it is in use and which bytes are to be copied.
+ */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "client/pinned.h"
+#include "client/space.h"
+#include "tests/unit/client_peer.h"
+
+#define MIB ((size_t)1 << 20)
+#define DEVICE 0x700000000000ull
+
+static _Atomic CUresult map_error;
+static _Atomic uint64_t base; /* of the addresses kept for the file */
+static CUstream stream;
+
+static void ok(CUresult err)
+{
+	assert_int_equal(err, CUDA_SUCCESS);
+}
+
+static CUresult answer(const struct peer_message *m, void *res, struct peer_payload *payload)
+{
+	static unsigned char zeros[MIB];
+
+	if (m->number == CK_PROC_ck_pinned_file) {
+		base = ((const ck_pinned_file_args *)m->args)->address;
+		((ck_pinned_file_res *)res)->taken = 1;
+	} else if (m->number == CK_PROC_ck_pinned_map) {
+		return map_error;
+	} else if (m->number == CK_PROC_ck_download) {
+		payload->data = zeros;
+		payload->size = ((const ck_download_args *)m->args)->size;
+	}
+	return CUDA_SUCCESS;
+}
+
+static int begin(void **state)
+{
+	peer.call = answer;
+	if (peer_begin(state) < 0 || ck_allocation_add(DEVICE, 8 * MIB, CK_MEMORY_DEVICE,
+						       ck_context_current(), 0, false))
+		return -1;
+	return (int)cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
+}
+
+static unsigned char *obtain(size_t size)
+{
+	void *p;
+
+	ok(cuMemHostAlloc(&p, size, 0));
+	return p;
+}
+
+static unsigned char in_file(const void *p)
+{
+	unsigned char byte;
+
+	assert_int_equal(pread(peer.file, &byte, 1, (off_t)((uintptr_t)p - base)), 1);
+	return byte;
+}
+
+static void an_allocation_is_of_the_file_that_the_server_has(void **state)
+{
+	const ck_pinned_map_args *map;
+	const ck_pinned_unmap_args *unmap;
+	unsigned char *p;
+	uint64_t at;
+	int seals;
+
+	(void)state;
+	peer_clear();
+	p = obtain(3 * MIB);
+	at = (uintptr_t)p;
+	map = peer_args(CK_PROC_ck_pinned_map, 0);
+	assert_non_null(map);
+	assert_int_equal(map->address, at);
+	assert_int_equal(map->size, 4 * MIB);
+	assert_int_equal(map->offset, at - base);
+	p[0] = 5;
+	p[3 * MIB - 1] = 6;
+	assert_int_equal(in_file(p), 5);
+	assert_int_equal(in_file(p + 3 * MIB - 1), 6);
+	seals = fcntl(peer.file, F_GET_SEALS);
+	assert_int_equal(seals & F_SEAL_SHRINK, F_SEAL_SHRINK);
+	ok(cuMemFreeHost(p));
+	unmap = peer_args(CK_PROC_ck_pinned_unmap, 0);
+	assert_non_null(unmap);
+	assert_int_equal(unmap->address, at);
+	assert_int_equal(in_file(p), 0);
+	assert_int_equal(cuMemFreeHost(p), CUDA_ERROR_INVALID_VALUE);
+}
+
+static void small_pieces_are_registered_together(void **state)
+{
+	unsigned char *p[3];
+
+	(void)state;
+	peer_clear();
+	for (int i = 0; i < 3; i++) {
+		p[i] = obtain(100);
+		p[i][0] = (unsigned char)(i + 1);
+	}
+	assert_int_equal(peer_count(CK_PROC_ck_pinned_map), 1);
+	ok(cuMemFreeHost(p[0]));
+	ok(cuMemFreeHost(p[1]));
+	assert_int_equal(peer_count(CK_PROC_ck_pinned_unmap), 0);
+	assert_int_equal(in_file(p[2]), 3);
+	assert_int_equal(in_file(p[1]), 2); /* the device has this page */
+	ok(cuMemFreeHost(p[2]));
+	assert_int_equal(peer_count(CK_PROC_ck_pinned_unmap), 1);
+	assert_int_equal(in_file(p[1]), 0);
+}
+
+static void copies_name_the_bytes(void **state)
+{
+	const ck_pinned_copy_args *copy;
+	unsigned char *p = obtain(MIB);
+
+	(void)state;
+	peer_clear();
+	ok(cuMemcpyHtoDAsync_v2(DEVICE, p + 10, 1000, stream));
+	ok(cuMemcpyDtoHAsync_v2(p, DEVICE + 5, 70000, stream));
+	ok(cuMemcpyDtoH_v2(p, DEVICE, 70000));
+	assert_int_equal(peer_count(CK_PROC_ck_pinned_copy), 3);
+	assert_int_equal(peer_count(CK_PROC_ck_download), 0);
+	assert_int_equal(peer_count(CK_PROC_ck_upload), 0);
+	assert_int_equal(peer_count(CK_PROC_cuStreamSynchronize), 1);
+	copy = peer_args(CK_PROC_ck_pinned_copy, 0);
+	assert_int_equal(copy->dst, DEVICE);
+	assert_int_equal(copy->src, (uintptr_t)p + 10);
+	assert_int_equal(copy->size, 1000);
+	assert_int_equal(copy->kind, 0);
+	copy = peer_args(CK_PROC_ck_pinned_copy, 1);
+	assert_int_equal(copy->dst, (uintptr_t)p);
+	assert_int_equal(copy->src, DEVICE + 5);
+	assert_int_equal(copy->kind, 1);
+	ok(cuMemFreeHost(p));
+}
+
+/* A small synchronous copy returns at once, and the program may change the bytes then. */
+static void what_may_change_on_return_is_taken_over(void **state)
+{
+	unsigned char *p = obtain(MIB);
+
+	(void)state;
+	peer_clear();
+	ok(cuMemcpyHtoD_v2(DEVICE, p, 1000));
+	assert_int_equal(peer_count(CK_PROC_ck_upload), 1);
+	ok(cuMemcpyHtoD_v2(DEVICE, p, MIB));
+	assert_int_equal(peer_count(CK_PROC_ck_upload), 1);
+	assert_int_equal(peer_count(CK_PROC_ck_pinned_copy), 1);
+	ok(cuMemFreeHost(p));
+}
+
+static void a_copy_beyond_the_allocation_is_as_of_any_memory(void **state)
+{
+	unsigned char *p = obtain(4096), *q = obtain(4096);
+
+	(void)state;
+	peer_clear();
+	if (q == p + 4096)
+		ok(cuMemcpyHtoDAsync_v2(DEVICE, p, 5000, stream));
+	assert_int_equal(peer_count(CK_PROC_ck_pinned_copy), 0);
+	ok(cuMemFreeHost(p));
+	ok(cuMemFreeHost(q));
+}
+
+static void the_device_reaches_it_at_its_own_address(void **state)
+{
+	unsigned char *p = obtain(8192);
+	CUdeviceptr d = 0;
+
+	(void)state;
+	peer_clear();
+	ok(cuMemHostGetDevicePointer_v2(&d, p + 5, 0));
+	assert_int_equal(d, (uintptr_t)p + 5);
+	ok(cuMemsetD8Async(d, 1, 8000, stream));
+	assert_int_equal(cuMemsetD8Async(d, 1, 8192, stream), CUDA_ERROR_INVALID_VALUE);
+	ok(cuPointerGetAttribute(&d, CU_POINTER_ATTRIBUTE_DEVICE_POINTER, (uintptr_t)p));
+	assert_int_equal(d, (uintptr_t)p);
+	assert_int_equal(peer_count(CK_PROC_ck_map), 0); /* nothing of it travels as pages */
+	ok(cuMemFreeHost(p));
+}
+
+static void work_is_waited_for_before_memory_goes(void **state)
+{
+	unsigned char *p = obtain(100);
+
+	(void)state;
+	ok(cuMemcpyDtoHAsync_v2(p, DEVICE, 100, stream));
+	peer_clear();
+	ok(cuMemFreeHost(p));
+	assert_int_equal(peer_count(CK_PROC_cuCtxSynchronize), 1);
+}
+
+static void what_the_driver_refuses_is_not_kept(void **state)
+{
+	void *p = NULL;
+	unsigned int before = ck_pinned_count;
+
+	(void)state;
+	map_error = CUDA_ERROR_OUT_OF_MEMORY;
+	assert_int_equal(cuMemHostAlloc(&p, 3 * MIB, 0), CUDA_ERROR_OUT_OF_MEMORY);
+	assert_int_equal(cuMemHostAlloc(&p, 30, 0), CUDA_ERROR_OUT_OF_MEMORY);
+	assert_int_equal(cuMemHostAlloc(&p, SIZE_MAX - 10, 0), CUDA_ERROR_OUT_OF_MEMORY);
+	assert_null(p);
+	assert_int_equal(ck_pinned_count, before);
+	map_error = CUDA_SUCCESS;
+	p = obtain(30);
+	ok(cuMemFreeHost(p));
+}
+
+static void pieces_do_not_overlap(void **state)
+{
+	struct ck_space *s = ck_space_create(1ul << 40, 1ul << 41);
+	uint64_t a = ck_space_take(s, 1, 4096), b = ck_space_take(s, 2, 4096);
+	uint64_t c = ck_space_take(s, 1, 5000), d = ck_space_take(s, 1, 3 * MIB);
+	uint64_t e = ck_space_take(s, 1, 3 * MIB), behind;
+	size_t length;
+
+	(void)state;
+	assert_int_equal(c, a + 4096);
+	assert_int_not_equal(a / CK_UNIT, b / CK_UNIT); /* of another context */
+	assert_int_equal(e, d + 4 * MIB);
+	behind = ck_space_behind(c, 5000, &length);
+	assert_int_equal(behind, a & ~(CK_UNIT - 1));
+	assert_int_equal(length, CK_UNIT);
+	assert_null(ck_space_users(s, d, 3 * MIB));
+	ck_space_give(s, d, 3 * MIB);
+	assert_int_equal(ck_space_take(s, 1, 1ul << 40), 0);
+	assert_int_equal(ck_space_take(s, 1, 8 * MIB), e + 4 * MIB);
+	ck_space_destroy(s);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(an_allocation_is_of_the_file_that_the_server_has),
+		cmocka_unit_test(small_pieces_are_registered_together),
+		cmocka_unit_test(copies_name_the_bytes),
+		cmocka_unit_test(what_may_change_on_return_is_taken_over),
+		cmocka_unit_test(a_copy_beyond_the_allocation_is_as_of_any_memory),
+		cmocka_unit_test(the_device_reaches_it_at_its_own_address),
+		cmocka_unit_test(work_is_waited_for_before_memory_goes),
+		cmocka_unit_test(what_the_driver_refuses_is_not_kept),
+		cmocka_unit_test(pieces_do_not_overlap),
+	};
+
+	return cmocka_run_group_tests(tests, begin, peer_end);
+}
