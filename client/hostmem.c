@@ -160,13 +160,16 @@ CK_EXPORT CUresult cuMemAllocHost_v2(void **pp, size_t bytesize)
 	return cuMemHostAlloc(pp, bytesize, 0);
 }
 
-/* What the device is at may use memory that is about to go: as the driver does, wait for it. */
+/*
+ * What the device is at may use memory that is about to go: as the driver does, wait for it. A
+ * capture in relaxed mode allows the call, and would not survive the wait.
+ */
 static CUresult quiesce(struct ck_context *context)
 {
 	uint64_t last = ck_command_last();
 	CUresult err;
 
-	if (context->synced == last)
+	if (context->synced == last || ck_captures_any())
 		return CUDA_SUCCESS;
 	err = ck_wire_cuCtxSynchronize(context->object.id);
 	if (!err)
