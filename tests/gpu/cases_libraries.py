@@ -32,7 +32,7 @@ def device_side_assert():
     return [line for line in run(BIN / "device_side", "assert").splitlines() if line.startswith("cudaError")]
 
 
-@case
+@case()
 def device_side_assert_tells_the_place():
     out = subprocess.run([BIN / "device_side", "assert"], capture_output=True, text=True, timeout=50, check=False)
     if "assert_less" not in out.stdout + out.stderr:
