@@ -178,7 +178,13 @@ CUresult ck_serve_ck_link_fetch(struct ck_request *q, ck_link_fetch_args *a, ck_
 	return CUDA_SUCCESS;
 }
 
-CUresult ck_serve_cuLinkDestroy(struct ck_request *q, cuLinkDestroy_args *a, void *res)
+/*
+ * A call, though nothing is asked: it must run in the thread that the link was used in. Driver 580's compiler
+ * keeps memory for each thread, and after a failed link crashes in the next one
+ * when another thread has destroyed the first.
+ */
+CUresult ck_serve_cuLinkDestroy(struct ck_request *q, cuLinkDestroy_args *a,
+				cuLinkDestroy_res *res)
 {
 	struct ck_link *link = find(q, a->state);
 
