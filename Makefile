@@ -14,13 +14,15 @@ TIRPC := submodules/libtirpc
 
 help:		## this list
 	@sed -n 's/^\([a-z0-9-]*\):[^#]*##/  make \1\t/p' Makefile | expand -t 24
-all: cpu test-apps	## client, server, emulated driver; the test programs where nvcc is
+all: cpu loader test-apps	## client, server, emulated driver, loader; the test programs where nvcc is
 deps:		## install what is missing (Debian, Ubuntu); nvcc too
 	tools/deps.sh
 libtirpc:	## build the submodule where it is checked out, else say which one is used
 	@tools/libtirpc.sh $(TIRPC)
 cpu:		## cpu/cricket-rpc-server, cpu/cricket-client.so (libnvidia-ml.so.1), cpu/libcuda-emu.so
 	@$(MAKE) -j$(JOBS) --no-print-directory -C cpu SAN=$(SAN) TSAN=$(TSAN)
+loader: cpu	## loader/kernel-loader, lower halves for CUDA and MPI, their stubs
+	@$(MAKE) -j$(JOBS) --no-print-directory -C loader
 test-apps:	## CUDA programs, into tests/test_apps/bin
 	@$(MAKE) -j$(JOBS) --no-print-directory -C tests/test_apps
 
@@ -33,8 +35,9 @@ check-gen: cpu	## the generator against its goldens; what it made is not stale
 	$(PYTEST) tests/gen
 check-unit: cpu	## unit tests (cmocka); one alone: make -C tests unit/test_NAME.run
 	@$(MAKE) -j$(JOBS) --no-print-directory -C tests check-unit SAN=$(SAN) TSAN=$(TSAN)
-check-e2e: cpu test-apps	## whole programs (pytest); a choice: make check-e2e K=WORDS
+check-e2e: cpu test-apps $(if $(SAN)$(TSAN),,loader)	## whole programs (pytest); a choice: make check-e2e K=WORDS
 	@$(MAKE) --no-print-directory -C tests throw SAN=$(SAN) TSAN=$(TSAN)
+	$(if $(SAN)$(TSAN),,@$(MAKE) -j$(JOBS) --no-print-directory -C tests/loader)
 	CRICKET_TEST_SAN=$(SAN) CRICKET_TEST_TSAN=$(TSAN) $(E2E)
 gen:		## rpc/cricket.x, docs/coverage*.md, from rpc/*.api
 	tools/apigen.py rpc/driver.api --x rpc/cricket.x --coverage docs/coverage.md \
@@ -44,9 +47,9 @@ fuzz:		## each fuzz target for FUZZ_SECONDS (20); needs clang
 demo:		## from nothing: install, build, run a CUDA program through the server
 	@tools/demo.sh
 format:		## clang-format over the C sources
-	clang-format -i $$(find util elf rpc client server emu cuda tests -name '*.[ch]')
+	clang-format -i $$(find util elf rpc client server emu cuda loader tests -name '*.[ch]')
 clean:		## what was built here; build/cuda stays
-	@for d in cpu tests tests/test_apps; do $(MAKE) --no-print-directory -C $$d clean; done
+	@for d in cpu loader tests tests/test_apps; do $(MAKE) --no-print-directory -C $$d clean; done
 
 .DEFAULT_GOAL := all
-.PHONY: help all deps libtirpc cpu test-apps check check-style check-gen check-unit check-e2e gen fuzz demo format clean
+.PHONY: help all deps libtirpc cpu loader test-apps check check-style check-gen check-unit check-e2e gen fuzz demo format clean

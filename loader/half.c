@@ -1,0 +1,273 @@
+/*
+ * loader/half.c - starting a half, getting control back from it, and ending it.
+ *
+ * A half's own ld.so is mapped into its window and started as a program is: "ld.so [options] program
+ * arguments" on a stack of its own. A lower half's main says ready(), which leaves its stack for
+ * ours; to end it we go back there, its main returns, exit() runs, and _exit comes to us again.
+ */
+#include <linux/resource.h>
+
+#include "loader/half.h"
+#include "loader/patch.h"
+#include "loader/stack.h"
+#include "loader/window.h"
+
+#define STACK_MAX (1ul << 30)
+#define STACK_UNLIMITED (64ul << 20)
+#define STRINGS 65536
+
+struct ck_half ck_halves[LHINFO_HALVES];
+struct lhinfo ck_info;
+struct ck_start ck_start;
+
+static uint64_t loader_rsp;	/* of who waits for ready() */
+static uint64_t finisher_rsp;	/* of who waits for a lower half's exit */
+static int finishing = -1;
+static char *strings[STRINGS];	/* argv and envp of one half */
+
+void ck_switch(uint64_t *save, uint64_t rsp);
+void ck_enter_program(uint64_t *save, uint64_t rsp, uint64_t entry);
+
+/* --- the parts of a new half; what fails ends the loader */
+
+static uint64_t room(unsigned int half, size_t size, int prot)
+{
+	long at = ck_window_mmap(half, 0, size, prot, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+				 -1, 0);
+
+	if (is_error(at))
+		ck_die("%s: no room at 0x%x: %m%s", ck_halves[half].name, ck_halves[half].base,
+		       (int)-at, at == -ENOMEM ? " (RLIMIT_AS, ulimit -v, too small?)" : "");
+	return (uint64_t)at;
+}
+
+static void refuse_libc(unsigned int half, const char *file, int error, const char *what,
+			unsigned int count)
+{
+	if (error == -ENOEXEC)
+		ck_die("%s: %s: a libc that this loader does not know: its call of %s was found "
+		       "%u times in place of once", ck_halves[half].name, file, what, count);
+	ck_die("%s: %s: cannot turn its call of %s: %m", ck_halves[half].name, file, what, -error);
+}
+
+static void map_linker(unsigned int half)
+{
+	struct ck_half *h = &ck_halves[half];
+	const char *what = "";
+	unsigned int count = 0;
+	int ret;
+
+	h->linker_base = room(half, h->linker.hi - h->linker.lo, PROT_NONE) - h->linker.lo;
+	ret = ck_elf_map(h->program.interpreter, &h->linker, h->linker_base);
+	if (ret)
+		ck_die("%s: %s: %m", h->name, h->program.interpreter, -ret);
+	for (int i = 0; i < h->linker.head.e_phnum; i++) {
+		const Elf64_Phdr *s = &h->linker.segments[i];
+
+		if (s->p_type == PT_LOAD && s->p_flags & PF_X)
+			ret = ck_patch_text(half, CK_FILE_LDSO, h->linker_base + s->p_vaddr,
+					    s->p_filesz, &what, &count);
+		if (ret)
+			refuse_libc(half, h->program.interpreter, ret, what, count);
+	}
+}
+
+/* As large as the process's own may be; its lowest page is shut. */
+static uint64_t make_stack(unsigned int half)
+{
+	struct rlimit64 {
+		uint64_t now, max;
+	} limit = { STACK_UNLIMITED, 0 };
+	uint64_t size, at;
+
+	sys4(__NR_prlimit64, 0, RLIMIT_STACK, NULL, &limit);
+	size = limit.now > STACK_MAX ? STACK_UNLIMITED : page_up(limit.now);
+	at = room(half, size + PAGE, PROT_READ | PROT_WRITE);
+	sys3(__NR_mprotect, at, PAGE, PROT_NONE);
+	return at + PAGE + size;
+}
+
+/*
+ * A lower half starts without what was meant for the application, and leaves the registration of
+ * restartable sequences to the application: the kernel writes there as long as the thread lives.
+ */
+static void make_env(unsigned int half, struct ck_list *env)
+{
+	static char tunables[4096];
+	const char *given = ck_getenv(ck_start.envp, "GLIBC_TUNABLES");
+
+	ck_list_add(env, ck_start.lhinfo);
+	for (char **e = ck_start.envp; *e; e++) {
+		if (ck_starts(*e, LHINFO_ENV "="))
+			continue;
+		if (half && (ck_starts(*e, "LD_PRELOAD=") || ck_starts(*e, "LD_AUDIT=") ||
+			     ck_starts(*e, "GLIBC_TUNABLES=")))
+			continue;
+		ck_list_add(env, *e);
+	}
+	if (!half)
+		return;
+	ck_format(tunables, sizeof(tunables), "GLIBC_TUNABLES=%s%sglibc.pthread.rseq=0",
+		  given ? given : "", given && *given ? ":" : "");
+	ck_list_add(env, tunables);
+}
+
+/* The folder stubs/NAME beside each half that is there, in front of what the user has set. */
+static const char *library_path(void)
+{
+	static char path[8192], folder[4096];
+	const char *given = ck_getenv(ck_start.envp, "LD_LIBRARY_PATH");
+	size_t n = 0;
+
+	for (unsigned int i = 1; i < ck_info.halves; i++) {
+		char *slash;
+
+		memcpy(folder, ck_halves[i].path, sizeof(folder));
+		slash = ck_strrchr(folder, '/');
+		if (slash)
+			*slash = '\0';
+		n += ck_format(path + n, sizeof(path) - n, "%s%s/stubs/%s", n ? ":" : "",
+			       slash ? folder : ".", ck_halves[i].name);
+	}
+	if (given && *given)
+		ck_format(path + n, sizeof(path) - n, "%s%s", n ? ":" : "", given);
+	return path;
+}
+
+static void make_args(unsigned int half, struct ck_list *args)
+{
+	static char support[4200];
+	const struct ck_half *h = &ck_halves[half];
+	const char *path;
+
+	ck_list_add(args, h->program.interpreter);
+	ck_list_add(args, "--argv0");
+	ck_list_add(args, h->argv0);
+	if (!half) {
+		ck_format(support, sizeof(support), "%s/libupper.so", ck_start.folder);
+		ck_list_add(args, "--preload");
+		ck_list_add(args, support);
+		path = library_path();
+		if (*path) {
+			ck_list_add(args, "--library-path");
+			ck_list_add(args, path);
+		}
+	}
+	ck_list_add(args, h->path);
+	for (char **a = h->args; a && *a; a++)
+		ck_list_add(args, *a);
+}
+
+void ck_half_run(unsigned int half)
+{
+	struct ck_half *h = &ck_halves[half];
+	struct ck_list args = { strings, 0, STRINGS / 2 }, env = { strings + STRINGS / 2, 0, STRINGS / 2 };
+	struct ck_aux aux = { .phnum = h->linker.head.e_phnum, .name = h->program.interpreter };
+	uint64_t fs = fs_get(), top;
+
+	ck_info.half[half].state = LH_LOADING;
+	ck_info.half[half].generation++;
+	ck_info.generation++;
+	ck_patch_begin(half, room(half, PAGE, PROT_NONE));
+	map_linker(half);
+	top = make_stack(half);
+	make_args(half, &args);
+	make_env(half, &env);
+	aux.phdr = h->linker_base + h->linker.lo + h->linker.head.e_phoff;
+	aux.entry = h->linker_base + h->linker.head.e_entry;
+	ck_enter_program(&loader_rsp, ck_stack_build(top, &args, &env, ck_start.auxv, &aux),
+			 aux.entry);
+	fs_set(fs);
+}
+
+/* --- libc comes */
+
+static bool is_libc(int fd)
+{
+	char link[32], path[4096], *name;
+	long n;
+
+	ck_format(link, sizeof(link), "/proc/self/fd/%d", fd);
+	n = sys3(__NR_readlink, link, path, sizeof(path) - 1);
+	if (n <= 0)
+		return false;
+	path[n] = '\0';
+	name = ck_strrchr(path, '/');
+	name = name ? name + 1 : path;
+	return ck_starts(name, "libc.so.6") || ck_starts(name, "libc-2.");
+}
+
+/* Behind the file's end there is nothing to read: a mapping may be longer. */
+static size_t bytes_in_file(int fd, size_t size, uint64_t offset)
+{
+	long end = sys3(__NR_lseek, fd, 0, 2 /* SEEK_END */);
+
+	if (end < 0 || (uint64_t)end <= offset)
+		return 0;
+	return size < (uint64_t)end - offset ? size : (uint64_t)end - offset;
+}
+
+int ck_half_mapped(unsigned int half, uint64_t at, size_t size, int fd, uint64_t offset)
+{
+	const char *what = "";
+	unsigned int count = 0;
+	int ret;
+
+	if (!is_libc(fd))
+		return 0;
+	ret = ck_patch_text(half, CK_FILE_LIBC, at, bytes_in_file(fd, size, offset), &what, &count);
+	if (ret && ck_info.half[half].state == LH_LOADING)
+		refuse_libc(half, "libc.so.6", ret, what, count);
+	ck_halves[half].known_libc = true;
+	return ret;
+}
+
+/* --- ready, and the end */
+
+static void half_exit(unsigned int half, int status)
+{
+	static uint64_t never;
+
+	if (half && finishing == (int)half)
+		ck_switch(&never, finisher_rsp);
+	if (!half && ck_info.exiting && (int32_t)sys1(__NR_getpid, 0) == ck_info.pid) {
+		ck_info.exiting = 0;
+		for (unsigned int i = ck_info.halves - 1; i; i--)
+			ck_half_finish(i);
+	}
+	for (;;)
+		sys1(__NR_exit_group, status);
+}
+
+void ck_half_ready(struct lh_half *h)
+{
+	unsigned int half = (unsigned int)(h - ck_info.half);
+	uint64_t at = (uint64_t)h->exit_entry();
+	int ret;
+
+	if (!ck_halves[half].known_libc)
+		ck_die("%s: its libc.so.6 has not been met", ck_halves[half].name);
+	ret = ck_patch_exit(half, at, half_exit);
+	if (ret)
+		ck_die("%s: cannot turn _exit: %m", ck_halves[half].name, -ret);
+	h->fs = fs_get();
+	ck_thread_loaded(half, h->fs);
+	__atomic_store_n(&h->state, LH_READY, __ATOMIC_RELEASE);
+	if (half)
+		ck_switch(&ck_halves[half].rsp, loader_rsp);
+}
+
+void ck_half_finish(unsigned int half)
+{
+	struct lh_thread *t = ck_thread_enter(half);
+	uint64_t fs = fs_get();
+
+	if (!t)
+		return;
+	ck_info.half[half].state = LH_FINISHED;
+	finishing = (int)half;
+	fs_set(t->fs[half]);
+	ck_switch(&finisher_rsp, ck_halves[half].rsp);
+	fs_set(fs);
+	finishing = -1;
+}

@@ -1,0 +1,17 @@
+/*
+ * loader/halves/half.h - what the main of a lower half needs.
+ */
+#ifndef CK_LOADER_HALVES_HALF_H
+#define CK_LOADER_HALVES_HALF_H
+
+/*
+ * Offers the functions named by @names (NULL-terminated, in the order that the stub knows; @hash of
+ * the list) and sleeps until the half is to end. @find gives a function's address or NULL; a name
+ * that the library does not have stays without. Returns main's status.
+ */
+int ck_half_offer(const char *const *names, unsigned long hash, void *(*find)(const char *name));
+
+/* A line on stderr, with the half's name in front. */
+void ck_half_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+#endif

@@ -1,0 +1,170 @@
+/*
+ * loader/options.c - the command line.
+ */
+#include "loader/options.h"
+#include "loader/patch.h"
+
+#ifndef CK_RELEASE
+#define CK_RELEASE "0"
+#endif
+
+static const char usage[] =
+	"usage: kernel-loader [OPTION]... [--] PROGRAM [ARGUMENT]...\n"
+	"Runs PROGRAM in one address space with lower halves, each with a libc of its own.\n"
+	"  --lh NAME=FILE[@0xBASE]  a lower half: its program, or 'local' for NAME_lh.exe on the\n"
+	"                           machine's own library; where its window begins\n"
+	"  --map                    who lies where, on stderr, when PROGRAM is about to start\n"
+	"  --gdb FILE               commands for gdb that name every half's symbols\n"
+	"  --check FILE...          whether these files, each an ld.so or a libc, are known\n"
+	"  --help, --version\n";
+
+static char *local_args[] = { "local", NULL };
+
+static void quit(int status) __attribute__((noreturn));
+static void quit(int status)
+{
+	for (;;)
+		sys1(__NR_exit_group, status);
+}
+
+static bool parse_base(const char *text, uint64_t *base)
+{
+	int digits = 0;
+
+	if (!ck_starts(text, "0x"))
+		return false;
+	*base = 0;
+	for (text += 2; *text; text++, digits++) {
+		int c = *text | 0x20, digit = c >= '0' && c <= '9' ? c - '0' :
+					     c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+
+		if (digit < 0 || digits == 16)
+			return false;
+		*base = *base << 4 | (uint64_t)digit;
+	}
+	return digits > 0;
+}
+
+/* NAME=FILE[@0xBASE]; an @ that no base follows belongs to the file's name. */
+static void add_half(const char *text)
+{
+	struct ck_half *h = &ck_halves[ck_info.halves];
+	const char *equals = text, *at;
+
+	while (*equals && *equals != '=')
+		equals++;
+	if (equals == text || !*equals || !equals[1])
+		ck_die("--lh %s: not NAME=FILE or NAME=FILE@0xBASE", text);
+	if (ck_info.halves == LHINFO_HALVES)
+		ck_die("--lh %s: more than %u lower halves", text, LHINFO_HALVES - 1u);
+	ck_copy_text(h->name, sizeof(h->name), text, (size_t)(equals - text));
+	for (const char *c = h->name; *c; c++)
+		if (*c == '/' || *c == ':')
+			ck_die("--lh %s: a name has no / and no :", text);
+	for (unsigned int i = 0; i < ck_info.halves; i++)
+		if (!ck_strcmp(ck_halves[i].name, h->name))
+			ck_die("--lh %s: there are two halves of that name", text);
+	at = ck_strrchr(equals, '@');
+	if (at && ck_starts(at, "@0x")) {
+		if (!parse_base(at + 1, &h->base) || !h->base)
+			ck_die("--lh %s: not an address: %s", text, at + 1);
+	} else {
+		at = equals + ck_strlen(equals);
+	}
+	ck_copy_text(h->path, sizeof(h->path), equals + 1, (size_t)(at - equals - 1));
+	if (!ck_strcmp(h->path, "local")) {
+		ck_format(h->path, sizeof(h->path), "%s/%s_lh.exe", ck_start.folder, h->name);
+		h->args = local_args;
+	}
+	h->argv0 = h->path;
+	ck_info.halves++;
+}
+
+/* -errno of the kernel, or how often *what was found in place of once; 1: as it should be. */
+static int check_file(const char *path, const char **what)
+{
+	const char *slash = ck_strrchr(path, '/');
+	enum ck_file kind = ck_starts(slash ? slash + 1 : path, "ld") ? CK_FILE_LDSO : CK_FILE_LIBC;
+	int fd = (int)sys3(__NR_open, path, O_RDONLY | O_CLOEXEC, 0);
+	long size = fd < 0 ? fd : sys3(__NR_lseek, fd, 0, 2 /* SEEK_END */), at;
+	unsigned int count = 0;
+
+	if (size < 0)
+		return (int)size;
+	at = sys_mmap(0, (size_t)size, PROT_READ, MAP_PRIVATE, fd, 0);
+	sys1(__NR_close, fd);
+	if (is_error(at))
+		return (int)at;
+	ck_patch_check(kind, (const uint8_t *)at, (size_t)size, what, &count);
+	sys2(__NR_munmap, at, size);
+	return (int)count;
+}
+
+static int check_files(char **files)
+{
+	int bad = !*files;
+
+	for (; *files; files++) {
+		const char *what = "";
+		int count = check_file(*files, &what);
+
+		if (count == 1) {
+			ck_print(1, "%s: known\n", *files);
+			continue;
+		}
+		bad = 1;
+		if (count < 0)
+			ck_say("%s: %m", *files, -count);
+		else
+			ck_say("%s: not known: %s was found %d times in place of once", *files, what,
+			       count);
+	}
+	return bad ? 2 : 0;
+}
+
+/* The option's value, from "--name=value" or the next argument; NULL: another option. */
+static const char *value_of(char ***argv, const char *name)
+{
+	const char *arg = **argv;
+	size_t n = ck_strlen(name);
+
+	if (!ck_starts(arg, name))
+		return NULL;
+	if (arg[n] == '=')
+		return arg + n + 1;
+	if (arg[n])
+		return NULL;
+	++*argv;
+	if (!**argv)
+		ck_die("%s: its value is missing", name);
+	return **argv;
+}
+
+char **ck_options_parse(char **argv, struct ck_options *options)
+{
+	const char *value;
+
+	for (argv++; *argv && **argv == '-'; argv++) {
+		if (!ck_strcmp(*argv, "--"))
+			return argv + 1;
+		if (!ck_strcmp(*argv, "--help")) {
+			ck_print(1, "%s", usage);
+			quit(0);
+		} else if (!ck_strcmp(*argv, "--version")) {
+			ck_print(1, "kernel-loader %s\n", CK_RELEASE);
+			quit(0);
+		} else if (!ck_strcmp(*argv, "--check")) {
+			quit(check_files(argv + 1));
+		} else if (!ck_strcmp(*argv, "--map")) {
+			options->map = true;
+		} else if ((value = value_of(&argv, "--gdb"))) {
+			options->gdb = value;
+		} else if ((value = value_of(&argv, "--lh"))) {
+			add_half(value);
+		} else {
+			ck_die("unknown option %s (--help lists them)", *argv);
+		}
+	}
+	return argv;
+}
+

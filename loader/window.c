@@ -1,0 +1,244 @@
+/*
+ * loader/window.c - choosing addresses in a half's window.
+ *
+ * A window is handed out from below, and pieces that come back are kept in a short list and used
+ * first. The kernel has the last word: what we choose is asked for with MAP_FIXED_NOREPLACE, and
+ * where something lies already the next place is tried.
+ *
+ * All this runs in place of a system call, so also in signal handlers and in a child of fork, whose
+ * other threads are gone with whatever they held. Therefore nothing here waits: the list of free pieces is
+ * used by whom gets its lock at once; who does not takes new addresses, or lets some lie.
+ */
+#include "loader/window.h"
+#include "loader/lhinfo.h"
+
+#define HUGE (2ul << 20)
+#define BRK_ROOM (64ul << 30)
+#define PIECES 1024
+#define TRIES 256
+#define SPINS 2000
+#define HUGE_SHIFT(flags) ((unsigned int)(flags) >> MAP_HUGE_SHIFT & MAP_HUGE_MASK)
+
+struct piece {
+	uint64_t at, end;
+};
+
+struct window {
+	uint64_t base, end, next;	    /* next: above it all is new */
+	uint64_t brk_base, brk_end, brk_now; /* its heap has a place of its own */
+	uint32_t lock, count;
+	struct piece pieces[PIECES];
+};
+
+static struct window windows[LHINFO_HALVES];
+
+void ck_window_set(unsigned int half, uint64_t base, uint64_t end)
+{
+	struct window *w = &windows[half];
+
+	w->brk_end = end;
+	w->brk_base = w->brk_now = end - (end - base > 4 * BRK_ROOM ? BRK_ROOM : (end - base) / 4);
+	w->base = w->next = base;
+	w->end = w->brk_base;
+	w->count = 0;
+}
+
+int ck_window_of(uint64_t address)
+{
+	for (int i = 0; i < LHINFO_HALVES; i++)
+		if (address >= windows[i].base && address < windows[i].brk_end)
+			return i;
+	return -1;
+}
+
+/* --- the list of free pieces */
+
+static bool try_lock(struct window *w)
+{
+	for (int i = 0; i < SPINS; i++) {
+		if (!__atomic_exchange_n(&w->lock, 1, __ATOMIC_ACQUIRE))
+			return true;
+		__builtin_ia32_pause();
+	}
+	return false;
+}
+
+static void unlock(struct window *w)
+{
+	__atomic_store_n(&w->lock, 0, __ATOMIC_RELEASE);
+}
+
+static void drop_piece(struct window *w, uint32_t i)
+{
+	w->pieces[i] = w->pieces[--w->count];
+}
+
+/* Joined with its neighbours; where the list is full the addresses are lost, not the memory. */
+static void add_piece(struct window *w, uint64_t at, uint64_t end)
+{
+	for (uint32_t i = 0; i < w->count;) {
+		struct piece *p = &w->pieces[i];
+
+		if (p->end < at || p->at > end) {
+			i++;
+			continue;
+		}
+		at = p->at < at ? p->at : at;
+		end = p->end > end ? p->end : end;
+		drop_piece(w, i);
+	}
+	if (w->count < PIECES)
+		w->pieces[w->count++] = (struct piece){ at, end };
+}
+
+static void give(struct window *w, uint64_t at, uint64_t end)
+{
+	if (at >= end || !try_lock(w))
+		return;
+	add_piece(w, at, end);
+	unlock(w);
+}
+
+static uint64_t take_piece(struct window *w, size_t size, uint64_t align)
+{
+	uint64_t found = 0;
+
+	if (!w->count || !try_lock(w))
+		return 0;
+	for (uint32_t i = 0; i < w->count; i++) {
+		struct piece p = w->pieces[i];
+		uint64_t at = (p.at + align - 1) & -align;
+
+		if (at > p.end || p.end - at < size)
+			continue;
+		drop_piece(w, i);
+		if (at > p.at)
+			add_piece(w, p.at, at);
+		if (at + size < p.end)
+			add_piece(w, at + size, p.end);
+		found = at;
+		break;
+	}
+	unlock(w);
+	return found;
+}
+
+/* An address for @size bytes where nothing of ours lies; 0: the window is full. */
+static uint64_t take(struct window *w, size_t size, uint64_t align)
+{
+	uint64_t at = take_piece(w, size, align), from;
+
+	if (at)
+		return at;
+	from = __atomic_load_n(&w->next, __ATOMIC_RELAXED);
+	do {
+		at = (from + align - 1) & -align;
+		if (at > w->end || w->end - at < size)
+			return 0;
+	} while (!__atomic_compare_exchange_n(&w->next, &from, at + size, false, __ATOMIC_RELAXED,
+					      __ATOMIC_RELAXED));
+	give(w, from, at);
+	return at;
+}
+
+/* --- the calls */
+
+long ck_window_mmap(unsigned int half, uint64_t at, size_t size, int prot, int flags, int fd,
+		    uint64_t offset)
+{
+	struct window *w = &windows[half];
+	uint64_t align = size >= HUGE ? HUGE : PAGE, room = page_up(size);
+	long ret;
+
+	if (flags & (MAP_FIXED | MAP_FIXED_NOREPLACE) || !size || size > w->end - w->base)
+		return sys_mmap(at, size, prot, flags, fd, offset);
+	if (flags & MAP_HUGETLB) {
+		align = 1ul << (HUGE_SHIFT(flags) ? HUGE_SHIFT(flags) : 21);
+		room = (size + align - 1) & -align;
+	}
+	/* below 4 GiB nothing is ours, and libc asks for it only to save instruction bytes */
+	flags &= ~MAP_32BIT;
+	if (at && ck_window_of(at) == (int)half) {
+		ret = sys_mmap(at, size, prot, flags | MAP_FIXED_NOREPLACE, fd, offset);
+		if (!is_error(ret))
+			return ret;
+	}
+	for (int i = 0; i < TRIES; i++) {
+		at = take(w, room, align);
+		if (!at)
+			return -ENOMEM;
+		ret = sys_mmap(at, size, prot, flags | MAP_FIXED_NOREPLACE, fd, offset);
+		if (!is_error(ret))
+			return ret;
+		if (ret != -EEXIST) {
+			give(w, at, at + room);
+			return ret;
+		}
+	}
+	return -ENOMEM;
+}
+
+long ck_window_munmap(uint64_t at, size_t size)
+{
+	long ret = sys2(__NR_munmap, at, size);
+	int half = ck_window_of(at);
+
+	if (!ret && half >= 0 && page_up(at + size) <= windows[half].end)
+		give(&windows[half], at, page_up(at + size));
+	return ret;
+}
+
+/* A new place is held by a mapping of nothing until the kernel has moved the old one there. */
+long ck_window_mremap(unsigned int half, uint64_t old, size_t old_size, size_t size, int flags,
+		      uint64_t at)
+{
+	long ret;
+
+	if (!(flags & MREMAP_MAYMOVE) || flags & MREMAP_FIXED)
+		return sys6(__NR_mremap, (long)old, (long)old_size, (long)size, flags, (long)at, 0);
+	if (!(flags & MREMAP_DONTUNMAP) && old_size) {
+		ret = sys4(__NR_mremap, old, old_size, size, 0);
+		if (ret != -ENOMEM)
+			return ret;
+	}
+	ret = ck_window_mmap(half, 0, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+			     -1, 0);
+	if (is_error(ret))
+		return ret;
+	at = (uint64_t)ret;
+	ret = sys6(__NR_mremap, (long)old, (long)old_size, (long)size, flags | MREMAP_FIXED,
+		   (long)at, 0);
+	if (is_error(ret))
+		ck_window_munmap(at, size);
+	else if (!(flags & MREMAP_DONTUNMAP) && old_size && ck_window_of(old) >= 0)
+		give(&windows[ck_window_of(old)], old, page_up(old + old_size));
+	return ret;
+}
+
+/* Like the kernel's: the end as it is afterwards, the old one where it cannot be as asked. */
+uint64_t ck_window_brk(unsigned int half, uint64_t end)
+{
+	struct window *w = &windows[half];
+	uint64_t now = page_up(w->brk_now), then = page_up(end);
+	int fixed = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
+
+	if (end < w->brk_base || end > w->brk_end)
+		return w->brk_now;
+	if (then > now && is_error(sys_mmap(now, then - now, PROT_READ | PROT_WRITE, fixed, -1, 0)))
+		return w->brk_now;
+	if (then < now)
+		sys2(__NR_munmap, then, now - then);
+	w->brk_now = end;
+	return end;
+}
+
+void ck_window_clear(unsigned int half)
+{
+	struct window *w = &windows[half];
+
+	sys2(__NR_munmap, w->base, w->brk_end - w->base);
+	w->next = w->base;
+	w->brk_now = w->brk_base;
+	w->count = 0;
+	w->lock = 0;
+}

@@ -1,0 +1,470 @@
+/*
+ * tests/loader/checks.c - what an application sees of its lower halves: "checks NAME..." runs the
+ * checks of these names; each says "NAME ok" or what is wrong. test_loader.py has the list.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/rseq.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "loader/find.h"
+#include "toy.h"
+
+#define CHECK(x)                                                                          \
+	do {                                                                              \
+		if (!(x)) {                                                               \
+			printf("%s:%d: not so: %s\n", __func__, __LINE__, #x);            \
+			return 1;                                                         \
+		}                                                                         \
+	} while (0)
+#define IN(half, p) ((uint64_t)(p) >= (half)->base && (uint64_t)(p) < (half)->end)
+
+extern char **environ;
+static struct lhinfo *info;
+static struct lh_half *upper, *toy;
+static __thread int word = 1234;
+static volatile int seen, runs, wrong;
+
+static int calls(void)
+{
+	int local = 0;
+
+	CHECK(toy_add(2, 3) == 5);
+	CHECK(toy_scale(1.5, 2.0f) == 3.0);
+	CHECK(toy_twelve(1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1) == 78);
+	CHECK(toy_twelve(1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2) == 1 + 11 + 24);
+	CHECK(toy_constructed() == 1);
+	CHECK(IN(toy, toy_fact(0)) == 0);	/* it runs on our stack */
+	CHECK(IN(toy, toy_fact(1)));
+	CHECK(IN(upper, &local));
+	return 0;
+}
+
+static int each_its_own(void)
+{
+	jmp_buf back;
+	int *theirs = toy_word();
+
+	errno = 99;
+	toy_errno(11);
+	CHECK(errno == 99);
+	CHECK(*theirs == 7 && word == 1234);	/* readable from here */
+	*theirs = 8;
+	CHECK(*toy_word() == 8 && word == 1234);
+	*theirs = 7;
+	if (!setjmp(back)) {
+		toy_add(1, 1);
+		longjmp(back, 1);
+	}
+	CHECK(word == 1234);
+	return 0;
+}
+
+static int thread_block(void)
+{
+	uint64_t canary, pointer_guard;
+	uint32_t tid;
+
+	__asm__("movq %%fs:0x28, %0" : "=r"(canary));
+	__asm__("movq %%fs:0x30, %0" : "=r"(pointer_guard));
+	__asm__("movl %%fs:0x2d0, %0" : "=r"(tid));
+	CHECK(canary && toy_fact(5) == canary);
+	CHECK(toy_fact(3) == tid && tid == (uint32_t)getpid());
+	CHECK(__rseq_size != 0 && toy_fact(2) == 0);
+	return 0;
+}
+
+static int memory(void)
+{
+	enum { COUNT = 200, SIZE = 60000 };
+	char *ours[COUNT], *theirs[COUNT];
+	void *moved, *big;
+
+	for (int i = 0; i < COUNT; i++) {
+		ours[i] = memset(malloc(SIZE), 1, SIZE);
+		theirs[i] = memset(toy_malloc(SIZE), 2, SIZE);
+		CHECK(IN(upper, ours[i]) && IN(toy, theirs[i]));
+	}
+	for (int i = 0; i < COUNT; i++)
+		for (int k = 0; k < SIZE; k += 100)
+			CHECK(ours[i][k] == 1 && theirs[i][k] == 2);
+	for (int i = 0; i < COUNT; i++) {
+		free(ours[i]);
+		toy_free(theirs[i]);
+	}
+	big = mmap(NULL, 64 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	CHECK(IN(upper, big) && (uint64_t)big % (2 << 20) == 0);
+	CHECK(mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != big);
+	strcpy((char *)big + 4096, "moved");
+	moved = mremap(big, 64 << 20, 128 << 20, MREMAP_MAYMOVE);
+	CHECK(IN(upper, moved) && !strcmp((char *)moved + 4096, "moved"));
+	CHECK(!munmap(moved, 128 << 20));
+	CHECK(sbrk(0) != (void *)-1 && IN(upper, sbrk(0)));
+	return 0;
+}
+
+/* 64 MiB taken and given back, many times more than the window has. */
+static int reuse(void)
+{
+	for (int i = 0; i < 40000; i++) {
+		char *p = mmap(NULL, 64 << 20, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+		CHECK(p != MAP_FAILED && IN(upper, p));
+		CHECK(!munmap(p, 64 << 20));
+	}
+	return 0;
+}
+
+static int stacks(void)
+{
+	uint64_t low = toy_fact(6), size = toy_fact(7);
+	pthread_attr_t attr;
+	void *ours;
+	size_t ours_size;
+
+	pthread_getattr_np(pthread_self(), &attr);
+	pthread_attr_getstack(&attr, &ours, &ours_size);
+	CHECK(IN(upper, ours) && ours_size >= 7 << 20);
+	CHECK(IN(toy, low) && size >= 7 << 20);
+	CHECK(IN(toy, toy_fact(8)));
+	return 0;
+}
+
+static int vdso(void)
+{
+	struct timespec from, to, now;
+	long ns;
+
+	clock_gettime(CLOCK_MONOTONIC, &from);
+	for (int i = 0; i < 100000; i++)
+		clock_gettime(CLOCK_MONOTONIC, &now);
+	clock_gettime(CLOCK_MONOTONIC, &to);
+	ns = (to.tv_sec - from.tv_sec) * 1000000000 + to.tv_nsec - from.tv_nsec;
+	CHECK(ns > 0);
+	printf("vdso: %ld ns a call\n", ns / 100000);
+	return 0;
+}
+
+static long callee(long value)
+{
+	seen = word;
+	return value + toy_add(1, 1);
+}
+
+static int callbacks(void)
+{
+	seen = 0;
+	CHECK(toy_call(callee, 40) == 42 && seen == 1234);
+	seen = 0;
+	CHECK(toy_call_in_thread(callee, 40) == 42 && seen == 1234);
+	for (int i = 0; i < 100; i++)
+		CHECK(toy_call_in_thread(callee, i) == i + 2);
+	return 0;
+}
+
+static void *churn(void *unused)
+{
+	(void)unused;
+	if (word != 1234 || *toy_word() != 7)
+		return (void *)1;
+	*toy_word() = 8;
+	return (void *)toy_churn(200000);
+}
+
+/* Two generations: the second is given nothing of the first's, and the first's are gone. */
+static int threads(void)
+{
+	enum { COUNT = 8 };
+	pthread_t thread[COUNT];
+
+	for (int round = 0; round < 3; round++) {
+		for (int i = 0; i < COUNT; i++)
+			CHECK(!pthread_create(&thread[i], NULL, churn, NULL));
+		for (int i = 0; i < COUNT; i++) {
+			void *bad;
+
+			pthread_join(thread[i], &bad);
+			CHECK(!bad);
+		}
+	}
+	CHECK(*toy_word() == 7);
+	return 0;
+}
+
+static int thread_count(void)
+{
+	char line[128];
+	FILE *f = fopen("/proc/self/status", "r");
+	int n = -1;
+
+	while (f && fgets(line, sizeof(line), f))
+		sscanf(line, "Threads: %d", &n);
+	fclose(f);
+	return n;
+}
+
+static void *use(void *unused)
+{
+	(void)unused;
+	return (void *)toy_add(0, 0);
+}
+
+static int threads_are_given_back(void)
+{
+	int before = thread_count(), now = 0;
+	pthread_t thread;
+
+	for (int i = 0; i < 200; i++) {
+		CHECK(!pthread_create(&thread, NULL, use, NULL));
+		pthread_join(thread, NULL);
+	}
+	for (int i = 0; i < 1000 && (now = thread_count()) > before + 2; i++)
+		usleep(1000);
+	CHECK(now <= before + 2);
+	return 0;
+}
+
+static void on_signal(int sig)
+{
+	(void)sig;
+	runs++;
+	seen = word;
+	wrong += word != 1234;
+}
+
+static void *raise_later(void *target)
+{
+	usleep(20000);
+	pthread_kill(*(pthread_t *)target, SIGUSR1);
+	while (!__atomic_load_n(&runs, __ATOMIC_ACQUIRE))
+		usleep(100);
+	__atomic_store_n((int *)&seen, 1, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+/* A handler that comes while we are in the lower half finds our thread block; the half its own. */
+static int signals(void)
+{
+	struct itimerval fast = { { 0, 500 }, { 0, 500 } }, off = { { 0, 0 }, { 0, 0 } };
+	struct sigaction act = { .sa_handler = on_signal }, old;
+	pthread_t self = pthread_self(), other;
+
+	CHECK(!sigaction(SIGUSR1, &act, NULL) && !sigaction(SIGUSR1, NULL, &old));
+	CHECK(old.sa_handler == on_signal);
+	CHECK(!pthread_create(&other, NULL, raise_later, &self));
+	seen = 0;
+	CHECK(toy_wait((int *)&seen) == 7);
+	pthread_join(other, NULL);
+	CHECK(runs == 1 && !wrong);
+	CHECK(signal(SIGALRM, on_signal) == SIG_DFL);
+	runs = 0;
+	setitimer(ITIMER_REAL, &fast, NULL);
+	for (int i = 0; i < 400 || runs < 20; i++)
+		toy_churn(2000);
+	setitimer(ITIMER_REAL, &off, NULL);
+	CHECK(runs >= 20 && !wrong);
+	return 0;
+}
+
+static int their_handler(void)
+{
+	struct sigaction old;
+
+	CHECK(!toy_handle(SIGUSR2));
+	raise(SIGUSR2);
+	CHECK(toy_handled() == 1);
+	CHECK(!sigaction(SIGUSR2, NULL, &old) && old.sa_handler != SIG_DFL);
+	old.sa_handler(SIGUSR2);		/* as a program that chains does */
+	CHECK(toy_handled() == 2 && word == 1234);
+	CHECK(signal(SIGUSR2, on_signal) == old.sa_handler);
+	CHECK(signal(SIGUSR2, old.sa_handler) == on_signal);
+	raise(SIGUSR2);
+	CHECK(toy_handled() == 3);
+	return 0;
+}
+
+static void *idle(void *stop)
+{
+	toy_add(1, 1);
+	while (!__atomic_load_n((int *)stop, __ATOMIC_ACQUIRE))
+		usleep(1000);
+	return NULL;
+}
+
+static int setuid_with_threads(void)
+{
+	pthread_t thread;
+	int stop = 0;
+
+	CHECK(!pthread_create(&thread, NULL, idle, &stop));
+	CHECK(!setgid(getgid()) && !setuid(getuid()));
+	CHECK(toy_threads(2) == 0);		/* the half's libc has its say now */
+	CHECK(!setgid(getgid()) && !setuid(getuid()));
+	__atomic_store_n(&stop, 1, __ATOMIC_RELEASE);
+	pthread_join(thread, NULL);
+	return 0;
+}
+
+static void *cancelled(void *unused)
+{
+	(void)unused;
+	for (;;) {
+		toy_churn(100);
+		pthread_testcancel();
+	}
+	return NULL;
+}
+
+static int cancel(void)
+{
+	pthread_t thread;
+	void *ret;
+
+	CHECK(!pthread_create(&thread, NULL, cancelled, NULL));
+	usleep(20000);
+	CHECK(!pthread_cancel(thread) && !pthread_join(thread, &ret) && ret == PTHREAD_CANCELED);
+	return 0;
+}
+
+static int children(void)
+{
+	char *argv[] = { "sh", "-c", "exit 5", NULL };
+	int status;
+	pid_t pid = fork();
+
+	if (!pid)
+		_exit(toy_add(1, 2) == 3 && toy_churn(1000) == 0 && !lhinfo_find() ? 4 : 1);
+	CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 4);
+	status = system("exit 6");
+	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 6);
+	CHECK(!posix_spawnp(&pid, "sh", NULL, NULL, argv, environ));
+	CHECK(waitpid(pid, &status, 0) == pid && WEXITSTATUS(status) == 5);
+	CHECK(!toy_add(0, 0));
+	return 0;
+}
+
+static void *in_child(void *unused)
+{
+	(void)unused;
+	return (void *)toy_add(1, 1);
+}
+
+/* In a thread that a child made there is no block to be had: an error, not a hang. */
+static int thread_of_a_child(void)
+{
+	int status;
+	pid_t pid = fork();
+
+	if (!pid) {
+		pthread_t thread;
+		void *ret = NULL;
+
+		freopen("/dev/null", "w", stderr);
+		pthread_create(&thread, NULL, in_child, NULL);
+		pthread_join(thread, &ret);
+		_exit((long)ret == -1000 ? 3 : 1);
+	}
+	CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 3);
+	return 0;
+}
+
+/* The half is taken out, with threads of its own, and put in again at the same place. */
+static int reload(void)
+{
+	unsigned int half = (unsigned int)(toy - info->half), generation = toy->generation;
+	int before = thread_count();
+	uint64_t page = toy->base + 4096;
+	unsigned char there;
+
+	CHECK(toy_add(1, 2) == 3 && !toy_threads(3));
+	*toy_word() = 9;
+	CHECK(info->drop(half) == 0);
+	CHECK(thread_count() < before);
+	CHECK(mincore((void *)page, 4096, &there) < 0 && errno == ENOMEM);
+	CHECK(toy_add(1, 2) == -1000);		/* an error, no crash */
+	CHECK(info->drop(half) == -EINVAL);
+	CHECK(info->load(half) == 0);
+	CHECK(toy->generation == generation + 1);
+	CHECK(toy_add(1, 2) == 3 && *toy_word() == 7 && toy_constructed() == 1);
+	CHECK(IN(toy, toy_fact(1)) && callbacks() == 0 && threads() == 0);
+	return 0;
+}
+
+static int busy(void)
+{
+	unsigned int half = (unsigned int)(toy - info->half);
+	pthread_t thread;
+
+	seen = 0;
+	CHECK(!pthread_create(&thread, NULL, (void *(*)(void *))(void *)toy_wait, (void *)&seen));
+	usleep(50000);
+	CHECK(info->drop(half) == -EBUSY);
+	seen = 1;
+	pthread_join(thread, NULL);
+	CHECK(toy_add(1, 2) == 3);
+	return 0;
+}
+
+static int upper_region(void)
+{
+	memcpy(info->upper, "left here", 10);
+	CHECK(!strcmp((char *)lhinfo_find()->upper, "left here"));
+	CHECK(info->pid == getpid() && info->generation >= 2);
+	CHECK(strlen(getenv(LHINFO_ENV)) == 18);
+	return 0;
+}
+
+static const struct {
+	const char *name;
+	int (*run)(void);
+} all[] = {
+	{ "calls", calls }, { "each_its_own", each_its_own }, { "thread_block", thread_block },
+	{ "memory", memory }, { "reuse", reuse }, { "stacks", stacks }, { "vdso", vdso },
+	{ "callbacks", callbacks }, { "threads", threads },
+	{ "threads_are_given_back", threads_are_given_back }, { "signals", signals },
+	{ "their_handler", their_handler }, { "setuid_with_threads", setuid_with_threads },
+	{ "cancel", cancel }, { "children", children }, { "thread_of_a_child", thread_of_a_child },
+	{ "busy", busy }, { "reload", reload }, { "upper_region", upper_region },
+};
+
+static int run(const char *name)
+{
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		if (strcmp(all[i].name, name))
+			continue;
+		if (all[i].run())
+			return 1;
+		printf("%s ok\n", name);
+		fflush(stdout);
+		return 0;
+	}
+	printf("%s: no such check\n", name);
+	return 1;
+}
+
+int main(int argc, char **argv)
+{
+	int bad = 0;
+
+	info = lhinfo_find();
+	if (!info) {
+		printf("no loader\n");
+		return 3;
+	}
+	upper = &info->half[0];
+	toy = &info->half[1];
+	for (int i = 1; i < argc; i++)
+		bad |= run(argv[i]);
+	return bad;
+}
