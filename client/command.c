@@ -213,7 +213,7 @@ CUresult ck_send(uint32_t proc, void *args, const void *bulk, size_t bulk_size)
 	dispatch();	/* refused or not: others' messages may wait for what we wrote to end */
 	pthread_mutex_unlock(&cmd.lock);
 	if (unlikely(ck_stats_on))
-		ck_stats_message(proc, CK_CALL_HEADER + ck_procs[proc].args_size + bulk_size, 0);
+		ck_stats_sent(proc, CK_CALL_HEADER + ck_procs[proc].args_size + bulk_size);
 	if (unlikely(ck_trace_on))
 		ck_trace_message(proc, args, NULL, CUDA_SUCCESS);
 	if (ret == -ENOSPC || ret == -EINVAL)

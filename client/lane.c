@@ -299,6 +299,7 @@ static CUresult call(struct ck_exchange *x)
 	const struct ck_proc *p = &ck_procs[x->proc];
 	struct ck_thread *t = ck_thread();
 	ck_head *args = (ck_head *)(uintptr_t)x->args;
+	uint64_t began = unlikely(ck_stats_on) ? ck_stats_clock() : 0;
 	ck_result *head = x->res;
 	int ret = 0;
 
@@ -319,8 +320,8 @@ static CUresult call(struct ck_exchange *x)
 	if (head->err == 0)
 		head->err = x->bulk_err;
 	if (unlikely(ck_stats_on))
-		ck_stats_message(x->proc, CK_CALL_HEADER + p->args_size + x->bulk_size,
-				 t->lane->received);
+		ck_stats_waited(x->proc, CK_CALL_HEADER + p->args_size + x->bulk_size,
+				t->lane->received, began);
 	if (unlikely(ck_trace_on))
 		ck_trace_message(x->proc, args, head, (CUresult)head->err);
 	if (unlikely(head->err))

@@ -6,6 +6,7 @@
 
 #include "client/client.h"
 #include "client/procaddress.h"
+#include "client/stats.h"
 
 #define NEWEST_VERSION 13000 /* of which the table knows all calls */
 #define FIRST_PER_THREAD 7000 /* CUDA version that brought per-thread default streams */
@@ -74,9 +75,15 @@ static CUresult find(const char *symbol, void **pfn, int version, cuuint64_t fla
 	/* Libraries rely on this: a driver does not know what comes after it. */
 	if (version > ceiling)
 		return CUDA_ERROR_INVALID_VALUE;
+	ck_stats_init(); /* programs ask for addresses before they call anything */
 	*entry = ck_entry_find(ck_entries, ck_entry_count, symbol, version,
 			       flags == CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, status);
 	return CUDA_SUCCESS;
+}
+
+static void *address_of(const struct ck_entry *entry)
+{
+	return unlikely(ck_stats_on) && entry->counted ? entry->counted : entry->function;
 }
 
 /* The form of CUDA 11.3: what is not found is an error, and *pfn stays as it was. */
@@ -91,7 +98,7 @@ CK_EXPORT CUresult cuGetProcAddress(const char *symbol, void **pfn, int cudaVers
 		return err;
 	if (!entry)
 		return CUDA_ERROR_NOT_FOUND;
-	*pfn = entry->function;
+	*pfn = address_of(entry);
 	return CUDA_SUCCESS;
 }
 
@@ -106,7 +113,7 @@ CK_EXPORT CUresult cuGetProcAddress_v2(const char *symbol, void **pfn, int cudaV
 
 	if (err)
 		return err;
-	*pfn = entry ? entry->function : NULL;
+	*pfn = entry ? address_of(entry) : NULL;
 	if (symbolStatus)
 		*symbolStatus = status;
 	return CUDA_SUCCESS;

@@ -361,5 +361,5 @@ __attribute__((destructor)) static void at_exit(void)
 	ck_client.state = CK_STATE_EXITING;
 out:
 	if (ck_stats_on)
-		ck_stats_print();
+		ck_stats_end_of_process();
 }

@@ -49,6 +49,7 @@ def build_files(table, control, management):
         "gen/wire.h": client.wire_h(table),
         "gen/stubs.c": client.stubs_c(table),
         "gen/procaddress.c": proto.procaddress_c(table),
+        "gen/counted.c": client.counted_c(table),
         "gen/driver.h": server.driver_h(table),
         "gen/handlers.h": server.handlers_h(table),
         "gen/handlers.c": server.handlers_c(table),

@@ -18,7 +18,8 @@ static const struct ck_env_row table[] = {
 	 "part:level, as in client:trace,server:info"},
 	{"CRICKET_LOG_FD", "2", "descriptor that log lines are written to"},
 	{"CRICKET_TRACE", "0", "client: 1 prints every message to the server with its fields and result"},
-	{"CRICKET_STATS", "0", "client: 1 prints at exit how many calls of each kind were made"},
+	{"CRICKET_STATS", "0", "client: 1 prints at exit what each call cost: how many were answered here, sent, waited for;\n"
+	 "else the path of a file to write that to"},
 	{"CRICKET_CACHE_DIR", NULL,
 	 "server: folder of the module cache; default $XDG_CACHE_HOME/cricket or ~/.cache/cricket"},
 	{"CRICKET_CACHE_SIZE", "4G", "server: most bytes that the module cache may hold"},

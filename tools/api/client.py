@@ -224,6 +224,24 @@ def variant(table, row):
             "\treturn err;\n}\n\n")
 
 
+def counted_c(table):
+    """The calls once more, counted: what cuGetProcAddress gives when CRICKET_STATS is on."""
+    rows = [r for r in table.rows
+            if r.exported and r.kind != "refuse" and r.since.isdigit() and int(r.since)]
+    out = [banner("rpc/driver.api"), '#include "client/stats.h"\n#include "gen/api.h"\n\n'
+           "const char *const ck_stats_names[] = {\n"]
+    out += [f'\t"{r.name}",\n' for r in rows]
+    out.append("};\n\nconst unsigned int ck_stats_name_count = "
+               f"{len(rows)};\n\nstruct ck_stats_row ck_stats_rows[{len(rows)}];\n\n")
+    for i, r in enumerate(rows):
+        text = params(resolve(table, r))
+        out.append(f"CUresult ck_counted_{r.name}({text})\n{{\n\tstruct ck_stats_call call;\n"
+                   f"\tCUresult err;\n\n\tck_stats_begin(&call, {i});\n"
+                   f"\terr = {r.name}({', '.join(argument_names(text))});\n"
+                   "\tck_stats_end(&call);\n\treturn err;\n}\n\n")
+    return "".join(out)
+
+
 def wire_h(table):
     """Prototypes of the wire stubs."""
     out = [banner("rpc/driver.api"), "#ifndef CK_GEN_WIRE_H\n#define CK_GEN_WIRE_H\n\n"

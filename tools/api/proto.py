@@ -117,14 +117,16 @@ def base_name(name):
 
 def procaddress_c(table):
     """Entries behind cuGetProcAddress, sorted by base name, newest version first."""
-    out = [banner("rpc/driver.api"), '#include "client/procaddress.h"\n\n']
+    out = [banner("rpc/driver.api"), '#include <stddef.h>\n\n#include "client/procaddress.h"\n\n']
     rows = [r for r in table.rows if r.exported and r.since.isdigit() and int(r.since)]
     out += [f"extern char {r.name}[];\n" for r in rows]
+    out += [f"extern char ck_counted_{r.name}[];\n" for r in rows if r.kind != "refuse"]
     out.append("\nconst struct ck_entry ck_entries[] = {\n")
     key = lambda r: (base_name(r.name)[0], -int(r.since), base_name(r.name)[1])
     for r in sorted(rows, key=key):
         base, per_thread = base_name(r.name)
-        out.append(f'\t{{ "{base}", {r.since}, {str(per_thread).lower()}, {r.name} }},\n')
+        counted = "NULL" if r.kind == "refuse" else f"ck_counted_{r.name}"
+        out.append(f'\t{{ "{base}", {r.since}, {str(per_thread).lower()}, {r.name}, {counted} }},\n')
     out.append("};\n\nconst unsigned int ck_entry_count = sizeof(ck_entries) / "
                "sizeof(ck_entries[0]);\n")
     return "".join(out)
