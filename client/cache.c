@@ -1,8 +1,11 @@
 /*
- * client/cache.c - answers of the server that stay true: attributes of functions, occupancy.
+ * client/cache.c - answers of the server that stay true: attributes of functions, occupancy,
+ * limits, pools of devices.
  *
  * Setting an attribute of a function forgets what is known of that one; what may change more
- * (unloading a module, losing a context, a new limit) clears the whole cache; that is rare.
+ * (unloading a module, losing a context, a new limit, another pool) clears the whole cache; that is
+ * rare. Both come after the change. An answer that was asked for before one of them and arrives
+ * after it is not kept: it may be the old one.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -13,6 +16,8 @@
 
 static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
 static struct ck_map *map;
+static uint64_t changes;	/* how often something was forgotten; under the lock */
+static __thread uint64_t asked __attribute__((tls_model("initial-exec"))); /* changes at a miss */
 
 struct answer {
 	size_t size;
@@ -29,6 +34,7 @@ bool ck_cache_get(const void *key, size_t key_size, void *value, size_t value_si
 		memcpy(value, a->bytes, value_size);
 	else
 		a = NULL;
+	asked = changes;
 	pthread_rwlock_unlock(&lock);
 	return a != NULL;
 }
@@ -44,7 +50,7 @@ void ck_cache_put(const void *key, size_t key_size, const void *value, size_t va
 	pthread_rwlock_wrlock(&lock);
 	if (!map)
 		map = ck_map_create();
-	if (!map || ck_map_insert(map, key, key_size, a) < 0)
+	if (!map || asked != changes || ck_map_insert(map, key, key_size, a) < 0)
 		free(a);
 	pthread_rwlock_unlock(&lock);
 }
@@ -55,6 +61,7 @@ void ck_cache_forget(uint64_t id)
 	struct ck_map_iter it = CK_MAP_ITER_INIT;
 
 	pthread_rwlock_wrlock(&lock);
+	changes++;
 	while (map && ck_map_next(map, &it)) {
 		const uint64_t *words = it.key;
 		bool about = false;
@@ -74,6 +81,7 @@ void ck_cache_clear(void)
 	struct ck_map_iter it = CK_MAP_ITER_INIT;
 
 	pthread_rwlock_wrlock(&lock);
+	changes++;
 	while (map && ck_map_next(map, &it))
 		free(it.value);
 	ck_map_destroy(map);

@@ -120,6 +120,32 @@ CK_EXPORT CUresult cuCtxSetLimit(CUlimit limit, size_t value)
 		err = ck_capture_unsafe();
 	if (err)
 		return err;
+	err = ck_wire_cuCtxSetLimit(ctx, limit, value);
 	ck_cache_clear();
-	return ck_wire_cuCtxSetLimit(ctx, limit, value);
+	return err;
+}
+
+/* Preferences of the context; launches and occupancy may go by them. */
+CK_EXPORT CUresult cuCtxSetCacheConfig(CUfunc_cache config)
+{
+	uint64_t ctx;
+	CUresult err = ck_enter(&ctx);
+
+	if (err)
+		return err;
+	err = ck_wire_cuCtxSetCacheConfig(ctx, config);
+	ck_cache_clear();
+	return err;
+}
+
+CK_EXPORT CUresult cuCtxSetSharedMemConfig(CUsharedconfig config)
+{
+	uint64_t ctx;
+	CUresult err = ck_enter(&ctx);
+
+	if (err)
+		return err;
+	err = ck_wire_cuCtxSetSharedMemConfig(ctx, config);
+	ck_cache_clear();
+	return err;
 }

@@ -329,7 +329,41 @@ CK_EXPORT CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX
 	return err ? err : launch(f, &l);
 }
 
-/* Cluster occupancy depends on the whole configuration: always asked. */
+/* Ask with the whole configuration, on which the answer depends, or know it from before. */
+static CUresult ask_cluster(int *value, uint64_t ctx, uint64_t function, unsigned int which,
+			    const CUlaunchConfig *c, const CUlaunchAttribute *attributes,
+			    unsigned int n)
+{
+	struct {
+		uint64_t proc, ctx, function, which, grid[3], block[3], shared;
+		CUlaunchAttribute attributes[MAX_ATTRIBUTES];
+	} key;
+	size_t size = offsetof(__typeof__(key), attributes) + n * sizeof(attributes[0]);
+	CUresult err;
+
+	memset(&key, 0, size);
+	key.proc = CK_PROC_ck_cluster;
+	key.ctx = ctx;
+	key.function = function;
+	key.which = which;
+	key.grid[0] = c->gridDimX;
+	key.grid[1] = c->gridDimY;
+	key.grid[2] = c->gridDimZ;
+	key.block[0] = c->blockDimX;
+	key.block[1] = c->blockDimY;
+	key.block[2] = c->blockDimZ;
+	key.shared = c->sharedMemBytes;
+	memcpy(key.attributes, attributes, n * sizeof(attributes[0]));
+	if (ck_cache_get(&key, size, value, sizeof(*value)))
+		return CUDA_SUCCESS;
+	err = ck_wire_ck_cluster(ctx, function, which, c->gridDimX, c->gridDimY, c->gridDimZ,
+				 c->blockDimX, c->blockDimY, c->blockDimZ, c->sharedMemBytes,
+				 attributes, n * sizeof(attributes[0]), value);
+	if (!err)
+		ck_cache_put(&key, size, value, sizeof(*value));
+	return err;
+}
+
 static CUresult cluster(int *value, CUfunction func, const CUlaunchConfig *c, unsigned int which)
 {
 	CUlaunchAttribute attributes[MAX_ATTRIBUTES];
@@ -346,10 +380,7 @@ static CUresult cluster(int *value, CUfunction func, const CUlaunchConfig *c, un
 	err = ck_function_id(func, &function);
 	if (!err)
 		err = pack_attributes(&l, attributes, &n);
-	return err ? err :
-		     ck_wire_ck_cluster(ctx, function, which, c->gridDimX, c->gridDimY, c->gridDimZ,
-					c->blockDimX, c->blockDimY, c->blockDimZ, c->sharedMemBytes,
-					attributes, n * sizeof(attributes[0]), value);
+	return err ? err : ask_cluster(value, ctx, function, which, c, attributes, n);
 }
 
 CK_EXPORT CUresult cuOccupancyMaxPotentialClusterSize(int *clusterSize, CUfunction func,

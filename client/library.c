@@ -58,9 +58,9 @@ CK_EXPORT CUresult cuLibraryUnload(CUlibrary library)
 		return err;
 	if (!m)
 		return CUDA_ERROR_INVALID_HANDLE;
-	ck_cache_clear();
 	if (!m->code->none)
 		err = ck_wire_cuLibraryUnload(0, m->object.id);
+	ck_cache_clear();
 	while (m->modules)
 		ck_module_forget(m->modules);
 	ck_module_forget(m);

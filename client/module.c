@@ -261,8 +261,8 @@ CK_EXPORT CUresult cuModuleUnload(CUmodule hmod)
 	err = ck_capture_unsafe();
 	if (err)
 		return err;
-	ck_cache_clear();
 	err = ck_wire_cuModuleUnload(ctx, m->object.id);
+	ck_cache_clear();
 	ck_module_forget(m);
 	return err;
 }

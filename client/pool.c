@@ -1,6 +1,6 @@
 /*
- * client/pool.c - memory pools: their making, attributes, access and sharing. What is allocated
- * from them is in memory.c.
+ * client/pool.c - memory pools: their making, the pools of devices, and sharing. What they say of
+ * themselves is in pool_info.c, what is allocated from them in memory.c.
  *
  * Structures carry numbers of devices, which are translated, and pointers for Windows, which are
  * not sent. Pools of the host's memory are refused: the device cannot reach it from here.
@@ -81,7 +81,24 @@ CK_EXPORT CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poo
 	return err;
 }
 
-/* --- the pool of a location */
+/* What is known of it, and of devices whose pool it is, goes with it. */
+CK_EXPORT CUresult cuMemPoolDestroy(CUmemoryPool pool)
+{
+	uint64_t ctx, id;
+	CUresult err = ck_enter_any(&ctx);
+
+	if (!err)
+		err = ck_pool_id(pool, &id);
+	if (!err)
+		err = ck_wire_cuMemPoolDestroy(ctx, id);
+	if (err)
+		return err;
+	ck_cache_clear();
+	ck_object_end(CK_OBJECT_POOL, id);
+	return CUDA_SUCCESS;
+}
+
+/* --- the pool of a location: asked for at every allocation by some, and seldom changed */
 
 static CUresult enter_location(const void *pool, const CUmemLocation *location,
 			       CUmemAllocationType type, uint64_t *ctx, CUmemLocation *out)
@@ -113,35 +130,53 @@ static CUresult told(CUresult err, uint64_t id, CUdevice device, CUmemoryPool *p
 	return CUDA_SUCCESS;
 }
 
-static CUresult enter_device(const void *pool, CUdevice dev, uint64_t *ctx, int *ordinal)
+/* The pool of @dev that @ask tells of, once. */
+static CUresult pool_of_device(CUmemoryPool *pool, CUdevice dev, uint64_t proc,
+			       CUresult (*ask)(uint64_t ctx, uint64_t *id, int ordinal))
 {
-	CUresult err = ck_enter_any(ctx);
+	uint64_t key[] = { proc, 0, (uint64_t)dev };
+	uint64_t ctx, id = 0;
+	int ordinal;
+	CUresult err = ck_enter_any(&ctx);
 
 	if (err)
 		return err;
-	return pool ? ck_device_id(dev, ordinal) : CUDA_ERROR_INVALID_VALUE;
+	err = pool ? ck_device_id(dev, &ordinal) : CUDA_ERROR_INVALID_VALUE;
+	if (err || ck_cache_get(key, sizeof(key), pool, sizeof(*pool)))
+		return err;
+	err = ask(ctx, &id, ordinal);
+	err = told(err, id, dev, pool);
+	if (!err)
+		ck_cache_put(key, sizeof(key), pool, sizeof(*pool));
+	return err;
 }
 
 CK_EXPORT CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool_out, CUdevice dev)
 {
-	uint64_t ctx, id = 0;
-	int ordinal;
-	CUresult err = enter_device(pool_out, dev, &ctx, &ordinal);
-
-	if (!err)
-		err = ck_wire_cuDeviceGetDefaultMemPool(ctx, &id, ordinal);
-	return told(err, id, dev, pool_out);
+	return pool_of_device(pool_out, dev, CK_PROC_cuDeviceGetDefaultMemPool,
+			      ck_wire_cuDeviceGetDefaultMemPool);
 }
 
 CK_EXPORT CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev)
 {
-	uint64_t ctx, id = 0;
+	return pool_of_device(pool, dev, CK_PROC_cuDeviceGetMemPool, ck_wire_cuDeviceGetMemPool);
+}
+
+CK_EXPORT CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool)
+{
+	uint64_t ctx, id;
 	int ordinal;
-	CUresult err = enter_device(pool, dev, &ctx, &ordinal);
+	CUresult err = ck_enter_any(&ctx);
 
 	if (!err)
-		err = ck_wire_cuDeviceGetMemPool(ctx, &id, ordinal);
-	return told(err, id, dev, pool);
+		err = ck_device_id(dev, &ordinal);
+	if (!err)
+		err = ck_pool_id(pool, &id);
+	if (err)
+		return err;
+	err = ck_wire_cuDeviceSetMemPool(ctx, ordinal, id);
+	ck_cache_clear();
+	return err;
 }
 
 CK_EXPORT CUresult cuMemGetDefaultMemPool(CUmemoryPool *pool_out, const CUmemLocation *location,
@@ -177,83 +212,11 @@ CK_EXPORT CUresult cuMemSetMemPool(const CUmemLocation *location, CUmemAllocatio
 
 	if (!err)
 		err = ck_pool_id(pool, &id);
-	return err ? err : ck_wire_cuMemSetMemPool(ctx, &at, type, id);
-}
-
-/* --- attributes: some are ints, some 64 bits wide */
-
-static size_t attribute_size(CUmemPool_attribute attr)
-{
-	if (attr >= CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES &&
-	    attr <= CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES)
-		return sizeof(int);
-	if (attr >= CU_MEMPOOL_ATTR_RELEASE_THRESHOLD && attr <= CU_MEMPOOL_ATTR_USED_MEM_HIGH)
-		return sizeof(cuuint64_t);
-	return 0;
-}
-
-static CUresult attribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value, bool set)
-{
-	size_t size = attribute_size(attr);
-	cuuint64_t word = 0, result = 0;
-	uint64_t ctx, id;
-	CUresult err = ck_enter_any(&ctx);
-
-	if (!err)
-		err = ck_pool_id(pool, &id);
 	if (err)
 		return err;
-	if (!value || size == 0)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (set)
-		memcpy(&word, value, size);	/* little-endian: an int is the low half */
-	err = ck_wire_ck_pool_attribute(ctx, id, attr, set, word, &result);
-	if (!err && !set)
-		memcpy(value, &result, size);
+	err = ck_wire_cuMemSetMemPool(ctx, &at, type, id);
+	ck_cache_clear();
 	return err;
-}
-
-CK_EXPORT CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value)
-{
-	return attribute(pool, attr, value, false);
-}
-
-CK_EXPORT CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value)
-{
-	return attribute(pool, attr, value, true);
-}
-
-/* --- access */
-
-CK_EXPORT CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map, size_t count)
-{
-	uint64_t ctx, id, gained, lost;
-	CUmemAccessDesc *ids;
-	CUresult err = ck_enter_any(&ctx);
-
-	if (!err)
-		err = ck_pool_id(pool, &id);
-	if (!err)
-		err = ck_access_ids(map, count, &ids, &gained, &lost);
-	if (err)
-		return err;
-	err = ck_wire_ck_pool_access(ctx, id, ids, count * sizeof(*ids));
-	free(ids);
-	return err;
-}
-
-CK_EXPORT CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool memPool,
-				      const CUmemLocation *location)
-{
-	CUmemLocation at;
-	uint64_t ctx, id;
-	CUresult err = ck_enter_any(&ctx);
-
-	if (!err)
-		err = ck_pool_id(memPool, &id);
-	if (!err)
-		err = flags && location ? ck_location_id(location, &at) : CUDA_ERROR_INVALID_VALUE;
-	return err ? err : ck_wire_cuMemPoolGetAccess(ctx, flags, id, &at);
 }
 
 /* --- sharing within the session */

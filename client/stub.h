@@ -87,7 +87,8 @@ CK_HANDLE_ID(surfref, CUsurfref, CK_OBJECT_SURFREF)
 /* What stream 0 means on this thread until the next call; the former meaning. */
 CUstream ck_default_stream_set(CUstream stream);
 
-/* Answers that do not change: @key is an array of words. */
+/* Answers that do not change: @key is an array of words, the procedure, the context or 0, and what
+ * the answer is about. What was not found is put by the thread that has asked for it. */
 bool ck_cache_get(const void *key, size_t key_size, void *value, size_t value_size);
 void ck_cache_put(const void *key, size_t key_size, const void *value, size_t value_size);
 void ck_cache_forget(uint64_t id);	/* what has this object among the words of its key */

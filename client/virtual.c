@@ -33,13 +33,24 @@ CK_EXPORT CUresult cuMemGetAllocationGranularity(size_t *granularity,
 						 const CUmemAllocationProp *prop,
 						 CUmemAllocationGranularity_flags option)
 {
-	CUmemAllocationProp sent;
+	struct {
+		uint64_t proc, ctx, option;
+		CUmemAllocationProp prop;
+	} key;
 	uint64_t ctx;
 	CUresult err = ck_enter_any(&ctx);
 
+	memset(&key, 0, sizeof(key));
+	key.proc = CK_PROC_cuMemGetAllocationGranularity;
+	key.option = option;
 	if (!err)
-		err = granularity && prop ? prop_id(prop, &sent) : CUDA_ERROR_INVALID_VALUE;
-	return err ? err : ck_wire_cuMemGetAllocationGranularity(ctx, granularity, &sent, option);
+		err = granularity && prop ? prop_id(prop, &key.prop) : CUDA_ERROR_INVALID_VALUE;
+	if (err || ck_cache_get(&key, sizeof(key), granularity, sizeof(*granularity)))
+		return err;
+	err = ck_wire_cuMemGetAllocationGranularity(ctx, granularity, &key.prop, option);
+	if (!err)
+		ck_cache_put(&key, sizeof(key), granularity, sizeof(*granularity));
+	return err;
 }
 
 CK_EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
