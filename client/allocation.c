@@ -185,6 +185,17 @@ void ck_allocation_forget(struct ck_context *context)
 	forget_in(&host_set, context);
 }
 
+void ck_allocation_share(uint64_t base)
+{
+	const struct ck_range *range;
+
+	pthread_mutex_lock(&lock);
+	range = host_set ? ck_ranges_find(host_set, base) : NULL;
+	if (range)
+		((struct ck_allocation *)range->value)->shared = true;
+	pthread_mutex_unlock(&lock);
+}
+
 /* The mapping at or behind @address that begins before @end, or NULL. */
 static struct ck_allocation *mapped_from(uint64_t address, uint64_t end)
 {

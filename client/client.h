@@ -163,6 +163,8 @@ CUresult ck_allocation_add(uint64_t base, size_t size, enum ck_memory_kind kind,
 CUresult ck_allocation_note(const struct ck_allocation *what);
 /* What is mapped in [base, base+size) may be used by the devices of @gained, not those of @lost. */
 void ck_allocation_access(uint64_t base, size_t size, uint64_t gained, uint64_t lost);
+/* The registered memory that begins at @base is shared with the worker from now on. */
+void ck_allocation_share(uint64_t base);
 /* Forget what is mapped in [base, base+size). */
 void ck_allocation_unmap(uint64_t base, size_t size);
 /* Is anything mapped in [base, base+size)? */

@@ -16,6 +16,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "client/adopt.h"
 #include "client/fault.h"
 #include "client/managed.h"
 #include "client/window.h"
@@ -155,9 +156,11 @@ static void handler(int sig, siginfo_t *info, void *context)
 {
 	const ucontext_t *uc = context;
 	int was = errno;
-	bool served = is_ours(info) &&
+	bool served = info->si_code > 0 && ck_adopt_retry((uintptr_t)info->si_addr);
+
+	served = served || (is_ours(info) &&
 		      ask((uintptr_t)info->si_addr,
-			  uc->uc_mcontext.gregs[REG_ERR] & WRITE_FAULT) == 0;
+			  uc->uc_mcontext.gregs[REG_ERR] & WRITE_FAULT) == 0);
 
 	errno = was;
 	if (!served)

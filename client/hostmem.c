@@ -2,7 +2,8 @@
  * client/hostmem.c - pinned memory of the host, and the GPU's way to it.
  *
  * With the server on the same host, allocations are shared with the worker, which registers them
- * with the driver: copies and kernels use the program's own pages (client/pinned.h).
+ * with the driver: copies and kernels use the program's own pages (client/pinned.h). So is memory
+ * that the program registers, where that is possible (client/adopt.h).
  *
  * Else "pinned" means at first only that we know the range: copies from and to it are asynchronous,
  * and the calls that ask about it answer. Allocations lie in the window (client/window.h). One
@@ -15,6 +16,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "client/adopt.h"
 #include "client/advice.h"
 #include "client/capture.h"
 #include "client/client.h"
@@ -66,6 +68,8 @@ static void pages_give(const struct ck_allocation *a)
 
 void ck_hostmem_dispose(const struct ck_allocation *a)
 {
+	if (a->kind == CK_MEMORY_HOST_REGISTERED && a->shared)
+		ck_adopt_end(a->context->object.id, a->base);
 	if (a->variable || a->kind == CK_MEMORY_DEVICE || a->kind == CK_MEMORY_HOST_REGISTERED)
 		return;
 	if (a->kind == CK_MEMORY_MANAGED)
@@ -218,12 +222,18 @@ CK_EXPORT CUresult cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int F
 		return err;
 	if (!p || bytesize == 0 || Flags & ~(unsigned int)REGISTER_FLAGS)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (Flags & (CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY))
-		return ck_refused("cuMemHostRegister of I/O or read-only memory", &told);
+	if (Flags & CU_MEMHOSTREGISTER_IOMEMORY)
+		return ck_refused("cuMemHostRegister of I/O memory", &told);
+	if (Flags & CU_MEMHOSTREGISTER_READ_ONLY &&
+	    !ck_gpu_attribute(context->device, CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED))
+		return CUDA_ERROR_NOT_SUPPORTED;
 	if (!is_mapped(p, bytesize))
 		return CUDA_ERROR_INVALID_VALUE;
-	return ck_allocation_add((uintptr_t)p, bytesize, CK_MEMORY_HOST_REGISTERED, context, Flags,
-				 false);
+	err = ck_allocation_add((uintptr_t)p, bytesize, CK_MEMORY_HOST_REGISTERED, context, Flags,
+				false);
+	if (!err && ck_adopt(context->object.id, (uintptr_t)p, bytesize) == CUDA_SUCCESS)
+		ck_allocation_share((uintptr_t)p);
+	return err;
 }
 
 CK_EXPORT CUresult cuMemHostUnregister(void *p)
@@ -237,8 +247,12 @@ CK_EXPORT CUresult cuMemHostUnregister(void *p)
 		return err;
 	if (!p)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (ck_allocation_remove((uintptr_t)p, CK_MEMORY_HOST_REGISTERED, &a))
-		return CUDA_SUCCESS;
+	if (ck_allocation_remove((uintptr_t)p, CK_MEMORY_HOST_REGISTERED, &a)) {
+		if (a.shared)
+			err = quiesce(a.context);
+		ck_hostmem_dispose(&a);
+		return err;
+	}
 	/* pinned, but not registered at this address */
 	return host_find(p, &a) ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
 }

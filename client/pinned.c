@@ -184,6 +184,40 @@ void ck_pinned_give(uint64_t ctx, uint64_t at, size_t size)
 	atomic_fetch_sub(&ck_pinned_count, 1);
 }
 
+/* Of whole units: pages of a unit that small pieces share are registered as long as one is. */
+static size_t of_units(size_t size)
+{
+	return ck_max(size, CK_UNIT);
+}
+
+bool ck_pinned_reserve(uint64_t ctx, size_t size, size_t *offset)
+{
+	uint64_t at;
+
+	pthread_mutex_lock(&lock);
+	at = ck_space_take(space, ctx, of_units(size));
+	pthread_mutex_unlock(&lock);
+	if (!at)
+		return false;
+	*offset = at - base;
+	atomic_fetch_add(&ck_pinned_count, 1);
+	return true;
+}
+
+void ck_pinned_unreserve(size_t offset, size_t size)
+{
+	pthread_mutex_lock(&lock);
+	fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)size);
+	ck_space_give(space, base + offset, of_units(size));
+	pthread_mutex_unlock(&lock);
+	atomic_fetch_sub(&ck_pinned_count, 1);
+}
+
+int ck_pinned_fd(void)
+{
+	return file;
+}
+
 bool ck_pinned_holds(const void *p, size_t size)
 {
 	struct ck_allocation a;

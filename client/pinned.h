@@ -27,6 +27,14 @@ bool ck_pinned_open(void);
 CUresult ck_pinned_take(uint64_t ctx, size_t size, uint64_t *address);
 void ck_pinned_give(uint64_t ctx, uint64_t address, size_t size);
 
+/*
+ * Room in the file for @size bytes that lie at other addresses than the file's own: false when
+ * there is none. Given back, its pages are gone.
+ */
+bool ck_pinned_reserve(uint64_t ctx, size_t size, size_t *offset);
+void ck_pinned_unreserve(size_t offset, size_t size);
+int ck_pinned_fd(void);
+
 /* How many allocations are shared; while there is none, nobody need ask whether one is. */
 extern _Atomic unsigned int ck_pinned_count;
 

@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include <fcntl.h>
-#include <sys/stat.h>
+#include <sys/mman.h>
 
 #include "client/pinned.h"
 #include "client/space.h"
@@ -224,6 +224,108 @@ static void what_the_driver_refuses_is_not_kept(void **state)
 	ok(cuMemFreeHost(p));
 }
 
+/* --- memory that is registered */
+
+static void registered_memory_keeps_its_bytes_and_is_of_the_file(void **state)
+{
+	unsigned char *p = malloc(3 * MIB);
+	const ck_pinned_map_args *map;
+	size_t offset;
+	CUdeviceptr d;
+
+	(void)state;
+	memset(p, 3, 3 * MIB);
+	p[100] = 4;
+	peer_clear();
+	ok(cuMemHostRegister_v2(p + 100, 2 * MIB, 0));
+	map = peer_args(CK_PROC_ck_pinned_map, 0);
+	assert_non_null(map);
+	assert_int_equal(map->address, (uintptr_t)p + 100);
+	assert_int_equal(map->size, 2 * MIB);
+	offset = map->offset;
+	assert_int_equal(p[99], 3);
+	assert_int_equal(p[100], 4);
+	p[101] = 5;
+	assert_int_equal(in_file((char *)(base + offset + ((uintptr_t)p + 101) % CK_PAGE)), 5);
+	ok(cuMemcpyHtoDAsync_v2(DEVICE, p + 101, 1000, stream));
+	assert_int_equal(peer_count(CK_PROC_ck_pinned_copy), 1);
+	ok(cuMemHostGetDevicePointer_v2(&d, p + 200, 0));
+	assert_int_equal(d, (uintptr_t)p + 200);
+	assert_int_equal(cuMemHostRegister_v2(p + 200, 10, 0),
+			 CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
+	ok(cuMemHostUnregister(p + 100));
+	assert_int_equal(peer_count(CK_PROC_ck_pinned_unmap), 1);
+	assert_int_equal(p[100], 4);
+	assert_int_equal(p[101], 5);
+	assert_int_equal(in_file((char *)(base + offset + ((uintptr_t)p + 101) % CK_PAGE)), 0);
+	free(p);
+}
+
+/* What the worker or the kind of the memory forbids is as pinned as over a network. */
+static void what_cannot_be_shared_is_copied(void **state)
+{
+	unsigned char *p = malloc(MIB), stack[8192];
+	unsigned char *shared = mmap(NULL, MIB, PROT_READ | PROT_WRITE,
+				     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	CUdeviceptr d;
+
+	(void)state;
+	memset(stack, 0, sizeof(stack));
+	memset(p, 1, MIB);
+	map_error = CUDA_ERROR_NOT_SUPPORTED;
+	ok(cuMemHostRegister_v2(p, MIB, 0));
+	map_error = CUDA_SUCCESS;
+	ok(cuMemHostRegister_v2(stack, sizeof(stack), 0));
+	ok(cuMemHostRegister_v2(shared, MIB, 0));
+	peer_clear();
+	ok(cuMemcpyHtoDAsync_v2(DEVICE, p, 1000, stream));
+	ok(cuMemcpyHtoDAsync_v2(DEVICE, stack, 1000, stream));
+	ok(cuMemcpyHtoDAsync_v2(DEVICE, shared, 1000, stream));
+	assert_int_equal(peer_count(CK_PROC_ck_upload), 3);
+	assert_int_equal(cuMemHostGetDevicePointer_v2(&d, p, 0), CUDA_ERROR_NOT_SUPPORTED);
+	ok(cuMemHostUnregister(p));
+	ok(cuMemHostUnregister(stack));
+	ok(cuMemHostUnregister(shared));
+	assert_int_equal(p[MIB - 1], 1);
+	munmap(shared, MIB);
+	free(p);
+}
+
+static void memory_given_back_while_registered_is_left_alone(void **state)
+{
+	unsigned char *p = mmap(NULL, 3 * MIB, PROT_READ | PROT_WRITE,
+				MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), *q;
+
+	(void)state;
+	ok(cuMemHostRegister_v2(p, 3 * MIB, 0));
+	munmap(p, 3 * MIB);
+	q = mmap(p, 3 * MIB, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	ok(cuMemHostUnregister(p));
+	assert_int_equal(q[0], 0);
+	munmap(q, 3 * MIB);
+}
+
+static void wrong_registrations_are_refused(void **state)
+{
+	unsigned char *p = malloc(4096);
+	unsigned int flags;
+
+	(void)state;
+	assert_int_equal(cuMemHostRegister_v2(p, 4096, CU_MEMHOSTREGISTER_IOMEMORY),
+			 CUDA_ERROR_NOT_SUPPORTED);
+	/* the test's device does not have it */
+	assert_int_equal(cuMemHostRegister_v2(p, 4096, CU_MEMHOSTREGISTER_READ_ONLY),
+			 CUDA_ERROR_NOT_SUPPORTED);
+	assert_int_equal(cuMemHostRegister_v2((void *)4096, 4096, 0), CUDA_ERROR_INVALID_VALUE);
+	ok(cuMemHostRegister_v2(p, 4096, CU_MEMHOSTREGISTER_PORTABLE));
+	ok(cuMemHostGetFlags(&flags, p + 1));
+	assert_int_equal(flags, CU_MEMHOSTREGISTER_PORTABLE);
+	assert_int_equal(cuMemHostUnregister(p + 1), CUDA_ERROR_INVALID_VALUE);
+	ok(cuMemHostUnregister(p));
+	assert_int_equal(cuMemHostUnregister(p), CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+	free(p);
+}
+
 static void pieces_do_not_overlap(void **state)
 {
 	struct ck_space *s = ck_space_create(1ul << 40, 1ul << 41);
@@ -257,6 +359,10 @@ int main(void)
 		cmocka_unit_test(the_device_reaches_it_at_its_own_address),
 		cmocka_unit_test(work_is_waited_for_before_memory_goes),
 		cmocka_unit_test(what_the_driver_refuses_is_not_kept),
+		cmocka_unit_test(registered_memory_keeps_its_bytes_and_is_of_the_file),
+		cmocka_unit_test(what_cannot_be_shared_is_copied),
+		cmocka_unit_test(memory_given_back_while_registered_is_left_alone),
+		cmocka_unit_test(wrong_registrations_are_refused),
 		cmocka_unit_test(pieces_do_not_overlap),
 	};
 
