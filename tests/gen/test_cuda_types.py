@@ -77,7 +77,7 @@ def answers(folder, name, headers, include, asked):
     source.write_text("#include <stddef.h>\n#include <stdio.h>\n" +
                       "".join(f'#include "{h}"\n' for h in headers) +
                       "int main(void)\n{\n" + lines + "\treturn 0;\n}\n")
-    done = subprocess.run([os.environ.get("CC", "cc"), "-std=gnu11", "-w", f"-I{include}", "-o",
+    done = subprocess.run([*os.environ.get("CC", "cc").split(), "-std=gnu11", "-w", f"-I{include}", "-o",
                            program, source], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr[:2000]
     out = subprocess.run([program], capture_output=True, text=True, check=True, timeout=10).stdout
@@ -165,7 +165,7 @@ def test_calls_have_the_toolkits_prototypes(include, tmp_path):
     source = tmp_path / "api.c"
     source.write_text("#define __CUDA_API_VERSION_INTERNAL\n#include <cuda.h>\n" +
                       "".join(f"CUresult {name}({ours[name]});\n" for name in shared))
-    done = subprocess.run([os.environ.get("CC", "cc"), "-std=gnu11", "-w", "-fsyntax-only",
+    done = subprocess.run([*os.environ.get("CC", "cc").split(), "-std=gnu11", "-w", "-fsyntax-only",
                            f"-I{include}", source], capture_output=True, text=True, timeout=120,
                           env={**os.environ, "LC_ALL": "C"})
     errors = [line for line in done.stderr.splitlines() if "error: " in line]
