@@ -6,8 +6,11 @@
  * fill the second buffer: under load messages leave in large pieces, a lone message leaves at
  * once. In a storm of small messages the writing is left to a thread of our own, so that the
  * application's thread pays for the encoding only.
+ *
+ * In shared memory none of this is needed: a message goes straight into it, and the server sees it.
  */
 #define _GNU_SOURCE
+#include <endian.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -23,45 +26,74 @@
 #include "rpc/proc.h"
 #include "rpc/record.h"
 #include "util/log.h"
+#include "util/spin.h"
 
 CK_LOG_DEFINE("client");
 
 #define BUFFER_SIZE (1u << 20)
 #define INLINE_BULK (16u << 10)		/* payload up to this is copied into the buffer */
-#define BULK_ROOM (64u << 10)		/* for a message with a payload: more than both need */
+#define SMALL 8192			/* messages that need no memory of their own: launches too */
 #define STORM_NS 20000			/* messages closer than this are a storm */
-#define SPIN_NS 200000			/* the sender looks for more this long before it sleeps: */
-#define SPIN_NS_FEW 20000		/* operators of a framework come every 5 to 50 us */
+#define SPIN_US 200			/* the sender looks for more before it sleeps: operators of
+					 * a framework come every 5 to 50 us */
+#define ROOM_SPIN_US 20			/* for room in shared memory, which is large */
+
+/* One message; the payload is the caller's. */
+struct message {
+	unsigned char *bytes;
+	size_t size;
+	const void *bulk;
+	size_t bulk_size;
+};
+
+static const unsigned char zero[4]; /* what pads payloads */
 
 static struct {
 	pthread_mutex_t lock;
 	pthread_cond_t written;		/* the writer has finished a piece */
 	pthread_cond_t work;		/* the sender is to write */
 	struct ck_chan *chan;
+	bool shared;			/* it is in shared memory: what follows is not used */
 	unsigned char *buf[2];
 	_Atomic size_t len;		/* of the buffer being filled */
 	int fill;
 	bool writing;			/* somebody writes the other buffer */
 	bool sender_sleeps;
 	bool broken;
-	uint64_t last_write_ns, spin_ns;
+	uint64_t last_write_ns;
+	struct ck_spin spin;
 	_Atomic uint64_t seq;
 } cmd = { .lock = PTHREAD_MUTEX_INITIALIZER, .written = PTHREAD_COND_INITIALIZER,
 	  .work = PTHREAD_COND_INITIALIZER };
 
-static uint64_t now_ns(void)
+/* What writing has ended with: an error ends the session. */
+static void note_result(int ret)
 {
-	struct timespec ts;
+	char why[96];
 
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+	if (likely(ret == 0) || cmd.broken)
+		return;
+	cmd.broken = true;
+	snprintf(why, sizeof(why), "sending: %s", strerror(-ret));
+	ck_session_lost(why);
+}
+
+/* Give @m the next number: the call's, and its head's, which begins the arguments. */
+static void number(struct message *m)
+{
+	uint64_t seq = cmd.seq + 1;
+	uint64_t wide = htobe64(seq);
+	uint32_t xid = htobe32((uint32_t)seq);
+
+	memcpy(m->bytes + CK_CALL_XID, &xid, sizeof(xid));
+	memcpy(m->bytes + CK_CALL_HEADER, &wide, sizeof(wide));
+	atomic_store_explicit(&cmd.seq, seq, memory_order_release);
 }
 
 /* Write the filled buffer and @bulk behind it. Called with the lock and with nobody writing;
  * the lock is given up while the bytes go out. */
 static void write_piece(const void *bulk, size_t bulk_size)
 {
-	static const unsigned char zero[4];
 	struct iovec iov[3] = {
 		{ cmd.buf[cmd.fill], cmd.len },
 		{ (void *)(uintptr_t)bulk, bulk_size },
@@ -76,15 +108,9 @@ static void write_piece(const void *bulk, size_t bulk_size)
 	ret = ck_chan_writev(cmd.chan, iov, 3);
 	pthread_mutex_lock(&cmd.lock);
 	cmd.writing = false;
-	cmd.last_write_ns = now_ns();
+	cmd.last_write_ns = ck_now_ns();
 	pthread_cond_broadcast(&cmd.written);
-	if (ret < 0 && !cmd.broken) {
-		char why[96];
-
-		cmd.broken = true;
-		snprintf(why, sizeof(why), "sending: %s", strerror(-ret));
-		ck_session_lost(why);
-	}
+	note_result(ret);
 }
 
 static void write_all(void)
@@ -93,34 +119,25 @@ static void write_all(void)
 		write_piece(NULL, 0);
 }
 
-/* Wait for work without sleeping, for a while. Called without the lock. */
-static void spin(void)
-{
-	uint64_t end = now_ns() + cmd.spin_ns;
-
-	do {
-		for (int i = 0; i < 64; i++) {
-			if (atomic_load_explicit(&cmd.len, memory_order_relaxed) > 0)
-				return;
-			__builtin_ia32_pause();
-		}
-	} while (now_ns() < end);
-}
-
 static void *sender(void *arg)
 {
 	(void)arg;
 	pthread_mutex_lock(&cmd.lock);
 	while (!cmd.broken) {
+		struct ck_spin_turn turn = ck_spin_begin(&cmd.spin);
+
 		write_all();
 		pthread_mutex_unlock(&cmd.lock);
-		spin();
+		while (atomic_load_explicit(&cmd.len, memory_order_relaxed) == 0 &&
+		       ck_spin_again(&turn))
+			;
 		pthread_mutex_lock(&cmd.lock);
-		if (cmd.len > 0 && !cmd.writing)
-			continue;	/* it may have come when spin had just given up */
-		cmd.sender_sleeps = true;
-		while (cmd.sender_sleeps && !cmd.broken)
-			pthread_cond_wait(&cmd.work, &cmd.lock);
+		if (cmd.len == 0 || cmd.writing) {
+			cmd.sender_sleeps = true;
+			while (cmd.sender_sleeps && !cmd.broken)
+				pthread_cond_wait(&cmd.work, &cmd.lock);
+		}
+		ck_spin_end(&turn);
 	}
 	pthread_mutex_unlock(&cmd.lock);
 	return NULL;
@@ -131,7 +148,7 @@ static void dispatch(void)
 {
 	if (cmd.writing || !cmd.sender_sleeps)
 		return;			/* whoever writes, or the sender, will take it along */
-	if (now_ns() - cmd.last_write_ns > STORM_NS) {
+	if (ck_now_ns() - cmd.last_write_ns > STORM_NS) {
 		write_all();
 		return;
 	}
@@ -139,86 +156,119 @@ static void dispatch(void)
 	pthread_cond_signal(&cmd.work);
 }
 
-/* Room for a message of unknown size is made by writing out; -ENOSPC only if it can never fit. */
-static int append(uint32_t proc, ck_head *head, size_t bulk_size)
-{
-	const struct ck_proc *p = &ck_procs[proc];
-
-	for (;;) {
-		size_t len = cmd.len;
-		long n;
-
-		head->seq = cmd.seq + 1;	/* others may have come in while we waited */
-		n = ck_call_encode(cmd.buf[cmd.fill] + len, BUFFER_SIZE - len, (uint32_t)head->seq,
-				   proc, p->xdr_args, head, bulk_size);
-
-		if (n >= 0) {
-			atomic_store_explicit(&cmd.len, len + (size_t)n, memory_order_relaxed);
-			return 0;
-		}
-		if (n != -ENOSPC || cmd.broken || (len == 0 && !cmd.writing))
-			return (int)n;
-		if (cmd.writing)
-			pthread_cond_wait(&cmd.written, &cmd.lock);
-		else
-			write_piece(NULL, 0);
-	}
-}
-
-/* Room for a message and a small payload; for a large one also the writer's role, because the
- * payload must directly follow its message. Then nothing lets go of the lock in between. */
-static void prepare_bulk(size_t size)
+/* Room for @size bytes in the buffer; for a payload that stays where it is also the writer's role,
+ * because it must directly follow its message. Then nothing lets go of the lock in between. */
+static void make_room(size_t size, bool write)
 {
 	while (!cmd.broken) {
-		if (cmd.writing && (size > INLINE_BULK || BUFFER_SIZE - cmd.len < BULK_ROOM))
+		bool full = BUFFER_SIZE - cmd.len < size;
+
+		if (cmd.writing && (write || full))
 			pthread_cond_wait(&cmd.written, &cmd.lock);
-		else if (BUFFER_SIZE - cmd.len < BULK_ROOM)
+		else if (full)
 			write_piece(NULL, 0);
 		else
 			return;
 	}
 }
 
-/* The payload of the message just appended: copied if small, else written from where it is. */
-static void append_bulk(const void *bulk, size_t size)
+static void append(const void *bytes, size_t size)
 {
-	size_t len = cmd.len, padded = (size + 3) & ~(size_t)3;
+	memcpy(cmd.buf[cmd.fill] + cmd.len, bytes, size);
+	atomic_store_explicit(&cmd.len, cmd.len + size, memory_order_relaxed);
+}
 
-	if (size > INLINE_BULK) {
-		write_piece(bulk, size);
+/* Put @m, an encoded message, into the buffer, and see to it that it leaves soon. */
+static void send_buffered(struct message *m)
+{
+	bool write = m->bulk_size > INLINE_BULK;
+	size_t pad = -m->bulk_size & 3;
+
+	make_room(m->size + (write ? 0 : m->bulk_size + pad), write);
+	if (cmd.broken)
 		return;
+	number(m);
+	append(m->bytes, m->size);
+	if (write) {
+		write_piece(m->bulk, m->bulk_size);
+	} else if (m->bulk_size > 0) {
+		append(m->bulk, m->bulk_size);
+		append(zero, pad);
 	}
-	memcpy(cmd.buf[cmd.fill] + len, bulk, size);
-	memset(cmd.buf[cmd.fill] + len + size, 0, padded - size);
-	cmd.len = len + padded;
+	dispatch();
+}
+
+/* Shared memory is the buffer: no other is needed, and nobody to write it out. */
+static void send_shared(struct message *m)
+{
+	struct iovec iov[3] = {
+		{ m->bytes, m->size },
+		{ (void *)(uintptr_t)m->bulk, m->bulk_size },
+		{ (void *)(uintptr_t)zero, -m->bulk_size & 3 },
+	};
+
+	if (cmd.broken)
+		return;
+	number(m);
+	note_result(ck_chan_writev(cmd.chan, iov, m->bulk_size ? 3 : 1));
+}
+
+/* Encode outside the lock, with a number that is put in later; into @room, or memory of its own
+ * where that does not do. */
+static int encode(struct message *m, unsigned char room[SMALL], uint32_t proc, const void *args)
+{
+	xdrproc_t xdr = ck_procs[proc].xdr_args;
+	long n = ck_call_encode(room, SMALL, 0, proc, xdr, args, m->bulk_size);
+
+	m->bytes = room;
+	if (n == -ENOSPC) {
+		m->bytes = malloc(CK_RECORD_MAX + 4);
+		if (!m->bytes)
+			return -ENOMEM;
+		n = ck_call_encode(m->bytes, CK_RECORD_MAX + 4, 0, proc, xdr, args, m->bulk_size);
+	}
+	m->size = n > 0 ? (size_t)n : 0;
+	return n < 0 ? (int)n : 0;
+}
+
+/* The message goes out as the next one; false: the stream is broken. */
+static bool send_next(struct message *m, ck_head *head)
+{
+	bool sent;
+
+	pthread_mutex_lock(&cmd.lock);
+	if (cmd.shared)
+		send_shared(m);
+	else
+		send_buffered(m);
+	sent = !cmd.broken;
+	head->seq = cmd.seq;
+	pthread_mutex_unlock(&cmd.lock);
+	return sent;
 }
 
 CUresult ck_send(uint32_t proc, void *args, const void *bulk, size_t bulk_size)
 {
-	ck_head *head = args;
+	struct message m = { .bulk = ck_managed_host(bulk, bulk_size, false),
+			     .bulk_size = bulk_size };
+	unsigned char room[SMALL];
+	bool sent = false;
 	int ret;
 
 	if (unlikely(ck_client.state == CK_STATE_LOST))
 		return CUDA_ERROR_DEVICE_UNAVAILABLE;
-	bulk = ck_managed_host(bulk, bulk_size, false);
-	pthread_mutex_lock(&cmd.lock);
-	if (bulk_size > 0)
-		prepare_bulk(bulk_size);
-	ret = cmd.broken ? -EPIPE : append(proc, head, bulk_size);
-	if (ret == 0) {
-		cmd.seq = head->seq;
-		if (bulk_size > 0)
-			append_bulk(bulk, bulk_size);
-	}
-	dispatch();	/* refused or not: others' messages may wait for what we wrote to end */
-	pthread_mutex_unlock(&cmd.lock);
+	ret = encode(&m, room, proc, args);
+	if (likely(ret == 0))
+		sent = send_next(&m, args);
+	if (unlikely(m.bytes != room))
+		free(m.bytes);
 	if (unlikely(ck_stats_on))
 		ck_stats_sent(proc, CK_CALL_HEADER + ck_procs[proc].args_size + bulk_size);
 	if (unlikely(ck_trace_on))
 		ck_trace_message(proc, args, NULL, CUDA_SUCCESS);
-	if (ret == -ENOSPC || ret == -EINVAL)
-		return CUDA_ERROR_INVALID_VALUE;
-	return ret < 0 ? CUDA_ERROR_DEVICE_UNAVAILABLE : CUDA_SUCCESS;
+	if (unlikely(ret < 0))
+		return ret == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE;
+	return sent ? CUDA_SUCCESS : CUDA_ERROR_DEVICE_UNAVAILABLE;
 }
 
 uint64_t ck_command_last(void)
@@ -239,13 +289,18 @@ int ck_command_start(struct ck_chan *chan)
 {
 	int ret;
 
+	cmd.chan = chan;
+	cmd.shared = ck_chan_in_rings(chan);
+	if (cmd.shared) {
+		ck_chan_spin(chan, ROOM_SPIN_US);
+		return 0;
+	}
 	for (int i = 0; i < 2; i++) {
 		cmd.buf[i] = malloc(BUFFER_SIZE);
 		if (!cmd.buf[i])
 			return -ENOMEM;
 	}
-	cmd.chan = chan;
-	cmd.spin_ns = sysconf(_SC_NPROCESSORS_ONLN) >= 4 ? SPIN_NS : SPIN_NS_FEW;
+	ck_spin_init(&cmd.spin, SPIN_US);
 	ret = ck_thread_start(sender, NULL);
 	if (ret < 0)
 		ck_err("no thread for the command stream: %s", strerror(-ret));

@@ -25,6 +25,11 @@ CK_LOG_DEFINE("client");
 
 #define CUDA_VERSION_ON_TABLE 13000
 
+/* Bytes of the rings of a connection. Commands are sent ahead; a lane has one call at a time. */
+#define RING_COMMANDS (4u << 20)
+#define RING_LANE (256u << 10)
+#define RING_TO_CLIENT (256u << 10)
+
 #ifndef CK_RELEASE
 #define CK_RELEASE "unknown"
 #endif
@@ -33,6 +38,7 @@ struct ck_client ck_client;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static char address[512];		/* where the server was found */
+static enum { SOCKETS, RINGS_IF_ANY, RINGS } wanted; /* over what, where it is on this host */
 static CUresult failed;			/* what an attempt to connect ended with */
 static struct ck_map *images;		/* hashes that the server holds */
 static pthread_mutex_t images_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -44,8 +50,8 @@ static int dial_timeout_ms(void)
 	return seconds > 0 && seconds < 86400 ? (int)seconds * 1000 : 10000;
 }
 
-/* Without an address: the unix socket of this host's server, if one answers. */
-static int dial_local(struct ck_chan **chan)
+/* The unix socket of this host's server, if one answers. */
+static bool dial_local(struct ck_chan **chan)
 {
 	const char *path;
 
@@ -53,27 +59,52 @@ static int dial_local(struct ck_chan **chan)
 		snprintf(address, sizeof(address), "unix:%s", path);
 		if (access(path, F_OK) == 0 &&
 		    ck_chan_dial(address, dial_timeout_ms(), chan) == 0)
-			return 0;
+			return true;
 	}
-	ck_err("no GPU server: set REMOTE_GPU_ADDRESS=HOST[:PORT] or unix:/PATH (and no server "
-	       "answers on this host's unix socket)");
-	return -ENODEV;
+	return false;
+}
+
+/* Names this host, and the port on which its server listens by default, as well as its socket. */
+static bool names_this_host(const char *where)
+{
+	static const char *const names[] = { "localhost", "127.0.0.1", "[::1]" };
+	char port[16];
+
+	snprintf(port, sizeof(port), ":%d", CK_DEFAULT_PORT);
+	for (size_t i = 0; i < CK_ARRAY_SIZE(names); i++) {
+		size_t length = strlen(names[i]);
+
+		if (strncmp(where, names[i], length) == 0 &&
+		    (where[length] == '\0' || strcmp(where + length, port) == 0))
+			return true;
+	}
+	return false;
 }
 
 static int dial_server(struct ck_chan **chan)
 {
 	const char *where = ck_env_string("REMOTE_GPU_ADDRESS");
+	bool anywhere = !where || !*where;
 	int ret;
 
-	if (!where || !*where)
-		return dial_local(chan);
+	wanted = RINGS_IF_ANY;
+	if ((anywhere || names_this_host(where)) && dial_local(chan)) {
+		ck_info("connection to this host by \"%s\"", address);
+		return 0;
+	}
+	if (anywhere) {
+		ck_err("no GPU server: set REMOTE_GPU_ADDRESS=HOST[:PORT] or unix:/PATH (and no "
+		       "server answers on this host's unix socket)");
+		return -ENODEV;
+	}
+	wanted = strncmp(where, "shm:", 4) == 0 ? RINGS : SOCKETS;
 	snprintf(address, sizeof(address), "%s", where);
 	ck_info("connection to host \"%s\"", address);
 	ret = ck_chan_dial(address, dial_timeout_ms(), chan);
 	if (ret < 0)
 		ck_err("cannot reach the GPU server at REMOTE_GPU_ADDRESS=%s: %s", address,
 		       ret == -EINVAL ? "not an address (HOST, HOST:PORT, tcp://HOST:PORT, "
-					"unix:/PATH)" :
+					"unix:/PATH, shm:/PATH)" :
 					strerror(-ret));
 	return ret;
 }
@@ -96,7 +127,24 @@ static CUresult hello_status(const ck_hello_res *res)
 									CUDA_ERROR_UNKNOWN;
 }
 
-static CUresult hello(struct ck_lane *lane)
+/* The first exchange on a connection: behind it, where both ends can, it is in shared memory. */
+static int first_exchange(struct ck_lane *lane, struct ck_chan *chan, size_t to_server,
+			  struct ck_exchange *x)
+{
+	int ret;
+
+	if (wanted != SOCKETS)
+		ck_chan_offer_rings(chan, to_server, RING_TO_CLIENT); /* or it stays a socket */
+	ck_lane_timeout(lane, dial_timeout_ms());
+	ret = ck_lane_exchange(lane, x);
+	if (ret < 0)
+		return ret;
+	ck_lane_timeout(lane, 0);
+	ck_chan_enter_rings(chan);
+	return 0;
+}
+
+static CUresult hello(struct ck_lane *lane, struct ck_chan *chan)
 {
 	const char *token = ck_env_string("CRICKET_TOKEN");
 	char host[256] = "";
@@ -111,8 +159,7 @@ static CUresult hello(struct ck_lane *lane)
 	int ret;
 
 	gethostname(host, sizeof(host) - 1);
-	ck_lane_timeout(lane, dial_timeout_ms());
-	ret = ck_lane_exchange(lane, &(struct ck_exchange){
+	ret = first_exchange(lane, chan, RING_LANE, &(struct ck_exchange){
 		.proc = CK_HELLO, .args = &args, .res = &ck_client.hello,
 		.xdr_args = (xdrproc_t)xdr_ck_hello_args,
 		.xdr_res = (xdrproc_t)xdr_ck_hello_res,
@@ -125,7 +172,13 @@ static CUresult hello(struct ck_lane *lane)
 		return ret == -EPROTONOSUPPORT ? CUDA_ERROR_SYSTEM_DRIVER_MISMATCH :
 						 CUDA_ERROR_NO_DEVICE;
 	}
-	ck_lane_timeout(lane, 0);
+	if (wanted != SOCKETS && !ck_chan_in_rings(chan)) {
+		if (wanted == RINGS && ck_client.hello.status == CK_HELLO_OK) {
+			ck_err("no shared memory with the GPU server at %s", address);
+			return CUDA_ERROR_NO_DEVICE;
+		}
+		wanted = SOCKETS;
+	}
 	return hello_status(&ck_client.hello);
 }
 
@@ -144,8 +197,8 @@ int ck_session_join(int kind, struct ck_chan **chan)
 	ret = ck_lane_create(c, &lane);
 	if (ret < 0)
 		return ret;
-	ck_lane_timeout(lane, dial_timeout_ms());
-	ret = ck_lane_exchange(lane, &(struct ck_exchange){
+	ret = first_exchange(lane, c, kind == CK_LANE_COMMAND ? RING_COMMANDS : RING_LANE,
+			     &(struct ck_exchange){
 		.proc = CK_JOIN, .args = &args, .res = &res,
 		.xdr_args = (xdrproc_t)xdr_ck_join_args,
 		.xdr_res = (xdrproc_t)xdr_ck_join_res,
@@ -156,7 +209,6 @@ int ck_session_join(int kind, struct ck_chan **chan)
 		ck_lane_destroy(lane);
 		return ret;
 	}
-	ck_lane_timeout(lane, 0);
 	*chan = ck_lane_detach(lane);
 	return 0;
 }
@@ -226,7 +278,7 @@ static CUresult connect_session(void)
 	if (ck_lane_create(chan, &lane) < 0)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	ck_client.passes_fds = ck_chan_passes_fds(chan);
-	err = hello(lane);
+	err = hello(lane, chan);
 	if (err) {
 		ck_lane_destroy(lane);
 		return err;

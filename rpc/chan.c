@@ -4,7 +4,6 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -12,14 +11,13 @@
 #include "rpc/chan.h"
 #include "rpc/transport/transport.h"
 
-#define CK_SPIN_CPUS 4 /* with fewer, a spinning reader takes the time of the one it waits for */
-
 /* The first prefix that fits decides; the empty one, last, takes every address without one. */
 static const struct {
 	const char *prefix;
 	const struct ck_transport_ops *ops;
 } transports[] = {
 	{"unix:", &ck_transport_unix},
+	{"shm:", &ck_transport_shm},
 	{"tcp://", &ck_transport_tcp},
 	{"", &ck_transport_tcp},
 };
@@ -82,7 +80,10 @@ int ck_chan_listen(const char *address)
 
 int ck_chan_writev(struct ck_chan *chan, struct iovec *iov, int count)
 {
-	return chan->ops->writev(chan, iov, count, -1);
+	int fd = chan->offer_fd;
+
+	chan->offer_fd = -1;
+	return chan->ops->writev(chan, iov, count, fd);
 }
 
 bool ck_chan_passes_fds(const struct ck_chan *chan)
@@ -122,10 +123,12 @@ long ck_chan_read_some(struct ck_chan *chan, void *buf, size_t size)
 
 void ck_chan_spin(struct ck_chan *chan, unsigned int us)
 {
-	cpu_set_t cpus;
+	ck_spin_init(&chan->spin, us);
+}
 
-	if (sched_getaffinity(0, sizeof(cpus), &cpus) == 0 && CPU_COUNT(&cpus) >= CK_SPIN_CPUS)
-		chan->spin_us = us;
+size_t ck_chan_pending(struct ck_chan *chan)
+{
+	return chan->ops->pending ? chan->ops->pending(chan) : 0;
 }
 
 void ck_chan_timeout(struct ck_chan *chan, int ms)

@@ -1,8 +1,9 @@
 /*
  * rpc/chan.h - a byte channel between client and server, whatever carries it.
  *
- * tcp and unix fill struct ck_transport_ops (rpc/transport/); shared memory will. An address is
- *   HOST | HOST:PORT | tcp://HOST:PORT | [v6]:PORT | unix:/PATH
+ * tcp, unix and shm fill struct ck_transport_ops (rpc/transport/). An address is
+ *   HOST | HOST:PORT | tcp://HOST:PORT | [v6]:PORT | unix:/PATH | shm:/PATH
+ * of which the last is to be dialed only, and is a unix socket whose ends go on in shared memory
  * Functions return 0 or -errno and set outputs only on 0. A channel is used by one thread for
  * reading and by one for writing at a time; close only when neither does.
  */
@@ -43,13 +44,26 @@ bool ck_chan_passes_fds(const struct ck_chan *chan);
 int ck_chan_writev_fd(struct ck_chan *chan, struct iovec *iov, int count, int fd);
 int ck_chan_take_fd(struct ck_chan *chan);
 
+/*
+ * Rings in shared memory in place of a unix socket's buffers. The client offers them before it
+ * writes its first record; the server takes them when it has read that, before it answers; both
+ * enter them behind the answer, which goes over the socket. Where anything is missing the channel
+ * stays a socket and works: CRICKET_SHM=0 on either side, an old peer, no memory file.
+ *
+ * Sizes are powers of two, in bytes. Offering and taking: -EOPNOTSUPP, -ENOENT (nothing offered),
+ * -EPROTO (no file of ours). Entering: whether the channel is in rings from now on.
+ */
+int ck_chan_offer_rings(struct ck_chan *chan, size_t to_server, size_t to_client);
+int ck_chan_take_rings(struct ck_chan *chan);
+bool ck_chan_enter_rings(struct ck_chan *chan);
+bool ck_chan_in_rings(const struct ck_chan *chan);
+
 /* Read at least 1 and at most @size bytes; the count or -errno. */
 long ck_chan_read_some(struct ck_chan *chan, void *buf, size_t size);
 
 /*
- * Readers of @chan look for bytes for up to @us microseconds before they sleep: waking a sleeper
- * costs more than a round trip. For channels that are busy or waited for; on machines with
- * fewer than four processors it does nothing.
+ * Readers of @chan look for bytes for up to @us microseconds before they sleep, as util/spin.h
+ * says: waking a sleeper costs more than a round trip. For channels that are busy or waited for.
  */
 void ck_chan_spin(struct ck_chan *chan, unsigned int us);
 
@@ -59,6 +73,9 @@ void ck_chan_timeout(struct ck_chan *chan, int ms);
 /* Wake a thread that blocks in read or write on @chan, for good; any thread may call it. */
 void ck_chan_shutdown(struct ck_chan *chan);
 void ck_chan_close(struct ck_chan *chan);
+
+/* Bytes that have arrived and not been read, about. */
+size_t ck_chan_pending(struct ck_chan *chan);
 
 int ck_chan_fd(const struct ck_chan *chan);		/* for poll(2) */
 const char *ck_chan_peer(const struct ck_chan *chan);	/* "tcp 127.0.0.1:4711", "unix /run/x" */

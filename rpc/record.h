@@ -18,6 +18,7 @@
 #define CK_PROGRAM 99
 #define CK_VERSION 1
 
+#define CK_CALL_XID 4		/* where the number of an encoded call is */
 #define CK_CALL_HEADER 44	/* record mark and call header, AUTH_NONE, in bytes */
 #define CK_RECORD_MAX (1u << 20) /* a record without bulk payload is no longer than this */
 

@@ -185,6 +185,8 @@ int ck_hello(const struct ck_options *options, struct ck_chan *chan, struct ck_r
 		ck_warn("%s: no hello: %s", ck_chan_peer(chan), strerror(-ret));
 		goto free_args;
 	}
+	if (ck_chan_take_rings(chan) == -EPROTO)
+		ck_warn("%s: offers shared memory that is not as it should be", ck_chan_peer(chan));
 	note_client(&args, client);
 	res.message = strdup("");
 	res.release = strdup(CK_RELEASE);
@@ -197,6 +199,7 @@ int ck_hello(const struct ck_options *options, struct ck_chan *chan, struct ck_r
 		ret = -ENOMEM;
 	else
 		ret = ck_dispatch_reply(chan, xid, (xdrproc_t)xdr_ck_hello_res, &res);
+	ck_chan_enter_rings(chan);
 	if (ret == 0 && res.status != CK_HELLO_OK) {
 		ck_info("%s: %s pid %u refused: %s", ck_chan_peer(chan), client->application,
 			client->pid, res.message);

@@ -20,6 +20,7 @@ enum {
 	OPT_LISTEN = 256,
 	OPT_UNIX,
 	OPT_NO_UNIX,
+	OPT_NO_SHM,
 	OPT_DRIVER,
 	OPT_TOKEN_FILE,
 	OPT_CACHE_DIR,
@@ -38,6 +39,7 @@ static const struct option long_options[] = {
 	{ "listen", required_argument, NULL, OPT_LISTEN },
 	{ "unix", required_argument, NULL, OPT_UNIX },
 	{ "no-unix", no_argument, NULL, OPT_NO_UNIX },
+	{ "no-shm", no_argument, NULL, OPT_NO_SHM },
 	{ "driver", required_argument, NULL, OPT_DRIVER },
 	{ "token-file", required_argument, NULL, OPT_TOKEN_FILE },
 	{ "cache-dir", required_argument, NULL, OPT_CACHE_DIR },
@@ -61,6 +63,7 @@ static void print_help(void)
 	       "                        (default 127.0.0.1:%d)\n"
 	       "  --unix PATH           path of the unix socket (default: %s)\n"
 	       "  --no-unix             no unix socket\n"
+	       "  --no-shm              no shared memory with clients on this host\n"
 	       "  --driver WHICH        auto, cuda, emu, or the path of a driver library\n"
 	       "  --token-file FILE     admit only clients whose CRICKET_TOKEN is FILE's content\n"
 	       "  --cache-dir DIR       folder of the module cache\n"
@@ -153,6 +156,8 @@ static int parse_option(int option, const char *value, struct ck_options *o)
 	case OPT_NO_UNIX:
 		o->no_unix = true;
 		return 0;
+	case OPT_NO_SHM: /* workers inherit it */
+		return setenv("CRICKET_SHM", "0", 1) < 0 ? -errno : 0;
 	case OPT_DRIVER:
 		o->driver = value;
 		return 0;

@@ -3,7 +3,6 @@
  */
 #include <errno.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "server/callback.h"
 #include "server/memory.h"
@@ -16,22 +15,9 @@
 #include "server/staging.h"
 #include "server/texture.h"
 
-/* Rounds of looking before a waiting lane sleeps: a command's bytes are often just arriving on
- * the other connection, and waking a thread costs more than carrying the command out. */
-#define CK_SPIN_MANY 2000
-#define CK_SPIN_FEW 50 /* where the command thread may need this processor */
-
-static unsigned int spin_rounds(void)
-{
-	static _Atomic unsigned int rounds;
-	unsigned int n = atomic_load_explicit(&rounds, memory_order_relaxed);
-
-	if (n == 0) {
-		n = sysconf(_SC_NPROCESSORS_ONLN) > 2 ? CK_SPIN_MANY : CK_SPIN_FEW;
-		atomic_store_explicit(&rounds, n, memory_order_relaxed);
-	}
-	return n;
-}
+/* Of looking before a waiting lane sleeps: a command's bytes are often just arriving on the other
+ * connection, and waking a thread costs more than carrying the command out. */
+#define CK_SPIN_US 100
 
 int ck_session_create(struct ck_modcache *modules, struct ck_output *output, int device_count,
 		      struct ck_session **out)
@@ -42,6 +28,7 @@ int ck_session_create(struct ck_modcache *modules, struct ck_output *output, int
 		return -ENOMEM;
 	pthread_mutex_init(&s->lock, NULL);
 	pthread_cond_init(&s->progress, NULL);
+	ck_spin_init(&s->spin, CK_SPIN_US);
 	s->device_count = device_count;
 	if (ck_handles_create(&s->handles) < 0 || ck_memory_create(&s->memory) < 0 ||
 	    ck_staging_create(&s->staging) < 0 || ck_assembly_create(&s->assembly) < 0 ||
@@ -99,21 +86,20 @@ void ck_session_executed(struct ck_session *s, uint64_t seq)
 
 void ck_session_wait(struct ck_session *s, uint64_t seq)
 {
-	unsigned int rounds;
+	struct ck_spin_turn turn = ck_spin_begin(&s->spin);
 
-	if (atomic_load_explicit(&s->executed, memory_order_acquire) >= seq)
-		return;
-	for (rounds = spin_rounds(); rounds > 0; rounds--) {
-		__builtin_ia32_pause();
+	do {
 		if (atomic_load_explicit(&s->executed, memory_order_acquire) >= seq)
-			return;
-	}
+			goto done;
+	} while (ck_spin_again(&turn));
 	pthread_mutex_lock(&s->lock);
 	atomic_fetch_add(&s->waiting, 1);
 	while (atomic_load(&s->executed) < seq)
 		pthread_cond_wait(&s->progress, &s->lock);
 	atomic_fetch_sub(&s->waiting, 1);
 	pthread_mutex_unlock(&s->lock);
+done:
+	ck_spin_end(&turn);
 }
 
 const char *ck_error_name(CUresult err)

@@ -17,6 +17,7 @@
 #include "gen/driver.h"
 #include "rpc/record.h"
 #include "server/handles.h"
+#include "util/spin.h"
 
 #define CK_MAX_LANES 1024 /* call lanes of one session */
 
@@ -36,6 +37,7 @@ struct ck_session {
 	_Atomic unsigned int waiting;	/* lanes that sleep on progress */
 	pthread_mutex_t lock;		/* with the condition: waiting for executed */
 	pthread_cond_t progress;
+	struct ck_spin spin;		/* of lanes, before they sleep */
 	_Atomic int async_error;	/* first CUresult of a failed command, until told */
 	_Atomic uint64_t context_epoch; /* counts changes to contexts: threads bind anew */
 	int device_count;

@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -47,11 +46,11 @@ static struct {
 	char peer[160];
 	int watch;			/* epoll: connections whose end is the session's */
 	int hello_fd;			/* watched until the command connection stands */
-	_Atomic int command_fd;		/* -1 before it has joined */
+	struct ck_chan *_Atomic commands; /* NULL before it has joined */
 	atomic_bool command_taken;
 	atomic_uint lanes;		/* connections with a thread */
 	atomic_flag ended;
-} worker = { .watch = -1, .command_fd = -1 };
+} worker = { .watch = -1 };
 
 /* End the process, from any thread. The driver may hang in another: no handlers are run. */
 static _Noreturn void end_session(const char *reason)
@@ -107,18 +106,17 @@ static int start_thread(void *(*run)(void *), void *data)
 static void drain(void)
 {
 	const struct timespec step = { .tv_nsec = CK_DRAIN_STEP_MS * 1000000L };
-	int fd = atomic_load(&worker.command_fd), queued = 0, quiet = 0;
+	struct ck_chan *commands = atomic_load(&worker.commands);
 	uint64_t executed = atomic_load(&worker.session->executed);
+	int quiet = 0;
 
-	if (fd < 0)
+	if (!commands)
 		return;
 	/* Twice nothing to read and nothing done in between: the command thread sleeps. */
 	for (int ms = 0; ms < CK_DRAIN_MS && quiet < 2; ms += CK_DRAIN_STEP_MS) {
 		uint64_t now = atomic_load(&worker.session->executed);
 
-		if (ioctl(fd, FIONREAD, &queued) < 0)
-			return;
-		quiet = queued == 0 && now == executed ? quiet + 1 : 0;
+		quiet = ck_chan_pending(commands) == 0 && now == executed ? quiet + 1 : 0;
 		executed = now;
 		nanosleep(&step, NULL);
 	}
@@ -149,6 +147,7 @@ static _Noreturn void run_commands(struct ck_chan *chan, struct ck_reader *reade
 	int ret;
 
 	ck_chan_spin(chan, SPIN_US);
+	atomic_store(&worker.commands, chan);
 	ret = ck_dispatch_commands(worker.session, chan, reader);
 
 	if (ret == -EPROTO)
@@ -164,7 +163,6 @@ static void claim_commands(struct ck_chan *chan)
 	if (ret < 0)
 		end_session(strerror(-ret));
 	epoll_ctl(worker.watch, EPOLL_CTL_DEL, worker.hello_fd, NULL);
-	atomic_store(&worker.command_fd, ck_chan_fd(chan));
 }
 
 /* Decode and judge a join: the lane that was asked for, or -errno. The client is told. */
@@ -191,9 +189,12 @@ static int take_join(struct ck_chan *chan, struct ck_reader *reader)
 	    (args.lane == CK_LANE_CALL ||
 	     (args.lane == CK_LANE_COMMAND && !atomic_exchange(&worker.command_taken, true))))
 		res.status = 0;
+	if (res.status == 0 && ck_chan_take_rings(chan) == -EPROTO)
+		ck_warn("%s: offers shared memory that is not as it should be", ck_chan_peer(chan));
 	if (res.status == 0 && args.lane == CK_LANE_COMMAND)
 		claim_commands(chan);
 	ret = ck_dispatch_reply(chan, header.xid, (xdrproc_t)xdr_ck_join_res, &res);
+	ck_chan_enter_rings(chan);
 	if (ret < 0 && res.status == 0 && args.lane == CK_LANE_COMMAND)
 		end_session(strerror(-ret));
 	if (ret == 0 && res.status != 0) {
@@ -341,7 +342,8 @@ int ck_worker_main(const struct ck_options *options, char **spare_argv)
 	ck_nvml_client(worker.client.pid, worker.client.application);
 	atomic_store(&worker.session, session);
 	ck_info("session of %s pid %u on %s (%s), client %s", worker.client.application,
-		worker.client.pid, worker.client.host, worker.peer, worker.client.release);
+		worker.client.pid, worker.client.host, ck_chan_peer(first.chan),
+		worker.client.release);
 	atomic_fetch_add(&worker.lanes, 1);
 	ret = start_thread(first_thread, &first);
 	if (ret == 0)

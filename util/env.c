@@ -11,8 +11,10 @@
 
 static const struct ck_env_row table[] = {
 	{"REMOTE_GPU_ADDRESS", NULL,
-	 "client: where the server is: HOST, HOST:PORT, tcp://HOST:PORT or unix:/PATH; without it, the\n"
-	 "usual unix socket of a server on this host"},
+	 "client: where the server is: HOST, HOST:PORT, tcp://HOST:PORT, unix:/PATH or shm:/PATH; without\n"
+	 "it, the usual unix socket of a server on this host, with shared memory"},
+	{"CRICKET_SHM", "1",
+	 "client and server: 0 keeps connections on one host out of shared memory"},
 	{"CRICKET_LOG", NULL,
 	 "what to log on stderr: a level (none, error, warning, info, debug, trace) or a list of\n"
 	 "part:level, as in client:trace,server:info"},

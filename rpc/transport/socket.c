@@ -12,8 +12,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "rpc/transport/transport.h"
@@ -30,6 +30,7 @@ int ck_socket_chan_create(const struct ck_transport_ops *ops, int fd, const char
 		return -ENOMEM;
 	chan->ops = ops;
 	chan->fd = fd;
+	chan->offer_fd = -1;
 	atomic_init(&chan->down, false);
 	snprintf(chan->peer, sizeof(chan->peer), "%s", peer);
 	*out = chan;
@@ -160,8 +161,7 @@ static int keep_fds(struct ck_chan *chan, struct msghdr *msg)
 	return ret;
 }
 
-/* recv(2); over a transport that passes descriptors, with those that come along. */
-static ssize_t receive(struct ck_chan *chan, void *buf, size_t size, int flags)
+ssize_t ck_socket_receive(struct ck_chan *chan, void *buf, size_t size, int flags)
 {
 	struct iovec iov = {buf, size};
 	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
@@ -192,32 +192,31 @@ int ck_socket_take_fd(struct ck_chan *chan)
 	return fd;
 }
 
-static uint64_t now_us(void)
+size_t ck_socket_pending(struct ck_chan *chan)
 {
-	struct timespec ts;
+	int queued = 0;
 
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
+	return ioctl(chan->fd, FIONREAD, &queued) < 0 ? 0 : (size_t)queued;
 }
 
-/* What recv gives within the channel's spin time; -1 with EAGAIN when that is up. */
-static ssize_t recv_spinning(struct ck_chan *chan, void *buf, size_t size)
+/* What recv gives before spinning does not pay any more; then -1 with EAGAIN. */
+static ssize_t recv_spinning(struct ck_chan *chan, struct ck_spin_turn *turn, void *buf, size_t size)
 {
-	uint64_t end = now_us() + chan->spin_us;
 	ssize_t n;
 
 	do {
-		n = receive(chan, buf, size, MSG_DONTWAIT);
-	} while (n < 0 && errno == EAGAIN && now_us() < end &&
+		n = ck_socket_receive(chan, buf, size, MSG_DONTWAIT);
+	} while (n < 0 && errno == EAGAIN && ck_spin_again(turn) &&
 		 !atomic_load_explicit(&chan->down, memory_order_relaxed));
 	return n;
 }
 
-long ck_socket_read(struct ck_chan *chan, void *buf, size_t size, size_t least)
+static long read_turn(struct ck_chan *chan, void *buf, size_t size, size_t least,
+		      struct ck_spin_turn *turn)
 {
 	/* Only a reader that takes the whole buffer can leave the waiting to the kernel. */
 	int flags = least == size && !chan->timeout_ms ? MSG_WAITALL : 0;
-	bool spin = chan->spin_us > 0 && !flags;
+	bool spin = chan->spin.most_ns > 0 && !flags;
 
 	for (;;) {
 		ssize_t n;
@@ -230,7 +229,8 @@ long ck_socket_read(struct ck_chan *chan, void *buf, size_t size, size_t least)
 			if (ret < 0)
 				return ret;
 		}
-		n = spin ? recv_spinning(chan, buf, size) : receive(chan, buf, size, flags);
+		n = spin ? recv_spinning(chan, turn, buf, size) :
+			   ck_socket_receive(chan, buf, size, flags);
 		if (n > 0)
 			return n;
 		if (n == 0)
@@ -245,6 +245,15 @@ long ck_socket_read(struct ck_chan *chan, void *buf, size_t size, size_t least)
 	}
 }
 
+long ck_socket_read(struct ck_chan *chan, void *buf, size_t size, size_t least)
+{
+	struct ck_spin_turn turn = ck_spin_begin(&chan->spin);
+	long n = read_turn(chan, buf, size, least, &turn);
+
+	ck_spin_end(&turn);
+	return n;
+}
+
 void ck_socket_shutdown(struct ck_chan *chan)
 {
 	shutdown(chan->fd, SHUT_RDWR); /* ENOTCONN: the peer was faster */
@@ -255,6 +264,7 @@ void ck_socket_close(struct ck_chan *chan)
 	while (chan->fd_count > 0)
 		close(chan->fds[--chan->fd_count]);
 	close(chan->fd);
+	ck_shm_close(chan); /* who is woken by this finds the socket closed */
 	free(chan);
 }
 
@@ -277,7 +287,7 @@ int ck_socket_option(int fd, int level, int name, int value)
 
 int64_t ck_deadline(int timeout_ms)
 {
-	return timeout_ms < 0 ? -1 : (int64_t)(now_us() / 1000) + timeout_ms;
+	return timeout_ms < 0 ? -1 : (int64_t)(ck_now_ns() / 1000000) + timeout_ms;
 }
 
 int ck_deadline_left(int64_t deadline)
@@ -286,6 +296,6 @@ int ck_deadline_left(int64_t deadline)
 
 	if (deadline < 0)
 		return -1;
-	left = deadline - (int64_t)(now_us() / 1000);
+	left = deadline - (int64_t)(ck_now_ns() / 1000000);
 	return left > 0 ? (int)left : 0;
 }

@@ -338,6 +338,7 @@ const struct ck_transport_ops ck_transport_tcp = {
 	.writev = ck_socket_writev,
 	.read = ck_socket_read,
 	.check = tcp_check,
+	.pending = ck_socket_pending,
 	.shutdown = ck_socket_shutdown,
 	.close = ck_socket_close,
 };

@@ -1,9 +1,8 @@
 /*
  * rpc/transport/transport.h - what rpc/chan.c asks of a transport.
  *
- * A transport is one file and one table. tcp.c and unix.c share the byte moving of socket.c.
- * A shared-memory transport is a file shm.c beside them: its structure begins with struct ck_chan
- * (fd is what poll(2) waits on), it fills a table, and chan.c's list gets its row.
+ * A transport is one file and one table. tcp.c and unix.c share the byte moving of socket.c; a
+ * channel of shm.c begins as one of unix.c and changes its table when both ends have agreed.
  *
  * Ops return 0 or -errno and set outputs only on 0, as rpc/chan.h says of their callers.
  */
@@ -14,9 +13,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 #include <sys/uio.h>
 
 #include "rpc/chan.h"
+#include "util/spin.h"
 
 #define CK_PEER_SIZE 160	   /* a unix path or a numeric address, with its kind */
 #define CK_FDS_WAITING 8	   /* descriptors that have come and nobody has taken yet */
@@ -43,6 +44,9 @@ struct ck_transport_ops {
 	 * transport passes none. */
 	int (*take_fd)(struct ck_chan *chan);
 
+	/* Bytes that have arrived and not been read; 0 where that cannot be told. */
+	size_t (*pending)(struct ck_chan *chan);
+
 	/* Nothing has moved on a blocked channel for a while: 0 to wait on, -errno to give up.
 	 * NULL: wait for ever, the kernel knows when this kind of peer dies. */
 	int (*check)(struct ck_chan *chan);
@@ -54,16 +58,22 @@ struct ck_transport_ops {
 struct ck_chan {
 	const struct ck_transport_ops *ops;
 	int fd;
-	unsigned int spin_us; /* a read looks this long for bytes before it sleeps */
+	struct ck_spin spin; /* a read looks for bytes before it sleeps */
 	int timeout_ms; /* no wait for the next bytes is longer; 0: for ever */
 	atomic_bool down; /* ck_chan_shutdown was called: what is still queued is not read */
 	int fds[CK_FDS_WAITING]; /* came with bytes that have been read; oldest first */
 	unsigned int fd_count;
+	int offer_fd; /* goes with the next bytes written, then -1: ck_chan_offer_rings */
+	struct ck_shm *shm; /* rings offered or in use; NULL */
 	char peer[CK_PEER_SIZE];
 };
 
 extern const struct ck_transport_ops ck_transport_tcp;
 extern const struct ck_transport_ops ck_transport_unix;
+extern const struct ck_transport_ops ck_transport_shm;
+
+/* A channel closes: its rings, if it has any, go; their sleepers in the other process wake. */
+void ck_shm_close(struct ck_chan *chan);
 
 /*
  * Stream sockets, transport/socket.c.
@@ -77,8 +87,12 @@ int ck_socket_chan_create(const struct ck_transport_ops *ops, int fd, const char
 int ck_socket_writev(struct ck_chan *chan, struct iovec *iov, int count, int fd);
 long ck_socket_read(struct ck_chan *chan, void *buf, size_t size, size_t least);
 int ck_socket_take_fd(struct ck_chan *chan);
+size_t ck_socket_pending(struct ck_chan *chan);
 void ck_socket_shutdown(struct ck_chan *chan);
 void ck_socket_close(struct ck_chan *chan);
+
+/* recv(2), or -1 and errno; descriptors that come along are kept for take_fd. */
+ssize_t ck_socket_receive(struct ck_chan *chan, void *buf, size_t size, int flags);
 
 /* Make @fd blocking or not. -errno of fcntl(2). */
 int ck_socket_blocking(int fd, bool blocking);

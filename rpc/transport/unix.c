@@ -277,6 +277,7 @@ const struct ck_transport_ops ck_transport_unix = {
 	.writev = ck_socket_writev,
 	.read = ck_socket_read,
 	.take_fd = ck_socket_take_fd,
+	.pending = ck_socket_pending,
 	.shutdown = ck_socket_shutdown,
 	.close = ck_socket_close,
 };

@@ -27,7 +27,7 @@ SERVER = PRODUCTS / "cricket-rpc-server"
 CLIENT = PRODUCTS / "cricket-client.so"
 EMULATED = PRODUCTS / "libcuda-emu.so"
 SLOW = 8 if SAN or TSAN else 1      # how much longer the sanitizers may take
-TRANSPORTS = ("tcp", "unix")
+TRANSPORTS = ("tcp", "unix", "shm")
 
 
 @dataclass
@@ -205,7 +205,7 @@ class Server:
 
     def address(self, transport):
         """What REMOTE_GPU_ADDRESS has to say."""
-        return f"127.0.0.1:{self.port}" if transport == "tcp" else f"unix:{self.unix}"
+        return f"127.0.0.1:{self.port}" if transport == "tcp" else f"{transport}:{self.unix}"
 
     def log(self):
         return self.log_file.read_text(encoding="utf-8", errors="replace")

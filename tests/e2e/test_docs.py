@@ -16,7 +16,7 @@ MANUALS = sorted((ROOT / "man").glob("*.[1-9]"))
 SOURCES = ("client", "server", "emu", "emu/ptx", "util", "elf", "rpc", "loader")
 # Paths that a document may name before they are there: build products, and what is still to come.
 ABSENT = ("cpu/build*", "build/*", "cpu/cricket-*", "cpu/lib*", "tests/test_apps/bin*",
-          "tests/test_apps/cuda_memset_async", "loader/kernel-loader", "loader/*_lh.exe", "submodules/libtirpc*", "rpc/transport/shm.c")
+          "tests/test_apps/cuda_memset_async", "loader/kernel-loader", "loader/*_lh.exe", "submodules/libtirpc*")
 
 
 def relative(paths):

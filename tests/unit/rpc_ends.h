@@ -12,6 +12,7 @@
 #include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -102,6 +103,34 @@ static inline void socket_pair(struct ck_chan *ends[2])
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
 	assert_int_equal(ck_chan_adopt(fds[0], &ends[0]), 0);
 	assert_int_equal(ck_chan_adopt(fds[1], &ends[1]), 0);
+}
+
+/* The first record and its answer of a connection whose client offers rings; the server takes them
+ * if @take. Whether both ends are in rings now. */
+static inline bool rings_agree(struct ck_chan *client, struct ck_chan *server, size_t size, bool take)
+{
+	struct iovec record = {(char *)(uintptr_t)"record", 6}, answer = {(char *)(uintptr_t)"ok", 2};
+	char buf[8];
+	bool in;
+
+	assert_int_equal(ck_chan_offer_rings(client, size, size), 0);
+	assert_int_equal(ck_chan_writev(client, &record, 1), 0);
+	assert_int_equal(ck_chan_read(server, buf, 6), 0);
+	if (take)
+		assert_int_equal(ck_chan_take_rings(server), 0);
+	assert_int_equal(ck_chan_writev(server, &answer, 1), 0);
+	in = ck_chan_enter_rings(server);
+	assert_int_equal(ck_chan_read(client, buf, 2), 0);
+	assert_int_equal(ck_chan_enter_rings(client), in);
+	assert_int_equal(ck_chan_in_rings(client), in);
+	return in;
+}
+
+/* As socket_pair, in shared memory with rings of @size; ends[0] is the client. */
+static inline void rings_pair(struct ck_chan *ends[2], size_t size)
+{
+	socket_pair(ends);
+	assert_true(rings_agree(ends[0], ends[1], size, true));
 }
 
 static inline void send_text(struct ck_chan *chan, const char *text)

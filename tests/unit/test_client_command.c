@@ -20,6 +20,7 @@
 
 #include "client/command.h"
 #include "tests/unit/client_peer.h"
+#include "tests/unit/rpc_ends.h"
 
 #define TEST_SECONDS 120	/* a test that hangs is ended by its alarm */
 #define PATTERN (4u << 20)
@@ -35,6 +36,7 @@ static struct ck_reader *reader;
 static int reader_fd;
 static _Atomic uint64_t arrived; /* messages read */
 static _Atomic int sigpipes;
+static bool shared;	/* the stream goes through shared memory, not a socket */
 
 static void on_sigpipe(int signal)
 {
@@ -53,6 +55,8 @@ static void fill_pattern(void)
 	}
 }
 
+#define RING (1u << 20)
+
 /* Both ends; the client's has become the command stream. */
 static int begin(void **state)
 {
@@ -66,6 +70,8 @@ static int begin(void **state)
 	    ck_chan_adopt(fds[1], &server) < 0 || ck_reader_create(server, &reader) < 0)
 		return -1;
 	reader_fd = fds[1];
+	if (shared)
+		assert_true(rings_agree(client, server, RING, true));
 	ck_client.initialized = true;
 	ck_client.state = CK_STATE_READY;
 	return ck_command_start(client);
@@ -495,16 +501,24 @@ int main(void)
 		cmocka_unit_test(a_reader_that_is_slow_loses_nothing),
 		cmocka_unit_test(a_reader_that_does_not_read_holds_the_sender_back),
 		cmocka_unit_test(a_reader_that_closes_between_messages_ends_every_send),
-		cmocka_unit_test(a_reader_that_closes_inside_a_payload_ends_every_send),
 		cmocka_unit_test(senders_that_are_held_back_end_when_the_reader_closes),
 		cmocka_unit_test(senders_that_are_held_back_end_when_the_session_is_lost),
-		cmocka_unit_test(an_idle_client_learns_of_a_closed_reader_within_two_sends),
 		cmocka_unit_test(a_lone_message_arrives_within_a_second_without_a_flush),
 		cmocka_unit_test(a_message_that_cannot_be_encoded_is_refused_and_takes_no_number),
 	};
+	const struct CMUnitTest socket_tests[] = {
+		cmocka_unit_test(a_reader_that_closes_inside_a_payload_ends_every_send),
+		cmocka_unit_test(an_idle_client_learns_of_a_closed_reader_within_two_sends),
+	};
 	int failed = 0;
 
-	for (size_t i = 0; i < CK_ARRAY_SIZE(tests); i++)
-		failed += run_alone(&tests[i]);
+	for (size_t i = 0; i < 2 * CK_ARRAY_SIZE(tests); i++) {
+		shared = i % 2;
+		printf("%s:\n", shared ? "in shared memory" : "through a socket");
+		failed += run_alone(&tests[i / 2]);
+	}
+	shared = false;
+	for (size_t i = 0; i < CK_ARRAY_SIZE(socket_tests); i++)
+		failed += run_alone(&socket_tests[i]);
 	return failed;
 }

@@ -1,0 +1,129 @@
+/*
+ * rpc/pipe.c - see pipe.h.
+ *
+ * Sleeping and waking: who is about to sleep says so and looks once more; who has changed its
+ * place looks whether somebody sleeps. All four are sequentially consistent, so one of the two
+ * sees the other: either the sleeper finds the change, or the waker finds the sleeper. The futex
+ * is the word that says so, and the waker clears it: a wake-up between the last look and the
+ * system call makes the latter return at once.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "rpc/pipe.h"
+#include "util/util.h"
+
+/* A writer that sleeps is woken when this part of the pipe is free: not for every few bytes. */
+#define WAKE_PART 4
+
+#ifndef CK_PIPE_RACE /* a stress test widens the windows in which ends race */
+#define CK_PIPE_RACE()
+#endif
+
+static void wake(_Atomic uint32_t *sleeps)
+{
+	if (atomic_exchange(sleeps, 0) != 0)
+		syscall(SYS_futex, sleeps, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+static void sleep_on(_Atomic uint32_t *sleeps, int timeout_ms)
+{
+	struct timespec limit = { timeout_ms / 1000, timeout_ms % 1000 * 1000000L };
+
+	CK_PIPE_RACE();
+	syscall(SYS_futex, sleeps, FUTEX_WAIT, 1, &limit, NULL, 0);
+}
+
+long ck_pipe_filled(struct ck_pipe *pipe)
+{
+	if (pipe->other == pipe->at) {
+		pipe->other = atomic_load(&pipe->control->written);
+		if (pipe->other - pipe->at > pipe->size) {
+			pipe->other = pipe->at;
+			return -EPROTO;
+		}
+	}
+	return (long)(pipe->other - pipe->at);
+}
+
+void ck_pipe_take(struct ck_pipe *pipe, void *to, size_t size)
+{
+	memcpy(to, pipe->data + (pipe->at & (pipe->size - 1)), size);
+	pipe->at += size;
+	atomic_store(&pipe->control->taken, pipe->at);
+	CK_PIPE_RACE();
+	/* A reader that goes to sleep has emptied the pipe, so a writer is never left asleep. */
+	if (atomic_load(&pipe->control->writer_sleeps) != 0 &&
+	    (pipe->other == pipe->at || pipe->other - pipe->at <= pipe->size - pipe->size / WAKE_PART))
+		wake(&pipe->control->writer_sleeps);
+}
+
+long ck_pipe_room(struct ck_pipe *pipe)
+{
+	uint64_t room = pipe->size - (pipe->at - pipe->other);
+
+	if (room < pipe->size / 2) {
+		uint64_t taken = atomic_load(&pipe->control->taken);
+
+		/* taken is between what we knew and what we have published */
+		if (pipe->at - taken > pipe->at - pipe->other)
+			return -EPROTO;
+		pipe->other = taken;
+		room = pipe->size - (pipe->at - taken);
+	}
+	return (long)room;
+}
+
+void ck_pipe_put(struct ck_pipe *pipe, const void *from, size_t size)
+{
+	memcpy(pipe->data + (pipe->at & (pipe->size - 1)), from, size);
+	pipe->at += size;
+}
+
+bool ck_pipe_publish(struct ck_pipe *pipe)
+{
+	atomic_store(&pipe->control->written, pipe->at);
+	CK_PIPE_RACE();
+	if (likely(atomic_load(&pipe->control->reader_sleeps) == 0))
+		return false;
+	wake(&pipe->control->reader_sleeps);
+	return true;
+}
+
+int ck_pipe_sleep_filled(struct ck_pipe *pipe, int timeout_ms)
+{
+	long filled;
+
+	atomic_store(&pipe->control->reader_sleeps, 1);
+	CK_PIPE_RACE();
+	filled = ck_pipe_filled(pipe);
+	if (filled == 0)
+		sleep_on(&pipe->control->reader_sleeps, timeout_ms);
+	atomic_store(&pipe->control->reader_sleeps, 0);
+	return filled < 0 ? (int)filled : 0;
+}
+
+int ck_pipe_sleep_room(struct ck_pipe *pipe, int timeout_ms)
+{
+	long room;
+
+	atomic_store(&pipe->control->writer_sleeps, 1);
+	CK_PIPE_RACE();
+	room = ck_pipe_room(pipe);
+	if (room == 0)
+		sleep_on(&pipe->control->writer_sleeps, timeout_ms);
+	atomic_store(&pipe->control->writer_sleeps, 0);
+	return room < 0 ? (int)room : 0;
+}
+
+void ck_pipe_wake(struct ck_pipe *pipe)
+{
+	wake(&pipe->control->reader_sleeps);
+	wake(&pipe->control->writer_sleeps);
+}

@@ -1,0 +1,79 @@
+/*
+ * util/spin.c - see spin.h.
+ */
+#define _GNU_SOURCE
+#include <sched.h>
+#include <time.h>
+
+#include "util/spin.h"
+#include "util/util.h"
+
+#define CLOCK_ROUNDS 16	     /* pauses between looks at the clock, which costs as much as one */
+#define FEW_NS 10000	     /* of looking where processors are few */
+#define LEAST_NS 1000	     /* looking is never given up: it finds out when it pays again */
+
+uint64_t ck_now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+/* Processors that this process may use, asked once. */
+static unsigned int processors(void)
+{
+	static _Atomic unsigned int known;
+	unsigned int n = atomic_load_explicit(&known, memory_order_relaxed);
+	cpu_set_t set;
+
+	if (n == 0) {
+		n = sched_getaffinity(0, sizeof(set), &set) == 0 ? (unsigned int)CPU_COUNT(&set) :
+								   CK_SPIN_CPUS;
+		atomic_store_explicit(&known, n, memory_order_relaxed);
+	}
+	return n;
+}
+
+void ck_spin_init(struct ck_spin *spin, unsigned int us)
+{
+	uint32_t most = us * 1000u;
+
+	if (processors() < CK_SPIN_CPUS)
+		most = processors() < 2 ? 0 : ck_min(most, (uint32_t)FEW_NS);
+	spin->most_ns = most;
+	atomic_init(&spin->now_ns, most);
+}
+
+bool ck_spin_again(struct ck_spin_turn *turn)
+{
+	struct ck_spin *spin = turn->spin;
+	uint64_t now;
+
+	if (spin->most_ns == 0)
+		return false;
+	__builtin_ia32_pause();
+	if (turn->rounds++ % CLOCK_ROUNDS != 0)
+		return true;
+	now = ck_now_ns();
+	if (turn->begin_ns == 0)
+		turn->begin_ns = now;
+	if (processors() < CK_SPIN_CPUS)
+		sched_yield();
+	return now - turn->begin_ns < atomic_load_explicit(&spin->now_ns, memory_order_relaxed);
+}
+
+void ck_spin_end(struct ck_spin_turn *turn)
+{
+	struct ck_spin *spin = turn->spin;
+	uint32_t worth;
+
+	if (turn->begin_ns == 0)
+		return; /* it came before the second look */
+	worth = atomic_load_explicit(&spin->now_ns, memory_order_relaxed);
+	if (ck_now_ns() - turn->begin_ns <= spin->most_ns)
+		worth = spin->most_ns;
+	else
+		worth = ck_max(worth / 2, (uint32_t)LEAST_NS);
+	atomic_store_explicit(&spin->now_ns, ck_min(worth, spin->most_ns), memory_order_relaxed);
+}
