@@ -56,7 +56,7 @@ static int begin(void **state)
 	place = CK_ALIGN_UP((uintptr_t)room, UNIT);
 	munmap(room, 2 * SIZE);
 	if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) < 0 || ck_chan_adopt(ends[0], &client) < 0 ||
-	    ck_session_create(NULL, -1, 1, &session) < 0)
+	    ck_session_create(NULL, NULL, 1, &session) < 0)
 		return -1;
 	request = (struct ck_request){ .session = session, .ctx = 1 };
 	return ck_chan_adopt(ends[1], &request.chan);
