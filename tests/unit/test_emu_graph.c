@@ -311,7 +311,7 @@ static void a_graph_is_printed_as_text(void **state)
 	assert_memory_equal(text, "digraph dot {\n", 14);
 	assert_non_null(strstr(text, "KERNEL"));
 	assert_non_null(strstr(text, " -> "));
-	fails(cuGraphDebugDotPrint(f->graph, "/nowhere/x", 0), OPERATING_SYSTEM);
+	fails(cuGraphDebugDotPrint(f->graph, "/dev/null/x", 0), OPERATING_SYSTEM);
 	fails(cuGraphDebugDotPrint(f->graph, NULL, 0), INVALID_VALUE);
 }
 
