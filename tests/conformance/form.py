@@ -4,6 +4,7 @@ Every thread of one block loads its operands a0, a1, ... runs the body and store
 operands are edge values first, each with each, then random ones; they depend on the form's name
 alone, so that answers taken on one machine can be compared with those of another.
 """
+import functools
 import hashlib
 import random
 import struct
@@ -219,6 +220,7 @@ class Form:
         outside = [] if self.setup.startswith('.shared') else [self.setup]
         return '\n'.join(outside + lines + ['\tret;', '}', ''])
 
+    @functools.lru_cache(maxsize=1)
     def tuples(self):
         """The operands of each thread."""
         rng = random.Random('cricket ' + self.name)
@@ -242,6 +244,7 @@ class Form:
             rows.append([s.random(rng) for s in self.sources])
         return rows
 
+    @functools.lru_cache(maxsize=1)
     def operands(self):
         data = bytearray(max(self.in_stride * self.threads, 1))
         for i, row in enumerate(self.tuples()):

@@ -113,7 +113,7 @@ def _wmma(shape, m, n, k, kind, acc, na, nb, la, lb):
         source = 's32:=0,1,2,3,4,5,-1,-2,-3,-4,1000,-777'
     body += (f'wmma.load.a.sync.aligned.{la}.{shape}.global.{kind} {ra}, [pa], {lda};\n'
              f'wmma.load.b.sync.aligned.{lb}.{shape}.global.{kind} {rb}, [pb], {ldb};\n')
-    zero = {'f32': '0f00000000', 'f64': '0d0000000000000000', 's32': '5', 'f16': '0x40003c00'}[acc]
+    zero = {'f32': '0f00000000', 'f64': '0d0000000000000000', 's32': '5', 'f16': '0x3c003c00' if m == 8 else '0x40003c00'}[acc]
     body += ''.join(f'mov.{regs[acc]} %z{i}, {zero};\n' for i in range(nc))
     types = f'{acc}.{acc}' if kind == 'f16' else f'{acc}.{kind}.{kind}.{acc}'
     body += f'wmma.mma.sync.aligned.{la}.{lb}.{shape}.{types} {rc}, {ra}, {rb}, {rc};\n'

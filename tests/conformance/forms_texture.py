@@ -38,7 +38,8 @@ class Texture:
 
 
 D = '{d0, d1, d2, d3}'
-NEAR = 'absolute 2^-6 or relative 2^-7'
+# A filter's weights have 8 bits, the texels here are below 32: one unit more or less is 64/256.
+NEAR = 'absolute 2^-2 or relative 2^-7'
 
 
 def fetches():
@@ -50,7 +51,9 @@ def fetches():
         for filter_ in ('point', 'linear'):
             for address, normalized in (('clamp', 0), ('border', 0), ('clamp', 1), ('wrap', 1), ('mirror', 1), ('border', 1)):
                 ins = ' '.join(_span(p, normalized) for p in places.replace(':span ', ':span=').split())
-                check = NEAR if filter_ == 'linear' or normalized else 'exact'
+                # of three fractions the product loses more
+                near = 'absolute 2^0' if geometry == '3d' else NEAR
+                check = near if filter_ == 'linear' or normalized else 'exact'
                 yield Form(f'tex.{geometry}.v4.f32.f32 {filter_} {address}{" normalized" if normalized else ""}',
                            f'tex.{geometry}.v4.f32.f32 {D}, [tex, {coords.format()}];', 'f32 f32 f32 f32', ins, check,
                            texture=Texture(size, 'f32', 4, filter_, address, bool(normalized), flags))
