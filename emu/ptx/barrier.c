@@ -66,8 +66,45 @@ static void release(struct ck_ptx_block *block, unsigned int id)
 	memset(b, 0, sizeof(*b));
 }
 
+/*
+ * The cluster's barrier: arriving and waiting are two instructions, and a thread that has waited
+ * may arrive again before others have. A phase ends when all threads have arrived in it.
+ */
+static void cluster_check(struct ck_ptx_block *block)
+{
+	if (block->cluster_arrived == 0 || block->cluster_arrived < block->live)
+		return;
+	block->cluster_arrived = 0;
+	block->cluster_phase++;
+	for (uint32_t i = 0; i < block->run->warps; i++) {
+		struct ck_ptx_warp *w = &block->warps[i];
+		uint32_t lanes = lanes_at(w, CK_PTX_BARRIERS);
+
+		EACH_LANE(lanes, l, w->pc[l]++;);
+		w->waiting &= ~lanes;
+	}
+}
+
+static void cluster_arrive(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uint32_t mask)
+{
+	struct ck_ptx_block *block = w->block;
+
+	EACH_LANE(mask, l, {
+		if (in->op == CK_PTX_OP_CLUSTER_ARRIVE) {
+			w->cluster_phase[l] = block->cluster_phase;
+			block->cluster_arrived++;
+		} else if (w->cluster_phase[l] == block->cluster_phase) {
+			w->waiting |= 1u << l;
+			w->at_barrier[l] = CK_PTX_BARRIERS;
+			w->pc[l] = w->group_pc;
+		}
+	});
+	cluster_check(block);
+}
+
 void ck_ptx_barrier_check(struct ck_ptx_block *block)
 {
+	cluster_check(block);
 	for (unsigned int id = 0; id < CK_PTX_BARRIERS; id++)
 		if (block->barriers[id].waiting && is_complete(block, id))
 			release(block, id);
@@ -97,6 +134,11 @@ int ck_ptx_barrier_arrive(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, u
 {
 	const uint64_t *ids = S(0);
 	struct ck_ptx_barrier *b = NULL;
+
+	if (in->op == CK_PTX_OP_CLUSTER_ARRIVE || in->op == CK_PTX_OP_CLUSTER_WAIT) {
+		cluster_arrive(w, in, mask);
+		return 0;
+	}
 
 	EACH_LANE(mask, l, {
 		uint32_t id = (uint32_t)ids[l];

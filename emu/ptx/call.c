@@ -51,7 +51,7 @@ static int enter(struct ck_ptx_warp *w, const struct ck_ptx_call *call, const st
 {
 	const struct ck_ptx_func *caller = &w->block->run->module->funcs[call->caller];
 	uint32_t fp = w->group_fp + caller->rows;
-	const uint64_t *base;
+	const uint64_t *base, *stack;
 	uint64_t *frame;
 	int err;
 
@@ -63,9 +63,10 @@ static int enter(struct ck_ptx_warp *w, const struct ck_ptx_call *call, const st
 	if (err)
 		return err;
 	base = ck_ptx_row(w, CK_PTX_ROW_LOCAL);
+	stack = ck_ptx_row(w, CK_PTX_ROW_STACK);
 	frame = w->rows + (size_t)fp * CK_PTX_LANES;
 	EACH_LANE(mask, l, {
-		uint64_t local = base[l] + caller->local_bytes;
+		uint64_t local = base[l] + caller->local_bytes + stack[l];
 		uint8_t *memory = w->local + (size_t)l * w->local_bytes;
 
 		if (!ck_ptx_fits(local, f->local_bytes, w->local_bytes))
@@ -74,6 +75,7 @@ static int enter(struct ck_ptx_warp *w, const struct ck_ptx_call *call, const st
 		frame[CK_PTX_ROW_RETURN * CK_PTX_LANES + l] = w->group_pc + 1;
 		frame[CK_PTX_ROW_CALLER * CK_PTX_LANES + l] = w->group_fp;
 		frame[CK_PTX_ROW_LOCAL * CK_PTX_LANES + l] = local;
+		frame[CK_PTX_ROW_STACK * CK_PTX_LANES + l] = 0;
 		w->pc[l] = f->first;
 		w->fp[l] = fp;
 	});

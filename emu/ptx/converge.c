@@ -63,9 +63,7 @@ int ck_ptx_converge_check(struct ck_ptx_warp *w)
 
 int ck_ptx_converge(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uint32_t mask)
 {
-	const uint64_t *want = S(in->mask_at);
-
-	EACH_LANE(mask, l, w->want[l] = (uint32_t)want[l] | 1u << l; w->pc[l] = w->group_pc;);
+	EACH_LANE(mask, l, w->want[l] = ck_ptx_members(w, in, l); w->pc[l] = w->group_pc;);
 	w->syncing |= mask;
 	return ck_ptx_converge_check(w);
 }

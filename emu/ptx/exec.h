@@ -48,6 +48,7 @@ struct ck_ptx_block {
 	uint32_t live;	/* threads that have not exited */
 	uint32_t turns; /* slices since its start */
 	struct ck_ptx_barrier barriers[CK_PTX_BARRIERS];
+	uint32_t cluster_arrived, cluster_phase; /* of the cluster's barrier */
 };
 
 struct ck_ptx_warp {
@@ -63,7 +64,8 @@ struct ck_ptx_warp {
 	uint32_t stale;			 /* lanes whose group used up its slice: others first */
 	uint32_t pc[CK_PTX_LANES], fp[CK_PTX_LANES];
 	uint32_t want[CK_PTX_LANES]; /* member masks of the syncing */
-	uint8_t at_barrier[CK_PTX_LANES];
+	uint8_t at_barrier[CK_PTX_LANES]; /* CK_PTX_BARRIERS: the cluster's */
+	uint32_t cluster_phase[CK_PTX_LANES]; /* in which the lane has arrived */
 	/* the running group */
 	uint32_t group, group_pc, group_fp;
 	uint32_t budget;
@@ -75,6 +77,15 @@ static inline uint64_t *ck_ptx_row(const struct ck_ptx_warp *w, int32_t row)
 	if (likely(row >= 0))
 		return w->frame + (size_t)row * CK_PTX_LANES;
 	return (uint64_t *)(uintptr_t)(w->pool + (size_t)~row * CK_PTX_LANES);
+}
+
+/* The lanes that lane @l at the converging instruction @in waits for, itself among them. */
+static inline uint32_t ck_ptx_members(const struct ck_ptx_warp *w, const struct ck_ptx_insn *in,
+				      uint32_t l)
+{
+	if (in->mask_at == CK_PTX_WHOLE_WARP)
+		return UINT32_MAX;
+	return (uint32_t)ck_ptx_row(w, in->s[in->mask_at])[l] | 1u << l;
 }
 
 #define D(i) ck_ptx_row(w, in->d[i])

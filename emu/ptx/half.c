@@ -1,5 +1,5 @@
 /*
- * emu/ptx/half.c - binary16 and bfloat16 in software; see half.h.
+ * emu/ptx/half.c - small floats in software; see half.h.
  */
 #include <math.h>
 #include <string.h>
@@ -7,12 +7,14 @@
 #include "emu/ptx/half.h"
 #include "emu/ptx/module.h"
 
-/* A format of 16 bits: exponent bits, mantissa bits. */
+/* Bits of the exponent, of the mantissa; whether the largest exponent is one like the others. */
 struct format {
 	int exponent, mantissa;
+	bool no_infinity;
 };
 
-static const struct format half = {5, 10}, bfloat = {8, 7};
+static const struct format half = {5, 10, false}, bfloat = {8, 7, false}, tf32 = {8, 10, false};
+static const struct format e4m3 = {4, 3, true}, e5m2 = {5, 2, false};
 
 /* Whether a value with the remainder @rest (of the unit 1 << @shift) goes away from zero. */
 static bool round_up(uint64_t kept, uint64_t rest, int shift, bool negative, unsigned int round)
@@ -33,18 +35,27 @@ static bool round_up(uint64_t kept, uint64_t rest, int shift, bool negative, uns
 	}
 }
 
-static uint16_t pack(double value, const struct format *f, unsigned int round)
+/* The first number that is too large: infinity's place, or the NaN's where there is none. */
+static uint32_t beyond(const struct format *f)
+{
+	return (((1u << f->exponent) - 1) << f->mantissa) |
+	       (f->no_infinity ? (1u << f->mantissa) - 1 : 0);
+}
+
+static uint32_t pack(double value, const struct format *f, unsigned int round, bool finite)
 {
 	int bias = (1 << (f->exponent - 1)) - 1, e, shift;
-	uint16_t infinity = (uint16_t)(((1u << f->exponent) - 1) << f->mantissa), sign;
+	uint32_t infinity = beyond(f), sign;
 	uint64_t bits, m, kept, result;
 
 	memcpy(&bits, &value, sizeof(bits));
-	sign = (uint16_t)(bits >> 63 << 15);
+	sign = (uint32_t)(bits >> 63) << (f->exponent + f->mantissa);
 	e = (int)(bits >> 52 & 0x7ff) - 1023;
 	m = bits & ((1ull << 52) - 1);
+	if (e == 1024 && m)
+		return (1u << (f->exponent + f->mantissa)) - 1;
 	if (e == 1024)
-		return m ? 0x7fff : sign | infinity;
+		return sign | (infinity - finite);
 	if (e == -1023)
 		e = -1022;
 	else
@@ -58,41 +69,70 @@ static uint16_t pack(double value, const struct format *f, unsigned int round)
 		shift = 62;
 	}
 	kept = m >> shift;
-	if (round_up(kept, m & ((1ull << shift) - 1), shift, sign, round))
+	if (round_up(kept, m & ((1ull << shift) - 1), shift, sign != 0, round))
 		kept++;
 	/* A carry out of the mantissa moves into the exponent, as it should. */
 	result = kept + (e < 1 - bias ? 0 : (uint64_t)(e + bias - 1) << f->mantissa);
 	if (result < infinity)
-		return sign | (uint16_t)result;
-	if (round == CK_PTX_RZ || (round == CK_PTX_RM && !sign) || (round == CK_PTX_RP && sign))
+		return sign | (uint32_t)result;
+	if (finite || round == CK_PTX_RZ || (round == CK_PTX_RM && !sign) ||
+	    (round == CK_PTX_RP && sign))
 		return sign | (infinity - 1);
 	return sign | infinity;
 }
 
-static double unpack(uint16_t bits, const struct format *f)
+static double unpack(uint32_t bits, const struct format *f)
 {
 	int bias = (1 << (f->exponent - 1)) - 1;
-	int e = bits >> f->mantissa & ((1 << f->exponent) - 1);
-	int m = bits & ((1 << f->mantissa) - 1);
+	int e = (int)(bits >> f->mantissa) & ((1 << f->exponent) - 1);
+	int m = (int)bits & ((1 << f->mantissa) - 1);
 	double value;
 
-	if (e == (1 << f->exponent) - 1)
+	if ((bits & ~(1u << (f->exponent + f->mantissa))) >= beyond(f))
 		value = m ? NAN : INFINITY;
 	else if (e == 0)
 		value = ldexp(m, 1 - bias - f->mantissa);
 	else
 		value = ldexp(m | 1 << f->mantissa, e - bias - f->mantissa);
-	return bits >> 15 ? -value : value;
+	return bits >> (f->exponent + f->mantissa) ? -value : value;
 }
 
 uint16_t ck_ptx_half_from(double value, unsigned int round)
 {
-	return pack(value, &half, round);
+	return (uint16_t)pack(value, &half, round, false);
 }
 
 uint16_t ck_ptx_bfloat_from(double value, unsigned int round)
 {
-	return pack(value, &bfloat, round);
+	return (uint16_t)pack(value, &bfloat, round, false);
+}
+
+uint32_t ck_ptx_small_from(double value, unsigned int type, unsigned int round, bool finite)
+{
+	switch (type) {
+	case CK_PTX_TF32:
+		return pack(value, &tf32, round, finite) << 13;
+	case CK_PTX_F16:
+		return pack(value, &half, round, finite);
+	case CK_PTX_BF16:
+		return pack(value, &bfloat, round, finite);
+	default:
+		return pack(value, type == CK_PTX_E4M3 ? &e4m3 : &e5m2, round, finite);
+	}
+}
+
+double ck_ptx_small_to(uint32_t bits, unsigned int type)
+{
+	switch (type) {
+	case CK_PTX_F16:
+		return unpack((uint16_t)bits, &half);
+	case CK_PTX_BF16:
+		return unpack((uint16_t)bits, &bfloat);
+	case CK_PTX_TF32:
+		return unpack(bits >> 13, &tf32);
+	default:
+		return unpack((uint8_t)bits, type == CK_PTX_E4M3 ? &e4m3 : &e5m2);
+	}
 }
 
 double ck_ptx_half_to(uint16_t bits)

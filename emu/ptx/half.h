@@ -1,5 +1,5 @@
 /*
- * emu/ptx/half.h - binary16 and bfloat16 in software, and rounding of any float to any other.
+ * emu/ptx/half.h - small floats in software: binary16, bfloat16, tf32, e4m3, e5m2.
  */
 #ifndef CK_EMU_PTX_HALF_H
 #define CK_EMU_PTX_HALF_H
@@ -10,6 +10,13 @@
 /* @value to binary16 or bfloat16; @round is CK_PTX_RN, RZ, RM, RP or RNA. Overflow rounds too. */
 uint16_t ck_ptx_half_from(double value, unsigned int round);
 uint16_t ck_ptx_bfloat_from(double value, unsigned int round);
+
+/*
+ * @value to F16, BF16, E4M3, E5M2, or TF32 (whose bits stand as in a single); with @finite, what is
+ * too large becomes the largest number, infinity too. A NaN has all bits of its magnitude set.
+ */
+uint32_t ck_ptx_small_from(double value, unsigned int type, unsigned int round, bool finite);
+double ck_ptx_small_to(uint32_t bits, unsigned int type);
 
 /* Exact. */
 double ck_ptx_half_to(uint16_t bits);

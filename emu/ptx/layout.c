@@ -20,7 +20,7 @@ struct walk {
 	uint64_t *depth; /* local bytes of a function's deepest call chain */
 	uint32_t *stack, top;
 	uint32_t *order, order_count;
-	bool unbounded; /* recursion or calls through registers */
+	bool unbounded; /* recursion, calls through registers, alloca */
 };
 
 /* The i-th function that @f may call: those by name, then any whose address is taken. */
@@ -58,6 +58,7 @@ static void walk_from(struct walk *w, uint32_t root, uint32_t *next)
 
 		if (callee == CK_PTX_NONE) {
 			f->mark = DONE;
+			w->unbounded |= f->own_stack;
 			w->depth[at] += f->local_bytes;
 			w->order[w->order_count++] = at;
 			if (--w->top > 0) {

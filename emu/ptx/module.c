@@ -33,6 +33,7 @@ void ck_ptx_destroy(struct ck_ptx_module *m)
 	free(m->calls);
 	free(m->tables);
 	free(m->accesses);
+	free(m->lists);
 	free(m->relocs);
 	free(m->spans);
 	free(m->code);

@@ -17,6 +17,7 @@
 #include "emu/ptx/ptx.h"
 
 #define CK_PTX_LANES 32
+#define CK_PTX_MAX_VECTOR 8
 #define CK_PTX_NONE UINT32_MAX /* no function, no variable, no return address */
 
 /* Generic addresses below 2^56 are global; the top byte tells the other windows apart. */
@@ -42,6 +43,7 @@ enum ck_ptx_row {
 	CK_PTX_ROW_LOCAL,  /* offset of the frame's variables in the lane's local memory */
 	CK_PTX_ROW_SINK,   /* destination "_" */
 	CK_PTX_ROW_CARRY,  /* CC.CF */
+	CK_PTX_ROW_STACK,  /* bytes of alloca behind the frame's variables */
 	CK_PTX_ROW_FIRST,
 };
 
@@ -92,6 +94,7 @@ enum ck_ptx_mod {
 	CK_PTX_MOD_TO,
 	CK_PTX_MOD_NANS,
 	CK_PTX_MOD_XORSIGN,
+	CK_PTX_MOD_ABS,
 	CK_PTX_MOD_NOFTZ,
 	CK_PTX_MOD_INDEX,
 	CK_PTX_MOD_DEPEND,
@@ -101,6 +104,19 @@ enum ck_ptx_mod {
 	CK_PTX_MOD_QUERY,
 	CK_PTX_MOD_BOUND,
 	CK_PTX_MOD_UNFORMATTED,
+	CK_PTX_MOD_SPACE2, /* of a copy's source */
+	CK_PTX_MOD_TYPES,  /* no modifier: the opcode has up to four types */
+	CK_PTX_MOD_SCALE,
+	CK_PTX_MOD_SATFINITE,
+	CK_PTX_MOD_OOB,
+	CK_PTX_MOD_SHAPE,
+	CK_PTX_MOD_LAYOUT,
+	CK_PTX_MOD_LAYOUT2,
+	CK_PTX_MOD_COUNT,
+	CK_PTX_MOD_TRANS,
+	CK_PTX_MOD_BITS,
+	CK_PTX_MOD_TRACKED,
+	CK_PTX_MOD_HINT,
 	CK_PTX_MODS
 };
 
@@ -144,6 +160,27 @@ enum {
 	CK_PTX_EXCH,
 	CK_PTX_CAS,
 	CK_PTX_POPC
+};
+enum { CK_PTX_TRACK_MBARRIER = 1, CK_PTX_TRACK_GROUP };
+enum { CK_PTX_SHR7 = 1, CK_PTX_SHR15, CK_PTX_PLUS_ONE };
+enum { CK_PTX_ROW = 1, CK_PTX_COL };
+enum {
+	CK_PTX_M8N8K4 = 1,
+	CK_PTX_M16N8K4,
+	CK_PTX_M16N8K8,
+	CK_PTX_M16N8K16,
+	CK_PTX_M16N8K32,
+	CK_PTX_M16N8K64,
+	CK_PTX_M8N8K16,
+	CK_PTX_M8N8K32,
+	CK_PTX_M8N8K128,
+	CK_PTX_M16N8K128,
+	CK_PTX_M16N8K256,
+	CK_PTX_M16N16K16,
+	CK_PTX_M32N8K16,
+	CK_PTX_M8N32K16,
+	CK_PTX_M16N16K8,
+	CK_PTX_M8N8,
 };
 enum { CK_PTX_GENERIC, CK_PTX_GLOBAL, CK_PTX_SHARED, CK_PTX_LOCAL, CK_PTX_CONST, CK_PTX_PARAM };
 enum { CK_PTX_PACK = 1, CK_PTX_UNPACK }; /* "space" of a mov with a vector */
@@ -217,9 +254,14 @@ struct ck_ptx_insn {
 	uint8_t vec;	 /* elements of a vector or a packed mov, else 1 */
 	uint8_t space;	 /* as the executor sees it: kernel parameters are PARAM, others LOCAL */
 	uint8_t mask_at; /* the source that is the member mask; of plain ones unused */
-	int32_t d[4], s[5];
-	int64_t imm;	 /* byte offset of an address; special register; lop3 table */
-	/* branch: instruction; call, table, ret, texture: index of call, table, function, access */
+	uint8_t type3, type4; /* of matrix and video instructions */
+	int32_t d[CK_PTX_MAX_VECTOR], s[CK_PTX_MAX_VECTOR + 1];
+	/* byte offset of an address; special register; table of lop3; parts of video operands */
+	int64_t imm;
+	/*
+	 * branch: instruction; call, table, ret, texture, matrix: index of call, table, function,
+	 * access, list of registers
+	 */
 	uint32_t target;
 	uint32_t line;
 	uint16_t op;
@@ -227,6 +269,23 @@ struct ck_ptx_insn {
 };
 
 #define CK_PTX_NO_GUARD INT32_MIN
+#define CK_PTX_WHOLE_WARP UINT8_MAX /* as mask_at: all lanes are members */
+
+/*
+ * Parts of a register, 16 bits for each operand, the destination's lowest in imm: a number for
+ * each of at most four, 3 bits each, the lowest first; their count; and whether they are halves.
+ * 0: the operand is written without. From bit 48 on: whether source i is negated.
+ */
+#define CK_PTX_SELECT_HALF 0x8000u
+#define CK_PTX_SELECT_BITS 16
+#define CK_PTX_SELECT_MINUS 48
+
+/* The registers of a matrix instruction's operands: rows. */
+#define CK_PTX_LISTS 4
+struct ck_ptx_lists {
+	uint8_t count[CK_PTX_LISTS];
+	int32_t rows[CK_PTX_LISTS][CK_PTX_MAX_VECTOR];
+};
 
 struct ck_ptx_slot {
 	uint32_t offset, size; /* in the frame's local bytes */
@@ -306,6 +365,7 @@ struct ck_ptx_func {
 	uint32_t *shared, shared_count, shared_room; /* .shared variables that it names */
 	bool indirect;				     /* has a call through a register */
 	bool address_taken;
+	bool own_stack; /* has an alloca */
 	uint32_t line;
 	uint8_t mark; /* of the walk over the call graph */
 };
@@ -348,6 +408,8 @@ struct ck_ptx_module {
 	uint32_t table_count, table_room;
 	struct ck_ptx_access *accesses;
 	uint32_t access_count, access_room;
+	struct ck_ptx_lists *lists;
+	uint32_t list_count, list_room;
 	struct ck_ptx_span *spans; /* of the placed variables, by address */
 	uint32_t span_count;
 	bool placed;

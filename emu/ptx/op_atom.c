@@ -8,6 +8,8 @@
 
 #include "emu/ptx/exec.h"
 #include "emu/ptx/half.h"
+#include "emu/ptx/op_atom.h"
+#include "emu/ptx/op_float.h"
 
 static double half_of(const struct ck_ptx_insn *in, uint64_t bits)
 {
@@ -24,11 +26,20 @@ static uint64_t half_add(const struct ck_ptx_insn *in, uint64_t a, uint64_t b)
 	return bfloat ? ck_ptx_bfloat_from(sum, CK_PTX_RN) : ck_ptx_half_from(sum, CK_PTX_RN);
 }
 
+static uint64_t single(float sum)
+{
+	return isnan(sum) ? 0x7fffffff : ck_ptx_u32(sum);
+}
+
 static uint64_t float_add(const struct ck_ptx_insn *in, uint64_t a, uint64_t b)
 {
 	switch (in->type) {
 	case CK_PTX_F32:
-		return ck_ptx_u32(ck_ptx_f32(a) + ck_ptx_f32(b));
+		/* the form for vectors has no subnormal numbers */
+		if (in->vec > 1)
+			return single(ck_ptx_flush(ck_ptx_flush(ck_ptx_f32(a)) +
+						   ck_ptx_flush(ck_ptx_f32(b))));
+		return single(ck_ptx_f32(a) + ck_ptx_f32(b));
 	case CK_PTX_F64:
 		return ck_ptx_u64(ck_ptx_f64(a) + ck_ptx_f64(b));
 	case CK_PTX_F16:
@@ -37,6 +48,24 @@ static uint64_t float_add(const struct ck_ptx_insn *in, uint64_t a, uint64_t b)
 	default:
 		return half_add(in, a, b) | half_add(in, a >> 16, b >> 16) << 16;
 	}
+}
+
+/* The smaller or the larger of two halves, or of pairs of them. */
+static uint64_t half_extreme(const struct ck_ptx_insn *in, uint64_t a, uint64_t b)
+{
+	bool bfloat = in->type == CK_PTX_BF16 || in->type == CK_PTX_BF16X2;
+	bool pair = ck_ptx_type_bytes(in->type) == 4;
+	uint64_t result = 0;
+
+	for (unsigned int shift = 0; shift < (pair ? 32u : 16u); shift += 16) {
+		double x = half_of(in, a >> shift), y = half_of(in, b >> shift);
+		double r = ck_ptx_least(x, y, in->mod[CK_PTX_MOD_AOP] == CK_PTX_MAX);
+		uint64_t half =
+			bfloat ? ck_ptx_bfloat_from(r, CK_PTX_RN) : ck_ptx_half_from(r, CK_PTX_RN);
+
+		result |= half << shift;
+	}
+	return result;
 }
 
 static bool less(const struct ck_ptx_insn *in, uint64_t a, uint64_t b)
@@ -51,6 +80,9 @@ static uint64_t apply(const struct ck_ptx_insn *in, uint64_t old, uint64_t b, ui
 {
 	uint32_t o = (uint32_t)old, limit = (uint32_t)b;
 
+	if (ck_ptx_type_class(in->type) == CK_PTX_CLASS_FLOAT)
+		return in->mod[CK_PTX_MOD_AOP] == CK_PTX_ADD ? float_add(in, old, b)
+							     : half_extreme(in, old, b);
 	switch (in->mod[CK_PTX_MOD_AOP]) {
 	case CK_PTX_AND:
 		return old & b;
@@ -59,8 +91,6 @@ static uint64_t apply(const struct ck_ptx_insn *in, uint64_t old, uint64_t b, ui
 	case CK_PTX_XOR:
 		return old ^ b;
 	case CK_PTX_ADD:
-		if (ck_ptx_type_class(in->type) == CK_PTX_CLASS_FLOAT)
-			return float_add(in, old, b);
 		return old + b;
 	case CK_PTX_MIN:
 		return less(in, b, old) ? b : old;
@@ -94,6 +124,19 @@ SWAP(16)
 SWAP(32)
 SWAP(64)
 
+static uint64_t swap(const struct ck_ptx_insn *in, uint32_t size, uint8_t *at, uint64_t b,
+		     uint64_t c)
+{
+	return size == 2   ? swap16(in, at, b, c)
+	       : size == 4 ? swap32(in, at, b, c)
+			   : swap64(in, at, b, c);
+}
+
+uint64_t ck_ptx_atomic(const struct ck_ptx_insn *in, uint8_t *at, uint64_t value)
+{
+	return swap(in, ck_ptx_type_bytes(in->type), at, value, 0);
+}
+
 /* The sources after the address are the same in atom and red. */
 EXECUTOR(atomic)
 {
@@ -108,9 +151,26 @@ EXECUTOR(atomic)
 
 		if (unlikely(err))
 			return err;
-		rd[l] = size == 2   ? swap16(in, at, b, c)
-			: size == 4 ? swap32(in, at, b, c)
-				    : swap64(in, at, b, c);
+		rd[l] = swap(in, size, at, b, c);
+	});
+	return 0;
+}
+
+/* Several values that lie together; each by itself is indivisible. */
+EXECUTOR(atomic_vector)
+{
+	const uint64_t *ra = S(0);
+	uint32_t size = ck_ptx_type_bytes(in->type);
+
+	EACH_LANE(mask, l, {
+		uint8_t *at;
+		int err = ck_ptx_translate(w, l, in->space, ra[l] + (uint64_t)in->imm,
+					   size * in->vec, &at);
+
+		if (unlikely(err))
+			return err;
+		for (unsigned int i = 0; i < in->vec; i++)
+			D(i)[l] = swap(in, size, at + i * size, S(1 + i)[l], 0);
 	});
 	return 0;
 }
@@ -133,6 +193,8 @@ static bool type_known(const struct ck_ptx_insn *in)
 		return class == CK_PTX_CLASS_FLOAT || (class != CK_PTX_CLASS_BITS && size >= 4);
 	case CK_PTX_MIN:
 	case CK_PTX_MAX:
+		if (class == CK_PTX_CLASS_FLOAT)
+			return in->vec > 1 && size < 8 && in->type != CK_PTX_F32;
 		return (class == CK_PTX_CLASS_UINT || class == CK_PTX_CLASS_SINT) && size >= 4;
 	case CK_PTX_INC:
 	case CK_PTX_DEC:
@@ -140,6 +202,13 @@ static bool type_known(const struct ck_ptx_insn *in)
 	default:
 		return false;
 	}
+}
+
+bool ck_ptx_atomic_known(const struct ck_ptx_insn *in)
+{
+	unsigned int aop = in->mod[CK_PTX_MOD_AOP];
+
+	return aop != CK_PTX_CAS && aop != CK_PTX_EXCH && type_known(in);
 }
 
 ck_ptx_exec ck_ptx_pick_atom(struct ck_ptx_insn *in, unsigned int operands)
@@ -150,9 +219,14 @@ ck_ptx_exec ck_ptx_pick_atom(struct ck_ptx_insn *in, unsigned int operands)
 	if (!type_known(in) || sem == CK_PTX_WEAK || sem == CK_PTX_VOLATILE || sem == CK_PTX_SC ||
 	    (space != CK_PTX_GENERIC && space != CK_PTX_GLOBAL && space != CK_PTX_SHARED))
 		return NULL;
-	if (in->op == CK_PTX_OP_ATOM && operands != (cas ? 4u : 3u))
+	if (in->op == CK_PTX_OP_ATOM && operands - in->mod[CK_PTX_MOD_HINT] != (cas ? 4u : 3u))
 		return NULL;
-	return atomic;
+	if (in->vec == 1)
+		return atomic;
+	return ck_ptx_type_class(in->type) == CK_PTX_CLASS_FLOAT && space != CK_PTX_SHARED &&
+			       ck_ptx_type_bytes(in->type) * in->vec <= 16
+		       ? atomic_vector
+		       : NULL;
 }
 
 ck_ptx_exec ck_ptx_pick_red(struct ck_ptx_insn *in, unsigned int operands)

@@ -130,13 +130,19 @@ PICK(brev)
 	return BY_SIZE(in, brev32, brev64);
 }
 
+/* Place and length count 8 bits; of 64-bit values the hardware takes all of them. */
+static void field_limits(uint32_t msb, uint32_t *pos, uint32_t *len)
+{
+	*pos = msb == 63 ? ck_min(*pos, 255u) : *pos & 0xff;
+	*len = msb == 63 ? ck_min(*len, 255u) : *len & 0xff;
+}
+
 static uint64_t extract(const struct ck_ptx_insn *in, uint64_t a, uint32_t pos, uint32_t len)
 {
 	uint32_t msb = ck_ptx_type_bytes(in->type) * 8 - 1;
 	uint64_t v = ck_ptx_unsigned(a, in->type), sign = 0;
 
-	pos &= 0xff;
-	len &= 0xff;
+	field_limits(msb, &pos, &len);
 	if (ck_ptx_type_class(in->type) == CK_PTX_CLASS_SINT && len > 0)
 		sign = v >> ck_min(pos + len - 1, msb) & 1;
 	v = pos > msb ? 0 : v >> pos;
@@ -160,20 +166,19 @@ PICK(bfe)
 }
 
 /* The low @len bits of @a put into @b at @pos; bits beyond the width are dropped. */
-static uint64_t insert(uint64_t a, uint64_t b, uint32_t pos, uint32_t len)
+static uint64_t insert(uint32_t msb, uint64_t a, uint64_t b, uint32_t pos, uint32_t len)
 {
 	uint64_t field;
 
-	pos &= 0xff;
-	len &= 0xff;
+	field_limits(msb, &pos, &len);
 	if (len == 0 || pos > 63)
 		return b;
 	field = len > 63 ? ~0ull : (1ull << len) - 1;
 	return (b & ~(field << pos)) | (a & field) << pos;
 }
 
-OP(bfi32, uint32_t, (uint32_t)insert(a, b, (uint32_t)c, (uint32_t)e))
-OP(bfi64, uint64_t, insert(a, b, (uint32_t)c, (uint32_t)e))
+OP(bfi32, uint32_t, (uint32_t)insert(31, a, b, (uint32_t)c, (uint32_t)e))
+OP(bfi64, uint64_t, insert(63, a, b, (uint32_t)c, (uint32_t)e))
 
 PICK(bfi)
 {
@@ -186,7 +191,7 @@ static uint32_t bit_mask(uint32_t pos, uint32_t len, bool wrap)
 		pos &= 31;
 		len &= 31;
 	}
-	return (uint32_t)insert(~0ull, 0, ck_min(pos, 64u), ck_min(len, 64u));
+	return (uint32_t)insert(31, ~0ull, 0, ck_min(pos, 64u), ck_min(len, 64u));
 }
 
 OP(bmsk, uint32_t, bit_mask(a, (uint32_t)b, in->mod[CK_PTX_MOD_WRAP] == 1))
@@ -261,9 +266,31 @@ static uint32_t logic3(uint32_t a, uint32_t b, uint32_t c, unsigned int table)
 
 OP(lop3, uint32_t, logic3(a, (uint32_t)b, (uint32_t)c, (unsigned int)in->imm))
 
+/* With the predicate beside it. */
+EXECUTOR(lop3_test)
+{
+	const uint64_t *ra = S(0), *rb = S(1), *rc = S(2), *rq = S(3);
+	bool either = in->mod[CK_PTX_MOD_AOP] == CK_PTX_OR;
+	uint64_t *rd = D(0), *rp = D(1);
+
+	EACH_LANE(mask, l, {
+		uint32_t r = logic3((uint32_t)ra[l], (uint32_t)rb[l], (uint32_t)rc[l],
+				    (unsigned int)in->imm);
+		uint64_t q = rq[l] & 1;
+
+		rd[l] = r;
+		rp[l] = either ? (r != 0) | q : (r != 0) & q;
+	});
+	return 0;
+}
+
 PICK(lop3)
 {
-	return lop3;
+	unsigned int aop = in->mod[CK_PTX_MOD_AOP];
+
+	if (!aop)
+		return operands == 5 ? lop3 : NULL;
+	return operands == 6 && (aop == CK_PTX_OR || aop == CK_PTX_AND) ? lop3_test : NULL;
 }
 
 OP(shl16, uint16_t, (uint32_t)b > 15 ? 0 : (uint16_t)(a << b))

@@ -34,6 +34,13 @@ static unsigned int accepted(unsigned int cmp)
 
 #define ORDER(a, b) ((a) < (b) ? LESS : (a) > (b) ? GREATER : (a) == (b) ? EQUAL : UNORDERED)
 
+static double half_of(const struct ck_ptx_insn *in, uint64_t bits)
+{
+	double value = ck_ptx_half_to((uint16_t)bits);
+
+	return in->mod[CK_PTX_MOD_FTZ] && fabs(value) < 0x1p-14 ? copysign(0, value) : value;
+}
+
 static unsigned int order_float(const struct ck_ptx_insn *in, unsigned int type, uint64_t a,
 				uint64_t b)
 {
@@ -54,8 +61,8 @@ static unsigned int order_float(const struct ck_ptx_insn *in, unsigned int type,
 		y = ck_ptx_bfloat_to((uint16_t)b);
 		break;
 	default:
-		x = ck_ptx_half_to((uint16_t)a);
-		y = ck_ptx_half_to((uint16_t)b);
+		x = half_of(in, a);
+		y = half_of(in, b);
 		break;
 	}
 	return ORDER(x, y);

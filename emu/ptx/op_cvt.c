@@ -25,12 +25,19 @@ static double real_of(const struct ck_ptx_insn *in, unsigned int type, uint64_t 
 
 	switch (type) {
 	case CK_PTX_F16:
+	case CK_PTX_F16X2:
 		return ck_ptx_half_to((uint16_t)bits);
 	case CK_PTX_BF16:
 		return ck_ptx_bfloat_to((uint16_t)bits);
+	case CK_PTX_E4M3X2:
+		return ck_ptx_small_to((uint8_t)bits, CK_PTX_E4M3);
+	case CK_PTX_E5M2X2:
+		return ck_ptx_small_to((uint8_t)bits, CK_PTX_E5M2);
 	case CK_PTX_F32:
 		value = ck_ptx_f32(bits);
-		return (double)(in->mod[CK_PTX_MOD_FTZ] ? ck_ptx_flush(value) : value);
+		if (!in->mod[CK_PTX_MOD_FTZ] || in->type == CK_PTX_F16)
+			return (double)value;
+		return (double)(isnan(value) ? ck_ptx_f32(0x7fffffff) : ck_ptx_flush(value));
 	default:
 		return ck_ptx_f64(bits);
 	}
@@ -40,6 +47,7 @@ static double real_of(const struct ck_ptx_insn *in, unsigned int type, uint64_t 
 static uint64_t real_to(const struct ck_ptx_insn *in, unsigned int type, double value)
 {
 	unsigned int round = in->mod[CK_PTX_MOD_ROUND];
+	bool finite = in->mod[CK_PTX_MOD_SATFINITE];
 	float single;
 
 	if (in->mod[CK_PTX_MOD_SAT])
@@ -49,10 +57,16 @@ static uint64_t real_to(const struct ck_ptx_insn *in, unsigned int type, double 
 	switch (type) {
 	case CK_PTX_F16:
 	case CK_PTX_F16X2:
-		return ck_ptx_half_from(value, round);
+		return ck_ptx_small_from(value, CK_PTX_F16, round, finite);
 	case CK_PTX_BF16:
 	case CK_PTX_BF16X2:
-		return ck_ptx_bfloat_from(value, round);
+		return ck_ptx_small_from(value, CK_PTX_BF16, round, finite);
+	case CK_PTX_TF32:
+		return ck_ptx_small_from(value, CK_PTX_TF32, round, finite);
+	case CK_PTX_E4M3X2:
+		return ck_ptx_small_from(value, CK_PTX_E4M3, round, true);
+	case CK_PTX_E5M2X2:
+		return ck_ptx_small_from(value, CK_PTX_E5M2, round, true);
 	case CK_PTX_F32:
 		single = (float)value;
 		if (in->mod[CK_PTX_MOD_FTZ])
@@ -73,7 +87,7 @@ static uint64_t clamp_real(const struct ck_ptx_insn *in, double value)
 	if (isnan(value)) {
 		if (in->type2 != CK_PTX_F64 && bits < 64)
 			return 0;
-		return 1ull << (bits - 1);
+		return is_signed(in->type) ? ~0ull << (bits - 1) : 1ull << (bits - 1);
 	}
 	if (value >= high)
 		return is_signed(in->type) ? (1ull << (bits - 1)) - 1 : ~0ull >> (64 - bits);
@@ -155,6 +169,62 @@ EXECUTOR(int_to_float)
 	return 0;
 }
 
+/*
+ * NaNs that keep what they can of their bits: to and from double, and where a single is only
+ * the longer form of the same value. Others are the one NaN of their format.
+ */
+static bool nan_kept(const struct ck_ptx_insn *in, uint64_t a, uint64_t *result)
+{
+	uint64_t wide;
+
+	if (in->type == CK_PTX_F32 && in->type2 == CK_PTX_BF16) {
+		*result = (uint64_t)(uint16_t)a << 16;
+		return true;
+	}
+	if (in->type == CK_PTX_F64 && in->type2 == CK_PTX_F16) {
+		*result = (a & 0x8000) << 48 | 0x7ff8ull << 48 | (a & 0x3ff) << 42;
+		return true;
+	}
+	if (in->type2 != CK_PTX_F64 || in->type == CK_PTX_F64)
+		return false;
+	wide = a | 1ull << 51;
+	if (in->type == CK_PTX_F32)
+		*result = (wide >> 32 & 1ull << 31) | 0x7f800000 | (wide >> 29 & 0x7fffff);
+	else if (in->type == CK_PTX_F16)
+		*result = (wide >> 48 & 1ull << 15) | 0x7c00 | (wide >> 42 & 0x3ff);
+	else
+		*result = (wide >> 48 & 1ull << 15) | 0x7f80 | (wide >> 45 & 0x7f);
+	return true;
+}
+
+/* cvt.rna.tf32: half of a unit is added to the bits and the rest cut off; a NaN's is only cut. */
+EXECUTOR(to_tf32)
+{
+	const uint64_t *ra = S(0);
+	uint64_t *rd = D(0);
+
+	EACH_LANE(mask, l, {
+		uint32_t bits = (uint32_t)ra[l], half = isnan(ck_ptx_f32(bits)) ? 0 : 0x1000;
+
+		bits = (bits + half) & ~0x1fffu;
+
+		if (in->mod[CK_PTX_MOD_SATFINITE] && (bits & 0x7f800000) == 0x7f800000)
+			bits -= 0x2000;
+		rd[l] = bits;
+	});
+	return 0;
+}
+
+/* cvt.f32.f32 and the like, without a modifier: the same bits. */
+EXECUTOR(same)
+{
+	const uint64_t *ra = S(0);
+	uint64_t *rd = D(0);
+
+	EACH_LANE(mask, l, rd[l] = ra[l];);
+	return 0;
+}
+
 EXECUTOR(float_to_float)
 {
 	const uint64_t *ra = S(0);
@@ -167,10 +237,17 @@ EXECUTOR(float_to_float)
 
 		if (round >= CK_PTX_RNI)
 			value = nearbyint(value);
-		rd[l] = real_to(in, in->type, value);
+		if (!isnan(value) || in->mod[CK_PTX_MOD_SAT] || !nan_kept(in, ra[l], &rd[l]))
+			rd[l] = real_to(in, in->type, value);
 	});
 	fesetround(FE_TONEAREST);
 	return 0;
+}
+
+/* Of the values of a pair: how many bits each. */
+static unsigned int half_bits(unsigned int type)
+{
+	return ck_ptx_type_bytes(type) * 4;
 }
 
 /* cvt.f16x2.f32 d, a, b: a is the upper half. */
@@ -182,9 +259,77 @@ EXECUTOR(pack_pair)
 	EACH_LANE(mask, l, {
 		uint64_t high = real_to(in, in->type, real_of(in, in->type2, ra[l]));
 
-		rd[l] = high << 16 | real_to(in, in->type, real_of(in, in->type2, rb[l]));
+		rd[l] = high << half_bits(in->type) |
+			real_to(in, in->type, real_of(in, in->type2, rb[l]));
 	});
 	return 0;
+}
+
+/* A pair to a pair. */
+EXECUTOR(pair_to_pair)
+{
+	const uint64_t *ra = S(0);
+	unsigned int from = half_bits(in->type2), to = half_bits(in->type);
+	uint64_t *rd = D(0);
+
+	EACH_LANE(mask, l, {
+		uint64_t high = real_to(in, in->type, real_of(in, in->type2, ra[l] >> from));
+
+		rd[l] = high << to | real_to(in, in->type, real_of(in, in->type2, ra[l]));
+	});
+	return 0;
+}
+
+static ck_ptx_exec pick_pair(const struct ck_ptx_insn *in, unsigned int operands)
+{
+	bool small = in->type == CK_PTX_E4M3X2 || in->type == CK_PTX_E5M2X2;
+	unsigned int round = in->mod[CK_PTX_MOD_ROUND];
+
+	if (in->mod[CK_PTX_MOD_SAT] || in->mod[CK_PTX_MOD_FTZ] ||
+	    (round != CK_PTX_RN && (small || round != CK_PTX_RZ)) ||
+	    (small && !in->mod[CK_PTX_MOD_SATFINITE]))
+		return NULL;
+	if (operands == 3)
+		return in->type2 == CK_PTX_F32 ? pack_pair : NULL;
+	if (small)
+		return in->type2 == CK_PTX_F16X2 ? pair_to_pair : NULL;
+	return in->type == CK_PTX_F16X2 && round == CK_PTX_RN &&
+			       (in->type2 == CK_PTX_E4M3X2 || in->type2 == CK_PTX_E5M2X2)
+		       ? pair_to_pair
+		       : NULL;
+}
+
+/* cvt.pack.sat: a is the upper value. */
+EXECUTOR(cvt_pack)
+{
+	static const uint8_t widths[CK_PTX_TYPES] = {
+		[CK_PTX_U16] = 16, [CK_PTX_S16] = 16, [CK_PTX_U8] = 8, [CK_PTX_S8] = 8,
+		[CK_PTX_U4] = 4,   [CK_PTX_S4] = 4,   [CK_PTX_U2] = 2, [CK_PTX_S2] = 2};
+	const uint64_t *ra = S(0), *rb = S(1), *rc = S(2);
+	unsigned int bits = widths[in->type];
+	bool s = is_signed(in->type);
+	int32_t high = (1 << (bits - s)) - 1, low = s ? -high - 1 : 0;
+	uint64_t *rd = D(0), field = (1u << bits) - 1;
+
+	EACH_LANE(mask, l, {
+		uint64_t a = (uint64_t)ck_max(ck_min((int32_t)ra[l], high), low) & field;
+		uint64_t b = (uint64_t)ck_max(ck_min((int32_t)rb[l], high), low) & field;
+		uint64_t kept = bits < 16 ? rc[l] << (2 * bits) : 0;
+
+		rd[l] = (uint32_t)(kept | a << bits | b);
+	});
+	return 0;
+}
+
+ck_ptx_exec ck_ptx_pick_cvt_pack(struct ck_ptx_insn *in, unsigned int operands)
+{
+	bool wide = ck_ptx_type_bytes(in->type) == 2;
+
+	if (!in->mod[CK_PTX_MOD_SAT] || in->type2 != CK_PTX_S32 || in->type4)
+		return NULL;
+	if (wide ? operands != 3 || in->type3 : operands != 4 || in->type3 != CK_PTX_B32)
+		return NULL;
+	return cvt_pack;
 }
 
 /* Widening needs no rounding, narrowing must name one, within a type it is to an integer. */
@@ -206,15 +351,25 @@ static bool round_known(const struct ck_ptx_insn *in)
 
 ck_ptx_exec ck_ptx_pick_cvt(struct ck_ptx_insn *in, unsigned int operands)
 {
-	bool pair = in->type == CK_PTX_F16X2 || in->type == CK_PTX_BF16X2;
+	if (in->type == CK_PTX_F16X2 || in->type == CK_PTX_BF16X2 || in->type == CK_PTX_E4M3X2 ||
+	    in->type == CK_PTX_E5M2X2)
+		return pick_pair(in, operands);
+	if (in->type == CK_PTX_TF32) {
+		unsigned int round = in->mod[CK_PTX_MOD_ROUND];
 
-	if (pair)
-		return operands == 3 && in->type2 == CK_PTX_F32 && in->mod[CK_PTX_MOD_ROUND] &&
-				       in->mod[CK_PTX_MOD_ROUND] <= CK_PTX_RP
-			       ? pack_pair
-			       : NULL;
-	if (operands == 3 || !round_known(in))
+		if (operands != 2 || in->type2 != CK_PTX_F32)
+			return NULL;
+		return round == CK_PTX_RNA			  ? to_tf32
+		       : round == CK_PTX_RN || round == CK_PTX_RZ ? float_to_float
+								  : NULL;
+	}
+	if (operands == 3 || !round_known(in) ||
+	    (in->mod[CK_PTX_MOD_SATFINITE] && in->type != CK_PTX_F16 && in->type != CK_PTX_BF16))
 		return NULL;
+	if (in->type == in->type2 && (in->type == CK_PTX_F32 || in->type == CK_PTX_F64) &&
+	    !in->mod[CK_PTX_MOD_ROUND] && !in->mod[CK_PTX_MOD_FTZ] && !in->mod[CK_PTX_MOD_SAT] &&
+	    !in->mod[CK_PTX_MOD_RELU])
+		return same;
 	if (is_float(in->type))
 		return is_float(in->type2) ? float_to_float : int_to_float;
 	if (is_float(in->type2))

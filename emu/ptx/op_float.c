@@ -169,17 +169,23 @@ ck_ptx_exec ck_ptx_pick_fma(struct ck_ptx_insn *in, unsigned int n __attribute__
 		return NULL;
 	if (is_half(in))
 		return ck_ptx_pick_half(in);
-	return in->mod[CK_PTX_MOD_RELU] ? NULL : CHOOSE(in, fma);
+	return in->mod[CK_PTX_MOD_RELU] || in->mod[CK_PTX_MOD_OOB] ? NULL : CHOOSE(in, fma);
 }
 
-/* rcp.approx.ftz.f64 and rsqrt's: only the upper half of the result counts. */
-static double coarse(double value)
+/* rcp.approx.ftz.f64 and rsqrt's: only the upper halves of the operand and the result count. */
+static double coarse(double exact)
 {
-	return ck_ptx_f64(ck_ptx_u64(value) & 0xffffffff00000000ull);
+	double value = ck_ptx_f64(ck_ptx_u64(exact) & 0xffffffff00000000ull);
+
+	if (fpclassify(value) == FP_SUBNORMAL)
+		return copysign(0, value);
+	if (isnan(value))
+		return ck_ptx_f64(0x7fffffff00000000ull);
+	return value;
 }
 
-DOUBLE(rcp_coarse, coarse(1 / a))
-DOUBLE(rsqrt_coarse, coarse(1 / sqrt(a)))
+DOUBLE(rcp_coarse, coarse(1 / coarse(a)))
+DOUBLE(rsqrt_coarse, coarse(1 / sqrt(coarse(a))))
 DOUBLE(rsqrt, 1 / sqrt(a))
 SLOW32(rsqrt, (float)(1 / sqrt((double)a)))
 SLOW32(sin, (float)sin((double)a))
@@ -243,7 +249,7 @@ ck_ptx_exec ck_ptx_pick_tanh(struct ck_ptx_insn *in, unsigned int n __attribute_
 	return is_half(in) ? ck_ptx_pick_half(in) : tanh_slow32;
 }
 
-/* Signs are bits: a NaN keeps its payload. */
+/* A NaN of single precision is the one of the device; one of double precision keeps its bits. */
 EXECUTOR(sign32)
 {
 	const uint64_t *ra = S(0);
@@ -251,9 +257,9 @@ EXECUTOR(sign32)
 	bool neg = in->op == CK_PTX_OP_NEG;
 
 	EACH_LANE(mask, l, {
-		uint32_t a = (uint32_t)ck_ptx_u32(arg32(in, ra[l]));
+		float a = arg32(in, ra[l]);
 
-		rd[l] = neg ? a ^ 1u << 31 : a & ~(1u << 31);
+		rd[l] = result32(neg ? -a : fabsf(a));
 	});
 	return 0;
 }
@@ -264,7 +270,12 @@ EXECUTOR(sign64)
 	uint64_t *rd = D(0);
 	bool neg = in->op == CK_PTX_OP_NEG;
 
-	EACH_LANE(mask, l, rd[l] = neg ? ra[l] ^ 1ull << 63 : ra[l] & ~(1ull << 63););
+	EACH_LANE(mask, l, {
+		if (isnan(ck_ptx_f64(ra[l])))
+			rd[l] = ra[l] | 1ull << 51;
+		else
+			rd[l] = neg ? ra[l] ^ 1ull << 63 : ra[l] & ~(1ull << 63);
+	});
 	return 0;
 }
 
@@ -292,22 +303,45 @@ static double least(double a, double b, bool keep_nan)
 	return a < b ? a : b;
 }
 
-static double extreme(const struct ck_ptx_insn *in, double a, double b)
+double ck_ptx_least(double a, double b, bool most)
 {
-	bool keep = in->mod[CK_PTX_MOD_NANS];
-
-	return in->op == CK_PTX_OP_MIN ? least(a, b, keep) : -least(-a, -b, keep);
+	return most ? -least(-a, -b, false) : least(a, b, false);
 }
 
-SLOW32(extreme, (float)extreme(in, (double)a, (double)b))
-DOUBLE(extreme, extreme(in, a, b))
+double ck_ptx_extreme(const struct ck_ptx_insn *in, double a, double b)
+{
+	bool keep = in->mod[CK_PTX_MOD_NANS], sign = signbit(a) ^ signbit(b);
+	double result;
+
+	if (in->mod[CK_PTX_MOD_XORSIGN]) {
+		a = fabs(a);
+		b = fabs(b);
+	}
+	result = in->op == CK_PTX_OP_MIN ? least(a, b, keep) : -least(-a, -b, keep);
+	return in->mod[CK_PTX_MOD_XORSIGN] && !isnan(result) ? copysign(result, sign ? -1 : 1)
+							      : result;
+}
+
+SLOW32(extreme, (float)ck_ptx_extreme(in, (double)a, (double)b))
+DOUBLE(extreme, ck_ptx_extreme(in, a, b))
+
+/* What floats may have of it. */
+static bool bad_extreme(const struct ck_ptx_insn *in)
+{
+	return in->mod[CK_PTX_MOD_RELU] || in->mod[CK_PTX_MOD_XORSIGN] != in->mod[CK_PTX_MOD_ABS];
+}
 
 ck_ptx_exec ck_ptx_pick_float_min(struct ck_ptx_insn *in, unsigned int n __attribute__((unused)))
 {
+	if (bad_extreme(in))
+		return NULL;
 	if (is_half(in))
 		return ck_ptx_pick_half(in);
 	if (in->type == CK_PTX_F64)
-		return in->mod[CK_PTX_MOD_FTZ] || in->mod[CK_PTX_MOD_NANS] ? NULL : extreme_f64;
+		return in->mod[CK_PTX_MOD_FTZ] || in->mod[CK_PTX_MOD_NANS] ||
+				       in->mod[CK_PTX_MOD_XORSIGN]
+			       ? NULL
+			       : extreme_f64;
 	return extreme_slow32;
 }
 
@@ -328,7 +362,7 @@ static bool is_kind(unsigned int kind, int class)
 	case CK_PTX_NOTANUMBER:
 		return class == FP_NAN;
 	case CK_PTX_NORMAL:
-		return class == FP_NORMAL;
+		return class == FP_NORMAL || class == FP_ZERO;
 	default:
 		return class == FP_SUBNORMAL;
 	}

@@ -1,5 +1,5 @@
 /*
- * emu/ptx/op_float.h - choosers of float executors, for opcodes that integers share.
+ * emu/ptx/op_float.h - executors of floats and of pairs, for opcodes that integers share.
  */
 #ifndef CK_EMU_PTX_OP_FLOAT_H
 #define CK_EMU_PTX_OP_FLOAT_H
@@ -17,6 +17,16 @@ ck_ptx_exec ck_ptx_pick_float_max(struct ck_ptx_insn *in, unsigned int operands)
 
 /* The executor of f16, bf16 and their pairs, for any of the above opcodes and fma (op_half.c). */
 ck_ptx_exec ck_ptx_pick_half(struct ck_ptx_insn *in);
+
+/* The smaller, or with @most the larger, number; -0 is less than +0, a NaN loses. */
+double ck_ptx_least(double a, double b, bool most);
+
+/* min or max of @in by its .NaN and .xorsign.abs; a value of any format fits a double. */
+double ck_ptx_extreme(const struct ck_ptx_insn *in, double a, double b);
+
+/* Whether the type is a pair of integers; their executor, which knows .relu too (op_pair.c). */
+bool ck_ptx_is_pair(const struct ck_ptx_insn *in);
+int ck_ptx_pair(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uint32_t mask);
 
 /* .ftz: a subnormal is a zero of its sign. .sat: to [0, 1], NaN to 0. */
 float ck_ptx_flush(float value);

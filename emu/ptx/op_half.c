@@ -10,27 +10,23 @@
 #include "emu/ptx/half.h"
 #include "emu/ptx/op_float.h"
 
+#define OUT_OF_BOUNDS 0xffff /* the NaN that .oob takes for 0 */
+
 static bool is_bfloat(const struct ck_ptx_insn *in)
 {
 	return in->type == CK_PTX_BF16 || in->type == CK_PTX_BF16X2;
+}
+
+static double flush(const struct ck_ptx_insn *in, double value)
+{
+	return fabs(value) < (is_bfloat(in) ? 0x1p-126 : 0x1p-14) ? copysign(0, value) : value;
 }
 
 static double load(const struct ck_ptx_insn *in, uint16_t bits)
 {
 	double value = is_bfloat(in) ? ck_ptx_bfloat_to(bits) : ck_ptx_half_to(bits);
 
-	if (in->mod[CK_PTX_MOD_FTZ] && !is_bfloat(in) && fabs(value) < 0x1p-14)
-		value = copysign(0, value);
-	return value;
-}
-
-static double least(double a, double b, bool keep_nan)
-{
-	if (isnan(a) || isnan(b))
-		return (isnan(a) && isnan(b)) || keep_nan ? (double)NAN : isnan(a) ? b : a;
-	if (a == b)
-		return signbit(a) ? a : b;
-	return a < b ? a : b;
+	return in->mod[CK_PTX_MOD_FTZ] ? flush(in, value) : value;
 }
 
 static double compute(const struct ck_ptx_insn *in, double a, double b, double c)
@@ -45,9 +41,12 @@ static double compute(const struct ck_ptx_insn *in, double a, double b, double c
 	case CK_PTX_OP_FMA:
 		return ck_ptx_half_fma(a, b, c);
 	case CK_PTX_OP_MIN:
-		return least(a, b, in->mod[CK_PTX_MOD_NANS]);
 	case CK_PTX_OP_MAX:
-		return -least(-a, -b, in->mod[CK_PTX_MOD_NANS]);
+		return ck_ptx_extreme(in, a, b);
+	case CK_PTX_OP_ABS:
+		return fabs(a);
+	case CK_PTX_OP_NEG:
+		return -a;
 	case CK_PTX_OP_EX2:
 		return exp2(a);
 	default:
@@ -59,17 +58,15 @@ static uint16_t one(const struct ck_ptx_insn *in, uint16_t a, uint16_t b, uint16
 {
 	double value;
 
-	if (in->op == CK_PTX_OP_ABS)
-		return a & 0x7fff;
-	if (in->op == CK_PTX_OP_NEG)
-		return a ^ 0x8000;
+	if (in->mod[CK_PTX_MOD_OOB] && (a == OUT_OF_BOUNDS || b == OUT_OF_BOUNDS))
+		return 0;
 	value = compute(in, load(in, a), load(in, b), load(in, c));
 	if (in->mod[CK_PTX_MOD_SAT])
 		value = value > 0 ? (value < 1 ? value : 1) : 0;
-	if (in->mod[CK_PTX_MOD_RELU] && value < 0)
+	if (in->mod[CK_PTX_MOD_RELU] && value <= 0)
 		value = 0;
-	if (in->mod[CK_PTX_MOD_FTZ] && !is_bfloat(in) && fabs(value) < 0x1p-14)
-		value = copysign(0, value);
+	if (in->mod[CK_PTX_MOD_FTZ])
+		value = flush(in, value);
 	return is_bfloat(in) ? ck_ptx_bfloat_from(value, CK_PTX_RN)
 			     : ck_ptx_half_from(value, CK_PTX_RN);
 }

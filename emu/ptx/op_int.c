@@ -193,6 +193,13 @@ static bool has_carry(const struct ck_ptx_insn *in)
 	return ck_ptx_type_bytes(in->type) >= 4;
 }
 
+static bool bad_extreme(const struct ck_ptx_insn *in)
+{
+	return only_float(in) || in->mod[CK_PTX_MOD_NANS] || in->mod[CK_PTX_MOD_XORSIGN] ||
+	       in->mod[CK_PTX_MOD_ABS] ||
+	       (in->mod[CK_PTX_MOD_RELU] && in->type != CK_PTX_S32 && in->type != CK_PTX_S16X2);
+}
+
 ck_ptx_exec ck_ptx_pick_add(struct ck_ptx_insn *in, unsigned int operands)
 {
 	if (ck_ptx_type_class(in->type) == CK_PTX_CLASS_FLOAT)
@@ -203,6 +210,8 @@ ck_ptx_exec ck_ptx_pick_add(struct ck_ptx_insn *in, unsigned int operands)
 		return has_carry(in) && !in->mod[CK_PTX_MOD_SAT] ? add_cc : NULL;
 	if (in->mod[CK_PTX_MOD_SAT])
 		return in->type == CK_PTX_S32 ? add_sat : NULL;
+	if (ck_ptx_is_pair(in))
+		return ck_ptx_pair;
 	PICK_WRAP(add);
 }
 
@@ -327,7 +336,9 @@ EXECUTOR(mad24)
 		uint64_t p = (uint64_t)(low24(ra[l], s) * low24(rb[l], s));
 
 		if (in->mod[CK_PTX_MOD_PART] == CK_PTX_HI)
-			p >>= 16;
+			p = s ? (uint64_t)((int64_t)p >> 16) : p >> 16;
+		if (in->mod[CK_PTX_MOD_SAT])
+			p = (uint64_t)clamp_s32((int32_t)p + (int64_t)(int32_t)rc[l]) - rc[l];
 		rd[l] = (uint32_t)(p + (add ? rc[l] : 0));
 	});
 	return 0;
@@ -337,6 +348,8 @@ ck_ptx_exec ck_ptx_pick_mul24(struct ck_ptx_insn *in, unsigned int operands __at
 {
 	unsigned int part = in->mod[CK_PTX_MOD_PART];
 
+	if (in->mod[CK_PTX_MOD_SAT] && (part != CK_PTX_HI || in->type != CK_PTX_S32))
+		return NULL;
 	return part == CK_PTX_LO || part == CK_PTX_HI ? mad24 : NULL;
 }
 
@@ -350,7 +363,8 @@ OP_ALL(sad, (uint64_t)c + (a < b ? (uint64_t)b - (uint64_t)a : (uint64_t)a - (ui
 ck_ptx_exec ck_ptx_pick_sad(struct ck_ptx_insn *in,
 			    unsigned int operands __attribute__((unused))){PICK_ALL(sad)}
 
-/* By zero: all ones, and the dividend. The most negative number by -1: itself, and 0. */
+/* By zero: all ones. The most negative number by -1: itself, and 0. */
+#define ALL_ONES UINT64_MAX
 #define UDIV(t) (b ? (t)(a / b) : (t)-1)
 #define SDIV(t, u) (!b ? (t)-1 : b == -1 ? (t)(0 - (u)a) : (t)(a / b))
 OP3(div_u16, uint16_t, , uint16_t, UDIV(uint16_t)) OP3(div_u32, uint32_t, , uint32_t,
@@ -359,21 +373,14 @@ OP3(div_u16, uint16_t, , uint16_t, UDIV(uint16_t)) OP3(div_u32, uint32_t, , uint
 	OP3(div_s16, int16_t, , int16_t, SDIV(int16_t, uint16_t)) OP3(div_s32, int32_t, , int32_t,
 								      SDIV(int32_t, uint32_t))
 		OP3(div_s64, int64_t, , int64_t,
-		    SDIV(int64_t, uint64_t)) OP3(rem_u16, uint16_t, , uint16_t, b ? a % b : a)
-			OP3(rem_u32, uint32_t, , uint32_t, b ? a % b : a)
-				OP3(rem_u64, uint64_t, , uint64_t, b ? a % b : a)
+		    SDIV(int64_t, uint64_t)) OP3(rem_u16, uint16_t, , uint16_t, b ? a % b : ALL_ONES)
+			OP3(rem_u32, uint32_t, , uint32_t, b ? a % b : ALL_ONES)
+				OP3(rem_u64, uint64_t, , uint64_t, b ? a % b : ALL_ONES)
 					OP3(rem_s16, int16_t, , int16_t,
-					    !b ? a
-					    : b == -1
-						    ? 0
-						    : a % b) OP3(rem_s32, int32_t, , int32_t,
-								 !b	   ? a
-								 : b == -1 ? 0
-									   : a % b)
+					    !b ? -1 : b == -1 ? 0 : a % b) OP3(rem_s32, int32_t, , int32_t,
+								 !b ? -1 : b == -1 ? 0 : a % b)
 						OP3(rem_s64, int64_t, , int64_t,
-						    !b	      ? a
-						    : b == -1 ? 0
-							      : a % b)
+						    !b ? -1 : b == -1 ? 0 : a % b)
 
 							ck_ptx_exec
 	ck_ptx_pick_div(struct ck_ptx_insn *in, unsigned int operands)
@@ -423,8 +430,10 @@ ck_ptx_exec ck_ptx_pick_min(struct ck_ptx_insn *in, unsigned int operands)
 {
 	if (ck_ptx_type_class(in->type) == CK_PTX_CLASS_FLOAT)
 		return ck_ptx_pick_float_min(in, operands);
-	if (only_float(in) || in->mod[CK_PTX_MOD_NANS])
+	if (bad_extreme(in))
 		return NULL;
+	if (ck_ptx_is_pair(in) || in->mod[CK_PTX_MOD_RELU])
+		return ck_ptx_pair;
 	PICK_ALL(min)
 }
 
@@ -432,7 +441,9 @@ ck_ptx_exec ck_ptx_pick_max(struct ck_ptx_insn *in, unsigned int operands)
 {
 	if (ck_ptx_type_class(in->type) == CK_PTX_CLASS_FLOAT)
 		return ck_ptx_pick_float_max(in, operands);
-	if (only_float(in) || in->mod[CK_PTX_MOD_NANS])
+	if (bad_extreme(in))
 		return NULL;
+	if (ck_ptx_is_pair(in) || in->mod[CK_PTX_MOD_RELU])
+		return ck_ptx_pair;
 	PICK_ALL(max)
 }

@@ -28,6 +28,15 @@ unsigned int ck_ptx_op_find(const char *name, size_t size)
 	return CK_PTX_OP_NONE;
 }
 
+bool ck_ptx_op_extends(const char *name, size_t size)
+{
+	for (size_t i = 1; i < CK_ARRAY_SIZE(rows); i++)
+		if (!strncmp(rows[i].name, name, size) &&
+		    (rows[i].name[size] == '.' || rows[i].name[size] == '\0'))
+			return true;
+	return false;
+}
+
 static const struct mod_row {
 	const char *keyword;
 	uint8_t category, value;

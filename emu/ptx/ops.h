@@ -33,9 +33,15 @@ const struct ck_ptx_op_row *ck_ptx_op_row(unsigned int op);
 /* By name: CK_PTX_OP_NONE if there is none. */
 unsigned int ck_ptx_op_find(const char *name, size_t size);
 
+/* Whether @name is an opcode or the first words of one: "cp.async" of "cp.async.bulk". */
+bool ck_ptx_op_extends(const char *name, size_t size);
+
 /* The first meaning of @text among the categories @mods: false if it has none. */
 bool ck_ptx_mod_find(const char *text, size_t size, uint64_t mods, unsigned int *category,
 		     unsigned int *value);
+
+/* Whether the lists of a matrix instruction, that has been chosen, are as long as they must be. */
+bool ck_ptx_lists_fit(const struct ck_ptx_insn *in, const struct ck_ptx_lists *lists);
 
 /* Executors' choosers, one a family of rows of ops.def. */
 #define CK_PTX_PICK(name) ck_ptx_exec ck_ptx_pick_##name(struct ck_ptx_insn *, unsigned int)
@@ -47,6 +53,17 @@ CK_PTX_PICK(fma);
 CK_PTX_PICK(addc);
 CK_PTX_PICK(subc);
 CK_PTX_PICK(madc);
+CK_PTX_PICK(video);
+CK_PTX_PICK(copy);
+CK_PTX_PICK(bulk);
+CK_PTX_PICK(mbarrier);
+CK_PTX_PICK(mapa);
+CK_PTX_PICK(policy);
+CK_PTX_PICK(stack);
+CK_PTX_PICK(tile);
+CK_PTX_PICK(mma);
+CK_PTX_PICK(wmma);
+CK_PTX_PICK(cvt_pack);
 CK_PTX_PICK(mul24);
 CK_PTX_PICK(mad24);
 CK_PTX_PICK(sad);

@@ -82,8 +82,9 @@ struct ck_ptx_operand {
 	struct ck_ptx_token tok;
 	struct ck_ptx_name *name;
 	unsigned int count;
-	int32_t rows[4]; /* of a VECTOR, once resolved */
-	struct ck_ptx_token items[4];
+	int32_t rows[CK_PTX_MAX_VECTOR]; /* of a VECTOR, once resolved */
+	struct ck_ptx_token items[CK_PTX_MAX_VECTOR];
+	uint16_t select; /* the part of a register that a video instruction takes: see module.h */
 	bool negative; /* sign before a FLOAT */
 };
 
@@ -143,6 +144,9 @@ int ck_ptx_vector_rows(struct ck_ptx_parser *p, struct ck_ptx_operand *o, unsign
 		       bool dest);
 int ck_ptx_address(struct ck_ptx_parser *p, const struct ck_ptx_operand *o, uint8_t space,
 		   int32_t *row, int64_t *offset, uint8_t *actual);
+/* An address whose offset is already added: that of a second or third bracket. */
+int ck_ptx_address_row(struct ck_ptx_parser *p, const struct ck_ptx_operand *o, uint8_t space,
+		       int32_t *row);
 int ck_ptx_find_register(struct ck_ptx_parser *p, const struct ck_ptx_token *tok, int32_t *row,
 			 unsigned int *type);
 

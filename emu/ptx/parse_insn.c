@@ -12,10 +12,13 @@
 
 /* What was read of an instruction before it is made. */
 struct raw {
-	unsigned int op, type, type2;
+	unsigned int op;
+	uint8_t type[4];
 	uint8_t mod[CK_PTX_MODS];
 	struct ck_ptx_operand o[CK_PTX_MAX_OPERANDS];
 	unsigned int count;
+	struct ck_ptx_lists lists; /* of matrix instructions */
+	unsigned int list_count;
 };
 
 static int not_supported(struct ck_ptx_parser *p)
@@ -39,28 +42,62 @@ static void name_statement(struct ck_ptx_parser *p)
 	} while (t.kind == CK_PTX_DOT && n < sizeof(p->stmt) - 1);
 }
 
+/* The opcode, of one word or of several: as many as a row has. */
+static unsigned int parse_opcode(struct ck_ptx_parser *p)
+{
+	char name[40];
+	size_t size = ck_min(p->tok.size, sizeof(name));
+
+	memcpy(name, p->tok.text, size);
+	for (;;) {
+		size_t more;
+
+		ck_ptx_advance(p);
+		more = p->tok.size;
+		if (p->tok.kind != CK_PTX_DOT || size + 1 + more > sizeof(name))
+			break;
+		name[size] = '.';
+		memcpy(name + size + 1, p->tok.text, more);
+		if (!ck_ptx_op_extends(name, size + 1 + more))
+			break;
+		size += 1 + more;
+	}
+	return ck_ptx_op_find(name, size);
+}
+
+/* Take @type as the next of the opcode's types: false if it has no more, or not this one. */
+static bool take_type(const struct ck_ptx_op_row *row, struct raw *raw, unsigned int type)
+{
+	bool many = row->mods >> CK_PTX_MOD_TYPES & 1;
+	unsigned int i = 0;
+
+	while (i < CK_ARRAY_SIZE(raw->type) && raw->type[i])
+		i++;
+	if (i >= (many ? 4u : 2u) || !((i ? row->types2 : row->types) >> type & 1))
+		return false;
+	raw->type[i] = (uint8_t)type;
+	return true;
+}
+
 static int parse_modifiers(struct ck_ptx_parser *p, struct raw *raw)
 {
 	const struct ck_ptx_op_row *row = ck_ptx_op_row(raw->op);
+	uint64_t open = row->mods;
 
 	for (; p->tok.kind == CK_PTX_DOT; ck_ptx_advance(p)) {
 		unsigned int category, value;
 		unsigned int type = ck_ptx_type_find(p->tok.text, p->tok.size);
 
-		if (type && !raw->type && row->types >> type & 1) {
-			raw->type = type;
-		} else if (type && raw->type && !raw->type2 && row->types2 >> type & 1) {
-			raw->type2 = type;
-		} else if (!type && ck_ptx_mod_find(p->tok.text, p->tok.size, row->mods, &category,
-						    &value)) {
-			if (raw->mod[category] && category != CK_PTX_MOD_CACHE)
-				return not_supported(p);
-			raw->mod[category] = (uint8_t)value;
-		} else {
+		if (type && take_type(row, raw, type))
+			continue;
+		if (type || !ck_ptx_mod_find(p->tok.text, p->tok.size, open, &category, &value))
 			return not_supported(p);
-		}
+		raw->mod[category] = (uint8_t)value;
+		if (category != CK_PTX_MOD_CACHE)
+			open &= ~(1ull << category);
 	}
-	if ((row->types && !(row->types & 1) && !raw->type) || (row->types2 && !raw->type2))
+	if ((row->types && !(row->types & 1) && !raw->type[0]) ||
+	    (row->types2 && !(row->types2 & 1) && !raw->type[1]))
 		return not_supported(p);
 	return 0;
 }
@@ -102,10 +139,12 @@ static int source_type(char letter, const struct raw *raw)
 		return CK_PTX_U32;
 	case 'c':
 		return CK_PTX_PRED;
+	case 'U':
+		return CK_PTX_U64;
 	case 't':
-		return (int)raw->type2;
+		return raw->type[1];
 	default:
-		return (int)raw->type;
+		return raw->type[0];
 	}
 }
 
@@ -117,7 +156,7 @@ static int vector_operand(struct ck_ptx_parser *p, struct ck_ptx_operand *o, str
 	/* A mov packs or unpacks, not both. */
 	if (raw->op == CK_PTX_OP_MOV && out->space)
 		return not_supported(p);
-	ret = ck_ptx_vector_rows(p, o, raw->type, dest);
+	ret = ck_ptx_vector_rows(p, o, raw->type[0], dest);
 	for (unsigned int i = 0; ret == 0 && i < o->count; i++) {
 		if (dest)
 			out->d[i] = o->rows[i];
@@ -130,6 +169,41 @@ static int vector_operand(struct ck_ptx_parser *p, struct ck_ptx_operand *o, str
 	return ret;
 }
 
+/* A list of registers, or one, of a matrix instruction. */
+static int list_operand(struct ck_ptx_parser *p, struct ck_ptx_operand *o, struct raw *raw,
+			bool dest)
+{
+	unsigned int at = raw->list_count++;
+	int ret;
+
+	if (at >= CK_PTX_LISTS)
+		return not_supported(p);
+	if (o->kind != CK_PTX_OP_VECTOR) {
+		o->count = 1;
+		ret = dest ? ck_ptx_operand_dest(p, o, &o->rows[0])
+			   : ck_ptx_operand_row(p, o, raw->type[0], &o->rows[0]);
+	} else {
+		ret = ck_ptx_vector_rows(p, o, raw->type[0], dest);
+	}
+	raw->lists.count[at] = (uint8_t)o->count;
+	memcpy(raw->lists.rows[at], o->rows, sizeof(o->rows));
+	return ret;
+}
+
+/* An operand of which a video instruction takes a part. */
+static int part_operand(struct ck_ptx_parser *p, struct ck_ptx_operand *o, struct ck_ptx_insn *out,
+			bool dest, unsigned int *dests, unsigned int *sources)
+{
+	unsigned int at = dest ? 0 : *sources + 1;
+
+	out->imm |= (int64_t)((uint64_t)o->select << (at * CK_PTX_SELECT_BITS));
+	if (dest)
+		return ck_ptx_operand_dest(p, o, &out->d[(*dests)++]);
+	if (o->negative && o->kind == CK_PTX_OP_REG)
+		out->imm |= (int64_t)(1ull << (CK_PTX_SELECT_MINUS + *sources));
+	return ck_ptx_operand_row(p, o, CK_PTX_U32, &out->s[(*sources)++]);
+}
+
 /* Put operand @o of shape @letter into @out; hidden instructions may be emitted. */
 static int place_operand(struct ck_ptx_parser *p, char letter, struct ck_ptx_operand *o,
 			 struct raw *raw, struct ck_ptx_insn *out, unsigned int *dests,
@@ -139,9 +213,14 @@ static int place_operand(struct ck_ptx_parser *p, char letter, struct ck_ptx_ope
 
 	if (vector && (letter == 'D' || letter == 'S'))
 		return vector_operand(p, o, raw, out, letter == 'D', sources);
-	if (o->has_pair && letter != 'P')
+	if (letter == 'V' || letter == 'v')
+		return list_operand(p, o, raw, letter == 'V');
+	if ((o->has_pair && letter != 'P') || (o->select && letter != 'x' && letter != 'X'))
 		return not_supported(p);
 	switch (letter) {
+	case 'X':
+	case 'x':
+		return part_operand(p, o, out, letter == 'X', dests, sources);
 	case 'P':
 		if (o->has_pair)
 			out->d[1] = o->pair;
@@ -152,6 +231,11 @@ static int place_operand(struct ck_ptx_parser *p, char letter, struct ck_ptx_ope
 	case 'm':
 		return ck_ptx_address(p, o, raw->mod[CK_PTX_MOD_SPACE], &out->s[(*sources)++],
 				      &out->imm, &out->space);
+	case 'z':
+		raw->mod[CK_PTX_MOD_BITS] = o->kind == CK_PTX_OP_REG && o->type == CK_PTX_PRED;
+		return ck_ptx_operand_row(p, o, CK_PTX_U32, &out->s[(*sources)++]);
+	case 'n':
+		return ck_ptx_address_row(p, o, raw->mod[CK_PTX_MOD_SPACE2], &out->s[(*sources)++]);
 	case 'i':
 		if (o->kind != CK_PTX_OP_INT)
 			return ck_ptx_fail(p, -EINVAL, "%s wants a constant", p->stmt);
@@ -173,8 +257,20 @@ static int emit_raw(struct ck_ptx_parser *p, const struct raw *raw, const struct
 
 	if (!in)
 		return ck_ptx_oom(p);
-	in->type = (uint8_t)raw->type;
-	in->type2 = (uint8_t)raw->type2;
+	if (raw->op == CK_PTX_OP_ALLOCA)
+		p->module->funcs[p->func].own_stack = true;
+	if (raw->list_count) {
+		struct ck_ptx_module *m = p->module;
+
+		if (ck_ptx_room(&m->lists, &m->list_room, m->list_count, sizeof(*m->lists)) < 0)
+			return ck_ptx_oom(p);
+		in->target = m->list_count;
+		m->lists[m->list_count++] = raw->lists;
+	}
+	in->type = raw->type[0];
+	in->type2 = raw->type[1];
+	in->type3 = raw->type[2];
+	in->type4 = raw->type[3];
 	in->imm = draft->imm;
 	in->space = draft->space;
 	in->vec = draft->vec;
@@ -182,6 +278,8 @@ static int emit_raw(struct ck_ptx_parser *p, const struct raw *raw, const struct
 	memcpy(in->d, draft->d, sizeof(in->d));
 	memcpy(in->s, draft->s, sizeof(in->s));
 	in->fn = row->pick(in, raw->count);
+	if (in->fn && raw->list_count && !ck_ptx_lists_fit(in, &raw->lists))
+		return ck_ptx_fail(p, -EINVAL, "a list of the wrong size in %s", p->stmt);
 	return in->fn ? 0 : not_supported(p);
 }
 
@@ -190,7 +288,7 @@ static bool vector_fits(const struct raw *raw, const struct ck_ptx_insn *draft)
 {
 	unsigned int wanted = raw->mod[CK_PTX_MOD_VEC] ? raw->mod[CK_PTX_MOD_VEC] : 1;
 
-	return raw->op == CK_PTX_OP_MOV || draft->vec == wanted;
+	return raw->op == CK_PTX_OP_MOV || raw->list_count || draft->vec == wanted;
 }
 
 static int parse_plain(struct ck_ptx_parser *p, struct raw *raw)
@@ -236,9 +334,8 @@ static int parse_bra(struct ck_ptx_parser *p, struct raw *raw)
 
 static int parse_access(struct ck_ptx_parser *p, const struct raw *raw)
 {
-	struct ck_ptx_insn draft = {.op = (uint16_t)raw->op,
-				    .type = (uint8_t)raw->type,
-				    .type2 = (uint8_t)raw->type2};
+	struct ck_ptx_insn draft = {
+		.op = (uint16_t)raw->op, .type = raw->type[0], .type2 = raw->type[1]};
 
 	memcpy(draft.mod, raw->mod, sizeof(draft.mod));
 	return ck_ptx_parse_access(p, &draft);
@@ -252,12 +349,11 @@ int ck_ptx_parse_insn(struct ck_ptx_parser *p)
 	if (!raw)
 		return ck_ptx_oom(p);
 	name_statement(p);
-	raw->op = ck_ptx_op_find(p->tok.text, p->tok.size);
+	raw->op = parse_opcode(p);
 	if (raw->op == CK_PTX_OP_NONE) {
 		ret = not_supported(p);
 		goto out;
 	}
-	ck_ptx_advance(p);
 	ret = parse_modifiers(p, raw);
 	if (ret < 0)
 		goto out;

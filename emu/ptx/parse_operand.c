@@ -305,8 +305,9 @@ static int parse_vector(struct ck_ptx_parser *p, struct ck_ptx_operand *o)
 	do {
 		bool negative = ck_ptx_accept(p, '-');
 
-		if (o->count >= 4)
-			return ck_ptx_fail(p, -EOPNOTSUPP, "a vector of more than 4 elements");
+		if (o->count >= CK_PTX_MAX_VECTOR)
+			return ck_ptx_fail(p, -EOPNOTSUPP, "a vector of more than %d elements",
+					   CK_PTX_MAX_VECTOR);
 		if ((p->tok.kind != CK_PTX_WORD || negative) && p->tok.kind != CK_PTX_INT &&
 		    p->tok.kind != CK_PTX_FLOAT)
 			return ck_ptx_unexpected(p, "an element");
@@ -316,6 +317,27 @@ static int parse_vector(struct ck_ptx_parser *p, struct ck_ptx_operand *o)
 		ck_ptx_advance(p);
 	} while (ck_ptx_accept(p, ','));
 	return ck_ptx_expect(p, '}');
+}
+
+/* ".b3", ".h10", ".b7531": the bytes or halves of a register that a video instruction takes. */
+static int parse_select(struct ck_ptx_parser *p, struct ck_ptx_operand *o)
+{
+	const char *text = p->tok.text;
+	size_t count = p->tok.size - 1;
+
+	if ((*text != 'b' && *text != 'h') || count < 1 || count > 4)
+		return ck_ptx_unexpected(p, "a part of a register");
+	o->select = (uint16_t)(count << 12 | (*text == 'h' ? CK_PTX_SELECT_HALF : 0));
+	for (size_t i = 0; i < count; i++) {
+		/* written with the highest first */
+		char digit = text[count - i];
+
+		if (digit < '0' || digit > '7')
+			return ck_ptx_unexpected(p, "a part of a register");
+		o->select |= (uint16_t)((digit - '0') << (3 * i));
+	}
+	ck_ptx_advance(p);
+	return 0;
 }
 
 int ck_ptx_parse_operand(struct ck_ptx_parser *p, struct ck_ptx_operand *o)
@@ -329,7 +351,13 @@ int ck_ptx_parse_operand(struct ck_ptx_parser *p, struct ck_ptx_operand *o)
 	if (ck_ptx_accept(p, '{'))
 		return parse_vector(p, o);
 	o->not = ck_ptx_accept(p, '!');
+	if (ck_ptx_at(p, '-') && !strchr("+-.0123456789", ck_ptx_lex_peek(&p->lex))) {
+		ck_ptx_advance(p);
+		o->negative = true;
+	}
 	ret = p->tok.kind == CK_PTX_WORD ? parse_name(p, o) : parse_literal(p, o);
+	if (ret == 0 && o->kind == CK_PTX_OP_REG && p->tok.kind == CK_PTX_DOT)
+		return parse_select(p, o);
 	if (ret < 0 || !ck_ptx_accept(p, '|'))
 		return ret;
 	o->has_pair = true;
@@ -531,4 +559,29 @@ int ck_ptx_address(struct ck_ptx_parser *p, const struct ck_ptx_operand *o, uint
 	if (o->name->kind == CK_PTX_NAME_KPARAM)
 		*actual = CK_PTX_GENERIC;
 	return name_row(p, &base, row);
+}
+
+int ck_ptx_address_row(struct ck_ptx_parser *p, const struct ck_ptx_operand *o, uint8_t space,
+		       int32_t *row)
+{
+	struct ck_ptx_insn *in;
+	int64_t offset;
+	int32_t base, more;
+	uint8_t actual;
+	int ret = ck_ptx_address(p, o, space, &base, &offset, &actual);
+
+	*row = base;
+	if (ret < 0 || offset == 0)
+		return ret;
+	ret = ck_ptx_constant(p, (uint64_t)offset, &more);
+	if (ret == 0)
+		ret = emit_hidden(p, "add", 0, row);
+	if (ret < 0)
+		return ret;
+	in = &p->module->code[p->module->code_count - 1];
+	in->type = CK_PTX_U64;
+	in->s[0] = base;
+	in->s[1] = more;
+	in->fn = ck_ptx_pick_add(in, 3);
+	return 0;
 }

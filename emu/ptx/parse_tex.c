@@ -37,8 +37,11 @@ static int parse_rows(struct ck_ptx_parser *p, unsigned int type, bool dest, uns
 	*count = 1;
 	if (o.kind == CK_PTX_OP_VECTOR) {
 		*count = o.count;
+		if (o.count > 4)
+			return ck_ptx_fail(p, -EINVAL, "a vector of the wrong size in %s",
+					   p->stmt);
 		ret = ck_ptx_vector_rows(p, &o, type, dest);
-		memcpy(rows, o.rows, sizeof(o.rows));
+		memcpy(rows, o.rows, 4 * sizeof(*rows));
 	} else if (dest) {
 		ret = ck_ptx_operand_dest(p, &o, &rows[0]);
 	} else {

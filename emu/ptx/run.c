@@ -69,6 +69,7 @@ static void block_start(struct ck_ptx_block *block, uint64_t number)
 	block->live = threads;
 	block->turns = 0;
 	memset(block->barriers, 0, sizeof(block->barriers));
+	block->cluster_arrived = block->cluster_phase = 0;
 	memset(block->shared, 0, run->shared_bytes);
 	for (uint32_t i = 0; i < run->warps; i++) {
 		struct ck_ptx_warp *w = &block->warps[i];
@@ -81,6 +82,7 @@ static void block_start(struct ck_ptx_block *block, uint64_t number)
 			w->fp[l] = 0;
 			w->rows[CK_PTX_ROW_RETURN * CK_PTX_LANES + l] = CK_PTX_NONE;
 			w->rows[CK_PTX_ROW_LOCAL * CK_PTX_LANES + l] = 0;
+			w->rows[CK_PTX_ROW_STACK * CK_PTX_LANES + l] = 0;
 		}
 	}
 }

@@ -68,8 +68,8 @@ static void border(const struct ck_ptx_texture *t, uint32_t out[4])
 }
 
 /* The texel at @index, which lies in the image; missing channels are 0. */
-static int texel(const struct ck_ptx_place *p, const struct ck_ptx_image *m,
-		 const int64_t index[3], uint32_t out[4])
+static int texel(const struct ck_ptx_place *p, const struct ck_ptx_image *m, const int64_t index[3],
+		 uint32_t out[4])
 {
 	const struct ck_ptx_texture *t = p->texture;
 	uint64_t address = m->base + (uint64_t)index[2] * m->slice + (uint64_t)index[1] * m->pitch +
@@ -117,12 +117,17 @@ static bool wrapped(const struct ck_ptx_place *p, unsigned int dim, int64_t i, i
 }
 
 /* The texel at @index after the address modes, in the place's layer. */
-static int fetch(const struct ck_ptx_place *p, const struct ck_ptx_image *m,
-		 const int64_t index[3], uint32_t out[4])
+static int fetch(const struct ck_ptx_place *p, const struct ck_ptx_image *m, const int64_t index[3],
+		 uint32_t out[4])
 {
 	int64_t at[3] = {0, 0, 0};
 
 	for (unsigned int d = 0; d < p->dims; d++) {
+		/* beyond the edge there is no texel of a whole number */
+		if (p->integer && (index[d] < 0 || index[d] >= m->size[d])) {
+			memset(out, 0, 4 * sizeof(*out));
+			return 0;
+		}
 		if (!wrapped(p, d, index[d], m->size[d], &at[d])) {
 			border(p->texture, out);
 			return 0;
@@ -154,38 +159,80 @@ static int nearest(const struct ck_ptx_place *p, const struct ck_ptx_image *m, u
 	return fetch(p, m, index, out);
 }
 
-/* The lower texel of a linear filter, and the weight of the upper one: a fraction of 8 bits. */
+/* The lower texel of a linear filter, and the weight of the upper one, in 1/256. */
 static int64_t lower(const struct ck_ptx_place *p, const struct ck_ptx_image *m, unsigned int d,
-		     float *weight)
+		     unsigned int *weight)
 {
-	float x = scaled(p, m, d) - 0.5f, i = floorf(x);
+	int64_t x = (int64_t)floorf((scaled(p, m, d) - 0.5f) * 256.0f + 0.5f);
 
-	*weight = rintf((x - i) * 256.0f) / 256.0f;
-	return (int64_t)i;
+	*weight = (unsigned int)(x & 255);
+	return x >> 8;
+}
+
+/*
+ * The weights of the texels round a place, in 1/256. They are whole numbers whose sum is 256: a
+ * product of fractions is rounded, and what it lost is found again in its neighbours' weights.
+ */
+static void corner_weights(unsigned int dims, const unsigned int fraction[3], int weights[8])
+{
+	unsigned int corners = 1u << dims;
+
+	for (unsigned int set = 0; set < corners; set++) {
+		unsigned int product = 256, count = 0;
+
+		for (unsigned int d = 0; d < dims; d++) {
+			if (!(set >> d & 1))
+				continue;
+			product = count++ ? product * fraction[d] : fraction[d];
+		}
+		if (count > 1)
+			product = (product + (1u << (8 * count - 9))) >> (8 * count - 8);
+		weights[set] = (int)product;
+	}
+	for (unsigned int d = 0; d < dims; d++)
+		for (unsigned int set = 0; set < corners; set++)
+			if (!(set >> d & 1))
+				weights[set] -= weights[set | 1u << d];
+}
+
+/*
+ * A texture of one dimension is a row of height 1 that is looked up at its upper edge: where the
+ * second address mode is the border's, the hardware mixes that in.
+ */
+static bool is_edge(const struct ck_ptx_place *p)
+{
+	return p->dims == 1 && !p->layered && !p->texture->linear &&
+	       p->texture->address[1] == CU_TR_ADDRESS_MODE_BORDER;
 }
 
 static int linear(const struct ck_ptx_place *p, const struct ck_ptx_image *m, uint32_t out[4])
 {
-	float weight[3] = {0, 0, 0}, sum[4] = {0, 0, 0, 0};
+	unsigned int fraction[3] = {0, 0, 0};
+	float sum[4] = {0, 0, 0, 0};
 	int64_t low[3] = {0, 0, 0};
+	int weights[8];
 
 	for (unsigned int d = 0; d < p->dims; d++)
-		low[d] = lower(p, m, d, &weight[d]);
+		low[d] = lower(p, m, d, &fraction[d]);
+	corner_weights(p->dims, fraction, weights);
 	for (unsigned int corner = 0; corner < 1u << p->dims; corner++) {
 		int64_t index[3] = {0, 0, 0};
 		uint32_t value[4];
-		float w = 1.0f;
+		float w = (float)weights[corner] / 256.0f;
 		int err;
 
-		for (unsigned int d = 0; d < p->dims; d++) {
+		for (unsigned int d = 0; d < p->dims; d++)
 			index[d] = low[d] + (corner >> d & 1);
-			w *= corner >> d & 1 ? weight[d] : 1.0f - weight[d];
-		}
 		err = fetch(p, m, index, value);
 		if (err)
 			return err;
 		for (unsigned int c = 0; w > 0 && c < 4; c++)
 			sum[c] += w * ck_ptx_f32(value[c]);
+	}
+	if (is_edge(p)) {
+		border(p->texture, out);
+		for (unsigned int c = 0; c < 4; c++)
+			sum[c] = (sum[c] + ck_ptx_f32(out[c])) / 2;
 	}
 	for (unsigned int c = 0; c < 4; c++)
 		out[c] = (uint32_t)ck_ptx_u32(sum[c]);
@@ -233,7 +280,7 @@ int ck_ptx_gather(const struct ck_ptx_place *p, unsigned int channel_number, uin
 	/* lower left, lower right, upper right, upper left, as y grows downwards */
 	static const uint8_t corners[4][2] = {{0, 1}, {1, 1}, {1, 0}, {0, 0}};
 	const struct ck_ptx_image *m = &p->texture->levels[0];
-	float weight;
+	unsigned int weight;
 
 	for (unsigned int i = 0; i < 4; i++) {
 		int64_t index[3] = {lower(p, m, 0, &weight) + corners[i][0],
@@ -255,7 +302,7 @@ float ck_ptx_gradient_lod(const struct ck_ptx_texture *t, unsigned int dims, con
 
 	for (unsigned int d = 0; d < dims; d++) {
 		float size = t->flags & CU_TRSF_NORMALIZED_COORDINATES ? (float)t->levels[0].size[d]
-									: 1.0f;
+								       : 1.0f;
 
 		x += dx[d] * size * dx[d] * size;
 		y += dy[d] * size * dy[d] * size;
@@ -268,12 +315,12 @@ unsigned int ck_ptx_cube_face(const float v[3], float at[2])
 	float x = fabsf(v[0]), y = fabsf(v[1]), z = fabsf(v[2]), s, t, m;
 	unsigned int face;
 
-	if (x >= y && x >= z) {
+	if (x > y && x > z) {
 		face = v[0] < 0;
 		m = x;
 		s = v[0] < 0 ? v[2] : -v[2];
 		t = -v[1];
-	} else if (y >= z) {
+	} else if (y > z) {
 		face = 2 + (v[1] < 0);
 		m = y;
 		s = v[0];

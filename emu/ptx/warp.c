@@ -98,10 +98,8 @@ static int run_flow(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uint32_
 /* All members of the mask are here: no need to wait, nor to leave the loop. */
 static bool is_together(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uint32_t mask)
 {
-	const uint64_t *want = S(in->mask_at);
-
 	EACH_LANE(mask, l, {
-		if ((((uint32_t)want[l] | 1u << l) & w->live) != mask)
+		if ((ck_ptx_members(w, in, l) & w->live) != mask)
 			return false;
 	});
 	return mask != 0;

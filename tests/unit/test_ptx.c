@@ -500,8 +500,15 @@ static void what_is_not_known_is_refused_by_name(void **state)
 {
 	(void)state;
 	assert_string_equal(
-		refusal(HEAD KERNEL "wmma.load.a.sync.aligned.row %r1, [%out];\n" END, -EOPNOTSUPP),
-		"line 10: instruction 'wmma.load.a.sync.aligned.row' is not supported");
+		refusal(HEAD KERNEL "wgmma.mma_async.sync %r1, [%out];\n" END, -EOPNOTSUPP),
+		"line 10: instruction 'wgmma.mma_async.sync' is not supported");
+	assert_string_equal(
+		refusal(HEAD KERNEL "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r0, %r1}, [%r2];\n" END,
+			-EINVAL),
+		"line 10: a list of the wrong size in ldmatrix.sync.aligned.m8n8.x4.shared.b16");
+	assert_string_equal(
+		refusal(HEAD KERNEL "vadd.u32.u32.u32 %r0, %r1.h2, %r2;\n" END, -EOPNOTSUPP),
+		"line 10: instruction 'vadd.u32.u32.u32' is not supported");
 	assert_string_equal(refusal(HEAD KERNEL "add.u8 %r1, %r1, %r1;\n" END, -EOPNOTSUPP),
 			    "line 10: instruction 'add.u8' is not supported");
 	assert_string_equal(refusal(HEAD KERNEL "add.hi.s32 %r1, %r1, %r1;\n" END, -EOPNOTSUPP),
