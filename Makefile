@@ -26,7 +26,7 @@ loader: cpu	## loader/kernel-loader, lower halves for CUDA and MPI, their stubs
 test-apps:	## CUDA programs, into tests/test_apps/bin
 	@$(MAKE) -j$(JOBS) --no-print-directory -C tests/test_apps
 
-check: $(if $(TSAN),,check-style check-gen) check-unit check-e2e	## all tests
+check: $(if $(TSAN),,check-style check-gen) check-unit $(if $(SAN)$(TSAN),,check-conformance) check-e2e	## all tests
 	@echo "check: everything passed$(if $(SAN)$(TSAN), (with sanitizers))"
 check-style:	## who may include whom; every header compiles alone
 	@$(MAKE) --no-print-directory -C cpu build/gen/stamp SAN= TSAN=
@@ -35,13 +35,17 @@ check-gen: cpu	## the generator against its goldens; what it made is not stale
 	$(PYTEST) tests/gen
 check-unit: cpu	## unit tests (cmocka); one alone: make -C tests unit/test_NAME.run
 	@$(MAKE) -j$(JOBS) --no-print-directory -C tests check-unit SAN=$(SAN) TSAN=$(TSAN)
+check-conformance: cpu	## every instruction on the emulated GPU against a real one's answers
+	$(PYTEST) tests/conformance
+	tests/conformance/conformance compare tests/conformance/hardware/sm_90.answers --driver cpu/libcuda-emu.so --refused 3
 check-e2e: cpu test-apps $(if $(SAN)$(TSAN),,loader)	## whole programs (pytest); a choice: make check-e2e K=WORDS
 	@$(MAKE) --no-print-directory -C tests throw SAN=$(SAN) TSAN=$(TSAN)
 	$(if $(SAN)$(TSAN),,@$(MAKE) -j$(JOBS) --no-print-directory -C tests/loader)
 	CRICKET_TEST_SAN=$(SAN) CRICKET_TEST_TSAN=$(TSAN) $(E2E)
-gen:		## rpc/cricket.x, docs/coverage*.md, from rpc/*.api
+gen:		## rpc/cricket.x, docs/coverage*.md, from rpc/*.api; docs/ptx-coverage.md
 	tools/apigen.py rpc/driver.api --x rpc/cricket.x --coverage docs/coverage.md \
 		--coverage-nvml docs/coverage-nvml.md
+	tests/conformance/coverage.py
 fuzz:		## each fuzz target for FUZZ_SECONDS (20); needs clang
 	@$(MAKE) -j$(JOBS) --no-print-directory -C tests fuzz
 demo:		## from nothing: install, build, run a CUDA program through the server
@@ -52,4 +56,4 @@ clean:		## what was built here; build/cuda stays
 	@for d in cpu loader tests tests/test_apps; do $(MAKE) --no-print-directory -C $$d clean; done
 
 .DEFAULT_GOAL := all
-.PHONY: help all deps libtirpc cpu loader test-apps check check-style check-gen check-unit check-e2e gen fuzz demo format clean
+.PHONY: help all deps libtirpc cpu loader test-apps check check-style check-gen check-unit check-conformance check-e2e gen fuzz demo format clean
