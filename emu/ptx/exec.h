@@ -16,6 +16,7 @@
 
 #define CK_PTX_BARRIERS 16
 #define CK_PTX_SLICE 16384 /* instructions of a warp before another has its turn */
+#define CK_PTX_SPIN 256 /* instructions that a failed attempt to take a lock counts for */
 #define CK_PTX_RANGES 16
 
 struct ck_ptx_run { /* one launch */
@@ -90,6 +91,12 @@ static inline uint32_t ck_ptx_members(const struct ck_ptx_warp *w, const struct 
 
 #define D(i) ck_ptx_row(w, in->d[i])
 #define S(i) ((const uint64_t *)ck_ptx_row(w, in->s[i]))
+
+/* Whoever looks at memory again and again should let those run that will change it. */
+static inline void ck_ptx_spins(struct ck_ptx_warp *w)
+{
+	w->budget -= ck_min(w->budget, (uint32_t)CK_PTX_SPIN);
+}
 
 /* The statements once for each lane of @mask; a whole warp is a plain loop for the compiler. */
 #define EACH_LANE(mask, l, ...)                                                                    \

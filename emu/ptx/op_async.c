@@ -138,7 +138,7 @@ EXECUTOR(mbarrier)
 		*word = pack(&b);
 		/* who waits lets others run soon */
 		if (waits && !rd[l])
-			w->budget = ck_min(w->budget, 64u);
+			ck_ptx_spins(w);
 	});
 	return 0;
 }

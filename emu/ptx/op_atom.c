@@ -142,6 +142,8 @@ EXECUTOR(atomic)
 {
 	const uint64_t *ra = S(0), *rb = S(1), *rc = S(2);
 	uint32_t size = ck_ptx_type_bytes(in->type);
+	unsigned int aop = in->mod[CK_PTX_MOD_AOP];
+	bool failed = false;
 	uint64_t *rd = D(0);
 
 	EACH_LANE(mask, l, {
@@ -152,7 +154,10 @@ EXECUTOR(atomic)
 		if (unlikely(err))
 			return err;
 		rd[l] = swap(in, size, at, b, c);
+		failed |= aop == CK_PTX_CAS ? rd[l] != b : aop == CK_PTX_EXCH && rd[l] == b;
 	});
+	if (failed)
+		ck_ptx_spins(w);
 	return 0;
 }
 

@@ -125,6 +125,13 @@ EXECUTOR(ld)
 	return 0;
 }
 
+/* Another thread may be about to change it. */
+EXECUTOR(ld_volatile)
+{
+	ck_ptx_spins(w);
+	return ld(w, in, mask);
+}
+
 EXECUTOR(ld_vector)
 {
 	const uint64_t *ra = S(0);
@@ -170,7 +177,9 @@ ck_ptx_exec ck_ptx_pick_ld(struct ck_ptx_insn *in, unsigned int operands __attri
 		return NULL;
 	if (ck_ptx_type_bytes(in->type) * in->vec > 16)
 		return NULL;
-	return in->vec > 1 ? ld_vector : ld;
+	if (in->vec > 1)
+		return ld_vector;
+	return sem > CK_PTX_WEAK && in->space != CK_PTX_LOCAL ? ld_volatile : ld;
 }
 
 ck_ptx_exec ck_ptx_pick_st(struct ck_ptx_insn *in, unsigned int operands __attribute__((unused)))

@@ -7,7 +7,7 @@ COMPUTE_MAJOR, COMPUTE_MINOR = 75, 76
 NOT_READY = 600
 
 
-PATIENCE = 20  # seconds for one kernel
+PATIENCE = 120  # seconds for one kernel
 
 
 class DriverError(Exception):
