@@ -6,10 +6,14 @@ JOBS ?= $(shell n=$$(nproc); [ $$n -gt 4 ] && echo 4 || echo $$n)
 # The python that has pytest: make deps installs it for the system's, which need not come first in PATH.
 PYTHON := $(shell for p in python3 /usr/bin/python3; do $$p -c 'import pytest' 2>/dev/null && echo $$p && exit; done; echo python3)
 PYTEST := $(PYTHON) -m pytest -q -ra -p no:cacheprovider
+# Tests mostly wait, so there are more of them at a time than processors; one after another without pytest-xdist.
+BESIDE := $(shell $(PYTHON) -c 'import xdist' 2>/dev/null && echo "-n $$((2 * $(JOBS)))")
 THREADS := threads_order or streams_events or per_thread or many_clients or neighbour or (middle and launch) or waiting or bye or \
 	host_functions or graphs or graph_modes or stream_values or (managed and not intro and not changed)
 E2E_WORDS := $(or $(K),$(if $(TSAN),$(THREADS)))
-E2E := $(PYTEST) tests/e2e $(if $(E2E_WORDS),-k '$(E2E_WORDS)')
+# Documents do not depend on how the programs were compiled.
+ASIDE := $(if $(SAN),--ignore=tests/e2e/test_docs.py --ignore=tests/e2e/test_docker.py)
+E2E := $(PYTEST) $(BESIDE) tests/e2e $(ASIDE) $(if $(E2E_WORDS),-k '$(E2E_WORDS)')
 TIRPC := submodules/libtirpc
 
 help:		## this list
@@ -26,15 +30,15 @@ loader: cpu	## loader/kernel-loader, lower halves for CUDA and MPI, their stubs
 test-apps:	## CUDA programs, into tests/test_apps/bin
 	@$(MAKE) -j$(JOBS) --no-print-directory -C tests/test_apps
 
-check: $(if $(TSAN),,check-style check-gen) check-unit $(if $(SAN)$(TSAN),,check-conformance) check-e2e	## all tests
+check: $(if $(SAN)$(TSAN),,check-style check-gen) check-unit $(if $(SAN)$(TSAN),,check-conformance) check-e2e	## all tests
 	@echo "check: everything passed$(if $(SAN)$(TSAN), (with sanitizers))"
 check-style:	## who may include whom; every header compiles alone
 	@$(MAKE) --no-print-directory -C cpu build/gen/stamp SAN= TSAN=
 	tools/check-includes && tools/check-headers
 check-gen: cpu	## the generator against its goldens; what it made is not stale
-	$(PYTEST) tests/gen
+	$(PYTEST) $(BESIDE) tests/gen
 check-unit: cpu	## unit tests (cmocka); one alone: make -C tests unit/test_NAME.run
-	@$(MAKE) -j$(JOBS) --no-print-directory -C tests check-unit SAN=$(SAN) TSAN=$(TSAN)
+	@$(MAKE) -j$(JOBS) --no-print-directory -C tests check-unit SAN=$(SAN) TSAN=$(TSAN) JOBS=$(JOBS)
 check-conformance: cpu	## every instruction on the emulated GPU against a real one's answers
 	$(PYTEST) tests/conformance
 	tests/conformance/conformance compare tests/conformance/hardware/sm_90.answers --driver cpu/libcuda-emu.so --refused 3

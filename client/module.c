@@ -131,6 +131,7 @@ static struct ck_function *function_at(struct ck_module *m, size_t index)
 		if (f) {
 			f->module = m;
 			f->kernel = &m->code->kernels.items[index];
+			ck_object_filled(f);
 			m->functions[index] = f;
 		}
 	}

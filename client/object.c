@@ -100,6 +100,11 @@ void *ck_object_new(enum ck_object_kind kind, struct ck_context *context)
 	return o;
 }
 
+void ck_object_filled(void *object)
+{
+	__atomic_store_n(&((struct ck_object *)object)->magic, MAGIC, __ATOMIC_RELEASE);
+}
+
 void ck_object_free(void *object)
 {
 	struct ck_object *o = object;

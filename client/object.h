@@ -170,6 +170,10 @@ struct ck_link {
 void *ck_object_new(enum ck_object_kind kind, struct ck_context *context);
 void ck_object_free(void *object);
 
+/* @object has been filled in: a thread whose ck_object_check finds it sees it so, in whatever way the
+ * application has handed it over. For objects that the application learns of while others are used. */
+void ck_object_filled(void *object);
+
 /* The object behind @handle if it is a live one of @kind, else NULL; never faults. */
 void *ck_object_check(const void *handle, enum ck_object_kind kind);
 

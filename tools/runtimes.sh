@@ -18,7 +18,6 @@ say() { printf 'runtimes: %s\n' "$*"; }
 # Puts one wheel's files into $home/VERSION, all of them or nothing.
 bring() {
 	local wheel=$1 version=${1##*==} tmp=$home/tmp
-	[ -d "$home/$version/lib" ] && return
 	say "bringing $wheel"
 	rm -rf "$tmp"
 	mkdir -p "$tmp"
@@ -29,9 +28,16 @@ bring() {
 	rm -rf "$tmp"
 }
 
-py=python3
-$py -m pip --version >/dev/null 2>&1 || py=/usr/bin/python3
-$py -m pip --version >/dev/null 2>&1 || { say "python3 has no pip (apt-get install python3-pip)"; exit 1; }
-mkdir -p $home
-for wheel in "${wheels[@]}"; do bring "$wheel"; done
+missing=()
+for wheel in "${wheels[@]}"; do
+	[ -d "$home/${wheel##*==}/lib" ] || missing+=("$wheel")
+done
+if [ ${#missing[@]} -gt 0 ]; then
+	py=python3
+	$py -m pip --version >/dev/null 2>&1 || py=/usr/bin/python3
+	$py -m pip --version >/dev/null 2>&1 ||
+		{ say "python3 has no pip (apt-get install python3-pip)"; exit 1; }
+	mkdir -p $home
+	for wheel in "${missing[@]}"; do bring "$wheel"; done
+fi
 say "$(cd $home && echo *)"

@@ -3,9 +3,15 @@
 Everything runs on this machine with the emulated GPU; CRICKET_TEST_DRIVER=cuda takes the real one.
 CRICKET_TEST_SAN=1 takes the products that were built with ASan and UBSan, CRICKET_TEST_TSAN=1 those
 with TSan. No process outlives its test.
+
+Tests may run beside one another (pytest-xdist, `make check-e2e`): each has ports, sockets and folders of its own.
+One that cannot bear company, because it measures a time or changes the host, is marked `alone`.
 """
+import contextlib
+import fcntl
 import os
 import pathlib
+import random
 import signal
 import socket
 import subprocess
@@ -121,10 +127,17 @@ def wait_until(condition, seconds, what):
 
 
 def free_port():
-    """A TCP port of the loopback interface that nobody listens on."""
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """A TCP port of the loopback interface that nobody listens on.
+
+    Below the range from which the kernel takes ports by itself: one out of that range may be somebody's, a
+    connecting client's for instance, before the test has used it.
+    """
+    first = int(pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    while True:
+        port = random.randrange(max(first - 20000, 1024), max(first, 2048))
+        with socket.socket() as s, contextlib.suppress(OSError):
+            s.bind(("127.0.0.1", port))
+            return port
 
 
 def is_alive(pid):
@@ -246,8 +259,34 @@ class Server:
         assert "Sanitizer" not in self.log() and "runtime error" not in self.log(), self.log()
 
 
+def turn_of(item):
+    """Long tests first, so that others run beside them; last those that want to be alone."""
+    return 0 if item.get_closest_marker("slow") else 2 if item.get_closest_marker("alone") else 1
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "alone: no other test runs at the same time")
+    config.addinivalue_line("markers", "slow: takes long, and is begun first")
+
+
+@pytest.fixture(autouse=True)
+def company(request, tmp_path_factory):
+    """Lets a test that is marked `alone` wait for all others, and the others for it."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        yield
+        return
+    mode = fcntl.LOCK_EX if request.node.get_closest_marker("alone") else fcntl.LOCK_SH
+    folder = tmp_path_factory.getbasetemp().parent      # all workers'
+    with open(folder / "turn", "w") as turn, open(folder / "company", "w") as lock:
+        fcntl.flock(turn, fcntl.LOCK_EX)        # who waits to be alone lets nobody pass
+        fcntl.flock(lock, mode)
+        fcntl.flock(turn, fcntl.LOCK_UN)
+        yield
+
+
 def pytest_collection_modifyitems(items):
     """Without the products there is nothing to test: say so once, as a failure and not a skip."""
+    items.sort(key=turn_of)
     missing = [str(p) for p in (SERVER, CLIENT, EMULATED) if not p.exists()]
     if items and missing:
         how = "make cpu" + (" SAN=1" if SAN else " TSAN=1" if TSAN else "")

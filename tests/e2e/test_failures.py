@@ -293,6 +293,7 @@ def test_memory_that_is_not_there_is_refused_at_the_call(app, tmp_path, transpor
 
 # ---- the client goes away ----------------------------------------------------------------------
 
+@pytest.mark.alone
 @pytest.mark.parametrize("transport", TRANSPORTS)
 @pytest.mark.parametrize("kind", ["launch", "sync", "copy", "alloc"])
 def test_a_killed_client_leaves_no_worker(app, own_server, kind, transport):
@@ -302,6 +303,7 @@ def test_a_killed_client_leaves_no_worker(app, own_server, kind, transport):
     wait_until(lambda: not is_alive(worker), 1, "the killed client's worker is gone")
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_a_client_killed_during_an_endless_kernel_leaves_no_worker(app, own_server, transport):
     client = start([app("spin")], client_env(own_server.address(transport)))
@@ -359,6 +361,7 @@ time.sleep(30)
 """
 
 
+@pytest.mark.alone
 def test_a_forked_child_does_not_keep_its_parents_session(own_server):
     """The parent is killed, its child lives on: the worker goes within a second all the same."""
     parent = start([sys.executable, "-c", FORKED], client_env(own_server.address("unix")))
@@ -389,6 +392,7 @@ def test_a_program_ends_although_the_server_is_stopped(app, own_server):
 
 # --- a function of the host is under way in a stream
 
+@pytest.mark.alone
 def test_a_client_that_is_killed_with_a_function_pending_leaves_no_worker(server, app):
     process = start([app("host_functions"), "pending"], client_env(server.address("unix")))
     assert process.stdout.readline() == "waiting\n"

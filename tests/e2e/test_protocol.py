@@ -42,6 +42,7 @@ def deaths(log):
             if "killed by signal" in line or "Sanitizer" in line or "runtime error" in line]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_a_million_mutated_messages(victim, app, transport):
     assert THROW.exists(), "not built: make -C tests throw"

@@ -141,6 +141,7 @@ def rpcbind():
         process.wait()
 
 
+@pytest.mark.alone
 def test_rpcinfo_shows_program_99_while_the_server_runs(rpcbind, tmp_path):
     if rpcbind():
         pytest.skip("another server is registered on this host")

@@ -7,7 +7,7 @@
 
 #include "check.h"
 
-static const size_t N = 1 << 20;
+static const size_t N = 1 << 17;
 
 __global__ void fill(unsigned int *p, size_t n, unsigned int value)
 {

@@ -11,6 +11,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -407,12 +408,15 @@ static void shutdown_wakes_who_reads_and_who_writes_for_good(void **state)
 	close_pair(ends);
 }
 
-static volatile sig_atomic_t signals;
+static atomic_int signals; /* of two threads */
 
 static void count_signal(int number)
 {
+	int saved = errno;
+
 	(void)number;
-	signals++;
+	atomic_fetch_add(&signals, 1);
+	errno = saved;
 }
 
 static void signals_of_the_program_interrupt_nothing(void **state)
