@@ -16,6 +16,7 @@
 #include "client/nvml.h"
 #include "client/stats.h"
 #include "rpc/chan.h"
+#include "rpc/inject.h"
 #include "util/env.h"
 #include "util/hash.h"
 #include "util/log.h"
@@ -81,12 +82,28 @@ static bool names_this_host(const char *where)
 	return false;
 }
 
+/* CRICKET_INJECT, if it is set and says what can be played. */
+static int play_network(void)
+{
+	const char *inject = ck_env_string("CRICKET_INJECT");
+	int ret = ck_inject_set(inject);
+
+	if (ret < 0)
+		ck_err("CRICKET_INJECT=%s is neither rtt=TIME nor bw=RATE nor both, as in "
+		       "rtt=500us,bw=10G", inject);
+	else if (ck_inject_current())
+		ck_info("a slower network is played: CRICKET_INJECT=%s", inject);
+	return ret;
+}
+
 static int dial_server(struct ck_chan **chan)
 {
 	const char *where = ck_env_string("REMOTE_GPU_ADDRESS");
 	bool anywhere = !where || !*where;
-	int ret;
+	int ret = play_network();
 
+	if (ret < 0)
+		return ret;
 	wanted = RINGS_IF_ANY;
 	if ((anywhere || names_this_host(where)) && dial_local(chan)) {
 		ck_info("connection to this host by \"%s\"", address);
@@ -97,7 +114,7 @@ static int dial_server(struct ck_chan **chan)
 		       "server answers on this host's unix socket)");
 		return -ENODEV;
 	}
-	wanted = strncmp(where, "shm:", 4) == 0 ? RINGS : SOCKETS;
+	wanted = strncmp(where, "shm:", 4) == 0 && !ck_inject_current() ? RINGS : SOCKETS;
 	snprintf(address, sizeof(address), "%s", where);
 	ck_info("connection to host \"%s\"", address);
 	ret = ck_chan_dial(address, dial_timeout_ms(), chan);

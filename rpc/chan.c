@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 
 #include "rpc/chan.h"
+#include "rpc/inject.h"
 #include "rpc/transport/transport.h"
 
 /* The first prefix that fits decides; the empty one, last, takes every address without one. */
@@ -37,12 +38,15 @@ static const struct ck_transport_ops *find_transport(const char *address, const 
 int ck_chan_dial(const char *address, int timeout_ms, struct ck_chan **chan)
 {
 	const struct ck_transport_ops *ops;
+	const struct ck_inject *like = ck_inject_current();
 	const char *where;
+	int ret;
 
 	if (!address)
 		return -EINVAL;
 	ops = find_transport(address, &where);
-	return ops->dial(where, timeout_ms, chan);
+	ret = ops->dial(where, timeout_ms, chan);
+	return ret == 0 && like ? ck_inject_wrap(like, *chan, chan) : ret;
 }
 
 /* On an error @fd is still the caller's. -ENOTSOCK, -EINVAL: neither TCP nor a unix stream. */

@@ -35,6 +35,9 @@ static const struct ck_env_row table[] = {
 	 "client: connections that a large copy uses at a time, 1 to 8 (default: 4, fewer on\n"
 	 "machines with less than 8 processors)"},
 	{"CRICKET_TIMEOUT", "10", "client: seconds to wait for a connection to the server"},
+	{"CRICKET_INJECT", NULL,
+	 "client: plays a slower network: rtt=TIME (us, ms, s), bw=RATE (bits/s; k, M, G), or both, as in\n"
+	 "rtt=500us,bw=10G"},
 	{"CRICKET_NVML", "1",
 	 "client: 0 leaves libnvidia-ml.so.1 to whoever else has that name"},
 	{"CUDA_VISIBLE_DEVICES", NULL,

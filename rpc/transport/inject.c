@@ -1,0 +1,250 @@
+/*
+ * rpc/transport/inject.c - a channel that goes through another one as over a slower network.
+ *
+ * Each direction is a queue of pieces, each with the moment at which it arrives (rpc/inject.h). A
+ * writer puts its bytes there and goes on; a thread passes them to the channel below when they are
+ * due. Another thread takes what comes from below at once, notes when, and the reader waits until
+ * it is due: so a delay hides what waking a thread costs, and much can be under way at a time.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "rpc/inject.h"
+#include "rpc/transport/delay.h"
+#include "rpc/transport/transport.h"
+
+#define CLOSE_NS 1000000000	/* how long a stuck peer keeps a closing channel */
+#define LATE_NS 80000		/* what a timer and a wake-up may be late by */
+#define LATE_SLACKLESS_NS 20000 /* the same for a thread whose timers have no slack */
+
+enum { UP, DOWN };
+
+struct injected {
+	struct ck_chan base;
+	struct ck_chan *inner;
+	struct ck_inject like;
+	struct ck_delay queue[2];
+	pthread_t thread[2];
+	pid_t owner; /* a forked child has no threads */
+};
+
+/* Bytes of @p come to the link of @direction: put them on their way. */
+static int send_piece(struct injected *c, int direction, struct ck_piece *p, int64_t deadline)
+{
+	ck_delay_sleep(ck_inject_hold_until(direction));
+	p->due = ck_inject_arrival(&c->like, direction, p->size, ck_delay_now());
+	return ck_delay_put(&c->queue[direction], p, deadline);
+}
+
+/* To the server: what is due goes out. */
+static void *pass_up(void *arg)
+{
+	struct injected *c = arg;
+	struct ck_delay *q = &c->queue[UP];
+	struct ck_piece *p;
+	int error;
+
+	prctl(PR_SET_TIMERSLACK, 1000);
+	pthread_mutex_lock(&q->lock);
+	while ((p = ck_delay_first(q, -1, &error))) {
+		struct iovec iov = {p->data, p->size};
+
+		ck_delay_drop(q);
+		pthread_mutex_unlock(&q->lock);
+		error = ck_chan_writev(c->inner, &iov, 1);
+		free(p);
+		if (error < 0)
+			ck_delay_end(q, error, 0);
+		pthread_mutex_lock(&q->lock);
+	}
+	ck_delay_left(q);
+	pthread_mutex_unlock(&q->lock);
+	return NULL;
+}
+
+/* From the server: what comes is noted with its time. */
+static void *pass_down(void *arg)
+{
+	struct injected *c = arg;
+	struct ck_piece *p;
+	long n = 0;
+
+	while (n >= 0) {
+		p = ck_piece_new(ck_inject_piece(&c->like));
+		n = p ? ck_chan_read_some(c->inner, p->data, p->size) : -ENOMEM;
+		if (n >= 0) {
+			p->size = (size_t)n;
+			n = send_piece(c, DOWN, p, -1);
+		} else {
+			free(p);
+		}
+	}
+	ck_delay_end(&c->queue[DOWN], (int)n, ck_delay_now() + c->like.delay_ns);
+	return NULL;
+}
+
+static int64_t deadline_of(const struct ck_chan *chan)
+{
+	return chan->timeout_ms > 0 ? ck_delay_now() + (int64_t)chan->timeout_ms * 1000000 : -1;
+}
+
+/* Copy up to @size bytes off the front of @iov. */
+static size_t gather(struct iovec **iov, int *count, unsigned char *to, size_t size)
+{
+	size_t done = 0;
+
+	while (*count > 0 && done < size) {
+		struct iovec *v = *iov;
+		size_t n = v->iov_len < size - done ? v->iov_len : size - done;
+
+		if (n > 0)
+			memcpy(to + done, v->iov_base, n);
+		done += n;
+		v->iov_base = (char *)v->iov_base + n;
+		v->iov_len -= n;
+		if (v->iov_len == 0) {
+			(*iov)++;
+			(*count)--;
+		}
+	}
+	return done;
+}
+
+static int inject_writev(struct ck_chan *chan, struct iovec *iov, int count, int fd)
+{
+	struct injected *c = (struct injected *)chan;
+	size_t left = 0, most = ck_inject_piece(&c->like);
+	int ret = 0;
+
+	(void)fd;
+	for (int i = 0; i < count; i++)
+		left += iov[i].iov_len;
+	while (left > 0 && ret == 0) {
+		struct ck_piece *p = ck_piece_new(left < most ? left : most);
+
+		if (!p)
+			return -ENOMEM;
+		left -= gather(&iov, &count, p->data, p->size);
+		ret = send_piece(c, UP, p, deadline_of(chan));
+	}
+	return ret;
+}
+
+static long inject_read(struct ck_chan *chan, void *buf, size_t size, size_t least)
+{
+	struct injected *c = (struct injected *)chan;
+	struct ck_delay *q = &c->queue[DOWN];
+	struct ck_piece *p;
+	size_t n;
+	int error;
+
+	(void)least; /* the rest may come much later: what has arrived is handed out */
+	pthread_mutex_lock(&q->lock);
+	p = ck_delay_first(q, deadline_of(chan), &error);
+	if (!p) {
+		pthread_mutex_unlock(&q->lock);
+		return error;
+	}
+	n = p->size - p->taken < size ? p->size - p->taken : size;
+	memcpy(buf, p->data + p->taken, n);
+	p->taken += n;
+	if (p->taken == p->size) {
+		ck_delay_drop(q);
+		free(p);
+	}
+	pthread_mutex_unlock(&q->lock);
+	return (long)n;
+}
+
+static void inject_shutdown(struct ck_chan *chan)
+{
+	struct injected *c = (struct injected *)chan;
+
+	ck_delay_close(&c->queue[UP]);
+	ck_delay_close(&c->queue[DOWN]);
+	ck_chan_shutdown(c->inner);
+}
+
+static void inject_close(struct ck_chan *chan)
+{
+	struct injected *c = (struct injected *)chan;
+
+	if (c->owner == getpid()) {
+		/* What has been written goes out, as it does behind a socket that is closed. */
+		ck_delay_end(&c->queue[UP], -EPIPE, 0);
+		ck_delay_await_left(&c->queue[UP], ck_delay_now() + c->like.delay_ns + CLOSE_NS);
+		inject_shutdown(chan);
+		for (int i = 0; i < 2; i++) {
+			pthread_join(c->thread[i], NULL);
+			ck_delay_destroy(&c->queue[i]);
+		}
+	}
+	ck_chan_close(c->inner);
+	free(c);
+}
+
+static const struct ck_transport_ops inject_ops = {
+	.name = "inject",
+	.writev = inject_writev,
+	.read = inject_read,
+	.shutdown = inject_shutdown,
+	.close = inject_close,
+};
+
+/* Signals are the application's own threads' business. */
+static int start_threads(struct injected *c)
+{
+	sigset_t all, was;
+	int ret;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &was);
+	ret = pthread_create(&c->thread[UP], NULL, pass_up, c);
+	if (ret == 0) {
+		ret = pthread_create(&c->thread[DOWN], NULL, pass_down, c);
+		if (ret) {
+			ck_delay_close(&c->queue[UP]);
+			pthread_join(c->thread[UP], NULL);
+		}
+	}
+	pthread_sigmask(SIG_SETMASK, &was, NULL);
+	return -ret;
+}
+
+int ck_inject_wrap(const struct ck_inject *like, struct ck_chan *inner, struct ck_chan **out)
+{
+	struct injected *c = calloc(1, sizeof(*c));
+	int ret = -ENOMEM;
+
+	if (!c)
+		goto close_inner;
+	c->base.ops = &inject_ops;
+	c->base.fd = ck_chan_fd(inner);
+	c->base.offer_fd = -1;
+	atomic_init(&c->base.down, false);
+	snprintf(c->base.peer, sizeof(c->base.peer), "%s", ck_chan_peer(inner));
+	c->inner = inner;
+	c->like = *like;
+	c->owner = getpid();
+	ck_delay_init(&c->queue[UP], LATE_SLACKLESS_NS);
+	ck_delay_init(&c->queue[DOWN], LATE_NS);
+	ck_delay_sleep(ck_delay_now() + 2 * c->like.delay_ns);
+	ret = start_threads(c);
+	if (ret < 0)
+		goto destroy;
+	*out = &c->base;
+	return 0;
+destroy:
+	ck_delay_destroy(&c->queue[UP]);
+	ck_delay_destroy(&c->queue[DOWN]);
+	free(c);
+close_inner:
+	ck_chan_close(inner);
+	return ret;
+}
