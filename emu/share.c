@@ -73,7 +73,7 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, vo
 		return CUDA_ERROR_INVALID_VALUE;
 	found = ck_emu_object_search(is_file, &st);
 	if (!found)
-		return CUDA_ERROR_INVALID_VALUE;
+		return ck_emu_physical_import((int)(intptr_t)osHandle, handle);
 	result = ck_emu_physical_give((struct ck_emu_physical *)found, handle);
 	ck_emu_object_put(found);
 	return result;

@@ -18,6 +18,7 @@ struct ck_emu_physical {
 	CUmemAllocationProp prop;
 	size_t size;
 	int fd;
+	bool imported; /* from another process, which counts its bytes */
 	unsigned int handles; /* given and not released; under physical.c's lock */
 };
 
@@ -25,5 +26,7 @@ struct ck_emu_physical {
 struct ck_emu_physical *ck_emu_physical_get(CUmemGenericAllocationHandle handle);
 /* One more handle of @p, which may be the only one: OUT_OF_MEMORY. */
 CUresult ck_emu_physical_give(struct ck_emu_physical *p, CUmemGenericAllocationHandle *handle);
+/* Physical memory of another process behind its file @fd, which is duplicated; with one handle. */
+CUresult ck_emu_physical_import(int fd, CUmemGenericAllocationHandle *handle);
 
 #endif

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "m3/broker.h"
 #include "server/options.h"
 #include "server/supervisor.h"
 #include "server/worker.h"
@@ -21,6 +22,10 @@ int main(int argc, char **argv)
 	ck_log_default("info");
 	if (argc == 3 && strcmp(argv[1], "--probe") == 0)
 		return ck_probe_main(argv[2]);
+	if (argc == 3 && strcmp(argv[1], "--m3-broker") == 0)
+		return ck_broker_main(argv[2]);
+	if (argc == 3 && strcmp(argv[1], CK_M3_COPIER_OPTION) == 0)
+		return ck_m3_copier_main(argv[2]);
 	if (worker) {
 		argv[1] = argv[0];
 		argc--;

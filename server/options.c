@@ -25,6 +25,7 @@ enum {
 	OPT_TOKEN_FILE,
 	OPT_CACHE_DIR,
 	OPT_CACHE_SIZE,
+	OPT_M3,
 	OPT_PID_FILE,
 	OPT_MAX_SESSIONS,
 	OPT_WARM,
@@ -44,6 +45,7 @@ static const struct option long_options[] = {
 	{ "token-file", required_argument, NULL, OPT_TOKEN_FILE },
 	{ "cache-dir", required_argument, NULL, OPT_CACHE_DIR },
 	{ "cache-size", required_argument, NULL, OPT_CACHE_SIZE },
+	{ "m3", required_argument, NULL, OPT_M3 },
 	{ "pid-file", required_argument, NULL, OPT_PID_FILE },
 	{ "max-sessions", required_argument, NULL, OPT_MAX_SESSIONS },
 	{ "warm", required_argument, NULL, OPT_WARM },
@@ -68,6 +70,8 @@ static void print_help(void)
 	       "  --token-file FILE     admit only clients whose CRICKET_TOKEN is FILE's content\n"
 	       "  --cache-dir DIR       folder of the module cache\n"
 	       "  --cache-size BYTES    most bytes of the module cache, with K, M, G or T\n"
+	       "  --m3 PATH             socket for memory shared by name (default: that of\n"
+	       "                        --unix with .m3 behind it)\n"
 	       "  --pid-file FILE       write the process id; refuse to start twice\n"
 	       "  --max-sessions N      most programs at a time (default %d)\n"
 	       "  --warm N              workers kept ready for the next programs (default 1 with a GPU)\n"
@@ -170,6 +174,9 @@ static int parse_option(int option, const char *value, struct ck_options *o)
 	case OPT_CACHE_SIZE:
 		o->cache_size = value;
 		return parse_size(value);
+	case OPT_M3:
+		o->m3_path = value;
+		return 0;
 	case OPT_PID_FILE:
 		o->pid_file = value;
 		return 0;

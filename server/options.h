@@ -19,6 +19,7 @@ struct ck_options {
 	const char *token_file;	/* NULL: none */
 	const char *cache_dir;	/* NULL: the usual places */
 	const char *cache_size;	/* as CRICKET_CACHE_SIZE */
+	const char *m3_path;	/* the memory broker's socket; NULL: beside the server's own */
 	const char *pid_file;	/* NULL: none */
 	unsigned int max_sessions;
 	int warm;		/* spare workers; -1: one where the driver is a real one */

@@ -47,6 +47,7 @@ struct supervisor {
 	struct ck_workers *workers;
 	struct ck_spares spares;
 	struct ck_fresh_list *fresh;
+	struct ck_broker *broker;
 };
 
 int64_t ck_now_ms(void)
@@ -193,7 +194,8 @@ static void reap(struct supervisor *s)
 	pid_t pid;
 
 	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
-		if (!ck_workers_ended(s->workers, pid, status))
+		if (!ck_workers_ended(s->workers, pid, status) &&
+		    !ck_broker_ended(s->broker, pid, status))
 			ck_debug("rpcbind %s", status == 0 ? "knows program 99"
 							   : "has not taken the registration");
 	}
@@ -249,7 +251,10 @@ static void accept_some(struct supervisor *s, int listener)
 	}
 }
 
-/* Descriptors of one round: signals, workers, fresh connections, and listeners unless paused. */
+/*
+ * Descriptors of one round: signals, the broker's socket or nothing in its place, workers, fresh
+ * connections, and listeners unless paused.
+ */
 static size_t gather(struct supervisor *s, struct pollfd *fds, size_t *listeners, int *timeout)
 {
 	int64_t pause = s->paused - ck_now_ms();
@@ -257,6 +262,8 @@ static size_t gather(struct supervisor *s, struct pollfd *fds, size_t *listeners
 
 	*timeout = ck_spares_run(&s->spares, s->workers);
 	fds[n++] = (struct pollfd){ .fd = s->signals, .events = POLLIN };
+	fds[n] = (struct pollfd){ .fd = -1 };
+	ck_broker_poll(s->broker, &fds[n++], timeout);
 	n += ck_workers_poll(s->workers, fds + n);
 	n += ck_fresh_poll(s->fresh, fds + n, timeout);
 	*listeners = n;
@@ -272,7 +279,7 @@ static size_t gather(struct supervisor *s, struct pollfd *fds, size_t *listeners
 
 static int run(struct supervisor *s)
 {
-	size_t room = 1 + s->options->max_sessions + CK_WARM_MAX + CK_FRESH_MAX + CK_LISTENERS;
+	size_t room = 2 + s->options->max_sessions + CK_WARM_MAX + CK_FRESH_MAX + CK_LISTENERS;
 	struct pollfd *fds = calloc(room, sizeof(*fds));
 	size_t n, listeners;
 	int timeout;
@@ -287,6 +294,8 @@ static int run(struct supervisor *s)
 		}
 		if (read_signals(s))
 			break;
+		if (fds[1].revents)
+			ck_broker_start(s->broker);
 		ck_workers_read(s->workers);
 		for (size_t i = listeners; i < n; i++) {
 			if (fds[i].revents)
@@ -308,6 +317,16 @@ static void raise_limit(void)
 	setrlimit(RLIMIT_NOFILE, &files);
 }
 
+/* Of the server's own socket; NULL: it has none. */
+static const char *unix_path(const struct supervisor *s)
+{
+	for (size_t i = s->listener_count; i-- > 0;) {
+		if (s->listeners[i].path[0])
+			return s->listeners[i].path;
+	}
+	return NULL;
+}
+
 static int start(struct supervisor *s)
 {
 	const char *driver;
@@ -319,6 +338,7 @@ static int start(struct supervisor *s)
 		ret = open_listeners(s);
 	if (ret < 0)
 		return ret;
+	s->broker = ck_broker_create(s->options->m3_path, unix_path(s));
 	/* Clients that come meanwhile wait in the sockets' queues. */
 	driver = ck_probe_driver(s->options->driver);
 	if (!driver)
@@ -329,7 +349,8 @@ static int start(struct supervisor *s)
 	s->spares.wanted = (unsigned int)(s->options->warm >= 0 ? s->options->warm :
 								  strcmp(driver, "emu") != 0);
 	s->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	s->workers = ck_workers_create(s->options, driver);
+	ck_broker_driver(s->broker, driver);
+	s->workers = ck_workers_create(s->options, driver, ck_broker_path(s->broker));
 	if (s->workers)
 		s->fresh = ck_fresh_create(s->workers, s->options->max_sessions);
 	return ret == 0 && !s->fresh ? -ENOMEM : ret;
@@ -339,6 +360,7 @@ static void stop(struct supervisor *s)
 {
 	close_listeners(s);
 	ck_fresh_destroy(s->fresh);
+	ck_broker_destroy(s->broker);
 	ck_workers_destroy(s->workers);
 	ck_rpcbind_unset();
 	if (s->pid_file >= 0)

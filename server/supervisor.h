@@ -25,8 +25,9 @@ int64_t ck_now_ms(void); /* of CLOCK_MONOTONIC */
  */
 struct ck_workers;
 
-/* @driver: what --driver auto has been decided to be. NULL: out of memory. */
-struct ck_workers *ck_workers_create(const struct ck_options *options, const char *driver);
+/* @driver: what --driver auto has been decided to be; @broker: its socket. NULL: out of memory. */
+struct ck_workers *ck_workers_create(const struct ck_options *options, const char *driver,
+				     const char *broker);
 
 /* Kill all and wait for their ends, 2 s at most. */
 void ck_workers_destroy(struct ck_workers *workers);
@@ -96,6 +97,28 @@ size_t ck_fresh_poll(struct ck_fresh_list *list, struct pollfd *fds, int *timeou
 
 /* Look at all connections whose time or bytes have come. */
 void ck_fresh_run(struct ck_fresh_list *list);
+
+/*
+ * broker.c: the process that owns memory shared by name, started when somebody asks for it.
+ */
+struct ck_broker;
+
+/*
+ * Listen at @path, or beside the server's @unix_path, or else where only workers look. NULL:
+ * nowhere.
+ */
+struct ck_broker *ck_broker_create(const char *path, const char *unix_path);
+void ck_broker_driver(struct ck_broker *broker, const char *driver); /* kept, not copied */
+void ck_broker_destroy(struct ck_broker *broker); /* kills it; NULL is nothing */
+const char *ck_broker_path(const struct ck_broker *broker);
+
+/* Room for one descriptor in @fds; the number filled in. When it is readable, start the broker. */
+size_t ck_broker_poll(const struct ck_broker *broker, struct pollfd *fds, int *timeout_ms);
+void ck_broker_start(struct ck_broker *broker);
+bool ck_broker_ended(struct ck_broker *broker, pid_t pid, int status); /* false: it is another */
+
+/* The process `--m3-broker DRIVER`; its listening socket is descriptor 3. The exit status. */
+int ck_broker_main(const char *driver);
 
 /*
  * probe.c, rpcbind.c, mps.c: around the loop.

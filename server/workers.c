@@ -21,7 +21,7 @@
 
 CK_LOG_DEFINE("server");
 
-#define CK_ARGUMENTS 16
+#define CK_ARGUMENTS 18
 #define CK_REAP_MS 2000
 #define CK_REAP_STEP_MS 5
 
@@ -42,7 +42,8 @@ struct ck_workers {
 	char *arguments[CK_ARGUMENTS];
 };
 
-struct ck_workers *ck_workers_create(const struct ck_options *o, const char *driver)
+struct ck_workers *ck_workers_create(const struct ck_options *o, const char *driver,
+				     const char *broker)
 {
 	struct ck_workers *w = calloc(1, sizeof(*w));
 	size_t n = 0;
@@ -64,6 +65,10 @@ struct ck_workers *ck_workers_create(const struct ck_options *o, const char *dri
 	if (o->cache_size) {
 		w->arguments[n++] = (char *)"--cache-size";
 		w->arguments[n++] = (char *)o->cache_size;
+	}
+	if (broker) {
+		w->arguments[n++] = (char *)"--m3";
+		w->arguments[n++] = (char *)broker;
 	}
 	w->arguments[n++] = (char *)"--warm-devices";
 	w->arguments[n++] = (char *)o->warm_devices;

@@ -29,6 +29,10 @@ static const struct ck_env_row table[] = {
 	 "server: driver library: auto, cuda (libcuda.so.1), emu (libcuda-emu.so), or a path"},
 	{"CRICKET_EMU_DEVICES", "1", "emulated driver: number of devices"},
 	{"CRICKET_EMU_MEMORY", "2G", "emulated driver: memory of each device, in bytes"},
+	{"CRICKET_EMU_DIRTY", "0",
+	 "emulated driver: 1 fills new memory of cuMemCreate with rubbish, as a driver may leave it"},
+	{"CRICKET_M3", NULL,
+	 "m3: socket of the memory broker; default: the server's usual unix socket and .m3"},
 	{"CRICKET_TOKEN", NULL,
 	 "secret that client and server must share, when the server has one"},
 	{"CRICKET_CONNECTIONS", NULL,
@@ -126,5 +130,15 @@ long ck_env_long(const char *name)
 		return number;
 	if (row && row->fallback && number_parse(row->fallback, &number))
 		return number;
+	return 0;
+}
+
+int ck_env_number(const char *text, uint64_t *number)
+{
+	long value;
+
+	if (!number_parse(text, &value) || value < 0)
+		return -EINVAL;
+	*number = (uint64_t)value;
 	return 0;
 }

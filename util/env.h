@@ -4,6 +4,7 @@
 #ifndef CK_UTIL_ENV_H
 #define CK_UTIL_ENV_H
 
+#include <stdint.h>
 #include <stdio.h>
 
 /* One variable. `fallback` is its value when unset, NULL for none. */
@@ -30,5 +31,8 @@ const char *ck_env_string(const char *name);
  * powers of 1024. Unset, empty, malformed or too large: the default; no default: 0.
  */
 long ck_env_long(const char *name);
+
+/* The same of any text: 0, or -EINVAL for what is no number or is negative. */
+int ck_env_number(const char *text, uint64_t *number);
 
 #endif

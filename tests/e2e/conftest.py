@@ -225,11 +225,17 @@ class Server:
 
     def workers(self):
         """The worker processes that have a client."""
-        return [pid for pid in children_of(self.process.pid) if name_of(pid) != "cricket-spare"]
+        return [pid for pid in children_of(self.process.pid)
+                if name_of(pid) not in ("cricket-spare", "cricket-broker")]
 
     def spares(self):
         """The worker processes that have none yet."""
         return [pid for pid in children_of(self.process.pid) if name_of(pid) == "cricket-spare"]
+
+    def broker(self):
+        """The memory broker's process, or None."""
+        return next((p for p in children_of(self.process.pid) if name_of(p) == "cricket-broker"),
+                    None)
 
     def wait_idle(self, seconds=5):
         """Waits until no session is left."""

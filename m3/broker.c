@@ -1,0 +1,294 @@
+/*
+ * m3/broker.c - the broker's loop: connections, their ends and the ends of their processes.
+ *
+ * One packet of each client in a round, so that a flood of one delays the others by a packet each.
+ * A client that waits for something is not read from meanwhile.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "m3/broker.h"
+#include "util/log.h"
+
+CK_LOG_DEFINE("m3");
+
+#define CONNECTIONS 4096
+#define FIXED 3 /* descriptors of the loop's own: signals, copier, listener */
+
+/* --- connections */
+
+static void conn_add(struct ck_m3_broker *b, int fd)
+{
+	struct ck_m3_conn *c = calloc(1, sizeof(*c));
+	struct ucred peer;
+	socklen_t size = sizeof(peer);
+	char name[32];
+
+	if (!c || b->conn_count >= CONNECTIONS ||
+	    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0) {
+		ck_warn("a connection is refused");
+		goto drop;
+	}
+	snprintf(name, sizeof(name), "uid:%u", (unsigned int)peer.uid);
+	c->principal = ck_m3_principal_get(b, name);
+	if (!c->principal)
+		goto drop;
+	c->fd = fd;
+	c->pid = peer.pid;
+	c->pidfd = peer.pid > 0 ? (int)syscall(SYS_pidfd_open, peer.pid, 0) : -1;
+	c->trusted = peer.uid == geteuid() || peer.uid == 0;
+	c->device = -1;
+	c->next = b->conns;
+	b->conns = c;
+	b->conn_count++;
+	return;
+drop:
+	close(fd);
+	free(c);
+}
+
+/* Nobody hears from it any more; what its process may still map stays charged. */
+static void conn_end(struct ck_m3_broker *b, struct ck_m3_conn *c)
+{
+	ck_m3_copier_forget(b->copier, c);
+	c->job = NULL;
+	c->parked = false;
+	c->events = 0;
+	ck_m3_deposits_end(c);
+	close(c->fd);
+	c->fd = -1;
+	if (c->greeted)
+		c->principal->connections--;
+	if (ck_m3_holds_end(b, c))
+		ck_debug("%s pid %d has disconnected; its memory stays charged", c->principal->name,
+			 (int)c->pid);
+}
+
+/* Forget those that are gone for good. */
+static void sweep(struct ck_m3_broker *b)
+{
+	struct ck_m3_conn **at = &b->conns, *c;
+
+	while ((c = *at) != NULL) {
+		if (c->fd >= 0 && c->closing)
+			conn_end(b, c);
+		if (c->fd >= 0 || c->holds) {
+			at = &c->next;
+			continue;
+		}
+		*at = c->next;
+		b->conn_count--;
+		if (c->pidfd >= 0)
+			close(c->pidfd);
+		free(c);
+	}
+}
+
+static void conn_read(struct ck_m3_broker *b, struct ck_m3_conn *c)
+{
+	static struct ck_m3_question question;
+	int fd;
+	long n = ck_m3_receive(c->fd, &question, sizeof(question), &fd, MSG_DONTWAIT);
+
+	if (n > 0) {
+		ck_m3_serve(b, c, &question, (size_t)n, fd);
+		return;
+	}
+	if (fd >= 0)
+		close(fd);
+	if (n != -EAGAIN)
+		c->closing = true;
+}
+
+static void accept_some(struct ck_m3_broker *b)
+{
+	for (int i = 0; i < 64; i++) {
+		int fd = accept4(b->options->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+		if (fd < 0)
+			return;
+		conn_add(b, fd);
+	}
+}
+
+/* --- the loop */
+
+/* What to wait for: of each connection its packets, or only its end, or the end of its process. */
+static nfds_t gather(struct ck_m3_broker *b, struct pollfd *fds, int *timeout)
+{
+	nfds_t n = FIXED;
+
+	*timeout = -1;
+	fds[0] = (struct pollfd){.fd = b->signals, .events = POLLIN};
+	fds[1] = (struct pollfd){.fd = ck_m3_copier_fd(b->copier), .events = POLLIN};
+	fds[2] = (struct pollfd){.fd = b->options->listener, .events = POLLIN};
+	for (struct ck_m3_conn *c = b->conns; c; c = c->next) {
+		bool waits = c->job || c->parked;
+
+		fds[n++] = (struct pollfd){.fd = c->fd >= 0 ? c->fd : c->pidfd,
+					   .events = waits ? POLLRDHUP : POLLIN};
+		if (c->parked && c->question.op == CK_M3_LEASE) {
+			int64_t left = c->deadline - ck_m3_now();
+
+			if (*timeout < 0 || left < *timeout)
+				*timeout = left > 0 ? (int)left : 0;
+		}
+	}
+	return n;
+}
+
+static void serve_conns(struct ck_m3_broker *b, const struct pollfd *fds)
+{
+	struct ck_m3_conn *c = b->conns;
+
+	for (nfds_t i = FIXED; c; c = c->next, i++) {
+		if (!fds[i].revents)
+			continue;
+		if (c->fd < 0)
+			ck_m3_holds_drained(b, c);
+		else if (c->job || c->parked)
+			c->closing = fds[i].revents & (POLLHUP | POLLERR | POLLRDHUP);
+		else
+			conn_read(b, c);
+	}
+}
+
+/*
+ * Questions whose time has come, or whose answer may have changed; ends of connections change some,
+ * too.
+ */
+static void settle(struct ck_m3_broker *b)
+{
+	do {
+		b->changed = false;
+		for (struct ck_m3_conn *c = b->conns; c; c = c->next) {
+			if (c->parked && !c->closing)
+				ck_m3_serve_again(b, c);
+		}
+		sweep(b);
+	} while (b->changed);
+}
+
+static void read_signals(struct ck_m3_broker *b)
+{
+	struct signalfd_siginfo info;
+
+	while (read(b->signals, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+		if (info.ssi_signo != SIGCHLD)
+			b->stop = true;
+	}
+	while (waitpid(-1, NULL, WNOHANG) > 0)
+		;
+}
+
+static int loop(struct ck_m3_broker *b)
+{
+	struct pollfd *fds = calloc(FIXED + CONNECTIONS, sizeof(*fds));
+	int timeout;
+	nfds_t n;
+
+	if (!fds)
+		return -ENOMEM;
+	while (!b->stop) {
+		n = gather(b, fds, &timeout);
+		if (poll(fds, n, timeout) < 0 && errno != EINTR)
+			break;
+		read_signals(b);
+		serve_conns(b, fds); /* before the list changes */
+		if (fds[1].revents)
+			ck_m3_copier_read(b);
+		settle(b);
+		if (fds[2].revents)
+			accept_some(b);
+	}
+	free(fds);
+	return 0;
+}
+
+/* --- start and end */
+
+static void prepare_process(struct ck_m3_broker *b)
+{
+	struct rlimit files;
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	b->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+		files.rlim_cur = files.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &files);
+	}
+}
+
+/* What the driver keeps for us goes with the process; this is for whoever looks for leaks. */
+static void forget_all(struct ck_m3_broker *b)
+{
+	while (b->conns) {
+		struct ck_m3_conn *c = b->conns;
+
+		if (c->fd >= 0)
+			conn_end(b, c);
+		ck_m3_holds_drained(b, c);
+		b->conns = c->next;
+		if (c->pidfd >= 0)
+			close(c->pidfd);
+		free(c);
+	}
+	ck_m3_copier_destroy(b->copier);
+	b->copier = NULL;
+	for (struct ck_m3_piece *p = b->pieces, *next; p; p = next) {
+		next = p->next;
+		p->detached = false;
+		p->jobs = 0;
+		ck_m3_piece_check(b, p);
+	}
+	while (b->principals) {
+		struct ck_m3_principal *p = b->principals;
+
+		b->principals = p->next;
+		free(p);
+	}
+}
+
+int ck_m3_broker_main(const struct ck_m3_broker_options *options)
+{
+	static struct ck_m3_broker b;
+	char why[256] = "";
+	uint16_t epoch = 0;
+	int ret;
+
+	memset(&b, 0, sizeof(b));
+	b.options = options;
+	prepare_process(&b);
+	ret = ck_m3_driver_open(&b.driver, options->driver, why, sizeof(why));
+	if (ret < 0) {
+		ck_err("M3: driver %s: %s", options->driver, why);
+		return 1;
+	}
+	while (epoch == 0 && getrandom(&epoch, sizeof(epoch), 0) > 0)
+		;
+	b.epoch = epoch;
+	b.copier = ck_m3_copier_create(options->driver);
+	ck_info("M3: %d device%s", b.driver.device_count, b.driver.device_count == 1 ? "" : "s");
+	ret = b.copier ? loop(&b) : -ENOMEM;
+	forget_all(&b);
+	close(b.signals);
+	return ret < 0;
+}

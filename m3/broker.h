@@ -1,0 +1,235 @@
+/*
+ * m3/broker.h - the broker's parts for each other. One thread and one poll loop; nobody outside of
+ * m3/ but ck_m3_broker_main's callers needs it.
+ *
+ * The broker has memory, not a context: it makes physical memory, keeps it and hands out
+ * descriptors of it. What has to touch bytes is done by a process of its own, the copier.
+ */
+#ifndef CK_M3_BROKER_H
+#define CK_M3_BROKER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "m3/driver.h"
+#include "m3/message.h"
+
+struct ck_m3_broker_options {
+	const char *driver;
+	int listener;			     /* a listening socket, which becomes the broker's */
+	uint64_t quota_bytes, quota_regions; /* of a principal, unless set otherwise; 0: none */
+};
+
+/* Run until SIGTERM, SIGINT or a halt; the exit status. */
+int ck_m3_broker_main(const struct ck_m3_broker_options *options);
+/* The process that copies; its socket is descriptor 3. The exit status. */
+int ck_m3_copier_main(const char *driver);
+/* What to start this program with for that, followed by the driver. */
+#define CK_M3_COPIER_OPTION "--m3-copier"
+#define CK_M3_COPIER_FD 3
+
+struct ck_m3_job;
+struct ck_m3_copier;
+
+/* Who owns memory and is charged for it; lives as long as the broker. */
+struct ck_m3_principal {
+	struct ck_m3_principal *next;
+	char name[M3_PRINCIPAL_MAX];
+	uint64_t quota_bytes, quota_regions;
+	uint64_t bytes, regions; /* charged now */
+	unsigned int connections;
+};
+
+struct ck_m3_grant {
+	struct ck_m3_grant *next;
+	struct ck_m3_principal *principal;
+	unsigned int access;
+};
+
+/* One piece of memory. Its struct stays while a job uses it or a dead client's process may. */
+struct ck_m3_piece {
+	struct ck_m3_piece *next; /* in order of their making */
+	m3_rid rid;
+	CUmemGenericAllocationHandle handle;
+	int fd; /* the memory as it is handed out; -1: it has been given back */
+	uint64_t size;
+	int device;
+	struct ck_m3_principal *owner;
+	struct ck_m3_grant *grants;
+	char name[M3_NAME_MAX]; /* empty: none, or no more */
+	unsigned int mode, flags;
+	bool creating, sealed, unlinked;
+	bool detached;		 /* its own reference */
+	unsigned int refs, maps; /* of all holds */
+	unsigned int jobs;	 /* of the copier, under way */
+	unsigned int draining;	 /* connections that are gone and whose process may still map it */
+	unsigned int readers;	 /* leases */
+	struct ck_m3_hold *writer;
+	bool has_event;
+	unsigned char event[M3_EVENT_SIZE];
+	int64_t born_ms;
+};
+
+/* What one connection has of one piece. */
+struct ck_m3_hold {
+	struct ck_m3_hold *next;
+	struct ck_m3_piece *piece;
+	unsigned int refs, maps, access;
+	unsigned int lease; /* enum m3_lease_kind */
+	bool given;	    /* it has had the descriptor */
+};
+
+struct ck_m3_deposit {
+	struct ck_m3_deposit *next;
+	uint64_t id;
+	unsigned char key[CK_M3_KEY];
+	int fd; /* -1: the bytes are all there is */
+	uint32_t size;
+	unsigned char bytes[CK_M3_BLOB_MAX];
+};
+
+struct ck_m3_conn {
+	struct ck_m3_conn *next;
+	int fd;	   /* -1: gone; it is kept until its process is */
+	int pidfd; /* -1: the process cannot be watched */
+	pid_t pid;
+	bool trusted; /* the broker's own user, or root: other parts of Cricket are */
+	bool greeted, registered, closing;
+	struct ck_m3_principal *principal;
+	int device;	     /* that it wants, or -1 */
+	unsigned int events; /* enum m3_event_mask */
+	struct ck_m3_hold *holds;
+	struct ck_m3_deposit *deposits;
+	unsigned int deposit_count;
+	struct ck_m3_job *job; /* its answer comes when the job is done */
+	bool parked;	       /* @question is tried again when something changes */
+	int64_t deadline;      /* of a parked one */
+	struct ck_m3_request question;
+};
+
+struct ck_m3_broker {
+	struct ck_m3_driver driver;
+	const struct ck_m3_broker_options *options;
+	struct ck_m3_copier *copier;
+	uint64_t epoch, serial;
+	uint64_t used[M3_DEVICES_MAX];
+	struct ck_m3_piece *pieces;
+	struct ck_m3_principal *principals;
+	struct ck_m3_conn *conns;
+	unsigned int conn_count;
+	int signals;
+	bool changed; /* parked questions may have an answer now */
+	bool stop;
+};
+
+int64_t ck_m3_now(void); /* milliseconds of CLOCK_MONOTONIC */
+
+/* --- piece.c: regions and who may have them */
+
+/* The principal of that name, which is made when it is new; NULL: out of memory. */
+struct ck_m3_principal *ck_m3_principal_get(struct ck_m3_broker *b, const char *name);
+uint64_t ck_m3_number(struct ck_m3_broker *b); /* never given before */
+
+/* New memory of @size rounded bytes, filled with whatever; charged to @owner. m3_status. */
+int ck_m3_piece_create(struct ck_m3_broker *b, struct ck_m3_principal *owner, int device,
+		       uint64_t size, bool rdma, struct ck_m3_piece **piece);
+struct ck_m3_piece *ck_m3_piece_find(struct ck_m3_broker *b, m3_rid rid, int *status);
+/* By name: the principal's own, and unless @own_only what others let it see. */
+struct ck_m3_piece *ck_m3_piece_named(struct ck_m3_broker *b, const char *name,
+				      const struct ck_m3_principal *principal, bool own_only);
+unsigned int ck_m3_piece_access(const struct ck_m3_piece *piece,
+				const struct ck_m3_principal *principal);
+void ck_m3_piece_info(const struct ck_m3_broker *b, const struct ck_m3_piece *piece,
+		      const struct ck_m3_principal *principal, m3_info *info);
+/* Something may have been its last use: give the memory back, then forget it. */
+void ck_m3_piece_check(struct ck_m3_broker *b, struct ck_m3_piece *piece);
+int ck_m3_granularity(struct ck_m3_broker *b, int device, bool recommended, uint64_t *out);
+
+/* --- hold.c: what connections have */
+
+struct ck_m3_hold *ck_m3_hold_find(struct ck_m3_conn *conn, const struct ck_m3_piece *piece);
+/* One more reference with @access; NULL: out of memory. */
+struct ck_m3_hold *ck_m3_hold_add(struct ck_m3_conn *conn, struct ck_m3_piece *piece,
+				  unsigned int access);
+void ck_m3_hold_release(struct ck_m3_broker *b, struct ck_m3_conn *conn, struct ck_m3_hold *hold);
+void ck_m3_hold_unlease(struct ck_m3_broker *b, struct ck_m3_hold *hold);
+int ck_m3_hold_lease(struct ck_m3_hold *hold, unsigned int kind); /* M3_EBUSY: not now */
+/* The connection has ended; true: its process is alive and may still map something. */
+bool ck_m3_holds_end(struct ck_m3_broker *b, struct ck_m3_conn *conn);
+/* And now the process has ended. */
+void ck_m3_holds_drained(struct ck_m3_broker *b, struct ck_m3_conn *conn);
+
+/* --- serve.c, serve_region.c: requests */
+
+/* What a handler may return besides a status. */
+#define CK_M3_LATER 1	 /* no answer yet: parked, or a job will give it */
+#define CK_M3_ANSWERED 2 /* a job has given it */
+
+struct ck_m3_ask {
+	struct ck_m3_broker *b;
+	struct ck_m3_conn *conn;
+	const struct ck_m3_request *q;
+	const unsigned char *data;
+	int fd; /* that came with it; a handler that keeps it sets this to -1 */
+	bool again;
+	struct ck_m3_reply reply;
+	const void *back; /* what goes behind the reply */
+	size_t back_size;
+	int back_fd;
+};
+
+void ck_m3_serve(struct ck_m3_broker *b, struct ck_m3_conn *conn, const struct ck_m3_question *q,
+		 size_t size, int fd);
+void ck_m3_serve_again(struct ck_m3_broker *b, struct ck_m3_conn *conn);
+int ck_m3_serve_region(struct ck_m3_ask *ask); /* ops that name a region by number */
+int ck_m3_serve_alloc(struct ck_m3_ask *ask);
+int ck_m3_serve_open(struct ck_m3_ask *ask);
+int ck_m3_serve_deposit(struct ck_m3_ask *ask);
+void ck_m3_deposits_end(struct ck_m3_conn *conn);
+void ck_m3_answer(struct ck_m3_broker *b, struct ck_m3_conn *conn, const struct ck_m3_reply *reply,
+		  const void *data, size_t size, int fd);
+/*
+ * Tell those who asked for @event: those of @principal unless NULL, who may have @piece unless
+ * NULL.
+ */
+void ck_m3_notify(struct ck_m3_broker *b, unsigned int event, const struct ck_m3_piece *piece,
+		  const struct ck_m3_principal *principal);
+
+/* --- copier.c: the process that touches bytes */
+
+/*
+ * The copier is started when it is first needed, and again when it has ended. @driver NULL: never.
+ */
+struct ck_m3_copier *ck_m3_copier_create(const char *driver);
+void ck_m3_copier_destroy(struct ck_m3_copier *copier);
+/*
+ * Queue what @ask asks for (op READ, WRITE, FILL, COPY; or ALLOC: zeros); @from may be NULL.
+ * m3_status.
+ */
+int ck_m3_copier_submit(struct ck_m3_broker *b, struct ck_m3_ask *ask, struct ck_m3_piece *to,
+			struct ck_m3_piece *from);
+int ck_m3_copier_fd(const struct ck_m3_copier *copier); /* to poll, or -1 */
+void ck_m3_copier_read(struct ck_m3_broker *b);
+void ck_m3_copier_forget(struct ck_m3_copier *copier, struct ck_m3_conn *conn);
+
+/* One order to the copier; descriptors of one or two pieces come with it. */
+struct ck_m3_order {
+	uint32_t op;
+	int32_t device[2];
+	uint32_t pieces;
+	uint64_t piece_size[2];
+	uint64_t offset[2];
+	uint64_t size;
+	uint32_t value;
+	uint32_t data_size;
+	unsigned char data[CK_M3_DATA_MAX];
+};
+
+struct ck_m3_done {
+	int32_t status;
+	uint32_t data_size;
+	unsigned char data[CK_M3_DATA_MAX];
+};
+
+#endif

@@ -1,0 +1,412 @@
+/*
+ * m3/lib_region.c - libm3: making and opening regions, and what is asked of the broker about them.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "m3/lib.h"
+#include "util/util.h"
+
+/* --- regions of this process */
+
+static m3_region *region_new(m3_client *c, const struct ck_m3_reply *reply, uint64_t alignment)
+{
+	m3_region *r = calloc(1, sizeof(*r));
+
+	if (!r)
+		return NULL;
+	pthread_mutex_init(&r->lock, NULL);
+	r->client = c;
+	r->refs = 1;
+	r->rid = reply->region;
+	r->size = reply->size;
+	r->alignment = alignment;
+	r->access = reply->access;
+	r->device = ck_m3_own_device(c, reply->info.uuid, reply->info.device);
+	pthread_mutex_lock(&c->lock);
+	r->generation = c->generation;
+	c->refs++;
+	r->next = c->regions;
+	r->at = &c->regions;
+	if (r->next)
+		r->next->at = &r->next;
+	c->regions = r;
+	pthread_mutex_unlock(&c->lock);
+	return r;
+}
+
+static void region_free(m3_region *r)
+{
+	m3_client *c = r->client;
+
+	if (r->event)
+		c->driver.cuEventDestroy_v2(r->event);
+	pthread_mutex_lock(&c->lock);
+	*r->at = r->next;
+	if (r->next)
+		r->next->at = r->at;
+	pthread_mutex_unlock(&c->lock);
+	pthread_mutex_destroy(&r->lock);
+	free(r);
+	ck_m3_client_put(c);
+}
+
+/* A plain question about a region. */
+static int tell(const m3_region *r, enum ck_m3_op op, unsigned int access, unsigned int value)
+{
+	struct ck_m3_request q;
+
+	if (!r)
+		return M3_EINVAL;
+	ck_m3_request_init(&q, op);
+	q.access = access;
+	q.value = value;
+	return ck_m3_call(r->client, r, &q, NULL, NULL, NULL);
+}
+
+static int open_as_asked(m3_client *c, struct ck_m3_request *q, uint64_t alignment,
+			 m3_region **region)
+{
+	struct ck_m3_request undo;
+	struct ck_m3_reply reply;
+	int status = ck_m3_call(c, NULL, q, NULL, &reply, NULL);
+
+	if (status != M3_OK)
+		return status;
+	*region = region_new(c, &reply, alignment);
+	if (*region)
+		return M3_OK;
+	ck_m3_request_init(&undo, CK_M3_RELEASE);
+	undo.region = reply.region;
+	ck_m3_call(c, NULL, &undo, NULL, NULL, NULL);
+	return M3_ENOMEM;
+}
+
+/* The name into a request; NULL is no name where that is allowed. */
+static int name_region(struct ck_m3_request *q, const char *mem_id, bool required)
+{
+	if (!mem_id)
+		return required ? M3_EINVAL : M3_OK;
+	if (strlen(mem_id) >= sizeof(q->name) || !ck_m3_text_ok(mem_id, sizeof(q->name), 1))
+		return M3_EINVAL;
+	strcpy(q->name, mem_id);
+	return M3_OK;
+}
+
+int m3_alloc(m3_client *c, const m3_alloc_req *req, m3_region **region)
+{
+	struct ck_m3_request q;
+	unsigned int access;
+	int status;
+
+	if (!c || !req || !region || (req->alignment & (req->alignment - 1)))
+		return M3_EINVAL;
+	ck_m3_request_init(&q, CK_M3_ALLOC);
+	access = req->access ? (unsigned int)req->access : M3_READWRITE;
+	q.size = req->bytes;
+	q.flags = req->flags;
+	q.mode = req->mode;
+	q.access = access;
+	q.policy = (uint32_t)req->policy;
+	status = name_region(&q, req->mem_id, false);
+	if (status == M3_OK)
+		status = ck_m3_name_device(c, req->device, &q);
+	if (status == M3_OK)
+		status = open_as_asked(c, &q, req->alignment, region);
+	if (status != M3_OK || (req->flags & M3_NO_MAP) || !c->has_driver)
+		return status;
+	status = m3_map(*region, M3_ANY_DEVICE, (int)access, 0, NULL);
+	if (status != M3_OK) {
+		m3_release(*region);
+		*region = NULL;
+	}
+	return status;
+}
+
+int m3_open(m3_client *c, const char *mem_id, int access, m3_region **region)
+{
+	struct ck_m3_request q;
+	int status;
+
+	if (!c || !region || (access != M3_READ && access != M3_READWRITE))
+		return M3_EINVAL;
+	ck_m3_request_init(&q, CK_M3_OPEN);
+	q.access = (uint32_t)access;
+	status = name_region(&q, mem_id, true);
+	return status ? status : open_as_asked(c, &q, 0, region);
+}
+
+int m3_open_id(m3_client *c, m3_rid rid, int access, m3_region **region)
+{
+	struct ck_m3_request q;
+
+	if (!c || !region || !rid || (access != M3_READ && access != M3_READWRITE))
+		return M3_EINVAL;
+	ck_m3_request_init(&q, CK_M3_OPEN);
+	q.access = (uint32_t)access;
+	q.region = rid;
+	return open_as_asked(c, &q, 0, region);
+}
+
+m3_rid m3_region_id(const m3_region *r)
+{
+	return r ? r->rid : 0;
+}
+
+uint64_t m3_region_size(const m3_region *r)
+{
+	return r ? r->size : 0;
+}
+
+int m3_retain(m3_region *r)
+{
+	int status = tell(r, CK_M3_RETAIN, 0, 0);
+
+	if (status == M3_OK)
+		__atomic_fetch_add(&r->refs, 1, __ATOMIC_RELAXED);
+	return status;
+}
+
+int m3_release(m3_region *r)
+{
+	int status;
+
+	if (!r)
+		return M3_OK;
+	if (__atomic_sub_fetch(&r->refs, 1, __ATOMIC_ACQ_REL) > 0)
+		return tell(r, CK_M3_RELEASE, 0, 0);
+	ck_m3_unmap_all(r);
+	status = tell(r, CK_M3_RELEASE, 0, 0);
+	region_free(r);
+	return status == M3_ESTALE ? M3_OK : status; /* there is nothing left to release */
+}
+
+/* --- names, rights, leases */
+
+int m3_unlink(m3_client *c, const char *mem_id)
+{
+	struct ck_m3_request q;
+	int status;
+
+	if (!c)
+		return M3_EINVAL;
+	ck_m3_request_init(&q, CK_M3_UNLINK);
+	status = name_region(&q, mem_id, true);
+	return status ? status : ck_m3_call(c, NULL, &q, NULL, NULL, NULL);
+}
+
+int m3_seal(m3_region *r)
+{
+	int status = tell(r, CK_M3_SEAL, 0, 0);
+
+	if (status != M3_OK)
+		return status;
+	pthread_mutex_lock(&r->lock);
+	r->access = M3_READ;
+	status = ck_m3_read_only(r);
+	pthread_mutex_unlock(&r->lock);
+	return status;
+}
+
+int m3_lease(m3_region *r, int kind, unsigned int timeout_ms)
+{
+	if (kind != M3_LEASE_RO && kind != M3_LEASE_RW)
+		return M3_EINVAL;
+	return tell(r, CK_M3_LEASE, kind == M3_LEASE_RO ? M3_READ : M3_READWRITE, timeout_ms);
+}
+
+int m3_unlease(m3_region *r)
+{
+	return tell(r, CK_M3_UNLEASE, 0, 0);
+}
+
+int m3_chmod(m3_region *r, unsigned int mode)
+{
+	struct ck_m3_request q;
+
+	if (!r)
+		return M3_EINVAL;
+	ck_m3_request_init(&q, CK_M3_CHMOD);
+	q.mode = mode;
+	return ck_m3_call(r->client, r, &q, NULL, NULL, NULL);
+}
+
+static int grant(m3_region *r, const char *principal, unsigned int access)
+{
+	struct ck_m3_request q;
+
+	if (!r || !principal || !ck_m3_text_ok(principal, sizeof(q.principal), 1))
+		return M3_EINVAL;
+	ck_m3_request_init(&q, CK_M3_GRANT);
+	strcpy(q.principal, principal);
+	q.access = access;
+	return ck_m3_call(r->client, r, &q, NULL, NULL, NULL);
+}
+
+int m3_grant(m3_region *r, const char *principal, int access)
+{
+	return access == M3_READ || access == M3_READWRITE
+		       ? grant(r, principal, (unsigned int)access)
+		       : M3_EINVAL;
+}
+
+int m3_revoke(m3_region *r, const char *principal)
+{
+	return grant(r, principal, 0);
+}
+
+/* --- questions */
+
+static void own_info(const m3_client *c, m3_info *info)
+{
+	info->device = ck_m3_own_device(c, info->uuid, info->device);
+}
+
+int m3_stat(m3_region *r, m3_info *info)
+{
+	struct ck_m3_request q;
+	struct ck_m3_reply reply;
+	int status;
+
+	if (!r || !info)
+		return M3_EINVAL;
+	ck_m3_request_init(&q, CK_M3_STAT);
+	status = ck_m3_call(r->client, r, &q, NULL, &reply, NULL);
+	if (status == M3_OK) {
+		*info = reply.info;
+		own_info(r->client, info);
+	}
+	return status;
+}
+
+int m3_list(m3_client *c, const char *prefix, int (*each)(const m3_info *, void *), void *data)
+{
+	m3_info *infos = malloc(CK_M3_DATA_MAX);
+	struct ck_m3_back back = {.data = infos, .room = CK_M3_DATA_MAX, .fd = -1};
+	struct ck_m3_request q;
+	int status = M3_OK, stop = 0;
+
+	ck_m3_request_init(&q, CK_M3_LIST);
+	if (!infos || !c || !each || (prefix && strlen(prefix) >= sizeof(q.name))) {
+		free(infos);
+		return c && each && infos == NULL ? M3_ENOMEM : M3_EINVAL;
+	}
+	if (prefix)
+		strcpy(q.name, prefix);
+	do {
+		status = ck_m3_call(c, NULL, &q, NULL, NULL, &back);
+		if (status == M3_OK && back.size % sizeof(*infos))
+			status = M3_EPROTO;
+		for (size_t i = 0; status == M3_OK && !stop && i < back.size / sizeof(*infos);
+		     i++) {
+			q.from = infos[i].rid;
+			own_info(c, &infos[i]);
+			stop = each(&infos[i], data);
+		}
+	} while (status == M3_OK && !stop && back.size > 0);
+	free(infos);
+	return status;
+}
+
+int m3_rounded_size(m3_client *c, int device, uint64_t bytes, unsigned int flags, uint64_t *rounded,
+		    uint64_t *granularity)
+{
+	struct ck_m3_request q;
+	struct ck_m3_reply reply;
+	int status;
+
+	if (!c || !rounded)
+		return M3_EINVAL;
+	ck_m3_request_init(&q, CK_M3_ROUND);
+	q.size = bytes;
+	q.flags = flags;
+	status = ck_m3_name_device(c, device, &q);
+	if (status == M3_OK)
+		status = ck_m3_call(c, NULL, &q, NULL, &reply, NULL);
+	if (status != M3_OK)
+		return status;
+	*rounded = reply.size;
+	if (granularity)
+		*granularity = reply.count;
+	return M3_OK;
+}
+
+static int quota(m3_client *c, enum ck_m3_op op, const char *principal, uint64_t bytes,
+		 uint64_t regions, struct ck_m3_reply *reply)
+{
+	struct ck_m3_request q;
+
+	if (!c || (principal && !ck_m3_text_ok(principal, sizeof(q.principal), 1)))
+		return M3_EINVAL;
+	ck_m3_request_init(&q, op);
+	q.size = bytes;
+	q.count = regions;
+	if (principal)
+		strcpy(q.principal, principal);
+	return ck_m3_call(c, NULL, &q, NULL, reply, NULL);
+}
+
+int m3_quota_get(m3_client *c, const char *principal, uint64_t *bytes, uint64_t *regions,
+		 uint64_t *bytes_used, uint64_t *regions_used)
+{
+	struct ck_m3_reply reply;
+	int status = quota(c, CK_M3_QUOTA_GET, principal, 0, 0, &reply);
+
+	if (status != M3_OK)
+		return status;
+	if (bytes)
+		*bytes = reply.size;
+	if (regions)
+		*regions = reply.count;
+	if (bytes_used)
+		*bytes_used = reply.used;
+	if (regions_used)
+		*regions_used = reply.used_count;
+	return M3_OK;
+}
+
+int m3_quota_set(m3_client *c, const char *principal, uint64_t bytes, uint64_t regions)
+{
+	return quota(c, CK_M3_QUOTA_SET, principal, bytes, regions, NULL);
+}
+
+int m3_topology(m3_client *c, m3_topo *topo)
+{
+	struct ck_m3_back back = {.data = topo, .room = sizeof(*topo), .fd = -1};
+	struct ck_m3_request q;
+	int status;
+
+	if (!c || !topo)
+		return M3_EINVAL;
+	ck_m3_request_init(&q, CK_M3_TOPOLOGY);
+	status = ck_m3_call(c, NULL, &q, NULL, NULL, &back);
+	if (status == M3_OK && back.size != sizeof(*topo))
+		status = M3_EPROTO;
+	for (int i = 0; status == M3_OK && i < topo->count && i < M3_DEVICES_MAX; i++)
+		topo->devices[i].device = ck_m3_own_device(c, topo->devices[i].uuid, i);
+	return status;
+}
+
+int m3_echo(m3_client *c, const void *bytes, size_t size, void *out)
+{
+	struct ck_m3_back back = {.data = out, .room = size, .fd = -1};
+	struct ck_m3_request q;
+	int status;
+
+	if (!c || !bytes || !out || size == 0 || size > 4096)
+		return M3_EINVAL;
+	ck_m3_request_init(&q, CK_M3_ECHO);
+	q.data_size = (uint32_t)size;
+	status = ck_m3_call(c, NULL, &q, bytes, NULL, &back);
+	return status == M3_OK && back.size != size ? M3_EPROTO : status;
+}
+
+int m3_halt(m3_client *c)
+{
+	struct ck_m3_request q;
+
+	if (!c)
+		return M3_EINVAL;
+	ck_m3_request_init(&q, CK_M3_HALT);
+	return ck_m3_call(c, NULL, &q, NULL, NULL, NULL);
+}

@@ -1,0 +1,246 @@
+/*
+ * m3/piece.c - pieces of device memory in the broker: making them, names, rights, quotas, their
+ * end.
+ *
+ * A piece's memory goes back to the driver when nobody refers to it. Its charge stays until each
+ * process that had the descriptor and has not said that it is done with it is known to be dead:
+ * until then the driver itself keeps the memory, for that process.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "m3/broker.h"
+#include "util/log.h"
+#include "util/util.h"
+
+CK_LOG_DEFINE("m3");
+
+#define SERIAL_BITS 48
+
+int64_t ck_m3_now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+struct ck_m3_principal *ck_m3_principal_get(struct ck_m3_broker *b, const char *name)
+{
+	struct ck_m3_principal *p = b->principals;
+
+	while (p && strcmp(p->name, name) != 0)
+		p = p->next;
+	if (p)
+		return p;
+	p = calloc(1, sizeof(*p));
+	if (!p)
+		return NULL;
+	strncpy(p->name, name, sizeof(p->name) - 1);
+	p->quota_bytes = b->options->quota_bytes;
+	p->quota_regions = b->options->quota_regions;
+	p->next = b->principals;
+	b->principals = p;
+	return p;
+}
+
+uint64_t ck_m3_number(struct ck_m3_broker *b)
+{
+	return b->epoch << SERIAL_BITS | ++b->serial;
+}
+
+/* --- making them */
+
+int ck_m3_granularity(struct ck_m3_broker *b, int device, bool recommended, uint64_t *out)
+{
+	CUmemAllocationProp prop = ck_m3_prop(device, false);
+	size_t granularity = 0;
+	CUresult err = b->driver.cuMemGetAllocationGranularity(
+		&granularity, &prop,
+		recommended ? CU_MEM_ALLOC_GRANULARITY_RECOMMENDED
+			    : CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+
+	*out = granularity;
+	return err || granularity == 0 ? ck_m3_status_of(err ? err : CUDA_ERROR_UNKNOWN) : M3_OK;
+}
+
+static int charge(struct ck_m3_broker *b, struct ck_m3_principal *p, uint64_t size)
+{
+	uint64_t after;
+
+	if ((p->quota_regions && p->regions >= p->quota_regions) ||
+	    ck_add_overflow(p->bytes, size, &after) || (p->quota_bytes && after > p->quota_bytes))
+		return M3_EQUOTA;
+	if (p->quota_bytes && p->bytes < p->quota_bytes / 10 * 9 &&
+	    after >= p->quota_bytes / 10 * 9)
+		ck_m3_notify(b, M3_ON_QUOTA, NULL, p);
+	p->bytes = after;
+	p->regions++;
+	return M3_OK;
+}
+
+static int memory_create(struct ck_m3_broker *b, int device, uint64_t size, bool rdma,
+			 struct ck_m3_piece *p)
+{
+	CUmemAllocationProp prop = ck_m3_prop(device, rdma);
+	CUresult err = b->driver.cuMemCreate(&p->handle, size, &prop, 0);
+
+	if (err) {
+		ck_info("device %d: no %llu bytes: error %d", device, (unsigned long long)size,
+			(int)err);
+		return ck_m3_status_of(err);
+	}
+	err = b->driver.cuMemExportToShareableHandle(&p->fd, p->handle,
+						     CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+	if (err) {
+		ck_err("device %d: exporting memory: error %d", device, (int)err);
+		b->driver.cuMemRelease(p->handle);
+	}
+	return ck_m3_status_of(err);
+}
+
+int ck_m3_piece_create(struct ck_m3_broker *b, struct ck_m3_principal *owner, int device,
+		       uint64_t size, bool rdma, struct ck_m3_piece **out)
+{
+	struct ck_m3_piece **at = &b->pieces, *p = calloc(1, sizeof(*p));
+	int status = p ? charge(b, owner, size) : M3_ENOMEM;
+
+	if (status == M3_OK) {
+		status = memory_create(b, device, size, rdma, p);
+		if (status != M3_OK) {
+			owner->bytes -= size;
+			owner->regions--;
+		}
+	}
+	if (status != M3_OK) {
+		free(p);
+		return status;
+	}
+	p->rid = ck_m3_number(b);
+	p->size = size;
+	p->device = device;
+	p->owner = owner;
+	p->born_ms = ck_m3_now();
+	b->used[device] += size;
+	while (*at)
+		at = &(*at)->next;
+	*at = p;
+	*out = p;
+	return M3_OK;
+}
+
+/* --- finding them */
+
+struct ck_m3_piece *ck_m3_piece_find(struct ck_m3_broker *b, m3_rid rid, int *status)
+{
+	struct ck_m3_piece *p = b->pieces;
+
+	*status = rid >> SERIAL_BITS == b->epoch ? M3_ENOENT : M3_ESTALE;
+	while (p && (p->rid != rid || p->fd < 0))
+		p = p->next;
+	return p;
+}
+
+struct ck_m3_piece *ck_m3_piece_named(struct ck_m3_broker *b, const char *name,
+				      const struct ck_m3_principal *principal, bool own_only)
+{
+	struct ck_m3_piece *shared = NULL;
+
+	for (struct ck_m3_piece *p = b->pieces; p; p = p->next) {
+		if (p->fd < 0 || strcmp(p->name, name) != 0)
+			continue;
+		if (p->owner == principal)
+			return p;
+		if (!own_only && !shared && ck_m3_piece_access(p, principal))
+			shared = p;
+	}
+	return shared;
+}
+
+/* Three bits of a mode to an access: to write is to read as well. */
+static unsigned int access_of_bits(unsigned int bits)
+{
+	return bits & 2 ? M3_READWRITE : bits & 4 ? M3_READ : 0;
+}
+
+unsigned int ck_m3_piece_access(const struct ck_m3_piece *p,
+				const struct ck_m3_principal *principal)
+{
+	unsigned int access = access_of_bits(p->owner == principal ? p->mode >> 6 : p->mode);
+
+	for (const struct ck_m3_grant *g = p->grants; g; g = g->next) {
+		if (g->principal == principal)
+			access |= g->access;
+	}
+	return p->sealed ? access & M3_READ : access;
+}
+
+static uint32_t state_of(const struct ck_m3_piece *p)
+{
+	if (p->fd < 0)
+		return M3_DRAINING;
+	if (p->creating)
+		return M3_CREATING;
+	if (p->unlinked)
+		return M3_UNLINKED;
+	return p->sealed ? M3_SEALED : M3_LIVE;
+}
+
+void ck_m3_piece_info(const struct ck_m3_broker *b, const struct ck_m3_piece *p,
+		      const struct ck_m3_principal *principal, m3_info *info)
+{
+	memset(info, 0, sizeof(*info));
+	info->rid = p->rid;
+	info->bytes = p->size;
+	info->age_ms = (uint64_t)(ck_m3_now() - p->born_ms);
+	info->device = p->device;
+	info->refs = p->refs;
+	info->maps = p->maps;
+	info->state = state_of(p);
+	info->mode = p->mode;
+	info->flags = p->flags;
+	info->access = ck_m3_piece_access(p, principal);
+	info->handle_types = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+	b->driver.cuDeviceGetUuid((CUuuid *)info->uuid, p->device);
+	memcpy(info->owner, p->owner->name, sizeof(info->owner));
+	memcpy(info->mem_id, p->name, sizeof(info->mem_id));
+}
+
+/* --- their end */
+
+static void piece_free(struct ck_m3_broker *b, struct ck_m3_piece *p)
+{
+	struct ck_m3_piece **at = &b->pieces;
+	struct ck_m3_grant *next;
+
+	while (*at != p)
+		at = &(*at)->next;
+	*at = p->next;
+	p->owner->bytes -= p->size;
+	p->owner->regions--;
+	b->used[p->device] -= p->size;
+	for (struct ck_m3_grant *g = p->grants; g; g = next) {
+		next = g->next;
+		free(g);
+	}
+	free(p);
+	b->changed = true;
+}
+
+void ck_m3_piece_check(struct ck_m3_broker *b, struct ck_m3_piece *p)
+{
+	if (p->refs || p->detached || p->jobs)
+		return;
+	if (p->fd >= 0) {
+		ck_m3_notify(b, M3_ON_REGION_LOST, p, NULL);
+		close(p->fd);
+		p->fd = -1;
+		b->driver.cuMemRelease(p->handle);
+		p->name[0] = '\0';
+		b->changed = true;
+	}
+	if (p->draining == 0)
+		piece_free(b, p);
+}

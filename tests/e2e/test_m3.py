@@ -1,0 +1,84 @@
+"""tests/e2e/test_m3.py - memory shared by name: the server's broker and the command m3."""
+import os
+import signal
+
+import pytest
+
+from conftest import PRODUCTS, Server, clean_env, is_alive, run, wait_until
+
+M3 = PRODUCTS / "m3"
+
+
+@pytest.fixture(name="server")
+def fixture_server(tmp_path):
+    server = Server(tmp_path, CRICKET_EMU_DIRTY="1")
+    wait_until(lambda: os.path.exists(f"{server.unix}.m3"), 10, "its socket for M3 is there")
+    yield server
+    server.kill()
+
+
+def m3(server, *words):
+    """What the command says when it works."""
+    result = run([M3, "--socket", f"{server.unix}.m3", *words], clean_env())
+    assert result.status == 0, result.err
+    return result.out
+
+
+def refused(server, *words):
+    """What it says when it does not."""
+    result = run([M3, "--socket", f"{server.unix}.m3", *words], clean_env())
+    assert result.status == 1, result.out
+    return result.err
+
+
+def test_regions_from_the_command_line(server):
+    assert not server.broker()  # nobody has asked for it yet
+    assert "weights: 20971520 bytes" in m3(server, "alloc", "weights", "20M")
+    assert "20971520" in m3(server, "ls")
+    m3(server, "write", "weights", "5", "hello")
+    assert m3(server, "read", "weights", "4", "7") == "\0hello\0"
+    m3(server, "memset", "weights", "5", "2", "0x7a")
+    assert m3(server, "read", "weights", "4", "7") == "\0zzllo\0"
+    assert "another size" in refused(server, "alloc", "weights", "30M")
+    m3(server, "chmod", "weights", "0604")
+    stat = m3(server, "stat", "weights")
+    assert "mode    0604" in stat and "state   live" in stat
+    m3(server, "seal", "weights")
+    assert "not permitted" in refused(server, "write", "weights", "0", "x")
+    m3(server, "rm", "weights")
+    assert "no such region" in refused(server, "stat", "weights")
+    assert "regions 0 of 1024" in m3(server, "quota")
+    assert m3(server, "echo", "there?") == "there?\n"
+
+
+def test_a_lost_broker_is_started_again_and_knows_nothing(server):
+    m3(server, "alloc", "gone", "2M")
+    broker = server.broker()
+    os.kill(broker, signal.SIGKILL)
+    wait_until(lambda: server.broker() != broker, 10, "the broker is reaped")
+    assert "no such region" in refused(server, "stat", "gone")
+    assert server.broker() not in (None, broker)
+    assert "killed by signal 9" in server.log()
+
+
+def test_the_broker_goes_with_the_server(server):
+    m3(server, "echo", "hello")
+    broker = server.broker()
+    server.process.terminate()
+    server.process.wait(timeout=30)
+    wait_until(lambda: not is_alive(broker), 10, "the broker has gone")
+    assert not os.path.exists(f"{server.unix}.m3")
+
+
+def test_the_shell_of_the_first_m3(server):
+    script = ("echo 5\nalloc A 1.5 m\nlsmem\nwrite 0x700000000000 abc\nread 0x700000000000 5\n"
+              "memset 0x700000000000 2 z\nread 0x700000000000 5\nread 0x10 5\nhelp\nexit\n")
+    path = server.unix.parent / "script"
+    path.write_text(script, encoding="utf-8")
+    result = run(["sh", "-c", f"{M3} --socket {server.unix}.m3 shell < {path}"], clean_env())
+    assert result.status == 0
+    assert result.out.splitlines()[:7] == [
+        "5", "A: 0x700000000000", "0x700000000000 2097152 A", "abc..", "zzc..",
+        "0x10: no memory there",
+        "help, halt, echo N, alloc ID F g|m|k, lsmem, read ADDR LEN, write ADDR STR, "
+        "memset ADDR LEN C, exit"]
