@@ -23,6 +23,7 @@
 #include "client/command.h"
 #include "client/managed.h"
 #include "client/stats.h"
+#include "rpc/fields.h"
 #include "rpc/proc.h"
 #include "rpc/record.h"
 #include "util/log.h"
@@ -217,15 +218,14 @@ static void send_shared(struct message *m)
  * where that does not do. */
 static int encode(struct message *m, unsigned char room[SMALL], uint32_t proc, const void *args)
 {
-	xdrproc_t xdr = ck_procs[proc].xdr_args;
-	long n = ck_call_encode(room, SMALL, 0, proc, xdr, args, m->bulk_size);
+	long n = ck_message_encode(room, SMALL, 0, proc, args, m->bulk_size);
 
 	m->bytes = room;
 	if (n == -ENOSPC) {
 		m->bytes = malloc(CK_RECORD_MAX + 4);
 		if (!m->bytes)
 			return -ENOMEM;
-		n = ck_call_encode(m->bytes, CK_RECORD_MAX + 4, 0, proc, xdr, args, m->bulk_size);
+		n = ck_message_encode(m->bytes, CK_RECORD_MAX + 4, 0, proc, args, m->bulk_size);
 	}
 	m->size = n > 0 ? (size_t)n : 0;
 	return n < 0 ? (int)n : 0;

@@ -86,19 +86,25 @@ static long seal(unsigned char *buf, long length, size_t bulk)
 	return length;
 }
 
-long ck_call_encode(void *buf, size_t size, uint32_t xid, uint32_t proc, xdrproc_t xdr_args,
-		    const void *args, size_t bulk)
+long ck_call_head(void *buf, long length, uint32_t xid, uint32_t proc, size_t bulk)
 {
 	const uint32_t words[] = {
 		xid, CALL, CK_RPC_VERSION, CK_PROGRAM, CK_VERSION, proc, AUTH_NONE, 0, AUTH_NONE, 0,
 	};
+
+	put_words((unsigned char *)buf + 4, words, sizeof(words) / sizeof(words[0]));
+	return seal(buf, length, bulk);
+}
+
+long ck_call_encode(void *buf, size_t size, uint32_t xid, uint32_t proc, xdrproc_t xdr_args,
+		    const void *args, size_t bulk)
+{
 	long length;
 
 	if (size < CK_CALL_HEADER)
 		return -ENOSPC;
-	put_words((unsigned char *)buf + 4, words, sizeof(words) / sizeof(words[0]));
 	length = encode_body(buf, size, CK_CALL_HEADER, xdr_args, args);
-	return length < 0 ? length : seal(buf, length, bulk);
+	return length < 0 ? length : ck_call_head(buf, length, xid, proc, bulk);
 }
 
 bool_t ck_code_nothing(XDR *xdrs, ...)

@@ -31,6 +31,10 @@
 long ck_call_encode(void *buf, size_t size, uint32_t xid, uint32_t proc, xdrproc_t xdr_args,
 		    const void *args, size_t bulk);
 
+/* Put mark and call header in front of arguments that are in @buf already, behind CK_CALL_HEADER
+ * bytes: @length is that of both, and the result as of ck_call_encode. */
+long ck_call_head(void *buf, long length, uint32_t xid, uint32_t proc, size_t bulk);
+
 /* The same for an accepted, successful reply. */
 long ck_reply_encode(void *buf, size_t size, uint32_t xid, xdrproc_t xdr_res, const void *res,
 		     size_t bulk);

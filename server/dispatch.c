@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "gen/handlers.h"
+#include "rpc/fields.h"
 #include "rpc/proc.h"
 #include "server/dispatch.h"
 #include "server/output.h"
@@ -34,6 +35,7 @@ struct lane {
 	size_t out_size;
 	uint64_t bound;		/* id of the context that is current in this thread */
 	uint64_t epoch;		/* session.context_epoch when it was bound */
+	bool in_place;		/* the arguments' bytes lie in the record: nothing to free */
 };
 
 static int lane_init(struct lane *l, struct ck_session *s, struct ck_chan *chan,
@@ -97,27 +99,48 @@ static size_t payload_size(const struct ck_proc *proc, const void *args)
 	return size;
 }
 
-/*
- * Decode the arguments into lane.args, which the caller frees by xdr_free, whatever is returned.
- * A message must be used up to its last byte. xdrmem reads nothing outside the record.
- */
-static int decode(struct lane *l, const struct ck_proc *proc, const struct ck_record *record,
-		  size_t at, struct ck_request *q)
+/* The bytes of the arguments, or -EBADMSG. xdrmem reads nothing outside the record. */
+static long decode_xdr(struct lane *l, const struct ck_proc *proc, const struct ck_record *record,
+		       size_t at)
 {
 	XDR xdrs;
-	size_t end;
 
 	memset(l->args, 0, proc->args_size);
 	xdrmem_create(&xdrs, (char *)record->body + at, (u_int)(record->body_size - at),
 		      XDR_DECODE);
-	if (!proc->xdr_args(&xdrs, l->args))
-		return -EBADMSG;
-	end = at + xdr_getpos(&xdrs);
+	return proc->xdr_args(&xdrs, l->args) ? (long)xdr_getpos(&xdrs) : -EBADMSG;
+}
+
+/*
+ * Decode the arguments into lane.args, which the caller frees by release_args, whatever is
+ * returned. A message must be used up to its last byte.
+ */
+static int decode(struct lane *l, const struct ck_proc *proc, const struct ck_record *record,
+		  size_t at, struct ck_request *q)
+{
+	long size = -EOPNOTSUPP;
+	size_t end;
+
+	if (proc->one_way)
+		size = ck_message_decode(record->body + at, record->body_size - at, q->proc,
+					 l->args);
+	l->in_place = size != -EOPNOTSUPP;
+	if (!l->in_place)
+		size = decode_xdr(l, proc, record, at);
+	if (size < 0)
+		return (int)size;
+	end = at + (size_t)size;
 	q->bulk_offset = end;
 	q->bulk_size = proc->bulk_in ? payload_size(proc, l->args) : 0;
 	if (end + CK_ALIGN_UP(q->bulk_size, 4u) != record->total)
 		return -EBADMSG;
 	return 0;
+}
+
+static void release_args(struct lane *l, const struct ck_proc *proc)
+{
+	if (!l->in_place)
+		xdr_free(proc->xdr_args, l->args);
 }
 
 static void trace_message(const struct ck_proc *proc, const void *args)
@@ -156,6 +179,13 @@ static bool too_far(const struct lane *l, uint64_t seq)
 	return seq > executed && seq - executed > CK_SEQ_AHEAD;
 }
 
+/* Add to a number of which this thread is the only writer: no other need be locked out. */
+static void add(_Atomic uint64_t *number, uint64_t n)
+{
+	atomic_store_explicit(number, atomic_load_explicit(number, memory_order_relaxed) + n,
+			      memory_order_relaxed);
+}
+
 static void request_init(struct lane *l, struct ck_request *q, const struct ck_call_header *header)
 {
 	*q = (struct ck_request){
@@ -177,9 +207,6 @@ static int next_message(struct lane *l, struct ck_record *record, struct ck_call
 				   : -EPROTO;
 	if (ret == -EPROTO)
 		ck_warn("%s: not an RPC call", ck_chan_peer(l->chan));
-	else if (ret == 0)
-		atomic_fetch_add_explicit(&l->session->bytes_in, record->total,
-					  memory_order_relaxed);
 	return ret;
 }
 
@@ -203,7 +230,6 @@ static int command_run(struct lane *l, struct ck_request *q, const struct ck_pro
 		ck_info("%s: %s", proc->name, ck_error_name(err));
 	else if (err)
 		ck_debug("%s: %s", proc->name, ck_error_name(err));
-	atomic_fetch_add_explicit(&s->commands, 1, memory_order_relaxed);
 	ck_session_executed(s, head->seq);
 	return 0;
 }
@@ -225,6 +251,7 @@ static int command(struct lane *l)
 			header.program, header.version, header.proc);
 		return -EPROTO;
 	}
+	add(&l->session->command_bytes, record.total);
 	request_init(l, &q, &header);
 	ret = decode(l, proc, &record, header.size, &q);
 	if (ret == 0) {
@@ -233,7 +260,7 @@ static int command(struct lane *l)
 		ck_warn("%s: arguments that cannot be decoded", proc->name);
 		ret = -EPROTO;
 	}
-	xdr_free(proc->xdr_args, l->args);
+	release_args(l, proc);
 	return ret;
 }
 
@@ -357,7 +384,7 @@ static int regular_call(struct lane *l, const struct ck_proc *proc, const struct
 			ret = reply(l, q.xid, proc->xdr_res, l->res, proc->bulk_out);
 		xdr_free(proc->xdr_res, l->res);
 	}
-	xdr_free(proc->xdr_args, l->args);
+	release_args(l, proc);
 	return ret;
 }
 
@@ -381,6 +408,7 @@ static int call(struct lane *l)
 
 	if (ret < 0)
 		return ret;
+	atomic_fetch_add_explicit(&l->session->bytes_in, record.total, memory_order_relaxed);
 	if (header.program != CK_PROGRAM)
 		return refuse(l, header.xid, PROG_UNAVAIL);
 	if (header.version != CK_VERSION)

@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "server/handles.h"
@@ -33,6 +34,27 @@ struct ck_handles {
 	struct entry *pages[CK_PAGES];
 };
 
+/*
+ * What a thread has found lately, so that the stream and the kernel of its next launch cost no lock.
+ * Good until any table of the process changes: who changes one says so, with the lock in its hands.
+ */
+#define CK_FOUND 64
+
+struct found {
+	const struct ck_handles *table; /* NULL: nothing */
+	uint64_t changes, id;
+	struct ck_object object;
+};
+
+static _Thread_local struct found found[CK_FOUND];
+static _Atomic uint64_t changes;
+
+static void lock_for_change(struct ck_handles *h)
+{
+	pthread_rwlock_wrlock(&h->lock);
+	atomic_fetch_add(&changes, 1);
+}
+
 int ck_handles_create(struct ck_handles **out)
 {
 	struct ck_handles *h = calloc(1, sizeof(*h));
@@ -48,6 +70,7 @@ void ck_handles_destroy(struct ck_handles *h)
 {
 	if (!h)
 		return;
+	atomic_fetch_add(&changes, 1);
 	for (size_t i = 0; i < CK_PAGES; i++)
 		free(h->pages[i]);
 	ck_map_destroy(h->named);
@@ -194,7 +217,7 @@ CUresult ck_handles_put_child(struct ck_handles *h, uint64_t id, enum ck_kind ki
 
 	if (id == 0 || id >= CK_MAX_OBJECTS || !handle)
 		return CUDA_ERROR_INVALID_VALUE;
-	pthread_rwlock_wrlock(&h->lock);
+	lock_for_change(h);
 	err = entry_put(h, id, &from, parent);
 	pthread_rwlock_unlock(&h->lock);
 	return err;
@@ -225,7 +248,7 @@ CUresult ck_handles_name(struct ck_handles *h, enum ck_kind kind, uint64_t ctx, 
 
 	if (!handle || !is_told(kind))
 		return CUDA_ERROR_INVALID_VALUE;
-	pthread_rwlock_wrlock(&h->lock);
+	lock_for_change(h);
 	*id = h->named ? (uintptr_t)ck_map_find(h->named, &name, sizeof(name)) : 0;
 	if (*id == 0) {
 		*id = own_id(h);
@@ -274,7 +297,7 @@ CUresult ck_handles_adopt(struct ck_handles *h, uint64_t id, uint64_t parent)
 	CUresult err = CUDA_ERROR_INVALID_HANDLE;
 	struct entry *e;
 
-	pthread_rwlock_wrlock(&h->lock);
+	lock_for_change(h);
 	e = entry_at(h, id);
 	if (e && !e->parent && entry_at(h, parent) && !lies_in(h, parent, id)) {
 		link_child(h, (uint32_t)id, e, (uint32_t)parent);
@@ -338,7 +361,7 @@ bool ck_handles_mark(struct ck_handles *h, uint64_t id, bool mark)
 	struct entry *e;
 	bool was;
 
-	pthread_rwlock_wrlock(&h->lock);
+	lock_for_change(h);
 	e = entry_at(h, id);
 	was = e && e->mark;
 	if (e)
@@ -347,21 +370,37 @@ bool ck_handles_mark(struct ck_handles *h, uint64_t id, bool mark)
 	return was;
 }
 
-bool ck_handles_find(struct ck_handles *h, uint64_t id, unsigned int kinds,
-		     struct ck_object *object)
+/* Look @id up and keep what there is. */
+static bool find_locked(struct ck_handles *h, uint64_t id, struct found *f)
 {
 	const struct entry *e;
-	bool found;
 
 	pthread_rwlock_rdlock(&h->lock);
 	e = entry_at(h, id);
-	found = e && (CK_KIND_BIT(e->kind) & kinds);
-	if (found)
-		*object = (struct ck_object){
-			.handle = e->handle, .kind = e->kind, .ctx = e->ctx, .serial = e->serial
+	f->table = NULL;
+	if (e)
+		*f = (struct found){
+			.table = h, .changes = atomic_load(&changes), .id = id,
+			.object = { .handle = e->handle, .kind = e->kind, .ctx = e->ctx,
+				    .serial = e->serial },
 		};
 	pthread_rwlock_unlock(&h->lock);
-	return found;
+	return e != NULL;
+}
+
+bool ck_handles_find(struct ck_handles *h, uint64_t id, unsigned int kinds,
+		     struct ck_object *object)
+{
+	struct found *f = &found[id % CK_FOUND];
+
+	if ((f->id != id || f->table != h ||
+	     f->changes != atomic_load_explicit(&changes, memory_order_acquire)) &&
+	    !find_locked(h, id, f))
+		return false;
+	if (!(CK_KIND_BIT(f->object.kind) & kinds))
+		return false;
+	*object = f->object;
+	return true;
 }
 
 void *ck_handles_get(struct ck_handles *h, uint64_t id, enum ck_kind kind)
@@ -375,7 +414,7 @@ void ck_handles_remove(struct ck_handles *h, uint64_t id)
 {
 	struct entry *e;
 
-	pthread_rwlock_wrlock(&h->lock);
+	lock_for_change(h);
 	e = entry_at(h, id);
 	if (e)
 		entry_remove(h, e);
@@ -386,7 +425,7 @@ void ck_handles_drop_context(struct ck_handles *h, uint64_t ctx)
 {
 	if (ctx == 0)
 		return;
-	pthread_rwlock_wrlock(&h->lock);
+	lock_for_change(h);
 	for (size_t i = 0; i < CK_PAGES; i++) {
 		for (size_t j = 0; h->pages[i] && j < CK_PAGE; j++) {
 			struct entry *e = &h->pages[i][j];

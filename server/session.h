@@ -44,7 +44,8 @@ struct ck_session {
 	_Atomic uint64_t window_lo, window_hi; /* addresses kept for managed memory; or 0 */
 
 	/* For the log line at the end. */
-	_Atomic uint64_t calls, commands, bytes_in, bytes_out;
+	_Atomic uint64_t calls, bytes_in, bytes_out; /* of the lanes */
+	_Atomic uint64_t command_bytes;		     /* written by the command thread alone */
 };
 
 /* One message in the hands of a handler. */

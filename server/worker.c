@@ -64,8 +64,9 @@ static _Noreturn void end_session(const char *reason)
 		ck_info("session of %s pid %u ended: %s; %llu calls, %llu commands, "
 			"%llu bytes in, %llu out",
 			worker.client.application, worker.client.pid, reason,
-			(unsigned long long)s->calls, (unsigned long long)s->commands,
-			(unsigned long long)s->bytes_in, (unsigned long long)s->bytes_out);
+			(unsigned long long)s->calls, (unsigned long long)s->executed,
+			(unsigned long long)(s->bytes_in + s->command_bytes),
+			(unsigned long long)s->bytes_out);
 	else
 		ck_info("%s: no session: %s", worker.peer, reason);
 	_exit(0);
