@@ -10,8 +10,17 @@
 /* Most bytes of parameters of one kernel (CUDA 12.1 and later). */
 #define CK_KERNEL_PARAM_MAX 32764
 
+/* What an image says of a parameter's type. */
+enum ck_param_kind {
+	CK_PARAM_UNKNOWN, /* a cubin, or .b32 and the like in PTX */
+	CK_PARAM_INTEGER, /* of either sign, or a pointer */
+	CK_PARAM_FLOAT,
+	CK_PARAM_BYTES, /* a structure or an array */
+};
+
 struct ck_kernel_param {
 	uint32_t offset, size; /* bytes, in the parameter block */
+	enum ck_param_kind kind;
 };
 
 struct ck_kernel {

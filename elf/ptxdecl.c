@@ -62,10 +62,12 @@ int ck_ptx_qualifiers(struct ck_ptx_lex *lex, struct ck_ptx_declaration *decl)
 		} else if (ck_ptx_type_size(lex)) {
 			element = ck_ptx_type_size(lex);
 			decl->opaque = memcmp(lex->token + lex->length - 2, "ef", 2) == 0;
+			decl->type = decl->opaque || element == 16 ? 0 : lex->token[1];
 		}
 	}
 	if (element == 0)
 		return -ENOEXEC;
+	decl->element = element;
 	decl->size = (uint64_t)element * vector;
 	decl->align = align ? align : element * vector;
 	return 0;

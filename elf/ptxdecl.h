@@ -19,6 +19,8 @@ struct ck_ptx_declaration {
 	size_t name_size;
 	uint32_t align; /* as written, else that of the type */
 	uint64_t size;	/* bytes */
+	uint32_t element; /* bytes of one element of the type */
+	char type;	  /* letter of the type: u s f b p; 0 for opaque ones */
 	bool opaque;	/* texture, surface or sampler: no bytes of its own */
 	bool open;	/* first dimension left open: size is that of one element of it */
 };

@@ -42,6 +42,21 @@ static int skip_block(struct ck_ptx_lex *lex)
 	return 0;
 }
 
+static enum ck_param_kind kind_of(const struct ck_ptx_declaration *decl)
+{
+	if (decl->size != decl->element)
+		return CK_PARAM_BYTES;
+	switch (decl->type) {
+	case 'u':
+	case 's':
+		return CK_PARAM_INTEGER;
+	case 'f':
+		return CK_PARAM_FLOAT;
+	default:
+		return CK_PARAM_UNKNOWN;
+	}
+}
+
 /* One parameter of a kernel, .param having been read; leaves `,` or `)`. */
 static int parameter(struct ck_ptx_lex *lex, struct ck_kernel *kernel)
 {
@@ -64,7 +79,8 @@ static int parameter(struct ck_ptx_lex *lex, struct ck_kernel *kernel)
 			return -ENOMEM;
 		kernel->params = params;
 	}
-	params[count] = (struct ck_kernel_param){.offset = offset, .size = (uint32_t)decl.size};
+	params[count] = (struct ck_kernel_param){
+		.offset = offset, .size = (uint32_t)decl.size, .kind = kind_of(&decl)};
 	kernel->param_count++;
 	kernel->param_bytes = offset + (uint32_t)decl.size;
 	return 0;

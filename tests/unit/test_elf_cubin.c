@@ -81,8 +81,8 @@ static void the_target_is_read_from_the_header(void **state)
 
 static void mixed_parameters_have_the_layout_of_the_abi_on_every_architecture(void **state)
 {
-	static const struct ck_kernel_param mixed[] = {{0, 8}, {8, 4}, {12, 1}, {16, 24}, {40, 2}};
-	static const struct ck_kernel_param chars[] = {{0, 8}, {8, 1}};
+	static const struct ck_kernel_param mixed[] = {{0, 8, 0}, {8, 4, 0}, {12, 1, 0}, {16, 24, 0}, {40, 2, 0}};
+	static const struct ck_kernel_param chars[] = {{0, 8, 0}, {8, 1, 0}};
 
 	(void)state;
 	for (size_t i = 0; i < CK_ARRAY_SIZE(cubins); i++) {
@@ -118,7 +118,7 @@ static void limits_shared_memory_and_registers_are_read(void **state)
 
 static void parameters_beyond_4_kilobytes_are_read(void **state)
 {
-	static const struct ck_kernel_param big[] = {{0, 8}, {8, 5000}, {5008, 4}};
+	static const struct ck_kernel_param big[] = {{0, 8, 0}, {8, 5000, 0}, {5008, 4, 0}};
 	static const char *const names[] = {"big_sm_75.cubin", "big_sm_90.cubin"};
 
 	(void)state;

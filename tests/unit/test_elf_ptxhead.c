@@ -89,11 +89,14 @@ static void parameters_are_laid_out_by_size_and_alignment(void **state)
 	static const char text[] = HEAD
 		".visible .entry k(.param .u8 a, .param .u16 b, .param .f64 c, .param .s8 d,\n"
 		"  .param .align 16 .b8 e[17], .param .b32 f[3], .param .align 1 .b8 g[2][0x3],\n"
-		"  .param .u64 .ptr .global .align 128 h, .param .v4 .f32 i, .param .texref j)\n"
+		"  .param .u64 .ptr .global .align 128 h, .param .v4 .f32 i, .param .texref j,\n"
+		"  .param .b32 k)\n"
 		"{ ret; }";
 	static const struct ck_kernel_param expected[] = {
-		{0, 1},	  {2, 2},  {8, 8},  {16, 1},  {32, 17},
-		{52, 12}, {64, 6}, {72, 8}, {80, 16}, {96, 8},
+		{0, 1, CK_PARAM_INTEGER},  {2, 2, CK_PARAM_INTEGER},  {8, 8, CK_PARAM_FLOAT},
+		{16, 1, CK_PARAM_INTEGER}, {32, 17, CK_PARAM_BYTES},  {52, 12, CK_PARAM_BYTES},
+		{64, 6, CK_PARAM_BYTES},   {72, 8, CK_PARAM_INTEGER}, {80, 16, CK_PARAM_BYTES},
+		{96, 8, CK_PARAM_UNKNOWN}, {104, 4, CK_PARAM_UNKNOWN},
 	};
 	struct ck_kernels kernels;
 
@@ -104,8 +107,9 @@ static void parameters_are_laid_out_by_size_and_alignment(void **state)
 	for (size_t i = 0; i < CK_ARRAY_SIZE(expected); i++) {
 		assert_int_equal(kernels.items[0].params[i].offset, expected[i].offset);
 		assert_int_equal(kernels.items[0].params[i].size, expected[i].size);
+		assert_int_equal(kernels.items[0].params[i].kind, expected[i].kind);
 	}
-	assert_int_equal(kernels.items[0].param_bytes, 104);
+	assert_int_equal(kernels.items[0].param_bytes, 108);
 	ck_kernels_free(&kernels);
 }
 
