@@ -23,7 +23,7 @@ deps:		## install what is missing (Debian, Ubuntu); nvcc too
 	tools/deps.sh
 libtirpc:	## build the submodule where it is checked out, else say which one is used
 	@tools/libtirpc.sh $(TIRPC)
-cpu:		## cpu/cricket-rpc-server, cpu/cricket-client.so (libnvidia-ml.so.1), cpu/libcuda-emu.so
+cpu:		## cpu/cricket-rpc-server, cpu/cricket-client.so (libnvidia-ml.so.1), cpu/libcuda-emu.so, cpu/gpu_launcher
 	@$(MAKE) -j$(JOBS) --no-print-directory -C cpu SAN=$(SAN) TSAN=$(TSAN)
 loader: cpu	## loader/kernel-loader, lower halves for CUDA and MPI, their stubs
 	@$(MAKE) -j$(JOBS) --no-print-directory -C loader
@@ -55,7 +55,7 @@ fuzz:		## each fuzz target for FUZZ_SECONDS (20); needs clang
 demo:		## from nothing: install, build, run a CUDA program through the server
 	@tools/demo.sh
 format:		## clang-format over the C sources
-	clang-format -i $$(find util elf rpc client server emu cuda m3 loader tests -name '*.[ch]')
+	clang-format -i $$(find util elf rpc client server emu cuda m3 loader launcher tests -name '*.[ch]')
 clean:		## what was built here; build/cuda stays
 	@for d in cpu loader tests tests/test_apps; do $(MAKE) --no-print-directory -C $$d clean; done
 

@@ -13,7 +13,8 @@
 /* What an image says of a parameter's type. */
 enum ck_param_kind {
 	CK_PARAM_UNKNOWN, /* a cubin, or .b32 and the like in PTX */
-	CK_PARAM_INTEGER, /* of either sign, or a pointer */
+	CK_PARAM_INTEGER, /* of either sign, or a pointer of old PTX */
+	CK_PARAM_POINTER,
 	CK_PARAM_FLOAT,
 	CK_PARAM_BYTES, /* a structure or an array */
 };

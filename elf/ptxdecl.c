@@ -49,7 +49,7 @@ int ck_ptx_qualifiers(struct ck_ptx_lex *lex, struct ck_ptx_declaration *decl)
 				return -ENOEXEC;
 			align = pointee ? align : number;
 		} else if (ck_ptx_is(lex, ".ptr")) {
-			pointee = true;
+			pointee = decl->pointer = true;
 		} else if (ck_ptx_is(lex, ".v2")) {
 			vector = 2;
 		} else if (ck_ptx_is(lex, ".v4")) {

@@ -21,6 +21,7 @@ struct ck_ptx_declaration {
 	uint64_t size;	/* bytes */
 	uint32_t element; /* bytes of one element of the type */
 	char type;	  /* letter of the type: u s f b p; 0 for opaque ones */
+	bool pointer;	  /* said to be one (.ptr) */
 	bool opaque;	/* texture, surface or sampler: no bytes of its own */
 	bool open;	/* first dimension left open: size is that of one element of it */
 };

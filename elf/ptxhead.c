@@ -46,6 +46,8 @@ static enum ck_param_kind kind_of(const struct ck_ptx_declaration *decl)
 {
 	if (decl->size != decl->element)
 		return CK_PARAM_BYTES;
+	if (decl->pointer)
+		return CK_PARAM_POINTER;
 	switch (decl->type) {
 	case 'u':
 	case 's':

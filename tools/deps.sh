@@ -9,7 +9,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 packages=(gcc g++ libc6-dev make python3 pkg-config rpcsvc-proto libtirpc-dev libelf-dev liblz4-dev
-	libzstd-dev libb2-dev zlib1g-dev libcmocka-dev python3-pytest python3-pytest-xdist
+	libzstd-dev libb2-dev libjansson-dev zlib1g-dev libcmocka-dev python3-pytest python3-pytest-xdist
 	groff-base)
 # Ubuntu 24.04 has put a t64 behind some names.
 runtime=(libtirpc3t64/libtirpc3 libelf1t64/libelf1 liblz4-1 libzstd1 libb2-1 libstdc++6)

@@ -13,9 +13,9 @@ from conftest import EXPECTED, ROOT, SERVER, clean_env, run
 SKIPPED = {".git", ".pytest_cache", "build", "build-san", "build-tsan", "libtirpc", "bin"}
 DOCUMENTS = sorted(p for p in ROOT.rglob("*.md") if not SKIPPED & set(p.relative_to(ROOT).parts))
 MANUALS = sorted((ROOT / "man").glob("*.[1-9]"))
-SOURCES = ("client", "server", "emu", "emu/ptx", "util", "elf", "rpc", "loader", "m3")
+SOURCES = ("client", "server", "emu", "emu/ptx", "util", "elf", "rpc", "loader", "m3", "launcher")
 # Paths that a document may name before they are there: build products, and what is still to come.
-ABSENT = ("cpu/build*", "build/*", "cpu/cricket-*", "cpu/lib*", "cpu/m3*", "tests/test_apps/bin*",
+ABSENT = ("cpu/build*", "build/*", "cpu/cricket-*", "cpu/lib*", "cpu/m3*", "cpu/gpu_launcher", "tests/test_apps/bin*",
           "tests/test_apps/cuda_memset_async", "loader/kernel-loader", "loader/*_lh.exe", "submodules/libtirpc*")
 
 
@@ -115,11 +115,12 @@ def test_every_variable_is_in_a_man_page():
     assert not [v for v in variables if not re.search(rf"\b{v}\b", manual_text())]
 
 
-def test_every_option_is_in_the_servers_man_page_and_no_other():
-    result = run([SERVER, "--help"], clean_env())
+@pytest.mark.parametrize("program, known", [("cricket-rpc-server", "--listen"), ("gpu_launcher", "--batch")])
+def test_every_option_is_in_the_programs_man_page_and_no_other(program, known):
+    result = run([SERVER.parent / program, "--help"], clean_env())
     options = set(re.findall(r"--[a-z][a-z-]+", result.out))
-    page = text_of("man/cricket-rpc-server.1").replace("\\-", "-")
-    assert "--listen" in options
+    page = text_of(f"man/{program}.1").replace("\\-", "-")
+    assert known in options
     assert set(re.findall(r"--[a-z][a-z-]+", page)) == options
 
 

@@ -1,0 +1,16 @@
+/*
+ * launcher/base64.h - base64 with padding, RFC 4648 section 4.
+ */
+#ifndef CK_LAUNCHER_BASE64_H
+#define CK_LAUNCHER_BASE64_H
+
+#include <stddef.h>
+
+/* Read @length characters, a multiple of 4, into exactly @size bytes. -EINVAL: it is none. */
+int ck_base64_read(const char *text, size_t length, void *out, size_t size);
+
+/* Characters that @size bytes need, and writing them, without a NUL. */
+size_t ck_base64_length(size_t size);
+void ck_base64_print(const void *data, size_t size, char *out);
+
+#endif

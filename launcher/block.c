@@ -1,0 +1,67 @@
+/*
+ * launcher/block.c - shared blocks and the tickets for them; see block.h.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "launcher/block.h"
+#include "util/fd.h"
+
+#define IDLE_MAX ((size_t)256 << 20)
+
+int ck_block_make(struct ck_block *block, uint32_t number)
+{
+	*block = (struct ck_block){.number = number,
+				   .fd = memfd_create("gpu_launcher", MFD_CLOEXEC)};
+	return block->fd < 0 ? -errno : 0;
+}
+
+int ck_block_map(struct ck_block *block, size_t capacity, int extend)
+{
+	char *map;
+
+	if (capacity <= block->capacity)
+		return 0;
+	capacity = CK_ALIGN_UP(capacity, (size_t)65536);
+	if (extend && ftruncate(block->fd, (off_t)capacity) < 0)
+		return -errno;
+	if (block->map)
+		map = mremap(block->map, block->capacity, capacity, MREMAP_MAYMOVE);
+	else
+		map = mmap(NULL, capacity, PROT_READ | PROT_WRITE, MAP_SHARED, block->fd, 0);
+	if (map == MAP_FAILED)
+		return -errno;
+	/* A worker that is started later gets by descriptor what it needs. */
+	madvise(map, capacity, MADV_DONTFORK);
+	block->map = map;
+	block->capacity = capacity;
+	return 0;
+}
+
+void ck_block_trim(struct ck_block *block)
+{
+	if (block->capacity > IDLE_MAX)
+		madvise(block->map, block->capacity, MADV_REMOVE);
+}
+
+void ck_block_free(struct ck_block *block)
+{
+	if (block->map)
+		munmap(block->map, block->capacity);
+	if (block->fd >= 0)
+		close(block->fd);
+	*block = (struct ck_block){.fd = -1};
+}
+
+int ck_ticket_send(int sock, const struct ck_ticket *ticket, int fd)
+{
+	return fd < 0 ? ck_fd_write_full(sock, ticket, sizeof(*ticket))
+		      : ck_fd_send(sock, fd, ticket, sizeof(*ticket));
+}
+
+int ck_ticket_receive(int sock, struct ck_ticket *ticket, int *fd)
+{
+	return ck_fd_recv(sock, ticket, sizeof(*ticket), fd);
+}

@@ -1,0 +1,55 @@
+/*
+ * launcher/block.h - memory that a session and its worker share: a message and its reply.
+ *
+ * Large data so is copied from the client's pipe to here, and from here to the device, and no
+ * more. It is laid out as: defaults (JSON text), message, reply, each at a multiple of 64.
+ */
+#ifndef CK_LAUNCHER_BLOCK_H
+#define CK_LAUNCHER_BLOCK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "util/util.h"
+
+#define CK_BLOCK_ALIGN(size) CK_ALIGN_UP((size_t)(size), (size_t)64)
+
+struct ck_block {
+	uint32_t number; /* by which both sides know it */
+	int fd;		 /* a memfd */
+	char *map;
+	size_t capacity; /* bytes that are mapped */
+};
+
+/* A new one without memory. -errno. */
+int ck_block_make(struct ck_block *block, uint32_t number);
+
+/* Have at least @capacity bytes mapped; the map may move. Extends the file only if @extend. */
+int ck_block_map(struct ck_block *block, size_t capacity, int extend);
+
+/* Give its memory back to the system when it is more than a connection should hold idle. */
+void ck_block_trim(struct ck_block *block);
+
+void ck_block_free(struct ck_block *block);
+
+/* What session and worker tell each other, with a block's descriptor the first time. */
+enum ck_ticket_what {
+	CK_TICKET_READY, /* worker: has a driver, or an error for each request */
+	CK_TICKET_RUN,	 /* session: here is a message */
+	CK_TICKET_DONE,	 /* worker: and here the reply */
+};
+
+struct ck_ticket {
+	uint32_t what, number;		   /* of the block */
+	uint64_t id;			   /* of an asynchronous launch, else 0 */
+	uint64_t capacity;		   /* of the block now */
+	uint64_t defaults, message, reply; /* bytes of each part */
+	uint64_t reply_at;
+	uint32_t exit, lost; /* exit code; whether the worker ends now */
+};
+
+/* Send or receive one; @fd is -1 without a descriptor. -errno; -ENODATA: the other side closed. */
+int ck_ticket_send(int sock, const struct ck_ticket *ticket, int fd);
+int ck_ticket_receive(int sock, struct ck_ticket *ticket, int *fd);
+
+#endif

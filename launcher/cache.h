@@ -1,0 +1,86 @@
+/*
+ * launcher/cache.h - the kernel cache: compiled code on disk, named by what it was made from.
+ *
+ * A folder kernel_HASH for each entry, with the source, what came of it, and meta.json. Entries
+ * appear whole (written aside, synced, renamed), are checked against the hash in meta.json when
+ * they are read, and the longest unused go when there are too many bytes. The text of a compile
+ * error is an entry too.
+ */
+#ifndef CK_LAUNCHER_CACHE_H
+#define CK_LAUNCHER_CACHE_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "util/hash.h"
+
+struct ck_cache {
+	int root; /* its folder */
+	char *path;
+	uint64_t limit; /* bytes */
+};
+
+/*
+ * Open the cache at @dir, or NULL for the usual place: $CRICKET_CACHE_DIR/gpu_kernels, else
+ * .cache/gpu_kernels here if it is there and ours, else $XDG_CACHE_HOME or ~/.cache. NULL, and a
+ * line in the log, where none can be used: everything is then compiled anew.
+ */
+struct ck_cache *ck_cache_open(const char *dir, uint64_t limit);
+void ck_cache_close(struct ck_cache *cache);
+
+/* An entry as read: its content, or the log of the error that it keeps. Free both with free. */
+struct ck_entry {
+	char *data; /* a NUL behind it */
+	size_t size;
+	char *log; /* not NULL: a compile error */
+};
+
+/* 0; -ENOENT: none, or a damaged one, which is removed. Counts as a use. */
+int ck_cache_get(struct ck_cache *cache, const struct ck_hash *key, struct ck_entry *entry);
+
+/* What an entry is made of. */
+struct ck_making {
+	const char *name;   /* of its files, without suffix; made safe */
+	const char *suffix; /* of data: ".ptx", ".cubin" */
+	const char *source; /* text to keep beside it as name.cu, or NULL */
+	const void *data;   /* NULL: an error, with its log */
+	size_t size;
+	const char *log;
+	json_t *about; /* more for meta.json, or NULL */
+};
+
+/* Write an entry, in the place of one that is there, and let old ones go. -errno. */
+int ck_cache_put(struct ck_cache *cache, const struct ck_hash *key, const struct ck_making *making);
+
+/* A name that comes from a user, as the name of a file: letters, digits and a few signs. */
+#define CK_CACHE_NAME 64
+void ck_cache_safe_name(const char *name, size_t size, char out[CK_CACHE_NAME]);
+
+/* Keep other processes from making this entry until the descriptor is closed. -errno. */
+int ck_cache_lock(struct ck_cache *cache, const struct ck_hash *key);
+
+/* An entry in a list. */
+struct ck_listed {
+	char name[CK_HASH_TEXT + 8]; /* of its folder */
+	uint64_t size;
+	struct timespec used;
+};
+
+/* All entries, newest use first; malloc'ed. The count, or -errno. Removes what dead writers left.
+ */
+long ck_cache_list(struct ck_cache *cache, struct ck_listed **list);
+
+/* Remove an entry at once. */
+void ck_cache_remove(struct ck_cache *cache, const char *name);
+
+/* Remove the longest unused until the rest holds @limit bytes; returns how many went. */
+long ck_cache_evict(struct ck_cache *cache, uint64_t limit);
+
+/* Read an entry by the name of its folder and check it; meta.json to *meta (new reference) or NULL.
+ */
+int ck_cache_check(struct ck_cache *cache, const char *name, struct ck_entry *entry, json_t **meta);
+
+#endif

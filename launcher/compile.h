@@ -1,0 +1,47 @@
+/*
+ * launcher/compile.h - CUDA C++ to PTX and PTX to machine code, through the kernel cache.
+ */
+#ifndef CK_LAUNCHER_COMPILE_H
+#define CK_LAUNCHER_COMPILE_H
+
+#include <jansson.h>
+#include <stddef.h>
+
+#include "launcher/cache.h"
+#include "launcher/driver.h"
+#include "launcher/fail.h"
+#include "launcher/includes.h"
+
+/* A text to compile. */
+struct ck_compile {
+	const char *text;	      /* NUL-terminated */
+	size_t size;		      /* without the NUL */
+	const char *path;	      /* its file, for what it includes; NULL: none */
+	const char *name;	      /* what to call it in the cache when it has no file */
+	json_t *options;	      /* list of strings for the compiler, or NULL */
+	const char *compiler;	      /* auto, nvrtc, nvcc, or a file */
+	unsigned sm;		      /* 10 * major + minor of the device it is for */
+	struct ck_hash *key;	      /* set to the name of its entry; may be NULL */
+	struct ck_includes *includes; /* empty; set to what it includes, the caller's to free */
+};
+
+/*
+ * PTX of it: from the cache, else compiled now, by one process of several that ask. malloc'ed,
+ * *size bytes and a NUL behind. A text that does not compile is CK_EXIT_FILE with the compiler's
+ * log; that is in the cache too. @cache may be NULL.
+ */
+int ck_compile_ptx(struct ck_cache *cache, const struct ck_compile *in, char **ptx, size_t *size,
+		   struct ck_fail *fail);
+
+/* What the files of its entry are called, without suffix. */
+void ck_compile_name(const struct ck_compile *in, char name[CK_CACHE_NAME]);
+
+/*
+ * Machine code of PTX for the driver's device, from the cache, else made by the driver's linker.
+ * malloc'ed; NULL where there is none to be had (not PTX, an emulated device, an error): the PTX
+ * then does.
+ */
+char *ck_compile_cubin(struct ck_cache *cache, const struct ck_driver *driver, const char *ptx,
+		       size_t size);
+
+#endif

@@ -1,0 +1,250 @@
+/*
+ * launcher/daemon.c - accept clients, keep a worker ready for the next; see daemon.h.
+ *
+ * Three kinds of processes: this one, which only accepts; a session for each client, forked from
+ * it; and a worker for each session. A worker is started before its client comes, so that nobody
+ * waits for the driver. This process forks them and has no thread and no CUDA.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "launcher/daemon.h"
+#include "launcher/fail.h"
+#include "launcher/run.h"
+#include "launcher/session.h"
+#include "util/log.h"
+
+CK_LOG_DEFINE("launcher");
+
+#define CLIENTS_MAX 64
+#define GRACE_MS 30000	/* that sessions have to finish */
+#define RESPAWN_MS 1000 /* between spare workers that end before they are used */
+
+/* A session, and the worker that it was given: it can outlive a session that is killed. */
+struct client {
+	int session; /* pidfd, -1: free */
+	struct ck_worker worker;
+};
+
+struct daemon {
+	const struct ck_options *options;
+	int listen, signals;
+	struct ck_worker spare;
+	double spare_since;
+	struct client clients[CLIENTS_MAX];
+	bool stopping;
+	double stop_by;
+};
+
+/* A socket file that nobody answers at is a dead daemon's. */
+static int listen_at(const char *path)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	mode_t mask;
+	int sock, probe;
+
+	if (strlen(path) >= sizeof(address.sun_path))
+		return -ENAMETOOLONG;
+	strcpy(address.sun_path, path);
+	probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (probe >= 0 && connect(probe, (struct sockaddr *)&address, sizeof(address)) == 0) {
+		close(probe);
+		return -EADDRINUSE;
+	}
+	if (probe >= 0 && errno == ECONNREFUSED)
+		unlink(path);
+	close(probe);
+	sock = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	mask = umask(0077); /* this user alone */
+	if (sock >= 0 && (bind(sock, (struct sockaddr *)&address, sizeof(address)) < 0 ||
+			  listen(sock, 64) < 0)) {
+		int ret = -errno;
+
+		close(sock);
+		sock = ret;
+	}
+	umask(mask);
+	return sock;
+}
+
+static void spare_begin(struct daemon *d)
+{
+	if (d->spare.sock >= 0 || d->stopping || ck_milliseconds() - d->spare_since < RESPAWN_MS)
+		return;
+	ck_worker_start(&d->spare, d->options);
+	d->spare_since = ck_milliseconds();
+}
+
+/* The forked session. Its parent's word that all shall end is SIGTERM. */
+static void session_run(struct daemon *d, int sock)
+{
+	struct ck_worker worker = d->spare;
+	sigset_t terms;
+	int stop;
+
+	prctl(PR_SET_PDEATHSIG, SIGTERM);
+	close(d->listen);
+	close(d->signals);
+	for (size_t i = 0; i < CLIENTS_MAX; i++) {
+		if (d->clients[i].session >= 0)
+			close(d->clients[i].session);
+	}
+	sigemptyset(&terms);
+	sigaddset(&terms, SIGTERM);
+	sigaddset(&terms, SIGINT);
+	sigprocmask(SIG_BLOCK, &terms, NULL);
+	sigdelset(&terms, SIGINT);
+	stop = signalfd(-1, &terms, SFD_CLOEXEC);
+	exit(ck_session_serve(d->options, sock, sock, &worker, stop));
+}
+
+static struct client *client_slot(struct daemon *d)
+{
+	for (size_t i = 0; i < CLIENTS_MAX; i++) {
+		if (d->clients[i].session < 0)
+			return &d->clients[i];
+	}
+	return NULL;
+}
+
+/* Only this user's programs: whoever launches kernels may do what we may. */
+static bool is_admitted(int sock)
+{
+	struct ucred peer;
+	socklen_t size = sizeof(peer);
+
+	return getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
+	       (peer.uid == geteuid() || peer.uid == 0);
+}
+
+static void client_accept(struct daemon *d)
+{
+	int sock = accept4(d->listen, NULL, NULL, SOCK_CLOEXEC);
+	struct client *client = client_slot(d);
+	pid_t pid = -1;
+
+	if (sock < 0)
+		return;
+	if (client && is_admitted(sock))
+		pid = fork();
+	else
+		ck_warn("a client is turned away: %s", client ? "another user's" : "too many");
+	if (pid == 0)
+		session_run(d, sock);
+	if (pid > 0) {
+		client->session = (int)syscall(SYS_pidfd_open, pid, 0);
+		/* The session has the socket; we only keep what kills the worker. */
+		client->worker = d->spare;
+		if (d->spare.sock >= 0)
+			close(d->spare.sock);
+		client->worker.sock = -1;
+		d->spare = (struct ck_worker){.sock = -1, .pidfd = -1};
+		d->spare_since = 0;
+	}
+	close(sock);
+}
+
+static void client_ended(struct client *client)
+{
+	close(client->session);
+	client->session = -1;
+	ck_worker_end(&client->worker);
+}
+
+static void signal_all(struct daemon *d, int signal)
+{
+	for (size_t i = 0; i < CLIENTS_MAX; i++) {
+		if (d->clients[i].session >= 0)
+			syscall(SYS_pidfd_send_signal, d->clients[i].session, signal, NULL, 0);
+	}
+}
+
+static void signal_heard(struct daemon *d)
+{
+	struct signalfd_siginfo info;
+
+	if (read(d->signals, &info, sizeof(info)) != sizeof(info))
+		return;
+	if (d->stopping) {
+		signal_all(d, SIGKILL);
+		return;
+	}
+	d->stopping = true;
+	d->stop_by = ck_milliseconds() + GRACE_MS;
+	close(d->listen);
+	d->listen = -1;
+	unlink(d->options->daemon);
+	signal_all(d, SIGTERM);
+}
+
+static bool has_clients(const struct daemon *d)
+{
+	for (size_t i = 0; i < CLIENTS_MAX; i++) {
+		if (d->clients[i].session >= 0)
+			return true;
+	}
+	return false;
+}
+
+static void wait_and_hear(struct daemon *d)
+{
+	struct pollfd fds[CLIENTS_MAX + 3] = {
+		{.fd = d->listen, .events = POLLIN},
+		{.fd = d->signals, .events = POLLIN},
+		{.fd = d->spare.pidfd, .events = POLLIN},
+	};
+
+	for (size_t i = 0; i < CLIENTS_MAX; i++)
+		fds[i + 3] = (struct pollfd){.fd = d->clients[i].session, .events = POLLIN};
+	if (poll(fds, CK_ARRAY_SIZE(fds), d->stopping || d->spare.sock < 0 ? 200 : -1) < 0)
+		return;
+	if (fds[2].revents) /* the spare worker has ended */
+		ck_worker_end(&d->spare);
+	for (size_t i = 0; i < CLIENTS_MAX; i++) {
+		if (fds[i + 3].revents)
+			client_ended(&d->clients[i]);
+	}
+	if (fds[1].revents)
+		signal_heard(d);
+	if (fds[0].revents && d->listen >= 0)
+		client_accept(d);
+	if (d->stopping && ck_milliseconds() >= d->stop_by)
+		signal_all(d, SIGKILL);
+}
+
+int ck_daemon_run(const struct ck_options *options)
+{
+	struct daemon d = {.options = options, .spare = {.sock = -1, .pidfd = -1}};
+	sigset_t signals;
+
+	for (size_t i = 0; i < CLIENTS_MAX; i++)
+		d.clients[i].session = -1;
+	d.listen = listen_at(options->daemon);
+	if (d.listen < 0) {
+		fprintf(stderr, "gpu_launcher: %s: %s\n", options->daemon, strerror(-d.listen));
+		return CK_EXIT_SERVICE;
+	}
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGTERM);
+	sigaddset(&signals, SIGINT);
+	sigprocmask(SIG_BLOCK, &signals, NULL);
+	d.signals = signalfd(-1, &signals, SFD_CLOEXEC);
+	while (!d.stopping || has_clients(&d)) {
+		spare_begin(&d);
+		wait_and_hear(&d);
+	}
+	ck_worker_end(&d.spare);
+	return CK_EXIT_OK;
+}

@@ -1,0 +1,147 @@
+/*
+ * launcher/driver.c - dlopen of a driver library, and a context on one of its devices.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "launcher/driver.h"
+#include "util/log.h"
+
+CK_LOG_DEFINE("launcher");
+
+#define ATTRIBUTE_MAJOR 75 /* CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR */
+#define ATTRIBUTE_MINOR 76
+
+/* A library of ours: as built or installed beside this program, else as the loader finds it. */
+static void *open_own(const char *name)
+{
+	static const char *const places[] = {"", "lib/", "../lib/"};
+	char path[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 64);
+	char *slash;
+
+	path[n > 0 ? n : 0] = '\0';
+	slash = strrchr(path, '/');
+	for (size_t i = 0; slash && i < CK_ARRAY_SIZE(places); i++) {
+		sprintf(slash + 1, "%s%s", places[i], name);
+		if (access(path, R_OK) == 0)
+			return dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	}
+	return dlopen(name, RTLD_NOW | RTLD_LOCAL);
+}
+
+static void *open_library(const char *which)
+{
+	if (strcmp(which, "emu") == 0)
+		return open_own("libcuda-emu.so");
+	if (strcmp(which, "remote") == 0)
+		return open_own("cricket-client.so");
+	if (strcmp(which, "cuda") == 0 || strcmp(which, "auto") == 0)
+		which = "libcuda.so.1";
+	return dlopen(which, RTLD_NOW | RTLD_LOCAL);
+}
+
+/* Fill the table. False: it is no CUDA driver. */
+static bool find_functions(struct ck_driver *driver)
+{
+	bool found = true;
+
+#define CK_FIND(name, field, arguments)                                                            \
+	*(void **)&driver->field = dlsym(driver->library, #name);                                  \
+	found = found && driver->field;
+#define CK_TRY(name, field, arguments) *(void **)&driver->field = dlsym(driver->library, #name);
+	CK_DRIVER_FUNCTIONS(CK_FIND, CK_TRY)
+#undef CK_FIND
+#undef CK_TRY
+	return found;
+}
+
+static int open_driver(struct ck_driver *driver, const char *which, struct ck_fail *fail)
+{
+	driver->library = open_library(which);
+	if (!driver->library)
+		return ck_fail(fail, CK_EXIT_SERVICE, "driver", "NO_DRIVER", "%s", dlerror());
+	if (!find_functions(driver))
+		return ck_fail(fail, CK_EXIT_SERVICE, "driver", "NO_DRIVER",
+			       "%s is no CUDA driver library", which);
+	return 0;
+}
+
+/* What cuInit and cuDeviceGetCount say; no device at all is an error too. */
+static CUresult begin(struct ck_driver *driver, int *count)
+{
+	CUresult result = driver->init(0);
+
+	if (!result)
+		result = driver->device_count(count);
+	return !result && *count == 0 ? CUDA_ERROR_NO_DEVICE : result;
+}
+
+/*
+ * With "auto", a machine that has no GPU gets the emulated one. A driver that is there and broken,
+ * and a server that was asked for and is not there, are errors.
+ */
+static bool falls_back(const char *which, const struct ck_driver *driver, CUresult result)
+{
+	if (strcmp(which, "auto") != 0 || getenv("REMOTE_GPU_ADDRESS"))
+		return false;
+	return !driver->library || result == CUDA_ERROR_NO_DEVICE ||
+	       result == CUDA_ERROR_STUB_LIBRARY;
+}
+
+static int make_context(struct ck_driver *driver, int ordinal, struct ck_fail *fail)
+{
+	int major = 0, minor = 0;
+	CUcontext context;
+	CUdevice device;
+	CUresult result = driver->device_get(&device, ordinal);
+
+	if (!result)
+		result = driver->retain(&context, device);
+	if (!result)
+		result = driver->set_current(context);
+	if (!result)
+		result = driver->device_attribute(&major, ATTRIBUTE_MAJOR, device);
+	if (!result)
+		result = driver->device_attribute(&minor, ATTRIBUTE_MINOR, device);
+	if (!result)
+		result = driver->version(&driver->release);
+	if (result)
+		return ck_fail_cuda(fail, CK_EXIT_SERVICE, "driver", result,
+				    "the device's context");
+	driver->emulated = dlsym(driver->library, "ckDriverAcceptsCubin") != NULL;
+	driver->sm = (unsigned)(10 * major + minor);
+	return 0;
+}
+
+int ck_driver_start(struct ck_driver *driver, const char *which, int device, struct ck_fail *fail)
+{
+	CUresult result = CUDA_SUCCESS;
+	int count = 0, ret;
+
+	*driver = (struct ck_driver){0};
+	ret = open_driver(driver, which, fail);
+	if (ret == 0)
+		result = begin(driver, &count);
+	if ((ret < 0 || result) && falls_back(which, driver, result)) {
+		ck_warn("no GPU here: the emulated one runs the kernels");
+		ck_fail_clear(fail);
+		ret = open_driver(driver, "emu", fail);
+		if (ret == 0)
+			result = begin(driver, &count);
+	}
+	if (ret < 0)
+		return ret;
+	if (result)
+		return ck_fail_cuda(fail, CK_EXIT_SERVICE, "driver", result, "cuInit");
+	if (device >= count)
+		return ck_fail(fail, CK_EXIT_SERVICE, "driver", "CUDA_ERROR_INVALID_DEVICE",
+			       "there is no device %d; there are %d", device, count);
+	return make_context(driver, device, fail);
+}

@@ -1,0 +1,100 @@
+/*
+ * launcher/fail.c - failures as values; see fail.h.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "launcher/fail.h"
+
+static const struct {
+	CUresult value;
+	const char *name, *text;
+} errors[] = {
+#define CK_ERROR(name, value, text) {name, #name, text},
+#include "cuda/errors.def"
+#undef CK_ERROR
+};
+
+static int errno_of(enum ck_exit exit)
+{
+	switch (exit) {
+	case CK_EXIT_FILE:
+	case CK_EXIT_MODULE:
+		return -ENOENT;
+	case CK_EXIT_MEMORY:
+		return -ENOMEM;
+	case CK_EXIT_LAUNCH:
+		return -EIO;
+	case CK_EXIT_TIMEOUT:
+		return -ETIMEDOUT;
+	case CK_EXIT_SERVICE:
+		return -EPIPE;
+	default:
+		return -EINVAL;
+	}
+}
+
+static int record(struct ck_fail *fail, enum ck_exit exit, const char *stage, const char *code,
+		  const char *format, va_list args)
+{
+	if (fail->exit == CK_EXIT_OK) {
+		fail->exit = exit;
+		fail->stage = stage;
+		fail->code = code;
+		vsnprintf(fail->message, sizeof(fail->message), format, args);
+	}
+	return errno_of(exit);
+}
+
+int ck_fail(struct ck_fail *fail, enum ck_exit exit, const char *stage, const char *code,
+	    const char *format, ...)
+{
+	va_list args;
+	int ret;
+
+	va_start(args, format);
+	ret = record(fail, exit, stage, code, format, args);
+	va_end(args);
+	return ret;
+}
+
+int ck_fail_input(struct ck_fail *fail, const char *format, ...)
+{
+	va_list args;
+	int ret;
+
+	va_start(args, format);
+	ret = record(fail, CK_EXIT_INPUT, "input", "BAD_INPUT", format, args);
+	va_end(args);
+	return ret;
+}
+
+int ck_fail_memory(struct ck_fail *fail)
+{
+	return ck_fail(fail, CK_EXIT_MEMORY, "memory", "OUT_OF_HOST_MEMORY",
+		       "this machine has too little memory for the request");
+}
+
+int ck_fail_cuda(struct ck_fail *fail, enum ck_exit exit, const char *stage, CUresult result,
+		 const char *what)
+{
+	const char *name = "CUDA_ERROR_UNKNOWN", *text = "unknown error";
+
+	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
+		if (errors[i].value == result) {
+			name = errors[i].name;
+			text = errors[i].text;
+		}
+	}
+	if (result == CUDA_ERROR_OUT_OF_MEMORY)
+		exit = CK_EXIT_MEMORY;
+	return ck_fail(fail, exit, stage, name, "%s: %s", what, text);
+}
+
+void ck_fail_clear(struct ck_fail *fail)
+{
+	free(fail->log);
+	*fail = (struct ck_fail){0};
+}

@@ -1,0 +1,32 @@
+/*
+ * launcher/file.h - whole files.
+ */
+#ifndef CK_LAUNCHER_FILE_H
+#define CK_LAUNCHER_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/stat.h>
+
+#define CK_FILE_MAX ((size_t)1 << 31)
+
+/* A file as it was: when one of these has changed it is another file. */
+struct ck_file_state {
+	dev_t device;
+	ino_t inode;
+	off_t size;
+	struct timespec modified;
+};
+
+void ck_file_state_of(const struct stat *st, struct ck_file_state *state);
+
+/* Whether the file at @path is still that one. */
+bool ck_file_unchanged(const char *path, const struct ck_file_state *state);
+
+/*
+ * Read a regular file, relative to the open folder @dir or AT_FDCWD: malloc'ed, *size bytes and a
+ * NUL behind them; its state goes to *state unless that is NULL. -errno; -EFBIG above CK_FILE_MAX.
+ */
+int ck_file_read(int dir, const char *path, char **data, size_t *size, struct stat *state);
+
+#endif

@@ -1,0 +1,37 @@
+/*
+ * launcher/includes.h - the files that a source includes, without a compiler.
+ *
+ * A superset: conditions are not looked at, so whatever the compiler could include of what lies
+ * beside the source or in its -I folders counts. The toolkit's and the system's own headers are
+ * left to the compiler's identity.
+ */
+#ifndef CK_LAUNCHER_INCLUDES_H
+#define CK_LAUNCHER_INCLUDES_H
+
+#include <jansson.h>
+#include <stddef.h>
+
+#include "launcher/file.h"
+#include "util/hash.h"
+
+/* A file that a module depends on, as it was. */
+struct ck_dependency {
+	char *path;
+	struct ck_file_state state;
+};
+
+struct ck_includes {
+	struct ck_dependency *items;
+	size_t count;
+	struct ck_hash digest; /* of all their names and contents */
+};
+
+/*
+ * Find them for @text, which lies at @path (NULL: nowhere), with the compiler's @options. -ENOTSUP:
+ * it cannot be told (#include MACRO, -include): such a source is not cached. Free in any case.
+ */
+int ck_includes_find(const char *text, const char *path, const json_t *options,
+		     struct ck_includes *out);
+void ck_includes_free(struct ck_includes *includes);
+
+#endif

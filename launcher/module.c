@@ -1,0 +1,217 @@
+/*
+ * launcher/module.c - from a file or a text to a loaded module; see module.h.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "elf/ptxhead.h"
+#include "launcher/compile.h"
+#include "launcher/file.h"
+#include "launcher/module.h"
+#include "launcher/params.h"
+
+#define JIT_LOG 16384
+
+/* What a request's module is known by. */
+static int key_of(const struct ck_request *request, struct ck_hash *key)
+{
+	const char *name = request->module ? request->module : request->source;
+	char *options = request->options ? json_dumps(request->options, JSON_COMPACT) : NULL;
+	json_t *both = json_pack("[bss?]", !!request->module, name, options);
+	char *text = both ? json_dumps(both, JSON_COMPACT) : NULL;
+
+	if (text)
+		ck_hash(text, strlen(text), key);
+	free(options);
+	json_decref(both);
+	free(text);
+	return text ? 0 : -ENOMEM;
+}
+
+static void module_drop(struct ck_modules *modules, struct ck_module *module)
+{
+	if (module->handle)
+		modules->driver->module_unload(module->handle);
+	ck_kernels_free(&module->kernels);
+	ck_includes_free(&module->includes);
+	*module = modules->items[--modules->count];
+}
+
+/* Whether all that it was made from is as it was. */
+static bool is_current(const struct ck_module *module, const struct ck_request *request)
+{
+	if (request->module && !ck_file_unchanged(request->module, &module->state))
+		return false;
+	for (size_t i = 0; i < module->includes.count; i++) {
+		if (!ck_file_unchanged(module->includes.items[i].path,
+				       &module->includes.items[i].state))
+			return false;
+	}
+	return true;
+}
+
+static struct ck_module *find(struct ck_modules *modules, const struct ck_hash *key,
+			      const struct ck_request *request)
+{
+	for (size_t i = 0; i < modules->count; i++) {
+		struct ck_module *module = &modules->items[i];
+
+		if (!ck_hash_equal(&module->key, key))
+			continue;
+		if (is_current(module, request))
+			return module;
+		module_drop(modules, module);
+		return NULL;
+	}
+	return NULL;
+}
+
+static struct ck_module *slot(struct ck_modules *modules)
+{
+	struct ck_module *oldest = &modules->items[0];
+
+	if (modules->count == CK_MODULES_MAX) {
+		for (size_t i = 1; i < modules->count; i++) {
+			if (modules->items[i].used < oldest->used)
+				oldest = &modules->items[i];
+		}
+		module_drop(modules, oldest);
+	}
+	memset(&modules->items[modules->count], 0, sizeof(modules->items[0]));
+	return &modules->items[modules->count];
+}
+
+static bool has_suffix(const char *path, const char *suffix)
+{
+	size_t length = strlen(path), size = strlen(suffix);
+
+	return length >= size && strcmp(path + length - size, suffix) == 0;
+}
+
+/* CUDA C++ by the file's name; a text without one is what does not begin as PTX does. */
+static bool is_source(const struct ck_request *request, const char *text, size_t size)
+{
+	struct ck_ptx_head head;
+
+	if (request->module)
+		return has_suffix(request->module, ".cu") || has_suffix(request->module, ".cpp") ||
+		       has_suffix(request->module, ".cc");
+	return ck_ptx_head(text, size, &head) < 0;
+}
+
+static int load(struct ck_modules *modules, struct ck_module *module, const void *image,
+		struct ck_fail *fail)
+{
+	CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+	char *log = calloc(1, JIT_LOG);
+	void *values[] = {log, (void *)(uintptr_t)(JIT_LOG - 1)};
+	CUresult result;
+
+	if (!log)
+		return ck_fail_memory(fail);
+	result = modules->driver->module_load(&module->handle, image, 2, options, values);
+	if (!result) {
+		free(log);
+		return 0;
+	}
+	module->handle = NULL;
+	ck_fail_cuda(fail, CK_EXIT_MODULE, "module", result, "loading the module");
+	if (*log && !fail->log)
+		fail->log = log;
+	else
+		free(log);
+	return -ENOENT;
+}
+
+/* Bytes of the file or text, NUL-terminated, malloc'ed. */
+static char *read_bytes(const struct ck_request *request, struct ck_module *module, size_t *size,
+			struct ck_fail *fail)
+{
+	struct stat st;
+	char *bytes;
+	int ret;
+
+	if (!request->module) {
+		bytes = strdup(request->source);
+		*size = strlen(request->source);
+		if (!bytes)
+			ck_fail_memory(fail);
+		return bytes;
+	}
+	ret = ck_file_read(AT_FDCWD, request->module, &bytes, size, &st);
+	if (ret < 0) {
+		ck_fail(fail, CK_EXIT_FILE, "file", "NO_FILE", "%.300s: %s", request->module,
+			strerror(-ret));
+		return NULL;
+	}
+	ck_file_state_of(&st, &module->state);
+	return bytes;
+}
+
+/* PTX or machine code in the place of *bytes, and loaded. */
+static int make(struct ck_modules *modules, const struct ck_request *request,
+		struct ck_module *module, char **bytes, size_t size, struct ck_fail *fail)
+{
+	struct ck_compile compile = {.text = *bytes,
+				     .size = size,
+				     .path = request->module,
+				     .name = request->kernel,
+				     .options = request->options,
+				     .compiler = modules->compiler,
+				     .sm = modules->driver->sm,
+				     .includes = &module->includes};
+	char *image = NULL;
+	int ret = 0;
+
+	if (is_source(request, *bytes, size)) {
+		ret = ck_compile_ptx(modules->cache, &compile, &image, &size, fail);
+		if (ret < 0)
+			return ret;
+		free(*bytes);
+		*bytes = image;
+	}
+	ck_params_kernels(*bytes, size + 1, &module->kernels);
+	image = NULL;
+	if (modules->cache)
+		image = ck_compile_cubin(modules->cache, modules->driver, *bytes, size);
+	ret = load(modules, module, image ? image : *bytes, fail);
+	free(image);
+	return ret;
+}
+
+struct ck_module *ck_modules_get(struct ck_modules *modules, const struct ck_request *request,
+				 struct ck_fail *fail)
+{
+	struct ck_module *module;
+	struct ck_hash key;
+	size_t size = 0;
+	char *bytes;
+	int ret;
+
+	if (key_of(request, &key) < 0) {
+		ck_fail_memory(fail);
+		return NULL;
+	}
+	module = find(modules, &key, request);
+	if (module) {
+		module->used = ++modules->uses;
+		return module;
+	}
+	module = slot(modules);
+	module->key = key;
+	module->used = ++modules->uses;
+	bytes = read_bytes(request, module, &size, fail);
+	if (!bytes)
+		return NULL;
+	ret = make(modules, request, module, &bytes, size, fail);
+	free(bytes);
+	if (ret < 0) {
+		ck_kernels_free(&module->kernels);
+		ck_includes_free(&module->includes);
+		return NULL;
+	}
+	modules->count++;
+	return module;
+}

@@ -1,0 +1,43 @@
+/*
+ * launcher/module.h - modules that are loaded, and finding or making the one a request names.
+ */
+#ifndef CK_LAUNCHER_MODULE_H
+#define CK_LAUNCHER_MODULE_H
+
+#include "elf/kernels.h"
+#include "launcher/driver.h"
+#include "launcher/file.h"
+#include "launcher/includes.h"
+#include "launcher/request.h"
+#include "util/hash.h"
+
+#define CK_MODULES_MAX 64 /* loaded at a time; the one longest unused goes */
+
+struct ck_cache; /* launcher/cache.h */
+
+struct ck_module {
+	struct ck_hash key;	     /* of path or text, and options */
+	struct ck_file_state state;  /* zeroes for a text */
+	struct ck_includes includes; /* that it was compiled with */
+	struct ck_kernels kernels;
+	CUmodule handle;
+	uint64_t used; /* when, in uses of the table */
+};
+
+struct ck_modules {
+	struct ck_driver *driver;
+	struct ck_cache *cache; /* or NULL */
+	const char *compiler;	/* as of struct ck_compile */
+	struct ck_module items[CK_MODULES_MAX];
+	size_t count;
+	uint64_t uses;
+};
+
+/*
+ * The module of a launch: one that is loaded, else its file or text is read, compiled through the
+ * cache when it is CUDA C++, and loaded. Valid until the next call. NULL: the failure is set.
+ */
+struct ck_module *ck_modules_get(struct ck_modules *modules, const struct ck_request *request,
+				 struct ck_fail *fail);
+
+#endif

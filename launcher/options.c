@@ -1,0 +1,348 @@
+/*
+ * launcher/options.c - the command line of gpu_launcher; see its man page.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "launcher/fail.h"
+#include "launcher/options.h"
+#include "util/env.h"
+#include "util/util.h"
+
+#define CACHE_SIZE (UINT64_C(1) << 30)
+#define INPUT_MAX (UINT64_C(16) << 30)
+#define COMPILE_SM 75 /* the oldest that today's compilers know: runs everywhere */
+
+enum {
+	OPT_BATCH = 256,
+	OPT_DAEMON,
+	OPT_CONNECT,
+	OPT_CACHE,
+	OPT_COMPILE,
+	OPT_DRIVER,
+	OPT_DEVICE,
+	OPT_SHARED,
+	OPT_TIMEOUT,
+	OPT_TIMING,
+	OPT_FORMAT,
+	OPT_OPTION,
+	OPT_COMPILER,
+	OPT_ARCH,
+	OPT_CACHE_DIR,
+	OPT_CACHE_SIZE,
+	OPT_MAX_INPUT,
+	OPT_LOG,
+	OPT_HELP,
+	OPT_VERSION,
+};
+
+static const struct option long_options[] = {
+	{"batch", no_argument, NULL, OPT_BATCH},
+	{"daemon", required_argument, NULL, OPT_DAEMON},
+	{"connect", required_argument, NULL, OPT_CONNECT},
+	{"cache", required_argument, NULL, OPT_CACHE},
+	{"compile", required_argument, NULL, OPT_COMPILE},
+	{"driver", required_argument, NULL, OPT_DRIVER},
+	{"device", required_argument, NULL, OPT_DEVICE},
+	{"shared", required_argument, NULL, OPT_SHARED},
+	{"timeout-ms", required_argument, NULL, OPT_TIMEOUT},
+	{"timing", no_argument, NULL, OPT_TIMING},
+	{"format", required_argument, NULL, OPT_FORMAT},
+	{"option", required_argument, NULL, OPT_OPTION},
+	{"compiler", required_argument, NULL, OPT_COMPILER},
+	{"arch", required_argument, NULL, OPT_ARCH},
+	{"cache-dir", required_argument, NULL, OPT_CACHE_DIR},
+	{"cache-size", required_argument, NULL, OPT_CACHE_SIZE},
+	{"max-input", required_argument, NULL, OPT_MAX_INPUT},
+	{"log", required_argument, NULL, OPT_LOG},
+	{"help", no_argument, NULL, OPT_HELP},
+	{"version", no_argument, NULL, OPT_VERSION},
+	{NULL, 0, NULL, 0},
+};
+
+static const char usage[] =
+	"Usage: gpu_launcher [OPTION]... FILE KERNEL GRID_X GRID_Y GRID_Z BLOCK_X BLOCK_Y BLOCK_Z\n"
+	"       gpu_launcher [OPTION]... --batch | --daemon PATH\n"
+	"       gpu_launcher --cache ls|prune|verify | --compile FILE [NAME]\n";
+
+static void print_help(void)
+{
+	fputs(usage, stdout);
+	puts("Run a kernel of FILE (PTX, cubin, fat binary, or CUDA C++ by the suffix .cu) on the\n"
+	     "arrays that stdin has as JSON or as frames; the results go to stdout.\n\n"
+	     "  --batch               many requests from stdin; arrays can stay on the GPU\n"
+	     "  --daemon PATH         the same for each client of a unix socket; auto: the usual "
+	     "path\n"
+	     "  --connect PATH        let a daemon do it; auto: if one is there\n"
+	     "  --connect HOST[:PORT] use the GPU of a cricket-rpc-server\n"
+	     "  --driver WHICH        auto, cuda, emu, remote, or the path of a driver library\n"
+	     "  --device N            which GPU (0)\n"
+	     "  --shared BYTES        dynamic shared memory of a block (0)\n"
+	     "  --timeout-ms N        end a launch that takes longer\n"
+	     "  --timing              say how long the parts took\n"
+	     "  --format json|bin     form of errors that come before a request\n"
+	     "  --option OPTION       for the compiler, as in --option=-DN=4; several times\n"
+	     "  --compiler WHICH      auto, nvrtc, nvcc, or a file\n"
+	     "  --compile FILE        put CUDA C++ into the cache and say where; needs no GPU. From\n"
+	     "                        stdin (-), its files are called NAME\n"
+	     "  --arch SM             for which architecture --compile does (75)\n"
+	     "  --cache COMMAND       ls, prune or verify the kernel cache\n"
+	     "  --cache-dir DIR       where it is\n"
+	     "  --cache-size BYTES    most bytes of it, with K, M, G or T (1G)\n"
+	     "  --max-input BYTES     most bytes of a request (16G)\n"
+	     "  --log LEVELS          as CRICKET_LOG\n"
+	     "  --help, --version");
+}
+
+/* On stderr for people, on stdout as for every failure. */
+static int refuse(const char *what, const char *value)
+{
+	json_t *error =
+		json_pack("{s{sssssiso}}", "error", "stage", "usage", "code", "USAGE", "exit",
+			  CK_EXIT_USAGE, "message", json_sprintf("%s: %s", what, value));
+
+	fprintf(stderr, "gpu_launcher: %s: %s\n%s", what, value, usage);
+	if (error && json_dumpf(error, stdout, JSON_COMPACT) == 0)
+		putchar('\n');
+	json_decref(error);
+	return -EINVAL;
+}
+
+static int parse_number(const char *text, long low, long high, long *out)
+{
+	char *end;
+
+	errno = 0;
+	*out = strtol(text, &end, 10);
+	if (errno || end == text || *end || *out < low || *out > high)
+		return refuse("not a number that makes sense here", text);
+	return 0;
+}
+
+/* With K, M, G or T. */
+static int parse_size(const char *text, uint64_t *out)
+{
+	static const char suffixes[] = "KMGT";
+	char *end;
+	const char *suffix;
+	unsigned long long value;
+
+	errno = 0;
+	value = strtoull(text, &end, 10);
+	suffix = *end ? strchr(suffixes, *end & ~0x20) : NULL;
+	if (errno || end == text || *text == '-' || (*end && (!suffix || end[1])) ||
+	    value >> 23 > UINT32_MAX)
+		return refuse("not a size", text);
+	*out = suffix ? value << 10 * (suffix - suffixes + 1) : value;
+	return 0;
+}
+
+static int set_number(struct ck_options *o, const char *key, const char *text, long high)
+{
+	long value;
+	int ret = parse_number(text, 0, high, &value);
+
+	return ret < 0 ? ret : json_object_set_new(o->defaults, key, json_integer(value));
+}
+
+static int add_option(struct ck_options *o, const char *text)
+{
+	json_t *list = json_object_get(o->defaults, "options");
+
+	if (!list) {
+		list = json_array();
+		json_object_set_new(o->defaults, "options", list);
+	}
+	return json_array_append_new(list, json_string(text)) < 0 ? refuse("not UTF-8", text) : 0;
+}
+
+const char *ck_options_socket(void)
+{
+	static char path[PATH_MAX];
+	const char *base = getenv("XDG_RUNTIME_DIR");
+
+	if (base && *base == '/')
+		snprintf(path, sizeof(path), "%s/gpu_launcher.sock", base);
+	else
+		snprintf(path, sizeof(path), "/tmp/gpu_launcher-%u.sock", (unsigned)getuid());
+	return path;
+}
+
+/* A path is a daemon's socket; any other word is a host with a cricket-rpc-server. */
+static int parse_connect(struct ck_options *o, const char *value)
+{
+	if (strncmp(value, "unix:", 5) == 0)
+		value += 5;
+	if (strcmp(value, "auto") == 0) {
+		o->connect = o->connect_try = true;
+		o->daemon = ck_options_socket();
+	} else if (strchr(value, '/') && strncmp(value, "tcp://", 6) != 0) {
+		o->connect = true;
+		o->daemon = value;
+	} else {
+		o->driver = "remote";
+		return setenv("REMOTE_GPU_ADDRESS", value, 1) < 0 ? -errno : 0;
+	}
+	return 0;
+}
+
+static int parse_word(const char *value, const char *const *words, const char *what)
+{
+	for (; *words; words++) {
+		if (strcmp(value, *words) == 0)
+			return 0;
+	}
+	return refuse(what, value);
+}
+
+/* What each launch is to have. */
+static int parse_default(int option, const char *value, struct ck_options *o)
+{
+	switch (option) {
+	case OPT_SHARED:
+		return set_number(o, "shared", value, INT_MAX);
+	case OPT_TIMEOUT:
+		return set_number(o, "timeout_ms", value, UINT32_MAX);
+	case OPT_OPTION:
+		return add_option(o, value);
+	default:
+		return json_object_set_new(o->defaults, "timing", json_true());
+	}
+}
+
+/* Options that choose what to do. */
+static int parse_mode(int option, const char *value, struct ck_options *o)
+{
+	static const char *const commands[] = {"ls", "prune", "verify", NULL};
+
+	switch (option) {
+	case OPT_BATCH:
+		o->mode = CK_MODE_BATCH;
+		return 0;
+	case OPT_DAEMON:
+		o->mode = CK_MODE_DAEMON;
+		o->daemon = strcmp(value, "auto") == 0 ? ck_options_socket() : value;
+		return 0;
+	case OPT_CONNECT:
+		return parse_connect(o, value);
+	case OPT_CACHE:
+		o->mode = CK_MODE_CACHE;
+		o->cache_command = value;
+		return parse_word(value, commands, "not ls, prune or verify");
+	case OPT_COMPILE:
+		o->mode = CK_MODE_COMPILE;
+		o->compile_path = value;
+		return 0;
+	case OPT_HELP:
+		print_help();
+		return 1;
+	case OPT_VERSION:
+		printf("gpu_launcher %s\n", CK_RELEASE);
+		return 1;
+	default:
+		return refuse("there is no such option", "see --help");
+	}
+}
+
+static int parse_option(int option, const char *value, struct ck_options *o)
+{
+	static const char *const formats[] = {"json", "bin", NULL};
+	long number = 0;
+	int ret;
+
+	switch (option) {
+	case OPT_DRIVER:
+		o->driver = value;
+		return 0;
+	case OPT_DEVICE:
+		ret = parse_number(value, 0, 1023, &number);
+		o->device = (int)number;
+		return ret;
+	case OPT_SHARED:
+	case OPT_TIMEOUT:
+	case OPT_TIMING:
+	case OPT_OPTION:
+		return parse_default(option, value, o);
+	case OPT_FORMAT:
+		o->frames = strcmp(value, "bin") == 0;
+		return parse_word(value, formats, "not json or bin");
+	case OPT_COMPILER:
+		o->compiler = value;
+		return 0;
+	case OPT_ARCH:
+		ret = parse_number(value, 10, 9999, &number);
+		o->compile_sm = (unsigned)number;
+		return ret;
+	case OPT_CACHE_DIR:
+		o->cache_dir = value;
+		return 0;
+	case OPT_CACHE_SIZE:
+		return parse_size(value, &o->cache_size);
+	case OPT_MAX_INPUT:
+		return parse_size(value, &o->input_max);
+	case OPT_LOG:
+		return setenv("CRICKET_LOG", value, 1) < 0 ? -errno : 0;
+	default:
+		return parse_mode(option, value, o);
+	}
+}
+
+/* The seed's eight arguments. What else the launch needs comes from stdin. */
+static int parse_launch(struct ck_options *o, char **arguments, int count)
+{
+	long sizes[6];
+	int ret = 0;
+
+	if (count != 8)
+		return refuse(count < 8 ? "too few arguments" : "too many arguments",
+			      count ? arguments[count - 1] : "none");
+	for (int i = 0; ret == 0 && i < 6; i++)
+		ret = parse_number(arguments[i + 2], 0, UINT32_MAX, &sizes[i]);
+	if (ret < 0)
+		return ret;
+	if (json_object_set_new(o->defaults, "module", json_string(arguments[0])) < 0 ||
+	    json_object_set_new(o->defaults, "kernel", json_string(arguments[1])) < 0)
+		return refuse("a name is not UTF-8", "FILE or KERNEL");
+	json_object_set_new(o->defaults, "grid",
+			    json_pack("[III]", (json_int_t)sizes[0], (json_int_t)sizes[1],
+				      (json_int_t)sizes[2]));
+	json_object_set_new(o->defaults, "block",
+			    json_pack("[III]", (json_int_t)sizes[3], (json_int_t)sizes[4],
+				      (json_int_t)sizes[5]));
+	return 0;
+}
+
+int ck_options_parse(int argc, char **argv, struct ck_options *o)
+{
+	int option, ret;
+
+	*o = (struct ck_options){.compiler = "auto",
+				 .cache_size = CACHE_SIZE,
+				 .input_max = INPUT_MAX,
+				 .compile_sm = COMPILE_SM,
+				 .defaults = json_object()};
+	opterr = 0;
+	while ((option = getopt_long(argc, argv, "+", long_options, NULL)) != -1) {
+		if (option == '?')
+			return refuse("not an option, or its argument is missing",
+				      argv[optind - 1]);
+		ret = parse_option(option, optarg, o);
+		if (ret != 0)
+			return ret;
+	}
+	if (!o->driver)
+		o->driver = ck_env_string("CRICKET_DRIVER");
+	if (o->mode == CK_MODE_DAEMON && o->connect)
+		return refuse("a daemon is no client of another", o->daemon);
+	if (o->mode == CK_MODE_ONCE)
+		return parse_launch(o, argv + optind, argc - optind);
+	if (o->mode == CK_MODE_COMPILE && optind < argc)
+		o->compile_name = argv[optind++];
+	return optind < argc ? refuse("unexpected argument", argv[optind]) : 0;
+}

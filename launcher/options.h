@@ -1,0 +1,44 @@
+/*
+ * launcher/options.h - the command line of gpu_launcher; see its man page.
+ */
+#ifndef CK_LAUNCHER_OPTIONS_H
+#define CK_LAUNCHER_OPTIONS_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum ck_mode {
+	CK_MODE_ONCE,	/* one launch, stdin to stdout */
+	CK_MODE_BATCH,	/* messages from stdin until it ends */
+	CK_MODE_DAEMON, /* the same for each client of a socket */
+	CK_MODE_CACHE,
+	CK_MODE_COMPILE, /* a source into the cache, without a GPU */
+};
+
+struct ck_options {
+	enum ck_mode mode;
+	const char *driver;
+	int device;
+	const char *cache_dir; /* NULL: the usual places */
+	uint64_t cache_size;
+	const char *compiler; /* auto, nvrtc, nvcc */
+	const char *daemon;   /* socket to listen on or to connect to; NULL: none */
+	bool connect;	      /* to a daemon */
+	bool connect_try;     /* only if one is there */
+	const char *cache_command;
+	bool frames; /* stdin and stdout are frames: errors before the first are too */
+	uint64_t input_max;
+	json_t *defaults; /* what the command line says of each launch */
+	const char *compile_path; /* "-": stdin */
+	const char *compile_name; /* of a text from stdin */
+	unsigned compile_sm;
+};
+
+/* 0: go on; 1: all is said (--help); -EINVAL: refused, and said so on stderr. */
+int ck_options_parse(int argc, char **argv, struct ck_options *options);
+
+/* The usual path of a daemon's socket: $XDG_RUNTIME_DIR/gpu_launcher.sock, else one in /tmp. */
+const char *ck_options_socket(void);
+
+#endif

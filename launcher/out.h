@@ -1,0 +1,34 @@
+/*
+ * launcher/out.h - a buffer that a reply is written into, complete before any of it is sent.
+ */
+#ifndef CK_LAUNCHER_OUT_H
+#define CK_LAUNCHER_OUT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/*
+ * Zeroed, it is empty and its memory is malloc'ed. @grow, if set, gets at least @capacity bytes at
+ * base in another way: 0 or -errno.
+ */
+struct ck_out {
+	char *base;
+	size_t size, capacity;
+	int (*grow)(struct ck_out *out, size_t capacity);
+	bool failed; /* out of memory: what was written since is missing */
+};
+
+/* Room for @size bytes more, which are not counted yet; NULL without memory. */
+char *ck_out_room(struct ck_out *out, size_t size);
+
+/* Append bytes, a C string, a formatted text of at most 1 KB, or a JSON string with its quotes. */
+void ck_out_bytes(struct ck_out *out, const void *data, size_t size);
+void ck_out_text(struct ck_out *out, const char *text);
+void ck_out_format(struct ck_out *out, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+void ck_out_string(struct ck_out *out, const char *text);
+
+/* The same of bytes that need not be UTF-8: what is not becomes U+FFFD. */
+void ck_out_string_n(struct ck_out *out, const char *text, size_t size);
+
+#endif

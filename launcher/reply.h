@@ -1,0 +1,26 @@
+/*
+ * launcher/reply.h - replies as JSON text and as frames.
+ */
+#ifndef CK_LAUNCHER_REPLY_H
+#define CK_LAUNCHER_REPLY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "launcher/fail.h"
+#include "launcher/out.h"
+#include "launcher/type.h"
+
+/* A small JSON document as a whole reply: a line of text, or a frame. */
+void ck_reply_document(struct ck_out *out, bool frame, const char *text, size_t size);
+
+/* An error object: {"error": {...}}; with the number of an asynchronous launch unless that is 0. */
+void ck_reply_fail(struct ck_out *out, bool frame, uint64_t id, const struct ck_fail *fail);
+
+/* A JSON list of elements. */
+void ck_reply_list(struct ck_out *out, enum ck_type type, const void *data, size_t count);
+
+/* A JSON string of base64. */
+void ck_reply_base64(struct ck_out *out, const void *data, size_t size);
+
+#endif

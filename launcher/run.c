@@ -1,0 +1,246 @@
+/*
+ * launcher/run.c - one request after the other: arguments in, launch, results out.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "launcher/params.h"
+#include "launcher/reply.h"
+#include "launcher/run.h"
+
+#define SHARED_FREE 49152	   /* bytes that a block may have without asking for more */
+#define ATTRIBUTE_DYNAMIC_SHARED 8 /* CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES */
+
+double ck_milliseconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
+}
+
+/* The driver's view of the parameters, where it has one, against ours. */
+static int layout_check(struct ck_runner *runner, CUfunction function,
+			const struct ck_kernel *kernel, struct ck_fail *fail)
+{
+	size_t offset, size;
+
+	for (size_t i = 0; runner->driver.param_info && i < kernel->param_count; i++) {
+		if (runner->driver.param_info(function, i, &offset, &size) != CUDA_SUCCESS)
+			return 0;
+		if (size != kernel->params[i].size)
+			return ck_fail(
+				fail, CK_EXIT_MODULE, "kernel", "CUDA_ERROR_INVALID_IMAGE",
+				"%s: parameter %zu has %zu bytes for the driver and %u in the "
+				"module",
+				kernel->name, i, size, kernel->params[i].size);
+	}
+	return 0;
+}
+
+/* The parameters of a kernel that only the driver can read: sizes, no types. */
+static int layout_ask(struct ck_runner *runner, CUfunction function, const char *name,
+		      struct ck_kernels *kernels, struct ck_fail *fail)
+{
+	struct ck_kernel *kernel = ck_kernels_add(kernels, name, strlen(name));
+	struct ck_kernel_param *params;
+	size_t offset, size;
+
+	if (!kernel)
+		return ck_fail_memory(fail);
+	while (runner->driver.param_info && kernel->param_count < CK_ARGS_MAX &&
+	       runner->driver.param_info(function, kernel->param_count, &offset, &size) ==
+		       CUDA_SUCCESS) {
+		params = reallocarray(kernel->params, kernel->param_count + 1, sizeof(*params));
+		if (!params)
+			return ck_fail_memory(fail);
+		kernel->params = params;
+		params[kernel->param_count++] = (struct ck_kernel_param){.offset = (uint32_t)offset,
+									 .size = (uint32_t)size};
+		kernel->param_bytes = (uint32_t)(offset + size);
+	}
+	return 0;
+}
+
+/* Function and parameters of the request's kernel. */
+static const struct ck_kernel *find_kernel(struct ck_runner *runner, struct ck_module *module,
+					   const struct ck_request *request, CUfunction *function,
+					   struct ck_fail *fail)
+{
+	const struct ck_kernel *kernel = NULL;
+	bool unread = module->kernels.count == 0;
+	CUresult result;
+
+	if (!unread) {
+		kernel = ck_params_find(&module->kernels, request->kernel, fail);
+		if (!kernel)
+			return NULL;
+	}
+	result = runner->driver.get_function(function, module->handle,
+					     unread ? request->kernel : kernel->name);
+	if (result) {
+		ck_fail_cuda(fail, CK_EXIT_MODULE, "kernel", result, request->kernel);
+		return NULL;
+	}
+	if (!unread)
+		return layout_check(runner, *function, kernel, fail) < 0 ? NULL : kernel;
+	if (layout_ask(runner, *function, request->kernel, &module->kernels, fail) < 0)
+		return NULL;
+	return &module->kernels.items[0];
+}
+
+/* Device memory and values of all arguments; params[i] points to what the launch reads. */
+static int arguments_in(struct ck_runner *runner, const struct ck_kernel *kernel,
+			const struct ck_request *request, struct ck_buffer *buffers, char *values,
+			void **params, struct ck_fail *fail)
+{
+	int ret = ck_params_check(kernel, request, fail);
+
+	/* All that can be wrong with the request is found before the GPU works on it. */
+	for (size_t i = 0; ret == 0 && i < request->argc; i++) {
+		params[i] = values + kernel->params[i].offset;
+		if (!request->args[i].array)
+			ret = ck_params_scalar(kernel, request, i, params[i], fail);
+	}
+	for (size_t i = 0; ret == 0 && i < request->argc; i++) {
+		if (!request->args[i].array)
+			continue;
+		ret = ck_buffer_fill(runner, &request->args[i], &buffers[i], fail);
+		memcpy(params[i], &buffers[i].address, sizeof(buffers[i].address));
+	}
+	return ret;
+}
+
+static int launch(struct ck_runner *runner, CUfunction function, const struct ck_kernel *kernel,
+		  const struct ck_request *request, void **params, struct ck_fail *fail)
+{
+	const struct ck_driver *driver = &runner->driver;
+	const uint32_t *grid = request->grid, *block = request->block;
+	CUresult result = CUDA_SUCCESS;
+
+	if (request->shared + kernel->shared > SHARED_FREE && driver->set_attribute)
+		result = driver->set_attribute(function, ATTRIBUTE_DYNAMIC_SHARED,
+					       (int)request->shared);
+	if (!result)
+		result = driver->launch(function, grid[0], grid[1], grid[2], block[0], block[1],
+					block[2], request->shared, NULL, params, NULL);
+	if (result) {
+		char what[160];
+
+		snprintf(what, sizeof(what), "grid %u %u %u, block %u %u %u, %u bytes shared",
+			 grid[0], grid[1], grid[2], block[0], block[1], block[2], request->shared);
+		return ck_fail_cuda(fail, CK_EXIT_LAUNCH, "launch", result, what);
+	}
+	result = driver->synchronize();
+	if (!result)
+		return 0;
+	runner->lost = true;
+	return ck_fail_cuda(fail, CK_EXIT_LAUNCH, "exec", result, request->kernel);
+}
+
+/* From here on everything is allocated that the launch needs. */
+static int run_with(struct ck_runner *runner, CUfunction function, const struct ck_kernel *kernel,
+		    const struct ck_request *request, struct ck_buffer *buffers, void **params,
+		    struct ck_timing *timing, struct ck_fail *fail)
+{
+	char *values = calloc(1, CK_KERNEL_PARAM_MAX + 8);
+	double began = ck_milliseconds();
+	int ret;
+
+	if (!values)
+		return ck_fail_memory(fail);
+	ret = arguments_in(runner, kernel, request, buffers, values, params, fail);
+	timing->to_device = ck_milliseconds() - began;
+	if (ret == 0) {
+		began = ck_milliseconds();
+		ret = launch(runner, function, kernel, request, params, fail);
+		timing->kernel = ck_milliseconds() - began;
+	}
+	free(values);
+	return ret;
+}
+
+static int run_launch(struct ck_runner *runner, const struct ck_request *request, bool frame,
+		      uint64_t id, struct ck_out *out, struct ck_fail *fail)
+{
+	struct ck_timing timing = {.load = ck_milliseconds()};
+	struct ck_module *module = ck_modules_get(&runner->modules, request, fail);
+	struct ck_buffer *buffers = calloc(request->argc + 1, sizeof(*buffers));
+	void **params = calloc(request->argc + 1, sizeof(*params));
+	const struct ck_kernel *kernel = NULL;
+	CUfunction function;
+	int ret = -EINVAL;
+
+	if (module)
+		kernel = find_kernel(runner, module, request, &function, fail);
+	timing.load = ck_milliseconds() - timing.load;
+	if (!buffers || !params)
+		ret = ck_fail_memory(fail);
+	else if (kernel)
+		ret = run_with(runner, function, kernel, request, buffers, params, &timing, fail);
+	if (ret == 0)
+		ret = ck_result_write(runner, request, buffers, frame, id, &timing, out, fail);
+	for (size_t i = 0; buffers && i < request->argc; i++)
+		ck_buffer_release(runner, &request->args[i], &buffers[i],
+				  ret == 0 && request->args[i].keep);
+	free(buffers);
+	free(params);
+	return ret;
+}
+
+/* Arrays that were kept, fetched. */
+static int run_read(struct ck_runner *runner, const struct ck_request *request, bool frame,
+		    struct ck_out *out, struct ck_fail *fail)
+{
+	struct ck_buffer *buffers = calloc(request->argc + 1, sizeof(*buffers));
+	struct ck_timing timing = {0};
+	int ret = buffers ? 0 : ck_fail_memory(fail);
+
+	for (size_t i = 0; ret == 0 && i < request->argc; i++)
+		ret = ck_buffer_fill(runner, &request->args[i], &buffers[i], fail);
+	if (ret == 0)
+		ret = ck_result_write(runner, request, buffers, frame, 0, &timing, out, fail);
+	for (size_t i = 0; buffers && i < request->argc; i++)
+		ck_buffer_release(runner, &request->args[i], &buffers[i], false);
+	free(buffers);
+	return ret;
+}
+
+static int run_free(struct ck_runner *runner, const struct ck_request *request, bool frame,
+		    struct ck_out *out, struct ck_fail *fail)
+{
+	static const char reply[] = "{\"results\":{}}";
+
+	for (size_t i = 0; i < request->argc; i++) {
+		if (ck_buffer_forget(runner, request->args[i].name) < 0)
+			return ck_fail_input(fail, "no array %.200s is kept on the GPU",
+					     request->args[i].name);
+	}
+	ck_reply_document(out, frame, reply, strlen(reply));
+	return 0;
+}
+
+enum ck_exit ck_run(struct ck_runner *runner, struct ck_request *request, bool frame, uint64_t id,
+		    struct ck_out *out, struct ck_fail *fail)
+{
+	size_t start = out->size;
+	int ret = fail->exit ? -EINVAL : 0;
+
+	if (ret == 0 && request->command == CK_LAUNCH)
+		ret = run_launch(runner, request, frame, id, out, fail);
+	else if (ret == 0 && request->command == CK_READ)
+		ret = run_read(runner, request, frame, out, fail);
+	else if (ret == 0)
+		ret = run_free(runner, request, frame, out, fail);
+	if (ret == 0 && !out->failed)
+		return CK_EXIT_OK;
+	/* Nothing of a result that broke off stays. */
+	out->size = start;
+	out->failed = false;
+	if (!fail->exit)
+		ck_fail_memory(fail);
+	ck_reply_fail(out, frame, id, fail);
+	return fail->exit;
+}

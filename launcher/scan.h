@@ -1,0 +1,50 @@
+/*
+ * launcher/scan.h - find the end of a JSON object while it arrives, and its flat arrays.
+ *
+ * A request is a small document around large arrays of numbers. A general JSON library would make
+ * an object on the heap of each number; so the arrays that hold no other array or object, the
+ * leaves, are found here, and jansson gets the document with each leaf replaced by [its index].
+ * Since every leaf is replaced, an array of one integer in that document is always an index.
+ *
+ * What is between the brackets is judged by whoever reads it (jansson, ck_elements_next).
+ */
+#ifndef CK_LAUNCHER_SCAN_H
+#define CK_LAUNCHER_SCAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define CK_SCAN_DEPTH 64
+
+/* A flat array: text[start] is behind its bracket, text[end] the closing one. */
+struct ck_leaf {
+	size_t start, end;
+	size_t count; /* elements, by its commas */
+};
+
+/* A scan; zeroed it is at the start. Free with ck_scan_free. */
+struct ck_scan {
+	size_t start, at; /* of the object; what has been looked at */
+	unsigned depth;
+	bool string, escape, blank; /* inside a string; behind a backslash; no element yet */
+	bool flat; /* the innermost bracket is a '[' and nothing was opened since */
+	char closing[CK_SCAN_DEPTH];
+	struct ck_leaf leaf; /* the one that may be open */
+	struct ck_leaf *leaves;
+	size_t count, room;
+};
+
+/*
+ * Look at what has come since the last call, text[scan->at] to text[size - 1]. 1: the object is
+ * complete, text[scan->start] to text[scan->at - 1]; 0: more is needed; -EINVAL: no JSON object;
+ * -E2BIG: nested too deeply; -ENOMEM.
+ */
+int ck_scan(struct ck_scan *scan, const char *text, size_t size);
+
+/* The complete object with its leaves replaced, malloc'ed, *size bytes; NULL without memory. */
+char *ck_scan_outline(const struct ck_scan *scan, const char *text, size_t *size);
+
+/* Free the leaves and start anew. */
+void ck_scan_free(struct ck_scan *scan);
+
+#endif

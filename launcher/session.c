@@ -1,0 +1,193 @@
+/*
+ * launcher/session.c - the loop between a client and its worker; see session.h.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "launcher/run.h"
+#include "launcher/session.h"
+
+#define START_MS 120000 /* a driver that takes longer to start never will */
+
+/* A block for the next message, with the defaults in front of it. */
+static bool filling_begin(struct ck_session *s)
+{
+	size_t size = s->defaults ? strlen(s->defaults) : 0;
+	struct ck_job *job = ck_jobs_take(&s->jobs);
+
+	if (!job)
+		return false;
+	if (ck_block_map(&job->block, CK_BLOCK_ALIGN(size) + 1, 1) < 0) {
+		job->state = CK_JOB_FREE;
+		return false;
+	}
+	memcpy(job->block.map, s->defaults ? s->defaults : "", size);
+	job->defaults = size;
+	ck_input_begin(&s->input, CK_BLOCK_ALIGN(size));
+	s->filling = job;
+	return true;
+}
+
+/* What was begun when the input ended. */
+static void input_ended(struct ck_session *s)
+{
+	struct ck_fail fail = {0};
+
+	s->closing = true;
+	if (s->filling && s->input.have > 0) {
+		ck_fail_input(&fail, "the message is cut off after %zu bytes", s->input.have);
+		ck_session_fail(s, s->input.frame, 0, &fail);
+	} else if (s->options->mode == CK_MODE_ONCE) {
+		ck_fail_input(&fail, "there is no request on stdin");
+		ck_session_fail(s, s->options->frames, 0, &fail);
+	}
+}
+
+static void client_heard(struct ck_session *s)
+{
+	struct ck_fail fail = {0};
+	int ret;
+
+	if (!s->filling && !filling_begin(s)) {
+		ck_fail(&fail, CK_EXIT_MEMORY, "memory", "TOO_MANY_LAUNCHES",
+			"%d launches are outstanding; ask for results first", CK_JOBS_MAX);
+		ck_session_fail(s, s->options->frames, 0, &fail);
+		s->closing = true;
+		return;
+	}
+	ret = ck_input_read(&s->input, &s->filling->block, &fail);
+	if (ret < 0) {
+		/* Where a message ends that is none, nobody knows. */
+		ck_session_fail(s, s->input.frame, 0, &fail);
+		s->closing = true;
+	} else if (ret == 1) {
+		ck_session_take(s);
+	} else if (s->input.ended) {
+		input_ended(s);
+	}
+}
+
+/* --- the loop */
+
+/* Something that needs no waiting: a reply that is due, the next job. False: there is nothing. */
+static bool turn(struct ck_session *s)
+{
+	struct ck_job *job = ck_jobs_awaited(&s->jobs);
+	bool busy = ck_jobs_first(&s->jobs, CK_JOB_RUNNING);
+
+	if (job && job->state == CK_JOB_DONE) {
+		ck_session_reply(s, job);
+		return true;
+	}
+	job = ck_jobs_first(&s->jobs, CK_JOB_QUEUED);
+	if (job && s->worker.ready && !busy) {
+		ck_session_dispatch(s, job);
+		return true;
+	}
+	if (job || busy || !s->closing)
+		return false;
+	/* At the end those are due, too, that nobody has asked for. */
+	job = ck_jobs_first(&s->jobs, CK_JOB_DONE);
+	if (job)
+		ck_session_reply(s, job);
+	return job != NULL;
+}
+
+static bool is_over(struct ck_session *s)
+{
+	return s->gone ||
+	       (s->closing && !ck_jobs_first(&s->jobs, CK_JOB_QUEUED) &&
+		!ck_jobs_first(&s->jobs, CK_JOB_RUNNING) && !ck_jobs_first(&s->jobs, CK_JOB_DONE));
+}
+
+/* Milliseconds until something must happen by itself; -1: never. */
+static int patience(struct ck_session *s)
+{
+	struct ck_job *job = ck_jobs_first(&s->jobs, CK_JOB_RUNNING);
+	double left;
+
+	if (!s->worker.ready)
+		left = s->worker_since + START_MS - ck_milliseconds();
+	else if (job && job->deadline > 0)
+		left = job->deadline - ck_milliseconds();
+	else
+		return -1;
+	return left < 0 ? 0 : (int)ck_min(left, 1e9) + 1;
+}
+
+static void time_check(struct ck_session *s)
+{
+	struct ck_job *job = ck_jobs_first(&s->jobs, CK_JOB_RUNNING);
+
+	if (job && job->deadline > 0 && ck_milliseconds() >= job->deadline)
+		ck_session_time_out(s, job);
+	else if (!s->worker.ready && ck_milliseconds() - s->worker_since >= START_MS)
+		ck_session_lost(s);
+}
+
+static void wait_and_hear(struct ck_session *s)
+{
+	bool reads = !s->closing && !ck_jobs_awaited(&s->jobs);
+	/* Something pending needs no waiting for. */
+	bool at_once = reads && s->input.pending_size > 0;
+	struct pollfd fds[] = {
+		{.fd = s->worker.sock, .events = POLLIN},
+		{.fd = s->input.fd, .events = reads ? POLLIN : 0},
+		{.fd = s->stop, .events = POLLIN},
+	};
+
+	/* A pipe that has ended says so at every poll; that a client has gone is news. */
+	if (s->closing && s->options->mode != CK_MODE_DAEMON)
+		fds[1].fd = -1;
+	if (poll(fds, CK_ARRAY_SIZE(fds), at_once ? 0 : patience(s)) < 0 && errno != EINTR) {
+		s->gone = true;
+		return;
+	}
+	if (fds[0].revents)
+		ck_session_hear(s);
+	if (at_once || (reads && fds[1].revents))
+		client_heard(s);
+	else if (fds[1].revents & (POLLHUP | POLLERR) && s->options->mode == CK_MODE_DAEMON)
+		s->gone = true;
+	if (fds[2].revents)
+		s->closing = true;
+	time_check(s);
+}
+
+int ck_session_serve(const struct ck_options *options, int in, int out, struct ck_worker *worker,
+		     int stop)
+{
+	struct ck_session *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return CK_EXIT_MEMORY;
+	s->options = options;
+	s->out = out;
+	s->stop = stop;
+	s->worker = *worker;
+	s->worker_since = ck_milliseconds();
+	s->client_defaults = json_incref(options->defaults);
+	s->defaults = json_dumps(options->defaults, JSON_COMPACT);
+	ck_jobs_init(&s->jobs);
+	if (ck_input_open(&s->input, in, options->input_max) < 0)
+		s->gone = true;
+	if (s->worker.sock < 0 && !s->gone)
+		ck_session_start(s);
+	while (!is_over(s)) {
+		if (!turn(s))
+			wait_and_hear(s);
+	}
+	if (s->gone)
+		ck_session_note(s, CK_EXIT_SERVICE);
+	ck_worker_end(&s->worker);
+	ck_input_close(&s->input);
+	ck_jobs_free(&s->jobs);
+	json_decref(s->client_defaults);
+	free(s->defaults);
+	stop = s->exit;
+	free(s);
+	return stop;
+}

@@ -1,0 +1,73 @@
+/*
+ * launcher/session.h - one client and its worker: messages in, replies out, in order.
+ *
+ * A session never calls the driver. It reads messages into blocks, hands them to its worker one at
+ * a time, and writes the replies; so it can answer while a kernel runs, end one that does not, and
+ * go on with a new worker when one is lost.
+ */
+#ifndef CK_LAUNCHER_SESSION_H
+#define CK_LAUNCHER_SESSION_H
+
+#include "launcher/fail.h"
+#include "launcher/input.h"
+#include "launcher/job.h"
+#include "launcher/options.h"
+#include "launcher/worker.h"
+
+/*
+ * Serve messages from @in until it ends, or only the first when options->mode is CK_MODE_ONCE;
+ * replies go to @out. @worker: one that is started, which the session takes over; its sock may be
+ * -1. A readable @stop (-1: none) ends the session after what it has begun. Returns the exit code:
+ * that of the first request that failed.
+ */
+int ck_session_serve(const struct ck_options *options, int in, int out, struct ck_worker *worker,
+		     int stop);
+
+/* --- between session.c, message.c, attend.c and send.c */
+
+struct ck_session {
+	const struct ck_options *options;
+	int out, stop;
+	struct ck_input input;
+	struct ck_worker worker;
+	double worker_since; /* when it was started */
+	struct ck_jobs jobs;
+	struct ck_job *filling;
+	uint64_t ids;	/* of asynchronous launches */
+	char *defaults; /* JSON text, or NULL */
+	json_t *client_defaults;
+	int exit;     /* of the first request that failed */
+	bool closing; /* nothing more is read */
+	bool gone;    /* nobody is left to write to */
+};
+
+/* A complete message lies in the job that is being filled: answer it or queue it. */
+void ck_session_take(struct ck_session *s);
+
+/* Start a worker, which has no block yet. */
+void ck_session_start(struct ck_session *s);
+
+/* Hand a queued job to the worker, which is ready and idle. */
+void ck_session_dispatch(struct ck_session *s, struct ck_job *job);
+
+/* Read what the worker says, or that it has gone. */
+void ck_session_hear(struct ck_session *s);
+
+/* The worker has gone by itself. */
+void ck_session_lost(struct ck_session *s);
+
+/* End the worker; what it runs fails with @fail, which is cleared. A new one takes the rest. */
+void ck_session_replace(struct ck_session *s, struct ck_fail *fail);
+
+/* End the worker because of a job that took too long. */
+void ck_session_time_out(struct ck_session *s, struct ck_job *job);
+
+/* To the client: an error object (@fail is cleared), a status, a job's reply. */
+void ck_session_fail(struct ck_session *s, bool frame, uint64_t id, struct ck_fail *fail);
+void ck_session_status(struct ck_session *s, bool frame, uint64_t id, const char *status);
+void ck_session_reply(struct ck_session *s, struct ck_job *job);
+
+/* A request has ended with this exit code. */
+void ck_session_note(struct ck_session *s, int exit);
+
+#endif

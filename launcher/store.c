@@ -1,0 +1,168 @@
+/*
+ * launcher/store.c - look at the kernel cache and fill it; see store.h.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "launcher/cache.h"
+#include "launcher/compile.h"
+#include "launcher/file.h"
+#include "launcher/reply.h"
+#include "launcher/store.h"
+
+/* A line of the list: when it was last used, bytes, folder, of what it is. */
+static void list_one(struct ck_cache *cache, const struct ck_listed *listed)
+{
+	const char *source, *what = "damaged";
+	struct ck_entry entry;
+	json_t *meta = NULL;
+	char when[32];
+	struct tm tm;
+
+	if (ck_cache_check(cache, listed->name, &entry, &meta) == 0) {
+		source = json_string_value(json_object_get(meta, "source"));
+		what = entry.log ? "does not compile" : source ? source : "machine code";
+	}
+	localtime_r(&listed->used.tv_sec, &tm);
+	strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S", &tm);
+	printf("%s %10llu  %s  %s\n", when, (unsigned long long)listed->size, listed->name, what);
+	json_decref(meta);
+	free(entry.data);
+	free(entry.log);
+}
+
+/* Removes what is damaged; an exit code. */
+static int verify(struct ck_cache *cache, const struct ck_listed *list, long count)
+{
+	struct ck_entry entry;
+	long bad = 0;
+
+	for (long i = 0; i < count; i++) {
+		if (ck_cache_check(cache, list[i].name, &entry, NULL) < 0) {
+			printf("damaged, removed: %s\n", list[i].name);
+			ck_cache_remove(cache, list[i].name);
+			bad++;
+			continue;
+		}
+		free(entry.data);
+		free(entry.log);
+	}
+	printf("%ld entries, %ld damaged\n", count, bad);
+	return bad ? CK_EXIT_FILE : CK_EXIT_OK;
+}
+
+int ck_store_command(const struct ck_options *options)
+{
+	struct ck_cache *cache = ck_cache_open(options->cache_dir, options->cache_size);
+	struct ck_listed *list = NULL;
+	int ret = CK_EXIT_OK;
+	long count;
+
+	if (!cache)
+		return CK_EXIT_FILE;
+	count = ck_cache_list(cache, &list);
+	if (strcmp(options->cache_command, "verify") == 0)
+		ret = verify(cache, list, count);
+	else if (strcmp(options->cache_command, "prune") == 0)
+		printf("%ld entries removed\n", ck_cache_evict(cache, options->cache_size));
+	else
+		for (long i = 0; i < count; i++)
+			list_one(cache, &list[i]);
+	free(list);
+	ck_cache_close(cache);
+	return count < 0 ? CK_EXIT_FILE : ret;
+}
+
+/* The entry as the seed's CachedKernel has it. */
+static void print_entry(struct ck_cache *cache, const struct ck_hash *key,
+			const struct ck_compile *in)
+{
+	char hash[CK_HASH_TEXT], stem[CK_CACHE_NAME];
+	json_t *entry;
+
+	ck_hash_print(key, hash);
+	ck_compile_name(in, stem);
+	entry = json_pack("{sssoso}", "hash", hash, "source",
+			  json_sprintf("%s/kernel_%s/%s.cu", cache->path, hash, stem), "ptx",
+			  json_sprintf("%s/kernel_%s/%s.ptx", cache->path, hash, stem));
+	json_dumpf(entry, stdout, JSON_COMPACT);
+	putchar('\n');
+	json_decref(entry);
+}
+
+static int print_fail(struct ck_fail *fail)
+{
+	struct ck_out out = {0};
+	int exit = fail->exit;
+
+	ck_reply_fail(&out, false, 0, fail);
+	fwrite(out.base, 1, out.size, stdout);
+	free(out.base);
+	ck_fail_clear(fail);
+	return exit;
+}
+
+/* All of stdin, malloc'ed and with a NUL behind. */
+static int read_stdin(char **text, size_t *size)
+{
+	struct ck_out out = {0};
+	size_t n = 1;
+	char *room;
+
+	while (n > 0 && out.size < CK_FILE_MAX) {
+		room = ck_out_room(&out, 65536);
+		n = room ? fread(room, 1, 65535, stdin) : 0;
+		out.size += n;
+	}
+	*text = out.base;
+	*size = out.size;
+	if (!out.base || out.failed)
+		return -ENOMEM;
+	out.base[out.size] = '\0';
+	return ferror(stdin) ? -EIO : 0;
+}
+
+int ck_store_compile(const struct ck_options *options)
+{
+	struct ck_cache *cache = ck_cache_open(options->cache_dir, options->cache_size);
+	struct ck_includes includes = {0};
+	struct ck_hash key = {0}, none = {0};
+	bool from_stdin = strcmp(options->compile_path, "-") == 0;
+	struct ck_compile in = {.path = from_stdin ? NULL : options->compile_path,
+				.name = options->compile_name,
+				.options = json_object_get(options->defaults, "options"),
+				.compiler = options->compiler,
+				.sm = options->compile_sm,
+				.key = &key,
+				.includes = &includes};
+	char *text = NULL, *ptx = NULL;
+	struct ck_fail fail = {0};
+	size_t size;
+	int ret;
+
+	if (!cache)
+		return CK_EXIT_FILE;
+	ret = from_stdin ? read_stdin(&text, &in.size)
+			 : ck_file_read(AT_FDCWD, in.path, &text, &in.size, NULL);
+	in.text = text;
+	if (ret < 0)
+		ck_fail(&fail, CK_EXIT_FILE, "file", "NO_FILE", "%.300s: %s",
+			options->compile_path, strerror(-ret));
+	else
+		ck_compile_ptx(cache, &in, &ptx, &size, &fail);
+	if (!fail.exit && ck_hash_equal(&key, &none))
+		ck_fail(&fail, CK_EXIT_FILE, "compile", "NOT_CACHED",
+			"what the source includes cannot be told without a compiler");
+	ret = fail.exit ? print_fail(&fail) : CK_EXIT_OK;
+	if (ret == CK_EXIT_OK)
+		print_entry(cache, &key, &in);
+	ck_includes_free(&includes);
+	ck_cache_close(cache);
+	free(text);
+	free(ptx);
+	return ret;
+}

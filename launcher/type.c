@@ -1,0 +1,256 @@
+/*
+ * launcher/type.c - the table of element types, and what follows from it; see type.h.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "launcher/number.h"
+#include "launcher/type.h"
+#include "util/util.h"
+
+static const struct {
+	const char *name, *also;
+	unsigned char size;
+	char kind; /* f: by its bits; i, u: integers; b: bool */
+} types[] = {
+	[CK_TYPE_NONE] = {"?", NULL, 0, 0},	   [CK_TYPE_F16] = {"f16", "half", 2, 'f'},
+	[CK_TYPE_BF16] = {"bf16", NULL, 2, 'f'},   [CK_TYPE_F32] = {"f32", "float", 4, 'f'},
+	[CK_TYPE_F64] = {"f64", "double", 8, 'f'}, [CK_TYPE_I8] = {"i8", NULL, 1, 'i'},
+	[CK_TYPE_I16] = {"i16", NULL, 2, 'i'},	   [CK_TYPE_I32] = {"i32", "int", 4, 'i'},
+	[CK_TYPE_I64] = {"i64", "long", 8, 'i'},   [CK_TYPE_U8] = {"u8", NULL, 1, 'u'},
+	[CK_TYPE_U16] = {"u16", NULL, 2, 'u'},	   [CK_TYPE_U32] = {"u32", NULL, 4, 'u'},
+	[CK_TYPE_U64] = {"u64", NULL, 8, 'u'},	   [CK_TYPE_BOOL] = {"bool", NULL, 1, 'b'},
+};
+
+enum ck_type ck_type_find(const char *name)
+{
+	for (size_t i = 1; i < CK_ARRAY_SIZE(types); i++) {
+		if (strcmp(name, types[i].name) == 0 ||
+		    (types[i].also && strcmp(name, types[i].also) == 0))
+			return (enum ck_type)i;
+	}
+	return CK_TYPE_NONE;
+}
+
+const char *ck_type_name(enum ck_type type)
+{
+	return types[type].name;
+}
+
+size_t ck_type_size(enum ck_type type)
+{
+	return types[type].size;
+}
+
+bool ck_type_is_float(enum ck_type type)
+{
+	return types[type].kind == 'f';
+}
+
+/*
+ * To the nearest half, ties to even, with @bits of mantissa kept and @bias of the exponent; both
+ * 16-bit formats. False: finite and too large.
+ */
+static bool half_from(double value, int mantissa, int exponent_max, uint16_t *out)
+{
+	uint16_t sign = signbit(value) ? 0x8000 : 0;
+	int exponent, lowest = 2 - exponent_max; /* of a normal number, value in [1, 2) */
+	double scaled;
+
+	if (isnan(value)) {
+		*out = (uint16_t)(sign | (0x7fff & ~((1u << (mantissa - 1)) - 1)));
+		return true;
+	}
+	if (isinf(value)) {
+		*out = (uint16_t)(sign | (0x7fff & ~((1u << mantissa) - 1)));
+		return true;
+	}
+	value = fabs(value);
+	frexp(value, &exponent);
+	exponent = value == 0 ? lowest : ck_max(exponent - 1, lowest);
+	scaled = nearbyint(ldexp(value, mantissa - exponent)); /* exact but for the rounding */
+	/* A carry out of the mantissa goes into the exponent, as it should. */
+	scaled += ldexp(exponent - lowest, mantissa);
+	if (scaled >= ldexp(2 * exponent_max - 1, mantissa))
+		return false;
+	*out = (uint16_t)(sign | (uint16_t)scaled);
+	return true;
+}
+
+static double half_to(uint16_t bits, int mantissa, int exponent_max)
+{
+	int exponent = (bits & 0x7fff) >> mantissa, lowest = 2 - exponent_max;
+	double fraction = bits & ((1u << mantissa) - 1), value;
+
+	if (exponent == 2 * exponent_max - 1)
+		value = fraction != 0 ? (double)NAN : (double)INFINITY;
+	else if (exponent == 0)
+		value = ldexp(fraction, lowest - mantissa);
+	else
+		value = ldexp(fraction + ldexp(1, mantissa), lowest + exponent - 1 - mantissa);
+	return bits & 0x8000 ? -value : value;
+}
+
+#define F16_MANTISSA 10
+#define F16_EXPONENT 16
+#define BF16_MANTISSA 7
+#define BF16_EXPONENT 128
+
+static bool read_float(enum ck_type type, const char *at, size_t size, void *out)
+{
+	double value;
+
+	if (type == CK_TYPE_F32)
+		return ck_number_f32(at, size, out);
+	if (type == CK_TYPE_F64)
+		return ck_number_f64(at, size, out);
+	if (!ck_number_f64(at, size, &value))
+		return false;
+	return type == CK_TYPE_F16 ? half_from(value, F16_MANTISSA, F16_EXPONENT, out)
+				   : half_from(value, BF16_MANTISSA, BF16_EXPONENT, out);
+}
+
+/* @bytes of the number in two's complement, the low end first as on this machine. */
+static bool read_integer(enum ck_type type, const char *at, size_t size, bool any_sign, void *out)
+{
+	size_t bytes = types[type].size;
+	bool is_signed = types[type].kind == 'i', negative;
+	uint64_t half = UINT64_C(1) << (8 * bytes - 1), magnitude;
+
+	if (!ck_number_integer(at, size, &negative, &magnitude))
+		return false;
+	if (magnitude == 0)
+		negative = false;
+	if (negative && ((!is_signed && !any_sign) || magnitude > half))
+		return false;
+	if (!negative && magnitude > half - 1 + (!is_signed || any_sign ? half : 0))
+		return false;
+	if (negative)
+		magnitude = -magnitude;
+	memcpy(out, &magnitude, bytes);
+	return true;
+}
+
+bool ck_type_read(enum ck_type type, const char *at, size_t size, bool any_sign, void *out)
+{
+	static const char words[2][6] = {"false", "true"};
+	static const char digits[2][2] = {"0", "1"};
+
+	for (int i = 0; i < 2; i++) {
+		if (size == strlen(words[i]) && memcmp(at, words[i], size) == 0) {
+			at = digits[i];
+			size = 1;
+		}
+	}
+	if (types[type].kind == 'f')
+		return read_float(type, at, size, out);
+	if (types[type].kind != 'b')
+		return read_integer(type, at, size, any_sign, out);
+	return read_integer(CK_TYPE_U8, at, size, false, out) && *(unsigned char *)out <= 1;
+}
+
+static const char *skip_blanks(const char *at, const char *end)
+{
+	while (at < end && (*at == ' ' || *at == '\n' || *at == '\r' || *at == '\t'))
+		at++;
+	return at;
+}
+
+/* Where the element ends that starts at @at; NULL when none does. */
+static const char *element_end(const char *at, const char *end)
+{
+	static const char *const words[] = {"true", "false"};
+	bool integral;
+	size_t size;
+
+	if (*at == '"')
+		return memchr(at + 1, '"', (size_t)(end - at - 1));
+	for (size_t i = 0; i < CK_ARRAY_SIZE(words); i++) {
+		size = strlen(words[i]);
+		if ((size_t)(end - at) >= size && memcmp(at, words[i], size) == 0)
+			return at + size;
+	}
+	size = ck_number_length(at, end, &integral);
+	return size ? at + size : NULL;
+}
+
+int ck_elements_next(struct ck_elements *it, const char **at, size_t *size)
+{
+	const char *start = skip_blanks(it->at, it->end), *stop;
+
+	if (start == it->end && !it->begun)
+		return 0;
+	if (it->begun) {
+		if (start == it->end)
+			return 0;
+		if (*start != ',')
+			return -EINVAL;
+		start = skip_blanks(start + 1, it->end);
+		if (start == it->end)
+			return -EINVAL;
+	}
+	stop = element_end(start, it->end);
+	if (!stop)
+		return -EINVAL;
+	it->begun = true;
+	it->at = stop + (*start == '"');
+	start += *start == '"';
+	*at = start;
+	*size = (size_t)(stop - start);
+	return 1;
+}
+
+int ck_type_read_all(enum ck_type type, const char *text, size_t size, size_t count, void *out,
+		     const char *what, struct ck_fail *fail)
+{
+	struct ck_elements it = {.at = text, .end = text + size};
+	size_t step = types[type].size, i = 0;
+	const char *at;
+	size_t length;
+	int ret;
+
+	while ((ret = ck_elements_next(&it, &at, &length)) > 0 && i < count) {
+		if (!ck_type_read(type, at, length, false, (char *)out + i * step))
+			return ck_fail_input(fail, "%s: element %zu, %.*s, is no %s", what, i,
+					     (int)ck_min(length, (size_t)40), at, types[type].name);
+		i++;
+	}
+	if (ret != 0 || i != count)
+		return ck_fail_input(fail, "%s: element %zu is no number", what, i);
+	return 0;
+}
+
+size_t ck_type_print(enum ck_type type, const void *element, char *out)
+{
+	union {
+		float f32;
+		double f64;
+		uint16_t u16;
+		uint64_t u64;
+		int64_t i64;
+	} v = {.u64 = 0};
+	unsigned unused;
+
+	memcpy(&v, element, types[type].size);
+	unused = 64 - 8 * types[type].size;
+	switch (type) {
+	case CK_TYPE_F32:
+		return ck_number_print_f32(out, v.f32);
+	case CK_TYPE_F64:
+		return ck_number_print_f64(out, v.f64);
+	case CK_TYPE_F16:
+		return ck_number_print_f32(out, (float)half_to(v.u16, F16_MANTISSA, F16_EXPONENT));
+	case CK_TYPE_BF16:
+		return ck_number_print_f32(out,
+					   (float)half_to(v.u16, BF16_MANTISSA, BF16_EXPONENT));
+	case CK_TYPE_BOOL:
+		memcpy(out, v.u64 ? "true" : "false", v.u64 ? 4 : 5);
+		return v.u64 ? 4 : 5;
+	default:
+		if (types[type].kind == 'u')
+			return ck_number_print_u64(out, v.u64);
+		return ck_number_print_i64(out, (int64_t)(v.u64 << unused) >> unused);
+	}
+}

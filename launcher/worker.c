@@ -1,0 +1,204 @@
+/*
+ * launcher/worker.c - start workers, and what a worker does; see worker.h.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "launcher/block.h"
+#include "launcher/cache.h"
+#include "launcher/frame.h"
+#include "launcher/run.h"
+#include "launcher/worker.h"
+#include "util/log.h"
+
+CK_LOG_DEFINE("launcher");
+
+#define WORKER_SOCK 3
+#define BLOCKS_MAX 64 /* blocks of a session that a worker keeps mapped */
+
+/* A worker's state. */
+struct work {
+	struct ck_runner runner;
+	struct ck_fail start; /* why there is no driver, if so */
+	struct ck_cache *cache;
+	struct ck_block blocks[BLOCKS_MAX];
+};
+
+/* Replies are written behind the message in its block. */
+struct block_out {
+	struct ck_out out;
+	struct ck_block *block;
+	size_t at;
+};
+
+static int block_grow(struct ck_out *out, size_t capacity)
+{
+	struct block_out *own = container_of(out, struct block_out, out);
+	int ret = ck_block_map(own->block, own->at + capacity, 1);
+
+	if (ret < 0)
+		return ret;
+	out->base = own->block->map + own->at;
+	out->capacity = own->block->capacity - own->at;
+	return 0;
+}
+
+/* The block of a ticket, as large as the session has it; NULL: no memory. */
+static struct ck_block *block_of(struct work *work, const struct ck_ticket *ticket, int fd)
+{
+	struct ck_block *block = &work->blocks[ticket->number % BLOCKS_MAX];
+
+	if (fd >= 0) {
+		ck_block_free(block);
+		*block = (struct ck_block){.number = ticket->number, .fd = fd};
+	}
+	return ck_block_map(block, ticket->capacity, 0) < 0 ? NULL : block;
+}
+
+/*
+ * Carry out a message. Growing the reply can move the map that the request points into, so what
+ * the request needs is read from a second mapping, which stays where it is.
+ */
+static void carry_out(struct work *work, struct ck_ticket *ticket, struct ck_block *block)
+{
+	size_t at = CK_BLOCK_ALIGN(ticket->defaults), end = at + ticket->message;
+	char *in = mmap(NULL, end, PROT_READ, MAP_SHARED, block->fd, 0);
+	struct block_out own = {
+		.out = {.grow = block_grow}, .block = block, .at = CK_BLOCK_ALIGN(end)};
+	struct ck_fail fail = {0};
+	struct ck_request request = {0};
+	json_t *defaults = NULL;
+	bool frame = in != MAP_FAILED && (unsigned char)in[at] == CK_FRAME_FIRST;
+
+	if (in == MAP_FAILED)
+		ck_fail_memory(&fail);
+	else if (ticket->defaults)
+		defaults = json_loadb(in, ticket->defaults, 0, NULL);
+	if (!fail.exit && work->start.exit)
+		fail = work->start;
+	else if (!fail.exit)
+		ck_request_read(&request, in + at, ticket->message, NULL, defaults, &fail);
+	ticket->exit = ck_run(&work->runner, &request, frame, ticket->id, &own.out, &fail);
+	ticket->reply_at = own.at;
+	ticket->reply = own.out.size;
+	ticket->capacity = block->capacity;
+	ticket->lost = work->runner.lost;
+	if (!work->start.exit)
+		ck_fail_clear(&fail);
+	ck_request_free(&request);
+	json_decref(defaults);
+	if (in != MAP_FAILED)
+		munmap(in, end);
+}
+
+static int serve(struct work *work)
+{
+	struct ck_ticket ticket = {.what = CK_TICKET_READY, .exit = work->start.exit};
+	struct ck_block *block;
+	int fd, ret;
+
+	ret = ck_ticket_send(WORKER_SOCK, &ticket, -1);
+	while (ret == 0 && !work->runner.lost) {
+		ret = ck_ticket_receive(WORKER_SOCK, &ticket, &fd);
+		if (ret < 0)
+			return ret;
+		block = block_of(work, &ticket, fd);
+		if (!block)
+			return -ENOMEM;
+		carry_out(work, &ticket, block);
+		ticket.what = CK_TICKET_DONE;
+		ret = ck_ticket_send(WORKER_SOCK, &ticket, -1);
+	}
+	return ret;
+}
+
+/* Nothing of the session but the socket; what a driver or a kernel prints goes to stderr. */
+static void leave_session(int sock, pid_t parent)
+{
+	int null = open("/dev/null", O_RDONLY);
+	sigset_t none;
+
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(0);
+	signal(SIGCHLD, SIG_DFL);
+	signal(SIGTERM, SIG_DFL);
+	dup2(null, STDIN_FILENO);
+	dup2(STDERR_FILENO, STDOUT_FILENO);
+	if (sock == WORKER_SOCK)
+		fcntl(sock, F_SETFD, FD_CLOEXEC);
+	else
+		dup3(sock, WORKER_SOCK, O_CLOEXEC);
+	close_range(WORKER_SOCK + 1, ~0U, 0);
+}
+
+static void work_for(const struct ck_options *options)
+{
+	struct work *work = calloc(1, sizeof(*work));
+
+	if (!work)
+		_exit(1);
+	for (size_t i = 0; i < BLOCKS_MAX; i++)
+		work->blocks[i].fd = -1;
+	work->cache = ck_cache_open(options->cache_dir, options->cache_size);
+	work->runner.modules.driver = &work->runner.driver;
+	work->runner.modules.cache = work->cache;
+	work->runner.modules.compiler = options->compiler;
+	work->runner.kept = ck_map_create();
+	if (!work->runner.kept)
+		_exit(1);
+	ck_driver_start(&work->runner.driver, options->driver, options->device, &work->start);
+	serve(work);
+	/* The driver's own handlers: a remote session ends in good order. */
+	exit(0);
+}
+
+int ck_worker_start(struct ck_worker *worker, const struct ck_options *options)
+{
+	pid_t parent = getpid(), pid;
+	int pair[2], ret;
+
+	*worker = (struct ck_worker){.sock = -1, .pidfd = -1};
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+		return -errno;
+	pid = fork();
+	if (pid == 0) {
+		leave_session(pair[1], parent);
+		work_for(options);
+	}
+	ret = pid < 0 ? -errno : 0;
+	close(pair[1]);
+	if (ret < 0) {
+		ck_err("fork: %m");
+		close(pair[0]);
+		return ret;
+	}
+	worker->sock = pair[0];
+	worker->pid = pid;
+	worker->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	return 0;
+}
+
+void ck_worker_end(struct ck_worker *worker)
+{
+	if (worker->pidfd >= 0) {
+		syscall(SYS_pidfd_send_signal, worker->pidfd, SIGKILL, NULL, 0);
+		close(worker->pidfd);
+	} else if (worker->sock >= 0) {
+		kill(worker->pid, SIGKILL);
+	}
+	if (worker->sock >= 0)
+		close(worker->sock);
+	*worker = (struct ck_worker){.sock = -1, .pidfd = -1};
+}

@@ -1,0 +1,31 @@
+/*
+ * launcher/worker.h - the process that has the driver and runs the kernels of one session.
+ *
+ * It is a process of its own so that a fault, a crash inside the driver, or a kernel that never
+ * ends takes nothing else along: the session ends it and starts another.
+ */
+#ifndef CK_LAUNCHER_WORKER_H
+#define CK_LAUNCHER_WORKER_H
+
+#include <sys/types.h>
+
+#include "launcher/options.h"
+
+/* A worker as its session sees it; sock is -1 without one. */
+struct ck_worker {
+	int sock;
+	pid_t pid;
+	int pidfd;  /* -1 where the kernel has none: then the pid has to do */
+	bool ready; /* has said so */
+};
+
+/*
+ * Fork one, which begins at once with the driver's initialisation, and is killed when its parent
+ * ends. -errno. The caller must not have used CUDA, nor have threads.
+ */
+int ck_worker_start(struct ck_worker *worker, const struct ck_options *options);
+
+/* Kill it if it still runs, and forget it. */
+void ck_worker_end(struct ck_worker *worker);
+
+#endif

@@ -1,0 +1,63 @@
+"""tests/e2e/test_launcher_lean.py - the Lean 4 client: its bytes by its twin, itself where Lean is."""
+import base64
+import json
+import shutil
+import struct
+import subprocess
+import sys
+from fractions import Fraction
+
+import pytest
+
+from conftest import DRIVER, ROOT, SLOW, clean_env
+from test_launcher import KERNELS, LAUNCHER, Answer
+
+LEAN = ROOT / "launcher" / "lean"
+GOLDEN = ROOT / "tests" / "data" / "launcher" / "lean" / "requests.jsonl"
+sys.path.insert(0, str(LEAN))
+from twin import CASES, float_to_json, request_text  # noqa: E402
+
+
+def golden():
+    return GOLDEN.read_text(encoding="utf-8").splitlines()
+
+
+def launch(text, kernel):
+    command = [str(c) for c in (LAUNCHER, "--driver", DRIVER, KERNELS, kernel, *"1 1 1 256 1 1".split())]
+    return Answer(subprocess.run(command, input=text.encode(), env=clean_env(), capture_output=True,
+                                 timeout=20 * SLOW, check=False))
+
+
+def test_the_twin_writes_the_golden_bytes():
+    assert [request_text(*case) for case in CASES] == golden()
+
+
+def test_scalars_are_written_exactly():
+    for value in (0.1, 1e-8, 1e300, -5e-324, 2.2250738585072014e-308, 123456789.125):
+        mantissa, _, exponent = float_to_json(value).partition("e")
+        assert Fraction(int(mantissa)) * Fraction(10) ** int(exponent or 0) == Fraction(value)
+        assert json.loads(float_to_json(value)) == value
+
+
+def test_the_launcher_takes_the_bytes_and_replies_in_base64():
+    results = launch(golden()[0], "saxpyKernel").results
+    values = struct.unpack("<4f", base64.b64decode(results["R"]["b64"]))
+    assert list(results) == ["X", "Y", "R"] and values == (3.5, 6.0, 8.5, 11.0)
+    assert launch(golden()[1], "none").results == {}
+    # every number reads, the smallest double included; the kernel has fewer parameters
+    launch(golden()[2], "none").error(2, "BAD_INPUT", "and 9 are given")
+    third = json.loads(golden()[2])["scalars"]
+    args = [{"name": "out", "type": "f64", "n": 8}, 0, 0, 0, 0, {"type": "f64", "data": [third[3]]}, 0, third[4], 0]
+    out = launch(json.dumps({"args": args}), "mixed").results["out"]
+    assert (out[5], out[7]) == (-1e-310, 1e300)
+
+
+def test_lean_itself():
+    if not shutil.which("lake"):
+        pytest.skip("no Lean here (lake): only the bytes of its twin are tested")
+    subprocess.run(["lake", "build"], cwd=LEAN, check=True, timeout=600, env=clean_env())
+    done = subprocess.run(["lake", "env", "lean", "--run", "Golden.lean", str(LAUNCHER)], cwd=LEAN, check=True,
+                          timeout=120, capture_output=True, text=True, env=clean_env(CRICKET_DRIVER=DRIVER))
+    lines = done.stdout.splitlines()
+    assert lines[:-1] == golden()
+    assert "3.5" in lines[-1] and "8.5" in lines[-1]
