@@ -31,7 +31,7 @@ static void leave(void *unused)
 	info->leave();
 }
 
-__attribute__((constructor)) static void begin(void)
+__attribute__((constructor(101))) static void begin(void)
 {
 	info = lhinfo_find();
 	for (unsigned int i = 1; info && i < info->halves; i++)

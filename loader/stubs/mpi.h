@@ -1,0 +1,41 @@
+/*
+ * loader/stubs/mpi.h - what the generated wrappers of libmpi.so.40 call.
+ */
+#ifndef CK_LOADER_STUBS_MPI_H
+#define CK_LOADER_STUBS_MPI_H
+
+#include <stddef.h>
+
+/* An address that both halves know, each its own: where the application sees it, and where in the
+ * table the lower half's is. */
+struct lh_known {
+	void *here;
+	unsigned int index;
+};
+extern const struct lh_known lh_known[];
+
+/* One handle, from the application's to the lower half's and back; *p, NULL for NULL. */
+void *lh_in(void *handle);
+void *lh_out(void *handle);
+void *lh_in_of(void *p);
+
+/* @count handles at @p, which may be NULL, in place. */
+void lh_in_place(void *p, long count);
+void lh_out_place(void *p, long count);
+
+/* A translated copy of an array, or the array itself where nothing differs; and its end. The
+ * interned one is kept for ever, and the same for the same contents. */
+void *lh_copy(void *given, long count);
+void lh_copy_free(void *copy, void *given);
+void *lh_intern(void *given, long count);
+
+/* How many processes an array of the w collectives has an element for. */
+enum lh_side { LH_SOURCES, LH_DESTINATIONS };
+long lh_peers(void *comm, enum lh_side side);
+long lh_neighbors(void *comm, enum lh_side side);
+
+/* What the lower half is to call in place of the application's @function. */
+enum lh_kind { LH_OP, LH_ERRHANDLER, LH_ATTRIBUTE, LH_PLAIN, LH_DATAREP };
+void *lh_function(enum lh_kind kind, void *function);
+
+#endif
