@@ -117,6 +117,6 @@ def test_the_hpc_challenge_has_the_same_results(tmp_path):
 def test_mpi4py_runs_in_python():
     code = ("from mpi4py import MPI; c = MPI.COMM_WORLD; a = c.allgather({'rank': c.rank});"
             "o = MPI.Op.Create(lambda x, y, t: y.__setitem__(0, max(x[0], y[0])), True);"
-            "assert a == [{'rank': r} for r in range(c.size)]; print(c.allreduce(c.rank + 1))")
+            "assert a == [{'rank': r} for r in range(c.size)]; n = c.allreduce(c.rank + 1); c.rank or print(n)")
     result = mpirun(3, *UNDER, "--", "/usr/bin/python3", "-c", code)
-    assert (result.status, result.out) == (0, "6\n" * 3), result.err
+    assert (result.status, result.out) == (0, "6\n"), result.err
