@@ -1,5 +1,6 @@
 /*
- * tests/unit/test_client_logs.c - the logs that an application may read, and old launches' state.
+ * tests/unit/test_client_logs.c - the logs that an application may read, settings of core dumps, and old
+ * launches' state.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -148,6 +149,49 @@ static int begin(void **state)
 	return ret;
 }
 
+static void test_core_dumps_can_be_described_but_not_had(void **state)
+{
+	char name[1024] = "", mine[] = "mine";
+	bool on = true;
+	unsigned int flags = CU_COREDUMP_SKIP_ABORT, back = 0;
+	size_t size = 0;
+
+	(void)state;
+	assert_int_equal(cuCoredumpGetAttributeGlobal(CU_COREDUMP_FILE, NULL, &size), CUDA_SUCCESS);
+	assert_int_equal(size, 1024);
+	assert_int_equal(cuCoredumpGetAttributeGlobal(CU_COREDUMP_FILE, name, &size), CUDA_SUCCESS);
+	assert_memory_equal(name, "core.cuda.", 10);
+	size = sizeof(on);
+	assert_int_equal(cuCoredumpSetAttributeGlobal(CU_COREDUMP_ENABLE_ON_EXCEPTION, &on, &size),
+			 CUDA_ERROR_NOT_SUPPORTED);
+	assert_int_equal(cuCoredumpGetAttributeGlobal(CU_COREDUMP_ENABLE_ON_EXCEPTION, &on, &size),
+			 CUDA_SUCCESS);
+	assert_false(on);
+	assert_int_equal(cuCoredumpSetAttributeGlobal(CU_COREDUMP_ENABLE_USER_TRIGGER, &on, &size),
+			 CUDA_SUCCESS);
+	size = sizeof(flags);
+	assert_int_equal(cuCoredumpSetAttributeGlobal(CU_COREDUMP_GENERATION_FLAGS, &flags, &size),
+			 CUDA_SUCCESS);
+	assert_int_equal(cuCoredumpGetAttributeGlobal(CU_COREDUMP_GENERATION_FLAGS, &back, &size),
+			 CUDA_SUCCESS);
+	assert_int_equal(back, flags);
+	size = 2;
+	assert_int_equal(cuCoredumpGetAttributeGlobal(CU_COREDUMP_GENERATION_FLAGS, &back, &size),
+			 CUDA_ERROR_INVALID_VALUE);
+	size = sizeof(mine);
+	assert_int_equal(cuCoredumpSetAttributeGlobal(CU_COREDUMP_FILE, mine, &size), CUDA_SUCCESS);
+	size = sizeof(name);
+	assert_int_equal(cuCoredumpGetAttributeGlobal(CU_COREDUMP_FILE, name, &size), CUDA_SUCCESS);
+	assert_string_equal(name, "mine");
+	memset(name, 'x', sizeof(name));
+	assert_int_equal(cuCoredumpSetAttributeGlobal(CU_COREDUMP_FILE, name, &size),
+			 CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuCoredumpGetAttributeGlobal(CU_COREDUMP_MAX, name, &size),
+			 CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuCoredumpGetAttributeGlobal(CU_COREDUMP_FILE, name, NULL),
+			 CUDA_ERROR_INVALID_VALUE);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -157,6 +201,7 @@ int main(void)
 		cmocka_unit_test(test_a_file_gets_them),
 		cmocka_unit_test(test_callbacks_are_told_until_they_end),
 		cmocka_unit_test(test_wrong_arguments_are_refused),
+		cmocka_unit_test(test_core_dumps_can_be_described_but_not_had),
 	};
 
 	return cmocka_run_group_tests(tests, begin, session_end);
