@@ -28,13 +28,23 @@ CK_LOG_DEFINE("server");
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static CUcontext held[CK_MAX_DEVICES];
 
+/* A GPU that one process has for itself is kept for those that use it. */
+static bool is_shared(CUdevice device)
+{
+	int mode = 0;
+
+	return !ck_driver.cuDeviceGetAttribute ||
+	       ck_driver.cuDeviceGetAttribute(&mode, CU_DEVICE_ATTRIBUTE_COMPUTE_MODE, device) ||
+	       mode == CU_COMPUTEMODE_DEFAULT;
+}
+
 static void make(CUdevice device)
 {
 	CUcontext context = NULL;
 	CUresult err = CUDA_ERROR_INVALID_DEVICE;
 
-	if (device < CK_MAX_DEVICES && held[device])
-		return; /* named twice */
+	if (device < CK_MAX_DEVICES && (held[device] || !is_shared(device)))
+		return; /* named twice, or not to be had */
 	if (device < CK_MAX_DEVICES)
 		err = ck_driver.cuDevicePrimaryCtxRetain(&context, device);
 	if (err)
@@ -135,8 +145,10 @@ int ck_warm_expire(void)
 	bool any = false;
 	int ret;
 
+	pthread_mutex_lock(&lock);
 	for (int i = 0; i < CK_MAX_DEVICES; i++)
 		any |= held[i] != NULL;
+	pthread_mutex_unlock(&lock);
 	if (!any)
 		return 0;
 	ret = -pthread_create(&thread, NULL, expire, NULL);

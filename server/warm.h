@@ -9,7 +9,7 @@
 #include "cuda/types.h"
 
 /* Make the primary contexts of @devices, "0,1" or "none", and hold them. A device that is not
- * there, or has no room, is left out. */
+ * there, has no room, or is in a compute mode of one process, is left out. */
 void ck_warm_up(const char *devices);
 
 /* Whether all that is held still works. */

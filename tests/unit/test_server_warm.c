@@ -24,6 +24,7 @@ static struct ck_request request;
 static int counts[DEVICES], peak[DEVICES];
 static unsigned int flags_set, flags_at_count;
 static CUresult sync_error, flags_error;
+static int compute_mode;
 static char contexts[DEVICES];
 
 static CUresult retain(CUcontext *context, CUdevice device)
@@ -90,6 +91,15 @@ static CUresult pop(CUcontext *context)
 	return CUDA_SUCCESS;
 }
 
+static CUresult device_attribute(int *value, CUdevice_attribute attribute, CUdevice device)
+{
+	(void)device;
+	if (attribute != CU_DEVICE_ATTRIBUTE_COMPUTE_MODE)
+		return CUDA_ERROR_INVALID_VALUE;
+	*value = compute_mode;
+	return CUDA_SUCCESS;
+}
+
 static CUresult synchronize(void)
 {
 	return sync_error;
@@ -110,6 +120,8 @@ static int begin(void **unused)
 	ck_driver.cuCtxPushCurrent_v2 = push;
 	ck_driver.cuCtxPopCurrent_v2 = pop;
 	ck_driver.cuCtxSynchronize = synchronize;
+	ck_driver.cuDeviceGetAttribute = device_attribute;
+	compute_mode = 0;
 	memset(counts, 0, sizeof(counts));
 	memset(peak, 0, sizeof(peak));
 	sync_error = flags_error = CUDA_SUCCESS;
@@ -235,6 +247,15 @@ static void lists_name_devices_once_and_may_name_ones_that_are_not_there(void **
 	assert_int_equal(counts[1], 1);
 }
 
+static void a_gpu_that_one_process_has_for_itself_is_left_to_others(void **unused)
+{
+	(void)unused;
+	compute_mode = CU_COMPUTEMODE_EXCLUSIVE_PROCESS;
+	ck_warm_up("0,1");
+	assert_int_equal(peak[0] + peak[1], 0);
+	assert_true(ck_warm_sound());
+}
+
 static void a_context_that_has_broken_meanwhile_is_seen(void **unused)
 {
 	(void)unused;
@@ -257,6 +278,7 @@ int main(void)
 		TEST(a_driver_that_keeps_flags_of_living_contexts_gets_them_without),
 		TEST(a_context_of_another_kind_has_the_device_for_itself),
 		TEST(lists_name_devices_once_and_may_name_ones_that_are_not_there),
+		TEST(a_gpu_that_one_process_has_for_itself_is_left_to_others),
 		TEST(a_context_that_has_broken_meanwhile_is_seen),
 	};
 
