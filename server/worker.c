@@ -123,8 +123,9 @@ static void drain(void)
 	}
 }
 
-/* Messages of a busy client come every few microseconds; an idle one costs no time after this. */
-#define SPIN_US 100
+/* Messages of a busy client come every few microseconds, but for the gaps in which it waits for the
+ * GPU; an idle one costs no time after this. */
+#define SPIN_US 1000
 
 static void run_lane(struct ck_chan *chan, struct ck_reader *reader)
 {

@@ -10,6 +10,7 @@
 
 #define CLOCK_ROUNDS 16	     /* pauses between looks at the clock, which costs as much as one */
 #define FEW_NS 10000	     /* of looking where processors are few */
+#define ALONE_NS 50000	     /* who looks for longer gives way to others that want the processor */
 #define LEAST_NS 1000	     /* looking is never given up: it finds out when it pays again */
 
 uint64_t ck_now_ns(void)
@@ -58,7 +59,7 @@ bool ck_spin_again(struct ck_spin_turn *turn)
 	now = ck_now_ns();
 	if (turn->begin_ns == 0)
 		turn->begin_ns = now;
-	if (processors() < CK_SPIN_CPUS)
+	if (processors() < CK_SPIN_CPUS || now - turn->begin_ns > ALONE_NS)
 		sched_yield();
 	return now - turn->begin_ns < atomic_load_explicit(&spin->now_ns, memory_order_relaxed);
 }

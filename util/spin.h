@@ -3,7 +3,8 @@
  *
  * Waking a sleeper costs 3 to 50 us; looking costs a processor. So who expects an event soon looks
  * for it for a while, and the while adapts: it shrinks when the waits turn out longer than any
- * spinning, and is back at once when they are short again. With fewer than CK_SPIN_CPUS processors
+ * spinning, and is back at once when they are short again. Who looks for long yields the processor
+ * to whoever wants it, so that more spinning threads than processors are no harm. With fewer than CK_SPIN_CPUS processors
  * a spinning thread may hold up the one that it waits for: it looks briefly, and gives way.
  *
  *	struct ck_spin_turn turn = ck_spin_begin(spin);

@@ -72,10 +72,14 @@ static void shm_free(struct ck_shm *shm)
 	free(shm);
 }
 
-/* The @size bytes at @offset of the file, twice in a row. */
-static int map_ring(int fd, off_t offset, size_t size, struct ck_pipe_control *control,
-		    struct ck_pipe *ring)
+/*
+ * The @size bytes at @offset of the file, twice in a row. The client, whose file it is, takes all
+ * pages at once: a fault for every few messages would cost more. The server takes those that come.
+ */
+static int map_ring(struct ck_shm *shm, off_t offset, size_t size,
+		    struct ck_pipe_control *control, struct ck_pipe *ring)
 {
+	int flags = MAP_SHARED | MAP_FIXED | (shm->client ? MAP_POPULATE : 0);
 	unsigned char *at = mmap(NULL, 2 * size, PROT_NONE,
 				 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
@@ -83,8 +87,8 @@ static int map_ring(int fd, off_t offset, size_t size, struct ck_pipe_control *c
 		return -errno;
 	*ring = (struct ck_pipe){ .control = control, .data = at, .size = size };
 	for (int i = 0; i < 2; i++) {
-		if (mmap(at + (size_t)i * size, size, PROT_READ | PROT_WRITE,
-			 MAP_SHARED | MAP_FIXED, fd, offset) == MAP_FAILED)
+		if (mmap(at + (size_t)i * size, size, PROT_READ | PROT_WRITE, flags, shm->fd,
+			 offset) == MAP_FAILED)
 			return -errno;
 	}
 	return 0;
@@ -95,9 +99,9 @@ static int map_rings(struct ck_shm *shm, const uint32_t size[2])
 {
 	struct ck_pipe *to_server = shm->client ? &shm->out : &shm->in;
 	struct ck_pipe *to_client = shm->client ? &shm->in : &shm->out;
-	int ret = map_ring(shm->fd, CK_SHM_PAGE, size[0], &shm->header->ring[0], to_server);
+	int ret = map_ring(shm, CK_SHM_PAGE, size[0], &shm->header->ring[0], to_server);
 
-	return ret < 0 ? ret : map_ring(shm->fd, CK_SHM_PAGE + (off_t)size[0], size[1],
+	return ret < 0 ? ret : map_ring(shm, CK_SHM_PAGE + (off_t)size[0], size[1],
 					&shm->header->ring[1], to_client);
 }
 
