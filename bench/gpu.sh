@@ -88,8 +88,10 @@ micro() {
 	cpu/build/bench-micro > "$OUT/micro.native"
 	remote 127.0.0.1:$PORT cpu/build/bench-micro > "$OUT/micro.remote"
 	remote "unix:$SOCKET" cpu/build/bench-micro > "$OUT/micro.unix"
+	remote "shm:$SOCKET" cpu/build/bench-micro > "$OUT/micro.shm"
 	python3 bench/compare.py "$OUT/micro.native" "$OUT/micro.remote" | tee -a "$OUT/table"
 	python3 bench/compare.py "$OUT/micro.native" "$OUT/micro.unix" | tee -a "$OUT/table"
+	python3 bench/compare.py "$OUT/micro.native" "$OUT/micro.shm" | tee -a "$OUT/table"
 }
 
 : > "$OUT/table"
