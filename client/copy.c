@@ -1,12 +1,14 @@
 /*
  * client/copy.c - linear copies (D9): host bytes are taken over at the call, device bytes have
- * arrived when it returns. Pinned memory that is shared with the worker needs neither: the message
- * names the bytes, and the GPU moves them when their turn in the stream comes.
+ * arrived when it returns; to pinned memory they are delivered later (client/delivery.h). Pinned
+ * memory that is shared with the worker needs none of it: the message names the bytes, and the GPU
+ * moves them when their turn in the stream comes.
  */
 #include <string.h>
 
 #include "client/capture.h"
 #include "client/client.h"
+#include "client/delivery.h"
 #include "client/managed.h"
 #include "client/mirror.h"
 #include "client/pinned.h"
@@ -23,13 +25,14 @@ struct place {
 	struct ck_stream *stream;	/* NULL: legacy */
 	uint64_t id;
 	bool waits;			/* for the copy: a synchronous form */
+	bool direct;			/* the GPU reads or writes the program's own pages */
 };
 
 static CUresult enter(CUstream handle, struct place *p)
 {
 	CUresult err = ck_context_usable(&p->ctx);
 
-	p->waits = false;
+	p->waits = p->direct = false;
 	if (!err)
 		err = ck_stream_from(handle, &p->stream);
 	if (!err)
@@ -92,13 +95,18 @@ static CUresult transfer(const struct place *p, CUdeviceptr device, const void *
 	return err;
 }
 
-/* Small bytes that the program may change on return travel in the message. */
-static bool is_direct(const struct place *p, const void *host, size_t size)
+/*
+ * Small bytes that the program may change on return travel in the message, unless work in front of
+ * the copy may still write them.
+ */
+static bool is_direct(struct place *p, const void *host, size_t size)
 {
-	return !(p->waits && size <= STAGED) && ck_pinned_holds(host, size);
+	p->direct = ck_pinned_holds(host, size) &&
+		    !(p->waits && size <= STAGED && ck_stream_idle(p->ctx, p->stream));
+	return p->direct;
 }
 
-static CUresult upload(const struct place *p, CUdeviceptr dst, const void *src, size_t size)
+static CUresult upload(struct place *p, CUdeviceptr dst, const void *src, size_t size)
 {
 	CUresult err;
 
@@ -132,7 +140,7 @@ static CUresult settle(const struct place *p, size_t size)
 	uint64_t last = ck_command_last();
 	CUresult err;
 
-	if (size == 0 || (size <= STAGED && !ck_client.unordered_streams))
+	if (size == 0 || (size <= STAGED && !p->direct && !ck_client.unordered_streams))
 		return CUDA_SUCCESS;
 	err = ck_wire_cuStreamSynchronize(p->ctx->object.id, p->id);
 	if (!err)
@@ -140,7 +148,7 @@ static CUresult settle(const struct place *p, size_t size)
 	return err;
 }
 
-static CUresult download(const struct place *p, void *dst, CUdeviceptr src, size_t size)
+static CUresult download(struct place *p, void *dst, CUdeviceptr src, size_t size)
 {
 	uint64_t last;
 	CUresult err;
@@ -158,6 +166,8 @@ static CUresult download(const struct place *p, void *dst, CUdeviceptr src, size
 					     TO_HOST);
 		return err || !p->waits ? err : settle(p, size);
 	}
+	if (!p->waits && ck_delivery_suits(dst, size))
+		return ck_delivery_copy(p->ctx->object.id, p->id, dst, src, size);
 	last = ck_command_last();
 	err = transfer(p, src, dst, size, download_part);
 	if (!err)
@@ -192,7 +202,7 @@ CK_EXPORT CUresult cuMemcpyDtoH_v2(void *dstHost, CUdeviceptr srcDevice, size_t 
 	return err ? err : download(&p, dstHost, srcDevice, ByteCount);
 }
 
-/* Waits unless the memory is shared: what is promised at the next synchronise, early. */
+/* Waits unless the memory is pinned. */
 CK_EXPORT CUresult cuMemcpyDtoHAsync_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount,
 					CUstream hStream)
 {

@@ -11,6 +11,7 @@
 #include "client/client.h"
 #include "client/managed.h"
 #include "client/mirror.h"
+#include "client/pinned.h"
 
 size_t ck_copy_part = (size_t)1 << 30; /* a record's length has 31 bits */
 
@@ -87,8 +88,11 @@ static CUresult resolve(struct side *s, const struct copy *b, CUmemorytype type,
 	s->device = type == CU_MEMORYTYPE_DEVICE ||
 		    (type == CU_MEMORYTYPE_UNIFIED && ck_on_device(device));
 	s->start = type == CU_MEMORYTYPE_HOST ? (uint64_t)(uintptr_t)host : device;
-	return s->start && measure(s, b, pitch, height, at) ? CUDA_SUCCESS :
-							      CUDA_ERROR_INVALID_VALUE;
+	if (!s->start || !measure(s, b, pitch, height, at))
+		return CUDA_ERROR_INVALID_VALUE;
+	/* what the GPU reaches itself is as good as its own */
+	s->device = s->device || ck_pinned_holds((const void *)(uintptr_t)s->start, s->extent);
+	return CUDA_SUCCESS;
 }
 
 /* A side as the server gets it; one of the host is packed, and placed by it. */
@@ -352,9 +356,9 @@ static CUresult copy_peer(const CUDA_MEMCPY3D_PEER *peer, CUstream stream)
 	err = copy_of(&c, &b);
 	if (err || !b.width || !b.height || !b.depth)
 		return err;
-	if (b.src.device)
+	if (b.src.device && peer->srcMemoryType != CU_MEMORYTYPE_HOST)
 		err = ck_context_id(peer->srcContext, &b.src.context);
-	if (!err && b.dst.device)
+	if (!err && b.dst.device && peer->dstMemoryType != CU_MEMORYTYPE_HOST)
 		err = ck_context_id(peer->dstContext, &b.dst.context);
 	return err ? err : run(&b, &c, stream);
 }

@@ -8,6 +8,8 @@
 #include "client/callback.h"
 #include "client/capture.h"
 #include "client/client.h"
+#include "client/delivery.h"
+#include "client/pinned.h"
 
 #define FUNCTION_REPEATED 1u	/* flags of ck_host_function */
 #define FUNCTION_STATUS 2u
@@ -79,15 +81,20 @@ CK_EXPORT CUresult cuStreamAddCallback(CUstream hStream, CUstreamCallback callba
 
 /*
  * CUDA reads pinned memory when the copy's turn comes, we when it is enqueued. That is another
- * moment only for what functions write that have not run yet.
+ * moment only for what functions write that have not run yet, and for what copies bring that are
+ * under way.
  */
 CUresult ck_functions_settle(struct ck_context *context, struct ck_stream *stream,
 			     const void *source)
 {
 	struct ck_allocation a;
 
-	if (likely(!ck_callback_pending()) || !ck_allocation_find((uintptr_t)source, &a) ||
-	    a.kind == CK_MEMORY_DEVICE)
+	if (likely(!ck_callback_pending() && !ck_pinned_count && !ck_delivery_count))
+		return CUDA_SUCCESS;
+	if (!ck_allocation_find((uintptr_t)source, &a) || a.kind == CK_MEMORY_DEVICE)
+		return CUDA_SUCCESS;
+	if (!ck_callback_pending() && !ck_delivery_expects(a.base, a.size) &&
+	    !(a.shared && !ck_stream_idle(context, stream)))
 		return CUDA_SUCCESS;
 	return ck_wire_cuStreamSynchronize(context->object.id, stream ? stream->object.id : 0);
 }

@@ -20,6 +20,7 @@
 #include "client/advice.h"
 #include "client/capture.h"
 #include "client/client.h"
+#include "client/delivery.h"
 #include "client/managed.h"
 #include "client/pinned.h"
 #include "client/window.h"
@@ -68,6 +69,8 @@ static void pages_give(const struct ck_allocation *a)
 
 void ck_hostmem_dispose(const struct ck_allocation *a)
 {
+	if (!ck_kind_on_device(a->kind))
+		ck_delivery_forget(a->base, a->size);
 	if (a->kind == CK_MEMORY_HOST_REGISTERED && a->shared)
 		ck_adopt_end(a->context->object.id, a->base);
 	if (a->variable || a->kind == CK_MEMORY_DEVICE || a->kind == CK_MEMORY_HOST_REGISTERED)
@@ -87,6 +90,11 @@ static CUresult map(const struct ck_allocation *a)
 
 	if (!ck_window_holds(a->base))
 		return CUDA_ERROR_NOT_SUPPORTED;
+	if (ck_delivery_expects(a->base, a->size)) {
+		err = ck_wire_cuCtxSynchronize(ctx);
+		if (err)
+			return err;
+	}
 	pthread_mutex_lock(&map_lock);
 	err = ck_managed_is(a->base) ? CUDA_SUCCESS : ck_window_back(ctx, a->base, a->size);
 	if (!err && !ck_managed_is(a->base)) {
@@ -193,7 +201,7 @@ CK_EXPORT CUresult cuMemFreeHost(void *p)
 		return err;
 	if (!ck_allocation_remove((uintptr_t)p, CK_MEMORY_HOST_ALLOC, &a))
 		return CUDA_ERROR_INVALID_VALUE;
-	if (a.shared)
+	if (a.shared || ck_delivery_expects(a.base, a.size))
 		err = quiesce(a.context);
 	ck_hostmem_dispose(&a);
 	return err;
@@ -248,7 +256,7 @@ CK_EXPORT CUresult cuMemHostUnregister(void *p)
 	if (!p)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (ck_allocation_remove((uintptr_t)p, CK_MEMORY_HOST_REGISTERED, &a)) {
-		if (a.shared)
+		if (a.shared || ck_delivery_expects(a.base, a.size))
 			err = quiesce(a.context);
 		ck_hostmem_dispose(&a);
 		return err;

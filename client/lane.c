@@ -11,6 +11,7 @@
 
 #include "client/client.h"
 #include "client/command.h"
+#include "client/delivery.h"
 #include "client/lane.h"
 #include "client/managed.h"
 #include "client/stats.h"
@@ -238,6 +239,10 @@ static int receive_reply(struct ck_lane *lane, struct ck_exchange *x)
 		/* the length is the last word of the results, wherever the record lies */
 		memcpy(&length, record.body + offset - sizeof(length), sizeof(length));
 		length = ntohl(length);
+		if (x->place)
+			*x->sink = (struct ck_sink){ x->place(x->closure, x->res, length), length };
+		if (x->place && !x->sink->data)
+			return -EPROTO;
 		if (((const ck_result *)x->res)->err == 0 && length != x->sink->size)
 			return -EPROTO;
 		ret = take_bulk(lane, offset, length, x);
@@ -282,17 +287,37 @@ static CUresult lost(const struct ck_proc *p, int ret)
 	return CUDA_ERROR_DEVICE_UNAVAILABLE;
 }
 
+static CUresult call_aside(struct ck_exchange *x)
+{
+	const struct ck_proc *p = &ck_procs[x->proc];
+	struct ck_thread *t = ck_thread();
+	int ret = t->lane ? 0 : own_lane(t);
+
+	if (ret == 0)
+		ret = ck_lane_exchange(t->lane, x);
+	return ret < 0 ? lost(p, ret) : (CUresult)((const ck_result *)x->res)->err;
+}
+
 CUresult ck_call_aside(uint32_t proc, void *args, void *res)
 {
 	const struct ck_proc *p = &ck_procs[proc];
 	struct ck_exchange x = { .proc = proc, .xdr_args = p->xdr_args, .xdr_res = p->xdr_res,
 				 .args = args, .res = res };
-	struct ck_thread *t = ck_thread();
-	int ret = t->lane ? 0 : own_lane(t);
+	CUresult err = call_aside(&x);
 
-	if (ret == 0)
-		ret = ck_lane_exchange(t->lane, &x);
-	return ret < 0 ? lost(p, ret) : (CUresult)((const ck_result *)res)->err;
+	ck_delivery_covered(((const ck_result *)res)->delivered);
+	return err;
+}
+
+CUresult ck_call_aside_bulk(uint32_t proc, void *args, void *res, ck_place_fn place, void *closure)
+{
+	const struct ck_proc *p = &ck_procs[proc];
+	struct ck_sink sink = { 0 };
+	struct ck_exchange x = { .proc = proc, .xdr_args = p->xdr_args, .xdr_res = p->xdr_res,
+				 .args = args, .res = res, .sink = &sink, .place = place,
+				 .closure = closure };
+
+	return call_aside(&x);
 }
 
 /* A call in the order of commands. */
@@ -319,6 +344,7 @@ static CUresult call(struct ck_exchange *x)
 		ret = ck_lane_exchange(t->lane, x);
 	if (unlikely(ret < 0))
 		return lost(p, ret);
+	ck_delivery_covered(head->delivered);
 	if (head->err == 0)
 		head->err = x->bulk_err;
 	if (unlikely(ck_stats_on))

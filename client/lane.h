@@ -51,6 +51,8 @@ struct ck_exchange {
 	size_t bulk_size;
 	const int *fd;			/* goes with the arguments; NULL: none does */
 	struct ck_sink *sink;		/* for what is behind the results; NULL: nothing is */
+	ck_place_fn place;		/* where that belongs; NULL: where the sink says */
+	void *closure;			/* of place */
 	int bulk_err;			/* result: the CUresult at the very end of such a reply */
 };
 

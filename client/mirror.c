@@ -6,7 +6,9 @@
 #include <string.h>
 
 #include "client/box.h"
+#include "client/delivery.h"
 #include "client/mirror.h"
+#include "client/pinned.h"
 #include "util/map.h"
 
 #define PIECE ((size_t)1 << 30)		/* payload of one message; lengths on the wire are 32 bits */
@@ -376,6 +378,9 @@ CUresult ck_mirror_launch(struct ck_exec *exec, uint64_t ctx, uint64_t stream)
 	pthread_mutex_lock(&launching);
 	if (running.exec)
 		err = ck_wire_ck_mirror_read(ctx, 0, running.exec, 0, 0, &nothing);
+	/* what a source holds may be on its way to it */
+	if (!err && (ck_pinned_count || ck_delivery_count))
+		err = ck_wire_cuStreamSynchronize(ctx, stream);
 	if (!err)
 		err = each(exec, ctx, true);
 	if (!err)

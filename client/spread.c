@@ -38,8 +38,7 @@ static struct {
 	.done = PTHREAD_COND_INITIALIZER,
 };
 
-/* Connections for one copy: as asked for, else up to four while that leaves processors idle. */
-static unsigned int wanted(void)
+unsigned int ck_spread_width(void)
 {
 	static _Atomic unsigned int known;
 	long n = known;
@@ -95,7 +94,7 @@ static void start_helpers(unsigned int count)
 
 CUresult ck_spread(ck_part_fn fn, const void *copy, size_t size)
 {
-	unsigned int parts = wanted();
+	unsigned int parts = ck_spread_width();
 	CUresult err;
 
 	/* A second large copy at the same time has the processors it needs without this. */

@@ -39,6 +39,14 @@ CUresult ck_call_fd(uint32_t proc, void *args, void *res, int fd);
  * what must come through while a stream, and with it perhaps the command stream, is held up. */
 CUresult ck_call_aside(uint32_t proc, void *args, void *res);
 
+/*
+ * The same with payload behind the results, @size bytes of it, which goes where @place says once it
+ * has seen them (NULL: a broken protocol).
+ */
+typedef void *(*ck_place_fn)(void *closure, const void *res, size_t size);
+CUresult ck_call_aside_bulk(uint32_t proc, void *args, void *res, ck_place_fn place,
+			    void *closure);
+
 /* May calls be made now? Then the id of the current context: INVALID_CONTEXT without one. */
 CUresult ck_enter(uint64_t *ctx);
 CUresult ck_enter_any(uint64_t *ctx);	/* the same; 0 without a context */

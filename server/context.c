@@ -5,6 +5,7 @@
  * context anew, since the driver may give a new context the handle of an old one.
  */
 #include "gen/handlers.h"
+#include "server/delivery.h"
 #include "server/memory.h"
 #include "server/mirror.h"
 #include "server/pinned.h"
@@ -71,6 +72,7 @@ CUresult ck_serve_ck_context_destroy(struct ck_request *q, ck_context_destroy_ar
 		return CUDA_ERROR_INVALID_CONTEXT;
 	ck_handles_remove(s->handles, a->context); /* first: nobody shall bind it any more */
 	ck_staging_drop_context(s->staging, a->context);
+	ck_deliveries_drop_context(s->deliveries, a->context);
 	ck_mirrors_drop_context(s->mirrors, a->context);
 	err = ck_driver.cuCtxDestroy_v2(context);
 	forget_contents(s, a->context);
@@ -113,6 +115,7 @@ CUresult ck_serve_ck_primary_release(struct ck_request *q, ck_primary_release_ar
 	if (ck_warm_drop(a->device))
 		return CUDA_ERROR_INVALID_CONTEXT; /* the client has none */
 	ck_staging_drop_context(q->session->staging, a->context);
+	ck_deliveries_drop_context(q->session->deliveries, a->context);
 	ck_mirrors_drop_context(q->session->mirrors, a->context);
 	err = ck_driver.cuDevicePrimaryCtxRelease_v2(a->device);
 	if (err)
@@ -133,6 +136,7 @@ CUresult ck_serve_ck_primary_reset(struct ck_request *q, ck_primary_reset_args *
 		return CUDA_ERROR_NOT_SUPPORTED;
 	ck_warm_drop(a->device);
 	ck_staging_drop_context(q->session->staging, a->context);
+	ck_deliveries_drop_context(q->session->deliveries, a->context);
 	ck_mirrors_drop_context(q->session->mirrors, a->context);
 	err = ck_driver.cuDevicePrimaryCtxReset_v2(a->device);
 	if (!err)

@@ -10,6 +10,7 @@
 
 #include "gen/handlers.h"
 #include "rpc/proc.h"
+#include "server/delivery.h"
 #include "server/memory.h"
 #include "server/output.h"
 #include "server/session.h"
@@ -20,23 +21,6 @@
 #define CK_COPY_BLOCKING 1u /* in flags: the program waits for the copy */
 #define CK_DOWNLOAD_MAX 0x7fff0000u /* a record's length has 31 bits */
 #define CK_HEAD_SIZE 128 /* bytes that the head of a bulk reply may take */
-
-/* The stream of a message, with the number that tells it from all others, past ones included. */
-static bool stream_find(struct ck_request *q, uint64_t id, CUstream *stream, uint64_t *serial)
-{
-	struct ck_object object;
-
-	*serial = 0;
-	if (id <= (uintptr_t)CU_STREAM_PER_THREAD) {
-		*serial = ~(uint64_t)0 - id; /* no entry's number comes near these */
-		return ck_stream_find(q, id, stream);
-	}
-	if (!ck_handles_find(q->session->handles, id, CK_KIND_BIT(CK_KIND_STREAM), &object))
-		return false;
-	*stream = object.handle;
-	*serial = object.serial;
-	return true;
-}
 
 /* Receive one piece and hand it to the device. */
 static CUresult upload_piece(struct ck_request *q, const struct ck_walk *walk,
@@ -66,7 +50,7 @@ static CUresult upload(struct ck_request *q, struct ck_walk *walk, uint64_t stre
 
 	if (walk->total != q->bulk_size)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!stream_find(q, stream_id, &stream, &serial))
+	if (!ck_stream_serial(q, stream_id, &stream, &serial))
 		return CUDA_ERROR_INVALID_HANDLE;
 	q->broken = ck_reader_bulk_begin(q->reader, q->bulk_offset);
 	if (q->broken)
@@ -180,6 +164,7 @@ static int head_encode(struct download *d, xdrproc_t xdr)
 	/* The replies of all downloads look alike; ck_download's stands for them. */
 	ck_download_res res = {
 		.head.output = ck_output_pending(d->q->session->output),
+		.head.delivered = ck_deliveries_settle(d->q->session, d->q->ctx),
 		.data_length = (u_int)d->walk.total,
 	};
 	long n = ck_reply_encode(d->head, sizeof(d->head), d->q->xid, xdr, &res,
@@ -245,7 +230,7 @@ static CUresult download(struct download *d, uint64_t stream_id)
 
 	if (d->walk.total > CK_DOWNLOAD_MAX)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!stream_find(q, stream_id, &d->stream, &d->serial))
+	if (!ck_stream_serial(q, stream_id, &d->stream, &d->serial))
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (!ck_walk_next(&d->walk))
 		return CUDA_SUCCESS; /* nothing to send: an empty reply */

@@ -13,6 +13,7 @@
 #include "gen/handlers.h"
 #include "rpc/fields.h"
 #include "rpc/proc.h"
+#include "server/delivery.h"
 #include "server/dispatch.h"
 #include "server/output.h"
 #include "util/log.h"
@@ -331,6 +332,7 @@ static bool takes_error(uint32_t proc)
 	switch (proc) {
 	case CK_PROC_ck_output:
 	case CK_PROC_ck_callback_next:
+	case CK_PROC_ck_delivery_next:
 	case CK_PROC_ck_fetch:
 	case CK_PROC_ck_mirror_aside:
 	case CK_PROC_ck_capture_end:
@@ -357,6 +359,8 @@ static void call_run(struct lane *l, struct ck_request *q, const struct ck_proc 
 		ck_debug("%s: %s", proc->name, ck_error_name(err));
 	result->err = (int)err;
 	result->output = ck_output_pending(s->output);
+	if (q->proc != CK_PROC_ck_delivery_next)
+		result->delivered = ck_deliveries_settle(s, head->ctx);
 	atomic_fetch_add_explicit(&s->calls, 1, memory_order_relaxed);
 }
 

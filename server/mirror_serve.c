@@ -7,6 +7,7 @@
 
 #include "gen/handlers.h"
 #include "rpc/proc.h"
+#include "server/delivery.h"
 #include "server/mirror_list.h"
 #include "server/output.h"
 #include "util/util.h"
@@ -59,6 +60,7 @@ static CUresult send_bytes(struct ck_request *q, unsigned char *bytes, size_t si
 {
 	ck_mirror_read_res res = {
 		.head.output = ck_output_pending(q->session->output),
+		.head.delivered = ck_deliveries_settle(q->session, q->ctx),
 		.data_length = (u_int)size,
 	};
 	unsigned char head[CK_HEAD_SIZE], tail[8] = { 0 };

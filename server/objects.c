@@ -27,6 +27,22 @@ bool ck_stream_find(struct ck_request *q, uint64_t id, CUstream *out)
 	return find(q, id, CK_KIND_STREAM, out);
 }
 
+bool ck_stream_serial(struct ck_request *q, uint64_t id, CUstream *out, uint64_t *serial)
+{
+	struct ck_object object;
+
+	*serial = 0;
+	if (id <= (uintptr_t)CU_STREAM_PER_THREAD) {
+		*serial = ~(uint64_t)0 - id; /* no entry's number comes near these */
+		return ck_stream_find(q, id, out);
+	}
+	if (!ck_handles_find(q->session->handles, id, CK_KIND_BIT(CK_KIND_STREAM), &object))
+		return false;
+	*out = object.handle;
+	*serial = object.serial;
+	return true;
+}
+
 bool ck_event_find(struct ck_request *q, uint64_t id, CUevent *out)
 {
 	return find(q, id, CK_KIND_EVENT, out);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "server/callback.h"
+#include "server/delivery.h"
 #include "server/memory.h"
 #include "server/mirror.h"
 #include "server/modcache.h"
@@ -34,7 +35,7 @@ int ck_session_create(struct ck_modcache *modules, struct ck_output *output, int
 	    ck_staging_create(&s->staging) < 0 || ck_assembly_create(&s->assembly) < 0 ||
 	    ck_textures_create(&s->textures) < 0 ||
 	    ck_callbacks_create(&s->callbacks) < 0 || ck_mirrors_create(&s->mirrors) < 0 ||
-	    ck_pinned_create(&s->pinned) < 0) {
+	    ck_pinned_create(&s->pinned) < 0 || ck_deliveries_create(&s->deliveries) < 0) {
 		ck_session_destroy(s);
 		return -ENOMEM;
 	}
@@ -51,6 +52,7 @@ void ck_session_destroy(struct ck_session *s)
 	ck_callbacks_destroy(s->callbacks);
 	ck_mirrors_destroy(s->mirrors);
 	ck_pinned_destroy(s->pinned);
+	ck_deliveries_destroy(s->deliveries);
 	ck_output_destroy(s->output);
 	ck_assembly_destroy(s->assembly);
 	ck_staging_destroy(s->staging);

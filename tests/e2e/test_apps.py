@@ -18,9 +18,9 @@ BUILDS = [(name, name + suffix) for name in NAMES
 # leaves them alone (client/interpose.c): these programs need it to have them.
 ASSERTION = r"^\S*assertion.cu:\d+: .*check_range.*: block: \[0,0,0\], thread: \[3,0,0\] Assertion `.*` failed\.$"
 INTERPOSED = {"managed_io", "managed_signals"}
-# Over the network copies to pinned memory wait, and so does what holds them up; registered memory
-# has no device address.
-SAME_HOST = {"async_copies", "registered"}
+# Over the network a copy from pinned memory waits for what holds it up, and registered memory has
+# no device address.
+SAME_HOST = {"late_sources", "registered"}
 
 
 def runs():

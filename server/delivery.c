@@ -1,0 +1,537 @@
+/*
+ * server/delivery.c - see server/delivery.h.
+ *
+ * A copy is cut into parts of a slot at most. Parts of one stream are done in order, so only the
+ * first of each stream is looked at. Lanes of the client that have nothing to take along wait, one
+ * of them looking from time to time; a call's reply looks as well, since its wait may have been
+ * for such a copy.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+#include <time.h>
+
+#include "gen/handlers.h"
+#include "rpc/proc.h"
+#include "server/delivery.h"
+#include "server/memory.h"
+#include "server/output.h"
+#include "server/session.h"
+#include "util/log.h"
+#include "util/util.h"
+
+CK_LOG_DEFINE("server");
+
+#define SLOT ((size_t)4 << 20)
+#define SLOTS 256u		/* 1 GiB; more copies wait for others to be taken along */
+#define PART_ALIGN 256u
+#define HEAD_SIZE 128		/* bytes that the head of a bulk reply may take */
+#define EVENT_DISABLE_TIMING 2
+#define LOOK_FIRST_NS 20000	/* between two looks; doubled up to: */
+#define LOOK_MOST_NS 1000000
+#define WAIT_MAX_MS 60000u
+
+struct slot {
+	unsigned char *host;
+	size_t used;
+	unsigned int refs;	/* parts in it, and the queue that fills it */
+	bool pinned;
+	uint64_t pinned_ctx;
+	struct slot *next;	/* of all */
+};
+
+/* What one reply takes along. */
+struct part {
+	uint64_t number, offset, span;	/* of the client's copy; where in it, how much of it */
+	uint64_t ctx;
+	size_t size;		/* bytes that there are: span, or 0 after an error */
+	struct slot *slot;
+	unsigned char *at;
+	CUevent event;		/* behind the copy; NULL: there is nothing to wait for */
+	uint32_t rank;
+	struct part *next;
+};
+
+/* Parts of one stream. */
+struct queue {
+	uint64_t stream, ctx;	/* serial number of it, in its context */
+	struct part *first, **last;
+	struct slot *slot;	/* that is being filled, or NULL */
+	struct queue *next;
+};
+
+/* A lane of the client. */
+struct waiter {
+	struct part *part;
+	pthread_cond_t woken;
+	struct waiter *next;
+};
+
+struct ck_deliveries {
+	pthread_mutex_t lock;
+	pthread_condattr_t clock;
+	pthread_cond_t room;	/* a slot may have come free */
+	struct queue *queues;
+	struct part *ready, **ready_last; /* with a rank, waiting for a lane */
+	struct waiter *waiters;
+	struct slot *slots;
+	unsigned int slot_count;
+	bool looking;		/* a waiter wakes up by itself */
+	_Atomic unsigned int outstanding; /* parts in queues */
+	_Atomic uint32_t rank;
+};
+
+int ck_deliveries_create(struct ck_deliveries **out)
+{
+	struct ck_deliveries *d = calloc(1, sizeof(*d));
+
+	if (!d)
+		return -ENOMEM;
+	pthread_mutex_init(&d->lock, NULL);
+	pthread_condattr_init(&d->clock);
+	pthread_condattr_setclock(&d->clock, CLOCK_MONOTONIC);
+	pthread_cond_init(&d->room, &d->clock);
+	d->ready_last = &d->ready;
+	*out = d;
+	return 0;
+}
+
+/* --- slots and parts. The lock is held. */
+
+static void slot_unref(struct ck_deliveries *d, struct slot *slot)
+{
+	if (slot && --slot->refs == 0) {
+		slot->used = 0;
+		pthread_cond_signal(&d->room);
+	}
+}
+
+static void part_free(struct ck_deliveries *d, struct part *p)
+{
+	if (p->event)
+		ck_driver.cuEventDestroy_v2(p->event);
+	slot_unref(d, p->slot);
+	free(p);
+}
+
+static struct slot *slot_make(struct ck_deliveries *d)
+{
+	struct slot *slot = calloc(1, sizeof(*slot));
+
+	if (!slot)
+		return NULL;
+	slot->host = mmap(NULL, SLOT, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (slot->host == MAP_FAILED) {
+		free(slot);
+		return NULL;
+	}
+	slot->next = d->slots;
+	d->slots = slot;
+	d->slot_count++;
+	return slot;
+}
+
+/* A slot that nobody uses, or NULL. */
+static struct slot *slot_idle(struct ck_deliveries *d)
+{
+	struct slot *slot = d->slots;
+
+	while (slot && slot->refs > 0)
+		slot = slot->next;
+	if (!slot && d->slot_count < SLOTS)
+		slot = slot_make(d);
+	return slot;
+}
+
+static void slot_pin(struct slot *slot, uint64_t ctx)
+{
+	CUresult err;
+
+	if (slot->pinned || !ck_driver.cuMemHostRegister_v2)
+		return;
+	err = ck_driver.cuMemHostRegister_v2(slot->host, SLOT, CU_MEMHOSTREGISTER_PORTABLE);
+	slot->pinned = !err || err == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+	slot->pinned_ctx = ctx;
+}
+
+static struct queue *queue_of(struct ck_deliveries *d, uint64_t ctx, uint64_t stream)
+{
+	struct queue *q = d->queues;
+
+	while (q && (q->stream != stream || q->ctx != ctx))
+		q = q->next;
+	if (q)
+		return q;
+	q = calloc(1, sizeof(*q));
+	if (!q)
+		return NULL;
+	q->stream = stream;
+	q->ctx = ctx;
+	q->last = &q->first;
+	q->next = d->queues;
+	d->queues = q;
+	return q;
+}
+
+/* --- what is done. The lock is held. */
+
+static bool is_done(struct ck_request *r, struct part *p, uint64_t ctx)
+{
+	CUcontext context, popped;
+	bool away;
+	CUresult err;
+
+	if (!p->event)
+		return true;
+	context = ctx == p->ctx ? NULL : ck_handles_get(r->session->handles, p->ctx,
+							CK_KIND_CONTEXT);
+	away = context && ck_driver.cuCtxPushCurrent_v2 && ck_driver.cuCtxPopCurrent_v2 &&
+	       ck_driver.cuCtxPushCurrent_v2(context) == CUDA_SUCCESS;
+	err = ck_driver.cuEventQuery(p->event);
+	if (away)
+		ck_driver.cuCtxPopCurrent_v2(&popped);
+	if (err == CUDA_ERROR_NOT_READY)
+		return false;
+	if (err)	/* of the stream, whose waits tell it */
+		p->size = 0;
+	return true;
+}
+
+/* Give what is done of one stream a rank; true: there is more under way. */
+static bool collect_queue(struct ck_deliveries *d, struct ck_request *r, struct queue *q)
+{
+	while (q->first && is_done(r, q->first, r->ctx)) {
+		struct part *p = q->first;
+
+		q->first = p->next;
+		p->next = NULL;
+		p->rank = atomic_load(&d->rank) + 1;
+		*d->ready_last = p;
+		d->ready_last = &p->next;
+		atomic_store(&d->rank, p->rank);
+		atomic_fetch_sub(&d->outstanding, 1);
+	}
+	return q->first != NULL;
+}
+
+static void assign(struct ck_deliveries *d)
+{
+	for (struct waiter *w = d->waiters; w && d->ready; w = w->next) {
+		if (w->part)
+			continue;
+		w->part = d->ready;
+		d->ready = w->part->next;
+		if (!d->ready)
+			d->ready_last = &d->ready;
+		pthread_cond_signal(&w->woken);
+	}
+}
+
+static void collect(struct ck_deliveries *d, struct ck_request *r)
+{
+	struct queue **at = &d->queues;
+
+	while (*at) {
+		struct queue *q = *at;
+
+		if (collect_queue(d, r, q)) {
+			at = &q->next;
+			continue;
+		}
+		*at = q->next;
+		slot_unref(d, q->slot);
+		free(q);
+	}
+	assign(d);
+}
+
+uint32_t ck_deliveries_settle(struct ck_session *session, uint64_t ctx)
+{
+	struct ck_deliveries *d = session->deliveries;
+	struct ck_request r = { .session = session, .ctx = ctx };
+
+	if (atomic_load(&d->outstanding) > 0) {
+		pthread_mutex_lock(&d->lock);
+		collect(d, &r);
+		pthread_mutex_unlock(&d->lock);
+	}
+	return atomic_load(&d->rank);
+}
+
+void ck_deliveries_drop_context(struct ck_deliveries *d, uint64_t ctx)
+{
+	pthread_mutex_lock(&d->lock);
+	for (struct queue *q = d->queues; q; q = q->next) {
+		for (struct part *p = q->first; p; p = p->next) {
+			if (p->ctx != ctx || !p->event)
+				continue;
+			if (ck_driver.cuEventSynchronize(p->event))
+				p->size = 0;
+			ck_driver.cuEventDestroy_v2(p->event);
+			p->event = NULL;
+		}
+	}
+	for (struct part *p = d->ready; p; p = p->next) {
+		if (p->ctx == ctx && p->event) {
+			ck_driver.cuEventDestroy_v2(p->event);
+			p->event = NULL;
+		}
+	}
+	for (struct slot *slot = d->slots; slot; slot = slot->next)
+		slot->pinned &= slot->pinned_ctx != ctx;
+	pthread_mutex_unlock(&d->lock);
+}
+
+void ck_deliveries_destroy(struct ck_deliveries *d)
+{
+	struct ck_request none = { 0 };
+
+	if (!d)
+		return;
+	for (struct queue *q = d->queues; q; q = q->next) {
+		for (struct part *p = q->first; p; p = p->next) {
+			ck_driver.cuEventSynchronize(p->event);
+			ck_driver.cuEventDestroy_v2(p->event);
+			p->event = NULL;
+		}
+	}
+	collect(d, &none);
+	while (d->ready) {
+		struct part *p = d->ready;
+
+		d->ready = p->next;
+		part_free(d, p);
+	}
+	while (d->slots) {
+		struct slot *slot = d->slots;
+
+		d->slots = slot->next;
+		if (slot->pinned)
+			ck_driver.cuMemHostUnregister(slot->host);
+		munmap(slot->host, SLOT);
+		free(slot);
+	}
+	pthread_cond_destroy(&d->room);
+	pthread_mutex_destroy(&d->lock);
+	free(d);
+}
+
+static struct timespec later(uint64_t ns)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	ns += (uint64_t)t.tv_nsec;
+	t.tv_sec += (time_t)(ns / 1000000000u);
+	t.tv_nsec = (long)(ns % 1000000000u);
+	return t;
+}
+
+/* --- a copy begins: the command thread's */
+
+/* Room for @p in a slot of its stream; waits for some while all slots are in use. */
+static CUresult place(struct ck_deliveries *d, struct ck_request *r, struct part *p,
+		      uint64_t stream)
+{
+	struct queue *q;
+	struct slot *slot;
+
+	for (;;) {
+		struct timespec until = later(LOOK_MOST_NS);
+
+		q = queue_of(d, p->ctx, stream);
+		if (!q)
+			return CUDA_ERROR_OUT_OF_MEMORY;
+		slot = q->slot;
+		if (slot && slot->used + p->size <= SLOT)
+			break;
+		slot = slot_idle(d);
+		if (slot) {
+			slot_unref(d, q->slot);
+			q->slot = slot;
+			slot->refs = 1;
+			break;
+		}
+		if (d->slot_count == 0)
+			return CUDA_ERROR_OUT_OF_MEMORY;
+		collect(d, r);
+		pthread_cond_timedwait(&d->room, &d->lock, &until);
+	}
+	p->slot = slot;
+	p->at = slot->host + slot->used;
+	slot->used += CK_ALIGN_UP(p->size, PART_ALIGN);
+	slot->refs++;
+	return CUDA_SUCCESS;
+}
+
+/* In its stream: the copy into the slot, and an event behind it. */
+static CUresult begin(struct part *p, CUdeviceptr src, CUstream stream)
+{
+	CUresult err;
+
+	slot_pin(p->slot, p->ctx);
+	err = ck_driver.cuMemcpyDtoHAsync_v2(p->at, src + p->offset, p->size, stream);
+	if (!err)
+		err = ck_driver.cuEventCreate(&p->event, EVENT_DISABLE_TIMING);
+	if (!err)
+		err = ck_driver.cuEventRecord(p->event, stream);
+	if (err && ck_driver.cuStreamSynchronize)
+		ck_driver.cuStreamSynchronize(stream); /* the slot must not be used again before */
+	return err;
+}
+
+/* The next part; after an error it stands for all that is left, without bytes. */
+static CUresult deliver_part(struct ck_request *r, const ck_deliver_args *a, uint64_t offset,
+			     CUstream stream, uint64_t serial, uint64_t *span)
+{
+	struct ck_deliveries *d = r->session->deliveries;
+	struct part *p = calloc(1, sizeof(*p));
+	struct queue *q;
+	CUresult err;
+
+	if (!p)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	*p = (struct part){ .number = a->number, .offset = offset, .ctx = r->ctx };
+	p->size = p->span = ck_min(a->size - offset, (uint64_t)SLOT);
+	pthread_mutex_lock(&d->lock);
+	err = place(d, r, p, serial);
+	pthread_mutex_unlock(&d->lock);
+	if (!err)
+		err = begin(p, a->src, stream);
+	if (err) {
+		p->size = 0;
+		p->span = a->size - offset;
+	}
+	*span = p->span;
+	pthread_mutex_lock(&d->lock);
+	q = queue_of(d, p->ctx, serial);
+	if (q) {
+		*q->last = p;
+		q->last = &p->next;
+		atomic_fetch_add(&d->outstanding, 1);
+		if (d->waiters && !d->looking)
+			pthread_cond_signal(&d->waiters->woken);
+	} else {
+		err = CUDA_ERROR_OUT_OF_MEMORY;
+		part_free(d, p);
+	}
+	pthread_mutex_unlock(&d->lock);
+	return err;
+}
+
+static bool supported(void)
+{
+	return ck_driver.cuMemcpyDtoHAsync_v2 && ck_driver.cuEventCreate &&
+	       ck_driver.cuEventRecord && ck_driver.cuEventQuery && ck_driver.cuEventDestroy_v2 &&
+	       ck_driver.cuEventSynchronize;
+}
+
+CUresult ck_serve_ck_deliver(struct ck_request *r, ck_deliver_args *a, void *res)
+{
+	CUstream stream;
+	uint64_t serial, span;
+	CUresult err = CUDA_SUCCESS;
+
+	(void)res;
+	if (!supported())
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!ck_stream_serial(r, a->stream, &stream, &serial))
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (a->size > SLOT && !ck_memory_covers(r->session->memory, a->src, a->size))
+		return CUDA_ERROR_INVALID_VALUE;
+	for (uint64_t at = 0; at < a->size && !err; at += span)
+		err = deliver_part(r, a, at, stream, serial, &span);
+	return err;
+}
+
+/* --- a lane of the client comes for one */
+
+static void waiter_leave(struct ck_deliveries *d, struct waiter *w)
+{
+	struct waiter **at = &d->waiters;
+
+	while (*at != w)
+		at = &(*at)->next;
+	*at = w->next;
+	/* another one is to look from now on */
+	if (d->waiters && !d->looking && atomic_load(&d->outstanding) > 0)
+		pthread_cond_signal(&d->waiters->woken);
+}
+
+/* Until there is a part for @w, or @ms have passed. */
+static void wait_for_part(struct ck_deliveries *d, struct ck_request *r, struct waiter *w,
+			  unsigned int ms)
+{
+	struct timespec end = later((uint64_t)ck_min(ms, WAIT_MAX_MS) * 1000000u);
+	uint64_t look = LOOK_FIRST_NS;
+	int ret = 0;
+
+	collect(d, r);
+	while (!w->part && ret == 0) {
+		struct timespec until = later(look);
+
+		if (d->looking || atomic_load(&d->outstanding) == 0) {
+			ret = pthread_cond_timedwait(&w->woken, &d->lock, &end);
+			look = LOOK_FIRST_NS;
+		} else {
+			d->looking = true;
+			pthread_cond_timedwait(&w->woken, &d->lock, &until);
+			d->looking = false;
+			look = ck_min(look * 2, (uint64_t)LOOK_MOST_NS);
+		}
+		if (!w->part)
+			collect(d, r);
+	}
+}
+
+static int send_part(struct ck_request *r, struct part *p)
+{
+	ck_delivery_next_res res = {
+		.head.output = ck_output_pending(r->session->output),
+		.number = p->number,
+		.offset = p->offset,
+		.span = p->span,
+		.rank = p->rank,
+		.data_length = (u_int)p->size,
+	};
+	unsigned char head[HEAD_SIZE], tail[8] = { 0 };
+	size_t end = CK_ALIGN_UP(p->size, (size_t)4) - p->size + 4;
+	long n = ck_reply_encode(head, sizeof(head), r->xid, (xdrproc_t)xdr_ck_delivery_next_res,
+				 &res, p->size + end);
+	struct iovec iov[3] = {
+		{ .iov_base = head, .iov_len = n < 0 ? 0 : (size_t)n },
+		{ .iov_base = p->at, .iov_len = p->size },
+		{ .iov_base = tail, .iov_len = end },
+	};
+
+	return n < 0 ? (int)n : ck_chan_writev(r->chan, iov, 3);
+}
+
+/* A reply without a number: there is nothing to take along for now. */
+CUresult ck_serve_ck_delivery_next(struct ck_request *r, ck_delivery_next_args *a,
+				   ck_delivery_next_res *res)
+{
+	struct ck_deliveries *d = r->session->deliveries;
+	struct waiter w = { 0 };
+
+	(void)res;
+	pthread_cond_init(&w.woken, &d->clock);
+	pthread_mutex_lock(&d->lock);
+	w.next = d->waiters;
+	d->waiters = &w;
+	wait_for_part(d, r, &w, a->milliseconds);
+	waiter_leave(d, &w);
+	pthread_mutex_unlock(&d->lock);
+	pthread_cond_destroy(&w.woken);
+	if (!w.part)
+		return CUDA_SUCCESS;
+	r->replied = true;
+	r->broken = send_part(r, w.part);
+	pthread_mutex_lock(&d->lock);
+	part_free(d, w.part);
+	pthread_mutex_unlock(&d->lock);
+	return CUDA_SUCCESS;
+}
