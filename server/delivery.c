@@ -461,20 +461,26 @@ static void waiter_leave(struct ck_deliveries *d, struct waiter *w)
 		pthread_cond_signal(&d->waiters->woken);
 }
 
+static bool is_before(const struct timespec *a, const struct timespec *b)
+{
+	return a->tv_sec < b->tv_sec || (a->tv_sec == b->tv_sec && a->tv_nsec < b->tv_nsec);
+}
+
 /* Until there is a part for @w, or @ms have passed. */
 static void wait_for_part(struct ck_deliveries *d, struct ck_request *r, struct waiter *w,
 			  unsigned int ms)
 {
 	struct timespec end = later((uint64_t)ck_min(ms, WAIT_MAX_MS) * 1000000u);
 	uint64_t look = LOOK_FIRST_NS;
-	int ret = 0;
 
 	collect(d, r);
-	while (!w->part && ret == 0) {
+	while (!w->part) {
 		struct timespec until = later(look);
 
+		if (!is_before(&until, &end))
+			break;
 		if (d->looking || atomic_load(&d->outstanding) == 0) {
-			ret = pthread_cond_timedwait(&w->woken, &d->lock, &end);
+			pthread_cond_timedwait(&w->woken, &d->lock, &end);
 			look = LOOK_FIRST_NS;
 		} else {
 			d->looking = true;

@@ -111,7 +111,7 @@ void ck_handles_drop_context(struct ck_handles *handles, uint64_t ctx);
  */
 bool ck_context_find(struct ck_request *q, uint64_t id, CUcontext *out);
 bool ck_stream_find(struct ck_request *q, uint64_t id, CUstream *out);
-/* The same, with a number that tells the stream from all others of its context, past ones included. */
+/* The same, with a number that tells it from all others of its context, past ones included. */
 bool ck_stream_serial(struct ck_request *q, uint64_t id, CUstream *out, uint64_t *serial);
 bool ck_event_find(struct ck_request *q, uint64_t id, CUevent *out);
 bool ck_module_find(struct ck_request *q, uint64_t id, CUmodule *out);

@@ -1,0 +1,214 @@
+/*
+ * tests/unit/test_client_delivery.c - copies to pinned memory that arrive later: the call returns
+ * at once, a reply that covers a copy waits for it, and nothing comes to memory that has gone.
+ */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "client/delivery.h"
+#include "tests/unit/client_peer.h"
+
+#define DEVICE 0x700000000000ull
+#define SIZE 5000
+
+/* What the peer gives away, one part at a time; and the rank that its other replies tell. */
+static struct {
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	bool there;
+	uint64_t number, offset, span;
+	uint32_t rank;
+	size_t size;
+	_Atomic uint32_t told;
+} part = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
+
+static unsigned char bytes[SIZE];
+static CUstream stream;
+
+static void ok(CUresult err)
+{
+	assert_int_equal(err, CUDA_SUCCESS);
+}
+
+static CUresult answer(const struct peer_message *m, void *res, struct peer_payload *payload)
+{
+	ck_delivery_next_res *r = res;
+
+	if (m->number != CK_PROC_ck_delivery_next) {
+		((ck_result *)res)->delivered = part.told;
+		return CUDA_SUCCESS;
+	}
+	pthread_mutex_lock(&part.lock);
+	while (!part.there)
+		pthread_cond_wait(&part.changed, &part.lock);
+	part.there = false;
+	r->number = part.number;
+	r->offset = part.offset;
+	r->span = part.span;
+	r->rank = part.rank;
+	*payload = (struct peer_payload){ bytes + part.offset, part.size };
+	pthread_cond_broadcast(&part.changed);
+	pthread_mutex_unlock(&part.lock);
+	return CUDA_SUCCESS;
+}
+
+static void give(uint64_t number, uint64_t offset, uint64_t span, size_t size, uint32_t rank)
+{
+	pthread_mutex_lock(&part.lock);
+	while (part.there)
+		pthread_cond_wait(&part.changed, &part.lock);
+	part.number = number;
+	part.offset = offset;
+	part.span = span;
+	part.size = size;
+	part.rank = rank;
+	part.there = true;
+	pthread_cond_broadcast(&part.changed);
+	pthread_mutex_unlock(&part.lock);
+}
+
+static int begin(void **state)
+{
+	peer.call = answer;
+	for (size_t i = 0; i < SIZE; i++)
+		bytes[i] = (unsigned char)(i * 3 + 1);
+	if (peer_begin(state) < 0 || ck_allocation_add(DEVICE, 1 << 20, CK_MEMORY_DEVICE,
+						       ck_context_current(), 0, false))
+		return -1;
+	ck_client.passes_fds = false; /* as if the server were on another host */
+	return (int)cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
+}
+
+static unsigned char *obtain(void)
+{
+	void *p;
+
+	ok(cuMemHostAlloc(&p, SIZE, 0));
+	memset(p, 0, SIZE);
+	return p;
+}
+
+/* The number that the last copy has been given. */
+static uint64_t copied(unsigned char *to, size_t size)
+{
+	const ck_deliver_args *args;
+	uint64_t number;
+
+	peer_clear();
+	ok(cuMemcpyDtoHAsync_v2(to, DEVICE, size, stream));
+	args = peer_args(CK_PROC_ck_deliver, 0);
+	assert_non_null(args);
+	assert_int_equal(args->size, size);
+	assert_int_equal(peer_count(CK_PROC_ck_download), 0);
+	number = args->number;
+	return number;
+}
+
+static void *give_late(void *number)
+{
+	usleep(20000);
+	give(*(uint64_t *)number, 0, SIZE, SIZE, ck_delivered + 1);
+	return NULL;
+}
+
+static void a_reply_that_covers_a_copy_waits_for_it(void **state)
+{
+	unsigned char *p = obtain();
+	uint64_t number = copied(p, SIZE);
+	pthread_t thread;
+
+	(void)state;
+	assert_int_equal(ck_delivery_count, 1);
+	part.told = ck_delivered + 1;
+	assert_int_equal(pthread_create(&thread, NULL, give_late, &number), 0);
+	ok(cuStreamSynchronize(stream));
+	assert_memory_equal(p, bytes, SIZE);
+	pthread_join(thread, NULL);
+	assert_int_equal(ck_delivery_count, 0);
+	ok(cuMemFreeHost(p));
+}
+
+/* Ranks need not come in their order when several threads receive. */
+static void parts_may_come_in_any_order(void **state)
+{
+	unsigned char *p = obtain();
+	uint64_t number = copied(p, SIZE);
+	uint32_t first = ck_delivered + 1;
+
+	(void)state;
+	part.told = first + 1;
+	give(number, 1000, SIZE - 1000, SIZE - 1000, first + 1);
+	give(number, 0, 1000, 1000, first);
+	ok(cuStreamSynchronize(stream));
+	assert_memory_equal(p, bytes, SIZE);
+	assert_int_equal(ck_delivered, first + 1);
+	ok(cuMemFreeHost(p));
+}
+
+static void a_copy_without_bytes_has_failed_and_is_over(void **state)
+{
+	unsigned char *p = obtain();
+	uint64_t number = copied(p, SIZE);
+
+	(void)state;
+	part.told = ck_delivered + 1;
+	give(number, 0, SIZE, 0, part.told);
+	ok(cuStreamSynchronize(stream));
+	assert_int_equal(p[0], 0);
+	assert_int_equal(ck_delivery_count, 0);
+	ok(cuMemFreeHost(p));
+}
+
+static void nothing_comes_to_memory_that_has_gone(void **state)
+{
+	unsigned char *p = obtain();
+	uint64_t number = copied(p, SIZE);
+
+	(void)state;
+	peer_clear();
+	ok(cuMemFreeHost(p));	/* the device is waited for: the test's peer does not care */
+	assert_int_equal(peer_count(CK_PROC_cuCtxSynchronize), 1);
+	part.told = ck_delivered + 1;
+	give(number, 0, SIZE, SIZE, part.told);
+	ck_delivery_wait(part.told);
+	assert_int_equal(ck_delivery_count, 0);
+}
+
+/* What the copy brings is the source of the next: that is not taken before it has come. */
+static void a_source_that_is_on_its_way_is_waited_for(void **state)
+{
+	unsigned char *p = obtain();
+	uint64_t number = copied(p, SIZE);
+	pthread_t thread;
+	size_t count;
+
+	(void)state;
+	part.told = ck_delivered + 1;
+	assert_int_equal(pthread_create(&thread, NULL, give_late, &number), 0);
+	ok(cuMemcpyHtoDAsync_v2(DEVICE, p, 100, stream));
+	pthread_join(thread, NULL);
+	count = peer_count(CK_PROC_cuStreamSynchronize);
+	assert_int_equal(count, 1);
+	ok(cuMemFreeHost(p));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_reply_that_covers_a_copy_waits_for_it),
+		cmocka_unit_test(parts_may_come_in_any_order),
+		cmocka_unit_test(a_copy_without_bytes_has_failed_and_is_over),
+		cmocka_unit_test(nothing_comes_to_memory_that_has_gone),
+		cmocka_unit_test(a_source_that_is_on_its_way_is_waited_for),
+	};
+
+	return cmocka_run_group_tests(tests, begin, peer_end);
+}

@@ -1,0 +1,279 @@
+/*
+ * tests/unit/test_server_delivery.c - copies to the client that no call waits for: in which order
+ * they are taken along, what their ranks promise, and what becomes of those that fail.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <sys/socket.h>
+
+#include "gen/handlers.h"
+#include "rpc/proc.h"
+#include "server/delivery.h"
+#include "server/memory.h"
+#include "server/session.h"
+#include "server_fake.h"
+
+#define MIB ((size_t)1 << 20)
+#define EVENTS 64
+
+static struct ck_session *session;
+static struct ck_request request;
+static struct ck_chan *client;
+static struct ck_reader *reader;
+static unsigned char device[9 * MIB], got[9 * MIB];
+
+/* Events in the order of their making, and how many of them have happened; or not at all. */
+static int events[EVENTS];
+static unsigned int made;
+static bool done[EVENTS];
+static CUresult query_error;
+
+static CUresult event_create(CUevent *event, unsigned int flags)
+{
+	(void)flags;
+	assert_true(made < EVENTS);
+	*event = (CUevent)&events[made++];
+	return CUDA_SUCCESS;
+}
+
+static CUresult event_destroy(CUevent event)
+{
+	(void)event;
+	return CUDA_SUCCESS;
+}
+
+static CUresult event_query(CUevent event)
+{
+	if (!done[(int *)event - events])
+		return CUDA_ERROR_NOT_READY;
+	fake_flush();
+	return query_error;
+}
+
+static int begin(void **state)
+{
+	int ends[2];
+
+	(void)state;
+	fake_install();
+	ck_driver.cuEventCreate = event_create;
+	ck_driver.cuEventDestroy_v2 = event_destroy;
+	ck_driver.cuEventQuery = event_query;
+	made = 0;
+	memset(done, 0, sizeof(done));
+	memset(got, 0, sizeof(got));
+	query_error = CUDA_SUCCESS;
+	for (size_t i = 0; i < sizeof(device); i++)
+		device[i] = (unsigned char)(i * 7 + i / 4096);
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) < 0 || ck_chan_adopt(ends[0], &client) < 0 ||
+	    ck_reader_create(client, &reader) < 0 || ck_session_create(NULL, NULL, 1, &session) < 0)
+		return -1;
+	request = (struct ck_request){ .session = session, .ctx = 1, .xid = 7 };
+	ck_memory_note(session->memory, 1, (uintptr_t)device, sizeof(device));
+	return ck_chan_adopt(ends[1], &request.chan);
+}
+
+static int end(void **state)
+{
+	(void)state;
+	fake_flush();
+	ck_session_destroy(session);
+	ck_reader_destroy(reader);
+	ck_chan_close(client);
+	ck_chan_close(request.chan);
+	return 0;
+}
+
+static CUresult deliver(uint64_t number, size_t at, size_t size, uint64_t stream)
+{
+	ck_deliver_args args = { .src = (uintptr_t)device + at, .size = size, .stream = stream,
+				 .number = number };
+
+	return ck_serve_ck_deliver(&request, &args, NULL);
+}
+
+/* What a lane that comes now takes along; its bytes go to @to. False: nothing. */
+static bool next(ck_delivery_next_res *res, unsigned char *to)
+{
+	ck_delivery_next_args args = { .milliseconds = 20 };
+	struct ck_record record;
+	uint32_t xid, low, high;
+	size_t offset;
+	XDR xdrs;
+
+	memset(res, 0, sizeof(*res));
+	request.replied = false;
+	assert_int_equal(ck_serve_ck_delivery_next(&request, &args, res), CUDA_SUCCESS);
+	if (!request.replied)
+		return false;
+	assert_int_equal(request.broken, 0);
+	assert_int_equal(ck_reader_next(reader, &record), 0);
+	assert_int_equal(ck_reply_decode(record.body, record.body_size, &xid, &offset, &low, &high),
+			 0);
+	assert_int_equal(xid, 7);
+	xdrmem_create(&xdrs, (char *)(uintptr_t)record.body + offset,
+		      (u_int)(record.body_size - offset), XDR_DECODE);
+	assert_true(xdr_ck_delivery_next_res(&xdrs, res));
+	if (to && res->data_length > 0) {
+		assert_int_equal(ck_reader_bulk_begin(reader, offset + xdr_getpos(&xdrs)), 0);
+		assert_int_equal(ck_reader_bulk(reader, to + res->offset, res->data_length), 0);
+	}
+	return true;
+}
+
+static uint32_t settle(void)
+{
+	return ck_deliveries_settle(session, 1);
+}
+
+static void nothing_comes_before_it_is_there(void **state)
+{
+	ck_delivery_next_res res;
+
+	(void)state;
+	assert_int_equal(deliver(5, 100, 1000, 0), CUDA_SUCCESS);
+	assert_int_equal(settle(), 0);
+	assert_false(next(&res, got));
+	done[0] = true;
+	assert_int_equal(settle(), 1);
+	assert_true(next(&res, got));
+	assert_int_equal(res.number, 5);
+	assert_int_equal(res.span, 1000);
+	assert_int_equal(res.rank, 1);
+	assert_memory_equal(got, device + 100, 1000);
+	assert_false(next(&res, got));
+}
+
+/* A stream that is held up holds up no other. */
+static void ranks_are_in_the_order_of_being_done(void **state)
+{
+	ck_delivery_next_res res;
+
+	(void)state;
+	assert_int_equal(deliver(1, 0, 10, 0), CUDA_SUCCESS);
+	assert_int_equal(deliver(2, 10, 10, 2), CUDA_SUCCESS);
+	assert_int_equal(deliver(3, 20, 10, 0), CUDA_SUCCESS);
+	done[1] = done[2] = true; /* the third cannot be: it is behind the first */
+	assert_int_equal(settle(), 1);
+	assert_true(next(&res, NULL));
+	assert_int_equal(res.number, 2);
+	done[0] = true;
+	assert_int_equal(settle(), 3);
+	assert_true(next(&res, NULL));
+	assert_int_equal(res.number, 1);
+	assert_int_equal(res.rank, 2);
+	assert_true(next(&res, NULL));
+	assert_int_equal(res.number, 3);
+}
+
+/* The client reads while we write: a part is larger than what a socket holds. */
+static void *write_parts(void *count)
+{
+	ck_delivery_next_args args = { .milliseconds = 1000 };
+	ck_delivery_next_res res;
+
+	for (int i = 0; i < *(int *)count; i++)
+		ck_serve_ck_delivery_next(&request, &args, &res);
+	return NULL;
+}
+
+static void a_large_copy_comes_in_parts(void **state)
+{
+	size_t size = sizeof(device) - 10, sum = 0;
+	int parts = 3;
+	pthread_t thread;
+
+	(void)state;
+	assert_int_equal(deliver(9, 10, size, 0), CUDA_SUCCESS);
+	assert_int_equal(made, parts);
+	memset(done, 1, sizeof(done));
+	assert_int_equal(pthread_create(&thread, NULL, write_parts, &parts), 0);
+	for (int i = 0; i < parts; i++) {
+		ck_delivery_next_res res = { 0 };
+		struct ck_record record;
+		uint32_t xid, low, high;
+		size_t offset;
+		XDR xdrs;
+
+		assert_int_equal(ck_reader_next(reader, &record), 0);
+		assert_int_equal(ck_reply_decode(record.body, record.body_size, &xid, &offset, &low,
+						 &high), 0);
+		xdrmem_create(&xdrs, (char *)(uintptr_t)record.body + offset,
+			      (u_int)(record.body_size - offset), XDR_DECODE);
+		assert_true(xdr_ck_delivery_next_res(&xdrs, &res));
+		assert_int_equal(res.number, 9);
+		assert_int_equal(res.offset, sum);
+		assert_int_equal(ck_reader_bulk_begin(reader, offset + xdr_getpos(&xdrs)), 0);
+		assert_int_equal(ck_reader_bulk(reader, got + res.offset, res.data_length), 0);
+		sum += res.span;
+	}
+	pthread_join(thread, NULL);
+	assert_int_equal(sum, size);
+	assert_memory_equal(got, device + 10, size);
+}
+
+static void a_copy_that_fails_comes_without_bytes(void **state)
+{
+	ck_delivery_next_res res;
+
+	(void)state;
+	fake.copy_error = CUDA_ERROR_INVALID_VALUE;
+	assert_int_equal(deliver(1, 0, 5000, 0), CUDA_ERROR_INVALID_VALUE);
+	fake.copy_error = CUDA_SUCCESS;
+	assert_true(next(&res, NULL));
+	assert_int_equal(res.number, 1);
+	assert_int_equal(res.span, 5000);
+	assert_int_equal(res.data_length, 0);
+	assert_int_equal(deliver(2, 0, 5000, 0), CUDA_SUCCESS);
+	done[0] = true;
+	query_error = CUDA_ERROR_LAUNCH_FAILED;
+	assert_true(next(&res, NULL));
+	assert_int_equal(res.number, 2);
+	assert_int_equal(res.data_length, 0);
+	assert_int_equal(settle(), 2);
+}
+
+static void what_leaves_its_memory_is_refused(void **state)
+{
+	(void)state;
+	assert_int_equal(deliver(1, 0, sizeof(device) + 1, 0), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(deliver(1, 0, 10, 12345), CUDA_ERROR_INVALID_HANDLE);
+	assert_int_equal(settle(), 0);
+}
+
+/* With its context the events of a copy go: it is waited for first. */
+static void a_context_that_goes_leaves_its_copies_done(void **state)
+{
+	ck_delivery_next_res res;
+
+	(void)state;
+	assert_int_equal(deliver(1, 0, 100, 0), CUDA_SUCCESS);
+	ck_deliveries_drop_context(session->deliveries, 1);
+	assert_int_equal(settle(), 1);
+	assert_true(next(&res, got));
+	assert_memory_equal(got, device, 100);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, begin, end)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(nothing_comes_before_it_is_there),
+		TEST(ranks_are_in_the_order_of_being_done),
+		TEST(a_large_copy_comes_in_parts),
+		TEST(a_copy_that_fails_comes_without_bytes),
+		TEST(what_leaves_its_memory_is_refused),
+		TEST(a_context_that_goes_leaves_its_copies_done),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
