@@ -157,12 +157,17 @@ static void what_may_change_on_return_is_taken_over(void **state)
 	unsigned char *p = obtain(MIB);
 
 	(void)state;
+	ok(cuCtxSynchronize());
 	peer_clear();
 	ok(cuMemcpyHtoD_v2(DEVICE, p, 1000));
 	assert_int_equal(peer_count(CK_PROC_ck_upload), 1);
-	ok(cuMemcpyHtoD_v2(DEVICE, p, MIB));
+	/* what is under way may write the bytes: the copy is behind it, and waited for */
+	ok(cuMemsetD8Async(DEVICE, 1, 10, NULL));
+	ok(cuMemcpyHtoD_v2(DEVICE, p, 1000));
 	assert_int_equal(peer_count(CK_PROC_ck_upload), 1);
 	assert_int_equal(peer_count(CK_PROC_ck_pinned_copy), 1);
+	ok(cuMemcpyHtoD_v2(DEVICE, p, MIB));
+	assert_int_equal(peer_count(CK_PROC_ck_pinned_copy), 2);
 	ok(cuMemFreeHost(p));
 }
 
