@@ -5,10 +5,19 @@ import sys
 
 
 def load(path):
-    """The last line that is JSON; nothing when the run broke off."""
-    with open(path, encoding="utf-8") as f:
-        lines = [line for line in f if line.startswith("{")]
-    return json.loads(lines[-1]) if lines else {}
+    """The rows of a run: of several passes, one JSON line each, the medians; none when it broke off."""
+    try:
+        with open(path, encoding="utf-8") as f:
+            passes = [json.loads(line) for line in f if line.startswith("{") and line.endswith("}\n")]
+    except OSError:
+        return {}
+    rows = passes[-1] if passes else {}
+    for name, r in rows.items():
+        for key in ("value", "ms"):
+            values = sorted(p[name][key] for p in passes if key in p.get(name, {}))
+            if key in r:
+                r[key] = values[len(values) // 2]
+    return rows
 
 
 def main():

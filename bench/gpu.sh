@@ -1,77 +1,171 @@
 #!/bin/bash
-# bench/gpu.sh [apps] [micro] [torch] [e2e] [battery] - checks and measurements on a machine with a real GPU.
+# bench/gpu.sh [STAGE...] - checks and measurements on a machine with a real GPU, native and remote in one go.
 #
-# Native and remote run one after the other in one go; the remote client has no access to the GPU
-# (bench/no-gpu.sh). Needs what `make` has built (LIBS: a folder with libtirpc.so.3 where the
-# machine has none) and root. Logs go to $OUT or build/gpu; a table comes last.
+# Stages, and about how long each takes on an H200 (QUICK=1: in brackets):
+#   micro    60 s (20)   single driver calls
+#   torch   240 s (90)   PyTorch
+#   start    30 s (15)   the first CUDA call of a new process, cold and warm; what a second run sends
+#   wire     30 s (10)   large copies against plain sockets
+#   many    120 s (50)   1 to 16 clients on one GPU
+#   sweep   400 s (120)  slowdown against the round trip of a played network
+#   netem    20 s        a network of the kernel's (bench/netns.sh) beside the same one played
+#   apps     60 s        every test program prints the same
+#   e2e, battery         the end-to-end tests; tests/gpu
+# Without a name: micro torch start wire many sweep, from which bench/report.py makes the table of
+# docs/performance.md. LIMIT=SECONDS bounds it all: a stage that would take longer than what is left is left out, and
+# said to be. The remote client has no access to the GPU (bench/no-gpu.sh). Needs what `make && make -C cpu bench` have
+# built (LIBS: a folder with libtirpc.so.3 where the machine has none) and root. Logs go to $OUT or build/gpu; a
+# table comes last.
 set -u
-cd "$(dirname "$0")/.."
-OUT=${OUT:-build/gpu}
-LIBS=${LIBS:-build/lib}
-PORT=${PORT:-9933}
-TIME=${TIME:-240}
-mkdir -p "$OUT"
-STAGES=${*:-apps micro torch}
-SOCKET=$(mktemp -d)/cricket.sock
+cd "$(dirname "$0")/.." || exit
+. bench/lib.sh
+STAGES=${*:-micro torch start wire many sweep}
+OVER=${OVER:-shm unix tcp}
 APPS=tests/test_apps/bin
 
-server() {
-	CRICKET_CACHE_DIR=$(dirname "$SOCKET")/cache LD_LIBRARY_PATH=$LIBS:${LD_LIBRARY_PATH:-} \
-		setsid cpu/cricket-rpc-server --driver cuda --listen 127.0.0.1:$PORT --unix "$SOCKET" \
-		> "$OUT/server.log" 2>&1 &
-	SERVER=$!
-	for _ in $(seq 100); do [ -S "$SOCKET" ] && return; sleep 0.1; done
-	echo "the server did not come up"; cat "$OUT/server.log"; exit 1
-}
-remote() { # ADDRESS COMMAND...
-	local address=$1; shift
-	REMOTE_GPU_ADDRESS=$address LD_PRELOAD=$PWD/cpu/cricket-client.so \
-		bench/no-gpu.sh timeout "$TIME" "$@"
-}
-
-# Every test program: the same output and status directly and over both transports.
+# Every test program: the same output and status directly and over all transports.
 apps() {
-	local good=0 bad=0
+	local good=0 bad=0 app name over want got
 	for app in $APPS/*; do
 		[ -f "$app" ] && [ -x "$app" ] || continue
-		local name; name=$(basename "$app")
+		name=$(basename "$app")
 		case $name in	# never end; crash natively; want arguments
 		spin* | endless* | bad_handles* | any_runtime* | environment*) continue ;;
 		esac
-		timeout 60 "$app" > "$OUT/native.out" 2> "$OUT/native.err"; local want=$?
-		for address in 127.0.0.1:$PORT unix:$SOCKET; do
-			TIME=60 remote "$address" "$app" > "$OUT/remote.out" 2> "$OUT/remote.err"
-			local got=$?
+		TIME=60 native "$app" > "$OUT/native.out" 2> "$OUT/native.err"; want=$?
+		for over in $OVER; do
+			TIME=60 remote "$(address_of "$over")" "$app" > "$OUT/remote.out" 2> "$OUT/remote.err"; got=$?
 			if [ $got = $want ] && cmp -s "$OUT/native.out" "$OUT/remote.out"; then
 				good=$((good + 1))
 			else
 				bad=$((bad + 1))
-				echo "FAIL $name over $address: status $got, native $want" | tee -a "$OUT/table"
+				echo "FAIL $name over $over: status $got, native $want" | table
 				diff "$OUT/native.out" "$OUT/remote.out" | head -5
 				head -3 "$OUT/remote.err"
 			fi
 		done
 	done
-	echo "apps: $good the same as native, $bad not" | tee -a "$OUT/table"
+	echo "apps: $good the same as native, $bad not" | table
 }
 
+micro() { both micro $BIN/bench-micro; }
+
+# TORCH_OVER: over what; ROWS: some rows only.
 torch() {
-	python3 tests/test_apps/pytorch_minimal.py > "$OUT/minimal.native" 2>&1
-	CRICKET_STATS=1 remote 127.0.0.1:$PORT python3 tests/test_apps/pytorch_minimal.py \
+	native python3 tests/test_apps/pytorch_minimal.py > "$OUT/minimal.native" 2>&1
+	CRICKET_STATS=1 remote "$(address_of tcp)" python3 tests/test_apps/pytorch_minimal.py \
 		> "$OUT/minimal.remote" 2> "$OUT/minimal.err"
-	cmp "$OUT/minimal.native" "$OUT/minimal.remote" && echo "pytorch_minimal: the same losses" ||
-		{ tail -5 "$OUT/minimal.remote"; tail -5 "$OUT/minimal.err"; }
-	timeout "$TIME" python3 bench/torch_models.py ${ROWS:-} > "$OUT/torch.native" 2> "$OUT/torch.native.err"
-	CRICKET_STATS=1 remote 127.0.0.1:$PORT python3 bench/torch_models.py ${ROWS:-} \
-		> "$OUT/torch.remote" 2> "$OUT/torch.err"
-	python3 bench/compare.py "$OUT/torch.native" "$OUT/torch.remote" | tee -a "$OUT/table"
-	grep '^cricket:' "$OUT/torch.err" | sort -k2 -n -r | head -12
-	grep -v '^cricket:' "$OUT/torch.err" | tail -5
+	if cmp "$OUT/minimal.native" "$OUT/minimal.remote"; then
+		echo "pytorch_minimal: the same losses" | table
+	else
+		tail -5 "$OUT/minimal.remote" "$OUT/minimal.err"
+	fi
+	# shellcheck disable=SC2086 # a list
+	OVER=${TORCH_OVER:-shm tcp} PASSES=1 CRICKET_STATS=1 BENCH_STEPS=${QUICK:+0.3} \
+		both torch python3 bench/torch_models.py ${ROWS:-$TORCH_ROWS}
+	grep -h '^cricket:' "$OUT"/torch.*.err | sort -k2 -n -r | head -12
+	grep -h -v '^cricket:' "$OUT"/torch.*err | tail -5
+}
+TORCH_ROWS="matmul_fp32 matmul_fp16 matmul_bf16 matmul_bf16_batched item add resnet50_train resnet50_infer_b1
+	gpt2_train_8x512 gpt2_generate_32 llama_decode_32 llama_decode_32_graphs"
+
+# A new process, with no spare worker to take it and with one; what the cache of modules saves.
+start() {
+	local i over
+	for i in $(seq $((QUICK ? 3 : 9))); do native $BIN/bench-load start >> "$OUT/start.native"; done
+	for over in cold warm; do
+		server --warm $([ $over = cold ] && echo 0 || echo 1)
+		for i in $(seq $((QUICK ? 3 : 9))); do
+			sleep "${SPARE_S:-1.5}"	# until a spare worker is ready again
+			remote "$(address_of shm)" $BIN/bench-load start >> "$OUT/start.$over"
+		done
+		{
+			echo "--- start, $over"
+			python3 bench/compare.py "$OUT/start.native" "$OUT/start.$over"
+		} | table
+	done
+	rm -rf "$HERE/cache"
+	server
+	for i in first second; do
+		CRICKET_STATS=1 remote "$(address_of tcp)" "${START_PROGRAM:-$APPS/matmul}" > /dev/null 2> "$OUT/start.$i.err"
+		echo "modules sent by the $i run: $(module_bytes "$OUT/start.$i.err")" | table
+	done
+}
+# What CRICKET_STATS says of images: of its columns, how many and how many bytes.
+module_bytes() {
+	awk '$1 == "cricket:" && $NF == "ck_image" { n = $2; b = $6 } END { print n + 0, "of", b + 0, "bytes" }' "$1"
 }
 
-# The end-to-end tests, failures included, with the real driver under the server.
+# Plain sockets against our copies, with as many connections, over this host's loopback or to $WIRE_HOST:$WIRE_PORT,
+# where `bench-wire serve` and a server on port $PORT run.
+wire() {
+	local n mib=$((QUICK ? 64 : 256)) rounds=$((QUICK ? 3 : 7)) host=${WIRE_HOST:-127.0.0.1}
+	local port=${WIRE_PORT:-$((PORT + 1))} pid=
+	[ "$DRIVER" = emu ] && mib=8
+	if [ -z "${WIRE_HOST:-}" ]; then
+		$BIN/bench-wire serve "$port" > "$OUT/wire.serve" & pid=$!
+		for n in $(seq 50); do grep -q ready "$OUT/wire.serve" && break; sleep 0.1; done
+	fi
+	for n in 1 2 4 8; do
+		echo "{\"connections\": $n, \"raw\": $($BIN/bench-wire run "$host" "$port" $n $mib $rounds), \"ours\": $(
+			CRICKET_CONNECTIONS=$n remote "tcp://$host:$PORT" $BIN/bench-load copy $mib $rounds)}"
+	done > "$OUT/wire"
+	[ -n "$pid" ] && kill $pid
+	python3 bench/report.py --stage wire "$OUT" | table
+}
+
+# MANY: how many clients; each works for MANY_SECONDS.
+many() {
+	local options=(--clients "${MANY:-1,2,4,8,16}" --seconds "${MANY_SECONDS:-$((QUICK ? 1 : 3))}"
+		--connects "${CONNECTS:-$((QUICK ? 40 : 200))}" --idle "${IDLE:-8}" --work "${WORK:-2000}")
+	native python3 bench/many.py "${options[@]}" > "$OUT/many.native" 2> "$OUT/many.err"
+	for over in ${MANY_OVER:-shm}; do
+		remote "$(address_of "$over")" python3 bench/many.py "${options[@]}" --server "$SERVER" \
+			> "$OUT/many.$over" 2>> "$OUT/many.err"
+		echo "--- many over $over"
+		python3 bench/compare.py "$OUT/many.native" "$OUT/many.$over"
+		sed -n '/^{/d; /^\(idle\|left\)/p' "$OUT/many.$over"
+	done | table
+}
+
+# RTTS: round trips to play, of which 0 is plain tcp; SWEEP: what runs (rows of torch_models.py, or steps of bench-load
+# where there is no PyTorch); BW: a bound for the rate, as in 10G.
+sweep() {
+	local rtt network rows=${SWEEP:-resnet50_train gpt2_generate_32 llama_decode_32 llama_decode_32_graphs}
+	local run=(env BENCH_STEPS=$([ -n "$QUICK" ] && echo 0.2 || echo 0.5) python3 bench/torch_models.py)
+	[ "${SWEEP:-}" = steps ] && run=(bench/steps.sh) rows=
+	# shellcheck disable=SC2086 # a list
+	native "${run[@]}" $rows > "$OUT/sweep.native" 2> "$OUT/sweep.err"
+	for rtt in ${RTTS:-$([ -n "$QUICK" ] && echo 0 100us 1ms 20ms || echo 0 50us 100us 500us 1ms 5ms 20ms)}; do
+		network=${rtt:+rtt=$rtt}${BW:+,bw=$BW}
+		[ "$rtt" = 0 ] && network=${BW:+bw=$BW}
+		# shellcheck disable=SC2086
+		CRICKET_INJECT=$network \
+			remote "$(address_of tcp)" "${run[@]}" $rows > "$OUT/sweep.$rtt" 2>> "$OUT/sweep.err"
+	done
+	python3 bench/report.py --stage sweep "$OUT" | table
+}
+
+# The same round trip by the kernel's netem, where it has that, and played: ms of a step of one kernel.
+netem() {
+	local rtt step="$BIN/bench-load steps $((QUICK ? 1 : 3)) 0 1 10" said
+	server --listen "[::]:$PORT"
+	for rtt in ${RTTS:-100us 1ms 5ms}; do
+		case $rtt in 0) continue ;; *us) said=${rtt%us} ;; *ms) said=${rtt%ms}000 ;; esac
+		# shellcheck disable=SC2016 # for the shell inside
+		LD_PRELOAD=$PWD/cpu/cricket-client.so bench/netns.sh "$said" 0 sh -c \
+			'REMOTE_GPU_ADDRESS=tcp://$HOST_ADDRESS:'"$PORT exec $step" > "$OUT/netem.$rtt" 2> "$OUT/netem.err" ||
+			{ echo "netem: $(tail -1 "$OUT/netem.err")" | table; break; }
+		echo "netem $rtt: $(cat "$OUT/netem.$rtt")" | table
+		# shellcheck disable=SC2086 # a list
+		echo "played $rtt: $(CRICKET_INJECT=rtt=$rtt remote "$(address_of tcp)" $step)" | table
+	done
+	server
+}
+
+# The end-to-end tests, failures included, with the same driver under the server.
 e2e() {
-	CRICKET_TEST_DRIVER=cuda LD_LIBRARY_PATH=$LIBS:${LD_LIBRARY_PATH:-} timeout 400 \
+	CRICKET_TEST_DRIVER=$DRIVER LD_LIBRARY_PATH=$LIBS:${LD_LIBRARY_PATH:-} timeout "$(seconds_for 400)" \
 		python3 -m pytest -q -p no:cacheprovider tests/e2e -k "not docs" > "$OUT/e2e" 2>&1
 	tail -15 "$OUT/e2e"
 	echo "e2e: $(tail -1 "$OUT/e2e")" >> "$OUT/table"
@@ -79,28 +173,42 @@ e2e() {
 
 # The programs that people try first (tests/gpu); BATTERY: its arguments, as in 'cases_torch -k fft'.
 battery() {
+	# shellcheck disable=SC2086 # a list
 	LIBS=$LIBS python3 tests/gpu/battery.py --address "unix:$SOCKET" --out "$OUT/battery" \
-		${BATTERY:-} | tee -a "$OUT/table"
+		${BATTERY:-} | table
 	cp "$OUT/battery/compatibility.md" "$OUT" 2> /dev/null
 }
 
-micro() {
-	cpu/build/bench-micro > "$OUT/micro.native"
-	remote 127.0.0.1:$PORT cpu/build/bench-micro > "$OUT/micro.remote"
-	remote "unix:$SOCKET" cpu/build/bench-micro > "$OUT/micro.unix"
-	remote "shm:$SOCKET" cpu/build/bench-micro > "$OUT/micro.shm"
-	python3 bench/compare.py "$OUT/micro.native" "$OUT/micro.remote" | tee -a "$OUT/table"
-	python3 bench/compare.py "$OUT/micro.native" "$OUT/micro.unix" | tee -a "$OUT/table"
-	python3 bench/compare.py "$OUT/micro.native" "$OUT/micro.shm" | tee -a "$OUT/table"
+# What a stage takes at least, to be begun when time is bounded.
+needs() {
+	case $1 in
+	torch) echo $((QUICK ? 60 : 150)) ;;
+	sweep) echo $((QUICK ? 80 : 200)) ;;
+	many) echo $((QUICK ? 20 : 60)) ;;
+	e2e | battery) echo 200 ;;
+	*) echo 15 ;;
+	esac
 }
 
 : > "$OUT/table"
+rm -f "$OUT"/*.native "$OUT"/*.shm "$OUT"/*.unix "$OUT"/*.tcp "$OUT"/start.* "$OUT"/sweep.* "$OUT/wire" "$OUT"/*err
+{
+	date -u +%Y-%m-%d
+	nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2> /dev/null || echo "no GPU: the emulated driver"
+	uname -sr; nproc; python3 -c 'import torch; print("PyTorch", torch.__version__)' 2> /dev/null
+} > "$OUT/machine"
 server
-for stage in $STAGES; do $stage; done
-kill $SERVER; wait $SERVER 2> /dev/null
+for stage in $STAGES; do
+	if [ "$LIMIT" -gt 0 ] && [ $((LIMIT - SECONDS)) -lt "$(needs "$stage")" ]; then
+		echo "$stage: left out, $((LIMIT - SECONDS)) s are left and it needs $(needs "$stage")" | table
+		continue
+	fi
+	began=$SECONDS
+	$stage
+	echo "($stage: $((SECONDS - began)) s)" | table
+done
+server_end
 logs=$(mktemp)
-tar -C "$OUT" --exclude=logs.tar.gz -czf "$logs" . && mv "$logs" "$OUT/logs.tar.gz" &&
-	find "$OUT" -maxdepth 1 -type f ! -name logs.tar.gz ! -name table \
-		! -name compatibility.md -delete && rm -rf "$OUT/battery"
-echo "=== table ($(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader))"
+tar -C "$OUT" --exclude=logs.tar.gz -czf "$logs" . && mv "$logs" "$OUT/logs.tar.gz"
+echo "=== table ($(sed -n 2p "$OUT/machine"))"
 cat "$OUT/table"

@@ -2,7 +2,8 @@
 """bench/torch_models.py [ROW...] - PyTorch rows of the bench, as JSON on the last line.
 
 Run it natively and through Cricket and compare: `ms` are medians a step, `check` are numbers that
-must be the same in both (losses, sums), because the same kernels run on the same GPU.
+must be the same in both (losses, sums), because the same kernels run on the same GPU. BENCH_STEPS is a factor
+for the number of steps.
 """
 import json
 import os
@@ -11,6 +12,8 @@ import time
 
 os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # what deterministic runs need
 import torch  # noqa: E402
+
+import llama_rows  # noqa: E402
 
 ROWS = {}
 
@@ -22,7 +25,8 @@ def row(function):
 
 
 def median_ms(step, count, warm=3):
-    """Median milliseconds of COUNT synchronised steps."""
+    """Median milliseconds of COUNT synchronised steps, or as many as BENCH_STEPS makes of them."""
+    count = max(2, int(count * float(os.environ.get("BENCH_STEPS") or 1)))
     for _ in range(warm):
         step()
     torch.cuda.synchronize()
@@ -166,6 +170,16 @@ def gpt2_generate_32():
     with torch.no_grad():
         ms = median_ms(step, 3, warm=1)
     return {"ms": ms, "check": out[:]}
+
+
+@row
+def llama_decode_32():
+    return llama_rows.decode(median_ms, graphs=False)
+
+
+@row
+def llama_decode_32_graphs():
+    return llama_rows.decode(median_ms, graphs=True)
 
 
 def main():

@@ -1,0 +1,246 @@
+#!/usr/bin/env python3
+"""bench/report.py LOGS [--name NAME] - what bench/gpu.sh measured, as the project shows it.
+
+LOGS is gpu.sh's folder, or its logs.tar.gz. Written are bench/results/DATE-NAME.md, docs/performance.svg and the
+tables of docs/performance.md between its two marks; --results and --docs choose other folders. --stage wire|sweep
+prints that stage's rows and writes nothing.
+"""
+import argparse
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+import plot
+from compare import load
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+BEGIN, END = "<!-- made by bench/report.py -->", "<!-- until here -->"
+
+# DESIGN's rows: title; stage and row; unit, factor from the row's own; first and final goal, as a limit: of the value
+# ("abs"), of the ratio to native ("x"), of the difference to native ("+"). Rates (GB/s) are better when large.
+GOALS = [
+    ("launch, 20,000 back to back", "micro", "launch_total", "us", ("abs", 4.0), ("x", 1.0)),
+    ("launch: until enqueued", "micro", "launch_enqueue", "us", None, ("abs", 0.5)),
+    ("launch + synchronise", "micro", "launch_sync", "us", ("abs", 30), ("+", 3)),
+    (".item() of PyTorch", "torch", "item", "us", ("abs", 60), ("+", 4)),
+    ("copy pinned 256 MiB to the device", "micro", "h2d_pinned_256M", "GB/s", ("abs", 5.5), ("x", 0.95)),
+    ("copy pinned 256 MiB to the host", "micro", "d2h_pinned_256M", "GB/s", ("abs", 5.5), ("x", 0.95)),
+    ("copy pageable 256 MiB to the device", "micro", "h2d_pageable_256M", "GB/s", ("abs", 5.5), ("x", 0.9)),
+    ("copy pageable 256 MiB to the host", "micro", "d2h_pageable_256M", "GB/s", None, ("x", 0.9)),
+    ("first CUDA call in a new process", "start", "start_first_call", "ms", ("abs", 400), ("abs", 100)),
+    ("ResNet-50 train, batch 32", "torch", "resnet50_train", "ms", ("x", 1.15), ("x", 1.02)),
+    ("ResNet-50 inference, batch 1", "torch", "resnet50_infer_b1", "ms", ("x", 1.4), ("x", 1.02)),
+    ("GPT-2 generate, 32 tokens", "torch", "gpt2_generate_32", "ms", ("x", 1.3), ("x", 1.03)),
+    ("GPT-2 train 8x512", "torch", "gpt2_train_8x512", "ms", ("x", 1.01), ("x", 1.0)),
+    ("Llama-shaped decode, 32 tokens", "torch", "llama_decode_32", "ms", None, None),
+    ("the same with CUDA graphs", "torch", "llama_decode_32_graphs", "ms", None, None),
+    ("bf16 matmul 1024", "torch", "matmul_bf16", "us", None, ("x", 1.05)),
+]
+SWEEP = {"resnet50_train": "ResNet-50 training", "gpt2_generate_32": "GPT-2 generate",
+         "llama_decode_32": "Llama-shaped decode", "llama_decode_32_graphs": "Llama, CUDA graphs",
+         "steps_of_1": "1 kernel a step", "steps_of_16": "16 kernels a step"}
+US = {"us": 1, "ms": 1000, "s": 1000000}
+
+
+def value_of(rows, name, unit):
+    """A row's number in UNIT, or None."""
+    row = rows.get(name, {})
+    number = row.get("value", row.get("ms"))
+    if number is None:
+        return None
+    return number * 1000 if unit == "us" and row.get("unit", "ms") == "ms" else number
+
+
+def limit_text(goal, unit):
+    if goal is None:
+        return ""
+    kind, limit = goal
+    sign = ">=" if unit == "GB/s" else "<="
+    return {"abs": f"{sign} {limit:g} {unit}", "x": f"{sign} {limit:g}x", "+": f"<= native + {limit:g}"}[kind]
+
+
+def reached(goal, unit, native, ours):
+    """Whether OURS is as good as the goal; to one part in a hundred, as precise as a run is."""
+    kind, limit = goal
+    bound = {"abs": limit, "x": limit * native, "+": native + limit}[kind]
+    return ours >= bound * 0.99 if unit == "GB/s" else ours <= bound * 1.01
+
+
+def number(value):
+    if value is None:
+        return ""
+    return f"{value:.0f}" if value >= 1000 else f"{value:.3g}"
+
+
+def goals_table(logs):
+    """Rows of the goals, as Markdown; the ones that were not measured have gaps."""
+    lines = ["| what | unit | native | same host (shm) | ratio | over tcp | ratio | first goal | final goal | reached |",
+             "|---|---|---|---|---|---|---|---|---|---|"]
+    for title, stage, name, unit, first, final in GOALS:
+        shm = "warm" if stage == "start" else "shm"
+        native, ours, tcp = (value_of(load(logs / f"{stage}.{side}"), name, unit)
+                             for side in ("native", shm, "tcp"))
+        if native is None:
+            continue
+        ratios = [f"{v / native:.2f}" if v is not None else "" for v in (ours, tcp)]
+        best = ours if ours is not None else tcp
+        told = ""
+        if best is not None and final:
+            told = "final" if reached(final, unit, native, best) else \
+                "first" if first and reached(first, unit, native, best) else "no"
+        lines.append(f"| {title} | {unit} | {number(native)} | {number(ours)} | {ratios[0]} | {number(tcp)} | {ratios[1]} "
+                     f"| {limit_text(first, unit)} | {limit_text(final, unit)} | {told} |")
+    return lines if len(lines) > 2 else []
+
+
+def wire_lines(logs):
+    """Our copies over tcp against plain sockets with as many connections."""
+    try:
+        rows = [json.loads(line) for line in (logs / "wire").read_text(encoding="utf-8").splitlines() if line.strip()]
+    except (OSError, ValueError):
+        return []
+    lines = ["| connections | sockets there, GB/s | pageable | ratio | pinned | ratio | sockets back, GB/s | pageable | "
+             "ratio | pinned | ratio |", "|" + "---|" * 11]
+    for row in rows:
+        cells = [str(row["connections"])]
+        for way, copy in (("up", "h2d"), ("down", "d2h")):
+            raw = row["raw"][way]
+            cells.append(number(raw))
+            for kind in ("pageable", "pinned"):
+                ours = row["ours"][f"{copy}_{kind}"]["value"]
+                cells += [number(ours), f"{ours / raw:.2f}"]
+        lines.append("| " + " | ".join(cells) + " |")
+    return lines
+
+
+def microseconds(rtt):
+    """'500us' as 500, '0' as 0."""
+    digits, unit = re.fullmatch(r"(\d+)(us|ms|s)?", rtt).groups()
+    return int(digits) * US[unit or "us"]
+
+
+def sweep_rows(logs):
+    """{row: {round trip in us: slowdown}} and the round trips, as they were named."""
+    native = load(logs / "sweep.native")
+    trips = sorted((f.name.split(".", 1)[1] for f in logs.glob("sweep.*")
+                    if re.fullmatch(r"\d+(us|ms|s)?", f.name.split(".", 1)[1])), key=microseconds)
+    slow = {}
+    for rtt in trips:
+        for name, row in load(logs / f"sweep.{rtt}").items():
+            if name in SWEEP and "ms" in row and native.get(name, {}).get("ms"):
+                slow.setdefault(name, {})[microseconds(rtt)] = row["ms"] / native[name]["ms"]
+    return slow, trips
+
+
+def sweep_lines(logs):
+    slow, trips = sweep_rows(logs)
+    if not slow:
+        return []
+    native = load(logs / "sweep.native")
+    lines = ["| what | native, ms | " + " | ".join(f"rtt {t}" for t in trips) + " |", "|---|---|" + "---|" * len(trips)]
+    for name, points in slow.items():
+        cells = [f"{points[microseconds(t)]:.2f}x" if microseconds(t) in points else "" for t in trips]
+        lines.append(f"| {SWEEP[name]} | {number(native[name]['ms'])} | " + " | ".join(cells) + " |")
+    return lines
+
+
+def rows_lines(logs, stage, sides):
+    """Every row of a stage beside native's, each with its ratio."""
+    native, others = load(logs / f"{stage}.native"), [(s, load(logs / f"{stage}.{s}")) for s in sides]
+    others = [(s, rows) for s, rows in others if rows]
+    if not others:
+        return []
+    lines = ["| row | unit | native |" + "".join(f" {s} | ratio |" for s, _ in others),
+             "|---|---|---|" + "---|---|" * len(others)]
+    for name in dict.fromkeys([*native, *(n for _, rows in others for n in rows)]):
+        n = native.get(name, {})
+        unit = next((r[name].get("unit", "ms") for r in [native, *(r for _, r in others)] if name in r))
+        base = n.get("value", n.get("ms"))
+        cells = []
+        for _, rows in others:
+            ours = rows.get(name, {}).get("value", rows.get(name, {}).get("ms"))
+            cells += [number(ours), f"{ours / base:.2f}" if ours is not None and base else ""]
+        lines.append(f"| {name} | {unit} | {number(base)} | " + " | ".join(cells) + " |")
+    return lines
+
+
+def text_of(path):
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except OSError:
+        return ""
+
+
+def results(logs, machine):
+    """The page of bench/results."""
+    lines = [f"# {machine[0]}: {machine[1]}", "", ", ".join(machine[2:]) + ". `bench/gpu.sh`, everything in one run; "
+             "medians. The remote client could open no NVIDIA device.", ""]
+    for title, part in (
+            ("The goals", goals_table(logs)),
+            ("Slowdown against the round trip (CRICKET_INJECT over tcp)", sweep_lines(logs)),
+            ("Large copies against plain sockets, over loopback", wire_lines(logs)),
+            ("Many clients", rows_lines(logs, "many", ["shm", "unix", "tcp"])),
+            ("The start of a program", rows_lines(logs, "start", ["cold", "warm"])),
+            ("PyTorch", rows_lines(logs, "torch", ["shm", "unix", "tcp"])),
+            ("Single calls", rows_lines(logs, "micro", ["shm", "unix", "tcp"]))):
+        if part:
+            lines += [f"## {title}", "", *part, ""]
+    said = [line for line in text_of(logs / "table").splitlines() if re.match(r"modules|.*left out|FAIL|apps:|e2e:", line)]
+    if said:
+        lines += ["## Besides", "", *("    " + line for line in said), ""]
+    lines.append("Ratios of GB/s and of steps/s are better when large, all others when small.")
+    return "\n".join(lines) + "\n"
+
+
+def replace_table(page, table):
+    """Puts TABLE between the marks of a document."""
+    text = page.read_text(encoding="utf-8")
+    before, rest = text.split(BEGIN)
+    page.write_text(f"{before}{BEGIN}\n\n{table}\n\n{END}{rest.split(END)[1]}", encoding="utf-8")
+
+
+def write_all(logs, options):
+    machine = text_of(logs / "machine").splitlines() or ["undated", "unknown"]
+    name = options.name or re.sub(r"\W+", "-", machine[1].split(",")[0].lower().removeprefix("nvidia ")).strip("-")
+    page = options.results / f"{machine[0]}-{name}.md"
+    page.write_text(results(logs, machine), encoding="utf-8")
+    print(page)
+    slow, picture = sweep_rows(logs)[0], []
+    if slow:
+        svg = options.docs / "performance.svg"
+        svg.write_text(plot.slowdowns({SWEEP[n]: p for n, p in slow.items()}), encoding="utf-8")
+        print(svg)
+        picture = ["", "![slowdown against round trip](performance.svg)", "", *sweep_lines(logs)]
+    table = goals_table(logs)
+    document = options.docs / "performance.md"
+    if table and document.exists():
+        where = f"[bench/results/{page.name}](../bench/results/{page.name})"
+        replace_table(document, "\n".join([f"{machine[0]}, {machine[1]}; all rows: {where}.", "", *table, *picture]))
+        print(document)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("logs", type=pathlib.Path)
+    parser.add_argument("--name", help="of the machine, for the file (default: the GPU's)")
+    parser.add_argument("--stage", choices=("wire", "sweep"))
+    parser.add_argument("--results", type=pathlib.Path, default=ROOT / "bench" / "results")
+    parser.add_argument("--docs", type=pathlib.Path, default=ROOT / "docs")
+    options = parser.parse_args()
+    if options.stage:
+        print("\n".join({"wire": wire_lines, "sweep": sweep_lines}[options.stage](options.logs)))
+        return 0
+    if options.logs.is_dir():
+        write_all(options.logs, options)
+        return 0
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run(["tar", "-xzf", options.logs, "-C", folder], check=True)
+        write_all(pathlib.Path(folder), options)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,198 @@
+/*
+ * bench/wire.c - what plain sockets carry: the yardstick for copies over the network.
+ *
+ *   bench-wire serve PORT                      reads, or writes, whatever a client wants, for ever
+ *   bench-wire run HOST PORT CONNECTIONS MIB ROUNDS
+ *                                              JSON: GB/s there ("up") and back ("down") of ROUNDS
+ *                                              transfers of MIB, split over the connections
+ */
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/tcp.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#define BUFFER (4 << 20) /* as much as one of the connections of a copy asks of the kernel */
+#define MOST 64
+#define ROUNDS_MAX 100
+
+/* What a client asks for: that many bytes, there or back. An acknowledging byte ends it. */
+struct wish {
+	uint64_t bytes;
+	uint64_t back;
+};
+
+struct connection {
+	int fd;
+	struct wish wish;
+	char *buffer;
+};
+
+static void die(const char *what)
+{
+	perror(what);
+	exit(1);
+}
+
+static void set_options(int fd)
+{
+	int on = 1, size = BUFFER;
+
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof(size)) < 0 ||
+	    setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size)) < 0)
+		return; /* then the kernel tunes them */
+}
+
+static int read_all(int fd, char *buf, uint64_t size)
+{
+	while (size > 0) {
+		ssize_t n = recv(fd, buf, size < BUFFER ? size : BUFFER, MSG_WAITALL);
+
+		if (n <= 0)
+			return -1;
+		size -= (uint64_t)n;
+	}
+	return 0;
+}
+
+static int write_all(int fd, const char *buf, uint64_t size)
+{
+	while (size > 0) {
+		ssize_t n = send(fd, buf, size < BUFFER ? size : BUFFER, MSG_NOSIGNAL);
+
+		if (n <= 0)
+			return -1;
+		size -= (uint64_t)n;
+	}
+	return 0;
+}
+
+static void *serve_one(void *arg)
+{
+	int fd = (int)(intptr_t)arg;
+	char *buf = malloc(BUFFER);
+	struct wish wish;
+
+	while (buf && read_all(fd, (char *)&wish, sizeof(wish)) == 0) {
+		if (wish.back ? write_all(fd, buf, wish.bytes) : read_all(fd, buf, wish.bytes))
+			break;
+		if (!wish.back && write_all(fd, "k", 1))
+			break;
+	}
+	free(buf);
+	close(fd);
+	return NULL;
+}
+
+static _Noreturn void serve(int port)
+{
+	struct sockaddr_in6 any = { .sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port) };
+	int listener = socket(AF_INET6, SOCK_STREAM, 0), on = 1;
+	pthread_t thread;
+
+	setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	set_options(listener);
+	if (bind(listener, (struct sockaddr *)&any, sizeof(any)) < 0 || listen(listener, MOST) < 0)
+		die("listen");
+	printf("ready\n");
+	fflush(stdout);
+	for (;;) {
+		int fd = accept(listener, NULL, NULL);
+
+		if (fd < 0)
+			die("accept");
+		set_options(fd);
+		if (pthread_create(&thread, NULL, serve_one, (void *)(intptr_t)fd))
+			die("thread");
+		pthread_detach(thread);
+	}
+}
+
+static void *transfer(void *arg)
+{
+	struct connection *c = arg;
+	char byte;
+
+	if (write_all(c->fd, (char *)&c->wish, sizeof(c->wish)) ||
+	    (c->wish.back ? read_all(c->fd, c->buffer, c->wish.bytes) :
+			    write_all(c->fd, c->buffer, c->wish.bytes)) ||
+	    (!c->wish.back && read_all(c->fd, &byte, 1)))
+		die("transfer");
+	return NULL;
+}
+
+static int dial(const char *host, const char *port)
+{
+	struct addrinfo hints = { .ai_socktype = SOCK_STREAM }, *list;
+	int fd;
+
+	if (getaddrinfo(host, port, &hints, &list))
+		die(host);
+	fd = socket(list->ai_family, SOCK_STREAM, 0);
+	set_options(fd);
+	if (connect(fd, list->ai_addr, list->ai_addrlen) < 0)
+		die(host);
+	freeaddrinfo(list);
+	return fd;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static double rate(struct connection *c, int n, uint64_t bytes, int rounds, int back)
+{
+	struct timespec begin, end;
+	double each[ROUNDS_MAX];
+	pthread_t thread[MOST];
+
+	for (int r = -1; r < rounds; r++) {
+		clock_gettime(CLOCK_MONOTONIC, &begin);
+		for (int i = 0; i < n; i++) {
+			c[i].wish = (struct wish){ bytes / (uint64_t)n, (uint64_t)back };
+			if (pthread_create(&thread[i], NULL, transfer, &c[i]))
+				die("thread");
+		}
+		for (int i = 0; i < n; i++)
+			pthread_join(thread[i], NULL);
+		clock_gettime(CLOCK_MONOTONIC, &end);
+		if (r >= 0)
+			each[r] = (double)(end.tv_sec - begin.tv_sec) +
+				  (double)(end.tv_nsec - begin.tv_nsec) / 1e9;
+	}
+	qsort(each, (size_t)rounds, sizeof(*each), by_value);
+	return (double)bytes / each[rounds / 2] / 1e9;
+}
+
+int main(int argc, char **argv)
+{
+	struct connection c[MOST];
+	int n, rounds;
+	uint64_t bytes;
+
+	if (argc == 3 && strcmp(argv[1], "serve") == 0)
+		serve(atoi(argv[2]));
+	if (argc != 7 || strcmp(argv[1], "run") != 0 || (n = atoi(argv[4])) < 1 || n > MOST ||
+	    (rounds = atoi(argv[6])) < 1 || rounds > ROUNDS_MAX) {
+		fprintf(stderr, "usage: see the head of bench/wire.c\n");
+		return 2;
+	}
+	bytes = (uint64_t)atoi(argv[5]) << 20;
+	for (int i = 0; i < n; i++)
+		c[i] = (struct connection){ .fd = dial(argv[2], argv[3]), .buffer = calloc(1, BUFFER) };
+	printf("{\"up\": %.3f, ", rate(c, n, bytes, rounds, 0));
+	printf("\"down\": %.3f}\n", rate(c, n, bytes, rounds, 1));
+	return 0;
+}

@@ -1,0 +1,61 @@
+"""tests/e2e/test_bench.py - the bench's scripts, on the emulated GPU: each stage has its rows, and they are reported."""
+import json
+import re
+import shutil
+import subprocess
+import sys
+import xml.etree.ElementTree
+
+import pytest
+
+from conftest import DRIVER, KIND, ROOT, clean_env, run
+
+pytestmark = [pytest.mark.skipif(DRIVER != "emu", reason="on a GPU the bench itself is run"),
+              pytest.mark.skipif(bool(KIND), reason="it takes the products without sanitizers")]
+BENCH = ROOT / "bench"
+SMALL = {"DRIVER": "emu", "QUICK": "1", "MANY": "1,2", "MANY_SECONDS": "0.2", "WORK": "10", "CONNECTS": "8",
+         "IDLE": "2", "SPARE_S": "0.1", "SWEEP": "steps", "STEP_SECONDS": "0.1", "RTTS": "0 1ms 20ms"}
+
+
+def text(path):
+    return path.read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_a_small_run_is_measured_and_reported(tmp_path, app):
+    app("matmul")
+    logs, docs = tmp_path / "logs", tmp_path / "docs"
+    result = run([BENCH / "gpu.sh", "start", "wire", "many", "sweep"], clean_env(OUT=str(logs), **SMALL), 120)
+    assert result.status == 0, result.out + result.err
+    assert "missing" not in result.out and "error" not in result.out, result.out
+    assert re.search(r"modules sent by the first run: 1 of \d{4,} bytes", result.out), result.out
+    assert "modules sent by the second run: 0 of 0 bytes" in result.out
+    for name, row in (("start.warm", "start_first_call"), ("many.shm", "many_2_fair"), ("many.shm", "left_processes")):
+        assert row in json.loads(text(logs / name).splitlines()[-1]), name
+    docs.mkdir()
+    shutil.copy(ROOT / "docs" / "performance.md", docs)
+    result = run([sys.executable, BENCH / "report.py", logs / "logs.tar.gz", "--name", "small", "--results", docs,
+                  "--docs", docs], clean_env())
+    assert result.status == 0, result.err
+    page = text(next(docs.glob("*-small.md")))
+    assert re.search(r"\| first CUDA call in a new process \| ms \| [\d.]+ \| [\d.]+ ", page), page
+    slowdowns = re.search(r"\| 1 kernel a step \| [\d.]+ \| ([\d.]+)x \| ([\d.]+)x \| ([\d.]+)x \|", page).groups()
+    assert float(slowdowns[1]) < float(slowdowns[2])
+    assert len(re.findall(r"^\| [1248] \| [\d.]+ \|", page, re.M)) == 4
+    assert "first CUDA call" in text(docs / "performance.md")
+    picture = xml.etree.ElementTree.parse(docs / "performance.svg")
+    assert len(picture.findall(".//{*}polyline")) == 2
+
+
+def test_a_stage_that_there_is_no_time_for_is_said_to_be_left_out(tmp_path):
+    result = run([BENCH / "gpu.sh", "sweep"], clean_env(OUT=str(tmp_path), LIMIT="5", **SMALL), 60)
+    assert "sweep: left out" in result.out
+
+
+def test_a_namespace_or_what_is_missing(tmp_path):
+    """Nothing is left of it either way."""
+    result = run([BENCH / "netns.sh", "1000", "0", "true"], clean_env(), 30)
+    assert result.status == 0 or (result.status == 77 and "netns: " in result.err), result.err
+    if shutil.which("ip"):
+        left = subprocess.run(["ip", "-br", "link"], capture_output=True, text=True, check=False).stdout
+        assert not re.search(r"^ck\d+\.h", left, re.M)
