@@ -4,9 +4,9 @@ import signal
 
 import pytest
 
-from conftest import PRODUCTS, Server, clean_env, is_alive, run, wait_until
+from conftest import KIND, PRODUCTS, Server, clean_env, is_alive, run, wait_until
 
-M3 = PRODUCTS / "m3"
+M3 = PRODUCTS / "bin" / "m3" if KIND else PRODUCTS / "m3"
 
 
 @pytest.fixture(name="server")
