@@ -9,7 +9,7 @@
 #include "launcher/block.h"
 #include "util/fd.h"
 
-#define IDLE_MAX ((size_t)256 << 20)
+#define IDLE_MAX ((size_t)1 << 20)
 
 int ck_block_make(struct ck_block *block, uint32_t number)
 {

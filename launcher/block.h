@@ -27,7 +27,7 @@ int ck_block_make(struct ck_block *block, uint32_t number);
 /* Have at least @capacity bytes mapped; the map may move. Extends the file only if @extend. */
 int ck_block_map(struct ck_block *block, size_t capacity, int extend);
 
-/* Give its memory back to the system when it is more than a connection should hold idle. */
+/* Give the memory of a large one back to the system; its content is gone. */
 void ck_block_trim(struct ck_block *block);
 
 void ck_block_free(struct ck_block *block);

@@ -24,6 +24,16 @@
 
 #define REPLY_MAX UINT64_MAX / 4
 
+/* Anybody can listen under a name in /tmp: data goes to this user's daemon, or root's. */
+static bool is_trusted(int sock)
+{
+	struct ucred peer;
+	socklen_t size = sizeof(peer);
+
+	return getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
+	       (peer.uid == geteuid() || peer.uid == 0);
+}
+
 static int dial(const char *path)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -35,7 +45,7 @@ static int dial(const char *path)
 	sock = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (sock < 0)
 		return -errno;
-	if (connect(sock, (struct sockaddr *)&address, sizeof(address)) == 0)
+	if (connect(sock, (struct sockaddr *)&address, sizeof(address)) == 0 && is_trusted(sock))
 		return sock;
 	close(sock);
 	return -ECONNREFUSED;

@@ -68,7 +68,14 @@ struct ck_job *ck_jobs_awaited(struct ck_jobs *jobs)
 void ck_jobs_done(struct ck_job *job)
 {
 	job->state = CK_JOB_FREE;
-	ck_block_trim(&job->block);
+}
+
+void ck_jobs_trim(struct ck_jobs *jobs)
+{
+	for (size_t i = 0; i < CK_JOBS_MAX; i++) {
+		if (jobs->items[i].state == CK_JOB_FREE)
+			ck_block_trim(&jobs->items[i].block);
+	}
 }
 
 void ck_jobs_unsent(struct ck_jobs *jobs)

@@ -16,31 +16,43 @@
 #include "launcher/store.h"
 #include "util/log.h"
 
-int main(int argc, char **argv)
+static int run(const struct ck_options *options)
 {
 	struct ck_worker none = {.sock = -1, .pidfd = -1};
-	struct ck_options options;
-	int ret = ck_options_parse(argc, argv, &options);
+	int ret;
 
-	if (ret != 0)
-		return ret > 0 ? CK_EXIT_OK : CK_EXIT_USAGE;
-	ck_log_default("warning");
-	signal(SIGPIPE, SIG_IGN);
-	if (options.mode <= CK_MODE_DAEMON)
-		signal(SIGCHLD, SIG_IGN); /* no zombies; how workers end is seen otherwise */
-	if (options.connect) {
-		ret = ck_connect_run(&options);
+	if (options->connect) {
+		ret = ck_connect_run(options);
 		if (ret >= 0)
 			return ret;
 	}
-	switch (options.mode) {
+	switch (options->mode) {
 	case CK_MODE_DAEMON:
-		return ck_daemon_run(&options);
+		return ck_daemon_run(options);
 	case CK_MODE_CACHE:
-		return ck_store_command(&options);
+		return ck_store_command(options);
 	case CK_MODE_COMPILE:
-		return ck_store_compile(&options);
+		return ck_store_compile(options);
 	default:
-		return ck_session_serve(&options, STDIN_FILENO, STDOUT_FILENO, &none, -1);
+		return ck_session_serve(options, STDIN_FILENO, STDOUT_FILENO, &none, -1);
 	}
+}
+
+int main(int argc, char **argv)
+{
+	struct ck_options options;
+	int ret = ck_options_parse(argc, argv, &options);
+
+	if (ret == 0) {
+		ck_log_default("warning");
+		signal(SIGPIPE, SIG_IGN);
+		if (options.mode <= CK_MODE_DAEMON)
+			signal(SIGCHLD,
+			       SIG_IGN); /* no zombies; how workers end is seen otherwise */
+		ret = run(&options);
+	} else {
+		ret = ret > 0 ? CK_EXIT_OK : CK_EXIT_USAGE;
+	}
+	json_decref(options.defaults);
+	return ret;
 }

@@ -6,7 +6,10 @@
 
 #include "launcher/reply.h"
 #include "launcher/session.h"
+#include "launcher/run.h"
 #include "util/fd.h"
+
+#define TRIM_MS 1000
 
 static void send_bytes(struct ck_session *s, const void *data, size_t size)
 {
@@ -50,4 +53,6 @@ void ck_session_reply(struct ck_session *s, struct ck_job *job)
 	send_bytes(s, job->block.map + job->reply_at, job->reply);
 	ck_session_note(s, (int)job->exit);
 	ck_jobs_done(job);
+	/* The next request most likely needs as much, and pages that are there are faster. */
+	s->trim_at = ck_milliseconds() + TRIM_MS;
 }

@@ -113,6 +113,8 @@ static int patience(struct ck_session *s)
 		left = s->worker_since + START_MS - ck_milliseconds();
 	else if (job && job->deadline > 0)
 		left = job->deadline - ck_milliseconds();
+	else if (s->trim_at > 0)
+		left = s->trim_at - ck_milliseconds();
 	else
 		return -1;
 	return left < 0 ? 0 : (int)ck_min(left, 1e9) + 1;
@@ -126,6 +128,10 @@ static void time_check(struct ck_session *s)
 		ck_session_time_out(s, job);
 	else if (!s->worker.ready && ck_milliseconds() - s->worker_since >= START_MS)
 		ck_session_lost(s);
+	if (s->trim_at > 0 && ck_milliseconds() >= s->trim_at) {
+		ck_jobs_trim(&s->jobs);
+		s->trim_at = 0;
+	}
 }
 
 static void wait_and_hear(struct ck_session *s)
@@ -140,7 +146,7 @@ static void wait_and_hear(struct ck_session *s)
 	};
 
 	/* A pipe that has ended says so at every poll; that a client has gone is news. */
-	if (s->closing && s->options->mode != CK_MODE_DAEMON)
+	if (!reads && s->options->mode != CK_MODE_DAEMON)
 		fds[1].fd = -1;
 	if (poll(fds, CK_ARRAY_SIZE(fds), at_once ? 0 : patience(s)) < 0 && errno != EINTR) {
 		s->gone = true;

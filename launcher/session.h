@@ -37,6 +37,7 @@ struct ck_session {
 	char *defaults; /* JSON text, or NULL */
 	json_t *client_defaults;
 	int exit;     /* of the first request that failed */
+	double trim_at;	 /* when idle memory is given back; 0: there is none */
 	bool closing; /* nothing more is read */
 	bool gone;    /* nobody is left to write to */
 };

@@ -30,7 +30,11 @@ struct work {
 	struct ck_runner runner;
 	struct ck_fail start; /* why there is no driver, if so */
 	struct ck_cache *cache;
-	struct ck_block blocks[BLOCKS_MAX];
+	/*
+	 * A block is mapped twice: a reply can outgrow its map, which then moves, while the request
+	 * is still read.
+	 */
+	struct ck_block in[BLOCKS_MAX], out[BLOCKS_MAX];
 };
 
 /* Replies are written behind the message in its block. */
@@ -52,58 +56,56 @@ static int block_grow(struct ck_out *out, size_t capacity)
 	return 0;
 }
 
-/* The block of a ticket, as large as the session has it; NULL: no memory. */
-static struct ck_block *block_of(struct work *work, const struct ck_ticket *ticket, int fd)
+/* Both maps of the ticket's block, as large as the session has it. -errno. */
+static int block_open(struct work *work, const struct ck_ticket *ticket, int fd)
 {
-	struct ck_block *block = &work->blocks[ticket->number % BLOCKS_MAX];
+	struct ck_block *in = &work->in[ticket->number % BLOCKS_MAX];
+	struct ck_block *out = &work->out[ticket->number % BLOCKS_MAX];
+	int ret;
 
 	if (fd >= 0) {
-		ck_block_free(block);
-		*block = (struct ck_block){.number = ticket->number, .fd = fd};
+		ck_block_free(in);
+		ck_block_free(out);
+		*in = (struct ck_block){.number = ticket->number, .fd = fd};
+		*out = (struct ck_block){.number = ticket->number, .fd = dup(fd)};
 	}
-	return ck_block_map(block, ticket->capacity, 0) < 0 ? NULL : block;
+	ret = ck_block_map(in, ticket->capacity, 0);
+	return ret < 0 ? ret : ck_block_map(out, ticket->capacity, 0);
 }
 
-/*
- * Carry out a message. Growing the reply can move the map that the request points into, so what
- * the request needs is read from a second mapping, which stays where it is.
- */
-static void carry_out(struct work *work, struct ck_ticket *ticket, struct ck_block *block)
+/* Carry out the ticket's message; the ticket then tells the reply. */
+static void carry_out(struct work *work, struct ck_ticket *ticket)
 {
 	size_t at = CK_BLOCK_ALIGN(ticket->defaults), end = at + ticket->message;
-	char *in = mmap(NULL, end, PROT_READ, MAP_SHARED, block->fd, 0);
-	struct block_out own = {
-		.out = {.grow = block_grow}, .block = block, .at = CK_BLOCK_ALIGN(end)};
+	const char *in = work->in[ticket->number % BLOCKS_MAX].map;
+	struct block_out own = {.out = {.grow = block_grow},
+				.block = &work->out[ticket->number % BLOCKS_MAX],
+				.at = CK_BLOCK_ALIGN(end)};
 	struct ck_fail fail = {0};
 	struct ck_request request = {0};
 	json_t *defaults = NULL;
-	bool frame = in != MAP_FAILED && (unsigned char)in[at] == CK_FRAME_FIRST;
 
-	if (in == MAP_FAILED)
-		ck_fail_memory(&fail);
-	else if (ticket->defaults)
+	if (ticket->defaults)
 		defaults = json_loadb(in, ticket->defaults, 0, NULL);
-	if (!fail.exit && work->start.exit)
+	if (work->start.exit)
 		fail = work->start;
-	else if (!fail.exit)
+	else
 		ck_request_read(&request, in + at, ticket->message, NULL, defaults, &fail);
-	ticket->exit = ck_run(&work->runner, &request, frame, ticket->id, &own.out, &fail);
+	ticket->exit = ck_run(&work->runner, &request, (unsigned char)in[at] == CK_FRAME_FIRST,
+			      ticket->id, &own.out, &fail);
 	ticket->reply_at = own.at;
 	ticket->reply = own.out.size;
-	ticket->capacity = block->capacity;
+	ticket->capacity = own.block->capacity;
 	ticket->lost = work->runner.lost;
 	if (!work->start.exit)
 		ck_fail_clear(&fail);
 	ck_request_free(&request);
 	json_decref(defaults);
-	if (in != MAP_FAILED)
-		munmap(in, end);
 }
 
 static int serve(struct work *work)
 {
 	struct ck_ticket ticket = {.what = CK_TICKET_READY, .exit = work->start.exit};
-	struct ck_block *block;
 	int fd, ret;
 
 	ret = ck_ticket_send(WORKER_SOCK, &ticket, -1);
@@ -111,10 +113,10 @@ static int serve(struct work *work)
 		ret = ck_ticket_receive(WORKER_SOCK, &ticket, &fd);
 		if (ret < 0)
 			return ret;
-		block = block_of(work, &ticket, fd);
-		if (!block)
-			return -ENOMEM;
-		carry_out(work, &ticket, block);
+		ret = block_open(work, &ticket, fd);
+		if (ret < 0)
+			return ret;
+		carry_out(work, &ticket);
 		ticket.what = CK_TICKET_DONE;
 		ret = ck_ticket_send(WORKER_SOCK, &ticket, -1);
 	}
@@ -150,7 +152,7 @@ static void work_for(const struct ck_options *options)
 	if (!work)
 		_exit(1);
 	for (size_t i = 0; i < BLOCKS_MAX; i++)
-		work->blocks[i].fd = -1;
+		work->in[i].fd = work->out[i].fd = -1;
 	work->cache = ck_cache_open(options->cache_dir, options->cache_size);
 	work->runner.modules.driver = &work->runner.driver;
 	work->runner.modules.cache = work->cache;
