@@ -54,9 +54,12 @@ void ck_session_lost(struct ck_session *s)
 	struct ck_job *job = ck_jobs_first(&s->jobs, CK_JOB_RUNNING);
 	struct ck_fail fail = {0};
 
-	ck_fail(&fail, job ? CK_EXIT_LAUNCH : CK_EXIT_SERVICE, job ? "exec" : "service",
-		"WORKER_LOST",
-		"the process that ran the kernel has ended; arrays kept on the GPU are gone");
+	if (job)
+		ck_fail(&fail, CK_EXIT_LAUNCH, "exec", "WORKER_LOST",
+			"the process that ran the kernel has ended; arrays kept on the GPU are gone");
+	else
+		ck_fail(&fail, CK_EXIT_SERVICE, "service", "WORKER_LOST",
+			"the process that loads the driver has ended");
 	if (!s->worker.ready && !job) {
 		/* Whatever ended it before it was ready would end the next one too. */
 		ck_session_fail(s, s->options->frames, 0, &fail);

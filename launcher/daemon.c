@@ -94,6 +94,7 @@ static void session_run(struct daemon *d, int sock)
 	sigset_t terms;
 	int stop;
 
+	prctl(PR_SET_NAME, "gpu_session");
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
 	close(d->listen);
 	close(d->signals);

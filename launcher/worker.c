@@ -131,6 +131,7 @@ static void leave_session(int sock, pid_t parent)
 
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
+	prctl(PR_SET_NAME, "gpu_worker");
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(0);

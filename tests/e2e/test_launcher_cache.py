@@ -7,8 +7,8 @@ import subprocess
 
 import pytest
 
-from conftest import DRIVER, ROOT, SLOW, clean_env
-from test_launcher import LAUNCHER, Answer
+from conftest import ROOT, SLOW, clean_env
+from test_launcher import LAUNCHER, WAY, Answer
 
 SOURCE = """#include "by.h"
 extern "C" __global__ void add(int *a) { a[threadIdx.x] += BY; }
@@ -47,7 +47,7 @@ class Kitchen:
         self.env = clean_env(COUNT=str(folder / "count"), PTX=str(folder / "ptx"), BY=str(self.header))
 
     def command(self, *options):
-        return [str(c) for c in (LAUNCHER, "--driver", DRIVER, "--cache-dir", self.cache, "--compiler",
+        return [str(c) for c in (LAUNCHER, *WAY, "--cache-dir", self.cache, "--compiler",
                                  self.compiler, *options, self.source, "add", *"1 1 1 1 1 1".split())]
 
     def launch(self, *options):
