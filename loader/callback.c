@@ -4,7 +4,8 @@
  * The lower half is given one of our entries (entry.S) in place of the function. On a thread of
  * the application it puts that thread's own FS in place for the call. On a thread that the lower half made there is no
  * thread block of the application: the call is handed to a service thread of the upper half, and
- * waited for.
+ * waited for. Calls that this thread makes meanwhile run on the waiting thread's block, so that the half
+ * knows which of its threads they belong to.
  */
 #include "loader/half.h"
 #include "loader/window.h"
@@ -29,6 +30,7 @@ struct order {
 	struct order *next;
 	const struct entry *entry;
 	const struct call *call;
+	uint64_t fs; /* the thread's own */
 	long ret;
 	uint32_t done; /* futex */
 };
@@ -87,9 +89,9 @@ static long run(const struct entry *e, const struct call *c)
 
 /* --- calls from a lower half's own threads */
 
-static long forward(const struct entry *e, const struct call *c)
+static long forward(const struct entry *e, const struct call *c, uint64_t fs)
 {
-	struct order order = { .entry = e, .call = c };
+	struct order order = { .entry = e, .call = c, .fs = fs };
 
 	ck_lock(&orders.lock);
 	*orders.last = &order;
@@ -138,7 +140,9 @@ void ck_callback_serve(void (*more)(void))
 		o = next_order(&last_one);
 		if (last_one)
 			more();
+		ck_thread_lend(o->entry->half, o->fs);
 		o->ret = run(o->entry, o->call);
+		ck_thread_lend(o->entry->half, 0);
 		__atomic_store_n(&o->done, 1, __ATOMIC_RELEASE);
 		sys3(__NR_futex, &o->done, FUTEX_WAKE, 1);
 	}
@@ -155,7 +159,7 @@ long ck_callback(const struct call *call)
 	if (ck_window_of(fs) == 0)
 		return run(e, call);
 	if (!t || !t->fs[0])
-		return forward(e, call);
+		return forward(e, call, fs);
 	fs_set(t->fs[0]);
 	ret = run(e, call);
 	fs_set(fs);

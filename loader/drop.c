@@ -3,7 +3,8 @@
  *
  * Its exit handlers run first, on the calling thread. Threads that it still has are ended by
  * force: each thread of the process is sent a signal that no libc blocks, and ends there when FS
- * is in the window and no thread of the application has lent it. Then the window is emptied.
+ * is in the window and no thread of the application has lent it. Then its descriptors are closed
+ * and the window is emptied.
  */
 #include <asm/siginfo.h>
 #include <asm/signal.h>
@@ -129,6 +130,15 @@ static bool end_threads(unsigned int half)
 	return false;
 }
 
+static void close_descriptors(struct lh_half *h)
+{
+	for (uint64_t w = 0; h->descriptors && w < h->descriptor_words; w++)
+		for (unsigned int bit = 0; bit < 64; bit++)
+			if (h->descriptors[w] >> bit & 1)
+				sys1(__NR_close, w * 64 + bit);
+	h->descriptors = NULL;
+}
+
 static int check(unsigned int half, enum lh_state state)
 {
 	if (!half || half >= ck_info.halves || ck_info.half[half].state != state ||
@@ -151,6 +161,7 @@ int ck_half_drop(unsigned int half)
 		ck_say("%s: its threads do not end", ck_halves[half].name);
 		return -EBUSY;
 	}
+	close_descriptors(&ck_info.half[half]);
 	ck_signal_forget(half);
 	ck_thread_forget(half);
 	ck_window_clear(half);

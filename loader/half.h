@@ -55,6 +55,8 @@ void ck_thread_first(void);	   /* for the thread that the process starts with */
 struct lh_thread *ck_thread_enter(unsigned int half);
 void ck_thread_leave(void);
 long ck_thread_call(unsigned int half, long (*function)(void *argument), void *argument);
+/* The calling thread uses @fs, another thread's, in @half; 0: no longer. */
+void ck_thread_lend(unsigned int half, uint64_t fs);
 /* The calling thread's own FS in @half, where it has loaded that half itself. */
 void ck_thread_loaded(unsigned int half, uint64_t fs);
 /* The block of the calling thread if it has one and GS points at it; @half: where FS is now. */

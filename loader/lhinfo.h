@@ -5,7 +5,7 @@
  * Half 0 is the upper half, the application; the others are lower halves, libraries that the
  * application calls through stubs. All of them find struct lhinfo through the environment variable
  * LHINFO_PTR: "0x" and 16 hexadecimal digits; 0xffffffffffffffff, or the address of a struct whose
- * magic or pid is wrong (an inherited variable), means that there is no loader.
+ * magic or pid is wrong (a variable inherited over exec), means that there is no loader.
  *
  * A thread that runs a half's code has that half's thread block in FS. Whoever crosses from one half
  * to another changes it. GS points at the thread's struct lh_thread, which says what FS is in
@@ -34,6 +34,8 @@
 #define LHINFO_MAGIC 0x4f464e49484b4331ull /* "1CKHINFO" in memory */
 #define LHINFO_VERSION 1
 #define LHINFO_UPPER_BYTES 65536
+
+enum lh_fork_stage { LH_FORK_PREPARE, LH_FORK_PARENT, LH_FORK_CHILD };
 
 enum lh_state { LH_EMPTY, LH_LOADING, LH_READY, LH_FINISHED, LH_DROPPED };
 
@@ -74,7 +76,13 @@ struct lh_half {
 	uint64_t entry;		     /* where its program starts */
 	struct lh_manager manager;
 	uint64_t hash;		     /* of the names: stub and half must be of one build */
-	uint64_t reserved[17];
+	/* runs what the half's libraries gave pthread_atfork, on its FS; stage: enum lh_fork_stage.
+	 * NULL: they gave nothing */
+	long (*forked)(void *stage);
+	/* descriptors that the half has open, a bit each; what is set goes when it is dropped */
+	uint64_t *descriptors;
+	uint64_t descriptor_words;
+	uint64_t reserved[14];
 };
 
 /* The target of a callback: @user is what was given to callback(). */
@@ -88,7 +96,9 @@ struct lhinfo {
 	uint32_t fsgsbase;	      /* 1: user code may use wrfsbase */
 	uint32_t exiting;	      /* set by the upper half in exit(): lower halves are to end too */
 	uint64_t size;		      /* of this struct */
-	uint64_t reserved[3];
+	int32_t child;		      /* pid of the child that fork() has made of it, if this is one */
+	uint32_t pad;
+	uint64_t reserved[2];
 	struct lh_half half[LHINFO_HALVES];
 
 	/* Called once by the main of a lower half, with everything filled in that is its own; comes

@@ -122,7 +122,8 @@ static struct lh_thread *block_of(int32_t tid, uint64_t fs)
 	return unused;
 }
 
-static struct lh_thread *enter_locked(unsigned int half, uint64_t fs)
+/* The block of the calling thread, which is in the upper half; GS leads to it from now on. */
+static struct lh_thread *own_block(uint64_t fs)
 {
 	int32_t tid = (int32_t)sys1(__NR_gettid, 0);
 	struct lh_thread *t = ck_thread_here(fs, 0);
@@ -137,6 +138,15 @@ static struct lh_thread *enter_locked(unsigned int half, uint64_t fs)
 	t->tid = tid;
 	t->fs[0] = fs;
 	gs_set(t);
+	return t;
+}
+
+static struct lh_thread *enter_locked(unsigned int half, uint64_t fs)
+{
+	struct lh_thread *t = own_block(fs);
+
+	if (!t)
+		return NULL;
 	if (!t->fs[half]) {
 		t->parked[half] = sleeper_get(&ck_info.half[half]);
 		t->fs[half] = t->parked[half] ? t->parked[half]->fs : 0;
@@ -157,6 +167,19 @@ struct lh_thread *ck_thread_enter(unsigned int half)
 	ck_unlock(&threads_lock);
 	ck_signals_restore(mask);
 	return t;
+}
+
+void ck_thread_lend(unsigned int half, uint64_t fs)
+{
+	uint64_t mask = ck_signals_block();
+	struct lh_thread *t;
+
+	ck_lock(&threads_lock);
+	t = own_block(fs_get());
+	if (t)
+		t->fs[half] = fs;
+	ck_unlock(&threads_lock);
+	ck_signals_restore(mask);
 }
 
 void ck_thread_leave(void)

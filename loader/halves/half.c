@@ -18,6 +18,7 @@
 #include "loader/halves/half.h"
 
 #define SLEEPER_STACK (256 << 10)
+#define TABLE_SIZE 4096 /* names, and functions that stubs add behind them */
 
 static struct lh_half *me;
 static const char *name = "lower half";
@@ -100,6 +101,49 @@ static int start_manager(void)
 	return ret;
 }
 
+/* --- fork: the application's libc does it, and does not know of our libraries' handlers */
+
+#define FORK_HANDLERS 64
+
+static struct {
+	void (*stage[3])(void);
+} fork_handlers[FORK_HANDLERS];
+static unsigned int fork_count;
+
+/* In the order that pthread_atfork promises: prepare backwards. */
+static long forked(void *argument)
+{
+	enum lh_fork_stage stage = (enum lh_fork_stage)(uintptr_t)argument;
+
+	for (unsigned int i = 0; i < fork_count; i++) {
+		unsigned int at = stage == LH_FORK_PREPARE ? fork_count - 1 - i : i;
+
+		if (fork_handlers[at].stage[stage])
+			fork_handlers[at].stage[stage]();
+	}
+	return 0;
+}
+
+int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *dso);
+
+/* What pthread_atfork calls: ours is found before libc's. The half itself forks rarely; then libc
+ * runs them. */
+int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *dso)
+{
+	static int (*next)(void (*)(void), void (*)(void), void (*)(void), void *);
+
+	if (!next)
+		*(void **)&next = dlsym(RTLD_NEXT, "__register_atfork");
+	if (fork_count == FORK_HANDLERS)
+		return ENOMEM;
+	fork_handlers[fork_count].stage[LH_FORK_PREPARE] = prepare;
+	fork_handlers[fork_count].stage[LH_FORK_PARENT] = parent;
+	fork_handlers[fork_count++].stage[LH_FORK_CHILD] = child;
+	if (me)
+		me->forked = forked;
+	return next ? next(prepare, parent, child, dso) : 0;
+}
+
 /* --- the table */
 
 static void *any_symbol(const char *symbol)
@@ -124,7 +168,7 @@ static struct lh_half *half_being_loaded(struct lhinfo *info)
 
 int ck_half_offer(const char *const *names, unsigned long hash, void *(*find)(const char *name))
 {
-	static void *table[2048];
+	static void *table[TABLE_SIZE];
 	struct lhinfo *info = lhinfo_find();
 
 	me = info ? half_being_loaded(info) : NULL;
@@ -140,6 +184,9 @@ int ck_half_offer(const char *const *names, unsigned long hash, void *(*find)(co
 	me->table = table;
 	me->dlsym = any_symbol;
 	me->exit_entry = exit_entry;
+	me->descriptors = ck_half_descriptors;
+	me->descriptor_words = CK_HALF_DESCRIPTORS / 64;
+	me->forked = fork_count ? forked : NULL;
 	if (start_manager()) {
 		ck_half_say("no thread can be made");
 		return 2;

@@ -4,6 +4,12 @@
 #ifndef CK_LOADER_HALVES_HALF_H
 #define CK_LOADER_HALVES_HALF_H
 
+#include <stdint.h>
+
+/* Which descriptors the half's libraries have open, a bit each; descriptors.c keeps it. */
+#define CK_HALF_DESCRIPTORS 65536
+extern uint64_t ck_half_descriptors[CK_HALF_DESCRIPTORS / 64];
+
 /*
  * Offers the functions named by @names (NULL-terminated, in the order that the stub knows; @hash of
  * the list) and sleeps until the half is to end. @find gives a function's address or NULL; a name

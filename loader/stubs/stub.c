@@ -21,7 +21,7 @@ HIDDEN int lh_enter(uint64_t index, uint64_t found[2]);
 HIDDEN long lh_failed(uint64_t index);
 
 static struct lhinfo *info;
-static unsigned int half;
+static unsigned int half, names;
 static pthread_key_t at_thread_end;
 static pthread_once_t service_once = PTHREAD_ONCE_INIT;
 
@@ -47,6 +47,8 @@ __attribute__((constructor(101))) static void begin(void)
 		info = NULL;
 		return;
 	}
+	while (lh_names[names])
+		names++;
 	pthread_key_create(&at_thread_end, leave);
 	lh_fsgsbase = info->fsgsbase != 0;
 	lh_fs_offset = (uint32_t)(LHTHREAD_FS + half * sizeof(uint64_t));
@@ -81,7 +83,9 @@ int lh_enter(uint64_t index, uint64_t found[2])
 
 long lh_failed(uint64_t index)
 {
-	return lh_stub_error(lh_names[index]);
+	if (!names)
+		return lh_stub_error(lh_names[index]); /* there is no loader */
+	return lh_stub_error(index < names ? lh_names[index] : "function of that address");
 }
 
 /* --- callbacks */

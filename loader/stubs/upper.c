@@ -1,8 +1,9 @@
 /*
  * loader/upper.c - libupper.so, which the loader has the application's ld.so preload: it says that
- * the application is there, and when it ends by exit(), so that lower halves end too.
+ * the application is there, when it forks, and when it ends by exit(), so that lower halves end too.
  */
 #include <dlfcn.h>
+#include <pthread.h>
 
 #include "loader/find.h"
 
@@ -14,21 +15,45 @@ static void *exit_entry(void)
 	return libc ? dlsym(libc, "_exit") : NULL;
 }
 
+static struct lhinfo *info;
+
+/* Asking for the forking thread's block before the fork, because nobody makes one in the child. */
+static void fork_stage(enum lh_fork_stage stage)
+{
+	for (unsigned int i = 1; i < info->halves; i++)
+		if (info->half[i].state == LH_READY && info->half[i].forked)
+			info->call(i, info->half[i].forked, (void *)(uintptr_t)stage);
+}
+
+static void prepare(void)
+{
+	fork_stage(LH_FORK_PREPARE);
+}
+
+static void parent(void)
+{
+	fork_stage(LH_FORK_PARENT);
+}
+
+static void child(void)
+{
+	info->child = getpid();
+	fork_stage(LH_FORK_CHILD);
+}
+
 __attribute__((constructor)) static void begin(void)
 {
-	struct lhinfo *info = lhinfo_find();
-
+	info = lhinfo_find();
 	if (!info)
 		return;
 	info->half[0].exit_entry = exit_entry;
 	info->ready(&info->half[0]);
+	pthread_atfork(prepare, parent, child);
 }
 
 /* Other destructors may still follow, and may still call lower halves: these end in _exit(). */
 __attribute__((destructor)) static void end(void)
 {
-	struct lhinfo *info = lhinfo_find();
-
-	if (info)
+	if (info && lhinfo_find())
 		info->exiting = 1;
 }

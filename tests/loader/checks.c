@@ -344,7 +344,7 @@ static int children(void)
 	pid_t pid = fork();
 
 	if (!pid)
-		_exit(toy_add(1, 2) == 3 && toy_churn(1000) == 0 && !lhinfo_find() ? 4 : 1);
+		_exit(toy_add(1, 2) == 3 && toy_churn(1000) == 0 && lhinfo_find() == info ? 4 : 1);
 	CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 4);
 	status = system("exit 6");
 	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 6);

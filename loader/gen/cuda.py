@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+"""loader/gen/cuda.py - both ends of the CUDA half, from what tools/apigen.py made of rpc/driver.api.
+
+    cuda.py --map client.map --api api.h --api nvml_api.h --hand cuda.c --out FOLDER
+
+Every cu and nvml name that the client exports passes as it is, but for those that --hand defines in
+the stub: they have functions among their arguments, or answer with addresses. Names without a
+prototype are calls that the client refuses; a real driver may take them, so as many words as any
+call has are passed. FOLDER gets names.c (both ends), entries.S and table.c (the stub).
+"""
+import argparse
+import pathlib
+import re
+
+import common
+
+MOST_WORDS = 16
+DYNAMIC = 1024      # entries for functions that no table names
+
+
+def words_of(params):
+    params = [p.strip() for p in params.split(",") if p.strip() not in ("", "void")]
+    floating = sum(1 for p in params if re.match(r"^(float|double) \w+$", p))
+    return max(0, len(params) - floating - 6)
+
+
+def functions(map_file, headers):
+    exported = re.findall(r"^\s*((?:cu|nvml)[A-Z]\w*);", map_file.read_text(), re.M)
+    words = {}
+    for header in headers:
+        for name, params in re.findall(r"^\w+[\w *]*?\b(\w+)\(([^;]*)\);", header.read_text(), re.M):
+            words[name] = words_of(params)
+    return [(n, words.get(n, MOST_WORDS)) for n in exported]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--map", type=pathlib.Path, required=True)
+    parser.add_argument("--api", type=pathlib.Path, action="append", required=True)
+    parser.add_argument("--hand", type=pathlib.Path, required=True)
+    parser.add_argument("--out", type=pathlib.Path, required=True)
+    args = parser.parse_args()
+    args.out.mkdir(parents=True, exist_ok=True)
+    table = functions(args.map, args.api)
+    hand = set(re.findall(r"^API CUresult (cu\w+)\(", args.hand.read_text(), re.M))
+    hand |= {f"{n}_ptsz" for n in re.findall(r"^PER_THREAD\((cu\w+),", args.hand.read_text(), re.M)}
+    unknown = hand - {n for n, _ in table}
+    if unknown:
+        raise SystemExit(f"cuda.py: error: the client does not export {', '.join(sorted(unknown))}")
+    (args.out / "names.c").write_text(common.names_c("cuda.py", [n for n, _ in table]))
+    hidden = {f"lh_{n}" for n in hand}
+    dynamic = [(f"lh_dynamic{i}", MOST_WORDS) for i in range(DYNAMIC)]
+    entries = common.entries_s("cuda.py", table + dynamic,
+                               lambda n: f"lh_{n}" if n in hand else n,
+                               hidden | {n for n, _ in dynamic})
+    # The unnamed ones go through a piece that looks at their arguments first.
+    entries = re.sub(rf"(lh_dynamic\d+:\n.*?)jmp lh_call{MOST_WORDS}\n", r"\1jmp lh_call_dynamic\n",
+                     entries, flags=re.S)
+    (args.out / "entries.S").write_text(entries)
+    rows = "".join(f"\t{n},\n" for n, _ in table)
+    externs = "".join(f"extern char {n}[];\n" for n, _ in table)
+    (args.out / "table.c").write_text(
+        f'/* {common.BANNER.format("cuda.py")} */\n#include "loader/stubs/cuda.h"\n\n{externs}\n'
+        f"const unsigned int lh_count = {len(table)};\n"
+        f"void *const lh_entries[] = {{\n{rows}}};\n\n"
+        f"extern char lh_dynamic0[], lh_dynamic1[];\n"
+        f"void *lh_dynamic_entry(unsigned int i)\n{{\n"
+        f"\treturn i < {DYNAMIC} ? lh_dynamic0 + (lh_dynamic1 - lh_dynamic0) * i : 0;\n}}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,160 @@
+/*
+ * loader/stubs/cuda_address.c - functions of the CUDA half that the application got as addresses.
+ *
+ * An address is that of a name, whose entry it gets, or of none: then it takes a free place behind
+ * the names in the half's table, and an entry without a name. What such a function takes nobody
+ * has told us, so arguments that are the application's code are taken for functions to be called back.
+ *
+ * Tables that cuGetExportTable gives are turned in place, because the runtime checks their
+ * addresses. The one with that check (client/export_tables.c, number 6) is left as it is: its function
+ * must see the caller's thread, and uses none of its half's thread-local data.
+ */
+#define _GNU_SOURCE
+#include <link.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "loader/stubs/cuda.h"
+#include "loader/stubs/stub.h"
+
+#define PAGE 4096ul
+#define WORDS_MAX 512
+#define WORDS_UNTOLD 32
+#define RANGES 2048
+
+extern __attribute__((visibility("hidden"))) struct lh_half *lh_half_at;
+__attribute__((visibility("hidden"))) void lh_convert(long args[6]);
+
+static const unsigned char check_id[16] = { 0xd4, 0x08, 0x20, 0x55, 0xbd, 0xe6, 0x70, 0x4b,
+					    0x8d, 0x34, 0xba, 0x12, 0x3c, 0x66, 0xe1, 0xf2 };
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static unsigned int dynamic;	/* entries in use */
+
+/* --- what is code */
+
+static struct range {
+	uintptr_t start, end;
+} code[RANGES];
+static unsigned int code_count;
+
+static int libraries(struct dl_phdr_info *library, size_t size, void *count)
+{
+	(void)size;
+	*(unsigned long long *)count = library->dlpi_adds;
+	return 1;
+}
+
+/* Reading takes long, so it is done again only after libraries have been loaded. */
+static void read_code(void)
+{
+	static unsigned long long known;
+	unsigned long long now = 0;
+
+	unsigned long start, end;
+	char line[4352], access[5];
+	FILE *f;
+
+	dl_iterate_phdr(libraries, &now);
+	if (now == known)
+		return;
+	known = now;
+	f = fopen("/proc/self/maps", "re");
+	code_count = 0;
+	while (f && fgets(line, sizeof(line), f))
+		if (sscanf(line, "%lx-%lx %4s", &start, &end, access) == 3 && access[2] == 'x' &&
+		    code_count < RANGES)
+			code[code_count++] = (struct range){ start, end };
+	if (f)
+		fclose(f);
+}
+
+static int in_code(uintptr_t at)
+{
+	for (unsigned int i = 0; i < code_count; i++)
+		if (at >= code[i].start && at < code[i].end)
+			return 1;
+	return 0;
+}
+
+int lh_is_code(const void *address)
+{
+	uintptr_t at = (uintptr_t)address;
+	int found;
+
+	if (at < PAGE)
+		return 0;
+	pthread_mutex_lock(&lock);
+	found = in_code(at);
+	if (!found) {
+		read_code();
+		found = in_code(at);
+	}
+	pthread_mutex_unlock(&lock);
+	return found;
+}
+
+static int in_half(const struct lh_half *half, const void *address)
+{
+	return (uintptr_t)address >= half->base && (uintptr_t)address < half->end;
+}
+
+/* --- addresses */
+
+void *lh_upper_address(void *function)
+{
+	void **table = lh_half_at->table, *entry = NULL;
+	unsigned int i;
+
+	if (!in_half(lh_half_at, function))
+		return function;
+	for (i = 0; i < lh_count; i++)
+		if (table[i] == function)
+			return lh_entries[i];
+	pthread_mutex_lock(&lock);
+	for (i = 0; i < dynamic; i++)
+		if (table[lh_count + i] == function)
+			entry = lh_dynamic_entry(i);
+	if (!entry) {
+		entry = lh_dynamic_entry(dynamic);
+		if (entry)
+			table[lh_count + dynamic++] = function;
+	}
+	pthread_mutex_unlock(&lock);
+	return entry;
+}
+
+void lh_turn_table(void **table, const void *id)
+{
+	uintptr_t first = (uintptr_t)table[0], page = (uintptr_t)table & -PAGE;
+	unsigned int words = first / sizeof(void *);
+
+	if (!memcmp(id, check_id, sizeof(check_id)))
+		return;
+	/* one table does not begin with its size */
+	if (first % sizeof(void *) || words > WORDS_MAX || !words)
+		for (words = 0; words < WORDS_UNTOLD && lh_is_code(table[words]); words++)
+			;
+	if (!words || mprotect((void *)page, (uintptr_t)(table + words) - page, PROT_READ | PROT_WRITE))
+		return;
+	for (unsigned int i = 0; i < words; i++)
+		if (in_half(lh_half_at, table[i]) && lh_is_code(table[i])) {
+			void *entry = lh_upper_address(table[i]);
+
+			if (entry)
+				table[i] = entry;
+		}
+}
+
+/* From call_dynamic.S, with the arguments in registers of a call without a name. */
+void lh_convert(long args[6])
+{
+	for (int i = 0; i < 6; i++) {
+		void *p = (void *)args[i];
+
+		if (!in_half(lh_half_at, p) && lh_is_code(p))
+			args[i] = (long)(uintptr_t)lh_host_function(p);
+	}
+}
