@@ -2,11 +2,15 @@
  * emu/grid.c - what a running grid may ask of the driver: memory it may touch, text, a heap,
  * the conditions of graphs, and whether to stop.
  */
+#define _GNU_SOURCE
 #include <errno.h>
+#include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 
 #include "emu/graph_run.h"
 #include "emu/texture.h"
+#include "util/env.h"
 
 static int grid_range(void *opaque, uint64_t address, uint64_t *lo, uint64_t *hi)
 {
@@ -99,6 +103,35 @@ static bool grid_cancelled(void *opaque)
 	return atomic_load_explicit(&context->cancelled, memory_order_relaxed) || ck_emu_exiting();
 }
 
+/* As many threads as there are processors for us, or as CRICKET_EMU_THREADS says, less the caller.
+ */
+static unsigned int count_helpers(void)
+{
+	long wanted = ck_env_long("CRICKET_EMU_THREADS");
+	cpu_set_t set;
+
+	if (wanted > 0)
+		return (unsigned int)ck_min(wanted, 256l) - 1;
+	if (sched_getaffinity(0, sizeof(set), &set) < 0)
+		return 0;
+	return (unsigned int)ck_max(CPU_COUNT(&set), 1) - 1;
+}
+
+static unsigned int helpers_found;
+
+static void find_helpers(void)
+{
+	helpers_found = count_helpers();
+}
+
+static unsigned int helpers(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, find_helpers);
+	return helpers_found;
+}
+
 void ck_emu_grid_host(struct ck_emu_context *context, struct ck_ptx_host *host)
 {
 	*host = (struct ck_ptx_host){
@@ -111,5 +144,6 @@ void ck_emu_grid_host(struct ck_emu_context *context, struct ck_ptx_host *host)
 		.set_condition = grid_set_condition,
 		.texture = grid_texture,
 		.cancelled = grid_cancelled,
+		.threads = helpers(),
 	};
 }

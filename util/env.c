@@ -28,6 +28,8 @@ static const struct ck_env_row table[] = {
 	{"CRICKET_DRIVER", "auto",
 	 "server: driver library: auto, cuda (libcuda.so.1), emu (libcuda-emu.so), or a path"},
 	{"CRICKET_EMU_DEVICES", "1", "emulated driver: number of devices"},
+	{"CRICKET_EMU_THREADS", "0",
+	 "emulated driver: threads that run a grid; 0: as many as there are processors"},
 	{"CRICKET_EMU_MEMORY", "2G", "emulated driver: memory of each device, in bytes"},
 	{"CRICKET_EMU_DIRTY", "0",
 	 "emulated driver: 1 fills new memory of cuMemCreate with rubbish, as a driver may leave it"},

@@ -19,7 +19,10 @@
 #define CK_PTX_SPIN 256 /* instructions that a failed attempt to take a lock counts for */
 #define CK_PTX_RANGES 16
 
-struct ck_ptx_run { /* one launch */
+struct ck_ptx_team; /* the threads that share the blocks: team.h */
+
+struct ck_ptx_run { /* one launch, as one thread has it */
+	struct ck_ptx_team *team;
 	const struct ck_ptx_module *module;
 	const struct ck_ptx_kernel *kernel;
 	const struct ck_ptx_grid *grid;
@@ -70,6 +73,9 @@ struct ck_ptx_warp {
 	/* the running group */
 	uint32_t group, group_pc, group_fp;
 	uint32_t budget;
+	/* the last access that was refused: lane and address; CK_PTX_NONE: none yet */
+	uint32_t fault_lane;
+	uint64_t fault_address;
 };
 
 /* Rows of operands; only valid until frames move (a call). */
@@ -170,6 +176,15 @@ int ck_ptx_texture_find(struct ck_ptx_warp *w, uint64_t object, bool surface,
 /* Forget the host's answers: an allocation has gone. */
 void ck_ptx_forget_ranges(struct ck_ptx_run *run);
 
+/*
+ * A block (block.c): memory for it, also when that fails; block number @number begins in it; a
+ * slice for each warp that can run, then 0 or what ends the grid; its memory goes.
+ */
+int ck_ptx_block_init(struct ck_ptx_block *block, struct ck_ptx_run *run);
+void ck_ptx_block_start(struct ck_ptx_block *block, uint64_t number);
+int ck_ptx_block_turn(struct ck_ptx_block *block);
+void ck_ptx_block_fini(struct ck_ptx_block *block);
+
 /* Values of special registers (sregs.c). */
 int ck_ptx_exec_sreg(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uint32_t mask);
 
@@ -179,6 +194,9 @@ int ck_ptx_builtin(struct ck_ptx_warp *w, const struct ck_ptx_call *call, enum c
 /* The text of printf for lane @l (print.c). *@count: arguments, or -1. */
 int ck_ptx_printf(struct ck_ptx_warp *w, uint32_t l, uint64_t format, uint64_t args,
 		  int32_t *count);
+
+/* Say on stderr what ended the grid at @in, and give @err back (fault.c). */
+int ck_ptx_fault(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uint32_t mask, int err);
 
 /* Run @w for a slice (warp.c): 0 or what ends the grid. */
 int ck_ptx_warp_run(struct ck_ptx_warp *w);

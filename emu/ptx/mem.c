@@ -88,7 +88,7 @@ static int window(struct ck_ptx_warp *w, uint32_t l, unsigned int space, uint64_
 	return 0;
 }
 
-int ck_ptx_translate(struct ck_ptx_warp *w, uint32_t l, unsigned int space, uint64_t address,
+static int translate(struct ck_ptx_warp *w, uint32_t l, unsigned int space, uint64_t address,
 		     uint32_t size, uint8_t **at)
 {
 	if (unlikely(address & (size - 1)))
@@ -113,4 +113,16 @@ int ck_ptx_translate(struct ck_ptx_warp *w, uint32_t l, unsigned int space, uint
 	default:
 		return CUDA_ERROR_ILLEGAL_ADDRESS;
 	}
+}
+
+int ck_ptx_translate(struct ck_ptx_warp *w, uint32_t l, unsigned int space, uint64_t address,
+		     uint32_t size, uint8_t **at)
+{
+	int err = translate(w, l, space, address, size, at);
+
+	if (unlikely(err)) {
+		w->fault_lane = l;
+		w->fault_address = address;
+	}
+	return err;
 }

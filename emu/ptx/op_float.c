@@ -59,9 +59,21 @@ static uint64_t finish32(const struct ck_ptx_insn *in, float value)
 	return result32(value);
 }
 
-/* The case that matters: to nearest, no .ftz, no .sat. */
+#ifdef __x86_64__
+#define WITH_FMA __attribute__((target("avx2,fma")))
+#define HAS_FMA (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+#else
+#define WITH_FMA
+#define HAS_FMA true
+#endif
+
+/* The case that matters: to nearest, no .ftz, no .sat; for any processor, and for one with FMA. */
 #define FAST32(name, ...)                                                                          \
-	EXECUTOR(name##_fast32)                                                                    \
+	FAST32_FOR(name##_fast32, , __VA_ARGS__)                                                   \
+	FAST32_FOR(name##_host32, WITH_FMA, __VA_ARGS__)
+
+#define FAST32_FOR(name, target, ...)                                                              \
+	target EXECUTOR(name)                                                                      \
 	{                                                                                          \
 		const uint64_t *ra = S(0), *rb = S(1), *rc = S(2);                                 \
 		uint64_t *rd = D(0);                                                               \
@@ -122,7 +134,8 @@ FLOATS(sqrt, sqrtf(a), sqrt(a))
 	 : (in)->mod[CK_PTX_MOD_ROUND] > CK_PTX_RN || (in)->mod[CK_PTX_MOD_FTZ] ||                 \
 			 (in)->mod[CK_PTX_MOD_SAT]                                                 \
 		 ? name##_slow32                                                                   \
-		 : name##_fast32)
+	 : HAS_FMA ? name##_host32                                                                 \
+		   : name##_fast32)
 
 static bool is_half(const struct ck_ptx_insn *in)
 {
@@ -319,7 +332,7 @@ double ck_ptx_extreme(const struct ck_ptx_insn *in, double a, double b)
 	}
 	result = in->op == CK_PTX_OP_MIN ? least(a, b, keep) : -least(-a, -b, keep);
 	return in->mod[CK_PTX_MOD_XORSIGN] && !isnan(result) ? copysign(result, sign ? -1 : 1)
-							      : result;
+							     : result;
 }
 
 SLOW32(extreme, (float)ck_ptx_extreme(in, (double)a, (double)b))

@@ -557,7 +557,7 @@ int ck_ptx_address(struct ck_ptx_parser *p, const struct ck_ptx_operand *o, uint
 		return 0;
 	}
 	if (o->name->kind == CK_PTX_NAME_KPARAM)
-		*actual = CK_PTX_GENERIC;
+		*actual = CK_PTX_PARAM;
 	return name_row(p, &base, row);
 }
 

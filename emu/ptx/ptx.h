@@ -1,7 +1,8 @@
 /*
  * emu/ptx/ptx.h - what the emulated driver asks of the PTX interpreter.
  *
- * PTX text in, a module out; kernels of the module run on the calling thread, one grid a call.
+ * PTX text in, a module out; kernels of the module run on the calling thread and, long ones, on others
+ * that it starts and waits for; one grid a call.
  * Language: "Parallel Thread Execution ISA", version 9.0 (NVIDIA documentation).
  * Functions return 0 or -errno unless they say otherwise, and set outputs only on 0.
  */
@@ -116,6 +117,7 @@ struct ck_ptx_host {
 	void (*set_condition)(void *opaque, uint64_t handle, uint32_t value);
 	/* The object of that number, alive until the grid ends, or NULL. May itself be NULL. */
 	const struct ck_ptx_texture *(*texture)(void *opaque, uint64_t object, bool surface);
+	unsigned int threads; /* beside the caller's, that a grid may start */
 	/* True once the grid should stop early (the context is being destroyed). */
 	bool (*cancelled)(void *opaque);
 };

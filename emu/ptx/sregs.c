@@ -111,6 +111,16 @@ int ck_ptx_exec_sreg(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uint32
 	bool masks = id >= CK_PTX_SREG_LANEMASK_EQ && id <= CK_PTX_SREG_LANEMASK_GT;
 	uint64_t *rd = D(0), same = vector || masks ? 0 : uniform(w, id, index);
 
+	if (vector && id != CK_PTX_SREG_TID) {
+		same = indexed(w, id, index, 0);
+		vector = false;
+	}
+	/* a warp is in one row of a block whose rows are whole warps */
+	if (vector && index == 0 && w->block->run->grid->block[0] % CK_PTX_LANES == 0) {
+		same = indexed(w, id, 0, 0);
+		EACH_LANE(mask, l, rd[l] = same + l;);
+		return 0;
+	}
 	EACH_LANE(mask, l,
 		  rd[l] = vector		     ? indexed(w, id, index, l)
 			  : masks		     ? lane_mask(id, l)

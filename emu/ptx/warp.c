@@ -123,12 +123,13 @@ static int group_run(struct ck_ptx_warp *w, uint32_t stop)
 			if (likely(mask))
 				err = in->fn(w, in, mask);
 			if (unlikely(err))
-				return err;
+				return ck_ptx_fault(w, in, mask, err);
 			w->group_pc++;
 		} else if (in->kind == CK_PTX_BRANCH && (mask == w->group || mask == 0)) {
 			w->group_pc = mask ? in->target : w->group_pc + 1;
 		} else {
-			return run_flow(w, in, mask);
+			err = run_flow(w, in, mask);
+			return unlikely(err) ? ck_ptx_fault(w, in, mask, err) : 0;
 		}
 		if (w->group_pc >= stop)
 			break;

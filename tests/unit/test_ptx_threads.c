@@ -306,6 +306,60 @@ static void dynamic_shared_memory_lies_behind_the_static(void **state)
 	ck_ptx_destroy(module);
 }
 
+/* Run the kernel with the host's help: long enough that the caller asks for it. */
+static CUresult run_shared(const struct ck_ptx_module *module, unsigned int blocks, bool together)
+{
+	struct ck_ptx_host host = world_host;
+	struct ck_ptx_grid grid = {{blocks, 1, 1}, {64, 1, 1}, 0, together};
+	uint64_t params[1] = {(uint64_t)(uintptr_t)output()};
+
+	host.threads = 3;
+	return ck_ptx_run(ck_ptx_kernel_at(module, 0), &grid, params, &host);
+}
+
+#define SOME_WORK                                                                                  \
+	"mov.u32 %r1, 200; again: sub.u32 %r1, %r1, 1; setp.ne.u32 %p1, %r1, 0; @%p1 bra again;\n"
+
+static void threads_share_the_blocks_of_a_grid(void **state)
+{
+	struct ck_ptx_module *module = module_of(
+		HEAD KERNEL SOME_WORK "red.global.add.u32 [%out], 1; mov.u32 %r2, %ctaid.x;\n"
+				      "red.global.add.u32 [%out+4], %r2;\n" END);
+
+	(void)state;
+	assert_int_equal(run_shared(module, 1000, false), CUDA_SUCCESS);
+	assert_int_equal(output()[0], 64 * 1000);
+	assert_int_equal(output()[1], 64 * 1000 * 999 / 2);
+	ck_ptx_destroy(module);
+}
+
+static void a_fault_in_any_thread_ends_the_grid(void **state)
+{
+	struct ck_ptx_module *module = module_of(
+		HEAD KERNEL SOME_WORK "mov.u32 %r2, %ctaid.x; setp.eq.u32 %p2, %r2, 900;\n"
+				      "@%p2 trap; red.global.add.u32 [%out], 1;\n" END);
+
+	(void)state;
+	assert_int_equal(run_shared(module, 1000000, false), CUDA_ERROR_LAUNCH_FAILED);
+	assert_true(output()[0] < 64 * 900000);
+	ck_ptx_destroy(module);
+}
+
+static void a_cooperative_grid_meets_across_threads(void **state)
+{
+	struct ck_ptx_module *module = module_of(
+		HEAD KERNEL
+		"mov.u32 %r5, %nctaid.x; mul.lo.u32 %r5, %r5, 64;\n"
+		"atom.global.add.u32 %r3, [%out], 1;\n"
+		"wait: ld.acquire.gpu.global.u32 %r4, [%out]; setp.lt.u32 %p1, %r4, %r5;\n"
+		"@%p1 bra wait; red.global.add.u32 [%out+4], 1;\n" END);
+
+	(void)state;
+	assert_int_equal(run_shared(module, 17, true), CUDA_SUCCESS);
+	assert_int_equal(output()[1], 17 * 64);
+	ck_ptx_destroy(module);
+}
+
 static void a_grid_that_cannot_be_is_refused(void **state)
 {
 	struct ck_ptx_module *module = module_of(HEAD KERNEL END);
@@ -337,6 +391,9 @@ int main(void)
 		cmocka_unit_test(a_block_may_wait_for_a_later_one),
 		cmocka_unit_test(a_cooperative_grid_meets_in_its_workspace),
 		cmocka_unit_test(dynamic_shared_memory_lies_behind_the_static),
+		cmocka_unit_test(threads_share_the_blocks_of_a_grid),
+		cmocka_unit_test(a_fault_in_any_thread_ends_the_grid),
+		cmocka_unit_test(a_cooperative_grid_meets_across_threads),
 		cmocka_unit_test(a_grid_that_cannot_be_is_refused),
 	};
 

@@ -1,0 +1,111 @@
+/*
+ * emu/ptx/block.c - one block: its memory, its start, its warps' turns.
+ */
+#include <stdlib.h>
+
+#include "emu/ptx/exec.h"
+#include "util/log.h"
+
+CK_LOG_DEFINE("emu");
+
+void ck_ptx_block_fini(struct ck_ptx_block *block)
+{
+	for (uint32_t i = 0; block->warps && i < block->run->warps; i++) {
+		free(block->warps[i].rows);
+		free(block->warps[i].local);
+	}
+	free(block->warps);
+	free(block->shared);
+}
+
+static int warp_init(struct ck_ptx_block *block, uint32_t index)
+{
+	struct ck_ptx_run *run = block->run;
+	struct ck_ptx_warp *w = &block->warps[index];
+	const struct ck_ptx_func *f = &run->module->funcs[run->kernel->func];
+
+	w->block = block;
+	w->index = index;
+	w->pool = run->module->pool;
+	w->local_bytes = run->kernel->local_bytes;
+	w->local = calloc(CK_PTX_LANES, ck_max(w->local_bytes, 16u));
+	if (!w->local)
+		return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+	return ck_ptx_rows_reserve(w, f->rows);
+}
+
+/* Which block it is, ck_ptx_block_start() says. */
+int ck_ptx_block_init(struct ck_ptx_block *block, struct ck_ptx_run *run)
+{
+	int err = 0;
+
+	memset(block, 0, sizeof(*block));
+	block->run = run;
+	block->shared = calloc(1, run->shared_bytes + 16);
+	block->warps = calloc(run->warps, sizeof(*block->warps));
+	if (!block->shared || !block->warps)
+		err = CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+	for (uint32_t i = 0; !err && i < run->warps; i++)
+		err = warp_init(block, i);
+	return err;
+}
+
+void ck_ptx_block_start(struct ck_ptx_block *block, uint64_t number)
+{
+	const struct ck_ptx_run *run = block->run;
+	const struct ck_ptx_grid *grid = run->grid;
+	uint32_t threads = grid->block[0] * grid->block[1] * grid->block[2];
+
+	block->id[0] = (uint32_t)(number % grid->grid[0]);
+	block->id[1] = (uint32_t)(number / grid->grid[0] % grid->grid[1]);
+	block->id[2] = (uint32_t)(number / grid->grid[0] / grid->grid[1]);
+	block->live = threads;
+	block->turns = 0;
+	memset(block->barriers, 0, sizeof(block->barriers));
+	block->cluster_arrived = block->cluster_phase = 0;
+	memset(block->shared, 0, run->shared_bytes);
+	for (uint32_t i = 0; i < run->warps; i++) {
+		struct ck_ptx_warp *w = &block->warps[i];
+		uint32_t lanes = ck_min(threads - i * CK_PTX_LANES, (uint32_t)CK_PTX_LANES);
+
+		w->live = lanes == CK_PTX_LANES ? UINT32_MAX : (1u << lanes) - 1;
+		w->fault_lane = CK_PTX_NONE;
+		w->waiting = w->syncing = w->stale = w->group_fp = 0;
+		for (uint32_t l = 0; l < CK_PTX_LANES; l++) {
+			w->pc[l] = run->module->funcs[run->kernel->func].first;
+			w->fp[l] = 0;
+			w->rows[CK_PTX_ROW_RETURN * CK_PTX_LANES + l] = CK_PTX_NONE;
+			w->rows[CK_PTX_ROW_LOCAL * CK_PTX_LANES + l] = 0;
+			w->rows[CK_PTX_ROW_STACK * CK_PTX_LANES + l] = 0;
+		}
+	}
+}
+
+/* A slice for each warp that can run. */
+int ck_ptx_block_turn(struct ck_ptx_block *block)
+{
+	struct ck_ptx_run *run = block->run;
+	bool ran = false;
+
+	for (uint32_t i = 0; i < run->warps; i++) {
+		struct ck_ptx_warp *w = &block->warps[i];
+		int err;
+
+		if (!(w->live & ~w->waiting & ~w->syncing))
+			continue;
+		ran = true;
+		err = ck_ptx_warp_run(w);
+		if (err)
+			return err;
+		if (run->host->cancelled && run->host->cancelled(run->host->opaque))
+			return CUDA_ERROR_LAUNCH_TIMEOUT;
+	}
+	block->turns++;
+	if (!ran && block->live > 0) {
+		ck_err("kernel %s: all %u threads of block %u,%u,%u wait for each other",
+		       run->kernel->info.name, block->live, block->id[0], block->id[1],
+		       block->id[2]);
+		return CUDA_ERROR_LAUNCH_TIMEOUT;
+	}
+	return 0;
+}

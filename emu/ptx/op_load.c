@@ -1,0 +1,223 @@
+/*
+ * emu/ptx/op_load.c - executors of ld and st.
+ */
+#include "emu/ptx/exec.h"
+
+static uint64_t load(const uint8_t *at, unsigned int type)
+{
+	switch (ck_ptx_type_bytes(type)) {
+	case 1:
+		return type == CK_PTX_S8 ? (uint64_t)(int8_t)*at : *at;
+	case 2: {
+		uint16_t v = __atomic_load_n((const uint16_t *)(const void *)at, __ATOMIC_RELAXED);
+
+		return type == CK_PTX_S16 ? (uint64_t)(int16_t)v : v;
+	}
+	case 4: {
+		uint32_t v = __atomic_load_n((const uint32_t *)(const void *)at, __ATOMIC_RELAXED);
+
+		return type == CK_PTX_S32 ? (uint64_t)(int32_t)v : v;
+	}
+	default:
+		return __atomic_load_n((const uint64_t *)(const void *)at, __ATOMIC_RELAXED);
+	}
+}
+
+static void store(uint8_t *at, unsigned int type, uint64_t value)
+{
+	switch (ck_ptx_type_bytes(type)) {
+	case 1:
+		*at = (uint8_t)value;
+		break;
+	case 2:
+		__atomic_store_n((uint16_t *)(void *)at, (uint16_t)value, __ATOMIC_RELAXED);
+		break;
+	case 4:
+		__atomic_store_n((uint32_t *)(void *)at, (uint32_t)value, __ATOMIC_RELAXED);
+		break;
+	default:
+		__atomic_store_n((uint64_t *)(void *)at, value, __ATOMIC_RELAXED);
+		break;
+	}
+}
+
+/*
+ * A piece of memory in which most addresses of an instruction are expected to lie: a lane's memory
+ * is at base + lane * stride + (address & mask), if that address is at most @room beyond @lo.
+ */
+struct piece {
+	uint64_t mask, lo, room, base, stride;
+};
+
+static inline struct piece piece_of(const struct ck_ptx_warp *w, const struct ck_ptx_insn *in,
+				    uint32_t size)
+{
+	const struct ck_ptx_run *run = w->block->run;
+	const struct ck_ptx_span *span = &run->ranges[run->range_last];
+	struct piece p = {.mask = UINT64_MAX, .lo = span->lo};
+	uint64_t bytes = span->hi - span->lo;
+
+	if (in->space == CK_PTX_SHARED) {
+		p = (struct piece){.mask = UINT32_MAX,
+				   .base = (uint64_t)(uintptr_t)w->block->shared};
+		bytes = run->shared_bytes;
+	} else if (in->space == CK_PTX_LOCAL) {
+		p = (struct piece){.mask = UINT32_MAX,
+				   .base = (uint64_t)(uintptr_t)w->local,
+				   .stride = w->local_bytes};
+		bytes = w->local_bytes;
+	} else if (in->space == CK_PTX_PARAM) {
+		p = (struct piece){.mask = CK_PTX_OFFSET_MASK,
+				   .base = (uint64_t)(uintptr_t)run->params};
+		bytes = run->kernel->info.param_bytes;
+	}
+	if (bytes < size)
+		p.lo = UINT64_MAX; /* which no aligned address is */
+	p.room = bytes < size ? 0 : bytes - size;
+	return p;
+}
+
+/* The place of lane @l's @size bytes in the piece, or wherever they are. */
+#define PLACE_BYTES(t, size, at)                                                                   \
+	uint64_t address = ra[l] + (uint64_t)in->imm;                                              \
+	uint64_t cut = address & p.mask;                                                           \
+	t *at = (t *)(uintptr_t)(p.base + l * p.stride + cut);                                     \
+	if (unlikely(cut - p.lo > p.room || (cut & ((size)-1)))) {                                 \
+		uint8_t *found;                                                                    \
+		int err = ck_ptx_translate(w, l, in->space, address, size, &found);                \
+		if (err)                                                                           \
+			return err;                                                                \
+		at = (t *)(void *)found;                                                           \
+		p = piece_of(w, in, size);                                                         \
+	}
+#define PLACE(t, at) PLACE_BYTES(t, sizeof(t), at)
+
+#define LOAD(t)                                                                                    \
+	EXECUTOR(ld_##t)                                                                           \
+	{                                                                                          \
+		const uint64_t *ra = S(0);                                                         \
+		uint64_t *rd = D(0);                                                               \
+		struct piece p = piece_of(w, in, sizeof(t));                                       \
+                                                                                                   \
+		EACH_LANE(mask, l, {                                                               \
+			PLACE(const t, at)                                                         \
+			rd[l] = (uint64_t)__atomic_load_n(at, __ATOMIC_RELAXED);                   \
+		});                                                                                \
+		return 0;                                                                          \
+	}
+
+#define STORE(t)                                                                                   \
+	EXECUTOR(st_##t)                                                                           \
+	{                                                                                          \
+		const uint64_t *ra = S(0), *rb = S(1);                                             \
+		struct piece p = piece_of(w, in, sizeof(t));                                       \
+                                                                                                   \
+		EACH_LANE(mask, l, {                                                               \
+			PLACE(t, at)                                                               \
+			__atomic_store_n(at, (t)rb[l], __ATOMIC_RELAXED);                          \
+		});                                                                                \
+		return 0;                                                                          \
+	}
+
+LOAD(uint8_t)
+LOAD(int8_t)
+LOAD(uint16_t)
+LOAD(int16_t)
+LOAD(uint32_t)
+LOAD(int32_t)
+LOAD(uint64_t)
+STORE(uint8_t)
+STORE(uint16_t)
+STORE(uint32_t)
+STORE(uint64_t)
+
+static ck_ptx_exec load_of(const struct ck_ptx_insn *in)
+{
+	bool s = ck_ptx_type_class(in->type) == CK_PTX_CLASS_SINT;
+
+	switch (ck_ptx_type_bytes(in->type)) {
+	case 1:
+		return s ? ld_int8_t : ld_uint8_t;
+	case 2:
+		return s ? ld_int16_t : ld_uint16_t;
+	case 4:
+		return s ? ld_int32_t : ld_uint32_t;
+	default:
+		return ld_uint64_t;
+	}
+}
+
+static ck_ptx_exec store_of(const struct ck_ptx_insn *in)
+{
+	switch (ck_ptx_type_bytes(in->type)) {
+	case 1:
+		return st_uint8_t;
+	case 2:
+		return st_uint16_t;
+	case 4:
+		return st_uint32_t;
+	default:
+		return st_uint64_t;
+	}
+}
+
+/* Another thread may be about to change it. */
+EXECUTOR(ld_volatile)
+{
+	ck_ptx_spins(w);
+	return load_of(in)(w, in, mask);
+}
+
+EXECUTOR(ld_vector)
+{
+	const uint64_t *ra = S(0);
+	uint32_t size = ck_ptx_type_bytes(in->type);
+	struct piece p = piece_of(w, in, size * in->vec);
+
+	EACH_LANE(mask, l, {
+		PLACE_BYTES(uint8_t, size * in->vec, at)
+		for (unsigned int i = 0; i < in->vec; i++)
+			D(i)[l] = load(at + i * size, in->type);
+	});
+	return 0;
+}
+
+EXECUTOR(st_vector)
+{
+	const uint64_t *ra = S(0);
+	uint32_t size = ck_ptx_type_bytes(in->type);
+	struct piece p = piece_of(w, in, size * in->vec);
+
+	EACH_LANE(mask, l, {
+		PLACE_BYTES(uint8_t, size * in->vec, at)
+		for (unsigned int i = 0; i < in->vec; i++)
+			store(at + i * size, in->type, S(1 + i)[l]);
+	});
+	return 0;
+}
+
+/* On x86-64 every load acquires and every store releases; .sc is what a fence is for. */
+ck_ptx_exec ck_ptx_pick_ld(struct ck_ptx_insn *in, unsigned int operands __attribute__((unused)))
+{
+	unsigned int sem = in->mod[CK_PTX_MOD_SEM];
+
+	if (sem == CK_PTX_RELEASE || sem == CK_PTX_ACQ_REL || sem == CK_PTX_SC)
+		return NULL;
+	if (ck_ptx_type_bytes(in->type) * in->vec > 16)
+		return NULL;
+	if (in->vec > 1)
+		return ld_vector;
+	return sem > CK_PTX_WEAK && in->space != CK_PTX_LOCAL ? ld_volatile : load_of(in);
+}
+
+ck_ptx_exec ck_ptx_pick_st(struct ck_ptx_insn *in, unsigned int operands __attribute__((unused)))
+{
+	unsigned int sem = in->mod[CK_PTX_MOD_SEM];
+
+	if (sem == CK_PTX_ACQUIRE || sem == CK_PTX_ACQ_REL || sem == CK_PTX_SC ||
+	    in->mod[CK_PTX_MOD_SPACE] == CK_PTX_CONST)
+		return NULL;
+	if (ck_ptx_type_bytes(in->type) * in->vec > 16)
+		return NULL;
+	return in->vec > 1 ? st_vector : store_of(in);
+}

@@ -1,0 +1,167 @@
+/*
+ * emu/ptx/team.c - the threads that share a grid, and which of its blocks are resident.
+ *
+ * Blocks are started in the order of their numbers; the caller's thread begins, and when there is
+ * more to do than starting a thread costs, the host's other processors help. A block that takes
+ * very long may be waiting for a later one: then the next block is started beside it. All blocks of
+ * a cooperative grid are resident from the start.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "emu/ptx/team.h"
+
+#define PATIENCE 64	/* turns of a block before another is started beside it */
+#define ALONE_NS 200000 /* after which a thread that has more blocks to run asks for help */
+
+/* Blocks of @run that have memory; those with live > 0 are running. */
+struct residents {
+	struct ck_ptx_block **blocks;
+	uint32_t count, room;
+};
+
+static int residents_add(struct residents *r, struct ck_ptx_run *run)
+{
+	struct ck_ptx_block *block;
+	int err;
+
+	if (ck_ptx_room(&r->blocks, &r->room, r->count, sizeof(struct ck_ptx_block *)) < 0)
+		return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+	block = malloc(sizeof(*block));
+	if (!block)
+		return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+	r->blocks[r->count++] = block;
+	err = ck_ptx_block_init(block, run);
+	return err;
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+/* The first error is the grid's; the others stop at the end of their block's turn. */
+static void team_fail(struct ck_ptx_team *team, int err)
+{
+	int none = 0;
+
+	atomic_compare_exchange_strong(&team->result, &none, err);
+}
+
+static void *helper(void *opaque);
+
+static void team_start(const struct ck_ptx_run *run)
+{
+	struct ck_ptx_team *team = run->team;
+
+	while (team->helper_count < team->helpers_wanted &&
+	       pthread_create(&team->helpers[team->helper_count], NULL, helper, (void *)run) == 0)
+		team->helper_count++;
+	team->helpers_wanted = 0;
+}
+
+/* The thread that was there first looks whether it should have help. */
+static void team_help(const struct ck_ptx_run *run)
+{
+	struct ck_ptx_team *team = run->team;
+
+	if (pthread_equal(team->caller, pthread_self()) && team->helpers_wanted &&
+	    now_ns() - team->began > ALONE_NS)
+		team_start(run);
+}
+
+/* The number of the next block to start: false when there is none left. */
+static bool take_block(struct ck_ptx_team *team, uint64_t *number)
+{
+	*number = atomic_fetch_add(&team->next, 1);
+	return *number < team->blocks;
+}
+
+/*
+ * The share of one thread: blocks until there are none left. @slots: how many of them are
+ * resident from the start; a thread by itself may ask for help.
+ */
+static int share_run(struct residents *r, struct ck_ptx_run *run, uint64_t slots)
+{
+	uint64_t limit = slots, number, running = 0;
+	bool more = true;
+	int err = 0;
+
+	while (!err && (more || running > 0)) {
+		bool slow = r->count > 0;
+
+		while (!err && r->count < limit)
+			err = residents_add(r, run);
+		for (uint32_t i = 0; !err && i < r->count; i++) {
+			struct ck_ptx_block *block = r->blocks[i];
+
+			if (block->live == 0) {
+				slow = false;
+				more = more && take_block(run->team, &number);
+				if (!more)
+					continue;
+				ck_ptx_block_start(block, number);
+				running++;
+			}
+			err = ck_ptx_block_turn(block);
+			running -= block->live == 0;
+			slow &= block->live > 0 && block->turns > PATIENCE;
+		}
+		if (slow && more && limit < CK_PTX_MAX_RESIDENT)
+			limit = r->count + 1;
+		if (!err)
+			err = atomic_load(&run->team->result);
+		if (!err && more)
+			team_help(run);
+	}
+	return err;
+}
+
+/* What a thread does for a grid, with a run and with residents of its own. */
+static int thread_run(const struct ck_ptx_run *model, uint64_t slots)
+{
+	struct ck_ptx_run run = *model;
+	struct residents r = {0};
+	int err = share_run(&r, &run, slots);
+
+	if (err)
+		team_fail(run.team, err);
+	for (uint32_t i = 0; i < r.count; i++) {
+		ck_ptx_block_fini(r.blocks[i]);
+		free(r.blocks[i]);
+	}
+	free(r.blocks);
+	return err;
+}
+
+static void *helper(void *opaque)
+{
+	const struct ck_ptx_run *run = opaque;
+
+	thread_run(run, run->team->slots);
+	return NULL;
+}
+
+int ck_ptx_team_run(const struct ck_ptx_run *model, uint64_t blocks, bool cooperative)
+{
+	unsigned int helpers = ck_min(model->host->threads, (unsigned int)CK_PTX_MAX_HELPERS);
+	struct ck_ptx_team team = {.blocks = blocks, .slots = 1, .caller = pthread_self()};
+	struct ck_ptx_run run = *model;
+
+	run.team = &team;
+	team.helpers_wanted = (unsigned int)ck_min((uint64_t)helpers, blocks - 1);
+	team.began = now_ns();
+	if (cooperative) {
+		team.slots = blocks / (team.helpers_wanted + 1) + 1;
+		team_start(&run);
+	}
+	/* helpers that could not be started leave their share to the caller */
+	thread_run(&run, cooperative && team.helper_count < helpers ? blocks : team.slots);
+	for (unsigned int i = 0; i < team.helper_count; i++)
+		pthread_join(team.helpers[i], NULL);
+	return atomic_load(&team.result);
+}

@@ -1,0 +1,28 @@
+/*
+ * emu/ptx/team.h - the threads that share a grid.
+ */
+#ifndef CK_EMU_PTX_TEAM_H
+#define CK_EMU_PTX_TEAM_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "emu/ptx/exec.h"
+
+#define CK_PTX_MAX_HELPERS 255
+#define CK_PTX_MAX_RESIDENT 4096 /* blocks of a cooperative grid */
+
+struct ck_ptx_team {
+	_Atomic uint64_t next; /* block to start */
+	uint64_t blocks;
+	uint64_t slots;	    /* blocks that a thread has resident from the start */
+	_Atomic int result; /* the first error; 0 as long as there is none */
+	uint64_t began;
+	pthread_t caller, helpers[CK_PTX_MAX_HELPERS];
+	unsigned int helpers_wanted, helper_count; /* the caller's alone */
+};
+
+/* Run all @blocks of the grid that @run describes: 0 or what ends it. */
+int ck_ptx_team_run(const struct ck_ptx_run *run, uint64_t blocks, bool cooperative);
+
+#endif
