@@ -103,12 +103,14 @@ class Driver:
     def unload(self, module):
         self('cuModuleUnload', module)
 
-    def launch(self, module, kernel, threads, *addresses):
+    def launch(self, module, kernel, block, *addresses, grid=(1, 1, 1)):
+        """Run it to its end; @block and @grid in three dimensions, or threads of one block."""
+        block = (block, 1, 1) if isinstance(block, int) else block
         function = ctypes.c_void_p()
         self('cuModuleGetFunction', ctypes.byref(function), module, kernel.encode())
         values = [ctypes.c_uint64(getattr(a, 'value', a)) for a in addresses]
         params = (ctypes.c_void_p * len(values))(*[ctypes.addressof(v) for v in values])
-        self('cuLaunchKernel', function, 1, 1, 1, threads, 1, 1, 0, None, params, None)
+        self('cuLaunchKernel', function, *grid, *block, 0, None, params, None)
         deadline = time.time() + PATIENCE
         while self.cu.cuStreamQuery(None) == NOT_READY:
             if time.time() > deadline:
