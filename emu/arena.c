@@ -2,13 +2,16 @@
  * emu/arena.c - the address ranges that devices know, and where device memory comes from.
  *
  * Each device has a reserved stretch of addresses, larger than its memory so that gaps do not
- * make it run out early. Pages come from the kernel when they are first touched and go back when
+ * make it run out early; a file in memory lies behind it, which other processes may map a part
+ * of (ipc.c). Pages come from the kernel when they are first touched and go back when
  * a range is freed; they stay mapped, so that a kernel's late access to freed memory reads
  * something, and crashes nothing. Host memory that devices may use is in a table of its own.
  */
+#define _GNU_SOURCE
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "emu/emu.h"
 #include "util/log.h"
@@ -24,6 +27,7 @@ struct arena {
 	uint64_t lo, hi;
 	uint64_t next;		  /* where the search for room starts */
 	size_t used, total;	  /* bytes */
+	int file;		  /* -1: none, the memory is this process's alone */
 	struct ck_ranges *ranges; /* of struct ck_emu_memory */
 };
 
@@ -33,6 +37,25 @@ static int arena_count;
 static struct ck_ranges *host; /* of struct ck_emu_memory */
 static uint64_t last_id;
 
+/* Addresses for a device, with a file behind them where one can be had. */
+static void *stretch_map(struct arena *arena, size_t size)
+{
+	void *base = MAP_FAILED;
+
+	arena->file = memfd_create("cricket device", MFD_CLOEXEC);
+	if (arena->file >= 0 && ftruncate(arena->file, (off_t)size) == 0)
+		base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+			    arena->file, 0);
+	if (base != MAP_FAILED)
+		return base;
+	ck_info("device memory cannot be shared with other processes: %m");
+	if (arena->file >= 0)
+		close(arena->file);
+	arena->file = -1;
+	return mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+		    -1, 0);
+}
+
 int ck_emu_arena_init(const struct ck_emu_device *devices, int count)
 {
 	host = ck_ranges_create();
@@ -40,8 +63,7 @@ int ck_emu_arena_init(const struct ck_emu_device *devices, int count)
 		return -ENOMEM;
 	for (int i = 0; i < count; i++) {
 		size_t size = CK_ALIGN_UP(devices[i].memory_total, PAGE) * SLACK;
-		void *base = mmap(NULL, size, PROT_READ | PROT_WRITE,
-				  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		void *base = stretch_map(&arenas[i], size);
 
 		if (base == MAP_FAILED) {
 			ck_err("reserve %zu bytes of addresses for device %d: %m", size, i);
@@ -85,7 +107,7 @@ static int range_enter(struct ck_ranges *ranges, struct ck_emu_memory *memory)
 	if (!copy)
 		return -ENOMEM;
 	memory->id = ++last_id;
-	if (memory->context)
+	if (memory->context && memory->kind != CK_EMU_MEMORY_IPC)
 		memory->device = memory->context->device->ordinal;
 	*copy = *memory;
 	ret = ck_ranges_insert(ranges, memory->lo, memory->lo + memory->size, copy);
@@ -244,7 +266,9 @@ bool ck_emu_arena_covers(uint64_t address, size_t size)
 	size_t rest;
 
 	for (;;) {
-		/* the device's own heap is out of the host's reach, as on a device; so are arrays */
+		/*
+		 * the device's own heap is out of the host's reach, as on a device; so are arrays
+		 */
 		if (!ck_emu_arena_find(address, &memory) || memory.kind == CK_EMU_MEMORY_HEAP ||
 		    memory.kind == CK_EMU_MEMORY_ARRAY || memory.retired)
 			return false;
@@ -274,7 +298,8 @@ static void pages_release(struct arena *arena, uint64_t lo, uint64_t hi)
 	if (hi < last && ck_ranges_overlap(arena->ranges, hi, last))
 		last -= PAGE;
 	if (first < last)
-		madvise((void *)first, last - first, MADV_DONTNEED);
+		madvise((void *)first, last - first,
+			arena->file >= 0 ? MADV_REMOVE : MADV_DONTNEED);
 }
 
 /* Take a range out of its table; @memory is a copy of it. Write lock held. */
@@ -325,6 +350,8 @@ static void table_sweep(struct ck_ranges *ranges, const struct ck_emu_context *c
 		range_drop(&memory);
 		if (memory.kind == CK_EMU_MEMORY_HOST)
 			munmap((void *)memory.lo, CK_ALIGN_UP(memory.size, PAGE));
+		if (memory.kind == CK_EMU_MEMORY_IPC)
+			ck_emu_ipc_unmap(memory.lo, memory.size);
 	}
 }
 
@@ -335,6 +362,16 @@ void ck_emu_arena_sweep(const struct ck_emu_context *context, const void *owner)
 	if (!owner)
 		table_sweep(host, context, NULL);
 	pthread_rwlock_unlock(&lock);
+}
+
+int ck_emu_arena_file(int device)
+{
+	return arenas[device].file;
+}
+
+uint64_t ck_emu_arena_offset(int device, uint64_t address)
+{
+	return address - arenas[device].lo;
 }
 
 void ck_emu_arena_info(const struct ck_emu_device *device, size_t *used)

@@ -270,6 +270,7 @@ enum ck_emu_memory_kind {
 	CK_EMU_MEMORY_VIRTUAL,	  /* cuMemMap: of no context */
 	CK_EMU_MEMORY_GRAPH,	  /* of an allocation node */
 	CK_EMU_MEMORY_POOL,	  /* cuMemAllocAsync: of no context */
+	CK_EMU_MEMORY_IPC,	  /* cuIpcOpenMemHandle: another process's */
 };
 
 /* One range of addresses; a copy of it is what the functions below give. */
@@ -299,6 +300,11 @@ bool ck_emu_arena_find(uint64_t address, struct ck_emu_memory *memory);
 bool ck_emu_arena_remove(uint64_t lo, enum ck_emu_memory_kind kind, struct ck_emu_memory *memory);
 /* Take out all ranges of a context, or those of one owner in it when that is not NULL. */
 void ck_emu_arena_sweep(const struct ck_emu_context *context, const void *owner);
+/* The file that a device's memory is, or -1, and where in it an address of it lies. */
+int ck_emu_arena_file(int device);
+uint64_t ck_emu_arena_offset(int device, uint64_t address);
+/* Unmap what ipc.c has mapped for a range of kind IPC. */
+void ck_emu_ipc_unmap(uint64_t address, size_t size);
 void ck_emu_arena_info(const struct ck_emu_device *device, size_t *used);
 /* Count @size bytes as used on a device, or no longer so: false when there are not as many. */
 bool ck_emu_arena_take(int device, size_t size);

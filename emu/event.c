@@ -8,6 +8,7 @@
 
 #include "emu/emu.h"
 #include "emu/graph_run.h"
+#include "emu/ipc.h"
 
 struct event {
 	struct ck_emu_object base;
@@ -17,11 +18,21 @@ struct event {
 	struct ck_emu_point point; /* of the newest record; no stream: never recorded */
 	uint64_t records, placed;  /* how many there were; which one point belongs to */
 	int64_t time;		   /* ns, when the newest record was reached */
+	struct ck_emu_ipc_event *shared; /* with other processes, which record it too; NULL: not */
+	int shared_fd;
 };
 
 struct record {
 	struct ck_emu_command command;
 	struct event *event; /* holds a reference */
+	uint64_t number;
+	uint64_t shared; /* number of the record among those of all processes */
+};
+
+/* A wait; for a shared event it is for a record that may be another process's. */
+struct wait {
+	struct ck_emu_command command;
+	struct event *event; /* holds a reference; NULL: the command's `after` is all */
 	uint64_t number;
 };
 
@@ -41,6 +52,7 @@ static void event_free(struct ck_emu_object *object)
 
 	ck_emu_point_put(&event->point);
 	ck_emu_capture_place_fini(&event->place);
+	ck_emu_ipc_event_close(event->shared, event->shared_fd);
 	free(event);
 }
 
@@ -53,6 +65,8 @@ static CUresult record_run(struct ck_emu_command *command, struct ck_emu_context
 	if (record->number == record->event->records)
 		record->event->time = now();
 	pthread_mutex_unlock(&lock);
+	if (record->event->shared)
+		ck_emu_ipc_event_reach(record->event->shared, record->shared);
 	return CUDA_SUCCESS;
 }
 
@@ -93,30 +107,62 @@ static bool recorded(struct event *event)
 	return once || ck_emu_capture_marked(&event->place);
 }
 
+/* An event; @shared and @fd become its own, whatever happens. */
+static CUresult event_new(struct ck_emu_context *context, unsigned int flags,
+			  struct ck_emu_ipc_event *shared, int fd, CUevent *out)
+{
+	struct event *event = calloc(1, sizeof(*event));
+	CUresult result;
+
+	if (!event) {
+		ck_emu_ipc_event_close(shared, fd);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	ck_emu_object_init(&event->base, CK_EMU_EVENT, context, event_free);
+	event->flags = flags;
+	event->shared = shared;
+	event->shared_fd = fd;
+	result = ck_emu_object_publish(&event->base);
+	if (result == CUDA_SUCCESS)
+		*out = (CUevent)event;
+	else
+		ck_emu_object_put(&event->base);
+	return result;
+}
+
 CUresult cuEventCreate(CUevent *phEvent, unsigned int Flags)
 {
 	const unsigned int known =
 		CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
 	struct ck_emu_context *context;
 	CUresult result = ck_emu_enter(&context);
-	struct event *event;
+	struct ck_emu_ipc_event *shared = NULL;
+	int fd = -1;
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!phEvent || Flags & ~known ||
 	    (Flags & CU_EVENT_INTERPROCESS && !(Flags & CU_EVENT_DISABLE_TIMING)))
 		return CUDA_ERROR_INVALID_VALUE;
-	event = calloc(1, sizeof(*event));
-	if (!event)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	ck_emu_object_init(&event->base, CK_EMU_EVENT, context, event_free);
-	event->flags = Flags;
-	result = ck_emu_object_publish(&event->base);
-	if (result == CUDA_SUCCESS)
-		*phEvent = (CUevent)event;
-	else
-		ck_emu_object_put(&event->base);
-	return result;
+	if (Flags & CU_EVENT_INTERPROCESS) {
+		shared = ck_emu_ipc_event_create(&fd);
+		if (!shared)
+			return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	return event_new(context, Flags, shared, fd, phEvent);
+}
+
+CUresult ck_emu_event_import(struct ck_emu_context *context, struct ck_emu_ipc_event *shared,
+			     int fd, CUevent *event)
+{
+	return event_new(context, CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS, shared, fd,
+			 event);
+}
+
+struct ck_emu_ipc_event *ck_emu_event_shared(struct ck_emu_object *event, int *fd)
+{
+	*fd = ((struct event *)event)->shared_fd;
+	return ((struct event *)event)->shared;
 }
 
 CUresult cuEventDestroy_v2(CUevent hEvent)
@@ -153,6 +199,8 @@ static CUresult record_submit(struct event *event, struct ck_emu_stream *stream)
 	pthread_mutex_lock(&lock);
 	record->number = ++event->records;
 	pthread_mutex_unlock(&lock);
+	if (event->shared)
+		record->shared = atomic_fetch_add(&event->shared->recorded, 1) + 1;
 
 	uint64_t number = record->number;
 
@@ -240,6 +288,13 @@ static CUresult event_ask(struct event *event)
 	return result == CUDA_SUCCESS ? ck_emu_capture_unsafe() : result;
 }
 
+/* Whether all records of all processes are reached, of an event that is not shared: yes. */
+static bool shared_reached(const struct event *event)
+{
+	return !event->shared ||
+	       atomic_load(&event->shared->reached) >= atomic_load(&event->shared->recorded);
+}
+
 CUresult cuEventQuery(CUevent hEvent)
 {
 	struct ck_emu_point point;
@@ -250,7 +305,7 @@ CUresult cuEventQuery(CUevent hEvent)
 		return result;
 	point_copy(event, &point);
 	result = event_ask(event);
-	if (result == CUDA_SUCCESS && !ck_emu_point_reached(&point))
+	if (result == CUDA_SUCCESS && (!ck_emu_point_reached(&point) || !shared_reached(event)))
 		result = CUDA_ERROR_NOT_READY;
 	ck_emu_point_put(&point);
 	ck_emu_object_put(&event->base);
@@ -271,6 +326,9 @@ CUresult cuEventSynchronize(CUevent hEvent)
 	point_copy(event, &point);
 	ck_emu_point_wait(&point);
 	ck_emu_point_put(&point);
+	if (event->shared)
+		ck_emu_ipc_event_wait(event->shared, atomic_load(&event->shared->recorded),
+				      event->base.context);
 	ck_emu_print_flush(event->base.context);
 	result = ck_emu_context_state(event->base.context);
 put_event:
@@ -336,28 +394,40 @@ CUresult cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEn
 
 static CUresult wait_run(struct ck_emu_command *command, struct ck_emu_context *context)
 {
-	(void)command;
-	(void)context;
-	return CUDA_SUCCESS; /* the wait was for its `after` */
+	const struct wait *wait = (struct wait *)command;
+
+	if (wait->event) /* else the wait was for its `after` */
+		ck_emu_ipc_event_wait(wait->event->shared, wait->number, context);
+	return CUDA_SUCCESS;
 }
 
 static void wait_free(struct ck_emu_command *command)
 {
-	free(command);
+	struct wait *wait = (struct wait *)command;
+
+	if (wait->event)
+		ck_emu_object_put(&wait->event->base);
+	free(wait);
 }
 
-CUresult ck_emu_event_wait_object(struct ck_emu_object *event, struct ck_emu_stream *stream)
+CUresult ck_emu_event_wait_object(struct ck_emu_object *object, struct ck_emu_stream *stream)
 {
-	struct ck_emu_command *command;
+	struct event *event = (struct event *)object;
 	struct ck_emu_point point;
+	struct wait *wait;
 	CUresult result;
 
-	point_copy((struct event *)event, &point);
-	command = calloc(1, sizeof(*command));
-	if (command) {
-		command->run = wait_run;
-		command->free = wait_free;
-		result = ck_emu_stream_submit(stream, command, &point, NULL);
+	point_copy(event, &point);
+	wait = calloc(1, sizeof(*wait));
+	if (wait) {
+		wait->command.run = wait_run;
+		wait->command.free = wait_free;
+		if (event->shared) {
+			ck_emu_object_ref(object);
+			wait->event = event;
+			wait->number = atomic_load(&event->shared->recorded);
+		}
+		result = ck_emu_stream_submit(stream, &wait->command, &point, NULL);
 	} else {
 		result = CUDA_ERROR_OUT_OF_MEMORY;
 	}

@@ -86,8 +86,10 @@ static bool boolean(const struct ck_emu_memory *memory, CUpointer_attribute attr
 	case CU_POINTER_ATTRIBUTE_IS_MANAGED:
 		*value = memory && memory->kind == CK_EMU_MEMORY_MANAGED;
 		return true;
-	case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
 	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+		*value = memory && memory->kind == CK_EMU_MEMORY_DEVICE;
+		return true;
+	case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
 	case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
 	case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
 		*value = 0;
