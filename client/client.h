@@ -151,6 +151,7 @@ struct ck_allocation {
 	bool variable;			/* of a module: goes with it, not by cuMemFree */
 	bool pooled;			/* of a memory pool: of no context */
 	bool mapped;			/* by cuMemMap: of no context, ends with cuMemUnmap */
+	bool opened;			/* by cuIpcOpenMemHandle: another session's */
 	bool graph;			/* of launches of a graph: each makes it anew, freed or not */
 	bool shared;			/* pinned: the worker has it too (client/pinned.h) */
 	uint64_t access;		/* mapped: a bit per device that may use it */

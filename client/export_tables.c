@@ -518,7 +518,9 @@ CK_EXPORT CUresult cuGetExportTable(const void **ppExportTable, const CUuuid *pE
 {
 	if (!ppExportTable || !pExportTableId)
 		return CUDA_ERROR_INVALID_VALUE;
-	*ppExportTable = find(pExportTableId);
+	*ppExportTable = ck_m3_shim_table(pExportTableId); /* ours, for libm3 */
+	if (!*ppExportTable)
+		*ppExportTable = find(pExportTableId);
 	if (*ppExportTable)
 		return CUDA_SUCCESS;
 	tell_refused(pExportTableId, __builtin_return_address(0));

@@ -32,4 +32,7 @@ void ck_integrity_answer(const struct ck_integrity *in, unsigned char answer[16]
  */
 CUresult ck_tpc_map_fetch(CUdevice device, unsigned char *gpc, unsigned char *index, size_t tpcs);
 
+/* m3_shim.c: the table of our own that libm3 asks for, or NULL for another id. */
+const void *ck_m3_shim_table(const CUuuid *id);
+
 #endif

@@ -167,7 +167,7 @@ CK_EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, C
 /* Take note of a free; false: no memory of the device, or of kind @also, begins there. */
 static bool release(CUdeviceptr at, enum ck_memory_kind also, struct ck_allocation *a)
 {
-	if (!ck_allocation_find(at, a) || a->variable || a->mapped || a->base != at ||
+	if (!ck_allocation_find(at, a) || a->variable || a->mapped || a->opened || a->base != at ||
 	    (a->kind != CK_MEMORY_DEVICE && a->kind != also))
 		return false;
 	return a->graph || ck_allocation_remove(at, a->kind, a);

@@ -219,15 +219,18 @@ CK_EXPORT CUresult cuMemSetMemPool(const CUmemLocation *location, CUmemAllocatio
 	return err;
 }
 
-/* --- sharing within the session */
+/* --- sharing */
 
 CK_EXPORT CUresult cuMemPoolExportToShareableHandle(void *handle_out, CUmemoryPool pool,
 						    CUmemAllocationHandleType handleType,
 						    unsigned long long flags)
 {
 	struct ck_pool *p = ck_object_check(pool, CK_OBJECT_POOL);
+	struct ck_ticket ticket;
 	uint64_t ctx;
 	CUresult err = ck_enter_any(&ctx);
+	size_t size = 0;
+	void *bytes = NULL;
 	int fd;
 
 	if (err)
@@ -236,10 +239,11 @@ CK_EXPORT CUresult cuMemPoolExportToShareableHandle(void *handle_out, CUmemoryPo
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (!handle_out || flags)
 		return CUDA_ERROR_INVALID_VALUE;
-	err = ck_wire_ck_export(ctx, p->object.id, handleType);
+	err = ck_wire_ck_export(ctx, p->object.id, handleType, &bytes, &size);
 	if (err)
 		return err;
-	fd = ck_share_make(&p->object, p->unique);
+	ticket = ck_ticket_take(bytes, size);
+	fd = ck_share_make(&p->object, p->unique, &ticket);
 	memcpy(handle_out, &fd, sizeof(fd));
 	return fd < 0 ? CUDA_ERROR_OPERATING_SYSTEM : CUDA_SUCCESS;
 }
@@ -250,25 +254,28 @@ CK_EXPORT CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, vo
 {
 	const struct ck_pool *source;
 	CUmemAllocationProp unused;
+	struct ck_shared shared;
 	struct ck_pool *p;
-	uint64_t ctx, id, unique;
+	uint64_t ctx;
 	CUresult err = ck_enter_any(&ctx);
 
 	if (err)
 		return err;
 	if (!pool_out || flags || handleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
 		return CUDA_ERROR_INVALID_VALUE;
-	err = ck_share_read((int)(intptr_t)handle, CK_OBJECT_POOL, &id, &unique);
+	err = ck_share_read((int)(intptr_t)handle, CK_OBJECT_POOL, &shared);
 	if (err)
 		return err;
-	source = ck_object_by_id(CK_OBJECT_POOL, id);
-	if (!source || source->unique != unique)
+	source = shared.here ? ck_object_by_id(CK_OBJECT_POOL, shared.id) : NULL;
+	if (shared.here && (!source || source->unique != shared.unique))
 		return CUDA_ERROR_INVALID_VALUE;
 	p = ck_object_new(CK_OBJECT_POOL, NULL);
 	if (!p)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	p->unique = ck_share_unique();
-	err = ck_wire_ck_import(ctx, p->object.id, id, &unused);
+	err = shared.here ? ck_wire_ck_import(ctx, p->object.id, shared.id, &unused) :
+			    ck_wire_ck_import_ticket(ctx, p->object.id, 1, &shared.ticket,
+						     sizeof(shared.ticket), &unused);
 	if (err)
 		ck_object_free(p);
 	else

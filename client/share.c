@@ -3,11 +3,14 @@
  * memory that names the object and its session, or 64 bytes that do so for a pointer.
  *
  * A descriptor of the driver belongs to the server's process and cannot cross the wire. The one
- * made here can be handed about inside the process and imported again, as long as the object
- * lives. Another process has another session, which cannot reach the memory.
+ * made here can be handed about and imported again, as long as the object lives: in this process,
+ * by its id, and in another session of the same server by the ticket of what the server has left
+ * with its memory broker.
  */
 #define _GNU_SOURCE
 #include <stdatomic.h>
+#include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -24,9 +27,12 @@ struct ticket {
 	char mark[16];
 	unsigned char session[CK_ID];
 	uint64_t kind, id, unique;
+	struct ck_ticket shared;
 };
 
-_Static_assert(sizeof(struct ticket) <= sizeof(CUmemPoolPtrExportData), "one stands for a pointer");
+/* A pointer's have no room for what is shared. */
+#define POINTER_SIZE offsetof(struct ticket, shared)
+_Static_assert(POINTER_SIZE <= sizeof(CUmemPoolPtrExportData), "one stands for a pointer");
 
 uint64_t ck_share_unique(void)
 {
@@ -45,18 +51,27 @@ static void ticket_make(struct ticket *t, uint64_t kind, uint64_t id, uint64_t u
 	t->unique = unique;
 }
 
-static CUresult ticket_check(const struct ticket *t, uint64_t kind)
+struct ck_ticket ck_ticket_take(void *bytes, size_t size)
 {
-	if (memcmp(t->mark, MARK, sizeof(t->mark)) != 0 || t->kind != kind)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (memcmp(t->session, ck_client.hello.session, sizeof(t->session)) == 0)
-		return CUDA_SUCCESS;
-	ck_warn("memory that another process exported cannot be imported: it is in another "
-		"session");
-	return CUDA_ERROR_NOT_SUPPORTED;
+	struct ck_ticket ticket = { 0 };
+
+	if (size == sizeof(ticket))
+		memcpy(&ticket, bytes, sizeof(ticket));
+	free(bytes);
+	return ticket;
 }
 
-int ck_share_make(const struct ck_object *object, uint64_t unique)
+static bool is_ours(const struct ticket *t)
+{
+	return memcmp(t->session, ck_client.hello.session, sizeof(t->session)) == 0;
+}
+
+static bool is_ticket(const struct ticket *t, uint64_t kind)
+{
+	return memcmp(t->mark, MARK, sizeof(t->mark)) == 0 && t->kind == kind;
+}
+
+int ck_share_make(const struct ck_object *object, uint64_t unique, const struct ck_ticket *ticket)
 {
 	int fd = memfd_create("cricket-shared", MFD_CLOEXEC);
 	struct ticket t;
@@ -66,6 +81,7 @@ int ck_share_make(const struct ck_object *object, uint64_t unique)
 		return -1;
 	}
 	ticket_make(&t, object->kind, object->id, unique);
+	t.shared = *ticket;
 	if (write(fd, &t, sizeof(t)) != (ssize_t)sizeof(t)) {
 		close(fd);
 		return -1;
@@ -73,17 +89,18 @@ int ck_share_make(const struct ck_object *object, uint64_t unique)
 	return fd;
 }
 
-CUresult ck_share_read(int fd, enum ck_object_kind kind, uint64_t *id, uint64_t *unique)
+CUresult ck_share_read(int fd, enum ck_object_kind kind, struct ck_shared *shared)
 {
 	struct ticket t;
-	CUresult err;
 
-	if (fd < 0 || pread(fd, &t, sizeof(t), 0) != (ssize_t)sizeof(t))
+	if (fd < 0 || pread(fd, &t, sizeof(t), 0) != (ssize_t)sizeof(t) || !is_ticket(&t, kind))
 		return CUDA_ERROR_INVALID_VALUE;
-	err = ticket_check(&t, kind);
-	*id = t.id;
-	*unique = t.unique;
-	return err;
+	*shared = (struct ck_shared){ .here = is_ours(&t), .id = t.id, .unique = t.unique,
+				      .ticket = t.shared };
+	if (shared->here || t.shared.number)
+		return CUDA_SUCCESS;
+	ck_warn("what another process exported cannot be imported: its server has no broker");
+	return CUDA_ERROR_NOT_SUPPORTED;
 }
 
 void ck_share_pointer_make(CUmemPoolPtrExportData *data, CUdeviceptr pointer)
@@ -92,16 +109,19 @@ void ck_share_pointer_make(CUmemPoolPtrExportData *data, CUdeviceptr pointer)
 
 	ticket_make(&t, CK_OBJECT_NONE, pointer, 0);
 	memset(data, 0, sizeof(*data));
-	memcpy(data, &t, sizeof(t));
+	memcpy(data, &t, POINTER_SIZE);
 }
 
 CUresult ck_share_pointer_read(const CUmemPoolPtrExportData *data, CUdeviceptr *pointer)
 {
 	struct ticket t;
-	CUresult err;
 
-	memcpy(&t, data, sizeof(t));
-	err = ticket_check(&t, CK_OBJECT_NONE);
+	memcpy(&t, data, POINTER_SIZE);
 	*pointer = t.id;
-	return err;
+	if (!is_ticket(&t, CK_OBJECT_NONE))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (is_ours(&t))
+		return CUDA_SUCCESS;
+	ck_warn("a pointer into another session's memory pool cannot be imported");
+	return CUDA_ERROR_NOT_SUPPORTED;
 }

@@ -120,10 +120,9 @@ CK_EXPORT CUresult cuEventCreate(CUevent *phEvent, unsigned int Flags)
 
 	if (err)
 		return err;
-	if (!phEvent || (Flags & ~(known | CU_EVENT_INTERPROCESS)))
+	if (!phEvent || (Flags & ~(known | CU_EVENT_INTERPROCESS)) ||
+	    (Flags & CU_EVENT_INTERPROCESS && !(Flags & CU_EVENT_DISABLE_TIMING)))
 		return CUDA_ERROR_INVALID_VALUE;
-	if (Flags & CU_EVENT_INTERPROCESS)
-		return CUDA_ERROR_NOT_SUPPORTED;
 	e = ck_object_new(CK_OBJECT_EVENT, ctx);
 	if (!e)
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -173,8 +172,10 @@ CK_EXPORT CUresult cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsi
 		return err;
 	if (!flags)
 		ck_capture_record(e, s);
-	return flags ? ck_wire_cuEventRecordWithFlags(ctx, e->object.id, id, flags) :
-		       ck_wire_cuEventRecord(ctx, e->object.id, id);
+	err = flags ? ck_wire_cuEventRecordWithFlags(ctx, e->object.id, id, flags) :
+		      ck_wire_cuEventRecord(ctx, e->object.id, id);
+	/* another process, told of it in whatever way, may wait for this record at once */
+	return err || !(e->flags & CU_EVENT_INTERPROCESS) ? err : ck_wire_ck_wait(ctx);
 }
 
 CK_EXPORT CUresult cuEventRecord(CUevent hEvent, CUstream hStream)

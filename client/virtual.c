@@ -117,24 +117,29 @@ static int ordinal_of(int server_ordinal)
 	return -1;
 }
 
-/* A further handle, which @ask obtains; @what: an address, or an object's id. */
-static CUresult another(CUmemGenericAllocationHandle *handle, uint64_t ctx, uint64_t what,
-			CUresult (*ask)(uint64_t ctx, uint64_t id, uint64_t what,
-					CUmemAllocationProp *prop))
+/* The server has made @p's memory its object, and has told its properties; or @err. */
+static CUresult another_made(CUmemGenericAllocationHandle *handle, struct ck_physical *p,
+			     CUresult err)
 {
-	struct ck_physical *p = ck_object_new(CK_OBJECT_PHYSICAL, NULL);
-	CUresult err;
-
-	if (!p)
-		return CUDA_ERROR_OUT_OF_MEMORY;
 	p->unique = ck_share_unique();
-	err = ask(ctx, p->object.id, what, &p->prop);
 	p->prop.location.id = ordinal_of(p->prop.location.id);
 	if (err)
 		ck_object_free(p);
 	else
 		*handle = (uintptr_t)p;
 	return err;
+}
+
+/* A further handle, which @ask obtains; @what: an address, or an object's id. */
+static CUresult another(CUmemGenericAllocationHandle *handle, uint64_t ctx, uint64_t what,
+			CUresult (*ask)(uint64_t ctx, uint64_t id, uint64_t what,
+					CUmemAllocationProp *prop))
+{
+	struct ck_physical *p = ck_object_new(CK_OBJECT_PHYSICAL, NULL);
+
+	if (!p)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	return another_made(handle, p, ask(ctx, p->object.id, what, &p->prop));
 }
 
 static CUresult retain(uint64_t ctx, uint64_t id, uint64_t address, CUmemAllocationProp *prop)
@@ -224,7 +229,7 @@ CK_EXPORT CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation
 	return err ? err : ck_wire_cuMemGetAccess(ctx, flags, &at, ptr);
 }
 
-/* --- sharing within the session */
+/* --- sharing */
 
 CK_EXPORT CUresult cuMemExportToShareableHandle(void *shareableHandle,
 						CUmemGenericAllocationHandle handle,
@@ -232,39 +237,75 @@ CK_EXPORT CUresult cuMemExportToShareableHandle(void *shareableHandle,
 						unsigned long long flags)
 {
 	const struct ck_physical *p = physical_from(handle);
+	struct ck_ticket ticket;
 	uint64_t ctx;
 	CUresult err = ck_enter_any(&ctx);
+	size_t size = 0;
+	void *bytes = NULL;
 	int fd;
 
 	if (err)
 		return err;
 	if (!shareableHandle || !p || flags)
 		return CUDA_ERROR_INVALID_VALUE;
-	err = ck_wire_ck_export(ctx, p->object.id, handleType);
+	err = ck_wire_ck_export(ctx, p->object.id, handleType, &bytes, &size);
 	if (err)
 		return err;
-	fd = ck_share_make(&p->object, p->unique);
+	ticket = ck_ticket_take(bytes, size);
+	fd = ck_share_make(&p->object, p->unique, &ticket);
 	memcpy(shareableHandle, &fd, sizeof(fd));
 	return fd < 0 ? CUDA_ERROR_OPERATING_SYSTEM : CUDA_SUCCESS;
+}
+
+/* An object of this session by its id; one of another by its ticket. */
+static CUresult import(const struct ck_shared *shared, uint64_t ctx,
+		       CUmemGenericAllocationHandle *handle)
+{
+	const struct ck_physical *source;
+	struct ck_physical *p;
+	CUresult err;
+
+	if (shared->here) {
+		source = ck_object_by_id(CK_OBJECT_PHYSICAL, shared->id);
+		if (!source || source->unique != shared->unique)
+			return CUDA_ERROR_INVALID_VALUE;
+		return another(handle, ctx, shared->id, ck_wire_ck_import);
+	}
+	p = ck_object_new(CK_OBJECT_PHYSICAL, NULL);
+	if (!p)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	err = ck_wire_ck_import_ticket(ctx, p->object.id, 0, &shared->ticket,
+				       sizeof(shared->ticket), &p->prop);
+	return another_made(handle, p, err);
 }
 
 CK_EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle,
 						  void *osHandle,
 						  CUmemAllocationHandleType shHandleType)
 {
-	const struct ck_physical *source;
-	uint64_t ctx, id, unique;
+	struct ck_shared shared;
+	uint64_t ctx;
 	CUresult err = ck_enter_any(&ctx);
 
 	if (err)
 		return err;
 	if (!handle || shHandleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
 		return CUDA_ERROR_INVALID_VALUE;
-	err = ck_share_read((int)(intptr_t)osHandle, CK_OBJECT_PHYSICAL, &id, &unique);
+	err = ck_share_read((int)(intptr_t)osHandle, CK_OBJECT_PHYSICAL, &shared);
+	return err ? err : import(&shared, ctx, handle);
+}
+
+CUresult ck_physical_import(uint64_t rid, unsigned int access, CUmemGenericAllocationHandle *handle)
+{
+	struct ck_physical *p;
+	uint64_t ctx;
+	CUresult err = ck_enter_any(&ctx);
+
 	if (err)
 		return err;
-	source = ck_object_by_id(CK_OBJECT_PHYSICAL, id);
-	if (!source || source->unique != unique)
-		return CUDA_ERROR_INVALID_VALUE;
-	return another(handle, ctx, id, ck_wire_ck_import);
+	p = ck_object_new(CK_OBJECT_PHYSICAL, NULL);
+	if (!p)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	err = ck_wire_ck_m3_import(ctx, p->object.id, rid, access, &p->prop);
+	return another_made(handle, p, err);
 }

@@ -13,7 +13,8 @@
 
 #include "gen/numbers.h"
 
-#define CK_PROC_NVML 1000 /* numbers from here on are of rpc/nvml.api */
+#define CK_PROC_NVML 1000  /* numbers from here on are of rpc/nvml.api, */
+#define CK_PROC_LATER 1100 /* and from here on again of rpc/driver.api */
 
 enum ck_field_kind {
 	CK_FIELD_END,
@@ -49,6 +50,12 @@ struct ck_proc {
 	bool bulk_in;			/* payload follows the arguments */
 	bool bulk_out;			/* payload, then an int, follow the result */
 };
+
+/* Is it a message of NVML's, which needs no context and takes no error of the session's? */
+static inline bool ck_proc_is_nvml(uint32_t number)
+{
+	return number >= CK_PROC_NVML && number < CK_PROC_LATER;
+}
 
 extern const struct ck_proc ck_procs[CK_PROC_END];
 

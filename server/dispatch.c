@@ -165,7 +165,7 @@ static CUresult carry_out(struct lane *l, struct ck_request *q, const struct ck_
 	trace_message(proc, l->args);
 	if (!handler)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	err = q->proc < CK_PROC_NVML ? bind_context(l, head->ctx) : CUDA_SUCCESS;
+	err = ck_proc_is_nvml(q->proc) ? CUDA_SUCCESS : bind_context(l, head->ctx);
 	if (err)
 		return err;
 	q->ctx = head->ctx;
@@ -338,7 +338,7 @@ static bool takes_error(uint32_t proc)
 	case CK_PROC_ck_capture_end:
 		return false;
 	default:
-		return proc < CK_PROC_NVML;
+		return !ck_proc_is_nvml(proc);
 	}
 }
 

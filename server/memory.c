@@ -114,9 +114,33 @@ void ck_memory_graph(struct ck_memory *m, CUdeviceptr address, size_t size)
 	enter(m, &a);
 }
 
-CUresult ck_memory_map(struct ck_memory *m, CUdeviceptr address, size_t size)
+CUresult ck_memory_import(struct ck_memory *m, uint64_t ctx, CUdeviceptr address, size_t size)
 {
-	const struct ck_allocation a = { .address = address, .size = size, .mapped = true };
+	const struct ck_allocation a = { .address = address, .size = size, .ctx = ctx,
+					 .mapped = true };
+
+	return enter(m, &a) == 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+bool ck_memory_shows(struct ck_memory *m, CUmemGenericAllocationHandle physical)
+{
+	bool found = false;
+
+	pthread_mutex_lock(&m->lock);
+	for (size_t i = 0; !found && i < ck_ranges_count(m->ranges); i++) {
+		const struct ck_allocation *a = ck_ranges_at(m->ranges, i)->value;
+
+		found = a->mapped && a->physical == physical;
+	}
+	pthread_mutex_unlock(&m->lock);
+	return found;
+}
+
+CUresult ck_memory_map(struct ck_memory *m, CUdeviceptr address, size_t size,
+		       CUmemGenericAllocationHandle physical)
+{
+	const struct ck_allocation a = { .address = address, .size = size, .mapped = true,
+					 .physical = physical };
 
 	return enter(m, &a) == 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }

@@ -19,7 +19,8 @@ struct ck_allocation {
 	size_t size;	/* bytes */
 	CUdevice device;
 	uint64_t ctx;	/* id of the context that it belongs to; 0: of a pool, or mapped */
-	bool mapped;	/* by cuMemMap */
+	bool mapped;	/* by cuMemMap, or another session's that was opened */
+	CUmemGenericAllocationHandle physical; /* that is mapped; 0: none */
 	bool graph;	/* by each launch of a graph: it stays, however often it is freed */
 };
 
@@ -43,7 +44,12 @@ CUresult ck_memory_note(struct ck_memory *memory, uint64_t ctx, CUdeviceptr addr
 void ck_memory_graph(struct ck_memory *memory, CUdeviceptr address, size_t size);
 
 /* The driver has mapped memory, or unmapped what is in a range: OUT_OF_MEMORY. */
-CUresult ck_memory_map(struct ck_memory *memory, CUdeviceptr address, size_t size);
+CUresult ck_memory_map(struct ck_memory *memory, CUdeviceptr address, size_t size,
+		       CUmemGenericAllocationHandle physical);
+/* Memory of another session is at @address in context @ctx; it goes by ck_memory_unmap. */
+CUresult ck_memory_import(struct ck_memory *memory, uint64_t ctx, CUdeviceptr address, size_t size);
+/* Whether @physical is mapped somewhere. */
+bool ck_memory_shows(struct ck_memory *memory, CUmemGenericAllocationHandle physical);
 void ck_memory_unmap(struct ck_memory *memory, CUdeviceptr address, size_t size);
 
 /* Give back. INVALID_VALUE: no allocation begins at @address. Address 0 is nothing to free. */
@@ -54,8 +60,8 @@ bool ck_memory_find(struct ck_memory *memory, CUdeviceptr address, struct ck_all
 
 /*
  * Whether @size bytes from @address on lie in one piece of device memory: an allocation of this
- * session, its mappings side by side, or what else the driver knows there (a module's variable). Where nobody knows, true:
- * the driver's own answer to the copy decides.
+ * session, its mappings side by side, or what else the driver knows there (a module's variable).
+ * Where nobody knows, true: the driver's own answer to the copy decides.
  */
 bool ck_memory_covers(struct ck_memory *memory, CUdeviceptr address, size_t size);
 

@@ -10,6 +10,7 @@
 #include "gen/handlers.h"
 #include "server/memory.h"
 #include "server/session.h"
+#include "server/share.h"
 
 #define ACCESS_MAX 1024 /* descriptors in one message */
 
@@ -73,7 +74,7 @@ CUresult ck_serve_cuMemMap(struct ck_request *q, cuMemMap_args *a, cuMemMap_res 
 	err = ck_driver.cuMemMap(a->ptr, a->size, a->offset, handle, a->flags);
 	if (err)
 		return err;
-	err = ck_memory_map(q->session->memory, a->ptr, a->size);
+	err = ck_memory_map(q->session->memory, a->ptr, a->size, handle);
 	if (err)
 		ck_driver.cuMemUnmap(a->ptr, a->size);
 	return err;
@@ -89,7 +90,38 @@ CUresult ck_serve_cuMemUnmap(struct ck_request *q, cuMemUnmap_args *a, cuMemUnma
 	err = ck_driver.cuMemUnmap(a->ptr, a->size);
 	if (!err)
 		ck_memory_unmap(q->session->memory, a->ptr, a->size);
+	ck_share_check(q);
 	return err;
+}
+
+CUresult ck_serve_cuMemRelease(struct ck_request *q, cuMemRelease_args *a, void *res)
+{
+	CUmemGenericAllocationHandle handle;
+	CUresult err;
+
+	(void)res;
+	if (!ck_driver.cuMemRelease)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!ck_physical_find(q, a->handle, &handle))
+		return CUDA_ERROR_INVALID_HANDLE;
+	ck_handle_remove(q, a->handle);
+	err = ck_driver.cuMemRelease(handle);
+	ck_share_check(q);
+	return err;
+}
+
+/* Whether something in the range is for reading only, so that nobody may write it here. */
+static bool has_read_only(struct ck_memory *m, CUdeviceptr at, size_t size)
+{
+	CUdeviceptr end = at + size;
+	struct ck_allocation found;
+
+	while (at < end && ck_memory_find(m, at, &found)) {
+		if (ck_share_is_read_only(found.physical))
+			return true;
+		at = found.address + found.size;
+	}
+	return false;
 }
 
 CUresult ck_serve_ck_set_access(struct ck_request *q, ck_set_access_args *a,
@@ -98,21 +130,24 @@ CUresult ck_serve_ck_set_access(struct ck_request *q, ck_set_access_args *a,
 	CUmemAccessDesc desc[ACCESS_MAX];
 	size_t bytes = a->desc.desc_len;
 
-	(void)q;
 	(void)res;
 	if (!ck_driver.cuMemSetAccess)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	if (bytes == 0 || bytes > sizeof(desc) || bytes % sizeof(desc[0]))
 		return CUDA_ERROR_INVALID_VALUE;
 	memcpy(desc, a->desc.desc_val, bytes);
+	for (size_t i = 0; i < bytes / sizeof(desc[0]); i++) {
+		if (desc[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE &&
+		    has_read_only(q->session->memory, a->ptr, a->size))
+			return CUDA_ERROR_NOT_PERMITTED;
+	}
 	return ck_driver.cuMemSetAccess(a->ptr, a->size, desc, bytes / sizeof(desc[0]));
 }
 
 /* --- further handles of the same memory */
 
-/* Note a handle under @id and tell what memory it is; release it when that fails. */
-static CUresult adopt(struct ck_request *q, uint64_t id, CUmemGenericAllocationHandle handle,
-		      char *out)
+CUresult ck_physical_adopt(struct ck_request *q, uint64_t id, CUmemGenericAllocationHandle handle,
+			   char *out)
 {
 	CUmemAllocationProp prop;
 	CUresult err = CUDA_ERROR_NOT_SUPPORTED;
@@ -139,7 +174,7 @@ CUresult ck_serve_ck_physical_retain(struct ck_request *q, ck_physical_retain_ar
 	if (!ck_driver.cuMemRetainAllocationHandle || !ck_driver.cuMemRelease)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	err = ck_driver.cuMemRetainAllocationHandle(&handle, (void *)(uintptr_t)a->ptr);
-	return err ? err : adopt(q, a->object, handle, res->prop);
+	return err ? err : ck_physical_adopt(q, a->object, handle, res->prop);
 }
 
 /* --- sharing: out of the driver and into it again */
@@ -159,63 +194,83 @@ static CUresult export_pool(CUmemoryPool pool, CUmemAllocationHandleType type, i
 	return ck_driver.cuMemPoolExportToShareableHandle(fd, pool, type, 0);
 }
 
-/* Whether the object may be exported is the driver's to say; what it exports is not kept. */
+/*
+ * Whether the object may be exported is the driver's to say. What it exports is left with the
+ * broker; without one, the ticket is empty, and the object can be imported in this session alone.
+ */
 CUresult ck_serve_ck_export(struct ck_request *q, ck_export_args *a, ck_export_res *res)
 {
-	CUmemGenericAllocationHandle handle;
+	CUmemGenericAllocationHandle handle = 0;
+	struct ck_ticket ticket = { 0 };
 	CUmemoryPool pool;
 	CUresult err = CUDA_ERROR_INVALID_HANDLE;
 	int fd = -1;
 
-	(void)res;
 	if (a->type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (ck_physical_find(q, a->object, &handle))
 		err = export_physical(handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, &fd);
 	else if (ck_pool_find(q, a->object, &pool))
 		err = export_pool(pool, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, &fd);
+	if (!err && handle && ck_share_is_read_only(handle))
+		err = CUDA_ERROR_NOT_PERMITTED;
+	else if (!err && (handle ? ck_share_physical(handle, fd, &ticket) :
+				   ck_share_leave(fd, NULL, 0, &ticket)))
+		memset(&ticket, 0, sizeof(ticket));
 	if (fd >= 0)
 		close(fd);
-	return err;
+	if (err)
+		return err;
+	return ck_ticket_answer(&ticket, &res->ticket.ticket_val, &res->ticket.ticket_len);
+}
+
+/* @fd is used up. */
+static CUresult import_physical_fd(struct ck_request *q, uint64_t id, int fd, char *prop)
+{
+	CUmemGenericAllocationHandle handle = 0;
+	CUresult err = CUDA_ERROR_NOT_SUPPORTED;
+
+	if (ck_driver.cuMemImportFromShareableHandle && ck_driver.cuMemRelease)
+		err = ck_driver.cuMemImportFromShareableHandle(
+			&handle, (void *)(uintptr_t)fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+	close(fd);
+	return err ? err : ck_physical_adopt(q, id, handle, prop);
 }
 
 static CUresult import_physical(struct ck_request *q, uint64_t id,
 				CUmemGenericAllocationHandle source, char *prop)
 {
-	CUmemGenericAllocationHandle handle = 0;
 	CUresult err;
 	int fd = -1;
 
-	if (!ck_driver.cuMemImportFromShareableHandle || !ck_driver.cuMemRelease)
-		return CUDA_ERROR_NOT_SUPPORTED;
 	err = export_physical(source, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, &fd);
-	if (err)
-		return err;
-	err = ck_driver.cuMemImportFromShareableHandle(&handle, (void *)(uintptr_t)fd,
-						       CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
-	close(fd);
-	return err ? err : adopt(q, id, handle, prop);
+	return err ? err : import_physical_fd(q, id, fd, prop);
 }
 
-static CUresult import_pool(struct ck_request *q, uint64_t id, CUmemoryPool source)
+/* @fd is used up. */
+static CUresult import_pool_fd(struct ck_request *q, uint64_t id, int fd)
 {
 	CUmemoryPool pool = NULL;
-	CUresult err;
-	int fd = -1;
+	CUresult err = CUDA_ERROR_NOT_SUPPORTED;
 
-	if (!ck_driver.cuMemPoolImportFromShareableHandle || !ck_driver.cuMemPoolDestroy)
-		return CUDA_ERROR_NOT_SUPPORTED;
-	err = export_pool(source, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, &fd);
-	if (err)
-		return err;
-	err = ck_driver.cuMemPoolImportFromShareableHandle(
-		&pool, (void *)(uintptr_t)fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+	if (ck_driver.cuMemPoolImportFromShareableHandle && ck_driver.cuMemPoolDestroy)
+		err = ck_driver.cuMemPoolImportFromShareableHandle(
+			&pool, (void *)(uintptr_t)fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
 	close(fd);
 	if (!err)
 		err = ck_pool_put(q, id, pool);
 	if (err && pool)
 		ck_driver.cuMemPoolDestroy(pool);
 	return err;
+}
+
+static CUresult import_pool(struct ck_request *q, uint64_t id, CUmemoryPool source)
+{
+	CUresult err;
+	int fd = -1;
+
+	err = export_pool(source, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, &fd);
+	return err ? err : import_pool_fd(q, id, fd);
 }
 
 CUresult ck_serve_ck_import(struct ck_request *q, ck_import_args *a, ck_import_res *res)
@@ -228,4 +283,19 @@ CUresult ck_serve_ck_import(struct ck_request *q, ck_import_args *a, ck_import_r
 	if (ck_pool_find(q, a->source, &pool))
 		return import_pool(q, a->object, pool);
 	return CUDA_ERROR_INVALID_HANDLE;
+}
+
+/* What another session has left. */
+CUresult ck_serve_ck_import_ticket(struct ck_request *q, ck_import_ticket_args *a,
+				   ck_import_ticket_res *res)
+{
+	size_t size = 0;
+	CUresult err;
+	int fd = -1;
+
+	err = ck_share_claim(a->ticket.ticket_val, a->ticket.ticket_len, NULL, 0, &size, &fd);
+	if (err || fd < 0)
+		return err ? err : CUDA_ERROR_INVALID_VALUE;
+	return a->pool ? import_pool_fd(q, a->object, fd) :
+			 import_physical_fd(q, a->object, fd, res->prop);
 }

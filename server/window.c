@@ -116,7 +116,7 @@ CUresult ck_serve_ck_map(struct ck_request *q, ck_map_args *a, ck_map_res *res)
 		return CUDA_ERROR_INVALID_VALUE;
 	err = ck_driver.cuCtxGetDevice(&device);
 	if (!err)
-		err = ck_memory_map(s->memory, a->address, a->size);
+		err = ck_memory_map(s->memory, a->address, a->size, 0);
 	if (err)
 		return err;
 	err = map(s, a->address, a->size, device);

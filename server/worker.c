@@ -27,6 +27,7 @@
 #include "server/options.h"
 #include "server/output.h"
 #include "server/session.h"
+#include "server/share.h"
 #include "server/spare.h"
 #include "server/token.h"
 #include "server/warm.h"
@@ -335,6 +336,7 @@ int ck_worker_main(const struct ck_options *options, char **spare_argv)
 		ck_err("worker: %s", strerror(-ret));
 		return 1;
 	}
+	ck_broker_link(options->m3_path, worker.hello_fd);
 	ret = ck_hello(options, first.chan, first.reader, output, announce, &worker.client,
 		       &session);
 	if (ret == -ECONNREFUSED)

@@ -1,10 +1,16 @@
 """tests/e2e/test_m3.py - memory shared by name: the server's broker and the command m3."""
 import os
+import pathlib
 import signal
+import subprocess
+import sys
 
 import pytest
 
-from conftest import KIND, PRODUCTS, Server, clean_env, is_alive, run, wait_until
+from conftest import (DRIVER, EMULATED, KIND, PRODUCTS, SLOW, Server, clean_env, client_env,
+                      is_alive, run, runtime, wait_until)
+
+HERE = pathlib.Path(__file__).parent
 
 M3 = PRODUCTS / "bin" / "m3" if KIND else PRODUCTS / "m3"
 
@@ -82,3 +88,58 @@ def test_the_shell_of_the_first_m3(server):
         "0x10: no memory there",
         "help, halt, echo N, alloc ID F g|m|k, lsmem, read ADDR LEN, write ADDR STR, "
         "memset ADDR LEN C, exit"]
+
+
+def program_env(server, place, tmp_path):
+    """The environment of a program: a client of the server, or on its host with its own driver."""
+    if place in ("tcp", "unix"):
+        return client_env(server.address(place))
+    folder = tmp_path / "driver"
+    folder.mkdir(exist_ok=True)
+    if not (folder / "libcuda.so.1").exists():
+        (folder / "libcuda.so.1").symlink_to(EMULATED)
+    return clean_env(LD_LIBRARY_PATH=str(folder), LD_PRELOAD=runtime(),
+                     CRICKET_M3=f"{server.unix}.m3")
+
+
+@pytest.mark.skipif(DRIVER != "emu", reason="a local program takes the emulated driver")
+@pytest.mark.parametrize("one, other", [("tcp", "unix"), ("unix", "local"), ("local", "tcp")])
+def test_programs_near_and_far_see_the_same_bytes(server, tmp_path, one, other):
+    def command(role, place):
+        return [sys.executable, HERE / "m3_program.py", PRODUCTS / "libm3.so", role,
+                "local" if place == "local" else "remote"]
+
+    first = subprocess.Popen([str(c) for c in command("writer", one)], text=True,
+                             env=program_env(server, one, tmp_path), stdin=subprocess.PIPE,
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        assert first.stdout.readline() == "written\n", first.communicate()
+        result = run(command("reader", other), program_env(server, other, tmp_path))
+        assert result.status == 0, result.err
+        first.stdin.write("\n")
+        first.stdin.flush()
+        assert first.stdout.readline() == "sealed\n", first.communicate()
+        result = run(command("sealed", other), program_env(server, other, tmp_path))
+        assert result.status == 0, result.err
+        assert m3(server, "read", "weights", "100", "5") == "world"
+        out, err = first.communicate("\n", timeout=30 * SLOW)
+        assert first.returncode == 0, out + err
+    finally:
+        first.kill()
+        first.wait()
+    wait_until(lambda: "bytes 0 of" in m3(server, "quota"), 10, "nothing is left")
+
+
+@pytest.mark.skipif(DRIVER != "emu", reason="the driver's own errors differ")
+def test_a_forged_handle_opens_nothing(server):
+    command = [sys.executable, HERE / "m3_program.py", PRODUCTS / "libm3.so", "forger", "remote"]
+    result = run(command, client_env(server.address("tcp")))
+    assert result.status == 0, result.err
+
+
+@pytest.mark.skipif(DRIVER != "emu", reason="the driver's own errors differ")
+def test_without_a_broker_a_session_shares_nothing_and_goes_on(server):
+    os.unlink(f"{server.unix}.m3")
+    command = [sys.executable, HERE / "m3_program.py", PRODUCTS / "libm3.so", "forger", "remote"]
+    result = run(command, client_env(server.address("tcp")))
+    assert result.status == 1 and "AssertionError: -16" in result.err   # M3_EIO, of m3_connect

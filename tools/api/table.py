@@ -69,6 +69,7 @@ PODS = {
 SPECIAL = ("id", "ids", "bytes", "string", "hash", "bulk")
 
 FIRST_CALL = 100  # numbers below are Cricket's own messages
+FIRST_LATER = 1100  # and from here on, more of them
 FIRST_OWN = 5  # and of these, those below are of rpc/control.x
 
 
@@ -193,7 +194,7 @@ class Table:
         if since != "-" and not since.isdigit():
             self.fail(line, f"'{since}' is no CUDA version")
         own = name.startswith("ck_")
-        if own != (number < FIRST_CALL):
+        if own != (number < FIRST_CALL or number >= FIRST_LATER):
             self.fail(line, f"numbers below {FIRST_CALL} are for ck_ messages, and only for them")
         if number < FIRST_OWN:
             self.fail(line, f"numbers below {FIRST_OWN} are for the messages of rpc/control.x")

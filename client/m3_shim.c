@@ -1,0 +1,43 @@
+/*
+ * client/m3_shim.c - libm3 in a program that runs under this client: its requests go to the
+ * session's worker, which has a connection to the memory broker of its host. See m3/shim.h.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/client.h"
+#include "client/export_tables.h"
+#include "client/share.h"
+#include "m3/shim.h"
+
+static int call(const void *question, size_t size, void *answer, size_t room, size_t *got)
+{
+	void *bytes = NULL;
+	size_t length = 0;
+	uint64_t ctx;
+	CUresult err = ck_enter_any(&ctx);
+
+	if (!err)
+		err = ck_wire_ck_m3_call(ctx, question, size, &bytes, &length);
+	if (!err && length <= room) {
+		memcpy(answer, bytes, length);
+		*got = length;
+	}
+	free(bytes);
+	if (err)
+		return err == CUDA_ERROR_SYSTEM_NOT_READY ? -EPIPE : -EIO;
+	return length <= room ? 0 : -EMSGSIZE;
+}
+
+const void *ck_m3_shim_table(const CUuuid *id)
+{
+	static const CUuuid ours = CK_M3_SHIM_UUID;
+	static const struct ck_m3_shim table = {
+		.size = sizeof(table),
+		.call = call,
+		.import = ck_physical_import,
+	};
+
+	return memcmp(id, &ours, sizeof(ours)) == 0 ? &table : NULL;
+}

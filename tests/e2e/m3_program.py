@@ -1,0 +1,136 @@
+"""tests/e2e/m3_program.py LIBM3 ROLE - a program with CUDA and libm3, as its own process: what test_m3.py runs.
+
+writer makes a region and writes it, reader changes it, sealed finds that it may only read; forger changes bytes of a
+handle of cuIpc.
+"""
+import ctypes
+import sys
+
+M3_READ, M3_READWRITE, M3_ANY_DEVICE = 1, 3, -1
+M3_EPERM, M3_EMISMATCH, M3_ENOTSUP = -3, -6, -11
+SEALABLE = 16
+SIZE = 3 << 20
+
+m3 = ctypes.CDLL(sys.argv[1])
+cuda = ctypes.CDLL("libcuda.so.1")
+m3.m3_region_ptr.restype = ctypes.c_uint64
+m3.m3_region_size.restype = ctypes.c_uint64
+
+
+class Request(ctypes.Structure):
+    _fields_ = [("mem_id", ctypes.c_char_p), ("bytes", ctypes.c_uint64),
+                ("alignment", ctypes.c_uint64), ("device", ctypes.c_int),
+                ("policy", ctypes.c_int), ("access", ctypes.c_int), ("mode", ctypes.c_uint),
+                ("flags", ctypes.c_uint)]
+
+
+def ok(status):
+    assert status == 0, status
+
+
+def copy_in(address, data):
+    ok(cuda.cuMemcpyHtoD_v2(ctypes.c_uint64(address), data, ctypes.c_size_t(len(data))))
+    ok(cuda.cuCtxSynchronize())
+
+
+def copy_out(address, size):
+    data = ctypes.create_string_buffer(size)
+    ok(cuda.cuMemcpyDtoH_v2(data, ctypes.c_uint64(address), ctypes.c_size_t(size)))
+    return data.raw
+
+
+def opened(client, name, access):
+    region = ctypes.c_void_p()
+    status = m3.m3_open(client, name, access, ctypes.byref(region))
+    return status, region
+
+
+def mapped(region, access):
+    at = ctypes.c_uint64()
+    status = m3.m3_map(region, M3_ANY_DEVICE, access, ctypes.c_uint64(0), ctypes.byref(at))
+    return status, at.value
+
+
+def alloc(client, name, size, flags=0):
+    region = ctypes.c_void_p()
+    request = Request(name, size, 8 << 20, M3_ANY_DEVICE, 0, 0, 0, flags)
+    return m3.m3_alloc(client, ctypes.byref(request), ctypes.byref(region)), region
+
+
+def writer(client):
+    status, region = alloc(client, b"weights", SIZE, SEALABLE)
+    ok(status)
+    address = m3.m3_region_ptr(region)
+    assert m3.m3_region_size(region) == 4 << 20 and address % (8 << 20) == 0
+    assert copy_out(address + 1000, 8) == bytes(8)      # new memory is zero
+    copy_in(address, b"hello")
+    assert alloc(client, b"weights", 9 << 20)[0] == M3_EMISMATCH
+    print("written", flush=True)
+    input()
+    assert copy_out(address + 100, 5) == b"world"
+    ok(m3.m3_seal(region))
+    print("sealed", flush=True)
+    input()
+    ok(m3.m3_release(region))
+
+
+def reader(client):
+    status, region = opened(client, b"weights", M3_READWRITE)
+    ok(status)
+    status, address = mapped(region, M3_READWRITE)
+    ok(status)
+    assert copy_out(address, 5) == b"hello"
+    copy_in(address + 100, b"world")
+    ok(m3.m3_unmap(region, M3_ANY_DEVICE))
+    ok(m3.m3_release(region))
+
+
+def sealed(client):
+    assert opened(client, b"weights", M3_READWRITE)[0] == M3_EPERM
+    status, region = opened(client, b"weights", M3_READ)
+    ok(status)
+    assert mapped(region, M3_READWRITE)[0] == M3_EPERM
+    status, address = mapped(region, M3_READ)
+    ok(status)
+    assert copy_out(address, 5) == b"hello"
+    # what the library did not forbid, the one that maps does
+    access = (ctypes.c_int * 3)(1, 0, M3_READWRITE)
+    if "remote" in sys.argv:
+        assert cuda.cuMemSetAccess(ctypes.c_uint64(address), ctypes.c_size_t(4 << 20),
+                                   ctypes.byref(access), ctypes.c_size_t(1)) != 0
+    # the program ends with all of it open
+
+
+class Handle(ctypes.Structure):
+    _fields_ = [("bytes", ctypes.c_ubyte * 64)]
+
+
+def forger(_):
+    address, opened_at, handle = ctypes.c_uint64(), ctypes.c_uint64(), Handle()
+    ok(cuda.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(5000)))
+    ok(cuda.cuIpcGetMemHandle(ctypes.byref(handle), address))
+    again = Handle()
+    ok(cuda.cuIpcGetMemHandle(ctypes.byref(again), address))
+    assert bytes(again) == bytes(handle)        # programs find it again by its bytes
+    assert cuda.cuIpcOpenMemHandle_v2(ctypes.byref(opened_at), handle, 1) == 201    # it is here
+    for at in (0, 12, 16, 24, 39):  # mark, kind, number, key
+        handle.bytes[at] ^= 1
+        assert cuda.cuIpcOpenMemHandle_v2(ctypes.byref(opened_at), handle, 1) == 400, at
+        handle.bytes[at] ^= 1
+    assert cuda.cuIpcOpenMemHandle_v2(ctypes.byref(opened_at), Handle(), 1) == 400
+    assert cuda.cuIpcCloseMemHandle(address) == 1
+    ok(cuda.cuMemFree_v2(address))
+
+
+def main():
+    context, client = ctypes.c_void_p(), ctypes.c_void_p()
+    ok(cuda.cuInit(0))
+    ok(cuda.cuCtxCreate_v2(ctypes.byref(context), 0, 0))
+    ok(m3.m3_connect(None, ctypes.byref(client)))
+    {"writer": writer, "reader": reader, "sealed": sealed,
+     "forger": forger}[sys.argv[2]](client)
+    if sys.argv[2] != "sealed":
+        m3.m3_disconnect(client)
+
+
+main()
