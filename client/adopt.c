@@ -135,10 +135,17 @@ static bool all_are(const struct adopted *a, bool (*such)(const struct mapping *
 
 typedef bool (*exchange_fn)(const struct adopted *a, size_t done, size_t size, void *how);
 
+/* Whole pages, and what of the program's lies around the memory with them: AddressSanitizer's memcpy
+ * would take that for a mistake. */
+static void copy_pages(void *to, const void *from, size_t size)
+{
+	__asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(size) : : "memory");
+}
+
 /* Pages of the file in place of the program's; @view is where we see the file. */
 static bool to_file(const struct adopted *a, size_t done, size_t size, void *view)
 {
-	memcpy((char *)view + done, a->at + done, size);
+	copy_pages((char *)view + done, a->at + done, size);
 	return mmap(a->at + done, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
 		    ck_pinned_fd(), (off_t)(a->offset + done)) != MAP_FAILED;
 }
@@ -146,7 +153,7 @@ static bool to_file(const struct adopted *a, size_t done, size_t size, void *vie
 /* New pages, at @fresh so far, in place of those of the file. */
 static bool from_file(const struct adopted *a, size_t done, size_t size, void *fresh)
 {
-	memcpy((char *)fresh + done, a->at + done, size);
+	copy_pages((char *)fresh + done, a->at + done, size);
 	return mremap((char *)fresh + done, size, size, MREMAP_MAYMOVE | MREMAP_FIXED,
 		      a->at + done) != MAP_FAILED;
 }

@@ -266,11 +266,12 @@ bool ck_output_fetch(void)
 
 	any = ck_wire_ck_output(0, &text, &size, &errors, &errors_size) == CUDA_SUCCESS &&
 	      (size > 0 || errors_size > 0);
-	if (any) {
+	if (any && size > 0) {
 		fwrite(text, 1, size, stdout);
 		fflush(stdout);
-		fwrite(errors, 1, errors_size, stderr);
 	}
+	if (any && errors_size > 0)
+		fwrite(errors, 1, errors_size, stderr);
 	free(text);
 	free(errors);
 	return any;
