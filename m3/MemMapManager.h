@@ -291,24 +291,25 @@ class MemMapManager
 		status = m3_alloc(client_, &req, &region);
 		if (status != M3_OK)
 			return status;
-		Remember(region);
+		region = Remember(region);
 		a.shareableHandle = m3_region_id(region);
 		a.roundedSize = m3_region_size(region);
-		a.d_ptr = m3_region_ptr(regions_[a.shareableHandle].region);
+		a.d_ptr = m3_region_ptr(region);
 		a.numShareableHandles = 1;
 		return M3_OK;
 	}
-	/* A process that asks twice for one name gets one address, as it did. */
-	void Remember(m3_region *region)
+	/* The region to go on with: a process that asks twice for one name gets one address, as it did. */
+	m3_region *Remember(m3_region *region)
 	{
 		Entry &entry = regions_[m3_region_id(region)];
 
 		if (entry.count++ == 0) {
 			entry.region = region;
-			return;
+			return region;
 		}
 		m3_release(region);
 		m3_retain(entry.region);
+		return entry.region;
 	}
 	int DeAllocate(shareable_handle_t handle)
 	{

@@ -311,6 +311,6 @@ int main(int argc, char **argv)
 	};
 
 	if (argc > 3 && strcmp(argv[1], "--role") == 0)
-		return strcmp(argv[2], "busy") == 0 ? role_busy(argv[3]) : role_hammer(argv[3]);
+		_exit(strcmp(argv[2], "busy") == 0 ? role_busy(argv[3]) : role_hammer(argv[3]));
 	return cmocka_run_group_tests(tests, world_setup, world_teardown);
 }

@@ -296,9 +296,10 @@ static void a_closed_end_wakes_the_other(void **state)
 	ck_chan_close(ends[0]);
 }
 
-/* A child process that has the other end, and does nothing. */
+/* A child process that has the other end, and does nothing; here nothing is behind that one any more. */
 static pid_t child_with(struct ck_chan *ends[2])
 {
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	pid_t pid = fork();
 
 	assert_true(pid >= 0);
@@ -307,7 +308,8 @@ static pid_t child_with(struct ck_chan *ends[2])
 		for (;;)
 			pause();
 	}
-	close(ck_chan_fd(ends[1]));
+	assert_true(dup2(null, ck_chan_fd(ends[1])) >= 0);
+	close(null);
 	return pid;
 }
 
@@ -325,7 +327,7 @@ static void a_process_that_is_killed_is_missed_by_who_sleeps(void **state)
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 	assert_both_end(threads);
 	assert_int_equal((intptr_t)write_big(ends[0]), -EPIPE);
-	ck_chan_close(ends[0]);
+	close_pair(ends);
 }
 
 static void what_a_peer_wrote_before_its_end_is_read(void **state)

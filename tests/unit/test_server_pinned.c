@@ -27,6 +27,7 @@
 
 #define UNIT (2ul << 20)
 #define SIZE (64 * UNIT)
+#define ROOM ((size_t)16 << 30)
 #define PAGE 4096ul
 
 static struct ck_session *session;
@@ -45,8 +46,8 @@ static CUresult device_pointer(CUdeviceptr *device, void *p, unsigned int flags)
 static int begin(void **state)
 {
 	int ends[2];
-	void *room = mmap(NULL, 2 * SIZE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-			  -1, 0);
+	/* much more than is used: what else is mapped meanwhile comes to its other end */
+	void *room = mmap(NULL, ROOM, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	(void)state;
 	fake_install();
@@ -54,7 +55,7 @@ static int begin(void **state)
 	fake.registered = 0;
 	shift = 0;
 	place = CK_ALIGN_UP((uintptr_t)room, UNIT);
-	munmap(room, 2 * SIZE);
+	munmap(room, ROOM);
 	if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) < 0 || ck_chan_adopt(ends[0], &client) < 0 ||
 	    ck_session_create(NULL, NULL, 1, &session) < 0)
 		return -1;
