@@ -14,8 +14,8 @@
 # Without a name: micro torch start wire many sweep, from which bench/report.py makes the table of
 # docs/performance.md. LIMIT=SECONDS bounds it all: a stage that would take longer than what is left is left out, and
 # said to be. The remote client has no access to the GPU (bench/no-gpu.sh). Needs what `make && make -C cpu bench` have
-# built (LIBS: a folder with libtirpc.so.3 where the machine has none) and root. Logs go to $OUT or build/gpu; a
-# table comes last.
+# built (LIBS: a folder with libtirpc.so.3 where the machine has none) and root. Logs go to $OUT or build/gpu, where those
+# of other stages stay, so that stages can be run one by one; a table comes last.
 set -u
 cd "$(dirname "$0")/.." || exit
 . bench/lib.sh
@@ -52,19 +52,19 @@ micro() { both micro $BIN/bench-micro; }
 
 # TORCH_OVER: over what; ROWS: some rows only.
 torch() {
-	native python3 tests/test_apps/pytorch_minimal.py > "$OUT/minimal.native" 2>&1
+	native python3 tests/test_apps/pytorch_minimal.py > "$OUT/torch.minimal" 2>&1
 	CRICKET_STATS=1 remote "$(address_of tcp)" python3 tests/test_apps/pytorch_minimal.py \
-		> "$OUT/minimal.remote" 2> "$OUT/minimal.err"
-	if cmp "$OUT/minimal.native" "$OUT/minimal.remote"; then
+		> "$OUT/torch.minimal.remote" 2> "$OUT/torch.minimal.err"
+	if cmp "$OUT/torch.minimal" "$OUT/torch.minimal.remote"; then
 		echo "pytorch_minimal: the same losses" | table
 	else
-		tail -5 "$OUT/minimal.remote" "$OUT/minimal.err"
+		tail -n 5 "$OUT/torch.minimal.remote" "$OUT/torch.minimal.err"
 	fi
 	# shellcheck disable=SC2086 # a list
 	OVER=${TORCH_OVER:-shm tcp} PASSES=1 CRICKET_STATS=1 BENCH_STEPS=${QUICK:+0.3} \
 		both torch python3 bench/torch_models.py ${ROWS:-$TORCH_ROWS}
 	grep -h '^cricket:' "$OUT"/torch.*.err | sort -k2 -n -r | head -12
-	grep -h -v '^cricket:' "$OUT"/torch.*err | tail -5
+	grep -h -v '^cricket:' "$OUT"/torch.*err | tail -n 5
 }
 TORCH_ROWS="matmul_fp32 matmul_fp16 matmul_bf16 matmul_bf16_batched item add resnet50_train resnet50_infer_b1
 	gpt2_train_8x512 gpt2_generate_32 llama_decode_32 llama_decode_32_graphs"
@@ -135,13 +135,13 @@ sweep() {
 	local run=(env BENCH_STEPS=$([ -n "$QUICK" ] && echo 0.2 || echo 0.5) python3 bench/torch_models.py)
 	[ "${SWEEP:-}" = steps ] && run=(bench/steps.sh) rows=
 	# shellcheck disable=SC2086 # a list
-	native "${run[@]}" $rows > "$OUT/sweep.native" 2> "$OUT/sweep.err"
+	native "${run[@]}" $rows > "$OUT/sweep.native" 2> "$OUT/sweep.log"
 	for rtt in ${RTTS:-$([ -n "$QUICK" ] && echo 0 100us 1ms 20ms || echo 0 50us 100us 500us 1ms 5ms 20ms)}; do
 		network=${rtt:+rtt=$rtt}${BW:+,bw=$BW}
 		[ "$rtt" = 0 ] && network=${BW:+bw=$BW}
 		# shellcheck disable=SC2086
 		CRICKET_INJECT=$network \
-			remote "$(address_of tcp)" "${run[@]}" $rows > "$OUT/sweep.$rtt" 2>> "$OUT/sweep.err"
+			remote "$(address_of tcp)" "${run[@]}" $rows > "$OUT/sweep.$rtt" 2>> "$OUT/sweep.log"
 	done
 	python3 bench/report.py --stage sweep "$OUT" | table
 }
@@ -149,12 +149,12 @@ sweep() {
 # The same round trip by the kernel's netem, where it has that, and played: ms of a step of one kernel.
 netem() {
 	local rtt step="$BIN/bench-load steps $((QUICK ? 1 : 3)) 0 1 10" said
-	server --listen "[::]:$PORT"
+	server --listen "[::]:$((PORT + 2))"
 	for rtt in ${RTTS:-100us 1ms 5ms}; do
 		case $rtt in 0) continue ;; *us) said=${rtt%us} ;; *ms) said=${rtt%ms}000 ;; esac
 		# shellcheck disable=SC2016 # for the shell inside
 		LD_PRELOAD=$PWD/cpu/cricket-client.so bench/netns.sh "$said" 0 sh -c \
-			'REMOTE_GPU_ADDRESS=tcp://$HOST_ADDRESS:'"$PORT exec $step" > "$OUT/netem.$rtt" 2> "$OUT/netem.err" ||
+			'REMOTE_GPU_ADDRESS=tcp://$HOST_ADDRESS:'"$((PORT + 2)) exec $step" > "$OUT/netem.$rtt" 2> "$OUT/netem.err" ||
 			{ echo "netem: $(tail -1 "$OUT/netem.err")" | table; break; }
 		echo "netem $rtt: $(cat "$OUT/netem.$rtt")" | table
 		# shellcheck disable=SC2086 # a list
@@ -168,7 +168,7 @@ e2e() {
 	CRICKET_TEST_DRIVER=$DRIVER LD_LIBRARY_PATH=$LIBS:${LD_LIBRARY_PATH:-} timeout "$(seconds_for 400)" \
 		python3 -m pytest -q -p no:cacheprovider tests/e2e -k "not docs" > "$OUT/e2e" 2>&1
 	tail -15 "$OUT/e2e"
-	echo "e2e: $(tail -1 "$OUT/e2e")" >> "$OUT/table"
+	echo "e2e: $(tail -1 "$OUT/e2e")" | table > /dev/null
 }
 
 # The programs that people try first (tests/gpu); BATTERY: its arguments, as in 'cases_torch -k fft'.
@@ -185,13 +185,13 @@ needs() {
 	torch) echo $((QUICK ? 60 : 150)) ;;
 	sweep) echo $((QUICK ? 80 : 200)) ;;
 	many) echo $((QUICK ? 20 : 60)) ;;
+	apps) echo 90 ;;
 	e2e | battery) echo 200 ;;
 	*) echo 15 ;;
 	esac
 }
 
-: > "$OUT/table"
-rm -f "$OUT"/*.native "$OUT"/*.shm "$OUT"/*.unix "$OUT"/*.tcp "$OUT"/start.* "$OUT"/sweep.* "$OUT/wire" "$OUT"/*err
+for stage in $STAGES; do rm -f "$OUT/$stage" "$OUT/$stage".*; done
 {
 	date -u +%Y-%m-%d
 	nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2> /dev/null || echo "no GPU: the emulated driver"
@@ -209,6 +209,6 @@ for stage in $STAGES; do
 done
 server_end
 logs=$(mktemp)
-tar -C "$OUT" --exclude=logs.tar.gz -czf "$logs" . && mv "$logs" "$OUT/logs.tar.gz"
+tar -C "$OUT" --exclude=logs.tar.gz -czf "$logs" . && mv "$logs" "$OUT/logs.tar.gz" && rm -rf "$OUT/battery"
 echo "=== table ($(sed -n 2p "$OUT/machine"))"
-cat "$OUT/table"
+for stage in $STAGES; do cat "$OUT/$stage.table"; done

@@ -1,3 +1,5 @@
+# shellcheck shell=bash disable=SC2034,SC2153,SC2154 # it is a part of gpu.sh
+#
 # bench/lib.sh - what the stages of bench/gpu.sh share: a server, native and remote runs, the clock.
 #
 # DRIVER=emu takes the emulated GPU on both sides, on a machine without one: the numbers say nothing then, but the
@@ -61,7 +63,8 @@ address_of() { # tcp | unix | shm
 	*) echo "$1:$SOCKET" ;;
 	esac
 }
-table() { tee -a "$OUT/table"; }
+# What a stage has to say, also for later: bench/report.py reads it.
+table() { tee -a "$OUT/$stage.table"; }
 
 # both NAME COMMAND... - natively and over each of $OVER, $PASSES times in turn; the rows are appended to
 # $OUT/NAME.native, NAME.shm ..., and compared.

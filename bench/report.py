@@ -188,7 +188,8 @@ def results(logs, machine):
             ("Single calls", rows_lines(logs, "micro", ["shm", "unix", "tcp"]))):
         if part:
             lines += [f"## {title}", "", *part, ""]
-    said = [line for line in text_of(logs / "table").splitlines() if re.match(r"modules|.*left out|FAIL|apps:|e2e:", line)]
+    said = [line for page in sorted(logs.glob("*.table")) for line in text_of(page).splitlines()
+            if re.match(r"modules|.*left out|FAIL|apps:|e2e:|netem|played", line)]
     if said:
         lines += ["## Besides", "", *("    " + line for line in said), ""]
     lines.append("Ratios of GB/s and of steps/s are better when large, all others when small.")
