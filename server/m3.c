@@ -116,7 +116,8 @@ int ck_broker_ask(struct ck_m3_request *request, const void *data, int fd_out, v
 	if (status == M3_OK && broker.answer.head.data_size > room)
 		status = M3_EPROTO;
 	if (status == M3_OK) {
-		memcpy(back, broker.answer.data, broker.answer.head.data_size);
+		if (broker.answer.head.data_size > 0)
+			memcpy(back, broker.answer.data, broker.answer.head.data_size);
 		*size = broker.answer.head.data_size;
 		*number = broker.answer.head.region;
 	}
