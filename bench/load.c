@@ -17,18 +17,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "bench/driver.h"
 #include "gen/api.h"
 
 #define STEPS_MAX 1000000
-#define CU(name) ((__typeof__(name) *)dlsym(driver, #name))
-#define MUST(call)                                                              \
-	do {                                                                    \
-		CUresult err_ = (call);                                         \
-		if (err_) {                                                     \
-			fprintf(stderr, "%s = %d\n", #call, (int)err_);         \
-			exit(1);                                                \
-		}                                                               \
-	} while (0)
 
 /* count: one thread of each warp counts to @n; the result goes nowhere that the compiler knows of. */
 static const char ptx[] =

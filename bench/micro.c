@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "bench/driver.h"
 #include "gen/api.h"
 
 #define LAUNCHES 20000
@@ -18,16 +19,6 @@ static void *driver;
 static CUfunction empty;
 static CUstream stream;
 static int rows;
-
-#define CU(name) ((__typeof__(name) *)dlsym(driver, #name))
-#define MUST(call)                                                              \
-	do {                                                                    \
-		CUresult err_ = (call);                                         \
-		if (err_) {                                                     \
-			fprintf(stderr, "%s = %d\n", #call, (int)err_);         \
-			exit(1);                                                \
-		}                                                               \
-	} while (0)
 
 static double now_us(void)
 {

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 
+ROOT = f"{pathlib.Path(__file__).resolve().parents[2]}/"
 GOOD = ("equal", "within", "varies", "limit", "not installed", "native fails")
 MARK = re.compile(r"(<!-- table -->\n).*(<!-- end of table -->)", re.S)
 VERSIONS = ("torch", "torchvision", "transformers", "triton", "cupy", "jax", "numba", "cuda-bindings",
@@ -73,10 +74,15 @@ def short(value):
     return text if len(text) <= 48 else text[:45] + "..."
 
 
+def plain(text):
+    """A text for the table: without the folder that the project happens to be in."""
+    return text.replace(ROOT, "").replace("|", "/")
+
+
 def cell(result):
-    text = short(result["value"]) if result["status"] == "ok" else \
-        f"{result['status']}: {result['error']}"[:90]
-    return text.replace("|", "/")
+    if result["status"] == "ok":
+        return plain(short(result["value"]))
+    return plain(f"{result['status']}: {result['error']}")[:90]
 
 
 def seconds(result):
@@ -85,8 +91,7 @@ def seconds(result):
 
 def row(name, native, remote, word, detail):
     said = f"{word} ({detail})" if detail else word
-    return [name, cell(native), cell(remote), said.replace("|", "/"), seconds(native),
-            seconds(remote)]
+    return [name, cell(native), cell(remote), plain(said), seconds(native), seconds(remote)]
 
 
 HEAD = ["test", "native", "remote", "result", "s native", "s remote"]
