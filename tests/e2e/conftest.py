@@ -244,7 +244,8 @@ class Server:
     def kill(self):
         """Ends server and workers at once, without a word."""
         for pid in children_of(self.process.pid):
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()

@@ -157,15 +157,15 @@ def test_a_session_whose_driver_hangs_holds_up_nobody(tmp_path):
     source = pathlib.Path(__file__).parent / "warm_driver.c"
     subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, source], check=True)
     what.write_text("hang")
-    server = Server(tmp_path / "server", "--driver", library, WARM_DRIVER=str(what))
+    server = Server(tmp_path / "server", "--driver", library, "--warm", "0", WARM_DRIVER=str(what))
     program = "import ctypes; print(ctypes.CDLL('libcuda.so.1').cuInit(0))"
     env = client_env(server.address("unix"), CRICKET_TIMEOUT="60")
     try:
-        wait_until(server.spares, 10, "the server has started")
         stuck = [start([sys.executable, "-c", program], env) for _ in range(3)]
         try:
-            wait_until(lambda: len(server.workers()) + len(server.spares()) >= 3, 10,
-                       "they are being served")
+            hangs = tmp_path / "what.hangs"
+            wait_until(lambda: hangs.exists() and len(hangs.read_text()) == 3, 10,
+                       "the workers of all three hang")
             what.write_text("802")
             began = time.monotonic()
             result = run([sys.executable, "-c", program], env, 20)

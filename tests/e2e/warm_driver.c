@@ -1,6 +1,7 @@
 /*
  * tests/e2e/warm_driver.c - a driver library that does not work, in the way that the file named by
  * WARM_DRIVER says: "999", the result of cuInit; "crash"; "hang". With "0" it has no device.
+ * A process that hangs adds a letter to the file whose name ends in .hangs.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +12,21 @@ int cuInit(unsigned int flags);
 int cuDriverGetVersion(int *version);
 int cuDeviceGetCount(int *count);
 int cuCtxSetCurrent(void *context);
+
+static void hang(void)
+{
+	char name[4096];
+	FILE *f;
+
+	snprintf(name, sizeof(name), "%s.hangs", getenv("WARM_DRIVER"));
+	f = fopen(name, "a");
+	if (f) {
+		fputc('x', f);
+		fclose(f);
+	}
+	for (;;)
+		pause();
+}
 
 int cuInit(unsigned int flags)
 {
@@ -23,8 +39,8 @@ int cuInit(unsigned int flags)
 	fclose(f);
 	if (strcmp(what, "crash") == 0)
 		abort();
-	while (strcmp(what, "hang") == 0)
-		pause();
+	if (strcmp(what, "hang") == 0)
+		hang();
 	return atoi(what);
 }
 
