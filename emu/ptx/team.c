@@ -54,24 +54,20 @@ static void team_fail(struct ck_ptx_team *team, int err)
 
 static void *helper(void *opaque);
 
-static void team_start(const struct ck_ptx_run *run)
+static void team_start(struct ck_ptx_team *team)
 {
-	struct ck_ptx_team *team = run->team;
-
 	while (team->helper_count < team->helpers_wanted &&
-	       pthread_create(&team->helpers[team->helper_count], NULL, helper, (void *)run) == 0)
+	       pthread_create(&team->helpers[team->helper_count], NULL, helper, team) == 0)
 		team->helper_count++;
 	team->helpers_wanted = 0;
 }
 
 /* The thread that was there first looks whether it should have help. */
-static void team_help(const struct ck_ptx_run *run)
+static void team_help(struct ck_ptx_team *team)
 {
-	struct ck_ptx_team *team = run->team;
-
 	if (pthread_equal(team->caller, pthread_self()) && team->helpers_wanted &&
 	    now_ns() - team->began > ALONE_NS)
-		team_start(run);
+		team_start(team);
 }
 
 /* The number of the next block to start: false when there is none left. */
@@ -116,7 +112,7 @@ static int share_run(struct residents *r, struct ck_ptx_run *run, uint64_t slots
 		if (!err)
 			err = atomic_load(&run->team->result);
 		if (!err && more)
-			team_help(run);
+			team_help(run->team);
 	}
 	return err;
 }
@@ -140,9 +136,9 @@ static int thread_run(const struct ck_ptx_run *model, uint64_t slots)
 
 static void *helper(void *opaque)
 {
-	const struct ck_ptx_run *run = opaque;
+	const struct ck_ptx_team *team = opaque;
 
-	thread_run(run, run->team->slots);
+	thread_run(team->model, team->slots);
 	return NULL;
 }
 
@@ -153,11 +149,12 @@ int ck_ptx_team_run(const struct ck_ptx_run *model, uint64_t blocks, bool cooper
 	struct ck_ptx_run run = *model;
 
 	run.team = &team;
+	team.model = &run;
 	team.helpers_wanted = (unsigned int)ck_min((uint64_t)helpers, blocks - 1);
 	team.began = now_ns();
 	if (cooperative) {
 		team.slots = blocks / (team.helpers_wanted + 1) + 1;
-		team_start(&run);
+		team_start(&team);
 	}
 	/* helpers that could not be started leave their share to the caller */
 	thread_run(&run, cooperative && team.helper_count < helpers ? blocks : team.slots);

@@ -13,6 +13,7 @@
 #define CK_PTX_MAX_RESIDENT 4096 /* blocks of a cooperative grid */
 
 struct ck_ptx_team {
+	const struct ck_ptx_run *model; /* what each thread copies; none writes to it */
 	_Atomic uint64_t next; /* block to start */
 	uint64_t blocks;
 	uint64_t slots;	    /* blocks that a thread has resident from the start */
