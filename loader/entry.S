@@ -15,6 +15,22 @@ _start:
 	call	ck_main
 	hlt
 
+/* What a called function must keep goes onto this stack, whose place goes to *rdi; rsi is the next one. */
+	.macro	leave_stack
+	.irp	register, rbp, rbx, r12, r13, r14, r15
+	pushq	%\register
+	.endr
+	movq	%rsp, (%rdi)
+	movq	%rsi, %rsp
+	.endm
+
+	.macro	come_back
+	.irp	register, r15, r14, r13, r12, rbx, rbp
+	popq	%\register
+	.endr
+	ret
+	.endm
+
 /*
  * void ck_switch(uint64_t *save, uint64_t rsp): leaves this stack for another that ck_switch left,
  * or that ck_switch_prepare made. FS is the caller's business.
@@ -22,34 +38,14 @@ _start:
 	.globl ck_switch
 	.type ck_switch, @function
 ck_switch:
-	pushq	%rbp
-	pushq	%rbx
-	pushq	%r12
-	pushq	%r13
-	pushq	%r14
-	pushq	%r15
-	movq	%rsp, (%rdi)
-	movq	%rsi, %rsp
-	popq	%r15
-	popq	%r14
-	popq	%r13
-	popq	%r12
-	popq	%rbx
-	popq	%rbp
-	ret
+	leave_stack
+	come_back
 
 /* void ck_enter_program(uint64_t *save, uint64_t rsp, uint64_t entry): as the kernel starts one. */
 	.globl ck_enter_program
 	.type ck_enter_program, @function
 ck_enter_program:
-	pushq	%rbp
-	pushq	%rbx
-	pushq	%r12
-	pushq	%r13
-	pushq	%r14
-	pushq	%r15
-	movq	%rsp, (%rdi)
-	movq	%rsi, %rsp
+	leave_stack
 	xorl	%ebp, %ebp
 	xorl	%edi, %edi
 	movq	%rdx, %rax

@@ -1,9 +1,10 @@
 /*
  * loader/half.c - starting a half, getting control back from it, and ending it.
  *
- * A half's own ld.so is mapped into its window and started as a program is: "ld.so [options] program
- * arguments" on a stack of its own. A lower half's main says ready(), which leaves its stack for
- * ours; to end it we go back there, its main returns, exit() runs, and _exit comes to us again.
+ * A half's own ld.so is mapped into its window and started as a program is: "ld.so [options]
+ * program arguments" on a stack of its own. A lower half's main says ready(), which leaves its
+ * stack for ours; to end it we go back there, its main returns, exit() runs, and _exit comes to us
+ * again.
  */
 #include <linux/resource.h>
 
@@ -20,10 +21,10 @@ struct ck_half ck_halves[LHINFO_HALVES];
 struct lhinfo ck_info;
 struct ck_start ck_start;
 
-static uint64_t loader_rsp;	/* of who waits for ready() */
-static uint64_t finisher_rsp;	/* of who waits for a lower half's exit */
+static uint64_t loader_rsp;   /* of who waits for ready() */
+static uint64_t finisher_rsp; /* of who waits for a lower half's exit */
 static int finishing = -1;
-static char *strings[STRINGS];	/* argv and envp of one half */
+static char *strings[STRINGS]; /* argv and envp of one half */
 
 void ck_switch(uint64_t *save, uint64_t rsp);
 void ck_enter_program(uint64_t *save, uint64_t rsp, uint64_t entry);
@@ -41,35 +42,56 @@ static uint64_t room(unsigned int half, size_t size, int prot)
 	return (uint64_t)at;
 }
 
-static void refuse_libc(unsigned int half, const char *file, int error, const char *what,
-			unsigned int count)
+static void refuse_libc(unsigned int half, const char *file, int error,
+			const struct ck_sites *found)
 {
 	if (error == -ENOEXEC)
-		ck_die("%s: %s: a libc that this loader does not know: its call of %s was found "
-		       "%u times in place of once", ck_halves[half].name, file, what, count);
-	ck_die("%s: %s: cannot turn its call of %s: %m", ck_halves[half].name, file, what, -error);
+		ck_die("%s: %s: a libc that this loader does not know: no call of %s was "
+		       "found%s%s; "
+		       "'kernel-loader --check' on it says more",
+		       ck_halves[half].name, file, found->call ? found->call : "anything",
+		       found->function ? " in its function " : "",
+		       found->function ? found->function : "");
+	ck_die("%s: %s: cannot turn its system calls: %m", ck_halves[half].name, file, -error);
+}
+
+/* ld.so of a glibc before 2.33 has no --argv0: then argv[0] is the program's path. */
+static bool knows_argv0(int fd)
+{
+	static const char option[] = "--argv0";
+	size_t size = 0;
+	long file = ck_patch_open(fd, &size);
+	bool found = false;
+
+	for (size_t i = 0; !found && !is_error(file) && i + sizeof(option) <= size; i++)
+		found = !memcmp((const char *)file + i, option, sizeof(option));
+	if (!is_error(file))
+		sys2(__NR_munmap, file, size);
+	return found;
 }
 
 static void map_linker(unsigned int half)
 {
 	struct ck_half *h = &ck_halves[half];
-	const char *what = "";
-	unsigned int count = 0;
-	int ret;
+	struct ck_sites found;
+	int ret, fd;
 
 	h->linker_base = room(half, h->linker.hi - h->linker.lo, PROT_NONE) - h->linker.lo;
 	ret = ck_elf_map(h->program.interpreter, &h->linker, h->linker_base);
-	if (ret)
-		ck_die("%s: %s: %m", h->name, h->program.interpreter, -ret);
+	fd = (int)sys3(__NR_open, h->program.interpreter, O_RDONLY | O_CLOEXEC, 0);
+	if (ret || fd < 0)
+		ck_die("%s: %s: %m", h->name, h->program.interpreter, ret ? -ret : -fd);
 	for (int i = 0; i < h->linker.head.e_phnum; i++) {
 		const Elf64_Phdr *s = &h->linker.segments[i];
 
 		if (s->p_type == PT_LOAD && s->p_flags & PF_X)
-			ret = ck_patch_text(half, CK_FILE_LDSO, h->linker_base + s->p_vaddr,
-					    s->p_filesz, &what, &count);
+			ret = ck_patch_mapped(half, CK_FILE_LDSO, fd, h->linker_base + s->p_vaddr,
+					      s->p_filesz, s->p_offset, &found);
 		if (ret)
-			refuse_libc(half, h->program.interpreter, ret, what, count);
+			refuse_libc(half, h->program.interpreter, ret, &found);
 	}
+	h->linker_argv0 = knows_argv0(fd);
+	sys1(__NR_close, fd);
 }
 
 /* As large as the process's own may be; its lowest page is shut. */
@@ -77,7 +99,7 @@ static uint64_t make_stack(unsigned int half)
 {
 	struct rlimit64 {
 		uint64_t now, max;
-	} limit = { STACK_UNLIMITED, 0 };
+	} limit = {STACK_UNLIMITED, 0};
 	uint64_t size, at;
 
 	sys4(__NR_prlimit64, 0, RLIMIT_STACK, NULL, &limit);
@@ -141,8 +163,10 @@ static void make_args(unsigned int half, struct ck_list *args)
 	const char *path;
 
 	ck_list_add(args, h->program.interpreter);
-	ck_list_add(args, "--argv0");
-	ck_list_add(args, h->argv0);
+	if (h->linker_argv0) {
+		ck_list_add(args, "--argv0");
+		ck_list_add(args, h->argv0);
+	}
 	if (!half) {
 		ck_format(support, sizeof(support), "%s/libupper.so", ck_start.folder);
 		ck_list_add(args, "--preload");
@@ -161,8 +185,9 @@ static void make_args(unsigned int half, struct ck_list *args)
 void ck_half_run(unsigned int half)
 {
 	struct ck_half *h = &ck_halves[half];
-	struct ck_list args = { strings, 0, STRINGS / 2 }, env = { strings + STRINGS / 2, 0, STRINGS / 2 };
-	struct ck_aux aux = { .phnum = h->linker.head.e_phnum, .name = h->program.interpreter };
+	struct ck_list args = {strings, 0, STRINGS / 2},
+		       env = {strings + STRINGS / 2, 0, STRINGS / 2};
+	struct ck_aux aux = {.phnum = h->linker.head.e_phnum, .name = h->program.interpreter};
 	uint64_t fs = fs_get(), top;
 
 	ck_info.half[half].state = LH_LOADING;
@@ -182,7 +207,8 @@ void ck_half_run(unsigned int half)
 
 /* --- libc comes */
 
-static bool is_libc(int fd)
+/* By the name of the file: true, and *kind, when its calls are to be turned. */
+static bool is_libc(int fd, enum ck_file *kind)
 {
 	char link[32], path[4096], *name;
 	long n;
@@ -194,31 +220,24 @@ static bool is_libc(int fd)
 	path[n] = '\0';
 	name = ck_strrchr(path, '/');
 	name = name ? name + 1 : path;
-	return ck_starts(name, "libc.so.6") || ck_starts(name, "libc-2.");
-}
-
-/* Behind the file's end there is nothing to read: a mapping may be longer. */
-static size_t bytes_in_file(int fd, size_t size, uint64_t offset)
-{
-	long end = sys3(__NR_lseek, fd, 0, 2 /* SEEK_END */);
-
-	if (end < 0 || (uint64_t)end <= offset)
-		return 0;
-	return size < (uint64_t)end - offset ? size : (uint64_t)end - offset;
+	*kind = ck_starts(name, "libpthread") ? CK_FILE_PTHREAD : CK_FILE_LIBC;
+	return ck_starts(name, "libc.so.6") || ck_starts(name, "libc-2.") ||
+	       ck_starts(name, "libpthread.so.0") || ck_starts(name, "libpthread-2.");
 }
 
 int ck_half_mapped(unsigned int half, uint64_t at, size_t size, int fd, uint64_t offset)
 {
-	const char *what = "";
-	unsigned int count = 0;
+	struct ck_sites found;
+	enum ck_file kind;
 	int ret;
 
-	if (!is_libc(fd))
+	if (!is_libc(fd, &kind))
 		return 0;
-	ret = ck_patch_text(half, CK_FILE_LIBC, at, bytes_in_file(fd, size, offset), &what, &count);
+	ret = ck_patch_mapped(half, kind, fd, at, size, offset, &found);
 	if (ret && ck_info.half[half].state == LH_LOADING)
-		refuse_libc(half, "libc.so.6", ret, what, count);
-	ck_halves[half].known_libc = true;
+		refuse_libc(half, kind == CK_FILE_LIBC ? "libc.so.6" : "libpthread.so.0", ret,
+			    &found);
+	ck_halves[half].known_libc |= kind == CK_FILE_LIBC;
 	return ret;
 }
 
@@ -243,8 +262,14 @@ void ck_half_ready(struct lh_half *h)
 {
 	unsigned int half = (unsigned int)(h - ck_info.half);
 	uint64_t at = (uint64_t)h->exit_entry();
+	char stray[CK_STRAY_SIZE];
 	int ret;
 
+	if (ck_map_stray(stray))
+		ck_die("%s: %s does not lie in its window: a libc that makes calls in a way that "
+		       "this loader does "
+		       "not know",
+		       ck_halves[half].name, stray);
 	if (!ck_halves[half].known_libc)
 		ck_die("%s: its libc.so.6 has not been met", ck_halves[half].name);
 	ret = ck_patch_exit(half, at, half_exit);

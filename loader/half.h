@@ -18,6 +18,7 @@ struct ck_half {
 	struct ck_elf program, linker; /* as read from the files */
 	uint64_t base, end;
 	uint64_t linker_base;
+	bool linker_argv0;	/* its ld.so can be told the program's argv[0] */
 	bool known_libc;	/* its libc has been met, and turned */
 	uint64_t rsp;		/* of its main, which sleeps in ready() */
 };
@@ -80,6 +81,9 @@ bool ck_drop_probe(int sig, const void *value);
 /* loader/map.c */
 void ck_map_print(int fd);
 void ck_map_gdb(const char *path);
+/* Whether code of a file lies in no window where it should lie in one, and which file. */
+#define CK_STRAY_SIZE 512
+bool ck_map_stray(char name[CK_STRAY_SIZE]);
 
 /* loader/vdso.c */
 void ck_vdso_pin(uint64_t *auxv);

@@ -13,14 +13,41 @@ static const char *owner(const struct ck_mapping *m)
 
 	if (half >= 0)
 		return ck_halves[half].name;
-	if (m->start >= page_down((uint64_t)__executable_start) && m->end <= page_up((uint64_t)_end))
+	if (m->start >= page_down((uint64_t)__executable_start) &&
+	    m->end <= page_up((uint64_t)_end))
 		return "loader";
 	return "kernel";
 }
 
+/* Whether it belongs to a program that is not position-independent, which no window can hold. */
+static bool in_fixed_program(const struct ck_mapping *m)
+{
+	for (unsigned int i = 0; i < ck_info.halves; i++) {
+		const struct ck_elf *p = &ck_halves[i].program;
+
+		if (p->head.e_type == ET_EXEC && m->start >= p->lo && m->end <= p->hi)
+			return true;
+	}
+	return false;
+}
+
+static void look_for_stray(const struct ck_mapping *m, void *argument)
+{
+	if (*m->name == '/' && m->access[2] == 'x' && !ck_strcmp(owner(m), "kernel") &&
+	    !in_fixed_program(m))
+		ck_format(argument, CK_STRAY_SIZE, "%s", m->name);
+}
+
+bool ck_map_stray(char name[CK_STRAY_SIZE])
+{
+	*name = '\0';
+	ck_maps_each(look_for_stray, name);
+	return *name;
+}
+
 static void print_line(const struct ck_mapping *m, void *argument)
 {
-	char access[5] = { 0 };
+	char access[5] = {0};
 
 	memcpy(access, m->access, 4);
 	ck_print(*(int *)argument, "%s\t%x-%x %s %s\n", owner(m), m->start, m->end, access,

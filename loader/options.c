@@ -18,7 +18,7 @@ static const char usage[] =
 	"  --check FILE...          whether these files, each an ld.so or a libc, are known\n"
 	"  --help, --version\n";
 
-static char *local_args[] = { "local", NULL };
+static char *local_args[] = {"local", NULL};
 
 static void quit(int status) __attribute__((noreturn));
 static void quit(int status)
@@ -35,8 +35,9 @@ static bool parse_base(const char *text, uint64_t *base)
 		return false;
 	*base = 0;
 	for (text += 2; *text; text++, digits++) {
-		int c = *text | 0x20, digit = c >= '0' && c <= '9' ? c - '0' :
-					     c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+		int c = *text | 0x20, digit = c >= '0' && c <= '9'   ? c - '0'
+					      : c >= 'a' && c <= 'f' ? c - 'a' + 10
+								     : -1;
 
 		if (digit < 0 || digits == 16)
 			return false;
@@ -80,46 +81,82 @@ static void add_half(const char *text)
 	ck_info.halves++;
 }
 
-/* -errno of the kernel, or how often *what was found in place of once; 1: as it should be. */
-static int check_file(const char *path, const char **what)
+/* "(Debian GLIBC 2.41-12)", from the text that the file has of itself; empty where it has none. */
+static void say_version(const char *file, size_t size, char *to, size_t room)
 {
-	const char *slash = ck_strrchr(path, '/');
-	enum ck_file kind = ck_starts(slash ? slash + 1 : path, "ld") ? CK_FILE_LDSO : CK_FILE_LIBC;
-	int fd = (int)sys3(__NR_open, path, O_RDONLY | O_CLOEXEC, 0);
-	long size = fd < 0 ? fd : sys3(__NR_lseek, fd, 0, 2 /* SEEK_END */), at;
-	unsigned int count = 0;
+	static const char mark[] = " stable release version ";
+	size_t n = sizeof(mark) - 1, from;
 
-	if (size < 0)
-		return (int)size;
-	at = sys_mmap(0, (size_t)size, PROT_READ, MAP_PRIVATE, fd, 0);
+	*to = '\0';
+	for (size_t at = 0; at + n < size; at++) {
+		if (file[at] != ' ' || memcmp(file + at, mark, n))
+			continue;
+		for (from = at; from && at - from < room - 2 && file[from] != '('; from--)
+			;
+		if (file[from] == '(')
+			ck_copy_text(to, room, file + from, at - from);
+		return;
+	}
+}
+
+/* "mmap 1581e 23010, munmap ...", by the place in the file. */
+static void say_sites(const struct ck_sites *found, char *to, size_t room)
+{
+	size_t n = 0;
+
+	*to = '\0';
+	for (unsigned int c = 0; c < CK_CALLS; c++)
+		for (unsigned int i = 0, first = 1; i < found->count; i++) {
+			if (found->site[i].call != c)
+				continue;
+			if (first)
+				n += ck_format(to + n, room - n, "%s%s", n ? ", " : "",
+					       ck_sites_name(c));
+			first = 0;
+			n += ck_format(to + n, room - n, " %x", found->site[i].offset);
+		}
+}
+
+/* One line, which a user can send to us as it is. True: the loader knows the file. */
+static bool check_file(const char *path)
+{
+	const char *slash = ck_strrchr(path, '/'), *name = slash ? slash + 1 : path;
+	int fd = (int)sys3(__NR_open, path, O_RDONLY | O_CLOEXEC, 0), ret;
+	char version[128], sites[2048];
+	struct ck_sites found;
+	size_t size = 0;
+	long file = fd < 0 ? fd : ck_patch_open(fd, &size);
+
+	if (is_error(file)) {
+		ck_say("%s: %m", path, (int)-file);
+		return false;
+	}
+	ret = ck_sites_find(ck_starts(name, "ld")	    ? CK_FILE_LDSO
+			    : ck_starts(name, "libpthread") ? CK_FILE_PTHREAD
+							    : CK_FILE_LIBC,
+			    (const uint8_t *)file, size, &found);
+	say_version((const char *)file, size, version, sizeof(version));
+	say_sites(&found, sites, sizeof(sites));
+	if (!ret)
+		ck_print(1, "%s: known%s%s: %s\n", path, *version ? " " : "", version, sites);
+	else if (!found.call)
+		ck_say("%s: not known: it is not a library for x86-64", path);
+	else
+		ck_say("%s: not known%s%s: no call of %s%s%s; found: %s", path, *version ? " " : "",
+		       version, found.call, found.function ? " in its function " : "",
+		       found.function ? found.function : "", *sites ? sites : "nothing");
+	sys2(__NR_munmap, file, size);
 	sys1(__NR_close, fd);
-	if (is_error(at))
-		return (int)at;
-	ck_patch_check(kind, (const uint8_t *)at, (size_t)size, what, &count);
-	sys2(__NR_munmap, at, size);
-	return (int)count;
+	return !ret;
 }
 
 static int check_files(char **files)
 {
-	int bad = !*files;
+	bool good = *files;
 
-	for (; *files; files++) {
-		const char *what = "";
-		int count = check_file(*files, &what);
-
-		if (count == 1) {
-			ck_print(1, "%s: known\n", *files);
-			continue;
-		}
-		bad = 1;
-		if (count < 0)
-			ck_say("%s: %m", *files, -count);
-		else
-			ck_say("%s: not known: %s was found %d times in place of once", *files, what,
-			       count);
-	}
-	return bad ? 2 : 0;
+	for (; *files; files++)
+		good &= check_file(*files);
+	return good ? 0 : 2;
 }
 
 /* The option's value, from "--name=value" or the next argument; NULL: another option. */
@@ -167,4 +204,3 @@ char **ck_options_parse(char **argv, struct ck_options *options)
 	}
 	return argv;
 }
-

@@ -37,11 +37,14 @@ def maps(result):
 
 # --- what an application sees
 
-@pytest.mark.parametrize("program", ["checks", "checks_fixed"])
-@pytest.mark.parametrize("check", [
+CHECK_NAMES = [
     "calls", "each_its_own", "thread_block", "memory", "reuse", "stacks", "vdso", "callbacks",
     "threads", "threads_are_given_back", "signals", "their_handler", "setuid_with_threads",
-    "cancel", "children", "thread_of_a_child", "busy", "reload", "upper_region"])
+    "cancel", "children", "thread_of_a_child", "busy", "reload", "upper_region"]
+
+
+@pytest.mark.parametrize("program", ["checks", "checks_fixed"])
+@pytest.mark.parametrize("check", CHECK_NAMES)
 def test_check(check, program):
     result = load(BUILT / program, check)
     assert (result.status, result.out.splitlines()[-1]) == (0, f"{check} ok"), result.err
@@ -250,33 +253,66 @@ def test_too_little_address_space_is_refused():
         assert len(process.stderr.splitlines()) == 1 and not process.stdout
 
 
-SITE = b"\xb8\x0b\x00\x00\x00\x0f\x05"      # mov $SYS_munmap, %eax; syscall
+# --- which libc is known
+
+def munmap(push=False):
+    """The code of a system call: a constant in eax, or a form that no compiler writes."""
+    return b"\x6a\x0b\x58\x0f\x05\x90\x90" if push else b"\xb8\x0b\x00\x00\x00\x0f\x05"
 
 
-def without(libc):
-    return libc.replace(SITE, b"\x90" * len(SITE))
-
-
-def twice(libc):
-    """A second one goes where it is never run: over the padding between two functions."""
+def in_padding(code, site):
+    """Writes a site where it is never run: over the padding between two functions."""
     padding = b"\x66\x2e\x0f\x1f\x84\x00\x00\x00\x00\x00"
-    at = libc.index(padding, libc.index(SITE))
-    return libc[:at] + SITE + libc[at + len(SITE):]
+    at = code.index(padding, code.index(munmap()))
+    return code[:at] + site + code[at + len(site):]
 
 
-@pytest.mark.parametrize("change,count", [(without, "0 times"), (twice, "2 times")])
-def test_an_unknown_libc_is_refused(tmp_path, change, count):
-    linked = run(["ldd", BUILT / "empty"], clean_env()).out
-    copy = doctored(re.search(r"\s(/\S*/libc\.so\.6)", linked).group(1), tmp_path, change)
-    refused(load(BUILT / "empty", halves=(), LD_LIBRARY_PATH=str(tmp_path)), "libc.so.6",
-            "does not know", count)
-    refused(run([LOADER, "--check", copy], clean_env()), "libc.so.6", count)
+def libc_of(program):
+    return re.search(r"\s(/\S*/libc\.so\.6)", run(["ldd", program], clean_env()).out).group(1)
+
+
+@pytest.mark.parametrize("change,reason", [
+    (lambda b: b.replace(munmap(), munmap(push=True)), "no call of munmap"),
+    (lambda b: in_padding(b, munmap()).replace(munmap(), munmap(push=True), 1), "munmap was found in its function munmap")])
+def test_an_unknown_libc_is_refused(tmp_path, change, reason):
+    copy = doctored(libc_of(BUILT / "empty"), tmp_path, change)
+    refused(load(BUILT / "empty", halves=(), LD_LIBRARY_PATH=str(tmp_path)), "libc.so.6", "does not know", reason)
+    refused(run([LOADER, "--check", copy], clean_env()), "libc.so.6", "not known", "GLIBC", "; found: mmap ")
+
+
+def test_a_libc_may_make_a_call_in_two_places(tmp_path):
+    copy = doctored(libc_of(BUILT / "empty"), tmp_path, lambda b: in_padding(b, munmap()))
+    result = run([LOADER, "--check", copy], clean_env())
+    assert result.status == 0 and re.search(r"munmap [0-9a-f]+ [0-9a-f]+,", result.out), result
+    result = load(CHECKS, "calls", "memory", "reload", LD_LIBRARY_PATH=str(tmp_path))
+    assert (result.status, result.out) == (0, "calls ok\nmemory ok\nreload ok\n"), result.err
+
+
+def test_an_ldso_with_a_call_that_is_not_found_is_refused(tmp_path):
+    """One place is of a known form, but not the one that is used: libraries come to lie elsewhere."""
+    site, odd = b"\xb8\x09\x00\x00\x00\x0f\x05", b"\x6a\x09\x58\x0f\x05\x90\x90"
+    ldso = doctored(os.path.realpath(LDSO), tmp_path, lambda b: in_padding(b.replace(site, odd), site))
+    program = tmp_path / "program"
+    source = tmp_path / "program.c"
+    source.write_text("int main(void) { return 0; }\n", encoding="ascii")
+    run(["gcc", "-o", program, f"-Wl,--dynamic-linker={ldso}", source], clean_env())
+    assert run([program], clean_env()).status == 0
+    refused(load(program, halves=()), "does not lie in its window")
 
 
 def test_the_libc_of_this_machine_is_known():
     libc = run(["gcc", "-print-file-name=libc.so.6"], clean_env()).out.strip()
     result = run([LOADER, "--check", LDSO, libc], clean_env())
-    assert (result.status, result.out) == (0, f"{LDSO}: known\n{libc}: known\n"), result.err
+    assert result.status == 0, result.err
+    for file, line in zip((LDSO, libc), result.out.splitlines()):
+        assert re.fullmatch(re.escape(file) + r": known \(.*GLIBC 2\.\d+.*\): mmap [0-9a-f ]+, munmap .*", line), line
+
+
+def test_a_file_that_is_no_libc_is_not_known(tmp_path):
+    refused(run([LOADER, "--check", ROOT / "README.md"], clean_env()), "README.md", "not a library")
+    refused(run([LOADER, "--check", BUILT / "empty"], clean_env()), "no call of mmap")
+    refused(run([LOADER, "--check", tmp_path / "none"], clean_env()), "no such file")
+    assert run([LOADER, "--check"], clean_env()).status == 2
 
 
 def test_a_stub_of_another_build_does_not_call():

@@ -10,11 +10,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/rseq.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "loader/halves/half.h"
+#include "rseq.h"
 #include "toy.h"
 
 extern const char *const lh_names[];
@@ -172,7 +172,7 @@ unsigned long toy_fact(int which)
 	switch (which) {
 	case 0: return (unsigned long)__builtin_frame_address(0);
 	case 1: return (unsigned long)(void *)toy_fact;
-	case 2: return __rseq_size;
+	case 2: return rseq_size();
 	case 3: __asm__("movl %%fs:0x2d0, %k0" : "=r"(value)); return value;
 	case 4: syscall(SYS_arch_prctl, ARCH_GET_FS, &value); return value;
 	case 5: __asm__("movq %%fs:0x28, %0" : "=r"(value)); return value;
