@@ -7,10 +7,14 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "emu/graph_run.h"
 #include "emu/texture.h"
 #include "util/env.h"
+#include "util/log.h"
+
+CK_LOG_DEFINE("emu");
 
 static int grid_range(void *opaque, uint64_t address, uint64_t *lo, uint64_t *hi)
 {
@@ -117,23 +121,44 @@ static unsigned int count_helpers(void)
 	return (unsigned int)ck_max(CPU_COUNT(&set), 1) - 1;
 }
 
-static unsigned int helpers_found;
-
-static void find_helpers(void)
+/* The words of CRICKET_EMU_CHECK; one that is none is said once and ignored. */
+static unsigned int find_checks(void)
 {
-	helpers_found = count_helpers();
+	static const struct {
+		const char *name;
+		unsigned int value;
+	} words[] = {{"race", CK_PTX_CHECK_RACE}, {"init", CK_PTX_CHECK_INIT}};
+	const char *at = ck_env_string("CRICKET_EMU_CHECK");
+	unsigned int found = 0;
+
+	while (at && *at) {
+		size_t size = strcspn(at, ","), i = 0;
+
+		while (i < CK_ARRAY_SIZE(words) &&
+		       (strlen(words[i].name) != size || strncmp(words[i].name, at, size) != 0))
+			i++;
+		if (i < CK_ARRAY_SIZE(words))
+			found |= words[i].value;
+		else
+			ck_err("CRICKET_EMU_CHECK: '%.*s' is neither race nor init", (int)size, at);
+		at += size + (at[size] == ',');
+	}
+	return found;
 }
 
-static unsigned int helpers(void)
-{
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
+static unsigned int helpers_found, checks_found;
 
-	pthread_once(&once, find_helpers);
-	return helpers_found;
+static void find_settings(void)
+{
+	helpers_found = count_helpers();
+	checks_found = find_checks();
 }
 
 void ck_emu_grid_host(struct ck_emu_context *context, struct ck_ptx_host *host)
 {
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, find_settings);
 	*host = (struct ck_ptx_host){
 		.opaque = context,
 		.range = grid_range,
@@ -144,6 +169,7 @@ void ck_emu_grid_host(struct ck_emu_context *context, struct ck_ptx_host *host)
 		.set_condition = grid_set_condition,
 		.texture = grid_texture,
 		.cancelled = grid_cancelled,
-		.threads = helpers(),
+		.threads = helpers_found,
+		.check = checks_found,
 	};
 }

@@ -4,7 +4,7 @@
  * Threads arrive one by one: since compute capability 7.0 the lanes of a warp may come to a
  * barrier at different times and places. A barrier with a count counts whole warps.
  */
-#include "emu/ptx/exec.h"
+#include "emu/ptx/check.h"
 
 static uint32_t lanes_at(const struct ck_ptx_warp *w, unsigned int id)
 {
@@ -49,6 +49,8 @@ static void release(struct ck_ptx_block *block, unsigned int id)
 {
 	struct ck_ptx_barrier *b = &block->barriers[id];
 
+	if (unlikely(block->check != NULL))
+		ck_ptx_check_barrier(block, id);
 	for (uint32_t i = 0; i < block->run->warps; i++) {
 		struct ck_ptx_warp *w = &block->warps[i];
 		uint32_t lanes = lanes_at(w, id);
@@ -76,6 +78,8 @@ static void cluster_check(struct ck_ptx_block *block)
 		return;
 	block->cluster_arrived = 0;
 	block->cluster_phase++;
+	if (unlikely(block->check != NULL))
+		ck_ptx_check_epoch(block->check);
 	for (uint32_t i = 0; i < block->run->warps; i++) {
 		struct ck_ptx_warp *w = &block->warps[i];
 		uint32_t lanes = lanes_at(w, CK_PTX_BARRIERS);
@@ -118,6 +122,8 @@ static void arrive(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, struct c
 		b->expected = (uint32_t)S(1)[l];
 	if (in->mod[CK_PTX_MOD_SYNC] == CK_PTX_BAR_ARRIVE) {
 		b->arrived++;
+		if (unlikely(w->block->check != NULL))
+			ck_ptx_check_arrive(w, l, id);
 		return;
 	}
 	if (in->mod[CK_PTX_MOD_SYNC] == CK_PTX_BAR_RED) {

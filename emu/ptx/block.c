@@ -3,7 +3,7 @@
  */
 #include <stdlib.h>
 
-#include "emu/ptx/exec.h"
+#include "emu/ptx/check.h"
 #include "util/log.h"
 
 CK_LOG_DEFINE("emu");
@@ -16,6 +16,7 @@ void ck_ptx_block_fini(struct ck_ptx_block *block)
 	}
 	free(block->warps);
 	free(block->shared);
+	ck_ptx_check_destroy(block->check);
 }
 
 static int warp_init(struct ck_ptx_block *block, uint32_t index)
@@ -47,6 +48,11 @@ int ck_ptx_block_init(struct ck_ptx_block *block, struct ck_ptx_run *run)
 		err = CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
 	for (uint32_t i = 0; !err && i < run->warps; i++)
 		err = warp_init(block, i);
+	if (!err && run->host->check) {
+		block->check = ck_ptx_check_create(block, run->host->check);
+		if (!block->check)
+			err = CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+	}
 	return err;
 }
 
@@ -64,6 +70,8 @@ void ck_ptx_block_start(struct ck_ptx_block *block, uint64_t number)
 	memset(block->barriers, 0, sizeof(block->barriers));
 	block->cluster_arrived = block->cluster_phase = 0;
 	memset(block->shared, 0, run->shared_bytes);
+	if (block->check)
+		ck_ptx_check_start(block->check);
 	for (uint32_t i = 0; i < run->warps; i++) {
 		struct ck_ptx_warp *w = &block->warps[i];
 		uint32_t lanes = ck_min(threads - i * CK_PTX_LANES, (uint32_t)CK_PTX_LANES);

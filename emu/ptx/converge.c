@@ -1,7 +1,7 @@
 /*
  * emu/ptx/converge.c - lanes that wait for the members of a mask.
  */
-#include "emu/ptx/exec.h"
+#include "emu/ptx/check.h"
 
 /* Whether the live members that lane @l wants are all waiting, for the same members. */
 static bool is_complete(const struct ck_ptx_warp *w, uint32_t l)
@@ -17,6 +17,11 @@ static bool is_complete(const struct ck_ptx_warp *w, uint32_t l)
 	return true;
 }
 
+static bool is_sync(const struct ck_ptx_insn *in)
+{
+	return in->op == CK_PTX_OP_BAR || in->op == CK_PTX_OP_BARRIER;
+}
+
 /* Run the instructions at which the lanes of @need wait; usually one and the same. */
 static int release(struct ck_ptx_warp *w, uint32_t need)
 {
@@ -25,6 +30,8 @@ static int release(struct ck_ptx_warp *w, uint32_t need)
 	int err = 0;
 
 	w->syncing &= ~need;
+	if (unlikely(w->block->check != NULL) && is_sync(&code[w->pc[__builtin_ctz(need)]]))
+		ck_ptx_check_warp(w, need);
 	while (need && !err) {
 		uint32_t first = (uint32_t)__builtin_ctz(need), mask = 0;
 		const struct ck_ptx_insn *in = &code[w->pc[first]];
@@ -34,6 +41,8 @@ static int release(struct ck_ptx_warp *w, uint32_t need)
 				mask |= 1u << l;
 		});
 		w->frame = w->rows + (size_t)w->fp[first] * CK_PTX_LANES;
+		if (unlikely(w->block->check != NULL))
+			ck_ptx_check_insn(w, in, mask);
 		err = in->fn(w, in, mask);
 		EACH_LANE(mask, l, w->pc[l]++;);
 		need &= ~mask;

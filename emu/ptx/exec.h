@@ -19,7 +19,8 @@
 #define CK_PTX_SPIN 256 /* instructions that a failed attempt to take a lock counts for */
 #define CK_PTX_RANGES 16
 
-struct ck_ptx_team; /* the threads that share the blocks: team.h */
+struct ck_ptx_team;  /* the threads that share the blocks: team.h */
+struct ck_ptx_check; /* what a block's threads did to shared memory: check.h */
 
 struct ck_ptx_run { /* one launch, as one thread has it */
 	struct ck_ptx_team *team;
@@ -53,6 +54,7 @@ struct ck_ptx_block {
 	uint32_t turns; /* slices since its start */
 	struct ck_ptx_barrier barriers[CK_PTX_BARRIERS];
 	uint32_t cluster_arrived, cluster_phase; /* of the cluster's barrier */
+	struct ck_ptx_check *check;		 /* NULL: nothing is looked for */
 };
 
 struct ck_ptx_warp {
@@ -168,6 +170,9 @@ uint64_t ck_ptx_unsigned(uint64_t bits, unsigned int type);
  */
 int ck_ptx_translate(struct ck_ptx_warp *w, uint32_t l, unsigned int space, uint64_t address,
 		     uint32_t size, uint8_t **at);
+/* The same, of what is touched in another way than the opcode says: CK_PTX_TOUCH_ (check.h). */
+int ck_ptx_translate_as(struct ck_ptx_warp *w, uint32_t l, unsigned int space, uint64_t address,
+			uint32_t size, unsigned int touch, uint8_t **at);
 
 /* The texture or surface of number @object: 0, or ILLEGAL_ADDRESS (op_tex.c). */
 int ck_ptx_texture_find(struct ck_ptx_warp *w, uint64_t object, bool surface,

@@ -1,7 +1,7 @@
 /*
  * emu/ptx/mem.c - addresses of a kernel to memory of this process, checked.
  */
-#include "emu/ptx/exec.h"
+#include "emu/ptx/check.h"
 
 void ck_ptx_forget_ranges(struct ck_ptx_run *run)
 {
@@ -115,14 +115,22 @@ static int translate(struct ck_ptx_warp *w, uint32_t l, unsigned int space, uint
 	}
 }
 
-int ck_ptx_translate(struct ck_ptx_warp *w, uint32_t l, unsigned int space, uint64_t address,
-		     uint32_t size, uint8_t **at)
+int ck_ptx_translate_as(struct ck_ptx_warp *w, uint32_t l, unsigned int space, uint64_t address,
+			uint32_t size, unsigned int touch, uint8_t **at)
 {
 	int err = translate(w, l, space, address, size, at);
 
 	if (unlikely(err)) {
 		w->fault_lane = l;
 		w->fault_address = address;
+	} else if (unlikely(w->block->check != NULL)) {
+		ck_ptx_check_touch(w, l, *at, size, touch);
 	}
 	return err;
+}
+
+int ck_ptx_translate(struct ck_ptx_warp *w, uint32_t l, unsigned int space, uint64_t address,
+		     uint32_t size, uint8_t **at)
+{
+	return ck_ptx_translate_as(w, l, space, address, size, 0, at);
 }

@@ -5,11 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "emu/ptx/check.h"
 #include "emu/ptx/module.h"
 #include "util/util.h"
 
 void ck_ptx_destroy(struct ck_ptx_module *m)
 {
+	ck_ptx_hazards_free(m);
 	for (uint32_t i = 0; i < m->var_count; i++) {
 		free(m->vars[i].name);
 		free(m->vars[i].data);

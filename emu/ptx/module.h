@@ -413,6 +413,7 @@ struct ck_ptx_module {
 	struct ck_ptx_span *spans; /* of the placed variables, by address */
 	uint32_t span_count;
 	bool placed;
+	struct ck_ptx_hazards *hazards; /* what checks have told, changed while it runs */
 };
 
 /* The size in bytes of a value of @type; its class. */

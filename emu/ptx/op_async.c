@@ -8,7 +8,7 @@
  * parity 1; arrivals expected in a phase 20; arrivals still pending 20; bytes still to come 23,
  * a signed number. A phase ends when nothing is pending and nothing is to come.
  */
-#include "emu/ptx/exec.h"
+#include "emu/ptx/check.h"
 #include "emu/ptx/op_atom.h"
 
 struct mbarrier {
@@ -44,10 +44,10 @@ static void end_of_phase(struct mbarrier *b)
 }
 
 static int barrier_at(struct ck_ptx_warp *w, uint32_t l, unsigned int space, uint64_t address,
-		      uint64_t **word)
+		      unsigned int touch, uint64_t **word)
 {
 	uint8_t *at;
-	int err = ck_ptx_translate(w, l, space, address, 8, &at);
+	int err = ck_ptx_translate_as(w, l, space, address, 8, touch, &at);
 
 	*word = err ? NULL : (uint64_t *)(void *)at;
 	return err;
@@ -58,13 +58,16 @@ static int complete(struct ck_ptx_warp *w, uint32_t l, uint64_t address, uint32_
 {
 	struct mbarrier b;
 	uint64_t *word;
-	int err = barrier_at(w, l, CK_PTX_SHARED, address, &word);
+	int err = barrier_at(w, l, CK_PTX_SHARED, address, CK_PTX_TOUCH_CHANGE, &word);
 
 	if (err)
 		return err;
 	b = unpack(*word);
 	b.bytes -= (int32_t)bytes;
 	end_of_phase(&b);
+	if (unlikely(w->block->check != NULL))
+		ck_ptx_check_mbarrier(w, l, word, CK_PTX_OP_CP_BULK, false,
+				      b.parity != unpack(*word).parity);
 	*word = pack(&b);
 	return 0;
 }
@@ -129,12 +132,15 @@ EXECUTOR(mbarrier)
 	EACH_LANE(mask, l, {
 		struct mbarrier b;
 		uint64_t *word;
-		int err = barrier_at(w, l, in->space, ra[l] + (uint64_t)in->imm, &word);
+		int err = barrier_at(w, l, in->space, ra[l] + (uint64_t)in->imm, 0, &word);
 
 		if (err)
 			return err;
 		b = unpack(*word);
 		rd[l] = operate(in, &b, in->vec ? rb[l] : 1);
+		if (unlikely(w->block->check != NULL))
+			ck_ptx_check_mbarrier(w, l, word, in->op, rd[l] != 0,
+					      b.parity != unpack(*word).parity);
 		*word = pack(&b);
 		/* who waits lets others run soon */
 		if (waits && !rd[l])
@@ -176,8 +182,8 @@ static int copy(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uint32_t l,
 		int err = ck_ptx_translate(w, l, in->space, to + at, unit, &target);
 
 		if (!err && some)
-			err = ck_ptx_translate(w, l, in->mod[CK_PTX_MOD_SPACE2], from + at, unit,
-					       &source);
+			err = ck_ptx_translate_as(w, l, in->mod[CK_PTX_MOD_SPACE2], from + at, unit,
+						  CK_PTX_TOUCH_READ, &source);
 		if (err)
 			return err;
 		if (some)
@@ -229,7 +235,8 @@ static int reduce(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uint32_t 
 		int err = ck_ptx_translate(w, l, in->space, to + at, unit, &target);
 
 		if (!err)
-			err = ck_ptx_translate(w, l, CK_PTX_SHARED, from + at, unit, &source);
+			err = ck_ptx_translate_as(w, l, CK_PTX_SHARED, from + at, unit,
+						  CK_PTX_TOUCH_READ, &source);
 		if (err)
 			return err;
 		memcpy(&value, source, unit);

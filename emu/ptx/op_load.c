@@ -71,6 +71,9 @@ static inline struct piece piece_of(const struct ck_ptx_warp *w, const struct ck
 				   .base = (uint64_t)(uintptr_t)run->params};
 		bytes = run->kernel->info.param_bytes;
 	}
+	/* a check sees every access */
+	if (unlikely(w->block->check != NULL))
+		bytes = 0;
 	if (bytes < size)
 		p.lo = UINT64_MAX; /* which no aligned address is */
 	p.room = bytes < size ? 0 : bytes - size;

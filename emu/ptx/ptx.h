@@ -99,6 +99,12 @@ struct ck_ptx_texture {
 	float border[4];
 };
 
+/* What may be looked for in shared memory, at a price. */
+enum {
+	CK_PTX_CHECK_RACE = 1, /* accesses that nothing orders */
+	CK_PTX_CHECK_INIT = 2, /* reads of what nobody has written */
+};
+
 /* What the driver lends a running grid. Callbacks may be called from several threads. */
 struct ck_ptx_host {
 	void *opaque;
@@ -118,6 +124,7 @@ struct ck_ptx_host {
 	/* The object of that number, alive until the grid ends, or NULL. May itself be NULL. */
 	const struct ck_ptx_texture *(*texture)(void *opaque, uint64_t object, bool surface);
 	unsigned int threads; /* beside the caller's, that a grid may start */
+	unsigned int check;   /* CK_PTX_CHECK_: what to look for, told on stderr */
 	/* True once the grid should stop early (the context is being destroyed). */
 	bool (*cancelled)(void *opaque);
 };

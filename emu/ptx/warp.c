@@ -1,7 +1,7 @@
 /*
  * emu/ptx/warp.c - the loop of a warp: which lanes run, one instruction after the other.
  */
-#include "emu/ptx/exec.h"
+#include "emu/ptx/check.h"
 
 /*
  * Choose the next group; false if no lane is ready. *@stop is the pc at which lanes of the same
@@ -105,8 +105,12 @@ static bool is_together(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uin
 	return mask != 0;
 }
 
-/* Run the chosen group until it parts, stops, meets others or has used up the budget. */
-static int group_run(struct ck_ptx_warp *w, uint32_t stop)
+/*
+ * Run the chosen group until it parts, stops, meets others or has used up the budget. There are two
+ * of it, so that it costs nothing not to look for races.
+ */
+static inline __attribute__((always_inline)) int group_run(struct ck_ptx_warp *w, uint32_t stop,
+							   const bool checked)
 {
 	const struct ck_ptx_insn *code = w->block->run->module->code;
 	int err = 0;
@@ -120,6 +124,8 @@ static int group_run(struct ck_ptx_warp *w, uint32_t stop)
 			mask = guard_mask(w, in);
 		if (likely(in->kind == CK_PTX_PLAIN) ||
 		    (in->kind == CK_PTX_CONVERGE && is_together(w, in, mask))) {
+			if (checked && mask)
+				ck_ptx_check_insn(w, in, mask);
 			if (likely(mask))
 				err = in->fn(w, in, mask);
 			if (unlikely(err))
@@ -128,6 +134,8 @@ static int group_run(struct ck_ptx_warp *w, uint32_t stop)
 		} else if (in->kind == CK_PTX_BRANCH && (mask == w->group || mask == 0)) {
 			w->group_pc = mask ? in->target : w->group_pc + 1;
 		} else {
+			if (checked && in->kind == CK_PTX_CALL)
+				ck_ptx_check_insn(w, in, mask);
 			err = run_flow(w, in, mask);
 			return unlikely(err) ? ck_ptx_fault(w, in, mask, err) : 0;
 		}
@@ -138,13 +146,19 @@ static int group_run(struct ck_ptx_warp *w, uint32_t stop)
 	return 0;
 }
 
+static __attribute__((noinline)) int group_checked(struct ck_ptx_warp *w, uint32_t stop)
+{
+	return group_run(w, stop, true);
+}
+
 int ck_ptx_warp_run(struct ck_ptx_warp *w)
 {
+	const bool checked = w->block->check != NULL;
 	uint32_t stop;
 
 	w->budget = CK_PTX_SLICE;
 	while (w->budget > 0 && group_choose(w, &stop)) {
-		int err = group_run(w, stop);
+		int err = unlikely(checked) ? group_checked(w, stop) : group_run(w, stop, false);
 
 		if (err)
 			return err;

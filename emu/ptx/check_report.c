@@ -1,0 +1,150 @@
+/*
+ * emu/ptx/check_report.c - a line on stderr for each place where a check found something.
+ *
+ * A place is a pair of instructions of a module, and the kernel; it is told once, of whichever
+ * threads and block come to it first. After MOST lines a process says no more.
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "emu/ptx/check.h"
+#include "util/log.h"
+
+CK_LOG_DEFINE("emu");
+
+#define MOST 200
+
+struct ck_ptx_hazards { /* of a module: what has been told */
+	struct place {
+		uint32_t kernel, first, second; /* instructions; second CK_PTX_NONE: nobody wrote */
+	} * places;
+	uint32_t count, room;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+void ck_ptx_hazards_free(struct ck_ptx_module *module)
+{
+	if (module->hazards)
+		free(module->hazards->places);
+	free(module->hazards);
+}
+
+/* Whether the place is new; then it is kept. */
+static bool note(struct ck_ptx_hazards **at, const struct place *place)
+{
+	struct ck_ptx_hazards *h = *at;
+
+	if (!h)
+		h = *at = calloc(1, sizeof(*h));
+	if (!h)
+		return false;
+	for (uint32_t i = 0; i < h->count; i++)
+		if (memcmp(&h->places[i], place, sizeof(*place)) == 0)
+			return false;
+	if (ck_ptx_room(&h->places, &h->room, h->count, sizeof(*place)) < 0)
+		return false;
+	h->places[h->count++] = *place;
+	return true;
+}
+
+static bool is_new(const struct ck_ptx_check *check, uint32_t first, uint32_t second)
+{
+	static atomic_uint told;
+	const struct ck_ptx_run *run = check->block->run;
+	struct place place = {run->kernel->func, ck_min(first, second), ck_max(first, second)};
+	bool is_first;
+	unsigned int before;
+
+	pthread_mutex_lock(&lock);
+	is_first = note(&((struct ck_ptx_module *)run->module)->hazards, &place);
+	pthread_mutex_unlock(&lock);
+	if (!is_first)
+		return false;
+	before = atomic_fetch_add(&told, 1);
+	if (before == MOST)
+		ck_warn("%u places with races or uninitialised reads: there are more, not told",
+			MOST);
+	return before < MOST;
+}
+
+/* "kernel k, block 0,0,0" */
+static const char *where(const struct ck_ptx_check *check, char *text, size_t size)
+{
+	const struct ck_ptx_block *b = check->block;
+
+	snprintf(text, size, "kernel %s, block %u,%u,%u", b->run->kernel->info.name, b->id[0],
+		 b->id[1], b->id[2]);
+	return text;
+}
+
+static const char *who(const struct ck_ptx_check *check, uint32_t thread, char *text, size_t size)
+{
+	const uint32_t *block = check->block->run->grid->block;
+
+	if (thread == check->count)
+		snprintf(text, size, "a bulk copy");
+	else
+		snprintf(text, size, "thread %u,%u,%u", thread % block[0],
+			 thread / block[0] % block[1], thread / block[0] / block[1]);
+	return text;
+}
+
+/* Where in shared memory: the offset, and the variable when the kernel itself names it. */
+static const char *what(const struct ck_ptx_check *check, uint32_t offset, char *text, size_t size)
+{
+	const struct ck_ptx_module *m = check->block->run->module;
+	const struct ck_ptx_func *f = &m->funcs[check->block->run->kernel->func];
+	int n = snprintf(text, size, "%#x of shared memory", offset);
+
+	for (uint32_t i = 0; i < f->shared_count; i++) {
+		const struct ck_ptx_var *var = &m->vars[f->shared[i]];
+
+		if (!var->dynamic && offset >= var->address && offset - var->address < var->size)
+			snprintf(text + n, size - (size_t)n, " (%s + %u)", var->name,
+				 (unsigned int)(offset - var->address));
+	}
+	return text;
+}
+
+static const char *does(unsigned int touch)
+{
+	if (touch & CK_PTX_TOUCH_WRITE)
+		return touch & CK_PTX_TOUCH_READ ? "changes" : "writes";
+	return "reads";
+}
+
+void ck_ptx_report_race(const struct ck_ptx_check *check, uint32_t thread, uint32_t offset,
+			unsigned int touch, const struct ck_ptx_stamp *other)
+{
+	const struct ck_ptx_insn *code = check->block->run->module->code, *in = check->in;
+	char place[200], mine[60], theirs[60], memory[200];
+
+	if (!is_new(check, other->insn, (uint32_t)(in - code)))
+		return;
+	ck_warn("race: %s: %s %s %s in '%s', line %u of the PTX; %s %s it in '%s', line %u, %s",
+		where(check, place, sizeof(place)),
+		who(check, touch & CK_PTX_TOUCH_AGENT ? check->count : thread, mine, sizeof(mine)),
+		does(touch), what(check, offset, memory, sizeof(memory)),
+		ck_ptx_op_row(in->op)->name, in->line,
+		who(check, other->thread, theirs, sizeof(theirs)), does(other->touch),
+		ck_ptx_op_row(code[other->insn].op)->name, code[other->insn].line,
+		other->touch & CK_PTX_TOUCH_ASYNC ? "a copy that has not been waited for"
+						  : "and nothing orders the two");
+}
+
+void ck_ptx_report_init(const struct ck_ptx_check *check, const struct ck_ptx_warp *w, uint32_t l,
+			uint32_t offset)
+{
+	const struct ck_ptx_insn *in = check->in;
+	char place[200], reader[60], memory[200];
+
+	if (!is_new(check, CK_PTX_NONE, (uint32_t)(in - w->block->run->module->code)))
+		return;
+	ck_warn("uninitialised: %s: %s reads %s in '%s', line %u of the PTX; nobody has written it",
+		where(check, place, sizeof(place)),
+		who(check, w->index * CK_PTX_LANES + l, reader, sizeof(reader)),
+		what(check, offset, memory, sizeof(memory)), ck_ptx_op_row(in->op)->name, in->line);
+}
