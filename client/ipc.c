@@ -11,36 +11,31 @@
 
 #include "client/client.h"
 #include "client/share.h"
+#include "m3/shim.h"
 #include "util/range.h"
 
-#define MARK "cricket ipc" /* with its NUL 12 bytes */
-#define TRIES 8		   /* addresses that lie where this process has something of its own */
-
-struct handle {
-	char mark[12];
-	uint32_t kind; /* an enum kind */
-	struct ck_ticket ticket;
-	char unused[24];
-};
-
-_Static_assert(sizeof(struct handle) == sizeof(CUipcMemHandle), "as CUDA has them");
-
-enum kind { MEMORY = 1, EVENT };
+_Static_assert(sizeof(struct ck_ipc_handle) == sizeof(CUipcMemHandle), "as CUDA has them");
 
 /* The server's answer as a handle: NOT_SUPPORTED when nothing could be left. */
-static CUresult handle_make(void *out, enum kind kind, void *bytes, size_t size)
+static CUresult handle_make(void *out, enum ck_ipc_kind kind, void *bytes, size_t size)
 {
-	struct handle h = {.mark = MARK, .kind = kind};
+	struct ck_ticket ticket = ck_ticket_take(bytes, size);
+	struct ck_ipc_handle h = {.mark = CK_IPC_MARK, .kind = kind, .number = ticket.number};
 
-	h.ticket = ck_ticket_take(bytes, size);
+	memcpy(h.key, ticket.key, sizeof(h.key));
 	memcpy(out, &h, sizeof(h));
-	return h.ticket.number ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+	return h.number ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
 }
 
-static bool handle_read(const void *bytes, enum kind kind, struct handle *h)
+/* The ticket in a handle; false: it is none of that kind. */
+static bool handle_read(const void *bytes, enum ck_ipc_kind kind, struct ck_ticket *ticket)
 {
-	memcpy(h, bytes, sizeof(*h));
-	return memcmp(h->mark, MARK, sizeof(h->mark)) == 0 && h->kind == kind;
+	struct ck_ipc_handle h;
+
+	memcpy(&h, bytes, sizeof(h));
+	ticket->number = h.number;
+	memcpy(ticket->key, h.key, sizeof(h.key));
+	return memcmp(h.mark, CK_IPC_MARK, sizeof(h.mark)) == 0 && h.kind == (uint32_t)kind;
 }
 
 /* --- memory */
@@ -79,7 +74,7 @@ CK_EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr)
 	    a.pooled)
 		return CUDA_ERROR_INVALID_VALUE;
 	err = ck_wire_ck_ipc_memory(ctx, dptr, &bytes, &size);
-	return err ? err : handle_make(pHandle, MEMORY, bytes, size);
+	return err ? err : handle_make(pHandle, CK_IPC_MEMORY, bytes, size);
 }
 
 /* Enter memory at @at, which the driver gives again when it is open already. Lock held. */
@@ -118,7 +113,7 @@ CK_EXPORT CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle hand
 	struct ck_context *context;
 	CUresult err = ck_context_usable(&context);
 	CUdeviceptr at = 0;
-	struct handle h;
+	struct ck_ticket ticket;
 	size_t size = 0;
 	uint64_t ctx;
 
@@ -126,10 +121,10 @@ CK_EXPORT CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle hand
 		return err;
 	if (!pdptr || Flags & ~(unsigned int)CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!handle_read(&handle, MEMORY, &h))
+	if (!handle_read(&handle, CK_IPC_MEMORY, &ticket))
 		return CUDA_ERROR_INVALID_HANDLE;
 	ctx = context->object.id;
-	err = ck_wire_ck_ipc_memory_open(ctx, &h.ticket, sizeof(h.ticket), Flags, &at, &size);
+	err = ck_wire_ck_ipc_memory_open(ctx, &ticket, sizeof(ticket), Flags, &at, &size);
 	if (err)
 		return err;
 	/* a clash matters only to questions about addresses: the driver picks the same one again */
@@ -185,7 +180,7 @@ CK_EXPORT CUresult cuIpcGetEventHandle(CUipcEventHandle *pHandle, CUevent event)
 	if (!e || !(e->flags & CU_EVENT_INTERPROCESS))
 		return CUDA_ERROR_INVALID_HANDLE;
 	err = ck_wire_ck_ipc_event(ctx, e->object.id, &bytes, &size);
-	return err ? err : handle_make(pHandle, EVENT, bytes, size);
+	return err ? err : handle_make(pHandle, CK_IPC_EVENT, bytes, size);
 }
 
 CK_EXPORT CUresult cuIpcOpenEventHandle(CUevent *phEvent, CUipcEventHandle handle)
@@ -193,21 +188,21 @@ CK_EXPORT CUresult cuIpcOpenEventHandle(CUevent *phEvent, CUipcEventHandle handl
 	struct ck_context *context;
 	CUresult err = ck_context_usable(&context);
 	struct ck_event *e;
-	struct handle h;
+	struct ck_ticket ticket;
 
 	if (err)
 		return err;
 	if (!phEvent)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!handle_read(&handle, EVENT, &h))
+	if (!handle_read(&handle, CK_IPC_EVENT, &ticket))
 		return CUDA_ERROR_INVALID_HANDLE;
 	e = ck_object_new(CK_OBJECT_EVENT, context);
 	if (!e)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	e->flags = CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING;
 	atomic_store(&e->recorded, true); /* by another process, as far as anybody here knows */
-	err = ck_wire_ck_ipc_event_open(context->object.id, e->object.id, &h.ticket,
-					sizeof(h.ticket));
+	err = ck_wire_ck_ipc_event_open(context->object.id, e->object.id, &ticket,
+					sizeof(ticket));
 	if (err)
 		ck_object_free(e);
 	else

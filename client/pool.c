@@ -283,10 +283,12 @@ CK_EXPORT CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, vo
 	return err;
 }
 
-/* The driver says whether it can be; what it would export means nothing outside its process. */
+/* The driver says whether it can be; what it exports is left for other sessions. */
 CK_EXPORT CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData *shareData_out, CUdeviceptr ptr)
 {
-	CUmemPoolPtrExportData unused;
+	struct ck_ticket ticket;
+	void *bytes = NULL;
+	size_t size = 0;
 	uint64_t ctx;
 	CUresult err = ck_enter_any(&ctx);
 
@@ -294,9 +296,39 @@ CK_EXPORT CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData *shareData_out,
 		return err;
 	if (!shareData_out)
 		return CUDA_ERROR_INVALID_VALUE;
-	err = ck_wire_cuMemPoolExportPointer(ctx, &unused, ptr);
-	if (!err)
-		ck_share_pointer_make(shareData_out, ptr);
+	err = ck_wire_ck_pool_pointer_leave(ctx, ptr, &bytes, &size);
+	if (err)
+		return err;
+	ticket = ck_ticket_take(bytes, size);
+	ck_share_pointer_make(shareData_out, ptr, &ticket);
+	return CUDA_SUCCESS;
+}
+
+/* A pointer of this session: the memory is known. */
+static CUresult pointer_of_ours(uint64_t ctx, uint64_t pool, CUdeviceptr source,
+				struct ck_allocation *a)
+{
+	CUdeviceptr at = 0;
+	CUresult err;
+
+	if (!ck_allocation_find(source, a) || a->base != source || !a->pooled)
+		return CUDA_ERROR_INVALID_VALUE;
+	err = ck_wire_ck_pool_pointer(ctx, pool, source, &at);
+	a->base = at;
+	return err;
+}
+
+static CUresult pointer_of_another(uint64_t ctx, uint64_t pool, const struct ck_ticket *ticket,
+				   struct ck_allocation *a)
+{
+	CUdeviceptr at = 0;
+	size_t size = 0;
+	int device = -1;
+	CUresult err = ck_wire_ck_pool_pointer_claim(ctx, pool, ticket, sizeof(*ticket), &at,
+						     &size, &device);
+
+	*a = (struct ck_allocation){ .base = at, .size = size, .kind = CK_MEMORY_DEVICE,
+				     .pooled = true, .device = ck_share_ordinal(device) };
 	return err;
 }
 
@@ -304,25 +336,23 @@ CK_EXPORT CUresult cuMemPoolImportPointer(CUdeviceptr *ptr_out, CUmemoryPool poo
 					  CUmemPoolPtrExportData *shareData)
 {
 	struct ck_allocation a;
-	CUdeviceptr source, at = 0;
+	struct ck_shared shared;
 	uint64_t ctx, id;
 	CUresult err = ck_enter_any(&ctx);
 
 	if (!err)
 		err = ck_pool_id(pool, &id);
 	if (!err)
-		err = ptr_out && shareData ? ck_share_pointer_read(shareData, &source) :
+		err = ptr_out && shareData ? ck_share_pointer_read(shareData, &shared) :
 					     CUDA_ERROR_INVALID_VALUE;
-	if (!err && (!ck_allocation_find(source, &a) || a.base != source || !a.pooled))
-		err = CUDA_ERROR_INVALID_VALUE;
 	if (!err)
-		err = ck_wire_ck_pool_pointer(ctx, id, source, &at);
+		err = shared.here ? pointer_of_ours(ctx, id, shared.id, &a) :
+				    pointer_of_another(ctx, id, &shared.ticket, &a);
 	if (err)
 		return err;
-	a.base = at;
-	ck_address_claim(at, a.size);
+	ck_address_claim(a.base, a.size);
 	err = ck_allocation_note(&a);
 	if (!err)
-		*ptr_out = at;
+		*ptr_out = a.base;
 	return err;
 }

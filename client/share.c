@@ -9,7 +9,6 @@
  */
 #define _GNU_SOURCE
 #include <stdatomic.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -30,9 +29,17 @@ struct ticket {
 	struct ck_ticket shared;
 };
 
-/* A pointer's have no room for what is shared. */
-#define POINTER_SIZE offsetof(struct ticket, shared)
-_Static_assert(POINTER_SIZE <= sizeof(CUmemPoolPtrExportData), "one stands for a pointer");
+/* A pointer of a pool, in CUDA's 64 bytes. */
+struct pointer {
+	char mark[8];
+	unsigned char session[CK_ID];
+	uint64_t address;
+	struct ck_ticket shared;
+	unsigned char unused[8];
+};
+
+#define POINTER_MARK "ck pool" /* with its NUL 8 bytes */
+_Static_assert(sizeof(struct pointer) == sizeof(CUmemPoolPtrExportData), "as CUDA has them");
 
 uint64_t ck_share_unique(void)
 {
@@ -61,9 +68,18 @@ struct ck_ticket ck_ticket_take(void *bytes, size_t size)
 	return ticket;
 }
 
-static bool is_ours(const struct ticket *t)
+static bool is_ours(const unsigned char session[CK_ID])
 {
-	return memcmp(t->session, ck_client.hello.session, sizeof(t->session)) == 0;
+	return memcmp(session, ck_client.hello.session, CK_ID) == 0;
+}
+
+/* SUCCESS when it can be imported: it is ours, or something has been left for us. */
+static CUresult importable(const struct ck_shared *shared)
+{
+	if (shared->here || shared->ticket.number)
+		return CUDA_SUCCESS;
+	ck_warn("what another process exported cannot be imported: its server has no broker");
+	return CUDA_ERROR_NOT_SUPPORTED;
 }
 
 static bool is_ticket(const struct ticket *t, uint64_t kind)
@@ -95,33 +111,37 @@ CUresult ck_share_read(int fd, enum ck_object_kind kind, struct ck_shared *share
 
 	if (fd < 0 || pread(fd, &t, sizeof(t), 0) != (ssize_t)sizeof(t) || !is_ticket(&t, kind))
 		return CUDA_ERROR_INVALID_VALUE;
-	*shared = (struct ck_shared){ .here = is_ours(&t), .id = t.id, .unique = t.unique,
+	*shared = (struct ck_shared){ .here = is_ours(t.session), .id = t.id, .unique = t.unique,
 				      .ticket = t.shared };
-	if (shared->here || t.shared.number)
-		return CUDA_SUCCESS;
-	ck_warn("what another process exported cannot be imported: its server has no broker");
-	return CUDA_ERROR_NOT_SUPPORTED;
+	return importable(shared);
 }
 
-void ck_share_pointer_make(CUmemPoolPtrExportData *data, CUdeviceptr pointer)
+void ck_share_pointer_make(CUmemPoolPtrExportData *data, CUdeviceptr address,
+			   const struct ck_ticket *ticket)
 {
-	struct ticket t;
+	struct pointer p = { .mark = POINTER_MARK, .address = address, .shared = *ticket };
 
-	ticket_make(&t, CK_OBJECT_NONE, pointer, 0);
-	memset(data, 0, sizeof(*data));
-	memcpy(data, &t, POINTER_SIZE);
+	memcpy(p.session, ck_client.hello.session, sizeof(p.session));
+	memcpy(data, &p, sizeof(p));
 }
 
-CUresult ck_share_pointer_read(const CUmemPoolPtrExportData *data, CUdeviceptr *pointer)
+CUresult ck_share_pointer_read(const CUmemPoolPtrExportData *data, struct ck_shared *shared)
 {
-	struct ticket t;
+	struct pointer p;
 
-	memcpy(&t, data, POINTER_SIZE);
-	*pointer = t.id;
-	if (!is_ticket(&t, CK_OBJECT_NONE))
+	memcpy(&p, data, sizeof(p));
+	if (memcmp(p.mark, POINTER_MARK, sizeof(p.mark)) != 0)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (is_ours(&t))
-		return CUDA_SUCCESS;
-	ck_warn("a pointer into another session's memory pool cannot be imported");
-	return CUDA_ERROR_NOT_SUPPORTED;
+	*shared = (struct ck_shared){ .here = is_ours(p.session), .id = p.address,
+				      .ticket = p.shared };
+	return importable(shared);
+}
+
+int ck_share_ordinal(int server_ordinal)
+{
+	for (int i = 0; i < ck_client.gpu_count; i++) {
+		if (ck_client.gpus[i].server_ordinal == server_ordinal)
+			return i;
+	}
+	return -1;
 }

@@ -37,14 +37,19 @@ struct ck_shared {
  */
 CUresult ck_share_read(int fd, enum ck_object_kind kind, struct ck_shared *shared);
 
-/* The same for the 64 bytes that stand for a pointer. */
-void ck_share_pointer_make(CUmemPoolPtrExportData *data, CUdeviceptr pointer);
-CUresult ck_share_pointer_read(const CUmemPoolPtrExportData *data, CUdeviceptr *pointer);
+/* The same for the 64 bytes that stand for a pointer, which is the id. */
+void ck_share_pointer_make(CUmemPoolPtrExportData *data, CUdeviceptr pointer,
+			   const struct ck_ticket *ticket);
+CUresult ck_share_pointer_read(const CUmemPoolPtrExportData *data, struct ck_shared *shared);
+
+/* The application's number of a device of the server; -1: one that it does not see. */
+int ck_share_ordinal(int server_ordinal);
 
 /*
- * virtual.c: region @rid of M3, which the session has open, as a handle for mapping with @access.
+ * virtual.c: part @part of region @rid of M3, which the session has open, as a handle for mapping
+ * with @access.
  */
-CUresult ck_physical_import(uint64_t rid, unsigned int access,
+CUresult ck_physical_import(uint64_t rid, unsigned int part, unsigned int access,
 			    CUmemGenericAllocationHandle *handle);
 
 #endif

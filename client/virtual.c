@@ -107,22 +107,12 @@ CK_EXPORT CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *p
 	return CUDA_SUCCESS;
 }
 
-/* The application's number of a device of the server; -1: one that it does not see. */
-static int ordinal_of(int server_ordinal)
-{
-	for (int i = 0; i < ck_client.gpu_count; i++) {
-		if (ck_client.gpus[i].server_ordinal == server_ordinal)
-			return i;
-	}
-	return -1;
-}
-
 /* The server has made @p's memory its object, and has told its properties; or @err. */
 static CUresult another_made(CUmemGenericAllocationHandle *handle, struct ck_physical *p,
 			     CUresult err)
 {
 	p->unique = ck_share_unique();
-	p->prop.location.id = ordinal_of(p->prop.location.id);
+	p->prop.location.id = ck_share_ordinal(p->prop.location.id);
 	if (err)
 		ck_object_free(p);
 	else
@@ -295,7 +285,8 @@ CK_EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *
 	return err ? err : import(&shared, ctx, handle);
 }
 
-CUresult ck_physical_import(uint64_t rid, unsigned int access, CUmemGenericAllocationHandle *handle)
+CUresult ck_physical_import(uint64_t rid, unsigned int part, unsigned int access,
+			    CUmemGenericAllocationHandle *handle)
 {
 	struct ck_physical *p;
 	uint64_t ctx;
@@ -306,6 +297,6 @@ CUresult ck_physical_import(uint64_t rid, unsigned int access, CUmemGenericAlloc
 	p = ck_object_new(CK_OBJECT_PHYSICAL, NULL);
 	if (!p)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	err = ck_wire_ck_m3_import(ctx, p->object.id, rid, access, &p->prop);
+	err = ck_wire_ck_m3_import(ctx, p->object.id, rid, part, access, &p->prop);
 	return another_made(handle, p, err);
 }

@@ -256,6 +256,8 @@ CUresult cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags)
 		result = CUDA_ERROR_INVALID_VALUE;
 	if (result == CUDA_SUCCESS)
 		result = peer_bit(peerContext, context, &bit);
+	if (result == CUDA_SUCCESS && !ck_emu_device_reaches(0, 1))
+		result = CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
 	if (result != CUDA_SUCCESS)
 		return result;
 	return atomic_fetch_or(&context->peers, bit) & bit ? CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED

@@ -36,6 +36,11 @@ int ck_emu_devices_init(void)
 	return ck_emu_arena_init(devices, count);
 }
 
+bool ck_emu_device_reaches(CUdevice from, CUdevice to)
+{
+	return from == to || ck_env_long("CRICKET_EMU_PEERS") != 0;
+}
+
 int ck_emu_device_count(void)
 {
 	return device_count;
@@ -253,7 +258,7 @@ CUresult cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevice peerDe
 		return result;
 	if (!ck_emu_device_at(peerDev))
 		return CUDA_ERROR_INVALID_DEVICE;
-	*canAccessPeer = dev != peerDev;
+	*canAccessPeer = ck_emu_device_reaches(dev, peerDev) && dev != peerDev;
 	return CUDA_SUCCESS;
 }
 
@@ -270,7 +275,7 @@ CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attrib, CUdev
 	switch (attrib) {
 	case CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED:
 	case CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED:
-		*value = 1;
+		*value = ck_emu_device_reaches(srcDevice, dstDevice);
 		return CUDA_SUCCESS;
 	case CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK:
 	case CU_DEVICE_P2P_ATTRIBUTE_CUDA_ARRAY_ACCESS_SUPPORTED:

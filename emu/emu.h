@@ -100,6 +100,8 @@ struct ck_emu_device {
 int ck_emu_devices_init(void);
 int ck_emu_device_count(void);
 /* NULL for a bad ordinal. */
+/* Whether a device can use another's memory: all can, unless CRICKET_EMU_PEERS is 0. */
+bool ck_emu_device_reaches(CUdevice from, CUdevice to);
 struct ck_emu_device *ck_emu_device_at(CUdevice ordinal);
 /* The value of a CUdevice_attribute; false when it has none. */
 bool ck_emu_device_attribute(const struct ck_emu_device *device, int attribute, int *value);

@@ -18,7 +18,8 @@ struct ck_emu_ipc_handle {
 	uint64_t inode;
 	uint64_t offset, size;
 	int32_t kind, device;
-	uint64_t unused[2];
+	uint64_t pool; /* of a pointer: the name of its pool */
+	uint64_t unused;
 };
 
 _Static_assert(sizeof(struct ck_emu_ipc_handle) == 64, "as CUDA has them");

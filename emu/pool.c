@@ -2,12 +2,14 @@
  * emu/pool.c - memory pools: pieces of memory that are given and taken back in stream order.
  *
  * A piece is handed out at the call, and freed when the stream gets there. Pieces that are freed
- * are kept up to the pool's threshold. That bytes of one piece can be shown at a second address,
- * for imported pointers, is why their pages are shared mappings.
+ * are kept up to the pool's threshold. The pieces of a pool that can be exported are files, which
+ * an imported pointer shows at a second address, in this process or in another.
  */
 #define _GNU_SOURCE
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "emu/pool.h"
 
@@ -22,6 +24,8 @@ static struct ck_emu_pool *initial[CK_EMU_MAX_DEVICES], *current[CK_EMU_MAX_DEVI
 static void block_release(struct ck_emu_pool *pool, struct ck_emu_block *block)
 {
 	munmap((void *)block->address, block->size);
+	if (block->fd >= 0)
+		close(block->fd);
 	if (!block->alias) {
 		ck_emu_arena_give(pool->props.location.id, block->size);
 		pool->reserved -= block->size;
@@ -57,10 +61,29 @@ static struct ck_emu_block *block_kept(const struct ck_emu_pool *pool, size_t si
 	return NULL;
 }
 
+/* Pages for a piece: of a file of their own where others may want them. */
+static bool block_map(const struct ck_emu_pool *pool, struct ck_emu_block *block, size_t size)
+{
+	bool shared = pool->props.handleTypes != CU_MEM_HANDLE_TYPE_NONE;
+	void *at = MAP_FAILED;
+
+	block->size = size;
+	block->fd = shared ? memfd_create("cricket pool piece", MFD_CLOEXEC) : -1;
+	if (!shared)
+		at = mmap(NULL, size, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	else if (block->fd >= 0 && ftruncate(block->fd, (off_t)size) == 0)
+		at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+			  block->fd, 0);
+	if (at == MAP_FAILED && block->fd >= 0)
+		close(block->fd);
+	block->address = (uint64_t)at;
+	return at != MAP_FAILED;
+}
+
 static struct ck_emu_block *block_new(struct ck_emu_pool *pool, size_t size)
 {
 	struct ck_emu_block *block;
-	void *at;
 
 	if (pool->props.maxSize && (size > pool->props.maxSize ||
 				    pool->reserved > pool->props.maxSize - size))
@@ -68,17 +91,11 @@ static struct ck_emu_block *block_new(struct ck_emu_pool *pool, size_t size)
 	if (!ck_emu_arena_take(pool->props.location.id, size))
 		return NULL;
 	block = calloc(1, sizeof(*block));
-	at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE,
-		  -1, 0);
-	if (!block || at == MAP_FAILED) {
+	if (!block || !block_map(pool, block, size)) {
 		ck_emu_arena_give(pool->props.location.id, size);
-		if (at != MAP_FAILED)
-			munmap(at, size);
 		free(block);
 		return NULL;
 	}
-	block->address = (uint64_t)at;
-	block->size = size;
 	block->next = pool->blocks;
 	pool->blocks = block;
 	pool->reserved += size;
@@ -166,6 +183,7 @@ static void pool_free(struct ck_emu_object *object)
 
 struct ck_emu_pool *ck_emu_pool_create(const CUmemPoolProps *props)
 {
+	static _Atomic uint32_t last;
 	struct ck_emu_pool *pool = calloc(1, sizeof(*pool));
 
 	if (!pool)
@@ -173,6 +191,7 @@ struct ck_emu_pool *ck_emu_pool_create(const CUmemPoolProps *props)
 	ck_emu_object_init(&pool->base, CK_EMU_POOL, NULL, pool_free);
 	pool->props = *props;
 	pool->access = 1u << props->location.id;
+	pool->name = (uint64_t)getpid() << 32 | ++last;
 	for (size_t i = 0; i < CK_ARRAY_SIZE(pool->reuse); i++)
 		pool->reuse[i] = 1;
 	return pool;

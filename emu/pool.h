@@ -12,13 +12,15 @@ struct ck_emu_block {
 	uint64_t address;
 	size_t size;
 	bool used;
-	bool alias; /* shows the bytes of a piece of another pool */
+	bool alias; /* shows the bytes of a piece of another pool, perhaps of another process */
+	int fd;	    /* the file that its pages are of; -1: nobody else can have them */
 };
 
 struct ck_emu_pool {
 	struct ck_emu_object base; /* each piece in use holds a reference */
 	CUmemPoolProps props;
 	bool is_default, imported;
+	uint64_t name; /* of the pool, or of the one that it was imported from, among all processes */
 	unsigned int access; /* mask of devices */
 	struct ck_emu_block *blocks;
 	int reuse[3];

@@ -1,8 +1,8 @@
 /*
- * emu/share.c - exporting and importing memory, inside one process.
+ * emu/share.c - exporting and importing memory, in one process or from one to another.
  *
- * Physical memory is a file, whose descriptor says all. A pool's descriptor is a file with its
- * address in this process; a pointer's data are its address.
+ * Physical memory is a file, whose descriptor says all. A pool's descriptor is a file that says
+ * what pool it is; a pointer's data name the file of its pages, as handles of cuIpc do.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -12,14 +12,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "emu/ipc.h"
 #include "emu/pool.h"
 #include "emu/vmm.h"
 
 #define POSIX_FD CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
-#define MARK 0x6c6f6f702d6b63ull /* before a pool's or pointer's address: not just any bytes */
+#define MARK 0x6c6f6f702d6b63ull
 
-struct mark {
-	uint64_t mark, address;
+/* What is in the file that stands for a pool. */
+struct pool_file {
+	uint64_t mark, name;
+	int32_t device, handle_types;
 };
 
 /* --- physical memory */
@@ -81,33 +84,39 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, vo
 
 /* --- pools */
 
+static int pool_file_create(const struct ck_emu_pool *pool)
+{
+	struct pool_file file = {MARK, pool->name, pool->props.location.id,
+				 (int32_t)pool->props.handleTypes};
+	int fd = memfd_create("cricket memory pool", MFD_CLOEXEC);
+
+	if (fd < 0 || write(fd, &file, sizeof(file)) == (ssize_t)sizeof(file))
+		return fd;
+	close(fd);
+	return -1;
+}
+
 CUresult cuMemPoolExportToShareableHandle(void *handle_out, CUmemoryPool handle,
 					  CUmemAllocationHandleType handleType,
 					  unsigned long long flags)
 {
 	CUresult result = ck_emu_enter_bare();
-	struct mark mark = { MARK, (uint64_t)handle };
 	struct ck_emu_pool *pool;
-	bool allowed;
-	int fd;
+	int fd = -1;
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	pool = handle_out && !flags && handleType == POSIX_FD ? ck_emu_pool_get(handle) : NULL;
 	if (!pool)
 		return CUDA_ERROR_INVALID_VALUE;
-	allowed = pool->props.handleTypes & POSIX_FD;
+	if (!(pool->props.handleTypes & POSIX_FD) || pool->imported)
+		result = CUDA_ERROR_INVALID_VALUE;
+	else if ((fd = pool_file_create(pool)) < 0)
+		result = CUDA_ERROR_OPERATING_SYSTEM;
+	else
+		memcpy(handle_out, &fd, sizeof(fd));
 	ck_emu_object_put(&pool->base);
-	if (!allowed)
-		return CUDA_ERROR_INVALID_VALUE;
-	fd = memfd_create("cricket memory pool", MFD_CLOEXEC);
-	if (fd < 0 || write(fd, &mark, sizeof(mark)) != (ssize_t)sizeof(mark)) {
-		if (fd >= 0)
-			close(fd);
-		return CUDA_ERROR_OPERATING_SYSTEM;
-	}
-	memcpy(handle_out, &fd, sizeof(fd));
-	return CUDA_SUCCESS;
+	return result;
 }
 
 /* From an imported pool nothing is allocated; it is there to import pointers into. */
@@ -116,23 +125,23 @@ CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, void *handle
 					    unsigned long long flags)
 {
 	CUresult result = ck_emu_enter_bare();
-	struct ck_emu_pool *source, *pool;
-	struct mark mark;
+	CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED};
+	struct ck_emu_pool *pool;
+	struct pool_file file;
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!pool_out || flags || handleType != POSIX_FD ||
-	    pread((int)(intptr_t)handle, &mark, sizeof(mark), 0) != (ssize_t)sizeof(mark) ||
-	    mark.mark != MARK)
+	    pread((int)(intptr_t)handle, &file, sizeof(file), 0) != (ssize_t)sizeof(file) ||
+	    file.mark != MARK || !ck_emu_device_at(file.device))
 		return CUDA_ERROR_INVALID_VALUE;
-	source = ck_emu_pool_get((CUmemoryPool)mark.address);
-	if (!source)
-		return CUDA_ERROR_INVALID_VALUE;
-	pool = ck_emu_pool_create(&source->props);
-	ck_emu_object_put(&source->base);
+	props.handleTypes = (CUmemAllocationHandleType)file.handle_types;
+	props.location = (CUmemLocation){CU_MEM_LOCATION_TYPE_DEVICE, file.device};
+	pool = ck_emu_pool_create(&props);
 	if (!pool)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	pool->imported = true;
+	pool->name = file.name;
 	result = ck_emu_object_publish(&pool->base);
 	if (result == CUDA_SUCCESS)
 		*pool_out = (CUmemoryPool)pool;
@@ -143,39 +152,77 @@ CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, void *handle
 
 /* --- pointers */
 
+/* The piece of @pool that begins at @address, or NULL. Lock held. */
+static const struct ck_emu_block *block_at(const struct ck_emu_pool *pool, uint64_t address)
+{
+	const struct ck_emu_block *block = pool->blocks;
+
+	while (block && block->address != address)
+		block = block->next;
+	return block;
+}
+
 CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData *shareData_out, CUdeviceptr ptr)
 {
 	CUresult result = ck_emu_enter_bare();
-	struct mark mark = { MARK, ptr };
+	const struct ck_emu_block *block;
+	const struct ck_emu_pool *pool;
+	struct ck_emu_ipc_handle h;
 	struct ck_emu_memory memory;
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!shareData_out || !ck_emu_arena_find(ptr, &memory) || memory.lo != ptr ||
-	    memory.kind != CK_EMU_MEMORY_POOL ||
-	    !(((const struct ck_emu_pool *)memory.owner)->props.handleTypes & POSIX_FD))
-		return CUDA_ERROR_INVALID_VALUE;
-	memset(shareData_out, 0, sizeof(*shareData_out));
-	memcpy(shareData_out, &mark, sizeof(mark));
-	return CUDA_SUCCESS;
+	pthread_mutex_lock(&ck_emu_pool_lock);
+	result = CUDA_ERROR_INVALID_VALUE;
+	if (shareData_out && ck_emu_arena_find(ptr, &memory) && memory.lo == ptr &&
+	    memory.kind == CK_EMU_MEMORY_POOL) {
+		pool = memory.owner;
+		block = block_at(pool, ptr);
+		if (block && !block->alias)
+			result = ck_emu_ipc_handle_make(&h, CK_EMU_IPC_POINTER, block->fd);
+		h.size = memory.size;
+		h.device = memory.device;
+		h.pool = pool->name;
+	}
+	pthread_mutex_unlock(&ck_emu_pool_lock);
+	if (result == CUDA_SUCCESS)
+		memcpy(shareData_out, &h, sizeof(h));
+	return result;
 }
 
-/* A second place for the bytes of @memory, in @pool. Lock held. */
-static CUresult alias(struct ck_emu_pool *pool, const struct ck_emu_memory *memory,
-		      CUdeviceptr *ptr)
+/* The whole pages of a piece, as its file has them; MAP_FAILED. */
+static void *map_piece(const struct ck_emu_ipc_handle *h, size_t *size)
+{
+	int fd = ck_emu_ipc_handle_open(h, CK_EMU_IPC_POINTER);
+	void *at = MAP_FAILED;
+	struct stat st;
+
+	if (fd < 0)
+		return MAP_FAILED;
+	if (fstat(fd, &st) == 0 && h->size > 0 && h->size <= (uint64_t)st.st_size) {
+		*size = CK_ALIGN_UP(h->size, 4096ul);
+		at = mmap(NULL, *size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	}
+	close(fd);
+	return at;
+}
+
+/* A second place for the bytes of the piece that @h names, in @pool. Lock held. */
+static CUresult alias(struct ck_emu_pool *pool, const struct ck_emu_ipc_handle *h, CUdeviceptr *ptr)
 {
 	struct ck_emu_block *block = calloc(1, sizeof(*block));
-	size_t size = CK_ALIGN_UP(memory->size, 4096ul);
-	void *at = block ? mremap((void *)memory->lo, 0, size, MREMAP_MAYMOVE) : MAP_FAILED;
+	size_t size = 0;
+	void *at = block ? map_piece(h, &size) : MAP_FAILED;
 
 	if (at == MAP_FAILED) {
 		free(block);
-		return CUDA_ERROR_OUT_OF_MEMORY;
+		return block ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	block->address = (uint64_t)at;
 	block->size = size;
 	block->alias = true;
-	if (ck_emu_pool_enter(pool, block, memory->size) < 0) {
+	block->fd = -1;
+	if (ck_emu_pool_enter(pool, block, h->size) < 0) {
 		munmap(at, size);
 		free(block);
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -190,21 +237,19 @@ CUresult cuMemPoolImportPointer(CUdeviceptr *ptr_out, CUmemoryPool handle,
 				CUmemPoolPtrExportData *shareData)
 {
 	CUresult result = ck_emu_enter_bare();
-	struct ck_emu_memory memory;
+	struct ck_emu_ipc_handle h;
 	struct ck_emu_pool *pool;
-	struct mark mark;
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	pool = ptr_out && shareData ? ck_emu_pool_get(handle) : NULL;
 	if (!pool)
 		return CUDA_ERROR_INVALID_VALUE;
-	memcpy(&mark, shareData, sizeof(mark));
+	memcpy(&h, shareData, sizeof(h));
 	result = CUDA_ERROR_INVALID_VALUE;
 	pthread_mutex_lock(&ck_emu_pool_lock);
-	if (pool->imported && mark.mark == MARK && ck_emu_arena_find(mark.address, &memory) &&
-	    memory.kind == CK_EMU_MEMORY_POOL && memory.lo == mark.address)
-		result = alias(pool, &memory, ptr_out);
+	if (pool->imported && h.pool == pool->name)
+		result = alias(pool, &h, ptr_out);
 	pthread_mutex_unlock(&ck_emu_pool_lock);
 	ck_emu_object_put(&pool->base);
 	return result;

@@ -211,6 +211,19 @@ static void unmap_at(uint64_t ptr, size_t size)
 	}
 }
 
+/* Whether the device reaches all memory that is mapped there. Lock held. */
+static bool reaches(CUdevice device, uint64_t ptr, size_t size)
+{
+	struct ck_emu_memory memory;
+
+	for (uint64_t at = ptr; at < ptr + size && ck_emu_arena_find(at, &memory);
+	     at += memory.size) {
+		if (!ck_emu_device_reaches(device, memory.device))
+			return false;
+	}
+	return true;
+}
+
 /* It waits for the work queued so far, which may use the memory. */
 CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
 {
@@ -269,6 +282,10 @@ CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *des
 	pthread_mutex_lock(&lock);
 	if (!is_mapped(ptr, size))
 		result = CUDA_ERROR_INVALID_VALUE;
+	for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++) {
+		if (desc[i].flags && !reaches(desc[i].location.id, ptr, size))
+			result = CUDA_ERROR_INVALID_DEVICE;
+	}
 	for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++)
 		grant(ptr, size, &desc[i]);
 	pthread_mutex_unlock(&lock);

@@ -47,14 +47,24 @@ struct ck_m3_grant {
 	unsigned int access;
 };
 
-/* One piece of memory. Its struct stays while a job uses it or a dead client's process may. */
+/* What a region has on one device. */
+struct ck_m3_part {
+	CUmemGenericAllocationHandle handle;
+	int fd; /* the memory as it is handed out */
+	int device;
+};
+
+/*
+ * A region: one piece of memory, or when it is striped one on each of several devices, all of one
+ * size. Its struct stays while a job uses it or a dead client's process may.
+ */
 struct ck_m3_piece {
 	struct ck_m3_piece *next; /* in order of their making */
 	m3_rid rid;
-	CUmemGenericAllocationHandle handle;
-	int fd; /* the memory as it is handed out; -1: it has been given back */
-	uint64_t size;
-	int device;
+	struct ck_m3_part parts[M3_DEVICES_MAX];
+	unsigned int part_count;
+	uint64_t part_size, size; /* size: of all parts */
+	bool gone;		  /* the memory has been given back */
 	struct ck_m3_principal *owner;
 	struct ck_m3_grant *grants;
 	char name[M3_NAME_MAX]; /* empty: none, or no more */
@@ -131,17 +141,21 @@ int64_t ck_m3_now(void); /* milliseconds of CLOCK_MONOTONIC */
 struct ck_m3_principal *ck_m3_principal_get(struct ck_m3_broker *b, const char *name);
 uint64_t ck_m3_number(struct ck_m3_broker *b); /* never given before */
 
-/* New memory of @size rounded bytes, filled with whatever; charged to @owner. m3_status. */
-int ck_m3_piece_create(struct ck_m3_broker *b, struct ck_m3_principal *owner, int device,
-		       uint64_t size, bool rdma, struct ck_m3_piece **piece);
+/*
+ * New memory of @size rounded bytes on each of @count devices, filled with whatever; charged to
+ * @owner. m3_status.
+ */
+int ck_m3_piece_create(struct ck_m3_broker *b, struct ck_m3_principal *owner, const int *devices,
+		       unsigned int count, uint64_t size, bool rdma, struct ck_m3_piece **piece);
 struct ck_m3_piece *ck_m3_piece_find(struct ck_m3_broker *b, m3_rid rid, int *status);
 /* By name: the principal's own, and unless @own_only what others let it see. */
 struct ck_m3_piece *ck_m3_piece_named(struct ck_m3_broker *b, const char *name,
 				      const struct ck_m3_principal *principal, bool own_only);
 unsigned int ck_m3_piece_access(const struct ck_m3_piece *piece,
 				const struct ck_m3_principal *principal);
+/* @part: whose device is told. */
 void ck_m3_piece_info(const struct ck_m3_broker *b, const struct ck_m3_piece *piece,
-		      const struct ck_m3_principal *principal, m3_info *info);
+		      const struct ck_m3_principal *principal, unsigned int part, m3_info *info);
 /* Something may have been its last use: give the memory back, then forget it. */
 void ck_m3_piece_check(struct ck_m3_broker *b, struct ck_m3_piece *piece);
 int ck_m3_granularity(struct ck_m3_broker *b, int device, bool recommended, uint64_t *out);
@@ -160,7 +174,7 @@ bool ck_m3_holds_end(struct ck_m3_broker *b, struct ck_m3_conn *conn);
 /* And now the process has ended. */
 void ck_m3_holds_drained(struct ck_m3_broker *b, struct ck_m3_conn *conn);
 
-/* --- serve.c, serve_region.c: requests */
+/* --- serve*.c: requests */
 
 /* What a handler may return besides a status. */
 #define CK_M3_LATER 1	 /* no answer yet: parked, or a job will give it */
@@ -185,10 +199,24 @@ void ck_m3_serve_again(struct ck_m3_broker *b, struct ck_m3_conn *conn);
 int ck_m3_serve_region(struct ck_m3_ask *ask); /* ops that name a region by number */
 int ck_m3_serve_alloc(struct ck_m3_ask *ask);
 int ck_m3_serve_open(struct ck_m3_ask *ask);
+int ck_m3_serve_unlink(struct ck_m3_ask *ask);
+int ck_m3_serve_round(struct ck_m3_ask *ask);
+int ck_m3_serve_topology(struct ck_m3_ask *ask);
+int ck_m3_serve_list(struct ck_m3_ask *ask);
+int ck_m3_serve_quota(struct ck_m3_ask *ask, bool set);
 int ck_m3_serve_deposit(struct ck_m3_ask *ask);
 void ck_m3_deposits_end(struct ck_m3_conn *conn);
 void ck_m3_answer(struct ck_m3_broker *b, struct ck_m3_conn *conn, const struct ck_m3_reply *reply,
 		  const void *data, size_t size, int fd);
+/*
+ * The device that a request names, by UUID or by the broker's number; -1: none, M3_EINVAL: unknown.
+ */
+int ck_m3_device_of(const struct ck_m3_broker *b, const struct ck_m3_request *q, int *device);
+/* What @bytes become on @device: rounded up, 0 as 1; M3_EINVAL where that wraps around. */
+int ck_m3_round(struct ck_m3_broker *b, int device, uint64_t bytes, bool recommended,
+		uint64_t *rounded, uint64_t *granularity);
+uint64_t ck_m3_device_bytes(const struct ck_m3_broker *b, int device);
+bool ck_m3_reaches(const struct ck_m3_broker *b, int from, int to);
 /*
  * Tell those who asked for @event: those of @principal unless NULL, who may have @piece unless
  * NULL.

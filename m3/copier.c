@@ -15,6 +15,7 @@
 
 #include "m3/broker.h"
 #include "util/log.h"
+#include "util/util.h"
 
 CK_LOG_DEFINE("m3");
 
@@ -24,7 +25,8 @@ struct ck_m3_job {
 	struct ck_m3_piece *to, *from;
 	struct ck_m3_reply reply;
 	uint32_t op;
-	struct ck_m3_order *order; /* as long as it is not sent */
+	struct ck_m3_order *order; /* of all bytes; what has been read is gathered in it */
+	uint64_t size, at, step;   /* bytes: all, done, of the order under way; 0: none is */
 };
 
 struct ck_m3_copier {
@@ -108,17 +110,44 @@ int ck_m3_copier_fd(const struct ck_m3_copier *c)
 	return c->sock;
 }
 
+/* The part that byte @offset of a region is in, and where in that; how many bytes it goes on. */
+static const struct ck_m3_part *part_at(const struct ck_m3_piece *p, uint64_t *offset,
+					uint64_t *left)
+{
+	const struct ck_m3_part *part = &p->parts[*offset / p->part_size];
+
+	*offset %= p->part_size;
+	*left = ck_min(*left, p->part_size - *offset);
+	return part;
+}
+
+/* The next bytes of a job, as many as lie in one part of each region. */
 static int send_order(struct ck_m3_copier *c, struct ck_m3_job *j)
 {
-	size_t size = offsetof(struct ck_m3_order, data) + j->order->data_size;
+	static struct ck_m3_order o;
+	const struct ck_m3_order *all = j->order;
+	const struct ck_m3_part *to, *from = NULL;
 	int ret = start(c);
 
+	memcpy(&o, all, offsetof(struct ck_m3_order, data));
+	j->step = j->size - j->at;
+	o.offset[0] += j->at;
+	o.offset[1] += j->at;
+	to = part_at(j->to, &o.offset[0], &j->step);
+	if (j->from)
+		from = part_at(j->from, &o.offset[1], &j->step);
+	o.size = j->step;
+	o.device[0] = to->device;
+	o.piece_size[0] = j->to->part_size;
+	o.device[1] = from ? from->device : 0;
+	o.piece_size[1] = from ? j->from->part_size : 0;
+	o.data_size = j->op == CK_M3_WRITE ? (uint32_t)j->step : 0;
+	memcpy(o.data, all->data + j->at, o.data_size);
 	if (ret == 0)
-		ret = ck_m3_send(c->sock, j->order, size, NULL, 0, j->to->fd, 0);
-	if (ret == 0 && j->from)
-		ret = ck_m3_send(c->sock, "", 1, NULL, 0, j->from->fd, 0);
-	free(j->order);
-	j->order = NULL;
+		ret = ck_m3_send(c->sock, &o, offsetof(struct ck_m3_order, data) + o.data_size,
+				 NULL, 0, to->fd, 0);
+	if (ret == 0 && from)
+		ret = ck_m3_send(c->sock, "", 1, NULL, 0, from->fd, 0);
 	return ret;
 }
 
@@ -138,7 +167,7 @@ static void finish_creation(struct ck_m3_broker *b, struct ck_m3_job *j, int sta
 	}
 }
 
-static void finish(struct ck_m3_broker *b, int status, const void *data, size_t size)
+static void finish(struct ck_m3_broker *b, int status)
 {
 	struct ck_m3_copier *c = b->copier;
 	struct ck_m3_job *j = c->first;
@@ -154,7 +183,8 @@ static void finish(struct ck_m3_broker *b, int status, const void *data, size_t 
 	if (j->conn) {
 		j->conn->job = NULL;
 		j->reply.status = status;
-		ck_m3_answer(b, j->conn, &j->reply, data, size, -1);
+		ck_m3_answer(b, j->conn, &j->reply, j->order->data,
+			     status == M3_OK && j->op == CK_M3_READ ? j->size : 0, -1);
 	}
 	ck_m3_piece_check(b, j->to);
 	if (j->from && j->from != j->to)
@@ -163,19 +193,32 @@ static void finish(struct ck_m3_broker *b, int status, const void *data, size_t 
 	free(j);
 }
 
+/* The order under way is done, and with it the job or a part of it. */
+static void proceed(struct ck_m3_broker *b, const struct ck_m3_done *done)
+{
+	struct ck_m3_job *j = b->copier->first;
+
+	if (done->status == M3_OK && j->op == CK_M3_READ && done->data_size == j->step)
+		memcpy(j->order->data + j->at, done->data, j->step);
+	j->at += j->step;
+	j->step = 0;
+	if (done->status != M3_OK || j->at == j->size)
+		finish(b, done->status);
+}
+
 /* Send the first job that can be sent; those that cannot fail. */
 static void next(struct ck_m3_broker *b)
 {
 	struct ck_m3_copier *c = b->copier;
 	int ret;
 
-	while (c->first && c->first->order) {
+	while (c->first && c->first->step == 0) {
 		ret = send_order(c, c->first);
 		if (ret == 0)
 			return;
 		ck_err("no order to the copier: %s", strerror(-ret));
 		stop(c);
-		finish(b, M3_EIO, NULL, 0);
+		finish(b, M3_EIO);
 	}
 }
 
@@ -194,22 +237,21 @@ int ck_m3_copier_submit(struct ck_m3_broker *b, struct ck_m3_ask *ask, struct ck
 	memset(o, 0, offsetof(struct ck_m3_order, data));
 	o->op = q->op == CK_M3_ALLOC ? CK_M3_FILL : q->op;
 	o->pieces = from ? 2 : 1;
-	o->device[0] = to->device;
-	o->piece_size[0] = to->size;
-	o->device[1] = from ? from->device : 0;
-	o->piece_size[1] = from ? from->size : 0;
-	o->offset[0] = q->op == CK_M3_ALLOC ? 0 : q->offset;
-	o->offset[1] = q->from_offset;
-	o->size = q->op == CK_M3_ALLOC ? to->size : q->size;
-	o->value = q->op == CK_M3_ALLOC ? 0 : q->value;
-	o->data_size = q->data_size;
+	if (q->op != CK_M3_ALLOC) {
+		o->offset[0] = q->offset;
+		o->offset[1] = q->from_offset;
+		o->value = q->value;
+	}
 	memcpy(o->data, ask->data, q->data_size);
 	*j = (struct ck_m3_job){.conn = ask->conn,
 				.to = to,
 				.from = from,
 				.reply = ask->reply,
 				.op = q->op,
-				.order = o};
+				.order = o,
+				.size = q->op == CK_M3_ALLOC   ? to->size
+					: q->op == CK_M3_WRITE ? q->data_size
+							       : q->size};
 	to->jobs++;
 	if (from)
 		from->jobs++;
@@ -237,10 +279,10 @@ void ck_m3_copier_read(struct ck_m3_broker *b)
 		ck_warn("the copier has ended");
 		stop(c);
 		if (c->first)
-			finish(b, M3_EDEVLOST, NULL, 0);
+			finish(b, M3_EDEVLOST);
 		ck_m3_notify(b, M3_ON_DEVICE_LOST, NULL, NULL);
 	} else {
-		finish(b, done.status, done.data, done.data_size);
+		proceed(b, &done);
 	}
 	next(b);
 }

@@ -15,6 +15,7 @@
 
 #include "m3/broker.h"
 #include "util/log.h"
+#include "util/util.h"
 
 CK_LOG_DEFINE("m3");
 
@@ -87,23 +88,56 @@ static CUresult carry_out(const struct ck_m3_order *o, const CUdeviceptr *at, st
 	return err ? err : driver.cuCtxSynchronize();
 }
 
+/* Whether both pieces can be mapped for the first one's device. */
+static bool together(const struct ck_m3_order *o)
+{
+	int can = 0;
+
+	if (o->pieces < 2 || o->device[0] == o->device[1])
+		return true;
+	return driver.cuDeviceCanAccessPeer &&
+	       driver.cuDeviceCanAccessPeer(&can, o->device[0], o->device[1]) == CUDA_SUCCESS &&
+	       can;
+}
+
+/* From one device to another by way of our own memory. */
+static CUresult carry_over(const struct ck_m3_order *o, const CUdeviceptr *at)
+{
+	static unsigned char room[4 << 20];
+	CUresult err = CUDA_SUCCESS;
+
+	for (uint64_t done = 0, n; done < o->size && !err; done += n) {
+		n = ck_min(o->size - done, (uint64_t)sizeof(room));
+		err = use_device(o->device[1]);
+		if (!err)
+			err = driver.cuMemcpyDtoH_v2(room, at[1] + o->offset[1] + done, n);
+		if (!err)
+			err = use_device(o->device[0]);
+		if (!err)
+			err = driver.cuMemcpyHtoD_v2(at[0] + o->offset[0] + done, room, n);
+	}
+	return err ? err : driver.cuCtxSynchronize();
+}
+
 /*
- * Both pieces are mapped for the first one's device; where that does not reach the other's memory
- * the driver says so, and the status with it.
+ * Both pieces are mapped for the first one's device; where that does not reach the other's memory,
+ * each for its own.
  */
 static int serve(const struct ck_m3_order *o, const int *fds, struct ck_m3_done *d)
 {
 	CUdeviceptr at[2] = {0, 0};
 	uint32_t mapped = 0;
+	bool direct = together(o);
 	CUresult err = use_device(o->device[0]);
 
 	for (; !err && mapped < o->pieces; mapped++) {
-		err = map(fds[mapped], o->piece_size[mapped], o->device[0], &at[mapped]);
+		err = map(fds[mapped], o->piece_size[mapped], o->device[direct ? 0 : mapped],
+			  &at[mapped]);
 		if (err)
 			break;
 	}
 	if (!err)
-		err = carry_out(o, at, d);
+		err = direct ? carry_out(o, at, d) : carry_over(o, at);
 	if (err)
 		ck_err("order %u on device %d: error %d", o->op, o->device[0], (int)err);
 	while (mapped > 0) {

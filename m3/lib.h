@@ -26,7 +26,10 @@ struct m3_client {
 	const struct ck_m3_shim *shim; /* the way to the broker, when not NULL */
 	struct ck_m3_request hello;
 	struct m3_region *regions;
-	int event_sock; /* of m3_subscribe; -1: none */
+	bool subscribed;
+	int event_sock;		   /* of m3_subscribe; -1: none, or it goes through the shim */
+	unsigned int event_number; /* there */
+	_Atomic bool event_over;   /* the thread has nothing more to wait for */
 	pthread_t event_thread;
 	void (*notify)(unsigned int event, m3_rid rid, void *data);
 	void *notify_data;
@@ -43,7 +46,8 @@ struct m3_region {
 	m3_rid rid;
 	uint64_t size, alignment;
 	unsigned int access;   /* that the broker allows */
-	int device;	       /* in this process; -1: not seen */
+	unsigned int stripes;
+	int devices[M3_DEVICES_MAX]; /* of the parts, in this process; -1: not seen */
 	m3_device_ptr address; /* 0: not mapped */
 	unsigned int maps[M3_DEVICES_MAX];
 	unsigned int map_access[M3_DEVICES_MAX];
@@ -72,6 +76,8 @@ int ck_m3_name_device(const m3_client *client, int device, struct ck_m3_request 
 int ck_m3_own_device(const m3_client *client, const unsigned char uuid[16], int broker_device);
 
 void ck_m3_client_put(m3_client *client); /* a reference less */
+/* End a subscription, when there is one. */
+void ck_m3_news_end(m3_client *client);
 
 /* --- lib_map.c, for the region's other calls; its lock is held */
 

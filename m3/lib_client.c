@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "m3/lib.h"
@@ -260,11 +259,7 @@ void m3_disconnect(m3_client *c)
 {
 	if (!c)
 		return;
-	if (c->event_sock >= 0) {
-		shutdown(c->event_sock, SHUT_RDWR);
-		pthread_join(c->event_thread, NULL);
-		close(c->event_sock);
-	}
+	ck_m3_news_end(c);
 	pthread_mutex_lock(&c->lock);
 	if (c->pid == getpid())
 		give_up(c);
@@ -274,69 +269,4 @@ void m3_disconnect(m3_client *c)
 	c->sock = -1;
 	pthread_mutex_unlock(&c->lock);
 	ck_m3_client_put(c);
-}
-
-/* --- news */
-
-static void *listen_for_news(void *data)
-{
-	m3_client *c = data;
-	struct ck_m3_reply news;
-	int fd;
-
-	while (ck_m3_receive(c->event_sock, &news, sizeof(news), &fd, 0) == (long)sizeof(news)) {
-		if (fd >= 0)
-			close(fd);
-		c->notify((unsigned int)news.count, news.region, c->notify_data);
-	}
-	if (!__atomic_load_n(&c->closed, __ATOMIC_RELAXED))
-		c->notify(M3_ON_BROKER_LOST, 0, c->notify_data);
-	return NULL;
-}
-
-/* A second connection, so that news do not come between a question and its answer. */
-static int open_news(m3_client *c, unsigned int mask, int *out)
-{
-	struct ck_m3_request q = c->hello;
-	struct ck_m3_reply reply = {.status = M3_EIO};
-	int sock = ck_m3_dial(c->path), fd;
-
-	if (sock < 0)
-		return M3_EIO;
-	for (int i = 0; i < 2; i++) {
-		if (ck_m3_send(sock, &q, sizeof(q), NULL, 0, -1, 0) < 0 ||
-		    ck_m3_receive(sock, &reply, sizeof(reply), &fd, 0) != (long)sizeof(reply))
-			reply.status = M3_EIO;
-		if (reply.status != M3_OK) {
-			close(sock);
-			return reply.status;
-		}
-		ck_m3_request_init(&q, CK_M3_SUBSCRIBE);
-		q.value = mask;
-	}
-	*out = sock;
-	return M3_OK;
-}
-
-int m3_subscribe(m3_client *c, unsigned int mask,
-		 void (*notify)(unsigned int event, m3_rid rid, void *data), void *data)
-{
-	int status;
-
-	if (!c || !notify)
-		return M3_EINVAL;
-	if (c->shim)
-		return M3_ENOTSUP;
-	if (c->event_sock >= 0)
-		return M3_EBUSY;
-	status = open_news(c, mask, &c->event_sock);
-	if (status != M3_OK)
-		return status;
-	c->notify = notify;
-	c->notify_data = data;
-	if (pthread_create(&c->event_thread, NULL, listen_for_news, c) == 0)
-		return M3_OK;
-	close(c->event_sock);
-	c->event_sock = -1;
-	return M3_ENOMEM;
 }

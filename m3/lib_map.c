@@ -21,26 +21,29 @@ static int set_access(m3_region *r, int device, unsigned int access)
 	return ck_m3_status_of(r->client->driver.cuMemSetAccess(r->address, r->size, &desc, 1));
 }
 
-/* Whether @device can reach the region's memory. */
+/* Whether @device can reach the region's memory, all of it. */
 static int reach(const m3_region *r, int device)
 {
 	const struct ck_m3_driver *d = &r->client->driver;
-	int can = 0;
 
 	if (!r->client->has_driver)
 		return M3_ENOTSUP;
 	if (device < 0 || device >= d->device_count)
 		return M3_EINVAL;
-	if (device == r->device)
-		return M3_OK;
-	if (r->device < 0 || !d->cuDeviceCanAccessPeer ||
-	    d->cuDeviceCanAccessPeer(&can, device, r->device) != CUDA_SUCCESS || !can)
-		return M3_ENOPEER;
+	for (unsigned int i = 0; i < r->stripes; i++) {
+		int at = r->devices[i], can = at == device;
+
+		if (!can && at >= 0 && d->cuDeviceCanAccessPeer)
+			d->cuDeviceCanAccessPeer(&can, device, at);
+		if (!can)
+			return M3_ENOPEER;
+	}
 	return M3_OK;
 }
 
-/* The region's memory as a handle of this process's driver. */
-static int obtain(m3_region *r, unsigned int access, CUmemGenericAllocationHandle *handle)
+/* A part of the region's memory as a handle of this process's driver. */
+static int obtain(m3_region *r, unsigned int part, unsigned int access,
+		  CUmemGenericAllocationHandle *handle)
 {
 	m3_client *c = r->client;
 	struct ck_m3_back back = {.fd = -1};
@@ -50,11 +53,12 @@ static int obtain(m3_region *r, unsigned int access, CUmemGenericAllocationHandl
 
 	ck_m3_request_init(&q, CK_M3_FETCH);
 	q.access = access;
+	q.value = part;
 	status = ck_m3_call(c, r, &q, NULL, NULL, &back);
 	if (status != M3_OK)
 		return status;
 	if (c->shim)
-		err = c->shim->import(r->rid, access, handle);
+		err = c->shim->import(r->rid, part, access, handle);
 	else if (back.fd < 0)
 		return M3_EPROTO;
 	else
@@ -74,29 +78,54 @@ static void tell_unmapped(m3_region *r)
 	ck_m3_call(r->client, r, &q, NULL, NULL, NULL); /* a broker that is gone need not know */
 }
 
-/* Give the region an address, which no device may use yet. */
-static int place(m3_region *r, unsigned int access, m3_device_ptr hint)
+/* Unmap the first @count parts of what begins at @at, and give up the address. */
+static void give_up(m3_region *r, CUdeviceptr at, unsigned int count)
+{
+	const struct ck_m3_driver *d = &r->client->driver;
+
+	if (count > 0)
+		d->cuMemUnmap(at, r->size / r->stripes * count);
+	d->cuMemAddressFree(at, r->size);
+}
+
+static int map_part(m3_region *r, unsigned int part, unsigned int access, CUdeviceptr at)
 {
 	const struct ck_m3_driver *d = &r->client->driver;
 	CUmemGenericAllocationHandle handle;
-	CUdeviceptr at = 0;
-	CUresult err;
-	int status = obtain(r, access, &handle);
+	uint64_t size = r->size / r->stripes;
+	int status = obtain(r, part, access, &handle);
 
 	if (status != M3_OK)
 		return status;
-	err = d->cuMemAddressReserve(&at, r->size, r->alignment, hint, 0);
-	if (!err) {
-		err = d->cuMemMap(at, r->size, 0, handle, 0);
-		if (err)
-			d->cuMemAddressFree(at, r->size);
-	}
+	status = ck_m3_status_of(d->cuMemMap(at + part * size, size, 0, handle, 0));
 	d->cuMemRelease(handle);
-	if (err)
+	if (status != M3_OK && part == 0)
 		tell_unmapped(r);
-	else
+	return status;
+}
+
+/* Give the region an address, which no device may use yet. */
+static int place(m3_region *r, unsigned int access, m3_device_ptr hint)
+{
+	CUdeviceptr at = 0;
+	unsigned int part = 0;
+	int status = ck_m3_status_of(r->client->driver.cuMemAddressReserve(
+		&at, r->size, r->alignment, hint, 0));
+
+	if (status != M3_OK)
+		return status;
+	while (part < r->stripes && status == M3_OK) {
+		status = map_part(r, part, access, at);
+		part += status == M3_OK;
+	}
+	if (status == M3_OK) {
 		r->address = at;
-	return ck_m3_status_of(err);
+		return M3_OK;
+	}
+	give_up(r, at, part);
+	if (part > 0)
+		tell_unmapped(r);
+	return status;
 }
 
 /* Unmapping under work that uses the memory would end the context. */
@@ -107,8 +136,7 @@ static void take_away(m3_region *r)
 
 	if (d->cuCtxGetCurrent && d->cuCtxGetCurrent(&context) == CUDA_SUCCESS && context)
 		d->cuCtxSynchronize();
-	d->cuMemUnmap(r->address, r->size);
-	d->cuMemAddressFree(r->address, r->size);
+	give_up(r, r->address, r->stripes);
 	r->address = 0;
 	memset(r->maps, 0, sizeof(r->maps));
 	tell_unmapped(r);
@@ -153,7 +181,7 @@ int m3_map(m3_region *r, int device, int access, m3_device_ptr hint, m3_device_p
 	if (!r || (access != M3_READ && access != M3_READWRITE))
 		return M3_EINVAL;
 	pthread_mutex_lock(&r->lock);
-	status = map_locked(r, device == M3_ANY_DEVICE ? r->device : device, (unsigned int)access,
+	status = map_locked(r, device == M3_ANY_DEVICE ? r->devices[0] : device, (unsigned int)access,
 			    hint);
 	if (status == M3_OK && out)
 		*out = r->address;
@@ -169,7 +197,7 @@ int m3_unmap(m3_region *r, int device)
 		return M3_EINVAL;
 	pthread_mutex_lock(&r->lock);
 	if (device == M3_ANY_DEVICE)
-		device = r->device;
+		device = r->devices[0];
 	if (device >= 0 && device < M3_DEVICES_MAX && r->maps[device] > 0) {
 		status = M3_OK;
 		if (--r->maps[device] == 0 && any_maps(r))

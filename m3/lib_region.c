@@ -3,6 +3,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "m3/lib.h"
 #include "util/util.h"
@@ -22,7 +23,8 @@ static m3_region *region_new(m3_client *c, const struct ck_m3_reply *reply, uint
 	r->size = reply->size;
 	r->alignment = alignment;
 	r->access = reply->access;
-	r->device = ck_m3_own_device(c, reply->info.uuid, reply->info.device);
+	r->stripes = reply->info.stripes;
+	r->devices[0] = ck_m3_own_device(c, reply->info.uuid, reply->info.device);
 	pthread_mutex_lock(&c->lock);
 	r->generation = c->generation;
 	c->refs++;
@@ -51,6 +53,22 @@ static void region_free(m3_region *r)
 	ck_m3_client_put(c);
 }
 
+/* Where the other parts of a striped region are. */
+static int find_parts(m3_region *r)
+{
+	struct ck_m3_request q;
+	struct ck_m3_reply reply;
+	int status = r->stripes > 0 && r->stripes <= M3_DEVICES_MAX ? M3_OK : M3_EPROTO;
+
+	for (unsigned int i = 1; status == M3_OK && i < r->stripes; i++) {
+		ck_m3_request_init(&q, CK_M3_STAT);
+		q.value = i;
+		status = ck_m3_call(r->client, r, &q, NULL, &reply, NULL);
+		r->devices[i] = ck_m3_own_device(r->client, reply.info.uuid, reply.info.device);
+	}
+	return status;
+}
+
 /* A plain question about a region. */
 static int tell(const m3_region *r, enum ck_m3_op op, unsigned int access, unsigned int value)
 {
@@ -74,8 +92,14 @@ static int open_as_asked(m3_client *c, struct ck_m3_request *q, uint64_t alignme
 	if (status != M3_OK)
 		return status;
 	*region = region_new(c, &reply, alignment);
-	if (*region)
-		return M3_OK;
+	if (*region) {
+		status = find_parts(*region);
+		if (status == M3_OK)
+			return M3_OK;
+		m3_release(*region);
+		*region = NULL;
+		return status;
+	}
 	ck_m3_request_init(&undo, CK_M3_RELEASE);
 	undo.region = reply.region;
 	ck_m3_call(c, NULL, &undo, NULL, NULL, NULL);
@@ -108,6 +132,7 @@ int m3_alloc(m3_client *c, const m3_alloc_req *req, m3_region **region)
 	q.mode = req->mode;
 	q.access = access;
 	q.policy = (uint32_t)req->policy;
+	q.count = req->stripes;
 	status = name_region(&q, req->mem_id, false);
 	if (status == M3_OK)
 		status = ck_m3_name_device(c, req->device, &q);
@@ -156,6 +181,11 @@ m3_rid m3_region_id(const m3_region *r)
 uint64_t m3_region_size(const m3_region *r)
 {
 	return r ? r->size : 0;
+}
+
+int m3_region_device(const m3_region *r, unsigned int stripe)
+{
+	return r && stripe < r->stripes ? r->devices[stripe] : M3_EINVAL;
 }
 
 int m3_retain(m3_region *r)
@@ -208,11 +238,31 @@ int m3_seal(m3_region *r)
 	return status;
 }
 
+/*
+ * A session has one connection to the broker, which all its threads use: so it does not wait there,
+ * but asks again.
+ */
+static int lease_in_turns(m3_region *r, unsigned int access, unsigned int timeout_ms)
+{
+	unsigned int waited = 0, step = 1;
+	int status;
+
+	while ((status = tell(r, CK_M3_LEASE, access, 0)) == M3_EBUSY && waited < timeout_ms) {
+		step = ck_min(step * 2, ck_min(20u, timeout_ms - waited));
+		nanosleep(&(struct timespec){.tv_nsec = step * 1000000l}, NULL);
+		waited += step;
+	}
+	return status == M3_EBUSY && timeout_ms ? M3_ETIMEDOUT : status;
+}
+
 int m3_lease(m3_region *r, int kind, unsigned int timeout_ms)
 {
-	if (kind != M3_LEASE_RO && kind != M3_LEASE_RW)
+	unsigned int access = kind == M3_LEASE_RO ? M3_READ : M3_READWRITE;
+
+	if (!r || (kind != M3_LEASE_RO && kind != M3_LEASE_RW))
 		return M3_EINVAL;
-	return tell(r, CK_M3_LEASE, kind == M3_LEASE_RO ? M3_READ : M3_READWRITE, timeout_ms);
+	return r->client->shim ? lease_in_turns(r, access, timeout_ms)
+			       : tell(r, CK_M3_LEASE, access, timeout_ms);
 }
 
 int m3_unlease(m3_region *r)

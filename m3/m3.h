@@ -60,7 +60,7 @@ enum m3_policy {
 	M3_SAME_AS_CALLER = 1, /* on the device that the client said it wants */
 	M3_MOST_FREE = 2,      /* where the broker has given the least of the memory there is */
 	M3_PEER_OF = 3,	       /* on another device that the request's can reach */
-	M3_STRIPED = 4,	       /* over several devices: M3_ENOTSUP */
+	M3_STRIPED = 4,	       /* in equal parts on the request's device and others it can reach */
 };
 
 enum m3_flags {
@@ -108,18 +108,20 @@ typedef struct m3_alloc_req {
 	int access;	    /* enum m3_access; 0: M3_READWRITE */
 	unsigned int mode;  /* 0600: the owner's principal; 0666: everybody; 0: 0600 */
 	unsigned int flags; /* enum m3_flags */
+	unsigned int stripes; /* M3_STRIPED: on how many devices; 0: on all that it can reach */
 } m3_alloc_req;
 
 typedef struct m3_info {
 	m3_rid rid;
 	uint64_t bytes;
 	uint64_t age_ms;
-	int32_t device; /* -1: none that this process sees */
+	int32_t device; /* -1: none that this process sees; of a striped one, of its first part */
 	uint32_t refs, maps;
 	uint32_t state; /* enum m3_state */
 	uint32_t mode, flags;
 	uint32_t access;	/* of the caller */
 	uint32_t handle_types;	/* as CUmemAllocationHandleType */
+	uint32_t stripes;	/* parts of bytes / stripes, each on another device; mostly 1 */
 	unsigned char uuid[16]; /* of the device */
 	char owner[M3_PRINCIPAL_MAX];
 	char mem_id[M3_NAME_MAX]; /* empty: without a name */
@@ -166,6 +168,8 @@ M3_API int m3_open_id(m3_client *client, m3_rid rid, int access, m3_region **reg
 
 M3_API m3_rid m3_region_id(const m3_region *region);
 M3_API uint64_t m3_region_size(const m3_region *region);
+/* The device of part @stripe: -1, this process does not see it; M3_EINVAL, there is no such part. */
+M3_API int m3_region_device(const m3_region *region, unsigned int stripe);
 M3_API m3_device_ptr m3_region_ptr(const m3_region *region); /* 0: not mapped */
 
 /*
@@ -243,8 +247,8 @@ M3_API int m3_copy(m3_region *to, uint64_t to_offset, m3_region *from, uint64_t 
 		   uint64_t size);
 
 /*
- * @notify is called in a thread of the library until the client is disconnected; not from remote
- * clients.
+ * @notify is called in a thread of the library until the client is disconnected, which it may not do
+ * itself. When it has told M3_ON_BROKER_LOST that was the last; one may then subscribe again.
  */
 M3_API int m3_subscribe(m3_client *client, unsigned int mask,
 			void (*notify)(unsigned int event, m3_rid rid, void *data), void *data);

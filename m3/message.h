@@ -62,11 +62,11 @@ struct ck_m3_request {
 	uint64_t from; /* COPY: another region; LIST: the last one told */
 	uint64_t offset, from_offset;
 	uint64_t size;
-	uint64_t count; /* QUOTA_SET: regions */
+	uint64_t count; /* QUOTA_SET: regions; ALLOC: on how many devices, when striped */
 	uint32_t flags, mode, access, policy;
 	int32_t device; /* the broker's number, where uuid is all zeros */
-	uint32_t value; /* LEASE: milliseconds; FILL: the byte; SUBSCRIBE: mask; LEASE kind is in
-			   access */
+	uint32_t value; /* LEASE: milliseconds; FILL: the byte; SUBSCRIBE: mask; FETCH, STAT: part;
+			   LEASE kind is in access */
 	uint32_t data_size;
 	uint32_t zero;
 	unsigned char uuid[16];

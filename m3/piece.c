@@ -81,36 +81,63 @@ static int charge(struct ck_m3_broker *b, struct ck_m3_principal *p, uint64_t si
 	return M3_OK;
 }
 
-static int memory_create(struct ck_m3_broker *b, int device, uint64_t size, bool rdma,
-			 struct ck_m3_piece *p)
+static int part_create(struct ck_m3_broker *b, int device, uint64_t size, bool rdma,
+		       struct ck_m3_part *part)
 {
 	CUmemAllocationProp prop = ck_m3_prop(device, rdma);
-	CUresult err = b->driver.cuMemCreate(&p->handle, size, &prop, 0);
+	CUresult err = b->driver.cuMemCreate(&part->handle, size, &prop, 0);
 
 	if (err) {
 		ck_info("device %d: no %llu bytes: error %d", device, (unsigned long long)size,
 			(int)err);
 		return ck_m3_status_of(err);
 	}
-	err = b->driver.cuMemExportToShareableHandle(&p->fd, p->handle,
-						     CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+	err = b->driver.cuMemExportToShareableHandle(
+		&part->fd, part->handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
 	if (err) {
 		ck_err("device %d: exporting memory: error %d", device, (int)err);
-		b->driver.cuMemRelease(p->handle);
+		b->driver.cuMemRelease(part->handle);
+		return ck_m3_status_of(err);
 	}
-	return ck_m3_status_of(err);
+	part->device = device;
+	return M3_OK;
 }
 
-int ck_m3_piece_create(struct ck_m3_broker *b, struct ck_m3_principal *owner, int device,
-		       uint64_t size, bool rdma, struct ck_m3_piece **out)
+/* Give the memory back to the driver. */
+static void parts_release(struct ck_m3_broker *b, struct ck_m3_piece *p)
+{
+	for (unsigned int i = 0; i < p->part_count; i++) {
+		close(p->parts[i].fd);
+		b->driver.cuMemRelease(p->parts[i].handle);
+	}
+}
+
+static int parts_create(struct ck_m3_broker *b, struct ck_m3_piece *p, const int *devices,
+			unsigned int count, bool rdma)
+{
+	int status = M3_OK;
+
+	while (p->part_count < count && status == M3_OK) {
+		status = part_create(b, devices[p->part_count], p->part_size, rdma,
+				     &p->parts[p->part_count]);
+		p->part_count += status == M3_OK;
+	}
+	if (status != M3_OK)
+		parts_release(b, p);
+	return status;
+}
+
+int ck_m3_piece_create(struct ck_m3_broker *b, struct ck_m3_principal *owner, const int *devices,
+		       unsigned int count, uint64_t size, bool rdma, struct ck_m3_piece **out)
 {
 	struct ck_m3_piece **at = &b->pieces, *p = calloc(1, sizeof(*p));
-	int status = p ? charge(b, owner, size) : M3_ENOMEM;
+	int status = p ? charge(b, owner, size * count) : M3_ENOMEM;
 
 	if (status == M3_OK) {
-		status = memory_create(b, device, size, rdma, p);
+		p->part_size = size;
+		status = parts_create(b, p, devices, count, rdma);
 		if (status != M3_OK) {
-			owner->bytes -= size;
+			owner->bytes -= size * count;
 			owner->regions--;
 		}
 	}
@@ -119,11 +146,11 @@ int ck_m3_piece_create(struct ck_m3_broker *b, struct ck_m3_principal *owner, in
 		return status;
 	}
 	p->rid = ck_m3_number(b);
-	p->size = size;
-	p->device = device;
+	p->size = size * count;
 	p->owner = owner;
 	p->born_ms = ck_m3_now();
-	b->used[device] += size;
+	for (unsigned int i = 0; i < count; i++)
+		b->used[devices[i]] += size;
 	while (*at)
 		at = &(*at)->next;
 	*at = p;
@@ -138,7 +165,7 @@ struct ck_m3_piece *ck_m3_piece_find(struct ck_m3_broker *b, m3_rid rid, int *st
 	struct ck_m3_piece *p = b->pieces;
 
 	*status = rid >> SERIAL_BITS == b->epoch ? M3_ENOENT : M3_ESTALE;
-	while (p && (p->rid != rid || p->fd < 0))
+	while (p && (p->rid != rid || p->gone))
 		p = p->next;
 	return p;
 }
@@ -149,7 +176,7 @@ struct ck_m3_piece *ck_m3_piece_named(struct ck_m3_broker *b, const char *name,
 	struct ck_m3_piece *shared = NULL;
 
 	for (struct ck_m3_piece *p = b->pieces; p; p = p->next) {
-		if (p->fd < 0 || strcmp(p->name, name) != 0)
+		if (p->gone || strcmp(p->name, name) != 0)
 			continue;
 		if (p->owner == principal)
 			return p;
@@ -179,7 +206,7 @@ unsigned int ck_m3_piece_access(const struct ck_m3_piece *p,
 
 static uint32_t state_of(const struct ck_m3_piece *p)
 {
-	if (p->fd < 0)
+	if (p->gone)
 		return M3_DRAINING;
 	if (p->creating)
 		return M3_CREATING;
@@ -189,13 +216,16 @@ static uint32_t state_of(const struct ck_m3_piece *p)
 }
 
 void ck_m3_piece_info(const struct ck_m3_broker *b, const struct ck_m3_piece *p,
-		      const struct ck_m3_principal *principal, m3_info *info)
+		      const struct ck_m3_principal *principal, unsigned int part, m3_info *info)
 {
+	int device = p->parts[part].device;
+
 	memset(info, 0, sizeof(*info));
 	info->rid = p->rid;
 	info->bytes = p->size;
 	info->age_ms = (uint64_t)(ck_m3_now() - p->born_ms);
-	info->device = p->device;
+	info->device = device;
+	info->stripes = p->part_count;
 	info->refs = p->refs;
 	info->maps = p->maps;
 	info->state = state_of(p);
@@ -203,7 +233,7 @@ void ck_m3_piece_info(const struct ck_m3_broker *b, const struct ck_m3_piece *p,
 	info->flags = p->flags;
 	info->access = ck_m3_piece_access(p, principal);
 	info->handle_types = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-	b->driver.cuDeviceGetUuid((CUuuid *)info->uuid, p->device);
+	b->driver.cuDeviceGetUuid((CUuuid *)info->uuid, device);
 	memcpy(info->owner, p->owner->name, sizeof(info->owner));
 	memcpy(info->mem_id, p->name, sizeof(info->mem_id));
 }
@@ -220,7 +250,8 @@ static void piece_free(struct ck_m3_broker *b, struct ck_m3_piece *p)
 	*at = p->next;
 	p->owner->bytes -= p->size;
 	p->owner->regions--;
-	b->used[p->device] -= p->size;
+	for (unsigned int i = 0; i < p->part_count; i++)
+		b->used[p->parts[i].device] -= p->part_size;
 	for (struct ck_m3_grant *g = p->grants; g; g = next) {
 		next = g->next;
 		free(g);
@@ -233,11 +264,10 @@ void ck_m3_piece_check(struct ck_m3_broker *b, struct ck_m3_piece *p)
 {
 	if (p->refs || p->detached || p->jobs)
 		return;
-	if (p->fd >= 0) {
+	if (!p->gone) {
 		ck_m3_notify(b, M3_ON_REGION_LOST, p, NULL);
-		close(p->fd);
-		p->fd = -1;
-		b->driver.cuMemRelease(p->handle);
+		p->gone = true;
+		parts_release(b, p);
 		p->name[0] = '\0';
 		b->changed = true;
 	}

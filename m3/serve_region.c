@@ -23,17 +23,20 @@ static bool may_have_fd(const struct ck_m3_conn *conn, const struct ck_m3_piece 
 static int fetch(struct ck_m3_ask *ask, struct ck_m3_piece *p, struct ck_m3_hold *h)
 {
 	unsigned int wanted = ask->q->access ? ask->q->access : M3_READ;
+	unsigned int part = ask->q->value;
 
+	if (part >= p->part_count)
+		return M3_EINVAL;
 	if ((wanted & h->access) != wanted || (p->sealed && wanted != M3_READ) ||
 	    !may_have_fd(ask->conn, p, h))
 		return M3_EPERM;
 	h->given = true;
-	h->maps++;
-	p->maps++;
-	ask->back_fd = p->fd;
-	ask->reply.size = p->size;
+	h->maps += part == 0; /* the parts of a region are mapped together */
+	p->maps += part == 0;
+	ask->back_fd = p->parts[part].fd;
+	ask->reply.size = p->part_size;
 	ask->reply.access = wanted;
-	ck_m3_piece_info(ask->b, p, ask->conn->principal, &ask->reply.info);
+	ck_m3_piece_info(ask->b, p, ask->conn->principal, part, &ask->reply.info);
 	return M3_OK;
 }
 
@@ -196,7 +199,9 @@ int ck_m3_serve_region(struct ck_m3_ask *ask)
 		ck_m3_hold_unlease(ask->b, h);
 		return status;
 	case CK_M3_STAT:
-		ck_m3_piece_info(ask->b, p, ask->conn->principal, &ask->reply.info);
+		if (ask->q->value >= p->part_count)
+			return M3_EINVAL;
+		ck_m3_piece_info(ask->b, p, ask->conn->principal, ask->q->value, &ask->reply.info);
 		return M3_OK;
 	case CK_M3_CHMOD:
 	case CK_M3_GRANT:

@@ -19,9 +19,21 @@
 	{                                                                                          \
 		{                                                                                  \
 			0x63, 0x72, 0x69, 0x63, 0x6b, 0x65, 0x74, 0x2d, 0x6d, 0x33, 0x2d, 0x73,    \
-				0x68, 0x69, 0x6d, 0x31                                             \
+				0x68, 0x69, 0x6d, 0x32                                             \
 		}                                                                                  \
 	} /* "cricket-m3-shim1" */
+
+/* What the 64 bytes of a cuIpc handle are under Cricket's client: a ticket of the broker's. */
+struct ck_ipc_handle {
+	char mark[12];
+	uint32_t kind; /* enum ck_ipc_kind */
+	uint64_t number;
+	unsigned char key[16];
+	char unused[24];
+};
+
+enum ck_ipc_kind { CK_IPC_MEMORY = 1, CK_IPC_EVENT };
+#define CK_IPC_MARK "cricket ipc" /* with its NUL 12 bytes */
 
 struct ck_m3_shim {
 	size_t size; /* of this structure */
@@ -30,8 +42,17 @@ struct ck_m3_shim {
 	 * -errno.
 	 */
 	int (*call)(const void *question, size_t size, void *answer, size_t room, size_t *got);
-	/* A handle of region @rid, which the session has open, for mapping with @access. */
-	CUresult (*import)(uint64_t rid, unsigned int access, CUmemGenericAllocationHandle *handle);
+	/* A handle of part @part of region @rid, which the session has open, for mapping with @access. */
+	CUresult (*import)(uint64_t rid, unsigned int part, unsigned int access,
+			   CUmemGenericAllocationHandle *handle);
+	/*
+	 * News of the broker for this process; @number names the subscription. news waits for one,
+	 * a minute at most: 0 with *event 0 when there was none, -ENODATA when it is over, -EPIPE
+	 * when the broker has gone.
+	 */
+	int (*subscribe)(unsigned int mask, unsigned int *number);
+	int (*news)(unsigned int number, unsigned int *event, uint64_t *rid);
+	void (*unsubscribe)(unsigned int number);
 };
 
 #endif

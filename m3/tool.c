@@ -3,6 +3,8 @@
  * broker.
  */
 #include <errno.h>
+#include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,6 +44,26 @@ static const char *state_name(uint32_t state)
 	return state < CK_ARRAY_SIZE(names) ? names[state] : "?";
 }
 
+/* A device's number, "striped", or "striped:" and on how many. */
+static bool device_of(const char *text, m3_alloc_req *req)
+{
+	uint64_t number = 0;
+
+	if (strncmp(text, "striped", 7) == 0) {
+		req->policy = M3_STRIPED;
+		if (text[7] == '\0')
+			return true;
+		if (text[7] != ':' || ck_env_number(text + 8, &number) < 0 || !number)
+			return false;
+		req->stripes = (unsigned int)ck_min(number, (uint64_t)UINT_MAX);
+		return true;
+	}
+	if (ck_env_number(text, &number) < 0)
+		return false;
+	req->device = (int)ck_min(number, (uint64_t)INT_MAX);
+	return true;
+}
+
 /* ID SIZE [DEVICE] [MODE]: it stays until m3 rm. */
 static int run_alloc(m3_client *c, int argc, char **argv)
 {
@@ -53,8 +75,8 @@ static int run_alloc(m3_client *c, int argc, char **argv)
 
 	if (ck_tool_size(argv[1], &req.bytes) < 0)
 		return wrong(argv[1]);
-	if (argc > 2)
-		req.device = atoi(argv[2]);
+	if (argc > 2 && !device_of(argv[2], &req))
+		return wrong(argv[2]);
 	if (argc > 3)
 		req.mode = (unsigned int)strtoul(argv[3], NULL, 8);
 	status = m3_alloc(c, &req, &r);
@@ -108,10 +130,10 @@ static int run_stat(m3_client *c, int argc, char **argv)
 	m3_release(r);
 	if (status)
 		return ck_tool_failed(argv[0], status);
-	printf("region  %#llx\nname    %s\nowner   %s\nbytes   %llu\ndevice  %d\nmode    %04o\n"
-	       "state   %s\nrefs    %u\nmaps    %u\nage     %.1f s\n",
+	printf("region  %#llx\nname    %s\nowner   %s\nbytes   %llu\ndevice  %d\nstripes %u\n"
+	       "mode    %04o\nstate   %s\nrefs    %u\nmaps    %u\nage     %.1f s\n",
 	       (unsigned long long)i.rid, i.mem_id, i.owner, (unsigned long long)i.bytes, i.device,
-	       i.mode, state_name(i.state), i.refs - 1, i.maps, (double)i.age_ms / 1000);
+	       i.stripes, i.mode, state_name(i.state), i.refs - 1, i.maps, (double)i.age_ms / 1000);
 	return 0;
 }
 

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "gen/handlers.h"
+#include "m3/shim.h"
 #include "server/session.h"
 #include "server/share.h"
 #include "util/log.h"
@@ -43,6 +44,43 @@ void ck_broker_link(const char *path, int client)
 			 (unsigned int)who.uid);
 }
 
+/* --- connecting; no lock is needed, since the worker's link is not changed */
+
+int ck_broker_exchange(int sock, const struct ck_m3_request *request)
+{
+	struct ck_m3_reply reply;
+	int fd = -1;
+	long n = ck_m3_send(sock, request, sizeof(*request), NULL, 0, -1, 0);
+
+	if (n == 0)
+		n = ck_m3_receive(sock, &reply, sizeof(reply), &fd, 0);
+	if (fd >= 0)
+		close(fd);
+	if (n != (long)sizeof(reply) || reply.magic != CK_M3_MAGIC || reply.op != request->op)
+		return M3_EIO;
+	return reply.status;
+}
+
+int ck_broker_connect(int *out)
+{
+	int status, sock = broker.path ? ck_m3_dial(broker.path) : -ENOENT;
+	struct ck_m3_request hello;
+
+	if (sock < 0) {
+		ck_warn("no memory broker at %s: %s", broker.path ? broker.path : "any place",
+			strerror(-sock));
+		return M3_EIO;
+	}
+	ck_m3_request_init(&hello, CK_M3_HELLO);
+	strcpy(hello.principal, broker.principal);
+	status = ck_broker_exchange(sock, &hello);
+	if (status == M3_OK)
+		*out = sock;
+	else
+		close(sock);
+	return status;
+}
+
 /* --- one question and its answer; the lock is held */
 
 static int exchange(size_t size, int fd_out, int *fd)
@@ -60,26 +98,7 @@ static int exchange(size_t size, int fd_out, int *fd)
 
 static int connect_broker(void)
 {
-	struct ck_m3_request kept = broker.question.head;
-	int fd = -1, status;
-
-	if (broker.sock >= 0)
-		return M3_OK;
-	broker.sock = broker.path ? ck_m3_dial(broker.path) : -ENOENT;
-	if (broker.sock < 0) {
-		ck_warn("no memory broker at %s: %s", broker.path ? broker.path : "any place",
-			strerror(-broker.sock));
-		return M3_EIO;
-	}
-	ck_m3_request_init(&broker.question.head, CK_M3_HELLO);
-	strcpy(broker.question.head.principal, broker.principal);
-	status = exchange(sizeof(broker.question.head), -1, &fd);
-	broker.question.head = kept;
-	if (fd >= 0)
-		close(fd);
-	if (status == M3_OK)
-		status = broker.answer.head.status;
-	return status == -EPIPE ? M3_EIO : status;
+	return broker.sock >= 0 ? M3_OK : ck_broker_connect(&broker.sock);
 }
 
 /*
@@ -148,51 +167,128 @@ CUresult ck_broker_error(int status)
 /* --- messages */
 
 /*
- * A request of libm3's. Deposits are for the worker, not for its client. The client's hello is
- * answered by that of the connection; a connection that is lost is told as such, since the client
- * has to know.
+ * Events that are left with regions are the driver's, for programs on this host as well; the client
+ * has handles of its own (m3/shim.h), which are exchanged on the way.
  */
-CUresult ck_serve_ck_m3_call(struct ck_request *q, ck_m3_call_args *a, ck_m3_call_res *res)
+static int event_in(void *data, size_t size)
 {
-	size_t size = a->request.request_len;
+	struct ck_ipc_handle h;
+	struct ck_ticket ticket;
+	CUipcEventHandle handle;
+	CUresult err;
+	int fd = -1;
+
+	memcpy(&h, data, sizeof(h));
+	if (size != sizeof(h) || memcmp(h.mark, CK_IPC_MARK, sizeof(h.mark)) != 0 ||
+	    h.kind != CK_IPC_EVENT)
+		return M3_EINVAL;
+	ticket.number = h.number;
+	memcpy(ticket.key, h.key, sizeof(h.key));
+	err = ck_share_claim(&ticket, sizeof(ticket), &handle, sizeof(handle), &size, &fd);
+	if (fd >= 0)
+		close(fd);
+	if (err || size != sizeof(handle))
+		return M3_EINVAL;
+	memcpy(data, &handle, sizeof(handle));
+	return M3_OK;
+}
+
+static int event_out(void *data, size_t size)
+{
+	struct ck_ipc_handle h = {.mark = CK_IPC_MARK, .kind = CK_IPC_EVENT};
+	struct ck_ticket ticket;
+
+	if (size != sizeof(h) || ck_share_handle(0, data, size, &ticket))
+		return M3_EIO;
+	h.number = ticket.number;
+	memcpy(h.key, ticket.key, sizeof(h.key));
+	memcpy(data, &h, sizeof(h));
+	return M3_OK;
+}
+
+/*
+ * Ask the broker, or answer in its place: the client's hello was that of the connection, and a
+ * connection that is lost is told as such, since the client has to know. -EPIPE then.
+ */
+static int pass_on(const struct ck_m3_question *question, size_t size, struct ck_m3_answer *answer)
+{
 	int fd = -1, status;
 
-	(void)q;
-	if (size < sizeof(struct ck_m3_request) || size > sizeof(broker.question))
-		return CUDA_ERROR_INVALID_VALUE;
 	pthread_mutex_lock(&broker.lock);
-	memcpy(&broker.question, a->request.request_val, size);
-	status = ck_m3_request_check(&broker.question, size);
-	if (broker.question.head.op >= CK_M3_DEPOSIT || broker.question.head.op == CK_M3_HALT ||
-	    broker.question.head.op == CK_M3_SUBSCRIBE)
-		status = M3_EPERM;
-	if (status == M3_OK && broker.question.head.op == CK_M3_HELLO) {
+	memcpy(&broker.question, question, size);
+	if (question->head.op == CK_M3_HELLO)
 		status = connect_broker();
-		memset(&broker.answer.head, 0, sizeof(broker.answer.head));
-		broker.answer.head.op = CK_M3_HELLO;
-	} else if (status == M3_OK) {
+	else
 		status = broker.sock < 0 ? -EPIPE : exchange(size, -1, &fd);
-	}
-	if (status == -EPIPE)
-		goto unlock;
-	if (status != M3_OK || broker.answer.head.op == CK_M3_HELLO) {
-		broker.answer.head.magic = CK_M3_MAGIC;
-		broker.answer.head.version = CK_M3_VERSION;
-		broker.answer.head.op = broker.question.head.op;
-		broker.answer.head.status = status;
-		broker.answer.head.data_size = 0;
-	}
-	size = sizeof(broker.answer.head) + broker.answer.head.data_size;
-	res->reply.reply_val = malloc(size);
-	if (res->reply.reply_val) {
-		memcpy(res->reply.reply_val, &broker.answer, size);
-		res->reply.reply_len = (u_int)size;
-	}
-unlock:
+	if (status == M3_OK && question->head.op != CK_M3_HELLO)
+		memcpy(answer, &broker.answer,
+		       sizeof(broker.answer.head) + broker.answer.head.data_size);
 	pthread_mutex_unlock(&broker.lock);
 	if (fd >= 0)
 		close(fd); /* of a FETCH: ck_m3_import asks for its own */
-	return res->reply.reply_val ? CUDA_SUCCESS : CUDA_ERROR_SYSTEM_NOT_READY;
+	return status;
+}
+
+/* What a client may not ask: deposits are for the worker, news come another way. */
+static bool forbidden(unsigned int op)
+{
+	return op >= CK_M3_DEPOSIT || op == CK_M3_HALT || op == CK_M3_SUBSCRIBE;
+}
+
+/* A request of libm3's to its answer. */
+static int answer_to(struct ck_m3_question *question, size_t size, struct ck_m3_answer *answer)
+{
+	unsigned int op = question->head.op;
+	int status = ck_m3_request_check(question, size);
+
+	memset(&answer->head, 0, sizeof(answer->head));
+	if (status == M3_OK && forbidden(op))
+		status = M3_EPERM;
+	if (status == M3_OK && op == CK_M3_EVENT_SET)
+		status = event_in(question->data, question->head.data_size);
+	if (status == M3_OK)
+		status = pass_on(question, size, answer);
+	if (status == M3_OK && op == CK_M3_EVENT_GET && answer->head.status == M3_OK)
+		status = event_out(answer->data, answer->head.data_size);
+	if (status != M3_OK || op == CK_M3_HELLO) {
+		memset(&answer->head, 0, sizeof(answer->head));
+		answer->head.magic = CK_M3_MAGIC;
+		answer->head.version = CK_M3_VERSION;
+		answer->head.op = (uint16_t)op;
+		answer->head.status = status;
+	}
+	return status == -EPIPE ? -EPIPE : 0;
+}
+
+CUresult ck_serve_ck_m3_call(struct ck_request *q, ck_m3_call_args *a, ck_m3_call_res *res)
+{
+	size_t size = a->request.request_len;
+	struct {
+		struct ck_m3_question question;
+		struct ck_m3_answer answer;
+	} *room;
+	CUresult err = CUDA_ERROR_SYSTEM_NOT_READY;
+
+	(void)q;
+	if (size < sizeof(struct ck_m3_request) || size > sizeof(room->question))
+		return CUDA_ERROR_INVALID_VALUE;
+	room = malloc(sizeof(*room));
+	if (!room)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	memcpy(&room->question, a->request.request_val, size);
+	if (answer_to(&room->question, size, &room->answer) == 0)
+		err = CUDA_SUCCESS;
+	if (!err) {
+		size = sizeof(room->answer.head) + room->answer.head.data_size;
+		res->reply.reply_val = malloc(size);
+		err = res->reply.reply_val ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	if (!err) {
+		memcpy(res->reply.reply_val, &room->answer, size);
+		res->reply.reply_len = (u_int)size;
+	}
+	free(room);
+	return err;
 }
 
 /* A region that the session has open, as a handle of the session's. */
@@ -212,15 +308,18 @@ CUresult ck_serve_ck_m3_import(struct ck_request *q, ck_m3_import_args *a, ck_m3
 	ck_m3_request_init(&request, CK_M3_FETCH);
 	request.region = a->region;
 	request.access = a->access;
+	request.value = a->part;
 	err = ck_broker_error(ck_broker_ask(&request, NULL, -1, NULL, 0, &none, &fd, &number));
 	if (err || fd < 0)
 		return err ? err : CUDA_ERROR_INVALID_HANDLE;
 	err = ck_driver.cuMemImportFromShareableHandle(&handle, (void *)(uintptr_t)fd,
 						       CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
 	close(fd);
-	ck_m3_request_init(&request, CK_M3_UNMAP); /* libm3 has fetched it too: that one counts */
-	request.region = a->region;
-	ck_broker_ask(&request, NULL, -1, NULL, 0, &none, &fd, &number);
+	if (a->part == 0) { /* libm3 has fetched it too: that one counts */
+		ck_m3_request_init(&request, CK_M3_UNMAP);
+		request.region = a->region;
+		ck_broker_ask(&request, NULL, -1, NULL, 0, &none, &fd, &number);
+	}
 	if (!err)
 		err = ck_share_read_only(handle, a->access == M3_READ);
 	return err ? err : ck_physical_adopt(q, a->object, handle, res->prop);

@@ -10,6 +10,7 @@
 #include "server/graph.h"
 #include "server/memory.h"
 #include "server/session.h"
+#include "server/share.h"
 #include "util/log.h"
 #include "util/range.h"
 #include "util/util.h"
@@ -334,6 +335,7 @@ CUresult ck_serve_cuMemAllocPitch_v2(struct ck_request *q, cuMemAllocPitch_v2_ar
 CUresult ck_serve_cuMemFree_v2(struct ck_request *q, cuMemFree_v2_args *a, void *res)
 {
 	(void)res;
+	ck_share_freed(a->dptr);
 	return ck_memory_free(q->session->memory, a->dptr);
 }
 
@@ -373,5 +375,6 @@ CUresult ck_serve_cuMemFreeAsync(struct ck_request *q, cuMemFreeAsync_args *a, v
 	(void)res;
 	if (!ck_stream_find(q, a->hStream, &stream))
 		return CUDA_ERROR_INVALID_HANDLE;
+	ck_share_freed(a->dptr);
 	return ck_memory_free_async(q->session->memory, a->dptr, stream);
 }

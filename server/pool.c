@@ -2,10 +2,12 @@
  * server/pool.c - memory pools. What is allocated from them goes through memory.c.
  */
 #include <string.h>
+#include <unistd.h>
 
 #include "gen/handlers.h"
 #include "server/memory.h"
 #include "server/session.h"
+#include "server/share.h"
 
 #define ACCESS_MAX 1024 /* descriptors in one message */
 
@@ -93,6 +95,68 @@ CUresult ck_serve_ck_pool_pointer(struct ck_request *q, ck_pool_pointer_args *a,
 	if (!err)
 		err = ck_memory_note(q->session->memory, 0, at, source.size);
 	res->ptr = at;
+	return err;
+}
+
+/* --- pointers for other sessions: as the driver exports them, and how much memory it is */
+
+struct left_pointer {
+	CUmemPoolPtrExportData data;
+	uint64_t size;
+};
+
+/* Without a broker the ticket is empty: then the pointer is imported in this session alone. */
+CUresult ck_serve_ck_pool_pointer_leave(struct ck_request *q, ck_pool_pointer_leave_args *a,
+					ck_pool_pointer_leave_res *res)
+{
+	struct ck_allocation memory;
+	struct left_pointer left;
+	struct ck_ticket ticket = { 0 };
+	CUresult err;
+
+	if (!ck_driver.cuMemPoolExportPointer)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!ck_memory_find(q->session->memory, a->ptr, &memory) || memory.address != a->ptr)
+		return CUDA_ERROR_INVALID_VALUE;
+	memset(&left, 0, sizeof(left));
+	left.size = memory.size;
+	err = ck_driver.cuMemPoolExportPointer(&left.data, a->ptr);
+	if (err)
+		return err;
+	if (ck_share_handle(a->ptr, &left, sizeof(left), &ticket))
+		memset(&ticket, 0, sizeof(ticket));
+	return ck_ticket_answer(&ticket, &res->ticket.ticket_val, &res->ticket.ticket_len);
+}
+
+CUresult ck_serve_ck_pool_pointer_claim(struct ck_request *q, ck_pool_pointer_claim_args *a,
+					ck_pool_pointer_claim_res *res)
+{
+	struct left_pointer left;
+	CUdeviceptr at = 0;
+	CUmemoryPool pool;
+	size_t size = 0;
+	CUresult err;
+	int fd = -1;
+
+	if (!ck_driver.cuMemPoolImportPointer || !ck_driver.cuMemFree_v2)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!ck_pool_find(q, a->pool, &pool))
+		return CUDA_ERROR_INVALID_HANDLE;
+	err = ck_share_claim(a->ticket.ticket_val, a->ticket.ticket_len, &left, sizeof(left), &size,
+			     &fd);
+	if (fd >= 0)
+		close(fd);
+	if (err || size != sizeof(left))
+		return CUDA_ERROR_INVALID_VALUE;
+	err = ck_driver.cuMemPoolImportPointer(&at, pool, &left.data);
+	if (!err)
+		err = ck_memory_note(q->session->memory, 0, at, left.size);
+	res->device = -1;
+	if (!err && ck_driver.cuPointerGetAttribute)
+		ck_driver.cuPointerGetAttribute(&res->device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+						at);
+	res->ptr = at;
+	res->size = left.size;
 	return err;
 }
 

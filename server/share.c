@@ -21,6 +21,7 @@
 struct left {
 	struct left *next;
 	CUmemGenericAllocationHandle physical; /* 0: it is bytes */
+	CUdeviceptr address;		       /* of the memory that they are a handle of, or 0 */
 	unsigned char bytes[CK_M3_BLOB_MAX];
 	size_t size;
 	struct ck_ticket ticket;
@@ -97,8 +98,8 @@ static struct left *left_find(CUmemGenericAllocationHandle physical, const void 
 }
 
 /* Leave it, unless it has been left already. */
-static CUresult leave_once(CUmemGenericAllocationHandle physical, int fd, const void *bytes,
-			   size_t size, struct ck_ticket *ticket)
+static CUresult leave_once(CUmemGenericAllocationHandle physical, int fd, CUdeviceptr address,
+			   const void *bytes, size_t size, struct ck_ticket *ticket)
 {
 	CUresult err = CUDA_SUCCESS;
 	struct left *l;
@@ -113,6 +114,7 @@ static CUresult leave_once(CUmemGenericAllocationHandle physical, int fd, const 
 			goto unlock;
 		}
 		l->physical = physical;
+		l->address = address;
 		memcpy(l->bytes, bytes, size);
 		l->size = size;
 		l->next = lefts;
@@ -175,6 +177,23 @@ void ck_share_check(struct ck_request *q)
 	pthread_mutex_unlock(&lock);
 }
 
+void ck_share_freed(CUdeviceptr address)
+{
+	struct left **at, *l;
+
+	pthread_mutex_lock(&lock);
+	for (at = &lefts; address && (l = *at) != NULL;) {
+		if (l->address != address) {
+			at = &l->next;
+			continue;
+		}
+		*at = l->next;
+		withdraw(l);
+		free(l);
+	}
+	pthread_mutex_unlock(&lock);
+}
+
 /* --- memory that is for reading only */
 
 /* Lock held. */
@@ -228,7 +247,14 @@ CUresult ck_share_physical(CUmemGenericAllocationHandle physical, int fd, struct
 {
 	if (ck_share_is_read_only(physical))
 		return CUDA_ERROR_NOT_PERMITTED;
-	return leave_once(physical, fd, "", 0, ticket);
+	return leave_once(physical, fd, 0, "", 0, ticket);
+}
+
+CUresult ck_share_handle(CUdeviceptr address, const void *bytes, size_t size,
+			 struct ck_ticket *ticket)
+{
+	return size <= CK_M3_BLOB_MAX ? leave_once(0, -1, address, bytes, size, ticket) :
+					CUDA_ERROR_INVALID_VALUE;
 }
 
 /* --- cuIpc: memory */
@@ -251,7 +277,7 @@ CUresult ck_serve_ck_ipc_memory(struct ck_request *q, ck_ipc_memory_args *a, ck_
 	left.size = memory.size;
 	err = ck_driver.cuIpcGetMemHandle(&left.handle, memory.address);
 	if (!err)
-		err = leave_once(0, -1, &left, sizeof(left), &ticket);
+		err = ck_share_handle(memory.address, &left, sizeof(left), &ticket);
 	if (err)
 		return err;
 	return ck_ticket_answer(&ticket, &res->ticket.ticket_val, &res->ticket.ticket_len);
@@ -314,7 +340,7 @@ CUresult ck_serve_ck_ipc_event(struct ck_request *q, ck_ipc_event_args *a, ck_ip
 		return CUDA_ERROR_INVALID_HANDLE;
 	err = ck_driver.cuIpcGetEventHandle(&handle, event);
 	if (!err)
-		err = leave_once(0, -1, &handle, sizeof(handle), &ticket);
+		err = ck_share_handle(0, &handle, sizeof(handle), &ticket);
 	if (err)
 		return err;
 	return ck_ticket_answer(&ticket, &res->ticket.ticket_val, &res->ticket.ticket_len);

@@ -23,6 +23,11 @@ struct ck_ticket {
  */
 void ck_broker_link(const char *path, int client);
 
+/* A further connection that has said for whom it is, the caller's: m3_status. */
+int ck_broker_connect(int *sock);
+/* A request on it and the status that comes back; M3_EIO: it is lost. */
+int ck_broker_exchange(int sock, const struct ck_m3_request *request);
+
 /* A request of our own and its answer's data; *fd the descriptor that came, or -1. m3_status. */
 int ck_broker_ask(struct ck_m3_request *request, const void *data, int fd_out, void *back,
 		  size_t room, size_t *size, int *fd, uint64_t *number);
@@ -34,6 +39,12 @@ CUresult ck_broker_error(int status);
 CUresult ck_share_leave(int fd, const void *bytes, size_t size, struct ck_ticket *ticket);
 CUresult ck_share_claim(const void *ticket, size_t ticket_size, void *bytes, size_t room,
 			size_t *size, int *fd);
+
+/* The ticket of a handle that is @size bytes, of the memory that begins at @address; 0: of none. */
+CUresult ck_share_handle(CUdeviceptr address, const void *bytes, size_t size,
+			 struct ck_ticket *ticket);
+/* That memory is freed: its handles open nothing any more. */
+void ck_share_freed(CUdeviceptr address);
 
 /* The ticket of exported memory: NOT_PERMITTED for what may only be read. */
 CUresult ck_share_physical(CUmemGenericAllocationHandle handle, int fd, struct ck_ticket *ticket);

@@ -28,6 +28,7 @@ static const struct ck_env_row table[] = {
 	{"CRICKET_DRIVER", "auto",
 	 "server: driver library: auto, cuda (libcuda.so.1), emu (libcuda-emu.so), or a path"},
 	{"CRICKET_EMU_DEVICES", "1", "emulated driver: number of devices"},
+	{"CRICKET_EMU_PEERS", "1", "emulated driver: 0 when no device reaches another's memory"},
 	{"CRICKET_EMU_THREADS", "0",
 	 "emulated driver: threads that run a grid; 0: as many as there are processors"},
 	{"CRICKET_EMU_MEMORY", "2G", "emulated driver: memory of each device, in bytes"},

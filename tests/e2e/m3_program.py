@@ -1,13 +1,15 @@
 """tests/e2e/m3_program.py LIBM3 ROLE - a program with CUDA and libm3, as its own process: what test_m3.py runs.
 
 writer makes a region and writes it, reader changes it, sealed finds that it may only read; forger changes bytes of a
-handle of cuIpc.
+handle of cuIpc; striped uses a region of two devices; news says what it hears, also when the broker is lost.
 """
 import ctypes
 import sys
+import time
 
 M3_READ, M3_READWRITE, M3_ANY_DEVICE = 1, 3, -1
-M3_EPERM, M3_EMISMATCH, M3_ENOTSUP = -3, -6, -11
+M3_EPERM, M3_ENOENT, M3_EMISMATCH, M3_EBUSY, M3_ETIMEDOUT, M3_ESTALE = -3, -4, -6, -12, -13, -14
+M3_STRIPED = 4
 SEALABLE = 16
 SIZE = 3 << 20
 
@@ -21,7 +23,7 @@ class Request(ctypes.Structure):
     _fields_ = [("mem_id", ctypes.c_char_p), ("bytes", ctypes.c_uint64),
                 ("alignment", ctypes.c_uint64), ("device", ctypes.c_int),
                 ("policy", ctypes.c_int), ("access", ctypes.c_int), ("mode", ctypes.c_uint),
-                ("flags", ctypes.c_uint)]
+                ("flags", ctypes.c_uint), ("stripes", ctypes.c_uint)]
 
 
 def ok(status):
@@ -51,9 +53,9 @@ def mapped(region, access):
     return status, at.value
 
 
-def alloc(client, name, size, flags=0):
+def alloc(client, name, size, flags=0, policy=0):
     region = ctypes.c_void_p()
-    request = Request(name, size, 8 << 20, M3_ANY_DEVICE, 0, 0, 0, flags)
+    request = Request(name, size, 8 << 20, M3_ANY_DEVICE, policy, 0, 0, flags)
     return m3.m3_alloc(client, ctypes.byref(request), ctypes.byref(region)), region
 
 
@@ -64,6 +66,10 @@ def writer(client):
     assert m3.m3_region_size(region) == 4 << 20 and address % (8 << 20) == 0
     assert copy_out(address + 1000, 8) == bytes(8)      # new memory is zero
     copy_in(address, b"hello")
+    event = ctypes.c_void_p()
+    ok(cuda.cuEventCreate(ctypes.byref(event), 2 | 4))  # between processes, without time
+    ok(cuda.cuEventRecord(event, None))
+    ok(m3.m3_event_export(region, event))
     assert alloc(client, b"weights", 9 << 20)[0] == M3_EMISMATCH
     print("written", flush=True)
     input()
@@ -79,6 +85,8 @@ def reader(client):
     ok(status)
     status, address = mapped(region, M3_READWRITE)
     ok(status)
+    for _ in range(2):
+        ok(m3.m3_event_wait(region, None))
     assert copy_out(address, 5) == b"hello"
     copy_in(address + 100, b"world")
     ok(m3.m3_unmap(region, M3_ANY_DEVICE))
@@ -99,6 +107,60 @@ def sealed(client):
         assert cuda.cuMemSetAccess(ctypes.c_uint64(address), ctypes.c_size_t(4 << 20),
                                    ctypes.byref(access), ctypes.c_size_t(1)) != 0
     # the program ends with all of it open
+
+
+def striped(client):
+    status, region = alloc(client, b"both", 4 << 20, 0, M3_STRIPED)
+    ok(status)
+    assert [m3.m3_region_device(region, i) for i in range(3)] == [0, 1, -1]
+    address = m3.m3_region_ptr(region)
+    data = bytes(range(256)) * 3
+    copy_in(address + (2 << 20) - 300, data)
+    assert copy_out(address + (2 << 20) - 300, len(data)) == data
+    back = ctypes.create_string_buffer(len(data))
+    ok(m3.m3_read(region, ctypes.c_uint64((2 << 20) - 300), back, ctypes.c_size_t(len(data))))
+    assert back.raw == data
+    ok(m3.m3_release(region))
+
+
+@ctypes.CFUNCTYPE(None, ctypes.c_uint, ctypes.c_uint64, ctypes.c_void_p)
+def hear(event, _rid, _data):
+    heard.append(event)
+    print("heard", event, flush=True)
+
+
+heard = []
+
+
+def news(client):
+    status, region = alloc(client, b"kept", SIZE)
+    ok(status)
+    address = m3.m3_region_ptr(region)
+    ok(m3.m3_lease(region, 2, 0))
+    start = time.monotonic()
+    status, again = opened(client, b"kept", M3_READWRITE)
+    ok(status)
+    ok(m3.m3_lease(again, 2, 50))       # one session is one holder
+    assert time.monotonic() - start < 30
+    ok(m3.m3_subscribe(client, 1 | 8, hear, None))
+    assert m3.m3_subscribe(client, 1, hear, None) == M3_EBUSY
+    print("subscribed", flush=True)
+    input()                             # the broker is gone by now
+    assert heard == [1, 8], heard
+    # m3_stat's room: more than an m3_info
+    info = ctypes.create_string_buffer(4096)
+    assert m3.m3_stat(region, info) == M3_ESTALE
+    assert opened(client, b"kept", M3_READ)[0] == M3_ENOENT
+    copy_in(address, b"it stays")
+    assert copy_out(address, 8) == b"it stays"
+    ok(m3.m3_subscribe(client, 1, hear, None))
+    status, other = alloc(client, b"kept", SIZE)
+    ok(status)
+    ok(m3.m3_release(other))
+    while heard != [1, 8, 1]:
+        time.sleep(0.01)
+    ok(m3.m3_release(region))
+    ok(m3.m3_release(again))
 
 
 class Handle(ctypes.Structure):
@@ -127,7 +189,7 @@ def main():
     ok(cuda.cuInit(0))
     ok(cuda.cuCtxCreate_v2(ctypes.byref(context), 0, 0))
     ok(m3.m3_connect(None, ctypes.byref(client)))
-    {"writer": writer, "reader": reader, "sealed": sealed,
+    {"writer": writer, "reader": reader, "sealed": sealed, "striped": striped, "news": news,
      "forger": forger}[sys.argv[2]](client)
     if sys.argv[2] != "sealed":
         m3.m3_disconnect(client)

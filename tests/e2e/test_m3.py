@@ -130,6 +130,46 @@ def test_programs_near_and_far_see_the_same_bytes(server, tmp_path, one, other):
     wait_until(lambda: "bytes 0 of" in m3(server, "quota"), 10, "nothing is left")
 
 
+@pytest.mark.skipif(DRIVER != "emu", reason="a local program takes the emulated driver")
+@pytest.mark.parametrize("place", ["tcp", "local"])
+def test_a_region_may_be_on_two_devices(tmp_path, place):
+    server = Server(tmp_path, CRICKET_EMU_DIRTY="1", CRICKET_EMU_DEVICES="2")
+    try:
+        wait_until(lambda: os.path.exists(f"{server.unix}.m3"), 10, "its socket for M3 is there")
+        env = dict(program_env(server, place, tmp_path), CRICKET_EMU_DEVICES="2")
+        result = run([sys.executable, HERE / "m3_program.py", PRODUCTS / "libm3.so", "striped", place],
+                     env)
+        assert result.status == 0, result.err
+        m3(server, "alloc", "S", "6M", "striped:2")
+        assert "bytes   8388608\ndevice  0\nstripes 2\n" in m3(server, "stat", "S")
+        assert "cannot reach" in refused(server, "alloc", "T", "6M", "striped:3")
+    finally:
+        server.kill()
+
+
+@pytest.mark.skipif(DRIVER != "emu", reason="a local program takes the emulated driver")
+@pytest.mark.parametrize("place", ["tcp", "unix", "local"])
+def test_a_program_hears_what_is_lost_and_goes_on_with_a_new_broker(server, tmp_path, place):
+    command = [sys.executable, HERE / "m3_program.py", PRODUCTS / "libm3.so", "news", place]
+    program = subprocess.Popen([str(c) for c in command], text=True,
+                               env=program_env(server, place, tmp_path), stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        assert program.stdout.readline() == "subscribed\n", program.communicate()
+        m3(server, "alloc", "short", "2M")
+        m3(server, "rm", "short")
+        assert program.stdout.readline() == "heard 1\n"     # a region is lost
+        broker = server.broker()
+        os.kill(broker, signal.SIGKILL)
+        assert program.stdout.readline() == "heard 8\n"     # the broker is
+        wait_until(lambda: server.broker() != broker, 10, "the broker is reaped")
+        out, err = program.communicate("\n", timeout=60 * SLOW)
+        assert program.returncode == 0, out + err
+    finally:
+        program.kill()
+        program.wait()
+
+
 @pytest.mark.skipif(DRIVER != "emu", reason="the driver's own errors differ")
 def test_a_forged_handle_opens_nothing(server):
     command = [sys.executable, HERE / "m3_program.py", PRODUCTS / "libm3.so", "forger", "remote"]

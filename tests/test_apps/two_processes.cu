@@ -1,6 +1,6 @@
 /*
- * two_processes.cu - memory and events of one process in another: cudaIpc handles, and memory of the driver's
- * cuMemCreate by its descriptor. The second process is this program again.
+ * two_processes.cu - memory and events of one process in another: cudaIpc handles, memory of the driver's
+ * cuMemCreate by its descriptor, memory of a pool. The second process is this program again.
  */
 #include <cstring>
 #include <sys/socket.h>
@@ -16,6 +16,7 @@ struct message {
 	cudaIpcMemHandle_t memory;
 	cudaIpcEventHandle_t written;
 	size_t size; /* of the memory that the descriptor stands for */
+	cudaMemPoolPtrExportData pointer; /* into a pool, whose descriptor comes with the next one */
 };
 
 __global__ void fill(int *p, int factor)
@@ -108,6 +109,62 @@ static void unmap(int *at, size_t size)
 	CHECK_CU(CU(cuMemAddressFree)((CUdeviceptr)at, size));
 }
 
+/* --- memory of a pool */
+
+static cudaMemPool_t pool_create(void)
+{
+	cudaMemPoolProps props = {};
+	cudaMemPool_t pool;
+
+	props.allocType = cudaMemAllocationTypePinned;
+	props.handleTypes = cudaMemHandleTypePosixFileDescriptor;
+	props.location.type = cudaMemLocationTypeDevice;
+	CHECK(cudaMemPoolCreate(&pool, &props));
+	return pool;
+}
+
+static void second_pool(int sock, struct message *m)
+{
+	cudaMemPool_t pool, other = pool_create();
+	cudaMemPoolPtrExportData forged;
+	int fd = receive_message(sock, m), *p;
+
+	CHECK(cudaMemPoolImportFromShareableHandle(&pool, (void *)(uintptr_t)fd,
+						   cudaMemHandleTypePosixFileDescriptor, 0));
+	close(fd);
+	memset(&forged, 'x', sizeof(forged));
+	EXPECT(cudaMemPoolImportPointer((void **)&p, pool, &forged) != cudaSuccess);
+	EXPECT(cudaMemPoolImportPointer((void **)&p, other, &m->pointer) != cudaSuccess);
+	cudaGetLastError();
+	CHECK(cudaMemPoolImportPointer((void **)&p, pool, &m->pointer));
+	printf("second: of the first's pool: %d wrong\n", wrong(p, 7));
+	twice<<<(N + 255) / 256, 256>>>(p);
+	CHECK(cudaDeviceSynchronize());
+	CHECK(cudaFree(p));
+	CHECK(cudaMemPoolDestroy(pool));
+	CHECK(cudaMemPoolDestroy(other));
+}
+
+static void first_pool(int sock, struct message *m)
+{
+	cudaMemPool_t pool = pool_create();
+	int *p, fd;
+	char done;
+
+	CHECK(cudaMallocFromPoolAsync((void **)&p, N * sizeof(int), pool, 0));
+	fill<<<(N + 255) / 256, 256>>>(p, 7);
+	CHECK(cudaDeviceSynchronize());
+	CHECK(cudaMemPoolExportToShareableHandle(&fd, pool, cudaMemHandleTypePosixFileDescriptor, 0));
+	CHECK(cudaMemPoolExportPointer(&m->pointer, p));
+	send_message(sock, m, fd);
+	close(fd);
+	EXPECT(read(sock, &done, 1) == 1);
+	printf("first: in its pool: %d wrong\n", wrong(p, 14));
+	CHECK(cudaFreeAsync(p, 0));
+	CHECK(cudaStreamSynchronize(0));
+	CHECK(cudaMemPoolDestroy(pool));
+}
+
 static int second(int sock)
 {
 	CUmemGenericAllocationHandle handle;
@@ -138,6 +195,9 @@ static int second(int sock)
 	CHECK(cudaDeviceSynchronize());
 	unmap(mapped, m.size);
 	CHECK(cudaEventDestroy(written));
+	fflush(stdout);
+	EXPECT(write(sock, "d", 1) == 1);
+	second_pool(sock, &m);
 	fflush(stdout);
 	EXPECT(write(sock, "d", 1) == 1);
 	return 0;
@@ -176,9 +236,11 @@ static void first(int sock)
 	EXPECT(read(sock, &done, 1) == 1);
 	printf("first: what the second has written: %d and %d wrong\n", wrong(p, 6),
 	       wrong(mapped, 10));
+	fflush(stdout);
 	unmap(mapped, m.size);
 	CHECK(cudaFree(p));
 	CHECK(cudaFree(odd));
+	first_pool(sock, &m);
 }
 
 int main(int argc, char **argv)
