@@ -56,7 +56,7 @@ fuzz:		## each fuzz target for FUZZ_SECONDS (20); needs clang
 demo:		## from nothing: install, build, run a CUDA program through the server
 	@tools/demo.sh
 format:		## clang-format over the C sources
-	clang-format -i $$(find util elf rpc client server emu cuda m3 loader launcher tests -name '*.[ch]')
+	clang-format -i $$(find util elf rpc client server emu cuda m3 wcm loader launcher tests -name '*.[ch]')
 clean:		## what was built here; build/cuda stays
 	@for d in cpu loader tests tests/test_apps; do $(MAKE) --no-print-directory -C $$d clean; done
 
