@@ -39,6 +39,13 @@ static const struct ck_env_row table[] = {
 	 "emulated driver: 1 fills new memory of cuMemCreate with rubbish, as a driver may leave it"},
 	{"CRICKET_M3", NULL,
 	 "m3: socket of the memory broker; default: the server's usual unix socket and .m3"},
+	{"CRICKET_WCM_BACKING", "auto",
+	 "chunked memory: ipc (CUDA's IPC handles), vmm (descriptors of cuMemCreate), or auto: what works"},
+	{"CRICKET_WCM_GROUP", NULL,
+	 "chunked memory: name under which the ranks meet; default: of the job of MPI, Slurm or torchrun,\n"
+	 "else of the parent process"},
+	{"CRICKET_WCM_TIMEOUT", "60",
+	 "chunked memory: seconds that ranks wait for each other"},
 	{"CRICKET_TOKEN", NULL,
 	 "secret that client and server must share, when the server has one"},
 	{"CRICKET_CONNECTIONS", NULL,

@@ -127,10 +127,11 @@ typedef struct wcm_rows {
 /* --- groups */
 
 /*
- * Collective, of all @size ranks (1 to 16): meet, and find out how memory can be shared. @opts may
- * be NULL; group and backing must be the same for all. Rank 0's process has the meeting place: when
- * it ends, all other ranks have lost their peers. The group becomes the calling thread's current
- * one, and the process's if it has none.
+ * Collective, of all @size ranks (1 to 16; -1 and 0: rank and size are what mpirun, srun or
+ * torchrun says): meet, and find out how memory can be shared. @opts may be NULL; group and backing
+ * must be the same for all. Rank 0's process has the meeting place: when it is killed, all other
+ * ranks have lost their peers; when it exits, it waits for them, no longer than the time-out. The
+ * group becomes the calling thread's current one, and the process's if it has none.
  */
 WCM_API int wcm_init(const wcm_opts *opts, int rank, int size, wcm_group **group);
 
@@ -198,6 +199,10 @@ WCM_API int wcm_free(wcm_t memory);
  */
 WCM_API uint64_t wcm_id(wcm_t memory);
 WCM_API wcm_t wcm_from_id(uint64_t id);
+
+/* The memory that a handle (of the device or the host) is of, or NULL; the group of a memory. */
+WCM_API wcm_t wcm_from_handle(const WholeChunkedMemoryHandle *handle);
+WCM_API wcm_group *wcm_group_of(wcm_t memory);
 
 /*
  * The handle that kernels on @device (this rank's) take, in device memory, or, for WCM_HOST, one

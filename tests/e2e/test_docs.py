@@ -13,10 +13,10 @@ from conftest import EXPECTED, ROOT, SERVER, clean_env, run
 SKIPPED = {".git", ".pytest_cache", "build", "build-san", "build-tsan", "libtirpc", "bin"}
 DOCUMENTS = sorted(p for p in ROOT.rglob("*.md") if not SKIPPED & set(p.relative_to(ROOT).parts))
 MANUALS = sorted((ROOT / "man").glob("*.[1-9]"))
-SOURCES = ("client", "server", "emu", "emu/ptx", "util", "elf", "rpc", "loader", "m3", "launcher")
+SOURCES = ("client", "server", "emu", "emu/ptx", "util", "elf", "rpc", "loader", "m3", "wcm", "launcher")
 # Paths that a document may name before they are there: build products, and what is still to come.
 ABSENT = ("cpu/build*", "build/*", "cpu/cricket-*", "cpu/lib*", "cpu/m3*", "cpu/gpu_launcher", "tests/test_apps/bin*",
-          "tests/test_apps/cuda_memset_async", "loader/kernel-loader", "loader/*_lh.exe", "submodules/libtirpc*")
+          "tests/test_apps/cuda_memset_async", "loader/kernel-loader", "loader/*_lh.exe", "wcm/examples/bin*", "submodules/libtirpc*")
 
 
 def relative(paths):

@@ -1,0 +1,161 @@
+/*
+ * wcm/lib.h - the library's files for each other.
+ */
+#ifndef CK_WCM_LIB_H
+#define CK_WCM_LIB_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "wcm/driver.h"
+#include "wcm/link.h"
+#include "wcm/meet.h"
+#include "wcm/wcm.h"
+
+/* --- pieces: a chunk as one rank has it (piece.c) */
+
+enum ck_wcm_how {
+	CK_WCM_NONE,	 /* not at all */
+	CK_WCM_MADE,	 /* own: cuMemAlloc */
+	CK_WCM_CREATED,	 /* own: cuMemCreate, mapped */
+	CK_WCM_NEAR,	 /* of another rank of this process: its address */
+	CK_WCM_OPENED,	 /* of another process: by an IPC handle */
+	CK_WCM_IMPORTED, /* of another process: by a descriptor, mapped */
+};
+
+struct ck_wcm_piece {
+	enum ck_wcm_how how;
+	CUdeviceptr address;
+	size_t size; /* of the mapping, for CREATED and IMPORTED */
+};
+
+/* What a rank tells the others of its piece; a descriptor may go with it. */
+struct ck_wcm_offer {
+	int32_t status; /* of making it */
+	int32_t device; /* in the owner's numbers */
+	uint64_t process[2];
+	uint64_t address, size;
+	uint64_t context;
+	CUuuid uuid; /* of the device */
+	CUipcMemHandle handle;
+};
+
+/*
+ * The group's context is current in all of these. Make a piece of @size bytes, with @fd to be sent
+ * along, or -1, which is the caller's to close; open what another rank offers; give it up.
+ */
+int ck_wcm_piece_make(const wcm_group *g, int backing, size_t size, struct ck_wcm_piece *piece,
+		      struct ck_wcm_offer *offer, int *fd);
+int ck_wcm_piece_open(const wcm_group *g, const struct ck_wcm_offer *offer, int fd,
+		      struct ck_wcm_piece *piece);
+void ck_wcm_piece_close(const wcm_group *g, struct ck_wcm_piece *piece);
+
+/* --- groups (group.c) */
+
+/* A chunk of ours that other ranks may still use. */
+struct ck_wcm_kept {
+	struct ck_wcm_kept *next;
+	uint64_t number;
+	struct ck_wcm_piece piece;
+};
+
+struct ck_wcm_kernels;
+
+struct wcm_group {
+	struct wcm_group *next;
+	const struct ck_wcm_driver *driver;
+	struct ck_wcm_link *link;
+	struct ck_wcm_meet *meet; /* of rank 0 */
+	int rank, size, device, backing;
+	unsigned int timeout_ms;
+	CUcontext context;    /* NULL: not retained yet */
+	pthread_mutex_t lock; /* what follows */
+	pthread_cond_t changed;
+	struct ck_wcm_kept *kept;
+	unsigned int busy;		/* pieces that are just being given back */
+	uint32_t lost;			/* ranks */
+	bool over;			/* the meeting place has gone */
+	struct ck_wcm_kernels *kernels; /* rows.c: when first needed */
+};
+
+/* Whether it is one that has been made and not finalised. */
+bool ck_wcm_group_ok(const wcm_group *group);
+
+/* The group's context becomes current; and what was before. */
+int ck_wcm_enter(const wcm_group *group);
+void ck_wcm_leave(const wcm_group *group);
+
+/*
+ * Exchange @size bytes among the ranks of @mask, all into @all; no descriptors. @number may be
+ * NULL.
+ */
+int ck_wcm_exchange(wcm_group *group, uint32_t mask, const void *give, size_t size, void *all,
+		    uint64_t *number);
+
+/*
+ * What all ranks of @mask come to: WCM_OK when each one's @status is, else the first other one.
+ */
+int ck_wcm_agree(wcm_group *group, uint32_t mask, int status);
+
+/* Done with object @number; @own is closed when all ranks are. */
+void ck_wcm_give_up(wcm_group *group, uint64_t number, uint32_t mask, struct ck_wcm_piece *own);
+
+uint32_t ck_wcm_all_ranks(const wcm_group *group);
+
+/* --- what backs memory (trial.c) */
+
+/* What options and environment say: an enum wcm_backing, or -1 for what is none. */
+int ck_wcm_backing_wanted(const wcm_opts *opts);
+
+/* Collective: find out what works, of what all must want. */
+int ck_wcm_backing_choose(wcm_group *group, int wanted);
+
+/* --- where ranks meet, and which one this is (place.c) */
+
+int ck_wcm_place(const char *given, char name[WCM_GROUP_NAME_MAX]);
+int ck_wcm_place_rank(int *rank, int *size);
+
+/* --- memory (memory.c) */
+
+struct WholeChunkedMemory {
+	struct WholeChunkedMemory *next;
+	unsigned int refs; /* the table's and of calls that use it */
+	uint64_t id;
+	wcm_group *group;
+	uint64_t number; /* of the object, for the meeting place */
+	uint32_t mask;	 /* its ranks */
+	wcm_info info;
+	struct ck_wcm_piece pieces[WCM_RANKS_MAX]; /* by chunk */
+	WholeChunkedMemoryHandle host;
+	CUdeviceptr device_handle; /* with the count of bad indices behind it */
+};
+
+#define CK_WCM_BAD_OFFSET 192 /* of that count, in the memory of the handle */
+#define CK_WCM_HANDLE_ROOM 256
+
+/* What wcm_malloc wants; all ranks the same. */
+struct ck_wcm_wish {
+	int32_t status; /* WCM_OK, or why this rank cannot take part */
+	int32_t backing, count;
+	int32_t ranks[WCM_RANKS_MAX];
+	uint64_t size, granularity;
+};
+
+/*
+ * Chunked memory of @wish->ranks, with a granularity that is used as it is. It is in no table yet.
+ */
+int ck_wcm_memory_make(wcm_group *group, const struct ck_wcm_wish *wish, wcm_t *memory);
+void ck_wcm_memory_end(wcm_t memory);
+
+/* Memory that is not freed while it is used; NULL: it is none. */
+wcm_t ck_wcm_memory_get(wcm_t memory);
+void ck_wcm_memory_put(wcm_t memory);
+
+/* Free all of the group's. */
+void ck_wcm_memory_free_all(wcm_group *group);
+
+/* --- kernels (rows.c) */
+
+void ck_wcm_kernels_free(wcm_group *group);
+
+#endif

@@ -1,0 +1,74 @@
+/*
+ * wcm/meet_state.h - what a meeting place knows; for its two files. All of it is its thread's.
+ */
+#ifndef CK_WCM_MEET_STATE_H
+#define CK_WCM_MEET_STATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "wcm/message.h"
+
+#define CK_WCM_STRANGERS_MAX 32
+
+struct ck_wcm_meet_rank {
+	int sock;     /* -1: not here */
+	bool local;   /* of this process */
+	bool waiting; /* in an exchange: */
+	uint64_t serial;
+	uint32_t mask;
+	uint32_t size;
+	int fd; /* -1: none */
+	unsigned char bytes[CK_WCM_PART_MAX];
+};
+
+/* An object that some of its ranks are done with. */
+struct ck_wcm_meet_object {
+	struct ck_wcm_meet_object *next;
+	uint64_t number;
+	uint32_t mask, done;
+};
+
+enum ck_wcm_meet_order { CK_WCM_STOP = 's', CK_WCM_LEAVE = 'l', CK_WCM_EXIT = 'x' };
+
+struct ck_wcm_meet {
+	int size;
+	int listener;  /* -1: all have come */
+	int orders[2]; /* a pipe: an enum ck_wcm_meet_order a byte */
+	bool left;     /* rank 0 is in the group: end when all have gone */
+	unsigned int patience_ms;
+	struct ck_wcm_meet *next; /* of the process's */
+	uint32_t came, here;
+	uint64_t number;
+	struct ck_wcm_meet_object *objects;
+	int strangers[CK_WCM_STRANGERS_MAX]; /* have not said who they are */
+	int stranger_count;
+	struct ck_wcm_meet_rank ranks[WCM_RANKS_MAX];
+	struct ck_wcm_packet packet; /* room */
+};
+
+/* All ranks of the group; those that have come and gone. */
+uint32_t ck_wcm_meet_all(const struct ck_wcm_meet *m);
+uint32_t ck_wcm_meet_gone(const struct ck_wcm_meet *m);
+
+/*
+ * Send to a rank, without waiting. One that does not take it is shut out: the loop sees that in its
+ * turn.
+ */
+void ck_wcm_meet_tell(struct ck_wcm_meet *m, int rank, const struct ck_wcm_message *head,
+		      const void *bytes, size_t size, const int *fds, unsigned int count);
+
+/* A rank waits for the others of an exchange; it does no longer. */
+void ck_wcm_meet_exchange(struct ck_wcm_meet *m, int rank, const struct ck_wcm_packet *p, int fd);
+void ck_wcm_meet_cancel(struct ck_wcm_meet *m, int rank, uint64_t serial);
+
+/* A rank is done with an object. */
+void ck_wcm_meet_done(struct ck_wcm_meet *m, int rank, uint64_t number, uint32_t mask);
+
+/* A rank has gone: what waited for it is ended. */
+void ck_wcm_meet_without(struct ck_wcm_meet *m, int rank);
+
+/* Free what is kept of exchanges and objects. */
+void ck_wcm_meet_forget(struct ck_wcm_meet *m);
+
+#endif
