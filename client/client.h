@@ -207,4 +207,11 @@ struct ck_function *ck_function_from(const void *handle);
 /* Its id on the wire, announced to the server before it is first used. */
 CUresult ck_function_announce(struct ck_function *function, uint64_t *id);
 
+/*
+ * Whether a launch's attributes ask for clusters that the grid and the kernel can have: INVALID_VALUE,
+ * INVALID_CLUSTER_SIZE (cluster.c).
+ */
+CUresult ck_cluster_check(CUfunction function, const unsigned int *grid,
+			  const CUlaunchAttribute *attributes, unsigned int count);
+
 #endif

@@ -240,6 +240,8 @@ static CUresult launch(CUfunction handle, const struct launch *l)
 		err = ck_function_announce(f, &function);
 	if (!err && l->attribute_count)
 		err = pack_attributes(l, attributes, &n);
+	if (!err && n)
+		err = ck_cluster_check(handle, l->grid, attributes, n);
 	if (!err)
 		err = ck_launch_params(f, l->params, l->extra, packed, &block, &size);
 	if (!err)

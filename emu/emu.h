@@ -370,6 +370,7 @@ struct ck_emu_function {
 	/* by device, -1 until set */
 	atomic_int max_dynamic[CK_EMU_MAX_DEVICES];
 	atomic_int carveout[CK_EMU_MAX_DEVICES];
+	atomic_int wide_clusters[CK_EMU_MAX_DEVICES]; /* more than 8 blocks are allowed */
 };
 
 struct ck_emu_library {
@@ -444,6 +445,13 @@ CUresult ck_emu_function_get(const void *handle, struct ck_emu_context *context,
 			     struct ck_emu_function **function);
 /* Bytes of dynamic shared memory a launch may ask for. */
 uint32_t ck_emu_function_max_dynamic(const struct ck_emu_function *function);
+/* The blocks that its clusters may have. */
+uint32_t ck_emu_function_max_cluster(const struct ck_emu_function *function);
+/*
+ * Whether the function can be launched with the clusters that @grid asks for; where it asks for none it
+ * is given those that the function requires (launch.c).
+ */
+CUresult ck_emu_cluster_check(const struct ck_emu_function *function, struct ck_ptx_grid *grid);
 /* The value of an attribute; INVALID_VALUE when there is none of that number. */
 CUresult ck_emu_function_attribute(const struct ck_emu_function *function, int device,
 				   CUfunction_attribute attribute, int *value);

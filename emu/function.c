@@ -6,6 +6,7 @@
 
 #include "emu/emu.h"
 
+#define PORTABLE_CLUSTER 8 /* blocks that a cluster may have on every GPU that has clusters */
 #define VERSION 90 /* of PTX and of the binary, ten times: compute capability 9.0 */
 
 struct ck_emu_function *ck_emu_functions_create(const struct ck_ptx_module *ptx,
@@ -32,6 +33,7 @@ struct ck_emu_function *ck_emu_functions_create(const struct ck_ptx_module *ptx,
 		for (int device = 0; device < CK_EMU_MAX_DEVICES; device++) {
 			atomic_init(&function->max_dynamic[device], -1);
 			atomic_init(&function->carveout[device], -1);
+			atomic_init(&function->wide_clusters[device], -1);
 		}
 	}
 	*count = total;
@@ -75,20 +77,23 @@ CUresult ck_emu_function_get(const void *handle, struct ck_emu_context *context,
 	return result;
 }
 
+enum setting { MAX_DYNAMIC, CARVEOUT, WIDE_CLUSTERS };
+
 /* A function's own setting, else its kernel's, else -1. */
-static int setting(const struct ck_emu_function *function, int device, bool carveout)
+static int setting(const struct ck_emu_function *function, int device, enum setting which)
 {
 	int value = -1;
 
 	for (; function && value < 0; function = function->origin)
-		value = atomic_load(carveout ? &function->carveout[device]
-					     : &function->max_dynamic[device]);
+		value = atomic_load(which == CARVEOUT	   ? &function->carveout[device]
+				    : which == MAX_DYNAMIC ? &function->max_dynamic[device]
+							   : &function->wide_clusters[device]);
 	return value;
 }
 
 static uint32_t max_dynamic(const struct ck_emu_function *function, int device)
 {
-	int value = setting(function, device, false);
+	int value = setting(function, device, MAX_DYNAMIC);
 
 	if (value >= 0)
 		return (uint32_t)value;
@@ -98,6 +103,13 @@ static uint32_t max_dynamic(const struct ck_emu_function *function, int device)
 uint32_t ck_emu_function_max_dynamic(const struct ck_emu_function *function)
 {
 	return max_dynamic(function, function->base.context->device->ordinal);
+}
+
+uint32_t ck_emu_function_max_cluster(const struct ck_emu_function *function)
+{
+	return setting(function, function->base.context->device->ordinal, WIDE_CLUSTERS) > 0
+		       ? CK_PTX_MAX_CLUSTER
+		       : PORTABLE_CLUSTER;
 }
 
 CUresult ck_emu_function_attribute(const struct ck_emu_function *function, int device,
@@ -129,14 +141,20 @@ CUresult ck_emu_function_attribute(const struct ck_emu_function *function, int d
 		*value = (int)max_dynamic(function, device);
 		return CUDA_SUCCESS;
 	case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
-		*value = setting(function, device, true);
+		*value = setting(function, device, CARVEOUT);
 		return CUDA_SUCCESS;
-	case CU_FUNC_ATTRIBUTE_CACHE_MODE_CA:
 	case CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET:
+		*value = info->must_cluster;
+		return CUDA_SUCCESS;
 	case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
 	case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
 	case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH:
+		*value = (int)info->cluster[attribute - CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH];
+		return CUDA_SUCCESS;
 	case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
+		*value = setting(function, device, WIDE_CLUSTERS) > 0;
+		return CUDA_SUCCESS;
+	case CU_FUNC_ATTRIBUTE_CACHE_MODE_CA:
 	case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
 		*value = 0;
 		return CUDA_SUCCESS;
@@ -161,8 +179,10 @@ CUresult ck_emu_function_set(struct ck_emu_function *function, int device,
 		atomic_store(&function->carveout[device], value);
 		return CUDA_SUCCESS;
 	case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
+		atomic_store(&function->wide_clusters[device], value != 0);
+		return CUDA_SUCCESS;
 	case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
-		return CUDA_SUCCESS; /* of no effect: launches have no clusters */
+		return CUDA_SUCCESS; /* of no effect */
 	default:
 		return CUDA_ERROR_INVALID_VALUE;
 	}

@@ -34,6 +34,29 @@ static void launch_free(struct ck_emu_command *command)
 	free(command);
 }
 
+CUresult ck_emu_cluster_check(const struct ck_emu_function *function, struct ck_ptx_grid *grid)
+{
+	const uint32_t *required = function->info.cluster;
+	uint64_t size = 1;
+
+	if (!grid->cluster[0] && !grid->cluster[1] && !grid->cluster[2]) {
+		if (function->info.must_cluster && !required[0])
+			return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+		memcpy(grid->cluster, required, sizeof(grid->cluster));
+		if (!required[0])
+			return CUDA_SUCCESS;
+	}
+	for (int i = 0; i < 3; i++) {
+		if (!grid->cluster[i] || grid->grid[i] % grid->cluster[i])
+			return CUDA_ERROR_INVALID_VALUE;
+		if (required[0] && grid->cluster[i] != required[i])
+			return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+		size = ck_min(size * grid->cluster[i], (uint64_t)UINT32_MAX);
+	}
+	return size > ck_emu_function_max_cluster(function) ? CUDA_ERROR_INVALID_CLUSTER_SIZE
+							    : CUDA_SUCCESS;
+}
+
 /* Dimensions and shared memory, as a driver checks them before it queues anything. */
 static CUresult grid_check(const struct ck_emu_function *function, const struct ck_ptx_grid *grid)
 {
@@ -106,7 +129,7 @@ CUresult ck_emu_launch_params(const struct ck_ptx_kernel_info *info, void **para
 }
 
 /* Queue a launch of @function; its reference goes over to the command, also on error. */
-static CUresult launch_queue(struct ck_emu_function *function, const struct ck_ptx_grid *grid,
+static CUresult launch_queue(struct ck_emu_function *function, struct ck_ptx_grid *grid,
 			     struct ck_emu_stream *stream, void **params, void **extra)
 {
 	struct launch *launch = NULL;
@@ -116,6 +139,8 @@ static CUresult launch_queue(struct ck_emu_function *function, const struct ck_p
 	if (function->base.context != stream->base.context)
 		goto put_function;
 	result = grid_check(function, grid);
+	if (result == CUDA_SUCCESS)
+		result = ck_emu_cluster_check(function, grid);
 	if (result != CUDA_SUCCESS)
 		goto put_function;
 	launch = calloc(1, sizeof(*launch) + function->info.param_bytes);
@@ -159,10 +184,10 @@ static CUresult attribute_apply(const CUlaunchAttribute *attribute, struct ck_pt
 		grid->cooperative = value->cooperative != 0;
 		return CUDA_SUCCESS;
 	case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
-	case CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION:
-		return value->clusterDim.x > 1 || value->clusterDim.y > 1 || value->clusterDim.z > 1
-			       ? CUDA_ERROR_NOT_SUPPORTED
-			       : CUDA_SUCCESS;
+		grid->cluster[0] = value->clusterDim.x;
+		grid->cluster[1] = value->clusterDim.y;
+		grid->cluster[2] = value->clusterDim.z;
+		return CUDA_SUCCESS;
 	/* both may be recorded later than asked for, and the end of the kernel is later */
 	case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT:
 		*done = value->programmaticEvent.event;

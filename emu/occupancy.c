@@ -135,22 +135,67 @@ CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize, CUfunc
 	return result;
 }
 
-/* There are no clusters here (the device attribute says so). */
+/* The function, its blocks of one multiprocessor, and what its configuration asks of clusters. */
+static CUresult begin_cluster(CUfunction handle, const void *output, const CUlaunchConfig *config,
+			      struct ck_emu_function **function, struct ck_ptx_grid *grid,
+			      unsigned int *blocks)
+{
+	CUresult result = begin(handle, output, function);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!config || (config->numAttrs && !config->attrs)) {
+		ck_emu_object_put(&(*function)->base);
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+	*grid = (struct ck_ptx_grid){
+		.grid = {config->gridDimX, config->gridDimY, config->gridDimZ}};
+	for (unsigned int i = 0; i < config->numAttrs; i++) {
+		const CUlaunchAttributeValue *value = &config->attrs[i].value;
+
+		if (config->attrs[i].id != CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION)
+			continue;
+		grid->cluster[0] = value->clusterDim.x;
+		grid->cluster[1] = value->clusterDim.y;
+		grid->cluster[2] = value->clusterDim.z;
+	}
+	*blocks = ck_emu_occupancy(*function,
+				   config->blockDimX * config->blockDimY * config->blockDimZ,
+				   config->sharedMemBytes);
+	return CUDA_SUCCESS;
+}
+
+/* All multiprocessors are of one group: blocks of a cluster may lie on any of them. */
 CUresult cuOccupancyMaxActiveClusters(int *numClusters, CUfunction func,
 				      const CUlaunchConfig *config)
 {
 	struct ck_emu_function *function;
-	CUresult result = begin(func, numClusters, &function);
+	struct ck_ptx_grid grid;
+	unsigned int blocks;
+	CUresult result = begin_cluster(func, numClusters, config, &function, &grid, &blocks);
 
-	(void)config;
 	if (result != CUDA_SUCCESS)
 		return result;
+	result = ck_emu_cluster_check(function, &grid);
+	if (result == CUDA_SUCCESS)
+		*numClusters = (int)(blocks * CK_EMU_SM_COUNT / ck_max(grid.cluster[0], 1u) /
+				     ck_max(grid.cluster[1], 1u) / ck_max(grid.cluster[2], 1u));
 	ck_emu_object_put(&function->base);
-	return CUDA_ERROR_NOT_SUPPORTED;
+	return result;
 }
 
 CUresult cuOccupancyMaxPotentialClusterSize(int *clusterSize, CUfunction func,
 					    const CUlaunchConfig *config)
 {
-	return cuOccupancyMaxActiveClusters(clusterSize, func, config);
+	struct ck_emu_function *function;
+	struct ck_ptx_grid grid;
+	unsigned int blocks, most;
+	CUresult result = begin_cluster(func, clusterSize, config, &function, &grid, &blocks);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	most = ck_min(blocks * CK_EMU_SM_COUNT, ck_emu_function_max_cluster(function));
+	*clusterSize = (int)most;
+	ck_emu_object_put(&function->base);
+	return CUDA_SUCCESS;
 }

@@ -72,43 +72,47 @@ static void release(struct ck_ptx_block *block, unsigned int id)
  * The cluster's barrier: arriving and waiting are two instructions, and a thread that has waited
  * may arrive again before others have. A phase ends when all threads have arrived in it.
  */
-static void cluster_check(struct ck_ptx_block *block)
+static void cluster_check(struct ck_ptx_cluster *cluster)
 {
-	if (block->cluster_arrived == 0 || block->cluster_arrived < block->live)
+	if (cluster->arrived == 0 || cluster->arrived < ck_ptx_cluster_live(cluster))
 		return;
-	block->cluster_arrived = 0;
-	block->cluster_phase++;
-	if (unlikely(block->check != NULL))
-		ck_ptx_check_epoch(block->check);
-	for (uint32_t i = 0; i < block->run->warps; i++) {
-		struct ck_ptx_warp *w = &block->warps[i];
-		uint32_t lanes = lanes_at(w, CK_PTX_BARRIERS);
+	cluster->arrived = 0;
+	cluster->phase++;
+	for (uint32_t b = 0; b < cluster->run->cluster_size; b++) {
+		struct ck_ptx_block *block = &cluster->blocks[b];
 
-		EACH_LANE(lanes, l, w->pc[l]++;);
-		w->waiting &= ~lanes;
+		if (unlikely(block->check != NULL))
+			ck_ptx_check_epoch(block->check);
+		for (uint32_t i = 0; i < block->run->warps; i++) {
+			struct ck_ptx_warp *w = &block->warps[i];
+			uint32_t lanes = lanes_at(w, CK_PTX_BARRIERS);
+
+			EACH_LANE(lanes, l, w->pc[l]++;);
+			w->waiting &= ~lanes;
+		}
 	}
 }
 
 static void cluster_arrive(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uint32_t mask)
 {
-	struct ck_ptx_block *block = w->block;
+	struct ck_ptx_cluster *cluster = w->block->cluster;
 
 	EACH_LANE(mask, l, {
 		if (in->op == CK_PTX_OP_CLUSTER_ARRIVE) {
-			w->cluster_phase[l] = block->cluster_phase;
-			block->cluster_arrived++;
-		} else if (w->cluster_phase[l] == block->cluster_phase) {
+			w->cluster_phase[l] = cluster->phase;
+			cluster->arrived++;
+		} else if (w->cluster_phase[l] == cluster->phase) {
 			w->waiting |= 1u << l;
 			w->at_barrier[l] = CK_PTX_BARRIERS;
 			w->pc[l] = w->group_pc;
 		}
 	});
-	cluster_check(block);
+	cluster_check(cluster);
 }
 
 void ck_ptx_barrier_check(struct ck_ptx_block *block)
 {
-	cluster_check(block);
+	cluster_check(block->cluster);
 	for (unsigned int id = 0; id < CK_PTX_BARRIERS; id++)
 		if (block->barriers[id].waiting && is_complete(block, id))
 			release(block, id);

@@ -4,9 +4,6 @@
 #include <stdlib.h>
 
 #include "emu/ptx/check.h"
-#include "util/log.h"
-
-CK_LOG_DEFINE("emu");
 
 void ck_ptx_block_fini(struct ck_ptx_block *block)
 {
@@ -56,19 +53,20 @@ int ck_ptx_block_init(struct ck_ptx_block *block, struct ck_ptx_run *run)
 	return err;
 }
 
-void ck_ptx_block_start(struct ck_ptx_block *block, uint64_t number)
+void ck_ptx_block_start(struct ck_ptx_block *block, struct ck_ptx_cluster *cluster, uint32_t rank)
 {
 	const struct ck_ptx_run *run = block->run;
 	const struct ck_ptx_grid *grid = run->grid;
 	uint32_t threads = grid->block[0] * grid->block[1] * grid->block[2];
+	const uint32_t *size = run->cluster;
 
-	block->id[0] = (uint32_t)(number % grid->grid[0]);
-	block->id[1] = (uint32_t)(number / grid->grid[0] % grid->grid[1]);
-	block->id[2] = (uint32_t)(number / grid->grid[0] / grid->grid[1]);
+	block->cluster = cluster;
+	block->rank = rank;
+	block->id[0] = cluster->id[0] * size[0] + rank % size[0];
+	block->id[1] = cluster->id[1] * size[1] + rank / size[0] % size[1];
+	block->id[2] = cluster->id[2] * size[2] + rank / size[0] / size[1];
 	block->live = threads;
-	block->turns = 0;
 	memset(block->barriers, 0, sizeof(block->barriers));
-	block->cluster_arrived = block->cluster_phase = 0;
 	memset(block->shared, 0, run->shared_bytes);
 	if (block->check)
 		ck_ptx_check_start(block->check);
@@ -89,11 +87,9 @@ void ck_ptx_block_start(struct ck_ptx_block *block, uint64_t number)
 	}
 }
 
-/* A slice for each warp that can run. */
-int ck_ptx_block_turn(struct ck_ptx_block *block)
+int ck_ptx_block_turn(struct ck_ptx_block *block, bool *ran)
 {
 	struct ck_ptx_run *run = block->run;
-	bool ran = false;
 
 	for (uint32_t i = 0; i < run->warps; i++) {
 		struct ck_ptx_warp *w = &block->warps[i];
@@ -101,19 +97,12 @@ int ck_ptx_block_turn(struct ck_ptx_block *block)
 
 		if (!(w->live & ~w->waiting & ~w->syncing))
 			continue;
-		ran = true;
+		*ran = true;
 		err = ck_ptx_warp_run(w);
 		if (err)
 			return err;
 		if (run->host->cancelled && run->host->cancelled(run->host->opaque))
 			return CUDA_ERROR_LAUNCH_TIMEOUT;
-	}
-	block->turns++;
-	if (!ran && block->live > 0) {
-		ck_err("kernel %s: all %u threads of block %u,%u,%u wait for each other",
-		       run->kernel->info.name, block->live, block->id[0], block->id[1],
-		       block->id[2]);
-		return CUDA_ERROR_LAUNCH_TIMEOUT;
 	}
 	return 0;
 }

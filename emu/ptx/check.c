@@ -88,8 +88,10 @@ static unsigned int touch_of(const struct ck_ptx_insn *in)
 	case CK_PTX_OP_CP_ASYNC_CG:
 		return CK_PTX_TOUCH_WRITE | CK_PTX_TOUCH_ASYNC;
 	case CK_PTX_OP_CP_BULK:
+	case CK_PTX_OP_ST_ASYNC:
 		return CK_PTX_TOUCH_WRITE | CK_PTX_TOUCH_AGENT;
 	case CK_PTX_OP_CP_REDUCE:
+	case CK_PTX_OP_RED_ASYNC:
 		return CK_PTX_TOUCH_CHANGE | CK_PTX_TOUCH_AGENT;
 	case CK_PTX_OP_ATOM:
 	case CK_PTX_OP_RED:
@@ -207,6 +209,26 @@ static void touch_own(struct ck_ptx_check *check, const struct ck_ptx_warp *w, u
 		ck_ptx_check_pend(check, mine.thread, offset, size);
 }
 
+/* Another block of the cluster: what its threads did in between is not looked at. */
+static void touch_other(struct ck_ptx_check *owner, const struct ck_ptx_check *check,
+			const struct ck_ptx_warp *w, uint32_t l, uint32_t offset, uint32_t size,
+			unsigned int touch)
+{
+	bool unread = !(owner->what & CK_PTX_CHECK_INIT) || !(touch & CK_PTX_TOUCH_READ);
+
+	for (uint32_t i = 0; i < size; i++) {
+		struct ck_ptx_byte *byte = &owner->bytes[offset + i];
+
+		if (!unread && byte->write.epoch < owner->first) {
+			ck_ptx_report_init(check, w, l, offset + i);
+			unread = true;
+		}
+		if (touch & CK_PTX_TOUCH_WRITE)
+			byte->write = (struct ck_ptx_stamp){.epoch = owner->epoch,
+							    .thread = CK_PTX_FOREIGN};
+	}
+}
+
 static bool in_shared(const struct ck_ptx_block *block, const uint8_t *at)
 {
 	return at >= block->shared && at < block->shared + block->run->shared_bytes;
@@ -224,6 +246,13 @@ void ck_ptx_check_touch(struct ck_ptx_warp *w, uint32_t l, const uint8_t *at, ui
 		touch = touch_of(check->in);
 	if (in_shared(w->block, at))
 		touch_own(check, w, l, (uint32_t)(at - w->block->shared), size, touch);
+	for (uint32_t i = 0; i < w->block->run->cluster_size; i++) {
+		struct ck_ptx_block *block = &w->block->cluster->blocks[i];
+
+		if (block != w->block && in_shared(block, at))
+			touch_other(block->check, check, w, l, (uint32_t)(at - block->shared), size,
+				    touch);
+	}
 	if (touch & CK_PTX_TOUCH_STRONG && !(touch & CK_PTX_TOUCH_AGENT))
 		ck_ptx_check_strong(check, thread, (uint64_t)(uintptr_t)at, touch);
 }

@@ -218,6 +218,8 @@ void ck_ptx_check_insn(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uint
 		break;
 	case CK_PTX_OP_CP_BULK:
 	case CK_PTX_OP_CP_REDUCE:
+	case CK_PTX_OP_ST_ASYNC:
+	case CK_PTX_OP_RED_ASYNC:
 		check->agent_time++;
 		break;
 	default:

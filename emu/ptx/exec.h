@@ -30,6 +30,7 @@ struct ck_ptx_run { /* one launch, as one thread has it */
 	const struct ck_ptx_host *host;
 	const uint8_t *params;
 	uint32_t shared_bytes, warps; /* of a block; static and dynamic */
+	uint32_t cluster[3], cluster_size; /* blocks; 1 where none was asked for */
 	uint64_t *workspace;	      /* of the grid-wide barrier; its address is in %envreg1, 2 */
 	struct ck_ptx_span ranges[CK_PTX_RANGES];
 	unsigned int range_count, range_next, range_last;
@@ -50,11 +51,20 @@ struct ck_ptx_block {
 	uint32_t id[3];
 	uint8_t *shared;
 	struct ck_ptx_warp *warps;
-	uint32_t live;	/* threads that have not exited */
-	uint32_t turns; /* slices since its start */
+	uint32_t live; /* threads that have not exited */
+	struct ck_ptx_cluster *cluster;
+	uint32_t rank; /* in it */
 	struct ck_ptx_barrier barriers[CK_PTX_BARRIERS];
-	uint32_t cluster_arrived, cluster_phase; /* of the cluster's barrier */
-	struct ck_ptx_check *check;		 /* NULL: nothing is looked for */
+	struct ck_ptx_check *check; /* NULL: nothing is looked for */
+};
+
+/* Blocks that run at the same time, on one thread, and reach each other's shared memory. */
+struct ck_ptx_cluster {
+	struct ck_ptx_run *run;
+	struct ck_ptx_block *blocks; /* run->cluster_size, by rank */
+	uint32_t id[3];
+	uint32_t turns;		 /* slices since its start */
+	uint32_t arrived, phase; /* of the cluster's barrier */
 };
 
 struct ck_ptx_warp {
@@ -182,13 +192,21 @@ int ck_ptx_texture_find(struct ck_ptx_warp *w, uint64_t object, bool surface,
 void ck_ptx_forget_ranges(struct ck_ptx_run *run);
 
 /*
- * A block (block.c): memory for it, also when that fails; block number @number begins in it; a
- * slice for each warp that can run, then 0 or what ends the grid; its memory goes.
+ * A block (block.c): memory for it, also when that fails; it begins, at its place in the cluster; a
+ * slice for each warp that can run (*@ran: there was one), then 0 or what ends the grid; its
+ * memory goes.
  */
 int ck_ptx_block_init(struct ck_ptx_block *block, struct ck_ptx_run *run);
-void ck_ptx_block_start(struct ck_ptx_block *block, uint64_t number);
-int ck_ptx_block_turn(struct ck_ptx_block *block);
+void ck_ptx_block_start(struct ck_ptx_block *block, struct ck_ptx_cluster *cluster, uint32_t rank);
+int ck_ptx_block_turn(struct ck_ptx_block *block, bool *ran);
 void ck_ptx_block_fini(struct ck_ptx_block *block);
+
+/* The same of a cluster, the @number-th of the grid (cluster.c). Its threads that have not exited. */
+int ck_ptx_cluster_init(struct ck_ptx_cluster *cluster, struct ck_ptx_run *run);
+void ck_ptx_cluster_start(struct ck_ptx_cluster *cluster, uint64_t number);
+int ck_ptx_cluster_turn(struct ck_ptx_cluster *cluster);
+void ck_ptx_cluster_fini(struct ck_ptx_cluster *cluster);
+uint32_t ck_ptx_cluster_live(const struct ck_ptx_cluster *cluster);
 
 /* Values of special registers (sregs.c). */
 int ck_ptx_exec_sreg(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uint32_t mask);

@@ -8,7 +8,7 @@
 
 CK_LOG_DEFINE("emu");
 
-static const char *reason(int err)
+static const char *reason(int err, unsigned int op)
 {
 	switch (err) {
 	case CUDA_ERROR_ILLEGAL_ADDRESS:
@@ -22,7 +22,7 @@ static const char *reason(int err)
 	case CUDA_ERROR_ILLEGAL_INSTRUCTION:
 		return "an operand that is not allowed";
 	case CUDA_ERROR_LAUNCH_FAILED:
-		return "a trap";
+		return op == CK_PTX_OP_TRAP ? "a trap" : "a block that has ended, at";
 	default:
 		return NULL;
 	}
@@ -43,11 +43,12 @@ int ck_ptx_fault(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uint32_t m
 {
 	const struct ck_ptx_block *block = w->block;
 	const uint32_t *size = block->run->grid->block;
-	bool memory = err == CUDA_ERROR_ILLEGAL_ADDRESS || err == CUDA_ERROR_MISALIGNED_ADDRESS;
+	bool memory = err == CUDA_ERROR_ILLEGAL_ADDRESS || err == CUDA_ERROR_MISALIGNED_ADDRESS ||
+		      (err == CUDA_ERROR_LAUNCH_FAILED && in->op != CK_PTX_OP_TRAP);
 	uint32_t lane = mask ? (uint32_t)__builtin_ctz(mask) : 0, thread;
 	char address[80] = "";
 
-	if (!reason(err))
+	if (!reason(err, in->op))
 		return err;
 	if (memory && w->fault_lane != CK_PTX_NONE) {
 		lane = w->fault_lane;
@@ -58,6 +59,6 @@ int ck_ptx_fault(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uint32_t m
 	ck_err("kernel %s, block %u,%u,%u, thread %u,%u,%u: %s%s in '%s', line %u of the PTX",
 	       block->run->kernel->info.name, block->id[0], block->id[1], block->id[2],
 	       thread % size[0], thread / size[0] % size[1], thread / size[0] / size[1],
-	       reason(err), address, ck_ptx_op_row(in->op)->name, in->line);
+	       reason(err, in->op), address, ck_ptx_op_row(in->op)->name, in->line);
 	return err;
 }

@@ -71,15 +71,36 @@ static int global(struct ck_ptx_run *run, uint64_t address, uint32_t size, uint8
 	return 0;
 }
 
+/* The block whose shared memory an offset lies in. */
+static int block_of(const struct ck_ptx_block *block, uint64_t offset, const struct ck_ptx_block **of)
+{
+	uint64_t rank = offset >> CK_PTX_RANK_SHIFT;
+
+	*of = block;
+	if (likely(rank == 0))
+		return 0;
+	if (rank > block->run->cluster_size)
+		return CUDA_ERROR_ILLEGAL_ADDRESS;
+	*of = &block->cluster->blocks[rank - 1];
+	/* the memory of a block that has ended is somebody else's */
+	return (*of)->live ? 0 : CUDA_ERROR_LAUNCH_FAILED;
+}
+
 static int window(struct ck_ptx_warp *w, uint32_t l, unsigned int space, uint64_t offset,
 		  uint32_t size, uint8_t **at)
 {
 	struct ck_ptx_run *run = w->block->run;
 
 	if (space == CK_PTX_SHARED) {
+		const struct ck_ptx_block *block;
+		int err = block_of(w->block, offset, &block);
+
+		if (err)
+			return err;
+		offset &= (1u << CK_PTX_RANK_SHIFT) - 1;
 		if (!ck_ptx_fits(offset, size, run->shared_bytes))
 			return CUDA_ERROR_ILLEGAL_ADDRESS;
-		*at = w->block->shared + offset;
+		*at = block->shared + offset;
 	} else {
 		if (!ck_ptx_fits(offset, size, w->local_bytes))
 			return CUDA_ERROR_ILLEGAL_ADDRESS;

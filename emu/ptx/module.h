@@ -27,6 +27,10 @@
 #define CK_PTX_PARAM_WINDOW (3ull << CK_PTX_WINDOW_SHIFT)
 #define CK_PTX_CODE_WINDOW (4ull << CK_PTX_WINDOW_SHIFT) /* + index of a function */
 #define CK_PTX_OFFSET_MASK (CK_PTX_SHARED_WINDOW - 1)
+/*
+ * In an offset of shared memory, also one of 32 bits, the block of the cluster, + 1; 0: the own.
+ */
+#define CK_PTX_RANK_SHIFT 24
 
 /* What a hostile text may ask for. */
 #define CK_PTX_MAX_SHARED (256u << 10)
@@ -105,6 +109,8 @@ enum ck_ptx_mod {
 	CK_PTX_MOD_BOUND,
 	CK_PTX_MOD_UNFORMATTED,
 	CK_PTX_MOD_SPACE2, /* of a copy's source */
+	CK_PTX_MOD_CLUSTER, /* shared::cluster, where it is told from shared::cta */
+	CK_PTX_MOD_MULTICAST,
 	CK_PTX_MOD_TYPES,  /* no modifier: the opcode has up to four types */
 	CK_PTX_MOD_SCALE,
 	CK_PTX_MOD_SATFINITE,

@@ -171,10 +171,10 @@ ck_ptx_exec ck_ptx_pick_mbarrier(struct ck_ptx_insn *in, unsigned int operands)
 }
 
 /* Copy @size bytes, of which the source has @have, in units that must be aligned in both places. */
-static int copy(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uint32_t l, uint32_t size,
-		uint32_t have, uint32_t unit)
+static int copy(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uint32_t l, uint64_t to,
+		uint32_t size, uint32_t have, uint32_t unit)
 {
-	uint64_t to = S(0)[l] + (uint64_t)in->imm, from = S(1)[l];
+	uint64_t from = S(1)[l];
 
 	for (uint32_t at = 0; at < size; at += unit) {
 		uint8_t *target, *source;
@@ -206,7 +206,7 @@ EXECUTOR(copy_small)
 		if (in->vec > 1)
 			have = in->mod[CK_PTX_MOD_BITS] ? (other[l] & 1 ? 0 : bytes)
 							: ck_min((uint32_t)other[l], bytes);
-		err = copy(w, in, l, bytes, have, bytes);
+		err = copy(w, in, l, S(0)[l] + (uint64_t)in->imm, bytes, have, bytes);
 		if (err)
 			return err;
 	});
@@ -224,9 +224,10 @@ ck_ptx_exec ck_ptx_pick_copy(struct ck_ptx_insn *in, unsigned int operands)
 }
 
 /* cp.reduce: the source's elements into the target's, one after the other. */
-static int reduce(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uint32_t l, uint32_t size)
+static int reduce(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uint32_t l, uint64_t to,
+		  uint32_t size)
 {
-	uint64_t to = S(0)[l] + (uint64_t)in->imm, from = S(1)[l];
+	uint64_t from = S(1)[l];
 	uint32_t unit = ck_ptx_type_bytes(in->type);
 
 	for (uint32_t at = 0; at < size; at += unit) {
@@ -245,22 +246,51 @@ static int reduce(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uint32_t 
 	return 0;
 }
 
+/* One copy or reduction, in the block of number @rank (+ 1) if there is one: then its mbarrier's.
+ */
+static int bulk(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uint32_t l, uint64_t rank)
+{
+	const uint64_t field = (uint64_t)UINT8_MAX << CK_PTX_RANK_SHIFT;
+	uint64_t to = S(0)[l] + (uint64_t)in->imm, from = S(1)[l], barrier = S(3)[l];
+	uint32_t bytes = (uint32_t)S(2)[l];
+	int err;
+
+	if ((to | from | bytes) & 15)
+		return CUDA_ERROR_MISALIGNED_ADDRESS;
+	if (rank) {
+		to = (to & ~field) | rank << CK_PTX_RANK_SHIFT;
+		barrier = (barrier & ~field) | rank << CK_PTX_RANK_SHIFT;
+	}
+	err = in->op == CK_PTX_OP_CP_REDUCE ? reduce(w, in, l, to, bytes)
+					    : copy(w, in, l, to, bytes, bytes, 16);
+	if (!err && in->mod[CK_PTX_MOD_TRACKED] == CK_PTX_TRACK_MBARRIER)
+		err = complete(w, l, barrier, bytes);
+	return err;
+}
+
 EXECUTOR(copy_bulk)
 {
-	const uint64_t *ra = S(0), *rb = S(1), *size = S(2), *barrier = S(3);
-
 	EACH_LANE(mask, l, {
-		uint32_t bytes = (uint32_t)size[l];
-		int err;
+		int err = bulk(w, in, l, 0);
 
-		if (((ra[l] + (uint64_t)in->imm) | rb[l] | bytes) & 15)
-			return CUDA_ERROR_MISALIGNED_ADDRESS;
-		err = in->op == CK_PTX_OP_CP_REDUCE ? reduce(w, in, l, bytes)
-						    : copy(w, in, l, bytes, bytes, 16);
-		if (!err && in->mod[CK_PTX_MOD_TRACKED] == CK_PTX_TRACK_MBARRIER)
-			err = complete(w, l, barrier[l], bytes);
 		if (err)
 			return err;
+	});
+	return 0;
+}
+
+/* To the same place in each block of the cluster that the mask names. */
+EXECUTOR(copy_multicast)
+{
+	const uint64_t *blocks = S(4);
+
+	EACH_LANE(mask, l, {
+		for (uint32_t left = (uint16_t)blocks[l]; left; left &= left - 1) {
+			int err = bulk(w, in, l, (uint64_t)__builtin_ctz(left) + 1);
+
+			if (err)
+				return err;
+		}
 	});
 	return 0;
 }
@@ -271,12 +301,53 @@ ck_ptx_exec ck_ptx_pick_bulk(struct ck_ptx_insn *in, unsigned int operands)
 	bool tracked = in->mod[CK_PTX_MOD_TRACKED] == CK_PTX_TRACK_MBARRIER;
 
 	if (!in->mod[CK_PTX_MOD_TRACKED] ||
-	    operands - in->mod[CK_PTX_MOD_HINT] != (tracked ? 4u : 3u))
+	    operands - in->mod[CK_PTX_MOD_HINT] - in->mod[CK_PTX_MOD_MULTICAST] !=
+		    (tracked ? 4u : 3u))
 		return NULL;
 	if (to == CK_PTX_SHARED ? !tracked || (from != CK_PTX_GLOBAL && from != CK_PTX_SHARED)
 				: tracked || to != CK_PTX_GLOBAL || from != CK_PTX_SHARED)
 		return NULL;
 	if (in->op == CK_PTX_OP_CP_REDUCE && !ck_ptx_atomic_known(in))
 		return NULL;
+	if (in->mod[CK_PTX_MOD_MULTICAST])
+		return to == CK_PTX_SHARED && from == CK_PTX_GLOBAL ? copy_multicast : NULL;
 	return copy_bulk;
+}
+
+/* Each element is stored or added by itself; then the mbarrier beside it is told of all bytes. */
+EXECUTOR(store_async)
+{
+	const uint64_t *ra = S(0), *barrier = S(1 + in->vec);
+	uint32_t size = ck_ptx_type_bytes(in->type);
+
+	EACH_LANE(mask, l, {
+		uint8_t *at;
+		int err = ck_ptx_translate(w, l, CK_PTX_SHARED, ra[l] + (uint64_t)in->imm,
+					   size * in->vec, &at);
+
+		for (unsigned int i = 0; !err && i < in->vec; i++) {
+			uint64_t value = S(1 + i)[l];
+
+			if (in->op == CK_PTX_OP_RED_ASYNC)
+				ck_ptx_atomic(in, at, value);
+			else
+				memcpy(at + i * size, &value, size);
+		}
+		if (!err)
+			err = complete(w, l, barrier[l], size * in->vec);
+		if (err)
+			return err;
+	});
+	return 0;
+}
+
+ck_ptx_exec ck_ptx_pick_st_async(struct ck_ptx_insn *in, unsigned int operands)
+{
+	if (operands != 3 || in->mod[CK_PTX_MOD_TRACKED] != CK_PTX_TRACK_MBARRIER ||
+	    (in->space != CK_PTX_SHARED && in->space != CK_PTX_GENERIC) ||
+	    ck_ptx_type_bytes(in->type) * in->vec > 16)
+		return NULL;
+	if (in->op == CK_PTX_OP_RED_ASYNC && (in->vec != 1 || !ck_ptx_atomic_known(in)))
+		return NULL;
+	return store_async;
 }

@@ -171,8 +171,13 @@ EXECUTOR(isspacep)
 
 	EACH_LANE(mask, l, {
 		uint64_t window = ra[l] & ~CK_PTX_OFFSET_MASK;
+		bool other = (ra[l] & CK_PTX_OFFSET_MASK) >> CK_PTX_RANK_SHIFT;
 
-		if (space == CK_PTX_GLOBAL)
+		if (in->mod[CK_PTX_MOD_CLUSTER])
+			rd[l] = window == CK_PTX_SHARED_WINDOW;
+		else if (space == CK_PTX_SHARED)
+			rd[l] = window == CK_PTX_SHARED_WINDOW && !other;
+		else if (space == CK_PTX_GLOBAL)
 			rd[l] = window == 0 && !is_const(m, ra[l]);
 		else if (space == CK_PTX_CONST)
 			rd[l] = window == 0 && is_const(m, ra[l]);
@@ -187,5 +192,5 @@ EXECUTOR(isspacep)
 ck_ptx_exec ck_ptx_pick_isspacep(struct ck_ptx_insn *in,
 				 unsigned int operands __attribute__((unused)))
 {
-	return in->mod[CK_PTX_MOD_SPACE] ? isspacep : NULL;
+	return in->mod[CK_PTX_MOD_SPACE] || in->mod[CK_PTX_MOD_CLUSTER] ? isspacep : NULL;
 }

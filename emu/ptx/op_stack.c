@@ -34,24 +34,41 @@ ck_ptx_exec ck_ptx_pick_stack(struct ck_ptx_insn *in, unsigned int operands __at
 	return in->imm <= 16 ? stack : NULL;
 }
 
-/* The only block of a cluster has rank 0; its addresses are the same everywhere in it. */
+/* The same place in another block's shared memory; the own block's addresses have no number. */
 EXECUTOR(mapa)
 {
 	const uint64_t *ra = S(0), *rank = S(1);
+	const uint64_t field = (uint64_t)UINT8_MAX << CK_PTX_RANK_SHIFT;
+	uint32_t own = w->block->rank;
 	uint64_t *rd = D(0);
 
 	EACH_LANE(mask, l, {
-		if (in->op == CK_PTX_OP_MAPA && (uint32_t)rank[l])
+		uint64_t block = (uint32_t)rank[l];
+
+		if (block >= w->block->run->cluster_size)
 			return CUDA_ERROR_ILLEGAL_ADDRESS;
-		rd[l] = in->op == CK_PTX_OP_MAPA ? ra[l] : 0;
+		rd[l] = (ra[l] & ~field) | (block == own ? 0 : (block + 1) << CK_PTX_RANK_SHIFT);
 	});
 	return 0;
 }
 
-ck_ptx_exec ck_ptx_pick_mapa(struct ck_ptx_insn *in __attribute__((unused)),
-			     unsigned int operands __attribute__((unused)))
+EXECUTOR(getctarank)
 {
-	return mapa;
+	const uint64_t *ra = S(0);
+	uint32_t own = w->block->rank;
+	uint64_t *rd = D(0);
+
+	EACH_LANE(mask, l, {
+		uint64_t number = ra[l] >> CK_PTX_RANK_SHIFT & UINT8_MAX;
+
+		rd[l] = number ? number - 1 : own;
+	});
+	return 0;
+}
+
+ck_ptx_exec ck_ptx_pick_mapa(struct ck_ptx_insn *in, unsigned int operands __attribute__((unused)))
+{
+	return in->op == CK_PTX_OP_MAPA ? mapa : getctarank;
 }
 
 EXECUTOR(policy)

@@ -56,6 +56,7 @@ CK_PTX_PICK(madc);
 CK_PTX_PICK(video);
 CK_PTX_PICK(copy);
 CK_PTX_PICK(bulk);
+CK_PTX_PICK(st_async);
 CK_PTX_PICK(mbarrier);
 CK_PTX_PICK(mapa);
 CK_PTX_PICK(policy);

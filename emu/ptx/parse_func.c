@@ -11,7 +11,8 @@
 
 /* What stands before a function's body. */
 struct header {
-	int64_t maxntid[3], reqntid[3];
+	int64_t maxntid[3], reqntid[3], cluster[3];
+	bool must_cluster;
 	struct ck_ptx_slot *slots; /* of the results, then of the parameters */
 	uint32_t results, params;
 	uint64_t block; /* bytes of a kernel's parameters */
@@ -102,7 +103,7 @@ static int parse_three(struct ck_ptx_parser *p, int64_t value[3])
 		if (i == 0 || ck_ptx_accept(p, ','))
 			ret = ck_ptx_integer(p, &value[i]);
 		if (ret == 0 && (value[i] < 1 || value[i] > 1024))
-			ret = ck_ptx_fail(p, -EINVAL, "a block's size must be 1 to 1024");
+			ret = ck_ptx_fail(p, -EINVAL, "a size must be 1 to 1024");
 	}
 	return ret;
 }
@@ -128,6 +129,10 @@ static int parse_header_directives(struct ck_ptx_parser *p, struct header *h)
 			ret = parse_three(p, h->maxntid);
 		else if (ck_ptx_token_is(&word, CK_PTX_DOT, "reqntid"))
 			ret = parse_three(p, h->reqntid);
+		else if (ck_ptx_token_is(&word, CK_PTX_DOT, "reqnctapercluster"))
+			ret = parse_three(p, h->cluster);
+		else if (ck_ptx_token_is(&word, CK_PTX_DOT, "explicitcluster"))
+			h->must_cluster = true;
 		else if (ck_ptx_token_is(&word, CK_PTX_DOT, "pragma"))
 			ret = skip_to_semicolon(p);
 		else if (!ck_ptx_token_is(&word, CK_PTX_DOT, "noreturn"))
@@ -206,6 +211,9 @@ static int kernel_add(struct ck_ptx_parser *p, const struct header *h)
 		threads = h->maxntid[0] * h->maxntid[1] * h->maxntid[2];
 	for (int i = 0; i < 3; i++)
 		k->req[i] = (uint32_t)h->reqntid[i];
+	for (int i = 0; i < 3; i++)
+		k->info.cluster[i] = (uint32_t)h->cluster[i];
+	k->info.must_cluster = h->must_cluster;
 	k->info.param_bytes = (uint32_t)h->block;
 	k->info.param_count = func->param_count;
 	k->info.max_threads = (uint32_t)ck_min(threads, (int64_t)1024);

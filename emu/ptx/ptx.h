@@ -69,11 +69,14 @@ struct ck_ptx_kernel_info {
 	uint32_t const_bytes;  /* the module's .const space */
 	uint32_t max_threads;  /* from .maxntid or .reqntid, else 1024 */
 	uint32_t registers;    /* a plausible count for one thread, at most 255 */
+	uint32_t cluster[3];   /* from .reqnctapercluster: what a launch must have; 0: nothing */
+	bool must_cluster;     /* .explicitcluster: a launch must ask for clusters */
 };
 
 void ck_ptx_kernel_info(const struct ck_ptx_kernel *kernel, struct ck_ptx_kernel_info *info);
 
 #define CK_PTX_MAX_LEVELS 20
+#define CK_PTX_MAX_CLUSTER 16 /* blocks */
 
 /* Texels in memory: one mipmap level of an array, or a piece of linear memory. */
 struct ck_ptx_image {
@@ -133,6 +136,7 @@ struct ck_ptx_grid {
 	uint32_t grid[3], block[3];
 	uint32_t dynamic_shared; /* bytes */
 	bool cooperative;	 /* grid-wide barriers may be used */
+	uint32_t cluster[3];	 /* blocks of a cluster, of which the grid is a multiple; 0: none asked for */
 };
 
 /*

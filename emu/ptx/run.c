@@ -27,6 +27,29 @@ static CUresult check_grid(const struct ck_ptx_kernel *k, const struct ck_ptx_gr
 	return CUDA_SUCCESS;
 }
 
+/* The clusters that the launch or the kernel asks for, or blocks of their own. */
+static CUresult set_cluster(struct ck_ptx_run *run)
+{
+	const uint32_t *asked = run->grid->cluster, *required = run->kernel->info.cluster;
+	const bool is_asked = asked[0] || asked[1] || asked[2];
+
+	if (run->kernel->info.must_cluster && !is_asked && !required[0])
+		return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+	run->cluster_size = 1;
+	for (int i = 0; i < 3; i++) {
+		uint32_t size = is_asked ? asked[i] : ck_max(required[i], 1u);
+
+		if (is_asked && required[0] && size != required[i])
+			return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+		if (!size || size > CK_PTX_MAX_CLUSTER || run->grid->grid[i] % size)
+			return CUDA_ERROR_INVALID_VALUE;
+		run->cluster[i] = size;
+		run->cluster_size *= size;
+	}
+	return run->cluster_size > CK_PTX_MAX_CLUSTER ? CUDA_ERROR_INVALID_CLUSTER_SIZE
+						      : CUDA_SUCCESS;
+}
+
 CUresult ck_ptx_run(const struct ck_ptx_kernel *kernel, const struct ck_ptx_grid *grid,
 		    const void *params, const struct ck_ptx_host *host)
 {
@@ -39,6 +62,8 @@ CUresult ck_ptx_run(const struct ck_ptx_kernel *kernel, const struct ck_ptx_grid
 
 	if (!kernel->module->placed)
 		return CUDA_ERROR_INVALID_HANDLE;
+	if (result == CUDA_SUCCESS)
+		result = set_cluster(&run);
 	if (result != CUDA_SUCCESS)
 		return result;
 	/* The caller's block may lie anywhere; loads want their alignment. */
@@ -53,7 +78,7 @@ CUresult ck_ptx_run(const struct ck_ptx_kernel *kernel, const struct ck_ptx_grid
 	run.shared_bytes = kernel->info.shared_bytes;
 	if (grid->dynamic_shared)
 		run.shared_bytes = kernel->dynamic_offset + grid->dynamic_shared;
-	result = (CUresult)ck_ptx_team_run(&run, blocks, grid->cooperative);
+	result = (CUresult)ck_ptx_team_run(&run, blocks / run.cluster_size, grid->cooperative);
 	free(copy);
 	return result;
 }

@@ -14,7 +14,7 @@ static uint64_t now_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-/* Threads of a block are numbered x first; a cluster is one block. */
+/* Threads of a block, and blocks of a cluster, are numbered x first. */
 static uint64_t indexed(const struct ck_ptx_warp *w, unsigned int id, unsigned int axis, uint32_t l)
 {
 	const struct ck_ptx_grid *grid = w->block->run->grid;
@@ -31,13 +31,17 @@ static uint64_t indexed(const struct ck_ptx_warp *w, unsigned int id, unsigned i
 	case CK_PTX_SREG_NTID:
 		return grid->block[axis];
 	case CK_PTX_SREG_CTAID:
-	case CK_PTX_SREG_CLUSTERID:
 		return w->block->id[axis];
 	case CK_PTX_SREG_NCTAID:
-	case CK_PTX_SREG_NCLUSTERID:
 		return grid->grid[axis];
-	default:
-		return id == CK_PTX_SREG_CLUSTER_NCTAID;
+	case CK_PTX_SREG_CLUSTERID:
+		return w->block->cluster->id[axis];
+	case CK_PTX_SREG_NCLUSTERID:
+		return grid->grid[axis] / w->block->run->cluster[axis];
+	case CK_PTX_SREG_CLUSTER_CTAID:
+		return w->block->id[axis] % w->block->run->cluster[axis];
+	default: /* CK_PTX_SREG_CLUSTER_NCTAID */
+		return w->block->run->cluster[axis];
 	}
 }
 
@@ -78,8 +82,13 @@ static uint64_t uniform(const struct ck_ptx_warp *w, unsigned int id, unsigned i
 	case CK_PTX_SREG_NWARPID:
 		return run->warps;
 	case CK_PTX_SREG_NSMID:
-	case CK_PTX_SREG_CLUSTER_NCTARANK:
 		return 1;
+	case CK_PTX_SREG_CLUSTER_CTARANK:
+		return w->block->rank;
+	case CK_PTX_SREG_CLUSTER_NCTARANK:
+		return run->cluster_size;
+	case CK_PTX_SREG_IS_EXPLICIT_CLUSTER:
+		return run->grid->cluster[0] || run->kernel->info.cluster[0];
 	case CK_PTX_SREG_CLOCK:
 	case CK_PTX_SREG_CLOCK64:
 	case CK_PTX_SREG_GLOBALTIMER:

@@ -4,7 +4,8 @@
  * Blocks are started in the order of their numbers; the caller's thread begins, and when there is
  * more to do than starting a thread costs, the host's other processors help. A block that takes
  * very long may be waiting for a later one: then the next block is started beside it. All blocks of
- * a cooperative grid are resident from the start.
+ * a cooperative grid are resident from the start. Where clusters were asked for they take the
+ * blocks' place in all this.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -15,25 +16,23 @@
 #define PATIENCE 64	/* turns of a block before another is started beside it */
 #define ALONE_NS 200000 /* after which a thread that has more blocks to run asks for help */
 
-/* Blocks of @run that have memory; those with live > 0 are running. */
+/* Clusters of @run that have memory; those with live threads are running. */
 struct residents {
-	struct ck_ptx_block **blocks;
+	struct ck_ptx_cluster **clusters;
 	uint32_t count, room;
 };
 
 static int residents_add(struct residents *r, struct ck_ptx_run *run)
 {
-	struct ck_ptx_block *block;
-	int err;
+	struct ck_ptx_cluster *cluster;
 
-	if (ck_ptx_room(&r->blocks, &r->room, r->count, sizeof(struct ck_ptx_block *)) < 0)
+	if (ck_ptx_room(&r->clusters, &r->room, r->count, sizeof(struct ck_ptx_cluster *)) < 0)
 		return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
-	block = malloc(sizeof(*block));
-	if (!block)
+	cluster = malloc(sizeof(*cluster));
+	if (!cluster)
 		return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
-	r->blocks[r->count++] = block;
-	err = ck_ptx_block_init(block, run);
-	return err;
+	r->clusters[r->count++] = cluster;
+	return ck_ptx_cluster_init(cluster, run);
 }
 
 static uint64_t now_ns(void)
@@ -70,11 +69,11 @@ static void team_help(struct ck_ptx_team *team)
 		team_start(team);
 }
 
-/* The number of the next block to start: false when there is none left. */
-static bool take_block(struct ck_ptx_team *team, uint64_t *number)
+/* The number of the next cluster to start: false when there is none left. */
+static bool take_cluster(struct ck_ptx_team *team, uint64_t *number)
 {
 	*number = atomic_fetch_add(&team->next, 1);
-	return *number < team->blocks;
+	return *number < team->clusters;
 }
 
 /*
@@ -93,19 +92,19 @@ static int share_run(struct residents *r, struct ck_ptx_run *run, uint64_t slots
 		while (!err && r->count < limit)
 			err = residents_add(r, run);
 		for (uint32_t i = 0; !err && i < r->count; i++) {
-			struct ck_ptx_block *block = r->blocks[i];
+			struct ck_ptx_cluster *cluster = r->clusters[i];
 
-			if (block->live == 0) {
+			if (ck_ptx_cluster_live(cluster) == 0) {
 				slow = false;
-				more = more && take_block(run->team, &number);
+				more = more && take_cluster(run->team, &number);
 				if (!more)
 					continue;
-				ck_ptx_block_start(block, number);
+				ck_ptx_cluster_start(cluster, number);
 				running++;
 			}
-			err = ck_ptx_block_turn(block);
-			running -= block->live == 0;
-			slow &= block->live > 0 && block->turns > PATIENCE;
+			err = ck_ptx_cluster_turn(cluster);
+			running -= ck_ptx_cluster_live(cluster) == 0;
+			slow &= ck_ptx_cluster_live(cluster) > 0 && cluster->turns > PATIENCE;
 		}
 		if (slow && more && limit < CK_PTX_MAX_RESIDENT)
 			limit = r->count + 1;
@@ -127,10 +126,10 @@ static int thread_run(const struct ck_ptx_run *model, uint64_t slots)
 	if (err)
 		team_fail(run.team, err);
 	for (uint32_t i = 0; i < r.count; i++) {
-		ck_ptx_block_fini(r.blocks[i]);
-		free(r.blocks[i]);
+		ck_ptx_cluster_fini(r.clusters[i]);
+		free(r.clusters[i]);
 	}
-	free(r.blocks);
+	free(r.clusters);
 	return err;
 }
 
@@ -142,22 +141,22 @@ static void *helper(void *opaque)
 	return NULL;
 }
 
-int ck_ptx_team_run(const struct ck_ptx_run *model, uint64_t blocks, bool cooperative)
+int ck_ptx_team_run(const struct ck_ptx_run *model, uint64_t clusters, bool cooperative)
 {
 	unsigned int helpers = ck_min(model->host->threads, (unsigned int)CK_PTX_MAX_HELPERS);
-	struct ck_ptx_team team = {.blocks = blocks, .slots = 1, .caller = pthread_self()};
+	struct ck_ptx_team team = {.clusters = clusters, .slots = 1, .caller = pthread_self()};
 	struct ck_ptx_run run = *model;
 
 	run.team = &team;
 	team.model = &run;
-	team.helpers_wanted = (unsigned int)ck_min((uint64_t)helpers, blocks - 1);
+	team.helpers_wanted = (unsigned int)ck_min((uint64_t)helpers, clusters - 1);
 	team.began = now_ns();
 	if (cooperative) {
-		team.slots = blocks / (team.helpers_wanted + 1) + 1;
+		team.slots = clusters / (team.helpers_wanted + 1) + 1;
 		team_start(&team);
 	}
 	/* helpers that could not be started leave their share to the caller */
-	thread_run(&run, cooperative && team.helper_count < helpers ? blocks : team.slots);
+	thread_run(&run, cooperative && team.helper_count < helpers ? clusters : team.slots);
 	for (unsigned int i = 0; i < team.helper_count; i++)
 		pthread_join(team.helpers[i], NULL);
 	return atomic_load(&team.result);

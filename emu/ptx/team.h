@@ -14,16 +14,16 @@
 
 struct ck_ptx_team {
 	const struct ck_ptx_run *model; /* what each thread copies; none writes to it */
-	_Atomic uint64_t next; /* block to start */
-	uint64_t blocks;
-	uint64_t slots;	    /* blocks that a thread has resident from the start */
+	_Atomic uint64_t next;		/* cluster to start */
+	uint64_t clusters;
+	uint64_t slots;	    /* of them that a thread has resident from the start */
 	_Atomic int result; /* the first error; 0 as long as there is none */
 	uint64_t began;
 	pthread_t caller, helpers[CK_PTX_MAX_HELPERS];
 	unsigned int helpers_wanted, helper_count; /* the caller's alone */
 };
 
-/* Run all @blocks of the grid that @run describes: 0 or what ends it. */
-int ck_ptx_team_run(const struct ck_ptx_run *run, uint64_t blocks, bool cooperative);
+/* Run all @clusters of the grid that @run describes: 0 or what ends it. */
+int ck_ptx_team_run(const struct ck_ptx_run *run, uint64_t clusters, bool cooperative);
 
 #endif

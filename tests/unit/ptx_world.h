@@ -140,7 +140,7 @@ static uint32_t *output(void)
 static CUresult launch(const struct ck_ptx_module *module, unsigned int blocks,
 		       unsigned int threads)
 {
-	struct ck_ptx_grid grid = {{blocks, 1, 1}, {threads, 1, 1}, 0, false};
+	struct ck_ptx_grid grid = {{blocks, 1, 1}, {threads, 1, 1}, 0, false, {0}};
 	uint64_t params[4] = {(uint64_t)(uintptr_t)output()};
 
 	return ck_ptx_run(ck_ptx_kernel_find(module, "k"), &grid, params, &world_host);

@@ -423,7 +423,8 @@ static void attributes_travel_with_ids_in_place_of_events(void **state)
 
 	(void)state;
 	assert_int_equal(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING), CUDA_SUCCESS);
-	given[0].value.clusterDim.x = 2;
+	given[0].value.clusterDim.x = given[0].value.clusterDim.y = 1;
+	given[0].value.clusterDim.z = 1;
 	given[2].value.programmaticEvent.event = event;
 	given[2].value.programmaticEvent.triggerAtBlockStart = 1;
 	given[3].value.launchCompletionEvent.event = event;
@@ -443,6 +444,25 @@ static void attributes_travel_with_ids_in_place_of_events(void **state)
 	assert_int_equal(cuEventDestroy_v2(event), CUDA_SUCCESS);
 	given[2].value.programmaticEvent.event = event;
 	assert_int_equal(launch_with(given, 4), CUDA_ERROR_INVALID_HANDLE);
+	assert_int_equal(peer_count(CK_PROC_ck_launch), 1);
+}
+
+static void clusters_that_cannot_be_are_refused_at_once(void **state)
+{
+	CUlaunchAttribute cluster = { .id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION };
+
+	(void)state;
+	/* the grid is of one block */
+	cluster.value.clusterDim.x = 2;
+	cluster.value.clusterDim.y = cluster.value.clusterDim.z = 1;
+	assert_int_equal(launch_with(&cluster, 1), CUDA_ERROR_INVALID_VALUE);
+	cluster.value.clusterDim.x = 1;
+	cluster.value.clusterDim.z = 0;
+	assert_int_equal(launch_with(&cluster, 1), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(peer_count(CK_PROC_ck_launch), 0);
+	/* none of the three: nothing is asked for */
+	cluster.value.clusterDim.x = cluster.value.clusterDim.y = 0;
+	assert_int_equal(launch_with(&cluster, 1), CUDA_SUCCESS);
 	assert_int_equal(peer_count(CK_PROC_ck_launch), 1);
 }
 
@@ -558,6 +578,7 @@ int main(void)
 		launch_test(too_much_shared_memory_asks_the_driver_once_and_is_refused),
 		launch_test(shared_memory_that_was_asked_for_is_allowed_without_a_question),
 		launch_test(attributes_travel_with_ids_in_place_of_events),
+		launch_test(clusters_that_cannot_be_are_refused_at_once),
 		launch_test(lists_of_attributes_are_bounded),
 		launch_test(a_cooperative_launch_must_fit_on_the_device),
 		launch_test(the_best_block_fills_the_device),

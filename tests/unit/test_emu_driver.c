@@ -711,6 +711,7 @@ static void impossible_launches_are_refused_at_once(void **state)
 	CUlaunchAttribute cluster = {.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
 				     .value.clusterDim = {2, 1, 1}};
 	CUlaunchConfig config = {1, 1, 1, 1, 1, 1, 0, NULL, &cluster, 1};
+	int size;
 
 	(void)state;
 	assert_int_equal(cuLaunchKernel(nothing, 0, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL),
@@ -731,9 +732,24 @@ static void impossible_launches_are_refused_at_once(void **state)
 	assert_int_equal(
 		cuFuncSetAttribute(tile, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 232448),
 		CUDA_ERROR_INVALID_VALUE);
-	assert_int_equal(cuLaunchKernelEx(&config, nothing, NULL, NULL), CUDA_ERROR_NOT_SUPPORTED);
+	/* clusters: the grid is a multiple of them, and they have eight blocks unless more are allowed */
+	assert_int_equal(cuLaunchKernelEx(&config, nothing, NULL, NULL), CUDA_ERROR_INVALID_VALUE);
 	cluster.value.clusterDim.x = 1;
 	ok(cuLaunchKernelEx(&config, nothing, NULL, NULL));
+	config.gridDimX = 32;
+	cluster.value.clusterDim.x = 16;
+	assert_int_equal(cuLaunchKernelEx(&config, nothing, NULL, NULL),
+			 CUDA_ERROR_INVALID_CLUSTER_SIZE);
+	ok(cuFuncSetAttribute(nothing, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1));
+	ok(cuLaunchKernelEx(&config, nothing, NULL, NULL));
+	cluster.value.clusterDim.x = 32;
+	assert_int_equal(cuLaunchKernelEx(&config, nothing, NULL, NULL),
+			 CUDA_ERROR_INVALID_CLUSTER_SIZE);
+	ok(cuOccupancyMaxPotentialClusterSize(&size, nothing, &config));
+	assert_int_equal(size, 16);
+	cluster.value.clusterDim.x = 4;
+	ok(cuOccupancyMaxActiveClusters(&size, nothing, &config));
+	assert_int_equal(size, 16 * 32 / 4);
 	assert_int_equal(cuLaunchCooperativeKernel(nothing, 1000, 1, 1, 1024, 1, 1, 0, NULL, NULL),
 			 CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE);
 	ok(cuCtxSynchronize());

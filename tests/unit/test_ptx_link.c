@@ -195,7 +195,7 @@ static void shared_memory_is_the_same_for_functions_of_all_units(void **state)
 
 	(void)state;
 	for (int order = 0; order < 2; order++) {
-		struct ck_ptx_grid grid = {{1, 1, 1}, {1, 1, 1}, 16, false};
+		struct ck_ptx_grid grid = {{1, 1, 1}, {1, 1, 1}, 16, false, {0}};
 		uint64_t params[1] = {(uint64_t)(uintptr_t)output()};
 		struct ck_ptx_module *module;
 

@@ -69,7 +69,7 @@ static struct ck_ptx_module *kernel(const char *insn)
 
 static CUresult go(struct ck_ptx_module *module)
 {
-	struct ck_ptx_grid grid = {{1, 1, 1}, {LANES, 1, 1}, 0, false};
+	struct ck_ptx_grid grid = {{1, 1, 1}, {LANES, 1, 1}, 0, false, {0}};
 	uint64_t params[4] = {(uint64_t)(uintptr_t)output()};
 	struct ck_ptx_host host = world_host;
 	CUresult result;

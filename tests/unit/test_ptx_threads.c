@@ -27,7 +27,7 @@ static void special_registers_number_the_threads(void **state)
 		"mad.wide.u32 %d1, %r4, 4, %d1; mov.u32 %r6, %laneid; mov.u32 %r7, %warpid;\n"
 		"mad.lo.u32 %r6, %r7, 100, %r6; mov.u32 %r7, %lanemask_lt; popc.b32 %r7, %r7;\n"
 		"mad.lo.u32 %r6, %r7, 10000, %r6; st.global.u32 [%d1], %r6;\n" END);
-	struct ck_ptx_grid grid = {{1, 2, 1}, {10, 4, 1}, 0, false};
+	struct ck_ptx_grid grid = {{1, 2, 1}, {10, 4, 1}, 0, false, {0}};
 	uint64_t params[1] = {(uint64_t)(uintptr_t)output()};
 
 	(void)state;
@@ -273,7 +273,7 @@ static void a_cooperative_grid_meets_in_its_workspace(void **state)
 			    "mov.u32 %r5, %nctaid.x;\n"
 			    "wait: ld.acquire.gpu.u32 %r4, [%d1+4]; setp.lt.u32 %p1, %r4, %r5;\n"
 			    "@%p1 bra wait; red.global.add.u32 [%out], 1;\n" END);
-	struct ck_ptx_grid grid = {{20, 1, 1}, {1, 1, 1}, 0, true};
+	struct ck_ptx_grid grid = {{20, 1, 1}, {1, 1, 1}, 0, true, {0}};
 	uint64_t params[1] = {(uint64_t)(uintptr_t)output()};
 
 	(void)state;
@@ -291,7 +291,7 @@ static void dynamic_shared_memory_lies_behind_the_static(void **state)
 		     "st.shared.u32 [%r1+60], 4; ld.shared.u32 %r2, [fix+16];\n"
 		     "mov.u32 %r3, %dynamic_smem_size; st.global.v2.u32 [%out], {%r2, %r3};\n"
 		     "st.global.u32 [%out+8], %r1;\n" END);
-	struct ck_ptx_grid grid = {{1, 1, 1}, {1, 1, 1}, 64, false};
+	struct ck_ptx_grid grid = {{1, 1, 1}, {1, 1, 1}, 64, false, {0}};
 	uint64_t params[1] = {(uint64_t)(uintptr_t)output()};
 
 	(void)state;
@@ -310,7 +310,7 @@ static void dynamic_shared_memory_lies_behind_the_static(void **state)
 static CUresult run_shared(const struct ck_ptx_module *module, unsigned int blocks, bool together)
 {
 	struct ck_ptx_host host = world_host;
-	struct ck_ptx_grid grid = {{blocks, 1, 1}, {64, 1, 1}, 0, together};
+	struct ck_ptx_grid grid = {{blocks, 1, 1}, {64, 1, 1}, 0, together, {0}};
 	uint64_t params[1] = {(uint64_t)(uintptr_t)output()};
 
 	host.threads = 3;
