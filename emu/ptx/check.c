@@ -108,7 +108,7 @@ static unsigned int touch_of(const struct ck_ptx_insn *in)
 static bool writes_same(const struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uint32_t l,
 			uint32_t byte, uint8_t old)
 {
-	uint32_t size = ck_ptx_type_bytes(in->type);
+	uint32_t size = ck_min(ck_ptx_type_bytes(in->type), 8u); /* of what is in one row */
 
 	if (in->op != CK_PTX_OP_ST || !size)
 		return false;

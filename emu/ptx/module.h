@@ -5,7 +5,7 @@
  * Registers of one warp are rows of 32 lanes, 64 bits each; an operand is a row number: from 0
  * up, a row of the running function's frame; below 0, row ~n of the module's pool of constants
  * (immediates and addresses of symbols, spread over the lanes). The low bits of a lane hold the
- * value; whoever reads it cuts it to the type.
+ * value; whoever reads it cuts it to the type. A register of 128 bits has two rows.
  */
 #ifndef CK_EMU_PTX_MODULE_H
 #define CK_EMU_PTX_MODULE_H

@@ -199,6 +199,39 @@ EXECUTOR(st_vector)
 	return 0;
 }
 
+/* One access of 16 bytes, which x86-64 makes as a whole where it has AVX. */
+typedef uint64_t pair __attribute__((vector_size(16)));
+
+EXECUTOR(ld_wide)
+{
+	const uint64_t *ra = S(0);
+	uint64_t *low = D(0), *high = D(1);
+	struct piece p = piece_of(w, in, sizeof(pair));
+
+	if (in->mod[CK_PTX_MOD_SEM] > CK_PTX_WEAK)
+		ck_ptx_spins(w);
+	EACH_LANE(mask, l, {
+		PLACE(volatile const pair, at)
+		pair value = *at;
+
+		low[l] = value[0];
+		high[l] = value[1];
+	});
+	return 0;
+}
+
+EXECUTOR(st_wide)
+{
+	const uint64_t *ra = S(0), *low = S(1), *high = S(2);
+	struct piece p = piece_of(w, in, sizeof(pair));
+
+	EACH_LANE(mask, l, {
+		PLACE(volatile pair, at)
+		*at = (pair){low[l], high[l]};
+	});
+	return 0;
+}
+
 /* On x86-64 every load acquires and every store releases; .sc is what a fence is for. */
 ck_ptx_exec ck_ptx_pick_ld(struct ck_ptx_insn *in, unsigned int operands __attribute__((unused)))
 {
@@ -208,6 +241,8 @@ ck_ptx_exec ck_ptx_pick_ld(struct ck_ptx_insn *in, unsigned int operands __attri
 		return NULL;
 	if (ck_ptx_type_bytes(in->type) * in->vec > 16)
 		return NULL;
+	if (in->type == CK_PTX_B128)
+		return ld_wide;
 	if (in->vec > 1)
 		return ld_vector;
 	return sem > CK_PTX_WEAK && in->space != CK_PTX_LOCAL ? ld_volatile : load_of(in);
@@ -222,5 +257,7 @@ ck_ptx_exec ck_ptx_pick_st(struct ck_ptx_insn *in, unsigned int operands __attri
 		return NULL;
 	if (ck_ptx_type_bytes(in->type) * in->vec > 16)
 		return NULL;
+	if (in->type == CK_PTX_B128)
+		return st_wide;
 	return in->vec > 1 ? st_vector : store_of(in);
 }

@@ -44,8 +44,25 @@ EXECUTOR(mov_unpack)
 	return 0;
 }
 
+/* 128 bits: between registers, or to and from two of 64 bits. */
+EXECUTOR(mov_wide)
+{
+	const uint64_t *low = S(0), *high = S(1);
+	uint64_t *to_low = D(0), *to_high = D(1);
+
+	EACH_LANE(mask, l, {
+		uint64_t upper = high[l];
+
+		to_low[l] = low[l];
+		to_high[l] = upper;
+	});
+	return 0;
+}
+
 ck_ptx_exec ck_ptx_pick_mov(struct ck_ptx_insn *in, unsigned int operands __attribute__((unused)))
 {
+	if (in->type == CK_PTX_B128)
+		return in->space == 0 || in->vec == 2 ? mov_wide : NULL;
 	if (in->space == 0)
 		return mov;
 	if (in->type == CK_PTX_PRED || (in->vec != 2 && in->vec != 4) ||

@@ -150,7 +150,7 @@ static int parse_regs(struct ck_ptx_parser *p)
 			if (!entry->rows)
 				return ck_ptx_oom(p);
 		} else {
-			ret = ck_ptx_new_row(p, &row);
+			ret = ck_ptx_register_rows(p, type, &row);
 			if (ret < 0)
 				return ret;
 			entry = ck_ptx_names_add(&p->names, name.text, name.size, CK_PTX_NAME_REG,

@@ -135,6 +135,8 @@ int ck_ptx_definition(struct ck_ptx_parser *p, const char *name, const struct ck
 /* Constants and instructions (parse_operand.c) */
 int ck_ptx_constant(struct ck_ptx_parser *p, uint64_t value, int32_t *row);
 int ck_ptx_new_row(struct ck_ptx_parser *p, int32_t *row);
+/* The rows of a new register: one, or two of 128 bits; *@row is the first. */
+int ck_ptx_register_rows(struct ck_ptx_parser *p, unsigned int type, int32_t *row);
 struct ck_ptx_insn *ck_ptx_emit(struct ck_ptx_parser *p, const char *opcode);
 int ck_ptx_parse_operand(struct ck_ptx_parser *p, struct ck_ptx_operand *o);
 int ck_ptx_operand_row(struct ck_ptx_parser *p, const struct ck_ptx_operand *o, unsigned int type,

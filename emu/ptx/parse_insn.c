@@ -204,6 +204,22 @@ static int part_operand(struct ck_ptx_parser *p, struct ck_ptx_operand *o, struc
 	return ck_ptx_operand_row(p, o, CK_PTX_U32, &out->s[(*sources)++]);
 }
 
+/* A register of 128 bits, both rows of it. */
+static int wide_operand(struct ck_ptx_parser *p, const struct ck_ptx_operand *o,
+			struct ck_ptx_insn *out, bool dest, unsigned int *dests,
+			unsigned int *sources)
+{
+	bool sink = o->kind == CK_PTX_OP_SINK && dest;
+	int32_t *rows = dest ? &out->d[*dests] : &out->s[*sources];
+
+	if (!sink && (o->kind != CK_PTX_OP_REG || o->type != CK_PTX_B128 || o->not ))
+		return ck_ptx_fail(p, -EINVAL, "%s wants a register of 128 bits", p->stmt);
+	rows[0] = sink ? CK_PTX_ROW_SINK : o->row;
+	rows[1] = sink ? CK_PTX_ROW_SINK : o->row + 1;
+	*(dest ? dests : sources) += 2;
+	return 0;
+}
+
 /* Put operand @o of shape @letter into @out; hidden instructions may be emitted. */
 static int place_operand(struct ck_ptx_parser *p, char letter, struct ck_ptx_operand *o,
 			 struct raw *raw, struct ck_ptx_insn *out, unsigned int *dests,
@@ -213,6 +229,8 @@ static int place_operand(struct ck_ptx_parser *p, char letter, struct ck_ptx_ope
 
 	if (vector && (letter == 'D' || letter == 'S'))
 		return vector_operand(p, o, raw, out, letter == 'D', sources);
+	if (raw->type[0] == CK_PTX_B128 && strchr("DSs", letter))
+		return wide_operand(p, o, out, letter == 'D', dests, sources);
 	if (letter == 'V' || letter == 'v')
 		return list_operand(p, o, raw, letter == 'V');
 	if ((o->has_pair && letter != 'P') || (o->select && letter != 'x' && letter != 'X'))

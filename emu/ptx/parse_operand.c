@@ -26,6 +26,14 @@ int ck_ptx_new_row(struct ck_ptx_parser *p, int32_t *row)
 	return 0;
 }
 
+int ck_ptx_register_rows(struct ck_ptx_parser *p, unsigned int type, int32_t *row)
+{
+	int32_t upper;
+	int ret = ck_ptx_new_row(p, row);
+
+	return ret == 0 && type == CK_PTX_B128 ? ck_ptx_new_row(p, &upper) : ret;
+}
+
 static int temp_row(struct ck_ptx_parser *p, int32_t *row)
 {
 	if (p->temp_used >= CK_PTX_MAX_OPERANDS)
@@ -167,7 +175,7 @@ static int family_register(struct ck_ptx_parser *p, const struct ck_ptx_token *t
 		if (index >= n->bytes)
 			continue;
 		if (n->rows[index] == 0) {
-			int ret = ck_ptx_new_row(p, &n->rows[index]);
+			int ret = ck_ptx_register_rows(p, n->type, &n->rows[index]);
 
 			if (ret < 0)
 				return ret;

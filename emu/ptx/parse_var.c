@@ -88,7 +88,7 @@ static int parse_attributes(struct ck_ptx_parser *p, struct ck_ptx_decl *decl)
 			decl->type = CK_PTX_B64;
 		} else {
 			decl->type = ck_ptx_type_find(word.text, word.size);
-			if (decl->type == CK_PTX_NOTYPE)
+			if (decl->type == CK_PTX_NOTYPE || decl->type == CK_PTX_B128)
 				return ck_ptx_fail(p, -EOPNOTSUPP, ".%.*s is not supported here",
 						   (int)ck_min(word.size, (size_t)40), word.text);
 		}

@@ -503,7 +503,8 @@ static void what_is_not_known_is_refused_by_name(void **state)
 		refusal(HEAD KERNEL "wgmma.mma_async.sync %r1, [%out];\n" END, -EOPNOTSUPP),
 		"line 10: instruction 'wgmma.mma_async.sync' is not supported");
 	assert_string_equal(
-		refusal(HEAD KERNEL "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r0, %r1}, [%r2];\n" END,
+		refusal(HEAD KERNEL
+			"ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r0, %r1}, [%r2];\n" END,
 			-EINVAL),
 		"line 10: a list of the wrong size in ldmatrix.sync.aligned.m8n8.x4.shared.b16");
 	assert_string_equal(
@@ -553,6 +554,55 @@ static void debug_information_is_skipped(void **state)
 	assert_int_equal(output()[0], 9);
 }
 
+static void registers_of_128_bits_are_moved_whole(void **state)
+{
+	(void)state;
+	assert_int_equal(
+		run_text(
+			HEAD
+			".shared .align 16 .b8 s[64];\n" KERNEL
+			".reg .b128 %q<3>, %w; mov.b64 %d1, 0x1111111122222222;\n"
+			"mov.b64 %d2, 0x3333333344444444; mov.b128 %q1, {%d1, %d2};\n"
+			"mov.b128 %w, %q1; st.shared.b128 [s+16], %w; ld.shared.b128 %q2, [s+16];\n"
+			"mov.b128 {%d3, %d4}, %q2; add.u64 %d3, %d3, %d4;\n"
+			"mov.b128 %q0, {%d4, %d1};\n"
+			"atom.shared.cas.b128 %w, [s+16], %q1, %q0; mov.b128 {%d5, %d6}, %w;\n"
+			"atom.shared.cas.b128 _, [s+16], %q1, %q1;\n"
+			"atom.shared.exch.b128 %w, [s+16], %q1; mov.b128 {%d7, %d8}, %w;\n"
+			"st.global.u64 [%out], %d3; st.global.u64 [%out+8], %d6;\n"
+			"st.global.v2.u64 [%out+16], {%d7, %d8};\n" END,
+			1),
+		CUDA_SUCCESS);
+	assert_int_equal(((uint64_t *)(void *)output())[0], 0x4444444466666666);
+	assert_int_equal(((uint64_t *)(void *)output())[1], 0x3333333344444444);
+	assert_int_equal(((uint64_t *)(void *)output())[2], 0x3333333344444444);
+	assert_int_equal(((uint64_t *)(void *)output())[3], 0x1111111122222222);
+	/* half of the address' alignment is not enough */
+	assert_int_equal(
+		run_text(HEAD KERNEL ".reg .b128 %q; ld.global.b128 %q, [%out+8];\n" END, 1),
+		CUDA_ERROR_MISALIGNED_ADDRESS);
+}
+
+static void other_registers_are_not_of_128_bits(void **state)
+{
+	static const char *const bodies[] = {"mov.b128 %q, %d1;",
+					     "ld.global.b128 %d1, [%out];",
+					     "st.global.b128 [%out], 1;",
+					     "mov.b128 %q, {%d1, %d2, %d3, %d4};",
+					     "atom.global.add.b128 %q, [%out], %q;",
+					     "atom.global.cas.b128 %q, [%out], %q, %d1;",
+					     "add.b128 %q, %q, %q;"};
+	char text[2000], log[200];
+	struct ck_ptx_module *module;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++) {
+		snprintf(text, sizeof(text), "%s.reg .b128 %%q; %s\n%s", HEAD KERNEL, bodies[i],
+			 END);
+		assert_true(text_parse(text, log, sizeof(log), &module) < 0);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -583,6 +633,8 @@ int main(void)
 		cmocka_unit_test(what_is_not_known_is_refused_by_name),
 		cmocka_unit_test(mistakes_are_named_with_their_line),
 		cmocka_unit_test(debug_information_is_skipped),
+		cmocka_unit_test(registers_of_128_bits_are_moved_whole),
+		cmocka_unit_test(other_registers_are_not_of_128_bits),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
