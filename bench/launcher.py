@@ -160,11 +160,11 @@ def persistent(folder):
     daemon.wait()
 
 
-def pipes(n):
-    """One array of n floats in and out again through pipes, in a process that has started."""
+def pipes(n, lend):
+    """One array of n floats in and out again through pipes, in a process that has started; the results lent or copied."""
     message = b"".join(encode({"module": KERNELS, "kernel": "nothing", "grid": [1], "block": [1],
                                "args": [{"name": "a", "at": 0, "n": n}]}, [bytes(4 * n)]))
-    process = subprocess.Popen([LAUNCHER, *OPTIONS, "--batch"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+    process = subprocess.Popen([LAUNCHER, *OPTIONS, "--batch", *(["--lend"] if lend else [])], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
     for pipe in (process.stdin, process.stdout):
         fcntl.fcntl(pipe, F_SETPIPE_SZ, 1 << 20)
     buffer = bytearray(1 << 20)
@@ -189,8 +189,9 @@ def pipes(n):
     again = seconds(lambda: ask(message), 3)
     process.stdin.close()
     process.wait()
-    row(f"frame, {n // 1_000_000} M floats, in and out by pipes, first", 8e-9 * n / first, "GB/s")
-    row(f"frame, {n // 1_000_000} M floats, in and out by pipes, again", 8e-9 * n / again, "GB/s", "goal: 2 GB/s")
+    how = ", lent" if lend else ""
+    row(f"frame, {n // 1_000_000} M floats, in and out by pipes{how}, first", 8e-9 * n / first, "GB/s")
+    row(f"frame, {n // 1_000_000} M floats, in and out by pipes{how}, again", 8e-9 * n / again, "GB/s", "goal: 2 GB/s")
 
 
 def json_speed(folder):
@@ -217,7 +218,8 @@ def main():
     one_shot()
     compiling(folder)
     persistent(folder)
-    pipes(size)
+    pipes(size, False)
+    pipes(size, True)
     json_speed(folder)
 
 

@@ -2,7 +2,8 @@
  * launcher/block.h - memory that a session and its worker share: a message and its reply.
  *
  * Large data so is copied from the client's pipe to here, and from here to the device, and no
- * more. It is laid out as: defaults (JSON text), message, reply, each at a multiple of 64.
+ * more. It is laid out as: defaults (JSON text), then the message and, in its place, the reply, at
+ * a multiple of 64.
  */
 #ifndef CK_LAUNCHER_BLOCK_H
 #define CK_LAUNCHER_BLOCK_H

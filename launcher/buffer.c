@@ -188,9 +188,14 @@ int ck_buffer_fetch(struct ck_runner *runner, struct ck_buffer *buffer, void *to
 		return ck_fail_memory(fail);
 	if (buffer->size)
 		result = runner->driver.to_host(to, buffer->address, buffer->size);
-	if (!result)
+	if (!result) {
+		if (buffer->size)
+			runner->running = NULL;
 		return 0;
+	}
 	runner->lost = true;
+	if (runner->running)
+		return ck_fail_cuda(fail, CK_EXIT_LAUNCH, "exec", result, runner->running);
 	return ck_fail_cuda(fail, CK_EXIT_LAUNCH, "copy", result, "copying from the device");
 }
 

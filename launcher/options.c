@@ -30,6 +30,7 @@ enum {
 	OPT_SHARED,
 	OPT_TIMEOUT,
 	OPT_TIMING,
+	OPT_LEND,
 	OPT_FORMAT,
 	OPT_OPTION,
 	OPT_COMPILER,
@@ -53,6 +54,7 @@ static const struct option long_options[] = {
 	{"shared", required_argument, NULL, OPT_SHARED},
 	{"timeout-ms", required_argument, NULL, OPT_TIMEOUT},
 	{"timing", no_argument, NULL, OPT_TIMING},
+	{"lend", no_argument, NULL, OPT_LEND},
 	{"format", required_argument, NULL, OPT_FORMAT},
 	{"option", required_argument, NULL, OPT_OPTION},
 	{"compiler", required_argument, NULL, OPT_COMPILER},
@@ -86,6 +88,8 @@ static void print_help(void)
 	     "  --shared BYTES        dynamic shared memory of a block (0)\n"
 	     "  --timeout-ms N        end a launch that takes longer\n"
 	     "  --timing              say how long the parts took\n"
+	     "  --lend                with --batch: who reads stdout reads it with read(2), so large\n"
+	     "                        results need not be copied into the pipe\n"
 	     "  --format json|bin     form of errors that come before a request\n"
 	     "  --option OPTION       for the compiler, as in --option=-DN=4; several times\n"
 	     "  --compiler WHICH      auto, nvrtc, nvcc, or a file\n"
@@ -224,6 +228,9 @@ static int parse_mode(int option, const char *value, struct ck_options *o)
 	switch (option) {
 	case OPT_BATCH:
 		o->mode = CK_MODE_BATCH;
+		return 0;
+	case OPT_LEND:
+		o->lend = true;
 		return 0;
 	case OPT_DAEMON:
 		o->mode = CK_MODE_DAEMON;

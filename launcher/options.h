@@ -27,6 +27,7 @@ struct ck_options {
 	bool connect;	      /* to a daemon */
 	bool connect_try;     /* only if one is there */
 	const char *cache_command;
+	bool lend;   /* who reads stdout copies at once what it reads */
 	bool frames; /* stdin and stdout are frames: errors before the first are too */
 	uint64_t input_max;
 	json_t *defaults; /* what the command line says of each launch */

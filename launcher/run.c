@@ -113,6 +113,30 @@ static int arguments_in(struct ck_runner *runner, const struct ck_kernel *kernel
 	return ret;
 }
 
+/* The end of the kernel that runs. */
+static int wait_for(struct ck_runner *runner, struct ck_fail *fail)
+{
+	CUresult result = runner->driver.synchronize();
+	const char *kernel = runner->running;
+
+	runner->running = NULL;
+	if (!result)
+		return 0;
+	runner->lost = true;
+	return ck_fail_cuda(fail, CK_EXIT_LAUNCH, "exec", result, kernel);
+}
+
+/* Whether something is copied back: that waits for the kernel, and has its error. */
+static bool has_results(const struct ck_request *request)
+{
+	for (size_t i = 0; i < request->argc; i++) {
+		if (request->args[i].array && request->args[i].returned)
+			return true;
+	}
+	return false;
+}
+
+/* Who asks for times wants the kernel's alone; others wait with the first copy of a result. */
 static int launch(struct ck_runner *runner, CUfunction function, const struct ck_kernel *kernel,
 		  const struct ck_request *request, void **params, struct ck_fail *fail)
 {
@@ -133,11 +157,8 @@ static int launch(struct ck_runner *runner, CUfunction function, const struct ck
 			 grid[0], grid[1], grid[2], block[0], block[1], block[2], request->shared);
 		return ck_fail_cuda(fail, CK_EXIT_LAUNCH, "launch", result, what);
 	}
-	result = driver->synchronize();
-	if (!result)
-		return 0;
-	runner->lost = true;
-	return ck_fail_cuda(fail, CK_EXIT_LAUNCH, "exec", result, request->kernel);
+	runner->running = request->kernel;
+	return has_results(request) && !request->timing ? 0 : wait_for(runner, fail);
 }
 
 /* From here on everything is allocated that the launch needs. */
@@ -182,6 +203,9 @@ static int run_launch(struct ck_runner *runner, const struct ck_request *request
 		ret = run_with(runner, function, kernel, request, buffers, params, &timing, fail);
 	if (ret == 0)
 		ret = ck_result_write(runner, request, buffers, frame, id, &timing, out, fail);
+	if (ret == 0 && runner->running) /* all results are empty */
+		ret = wait_for(runner, fail);
+	runner->running = NULL;
 	for (size_t i = 0; buffers && i < request->argc; i++)
 		ck_buffer_release(runner, &request->args[i], &buffers[i],
 				  ret == 0 && request->args[i].keep);

@@ -26,6 +26,7 @@ struct ck_runner {
 	struct ck_map *kept; /* name to struct ck_kept: arrays that stay on the GPU */
 	struct ck_spare spares[CK_SPARES];
 	size_t spare_count;
+	const char *running; /* a kernel that has been launched and not waited for, or NULL */
 	bool lost; /* the context is: this process can do no more */
 };
 

@@ -1,8 +1,18 @@
 /*
  * launcher/send.c - what a session writes to its client.
+ *
+ * A large reply into a pipe is lent: the pipe gets the pages, which its reader copies, in place of
+ * copies of them. A page that is in the pipe must not change; where more requests come, pages are
+ * lent only to readers that say that they copy (--lend), and none is left when the call returns.
  */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
 
 #include "launcher/reply.h"
 #include "launcher/session.h"
@@ -10,11 +20,54 @@
 #include "util/fd.h"
 
 #define TRIM_MS 1000
+#define PIPE_SIZE (1 << 20)
+
+void ck_session_lend(struct ck_session *s)
+{
+	struct stat st;
+	int size;
+
+	if (s->options->mode != CK_MODE_ONCE && !s->options->lend)
+		return;
+	if (fstat(s->out, &st) < 0 || !S_ISFIFO(st.st_mode))
+		return;
+	fcntl(s->out, F_SETPIPE_SZ, PIPE_SIZE);
+	size = fcntl(s->out, F_GETPIPE_SZ);
+	s->pipe_size = size > 0 ? (size_t)size : 0;
+}
+
+/* Lend @size bytes to the pipe. -errno. */
+static int lend(int fd, const char *data, size_t size)
+{
+	while (size > 0) {
+		struct iovec piece = {(void *)(uintptr_t)data, size};
+		struct pollfd p = {.fd = fd, .events = POLLOUT};
+		ssize_t n = vmsplice(fd, &piece, 1, 0);
+
+		if (n < 0 && errno == EAGAIN)
+			n = poll(&p, 1, -1) < 0 && errno != EINTR ? -1 : 0;
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		data += ck_max(n, (ssize_t)0);
+		size -= (size_t)ck_max(n, (ssize_t)0);
+	}
+	return 0;
+}
 
 static void send_bytes(struct ck_session *s, const void *data, size_t size)
 {
 	if (!s->gone && ck_fd_write_full(s->out, data, size) < 0)
 		s->gone = true;
+}
+
+/* The last of it is copied: as much as the pipe holds, so that of what was lent nothing is in it. */
+static void send_large(struct ck_session *s, const char *data, size_t size)
+{
+	size_t lent = s->pipe_size && size > 2 * s->pipe_size ? size - s->pipe_size : 0;
+
+	if (!s->gone && lend(s->out, data, lent) < 0)
+		s->gone = true;
+	send_bytes(s, data + lent, size - lent);
 }
 
 void ck_session_note(struct ck_session *s, int exit)
@@ -50,7 +103,7 @@ void ck_session_status(struct ck_session *s, bool frame, uint64_t id, const char
 
 void ck_session_reply(struct ck_session *s, struct ck_job *job)
 {
-	send_bytes(s, job->block.map + job->reply_at, job->reply);
+	send_large(s, job->block.map + job->reply_at, job->reply);
 	ck_session_note(s, (int)job->exit);
 	ck_jobs_done(job);
 	/* The next request most likely needs as much, and pages that are there are faster. */

@@ -134,6 +134,21 @@ static void time_check(struct ck_session *s)
 	}
 }
 
+/* Poll. Who wakes a sleeper pays for it, so what may come soon is looked for a while. */
+static int await(struct ck_session *s, struct pollfd *fds, nfds_t count, bool at_once)
+{
+	bool runs = ck_jobs_first(&s->jobs, CK_JOB_RUNNING);
+	struct ck_spin_turn turn = ck_spin_begin(runs ? &s->job_spin : &s->client_spin);
+	int ret = poll(fds, count, 0);
+
+	while (!at_once && ret == 0 && ck_spin_again(&turn))
+		ret = poll(fds, count, 0);
+	if (!at_once && ret == 0)
+		ret = poll(fds, count, patience(s));
+	ck_spin_end(&turn);
+	return ret;
+}
+
 static void wait_and_hear(struct ck_session *s)
 {
 	bool reads = !s->closing && !ck_jobs_awaited(&s->jobs);
@@ -148,7 +163,7 @@ static void wait_and_hear(struct ck_session *s)
 	/* A pipe that has ended says so at every poll; that a client has gone is news. */
 	if (!reads && s->options->mode != CK_MODE_DAEMON)
 		fds[1].fd = -1;
-	if (poll(fds, CK_ARRAY_SIZE(fds), at_once ? 0 : patience(s)) < 0 && errno != EINTR) {
+	if (await(s, fds, CK_ARRAY_SIZE(fds), at_once) < 0 && errno != EINTR) {
 		s->gone = true;
 		return;
 	}
@@ -177,6 +192,9 @@ int ck_session_serve(const struct ck_options *options, int in, int out, struct c
 	s->worker_since = ck_milliseconds();
 	s->client_defaults = json_incref(options->defaults);
 	s->defaults = json_dumps(options->defaults, JSON_COMPACT);
+	ck_spin_init(&s->job_spin, CK_SESSION_SPIN_US);
+	ck_spin_init(&s->client_spin, CK_SESSION_SPIN_US);
+	ck_session_lend(s);
 	ck_jobs_init(&s->jobs);
 	if (ck_input_open(&s->input, in, options->input_max) < 0)
 		s->gone = true;

@@ -13,6 +13,7 @@
 #include "launcher/job.h"
 #include "launcher/options.h"
 #include "launcher/worker.h"
+#include "util/spin.h"
 
 /*
  * Serve messages from @in until it ends, or only the first when options->mode is CK_MODE_ONCE;
@@ -28,6 +29,7 @@ int ck_session_serve(const struct ck_options *options, int in, int out, struct c
 struct ck_session {
 	const struct ck_options *options;
 	int out, stop;
+	size_t pipe_size; /* of @out, when large replies are lent to it; else 0 */
 	struct ck_input input;
 	struct ck_worker worker;
 	double worker_since; /* when it was started */
@@ -37,6 +39,8 @@ struct ck_session {
 	char *defaults; /* JSON text, or NULL */
 	json_t *client_defaults;
 	int exit;     /* of the first request that failed */
+	/* Looking before sleeping: for the end of a job, and for the client's next message. */
+	struct ck_spin job_spin, client_spin;
 	double trim_at;	 /* when idle memory is given back; 0: there is none */
 	bool closing; /* nothing more is read */
 	bool gone;    /* nobody is left to write to */
@@ -67,6 +71,9 @@ void ck_session_time_out(struct ck_session *s, struct ck_job *job);
 void ck_session_fail(struct ck_session *s, bool frame, uint64_t id, struct ck_fail *fail);
 void ck_session_status(struct ck_session *s, bool frame, uint64_t id, const char *status);
 void ck_session_reply(struct ck_session *s, struct ck_job *job);
+
+/* Find out whether large replies can be lent to the client. */
+void ck_session_lend(struct ck_session *s);
 
 /* A request has ended with this exit code. */
 void ck_session_note(struct ck_session *s, int exit);

@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,7 @@
 #include "launcher/run.h"
 #include "launcher/worker.h"
 #include "util/log.h"
+#include "util/spin.h"
 
 CK_LOG_DEFINE("launcher");
 
@@ -37,7 +39,10 @@ struct work {
 	struct ck_block in[BLOCKS_MAX], out[BLOCKS_MAX];
 };
 
-/* Replies are written behind the message in its block. */
+/*
+ * A reply takes the place of its message, which is used up when the first byte of a result is
+ * written: pages that are there are faster than new ones. An error does, too.
+ */
 struct block_out {
 	struct ck_out out;
 	struct ck_block *block;
@@ -76,13 +81,14 @@ static int block_open(struct work *work, const struct ck_ticket *ticket, int fd)
 /* Carry out the ticket's message; the ticket then tells the reply. */
 static void carry_out(struct work *work, struct ck_ticket *ticket)
 {
-	size_t at = CK_BLOCK_ALIGN(ticket->defaults), end = at + ticket->message;
+	size_t at = CK_BLOCK_ALIGN(ticket->defaults);
 	const char *in = work->in[ticket->number % BLOCKS_MAX].map;
 	struct block_out own = {.out = {.grow = block_grow},
 				.block = &work->out[ticket->number % BLOCKS_MAX],
-				.at = CK_BLOCK_ALIGN(end)};
+				.at = at};
 	struct ck_fail fail = {0};
 	struct ck_request request = {0};
+	bool frame = (unsigned char)in[at] == CK_FRAME_FIRST;
 	json_t *defaults = NULL;
 
 	if (ticket->defaults)
@@ -91,8 +97,7 @@ static void carry_out(struct work *work, struct ck_ticket *ticket)
 		fail = work->start;
 	else
 		ck_request_read(&request, in + at, ticket->message, NULL, defaults, &fail);
-	ticket->exit = ck_run(&work->runner, &request, (unsigned char)in[at] == CK_FRAME_FIRST,
-			      ticket->id, &own.out, &fail);
+	ticket->exit = ck_run(&work->runner, &request, frame, ticket->id, &own.out, &fail);
 	ticket->reply_at = own.at;
 	ticket->reply = own.out.size;
 	ticket->capacity = own.block->capacity;
@@ -103,13 +108,28 @@ static void carry_out(struct work *work, struct ck_ticket *ticket)
 	json_decref(defaults);
 }
 
+/* Until a ticket is there, or the socket's end: looking for a while before sleeping. */
+static void await_ticket(struct ck_spin *spin)
+{
+	struct ck_spin_turn turn = ck_spin_begin(spin);
+	struct pollfd p = {.fd = WORKER_SOCK, .events = POLLIN};
+
+	while (poll(&p, 1, 0) == 0 && ck_spin_again(&turn))
+		;
+	poll(&p, 1, -1);
+	ck_spin_end(&turn);
+}
+
 static int serve(struct work *work)
 {
 	struct ck_ticket ticket = {.what = CK_TICKET_READY, .exit = work->start.exit};
+	struct ck_spin spin;
 	int fd, ret;
 
+	ck_spin_init(&spin, CK_SESSION_SPIN_US);
 	ret = ck_ticket_send(WORKER_SOCK, &ticket, -1);
 	while (ret == 0 && !work->runner.lost) {
+		await_ticket(&spin);
 		ret = ck_ticket_receive(WORKER_SOCK, &ticket, &fd);
 		if (ret < 0)
 			return ret;

@@ -11,6 +11,9 @@
 
 #include "launcher/options.h"
 
+/* Microseconds that session and worker look for a word of each other before they sleep. */
+#define CK_SESSION_SPIN_US 100
+
 /* A worker as its session sees it; sock is -1 without one. */
 struct ck_worker {
 	int sock;

@@ -115,7 +115,7 @@ class Launcher:
             self.defaults(cwd=os.getcwd())
             return
         program = program or os.environ.get("GPU_LAUNCHER", "./gpu_launcher")
-        self._process = subprocess.Popen([os.fspath(program), *map(str, options), "--batch"],
+        self._process = subprocess.Popen([os.fspath(program), *map(str, options), "--batch", "--lend"],
                                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=1 << 16)
         self._in, self._out = self._process.stdout, self._process.stdin
 

@@ -375,6 +375,12 @@ def test_a_fault_is_an_error(launch):
     assert answer.error(6, "CUDA_ERROR_ILLEGAL_ADDRESS")["stage"] == "exec"
 
 
+@pytest.mark.parametrize("array", [{"n": 1, "mode": "in"}, {"n": 0}])
+def test_a_fault_is_an_error_where_nothing_comes_back(launch, array):
+    answer = launch({"arrays": {"a": {"type": "i32", **array}}}, "fault", block=(1, 1, 1))
+    assert answer.error(6, "CUDA_ERROR_ILLEGAL_ADDRESS")["stage"] == "exec"
+
+
 def test_more_memory_than_the_gpu_has(launch):
     array = {"type": "u8", "n": 1 << 42}
     assert launch({"arrays": {"a": array}}, "nothing").error(5, "CUDA_ERROR_OUT_OF_MEMORY")["stage"] == "memory"

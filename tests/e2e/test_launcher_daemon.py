@@ -204,6 +204,14 @@ def test_the_python_client(gpu):
     assert list(results["out"]) == [-5, 7, 1, 2.0 ** 62, 1.5, 0.1, 9, 0.25]
 
 
+def test_large_results_one_after_the_other_are_each_its_own(gpu):
+    for value in range(4):  # the second and later ones take the place of the first in memory that was lent
+        data = array.array("i", [value]) * 1_000_001
+        assert gpu.launch(module=KERNELS, kernel="none", grid=1, block=1, args=[]) == {}
+        result = gpu.launch(module=KERNELS, kernel="nothing", grid=1, block=1, args=[data])
+        assert bytes(result["arg0"]) == bytes(data)
+
+
 def test_the_python_client_keeps_submits_and_cancels(gpu):
     gpu.defaults(**ADD)
     a = array.array("i", [1, 2])
