@@ -417,8 +417,8 @@ void ck_emu_image_close(struct ck_emu_image *image);
 /* Parse PTX; messages as above, INVALID_PTX. *@ptx is the caller's. */
 CUresult ck_emu_image_parse(const char *text, const struct ck_emu_jit *jit,
 			    struct ck_ptx_module **ptx);
-/* A whole file with a NUL after it, to be freed: FILE_NOT_FOUND and others. */
-CUresult ck_emu_image_read(const char *path, char **image);
+/* A whole file with a NUL after it, to be freed: FILE_NOT_FOUND and others. @bytes: NULL, or of the file. */
+CUresult ck_emu_image_read(const char *path, char **image, size_t *bytes);
 /*
  * Place a parsed image in a context and publish module and functions. Takes over @ptx. The caller
  * gets a reference besides the handle's own. @library: NULL, or whose instance it is.

@@ -174,7 +174,7 @@ CUresult ck_emu_image_parse(const char *text, const struct ck_emu_jit *jit,
 				    CUDA_ERROR_INVALID_PTX;
 }
 
-CUresult ck_emu_image_read(const char *path, char **image)
+CUresult ck_emu_image_read(const char *path, char **image, size_t *bytes)
 {
 	CUresult result = CUDA_ERROR_FILE_NOT_FOUND;
 	size_t size = 0, room = 0, got;
@@ -202,6 +202,8 @@ CUresult ck_emu_image_read(const char *path, char **image)
 	if (ferror(file))
 		goto free_image;
 	fclose(file);
+	if (bytes)
+		*bytes = size;
 	return CUDA_SUCCESS;
 free_image:
 	fclose(file);

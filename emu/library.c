@@ -137,7 +137,7 @@ CUresult cuLibraryLoadFromFile(CUlibrary *library, const char *fileName, CUjit_o
 	char *image;
 
 	if (result == CUDA_SUCCESS)
-		result = ck_emu_image_read(fileName, &image);
+		result = ck_emu_image_read(fileName, &image, NULL);
 	if (result != CUDA_SUCCESS)
 		return result;
 	result = cuLibraryLoadData(library, image, jitOptions, jitOptionsValues, numJitOptions,

@@ -1,10 +1,11 @@
 /*
  * emu/link.c - the linker of the driver: PTX units go in, and what comes out as the "cubin" is
- * their joined text, which a module can be loaded from.
+ * their joined text, which a module can be loaded from. Of libraries it knows the device runtime.
  */
 #include <stdlib.h>
 #include <string.h>
 
+#include "emu/device_runtime.h"
 #include "emu/emu.h"
 
 struct link {
@@ -123,6 +124,8 @@ CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data, si
 		return result;
 	if (!data || !size || (unsigned int)type >= CU_JIT_NUM_INPUT_TYPES || link->complete) {
 		result = CUDA_ERROR_INVALID_VALUE;
+	} else if (type == CU_JIT_INPUT_LIBRARY && ck_emu_is_device_runtime(data, size)) {
+		result = append(link, ck_emu_device_runtime, strlen(ck_emu_device_runtime));
 	} else if (type != CU_JIT_INPUT_PTX && type != CU_JIT_INPUT_FATBINARY) {
 		result = CUDA_ERROR_NO_BINARY_FOR_GPU; /* machine code, of which we run none */
 	} else {
@@ -141,13 +144,17 @@ CUresult cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const char *pa
 {
 	char *image;
 	CUresult result;
+	size_t size;
 
 	if (!path)
 		return CUDA_ERROR_INVALID_VALUE;
-	result = ck_emu_image_read(path, &image);
+	result = ck_emu_image_read(path, &image, &size);
 	if (result != CUDA_SUCCESS)
 		return result;
-	result = cuLinkAddData_v2(state, type, image, strlen(image), path, numOptions, options,
+	/* text ends where its terminator is */
+	if (type != CU_JIT_INPUT_LIBRARY)
+		size = strlen(image);
+	result = cuLinkAddData_v2(state, type, image, size, path, numOptions, options,
 				  optionValues);
 	free(image);
 	return result;

@@ -142,7 +142,7 @@ CUresult cuModuleLoad(CUmodule *module, const char *fname)
 	char *image;
 
 	if (result == CUDA_SUCCESS)
-		result = ck_emu_image_read(fname, &image);
+		result = ck_emu_image_read(fname, &image, NULL);
 	if (result != CUDA_SUCCESS)
 		return result;
 	result = load(module, image, 0, NULL, NULL);

@@ -1,0 +1,47 @@
+"""tests/e2e/python_apps.py - the programs of ../python_apps, with the packages that they need.
+
+tools/python-packages.sh brings these from PyPI; without a network the tests are skipped.
+"""
+import subprocess
+import sys
+
+import pytest
+
+from conftest import DRIVER, KIND, ROOT, clean_env, client_env, run
+
+PROGRAMS = ROOT / "tests" / "python_apps"
+SCRIPT = ROOT / "tools" / "python-packages.sh"
+
+
+@pytest.fixture(scope="session")
+def packages():
+    """The virtual environment with the packages."""
+    if KIND:
+        pytest.skip("compilers of others make up nearly all of it: nothing for a sanitizer to see")
+    brought = subprocess.run([SCRIPT, sys.executable], cwd=ROOT, capture_output=True, text=True, timeout=600,
+                             check=False, env=clean_env())
+    if brought.returncode == 3:
+        pytest.skip("not to be had: " + brought.stdout.strip().splitlines()[-1])
+    assert brought.returncode == 0, brought.stdout + brought.stderr
+    return ROOT / brought.stdout.split()[-1]
+
+
+@pytest.fixture
+def run_python(packages, server, tmp_path):
+    """run_python(PROGRAM, *ARGUMENTS): runs it through the shared server."""
+    def go(program, *arguments, transport="shm"):
+        env = {"PYTHONWARNINGS": "ignore", "PYTHONDONTWRITEBYTECODE": "1",
+               "NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS": "0", "CUPY_CACHE_DIR": str(tmp_path)}
+        if DRIVER == "emu":     # PTX, and no CUB, which CuPy's wheel has as machine code
+            env.update(CUPY_COMPILE_WITH_PTX="1", CUPY_ACCELERATORS="")
+        return run([packages / "bin" / "python3", PROGRAMS / program, *arguments],
+                   client_env(server.address(transport), **env), timeout=180)
+    return go
+
+
+def check(result, printed):
+    """Every case was right, and PRINTED is what kernels wrote."""
+    lines = result.out.splitlines()
+    assert result.status == 0, result.out + result.err
+    assert [line for line in lines if not line.startswith("ok ")] == printed, result.err
+    assert len([line for line in lines if line.startswith("ok ")]) >= 12
