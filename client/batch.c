@@ -8,6 +8,8 @@
 
 #include "client/client.h"
 #include "client/managed.h"
+#include "libcuda/batch.h"
+#include "libcuda/libcuda.h"
 
 #define COLLECT 256 /* copies in one message */
 
@@ -90,19 +92,28 @@ static CUresult batch_send(struct batch *b)
 					     count * sizeof(b->items[0])) : CUDA_SUCCESS;
 }
 
-/* The null stream, of which there is one for all, takes no batches. */
-static CUresult enter_batch(CUstream handle, struct batch *b)
+CUresult ck_libcuda_takes_batch(CUstream handle)
 {
 	struct ck_stream *stream;
+	CUresult err = ck_stream_from(handle, &stream);
+
+	return err ? err : stream ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+static CUresult enter_batch(CUstream handle, struct batch *b)
+{
+	struct ck_stream *stream = NULL;
 	CUresult err = ck_enter(&b->ctx);
 
+	if (!err)
+		err = ck_libcuda_takes_batch(handle);
 	if (!err)
 		err = ck_stream_from(handle, &stream);
 	if (err)
 		return err;
 	b->count = 0;
-	b->stream = stream ? stream->object.id : 0;
-	return stream ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	b->stream = stream->object.id;
+	return CUDA_SUCCESS;
 }
 
 static CUresult batch_copy(struct batch *b, CUdeviceptr dst, CUdeviceptr src, size_t size,
@@ -127,25 +138,6 @@ static CUresult batch_copy(struct batch *b, CUdeviceptr dst, CUdeviceptr src, si
 	return err;
 }
 
-static bool order_ok(CUmemcpySrcAccessOrder order)
-{
-	return order >= CU_MEMCPY_SRC_ACCESS_ORDER_STREAM && order <= CU_MEMCPY_SRC_ACCESS_ORDER_ANY;
-}
-
-/* The first list of attributes begins at the first copy, each later one behind the one before. */
-static bool attributes_ok(const CUmemcpyAttributes *attrs, const size_t *first, size_t count,
-			  size_t copies)
-{
-	if (!attrs || !first || count == 0 || count > copies || first[0] != 0)
-		return false;
-	for (size_t i = 0; i < count; i++) {
-		if (!order_ok(attrs[i].srcAccessOrder) || first[i] >= copies ||
-		    (i > 0 && first[i] <= first[i - 1]))
-			return false;
-	}
-	return true;
-}
-
 /* @fail: the index of the copy that is refused, SIZE_MAX when it is none of them. */
 static CUresult copy_batch(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,
 			   const CUmemcpyAttributes *attrs, const size_t *first,
@@ -158,7 +150,7 @@ static CUresult copy_batch(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, 
 	if (err)
 		return err;
 	if (!dsts || !srcs || !sizes || count == 0 ||
-	    !attributes_ok(attrs, first, attr_count, count))
+	    !ck_batch_attributes_ok(attrs, first, attr_count, count))
 		return CUDA_ERROR_INVALID_VALUE;
 	for (size_t i = 0; i < count && !err; i++) {
 		err = sizes[i] ? batch_copy(&b, dsts[i], srcs[i], sizes[i], stream) :
@@ -190,64 +182,4 @@ CK_EXPORT CUresult cuMemcpyBatchAsync_v2(CUdeviceptr *dsts, CUdeviceptr *srcs, s
 	size_t fail;
 
 	return copy_batch(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, &fail, hStream);
-}
-
-/* --- batches of boxes: each is a 3D copy whose elements are bytes */
-
-static CUresult box_of(const CUDA_MEMCPY3D_BATCH_OP *op, CUDA_MEMCPY3D *c)
-{
-	const CUmemcpy3DOperand *src = &op->src, *dst = &op->dst;
-
-	if (!order_ok(op->srcAccessOrder) || !op->extent.width || !op->extent.height ||
-	    !op->extent.depth)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (src->type == CU_MEMCPY_OPERAND_TYPE_ARRAY || dst->type == CU_MEMCPY_OPERAND_TYPE_ARRAY)
-		return CUDA_ERROR_NOT_SUPPORTED;
-	if (src->type != CU_MEMCPY_OPERAND_TYPE_POINTER ||
-	    dst->type != CU_MEMCPY_OPERAND_TYPE_POINTER)
-		return CUDA_ERROR_INVALID_VALUE;
-	*c = (CUDA_MEMCPY3D){
-		.srcMemoryType = CU_MEMORYTYPE_UNIFIED,
-		.srcDevice = src->op.ptr.ptr,
-		.srcPitch = src->op.ptr.rowLength,
-		.srcHeight = src->op.ptr.layerHeight,
-		.dstMemoryType = CU_MEMORYTYPE_UNIFIED,
-		.dstDevice = dst->op.ptr.ptr,
-		.dstPitch = dst->op.ptr.rowLength,
-		.dstHeight = dst->op.ptr.layerHeight,
-		.WidthInBytes = op->extent.width,
-		.Height = op->extent.height,
-		.Depth = op->extent.depth,
-	};
-	return CUDA_SUCCESS;
-}
-
-CK_EXPORT CUresult cuMemcpy3DBatchAsync(size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opList,
-					size_t *failIdx, unsigned long long flags,
-					CUstream hStream)
-{
-	struct batch b;
-	size_t fail = SIZE_MAX;
-	CUresult err = enter_batch(hStream, &b);
-
-	if (!err && (numOps == 0 || !opList || flags))
-		err = CUDA_ERROR_INVALID_VALUE;
-	for (size_t i = 0; i < numOps && !err; i++) {
-		CUDA_MEMCPY3D c;
-
-		err = box_of(&opList[i], &c);
-		if (!err)
-			err = cuMemcpy3DAsync_v2(&c, hStream);
-		if (err)
-			fail = i;
-	}
-	if (err && failIdx)
-		*failIdx = fail;
-	return err;
-}
-
-CK_EXPORT CUresult cuMemcpy3DBatchAsync_v2(size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opList,
-					   unsigned long long flags, CUstream hStream)
-{
-	return cuMemcpy3DBatchAsync(numOps, opList, NULL, flags, hStream);
 }

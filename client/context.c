@@ -9,7 +9,7 @@
 #include "client/array.h"
 #include "client/context.h"
 #include "client/link.h"
-#include "client/local.h"
+#include "libcuda/local.h"
 #include "client/managed.h"
 #include "client/stats.h"
 
@@ -183,7 +183,7 @@ static void object_forget(struct ck_object *object)
 
 void ck_context_forget(struct ck_context *context)
 {
-	ck_local_forget(context);
+	ck_local_forget((CUcontext)context);
 	ck_textures_forget(context);
 	ck_object_each(context, object_forget);
 	ck_allocation_forget(context);
@@ -270,7 +270,7 @@ static CUresult drop(struct ck_context *context, unsigned int count)
 	pthread_mutex_unlock(&lock);
 	if (!last)
 		return err;
-	ck_local_forget(context); /* the destructors may still use the context */
+	ck_local_forget((CUcontext)context); /* the destructors may still use the context */
 	atomic_store_explicit(&context->active, false, memory_order_release);
 	ck_context_forget(context);
 	if (current == context)

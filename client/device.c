@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "client/client.h"
-#include "client/visible.h"
+#include "libcuda/visible.h"
 #include "util/env.h"
 #include "util/log.h"
 

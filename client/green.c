@@ -8,7 +8,7 @@
 
 #include "client/client.h"
 #include "client/context.h"
-#include "client/local.h"
+#include "libcuda/local.h"
 
 #define GROUPS_MAX 1024u	/* more multiprocessors than any device has */
 
@@ -140,7 +140,7 @@ CK_EXPORT CUresult cuGreenCtxDestroy(CUgreenCtx hCtx)
 	if (!green)
 		return CUDA_ERROR_INVALID_CONTEXT;
 	if (green->context) {
-		ck_local_forget(green->context);
+		ck_local_forget((CUcontext)green->context);
 		green->context->active = false;
 		green->context->green = NULL;
 		ck_cache_clear();

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "client/adopt.h"
-#include "client/advice.h"
+#include "libcuda/advice.h"
 #include "client/capture.h"
 #include "client/client.h"
 #include "client/delivery.h"

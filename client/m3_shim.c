@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "client/client.h"
-#include "client/export_tables.h"
 #include "client/share.h"
+#include "libcuda/libcuda.h"
 #include "m3/shim.h"
 
 static int call(const void *question, size_t size, void *answer, size_t room, size_t *got)
@@ -66,7 +66,8 @@ static void unsubscribe(unsigned int number)
 		ck_wire_ck_m3_unsubscribe(ctx, number);
 }
 
-const void *ck_m3_shim_table(const CUuuid *id)
+/* The one export table of ours: libm3 asks for it. */
+const void *ck_libcuda_own_table(const CUuuid *id)
 {
 	static const CUuuid ours = CK_M3_SHIM_UUID;
 	static const struct ck_m3_shim table = {

@@ -11,7 +11,7 @@
 #include "client/jit.h"
 #include "client/managed.h"
 #include "client/module.h"
-#include "client/old_launch.h"
+#include "libcuda/old_launch.h"
 #include "util/log.h"
 
 CK_LOG_DEFINE("client");
@@ -92,7 +92,7 @@ void ck_module_forget(struct ck_module *m)
 	for (size_t i = 0; m->functions && i < m->code->kernels.count; i++) {
 		if (!m->functions[i])
 			continue;
-		ck_old_launch_forget(m->functions[i]);
+		ck_old_launch_forget((CUfunction)m->functions[i]);
 		ck_object_free(m->functions[i]);
 	}
 	free(m->functions);

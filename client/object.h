@@ -59,7 +59,6 @@ struct ck_context {
 	_Atomic int fault;		/* CUresult that every call returns from now on, or 0 */
 	_Atomic uint64_t synced;	/* number of the last command that a synchronise covered */
 	_Atomic uint64_t legacy_synced;	/* the same of its legacy stream alone */
-	struct ck_local *locals;
 	struct ck_green *green;		/* whose converted form this is, or NULL */
 	uint64_t copies;		/* id of the stream that moves managed pages, or 0 */
 };

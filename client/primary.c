@@ -11,7 +11,7 @@
 #include <pthread.h>
 
 #include "client/context.h"
-#include "client/local.h"
+#include "libcuda/local.h"
 
 /*
  * Held while messages of a context's life are sent, so that the server sees them in the order
@@ -88,7 +88,7 @@ CK_EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev)
 	pthread_mutex_unlock(&lock);
 	if (!last)
 		return err;
-	ck_local_forget(gpu->primary);
+	ck_local_forget((CUcontext)gpu->primary);
 	pthread_mutex_lock(&lock);
 	/* another thread, or a destructor, may have retained it in between */
 	if (gpu->primary->retained == 0 && ck_context_active(gpu->primary)) {
@@ -106,7 +106,7 @@ CK_EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev)
 
 	if (err)
 		return err;
-	ck_local_forget(gpu->primary);
+	ck_local_forget((CUcontext)gpu->primary);
 	pthread_mutex_lock(&lock);
 	gpu->primary_flags = CU_CTX_SCHED_AUTO;
 	gpu->primary->flags = CU_CTX_SCHED_AUTO;

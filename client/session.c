@@ -12,7 +12,7 @@
 #include "client/client.h"
 #include "client/command.h"
 #include "client/lane.h"
-#include "client/logs.h"
+#include "libcuda/logs.h"
 #include "client/nvml.h"
 #include "client/stats.h"
 #include "rpc/chan.h"

@@ -5,7 +5,7 @@
  * before it touches managed memory. A touch while the device is at work, which ends a program on
  * such a device, waits here.
  */
-#include "client/advice.h"
+#include "libcuda/advice.h"
 #include "client/client.h"
 #include "client/managed.h"
 #include "client/window.h"

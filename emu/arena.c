@@ -116,29 +116,49 @@ static int range_enter(struct ck_ranges *ranges, struct ck_emu_memory *memory)
 	return ret;
 }
 
-uint64_t ck_emu_arena_alloc(struct ck_emu_context *context, size_t size,
-			    enum ck_emu_memory_kind kind, const void *owner)
+/* Device memory as *@memory says, which gets its address: 0 when there is none left. */
+static uint64_t alloc(struct ck_emu_memory *memory)
 {
-	struct arena *arena = &arenas[context->device->ordinal];
-	struct ck_emu_memory memory = {
-		.size = size, .kind = kind, .context = context, .owner = owner};
-	size_t rounded;
+	struct arena *arena = &arenas[memory->device];
+	size_t size = memory->size, rounded;
 
 	if (size == 0 || size > arena->total)
 		return 0;
 	rounded = CK_ALIGN_UP(size, GRANULE);
 	pthread_rwlock_wrlock(&lock);
 	/* a context that is going frees what it finds: do not slip in after that */
-	if (atomic_load(&context->live) && arena->used + rounded <= arena->total)
-		memory.lo = room_find(arena, rounded);
-	if (memory.lo && range_enter(arena->ranges, &memory) < 0)
-		memory.lo = 0;
-	if (memory.lo) {
+	if ((!memory->context || atomic_load(&memory->context->live)) &&
+	    arena->used + rounded <= arena->total)
+		memory->lo = room_find(arena, rounded);
+	if (memory->lo && range_enter(arena->ranges, memory) < 0)
+		memory->lo = 0;
+	if (memory->lo) {
 		arena->used += rounded;
-		arena->next = memory.lo + rounded;
+		arena->next = memory->lo + rounded;
 	}
 	pthread_rwlock_unlock(&lock);
-	return memory.lo;
+	return memory->lo;
+}
+
+uint64_t ck_emu_arena_alloc(struct ck_emu_context *context, size_t size,
+			    enum ck_emu_memory_kind kind, const void *owner)
+{
+	struct ck_emu_memory memory = {.size = size,
+				       .kind = kind,
+				       .context = context,
+				       .device = context->device->ordinal,
+				       .owner = owner};
+
+	return alloc(&memory);
+}
+
+uint64_t ck_emu_arena_alloc_unbound(int device, size_t size, enum ck_emu_memory_kind kind,
+				    const void *owner)
+{
+	struct ck_emu_memory memory = {
+		.size = size, .kind = kind, .device = device, .owner = owner};
+
+	return alloc(&memory);
 }
 
 /* Enter a range that is outside of the devices' own stretches. Write lock held. */
@@ -361,6 +381,14 @@ void ck_emu_arena_sweep(const struct ck_emu_context *context, const void *owner)
 	table_sweep(arenas[context->device->ordinal].ranges, context, owner);
 	if (!owner)
 		table_sweep(host, context, NULL);
+	pthread_rwlock_unlock(&lock);
+}
+
+void ck_emu_arena_sweep_unbound(const void *owner)
+{
+	pthread_rwlock_wrlock(&lock);
+	for (int i = 0; i < arena_count; i++)
+		table_sweep(arenas[i].ranges, NULL, owner);
 	pthread_rwlock_unlock(&lock);
 }
 

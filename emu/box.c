@@ -69,7 +69,7 @@ static void source_take(struct copy *copy, const struct ck_emu_box *box)
 
 /*
  * One end of a copy: INVALID_VALUE when it leaves the range it starts in, or is not in one and
- * has to be. *@pageable: ordinary host memory; *@device: device memory.
+ * has to be. *@pageable: ordinary host memory; *@device: memory that is the devices' alone.
  */
 static CUresult end_check(uint64_t address, size_t extent, enum ck_emu_side side, bool *pageable,
 			  bool *device)
@@ -84,11 +84,11 @@ static CUresult end_check(uint64_t address, size_t extent, enum ck_emu_side side
 	}
 	*pageable = !known;
 	*device = known && memory.kind != CK_EMU_MEMORY_HOST &&
-		  memory.kind != CK_EMU_MEMORY_REGISTERED;
+		  memory.kind != CK_EMU_MEMORY_REGISTERED && memory.kind != CK_EMU_MEMORY_MANAGED;
 	if (!address)
 		return CUDA_ERROR_INVALID_VALUE;
 	/* a device pointer on the host's side is refused, as the host could not follow it */
-	if (side == CK_EMU_SIDE_HOST && *device && memory.kind != CK_EMU_MEMORY_MANAGED)
+	if (side == CK_EMU_SIDE_HOST && *device)
 		return CUDA_ERROR_INVALID_VALUE;
 	/* host memory may go on beyond what is registered of it */
 	if (side == CK_EMU_SIDE_HOST || (side == CK_EMU_SIDE_ANY && !known))

@@ -252,7 +252,7 @@ static bool plain(const struct ck_emu_after *after)
 
 CUresult cuStreamGetCaptureInfo_v3(CUstream hStream, CUstreamCaptureStatus *captureStatus,
 				   cuuint64_t *id, CUgraph *graph, const CUgraphNode **dependencies,
-				   const void **edgeData, size_t *numDependencies)
+				   const CUgraphEdgeData **edgeData, size_t *numDependencies)
 {
 	const struct ck_emu_capture_end *end;
 	struct ck_emu_stream *stream;

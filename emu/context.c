@@ -7,6 +7,7 @@
 
 #include "emu/graph.h"
 #include "emu/texture.h"
+#include "libcuda/local.h"
 
 static void context_free(struct ck_emu_object *object)
 {
@@ -152,7 +153,7 @@ static CUresult context_make(CUcontext *pctx, unsigned int flags, CUdevice dev)
 	if (ck_emu_context_start(context) < 0 ||
 	    ck_emu_object_publish(&context->base) != CUDA_SUCCESS)
 		goto clear;
-	if (ck_emu_thread_push(context) < 0) {
+	if (ck_emu_thread_push(context, (CUcontext)context) < 0) {
 		ck_emu_object_retract(&context->base);
 		goto clear;
 	}
@@ -169,7 +170,7 @@ CUresult cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice dev)
 	return context_make(pctx, flags, dev);
 }
 
-CUresult cuCtxCreate_v3(CUcontext *pctx, void *paramsArray, int numParams, unsigned int flags,
+CUresult cuCtxCreate_v3(CUcontext *pctx, CUexecAffinityParam *paramsArray, int numParams, unsigned int flags,
 			CUdevice dev)
 {
 	(void)paramsArray;
@@ -178,12 +179,13 @@ CUresult cuCtxCreate_v3(CUcontext *pctx, void *paramsArray, int numParams, unsig
 			     : context_make(pctx, flags, dev);
 }
 
-CUresult cuCtxCreate_v4(CUcontext *pctx, CUctxCreateParams *ctxCreateParams,
-			unsigned int flags, CUdevice dev)
+CUresult cuCtxCreate_v4(CUcontext *pctx, void *ctxCreateParams, unsigned int flags, CUdevice dev)
 {
-	if (ctxCreateParams && ctxCreateParams->numExecAffinityParams > 0)
+	const CUctxCreateParams *params = ctxCreateParams;
+
+	if (params && params->numExecAffinityParams > 0)
 		return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
-	if (ctxCreateParams && ctxCreateParams->cigParams)
+	if (params && params->cigParams)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	return context_make(pctx, flags, dev);
 }
@@ -198,6 +200,8 @@ CUresult cuCtxDestroy_v2(CUcontext ctx)
 	context = ck_emu_object_get(ctx, CK_EMU_CONTEXT);
 	if (!context)
 		return CUDA_ERROR_INVALID_CONTEXT;
+	if (!context->is_primary)
+		ck_local_forget(ctx); /* the destructors may still use the context */
 	/* a primary context goes with its last release, not this way */
 	if (context->is_primary || !ck_emu_object_retract(&context->base)) {
 		ck_emu_object_put(&context->base);
@@ -223,7 +227,7 @@ CUresult cuCtxPushCurrent_v2(CUcontext ctx)
 	context = ck_emu_object_get(ctx, CK_EMU_CONTEXT);
 	if (!context)
 		return CUDA_ERROR_INVALID_CONTEXT;
-	if (ck_emu_thread_push(context) < 0)
+	if (ck_emu_thread_push(context, ctx) < 0)
 		result = CUDA_ERROR_OUT_OF_MEMORY;
 	ck_emu_object_put(&context->base);
 	return result;
@@ -233,14 +237,16 @@ CUresult cuCtxPopCurrent_v2(CUcontext *pctx)
 {
 	CUresult result = ck_emu_enter_bare();
 	struct ck_emu_context *context;
+	CUcontext handle;
 
 	if (result != CUDA_SUCCESS)
 		return result;
+	handle = ck_emu_thread_handle();
 	context = ck_emu_thread_pop();
 	if (!context)
 		return CUDA_ERROR_INVALID_CONTEXT;
 	if (pctx)
-		*pctx = (CUcontext)context;
+		*pctx = handle;
 	ck_emu_object_put(&context->base);
 	return CUDA_SUCCESS;
 }
@@ -258,7 +264,7 @@ CUresult cuCtxSetCurrent(CUcontext ctx)
 			return CUDA_ERROR_INVALID_CONTEXT;
 	}
 	old = ck_emu_thread_pop();
-	if (context && ck_emu_thread_push(context) < 0)
+	if (context && ck_emu_thread_push(context, ctx) < 0)
 		result = CUDA_ERROR_OUT_OF_MEMORY;
 	if (context)
 		ck_emu_object_put(&context->base);
@@ -275,7 +281,7 @@ CUresult cuCtxGetCurrent(CUcontext *pctx)
 		return result;
 	if (!pctx)
 		return CUDA_ERROR_INVALID_VALUE;
-	*pctx = (CUcontext)ck_emu_thread_context();
+	*pctx = ck_emu_thread_handle();
 	return CUDA_SUCCESS;
 }
 

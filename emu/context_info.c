@@ -64,7 +64,7 @@ CUresult cuCtxGetApiVersion(CUcontext ctx, unsigned int *version)
 		return result;
 	/* runtimes take this call for the question whether the context lives */
 	if (!atomic_load(&context->live))
-		result = CUDA_ERROR_CONTEXT_IS_DESTROYED;
+		result = CUDA_ERROR_INVALID_CONTEXT;
 	else if (!version)
 		result = CUDA_ERROR_INVALID_VALUE;
 	else

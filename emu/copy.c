@@ -30,7 +30,7 @@ static CUresult copy(uint64_t dst, enum ck_emu_side dst_side, uint64_t src,
 
 CUresult cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount)
 {
-	return copy(dst, CK_EMU_SIDE_ANY, src, CK_EMU_SIDE_ANY, ByteCount, CU_STREAM_LEGACY, true);
+	return copy(dst, CK_EMU_SIDE_ANY, src, CK_EMU_SIDE_ANY, ByteCount, NULL, true);
 }
 
 CUresult cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream)
@@ -41,7 +41,7 @@ CUresult cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstr
 CUresult cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount)
 {
 	return copy(dstDevice, CK_EMU_SIDE_DEVICE, (uint64_t)srcHost, CK_EMU_SIDE_HOST, ByteCount,
-		    CU_STREAM_LEGACY, true);
+		    NULL, true);
 }
 
 CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount,
@@ -54,7 +54,7 @@ CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void *srcHost, size_t
 CUresult cuMemcpyDtoH_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount)
 {
 	return copy((uint64_t)dstHost, CK_EMU_SIDE_HOST, srcDevice, CK_EMU_SIDE_DEVICE, ByteCount,
-		    CU_STREAM_LEGACY, true);
+		    NULL, true);
 }
 
 CUresult cuMemcpyDtoHAsync_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount,
@@ -67,7 +67,7 @@ CUresult cuMemcpyDtoHAsync_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteC
 CUresult cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount)
 {
 	return copy(dstDevice, CK_EMU_SIDE_DEVICE, srcDevice, CK_EMU_SIDE_DEVICE, ByteCount,
-		    CU_STREAM_LEGACY, true);
+		    NULL, true);
 }
 
 CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount,
@@ -104,7 +104,7 @@ static CUresult copy_peer(CUdeviceptr dst, CUcontext dst_context, CUdeviceptr sr
 CUresult cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice,
 		      CUcontext srcContext, size_t ByteCount)
 {
-	return copy_peer(dstDevice, dstContext, srcDevice, srcContext, ByteCount, CU_STREAM_LEGACY,
+	return copy_peer(dstDevice, dstContext, srcDevice, srcContext, ByteCount, NULL,
 			 true);
 }
 

@@ -157,12 +157,12 @@ static CUresult copy_3d(const CUDA_MEMCPY3D *c, CUstream stream, bool sync)
 
 CUresult cuMemcpy2D_v2(const CUDA_MEMCPY2D *pCopy)
 {
-	return copy_2d(pCopy, CU_STREAM_LEGACY, true);
+	return copy_2d(pCopy, NULL, true);
 }
 
 CUresult cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *pCopy)
 {
-	return copy_2d(pCopy, CU_STREAM_LEGACY, true);
+	return copy_2d(pCopy, NULL, true);
 }
 
 /* The same copy as one of three dimensions. */
@@ -199,7 +199,7 @@ CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *pCopy, CUstream hStream)
 
 CUresult cuMemcpy3D_v2(const CUDA_MEMCPY3D *pCopy)
 {
-	return copy_3d(pCopy, CU_STREAM_LEGACY, true);
+	return copy_3d(pCopy, NULL, true);
 }
 
 CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *pCopy, CUstream hStream)

@@ -6,22 +6,61 @@
 #include <string.h>
 
 #include "emu/emu.h"
+#include "libcuda/visible.h"
 #include "util/env.h"
+#include "util/log.h"
+
+CK_LOG_DEFINE("emu");
 
 static struct ck_emu_device devices[CK_EMU_MAX_DEVICES];
 static int device_count;
+
+/* The UUID of the device of a number: version 8 (RFC 9562), free content and the number. */
+static void uuid_of(int number, unsigned char uuid[16])
+{
+	static const unsigned char bytes[16] = {0x43, 0x72, 0x69, 0x63, 0x6b, 0x65, 0x80, 0x74,
+						0x80, 0x45, 0x6d, 0x75, 0x47, 0x50, 0x55, 0x00};
+
+	memcpy(uuid, bytes, sizeof(bytes));
+	uuid[15] = (unsigned char)number;
+}
+
+/* The numbers of the devices that the application may see; how many, or -1: one is named twice. */
+static int choose(int count, int *chosen)
+{
+	struct ck_visible_device all[CK_EMU_MAX_DEVICES] = {0};
+	const char *list = ck_env_string("CUDA_VISIBLE_DEVICES");
+	bool bad;
+	int n;
+
+	for (int i = 0; i < count; i++) {
+		uuid_of(i, all[i].uuid);
+		uuid_of(i, all[i].mig_uuid);
+		all[i].pci_bus = i + 1;
+	}
+	n = ck_visible_choose(all, count, ck_env_string("CUDA_DEVICE_ORDER"), list, chosen, &bad);
+	if (n < 0)
+		ck_warn("CUDA_VISIBLE_DEVICES=%s names a device twice", list);
+	else if (bad)
+		ck_warn("CUDA_VISIBLE_DEVICES=%s: an entry names no further device of %d; %d in "
+			"use", list, count, n);
+	return n;
+}
 
 int ck_emu_devices_init(void)
 {
 	long wanted = ck_env_long("CRICKET_EMU_DEVICES");
 	long memory = ck_env_long("CRICKET_EMU_MEMORY");
-	int count;
+	int count, chosen[CK_EMU_MAX_DEVICES];
 
-	count = (int)ck_max(0l, ck_min(wanted, (long)CK_EMU_MAX_DEVICES));
+	count = choose((int)ck_max(0l, ck_min(wanted, (long)CK_EMU_MAX_DEVICES)), chosen);
+	if (count < 0)
+		return -EINVAL;
 	/* below this not even a module's variables find room */
 	memory = ck_max(memory, 1l << 20);
 	for (int i = 0; i < count; i++) {
 		devices[i].ordinal = i;
+		devices[i].number = chosen[i];
 		devices[i].memory_total = (size_t)memory;
 		pthread_mutex_init(&devices[i].primary_lock, NULL);
 		devices[i].primary = ck_emu_context_create(&devices[i], CU_CTX_SCHED_AUTO);
@@ -115,17 +154,12 @@ CUresult cuDeviceGetName(char *name, int len, CUdevice dev)
 
 CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice dev)
 {
-	/* A version 8 UUID (RFC 9562): free content; the last byte is the ordinal. */
-	static const unsigned char bytes[16] = {0x43, 0x72, 0x69, 0x63, 0x6b, 0x65, 0x80, 0x74,
-						0x80, 0x45, 0x6d, 0x75, 0x47, 0x50, 0x55, 0x00};
 	struct ck_emu_device *device;
 	CUresult result = begin(uuid, dev, &device);
 
-	if (result != CUDA_SUCCESS)
-		return result;
-	memcpy(uuid->bytes, bytes, sizeof(bytes));
-	uuid->bytes[15] = (unsigned char)device->ordinal;
-	return CUDA_SUCCESS;
+	if (result == CUDA_SUCCESS)
+		uuid_of(device->number, (unsigned char *)uuid->bytes);
+	return result;
 }
 
 CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev)
@@ -213,7 +247,7 @@ CUresult cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev)
 		return result;
 	if (len <= 0)
 		return CUDA_ERROR_INVALID_VALUE;
-	snprintf(pciBusId, (size_t)len, "%04X:%02X:%02X.0", 0, device->ordinal + 1, 0);
+	snprintf(pciBusId, (size_t)len, "%04X:%02X:%02X.0", 0, device->number + 1, 0);
 	return CUDA_SUCCESS;
 }
 
@@ -233,10 +267,13 @@ CUresult cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId)
 		if (sscanf(pciBusId, "%x:%x.%x", &bus, &slot, &function) != 3)
 			return CUDA_ERROR_INVALID_VALUE;
 	}
-	if (domain || slot || function || bus < 1 || bus > (unsigned int)device_count)
-		return CUDA_ERROR_INVALID_DEVICE;
-	*dev = (CUdevice)bus - 1;
-	return CUDA_SUCCESS;
+	for (int i = 0; i < device_count && !domain && !slot && !function; i++) {
+		if (bus == (unsigned int)devices[i].number + 1) {
+			*dev = i;
+			return CUDA_SUCCESS;
+		}
+	}
+	return CUDA_ERROR_INVALID_DEVICE;
 }
 
 CUresult cuDeviceGetLuid(char *luid, unsigned int *deviceNodeMask, CUdevice dev)

@@ -48,6 +48,7 @@ enum ck_emu_kind {
 	CK_EMU_LINK = 0x4c4e4b31,
 	CK_EMU_RESOURCES = 0x52455331,
 	CK_EMU_GREEN = 0x47524e31,
+	CK_EMU_VIEW = 0x56494531, /* a green context as a context */
 	CK_EMU_PHYSICAL = 0x50485931, /* of cuMemCreate */
 	CK_EMU_GRAPH = 0x47525031,
 	CK_EMU_NODE = 0x4e4f4431,
@@ -70,6 +71,16 @@ struct ck_emu_object {
 	void (*free)(struct ck_emu_object *object);
 };
 
+/*
+ * A handle of a context that is another one under it: what a green context is converted to. Where
+ * a context is asked for, ck_emu_object_get() gives the one under it.
+ */
+struct ck_emu_view {
+	struct ck_emu_object base;
+	struct ck_emu_context *under;
+	unsigned int sm_count;
+};
+
 /* Fill in a new object with one reference, the creator's. */
 void ck_emu_object_init(struct ck_emu_object *object, enum ck_emu_kind kind,
 			struct ck_emu_context *context, void (*free)(struct ck_emu_object *object));
@@ -89,14 +100,15 @@ struct ck_emu_object *ck_emu_object_search(bool (*match)(const struct ck_emu_obj
 /* --- devices (device.c) --- */
 
 struct ck_emu_device {
-	int ordinal;
+	int ordinal; /* as the application counts: see CUDA_VISIBLE_DEVICES */
+	int number;  /* the same device, whoever counts */
 	size_t memory_total; /* bytes */
 	struct ck_emu_context *primary;
 	pthread_mutex_t primary_lock; /* retain, release, reset */
 	unsigned int primary_count;
 };
 
-/* Set up the devices that the environment asks for; once. Returns 0 or -errno. */
+/* Set up the devices that the environment asks for; once. 0 or -errno; -EINVAL: a bad list. */
 int ck_emu_devices_init(void);
 int ck_emu_device_count(void);
 /* NULL for a bad ordinal. */
@@ -153,13 +165,18 @@ CUresult ck_emu_context_refusal(const struct ck_emu_context *context);
 
 /* This thread's stack of contexts; entries hold references. push returns -ENOMEM or 0. */
 struct ck_emu_context *ck_emu_thread_context(void);
-int ck_emu_thread_push(struct ck_emu_context *context);
+int ck_emu_thread_push(struct ck_emu_context *context, CUcontext handle);
+CUcontext ck_emu_thread_handle(void); /* by which the application made the context current */
 struct ck_emu_context *ck_emu_thread_pop(void); /* the caller gets the reference */
 /* This thread's own stream of @context, made at need, with a reference; NULL: out of memory. */
 struct ck_emu_stream *ck_emu_thread_stream(struct ck_emu_context *context);
 /* True on a worker that is inside the application's callback. */
 bool ck_emu_thread_in_callback(void);
 void ck_emu_thread_callback(bool inside);
+/* What a null handle means in the call that this thread is in: CU_STREAM_PER_THREAD, or NULL. */
+CUstream ck_emu_thread_default(void);
+/* Swap that: in front of a call and behind it, in the forms for per-thread default streams. */
+CUstream ck_default_stream_set(CUstream stream);
 /* Swap this thread's capture mode. */
 CUstreamCaptureMode ck_emu_thread_capture_mode(CUstreamCaptureMode mode);
 
@@ -204,6 +221,7 @@ struct ck_emu_stream {
 	uint64_t submitted, completed;
 	bool closing, listed, threaded;
 	bool is_legacy; /* set before anybody else knows of it */
+	CUgreenCtx green; /* whose it is, or NULL; may have gone since */
 	struct ck_emu_stream *next;
 };
 
@@ -219,6 +237,8 @@ struct ck_emu_stream *ck_emu_stream_create(struct ck_emu_context *context, unsig
  */
 CUresult ck_emu_stream_get(CUstream handle, struct ck_emu_context *context,
 			   struct ck_emu_stream **stream);
+/* Whether a handle means the legacy stream here. */
+bool ck_emu_stream_is_legacy(CUstream handle);
 /*
  * Queue @command, which the engine then owns, also on error. @point, unless NULL, becomes the
  * command's place, with a reference. @after, unless NULL, is copied. While a step of a graph is
@@ -263,7 +283,7 @@ CUresult ck_emu_event_wait(CUevent handle, struct ck_emu_stream *stream);
 
 enum ck_emu_memory_kind {
 	CK_EMU_MEMORY_DEVICE,	  /* cuMemAlloc */
-	CK_EMU_MEMORY_MANAGED,	  /* cuMemAllocManaged */
+	CK_EMU_MEMORY_MANAGED,	  /* cuMemAllocManaged, __managed__ variables */
 	CK_EMU_MEMORY_VARIABLE,	  /* of a module */
 	CK_EMU_MEMORY_HEAP,	  /* malloc in a kernel */
 	CK_EMU_MEMORY_ARRAY,	  /* of an array: nobody is told its address */
@@ -293,6 +313,10 @@ int ck_emu_arena_init(const struct ck_emu_device *devices, int count);
 /* Device memory, 512-byte aligned, contents undefined: 0 when there is none left. */
 uint64_t ck_emu_arena_alloc(struct ck_emu_context *context, size_t size,
 			    enum ck_emu_memory_kind kind, const void *owner);
+/* The same in no context: it stays until ck_emu_arena_sweep_unbound(). */
+uint64_t ck_emu_arena_alloc_unbound(int device, size_t size, enum ck_emu_memory_kind kind,
+				    const void *owner);
+void ck_emu_arena_sweep_unbound(const void *owner);
 /* Enter host memory in the table: 0 or -errno (-EEXIST: overlaps, -EINVAL: wraps round). */
 int ck_emu_arena_add_host(struct ck_emu_context *context, uint64_t lo, size_t size,
 			  enum ck_emu_memory_kind kind, unsigned int flags);
@@ -376,7 +400,7 @@ struct ck_emu_function {
 struct ck_emu_library {
 	struct ck_emu_object base;
 	char *text;		   /* the image, to load it into contexts */
-	struct ck_ptx_module *ptx; /* never placed: for names and parameters */
+	struct ck_ptx_module *ptx; /* never run: for names, parameters and managed variables */
 	struct ck_emu_function *kernels;
 	unsigned int kernel_count;
 	pthread_mutex_t load_lock; /* one load into a context at a time */
@@ -434,6 +458,8 @@ struct ck_emu_function *ck_emu_functions_find(struct ck_emu_function *functions,
 					      const char *name);
 /* Take a module's or library's functions out of the table. */
 void ck_emu_functions_retract(struct ck_emu_function *functions, unsigned int count);
+/* Give a library's managed variables their place: 0 or -errno. */
+int ck_emu_library_place(struct ck_emu_library *library);
 /* A library's module in @context, loaded at need, with a reference. */
 CUresult ck_emu_library_instance(struct ck_emu_library *library, struct ck_emu_context *context,
 				 struct ck_emu_module **module);

@@ -300,11 +300,18 @@ bool ck_emu_stream_closing(struct ck_emu_stream *stream)
 	return closing;
 }
 
+bool ck_emu_stream_is_legacy(CUstream handle)
+{
+	return handle == CU_STREAM_LEGACY || (!handle && !ck_emu_thread_default());
+}
+
 CUresult ck_emu_stream_get(CUstream handle, struct ck_emu_context *context,
 			   struct ck_emu_stream **stream)
 {
 	struct ck_emu_stream *found;
 
+	if (!handle)
+		handle = ck_emu_thread_default();
 	if (handle == CU_STREAM_PER_THREAD) {
 		*stream = ck_emu_thread_stream(context);
 		return *stream ? CUDA_SUCCESS : ck_emu_context_refusal(context);

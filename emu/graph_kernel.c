@@ -49,10 +49,30 @@ CUresult cuGraphAddKernelNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 	return ck_emu_node_add(phGraphNode, hGraph, &before, &params);
 }
 
+/* The function is told in both of its forms, if it is a library's: the runtime knows kernels. */
+static CUresult params_get(CUgraphNode node, CUgraphNodeParams *params)
+{
+	CUresult result = ck_emu_node_params(node, CU_GRAPH_NODE_TYPE_KERNEL, params);
+	CUDA_KERNEL_NODE_PARAMS_v3 *kernel = &params->kernel;
+	const void *handle = kernel->func ? (const void *)kernel->func : (const void *)kernel->kern;
+	struct ck_emu_function *function;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	function = ck_emu_object_get(handle, CK_EMU_FUNCTION);
+	if (!function) /* its module has been unloaded since */
+		return CUDA_SUCCESS;
+	if (function->library)
+		kernel->kern = (CUkernel)(function->origin ? function->origin : function);
+	kernel->func = function->library ? (CUfunction)kernel->kern : (CUfunction)function;
+	ck_emu_object_put(&function->base);
+	return CUDA_SUCCESS;
+}
+
 CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode hNode, CUDA_KERNEL_NODE_PARAMS *nodeParams)
 {
 	CUgraphNodeParams params;
-	CUresult result = ck_emu_node_params(hNode, CU_GRAPH_NODE_TYPE_KERNEL, &params);
+	CUresult result = params_get(hNode, &params);
 
 	if (result == CUDA_SUCCESS && nodeParams)
 		memcpy(nodeParams, &params.kernel, sizeof(*nodeParams));
@@ -62,7 +82,7 @@ CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode hNode, CUDA_KERNEL_NODE_PARAM
 CUresult cuGraphKernelNodeGetParams(CUgraphNode hNode, CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
 {
 	CUgraphNodeParams params;
-	CUresult result = ck_emu_node_params(hNode, CU_GRAPH_NODE_TYPE_KERNEL, &params);
+	CUresult result = params_get(hNode, &params);
 
 	if (result == CUDA_SUCCESS && nodeParams)
 		memcpy(nodeParams, &params.kernel, sizeof(*nodeParams));

@@ -245,7 +245,7 @@ static CUresult command_record(struct ck_emu_step *step)
 {
 	CUresult result;
 
-	if (ck_emu_thread_push(step->context) < 0)
+	if (ck_emu_thread_push(step->context, (CUcontext)step->context) < 0)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	recording = step;
 	result = command_make(step);

@@ -2,8 +2,8 @@
  * emu/green.c - parts of a device's multiprocessors, and green contexts that have one.
  *
  * Multiprocessors are counted and split as on a GPU of compute capability 9.0; kernels run as fast
- * in a part as in the whole. Memory and streams of a green context are the primary context's, so
- * that one stands for its converted form.
+ * in a part as in the whole. Memory and streams of a green context are the primary context's, and
+ * its converted form is another handle of that (struct ck_emu_view).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +30,7 @@ struct resources {
 struct green {
 	struct ck_emu_object base;
 	struct ck_emu_context *primary; /* retained */
+	struct ck_emu_view view;	/* ours: it goes with us */
 	int device;
 	unsigned int count;
 	uint64_t id;
@@ -89,9 +90,16 @@ CUresult cuCtxGetDevResource(CUcontext hCtx, CUdevResource *resource, CUdevResou
 {
 	CUresult result = ck_emu_enter_bare();
 	struct ck_emu_context *context;
+	struct ck_emu_view *view;
 
 	if (result != CUDA_SUCCESS)
 		return result;
+	view = ck_emu_object_get(hCtx, CK_EMU_VIEW);
+	if (view) {
+		result = give(resource, type, view->under->device->ordinal, view->sm_count);
+		ck_emu_object_put(&view->base);
+		return result;
+	}
 	context = ck_emu_object_get(hCtx, CK_EMU_CONTEXT);
 	if (!context)
 		return CUDA_ERROR_INVALID_CONTEXT;
@@ -199,15 +207,25 @@ static CUresult create(CUgreenCtx *out, const struct resources *desc)
 	green->count = desc->count;
 	green->id = ++ids;
 	result = cuDevicePrimaryCtxRetain((CUcontext *)&green->primary, desc->device);
+	if (result != CUDA_SUCCESS)
+		goto put_green;
+	ck_emu_object_init(&green->view.base, CK_EMU_VIEW, NULL, NULL);
+	green->view.base.owner = &green->base;
+	green->view.under = green->primary;
+	green->view.sm_count = green->count;
+	result = ck_emu_object_publish(&green->view.base);
+	if (result != CUDA_SUCCESS)
+		goto release;
+	result = ck_emu_object_publish(&green->base);
 	if (result == CUDA_SUCCESS) {
-		result = ck_emu_object_publish(&green->base);
-		if (result != CUDA_SUCCESS)
-			cuDevicePrimaryCtxRelease(desc->device);
-	}
-	if (result == CUDA_SUCCESS)
 		*out = (CUgreenCtx)green;
-	else
-		ck_emu_object_put(&green->base);
+		return CUDA_SUCCESS;
+	}
+	ck_emu_object_retract(&green->view.base);
+release:
+	cuDevicePrimaryCtxRelease(desc->device);
+put_green:
+	ck_emu_object_put(&green->base);
 	return result;
 }
 
@@ -239,6 +257,7 @@ CUresult cuGreenCtxDestroy(CUgreenCtx hCtx)
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (ck_emu_object_retract(&green->base)) {
+		ck_emu_object_retract(&green->view.base);
 		result = cuDevicePrimaryCtxRelease(green->device);
 		ck_emu_object_put(&green->base);
 	} else {
@@ -256,7 +275,7 @@ CUresult cuCtxFromGreenCtx(CUcontext *pContext, CUgreenCtx hCtx)
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (pContext)
-		*pContext = (CUcontext)green->primary;
+		*pContext = (CUcontext)&green->view;
 	ck_emu_object_put(&green->base);
 	return pContext ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
@@ -325,6 +344,58 @@ CUresult cuGreenCtxStreamCreate(CUstream *phStream, CUgreenCtx greenCtx, unsigne
 		result = cuStreamCreateWithPriority(phStream, flags, priority);
 		cuCtxPopCurrent_v2(&popped);
 	}
+	if (result == CUDA_SUCCESS)
+		((struct ck_emu_stream *)*phStream)->green = greenCtx;
 	ck_emu_object_put(&green->base);
 	return result;
+}
+
+/* NULL for a stream of no green context, and for one whose green context has gone. */
+CUresult cuStreamGetGreenCtx(CUstream hStream, CUgreenCtx *phCtx)
+{
+	struct ck_emu_context *context;
+	struct ck_emu_stream *stream;
+	struct green *green;
+	CUresult result = ck_emu_enter(&context);
+
+	if (result == CUDA_SUCCESS && !phCtx)
+		result = CUDA_ERROR_INVALID_VALUE;
+	if (result == CUDA_SUCCESS)
+		result = ck_emu_stream_get(hStream, context, &stream);
+	if (result != CUDA_SUCCESS)
+		return result;
+	green = ck_emu_object_get(stream->green, CK_EMU_GREEN);
+	*phCtx = (CUgreenCtx)green;
+	if (green)
+		ck_emu_object_put(&green->base);
+	ck_emu_object_put(&stream->base);
+	return CUDA_SUCCESS;
+}
+
+/* --- affinity of execution: the way to have part of a device with MPS */
+
+CUresult cuDeviceGetExecAffinitySupport(int *pi, CUexecAffinityType type, CUdevice dev)
+{
+	CUresult result = ck_emu_enter_bare();
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!ck_emu_device_at(dev))
+		return CUDA_ERROR_INVALID_DEVICE;
+	if (!pi || (unsigned int)type >= CU_EXEC_AFFINITY_TYPE_MAX)
+		return CUDA_ERROR_INVALID_VALUE;
+	*pi = 0;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetExecAffinity(CUexecAffinityParam *pExecAffinity, CUexecAffinityType type)
+{
+	struct ck_emu_context *context;
+	CUresult result = ck_emu_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!pExecAffinity || (unsigned int)type >= CU_EXEC_AFFINITY_TYPE_MAX)
+		return CUDA_ERROR_INVALID_VALUE;
+	return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
 }

@@ -28,8 +28,9 @@ static int grid_range(void *opaque, uint64_t address, uint64_t *lo, uint64_t *hi
 			return -EFAULT;
 		goto found;
 	}
-	/* host memory is every device's; device memory its context's, or a peer's when enabled */
+	/* host's and managed memory is every device's; other its context's, or an enabled peer's */
 	if (memory.kind != CK_EMU_MEMORY_HOST && memory.kind != CK_EMU_MEMORY_REGISTERED &&
+	    memory.kind != CK_EMU_MEMORY_MANAGED &&
 	    memory.context != context &&
 	    (memory.device == context->device->ordinal ||
 	     !(atomic_load(&context->peers) & 1u << memory.device)))

@@ -1,9 +1,11 @@
 /*
  * emu/init.c - the start and the end of the driver, and what answers before cuInit.
  */
+#include <errno.h>
+
 #include "emu/emu.h"
 
-enum { STATE_NEW, STATE_READY, STATE_NO_DEVICE, STATE_BROKEN, STATE_FORKED };
+enum { STATE_NEW, STATE_READY, STATE_NO_DEVICE, STATE_BROKEN, STATE_BAD_LIST, STATE_FORKED };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static atomic_int state = STATE_NEW;
@@ -46,6 +48,8 @@ static CUresult state_result(int now)
 		return CUDA_SUCCESS;
 	case STATE_NO_DEVICE:
 		return CUDA_ERROR_NO_DEVICE;
+	case STATE_BAD_LIST:
+		return CUDA_ERROR_INVALID_DEVICE;
 	case STATE_BROKEN:
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	default:
@@ -66,8 +70,10 @@ CUresult cuInit(unsigned int Flags)
 	pthread_mutex_lock(&lock);
 	now = atomic_load(&state);
 	if (now == STATE_NEW) {
-		if (ck_emu_devices_init() < 0 || pthread_atfork(NULL, NULL, forked))
-			now = STATE_BROKEN;
+		int ret = ck_emu_devices_init();
+
+		if (ret < 0 || pthread_atfork(NULL, NULL, forked))
+			now = ret == -EINVAL ? STATE_BAD_LIST : STATE_BROKEN;
 		else
 			now = ck_emu_device_count() ? STATE_READY : STATE_NO_DEVICE;
 		atomic_store(&state, now);
@@ -82,14 +88,6 @@ CUresult cuDriverGetVersion(int *driverVersion)
 		return CUDA_ERROR_INVALID_VALUE;
 	*driverVersion = CK_EMU_VERSION;
 	return CUDA_SUCCESS;
-}
-
-CUresult cuGetExportTable(const void **ppExportTable, const CUuuid *pExportTableId)
-{
-	if (!ppExportTable || !pExportTableId)
-		return CUDA_ERROR_INVALID_VALUE;
-	*ppExportTable = NULL;
-	return CUDA_ERROR_NOT_FOUND;
 }
 
 int ckDriverAcceptsCubin(void)

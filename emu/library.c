@@ -13,6 +13,7 @@ static void library_free(struct ck_emu_object *object)
 
 	pthread_mutex_destroy(&library->load_lock);
 	free(library->kernels);
+	ck_emu_arena_sweep_unbound(library);
 	ck_ptx_destroy(library->ptx);
 	free(library->text);
 	free(library);
@@ -69,7 +70,7 @@ static struct ck_emu_library *library_create(const char *text, struct ck_ptx_mod
 	library->text = strdup(text);
 	library->kernels =
 		ck_emu_functions_create(ptx, &library->base, NULL, &library->kernel_count);
-	if (!library->text || !library->kernels) {
+	if (!library->text || !library->kernels || ck_emu_library_place(library) < 0) {
 		ck_emu_object_put(&library->base);
 		return NULL;
 	}
@@ -252,21 +253,25 @@ CUresult cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlibrary library,
 	return result;
 }
 
-/* A managed variable is one of the module's, at an address that the host can use as it is. */
+/* Managed variables are the library's; the runtime asks for them before there is a context. */
 CUresult cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name)
 {
-	struct ck_emu_module *module;
-	CUresult result = instance_current(library, &module);
+	struct ck_emu_library *found;
+	CUresult result = begin(library, &found);
+	uint64_t address;
+	size_t size;
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!name)
+	if (!name || (!dptr && !bytes))
 		result = CUDA_ERROR_INVALID_VALUE;
-	else if (!ck_ptx_variable_managed(module->ptx, name))
+	else if (ck_ptx_variable(found->ptx, name, &address, &size) < 0)
 		result = CUDA_ERROR_NOT_FOUND;
-	else
-		result = cuModuleGetGlobal_v2(dptr, bytes, (CUmodule)module, name);
-	ck_emu_object_put(&module->base);
+	if (result == CUDA_SUCCESS && dptr)
+		*dptr = address;
+	if (result == CUDA_SUCCESS && bytes)
+		*bytes = size;
+	ck_emu_object_put(&found->base);
 	return result;
 }
 

@@ -3,6 +3,7 @@
  */
 #include "emu/emu.h"
 #include "emu/graph_run.h"
+#include "libcuda/advice.h"
 
 #define PITCH_ALIGN 512ul
 
@@ -90,7 +91,9 @@ CUresult cuMemFree_v2(CUdeviceptr dptr)
 		ck_emu_pool_return(dptr);
 		return ck_emu_context_state(context);
 	}
-	if (memory.kind != CK_EMU_MEMORY_DEVICE && memory.kind != CK_EMU_MEMORY_MANAGED)
+	/* memory with an owner is a variable */
+	if ((memory.kind != CK_EMU_MEMORY_DEVICE && memory.kind != CK_EMU_MEMORY_MANAGED) ||
+	    memory.owner)
 		return CUDA_ERROR_INVALID_VALUE;
 	/* freeing waits for the work that may still use the memory: its own context's */
 	owner = ck_emu_object_get(memory.context, CK_EMU_CONTEXT);
@@ -101,8 +104,11 @@ CUresult cuMemFree_v2(CUdeviceptr dptr)
 	result = ck_emu_context_state(context);
 	if (result != CUDA_SUCCESS)
 		return result;
-	return ck_emu_arena_remove(dptr, memory.kind, &memory) ? CUDA_SUCCESS
-								: CUDA_ERROR_INVALID_VALUE;
+	if (!ck_emu_arena_remove(dptr, memory.kind, &memory))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (memory.kind == CK_EMU_MEMORY_MANAGED)
+		ck_advice_forget(memory.lo, memory.size);
+	return CUDA_SUCCESS;
 }
 
 CUresult cuMemGetInfo_v2(size_t *free, size_t *total)

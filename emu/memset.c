@@ -114,35 +114,35 @@ put_stream:
 
 CUresult cuMemsetD8_v2(CUdeviceptr dstDevice, unsigned char uc, size_t N)
 {
-	return fill(dstDevice, 0, 1, uc, N, 1, CU_STREAM_LEGACY);
+	return fill(dstDevice, 0, 1, uc, N, 1, NULL);
 }
 
 CUresult cuMemsetD16_v2(CUdeviceptr dstDevice, unsigned short us, size_t N)
 {
-	return fill(dstDevice, 0, 2, us, N, 1, CU_STREAM_LEGACY);
+	return fill(dstDevice, 0, 2, us, N, 1, NULL);
 }
 
 CUresult cuMemsetD32_v2(CUdeviceptr dstDevice, unsigned int ui, size_t N)
 {
-	return fill(dstDevice, 0, 4, ui, N, 1, CU_STREAM_LEGACY);
+	return fill(dstDevice, 0, 4, ui, N, 1, NULL);
 }
 
 CUresult cuMemsetD2D8_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width,
 			 size_t Height)
 {
-	return fill(dstDevice, dstPitch, 1, uc, Width, Height, CU_STREAM_LEGACY);
+	return fill(dstDevice, dstPitch, 1, uc, Width, Height, NULL);
 }
 
 CUresult cuMemsetD2D16_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width,
 			  size_t Height)
 {
-	return fill(dstDevice, dstPitch, 2, us, Width, Height, CU_STREAM_LEGACY);
+	return fill(dstDevice, dstPitch, 2, us, Width, Height, NULL);
 }
 
 CUresult cuMemsetD2D32_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui, size_t Width,
 			  size_t Height)
 {
-	return fill(dstDevice, dstPitch, 4, ui, Width, Height, CU_STREAM_LEGACY);
+	return fill(dstDevice, dstPitch, 4, ui, Width, Height, NULL);
 }
 
 CUresult cuMemsetD8Async(CUdeviceptr dstDevice, unsigned char uc, size_t N, CUstream hStream)

@@ -22,18 +22,46 @@ static void module_free(struct ck_emu_object *object)
 	free(module);
 }
 
-/* Memory for a variable: zeroed, as the interpreter asks. */
-static uint64_t variable_alloc(void *opaque, size_t size, size_t align)
+/*
+ * Memory for a variable: zeroed, as the interpreter asks. A library's managed ones are the same
+ * for all contexts and have their place already.
+ */
+static uint64_t variable_alloc(void *opaque, struct ck_ptx_room *room)
 {
 	struct ck_emu_module *module = opaque;
 	uint64_t address = 0;
+	size_t size;
 
-	if (align <= VARIABLE_ALIGN)
-		address = ck_emu_arena_alloc(module->base.context, ck_max(size, (size_t)1),
-					     CK_EMU_MEMORY_VARIABLE, module);
+	if (room->managed && module->library &&
+	    ck_ptx_variable(module->library->ptx, room->name, &address, &size) == 0) {
+		room->shared = true;
+		return address;
+	}
+	if (room->align <= VARIABLE_ALIGN)
+		address = ck_emu_arena_alloc(module->base.context, room->size,
+					     room->managed ? CK_EMU_MEMORY_MANAGED
+							   : CK_EMU_MEMORY_VARIABLE,
+					     module);
 	if (address)
-		memset((void *)address, 0, size);
+		memset((void *)address, 0, room->size);
 	return address;
+}
+
+/* The same for a library's managed variable, which is in no context. */
+static uint64_t managed_alloc(void *opaque, struct ck_ptx_room *room)
+{
+	uint64_t address = 0;
+
+	if (room->align <= VARIABLE_ALIGN)
+		address = ck_emu_arena_alloc_unbound(0, room->size, CK_EMU_MEMORY_MANAGED, opaque);
+	if (address)
+		memset((void *)address, 0, room->size);
+	return address;
+}
+
+int ck_emu_library_place(struct ck_emu_library *library)
+{
+	return ck_ptx_place_managed(library->ptx, managed_alloc, library);
 }
 
 static CUresult functions_publish(struct ck_emu_module *module)

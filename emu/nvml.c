@@ -218,7 +218,7 @@ nvmlReturn_t nvmlDeviceGetSerial(nvmlDevice_t device, char *serial, unsigned int
 
 	if (err)
 		return err;
-	snprintf(text, sizeof(text), "%013d", d->ordinal);
+	snprintf(text, sizeof(text), "%013d", d->number);
 	return ck_emu_nvml_text(serial, length, text);
 }
 

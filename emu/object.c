@@ -49,6 +49,8 @@ void *ck_emu_object_get(const void *handle, enum ck_emu_kind kind)
 	pthread_mutex_lock(&lock);
 	if (table && handle)
 		object = ck_map_find(table, &handle, sizeof(handle));
+	if (object && object->kind == CK_EMU_VIEW && kind == CK_EMU_CONTEXT)
+		object = &((struct ck_emu_view *)object)->under->base;
 	if (object && object->kind != kind)
 		object = NULL;
 	if (object)

@@ -70,16 +70,7 @@ static bool narrow(const struct ck_emu_memory *memory, CUpointer_attribute attri
 	case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
 		*value = memory ? ACCESS_READ_WRITE : 0;
 		return true;
-	default:
-		return false;
-	}
-}
-
-/* Those of one byte, a bool. */
-static bool boolean(const struct ck_emu_memory *memory, CUpointer_attribute attribute,
-		    uint8_t *value)
-{
-	switch (attribute) {
+	/* booleans: callers read a whole word */
 	case CU_POINTER_ATTRIBUTE_MAPPED:
 		*value = memory != NULL;
 		return true;
@@ -105,14 +96,11 @@ static CUresult write_attribute(void *data, CUpointer_attribute attribute,
 {
 	uint64_t word;
 	uint32_t half;
-	uint8_t byte;
 
 	if (wide(memory, attribute, ptr, &word))
 		memcpy(data, &word, sizeof(word));
 	else if (narrow(memory, attribute, &half))
 		memcpy(data, &half, sizeof(half));
-	else if (boolean(memory, attribute, &byte))
-		memcpy(data, &byte, sizeof(byte));
 	else
 		return attribute == CU_POINTER_ATTRIBUTE_P2P_TOKENS ? CUDA_ERROR_NOT_SUPPORTED
 								    : CUDA_ERROR_INVALID_VALUE;

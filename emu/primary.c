@@ -3,6 +3,7 @@
  * the process; it is active between the first retain and the last release, or a reset.
  */
 #include "emu/emu.h"
+#include "libcuda/local.h"
 
 static CUresult begin(CUdevice ordinal, struct ck_emu_device **device)
 {
@@ -39,16 +40,25 @@ CUresult cuDevicePrimaryCtxRelease(CUdevice dev)
 {
 	struct ck_emu_device *device;
 	CUresult result = begin(dev, &device);
+	bool last = false;
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	pthread_mutex_lock(&device->primary_lock);
 	if (device->primary_count == 0)
 		result = CUDA_ERROR_INVALID_CONTEXT;
-	else if (--device->primary_count == 0)
+	else
+		last = --device->primary_count == 0;
+	pthread_mutex_unlock(&device->primary_lock);
+	if (!last)
+		return result;
+	ck_local_forget((CUcontext)device->primary);
+	pthread_mutex_lock(&device->primary_lock);
+	/* another thread, or a destructor, may have retained it in between */
+	if (device->primary_count == 0)
 		ck_emu_context_clear(device->primary);
 	pthread_mutex_unlock(&device->primary_lock);
-	return result;
+	return CUDA_SUCCESS;
 }
 
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev)
@@ -63,6 +73,7 @@ CUresult cuDevicePrimaryCtxReset(CUdevice dev)
 
 	if (result != CUDA_SUCCESS)
 		return result;
+	ck_local_forget((CUcontext)device->primary);
 	pthread_mutex_lock(&device->primary_lock);
 	device->primary_count = 0;
 	ck_emu_context_clear(device->primary);

@@ -149,13 +149,12 @@ CUresult cuStreamGetCtx(CUstream hStream, CUcontext *pctx)
 	return pctx ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult cuStreamGetCtx_v2(CUstream hStream, CUcontext *pCtx, void **pGreenCtx)
+CUresult cuStreamGetCtx_v2(CUstream hStream, CUcontext *pCtx, CUgreenCtx *pGreenCtx)
 {
 	CUresult result = cuStreamGetCtx(hStream, pCtx);
 
-	if (result == CUDA_SUCCESS && pGreenCtx)
-		*pGreenCtx = NULL; /* no stream here belongs to a green context */
-	return result;
+	return result == CUDA_SUCCESS && pGreenCtx ? cuStreamGetGreenCtx(hStream, pGreenCtx)
+						   : result;
 }
 
 CUresult cuStreamGetId(CUstream hStream, unsigned long long *streamId)

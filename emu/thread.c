@@ -13,11 +13,17 @@ struct own_stream {
 	struct ck_emu_stream *stream;
 };
 
+struct current {
+	struct ck_emu_context *context;
+	CUcontext handle; /* of the context, or of a view of it */
+};
+
 struct thread {
-	struct ck_emu_context **stack;
+	struct current *stack;
 	size_t depth, room;
 	struct own_stream *streams;
 	CUstreamCaptureMode capture_mode;
+	CUstream default_stream; /* what a null handle means; NULL: the legacy stream */
 	bool in_callback, registered;
 };
 
@@ -31,7 +37,7 @@ static void thread_end(void *arg)
 	struct thread *thread = arg;
 
 	while (thread->depth)
-		ck_emu_object_put(&thread->stack[--thread->depth]->base);
+		ck_emu_object_put(&thread->stack[--thread->depth].context->base);
 	free(thread->stack);
 	thread->stack = NULL;
 	thread->room = 0;
@@ -63,10 +69,15 @@ static void thread_register(void)
 
 struct ck_emu_context *ck_emu_thread_context(void)
 {
-	return self.depth ? self.stack[self.depth - 1] : NULL;
+	return self.depth ? self.stack[self.depth - 1].context : NULL;
 }
 
-int ck_emu_thread_push(struct ck_emu_context *context)
+CUcontext ck_emu_thread_handle(void)
+{
+	return self.depth ? self.stack[self.depth - 1].handle : NULL;
+}
+
+int ck_emu_thread_push(struct ck_emu_context *context, CUcontext handle)
 {
 	if (self.depth == self.room) {
 		size_t room = self.room ? 2 * self.room : 8;
@@ -79,13 +90,13 @@ int ck_emu_thread_push(struct ck_emu_context *context)
 	}
 	thread_register();
 	ck_emu_object_ref(&context->base);
-	self.stack[self.depth++] = context;
+	self.stack[self.depth++] = (struct current){context, handle};
 	return 0;
 }
 
 struct ck_emu_context *ck_emu_thread_pop(void)
 {
-	return self.depth ? self.stack[--self.depth] : NULL;
+	return self.depth ? self.stack[--self.depth].context : NULL;
 }
 
 struct ck_emu_stream *ck_emu_thread_stream(struct ck_emu_context *context)
@@ -118,6 +129,19 @@ struct ck_emu_stream *ck_emu_thread_stream(struct ck_emu_context *context)
 	self.streams = own;
 	ck_emu_object_ref(&stream->base);
 	return stream;
+}
+
+CUstream ck_emu_thread_default(void)
+{
+	return self.default_stream;
+}
+
+CUstream ck_default_stream_set(CUstream stream)
+{
+	CUstream was = self.default_stream;
+
+	self.default_stream = stream;
+	return was;
 }
 
 bool ck_emu_thread_in_callback(void)

@@ -6,16 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "cuda/errors.h"
 #include "launcher/fail.h"
-
-static const struct {
-	CUresult value;
-	const char *name, *text;
-} errors[] = {
-#define CK_ERROR(name, value, text) {name, #name, text},
-#include "cuda/errors.def"
-#undef CK_ERROR
-};
 
 static int errno_of(enum ck_exit exit)
 {
@@ -80,17 +72,13 @@ int ck_fail_memory(struct ck_fail *fail)
 int ck_fail_cuda(struct ck_fail *fail, enum ck_exit exit, const char *stage, CUresult result,
 		 const char *what)
 {
-	const char *name = "CUDA_ERROR_UNKNOWN", *text = "unknown error";
+	const struct ck_error *row = ck_error_find(result);
 
-	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
-		if (errors[i].value == result) {
-			name = errors[i].name;
-			text = errors[i].text;
-		}
-	}
+	if (!row)
+		row = ck_error_find(CUDA_ERROR_UNKNOWN);
 	if (result == CUDA_ERROR_OUT_OF_MEMORY)
 		exit = CK_EXIT_MEMORY;
-	return ck_fail(fail, exit, stage, name, "%s: %s", what, text);
+	return ck_fail(fail, exit, stage, row->name, "%s: %s", what, row->text);
 }
 
 void ck_fail_clear(struct ck_fail *fail)

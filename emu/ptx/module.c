@@ -55,21 +55,28 @@ static int span_order(const void *a, const void *b)
 	return x->lo < y->lo ? -1 : x->lo > y->lo;
 }
 
-static int place_vars(struct ck_ptx_module *m, uint64_t (*alloc)(void *, size_t, size_t),
-		      void *opaque)
+typedef uint64_t (*alloc_fn)(void *opaque, struct ck_ptx_room *room);
+
+static int place_vars(struct ck_ptx_module *m, bool managed, alloc_fn alloc, void *opaque)
 {
 	m->spans = calloc(m->var_count + 1, sizeof(*m->spans));
 	if (!m->spans)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < m->var_count; i++) {
 		struct ck_ptx_var *var = &m->vars[i];
+		struct ck_ptx_room room = {
+			.name = var->name,
+			.size = (size_t)ck_max(var->size, (uint64_t)1),
+			.align = (size_t)ck_max(var->align, (uint64_t)1),
+			.managed = var->managed,
+		};
 
-		if (!is_placed(var))
+		if (!is_placed(var) || (managed && !var->managed))
 			continue;
-		var->address = alloc(opaque, (size_t)ck_max(var->size, (uint64_t)1),
-				     (size_t)ck_max(var->align, (uint64_t)1));
+		var->address = alloc(opaque, &room);
 		if (!var->address)
 			return -ENOMEM;
+		var->shared = room.shared;
 		m->spans[m->span_count].lo = var->address;
 		m->spans[m->span_count++].hi = var->address + var->size;
 	}
@@ -94,27 +101,41 @@ static void write_inits(const struct ck_ptx_module *m, const struct ck_ptx_var *
 	}
 }
 
-int ck_ptx_place(struct ck_ptx_module *m,
-		 uint64_t (*alloc)(void *opaque, size_t size, size_t align), void *opaque)
+/* Places and initial values of the module's variables, or of the managed ones alone. */
+static int place(struct ck_ptx_module *m, bool managed, alloc_fn alloc, void *opaque)
 {
 	int ret;
 
 	if (m->placed)
 		return -EALREADY;
 	m->placed = true;
-	ret = place_vars(m, alloc, opaque);
+	ret = place_vars(m, managed, alloc, opaque);
 	if (ret < 0)
 		return ret;
 	for (uint32_t i = 0; i < m->var_count; i++) {
 		const struct ck_ptx_var *var = &m->vars[i];
 
-		if (!is_placed(var))
+		if (!is_placed(var) || !var->address || var->shared)
 			continue;
 		if (var->data)
 			memcpy((void *)(uintptr_t)var->address, var->data,
 			       (size_t)ck_min((uint64_t)var->data_size, var->size));
 		write_inits(m, var);
 	}
+	return 0;
+}
+
+int ck_ptx_place_managed(struct ck_ptx_module *m, alloc_fn alloc, void *opaque)
+{
+	return place(m, true, alloc, opaque);
+}
+
+int ck_ptx_place(struct ck_ptx_module *m, alloc_fn alloc, void *opaque)
+{
+	int ret = place(m, false, alloc, opaque);
+
+	if (ret < 0)
+		return ret;
 	for (uint32_t i = 0; i < m->reloc_count; i++) {
 		const struct ck_ptx_reloc *r = &m->relocs[i];
 		uint64_t value = m->vars[r->symbol].address + (uint64_t)r->addend;
@@ -129,7 +150,7 @@ int ck_ptx_variable(const struct ck_ptx_module *m, const char *name, uint64_t *a
 		    size_t *size)
 {
 	for (uint32_t i = 0; m->placed && i < m->var_count; i++) {
-		if (!is_placed(&m->vars[i]) || m->vars[i].opaque ||
+		if (!is_placed(&m->vars[i]) || m->vars[i].opaque || !m->vars[i].address ||
 		    strcmp(m->vars[i].name, name) != 0)
 			continue;
 		*address = m->vars[i].address;

@@ -349,6 +349,7 @@ struct ck_ptx_var {
 	uint8_t opaque;		/* enum ck_ptx_opaque: it then holds an object's number */
 	bool external, dynamic; /* declared only; extern .shared of unknown size */
 	bool managed;		/* the host uses it too */
+	bool shared;		/* it had its place, and a value, before this module */
 	uint64_t size, align;
 	uint8_t *data; /* first bytes of the initialiser, or NULL */
 	size_t data_size;

@@ -29,13 +29,27 @@ int ck_ptx_parse(const char *text, size_t size, char *log, size_t log_size,
 		 struct ck_ptx_module **module);
 void ck_ptx_destroy(struct ck_ptx_module *module);
 
+/* A variable that is to get its place. */
+struct ck_ptx_room {
+	const char *name;
+	size_t size, align; /* bytes */
+	bool managed;
+	bool shared; /* set by who gives the place: it has its value already */
+};
+
 /*
  * Give every .global and .const variable its place: @alloc returns zeroed, writable memory
  * (an address of this process that is also the device address), or 0 when there is none
  * (then -ENOMEM). Initialisers, addresses of other variables included, are written. Once only.
  */
 int ck_ptx_place(struct ck_ptx_module *module,
-		 uint64_t (*alloc)(void *opaque, size_t size, size_t align), void *opaque);
+		 uint64_t (*alloc)(void *opaque, struct ck_ptx_room *room), void *opaque);
+/*
+ * The same for the .managed ones alone, of a module that is never run: for their addresses and
+ * values, which modules of the same text then share. Addresses of other variables are written 0.
+ */
+int ck_ptx_place_managed(struct ck_ptx_module *module,
+			 uint64_t (*alloc)(void *opaque, struct ck_ptx_room *room), void *opaque);
 
 /* A placed variable by name: -ENOENT if there is none. */
 int ck_ptx_variable(const struct ck_ptx_module *module, const char *name, uint64_t *address,

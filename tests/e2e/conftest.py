@@ -319,11 +319,9 @@ def own_server(tmp_path):
 
 
 @pytest.fixture
-def direct_env(tmp_path_factory):
+def direct_env():
     """The environment in which a program finds the emulated driver as its libcuda.so.1."""
-    folder = tmp_path_factory.mktemp("driver")
-    (folder / "libcuda.so.1").symlink_to(EMULATED)
-    env = clean_env(LD_LIBRARY_PATH=str(folder))
+    env = clean_env(LD_LIBRARY_PATH=str(PRODUCTS / "emu"))
     if runtime():
         env["LD_PRELOAD"] = runtime()
     return env

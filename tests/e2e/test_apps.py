@@ -50,14 +50,6 @@ def test_program_prints_what_it_prints_on_a_real_gpu(run_app, name, build, trans
         assert result.err == ""
 
 
-@pytest.mark.skipif(DRIVER != "emu", reason="the emulated driver was not asked for")
-@pytest.mark.parametrize("program", C_PROGRAMS)
-def test_the_emulated_driver_is_a_libcuda_of_its_own(run_app, program):
-    result = run_app(program, "direct")
-    assert result.out == (EXPECTED / f"{program}.txt").read_text(), result.err
-    assert result.status == 0
-
-
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_handles_that_are_none_are_refused(run_app, transport):
     result = run_app("bad_handles", transport)

@@ -16,11 +16,16 @@ def three(tmp_path_factory):
     s.stop()
 
 
-@pytest.fixture
-def devices(three, app):
+@pytest.fixture(params=["server", "direct"])
+def devices(request, app):
     """devices("uuids", VARIABLE=...): what the program sees."""
+    if request.param == "server":
+        base = client_env(request.getfixturevalue("three").address("unix"))
+    else:
+        base = dict(request.getfixturevalue("direct_env"), CRICKET_EMU_DEVICES="3")
+
     def go(what="devices", **env):
-        result = run([app("environment"), what], client_env(three.address("unix"), **env))
+        result = run([app("environment"), what], dict(base, **env))
         assert result.status == 0, result.err
         return result.out.split()
     return go

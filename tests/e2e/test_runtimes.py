@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from conftest import ROOT, TRANSPORTS, clean_env, client_env, run
+from conftest import DRIVER, ROOT, TRANSPORTS, clean_env, client_env, run
 
 SCRIPT = ROOT / "tools" / "runtimes.sh"
 HOME = ROOT / "build" / "runtimes"
@@ -60,6 +60,13 @@ def check(result, release):
 def test_a_program_of_an_older_release_runs(releases, server, app, release, transport):
     library = next((HOME / release / "lib").glob("libcudart.so.*"))
     check(run([app("any_runtime"), library], client_env(server.address(transport))), release)
+
+
+@pytest.mark.skipif(DRIVER != "emu", reason="the emulated driver was not asked for")
+@pytest.mark.parametrize("release", RELEASES)
+def test_it_runs_on_the_emulated_driver_itself(releases, app, direct_env, release):
+    library = next((HOME / release / "lib").glob("libcudart.so.*"))
+    check(run([app("any_runtime"), library], direct_env), release)
 
 
 @pytest.mark.parametrize("release", STATIC)

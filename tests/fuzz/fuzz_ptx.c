@@ -21,14 +21,14 @@ struct world {
 	char *printed; /* one byte past the text is out of bounds */
 };
 
-static uint64_t place(void *opaque, size_t size, size_t align)
+static uint64_t place(void *opaque, struct ck_ptx_room *room)
 {
 	struct world *w = opaque;
-	size_t at = (w->used + align - 1) & ~(align - 1);
+	size_t at = (w->used + room->align - 1) & ~(room->align - 1);
 
-	if (size > MEMORY || at > MEMORY - size)
+	if (room->size > MEMORY || at > MEMORY - room->size)
 		return 0;
-	w->used = at + size;
+	w->used = at + room->size;
 	return (uint64_t)(uintptr_t)(w->memory + at);
 }
 

@@ -43,14 +43,19 @@ struct ptx_world {
 
 static struct ptx_world world;
 
-static uint64_t world_place(void *opaque, size_t size, size_t align)
+static uint64_t world_take(size_t size, size_t align)
 {
-	(void)opaque;
 	world.used = (world.used + align - 1) & ~(align - 1);
 	if (size > ARENA - world.used)
 		return 0;
 	world.used += size;
 	return (uint64_t)(uintptr_t)(world.arena + world.used - size);
+}
+
+static uint64_t world_place(void *opaque, struct ck_ptx_room *room)
+{
+	(void)opaque;
+	return world_take(room->size, room->align);
 }
 
 static int world_range(void *opaque, uint64_t address, uint64_t *lo, uint64_t *hi)
@@ -77,7 +82,7 @@ static void world_print(void *opaque, const char *text, size_t size)
 static uint64_t world_alloc(void *opaque, size_t size)
 {
 	world.allocated++;
-	return world_place(opaque, size, 16);
+	return world_take(size, 16);
 }
 
 static void world_free(void *opaque, uint64_t address)

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "client/context.h"
-#include "client/local.h"
+#include "libcuda/local.h"
 #include "tests/unit/client_session.h"
 
 static char keys[3];
@@ -196,8 +196,8 @@ static void a_value_is_kept_for_each_context_and_key(void **state)
 	assert_int_equal(ck_local_delete(a, &keys[0]), CUDA_SUCCESS);
 	assert_int_equal(ck_local_get(&value, a, &keys[0]), CUDA_ERROR_INVALID_HANDLE);
 	assert_int_equal(ck_local_delete(a, &keys[0]), CUDA_ERROR_INVALID_HANDLE);
-	ck_local_forget(ck_gpu(0)->primary);
-	ck_local_forget(ck_gpu(1)->primary);
+	ck_local_forget((CUcontext)ck_gpu(0)->primary);
+	ck_local_forget((CUcontext)ck_gpu(1)->primary);
 }
 
 static void null_and_minus_one_mean_the_current_context(void **state)
@@ -213,7 +213,7 @@ static void null_and_minus_one_mean_the_current_context(void **state)
 	assert_int_equal(ck_local_put((CUcontext)-1, keys, "x", NULL), CUDA_SUCCESS);
 	assert_int_equal(ck_local_get(&value, NULL, keys), CUDA_SUCCESS);
 	assert_int_equal(ck_local_get(&value, a, keys), CUDA_SUCCESS);
-	ck_local_forget(ck_gpu(0)->primary);
+	ck_local_forget((CUcontext)ck_gpu(0)->primary);
 	cuCtxSetCurrent(NULL);
 }
 

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "client/export_tables.h"
+#include "libcuda/export_tables.h"
 #include "tests/unit/client_session.h"
 
 typedef const void *const *words;

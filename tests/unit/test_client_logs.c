@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "client/logs.h"
+#include "libcuda/logs.h"
 #include "tests/unit/client_session.h"
 #include "util/log.h"
 

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "client/client.h"
-#include "client/procaddress.h"
+#include "libcuda/procaddress.h"
 
 static void *get(const char *name, int version, cuuint64_t flags)
 {

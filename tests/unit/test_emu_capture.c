@@ -493,7 +493,7 @@ static void a_capture_tells_where_it_is_and_can_be_moved(void **state)
 	CUstreamCaptureStatus now;
 	const CUgraphNode *after;
 	CUgraphNode first, empty;
-	const void *data;
+	const CUgraphEdgeData *data;
 	CUgraph graph, got;
 	size_t count = 9;
 

@@ -115,7 +115,7 @@ static void calls_before_init_are_refused_but_version_and_names_work(void **stat
 	assert_int_equal(cuInit(1), CUDA_ERROR_INVALID_VALUE);
 }
 
-static void an_export_table_is_never_given(void **state)
+static void a_table_that_is_not_known_is_refused(void **state)
 {
 	const CUuuid id = {{1, 2, 3}};
 	const void *table = &id;
@@ -944,7 +944,7 @@ int main(void)
 {
 	const struct CMUnitTest before[] = {
 		cmocka_unit_test(calls_before_init_are_refused_but_version_and_names_work),
-		cmocka_unit_test(an_export_table_is_never_given),
+		cmocka_unit_test(a_table_that_is_not_known_is_refused),
 		cmocka_unit_test(an_unknown_name_has_no_address),
 		cmocka_unit_test(a_call_is_given_in_the_form_of_the_version_asked_for),
 	};

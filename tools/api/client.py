@@ -1,7 +1,7 @@
 """The client's side: one wire stub a message, and the exported entries that need no hand."""
 
 from . import banner
-from .proto import c_type, params, resolve
+from .proto import argument_names, c_type, params, resolve, variant
 from .table import HANDLES
 
 
@@ -204,24 +204,6 @@ def stubs_c(table):
         elif r.kind == "refuse":
             out.append(f"CK_REFUSE({r.name})\n\n")
     return "".join(out)
-
-
-def argument_names(params_text):
-    """Names in a C parameter list."""
-    if params_text == "void":
-        return []
-    return [p.replace("*", " ").split()[-1] for p in params_text.split(",")]
-
-
-def variant(table, row):
-    """An older name of a call, or its per-thread form."""
-    text = params(resolve(table, row))
-    call = f"{row.target}({', '.join(argument_names(text))})"
-    if row.kind == "alias":
-        return f"CK_EXPORT CUresult {row.name}({text})\n{{\n\treturn {call};\n}}\n\n"
-    return (f"CK_EXPORT CUresult {row.name}({text})\n{{\n\tCUstream was = ck_default_stream_set("
-            f"CU_STREAM_PER_THREAD);\n\tCUresult err = {call};\n\n\tck_default_stream_set(was);\n"
-            "\treturn err;\n}\n\n")
 
 
 def counted_c(table):

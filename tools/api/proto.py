@@ -26,6 +26,24 @@ def resolve(table, row):
     return row
 
 
+def argument_names(params_text):
+    """Names in a C parameter list."""
+    if params_text == "void":
+        return []
+    return [p.replace("*", " ").split()[-1] for p in params_text.split(",")]
+
+
+def variant(table, row, export="CK_EXPORT"):
+    """An older name of a call, or its per-thread form."""
+    text = params(resolve(table, row))
+    call = f"{row.target}({', '.join(argument_names(text))})"
+    if row.kind == "alias":
+        return f"{export} CUresult {row.name}({text})\n{{\n\treturn {call};\n}}\n\n"
+    return (f"{export} CUresult {row.name}({text})\n{{\n\tCUstream was = ck_default_stream_set("
+            f"CU_STREAM_PER_THREAD);\n\tCUresult err = {call};\n\n\tck_default_stream_set(was);\n"
+            "\treturn err;\n}\n\n")
+
+
 def api_h(table):
     """Prototypes of every call that has a body."""
     out = [banner("rpc/driver.api"), "#ifndef CK_GEN_API_H\n#define CK_GEN_API_H\n\n"
@@ -50,13 +68,22 @@ def exports_map(table, soname, more=""):
     return f"{{\n\tglobal:\n{names}{extra}\tlocal:\n\t\t*;\n}};\n"
 
 
+def emu_variants_c(table):
+    """The emulated driver's older names and per-thread forms; weak: a file of its own comes first."""
+    out = [banner("rpc/driver.api"), '#include "emu/emu.h"\n\n'
+           "#define VARIANT __attribute__((weak)) CK_EXPORT\n\n"]
+    out += [variant(table, r, "VARIANT") for r in table.rows if r.kind in ("alias", "ptsz")]
+    return "".join(out)
+
+
 def emu_refuse_c(table):
     """Weak refusals for what the emulated driver does not define."""
     out = [banner("rpc/driver.api"), '#include "cuda/types.h"\n\n'
            "#define REFUSE(name) \\\n\tCUresult name(void); \\\n"
            "\t__attribute__((weak, visibility(\"default\"))) CUresult name(void) \\\n"
            "\t{ return CUDA_ERROR_NOT_SUPPORTED; }\n\n"]
-    out += [f"REFUSE({r.name})\n" for r in table.rows if r.exported]
+    out += [f"REFUSE({r.name})\n" for r in table.rows
+            if r.exported and r.kind not in ("alias", "ptsz")]
     return "".join(out)
 
 
@@ -115,17 +142,19 @@ def base_name(name):
     return m.group(1), bool(m.group(2))
 
 
-def procaddress_c(table):
-    """Entries behind cuGetProcAddress, sorted by base name, newest version first."""
-    out = [banner("rpc/driver.api"), '#include <stddef.h>\n\n#include "client/procaddress.h"\n\n']
+def procaddress_c(table, counting):
+    """Entries behind cuGetProcAddress, sorted by base name, newest version first; COUNTING: of a
+    library that has its calls once more, counted."""
+    out = [banner("rpc/driver.api"), '#include <stddef.h>\n\n#include "libcuda/procaddress.h"\n\n']
     rows = [r for r in table.rows if r.exported and r.since.isdigit() and int(r.since)]
     out += [f"extern char {r.name}[];\n" for r in rows]
-    out += [f"extern char ck_counted_{r.name}[];\n" for r in rows if r.kind != "refuse"]
+    out += [f"extern char ck_counted_{r.name}[];\n" for r in rows
+            if counting and r.kind != "refuse"]
     out.append("\nconst struct ck_entry ck_entries[] = {\n")
     key = lambda r: (base_name(r.name)[0], -int(r.since), base_name(r.name)[1])
     for r in sorted(rows, key=key):
         base, per_thread = base_name(r.name)
-        counted = "NULL" if r.kind == "refuse" else f"ck_counted_{r.name}"
+        counted = "NULL" if not counting or r.kind == "refuse" else f"ck_counted_{r.name}"
         out.append(f'\t{{ "{base}", {r.since}, {str(per_thread).lower()}, {r.name}, {counted} }},\n')
     out.append("};\n\nconst unsigned int ck_entry_count = sizeof(ck_entries) / "
                "sizeof(ck_entries[0]);\n")

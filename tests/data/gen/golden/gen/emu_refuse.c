@@ -7,7 +7,6 @@
 	{ return CUDA_ERROR_NOT_SUPPORTED; }
 
 REFUSE(cuThingCreate)
-REFUSE(cuThingDestroy)
 REFUSE(cuThingDestroy_v2)
 REFUSE(cuThingGetColour)
 REFUSE(cuThingPaint)
@@ -15,7 +14,6 @@ REFUSE(cuThingPlan)
 REFUSE(cuThingPlanDestroy)
 REFUSE(cuThingPlanOf)
 REFUSE(cuThingMany)
-REFUSE(cuThingPaint_ptsz)
 REFUSE(cuThingCount)
 REFUSE(cuThingCopy)
 REFUSE(cuThingSing)

@@ -1,7 +1,7 @@
 /* Made by tools/apigen.py from rpc/driver.api: change those, not this file. */
 #include <stddef.h>
 
-#include "client/procaddress.h"
+#include "libcuda/procaddress.h"
 
 extern char cuThingCreate[];
 extern char cuThingDestroy[];

@@ -1,7 +1,7 @@
 /*
- * client/coredump.c - settings of core dumps of the GPU: kept and told, and dumps are not made.
+ * libcuda/coredump.c - settings of core dumps of the GPU: kept and told, and dumps are not made.
  *
- * A dump would hold the memory of the server's process, and be written by it. So a program may read the
+ * A dump would hold the memory of another process, or of one without a GPU. So a program may read the
  * settings and choose files and contents, as debuggers' helpers do at start-up; switching dumps on is
  * refused. A context's settings are those of the process, since they change nothing.
  */
@@ -11,10 +11,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client/client.h"
+#include "gen/api.h"
 #include "util/log.h"
+#include "util/util.h"
 
-CK_LOG_DEFINE("client");
+CK_LOG_DEFINE("driver");
 
 #define NAME_SIZE 1024 /* CUDA: 1023 characters */
 
@@ -96,7 +97,7 @@ static CUresult set(CUcoredumpSettings attrib, const void *value, size_t *size)
 		return CUDA_ERROR_INVALID_VALUE;
 	if ((attrib == CU_COREDUMP_ENABLE_ON_EXCEPTION ||
 	     attrib == CU_COREDUMP_ENABLE_USER_TRIGGER) && *(const bool *)value) {
-		ck_warn("core dumps of a remote GPU are not made");
+		ck_warn("core dumps of the GPU are not made");
 		return CUDA_ERROR_NOT_SUPPORTED;
 	}
 	pthread_mutex_lock(&lock);
@@ -110,8 +111,8 @@ static CUresult set(CUcoredumpSettings attrib, const void *value, size_t *size)
 
 CK_EXPORT CUresult cuCoredumpGetAttribute(CUcoredumpSettings attrib, void *value, size_t *size)
 {
-	struct ck_context *context;
-	CUresult err = ck_context_usable(&context);
+	CUdevice device;
+	CUresult err = cuCtxGetDevice(&device); /* is there a context? */
 
 	return err ? err : get(attrib, value, size);
 }
@@ -124,8 +125,8 @@ CK_EXPORT CUresult cuCoredumpGetAttributeGlobal(CUcoredumpSettings attrib, void 
 
 CK_EXPORT CUresult cuCoredumpSetAttribute(CUcoredumpSettings attrib, void *value, size_t *size)
 {
-	struct ck_context *context;
-	CUresult err = ck_context_usable(&context);
+	CUdevice device;
+	CUresult err = cuCtxGetDevice(&device); /* is there a context? */
 
 	if (!err && value &&
 	    (attrib == CU_COREDUMP_ENABLE_USER_TRIGGER || attrib == CU_COREDUMP_PIPE))

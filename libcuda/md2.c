@@ -1,9 +1,9 @@
 /*
- * client/md2.c - MD2 and HMAC-MD2; see md2.h.
+ * libcuda/md2.c - MD2 and HMAC-MD2; see md2.h.
  */
 #include <string.h>
 
-#include "client/md2.h"
+#include "libcuda/md2.h"
 
 #define ROUNDS 18
 

@@ -1,19 +1,22 @@
 /*
- * client/logs.c - the logs that an application may read: the errors and warnings that this library
+ * libcuda/logs.c - the logs that an application may read: the errors and warnings that this library
  * writes to stderr, the newest of them.
  *
  * A line may be logged anywhere, with locks held: nothing here waits long for its own lock, and a
  * callback, which runs in the thread that logs, may make no CUDA call.
  */
-#include <errno.h>
 #include <pthread.h>
+#include <sched.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/client.h"
-#include "client/logs.h"
+#include "gen/api.h"
+#include "libcuda/libcuda.h"
+#include "libcuda/logs.h"
 #include "util/log.h"
+#include "util/util.h"
 
 #define LINES 128
 #define BUFFER_MAX 25600	/* CUDA: what all messages take at most */
@@ -70,17 +73,17 @@ static void tell(CUlogLevel level, char *text, size_t size)
 {
 	struct CUlogsCallbackEntry_st copies[16];
 	unsigned int count = 0;
-	bool was = ck_inside_callback;
+	bool was;
 
 	if (!lock_soon())
 		return;
 	for (struct CUlogsCallbackEntry_st *c = callbacks; c && count < 16; c = c->next)
 		copies[count++] = *c;
 	pthread_mutex_unlock(&lock);
-	ck_inside_callback = true;
+	was = ck_libcuda_inside(true);
 	for (unsigned int i = 0; i < count; i++)
 		copies[i].function(copies[i].data, level, text, size);
-	ck_inside_callback = was;
+	ck_libcuda_inside(was);
 }
 
 static void hook(int level, char *text, size_t size)

@@ -1,11 +1,11 @@
 /*
- * client/visible.h - which devices of the server the application sees, and in which order.
+ * libcuda/visible.h - which devices of the server the application sees, and in which order.
  *
  * CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER as the CUDA C++ Programming Guide describes them;
  * pure functions over what the server said.
  */
-#ifndef CK_CLIENT_VISIBLE_H
-#define CK_CLIENT_VISIBLE_H
+#ifndef CK_LIBCUDA_VISIBLE_H
+#define CK_LIBCUDA_VISIBLE_H
 
 #include <stdbool.h>
 

@@ -1,29 +1,35 @@
 /*
- * client/local.c - context-local storage; see local.h.
+ * libcuda/local.c - context-local storage; see local.h.
  *
  * Look-ups outnumber changes by thousands, so each thread keeps the last few answers. Any change
  * anywhere moves one process-wide generation on, and answers of an older generation do not count.
  */
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdlib.h>
 
-#include "client/client.h"
-#include "client/local.h"
+#include "libcuda/libcuda.h"
+#include "libcuda/local.h"
+#include "util/util.h"
 
 #define KEPT 8 /* about as many copies of the runtime as a program has */
 
-struct ck_local {
-	struct ck_local *next;
+struct entry {
+	struct entry *next;
+	CUcontext context;
 	void *key, *value;
 	ck_local_destructor destructor;
 };
 
 struct kept {
-	const struct ck_context *context;
+	CUcontext context;
 	void *key, *value;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct entry *entries; /* of all contexts: a few for each that a runtime uses */
 static _Atomic uint64_t generation = 1;
 
 static __thread struct {
@@ -31,48 +37,38 @@ static __thread struct {
 	struct kept items[KEPT];
 } mine;
 
-static size_t kept_index(const struct ck_context *context, const void *key)
+static size_t kept_index(const void *context, const void *key)
 {
 	uintptr_t mix = (uintptr_t)key ^ (uintptr_t)context >> 3;
 
 	return (mix >> 4 ^ mix >> 12) % KEPT;
 }
 
-static CUresult context_at(CUcontext handle, struct ck_context **context)
+/* The pointer to the entry of @context and @key, or the NULL that ends the list; under the lock. */
+static struct entry **find(CUcontext context, const void *key)
 {
-	if (atomic_load_explicit(&ck_client.state, memory_order_relaxed) == CK_STATE_EXITING)
-		return CUDA_ERROR_DEINITIALIZED;
-	if (!handle || handle == (CUcontext)-1)
-		*context = ck_context_current();
-	else
-		*context = ck_object_check(handle, CK_OBJECT_CONTEXT);
-	return *context ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
-}
+	struct entry **at = &entries;
 
-/* The pointer to the entry of @key, or the NULL that ends the list; under the lock. */
-static struct ck_local **find(struct ck_context *context, const void *key)
-{
-	struct ck_local **at = &context->locals;
-
-	while (*at && (*at)->key != key)
+	while (*at && ((*at)->context != context || (*at)->key != key))
 		at = &(*at)->next;
 	return at;
 }
 
 CUresult ck_local_put(CUcontext handle, void *key, void *value, ck_local_destructor destructor)
 {
-	struct ck_context *context;
-	CUresult err = context_at(handle, &context);
-	struct ck_local **at, *entry;
+	CUcontext context;
+	CUresult err = ck_libcuda_context(handle, &context);
+	struct entry **at, *entry;
 
 	if (err)
 		return err;
 	pthread_mutex_lock(&lock);
-	at = find(context, key);
+	at = find(context, key); /* where there is none: the end, so order stays */
 	if (!*at)
 		*at = calloc(1, sizeof(**at));
 	entry = *at;
 	if (entry) {
+		entry->context = context;
 		entry->key = key;
 		entry->value = value;
 		entry->destructor = destructor;
@@ -84,9 +80,9 @@ CUresult ck_local_put(CUcontext handle, void *key, void *value, ck_local_destruc
 
 CUresult ck_local_delete(CUcontext handle, void *key)
 {
-	struct ck_context *context;
-	CUresult err = context_at(handle, &context);
-	struct ck_local **at, *entry;
+	CUcontext context;
+	CUresult err = ck_libcuda_context(handle, &context);
+	struct entry **at, *entry;
 
 	if (err)
 		return err;
@@ -104,9 +100,9 @@ CUresult ck_local_delete(CUcontext handle, void *key)
 CUresult ck_local_get(void **value, CUcontext handle, void *key)
 {
 	uint64_t now = atomic_load_explicit(&generation, memory_order_acquire);
-	struct ck_context *context;
-	CUresult err = context_at(handle, &context);
-	struct ck_local *entry;
+	CUcontext context;
+	CUresult err = ck_libcuda_context(handle, &context);
+	struct entry *entry;
 	struct kept *kept;
 
 	if (err)
@@ -132,19 +128,37 @@ CUresult ck_local_get(void **value, CUcontext handle, void *key)
 	return entry ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
-void ck_local_forget(struct ck_context *context)
+/* The entries of @context, taken out of the list. */
+static struct entry *take(CUcontext context)
 {
-	struct ck_local *entry, *next;
+	struct entry **at = &entries, *taken = NULL, **end = &taken;
 
 	pthread_mutex_lock(&lock);
-	entry = context->locals;
-	context->locals = NULL;
+	while (*at) {
+		struct entry *entry = *at;
+
+		if (entry->context != context) {
+			at = &entry->next;
+			continue;
+		}
+		*at = entry->next;
+		entry->next = NULL;
+		*end = entry;
+		end = &entry->next;
+	}
 	atomic_fetch_add(&generation, 1);
 	pthread_mutex_unlock(&lock);
-	for (; entry; entry = next) {
+	return taken;
+}
+
+void ck_local_forget(CUcontext context)
+{
+	struct entry *entry, *next;
+
+	for (entry = take(context); entry; entry = next) {
 		next = entry->next;
 		if (entry->destructor)
-			entry->destructor((CUcontext)context, entry->key, entry->value);
+			entry->destructor(context, entry->key, entry->value);
 		free(entry);
 	}
 }

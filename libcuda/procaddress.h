@@ -1,8 +1,8 @@
 /*
- * client/procaddress.h - the names behind cuGetProcAddress.
+ * libcuda/procaddress.h - the names behind cuGetProcAddress.
  */
-#ifndef CK_CLIENT_PROCADDRESS_H
-#define CK_CLIENT_PROCADDRESS_H
+#ifndef CK_LIBCUDA_PROCADDRESS_H
+#define CK_LIBCUDA_PROCADDRESS_H
 
 #include <stdbool.h>
 

@@ -1,16 +1,14 @@
 /*
- * client/local.h - context-local storage: a value for each pair of a context and a key.
+ * libcuda/local.h - context-local storage: a value for each pair of a context and a key.
  *
  * Each copy of the CUDA runtime keeps its state of a context here, and looks it up in every call
  * that it gets. Safe from all threads. @handle NULL or -1 means the calling thread's current
  * context; without one the result is INVALID_CONTEXT.
  */
-#ifndef CK_CLIENT_LOCAL_H
-#define CK_CLIENT_LOCAL_H
+#ifndef CK_LIBCUDA_LOCAL_H
+#define CK_LIBCUDA_LOCAL_H
 
 #include "cuda/types.h"
-
-struct ck_context;
 
 typedef void (*ck_local_destructor)(CUcontext context, void *key, void *value);
 
@@ -22,6 +20,6 @@ CUresult ck_local_delete(CUcontext handle, void *key);
 CUresult ck_local_get(void **value, CUcontext handle, void *key);
 
 /* Forget all of @context, and call the destructors, with no lock held: they come back to us. */
-void ck_local_forget(struct ck_context *context);
+void ck_local_forget(CUcontext context);
 
 #endif

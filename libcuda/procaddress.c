@@ -1,14 +1,14 @@
 /*
- * client/procaddress.c - cuGetProcAddress, both forms. They work before cuInit, and every address
+ * libcuda/procaddress.c - cuGetProcAddress, both forms. They work before cuInit, and every address
  * is one of ours.
  */
 #include <string.h>
 
-#include "client/client.h"
-#include "client/procaddress.h"
-#include "client/stats.h"
+#include "gen/api.h"
+#include "libcuda/libcuda.h"
+#include "libcuda/procaddress.h"
+#include "util/util.h"
 
-#define NEWEST_VERSION 13000 /* of which the table knows all calls */
 #define FIRST_PER_THREAD 7000 /* CUDA version that brought per-thread default streams */
 
 /* Index of the first entry of @name, or of where it would be. */
@@ -68,22 +68,14 @@ const struct ck_entry *ck_entry_find(const struct ck_entry *entries, unsigned in
 static CUresult find(const char *symbol, void **pfn, int version, cuuint64_t flags,
 		     const struct ck_entry **entry, CUdriverProcAddressQueryResult *status)
 {
-	int ceiling = ck_client.driver_version ? ck_client.driver_version : NEWEST_VERSION;
-
 	if (!symbol || !pfn || flags > CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM)
 		return CUDA_ERROR_INVALID_VALUE;
 	/* Libraries rely on this: a driver does not know what comes after it. */
-	if (version > ceiling)
+	if (version > ck_libcuda_version())
 		return CUDA_ERROR_INVALID_VALUE;
-	ck_stats_init(); /* programs ask for addresses before they call anything */
 	*entry = ck_entry_find(ck_entries, ck_entry_count, symbol, version,
 			       flags == CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, status);
 	return CUDA_SUCCESS;
-}
-
-static void *address_of(const struct ck_entry *entry)
-{
-	return unlikely(ck_stats_on) && entry->counted ? entry->counted : entry->function;
 }
 
 /* The form of CUDA 11.3: what is not found is an error, and *pfn stays as it was. */
@@ -98,7 +90,7 @@ CK_EXPORT CUresult cuGetProcAddress(const char *symbol, void **pfn, int cudaVers
 		return err;
 	if (!entry)
 		return CUDA_ERROR_NOT_FOUND;
-	*pfn = address_of(entry);
+	*pfn = ck_libcuda_address(entry);
 	return CUDA_SUCCESS;
 }
 
@@ -113,7 +105,7 @@ CK_EXPORT CUresult cuGetProcAddress_v2(const char *symbol, void **pfn, int cudaV
 
 	if (err)
 		return err;
-	*pfn = entry ? address_of(entry) : NULL;
+	*pfn = entry ? ck_libcuda_address(entry) : NULL;
 	if (symbolStatus)
 		*symbolStatus = status;
 	return CUDA_SUCCESS;

@@ -1,5 +1,5 @@
 /*
- * client/visible.c - CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER; see visible.h.
+ * libcuda/visible.c - CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER; see visible.h.
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "client/visible.h"
+#include "libcuda/visible.h"
 
 #define UUID_TEXT 37 /* 8-4-4-4-12 and the NUL */
 

@@ -1,8 +1,8 @@
 /*
- * client/advice.h - what programs have said of managed memory and may ask for again.
+ * libcuda/advice.h - what programs have said of managed memory and may ask for again.
  */
-#ifndef CK_CLIENT_ADVICE_H
-#define CK_CLIENT_ADVICE_H
+#ifndef CK_LIBCUDA_ADVICE_H
+#define CK_LIBCUDA_ADVICE_H
 
 #include <stddef.h>
 #include <stdint.h>

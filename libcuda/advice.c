@@ -1,18 +1,19 @@
 /*
- * client/advice.c - advice on managed memory: kept, and told again; it changes nothing here.
+ * libcuda/advice.c - advice on managed memory: kept, and told again; it changes nothing here.
  *
  * Kept in stretches of pages of which the same was said. A page of no stretch has heard nothing.
  */
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/advice.h"
-#include "client/client.h"
-#include "client/window.h"
+#include "libcuda/advice.h"
 #include "util/range.h"
+#include "util/util.h"
 
 #define CPU_BIT 31
+#define PAGE 4096ull /* what is said holds for whole ones */
 
 struct advice {
 	bool read_mostly;
@@ -105,13 +106,13 @@ static void apply(struct advice *a, CUmem_advise advice, const CUmemLocation *lo
 
 static uint64_t first_page(uint64_t at)
 {
-	return at & ~(CK_PAGE - 1);
+	return at & ~(PAGE - 1);
 }
 
 /* Do @advice, or note a prefetch when that is 0. */
 static CUresult change(uint64_t at, size_t size, CUmem_advise advice, const CUmemLocation *location)
 {
-	uint64_t lo = first_page(at), hi = CK_ALIGN_UP(at + size, CK_PAGE);
+	uint64_t lo = first_page(at), hi = CK_ALIGN_UP(at + size, PAGE);
 	CUresult err;
 
 	pthread_mutex_lock(&lock);
@@ -142,7 +143,7 @@ CUresult ck_advice_prefetched(uint64_t at, size_t size, const CUmemLocation *loc
 
 void ck_advice_forget(uint64_t at, size_t size)
 {
-	uint64_t lo = first_page(at), hi = CK_ALIGN_UP(at + size, CK_PAGE);
+	uint64_t lo = first_page(at), hi = CK_ALIGN_UP(at + size, PAGE);
 	const struct ck_range *r;
 
 	pthread_mutex_lock(&lock);

@@ -1,5 +1,5 @@
 /*
- * client/export_tables.c - cuGetExportTable: tables of functions that NVIDIA's own libraries ask
+ * libcuda/export_tables.c - cuGetExportTable: tables of functions that NVIDIA's own libraries ask
  * the driver for, by UUID. They are not documented; all that Cricket knows of them is in this file.
  *
  * Provenance: our own observation of CUDA 13.0's libraries on a mock driver and on an H200, and
@@ -16,17 +16,20 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "client/client.h"
-#include "client/export_tables.h"
-#include "client/local.h"
-#include "client/md2.h"
+#include "gen/api.h"
+#include "libcuda/export_tables.h"
+#include "libcuda/libcuda.h"
+#include "libcuda/local.h"
+#include "libcuda/md2.h"
 #include "util/log.h"
+#include "util/util.h"
 
-CK_LOG_DEFINE("client");
+CK_LOG_DEFINE("driver");
 
 #define WORDS(n) ((void *)((n) * sizeof(void *)))
 
@@ -109,18 +112,7 @@ static CUresult interface_load(CUmodule *out, const void *wrapper)
 /* The handle of the primary context, without retaining it. */
 static CUresult interface_primary(CUcontext *out, CUdevice device)
 {
-	CUresult err = ck_session_check();
-	const struct ck_gpu *gpu;
-
-	if (err)
-		return err;
-	gpu = ck_gpu(device);
-	if (!out)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (!gpu)
-		return CUDA_ERROR_INVALID_DEVICE;
-	*out = (CUcontext)gpu->primary;
-	return CUDA_SUCCESS;
+	return ck_libcuda_primary(out, device);
 }
 
 /* @a, @b and @n have only been seen as 0. */
@@ -143,7 +135,7 @@ static CUresult interface_load_container(const void *container, CUmodule *out, v
 	return cuModuleLoadFatBinary(out, container);
 }
 
-/* Load the compilers of the driver: they are the server's, and loaded there when needed. */
+/* Load the compilers of the driver: ours are there already, or the server's. */
 static CUresult interface_compilers(void)
 {
 	return CUDA_SUCCESS;
@@ -199,15 +191,12 @@ static const void *const hooks_table[7] = {
 
 static CUresult tools_current(CUcontext *out)
 {
-	if (!out)
-		return CUDA_ERROR_INVALID_VALUE;
-	*out = (CUcontext)ck_context_current();
-	return CUDA_SUCCESS;
+	return cuCtxGetCurrent(out);
 }
 
 static const void *const tools_table[4] = { WORDS(4), tools_unused, tools_current, tools_unused };
 
-/* --- 4: context-local storage, see client/local.h; the one table without a size */
+/* --- 4: context-local storage, see libcuda/local.h; the one table without a size */
 
 static const void *const local_table[4] = { ck_local_put, ck_local_delete, ck_local_get, NULL };
 
@@ -275,23 +264,26 @@ void ck_integrity_answer(const struct ck_integrity *in, unsigned char answer[16]
 /* The facts must be those that the public calls tell; the devices in the application's order. */
 static size_t integrity_devices(struct ck_integrity_device *devices)
 {
-	size_t count = (size_t)ck_min(ck_client.gpu_count, CK_MAX_DEVICES);
+	int count = 0;
 
-	for (size_t i = 0; i < count; i++) {
-		const struct ck_gpu *gpu = &ck_client.gpus[i];
+	if (cuDeviceGetCount(&count) != CUDA_SUCCESS)
+		return 0;
+	count = ck_min(count, CK_LIBCUDA_DEVICES);
+	for (int i = 0; i < count; i++) {
+		struct ck_integrity_device *d = &devices[i];
 
-		memcpy(devices[i].uuid, gpu->facts->uuid, sizeof(devices[i].uuid));
-		devices[i].pci_domain = gpu->attributes[CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID];
-		devices[i].pci_bus = gpu->attributes[CU_DEVICE_ATTRIBUTE_PCI_BUS_ID];
-		devices[i].pci_device = gpu->attributes[CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID];
+		cuDeviceGetUuid((CUuuid *)d->uuid, i);
+		cuDeviceGetAttribute(&d->pci_domain, CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID, i);
+		cuDeviceGetAttribute(&d->pci_bus, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, i);
+		cuDeviceGetAttribute(&d->pci_device, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID, i);
 	}
-	return count;
+	return (size_t)count;
 }
 
 /* Asked three times, with 0 to 2 added to the runtime's version; the first two are constants. */
 static CUresult integrity_answer(uint32_t version, uint64_t seconds, uint64_t result[2])
 {
-	struct ck_integrity_device devices[CK_MAX_DEVICES];
+	struct ck_integrity_device devices[CK_LIBCUDA_DEVICES];
 	struct ck_integrity in = {
 		.version = version,
 		.pid = (uint32_t)getpid(),
@@ -333,17 +325,19 @@ static CUresult objects_context_id(CUcontext context, uint64_t *id)
 
 static CUresult objects_stream(CUcontext context, CUstream handle, void **object)
 {
-	static char legacy;
-	struct ck_stream *stream;
-	CUresult err = ck_stream_from(handle, &stream);
+	static char unnamed[3]; /* of the handles 0, 1 and 2, which are no addresses */
+	bool is_named = (uintptr_t)handle >= sizeof(unnamed);
+	CUresult err = CUDA_SUCCESS;
+	unsigned int flags;
 
 	(void)context;
-	if (err)
-		return err;
 	if (!object)
 		return CUDA_ERROR_INVALID_VALUE;
-	*object = stream ? (void *)stream : &legacy;
-	return CUDA_SUCCESS;
+	if (is_named)
+		err = cuStreamGetFlags(handle, &flags);
+	if (!err)
+		*object = is_named ? (void *)handle : &unnamed[(uintptr_t)handle];
+	return err;
 }
 
 /* What it asks is not known; no value changes what cuBLAS does. */
@@ -395,12 +389,12 @@ struct tpc_map {
 	unsigned char *gpc, *index;
 };
 
-/* Fill @map from the server's first reply, or ask the server; what fails is not asked again. */
+/* What fails is not asked again. */
 static void tpc_map_fill(struct tpc_map *map, CUdevice device)
 {
-	const ck_device *facts = ck_gpu(device)->facts;
-	int sms = ck_gpu_attribute(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+	int sms = 0;
 
+	cuDeviceGetAttribute(&sms, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device);
 	map->asked = true;
 	map->count = (size_t)ck_max(sms, 0) / 2;
 	map->gpc = calloc(map->count + 1, 1);
@@ -409,36 +403,31 @@ static void tpc_map_fill(struct tpc_map *map, CUdevice device)
 	if (!map->gpc || !map->index)
 		return;
 	map->err = CUDA_ERROR_NOT_SUPPORTED;
-	if (map->count == 0)
-		return;
-	if (facts->tpc_gpc.tpc_gpc_len >= map->count &&
-	    facts->tpc_index.tpc_index_len >= map->count) {
-		memcpy(map->gpc, facts->tpc_gpc.tpc_gpc_val, map->count);
-		memcpy(map->index, facts->tpc_index.tpc_index_val, map->count);
-		map->err = CUDA_SUCCESS;
-	} else {
-		map->err = ck_tpc_map_fetch(device, map->gpc, map->index, map->count);
-	}
+	if (map->count > 0)
+		map->err = ck_libcuda_tpc_map(device, map->gpc, map->index, map->count);
 }
 
 /* Two arrays for the caller, who gives them back through tpc_free. */
 static CUresult tpc_get(unsigned char **gpc, unsigned char **index)
 {
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-	static struct tpc_map maps[CK_MAX_DEVICES];
-	struct ck_context *context;
-	CUresult err = ck_context_usable(&context);
+	static struct tpc_map maps[CK_LIBCUDA_DEVICES];
 	struct tpc_map *map;
+	CUdevice device;
+	CUresult err;
 
 	if (!gpc || !index)
 		return CUDA_ERROR_INVALID_VALUE;
 	*gpc = *index = NULL;
+	err = cuCtxGetDevice(&device);
 	if (err)
 		return err;
-	map = &maps[context->device];
+	if (device >= CK_LIBCUDA_DEVICES)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	map = &maps[device];
 	pthread_mutex_lock(&lock);
 	if (!map->asked)
-		tpc_map_fill(map, context->device);
+		tpc_map_fill(map, device);
 	pthread_mutex_unlock(&lock);
 	if (map->err)
 		return map->err;
@@ -518,7 +507,7 @@ CK_EXPORT CUresult cuGetExportTable(const void **ppExportTable, const CUuuid *pE
 {
 	if (!ppExportTable || !pExportTableId)
 		return CUDA_ERROR_INVALID_VALUE;
-	*ppExportTable = ck_m3_shim_table(pExportTableId); /* ours, for libm3 */
+	*ppExportTable = ck_libcuda_own_table(pExportTableId);
 	if (!*ppExportTable)
 		*ppExportTable = find(pExportTableId);
 	if (*ppExportTable)

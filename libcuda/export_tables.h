@@ -1,8 +1,8 @@
 /*
- * client/export_tables.h - the tables behind cuGetExportTable; see export_tables.c.
+ * libcuda/export_tables.h - the tables behind cuGetExportTable; see export_tables.c.
  */
-#ifndef CK_CLIENT_EXPORT_TABLES_H
-#define CK_CLIENT_EXPORT_TABLES_H
+#ifndef CK_LIBCUDA_EXPORT_TABLES_H
+#define CK_LIBCUDA_EXPORT_TABLES_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -25,14 +25,5 @@ struct ck_integrity {
 
 /* Pure; for the table's function and for its test. */
 void ck_integrity_answer(const struct ck_integrity *in, unsigned char answer[16]);
-
-/*
- * Ask the server for the map of @device, which its first reply did not have. Fills both
- * arrays of @tpcs entries. Called at most once a device, with its context current.
- */
-CUresult ck_tpc_map_fetch(CUdevice device, unsigned char *gpc, unsigned char *index, size_t tpcs);
-
-/* m3_shim.c: the table of our own that libm3 asks for, or NULL for another id. */
-const void *ck_m3_shim_table(const CUuuid *id);
 
 #endif

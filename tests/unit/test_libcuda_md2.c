@@ -1,5 +1,5 @@
 /*
- * tests/unit/test_client_md2.c - MD2 by the test suite of RFC 1319, and HMAC over it.
+ * tests/unit/test_libcuda_md2.c - MD2 by the test suite of RFC 1319, and HMAC over it.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "client/md2.h"
+#include "libcuda/md2.h"
 
 static void print(const uint8_t digest[CK_MD2_SIZE], char text[2 * CK_MD2_SIZE + 1])
 {

@@ -1,14 +1,15 @@
 /*
- * client/old_launch.c - launches as they were before CUDA 4: block shape, shared memory and
+ * libcuda/old_launch.c - launches as they were before CUDA 4: block shape, shared memory and
  * parameters are set on the function, one by one, and stay there.
  */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/client.h"
-#include "client/old_launch.h"
+#include "gen/api.h"
+#include "libcuda/old_launch.h"
 #include "util/map.h"
+#include "util/util.h"
 
 #define PARAMS_MAX 4096
 
@@ -21,7 +22,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ck_map *states;	/* by function */
 
 /* The state of a function, made when first asked for; NULL: out of memory. Called with the lock. */
-static struct state *state_of(const struct ck_function *f)
+static struct state *state_of(CUfunction f)
 {
 	struct state *s;
 
@@ -42,7 +43,7 @@ static struct state *state_of(const struct ck_function *f)
 	return s;
 }
 
-void ck_old_launch_forget(const struct ck_function *f)
+void ck_old_launch_forget(CUfunction f)
 {
 	pthread_mutex_lock(&lock);
 	if (states)
@@ -51,16 +52,13 @@ void ck_old_launch_forget(const struct ck_function *f)
 }
 
 /* The lock is held on success. */
-static CUresult begin(CUfunction handle, struct state **s)
+static CUresult begin(CUfunction f, struct state **s)
 {
-	struct ck_function *f = ck_function_from(handle);
-	uint64_t ctx;
-	CUresult err = ck_enter(&ctx);
+	const char *name;
+	CUresult err = cuFuncGetName(&name, f); /* is it one? */
 
 	if (err)
 		return err;
-	if (!f)
-		return CUDA_ERROR_INVALID_HANDLE;
 	pthread_mutex_lock(&lock);
 	*s = state_of(f);
 	if (*s)

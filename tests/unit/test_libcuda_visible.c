@@ -1,5 +1,5 @@
 /*
- * tests/unit/test_client_visible.c - CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER.
+ * tests/unit/test_libcuda_visible.c - CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "client/visible.h"
+#include "libcuda/visible.h"
 
 #define NO_MIG(...) .uuid = { __VA_ARGS__ }, .mig_uuid = { __VA_ARGS__ }
 

@@ -1,0 +1,48 @@
+/*
+ * libcuda/libcuda.h - what the files of this folder ask of the driver library that they are linked
+ * into. Each library has these functions of its own; everything else is asked by CUDA's calls.
+ */
+#ifndef CK_LIBCUDA_LIBCUDA_H
+#define CK_LIBCUDA_LIBCUDA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "cuda/types.h"
+
+#define CK_LIBCUDA_DEVICES 64 /* no library has more */
+
+struct ck_entry;
+
+/*
+ * *@context: the context that @handle is, known though perhaps not active; NULL and -1 mean the
+ * calling thread's current one. INVALID_CONTEXT, DEINITIALIZED at the end of the process.
+ */
+CUresult ck_libcuda_context(CUcontext handle, CUcontext *context);
+
+/* The handle of a device's primary context, without retaining it. */
+CUresult ck_libcuda_primary(CUcontext *context, CUdevice device);
+
+/*
+ * For each of @tpcs pairs of multiprocessors of @device the GPC that it is in and its index in
+ * that. Called at most once a device, with a context on it current.
+ */
+CUresult ck_libcuda_tpc_map(CUdevice device, unsigned char *gpc, unsigned char *index,
+			    size_t tpcs);
+
+/* Say whether the calling thread is inside a callback, which may make no CUDA call; what it was. */
+bool ck_libcuda_inside(bool inside);
+
+/* INVALID_VALUE for the legacy stream, of which there is one for all: it takes no batches. */
+CUresult ck_libcuda_takes_batch(CUstream stream);
+
+/* An export table that the library has beside those of export_tables.c, or NULL. */
+const void *ck_libcuda_own_table(const CUuuid *id);
+
+/* The CUDA version above which cuGetProcAddress knows nothing; works before cuInit. */
+int ck_libcuda_version(void);
+
+/* The address that cuGetProcAddress hands out for @entry. */
+void *ck_libcuda_address(const struct ck_entry *entry);
+
+#endif
