@@ -81,6 +81,7 @@ static void world_print(void *opaque, const char *text, size_t size)
 
 static uint64_t world_alloc(void *opaque, size_t size)
 {
+	(void)opaque;
 	world.allocated++;
 	return world_take(size, 16);
 }
