@@ -134,31 +134,51 @@ static void make_env(unsigned int half, struct ck_list *env)
 	ck_list_add(env, tunables);
 }
 
-/* The folder stubs/NAME beside each half that is there, in front of what the user has set. */
+/* stubs/NAME beside the half's program: libraries for the application in place of the real ones. */
+static void stub_folder(unsigned int half, char *to, size_t size)
+{
+	char folder[4096], *slash;
+
+	memcpy(folder, ck_halves[half].path, sizeof(folder));
+	slash = ck_strrchr(folder, '/');
+	if (slash)
+		*slash = '\0';
+	ck_format(to, size, "%s/stubs/%s", slash ? folder : ".", ck_halves[half].name);
+}
+
+/* These folders of the halves that are there, in front of what the user has set. */
 static const char *library_path(void)
 {
-	static char path[8192], folder[4096];
+	static char path[8192], folder[4096 + 32];
 	const char *given = ck_getenv(ck_start.envp, "LD_LIBRARY_PATH");
 	size_t n = 0;
 
 	for (unsigned int i = 1; i < ck_info.halves; i++) {
-		char *slash;
-
-		memcpy(folder, ck_halves[i].path, sizeof(folder));
-		slash = ck_strrchr(folder, '/');
-		if (slash)
-			*slash = '\0';
-		n += ck_format(path + n, sizeof(path) - n, "%s%s/stubs/%s", n ? ":" : "",
-			       slash ? folder : ".", ck_halves[i].name);
+		stub_folder(i, folder, sizeof(folder));
+		n += ck_format(path + n, sizeof(path) - n, "%s%s", n ? ":" : "", folder);
 	}
 	if (given && *given)
 		ck_format(path + n, sizeof(path) - n, "%s%s", n ? ":" : "", given);
 	return path;
 }
 
+/* libupper.so, and the libpreload.so of each half whose stubs have one. */
+static const char *preloads(void)
+{
+	static char list[8192], file[4096 + 64];
+	size_t n = ck_format(list, sizeof(list), "%s/libupper.so", ck_start.folder);
+
+	for (unsigned int i = 1; i < ck_info.halves; i++) {
+		stub_folder(i, file, sizeof(file));
+		ck_format(file + ck_strlen(file), sizeof(file) - ck_strlen(file), "/libpreload.so");
+		if (!sys2(__NR_access, file, 4 /* R_OK */))
+			n += ck_format(list + n, sizeof(list) - n, ":%s", file);
+	}
+	return list;
+}
+
 static void make_args(unsigned int half, struct ck_list *args)
 {
-	static char support[4200];
 	const struct ck_half *h = &ck_halves[half];
 	const char *path;
 
@@ -168,9 +188,8 @@ static void make_args(unsigned int half, struct ck_list *args)
 		ck_list_add(args, h->argv0);
 	}
 	if (!half) {
-		ck_format(support, sizeof(support), "%s/libupper.so", ck_start.folder);
 		ck_list_add(args, "--preload");
-		ck_list_add(args, support);
+		ck_list_add(args, preloads());
 		path = library_path();
 		if (*path) {
 			ck_list_add(args, "--library-path");

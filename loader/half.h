@@ -72,6 +72,8 @@ void ck_callback_serve(void (*more)(void));
 
 /* loader/signal.c: in place of rt_sigaction(2), for half @half. */
 long ck_signal_action(unsigned int half, int sig, const void *act, void *old, size_t size);
+/* lhinfo->handler */
+void *ck_signal_handler(int sig, void *handler);
 /* Puts back to the default what half @half has installed. */
 void ck_signal_forget(unsigned int half);
 

@@ -82,7 +82,26 @@ struct lh_half {
 	/* descriptors that the half has open, a bit each; what is set goes when it is dropped */
 	uint64_t *descriptors;
 	uint64_t descriptor_words;
-	uint64_t reserved[14];
+	/* brings memory of the half that is elsewhere until it is touched, because a system call is about to
+	 * use it; argument: struct lh_range. NULL: there is no such memory */
+	long (*bring)(void *range);
+	/* with bring: what the application does with the signal by which touches are told; argument: struct
+	 * lh_action. 0 or -errno */
+	long (*action)(void *action);
+	uint64_t reserved[12];
+};
+
+struct lh_range {
+	void *at;
+	size_t size;
+	int write; /* the system call writes there */
+};
+
+/* As sigaction(2) has them; a handler of the application is given as lhinfo->handler() says. */
+struct lh_action {
+	int sig;
+	const void *act;
+	void *old;
 };
 
 /* The target of a callback: @user is what was given to callback(). */
@@ -118,6 +137,9 @@ struct lhinfo {
 	void (*serve)(void (*more)(void));
 	/* Calls function(argument) on the FS of @half. */
 	long (*call)(unsigned int half, long (*function)(void *argument), void *argument);
+	/* Makes @handler the application's for this signal, without a word to the kernel; the address by which
+	 * any half may call it (sig, info, context). NULL, SIG_DFL, SIG_IGN: nothing changes. */
+	void *(*handler)(int sig, void *handler);
 	/* Ends a lower half and removes it; loads it again at the same place. 0 or -errno. */
 	int (*drop)(unsigned int half);
 	int (*load)(unsigned int half);

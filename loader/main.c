@@ -52,6 +52,7 @@ static void fill_info(void)
 	ck_info.callback_of = ck_callback_of;
 	ck_info.serve = ck_callback_serve;
 	ck_info.call = ck_thread_call;
+	ck_info.handler = ck_signal_handler;
 	ck_info.drop = ck_half_drop;
 	ck_info.load = ck_half_load;
 }

@@ -82,6 +82,15 @@ long ck_signal_action(unsigned int half, int sig, const void *act, void *old, si
 	return 0;
 }
 
+void *ck_signal_handler(int sig, void *handler)
+{
+	if (sig < 1 || sig >= SIGNALS)
+		return NULL;
+	if ((uint64_t)handler > 1 && half_of_entry((uint64_t)handler) < 0)
+		__atomic_store_n(&handlers[0][sig], (uint64_t)handler, __ATOMIC_RELEASE);
+	return (void *)entry_of(0);
+}
+
 /* A lower half's own thread has no block of the application: the first thread takes the signal. */
 static void pass_on(int sig, siginfo_t *info)
 {

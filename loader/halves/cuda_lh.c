@@ -2,10 +2,15 @@
  * loader/halves/cuda_lh.c - the CUDA half: Cricket's client, or with "local" (--lh cuda=local) the
  * machine's own driver library.
  */
+#define _GNU_SOURCE
 #include <dlfcn.h>
+#include <errno.h>
+#include <signal.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "loader/halves/half.h"
+#include "loader/lhinfo.h"
 
 extern const char *const lh_names[];
 extern const unsigned long lh_hash;
@@ -19,7 +24,54 @@ static void *find(const char *name)
 	return f || !management ? f : dlsym(management, name);
 }
 
-/* The client is found beside this program, or where it is built: see the RUNPATH in the Makefile. */
+/* --- managed memory: the client's own functions in place of libc's fetch it for who calls them */
+
+static ssize_t (*client_pread)(int fd, void *buf, size_t size, off_t at);
+static ssize_t (*client_pwrite)(int fd, const void *buf, size_t size, off_t at);
+static int (*client_sigaction)(int sig, const struct sigaction *act, struct sigaction *old);
+
+/* Of no file: what is left of such a call is that the buffer is there. */
+static long bring(void *argument)
+{
+	const struct lh_range *range = argument;
+
+	if (range->write)
+		client_pread(-1, range->at, range->size, 0);
+	else
+		client_pwrite(-1, range->at, range->size, 0);
+	return 0;
+}
+
+static long action(void *argument)
+{
+	const struct lh_action *a = argument;
+
+	return client_sigaction(a->sig, a->act, a->old) ? -errno : 0;
+}
+
+static void *own(const char *name)
+{
+	void *f = dlsym(driver, name);
+	Dl_info where, client;
+
+	/* a client without them (built with a sanitizer) would lead us to libc's */
+	return f && dladdr(f, &where) && dladdr(dlsym(driver, "cuInit"), &client) &&
+			       where.dli_fbase == client.dli_fbase
+		       ? f
+		       : NULL;
+}
+
+static void find_managed(void)
+{
+	*(void **)&client_pread = own("pread");
+	*(void **)&client_pwrite = own("pwrite");
+	*(void **)&client_sigaction = own("sigaction");
+	if (client_pread && client_pwrite && client_sigaction)
+		ck_half_keeps(bring, action);
+}
+
+/* The client is found beside this program, or where it is built: see the RUNPATH in the Makefile.
+ */
 int main(int argc, char **argv)
 {
 	int local = argc > 1 && !strcmp(argv[1], "local");
@@ -32,5 +84,7 @@ int main(int argc, char **argv)
 	}
 	if (local)
 		management = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_GLOBAL);
+	else
+		find_managed();
 	return ck_half_offer(lh_names, lh_hash, find);
 }

@@ -166,6 +166,14 @@ static struct lh_half *half_being_loaded(struct lhinfo *info)
 	return NULL;
 }
 
+static long (*keeps_bring)(void *range), (*keeps_action)(void *action);
+
+void ck_half_keeps(long (*bring)(void *range), long (*action)(void *action))
+{
+	keeps_bring = bring;
+	keeps_action = action;
+}
+
 int ck_half_offer(const char *const *names, unsigned long hash, void *(*find)(const char *name))
 {
 	static void *table[TABLE_SIZE];
@@ -187,6 +195,8 @@ int ck_half_offer(const char *const *names, unsigned long hash, void *(*find)(co
 	me->descriptors = ck_half_descriptors;
 	me->descriptor_words = CK_HALF_DESCRIPTORS / 64;
 	me->forked = fork_count ? forked : NULL;
+	me->bring = keeps_bring;
+	me->action = keeps_action;
 	if (start_manager()) {
 		ck_half_say("no thread can be made");
 		return 2;

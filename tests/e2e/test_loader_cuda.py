@@ -4,6 +4,7 @@ loaded by kernel-loader, against a server with the emulated GPU. What they print
 import os
 import re
 import shutil
+import signal
 
 import pytest
 
@@ -37,13 +38,32 @@ def load(*command, address, options=(), **env):
     "vector_add", "vector_add_shared", "cuda_memset_async", "streams_events", "streams_events_shared",
     "host_functions", "graphs_shared", "per_thread", "driver_ptx", "driver_ptx_linked",
     "errors", "printf_hello", "zero_copy",
-    "fork_child", "managed_intro"])
+    "fork_child", "managed_intro", "managed_var", "managed_io", "managed_io_shared", "managed_signals",
+    "managed_signals_shared"])
 def test_a_program_prints_what_it_prints_anyway(address, program):
     needs(APPS / program)
     name = re.sub("_(shared|linked)$", "", program)
     result = load(APPS / program, address=address)
     assert (result.status, result.out) == (
         0, (EXPECTED / f"{name}.txt").read_text(encoding="utf-8")), result.err
+
+
+def test_a_fault_that_nobody_handles_ends_the_program(address):
+    """It had handlers for SIGSEGV, and managed memory, which needs that signal: its last fault is its own."""
+    needs(APPS / "managed_signals")
+    result = load(APPS / "managed_signals", "and crash", address=address)
+    assert (result.status, result.out) == (
+        128 + signal.SIGSEGV, (EXPECTED / "managed_signals.txt").read_text(encoding="utf-8")), result.err
+
+
+def test_without_managed_memory_the_signals_are_the_programs_own(address):
+    """A handler for SIGSEGV that is set before the first CUDA call, or without any, is called as ever."""
+    code = ("import ctypes, faulthandler, os, signal, sys; c = ctypes.CDLL(None);"
+            "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1, signal.SIGSEGV]);"
+            "print(signal.SIGUSR1 in signal.pthread_sigmask(signal.SIG_BLOCK, []));"
+            "faulthandler.enable(file=sys.stdout); sys.stdout.flush(); c.strlen(8)")
+    result = load("/usr/bin/python3", "-c", code, address=address)
+    assert result.status == 128 + signal.SIGSEGV and result.out.startswith("True\nFatal Python error: Segm"), result
 
 
 @pytest.mark.parametrize("program", ["nvml", "nvml_linked"])
@@ -106,3 +126,61 @@ def test_jacobi_with_mpi_and_cuda_in_one_address_space(address, order):
     result = run(["mpirun", "--oversubscribe", "-np", "4", LOADER, *halves, "--", BUILT / "jacobi"], env, 120)
     assert (result.status, result.out) == (
         0, "jacobi: 4 ranks, 64 x 64, 40 steps: 0 cells differ from the CPU's, mean 34.569341\n"), result.err
+
+
+# --- the machine's own driver library in place of the client; here the emulated one stands for it
+
+def local_driver(tmp_path):
+    """The environment in which libcuda.so.1 is the emulated driver."""
+    (tmp_path / "libcuda.so.1").symlink_to(ROOT / "cpu" / "libcuda-emu.so")
+    return clean_env(LD_LIBRARY_PATH=str(tmp_path), OMPI_ALLOW_RUN_AS_ROOT="1",
+                     OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+
+
+LOCAL = [LOADER, "--lh", "cuda=local"]
+
+
+@pytest.mark.parametrize("program", ["driver_ptx", "driver_ptx_linked", "arrays"])
+def test_a_driver_program_runs_with_the_machines_own_library(tmp_path, program):
+    needs(APPS / program)
+    result = run([*LOCAL, "--map", "--", APPS / program], local_driver(tmp_path))
+    name = program.removesuffix("_linked")
+    assert (result.status, result.out) == (
+        0, (EXPECTED / f"{name}.txt").read_text(encoding="utf-8")), result.err
+    assert re.search(r"^cuda\t.*/cpu/libcuda-emu\.so$", result.err, re.M), result.err
+    assert not re.search("cricket-client|^upper\t.*libcuda-emu", result.err, re.M)
+
+
+@pytest.mark.parametrize("program", [
+    "vector_add", "vector_add_shared", "streams_events", "host_functions", "graphs_shared", "per_thread",
+    "managed_intro", "managed_io", "managed_signals", "printf_hello", "errors", "textures", "mem_pools"])
+def test_a_program_does_what_it_does_with_that_library_natively(tmp_path, program):
+    """What the library itself cannot do is not the loader's: status and output are the native ones."""
+    needs(APPS / program)
+    env = local_driver(tmp_path)
+    native, result = run([APPS / program], env), run([*LOCAL, "--", APPS / program], env)
+    assert (result.status, result.out) == (native.status, native.out), result.err
+    if native.status == 0:
+        name = program.removesuffix("_shared")
+        assert result.out == (EXPECTED / f"{name}.txt").read_text(encoding="utf-8")
+
+
+def test_a_half_with_the_machines_own_library_can_be_dropped_and_loaded_again(tmp_path):
+    result = run([*LOCAL, "--", BUILT / "cuda_reload"], local_driver(tmp_path))
+    assert (result.status, result.out) == (0, "ok\n"), result.err
+
+
+@pytest.mark.skipif(not shutil.which("mpirun"), reason="no Open MPI")
+def test_jacobi_with_the_machines_own_library(tmp_path):
+    needs(BUILT / "jacobi")
+    env, ranks = local_driver(tmp_path), ["mpirun", "--oversubscribe", "-np", "2"]
+    native = run([*ranks, BUILT / "jacobi"], env, 120)
+    result = run([*ranks, *LOCAL, *MPI, "--", BUILT / "jacobi"], env, 120)
+    assert (result.status, result.out) == (native.status, native.out), result.err
+
+
+def test_a_library_of_the_machine_that_cannot_be_loaded_is_refused(tmp_path):
+    (tmp_path / "libcuda.so.1").write_bytes(b"")
+    result = run([*LOCAL, "--", "echo", "ran"], clean_env(LD_LIBRARY_PATH=str(tmp_path)))
+    assert (result.status, result.out) == (2, "")
+    assert len(result.err.splitlines()) == 1 and "libcuda.so.1" in result.err

@@ -1,0 +1,251 @@
+/*
+ * loader/stubs/memory.c - libpreload.so of the CUDA half: functions of the application's C library
+ * that must know of memory which a lower half has moved away until it is touched.
+ *
+ * A touch is a signal, which the half answers by itself. But a system call that is given such
+ * memory fails, so the half is asked for it first; and a program that sets or blocks
+ * the half's signal (SIGSEGV) must not take it away, so its handler is left with the half, which
+ * calls it for faults that are none of its own. The same functions as in client/interpose.c, which
+ * only the half's own libraries find.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include "loader/find.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+/* It is looked up once: racing threads find the same. */
+#define NEXT(name)                                                                                 \
+	__extension__({                                                                            \
+		static __typeof__(&name) next_;                                                    \
+		__typeof__(&name) f_ = __atomic_load_n(&next_, __ATOMIC_RELAXED);                  \
+		if (!f_) {                                                                         \
+			*(void **)&f_ = dlsym(RTLD_NEXT, #name);                                   \
+			__atomic_store_n(&next_, f_, __ATOMIC_RELAXED);                            \
+		}                                                                                  \
+		f_;                                                                                \
+	})
+
+static struct lhinfo *info;
+
+__attribute__((constructor)) static void begin(void)
+{
+	info = lhinfo_find();
+}
+
+/* The half that has such memory; 0: none, or not now. */
+static unsigned int keeper(void)
+{
+	for (unsigned int i = 1; info && i < info->halves; i++)
+		if (info->half[i].bring && info->half[i].state == LH_READY)
+			return i;
+	return 0;
+}
+
+/* --- buffers */
+
+/* What lies in the application's own window is its own. */
+static void need(uintptr_t at, size_t size, bool write)
+{
+	struct lh_range range = {(void *)at, size, write};
+	int error = errno;
+	unsigned int half;
+
+	if (!info || !size || (at >= info->half[0].base && at < info->half[0].end))
+		return;
+	half = keeper();
+	if (half)
+		info->call(half, info->half[half].bring, &range);
+	errno = error;
+}
+
+static void need_all(const struct iovec *iov, int count, bool write)
+{
+	for (int i = 0; i < count; i++)
+		need((uintptr_t)iov[i].iov_base, iov[i].iov_len, write);
+}
+
+#define INTO true /* the call writes into the buffer */
+#define FROM false
+
+EXPORT ssize_t read(int fd, void *buf, size_t size)
+{
+	need((uintptr_t)buf, size, INTO);
+	return NEXT(read)(fd, buf, size);
+}
+
+EXPORT ssize_t write(int fd, const void *buf, size_t size)
+{
+	need((uintptr_t)buf, size, FROM);
+	return NEXT(write)(fd, buf, size);
+}
+
+EXPORT ssize_t pread(int fd, void *buf, size_t size, off_t at)
+{
+	need((uintptr_t)buf, size, INTO);
+	return NEXT(pread)(fd, buf, size, at);
+}
+
+EXPORT ssize_t pread64(int fd, void *buf, size_t size, off64_t at)
+{
+	need((uintptr_t)buf, size, INTO);
+	return NEXT(pread64)(fd, buf, size, at);
+}
+
+EXPORT ssize_t pwrite(int fd, const void *buf, size_t size, off_t at)
+{
+	need((uintptr_t)buf, size, FROM);
+	return NEXT(pwrite)(fd, buf, size, at);
+}
+
+EXPORT ssize_t pwrite64(int fd, const void *buf, size_t size, off64_t at)
+{
+	need((uintptr_t)buf, size, FROM);
+	return NEXT(pwrite64)(fd, buf, size, at);
+}
+
+EXPORT ssize_t readv(int fd, const struct iovec *iov, int count)
+{
+	need_all(iov, count, INTO);
+	return NEXT(readv)(fd, iov, count);
+}
+
+EXPORT ssize_t writev(int fd, const struct iovec *iov, int count)
+{
+	need_all(iov, count, FROM);
+	return NEXT(writev)(fd, iov, count);
+}
+
+EXPORT ssize_t recv(int fd, void *buf, size_t size, int flags)
+{
+	need((uintptr_t)buf, size, INTO);
+	return NEXT(recv)(fd, buf, size, flags);
+}
+
+EXPORT ssize_t send(int fd, const void *buf, size_t size, int flags)
+{
+	need((uintptr_t)buf, size, FROM);
+	return NEXT(send)(fd, buf, size, flags);
+}
+
+EXPORT ssize_t recvfrom(int fd, void *buf, size_t size, int flags, struct sockaddr *from,
+			socklen_t *length)
+{
+	need((uintptr_t)buf, size, INTO);
+	return NEXT(recvfrom)(fd, buf, size, flags, from, length);
+}
+
+EXPORT ssize_t sendto(int fd, const void *buf, size_t size, int flags, const struct sockaddr *to,
+		      socklen_t length)
+{
+	need((uintptr_t)buf, size, FROM);
+	return NEXT(sendto)(fd, buf, size, flags, to, length);
+}
+
+/* These hand large buffers to the kernel as they are, without a call of the above. */
+EXPORT size_t fread(void *buf, size_t size, size_t count, FILE *stream)
+{
+	need((uintptr_t)buf, size * count, INTO);
+	return NEXT(fread)(buf, size, count, stream);
+}
+
+EXPORT size_t fwrite(const void *buf, size_t size, size_t count, FILE *stream)
+{
+	need((uintptr_t)buf, size * count, FROM);
+	return NEXT(fwrite)(buf, size, count, stream);
+}
+
+/* --- signals */
+
+/* What the application has set for SIGSEGV, for who asks; the last one to set it wins. */
+static struct sigaction ours;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/*
+ * The half is given an entry of the loader, by which the handler runs on the application's thread
+ * block whoever calls it. It takes three arguments, so it is always called with them.
+ */
+static int set_with(unsigned int half, const struct sigaction *act, struct sigaction *old)
+{
+	void *handler = act ? (void *)(uintptr_t)act->sa_sigaction : NULL;
+	struct sigaction passed, before;
+	struct lh_action call = {SIGSEGV, act ? &passed : NULL, &before};
+	void *entry = info->handler(SIGSEGV, handler);
+	long ret;
+
+	if (act) {
+		passed = *act;
+		if (act->sa_handler != SIG_DFL && act->sa_handler != SIG_IGN) {
+			passed.sa_sigaction = (void (*)(int, siginfo_t *, void *))(uintptr_t)entry;
+			passed.sa_flags |= SA_SIGINFO;
+		}
+	}
+	ret = info->call(half, info->half[half].action, &call);
+	if (ret) {
+		errno = (int)-ret;
+		return -1;
+	}
+	if (old)
+		*old = (void *)(uintptr_t)before.sa_sigaction == entry ? ours : before;
+	if (act)
+		ours = *act;
+	return 0;
+}
+
+EXPORT int sigaction(int sig, const struct sigaction *act, struct sigaction *old)
+{
+	unsigned int half = sig == SIGSEGV ? keeper() : 0;
+	sigset_t all, was;
+	int ret;
+
+	if (!half)
+		return NEXT(sigaction)(sig, act, old);
+	sigfillset(&all);
+	NEXT(pthread_sigmask)(SIG_SETMASK, &all, &was);
+	pthread_mutex_lock(&lock);
+	ret = set_with(half, act, old);
+	pthread_mutex_unlock(&lock);
+	NEXT(pthread_sigmask)(SIG_SETMASK, &was, NULL);
+	return ret;
+}
+
+EXPORT __sighandler_t signal(int sig, __sighandler_t handler)
+{
+	struct sigaction act = {.sa_handler = handler, .sa_flags = SA_RESTART}, old;
+
+	if (sig != SIGSEGV)
+		return NEXT(signal)(sig, handler);
+	return sigaction(sig, &act, &old) < 0 ? SIG_ERR : old.sa_handler;
+}
+
+/* @set without SIGSEGV, in *@open: a fault while it is blocked would end the process. */
+static const sigset_t *without_it(int how, const sigset_t *set, sigset_t *open)
+{
+	if (!set || how == SIG_UNBLOCK || sigismember(set, SIGSEGV) != 1 || !keeper())
+		return set;
+	*open = *set;
+	sigdelset(open, SIGSEGV);
+	return open;
+}
+
+EXPORT int sigprocmask(int how, const sigset_t *set, sigset_t *old)
+{
+	sigset_t open;
+
+	return NEXT(sigprocmask)(how, without_it(how, set, &open), old);
+}
+
+EXPORT int pthread_sigmask(int how, const sigset_t *set, sigset_t *old)
+{
+	sigset_t open;
+
+	return NEXT(pthread_sigmask)(how, without_it(how, set, &open), old);
+}
