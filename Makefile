@@ -27,8 +27,9 @@ cpu:		## cpu/cricket-rpc-server, cpu/cricket-client.so (libnvidia-ml.so.1), cpu/
 	@$(MAKE) -j$(JOBS) --no-print-directory -C cpu SAN=$(SAN) TSAN=$(TSAN)
 loader: cpu	## loader/kernel-loader, lower halves for CUDA and MPI, their stubs
 	@$(MAKE) -j$(JOBS) --no-print-directory -C loader
-test-apps:	## CUDA programs, into tests/test_apps/bin
+test-apps: $(if $(SAN)$(TSAN),,cpu)	## CUDA programs, into tests/test_apps/bin; wcm/examples/bin
 	@$(MAKE) -j$(JOBS) --no-print-directory -C tests/test_apps
+	@$(MAKE) -j$(JOBS) --no-print-directory -C wcm/examples
 
 check: $(if $(SAN)$(TSAN),,check-style check-gen) check-unit $(if $(SAN)$(TSAN),,check-conformance) check-e2e	## all tests
 	@echo "check: everything passed$(if $(SAN)$(TSAN), (with sanitizers))"
@@ -58,7 +59,7 @@ demo:		## from nothing: install, build, run a CUDA program through the server
 format:		## clang-format over the C sources
 	clang-format -i $$(find util elf rpc client server emu cuda m3 wcm loader launcher tests -name '*.[ch]')
 clean:		## what was built here; build/cuda stays
-	@for d in cpu loader tests tests/test_apps; do $(MAKE) --no-print-directory -C $$d clean; done
+	@for d in cpu loader tests tests/test_apps wcm/examples; do $(MAKE) --no-print-directory -C $$d clean; done
 
 .DEFAULT_GOAL := all
 .PHONY: help all deps libtirpc cpu loader test-apps check check-style check-gen check-unit check-conformance check-e2e gen fuzz demo format clean

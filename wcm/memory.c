@@ -275,6 +275,8 @@ static int make_handle(wcm_t m)
 	if (status == WCM_OK)
 		status = ck_wcm_status_of(d->cuMemcpyHtoD_v2(m->device_handle, h, sizeof(*h)),
 					  "cuMemcpyHtoD");
+	if (status == WCM_OK) /* it must be there for every stream */
+		status = ck_wcm_status_of(d->cuCtxSynchronize(), "cuCtxSynchronize");
 	return status;
 }
 

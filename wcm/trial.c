@@ -38,6 +38,8 @@ static int try_bytes(wcm_group *g, wcm_t m)
 		status = ck_wcm_status_of(
 			g->driver->cuMemcpyHtoD_v2(m->pieces[g->rank].address, &mark, sizeof(mark)),
 			"a copy");
+	if (status == WCM_OK) /* a small copy may be under way still when it returns */
+		status = ck_wcm_status_of(g->driver->cuCtxSynchronize(), "cuCtxSynchronize");
 	status = ck_wcm_agree(g, ck_wcm_all_ranks(g), status);
 	if (status == WCM_OK)
 		status = ck_wcm_agree(g, ck_wcm_all_ranks(g), read_marks(g, m));
