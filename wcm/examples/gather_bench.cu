@@ -19,7 +19,7 @@
 #include <getopt.h>
 
 #include "ranks.h"
-#include "whole_chunked_memory.cuh"
+#include "wcm/whole_chunked_memory.cuh"
 
 typedef const WholeChunkedMemoryHandle Handle;
 typedef unsigned long long u64;

@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "wcm.h"
+#include "wcm/wcm.h"
 
 /* What a rank is told. */
 struct rank {
