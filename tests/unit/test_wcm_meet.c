@@ -198,7 +198,7 @@ static void check_bad_rank(const struct ck_wcm_message *m)
 		part_begin(&parts[i], l[i], 3);
 	for (int i = 0; i < 2; i++)
 		assert_int_equal(part_end(&parts[i]), WCM_OK);
-	assert_true(lost & 4);
+	assert_true(__atomic_load_n(&lost, __ATOMIC_SEQ_CST) & 4);
 	close(sock);
 	for (int i = 0; i < 2; i++)
 		ck_wcm_link_close(l[i]);
@@ -249,7 +249,7 @@ static void an_object_is_released_when_all_are_done_or_gone(void **state)
 	assert_true(ck_wcm_link_done(l[1], 5, 7));
 	assert_true(ck_wcm_link_done(l[1], 5, 7)); /* twice is once */
 	world_sleep(20);
-	assert_int_equal(released, 2);
+	assert_int_equal(__atomic_load_n(&released, __ATOMIC_SEQ_CST), 2);
 	ck_wcm_link_close(l[2]);
 	while (__atomic_load_n(&released, __ATOMIC_SEQ_CST) < 4)
 		world_sleep(1);
