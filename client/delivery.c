@@ -15,11 +15,13 @@
 #include "client/lane.h"
 #include "client/managed.h"
 #include "client/spread.h"
+#include "client/status.h"
 #include "rpc/proc.h"
 #include "util/map.h"
 
 #define IDLE_MS 10000
 #define LOOK_MS 200		/* whether the session is still there */
+#define NEWS ((uint64_t)1 << 63) /* in the number: no copy, but the end of a watch */
 #define EARLY 1024		/* ranks that have come before an earlier one: far more than threads */
 
 /* A copy of which bytes are to come. */
@@ -101,6 +103,7 @@ void ck_delivery_wait(uint32_t rank)
 struct arrival {
 	struct copy *copy;
 	void *scratch;		/* for what nobody wants */
+	bool news;
 };
 
 /* Where the bytes of a reply belong; NULL: it is not as the protocol has it. */
@@ -112,6 +115,9 @@ static void *place(void *closure, const void *result, size_t size)
 	void *to = NULL;
 
 	if (res->number == 0 && size == 0)	/* nothing has come for a while */
+		return closure;
+	arrival->news = res->number & NEWS && res->span == 0 && size == 0;
+	if (arrival->news)
 		return closure;
 	pthread_mutex_lock(&all.lock);
 	c = all.copies ? ck_map_find(all.copies, &res->number, sizeof(res->number)) : NULL;
@@ -143,6 +149,14 @@ static void arrived(const struct arrival *arrival, const ck_delivery_next_res *r
 	pthread_mutex_unlock(&all.lock);
 }
 
+static void told(const ck_delivery_next_res *res)
+{
+	ck_status_news(res->number & ~NEWS, res->offset);
+	pthread_mutex_lock(&all.lock);
+	note_rank(res->rank);
+	pthread_mutex_unlock(&all.lock);
+}
+
 static void *receive(void *unused)
 {
 	ck_delivery_next_args args = { .milliseconds = IDLE_MS };
@@ -156,6 +170,8 @@ static void *receive(void *unused)
 			return NULL;
 		if (arrival.copy)
 			arrived(&arrival, &res);
+		if (arrival.news)
+			told(&res);
 	}
 }
 
@@ -176,6 +192,16 @@ static bool start_threads(unsigned int count)
 	while (all.threads < count && ck_thread_start(receive, NULL) == 0)
 		all.threads++;
 	return all.threads > 0;
+}
+
+bool ck_delivery_listen(void)
+{
+	bool listens;
+
+	pthread_mutex_lock(&all.lock);
+	listens = start_threads(1);
+	pthread_mutex_unlock(&all.lock);
+	return listens;
 }
 
 static CUresult enter_copy(void *to, size_t size, uint64_t *number)

@@ -23,6 +23,9 @@ CUresult ck_delivery_copy(uint64_t ctx, uint64_t stream, void *to, CUdeviceptr s
 extern _Atomic unsigned int ck_delivery_count;
 bool ck_delivery_expects(uint64_t base, size_t size);
 
+/* See to it that a thread receives what the server has to tell; false: there is none. */
+bool ck_delivery_listen(void);
+
 /* The memory is about to go, or to be used in another way: nothing comes to it any more. */
 void ck_delivery_forget(uint64_t base, size_t size);
 

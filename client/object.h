@@ -45,6 +45,13 @@ struct ck_object {
 	struct ck_context *context;	/* owner; NULL for what belongs to no context */
 };
 
+/* What the server watches for us, so that it is not asked again: client/status.h. */
+struct ck_watch {
+	_Atomic uint64_t of;		/* what is watched, or was last; 0: nothing ever */
+	_Atomic uint64_t number;
+	_Atomic uint64_t asked_ns;	/* when the server said last that it is not done */
+};
+
 struct ck_local;			/* context-local storage, client/context.c */
 
 struct ck_context {
@@ -59,6 +66,8 @@ struct ck_context {
 	_Atomic int fault;		/* CUresult that every call returns from now on, or 0 */
 	_Atomic uint64_t synced;	/* number of the last command that a synchronise covered */
 	_Atomic uint64_t legacy_synced;	/* the same of its legacy stream alone */
+	_Atomic uint64_t legacy_done;	/* as a stream's done and watch */
+	struct ck_watch legacy_watch;
 	struct ck_green *green;		/* whose converted form this is, or NULL */
 	uint64_t copies;		/* id of the stream that moves managed pages, or 0 */
 };
@@ -73,7 +82,10 @@ struct ck_stream {
 	struct ck_object object;
 	unsigned int flags;
 	int priority;
-	_Atomic uint64_t synced;
+	uint64_t born;			/* number of the last command before it was made */
+	_Atomic uint64_t synced;	/* number of the last command that was waited for in it */
+	_Atomic uint64_t done;		/* the same, as a query has told */
+	struct ck_watch watch;
 	_Atomic uint64_t capture;	/* client/capture.h: the one that it is or was part of */
 	CUgreenCtx green;		/* whose stream it is, or NULL */
 };
@@ -83,6 +95,12 @@ struct ck_event {
 	unsigned int flags;
 	_Atomic uint64_t capture;	/* in which it was last recorded; 0: in none */
 	_Atomic bool recorded;
+	_Atomic bool elsewhere;		/* graphs, kernels or other processes may record it */
+	/* Of records, client/event.c: of the last one, odd while one is being sent; and that number, of
+	 * the one that is known to be done, of the one that was waited for. */
+	_Atomic uint64_t version, done, waited;
+	_Atomic uint64_t stream, at;	/* id of the last record's stream; a command not before it */
+	struct ck_watch watch;
 };
 
 /* A graph's nodes as far as the application has been told of them; client/graph.h. */

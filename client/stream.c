@@ -7,6 +7,7 @@
 #include "client/capture.h"
 #include "client/client.h"
 #include "client/managed.h"
+#include "client/status.h"
 
 /* The thread's own stream of its current context: an ordinary blocking stream behind handle 2. */
 static CUresult own_stream(struct ck_stream **out)
@@ -89,6 +90,7 @@ CK_EXPORT CUresult cuStreamCreateWithPriority(CUstream *phStream, unsigned int f
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	cuCtxGetStreamPriorityRange(&low, &high);	/* numbers fall as priority rises */
 	s->flags = flags;
+	s->born = ck_command_last();
 	if (flags & CU_STREAM_NON_BLOCKING)
 		ck_client.unordered_streams = true;
 	s->priority = priority > low ? low : priority < high ? high : priority;
@@ -131,11 +133,9 @@ static CUresult enter_stream(CUstream handle, struct ck_context **ctx, struct ck
 }
 
 /*
- * Ask the server by @ask unless @may forbids it or nothing is outstanding; success covers what came
- * before.
+ * Wait unless @may forbids it or nothing is outstanding; success covers what came before.
  */
-static CUresult settle(CUstream handle, CUresult (*may)(struct ck_stream *stream),
-		       CUresult (*ask)(uint64_t ctx, uint64_t stream))
+static CUresult settle(CUstream handle, CUresult (*may)(struct ck_stream *stream))
 {
 	struct ck_context *ctx;
 	struct ck_stream *s;
@@ -146,7 +146,7 @@ static CUresult settle(CUstream handle, CUresult (*may)(struct ck_stream *stream
 		err = may(s);
 	if (err || ck_stream_idle(ctx, s))
 		return err;
-	err = ask(ctx->object.id, s ? s->object.id : 0);
+	err = ck_wire_cuStreamSynchronize(ctx->object.id, s ? s->object.id : 0);
 	if (!err)
 		ck_stream_synced(ctx, s, last);
 	return err;
@@ -154,17 +154,50 @@ static CUresult settle(CUstream handle, CUresult (*may)(struct ck_stream *stream
 
 CUresult ck_stream_settle(CUstream handle)
 {
-	return settle(handle, ck_capture_wait, ck_wire_cuStreamSynchronize);
+	return settle(handle, ck_capture_wait);
 }
 
 CK_EXPORT CUresult cuStreamSynchronize(CUstream hStream)
 {
-	return settle(hStream, ck_capture_question, ck_wire_cuStreamSynchronize);
+	return settle(hStream, ck_capture_question);
+}
+
+/* A call that also has the server watch for the end of what is in the stream now. */
+static CUresult ask(struct ck_context *ctx, struct ck_stream *s, uint64_t last)
+{
+	uint64_t number = ck_status_number(s ? s->object.id : ctx->object.id);
+	unsigned int state = CK_ASKED_BUSY;
+	CUresult err = ck_wire_ck_stream_ask(ctx->object.id, s ? s->object.id : 0, number, &state);
+
+	if (err)
+		return err;
+	if (state == CK_ASKED_DONE)
+		atomic_store(s ? &s->done : &ctx->legacy_done, last);
+	if (state == CK_ASKED_WATCHED)
+		ck_status_watched(s ? &s->watch : &ctx->legacy_watch, last, number);
+	return state == CK_ASKED_DONE ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
 CK_EXPORT CUresult cuStreamQuery(CUstream hStream)
 {
-	return settle(hStream, ck_capture_question, ck_wire_cuStreamQuery);
+	struct ck_context *ctx;
+	struct ck_stream *s;
+	uint64_t last = ck_command_last();
+	CUresult err = enter_stream(hStream, &ctx, &s);
+
+	if (!err)
+		err = ck_capture_question(s);
+	if (err || ck_stream_idle(ctx, s) || (s ? s->done : ctx->legacy_done) == last)
+		return err;
+	switch (ck_status_look(s ? &s->watch : &ctx->legacy_watch, last)) {
+	case CK_STATUS_DONE:
+		atomic_store(s ? &s->done : &ctx->legacy_done, last);
+		return CUDA_SUCCESS;
+	case CK_STATUS_PENDING:
+		return CUDA_ERROR_NOT_READY;
+	default:
+		return ask(ctx, s, last);
+	}
 }
 
 CK_EXPORT CUresult cuCtxSynchronize(void)

@@ -10,6 +10,7 @@
 #include "gen/handlers.h"
 #include "server/graph.h"
 #include "server/mirror.h"
+#include "server/status.h"
 
 CUgraph ck_capture_graph(CUstream stream)
 {
@@ -50,6 +51,18 @@ static CUresult begin_in_graph(struct ck_request *q, ck_capture_begin_args *a, C
 	return err;
 }
 
+static CUresult begin_new(struct ck_request *q, const ck_capture_begin_args *a, CUstream stream)
+{
+	CUresult err;
+
+	if (!ck_driver.cuStreamBeginCapture_v2)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	err = ck_driver.cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED);
+	if (!err)
+		ck_handles_mark(q->session->handles, a->stream, true);
+	return err;
+}
+
 CUresult ck_serve_ck_capture_begin(struct ck_request *q, ck_capture_begin_args *a,
 				   ck_capture_begin_res *res)
 {
@@ -59,15 +72,11 @@ CUresult ck_serve_ck_capture_begin(struct ck_request *q, ck_capture_begin_args *
 	(void)res;
 	if (!ck_stream_find(q, a->stream, &stream))
 		return CUDA_ERROR_INVALID_HANDLE;
-	if (a->graph)
-		return begin_in_graph(q, a, stream);
-	if (!ck_driver.cuStreamBeginCapture_v2)
-		return CUDA_ERROR_NOT_SUPPORTED;
-	err = ck_driver.cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED);
+	ck_status_capture(q->session, true);
+	err = a->graph ? begin_in_graph(q, a, stream) : begin_new(q, a, stream);
 	if (err)
-		return err;
-	ck_handles_mark(q->session->handles, a->stream, true);
-	return CUDA_SUCCESS;
+		ck_status_capture(q->session, false);
+	return err;
 }
 
 /*
@@ -91,6 +100,7 @@ CUresult ck_serve_ck_capture_end(struct ck_request *q, ck_capture_end_args *a,
 	before = ck_capture_graph(stream);
 	own = ck_handles_mark(q->session->handles, a->stream, false);
 	err = ck_driver.cuStreamEndCapture(stream, &graph);
+	ck_status_capture(q->session, false);
 	earlier = (CUresult)atomic_exchange(&q->session->async_error, 0);
 	if (!err && earlier && own && ck_driver.cuGraphDestroy)
 		ck_driver.cuGraphDestroy(graph);

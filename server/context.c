@@ -11,6 +11,7 @@
 #include "server/pinned.h"
 #include "server/session.h"
 #include "server/staging.h"
+#include "server/status.h"
 #include "server/texture.h"
 #include "server/warm.h"
 #include "util/log.h"
@@ -71,6 +72,7 @@ CUresult ck_serve_ck_context_destroy(struct ck_request *q, ck_context_destroy_ar
 	if (!ck_context_find(q, a->context, &context))
 		return CUDA_ERROR_INVALID_CONTEXT;
 	ck_handles_remove(s->handles, a->context); /* first: nobody shall bind it any more */
+	ck_status_drop_all(s);
 	ck_staging_drop_context(s->staging, a->context);
 	ck_deliveries_drop_context(s->deliveries, a->context);
 	ck_mirrors_drop_context(s->mirrors, a->context);
@@ -114,6 +116,7 @@ CUresult ck_serve_ck_primary_release(struct ck_request *q, ck_primary_release_ar
 		return CUDA_ERROR_NOT_SUPPORTED;
 	if (ck_warm_drop(a->device))
 		return CUDA_ERROR_INVALID_CONTEXT; /* the client has none */
+	ck_status_drop_all(q->session);
 	ck_staging_drop_context(q->session->staging, a->context);
 	ck_deliveries_drop_context(q->session->deliveries, a->context);
 	ck_mirrors_drop_context(q->session->mirrors, a->context);
@@ -135,6 +138,7 @@ CUresult ck_serve_ck_primary_reset(struct ck_request *q, ck_primary_reset_args *
 	if (!ck_driver.cuDevicePrimaryCtxReset_v2)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	ck_warm_drop(a->device);
+	ck_status_drop_all(q->session);
 	ck_staging_drop_context(q->session->staging, a->context);
 	ck_deliveries_drop_context(q->session->deliveries, a->context);
 	ck_mirrors_drop_context(q->session->mirrors, a->context);

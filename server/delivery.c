@@ -20,6 +20,7 @@
 #include "server/memory.h"
 #include "server/output.h"
 #include "server/session.h"
+#include "server/status.h"
 #include "util/log.h"
 #include "util/util.h"
 
@@ -200,6 +201,16 @@ static bool is_done(struct ck_request *r, struct part *p, uint64_t ctx)
 	return true;
 }
 
+/* The part is for the next lane that has nothing else to take along. */
+static void make_ready(struct ck_deliveries *d, struct part *p)
+{
+	p->next = NULL;
+	p->rank = atomic_load(&d->rank) + 1;
+	*d->ready_last = p;
+	d->ready_last = &p->next;
+	atomic_store(&d->rank, p->rank);
+}
+
 /* Give what is done of one stream a rank; true: there is more under way. */
 static bool collect_queue(struct ck_deliveries *d, struct ck_request *r, struct queue *q)
 {
@@ -207,11 +218,7 @@ static bool collect_queue(struct ck_deliveries *d, struct ck_request *r, struct 
 		struct part *p = q->first;
 
 		q->first = p->next;
-		p->next = NULL;
-		p->rank = atomic_load(&d->rank) + 1;
-		*d->ready_last = p;
-		d->ready_last = &p->next;
-		atomic_store(&d->rank, p->rank);
+		make_ready(d, p);
 		atomic_fetch_sub(&d->outstanding, 1);
 	}
 	return q->first != NULL;
@@ -253,12 +260,32 @@ uint32_t ck_deliveries_settle(struct ck_session *session, uint64_t ctx)
 	struct ck_deliveries *d = session->deliveries;
 	struct ck_request r = { .session = session, .ctx = ctx };
 
+	ck_status_settle(session);
 	if (atomic_load(&d->outstanding) > 0) {
 		pthread_mutex_lock(&d->lock);
 		collect(d, &r);
 		pthread_mutex_unlock(&d->lock);
 	}
 	return atomic_load(&d->rank);
+}
+
+void ck_deliveries_tell(struct ck_deliveries *d, uint64_t number, unsigned int state)
+{
+	struct part *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return;	/* the client asks again after a while */
+	p->number = number | CK_DELIVERY_NEWS;
+	p->offset = state;
+	pthread_mutex_lock(&d->lock);
+	make_ready(d, p);
+	assign(d);
+	pthread_mutex_unlock(&d->lock);
+}
+
+bool ck_deliveries_any(struct ck_deliveries *d)
+{
+	return atomic_load(&d->rank) != 0 || atomic_load(&d->outstanding) != 0;
 }
 
 void ck_deliveries_drop_context(struct ck_deliveries *d, uint64_t ctx)

@@ -14,6 +14,7 @@
 #include "server/pinned.h"
 #include "server/session.h"
 #include "server/staging.h"
+#include "server/status.h"
 #include "server/texture.h"
 
 /* Of looking before a waiting lane sleeps: a command's bytes are often just arriving on the other
@@ -35,7 +36,8 @@ int ck_session_create(struct ck_modcache *modules, struct ck_output *output, int
 	    ck_staging_create(&s->staging) < 0 || ck_assembly_create(&s->assembly) < 0 ||
 	    ck_textures_create(&s->textures) < 0 ||
 	    ck_callbacks_create(&s->callbacks) < 0 || ck_mirrors_create(&s->mirrors) < 0 ||
-	    ck_pinned_create(&s->pinned) < 0 || ck_deliveries_create(&s->deliveries) < 0) {
+	    ck_pinned_create(&s->pinned) < 0 || ck_deliveries_create(&s->deliveries) < 0 ||
+	    ck_status_create(&s->status) < 0) {
 		ck_session_destroy(s);
 		return -ENOMEM;
 	}
@@ -49,6 +51,7 @@ void ck_session_destroy(struct ck_session *s)
 {
 	if (!s)
 		return;
+	ck_status_destroy(s->status);
 	ck_callbacks_destroy(s->callbacks);
 	ck_mirrors_destroy(s->mirrors);
 	ck_pinned_destroy(s->pinned);

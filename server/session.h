@@ -33,6 +33,7 @@ struct ck_session {
 	struct ck_callbacks *callbacks;	/* what the client is to run */
 	struct ck_mirrors *mirrors;	/* host memory of graphs */
 	struct ck_deliveries *deliveries; /* copies to its memory that no call waits for */
+	struct ck_status *status;	/* events that it waits to hear of */
 	struct ck_pinned *pinned;	/* host memory of a client on this host */
 	_Atomic uint64_t executed;	/* number of the last command carried out */
 	_Atomic unsigned int waiting;	/* lanes that sleep on progress */

@@ -64,6 +64,12 @@ bool ck_spin_again(struct ck_spin_turn *turn)
 	return now - turn->begin_ns < atomic_load_explicit(&spin->now_ns, memory_order_relaxed);
 }
 
+void ck_spin_give_way(void)
+{
+	if (processors() < CK_SPIN_CPUS)
+		sched_yield();
+}
+
 void ck_spin_end(struct ck_spin_turn *turn)
 {
 	struct ck_spin *spin = turn->spin;

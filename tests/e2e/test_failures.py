@@ -220,7 +220,7 @@ def running(app, server, transport, kind, **env):
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
 @pytest.mark.parametrize("victim", ["worker", "supervisor"])
-@pytest.mark.parametrize("kind", ["launch", "sync", "copy", "alloc"])
+@pytest.mark.parametrize("kind", ["launch", "sync", "copy", "alloc", "poll"])
 def test_the_server_is_killed_in_the_middle(app, own_server, kind, victim, transport):
     client, worker = running(app, own_server, transport, kind)
     os.kill(worker if victim == "worker" else own_server.process.pid, signal.SIGKILL)

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from conftest import ROOT, Server, client_env, run
+from conftest import ROOT, TRANSPORTS, Server, client_env, run
 
 HELLO, JOIN = 1, 2
 
@@ -127,6 +127,21 @@ def test_stats_say_what_each_call_cost(run_app):
     assert total[0] == own[1]
     assert total[1:5] == [columns[2], columns[3], columns[4], columns[5]]
     assert abs(total[5] - columns[6]) < 0.1
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_asking_in_a_loop_does_not_flood_the_wire(run_app, transport):
+    """Events and streams that are not done are asked for a few times a second, however often
+    the program does."""
+    result = run_app("polls", transport, CRICKET_STATS="1")
+    assert result.status == 0, result.err
+    calls, messages, _ = tables(result.err)
+    count, *_, waited = calls["cuStreamQuery"][:4]
+    assert count > 20000 and waited < 200 + 20 * result.seconds
+    count, *_, waited = calls["cuEventQuery"][:4]
+    assert count > 60000 and waited < count / 10
+    assert messages["ck_event_ask"][3] == waited
+    assert calls["cuEventElapsedTime_v2"][1] == 3
 
 
 def test_stats_go_to_a_file_that_grows(run_app, tmp_path):

@@ -1,5 +1,5 @@
 /*
- * tests/test_apps/endless.cu - goes on with one kind of call (launch, sync, copy, alloc) until a
+ * tests/test_apps/endless.cu - goes on with one kind of call (launch, sync, copy, alloc, poll) until a
  * call fails; then prints the error's name and ends with status 3. For tests in which the server
  * goes away in the middle.
  */
@@ -36,6 +36,34 @@ static cudaError_t round_of(const char *kind, int *dev, std::vector<char> &host,
 	return err;
 }
 
+/* Asks for an event behind a kernel that does not end. */
+__global__ void spin(volatile int *p)
+{
+	while (*p == 0)
+		;
+}
+
+static int poll(int *dev)
+{
+	cudaError_t err = cudaErrorNotReady;
+	cudaEvent_t event;
+
+	CHECK(cudaMemset(dev, 0, sizeof(*dev)));
+	CHECK(cudaEventCreate(&event));
+	spin<<<1, 1>>>(dev);
+	CHECK(cudaEventRecord(event, 0));
+	for (int round = 0; err == cudaErrorNotReady; round++) {
+		err = cudaEventQuery(event);
+		if (round == 1000) {
+			printf("running\n");
+			fflush(stdout);
+		}
+	}
+	printf("ended: %s\n", cudaGetErrorName(err));
+	printf("later: %s\n", cudaGetErrorName(cudaDeviceSynchronize()));
+	return 3;
+}
+
 int main(int argc, char **argv)
 {
 	const char *kind = argc > 1 ? argv[1] : "launch";
@@ -44,6 +72,8 @@ int main(int argc, char **argv)
 	int *dev;
 
 	CHECK(cudaMalloc(&dev, host.size()));
+	if (strcmp(kind, "poll") == 0)
+		return poll(dev);
 	for (int round = 0; err == cudaSuccess; round++) {
 		err = round_of(kind, dev, host, round);
 		if (round == 2) {

@@ -1,0 +1,43 @@
+/*
+ * client/status.h - events and streams that the program asks for again and again: the server says when
+ * they are done, so that asking is a look at a word.
+ *
+ * Every object has a word by its id. Where the server is on this host it writes the words itself,
+ * into memory that both have (server/status.h); elsewhere a thread of ours does that as the news
+ * comes (client/delivery.h).
+ */
+#ifndef CK_CLIENT_STATUS_H
+#define CK_CLIENT_STATUS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "client/object.h"
+
+enum ck_status {
+	CK_STATUS_UNKNOWN,		/* ask */
+	CK_STATUS_PENDING,
+	CK_STATUS_DONE,
+};
+
+/*
+ * What is known of @of, a record of an event or a point in a stream, whose watch is @watch. It stays
+ * PENDING for a quarter of a second at most, then the server is asked whether it is still there.
+ */
+enum ck_status ck_status_look(const struct ck_watch *watch, uint64_t of);
+
+/* A number for a watch of the object @id, to ask with; 0: the server cannot tell us later. */
+uint64_t ck_status_number(uint64_t id);
+
+/* The server watches @of under @number from now on. */
+void ck_status_watched(struct ck_watch *watch, uint64_t of, uint64_t number);
+
+/* News: the watch @number has ended in @state. */
+void ck_status_news(uint64_t number, uint64_t state);
+
+/* What the server answers to ck_event_ask and ck_stream_ask. */
+#define CK_ASKED_DONE 0u
+#define CK_ASKED_BUSY 1u
+#define CK_ASKED_WATCHED 2u
+
+#endif

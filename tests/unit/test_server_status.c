@@ -1,0 +1,311 @@
+/*
+ * tests/unit/test_server_status.c - watches of events and streams: when the client is told, what
+ * it is told after errors, and what becomes of watches whose object goes.
+ */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "gen/handlers.h"
+#include "server/delivery.h"
+#include "server/session.h"
+#include "server/status.h"
+#include "server_fake.h"
+
+#define EVENTS 40
+#define WORDS 1024
+#define NUMBER(generation, word) ((uint64_t)(generation) << CK_STATUS_BITS | (word))
+
+static struct ck_session *session;
+static struct ck_request request;
+static struct ck_chan *client;
+static _Atomic uint64_t *words;
+static _Atomic bool done[EVENTS];
+static _Atomic CUresult query_error, stream_state;
+static _Atomic unsigned int stream_looks;
+static int event[EVENTS], context, destroyed;
+
+static CUresult event_query(CUevent e)
+{
+	if (query_error)
+		return query_error;
+	return done[(int *)e - event] ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+
+static CUresult event_destroy(CUevent e)
+{
+	(void)e;
+	destroyed++;
+	return CUDA_SUCCESS;
+}
+
+static CUresult stream_query(CUstream s)
+{
+	(void)s;
+	stream_looks++;
+	return stream_state;
+}
+
+static CUresult push(CUcontext c)
+{
+	return c == (CUcontext)&context ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+}
+
+static CUresult pop(CUcontext *c)
+{
+	*c = (CUcontext)&context;
+	return CUDA_SUCCESS;
+}
+
+static int begin(void **state)
+{
+	int ends[2];
+
+	(void)state;
+	fake_install();
+	ck_driver.cuEventQuery = event_query;
+	ck_driver.cuEventDestroy_v2 = event_destroy;
+	ck_driver.cuStreamQuery = stream_query;
+	ck_driver.cuCtxPushCurrent_v2 = push;
+	ck_driver.cuCtxPopCurrent_v2 = pop;
+	query_error = CUDA_SUCCESS;
+	stream_state = CUDA_ERROR_NOT_READY;
+	stream_looks = 0;
+	destroyed = 0;
+	for (int i = 0; i < EVENTS; i++)
+		done[i] = false;
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) < 0 || ck_chan_adopt(ends[0], &client) < 0 ||
+	    ck_session_create(NULL, NULL, 1, &session) < 0)
+		return -1;
+	request = (struct ck_request){ .session = session, .ctx = 3 };
+	ck_handles_put(session->handles, 3, CK_KIND_CONTEXT, 0, &context);
+	for (unsigned int i = 0; i < EVENTS; i++)
+		ck_handles_put(session->handles, 100 + i, CK_KIND_EVENT, 3, &event[i]);
+	ck_handles_put(session->handles, 50, CK_KIND_STREAM, 3, &context);
+	return ck_chan_adopt(ends[1], &request.chan);
+}
+
+static int end(void **state)
+{
+	(void)state;
+	ck_session_destroy(session);
+	ck_chan_close(client);
+	ck_chan_close(request.chan);
+	if (words)
+		munmap((void *)(uintptr_t)words, WORDS * 8);
+	words = NULL;
+	return 0;
+}
+
+/* Offer a file of words of @size bytes, sealed or not; what the server says. */
+static CUresult offer(size_t size, bool sealed)
+{
+	ck_status_file_args args = { .size = size };
+	ck_status_file_res res = { 0 };
+	struct iovec byte = { (char *)(uintptr_t)"", 1 };
+	int fd = memfd_create("words", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	char got;
+	CUresult err;
+
+	assert_int_equal(ftruncate(fd, WORDS * 8), 0);
+	if (sealed)
+		assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
+	assert_int_equal(ck_chan_writev_fd(client, &byte, 1, fd), 0);
+	assert_int_equal(ck_chan_read(request.chan, &got, 1), 0);
+	err = ck_serve_ck_status_file(&request, &args, &res);
+	assert_int_equal(err == CUDA_SUCCESS, res.taken);
+	if (res.taken)
+		words = mmap(NULL, WORDS * 8, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	close(fd);
+	return err;
+}
+
+static void share(void)
+{
+	assert_int_equal(offer(WORDS * 8, true), CUDA_SUCCESS);
+}
+
+/* What a client is answered that asks for event @i. */
+static unsigned int ask(unsigned int i, uint64_t number)
+{
+	ck_event_ask_args args = { .event = 100 + i, .watch = number };
+	ck_event_ask_res res = { 0 };
+
+	assert_int_equal(ck_serve_ck_event_ask(&request, &args, &res), CUDA_SUCCESS);
+	return res.state;
+}
+
+static unsigned int ask_stream(uint64_t stream, uint64_t number)
+{
+	ck_stream_ask_args args = { .stream = stream, .watch = number };
+	ck_stream_ask_res res = { 0 };
+
+	assert_int_equal(ck_serve_ck_stream_ask(&request, &args, &res), CUDA_SUCCESS);
+	return res.state;
+}
+
+/* Until the word is there: who looks for it is a thread of the server's. */
+static void await(unsigned int word, uint64_t value)
+{
+	for (int i = 0; i < 5000 && words[word] != value; i++)
+		usleep(1000);
+	assert_int_equal(words[word], value);
+}
+
+static void the_word_says_when_an_event_is_done(void **state)
+{
+	(void)state;
+	share();
+	assert_int_equal(ask(0, NUMBER(1, 7)), 2);
+	usleep(5000);
+	assert_int_equal(words[7], 0);
+	done[0] = true;
+	await(7, NUMBER(1, 7) << 2 | CK_STATUS_DONE);
+	assert_int_equal(ask(0, NUMBER(2, 7)), 0);
+	usleep(5000);
+	assert_int_equal(words[7], NUMBER(1, 7) << 2 | CK_STATUS_DONE);
+}
+
+static void a_reply_finds_told_what_is_done(void **state)
+{
+	(void)state;
+	share();
+	for (uint64_t i = 1; i <= 200; i++) {
+		done[1] = false;
+		assert_int_equal(ask(1, NUMBER(i, 9)), 2);
+		done[1] = true;
+		ck_deliveries_settle(session, 3);
+		assert_int_equal(words[9], NUMBER(i, 9) << 2 | CK_STATUS_DONE);
+	}
+}
+
+static void of_two_watches_of_an_event_the_newer_counts(void **state)
+{
+	(void)state;
+	share();
+	assert_int_equal(ask(0, NUMBER(5, 1)), 2);
+	assert_int_equal(ask(0, NUMBER(6, 1)), 2);
+	assert_int_equal(ask(0, NUMBER(4, 1)), 1);
+	done[0] = true;
+	await(1, NUMBER(6, 1) << 2 | CK_STATUS_DONE);
+}
+
+static void an_error_is_for_a_call_to_tell(void **state)
+{
+	(void)state;
+	share();
+	assert_int_equal(ask(0, NUMBER(1, 1)), 2);
+	query_error = CUDA_ERROR_ILLEGAL_ADDRESS;
+	await(1, NUMBER(1, 1) << 2 | CK_STATUS_ASK);
+	query_error = CUDA_SUCCESS;
+	assert_int_equal(ask(0, NUMBER(2, 1)), 2);
+	ck_session_fail(session, CUDA_ERROR_INVALID_VALUE);
+	done[0] = true;
+	await(1, NUMBER(2, 1) << 2 | CK_STATUS_ASK);
+}
+
+static void no_more_are_watched_than_a_reply_can_look_at(void **state)
+{
+	(void)state;
+	share();
+	for (unsigned int i = 0; i < 32; i++)
+		assert_int_equal(ask(i, NUMBER(i + 1, i)), 2);
+	assert_int_equal(ask(32, NUMBER(40, 32)), 1);
+	assert_int_equal(ask(33, 0), 1);
+	done[3] = true;
+	await(3, NUMBER(4, 3) << 2 | CK_STATUS_DONE);
+	assert_int_equal(ask(32, NUMBER(41, 32)), 2);
+}
+
+static void what_goes_is_not_looked_at_any_more(void **state)
+{
+	cuEventDestroy_v2_args args = { .hEvent = 100 };
+
+	(void)state;
+	share();
+	assert_int_equal(ask(0, NUMBER(1, 1)), 2);
+	assert_int_equal(ask(1, NUMBER(2, 2)), 2);
+	assert_int_equal(ck_serve_cuEventDestroy_v2(&request, &args, NULL), CUDA_SUCCESS);
+	assert_int_equal(destroyed, 1);
+	assert_int_equal(words[1], NUMBER(1, 1) << 2 | CK_STATUS_ASK);
+	assert_int_equal(ck_serve_cuEventDestroy_v2(&request, &args, NULL),
+			 CUDA_ERROR_INVALID_HANDLE);
+	ck_status_drop_all(session);
+	assert_int_equal(words[2], NUMBER(2, 2) << 2 | CK_STATUS_ASK);
+}
+
+static void streams_are_left_alone_during_a_capture(void **state)
+{
+	unsigned int looks;
+
+	(void)state;
+	share();
+	assert_int_equal(ask_stream(50, NUMBER(1, 5)), 2);
+	assert_int_equal(ask_stream(0, NUMBER(2, 6)), 2);
+	ck_status_capture(session, true);
+	assert_int_equal(words[5], NUMBER(1, 5) << 2 | CK_STATUS_ASK);
+	assert_int_equal(words[6], NUMBER(2, 6) << 2 | CK_STATUS_ASK);
+	assert_int_equal(ask_stream(50, NUMBER(3, 5)), 1);
+	looks = stream_looks;
+	usleep(5000);
+	assert_int_equal(stream_looks, looks);
+	ck_status_capture(session, false);
+	assert_int_equal(ask_stream(50, NUMBER(4, 5)), 2);
+	stream_state = CUDA_SUCCESS;
+	await(5, NUMBER(4, 5) << 2 | CK_STATUS_DONE);
+}
+
+static void files_that_do_not_fit_are_refused(void **state)
+{
+	(void)state;
+	assert_int_equal(offer(WORDS * 8, false), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(offer(WORDS * 8 + 8, true), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(offer(WORDS * 8, true), CUDA_SUCCESS);
+	assert_int_equal(ask(0, NUMBER(1, WORDS + 5)), 2); /* a word that is not there */
+	done[0] = true;
+	ck_deliveries_settle(session, 3);
+	munmap((void *)(uintptr_t)words, WORDS * 8);
+	words = NULL;
+	assert_int_equal(offer(WORDS * 8, true), CUDA_ERROR_INVALID_VALUE);
+}
+
+static void without_words_the_news_has_a_rank(void **state)
+{
+	uint32_t rank = ck_deliveries_settle(session, 3);
+
+	(void)state;
+	assert_int_equal(ask(0, NUMBER(1, 1)), 2);
+	assert_int_equal(ck_deliveries_settle(session, 3), rank);
+	done[0] = true;
+	assert_int_equal(ck_deliveries_settle(session, 3), rank + 1);
+	assert_int_equal(ck_deliveries_settle(session, 3), rank + 1);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(the_word_says_when_an_event_is_done),
+		TEST(a_reply_finds_told_what_is_done),
+		TEST(of_two_watches_of_an_event_the_newer_counts),
+		TEST(an_error_is_for_a_call_to_tell),
+		TEST(no_more_are_watched_than_a_reply_can_look_at),
+		TEST(what_goes_is_not_looked_at_any_more),
+		TEST(streams_are_left_alone_during_a_capture),
+		TEST(files_that_do_not_fit_are_refused),
+		TEST(without_words_the_news_has_a_rank),
+	};
+
+	return cmocka_run_group_tests_name("server/status", tests, NULL, NULL);
+}
