@@ -177,6 +177,53 @@ static const char ptx[] =
 	"and.b32 %r10, %r10, %r6;\nadd.u32 %r4, %r4, %r5;\nbra more;\n"
 	"done:\nsetp.ne.u32 %q1, %r10, 0;\n@%q1 st.global.u32 [%rd0], %r10;\nret;\n}\n";
 
+/* A number from the device, as PyTorch's .item() gets it: a copy to pinned memory, and the wait for it. */
+static void items(void *pinned, CUdeviceptr mem)
+{
+	double each[ROUNDS];
+
+	for (int r = -10; r < ROUNDS; r++) {
+		double begin = now_us();
+
+		MUST(CU(cuMemcpyDtoHAsync_v2)(pinned, mem, 4, stream));
+		sync();
+		if (r >= 0)
+			each[r] = now_us() - begin;
+	}
+	row("item", median(each, ROUNDS), "us");
+}
+
+/* A launch and an event behind it that is asked for until it is done; asking for one that is. */
+static void polls(void)
+{
+	__typeof__(cuEventQuery) *query = CU(cuEventQuery);
+	double each[ROUNDS];
+	CUevent event;
+	CUresult err;
+
+	MUST(CU(cuEventCreate)(&event, CU_EVENT_DISABLE_TIMING));
+	for (int r = -10; r < ROUNDS; r++) {
+		double begin = now_us();
+
+		launch();
+		MUST(CU(cuEventRecord)(event, stream));
+		while ((err = query(event)) == CUDA_ERROR_NOT_READY)
+			;
+		MUST(err);
+		if (r >= 0)
+			each[r] = now_us() - begin;
+	}
+	row("launch_poll", median(each, ROUNDS), "us");
+	for (int r = 0; r < ROUNDS; r++) {
+		double begin = now_us();
+
+		MUST(query(event));
+		each[r] = now_us() - begin;
+	}
+	row("query_done", median(each, ROUNDS), "us");
+	MUST(CU(cuEventDestroy_v2)(event));
+}
+
 /* What a copy from or to pinned memory costs the thread that asks for it. */
 static void enqueues(void *pinned, CUdeviceptr mem)
 {
@@ -275,11 +322,13 @@ int main(void)
 	MUST(CU(cuModuleGetFunction)(&empty, module, "empty"));
 	MUST(CU(cuStreamCreate)(&stream, CU_STREAM_DEFAULT));
 	launches();
+	polls();
 	allocations();
 	copies("pageable", pageable, mem);
 	MUST(CU(cuMemHostAlloc)(&pinned, 256 << 20, 0));
 	memset(pinned, 1, 256 << 20);
 	copies("pinned", pinned, mem);
+	items(pinned, mem);
 	enqueues(pinned, mem);
 	mapped(module, pinned, 64 << 20);
 	pinning();

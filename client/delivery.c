@@ -17,15 +17,15 @@
 #include "client/spread.h"
 #include "client/status.h"
 #include "rpc/proc.h"
+#include "rpc/status.h"
 #include "util/map.h"
 
 #define IDLE_MS 10000
 #define LOOK_MS 200		/* whether the session is still there */
-#define NEWS ((uint64_t)1 << 63) /* in the number: no copy, but the end of a watch */
 #define EARLY 1024		/* ranks that have come before an earlier one: far more than threads */
 
 /* A copy of which bytes are to come. */
-struct copy {
+struct ck_copy {
 	uint64_t number;
 	char *to;		/* NULL: nobody wants it any more */
 	size_t size, left;
@@ -100,23 +100,16 @@ void ck_delivery_wait(uint32_t rank)
 
 /* --- receiving */
 
-struct arrival {
-	struct copy *copy;
-	void *scratch;		/* for what nobody wants */
-	bool news;
-};
-
-/* Where the bytes of a reply belong; NULL: it is not as the protocol has it. */
-static void *place(void *closure, const void *result, size_t size)
+void *ck_delivery_place(void *closure, const void *results, size_t size)
 {
-	const ck_delivery_next_res *res = result;
-	struct arrival *arrival = closure;
-	struct copy *c;
+	const ck_delivery_next_res *res = results;
+	struct ck_arrival *arrival = closure;
+	struct ck_copy *c;
 	void *to = NULL;
 
 	if (res->number == 0 && size == 0)	/* nothing has come for a while */
 		return closure;
-	arrival->news = res->number & NEWS && res->span == 0 && size == 0;
+	arrival->news = res->number & CK_DELIVERY_NEWS && res->span == 0 && size == 0;
 	if (arrival->news)
 		return closure;
 	pthread_mutex_lock(&all.lock);
@@ -131,9 +124,9 @@ static void *place(void *closure, const void *result, size_t size)
 	return to;
 }
 
-static void arrived(const struct arrival *arrival, const ck_delivery_next_res *res)
+static void arrived(const struct ck_arrival *arrival, const ck_delivery_next_res *res)
 {
-	struct copy *c = arrival->copy;
+	struct ck_copy *c = arrival->copy;
 
 	free(arrival->scratch);
 	pthread_mutex_lock(&all.lock);
@@ -149,12 +142,22 @@ static void arrived(const struct arrival *arrival, const ck_delivery_next_res *r
 	pthread_mutex_unlock(&all.lock);
 }
 
+/* What was done before is here before anybody sees that it is done. */
 static void told(const ck_delivery_next_res *res)
 {
-	ck_status_news(res->number & ~NEWS, res->offset);
+	ck_delivery_wait(res->rank - 1);
+	ck_status_news(res->number & ~CK_DELIVERY_NEWS, res->offset);
 	pthread_mutex_lock(&all.lock);
 	note_rank(res->rank);
 	pthread_mutex_unlock(&all.lock);
+}
+
+void ck_delivery_arrived(const struct ck_arrival *arrival, const void *results)
+{
+	if (arrival->copy)
+		arrived(arrival, results);
+	if (arrival->news)
+		told(results);
 }
 
 static void *receive(void *unused)
@@ -163,15 +166,13 @@ static void *receive(void *unused)
 
 	(void)unused;
 	for (;;) {
-		struct arrival arrival = { 0 };
+		struct ck_arrival arrival = { 0 };
 		ck_delivery_next_res res = { 0 };
 
-		if (ck_call_aside_bulk(CK_PROC_ck_delivery_next, &args, &res, place, &arrival))
+		if (ck_call_aside_bulk(CK_PROC_ck_delivery_next, &args, &res, ck_delivery_place,
+				       &arrival))
 			return NULL;
-		if (arrival.copy)
-			arrived(&arrival, &res);
-		if (arrival.news)
-			told(&res);
+		ck_delivery_arrived(&arrival, &res);
 	}
 }
 
@@ -206,7 +207,7 @@ bool ck_delivery_listen(void)
 
 static CUresult enter_copy(void *to, size_t size, uint64_t *number)
 {
-	struct copy *c = malloc(sizeof(*c));
+	struct ck_copy *c = malloc(sizeof(*c));
 	CUresult err = CUDA_ERROR_OUT_OF_MEMORY;
 
 	if (!c)
@@ -214,7 +215,9 @@ static CUresult enter_copy(void *to, size_t size, uint64_t *number)
 	pthread_mutex_lock(&all.lock);
 	if (!all.copies)
 		all.copies = ck_map_create();
-	*c = (struct copy){ .number = ++all.numbers, .to = to, .size = size, .left = size };
+	*c = (struct ck_copy){
+		.number = ++all.numbers | CK_DELIVERY_ALONG, .to = to, .size = size, .left = size
+	};
 	if (all.copies && start_threads(size < CK_SPREAD_MIN ? 1 : ck_spread_width()) &&
 	    ck_map_insert(all.copies, &c->number, sizeof(c->number), c) == 0) {
 		*number = c->number;
@@ -236,12 +239,12 @@ CUresult ck_delivery_copy(uint64_t ctx, uint64_t stream, void *to, CUdeviceptr s
 }
 
 /* The first copy into the range that somebody still wants. */
-static struct copy *copy_into(uint64_t base, size_t size)
+static struct ck_copy *copy_into(uint64_t base, size_t size)
 {
 	struct ck_map_iter it = CK_MAP_ITER_INIT;
 
 	while (all.copies && ck_map_next(all.copies, &it)) {
-		struct copy *c = it.value;
+		struct ck_copy *c = it.value;
 		uint64_t to = (uintptr_t)c->to;
 
 		if (to && to < base + size && base < to + c->size)
@@ -264,7 +267,7 @@ bool ck_delivery_expects(uint64_t base, size_t size)
 
 void ck_delivery_forget(uint64_t base, size_t size)
 {
-	struct copy *c;
+	struct ck_copy *c;
 
 	if (likely(atomic_load_explicit(&ck_delivery_count, memory_order_relaxed) == 0))
 		return;

@@ -29,6 +29,19 @@ bool ck_delivery_listen(void);
 /* The memory is about to go, or to be used in another way: nothing comes to it any more. */
 void ck_delivery_forget(uint64_t base, size_t size);
 
+/*
+ * A part of a copy, or news, has come: where its @size bytes belong, given the results that precede
+ * them (NULL: it is not as the protocol has it); and then, that they are there.
+ */
+struct ck_arrival {
+	struct ck_copy *copy;
+	void *scratch;		/* for what nobody wants */
+	bool news;
+};
+
+void *ck_delivery_place(void *arrival, const void *results, size_t size);
+void ck_delivery_arrived(const struct ck_arrival *arrival, const void *results);
+
 /* Parts up to this rank, and all before, have come. Ranks wrap round. */
 extern _Atomic uint32_t ck_delivered;
 

@@ -10,6 +10,7 @@
 #include "client/capture.h"
 #include "client/client.h"
 #include "client/status.h"
+#include "rpc/status.h"
 
 #define RECORDS_BITS 32		/* of a version; above is what tells the event from all others */
 #define KEPT 64			/* times between events */

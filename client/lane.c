@@ -168,10 +168,12 @@ static int send_call(struct ck_lane *lane, const struct ck_exchange *x)
 	struct iovec iov[3];
 	long n;
 
+	if (++lane->xid == 0)
+		lane->xid = 1;	/* 0 is that of what comes in front of replies */
 	for (;;) {
 		unsigned char *bigger;
 
-		n = ck_call_encode(lane->buf, lane->size, ++lane->xid, x->proc, x->xdr_args, x->args,
+		n = ck_call_encode(lane->buf, lane->size, lane->xid, x->proc, x->xdr_args, x->args,
 				   x->bulk_size);
 		if (n != -ENOSPC || lane->size >= CK_RECORD_MAX)
 			break;
@@ -211,43 +213,79 @@ static int take_bulk(struct ck_lane *lane, size_t offset, uint32_t length, struc
 	return ret;
 }
 
-static int receive_reply(struct ck_lane *lane, struct ck_exchange *x)
+/* The next reply that has come: whose it is, and where its results begin. */
+static int next_reply(struct ck_lane *lane, struct ck_record *record, uint32_t *xid, size_t *offset)
 {
-	struct ck_record record;
-	uint32_t xid, low, high, length;
-	size_t offset;
-	XDR xdrs;
-	int ret = ck_reader_next(lane->reader, &record);
+	uint32_t low, high;
+	int ret = ck_reader_next(lane->reader, record);
 
 	if (ret < 0)
 		return ret;
-	lane->received = record.total;
-	ret = ck_reply_decode(record.body, record.body_size, &xid, &offset, &low, &high);
+	lane->received += record->total;
+	ret = ck_reply_decode(record->body, record->body_size, xid, offset, &low, &high);
 	if (ret == -EPROTONOSUPPORT)
 		ck_err("the server speaks version %u to %u of the protocol, this client %u", low,
 		       high, CK_VERSION);
-	if (ret < 0)
-		return ret;
-	if (xid != lane->xid)
-		return -EPROTO;
-	xdrmem_create(&xdrs, (char *)(uintptr_t)record.body + offset,
-		      (u_int)(record.body_size - offset), XDR_DECODE);
+	return ret;
+}
+
+/* The results at @offset, and what is behind them. */
+static int take_results(struct ck_lane *lane, const struct ck_record *record, size_t offset,
+			struct ck_exchange *x)
+{
+	uint32_t length;
+	XDR xdrs;
+
+	xdrmem_create(&xdrs, (char *)(uintptr_t)record->body + offset,
+		      (u_int)(record->body_size - offset), XDR_DECODE);
 	if (!x->xdr_res(&xdrs, x->res))
 		return -EPROTO;
-	if (x->sink) {
-		offset += xdr_getpos(&xdrs);
-		/* the length is the last word of the results, wherever the record lies */
-		memcpy(&length, record.body + offset - sizeof(length), sizeof(length));
-		length = ntohl(length);
-		if (x->place)
-			*x->sink = (struct ck_sink){ x->place(x->closure, x->res, length), length };
-		if (x->place && !x->sink->data)
-			return -EPROTO;
-		if (((const ck_result *)x->res)->err == 0 && length != x->sink->size)
-			return -EPROTO;
-		ret = take_bulk(lane, offset, length, x);
-	}
+	if (!x->sink)
+		return 0;
+	offset += xdr_getpos(&xdrs);
+	/* the length is the last word of the results, wherever the record lies */
+	memcpy(&length, record->body + offset - sizeof(length), sizeof(length));
+	length = ntohl(length);
+	if (x->place)
+		*x->sink = (struct ck_sink){ x->place(x->closure, x->res, length), length };
+	if (x->place && !x->sink->data)
+		return -EPROTO;
+	if (((const ck_result *)x->res)->err == 0 && length != x->sink->size)
+		return -EPROTO;
+	return take_bulk(lane, offset, length, x);
+}
+
+/* A small copy that the reply has taken along; it comes in front of it. */
+static int take_along(struct ck_lane *lane, const struct ck_record *record, size_t offset)
+{
+	ck_delivery_next_res res = { 0 };
+	struct ck_arrival arrival = { 0 };
+	struct ck_sink sink = { 0 };
+	struct ck_exchange x = { .xdr_res = (xdrproc_t)xdr_ck_delivery_next_res, .res = &res,
+				 .sink = &sink, .place = ck_delivery_place, .closure = &arrival };
+	int ret = take_results(lane, record, offset, &x);
+
+	if (ret == 0)
+		ck_delivery_arrived(&arrival, &res);
 	return ret;
+}
+
+static int receive_reply(struct ck_lane *lane, struct ck_exchange *x)
+{
+	struct ck_record record;
+	uint32_t xid;
+	size_t offset;
+	int ret;
+
+	lane->received = 0;
+	do {
+		ret = next_reply(lane, &record, &xid, &offset);
+		if (ret == 0 && xid == 0)
+			ret = take_along(lane, &record, offset);
+	} while (ret == 0 && xid == 0);
+	if (ret < 0)
+		return ret;
+	return xid == lane->xid ? take_results(lane, &record, offset, x) : -EPROTO;
 }
 
 int ck_lane_exchange(struct ck_lane *lane, struct ck_exchange *x)

@@ -13,36 +13,33 @@
 #include "client/client.h"
 #include "client/delivery.h"
 #include "client/status.h"
+#include "rpc/status.h"
 #include "util/log.h"
 #include "util/spin.h"
 
 CK_LOG_DEFINE("client");
 
-#define WORD_BITS 16		/* of a number, as in server/status.h */
-#define WORDS ((size_t)1 << WORD_BITS)
-#define SIZE (WORDS * sizeof(uint64_t))
-#define STATE_DONE 1u		/* low two bits of a word */
 #define TRUST_NS 250000000	/* a server that is gone is found out after this */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool tried;
-static _Atomic uint64_t *_Atomic words;	/* a number and its state; NULL: nobody tells us */
+static struct ck_status_file *_Atomic file; /* NULL: nobody tells us */
 static _Atomic uint64_t numbers;
 
 /* Memory that the worker writes; NULL: it is not on this host, or does not want it. */
 static void *share(void)
 {
-	ck_status_file_args args = { .size = SIZE };
+	ck_status_file_args args = { .size = sizeof(struct ck_status_file) };
 	ck_status_file_res res = { 0 };
 	int fd = memfd_create("cricket status", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	void *at = MAP_FAILED;
 
-	if (fd >= 0 && ftruncate(fd, (off_t)SIZE) == 0 &&
+	if (fd >= 0 && ftruncate(fd, (off_t)sizeof(struct ck_status_file)) == 0 &&
 	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
-		at = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		at = mmap(NULL, sizeof(struct ck_status_file), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (at != MAP_FAILED &&
 	    (ck_call_fd(CK_PROC_ck_status_file, &args, &res, fd) || !res.taken)) {
-		munmap(at, SIZE);
+		munmap(at, sizeof(struct ck_status_file));
 		at = MAP_FAILED;
 	}
 	if (fd >= 0)
@@ -52,14 +49,14 @@ static void *share(void)
 
 static void *make(void)
 {
-	void *at = mmap(NULL, SIZE, PROT_READ | PROT_WRITE,
+	void *at = mmap(NULL, sizeof(struct ck_status_file), PROT_READ | PROT_WRITE,
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	if (at == MAP_FAILED)
 		return NULL;
 	if (ck_delivery_listen())
 		return at;
-	munmap(at, SIZE);
+	munmap(at, sizeof(struct ck_status_file));
 	return NULL;
 }
 
@@ -67,8 +64,8 @@ static void open_once(void)
 {
 	pthread_mutex_lock(&lock);
 	if (!tried) {
-		words = ck_client.passes_fds ? share() : make();
-		if (!words)
+		file = ck_client.passes_fds ? share() : make();
+		if (!file)
 			ck_info("the server cannot tell when events are done: it is asked");
 	}
 	tried = true;
@@ -77,10 +74,11 @@ static void open_once(void)
 
 uint64_t ck_status_number(uint64_t id)
 {
-	if (unlikely(!atomic_load(&words)))
+	if (unlikely(!atomic_load(&file)))
 		open_once();
-	return atomic_load(&words) ? (atomic_fetch_add(&numbers, 1) + 1) << WORD_BITS |
-					     (id & (WORDS - 1)) : 0;
+	if (!atomic_load(&file))
+		return 0;
+	return (atomic_fetch_add(&numbers, 1) + 1) << CK_STATUS_BITS | (id & (CK_STATUS_WORDS - 1));
 }
 
 /* Of two threads that ask at the same time the later number counts, as it does for the server. */
@@ -95,25 +93,35 @@ void ck_status_watched(struct ck_watch *watch, uint64_t of, uint64_t number)
 	pthread_mutex_unlock(&lock);
 }
 
-void ck_status_news(uint64_t number, uint64_t state)
+void ck_status_news(uint64_t number, uint64_t what)
 {
-	_Atomic uint64_t *at = atomic_load(&words);
+	struct ck_status_file *f = atomic_load(&file);
+	struct ck_status_word *word;
 
-	if (at)
-		atomic_store(&at[number & (WORDS - 1)], number << 2 | (state & 3));
+	if (!f)
+		return;
+	word = &f->word[number & (CK_STATUS_WORDS - 1)];
+	atomic_store(&word->batch, what >> 3);
+	atomic_store(&word->end, number << 2 | (what & 3));
+	if (what & CK_STATUS_CLOSES)
+		atomic_store(&f->closed, what >> 3);
 }
 
 enum ck_status ck_status_look(const struct ck_watch *watch, uint64_t of)
 {
-	_Atomic uint64_t *at = atomic_load(&words);
-	uint64_t number, word;
+	struct ck_status_file *f = atomic_load(&file);
+	const struct ck_status_word *word;
+	uint64_t number, end;
 
-	if (!at || watch->of != of)
+	if (!f || watch->of != of)
 		return CK_STATUS_UNKNOWN;
 	number = watch->number;
-	word = atomic_load(&at[number & (WORDS - 1)]);
-	if (word >> 2 == number)
-		return (word & 3) == STATE_DONE ? CK_STATUS_DONE : CK_STATUS_UNKNOWN;
+	word = &f->word[number & (CK_STATUS_WORDS - 1)];
+	end = atomic_load(&word->end);
+	if (end >> 2 == number && (end & 3) != CK_STATUS_ENDED)
+		return CK_STATUS_UNKNOWN;
+	if (end >> 2 == number && atomic_load(&word->batch) <= atomic_load(&f->closed))
+		return CK_STATUS_DONE;
 	if (ck_now_ns() - watch->asked_ns > TRUST_NS)
 		return CK_STATUS_UNKNOWN;
 	ck_spin_give_way();

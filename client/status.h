@@ -3,7 +3,7 @@
  * they are done, so that asking is a look at a word.
  *
  * Every object has a word by its id. Where the server is on this host it writes the words itself,
- * into memory that both have (server/status.h); elsewhere a thread of ours does that as the news
+ * into memory that both have (rpc/status.h); elsewhere a thread of ours does that as the news
  * comes (client/delivery.h).
  */
 #ifndef CK_CLIENT_STATUS_H
@@ -32,12 +32,7 @@ uint64_t ck_status_number(uint64_t id);
 /* The server watches @of under @number from now on. */
 void ck_status_watched(struct ck_watch *watch, uint64_t of, uint64_t number);
 
-/* News: the watch @number has ended in @state. */
-void ck_status_news(uint64_t number, uint64_t state);
-
-/* What the server answers to ck_event_ask and ck_stream_ask. */
-#define CK_ASKED_DONE 0u
-#define CK_ASKED_BUSY 1u
-#define CK_ASKED_WATCHED 2u
+/* News of the end of watch @number, in the order of the batches: @what as rpc/status.h has it. */
+void ck_status_news(uint64_t number, uint64_t what);
 
 #endif

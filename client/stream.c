@@ -8,6 +8,7 @@
 #include "client/client.h"
 #include "client/managed.h"
 #include "client/status.h"
+#include "rpc/status.h"
 
 /* The thread's own stream of its current context: an ordinary blocking stream behind handle 2. */
 static CUresult own_stream(struct ck_stream **out)

@@ -16,12 +16,14 @@
 
 #include "gen/handlers.h"
 #include "rpc/proc.h"
+#include "rpc/status.h"
 #include "server/delivery.h"
 #include "server/memory.h"
 #include "server/output.h"
 #include "server/session.h"
 #include "server/status.h"
 #include "util/log.h"
+#include "util/spin.h"
 #include "util/util.h"
 
 CK_LOG_DEFINE("server");
@@ -29,10 +31,11 @@ CK_LOG_DEFINE("server");
 #define SLOT ((size_t)4 << 20)
 #define SLOTS 256u		/* 1 GiB; more copies wait for others to be taken along */
 #define PART_ALIGN 256u
-#define HEAD_SIZE 128		/* bytes that the head of a bulk reply may take */
+#define ALONG_MOST 65536u	/* bytes of a copy that a reply takes along */
 #define EVENT_DISABLE_TIMING 2
 #define LOOK_FIRST_NS 20000	/* between two looks; doubled up to: */
 #define LOOK_MOST_NS 1000000
+#define LINGER_NS 100000000	/* after the last small copy a lane looks on: the next needs no waking */
 #define WAIT_MAX_MS 60000u
 
 struct slot {
@@ -52,6 +55,8 @@ struct part {
 	struct slot *slot;
 	unsigned char *at;
 	CUevent event;		/* behind the copy; NULL: there is nothing to wait for */
+	bool along;		/* a reply may take it along, which is soon enough */
+	bool seen;		/* and none has since it was seen to be done */
 	uint32_t rank;
 	struct part *next;
 };
@@ -80,7 +85,9 @@ struct ck_deliveries {
 	struct waiter *waiters;
 	struct slot *slots;
 	unsigned int slot_count;
-	bool looking;		/* a waiter wakes up by itself */
+	struct waiter *looker;	/* wakes up by itself; NULL: none does */
+	uint64_t lingers;	/* until then it does so for the sake of small copies */
+	unsigned int hurried;	/* parts in queues that no reply takes along */
 	_Atomic unsigned int outstanding; /* parts in queues */
 	_Atomic uint32_t rank;
 };
@@ -211,13 +218,22 @@ static void make_ready(struct ck_deliveries *d, struct part *p)
 	atomic_store(&d->rank, p->rank);
 }
 
-/* Give what is done of one stream a rank; true: there is more under way. */
-static bool collect_queue(struct ck_deliveries *d, struct ck_request *r, struct queue *q)
+/*
+ * Give what is done of one stream a rank; true: there is more under way. What replies take along is
+ * left to them for one look of a waiter's.
+ */
+static bool collect_queue(struct ck_deliveries *d, struct ck_request *r, struct queue *q,
+			  bool by_waiter)
 {
 	while (q->first && is_done(r, q->first, r->ctx)) {
 		struct part *p = q->first;
 
+		if (by_waiter && p->along && !p->seen) {
+			p->seen = true;
+			break;
+		}
 		q->first = p->next;
+		d->hurried -= !p->along;
 		make_ready(d, p);
 		atomic_fetch_sub(&d->outstanding, 1);
 	}
@@ -237,14 +253,14 @@ static void assign(struct ck_deliveries *d)
 	}
 }
 
-static void collect(struct ck_deliveries *d, struct ck_request *r)
+static void collect(struct ck_deliveries *d, struct ck_request *r, bool by_waiter)
 {
 	struct queue **at = &d->queues;
 
 	while (*at) {
 		struct queue *q = *at;
 
-		if (collect_queue(d, r, q)) {
+		if (collect_queue(d, r, q, by_waiter)) {
 			at = &q->next;
 			continue;
 		}
@@ -252,7 +268,6 @@ static void collect(struct ck_deliveries *d, struct ck_request *r)
 		slot_unref(d, q->slot);
 		free(q);
 	}
-	assign(d);
 }
 
 uint32_t ck_deliveries_settle(struct ck_session *session, uint64_t ctx)
@@ -260,26 +275,32 @@ uint32_t ck_deliveries_settle(struct ck_session *session, uint64_t ctx)
 	struct ck_deliveries *d = session->deliveries;
 	struct ck_request r = { .session = session, .ctx = ctx };
 
-	ck_status_settle(session);
+	ck_status_settle(session, false);
 	if (atomic_load(&d->outstanding) > 0) {
 		pthread_mutex_lock(&d->lock);
-		collect(d, &r);
+		collect(d, &r, false);
+		assign(d);
 		pthread_mutex_unlock(&d->lock);
 	}
 	return atomic_load(&d->rank);
 }
 
-void ck_deliveries_tell(struct ck_deliveries *d, uint64_t number, unsigned int state)
+void ck_deliveries_tell(struct ck_session *session, uint64_t number, uint64_t what, bool by_reply)
 {
+	struct ck_deliveries *d = session->deliveries;
+	struct ck_request r = { .session = session };
 	struct part *p = calloc(1, sizeof(*p));
 
 	if (!p)
 		return;	/* the client asks again after a while */
 	p->number = number | CK_DELIVERY_NEWS;
-	p->offset = state;
+	p->offset = what;
+	p->along = true;
 	pthread_mutex_lock(&d->lock);
+	collect(d, &r, false);
 	make_ready(d, p);
-	assign(d);
+	if (!by_reply)
+		assign(d);
 	pthread_mutex_unlock(&d->lock);
 }
 
@@ -325,7 +346,7 @@ void ck_deliveries_destroy(struct ck_deliveries *d)
 			p->event = NULL;
 		}
 	}
-	collect(d, &none);
+	collect(d, &none, false);
 	while (d->ready) {
 		struct part *p = d->ready;
 
@@ -384,7 +405,8 @@ static CUresult place(struct ck_deliveries *d, struct ck_request *r, struct part
 		}
 		if (d->slot_count == 0)
 			return CUDA_ERROR_OUT_OF_MEMORY;
-		collect(d, r);
+		collect(d, r, false);
+		assign(d);
 		pthread_cond_timedwait(&d->room, &d->lock, &until);
 	}
 	p->slot = slot;
@@ -410,6 +432,15 @@ static CUresult begin(struct part *p, CUdeviceptr src, CUstream stream)
 	return err;
 }
 
+/* See to it that a waiter looks from time to time; one that does not look often, in a @hurry. */
+static void call_looker(struct ck_deliveries *d, bool hurry)
+{
+	struct waiter *w = d->looker ? d->looker : d->waiters;
+
+	if (w && (!d->looker || hurry))
+		pthread_cond_signal(&w->woken);
+}
+
 /* The next part; after an error it stands for all that is left, without bytes. */
 static CUresult deliver_part(struct ck_request *r, const ck_deliver_args *a, uint64_t offset,
 			     CUstream stream, uint64_t serial, uint64_t *span)
@@ -422,6 +453,7 @@ static CUresult deliver_part(struct ck_request *r, const ck_deliver_args *a, uin
 	if (!p)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	*p = (struct part){ .number = a->number, .offset = offset, .ctx = r->ctx };
+	p->along = a->number & CK_DELIVERY_ALONG && a->size <= ALONG_MOST;
 	p->size = p->span = ck_min(a->size - offset, (uint64_t)SLOT);
 	pthread_mutex_lock(&d->lock);
 	err = place(d, r, p, serial);
@@ -439,8 +471,9 @@ static CUresult deliver_part(struct ck_request *r, const ck_deliver_args *a, uin
 		*q->last = p;
 		q->last = &p->next;
 		atomic_fetch_add(&d->outstanding, 1);
-		if (d->waiters && !d->looking)
-			pthread_cond_signal(&d->waiters->woken);
+		d->hurried += !p->along;
+		d->lingers = ck_now_ns() + LINGER_NS;
+		call_looker(d, !p->along && d->hurried == 1);
 	} else {
 		err = CUDA_ERROR_OUT_OF_MEMORY;
 		part_free(d, p);
@@ -484,8 +517,8 @@ static void waiter_leave(struct ck_deliveries *d, struct waiter *w)
 		at = &(*at)->next;
 	*at = w->next;
 	/* another one is to look from now on */
-	if (d->waiters && !d->looking && atomic_load(&d->outstanding) > 0)
-		pthread_cond_signal(&d->waiters->woken);
+	if (atomic_load(&d->outstanding) > 0)
+		call_looker(d, false);
 }
 
 static bool is_before(const struct timespec *a, const struct timespec *b)
@@ -500,47 +533,117 @@ static void wait_for_part(struct ck_deliveries *d, struct ck_request *r, struct 
 	struct timespec end = later((uint64_t)ck_min(ms, WAIT_MAX_MS) * 1000000u);
 	uint64_t look = LOOK_FIRST_NS;
 
-	collect(d, r);
+	collect(d, r, true);
+	assign(d);
 	while (!w->part) {
-		struct timespec until = later(look);
+		struct timespec until = later(d->hurried ? look : LOOK_MOST_NS);
 
 		if (!is_before(&until, &end))
 			break;
-		if (d->looking || atomic_load(&d->outstanding) == 0) {
+		if (d->looker ||
+		    (atomic_load(&d->outstanding) == 0 && ck_now_ns() > d->lingers)) {
 			pthread_cond_timedwait(&w->woken, &d->lock, &end);
 			look = LOOK_FIRST_NS;
 		} else {
-			d->looking = true;
+			d->looker = w;
 			pthread_cond_timedwait(&w->woken, &d->lock, &until);
-			d->looking = false;
-			look = ck_min(look * 2, (uint64_t)LOOK_MOST_NS);
+			d->looker = NULL;
+			look = d->hurried ? ck_min(look * 2, (uint64_t)LOOK_MOST_NS) :
+					    LOOK_FIRST_NS;
 		}
-		if (!w->part)
-			collect(d, r);
+		if (!w->part) {
+			collect(d, r, true);
+			assign(d);
+		}
 	}
 }
 
-static int send_part(struct ck_request *r, struct part *p)
+/* The head of the reply that carries @p, and what follows its bytes. */
+static int encode_part(struct ck_session *s, const struct part *p, uint32_t xid,
+		       unsigned char head[CK_ALONG_HEAD], struct iovec iov[3])
 {
+	static const unsigned char tail[8];
 	ck_delivery_next_res res = {
-		.head.output = ck_output_pending(r->session->output),
+		.head.output = ck_output_pending(s->output),
 		.number = p->number,
 		.offset = p->offset,
 		.span = p->span,
 		.rank = p->rank,
 		.data_length = (u_int)p->size,
 	};
-	unsigned char head[HEAD_SIZE], tail[8] = { 0 };
 	size_t end = CK_ALIGN_UP(p->size, (size_t)4) - p->size + 4;
-	long n = ck_reply_encode(head, sizeof(head), r->xid, (xdrproc_t)xdr_ck_delivery_next_res,
-				 &res, p->size + end);
-	struct iovec iov[3] = {
-		{ .iov_base = head, .iov_len = n < 0 ? 0 : (size_t)n },
-		{ .iov_base = p->at, .iov_len = p->size },
-		{ .iov_base = tail, .iov_len = end },
-	};
+	long n = ck_reply_encode(head, CK_ALONG_HEAD, xid, (xdrproc_t)xdr_ck_delivery_next_res, &res,
+				 p->size + end);
 
-	return n < 0 ? (int)n : ck_chan_writev(r->chan, iov, 3);
+	if (n < 0)
+		return (int)n;
+	iov[0] = (struct iovec){ .iov_base = head, .iov_len = (size_t)n };
+	iov[1] = (struct iovec){ .iov_base = p->at, .iov_len = p->size };
+	iov[2] = (struct iovec){ .iov_base = (void *)(uintptr_t)tail, .iov_len = end };
+	return 0;
+}
+
+/* Take the first parts that may go along out of those that are ready; the rest is for waiters. */
+static void pick(struct ck_deliveries *d, struct ck_along *along)
+{
+	struct part **at = &d->ready;
+
+	while (*at && along->count < CK_ALONG_PARTS) {
+		struct part *p = *at;
+
+		if (!p->along) {
+			at = &p->next;
+			continue;
+		}
+		*at = p->next;
+		along->part[along->count++] = p;
+	}
+	while (*at)
+		at = &(*at)->next;
+	d->ready_last = at;
+	assign(d);
+}
+
+uint32_t ck_deliveries_take(struct ck_session *s, uint64_t ctx, struct ck_along *along)
+{
+	struct ck_deliveries *d = s->deliveries;
+	struct ck_request r = { .session = s, .ctx = ctx };
+	uint32_t rank;
+
+	along->count = 0;
+	ck_status_settle(s, true);
+	if (!ck_deliveries_any(d))
+		return 0;
+	pthread_mutex_lock(&d->lock);
+	collect(d, &r, false);
+	pick(d, along);
+	rank = atomic_load(&d->rank);
+	pthread_mutex_unlock(&d->lock);
+	for (unsigned int i = 0; i < along->count; i++)
+		encode_part(s, along->part[i], 0, along->head[i], &along->iov[3 * i]);
+	return rank;
+}
+
+void ck_along_sent(struct ck_session *s, struct ck_along *along)
+{
+	struct ck_deliveries *d = s->deliveries;
+
+	if (along->count == 0)
+		return;
+	pthread_mutex_lock(&d->lock);
+	for (unsigned int i = 0; i < along->count; i++)
+		part_free(d, along->part[i]);
+	pthread_mutex_unlock(&d->lock);
+	along->count = 0;
+}
+
+static int send_part(struct ck_request *r, const struct part *p)
+{
+	unsigned char head[CK_ALONG_HEAD];
+	struct iovec iov[3];
+	int ret = encode_part(r->session, p, r->xid, head, iov);
+
+	return ret < 0 ? ret : ck_chan_writev(r->chan, iov, 3);
 }
 
 /* A reply without a number: there is nothing to take along for now. */

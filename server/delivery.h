@@ -11,11 +11,13 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/uio.h>
 
 struct ck_session;
 struct ck_deliveries;
 
-#define CK_DELIVERY_NEWS ((uint64_t)1 << 63) /* in a copy's number: it is the end of a watch */
+#define CK_ALONG_PARTS 8		/* that go in front of one reply, at most */
+#define CK_ALONG_HEAD 128		/* bytes that the head of a bulk reply may take */
 
 int ck_deliveries_create(struct ck_deliveries **deliveries);
 void ck_deliveries_destroy(struct ck_deliveries *deliveries); /* no thread uses them any more */
@@ -25,10 +27,26 @@ void ck_deliveries_destroy(struct ck_deliveries *deliveries); /* no thread uses 
 uint32_t ck_deliveries_settle(struct ck_session *session, uint64_t ctx);
 
 /*
- * The client is to hear that watch @number (server/status.h) has ended in @state: it goes along as a
- * copy without bytes, with a rank as any.
+ * The same, for a reply that takes small copies along: the thread that waits for it then has them
+ * without another one. On the wire each is a reply to ck_delivery_next, with xid 0, before the true
+ * reply. @along is what goes; send its iov first and then call ck_along_sent.
  */
-void ck_deliveries_tell(struct ck_deliveries *deliveries, uint64_t number, unsigned int state);
+struct ck_along {
+	unsigned int count;
+	struct part *part[CK_ALONG_PARTS];
+	unsigned char head[CK_ALONG_PARTS][CK_ALONG_HEAD];
+	struct iovec iov[3 * CK_ALONG_PARTS + 1]; /* 3 a part; the last one is for the reply */
+};
+
+uint32_t ck_deliveries_take(struct ck_session *session, uint64_t ctx, struct ck_along *along);
+void ck_along_sent(struct ck_session *session, struct ck_along *along);
+
+/*
+ * The client is to hear of the end of watch @number, @what as rpc/status.h has it: it goes along as a
+ * copy without bytes, with a rank as any, behind all copies that are done. @by_reply:
+ * ck_deliveries_take is next, and takes it.
+ */
+void ck_deliveries_tell(struct ck_session *session, uint64_t number, uint64_t what, bool by_reply);
 
 /* Have there been any? */
 bool ck_deliveries_any(struct ck_deliveries *deliveries);

@@ -36,6 +36,7 @@ struct lane {
 	size_t out_size;
 	uint64_t bound;		/* id of the context that is current in this thread */
 	uint64_t epoch;		/* session.context_epoch when it was bound */
+	struct ck_along along;	/* what goes in front of the next reply */
 	bool in_place;		/* the arguments' bytes lie in the record: nothing to free */
 };
 
@@ -278,10 +279,14 @@ int ck_dispatch_commands(struct ck_session *s, struct ck_chan *chan, struct ck_r
 
 static int send_bytes(struct lane *l, void *bytes, size_t size)
 {
-	struct iovec iov = { .iov_base = bytes, .iov_len = size };
+	unsigned int n = 3 * l->along.count;
+	int ret;
 
+	l->along.iov[n] = (struct iovec){ .iov_base = bytes, .iov_len = size };
 	atomic_fetch_add_explicit(&l->session->bytes_out, size, memory_order_relaxed);
-	return ck_chan_writev(l->chan, &iov, 1);
+	ret = ck_chan_writev(l->chan, l->along.iov, (int)n + 1);
+	ck_along_sent(l->session, &l->along);
+	return ret;
 }
 
 static int refuse(struct lane *l, uint32_t xid, enum accept_stat stat)
@@ -359,8 +364,8 @@ static void call_run(struct lane *l, struct ck_request *q, const struct ck_proc 
 		ck_debug("%s: %s", proc->name, ck_error_name(err));
 	result->err = (int)err;
 	result->output = ck_output_pending(s->output);
-	if (q->proc != CK_PROC_ck_delivery_next)
-		result->delivered = ck_deliveries_settle(s, head->ctx);
+	if (q->proc != CK_PROC_ck_delivery_next && !q->replied)
+		result->delivered = ck_deliveries_take(s, head->ctx, &l->along);
 	atomic_fetch_add_explicit(&s->calls, 1, memory_order_relaxed);
 }
 

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "gen/handlers.h"
+#include "rpc/status.h"
 #include "server/delivery.h"
 #include "server/output.h"
 #include "server/session.h"
@@ -27,16 +28,10 @@
 CK_LOG_DEFINE("server");
 
 #define WATCHES 32u		/* a reply looks at all of them: more are asked for */
-#define WORDS_MOST ((size_t)1 << CK_STATUS_BITS)
 #define CLOSELY_NS 100000	/* looked for without sleeping, where processors are not few */
 #define LOOK_FIRST_NS 20000	/* between two looks; doubled up to: */
 #define LOOK_MOST_NS 1000000
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
-
-/* What ck_event_ask and ck_stream_ask answer. */
-#define STATE_DONE 0u
-#define STATE_BUSY 1u
-#define STATE_WATCHED 2u	/* not done; the client will be told */
 
 struct watch {
 	CUevent event;		/* or, where it is NULL: */
@@ -53,8 +48,8 @@ struct ck_status {
 	_Atomic unsigned int count;
 	_Atomic uint64_t begun;	/* watches so far */
 	unsigned int captures;	/* under way: a look at a stream in one of them would end it */
-	_Atomic uint64_t *words; /* shared with the client, or NULL */
-	size_t word_count;
+	struct ck_status_file *file; /* the client's, or NULL */
+	uint64_t batch;
 	pthread_t thread;
 	bool running, stop;
 };
@@ -73,24 +68,39 @@ int ck_status_create(struct ck_status **out)
 
 /* --- ends of watches. The lock is held. */
 
-static void tell(struct ck_session *s, uint64_t number, unsigned int state)
-{
-	struct ck_status *t = s->status;
-	size_t word = number & (WORDS_MOST - 1);
+/* Of one batch. */
+struct ends {
+	uint64_t number[WATCHES];
+	unsigned int state[WATCHES], count;
+};
 
-	if (!t->words)
-		ck_deliveries_tell(s->deliveries, number, state);
-	else if (word < t->word_count)
-		atomic_store(&t->words[word], number << 2 | state);
+static void end_watch(struct ck_status *t, struct ends *ends, unsigned int i, unsigned int state)
+{
+	ends->number[ends->count] = t->watches[i].number;
+	ends->state[ends->count++] = state;
+	t->watches[i] = t->watches[atomic_fetch_sub(&t->count, 1) - 1];
 }
 
-static void end_watch(struct ck_session *s, unsigned int i, unsigned int state)
+static void tell(struct ck_session *s, const struct ends *ends, bool by_reply)
 {
 	struct ck_status *t = s->status;
-	uint64_t number = t->watches[i].number;
+	uint64_t batch = ends->count > 0 ? ++t->batch : 0;
 
-	t->watches[i] = t->watches[atomic_fetch_sub(&t->count, 1) - 1];
-	tell(s, number, state);
+	for (unsigned int i = 0; i < ends->count; i++) {
+		uint64_t number = ends->number[i];
+		struct ck_status_word *word;
+
+		if (!t->file) {
+			ck_deliveries_tell(s, number, batch << 3 | ends->state[i] |
+				(i + 1 == ends->count ? CK_STATUS_CLOSES : 0), by_reply);
+			continue;
+		}
+		word = &t->file->word[number & (CK_STATUS_WORDS - 1)];
+		atomic_store(&word->batch, batch);
+		atomic_store(&word->end, number << 2 | ends->state[i]);
+	}
+	if (t->file && ends->count > 0)
+		atomic_store(&t->file->closed, batch);
 }
 
 /*
@@ -100,7 +110,7 @@ static void end_watch(struct ck_session *s, unsigned int i, unsigned int state)
 static bool needs_call(struct ck_session *s)
 {
 	return atomic_load(&s->async_error) != 0 || ck_output_pending(s->output) ||
-	       (s->status->words && ck_deliveries_any(s->deliveries));
+	       (s->status->file && ck_deliveries_any(s->deliveries));
 }
 
 static CUresult look_at(const struct watch *w)
@@ -117,28 +127,50 @@ static CUresult look_at(const struct watch *w)
 	return err;
 }
 
-static void look(struct ck_session *s)
+static void look(struct ck_session *s, bool by_reply)
 {
 	struct ck_status *t = s->status;
+	struct ends ends = { .count = 0 };
+	unsigned int before;
 
-	for (unsigned int i = 0; i < atomic_load(&t->count);) {
-		CUresult err = look_at(&t->watches[i]);
+	do {
+		before = ends.count;
+		for (unsigned int i = 0; i < atomic_load(&t->count);) {
+			CUresult err = look_at(&t->watches[i]);
 
-		if (err == CUDA_ERROR_NOT_READY)
-			i++;
-		else
-			end_watch(s, i, err || needs_call(s) ? CK_STATUS_ASK : CK_STATUS_DONE);
-	}
+			if (err == CUDA_ERROR_NOT_READY)
+				i++;
+			else
+				end_watch(t, &ends, i, err || needs_call(s) ? CK_STATUS_ASK :
+									      CK_STATUS_ENDED);
+		}
+	} while (ends.count > before && atomic_load(&t->count) > 0);
+	tell(s, &ends, by_reply);
 }
 
-void ck_status_settle(struct ck_session *s)
+/* End the watches of @object, or of all streams, or all. */
+static void drop(struct ck_session *s, uint64_t object, bool streams, bool all)
+{
+	struct ck_status *t = s->status;
+	struct ends ends = { .count = 0 };
+
+	for (unsigned int i = atomic_load(&t->count); i-- > 0;) {
+		const struct watch *w = &t->watches[i];
+
+		if (all || (streams ? !w->event : w->object == object))
+			end_watch(t, &ends, i, CK_STATUS_ASK);
+	}
+	tell(s, &ends, false);
+}
+
+void ck_status_settle(struct ck_session *s, bool takes)
 {
 	struct ck_status *t = s->status;
 
 	if (likely(atomic_load(&t->count) == 0))
 		return;
 	pthread_mutex_lock(&t->lock);
-	look(s);
+	look(s, takes);
 	pthread_mutex_unlock(&t->lock);
 }
 
@@ -147,8 +179,7 @@ void ck_status_drop_all(struct ck_session *s)
 	struct ck_status *t = s->status;
 
 	pthread_mutex_lock(&t->lock);
-	while (atomic_load(&t->count) > 0)
-		end_watch(s, 0, CK_STATUS_ASK);
+	drop(s, 0, false, true);
 	pthread_mutex_unlock(&t->lock);
 }
 
@@ -159,10 +190,7 @@ void ck_status_drop(struct ck_session *s, uint64_t object)
 	if (likely(atomic_load(&t->count) == 0))
 		return;
 	pthread_mutex_lock(&t->lock);
-	for (unsigned int i = atomic_load(&t->count); i-- > 0;) {
-		if (t->watches[i].object == object)
-			end_watch(s, i, CK_STATUS_ASK);
-	}
+	drop(s, object, false, false);
 	pthread_mutex_unlock(&t->lock);
 }
 
@@ -175,10 +203,8 @@ void ck_status_capture(struct ck_session *s, bool begins)
 		t->captures++;
 	else if (t->captures > 0)
 		t->captures--;
-	for (unsigned int i = atomic_load(&t->count); begins && i-- > 0;) {
-		if (!t->watches[i].event)
-			end_watch(s, i, CK_STATUS_ASK);
-	}
+	if (begins)
+		drop(s, 0, true, false);
 	pthread_mutex_unlock(&t->lock);
 }
 
@@ -192,8 +218,8 @@ void ck_status_destroy(struct ck_status *t)
 	pthread_mutex_unlock(&t->lock);
 	if (t->running)
 		pthread_join(t->thread, NULL);
-	if (t->words)
-		munmap((void *)(uintptr_t)t->words, t->word_count * sizeof(*t->words));
+	if (t->file)
+		munmap(t->file, sizeof(*t->file));
 	pthread_cond_destroy(&t->work);
 	pthread_mutex_destroy(&t->lock);
 	free(t);
@@ -218,7 +244,7 @@ static void look_often(struct ck_session *s)
 			turn = ck_spin_begin(&spin);
 			pause = LOOK_FIRST_NS;
 		}
-		look(s);
+		look(s, false);
 		pthread_mutex_unlock(&t->lock);
 		if (!ck_spin_again(&turn)) {
 			nanosleep(&step, NULL);
@@ -294,7 +320,7 @@ CUresult ck_serve_ck_event_ask(struct ck_request *q, ck_event_ask_args *a, ck_ev
 		return CUDA_ERROR_INVALID_HANDLE;
 	err = ck_driver.cuEventQuery(w.event);
 	if (err == CUDA_ERROR_NOT_READY) {
-		res->state = watch(q->session, &w) ? STATE_WATCHED : STATE_BUSY;
+		res->state = watch(q->session, &w) ? CK_ASKED_WATCHED : CK_ASKED_BUSY;
 		err = CUDA_SUCCESS;
 	}
 	return err;
@@ -316,7 +342,7 @@ CUresult ck_serve_ck_stream_ask(struct ck_request *q, ck_stream_ask_args *a, ck_
 	err = ck_driver.cuStreamQuery(w.stream);
 	if (err != CUDA_ERROR_NOT_READY)
 		return err;
-	res->state = w.context && watch(q->session, &w) ? STATE_WATCHED : STATE_BUSY;
+	res->state = w.context && watch(q->session, &w) ? CK_ASKED_WATCHED : CK_ASKED_BUSY;
 	return CUDA_SUCCESS;
 }
 
@@ -358,14 +384,12 @@ static CUresult take_words(struct ck_status *t, int fd, size_t size)
 	void *at;
 
 	if (seals < 0 || (seals & SEALS) != SEALS || fstat(fd, &st) < 0 ||
-	    st.st_size != (off_t)size || size == 0 || size % sizeof(*t->words) ||
-	    size > WORDS_MOST * sizeof(*t->words))
+	    st.st_size != (off_t)size || size != sizeof(*t->file))
 		return CUDA_ERROR_INVALID_VALUE;
 	at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (at == MAP_FAILED)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	t->words = at;
-	t->word_count = size / sizeof(*t->words);
+	t->file = at;
 	return CUDA_SUCCESS;
 }
 
@@ -379,7 +403,7 @@ CUresult ck_serve_ck_status_file(struct ck_request *q, ck_status_file_args *a,
 	if (fd < 0)
 		return fd == -EOPNOTSUPP ? CUDA_ERROR_NOT_SUPPORTED : err;
 	pthread_mutex_lock(&t->lock);
-	if (!t->words && atomic_load(&t->begun) == 0)
+	if (!t->file && atomic_load(&t->begun) == 0)
 		err = take_words(t, fd, a->size);
 	res->taken = err == CUDA_SUCCESS;
 	pthread_mutex_unlock(&t->lock);

@@ -2,10 +2,8 @@
  * server/status.h - events and streams that the client asks for again and again: it is told when
  * they are done, so that it need not ask.
  *
- * The client names a watch by a number, which grows; the low CK_STATUS_BITS bits of it are those of
- * its word. A watch ends with that number and a state: done, or ask (there is something that only
- * a call can tell). The word is in memory that the client shares, where it has sent any
- * (ck_status_file); else the end goes along as a delivery without bytes (server/delivery.h).
+ * rpc/status.h says how. What is watched is looked at until a look finds no more that is done: what has
+ * been found so far is one batch.
  *
  * What is done when a reply is sent has been told by then: a program that has learned in whatever
  * way that work is over never finds an event in front of that work undone.
@@ -19,15 +17,11 @@
 struct ck_session;
 struct ck_status;
 
-#define CK_STATUS_BITS 16
-#define CK_STATUS_DONE 1u	/* states, in the low two bits of a word below the number */
-#define CK_STATUS_ASK 2u
-
 int ck_status_create(struct ck_status **status);
 void ck_status_destroy(struct ck_status *status); /* no other thread uses it any more */
 
-/* A reply is about to be sent: tell of all watches that are done. */
-void ck_status_settle(struct ck_session *session);
+/* A reply is about to be sent: tell of all watches that are done. @takes: it takes the news along. */
+void ck_status_settle(struct ck_session *session, bool takes);
 
 /* A context is about to go, and what is in it: the watches end, the client is to ask. */
 void ck_status_drop_all(struct ck_session *session);

@@ -14,7 +14,9 @@
 
 #include <cmocka.h>
 
+#include "client/delivery.h"
 #include "client/lane.h"
+#include "rpc/status.h"
 #include "tests/unit/client_peer.h"
 
 #define BULK_MAX ((3u << 20) + 16)
@@ -127,6 +129,53 @@ static void results_and_errors_come_back(void **state)
 		assert_int_equal(total, 1ull << 40);
 	}
 	assert_int_equal(ck_client.state, CK_STATE_READY);
+	end(&p);
+}
+
+/* What a reply takes along comes in front of it, with a number of its own. */
+static uint64_t along_number;
+
+static bool give_along(const struct peer_message *m, int index)
+{
+	cuMemGetInfo_v2_res res = { .free = 1, .total = 2 };
+	ck_delivery_next_res along = { .number = along_number, .rank = ck_delivered + 1 };
+	uint32_t tail = 0;
+
+	(void)index;
+	for (int i = 0; i < 3; i++, along.rank++)
+		peer_reply(far, 0, (xdrproc_t)xdr_ck_delivery_next_res, &along, "", 0, &tail);
+	res.head.delivered = along.rank - 1;
+	reply(m, &res);
+	return true;
+}
+
+static void a_reply_brings_small_things_along(void **state)
+{
+	struct player p = { .play = give_along };
+	uint32_t before = ck_delivered;
+	size_t free, total;
+
+	(void)state;
+	along_number = CK_DELIVERY_NEWS | 5;
+	start(&p);
+	assert_int_equal(ck_wire_cuMemGetInfo_v2(77, &free, &total), CUDA_SUCCESS);
+	assert_int_equal(ck_wire_cuMemGetInfo_v2(77, &free, &total), CUDA_SUCCESS);
+	assert_int_equal(free, 1);
+	assert_int_equal(ck_delivered, before + 6);
+	end(&p);
+}
+
+static void what_nobody_has_asked_for_ends_the_session(void **state)
+{
+	struct player p = { .play = give_along };
+	size_t free, total;
+
+	(void)state;
+	along_number = CK_DELIVERY_ALONG | 99;
+	start(&p);
+	assert_int_equal(ck_wire_cuMemGetInfo_v2(77, &free, &total),
+			 CUDA_ERROR_DEVICE_UNAVAILABLE);
+	assert_int_equal(ck_client.state, CK_STATE_LOST);
 	end(&p);
 }
 
@@ -598,6 +647,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		lane_test(results_and_errors_come_back),
+		lane_test(a_reply_brings_small_things_along),
+		lane_test(what_nobody_has_asked_for_ends_the_session),
 		lane_test(arguments_and_results_of_nearly_a_record_s_length_pass),
 		cmocka_unit_test_setup_teardown(
 			payloads_of_odd_sizes_come_whole_and_stay_in_bounds, pattern_begin,

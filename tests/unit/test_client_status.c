@@ -14,11 +14,12 @@
 #include <cmocka.h>
 
 #include "tests/unit/client_peer.h"
+#include "rpc/status.h"
 #include "util/spin.h"
 
 #define ASKED 1000
 
-static _Atomic uint64_t *words;
+static struct ck_status_file *words;
 static _Atomic unsigned int answer_state; /* what the peer answers to one who asks */
 static _Atomic uint64_t watched;	  /* the number of the last watch */
 static CUstream stream;
@@ -49,7 +50,15 @@ static CUresult answer(const struct peer_message *m, void *res, struct peer_payl
 
 static void tell(uint64_t number, unsigned int state)
 {
-	words[number & 0xffff] = number << 2 | state;
+	struct ck_status_word *word = &words->word[number & (CK_STATUS_WORDS - 1)];
+
+	word->batch = words->closed + 1;
+	word->end = number << 2 | state;
+}
+
+static void close_batch(void)
+{
+	words->closed++;
 }
 
 static int begin(void **state)
@@ -94,6 +103,7 @@ static void an_event_is_asked_for_once(void **state)
 	asks = peer_count(CK_PROC_ck_event_ask);
 	assert_in_range(asks, 1, asks_allowed(begin));
 	tell(watched, 1);
+	close_batch();
 	for (int i = 0; i < ASKED; i++)
 		query(e, CUDA_SUCCESS);
 	assert_int_equal(peer_count(CK_PROC_ck_event_ask), asks);
@@ -107,6 +117,8 @@ static void a_new_record_is_another_one(void **state)
 	(void)state;
 	query(e, CUDA_ERROR_NOT_READY);
 	tell(watched, 1);
+	query(e, CUDA_ERROR_NOT_READY);
+	close_batch();
 	query(e, CUDA_SUCCESS);
 	assert_int_equal(cuEventRecord(e, stream), CUDA_SUCCESS);
 	query(e, CUDA_ERROR_NOT_READY);
@@ -228,6 +240,7 @@ static void a_stream_is_asked_for_once(void **state)
 	asks = peer_count(CK_PROC_ck_stream_ask);
 	assert_in_range(asks, 1, asks_allowed(begin));
 	tell(watched, 1);
+	close_batch();
 	for (int i = 0; i < ASKED; i++)
 		assert_int_equal(cuStreamQuery(stream), CUDA_SUCCESS);
 	assert_int_equal(peer_count(CK_PROC_ck_stream_ask), asks);

@@ -16,6 +16,7 @@
 
 #include "gen/handlers.h"
 #include "rpc/proc.h"
+#include "rpc/status.h"
 #include "server/delivery.h"
 #include "server/memory.h"
 #include "server/session.h"
@@ -174,6 +175,61 @@ static void ranks_are_in_the_order_of_being_done(void **state)
 	assert_int_equal(res.number, 3);
 }
 
+/* What of a small copy goes in front of a reply: its bytes. */
+static void small_copies_go_along_with_replies(void **state)
+{
+	struct ck_along along;
+	ck_delivery_next_res res;
+
+	(void)state;
+	assert_int_equal(deliver(1 | CK_DELIVERY_ALONG, 64, 20, 0), CUDA_SUCCESS);
+	assert_int_equal(deliver(2 | CK_DELIVERY_ALONG, 0, 100000, 0), CUDA_SUCCESS);
+	assert_int_equal(ck_deliveries_take(session, 1, &along), 0);
+	assert_int_equal(along.count, 0);
+	done[0] = done[1] = true;
+	assert_int_equal(ck_deliveries_take(session, 1, &along), 2);
+	assert_int_equal(along.count, 1);
+	assert_int_equal(along.iov[1].iov_len, 20);
+	assert_memory_equal(along.iov[1].iov_base, device + 64, 20);
+	ck_along_sent(session, &along);
+	assert_int_equal(along.count, 0);
+	assert_true(next(&res, got)); /* the large one */
+	assert_int_equal(res.number, 2 | CK_DELIVERY_ALONG);
+	assert_int_equal(res.rank, 2);
+	assert_false(next(&res, got));
+}
+
+/* A program that makes no call gets them too: a lane waits a little for a reply, and takes them. */
+static void small_copies_that_no_reply_takes_go_by_themselves(void **state)
+{
+	ck_delivery_next_res res;
+
+	(void)state;
+	assert_int_equal(deliver(1 | CK_DELIVERY_ALONG, 64, 20, 0), CUDA_SUCCESS);
+	assert_false(next(&res, got));
+	done[0] = true;
+	assert_true(next(&res, got));
+	assert_memory_equal(got, device + 64, 20);
+}
+
+static void more_than_a_reply_takes_is_for_others(void **state)
+{
+	struct ck_along along;
+	ck_delivery_next_res res;
+
+	(void)state;
+	for (uint64_t i = 0; i < CK_ALONG_PARTS + 2; i++)
+		assert_int_equal(deliver((i + 1) | CK_DELIVERY_ALONG, 0, 4, 0), CUDA_SUCCESS);
+	memset(done, 1, sizeof(done));
+	assert_int_equal(ck_deliveries_take(session, 1, &along), CK_ALONG_PARTS + 2);
+	assert_int_equal(along.count, CK_ALONG_PARTS);
+	ck_along_sent(session, &along);
+	for (uint32_t i = 1; i <= 2; i++) {
+		assert_true(next(&res, got));
+		assert_int_equal(res.rank, CK_ALONG_PARTS + i);
+	}
+}
+
 /* The client reads while we write: a part is larger than what a socket holds. */
 static void *write_parts(void *count)
 {
@@ -269,6 +325,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(nothing_comes_before_it_is_there),
 		TEST(ranks_are_in_the_order_of_being_done),
+		TEST(more_than_a_reply_takes_is_for_others),
+		TEST(small_copies_that_no_reply_takes_go_by_themselves),
+		TEST(small_copies_go_along_with_replies),
 		TEST(a_large_copy_comes_in_parts),
 		TEST(a_copy_that_fails_comes_without_bytes),
 		TEST(what_leaves_its_memory_is_refused),

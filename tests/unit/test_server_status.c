@@ -17,28 +17,35 @@
 #include <cmocka.h>
 
 #include "gen/handlers.h"
+#include "rpc/status.h"
 #include "server/delivery.h"
 #include "server/session.h"
 #include "server/status.h"
 #include "server_fake.h"
 
 #define EVENTS 40
-#define WORDS 1024
 #define NUMBER(generation, word) ((uint64_t)(generation) << CK_STATUS_BITS | (word))
 
 static struct ck_session *session;
 static struct ck_request request;
 static struct ck_chan *client;
-static _Atomic uint64_t *words;
+static struct ck_status_file *words;
 static _Atomic bool done[EVENTS];
 static _Atomic CUresult query_error, stream_state;
 static _Atomic unsigned int stream_looks;
 static int event[EVENTS], context, destroyed;
 
+/* Event 2, when it is looked at @late times more, is done, and has been behind event 3. */
+static _Atomic int late;
+
 static CUresult event_query(CUevent e)
 {
 	if (query_error)
 		return query_error;
+	if (late > 0 && e == (CUevent)&event[2] && --late == 0)
+		done[2] = true;
+	if (late == 1 && e == (CUevent)&event[3])
+		done[3] = true;
 	return done[(int *)e - event] ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
@@ -102,7 +109,7 @@ static int end(void **state)
 	ck_chan_close(client);
 	ck_chan_close(request.chan);
 	if (words)
-		munmap((void *)(uintptr_t)words, WORDS * 8);
+		munmap(words, sizeof(*words));
 	words = NULL;
 	return 0;
 }
@@ -117,7 +124,7 @@ static CUresult offer(size_t size, bool sealed)
 	char got;
 	CUresult err;
 
-	assert_int_equal(ftruncate(fd, WORDS * 8), 0);
+	assert_int_equal(ftruncate(fd, sizeof(*words)), 0);
 	if (sealed)
 		assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
 	assert_int_equal(ck_chan_writev_fd(client, &byte, 1, fd), 0);
@@ -125,14 +132,14 @@ static CUresult offer(size_t size, bool sealed)
 	err = ck_serve_ck_status_file(&request, &args, &res);
 	assert_int_equal(err == CUDA_SUCCESS, res.taken);
 	if (res.taken)
-		words = mmap(NULL, WORDS * 8, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		words = mmap(NULL, sizeof(*words), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	close(fd);
 	return err;
 }
 
 static void share(void)
 {
-	assert_int_equal(offer(WORDS * 8, true), CUDA_SUCCESS);
+	assert_int_equal(offer(sizeof(*words), true), CUDA_SUCCESS);
 }
 
 /* What a client is answered that asks for event @i. */
@@ -157,9 +164,9 @@ static unsigned int ask_stream(uint64_t stream, uint64_t number)
 /* Until the word is there: who looks for it is a thread of the server's. */
 static void await(unsigned int word, uint64_t value)
 {
-	for (int i = 0; i < 5000 && words[word] != value; i++)
+	for (int i = 0; i < 5000 && words->word[word].end != value; i++)
 		usleep(1000);
-	assert_int_equal(words[word], value);
+	assert_int_equal(words->word[word].end, value);
 }
 
 static void the_word_says_when_an_event_is_done(void **state)
@@ -168,12 +175,12 @@ static void the_word_says_when_an_event_is_done(void **state)
 	share();
 	assert_int_equal(ask(0, NUMBER(1, 7)), 2);
 	usleep(5000);
-	assert_int_equal(words[7], 0);
+	assert_int_equal(words->word[7].end, 0);
 	done[0] = true;
-	await(7, NUMBER(1, 7) << 2 | CK_STATUS_DONE);
+	await(7, NUMBER(1, 7) << 2 | CK_STATUS_ENDED);
 	assert_int_equal(ask(0, NUMBER(2, 7)), 0);
 	usleep(5000);
-	assert_int_equal(words[7], NUMBER(1, 7) << 2 | CK_STATUS_DONE);
+	assert_int_equal(words->word[7].end, NUMBER(1, 7) << 2 | CK_STATUS_ENDED);
 }
 
 static void a_reply_finds_told_what_is_done(void **state)
@@ -185,8 +192,23 @@ static void a_reply_finds_told_what_is_done(void **state)
 		assert_int_equal(ask(1, NUMBER(i, 9)), 2);
 		done[1] = true;
 		ck_deliveries_settle(session, 3);
-		assert_int_equal(words[9], NUMBER(i, 9) << 2 | CK_STATUS_DONE);
+		assert_int_equal(words->word[9].end, NUMBER(i, 9) << 2 | CK_STATUS_ENDED);
 	}
+}
+
+static void what_is_found_together_is_told_together(void **state)
+{
+	(void)state;
+	share();
+	assert_int_equal(ask(2, NUMBER(1, 2)), 2);
+	assert_int_equal(ask(3, NUMBER(2, 3)), 2);
+	late = 2;
+	await(3, NUMBER(2, 3) << 2 | CK_STATUS_ENDED);
+	await(2, NUMBER(1, 2) << 2 | CK_STATUS_ENDED);
+	assert_int_equal(words->word[2].end, NUMBER(1, 2) << 2 | CK_STATUS_ENDED);
+	assert_int_equal(words->word[3].end, NUMBER(2, 3) << 2 | CK_STATUS_ENDED);
+	assert_int_equal(words->word[2].batch, words->word[3].batch);
+	assert_int_equal(words->closed, words->word[2].batch);
 }
 
 static void of_two_watches_of_an_event_the_newer_counts(void **state)
@@ -197,7 +219,7 @@ static void of_two_watches_of_an_event_the_newer_counts(void **state)
 	assert_int_equal(ask(0, NUMBER(6, 1)), 2);
 	assert_int_equal(ask(0, NUMBER(4, 1)), 1);
 	done[0] = true;
-	await(1, NUMBER(6, 1) << 2 | CK_STATUS_DONE);
+	await(1, NUMBER(6, 1) << 2 | CK_STATUS_ENDED);
 }
 
 static void an_error_is_for_a_call_to_tell(void **state)
@@ -223,7 +245,7 @@ static void no_more_are_watched_than_a_reply_can_look_at(void **state)
 	assert_int_equal(ask(32, NUMBER(40, 32)), 1);
 	assert_int_equal(ask(33, 0), 1);
 	done[3] = true;
-	await(3, NUMBER(4, 3) << 2 | CK_STATUS_DONE);
+	await(3, NUMBER(4, 3) << 2 | CK_STATUS_ENDED);
 	assert_int_equal(ask(32, NUMBER(41, 32)), 2);
 }
 
@@ -237,11 +259,11 @@ static void what_goes_is_not_looked_at_any_more(void **state)
 	assert_int_equal(ask(1, NUMBER(2, 2)), 2);
 	assert_int_equal(ck_serve_cuEventDestroy_v2(&request, &args, NULL), CUDA_SUCCESS);
 	assert_int_equal(destroyed, 1);
-	assert_int_equal(words[1], NUMBER(1, 1) << 2 | CK_STATUS_ASK);
+	assert_int_equal(words->word[1].end, NUMBER(1, 1) << 2 | CK_STATUS_ASK);
 	assert_int_equal(ck_serve_cuEventDestroy_v2(&request, &args, NULL),
 			 CUDA_ERROR_INVALID_HANDLE);
 	ck_status_drop_all(session);
-	assert_int_equal(words[2], NUMBER(2, 2) << 2 | CK_STATUS_ASK);
+	assert_int_equal(words->word[2].end, NUMBER(2, 2) << 2 | CK_STATUS_ASK);
 }
 
 static void streams_are_left_alone_during_a_capture(void **state)
@@ -253,8 +275,8 @@ static void streams_are_left_alone_during_a_capture(void **state)
 	assert_int_equal(ask_stream(50, NUMBER(1, 5)), 2);
 	assert_int_equal(ask_stream(0, NUMBER(2, 6)), 2);
 	ck_status_capture(session, true);
-	assert_int_equal(words[5], NUMBER(1, 5) << 2 | CK_STATUS_ASK);
-	assert_int_equal(words[6], NUMBER(2, 6) << 2 | CK_STATUS_ASK);
+	assert_int_equal(words->word[5].end, NUMBER(1, 5) << 2 | CK_STATUS_ASK);
+	assert_int_equal(words->word[6].end, NUMBER(2, 6) << 2 | CK_STATUS_ASK);
 	assert_int_equal(ask_stream(50, NUMBER(3, 5)), 1);
 	looks = stream_looks;
 	usleep(5000);
@@ -262,21 +284,18 @@ static void streams_are_left_alone_during_a_capture(void **state)
 	ck_status_capture(session, false);
 	assert_int_equal(ask_stream(50, NUMBER(4, 5)), 2);
 	stream_state = CUDA_SUCCESS;
-	await(5, NUMBER(4, 5) << 2 | CK_STATUS_DONE);
+	await(5, NUMBER(4, 5) << 2 | CK_STATUS_ENDED);
 }
 
 static void files_that_do_not_fit_are_refused(void **state)
 {
 	(void)state;
-	assert_int_equal(offer(WORDS * 8, false), CUDA_ERROR_INVALID_VALUE);
-	assert_int_equal(offer(WORDS * 8 + 8, true), CUDA_ERROR_INVALID_VALUE);
-	assert_int_equal(offer(WORDS * 8, true), CUDA_SUCCESS);
-	assert_int_equal(ask(0, NUMBER(1, WORDS + 5)), 2); /* a word that is not there */
-	done[0] = true;
-	ck_deliveries_settle(session, 3);
-	munmap((void *)(uintptr_t)words, WORDS * 8);
+	assert_int_equal(offer(sizeof(*words), false), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(offer(sizeof(*words) + 8, true), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(offer(sizeof(*words), true), CUDA_SUCCESS);
+	munmap(words, sizeof(*words));
 	words = NULL;
-	assert_int_equal(offer(WORDS * 8, true), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(offer(sizeof(*words), true), CUDA_ERROR_INVALID_VALUE);
 }
 
 static void without_words_the_news_has_a_rank(void **state)
@@ -298,6 +317,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(the_word_says_when_an_event_is_done),
 		TEST(a_reply_finds_told_what_is_done),
+		TEST(what_is_found_together_is_told_together),
 		TEST(of_two_watches_of_an_event_the_newer_counts),
 		TEST(an_error_is_for_a_call_to_tell),
 		TEST(no_more_are_watched_than_a_reply_can_look_at),
