@@ -31,7 +31,7 @@ CK_LOG_DEFINE("server");
 #define SLOT ((size_t)4 << 20)
 #define SLOTS 256u		/* 1 GiB; more copies wait for others to be taken along */
 #define PART_ALIGN 256u
-#define ALONG_MOST 65536u	/* bytes of a copy that a reply takes along */
+#define ALONG_MOST 8192u	/* bytes of a copy that a reply takes along: larger ones overlap with it */
 #define EVENT_DISABLE_TIMING 2
 #define LOOK_FIRST_NS 20000	/* between two looks; doubled up to: */
 #define LOOK_MOST_NS 1000000
