@@ -99,17 +99,19 @@ module_bytes() {
 # Plain sockets against our copies, with as many connections, over this host's loopback or to $WIRE_HOST:$WIRE_PORT,
 # where `bench-wire serve` and a server on port $PORT run.
 wire() {
-	local n mib=$((QUICK ? 64 : 256)) rounds=$((QUICK ? 3 : 7)) host=${WIRE_HOST:-127.0.0.1}
+	local n raw ours mib=$((QUICK ? 64 : 256)) rounds=$((QUICK ? 3 : 7)) host=${WIRE_HOST:-127.0.0.1}
 	local port=${WIRE_PORT:-$((PORT + 1))} pid=
 	[ "$DRIVER" = emu ] && mib=8
 	if [ -z "${WIRE_HOST:-}" ]; then
-		$BIN/bench-wire serve "$port" > "$OUT/wire.serve" & pid=$!
+		$BIN/bench-wire serve "$port" > "$OUT/wire.serve" 2>&1 & pid=$!
 		for n in $(seq 50); do grep -q ready "$OUT/wire.serve" && break; sleep 0.1; done
 	fi
 	for n in 1 2 4 8; do
-		echo "{\"connections\": $n, \"raw\": $($BIN/bench-wire run "$host" "$port" $n $mib $rounds), \"ours\": $(
-			CRICKET_CONNECTIONS=$n remote "tcp://$host:$PORT" $BIN/bench-load copy $mib $rounds)}"
-	done > "$OUT/wire"
+		raw=$($BIN/bench-wire run "$host" "$port" $n "$mib" "$rounds" 2>> "$OUT/wire.err") &&
+			ours=$(CRICKET_CONNECTIONS=$n remote "tcp://$host:$PORT" $BIN/bench-load copy "$mib" "$rounds" 2>> "$OUT/wire.err") ||
+			{ echo "wire: failed with $n connections: $(tail -n 1 "$OUT/wire.err" "$OUT/wire.serve")" | table; continue; }
+		echo "{\"connections\": $n, \"raw\": $raw, \"ours\": $ours}" >> "$OUT/wire"
+	done
 	[ -n "$pid" ] && kill $pid
 	python3 bench/report.py --stage wire "$OUT" | table
 }
@@ -149,7 +151,7 @@ sweep() {
 # The same round trip by the kernel's netem, where it has that, and played: ms of a step of one kernel.
 netem() {
 	local rtt step="$BIN/bench-load steps $((QUICK ? 1 : 3)) 0 1 10" said
-	server --listen "[::]:$((PORT + 2))"
+	server --listen "0.0.0.0:$((PORT + 2))"	# there need be no IPv6
 	for rtt in ${RTTS:-100us 1ms 5ms}; do
 		case $rtt in 0) continue ;; *us) said=${rtt%us} ;; *ms) said=${rtt%ms}000 ;; esac
 		# shellcheck disable=SC2016 # for the shell inside

@@ -95,8 +95,8 @@ static void *serve_one(void *arg)
 
 static _Noreturn void serve(int port)
 {
-	struct sockaddr_in6 any = { .sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port) };
-	int listener = socket(AF_INET6, SOCK_STREAM, 0), on = 1;
+	struct sockaddr_in any = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port) };
+	int listener = socket(AF_INET, SOCK_STREAM, 0), on = 1;
 	pthread_t thread;
 
 	setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));

@@ -15,6 +15,9 @@ static const struct ck_env_row table[] = {
 	 "it, the usual unix socket of a server on this host, with shared memory"},
 	{"CRICKET_SHM", "1",
 	 "client and server: 0 keeps connections on one host out of shared memory"},
+	{"CRICKET_SPIN", NULL,
+	 "client and server: microseconds that a thread looks at most for what it waits for before it\n"
+	 "sleeps; 0: it sleeps at once; default: as long as has been found to pay, 1000 at most"},
 	{"CRICKET_LOG", NULL,
 	 "what to log on stderr: a level (none, error, warning, info, debug, trace) or a list of\n"
 	 "part:level, as in client:trace,server:info"},

@@ -5,13 +5,18 @@
 #include <sched.h>
 #include <time.h>
 
+#include "util/env.h"
 #include "util/spin.h"
 #include "util/util.h"
 
 #define CLOCK_ROUNDS 16	     /* pauses between looks at the clock, which costs as much as one */
+#define MOST_US 1000000ul
 #define FEW_NS 10000	     /* of looking where processors are few */
 #define ALONE_NS 50000	     /* who looks for longer gives way to others that want the processor */
 #define LEAST_NS 1000	     /* looking is never given up: it finds out when it pays again */
+#define CROWDED_NS 100000    /* who gave way and comes back after this has given a whole turn away */
+#define CROWD_FIRST_MS 10    /* then all waits sleep for that long; twice as long each next time, */
+#define CROWD_MOST_MS 320    /* up to this */
 
 uint64_t ck_now_ns(void)
 {
@@ -38,12 +43,38 @@ static unsigned int processors(void)
 
 void ck_spin_init(struct ck_spin *spin, unsigned int us)
 {
+	const char *wish = ck_env_string("CRICKET_SPIN");
 	uint32_t most = us * 1000u;
+	uint64_t number;
 
-	if (processors() < CK_SPIN_CPUS)
-		most = processors() < 2 ? 0 : ck_min(most, (uint32_t)FEW_NS);
+	if (wish && ck_env_number(wish, &number) == 0)
+		most = (uint32_t)ck_min(number, MOST_US) * 1000u;
+	else if (processors() < CK_SPIN_CPUS)
+		most = ck_min(most, (uint32_t)FEW_NS);
 	spin->most_ns = most;
 	atomic_init(&spin->now_ns, most);
+	atomic_init(&spin->crowd_ms, 0);
+	atomic_init(&spin->sleep_until_ns, 0);
+}
+
+/*
+ * Let others have the processor. The scheduler lets who wakes up go before who computes, and who yields
+ * behind: where others compute, a wait that gives way takes as long as their turn, some milliseconds, and
+ * one that sleeps does not. False: so it is here.
+ */
+static bool give_way(struct ck_spin *spin, uint64_t now)
+{
+	uint32_t crowd;
+
+	sched_yield();
+	if (likely(ck_now_ns() - now < CROWDED_NS))
+		return true;
+	crowd = atomic_load_explicit(&spin->crowd_ms, memory_order_relaxed);
+	crowd = crowd == 0 ? CROWD_FIRST_MS : ck_min(crowd * 2, (uint32_t)CROWD_MOST_MS);
+	atomic_store_explicit(&spin->crowd_ms, crowd, memory_order_relaxed);
+	atomic_store_explicit(&spin->sleep_until_ns, ck_now_ns() + crowd * 1000000ull,
+			      memory_order_relaxed);
+	return false;
 }
 
 bool ck_spin_again(struct ck_spin_turn *turn)
@@ -59,8 +90,10 @@ bool ck_spin_again(struct ck_spin_turn *turn)
 	now = ck_now_ns();
 	if (turn->begin_ns == 0)
 		turn->begin_ns = now;
-	if (processors() < CK_SPIN_CPUS || now - turn->begin_ns > ALONE_NS)
-		sched_yield();
+	if (now < atomic_load_explicit(&spin->sleep_until_ns, memory_order_relaxed))
+		return false;
+	if ((processors() < CK_SPIN_CPUS || now - turn->begin_ns > ALONE_NS) && !give_way(spin, now))
+		return false;
 	return now - turn->begin_ns < atomic_load_explicit(&spin->now_ns, memory_order_relaxed);
 }
 
@@ -77,6 +110,10 @@ void ck_spin_end(struct ck_spin_turn *turn)
 
 	if (turn->begin_ns == 0)
 		return; /* it came before the second look */
+	/* a wait that gave way, and found room, ends the crowd */
+	if (unlikely(atomic_load_explicit(&spin->crowd_ms, memory_order_relaxed) != 0) &&
+	    turn->begin_ns > atomic_load_explicit(&spin->sleep_until_ns, memory_order_relaxed))
+		atomic_store_explicit(&spin->crowd_ms, 0, memory_order_relaxed);
 	worth = atomic_load_explicit(&spin->now_ns, memory_order_relaxed);
 	if (ck_now_ns() - turn->begin_ns <= spin->most_ns)
 		worth = spin->most_ns;

@@ -5,7 +5,9 @@
  * for it for a while, and the while adapts: it shrinks when the waits turn out longer than any
  * spinning, and is back at once when they are short again. Who looks for long yields the processor
  * to whoever wants it, so that more spinning threads than processors are no harm. With fewer than CK_SPIN_CPUS processors
- * a spinning thread may hold up the one that it waits for: it looks briefly, and gives way.
+ * a spinning thread may hold up the one that it waits for: it looks briefly, and gives way. Who gave way and came
+ * back after a whole turn of somebody who computes sleeps at once for some time, for a sleeper that is woken comes first.
+ * bench/spin.py measures all of this; CRICKET_SPIN sets the longest time by hand.
  *
  *	struct ck_spin_turn turn = ck_spin_begin(spin);
  *	while (!ready && ck_spin_again(&turn))
@@ -27,6 +29,8 @@
 struct ck_spin {
 	uint32_t most_ns;
 	_Atomic uint32_t now_ns; /* what the last waits make worth while */
+	_Atomic uint32_t crowd_ms; /* others compute on our processors: how long we sleep at once; or 0 */
+	_Atomic uint64_t sleep_until_ns;
 };
 
 struct ck_spin_turn {
