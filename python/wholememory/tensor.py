@@ -2,7 +2,6 @@
 import ctypes
 import itertools
 import os
-import threading
 import weakref
 
 from . import group as _group
@@ -18,7 +17,7 @@ class _Storage:
         call("wcm_malloc", _group.current(make=True), size, granularity, numbers, len(ranks), byref(memory))
         # By its number: a pointer would be dangling once finalize_lib has freed what it points to.
         self.number = library().wcm_id(memory)
-        self.pid, self.lock, self.users = os.getpid(), threading.Lock(), 0
+        self.pid, self.users = os.getpid(), set()
 
     def memory(self):
         """The library's memory; RuntimeError when it has gone."""
@@ -27,18 +26,15 @@ class _Storage:
             raise RuntimeError("the memory of this tensor has been freed")
         return memory
 
-    def take(self):
-        """One more user."""
-        with self.lock:
-            self.users += 1
+    def drop(self, number):
+        """Tensor NUMBER is no user any more; the last one frees. That is no collective call: other ranks may go on.
 
-    def drop(self):
-        """One less; the last frees. That is no collective call: other ranks may go on."""
-        with self.lock:
-            self.users -= 1
-            last = self.users == 0
+        Without a lock, since the garbage collector calls this at any point of a thread, under a lock too. What two
+        threads make of it at worst is a second wcm_free, which is refused.
+        """
+        self.users.discard(number)
         # A fork has the numbers of its parent, not the memory.
-        if last and os.getpid() == self.pid:
+        if not self.users and os.getpid() == self.pid:
             memory = library().wcm_from_id(self.number)
             if memory:
                 library().wcm_free(memory)
@@ -79,12 +75,11 @@ class ChunkedTensor:
     """
 
     def __init__(self, storage, type_name, shape, stride, offset):
-        storage.take()
-        self._storage = storage
-        self._drop = weakref.finalize(self, storage.drop)
+        self._storage, self._number = storage, next(_numbers)
+        storage.users.add(self._number)
+        self._drop = weakref.finalize(self, storage.drop, self._number)
         self._drop.atexit = False       # the group's end frees all
         self._type, self._shape, self._stride, self._offset = type_name, tuple(shape), tuple(stride), offset
-        self._number = next(_numbers)
         _tensors[self._number] = self
 
     shape = property(lambda self: self._shape, doc="numbers of rows and columns, or of elements")
