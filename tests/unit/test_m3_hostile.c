@@ -122,37 +122,6 @@ static void eight_clients_hammer(void **state)
 	m3_disconnect(c);
 }
 
-static int dial(void)
-{
-	int fd = ck_m3_dial(world_socket);
-
-	assert_true(fd >= 0);
-	return fd;
-}
-
-/* Send @size bytes of @q; the status of the answer, or 1 when the broker has hung up. */
-static int ask(int fd, const struct ck_m3_question *q, size_t size)
-{
-	static struct ck_m3_answer a;
-	int got;
-	long n;
-
-	if (ck_m3_send(fd, q, size, NULL, 0, -1, 0) < 0)
-		return 1;
-	n = ck_m3_receive(fd, &a, sizeof(a), &got, 0);
-	assert_int_equal(got, -1);
-	return n < (long)sizeof(a.head) ? 1 : a.head.status;
-}
-
-static struct ck_m3_question question;
-
-static size_t request(enum ck_m3_op op)
-{
-	memset(&question, 0, sizeof(question));
-	ck_m3_request_init(&question.head, op);
-	return sizeof(question.head);
-}
-
 /* defect 6 */
 static void what_is_no_request_ends_its_connection_and_no_other(void **state)
 {
