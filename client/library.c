@@ -174,6 +174,18 @@ CK_EXPORT CUresult cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibra
 	return err;
 }
 
+/* A function that host and device call alike is none where the two have no memory in common. */
+CK_EXPORT CUresult cuLibraryGetUnifiedFunction(void **fptr, CUlibrary library, const char *symbol)
+{
+	CUresult err = ck_session_check();
+
+	if (err)
+		return err;
+	if (!ck_module_from(library, true))
+		return CUDA_ERROR_INVALID_HANDLE;
+	return fptr && symbol ? CUDA_ERROR_NOT_FOUND : CUDA_ERROR_INVALID_VALUE;
+}
+
 CK_EXPORT CUresult cuLibraryGetKernelCount(unsigned int *n, CUlibrary lib)
 {
 	return ck_module_count(ck_module_from(lib, true), n);

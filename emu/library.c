@@ -275,6 +275,18 @@ CUresult cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibrary library
 	return result;
 }
 
+/* There is none: UNIFIED_FUNCTION_POINTERS reads 0. */
+CUresult cuLibraryGetUnifiedFunction(void **fptr, CUlibrary library, const char *symbol)
+{
+	struct ck_emu_library *found;
+	CUresult result = begin(library, &found);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	ck_emu_object_put(&found->base);
+	return fptr && symbol ? CUDA_ERROR_NOT_FOUND : CUDA_ERROR_INVALID_VALUE;
+}
+
 CUresult cuLibraryGetKernelCount(unsigned int *count, CUlibrary lib)
 {
 	struct ck_emu_library *found;

@@ -131,6 +131,16 @@ def test_programs_near_and_far_see_the_same_bytes(server, tmp_path, one, other):
 
 
 @pytest.mark.skipif(DRIVER != "emu", reason="a local program takes the emulated driver")
+@pytest.mark.parametrize("place", ["tcp", "unix", "local"])
+def test_the_example(server, tmp_path, app, place):
+    result = run([app("m3_weights")], program_env(server, place, tmp_path))
+    assert result.status == 0, result.err
+    assert result.out == ("first: a region of 4194304 bytes\n"
+                          "second: 1000000 floats, their sum is 49500000\n")
+    wait_until(lambda: "bytes 0 of" in m3(server, "quota"), 10, "nothing is left")
+
+
+@pytest.mark.skipif(DRIVER != "emu", reason="a local program takes the emulated driver")
 @pytest.mark.parametrize("place", ["tcp", "local"])
 def test_a_region_may_be_on_two_devices(tmp_path, place):
     server = Server(tmp_path, CRICKET_EMU_DIRTY="1", CRICKET_EMU_DEVICES="2")

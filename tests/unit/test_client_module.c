@@ -247,6 +247,7 @@ static void a_library_without_code_for_the_device_is_there_but_empty(void **stat
 	CUdeviceptr at;
 	size_t size;
 	unsigned int n = 9;
+	void *unified;
 
 	(void)state;
 	peer_clear();
@@ -254,6 +255,12 @@ static void a_library_without_code_for_the_device_is_there_but_empty(void **stat
 			 CUDA_SUCCESS);
 	assert_int_equal(cuLibraryGetKernelCount(&n, library), CUDA_SUCCESS);
 	assert_int_equal(n, 0);
+	assert_int_equal(cuLibraryGetUnifiedFunction(&unified, library, "add"),
+			 CUDA_ERROR_NOT_FOUND);
+	assert_int_equal(cuLibraryGetUnifiedFunction(NULL, library, "add"),
+			 CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuLibraryGetUnifiedFunction(&unified, NULL, "add"),
+			 CUDA_ERROR_INVALID_HANDLE);
 	assert_int_equal(cuLibraryGetKernel(&kernel, library, "add"),
 			 CUDA_ERROR_NO_BINARY_FOR_GPU);
 	assert_int_equal(cuLibraryGetModule(&module, library), CUDA_ERROR_NO_BINARY_FOR_GPU);
