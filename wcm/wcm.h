@@ -189,6 +189,7 @@ WCM_API int wcm_malloc_exact(wcm_group *group, size_t size, size_t granularity, 
 /*
  * Not collective: this rank is done with it, after the work of its device so far. Other ranks may
  * go on; the own chunk is given back when the last of them has freed it or has gone. In any order.
+ * After a barrier that all have come to after their wcm_free, the memory is back.
  * NULL is nothing; what is no memory, or was freed, is WCM_EINVAL.
  */
 WCM_API int wcm_free(wcm_t memory);
