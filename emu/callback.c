@@ -99,3 +99,59 @@ CUresult cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData)
 
 	return queue(&call);
 }
+
+/* --- notifications of a device: it would tell that a pool has grown too large, which none does */
+
+struct notice {
+	struct ck_emu_object base;
+	CUdevice device;
+};
+
+static void notice_free(struct ck_emu_object *object)
+{
+	free(object);
+}
+
+CUresult cuDeviceRegisterAsyncNotification(CUdevice device, CUasyncCallback callbackFunc,
+					   void *userData, CUasyncCallbackHandle *callback)
+{
+	CUresult result = ck_emu_enter_bare();
+	struct notice *notice;
+
+	(void)userData;
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!ck_emu_device_at(device))
+		return CUDA_ERROR_INVALID_DEVICE;
+	if (!callbackFunc || !callback)
+		return CUDA_ERROR_INVALID_VALUE;
+	notice = calloc(1, sizeof(*notice));
+	if (!notice)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	ck_emu_object_init(&notice->base, CK_EMU_NOTICE, NULL, notice_free);
+	notice->device = device;
+	result = ck_emu_object_publish(&notice->base);
+	if (result == CUDA_SUCCESS)
+		*callback = (CUasyncCallbackHandle)notice;
+	else
+		ck_emu_object_put(&notice->base);
+	return result;
+}
+
+CUresult cuDeviceUnregisterAsyncNotification(CUdevice device, CUasyncCallbackHandle callback)
+{
+	CUresult result = ck_emu_enter_bare();
+	struct notice *notice;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	notice = ck_emu_object_get(callback, CK_EMU_NOTICE);
+	if (!notice)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (notice->device == device && ck_emu_object_retract(&notice->base))
+		ck_emu_object_put(&notice->base);
+	else
+		result = CUDA_ERROR_INVALID_VALUE;
+	ck_emu_object_put(&notice->base);
+	return result;
+}

@@ -217,6 +217,43 @@ CUresult cuCtxDestroy_v2(CUcontext ctx)
 	return CUDA_SUCCESS;
 }
 
+/* A further use of the current context: it takes as many detachments. */
+CUresult cuCtxAttach(CUcontext *pctx, unsigned int flags)
+{
+	struct ck_emu_context *context;
+	CUresult result = ck_emu_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!pctx || flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (context->is_primary)
+		return cuDevicePrimaryCtxRetain(pctx, context->device->ordinal);
+	atomic_fetch_add(&context->attached, 1);
+	*pctx = (CUcontext)context;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuCtxDetach(CUcontext ctx)
+{
+	CUresult result = ck_emu_enter_bare();
+	struct ck_emu_context *context = ck_emu_thread_context();
+	unsigned int attached;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!context || ctx != ck_emu_thread_handle())
+		return CUDA_ERROR_INVALID_CONTEXT;
+	if (context->is_primary)
+		return cuDevicePrimaryCtxRelease_v2(context->device->ordinal);
+	attached = atomic_load(&context->attached);
+	while (attached > 0) {
+		if (atomic_compare_exchange_weak(&context->attached, &attached, attached - 1))
+			return CUDA_SUCCESS;
+	}
+	return cuCtxDestroy_v2(ctx);
+}
+
 CUresult cuCtxPushCurrent_v2(CUcontext ctx)
 {
 	CUresult result = ck_emu_enter_bare();

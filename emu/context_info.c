@@ -4,6 +4,7 @@
 #include "emu/emu.h"
 #include "emu/graph.h"
 
+#define STACK_MAX (512ul << 10) /* bytes of local memory that a thread may have */
 #define API_VERSION 3020 /* of every context since CUDA 3.2 */
 
 /* The context of a handle, or the current one for NULL; with a reference. */
@@ -156,6 +157,8 @@ CUresult cuCtxSetLimit(CUlimit limit, size_t value)
 	/* these two tell of the hardware and of graphics: they can only be read */
 	if (limit == CU_LIMIT_SHMEM_SIZE || limit == CU_LIMIT_CIG_ENABLED)
 		return CUDA_ERROR_UNSUPPORTED_LIMIT;
+	if (limit == CU_LIMIT_STACK_SIZE && value > STACK_MAX)
+		return CUDA_ERROR_INVALID_VALUE;
 	if (limit == CU_LIMIT_MAX_L2_FETCH_GRANULARITY)
 		value = ck_min(value, (size_t)128);
 	atomic_store(&context->limits[limit], value);

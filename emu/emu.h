@@ -61,6 +61,7 @@ enum ck_emu_kind {
 	CK_EMU_SURFACE = 0x53524631,
 	CK_EMU_TEXREF = 0x54524631,
 	CK_EMU_SURFREF = 0x53524632,
+	CK_EMU_NOTICE = 0x4e4f5431, /* a registration for notifications of a device */
 };
 
 struct ck_emu_object {
@@ -129,6 +130,7 @@ struct ck_emu_context {
 	bool is_primary;
 	atomic_bool live;      /* not destroyed; a primary context: active */
 	atomic_bool cancelled; /* running grids should stop */
+	atomic_uint attached;  /* cuCtxAttach, less cuCtxDetach */
 	atomic_int fault;      /* sticky CUresult of a kernel */
 	atomic_uint flags, cache_config, shared_config;
 	atomic_uint peers; /* mask of devices that kernels may reach */

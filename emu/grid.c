@@ -170,6 +170,7 @@ void ck_emu_grid_host(struct ck_emu_context *context, struct ck_ptx_host *host)
 		.set_condition = grid_set_condition,
 		.texture = grid_texture,
 		.cancelled = grid_cancelled,
+		.stack = (uint32_t)atomic_load(&context->limits[CU_LIMIT_STACK_SIZE]),
 		.threads = helpers_found,
 		.check = checks_found,
 	};

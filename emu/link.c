@@ -152,7 +152,7 @@ CUresult cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const char *pa
 	if (result != CUDA_SUCCESS)
 		return result;
 	/* text ends where its terminator is */
-	if (type != CU_JIT_INPUT_LIBRARY)
+	if (type == CU_JIT_INPUT_PTX)
 		size = strlen(image);
 	result = cuLinkAddData_v2(state, type, image, size, path, numOptions, options,
 				  optionValues);

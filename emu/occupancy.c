@@ -8,24 +8,38 @@
 #define WARPS_MAX 64u /* of one multiprocessor */
 #define BLOCKS_MAX 32u
 #define REGISTERS 65536u
+#define PARTS 4u /* of a multiprocessor: each has a quarter of its registers, for its own warps */
 #define REGISTER_UNIT 256u /* a warp's registers are handed out in these */
 #define SHARED_UNIT 128u   /* bytes; a block's shared memory likewise */
 #define THREADS_MAX 1024u
+
+/*
+ * Blocks of @warps whose registers one multiprocessor has. A block must fit when its warps are
+ * spread over all parts evenly; how many do is counted in warps of each part.
+ */
+static uint32_t by_registers(uint32_t registers, uint32_t warps)
+{
+	uint32_t each = CK_ALIGN_UP(registers * WARP, REGISTER_UNIT);
+
+	if (!each)
+		return BLOCKS_MAX;
+	if (each * CK_ALIGN_UP(warps, PARTS) > REGISTERS)
+		return 0;
+	return REGISTERS / PARTS / each * PARTS / warps;
+}
 
 unsigned int ck_emu_occupancy(const struct ck_emu_function *function, uint32_t threads,
 			      size_t dynamic_shared)
 {
 	const struct ck_ptx_kernel_info *info = &function->info;
 	uint32_t warps = (threads + WARP - 1) / WARP, blocks;
-	uint32_t registers = CK_ALIGN_UP(info->registers * WARP, REGISTER_UNIT);
 	size_t shared;
 
 	if (!threads || threads > ck_min(info->max_threads, THREADS_MAX) ||
 	    dynamic_shared > ck_emu_function_max_dynamic(function))
 		return 0;
 	blocks = ck_min(BLOCKS_MAX, WARPS_MAX / warps);
-	if (registers)
-		blocks = ck_min(blocks, REGISTERS / registers / warps);
+	blocks = ck_min(blocks, by_registers(info->registers, warps));
 	shared = CK_ALIGN_UP(info->shared_bytes + dynamic_shared + CK_EMU_SHARED_RESERVED,
 			     SHARED_UNIT);
 	return ck_min(blocks, (uint32_t)(CK_EMU_SHARED_SM / shared));

@@ -16,6 +16,15 @@ void ck_ptx_block_fini(struct ck_ptx_block *block)
 	ck_ptx_check_destroy(block->check);
 }
 
+/* Local memory of a lane: a deep recursion needs what the limit on stacks was set to. */
+static uint32_t local_bytes(const struct ck_ptx_run *run)
+{
+	uint32_t stack = (uint32_t)CK_ALIGN_UP(ck_min(run->host->stack, CK_PTX_MAX_LOCAL), 16u);
+
+	return run->kernel->unbounded ? ck_max(run->kernel->local_bytes, stack)
+				      : run->kernel->local_bytes;
+}
+
 static int warp_init(struct ck_ptx_block *block, uint32_t index)
 {
 	struct ck_ptx_run *run = block->run;
@@ -25,7 +34,7 @@ static int warp_init(struct ck_ptx_block *block, uint32_t index)
 	w->block = block;
 	w->index = index;
 	w->pool = run->module->pool;
-	w->local_bytes = run->kernel->local_bytes;
+	w->local_bytes = local_bytes(run);
 	w->local = calloc(CK_PTX_LANES, ck_max(w->local_bytes, 16u));
 	if (!w->local)
 		return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;

@@ -132,6 +132,7 @@ static void finish_kernel(struct walk *w, struct ck_ptx_kernel *k)
 	k->info.name = f->name;
 	k->info.params = k->params;
 	k->info.local_bytes = f->local_bytes;
+	k->unbounded = w->unbounded;
 	/* as a compiler would: so few that the largest block can be launched */
 	k->info.registers = ck_min(ck_max(f->rows, 8u), ck_min(65536 / k->info.max_threads, 255u));
 	k->local_bytes = (uint32_t)CK_ALIGN_UP(ck_min(local, (uint64_t)2 * CK_PTX_MAX_LOCAL), 16);

@@ -384,6 +384,7 @@ struct ck_ptx_kernel {
 	struct ck_ptx_param *params;
 	uint32_t dynamic_offset; /* of extern .shared arrays */
 	uint32_t local_bytes;	 /* of a lane: frames of the deepest call chain */
+	bool unbounded;		 /* that is not known: recursion, calls through registers, alloca */
 	uint32_t req[3];	 /* .reqntid, 0 if none */
 };
 

@@ -140,6 +140,7 @@ struct ck_ptx_host {
 	void (*set_condition)(void *opaque, uint64_t handle, uint32_t value);
 	/* The object of that number, alive until the grid ends, or NULL. May itself be NULL. */
 	const struct ck_ptx_texture *(*texture)(void *opaque, uint64_t object, bool surface);
+	uint32_t stack;	      /* bytes of a thread's stack, where its depth is not known before */
 	unsigned int threads; /* beside the caller's, that a grid may start */
 	unsigned int check;   /* CK_PTX_CHECK_: what to look for, told on stderr */
 	/* True once the grid should stop early (the context is being destroyed). */
