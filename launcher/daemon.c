@@ -186,8 +186,8 @@ static void signal_heard(struct daemon *d)
 	d->stop_by = ck_milliseconds() + GRACE_MS;
 	close(d->listen);
 	d->listen = -1;
+	signal_all(d, SIGTERM); /* before anybody can see that the daemon ends */
 	unlink(d->options->daemon);
-	signal_all(d, SIGTERM);
 }
 
 static bool has_clients(const struct daemon *d)

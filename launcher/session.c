@@ -157,7 +157,7 @@ static void wait_and_hear(struct ck_session *s)
 	struct pollfd fds[] = {
 		{.fd = s->worker.sock, .events = POLLIN},
 		{.fd = s->input.fd, .events = reads ? POLLIN : 0},
-		{.fd = s->stop, .events = POLLIN},
+		{.fd = s->closing ? -1 : s->stop, .events = POLLIN},
 	};
 
 	/* A pipe that has ended says so at every poll; that a client has gone is news. */
@@ -169,12 +169,12 @@ static void wait_and_hear(struct ck_session *s)
 	}
 	if (fds[0].revents)
 		ck_session_hear(s);
-	if (at_once || (reads && fds[1].revents))
+	if (fds[2].revents) /* what has come since is not begun any more */
+		s->closing = true;
+	else if (at_once || (reads && fds[1].revents))
 		client_heard(s);
 	else if (fds[1].revents & (POLLHUP | POLLERR) && s->options->mode == CK_MODE_DAEMON)
 		s->gone = true;
-	if (fds[2].revents)
-		s->closing = true;
 	time_check(s);
 }
 
