@@ -46,6 +46,7 @@ struct ck_status {
 	pthread_cond_t work;
 	struct watch watches[WATCHES];
 	_Atomic unsigned int count;
+	_Atomic unsigned int untold; /* these, and those whose end is being told */
 	_Atomic uint64_t begun;	/* watches so far */
 	unsigned int captures;	/* under way: a look at a stream in one of them would end it */
 	struct ck_status_file *file; /* the client's, or NULL */
@@ -101,6 +102,7 @@ static void tell(struct ck_session *s, const struct ends *ends, bool by_reply)
 	}
 	if (t->file && ends->count > 0)
 		atomic_store(&t->file->closed, batch);
+	atomic_fetch_sub(&t->untold, ends->count);
 }
 
 /*
@@ -167,7 +169,7 @@ void ck_status_settle(struct ck_session *s, bool takes)
 {
 	struct ck_status *t = s->status;
 
-	if (likely(atomic_load(&t->count) == 0))
+	if (likely(atomic_load(&t->untold) == 0))
 		return;
 	pthread_mutex_lock(&t->lock);
 	look(s, takes);
@@ -286,6 +288,7 @@ static struct watch *place(struct ck_session *s, uint64_t object)
 	t->running = true;
 	t->watches[n] = (struct watch){ .object = object };
 	atomic_store(&t->count, n + 1);
+	atomic_fetch_add(&t->untold, 1);
 	return &t->watches[n];
 }
 
