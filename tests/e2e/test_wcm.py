@@ -7,8 +7,8 @@ import signal
 
 import pytest
 
-from conftest import (DRIVER, KIND, PRODUCTS, ROOT, Server, children_of, clean_env, client_env, ended, run, start,
-                      wait_until)
+from conftest import (DRIVER, KIND, PRODUCTS, ROOT, Server, children_of, clean_env, client_env, ended, run, runtime,
+                      start, wait_until)
 
 EXAMPLES = ROOT / "wcm" / "examples" / "bin"
 CHUNKED_TEST = EXAMPLES / "chunked_test"
@@ -26,6 +26,11 @@ def fixture_server(tmp_path_factory):
 
 def session_env(server, transport, **more):
     return client_env(server.address(transport), LD_LIBRARY_PATH=str(PRODUCTS), **more)
+
+
+def bare_env():
+    """With the library, and neither server nor driver."""
+    return clean_env(LD_LIBRARY_PATH=str(PRODUCTS), LD_PRELOAD=runtime())
 
 
 def bench():
@@ -85,7 +90,7 @@ def test_without_a_broker_sessions_cannot_share(tmp_path):
 
 
 def test_without_a_driver_it_says_so():
-    result = run([CHUNKED_TEST, "--ranks", "1"], clean_env(LD_LIBRARY_PATH=str(PRODUCTS)))
+    result = run([CHUNKED_TEST, "--ranks", "1"], bare_env())
     if result.status == 0:
         pytest.skip("this machine has a driver")
     assert result.lines_about("wcm_init: no CUDA driver or device") or KIND, result.err
@@ -106,7 +111,7 @@ def test_kernels_with_ptrgen(server, options):
 @pytest.mark.parametrize("options", [("--ranks", "17"), ("--segments", "48"), ("--width", "3"), ("--op", "add"),
                                      ("--backing", "other"), ("--no-such-option",), ("more",)], ids="-".join)
 def test_options_that_make_no_sense(options):
-    assert run([bench(), *options], clean_env(LD_LIBRARY_PATH=str(PRODUCTS))).status == 2
+    assert run([bench(), *options], bare_env()).status == 2
 
 
 @pytest.mark.skipif(bool(KIND), reason="MPI's processes are not ours to sanitize")
