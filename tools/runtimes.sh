@@ -28,6 +28,9 @@ bring() {
 	rm -rf "$tmp"
 }
 
+mkdir -p $home
+exec 9>$home/lock # tests that run beside one another may both ask
+flock 9
 missing=()
 for wheel in "${wheels[@]}"; do
 	[ -d "$home/${wheel##*==}/lib" ] || missing+=("$wheel")
@@ -37,7 +40,6 @@ if [ ${#missing[@]} -gt 0 ]; then
 	$py -m pip --version >/dev/null 2>&1 || py=/usr/bin/python3
 	$py -m pip --version >/dev/null 2>&1 ||
 		{ say "python3 has no pip (apt-get install python3-pip)"; exit 1; }
-	mkdir -p $home
 	for wheel in "${missing[@]}"; do bring "$wheel"; done
 fi
 say "$(cd $home && echo *)"
