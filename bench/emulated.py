@@ -1,7 +1,14 @@
 #!/usr/bin/env python3
-"""Four kernels on the emulated GPU (or any driver): seconds, and processor time of all its threads. Needs nvcc."""
+"""Four kernels on the emulated GPU: seconds, processor time of all its threads, instructions of a lane in a second of it.
+
+Needs nvcc. The instructions are counted in a first run (CRICKET_EMU_CHECK=count) in a process of its own; another driver
+than the emulated one counts none.
+"""
 import argparse
+import ctypes
+import os
 import pathlib
+import re
 import resource
 import subprocess
 import sys
@@ -85,26 +92,59 @@ def processor():
     return use.ru_utime + use.ru_stime
 
 
+class Bench:
+    """The kernels, and the memory they work on."""
+
+    def __init__(self, library, ptx):
+        self.driver = Driver(library)
+        self.module = self.driver.load(ptx)
+        self.buffers = [self.driver.memory(1 << 26) for _ in range(3)]
+        for buffer in self.buffers:
+            self.driver.zero(buffer, 1 << 26)
+
+    def run(self, name, size, grid, block):
+        """Seconds, and those of a processor; waiting takes none."""
+        function = ctypes.c_void_p()
+        self.driver('cuModuleGetFunction', ctypes.byref(function), self.module, name.encode())
+        values = [ctypes.c_uint64(b.value) for b in self.buffers] + [ctypes.c_uint32(size)]
+        params = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
+        began, used = time.time(), processor()
+        self.driver('cuLaunchKernel', function, *grid, *block, 0, None, params, None)
+        self.driver('cuCtxSynchronize')
+        return time.time() - began, processor() - used
+
+
+def count(args, names):
+    """How many instructions each kernel's threads carry out, {} where nobody counts."""
+    command = [sys.executable, __file__, '--driver', args.driver, '--nvcc', args.nvcc, '--once', *names]
+    out = subprocess.run(command, env={**os.environ, 'CRICKET_EMU_CHECK': 'count'}, capture_output=True, text=True, check=True)
+    return {name: int(n) for name, n in re.findall(r'kernel (\w+): (\d+) instructions of lanes', out.stderr)}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument('--driver', default=str(ROOT / 'cpu/libcuda-emu.so'))
     parser.add_argument('--nvcc', default='/usr/local/cuda/bin/nvcc')
+    parser.add_argument('--runs', type=int, default=3, help='the quickest of so many is told')
+    parser.add_argument('--once', nargs='*', help=argparse.SUPPRESS)
     args = parser.parse_args()
     source = ROOT / 'build' / 'emulated.cu'
     source.parent.mkdir(exist_ok=True)
-    source.write_text(SOURCE)
-    subprocess.run([args.nvcc, '-arch=compute_90', '-ptx', '-o', source.with_suffix('.ptx'), source], check=True)
-    driver = Driver(args.driver)
-    module = driver.load(source.with_suffix('.ptx').read_text())
-    buffers = [driver.memory(1 << 26) for _ in range(3)]
-    for buffer in buffers:
-        driver.zero(buffer, 1 << 26)
-    print(f'{"":12}{"s":>8}{"cpu s":>8}  M/s')
+    if args.once is None:
+        source.write_text(SOURCE)
+        subprocess.run([args.nvcc, '-arch=compute_90', '-ptx', '-o', source.with_suffix('.ptx'), source], check=True)
+    bench = Bench(args.driver, source.with_suffix('.ptx').read_text())
+    if args.once is not None:
+        for name, size, grid, block, *_ in ROWS:
+            if name in args.once:
+                bench.run(name, size, grid, block)
+        return
+    counts = count(args, [row[0] for row in ROWS])
+    print(f'{"":12}{"s":>8}{"cpu s":>8}  {"M/s":<24}{"M lane instructions":>20}{"M of them / cpu s":>20}')
     for name, size, grid, block, what, work in ROWS:
-        began, used = time.time(), processor()
-        driver.launch(module, name, block, *buffers, size, grid=grid)
-        wall = time.time() - began
-        print(f'{name:12}{wall:8.2f}{processor() - used:8.2f}  {work / wall / 1e6:.1f} {what}')
+        wall, used = min(bench.run(name, size, grid, block) for _ in range(args.runs))
+        done = counts.get(name, 0)
+        print(f'{name:12}{wall:8.2f}{used:8.2f}  {f"{work / wall / 1e6:.1f} {what}":<24}{done / 1e6:20.0f}{done / used / 1e6:20.0f}')
 
 
 if __name__ == '__main__':

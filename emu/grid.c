@@ -128,7 +128,7 @@ static unsigned int find_checks(void)
 	static const struct {
 		const char *name;
 		unsigned int value;
-	} words[] = {{"race", CK_PTX_CHECK_RACE}, {"init", CK_PTX_CHECK_INIT}};
+	} words[] = {{"race", CK_PTX_CHECK_RACE}, {"init", CK_PTX_CHECK_INIT}, {"count", CK_PTX_CHECK_COUNT}};
 	const char *at = ck_env_string("CRICKET_EMU_CHECK");
 	unsigned int found = 0;
 
@@ -141,7 +141,7 @@ static unsigned int find_checks(void)
 		if (i < CK_ARRAY_SIZE(words))
 			found |= words[i].value;
 		else
-			ck_err("CRICKET_EMU_CHECK: '%.*s' is neither race nor init", (int)size, at);
+			ck_err("CRICKET_EMU_CHECK: '%.*s' is none of race, init, count", (int)size, at);
 		at += size + (at[size] == ',');
 	}
 	return found;

@@ -37,7 +37,7 @@ static const struct ck_env_row table[] = {
 	{"CRICKET_EMU_MEMORY", "2G", "emulated driver: memory of each device, in bytes"},
 	{"CRICKET_EMU_CHECK", NULL,
 	 "emulated driver: what to look for in shared memory: race, init, or both, as in race,init; each\n"
-	 "place is told in a line on stderr, and kernels run slower"},
+	 "place is told in a line on stderr, and kernels run slower; count: instructions of each launch"},
 	{"CRICKET_EMU_DIRTY", "0",
 	 "emulated driver: 1 fills new memory of cuMemCreate with rubbish, as a driver may leave it"},
 	{"CRICKET_M3", NULL,

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "emu/ptx/check.h"
+#include "emu/ptx/team.h"
 
 void ck_ptx_block_fini(struct ck_ptx_block *block)
 {
@@ -13,6 +14,8 @@ void ck_ptx_block_fini(struct ck_ptx_block *block)
 	}
 	free(block->warps);
 	free(block->shared);
+	if (block->check)
+		atomic_fetch_add(&block->run->team->instructions, block->check->instructions);
 	ck_ptx_check_destroy(block->check);
 }
 

@@ -240,7 +240,7 @@ void ck_ptx_check_touch(struct ck_ptx_warp *w, uint32_t l, const uint8_t *at, ui
 	struct ck_ptx_check *check = w->block->check;
 	uint32_t thread = w->index * CK_PTX_LANES + l;
 
-	if (!check->in)
+	if (!check->in || !(check->what & (CK_PTX_CHECK_RACE | CK_PTX_CHECK_INIT)))
 		return;
 	if (!touch)
 		touch = touch_of(check->in);

@@ -196,6 +196,8 @@ void ck_ptx_check_insn(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uint
 	uint32_t first = w->index * CK_PTX_LANES;
 
 	check->in = in;
+	if (!(check->what & CK_PTX_CHECK_RACE))
+		return;
 	switch (in->op) {
 	case CK_PTX_OP_BAR:
 	case CK_PTX_OP_BARRIER:

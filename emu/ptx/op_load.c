@@ -95,13 +95,105 @@ static inline struct piece piece_of(const struct ck_ptx_warp *w, const struct ck
 	}
 #define PLACE(t, at) PLACE_BYTES(t, sizeof(t), at)
 
+/*
+ * Most loads and stores of a whole warp are of one place or of elements side by side, at least in
+ * each half of it (blocks of 16 x 16 threads). To see that takes a few vector operations; then one
+ * check does for all 16 lanes, and the elements are moved together. Elsewhere lane by lane.
+ */
+#define HALF (CK_PTX_LANES / 2)
+enum order { SCATTERED, SAME, ROW };
+
+/* Two lanes of a row, for what a compiler makes no vectors of by itself. */
+typedef uint64_t lanes __attribute__((vector_size(16), aligned(8), may_alias));
+
+/* Of the bits of @mask: what else there is in a register is no part of the address. */
+static inline enum order order_of(const uint64_t *ra, uint64_t size, uint64_t mask)
+{
+	const lanes first = {ra[0], ra[0]}, step = {2 * size, 2 * size};
+	lanes next = {ra[0], ra[0] + size}, same = {0}, row = {0};
+
+	for (uint32_t l = 0; l < HALF; l += 2) {
+		lanes two = *(const lanes *)(const void *)(ra + l);
+
+		same |= two ^ first;
+		row |= two ^ next;
+		next += step;
+	}
+	if (((same[0] | same[1]) & mask) == 0)
+		return SAME;
+	return ((row[0] | row[1]) & mask) == 0 ? ROW : SCATTERED;
+}
+
+/* The memory of @count elements from the first lane's address on; NULL: look lane by lane. */
+static inline void *run_of(const struct piece *p, uint64_t address, uint64_t size, uint64_t count)
+{
+	uint64_t cut = address & p->mask, more = (count - 1) * size;
+
+	if (p->room < more || cut - p->lo > p->room - more || (cut & (size - 1)))
+		return NULL;
+	return (void *)(uintptr_t)(p->base + cut);
+}
+
+/*
+ * The same, of lane @l and those behind it; a kernel that reads two arrays in turn has the piece
+ * changed.
+ */
+static inline void *run_at(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, struct piece *p,
+			   uint32_t l, uint64_t size, uint64_t count)
+{
+	uint64_t address = S(0)[l] + (uint64_t)in->imm;
+	void *run = run_of(p, address, size, count);
+	uint8_t *at;
+
+	if (likely(run != NULL) || ck_ptx_translate(w, l, in->space, address, (uint32_t)size, &at))
+		return run;
+	*p = piece_of(w, in, (uint32_t)size);
+	return run_of(p, address, size, count);
+}
+
+/* Threads of the host share this memory; TSan has to see each element's access as what it is. */
+static inline bool together(const struct ck_ptx_warp *w, uint32_t mask, const struct piece *p)
+{
+#if defined(__SANITIZE_THREAD__)
+	return false;
+#endif
+	return mask == UINT32_MAX && p->stride == 0 && w->block->check == NULL;
+}
+
 #define LOAD(t)                                                                                    \
+	static inline bool half_ld_##t(struct ck_ptx_warp *w, const struct ck_ptx_insn *in,        \
+				       struct piece *p, uint32_t h)                                \
+	{                                                                                          \
+		enum order order = order_of(S(0) + h, sizeof(t), p->mask);                         \
+		uint32_t count = order == SAME ? 1 : HALF;                                         \
+		const t *at = order ? run_at(w, in, p, h, sizeof(t), count) : NULL;                \
+		uint64_t *rd = D(0) + h, value;                                                    \
+		t values[HALF];                                                                    \
+                                                                                                   \
+		if (!at)                                                                           \
+			return false;                                                              \
+		if (order == SAME) {                                                               \
+			value = (uint64_t)__atomic_load_n(at, __ATOMIC_RELAXED);                   \
+			for (uint32_t l = 0; l < HALF; l++)                                        \
+				rd[l] = value;                                                     \
+			return true;                                                               \
+		}                                                                                  \
+		memcpy(values, at, sizeof(values));                                                \
+		for (uint32_t l = 0; l < HALF; l++)                                                \
+			rd[l] = (uint64_t)values[l];                                               \
+		return true;                                                                       \
+	}                                                                                          \
+                                                                                                   \
 	EXECUTOR(ld_##t)                                                                           \
 	{                                                                                          \
 		const uint64_t *ra = S(0);                                                         \
 		uint64_t *rd = D(0);                                                               \
 		struct piece p = piece_of(w, in, sizeof(t));                                       \
                                                                                                    \
+		if (together(w, mask, &p))                                                         \
+			for (uint32_t h = 0; h < CK_PTX_LANES; h += HALF)                          \
+				if (half_ld_##t(w, in, &p, h))                                     \
+					mask &= ~(0xffffu << h);                                   \
 		EACH_LANE(mask, l, {                                                               \
 			PLACE(const t, at)                                                         \
 			rd[l] = (uint64_t)__atomic_load_n(at, __ATOMIC_RELAXED);                   \
@@ -110,11 +202,30 @@ static inline struct piece piece_of(const struct ck_ptx_warp *w, const struct ck
 	}
 
 #define STORE(t)                                                                                   \
+	static inline bool half_st_##t(struct ck_ptx_warp *w, const struct ck_ptx_insn *in,        \
+				       struct piece *p, uint32_t h)                                \
+	{                                                                                          \
+		bool row = order_of(S(0) + h, sizeof(t), p->mask) == ROW;                          \
+		t values[HALF], *at = row ? run_at(w, in, p, h, sizeof(t), HALF) : NULL;           \
+		const uint64_t *rb = S(1) + h;                                                     \
+                                                                                                   \
+		if (!at)                                                                           \
+			return false;                                                              \
+		for (uint32_t l = 0; l < HALF; l++)                                                \
+			values[l] = (t)rb[l];                                                      \
+		memcpy(at, values, sizeof(values));                                                \
+		return true;                                                                       \
+	}                                                                                          \
+                                                                                                   \
 	EXECUTOR(st_##t)                                                                           \
 	{                                                                                          \
 		const uint64_t *ra = S(0), *rb = S(1);                                             \
 		struct piece p = piece_of(w, in, sizeof(t));                                       \
                                                                                                    \
+		if (together(w, mask, &p))                                                         \
+			for (uint32_t h = 0; h < CK_PTX_LANES; h += HALF)                          \
+				if (half_st_##t(w, in, &p, h))                                     \
+					mask &= ~(0xffffu << h);                                   \
 		EACH_LANE(mask, l, {                                                               \
 			PLACE(t, at)                                                               \
 			__atomic_store_n(at, (t)rb[l], __ATOMIC_RELAXED);                          \
@@ -171,12 +282,37 @@ EXECUTOR(ld_volatile)
 	return load_of(in)(w, in, mask);
 }
 
+/* One vector for all lanes from @h on. */
+static bool half_ld_vector(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, struct piece *p,
+			   uint32_t h)
+{
+	uint32_t size = ck_ptx_type_bytes(in->type);
+	uint64_t values[4];
+	const uint8_t *at;
+
+	if (in->vec > CK_ARRAY_SIZE(values) || order_of(S(0) + h, 0, p->mask) != SAME)
+		return false;
+	at = run_at(w, in, p, h, size * in->vec, 1);
+	if (!at)
+		return false;
+	for (unsigned int i = 0; i < in->vec; i++)
+		values[i] = load(at + i * size, in->type);
+	for (unsigned int i = 0; i < in->vec; i++)
+		for (uint32_t l = h; l < h + HALF; l++)
+			D(i)[l] = values[i];
+	return true;
+}
+
 EXECUTOR(ld_vector)
 {
 	const uint64_t *ra = S(0);
 	uint32_t size = ck_ptx_type_bytes(in->type);
 	struct piece p = piece_of(w, in, size * in->vec);
 
+	if (together(w, mask, &p))
+		for (uint32_t h = 0; h < CK_PTX_LANES; h += HALF)
+			if (half_ld_vector(w, in, &p, h))
+				mask &= ~(0xffffu << h);
 	EACH_LANE(mask, l, {
 		PLACE_BYTES(uint8_t, size * in->vec, at)
 		for (unsigned int i = 0; i < in->vec; i++)

@@ -116,10 +116,11 @@ struct ck_ptx_texture {
 	float border[4];
 };
 
-/* What may be looked for in shared memory, at a price. */
+/* What may be looked for in shared memory, or counted, at a price. */
 enum {
 	CK_PTX_CHECK_RACE = 1, /* accesses that nothing orders */
 	CK_PTX_CHECK_INIT = 2, /* reads of what nobody has written */
+	CK_PTX_CHECK_COUNT = 4, /* instructions: told when the grid has ended */
 };
 
 /* What the driver lends a running grid. Callbacks may be called from several threads. */

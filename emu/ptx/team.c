@@ -12,6 +12,9 @@
 #include <time.h>
 
 #include "emu/ptx/team.h"
+#include "util/log.h"
+
+CK_LOG_DEFINE("emu");
 
 #define PATIENCE 64	/* turns of a block before another is started beside it */
 #define ALONE_NS 200000 /* after which a thread that has more blocks to run asks for help */
@@ -159,5 +162,8 @@ int ck_ptx_team_run(const struct ck_ptx_run *model, uint64_t clusters, bool coop
 	thread_run(&run, cooperative && team.helper_count < helpers ? clusters : team.slots);
 	for (unsigned int i = 0; i < team.helper_count; i++)
 		pthread_join(team.helpers[i], NULL);
+	if (run.host->check & CK_PTX_CHECK_COUNT)
+		ck_warn("kernel %s: %llu instructions of lanes", run.kernel->info.name,
+			(unsigned long long)atomic_load(&team.instructions));
 	return atomic_load(&team.result);
 }

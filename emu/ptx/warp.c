@@ -120,6 +120,8 @@ static inline __attribute__((always_inline)) int group_run(struct ck_ptx_warp *w
 		uint32_t mask = w->group;
 
 		w->budget--;
+		if (checked)
+			w->block->check->instructions += (uint64_t)__builtin_popcount(w->group);
 		if (in->guard != CK_PTX_NO_GUARD)
 			mask = guard_mask(w, in);
 		if (likely(in->kind == CK_PTX_PLAIN) ||

@@ -53,10 +53,21 @@ def test_the_ways_of_the_guide_are_no_race(app, tmp_path, program):
     assert told(app, tmp_path / "server", program, "race,init") == []
 
 
+def test_instructions_are_counted(app, tmp_path):
+    server = Server(tmp_path / "server", CRICKET_EMU_CHECK="count")
+    try:
+        run([app("vector_add")], client_env(server.address("unix")))
+        server.wait_idle()
+        counts = [int(n) for n in re.findall(r"kernel \w+: (\d+) instructions of lanes", server.log())]
+        assert counts and min(counts) > 100
+    finally:
+        server.kill()
+
+
 def test_a_word_that_is_none_is_said(app, tmp_path):
     server = Server(tmp_path / "server", CRICKET_EMU_CHECK="races")
     try:
         run([app("vector_add")], client_env(server.address("unix")))
-        assert "CRICKET_EMU_CHECK: 'races' is neither race nor init" in server.log()
+        assert "CRICKET_EMU_CHECK: 'races' is none of race, init, count" in server.log()
     finally:
         server.kill()

@@ -371,6 +371,41 @@ static void a_grid_that_cannot_be_is_refused(void **state)
 	ck_ptx_destroy(module);
 }
 
+static void a_warps_row_is_checked_to_its_end(void **state)
+{
+	(void)state;
+	/* the last 48 elements before the end of memory: the third half warp is outside */
+	assert_int_equal(
+		run_body("add.u64 %d1, %out, 524096; mad.wide.u32 %d2, %t, 4, %d1;\n"
+			 "mov.u32 %r0, 5; st.global.u32 [%d2], %t; ld.global.u32 %r1, [%d2];",
+			 64),
+		CUDA_ERROR_ILLEGAL_ADDRESS);
+	assert_int_equal(output()[524096 / 4 + 47], 47);
+	assert_int_equal(run_body("mad.wide.u32 %d2, %t, 4, %out; ld.global.u32 %r0, [%d2+2];", 32),
+			 CUDA_ERROR_MISALIGNED_ADDRESS);
+	assert_int_equal(run_body("ld.global.u32 %r0, [%out+524288];", 32),
+			 CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
+static void rows_and_single_places_are_read_as_lane_by_lane(void **state)
+{
+	(void)state;
+	/* bytes with their sign, in a row and backwards; then one vector for all */
+	assert_int_equal(
+		run_body("cvt.u64.u32 %d1, %t; add.u64 %d1, %out, %d1; add.u32 %r1, %t, 120;\n"
+			 "st.global.u8 [%d1+1024], %r1; bar.sync 0; ld.global.s8 %r2, [%d1+1024];\n"
+			 "sub.u32 %r3, 31, %t; cvt.u64.u32 %d2, %r3; add.u64 %d2, %out, %d2;\n"
+			 "ld.global.u8 %r4, [%d2+1024]; ld.global.v2.u16 {%h1, %h2}, [%out+1028];\n"
+			 "cvt.u32.u16 %r5, %h1; cvt.u32.u16 %r6, %h2;\n"
+			 "mad.lo.u32 %r0, %r4, 1000, %r2; mad.lo.u32 %r0, %r5, 3, %r0;\n"
+			 "add.u32 %r0, %r0, %r6;",
+			 32),
+		CUDA_SUCCESS);
+	for (unsigned int i = 0; i < 32; i++)
+		assert_int_equal(output()[i], (151 - i) * 1000 + (uint32_t)(int8_t)(120 + i) +
+						      3 * (124 | 125 << 8) + (126 | 127 << 8));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -395,6 +430,8 @@ int main(void)
 		cmocka_unit_test(a_fault_in_any_thread_ends_the_grid),
 		cmocka_unit_test(a_cooperative_grid_meets_across_threads),
 		cmocka_unit_test(a_grid_that_cannot_be_is_refused),
+		cmocka_unit_test(a_warps_row_is_checked_to_its_end),
+		cmocka_unit_test(rows_and_single_places_are_read_as_lane_by_lane),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
