@@ -40,7 +40,7 @@ def maps(result):
 CHECK_NAMES = [
     "calls", "each_its_own", "thread_block", "memory", "reuse", "stacks", "vdso", "callbacks",
     "threads", "threads_are_given_back", "signals", "their_handler", "setuid_with_threads",
-    "cancel", "children", "thread_of_a_child", "busy", "reload", "upper_region"]
+    "cancel", "libraries", "children", "thread_of_a_child", "busy", "reload", "upper_region"]
 
 
 @pytest.mark.parametrize("program", ["checks", "checks_fixed"])
@@ -319,6 +319,33 @@ def test_a_stub_of_another_build_does_not_call():
     result = load(CHECKS, "calls", halves=(f"toy={BUILT / 'older_lh.exe'}",),
                   LD_LIBRARY_PATH=str(BUILT / "stubs" / "toy"))
     assert result.status == 1 and "not of one build" in result.err
+
+
+# --- ways that the loader does not go, and why: they need no change of code, but do not hold or do not cover all
+
+def facts(*args):
+    result = run([BUILT / "steering", *args], clean_env())
+    return result, {name: int(value) for name, value in re.findall(r"^(.*) (\d+)$", result.out, re.M)}
+
+
+def test_filled_gaps_place_all_and_pin_brk():
+    result, found = facts("fill")
+    assert result.status == 0 and 3 <= found.pop("holes") <= 30, result
+    assert found == {"mapping": 1, "library": 1, "stack": 1, "brk": 0}
+
+
+def test_filled_gaps_under_a_limit_are_refused_and_would_place_nothing():
+    result, found = facts("fill", "1024")
+    assert result.status == 2 and re.fullmatch(r"steering: \d+ of \d+ holes cannot be filled: .*\n", result.err), result
+    assert (found["mapping"], found["library"], found["brk"]) == (0, 0, 1)
+
+
+def test_dispatched_system_calls_do_not_cover_a_thread_made_afterwards():
+    result, found = facts("dispatch")
+    if result.status == 77:
+        pytest.skip("the kernel has no Syscall User Dispatch")
+    assert result.status == 0 and 5 < found.pop("traps") < 500, result
+    assert found == {"mapping": 1, "library": 1, "of a thread": 0}
 
 
 # --- the man page

@@ -3,6 +3,7 @@
  * checks of these names; each says "NAME ok" or what is wrong. test_loader.py has the list.
  */
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -354,6 +355,22 @@ static int children(void)
 	return 0;
 }
 
+/* Each half has a list of libraries of its own: what one opens lies in its window, and its name again in the other's. */
+static int libraries(void)
+{
+	void *ours, *theirs = toy_open("libresolv.so.2");
+	Dl_info where;
+
+	CHECK(theirs && !dlopen("libresolv.so.2", RTLD_NOW | RTLD_NOLOAD));
+	ours = dlopen("libresolv.so.2", RTLD_NOW);
+	CHECK(ours && ours != theirs);
+	CHECK(IN(upper, ours) && IN(toy, theirs)); /* link maps come from each half's own heap */
+	CHECK(dladdr(dlsym(ours, "ns_get16"), &where) && IN(upper, where.dli_fbase));
+	CHECK(!dlclose(ours) && !dlopen("libresolv.so.2", RTLD_NOW | RTLD_NOLOAD));
+	CHECK(!dlopen("no-such-library.so", RTLD_NOW) && dlerror());
+	return 0;
+}
+
 static void *in_child(void *unused)
 {
 	(void)unused;
@@ -434,7 +451,7 @@ static const struct {
 	{ "callbacks", callbacks }, { "threads", threads },
 	{ "threads_are_given_back", threads_are_given_back }, { "signals", signals },
 	{ "their_handler", their_handler }, { "setuid_with_threads", setuid_with_threads },
-	{ "cancel", cancel }, { "children", children }, { "thread_of_a_child", thread_of_a_child },
+	{ "cancel", cancel }, { "libraries", libraries }, { "children", children }, { "thread_of_a_child", thread_of_a_child },
 	{ "busy", busy }, { "reload", reload }, { "upper_region", upper_region },
 };
 
