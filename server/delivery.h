@@ -33,7 +33,7 @@ uint32_t ck_deliveries_settle(struct ck_session *session, uint64_t ctx);
  */
 struct ck_along {
 	unsigned int count;
-	struct part *part[CK_ALONG_PARTS];
+	struct ck_part *part[CK_ALONG_PARTS];
 	unsigned char head[CK_ALONG_PARTS][CK_ALONG_HEAD];
 	struct iovec iov[3 * CK_ALONG_PARTS + 1]; /* 3 a part; the last one is for the reply */
 };
