@@ -103,8 +103,8 @@ def tables(text):
         words = line.split()
         if words[1:2] == ["count"]:
             table = found.setdefault(" ".join(words[12:]), {})
-        elif words[1:2] and words[1].isdigit() and len(words) == 10:
-            table[words[9]] = tuple(map(float, words[1:9]))
+        elif words[1:2] and words[1].isdigit() and len(words) >= 10 and words[2].isdigit():
+            table[" ".join(words[9:])] = tuple(map(float, words[1:9]))
     total = [float(n) for n in re.findall(r"[\d.]+", text.splitlines()[-1])]
     return found["calls of the program"], found["messages"], total
 

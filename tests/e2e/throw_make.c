@@ -254,7 +254,7 @@ static bool destroys(uint32_t proc)
 static bool waits_for_client(uint32_t proc)
 {
 	return proc == CK_PROC_ck_callback_next || proc == CK_PROC_ck_delivery_next ||
-	       proc == CK_PROC_ck_host_function ||
+	       proc == CK_PROC_ck_host_function || proc == CK_PROC_ck_m3_news ||
 	       proc == CK_PROC_cuStreamWaitValue32_v2 || proc == CK_PROC_cuStreamWaitValue64_v2 ||
 	       proc == CK_PROC_ck_stream_operations;
 }
