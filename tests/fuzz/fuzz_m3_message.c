@@ -76,6 +76,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	static struct ck_m3_broker broker;
 	struct ck_m3_conn conn = {.pidfd = -1, .device = -1, .greeted = true, .trusted = true};
 	struct ck_m3_piece *piece;
+	const int device = 0;
 	int ends[2];
 	size_t n;
 
@@ -96,7 +97,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	conn.principal = ck_m3_principal_get(&broker, "uid:1");
 	conn.principal->connections = 1;
 	/* a region to talk of: number 1 of the first life */
-	if (ck_m3_piece_create(&broker, conn.principal, 0, 1u << 20, false, &piece) == M3_OK) {
+	if (ck_m3_piece_create(&broker, conn.principal, &device, 1, 1u << 20, false, &piece) == M3_OK) {
 		piece->mode = 0600;
 		piece->flags = M3_SEALABLE;
 		ck_m3_hold_add(&conn, piece, M3_READWRITE);
