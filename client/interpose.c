@@ -45,18 +45,6 @@ static void *behind_us(const char *name)
 	return libc ? dlsym(libc, name) : NULL;
 }
 
-/* It is looked up once: racing threads find the same. */
-#define NEXT(name)                                                              \
-	__extension__({                                                         \
-		static __typeof__(&name) next_;                                 \
-		__typeof__(&name) f_ = __atomic_load_n(&next_, __ATOMIC_RELAXED); \
-		if (unlikely(!f_)) {                                            \
-			f_ = (__typeof__(&name))behind_us(#name);               \
-			__atomic_store_n(&next_, f_, __ATOMIC_RELAXED);         \
-		}                                                               \
-		f_;                                                             \
-	})
-
 /* --- buffers */
 
 /* Have [p, p+size) here, and writable, for a system call. */
@@ -66,101 +54,8 @@ static inline void need(uintptr_t p, size_t size, bool write)
 		ck_managed_need(p, size, write);
 }
 
-static void need_all(const struct iovec *iov, int count, bool write)
-{
-	for (int i = 0; i < count; i++)
-		need((uintptr_t)iov[i].iov_base, iov[i].iov_len, write);
-}
-
-#define INTO true	/* the call writes into the buffer */
-#define FROM false
-
-CK_EXPORT ssize_t read(int fd, void *buf, size_t size)
-{
-	need((uintptr_t)buf, size, INTO);
-	return NEXT(read)(fd, buf, size);
-}
-
-CK_EXPORT ssize_t write(int fd, const void *buf, size_t size)
-{
-	need((uintptr_t)buf, size, FROM);
-	return NEXT(write)(fd, buf, size);
-}
-
-CK_EXPORT ssize_t pread(int fd, void *buf, size_t size, off_t at)
-{
-	need((uintptr_t)buf, size, INTO);
-	return NEXT(pread)(fd, buf, size, at);
-}
-
-CK_EXPORT ssize_t pread64(int fd, void *buf, size_t size, off64_t at)
-{
-	need((uintptr_t)buf, size, INTO);
-	return NEXT(pread64)(fd, buf, size, at);
-}
-
-CK_EXPORT ssize_t pwrite(int fd, const void *buf, size_t size, off_t at)
-{
-	need((uintptr_t)buf, size, FROM);
-	return NEXT(pwrite)(fd, buf, size, at);
-}
-
-CK_EXPORT ssize_t pwrite64(int fd, const void *buf, size_t size, off64_t at)
-{
-	need((uintptr_t)buf, size, FROM);
-	return NEXT(pwrite64)(fd, buf, size, at);
-}
-
-CK_EXPORT ssize_t readv(int fd, const struct iovec *iov, int count)
-{
-	need_all(iov, count, INTO);
-	return NEXT(readv)(fd, iov, count);
-}
-
-CK_EXPORT ssize_t writev(int fd, const struct iovec *iov, int count)
-{
-	need_all(iov, count, FROM);
-	return NEXT(writev)(fd, iov, count);
-}
-
-CK_EXPORT ssize_t recv(int fd, void *buf, size_t size, int flags)
-{
-	need((uintptr_t)buf, size, INTO);
-	return NEXT(recv)(fd, buf, size, flags);
-}
-
-CK_EXPORT ssize_t send(int fd, const void *buf, size_t size, int flags)
-{
-	need((uintptr_t)buf, size, FROM);
-	return NEXT(send)(fd, buf, size, flags);
-}
-
-CK_EXPORT ssize_t recvfrom(int fd, void *buf, size_t size, int flags, struct sockaddr *from,
-			   socklen_t *length)
-{
-	need((uintptr_t)buf, size, INTO);
-	return NEXT(recvfrom)(fd, buf, size, flags, from, length);
-}
-
-CK_EXPORT ssize_t sendto(int fd, const void *buf, size_t size, int flags,
-			 const struct sockaddr *to, socklen_t length)
-{
-	need((uintptr_t)buf, size, FROM);
-	return NEXT(sendto)(fd, buf, size, flags, to, length);
-}
-
-/* These hand large buffers to the kernel as they are, without a call of the above. */
-CK_EXPORT size_t fread(void *buf, size_t size, size_t count, FILE *stream)
-{
-	need((uintptr_t)buf, size * count, INTO);
-	return NEXT(fread)(buf, size, count, stream);
-}
-
-CK_EXPORT size_t fwrite(const void *buf, size_t size, size_t count, FILE *stream)
-{
-	need((uintptr_t)buf, size * count, FROM);
-	return NEXT(fwrite)(buf, size, count, stream);
-}
+#define EXPORT CK_EXPORT
+#include "util/interposed.def"
 
 /* --- signals */
 

@@ -22,17 +22,10 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* It is looked up once: racing threads find the same. */
-#define NEXT(name)                                                                                 \
-	__extension__({                                                                            \
-		static __typeof__(&name) next_;                                                    \
-		__typeof__(&name) f_ = __atomic_load_n(&next_, __ATOMIC_RELAXED);                  \
-		if (!f_) {                                                                         \
-			*(void **)&f_ = dlsym(RTLD_NEXT, #name);                                   \
-			__atomic_store_n(&next_, f_, __ATOMIC_RELAXED);                            \
-		}                                                                                  \
-		f_;                                                                                \
-	})
+static void *behind_us(const char *name)
+{
+	return dlsym(RTLD_NEXT, name);
+}
 
 static struct lhinfo *info;
 
@@ -67,101 +60,7 @@ static void need(uintptr_t at, size_t size, bool write)
 	errno = error;
 }
 
-static void need_all(const struct iovec *iov, int count, bool write)
-{
-	for (int i = 0; i < count; i++)
-		need((uintptr_t)iov[i].iov_base, iov[i].iov_len, write);
-}
-
-#define INTO true /* the call writes into the buffer */
-#define FROM false
-
-EXPORT ssize_t read(int fd, void *buf, size_t size)
-{
-	need((uintptr_t)buf, size, INTO);
-	return NEXT(read)(fd, buf, size);
-}
-
-EXPORT ssize_t write(int fd, const void *buf, size_t size)
-{
-	need((uintptr_t)buf, size, FROM);
-	return NEXT(write)(fd, buf, size);
-}
-
-EXPORT ssize_t pread(int fd, void *buf, size_t size, off_t at)
-{
-	need((uintptr_t)buf, size, INTO);
-	return NEXT(pread)(fd, buf, size, at);
-}
-
-EXPORT ssize_t pread64(int fd, void *buf, size_t size, off64_t at)
-{
-	need((uintptr_t)buf, size, INTO);
-	return NEXT(pread64)(fd, buf, size, at);
-}
-
-EXPORT ssize_t pwrite(int fd, const void *buf, size_t size, off_t at)
-{
-	need((uintptr_t)buf, size, FROM);
-	return NEXT(pwrite)(fd, buf, size, at);
-}
-
-EXPORT ssize_t pwrite64(int fd, const void *buf, size_t size, off64_t at)
-{
-	need((uintptr_t)buf, size, FROM);
-	return NEXT(pwrite64)(fd, buf, size, at);
-}
-
-EXPORT ssize_t readv(int fd, const struct iovec *iov, int count)
-{
-	need_all(iov, count, INTO);
-	return NEXT(readv)(fd, iov, count);
-}
-
-EXPORT ssize_t writev(int fd, const struct iovec *iov, int count)
-{
-	need_all(iov, count, FROM);
-	return NEXT(writev)(fd, iov, count);
-}
-
-EXPORT ssize_t recv(int fd, void *buf, size_t size, int flags)
-{
-	need((uintptr_t)buf, size, INTO);
-	return NEXT(recv)(fd, buf, size, flags);
-}
-
-EXPORT ssize_t send(int fd, const void *buf, size_t size, int flags)
-{
-	need((uintptr_t)buf, size, FROM);
-	return NEXT(send)(fd, buf, size, flags);
-}
-
-EXPORT ssize_t recvfrom(int fd, void *buf, size_t size, int flags, struct sockaddr *from,
-			socklen_t *length)
-{
-	need((uintptr_t)buf, size, INTO);
-	return NEXT(recvfrom)(fd, buf, size, flags, from, length);
-}
-
-EXPORT ssize_t sendto(int fd, const void *buf, size_t size, int flags, const struct sockaddr *to,
-		      socklen_t length)
-{
-	need((uintptr_t)buf, size, FROM);
-	return NEXT(sendto)(fd, buf, size, flags, to, length);
-}
-
-/* These hand large buffers to the kernel as they are, without a call of the above. */
-EXPORT size_t fread(void *buf, size_t size, size_t count, FILE *stream)
-{
-	need((uintptr_t)buf, size * count, INTO);
-	return NEXT(fread)(buf, size, count, stream);
-}
-
-EXPORT size_t fwrite(const void *buf, size_t size, size_t count, FILE *stream)
-{
-	need((uintptr_t)buf, size * count, FROM);
-	return NEXT(fwrite)(buf, size, count, stream);
-}
+#include "util/interposed.def"
 
 /* --- signals */
 
