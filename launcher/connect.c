@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "launcher/connect.h"
@@ -21,6 +20,7 @@
 #include "launcher/reply.h"
 #include "launcher/request.h"
 #include "util/fd.h"
+#include "util/unixsock.h"
 
 #define REPLY_MAX UINT64_MAX / 4
 
@@ -36,16 +36,15 @@ static bool is_trusted(int sock)
 
 static int dial(const char *path)
 {
-	struct sockaddr_un address = {.sun_family = AF_UNIX};
-	int sock;
+	struct sockaddr_un address;
+	int size = ck_unix_address(path, &address), sock;
 
-	if (strlen(path) >= sizeof(address.sun_path))
-		return -ENAMETOOLONG;
-	strcpy(address.sun_path, path);
+	if (size < 0)
+		return size;
 	sock = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (sock < 0)
 		return -errno;
-	if (connect(sock, (struct sockaddr *)&address, sizeof(address)) == 0 && is_trusted(sock))
+	if (connect(sock, (struct sockaddr *)&address, (socklen_t)size) == 0 && is_trusted(sock))
 		return sock;
 	close(sock);
 	return -ECONNREFUSED;

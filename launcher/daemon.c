@@ -15,9 +15,7 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "launcher/daemon.h"
@@ -25,6 +23,7 @@
 #include "launcher/run.h"
 #include "launcher/session.h"
 #include "util/log.h"
+#include "util/unixsock.h"
 
 CK_LOG_DEFINE("launcher");
 
@@ -47,37 +46,6 @@ struct daemon {
 	bool stopping;
 	double stop_by;
 };
-
-/* A socket file that nobody answers at is a dead daemon's. */
-static int listen_at(const char *path)
-{
-	struct sockaddr_un address = {.sun_family = AF_UNIX};
-	mode_t mask;
-	int sock, probe;
-
-	if (strlen(path) >= sizeof(address.sun_path))
-		return -ENAMETOOLONG;
-	strcpy(address.sun_path, path);
-	probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (probe >= 0 && connect(probe, (struct sockaddr *)&address, sizeof(address)) == 0) {
-		close(probe);
-		return -EADDRINUSE;
-	}
-	if (probe >= 0 && errno == ECONNREFUSED)
-		unlink(path);
-	close(probe);
-	sock = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	mask = umask(0077); /* this user alone */
-	if (sock >= 0 && (bind(sock, (struct sockaddr *)&address, sizeof(address)) < 0 ||
-			  listen(sock, 64) < 0)) {
-		int ret = -errno;
-
-		close(sock);
-		sock = ret;
-	}
-	umask(mask);
-	return sock;
-}
 
 static void spare_begin(struct daemon *d)
 {
@@ -232,7 +200,7 @@ int ck_daemon_run(const struct ck_options *options)
 
 	for (size_t i = 0; i < CLIENTS_MAX; i++)
 		d.clients[i].session = -1;
-	d.listen = listen_at(options->daemon);
+	d.listen = ck_unix_listen(options->daemon, SOCK_STREAM);
 	if (d.listen < 0) {
 		fprintf(stderr, "gpu_launcher: %s: %s\n", options->daemon, strerror(-d.listen));
 		return CK_EXIT_SERVICE;

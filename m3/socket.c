@@ -7,19 +7,15 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "m3/message.h"
 #include "util/env.h"
-
-#define BACKLOG 128
+#include "util/unixsock.h"
 
 const char *ck_m3_path(unsigned int index, char *buffer, size_t size)
 {
@@ -40,21 +36,6 @@ const char *ck_m3_path(unsigned int index, char *buffer, size_t size)
 	return buffer;
 }
 
-/* The length of the address, or -EINVAL. */
-static int address_of(const char *path, struct sockaddr_un *address)
-{
-	size_t length = strlen(path);
-
-	memset(address, 0, sizeof(*address));
-	address->sun_family = AF_UNIX;
-	if ((*path != '/' && *path != '@') || length >= sizeof(address->sun_path))
-		return -EINVAL;
-	memcpy(address->sun_path, path, length);
-	if (*path == '@')
-		address->sun_path[0] = '\0';
-	return (int)(offsetof(struct sockaddr_un, sun_path) + length + (*path == '/'));
-}
-
 /* In a folder where anybody may make files, the broker must be our own user's, or root's. */
 static int check_owner(int fd, const char *path)
 {
@@ -71,7 +52,7 @@ static int check_owner(int fd, const char *path)
 int ck_m3_dial(const char *path)
 {
 	struct sockaddr_un address;
-	int length = address_of(path, &address), fd, ret;
+	int length = ck_unix_address(path, &address), fd, ret;
 
 	if (length < 0)
 		return length;
@@ -88,39 +69,7 @@ int ck_m3_dial(const char *path)
 	return ret;
 }
 
-/* Whether the file at @path is a socket at which nobody listens. */
-static bool is_stale(const char *path)
-{
-	struct stat st;
-	int fd;
-
-	if (lstat(path, &st) < 0 || !S_ISSOCK(st.st_mode))
-		return false;
-	fd = ck_m3_dial(path);
-	if (fd >= 0)
-		close(fd);
-	return fd == -ECONNREFUSED;
-}
-
 int ck_m3_listen(const char *path)
 {
-	struct sockaddr_un address;
-	int length = address_of(path, &address), fd, ret = 0;
-	mode_t mask;
-
-	if (length < 0)
-		return length;
-	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0)
-		return -errno;
-	if (*path == '/' && is_stale(path))
-		unlink(path);
-	mask = umask(0177); /* as the server's socket: who may open it may use the GPU */
-	if (bind(fd, (struct sockaddr *)&address, (socklen_t)length) < 0 || listen(fd, BACKLOG) < 0)
-		ret = -errno;
-	umask(mask);
-	if (ret == 0)
-		return fd;
-	close(fd);
-	return ret;
+	return ck_unix_listen(path, SOCK_SEQPACKET | SOCK_NONBLOCK);
 }

@@ -1,7 +1,5 @@
 /*
  * rpc/transport/unix.c - channels between processes of one host, by a socket file.
- *
- * The file's mode is 0600: who may use the GPU is who may open the file.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -9,22 +7,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <fcntl.h>
-#include <sys/file.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/time.h>
-#include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "rpc/transport/transport.h"
-
-#define CK_UNIX_PATH_MAX sizeof(((struct sockaddr_un *)0)->sun_path)
-
-/* Waiting for another server that examines the same directory: 1 s in all. */
-#define CK_UNIX_LOCK_TRIES 500
-#define CK_UNIX_LOCK_WAIT_MS 2
+#include "util/unixsock.h"
 
 static struct {
 	pthread_once_t once;
@@ -59,16 +47,6 @@ const char *ck_chan_default_unix(unsigned int index)
 {
 	pthread_once(&defaults.once, fill_defaults);
 	return index < defaults.count ? defaults.path[index] : NULL;
-}
-
-static int fill_address(const char *path, struct sockaddr_un *addr)
-{
-	if (*path != '/' || strlen(path) >= sizeof(addr->sun_path))
-		return -EINVAL;
-	memset(addr, 0, sizeof(*addr));
-	addr->sun_family = AF_UNIX;
-	strcpy(addr->sun_path, path);
-	return 0;
 }
 
 /*
@@ -161,10 +139,10 @@ static int unix_dial(const char *where, int timeout_ms, struct ck_chan **chan)
 {
 	int64_t deadline = ck_deadline(timeout_ms);
 	struct sockaddr_un addr;
-	int fd, ret = fill_address(where, &addr);
+	int fd, ret;
 
-	if (ret < 0)
-		return ret;
+	if (*where != '/' || ck_unix_address(where, &addr) < 0)
+		return -EINVAL;
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return -errno;
@@ -178,95 +156,9 @@ static int unix_dial(const char *where, int timeout_ms, struct ck_chan **chan)
 	return ret;
 }
 
-/* Nobody answers at @addr, and what is there is a socket: 0. */
-static int check_stale(const struct sockaddr_un *addr)
-{
-	struct stat st;
-	int fd, ret;
-
-	if (lstat(addr->sun_path, &st) < 0)
-		return errno == ENOENT ? 0 : -errno;
-	if (!S_ISSOCK(st.st_mode))
-		return -EADDRINUSE;
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0)
-		return -errno;
-	ret = -EADDRINUSE; /* connected, its queue is full, or it is not ours to ask */
-	if (connect(fd, (const struct sockaddr *)addr, sizeof(*addr)) < 0 &&
-	    (errno == ECONNREFUSED || errno == ENOENT))
-		ret = 0;
-	close(fd);
-	return ret;
-}
-
-/*
- * The directory of @path, locked: two servers that start at once must not each take the other's
- * new socket for a dead one. Never waits for long, since anybody who can read the directory can
- * hold its lock. The descriptor, or -errno.
- */
-static int lock_directory(const char *path)
-{
-	struct timespec wait = {.tv_nsec = CK_UNIX_LOCK_WAIT_MS * 1000000L};
-	char dir[CK_UNIX_PATH_MAX];
-	int fd, tries;
-
-	snprintf(dir, sizeof(dir), "%s", path);
-	strrchr(dir, '/')[1] = '\0';
-	fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	for (tries = 0; tries < CK_UNIX_LOCK_TRIES; tries++) {
-		if (flock(fd, LOCK_EX | LOCK_NB) == 0)
-			return fd;
-		nanosleep(&wait, NULL);
-	}
-	close(fd);
-	return -EADDRINUSE;
-}
-
-/* bind @fd and listen, under the directory's lock: a bound socket that does not listen yet looks
- * as dead as a stale one. */
-static int bind_locked(int fd, const struct sockaddr_un *addr)
-{
-	const struct sockaddr *generic = (const struct sockaddr *)addr;
-	int ret;
-
-	if (bind(fd, generic, sizeof(*addr)) < 0) {
-		if (errno != EADDRINUSE)
-			return -errno;
-		ret = check_stale(addr);
-		if (ret < 0)
-			return ret;
-		if (unlink(addr->sun_path) < 0 && errno != ENOENT)
-			return -errno;
-		if (bind(fd, generic, sizeof(*addr)) < 0)
-			return -errno;
-	}
-	return listen(fd, SOMAXCONN) < 0 ? -errno : 0;
-}
-
 static int unix_listen(const char *where)
 {
-	struct sockaddr_un addr;
-	int fd, lock, ret = fill_address(where, &addr);
-
-	if (ret < 0)
-		return ret;
-	lock = lock_directory(where);
-	if (lock < 0)
-		return lock;
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	ret = fd < 0 ? -errno : 0;
-	/* Linux gives the file the mode of the unbound socket: no moment when it is open to all,
-	 * and no change of the process's umask. */
-	if (ret == 0 && fchmod(fd, 0600) < 0)
-		ret = -errno;
-	if (ret == 0)
-		ret = bind_locked(fd, &addr);
-	close(lock);
-	if (ret < 0 && fd >= 0)
-		close(fd);
-	return ret < 0 ? ret : fd;
+	return *where == '/' ? ck_unix_listen(where, SOCK_STREAM | SOCK_NONBLOCK) : -EINVAL;
 }
 
 const struct ck_transport_ops ck_transport_unix = {

@@ -126,6 +126,12 @@ def wait_until(condition, seconds, what):
         time.sleep(0.01)
 
 
+def listens(path):
+    """Whether somebody listens at the unix socket PATH; its file is there a moment before (proc_net(5))."""
+    with open("/proc/net/unix", encoding="utf-8", errors="replace") as sockets:
+        return any(line[3] == "00010000" and line[7:] == [str(path)] for line in map(str.split, sockets))
+
+
 def free_port():
     """A TCP port of the loopback interface that nobody listens on.
 

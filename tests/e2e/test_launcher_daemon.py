@@ -11,7 +11,7 @@ import threading
 
 import pytest
 
-from conftest import ROOT, SLOW, children_of, clean_env, is_alive, start, ended, wait_until
+from conftest import ROOT, SLOW, children_of, clean_env, is_alive, listens, start, ended, wait_until
 from test_launcher import EXAMPLE, KERNELS, LAUNCHER, SAXPY, WAY, Answer
 
 sys.path.insert(0, str(ROOT / "python"))
@@ -42,13 +42,8 @@ class Daemon:
 
     def __init__(self, folder, *options):
         self.path = folder / "gpu.sock"
-        dead = self.made()      # by a daemon that was killed
         self.process = start([LAUNCHER, *WAY, *options, "--daemon", self.path], clean_env())
-        wait_until(lambda: self.made() not in (None, dead), 10, "the daemon listens")
-
-    def made(self):
-        """When the socket's file was made; None: it is not there."""
-        return self.path.stat().st_ctime_ns if self.path.exists() else None
+        wait_until(lambda: listens(self.path), 10, "the daemon listens")
 
     def client(self):
         return Launcher(connect=self.path)
@@ -394,6 +389,14 @@ def test_a_daemon_that_stops_finishes_what_it_has_begun(daemon):
             gpu._ask({"cmd": "ping"}, [])
         assert told.value.exit == 7 and number == 1
     assert ended(daemon.process, 20).status == 0
+
+
+def test_a_daemon_never_takes_the_place_of_a_file(tmp_path):
+    file = tmp_path / "notes.txt"
+    file.write_text("mine")
+    done = ended(start([LAUNCHER, *WAY, "--daemon", file], clean_env()), 10)
+    assert done.status == 8 and "notes.txt" in done.err
+    assert file.read_text() == "mine"
 
 
 def test_a_daemon_that_is_killed_is_told(tmp_path):

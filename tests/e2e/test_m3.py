@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from conftest import (DRIVER, EMULATED, KIND, PRODUCTS, SLOW, Server, clean_env, client_env,
-                      is_alive, run, runtime, wait_until)
+                      is_alive, listens, run, runtime, wait_until)
 
 HERE = pathlib.Path(__file__).parent
 
@@ -18,7 +18,7 @@ M3 = PRODUCTS / "bin" / "m3" if KIND else PRODUCTS / "m3"
 @pytest.fixture(name="server")
 def fixture_server(tmp_path):
     server = Server(tmp_path, CRICKET_EMU_DIRTY="1")
-    wait_until(lambda: os.path.exists(f"{server.unix}.m3"), 10, "its socket for M3 is there")
+    wait_until(lambda: listens(f"{server.unix}.m3"), 10, "its socket for M3 is there")
     yield server
     server.kill()
 
@@ -145,7 +145,7 @@ def test_the_example(server, tmp_path, app, place):
 def test_a_region_may_be_on_two_devices(tmp_path, place):
     server = Server(tmp_path, CRICKET_EMU_DIRTY="1", CRICKET_EMU_DEVICES="2")
     try:
-        wait_until(lambda: os.path.exists(f"{server.unix}.m3"), 10, "its socket for M3 is there")
+        wait_until(lambda: listens(f"{server.unix}.m3"), 10, "its socket for M3 is there")
         env = dict(program_env(server, place, tmp_path), CRICKET_EMU_DEVICES="2")
         result = run([sys.executable, HERE / "m3_program.py", PRODUCTS / "libm3.so", "striped", place],
                      env)

@@ -7,8 +7,8 @@ import signal
 
 import pytest
 
-from conftest import (DRIVER, KIND, PRODUCTS, ROOT, Server, children_of, clean_env, client_env, ended, run, runtime,
-                      start, wait_until)
+from conftest import (DRIVER, KIND, PRODUCTS, ROOT, Server, children_of, clean_env, client_env, ended, listens,
+                      run, runtime, start, wait_until)
 
 EXAMPLES = ROOT / "wcm" / "examples" / "bin"
 CHUNKED_TEST = EXAMPLES / "chunked_test"
@@ -19,7 +19,7 @@ SMALL = ("--table", "1M", "--gather", "64K", "--passes", "1", "--segments", "64,
 @pytest.fixture(name="server", scope="module")
 def fixture_server(tmp_path_factory):
     server = Server(tmp_path_factory.mktemp("wcm"), CRICKET_EMU_DEVICES="4", CRICKET_EMU_MEMORY="64M")
-    wait_until(lambda: os.path.exists(f"{server.unix}.m3"), 10, "its socket for sharing is there")
+    wait_until(lambda: listens(f"{server.unix}.m3"), 10, "its socket for sharing is there")
     yield server
     server.stop()
 
@@ -80,7 +80,7 @@ def test_a_killed_rank_ends_neither_the_others_nor_the_server(server):
 def test_without_a_broker_sessions_cannot_share(tmp_path):
     server = Server(tmp_path, CRICKET_EMU_DEVICES="2")
     try:
-        wait_until(lambda: os.path.exists(f"{server.unix}.m3"), 10, "its socket for sharing is there")
+        wait_until(lambda: listens(f"{server.unix}.m3"), 10, "its socket for sharing is there")
         os.unlink(f"{server.unix}.m3")
         result = run([CHUNKED_TEST, "--ranks", "2"], session_env(server, "shm"))
         assert result.status == 1

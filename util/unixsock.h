@@ -1,0 +1,27 @@
+/*
+ * util/unixsock.h - addresses of unix sockets, and listening at one.
+ *
+ * The socket's file has mode 0600: who may use the GPU is who may open the file.
+ */
+#ifndef CK_UTIL_UNIXSOCK_H
+#define CK_UTIL_UNIXSOCK_H
+
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#define CK_UNIX_PATH_MAX sizeof(((struct sockaddr_un *)0)->sun_path)
+
+/*
+ * The address of `path`: a file's, or @NAME for an abstract one (unix(7)). Its size, for
+ * connect(2) and bind(2), or -EINVAL: empty, or longer than fits into an address.
+ */
+int ck_unix_address(const char *path, struct sockaddr_un *address);
+
+/*
+ * A socket of `type` (SOCK_STREAM or SOCK_SEQPACKET; SOCK_NONBLOCK may be added) that listens at
+ * `path`, in the place of a socket file that a dead process left. The caller closes it, and
+ * unlinks the file. -EADDRINUSE: somebody listens there, or it is another kind of file.
+ */
+int ck_unix_listen(const char *path, int type);
+
+#endif
