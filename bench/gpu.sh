@@ -10,7 +10,8 @@
 #   sweep   400 s (120)  slowdown against the round trip of a played network
 #   netem    20 s        a network of the kernel's (bench/netns.sh) beside the same one played
 #   apps     60 s        every test program prints the same
-#   e2e, battery         the end-to-end tests; tests/gpu
+#   e2e, battery         the end-to-end tests (E2E=loader: some); tests/gpu
+#   conformance          the answers of this GPU to tests/conformance, kept in $OUT/conformance, beside the emulated ones
 # Without a name: micro torch start wire many sweep, from which bench/report.py makes the table of
 # docs/performance.md. LIMIT=SECONDS bounds it all: a stage that would take longer than what is left is left out, and
 # said to be. The remote client has no access to the GPU (bench/no-gpu.sh). Needs what `make && make -C cpu bench` have
@@ -168,9 +169,18 @@ netem() {
 # The end-to-end tests, failures included, with the same driver under the server.
 e2e() {
 	CRICKET_TEST_DRIVER=$DRIVER LD_LIBRARY_PATH=$LIBS:${LD_LIBRARY_PATH:-} timeout "$(seconds_for 400)" \
-		python3 -m pytest -q -p no:cacheprovider tests/e2e -k "not docs" > "$OUT/e2e" 2>&1
+		python3 -m pytest -q -p no:cacheprovider tests/e2e -k "${E2E:-not docs}" > "$OUT/e2e" 2>&1
 	tail -15 "$OUT/e2e"
 	echo "e2e: $(tail -1 "$OUT/e2e")" | table > /dev/null
+}
+
+# Every form of every instruction: this GPU's answers, and how the emulated one's differ. FORMS: words of some.
+conformance() {
+	# shellcheck disable=SC2086 # a list
+	native tests/conformance/conformance run ${FORMS:-} -o "$OUT/conformance" > "$OUT/conformance.log" 2>&1 &&
+		tests/conformance/conformance compare "$OUT/conformance" ${FORMS:-} --driver cpu/libcuda-emu.so \
+			>> "$OUT/conformance.log" 2>&1
+	tr '\r' '\n' < "$OUT/conformance.log" | grep -v '^[0-9]* of [0-9]*$' | tail -n 5 | table
 }
 
 # The programs that people try first (tests/gpu); BATTERY: its arguments, as in 'cases_torch -k fft'.

@@ -47,6 +47,12 @@ def test_a_small_run_is_measured_and_reported(tmp_path, app):
     assert len(picture.findall(".//{*}polyline")) == 2
 
 
+def test_the_answers_of_a_gpu_are_kept_and_compared(tmp_path):
+    result = run([BENCH / "gpu.sh", "conformance"], clean_env(OUT=str(tmp_path), FORMS="mad24", **SMALL), 60)
+    assert re.search(r"(\d+) forms, 0 refused.*\n.*: \1 forms the same bit for bit.* 0 wrong", result.out), result.out
+    assert (tmp_path / "conformance").stat().st_size > 1000
+
+
 def test_a_stage_that_there_is_no_time_for_is_said_to_be_left_out(tmp_path):
     result = run([BENCH / "gpu.sh", "sweep"], clean_env(OUT=str(tmp_path), LIMIT="5", **SMALL), 60)
     assert "sweep: left out" in result.out

@@ -108,9 +108,10 @@ def test_the_hpc_challenge_has_the_same_results(tmp_path):
         result = mpirun(4, "--wdir", folder, *under, shutil.which("hpcc"), timeout=300)
         report = (folder / "hpccoutf.txt").read_text(encoding="utf-8")
         assert result.status == 0 and "Success=1" in report, (result.err, report)
-        found[name] = (report.count("PASSED"), report.count("0 tests completed and failed"),
+        # PTRANS has a second line of a run, CPU, only where its time was enough to be measured
+        found[name] = (len(re.findall(r"^WALL.* PASSED ", report, re.M)), report.count("0 tests completed and failed"),
                        re.findall(r"^\|\|Ax-b.*PASSED$", report, re.M))
-    assert found["native"][0] > 10 and found["loader"] == found["native"]
+    assert found["native"][0] == 5 and len(found["native"][2]) > 0 and found["loader"] == found["native"]
 
 
 @pytest.mark.skipif(subprocess.run(["/usr/bin/python3", "-c", "import mpi4py"], capture_output=True,
