@@ -92,26 +92,26 @@ def test_the_context_of_a_spare_looks_untouched(warm, flags, other):
 
 
 def test_a_spare_is_like_a_fresh_worker(warm, app):
-    """Arguments, environment, folder and limits."""
+    """Arguments, environment, folder and limits, of two clients that come at once, before there is another spare."""
     server = warm("--warm", "1", "--log", "debug", "--cache-size", "1G")
-    seen = []
-    for _ in range(2):
-        client = start([app("endless"), "sync"], client_env(server.address("unix")))
-        try:
-            assert client.stdout.readline() == "running\n"
-            pid, = server.workers()
-            path = pathlib.Path(f"/proc/{pid}")
-            arguments = (path / "cmdline").read_bytes().split(b"\0")
-            seen.append([name_of(pid), arguments[2:], (path / "environ").read_bytes(),
-                         (path / "limits").read_text(), os.readlink(path / "cwd"),
-                         [os.readlink(path / "fd" / str(n)).split(":")[0] for n in range(5)]])
-            seen[-1].append(arguments[1])
-        finally:
-            client.kill()
-            client.communicate()
-        server.wait_idle()
-    assert [s.pop() for s in seen] == [b"--spare", b"--worker"]
-    assert seen[0] == seen[1]
+    clients = [start([app("endless"), "sync"], client_env(server.address("unix"))) for _ in range(2)]
+    try:
+        assert [c.stdout.readline() for c in clients] == ["running\n"] * 2
+        seen = dict(map(looks, server.workers()))
+    finally:
+        for c in clients:
+            c.kill()
+            c.communicate()
+    assert seen[b"--spare"] == seen[b"--worker"] and len(seen) == 2
+
+
+def looks(pid):
+    """What a worker was started as, and what it is like."""
+    path = pathlib.Path(f"/proc/{pid}")
+    arguments = (path / "cmdline").read_bytes().split(b"\0")
+    return arguments[1], [name_of(pid), arguments[2:], (path / "environ").read_bytes(), (path / "limits").read_text(),
+                          os.readlink(path / "cwd"),
+                          [os.readlink(path / "fd" / str(n)).split(":")[0] for n in range(5)]]
 
 
 def test_the_token_is_asked_for_by_a_spare(warm, app, tmp_path):
