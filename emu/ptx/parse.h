@@ -132,13 +132,25 @@ enum { CK_PTX_TAKE, CK_PTX_KEEP, CK_PTX_REPLACE };
 int ck_ptx_definition(struct ck_ptx_parser *p, const char *name, const struct ck_ptx_origin *old,
 		      enum ck_ptx_linkage linkage);
 
-/* Constants and instructions (parse_operand.c) */
-int ck_ptx_constant(struct ck_ptx_parser *p, uint64_t value, int32_t *row);
+/* Rows, constants, instructions of the function being parsed (emit.c) */
 int ck_ptx_new_row(struct ck_ptx_parser *p, int32_t *row);
 /* The rows of a new register: one, or two of 128 bits; *@row is the first. */
 int ck_ptx_register_rows(struct ck_ptx_parser *p, unsigned int type, int32_t *row);
+int ck_ptx_constant(struct ck_ptx_parser *p, uint64_t value, int32_t *row);
+/* A new row of constants, not shared. */
+int ck_ptx_pool_add(struct ck_ptx_parser *p, uint64_t value, uint32_t *index);
 struct ck_ptx_insn *ck_ptx_emit(struct ck_ptx_parser *p, const char *opcode);
+/* An instruction of our own in front of the one being parsed; it runs whatever the guard says. */
+int ck_ptx_emit_hidden(struct ck_ptx_parser *p, const char *opcode, int64_t imm, int32_t *row);
+
+/* Operands as they are written (parse_operand.c) */
 int ck_ptx_parse_operand(struct ck_ptx_parser *p, struct ck_ptx_operand *o);
+/* A register by name: -ENOENT, without a word, if there is none. */
+int ck_ptx_find_register(struct ck_ptx_parser *p, const struct ck_ptx_token *tok, int32_t *row,
+			 unsigned int *type);
+int ck_ptx_unknown_name(struct ck_ptx_parser *p, const struct ck_ptx_token *tok);
+
+/* Operands to rows (resolve.c) */
 int ck_ptx_operand_row(struct ck_ptx_parser *p, const struct ck_ptx_operand *o, unsigned int type,
 		       int32_t *row);
 int ck_ptx_operand_dest(struct ck_ptx_parser *p, const struct ck_ptx_operand *o, int32_t *row);
@@ -149,8 +161,6 @@ int ck_ptx_address(struct ck_ptx_parser *p, const struct ck_ptx_operand *o, uint
 /* An address whose offset is already added: that of a second or third bracket. */
 int ck_ptx_address_row(struct ck_ptx_parser *p, const struct ck_ptx_operand *o, uint8_t space,
 		       int32_t *row);
-int ck_ptx_find_register(struct ck_ptx_parser *p, const struct ck_ptx_token *tok, int32_t *row,
-			 unsigned int *type);
 
 /* A statement that starts with an opcode, from p->tok to the ';' (parse_insn.c, parse_call.c) */
 int ck_ptx_parse_insn(struct ck_ptx_parser *p);
