@@ -5,7 +5,7 @@
  * object is in one table, so a garbage pointer is never followed; ck_emu_object_get() checks a
  * handle and takes a reference, which keeps the struct until ck_emu_object_put().
  *
- * Locks: object.c has the table of handles, engine.c the queues, event.c the events, arena.c the
+ * Locks: object.c has the table of handles, engine.h the queues, event.c the events, arena.c the
  * address ranges, print.c a context's text; under these no other is taken, but for object.c's
  * counts, which are atomic. primary.c (a device's primary context) and library.c (loading into a
  * context) hold theirs while they do work that takes the former. Memory of a destroyed object
@@ -136,7 +136,7 @@ struct ck_emu_context {
 	atomic_uint peers; /* mask of devices that kernels may reach */
 	atomic_size_t limits[CK_EMU_LIMITS];
 	atomic_size_t heap_used; /* bytes taken by malloc in kernels */
-	/* owned by engine.c, under its lock */
+	/* owned by engine.c, under engine.h's lock */
 	struct ck_emu_stream *legacy;
 	struct ck_emu_stream *gate; /* its commands are waited for by all others; NULL: none yet */
 	unsigned int workers; /* threads that work for a stream */
@@ -187,7 +187,7 @@ bool ck_emu_exiting(void);
 /* Wait until no command runs, a second at most. */
 void ck_emu_engine_exit(void);
 
-/* --- streams (engine.c) --- */
+/* --- streams (engine.c, wait.c) --- */
 
 /* A point in a stream's order: reached once the command of that number is done. */
 struct ck_emu_point {
