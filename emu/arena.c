@@ -13,7 +13,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "emu/arena.h"
 #include "emu/emu.h"
+#include "emu/ipc.h"
 #include "util/log.h"
 #include "util/range.h"
 

@@ -3,6 +3,7 @@
  */
 #include <stdlib.h>
 
+#include "emu/arena.h"
 #include "emu/texture.h"
 
 #define ROW_ALIGN 32ul

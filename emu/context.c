@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "emu/arena.h"
+#include "emu/function.h"
 #include "emu/graph.h"
 #include "emu/texture.h"
 #include "libcuda/local.h"

@@ -1,6 +1,7 @@
 /*
  * emu/copy.c - copies of one dimension.
  */
+#include "emu/box.h"
 #include "emu/emu.h"
 #include "emu/graph.h"
 

@@ -1,6 +1,7 @@
 /*
  * emu/copy_nd.c - copies of two and three dimensions, between linear memory and arrays.
  */
+#include "emu/box.h"
 #include "emu/graph.h"
 #include "emu/texture.h"
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "emu/emu.h"
+#include "emu/function.h"
 
 #define PORTABLE_CLUSTER 8 /* blocks that a cluster may have on every GPU that has clusters */
 #define VERSION 90 /* of PTX and of the binary, ten times: compute capability 9.0 */

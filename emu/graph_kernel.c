@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "emu/function.h"
 #include "emu/graph_node.h"
 
 /* The older form has no kernel and no context; it is the start of the newer one. */

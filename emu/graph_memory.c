@@ -6,6 +6,7 @@
  */
 #include <stdlib.h>
 
+#include "emu/arena.h"
 #include "emu/graph.h"
 #include "emu/graph_run.h"
 

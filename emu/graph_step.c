@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "emu/function.h"
 #include "emu/graph.h"
 #include "emu/graph_run.h"
 

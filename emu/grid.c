@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "emu/arena.h"
 #include "emu/graph_run.h"
 #include "emu/texture.h"
 #include "util/env.h"

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <sys/mman.h>
 
+#include "emu/arena.h"
 #include "emu/graph.h"
 
 #define PAGE 4096ul

@@ -8,6 +8,7 @@
 
 #include "elf/fatbin.h"
 #include "emu/emu.h"
+#include "emu/function.h"
 #include "util/log.h"
 
 CK_LOG_DEFINE("emu");

@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "emu/arena.h"
 #include "emu/ipc.h"
 
 #define MARK 0x6370692d6b63ull

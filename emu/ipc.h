@@ -50,4 +50,7 @@ struct ck_emu_ipc_event *ck_emu_event_shared(struct ck_emu_object *event, int *f
 CUresult ck_emu_event_import(struct ck_emu_context *context, struct ck_emu_ipc_event *shared,
 			     int fd, CUevent *event);
 
+/* Unmap what ipc.c has mapped for a range of kind IPC. */
+void ck_emu_ipc_unmap(uint64_t address, size_t size);
+
 #endif

@@ -2,6 +2,7 @@
  * emu/kernel.c - the calls on CUkernel handles; a CUfunction is accepted for one.
  */
 #include "emu/emu.h"
+#include "emu/function.h"
 
 /* The kernel or function behind a handle, with a reference. */
 static CUresult begin(CUkernel handle, struct ck_emu_function **kernel)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "emu/emu.h"
+#include "emu/function.h"
 #include "emu/graph_run.h"
 #include "util/env.h"
 

@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "emu/arena.h"
 #include "emu/emu.h"
+#include "emu/function.h"
 
 static void library_free(struct ck_emu_object *object)
 {

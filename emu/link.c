@@ -7,6 +7,7 @@
 
 #include "emu/device_runtime.h"
 #include "emu/emu.h"
+#include "emu/function.h"
 
 struct link {
 	struct ck_emu_object base;

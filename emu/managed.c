@@ -2,6 +2,7 @@
  * emu/managed.c - managed memory. Device memory lies in this process, so host and device touch the
  * same bytes and nothing moves; what CUDA checks is checked.
  */
+#include "emu/arena.h"
 #include "emu/emu.h"
 #include "libcuda/advice.h"
 #include "libcuda/libcuda.h"

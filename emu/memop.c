@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "emu/arena.h"
 #include "emu/graph_run.h"
 
 #define LOOK_FIRST 20000l  /* ns until a wait looks again: from here, doubling, */

@@ -1,8 +1,10 @@
 /*
  * emu/memory.c - device memory: allocation, and what can be asked of it.
  */
+#include "emu/arena.h"
 #include "emu/emu.h"
 #include "emu/graph_run.h"
+#include "emu/pool.h"
 #include "libcuda/advice.h"
 
 #define PITCH_ALIGN 512ul

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "emu/arena.h"
+#include "emu/box.h"
 #include "emu/emu.h"
 #include "emu/graph.h"
 

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "emu/arena.h"
+#include "emu/function.h"
 #include "emu/graph.h"
 #include "emu/texture.h"
 

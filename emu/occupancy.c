@@ -3,6 +3,7 @@
  * capability 9.0 (CUDA C++ Programming Guide, "Compute Capabilities").
  */
 #include "emu/emu.h"
+#include "emu/function.h"
 
 #define WARP 32u
 #define WARPS_MAX 64u /* of one multiprocessor */

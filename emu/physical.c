@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "emu/arena.h"
 #include "emu/vmm.h"
 #include "util/env.h"
 #include "util/log.h"

@@ -3,7 +3,9 @@
  */
 #include <string.h>
 
+#include "emu/arena.h"
 #include "emu/emu.h"
+#include "emu/pool.h"
 
 #define ACCESS_READ_WRITE 3 /* CU_POINTER_ATTRIBUTE_ACCESS_FLAGS */
 #define NO_DEVICE (-2)	    /* the ordinal of an address that no device knows */

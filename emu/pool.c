@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "emu/arena.h"
 #include "emu/pool.h"
 
 #define PAGE 4096ul

@@ -1,10 +1,10 @@
 /*
- * emu/pool.h - memory pools, for the files that make and share them.
+ * emu/pool.h - memory pools, for the files that make, share and use them.
  */
 #ifndef CK_EMU_POOL_H
 #define CK_EMU_POOL_H
 
-#include "emu/emu.h"
+#include "emu/arena.h"
 
 /* A piece of a pool: in use, or kept for the next one who asks. */
 struct ck_emu_block {
@@ -42,5 +42,10 @@ void ck_emu_pool_trim(struct ck_emu_pool *pool, uint64_t keep);
 uint64_t ck_emu_pool_take(struct ck_emu_pool *pool, size_t size);
 /* Enter a piece of @pool into the table of addresses. Lock held. 0 or -errno. */
 int ck_emu_pool_enter(struct ck_emu_pool *pool, struct ck_emu_block *block, size_t size);
+
+/* The memory of a pool at @address, which no work uses any more, goes back to it. */
+void ck_emu_pool_return(uint64_t address);
+/* The handle of the pool that owns a range of kind POOL. */
+CUmemoryPool ck_emu_pool_handle(const struct ck_emu_memory *memory);
 
 #endif

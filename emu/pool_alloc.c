@@ -3,6 +3,7 @@
  */
 #include <stdlib.h>
 
+#include "emu/arena.h"
 #include "emu/graph.h"
 #include "emu/pool.h"
 

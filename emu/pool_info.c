@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "emu/arena.h"
 #include "emu/pool.h"
 
 /* --- the pool of a device */

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "emu/arena.h"
 #include "emu/ipc.h"
 #include "emu/pool.h"
 #include "emu/vmm.h"

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "emu/function.h"
 #include "emu/texture.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of modules' lists and all bindings */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "emu/arena.h"
 #include "emu/texture.h"
 
 static size_t limit(const struct ck_emu_context *context, CUdevice_attribute number)

@@ -9,6 +9,7 @@
 #define CK_EMU_TEXTURE_H
 
 #include "emu/emu.h"
+#include "emu/function.h"
 
 struct ck_emu_array {
 	struct ck_emu_object base; /* its owner is the mipmapped array, if it is a level of one */

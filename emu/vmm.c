@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <sys/mman.h>
 
+#include "emu/arena.h"
 #include "emu/emu.h"
 #include "emu/vmm.h"
 #include "util/log.h"
