@@ -4,10 +4,30 @@
 #ifndef CK_LIBCUDA_EXPORT_TABLES_H
 #define CK_LIBCUDA_EXPORT_TABLES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "cuda/types.h"
+
+/* The first word of a table of @n: its size in bytes. */
+#define CK_EXPORT_WORDS(n) ((void *)((n) * sizeof(void *)))
+
+/* The function in all slots of one table that are not understood. */
+#define CK_EXPORT_UNUSED(name)                                                                    \
+	static CUresult name##_unused(void)                                                       \
+	{                                                                                         \
+		static bool told;                                                                 \
+		return ck_export_unused(#name, &told, __builtin_return_address(0));               \
+	}
+
+/* Say once, by *@told, which table was called by whom: NOT_SUPPORTED. */
+CUresult ck_export_unused(const char *table, bool *told, const void *caller);
+
+/* Tables that more than one file knows, by their numbers in export_tables.c: 1, 6, 9. */
+extern const void *const ck_export_interface[13];
+extern const void *const ck_export_integrity[3];
+extern const void *const ck_export_tpc[17];
 
 /* What the integrity answer is computed from. */
 struct ck_integrity_device {

@@ -2,7 +2,7 @@
  * libcuda/md2.h - the MD2 hash (RFC 1319) and HMAC (RFC 2104) over it.
  *
  * MD2 is broken as a cryptographic hash; it is here only because an answer that CUDA's runtime
- * asks for is defined by it (libcuda/export_tables.c).
+ * asks for is defined by it (libcuda/export_integrity.c).
  */
 #ifndef CK_LIBCUDA_MD2_H
 #define CK_LIBCUDA_MD2_H

@@ -6,7 +6,7 @@
  * has told us, so arguments that are the application's code are taken for functions to be called back.
  *
  * Tables that cuGetExportTable gives are turned in place, because the runtime checks their
- * addresses. The one with that check (libcuda/export_tables.c, number 6) is left as it is: its function
+ * addresses. The one with that check (libcuda/export_integrity.c) is left as it is: its function
  * must see the caller's thread, and uses none of its half's thread-local data.
  */
 #define _GNU_SOURCE
