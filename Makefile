@@ -56,10 +56,12 @@ fuzz:		## each fuzz target for FUZZ_SECONDS (20); needs clang
 	@$(MAKE) -j$(JOBS) --no-print-directory -C tests fuzz
 demo:		## from nothing: install, build, run a CUDA program through the server
 	@tools/demo.sh
+install: cpu loader	## all of it, below PREFIX (/usr/local); DESTDIR=FOLDER for packages; tools/install.sh installs parts
+	DESTDIR="$(DESTDIR)" tools/install.sh all "$(or $(PREFIX),/usr/local)"
 format:		## clang-format over the C sources
 	clang-format -i $$(find util elf rpc client server emu cuda m3 wcm loader launcher tests -name '*.[ch]')
 clean:		## what was built here; build/cuda stays
 	@for d in cpu loader tests tests/test_apps wcm/examples; do $(MAKE) --no-print-directory -C $$d clean; done
 
 .DEFAULT_GOAL := all
-.PHONY: help all deps libtirpc cpu loader test-apps check check-style check-gen check-unit check-conformance check-e2e gen fuzz demo format clean
+.PHONY: help all deps libtirpc cpu loader test-apps check check-style check-gen check-unit check-conformance check-e2e gen fuzz demo install format clean

@@ -1,24 +1,118 @@
 #!/usr/bin/env bash
-# tools/install.sh - puts what `make cpu` has built where it is used from.
+# tools/install.sh - puts what `make` has built where it is used from. `make install` installs all of it.
 #
-#   tools/install.sh server [FOLDER]    FOLDER/bin: server, emulated driver, gpu_launcher; default /opt/cricket
-#   tools/install.sh client [FOLDER]    FOLDER/lib: the client, and the driver's names for it; FOLDER/bin: gpu_launcher
+#   tools/install.sh all|server|client|launcher|memory|loader [PREFIX]     PREFIX is /usr/local unless given
+#
+#   server     cricket-rpc-server, its systemd unit; launcher and memory too
+#   client     cricket-client.so, and folders with the driver's names: of the client, of the emulated driver
+#   launcher   gpu_launcher, its Python module; the client, through which it reaches a server
+#   memory     m3, m3-server, libm3.so, libwcm.so, their headers and Python package
+#   loader     kernel-loader with its halves and stubs; the client
+#
+# The files lie in PREFIX/lib/cricket as in cpu/, for they find each other there; bin/ and lib/ have links. No
+# driver's name comes into PREFIX/lib: a machine's own driver stays what its programs find. DESTDIR=FOLDER installs
+# below that folder, for packages.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-folder=${2:-/opt/cricket}
+prefix=${2:-/usr/local}
 
-case ${1:-} in
-server)
-	install -D -t "$folder/bin" cpu/cricket-rpc-server cpu/libcuda-emu.so cpu/gpu_launcher
-	;;
-client)
-	install -D -t "$folder/lib" cpu/cricket-client.so cpu/libnvidia-ml.so.1
-	install -D -t "$folder/bin" cpu/gpu_launcher
-	ln -sf cricket-client.so "$folder/lib/libcuda.so.1"
-	ln -sf libcuda.so.1 "$folder/lib/libcuda.so"
-	;;
-*)
-	sed -n '2,5s/^# \{0,1\}//p' "$0" >&2
-	exit 2
-	;;
+die() { printf 'install: error: %s\n' "$*" >&2; exit 2; }
+usage() { sed -n '4,10s/^# \{0,3\}//p' "$0" >&2; exit 2; }
+
+if [ $# -lt 1 ] || [ $# -gt 2 ]; then usage; fi
+case $prefix in
+/*) ;;
+*) die "$prefix: PREFIX must be an absolute path" ;;
+esac
+root=${DESTDIR:-}${prefix%/}
+home=$root/lib/cricket
+
+# put MODE FOLDER FILE...
+put() {
+	local mode=$1 folder=$2 file
+	shift 2
+	for file in "$@"; do
+		[ -f "$file" ] || die "$file is not there: run 'make' first"
+	done
+	install -D -m "$mode" -t "$folder" "$@"
+}
+
+# Links in FOLDER, by relative paths, so that what is below PREFIX can be moved: link FOLDER WAY NAME...
+link() {
+	local folder=$1 way=$2 name
+	shift 2
+	mkdir -p "$folder"
+	for name in "$@"; do
+		ln -sf "$way/$name" "$folder/$name"
+	done
+}
+
+programs() {
+	put 755 "$home" "${@/#/cpu/}"
+	link "$root/bin" ../lib/cricket "$@"
+}
+
+manuals() {
+	local page
+	for page in "$@"; do
+		put 644 "$root/share/man/man${page##*.}" "man/$page"
+	done
+}
+
+client() {
+	put 755 "$home" cpu/cricket-client.so cpu/libnvidia-ml.so.1 cpu/libcuda-emu.so
+	mkdir -p "$home/lib" "$home/emu"
+	ln -sf ../cricket-client.so "$home/lib/libcuda.so.1"
+	ln -sf ../libnvidia-ml.so.1 "$home/lib/libnvidia-ml.so.1"
+	ln -sf ../libcuda-emu.so "$home/emu/libcuda.so.1"
+	ln -sf libcuda.so.1 "$home/lib/libcuda.so"
+	ln -sf libcuda.so.1 "$home/emu/libcuda.so"
+	manuals cricket-client.7
+}
+
+launcher() {
+	client
+	programs gpu_launcher
+	put 644 "$home/python" python/gpu_launcher.py
+	manuals gpu_launcher.1
+}
+
+memory() {
+	programs m3 m3-server
+	put 755 "$home" cpu/libm3.so cpu/libwcm.so cpu/libcuda-emu.so
+	link "$root/lib" cricket libm3.so libwcm.so
+	put 644 "$root/include" m3/m3.h m3/MemMapManager.h wcm/wcm.h wcm/wcm_handle.h \
+		wcm/whole_chunked_memory.h wcm/whole_chunked_memory.cuh
+	put 644 "$home/python/wholememory" python/wholememory/*.py
+	put 644 "$home/python/wholememory/torch" python/wholememory/torch/*.py
+	manuals m3.1 m3-server.8 libwcm.7
+}
+
+server() {
+	launcher
+	memory
+	programs cricket-rpc-server
+	put 644 "$root/lib/systemd/system" server/cricket-rpc-server.service
+	sed -i "s|^ExecStart=[^ ]*/|ExecStart=${prefix%/}/bin/|" "$root/lib/systemd/system/cricket-rpc-server.service"
+	manuals cricket-rpc-server.1
+}
+
+loader() {
+	client
+	put 755 "$home" loader/kernel-loader loader/libupper.so loader/cuda_lh.exe
+	link "$root/bin" ../lib/cricket kernel-loader
+	put 755 "$home/stubs/cuda" loader/stubs/cuda/*.so*
+	if [ -f loader/mpi_lh.exe ]; then
+		put 755 "$home" loader/mpi_lh.exe
+		put 755 "$home/stubs/mpi" loader/stubs/mpi/*.so*
+	else
+		echo "install: no MPI half: it is not built here (make loader says why)"
+	fi
+	manuals kernel-loader.1
+}
+
+case $1 in
+all) server && loader ;;
+server | client | launcher | memory | loader) "$1" ;;
+*) usage ;;
 esac

@@ -82,11 +82,12 @@ _loaded = None      # pylint: disable=invalid-name
 
 
 def load(path=None):
-    """Opens the library: PATH, else the one that this repository has built, else the system's. Once."""
+    """Opens the library: PATH, else the one built or installed with this package, else the system's. Once."""
     global _loaded      # pylint: disable=global-statement
     if _loaded is None:
-        built = pathlib.Path(__file__).resolve().parents[2] / "cpu" / "libwcm.so"
-        opened = ctypes.CDLL(str(path or (built if built.exists() else "libwcm.so")))
+        home = pathlib.Path(__file__).resolve().parents[2]
+        own = [p for p in (home / "cpu" / "libwcm.so", home / "libwcm.so") if p.exists()]
+        opened = ctypes.CDLL(str(path or (own[0] if own else "libwcm.so")))
         for name, (result, *arguments) in CALLS.items():
             function = getattr(opened, name)
             function.restype, function.argtypes = result, arguments

@@ -186,13 +186,13 @@ class Server:
     DEFAULT_UNIX: leaves the socket where the server puts it by itself, in XDG_RUNTIME_DIR.
     """
 
-    def __init__(self, folder, *options, default_unix=False, **env):
+    def __init__(self, folder, *options, default_unix=False, program=SERVER, **env):
         folder.mkdir(parents=True, exist_ok=True)
         self.port = free_port()
         self.unix = folder / ("cricket.sock" if default_unix else "s")
         self.pid_file = folder / "pid"
         self.log_file = folder / "log"
-        command = [SERVER, "--driver", DRIVER, "--listen", f"127.0.0.1:{self.port}",
+        command = [program, "--driver", DRIVER, "--listen", f"127.0.0.1:{self.port}",
                    "--pid-file", self.pid_file, *options]
         if default_unix:
             env["XDG_RUNTIME_DIR"] = str(folder)

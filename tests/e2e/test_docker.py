@@ -84,7 +84,8 @@ def test_what_is_installed_runs_without_being_preloaded(server, app, tmp_path):
     for what in ("server", "client"):
         assert run([ROOT / "tools" / "install.sh", what, tmp_path], clean_env()).status == 0
     assert run([tmp_path / "bin" / "cricket-rpc-server", "--version"], clean_env()).status == 0
-    env = clean_env(LD_LIBRARY_PATH=str(tmp_path / "lib"), REMOTE_GPU_ADDRESS=server.address("unix"))
-    result = run([app("vector_add")], env)
-    assert "0 wrong" in result.out, result.err
-    assert run([ROOT / "tools" / "install.sh"], clean_env()).status == 2
+    for name in ("Dockerfile.client", "Dockerfile.pytorch"):
+        folder = re.search(r"LD_LIBRARY_PATH=/opt/cricket/(\S+)", (DOCKER / name).read_text(encoding="utf-8"))[1]
+        env = clean_env(LD_LIBRARY_PATH=str(tmp_path / folder), REMOTE_GPU_ADDRESS=server.address("unix"))
+        result = run([app("vector_add")], env)
+        assert "0 wrong" in result.out, result.err
