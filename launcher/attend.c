@@ -11,8 +11,15 @@
 
 void ck_session_start(struct ck_session *s)
 {
-	if (ck_worker_start(&s->worker, s->options) < 0)
+	struct ck_fail fail = {0};
+	int ret = ck_worker_start(&s->worker, s->options);
+
+	if (ret < 0) {
+		ck_fail(&fail, CK_EXIT_SERVICE, "service", "NO_WORKER",
+			"no process for the driver: %s", strerror(-ret));
+		ck_session_fail(s, s->options->frames, 0, &fail);
 		s->closing = s->gone = true;
+	}
 	s->worker_since = ck_milliseconds();
 	ck_jobs_unsent(&s->jobs);
 }

@@ -3,9 +3,12 @@
  *
  * The process that reads and writes never touches the driver; worker.c forks the one that does.
  */
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "launcher/connect.h"
@@ -38,21 +41,46 @@ static int run(const struct ck_options *options)
 	}
 }
 
+/*
+ * A caller may have closed any of the three; a socket to a worker in that place would be taken for
+ * it. What stands there instead can neither be read as input nor written to as output.
+ */
+static void hold_places(void)
+{
+	static const int modes[] = {O_WRONLY, O_RDONLY, O_WRONLY};
+
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+		if (fcntl(fd, F_GETFD) < 0)
+			open("/dev/null", modes[fd]); /* the lowest that is free: this one */
+	}
+}
+
+/* What stdio still holds. Sessions write by themselves, and know when they cannot. */
+static int flush(int ret)
+{
+	if (fflush(stdout) == 0 && !ferror(stdout))
+		return ret;
+	fprintf(stderr, "gpu_launcher: standard output: %s\n", strerror(errno));
+	return ret == CK_EXIT_OK ? CK_EXIT_SERVICE : ret;
+}
+
 int main(int argc, char **argv)
 {
 	struct ck_options options;
-	int ret = ck_options_parse(argc, argv, &options);
+	int ret;
 
+	hold_places();
+	ret = ck_options_parse(argc, argv, &options);
 	if (ret == 0) {
 		ck_log_default("warning");
 		signal(SIGPIPE, SIG_IGN);
-		if (options.mode <= CK_MODE_DAEMON)
-			signal(SIGCHLD,
-			       SIG_IGN); /* no zombies; how workers end is seen otherwise */
+		/* No zombies: how workers end is seen otherwise. A compiler is waited for, though
+		 * whoever started this one may ignore what becomes of children. */
+		signal(SIGCHLD, options.mode <= CK_MODE_DAEMON ? SIG_IGN : SIG_DFL);
 		ret = run(&options);
 	} else {
 		ret = ret > 0 ? CK_EXIT_OK : CK_EXIT_USAGE;
 	}
 	json_decref(options.defaults);
-	return ret;
+	return flush(ret);
 }

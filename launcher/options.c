@@ -12,11 +12,13 @@
 
 #include "launcher/fail.h"
 #include "launcher/options.h"
+#include "launcher/reply.h"
 #include "util/env.h"
 #include "util/util.h"
 
 #define CACHE_SIZE (UINT64_C(1) << 30)
 #define INPUT_MAX (UINT64_C(16) << 30)
+#define SIZE_LIMIT (UINT64_C(1) << 55) /* more than any machine has */
 #define COMPILE_SM 75 /* the oldest that today's compilers know: runs everywhere */
 
 enum {
@@ -107,14 +109,14 @@ static void print_help(void)
 /* On stderr for people, on stdout as for every failure. */
 static int refuse(const char *what, const char *value)
 {
-	json_t *error =
-		json_pack("{s{sssssiso}}", "error", "stage", "usage", "code", "USAGE", "exit",
-			  CK_EXIT_USAGE, "message", json_sprintf("%s: %s", what, value));
+	struct ck_fail fail = {0};
+	struct ck_out out = {0};
 
 	fprintf(stderr, "gpu_launcher: %s: %s\n%s", what, value, usage);
-	if (error && json_dumpf(error, stdout, JSON_COMPACT) == 0)
-		putchar('\n');
-	json_decref(error);
+	ck_fail(&fail, CK_EXIT_USAGE, "usage", "USAGE", "%s: %.300s", what, value);
+	ck_reply_fail(&out, false, 0, &fail);
+	fwrite(out.base, 1, out.size, stdout);
+	free(out.base);
 	return -EINVAL;
 }
 
@@ -137,13 +139,16 @@ static int parse_size(const char *text, uint64_t *out)
 	const char *suffix;
 	unsigned long long value;
 
+	unsigned shift;
+
 	errno = 0;
 	value = strtoull(text, &end, 10);
 	suffix = *end ? strchr(suffixes, *end & ~0x20) : NULL;
+	shift = suffix ? 10 * (unsigned)(suffix - suffixes + 1) : 0;
 	if (errno || end == text || *text == '-' || (*end && (!suffix || end[1])) ||
-	    value >> 23 > UINT32_MAX)
+	    value > SIZE_LIMIT >> shift)
 		return refuse("not a size", text);
-	*out = suffix ? value << 10 * (suffix - suffixes + 1) : value;
+	*out = value << shift;
 	return 0;
 }
 
