@@ -183,8 +183,6 @@ int ck_cache_check(struct ck_cache *cache, const char *name, struct ck_entry *en
 		return -errno;
 	said = meta_read(dir);
 	ret = said ? content_read(dir, said, entry) : -EBADMSG;
-	if (ret == 0)
-		utimensat(dir, META, NULL, 0);
 	close(dir);
 	if (ret == 0 && meta)
 		*meta = said;
@@ -195,11 +193,15 @@ int ck_cache_check(struct ck_cache *cache, const char *name, struct ck_entry *en
 
 int ck_cache_get(struct ck_cache *cache, const struct ck_hash *key, struct ck_entry *entry)
 {
-	char name[CK_HASH_TEXT + 8];
+	char name[CK_HASH_TEXT + 8], meta[CK_HASH_TEXT + 8 + sizeof("/" META)];
 	int ret;
 
 	entry_name(key, name);
 	ret = ck_cache_check(cache, name, entry, NULL);
+	if (ret == 0) {
+		snprintf(meta, sizeof(meta), "%s/" META, name);
+		utimensat(cache->root, meta, NULL, 0);
+	}
 	if (ret == -EBADMSG) {
 		ck_warn("kernel cache: %s is damaged and goes", name);
 		ck_cache_remove(cache, name);
@@ -289,8 +291,10 @@ int ck_cache_put(struct ck_cache *cache, const struct ck_hash *key, const struct
 	int dir, ret;
 
 	entry_name(key, name);
-	snprintf(temporary, sizeof(temporary), "tmp.%ld.%u", (long)getpid(), number++);
-	if (mkdirat(cache->root, temporary, 0700) < 0)
+	do /* over what a dead process of the same number left */
+		snprintf(temporary, sizeof(temporary), "tmp.%ld.%u", (long)getpid(), number++);
+	while ((ret = mkdirat(cache->root, temporary, 0700)) < 0 && errno == EEXIST);
+	if (ret < 0)
 		return -errno;
 	dir = openat(cache->root, temporary, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	ret = dir < 0 ? -errno : write_files(dir, making);

@@ -80,7 +80,7 @@ void ck_cache_remove(struct ck_cache *cache, const char *name);
 long ck_cache_evict(struct ck_cache *cache, uint64_t limit);
 
 /* Read an entry by the name of its folder and check it; meta.json to *meta (new reference) or NULL.
- */
+ * No use of it. */
 int ck_cache_check(struct ck_cache *cache, const char *name, struct ck_entry *entry, json_t **meta);
 
 #endif

@@ -18,6 +18,23 @@ CK_LOG_DEFINE("launcher");
 
 #define KEY_FORMAT "1"
 
+/* Options that nvcc takes from its environment. */
+static const char *const flags[] = {"NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"};
+
+/* Whether one of them can add headers, which nobody follows there. */
+static bool flags_include(void)
+{
+	static const char *const options[] = {"-I", "-i", "--pre-include", "-optf", "--options"};
+
+	for (size_t i = 0; i < CK_ARRAY_SIZE(flags) * CK_ARRAY_SIZE(options); i++) {
+		const char *value = getenv(flags[i / CK_ARRAY_SIZE(options)]);
+
+		if (value && strstr(value, options[i % CK_ARRAY_SIZE(options)]))
+			return true;
+	}
+	return false;
+}
+
 /* The name of what comes of it: everything that it depends on. */
 static int key_make(const struct ck_compile *in, const struct ck_compiler *compiler,
 		    const struct ck_hash *includes, struct ck_hash *key)
@@ -33,6 +50,13 @@ static int key_make(const struct ck_compile *in, const struct ck_compiler *compi
 	ck_out_text(&text, "\n");
 	ck_out_text(&text, options ? options : "[]");
 	ck_out_text(&text, "\n");
+	for (size_t i = 0; i < CK_ARRAY_SIZE(flags); i++) {
+		if (getenv(flags[i])) {
+			ck_out_text(&text, flags[i]);
+			ck_out_text(&text, getenv(flags[i]));
+			ck_out_text(&text, "\n");
+		}
+	}
 	ck_out_bytes(&text, in->text, in->size);
 	ck_hash(text.base, text.size, key);
 	ret = text.failed ? -ENOMEM : 0;
@@ -175,7 +199,8 @@ int ck_compile_ptx(struct ck_cache *cache, const struct ck_compile *in, char **p
 	if (!ck_compiler_find(in->compiler, &compiler))
 		return ck_fail(fail, CK_EXIT_FILE, "compile", "NO_COMPILER",
 			       "neither NVRTC nor nvcc is here to compile with");
-	cached = ck_includes_find(in->text, in->path, in->options, in->includes) == 0 && cache;
+	cached = ck_includes_find(in->text, in->path, in->options, in->includes) == 0 && cache &&
+		 !flags_include();
 	if (cached && key_make(in, &compiler, &in->includes->digest, &key) < 0)
 		return ck_fail_memory(fail);
 	if (cached && in->key)

@@ -15,11 +15,13 @@
 #include "util/map.h"
 
 #define FILES_MAX 4096
+#define DEPTH_MAX 200 /* compilers go no deeper either */
 
 struct search {
 	const json_t *options;
 	struct ck_map *seen; /* by path */
 	struct ck_includes *out;
+	unsigned depth;
 };
 
 static int text_scan(struct search *s, const char *text, const char *path);
@@ -140,13 +142,14 @@ static int line_scan(struct search *s, const char *line, const char *path)
 
 static int text_scan(struct search *s, const char *text, const char *path)
 {
-	int ret = 0;
+	int ret = s->depth++ < DEPTH_MAX ? 0 : -ENOTSUP;
 
 	while (ret == 0 && text) {
 		ret = line_scan(s, text, path);
 		text = strchr(text, '\n');
 		text += text ? 1 : 0;
 	}
+	s->depth--;
 	return ret;
 }
 
@@ -164,6 +167,7 @@ int ck_includes_find(const char *text, const char *path, const json_t *options,
 	if (ret == 0)
 		ret = text_scan(&s, text, path);
 	ck_map_destroy(s.seen);
+	out->unknown = ret < 0;
 	return ret;
 }
 

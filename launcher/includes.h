@@ -9,6 +9,7 @@
 #define CK_LAUNCHER_INCLUDES_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "launcher/file.h"
@@ -24,6 +25,7 @@ struct ck_includes {
 	struct ck_dependency *items;
 	size_t count;
 	struct ck_hash digest; /* of all their names and contents */
+	bool unknown;	       /* there may be more */
 };
 
 /*

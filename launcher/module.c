@@ -42,7 +42,8 @@ static void module_drop(struct ck_modules *modules, struct ck_module *module)
 /* Whether all that it was made from is as it was. */
 static bool is_current(const struct ck_module *module, const struct ck_request *request)
 {
-	if (request->module && !ck_file_unchanged(request->module, &module->state))
+	if (module->includes.unknown ||
+	    (request->module && !ck_file_unchanged(request->module, &module->state)))
 		return false;
 	for (size_t i = 0; i < module->includes.count; i++) {
 		if (!ck_file_unchanged(module->includes.items[i].path,

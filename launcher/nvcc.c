@@ -115,7 +115,7 @@ static int compile(const struct ck_compiler *compiler, const struct ck_compile *
 int ck_nvcc_compile(const struct ck_compiler *compiler, const struct ck_compile *in,
 		    struct ck_compiled *out)
 {
-	struct run run;
+	struct run run = {0};
 	size_t size;
 	int ret = run_begin(&run, in);
 

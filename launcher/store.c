@@ -55,6 +55,27 @@ static int verify(struct ck_cache *cache, const struct ck_listed *list, long cou
 	return bad ? CK_EXIT_FILE : CK_EXIT_OK;
 }
 
+static int print_fail(struct ck_fail *fail)
+{
+	struct ck_out out = {0};
+	int exit = fail->exit;
+
+	ck_reply_fail(&out, false, 0, fail);
+	fwrite(out.base, 1, out.size, stdout);
+	free(out.base);
+	ck_fail_clear(fail);
+	return exit;
+}
+
+/* The log says why. */
+static int no_cache(void)
+{
+	struct ck_fail fail = {0};
+
+	ck_fail(&fail, CK_EXIT_FILE, "file", "NO_CACHE", "there is no folder for the kernel cache");
+	return print_fail(&fail);
+}
+
 int ck_store_command(const struct ck_options *options)
 {
 	struct ck_cache *cache = ck_cache_open(options->cache_dir, options->cache_size);
@@ -63,7 +84,7 @@ int ck_store_command(const struct ck_options *options)
 	long count;
 
 	if (!cache)
-		return CK_EXIT_FILE;
+		return no_cache();
 	count = ck_cache_list(cache, &list);
 	if (strcmp(options->cache_command, "verify") == 0)
 		ret = verify(cache, list, count);
@@ -77,33 +98,34 @@ int ck_store_command(const struct ck_options *options)
 	return count < 0 ? CK_EXIT_FILE : ret;
 }
 
-/* The entry as the seed's CachedKernel has it. */
-static void print_entry(struct ck_cache *cache, const struct ck_hash *key,
-			const struct ck_compile *in)
+/* The entry as the seed's CachedKernel has it, by the names that whoever made it gave its files. */
+static int print_entry(struct ck_cache *cache, const struct ck_hash *key, struct ck_fail *fail)
 {
-	char hash[CK_HASH_TEXT], stem[CK_CACHE_NAME];
-	json_t *entry;
+	char hash[CK_HASH_TEXT], folder[CK_HASH_TEXT + 8];
+	json_t *meta = NULL, *printed;
+	struct ck_entry entry;
+	const char *file = NULL;
 
 	ck_hash_print(key, hash);
-	ck_compile_name(in, stem);
-	entry = json_pack("{sssoso}", "hash", hash, "source",
-			  json_sprintf("%s/kernel_%s/%s.cu", cache->path, hash, stem), "ptx",
-			  json_sprintf("%s/kernel_%s/%s.ptx", cache->path, hash, stem));
-	json_dumpf(entry, stdout, JSON_COMPACT);
+	snprintf(folder, sizeof(folder), "kernel_%s", hash);
+	if (ck_cache_check(cache, folder, &entry, &meta) == 0)
+		file = json_string_value(json_object_get(meta, "file"));
+	free(entry.data);
+	free(entry.log);
+	if (!file) {
+		json_decref(meta);
+		return ck_fail(fail, CK_EXIT_FILE, "compile", "NOT_CACHED",
+			       "the kernel cache has not kept it");
+	}
+	printed = json_pack("{sssoso}", "hash", hash, "source",
+			    json_sprintf("%s/%s/%.*s.cu", cache->path, folder,
+					 (int)strcspn(file, "."), file),
+			    "ptx", json_sprintf("%s/%s/%s", cache->path, folder, file));
+	json_dumpf(printed, stdout, JSON_COMPACT);
 	putchar('\n');
-	json_decref(entry);
-}
-
-static int print_fail(struct ck_fail *fail)
-{
-	struct ck_out out = {0};
-	int exit = fail->exit;
-
-	ck_reply_fail(&out, false, 0, fail);
-	fwrite(out.base, 1, out.size, stdout);
-	free(out.base);
-	ck_fail_clear(fail);
-	return exit;
+	json_decref(printed);
+	json_decref(meta);
+	return 0;
 }
 
 /* All of stdin, malloc'ed and with a NUL behind. */
@@ -145,7 +167,7 @@ int ck_store_compile(const struct ck_options *options)
 	int ret;
 
 	if (!cache)
-		return CK_EXIT_FILE;
+		return no_cache();
 	ret = from_stdin ? read_stdin(&text, &in.size)
 			 : ck_file_read(AT_FDCWD, in.path, &text, &in.size, NULL);
 	in.text = text;
@@ -157,9 +179,7 @@ int ck_store_compile(const struct ck_options *options)
 	if (!fail.exit && ck_hash_equal(&key, &none))
 		ck_fail(&fail, CK_EXIT_FILE, "compile", "NOT_CACHED",
 			"what the source includes cannot be told without a compiler");
-	ret = fail.exit ? print_fail(&fail) : CK_EXIT_OK;
-	if (ret == CK_EXIT_OK)
-		print_entry(cache, &key, &in);
+	ret = fail.exit || print_entry(cache, &key, &fail) < 0 ? print_fail(&fail) : CK_EXIT_OK;
 	ck_includes_free(&includes);
 	ck_cache_close(cache);
 	free(text);

@@ -1,7 +1,10 @@
 """tests/e2e/test_launcher_edges.py - gpu_launcher where its surroundings fail it: no standard files, full disks,
 no descriptors, sizes beyond any machine."""
+import json
 import os
+import pathlib
 import resource
+import signal
 import subprocess
 
 import pytest
@@ -54,3 +57,75 @@ def test_wrong_usage_has_an_error_object_whatever_its_bytes(arguments):
                           capture_output=True, timeout=20 * SLOW, check=False)
     done.stderr = done.stderr.decode(errors="replace").encode()
     Answer(done).error(1, "USAGE")
+
+
+def test_no_folder_for_the_cache_is_an_error_object(kitchen):  # noqa: F811
+    for command in (("--cache", "ls"), ("--compile", kitchen.source)):
+        done = subprocess.run([str(LAUNCHER), "--cache-dir", "/proc/none", *map(str, command)], env=kitchen.env,
+                              capture_output=True, timeout=20 * SLOW, check=False)
+        Answer(done).error(3, "NO_CACHE")
+
+
+def compiled(kitchen, *options, status=0, **env):  # noqa: F811
+    """What --compile prints; its files must be there."""
+    command = [LAUNCHER, "--cache-dir", kitchen.cache, "--compiler", kitchen.compiler, *options]
+    answer = Answer(subprocess.run([str(c) for c in command], env={**kitchen.env, **env}, capture_output=True,
+                                   preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN),
+                                   timeout=60 * SLOW, check=False))
+    assert answer.status == status, (answer.raw, answer.err)
+    if status == 0:
+        assert pathlib.Path(answer.json["source"]).is_file() and pathlib.Path(answer.json["ptx"]).is_file()
+    return answer
+
+
+def test_a_list_of_the_cache_is_no_use_of_it(kitchen):  # noqa: F811
+    kitchen.launch()
+    meta = kitchen.entries()[0] / "meta.json"
+    os.utime(meta, (1e9, 1e9))
+    for command in ("ls", "verify"):
+        assert kitchen.tool("--cache", command).returncode == 0
+        assert meta.stat().st_mtime == 1e9
+    kitchen.launch()
+    assert meta.stat().st_mtime > 1e9 and kitchen.runs() == 1
+
+
+def test_what_compile_prints_is_there(kitchen):  # noqa: F811
+    twin = kitchen.folder / "twin.cu"
+    twin.write_text(kitchen.source.read_text())
+    first = compiled(kitchen, "--compile", kitchen.source).json
+    assert compiled(kitchen, "--compile", twin).json == first
+    compiled(kitchen, "--option=-DN", "--cache-size", 0, "--compile", twin, status=3).error(3, "NOT_CACHED")
+
+
+def test_flags_of_the_environment_make_another_entry(kitchen):  # noqa: F811
+    for runs, value in (1, "-DN=1"), (2, "-DN=2"), (2, "-DN=1"):
+        compiled(kitchen, "--compile", kitchen.source, NVCC_APPEND_FLAGS=value)
+        assert kitchen.runs() == runs
+    compiled(kitchen, "--compile", kitchen.source, NVCC_APPEND_FLAGS="-Ielsewhere", status=3)
+
+
+def test_a_folder_for_temporaries_that_is_not_there(kitchen):  # noqa: F811
+    answer = compiled(kitchen, "--compile", kitchen.source, TMPDIR="/nonexistent", status=3)
+    assert answer.error(3, "COMPILER_FAILED", "No such file")
+
+
+def test_headers_nested_deeper_than_a_stack(kitchen):  # noqa: F811
+    for i in range(3000):
+        (kitchen.folder / f"{i}.h").write_text(f'#include "{i + 1}.h"\n')
+    kitchen.source.write_text('#include "0.h"\n')
+    compiled(kitchen, "--compile", kitchen.source, status=3).error(3, "NOT_CACHED")
+
+
+def test_a_header_that_cannot_be_followed_is_read_anew_by_a_batch(kitchen):  # noqa: F811
+    kitchen.source.write_text("#define H \"by.h\"\n#include H\n")
+    request = json.dumps({"module": str(kitchen.source), "kernel": "add", "grid": [1], "block": [1],
+                          "arrays": {"a": {"type": "i32", "data": [1]}}}).encode()
+    command = [*map(str, (LAUNCHER, *WAY, "--cache-dir", kitchen.cache, "--compiler", kitchen.compiler)), "--batch"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=kitchen.env) as process:
+        for by in (5, 7):
+            kitchen.header.write_text(f"#define BY {by}\n")
+            process.stdin.write(request)
+            process.stdin.flush()
+            assert json.loads(process.stdout.readline()) == {"results": {"a": [1 + by]}}
+        process.stdin.close()
+        assert process.wait(60 * SLOW) == 0
