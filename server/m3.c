@@ -320,7 +320,5 @@ CUresult ck_serve_ck_m3_import(struct ck_request *q, ck_m3_import_args *a, ck_m3
 		request.region = a->region;
 		ck_broker_ask(&request, NULL, -1, NULL, 0, &none, &fd, &number);
 	}
-	if (!err)
-		err = ck_share_read_only(handle, a->access == M3_READ);
-	return err ? err : ck_physical_adopt(q, a->object, handle, res->prop);
+	return err ? err : ck_share_adopt(q, a->object, handle, a->access == M3_READ, res->prop);
 }

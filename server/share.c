@@ -30,6 +30,7 @@ struct left {
 struct restricted {
 	struct restricted *next;
 	CUmemGenericAllocationHandle physical;
+	unsigned int arriving; /* lanes that have it from the driver and no id of it yet */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -167,7 +168,7 @@ void ck_share_check(struct ck_request *q)
 		free(l);
 	}
 	for (ra = &restricted; (r = *ra) != NULL;) {
-		if (in_use(q, r->physical)) {
+		if (r->arriving || in_use(q, r->physical)) {
 			ra = &r->next;
 			continue;
 		}
@@ -206,10 +207,10 @@ static struct restricted **restricted_at(CUmemGenericAllocationHandle physical)
 	return at;
 }
 
-CUresult ck_share_read_only(CUmemGenericAllocationHandle physical, bool read_only)
+/* From now on, and what ck_share_check finds until arrived() is called. */
+static CUresult arrives(CUmemGenericAllocationHandle physical, bool read_only)
 {
 	struct restricted **at, *r;
-	CUresult err = CUDA_SUCCESS;
 
 	pthread_mutex_lock(&lock);
 	at = restricted_at(physical);
@@ -223,12 +224,23 @@ CUresult ck_share_read_only(CUmemGenericAllocationHandle physical, bool read_onl
 			r->physical = physical;
 			r->next = restricted;
 			restricted = r;
-		} else {
-			err = CUDA_ERROR_OUT_OF_MEMORY;
 		}
 	}
+	if (r && read_only)
+		r->arriving++;
 	pthread_mutex_unlock(&lock);
-	return err;
+	return r || !read_only ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+static void arrived(CUmemGenericAllocationHandle physical)
+{
+	struct restricted *r;
+
+	pthread_mutex_lock(&lock);
+	r = *restricted_at(physical);
+	if (r && r->arriving > 0)
+		r->arriving--;
+	pthread_mutex_unlock(&lock);
 }
 
 bool ck_share_is_read_only(CUmemGenericAllocationHandle physical)
@@ -239,6 +251,21 @@ bool ck_share_is_read_only(CUmemGenericAllocationHandle physical)
 	found = physical && *restricted_at(physical) != NULL;
 	pthread_mutex_unlock(&lock);
 	return found;
+}
+
+CUresult ck_share_adopt(struct ck_request *q, uint64_t id, CUmemGenericAllocationHandle handle,
+			bool read_only, char *prop)
+{
+	CUresult err = arrives(handle, read_only);
+
+	if (err) {
+		ck_driver.cuMemRelease(handle);
+		return err;
+	}
+	err = ck_physical_adopt(q, id, handle, prop);
+	if (read_only)
+		arrived(handle);
+	return err;
 }
 
 /* --- exported memory and pools: virtual.c has the driver's side */

@@ -53,9 +53,11 @@ struct ck_request;
 
 /* Memory has been released or unmapped: take back the descriptors of what is no more. */
 void ck_share_check(struct ck_request *q);
-/* Memory that may only be mapped for reading, or, if it was, for writing too. */
-CUresult ck_share_read_only(CUmemGenericAllocationHandle handle, bool read_only);
+/* Memory that may only be mapped for reading. */
 bool ck_share_is_read_only(CUmemGenericAllocationHandle handle);
+/* As ck_physical_adopt, for memory that is for reading only or, if it was, for writing too. */
+CUresult ck_share_adopt(struct ck_request *q, uint64_t id, CUmemGenericAllocationHandle handle,
+			bool read_only, char *prop);
 
 /* A ticket as the answer's bytes: OUT_OF_MEMORY. */
 CUresult ck_ticket_answer(const struct ck_ticket *ticket, char **bytes, unsigned int *size);

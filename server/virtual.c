@@ -4,6 +4,7 @@
  * What is mapped is entered in memory.c's table, so that copies know how far they may go. A
  * descriptor that the driver exports stays in this process: it lives for one call.
  */
+#include <pthread.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -61,6 +62,29 @@ CUresult ck_serve_cuMemGetAllocationGranularity(struct ck_request *q,
 
 /* --- mappings */
 
+/* Held over the driver's word and the tables': who asks for access finds what is mapped, and with
+ * what leave. */
+static pthread_mutex_t mappings = PTHREAD_MUTEX_INITIALIZER;
+
+/* What lies in the window is window.c's, which forgets it first and then has the driver unmap it. */
+static bool in_window(const struct ck_session *s, CUdeviceptr at, size_t size)
+{
+	return at < s->window_hi && (at >= s->window_lo || size > s->window_lo - at);
+}
+
+static CUresult map(struct ck_request *q, const cuMemMap_args *a,
+		    CUmemGenericAllocationHandle handle)
+{
+	CUresult err = ck_driver.cuMemMap(a->ptr, a->size, a->offset, handle, a->flags);
+
+	if (err)
+		return err;
+	err = ck_memory_map(q->session->memory, a->ptr, a->size, handle);
+	if (err)
+		ck_driver.cuMemUnmap(a->ptr, a->size);
+	return err;
+}
+
 CUresult ck_serve_cuMemMap(struct ck_request *q, cuMemMap_args *a, cuMemMap_res *res)
 {
 	CUmemGenericAllocationHandle handle;
@@ -71,12 +95,11 @@ CUresult ck_serve_cuMemMap(struct ck_request *q, cuMemMap_args *a, cuMemMap_res 
 		return CUDA_ERROR_NOT_SUPPORTED;
 	if (!ck_physical_find(q, a->handle, &handle))
 		return CUDA_ERROR_INVALID_HANDLE;
-	err = ck_driver.cuMemMap(a->ptr, a->size, a->offset, handle, a->flags);
-	if (err)
-		return err;
-	err = ck_memory_map(q->session->memory, a->ptr, a->size, handle);
-	if (err)
-		ck_driver.cuMemUnmap(a->ptr, a->size);
+	if (in_window(q->session, a->ptr, a->size))
+		return CUDA_ERROR_INVALID_VALUE;
+	pthread_mutex_lock(&mappings);
+	err = map(q, a, handle);
+	pthread_mutex_unlock(&mappings);
 	return err;
 }
 
@@ -87,10 +110,12 @@ CUresult ck_serve_cuMemUnmap(struct ck_request *q, cuMemUnmap_args *a, cuMemUnma
 	(void)res;
 	if (!ck_driver.cuMemUnmap)
 		return CUDA_ERROR_NOT_SUPPORTED;
+	pthread_mutex_lock(&mappings);
 	err = ck_driver.cuMemUnmap(a->ptr, a->size);
 	if (!err)
 		ck_memory_unmap(q->session->memory, a->ptr, a->size);
 	ck_share_check(q);
+	pthread_mutex_unlock(&mappings);
 	return err;
 }
 
@@ -104,9 +129,11 @@ CUresult ck_serve_cuMemRelease(struct ck_request *q, cuMemRelease_args *a, void 
 		return CUDA_ERROR_NOT_SUPPORTED;
 	if (!ck_physical_find(q, a->handle, &handle))
 		return CUDA_ERROR_INVALID_HANDLE;
+	pthread_mutex_lock(&mappings);
 	ck_handle_remove(q, a->handle);
 	err = ck_driver.cuMemRelease(handle);
 	ck_share_check(q);
+	pthread_mutex_unlock(&mappings);
 	return err;
 }
 
@@ -124,11 +151,23 @@ static bool has_read_only(struct ck_memory *m, CUdeviceptr at, size_t size)
 	return false;
 }
 
+static CUresult set_access(struct ck_memory *m, CUdeviceptr at, size_t size,
+			   const CUmemAccessDesc *desc, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (desc[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE &&
+		    has_read_only(m, at, size))
+			return CUDA_ERROR_NOT_PERMITTED;
+	}
+	return ck_driver.cuMemSetAccess(at, size, desc, count);
+}
+
 CUresult ck_serve_ck_set_access(struct ck_request *q, ck_set_access_args *a,
 				ck_set_access_res *res)
 {
 	CUmemAccessDesc desc[ACCESS_MAX];
 	size_t bytes = a->desc.desc_len;
+	CUresult err;
 
 	(void)res;
 	if (!ck_driver.cuMemSetAccess)
@@ -136,12 +175,10 @@ CUresult ck_serve_ck_set_access(struct ck_request *q, ck_set_access_args *a,
 	if (bytes == 0 || bytes > sizeof(desc) || bytes % sizeof(desc[0]))
 		return CUDA_ERROR_INVALID_VALUE;
 	memcpy(desc, a->desc.desc_val, bytes);
-	for (size_t i = 0; i < bytes / sizeof(desc[0]); i++) {
-		if (desc[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE &&
-		    has_read_only(q->session->memory, a->ptr, a->size))
-			return CUDA_ERROR_NOT_PERMITTED;
-	}
-	return ck_driver.cuMemSetAccess(a->ptr, a->size, desc, bytes / sizeof(desc[0]));
+	pthread_mutex_lock(&mappings);
+	err = set_access(q->session->memory, a->ptr, a->size, desc, bytes / sizeof(desc[0]));
+	pthread_mutex_unlock(&mappings);
+	return err;
 }
 
 /* --- further handles of the same memory */
@@ -278,8 +315,10 @@ CUresult ck_serve_ck_import(struct ck_request *q, ck_import_args *a, ck_import_r
 	CUmemGenericAllocationHandle handle;
 	CUmemoryPool pool;
 
+	/* a further handle would be one that nobody knows to be restricted */
 	if (ck_physical_find(q, a->source, &handle))
-		return import_physical(q, a->object, handle, res->prop);
+		return ck_share_is_read_only(handle) ? CUDA_ERROR_NOT_PERMITTED :
+						       import_physical(q, a->object, handle, res->prop);
 	if (ck_pool_find(q, a->source, &pool))
 		return import_pool(q, a->object, pool);
 	return CUDA_ERROR_INVALID_HANDLE;
