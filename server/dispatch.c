@@ -296,31 +296,53 @@ static int refuse(struct lane *l, uint32_t xid, enum accept_stat stat)
 	return n < 0 ? (int)n : send_bytes(l, l->out, (size_t)n);
 }
 
-/*
- * Encode and send a result. One with bulk payload comes here only when there is no payload: its
- * tail, the result of moving the bytes, is then the result itself.
- */
-static int reply(struct lane *l, uint32_t xid, xdrproc_t xdr, const void *res, bool bulk)
+/* Encode a result, with @tail bytes to follow: its length, or -errno. */
+static long encode_result(struct lane *l, uint32_t xid, xdrproc_t xdr, const void *res, size_t tail)
 {
-	const struct ck_result *head = res;
-	size_t tail = bulk ? 4 : 0;
-	uint32_t word;
 	long n = ck_reply_encode(l->out, l->out_size - tail, xid, xdr, res, tail);
+	unsigned char *bigger;
 
-	if (n == -ENOSPC && l->out_size < CK_REPLY_MAX) {
-		unsigned char *bigger = realloc(l->out, CK_REPLY_MAX);
+	if (n != -ENOSPC || l->out_size >= CK_REPLY_MAX)
+		return n;
+	bigger = realloc(l->out, CK_REPLY_MAX);
+	if (!bigger)
+		return -ENOMEM;
+	l->out = bigger;
+	l->out_size = CK_REPLY_MAX;
+	return ck_reply_encode(l->out, l->out_size - tail, xid, xdr, res, tail);
+}
 
-		if (!bigger)
-			return -ENOMEM;
-		l->out = bigger;
-		l->out_size = CK_REPLY_MAX;
-		n = ck_reply_encode(l->out, l->out_size - tail, xid, xdr, res, tail);
+/* Instead of a result that no record holds: an empty one, whose error says so. */
+static long encode_refused(struct lane *l, uint32_t xid, const struct ck_proc *proc, size_t tail)
+{
+	struct ck_result head;
+
+	memcpy(&head, l->res, sizeof(head));
+	head.err = CUDA_ERROR_NOT_SUPPORTED;
+	xdr_free(proc->xdr_res, l->res);
+	memset(l->res, 0, proc->res_size);
+	memcpy(l->res, &head, sizeof(head));
+	return encode_result(l, xid, proc->xdr_res, l->res, tail);
+}
+
+/*
+ * Encode and send the result in lane.res. One with bulk payload comes here only when there is no
+ * payload: its tail, the result of moving the bytes, is then the result itself.
+ */
+static int reply(struct lane *l, uint32_t xid, const struct ck_proc *proc)
+{
+	const struct ck_result *head = l->res;
+	size_t tail = proc->bulk_out ? 4 : 0;
+	long n = encode_result(l, xid, proc->xdr_res, l->res, tail);
+	uint32_t word;
+
+	if (n == -EINVAL || n == -ENOSPC) {
+		ck_err("%s: a reply that cannot be encoded: %s", proc->name, strerror((int)-n));
+		n = encode_refused(l, xid, proc, tail);
 	}
-	if (n < 0) {
-		ck_err("a reply cannot be encoded: %s", strerror((int)-n));
+	if (n < 0)
 		return (int)n;
-	}
-	if (bulk) {
+	if (tail) {
 		word = htonl((uint32_t)head->err);
 		memcpy(l->out + n, &word, sizeof(word));
 	}
@@ -390,7 +412,7 @@ static int regular_call(struct lane *l, const struct ck_proc *proc, const struct
 		call_run(l, &q, proc);
 		ret = q.broken;
 		if (!ret && !q.replied)
-			ret = reply(l, q.xid, proc->xdr_res, l->res, proc->bulk_out);
+			ret = reply(l, q.xid, proc);
 		xdr_free(proc->xdr_res, l->res);
 	}
 	release_args(l, proc);
@@ -400,11 +422,13 @@ static int regular_call(struct lane *l, const struct ck_proc *proc, const struct
 /* Procedures of control.x: they take no arguments here. */
 static int control_call(struct lane *l, const struct ck_call_header *header)
 {
+	long n;
 	int ret;
 
 	if (header->proc != NULLPROC && header->proc != CK_PING && header->proc != CK_BYE)
 		return refuse(l, header->xid, PROC_UNAVAIL);
-	ret = reply(l, header->xid, ck_code_nothing, NULL, false);
+	n = encode_result(l, header->xid, ck_code_nothing, NULL, 0);
+	ret = n < 0 ? (int)n : send_bytes(l, l->out, (size_t)n);
 	return ret == 0 && header->proc == CK_BYE ? CK_DISPATCH_BYE : ret;
 }
 

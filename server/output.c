@@ -23,7 +23,7 @@
 
 CK_LOG_DEFINE("server");
 
-#define CK_OUTPUT_MAX (512u << 10) /* bytes of one reply, of each file */
+#define CK_OUTPUT_MAX ((CK_RECORD_MAX - 4096) / 2) /* bytes of each file in one reply, which has both */
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define FILES 1

@@ -2,10 +2,13 @@
  * tests/unit/test_server_dispatch.c - a client's bytes on a command connection and a lane, against
  * the dispatcher with a driver of a few functions.
  */
+#define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -22,6 +25,7 @@
 #include "server/dispatch.h"
 #include "server/memory.h"
 #include "server/modcache.h"
+#include "server/output.h"
 #include "server_fake.h"
 
 /* One connection: our end, and the thread that serves the other. */
@@ -450,6 +454,79 @@ static void an_error_in_the_middle_is_told_at_the_end(void **state)
 	free(bytes);
 }
 
+/* As many as a reply's list may have, with which it is longer than a record. */
+static CUresult many_nodes(CUgraph graph, CUgraphNode *nodes, size_t *count)
+{
+	(void)graph;
+	*count = CK_IDS_MAX;
+	for (size_t i = 0; nodes && i < *count; i++)
+		nodes[i] = (CUgraphNode)(i + 1);
+	return CUDA_SUCCESS;
+}
+
+static void a_result_that_no_record_holds_is_an_error_and_the_lane_goes_on(void **state)
+{
+	ck_graph_nodes_args a = { .graph = 30 };
+	ck_graph_nodes_res r = { 0 };
+	struct ck_record record;
+	CUgraph graph = (CUgraph)(uintptr_t)0x100;
+
+	(void)state;
+	ck_driver.cuGraphGetNodes = many_nodes;
+	assert_int_equal(ck_handles_put(session->handles, 30, CK_KIND_GRAPH, 0, graph), 0);
+	send_call(&lane, CK_PROC_ck_graph_nodes, &a, NULL, 0);
+	assert_int_equal(read_reply((xdrproc_t)xdr_ck_graph_nodes_res, &r, &record, NULL), 0);
+	assert_int_equal(r.head.err, CUDA_ERROR_NOT_SUPPORTED);
+	assert_int_equal(r.nodes.nodes_len, 0);
+	xdr_free((xdrproc_t)xdr_ck_graph_nodes_res, &r);
+	assert_int_equal(ask(0, NULL), 0);
+}
+
+/* Append @size bytes to descriptor @fd. */
+static void print_much(int fd, size_t size)
+{
+	char *text = calloc(1, size);
+
+	assert_non_null(text);
+	assert_int_equal(write(fd, text, size), (ssize_t)size);
+	free(text);
+}
+
+static void much_on_both_stdout_and_stderr_is_fetched(void **state)
+{
+	const size_t much = 700000;
+	int out = dup(STDOUT_FILENO), err = dup(STDERR_FILENO);
+	ck_output_args a = { 0 };
+	size_t got[2] = { 0 };
+	bool both;
+	int ret = 0;
+
+	(void)state;
+	assert_int_equal(ck_output_redirect(&session->output), 0);
+	both = fcntl(STDERR_FILENO, F_GET_SEALS) >= 0; /* not with a sanitizer, which writes there */
+	print_much(STDOUT_FILENO, much);
+	if (both)
+		print_much(STDERR_FILENO, much);
+	dup2(out, STDOUT_FILENO);
+	dup2(err, STDERR_FILENO);
+	close(out);
+	close(err);
+	signal(SIGABRT, SIG_DFL);
+	while (ret == 0 && ck_output_pending(session->output)) {
+		ck_output_res r = { 0 };
+		struct ck_record record;
+
+		send_call(&lane, CK_PROC_ck_output, &a, NULL, 0);
+		ret = read_reply((xdrproc_t)xdr_ck_output_res, &r, &record, NULL);
+		got[0] += r.text.text_len;
+		got[1] += r.errors.errors_len;
+		xdr_free((xdrproc_t)xdr_ck_output_res, &r);
+	}
+	assert_int_equal(ret, 0);
+	assert_int_equal(got[0], much);
+	assert_int_equal(got[1], both ? much : 0);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make, drop)
@@ -471,6 +548,8 @@ int main(void)
 		TEST(copies_past_the_end_are_refused_whole),
 		TEST(a_copy_that_fails_says_so),
 		TEST(an_error_in_the_middle_is_told_at_the_end),
+		TEST(a_result_that_no_record_holds_is_an_error_and_the_lane_goes_on),
+		TEST(much_on_both_stdout_and_stderr_is_fetched),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
