@@ -22,6 +22,7 @@
 CK_LOG_DEFINE("server");
 
 #define CK_ARGUMENTS 18
+#define CK_NOTES_MAX 2 /* of one worker, and the most to be read in a row */
 #define CK_REAP_MS 2000
 #define CK_REAP_STEP_MS 5
 
@@ -186,37 +187,41 @@ static void become_ready(struct ck_workers *w, struct worker *worker)
 	w->spares.ready++;
 }
 
-/* A worker's note, if it has come: it is sent in one piece. */
-static void read_note(struct ck_workers *w, struct worker *worker)
+/* A worker's note, if it has come: it is sent in one piece. True: there may be another. */
+static bool read_note(struct ck_workers *w, struct worker *worker)
 {
 	struct ck_worker_note note;
 	ssize_t n;
 
 	if (worker->control < 0)
-		return;
+		return false;
 	n = recv(worker->control, &note, sizeof(note), MSG_DONTWAIT);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
-		return;
+		return false;
 	if (n == (ssize_t)sizeof(note) && note.kind == CK_NOTE_READY &&
 	    worker->state != SPARE_READY) {
 		if (worker->state == SPARE_WARMING) /* else a client was there first */
 			become_ready(w, worker);
-		return;
+		return true;
 	}
 	if (n == (ssize_t)sizeof(note) && note.kind == CK_NOTE_SESSION && !worker->named) {
 		memcpy(worker->session, note.session, sizeof(worker->session));
 		worker->named = true;
-		return;
+		return true;
 	}
 	close(worker->control); /* it ends; SIGCHLD tells how */
 	worker->control = -1;
 	worker->named = false;
+	return false;
 }
 
+/* All of them: a spare that was not ready when its client came says that and its session at once. */
 void ck_workers_read(struct ck_workers *w)
 {
-	for (struct worker *worker = w->first; worker; worker = worker->next)
-		read_note(w, worker);
+	for (struct worker *worker = w->first; worker; worker = worker->next) {
+		for (int i = 0; i < CK_NOTES_MAX && read_note(w, worker); i++)
+			;
+	}
 }
 
 size_t ck_workers_poll(const struct ck_workers *w, struct pollfd *fds)

@@ -1,0 +1,85 @@
+/*
+ * tests/unit/test_server_workers.c - what workers tell the supervisor. The spare process is this
+ * program again, which says at once that it is ready and that its client's session stands.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "server/options.h"
+#include "server/supervisor.h"
+#include "server/worker.h"
+#include "util/fd.h"
+
+static const unsigned char session[16] = "a session's name";
+
+/* 0: a connection has come that joins. */
+static int be_a_spare(void)
+{
+	struct ck_worker_note note;
+	char kind = 0;
+	int fd = -1;
+
+	memset(&note, 0, sizeof(note));
+	if (ck_fd_recv(CK_WORKER_CONTROL, &kind, 1, &fd) < 0 || kind != CK_CONTROL_CLIENT)
+		return 1;
+	note.kind = CK_NOTE_READY;
+	ck_fd_write_full(CK_WORKER_CONTROL, &note, sizeof(note));
+	note.kind = CK_NOTE_SESSION;
+	memcpy(note.session, session, sizeof(session));
+	ck_fd_write_full(CK_WORKER_CONTROL, &note, sizeof(note));
+	return ck_fd_recv(CK_WORKER_CONTROL, &kind, 1, &fd) < 0 || kind != CK_CONTROL_JOIN;
+}
+
+/* Until @size bytes of notes wait to be read: 5 s at most. */
+static int wait_for_notes(struct ck_workers *w, int size)
+{
+	struct pollfd control;
+	int waiting = 0;
+
+	assert_int_equal(ck_workers_poll(w, &control), 1);
+	for (int ms = 0; ms < 5000 && waiting < size; ms++) {
+		usleep(1000);
+		assert_int_equal(ioctl(control.fd, FIONREAD, &waiting), 0);
+	}
+	return waiting;
+}
+
+static void a_client_joins_whatever_its_worker_has_said_before(void **state)
+{
+	const struct ck_options options = { .warm_devices = "none" };
+	struct ck_workers *w = ck_workers_create(&options, "emu", NULL);
+	int notes = 2 * (int)sizeof(struct ck_worker_note), status;
+	pid_t pid;
+
+	(void)state;
+	assert_non_null(w);
+	assert_int_equal(ck_workers_spare(w), 0);
+	assert_int_equal(ck_workers_serve(w, STDERR_FILENO), 0);
+	assert_int_equal(wait_for_notes(w, notes), notes);
+	assert_int_equal(ck_workers_join(w, session, STDERR_FILENO), 0);
+	pid = waitpid(-1, &status, 0);
+	assert_int_equal(status, 0);
+	assert_true(ck_workers_ended(w, pid, status));
+	ck_workers_destroy(w);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_client_joins_whatever_its_worker_has_said_before),
+	};
+
+	if (argc > 1 && strcmp(argv[1], CK_SPARE_ARGUMENT) == 0)
+		return be_a_spare();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
