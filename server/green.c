@@ -9,8 +9,11 @@
 #include <string.h>
 
 #include "gen/handlers.h"
+#include "server/delivery.h"
+#include "server/mirror.h"
 #include "server/session.h"
 #include "server/staging.h"
+#include "server/status.h"
 #include "util/util.h"
 
 #define CK_GROUPS_MAX 1024u
@@ -223,7 +226,10 @@ CUresult ck_serve_ck_green_destroy(struct ck_request *q, ck_green_destroy_args *
 	/* First its converted form: nobody shall bind it any more. */
 	if (ck_handles_get(s->handles, a->context, CK_KIND_CONTEXT)) {
 		ck_handles_remove(s->handles, a->context);
+		ck_status_drop_all(s);
 		ck_staging_drop_context(s->staging, a->context);
+		ck_deliveries_drop_context(s->deliveries, a->context);
+		ck_mirrors_drop_context(s->mirrors, a->context);
 	}
 	ck_handle_remove(q, a->green);
 	atomic_fetch_add(&s->context_epoch, 1);

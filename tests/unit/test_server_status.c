@@ -33,7 +33,9 @@ static struct ck_status_file *words;
 static _Atomic bool done[EVENTS];
 static _Atomic CUresult query_error, stream_state;
 static _Atomic unsigned int stream_looks;
-static int event[EVENTS], context, destroyed;
+static int event[EVENTS], context, green, destroyed;
+static _Atomic bool green_gone;
+static _Atomic unsigned int green_misused; /* looked at when it was no more */
 
 /* Event 2, when it is looked at @late times more, is done, and has been behind event 3. */
 static _Atomic int late;
@@ -65,7 +67,17 @@ static CUresult stream_query(CUstream s)
 
 static CUresult push(CUcontext c)
 {
+	if (c == (CUcontext)&green && !green_gone)
+		return CUDA_SUCCESS;
+	green_misused += c == (CUcontext)&green;
 	return c == (CUcontext)&context ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+}
+
+static CUresult green_destroy(CUgreenCtx c)
+{
+	assert_ptr_equal(c, &green);
+	green_gone = true;
+	return CUDA_SUCCESS;
 }
 
 static CUresult pop(CUcontext *c)
@@ -85,10 +97,13 @@ static int begin(void **state)
 	ck_driver.cuStreamQuery = stream_query;
 	ck_driver.cuCtxPushCurrent_v2 = push;
 	ck_driver.cuCtxPopCurrent_v2 = pop;
+	ck_driver.cuGreenCtxDestroy = green_destroy;
 	query_error = CUDA_SUCCESS;
 	stream_state = CUDA_ERROR_NOT_READY;
 	stream_looks = 0;
 	destroyed = 0;
+	green_gone = false;
+	green_misused = 0;
 	for (int i = 0; i < EVENTS; i++)
 		done[i] = false;
 	if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) < 0 || ck_chan_adopt(ends[0], &client) < 0 ||
@@ -266,6 +281,22 @@ static void what_goes_is_not_looked_at_any_more(void **state)
 	assert_int_equal(words->word[2].end, NUMBER(2, 2) << 2 | CK_STATUS_ASK);
 }
 
+static void a_green_context_is_not_looked_at_when_it_goes(void **state)
+{
+	ck_green_destroy_args args = { .green = 61, .context = 60 };
+	ck_green_destroy_res res;
+
+	(void)state;
+	share();
+	assert_int_equal(ck_handles_put(session->handles, 60, CK_KIND_CONTEXT, 0, &green), 0);
+	assert_int_equal(ck_handles_put(session->handles, 61, CK_KIND_GREEN, 0, &green), 0);
+	request.ctx = 60;
+	assert_int_equal(ask_stream(0, NUMBER(1, 5)), 2);
+	assert_int_equal(ck_serve_ck_green_destroy(&request, &args, &res), CUDA_SUCCESS);
+	await(5, NUMBER(1, 5) << 2 | CK_STATUS_ASK);
+	assert_int_equal(green_misused, 0);
+}
+
 static void streams_are_left_alone_during_a_capture(void **state)
 {
 	unsigned int looks;
@@ -322,6 +353,7 @@ int main(void)
 		TEST(an_error_is_for_a_call_to_tell),
 		TEST(no_more_are_watched_than_a_reply_can_look_at),
 		TEST(what_goes_is_not_looked_at_any_more),
+		TEST(a_green_context_is_not_looked_at_when_it_goes),
 		TEST(streams_are_left_alone_during_a_capture),
 		TEST(files_that_do_not_fit_are_refused),
 		TEST(without_words_the_news_has_a_rank),
