@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -32,6 +33,7 @@ CK_LOG_DEFINE("server");
 struct ck_broker {
 	int listener;
 	char path[108];
+	struct stat file; /* the socket, when it has one */
 	const char *driver;
 	pid_t pid; /* 0: not running */
 	int64_t not_before;
@@ -56,6 +58,8 @@ struct ck_broker *ck_broker_create(const char *path, const char *unix_path)
 		snprintf(b->path, sizeof(b->path), "@cricket-m3-%d", (int)getpid());
 		b->listener = ck_m3_listen(b->path);
 	}
+	if (b->path[0] == '/' && b->listener >= 0 && stat(b->path, &b->file) < 0)
+		b->file = (struct stat){ 0 };
 	if (b->listener >= 0)
 		return b;
 	ck_warn("no socket for shared memory: %s", strerror(-b->listener));
@@ -71,7 +75,7 @@ void ck_broker_destroy(struct ck_broker *b)
 		kill(b->pid, SIGKILL);
 	close(b->listener);
 	if (b->path[0] == '/')
-		unlink(b->path);
+		ck_unlink_own(b->path, &b->file);
 	free(b);
 }
 

@@ -132,17 +132,22 @@ static int open_listeners(struct supervisor *s)
 	return ret < 0 ? ret : add_unix(s);
 }
 
-static void close_listeners(struct supervisor *s)
+void ck_unlink_own(const char *path, const struct stat *own)
 {
 	struct stat now;
 
+	if (stat(path, &now) == 0 && now.st_ino == own->st_ino && now.st_dev == own->st_dev)
+		unlink(path);
+}
+
+static void close_listeners(struct supervisor *s)
+{
 	for (size_t i = 0; i < s->listener_count; i++) {
 		struct listener *l = &s->listeners[i];
 
 		close(l->fd);
-		if (l->path[0] && stat(l->path, &now) == 0 && now.st_ino == l->file.st_ino &&
-		    now.st_dev == l->file.st_dev)
-			unlink(l->path);
+		if (l->path[0])
+			ck_unlink_own(l->path, &l->file);
 	}
 	s->listener_count = 0;
 }
@@ -358,13 +363,15 @@ static int start(struct supervisor *s)
 
 static void stop(struct supervisor *s)
 {
+	struct stat own;
+
 	close_listeners(s);
 	ck_fresh_destroy(s->fresh);
 	ck_broker_destroy(s->broker);
 	ck_workers_destroy(s->workers);
 	ck_rpcbind_unset();
-	if (s->pid_file >= 0)
-		unlink(s->options->pid_file);
+	if (s->pid_file >= 0 && fstat(s->pid_file, &own) == 0)
+		ck_unlink_own(s->options->pid_file, &own);
 }
 
 int ck_supervisor_main(const struct ck_options *options)

@@ -20,6 +20,10 @@ int ck_supervisor_main(const struct ck_options *options);
 
 int64_t ck_now_ms(void); /* of CLOCK_MONOTONIC */
 
+/* Unlink @path if it is still the file @own: another server may have made its own there. */
+struct stat;
+void ck_unlink_own(const char *path, const struct stat *own);
+
 /*
  * workers.c: the processes of sessions.
  */

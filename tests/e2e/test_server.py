@@ -65,6 +65,16 @@ def test_the_pid_file_holds_the_supervisors_pid(own_server):
     assert int(own_server.pid_file.read_text()) == own_server.process.pid
 
 
+def test_what_has_taken_the_place_of_its_files_stays(own_server):
+    files = own_server.unix, own_server.unix.with_name("s.m3"), own_server.pid_file
+    for path in files:
+        path.unlink()
+        path.write_text("another's")
+    own_server.process.terminate()
+    assert own_server.process.wait(timeout=20) == 0
+    assert [path.name for path in files if not path.exists()] == []
+
+
 @pytest.mark.parametrize("signal_number", [signal.SIGTERM, signal.SIGINT])
 def test_signals_end_it_cleanly(tmp_path, signal_number):
     server = Server(tmp_path / "server")
