@@ -159,7 +159,9 @@ static void run(struct ck_m3_ask *ask)
 	else
 		status = conn->greeted ? serve_general(ask) : M3_EPROTO;
 	if (status == CK_M3_LATER) {
-		if (!conn->job && !conn->parked) {
+		if (conn->job) {
+			conn->parked = false; /* the job answers, and nobody else */
+		} else if (!conn->parked) {
 			conn->parked = true;
 			conn->question = *ask->q;
 			conn->deadline = ck_m3_now() + ask->q->value;

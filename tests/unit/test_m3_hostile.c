@@ -230,6 +230,40 @@ static void descriptors_that_nobody_asked_for_are_closed(void **state)
 	close(fd);
 }
 
+/* Say hello, and then ask for "waited for" without reading the answer. */
+static int ask_for_it(void)
+{
+	int fd = dial();
+	size_t n = request(CK_M3_HELLO);
+
+	ok(ask(fd, &question, n));
+	n = request(CK_M3_ALLOC);
+	question.head.size = 64 * MiB;
+	strcpy(question.head.name, "waited for");
+	assert_int_equal(ck_m3_send(fd, &question, n, NULL, 0, -1, 0), 0);
+	return fd;
+}
+
+static void who_waits_for_a_region_whose_maker_dies_makes_it_and_has_one_answer(void **state)
+{
+	static struct ck_m3_answer a;
+	int maker = ask_for_it(), waits = ask_for_it(), got;
+
+	(void)state;
+	close(maker); /* mostly before it has its zeros */
+	assert_true(ck_m3_receive(waits, &a, sizeof(a), &got, 0) > 0);
+	assert_int_equal(a.head.op, CK_M3_ALLOC);
+	ok(a.head.status);
+	for (int i = 0; i < 3; i++) {
+		size_t n = request(CK_M3_ECHO);
+
+		assert_int_equal(ck_m3_send(waits, &question, n, NULL, 0, -1, 0), 0);
+		assert_true(ck_m3_receive(waits, &a, sizeof(a), &got, 0) > 0);
+		assert_int_equal(a.head.op, CK_M3_ECHO);
+	}
+	close(waits);
+}
+
 static void a_deposit_is_for_whoever_knows_its_key(void **state)
 {
 	static struct ck_m3_answer a;
@@ -276,6 +310,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(forged_numbers_and_unterminated_names_are_refused),
 		cmocka_unit_test(a_flood_that_reads_no_answers_is_cut_off),
 		cmocka_unit_test(descriptors_that_nobody_asked_for_are_closed),
+		cmocka_unit_test(
+			who_waits_for_a_region_whose_maker_dies_makes_it_and_has_one_answer),
 		cmocka_unit_test(a_deposit_is_for_whoever_knows_its_key),
 	};
 
