@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "util/env.h"
+#include "util/hash.h"
 #include "util/util.h"
 #include "wcm/lib.h"
 
@@ -41,6 +42,22 @@ static int copy_name(const char *from, char name[WCM_GROUP_NAME_MAX])
 	return WCM_OK;
 }
 
+/* What does not fit goes in whole as a hash: jobs may differ in their last character alone. */
+static void name_job(const char *first, const char *second, char name[WCM_GROUP_NAME_MAX])
+{
+	int length = snprintf(name, WCM_GROUP_NAME_MAX, "job-%s-%s", first, second);
+	struct ck_hash parts[2], all;
+	char text[CK_HASH_TEXT];
+
+	if (length >= 0 && length < WCM_GROUP_NAME_MAX)
+		return;
+	ck_hash(first, strlen(first), &parts[0]);
+	ck_hash(second, strlen(second), &parts[1]);
+	ck_hash(parts, sizeof(parts), &all);
+	ck_hash_print(&all, text);
+	snprintf(name, WCM_GROUP_NAME_MAX, "job-%s", text);
+}
+
 int ck_wcm_place(const char *given, char name[WCM_GROUP_NAME_MAX])
 {
 	const char *set = ck_env_string("CRICKET_WCM_GROUP"), *second;
@@ -54,7 +71,7 @@ int ck_wcm_place(const char *given, char name[WCM_GROUP_NAME_MAX])
 		if (!set || !*set)
 			continue;
 		second = jobs[i].second ? getenv(jobs[i].second) : NULL;
-		snprintf(name, WCM_GROUP_NAME_MAX, "job-%.50s-%.20s", set, second ? second : "");
+		name_job(set, second ? second : "", name);
 		return WCM_OK;
 	}
 	snprintf(name, WCM_GROUP_NAME_MAX, "parent-%d", (int)getppid());

@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include "wcm/lib.h"
 #include "wcm/link.h"
 #include "wcm/meet.h"
 #include "wcm/message.h"
@@ -257,6 +258,29 @@ static void an_object_is_released_when_all_are_done_or_gone(void **state)
 	ck_wcm_link_close(l[1]);
 }
 
+#define HOST "prterun-ip-10-11-12-13.eu-central-1.compute.internal"
+
+static void jobs_on_a_host_with_a_long_name_do_not_meet(void **state)
+{
+	char first[WCM_GROUP_NAME_MAX], other[WCM_GROUP_NAME_MAX];
+
+	(void)state;
+	unsetenv("CRICKET_WCM_GROUP");
+	setenv("PMIX_NAMESPACE", HOST "-4711@1", 1);
+	ok(ck_wcm_place(NULL, first));
+	ok(ck_wcm_place(NULL, other));
+	assert_string_equal(first, other);
+	setenv("PMIX_NAMESPACE", HOST "-4712@1", 1);
+	ok(ck_wcm_place(NULL, other));
+	assert_string_not_equal(first, other);
+	setenv("PMIX_NAMESPACE", HOST HOST HOST "-1", 1);
+	ok(ck_wcm_place(NULL, first));
+	setenv("PMIX_NAMESPACE", HOST HOST HOST "-2", 1);
+	ok(ck_wcm_place(NULL, other));
+	assert_string_not_equal(first, other);
+	unsetenv("PMIX_NAMESPACE");
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -268,6 +292,7 @@ int main(void)
 		TEST(so_is_one_that_sends_what_ranks_do_not_send),
 		TEST(so_is_one_with_ranks_that_there_are_not),
 		TEST(an_object_is_released_when_all_are_done_or_gone),
+		TEST(jobs_on_a_host_with_a_long_name_do_not_meet),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
