@@ -79,8 +79,8 @@ def barrier():
 def aggregate_size(value):
     """Of all ranks' VALUE (each 0 or more): (sum, sum of those of lower ranks). All ranks call it."""
     total, before = ctypes.c_uint64(), ctypes.c_uint64()
-    if value < 0:
-        raise ValueError("a size below 0")
+    if not 0 <= value < 1 << 64:
+        raise ValueError(f"{value} is no size")
     call("wcm_aggregate", current(), value, byref(total), byref(before))
     return total.value, before.value
 

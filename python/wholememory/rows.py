@@ -22,18 +22,23 @@ class _Array:
         elif hasattr(array, "__cuda_array_interface__"):
             face = array.__cuda_array_interface__
             self.shape, self.address = tuple(face["shape"]), face["data"][0]
-            self.name = _NAMES.get(face["typestr"][1:])
+            self.name = None if face["typestr"][0] == ">" else _NAMES.get(face["typestr"][1:])
             if self.name is None:
                 raise TypeError(f"{what}: elements of type {face['typestr']}")
-            steps = [n // TYPES[self.name][1] for n in face.get("strides") or _packed(self.shape, self.name)]
+            size, strides = TYPES[self.name][1], face.get("strides") or _packed(self.shape, self.name)
+            if any(n % size for n in strides):
+                raise ValueError(f"{what}: strides of {strides} bytes, elements of {size}")
+            steps = [n // size for n in strides]
         else:
             raise TypeError(f"{what}: {type(array).__name__} is no array of a GPU")
         if len(self.shape) not in (1, 2):
             raise ValueError(f"{what}: {len(self.shape)} dimensions")
         if self.shape[-1] > 1 and steps[-1] != 1:
             raise ValueError(f"{what}: the elements of a row do not lie side by side")
-        self.type, self.stride = TYPES[self.name][0], max(int(steps[0]), 1)
         self.columns = self.shape[1] if len(self.shape) == 2 else 1
+        if self.shape[0] > 1 and steps[0] < self.columns:
+            raise ValueError(f"{what}: the rows overlap, or lie backwards")
+        self.type, self.stride = TYPES[self.name][0], int(steps[0]) if self.shape[0] > 1 else self.columns
 
 
 def _packed(shape, name):

@@ -5,7 +5,7 @@ import os
 import weakref
 
 from . import group as _group
-from ._library import TYPES, Info, Table, byref, call, dtype_name, library
+from ._library import RANKS_MAX, TYPES, Info, Table, byref, call, dtype_name, library
 
 
 class _Storage:
@@ -246,8 +246,13 @@ def create_chunked_tensor(sizes, strides=(), dtype="float32", ranks=()):
     process alone.
     """
     shape, name = _shape_of(sizes), dtype_name(dtype)
-    stride, size = _stride_of(strides, shape), TYPES[name][1]
-    storage = _Storage(shape[0] * stride[0] * size, stride[0] * size, [int(r) for r in ranks])
+    stride, size, ranks = _stride_of(strides, shape), TYPES[name][1], [int(r) for r in ranks]
+    # ctypes would take the lower bits of what is too large, and say nothing
+    if max(shape[0], 1) * stride[0] * size >= 1 << 63:
+        raise ValueError(f"shape {shape}, stride {stride}: more bytes than there are addresses")
+    if any(not 0 <= r < RANKS_MAX for r in ranks):
+        raise ValueError(f"no such ranks: {ranks}")
+    storage = _Storage(shape[0] * stride[0] * size, stride[0] * size, ranks)
     return ChunkedTensor(storage, name, shape, stride, 0)
 
 

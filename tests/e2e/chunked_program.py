@@ -76,6 +76,33 @@ def alone(rank, size):
     raises(RuntimeError, "no group", wm.barrier)
 
 
+class Face:
+    """An array of SHAPE at ADDRESS, as __cuda_array_interface__ has it."""
+
+    def __init__(self, address, shape, strides, kind="<f4"):
+        self.__cuda_array_interface__ = {"shape": shape, "strides": strides, "typestr": kind, "version": 3,
+                                         "data": (address, False)}
+
+
+def refused_arrays():
+    """Arrays that the library cannot walk through are refused, not read in another order."""
+    table, chosen = wm.create_chunked_tensor([16], dtype="float32"), wm.create_chunked_tensor([4], dtype="int64")
+    table.write(array.array("f", range(16)))
+    chosen.write(array.array("q", [3, 2, 1, 0]))
+    first, chosen, out = table.local().address, chosen.local(), wm.create_chunked_tensor([4], dtype="float32")
+    raises(ValueError, "backwards", wm.gather, Face(first + 60, (16, 1), (-4, 4)), chosen, out.local())
+    raises(ValueError, "overlap", wm.gather, Face(first, (16, 1), (0, 4)), chosen, out.local())
+    raises(ValueError, "overlap", wm.gather, Face(first, (4, 4), (8, 4)), chosen, out.local())
+    raises(ValueError, "strides", wm.gather, Face(first, (8,), (6,)), chosen, out.local())
+    raises(ValueError, "side by side", wm.gather, Face(first, (8,), (8,)), chosen, out.local())
+    raises(TypeError, ">f4", wm.gather, Face(first, (16,), None, ">f4"), chosen, out.local())
+    wm.gather(Face(first, (8, 1), (8, 4)), chosen, out.local())
+    assert out.read() == array.array("f", [6, 4, 2, 0]).tobytes()
+    row = wm.create_chunked_tensor([4, 4], dtype="float32")
+    wm.scatter(Face(first, (1, 4), (0, 4)), Face(chosen.address, (1,), None, "<i8"), row)   # one row has no stride
+    assert row.read(3) == array.array("f", range(4)).tobytes()
+
+
 def refusals(rank, size):
     """What makes no sense is refused, and what there was is as it was."""
     create = wm.create_chunked_tensor
@@ -87,11 +114,18 @@ def refusals(rank, size):
     raises(ValueError, "stride", create, [4, 4], [3, 1])
     raises(ValueError, "stride", create, [4, 4], [8, 2])
     raises(ValueError, "strides for", create, [4, 4], [4])
+    raises(ValueError, "addresses", create, [1 << 62])
+    raises(ValueError, "addresses", create, [1 << 61, 8])
+    raises(ValueError, "addresses", create, [0, 1 << 62])
+    raises(ValueError, "ranks", create, [4], ranks=[1 << 32])
+    raises(ValueError, "ranks", create, [4], ranks=[-1])
     raises(ValueError, "together", wm.mp_init, 1)
     raises(ValueError, "backing", wm.mp_init, 0, 1, backing="disk")
     assert raises(wm.WholeMemoryError, "wcm_init", wm.mp_init, 3, 2).name == "EINVAL"
     assert raises(wm.WholeMemoryError, "wcm_init", wm.mp_init, 0, 17).name == "EINVAL"
     table = create([10, 4], dtype="int16")
+    raises(ValueError, "no size", wm.aggregate_size, 1 << 64)
+    refused_arrays()
     assert raises(wm.WholeMemoryError, "wcm_malloc", create, [4], ranks=[0, 0]).name == "EINVAL"
     assert raises(wm.WholeMemoryError, "wcm_malloc", create, [1 << 50]).name == "ENOMEM"
     raises(ValueError, "multiple", table.write, b"123")
