@@ -26,9 +26,21 @@
 CK_LOG_DEFINE("m3");
 
 #define CONNECTIONS 4096
+/* What other users leave of them for the broker's own and root; what one user leaves for others. */
+#define CONNECTIONS_KEPT 1024
+#define CONNECTIONS_OF_USER 1536
 #define FIXED 3 /* descriptors of the loop's own: signals, copier, listener */
 
 /* --- connections */
+
+/* Those that have not said hello count as well. */
+static bool has_room(const struct ck_m3_broker *b, const struct ck_m3_conn *c)
+{
+	if (c->trusted)
+		return b->conn_count < CONNECTIONS;
+	return b->conn_count < CONNECTIONS - CONNECTIONS_KEPT &&
+	       c->user->sockets < CONNECTIONS_OF_USER;
+}
 
 static void conn_add(struct ck_m3_broker *b, int fd)
 {
@@ -37,26 +49,42 @@ static void conn_add(struct ck_m3_broker *b, int fd)
 	socklen_t size = sizeof(peer);
 	char name[32];
 
-	if (!c || b->conn_count >= CONNECTIONS ||
-	    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0) {
-		ck_warn("a connection is refused");
+	if (!c || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0)
+		goto drop;
+	snprintf(name, sizeof(name), "uid:%u", (unsigned int)peer.uid);
+	c->trusted = peer.uid == geteuid() || peer.uid == 0;
+	c->user = c->principal = ck_m3_principal_get(b, name);
+	if (!c->user)
+		goto drop;
+	if (!has_room(b, c)) {
+		ck_m3_principal_check(b, c->user);
 		goto drop;
 	}
-	snprintf(name, sizeof(name), "uid:%u", (unsigned int)peer.uid);
-	c->principal = ck_m3_principal_get(b, name);
-	if (!c->principal)
-		goto drop;
+	c->user->sockets++;
+	c->user->uses++;
 	c->fd = fd;
 	c->pid = peer.pid;
 	c->pidfd = peer.pid > 0 ? (int)syscall(SYS_pidfd_open, peer.pid, 0) : -1;
-	c->trusted = peer.uid == geteuid() || peer.uid == 0;
 	c->device = -1;
 	c->next = b->conns;
 	b->conns = c;
 	b->conn_count++;
 	return;
 drop:
+	ck_warn("a connection is refused");
 	close(fd);
+	free(c);
+}
+
+static void conn_free(struct ck_m3_broker *b, struct ck_m3_conn *c)
+{
+	c->user->sockets--;
+	c->principal->uses--;
+	if (c->user != c->principal)
+		ck_m3_principal_check(b, c->user);
+	ck_m3_principal_check(b, c->principal);
+	if (c->pidfd >= 0)
+		close(c->pidfd);
 	free(c);
 }
 
@@ -91,9 +119,7 @@ static void sweep(struct ck_m3_broker *b)
 		}
 		*at = c->next;
 		b->conn_count--;
-		if (c->pidfd >= 0)
-			close(c->pidfd);
-		free(c);
+		conn_free(b, c);
 	}
 }
 
@@ -247,9 +273,7 @@ static void forget_all(struct ck_m3_broker *b)
 			conn_end(b, c);
 		ck_m3_holds_drained(b, c);
 		b->conns = c->next;
-		if (c->pidfd >= 0)
-			close(c->pidfd);
-		free(c);
+		conn_free(b, c);
 	}
 	ck_m3_copier_destroy(b->copier);
 	b->copier = NULL;

@@ -32,13 +32,15 @@ int ck_m3_copier_main(const char *driver);
 struct ck_m3_job;
 struct ck_m3_copier;
 
-/* Who owns memory and is charged for it; lives as long as the broker. */
+/* Who owns memory and is charged for it; is forgotten when nothing is left to know of it. */
 struct ck_m3_principal {
 	struct ck_m3_principal *next;
 	char name[M3_PRINCIPAL_MAX];
 	uint64_t quota_bytes, quota_regions;
 	uint64_t bytes, regions; /* charged now */
 	unsigned int connections;
+	unsigned int sockets; /* connections of the user whom the kernel names, ended ones too */
+	unsigned int uses;    /* connections, ended ones too, and grants that name it */
 };
 
 struct ck_m3_grant {
@@ -106,6 +108,7 @@ struct ck_m3_conn {
 	pid_t pid;
 	bool trusted; /* the broker's own user, or root: other parts of Cricket are */
 	bool greeted, registered, closing;
+	struct ck_m3_principal *user; /* as the kernel says */
 	struct ck_m3_principal *principal;
 	int device;	     /* that it wants, or -1 */
 	unsigned int events; /* enum m3_event_mask */
@@ -139,6 +142,8 @@ int64_t ck_m3_now(void); /* milliseconds of CLOCK_MONOTONIC */
 
 /* The principal of that name, which is made when it is new; NULL: out of memory. */
 struct ck_m3_principal *ck_m3_principal_get(struct ck_m3_broker *b, const char *name);
+/* Something may have been its last use. */
+void ck_m3_principal_check(struct ck_m3_broker *b, struct ck_m3_principal *principal);
 uint64_t ck_m3_number(struct ck_m3_broker *b); /* never given before */
 
 /*

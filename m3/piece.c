@@ -46,6 +46,20 @@ struct ck_m3_principal *ck_m3_principal_get(struct ck_m3_broker *b, const char *
 	return p;
 }
 
+/* Quotas of its own are remembered. */
+void ck_m3_principal_check(struct ck_m3_broker *b, struct ck_m3_principal *p)
+{
+	struct ck_m3_principal **at = &b->principals;
+
+	if (p->sockets || p->uses || p->regions || p->quota_bytes != b->options->quota_bytes ||
+	    p->quota_regions != b->options->quota_regions)
+		return;
+	while (*at != p)
+		at = &(*at)->next;
+	*at = p->next;
+	free(p);
+}
+
 uint64_t ck_m3_number(struct ck_m3_broker *b)
 {
 	return b->epoch << SERIAL_BITS | ++b->serial;
@@ -92,8 +106,8 @@ static int part_create(struct ck_m3_broker *b, int device, uint64_t size, bool r
 			(int)err);
 		return ck_m3_status_of(err);
 	}
-	err = b->driver.cuMemExportToShareableHandle(
-		&part->fd, part->handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+	err = b->driver.cuMemExportToShareableHandle(&part->fd, part->handle,
+						     CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
 	if (err) {
 		ck_err("device %d: exporting memory: error %d", device, (int)err);
 		b->driver.cuMemRelease(part->handle);
@@ -248,14 +262,17 @@ static void piece_free(struct ck_m3_broker *b, struct ck_m3_piece *p)
 	while (*at != p)
 		at = &(*at)->next;
 	*at = p->next;
-	p->owner->bytes -= p->size;
-	p->owner->regions--;
 	for (unsigned int i = 0; i < p->part_count; i++)
 		b->used[p->parts[i].device] -= p->part_size;
 	for (struct ck_m3_grant *g = p->grants; g; g = next) {
 		next = g->next;
+		g->principal->uses--;
+		ck_m3_principal_check(b, g->principal);
 		free(g);
 	}
+	p->owner->bytes -= p->size;
+	p->owner->regions--; /* now: a grant may be to the owner */
+	ck_m3_principal_check(b, p->owner);
 	free(p);
 	b->changed = true;
 }

@@ -82,6 +82,8 @@ static int serve_hello(struct ck_m3_ask *ask)
 	if (p->connections >= CONNECTIONS_MAX)
 		return M3_EBUSY;
 	p->connections++;
+	p->uses++;
+	conn->principal->uses--;
 	conn->principal = p;
 	conn->greeted = true;
 	memcpy(ask->reply.info.owner, p->name, sizeof(p->name));

@@ -80,36 +80,47 @@ static int lease(struct ck_m3_ask *ask, struct ck_m3_hold *h)
 	return ask->again && ck_m3_now() >= ask->conn->deadline ? M3_ETIMEDOUT : CK_M3_LATER;
 }
 
+static int grant_new(struct ck_m3_ask *ask, struct ck_m3_grant **at)
+{
+	struct ck_m3_grant *g = calloc(1, sizeof(*g));
+
+	if (!g)
+		return M3_ENOMEM;
+	g->principal = ck_m3_principal_get(ask->b, ask->q->principal);
+	if (!g->principal) {
+		free(g);
+		return M3_ENOMEM;
+	}
+	g->principal->uses++;
+	g->access = ask->q->access;
+	*at = g;
+	return M3_OK;
+}
+
 static int grant(struct ck_m3_ask *ask, struct ck_m3_piece *p)
 {
-	struct ck_m3_principal *to;
 	struct ck_m3_grant **at = &p->grants, *g;
 	unsigned int count = 0;
 
 	if (!ask->q->principal[0])
 		return M3_EINVAL;
-	to = ck_m3_principal_get(ask->b, ask->q->principal);
-	while (*at && (*at)->principal != to) {
+	while (*at && strcmp((*at)->principal->name, ask->q->principal) != 0) {
 		at = &(*at)->next;
 		count++;
 	}
 	g = *at;
-	if (!to || count >= GRANTS_MAX)
-		return to ? M3_EQUOTA : M3_ENOMEM;
-	if (g && !ask->q->access) {
-		*at = g->next;
-		free(g);
-	} else if (g) {
-		g->access = ask->q->access;
-	} else if (!ask->q->access) {
+	if (!g && !ask->q->access)
 		return M3_ENOENT;
-	} else {
-		*at = g = calloc(1, sizeof(*g));
-		if (!g)
-			return M3_ENOMEM;
-		g->principal = to;
+	if (!g)
+		return count < GRANTS_MAX ? grant_new(ask, at) : M3_EQUOTA;
+	if (ask->q->access) {
 		g->access = ask->q->access;
+		return M3_OK;
 	}
+	*at = g->next;
+	g->principal->uses--;
+	ck_m3_principal_check(ask->b, g->principal);
+	free(g);
 	return M3_OK;
 }
 

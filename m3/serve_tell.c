@@ -142,5 +142,6 @@ int ck_m3_serve_quota(struct ck_m3_ask *ask, bool set)
 	ask->reply.count = p->quota_regions;
 	ask->reply.used = p->bytes;
 	ask->reply.used_count = p->regions;
+	ck_m3_principal_check(ask->b, p);
 	return M3_OK;
 }

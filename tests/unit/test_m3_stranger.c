@@ -2,6 +2,7 @@
  * tests/unit/test_m3_stranger.c - M3: another user, whom the mode of the broker's socket lets in.
  */
 #define _GNU_SOURCE
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "tests/unit/m3_world.h"
@@ -90,7 +91,8 @@ static int stranger(void)
 	THAT(world_alloc(c, "private", 6 * MiB, 0, &r) == M3_EQUOTA);
 	THAT(world_alloc(c, "private", 4 * MiB, 0, &r) == M3_OK); /* his own */
 	THAT(m3_release(r) == M3_OK);
-	THAT(m3_open(c, "granted", M3_READWRITE, &r) == M3_OK && m3_write(r, 0, "mine", 4) == M3_OK);
+	THAT(m3_open(c, "granted", M3_READWRITE, &r) == M3_OK &&
+	     m3_write(r, 0, "mine", 4) == M3_OK);
 	m3_disconnect(c);
 	m3_release(r);
 	return 0;
@@ -129,10 +131,61 @@ static void another_user_gets_what_he_was_given_and_no_more(void **state)
 	m3_disconnect(c);
 }
 
+/* More connections than the broker has room for, without a word; until @until is closed. */
+static int crowd(int ready, int until)
+{
+	const int first = __LINE__;
+	struct rlimit files;
+	char byte = 0;
+	int fd = 0;
+
+	THAT(getrlimit(RLIMIT_NOFILE, &files) == 0);
+	files.rlim_cur = files.rlim_max;
+	THAT(setrlimit(RLIMIT_NOFILE, &files) == 0);
+	THAT(setresgid(NOBODY, NOBODY, NOBODY) == 0 && setresuid(NOBODY, NOBODY, NOBODY) == 0);
+	for (int i = 0; i < 4200 && fd >= 0; i++)
+		fd = ck_m3_dial(world_socket); /* the descriptors end sooner, perhaps */
+	THAT(write(ready, &byte, 1) == 1);
+	THAT(read(until, &byte, 1) == 0);
+	return 0;
+}
+
+static void a_user_cannot_take_all_connections(void **state)
+{
+	m3_opts opts = {.device = M3_ANY_DEVICE, .no_driver = 1};
+	struct rlimit files;
+	int ready[2], until[2], status;
+	m3_client *c = NULL;
+	char byte;
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
+	if (geteuid() != 0 || files.rlim_max < 8192)
+		skip(); /* nobody else can be played, or there are no descriptors for it */
+	ok(chmod(world_socket, 0666));
+	assert_int_equal(pipe(ready) | pipe(until), 0);
+	pid = fork();
+	if (pid == 0) {
+		close(until[1]);
+		_exit(crowd(ready[1], until[0]));
+	}
+	assert_int_equal(read(ready[0], &byte, 1), 1);
+	status = m3_connect(&opts, &c);
+	m3_disconnect(c);
+	close(until[1]);
+	assert_int_equal(world_status(pid), 0);
+	ok(status);
+	close(until[0]);
+	close(ready[0]);
+	close(ready[1]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(another_user_gets_what_he_was_given_and_no_more),
+		cmocka_unit_test(a_user_cannot_take_all_connections),
 	};
 
 	return cmocka_run_group_tests(tests, world_setup, world_teardown);
