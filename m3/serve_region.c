@@ -17,7 +17,8 @@
 static bool may_have_fd(const struct ck_m3_conn *conn, const struct ck_m3_piece *p,
 			const struct ck_m3_hold *h)
 {
-	return conn->trusted || h->access == M3_READWRITE || p->owner == conn->principal;
+	return conn->trusted || (h->access == M3_READWRITE && !p->sealed) ||
+	       p->owner == conn->principal;
 }
 
 static int fetch(struct ck_m3_ask *ask, struct ck_m3_piece *p, struct ck_m3_hold *h)

@@ -72,6 +72,41 @@ static int stranger_reads(m3_client *c)
 	return m3_release(r);
 }
 
+/* Read the answer to @size bytes of the question; @fd: -1, or the descriptor that came. */
+static int ask_for_fd(int sock, size_t size, int *fd)
+{
+	static struct ck_m3_answer a;
+
+	*fd = -1;
+	if (ck_m3_send(sock, &question, size, NULL, 0, -1, 0) < 0 ||
+	    ck_m3_receive(sock, &a, sizeof(a), fd, 0) < (long)sizeof(a.head))
+		return 1;
+	return a.head.status;
+}
+
+/* Who could have written has no descriptor of a region that has been sealed meanwhile. */
+static int stranger_comes_late(m3_client *c)
+{
+	const int first = __LINE__;
+	m3_region *r;
+	int sock = dial(), fd;
+	size_t n = request(CK_M3_HELLO);
+
+	THAT(m3_open(c, "sealable", M3_READWRITE, &r) == M3_OK);
+	THAT(ask(sock, &question, n) == M3_OK);
+	n = request(CK_M3_OPEN);
+	question.head.access = M3_READWRITE;
+	strcpy(question.head.name, "sealable");
+	THAT(ask(sock, &question, n) == M3_OK);
+	THAT(m3_seal(r) == M3_OK);
+	n = request(CK_M3_FETCH);
+	question.head.region = m3_region_id(r);
+	question.head.access = M3_READ;
+	THAT(ask_for_fd(sock, n, &fd) == M3_EPERM && fd == -1);
+	close(sock);
+	return m3_release(r);
+}
+
 static int stranger(void)
 {
 	const int first = __LINE__;
@@ -87,6 +122,9 @@ static int stranger(void)
 		ret = stranger_reads(c);
 	if (ret)
 		return 100 + ret;
+	ret = stranger_comes_late(c);
+	if (ret)
+		return 150 + ret;
 	THAT(m3_open(c, "private", M3_READ, &r) == M3_ENOENT);
 	THAT(world_alloc(c, "private", 6 * MiB, 0, &r) == M3_EQUOTA);
 	THAT(world_alloc(c, "private", 4 * MiB, 0, &r) == M3_OK); /* his own */
@@ -102,7 +140,7 @@ static int stranger(void)
 static void another_user_gets_what_he_was_given_and_no_more(void **state)
 {
 	m3_client *c = world_client(NULL, 0);
-	m3_region *private, *readable, *granted;
+	m3_region *private, *readable, *granted, *sealable;
 	char bytes[4];
 	pid_t pid;
 
@@ -113,6 +151,8 @@ static void another_user_gets_what_he_was_given_and_no_more(void **state)
 	ok(world_alloc(c, "private", 2 * MiB, 0, &private));
 	ok(world_alloc(c, "readable", 2 * MiB, 0, &readable));
 	ok(world_alloc(c, "granted", 2 * MiB, 0, &granted));
+	ok(world_alloc(c, "sealable", 2 * MiB, M3_SEALABLE, &sealable));
+	ok(m3_chmod(sealable, 0606));
 	ok(m3_write(readable, 0, "hello", 5));
 	ok(m3_chmod(readable, 0604));
 	ok(m3_grant(granted, "uid:65534", M3_READWRITE));
@@ -128,6 +168,7 @@ static void another_user_gets_what_he_was_given_and_no_more(void **state)
 	ok(m3_release(private));
 	ok(m3_release(readable));
 	ok(m3_release(granted));
+	ok(m3_release(sealable));
 	m3_disconnect(c);
 }
 
