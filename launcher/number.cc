@@ -1,7 +1,9 @@
 /*
  * launcher/number.cc - numbers as text by the C++ library; see number.h.
  */
+#include <algorithm>
 #include <charconv>
+#include <climits>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -100,21 +102,51 @@ bool ck_number_f64(const char *at, size_t size, double *out)
 	return read_float(at, size, out);
 }
 
+/* The number from @at to @end, without sign, digit by digit: a double has 53 bits only. */
+static bool exact_integer(const char *at, const char *end, uint64_t *out)
+{
+	const char *mantissa_end = at, *point;
+	long exponent = 0, index = 0, whole;
+
+	while (mantissa_end < end && *mantissa_end != 'e' && *mantissa_end != 'E')
+		mantissa_end++;
+	if (mantissa_end < end) {
+		const char *digit = mantissa_end + 1 + (mantissa_end[1] == '+');
+
+		if (std::from_chars(digit, end, exponent).ec != std::errc())
+			exponent = *digit == '-' ? LONG_MIN / 2 : LONG_MAX / 2;
+	}
+	point = std::find(at, mantissa_end, '.');
+	whole = std::clamp(exponent, LONG_MIN / 2, LONG_MAX / 2) + (point - at);
+	*out = 0;
+	for (; at < mantissa_end; at++) {
+		if (*at == '.')
+			continue;
+		if (index++ >= whole) {
+			if (*at != '0')
+				return false;
+		} else if (__builtin_mul_overflow(*out, 10, out) ||
+			   __builtin_add_overflow(*out, *at - '0', out)) {
+			return false;
+		}
+	}
+	for (; index < whole && *out != 0; index++) {
+		if (__builtin_mul_overflow(*out, 10, out))
+			return false;
+	}
+	return true;
+}
+
 bool ck_number_integer(const char *at, size_t size, bool *negative, uint64_t *magnitude)
 {
 	bool integral;
-	double value;
 
 	if (size == 0 || ck_number_length(at, at + size, &integral) != size)
 		return false;
 	*negative = *at == '-';
 	if (integral)
 		return std::from_chars(at + *negative, at + size, *magnitude).ec == std::errc();
-	if (!ck_number_f64(at, size, &value) || std::trunc(value) != value ||
-	    std::fabs(value) >= 18446744073709551616.0)
-		return false;
-	*magnitude = static_cast<uint64_t>(std::fabs(value));
-	return true;
+	return exact_integer(at + *negative, at + size, magnitude);
 }
 
 template <typename T> static size_t print_float(char *out, T value)

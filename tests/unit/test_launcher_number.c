@@ -119,6 +119,34 @@ static void integers_have_their_types_range(void **state)
 	assert_false(fits(CK_TYPE_U8, "2.5", false));
 }
 
+/* With a point or an exponent an integer is no double: that has 53 bits. */
+static void integers_are_exact_in_every_form(void **state)
+{
+	static const char *const same[] = {"9007199254740993",	    "9007199254740993.000",
+					   "9007199254740993e0",    "90071992547409930E-1",
+					   "9.007199254740993e+15", "0.0009007199254740993e19"};
+	static const char *const none[] = {"1e-400",
+					   "0.5",
+					   "10e-2",
+					   "18446744073709551616.0",
+					   "1e20",
+					   "1e99999999999999999999",
+					   "1e-99999999999999999999"};
+	uint64_t value;
+
+	(void)state;
+	for (size_t i = 0; i < CK_ARRAY_SIZE(same); i++) {
+		value = 0;
+		assert_true(ck_type_read(CK_TYPE_I64, same[i], strlen(same[i]), false, &value));
+		assert_int_equal(value, UINT64_C(9007199254740993));
+	}
+	for (size_t i = 0; i < CK_ARRAY_SIZE(none); i++)
+		assert_false(fits(CK_TYPE_U64, none[i], false));
+	assert_true(fits(CK_TYPE_U64, "18446744073709551615.0", false));
+	assert_true(fits(CK_TYPE_U64, "-0.0", false) &&
+		    fits(CK_TYPE_U64, "0e99999999999999999999", false));
+}
+
 static void a_parameter_of_unknown_sign_takes_both_ranges(void **state)
 {
 	int32_t out;
@@ -221,6 +249,7 @@ int main(void)
 		cmocka_unit_test(printed_floats_read_back_as_the_same_bits),
 		cmocka_unit_test(printed_floats_are_short_and_say_that_they_are),
 		cmocka_unit_test(integers_have_their_types_range),
+		cmocka_unit_test(integers_are_exact_in_every_form),
 		cmocka_unit_test(a_parameter_of_unknown_sign_takes_both_ranges),
 		cmocka_unit_test(every_half_comes_back),
 		cmocka_unit_test(halves_round_to_even_and_end_where_they_should),
