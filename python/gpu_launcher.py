@@ -11,6 +11,7 @@ installed, else array.array. Data travels in frames; docs/launcher-protocol.md d
 """
 import array
 import json
+import math
 import os
 import socket
 import struct
@@ -60,11 +61,12 @@ def _bytes_of(value):
         size = {"f16": 2, "bf16": 2}.get(value.type) or struct.calcsize(CODES[value.type])
         return value.type, value.data, len(value.data) // size
     if numpy is not None and isinstance(value, numpy.ndarray):
-        flat = numpy.ascontiguousarray(value)
-        kind = KINDS[flat.dtype.newbyteorder("<").str[1:]]
+        flat = numpy.ascontiguousarray(value, value.dtype.newbyteorder("<"))
+        kind = KINDS[flat.dtype.str[1:]]
         return kind, memoryview(flat).cast("B") if flat.size else b"", flat.size
     if isinstance(value, (bytes, bytearray, memoryview)):
-        return "u8", value, len(value)
+        flat = memoryview(value)
+        return "u8", flat.cast("B") if flat.nbytes else b"", flat.nbytes
     if not isinstance(value, array.array):
         value = array.array("f", value)
     kinds = {code: kind for kind, code in CODES.items() if kind != "bool"}
@@ -84,6 +86,18 @@ def _array_of(kind, data):
     result = array.array(CODES[kind])
     result.frombytes(data)
     return result
+
+
+def _number(value):
+    """A scalar as the protocol has it: what JSON has no number for is a string."""
+    if isinstance(value, dict):
+        return {**value, "value": _number(value["value"])}
+    if isinstance(value, (list, tuple)):
+        return [_number(v) for v in value]
+    value = value.item() if hasattr(value, "item") else value
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return str(value) if isinstance(value, int) and value >= 1 << 63 else value
 
 
 def encode(document, blobs):
@@ -205,9 +219,7 @@ class Launcher:
             scalar = isinstance(value, (bool, int, float, str)) or \
                 (isinstance(value, dict) and "value" in value) or \
                 (numpy is not None and isinstance(value, numpy.generic))
-            if scalar:
-                return value.item() if hasattr(value, "item") else value
-            return place(value)
+            return _number(value) if scalar else place(value)
 
         document = dict(request)
         for size in ("grid", "block"):
@@ -237,7 +249,10 @@ class Launcher:
         data = bytearray(size)
         view, have = memoryview(data), 0
         while have < size:
-            n = self._in.readinto(view[have:])
+            try:
+                n = self._in.readinto(view[have:])
+            except ConnectionError:     # it went with something unread
+                n = 0
             if not n:
                 raise LaunchError({"stage": "service", "code": "LAUNCHER_LOST", "exit": 8,
                                    "message": "the launcher has gone"})
@@ -248,7 +263,7 @@ class Launcher:
         """Sends a frame; returns (document, data section) of the reply."""
         try:
             self._write(encode(document, blobs))
-        except BrokenPipeError:
+        except ConnectionError:
             pass        # what it said before it went is still to be read
         magic, version, size = HEAD.unpack(self._read(HEAD.size))
         if (magic, version) != (MAGIC, VERSION):
