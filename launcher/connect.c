@@ -122,6 +122,14 @@ static int reply_pass(struct ck_input *input, struct ck_block *block, int *exit)
 	return ret < 0 ? ret : 1;
 }
 
+/* stdin need not be one that reading waits for. */
+static void await_input(void)
+{
+	struct pollfd p = {.fd = STDIN_FILENO, .events = POLLIN};
+
+	poll(&p, 1, -1);
+}
+
 /* One request: it is read whole, because where it ends is where reading stops. */
 static int request_pass(const struct ck_options *options, int sock, struct ck_block *block,
 			bool *frame, struct ck_fail *fail)
@@ -133,8 +141,11 @@ static int request_pass(const struct ck_options *options, int sock, struct ck_bl
 		return ck_fail_memory(fail);
 	ck_input_begin(&input, 0);
 	ret = 0;
-	while (ret == 0 && !input.ended)
+	while (ret == 0 && !input.ended) {
+		if (input.pending_size == 0)
+			await_input();
 		ret = ck_input_read(&input, block, fail);
+	}
 	*frame = input.frame;
 	if (ret == 0)
 		ret = ck_fail_input(fail, input.have ? "the message is cut off"
@@ -176,10 +187,12 @@ static void *pump(void *argument)
 	char bytes[65536];
 	ssize_t n;
 
-	while ((n = read(STDIN_FILENO, bytes, sizeof(bytes))) > 0) {
-		if (ck_fd_write_full(sock, bytes, (size_t)n) < 0)
+	do {
+		await_input();
+		n = read(STDIN_FILENO, bytes, sizeof(bytes));
+		if (n > 0 && ck_fd_write_full(sock, bytes, (size_t)n) < 0)
 			break;
-	}
+	} while (n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR)));
 	shutdown(sock, SHUT_WR);
 	return NULL;
 }

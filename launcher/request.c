@@ -184,6 +184,22 @@ static int kernel_read(struct ck_reading *r)
 	return 0;
 }
 
+/* A name twice is two results of one name, of which a reader of JSON sees one. */
+static int names_check(struct ck_reading *r, const json_t *names)
+{
+	json_t *seen = json_object();
+	size_t i, count;
+	json_t *name;
+
+	json_array_foreach(names, i, name)
+		json_object_set_new(seen, json_string_value(name), json_null());
+	count = json_object_size(seen);
+	json_decref(seen);
+	return count == json_array_size(names)
+		       ? 0
+		       : ck_fail_input(r->fail, "\"arrays\" names an array twice");
+}
+
 /* "arrays" of read and free: a list of names. */
 static int names_read(struct ck_reading *r)
 {
@@ -196,6 +212,8 @@ static int names_read(struct ck_reading *r)
 	/* The strings live as long as the root that they are put into. */
 	if (json_object_set_new(request->root, "arrays", names) < 0)
 		return ck_fail_memory(r->fail);
+	if (names_check(r, names) < 0)
+		return -EINVAL;
 	request->args = calloc(json_array_size(names) + 1, sizeof(*request->args));
 	if (!request->args)
 		return ck_fail_memory(r->fail);

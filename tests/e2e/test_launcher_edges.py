@@ -6,10 +6,11 @@ import pathlib
 import resource
 import signal
 import subprocess
+import time
 
 import pytest
 
-from conftest import SLOW, clean_env
+from conftest import SLOW, clean_env, ended, listens, start, wait_until
 from test_launcher import KERNELS, LAUNCHER, WAY, Answer
 from test_launcher_cache import kitchen  # noqa: F401  (a fixture)
 
@@ -129,3 +130,32 @@ def test_a_header_that_cannot_be_followed_is_read_anew_by_a_batch(kitchen):  # n
             assert json.loads(process.stdout.readline()) == {"results": {"a": [1 + by]}}
         process.stdin.close()
         assert process.wait(60 * SLOW) == 0
+
+
+@pytest.mark.parametrize("options", [("--batch",), LAUNCH[1 + len(WAY):]])
+def test_input_that_nobody_waits_for_reaches_a_daemon(tmp_path, options):
+    path = tmp_path / "gpu.sock"
+    command = [str(c) for c in (LAUNCHER, "--connect", path, *options)]
+    daemon = start([LAUNCHER, *WAY, "--daemon", path], clean_env())
+    wait_until(lambda: listens(path), 10, "the daemon listens")
+    reader, writer = os.pipe()
+    os.set_blocking(reader, False)
+    client = subprocess.Popen(command, stdin=reader, stdout=subprocess.PIPE, env=clean_env())
+    os.close(reader)
+    time.sleep(0.2)
+    os.write(writer, b'{"cmd": "ping"}')
+    os.close(writer)
+    out, _ = client.communicate(timeout=60 * SLOW)
+    daemon.terminate()
+    assert ended(daemon, 20).status == 0
+    assert json.loads(out) == {"status": "ready"} and client.returncode == 0
+
+
+def test_reading_an_array_twice_is_refused():
+    request = {"module": str(KERNELS), "kernel": "nothing", "grid": [1], "block": [1],
+               "arrays": {"a": {"n": 1, "keep": True}}}
+    text = json.dumps(request) + '{"cmd": "read", "arrays": ["a", "a"]}{"cmd": "free", "arrays": ["a"]}'
+    done = subprocess.run([*map(str, (LAUNCHER, *WAY)), "--batch"], input=text.encode(), env=clean_env(),
+                          capture_output=True, timeout=60 * SLOW, check=False)
+    replies = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [list(reply) for reply in replies] == [["results"], ["error"], ["results"]] and done.returncode == 2
