@@ -32,6 +32,7 @@ static int check_head(const Elf64_Ehdr *h, const char **why)
 static int read_segments(int fd, struct ck_elf *elf, const char **why)
 {
 	size_t size = elf->head.e_phnum * sizeof(Elf64_Phdr);
+	uint64_t file = (uint64_t)sys3(__NR_lseek, fd, 0, 2 /* SEEK_END */);
 
 	elf->lo = ~0ull;
 	elf->hi = 0;
@@ -53,6 +54,8 @@ static int read_segments(int fd, struct ck_elf *elf, const char **why)
 		if (s->p_filesz > s->p_memsz || s->p_vaddr + s->p_memsz < s->p_vaddr ||
 		    s->p_vaddr + s->p_memsz > 1ull << 46 || (s->p_vaddr - s->p_offset) % PAGE)
 			return refuse(why, "is damaged: its segments");
+		if (s->p_offset > file || s->p_filesz > file - s->p_offset)
+			return refuse(why, "is damaged: it ends before its segments do");
 		if (page_down(s->p_vaddr) < elf->lo)
 			elf->lo = page_down(s->p_vaddr);
 		if (page_up(s->p_vaddr + s->p_memsz) > elf->hi)
@@ -63,7 +66,8 @@ static int read_segments(int fd, struct ck_elf *elf, const char **why)
 
 int ck_elf_read(const char *path, struct ck_elf *elf, const char **why)
 {
-	int fd = (int)sys3(__NR_open, path, O_RDONLY | O_CLOEXEC, 0), ret;
+	/* a pipe is not waited for */
+	int fd = (int)sys3(__NR_open, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0), ret;
 	long n;
 
 	*why = NULL;

@@ -16,6 +16,7 @@
 #define STACK_MAX (1ul << 30)
 #define STACK_UNLIMITED (64ul << 20)
 #define STRINGS 65536
+#define STRING_MAX (32 * PAGE) /* of the kernel, for one argument or variable */
 
 struct ck_half ck_halves[LHINFO_HALVES];
 struct lhinfo ck_info;
@@ -115,7 +116,7 @@ static uint64_t make_stack(unsigned int half)
  */
 static void make_env(unsigned int half, struct ck_list *env)
 {
-	static char tunables[4096];
+	static char tunables[STRING_MAX + 64];
 	const char *given = ck_getenv(ck_start.envp, "GLIBC_TUNABLES");
 
 	ck_list_add(env, ck_start.lhinfo);
@@ -149,7 +150,7 @@ static void stub_folder(unsigned int half, char *to, size_t size)
 /* These folders of the halves that are there, in front of what the user has set. */
 static const char *library_path(void)
 {
-	static char path[8192], folder[4096 + 32];
+	static char path[STRING_MAX + LHINFO_HALVES * 4160], folder[4096 + 32];
 	const char *given = ck_getenv(ck_start.envp, "LD_LIBRARY_PATH");
 	size_t n = 0;
 
@@ -165,7 +166,7 @@ static const char *library_path(void)
 /* libupper.so, and the libpreload.so of each half whose stubs have one. */
 static const char *preloads(void)
 {
-	static char list[8192], file[4096 + 64];
+	static char list[LHINFO_HALVES * 4224], file[4096 + 64];
 	size_t n = ck_format(list, sizeof(list), "%s/libupper.so", ck_start.folder);
 
 	for (unsigned int i = 1; i < ck_info.halves; i++) {
@@ -212,7 +213,7 @@ void ck_half_run(unsigned int half)
 	ck_info.half[half].state = LH_LOADING;
 	ck_info.half[half].generation++;
 	ck_info.generation++;
-	ck_patch_begin(half, room(half, PAGE, PROT_NONE));
+	ck_patch_begin(half, room(half, CK_PATCH_SIZE, PROT_NONE));
 	map_linker(half);
 	top = make_stack(half);
 	make_args(half, &args);

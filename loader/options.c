@@ -121,7 +121,7 @@ static void say_sites(const struct ck_sites *found, char *to, size_t room)
 static bool check_file(const char *path)
 {
 	const char *slash = ck_strrchr(path, '/'), *name = slash ? slash + 1 : path;
-	int fd = (int)sys3(__NR_open, path, O_RDONLY | O_CLOEXEC, 0), ret;
+	int fd = (int)sys3(__NR_open, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0), ret;
 	char version[128], sites[2048];
 	struct ck_sites found;
 	size_t size = 0;

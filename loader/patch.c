@@ -69,11 +69,12 @@ static int turn(unsigned int half, const struct ck_site *s, uint64_t at)
 	uint64_t piece = halves[half].page + halves[half].pieces * PIECE;
 	int ret;
 
-	if (piece + PIECE > halves[half].page + PAGE)
+	if (piece + PIECE > halves[half].page + CK_PATCH_SIZE)
 		return -ENOSPC;
-	protect(halves[half].page, PAGE, PROT_READ | PROT_WRITE);
+	/* other threads may be in the pieces of before */
+	protect(piece, PIECE, PROT_READ | PROT_WRITE | PROT_EXEC);
 	write_piece((uint8_t *)piece, (const uint8_t *)at, s->size - 2u, at + s->size, half);
-	ret = (int)protect(halves[half].page, PAGE, PROT_READ | PROT_EXEC);
+	ret = (int)protect(piece, PIECE, PROT_READ | PROT_EXEC);
 	if (!ret)
 		ret = (int)protect(at, JUMP, PROT_READ | PROT_WRITE | PROT_EXEC);
 	if (!ret)

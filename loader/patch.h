@@ -6,9 +6,11 @@
 
 #include "loader/sites.h"
 
-/* Where half @half's pieces of code come to lie: @page is a page in reach of a jump, to be filled.
- */
-void ck_patch_begin(unsigned int half, uint64_t page);
+/* Bytes for a half's pieces of code: some hundred mappings of a libc; dlmopen makes further ones. */
+#define CK_PATCH_SIZE (16 * PAGE)
+
+/* Where they come to lie: @at is in reach of a jump, to be filled. */
+void ck_patch_begin(unsigned int half, uint64_t at);
 
 /*
  * Turns the calls that lie in [at, at + size), where the file @fd is mapped from @offset on. What

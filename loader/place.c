@@ -77,8 +77,10 @@ static void place_given(void)
 		for (unsigned int j = 0; j < i; j++)
 			if (ck_halves[j].base == h->base)
 				h->end = h->base;
+		if (overlap(h->base, h->end, CK_VDSO_AT, CK_VDSO_AT + CK_VDSO_SIZE))
+			h->end = h->base < CK_VDSO_AT ? CK_VDSO_AT : h->base;
 		if (h->end - h->base < WINDOW_MIN)
-			ck_die("%s: its base 0x%x collides with another half's: less than 4 GiB "
+			ck_die("%s: its base 0x%x collides with another half's or the vdso: less than 4 GiB "
 			       "between them", h->name, h->base);
 	}
 }

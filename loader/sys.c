@@ -90,6 +90,7 @@ static const char *error_text(int error)
 		{ EMFILE, "too many open files" },     { ELOOP, "too many links" },
 		{ ENAMETOOLONG, "name too long" },     { EPERM, "not permitted" },
 		{ EBUSY, "busy" },		       { EINVAL, "invalid argument" },
+		{ ESPIPE, "is no file" },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)

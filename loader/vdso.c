@@ -6,8 +6,7 @@
 
 #include "loader/half.h"
 #include "loader/maps.h"
-
-#define VDSO_AT 0x11f000000000ull
+#include "loader/window.h"
 
 struct range {
 	uint64_t lo, hi, library;
@@ -35,11 +34,11 @@ void ck_vdso_pin(uint64_t *auxv)
 	while (auxv[0] != AT_NULL && auxv[0] != AT_SYSINFO_EHDR)
 		auxv += 2;
 	ck_maps_each(widen, &r);
-	if (auxv[0] == AT_NULL || !r.library || r.hi - r.lo > 64 * PAGE)
+	if (auxv[0] == AT_NULL || !r.library || r.hi - r.lo > CK_VDSO_SIZE)
 		return;
 	sys2(__NR_munmap, r.lo, r.hi - r.lo);
 	r = (struct range){ 0 };
-	if (!is_error(sys2(__NR_arch_prctl, ARCH_MAP_VDSO_64, VDSO_AT)))
+	if (!is_error(sys2(__NR_arch_prctl, ARCH_MAP_VDSO_64, CK_VDSO_AT)))
 		ck_maps_each(widen, &r);
 	if (r.library)
 		auxv[1] = r.library;

@@ -40,7 +40,7 @@ def maps(result):
 CHECK_NAMES = [
     "calls", "each_its_own", "thread_block", "memory", "reuse", "stacks", "vdso", "callbacks",
     "threads", "threads_are_given_back", "signals", "their_handler", "setuid_with_threads",
-    "cancel", "libraries", "children", "thread_of_a_child", "busy", "reload", "upper_region"]
+    "cancel", "libraries", "libc_again", "children", "thread_of_a_child", "busy", "reload", "upper_region"]
 
 
 @pytest.mark.parametrize("program", ["checks", "checks_fixed"])
@@ -214,6 +214,39 @@ def test_what_is_no_dynamic_program_is_refused(program, reason):
 @pytest.mark.parametrize("cut", [4, 64, 100])
 def test_a_damaged_program_is_refused(tmp_path, cut):
     refused(load(doctored(BUILT / "empty", tmp_path, lambda b: b[:cut])), "empty")
+
+
+def test_a_pipe_is_not_waited_for(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    refused(load(pipe), "pipe", "no file")
+    refused(run([LOADER, "--check", pipe], clean_env()), "pipe", "no file")
+
+
+def test_an_ldso_that_ends_too_early_is_refused(tmp_path):
+    name = b"/lib64/ld-linux-x86-64.so.2\0"
+    short = doctored("/lib64/ld-linux-x86-64.so.2", tmp_path, lambda b: b[:0x30000])
+    os.symlink(short, f"/tmp/ck{os.getpid()}")
+    try:
+        other = f"/tmp/ck{os.getpid()}".encode().ljust(len(name), b"\0")
+        refused(load(doctored(BUILT / "empty", tmp_path, lambda b: b.replace(name, other))), "it ends before")
+    finally:
+        os.unlink(f"/tmp/ck{os.getpid()}")
+
+
+def test_a_long_library_path_arrives_whole(tmp_path):
+    """Its last folder has a libc, which a program finds there only when nothing of the path is missing."""
+    shutil.copy(libc_of(BUILT / "empty"), tmp_path / "libc.so.6")
+    path = ":".join(f"{tmp_path}/{i:04}" for i in range(1500))
+    result = load(BUILT / "empty", options=["--map"], LD_LIBRARY_PATH=f"{path}:{tmp_path}")
+    assert str(tmp_path / "libc.so.6") in {name for half, _, _, name in maps(result) if half == "upper"}
+
+
+def test_no_window_holds_the_vdso():
+    base = f"{TOY}@0x118000000000"
+    result = load(CHECKS, "reload", "vdso", halves=(base,), options=["--map"])
+    assert result.status == 0 and "vdso ok" in result.out, result.err
+    assert {half for half, _, _, name in maps(result) if name in ("[vdso]", "[vvar]")} == {"kernel"}
 
 
 def test_bases_that_collide_are_refused():

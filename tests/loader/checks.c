@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -371,6 +372,33 @@ static int libraries(void)
 	return 0;
 }
 
+static void *map_much(void *stop)
+{
+	while (!__atomic_load_n((int *)stop, __ATOMIC_RELAXED))
+		munmap(mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), 4096);
+	return NULL;
+}
+
+/* Code of the libc may be mapped again (dlmopen, profilers), while other threads are in what it was turned to. */
+static int libc_again(void)
+{
+	pthread_t thread[3];
+	Dl_info where;
+	int stop = 0, fd, good = 0;
+
+	CHECK(dladdr(dlsym(RTLD_DEFAULT, "mmap"), &where));
+	fd = open(where.dli_fname, O_RDONLY);
+	for (int i = 0; i < 3; i++)
+		CHECK(!pthread_create(&thread[i], NULL, map_much, &stop));
+	for (int i = 0; i < 40; i++)
+		good += mmap(NULL, 2 << 20, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0) != MAP_FAILED;
+	__atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
+	for (int i = 0; i < 3; i++)
+		pthread_join(thread[i], NULL);
+	CHECK(good == 40);
+	return !!close(fd);
+}
+
 static void *in_child(void *unused)
 {
 	(void)unused;
@@ -451,7 +479,7 @@ static const struct {
 	{ "callbacks", callbacks }, { "threads", threads },
 	{ "threads_are_given_back", threads_are_given_back }, { "signals", signals },
 	{ "their_handler", their_handler }, { "setuid_with_threads", setuid_with_threads },
-	{ "cancel", cancel }, { "libraries", libraries }, { "children", children }, { "thread_of_a_child", thread_of_a_child },
+	{ "cancel", cancel }, { "libraries", libraries }, { "libc_again", libc_again }, { "children", children }, { "thread_of_a_child", thread_of_a_child },
 	{ "busy", busy }, { "reload", reload }, { "upper_region", upper_region },
 };
 
