@@ -100,6 +100,7 @@ static int dial_server(struct ck_chan **chan)
 {
 	const char *where = ck_env_string("REMOTE_GPU_ADDRESS");
 	bool anywhere = !where || !*where;
+	char why[160];
 	int ret = play_network();
 
 	if (ret < 0)
@@ -110,8 +111,8 @@ static int dial_server(struct ck_chan **chan)
 		return 0;
 	}
 	if (anywhere) {
-		ck_err("no GPU server: set REMOTE_GPU_ADDRESS=HOST[:PORT] or unix:/PATH (and no "
-		       "server answers on this host's unix socket)");
+		ck_err("no GPU server: none answers on this host's unix socket; start cricket-rpc-server, "
+		       "or set REMOTE_GPU_ADDRESS=HOST[:PORT] or unix:/PATH");
 		return -ENODEV;
 	}
 	wanted = strncmp(where, "shm:", 4) == 0 && !ck_inject_current() ? RINGS : SOCKETS;
@@ -120,9 +121,7 @@ static int dial_server(struct ck_chan **chan)
 	ret = ck_chan_dial(address, dial_timeout_ms(), chan);
 	if (ret < 0)
 		ck_err("cannot reach the GPU server at REMOTE_GPU_ADDRESS=%s: %s", address,
-		       ret == -EINVAL ? "not an address (HOST, HOST:PORT, tcp://HOST:PORT, "
-					"unix:/PATH, shm:/PATH)" :
-					strerror(-ret));
+		       ck_chan_dial_error(address, ret, why, sizeof(why)));
 	return ret;
 }
 
@@ -183,8 +182,10 @@ static CUresult hello(struct ck_lane *lane, struct ck_chan *chan)
 	});
 	if (ret < 0) {
 		ck_err("the GPU server at %s does not answer as it should: %s", address,
-		       ret == -EPIPE	       ? "it closed the connection" :
-		       ret == -EPROTONOSUPPORT ? "it speaks another version of the protocol" :
+		       ret == -EPIPE	       ? "it closed the connection; is it a cricket-rpc-server?" :
+		       ret == -EPROTO	       ? "it is no cricket-rpc-server, or of another release" :
+		       ret == -EPROTONOSUPPORT ? "it speaks another version of the protocol; install "
+						 "the same release on both sides" :
 						 strerror(-ret));
 		return ret == -EPROTONOSUPPORT ? CUDA_ERROR_SYSTEM_DRIVER_MISMATCH :
 						 CUDA_ERROR_NO_DEVICE;

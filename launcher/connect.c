@@ -161,7 +161,8 @@ static int daemon_lost(bool frame)
 	struct ck_fail fail = {0};
 
 	ck_fail(&fail, CK_EXIT_SERVICE, "service", "DAEMON_LOST",
-		"the daemon has closed the connection");
+		"the daemon has closed the connection (a server's socket goes into REMOTE_GPU_ADDRESS, "
+		"with --driver remote)");
 	return tell(frame, &fail);
 }
 
@@ -224,8 +225,9 @@ int ck_connect_run(const struct ck_options *options)
 	if (sock < 0 && options->connect_try)
 		return -ECONNREFUSED;
 	if (sock < 0) {
-		ck_fail(&fail, CK_EXIT_SERVICE, "service", "NO_DAEMON", "%.200s: %s",
-			options->daemon, strerror(-sock));
+		ck_fail(&fail, CK_EXIT_SERVICE, "service", "NO_DAEMON",
+			"%.200s: %s: is a gpu_launcher --daemon running there?", options->daemon,
+			strerror(-sock));
 		return tell(options->frames, &fail);
 	}
 	if (ck_block_make(&block, 0) < 0 || ck_input_open(&replies, sock, REPLY_MAX) < 0) {

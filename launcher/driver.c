@@ -66,7 +66,9 @@ static int open_driver(struct ck_driver *driver, const char *which, struct ck_fa
 {
 	driver->library = open_library(which);
 	if (!driver->library)
-		return ck_fail(fail, CK_EXIT_SERVICE, "driver", "NO_DRIVER", "%s", dlerror());
+		return ck_fail(fail, CK_EXIT_SERVICE, "driver", "NO_DRIVER", "%s%s", dlerror(),
+			       strcmp(which, "cuda") == 0
+				       ? "; without an NVIDIA driver use --driver emu or --connect HOST" : "");
 	if (!find_functions(driver))
 		return ck_fail(fail, CK_EXIT_SERVICE, "driver", "NO_DRIVER",
 			       "%s is no CUDA driver library", which);

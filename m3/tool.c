@@ -339,11 +339,22 @@ static int usage(int status)
 {
 	FILE *out = status ? stderr : stdout;
 
-	fprintf(out, "Usage: m3 [--socket PATH] COMMAND [ARGUMENT]...\n\n");
+	fprintf(out, "Usage: m3 [--socket PATH] COMMAND [ARGUMENT]...\n       m3 --help | --version\n\n");
 	for (size_t i = 0; i < CK_ARRAY_SIZE(commands); i++)
 		fprintf(out, "  %-7s%-32s%s\n", commands[i].name, commands[i].arguments,
 			commands[i].help);
 	return status;
+}
+
+static int no_broker(const char *path, int status)
+{
+	const char *where = path ? path : ck_env_string("CRICKET_M3");
+
+	where = where && *where ? where : "the usual sockets";
+	if (status != M3_EIO)
+		return ck_tool_failed(where, status);
+	fprintf(stderr, "m3: %s: no broker answers: is cricket-rpc-server or m3-server running?\n", where);
+	return 1;
 }
 
 int main(int argc, char **argv)
@@ -355,6 +366,10 @@ int main(int argc, char **argv)
 
 	if (argc > 1 && strcmp(argv[1], "--help") == 0)
 		return usage(0);
+	if (argc > 1 && strcmp(argv[1], "--version") == 0) {
+		puts("m3 " CK_RELEASE);
+		return 0;
+	}
 	if (argc > 2 && strcmp(argv[1], "--socket") == 0) {
 		opts.path = argv[2];
 		at = 3;
@@ -363,11 +378,17 @@ int main(int argc, char **argv)
 		if (strcmp(commands[i].name, argv[at]) == 0)
 			k = &commands[i];
 	}
-	if (!k || argc - at - 1 < k->least || argc - at - 1 > k->most)
+	if (!k && at < argc)
+		fprintf(stderr, "m3: no such command: %s\n", argv[at]);
+	if (k && (argc - at - 1 < k->least || argc - at - 1 > k->most)) {
+		fprintf(stderr, "Usage: m3 %s %s\n", k->name, k->arguments);
+		return 2;
+	}
+	if (!k)
 		return usage(2);
 	status = m3_connect(&opts, &client);
 	if (status != M3_OK)
-		return ck_tool_failed(opts.path ? opts.path : "connecting to the broker", status);
+		return no_broker(opts.path, status);
 	status = k->run(client, argc - at - 1, argv + at + 1);
 	m3_disconnect(client);
 	return status;

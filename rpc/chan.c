@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -123,6 +124,38 @@ int ck_chan_read(struct ck_chan *chan, void *buf, size_t size)
 long ck_chan_read_some(struct ck_chan *chan, void *buf, size_t size)
 {
 	return size == 0 ? -EINVAL : chan->ops->read(chan, buf, size, 1);
+}
+
+static const char *dial_advice(bool tcp, int error)
+{
+	switch (error) {
+	case -ENOENT:
+	case -ECONNREFUSED:
+		return tcp ? ": is cricket-rpc-server running there? Other hosts reach it only with --listen"
+			   : ": is cricket-rpc-server running, with this socket?";
+	case -ETIMEDOUT:
+	case -EHOSTUNREACH:
+		return tcp ? ": is it the right host, and does a firewall let the port through?" : "";
+	default:
+		return "";
+	}
+}
+
+const char *ck_chan_dial_error(const char *address, int error, char *text, size_t size)
+{
+	const struct ck_transport_ops *ops;
+	const char *where;
+
+	ops = find_transport(address, &where);
+	if (error == -EINVAL)
+		snprintf(text, size, "not an address (HOST, HOST:PORT, tcp://HOST:PORT, unix:/PATH, "
+				     "shm:/PATH)");
+	else if (error == -ENXIO)
+		snprintf(text, size, "no host has this name");
+	else
+		snprintf(text, size, "%s%s", strerror(-error),
+			 dial_advice(ops == &ck_transport_tcp, error));
+	return text;
 }
 
 void ck_chan_spin(struct ck_chan *chan, unsigned int us)

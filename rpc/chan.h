@@ -24,6 +24,9 @@ int ck_chan_dial(const char *address, int timeout_ms, struct ck_chan **chan);
 /* Take over a connected socket (TCP options are set here); the channel owns @fd from then on. */
 int ck_chan_adopt(int fd, struct ck_chan **chan);
 
+/* What @error (-errno) of dialing @address means, and what to do: in @text of @size bytes, returned. */
+const char *ck_chan_dial_error(const char *address, int error, char *text, size_t size);
+
 /* A listening socket for @address, non-blocking, close-on-exec: the fd, or -errno.
  * A unix path left by a dead server is replaced; one that answers is -EADDRINUSE. */
 int ck_chan_listen(const char *address);

@@ -146,5 +146,7 @@ const char *ck_driver_probe(const char *which, char *why, size_t size)
 		snprintf(why + strlen(why), size - strlen(why), "; %s", also);
 		return NULL;
 	}
+	snprintf(also, sizeof(also), "%s", why);
+	snprintf(why, size, "no GPU here, kernels run on the CPU (%s)", also);
 	return "emu";
 }

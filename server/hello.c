@@ -76,11 +76,12 @@ static void judge(const struct ck_options *options, const ck_hello_args *args, c
 {
 	if (args->protocol != CK_PROTOCOL)
 		set_message(res, CK_HELLO_PROTOCOL,
-			    "client %.64s speaks protocol %u, server %s speaks %d", args->release,
-			    args->protocol, CK_RELEASE, CK_PROTOCOL);
+			    "client %.64s speaks protocol %u, server %s speaks %d; install the same "
+			    "release on both sides", args->release, args->protocol, CK_RELEASE, CK_PROTOCOL);
 	else if (!ck_token_admits(options->token_file, args->token.token_val,
 				  args->token.token_len))
-		set_message(res, CK_HELLO_DENIED, "the server admits only clients with its token");
+		set_message(res, CK_HELLO_DENIED, "the server admits only clients with its token; "
+			    "set CRICKET_TOKEN");
 }
 
 static void start_driver(const struct ck_options *options, ck_hello_res *res)

@@ -90,7 +90,8 @@ static const char *judge(const char *which, struct answer *a)
 
 	a->why[sizeof(a->why) - 1] = '\0';
 	if (a->driver == CK_NONE) {
-		ck_err("driver %s: %s", which, a->why);
+		ck_err("driver %s: %s%s", which, a->why,
+		       strcmp(which, "cuda") == 0 ? "; without an NVIDIA driver use --driver emu" : "");
 		return NULL;
 	}
 	if (a->driver == CK_CUDA || a->driver == CK_EMU)

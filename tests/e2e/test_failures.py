@@ -98,13 +98,16 @@ def xdr_string(text):
 
 def test_nobody_listens_on_the_port(app):
     address = f"127.0.0.1:{free_port()}"
-    expect_refusal(run([app("vector_add")], client_env(address), 10), address, "refused")
+    result = run([app("vector_add")], client_env(address), 10)
+    expect_refusal(result, address, "refused")
+    assert "is cricket-rpc-server running there" in result.err and "--listen" in result.err
 
 
 def test_there_is_no_such_socket(app, tmp_path):
     address = f"unix:{tmp_path / 'nothing'}"
-    expect_refusal(run([app("vector_add")], client_env(address), 10), tmp_path / "nothing",
-                   "no such file")
+    result = run([app("vector_add")], client_env(address), 10)
+    expect_refusal(result, tmp_path / "nothing", "no such file")
+    assert "is cricket-rpc-server running, with this socket" in result.err
 
 
 def test_the_host_has_no_address(app):
@@ -129,6 +132,7 @@ def test_without_an_address_and_a_server_it_says_what_to_set(app, tmp_path):
     assert result.status == 1
     assert "cudaErrorNoDevice" in result.err
     assert len(result.lines_about("REMOTE_GPU_ADDRESS")) == 1, result.err
+    assert "start cricket-rpc-server" in result.err
 
 
 def test_without_an_address_it_takes_this_hosts_server(app, tmp_path):
@@ -180,6 +184,7 @@ def test_it_answers_rubbish(app, fake, rubbish):
     result = run([app("vector_add")], client_env(address, CRICKET_TIMEOUT="2"), 15)
     assert result.status == 1
     assert len(result.lines_about(address)) == 1, result.err
+    assert "it is no cricket-rpc-server" in result.err or "timed out" in result.err
 
 
 def test_it_has_another_version_of_the_program(app, fake):

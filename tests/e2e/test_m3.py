@@ -57,6 +57,19 @@ def test_regions_from_the_command_line(server):
     assert m3(server, "echo", "there?") == "there?\n"
 
 
+def test_the_command_says_what_is_missing(tmp_path):
+    nothing = tmp_path / "nothing"
+    for options, env in (["--socket", nothing], {}), ([], {"CRICKET_M3": str(nothing)}):
+        result = run([M3, *options, "ls"], clean_env(**env))
+        assert (result.status, result.out) == (1, "")
+        assert result.err == f"m3: {nothing}: no broker answers: is cricket-rpc-server or m3-server running?\n"
+    assert run([M3, "frob"], clean_env()).err.startswith("m3: no such command: frob\nUsage:")
+    result = run([M3, "read", "weights"], clean_env())
+    assert (result.status, result.err) == (2, "Usage: m3 read NAME OFFSET LENGTH\n")
+    version = run([PRODUCTS / "m3-server", "--version"], clean_env()).out
+    assert run([M3, "--version"], clean_env()).out == version.replace("m3-server", "m3")
+
+
 def test_a_lost_broker_is_started_again_and_knows_nothing(server):
     m3(server, "alloc", "gone", "2M")
     broker = server.broker()

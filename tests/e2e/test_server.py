@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from conftest import SERVER, Server, clean_env, client_env, ended, free_port, run, start, wait_until
+from conftest import DRIVER, SERVER, Server, clean_env, client_env, ended, free_port, run, start, wait_until
 
 
 def serve(*options, timeout=10):
@@ -41,6 +41,22 @@ def test_a_driver_that_is_none_is_named(tmp_path):
                    f"127.0.0.1:{free_port()}")
     assert result.status not in (0, 124) and result.status < 128
     assert "libnothing.so" in result.err
+
+
+@pytest.mark.skipif(DRIVER != "emu", reason="this machine has a driver")
+def test_without_a_gpu_it_says_what_runs_the_kernels(tmp_path):
+    here = ("--listen", "127.0.0.1:0", "--unix", tmp_path / "s")
+    result = serve("--driver", "cuda", *here)
+    assert result.status == 1 and "libcuda.so.1" in result.err and "use --driver emu" in result.err
+    env = clean_env()
+    env.pop("ASAN_OPTIONS", None)
+    server = start([SERVER, *here], env)
+    try:
+        lines = iter(server.stderr.readline, "")
+        assert "no GPU here, kernels run on the CPU" in next(line for line in lines if "driver" in line)
+    finally:
+        server.terminate()
+        ended(server, 10)
 
 
 def test_a_second_server_on_the_same_addresses_says_so(own_server, tmp_path):

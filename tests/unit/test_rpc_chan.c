@@ -70,6 +70,22 @@ static void bad_addresses_are_einval(void **state)
 	assert_ptr_equal(chan, (void *)42);
 }
 
+static void an_error_of_dialing_says_what_to_do(void **state)
+{
+	char text[160];
+
+	(void)state;
+	assert_string_equal(ck_chan_dial_error("nobody", -ENXIO, text, sizeof(text)),
+			    "no host has this name");
+	assert_non_null(strstr(ck_chan_dial_error("::", -EINVAL, text, sizeof(text)), "HOST:PORT"));
+	assert_non_null(strstr(ck_chan_dial_error("h", -ECONNREFUSED, text, sizeof(text)), "--listen"));
+	assert_null(strstr(ck_chan_dial_error("unix:/s", -ENOENT, text, sizeof(text)), "--listen"));
+	assert_non_null(strstr(text, "cricket-rpc-server"));
+	assert_non_null(strstr(ck_chan_dial_error("h:1", -ETIMEDOUT, text, sizeof(text)), "firewall"));
+	assert_string_equal(ck_chan_dial_error("h", -EIO, text, sizeof(text)), strerror(EIO));
+	assert_int_equal(strlen(ck_chan_dial_error("h", -ECONNREFUSED, text, 10)), 9);
+}
+
 static void a_host_alone_means_the_default_port(void **state)
 {
 	int listener = ck_chan_listen("127.9.9.9"), again;
@@ -463,6 +479,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(bad_addresses_are_einval),
+		cmocka_unit_test(an_error_of_dialing_says_what_to_do),
 		cmocka_unit_test(a_host_alone_means_the_default_port),
 		cmocka_unit_test(every_form_of_address_connects),
 		cmocka_unit_test(ipv6_connects_and_its_any_address_takes_ipv4_too),
