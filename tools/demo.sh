@@ -38,7 +38,7 @@ done
 cat "$tmp/log"
 
 title "Running $app, which knows nothing of all this"
-printf '$ LD_PRELOAD=cpu/cricket-client.so REMOTE_GPU_ADDRESS=unix:%s %s\n' "$tmp/gpu" "$app"
+printf '$ LD_PRELOAD=cpu/cricket-client.so REMOTE_GPU_ADDRESS=unix:%s CRICKET_STATS=1 %s\n' "$tmp/gpu" "$app"
 LD_PRELOAD=$PWD/cpu/cricket-client.so REMOTE_GPU_ADDRESS=unix:$tmp/gpu CRICKET_STATS=1 $app
 
 if command -v nvidia-smi >/dev/null; then

@@ -166,6 +166,20 @@ def test_the_rows_in_contributing_are_taken_by_the_generator(tmp_path):
     assert all(f"PROC_{name}(" in protocol for n, name in rows if " ptsz " not in lines[n])
 
 
+@pytest.mark.parametrize("folder", ["bench", "docker", "docs", "man", "python", "tools", "tests/e2e", "tests/gen"])
+def test_a_folders_readme_names_its_files(folder):
+    text = text_of(f"{folder}/README.md")
+    files = [p for p in (ROOT / folder).iterdir() if p.is_file() and p.name != "README.md"]
+    assert files
+    assert not [p.name for p in files if p.stem not in text]
+
+
+def test_the_readme_names_every_folder():
+    layout = text_of("README.md").split("## Layout")[1].split("##")[0]
+    tracked = {p.name for p in ROOT.iterdir() if p.is_dir() and not p.name.startswith(".")} - {"build"}
+    assert not [name for name in sorted(tracked) if f"{name}/" not in layout]
+
+
 @pytest.mark.parametrize("folder", SOURCES)
 def test_a_folders_readme_names_its_sources(folder):
     table = re.findall(r"^\|(.*?)\|", text_of(f"{folder}/README.md"), re.M)
