@@ -31,7 +31,7 @@ apps() {
 		[ -f "$app" ] && [ -x "$app" ] || continue
 		name=$(basename "$app")
 		case $name in	# never end; crash natively; want arguments
-		spin* | endless* | bad_handles* | any_runtime* | environment*) continue ;;
+		spin* | endless* | awkward* | bad_handles* | any_runtime* | environment*) continue ;;
 		esac
 		TIME=60 native "$app" > "$OUT/native.out" 2> "$OUT/native.err"; want=$?
 		for over in $OVER; do

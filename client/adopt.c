@@ -24,6 +24,7 @@
 #include "client/fault.h"
 #include "client/pinned.h"
 #include "client/space.h"
+#include "util/cancel.h"
 #include "util/log.h"
 
 CK_LOG_DEFINE("client");
@@ -301,6 +302,7 @@ CUresult ck_adopt(uint64_t ctx, uint64_t address, size_t size)
 	uint64_t lo = address & ~(CK_PAGE - 1), hi = CK_ALIGN_UP(address + size, CK_PAGE);
 	CUresult err = CUDA_ERROR_NOT_SUPPORTED;
 	struct adopted *a;
+	int cancel;
 
 	if (!ck_pinned_open())
 		return err;
@@ -308,10 +310,12 @@ CUresult ck_adopt(uint64_t ctx, uint64_t address, size_t size)
 	if (!a)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	*a = (struct adopted){ .at = (char *)lo, .size = hi - lo };
+	cancel = ck_cancel_disable();
 	pthread_mutex_lock(&lock);
 	if (all_are(a, is_private) && prepare())
 		err = adopt(ctx, address, size, a);
 	pthread_mutex_unlock(&lock);
+	ck_cancel_restore(cancel);
 	if (err) {
 		ck_debug("registered memory at %#llx is not shared: %d",
 			 (unsigned long long)address, (int)err);

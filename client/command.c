@@ -26,6 +26,7 @@
 #include "rpc/fields.h"
 #include "rpc/proc.h"
 #include "rpc/record.h"
+#include "util/cancel.h"
 #include "util/log.h"
 #include "util/spin.h"
 
@@ -100,7 +101,7 @@ static void write_piece(const void *bulk, size_t bulk_size)
 		{ (void *)(uintptr_t)bulk, bulk_size },
 		{ (void *)(uintptr_t)zero, -bulk_size & 3 },
 	};
-	int ret;
+	int ret, cancel = ck_cancel_disable();
 
 	cmd.writing = true;
 	cmd.fill ^= 1;
@@ -112,6 +113,7 @@ static void write_piece(const void *bulk, size_t bulk_size)
 	cmd.last_write_ns = ck_now_ns();
 	pthread_cond_broadcast(&cmd.written);
 	note_result(ret);
+	ck_cancel_restore(cancel);
 }
 
 static void write_all(void)
@@ -161,15 +163,20 @@ static void dispatch(void)
  * because it must directly follow its message. Then nothing lets go of the lock in between. */
 static void make_room(size_t size, bool write)
 {
+	int cancel;
+
 	while (!cmd.broken) {
 		bool full = BUFFER_SIZE - cmd.len < size;
 
-		if (cmd.writing && (write || full))
+		if (cmd.writing && (write || full)) {
+			cancel = ck_cancel_disable();
 			pthread_cond_wait(&cmd.written, &cmd.lock);
-		else if (full)
+			ck_cancel_restore(cancel);
+		} else if (full) {
 			write_piece(NULL, 0);
-		else
+		} else {
 			return;
+		}
 	}
 }
 

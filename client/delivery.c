@@ -18,6 +18,7 @@
 #include "client/status.h"
 #include "rpc/proc.h"
 #include "rpc/status.h"
+#include "util/cancel.h"
 #include "util/map.h"
 
 #define IDLE_MS 10000
@@ -70,6 +71,7 @@ static void advance(uint32_t rank)
 
 static void wait_a_while(void)
 {
+	int cancel = ck_cancel_disable();
 	struct timespec until;
 
 	clock_gettime(CLOCK_REALTIME, &until);
@@ -77,6 +79,7 @@ static void wait_a_while(void)
 	until.tv_sec += until.tv_nsec / 1000000000L;
 	until.tv_nsec %= 1000000000L;
 	pthread_cond_timedwait(&all.changed, &all.lock, &until);
+	ck_cancel_restore(cancel);
 }
 
 static void note_rank(uint32_t rank)

@@ -17,6 +17,7 @@
 #include "client/stats.h"
 #include "rpc/proc.h"
 #include "rpc/record.h"
+#include "util/cancel.h"
 #include "util/log.h"
 
 CK_LOG_DEFINE("client");
@@ -315,11 +316,16 @@ bool ck_output_fetch(void)
 	return any;
 }
 
-/* A lane broke in the middle of a call: the session is over. */
+/* A call was not carried out. The session is over, since a lane broke in the middle of it; but not
+ * where the call had no lane yet and the program has used up its descriptors. */
 static CUresult lost(const struct ck_proc *p, int ret)
 {
 	char why[128];
 
+	if (!ck_thread()->lane && (ret == -EMFILE || ret == -ENFILE)) {
+		ck_info("%s: no connection for this thread: %s", p->name, strerror(-ret));
+		return CUDA_ERROR_OPERATING_SYSTEM;
+	}
 	snprintf(why, sizeof(why), "%s: %s", p->name,
 		 ret == -EPIPE ? "the server closed the connection" : strerror(-ret));
 	ck_session_lost(why);
@@ -330,10 +336,12 @@ static CUresult call_aside(struct ck_exchange *x)
 {
 	const struct ck_proc *p = &ck_procs[x->proc];
 	struct ck_thread *t = ck_thread();
+	int cancel = ck_cancel_disable();
 	int ret = t->lane ? 0 : own_lane(t);
 
 	if (ret == 0)
 		ret = ck_lane_exchange(t->lane, x);
+	ck_cancel_restore(cancel);
 	return ret < 0 ? lost(p, ret) : (CUresult)((const ck_result *)x->res)->err;
 }
 
@@ -360,7 +368,7 @@ CUresult ck_call_aside_bulk(uint32_t proc, void *args, void *res, ck_place_fn pl
 }
 
 /* A call in the order of commands. */
-static CUresult call(struct ck_exchange *x)
+static CUresult call_uncancelled(struct ck_exchange *x)
 {
 	const struct ck_proc *p = &ck_procs[x->proc];
 	struct ck_thread *t = ck_thread();
@@ -398,6 +406,15 @@ static CUresult call(struct ck_exchange *x)
 		while (ck_output_fetch())
 			;
 	return (CUresult)head->err;
+}
+
+static CUresult call(struct ck_exchange *x)
+{
+	int cancel = ck_cancel_disable();
+	CUresult err = call_uncancelled(x);
+
+	ck_cancel_restore(cancel);
+	return err;
 }
 
 CUresult ck_call_bulk(uint32_t proc, void *args, void *res, const void *bulk, size_t bulk_size,

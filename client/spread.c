@@ -12,6 +12,7 @@
 
 #include "client/client.h"
 #include "client/spread.h"
+#include "util/cancel.h"
 #include "util/env.h"
 #include "util/log.h"
 
@@ -95,11 +96,13 @@ static void start_helpers(unsigned int count)
 CUresult ck_spread(ck_part_fn fn, const void *copy, size_t size)
 {
 	unsigned int parts = ck_spread_width();
+	int cancel;
 	CUresult err;
 
 	/* A second large copy at the same time has the processors it needs without this. */
 	if (parts == 1 || size < CK_SPREAD_MIN || pthread_mutex_trylock(&s.one))
 		return fn(copy, 0, size);
+	cancel = ck_cancel_disable();
 	pthread_mutex_lock(&s.lock);
 	start_helpers(parts - 1);
 	s.fn = fn;
@@ -118,5 +121,6 @@ CUresult ck_spread(ck_part_fn fn, const void *copy, size_t size)
 	err = s.err;
 	pthread_mutex_unlock(&s.lock);
 	pthread_mutex_unlock(&s.one);
+	ck_cancel_restore(cancel);
 	return err;
 }

@@ -25,6 +25,7 @@
 
 #include "rpc/pipe.h"
 #include "rpc/transport/transport.h"
+#include "util/cancel.h"
 #include "util/env.h"
 #include "util/util.h"
 
@@ -259,8 +260,11 @@ bool ck_chan_in_rings(const struct ck_chan *chan)
 static bool peer_gone(struct ck_chan *chan)
 {
 	struct pollfd pfd = { .fd = chan->fd, .events = POLLRDHUP };
+	int cancel = ck_cancel_disable();
+	bool told = poll(&pfd, 1, 0) > 0;
 
-	return poll(&pfd, 1, 0) > 0 && (pfd.revents & (POLLRDHUP | POLLHUP | POLLERR));
+	ck_cancel_restore(cancel);
+	return told && (pfd.revents & (POLLRDHUP | POLLHUP | POLLERR));
 }
 
 typedef long (*look_fn)(struct ck_pipe *ring);

@@ -1,0 +1,27 @@
+"""tests/e2e/test_process.py - what processes do around CUDA (../test_apps/awkward.c): none of it ends
+or stops a program, or costs it its GPU."""
+import pytest
+
+from conftest import TRANSPORTS, client_env, run
+
+
+@pytest.fixture
+def awkward(server, app):
+    """awkward(WHAT, TRANSPORT): what it says; it has to end well."""
+    def go(what, transport, err=""):
+        result = run([app("awkward"), what], client_env(server.address(transport)))
+        assert result.status == 0, (result.out, result.err)
+        assert err in result.err if err else result.err == ""
+        return result.out
+    return go
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_a_thread_that_is_cancelled_leaves_the_others_their_connection(awkward, transport):
+    assert awkward("cancel", transport) == "works: 42\n"
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_a_thread_without_a_descriptor_for_its_connection_fails_alone(awkward, transport):
+    # CUDA_ERROR_OPERATING_SYSTEM, and it comes by itself when there are some
+    assert awkward("descriptors", transport) == "another thread: 304\nworks: 42\nanother thread: 0\n"

@@ -1,0 +1,142 @@
+/*
+ * tests/test_apps/awkward.c - what processes do around CUDA: awkward WHAT. Threads are cancelled,
+ * descriptors run out. Nothing of it may end or stop the process, or cost it its GPU; it says what it
+ * has seen. For the remote modes alone.
+ */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#define MORE_DRIVER_CALLS(X)                                                  \
+	X(cuMemcpyHtoDAsync_v2, (CUdeviceptr, const void *, size_t, CUstream)) \
+	X(cuMemsetD8Async, (CUdeviceptr, unsigned char, size_t, CUstream))
+#include "driver_api.h"
+
+#define BIG (1u << 20)
+
+static CUcontext ctx;
+
+static void check(const char *what, CUresult err)
+{
+	if (!err)
+		return;
+	printf("%s: %d\n", what, (int)err);
+	exit(1);
+}
+
+static void begin(void)
+{
+	CUdevice dev;
+
+	check("cuInit", cu.cuInit(0));
+	check("cuDeviceGet", cu.cuDeviceGet(&dev, 0));
+	check("cuDevicePrimaryCtxRetain", cu.cuDevicePrimaryCtxRetain(&ctx, dev));
+	check("cuCtxSetCurrent", cu.cuCtxSetCurrent(ctx));
+	check("cuCtxSynchronize", cu.cuCtxSynchronize());
+}
+
+/* There is a GPU yet, for this thread. */
+static void still_works(void)
+{
+	int in = 42, out = 0;
+	CUdeviceptr d;
+
+	check("cuMemAlloc", cu.cuMemAlloc_v2(&d, sizeof(in)));
+	check("cuMemcpyHtoD", cu.cuMemcpyHtoD_v2(d, &in, sizeof(in)));
+	check("cuMemcpyDtoH", cu.cuMemcpyDtoH_v2(&out, d, sizeof(out)));
+	check("cuMemFree", cu.cuMemFree_v2(d));
+	printf("works: %d\n", out);
+}
+
+static pthread_t thread(void *(*run)(void *))
+{
+	pthread_t t;
+
+	if (pthread_create(&t, NULL, run, NULL) != 0)
+		abort();
+	return t;
+}
+
+/* --- cancel: in the middle of whatever a thread calls */
+
+static void *busy(void *arg)
+{
+	static char bytes[BIG];
+	CUdeviceptr d;
+
+	check("cuCtxSetCurrent", cu.cuCtxSetCurrent(ctx));
+	check("cuMemAlloc", cu.cuMemAlloc_v2(&d, BIG));
+	for (unsigned int i = 0;; i++) {
+		cu.cuMemcpyHtoDAsync_v2(d, bytes, BIG, NULL);
+		cu.cuMemsetD8Async(d, 0, BIG, NULL);
+		if (i % 8 == 7)
+			cu.cuCtxSynchronize();
+		pthread_testcancel();
+	}
+	return arg;
+}
+
+static void cancel(void)
+{
+	begin();
+	for (unsigned int i = 0; i < 8; i++) {
+		pthread_t t = thread(busy);
+
+		usleep(20000 + i * 777);
+		pthread_cancel(t);
+		pthread_join(t, NULL);
+	}
+	still_works();
+}
+
+/* --- descriptors: none is left for another thread's connection */
+
+static void *allocate(void *arg)
+{
+	CUdeviceptr d;
+
+	check("cuCtxSetCurrent", cu.cuCtxSetCurrent(ctx));
+	printf("another thread: %d\n", (int)cu.cuMemAlloc_v2(&d, 4));
+	return arg;
+}
+
+static void descriptors(void)
+{
+	struct rlimit was, none;
+
+	begin();
+	getrlimit(RLIMIT_NOFILE, &was);
+	none = was;
+	none.rlim_cur = 3;
+	setrlimit(RLIMIT_NOFILE, &none);
+	pthread_join(thread(allocate), NULL);
+	setrlimit(RLIMIT_NOFILE, &was);
+	still_works();
+	pthread_join(thread(allocate), NULL);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct {
+		const char *name;
+		void (*run)(void);
+	} all[] = {
+		{ "cancel", cancel },
+		{ "descriptors", descriptors },
+	};
+
+	if (driver_open() < 0)
+		return 1;
+	alarm(100);
+	for (size_t i = 0; argc == 2 && i < sizeof(all) / sizeof(all[0]); i++) {
+		if (strcmp(all[i].name, argv[1]) != 0)
+			continue;
+		all[i].run();
+		return 0;
+	}
+	fprintf(stderr, "usage: awkward WHAT\n");
+	return 2;
+}
