@@ -9,10 +9,10 @@
 #include <errno.h>
 #include <linux/futex.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -37,7 +37,7 @@ struct fault {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool started;
-static int bell = -1;
+static sem_t bell; /* no descriptor: programs close those that they do not know */
 static _Atomic(struct fault *) waiting;
 
 /* The program's action, guarded by a flag that is only held with all signals blocked. */
@@ -132,13 +132,11 @@ static int ask(uint64_t address, bool write_access)
 {
 	struct fault f = { .address = address, .write = write_access,
 			   .inside = ck_inside_callback };
-	uint64_t one = 1;
 
 	f.next = atomic_load(&waiting);
 	while (!atomic_compare_exchange_weak(&waiting, &f.next, &f))
 		;
-	while (write(bell, &one, sizeof(one)) < 0 && errno == EINTR)
-		;
+	sem_post(&bell);
 	while (!atomic_load(&f.done))
 		futex(&f.done, FUTEX_WAIT, 0);
 	return f.result;
@@ -184,14 +182,10 @@ static void serve(struct fault *f)
 
 static void *server(void *arg)
 {
-	uint64_t count;
-
 	(void)arg;
-	for (;;) {
-		if (read(bell, &count, sizeof(count)) < 0 && errno != EINTR)
-			return NULL;
+	while (sem_wait(&bell) == 0 || errno == EINTR)
 		serve(atomic_exchange(&waiting, NULL));
-	}
+	return NULL;
 }
 
 /* --- beginning */
@@ -212,23 +206,19 @@ static int start(void)
 	pthread_t thread;
 	int ret;
 
-	bell = eventfd(0, EFD_CLOEXEC);
-	if (bell < 0)
+	if (sem_init(&bell, 0, 0) < 0)
 		return -errno;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &was);
 	ret = pthread_create(&thread, NULL, server, NULL);
 	pthread_sigmask(SIG_SETMASK, &was, NULL);
 	if (ret != 0)
-		goto close_bell;
+		return -ret;
 	pthread_detach(thread);
 	if (ck_fault_system(SIGSEGV, ours(), &theirs) < 0)
 		return -errno;
 	__atomic_store_n(&started, true, __ATOMIC_RELEASE);
 	return 0;
-close_bell:
-	close(bell);
-	return -ret;
 }
 
 int ck_fault_start(void)

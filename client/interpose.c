@@ -13,6 +13,7 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -64,13 +65,6 @@ int ck_fault_system(int sig, const struct sigaction *act, struct sigaction *old)
 	return NEXT(sigaction)(sig, act, old);
 }
 
-CK_EXPORT int sigaction(int sig, const struct sigaction *act, struct sigaction *old)
-{
-	if (sig == SIGSEGV && ck_fault_sigaction(act, old) == 0)
-		return 0;
-	return ck_fault_system(sig, act, old);
-}
-
 CK_EXPORT __sighandler_t signal(int sig, __sighandler_t handler)
 {
 	struct sigaction act = { .sa_handler = handler, .sa_flags = SA_RESTART }, old;
@@ -80,14 +74,32 @@ CK_EXPORT __sighandler_t signal(int sig, __sighandler_t handler)
 	return sigaction(sig, &act, &old) < 0 ? SIG_ERR : old.sa_handler;
 }
 
-/* @set without SIGSEGV, in *@open: a fault while it is blocked would end the process. */
+/* @set without SIGSEGV, in *@open: a fault while it is blocked would end the process. Before there is
+ * a window too, if the set is a filled one, since then SIGSEGV is not what it is about. */
 static const sigset_t *without_ours(int how, const sigset_t *set, sigset_t *open)
 {
-	if (!set || how == SIG_UNBLOCK || !ck_window_lo || sigismember(set, SIGSEGV) != 1)
+	if (!set || how == SIG_UNBLOCK || sigismember(set, SIGSEGV) != 1 ||
+	    (!ck_window_lo && sigismember(set, SIGKILL) != 1))
 		return set;
 	*open = *set;
 	sigdelset(open, SIGSEGV);
 	return open;
+}
+
+/* Handlers of other signals may touch pages too. */
+CK_EXPORT int sigaction(int sig, const struct sigaction *act, struct sigaction *old)
+{
+	struct sigaction open;
+
+	if (sig == SIGSEGV)
+		return ck_fault_sigaction(act, old) == 0 ? 0 : ck_fault_system(sig, act, old);
+	if (act && without_ours(SIG_BLOCK, &act->sa_mask, &open.sa_mask) != &act->sa_mask) {
+		open.sa_flags = act->sa_flags;
+		open.sa_restorer = act->sa_restorer;
+		open.sa_sigaction = act->sa_sigaction;
+		act = &open;
+	}
+	return ck_fault_system(sig, act, old);
 }
 
 CK_EXPORT int sigprocmask(int how, const sigset_t *set, sigset_t *old)

@@ -2,7 +2,7 @@
 or stops a program, or costs it its GPU."""
 import pytest
 
-from conftest import TRANSPORTS, client_env, run
+from conftest import KIND, TRANSPORTS, client_env, run
 
 
 @pytest.fixture
@@ -25,3 +25,15 @@ def test_a_thread_that_is_cancelled_leaves_the_others_their_connection(awkward, 
 def test_a_thread_without_a_descriptor_for_its_connection_fails_alone(awkward, transport):
     # CUDA_ERROR_OPERATING_SYSTEM, and it comes by itself when there are some
     assert awkward("descriptors", transport) == "another thread: 304\nworks: 42\nanother thread: 0\n"
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_touches_of_a_program_that_closes_what_it_has_not_opened_end(awkward, transport):
+    """Its connections are lost, and the page that was on the device."""
+    assert awkward("closed", transport, "is lost") == "touched: 0\n"
+
+
+@pytest.mark.skipif(KIND != "", reason="the sanitizer has taken sigaction")
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_pages_are_touched_where_all_signals_are_blocked(awkward, transport):
+    assert awkward("masks", transport) == "all blocked: 1\nhandler: 1\n"

@@ -1,21 +1,39 @@
 /*
  * tests/test_apps/awkward.c - what processes do around CUDA: awkward WHAT. Threads are cancelled,
- * descriptors run out. Nothing of it may end or stop the process, or cost it its GPU; it says what it
- * has seen. For the remote modes alone.
+ * descriptors run out or are closed, signals are masked. Nothing of it may end or stop the process;
+ * it says what it has seen. For the remote modes alone.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #define MORE_DRIVER_CALLS(X)                                                  \
+	X(cuMemAllocManaged, (CUdeviceptr *, size_t, unsigned int))           \
 	X(cuMemcpyHtoDAsync_v2, (CUdeviceptr, const void *, size_t, CUstream)) \
 	X(cuMemsetD8Async, (CUdeviceptr, unsigned char, size_t, CUstream))
 #include "driver_api.h"
 
+#define PAGES (64u << 10)
 #define BIG (1u << 20)
+
+static const char ptx[] =
+	".version 7.0\n"
+	".target sm_75\n"
+	".address_size 64\n"
+	"// *p = 1\n"
+	".visible .entry one(.param .u64 p)\n"
+	"{\n"
+	"	.reg .b64 %rd1;\n"
+	"	.reg .b32 %r1;\n"
+	"	ld.param.u64 %rd1, [p];\n"
+	"	mov.u32 %r1, 1;\n"
+	"	st.global.u32 [%rd1], %r1;\n"
+	"	ret;\n"
+	"}\n";
 
 static CUcontext ctx;
 
@@ -118,6 +136,83 @@ static void descriptors(void)
 	pthread_join(thread(allocate), NULL);
 }
 
+/* --- managed memory that is on the device */
+
+static volatile int *shared;
+
+static void on_device(void)
+{
+	void *args[] = { &shared };
+	CUdeviceptr d;
+	CUmodule module;
+	CUfunction one;
+
+	begin();
+	check("cuMemAllocManaged", cu.cuMemAllocManaged(&d, PAGES, 1));
+	check("cuModuleLoadData", cu.cuModuleLoadData(&module, ptx));
+	check("cuModuleGetFunction", cu.cuModuleGetFunction(&one, module, "one"));
+	shared = (int *)d;
+	*shared = 5;
+	check("cuLaunchKernel", cu.cuLaunchKernel(one, 1, 1, 1, 1, 1, 1, 0, NULL, args, NULL));
+	check("cuCtxSynchronize", cu.cuCtxSynchronize());
+}
+
+/* --- closed: descriptors that the program has not opened */
+
+static void closed(void)
+{
+	on_device();
+	for (int fd = 3; fd < 256; fd++)
+		close(fd);
+	printf("touched: %d\n", *shared);
+}
+
+/* --- masks: everything is blocked in a thread, and while a handler runs */
+
+static int go[2];
+
+static void *late(void *arg)
+{
+	char c;
+
+	if (read(go[0], &c, 1) == 1)
+		printf("all blocked: %d\n", *shared);
+	return arg;
+}
+
+static void handler(int sig)
+{
+	char text[] = "handler: 0\n";
+
+	(void)sig;
+	text[9] = (char)('0' + *shared);
+	if (write(STDOUT_FILENO, text, sizeof(text) - 1) < 0)
+		abort();
+}
+
+static void masks(void)
+{
+	struct sigaction act = { .sa_handler = handler };
+	sigset_t all, was;
+	pthread_t t;
+
+	setbuf(stdout, NULL);
+	sigfillset(&act.sa_mask);
+	sigaction(SIGUSR1, &act, NULL);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &was);
+	if (pipe(go) < 0)
+		abort();
+	t = thread(late);
+	pthread_sigmask(SIG_SETMASK, &was, NULL);
+	on_device();
+	if (write(go[1], "", 1) != 1)
+		abort();
+	pthread_join(t, NULL);
+	on_device();
+	raise(SIGUSR1);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
@@ -126,6 +221,8 @@ int main(int argc, char **argv)
 	} all[] = {
 		{ "cancel", cancel },
 		{ "descriptors", descriptors },
+		{ "closed", closed },
+		{ "masks", masks },
 	};
 
 	if (driver_open() < 0)
