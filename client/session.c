@@ -17,6 +17,7 @@
 #include "client/stats.h"
 #include "rpc/chan.h"
 #include "rpc/inject.h"
+#include "util/cancel.h"
 #include "util/env.h"
 #include "util/hash.h"
 #include "util/log.h"
@@ -41,6 +42,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static char address[512];		/* where the server was found */
 static enum { SOCKETS, RINGS_IF_ANY, RINGS } wanted; /* over what, where it is on this host */
 static CUresult failed;			/* what an attempt to connect ended with */
+static bool connecting;			/* such an attempt is being made */
 static struct ck_map *images;		/* hashes that the server holds */
 static pthread_mutex_t images_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -257,11 +259,13 @@ static void start_anew(void)
 {
 	ck_lane_forget();
 	ck_command_forget();
-	pthread_mutex_init(&lock, NULL);
 	pthread_mutex_init(&images_lock, NULL);
-	ck_map_destroy(images);
+	if (!connecting) {	/* what another thread was just filling is left as it is */
+		ck_map_destroy(images);
+		xdr_free((xdrproc_t)xdr_ck_hello_res, &ck_client.hello);
+	}
+	connecting = false;
 	images = NULL;
-	xdr_free((xdrproc_t)xdr_ck_hello_res, &ck_client.hello);
 	memset(&ck_client.hello, 0, sizeof(ck_client.hello));
 	failed = CUDA_SUCCESS;
 	ck_client.state = CK_STATE_FRESH;
@@ -271,8 +275,9 @@ static void start_anew(void)
  * sees the end of the parent when that ends. */
 static void in_child(void)
 {
+	pthread_mutex_init(&lock, NULL);
 	ck_nvml_forked();
-	if (ck_client.state != CK_STATE_READY && ck_client.state != CK_STATE_LOST)
+	if (ck_client.state != CK_STATE_READY && ck_client.state != CK_STATE_LOST && !connecting)
 		return;
 	if (!ck_client.initialized) {
 		start_anew();
@@ -286,7 +291,6 @@ static void in_child(void)
 static CUresult connect_session(void)
 {
 	struct ck_chan *chan, *commands;
-	static bool at_fork;
 	struct ck_lane *lane;
 	CUresult err;
 	int ret = dial_server(&chan);
@@ -316,17 +320,35 @@ static CUresult connect_session(void)
 	ck_client.driver_version = ck_client.hello.driver_version < CUDA_VERSION_ON_TABLE ?
 					   ck_client.hello.driver_version :
 					   CUDA_VERSION_ON_TABLE;
-	if (!at_fork)
-		pthread_atfork(NULL, NULL, in_child);
-	at_fork = true;
 	ck_info("session with %s: %u device%s%s", address, ck_client.hello.devices.devices_len,
 		ck_client.hello.devices.devices_len == 1 ? "" : "s",
 		ck_client.hello.emulated ? ", emulated" : "");
 	return CUDA_SUCCESS;
 }
 
+/* The first attempt. A fork in another thread may come at any time of it. */
+static CUresult begin(void)
+{
+	static bool at_fork;
+	CUresult err;
+
+	if (!at_fork)
+		pthread_atfork(NULL, NULL, in_child);
+	at_fork = true;
+	connecting = true;
+	ck_stats_init();
+	ck_logs_begin();
+	err = connect_session();
+	failed = err;
+	if (!err)
+		ck_client.state = CK_STATE_READY;
+	connecting = false;
+	return err;
+}
+
 CUresult ck_session_open(void)
 {
+	int cancel = ck_cancel_disable();
 	CUresult err = CUDA_SUCCESS;
 
 	pthread_mutex_lock(&lock);
@@ -338,15 +360,10 @@ CUresult ck_session_open(void)
 		err = CUDA_ERROR_DEINITIALIZED;
 	else if (ck_client.state == CK_STATE_FRESH && failed)
 		err = failed;
-	else if (ck_client.state == CK_STATE_FRESH) {
-		ck_stats_init();
-		ck_logs_begin();
-		err = connect_session();
-		failed = err;
-		if (!err)
-			ck_client.state = CK_STATE_READY;
-	}
+	else if (ck_client.state == CK_STATE_FRESH)
+		err = begin();
 	pthread_mutex_unlock(&lock);
+	ck_cancel_restore(cancel);
 	return err;
 }
 

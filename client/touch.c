@@ -150,8 +150,12 @@ void *ck_managed_host(const void *p, size_t size, bool write)
 	return alias ? alias : (void *)(uintptr_t)p;
 }
 
+/* A child of fork has no such memory, and no session to ask: the kernel says EFAULT, as of any
+ * address that is none. */
 void ck_managed_need(uint64_t address, size_t size, bool write)
 {
+	if (unlikely(ck_client.state == CK_STATE_FORKED))
+		return;
 	prepare(address, size, write);
 }
 

@@ -1,5 +1,7 @@
 """tests/e2e/test_process.py - what processes do around CUDA (../test_apps/awkward.c): none of it ends
 or stops a program, or costs it its GPU."""
+import socket
+
 import pytest
 
 from conftest import KIND, TRANSPORTS, client_env, run
@@ -37,3 +39,16 @@ def test_touches_of_a_program_that_closes_what_it_has_not_opened_end(awkward, tr
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_pages_are_touched_where_all_signals_are_blocked(awkward, transport):
     assert awkward("masks", transport) == "all blocked: 1\nhandler: 1\n"
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_a_childs_write_of_managed_memory_is_refused_and_the_parents_stays(awkward, transport):
+    assert awkward("child", transport) == "child: 0\ntouched: 1\nworks: 42\n"
+
+
+def test_a_child_that_is_forked_while_another_thread_begins_can_begin(app):
+    """The server takes connections and says nothing, so that both end with CUDA_ERROR_NO_DEVICE."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        env = client_env(f"127.0.0.1:{silent.getsockname()[1]}", CRICKET_TIMEOUT="2")
+        result = run([app("awkward"), "fork"], env)
+    assert (result.status, result.out) == (0, f"child: {100 << 8:#x}\n"), result.err

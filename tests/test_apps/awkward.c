@@ -1,14 +1,16 @@
 /*
  * tests/test_apps/awkward.c - what processes do around CUDA: awkward WHAT. Threads are cancelled,
- * descriptors run out or are closed, signals are masked. Nothing of it may end or stop the process;
- * it says what it has seen. For the remote modes alone.
+ * descriptors run out or are closed, children are forked, signals are masked. Nothing of it may end
+ * or stop the process, or cost it its GPU; it says what it has seen. For the remote modes alone.
  */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define MORE_DRIVER_CALLS(X)                                                  \
@@ -213,6 +215,51 @@ static void masks(void)
 	raise(SIGUSR1);
 }
 
+/* --- child: of a process with managed memory; it has none */
+
+static void child(void)
+{
+	int ends[2], status = -1;
+	ssize_t n;
+
+	on_device();
+	if (pipe(ends) < 0)
+		abort();
+	if (fork() == 0) {
+		alarm(20);
+		n = write(ends[1], (void *)shared, PAGES);
+		_exit(n < 0 && errno == EFAULT ? 0 : 1);
+	}
+	wait(&status);
+	printf("child: %#x\n", status);
+	printf("touched: %d\n", *shared);
+	still_works();
+}
+
+/* --- fork: while another thread is in cuInit */
+
+static void *initialise(void *arg)
+{
+	cu.cuInit(0);
+	return arg;
+}
+
+static void fork_early(void)
+{
+	int status = -1;
+
+	thread(initialise);
+	usleep(300000);
+	if (fork() == 0) {
+		alarm(20);
+		_exit((int)cu.cuInit(0));
+	}
+	wait(&status);
+	printf("child: %#x\n", status);
+	fflush(stdout);
+	_exit(0);	/* the thread may be in cuInit yet */
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
@@ -223,6 +270,8 @@ int main(int argc, char **argv)
 		{ "descriptors", descriptors },
 		{ "closed", closed },
 		{ "masks", masks },
+		{ "child", child },
+		{ "fork", fork_early },
 	};
 
 	if (driver_open() < 0)
