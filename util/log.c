@@ -2,6 +2,7 @@
  * util/log.c - where log lines are put together and written; see log.h.
  */
 #include <errno.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -9,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "util/cancel.h"
 #include "util/env.h"
 #include "util/log.h"
 
@@ -142,6 +144,27 @@ void ck_log_hook(void (*hook)(int level, char *text, size_t size))
 	line_hook = hook;
 }
 
+/* Nothing can be done about a descriptor that is full or closed; a pipe that nobody reads any more
+ * must not end the program, so its SIGPIPE is taken away unless one was there before. */
+static void put_line(const char *line, size_t size)
+{
+	int cancel = ck_cancel_disable(), fd = (int)ck_env_long("CRICKET_LOG_FD");
+	sigset_t sigpipe, was, pending;
+	ssize_t n;
+
+	sigemptyset(&sigpipe);
+	sigaddset(&sigpipe, SIGPIPE);
+	sigpending(&pending);
+	pthread_sigmask(SIG_BLOCK, &sigpipe, &was);
+	while ((n = write(fd, line, size)) < 0 && errno == EINTR)
+		;
+	if (n < 0 && errno == EPIPE && sigismember(&pending, SIGPIPE) != 1)
+		while (sigtimedwait(&sigpipe, NULL, &(struct timespec){0}) < 0 && errno == EINTR)
+			;
+	pthread_sigmask(SIG_SETMASK, &was, NULL);
+	ck_cancel_restore(cancel);
+}
+
 void ck_log_line(struct ck_log *log, enum ck_log_level level, const char *format, ...)
 {
 	int saved_errno = errno, highest, n;
@@ -164,9 +187,7 @@ void ck_log_line(struct ck_log *log, enum ck_log_level level, const char *format
 		used--;
 	mask_controls(line + head, used - head);
 	line[used++] = '\n';
-	/* Nothing can be done about a descriptor that is full or closed. */
-	while (write((int)ck_env_long("CRICKET_LOG_FD"), line, used) < 0 && errno == EINTR)
-		;
+	put_line(line, used);
 	if (hook) {
 		line[used - 1] = '\0';
 		hook((int)level, line + head, used - 1 - head);

@@ -52,3 +52,14 @@ def test_a_child_that_is_forked_while_another_thread_begins_can_begin(app):
         env = client_env(f"127.0.0.1:{silent.getsockname()[1]}", CRICKET_TIMEOUT="2")
         result = run([app("awkward"), "fork"], env)
     assert (result.status, result.out) == (0, f"child: {100 << 8:#x}\n"), result.err
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_vectors_that_the_kernel_refuses_are_left_to_it(awkward, transport):
+    assert awkward("vectors", transport) == ("no vector: EFAULT\n"
+                                             "a longer one than there may be: EINVAL\n")
+
+
+def test_a_line_that_nobody_reads_does_not_end_the_program(app, tmp_path):
+    result = run([app("awkward"), "reader"], client_env(f"unix:{tmp_path / 'nothing'}"))
+    assert (result.status, result.out) == (0, "cuInit: 100\n")

@@ -5,11 +5,13 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -260,6 +262,40 @@ static void fork_early(void)
 	_exit(0);	/* the thread may be in cuInit yet */
 }
 
+/* --- vectors: that the kernel refuses */
+
+static void refused(const char *what, ssize_t n)
+{
+	const char *name = errno == EFAULT ? "EFAULT" : errno == EINVAL ? "EINVAL" : "?";
+
+	printf("%s: %s\n", what, n < 0 ? name : "taken");
+}
+
+static void vectors(void)
+{
+	struct iovec none = { NULL, 0 }, *volatile nowhere = NULL;
+	volatile int many = 1 << 28;	/* the compiler knows better */
+	int fd = open("/dev/null", O_RDWR);
+
+	begin();
+	refused("no vector", writev(fd, nowhere, 1));
+	refused("a longer one than there may be", writev(fd, &none, many));
+}
+
+/* --- reader: nobody reads stderr */
+
+static void reader(void)
+{
+	int ends[2];
+
+	if (pipe(ends) < 0)
+		abort();
+	dup2(ends[1], STDERR_FILENO);
+	close(ends[0]);
+	close(ends[1]);
+	printf("cuInit: %d\n", (int)cu.cuInit(0));
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
@@ -272,6 +308,8 @@ int main(int argc, char **argv)
 		{ "masks", masks },
 		{ "child", child },
 		{ "fork", fork_early },
+		{ "vectors", vectors },
+		{ "reader", reader },
 	};
 
 	if (driver_open() < 0)
