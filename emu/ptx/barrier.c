@@ -101,7 +101,8 @@ static void cluster_arrive(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, 
 		if (in->op == CK_PTX_OP_CLUSTER_ARRIVE) {
 			w->cluster_phase[l] = cluster->phase;
 			cluster->arrived++;
-		} else if (w->cluster_phase[l] == cluster->phase) {
+		} else if (w->cluster_phase[l] == cluster->phase ||
+			   w->cluster_phase[l] == CK_PTX_NONE) {
 			w->waiting |= 1u << l;
 			w->at_barrier[l] = CK_PTX_BARRIERS;
 			w->pc[l] = w->group_pc;
@@ -113,9 +114,13 @@ static void cluster_arrive(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, 
 void ck_ptx_barrier_check(struct ck_ptx_block *block)
 {
 	cluster_check(block->cluster);
-	for (unsigned int id = 0; id < CK_PTX_BARRIERS; id++)
-		if (block->barriers[id].waiting && is_complete(block, id))
+	for (unsigned int id = 0; id < CK_PTX_BARRIERS; id++) {
+		const struct ck_ptx_barrier *b = &block->barriers[id];
+
+		/* it ends, and can be used again, also when all that came have gone on */
+		if ((b->waiting || b->arrived) && is_complete(block, id))
 			release(block, id);
+	}
 }
 
 /* One lane is there: note it, and its vote. */

@@ -92,6 +92,7 @@ void ck_ptx_block_start(struct ck_ptx_block *block, struct ck_ptx_cluster *clust
 		for (uint32_t l = 0; l < CK_PTX_LANES; l++) {
 			w->pc[l] = run->module->funcs[run->kernel->func].first;
 			w->fp[l] = 0;
+			w->cluster_phase[l] = CK_PTX_NONE;
 			w->rows[CK_PTX_ROW_RETURN * CK_PTX_LANES + l] = CK_PTX_NONE;
 			w->rows[CK_PTX_ROW_LOCAL * CK_PTX_LANES + l] = 0;
 			w->rows[CK_PTX_ROW_STACK * CK_PTX_LANES + l] = 0;

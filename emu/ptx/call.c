@@ -153,6 +153,11 @@ int ck_ptx_call_leave(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uint3
 
 void ck_ptx_lanes_exit(struct ck_ptx_warp *w, uint32_t mask)
 {
+	struct ck_ptx_cluster *cluster = w->block->cluster;
+
+	/* the cluster's barrier waits for them no more, so that they have arrived says nothing */
+	if (unlikely(cluster->arrived > 0))
+		EACH_LANE(mask, l, cluster->arrived -= w->cluster_phase[l] == cluster->phase;);
 	w->live &= ~mask;
 	w->block->live -= (uint32_t)__builtin_popcount(mask);
 	ck_ptx_barrier_check(w->block);

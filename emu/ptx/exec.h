@@ -81,7 +81,7 @@ struct ck_ptx_warp {
 	uint32_t pc[CK_PTX_LANES], fp[CK_PTX_LANES];
 	uint32_t want[CK_PTX_LANES]; /* member masks of the syncing */
 	uint8_t at_barrier[CK_PTX_LANES]; /* CK_PTX_BARRIERS: the cluster's */
-	uint32_t cluster_phase[CK_PTX_LANES]; /* in which the lane has arrived */
+	uint32_t cluster_phase[CK_PTX_LANES]; /* in which the lane has arrived; CK_PTX_NONE: in none */
 	/* the running group */
 	uint32_t group, group_pc, group_fp;
 	uint32_t budget;

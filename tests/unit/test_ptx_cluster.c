@@ -175,6 +175,23 @@ static void the_barrier_counts_phases_of_all_blocks(void **state)
 	assert_int_equal(told, 0);
 }
 
+static void who_arrives_and_exits_counts_for_nobody_else(void **state)
+{
+	(void)state;
+	/* block 0's thread arrives and has gone; block 1's waits for what block 2's stores late */
+	assert_int_equal(
+		run_clusters(
+			3, 1, 3,
+			"setp.eq.u32 %p1, %k, 2; setp.eq.u32 %p2, %k, 1; mov.u32 %r7, 0;\n"
+			"@%p2 st.shared.u32 [s], 0; @%p1 bra late; barrier.cluster.arrive;\n"
+			"@!%p2 exit; barrier.cluster.wait; ld.shared.u32 %r0, [s]; bra out;\n"
+			"late: add.u32 %r7, %r7, 1; setp.lt.u32 %p3, %r7, 20000; @%p3 bra late;\n"
+			"mapa.shared::cluster.u32 %r2, %s, 1; st.shared::cluster.u32 [%r2], 9;\n" SYNC
+			"out:"),
+		CUDA_SUCCESS);
+	assert_int_equal(output()[1], 9);
+}
+
 static void what_is_wrong_is_an_error(void **state)
 {
 	(void)state;
@@ -245,6 +262,7 @@ int main(void)
 		cmocka_unit_test(an_mbarrier_of_another_block_is_told),
 		cmocka_unit_test(a_copy_goes_to_all_blocks_of_a_mask),
 		cmocka_unit_test(the_barrier_counts_phases_of_all_blocks),
+		cmocka_unit_test(who_arrives_and_exits_counts_for_nobody_else),
 		cmocka_unit_test(what_is_wrong_is_an_error),
 		cmocka_unit_test(a_kernel_may_say_how_it_is_launched),
 	};

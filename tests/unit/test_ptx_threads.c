@@ -157,6 +157,22 @@ static void named_barriers_count_warps(void **state)
 	assert_int_equal(output()[39], 5);
 }
 
+static void a_barrier_all_only_arrive_at_can_be_used_again(void **state)
+{
+	(void)state;
+	/* Both warps arrive at 3 and go on; then warp 0 waits there for what warp 1 stores late. */
+	assert_int_equal(
+		run_body(".shared .u32 n; setp.ge.s32 %p1, %t, 32; mov.u32 %r0, 0;\n"
+			 "bar.arrive 3, 64; bar.sync 0; @!%p1 bra meet;\n"
+			 "more: add.u32 %r0, %r0, 1; setp.lt.u32 %p2, %r0, 20000; @%p2 bra more;\n"
+			 "st.shared.u32 [n], 5;\n"
+			 "meet: bar.sync 3, 64; ld.shared.u32 %r0, [n];",
+			 64),
+		CUDA_SUCCESS);
+	assert_int_equal(output()[0], 5);
+	assert_int_equal(output()[63], 5);
+}
+
 static void a_reducing_barrier_gives_all_the_result(void **state)
 {
 	(void)state;
@@ -418,6 +434,7 @@ int main(void)
 		cmocka_unit_test(a_barrier_orders_shared_memory),
 		cmocka_unit_test(lanes_may_come_to_a_barrier_one_by_one),
 		cmocka_unit_test(named_barriers_count_warps),
+		cmocka_unit_test(a_barrier_all_only_arrive_at_can_be_used_again),
 		cmocka_unit_test(a_reducing_barrier_gives_all_the_result),
 		cmocka_unit_test(a_barrier_nobody_completes_is_an_error),
 		cmocka_unit_test(a_lock_between_lanes_is_passed_on),
