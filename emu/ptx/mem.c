@@ -6,6 +6,8 @@
 void ck_ptx_forget_ranges(struct ck_ptx_run *run)
 {
 	run->range_count = run->range_next = run->range_last = 0;
+	/* the last one is looked at whatever the count is */
+	run->ranges[0] = (struct ck_ptx_span){0};
 }
 
 static void range_keep(struct ck_ptx_run *run, uint64_t lo, uint64_t hi)
@@ -79,7 +81,8 @@ static int block_of(const struct ck_ptx_block *block, uint64_t offset, const str
 	*of = block;
 	if (likely(rank == 0))
 		return 0;
-	if (rank > block->run->cluster_size)
+	/* a block by itself has no number: beyond 16 MB there is nothing */
+	if (rank > block->run->cluster_size || block->run->cluster_size == 1)
 		return CUDA_ERROR_ILLEGAL_ADDRESS;
 	*of = &block->cluster->blocks[rank - 1];
 	/* the memory of a block that has ended is somebody else's */

@@ -258,8 +258,10 @@ static int bulk(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uint32_t l,
 	if ((to | from | bytes) & 15)
 		return CUDA_ERROR_MISALIGNED_ADDRESS;
 	if (rank) {
-		to = (to & ~field) | rank << CK_PTX_RANK_SHIFT;
-		barrier = (barrier & ~field) | rank << CK_PTX_RANK_SHIFT;
+		uint64_t place = rank - 1 == w->block->rank ? 0 : rank << CK_PTX_RANK_SHIFT;
+
+		to = (to & ~field) | place;
+		barrier = (barrier & ~field) | place;
 	}
 	err = in->op == CK_PTX_OP_CP_REDUCE ? reduce(w, in, l, to, bytes)
 					    : copy(w, in, l, to, bytes, bytes, 16);

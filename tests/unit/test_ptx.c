@@ -446,6 +446,33 @@ static void device_malloc_comes_from_the_host(void **state)
 	assert_int_equal(world.allocated, 0);
 }
 
+/* A host that holds one allocation at most. */
+static int heap_range(void *opaque, uint64_t address, uint64_t *lo, uint64_t *hi)
+{
+	return world.allocated ? world_range(opaque, address, lo, hi) : -EFAULT;
+}
+
+static void what_was_freed_is_no_memory_any_more(void **state)
+{
+	struct ck_ptx_grid grid = {.grid = {1, 1, 1}, .block = {1, 1, 1}};
+	struct ck_ptx_host host = world_host;
+	struct ck_ptx_module *module = module_of(
+		HEAD ".extern .func (.param .b64 r) malloc (.param .b64 n);\n"
+		     ".extern .func free (.param .b64 p);\n" KERNEL
+		     "{ .param .b64 n; st.param.b64 [n], 16; .param .b64 r;\n"
+		     "call (r), malloc, (n); ld.param.b64 %d1, [r]; }\n"
+		     "st.u32 [%d1+12], 77;\n"
+		     "{ .param .b64 p; st.param.b64 [p], %d1; call free, (p); }\n"
+		     "ld.u32 %r1, [%d1+12];\n" END);
+	uint64_t params[1] = {0};
+
+	(void)state;
+	host.range = heap_range;
+	assert_int_equal(ck_ptx_run(ck_ptx_kernel_find(module, "k"), &grid, params, &host),
+			 CUDA_ERROR_ILLEGAL_ADDRESS);
+	ck_ptx_destroy(module);
+}
+
 static void wild_addresses_are_faults(void **state)
 {
 	static const char *const accesses[] = {
@@ -626,6 +653,7 @@ int main(void)
 		cmocka_unit_test(a_wild_string_of_printf_is_a_fault),
 		cmocka_unit_test(a_failed_assert_says_where),
 		cmocka_unit_test(device_malloc_comes_from_the_host),
+		cmocka_unit_test(what_was_freed_is_no_memory_any_more),
 		cmocka_unit_test(wild_addresses_are_faults),
 		cmocka_unit_test(misaligned_addresses_are_faults),
 		cmocka_unit_test(trap_ends_the_launch),

@@ -151,6 +151,21 @@ static void a_copy_goes_to_all_blocks_of_a_mask(void **state)
 		CUDA_SUCCESS);
 	for (unsigned int i = 0; i < 4 * 32; i++)
 		assert_int_equal(output()[i], i / 32 == 2 ? 77 : 500 + i % 32);
+	/* a block by itself may name itself */
+	assert_int_equal(
+		run_clusters(
+			1, 32, 1,
+			"@%p7 mbarrier.init.shared.b64 [%s+1024], 1;\n"
+			"@%p7 mbarrier.arrive.expect_tx.shared.b64 _, [%s+1024], 16;\n"
+			"add.u64 %d1, %out, 4096; @%p7 st.global.u32 [%d1], 77;\n"
+			"@%p7 mov.b16 %h1, 1; @!%p7 bra wait;\n"
+			"cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes."
+			"multicast::cluster [%s], [%d1], 16, [%s+1024], %h1;\n"
+			"wait: bar.sync 0;\n"
+			"more: mbarrier.try_wait.parity.shared.b64 %p1, [%s+1024], 0; @!%p1 bra more;\n"
+			"ld.shared.u32 %r0, [%s];\n"),
+		CUDA_SUCCESS);
+	assert_int_equal(output()[31], 77);
 }
 
 static void the_barrier_counts_phases_of_all_blocks(void **state)
@@ -203,6 +218,9 @@ static void what_is_wrong_is_an_error(void **state)
 			     "add.u32 %r2, %s, 0x4000000; ld.shared::cluster.u32 %r0, [%r2];"),
 		CUDA_ERROR_ILLEGAL_ADDRESS);
 	assert_int_equal(run_clusters(2, 1, 2, "ld.shared::cluster.u32 %r0, [%next+4096];"),
+			 CUDA_ERROR_ILLEGAL_ADDRESS);
+	/* without other blocks there is no memory but the own, at its own addresses */
+	assert_int_equal(run_clusters(1, 1, 1, "add.u32 %r2, %s, 0x1000000; ld.shared.u32 %r0, [%r2];"),
 			 CUDA_ERROR_ILLEGAL_ADDRESS);
 	/* a block that has ended has no memory; the other one looks late */
 	assert_int_equal(run_clusters(2, 1, 2,
