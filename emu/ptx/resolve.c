@@ -37,6 +37,25 @@ static uint64_t literal_bits(const struct ck_ptx_operand *o, unsigned int type)
 	return low;
 }
 
+/* *@row + @addend in a row of our own. */
+static int add_constant(struct ck_ptx_parser *p, int64_t addend, int32_t *row)
+{
+	struct ck_ptx_insn *in;
+	int32_t base = *row, more;
+	int ret = ck_ptx_constant(p, (uint64_t)addend, &more);
+
+	if (ret == 0)
+		ret = ck_ptx_emit_hidden(p, "add", 0, row);
+	if (ret < 0)
+		return ret;
+	in = &p->module->code[p->module->code_count - 1];
+	in->type = CK_PTX_U64;
+	in->s[0] = base;
+	in->s[1] = more;
+	in->fn = ck_ptx_pick_add(in, 3);
+	return 0;
+}
+
 /* A constant that becomes the address of variable @index + @addend. */
 static int var_address(struct ck_ptx_parser *p, uint32_t index, int64_t addend, int32_t *row)
 {
@@ -52,13 +71,8 @@ static int var_address(struct ck_ptx_parser *p, uint32_t index, int64_t addend, 
 			return ck_ptx_oom(p);
 		func->shared[func->shared_count++] = index;
 		if (m->vars[index].dynamic) {
-			int64_t id = CK_PTX_SREG_DYNAMIC_BASE;
-
-			ret = ck_ptx_emit_hidden(p, "(sreg)", id, row);
-			m->code[m->code_count - 1].s[0] = CK_PTX_ROW_SINK;
-			if (ret == 0 && addend != 0)
-				ret = ck_ptx_fail(p, -EOPNOTSUPP, "dynamic shared memory + offset");
-			return ret;
+			ret = ck_ptx_emit_hidden(p, "(sreg)", CK_PTX_SREG_DYNAMIC_BASE, row);
+			return ret < 0 || addend == 0 ? ret : add_constant(p, addend, row);
 		}
 	}
 	ret = ck_ptx_pool_add(p, 0, &pool);
@@ -206,24 +220,9 @@ int ck_ptx_address(struct ck_ptx_parser *p, const struct ck_ptx_operand *o, uint
 int ck_ptx_address_row(struct ck_ptx_parser *p, const struct ck_ptx_operand *o, uint8_t space,
 		       int32_t *row)
 {
-	struct ck_ptx_insn *in;
 	int64_t offset;
-	int32_t base, more;
 	uint8_t actual;
-	int ret = ck_ptx_address(p, o, space, &base, &offset, &actual);
+	int ret = ck_ptx_address(p, o, space, row, &offset, &actual);
 
-	*row = base;
-	if (ret < 0 || offset == 0)
-		return ret;
-	ret = ck_ptx_constant(p, (uint64_t)offset, &more);
-	if (ret == 0)
-		ret = ck_ptx_emit_hidden(p, "add", 0, row);
-	if (ret < 0)
-		return ret;
-	in = &p->module->code[p->module->code_count - 1];
-	in->type = CK_PTX_U64;
-	in->s[0] = base;
-	in->s[1] = more;
-	in->fn = ck_ptx_pick_add(in, 3);
-	return 0;
+	return ret < 0 || offset == 0 ? ret : add_constant(p, offset, row);
 }

@@ -523,6 +523,25 @@ static void an_endless_kernel_is_stopped(void **state)
 	ck_ptx_destroy(module);
 }
 
+/* The first instruction of a text needs one register more than there may be. */
+static void too_many_registers_are_refused_at_any_operand(void **state)
+{
+	const unsigned int count = (1u << 18) - 6; /* all but what every function has */
+	char *text = malloc(count * 10 + 400), *at = text;
+	struct ck_ptx_module *module;
+	char log[200];
+
+	(void)state;
+	assert_non_null(text);
+	at += sprintf(at, "%s", HEAD ".extern .shared .b8 d[];\n.visible .entry k() { .reg .b64 ");
+	for (unsigned int i = 0; i < count; i++)
+		at += sprintf(at, "%sa%u", i ? ", " : "", i);
+	sprintf(at, ";\nmov.u64 a0, d;\nret;\n}\n");
+	assert_int_equal(text_parse(text, log, sizeof(log), &module), -EINVAL);
+	assert_non_null(strstr(log, "registers in a function"));
+	free(text);
+}
+
 static void what_is_not_known_is_refused_by_name(void **state)
 {
 	(void)state;
@@ -658,6 +677,7 @@ int main(void)
 		cmocka_unit_test(misaligned_addresses_are_faults),
 		cmocka_unit_test(trap_ends_the_launch),
 		cmocka_unit_test(an_endless_kernel_is_stopped),
+		cmocka_unit_test(too_many_registers_are_refused_at_any_operand),
 		cmocka_unit_test(what_is_not_known_is_refused_by_name),
 		cmocka_unit_test(mistakes_are_named_with_their_line),
 		cmocka_unit_test(debug_information_is_skipped),

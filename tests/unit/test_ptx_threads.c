@@ -306,7 +306,8 @@ static void dynamic_shared_memory_lies_behind_the_static(void **state)
 		     ".shared .align 4 .b8 fix[20]; mov.u32 %r1, dyn; st.shared.u32 [fix+16], 3;\n"
 		     "st.shared.u32 [%r1+60], 4; ld.shared.u32 %r2, [fix+16];\n"
 		     "mov.u32 %r3, %dynamic_smem_size; st.global.v2.u32 [%out], {%r2, %r3};\n"
-		     "st.global.u32 [%out+8], %r1;\n" END);
+		     "mov.u32 %r4, dyn+60; ld.shared.u32 %r5, [dyn+60]; sub.u32 %r4, %r4, %r5;\n"
+		     "st.global.v2.u32 [%out+8], {%r1, %r4};\n" END);
 	struct ck_ptx_grid grid = {{1, 1, 1}, {1, 1, 1}, 64, false, {0}};
 	uint64_t params[1] = {(uint64_t)(uintptr_t)output()};
 
@@ -316,6 +317,7 @@ static void dynamic_shared_memory_lies_behind_the_static(void **state)
 	assert_int_equal(output()[0], 3);
 	assert_int_equal(output()[1], 64);
 	assert_int_equal(output()[2], 32);
+	assert_int_equal(output()[3], 32 + 60 - 4);
 	grid.dynamic_shared = 60;
 	assert_int_equal(ck_ptx_run(ck_ptx_kernel_at(module, 0), &grid, params, &world_host),
 			 CUDA_ERROR_ILLEGAL_ADDRESS);
