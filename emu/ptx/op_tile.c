@@ -60,7 +60,7 @@ EXECUTOR(stmatrix)
 {
 	const struct ck_ptx_lists *lists = &w->block->run->module->lists[in->target];
 	bool turned = in->mod[CK_PTX_MOD_TRANS];
-	uint16_t tile[8][8];
+	uint16_t tile[8][8] = {{0}}; /* also where the lanes of a small block are missing */
 
 	for (unsigned int i = 0; i < lists->count[0]; i++) {
 		const uint64_t *rs = ck_ptx_row(w, lists->rows[0][i]);
@@ -83,7 +83,7 @@ EXECUTOR(movmatrix)
 	const struct ck_ptx_lists *lists = &w->block->run->module->lists[in->target];
 	const uint64_t *rs = ck_ptx_row(w, lists->rows[1][0]);
 	uint64_t *rd = ck_ptx_row(w, lists->rows[0][0]);
-	uint16_t tile[8][8];
+	uint16_t tile[8][8] = {{0}};
 
 	EACH_LANE(mask, l, lane_gives(tile, false, l, rs[l]););
 	EACH_LANE(mask, l, lane_takes(tile, true, l, &rd[l]););

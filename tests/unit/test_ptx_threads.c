@@ -205,6 +205,21 @@ static void a_lock_between_lanes_is_passed_on(void **state)
 	assert_int_equal(output()[1025], 64);
 }
 
+static void lanes_that_are_not_there_have_zeroes_in_a_matrix(void **state)
+{
+	(void)state;
+	/* the first row of 8 x 8 becomes the first column: of lane 4 r it is the lower half */
+	assert_int_equal(run_body(".shared .align 16 .b8 s[128]; mov.u32 %r1, 0x20001;\n"
+				  "movmatrix.sync.aligned.m8n8.trans.b16 %r0, %r1;\n"
+				  "mov.u32 %r2, s; mad.lo.u32 %r3, %t, 16, %r2;\n"
+				  "stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r3], {%r1};\n"
+				  "ld.shared.u32 %r4, [s+64]; add.u32 %r0, %r0, %r4;",
+				  8),
+			 CUDA_SUCCESS);
+	for (unsigned int i = 0; i < 8; i++)
+		assert_int_equal(output()[i], i % 4 ? 0 : i / 4 ? 0x20002 : 0x10001);
+}
+
 static void atomics_have_all_operations(void **state)
 {
 	static const struct {
@@ -440,6 +455,7 @@ int main(void)
 		cmocka_unit_test(a_reducing_barrier_gives_all_the_result),
 		cmocka_unit_test(a_barrier_nobody_completes_is_an_error),
 		cmocka_unit_test(a_lock_between_lanes_is_passed_on),
+		cmocka_unit_test(lanes_that_are_not_there_have_zeroes_in_a_matrix),
 		cmocka_unit_test(atomics_have_all_operations),
 		cmocka_unit_test(atomics_hold_between_host_threads),
 		cmocka_unit_test(a_block_may_wait_for_a_later_one),
