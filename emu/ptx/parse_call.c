@@ -158,6 +158,9 @@ static int parse_argument(struct ck_ptx_parser *p, bool result, struct argument 
 	if (o.kind != CK_PTX_OP_REG)
 		return ck_ptx_fail(p, -EOPNOTSUPP,
 				   "an argument that is neither .param nor register");
+	/* its slot has 8 bytes, and no parameter in a register can have more */
+	if (o.type == CK_PTX_B128)
+		return ck_ptx_fail(p, -EOPNOTSUPP, "a register of 128 bits as an argument");
 	ret = ck_ptx_slot(p, 8, 8, &offset);
 	if (ret < 0)
 		return ret;

@@ -577,6 +577,11 @@ static void mistakes_are_named_with_their_line(void **state)
 			    "line 10: '%x' is not defined");
 	assert_string_equal(refusal(HEAD KERNEL "add.s32 %r1, %r1, %r99;\n" END, -EINVAL),
 			    "line 10: '%r99' is not defined");
+	assert_string_equal(
+		refusal(HEAD ".func f(.param .align 16 .b8 a[16]) { ret; }\n" KERNEL
+			     ".reg .b128 %q; mov.b128 %q, {%d1, %d2};\ncall f, (%q);\n" END,
+			-EOPNOTSUPP),
+		"line 12: a register of 128 bits as an argument");
 	assert_string_equal(refusal(HEAD KERNEL "add.s32 %r1, %r1;\n" END, -EINVAL),
 			    "line 10: 2 operands are wrong for add.s32");
 	assert_string_equal(refusal(HEAD KERNEL "bra nowhere;\n" END, -EINVAL),
