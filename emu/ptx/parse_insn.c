@@ -199,8 +199,10 @@ static int part_operand(struct ck_ptx_parser *p, struct ck_ptx_operand *o, struc
 	out->imm |= (int64_t)((uint64_t)o->select << (at * CK_PTX_SELECT_BITS));
 	if (dest)
 		return ck_ptx_operand_dest(p, o, &out->d[(*dests)++]);
-	if (o->negative && o->kind == CK_PTX_OP_REG)
+	if (o->negative && o->kind == CK_PTX_OP_REG) {
 		out->imm |= (int64_t)(1ull << (CK_PTX_SELECT_MINUS + *sources));
+		o->negative = false;
+	}
 	return ck_ptx_operand_row(p, o, CK_PTX_U32, &out->s[(*sources)++]);
 }
 

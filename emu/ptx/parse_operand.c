@@ -92,7 +92,7 @@ static int parse_name(struct ck_ptx_parser *p, struct ck_ptx_operand *o)
 	}
 	if (ck_ptx_token_is(&tok, CK_PTX_WORD, "WARP_SZ")) {
 		o->kind = CK_PTX_OP_INT;
-		o->integer = CK_PTX_LANES;
+		o->integer = o->negative ? -CK_PTX_LANES : CK_PTX_LANES;
 		ck_ptx_advance(p);
 		return 0;
 	}

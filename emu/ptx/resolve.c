@@ -130,6 +130,8 @@ int ck_ptx_operand_row(struct ck_ptx_parser *p, const struct ck_ptx_operand *o, 
 {
 	int ret = 0;
 
+	if (o->negative && o->kind != CK_PTX_OP_INT && o->kind != CK_PTX_OP_FLOAT)
+		return ck_ptx_fail(p, -EINVAL, "'-' in front of an operand of %s", p->stmt);
 	switch (o->kind) {
 	case CK_PTX_OP_REG:
 		*row = o->row;
@@ -154,7 +156,7 @@ int ck_ptx_operand_dest(struct ck_ptx_parser *p, const struct ck_ptx_operand *o,
 {
 	if (o->kind == CK_PTX_OP_SINK)
 		*row = CK_PTX_ROW_SINK;
-	else if (o->kind == CK_PTX_OP_REG && !o->not )
+	else if (o->kind == CK_PTX_OP_REG && !o->not &&!o->negative)
 		*row = o->row;
 	else
 		return ck_ptx_fail(p, -EINVAL, "the destination of %s is not a register", p->stmt);

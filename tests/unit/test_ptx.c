@@ -165,6 +165,7 @@ static void conversions_round_and_saturate(void **state)
 		{"mov.b32 %r1, 0x1ff; cvt.u64.u8 %d0, %r1;", 0xff},
 		{R32("cvt.sat.u8.s32 %r0, 300;"), 255},
 		{R32("cvt.sat.s8.s32 %r0, -300;"), (uint32_t)-128},
+		{R32("mov.s32 %r0, -WARP_SZ;"), (uint32_t)-32},
 		{F32("cvt.rn.f32.u64 %f0, 0xffffff8000000001;"), 0x5f800000},
 		{F32("cvt.rz.f32.s32 %f0, 0x7fffffff;"), 0x4effffff},
 		{F32("cvt.sat.f32.f32 %f0, 0f40000000;"), 0x3f800000},
@@ -582,6 +583,10 @@ static void mistakes_are_named_with_their_line(void **state)
 			     ".reg .b128 %q; mov.b128 %q, {%d1, %d2};\ncall f, (%q);\n" END,
 			-EOPNOTSUPP),
 		"line 12: a register of 128 bits as an argument");
+	assert_string_equal(refusal(HEAD KERNEL "add.s32 %r1, %r1, -%r2;\n" END, -EINVAL),
+			    "line 10: '-' in front of an operand of add.s32");
+	assert_string_equal(refusal(HEAD KERNEL "mov.u32 -%r1, 5;\n" END, -EINVAL),
+			    "line 10: the destination of mov.u32 is not a register");
 	assert_string_equal(refusal(HEAD KERNEL "add.s32 %r1, %r1;\n" END, -EINVAL),
 			    "line 10: 2 operands are wrong for add.s32");
 	assert_string_equal(refusal(HEAD KERNEL "bra nowhere;\n" END, -EINVAL),
