@@ -57,11 +57,10 @@ static const struct {
 	NO(D3D12_CIG_SUPPORTED),
 	NO(VULKAN_CIG_SUPPORTED),
 	{ CU_DEVICE_ATTRIBUTE_MEM_SYNC_DOMAIN_COUNT, 1 }, /* one: there is nothing to choose */
-	/* arrays, forms of launches */
+	/* arrays, functions */
 	NO(SPARSE_CUDA_ARRAY_SUPPORTED),
 	NO(DEFERRED_MAPPING_CUDA_ARRAY_SUPPORTED),
 	NO(UNIFIED_FUNCTION_POINTERS),
-	NO(COOPERATIVE_MULTI_DEVICE_LAUNCH),
 #undef NO
 };
 

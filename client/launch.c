@@ -18,16 +18,7 @@ CK_LOG_DEFINE("client");
 #define MAX_ATTRIBUTES 64
 #define DEFAULT_SHARED 49152		/* static and dynamic together, unless raised */
 
-/* What every form of launch comes down to. */
-struct launch {
-	unsigned int grid[3], block[3], shared;
-	CUstream stream;
-	const CUlaunchAttribute *attributes;
-	unsigned int attribute_count;
-	void **params, **extra;
-};
-
-static CUresult check_dimensions(const struct launch *l, CUdevice dev, uint64_t *threads)
+static CUresult check_dimensions(const struct ck_launch *l, CUdevice dev, uint64_t *threads)
 {
 	static const CUdevice_attribute grid_max[3] = {
 		CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y,
@@ -53,7 +44,7 @@ static CUresult check_dimensions(const struct launch *l, CUdevice dev, uint64_t 
  * What the kernel itself bounds. The image says roughly; before a launch is refused by that, the
  * driver is asked (its answer is kept): it counts what it reserves, we cannot.
  */
-static CUresult check_kernel(const struct launch *l, struct ck_function *f, CUdevice dev,
+static CUresult check_kernel(const struct ck_launch *l, struct ck_function *f, CUdevice dev,
 			     uint64_t threads)
 {
 	const struct ck_kernel *k = f->kernel;
@@ -128,7 +119,7 @@ CUresult ck_launch_params(const struct ck_function *f, void **params, void **ext
 }
 
 /* Copies with ids in place of event handles; those that ask for nothing are left out. */
-static CUresult pack_attributes(const struct launch *l, CUlaunchAttribute *out, unsigned int *n)
+static CUresult pack_attributes(const struct ck_launch *l, CUlaunchAttribute *out, unsigned int *n)
 {
 	*n = 0;
 	if (l->attribute_count > MAX_ATTRIBUTES || (l->attribute_count && !l->attributes))
@@ -151,8 +142,7 @@ static CUresult pack_attributes(const struct launch *l, CUlaunchAttribute *out, 
 	return CUDA_SUCCESS;
 }
 
-/* A parameter may be the address of pinned memory: any aligned word may be. */
-static CUresult expose(const unsigned char *block, size_t size)
+CUresult ck_launch_expose(const unsigned char *block, size_t size)
 {
 	CUresult err = CUDA_SUCCESS;
 
@@ -166,8 +156,7 @@ static CUresult expose(const unsigned char *block, size_t size)
 	return err;
 }
 
-/* CUDA_LAUNCH_BLOCKING=1: a launch returns when the kernel has run, with its error. */
-static bool blocking(void)
+bool ck_launch_blocking(void)
 {
 	static _Atomic int known = -1;
 	const char *value;
@@ -181,7 +170,7 @@ static bool blocking(void)
 
 /* Where a launch is to leave the handle by which kernels change the node that it becomes; NULL: it
  * does not ask for one. */
-static cuuint64_t *updatable(const struct launch *l)
+static cuuint64_t *updatable(const struct ck_launch *l)
 {
 	for (unsigned int i = 0; i < l->attribute_count; i++) {
 		const CUlaunchAttribute *a = &l->attributes[i];
@@ -202,6 +191,14 @@ static CUresult wait_for(CUstream handle)
 	return err || ck_capturing(s) ? err : ck_stream_settle(handle);
 }
 
+CUresult ck_launch_check(const struct ck_launch *l, struct ck_function *f, CUdevice device)
+{
+	uint64_t threads;
+	CUresult err = check_dimensions(l, device, &threads);
+
+	return err ? err : check_kernel(l, f, device, threads);
+}
+
 /* A launch that is refused takes the capture of its stream with it. */
 static CUresult spoil(CUstream handle, CUresult err)
 {
@@ -212,13 +209,13 @@ static CUresult spoil(CUstream handle, CUresult err)
 	return err;
 }
 
-static CUresult launch(CUfunction handle, const struct launch *l)
+static CUresult launch(CUfunction handle, const struct ck_launch *l)
 {
 	struct ck_function *f = ck_function_from(handle);
 	unsigned char packed[CK_KERNEL_PARAM_MAX + 4];
 	CUlaunchAttribute attributes[MAX_ATTRIBUTES];
 	const void *block = packed;
-	uint64_t function, stream, threads;
+	uint64_t function, stream;
 	struct ck_context *ctx;
 	struct ck_stream *s;
 	size_t size;
@@ -229,9 +226,7 @@ static CUresult launch(CUfunction handle, const struct launch *l)
 		return err;
 	if (!f)
 		return CUDA_ERROR_INVALID_HANDLE;
-	err = check_dimensions(l, ctx->device, &threads);
-	if (!err)
-		err = check_kernel(l, f, ctx->device, threads);
+	err = ck_launch_check(l, f, ctx->device);
 	if (!err)
 		err = ck_stream_from(l->stream, &s);
 	if (!err)
@@ -245,7 +240,7 @@ static CUresult launch(CUfunction handle, const struct launch *l)
 	if (!err)
 		err = ck_launch_params(f, l->params, l->extra, packed, &block, &size);
 	if (!err)
-		err = expose(block = ck_managed_host(block, size, false), size);
+		err = ck_launch_expose(block = ck_managed_host(block, size, false), size);
 	if (unlikely(err)) {
 		ck_debug("launch of %s refused: %d", f->kernel->name, (int)err);
 		return spoil(l->stream, err);
@@ -261,7 +256,7 @@ static CUresult launch(CUfunction handle, const struct launch *l)
 	err = ck_wire_ck_launch(ctx->object.id, function, l->grid[0], l->grid[1], l->grid[2],
 				l->block[0], l->block[1], l->block[2], l->shared, stream,
 				attributes, n * sizeof(attributes[0]), block, size);
-	return unlikely(blocking()) && !err ? wait_for(l->stream) : err;
+	return unlikely(ck_launch_blocking()) && !err ? wait_for(l->stream) : err;
 }
 
 CK_EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
@@ -270,7 +265,7 @@ CK_EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned 
 				  unsigned int sharedMemBytes, CUstream hStream, void **kernelParams,
 				  void **extra)
 {
-	struct launch l = { .grid = { gridDimX, gridDimY, gridDimZ },
+	struct ck_launch l = { .grid = { gridDimX, gridDimY, gridDimZ },
 			    .block = { blockDimX, blockDimY, blockDimZ },
 			    .shared = sharedMemBytes, .stream = hStream,
 			    .params = kernelParams, .extra = extra };
@@ -281,11 +276,11 @@ CK_EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned 
 CK_EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **kernelParams,
 				    void **extra)
 {
-	struct launch l;
+	struct ck_launch l;
 
 	if (!config || (kernelParams && extra))
 		return CUDA_ERROR_INVALID_VALUE;
-	l = (struct launch){ .grid = { config->gridDimX, config->gridDimY, config->gridDimZ },
+	l = (struct ck_launch){ .grid = { config->gridDimX, config->gridDimY, config->gridDimZ },
 			     .block = { config->blockDimX, config->blockDimY, config->blockDimZ },
 			     .shared = config->sharedMemBytes, .stream = config->hStream,
 			     .attributes = config->attrs, .attribute_count = config->numAttrs,
@@ -293,8 +288,7 @@ CK_EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, 
 	return launch(f, &l);
 }
 
-/* All blocks must fit on the device at once; the driver says so at the call, and so do we. */
-static CUresult check_cooperative(CUfunction f, const struct launch *l)
+CUresult ck_launch_check_cooperative(CUfunction f, const struct ck_launch *l)
 {
 	uint64_t blocks = (uint64_t)l->grid[0] * l->grid[1] * l->grid[2];
 	struct ck_context *ctx;
@@ -319,7 +313,7 @@ CK_EXPORT CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX
 					     CUstream hStream, void **kernelParams)
 {
 	CUlaunchAttribute cooperative = { .id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE };
-	struct launch l = { .grid = { gridDimX, gridDimY, gridDimZ },
+	struct ck_launch l = { .grid = { gridDimX, gridDimY, gridDimZ },
 			    .block = { blockDimX, blockDimY, blockDimZ },
 			    .shared = sharedMemBytes, .stream = hStream,
 			    .attributes = &cooperative, .attribute_count = 1,
@@ -327,7 +321,7 @@ CK_EXPORT CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX
 	CUresult err;
 
 	cooperative.value.cooperative = 1;
-	err = check_cooperative(f, &l);
+	err = ck_launch_check_cooperative(f, &l);
 	return err ? err : launch(f, &l);
 }
 
@@ -369,7 +363,7 @@ static CUresult ask_cluster(int *value, uint64_t ctx, uint64_t function, unsigne
 static CUresult cluster(int *value, CUfunction func, const CUlaunchConfig *c, unsigned int which)
 {
 	CUlaunchAttribute attributes[MAX_ATTRIBUTES];
-	struct launch l;
+	struct ck_launch l;
 	uint64_t ctx, function;
 	unsigned int n;
 	CUresult err = ck_enter(&ctx);
@@ -378,7 +372,7 @@ static CUresult cluster(int *value, CUfunction func, const CUlaunchConfig *c, un
 		return err;
 	if (!value || !c)
 		return CUDA_ERROR_INVALID_VALUE;
-	l = (struct launch){ .attributes = c->attrs, .attribute_count = c->numAttrs };
+	l = (struct ck_launch){ .attributes = c->attrs, .attribute_count = c->numAttrs };
 	err = ck_function_id(func, &function);
 	if (!err)
 		err = pack_attributes(&l, attributes, &n);

@@ -6,6 +6,25 @@
 
 #include "client/client.h"
 
+/* What every form of launch comes down to. */
+struct ck_launch {
+	unsigned int grid[3], block[3], shared;
+	CUstream stream;
+	const CUlaunchAttribute *attributes;
+	unsigned int attribute_count;
+	void **params, **extra;
+};
+
+/* Whether the device and the kernel take these dimensions: INVALID_VALUE, OUT_OF_RESOURCES. */
+CUresult ck_launch_check(const struct ck_launch *l, struct ck_function *f, CUdevice device);
+/* All blocks must fit on the current device at once; the driver says so at the call, and so do
+ * we: COOPERATIVE_LAUNCH_TOO_LARGE. */
+CUresult ck_launch_check_cooperative(CUfunction f, const struct ck_launch *l);
+/* A parameter may be the address of pinned memory: any aligned word may be. */
+CUresult ck_launch_expose(const unsigned char *block, size_t size);
+/* CUDA_LAUNCH_BLOCKING=1: a launch returns when the kernel has run, with its error. */
+bool ck_launch_blocking(void);
+
 /*
  * The parameter block of @f, *@size bytes at *@block: packed from @params into @room, which has
  * CK_KERNEL_PARAM_MAX + 4 bytes, or as @extra gives it. INVALID_VALUE.

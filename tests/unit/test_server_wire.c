@@ -80,6 +80,35 @@ static CUresult fake_batch(CUstream stream, unsigned int count, CUstreamBatchMem
 	return CUDA_SUCCESS;
 }
 
+/* A kernel with parameters at 0 and 8, of 4 and 8 bytes. */
+static CUresult fake_param(CUfunction f, size_t i, size_t *offset, size_t *size)
+{
+	(void)f;
+	if (i > 1)
+		return CUDA_ERROR_INVALID_VALUE;
+	*offset = i * 8;
+	*size = i ? 8 : 4;
+	return CUDA_SUCCESS;
+}
+
+static CUresult fake_multi(CUDA_LAUNCH_PARAMS *list, unsigned int count, unsigned int flags)
+{
+	driver_calls += count;
+	assert_int_equal(flags, 2);
+	for (unsigned int i = 0; i < count; i++) {
+		uint64_t value;
+
+		assert_ptr_equal(list[i].function, (void *)0x1234);
+		assert_int_equal(list[i].gridDimY, 2);
+		assert_int_equal(list[i].blockDimZ, 6);
+		assert_int_equal(list[i].sharedMemBytes, 7);
+		memcpy(&value, list[i].kernelParams[1], sizeof(value));
+		assert_int_equal(value, 0x5678);
+		assert_null(list[i].kernelParams[2]);
+	}
+	return CUDA_SUCCESS;
+}
+
 static int begin(void **state)
 {
 	(void)state;
@@ -88,6 +117,8 @@ static int begin(void **state)
 	ck_driver.cuDevResourceGenerateDesc = fake_desc;
 	ck_driver.cuTensorMapEncodeTiled = fake_tiled;
 	ck_driver.cuStreamBatchMemOp_v2 = fake_batch;
+	ck_driver.cuFuncGetParamInfo = fake_param;
+	ck_driver.cuLaunchCooperativeKernelMultiDevice = fake_multi;
 	return ck_handles_create(&session.handles);
 }
 
@@ -234,6 +265,54 @@ static void test_a_batch_is_whole_operations_and_not_too_many(void **state)
 	assert_int_equal(driver_calls, 2);
 }
 
+/* --- one launch on several devices */
+
+struct launch_item {
+	uint64_t function, stream;
+	uint32_t grid[3], block[3], shared, params;
+	uint64_t block_of[2];
+};
+
+static CUresult launch_multi(const struct launch_item *items, size_t size)
+{
+	ck_launch_multi_args args = { .flags = 2 };
+
+	args.launches.launches_val = (char *)(uintptr_t)items;
+	args.launches.launches_len = (u_int)size;
+	return ck_serve_ck_launch_multi(&request, &args, NULL);
+}
+
+static void test_launches_on_devices_are_whole_with_all_their_parameters(void **state)
+{
+	const struct launch_item good = { 30, 0, { 1, 2, 3 }, { 4, 5, 6 }, 7, 16, { 0, 0x5678 } };
+	struct launch_item items[2] = { good, good }, many[65];
+
+	(void)state;
+	assert_int_equal(ck_handles_put(session.handles, 30, CK_KIND_FUNCTION, 0, (void *)0x1234),
+			 CUDA_SUCCESS);
+	assert_int_equal(launch_multi(items, sizeof(items) - 1), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(launch_multi(items, sizeof(items[0]) + 20), CUDA_ERROR_INVALID_VALUE);
+	items[1].params = 15; /* less than the kernel has */
+	assert_int_equal(launch_multi(items, sizeof(items) - 1), CUDA_ERROR_INVALID_VALUE);
+	items[1].params = 0;
+	assert_int_equal(launch_multi(items, sizeof(items) - 16), CUDA_ERROR_INVALID_VALUE);
+	items[1].params = UINT32_MAX;
+	assert_int_equal(launch_multi(items, sizeof(items)), CUDA_ERROR_INVALID_VALUE);
+	items[1] = good;
+	items[1].function = 31;
+	assert_int_equal(launch_multi(items, sizeof(items)), CUDA_ERROR_INVALID_HANDLE);
+	items[1] = good;
+	items[1].stream = 30; /* a function, not a stream */
+	assert_int_equal(launch_multi(items, sizeof(items)), CUDA_ERROR_INVALID_HANDLE);
+	for (size_t i = 0; i < 65; i++)
+		many[i] = good;
+	assert_int_equal(launch_multi(many, sizeof(many)), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(driver_calls, 0);
+	items[1] = good;
+	assert_int_equal(launch_multi(items, sizeof(items)), CUDA_SUCCESS);
+	assert_int_equal(driver_calls, 2);
+}
+
 /* --- the linker */
 
 static CUresult fake_link(unsigned int count, CUjit_option *options, void **values,
@@ -279,6 +358,7 @@ int main(void)
 		TEST(test_only_resources_that_were_given_are_taken),
 		TEST(test_arrays_have_as_many_elements_as_the_rank_says),
 		TEST(test_a_batch_is_whole_operations_and_not_too_many),
+		TEST(test_launches_on_devices_are_whole_with_all_their_parameters),
 		TEST(test_text_of_several_units_is_known),
 		TEST(test_a_link_that_is_none_is_refused),
 	};
