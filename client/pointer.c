@@ -13,6 +13,7 @@
 #define MAPPING ((uint64_t)2 << 20) /* device memory is mapped in blocks of this size */
 #define NO_DEVICE (-2)		     /* ordinal of memory that no driver call has made */
 #define READ_WRITE 3
+#define DECOMPRESS_MASK CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_ALGORITHM_MASK
 
 /* An answer of 4 or 8 bytes. */
 struct answer {
@@ -43,6 +44,13 @@ static uint64_t pool_of(uint64_t p)
 	if (ck_enter_any(&ctx) || ck_wire_ck_pointer_pool(ctx, p, &id))
 		return 0;
 	return (uintptr_t)ck_object_named(CK_OBJECT_POOL, id);
+}
+
+/* Memory of cuMemAlloc: what mappings and pools were made for is not asked. */
+static bool is_plain(const struct ck_allocation *a)
+{
+	return a->kind == CK_MEMORY_DEVICE && !a->variable && !a->pooled && !a->mapped &&
+	       !a->opened && !a->graph;
 }
 
 /* INVALID_VALUE: not an attribute; NOT_SUPPORTED: one that nobody can have here. */
@@ -100,8 +108,10 @@ static CUresult known(CUpointer_attribute attribute, uint64_t p, const struct ck
 		break;
 	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
 	case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
-	case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
 		set(out, 0, 4);
+		break;
+	case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
+		set(out, is_plain(a) && ck_gpu_attribute(a->device, DECOMPRESS_MASK), 4);
 		break;
 	case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
 		set(out, a->handle_types, 8);

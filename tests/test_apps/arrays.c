@@ -48,6 +48,11 @@
 	X(cuTexRefGetBorderColor, (float *, CUtexref))                                         \
 	X(cuSurfRefSetArray, (CUsurfref, CUarray, unsigned int))                               \
 	X(cuSurfRefGetArray, (CUarray *, CUsurfref))                                           \
+	X(cuMemMapArrayAsync, (CUarrayMapInfo *, unsigned int, CUstream))                      \
+	X(cuArrayGetSparseProperties, (CUDA_ARRAY_SPARSE_PROPERTIES *, CUarray))               \
+	X(cuMemBatchDecompressAsync,                                                           \
+	  (CUmemDecompressParams *, size_t, unsigned int, size_t *, CUstream))                 \
+	X(cuDeviceGetAttribute, (int *, CUdevice_attribute, CUdevice))                         \
 	X(cuDeviceGetTexture1DLinearMaxWidth, (size_t *, CUarray_format, unsigned int, CUdevice))
 
 #include "driver_api.h"
@@ -318,6 +323,35 @@ static void references(void)
 	printf("references\n");
 }
 
+/* Of memory behind arrays and of decompression, what the device says decides. */
+static void engines(CUdevice dev)
+{
+	CUarrayMapInfo map = { .resourceType = CU_RESOURCE_TYPE_ARRAY,
+			       .memOperationType = CU_MEM_OPERATION_TYPE_UNMAP,
+			       .deviceBitMask = 1 };
+	CUmemDecompressParams op = { .algo = CU_MEM_DECOMPRESS_ALGORITHM_LZ4 };
+	CUDA_ARRAY_SPARSE_PROPERTIES properties;
+	int sparse = 0, deferred = 0, algorithms = 0;
+	CUarray array = array_1d(0);
+	CUresult err;
+
+	REFUSED(cu.cuArrayGetSparseProperties(&properties, array));
+	CHECK(cu.cuDeviceGetAttribute(&sparse, CU_DEVICE_ATTRIBUTE_SPARSE_CUDA_ARRAY_SUPPORTED,
+				      dev));
+	CHECK(cu.cuDeviceGetAttribute(
+		&deferred, CU_DEVICE_ATTRIBUTE_DEFERRED_MAPPING_CUDA_ARRAY_SUPPORTED, dev));
+	CHECK(cu.cuDeviceGetAttribute(
+		&algorithms, CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_ALGORITHM_MASK, dev));
+	map.resource.array = array; /* which has memory */
+	err = cu.cuMemMapArrayAsync(&map, 1, NULL);
+	if (sparse || deferred || err != CUDA_ERROR_NOT_SUPPORTED)
+		REFUSED(err);
+	err = cu.cuMemBatchDecompressAsync(&op, 1, 0, NULL, NULL); /* of nothing */
+	if (algorithms || err != CUDA_ERROR_NOT_SUPPORTED)
+		REFUSED(err);
+	CHECK(cu.cuArrayDestroy(array));
+}
+
 int main(void)
 {
 	size_t most = 0;
@@ -337,6 +371,7 @@ int main(void)
 	levels();
 	objects();
 	references();
+	engines(dev);
 	CHECK(cu.cuDevicePrimaryCtxRelease_v2(dev));
 	return 0;
 }
