@@ -7,7 +7,7 @@ import pytest
 
 from helpers import (CLIENT, ROOT, driver_table, management_table, toolkit_include,
                      toolkit_version)
-from api.proto import INTERPOSED, base_name
+from api.proto import INTERPOSED, REASONS, base_name, is_narrow
 
 # What driver 580 exports, one a line.
 NAMES = (ROOT / "tests" / "data" / "driver_names.txt").read_text().split()
@@ -43,6 +43,13 @@ def test_the_list_of_names_is_whole():
 
 def test_the_table_has_exactly_the_drivers_names(table):
     assert sorted(r.name for r in table.rows if r.exported) == NAMES
+
+
+def test_every_refused_name_has_one_reason_and_every_reason_a_name(table):
+    refused = [r.name for r in table.rows if r.kind == "refuse" and not is_narrow(r, table)]
+    fitting = {name: [p for p, _ in REASONS if re.fullmatch(p, name)] for name in refused}
+    assert [name for name, patterns in fitting.items() if len(patterns) != 1] == []
+    assert {p for p, _ in REASONS} == {p for patterns in fitting.values() for p in patterns}
 
 
 def test_the_client_exports_the_drivers_and_nvmls_names_and_what_it_puts_before_the_c_library():

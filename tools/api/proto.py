@@ -1,5 +1,7 @@
 """C prototypes of the driver calls, and small helpers that the other modules share."""
 
+import re
+
 from . import banner
 
 
@@ -87,6 +89,44 @@ def emu_refuse_c(table):
     return "".join(out)
 
 
+# Why names are refused for good: a pattern of whole names, and the reason.
+REASONS = (
+    (r"cu(Graphics|GL|EGL|VDPAU)\w+",
+     "Graphics and video: they name objects of the drivers of the machine on which the program runs."),
+    (r"cu(ImportExternal|DestroyExternal|ExternalMemory|SignalExternal|WaitExternal)\w+"
+     r"|cuGraph\w*ExternalSemaphores\w+",
+     "External memory and semaphores: objects of another driver (Vulkan, Direct3D, NvSci), given by a\n"
+     "handle of the program's machine."),
+    (r"cuDeviceGetNvSciSyncAttributes", "NvSci: as external semaphores."),
+    (r"cuMulticast\w+",
+     "Multicast between GPUs: `CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED` reads 0, and libraries do\n"
+     "without it."),
+    (r"cuMemGetHandleForAddressRange",
+     "A dma-buf for network cards and drivers of the server's machine:\n"
+     "`CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED` reads 0, so nobody asks for one."),
+    (r"cuMemGetAttribute(_v2)?",
+     "Exported, and in no header: NVIDIA says nowhere what they take."),
+    (r"cuCheckpoint\w+",
+     "They act on the process that has the driver, by its number: that is the server's worker, of which\n"
+     "the program knows nothing."),
+    (r"cuProfilerInitialize",
+     "It has the driver read a configuration and write a profile, files of the server's machine; it is\n"
+     "deprecated."),
+    (r"cudbg\w+", "For debuggers, which work on the process that has the driver."),
+)
+
+
+def reasons_md(table):
+    """Why names are refused, by name; empty where there is nothing to say."""
+    out = []
+    for pattern, reason in REASONS:
+        names = [r.name for r in table.rows
+                 if r.kind == "refuse" and re.fullmatch(pattern, r.name)]
+        if names:
+            out.append(f"\n{reason}\n" + ", ".join(names) + "\n")
+    return ["\n## Why names are refused\n", *out] if out else []
+
+
 def coverage_md(table):
     """docs/coverage.md: what works, by group and by name."""
     groups = []
@@ -105,7 +145,7 @@ def coverage_md(table):
            "`local`: answered by the client, which may move memory for it. `cached`: asked once.\n"
            "`send`: one-way. `call`: waits for a reply. `hand`: written by hand on other messages.\n"
            "`alias`, `ptsz`: other names of a call. `refuse`: not supported, returns\n"
-           "`CUDA_ERROR_NOT_SUPPORTED` and is named in the log; `docs/compatibility.md` has the reasons.\n"
+           "`CUDA_ERROR_NOT_SUPPORTED` and is named in the log; the last section has the reasons.\n"
            "`refuse, 32-bit`: forms of before CUDA 3.2, with addresses and sizes of 32 bits; asked for\n"
            "by `cuGetProcAddress` with any later version, their names mean the forms that work.\n\n",
            "| group | names | work | refused |\n|---|---|---|---|\n"]
@@ -126,7 +166,7 @@ def coverage_md(table):
         if names:
             out.append(f"**refuse, 32-bit** ({len(names)}): " + ", ".join(names) + "\n\n")
         out[-1] = out[-1].rstrip("\n") + "\n"
-    return "".join(out)
+    return "".join(out + reasons_md(table))
 
 
 def is_narrow(row, table):
@@ -137,7 +177,6 @@ def is_narrow(row, table):
 
 def base_name(name):
     """cuMemAlloc_v2_ptds -> (cuMemAlloc, per-thread?)."""
-    import re
     m = re.match(r"(.*?)(?:_v\d+)?(_ptsz|_ptds)?$", name)
     return m.group(1), bool(m.group(2))
 
