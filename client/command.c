@@ -68,6 +68,10 @@ static struct {
 } cmd = { .lock = PTHREAD_MUTEX_INITIALIZER, .written = PTHREAD_COND_INITIALIZER,
 	  .work = PTHREAD_COND_INITIALIZER };
 
+/* This thread has the lock or waits, as a handler of a signal that calls exit() must know: what is
+ * held here stays held, and who waits on a condition holds up those that signal it. */
+static __thread volatile bool inside __attribute__((tls_model("initial-exec")));
+
 /* What writing has ended with: an error ends the session. */
 static void note_result(int ret)
 {
@@ -243,6 +247,7 @@ static bool send_next(struct message *m, ck_head *head)
 {
 	bool sent;
 
+	inside = true;
 	pthread_mutex_lock(&cmd.lock);
 	if (cmd.shared)
 		send_shared(m);
@@ -251,6 +256,7 @@ static bool send_next(struct message *m, ck_head *head)
 	sent = !cmd.broken;
 	head->seq = cmd.seq;
 	pthread_mutex_unlock(&cmd.lock);
+	inside = false;
 	return sent;
 }
 
@@ -287,9 +293,11 @@ void ck_command_flush(void)
 {
 	if (atomic_load_explicit(&cmd.len, memory_order_acquire) == 0)
 		return;			/* whatever is being written is on its way */
+	inside = true;
 	pthread_mutex_lock(&cmd.lock);
 	write_all();
 	pthread_mutex_unlock(&cmd.lock);
+	inside = false;
 }
 
 int ck_command_start(struct ck_chan *chan)
@@ -314,19 +322,26 @@ int ck_command_start(struct ck_chan *chan)
 	return ret;
 }
 
-void ck_command_stop(void)
+bool ck_command_stop(void)
 {
 	struct timespec until;
+	bool stuck;
 
+	if (inside)
+		return false;
 	clock_gettime(CLOCK_REALTIME, &until);
 	until.tv_sec += 1;	/* a thread may be stuck in a write to a server that is stuck */
 	if (pthread_mutex_timedlock(&cmd.lock, &until) != 0)
-		return;
+		return false;
+	while (cmd.writing && pthread_cond_timedwait(&cmd.written, &cmd.lock, &until) == 0)
+		;
 	if (cmd.chan) {
 		ck_chan_timeout(cmd.chan, 1000);
 		write_all();
 	}
+	stuck = cmd.writing;
 	pthread_mutex_unlock(&cmd.lock);
+	return !stuck;
 }
 
 void ck_command_abandon(void)

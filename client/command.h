@@ -4,10 +4,14 @@
 #ifndef CK_CLIENT_COMMAND_H
 #define CK_CLIENT_COMMAND_H
 
+#include <stdbool.h>
+
 struct ck_chan;
 
 int ck_command_start(struct ck_chan *chan); /* owns @chan on success */
-void ck_command_stop(void);	/* at exit: what is buffered goes out */
+/* At exit: what is buffered goes out. False: somebody is in the middle of a message and stays there,
+ * as this thread, should a signal have come then, whose handler has called exit(). */
+bool ck_command_stop(void);
 void ck_command_flush(void);	/* it is on its way to the server on return */
 void ck_command_forked(void);	/* in a child: as ck_lane_forked */
 void ck_command_forget(void);	/* in a child that starts anew: as never started */

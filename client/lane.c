@@ -26,6 +26,7 @@ struct ck_lane {
 	struct ck_chan *chan;
 	struct ck_reader *reader;
 	uint32_t xid;
+	bool busy;			/* with a call */
 	size_t received;		/* bytes of the last reply */
 	struct ck_lane *next;		/* in the pool */
 	struct ck_lane *older;		/* in the list of all */
@@ -139,6 +140,11 @@ void ck_lane_forget(void)
 	while (newest)
 		ck_lane_destroy(newest);
 	ck_thread()->lane = NULL;
+}
+
+bool ck_lane_busy(const struct ck_lane *lane)
+{
+	return lane->busy;
 }
 
 void ck_lane_timeout(struct ck_lane *lane, int milliseconds)
@@ -291,10 +297,15 @@ static int receive_reply(struct ck_lane *lane, struct ck_exchange *x)
 
 int ck_lane_exchange(struct ck_lane *lane, struct ck_exchange *x)
 {
-	int ret = send_call(lane, x);
+	int ret;
 
+	lane->busy = true;
+	ret = send_call(lane, x);
 	x->bulk_err = 0;
-	return ret < 0 ? ret : receive_reply(lane, x);
+	if (ret == 0)
+		ret = receive_reply(lane, x);
+	lane->busy = false;
+	return ret;
 }
 
 bool ck_output_fetch(void)

@@ -38,6 +38,9 @@ void ck_lane_forked(void);
 /* In a child that starts anew: no lane is left. */
 void ck_lane_forget(void);
 
+/* A call is being made on it: exit() was called by the handler of a signal that came in the middle. */
+bool ck_lane_busy(const struct ck_lane *lane);
+
 /* Bound the wait for a reply, at set-up and at exit; 0: no bound. */
 void ck_lane_timeout(struct ck_lane *lane, int milliseconds);
 

@@ -439,13 +439,12 @@ __attribute__((destructor)) static void at_exit(void)
 		return;
 	if (ck_client.state != CK_STATE_READY)
 		goto out;
+	ck_client.state = CK_STATE_EXITING;	/* what fails from now on is not told */
 	t = ck_thread();
-	ck_command_stop();
-	if (t->lane) {
+	if (ck_command_stop() && t->lane && !ck_lane_busy(t->lane)) {
 		ck_lane_timeout(t->lane, 2000);
 		ck_output_fetch();
 	}
-	ck_client.state = CK_STATE_EXITING;
 out:
 	if (ck_stats_on)
 		ck_stats_end_of_process();

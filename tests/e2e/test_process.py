@@ -23,6 +23,12 @@ def test_a_thread_that_is_cancelled_leaves_the_others_their_connection(awkward, 
     assert awkward("cancel", transport) == "works: 42\n"
 
 
+@pytest.mark.skipif(KIND != "", reason="the sanitizer's own work at exit is not for handlers of signals")
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_exit_by_a_signals_handler_in_the_middle_of_a_call_is_quiet(awkward, transport):
+    assert awkward("exit", transport) == "ended: 6\n"
+
+
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_a_thread_without_a_descriptor_for_its_connection_fails_alone(awkward, transport):
     # CUDA_ERROR_OPERATING_SYSTEM, and it comes by itself when there are some

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/time.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -23,6 +24,7 @@
 
 #define PAGES (64u << 10)
 #define BIG (1u << 20)
+#define CHILDREN 6
 
 static const char ptx[] =
 	".version 7.0\n"
@@ -112,6 +114,34 @@ static void cancel(void)
 		pthread_join(t, NULL);
 	}
 	still_works();
+}
+
+/* --- exit: by the handler of a signal, in the middle of whatever the thread calls */
+
+static void leave(int sig)
+{
+	(void)sig;
+	exit(0);
+}
+
+static void exits(void)
+{
+	struct itimerval soon = { 0 };
+	int status, ended = 0;
+
+	for (unsigned int i = 0; i < CHILDREN; i++) {
+		if (fork() == 0) {
+			alarm(0);
+			signal(SIGALRM, leave);
+			begin();
+			soon.it_value.tv_usec = 60000 + i * 1777;
+			setitimer(ITIMER_REAL, &soon, NULL);
+			busy(NULL);
+		}
+	}
+	for (unsigned int i = 0; i < CHILDREN; i++)
+		ended += wait(&status) > 0 && status == 0;
+	printf("ended: %d\n", ended);
 }
 
 /* --- descriptors: none is left for another thread's connection */
@@ -303,6 +333,7 @@ int main(int argc, char **argv)
 		void (*run)(void);
 	} all[] = {
 		{ "cancel", cancel },
+		{ "exit", exits },
 		{ "descriptors", descriptors },
 		{ "closed", closed },
 		{ "masks", masks },
