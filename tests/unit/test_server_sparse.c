@@ -1,6 +1,6 @@
 /*
- * tests/unit/test_server_sparse.c - what a hostile client may send to be mapped behind arrays, and to
- * be decompressed: the driver gets what is whole and names what there is.
+ * tests/unit/test_server_sparse.c - what a hostile client may have mapped behind arrays, and
+ * decompressed: the driver gets what is whole and names what there is.
  */
 #include <setjmp.h>
 #include <stdarg.h>
