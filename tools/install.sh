@@ -26,6 +26,7 @@ case $prefix in
 esac
 root=${DESTDIR:-}${prefix%/}
 home=$root/lib/cricket
+tirpc=submodules/libtirpc/install/lib/libtirpc.so.3	# where it was built
 
 # put MODE FOLDER FILE...
 put() {
@@ -92,6 +93,7 @@ server() {
 	launcher
 	memory
 	programs cricket-rpc-server
+	[ ! -f "$tirpc" ] || put 755 "$home" "$tirpc"
 	put 644 "$root/lib/systemd/system" server/cricket-rpc-server.service
 	sed -i "s|^ExecStart=[^ ]*/|ExecStart=${prefix%/}/bin/|" "$root/lib/systemd/system/cricket-rpc-server.service"
 	manuals cricket-rpc-server.1

@@ -35,6 +35,12 @@ static uint64_t pack(const struct mbarrier *b)
 	       (uint64_t)(b->pending & COUNT_MASK) << 21 | (uint64_t)b->bytes << 41;
 }
 
+/* A kernel may give any number; 23 bits of it are kept. */
+static void expect(struct mbarrier *b, uint32_t bytes)
+{
+	b->bytes = (int32_t)((uint32_t)b->bytes + bytes);
+}
+
 static void end_of_phase(struct mbarrier *b)
 {
 	if (b->pending || b->bytes)
@@ -63,7 +69,7 @@ static int complete(struct ck_ptx_warp *w, uint32_t l, uint64_t address, uint32_
 	if (err)
 		return err;
 	b = unpack(*word);
-	b.bytes -= (int32_t)bytes;
+	expect(&b, -bytes);
 	end_of_phase(&b);
 	if (unlikely(w->block->check != NULL))
 		ck_ptx_check_mbarrier(w, l, word, CK_PTX_OP_CP_BULK, false,
@@ -75,7 +81,7 @@ static int complete(struct ck_ptx_warp *w, uint32_t l, uint64_t address, uint32_
 /* Arrive @count times, with more bytes to expect, maybe for the last time. */
 static void arrive(struct mbarrier *b, uint32_t count, uint32_t bytes, bool drop)
 {
-	b->bytes += (int32_t)bytes;
+	expect(b, bytes);
 	b->pending -= ck_min(count, b->pending);
 	if (drop)
 		b->expected -= ck_min(count, b->expected);
@@ -100,10 +106,10 @@ static uint64_t operate(const struct ck_ptx_insn *in, struct mbarrier *b, uint64
 		arrive(b, 1, (uint32_t)value, drop);
 		break;
 	case CK_PTX_OP_MBAR_EXPECT:
-		b->bytes += (int32_t)value;
+		expect(b, (uint32_t)value);
 		break;
 	case CK_PTX_OP_MBAR_COMPLETE:
-		b->bytes -= (int32_t)value;
+		expect(b, -(uint32_t)value);
 		end_of_phase(b);
 		break;
 	case CK_PTX_OP_MBAR_TEST: /* the state's parity is that of its phase */

@@ -128,6 +128,27 @@ static void an_mbarrier_of_another_block_is_told(void **state)
 		assert_int_equal(output()[i], 5 + (i / 32 ^ 1));
 }
 
+/* Bytes are announced and come in apart from arrivals, as cuda::barrier does it. */
+static void bytes_are_expected_without_an_arrival(void **state)
+{
+	(void)state;
+	assert_int_equal(
+		run_clusters(
+			1, 32, 1,
+			"@%p7 mbarrier.init.shared.b64 [%s+1024], 1;\n"
+			"@%p7 mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%s+1024], 2147483647;\n"
+			"@%p7 mbarrier.complete_tx.shared.b64 [%s+1024], 2147483640;\n"
+			"@%p7 mbarrier.arrive.shared.b64 _, [%s+1024]; bar.sync 0;\n"
+			"mbarrier.test_wait.parity.shared.b64 %p1, [%s+1024], 0; selp.u32 %r0, 1, 0, %p1;\n"
+			"bar.sync 0;\n"
+			"@%p7 mbarrier.complete_tx.relaxed.cluster.shared::cluster.b64 [%s+1024], 7;\n"
+			"bar.sync 0; mbarrier.test_wait.parity.shared.b64 %p1, [%s+1024], 0;\n"
+			"@%p1 add.u32 %r0, %r0, 2;\n"),
+		CUDA_SUCCESS);
+	for (unsigned int i = 0; i < 32; i++)
+		assert_int_equal(output()[i], 2);
+}
+
 static void a_copy_goes_to_all_blocks_of_a_mask(void **state)
 {
 	(void)state;
@@ -278,6 +299,7 @@ int main(void)
 		cmocka_unit_test(blocks_read_and_write_each_others_memory),
 		cmocka_unit_test(generic_addresses_and_atomics_reach_them_too),
 		cmocka_unit_test(an_mbarrier_of_another_block_is_told),
+		cmocka_unit_test(bytes_are_expected_without_an_arrival),
 		cmocka_unit_test(a_copy_goes_to_all_blocks_of_a_mask),
 		cmocka_unit_test(the_barrier_counts_phases_of_all_blocks),
 		cmocka_unit_test(who_arrives_and_exits_counts_for_nobody_else),
