@@ -23,11 +23,19 @@ int ck_wcm_exchange(wcm_group *g, uint32_t mask, const void *give, size_t size, 
 int ck_wcm_agree(wcm_group *g, uint32_t mask, int status)
 {
 	int32_t mine = status, all[WCM_RANKS_MAX];
+	int lost;
 
 	status = ck_wcm_exchange(g, mask, &mine, sizeof(mine), all, NULL);
+	if (status != WCM_OK)
+		return status;
 	for (int i = 0; status == WCM_OK && i < __builtin_popcount(mask); i++)
 		status = all[i];
-	return status;
+	if (status == WCM_OK)
+		return WCM_OK;
+	/* A rank that said that all is well and was killed then may be why others have failed. All
+	 * that are left are here, and hear of it together. */
+	lost = ck_wcm_exchange(g, mask, &mine, sizeof(mine), all, NULL);
+	return lost == WCM_EPEERLOST ? lost : status;
 }
 
 uint32_t ck_wcm_all_ranks(const wcm_group *g)
