@@ -6,6 +6,7 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -30,6 +31,8 @@ CK_LOG_DEFINE("m3");
 #define CONNECTIONS_KEPT 1024
 #define CONNECTIONS_OF_USER 1536
 #define FIXED 3 /* descriptors of the loop's own: signals, copier, listener */
+#define ACCEPTS 64 /* of a round */
+#define PAUSE_MS 100
 
 /* --- connections */
 
@@ -139,39 +142,73 @@ static void conn_read(struct ck_m3_broker *b, struct ck_m3_conn *c)
 		c->closing = true;
 }
 
+static int take(const struct ck_m3_broker *b)
+{
+	return accept4(b->options->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+}
+
+/*
+ * No descriptors left: those who wait are sent away, so that they hear at once, and the loop does
+ * not go round for the next ones.
+ */
+static void shed(struct ck_m3_broker *b)
+{
+	int fd;
+
+	ck_warn("no descriptors left: connections are refused");
+	if (b->reserve >= 0)
+		close(b->reserve);
+	for (int i = 0; i < ACCEPTS && (fd = take(b)) >= 0; i++)
+		close(fd);
+	b->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	b->paused = ck_m3_now() + PAUSE_MS;
+}
+
 static void accept_some(struct ck_m3_broker *b)
 {
-	for (int i = 0; i < 64; i++) {
-		int fd = accept4(b->options->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	for (int i = 0; i < ACCEPTS; i++) {
+		int fd = take(b);
 
-		if (fd < 0)
-			return;
-		conn_add(b, fd);
+		if (fd >= 0) {
+			conn_add(b, fd);
+			continue;
+		}
+		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+			shed(b);
+		return;
 	}
 }
 
 /* --- the loop */
 
+/* At @when there is something to do. */
+static void wake_at(int64_t when, int *timeout)
+{
+	int64_t left = when - ck_m3_now();
+
+	if (*timeout < 0 || left < *timeout)
+		*timeout = left > 0 ? (int)left : 0;
+}
+
 /* What to wait for: of each connection its packets, or only its end, or the end of its process. */
 static nfds_t gather(struct ck_m3_broker *b, struct pollfd *fds, int *timeout)
 {
+	bool pauses = ck_m3_now() < b->paused;
 	nfds_t n = FIXED;
 
 	*timeout = -1;
+	if (pauses)
+		wake_at(b->paused, timeout);
 	fds[0] = (struct pollfd){.fd = b->signals, .events = POLLIN};
 	fds[1] = (struct pollfd){.fd = ck_m3_copier_fd(b->copier), .events = POLLIN};
-	fds[2] = (struct pollfd){.fd = b->options->listener, .events = POLLIN};
+	fds[2] = (struct pollfd){.fd = pauses ? -1 : b->options->listener, .events = POLLIN};
 	for (struct ck_m3_conn *c = b->conns; c; c = c->next) {
 		bool waits = c->job || c->parked;
 
 		fds[n++] = (struct pollfd){.fd = c->fd >= 0 ? c->fd : c->pidfd,
 					   .events = waits ? POLLRDHUP : POLLIN};
-		if (c->parked && c->question.op == CK_M3_LEASE) {
-			int64_t left = c->deadline - ck_m3_now();
-
-			if (*timeout < 0 || left < *timeout)
-				*timeout = left > 0 ? (int)left : 0;
-		}
+		if (c->parked && c->question.op == CK_M3_LEASE)
+			wake_at(c->deadline, timeout);
 	}
 	return n;
 }
@@ -257,6 +294,7 @@ static void prepare_process(struct ck_m3_broker *b)
 	sigaddset(&set, SIGCHLD);
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	b->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	b->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
 		files.rlim_cur = files.rlim_max;
 		setrlimit(RLIMIT_NOFILE, &files);
@@ -314,5 +352,7 @@ int ck_m3_broker_main(const struct ck_m3_broker_options *options)
 	ret = b.copier ? loop(&b) : -ENOMEM;
 	forget_all(&b);
 	close(b.signals);
+	if (b.reserve >= 0)
+		close(b.reserve);
 	return ret < 0;
 }

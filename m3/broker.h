@@ -132,6 +132,8 @@ struct ck_m3_broker {
 	struct ck_m3_conn *conns;
 	unsigned int conn_count;
 	int signals;
+	int reserve;	/* a descriptor to take a connection with when there are no more */
+	int64_t paused; /* until when nobody is let in */
 	bool changed; /* parked questions may have an answer now */
 	bool stop;
 };

@@ -22,6 +22,8 @@
 
 CK_LOG_DEFINE("wcm");
 
+#define REST_MS 20 /* without descriptors: who comes waits, and the thread does not spin */
+
 /* --- ranks come and go */
 
 static void lose(struct ck_wcm_meet *m, int rank)
@@ -131,6 +133,7 @@ static void take_stranger(struct ck_wcm_meet *m)
 {
 	int sock = accept4(m->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
+	m->rests = sock < 0;
 	if (sock < 0)
 		return;
 	if (m->stranger_count == CK_WCM_STRANGERS_MAX || ck_wcm_check_user(sock) < 0)
@@ -153,7 +156,7 @@ static nfds_t gather(const struct ck_wcm_meet *m, struct pollfd *fds)
 	nfds_t n = 2;
 
 	fds[0] = (struct pollfd){.fd = m->orders[0], .events = POLLIN};
-	fds[1] = (struct pollfd){.fd = m->listener, .events = POLLIN};
+	fds[1] = (struct pollfd){.fd = m->rests ? -1 : m->listener, .events = POLLIN};
 	for (int i = 0; i < m->stranger_count; i++)
 		fds[n++] = (struct pollfd){.fd = m->strangers[i], .events = POLLIN};
 	for (int i = 0; i < m->size; i++)
@@ -184,9 +187,10 @@ static void serve(struct ck_wcm_meet *m)
 
 	while (!m->left || m->here) {
 		nfds_t n = gather(m, fds);
-		int strangers = m->stranger_count;
+		int strangers = m->stranger_count, ret = poll(fds, n, m->rests ? REST_MS : -1);
 
-		if (poll(fds, n, -1) < 0)
+		m->rests = false;
+		if (ret < 0)
 			continue;
 		if (fds[0].revents && !obey(m))
 			return;

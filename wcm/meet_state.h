@@ -34,6 +34,7 @@ enum ck_wcm_meet_order { CK_WCM_STOP = 's', CK_WCM_LEAVE = 'l', CK_WCM_EXIT = 'x
 struct ck_wcm_meet {
 	int size;
 	int listener;  /* -1: all have come */
+	bool rests;    /* there was no descriptor for who comes: not looked at for a moment */
 	int orders[2]; /* a pipe: an enum ck_wcm_meet_order a byte */
 	bool left;     /* rank 0 is in the group: end when all have gone */
 	unsigned int patience_ms;

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include "wcm/lib.h"
@@ -125,6 +126,48 @@ static void when_all_have_come_the_name_is_free(void **state)
 	ck_wcm_meet_stop(other);
 	for (int i = 0; i < 3; i++)
 		ck_wcm_link_close(l[i]);
+}
+
+static double computed(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static void who_comes_when_there_are_no_descriptors_waits_and_the_thread_sleeps(void **state)
+{
+	struct rlimit before, none;
+	int go[2], lowest;
+	double used;
+	char byte = 0;
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(pipe(go), 0);
+	pid = fork();
+	if (pid == 0) { /* the meeting place is its parent's */
+		struct ck_wcm_link *l = NULL;
+
+		_exit(read(go[0], &byte, 1) != 1 ||
+		      ck_wcm_link_open(name, 1, 3, 20000, &ops, NULL, &l) != WCM_OK);
+	}
+	lowest = dup(go[0]);
+	close(lowest);
+	ok(getrlimit(RLIMIT_NOFILE, &before));
+	none = (struct rlimit){(rlim_t)lowest, before.rlim_max};
+	ok(setrlimit(RLIMIT_NOFILE, &none));
+	assert_int_equal(write(go[1], &byte, 1), 1);
+	world_sleep(100);
+	used = computed();
+	world_sleep(500);
+	used = computed() - used;
+	ok(setrlimit(RLIMIT_NOFILE, &before));
+	assert_int_equal(world_status(pid), 0);
+	assert_true(used < 0.05);
+	close(go[0]);
+	close(go[1]);
 }
 
 /* A packet that is none of ours is thrown away with its sender; nobody else is disturbed. */
@@ -287,6 +330,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(a_rank_comes_once_and_the_name_is_taken),
 		TEST(when_all_have_come_the_name_is_free),
+		TEST(who_comes_when_there_are_no_descriptors_waits_and_the_thread_sleeps),
 		TEST(strangers_that_talk_rubbish_are_shut_out),
 		TEST(a_rank_that_breaks_the_rules_is_lost),
 		TEST(so_is_one_that_sends_what_ranks_do_not_send),

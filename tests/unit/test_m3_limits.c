@@ -1,0 +1,69 @@
+/*
+ * tests/unit/test_m3_limits.c - M3: what becomes of the broker where descriptors or connections end.
+ */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <poll.h>
+#include <sys/resource.h>
+
+#include "tests/unit/m3_world.h"
+
+#define CROWD 64
+#define LIMIT 40 /* descriptors; the broker has some dozen itself */
+
+/* What the broker has computed so far, in ms. */
+static double broker_ms(void)
+{
+	struct timespec t;
+	clockid_t clock;
+
+	assert_int_equal(clock_getcpuclockid(world_broker, &clock), 0);
+	assert_int_equal(clock_gettime(clock, &t), 0);
+	return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
+/* It has raised its limit as far as it goes. */
+static void limit_broker(rlim_t descriptors)
+{
+	struct rlimit files;
+
+	assert_int_equal(prlimit(world_broker, RLIMIT_NOFILE, NULL, &files), 0);
+	files.rlim_cur = descriptors ? descriptors : files.rlim_max;
+	assert_int_equal(prlimit(world_broker, RLIMIT_NOFILE, &files, NULL), 0);
+}
+
+static void without_descriptors_the_broker_sends_clients_away_and_rests(void **state)
+{
+	m3_client *c = world_client(NULL, 0);
+	int crowd[CROWD];
+	struct pollfd last;
+	double ms;
+	char back[2];
+
+	(void)state;
+	limit_broker(LIMIT);
+	for (int i = 0; i < CROWD; i++)
+		crowd[i] = dial();
+	last = (struct pollfd){.fd = crowd[CROWD - 1], .events = POLLIN};
+	assert_int_equal(poll(&last, 1, 20000), 1); /* an end, and no waiting */
+	ms = broker_ms();
+	world_sleep(500);
+	assert_true(broker_ms() - ms < 50);
+	ok(m3_echo(c, "a", 2, back));
+	for (int i = 0; i < CROWD; i++)
+		close(crowd[i]);
+	limit_broker(0);
+	m3_disconnect(c);
+	c = NULL;
+	world_until(m3_connect(&(m3_opts){.no_driver = 1}, &c) == M3_OK);
+	m3_disconnect(c);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(without_descriptors_the_broker_sends_clients_away_and_rests),
+	};
+
+	return cmocka_run_group_tests(tests, world_setup, world_teardown);
+}
