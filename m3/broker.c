@@ -30,7 +30,7 @@ CK_LOG_DEFINE("m3");
 /* What other users leave of them for the broker's own and root; what one user leaves for others. */
 #define CONNECTIONS_KEPT 1024
 #define CONNECTIONS_OF_USER 1536
-#define FIXED 3 /* descriptors of the loop's own: signals, copier, listener */
+#define FIXED 3	   /* descriptors of the loop's own: signals, copier, listener */
 #define ACCEPTS 64 /* of a round */
 #define PAUSE_MS 100
 

@@ -134,7 +134,7 @@ struct ck_m3_broker {
 	int signals;
 	int reserve;	/* a descriptor to take a connection with when there are no more */
 	int64_t paused; /* until when nobody is let in */
-	bool changed; /* parked questions may have an answer now */
+	bool changed;	/* parked questions may have an answer now */
 	bool stop;
 };
 

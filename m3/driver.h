@@ -22,6 +22,7 @@
 	F(cuDevicePrimaryCtxRetain, CUcontext *context, CUdevice device)                           \
 	F(cuCtxSetCurrent, CUcontext context)                                                      \
 	F(cuCtxGetCurrent, CUcontext *context)                                                     \
+	F(cuCtxGetDevice, CUdevice *device)                                                        \
 	F(cuCtxSynchronize, void)                                                                  \
 	F(cuMemGetAllocationGranularity, size_t *granularity, const CUmemAllocationProp *prop,     \
 	  CUmemAllocationGranularity_flags option)                                                 \

@@ -83,6 +83,6 @@ void ck_m3_news_end(m3_client *client);
 
 void ck_m3_unmap_all(m3_region *region);
 int ck_m3_read_only(m3_region *region);
-bool ck_m3_direct(const m3_region *region);
+bool ck_m3_direct(const m3_region *region, unsigned int access);
 
 #endif

@@ -47,7 +47,7 @@ int m3_read(m3_region *r, uint64_t offset, void *data, size_t size)
 {
 	if (!fits(r, offset, size) || !data)
 		return M3_EINVAL;
-	if (ck_m3_direct(r))
+	if (ck_m3_direct(r, M3_READ))
 		return ck_m3_status_of(
 			r->client->driver.cuMemcpyDtoH_v2(data, r->address + offset, size));
 	return transfer(r, offset, data, NULL, size);
@@ -59,7 +59,7 @@ int m3_write(m3_region *r, uint64_t offset, const void *data, size_t size)
 		return M3_EINVAL;
 	if (r->access != M3_READWRITE)
 		return M3_EPERM;
-	if (ck_m3_direct(r))
+	if (ck_m3_direct(r, M3_READWRITE))
 		return ck_m3_status_of(
 			r->client->driver.cuMemcpyHtoD_v2(r->address + offset, data, size));
 	return transfer(r, offset, NULL, data, size);

@@ -268,12 +268,17 @@ m3_device_ptr m3_region_ptr(const m3_region *r)
 	return r ? r->address : 0;
 }
 
-/* Whether the bytes can be reached without the broker: mapped, and a context to copy in. */
-bool ck_m3_direct(const m3_region *r)
+/*
+ * Whether the bytes can be reached without the broker: mapped for the device of the current
+ * context, and for what is wanted.
+ */
+bool ck_m3_direct(const m3_region *r, unsigned int access)
 {
 	const struct ck_m3_driver *d = &r->client->driver;
-	CUcontext context = NULL;
+	CUdevice device;
 
-	return mapped(r) && d->cuCtxGetCurrent && d->cuMemcpyHtoD_v2 && d->cuMemcpyDtoH_v2 &&
-	       d->cuCtxGetCurrent(&context) == CUDA_SUCCESS && context;
+	return mapped(r) && d->cuCtxGetDevice && d->cuMemcpyHtoD_v2 && d->cuMemcpyDtoH_v2 &&
+	       d->cuCtxGetDevice(&device) == CUDA_SUCCESS && device >= 0 &&
+	       device < M3_DEVICES_MAX && r->maps[device] > 0 &&
+	       (r->map_access[device] & access) == access;
 }

@@ -5,6 +5,7 @@
 #include "tests/unit/m3_world.h"
 
 #include "emu/emu.h"
+#include "m3/lib.h"
 
 /* --- devices */
 
@@ -62,6 +63,51 @@ static void two_devices_use_one_region_at_one_address(void **state)
 	ok(m3_unmap(r, 0));
 	assert_true(m3_region_ptr(r) == 0);
 	ok(m3_release(r));
+	m3_disconnect(c);
+}
+
+static CUresult refuse_in(CUdeviceptr to, const void *from, size_t size)
+{
+	(void)to, (void)from, (void)size;
+	return CUDA_ERROR_NOT_PERMITTED;
+}
+
+static CUresult refuse_out(void *to, CUdeviceptr from, size_t size)
+{
+	(void)to, (void)from, (void)size;
+	return CUDA_ERROR_NOT_PERMITTED;
+}
+
+/*
+ * What the mapping does not allow to the current device, the broker does. A real driver refuses
+ * such copies, the emulated one does not.
+ */
+static void bytes_go_by_the_broker_where_the_mapping_is_not_for_it(void **state)
+{
+	m3_client *c = world_client(NULL, 1);
+	m3_region *r;
+	CUcontext context;
+	char back[4] = "";
+
+	(void)state;
+	assert_int_equal(cuDevicePrimaryCtxRetain(&context, 0), 0);
+	assert_int_equal(cuCtxSetCurrent(context), 0);
+	ok(world_alloc(c, "elsewhere", 2 * MiB, 0, &r));
+	c->driver.cuMemcpyHtoD_v2 = refuse_in;
+	ok(m3_map(r, 0, M3_READ, 0, NULL));
+	ok(m3_write(r, 5, "one", 4));
+	ok(m3_read(r, 5, back, 4));
+	assert_string_equal(back, "one");
+	c->driver.cuMemcpyDtoH_v2 = refuse_out;
+	refused(m3_read(r, 5, back, 4), M3_EPERM); /* the direct way */
+	ok(m3_unmap(r, 0));
+	ok(m3_map(r, 1, M3_READWRITE, 0, NULL));
+	ok(m3_write(r, 9, "two", 4));
+	ok(m3_read(r, 9, back, 4));
+	assert_string_equal(back, "two");
+	ok(m3_release(r));
+	cuCtxSetCurrent(NULL);
+	cuDevicePrimaryCtxRelease_v2(0);
 	m3_disconnect(c);
 }
 
@@ -222,6 +268,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(regions_are_placed_where_it_was_asked_for),
 		cmocka_unit_test(two_devices_use_one_region_at_one_address),
+		cmocka_unit_test(bytes_go_by_the_broker_where_the_mapping_is_not_for_it),
 		cmocka_unit_test(a_striped_region_is_one_stretch_of_memory_of_both),
 		cmocka_unit_test(devices_that_do_not_reach_each_other_copy_all_the_same),
 		cmocka_unit_test(bytes_come_and_go_without_cuda),

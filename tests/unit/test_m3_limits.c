@@ -1,5 +1,6 @@
 /*
- * tests/unit/test_m3_limits.c - M3: what becomes of the broker where descriptors or connections end.
+ * tests/unit/test_m3_limits.c - M3: what becomes of the broker where descriptors or connections
+ * end.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
