@@ -65,7 +65,10 @@ CUresult ck_session_check(void);
 bool ck_session_has_image(const unsigned char hash[32]);
 
 /* --- command.c: the one ordered stream of one-way messages (D4); the rest is in command.h */
-uint64_t ck_command_last(void);			/* number of the last command enqueued */
+/* How much work has been enqueued: it grows with each command and each call that enqueues some.
+ * What was true of a stream when it was so much is true while it still is. */
+uint64_t ck_command_last(void);
+void ck_command_called(void);			/* a call that has enqueued work has returned */
 
 /* --- thread.c: what belongs to one thread of the application */
 

@@ -65,6 +65,7 @@ static struct {
 	uint64_t last_write_ns;
 	struct ck_spin spin;
 	_Atomic uint64_t seq;
+	_Atomic uint64_t calls;		/* that have enqueued work */
 } cmd = { .lock = PTHREAD_MUTEX_INITIALIZER, .written = PTHREAD_COND_INITIALIZER,
 	  .work = PTHREAD_COND_INITIALIZER };
 
@@ -284,9 +285,19 @@ CUresult ck_send(uint32_t proc, void *args, const void *bulk, size_t bulk_size)
 	return sent ? CUDA_SUCCESS : CUDA_ERROR_DEVICE_UNAVAILABLE;
 }
 
-uint64_t ck_command_last(void)
+uint64_t ck_command_number(void)
 {
 	return atomic_load(&cmd.seq);
+}
+
+uint64_t ck_command_last(void)
+{
+	return atomic_load(&cmd.seq) + atomic_load(&cmd.calls);
+}
+
+void ck_command_called(void)
+{
+	atomic_fetch_add(&cmd.calls, 1);
 }
 
 void ck_command_flush(void)

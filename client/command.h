@@ -5,6 +5,7 @@
 #define CK_CLIENT_COMMAND_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct ck_chan;
 
@@ -12,6 +13,7 @@ int ck_command_start(struct ck_chan *chan); /* owns @chan on success */
 /* At exit: what is buffered goes out. False: somebody is in the middle of a message and stays there,
  * as this thread, should a signal have come then, whose handler has called exit(). */
 bool ck_command_stop(void);
+uint64_t ck_command_number(void); /* of the last command sent, which a call waits for */
 void ck_command_flush(void);	/* it is on its way to the server on return */
 void ck_command_forked(void);	/* in a child: as ck_lane_forked */
 void ck_command_forget(void);	/* in a child that starts anew: as never started */

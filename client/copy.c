@@ -133,7 +133,9 @@ static CUresult upload(struct place *p, CUdeviceptr dst, const void *src, size_t
 	ck_managed_device(dst, size, true);
 	if (size < CK_SPREAD_MIN)
 		return ck_wire_ck_upload(p->ctx->object.id, dst, p->id, 0, src, size);
-	return transfer(p, dst, src, size, upload_part);
+	err = transfer(p, dst, src, size, upload_part);
+	ck_command_called();
+	return err;
 }
 
 /*

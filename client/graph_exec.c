@@ -42,6 +42,8 @@ static CUresult instantiate(CUgraphExec *out, CUgraph handle, struct instantiate
 		return err;
 	err = ck_wire_ck_graph_instantiate(ctx, id, graph->object.id, i->flags, i->upload,
 					   &error_node, &i->result, &mirrors, &count);
+	if (i->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD)
+		ck_command_called();
 	i->error_node = node_of(graph, error_node);
 	if (err) {
 		free(mirrors);

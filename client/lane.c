@@ -395,7 +395,7 @@ static CUresult call_uncancelled(struct ck_exchange *x)
 	if (x->sink)
 		x->sink->data = ck_managed_host(x->sink->data, x->sink->size, true);
 	if (ret == 0 && likely(!ck_aside)) {
-		args->seq = ck_command_last();
+		args->seq = ck_command_number();
 		ck_command_flush();
 	}
 	if (ret == 0)

@@ -248,11 +248,14 @@ static CUresult launch(CUfunction handle, const struct ck_launch *l)
 	stream = s ? s->object.id : 0;
 	if (likely(!ck_capturing(s)))
 		ck_managed_launch(stream);
-	if (unlikely(updatable(l)))
-		return ck_wire_ck_launch_updatable(
+	if (unlikely(updatable(l))) {
+		err = ck_wire_ck_launch_updatable(
 			ctx->object.id, function, l->grid[0], l->grid[1], l->grid[2], l->block[0],
 			l->block[1], l->block[2], l->shared, stream, attributes,
 			n * sizeof(attributes[0]), block, size, updatable(l));
+		ck_command_called();
+		return err;
+	}
 	err = ck_wire_ck_launch(ctx->object.id, function, l->grid[0], l->grid[1], l->grid[2],
 				l->block[0], l->block[1], l->block[2], l->shared, stream,
 				attributes, n * sizeof(attributes[0]), block, size);

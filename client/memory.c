@@ -23,10 +23,13 @@ static CUresult ask(uint64_t ctx, struct want *w, CUdeviceptr *at)
 {
 	CUresult err;
 
-	if (w->pooled)
-		return w->pool ? ck_wire_cuMemAllocFromPoolAsync(ctx, at, w->bytes, w->pool,
-								 w->stream) :
-				 ck_wire_cuMemAllocAsync(ctx, at, w->bytes, w->stream);
+	if (w->pooled) {	/* the stream may wait for the memory's last use by another */
+		err = w->pool ? ck_wire_cuMemAllocFromPoolAsync(ctx, at, w->bytes, w->pool,
+								w->stream) :
+				ck_wire_cuMemAllocAsync(ctx, at, w->bytes, w->stream);
+		ck_command_called();
+		return err;
+	}
 	if (w->height == 0)
 		return ck_wire_cuMemAlloc_v2(ctx, at, w->bytes);
 	err = ck_wire_cuMemAllocPitch_v2(ctx, at, &w->pitch, w->width, w->height, w->element);

@@ -322,7 +322,7 @@ static inline int peer_begin(void **state)
 static inline void peer_settle(void)
 {
 	ck_command_flush();
-	peer_await(ck_command_last());
+	peer_await(ck_command_number());
 }
 
 /* Forget the messages so far. */

@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "client/spread.h"
 #include "tests/unit/client_peer.h"
 
 #define SPACE 1024
@@ -558,6 +559,24 @@ static void a_download_makes_its_stream_idle(void **state)
 	assert_int_equal(peer_count(CK_PROC_cuStreamSynchronize), 1);
 }
 
+/* Its parts are calls, which return when the bytes are with the server. */
+static void a_large_upload_is_waited_for(void **state)
+{
+	static unsigned char large[CK_SPREAD_MIN];
+	CUdeviceptr d = (CUdeviceptr)1 << 45;
+
+	(void)state;
+	assert_int_equal(ck_allocation_add(d, sizeof(large), CK_MEMORY_DEVICE,
+					   ck_context_current(), 0, false), CUDA_SUCCESS);
+	assert_int_equal(cuStreamSynchronize(stream), CUDA_SUCCESS);
+	peer_clear();
+	assert_int_equal(cuMemcpyHtoDAsync_v2(d, large, sizeof(large), stream), CUDA_SUCCESS);
+	assert_true(peer_count(CK_PROC_ck_upload_part) > 0);
+	assert_int_equal(cuStreamSynchronize(stream), CUDA_SUCCESS);
+	assert_int_equal(cuStreamSynchronize(stream), CUDA_SUCCESS);
+	assert_int_equal(peer_count(CK_PROC_cuStreamSynchronize), 1);
+}
+
 /* --- fills */
 
 static size_t fills(void)
@@ -622,6 +641,7 @@ int main(void)
 		copy_test(linear_copies_stay_in_their_allocation),
 		copy_test(host_bytes_are_taken_over_at_the_call),
 		copy_test(a_download_makes_its_stream_idle),
+		copy_test(a_large_upload_is_waited_for),
 		copy_test(fills_that_leave_their_allocation_or_overflow_are_refused),
 	};
 

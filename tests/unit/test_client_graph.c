@@ -520,6 +520,23 @@ static void graphs_without_host_memory_are_launched_one_way(void **state)
 
 #define graph_test(name) cmocka_unit_test_setup(name, clear)
 
+static void a_graph_uploaded_as_it_is_made_is_waited_for(void **state)
+{
+	CUDA_GRAPH_INSTANTIATE_PARAMS p = { .flags = CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD,
+					    .hUploadStream = other };
+	CUgraph graph = captured();
+	CUgraphExec exec;
+
+	(void)state;
+	assert_int_equal(cuStreamSynchronize(other), CUDA_SUCCESS);
+	assert_int_equal(cuGraphInstantiateWithParams(&exec, graph, &p), CUDA_SUCCESS);
+	peer_clear();
+	assert_int_equal(cuStreamSynchronize(other), CUDA_SUCCESS);
+	assert_int_equal(peer_count(CK_PROC_cuStreamSynchronize), 1);
+	assert_int_equal(cuGraphExecDestroy(exec), CUDA_SUCCESS);
+	assert_int_equal(cuGraphDestroy(graph), CUDA_SUCCESS);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -535,6 +552,7 @@ int main(void)
 		graph_test(edges_with_data_are_not_told_without_it),
 		graph_test(host_memory_is_read_and_written_at_each_launch),
 		graph_test(graphs_without_host_memory_are_launched_one_way),
+		graph_test(a_graph_uploaded_as_it_is_made_is_waited_for),
 	};
 
 	return cmocka_run_group_tests(tests, begin, peer_end);

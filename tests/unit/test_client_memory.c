@@ -128,6 +128,28 @@ static void memory_of_a_pool_is_known_and_freed_once(void **state)
 	assert_int_equal(cuMemAllocAsync(&p, 0, stream), CUDA_ERROR_INVALID_VALUE);
 }
 
+/* The driver may have the stream wait for the memory's last use. */
+static void a_stream_that_has_allocated_is_waited_for(void **state)
+{
+	CUmemoryPool pool = make_pool(0);
+	CUdeviceptr p;
+
+	(void)state;
+	assert_int_equal(cuStreamSynchronize(stream), CUDA_SUCCESS);
+	assert_int_equal(cuCtxSynchronize(), CUDA_SUCCESS);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(i ? cuMemAllocFromPoolAsync(&p, 100, pool, stream) :
+				     cuMemAllocAsync(&p, 100, stream), CUDA_SUCCESS);
+		next += UNIT;
+		peer_clear();
+		assert_int_equal(cuStreamSynchronize(stream), CUDA_SUCCESS);
+		assert_int_equal(cuStreamSynchronize(stream), CUDA_SUCCESS);
+		assert_int_equal(peer_count(CK_PROC_cuStreamSynchronize), 1);
+		assert_int_equal(cuCtxSynchronize(), CUDA_SUCCESS);
+		assert_int_equal(peer_count(CK_PROC_cuCtxSynchronize), 1);
+	}
+}
+
 static void a_lack_of_memory_is_told_at_once(void **state)
 {
 	CUdeviceptr p = 77;
@@ -357,6 +379,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		memory_test(memory_of_a_pool_is_known_and_freed_once),
+		memory_test(a_stream_that_has_allocated_is_waited_for),
 		memory_test(a_lack_of_memory_is_told_at_once),
 		memory_test(a_pool_that_the_driver_told_of_has_one_handle),
 		memory_test(attributes_have_their_own_sizes),

@@ -289,7 +289,7 @@ static void what_is_no_image_is_refused(void **state)
 	assert_int_equal(cuModuleLoad(&module, NULL), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(cuModuleLoad(&module, "/"), CUDA_ERROR_FILE_NOT_FOUND);
 	assert_int_equal(cuModuleLoad(&module, "/dev/null"), CUDA_ERROR_FILE_NOT_FOUND);
-	assert_int_equal(ck_command_last(), peer.seq);
+	assert_int_equal(ck_command_number(), peer.seq);
 }
 
 static void an_image_travels_once(void **state)
