@@ -32,7 +32,7 @@
 
 CK_LOG_DEFINE("client");
 
-#define BUFFER_SIZE (1u << 20)
+#define BUFFER_SIZE (CK_RECORD_MAX + 4)	/* the longest message fits, with its mark */
 #define INLINE_BULK (16u << 10)		/* payload up to this is copied into the buffer */
 #define SMALL 8192			/* messages that need no memory of their own: launches too */
 #define STORM_NS 20000			/* messages closer than this are a storm */
@@ -261,6 +261,14 @@ static bool send_next(struct message *m, ck_head *head)
 	return sent;
 }
 
+CUresult ck_unsent(const struct ck_proc *p, int ret)
+{
+	if (ret == -ENOMEM)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	ck_info("%s: more than a message of %u KiB holds", p->name, CK_RECORD_MAX >> 10);
+	return CUDA_ERROR_INVALID_VALUE;
+}
+
 CUresult ck_send(uint32_t proc, void *args, const void *bulk, size_t bulk_size)
 {
 	struct message m = { .bulk = ck_managed_host(bulk, bulk_size, false),
@@ -281,7 +289,7 @@ CUresult ck_send(uint32_t proc, void *args, const void *bulk, size_t bulk_size)
 	if (unlikely(ck_trace_on))
 		ck_trace_message(proc, args, NULL, CUDA_SUCCESS);
 	if (unlikely(ret < 0))
-		return ret == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE;
+		return ck_unsent(&ck_procs[proc], ret);
 	return sent ? CUDA_SUCCESS : CUDA_ERROR_DEVICE_UNAVAILABLE;
 }
 

@@ -184,6 +184,25 @@ CK_EXPORT CUresult cuGraphNodeGetDependentNodes(CUgraphNode hNode, CUgraphNode *
 	return neighbours(hNode, 2, dependentNodes, NULL, numDependentNodes);
 }
 
+#define LINKS_MAX ((size_t)32768) /* edges in one message, which holds 40000 */
+
+/* What refuses one piece is undone in those before it: CUDA changes all of the edges or none. */
+static CUresult link_ids(uint64_t graph, unsigned int cut, const uint64_t *from, const uint64_t *to,
+			 const CUgraphEdgeData *data, size_t count)
+{
+	const size_t at = ck_min(count, LINKS_MAX);
+	CUresult err = ck_wire_ck_graph_link(ck_current_id(), graph, cut, from, at, to, at, data,
+					     data ? at * sizeof(*data) : 0);
+
+	if (err || at == count)
+		return err;
+	err = link_ids(graph, cut, from + at, to + at, data ? data + at : NULL, count - at);
+	if (err)
+		ck_wire_ck_graph_link(ck_current_id(), graph, !cut, from, at, to, at, data,
+				      data ? at * sizeof(*data) : 0);
+	return err;
+}
+
 static CUresult link_nodes(CUgraph handle, unsigned int cut, const CUgraphNode *from,
 			   const CUgraphNode *to, const CUgraphEdgeData *data, size_t count)
 {
@@ -198,9 +217,7 @@ static CUresult link_nodes(CUgraph handle, unsigned int cut, const CUgraphNode *
 	if (!err)
 		err = ck_node_ids(to, count, &to_ids);
 	if (!err && count > 0)
-		err = ck_wire_ck_graph_link(ck_current_id(), graph->object.id, cut, from_ids,
-					    count, to_ids, count, data,
-					    data ? count * sizeof(*data) : 0);
+		err = link_ids(graph->object.id, cut, from_ids, to_ids, data, count);
 	free(from_ids);
 	free(to_ids);
 	return err;

@@ -169,7 +169,7 @@ static int own_lane(struct ck_thread *t)
 	return ret < 0 ? ret : ck_lane_create(chan, &t->lane);
 }
 
-static int send_call(struct ck_lane *lane, const struct ck_exchange *x)
+static int send_call(struct ck_lane *lane, struct ck_exchange *x)
 {
 	static const unsigned char zero[4];
 	struct iovec iov[3];
@@ -185,11 +185,14 @@ static int send_call(struct ck_lane *lane, const struct ck_exchange *x)
 		if (n != -ENOSPC || lane->size >= CK_RECORD_MAX)
 			break;
 		bigger = realloc(lane->buf, lane->size * 4);
-		if (!bigger)
-			return -ENOMEM;
+		if (!bigger) {
+			n = -ENOMEM;
+			break;
+		}
 		lane->buf = bigger;
 		lane->size *= 4;
 	}
+	x->unsent = n < 0;
 	if (n < 0)
 		return (int)n;
 	iov[0] = (struct iovec){ lane->buf, (size_t)n };
@@ -328,11 +331,13 @@ bool ck_output_fetch(void)
 }
 
 /* A call was not carried out. The session is over, since a lane broke in the middle of it; but not
- * where the call had no lane yet and the program has used up its descriptors. */
-static CUresult lost(const struct ck_proc *p, int ret)
+ * where nothing was sent, or the call had no lane yet and the program has used up its descriptors. */
+static CUresult lost(const struct ck_proc *p, const struct ck_exchange *x, int ret)
 {
 	char why[128];
 
+	if (x->unsent)
+		return ck_unsent(p, ret);
 	if (!ck_thread()->lane && (ret == -EMFILE || ret == -ENFILE)) {
 		ck_info("%s: no connection for this thread: %s", p->name, strerror(-ret));
 		return CUDA_ERROR_OPERATING_SYSTEM;
@@ -353,7 +358,7 @@ static CUresult call_aside(struct ck_exchange *x)
 	if (ret == 0)
 		ret = ck_lane_exchange(t->lane, x);
 	ck_cancel_restore(cancel);
-	return ret < 0 ? lost(p, ret) : (CUresult)((const ck_result *)x->res)->err;
+	return ret < 0 ? lost(p, x, ret) : (CUresult)((const ck_result *)x->res)->err;
 }
 
 CUresult ck_call_aside(uint32_t proc, void *args, void *res)
@@ -401,7 +406,7 @@ static CUresult call_uncancelled(struct ck_exchange *x)
 	if (ret == 0)
 		ret = ck_lane_exchange(t->lane, x);
 	if (unlikely(ret < 0))
-		return lost(p, ret);
+		return lost(p, x, ret);
 	ck_delivery_covered(head->delivered);
 	if (head->err == 0)
 		head->err = x->bulk_err;

@@ -57,6 +57,7 @@ struct ck_exchange {
 	ck_place_fn place;		/* where that belongs; NULL: where the sink says */
 	void *closure;			/* of place */
 	int bulk_err;			/* result: the CUresult at the very end of such a reply */
+	bool unsent;			/* result: no message can hold the arguments; nothing was sent */
 };
 
 /* Carry it out: 0 or -errno (see rpc/record.h). */

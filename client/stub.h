@@ -21,6 +21,7 @@ struct ck_sink {
 /*
  * Send a one-way message: @args is the procedure's argument structure, whose head's seq is
  * filled in here; @bulk of @bulk_size bytes follows it and is free to be changed on return.
+ * INVALID_VALUE: the arguments are more than a record holds (CK_RECORD_MAX), here as in calls.
  */
 CUresult ck_send(uint32_t proc, void *args, const void *bulk, size_t bulk_size);
 

@@ -469,6 +469,34 @@ static void a_message_that_cannot_be_encoded_is_refused_and_takes_no_number(void
 	free(name);
 }
 
+static void *count_them(void *arg)
+{
+	struct reading *r = arg;
+	struct peer_message m;
+
+	for (uint64_t seq = 1; seq <= r->count; seq++) {
+		peer_check(peer_read(reader, &m) == 0 && peer_seq(&m) == seq);
+		peer_free(&m);
+		atomic_store(&arrived, seq);
+	}
+	return NULL;
+}
+
+/* Around the length of the longest record; the buffer holds its mark, too. */
+static void the_longest_message_goes_out(void **state)
+{
+	const size_t most = CK_RECORD_MAX - (CK_CALL_HEADER - 4) - 32; /* head, three numbers */
+	struct reading r = { .count = 9 };
+	size_t size = most - 32;
+
+	(void)state;
+	assert_int_equal(pthread_create(&r.thread, NULL, count_them, &r), 0);
+	for (; size < most + 32; size += 4)
+		assert_int_equal(ck_wire_ck_stream_operations(1, 5, pattern, size, 0),
+				 size <= most ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
+	assert_all_read(&r);
+}
+
 /* --- */
 
 static int run_alone(const struct CMUnitTest *test)
@@ -505,6 +533,7 @@ int main(void)
 		cmocka_unit_test(senders_that_are_held_back_end_when_the_session_is_lost),
 		cmocka_unit_test(a_lone_message_arrives_within_a_second_without_a_flush),
 		cmocka_unit_test(a_message_that_cannot_be_encoded_is_refused_and_takes_no_number),
+		cmocka_unit_test(the_longest_message_goes_out),
 	};
 	const struct CMUnitTest socket_tests[] = {
 		cmocka_unit_test(a_reader_that_closes_inside_a_payload_ends_every_send),

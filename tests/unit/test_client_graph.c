@@ -32,6 +32,7 @@ static uint64_t mirrors[4];
 static u_int mirror_count;
 static unsigned char bytes[64];
 static CUgraphEdgeData edge_data[2];
+static int links_until = -1;	/* messages with edges, before one is refused */
 
 static CUresult answer(const struct peer_message *m, void *res, struct peer_payload *payload)
 {
@@ -61,6 +62,8 @@ static CUresult answer(const struct peer_message *m, void *res, struct peer_payl
 		r->from.from_len = r->to.to_len = 2;
 		r->data.data_val = (char *)edge_data;
 		r->data.data_len = sizeof(edge_data);
+	} else if (m->number == CK_PROC_ck_graph_link) {
+		return links_until-- == 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 	} else if (m->number == CK_PROC_ck_graph_instantiate) {
 		ck_graph_instantiate_res *r = res;
 
@@ -437,6 +440,50 @@ static void nodes_go_with_their_graph(void **state)
 	assert_int_not_equal(cuGraphDestroy((CUgraph)device), CUDA_SUCCESS);
 }
 
+static unsigned int links(size_t i, u_int *count)
+{
+	const ck_graph_link_args *a = peer_args(CK_PROC_ck_graph_link, i);
+
+	*count = a->from.from_len;
+	assert_int_equal(a->to.to_len, *count);
+	assert_int_equal(a->data.data_len, *count * sizeof(CUgraphEdgeData));
+	return a->cut;
+}
+
+/* They are more than a record holds. */
+static void many_edges_are_made_all_or_none(void **state)
+{
+	enum { MANY = 100000 };
+	CUgraph graph = captured();
+	CUgraphEdgeData *data = calloc(MANY, sizeof(*data));
+	CUgraphNode *ends = calloc(MANY, sizeof(*ends)), list[3];
+	size_t count = 3, sum = 0;
+	u_int n, made;
+
+	(void)state;
+	assert_int_equal(cuGraphGetNodes(graph, list, &count), CUDA_SUCCESS);
+	for (size_t i = 0; i < MANY; i++)
+		ends[i] = list[i % 3];
+	assert_int_equal(cuGraphAddDependencies_v2(graph, ends, ends, data, MANY), CUDA_SUCCESS);
+	for (size_t i = 0; i < peer_count(CK_PROC_ck_graph_link); i++) {
+		assert_int_equal(links(i, &n), 0);
+		sum += n;
+	}
+	assert_int_equal(sum, MANY);
+	peer_clear();
+	links_until = 1;	/* the second is refused: the first is taken back */
+	assert_int_equal(cuGraphAddDependencies_v2(graph, ends, ends, data, MANY),
+			 CUDA_ERROR_INVALID_VALUE);
+	links_until = -1;
+	assert_int_equal(peer_count(CK_PROC_ck_graph_link), 3);
+	assert_int_equal(links(0, &made), 0);
+	assert_int_equal(links(2, &n), 1);
+	assert_int_equal(n, made);
+	assert_int_equal(cuGraphDestroy(graph), CUDA_SUCCESS);
+	free(data);
+	free(ends);
+}
+
 static void edges_with_data_are_not_told_without_it(void **state)
 {
 	CUgraph graph = captured();
@@ -549,6 +596,7 @@ int main(void)
 		graph_test(the_legacy_stream_does_not_wait_for_a_capture),
 		graph_test(a_stream_that_goes_takes_its_capture_along),
 		graph_test(nodes_go_with_their_graph),
+		graph_test(many_edges_are_made_all_or_none),
 		graph_test(edges_with_data_are_not_told_without_it),
 		graph_test(host_memory_is_read_and_written_at_each_launch),
 		graph_test(graphs_without_host_memory_are_launched_one_way),

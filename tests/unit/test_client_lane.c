@@ -179,6 +179,15 @@ static void what_nobody_has_asked_for_ends_the_session(void **state)
 	end(&p);
 }
 
+static bool give_any_memory(const struct peer_message *m, int index)
+{
+	cuMemGetInfo_v2_res res = { .free = 1000, .total = 1ull << 40 };
+
+	peer_check(index == 0 && m->number == CK_PROC_cuMemGetInfo_v2);
+	reply(m, &res);
+	return true;
+}
+
 #define LONG (1000u << 10)
 static char *text;
 
@@ -216,6 +225,32 @@ static void arguments_and_results_of_nearly_a_record_s_length_pass(void **state)
 	free(info);
 	free(error);
 	free(text);
+}
+
+/* As a one-way message: the session goes on, and so does the lane. */
+static void a_call_that_no_record_holds_is_refused_and_harms_nothing(void **state)
+{
+	struct player p = { .play = give_any_memory };
+	size_t bytes = 5, total = 6;
+	unsigned char hash[32] = { 0 };
+	char *name = malloc(2 * CK_RECORD_MAX);
+	void *info = NULL, *error = NULL;
+	CUdeviceptr at;
+
+	(void)state;
+	memset(name, 'x', 2 * CK_RECORD_MAX);
+	name[CK_STRING_MAX + 1] = '\0';
+	start(&p);
+	assert_int_equal(ck_wire_ck_global(1, 2, name, &at, &bytes), CUDA_ERROR_INVALID_VALUE);
+	for (size_t size = CK_RECORD_MAX - 100; size < 2 * CK_RECORD_MAX; size += 70000)
+		assert_int_equal(ck_wire_ck_module_build(1, 2, 0, hash, name, size, &info, &bytes,
+							 &error, &bytes),
+				 CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(ck_client.state, CK_STATE_READY);
+	assert_int_equal(ck_wire_cuMemGetInfo_v2(77, &bytes, &total), CUDA_SUCCESS);
+	assert_int_equal(bytes, 1000);
+	end(&p);
+	free(name);
 }
 
 /* --- payload of a reply */
@@ -650,6 +685,7 @@ int main(void)
 		lane_test(a_reply_brings_small_things_along),
 		lane_test(what_nobody_has_asked_for_ends_the_session),
 		lane_test(arguments_and_results_of_nearly_a_record_s_length_pass),
+		lane_test(a_call_that_no_record_holds_is_refused_and_harms_nothing),
 		cmocka_unit_test_setup_teardown(
 			payloads_of_odd_sizes_come_whole_and_stay_in_bounds, pattern_begin,
 			pattern_end),
