@@ -12,6 +12,9 @@
 #include "server/mirror.h"
 #include "server/status.h"
 
+/* Marks of a stream that a capture has begun in: into what. It goes with the stream. */
+enum { CK_CAPTURE_NEW = 1, CK_CAPTURE_IN_GRAPH };
+
 CUgraph ck_capture_graph(CUstream stream)
 {
 	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
@@ -51,31 +54,29 @@ static CUresult begin_in_graph(struct ck_request *q, ck_capture_begin_args *a, C
 	return err;
 }
 
-static CUresult begin_new(struct ck_request *q, const ck_capture_begin_args *a, CUstream stream)
+static CUresult begin_new(CUstream stream)
 {
-	CUresult err;
-
 	if (!ck_driver.cuStreamBeginCapture_v2)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	err = ck_driver.cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED);
-	if (!err)
-		ck_handles_mark(q->session->handles, a->stream, true);
-	return err;
+	return ck_driver.cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED);
 }
 
 CUresult ck_serve_ck_capture_begin(struct ck_request *q, ck_capture_begin_args *a,
 				   ck_capture_begin_res *res)
 {
+	unsigned char was;
 	CUstream stream;
 	CUresult err;
 
 	(void)res;
 	if (!ck_stream_find(q, a->stream, &stream))
 		return CUDA_ERROR_INVALID_HANDLE;
-	ck_status_capture(q->session, true);
-	err = a->graph ? begin_in_graph(q, a, stream) : begin_new(q, a, stream);
+	was = ck_handles_mark(q->session->handles, a->stream,
+			      a->graph ? CK_CAPTURE_IN_GRAPH : CK_CAPTURE_NEW);
+	ck_status_capture(q->session);
+	err = a->graph ? begin_in_graph(q, a, stream) : begin_new(stream);
 	if (err)
-		ck_status_capture(q->session, false);
+		ck_handles_mark(q->session->handles, a->stream, was);
 	return err;
 }
 
@@ -98,9 +99,8 @@ CUresult ck_serve_ck_capture_end(struct ck_request *q, ck_capture_end_args *a,
 	if (!ck_stream_find(q, a->stream, &stream))
 		return CUDA_ERROR_INVALID_HANDLE;
 	before = ck_capture_graph(stream);
-	own = ck_handles_mark(q->session->handles, a->stream, false);
 	err = ck_driver.cuStreamEndCapture(stream, &graph);
-	ck_status_capture(q->session, false);
+	own = ck_handles_mark(q->session->handles, a->stream, 0) == CK_CAPTURE_NEW;
 	earlier = (CUresult)atomic_exchange(&q->session->async_error, 0);
 	if (!err && earlier && own && ck_driver.cuGraphDestroy)
 		ck_driver.cuGraphDestroy(graph);

@@ -20,7 +20,7 @@ struct entry {
 	void *handle; /* NULL: the id is free */
 	uint64_t ctx, serial;
 	enum ck_kind kind;
-	bool mark;
+	unsigned char mark;
 	uint32_t parent, child, next, prev;
 };
 
@@ -31,6 +31,7 @@ struct ck_handles {
 	uint32_t own_first;   /* ids of the server's own: those used, and a list of free ones */
 	uint32_t *own_free;
 	size_t own_free_count, own_free_room;
+	_Atomic size_t marked;
 	struct entry *pages[CK_PAGES];
 };
 
@@ -169,6 +170,8 @@ static void entry_remove(struct ck_handles *h, struct entry *e)
 		entry_remove(h, entry_at(h, e->child));
 	unlink_child(h, e);
 	forget_name(h, e);
+	if (e->mark)
+		atomic_fetch_sub(&h->marked, 1);
 	*e = (struct entry){ 0 };
 }
 
@@ -356,18 +359,25 @@ bool ck_handles_next(struct ck_handles *h, uint64_t *id, enum ck_kind kind,
 	return e != NULL;
 }
 
-bool ck_handles_mark(struct ck_handles *h, uint64_t id, bool mark)
+unsigned char ck_handles_mark(struct ck_handles *h, uint64_t id, unsigned char mark)
 {
 	struct entry *e;
-	bool was;
+	unsigned char was;
 
 	lock_for_change(h);
 	e = entry_at(h, id);
-	was = e && e->mark;
-	if (e)
+	was = e ? e->mark : 0;
+	if (e) {
 		e->mark = mark;
+		atomic_fetch_add(&h->marked, (size_t)(mark != 0) - (size_t)(was != 0));
+	}
 	pthread_rwlock_unlock(&h->lock);
 	return was;
+}
+
+size_t ck_handles_marked(struct ck_handles *h)
+{
+	return atomic_load(&h->marked);
 }
 
 /* Look @id up and keep what there is. */

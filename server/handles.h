@@ -97,8 +97,10 @@ uint64_t *ck_handles_children(struct ck_handles *handles, uint64_t id, enum ck_k
 bool ck_handles_next(struct ck_handles *handles, uint64_t *id, enum ck_kind kind,
 		     struct ck_object *object);
 
-/* A mark for its users: set it to @mark; what it was. False for an id that is not there. */
-bool ck_handles_mark(struct ck_handles *handles, uint64_t id, bool mark);
+/* A mark for its users: set it to @mark; what it was. 0, none, for an id that is not there. */
+unsigned char ck_handles_mark(struct ck_handles *handles, uint64_t id, unsigned char mark);
+/* How many objects have a mark. */
+size_t ck_handles_marked(struct ck_handles *handles);
 
 /* Forget @id and all that lives inside it; no such id: nothing happens. */
 void ck_handles_remove(struct ck_handles *handles, uint64_t id);

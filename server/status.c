@@ -48,7 +48,6 @@ struct ck_status {
 	_Atomic unsigned int count;
 	_Atomic unsigned int untold; /* these, and those whose end is being told */
 	_Atomic uint64_t begun;	/* watches so far */
-	unsigned int captures;	/* under way: a look at a stream in one of them would end it */
 	struct ck_status_file *file; /* the client's, or NULL */
 	uint64_t batch;
 	pthread_t thread;
@@ -196,17 +195,12 @@ void ck_status_drop(struct ck_session *s, uint64_t object)
 	pthread_mutex_unlock(&t->lock);
 }
 
-void ck_status_capture(struct ck_session *s, bool begins)
+void ck_status_capture(struct ck_session *s)
 {
 	struct ck_status *t = s->status;
 
 	pthread_mutex_lock(&t->lock);
-	if (begins)
-		t->captures++;
-	else if (t->captures > 0)
-		t->captures--;
-	if (begins)
-		drop(s, 0, true, false);
+	drop(s, 0, true, false);
 	pthread_mutex_unlock(&t->lock);
 }
 
@@ -292,6 +286,7 @@ static struct watch *place(struct ck_session *s, uint64_t object)
 	return &t->watches[n];
 }
 
+/* A look at a stream in a capture would end it: while there are any, no stream is looked at. */
 static bool watch(struct ck_session *s, const struct watch *new)
 {
 	struct ck_status *t = s->status;
@@ -301,7 +296,7 @@ static bool watch(struct ck_session *s, const struct watch *new)
 	if (new->number == 0)
 		return false;
 	pthread_mutex_lock(&t->lock);
-	w = new->event || t->captures == 0 ? place(s, new->object) : NULL;
+	w = new->event || ck_handles_marked(s->handles) == 0 ? place(s, new->object) : NULL;
 	if (w && w->number < new->number) {
 		*w = *new;
 		placed = true;

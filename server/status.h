@@ -28,7 +28,8 @@ void ck_status_drop_all(struct ck_session *session);
 /* The same for one event or stream, by the client's id. */
 void ck_status_drop(struct ck_session *session, uint64_t object);
 
-/* A capture is about to begin, or has ended: streams are not looked at meanwhile. */
-void ck_status_capture(struct ck_session *session, bool begins);
+/* A capture is about to begin, and its stream is marked (ck_handles_mark): streams are not looked at
+ * while one is. */
+void ck_status_capture(struct ck_session *session);
 
 #endif

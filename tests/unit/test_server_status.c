@@ -305,17 +305,62 @@ static void streams_are_left_alone_during_a_capture(void **state)
 	share();
 	assert_int_equal(ask_stream(50, NUMBER(1, 5)), 2);
 	assert_int_equal(ask_stream(0, NUMBER(2, 6)), 2);
-	ck_status_capture(session, true);
+	ck_handles_mark(session->handles, 50, 1);
+	ck_status_capture(session);
 	assert_int_equal(words->word[5].end, NUMBER(1, 5) << 2 | CK_STATUS_ASK);
 	assert_int_equal(words->word[6].end, NUMBER(2, 6) << 2 | CK_STATUS_ASK);
 	assert_int_equal(ask_stream(50, NUMBER(3, 5)), 1);
 	looks = stream_looks;
 	usleep(5000);
 	assert_int_equal(stream_looks, looks);
-	ck_status_capture(session, false);
+	ck_handles_mark(session->handles, 50, 0);
 	assert_int_equal(ask_stream(50, NUMBER(4, 5)), 2);
 	stream_state = CUDA_SUCCESS;
 	await(5, NUMBER(4, 5) << 2 | CK_STATUS_ENDED);
+}
+
+static CUresult capture_begin(CUstream stream, CUstreamCaptureMode mode)
+{
+	(void)stream;
+	(void)mode;
+	return CUDA_SUCCESS;
+}
+
+static CUresult capture_nothing(CUstream stream, CUgraph *graph)
+{
+	(void)stream;
+	(void)graph;
+	return CUDA_ERROR_ILLEGAL_STATE;
+}
+
+static CUresult stream_destroy(CUstream stream)
+{
+	(void)stream;
+	return CUDA_SUCCESS;
+}
+
+static void a_capture_lasts_until_its_own_stream_ends_it_or_goes(void **state)
+{
+	static char other;
+	ck_capture_begin_args args = { .stream = 50 };
+	ck_capture_end_args end = { .stream = 51 };
+	cuStreamDestroy_v2_args destroy = { .hStream = 50 };
+	ck_capture_begin_res res = { 0 };
+	ck_capture_end_res end_res = { 0 };
+
+	(void)state;
+	share();
+	ck_driver.cuStreamBeginCapture_v2 = capture_begin;
+	ck_driver.cuStreamEndCapture = capture_nothing;
+	ck_driver.cuStreamDestroy_v2 = stream_destroy;
+	ck_handles_put(session->handles, 51, CK_KIND_STREAM, 3, &other);
+	assert_int_equal(ck_serve_ck_capture_begin(&request, &args, &res), CUDA_SUCCESS);
+	assert_int_equal(ask_stream(51, NUMBER(1, 5)), 1);
+	assert_int_equal(ck_serve_ck_capture_end(&request, &end, &end_res),
+			 CUDA_ERROR_ILLEGAL_STATE);
+	assert_int_equal(ask_stream(51, NUMBER(2, 5)), 1);
+	assert_int_equal(ck_serve_cuStreamDestroy_v2(&request, &destroy, NULL), CUDA_SUCCESS);
+	assert_int_equal(ask_stream(51, NUMBER(3, 5)), 2);
 }
 
 static void files_that_do_not_fit_are_refused(void **state)
@@ -355,6 +400,7 @@ int main(void)
 		TEST(what_goes_is_not_looked_at_any_more),
 		TEST(a_green_context_is_not_looked_at_when_it_goes),
 		TEST(streams_are_left_alone_during_a_capture),
+		TEST(a_capture_lasts_until_its_own_stream_ends_it_or_goes),
 		TEST(files_that_do_not_fit_are_refused),
 		TEST(without_words_the_news_has_a_rank),
 	};
