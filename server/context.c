@@ -6,6 +6,7 @@
  */
 #include "gen/handlers.h"
 #include "server/delivery.h"
+#include "server/link.h"
 #include "server/memory.h"
 #include "server/mirror.h"
 #include "server/pinned.h"
@@ -26,6 +27,7 @@ static void contexts_changed(struct ck_session *s)
 /* What belonged to context @id has gone with it. */
 static void forget_contents(struct ck_session *s, uint64_t id)
 {
+	ck_links_drop_context(s->handles, id);
 	ck_handles_drop_context(s->handles, id);
 	ck_memory_drop_context(s->memory, id);
 	ck_textures_drop_context(s->textures, id);

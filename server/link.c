@@ -195,6 +195,19 @@ CUresult ck_serve_cuLinkDestroy(struct ck_request *q, cuLinkDestroy_args *a,
 	return destroy(link);
 }
 
+void ck_links_drop_context(struct ck_handles *handles, uint64_t ctx)
+{
+	struct ck_object link;
+	uint64_t id = 0;
+
+	while (ck_handles_next(handles, &id, CK_KIND_LINK, &link)) {
+		if (link.ctx != ctx)
+			continue;
+		ck_handles_remove(handles, id);
+		free(link.handle);
+	}
+}
+
 /* --- text of several units, as nvcc -rdc=true leaves them, for a driver that takes one */
 
 /* Each begins with its .version, at the start of a line: the one after @text, or NULL. */

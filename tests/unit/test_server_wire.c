@@ -351,6 +351,82 @@ static void test_a_link_that_is_none_is_refused(void **state)
 			 CUDA_ERROR_INVALID_HANDLE);
 }
 
+static CUresult empty_link(unsigned int count, CUjit_option *options, void **values,
+			   CUlinkState *link)
+{
+	(void)count;
+	(void)options;
+	(void)values;
+	*link = (CUlinkState)0x77;
+	return CUDA_SUCCESS;
+}
+
+static CUresult no_more_data(CUlinkState link, void **cubin, size_t *size)
+{
+	(void)link;
+	*cubin = (void *)0x1000;
+	*size = 5;
+	return CUDA_SUCCESS;
+}
+
+static CUresult add_nothing(CUlinkState link, CUjitInputType type, void *data, size_t size,
+			    const char *name, unsigned int count, CUjit_option *options,
+			    void **values)
+{
+	(void)link;
+	(void)type;
+	(void)data;
+	(void)size;
+	(void)name;
+	(void)count;
+	(void)options;
+	(void)values;
+	return CUDA_SUCCESS;
+}
+
+static CUresult end_link(CUlinkState link)
+{
+	(void)link;
+	return CUDA_SUCCESS;
+}
+
+static CUresult link_size(uint64_t id)
+{
+	ck_link_complete_args args = { .link = id };
+	ck_link_complete_res res = { 0 };
+	CUresult err = ck_serve_ck_link_complete(&request, &args, &res);
+
+	free(res.info_log.info_log_val);
+	free(res.error_log.error_log_val);
+	return err;
+}
+
+/* Their memory, too: LeakSanitizer looks. */
+static void test_links_go_with_their_context(void **state)
+{
+	const uint64_t was = request.ctx;
+	ck_link_create_args create = { .link = 501 };
+	ck_link_create_res created = { 0 };
+	cuLinkDestroy_args destroy = { .state = 502 };
+	cuLinkDestroy_res destroyed = { 0 };
+
+	(void)state;
+	ck_driver.cuLinkCreate_v2 = empty_link;
+	ck_driver.cuLinkAddData_v2 = add_nothing;
+	ck_driver.cuLinkComplete = no_more_data;
+	ck_driver.cuLinkDestroy = end_link;
+	request.ctx = 7;
+	assert_int_equal(ck_serve_ck_link_create(&request, &create, &created), CUDA_SUCCESS);
+	request.ctx = 8;
+	create.link = 502;
+	assert_int_equal(ck_serve_ck_link_create(&request, &create, &created), CUDA_SUCCESS);
+	ck_links_drop_context(session.handles, 7);
+	assert_int_equal(link_size(501), CUDA_ERROR_INVALID_HANDLE);
+	assert_int_equal(link_size(502), CUDA_SUCCESS);
+	assert_int_equal(ck_serve_cuLinkDestroy(&request, &destroy, &destroyed), CUDA_SUCCESS);
+	request.ctx = was;
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup(name, fresh)
@@ -361,6 +437,7 @@ int main(void)
 		TEST(test_launches_on_devices_are_whole_with_all_their_parameters),
 		TEST(test_text_of_several_units_is_known),
 		TEST(test_a_link_that_is_none_is_refused),
+		TEST(test_links_go_with_their_context),
 	};
 
 	return cmocka_run_group_tests(tests, begin, end);
