@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "server/driver.h"
@@ -22,6 +23,8 @@ CK_LOG_DEFINE("server");
 
 #define CK_PROBE_FD 3
 #define CK_PROBE_STEP_MS 100
+#define CK_PROBE_END_STEP_MS 1
+#define CK_PROBE_END_MS 1000
 #define CK_PROBE_MS 60000 /* a driver whose GPUs sleep takes seconds */
 
 /* One write, so all of it or nothing arrives. */
@@ -100,6 +103,24 @@ static const char *judge(const char *which, struct answer *a)
 	return which;
 }
 
+static const char *without_gpu(void)
+{
+	ck_warn("driver emu: trying libcuda.so.1 crashed or took too long");
+	return "emu";
+}
+
+/* One that is stuck in the kernel, as with a GPU that has fallen off the bus, ends when it can: the
+ * supervisor reaps it then, like any child. */
+static void end(pid_t pid)
+{
+	const struct timespec step = { .tv_nsec = CK_PROBE_END_STEP_MS * 1000000L };
+
+	kill(pid, SIGKILL);
+	for (int ms = 0; ms < CK_PROBE_END_MS && waitpid(pid, NULL, WNOHANG) == 0;
+	     ms += CK_PROBE_END_STEP_MS)
+		nanosleep(&step, NULL);
+}
+
 const char *ck_probe_driver(const char *which)
 {
 	const char *driver = NULL;
@@ -117,15 +138,12 @@ const char *ck_probe_driver(const char *which)
 		driver = judge(which, &a);
 	else if (pid > 0 && stop_wanted())
 		driver = which;
-	else if (strcmp(which, "auto") == 0 && pid > 0)
-		ck_warn("driver %s: trying libcuda.so.1 crashed or took too long",
-			driver = "emu");
+	else if (pid > 0 && strcmp(which, "auto") == 0)
+		driver = without_gpu();
 	else
 		ck_err("driver %s: trying it crashed or took too long", which);
 	close(ends[0]);
-	if (pid > 0) {
-		kill(pid, SIGKILL);
-		waitpid(pid, NULL, 0);
-	}
+	if (pid > 0)
+		end(pid);
 	return driver;
 }

@@ -4,6 +4,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 
 import pytest
@@ -57,6 +58,24 @@ def test_without_a_gpu_it_says_what_runs_the_kernels(tmp_path):
     finally:
         server.terminate()
         ended(server, 10)
+
+
+@pytest.mark.parametrize("log", ["error", "warning"])
+def test_a_driver_that_crashes_is_none(log, tmp_path):
+    (tmp_path / "crash.c").write_text("void __attribute__((constructor)) f(void) "
+                                      "{ __builtin_trap(); }")
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", tmp_path / "libcuda.so.1",
+                    tmp_path / "crash.c"], check=True)
+    server = Server(tmp_path / "server", "--driver", "auto", "--log", log,
+                    LD_LIBRARY_PATH=str(tmp_path))
+    try:
+        result = run([sys.executable, "-c", "import ctypes; "
+                      "print(ctypes.CDLL('libcuda.so.1').cuInit(0))"],
+                     client_env(server.address("unix"), CRICKET_TIMEOUT="20"))
+        assert result.out == "0\n", result.err
+        assert ("crashed" in server.log()) == (log == "warning")
+    finally:
+        server.kill()
 
 
 def test_a_second_server_on_the_same_addresses_says_so(own_server, tmp_path):
