@@ -15,14 +15,11 @@
 CK_LOG_DEFINE("client");
 
 /*
- * Attributes that promise something which this release refuses, and what they read instead of
- * the device's own answer. A program that looks before it uses a feature then takes its other way.
+ * Attributes that promise something which this release refuses: they read 0 in place of the
+ * device's own answer. A program that looks before it uses a feature then takes its other way.
  */
-static const struct {
-	CUdevice_attribute attribute;
-	int value;
-} refused[] = {
-#define NO(name) { CU_DEVICE_ATTRIBUTE_##name, 0 }
+static const CUdevice_attribute refused[] = {
+#define NO(name) CU_DEVICE_ATTRIBUTE_##name
 	/* memory that host and device use at the same time, or without a call that says so */
 	NO(CONCURRENT_MANAGED_ACCESS),
 	NO(DIRECT_MANAGED_MEM_ACCESS_FROM_HOST),
@@ -50,12 +47,10 @@ static const struct {
 	NO(GPU_DIRECT_RDMA_WRITES_ORDERING),
 	NO(CAN_FLUSH_REMOTE_WRITES),
 	NO(DMA_BUF_SUPPORTED),
-	NO(IPC_EVENT_SUPPORTED),
 	NO(TIMELINE_SEMAPHORE_INTEROP_SUPPORTED),
 	NO(D3D12_CIG_SUPPORTED),
 	NO(VULKAN_CIG_SUPPORTED),
-	{ CU_DEVICE_ATTRIBUTE_MEM_SYNC_DOMAIN_COUNT, 1 }, /* one: there is nothing to choose */
-	/* functions */
+	/* addresses of functions */
 	NO(UNIFIED_FUNCTION_POINTERS),
 #undef NO
 };
@@ -92,7 +87,7 @@ static CUresult gpu_build(struct ck_gpu *gpu, int ordinal, int server_ordinal)
 		}
 	}
 	for (size_t i = 0; i < CK_ARRAY_SIZE(refused); i++)
-		values[refused[i].attribute] = refused[i].value;
+		values[refused[i]] = 0;
 	/* a mask, of which descriptors stay */
 	values[CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES] &=
 		CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;

@@ -23,7 +23,9 @@ static ck_attribute session_attributes[2][8] = {
 	  { 10000, 1 } },
 	{ { CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, 5 },
 	  { CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID, 2 },
-	  { CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID, 1 } },
+	  { CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID, 1 },
+	  { CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED, 1 },
+	  { CU_DEVICE_ATTRIBUTE_MEM_SYNC_DOMAIN_COUNT, 4 } },
 };
 
 static char session_map[2][SESSION_TPCS] = { { 0, 1, 0 }, { 0, 0, 1 } };
@@ -42,7 +44,7 @@ static ck_device session_devices[2] = {
 	  .uuid = { 0x99 },
 	  .pci_bus_id = (char *)"0001:05:02.0",
 	  .memory = 1000,
-	  .attributes = { 3, session_attributes[1] } },
+	  .attributes = { 5, session_attributes[1] } },
 };
 
 static ck_p2p session_p2p[] = {

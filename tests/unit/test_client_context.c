@@ -252,6 +252,19 @@ static void what_is_refused_reads_as_missing(void **state)
 	assert_int_equal(value, 1);
 }
 
+static void what_is_passed_on_reads_as_the_device_says(void **state)
+{
+	int value = 7;
+
+	(void)state;
+	assert_int_equal(cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED, 1),
+			 CUDA_SUCCESS);
+	assert_int_equal(value, 1);
+	assert_int_equal(cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_MEM_SYNC_DOMAIN_COUNT, 1),
+			 CUDA_SUCCESS);
+	assert_int_equal(value, 4);
+}
+
 static void bad_questions_about_devices_are_refused(void **state)
 {
 	char text[64];
@@ -458,6 +471,7 @@ int main(void)
 		cmocka_unit_test(null_and_minus_one_mean_the_current_context),
 		cmocka_unit_test(a_context_that_goes_calls_the_destructors_once),
 		cmocka_unit_test(what_is_refused_reads_as_missing),
+		cmocka_unit_test(what_is_passed_on_reads_as_the_device_says),
 		cmocka_unit_test(bad_questions_about_devices_are_refused),
 		cmocka_unit_test(a_device_is_found_by_every_form_of_its_pci_address),
 		cmocka_unit_test(peers_are_as_the_server_says),
