@@ -174,6 +174,7 @@ static int make(struct ck_modules *modules, const struct ck_request *request,
 		*bytes = image;
 	}
 	ck_params_kernels(*bytes, size + 1, &module->kernels);
+	module->unread = module->kernels.count == 0;
 	image = NULL;
 	if (modules->cache)
 		image = ck_compile_cubin(modules->cache, modules->driver, *bytes, size);

@@ -20,6 +20,7 @@ struct ck_module {
 	struct ck_file_state state;  /* zeroes for a text */
 	struct ck_includes includes; /* that it was compiled with */
 	struct ck_kernels kernels;
+	bool unread; /* only the driver can read it: kernels has those that it was asked for */
 	CUmodule handle;
 	uint64_t used; /* when, in uses of the table */
 };

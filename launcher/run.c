@@ -40,28 +40,46 @@ static int layout_check(struct ck_runner *runner, CUfunction function,
 	return 0;
 }
 
-/* The parameters of a kernel that only the driver can read: sizes, no types. */
-static int layout_ask(struct ck_runner *runner, CUfunction function, const char *name,
-		      struct ck_kernels *kernels, struct ck_fail *fail)
+/* The kernel that the driver was asked for before, by the name of then, or NULL. */
+static const struct ck_kernel *layout_known(const struct ck_kernels *kernels, const char *name)
 {
-	struct ck_kernel *kernel = ck_kernels_add(kernels, name, strlen(name));
+	for (size_t i = 0; i < kernels->count; i++) {
+		if (strcmp(kernels->items[i].name, name) == 0)
+			return &kernels->items[i];
+	}
+	return NULL;
+}
+
+/* The parameters of a kernel that only the driver can read: sizes, no types. */
+static const struct ck_kernel *layout_ask(struct ck_runner *runner, CUfunction function,
+					  const char *name, struct ck_kernels *kernels,
+					  struct ck_fail *fail)
+{
+	struct ck_kernel asked = {0}, *kernel;
 	struct ck_kernel_param *params;
 	size_t offset, size;
 
-	if (!kernel)
-		return ck_fail_memory(fail);
-	while (runner->driver.param_info && kernel->param_count < CK_ARGS_MAX &&
-	       runner->driver.param_info(function, kernel->param_count, &offset, &size) ==
+	while (runner->driver.param_info && asked.param_count < CK_ARGS_MAX &&
+	       runner->driver.param_info(function, asked.param_count, &offset, &size) ==
 		       CUDA_SUCCESS) {
-		params = reallocarray(kernel->params, kernel->param_count + 1, sizeof(*params));
+		params = reallocarray(asked.params, asked.param_count + 1, sizeof(*params));
 		if (!params)
-			return ck_fail_memory(fail);
-		kernel->params = params;
-		params[kernel->param_count++] = (struct ck_kernel_param){.offset = (uint32_t)offset,
-									 .size = (uint32_t)size};
-		kernel->param_bytes = (uint32_t)(offset + size);
+			goto no_memory;
+		asked.params = params;
+		params[asked.param_count++] = (struct ck_kernel_param){.offset = (uint32_t)offset,
+								       .size = (uint32_t)size};
+		asked.param_bytes = (uint32_t)(offset + size);
 	}
-	return 0;
+	kernel = ck_kernels_add(kernels, name, strlen(name));
+	if (!kernel)
+		goto no_memory;
+	asked.name = kernel->name;
+	*kernel = asked;
+	return kernel;
+no_memory:
+	free(asked.params);
+	ck_fail_memory(fail);
+	return NULL;
 }
 
 /* Function and parameters of the request's kernel. */
@@ -70,25 +88,24 @@ static const struct ck_kernel *find_kernel(struct ck_runner *runner, struct ck_m
 					   struct ck_fail *fail)
 {
 	const struct ck_kernel *kernel = NULL;
-	bool unread = module->kernels.count == 0;
 	CUresult result;
 
-	if (!unread) {
+	if (!module->unread) {
 		kernel = ck_params_find(&module->kernels, request->kernel, fail);
 		if (!kernel)
 			return NULL;
 	}
 	result = runner->driver.get_function(function, module->handle,
-					     unread ? request->kernel : kernel->name);
+					     kernel ? kernel->name : request->kernel);
 	if (result) {
 		ck_fail_cuda(fail, CK_EXIT_MODULE, "kernel", result, request->kernel);
 		return NULL;
 	}
-	if (!unread)
+	if (kernel)
 		return layout_check(runner, *function, kernel, fail) < 0 ? NULL : kernel;
-	if (layout_ask(runner, *function, request->kernel, &module->kernels, fail) < 0)
-		return NULL;
-	return &module->kernels.items[0];
+	kernel = layout_known(&module->kernels, request->kernel);
+	return kernel ? kernel
+		      : layout_ask(runner, *function, request->kernel, &module->kernels, fail);
 }
 
 /* Device memory and values of all arguments; params[i] points to what the launch reads. */

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from conftest import SLOW, clean_env, ended, listens, start, wait_until
+from conftest import EMULATED, KIND, SLOW, clean_env, ended, listens, start, wait_until
 from test_launcher import KERNELS, LAUNCHER, WAY, Answer
 from test_launcher_cache import kitchen  # noqa: F401  (a fixture)
 
@@ -159,3 +159,26 @@ def test_reading_an_array_twice_is_refused():
                           capture_output=True, timeout=60 * SLOW, check=False)
     replies = [json.loads(line) for line in done.stdout.splitlines()]
     assert [list(reply) for reply in replies] == [["results"], ["error"], ["results"]] and done.returncode == 2
+
+
+@pytest.mark.skipif(bool(KIND), reason="a library without a sanitizer cannot bring one")
+def test_each_kernel_of_a_module_that_only_the_driver_reads_is_found(tmp_path):
+    source, library, module = tmp_path / "sealed.c", tmp_path / "sealed.so", tmp_path / "kernels.sealed"
+    source.write_text("""int cuModuleLoadData(void **module, const void *image);
+        int cuModuleLoadDataEx(void **m, const void *image, unsigned int n, void *options, void **values);
+        int cuModuleLoadDataEx(void **m, const void *image, unsigned int n, void *options, void **values)
+        { (void)n; (void)options; (void)values; return cuModuleLoadData(m, (const char *)image + 6); }""")
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, source, EMULATED,
+                    f"-Wl,-rpath,{EMULATED.parent}/emu"], check=True)
+    module.write_text("sealed" + KERNELS.read_text())
+    one = {"module": str(module), "grid": [1], "block": [1]}
+    add = {**one, "kernel": "_Z9incrementPii",
+           "args": [{"type": "i32", "name": "a", "data": [1]}, {"type": "i32", "value": 5}]}
+    count = {**one, "kernel": "count", "args": [{"type": "i32", "value": 7},
+                                                {"type": "i32", "name": "out", "data": [0]}]}
+    text = "".join(map(json.dumps, (add, count, add, {**one, "kernel": "nowhere", "args": []}))).encode()
+    done = subprocess.run([str(LAUNCHER), "--driver", str(library), "--batch"], input=text, env=clean_env(),
+                          capture_output=True, timeout=60 * SLOW, check=False)
+    replies = [json.loads(line) for line in done.stdout.splitlines()]
+    assert replies[:3] == [{"results": {"a": [6]}}, {"results": {"out": [7]}}, {"results": {"a": [6]}}]
+    assert replies[3]["error"]["code"] == "CUDA_ERROR_NOT_FOUND" and done.returncode == 4
