@@ -1,6 +1,8 @@
 /*
  * launcher/job.c - the table of a session's requests; see job.h.
  */
+#include <errno.h>
+
 #include "launcher/job.h"
 
 void ck_jobs_init(struct ck_jobs *jobs)
@@ -16,22 +18,26 @@ void ck_jobs_free(struct ck_jobs *jobs)
 		ck_block_free(&jobs->items[i].block);
 }
 
-struct ck_job *ck_jobs_take(struct ck_jobs *jobs)
+int ck_jobs_take(struct ck_jobs *jobs, struct ck_job **taken)
 {
+	int ret = -EBUSY;
+
 	for (size_t i = 0; i < CK_JOBS_MAX; i++) {
 		struct ck_job *job = &jobs->items[i];
 
 		if (job->state != CK_JOB_FREE)
 			continue;
-		if (job->block.fd < 0 && ck_block_make(&job->block, (uint32_t)i) < 0)
-			return NULL;
+		ret = job->block.fd < 0 ? ck_block_make(&job->block, (uint32_t)i) : 0;
+		if (ret < 0)
+			break;
 		job->state = CK_JOB_FILLING;
 		job->id = 0;
 		job->awaited = false;
 		job->deadline = 0;
-		return job;
+		*taken = job;
+		break;
 	}
-	return NULL;
+	return ret;
 }
 
 struct ck_job *ck_jobs_first(struct ck_jobs *jobs, enum ck_job_state state)

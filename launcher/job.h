@@ -41,8 +41,8 @@ struct ck_jobs {
 void ck_jobs_init(struct ck_jobs *jobs);
 void ck_jobs_free(struct ck_jobs *jobs);
 
-/* One to read a message into; NULL: all are in use, or no memory. */
-struct ck_job *ck_jobs_take(struct ck_jobs *jobs);
+/* One to read a message into. -EBUSY: all are in use; another -errno: no block can be made. */
+int ck_jobs_take(struct ck_jobs *jobs, struct ck_job **taken);
 
 /* The first of that state by order of coming, or NULL. */
 struct ck_job *ck_jobs_first(struct ck_jobs *jobs, enum ck_job_state state);

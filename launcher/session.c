@@ -12,23 +12,42 @@
 
 #define START_MS 120000 /* a driver that takes longer to start never will */
 
-/* A block for the next message, with the defaults in front of it. */
-static bool filling_begin(struct ck_session *s)
+/* A block for the next message, with the defaults in front of it. -errno; -EBUSY: all are used. */
+static int filling_begin(struct ck_session *s)
 {
 	size_t size = s->defaults ? strlen(s->defaults) : 0;
-	struct ck_job *job = ck_jobs_take(&s->jobs);
+	struct ck_job *job;
+	int ret = ck_jobs_take(&s->jobs, &job);
 
-	if (!job)
-		return false;
-	if (ck_block_map(&job->block, CK_BLOCK_ALIGN(size) + 1, 1) < 0) {
+	if (ret < 0)
+		return ret;
+	ret = ck_block_map(&job->block, CK_BLOCK_ALIGN(size) + 1, 1);
+	if (ret < 0) {
 		job->state = CK_JOB_FREE;
-		return false;
+		return ret;
 	}
 	memcpy(job->block.map, s->defaults ? s->defaults : "", size);
 	job->defaults = size;
 	ck_input_begin(&s->input, CK_BLOCK_ALIGN(size));
 	s->filling = job;
-	return true;
+	return 0;
+}
+
+/* No block for the next message: nothing more is read. */
+static void filling_failed(struct ck_session *s, int error)
+{
+	struct ck_fail fail = {0};
+
+	if (error == -EBUSY)
+		ck_fail(&fail, CK_EXIT_MEMORY, "memory", "TOO_MANY_LAUNCHES",
+			"%d launches are outstanding; ask for results first", CK_JOBS_MAX);
+	else if (error == -EMFILE || error == -ENFILE)
+		ck_fail(&fail, CK_EXIT_MEMORY, "memory", "OUT_OF_DESCRIPTORS",
+			"no memory that session and worker share: %s", strerror(-error));
+	else
+		ck_fail_memory(&fail);
+	ck_session_fail(s, s->options->frames, 0, &fail);
+	s->closing = true;
 }
 
 /* What was begun when the input ended. */
@@ -49,13 +68,10 @@ static void input_ended(struct ck_session *s)
 static void client_heard(struct ck_session *s)
 {
 	struct ck_fail fail = {0};
-	int ret;
+	int ret = s->filling ? 0 : filling_begin(s);
 
-	if (!s->filling && !filling_begin(s)) {
-		ck_fail(&fail, CK_EXIT_MEMORY, "memory", "TOO_MANY_LAUNCHES",
-			"%d launches are outstanding; ask for results first", CK_JOBS_MAX);
-		ck_session_fail(s, s->options->frames, 0, &fail);
-		s->closing = true;
+	if (ret < 0) {
+		filling_failed(s, ret);
 		return;
 	}
 	ret = ck_input_read(&s->input, &s->filling->block, &fail);

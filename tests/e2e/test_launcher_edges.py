@@ -51,6 +51,18 @@ def test_a_process_without_descriptors_says_so():
     Answer(done).error(8, "NO_WORKER", "Too many open files")
 
 
+def test_a_batch_without_descriptors_for_more_says_so():
+    def limit():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (8, 8))
+    one = {"module": str(KERNELS), "grid": [1], "block": [1], "async": True, "args": []}
+    text = "".join(map(json.dumps, [{**one, "kernel": "none"}] * 20)).encode()
+    done = subprocess.run([*map(str, (LAUNCHER, *WAY)), "--batch"], input=text, env=clean_env(), capture_output=True,
+                          preexec_fn=limit, timeout=60 * SLOW, check=False)
+    errors = [r["error"] for r in map(json.loads, done.stdout.splitlines()) if "error" in r and "id" not in r]
+    assert [(e["code"], e["exit"]) for e in errors] == [("OUT_OF_DESCRIPTORS", 5)], done.stdout
+    assert "Too many open files" in errors[0]["message"]
+
+
 @pytest.mark.parametrize("arguments", [["--max-input", "16777216T"], ["--cache-size", "99999999999999999"],
                                        ["--batch", b"\xff"]])
 def test_wrong_usage_has_an_error_object_whatever_its_bytes(arguments):
