@@ -6,8 +6,6 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <poll.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +15,7 @@
 #include "launcher/connect.h"
 #include "launcher/frame.h"
 #include "launcher/input.h"
+#include "launcher/pump.h"
 #include "launcher/reply.h"
 #include "launcher/request.h"
 #include "util/fd.h"
@@ -82,28 +81,61 @@ static int tell(bool frame, struct ck_fail *fail)
 	return exit;
 }
 
-/* The exit code that a reply stands for. */
-static int exit_of(const char *reply, size_t size)
-{
-	struct ck_fail fail = {0};
-	struct ck_request request;
-	json_t *error;
-	int code = CK_EXIT_OK;
+/* What there is to know of a reply. */
+struct reply {
+	int exit; /* code that it stands for */
+	enum ck_pump_status status;
+	bool last; /* the daemon says that it reads no more */
+};
 
-	/* Only an error object begins so, or the reply to an asynchronous launch. */
-	if (!memmem(reply, ck_min(size, (size_t)256), "\"error\"", 7))
-		return CK_EXIT_OK;
-	if (ck_request_peek(&request, reply, size, NULL, NULL, &fail) < 0)
-		return CK_EXIT_OK;
-	error = json_object_get(request.root, "error");
-	if (error)
-		code = (int)json_integer_value(json_object_get(error, "exit"));
-	ck_request_free(&request);
-	return code;
+/* Errors behind which a session reads nothing; those of what is no message the pump sees itself. */
+static bool is_last(json_t *error)
+{
+	static const char *const codes[] = {"TOO_MANY_LAUNCHES", "OUT_OF_DESCRIPTORS",
+					    "MESSAGE_TOO_LARGE"};
+	const char *stage = json_string_value(json_object_get(error, "stage"));
+	const char *code = json_string_value(json_object_get(error, "code"));
+
+	if (stage && strcmp(stage, "service") == 0)
+		return true;
+	for (size_t i = 0; code && i < CK_ARRAY_SIZE(codes); i++) {
+		if (strcmp(code, codes[i]) == 0)
+			return true;
+	}
+	return false;
 }
 
-/* One reply to stdout. 1: done, *exit is its code; 0: the daemon has closed. */
-static int reply_pass(struct ck_input *input, struct ck_block *block, int *exit)
+static struct reply reply_read(struct ck_input *input, const char *text)
+{
+	size_t head = ck_min(input->have, (size_t)256);
+	struct reply reply = {.exit = CK_EXIT_OK};
+	struct ck_fail fail = {0};
+	struct ck_request request;
+	const char *status;
+	json_t *error;
+
+	/* Only these begin so: an error object, and replies about an asynchronous launch. */
+	if (!memmem(text, head, "\"error\"", 7) && !memmem(text, head, "\"status\"", 8))
+		return reply;
+	if (ck_request_peek(&request, text, input->have, input->frame ? NULL : &input->scan, NULL,
+			    &fail) < 0)
+		return reply;
+	error = json_object_get(request.root, "error");
+	status = json_string_value(json_object_get(request.root, "status"));
+	if (error) {
+		reply.exit = (int)json_integer_value(json_object_get(error, "exit"));
+		reply.last = is_last(error);
+	}
+	if (status && strcmp(status, "queued") == 0)
+		reply.status = CK_PUMP_QUEUED;
+	else if (status && (strcmp(status, "done") == 0 || strcmp(status, "cancelled") == 0))
+		reply.status = CK_PUMP_DONE;
+	ck_request_free(&request);
+	return reply;
+}
+
+/* One reply to stdout. 1: done, and *reply is what it says; 0: the daemon has closed. */
+static int reply_pass(struct ck_input *input, struct ck_block *block, struct reply *reply)
 {
 	struct ck_fail fail = {0};
 	int ret = 0;
@@ -114,20 +146,12 @@ static int reply_pass(struct ck_input *input, struct ck_block *block, int *exit)
 	ck_fail_clear(&fail);
 	if (ret != 1)
 		return ret;
-	*exit = exit_of(block->map, input->have);
+	*reply = reply_read(input, block->map);
 	ret = ck_fd_write_full(STDOUT_FILENO, block->map, input->have);
 	if (ret == 0 && !input->frame)
 		ret = ck_fd_write_full(STDOUT_FILENO, "\n", 1);
 	ck_block_trim(block);
 	return ret < 0 ? ret : 1;
-}
-
-/* stdin need not be one that reading waits for. */
-static void await_input(void)
-{
-	struct pollfd p = {.fd = STDIN_FILENO, .events = POLLIN};
-
-	poll(&p, 1, -1);
 }
 
 /* One request: it is read whole, because where it ends is where reading stops. */
@@ -143,7 +167,7 @@ static int request_pass(const struct ck_options *options, int sock, struct ck_bl
 	ret = 0;
 	while (ret == 0 && !input.ended) {
 		if (input.pending_size == 0)
-			await_input();
+			ck_pump_await();
 		ret = ck_input_read(&input, block, fail);
 	}
 	*frame = input.frame;
@@ -156,13 +180,14 @@ static int request_pass(const struct ck_options *options, int sock, struct ck_bl
 	return ret;
 }
 
-static int daemon_lost(bool frame)
+static int daemon_lost(bool frame, size_t missing)
 {
 	struct ck_fail fail = {0};
 
 	ck_fail(&fail, CK_EXIT_SERVICE, "service", "DAEMON_LOST",
-		"the daemon has closed the connection (a server's socket goes into REMOTE_GPU_ADDRESS, "
-		"with --driver remote)");
+		"the daemon has closed the connection; replies that are missing: %zu "
+		"(a server's socket goes into REMOTE_GPU_ADDRESS, with --driver remote)",
+		missing);
 	return tell(frame, &fail);
 }
 
@@ -171,48 +196,41 @@ static int once(const struct ck_options *options, int sock, struct ck_input *rep
 {
 	struct ck_fail fail = {0};
 	bool frame = options->frames;
-	int exit;
+	struct reply reply;
 
 	/* A daemon that closes while it is written to may have said why. */
 	if (request_pass(options, sock, block, &frame, &fail) < 0 && fail.exit)
 		return tell(frame, &fail);
-	if (reply_pass(replies, block, &exit) != 1)
-		return daemon_lost(frame);
-	return exit;
-}
-
-/* The whole of stdin, by a thread, because replies come while it is still read. */
-static void *pump(void *argument)
-{
-	int sock = *(int *)argument;
-	char bytes[65536];
-	ssize_t n;
-
-	do {
-		await_input();
-		n = read(STDIN_FILENO, bytes, sizeof(bytes));
-		if (n > 0 && ck_fd_write_full(sock, bytes, (size_t)n) < 0)
-			break;
-	} while (n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR)));
-	shutdown(sock, SHUT_WR);
-	return NULL;
+	if (reply_pass(replies, block, &reply) != 1)
+		return daemon_lost(frame, 1);
+	return reply.exit;
 }
 
 static int batch(const struct ck_options *options, int sock, struct ck_input *replies,
 		 struct ck_block *block)
 {
-	pthread_t thread;
-	int first = 0, exit, ret;
+	struct ck_pump *pump = ck_pump_start(sock);
+	struct ck_fail fail = {0};
+	bool last = false, all;
+	struct reply reply;
+	int first = 0, ret;
+	size_t missing;
 
-	if (pthread_create(&thread, NULL, pump, &sock))
-		return CK_EXIT_MEMORY;
-	pthread_detach(thread);
-	while ((ret = reply_pass(replies, block, &exit)) == 1)
-		first = first ? first : exit;
-	/* A daemon that goes in order closes at a reply's end, after all of stdin. */
-	if (ret < 0 || replies->have > 0)
-		return daemon_lost(options->frames);
-	return first;
+	if (!pump) {
+		ck_fail_memory(&fail);
+		return tell(options->frames, &fail);
+	}
+	while ((ret = reply_pass(replies, block, &reply)) == 1) {
+		ck_pump_replied(pump, reply.status);
+		first = first ? first : reply.exit;
+		last = last || reply.last;
+	}
+	missing = ck_pump_missing(pump, &all);
+	/* In order a daemon closes at a reply's end, after the last one. */
+	if (ret == 0 && replies->have == 0 && (last || (all && missing == 0)))
+		return first;
+	ret = daemon_lost(options->frames, missing);
+	return first ? first : ret;
 }
 
 int ck_connect_run(const struct ck_options *options)
@@ -235,7 +253,7 @@ int ck_connect_run(const struct ck_options *options)
 		return tell(options->frames, &fail);
 	}
 	if (send_defaults(sock, options->defaults) < 0)
-		ret = daemon_lost(options->frames);
+		ret = daemon_lost(options->frames, 0);
 	else if (options->mode == CK_MODE_BATCH)
 		ret = batch(options, sock, &replies, &block);
 	else

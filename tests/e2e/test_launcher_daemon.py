@@ -440,6 +440,70 @@ def test_a_daemon_that_is_killed_is_told(tmp_path):
     again.stop()
 
 
+PING, QUIT = {"cmd": "ping"}, {"cmd": "quit"}
+LATER = {**ADD, "args": [array_of(1, 2), 1], "async": True}
+READY = {"status": "ready"}
+QUEUED, RUNNING, CANCELLED = ({"id": 1, "status": word} for word in ("queued", "running", "cancelled"))
+DONE = {"id": 1, "status": "done", "results": {"a": [2, 3]}}
+
+
+@pytest.mark.parametrize("requests, replies, status, missing", [
+    ([PING] * 3, [READY], 8, 2), ([PING], [], 8, 1), ([], [], 0, None),
+    ([{"cmd": "defaults", **ADD}, PING, QUIT, PING], [READY], 0, None),
+    ([LATER], [QUEUED], 8, 1), ([LATER] * 2, [QUEUED] * 2 + [DONE], 8, 1),
+    ([LATER] * 2, [QUEUED] * 2 + [DONE] * 2, 0, None),
+    ([LATER, {"cmd": "poll", "id": 1}, {"cmd": "wait", "id": 1}], [QUEUED, RUNNING, DONE], 0, None),
+    ([LATER, {"cmd": "poll", "id": 1}, {"cmd": "wait", "id": 1}, PING], [QUEUED, RUNNING, DONE], 8, 1),
+    ([LATER, PING, PING], [QUEUED, READY, DONE], 8, 1),
+    ([LATER, {"cmd": "cancel", "id": 1}], [QUEUED, CANCELLED], 0, None),
+    ([PING] * 3, [{"error": {"stage": "memory", "code": "TOO_MANY_LAUNCHES", "exit": 5}}], 5, None),
+    ([PING] * 3, [{"error": {"stage": "input", "code": "BAD_INPUT", "exit": 2}}], 2, 2)])
+def test_a_batch_counts_the_replies_that_a_lost_daemon_owes(tmp_path, requests, replies, status, missing):
+    def serve(listener):
+        connection, _ = listener.accept()
+        with connection:
+            while connection.recv(100000):
+                pass
+            connection.sendall("".join(json.dumps(r) + "\n" for r in replies).encode())
+
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "gpu.sock"))
+        listener.listen()
+        threading.Thread(target=serve, args=(listener,), daemon=True).start()
+        done = subprocess.run([str(LAUNCHER), "--connect", str(tmp_path / "gpu.sock"), "--batch"], env=clean_env(),
+                              input="".join(map(json.dumps, requests)).encode(), capture_output=True,
+                              timeout=30 * SLOW, check=False)
+    told = [json.loads(line) for line in done.stdout.splitlines()]
+    assert told[:len(replies)] == replies and done.returncode == status
+    lost = [(r["error"]["code"], r["error"]["exit"]) for r in told[len(replies):]]
+    assert lost == ([] if missing is None else [("DAEMON_LOST", 8)])
+    assert missing is None or f"missing: {missing} " in told[-1]["error"]["message"]
+
+
+@pytest.mark.parametrize("request_", [PING, {**ENDLESS, "async": True}], ids=["ping", "launch"])
+def test_a_batch_is_told_of_a_daemon_that_is_killed_between_two_replies(tmp_path, request_):
+    daemon = Daemon(tmp_path)
+    with subprocess.Popen([str(LAUNCHER), "--connect", str(daemon.path), "--batch"], stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE, env=clean_env()) as client:
+        client.stdin.write(json.dumps(request_).encode())
+        client.stdin.flush()
+        assert json.loads(client.stdout.readline())["status"] in ("ready", "queued")
+        os.killpg(daemon.process.pid, signal.SIGKILL)
+        daemon.process.communicate()
+        assert json.loads(client.stdout.readline())["error"]["code"] == "DAEMON_LOST"
+        assert client.wait(timeout=20 * SLOW) == 8
+
+
+@pytest.mark.parametrize("text", [
+    json.dumps(LATER) * 40, json.dumps(LATER) * 60, '{"cmd": "ping"} {"a": ]} {"cmd": "ping"}', '{"cmd": "pi', "x", "",
+    '{"cmd": "ping"}{"cmd": "quit"}{"cmd": "ping"}', '{"cmd": "defaults", "grid": "x"}{"cmd": "ping"}'])
+def test_a_batch_through_a_daemon_ends_as_one_without(daemon, text):
+    ways = [[str(LAUNCHER), *WAY, "--batch"], [str(LAUNCHER), "--connect", str(daemon.path), "--batch"]]
+    here, there = (subprocess.run(way, input=text.encode(), env=clean_env(), capture_output=True,
+                                  timeout=60 * SLOW, check=False) for way in ways)
+    assert (there.returncode, there.stdout) == (here.returncode, here.stdout)
+
+
 def test_connect_auto_uses_a_daemon_that_is_there(tmp_path):
     def launch():
         return Answer(subprocess.run([str(LAUNCHER), *WAY, "--connect", "auto", str(KERNELS), "saxpyKernel",
