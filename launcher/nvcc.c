@@ -1,14 +1,24 @@
 /*
  * launcher/nvcc.c - compile by running nvcc in a folder of its own.
+ *
+ * A worker can be killed at any time, because its launch takes too long or its client has gone. So
+ * a process of its own, the keeper, makes the folder and runs nvcc; when the worker is done, or
+ * gone, it ends what is left of nvcc's process group and removes the folder.
  */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,10 +28,13 @@
 
 extern char **environ;
 
+#define KEEPER_SOCK 3
+
 /* Files of one run; all in one folder, which is removed with them. */
 struct run {
-	char folder[64];
-	char source[128], ptx[128], log[128];
+	int status; /* of nvcc's exit, or -errno */
+	char folder[256];
+	char source[320], ptx[320], log[320];
 };
 
 static int write_source(const char *path, const struct ck_compile *in)
@@ -42,7 +55,7 @@ static int run_begin(struct run *run, const struct ck_compile *in)
 	const char *name = !in->path ? "source.cu" : slash ? slash + 1 : in->path;
 	const char *base = getenv("TMPDIR");
 
-	if (!base || *base != '/' || strlen(base) > 32)
+	if (!base || *base != '/' || strlen(base) > 200)
 		base = "/tmp";
 	snprintf(run->folder, sizeof(run->folder), "%s/gpu_launcher.XXXXXX", base);
 	if (!mkdtemp(run->folder))
@@ -54,48 +67,113 @@ static int run_begin(struct run *run, const struct ck_compile *in)
 	return write_source(run->source, in);
 }
 
-static void run_end(struct run *run)
+/* nvcc's own temporary files are there too. */
+static void run_end(const struct run *run)
 {
-	unlink(run->source);
-	unlink(run->ptx);
-	unlink(run->log);
+	DIR *folder = *run->folder ? opendir(run->folder) : NULL;
+	const struct dirent *entry;
+
+	if (!folder)
+		return;
+	while ((entry = readdir(folder)))
+		unlinkat(dirfd(folder), entry->d_name, 0);
+	closedir(folder);
 	rmdir(run->folder);
 }
 
-/* Its exit status, or -errno. */
-static int execute(const char *path, const char **arguments, const char *log)
+/* Start it as a process group of its own, its words into the log. -errno. */
+static int start(pid_t *pid, const char *path, const char **arguments, const char *log)
 {
 	posix_spawn_file_actions_t actions;
-	int ret, status;
-	pid_t pid;
+	posix_spawnattr_t attributes;
+	sigset_t none;
+	int ret;
 
+	sigemptyset(&none);
+	posix_spawnattr_init(&attributes);
+	posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
+	posix_spawnattr_setsigmask(&attributes, &none);
 	posix_spawn_file_actions_init(&actions);
 	posix_spawn_file_actions_addopen(&actions, 1, log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
 	posix_spawn_file_actions_adddup2(&actions, 1, 2);
-	ret = posix_spawn(&pid, path, &actions, NULL, (char **)arguments, environ);
+	ret = posix_spawn(pid, path, &actions, &attributes, (char **)arguments, environ);
 	posix_spawn_file_actions_destroy(&actions);
-	if (ret)
-		return -ret;
-	while (waitpid(pid, &status, 0) < 0) {
-		if (errno != EINTR)
-			return -errno;
-	}
+	posix_spawnattr_destroy(&attributes);
+	return -ret;
+}
+
+/* Its exit status, or -EINTR. It does not outlive the worker. */
+static int await(pid_t pid)
+{
+	struct pollfd fds[] = {
+		{.fd = KEEPER_SOCK},
+		{.fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN},
+	};
+	int status;
+
+	if (fds[1].fd < 0 || poll(fds, 2, -1) < 0 || fds[0].revents)
+		kill(-pid, SIGKILL);
+	if (waitpid(pid, &status, 0) < 0)
+		return -errno;
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -EINTR;
 }
 
-static int compile(const struct ck_compiler *compiler, const struct ck_compile *in,
-		   const struct run *run)
+/* The keeper: @arguments point into @run. It has nothing of the worker but its end of a socket. */
+static void keep(struct run *run, const char **arguments, const struct ck_compile *in, int sock)
+{
+	struct pollfd end = {.fd = KEEPER_SOCK};
+	sigset_t all;
+	pid_t pid;
+
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, NULL);
+	prctl(PR_SET_NAME, "gpu_compile");
+	if (sock != KEEPER_SOCK)
+		dup3(sock, KEEPER_SOCK, O_CLOEXEC);
+	close_range(KEEPER_SOCK + 1, ~0U, 0);
+	run->status = run_begin(run, in);
+	if (run->status == 0 && setenv("TMPDIR", run->folder, 1) < 0)
+		run->status = -errno;
+	if (run->status == 0)
+		run->status = start(&pid, arguments[0], arguments, run->log);
+	if (run->status == 0)
+		run->status = await(pid);
+	if (ck_fd_write_full(KEEPER_SOCK, run, sizeof(*run)) == 0)
+		poll(&end, 1, -1); /* until its files have been read */
+	run_end(run);
+	_exit(0);
+}
+
+/* Start the keeper, and fill in @run when nvcc has ended. Returns its socket or -errno. */
+static int run_make(struct run *run, const char **arguments, const struct ck_compile *in,
+		    pid_t *keeper)
+{
+	int pair[2];
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+		return -errno;
+	*keeper = fork();
+	if (*keeper == 0)
+		keep(run, arguments, in, pair[1]);
+	run->status = *keeper < 0 ? -errno : -EINTR;
+	close(pair[1]);
+	if (*keeper > 0)
+		ck_fd_read_full(pair[0], run, sizeof(*run));
+	return pair[0];
+}
+
+/* nvcc's command line, malloc'ed; @include has room for an option. */
+static const char **command(const struct ck_compiler *compiler, const struct ck_compile *in,
+			    const struct run *run, char arch[48], char include[PATH_MAX])
 {
 	const char **arguments = calloc(12 + json_array_size(in->options), sizeof(*arguments));
 	const char *slash = in->path ? strrchr(in->path, '/') : NULL;
-	char arch[48], include[PATH_MAX];
 	size_t n = 0;
-	int ret;
 
 	if (!arguments)
-		return -ENOMEM;
-	snprintf(arch, sizeof(arch), "-arch=compute_%u", in->sm);
-	snprintf(include, sizeof(include), "-I%.*s", slash ? (int)(slash - in->path + 1) : 1,
+		return NULL;
+	snprintf(arch, 48, "-arch=compute_%u", in->sm);
+	snprintf(include, PATH_MAX, "-I%.*s", slash ? (int)(slash - in->path + 1) : 1,
 		 slash ? in->path : ".");
 	arguments[n++] = compiler->path;
 	arguments[n++] = "-ptx";
@@ -107,25 +185,33 @@ static int compile(const struct ck_compiler *compiler, const struct ck_compile *
 	arguments[n++] = "-o";
 	arguments[n++] = run->ptx;
 	arguments[n++] = run->source;
-	ret = execute(compiler->path, arguments, run->log);
-	free(arguments);
-	return ret;
+	return arguments;
 }
 
 int ck_nvcc_compile(const struct ck_compiler *compiler, const struct ck_compile *in,
 		    struct ck_compiled *out)
 {
+	char arch[48], include[PATH_MAX];
 	struct run run = {0};
+	const char **arguments = command(compiler, in, &run, arch, include);
+	pid_t keeper = -1;
 	size_t size;
-	int ret = run_begin(&run, in);
+	int ret, sock;
 
 	*out = (struct ck_compiled){0};
-	if (ret == 0)
-		ret = compile(compiler, in, &run);
+	if (!arguments)
+		return -ENOMEM;
+	sock = run_make(&run, arguments, in, &keeper);
+	free(arguments);
+	if (sock < 0)
+		return sock;
+	ret = run.status;
 	if (ret == 0)
 		ret = ck_file_read(AT_FDCWD, run.ptx, &out->ptx, &out->size, NULL);
 	else if (ret > 0 && ck_file_read(AT_FDCWD, run.log, &out->log, &size, NULL) == 0)
 		ret = 0;
-	run_end(&run);
+	close(sock);
+	while (keeper > 0 && waitpid(keeper, NULL, 0) < 0 && errno == EINTR)
+		;
 	return ret > 0 ? -EIO : ret;
 }

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from conftest import ROOT, SLOW, clean_env
+from conftest import ROOT, SLOW, clean_env, is_alive, wait_until
 from test_launcher import LAUNCHER, WAY, Answer
 
 SOURCE = """#include "by.h"
@@ -139,6 +139,28 @@ def test_a_compiler_that_is_killed_leaves_nothing(kitchen):
     for _ in range(2):
         kitchen.launch().error(3, "COMPILER_FAILED")
     assert kitchen.runs() == 2 and not kitchen.entries()
+
+
+def test_a_time_out_ends_a_compiler_with_its_children_and_leaves_no_file(kitchen):
+    temporary, pid = kitchen.folder / "temporary", kitchen.folder / "pid"
+    temporary.mkdir()
+    kitchen.env["TMPDIR"] = str(temporary)
+    kitchen.compiler.write_text(f'#!/bin/sh\necho > "$TMPDIR/own"\nsleep 1000 &\necho $! > {pid}.new\n'
+                                f'mv {pid}.new {pid}\nwait\n')
+    kitchen.launch("--timeout-ms", 1500 * SLOW).error(7, "TIMEOUT")
+    assert pid.exists(), "the compiler had not begun"
+    wait_until(lambda: not is_alive(int(pid.read_text())), 10, "its child has ended")
+    wait_until(lambda: not list(temporary.iterdir()), 10, "its folder is gone")
+
+
+def test_a_compiler_leaves_no_file(kitchen):
+    kitchen.env["TMPDIR"] = str(kitchen.folder / "temporary")
+    (kitchen.folder / "temporary").mkdir()
+    kitchen.compiler.write_text(FAKE.replace("#!/bin/sh", '#!/bin/sh\necho > "$TMPDIR/own"'))
+    assert kitchen.launch().results == {"a": [6]}
+    kitchen.source.write_text("wrong")
+    kitchen.launch().error(3, "COMPILE_ERROR")
+    assert not list((kitchen.folder / "temporary").iterdir())
 
 
 def test_one_of_many_processes_compiles(kitchen):
