@@ -207,7 +207,8 @@ static void serve(struct ck_wcm_meet *m)
 	}
 }
 
-static void meet_free(struct ck_wcm_meet *m)
+/* With all_lock held. */
+static void meet_end(struct ck_wcm_meet *m)
 {
 	if (m->listener >= 0)
 		close(m->listener);
@@ -220,7 +221,9 @@ static void meet_free(struct ck_wcm_meet *m)
 	ck_wcm_meet_forget(m);
 	close(m->orders[0]);
 	close(m->orders[1]);
-	free(m);
+	m->ended = true;
+	if (!m->awaited)
+		free(m);
 }
 
 static void *meet_main(void *data)
@@ -232,7 +235,7 @@ static void *meet_main(void *data)
 	while (*at != m)
 		at = &(*at)->next;
 	*at = m->next;
-	meet_free(m);
+	meet_end(m);
 	pthread_cond_broadcast(&all_changed);
 	pthread_mutex_unlock(&all_lock);
 	return NULL;
@@ -301,7 +304,13 @@ static void order(struct ck_wcm_meet *m, char what)
 
 void ck_wcm_meet_stop(struct ck_wcm_meet *m)
 {
+	pthread_mutex_lock(&all_lock);
+	m->awaited = true;
 	order(m, CK_WCM_STOP);
+	while (!m->ended)
+		pthread_cond_wait(&all_changed, &all_lock);
+	pthread_mutex_unlock(&all_lock);
+	free(m);
 }
 
 void ck_wcm_meet_leave(struct ck_wcm_meet *m)

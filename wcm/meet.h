@@ -15,7 +15,7 @@ struct ck_wcm_meet;
 int ck_wcm_meet_open(const char *name, int size, unsigned int patience_ms,
 		     struct ck_wcm_meet **meet);
 
-/* Give it up, when rank 0 has not come into the group: the others are told. */
+/* Give it up, when rank 0 has not come into the group: the others are told, and its name is free again. */
 void ck_wcm_meet_stop(struct ck_wcm_meet *meet);
 
 /* From now on it ends by itself. */

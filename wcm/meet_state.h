@@ -1,5 +1,6 @@
 /*
- * wcm/meet_state.h - what a meeting place knows; for its two files. All of it is its thread's.
+ * wcm/meet_state.h - what a meeting place knows; for its two files. All of it is its thread's,
+ * but for next, awaited and ended, which have the lock of the process's list.
  */
 #ifndef CK_WCM_MEET_STATE_H
 #define CK_WCM_MEET_STATE_H
@@ -39,6 +40,7 @@ struct ck_wcm_meet {
 	bool left;     /* rank 0 is in the group: end when all have gone */
 	unsigned int patience_ms;
 	struct ck_wcm_meet *next; /* of the process's */
+	bool awaited, ended;	  /* somebody waits for its end, and frees it; it has come */
 	uint32_t came, here;
 	uint64_t number;
 	struct ck_wcm_meet_object *objects;
