@@ -13,6 +13,7 @@
 #include "launcher/file.h"
 #include "launcher/includes.h"
 #include "util/map.h"
+#include "util/util.h"
 
 #define FILES_MAX 4096
 #define DEPTH_MAX 200 /* compilers go no deeper either */
@@ -24,15 +25,18 @@ struct search {
 	unsigned depth;
 };
 
+/* Folders that a host compiler looks through behind those of the options. */
+static const char *const variables[] = {"CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH"};
+
 static int text_scan(struct search *s, const char *text, const char *path);
 
 /* The folder that option @i names, if it is one for headers. */
 static const char *include_folder(const json_t *options, size_t i)
 {
-	static const char *const names[] = {"--include-path", "-I"};
+	static const char *const names[] = {"--include-path", "-I", "--system-include", "-isystem"};
 	const char *option = json_string_value(json_array_get(options, i));
 
-	for (size_t k = 0; option && k < 2; k++) {
+	for (size_t k = 0; option && k < CK_ARRAY_SIZE(names); k++) {
 		size_t n = strlen(names[k]);
 
 		if (strcmp(option, names[k]) == 0)
@@ -43,12 +47,22 @@ static const char *include_folder(const json_t *options, size_t i)
 	return NULL;
 }
 
-/* Options whose files this does not follow. */
-static bool is_opaque(const char *option)
+/* Options whose files this does not follow: those of the host compiler, lists of folders. */
+static bool is_opaque(const json_t *options, size_t i)
 {
-	return !option || strncmp(option, "-include", 8) == 0 ||
-	       strncmp(option, "--pre-include", 13) == 0 || strncmp(option, "-optf", 5) == 0 ||
-	       strncmp(option, "--options-file", 14) == 0;
+	static const char *const starts[] = {"-include", "--pre-include", "-optf",
+					     "--options-file"};
+	static const char *const parts[] = {",-I", "=-I", ",-i", "=-i"};
+	const char *option = json_string_value(json_array_get(options, i));
+	const char *folder = include_folder(options, i);
+
+	if (!option || (folder && strchr(folder, ',')))
+		return true;
+	for (size_t k = 0; k < CK_ARRAY_SIZE(starts); k++) {
+		if (strncmp(option, starts[k], strlen(starts[k])) == 0 || strstr(option, parts[k]))
+			return true;
+	}
+	return false;
 }
 
 /* One file that is included: remembered with its content, and followed. -ENOENT: not there. */
@@ -87,52 +101,96 @@ static int file_add(struct search *s, const char *path)
 	return ret;
 }
 
-/* Where the compiler would look: beside the includer when quoted, then in the -I folders. */
+/* -ENOENT: it is not in that folder, if that is one. */
+static int folder_find(struct search *s, const char *folder, size_t length, const char *name,
+		       size_t size)
+{
+	char path[PATH_MAX];
+	int ret;
+
+	snprintf(path, sizeof(path), "%.*s%s%.*s", (int)length, folder, length ? "/" : "",
+		 (int)size, name);
+	ret = file_add(s, path);
+	return ret == -ENOTDIR || ret == -EISDIR ? -ENOENT : ret;
+}
+
+/* In the folders of a variable; an empty one is the working directory. */
+static int variable_find(struct search *s, const char *value, const char *name, size_t size)
+{
+	int ret = -ENOENT;
+
+	while (ret == -ENOENT && value) {
+		size_t length = strcspn(value, ":");
+
+		ret = folder_find(s, value, length, name, size);
+		value = value[length] ? value + length + 1 : NULL;
+	}
+	return ret;
+}
+
+/* Where the compiler would look: beside the includer when quoted, then in the folders. */
 static int name_find(struct search *s, const char *name, size_t size, bool quoted,
 		     const char *includer)
 {
 	const char *slash = includer ? strrchr(includer, '/') : NULL, *folder;
-	char path[PATH_MAX];
 	int ret = -ENOENT;
 
-	if (*name == '/' || quoted) {
-		if (*name == '/')
-			snprintf(path, sizeof(path), "%.*s", (int)size, name);
-		else
-			snprintf(path, sizeof(path), "%.*s%.*s",
-				 slash ? (int)(slash - includer + 1) : 0, includer ? includer : "",
-				 (int)size, name);
-		ret = file_add(s, path);
-	}
+	if (*name == '/')
+		ret = folder_find(s, "", 0, name, size);
+	else if (quoted)
+		ret = folder_find(s, slash ? includer : "",
+				  slash ? (size_t)(slash - includer + 1) : 0, name, size);
 	for (size_t i = 0; ret == -ENOENT && i < json_array_size(s->options); i++) {
 		folder = include_folder(s->options, i);
-		if (!folder)
-			continue;
-		snprintf(path, sizeof(path), "%s/%.*s", folder, (int)size, name);
-		ret = file_add(s, path);
+		if (folder)
+			ret = folder_find(s, folder, strlen(folder), name, size);
 	}
-	return ret == -ENOENT || ret == -EISDIR ? 0 : ret;
+	for (size_t i = 0; ret == -ENOENT && i < CK_ARRAY_SIZE(variables); i++)
+		ret = variable_find(s, getenv(variables[i]), name, size);
+	return ret == -ENOENT ? 0 : ret;
 }
 
+/* Behind blanks and comments, which may go over lines. */
 static const char *blanks(const char *at)
 {
-	return at + strspn(at, " \t");
+	const char *end;
+
+	for (;;) {
+		at += strspn(at, " \t\v\f\r");
+		if (at[0] != '/' || at[1] != '*')
+			return at;
+		end = strstr(at + 2, "*/");
+		at = end ? end + 2 : at + strlen(at);
+	}
 }
 
-/* One line of the source. */
-static int line_scan(struct search *s, const char *line, const char *path)
+/* Whether a '#' can begin a directive: behind blanks, a byte order mark, the end of a comment. */
+static bool can_begin(const char *text, const char *hash)
 {
-	const char *at = blanks(line), *end;
+	const char *line = hash;
+
+	while (line > text && line[-1] != '\n' && hash - line < 256)
+		line--;
+	return hash - line >= 256 || memmem(line, (size_t)(hash - line), "*/", 2) ||
+	       line + strspn(line, " \t\v\f\r\xef\xbb\xbf") >= hash;
+}
+
+/* Behind a '#'. An #include that is seen in a comment or a string does no harm. */
+static int directive_scan(struct search *s, const char *at, bool begins, const char *path)
+{
+	static const char word[] = "include";
+	const char *end;
+	size_t n = 0;
 	char close;
 
-	if (*at != '#')
-		return 0;
-	at = blanks(at + 1);
-	if (strncmp(at, "include", 7) != 0)
-		return 0;
-	at = blanks(at + 7);
+	at = blanks(at);
+	while (word[n] && at[n] == word[n])
+		n++;
+	if (word[n])
+		return at[n] == '\\' && begins ? -ENOTSUP : 0; /* it may go on in the next line */
+	at = blanks(at + n);
 	if (*at != '"' && *at != '<')
-		return -ENOTSUP;
+		return begins ? -ENOTSUP : 0;
 	close = *at == '"' ? '"' : '>';
 	end = at + 1 + strcspn(at + 1, close == '"' ? "\"\n" : ">\n");
 	if (*end != close || end == at + 1)
@@ -143,11 +201,18 @@ static int line_scan(struct search *s, const char *line, const char *path)
 static int text_scan(struct search *s, const char *text, const char *path)
 {
 	int ret = s->depth++ < DEPTH_MAX ? 0 : -ENOTSUP;
+	const char *at = text;
 
-	while (ret == 0 && text) {
-		ret = line_scan(s, text, path);
-		text = strchr(text, '\n');
-		text += text ? 1 : 0;
+	/* A '#' has other spellings, too. */
+	while (ret == 0 && (at = strpbrk(at, "#%?"))) {
+		size_t n = *at == '#'			 ? 1
+			   : strncmp(at, "%:", 2) == 0	 ? 2
+			   : strncmp(at, "?\?=", 3) == 0 ? 3
+							 : 0;
+
+		if (n)
+			ret = directive_scan(s, at + n, can_begin(text, at), path);
+		at++;
 	}
 	s->depth--;
 	return ret;
@@ -161,7 +226,7 @@ int ck_includes_find(const char *text, const char *path, const json_t *options,
 
 	memset(out, 0, sizeof(*out));
 	for (size_t i = 0; ret == 0 && i < json_array_size(options); i++) {
-		if (is_opaque(json_string_value(json_array_get(options, i))))
+		if (is_opaque(options, i))
 			ret = -ENOTSUP;
 	}
 	if (ret == 0)

@@ -2,8 +2,9 @@
  * launcher/includes.h - the files that a source includes, without a compiler.
  *
  * A superset: conditions are not looked at, so whatever the compiler could include of what lies
- * beside the source or in its -I folders counts. The toolkit's and the system's own headers are
- * left to the compiler's identity.
+ * beside the source, in its -I and -isystem folders, or in those of CPATH, C_INCLUDE_PATH and
+ * CPLUS_INCLUDE_PATH counts. The toolkit's and the system's own headers are left to the compiler's
+ * identity.
  */
 #ifndef CK_LAUNCHER_INCLUDES_H
 #define CK_LAUNCHER_INCLUDES_H

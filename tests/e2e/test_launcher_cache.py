@@ -118,6 +118,42 @@ def test_headers_in_folders_of_options_count(kitchen):
     assert kitchen.runs() == 3
 
 
+# How often the compiler runs for a source that is launched, launched again, and once more with another header.
+SEEN, UNSEEN = 2, 3
+
+
+@pytest.mark.parametrize("line, runs", [
+    ('/* */ #include "by.h"', SEEN), ('/* a\n * b */ /**/#include "by.h"', SEEN), ('/* a */ #include BY_H', UNSEEN),
+    ('# /* a\n */ include /**/ "by.h"', SEEN), ('\f\v#include "by.h"', SEEN), ('%:include "by.h"', SEEN),
+    ('??=include "by.h"', SEEN), ('\ufeff#include "by.h"', SEEN), ('#inc\\\nlude "by.h"', UNSEEN),
+    ('#include \\\n"by.h"', UNSEEN), ('#\\\ninclude "by.h"', UNSEEN),
+    ('#include "by.h"\n// what #include does\nint n = 5 % 3 ? 1 : 0;', SEEN)])
+def test_an_include_counts_however_it_is_written(kitchen, line, runs):
+    kitchen.source.write_text(line + "\n")
+    for by in (5, 5, 7):
+        kitchen.header.write_text(f"#define BY {by}\n")
+        assert kitchen.launch().results == {"a": [1 + by]}
+    assert kitchen.runs() == runs
+
+
+@pytest.mark.parametrize("variable, option, runs", [
+    ("CPATH", None, SEEN), ("C_INCLUDE_PATH", None, SEEN), ("CPLUS_INCLUDE_PATH", None, SEEN), (None, "-isystem={}", SEEN),
+    (None, "--system-include={}", SEEN), (None, "-I/none,{}", UNSEEN), (None, "-Xcompiler=-I{}", UNSEEN),
+    (None, "-Xcompiler=-O2,-isystem,{}", UNSEEN)])
+def test_a_header_in_another_folder_counts_however_that_is_named(kitchen, variable, option, runs):
+    folder = kitchen.folder / "inc"
+    folder.mkdir()
+    kitchen.header.unlink()
+    kitchen.env["BY"] = str(folder / "by.h")
+    if variable:
+        kitchen.env[variable] = f"/none:{folder}"
+    kitchen.source.write_text("#include <by.h>\n")
+    for by in (5, 5, 7):
+        (folder / "by.h").write_text(f"#define BY {by}\n")
+        assert kitchen.launch(*([f"--option={option.format(folder)}"] if option else [])).results == {"a": [1 + by]}
+    assert kitchen.runs() == runs
+
+
 def test_an_include_that_cannot_be_followed_is_not_cached(kitchen):
     kitchen.source.write_text("#define H \"by.h\"\n#include H\n")
     for _ in range(2):
