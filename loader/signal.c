@@ -9,6 +9,7 @@
  * made. They are handed to the libc whose thread it is.
  */
 #include <asm/siginfo.h>
+#include <asm/signal.h>
 
 #include "loader/half.h"
 #include "loader/window.h"
@@ -26,6 +27,7 @@ struct action {
 typedef void (*handler_fn)(int sig, siginfo_t *info, void *context);
 
 static uint64_t handlers[LHINFO_HALVES][SIGNALS];
+static bool plain[LHINFO_HALVES][SIGNALS]; /* set without SA_SIGINFO */
 
 extern char ck_signal_entries[];
 void ck_signal(int sig, siginfo_t *info, void *context, unsigned int half);
@@ -52,31 +54,40 @@ static long native(int sig, const struct action *act, struct action *old)
 /*
  * The table is written before the kernel knows, and never for SIG_DFL and SIG_IGN: a child of
  * posix_spawn, which shares our memory for a while, sets only these. Who asks is told his own
- * handler; of another half's he is told the entry, which he may call or install again.
+ * handler; of another half's he is told the entry, which he may call or install again. An entry
+ * reads the siginfo, which the kernel writes only with SA_SIGINFO: that is always set for one.
  */
 long ck_signal_action(unsigned int half, int sig, const void *act, void *old, size_t size)
 {
 	struct action mine, before;
 	const struct action *wanted = act;
 	uint64_t known;
+	bool bare;
 	long ret;
 
 	if (sig < 1 || sig >= SIGNALS || size != sizeof(uint64_t))
 		return sys4(__NR_rt_sigaction, sig, act, old, size);
 	known = handlers[half][sig];
+	bare = plain[half][sig];
 	if (act) {
 		mine = *wanted;
 		if (mine.handler > 1 && half_of_entry(mine.handler) < 0) {
+			plain[half][sig] = !(mine.flags & SA_SIGINFO);
 			__atomic_store_n(&handlers[half][sig], mine.handler, __ATOMIC_RELEASE);
 			mine.handler = entry_of(half);
 		}
+		if (mine.handler > 1)
+			mine.flags |= SA_SIGINFO;
 	}
 	ret = native(sig, act ? &mine : NULL, &before);
 	if (ret)
 		return ret;
 	if (old) {
-		if (half_of_entry(before.handler) == (int)half)
+		if (half_of_entry(before.handler) == (int)half) {
 			before.handler = known;
+			if (bare)
+				before.flags &= ~(uint64_t)SA_SIGINFO;
+		}
 		*(struct action *)old = before;
 	}
 	return 0;

@@ -7,6 +7,7 @@ import os
 import re
 import resource
 import shutil
+import signal
 import subprocess
 
 import pytest
@@ -39,7 +40,7 @@ def maps(result):
 
 CHECK_NAMES = [
     "calls", "each_its_own", "thread_block", "memory", "reuse", "stacks", "vdso", "callbacks",
-    "threads", "threads_are_given_back", "signals", "their_handler", "setuid_with_threads",
+    "threads", "threads_are_given_back", "signals", "their_handler", "their_flags", "setuid_with_threads",
     "cancel", "libraries", "libc_again", "children", "thread_of_a_child", "busy", "reload", "upper_region"]
 
 
@@ -60,6 +61,11 @@ def test_all_checks_in_one_process_with_two_halves():
     result = load(CHECKS, "calls", "reload", "signals", "threads", "memory", "reload", "children",
                   halves=(TOY, OTHER))
     assert (result.status, result.out.count(" ok\n")) == (0, 7), (result.out, result.err)
+
+
+def test_a_fault_of_a_halfs_own_thread_ends_a_program_whose_handler_takes_no_siginfo():
+    result = load(CHECKS, "their_fault")
+    assert result.status == 128 + signal.SIGSEGV, result.err
 
 
 # --- the application is a program like any other

@@ -263,7 +263,7 @@ static int signals(void)
 	pthread_t self = pthread_self(), other;
 
 	CHECK(!sigaction(SIGUSR1, &act, NULL) && !sigaction(SIGUSR1, NULL, &old));
-	CHECK(old.sa_handler == on_signal);
+	CHECK(old.sa_handler == on_signal && !(old.sa_flags & SA_SIGINFO));
 	CHECK(!pthread_create(&other, NULL, raise_later, &self));
 	seen = 0;
 	CHECK(toy_wait((int *)&seen) == 7);
@@ -294,6 +294,41 @@ static int their_handler(void)
 	raise(SIGUSR2);
 	CHECK(toy_handled() == 3);
 	return 0;
+}
+
+static void on_siginfo(int sig, siginfo_t *info, void *context)
+{
+	(void)sig;
+	wrong += !context || info->si_pid != getpid() || info->si_code != SI_TKILL;
+	runs++;
+}
+
+/* An action reads as it was set, whatever the kernel was told. */
+static int their_flags(void)
+{
+	struct sigaction plain = { .sa_handler = on_signal, .sa_flags = SA_RESTART }, old;
+	struct sigaction full = { .sa_sigaction = on_siginfo, .sa_flags = SA_SIGINFO };
+
+	CHECK(!sigaction(SIGUSR1, &plain, NULL) && !sigaction(SIGUSR1, &full, &old));
+	CHECK(old.sa_handler == on_signal && (old.sa_flags & (SA_SIGINFO | SA_RESTART)) == SA_RESTART);
+	raise(SIGUSR1);
+	CHECK(runs == 1 && !wrong);
+	plain.sa_handler = SIG_IGN;
+	CHECK(!sigaction(SIGUSR1, &plain, &old));
+	CHECK(old.sa_sigaction == on_siginfo && old.sa_flags & SA_SIGINFO);
+	CHECK(!sigaction(SIGUSR1, &full, &old));
+	CHECK(old.sa_handler == SIG_IGN && !(old.sa_flags & SA_SIGINFO));
+	return 0;
+}
+
+/* Ends the process: by SIGSEGV, and not by SIGALRM. */
+static int their_fault(void)
+{
+	signal(SIGSEGV, on_signal);
+	alarm(20);
+	CHECK(!toy_fault_in_thread());
+	for (;;)
+		pause();
 }
 
 static void *idle(void *stop)
@@ -478,7 +513,8 @@ static const struct {
 	{ "memory", memory }, { "reuse", reuse }, { "stacks", stacks }, { "vdso", vdso },
 	{ "callbacks", callbacks }, { "threads", threads },
 	{ "threads_are_given_back", threads_are_given_back }, { "signals", signals },
-	{ "their_handler", their_handler }, { "setuid_with_threads", setuid_with_threads },
+	{ "their_handler", their_handler }, { "their_flags", their_flags }, { "their_fault", their_fault },
+	{ "setuid_with_threads", setuid_with_threads },
 	{ "cancel", cancel }, { "libraries", libraries }, { "libc_again", libc_again }, { "children", children }, { "thread_of_a_child", thread_of_a_child },
 	{ "busy", busy }, { "reload", reload }, { "upper_region", upper_region },
 };

@@ -25,5 +25,6 @@ void toy_say(const char *text);		/* printf, not flushed */
 int toy_constructed(void);
 void *toy_open(const char *path);	/* dlopen */
 int toy_threads(int more);		/* threads that sleep for ever */
+int toy_fault_in_thread(void);		/* in one that the half makes */
 
 #endif

@@ -205,6 +205,20 @@ void *toy_open(const char *path)
 	return dlopen(path, RTLD_NOW);
 }
 
+static void *write_to_null(void *unused)
+{
+	(void)unused;
+	*(volatile int *)NULL = 1;
+	return NULL;
+}
+
+int toy_fault_in_thread(void)
+{
+	pthread_t thread;
+
+	return pthread_create(&thread, NULL, write_to_null, NULL);
+}
+
 static void *sleep_for_ever(void *unused)
 {
 	(void)unused;
