@@ -91,6 +91,17 @@ static void conn_free(struct ck_m3_broker *b, struct ck_m3_conn *c)
 	free(c);
 }
 
+/* An older ended connection of the same process, which lives, takes over what this one had. */
+static void hand_over(struct ck_m3_broker *b, struct ck_m3_conn *c)
+{
+	struct ck_m3_conn *other = b->conns;
+
+	while (other && (other == c || other->fd >= 0 || !other->holds || other->pid != c->pid))
+		other = other->next;
+	if (other)
+		ck_m3_holds_merge(other, c);
+}
+
 /* Nobody hears from it any more; what its process may still map stays charged. */
 static void conn_end(struct ck_m3_broker *b, struct ck_m3_conn *c)
 {
@@ -103,9 +114,11 @@ static void conn_end(struct ck_m3_broker *b, struct ck_m3_conn *c)
 	c->fd = -1;
 	if (c->greeted)
 		c->principal->connections--;
-	if (ck_m3_holds_end(b, c))
-		ck_debug("%s pid %d has disconnected; its memory stays charged", c->principal->name,
-			 (int)c->pid);
+	if (!ck_m3_holds_end(b, c))
+		return;
+	ck_debug("%s pid %d has disconnected; its memory stays charged", c->principal->name,
+		 (int)c->pid);
+	hand_over(b, c);
 }
 
 /* Forget those that are gone for good. */

@@ -103,7 +103,7 @@ struct ck_m3_deposit {
 
 struct ck_m3_conn {
 	struct ck_m3_conn *next;
-	int fd;	   /* -1: gone; it is kept until its process is */
+	int fd;	   /* -1: gone; one of a process is kept until that is, too */
 	int pidfd; /* -1: the process cannot be watched */
 	pid_t pid;
 	bool trusted; /* the broker's own user, or root: other parts of Cricket are */
@@ -178,6 +178,8 @@ void ck_m3_hold_unlease(struct ck_m3_broker *b, struct ck_m3_hold *hold);
 int ck_m3_hold_lease(struct ck_m3_hold *hold, unsigned int kind); /* M3_EBUSY: not now */
 /* The connection has ended; true: its process is alive and may still map something. */
 bool ck_m3_holds_end(struct ck_m3_broker *b, struct ck_m3_conn *conn);
+/* Both have ended, and are of one process, which lives: it need not be watched twice. */
+void ck_m3_holds_merge(struct ck_m3_conn *to, struct ck_m3_conn *from);
 /* And now the process has ended. */
 void ck_m3_holds_drained(struct ck_m3_broker *b, struct ck_m3_conn *conn);
 

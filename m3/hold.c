@@ -130,3 +130,19 @@ void ck_m3_holds_drained(struct ck_m3_broker *b, struct ck_m3_conn *conn)
 		ck_m3_piece_check(b, p);
 	}
 }
+
+void ck_m3_holds_merge(struct ck_m3_conn *to, struct ck_m3_conn *from)
+{
+	struct ck_m3_hold *h;
+
+	while ((h = from->holds) != NULL) {
+		from->holds = h->next;
+		if (ck_m3_hold_find(to, h->piece)) {
+			h->piece->draining--; /* not the last one */
+			free(h);
+		} else {
+			h->next = to->holds;
+			to->holds = h;
+		}
+	}
+}

@@ -5,11 +5,13 @@
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 
 #include "tests/unit/m3_world.h"
 
 #define CROWD 64
+#define ROUNDS 50
 #define LIMIT 40 /* descriptors; the broker has some dozen itself */
 
 /* What the broker has computed so far, in ms. */
@@ -60,11 +62,70 @@ static void without_descriptors_the_broker_sends_clients_away_and_rests(void **s
 	m3_disconnect(c);
 }
 
-int main(void)
+/* Come, map, go, and only then release, over and over. */
+static int role_late(void)
+{
+	m3_region *r;
+	m3_client *c;
+
+	for (int i = 0; i < ROUNDS; i++) {
+		if (m3_connect(NULL, &c) || m3_open(c, "mapped", M3_READWRITE, &r) ||
+		    m3_map(r, M3_ANY_DEVICE, M3_READ, 0, NULL))
+			return 1;
+		m3_disconnect(c);
+		if (m3_release(r))
+			return 2;
+	}
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	raise(SIGSTOP);
+	return 0;
+}
+
+static int broker_descriptors(void)
+{
+	char path[32];
+	int count = 0;
+	DIR *d;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", (int)world_broker);
+	d = opendir(path);
+	assert_non_null(d);
+	while (readdir(d))
+		count++;
+	closedir(d);
+	return count;
+}
+
+static void who_releases_after_disconnecting_leaves_one_connection(void **state)
+{
+	m3_client *c = world_client(NULL, 0);
+	m3_region *r;
+	int before, status;
+	pid_t pid;
+
+	(void)state;
+	ok(world_alloc(c, "mapped", 2 * MiB, 0, &r));
+	before = broker_descriptors();
+	pid = world_spawn("late", "");
+	assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
+	assert_true(WIFSTOPPED(status));
+	world_until(broker_descriptors() <= before + 2);
+	ok(m3_release(r));
+	assert_int_equal(world_used(c), 2 * MiB); /* the process may still map it */
+	kill(pid, SIGCONT);
+	assert_int_equal(world_status(pid), 0);
+	world_until(world_used(c) == 0);
+	m3_disconnect(c);
+}
+
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(without_descriptors_the_broker_sends_clients_away_and_rests),
+		cmocka_unit_test(who_releases_after_disconnecting_leaves_one_connection),
 	};
 
+	if (argc > 2 && strcmp(argv[1], "--role") == 0)
+		_exit(role_late());
 	return cmocka_run_group_tests(tests, world_setup, world_teardown);
 }
