@@ -6,6 +6,7 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -52,6 +53,16 @@ static struct timespec in_ms(unsigned int ms)
 		t.tv_nsec -= 1000000000;
 	}
 	return t;
+}
+
+static int ms_until(const struct timespec *t)
+{
+	struct timespec now;
+	int64_t ms;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	ms = (int64_t)(t->tv_sec - now.tv_sec) * 1000 + (t->tv_nsec - now.tv_nsec) / 1000000;
+	return ms <= 0 ? 0 : ms > INT_MAX ? INT_MAX : (int)ms;
 }
 
 static bool is_past(const struct timespec *t)
@@ -141,6 +152,8 @@ static int status_of(int ret)
 		return WCM_EPERM;
 	case -ENOMEM:
 		return WCM_ENOMEM;
+	case -ETIMEDOUT:
+		return WCM_ETIMEDOUT;
 	case -ECONNRESET:
 	case -EPIPE:
 		return WCM_EPEERLOST;
@@ -165,7 +178,7 @@ static int dial(const char *name, const struct timespec *until, int *sock)
 }
 
 /* Say hello; -ECONNRESET: the place was closed just then, and another may follow. */
-static int greet(int sock, int rank, int size, int *status)
+static int greet(int sock, int rank, int size, const struct timespec *until, int *status)
 {
 	struct pollfd fd = {.fd = sock, .events = POLLIN};
 	int fds[WCM_RANKS_MAX], ret;
@@ -177,7 +190,7 @@ static int greet(int sock, int rank, int size, int *status)
 	hello.rank = (uint32_t)rank;
 	hello.count = (uint32_t)size;
 	ret = ck_wcm_send(sock, &hello, NULL, 0, NULL, 0, 0);
-	if (ret == 0 && poll(&fd, 1, GRACE_MS) == 0)
+	if (ret == 0 && poll(&fd, 1, ms_until(until)) == 0)
 		ret = -ETIMEDOUT;
 	p = malloc(sizeof(*p));
 	if (ret == 0)
@@ -198,7 +211,7 @@ static int connect_link(const char *name, int rank, int size, unsigned int timeo
 		status = dial(name, &until, sock);
 		if (status != WCM_OK)
 			return status;
-		ret = greet(*sock, rank, size, &status);
+		ret = greet(*sock, rank, size, &until, &status);
 		if (ret == 0 && status == WCM_OK)
 			return WCM_OK;
 		close(*sock);

@@ -15,7 +15,8 @@
  * ("collective") are one after another.
  *
  * When a rank ends or is killed, collective calls that it should take part in return
- * WCM_EPEERLOST in all others. None hangs for longer than the group's time-out.
+ * WCM_EPEERLOST in all others. None waits for longer than the group's time-out, and five seconds
+ * more where rank 0's process is stopped and does not say how it stands.
  */
 #ifndef WCM_H
 #define WCM_H

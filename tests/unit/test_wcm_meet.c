@@ -128,6 +128,22 @@ static void when_all_have_come_the_name_is_free(void **state)
 		ck_wcm_link_close(l[i]);
 }
 
+static void a_place_that_never_answers_is_waited_for_until_the_time_out(void **state)
+{
+	struct ck_wcm_link *l = NULL;
+	double begin = world_seconds();
+	char silent[WCM_GROUP_NAME_MAX];
+	int listener;
+
+	(void)state;
+	snprintf(silent, sizeof(silent), "silent-%d", (int)getpid());
+	listener = ck_wcm_listen(silent);
+	assert_true(listener >= 0);
+	assert_int_equal(ck_wcm_link_open(silent, 1, 3, 300, &ops, NULL, &l), WCM_ETIMEDOUT);
+	assert_true(world_seconds() - begin >= 0.29);
+	close(listener);
+}
+
 static double computed(void)
 {
 	struct timespec t;
@@ -330,6 +346,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(a_rank_comes_once_and_the_name_is_taken),
 		TEST(when_all_have_come_the_name_is_free),
+		TEST(a_place_that_never_answers_is_waited_for_until_the_time_out),
 		TEST(who_comes_when_there_are_no_descriptors_waits_and_the_thread_sleeps),
 		TEST(strangers_that_talk_rubbish_are_shut_out),
 		TEST(a_rank_that_breaks_the_rules_is_lost),
