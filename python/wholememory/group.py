@@ -1,5 +1,7 @@
 """wholememory/group.py - the ranks that make memory together."""
 import ctypes
+import math
+import operator
 import os
 
 from ._library import ANY_DEVICE, BACKINGS, Options, WholeMemoryError, byref, call, library, load
@@ -7,6 +9,7 @@ from ._library import ANY_DEVICE, BACKINGS, Options, WholeMemoryError, byref, ca
 # One of these says which rank a process is (wcm_init looks at them).
 LAUNCHERS = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", "RANK")
 NAME_MAX = 80
+INT_MAX, UINT_MAX = (1 << 31) - 1, (1 << 32) - 1
 
 
 def init_lib(path=None):
@@ -19,7 +22,7 @@ def mp_init(rank=None, size=None, group=None, device=None, backing="auto", timeo
 
     RANK and SIZE left out are what mpirun, srun or torchrun says, else 0 and 1. GROUP, the same for all,
     names the meeting; DEVICE is this rank's GPU (left out: the current one); TIMEOUT, in seconds, is how long
-    ranks wait for each other (0: 60).
+    ranks wait for each other (0: 60). ValueError or TypeError is raised before anybody is met.
     """
     if (rank is None) != (size is None):
         raise ValueError("rank and size are given together, or neither")
@@ -30,12 +33,32 @@ def mp_init(rank=None, size=None, group=None, device=None, backing="auto", timeo
     elif rank is None:
         rank, size = 0, 1
         group = group or _unique_name()
-    options = Options(group=None if group is None else group.encode(),
-                      device=ANY_DEVICE if device is None else int(device), backing=BACKINGS[backing],
-                      timeout_ms=max(int(timeout * 1000), 0))
+    options = Options(group=_name(group), device=_number("device", ANY_DEVICE if device is None else device),
+                      backing=BACKINGS[backing], timeout_ms=_milliseconds(timeout))
     made = ctypes.c_void_p()
-    call("wcm_init", byref(options), rank, size, byref(made))
+    call("wcm_init", byref(options), _number("rank", rank), _number("size", size), byref(made))
     return library().wcm_rank(made), library().wcm_size(made)
+
+
+def _number(what, value):
+    """VALUE as a C int has it; ctypes would cut off what is too large."""
+    value = operator.index(value)
+    if not -1 <= value <= INT_MAX:
+        raise ValueError(f"{what} {value} is none")
+    return value
+
+
+def _milliseconds(timeout):
+    if not 0 <= timeout <= UINT_MAX / 1000:
+        raise ValueError(f"timeout {timeout}: 0 to {UINT_MAX // 1000} seconds")
+    return math.ceil(timeout * 1000)
+
+
+def _name(group):
+    """The bytes of a group's name; a C string would end at a NUL."""
+    if group is not None and "\0" in group:
+        raise ValueError(f"the name of group {group!r} has a NUL in it")
+    return None if group is None else group.encode()
 
 
 def _unique_name():

@@ -121,6 +121,14 @@ def refusals(rank, size):
     raises(ValueError, "ranks", create, [4], ranks=[-1])
     raises(ValueError, "together", wm.mp_init, 1)
     raises(ValueError, "backing", wm.mp_init, 0, 1, backing="disk")
+    raises(ValueError, "rank", wm.mp_init, 1 << 32, 1)
+    raises(ValueError, "size", wm.mp_init, 0, (1 << 32) + 1)
+    raises(ValueError, "device", wm.mp_init, 0, 1, device=1 << 32)
+    raises(TypeError, "float", wm.mp_init, 0, 1, device=0.5)
+    for timeout in (-1, 1 << 32, float("nan")):
+        raises(ValueError, "timeout", wm.mp_init, 0, 1, timeout=timeout)
+    raises(ValueError, "NUL", wm.mp_init, 0, 1, "one\0two")
+    raises(TypeError, "", wm.mp_init, 0, 1, 7)
     assert raises(wm.WholeMemoryError, "wcm_init", wm.mp_init, 3, 2).name == "EINVAL"
     assert raises(wm.WholeMemoryError, "wcm_init", wm.mp_init, 0, 17).name == "EINVAL"
     table = create([10, 4], dtype="int16")
