@@ -39,6 +39,21 @@ def bench():
     return GATHER_BENCH
 
 
+def options_of(source):
+    """What an example takes, by its table of options."""
+    return re.findall(r'\{"([a-z]+)", (?:no|required)_argument', source.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("source", ["chunked_test.c", "gather_bench.cu"])
+def test_an_example_says_what_options_it_has(source):
+    program = CHUNKED_TEST if source == "chunked_test.c" else bench()
+    result = run([program, "--help"], bare_env())
+    assert (result.status, result.err) == (0, "")
+    assert result.out.startswith(f"Usage: {program.name} ")
+    for option in options_of(EXAMPLES.parent / source):
+        assert f"--{option}" in result.out
+
+
 @pytest.mark.parametrize("transport", ["tcp", "shm"])
 @pytest.mark.parametrize("options", [("--ranks", "4", "--backing", "ipc"), ("--ranks", "3", "--backing", "vmm"),
                                      ("--ranks", "4", "--threads"), ("--ranks", "1")], ids="-".join)

@@ -127,12 +127,29 @@ static int run(struct rank *r)
 	return status != 0;
 }
 
+static int help(void)
+{
+	puts("Usage: chunked_test [OPTION]...\n"
+	     "Write, gather, scatter, read and compare memory over all ranks and over some.\n\n"
+	     "  --ranks N                ranks that it starts itself; else mpirun's, or one\n"
+	     "  --threads                those are threads, not processes\n"
+	     "  --backing ipc|vmm|auto   of the memory (auto)\n"
+	     "  --rounds N               (4)\n"
+	     "  --tell                   say \"begun\" after the first round\n"
+	     "  --help\n\n"
+	     "The exit status is 0 when all was right.");
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
-	static const struct option options[] = {
-		{"ranks", required_argument, NULL, 'r'},   {"threads", no_argument, NULL, 't'},
-		{"backing", required_argument, NULL, 'b'}, {"rounds", required_argument, NULL, 'n'},
-		{"tell", no_argument, NULL, 'T'},	   {NULL, 0, NULL, 0}};
+	static const struct option options[] = {{"ranks", required_argument, NULL, 'r'},
+						{"threads", no_argument, NULL, 't'},
+						{"backing", required_argument, NULL, 'b'},
+						{"rounds", required_argument, NULL, 'n'},
+						{"tell", no_argument, NULL, 'T'},
+						{"help", no_argument, NULL, 'h'},
+						{NULL, 0, NULL, 0}};
 	int ranks = 0, threads = 0, c;
 
 	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
@@ -147,7 +164,7 @@ int main(int argc, char **argv)
 		else if (c == 'n')
 			rounds = atoi(optarg);
 		else
-			return 2;
+			return c == 'h' ? help() : 2;
 	}
 	if (backing < 0 || optind < argc)
 		return 2;

@@ -359,6 +359,24 @@ static int take_option(int c, char *argument)
 	}
 }
 
+static int help(void)
+{
+	puts("Usage: gather_bench [OPTION]...\n"
+	     "Measure how fast all ranks at once reach segments at random places of one memory.\n\n"
+	     "  --ranks N  --threads     ranks that it starts itself; else mpirun's, or one\n"
+	     "  --backing ipc|vmm|auto   of the memory (auto)\n"
+	     "  --table BYTES            of the memory, all chunks together (64M; K, M, G)\n"
+	     "  --gather BYTES           that a rank moves in a pass (16M)\n"
+	     "  --segments A,B,...       bytes (64,128,256,1024,4096,16384)\n"
+	     "  --op read|write|add      add: atomicAdd of floats, 4 bytes wide (read)\n"
+	     "  --width 4|8|16           bytes of a load (16)\n"
+	     "  --at row|element         where At() is called: once a segment, or at each load (row)\n"
+	     "  --passes N               timed ones; the best counts (5)\n"
+	     "  --json                   a line a size as JSON too\n"
+	     "  --help");
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	static const struct option options[] = {
@@ -367,15 +385,18 @@ int main(int argc, char **argv)
 		{"gather", required_argument, NULL, 'g'},  {"segments", required_argument, NULL, 's'},
 		{"op", required_argument, NULL, 'o'},	   {"width", required_argument, NULL, 'w'},
 		{"at", required_argument, NULL, 'a'},	   {"passes", required_argument, NULL, 'p'},
-		{"json", no_argument, NULL, 'j'},	   {NULL, 0, NULL, 0}};
+		{"json", no_argument, NULL, 'j'},	   {"help", no_argument, NULL, 'h'},
+		{NULL, 0, NULL, 0}};
 	int c;
 
 	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		if (c == 'h')
+			return help();
 		if (take_option(c, optarg))
 			return 2;
 	}
 	if (optind < argc || !is_sensible()) {
-		fprintf(stderr, "gather_bench: these options make no sense: see the head of its source\n");
+		fprintf(stderr, "gather_bench: these options make no sense: see --help\n");
 		return 2;
 	}
 	return run_ranks(want.ranks, want.threads, run);
