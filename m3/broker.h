@@ -248,6 +248,8 @@ int ck_m3_copier_submit(struct ck_m3_broker *b, struct ck_m3_ask *ask, struct ck
 			struct ck_m3_piece *from);
 int ck_m3_copier_fd(const struct ck_m3_copier *copier); /* to poll, or -1 */
 void ck_m3_copier_read(struct ck_m3_broker *b);
+/* Whether an order that writes to @piece is under way or queued. */
+bool ck_m3_copier_writes(const struct ck_m3_copier *copier, const struct ck_m3_piece *piece);
 void ck_m3_copier_forget(struct ck_m3_copier *copier, struct ck_m3_conn *conn);
 
 /* One order to the copier; descriptors of one or two pieces come with it. */

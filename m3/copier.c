@@ -177,6 +177,7 @@ static void finish(struct ck_m3_broker *b, int status)
 		c->last = &c->first;
 	if (j->op == CK_M3_ALLOC)
 		finish_creation(b, j, status);
+	b->changed = true; /* a seal may wait for it */
 	j->to->jobs--;
 	if (j->from)
 		j->from->jobs--;
@@ -285,6 +286,15 @@ void ck_m3_copier_read(struct ck_m3_broker *b)
 		proceed(b, &done);
 	}
 	next(b);
+}
+
+bool ck_m3_copier_writes(const struct ck_m3_copier *c, const struct ck_m3_piece *piece)
+{
+	const struct ck_m3_job *j = c->first;
+
+	while (j && (j->to != piece || j->op == CK_M3_READ))
+		j = j->next;
+	return j != NULL;
 }
 
 void ck_m3_copier_forget(struct ck_m3_copier *c, struct ck_m3_conn *conn)

@@ -50,9 +50,16 @@ static int unmap(struct ck_m3_piece *p, struct ck_m3_hold *h)
 	return M3_OK;
 }
 
-/* Nobody else may have it mapped for writing; the caller's library sees to its own mappings. */
+/*
+ * Nobody else may have it mapped for writing; the caller's library sees to its own mappings. Sealed
+ * at once; the answer comes when what was asked for before has been written.
+ */
 static int seal(struct ck_m3_ask *ask, struct ck_m3_piece *p, struct ck_m3_hold *own)
 {
+	int status = ck_m3_copier_writes(ask->b->copier, p) ? CK_M3_LATER : M3_OK;
+
+	if (ask->again)
+		return status;
 	if (!(p->flags & M3_SEALABLE))
 		return M3_ENOTSUP;
 	if (own->access != M3_READWRITE)
@@ -65,7 +72,7 @@ static int seal(struct ck_m3_ask *ask, struct ck_m3_piece *p, struct ck_m3_hold 
 	}
 	p->sealed = true;
 	own->access = M3_READ;
-	return M3_OK;
+	return status;
 }
 
 static int lease(struct ck_m3_ask *ask, struct ck_m3_hold *h)

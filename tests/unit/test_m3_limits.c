@@ -1,6 +1,6 @@
 /*
  * tests/unit/test_m3_limits.c - M3: what becomes of the broker where descriptors or connections
- * end.
+ * end, and what waits in its copier's queue.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -118,10 +118,58 @@ static void who_releases_after_disconnecting_leaves_one_connection(void **state)
 	m3_disconnect(c);
 }
 
+/* A connection by hand that has "sealed" open for writing. */
+static int open_by_hand(void)
+{
+	int fd = dial();
+	size_t n = request(CK_M3_HELLO);
+
+	ok(ask(fd, &question, n));
+	n = request(CK_M3_OPEN);
+	question.head.access = M3_READWRITE;
+	strcpy(question.head.name, "sealed");
+	ok(ask(fd, &question, n));
+	return fd;
+}
+
+static void what_was_asked_for_before_a_seal_is_written_when_it_is_told(void **state)
+{
+	m3_client *c = world_client(NULL, 0);
+	struct pollfd fds[2] = {{.events = POLLIN}, {.events = POLLIN}};
+	int seals, fills, writes;
+	m3_region *r;
+	size_t n;
+
+	(void)state;
+	ok(world_alloc(c, "sealed", 128 * MiB, M3_SEALABLE, &r));
+	seals = open_by_hand(); /* the oldest one, which the broker reads last */
+	fds[0].fd = fills = open_by_hand();
+	fds[1].fd = writes = open_by_hand();
+	n = request(CK_M3_FILL);
+	question.head.region = m3_region_id(r);
+	question.head.size = 128 * MiB;
+	question.head.value = 'f';
+	assert_int_equal(ck_m3_send(fills, &question, n, NULL, 0, -1, 0), 0);
+	n = request(CK_M3_WRITE) + 1;
+	question.head.region = m3_region_id(r);
+	question.head.data_size = 1;
+	assert_int_equal(ck_m3_send(writes, &question, n, NULL, 0, -1, 0), 0);
+	n = request(CK_M3_SEAL);
+	question.head.region = m3_region_id(r);
+	ok(ask(seals, &question, n));
+	assert_int_equal(poll(fds, 2, 0), 2); /* both have their answers */
+	close(seals);
+	close(fills);
+	close(writes);
+	ok(m3_release(r));
+	m3_disconnect(c);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(without_descriptors_the_broker_sends_clients_away_and_rests),
+		cmocka_unit_test(what_was_asked_for_before_a_seal_is_written_when_it_is_told),
 		cmocka_unit_test(who_releases_after_disconnecting_leaves_one_connection),
 	};
 
