@@ -89,6 +89,7 @@ struct ck_m3_hold {
 	struct ck_m3_piece *piece;
 	unsigned int refs, maps, access;
 	unsigned int lease; /* enum m3_lease_kind */
+	bool made;	    /* it is the maker's */
 	bool given;	    /* it has had the descriptor */
 };
 

@@ -82,6 +82,19 @@ static int tell(const m3_region *r, enum ck_m3_op op, unsigned int access, unsig
 	return ck_m3_call(r->client, r, &q, NULL, NULL, NULL);
 }
 
+/* One reference less; @undo: a region that it made, and that nobody else has, was never made. */
+static int let_go(m3_region *r, bool undo)
+{
+	int status;
+
+	if (__atomic_sub_fetch(&r->refs, 1, __ATOMIC_ACQ_REL) > 0)
+		return tell(r, CK_M3_RELEASE, 0, undo);
+	ck_m3_unmap_all(r);
+	status = tell(r, CK_M3_RELEASE, 0, undo);
+	region_free(r);
+	return status == M3_ESTALE ? M3_OK : status; /* there is nothing left to release */
+}
+
 static int open_as_asked(m3_client *c, struct ck_m3_request *q, uint64_t alignment,
 			 m3_region **region)
 {
@@ -96,12 +109,13 @@ static int open_as_asked(m3_client *c, struct ck_m3_request *q, uint64_t alignme
 		status = find_parts(*region);
 		if (status == M3_OK)
 			return M3_OK;
-		m3_release(*region);
+		let_go(*region, true);
 		*region = NULL;
 		return status;
 	}
 	ck_m3_request_init(&undo, CK_M3_RELEASE);
 	undo.region = reply.region;
+	undo.value = 1;
 	ck_m3_call(c, NULL, &undo, NULL, NULL, NULL);
 	return M3_ENOMEM;
 }
@@ -142,7 +156,7 @@ int m3_alloc(m3_client *c, const m3_alloc_req *req, m3_region **region)
 		return status;
 	status = m3_map(*region, M3_ANY_DEVICE, (int)access, 0, NULL);
 	if (status != M3_OK) {
-		m3_release(*region);
+		let_go(*region, true);
 		*region = NULL;
 	}
 	return status;
@@ -199,16 +213,7 @@ int m3_retain(m3_region *r)
 
 int m3_release(m3_region *r)
 {
-	int status;
-
-	if (!r)
-		return M3_OK;
-	if (__atomic_sub_fetch(&r->refs, 1, __ATOMIC_ACQ_REL) > 0)
-		return tell(r, CK_M3_RELEASE, 0, 0);
-	ck_m3_unmap_all(r);
-	status = tell(r, CK_M3_RELEASE, 0, 0);
-	region_free(r);
-	return status == M3_ESTALE ? M3_OK : status; /* there is nothing left to release */
+	return r ? let_go(r, false) : M3_OK;
 }
 
 /* --- names, rights, leases */

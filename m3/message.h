@@ -29,7 +29,7 @@ enum ck_m3_op {
 	CK_M3_FETCH, /* the descriptor, to map it */
 	CK_M3_UNMAP, /* it is mapped no more */
 	CK_M3_RETAIN,
-	CK_M3_RELEASE,
+	CK_M3_RELEASE, /* value 1: and if it made it and nobody else has it, as if it had not */
 	CK_M3_UNLINK,
 	CK_M3_SEAL,
 	CK_M3_LEASE,

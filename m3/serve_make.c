@@ -154,6 +154,7 @@ static int create(struct ck_m3_ask *ask, int device)
 	status = attach(ask, p, M3_READWRITE);
 	if (status == M3_OK) {
 		p->creating = true;
+		ask->conn->holds->made = true;
 		status = ck_m3_copier_submit(ask->b, ask, p, NULL);
 	}
 	if (status < 0) {

@@ -207,6 +207,8 @@ int ck_m3_serve_region(struct ck_m3_ask *ask)
 	case CK_M3_RETAIN:
 		return ck_m3_hold_add(ask->conn, p, h->access) ? M3_OK : M3_ENOMEM;
 	case CK_M3_RELEASE:
+		if (ask->q->value && h->made && p->refs == 1)
+			p->detached = false;
 		ck_m3_hold_release(ask->b, ask->conn, h);
 		return M3_OK;
 	case CK_M3_SEAL:

@@ -165,11 +165,35 @@ static void what_was_asked_for_before_a_seal_is_written_when_it_is_told(void **s
 	m3_disconnect(c);
 }
 
+static void a_detached_region_that_cannot_be_mapped_was_never_made(void **state)
+{
+	m3_client *c = world_client(NULL, 1);
+	m3_alloc_req req = {.mem_id = "unmappable",
+			    .bytes = 2 * MiB,
+			    .alignment = 1ull << 62,
+			    .device = 0,
+			    .flags = M3_DETACHED};
+	m3_region *r = NULL;
+
+	(void)state;
+	assert_true(m3_alloc(c, &req, &r) < 0);
+	assert_null(r);
+	refused(m3_open(c, "unmappable", M3_READ, &r), M3_ENOENT);
+	ok(world_alloc(c, "unmappable", 2 * MiB, M3_DETACHED, &r));
+	ok(m3_release(r));
+	assert_true(m3_alloc(c, &req, &r) < 0); /* it only attached to it */
+	ok(m3_open(c, "unmappable", M3_READ, &r));
+	ok(m3_release(r));
+	ok(m3_unlink(c, "unmappable"));
+	m3_disconnect(c);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(without_descriptors_the_broker_sends_clients_away_and_rests),
 		cmocka_unit_test(what_was_asked_for_before_a_seal_is_written_when_it_is_told),
+		cmocka_unit_test(a_detached_region_that_cannot_be_mapped_was_never_made),
 		cmocka_unit_test(who_releases_after_disconnecting_leaves_one_connection),
 	};
 
