@@ -142,7 +142,9 @@ typedef struct m3_topo {
 /*
  * Connect to the broker; @opts may be NULL. Disconnecting, or the end of the process, gives up all
  * that the client holds. Regions are freed with m3_release, before or after; what is still mapped
- * at the time stays charged to the principal until the process ends.
+ * at the time stays charged to the principal until the process ends; in a client of a Cricket
+ * server, whose session goes on, it is given up and charged no longer, though its mappings work
+ * until they are unmapped.
  */
 M3_API int m3_connect(const m3_opts *opts, m3_client **client);
 M3_API void m3_disconnect(m3_client *client);
