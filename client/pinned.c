@@ -12,6 +12,7 @@
 
 #include "client/pinned.h"
 #include "client/space.h"
+#include "util/fd.h"
 #include "util/log.h"
 
 CK_LOG_DEFINE("client");
@@ -28,7 +29,7 @@ static const size_t sizes[] = { 1ul << 36, 1ul << 35 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool tried;
-static int file = -1;
+static struct ck_fd_kept file = { .fd = -1 };
 static uint64_t base;
 static struct ck_space *space;
 
@@ -53,7 +54,7 @@ static bool worker_takes(uint64_t at, size_t size)
 	ck_pinned_file_args args = { .address = at, .size = size };
 	ck_pinned_file_res res = { 0 };
 
-	return ck_call_fd(CK_PROC_ck_pinned_file, &args, &res, file) == CUDA_SUCCESS && res.taken;
+	return ck_call_fd(CK_PROC_ck_pinned_file, &args, &res, file.fd) == CUDA_SUCCESS && res.taken;
 }
 
 static uint64_t find_place(size_t size)
@@ -79,12 +80,12 @@ static void open_once(void)
 
 	for (size_t i = 0; !at && i < CK_ARRAY_SIZE(sizes); i++) {
 		size = sizes[i];
-		file = make_file(size);
-		if (file < 0)
+		file = ck_fd_keep(make_file(size));
+		if (file.fd < 0)
 			return;
 		at = find_place(size);
 		if (!at)
-			close(file);
+			close(file.fd);
 	}
 	if (!at) {
 		ck_info("no addresses for pinned memory that are free both here and on the server: "
@@ -114,8 +115,8 @@ static int map_pages(uint64_t at, size_t size)
 {
 	void *p = (void *)(uintptr_t)at;
 
-	if (mmap(p, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, file,
-		 (off_t)(at - base)) == MAP_FAILED)
+	if (mmap(p, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED,
+		 ck_fd_ours(&file), (off_t)(at - base)) == MAP_FAILED)
 		return -errno;
 	madvise(p, size, MADV_DONTFORK);
 	return 0;
@@ -176,7 +177,7 @@ void ck_pinned_give(uint64_t ctx, uint64_t at, size_t size)
 	users = ck_space_users(space, at, size);
 	if (!users || --*users == 0) {
 		ck_wire_ck_pinned_unmap(ctx, behind);
-		fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+		fallocate(ck_fd_ours(&file), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 			  (off_t)(behind - base), (off_t)length);
 	}
 	ck_space_give(space, at, size);
@@ -207,7 +208,8 @@ bool ck_pinned_reserve(uint64_t ctx, size_t size, size_t *offset)
 void ck_pinned_unreserve(size_t offset, size_t size)
 {
 	pthread_mutex_lock(&lock);
-	fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)size);
+	fallocate(ck_fd_ours(&file), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset,
+		  (off_t)size);
 	ck_space_give(space, base + offset, of_units(size));
 	pthread_mutex_unlock(&lock);
 	atomic_fetch_sub(&ck_pinned_count, 1);
@@ -215,7 +217,7 @@ void ck_pinned_unreserve(size_t offset, size_t size)
 
 int ck_pinned_fd(void)
 {
-	return file;
+	return ck_fd_ours(&file);
 }
 
 bool ck_pinned_holds(const void *p, size_t size)

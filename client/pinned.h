@@ -33,7 +33,7 @@ void ck_pinned_give(uint64_t ctx, uint64_t address, size_t size);
  */
 bool ck_pinned_reserve(uint64_t ctx, size_t size, size_t *offset);
 void ck_pinned_unreserve(size_t offset, size_t size);
-int ck_pinned_fd(void);
+int ck_pinned_fd(void);	/* -1: the program has closed it */
 
 /* How many allocations are shared; while there is none, nobody need ask whether one is. */
 extern _Atomic unsigned int ck_pinned_count;

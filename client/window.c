@@ -14,6 +14,7 @@
 
 #include "client/client.h"
 #include "client/window.h"
+#include "util/fd.h"
 #include "util/log.h"
 #include "util/range.h"
 
@@ -24,7 +25,7 @@ uint64_t ck_window_lo, ck_window_hi;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool tried;
 static char *alias;
-static int file = -1;
+static struct ck_fd_kept file = { .fd = -1 };
 static struct ck_space *space;
 
 /* --- a place for the window */
@@ -78,10 +79,12 @@ static uint64_t find_place(size_t size)
 /* The file behind the window and its alias. A child of fork gets neither view: it has no GPU. */
 static int map_file(uint64_t at, size_t size)
 {
-	file = memfd_create("cricket window", MFD_CLOEXEC);
-	if (file < 0 || ftruncate(file, (off_t)size) < 0)
+	int fd = memfd_create("cricket window", MFD_CLOEXEC);
+
+	if (fd < 0 || ftruncate(fd, (off_t)size) < 0)
 		return -errno;
-	alias = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
+	file = ck_fd_keep(fd);
+	alias = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
 	if (alias == MAP_FAILED)
 		return -errno;
 	madvise(alias, size, MADV_DONTFORK);
@@ -134,15 +137,18 @@ void *ck_window_alias(uint64_t address)
 size_t ck_window_used(uint64_t address, size_t *pages)
 {
 	off_t at = (off_t)(address - ck_window_lo), end = at + (off_t)(*pages * CK_PAGE);
-	off_t data = lseek(file, at, SEEK_DATA), hole;
+	int fd = ck_fd_ours(&file);
+	off_t data = lseek(fd, at, SEEK_DATA), hole;
 	size_t before;
 
+	if (fd < 0)	/* nobody can say: all of them may be */
+		return 0;
 	if (data < 0 || data >= end) {	/* nothing but a hole */
 		before = *pages;
 		*pages = 0;
 		return before;
 	}
-	hole = lseek(file, data, SEEK_HOLE);
+	hole = lseek(fd, data, SEEK_HOLE);
 	before = (size_t)(data - at) / CK_PAGE;
 	*pages = ((size_t)(ck_min(hole, end) - at) + CK_PAGE - 1) / CK_PAGE - before;
 	return before;
@@ -155,8 +161,8 @@ static int map_pages(uint64_t at, size_t size)
 {
 	void *p = (void *)(uintptr_t)at;
 
-	if (mmap(p, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, file,
-		 (off_t)(at - ck_window_lo)) == MAP_FAILED)
+	if (mmap(p, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED,
+		 ck_fd_ours(&file), (off_t)(at - ck_window_lo)) == MAP_FAILED)
 		return -errno;
 	madvise(p, size, MADV_DONTFORK);
 	return 0;
@@ -187,8 +193,9 @@ void ck_window_give(uint64_t address, size_t size)
 	pthread_mutex_lock(&lock);
 	mmap((void *)(uintptr_t)address, size, PROT_NONE,
 	     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-	fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)(address - ck_window_lo),
-		  (off_t)size);
+	if (fallocate(ck_fd_ours(&file), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+		      (off_t)(address - ck_window_lo), (off_t)size) < 0)
+		madvise(ck_window_alias(address), size, MADV_REMOVE);
 	ck_space_give(space, address, size);
 	pthread_mutex_unlock(&lock);
 }
@@ -205,7 +212,7 @@ CUresult ck_window_back(uint64_t ctx, uint64_t address, size_t size)
 	pthread_mutex_lock(&lock);
 	users = ck_space_users(space, address, size);
 	if (users && *users > 0)	/* the device's bytes are those of an earlier piece */
-		fallocate(file, 0, (off_t)(address - ck_window_lo),
+		fallocate(ck_fd_ours(&file), 0, (off_t)(address - ck_window_lo),
 			  (off_t)CK_ALIGN_UP(size, CK_PAGE));
 	else
 		err = ck_wire_ck_map(ctx, behind, length);

@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 #include <sys/uio.h>
 
 /*
@@ -20,6 +21,21 @@ int ck_fd_write_full(int fd, const void *data, size_t size);
 
 /* The same for `count` pieces, any number of them; the array is used up (changed) on the way. */
 int ck_fd_writev_full(int fd, struct iovec *iov, size_t count);
+
+/*
+ * A descriptor that is kept and the file that it was of: programs close descriptors that they do
+ * not know, and open files of their own in their places.
+ */
+struct ck_fd_kept {
+	int fd;
+	dev_t dev;
+	ino_t ino;
+};
+
+/* Keep `fd`, still the caller's to close. */
+struct ck_fd_kept ck_fd_keep(int fd);
+/* The descriptor, or -1: it has been closed, or is another file's now. errno is kept. */
+int ck_fd_ours(const struct ck_fd_kept *kept);
 
 int ck_fd_set_cloexec(int fd, bool on);
 int ck_fd_set_nonblock(int fd, bool on);

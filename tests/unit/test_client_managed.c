@@ -10,6 +10,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 
 #include <cmocka.h>
@@ -394,6 +395,56 @@ static void what_cannot_be_fetched_reads_as_zeros(void **state)
 	release(p);
 }
 
+/* The descriptor of the window's file. */
+static int window_fd(void)
+{
+	char path[32], name[64];
+
+	for (int fd = 3; fd < 1000; fd++) {
+		ssize_t n;
+
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+		n = readlink(path, name, sizeof(name) - 1);
+		name[n > 0 ? n : 0] = '\0';
+		if (strncmp(name, "/memfd:cricket window", 21) == 0)
+			return fd;
+	}
+	return -1;
+}
+
+/* A program that closes what it does not know, and opens a file there. */
+static void a_file_in_place_of_ours_is_left_alone(void **state)
+{
+	volatile unsigned char *p = allocate(SIZE), *again;
+	const size_t size = 1 << 20;
+	int fd = window_fd(), kept = dup(fd), theirs = memfd_create("theirs", 0);
+	unsigned char *bytes;
+	CUdeviceptr refused;
+
+	(void)state;
+	assert_true(fd >= 0 && kept >= 0 && theirs >= 0);
+	assert_int_equal(ftruncate(theirs, (off_t)size), 0);
+	bytes = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, theirs, 0);
+	assert_ptr_not_equal(bytes, MAP_FAILED);
+	memset(bytes, 0x5a, size);
+	p[0] = 1;
+	p[CK_PAGE] = 2;
+	assert_int_equal(dup2(theirs, fd), fd);
+	ck_managed_launch(0);
+	assert_true(sent() >= 2 * CK_PAGE);
+	release(p);
+	assert_int_not_equal(cuMemAllocManaged(&refused, SIZE, CU_MEM_ATTACH_GLOBAL), CUDA_SUCCESS);
+	assert_int_equal(dup2(kept, fd), fd);
+	for (size_t i = 0; i < size; i++)
+		assert_int_equal(bytes[i], 0x5a);
+	again = allocate(SIZE);
+	assert_int_equal(again[0] | again[CK_PAGE], 0);
+	release(again);
+	munmap(bytes, size);
+	close(theirs);
+	close(kept);
+}
+
 static void a_real_fault_still_ends_the_process_with_its_signal(void **state)
 {
 	pid_t pid = fork();
@@ -430,6 +481,7 @@ int main(void)
 		cmocka_unit_test(advice_is_told_for_ranges_that_agree),
 		cmocka_unit_test(every_second_page_written_stays_right),
 		cmocka_unit_test(what_cannot_be_fetched_reads_as_zeros),
+		cmocka_unit_test(a_file_in_place_of_ours_is_left_alone),
 		cmocka_unit_test(a_real_fault_still_ends_the_process_with_its_signal),
 	};
 

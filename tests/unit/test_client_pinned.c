@@ -353,6 +353,33 @@ static void pieces_do_not_overlap(void **state)
 	ck_space_destroy(s);
 }
 
+/* A program that closes what it does not know, and opens a file there. */
+static void a_file_in_place_of_ours_is_left_alone(void **state)
+{
+	unsigned char *p = obtain(4 * MIB), *bytes;
+	const size_t size = 4 * MIB;
+	int fd = ck_pinned_fd(), kept = dup(fd), theirs = memfd_create("theirs", 0);
+	void *refused = NULL;
+
+	(void)state;
+	assert_true(fd >= 0 && kept >= 0 && theirs >= 0);
+	assert_int_equal(ftruncate(theirs, (off_t)size), 0);
+	bytes = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, theirs, 0);
+	assert_ptr_not_equal(bytes, MAP_FAILED);
+	memset(bytes, 0x5a, size);
+	memset(p, 1, size);
+	assert_int_equal(dup2(theirs, fd), fd);
+	assert_int_equal(ck_pinned_fd(), -1);
+	ok(cuMemFreeHost(p));
+	assert_int_not_equal(cuMemHostAlloc(&refused, MIB, 0), CUDA_SUCCESS);
+	assert_int_equal(dup2(kept, fd), fd);
+	for (size_t i = 0; i < size; i++)
+		assert_int_equal(bytes[i], 0x5a);
+	munmap(bytes, size);
+	close(theirs);
+	close(kept);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -369,6 +396,7 @@ int main(void)
 		cmocka_unit_test(memory_given_back_while_registered_is_left_alone),
 		cmocka_unit_test(wrong_registrations_are_refused),
 		cmocka_unit_test(pieces_do_not_overlap),
+		cmocka_unit_test(a_file_in_place_of_ours_is_left_alone),
 	};
 
 	return cmocka_run_group_tests(tests, begin, peer_end);
