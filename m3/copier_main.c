@@ -147,6 +147,17 @@ static int serve(const struct ck_m3_order *o, const int *fds, struct ck_m3_done 
 	return ck_m3_status_of(err);
 }
 
+/*
+ * After an error of a kernel or of the device nothing works in this process any more. A driver that
+ * is well says so here, whatever the order's own error was.
+ */
+static bool is_over(int status)
+{
+	CUresult err = status == M3_OK ? CUDA_SUCCESS : driver.cuCtxSynchronize();
+
+	return err && err != CUDA_ERROR_INVALID_CONTEXT;
+}
+
 /* One order with its descriptors; false: the broker is gone. */
 static bool receive(struct ck_m3_order *o, int *fds)
 {
@@ -178,6 +189,8 @@ int ck_m3_copier_main(const char *which)
 			if (fds[i] >= 0)
 				close(fds[i]);
 		}
+		if (is_over(done.status))
+			return 1; /* which is the order's answer: another copier has the next one */
 		if (ck_m3_send(CK_M3_COPIER_FD, &done, offsetof(struct ck_m3_done, data), done.data,
 			       done.data_size, -1, 0) < 0)
 			break;

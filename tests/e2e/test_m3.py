@@ -80,6 +80,42 @@ def test_a_lost_broker_is_started_again_and_knows_nothing(server):
     assert "killed by signal 9" in server.log()
 
 
+FAULTY = r'''
+#include <unistd.h>
+static int broken;
+int cuMemsetD8_v2(unsigned long long to, unsigned char value, unsigned long size)
+{
+	(void)to, (void)value, (void)size;
+	broken |= access(FAULT, F_OK) == 0;
+	return broken ? 719 : 0;
+}
+int cuCtxSynchronize(void)
+{
+	return broken ? 719 : 0;
+}
+'''
+
+
+def test_a_copier_whose_context_has_failed_is_replaced(tmp_path):
+    fault, library, address = tmp_path / "fault", tmp_path / "faulty.so", tmp_path / "m3"
+    (tmp_path / "faulty.c").write_text(FAULTY, encoding="utf-8")
+    subprocess.run(["cc", "-shared", "-fPIC", f'-DFAULT="{fault}"', "-o", library, tmp_path / "faulty.c",
+                    "-Wl,--no-as-needed", EMULATED, f"-Wl,-rpath,{PRODUCTS}/emu"], check=True, timeout=60)
+    broker = subprocess.Popen([PRODUCTS / "m3-server", "--driver", library, "--socket", address],
+                              env=clean_env())
+    try:
+        wait_until(lambda: listens(address), 10, "its socket is there")
+        fault.touch()
+        result = run([M3, "--socket", address, "alloc", "one", "2M"], clean_env())
+        assert result.status == 1 and "the device is lost" in result.err
+        fault.unlink()
+        result = run([M3, "--socket", address, "alloc", "two", "2M"], clean_env())
+        assert result.status == 0, result.err
+    finally:
+        broker.kill()
+        broker.wait()
+
+
 def test_the_broker_goes_with_the_server(server):
     m3(server, "echo", "hello")
     broker = server.broker()
