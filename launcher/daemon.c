@@ -29,6 +29,7 @@ CK_LOG_DEFINE("launcher");
 
 #define CLIENTS_MAX 64
 #define GRACE_MS 30000	/* that sessions have to finish */
+#define REST_MS 20
 #define RESPAWN_MS 1000 /* between spare workers that end before they are used */
 
 /* A session, and the worker that it was given: it can outlive a session that is killed. */
@@ -104,8 +105,10 @@ static void client_accept(struct daemon *d)
 	struct client *client = client_slot(d);
 	pid_t pid = -1;
 
-	if (sock < 0)
+	if (sock < 0) {
+		poll(NULL, 0, REST_MS); /* without descriptors who comes still waits, as then we do */
 		return;
+	}
 	if (client && is_admitted(sock))
 		pid = fork();
 	else
