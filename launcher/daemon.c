@@ -28,7 +28,7 @@
 CK_LOG_DEFINE("launcher");
 
 #define CLIENTS_MAX 64
-#define GRACE_MS 30000	/* that sessions have to finish */
+#define GRACE_MS 30000 /* that sessions have to finish */
 #define REST_MS 20
 #define RESPAWN_MS 1000 /* between spare workers that end before they are used */
 
@@ -106,7 +106,8 @@ static void client_accept(struct daemon *d)
 	pid_t pid = -1;
 
 	if (sock < 0) {
-		poll(NULL, 0, REST_MS); /* without descriptors who comes still waits, as then we do */
+		poll(NULL, 0,
+		     REST_MS); /* without descriptors who comes still waits, as then we do */
 		return;
 	}
 	if (client && is_admitted(sock))
