@@ -36,6 +36,13 @@ const char *ck_m3_path(unsigned int index, char *buffer, size_t size)
 	return buffer;
 }
 
+/* As ck_unix_address. Processes have different folders: a path is the same place in each of them.
+ */
+static int address_of(const char *path, struct sockaddr_un *address)
+{
+	return *path == '/' || *path == '@' ? ck_unix_address(path, address) : -EINVAL;
+}
+
 /* In a folder where anybody may make files, the broker must be our own user's, or root's. */
 static int check_owner(int fd, const char *path)
 {
@@ -52,7 +59,7 @@ static int check_owner(int fd, const char *path)
 int ck_m3_dial(const char *path)
 {
 	struct sockaddr_un address;
-	int length = ck_unix_address(path, &address), fd, ret;
+	int length = address_of(path, &address), fd, ret;
 
 	if (length < 0)
 		return length;
@@ -71,5 +78,8 @@ int ck_m3_dial(const char *path)
 
 int ck_m3_listen(const char *path)
 {
-	return ck_unix_listen(path, SOCK_SEQPACKET | SOCK_NONBLOCK);
+	struct sockaddr_un address;
+	int length = address_of(path, &address);
+
+	return length < 0 ? length : ck_unix_listen(path, SOCK_SEQPACKET | SOCK_NONBLOCK);
 }

@@ -264,6 +264,13 @@ static void who_waits_for_a_region_whose_maker_dies_makes_it_and_has_one_answer(
 	close(waits);
 }
 
+static void a_path_that_depends_on_the_folder_is_none(void **state)
+{
+	(void)state;
+	assert_int_equal(ck_m3_listen("broker"), -EINVAL);
+	assert_int_equal(ck_m3_dial("broker"), -EINVAL);
+}
+
 static void a_deposit_is_for_whoever_knows_its_key(void **state)
 {
 	static struct ck_m3_answer a;
@@ -312,6 +319,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(descriptors_that_nobody_asked_for_are_closed),
 		cmocka_unit_test(
 			who_waits_for_a_region_whose_maker_dies_makes_it_and_has_one_answer),
+		cmocka_unit_test(a_path_that_depends_on_the_folder_is_none),
 		cmocka_unit_test(a_deposit_is_for_whoever_knows_its_key),
 	};
 
