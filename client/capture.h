@@ -43,6 +43,17 @@ static inline CUresult ck_capture_work(struct ck_stream *stream)
 	return ck_captures_any() ? ck_capture_refuses_work(stream) : CUDA_SUCCESS;
 }
 
+/* The same for work that no capture can hold: STREAM_CAPTURE_UNSUPPORTED, and the capture is lost. */
+static inline CUresult ck_capture_work_uncaptured(struct ck_stream *stream)
+{
+	CUresult err = ck_capture_work(stream);
+
+	if (err || !ck_capturing(stream))
+		return err;
+	ck_capture_spoil_stream(stream);
+	return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+}
+
 /* May @stream, may all of @context be waited for? STREAM_CAPTURE_UNSUPPORTED, and as above. */
 static inline CUresult ck_capture_wait(struct ck_stream *stream)
 {

@@ -108,6 +108,9 @@ struct ck_context *ck_context_from(CUcontext handle);
 /* --- stream.c */
 /* Stream behind a handle: *@stream is NULL for the legacy stream. INVALID_HANDLE. */
 CUresult ck_stream_from(CUstream handle, struct ck_stream **stream);
+/* The current context, @handle's id and its device, for work that no capture can hold. */
+CUresult ck_stream_uncaptured(CUstream handle, struct ck_context **ctx, uint64_t *id,
+			      CUdevice *device);
 /* Nothing has been enqueued since a synchronise covered @stream (NULL: legacy). */
 bool ck_stream_idle(struct ck_context *context, struct ck_stream *stream);
 /* cuStreamSynchronize() for a call that is no less safe than work in that stream. */

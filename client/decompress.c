@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/capture.h"
 #include "client/client.h"
 #include "client/managed.h"
 
@@ -34,29 +33,6 @@ static CUresult check(const CUmemDecompressParams *p, CUdevice device)
 	return err;
 }
 
-/* The device's engine, and a stream that takes work that cannot be captured. */
-static CUresult enter(CUstream handle, struct ck_context **ctx, uint64_t *stream, CUdevice *device)
-{
-	struct ck_stream *s;
-	CUresult err = ck_context_usable(ctx);
-
-	if (!err)
-		err = ck_stream_from(handle, &s);
-	if (!err)
-		err = ck_capture_work(s);
-	if (err)
-		return err;
-	if (ck_capturing(s)) {
-		ck_capture_spoil(s);
-		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-	}
-	*stream = s ? s->object.id : 0;
-	*device = (s ? s->object.context : *ctx)->device;
-	return ck_gpu_attribute(*device, CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_ALGORITHM_MASK) ?
-		       CUDA_SUCCESS :
-		       CUDA_ERROR_NOT_SUPPORTED;
-}
-
 /* @fail: the index of the operation that is refused, SIZE_MAX when it is none of them. */
 static CUresult decompress(const CUmemDecompressParams *params, size_t count, unsigned int flags,
 			   size_t *fail, CUstream handle)
@@ -64,9 +40,12 @@ static CUresult decompress(const CUmemDecompressParams *params, size_t count, un
 	struct ck_context *ctx;
 	CUdevice device;
 	uint64_t stream;
-	CUresult err = enter(handle, &ctx, &stream, &device);
+	CUresult err = ck_stream_uncaptured(handle, &ctx, &stream, &device);
 
 	*fail = SIZE_MAX;
+	if (!err &&
+	    !ck_gpu_attribute(device, CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_ALGORITHM_MASK))
+		err = CUDA_ERROR_NOT_SUPPORTED;
 	if (err)
 		return err;
 	if (!params || count == 0 || flags)

@@ -11,15 +11,11 @@
 #include "client/launch.h"
 #include "client/managed.h"
 #include "elf/kernels.h"
+#include "rpc/multi_launch.h"
 
 #define FLAGS                                                      \
 	(CUDA_COOPERATIVE_LAUNCH_MULTI_DEVICE_NO_PRE_LAUNCH_SYNC | \
 	 CUDA_COOPERATIVE_LAUNCH_MULTI_DEVICE_NO_POST_LAUNCH_SYNC)
-
-struct item {			/* as it travels, its parameters behind it: server/multi_launch.c */
-	uint64_t function, stream;
-	uint32_t grid[3], block[3], shared, params;
-};
 
 struct batch {
 	unsigned char *bytes;
@@ -43,12 +39,7 @@ static CUresult stream_of(CUstream handle, struct ck_stream **s)
 	if (!handle || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD)
 		return CUDA_ERROR_INVALID_VALUE;
 	err = ck_stream_from(handle, s);
-	if (!err)
-		err = ck_capture_work(*s);
-	if (err || !ck_capturing(*s))
-		return err;
-	ck_capture_spoil(*s);
-	return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+	return err ? err : ck_capture_work_uncaptured(*s);
 }
 
 /* The @i-th launch alone, and beside those before it: the same shape, on a device of its own. */
@@ -79,8 +70,8 @@ static CUresult pack(const CUDA_LAUNCH_PARAMS *p, struct batch *b)
 {
 	struct ck_launch l = launch_of(p);
 	struct ck_function *f = ck_function_from(p->function);
-	unsigned char *room = b->bytes + b->size + sizeof(struct item);
-	struct item item = { .shared = l.shared };
+	unsigned char *room = b->bytes + b->size + sizeof(struct ck_multi_launch);
+	struct ck_multi_launch item = { .shared = l.shared };
 	const void *block;
 	struct ck_stream *s;
 	size_t size;
@@ -106,7 +97,7 @@ static CUresult pack(const CUDA_LAUNCH_PARAMS *p, struct batch *b)
 
 static CUresult send_all(const CUDA_LAUNCH_PARAMS *list, unsigned int n, unsigned int flags)
 {
-	size_t each = sizeof(struct item) + CK_KERNEL_PARAM_MAX + 4;
+	size_t each = sizeof(struct ck_multi_launch) + CK_KERNEL_PARAM_MAX + 4;
 	struct batch b = { .bytes = n <= CK_BYTES_MAX / each ? malloc(n * each) : NULL };
 	CUresult err = CUDA_SUCCESS;
 	uint64_t ctx;

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "client/array.h"
-#include "client/capture.h"
 #include "client/client.h"
 #include "client/share.h"
 
@@ -82,40 +81,23 @@ static CUresult pack(const CUarrayMapInfo *m, CUdevice device, CUarrayMapInfo *o
 	return CUDA_SUCCESS;
 }
 
-/* The stream's device, if it has such arrays and the stream takes work that cannot be captured. */
-static CUresult enter(CUstream handle, uint64_t *ctx, uint64_t *stream, CUdevice *device)
+static bool has_such_arrays(CUdevice device)
 {
-	struct ck_context *current;
-	struct ck_stream *s;
-	CUresult err = ck_context_usable(&current);
-
-	if (!err)
-		err = ck_stream_from(handle, &s);
-	if (!err)
-		err = ck_capture_work(s);
-	if (err)
-		return err;
-	if (ck_capturing(s)) {
-		ck_capture_spoil(s);
-		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-	}
-	*ctx = current->object.id;
-	*stream = s ? s->object.id : 0;
-	*device = (s ? s->object.context : current)->device;
-	return ck_gpu_attribute(*device, CU_DEVICE_ATTRIBUTE_SPARSE_CUDA_ARRAY_SUPPORTED) ||
-	       ck_gpu_attribute(*device, CU_DEVICE_ATTRIBUTE_DEFERRED_MAPPING_CUDA_ARRAY_SUPPORTED) ?
-		       CUDA_SUCCESS :
-		       CUDA_ERROR_NOT_SUPPORTED;
+	return ck_gpu_attribute(device, CU_DEVICE_ATTRIBUTE_SPARSE_CUDA_ARRAY_SUPPORTED) ||
+	       ck_gpu_attribute(device, CU_DEVICE_ATTRIBUTE_DEFERRED_MAPPING_CUDA_ARRAY_SUPPORTED);
 }
 
 CK_EXPORT CUresult cuMemMapArrayAsync(CUarrayMapInfo *mapInfoList, unsigned int count,
 				      CUstream hStream)
 {
 	CUarrayMapInfo packed[COLLECT];
-	uint64_t ctx, stream;
+	struct ck_context *ctx;
+	uint64_t stream;
 	CUdevice device;
-	CUresult err = enter(hStream, &ctx, &stream, &device);
+	CUresult err = ck_stream_uncaptured(hStream, &ctx, &stream, &device);
 
+	if (!err && !has_such_arrays(device))
+		err = CUDA_ERROR_NOT_SUPPORTED;
 	if (err)
 		return err;
 	if (!mapInfoList || count == 0)
@@ -125,7 +107,7 @@ CK_EXPORT CUresult cuMemMapArrayAsync(CUarrayMapInfo *mapInfoList, unsigned int 
 	for (unsigned int i = 0, n = 0; i < count && !err; i++) {
 		err = pack(&mapInfoList[i], device, &packed[n++]);
 		if (!err && (n == COLLECT || i + 1 == count)) {
-			err = ck_wire_ck_map_arrays(ctx, stream, packed, n * sizeof(packed[0]));
+			err = ck_wire_ck_map_arrays(ctx->object.id, stream, packed, n * sizeof(packed[0]));
 			n = 0;
 		}
 	}

@@ -62,6 +62,23 @@ CUresult ck_stream_id(CUstream handle, uint64_t *id)
 	return err ? err : ck_capture_work(s);
 }
 
+CUresult ck_stream_uncaptured(CUstream handle, struct ck_context **ctx, uint64_t *id,
+			      CUdevice *device)
+{
+	struct ck_stream *s;
+	CUresult err = ck_context_usable(ctx);
+
+	if (!err)
+		err = ck_stream_from(handle, &s);
+	if (!err)
+		err = ck_capture_work_uncaptured(s);
+	if (err)
+		return err;
+	*id = s ? s->object.id : 0;
+	*device = (s ? s->object.context : *ctx)->device;
+	return CUDA_SUCCESS;
+}
+
 bool ck_stream_idle(struct ck_context *context, struct ck_stream *stream)
 {
 	uint64_t last = ck_command_last();

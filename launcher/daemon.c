@@ -106,8 +106,8 @@ static void client_accept(struct daemon *d)
 	pid_t pid = -1;
 
 	if (sock < 0) {
-		poll(NULL, 0,
-		     REST_MS); /* without descriptors who comes still waits, as then we do */
+		/* without descriptors: who comes still waits, as then we do */
+		poll(NULL, 0, REST_MS);
 		return;
 	}
 	if (client && is_admitted(sock))

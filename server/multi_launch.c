@@ -8,15 +8,10 @@
 #include <string.h>
 
 #include "gen/handlers.h"
+#include "rpc/multi_launch.h"
 #include "server/session.h"
 
 #define LAUNCHES 64 /* more devices than a host has */
-
-/* One launch as it travels; its parameters follow. */
-struct item {
-	uint64_t function, stream;
-	uint32_t grid[3], block[3], shared, params;
-};
 
 static CUresult param_at(const struct ck_object *f, size_t i, size_t *offset, size_t *size)
 {
@@ -55,7 +50,7 @@ static CUresult params_find(const struct ck_object *f, char *block, size_t size,
 static CUresult launch_read(struct ck_request *q, char **at, const char *end, CUDA_LAUNCH_PARAMS *l)
 {
 	struct ck_object f;
-	struct item item;
+	struct ck_multi_launch item;
 	char *block;
 
 	if ((size_t)(end - *at) < sizeof(item))
