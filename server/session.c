@@ -16,6 +16,7 @@
 #include "server/staging.h"
 #include "server/status.h"
 #include "server/texture.h"
+#include "util/util.h"
 
 /* Of looking before a waiting lane sleeps: a command's bytes are often just arriving on the other
  * connection, and waking a thread costs more than carrying the command out. */
@@ -31,6 +32,7 @@ int ck_session_create(struct ck_modcache *modules, struct ck_output *output, int
 	pthread_mutex_init(&s->lock, NULL);
 	pthread_cond_init(&s->progress, NULL);
 	ck_spin_init(&s->spin, CK_SPIN_US);
+	atomic_init(&s->awaited, UINT64_MAX);
 	s->device_count = device_count;
 	if (ck_handles_create(&s->handles) < 0 || ck_memory_create(&s->memory) < 0 ||
 	    ck_staging_create(&s->staging) < 0 || ck_assembly_create(&s->assembly) < 0 ||
@@ -77,14 +79,16 @@ bool ck_session_fail(struct ck_session *s, CUresult err)
 
 /*
  * Both sides are sequentially consistent: either the lane sees the new number when it looks after
- * having said that it waits, or the command thread sees that it waits.
+ * having said what it waits for, or the command thread sees what it waits for. Who waits is woken once, by
+ * the command that it waits for: waking it at each before that would cost more than a launch does.
  */
 void ck_session_executed(struct ck_session *s, uint64_t seq)
 {
 	atomic_store(&s->executed, seq);
-	if (atomic_load(&s->waiting) == 0)
+	if (atomic_load(&s->awaited) > seq)
 		return;
 	pthread_mutex_lock(&s->lock);
+	atomic_store(&s->awaited, UINT64_MAX);
 	pthread_cond_broadcast(&s->progress);
 	pthread_mutex_unlock(&s->lock);
 }
@@ -98,10 +102,12 @@ void ck_session_wait(struct ck_session *s, uint64_t seq)
 			goto done;
 	} while (ck_spin_again(&turn));
 	pthread_mutex_lock(&s->lock);
-	atomic_fetch_add(&s->waiting, 1);
-	while (atomic_load(&s->executed) < seq)
+	for (;;) {	/* all that are woken say again what they wait for */
+		atomic_store(&s->awaited, ck_min(atomic_load(&s->awaited), seq));
+		if (atomic_load(&s->executed) >= seq)
+			break;
 		pthread_cond_wait(&s->progress, &s->lock);
-	atomic_fetch_sub(&s->waiting, 1);
+	}
 	pthread_mutex_unlock(&s->lock);
 done:
 	ck_spin_end(&turn);

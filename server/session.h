@@ -36,7 +36,7 @@ struct ck_session {
 	struct ck_status *status;	/* events that it waits to hear of */
 	struct ck_pinned *pinned;	/* host memory of a client on this host */
 	_Atomic uint64_t executed;	/* number of the last command carried out */
-	_Atomic unsigned int waiting;	/* lanes that sleep on progress */
+	_Atomic uint64_t awaited;	/* the first command that a lane sleeps for; or UINT64_MAX */
 	pthread_mutex_t lock;		/* with the condition: waiting for executed */
 	pthread_cond_t progress;
 	struct ck_spin spin;		/* of lanes, before they sleep */

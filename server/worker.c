@@ -125,8 +125,10 @@ static void drain(void)
 }
 
 /* Messages of a busy client come every few microseconds, but for the gaps in which it waits for the
- * GPU; an idle one costs no time after this. */
+ * GPU: the step of a model, behind which the next begins with a command. An idle one costs no time
+ * after this. */
 #define SPIN_US 1000
+#define COMMAND_SPIN_US 10000
 
 static void run_lane(struct ck_chan *chan, struct ck_reader *reader)
 {
@@ -149,7 +151,7 @@ static _Noreturn void run_commands(struct ck_chan *chan, struct ck_reader *reade
 {
 	int ret;
 
-	ck_chan_spin(chan, SPIN_US);
+	ck_chan_spin(chan, COMMAND_SPIN_US);
 	atomic_store(&worker.commands, chan);
 	ret = ck_dispatch_commands(worker.session, chan, reader);
 

@@ -76,6 +76,18 @@ static inline CUresult fake_DtoH(void *dst, CUdeviceptr src, size_t size, CUstre
 	return fake_copy(dst, (const void *)(uintptr_t)src, size);
 }
 
+static inline CUresult fake_HtoD_now(CUdeviceptr dst, const void *src, size_t size)
+{
+	memcpy((void *)(uintptr_t)dst, src, size);
+	return CUDA_SUCCESS;
+}
+
+static inline CUresult fake_DtoH_now(void *dst, CUdeviceptr src, size_t size)
+{
+	memcpy(dst, (const void *)(uintptr_t)src, size);
+	return CUDA_SUCCESS;
+}
+
 /* Row by row; only what the server makes: one side packed, the other a box of device memory. */
 static inline CUresult fake_3D(const CUDA_MEMCPY3D *c, CUstream stream)
 {
@@ -208,6 +220,8 @@ static inline void fake_install(void)
 		.cuMemsetD8_v2 = fake_set,
 		.cuMemcpyHtoDAsync_v2 = fake_HtoD,
 		.cuMemcpyDtoHAsync_v2 = fake_DtoH,
+		.cuMemcpyHtoD_v2 = fake_HtoD_now,
+		.cuMemcpyDtoH_v2 = fake_DtoH_now,
 		.cuMemcpy3DAsync_v2 = fake_3D,
 		.cuMemHostRegister_v2 = fake_register,
 		.cuMemHostUnregister = fake_unregister,

@@ -14,6 +14,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -527,6 +528,45 @@ static void much_on_both_stdout_and_stderr_is_fetched(void **state)
 	assert_int_equal(got[1], both ? much : 0);
 }
 
+struct waiter {
+	uint64_t seq, seen;	/* what it waits for, and where the session was when it went on */
+	long slept;		/* how often it gave the processor away */
+	pthread_t thread;
+};
+
+static void *wait_for(void *data)
+{
+	struct waiter *w = data;
+	struct rusage used;
+
+	ck_session_wait(session, w->seq);
+	w->seen = atomic_load(&session->executed);
+	getrusage(RUSAGE_THREAD, &used);
+	w->slept = used.ru_nvcsw;
+	return NULL;
+}
+
+/* As for a synchronise behind thousands of launches: waking its thread at each costs more than they do. */
+static void who_waits_for_a_command_is_not_woken_by_those_before(void **state)
+{
+	struct waiter waiters[] = { { .seq = 400 }, { .seq = 200 }, { .seq = 400 } };
+	const struct timespec moment = { .tv_nsec = 20000 }, settle = { .tv_nsec = 20000000 };
+
+	(void)state;
+	for (int i = 0; i < 3; i++)
+		pthread_create(&waiters[i].thread, NULL, wait_for, &waiters[i]);
+	nanosleep(&settle, NULL);
+	for (uint64_t seq = 1; seq <= 400; seq++) {
+		ck_session_executed(session, seq);
+		nanosleep(&moment, NULL);
+	}
+	for (int i = 0; i < 3; i++) {
+		pthread_join(waiters[i].thread, NULL);
+		assert_true(waiters[i].seen >= waiters[i].seq);
+		assert_true(waiters[i].slept < 100);
+	}
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make, drop)
@@ -550,6 +590,7 @@ int main(void)
 		TEST(an_error_in_the_middle_is_told_at_the_end),
 		TEST(a_result_that_no_record_holds_is_an_error_and_the_lane_goes_on),
 		TEST(much_on_both_stdout_and_stderr_is_fetched),
+		TEST(who_waits_for_a_command_is_not_woken_by_those_before),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
