@@ -1,9 +1,9 @@
 /*
  * client/client.h - the shim's state and the services its files give each other.
  *
- * One process, one session. Locks, outermost first: pages (pages.c), session lock (set-up,
- * lanes), command lock (command.c), context lock (context.c), object lock (object.c), allocation
- * lock (allocation.c).
+ * One process, one session. Locks, outermost first: pages (pages.c), windows (stage.c), pinned
+ * memory (pinned.c), session lock (set-up, lanes), command lock (command.c), context lock
+ * (context.c), object lock (object.c), allocation lock (allocation.c).
  */
 #ifndef CK_CLIENT_CLIENT_H
 #define CK_CLIENT_CLIENT_H
@@ -116,6 +116,8 @@ bool ck_stream_idle(struct ck_context *context, struct ck_stream *stream);
 /* cuStreamSynchronize() for a call that is no less safe than work in that stream. */
 CUresult ck_stream_settle(CUstream handle);
 void ck_stream_synced(struct ck_context *context, struct ck_stream *stream, uint64_t command);
+/* Wait for all that is in @stream (NULL: legacy), and note it. */
+CUresult ck_stream_wait(struct ck_context *context, struct ck_stream *stream);
 
 /* --- host_function.c */
 /* Wait, if need be, until @source, which a copy in @stream is to read now, can have been written by

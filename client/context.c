@@ -11,6 +11,7 @@
 #include "client/link.h"
 #include "libcuda/local.h"
 #include "client/managed.h"
+#include "client/stage.h"
 #include "client/stats.h"
 
 /* Top of the calling thread's stack: most calls ask for it and nothing else of the thread. */
@@ -186,6 +187,7 @@ void ck_context_forget(struct ck_context *context)
 	ck_local_forget((CUcontext)context);
 	ck_textures_forget(context);
 	ck_object_each(context, object_forget);
+	ck_stage_forget(context);
 	ck_allocation_forget(context);
 	ck_managed_forget(context);
 	ck_cache_clear();

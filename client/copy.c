@@ -13,6 +13,8 @@
 #include "client/mirror.h"
 #include "client/pinned.h"
 #include "client/spread.h"
+#include "client/stage.h"
+#include "rpc/pinned.h"
 
 #define PIECE ((size_t)1 << 30)		/* payload of one message; lengths on the wire are 32 bits */
 #define STAGED 65536			/* CUDA: copies up to this may return before the transfer */
@@ -22,8 +24,6 @@
  */
 #define STAGED_UP 4096
 #define STAGED_DOWN 1024
-#define TO_DEVICE 0u			/* kinds of ck_pinned_copy */
-#define TO_HOST 1u
 
 /* Where a copy happens: context, and the stream on both sides. */
 struct place {
@@ -31,6 +31,7 @@ struct place {
 	struct ck_stream *stream;	/* NULL: legacy */
 	uint64_t id;
 	bool waits;			/* for the copy: a synchronous form */
+	bool drains;			/* it may wait for what is in the stream: it does, or nothing is */
 	bool direct;			/* the GPU reads or writes the program's own pages */
 };
 
@@ -38,7 +39,7 @@ static CUresult enter(CUstream handle, struct place *p)
 {
 	CUresult err = ck_context_usable(&p->ctx);
 
-	p->waits = p->direct = false;
+	p->waits = p->drains = p->direct = false;
 	if (!err)
 		err = ck_stream_from(handle, &p->stream);
 	if (!err)
@@ -62,11 +63,19 @@ struct transfer {
 	void *host;
 };
 
+static struct ck_staged staged(const struct place *p, CUdeviceptr device, const void *host, size_t size)
+{
+	return (struct ck_staged){ p->ctx, p->stream, device, (void *)(uintptr_t)host, size, p->drains };
+}
+
 static CUresult upload_part(const void *transfer, size_t at, size_t size)
 {
 	const struct transfer *t = transfer;
+	const struct ck_staged s = staged(t->place, t->device + at, (char *)t->host + at, size);
 	CUresult err = CUDA_SUCCESS;
 
+	if (ck_stage_upload(&s, &err))
+		return err;
 	for (size_t end = at + size; at < end && !err; at += PIECE)
 		err = ck_wire_ck_upload_part(t->place->ctx->object.id, t->device + at,
 					     t->place->id, (char *)t->host + at,
@@ -77,8 +86,11 @@ static CUresult upload_part(const void *transfer, size_t at, size_t size)
 static CUresult download_part(const void *transfer, size_t at, size_t size)
 {
 	const struct transfer *t = transfer;
+	const struct ck_staged s = staged(t->place, t->device + at, (char *)t->host + at, size);
 	CUresult err = CUDA_SUCCESS;
 
+	if (ck_stage_download(&s, &err))
+		return err;
 	for (size_t end = at + size; at < end && !err; at += PIECE) {
 		struct ck_sink sink = { (char *)t->host + at, ck_min(end - at, PIECE) };
 
@@ -112,6 +124,42 @@ static bool is_direct(struct place *p, const void *host, size_t size, size_t sta
 	return p->direct;
 }
 
+/* Between the device and pages that are shared: made when this returns for who waits, else in its turn. */
+static CUresult pinned_copy(const struct place *p, CUdeviceptr dst, CUdeviceptr src, size_t size,
+			    unsigned int kind)
+{
+	uint64_t last = ck_command_last();
+	CUresult err;
+
+	if (p->waits && !p->stream) {	/* the driver has a shorter way */
+		err = ck_wire_ck_pinned_move(p->ctx->object.id, dst, src, size, kind);
+		if (!err)
+			ck_stream_synced(p->ctx, NULL, last);
+		return err;
+	}
+	err = ck_wire_ck_pinned_copy(p->ctx->object.id, dst, src, size, p->id, kind);
+	return err || !p->waits ? err : ck_stream_wait(p->ctx, p->stream);
+}
+
+/* Bytes of pageable memory: they have been taken over when this returns. */
+static CUresult upload_pageable(struct place *p, CUdeviceptr dst, const void *src, size_t size)
+{
+	struct ck_staged s;
+	CUresult err;
+
+	ck_managed_device(dst, size, true);
+	p->drains = p->waits || (size >= CK_STAGE_MIN && ck_stream_idle(p->ctx, p->stream));
+	if (size < CK_SPREAD_MIN) {
+		s = staged(p, dst, src, size);
+		return ck_stage_upload(&s, &err) ?
+			       err :
+			       ck_wire_ck_upload(p->ctx->object.id, dst, p->id, 0, src, size);
+	}
+	err = transfer(p, dst, src, size, upload_part);
+	ck_command_called();
+	return err;
+}
+
 static CUresult upload(struct place *p, CUdeviceptr dst, const void *src, size_t size)
 {
 	CUresult err;
@@ -123,19 +171,11 @@ static CUresult upload(struct place *p, CUdeviceptr dst, const void *src, size_t
 		return ck_mirror_capture_flat(dst, true, (uintptr_t)src, false, size, p->id);
 	if (!err && is_direct(p, src, size, STAGED_UP)) {
 		ck_managed_device(dst, size, true);
-		return ck_wire_ck_pinned_copy(p->ctx->object.id, dst, (uintptr_t)src, size, p->id,
-					      TO_DEVICE);
+		return pinned_copy(p, dst, (uintptr_t)src, size, CK_PINNED_TO_DEVICE);
 	}
 	if (!err)
 		err = ck_functions_settle(p->ctx, p->stream, src);
-	if (err)
-		return err;
-	ck_managed_device(dst, size, true);
-	if (size < CK_SPREAD_MIN)
-		return ck_wire_ck_upload(p->ctx->object.id, dst, p->id, 0, src, size);
-	err = transfer(p, dst, src, size, upload_part);
-	ck_command_called();
-	return err;
+	return err ? err : upload_pageable(p, dst, src, size);
 }
 
 /*
@@ -145,15 +185,9 @@ static CUresult upload(struct place *p, CUdeviceptr dst, const void *src, size_t
  */
 static CUresult settle(const struct place *p, size_t size)
 {
-	uint64_t last = ck_command_last();
-	CUresult err;
-
-	if (size == 0 || (size <= STAGED && !p->direct && !ck_client.unordered_streams))
+	if (size == 0 || p->direct || (size <= STAGED && !ck_client.unordered_streams))
 		return CUDA_SUCCESS;
-	err = ck_wire_cuStreamSynchronize(p->ctx->object.id, p->id);
-	if (!err)
-		ck_stream_synced(p->ctx, p->stream, last);
-	return err;
+	return ck_stream_wait(p->ctx, p->stream);
 }
 
 static CUresult download(struct place *p, void *dst, CUdeviceptr src, size_t size)
@@ -169,14 +203,12 @@ static CUresult download(struct place *p, void *dst, CUdeviceptr src, size_t siz
 	if (err)
 		return err;
 	ck_managed_device(src, size, false);
-	if (is_direct(p, dst, size, STAGED_DOWN)) {
-		err = ck_wire_ck_pinned_copy(p->ctx->object.id, (uintptr_t)dst, src, size, p->id,
-					     TO_HOST);
-		return err || !p->waits ? err : settle(p, size);
-	}
+	if (is_direct(p, dst, size, STAGED_DOWN))
+		return pinned_copy(p, (uintptr_t)dst, src, size, CK_PINNED_TO_HOST);
 	if (!p->waits && ck_delivery_suits(dst, size))
 		return ck_delivery_copy(p->ctx->object.id, p->id, dst, src, size);
 	last = ck_command_last();
+	p->drains = true;
 	err = transfer(p, src, dst, size, download_part);
 	if (!err)
 		ck_stream_synced(p->ctx, p->stream, last);

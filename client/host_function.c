@@ -96,7 +96,7 @@ CUresult ck_functions_settle(struct ck_context *context, struct ck_stream *strea
 	if (!ck_callback_pending() && !ck_delivery_expects(a.base, a.size) &&
 	    !(a.shared && !ck_stream_idle(context, stream)))
 		return CUDA_SUCCESS;
-	return ck_wire_cuStreamSynchronize(context->object.id, stream ? stream->object.id : 0);
+	return ck_stream_wait(context, stream);
 }
 
 /* --- user objects */

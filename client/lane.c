@@ -35,9 +35,9 @@ struct ck_lane {
 };
 
 #define LANE_BUFFER 4096
-/* A round trip takes a few microseconds, a small step of a model some hundred, and waking a sleeper
- * up to 30 on a virtual machine. The driver itself spins while it waits for the GPU. */
-#define LANE_SPIN_US 1000
+/* A round trip takes a few microseconds, a step of a model some milliseconds, and waking a sleeper up to
+ * 50 us on a virtual machine. The driver itself spins while it waits for the GPU, however long. */
+#define LANE_SPIN_US 10000
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ck_lane *pool;

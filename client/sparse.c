@@ -2,8 +2,8 @@
  * client/sparse.c - memory behind arrays that were made without: sparse ones, by tiles, and those
  * whose mapping was put off.
  *
- * It is one-way, in the order of the stream. Tiles are the driver's to check; handles, devices and
- * forms are checked here.
+ * It is done in the order of the stream. Tiles are the driver's to check, and its answer is waited for; handles, devices
+ * and forms are checked here.
  */
 #include <string.h>
 
@@ -108,6 +108,7 @@ CK_EXPORT CUresult cuMemMapArrayAsync(CUarrayMapInfo *mapInfoList, unsigned int 
 		err = pack(&mapInfoList[i], device, &packed[n++]);
 		if (!err && (n == COLLECT || i + 1 == count)) {
 			err = ck_wire_ck_map_arrays(ctx->object.id, stream, packed, n * sizeof(packed[0]));
+			ck_command_called();
 			n = 0;
 		}
 	}

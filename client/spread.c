@@ -19,7 +19,7 @@
 CK_LOG_DEFINE("client");
 
 #define MAX_PARTS 8
-#define PART_ALIGN ((size_t)2 << 20)
+#define PART_ALIGN ((size_t)256 << 10)
 
 /* One copy, and who has done what of it. Under the lock but for what a part's thread reads. */
 static struct {
@@ -108,7 +108,7 @@ CUresult ck_spread(ck_part_fn fn, const void *copy, size_t size)
 	s.fn = fn;
 	s.copy = copy;
 	s.size = size;
-	s.part_size = CK_ALIGN_UP(size / parts + 1, PART_ALIGN);
+	s.part_size = CK_ALIGN_UP((size + parts - 1) / parts, PART_ALIGN);
 	s.parts = s.pending = (unsigned int)((size + s.part_size - 1) / s.part_size);
 	s.err = CUDA_SUCCESS;
 	s.next = 0;

@@ -8,7 +8,7 @@
 
 #include "cuda/types.h"
 
-#define CK_SPREAD_MIN ((size_t)8 << 20) /* bytes; below this one connection is as fast */
+#define CK_SPREAD_MIN ((size_t)4 << 20) /* bytes; below this waking threads takes what they save */
 
 /* Copy bytes [at, at + size) of the copy behind @copy; from any thread. */
 typedef CUresult (*ck_part_fn)(const void *copy, size_t at, size_t size);

@@ -89,7 +89,22 @@ bool ck_stream_idle(struct ck_context *context, struct ck_stream *stream)
 
 void ck_stream_synced(struct ck_context *context, struct ck_stream *stream, uint64_t command)
 {
-	atomic_store(stream ? &stream->synced : &context->legacy_synced, command);
+	_Atomic uint64_t *synced = stream ? &stream->synced : &context->legacy_synced;
+	uint64_t before = atomic_load(synced);
+
+	while (before < command && !atomic_compare_exchange_weak(synced, &before, command))
+		; /* another thread, or a part of the same copy, may have waited for more */
+}
+
+CUresult ck_stream_wait(struct ck_context *context, struct ck_stream *stream)
+{
+	uint64_t last = ck_command_last();
+	CUresult err = ck_wire_cuStreamSynchronize(context->object.id,
+						   stream ? stream->object.id : 0);
+
+	if (!err)
+		ck_stream_synced(context, stream, last);
+	return err;
 }
 
 CK_EXPORT CUresult cuStreamCreateWithPriority(CUstream *phStream, unsigned int flags, int priority)
@@ -157,17 +172,11 @@ static CUresult settle(CUstream handle, CUresult (*may)(struct ck_stream *stream
 {
 	struct ck_context *ctx;
 	struct ck_stream *s;
-	uint64_t last = ck_command_last();
 	CUresult err = enter_stream(handle, &ctx, &s);
 
 	if (!err)
 		err = may(s);
-	if (err || ck_stream_idle(ctx, s))
-		return err;
-	err = ck_wire_cuStreamSynchronize(ctx->object.id, s ? s->object.id : 0);
-	if (!err)
-		ck_stream_synced(ctx, s, last);
-	return err;
+	return err || ck_stream_idle(ctx, s) ? err : ck_stream_wait(ctx, s);
 }
 
 CUresult ck_stream_settle(CUstream handle)

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "gen/handlers.h"
+#include "rpc/pinned.h"
 #include "server/pinned.h"
 #include "server/session.h"
 #include "util/log.h"
@@ -31,8 +32,6 @@ CK_LOG_DEFINE("server");
 
 #define PAGE 4096ul
 #define SIZE_MOST ((size_t)4 << 40)
-#define COPY_TO_DEVICE 0u	/* kinds of ck_pinned_copy */
-#define COPY_TO_HOST 1u
 
 struct ck_pinned {
 	pthread_mutex_t lock;
@@ -204,7 +203,8 @@ static bool supported(void)
 {
 	return ck_driver.cuMemHostRegister_v2 && ck_driver.cuMemHostUnregister &&
 	       ck_driver.cuMemHostGetDevicePointer_v2 && ck_driver.cuMemcpyHtoDAsync_v2 &&
-	       ck_driver.cuMemcpyDtoHAsync_v2;
+	       ck_driver.cuMemcpyDtoHAsync_v2 && ck_driver.cuMemcpyHtoD_v2 &&
+	       ck_driver.cuMemcpyDtoH_v2;
 }
 
 /* A file of @size bytes at least that stays so. */
@@ -319,20 +319,41 @@ CUresult ck_serve_ck_pinned_unmap(struct ck_request *q, ck_pinned_unmap_args *a,
 	return CUDA_SUCCESS;
 }
 
+/* The host's side of a copy of @kind; false: not one of ours, or not of that size. */
+static bool host_side(struct ck_request *q, unsigned int kind, uint64_t dst, uint64_t src, size_t size,
+		      void **host)
+{
+	uint64_t at = kind == CK_PINNED_TO_DEVICE ? src : dst;
+
+	*host = (void *)(uintptr_t)at;
+	return kind <= CK_PINNED_TO_HOST && ck_pinned_covers(q->session->pinned, at, size);
+}
+
 /* A copy between the device and such memory, in the order of the stream. */
 CUresult ck_serve_ck_pinned_copy(struct ck_request *q, ck_pinned_copy_args *a, void *res)
 {
-	bool up = a->kind == COPY_TO_DEVICE;
-	uint64_t host = up ? a->src : a->dst;
 	CUstream stream;
+	void *host;
 
 	(void)res;
-	if (a->kind > COPY_TO_HOST || !ck_pinned_covers(q->session->pinned, host, a->size))
+	if (!host_side(q, a->kind, a->dst, a->src, a->size, &host))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!ck_stream_find(q, a->stream, &stream))
 		return CUDA_ERROR_INVALID_HANDLE;
-	if (up)
-		return ck_driver.cuMemcpyHtoDAsync_v2(a->dst, (void *)(uintptr_t)host, a->size,
-						      stream);
-	return ck_driver.cuMemcpyDtoHAsync_v2((void *)(uintptr_t)host, a->src, a->size, stream);
+	return a->kind == CK_PINNED_TO_DEVICE ?
+		       ck_driver.cuMemcpyHtoDAsync_v2(a->dst, host, a->size, stream) :
+		       ck_driver.cuMemcpyDtoHAsync_v2(host, a->src, a->size, stream);
+}
+
+/* The same in the legacy stream, and waited for: the driver has a shorter way for that. */
+CUresult ck_serve_ck_pinned_move(struct ck_request *q, ck_pinned_move_args *a,
+				 ck_pinned_move_res *res)
+{
+	void *host;
+
+	(void)res;
+	if (!host_side(q, a->kind, a->dst, a->src, a->size, &host))
+		return CUDA_ERROR_INVALID_VALUE;
+	return a->kind == CK_PINNED_TO_DEVICE ? ck_driver.cuMemcpyHtoD_v2(a->dst, host, a->size) :
+						ck_driver.cuMemcpyDtoH_v2(host, a->src, a->size);
 }

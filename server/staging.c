@@ -18,6 +18,7 @@ CK_LOG_DEFINE("server");
 
 struct ck_ring {
 	pthread_mutex_t lock; /* held from taking the ring until its release */
+	size_t slot_size;
 	unsigned int count;
 	unsigned int at; /* the newest slot */
 	struct ck_slot slots[CK_UPLOAD_SLOTS];
@@ -29,9 +30,10 @@ struct ck_staging {
 	_Atomic unsigned int turn; /* which ring to wait for when all are taken */
 };
 
-static void ring_init(struct ck_ring *ring, unsigned int count)
+static void ring_init(struct ck_ring *ring, unsigned int count, size_t slot_size)
 {
 	pthread_mutex_init(&ring->lock, NULL);
+	ring->slot_size = slot_size;
 	ring->count = count;
 }
 
@@ -45,7 +47,7 @@ static void ring_fini(struct ck_ring *ring)
 		if (slot->pinned)
 			ck_driver.cuMemHostUnregister(slot->host);
 		if (slot->host)
-			munmap(slot->host, CK_SLOT_SIZE);
+			munmap(slot->host, ring->slot_size);
 	}
 	pthread_mutex_destroy(&ring->lock);
 }
@@ -56,9 +58,9 @@ int ck_staging_create(struct ck_staging **out)
 
 	if (!s)
 		return -ENOMEM;
-	ring_init(&s->upload, CK_UPLOAD_SLOTS);
+	ring_init(&s->upload, CK_UPLOAD_SLOTS, CK_SLOT_SIZE);
 	for (int i = 0; i < CK_CALL_RINGS; i++)
-		ring_init(&s->calls[i], CK_CALL_SLOTS);
+		ring_init(&s->calls[i], CK_CALL_SLOTS, CK_PIECE_MAX);
 	*out = s;
 	return 0;
 }
@@ -98,22 +100,21 @@ void ck_ring_release(struct ck_ring *ring)
 }
 
 /* Pin a slot's memory; without that the driver copies through memory of its own. */
-static void slot_pin(struct ck_slot *slot, uint64_t ctx)
+static void slot_pin(struct ck_slot *slot, size_t size, uint64_t ctx)
 {
 	CUresult err;
 
 	if (!ck_driver.cuMemHostRegister_v2 || !ck_driver.cuMemHostUnregister)
 		return;
-	err = ck_driver.cuMemHostRegister_v2(slot->host, CK_SLOT_SIZE,
-					     CU_MEMHOSTREGISTER_PORTABLE);
+	err = ck_driver.cuMemHostRegister_v2(slot->host, size, CU_MEMHOSTREGISTER_PORTABLE);
 	slot->pinned = !err || err == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
 	slot->pinned_ctx = ctx;
 	if (!slot->pinned)
 		ck_debug("staging memory is not pinned: error %d", err);
 }
 
-/* Make an empty slot fit for copies in context @ctx, the thread's current one. */
-static CUresult slot_prepare(struct ck_slot *slot, uint64_t ctx)
+/* Make an empty slot of @size bytes fit for copies in context @ctx, the thread's current one. */
+static CUresult slot_prepare(struct ck_slot *slot, size_t size, uint64_t ctx)
 {
 	void *host;
 
@@ -121,14 +122,13 @@ static CUresult slot_prepare(struct ck_slot *slot, uint64_t ctx)
 	    !ck_driver.cuEventSynchronize || !ck_driver.cuEventDestroy_v2)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	if (!slot->host) {
-		host = mmap(NULL, CK_SLOT_SIZE, PROT_READ | PROT_WRITE,
-			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		host = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 		if (host == MAP_FAILED)
 			return CUDA_ERROR_OUT_OF_MEMORY;
 		slot->host = host;
 	}
 	if (!slot->pinned)
-		slot_pin(slot, ctx);
+		slot_pin(slot, size, ctx);
 	if (slot->event && slot->ctx != ctx) {
 		ck_driver.cuEventDestroy_v2(slot->event);
 		slot->event = NULL;
@@ -139,10 +139,12 @@ static CUresult slot_prepare(struct ck_slot *slot, uint64_t ctx)
 	return CUDA_SUCCESS;
 }
 
-static bool slot_has_room(const struct ck_slot *slot, uint64_t ctx, uint64_t stream, size_t size)
+static bool has_room(const struct ck_ring *ring, uint64_t ctx, uint64_t stream, size_t size)
 {
+	const struct ck_slot *slot = &ring->slots[ring->at];
+
 	return slot->event && slot->ctx == ctx && slot->stream == stream &&
-	       slot->used + size <= CK_SLOT_SIZE;
+	       slot->used + size <= ring->slot_size;
 }
 
 CUresult ck_ring_next(struct ck_ring *ring, uint64_t ctx, uint64_t stream, struct ck_slot **out)
@@ -153,7 +155,7 @@ CUresult ck_ring_next(struct ck_ring *ring, uint64_t ctx, uint64_t stream, struc
 	ring->at = (ring->at + 1) % ring->count;
 	slot = &ring->slots[ring->at];
 	ck_slot_wait(slot); /* an error belongs to the stream of older copies, which will tell it */
-	err = slot_prepare(slot, ctx);
+	err = slot_prepare(slot, ring->slot_size, ctx);
 	if (err)
 		return err;
 	slot->stream = stream;
@@ -168,11 +170,9 @@ CUresult ck_ring_next(struct ck_ring *ring, uint64_t ctx, uint64_t stream, struc
 CUresult ck_ring_take(struct ck_ring *ring, uint64_t ctx, uint64_t stream, size_t size,
 		      struct ck_slot **out)
 {
-	struct ck_slot *slot = &ring->slots[ring->at];
-
-	if (!slot_has_room(slot, ctx, stream, size))
+	if (!has_room(ring, ctx, stream, size))
 		return ck_ring_next(ring, ctx, stream, out);
-	*out = slot;
+	*out = &ring->slots[ring->at];
 	return CUDA_SUCCESS;
 }
 

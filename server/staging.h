@@ -16,17 +16,17 @@
 
 #include "cuda/types.h"
 
-#define CK_SLOT_SIZE (4u << 20)	 /* bytes of a slot */
-#define CK_PIECE_MAX (1u << 20)	 /* bytes that are moved at a time */
+#define CK_PIECE_MAX (512u << 10) /* bytes that are moved at a time */
+#define CK_SLOT_SIZE (4u << 20)	  /* bytes of a slot for one-way uploads, which may run ahead of the device */
 #define CK_UPLOAD_SLOTS 8
-#define CK_CALL_SLOTS 2
+#define CK_CALL_SLOTS 2 /* of one piece: small enough to stay in a processor's cache */
 #define CK_CALL_RINGS 8 /* calls at a time; more wait for their turn */
 
 struct ck_staging;
 struct ck_ring;
 
 struct ck_slot {
-	unsigned char *host;	/* CK_SLOT_SIZE bytes */
+	unsigned char *host;	/* as many bytes as its ring's slots have */
 	size_t used;		/* bytes handed to the device since the slot was last empty */
 	uint64_t ctx;		/* of the event and of the copies */
 	uint64_t stream;	/* serial number of the stream of the copies */
@@ -45,7 +45,7 @@ struct ck_ring *ck_staging_call(struct ck_staging *staging);
 void ck_ring_release(struct ck_ring *ring);
 
 /*
- * A slot with room for @size bytes (at most CK_SLOT_SIZE) at host + used, for copies in context
+ * A slot with room for @size bytes (at most CK_PIECE_MAX) at host + used, for copies in context
  * @ctx on the stream of serial number @stream: the newest slot, if it has the room, else the next,
  * once the copies from it are done. Errors are the driver's.
  */

@@ -8,6 +8,8 @@
 #include "server/walk.h"
 #include "util/util.h"
 
+#define CK_PIECE_MIN (64u << 10)
+
 void ck_walk_flat(struct ck_walk *walk, bool to_device, CUdeviceptr address, size_t size)
 {
 	*walk = (struct ck_walk){
@@ -80,6 +82,15 @@ static void box_advance(struct ck_walk *walk)
 	walk->z += walk->d;
 }
 
+/* A quarter of the copy, so that the device moves a piece while the next is on its way; of use from 64 KiB on. */
+static size_t flat_piece(const struct ck_walk *walk)
+{
+	size_t quarter = CK_ALIGN_UP(walk->total / 4, CK_PIECE_MIN);
+
+	return ck_min(walk->total - walk->done,
+		      ck_min(ck_max(quarter, (size_t)CK_PIECE_MIN), (size_t)CK_PIECE_MAX));
+}
+
 bool ck_walk_next(struct ck_walk *walk)
 {
 	if (walk->piece > 0 && !walk->flat)
@@ -89,7 +100,7 @@ bool ck_walk_next(struct ck_walk *walk)
 	if (walk->done >= walk->total)
 		return false;
 	if (walk->flat)
-		walk->piece = ck_min(walk->total - walk->done, (size_t)CK_PIECE_MAX);
+		walk->piece = flat_piece(walk);
 	else
 		box_piece(walk);
 	return true;

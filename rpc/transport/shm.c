@@ -36,6 +36,7 @@
 #define CK_SHM_LARGEST (64u << 20)
 #define CK_SHM_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 #define CK_SHM_LOOK_MS 500	 /* a sleeper looks this often whether its peer lives */
+#define CK_SHM_PART (128u << 10) /* bytes put between two publications: the reader copies them meanwhile */
 
 /* The file's first page; the rings' bytes follow it, to the server first. */
 struct shm_header {
@@ -349,8 +350,7 @@ static int put_all(struct ck_chan *chan, const unsigned char *from, size_t size)
 		if (n < 0)
 			return (int)n;
 		part = ck_min(size, (size_t)n);
-		/* a reader that waits gets on with the beginning of much */
-		part = ck_min(part, out->size / 4);
+		part = ck_min(part, ck_min(out->size / 4, (size_t)CK_SHM_PART));
 		ck_pipe_put(out, from, part);
 		from += part;
 		size -= part;

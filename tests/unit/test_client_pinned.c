@@ -135,10 +135,11 @@ static void copies_name_the_bytes(void **state)
 	ok(cuMemcpyHtoDAsync_v2(DEVICE, p + 10, 1000, stream));
 	ok(cuMemcpyDtoHAsync_v2(p, DEVICE + 5, 70000, stream));
 	ok(cuMemcpyDtoH_v2(p, DEVICE, 70000));
-	assert_int_equal(peer_count(CK_PROC_ck_pinned_copy), 3);
+	assert_int_equal(peer_count(CK_PROC_ck_pinned_copy), 2);
+	assert_int_equal(peer_count(CK_PROC_ck_pinned_move), 1);
 	assert_int_equal(peer_count(CK_PROC_ck_download), 0);
 	assert_int_equal(peer_count(CK_PROC_ck_upload), 0);
-	assert_int_equal(peer_count(CK_PROC_cuStreamSynchronize), 1);
+	assert_int_equal(peer_count(CK_PROC_cuStreamSynchronize), 0);
 	copy = peer_args(CK_PROC_ck_pinned_copy, 0);
 	assert_int_equal(copy->dst, DEVICE);
 	assert_int_equal(copy->src, (uintptr_t)p + 10);
@@ -165,9 +166,9 @@ static void what_may_change_on_return_is_taken_over(void **state)
 	ok(cuMemsetD8Async(DEVICE, 1, 10, NULL));
 	ok(cuMemcpyHtoD_v2(DEVICE, p, 1000));
 	assert_int_equal(peer_count(CK_PROC_ck_upload), 1);
-	assert_int_equal(peer_count(CK_PROC_ck_pinned_copy), 1);
+	assert_int_equal(peer_count(CK_PROC_ck_pinned_move), 1);
 	ok(cuMemcpyHtoD_v2(DEVICE, p, MIB));
-	assert_int_equal(peer_count(CK_PROC_ck_pinned_copy), 2);
+	assert_int_equal(peer_count(CK_PROC_ck_pinned_move), 2);
 	ok(cuMemFreeHost(p));
 }
 

@@ -122,6 +122,14 @@ static CUresult copy(CUdeviceptr dst, CUdeviceptr src, size_t size, unsigned int
 	return ck_serve_ck_pinned_copy(&request, &args, NULL);
 }
 
+static CUresult move(CUdeviceptr dst, CUdeviceptr src, size_t size, unsigned int kind)
+{
+	ck_pinned_move_args args = { .dst = dst, .src = src, .size = size, .kind = kind };
+	ck_pinned_move_res res;
+
+	return ck_serve_ck_pinned_move(&request, &args, &res);
+}
+
 /* A file that is taken, and this process's own view of it. */
 static unsigned char *take(void)
 {
@@ -270,13 +278,23 @@ static void a_copy_names_registered_bytes_only(void **state)
 	assert_int_equal(copy(place + 20, d, 1, 1), CUDA_SUCCESS);
 	fake_flush();
 	assert_int_equal(view[20], 5);
-	assert_int_equal(copy(d, (uintptr_t)secret, 16, 0), CUDA_ERROR_INVALID_VALUE);
-	assert_int_equal(copy((uintptr_t)secret, d, 16, 1), CUDA_ERROR_INVALID_VALUE);
-	assert_int_equal(copy(d, place + UNIT - 1, 2, 0), CUDA_ERROR_INVALID_VALUE);
-	assert_int_equal(copy(d, place, 1, 2), CUDA_ERROR_INVALID_VALUE);
-	assert_int_equal(copy(d, place + 1, ~0ull, 0), CUDA_ERROR_INVALID_VALUE);
+	view[10] = 6;
+	assert_int_equal(move(d, place + 10, 1, 0), CUDA_SUCCESS);
+	assert_int_equal(device[0], 6);
+	assert_int_equal(move(place + 20, d, 1, 1), CUDA_SUCCESS);
+	assert_int_equal(view[20], 6);
+	for (int i = 0; i < 2; i++) {
+		CUresult (*one)(CUdeviceptr, CUdeviceptr, size_t, unsigned int) = i ? copy : move;
+
+		assert_int_equal(one(d, (uintptr_t)secret, 16, 0), CUDA_ERROR_INVALID_VALUE);
+		assert_int_equal(one((uintptr_t)secret, d, 16, 1), CUDA_ERROR_INVALID_VALUE);
+		assert_int_equal(one(d, place + UNIT - 1, 2, 0), CUDA_ERROR_INVALID_VALUE);
+		assert_int_equal(one(d, place, 1, 2), CUDA_ERROR_INVALID_VALUE);
+		assert_int_equal(one(d, place + 1, ~0ull, 0), CUDA_ERROR_INVALID_VALUE);
+	}
 	assert_int_equal(unmap(place), CUDA_SUCCESS);
 	assert_int_equal(copy(d, place, 1, 0), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(move(d, place, 1, 0), CUDA_ERROR_INVALID_VALUE);
 	munmap(view, SIZE);
 }
 
