@@ -285,7 +285,7 @@ def main():
     library, name, rank, size = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
     wm.init_lib(library)
     if size > 1 or name not in ("alone", "refusals"):
-        wm.mp_init(rank, size, group=sys.argv[5], device=rank % 4, timeout=40)
+        wm.mp_init(rank, size, group=sys.argv[5], device=rank % int(os.environ.get("DEVICES", "4")), timeout=40)
     globals()[name](rank, size)
     wm.finalize_lib()
     print(f"{name} {rank}: right")

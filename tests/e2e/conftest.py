@@ -272,9 +272,24 @@ class Server:
         assert "Sanitizer" not in self.log() and "runtime error" not in self.log(), self.log()
 
 
-def turn_of(item):
-    """Long tests first, so that others run beside them; last those that want to be alone."""
-    return 0 if item.get_closest_marker("slow") else 2 if item.get_closest_marker("alone") else 1
+def in_turn(items):
+    """Long tests first, so that others run beside them; last those that want to be alone.
+
+    xdist begins by giving each worker a piece of the list, of a quarter of its share: each piece begins with
+    some of the long ones, or one worker would have them all.
+    """
+    slow = [i for i in items if i.get_closest_marker("slow")]
+    alone = [i for i in items if i.get_closest_marker("alone")]
+    rest = [i for i in items if i not in slow and i not in alone]
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    piece = max(2, len(items) // workers // 4)
+    ordered = []
+    for worker in range(workers):
+        first = slow[worker::workers]
+        more = max(0, piece - len(first))
+        ordered += first + rest[:more]
+        rest = rest[more:]
+    return ordered + rest + alone
 
 
 def pytest_configure(config):
@@ -299,7 +314,7 @@ def company(request, tmp_path_factory):
 
 def pytest_collection_modifyitems(items):
     """Without the products there is nothing to test: say so once, as a failure and not a skip."""
-    items.sort(key=turn_of)
+    items[:] = in_turn(items)
     missing = [str(p) for p in (SERVER, CLIENT, EMULATED) if not p.exists()]
     if items and missing:
         how = "make cpu" + (" SAN=1" if SAN else " TSAN=1" if TSAN else "")

@@ -52,6 +52,7 @@ def test_one_rank_without_mpirun():
     assert (result.status, result.out) == (0, "allreduce ok\ncallbacks ok\n"), result.err
 
 
+@pytest.mark.slow
 def test_a_hundred_starts_of_four_ranks():
     loop = 'for i in $(seq 25); do "$@" || exit 1; done'
     result = mpirun(4, "bash", "-c", loop, "bash", *UNDER, "--", BUILT / "empty_ok")
@@ -97,6 +98,7 @@ def test_every_c_function_of_the_library_is_in_the_stub():
     assert len(names(stub)) > 800 and not lost
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("hpcc"), reason="no hpcc, the HPC Challenge benchmark")
 def test_the_hpc_challenge_has_the_same_results(tmp_path):
     """Debian's package, unmodified: it checks its results, and they are those of the native run."""

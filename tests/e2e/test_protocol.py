@@ -15,7 +15,7 @@ from conftest import (EXPECTED, KIND, OUT, SLOW, TRANSPORTS, Server, clean_env, 
                       wait_until)
 
 THROW = OUT / "throw"
-MESSAGES = 100_000 if KIND else 500_000      # over each transport
+MESSAGES = 60_000 if KIND else 334_000       # over each transport
 CALL = struct.pack(">10I", 1, 0, 2, 99, 1, 1, 0, 0, 0, 0)      # of hello, without arguments
 
 

@@ -9,7 +9,8 @@ import time
 
 import pytest
 
-from conftest import DRIVER, SERVER, Server, clean_env, client_env, ended, free_port, run, start, wait_until
+from conftest import (DRIVER, SERVER, Server, clean_env, client_env, ended, free_port, listens, run, start,
+                      wait_until)
 
 
 def serve(*options, timeout=10):
@@ -102,6 +103,7 @@ def test_the_pid_file_holds_the_supervisors_pid(own_server):
 
 def test_what_has_taken_the_place_of_its_files_stays(own_server):
     files = own_server.unix, own_server.unix.with_name("s.m3"), own_server.pid_file
+    wait_until(lambda: listens(f"{own_server.unix}.m3"), 10, "the broker has its socket")
     for path in files:
         path.unlink()
         path.write_text("another's")

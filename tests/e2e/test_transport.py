@@ -1,4 +1,5 @@
 """tests/e2e/test_transport.py - what an address chooses, and processes killed at random moments."""
+import contextlib
 import os
 import random
 import re
@@ -91,6 +92,7 @@ def waits_and_says(client, victim):
     assert len(result.err.splitlines()) < 6, result.err
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(SLOW > 1, reason="nothing in it is for the sanitizers to see")
 @pytest.mark.parametrize("victim", ["client", "worker"])
 def test_whoever_is_killed_at_whatever_moment_the_other_ends_cleanly(app, own_server, victim):
@@ -120,7 +122,8 @@ def end_workers(server, clients, victim):
     """Kills the workers until no program is left that needs one."""
     while victim == "worker" and any(client.poll() is None for client in clients):
         for pid in server.workers():
-            # A worker is the supervisor's child; by now it may have ended by itself.
-            if is_alive(pid) and state_and_parent(pid)[1] == server.process.pid:
-                os.kill(pid, signal.SIGKILL)
+            # A worker is the supervisor's child; by now, and even now, it may have ended by itself.
+            with contextlib.suppress(ProcessLookupError):
+                if is_alive(pid) and state_and_parent(pid)[1] == server.process.pid:
+                    os.kill(pid, signal.SIGKILL)
         time.sleep(0.01)

@@ -17,6 +17,15 @@ sys.path.insert(0, PACKAGE)
 from wholememory import _library        # noqa: E402
 
 
+def device_count():
+    if DRIVER == "emu":
+        return 4
+    return len(subprocess.run(["nvidia-smi", "-L"], capture_output=True, timeout=60, check=True).stdout.splitlines())
+
+
+DEVICES = device_count()
+
+
 def has_torch():
     return subprocess.run([sys.executable, "-c", "import torch"], capture_output=True, timeout=60,
                           check=False).returncode == 0
@@ -24,8 +33,8 @@ def has_torch():
 
 @pytest.fixture(scope="module")
 def devices(tmp_path_factory):
-    """A server with four devices."""
-    s = Server(tmp_path_factory.mktemp("server"), CRICKET_EMU_DEVICES="4")
+    """A server with four devices, or those that there are."""
+    s = Server(tmp_path_factory.mktemp("server"), CRICKET_EMU_DEVICES=str(DEVICES))
     yield s
     s.stop()
 
@@ -33,7 +42,7 @@ def devices(tmp_path_factory):
 def ranks(env, case, size, python=sys.executable, lost=()):
     """Runs CASE in SIZE processes of one group; those in LOST do not come to an end of their own."""
     group = uuid.uuid4().hex
-    env = dict(env, PYTHONPATH=PACKAGE, PYTHONDONTWRITEBYTECODE="1", PYTHONWARNINGS="ignore")
+    env = dict(env, PYTHONPATH=PACKAGE, PYTHONDONTWRITEBYTECODE="1", PYTHONWARNINGS="ignore", DEVICES=str(DEVICES))
     running = [start([python, PROGRAM, LIBRARY, case, rank, size, group], env) for rank in range(size)]
     results = [ended(process, 60) for process in running]
     said = "".join(f"--- {rank}\n{result.out}{result.err}" for rank, result in enumerate(results))

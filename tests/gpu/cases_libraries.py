@@ -10,7 +10,7 @@ from harness import CASES, Case, Missing, case
 BIN = pathlib.Path(__file__).resolve().parent / "bin"
 NAMES = ("cublas", "cudnn", "cufft", "cusparse", "cusolver", "curand", "nccl", "nvrtc", "managed", "mapped",
          "textures", "graphs", "device_side", "host_functions", "cooperative", "dynamic", "stream_memory",
-         "streams", "peer")
+         "streams", "peer", "sparse")
 
 
 def run(program, *arguments, seconds=50, env=None):

@@ -146,7 +146,7 @@ def add_to_shared(queue, done):
     done.set()
 
 
-@case(alone=True, seconds=100, limit="memory shared between processes")
+@case(alone=True, seconds=100)
 def tensors_shared_between_processes():
     import torch.multiprocessing as mp
     context = mp.get_context("spawn")
@@ -198,7 +198,7 @@ def one_of_two(rank, path, queue):
     dist.destroy_process_group()
 
 
-@case(alone=True, gpus=2, seconds=180, limit="memory shared between processes")
+@case(alone=True, gpus=2, seconds=180)
 def nccl_of_two_processes():
     import torch.multiprocessing as mp
     context = mp.get_context("spawn")

@@ -486,9 +486,10 @@ static int busy(void)
 	unsigned int half = (unsigned int)(toy - info->half);
 	pthread_t thread;
 
-	seen = 0;
+	seen = -1;
 	CHECK(!pthread_create(&thread, NULL, (void *(*)(void *))(void *)toy_wait, (void *)&seen));
-	usleep(50000);
+	while (__atomic_load_n((int *)&seen, __ATOMIC_ACQUIRE) == -1)
+		usleep(1000);	/* it is on its way into the half */
 	CHECK(info->drop(half) == -EBUSY);
 	seen = 1;
 	pthread_join(thread, NULL);

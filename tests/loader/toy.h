@@ -17,7 +17,7 @@ void toy_free(void *p);
 long toy_churn(int rounds);		/* mallocs and frees; 0 when the heap is sound */
 long toy_call(long (*function)(long), long value);
 long toy_call_in_thread(long (*function)(long), long value); /* in one that the half makes */
-long toy_wait(const int *word);		/* until *word is not 0, without a system call */
+long toy_wait(int *word);		/* until *word is not 0, without a system call; makes 0 of -1 at first */
 int toy_handle(int sig);		/* a handler of the half for it */
 int toy_handled(void);			/* how often it ran, and found its own thread word */
 unsigned long toy_fact(int which);	/* see toy_lh.c */

@@ -129,8 +129,11 @@ long toy_lh_call_in_thread(long (*function)(long), long value)
 	return call.value;
 }
 
-long toy_wait(const int *flag)
+long toy_wait(int *flag)
 {
+	int unseen = -1;
+
+	__atomic_compare_exchange_n(flag, &unseen, 0, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 	while (!__atomic_load_n(flag, __ATOMIC_ACQUIRE))
 		;
 	return word;

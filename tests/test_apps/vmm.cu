@@ -173,6 +173,7 @@ static void access_is_needed(void)
 	DRV(p_cuMemcpyHtoD(at, &byte, 1));
 	DRV(p_cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, at + 1));
 	EXPECT(type == CU_MEMORYTYPE_DEVICE);
+	CHECK(cudaDeviceSynchronize()); /* a copy so small may have returned before it is made */
 	DRV(p_cuMemUnmap(at, unit));
 	DRV(p_cuMemRelease(handle));
 	DRV(p_cuMemAddressFree(at, unit));
