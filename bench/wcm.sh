@@ -57,5 +57,10 @@ for where in $WHERE; do
 	measure "$where" write "$table" --ranks "$RANKS" --op write
 	measure "$where" add "$table" --ranks "$RANKS" --width 4 --op add
 done
+# What the link gives to plain kernels, natively: no gather can be faster.
+if [ "$DRIVER" != emu ] && [ "$RANKS" -ge 2 ] && command -v nvcc > /dev/null; then
+	nvcc -O3 -std=c++17 -arch=native -o "$HERE/link" bench/link.cu && native "$HERE/link" | table
+	echo | table
+fi
 python3 bench/wcm_table.py "$OUT/wcm.json" --ranks "$RANKS" --link "$LINK" | table
 exit $bad
