@@ -60,20 +60,22 @@ static bool driver_can(void)
 	return false;
 }
 
+/* What the server has in use is kept until the end: where there is room is somewhere else then. */
 static uint64_t find_place(size_t size)
 {
-	for (size_t i = 0; i < CK_ARRAY_SIZE(places); i++) {
-		uint64_t at = ck_space_reserve(places[i], size);
+	uint64_t tries[CK_ARRAY_SIZE(places)], found = 0;
+	size_t count = 0;
 
-		if (!at)
-			continue;
-		if (server_takes(at, size))
-			return at;
-		munmap((void *)(uintptr_t)at, size);
-		if (ck_client.state != CK_STATE_READY)
-			break;
+	for (; count < CK_ARRAY_SIZE(places) && ck_client.state == CK_STATE_READY && !found; count++) {
+		tries[count] = ck_space_reserve(places[count], size);
+		if (tries[count] && server_takes(tries[count], size))
+			found = tries[count];
 	}
-	return 0;
+	while (count-- > 0) {
+		if (tries[count] && tries[count] != found)
+			munmap((void *)(uintptr_t)tries[count], size);
+	}
+	return found;
 }
 
 /* The file behind the window and its alias. A child of fork gets neither view: it has no GPU. */
