@@ -3,6 +3,7 @@
 #
 #   tools/deps.sh            packages with apt-get; nvcc from NVIDIA's PyPI wheels where there is no toolkit
 #   tools/deps.sh --clang    clang too (second compiler, fuzz targets)
+#   tools/deps.sh --wheels   the wheels even beside a toolkit: what a machine without one builds with
 #   tools/deps.sh --no-cuda  leave CUDA out: only the test programs need nvcc
 #   tools/deps.sh --runtime  only what the built programs need to run
 set -euo pipefail
@@ -10,11 +11,11 @@ cd "$(dirname "$0")/.."
 
 packages=(gcc g++ libc6-dev make python3 pkg-config rpcsvc-proto libtirpc-dev libelf-dev liblz4-dev
 	libzstd-dev libb2-dev libjansson-dev zlib1g-dev libcmocka-dev python3-pytest python3-pytest-xdist
-	groff-base openmpi-bin libopenmpi-dev hpcc python3-mpi4py)
+	groff-base procps openmpi-bin libopenmpi-dev hpcc python3-mpi4py)
 # Ubuntu 24.04 has put a t64 behind some names.
 runtime=(libtirpc3t64/libtirpc3 libelf1t64/libelf1 liblz4-1 libzstd1 libb2-1 libstdc++6)
 # One release's compiler, runtime and headers, as NVIDIA publishes them on PyPI.
-wheels=(nvidia-cuda-nvcc==13.0.88 nvidia-cuda-runtime==13.0.96 nvidia-cuda-crt==13.0.88
+wheels=(nvidia-cuda-nvcc==13.0.88 nvidia-cuda-runtime==13.0.96 nvidia-cuda-crt==13.0.88 nvidia-cuda-cccl==13.0.85
 	nvidia-nvvm==13.0.88)
 cuda_home=build/cuda
 want_cuda=yes
@@ -70,7 +71,7 @@ install_cuda() {
 	python3 -m pip --version >/dev/null 2>&1 || install_packages python3-pip
 	local py=python3
 	$py -m pip --version >/dev/null 2>&1 || py=/usr/bin/python3
-	say "no nvcc: bringing ${wheels[*]} into $cuda_home"
+	say "bringing ${wheels[*]} into $cuda_home"
 	rm -rf "$tmp" $cuda_home
 	mkdir -p "$tmp"
 	PIP_ROOT_USER_ACTION=ignore $py -m pip install -q --no-deps --only-binary :all: --no-warn-script-location \
@@ -95,10 +96,11 @@ known_names() {
 for arg in "$@"; do
 	case $arg in
 	--clang) packages+=(clang libclang-rt-dev) ;;
+	--wheels) want_cuda=wheels ;;
 	--no-cuda) want_cuda=no ;;
 	--runtime) only_runtime=yes ;;
-	-h | --help) sed -n '2,7s/^# \{0,1\}//p' "$0"; exit 0 ;;
-	*) die "unknown option $arg (--clang, --no-cuda, --runtime)" ;;
+	-h | --help) sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 0 ;;
+	*) die "unknown option $arg (--clang, --wheels, --no-cuda, --runtime)" ;;
 	esac
 done
 if [ $only_runtime = yes ]; then
@@ -108,6 +110,7 @@ if [ $only_runtime = yes ]; then
 	want_cuda=no
 fi
 install_packages "${packages[@]}"
+[ $want_cuda != wheels ] || [ -x $cuda_home/bin/nvcc ] || install_cuda
 if [ $want_cuda = yes ]; then
 	find_nvcc >/dev/null || install_cuda
 	say "nvcc: $(find_nvcc), $("$(find_nvcc)" --version | sed -n 's/^Cuda compilation tools, //p')"
