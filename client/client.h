@@ -108,9 +108,13 @@ struct ck_context *ck_context_from(CUcontext handle);
 /* --- stream.c */
 /* Stream behind a handle: *@stream is NULL for the legacy stream. INVALID_HANDLE. */
 CUresult ck_stream_from(CUstream handle, struct ck_stream **stream);
+/* The same, and the context of its work, which need not be the current one; that must be usable. */
+CUresult ck_stream_enter(CUstream handle, struct ck_context **context, struct ck_stream **stream);
 /* The current context, @handle's id and its device, for work that no capture can hold. */
 CUresult ck_stream_uncaptured(CUstream handle, struct ck_context **ctx, uint64_t *id,
 			      CUdevice *device);
+/* Has a synchronise covered command @number in the stream of @id (0: legacy) of @context? The stream may be gone. */
+bool ck_stream_waited(struct ck_context *context, uint64_t id, uint64_t number);
 /* Nothing has been enqueued since a synchronise covered @stream (NULL: legacy). */
 bool ck_stream_idle(struct ck_context *context, struct ck_stream *stream);
 /* cuStreamSynchronize() for a call that is no less safe than work in that stream. */

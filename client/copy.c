@@ -37,11 +37,9 @@ struct place {
 
 static CUresult enter(CUstream handle, struct place *p)
 {
-	CUresult err = ck_context_usable(&p->ctx);
+	CUresult err = ck_stream_enter(handle, &p->ctx, &p->stream);
 
 	p->waits = p->drains = p->direct = false;
-	if (!err)
-		err = ck_stream_from(handle, &p->stream);
 	if (!err)
 		p->id = p->stream ? p->stream->object.id : 0;
 	return err ? err : ck_capture_work(p->stream);

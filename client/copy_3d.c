@@ -251,10 +251,8 @@ static CUresult run(const struct copy *b, const CUDA_MEMCPY3D *asked, CUstream h
 {
 	struct place p;
 	uint64_t bytes;
-	CUresult err = ck_context_usable(&p.ctx);
+	CUresult err = ck_stream_enter(handle, &p.ctx, &p.stream);
 
-	if (!err)
-		err = ck_stream_from(handle, &p.stream);
 	if (!err)
 		err = ck_capture_work(p.stream);
 	if (!err && b->dst.device && !b->dst.array)

@@ -160,20 +160,11 @@ static bool is_ours(const struct ck_event *e, uint64_t version)
 /* Has a wait of the program covered the record? */
 static bool was_waited(const struct ck_event *e, uint64_t version)
 {
-	const struct ck_context *ctx = e->object.context;
 	uint64_t at = e->at, stream = e->stream;
-	const struct ck_stream *s;
 
 	if (e->waited == version)
 		return true;
-	if (!e->recorded || e->capture)
-		return false;
-	if (ctx->synced >= at)
-		return true;
-	if (!stream)
-		return ctx->legacy_synced >= at;
-	s = ck_object_by_id(CK_OBJECT_STREAM, stream);
-	return s && s->born < at && s->synced >= at;
+	return e->recorded && !e->capture && ck_stream_waited(e->object.context, stream, at);
 }
 
 /* The event behind @handle may be asked for, which a capture of another thread may forbid. */

@@ -210,6 +210,7 @@ CK_EXPORT CUresult cuGreenCtxStreamCreate(CUstream *phStream, CUgreenCtx greenCt
 	s->flags = flags;
 	s->priority = priority;
 	s->green = greenCtx;
+	s->born = ck_command_last();
 	ck_client.unordered_streams = true;
 	err = ck_wire_cuGreenCtxStreamCreate(0, s->object.id, green->object.id, flags, priority);
 	if (err)

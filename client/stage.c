@@ -24,7 +24,7 @@
 
 struct window {
 	bool taken;
-	uint64_t ctx;		/* id; 0: there is no window here */
+	struct ck_context *ctx;	/* NULL: there is no window here */
 	uint64_t address;
 	uint64_t stream, used;	/* of the last copies: id, and number of the last command */
 };
@@ -39,14 +39,6 @@ static uint64_t stream_id(const struct ck_staged *c)
 	return c->stream ? c->stream->object.id : 0;
 }
 
-/* Nothing of @w is under way, as far as this copy's stream and context tell. */
-static bool is_drained(const struct window *w, const struct ck_staged *c)
-{
-	uint64_t synced = c->stream ? c->stream->synced : c->ctx->legacy_synced;
-
-	return c->ctx->synced >= w->used || (w->stream == stream_id(c) && synced >= w->used);
-}
-
 /* A window in an empty place, if the program has earned one more. With the lock. */
 static bool make(struct window *w, unsigned int count, const struct ck_staged *c)
 {
@@ -55,7 +47,7 @@ static bool make(struct window *w, unsigned int count, const struct ck_staged *c
 	refused = !ck_pinned_open() || ck_pinned_take(c->ctx->object.id, WINDOW, &w->address);
 	if (refused)
 		return false;
-	w->ctx = c->ctx->object.id;
+	w->ctx = c->ctx;
 	w->stream = w->used = 0;
 	return true;
 }
@@ -71,10 +63,10 @@ static struct window *take(const struct ck_staged *c, size_t least)
 	copied += c->size;
 	pthread_mutex_lock(&lock);
 	for (struct window *w = windows; w < windows + WINDOWS && !found; w++) {
-		count += w->ctx != 0;
-		if (w->ctx == 0 && !w->taken)
+		count += w->ctx != NULL;
+		if (!w->ctx && !w->taken)
 			empty = w;
-		else if (!w->taken && w->ctx == c->ctx->object.id && is_drained(w, c))
+		else if (!w->taken && w->ctx == c->ctx && ck_stream_waited(w->ctx, w->stream, w->used))
 			found = w;
 	}
 	if (!found && make(empty, count, c))
@@ -184,15 +176,27 @@ bool ck_stage_download(const struct ck_staged *c, CUresult *err)
 	return true;
 }
 
+void ck_stage_stream_gone(const struct ck_stream *stream)
+{
+	pthread_mutex_lock(&lock);
+	for (struct window *w = windows; w < windows + WINDOWS; w++) {
+		if (!w->taken && w->ctx == stream->object.context && w->stream == stream->object.id &&
+		    ck_stream_waited(w->ctx, w->stream, w->used))
+			w->used = 0;
+	}
+	pthread_mutex_unlock(&lock);
+}
+
 void ck_stage_forget(struct ck_context *context)
 {
 	pthread_mutex_lock(&lock);
 	for (struct window *w = windows; w < windows + WINDOWS; w++) {
-		if (w->ctx != context->object.id)
+		if (w->ctx != context)
 			continue;
 		if (!w->taken)	/* else who uses it sees an error; the memory stays */
-			ck_pinned_give(w->ctx, w->address, WINDOW);
-		w->ctx = 0;
+			ck_pinned_give(context->object.id, w->address, WINDOW);
+		w->ctx = NULL;
 	}
+	refused = false;	/* another context may have more luck */
 	pthread_mutex_unlock(&lock);
 }

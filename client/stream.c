@@ -6,7 +6,9 @@
 
 #include "client/capture.h"
 #include "client/client.h"
+#include "client/context.h"
 #include "client/managed.h"
+#include "client/stage.h"
 #include "client/status.h"
 #include "rpc/status.h"
 
@@ -53,6 +55,22 @@ CUresult ck_stream_from(CUstream handle, struct ck_stream **stream)
 	return *stream ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
+/*
+ * Copies into a stream of another context, and waits for it, are allowed. They are made in its context: what has been
+ * waited for there counts, and the server's own events for the copy must be of that.
+ */
+CUresult ck_stream_enter(CUstream handle, struct ck_context **context, struct ck_stream **stream)
+{
+	CUresult err = ck_context_usable(context);
+
+	if (!err)
+		err = ck_stream_from(handle, stream);
+	/* a green context's stream is the primary one's, which need not be retained */
+	if (!err && *stream && ck_context_active((*stream)->object.context))
+		*context = (*stream)->object.context;
+	return err;
+}
+
 CUresult ck_stream_id(CUstream handle, uint64_t *id)
 {
 	struct ck_stream *s;
@@ -77,6 +95,18 @@ CUresult ck_stream_uncaptured(CUstream handle, struct ck_context **ctx, uint64_t
 	*id = s ? s->object.id : 0;
 	*device = (s ? s->object.context : *ctx)->device;
 	return CUDA_SUCCESS;
+}
+
+/* A stream that was made later may have the id of one that is gone. */
+bool ck_stream_waited(struct ck_context *context, uint64_t id, uint64_t number)
+{
+	const struct ck_stream *s = id ? ck_object_by_id(CK_OBJECT_STREAM, id) : NULL;
+
+	if (context->synced >= number)
+		return true;
+	if (!id)
+		return context->legacy_synced >= number;
+	return s && s->born < number && s->synced >= number;
 }
 
 bool ck_stream_idle(struct ck_context *context, struct ck_stream *stream)
@@ -152,17 +182,10 @@ CK_EXPORT CUresult cuStreamDestroy_v2(CUstream hStream)
 		return CUDA_ERROR_INVALID_HANDLE;
 	ck_capture_stream_gone(s);
 	ck_managed_detach(s->object.id);
+	ck_stage_stream_gone(s);
 	err = ck_wire_cuStreamDestroy_v2(s->object.context->object.id, s->object.id);
 	ck_object_free(s);
 	return err;
-}
-
-/* Current context and the stream behind a handle. */
-static CUresult enter_stream(CUstream handle, struct ck_context **ctx, struct ck_stream **s)
-{
-	CUresult err = ck_context_usable(ctx);
-
-	return err ? err : ck_stream_from(handle, s);
 }
 
 /*
@@ -172,7 +195,7 @@ static CUresult settle(CUstream handle, CUresult (*may)(struct ck_stream *stream
 {
 	struct ck_context *ctx;
 	struct ck_stream *s;
-	CUresult err = enter_stream(handle, &ctx, &s);
+	CUresult err = ck_stream_enter(handle, &ctx, &s);
 
 	if (!err)
 		err = may(s);
@@ -210,7 +233,7 @@ CK_EXPORT CUresult cuStreamQuery(CUstream hStream)
 	struct ck_context *ctx;
 	struct ck_stream *s;
 	uint64_t last = ck_command_last();
-	CUresult err = enter_stream(hStream, &ctx, &s);
+	CUresult err = ck_stream_enter(hStream, &ctx, &s);
 
 	if (!err)
 		err = ck_capture_question(s);

@@ -11,7 +11,7 @@ import pytest
 from conftest import DRIVER, EXPECTED, KIND, ROOT, TRANSPORTS, client_env, run
 
 NAMES = sorted(p.stem for p in EXPECTED.glob("*.txt"))
-C_PROGRAMS = {"arrays": ("",), "driver_ptx": ("", "_linked")}
+C_PROGRAMS = {"arrays": ("",), "driver_ptx": ("", "_linked"), "two_contexts": ("",)}
 BUILDS = [(name, name + suffix) for name in NAMES
           for suffix in C_PROGRAMS.get(name, ("", "_shared"))]
 # The sanitizers take the C library's read, write and sigaction for themselves, so that the shim

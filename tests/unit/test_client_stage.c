@@ -159,6 +159,73 @@ static void who_need_not_wait_does_not(void **state)
 	assert_int_equal(peer_count(CK_PROC_ck_upload), 1);
 }
 
+/* What the current context has waited for says nothing of another's streams. */
+static void a_copy_is_made_in_the_context_of_its_stream(void **state)
+{
+	const ck_upload_args *upload;
+	CUcontext other;
+	CUstream foreign;
+
+	(void)state;
+	ok(cuCtxCreate_v2(&other, 0, 0));
+	ok(cuStreamCreate(&foreign, CU_STREAM_NON_BLOCKING));
+	ok(cuCtxPopCurrent_v2(NULL));
+	ok(cuCtxSynchronize());
+	peer_clear();
+	ok(cuMemcpyHtoDAsync_v2(DEVICE, host, MIB, foreign));
+	upload = peer_args(CK_PROC_ck_upload, 0);
+	assert_non_null(upload);	/* the window is of the current context */
+	assert_int_equal(upload->head.ctx, ((struct ck_object *)other)->id);
+	ok(cuCtxSynchronize());
+	ok(cuStreamSynchronize(foreign));
+	assert_int_equal(peer_count(CK_PROC_cuStreamSynchronize), 1);
+	ok(cuCtxDestroy_v2(other));
+}
+
+/* What was copied in a stream that is gone may still be under way. */
+static void a_stream_with_the_id_of_an_older_one_says_nothing_of_its_copies(void **state)
+{
+	struct ck_stream *s;
+	CUstream first, second;
+	uint64_t id;
+
+	(void)state;
+	ok(cuCtxSynchronize());
+	ok(cuStreamCreate(&first, CU_STREAM_NON_BLOCKING));
+	s = (struct ck_stream *)first;
+	id = s->object.id;
+	ok(cuMemcpyHtoDAsync_v2(DEVICE, host, MIB, first));
+	ok(cuStreamDestroy_v2(first));
+	for (;;) {
+		ok(cuStreamCreate(&second, CU_STREAM_NON_BLOCKING));
+		s = (struct ck_stream *)second;
+		if (s->object.id == id)
+			break;
+		ok(cuStreamDestroy_v2(second));
+	}
+	peer_clear();
+	ok(cuStreamSynchronize(second));
+	ok(cuMemcpyHtoDAsync_v2(DEVICE, host, MIB, second));
+	assert_int_equal(peer_count(CK_PROC_ck_upload), 1);
+	ok(cuStreamDestroy_v2(second));
+}
+
+static void what_was_waited_for_in_a_stream_that_is_gone_counts(void **state)
+{
+	CUstream brief;
+
+	(void)state;
+	ok(cuCtxSynchronize());
+	peer_clear();
+	for (int i = 0; i < 20; i++) {
+		ok(cuStreamCreate(&brief, CU_STREAM_NON_BLOCKING));
+		ok(cuMemcpyHtoDAsync_v2(DEVICE, host, MIB, brief));
+		ok(cuStreamSynchronize(brief));
+		ok(cuStreamDestroy_v2(brief));
+	}
+	assert_int_equal(peer_count(CK_PROC_ck_upload), 0);
+}
+
 static void windows_go_with_their_context(void **state)
 {
 	CUdevice dev;
@@ -176,6 +243,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {	/* the program earns its first window, and with the fourth test more */
 		cmocka_unit_test(who_copies_little_has_no_window),
 		cmocka_unit_test(a_window_is_used_again_when_its_copies_are_done),
+		cmocka_unit_test(a_copy_is_made_in_the_context_of_its_stream),
+		cmocka_unit_test(a_stream_with_the_id_of_an_older_one_says_nothing_of_its_copies),
+		cmocka_unit_test(what_was_waited_for_in_a_stream_that_is_gone_counts),
 		cmocka_unit_test(who_need_not_wait_does_not),
 		cmocka_unit_test(bytes_arrive_as_they_were_at_the_call),
 		cmocka_unit_test(windows_go_with_their_context),
