@@ -352,7 +352,8 @@ static int reply(struct lane *l, uint32_t xid, const struct ck_proc *proc)
 /*
  * What kernels print and pages are fetched between the program's calls, work for its callbacks and
  * what these see of copies by a thread that the program does not know, and NVML is another library:
- * these take no error from the program's commands. And a capture ends whatever has happened in it.
+ * these take no error from the program's commands. Nor do calls that the client makes by itself in the middle of
+ * others, which go on whatever they end with. And a capture ends whatever has happened in it.
  */
 static bool takes_error(uint32_t proc)
 {
@@ -362,6 +363,11 @@ static bool takes_error(uint32_t proc)
 	case CK_PROC_ck_delivery_next:
 	case CK_PROC_ck_fetch:
 	case CK_PROC_ck_mirror_aside:
+	case CK_PROC_ck_window:
+	case CK_PROC_ck_pinned_file:
+	case CK_PROC_ck_pinned_map:
+	case CK_PROC_ck_status_file:
+	case CK_PROC_ck_pointer_pool:
 	case CK_PROC_ck_capture_end:
 		return false;
 	default:

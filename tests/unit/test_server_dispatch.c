@@ -28,6 +28,7 @@
 #include "server/modcache.h"
 #include "server/output.h"
 #include "server_fake.h"
+#include "util/util.h"
 
 /* One connection: our end, and the thread that serves the other. */
 struct end {
@@ -225,6 +226,32 @@ static void an_error_of_a_command_is_told_once_in_place_of_the_next_call(void **
 	assert_int_equal(fake.asked, asked);
 	assert_int_equal(ask(2, NULL), CUDA_SUCCESS);
 	assert_int_equal(fake.sets, 1); /* later commands are carried out all the same */
+}
+
+/* The client makes them by itself, and keeps to itself what they end with. */
+static void a_call_that_the_program_does_not_see_takes_no_error(void **state)
+{
+	static const struct { uint32_t proc; xdrproc_t xdr; size_t size; } calls[] = {
+		{ CK_PROC_ck_window, (xdrproc_t)xdr_ck_window_res, sizeof(ck_window_res) },
+		{ CK_PROC_ck_pinned_file, (xdrproc_t)xdr_ck_pinned_file_res, sizeof(ck_pinned_file_res) },
+		{ CK_PROC_ck_pinned_map, (xdrproc_t)xdr_ck_pinned_map_res, sizeof(ck_pinned_map_res) },
+		{ CK_PROC_ck_status_file, (xdrproc_t)xdr_ck_status_file_res, sizeof(ck_status_file_res) },
+		{ CK_PROC_ck_pointer_pool, (xdrproc_t)xdr_ck_pointer_pool_res, sizeof(ck_pointer_pool_res) },
+	};
+	cuMemFree_v2_args bad = { .head.seq = 1, .dptr = 0x1234 };
+	unsigned char args[256] = { 0 }, res[256];
+	struct ck_record record;
+
+	(void)state;
+	send_call(&command, CK_PROC_cuMemFree_v2, &bad, NULL, 0);
+	for (size_t i = 0; i < CK_ARRAY_SIZE(calls); i++) {
+		((struct ck_head *)args)->seq = 1;
+		assert_true(calls[i].size <= sizeof(res));
+		memset(res, 0, sizeof(res));
+		send_call(&lane, calls[i].proc, args, NULL, 0);
+		assert_int_equal(read_reply(calls[i].xdr, res, &record, NULL), 0);
+	}
+	assert_int_equal(ask(1, NULL), CUDA_ERROR_INVALID_VALUE);
 }
 
 static void the_first_of_two_errors_is_told(void **state)
@@ -573,6 +600,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(commands_are_carried_out_in_order_and_a_call_waits_for_them),
 		TEST(an_error_of_a_command_is_told_once_in_place_of_the_next_call),
+		TEST(a_call_that_the_program_does_not_see_takes_no_error),
 		TEST(the_first_of_two_errors_is_told),
 		TEST(a_missing_number_ends_the_command_connection),
 		TEST(calls_do_not_travel_on_the_command_connection),
