@@ -310,12 +310,10 @@ CUresult ck_adopt(uint64_t ctx, uint64_t address, size_t size)
 	if (!a)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	*a = (struct adopted){ .at = (char *)lo, .size = hi - lo };
-	cancel = ck_cancel_disable();
-	pthread_mutex_lock(&lock);
+	cancel = ck_cancel_lock(&lock);
 	if (all_are(a, is_private) && prepare())
 		err = adopt(ctx, address, size, a);
-	pthread_mutex_unlock(&lock);
-	ck_cancel_restore(cancel);
+	ck_cancel_unlock(&lock, cancel);
 	if (err) {
 		ck_debug("registered memory at %#llx is not shared: %d",
 			 (unsigned long long)address, (int)err);
@@ -328,8 +326,8 @@ void ck_adopt_end(uint64_t ctx, uint64_t address)
 {
 	uint64_t lo = address & ~(CK_PAGE - 1);
 	struct adopted **at = &list, *a;
+	int cancel = ck_cancel_lock(&lock);
 
-	pthread_mutex_lock(&lock);
 	while (*at && (uintptr_t)(*at)->at != lo)
 		at = &(*at)->next;
 	a = *at;
@@ -338,6 +336,6 @@ void ck_adopt_end(uint64_t ctx, uint64_t address)
 		ck_fault_rearm();
 		end(ctx, address, a);
 	}
-	pthread_mutex_unlock(&lock);
+	ck_cancel_unlock(&lock, cancel);
 	free(a);
 }

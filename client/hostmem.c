@@ -24,6 +24,7 @@
 #include "client/managed.h"
 #include "client/pinned.h"
 #include "client/window.h"
+#include "util/cancel.h"
 
 #define ALLOC_FLAGS                                                                               \
 	(CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED)
@@ -212,10 +213,14 @@ static bool is_mapped(const void *p, size_t size)
 {
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
 	uintptr_t first = (uintptr_t)p & ~(page - 1), end;
+	int ret, cancel;
 
 	if (ck_add_overflow((uintptr_t)p, size, &end))
 		return false;
-	return msync((void *)first, end - first, MS_ASYNC) == 0;
+	cancel = ck_cancel_disable();
+	ret = msync((void *)first, end - first, MS_ASYNC);
+	ck_cancel_restore(cancel);
+	return ret == 0;
 }
 
 CK_EXPORT CUresult cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags)

@@ -12,6 +12,7 @@
 
 #include "client/pinned.h"
 #include "client/space.h"
+#include "util/cancel.h"
 #include "util/fd.h"
 #include "util/log.h"
 
@@ -99,13 +100,15 @@ static void open_once(void)
 
 bool ck_pinned_open(void)
 {
+	int cancel;
+
 	if (!ck_client.passes_fds)
 		return false;
-	pthread_mutex_lock(&lock);
+	cancel = ck_cancel_lock(&lock);
 	if (!tried)
 		open_once();
 	tried = true;
-	pthread_mutex_unlock(&lock);
+	ck_cancel_unlock(&lock, cancel);
 	return space != NULL;
 }
 
@@ -168,9 +171,9 @@ void ck_pinned_give(uint64_t ctx, uint64_t at, size_t size)
 	uint64_t behind;
 	size_t length;
 	uint16_t *users;
+	int cancel = ck_cancel_lock(&lock);
 
 	size = CK_ALIGN_UP(size, CK_PAGE);
-	pthread_mutex_lock(&lock);
 	mmap((void *)(uintptr_t)at, size, PROT_NONE,
 	     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 	behind = ck_space_behind(at, size, &length);
@@ -181,7 +184,7 @@ void ck_pinned_give(uint64_t ctx, uint64_t at, size_t size)
 			  (off_t)(behind - base), (off_t)length);
 	}
 	ck_space_give(space, at, size);
-	pthread_mutex_unlock(&lock);
+	ck_cancel_unlock(&lock, cancel);
 	atomic_fetch_sub(&ck_pinned_count, 1);
 }
 
@@ -207,11 +210,12 @@ bool ck_pinned_reserve(uint64_t ctx, size_t size, size_t *offset)
 
 void ck_pinned_unreserve(size_t offset, size_t size)
 {
-	pthread_mutex_lock(&lock);
+	int cancel = ck_cancel_lock(&lock);
+
 	fallocate(ck_fd_ours(&file), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset,
 		  (off_t)size);
 	ck_space_give(space, base + offset, of_units(size));
-	pthread_mutex_unlock(&lock);
+	ck_cancel_unlock(&lock, cancel);
 	atomic_fetch_sub(&ck_pinned_count, 1);
 }
 

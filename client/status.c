@@ -14,6 +14,7 @@
 #include "client/delivery.h"
 #include "client/status.h"
 #include "rpc/status.h"
+#include "util/cancel.h"
 #include "util/log.h"
 #include "util/spin.h"
 
@@ -62,14 +63,15 @@ static void *make(void)
 
 static void open_once(void)
 {
-	pthread_mutex_lock(&lock);
+	int cancel = ck_cancel_lock(&lock);
+
 	if (!tried) {
 		file = ck_client.passes_fds ? share() : make();
 		if (!file)
 			ck_info("the server cannot tell when events are done: it is asked");
 	}
 	tried = true;
-	pthread_mutex_unlock(&lock);
+	ck_cancel_unlock(&lock, cancel);
 }
 
 uint64_t ck_status_number(uint64_t id)

@@ -9,6 +9,7 @@
 
 #include "client/fault.h"
 #include "client/pages.h"
+#include "util/cancel.h"
 #include "util/log.h"
 
 CK_LOG_DEFINE("client");
@@ -82,6 +83,7 @@ static CUresult adopt_pages(uint64_t lo, uint64_t hi, struct ck_context *context
 {
 	CUresult err = ck_pages_prepare(context);
 	struct ck_managed *m;
+	int cancel;
 
 	if (err)
 		return err;
@@ -93,14 +95,14 @@ static CUresult adopt_pages(uint64_t lo, uint64_t hi, struct ck_context *context
 				  .ctx = context->object.id, .attach = CU_MEM_ATTACH_GLOBAL,
 				  .attached_first = CU_MEM_ATTACH_GLOBAL };
 	m->state = calloc(m->pages, 1);
-	pthread_mutex_lock(&ck_pages_lock);
+	cancel = ck_cancel_lock(&ck_pages_lock);
 	if (m->state && place_set(0, lo, hi)) {
 		if (open_pages(m))
 			err = ck_pages_insert(m, CK_PAGE_INVALID);
 		if (err)
 			place_set(lo, 0, 0);
 	}
-	pthread_mutex_unlock(&ck_pages_lock);
+	ck_cancel_unlock(&ck_pages_lock, cancel);
 	if (err) {
 		free(m->state);
 		free(m);

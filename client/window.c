@@ -14,6 +14,7 @@
 
 #include "client/client.h"
 #include "client/window.h"
+#include "util/cancel.h"
 #include "util/fd.h"
 #include "util/log.h"
 #include "util/range.h"
@@ -121,11 +122,12 @@ static void open_once(void)
 
 CUresult ck_window_open(void)
 {
-	pthread_mutex_lock(&lock);
+	int cancel = ck_cancel_lock(&lock);
+
 	if (!tried)
 		open_once();
 	tried = true;
-	pthread_mutex_unlock(&lock);
+	ck_cancel_unlock(&lock, cancel);
 	if (ck_client.state == CK_STATE_LOST)
 		return CUDA_ERROR_DEVICE_UNAVAILABLE;
 	return ck_window_lo ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
@@ -191,15 +193,16 @@ CUresult ck_window_take(uint64_t ctx, size_t size, uint64_t *address)
 /* The pages' memory goes back to the system; a late access of the program faults. */
 void ck_window_give(uint64_t address, size_t size)
 {
+	int cancel = ck_cancel_lock(&lock);
+
 	size = CK_ALIGN_UP(size, CK_PAGE);
-	pthread_mutex_lock(&lock);
 	mmap((void *)(uintptr_t)address, size, PROT_NONE,
 	     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 	if (fallocate(ck_fd_ours(&file), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 		      (off_t)(address - ck_window_lo), (off_t)size) < 0)
 		madvise(ck_window_alias(address), size, MADV_REMOVE);
 	ck_space_give(space, address, size);
-	pthread_mutex_unlock(&lock);
+	ck_cancel_unlock(&lock, cancel);
 }
 
 /* --- device memory. The lock is held over the call: a unit is not used before it is there. */
@@ -210,8 +213,8 @@ CUresult ck_window_back(uint64_t ctx, uint64_t address, size_t size)
 	uint64_t behind = ck_space_behind(address, size, &length);
 	uint16_t *users;
 	CUresult err = CUDA_SUCCESS;
+	int cancel = ck_cancel_lock(&lock);
 
-	pthread_mutex_lock(&lock);
 	users = ck_space_users(space, address, size);
 	if (users && *users > 0)	/* the device's bytes are those of an earlier piece */
 		fallocate(ck_fd_ours(&file), 0, (off_t)(address - ck_window_lo),
@@ -220,7 +223,7 @@ CUresult ck_window_back(uint64_t ctx, uint64_t address, size_t size)
 		err = ck_wire_ck_map(ctx, behind, length);
 	if (users && !err)
 		++*users;
-	pthread_mutex_unlock(&lock);
+	ck_cancel_unlock(&lock, cancel);
 	return err;
 }
 

@@ -23,6 +23,11 @@ def test_a_thread_that_is_cancelled_leaves_the_others_their_connection(awkward, 
     assert awkward("cancel", transport) == "works: 42\n"
 
 
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_a_thread_that_is_cancelled_in_a_call_leaves_no_lock_behind(awkward, transport):
+    assert awkward("pending", transport) == "works: 42\n"
+
+
 @pytest.mark.skipif(KIND != "", reason="the sanitizer's own work at exit is not for handlers of signals")
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_exit_by_a_signals_handler_in_the_middle_of_a_call_is_quiet(awkward, transport):

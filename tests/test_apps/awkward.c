@@ -18,6 +18,10 @@
 
 #define MORE_DRIVER_CALLS(X)                                                  \
 	X(cuMemAllocManaged, (CUdeviceptr *, size_t, unsigned int))           \
+	X(cuMemHostAlloc, (void **, size_t, unsigned int))                    \
+	X(cuMemFreeHost, (void *))                                            \
+	X(cuMemHostRegister_v2, (void *, size_t, unsigned int))               \
+	X(cuMemHostUnregister, (void *))                                      \
 	X(cuMemcpyHtoDAsync_v2, (CUdeviceptr, const void *, size_t, CUstream)) \
 	X(cuMemsetD8Async, (CUdeviceptr, unsigned char, size_t, CUstream))
 #include "driver_api.h"
@@ -113,6 +117,45 @@ static void cancel(void)
 		pthread_cancel(t);
 		pthread_join(t, NULL);
 	}
+	still_works();
+}
+
+/* --- pending: threads that are cancelled before they call end behind the call, which holds a lock meanwhile */
+static char registered[BIG];
+static void *pinned;
+static CUdeviceptr managed;
+static CUevent event;
+static size_t which;
+static void register_it(void) { check("cuMemHostRegister", cu.cuMemHostRegister_v2(registered, BIG, 0)); }
+static void unregister_it(void) { check("cuMemHostUnregister", cu.cuMemHostUnregister(registered)); }
+static void take_pinned(void) { check("cuMemHostAlloc", cu.cuMemHostAlloc(&pinned, BIG, 0)); }
+static void give_pinned(void) { check("cuMemFreeHost", cu.cuMemFreeHost(pinned)); }
+static void take_managed(void) { check("cuMemAllocManaged", cu.cuMemAllocManaged(&managed, BIG, 1)); }
+static void give_managed(void) { check("cuMemFree", cu.cuMemFree_v2(managed)); }
+static void query(void) { cu.cuEventQuery(event); }
+
+static void (*const calls[])(void) = { take_managed, give_managed, take_pinned, give_pinned,
+				       register_it, unregister_it, query };
+
+static void *call_pending(void *arg)
+{
+	check("cuCtxSetCurrent", cu.cuCtxSetCurrent(ctx));
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+	pthread_cancel(pthread_self());
+	pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
+	calls[which]();
+	return arg;
+}
+
+static void pending(void)
+{
+	begin();
+	check("cuEventCreate", cu.cuEventCreate(&event, 0));
+	check("cuEventRecord", cu.cuEventRecord(event, NULL));
+	for (which = 0; which < sizeof(calls) / sizeof(calls[0]); which++)
+		pthread_join(thread(call_pending), NULL);
+	for (which = 0; which < sizeof(calls) / sizeof(calls[0]); which++)
+		calls[which]();
 	still_works();
 }
 
@@ -333,6 +376,7 @@ int main(int argc, char **argv)
 		void (*run)(void);
 	} all[] = {
 		{ "cancel", cancel },
+		{ "pending", pending },
 		{ "exit", exits },
 		{ "descriptors", descriptors },
 		{ "closed", closed },
