@@ -9,7 +9,7 @@ PYTEST := $(PYTHON) -m pytest -q -ra -p no:cacheprovider
 # Tests mostly wait, so there are more of them at a time than processors; one after another without pytest-xdist.
 BESIDE := $(shell $(PYTHON) -c 'import xdist' 2>/dev/null && echo "-n $$((2 * $(JOBS)))")
 THREADS := threads_order or streams_events or per_thread or many_clients or neighbour or (middle and launch) or waiting or bye or \
-	host_functions or polls or graphs or graph_modes or stream_values or (managed and not intro and not changed)
+	host_functions or polls or graphs or graph_modes or stream_values or async_copies or (staged and shm) or cancelled or (managed and not intro and not changed)
 E2E_WORDS := $(or $(K),$(if $(TSAN),$(THREADS)))
 # Documents do not depend on how the programs were compiled.
 ASIDE := $(if $(SAN),--ignore=tests/e2e/test_docs.py --ignore=tests/e2e/test_docker.py)
