@@ -162,9 +162,15 @@ CUresult ck_pinned_take(uint64_t ctx, size_t size, uint64_t *address)
 	return CUDA_SUCCESS;
 }
 
+/* The pages of [@at, @at + @size) go back to the system. */
+static void empty(uint64_t at, size_t size)
+{
+	fallocate(ck_fd_ours(&file), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)(at - base), (off_t)size);
+}
+
 /*
  * A late access of the program faults. The pages of a unit go back to the system when no piece in
- * it is left: until then the GPU has them.
+ * it is left and the GPU has done with them, by the worker if there is one.
  */
 void ck_pinned_give(uint64_t ctx, uint64_t at, size_t size)
 {
@@ -178,11 +184,8 @@ void ck_pinned_give(uint64_t ctx, uint64_t at, size_t size)
 	     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 	behind = ck_space_behind(at, size, &length);
 	users = ck_space_users(space, at, size);
-	if (!users || --*users == 0) {
-		ck_wire_ck_pinned_unmap(ctx, behind);
-		fallocate(ck_fd_ours(&file), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-			  (off_t)(behind - base), (off_t)length);
-	}
+	if ((!users || --*users == 0) && ck_wire_ck_pinned_unmap(ctx, behind))
+		empty(behind, length);
 	ck_space_give(space, at, size);
 	ck_cancel_unlock(&lock, cancel);
 	atomic_fetch_sub(&ck_pinned_count, 1);
@@ -212,8 +215,7 @@ void ck_pinned_unreserve(size_t offset, size_t size)
 {
 	int cancel = ck_cancel_lock(&lock);
 
-	fallocate(ck_fd_ours(&file), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset,
-		  (off_t)size);
+	empty(base + offset, size);
 	ck_space_give(space, base + offset, of_units(size));
 	ck_cancel_unlock(&lock, cancel);
 	atomic_fetch_sub(&ck_pinned_count, 1);

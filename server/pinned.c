@@ -9,6 +9,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/falloc.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -151,10 +152,17 @@ free_piece:
 	return err;
 }
 
+/*
+ * The driver has done with the piece, so its pages go back to the system; the client could not say when. Those from
+ * elsewhere are the client's memory yet.
+ */
 static void piece_drop(struct ck_pinned *p, struct piece *piece)
 {
 	ck_ranges_remove(p->pieces, piece->address, NULL);
 	unmap(p, piece->address, piece->size);
+	if (is_kept(p, piece->address))
+		fallocate(p->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+			  (off_t)(piece->address - p->lo), (off_t)CK_ALIGN_UP(piece->size, PAGE));
 	free(piece);
 }
 

@@ -205,8 +205,10 @@ static void a_piece_is_the_clients_own_pages(void **state)
 	assert_int_equal(here[UNIT], 7);
 	assert_int_equal(unmap(place + UNIT), CUDA_SUCCESS);
 	assert_int_equal(fake.registered, 0);
+	assert_int_equal(view[UNIT], 0);	/* given back to the system */
+	view[UNIT] = 8;
 	assert_int_equal(map(place + UNIT, 2 * UNIT, UNIT), CUDA_SUCCESS);
-	assert_int_equal(here[UNIT], 7);
+	assert_int_equal(here[UNIT], 8);
 	ck_pinned_drop_context(session->pinned, 1);
 	assert_int_equal(map(place + UNIT, UNIT, UNIT), CUDA_SUCCESS);
 	munmap(view, SIZE);
@@ -244,6 +246,7 @@ static void memory_from_elsewhere_never_covers_our_own(void **state)
 	assert_int_equal(map(place + SIZE + 100, 50, PAGE), CUDA_SUCCESS);
 	assert_int_equal(*(unsigned char *)(place + SIZE + 100), 3);
 	assert_int_equal(unmap(place + SIZE + 100), CUDA_SUCCESS);
+	assert_int_equal(view[PAGE + 100], 3);	/* the client's yet */
 	assert_int_equal(map(place + SIZE, 50, 0), CUDA_SUCCESS);
 	munmap(view, SIZE);
 }
