@@ -58,22 +58,6 @@ static bool worker_takes(uint64_t at, size_t size)
 	return ck_call_fd(CK_PROC_ck_pinned_file, &args, &res, file.fd) == CUDA_SUCCESS && res.taken;
 }
 
-static uint64_t find_place(size_t size)
-{
-	for (size_t i = 0; i < CK_ARRAY_SIZE(places); i++) {
-		uint64_t at = ck_space_reserve(places[i], size);
-
-		if (!at)
-			continue;
-		if (worker_takes(at, size))
-			return at;
-		munmap((void *)(uintptr_t)at, size);
-		if (ck_client.state != CK_STATE_READY)
-			break;
-	}
-	return 0;
-}
-
 static void open_once(void)
 {
 	uint64_t at = 0;
@@ -84,7 +68,7 @@ static void open_once(void)
 		file = ck_fd_keep(make_file(size));
 		if (file.fd < 0)
 			return;
-		at = find_place(size);
+		at = ck_space_agree(places, CK_ARRAY_SIZE(places), size, worker_takes);
 		if (!at)
 			close(file.fd);
 	}

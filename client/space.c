@@ -49,6 +49,19 @@ uint64_t ck_space_reserve(uint64_t place, size_t size)
 	return CK_ALIGN_UP(at, CK_UNIT);	/* what is before and behind stays reserved */
 }
 
+/* What the server has in use is kept until the others have been tried: where there is room is somewhere else then. */
+uint64_t ck_space_agree(const uint64_t *places, size_t count, size_t size, bool (*server_takes)(uint64_t at, size_t size))
+{
+	uint64_t at = ck_space_reserve(places[0], size), found;
+
+	if (at && server_takes(at, size))
+		return at;
+	found = count > 1 ? ck_space_agree(places + 1, count - 1, size, server_takes) : 0;
+	if (at)
+		munmap((void *)(uintptr_t)at, size);
+	return found;
+}
+
 struct ck_space *ck_space_create(uint64_t lo, uint64_t hi)
 {
 	struct ck_space *s = calloc(1, sizeof(*s));

@@ -34,4 +34,7 @@ uint16_t *ck_space_users(struct ck_space *space, uint64_t at, size_t size);
 /* Reserve @size bytes, whole units, at @place in this process, or anywhere with 0. 0: not there. */
 uint64_t ck_space_reserve(uint64_t place, size_t size);
 
+/* The same at the first of @count @places that the server takes as well. 0: at none. */
+uint64_t ck_space_agree(const uint64_t *places, size_t count, size_t size, bool (*server_takes)(uint64_t at, size_t size));
+
 #endif

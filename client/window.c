@@ -61,24 +61,6 @@ static bool driver_can(void)
 	return false;
 }
 
-/* What the server has in use is kept until the end: where there is room is somewhere else then. */
-static uint64_t find_place(size_t size)
-{
-	uint64_t tries[CK_ARRAY_SIZE(places)], found = 0;
-	size_t count = 0;
-
-	for (; count < CK_ARRAY_SIZE(places) && ck_client.state == CK_STATE_READY && !found; count++) {
-		tries[count] = ck_space_reserve(places[count], size);
-		if (tries[count] && server_takes(tries[count], size))
-			found = tries[count];
-	}
-	while (count-- > 0) {
-		if (tries[count] && tries[count] != found)
-			munmap((void *)(uintptr_t)tries[count], size);
-	}
-	return found;
-}
-
 /* The file behind the window and its alias. A child of fork gets neither view: it has no GPU. */
 static int map_file(uint64_t at, size_t size)
 {
@@ -103,7 +85,7 @@ static void open_once(void)
 
 	for (size_t i = 0; !at && driver_can() && i < CK_ARRAY_SIZE(sizes); i++) {
 		size = sizes[i];
-		at = find_place(size);
+		at = ck_space_agree(places, CK_ARRAY_SIZE(places), size, server_takes);
 	}
 	if (!at) {
 		ck_info("no addresses that are free both here and on the server: no managed and no "
