@@ -113,11 +113,12 @@ static CUresult map(const struct ck_pinned *p, uint64_t address, size_t size, si
 }
 
 /* Have the driver know the memory, by the client's address. */
-static CUresult enlist(uint64_t address, size_t size, unsigned int flags)
+static CUresult enlist(uint64_t address, size_t size)
 {
 	void *at = (void *)(uintptr_t)address;
 	CUdeviceptr device = 0;
-	CUresult err = ck_driver.cuMemHostRegister_v2(at, size, flags);
+	CUresult err = ck_driver.cuMemHostRegister_v2(at, size, CU_MEMHOSTREGISTER_PORTABLE |
+								CU_MEMHOSTREGISTER_DEVICEMAP);
 
 	if (err)
 		return err;
@@ -140,8 +141,7 @@ static CUresult piece_add(struct ck_pinned *p, uint64_t ctx, const ck_pinned_map
 		goto free_piece;
 	err = map(p, a->address, a->size, a->offset);
 	if (!err) {
-		err = enlist(a->address, a->size, a->flags | CU_MEMHOSTREGISTER_PORTABLE |
-							  CU_MEMHOSTREGISTER_DEVICEMAP);
+		err = enlist(a->address, a->size);
 		if (!err)
 			return CUDA_SUCCESS;
 		unmap(p, a->address, a->size);
@@ -278,7 +278,7 @@ static bool is_valid(const struct ck_pinned *p, const ck_pinned_map_args *a)
 {
 	uint64_t end, offset_end;
 
-	if (p->file < 0 || a->size == 0 || a->offset % PAGE ||
+	if (p->file < 0 || a->size == 0 || a->offset % PAGE || a->flags || /* none has a meaning yet */
 	    ck_add_overflow(a->address, CK_ALIGN_UP(a->size, PAGE) + PAGE, &end) ||
 	    ck_add_overflow(a->offset, a->address % PAGE + a->size, &offset_end) ||
 	    a->size > SIZE_MOST || offset_end > p->size)

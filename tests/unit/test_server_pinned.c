@@ -217,6 +217,7 @@ static void a_piece_is_the_clients_own_pages(void **state)
 static void pieces_lie_inside_the_file_and_apart(void **state)
 {
 	unsigned char *view = take();
+	ck_pinned_map_args io = { .address = place, .size = UNIT, .flags = CU_MEMHOSTREGISTER_IOMEMORY };
 
 	(void)state;
 	assert_int_equal(map(place + UNIT, UNIT, 0), CUDA_ERROR_INVALID_VALUE);
@@ -226,6 +227,7 @@ static void pieces_lie_inside_the_file_and_apart(void **state)
 	assert_int_equal(map(place, ~0ull, 0), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(map(place + SIZE, SIZE, PAGE), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(map(place - UNIT, 2 * UNIT, 0), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(ck_serve_ck_pinned_map(&request, &io, NULL), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(map(place, UNIT, 0), CUDA_SUCCESS);
 	assert_int_equal(map(place, UNIT, 0), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(fake.registered, 1);
