@@ -35,6 +35,7 @@ CK_LOG_DEFINE("server");
 #define SIZE_MOST ((size_t)4 << 40)
 
 struct ck_pinned {
+	pthread_rwlock_t moves;	/* read: during a copy that we wait for; written, before the other lock: mappings go */
 	pthread_mutex_t lock;
 	int file;		/* -1: none yet */
 	size_t size;		/* of the file */
@@ -59,6 +60,8 @@ int ck_pinned_create(struct ck_pinned **out)
 		return -ENOMEM;
 	}
 	p->file = -1;
+	/* who copies all the time must not keep a mapping from going, and the command thread with it */
+	p->moves = (pthread_rwlock_t)PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
 	pthread_mutex_init(&p->lock, NULL);
 	*out = p;
 	return 0;
@@ -73,6 +76,19 @@ static void *pages_of(uint64_t address, size_t size, size_t *length)
 
 	*length = CK_ALIGN_UP(address + size, PAGE) - first;
 	return (void *)(uintptr_t)first;
+}
+
+/* Mappings go: what is copied out of them or into them meanwhile would be whatever comes to lie there. */
+static void lock_for_end(struct ck_pinned *p)
+{
+	pthread_rwlock_wrlock(&p->moves);
+	pthread_mutex_lock(&p->lock);
+}
+
+static void unlock_for_end(struct ck_pinned *p)
+{
+	pthread_mutex_unlock(&p->lock);
+	pthread_rwlock_unlock(&p->moves);
 }
 
 static bool is_kept(const struct ck_pinned *p, uint64_t address)
@@ -168,14 +184,14 @@ static void piece_drop(struct ck_pinned *p, struct piece *piece)
 
 void ck_pinned_drop_context(struct ck_pinned *p, uint64_t ctx)
 {
-	pthread_mutex_lock(&p->lock);
+	lock_for_end(p);
 	for (size_t i = ck_ranges_count(p->pieces); i-- > 0;) {
 		struct piece *piece = ck_ranges_at(p->pieces, i)->value;
 
 		if (piece->ctx == ctx)
 			piece_drop(p, piece);
 	}
-	pthread_mutex_unlock(&p->lock);
+	unlock_for_end(p);
 }
 
 void ck_pinned_destroy(struct ck_pinned *p)
@@ -190,6 +206,7 @@ void ck_pinned_destroy(struct ck_pinned *p)
 		close(p->file);
 	}
 	pthread_mutex_destroy(&p->lock);
+	pthread_rwlock_destroy(&p->moves);
 	free(p);
 }
 
@@ -314,7 +331,7 @@ CUresult ck_serve_ck_pinned_unmap(struct ck_request *q, ck_pinned_unmap_args *a,
 	const struct ck_range *r;
 
 	(void)res;
-	pthread_mutex_lock(&p->lock);
+	lock_for_end(p);
 	r = ck_ranges_find(p->pieces, a->address);
 	if (r && r->lo == a->address) {
 		CUresult err = ck_driver.cuMemHostUnregister((void *)(uintptr_t)a->address);
@@ -323,7 +340,7 @@ CUresult ck_serve_ck_pinned_unmap(struct ck_request *q, ck_pinned_unmap_args *a,
 			ck_debug("unregistering pinned memory: %s", ck_error_name(err));
 		piece_drop(p, r->value);
 	}
-	pthread_mutex_unlock(&p->lock);
+	unlock_for_end(p);
 	return CUDA_SUCCESS;
 }
 
@@ -357,11 +374,14 @@ CUresult ck_serve_ck_pinned_copy(struct ck_request *q, ck_pinned_copy_args *a, v
 CUresult ck_serve_ck_pinned_move(struct ck_request *q, ck_pinned_move_args *a,
 				 ck_pinned_move_res *res)
 {
+	CUresult err = CUDA_ERROR_INVALID_VALUE;
 	void *host;
 
 	(void)res;
-	if (!host_side(q, a->kind, a->dst, a->src, a->size, &host))
-		return CUDA_ERROR_INVALID_VALUE;
-	return a->kind == CK_PINNED_TO_DEVICE ? ck_driver.cuMemcpyHtoD_v2(a->dst, host, a->size) :
-						ck_driver.cuMemcpyDtoH_v2(host, a->src, a->size);
+	pthread_rwlock_rdlock(&q->session->pinned->moves);
+	if (host_side(q, a->kind, a->dst, a->src, a->size, &host))
+		err = a->kind == CK_PINNED_TO_DEVICE ? ck_driver.cuMemcpyHtoD_v2(a->dst, host, a->size) :
+						       ck_driver.cuMemcpyDtoH_v2(host, a->src, a->size);
+	pthread_rwlock_unlock(&q->session->pinned->moves);
+	return err;
 }

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -303,6 +304,43 @@ static void a_copy_names_registered_bytes_only(void **state)
 	munmap(view, SIZE);
 }
 
+static _Atomic int unmapped;
+
+static void *unmap_meanwhile(void *unused)
+{
+	unmap(place);
+	unmapped = 1;
+	return unused;
+}
+
+/* A copy during which the client, of another thread's doing, gives the memory up. */
+static CUresult slow_copy(CUdeviceptr dst, const void *src, size_t size)
+{
+	static pthread_t thread;
+
+	assert_int_equal(pthread_create(&thread, NULL, unmap_meanwhile, NULL), 0);
+	pthread_detach(thread);
+	usleep(50000);
+	memcpy((void *)dst, src, size);
+	return unmapped;
+}
+
+static void memory_stays_while_it_is_copied(void **state)
+{
+	unsigned char *view = take();
+	static unsigned char device[PAGE];
+
+	(void)state;
+	ck_driver.cuMemcpyHtoD_v2 = slow_copy;
+	assert_int_equal(map(place, UNIT, 0), CUDA_SUCCESS);
+	view[10] = 4;
+	assert_int_equal(move((uintptr_t)device, place + 10, 1, 0), CUDA_SUCCESS);
+	assert_int_equal(device[0], 4);
+	while (!unmapped)
+		usleep(1000);
+	munmap(view, SIZE);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, begin, end)
 
 int main(void)
@@ -317,6 +355,7 @@ int main(void)
 		TEST(memory_from_elsewhere_never_covers_our_own),
 		TEST(another_address_on_the_device_is_no_use),
 		TEST(a_copy_names_registered_bytes_only),
+		TEST(memory_stays_while_it_is_copied),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
