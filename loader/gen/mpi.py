@@ -25,7 +25,7 @@ import sys
 import common
 
 HANDLES = {"MPI_Comm", "MPI_Datatype", "MPI_Op", "MPI_Group", "MPI_Request", "MPI_Errhandler",
-           "MPI_Info", "MPI_Win", "MPI_File", "MPI_Message"}
+           "MPI_Info", "MPI_Win", "MPI_File", "MPI_Message", "MPI_Session"}
 # C types that are not pointers, as the calling convention sees them.
 SCALARS = {"int": "int", "MPI_Fint": "int", "MPI_Aint": "long", "MPI_Offset": "long",
            "MPI_Count": "long", "double": "double", "MPI_T_enum": "void *",
@@ -36,7 +36,7 @@ CALLBACKS = {"MPI_User_function": "op", "MPI_Comm_errhandler_function": "errhand
              "MPI_Win_errhandler_function": "errhandler", "ompi_file_errhandler_fn": "errhandler",
              "MPI_File_errhandler_function": "errhandler", "MPI_Handler_function": "errhandler",
              "MPI_Comm_errhandler_fn": "errhandler", "MPI_File_errhandler_fn": "errhandler",
-             "MPI_Win_errhandler_fn": "errhandler",
+             "MPI_Win_errhandler_fn": "errhandler", "MPI_Session_errhandler_function": "errhandler",
              "MPI_Comm_copy_attr_function": "attribute", "MPI_Comm_delete_attr_function": "attribute",
              "MPI_Type_copy_attr_function": "attribute", "MPI_Type_delete_attr_function": "attribute",
              "MPI_Win_copy_attr_function": "attribute", "MPI_Win_delete_attr_function": "attribute",
