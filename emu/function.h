@@ -50,6 +50,7 @@ struct ck_emu_jit {
 	char *log[2]; /* information, errors; NULL: not asked for */
 	size_t log_room[2];
 	void **log_written[2]; /* where the size written goes */
+	unsigned int max_registers; /* 0: not asked for */
 };
 
 CUresult ck_emu_jit_read(unsigned int count, const CUjit_option *options, void **values,

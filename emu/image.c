@@ -1,6 +1,7 @@
 /*
  * emu/image.c - from the bytes of a module to a parsed one: only PTX runs here.
  */
+#define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,6 +39,9 @@ CUresult ck_emu_jit_read(unsigned int count, const CUjit_option *options, void *
 			break;
 		case CU_JIT_WALL_TIME:
 			values[i] = NULL; /* milliseconds as a float: no time to speak of */
+			break;
+		case CU_JIT_MAX_REGISTERS:
+			jit->max_registers = (unsigned int)(uintptr_t)values[i];
 			break;
 		default: /* all others steer a compiler that is not here */
 			break;
@@ -132,6 +136,19 @@ static CUresult image_open(const char *image, struct ck_emu_image *out, const ch
 	return strncmp(text_skip(image), ".version", 8) ? CUDA_ERROR_INVALID_IMAGE : CUDA_SUCCESS;
 }
 
+/* The text with a word at its end about how many registers its kernels may have. */
+static CUresult limit_registers(struct ck_emu_image *image, unsigned int registers)
+{
+	char *text;
+
+	if (asprintf(&text, "%s\n.pragma \"" CK_PTX_PRAGMA_REGISTERS "\";\n", image->text,
+		     registers) < 0)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	free(image->owned);
+	image->text = image->owned = text;
+	return CUDA_SUCCESS;
+}
+
 CUresult ck_emu_image_open(const void *image, const struct ck_emu_jit *jit,
 			   struct ck_emu_image *out)
 {
@@ -145,8 +162,9 @@ CUresult ck_emu_image_open(const void *image, const struct ck_emu_jit *jit,
 	if (result != CUDA_SUCCESS) {
 		jit_write(jit, 1, why);
 		ck_err("load a module: %s", why);
+		return result;
 	}
-	return result;
+	return jit->max_registers ? limit_registers(out, jit->max_registers) : CUDA_SUCCESS;
 }
 
 void ck_emu_image_close(struct ck_emu_image *image)

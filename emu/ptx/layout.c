@@ -127,6 +127,7 @@ static void finish_kernel(struct walk *w, struct ck_ptx_kernel *k)
 {
 	struct ck_ptx_func *f = &w->m->funcs[k->func];
 	uint64_t local = w->depth[k->func] + (w->unbounded ? CK_PTX_STACK_RESERVE : 0);
+	uint32_t limit = k->max_registers ? k->max_registers : w->m->max_registers;
 
 	k->module = w->m;
 	k->info.name = f->name;
@@ -135,6 +136,8 @@ static void finish_kernel(struct walk *w, struct ck_ptx_kernel *k)
 	k->unbounded = w->unbounded;
 	/* as a compiler would: so few that the largest block can be launched */
 	k->info.registers = ck_min(ck_max(f->rows, 8u), ck_min(65536 / k->info.max_threads, 255u));
+	if (limit)
+		k->info.registers = ck_min(k->info.registers, limit);
 	k->local_bytes = (uint32_t)CK_ALIGN_UP(ck_min(local, (uint64_t)2 * CK_PTX_MAX_LOCAL), 16);
 	for (uint32_t v = 0; v < w->m->var_count; v++)
 		if (w->m->vars[v].space == CK_PTX_CONST)

@@ -386,6 +386,7 @@ struct ck_ptx_kernel {
 	uint32_t local_bytes;	 /* of a lane: frames of the deepest call chain */
 	bool unbounded;		 /* that is not known: recursion, calls through registers, alloca */
 	uint32_t req[3];	 /* .reqntid, 0 if none */
+	uint32_t max_registers;	 /* .maxnreg, 0 if none */
 };
 
 struct ck_ptx_reloc {
@@ -420,6 +421,7 @@ struct ck_ptx_module {
 	uint32_t list_count, list_room;
 	struct ck_ptx_span *spans; /* of the placed variables, by address */
 	uint32_t span_count;
+	uint32_t max_registers; /* of kernels that say nothing themselves; 0: no limit */
 	bool placed;
 	struct ck_ptx_hazards *hazards; /* what checks have told, changed while it runs */
 };

@@ -2,6 +2,7 @@
  * emu/ptx/parse_func.c - headers of functions and kernels, and the directives of a module.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +13,7 @@
 /* What stands before a function's body. */
 struct header {
 	int64_t maxntid[3], reqntid[3], cluster[3];
+	int64_t max_registers;
 	bool must_cluster;
 	struct ck_ptx_slot *slots; /* of the results, then of the parameters */
 	uint32_t results, params;
@@ -110,8 +112,7 @@ static int parse_three(struct ck_ptx_parser *p, int64_t value[3])
 
 static int parse_header_directives(struct ck_ptx_parser *p, struct header *h)
 {
-	static const char *const one_number[] = {"minnctapersm", "maxnctapersm",
-						 "maxnreg",	 "maxclusterrank",
+	static const char *const one_number[] = {"minnctapersm", "maxnctapersm", "maxclusterrank",
 						 "abi_preserve", "abi_preserve_control"};
 	int64_t ignored;
 	int ret = 0;
@@ -125,6 +126,8 @@ static int parse_header_directives(struct ck_ptx_parser *p, struct header *h)
 		ck_ptx_advance(p);
 		if (number)
 			ret = ck_ptx_integer(p, &ignored);
+		else if (ck_ptx_token_is(&word, CK_PTX_DOT, "maxnreg"))
+			ret = ck_ptx_integer(p, &h->max_registers);
 		else if (ck_ptx_token_is(&word, CK_PTX_DOT, "maxntid"))
 			ret = parse_three(p, h->maxntid);
 		else if (ck_ptx_token_is(&word, CK_PTX_DOT, "reqntid"))
@@ -214,6 +217,7 @@ static int kernel_add(struct ck_ptx_parser *p, const struct header *h)
 	for (int i = 0; i < 3; i++)
 		k->info.cluster[i] = (uint32_t)h->cluster[i];
 	k->info.must_cluster = h->must_cluster;
+	k->max_registers = (uint32_t)ck_min(ck_max(h->max_registers, (int64_t)0), (int64_t)255);
 	k->info.param_bytes = (uint32_t)h->block;
 	k->info.param_count = func->param_count;
 	k->info.max_threads = (uint32_t)ck_min(threads, (int64_t)1024);
@@ -419,6 +423,19 @@ static int parse_target(struct ck_ptx_parser *p)
 	return 0;
 }
 
+/* Ours says what was asked of the compiler that made the unit; others are hints. */
+static int parse_pragma(struct ck_ptx_parser *p)
+{
+	unsigned int registers;
+	char text[64];
+
+	/* the input need not have an end that sscanf would see */
+	snprintf(text, sizeof(text), "%.*s", (int)ck_min(p->tok.size, sizeof(text)), p->tok.text);
+	if (p->tok.kind == CK_PTX_STRING && sscanf(text, CK_PTX_PRAGMA_REGISTERS, &registers) == 1)
+		p->module->max_registers = registers;
+	return skip_to_semicolon(p);
+}
+
 static int parse_address_size(struct ck_ptx_parser *p)
 {
 	int64_t bits;
@@ -461,7 +478,7 @@ int ck_ptx_parse_directive(struct ck_ptx_parser *p)
 	if (ck_ptx_token_is(&word, CK_PTX_DOT, "alias"))
 		return parse_alias(p);
 	if (ck_ptx_token_is(&word, CK_PTX_DOT, "pragma"))
-		return skip_to_semicolon(p);
+		return parse_pragma(p);
 	if (ck_ptx_token_is(&word, CK_PTX_DOT, "target"))
 		return parse_target(p);
 	if (ck_ptx_token_is(&word, CK_PTX_DOT, "address_size"))

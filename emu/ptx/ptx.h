@@ -69,6 +69,12 @@ const struct ck_ptx_kernel *ck_ptx_kernel_at(const struct ck_ptx_module *module,
 const struct ck_ptx_kernel *ck_ptx_kernel_find(const struct ck_ptx_module *module,
 					       const char *name);
 
+/*
+ * At the end of a unit: what CU_JIT_MAX_REGISTERS asked for, so that it stays with the text where
+ * that is linked and parsed again.
+ */
+#define CK_PTX_PRAGMA_REGISTERS "cricket max registers %u"
+
 struct ck_ptx_param {
 	uint32_t offset, size; /* bytes, in the parameter block */
 };

@@ -123,6 +123,56 @@ static void without_the_library_its_functions_are_missing(void **state)
 	ok(cuLinkDestroy(link));
 }
 
+/* A kernel with 60 registers; @directives stand before its body. */
+static void wide_kernel(char *text, size_t size, const char *directives)
+{
+	int n = snprintf(text, size,
+			 EMU_PTX_HEAD ".visible .entry wide()\n%s{\n.reg .b32 %%r<60>;\n",
+			 directives);
+
+	for (int i = 0; i < 60; i++)
+		n += snprintf(text + n, size - (size_t)n, "mov.u32 %%r%d, %d;\n", i, i);
+	snprintf(text + n, size - (size_t)n, "ret;\n}\n");
+}
+
+/* The registers of its threads; @module goes. */
+static int registers_of(CUmodule module)
+{
+	CUfunction function;
+	int registers;
+
+	ok(cuModuleGetFunction(&function, module, "wide"));
+	ok(cuFuncGetAttribute(&registers, CU_FUNC_ATTRIBUTE_NUM_REGS, function));
+	ok(cuModuleUnload(module));
+	return registers;
+}
+
+static void as_many_registers_as_the_compiler_was_allowed(void **state)
+{
+	CUjit_option option = CU_JIT_MAX_REGISTERS;
+	void *most = (void *)38, *cubin;
+	char text[8192], own[8192];
+	CUlinkState link;
+	CUmodule module;
+	size_t size;
+
+	(void)state;
+	wide_kernel(text, sizeof(text), "");
+	wide_kernel(own, sizeof(own), ".maxnreg 44\n");
+	ok(cuModuleLoadData(&module, text));
+	assert_in_range(registers_of(module), 60, 64);
+	ok(cuModuleLoadDataEx(&module, text, 1, &option, &most));
+	assert_int_equal(registers_of(module), 38);
+	ok(cuModuleLoadDataEx(&module, own, 1, &option, &most));
+	assert_int_equal(registers_of(module), 44); /* the directive goes before the option */
+	ok(cuLinkCreate_v2(1, &option, &most, &link));
+	ok(cuLinkAddData_v2(link, CU_JIT_INPUT_PTX, text, strlen(text) + 1, "w", 0, NULL, NULL));
+	ok(cuLinkComplete(link, &cubin, &size));
+	ok(cuModuleLoadData(&module, cubin));
+	ok(cuLinkDestroy(link));
+	assert_int_equal(registers_of(module), 38);
+}
+
 static void other_libraries_are_refused(void **state)
 {
 	char bytes[512];
@@ -162,6 +212,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(grids_meet_by_the_device_runtime),
 		TEST(without_the_library_its_functions_are_missing),
+		TEST(as_many_registers_as_the_compiler_was_allowed),
 		TEST(other_libraries_are_refused),
 		TEST(a_damaged_archive_is_read_no_further_than_its_bytes),
 	};
