@@ -144,6 +144,25 @@ static void finish_kernel(struct walk *w, struct ck_ptx_kernel *k)
 			k->info.const_bytes += (uint32_t)w->m->vars[v].size;
 }
 
+/*
+ * Whether a call agrees with its callee. Of another unit's function the call may expect a result
+ * where there is none, and the other way round: linkers let it pass, and nobody uses it (Numba
+ * declares functions of C so that return nothing).
+ */
+static bool agree(const struct ck_ptx_module *m, const struct ck_ptx_call *call)
+{
+	const struct ck_ptx_func *f = &m->funcs[call->callee];
+	bool linked = f->defined && f->origin.unit != m->funcs[call->caller].origin.unit;
+	bool lax = linked && (call->ret_count == 0 || f->ret_count == 0);
+	uint32_t count = call->arg_count + (lax ? 0 : call->ret_count);
+	bool same = call->arg_count == f->param_count && (lax || call->ret_count == f->ret_count);
+
+	for (uint32_t i = 0; same && i < count; i++)
+		same = call->args[i].size == f->params[i].size ||
+		       (call->args[i].size == 0 && i >= call->arg_count);
+	return same;
+}
+
 /* Every function that can be called has a body or is ours; calls agree with their callees. */
 static int check_calls(struct ck_ptx_module *m, const char **culprit)
 {
@@ -152,16 +171,12 @@ static int check_calls(struct ck_ptx_module *m, const char **culprit)
 	for (uint32_t c = 0; c < m->call_count; c++) {
 		const struct ck_ptx_call *call = &m->calls[c];
 		const struct ck_ptx_func *f;
-		uint32_t count = call->arg_count + call->ret_count;
 		bool same;
 
 		if (call->callee == CK_PTX_NONE)
 			continue;
 		f = &m->funcs[call->callee];
-		same = call->arg_count == f->param_count && call->ret_count == f->ret_count;
-		for (uint32_t i = 0; same && i < count; i++)
-			same = call->args[i].size == f->params[i].size ||
-			       (call->args[i].size == 0 && i >= call->arg_count);
+		same = agree(m, call);
 		*culprit = text;
 		snprintf(text, sizeof(text),
 			 !same	    ? "a call of '%.80s' does not match its parameters"

@@ -240,6 +240,21 @@ static void units_that_disagree_on_what_a_name_is_are_refused(void **state)
 		       "does not match its parameters");
 }
 
+static void a_result_that_another_unit_does_not_have_is_nobody_s(void **state)
+{
+	(void)state;
+	assert_either_way(UNIT_K(".extern " DECLARES("f") ".extern .global .u32 x;\n",
+				 CALLS("f") "ld.global.u32 %r0, [x];"),
+			  UNIT(".visible .global .u32 x;\n"
+			       ".visible .func f() { st.global.u32 [x], 37; ret; }\n"),
+			  37);
+	assert_either_way(UNIT_K(".extern .func f();\n", "call f, (); mov.b32 %r0, 41;"),
+			  UNIT(".visible " RETURNS("f", "1")), 41);
+	/* in one unit it is a mistake */
+	assert_refused(UNIT_K(".visible .func f() { ret; }\n", CALLS("f")),
+		       "does not match its parameters");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -256,6 +271,7 @@ int main(void)
 		cmocka_unit_test(shared_memory_is_the_same_for_functions_of_all_units),
 		cmocka_unit_test(two_definitions_of_one_name_are_refused),
 		cmocka_unit_test(units_that_disagree_on_what_a_name_is_are_refused),
+		cmocka_unit_test(a_result_that_another_unit_does_not_have_is_nobody_s),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
