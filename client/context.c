@@ -130,6 +130,16 @@ CUresult ck_enter_any(uint64_t *ctx)
 	return err;
 }
 
+CUresult ck_enter_owned(uint64_t *ctx)
+{
+	CUresult err = ck_enter(ctx);
+
+	if (err != CUDA_ERROR_INVALID_CONTEXT || current)
+		return err;
+	*ctx = 0;
+	return CUDA_SUCCESS;
+}
+
 /* --- handles */
 
 struct ck_context *ck_context_known(CUcontext handle)

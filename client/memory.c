@@ -202,7 +202,7 @@ CK_EXPORT CUresult cuMemFree_v2(CUdeviceptr dptr)
 {
 	struct ck_allocation a;
 	uint64_t ctx;
-	CUresult err = ck_enter(&ctx);
+	CUresult err = ck_enter_owned(&ctx);
 
 	if (err || dptr == 0)
 		return err;

@@ -253,7 +253,7 @@ CK_EXPORT CUresult cuModuleUnload(CUmodule hmod)
 {
 	struct ck_module *m = ck_module_from(hmod, false);
 	uint64_t ctx;
-	CUresult err = ck_enter(&ctx);
+	CUresult err = ck_enter_owned(&ctx);
 
 	if (err)
 		return err;
@@ -262,7 +262,7 @@ CK_EXPORT CUresult cuModuleUnload(CUmodule hmod)
 	err = ck_capture_unsafe();
 	if (err)
 		return err;
-	err = ck_wire_cuModuleUnload(ctx, m->object.id);
+	err = ck_wire_cuModuleUnload(ctx ? ctx : m->object.context->object.id, m->object.id);
 	ck_cache_clear();
 	ck_module_forget(m);
 	return err;

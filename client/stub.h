@@ -51,6 +51,8 @@ CUresult ck_call_aside_bulk(uint32_t proc, void *args, void *res, ck_place_fn pl
 /* May calls be made now? Then the id of the current context: INVALID_CONTEXT without one. */
 CUresult ck_enter(uint64_t *ctx);
 CUresult ck_enter_any(uint64_t *ctx);	/* the same; 0 without a context */
+/* For what gives back something of a context: any may be current, or none, but not a faulty one. */
+CUresult ck_enter_owned(uint64_t *ctx);
 
 /* Handle to id on the wire, checked: INVALID_HANDLE (contexts: INVALID_CONTEXT). */
 CUresult ck_context_id(CUcontext handle, uint64_t *id);

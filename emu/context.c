@@ -114,6 +114,8 @@ bool ck_emu_context_clear(struct ck_emu_context *context)
 
 CUresult ck_emu_context_state(const struct ck_emu_context *context)
 {
+	if (!context)
+		return CUDA_SUCCESS;
 	if (!atomic_load_explicit(&context->live, memory_order_relaxed))
 		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
 	return (CUresult)atomic_load_explicit(&context->fault, memory_order_relaxed);
@@ -134,6 +136,16 @@ CUresult ck_emu_enter(struct ck_emu_context **context)
 		return result;
 	*context = ck_emu_thread_context();
 	return *context ? ck_emu_context_state(*context) : CUDA_ERROR_INVALID_CONTEXT;
+}
+
+CUresult ck_emu_enter_owned(struct ck_emu_context **context)
+{
+	CUresult result = ck_emu_enter_bare();
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	*context = ck_emu_thread_context();
+	return ck_emu_context_state(*context);
 }
 
 /* Make a new context the current one; the rest of cuCtxCreate. */

@@ -158,6 +158,11 @@ int ck_emu_context_revive(struct ck_emu_context *context);
  * INVALID_CONTEXT without one, CONTEXT_IS_DESTROYED, or the context's sticky fault.
  */
 CUresult ck_emu_enter(struct ck_emu_context **context);
+/*
+ * The same for what gives back something of a context: without a current one *@context is NULL,
+ * whose state is good.
+ */
+CUresult ck_emu_enter_owned(struct ck_emu_context **context);
 /* The same without a context: only NOT_INITIALIZED, DEINITIALIZED and NOT_PERMITTED. */
 CUresult ck_emu_enter_bare(void);
 /* The state of one context, as the end of ck_emu_enter() reports it. */

@@ -59,7 +59,8 @@ static CUresult host_remove(struct ck_emu_context *context, void *p, enum ck_emu
 		return result;
 	/* it may be any context's work that uses it, and the pages are about to go */
 	result = ck_emu_all_wait();
-	ck_emu_print_flush(context);
+	if (context)
+		ck_emu_print_flush(context);
 	if (result == CUDA_SUCCESS)
 		result = ck_emu_context_state(context);
 	if (result != CUDA_SUCCESS)
@@ -71,7 +72,7 @@ static CUresult host_remove(struct ck_emu_context *context, void *p, enum ck_emu
 CUresult cuMemFreeHost(void *p)
 {
 	struct ck_emu_context *context;
-	CUresult result = ck_emu_enter(&context);
+	CUresult result = ck_emu_enter_owned(&context);
 	struct ck_emu_memory memory;
 
 	if (result != CUDA_SUCCESS)
@@ -131,7 +132,7 @@ CUresult cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags)
 CUresult cuMemHostUnregister(void *p)
 {
 	struct ck_emu_context *context;
-	CUresult result = ck_emu_enter(&context);
+	CUresult result = ck_emu_enter_owned(&context);
 	struct ck_emu_memory memory;
 
 	if (result != CUDA_SUCCESS)

@@ -73,7 +73,7 @@ static CUresult graph_free(CUdeviceptr address)
 CUresult cuMemFree_v2(CUdeviceptr dptr)
 {
 	struct ck_emu_context *context;
-	CUresult result = ck_emu_enter(&context);
+	CUresult result = ck_emu_enter_owned(&context);
 	struct ck_emu_context *owner;
 	struct ck_emu_memory memory;
 

@@ -194,16 +194,17 @@ static CUresult begin(CUmodule handle, struct ck_emu_module **module)
 
 CUresult cuModuleUnload(CUmodule hmod)
 {
+	struct ck_emu_context *context;
 	struct ck_emu_module *module;
-	CUresult result = begin(hmod, &module);
+	CUresult result = ck_emu_enter_owned(&context);
 
-	if (result == CUDA_SUCCESS) {
+	if (result == CUDA_SUCCESS)
 		result = ck_emu_capture_unsafe();
-		if (result != CUDA_SUCCESS)
-			ck_emu_object_put(&module->base);
-	}
 	if (result != CUDA_SUCCESS)
 		return result;
+	module = ck_emu_object_get(hmod, CK_EMU_MODULE);
+	if (!module)
+		return CUDA_ERROR_INVALID_HANDLE;
 	/* a library's module goes with the library */
 	if (module->library) {
 		result = CUDA_ERROR_NOT_PERMITTED;

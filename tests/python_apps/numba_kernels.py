@@ -348,6 +348,16 @@ def an_exception_in_a_kernel():
     raise AssertionError("1 // 0 went by in silence")
 
 
+@case
+def closing_gives_everything_back():
+    """The last of all, since Numba does not begin again: it frees with no context current."""
+    kept = [cuda.to_device(np.arange(8)), cuda.pinned_array(8), cuda.mapped_array(8), cuda.managed_array(8),
+            cuda.stream(), cuda.event()]
+    kept[4].synchronize()
+    del kept
+    cuda.close()
+
+
 def leaves_its_array():
     """Not of the cases, since it leaves the context broken: ends with an error of the driver."""
     @cuda.jit

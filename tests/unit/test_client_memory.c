@@ -29,7 +29,9 @@ static CUresult answer(const struct peer_message *m, void *res, struct peer_payl
 	(void)payload;
 	if (refusal)
 		return refusal;
-	if (m->number == CK_PROC_cuMemAllocAsync)
+	if (m->number == CK_PROC_cuMemAlloc_v2)
+		((cuMemAlloc_v2_res *)res)->dptr = next;
+	else if (m->number == CK_PROC_cuMemAllocAsync)
 		((cuMemAllocAsync_res *)res)->dptr = next;
 	else if (m->number == CK_PROC_cuMemAllocFromPoolAsync)
 		((cuMemAllocFromPoolAsync_res *)res)->dptr = next;
@@ -356,6 +358,25 @@ static void copies_of_a_batch_between_devices_are_one_message(void **state)
 	assert_int_equal(cuMemFreeAsync(p, stream), CUDA_SUCCESS);
 }
 
+/* As in the driver: who frees last has often popped the context already. */
+static void memory_is_freed_in_its_own_context_with_none_current(void **state)
+{
+	const ck_head *head;
+	CUcontext here;
+	CUdeviceptr p;
+
+	(void)state;
+	assert_int_equal(cuMemAlloc_v2(&p, 100), CUDA_SUCCESS);
+	head = peer_args(CK_PROC_cuMemAlloc_v2, 0);
+	assert_int_equal(cuCtxPopCurrent_v2(&here), CUDA_SUCCESS);
+	assert_int_equal(cuMemFree_v2(p), CUDA_SUCCESS);
+	assert_int_equal(cuMemFree_v2(p), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuMemAlloc_v2(&p, 100), CUDA_ERROR_INVALID_CONTEXT);
+	assert_int_equal(cuCtxPushCurrent_v2(here), CUDA_SUCCESS);
+	assert_int_equal(peer_count(CK_PROC_cuMemFree_v2), 1);
+	assert_int_equal(((ck_head *)peer_args(CK_PROC_cuMemFree_v2, 0))->ctx, head->ctx);
+}
+
 static void contexts_of_a_copy_between_peers_are_looked_at(void **state)
 {
 	CUcontext here = (CUcontext)ck_context_current();
@@ -381,6 +402,7 @@ int main(void)
 		memory_test(memory_of_a_pool_is_known_and_freed_once),
 		memory_test(a_stream_that_has_allocated_is_waited_for),
 		memory_test(a_lack_of_memory_is_told_at_once),
+		memory_test(memory_is_freed_in_its_own_context_with_none_current),
 		memory_test(a_pool_that_the_driver_told_of_has_one_handle),
 		memory_test(attributes_have_their_own_sizes),
 #ifndef __SANITIZE_THREAD__

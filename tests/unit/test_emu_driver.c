@@ -147,6 +147,36 @@ static void a_call_without_a_context_is_refused(void **state)
 	assert_int_equal(p, 42);
 }
 
+static void what_is_a_context_s_goes_with_none_current(void **state)
+{
+	static const char nothing[] = ".version 8.0\n.target sm_90\n.address_size 64\n";
+	size_t before, after, total;
+	static char bytes[8192];
+	CUcontext context;
+	CUmodule module;
+	void *pinned;
+	CUdeviceptr p;
+
+	(void)state;
+	ok(cuCtxCreate_v2(&context, 0, 0));
+	ok(cuMemGetInfo_v2(&before, &total));
+	ok(cuMemAlloc_v2(&p, 1 << 20));
+	ok(cuModuleLoadData(&module, nothing));
+	ok(cuMemHostAlloc(&pinned, 100, 0));
+	ok(cuMemHostRegister_v2(bytes, sizeof(bytes), 0));
+	ok(cuCtxPopCurrent_v2(NULL));
+	ok(cuMemFreeHost(pinned));
+	ok(cuMemHostUnregister(bytes));
+	ok(cuMemFree_v2(p));
+	assert_int_equal(cuMemFree_v2(p), CUDA_ERROR_INVALID_VALUE);
+	ok(cuModuleUnload(module));
+	assert_int_equal(cuModuleUnload(module), CUDA_ERROR_INVALID_HANDLE);
+	ok(cuCtxPushCurrent_v2(context));
+	ok(cuMemGetInfo_v2(&after, &total));
+	assert_int_equal(after, before);
+	ok(cuCtxDestroy_v2(context));
+}
+
 static void the_stack_of_contexts_is_last_in_first_out(void **state)
 {
 	CUcontext a, b, current;
@@ -297,6 +327,7 @@ int main(void)
 		cmocka_unit_test(a_pci_address_leads_back_to_its_device),
 		cmocka_unit_test(two_devices_have_two_uuids),
 		cmocka_unit_test(a_call_without_a_context_is_refused),
+		cmocka_unit_test(what_is_a_context_s_goes_with_none_current),
 		cmocka_unit_test(the_stack_of_contexts_is_last_in_first_out),
 		cmocka_unit_test(a_primary_context_keeps_its_handle_and_loses_its_memory),
 		in_context(limits_answer_as_documented),
