@@ -26,6 +26,20 @@ static CUresult enter(CUstream handle, CUdeviceptr dst, size_t pitch, size_t uni
 	return err;
 }
 
+/*
+ * A synchronous fill, enqueued with result @err. By CUDA's reference it is over when it returns
+ * where it fills pinned memory of the host; of managed memory the host's touch waits, and memory
+ * of the device needs no wait.
+ */
+static CUresult over(CUdeviceptr dst, CUresult err)
+{
+	struct ck_allocation a;
+
+	if (err || !ck_allocation_find(dst, &a) || ck_kind_on_device(a.kind))
+		return err;
+	return ck_stream_settle(NULL);
+}
+
 /* The synchronous forms have no stream: legacy, or the thread's own in their _ptds form. */
 #define FILL(bits, type, value)                                                                    \
 	CK_EXPORT CUresult cuMemsetD##bits##Async(CUdeviceptr dstDevice, type value, size_t N,     \
@@ -45,9 +59,9 @@ static CUresult enter(CUstream handle, CUdeviceptr dst, size_t pitch, size_t uni
 												   \
 		if (err || N == 0)                                                                 \
 			return err;                                                                \
-		if (stream)                                                                        \
-			return ck_wire_cuMemsetD##bits##Async(ctx, dstDevice, value, N, stream);   \
-		return ck_wire_cuMemsetD##bits##_v2(ctx, dstDevice, value, N);                     \
+		err = stream ? ck_wire_cuMemsetD##bits##Async(ctx, dstDevice, value, N, stream) :  \
+			       ck_wire_cuMemsetD##bits##_v2(ctx, dstDevice, value, N);             \
+		return over(dstDevice, err);                                                       \
 	}                                                                                          \
 	CK_EXPORT CUresult cuMemsetD2D##bits##Async(CUdeviceptr dstDevice, size_t dstPitch,        \
 						    type value, size_t Width, size_t Height,       \
@@ -71,11 +85,11 @@ static CUresult enter(CUstream handle, CUdeviceptr dst, size_t pitch, size_t uni
 												   \
 		if (err || !Width || !Height)                                                      \
 			return err;                                                                \
-		if (stream)                                                                        \
-			return ck_wire_cuMemsetD2D##bits##Async(ctx, dstDevice, dstPitch, value,   \
-								Width, Height, stream);            \
-		return ck_wire_cuMemsetD2D##bits##_v2(ctx, dstDevice, dstPitch, value, Width,      \
-						      Height);                                     \
+		err = stream ? ck_wire_cuMemsetD2D##bits##Async(ctx, dstDevice, dstPitch, value,   \
+								Width, Height, stream) :           \
+			       ck_wire_cuMemsetD2D##bits##_v2(ctx, dstDevice, dstPitch, value,     \
+							      Width, Height);                      \
+		return over(dstDevice, err);                                                       \
 	}
 
 FILL(8, unsigned char, uc)

@@ -62,6 +62,14 @@ int main()
 	CHECK(cudaMemcpyAsync(found, filled + 1, sizeof(found), cudaMemcpyDeviceToHost, 0));
 	CHECK(cudaDeviceSynchronize());
 	printf("read: %x %x\n", found[0], found[1]);
+	/* a synchronous fill waits for it, and for what was in the stream before */
+	int late = 0;
+	for (int i = 0; i < 100; i++) {
+		square<<<(n + 127) / 128, 128>>>(device, n);
+		CHECK(cudaMemset(filled, i, n * sizeof(int)));
+		late += (filled[n - 1] & 255) != i;
+	}
+	printf("filled at once: %d late\n", late);
 	CHECK(cudaFreeHost(filled));
 
 	for (int i = 0; i < 20; i++) {
