@@ -11,7 +11,9 @@ cd "$(dirname "$0")/.."
 
 packages=(numba==0.68.1 llvmlite==0.50.0 numba-cuda==0.30.4 numpy==2.4.6 packaging==26.3
 	cuda-bindings==13.5.0 cuda-core==1.2.2 cuda-pathfinder==1.9.0 cupy-cuda13x==14.2.0
-	nvidia-cuda-nvrtc==13.0.88 nvidia-nvvm==13.0.88 nvidia-cuda-runtime==13.0.96)
+	nvidia-cuda-nvrtc==13.0.88 nvidia-nvvm==13.0.88 nvidia-cuda-runtime==13.0.96
+	# what Numba's own tests import
+	pytest==9.2.0 pluggy==1.7.0 iniconfig==2.3.1 pygments==2.21.0 filecheck==1.0.6)
 
 say() { printf 'python-packages: %s\n' "$*"; }
 die() { say "error: $*"; exit 1; }

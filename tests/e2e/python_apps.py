@@ -28,13 +28,14 @@ def packages():
 
 @pytest.fixture
 def run_python(packages, server, tmp_path):
-    """run_python(PROGRAM, *ARGUMENTS): runs it through the shared server."""
+    """run_python(PROGRAM, *ARGUMENTS): runs it, or `python3 -m MODULE ...`, through the shared server."""
     def go(program, *arguments, transport="shm"):
         env = {"PYTHONWARNINGS": "ignore", "PYTHONDONTWRITEBYTECODE": "1",
                "NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS": "0", "CUPY_CACHE_DIR": str(tmp_path)}
         if DRIVER == "emu":     # PTX, and no CUB, which CuPy's wheel has as machine code
             env.update(CUPY_COMPILE_WITH_PTX="1", CUPY_ACCELERATORS="")
-        return run([packages / "bin" / "python3", PROGRAMS / program, *arguments],
+        program = program if program == "-m" else PROGRAMS / program
+        return run([packages / "bin" / "python3", program, *arguments],
                    client_env(server.address(transport), **env), timeout=180)
     return go
 
