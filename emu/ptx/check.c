@@ -229,9 +229,10 @@ static void touch_other(struct ck_ptx_check *owner, const struct ck_ptx_check *c
 	}
 }
 
+/* In what is the kernel's; what cooperative groups do in the part that is reserved is theirs. */
 static bool in_shared(const struct ck_ptx_block *block, const uint8_t *at)
 {
-	return at >= block->shared && at < block->shared + block->run->shared_bytes;
+	return at >= block->shared && at < block->shared + block->run->user_shared;
 }
 
 void ck_ptx_check_touch(struct ck_ptx_warp *w, uint32_t l, const uint8_t *at, uint32_t size,

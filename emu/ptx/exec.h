@@ -29,7 +29,8 @@ struct ck_ptx_run { /* one launch, as one thread has it */
 	const struct ck_ptx_grid *grid;
 	const struct ck_ptx_host *host;
 	const uint8_t *params;
-	uint32_t shared_bytes, warps; /* of a block; static and dynamic */
+	uint32_t shared_bytes, warps; /* of a block; static, dynamic and reserved */
+	uint32_t user_shared;	      /* without what is reserved, which follows it */
 	uint32_t cluster[3], cluster_size; /* blocks; 1 where none was asked for */
 	uint64_t *workspace;	      /* of the grid-wide barrier; its address is in %envreg1, 2 */
 	struct ck_ptx_span ranges[CK_PTX_RANGES];
@@ -38,6 +39,12 @@ struct ck_ptx_run { /* one launch, as one thread has it */
 	uint64_t object[2];
 	const struct ck_ptx_texture *texture[2];
 };
+
+/* Where the system's part of a block's shared memory begins, in the modules that use it. */
+static inline uint32_t ck_ptx_reserved_begin(const struct ck_ptx_run *run)
+{
+	return CK_ALIGN_UP(run->user_shared, 16u);
+}
 
 struct ck_ptx_barrier {
 	uint32_t expected;   /* threads; 0: all of the block */

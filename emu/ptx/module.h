@@ -34,6 +34,7 @@
 
 /* What a hostile text may ask for. */
 #define CK_PTX_MAX_SHARED (256u << 10)
+#define CK_PTX_RESERVED_SHARED 1024u /* the system's part of a block's, in the modules that use it */
 #define CK_PTX_MAX_LOCAL (512u << 10)
 #define CK_PTX_MAX_PARAM (32u << 10)
 #define CK_PTX_MAX_DEPTH 64		 /* nested scopes, nested braces of an initialiser */
@@ -423,6 +424,7 @@ struct ck_ptx_module {
 	uint32_t span_count;
 	uint32_t max_registers; /* of kernels that say nothing themselves; 0: no limit */
 	bool placed;
+	bool reserved_shared; /* it uses the system's part of shared memory */
 	struct ck_ptx_hazards *hazards; /* what checks have told, changed while it runs */
 };
 

@@ -69,6 +69,7 @@ static int parse_sreg(struct ck_ptx_parser *p, int64_t *id)
 	if (found < 0)
 		return -ENOENT;
 	*id = found;
+	p->module->reserved_shared |= ck_ptx_sreg_is_reserved((unsigned int)found);
 	ck_ptx_advance(p);
 	if (!ck_ptx_sreg_is_vector((unsigned int)found % CK_PTX_SREG_STRIDE))
 		return 0;

@@ -75,9 +75,12 @@ CUresult ck_ptx_run(const struct ck_ptx_kernel *kernel, const struct ck_ptx_grid
 	run.params = copy;
 	run.workspace = workspace;
 	run.warps = (threads + CK_PTX_LANES - 1) / CK_PTX_LANES;
-	run.shared_bytes = kernel->info.shared_bytes;
+	run.user_shared = kernel->info.shared_bytes;
 	if (grid->dynamic_shared)
-		run.shared_bytes = kernel->dynamic_offset + grid->dynamic_shared;
+		run.user_shared = kernel->dynamic_offset + grid->dynamic_shared;
+	run.shared_bytes = run.user_shared;
+	if (kernel->module->reserved_shared)
+		run.shared_bytes = ck_ptx_reserved_begin(&run) + CK_PTX_RESERVED_SHARED;
 	result = (CUresult)ck_ptx_team_run(&run, blocks / run.cluster_size, grid->cooperative);
 	free(copy);
 	return result;

@@ -99,8 +99,18 @@ static uint64_t uniform(const struct ck_ptx_warp *w, unsigned int id, unsigned i
 	case CK_PTX_SREG_GLOBALTIMER_HI:
 		return now_ns() >> 32;
 	case CK_PTX_SREG_TOTAL_SMEM:
+		return run->user_shared;
 	case CK_PTX_SREG_AGGR_SMEM:
 		return run->shared_bytes;
+	case CK_PTX_SREG_RESERVED_BEGIN:
+	case CK_PTX_SREG_RESERVED_0:
+		return ck_ptx_reserved_begin(run);
+	case CK_PTX_SREG_RESERVED_1: /* cooperative groups have 288 bytes from here on */
+		return ck_ptx_reserved_begin(run) + CK_PTX_RESERVED_SHARED / 2;
+	case CK_PTX_SREG_RESERVED_END:
+		return run->shared_bytes;
+	case CK_PTX_SREG_RESERVED_CAP:
+		return CK_PTX_RESERVED_SHARED;
 	case CK_PTX_SREG_DYNAMIC_SMEM:
 		return run->grid->dynamic_shared;
 	case CK_PTX_SREG_DYNAMIC_BASE:

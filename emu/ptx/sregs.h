@@ -22,4 +22,10 @@ enum ck_ptx_sreg {
 int ck_ptx_sreg_find(const char *name, size_t size);
 bool ck_ptx_sreg_is_vector(unsigned int id);
 
+/* It says where the system's part of shared memory is. */
+static inline bool ck_ptx_sreg_is_reserved(unsigned int id)
+{
+	return id >= CK_PTX_SREG_RESERVED_BEGIN && id <= CK_PTX_SREG_RESERVED_1;
+}
+
 #endif

@@ -290,6 +290,15 @@ static void reads_of_what_nobody_has_written_are_told(void **state)
 	assert_non_null(strstr(first, "uninitialised"));
 }
 
+static void what_is_reserved_is_not_the_kernels(void **state)
+{
+	(void)state;
+	assert_int_equal(lines(CK_PTX_CHECK_RACE | CK_PTX_CHECK_INIT, 64,
+			       "mov.u32 %r1, %reserved_smem_offset_1; ld.shared.u32 %r2, [%r1];\n"
+			       "st.shared.u32 [%r1], %t;"),
+			 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -306,6 +315,7 @@ int main(void)
 		cmocka_unit_test(copies_are_there_when_they_were_waited_for),
 		cmocka_unit_test(mbarriers_order_who_waits_at_them),
 		cmocka_unit_test(reads_of_what_nobody_has_written_are_told),
+		cmocka_unit_test(what_is_reserved_is_not_the_kernels),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -339,6 +339,31 @@ static void dynamic_shared_memory_lies_behind_the_static(void **state)
 	ck_ptx_destroy(module);
 }
 
+static void reserved_shared_memory_lies_behind_all_other(void **state)
+{
+	struct ck_ptx_module *module = module_of(
+		HEAD ".extern .shared .align 16 .b8 dyn[];\n" KERNEL
+		     ".shared .align 4 .b8 fix[20]; mov.u32 %r9, dyn; st.shared.u32 [fix], %r9;\n"
+		     "mov.u32 %r1, %reserved_smem_offset_begin; mov.u32 %r2, %reserved_smem_offset_end;\n"
+		     "mov.u32 %r3, %reserved_smem_offset_cap; mov.u32 %r4, %reserved_smem_offset_1;\n"
+		     "st.global.v4.u32 [%out], {%r1, %r2, %r3, %r4};\n"
+		     "mov.u32 %r5, %total_smem_size; ld.shared.u32 %r6, [%r4+284];\n"
+		     "st.global.v2.u32 [%out+16], {%r5, %r6}; st.shared.u32 [%r4+284], %r5;\n"
+		     "st.shared.u32 [%r9+56], %r5; st.shared.u32 [%r1], %r5; st.shared.u32 [%r2+-4], %r5;\n" END);
+	struct ck_ptx_grid grid = {{1, 1, 1}, {1, 1, 1}, 60, false, {0}};
+	uint64_t params[1] = {(uint64_t)(uintptr_t)output()};
+
+	(void)state;
+	assert_int_equal(ck_ptx_run(ck_ptx_kernel_at(module, 0), &grid, params, &world_host),
+			 CUDA_SUCCESS);
+	assert_int_equal(output()[0], 96);
+	assert_int_equal(output()[1] - output()[0], output()[2]);
+	assert_in_range(output()[3], output()[0], output()[1] - 288);
+	assert_int_equal(output()[4], 92);
+	assert_int_equal(output()[5], 0);
+	ck_ptx_destroy(module);
+}
+
 /* Run the kernel with the host's help: long enough that the caller asks for it. */
 static CUresult run_shared(const struct ck_ptx_module *module, unsigned int blocks, bool together)
 {
@@ -461,6 +486,7 @@ int main(void)
 		cmocka_unit_test(a_block_may_wait_for_a_later_one),
 		cmocka_unit_test(a_cooperative_grid_meets_in_its_workspace),
 		cmocka_unit_test(dynamic_shared_memory_lies_behind_the_static),
+		cmocka_unit_test(reserved_shared_memory_lies_behind_all_other),
 		cmocka_unit_test(threads_share_the_blocks_of_a_grid),
 		cmocka_unit_test(a_fault_in_any_thread_ends_the_grid),
 		cmocka_unit_test(a_cooperative_grid_meets_across_threads),
