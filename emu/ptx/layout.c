@@ -123,21 +123,31 @@ static int place_shared(struct ck_ptx_module *m, const uint8_t *uses)
 	return 0;
 }
 
+/*
+ * So few registers that the largest blocks can be launched, as many on a multiprocessor as the
+ * kernel asks for: a quarter of it has 16384 for its warps, and gives a warp multiples of 256. And
+ * no more than were asked for.
+ */
+static uint32_t most_registers(const struct ck_ptx_module *m, const struct ck_ptx_kernel *k)
+{
+	uint32_t asked = k->max_registers ? k->max_registers : m->max_registers;
+	uint32_t warps = (k->info.max_threads + CK_PTX_LANES - 1) / CK_PTX_LANES;
+	uint32_t quarter = (ck_min(warps * k->min_blocks, 64u) + 3) / 4;
+
+	return ck_min(16384 / quarter / 256 * 256 / CK_PTX_LANES, asked ? ck_min(asked, 255u) : 255u);
+}
+
 static void finish_kernel(struct walk *w, struct ck_ptx_kernel *k)
 {
 	struct ck_ptx_func *f = &w->m->funcs[k->func];
 	uint64_t local = w->depth[k->func] + (w->unbounded ? CK_PTX_STACK_RESERVE : 0);
-	uint32_t limit = k->max_registers ? k->max_registers : w->m->max_registers;
 
 	k->module = w->m;
 	k->info.name = f->name;
 	k->info.params = k->params;
 	k->info.local_bytes = f->local_bytes;
 	k->unbounded = w->unbounded;
-	/* as a compiler would: so few that the largest block can be launched */
-	k->info.registers = ck_min(ck_max(f->rows, 8u), ck_min(65536 / k->info.max_threads, 255u));
-	if (limit)
-		k->info.registers = ck_min(k->info.registers, limit);
+	k->info.registers = ck_min(ck_max(f->rows, 8u), most_registers(w->m, k));
 	k->local_bytes = (uint32_t)CK_ALIGN_UP(ck_min(local, (uint64_t)2 * CK_PTX_MAX_LOCAL), 16);
 	for (uint32_t v = 0; v < w->m->var_count; v++)
 		if (w->m->vars[v].space == CK_PTX_CONST)

@@ -387,6 +387,7 @@ struct ck_ptx_kernel {
 	uint32_t local_bytes;	 /* of a lane: frames of the deepest call chain */
 	bool unbounded;		 /* that is not known: recursion, calls through registers, alloca */
 	uint32_t req[3];	 /* .reqntid, 0 if none */
+	uint32_t min_blocks;	 /* .minnctapersm, at least 1 */
 	uint32_t max_registers;	 /* .maxnreg, 0 if none */
 };
 

@@ -13,7 +13,7 @@
 /* What stands before a function's body. */
 struct header {
 	int64_t maxntid[3], reqntid[3], cluster[3];
-	int64_t max_registers;
+	int64_t min_blocks, max_registers; /* 0: not said */
 	bool must_cluster;
 	struct ck_ptx_slot *slots; /* of the results, then of the parameters */
 	uint32_t results, params;
@@ -112,22 +112,25 @@ static int parse_three(struct ck_ptx_parser *p, int64_t value[3])
 
 static int parse_header_directives(struct ck_ptx_parser *p, struct header *h)
 {
-	static const char *const one_number[] = {"minnctapersm", "maxnctapersm", "maxclusterrank",
-						 "abi_preserve", "abi_preserve_control"};
 	int64_t ignored;
+	const struct {
+		const char *word;
+		int64_t *value;
+	} one_number[] = {{"minnctapersm", &h->min_blocks},  {"maxnctapersm", &ignored},
+			  {"maxnreg", &h->max_registers},    {"maxclusterrank", &ignored},
+			  {"abi_preserve", &ignored}, {"abi_preserve_control", &ignored}};
 	int ret = 0;
 
 	while (ret == 0 && p->tok.kind == CK_PTX_DOT) {
 		struct ck_ptx_token word = p->tok;
-		bool number = false;
+		int64_t *number = NULL;
 
-		for (size_t i = 0; i < CK_ARRAY_SIZE(one_number); i++)
-			number |= ck_ptx_token_is(&word, CK_PTX_DOT, one_number[i]);
+		for (size_t i = 0; i < CK_ARRAY_SIZE(one_number) && !number; i++)
+			if (ck_ptx_token_is(&word, CK_PTX_DOT, one_number[i].word))
+				number = one_number[i].value;
 		ck_ptx_advance(p);
 		if (number)
-			ret = ck_ptx_integer(p, &ignored);
-		else if (ck_ptx_token_is(&word, CK_PTX_DOT, "maxnreg"))
-			ret = ck_ptx_integer(p, &h->max_registers);
+			ret = ck_ptx_integer(p, number);
 		else if (ck_ptx_token_is(&word, CK_PTX_DOT, "maxntid"))
 			ret = parse_three(p, h->maxntid);
 		else if (ck_ptx_token_is(&word, CK_PTX_DOT, "reqntid"))
@@ -221,6 +224,7 @@ static int kernel_add(struct ck_ptx_parser *p, const struct header *h)
 	k->info.param_bytes = (uint32_t)h->block;
 	k->info.param_count = func->param_count;
 	k->info.max_threads = (uint32_t)ck_min(threads, (int64_t)1024);
+	k->min_blocks = (uint32_t)ck_min(ck_max(h->min_blocks, (int64_t)1), (int64_t)64);
 	return 0;
 }
 

@@ -337,20 +337,26 @@ static void occupancy_follows_threads_and_shared_memory(void **state)
 	ok(cuModuleUnload(module));
 }
 
-/* A kernel whose threads have @registers registers each, or a few more; blocks of 256 at most. */
-static CUfunction kernel_of(CUmodule *module, int registers)
+/* A kernel whose threads have @registers registers each, or a few more, and @bounds. */
+static CUfunction bounded_kernel(CUmodule *module, int registers, const char *bounds)
 {
-	char text[8192];
+	char text[16384];
 	int n = snprintf(text, sizeof(text),
-			 EMU_PTX_HEAD ".visible .entry wide()\n.maxntid 256, 1, 1\n{\n"
+			 EMU_PTX_HEAD ".visible .entry wide()\n%s\n{\n"
 				      ".reg .b32 %%r<%d>;\n",
-			 registers);
+			 bounds, registers);
 
 	for (int i = 0; i < registers; i++)
 		n += snprintf(text + n, sizeof(text) - (size_t)n, "mov.u32 %%r%d, %d;\n", i, i);
 	snprintf(text + n, sizeof(text) - (size_t)n, "ret;\n}\n");
 	ok(cuModuleLoadData(module, text));
 	return kernel(*module, "wide");
+}
+
+/* The same, in blocks of 256 at most. */
+static CUfunction kernel_of(CUmodule *module, int registers)
+{
+	return bounded_kernel(module, registers, ".maxntid 256, 1, 1");
 }
 
 /*
@@ -382,6 +388,33 @@ static void occupancy_counts_registers_in_each_quarter(void **state)
 		}
 		ok(cuModuleUnload(module));
 	}
+}
+
+/* However many registers a kernel has: the blocks that it is declared for can be launched. */
+static void the_largest_block_always_fits(void **state)
+{
+	CUmodule module;
+	char bounds[80];
+	int blocks, registers;
+
+	(void)state;
+	for (int threads = 32; threads <= 1024; threads += 32) {
+		for (int least = 1; least * threads <= 2048 && least <= 32; least *= 2) {
+			CUfunction function;
+
+			snprintf(bounds, sizeof(bounds), ".maxntid %d, 1, 1 .minnctapersm %d",
+				 threads, least);
+			function = bounded_kernel(&module, 300, bounds);
+			ok(cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, function, threads,
+								       0));
+			assert_true(blocks >= least);
+			ok(cuModuleUnload(module));
+		}
+	}
+	ok(cuFuncGetAttribute(&registers, CU_FUNC_ATTRIBUTE_NUM_REGS,
+			      bounded_kernel(&module, 300, ".maxnreg 40")));
+	assert_int_equal(registers, 40);
+	ok(cuModuleUnload(module));
 }
 
 /* deep(p, n): *p = n + (n - 1) + ... by a function that calls itself, with 64 bytes a frame. */
@@ -530,6 +563,7 @@ int main(void)
 		in_context(a_kernels_setting_holds_for_its_functions),
 		in_context(occupancy_follows_threads_and_shared_memory),
 		in_context(occupancy_counts_registers_in_each_quarter),
+		in_context(the_largest_block_always_fits),
 		in_context(a_recursion_gets_the_stack_that_was_asked_for),
 		in_context(a_fault_stays_with_its_context),
 		in_context(a_kernel_reaches_a_peers_memory_only_when_enabled),
