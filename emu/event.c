@@ -336,17 +336,25 @@ put_event:
 	return result;
 }
 
-/* The time of a timed event's last record: INVALID_HANDLE without one, NOT_READY. */
+/* Has it been recorded, and with a time? */
+static bool is_timed(struct event *event)
+{
+	struct ck_emu_point point;
+	bool recorded;
+
+	point_copy(event, &point);
+	recorded = point.stream;
+	ck_emu_point_put(&point);
+	return recorded && !(event->flags & CU_EVENT_DISABLE_TIMING);
+}
+
+/* The time of a timed event's last record, or NOT_READY. */
 static CUresult event_time(struct event *event, int64_t *time)
 {
 	struct ck_emu_point point;
 	bool reached;
 
 	point_copy(event, &point);
-	if (!point.stream || event->flags & CU_EVENT_DISABLE_TIMING) {
-		ck_emu_point_put(&point);
-		return CUDA_ERROR_INVALID_HANDLE;
-	}
 	reached = ck_emu_point_reached(&point);
 	ck_emu_point_put(&point);
 	pthread_mutex_lock(&lock);
@@ -375,6 +383,8 @@ CUresult cuEventElapsedTime(float *pMilliseconds, CUevent hStart, CUevent hEnd)
 		result = ck_emu_capture_timed(&start->place);
 	if (result == CUDA_SUCCESS && ck_emu_capture_marked(&end->place))
 		result = ck_emu_capture_timed(&end->place);
+	if (result == CUDA_SUCCESS && (!is_timed(start) || !is_timed(end)))
+		result = CUDA_ERROR_INVALID_HANDLE;
 	if (result == CUDA_SUCCESS)
 		result = event_time(start, &from);
 	if (result == CUDA_SUCCESS)

@@ -196,6 +196,7 @@ static void elapsed_time_is_that_between_the_records(void **state)
 	ok(cuEventRecord(untimed, NULL));
 	ok(cuEventSynchronize(start));
 	assert_int_equal(cuEventElapsedTime(&ms, start, end), CUDA_ERROR_NOT_READY);
+	assert_int_equal(cuEventElapsedTime(&ms, end, untimed), CUDA_ERROR_INVALID_HANDLE);
 	usleep(30000);
 	flag_set(f);
 	ok(cuEventSynchronize(end));
