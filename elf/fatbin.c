@@ -1,6 +1,7 @@
 /*
  * elf/fatbin.c - walk a container, choose and decompress an entry; see fatbin.h.
  */
+#define _GNU_SOURCE
 #include <errno.h>
 #include <lz4.h>
 #include <stdlib.h>
@@ -254,25 +255,48 @@ static int text_append(struct ck_fatbin_choice *joined, const struct ck_fatbin_c
 	return 0;
 }
 
+/*
+ * Is it CUDA's device runtime library? nvcc, when it leaves linking to the driver, adds it to every
+ * program: machine code for all devices, and next to no PTX.
+ */
+static bool is_device_runtime(const struct ck_image *image, struct ck_fatbin_device device)
+{
+	static const char source[] = "cuda_device_runtime_cu";
+	struct ck_fatbin_choice choice;
+	bool is;
+
+	if (ck_fatbin_choose(image->data, image->size, device, true, &choice) < 0)
+		return false;
+	is = choice.kind == CK_IMAGE_ELF &&
+	     memmem(choice.data, choice.size, source, strlen(source));
+	ck_fatbin_choice_free(&choice);
+	return is;
+}
+
 int ck_fatbin_join(const void *const *containers, struct ck_fatbin_device device,
 		   struct ck_fatbin_choice *out)
 {
 	struct ck_fatbin_choice joined = {.kind = CK_IMAGE_PTX, .owned = true}, text;
 	struct ck_image image;
-	int ret = *containers ? 0 : -ENOEXEC;
+	int ret = 0;
 
 	for (; ret == 0 && *containers; containers++) {
 		ret = ck_image_classify(*containers, &image);
+		if (ret == 0 && image.kind != CK_IMAGE_CONTAINER)
+			ret = -ENOEXEC;
 		if (ret == 0)
-			ret = image.kind == CK_IMAGE_CONTAINER
-				      ? ck_fatbin_choose(image.data, image.size, device, false,
-							 &text)
-				      : -ENOEXEC;
+			ret = ck_fatbin_choose(image.data, image.size, device, false, &text);
+		if (ret == -ENOEXEC && is_device_runtime(&image, device)) {
+			ret = 0;
+			continue;
+		}
 		if (ret < 0)
 			break;
 		ret = text_append(&joined, &text);
 		ck_fatbin_choice_free(&text);
 	}
+	if (ret == 0 && !joined.data)
+		ret = -ENOEXEC;
 	if (ret < 0)
 		ck_fatbin_choice_free(&joined);
 	else

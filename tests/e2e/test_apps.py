@@ -11,9 +11,10 @@ import pytest
 from conftest import DRIVER, EXPECTED, KIND, ROOT, TRANSPORTS, client_env, run
 
 NAMES = sorted(p.stem for p in EXPECTED.glob("*.txt"))
-C_PROGRAMS = {"arrays": ("",), "driver_ptx": ("", "_linked"), "two_contexts": ("",)}
+SUFFIXES = {"arrays": ("",), "driver_ptx": ("", "_linked"), "two_contexts": ("",),
+            "rdc": ("", "_shared", "_ptx")}
 BUILDS = [(name, name + suffix) for name in NAMES
-          for suffix in C_PROGRAMS.get(name, ("", "_shared"))]
+          for suffix in SUFFIXES.get(name, ("", "_shared"))]
 # The sanitizers take the C library's read, write and sigaction for themselves, so that the shim
 # leaves them alone (client/interpose.c): these programs need it to have them.
 ASSERTION = r"^\S*assertion.cu:\d+: .*check_range.*: block: \[0,0,0\], thread: \[3,0,0\] Assertion `.*` failed\.$"

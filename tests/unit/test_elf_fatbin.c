@@ -324,6 +324,49 @@ static void the_text_of_linked_containers_is_joined(void **state)
 	elf_data_free(&b);
 }
 
+/* A container of one cubin for sm_90 that holds @text. */
+static void make_container(uint8_t bytes[256], const char *text)
+{
+	const uint32_t magic = 0xba55ed50, header = 64, sm = 90;
+	const uint16_t version = 1, own = 16, kind = CK_FATBIN_ELF;
+	const uint64_t rest = 240, payload = 240 - 64;
+
+	memset(bytes, 0, 256);
+	memcpy(bytes, &magic, 4);
+	memcpy(bytes + 4, &version, 2);
+	memcpy(bytes + 6, &own, 2);
+	memcpy(bytes + 8, &rest, 8);
+	memcpy(bytes + 16, &kind, 2);
+	memcpy(bytes + 20, &header, 4);
+	memcpy(bytes + 24, &payload, 8);
+	memcpy(bytes + 44, &sm, 4);
+	memcpy(bytes + 80, "\177ELF", 4);
+	memcpy(bytes + 96, text, strlen(text));
+}
+
+static void the_device_runtime_is_left_out(void **state)
+{
+	struct elf_data a = elf_data_read("named.fatbin");
+	struct ck_fatbin_choice one = choose(&a, 90, false), all;
+	uint8_t runtime[256] __attribute__((aligned(8))), other[256] __attribute__((aligned(8)));
+	const void *list[] = {runtime, a.bytes, runtime, NULL};
+
+	(void)state;
+	make_container(runtime, "__static_22_cuda_device_runtime_cu_3ecce0c0");
+	make_container(other, "somebody's machine code");
+	assert_int_equal(ck_fatbin_join(list, (struct ck_fatbin_device){9, 0}, &all), 0);
+	assert_int_equal(all.size, one.size + 1);
+	ck_fatbin_choice_free(&all);
+	/* by itself it is nothing; and other machine code is missed */
+	list[1] = NULL;
+	assert_int_equal(ck_fatbin_join(list, (struct ck_fatbin_device){9, 0}, &all), -ENOEXEC);
+	list[1] = a.bytes;
+	list[2] = other;
+	assert_int_equal(ck_fatbin_join(list, (struct ck_fatbin_device){9, 0}, &all), -ENOEXEC);
+	ck_fatbin_choice_free(&one);
+	elf_data_free(&a);
+}
+
 static void a_list_of_no_containers_is_refused(void **state)
 {
 	const void *const none[] = {NULL}, *const text[] = {".version 9.0", NULL};
@@ -349,6 +392,7 @@ int main(void)
 		cmocka_unit_test(intermediate_code_is_listed_but_never_chosen),
 		cmocka_unit_test(sizes_that_lie_are_refused),
 		cmocka_unit_test(the_text_of_linked_containers_is_joined),
+		cmocka_unit_test(the_device_runtime_is_left_out),
 		cmocka_unit_test(a_list_of_no_containers_is_refused),
 	};
 
