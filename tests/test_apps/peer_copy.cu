@@ -74,6 +74,27 @@ static void boxes(int from, int to, bool async)
 	CHECK(cudaFree(b.ptr));
 }
 
+/* An event belongs to its device: in a stream of another one it is refused at once. */
+static void events(int from, int to)
+{
+	cudaStream_t there;
+	cudaEvent_t here;
+
+	if (from == to)
+		return;
+	CHECK(cudaSetDevice(to));
+	CHECK(cudaStreamCreate(&there));
+	CHECK(cudaSetDevice(from));
+	CHECK(cudaEventCreate(&here));
+	EXPECT(cudaEventRecord(here, there) == cudaErrorInvalidResourceHandle);
+	cudaGetLastError();
+	CHECK(cudaEventRecord(here));
+	CHECK(cudaStreamWaitEvent(there, here));
+	CHECK(cudaStreamSynchronize(there));
+	CHECK(cudaEventDestroy(here));
+	CHECK(cudaStreamDestroy(there));
+}
+
 int main(void)
 {
 	int count = 0, other;
@@ -84,5 +105,6 @@ int main(void)
 	linear(other, 0, true);
 	boxes(0, other, false);
 	boxes(other, 0, true);
+	events(0, other);
 	return 0;
 }
