@@ -110,6 +110,11 @@ struct ck_context *ck_context_from(CUcontext handle);
 CUresult ck_stream_from(CUstream handle, struct ck_stream **stream);
 /* The same, and the context of its work, which need not be the current one; that must be usable. */
 CUresult ck_stream_enter(CUstream handle, struct ck_context **context, struct ck_stream **stream);
+/*
+ * May an event or a function of @context go into @stream (NULL: the legacy one)? Of its own context,
+ * that is; what green contexts hold is the primary context's.
+ */
+bool ck_stream_takes(const struct ck_stream *stream, const struct ck_context *context);
 /* The current context, @handle's id and its device, for work that no capture can hold. */
 CUresult ck_stream_uncaptured(CUstream handle, struct ck_context **ctx, uint64_t *id,
 			      CUdevice *device);

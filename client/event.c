@@ -96,15 +96,6 @@ static CUresult record(uint64_t ctx, struct ck_event *e, struct ck_stream *s, un
 	return err;
 }
 
-/* An event is recorded in its own context only. What green contexts hold is the primary one's. */
-static bool same_context(const struct ck_event *e, const struct ck_stream *s)
-{
-	const struct ck_context *a = e->object.context;
-	const struct ck_context *b = s ? s->object.context : ck_context_current();
-
-	return a == b || a->green || b->green || (s && s->green);
-}
-
 CK_EXPORT CUresult cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int flags)
 {
 	struct ck_event *e = ck_object_check(hEvent, CK_OBJECT_EVENT);
@@ -121,7 +112,7 @@ CK_EXPORT CUresult cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsi
 	err = ck_stream_id(hStream, &id);
 	if (!err)
 		err = ck_stream_from(hStream, &s);
-	if (!err && !same_context(e, s))
+	if (!err && !ck_stream_takes(s, e->object.context))
 		err = CUDA_ERROR_INVALID_HANDLE;
 	if (!err && flags && !ck_capturing(s))
 		err = CUDA_ERROR_ILLEGAL_STATE;

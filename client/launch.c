@@ -229,6 +229,8 @@ static CUresult launch(CUfunction handle, const struct ck_launch *l)
 	err = ck_launch_check(l, f, ctx->device);
 	if (!err)
 		err = ck_stream_from(l->stream, &s);
+	if (!err && !f->module->library && !ck_stream_takes(s, f->module->object.context))
+		err = CUDA_ERROR_INVALID_HANDLE;
 	if (!err)
 		err = ck_capture_work(s);
 	if (!err)

@@ -71,6 +71,13 @@ CUresult ck_stream_enter(CUstream handle, struct ck_context **context, struct ck
 	return err;
 }
 
+bool ck_stream_takes(const struct ck_stream *stream, const struct ck_context *context)
+{
+	const struct ck_context *own = stream ? stream->object.context : ck_context_current();
+
+	return own == context || own->green || context->green || (stream && stream->green);
+}
+
 CUresult ck_stream_id(CUstream handle, uint64_t *id)
 {
 	struct ck_stream *s;

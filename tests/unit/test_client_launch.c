@@ -280,6 +280,34 @@ static void bad_handles_and_no_context_are_refused(void **state)
 	assert_nothing_launched();
 }
 
+/* A module's function runs in streams of its own context, events are recorded in them. */
+static void streams_of_another_context_are_refused_at_once(void **state)
+{
+	CUcontext other;
+	CUstream here, there;
+	CUevent event;
+
+	(void)state;
+	assert_int_equal(cuStreamCreate(&here, 0), CUDA_SUCCESS);
+	assert_int_equal(cuEventCreate(&event, 0), CUDA_SUCCESS);
+	assert_int_equal(cuCtxCreate_v2(&other, 0, 0), CUDA_SUCCESS);
+	assert_int_equal(cuStreamCreate(&there, 0), CUDA_SUCCESS);
+	assert_int_equal(launch(no_args, 1, 0, NULL, NULL), CUDA_ERROR_INVALID_HANDLE);
+	assert_int_equal(cuEventRecord(event, NULL), CUDA_ERROR_INVALID_HANDLE);
+	assert_int_equal(cuCtxPopCurrent_v2(NULL), CUDA_SUCCESS);
+	assert_int_equal(cuLaunchKernel(no_args, 1, 1, 1, 1, 1, 1, 0, there, NULL, NULL),
+			 CUDA_ERROR_INVALID_HANDLE);
+	assert_int_equal(cuEventRecord(event, there), CUDA_ERROR_INVALID_HANDLE);
+	assert_nothing_launched();
+	assert_int_equal(peer_count(CK_PROC_cuEventRecord), 0);
+	assert_int_equal(cuLaunchKernel(no_args, 1, 1, 1, 1, 1, 1, 0, here, NULL, NULL),
+			 CUDA_SUCCESS);
+	assert_int_equal(cuEventRecord(event, here), CUDA_SUCCESS);
+	assert_int_equal(cuCtxDestroy_v2(other), CUDA_SUCCESS);
+	assert_int_equal(cuEventDestroy_v2(event), CUDA_SUCCESS);
+	assert_int_equal(cuStreamDestroy_v2(here), CUDA_SUCCESS);
+}
+
 static void the_stream_travels_as_its_id(void **state)
 {
 	CUstream s;
@@ -571,6 +599,7 @@ int main(void)
 		launch_test(extra_that_makes_no_sense_is_refused),
 		launch_test(bad_dimensions_are_refused_and_the_largest_are_not),
 		launch_test(bad_handles_and_no_context_are_refused),
+		launch_test(streams_of_another_context_are_refused_at_once),
 		launch_test(the_stream_travels_as_its_id),
 		launch_test(a_function_is_announced_once_and_before_its_launch),
 		launch_test(too_many_threads_for_the_kernel_ask_the_driver_once),
