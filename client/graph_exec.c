@@ -144,22 +144,28 @@ CK_EXPORT CUresult cuGraphExecUpdate(CUgraphExec hGraphExec, CUgraph hGraph,
 	return err;
 }
 
-/* Streams that are being captured take no launches of graphs. */
+/*
+ * Streams that are being captured take no launches of graphs. @ctx is the stream's context: the
+ * server's events for the launch must be of that.
+ */
 static CUresult enter_launch(CUgraphExec handle, CUstream stream, uint64_t *ctx,
 			     struct ck_exec **exec, uint64_t *id)
 {
+	struct ck_context *context;
 	struct ck_stream *s;
-	CUresult err = ck_enter(ctx);
+	CUresult err = ck_context_usable(&context);
 
 	if (!err)
 		err = ck_exec_from(handle, exec);
 	if (!err)
-		err = ck_stream_from(stream, &s);
+		err = ck_stream_enter(stream, &context, &s);
 	if (!err)
 		err = ck_capture_wait(s);
-	if (!err)
-		*id = s ? s->object.id : 0;
-	return err;
+	if (err)
+		return err;
+	*ctx = context->object.id;
+	*id = s ? s->object.id : 0;
+	return CUDA_SUCCESS;
 }
 
 CK_EXPORT CUresult cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream)

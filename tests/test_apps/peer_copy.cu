@@ -1,6 +1,7 @@
 /*
  * peer_copy.cu - copies between two devices, or between one and itself where there is no second.
  */
+#include <algorithm>
 #include <vector>
 
 #include "check.h"
@@ -95,6 +96,53 @@ static void events(int from, int to)
 	CHECK(cudaStreamDestroy(there));
 }
 
+static const int MANY = 1 << 20;
+
+/* Copies and launches of graphs may be asked for in a stream of another device. */
+static void streams(int from, int to)
+{
+	std::vector<int> in(MANY), out(MANY);
+	cudaStream_t there;
+	cudaGraphExec_t exec;
+	cudaGraphNode_t node;
+	cudaGraph_t graph;
+	int *memory, *pinned;
+
+	for (int i = 0; i < MANY; i++)
+		in[i] = i * 7;
+	CHECK(cudaSetDevice(to));
+	CHECK(cudaStreamCreateWithFlags(&there, cudaStreamNonBlocking));
+	CHECK(cudaSetDevice(from));
+	CHECK(cudaMalloc(&memory, MANY * sizeof(int)));
+	CHECK(cudaMallocHost(&pinned, MANY * sizeof(int)));
+	for (int size : {5, MANY}) {	/* small and large ones take ways of their own */
+		CHECK(cudaMemcpyAsync(memory, in.data(), size * sizeof(int),
+				      cudaMemcpyHostToDevice, there));
+		CHECK(cudaMemcpyAsync(out.data(), memory, size * sizeof(int),
+				      cudaMemcpyDeviceToHost, there));
+		CHECK(cudaMemcpyAsync(pinned, memory, size * sizeof(int),
+				      cudaMemcpyDeviceToHost, there));
+		CHECK(cudaStreamSynchronize(there));
+		EXPECT(std::equal(in.begin(), in.begin() + size, out.begin()));
+		EXPECT(std::equal(in.begin(), in.begin() + size, pinned));
+	}
+	CHECK(cudaGraphCreate(&graph, 0));
+	CHECK(cudaGraphAddMemcpyNode1D(&node, graph, NULL, 0, memory, in.data() + 100, 400,
+				       cudaMemcpyHostToDevice));
+	CHECK(cudaGraphInstantiate(&exec, graph, 0));
+	CHECK(cudaGraphLaunch(exec, there));
+	CHECK(cudaStreamSynchronize(there));
+	CHECK(cudaMemcpy(out.data(), memory, 400, cudaMemcpyDeviceToHost));
+	EXPECT(std::equal(in.begin() + 100, in.begin() + 200, out.begin()));
+	CHECK(cudaGetLastError());
+	CHECK(cudaGraphExecDestroy(exec));
+	CHECK(cudaGraphDestroy(graph));
+	CHECK(cudaStreamDestroy(there));
+	CHECK(cudaFreeHost(pinned));
+	CHECK(cudaFree(memory));
+	printf("streams of another device\n");
+}
+
 int main(void)
 {
 	int count = 0, other;
@@ -106,5 +154,7 @@ int main(void)
 	boxes(0, other, false);
 	boxes(other, 0, true);
 	events(0, other);
+	streams(0, other);
+	streams(other, 0);
 	return 0;
 }
