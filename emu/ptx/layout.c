@@ -173,6 +173,13 @@ static bool agree(const struct ck_ptx_module *m, const struct ck_ptx_call *call)
 	return same;
 }
 
+/* Of the device runtime library: what a kernel launches others with, in CUDA 12 and before. */
+static bool launches(const char *name)
+{
+	return strncmp(name, "__cudaCDP2", 10) == 0 || strncmp(name, "cudaGetParameterBuffer", 22) == 0 ||
+	       strncmp(name, "cudaLaunchDevice", 16) == 0;
+}
+
 /* Every function that can be called has a body or is ours; calls agree with their callees. */
 static int check_calls(struct ck_ptx_module *m, const char **culprit)
 {
@@ -191,10 +198,13 @@ static int check_calls(struct ck_ptx_module *m, const char **culprit)
 		snprintf(text, sizeof(text),
 			 !same	    ? "a call of '%.80s' does not match its parameters"
 			 : f->entry ? "a call of the kernel '%.80s'"
+			 : launches(f->name) ? "'%.80s': launches from kernels are not supported"
 				    : "unresolved external function '%.80s'",
 			 f->name);
-		if (!same || f->entry || (!f->defined && !f->builtin))
+		if (!same || f->entry)
 			return -EINVAL;
+		if (!f->defined && !f->builtin)
+			return launches(f->name) ? -EOPNOTSUPP : -EINVAL;
 	}
 	return 0;
 }

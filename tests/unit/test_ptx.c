@@ -593,6 +593,11 @@ static void mistakes_are_named_with_their_line(void **state)
 			    "line 12: label 'nowhere' is not defined (used on line 10)");
 	assert_string_equal(refusal(HEAD ".extern .func f();\n" KERNEL "call f;\n" END, -EINVAL),
 			    "line 14: unresolved external function 'f'");
+	assert_string_equal(
+		refusal(HEAD ".extern .func cudaLaunchDeviceV2();\n" KERNEL
+			     "call cudaLaunchDeviceV2;\n" END,
+			-EOPNOTSUPP),
+		"line 14: 'cudaLaunchDeviceV2': launches from kernels are not supported");
 	assert_string_equal(refusal(HEAD KERNEL "ret;\n", -EINVAL),
 			    "line 11: the text ends where '}' should be");
 }
