@@ -3,6 +3,7 @@
  */
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,6 +64,16 @@ static CUresult choose(const void *image, CUdevice device, struct ck_fatbin_choi
 	if (!ck_client.hello.accepts_cubin || sm / 10 != target.major || sm % 10 > target.minor)
 		return CUDA_ERROR_NO_BINARY_FOR_GPU;
 	return CUDA_SUCCESS;
+}
+
+CUresult ck_code_missing(void)
+{
+	static atomic_flag told = ATOMIC_FLAG_INIT;
+
+	if (!ck_client.hello.accepts_cubin && !atomic_flag_test_and_set(&told))
+		ck_warn("a module has no PTX for compute capability 9.0 or below, and the emulated "
+			"GPU runs nothing else (nvcc: -gencode arch=compute_90,code=compute_90)");
+	return CUDA_ERROR_NO_BINARY_FOR_GPU;
 }
 
 /* Kernels of the image, and their index by name. */

@@ -27,6 +27,8 @@ struct ck_code {
 CUresult ck_code_load(const void *image, CUdevice device, struct ck_code **code);
 /* The code of a library that has none for the device; NULL: out of memory. */
 struct ck_code *ck_code_none(void);
+/* Somebody wants what is not in it: NO_BINARY_FOR_GPU, and said once where PTX would have done. */
+CUresult ck_code_missing(void);
 struct ck_code *ck_code_get(struct ck_code *code);
 void ck_code_put(struct ck_code *code);
 

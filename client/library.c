@@ -112,7 +112,7 @@ CK_EXPORT CUresult cuLibraryGetModule(CUmodule *pMod, CUlibrary library)
 	if (!lib)
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (lib->code->none)
-		return CUDA_ERROR_NO_BINARY_FOR_GPU;
+		return ck_code_missing();
 	pthread_mutex_lock(&ck_module_lock);
 	for (m = lib->modules; m && m->object.context != context;)
 		m = m->next;
@@ -165,7 +165,7 @@ CK_EXPORT CUresult cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibra
 	if (!name || (!dptr && !bytes))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (m->code->none)
-		return CUDA_ERROR_NO_BINARY_FOR_GPU;
+		return ck_code_missing();
 	err = adopt(m, name, &at, &size);
 	if (!err && dptr)
 		*dptr = at;

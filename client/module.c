@@ -48,6 +48,8 @@ CUresult ck_module_make(const void *image, struct ck_context *ctx, bool library,
 	if (err == CUDA_ERROR_NO_BINARY_FOR_GPU && library) {
 		m->code = ck_code_none();
 		err = m->code ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+	} else if (err == CUDA_ERROR_NO_BINARY_FOR_GPU) {
+		err = ck_code_missing();
 	} else if (!err) {
 		m->functions = calloc(m->code->kernels.count + 1, sizeof(*m->functions));
 		err = m->functions ? load_on_server(m, jit) : CUDA_ERROR_OUT_OF_MEMORY;
@@ -149,7 +151,7 @@ CUresult ck_module_get_function(struct ck_module *m, const char *name, struct ck
 		return CUDA_ERROR_INVALID_HANDLE;
 	index = ck_code_find(m->code, name);
 	if (index < 0)
-		return m->code->none ? CUDA_ERROR_NO_BINARY_FOR_GPU : CUDA_ERROR_NOT_FOUND;
+		return m->code->none ? ck_code_missing() : CUDA_ERROR_NOT_FOUND;
 	*out = function_at(m, (size_t)index);
 	return *out ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
@@ -191,7 +193,7 @@ CUresult ck_module_get_global(struct ck_module *m, const char *name, CUdeviceptr
 	if (!name || strlen(name) >= sizeof(key.name))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (m->code->none)
-		return CUDA_ERROR_NO_BINARY_FOR_GPU;
+		return ck_code_missing();
 	key.module = m->object.id;
 	strcpy(key.name, name);
 	key_size = offsetof(__typeof__(key), name) + strlen(name);

@@ -51,6 +51,14 @@ def test_program_prints_what_it_prints_on_a_real_gpu(run_app, name, build, trans
         assert result.err == ""
 
 
+@pytest.mark.skipif(DRIVER != "emu", reason="a GPU runs it")
+def test_a_program_without_ptx_is_told_what_is_missing(run_app):
+    result = run_app("first_kernel_machine", "unix")
+    assert result.status != 0
+    assert len(result.lines_about("no PTX")) == 1, result.err
+    assert "code=compute_90" in result.err
+
+
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_handles_that_are_none_are_refused(run_app, transport):
     result = run_app("bad_handles", transport)
