@@ -75,10 +75,8 @@ CUresult cuMemFreeHost(void *p)
 	CUresult result = ck_emu_enter_owned(&context);
 	struct ck_emu_memory memory;
 
-	if (result != CUDA_SUCCESS)
+	if (result != CUDA_SUCCESS || !p)
 		return result;
-	if (!p)
-		return CUDA_ERROR_INVALID_VALUE;
 	result = host_remove(context, p, CK_EMU_MEMORY_HOST, &memory);
 	if (result == CUDA_SUCCESS)
 		munmap(p, CK_ALIGN_UP(memory.size, PAGE));

@@ -255,6 +255,7 @@ static void registered_memory_overlaps_nothing_and_is_its_own_device_pointer(voi
 	assert_int_equal(cuMemHostUnregister(pinned), CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
 	ok(cuMemFreeHost(pinned));
 	assert_int_equal(cuMemFreeHost(pinned), CUDA_ERROR_INVALID_VALUE);
+	ok(cuMemFreeHost(NULL)); /* as free() */
 	assert_int_equal(cuMemHostRegister_v2((void *)0x1000, 4096, 0), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(cuMemHostRegister_v2(bytes, SIZE_MAX, 0), CUDA_ERROR_INVALID_VALUE);
 }
