@@ -22,6 +22,8 @@
 CK_LOG_DEFINE("emu");
 
 #define GRANULE 512ul /* alignment of device memory, and what sizes are rounded to */
+#define LARGE (1ul << 20) /* pieces of this size and more have pages of their own, as on a GPU ... */
+#define LARGE_PAGE (2ul << 20) /* ... of this size, and programs count on that alignment */
 #define PAGE 4096ul
 #define SLACK 4 /* reserved addresses by bytes of memory */
 
@@ -85,19 +87,20 @@ int ck_emu_arena_init(const struct ck_emu_device *devices, int count)
 /* A free stretch of @size bytes, a multiple of GRANULE, or 0. */
 static uint64_t room_find(const struct arena *arena, size_t size)
 {
-	uint64_t lo = arena->lo;
+	const uint64_t align = size >= LARGE ? LARGE_PAGE : GRANULE;
+	uint64_t lo = CK_ALIGN_UP(arena->next, align);
 
-	if (arena->hi - arena->next >= size &&
-	    !ck_ranges_overlap(arena->ranges, arena->next, arena->next + size))
-		return arena->next;
+	if (lo + size <= arena->hi && !ck_ranges_overlap(arena->ranges, lo, lo + size))
+		return lo;
+	lo = CK_ALIGN_UP(arena->lo, align);
 	for (size_t i = 0; i < ck_ranges_count(arena->ranges); i++) {
 		const struct ck_range *range = ck_ranges_at(arena->ranges, i);
 
-		if (range->lo - lo >= size)
+		if (lo + size <= range->lo)
 			return lo;
-		lo = CK_ALIGN_UP(range->hi, GRANULE);
+		lo = CK_ALIGN_UP(range->hi, align);
 	}
-	return arena->hi - lo >= size ? lo : 0;
+	return lo + size <= arena->hi ? lo : 0;
 }
 
 /* The range at @lo becomes the table's; the caller has checked that it is free. */

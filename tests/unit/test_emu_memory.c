@@ -55,6 +55,23 @@ static void gaps_between_allocations_are_used_again(void **state)
 		ok(cuMemFree_v2(p[i]));
 }
 
+static void large_pieces_begin_at_pages_of_2_mib(void **state)
+{
+	CUdeviceptr small, large[2], between;
+
+	(void)state;
+	ok(cuMemAlloc_v2(&small, 700));
+	ok(cuMemAlloc_v2(&large[0], 1 << 20));
+	ok(cuMemAlloc_v2(&between, 700));
+	ok(cuMemAlloc_v2(&large[1], (3 << 20) + 1));
+	assert_int_equal(large[0] % (2 << 20), 0);
+	assert_int_equal(large[1] % (2 << 20), 0);
+	ok(cuMemFree_v2(large[1]));
+	ok(cuMemFree_v2(between));
+	ok(cuMemFree_v2(large[0]));
+	ok(cuMemFree_v2(small));
+}
+
 static void pages_go_back_when_their_last_allocation_is_freed(void **state)
 {
 	CUdeviceptr p, q;
@@ -416,6 +433,7 @@ int main(void)
 		in_context(alloc_of_nothing_is_refused_and_leaves_the_output),
 		in_context(memory_is_accounted_and_runs_out),
 		in_context(gaps_between_allocations_are_used_again),
+		in_context(large_pieces_begin_at_pages_of_2_mib),
 		in_context(pages_go_back_when_their_last_allocation_is_freed),
 		in_context(freeing_what_was_not_allocated_is_refused),
 		in_context(a_copy_comes_back_as_it_went),
