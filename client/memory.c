@@ -176,7 +176,7 @@ static bool release(CUdeviceptr at, enum ck_memory_kind also, struct ck_allocati
 	return a->graph || ck_allocation_remove(at, a->kind, a);
 }
 
-/* Memory of cuMemAlloc can be freed so too. A capture frees what is a graph's. */
+/* Memory of cuMemAlloc can be freed so too, and NULL. A capture frees what is a graph's. */
 CK_EXPORT CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream)
 {
 	struct ck_allocation a;
@@ -188,7 +188,7 @@ CK_EXPORT CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream)
 		err = ck_stream_id(hStream, &stream);
 	if (!err)
 		err = ck_stream_from(hStream, &s);
-	if (err)
+	if (err || dptr == 0)
 		return err;
 	if (ck_capturing(s) && !(ck_allocation_find(dptr, &a) && a.graph))
 		return CUDA_ERROR_INVALID_VALUE;

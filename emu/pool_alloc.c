@@ -121,7 +121,7 @@ CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream)
 		result = ck_emu_stream_get(hStream, context, &stream);
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!ck_emu_capture_free(stream, dptr, &result))
+	if (dptr && !ck_emu_capture_free(stream, dptr, &result))
 		result = free_queue(dptr, stream);
 	ck_emu_object_put(&stream->base);
 	return result;

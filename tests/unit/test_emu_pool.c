@@ -93,6 +93,7 @@ static void freeing_twice_is_refused_by_the_call(void **state)
 	bad(cuMemFreeAsync(p, stream));
 	bad(cuMemFree_v2(p));
 	bad(cuMemFreeAsync(12345, stream));
+	ok(cuMemFreeAsync(0, stream));
 	ok(cuMemAlloc_v2(&p, 100));
 	ok(cuMemFreeAsync(p, stream));
 	bad(cuMemFree_v2(p));
