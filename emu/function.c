@@ -8,7 +8,7 @@
 #include "emu/function.h"
 
 #define PORTABLE_CLUSTER 8 /* blocks that a cluster may have on every GPU that has clusters */
-#define VERSION 90 /* of PTX and of the binary, ten times: compute capability 9.0 */
+#define VERSION 90 /* of the binary, ten times: compute capability 9.0 */
 
 struct ck_emu_function *ck_emu_functions_create(const struct ck_ptx_module *ptx,
 						struct ck_emu_object *owner,
@@ -135,6 +135,8 @@ CUresult ck_emu_function_attribute(const struct ck_emu_function *function, int d
 		*value = (int)info->registers;
 		return CUDA_SUCCESS;
 	case CU_FUNC_ATTRIBUTE_PTX_VERSION:
+		*value = (int)info->target;
+		return CUDA_SUCCESS;
 	case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
 		*value = VERSION;
 		return CUDA_SUCCESS;

@@ -39,6 +39,7 @@ struct ck_ptx_parser {
 	struct ck_ptx_names names;  /* of this unit */
 	struct ck_ptx_names linked; /* names with linkage, of all units so far */
 	uint32_t unit;		    /* which one, from 1; each .version begins another */
+	uint32_t target;	    /* of this unit: 75 for sm_75 */
 	unsigned int depth;	    /* scope: 0 module, 1 parameters of a function, 2 its body */
 	char *log;
 	size_t log_size;

@@ -223,6 +223,7 @@ static int kernel_add(struct ck_ptx_parser *p, const struct header *h)
 	k->max_registers = (uint32_t)ck_min(ck_max(h->max_registers, (int64_t)0), (int64_t)255);
 	k->info.param_bytes = (uint32_t)h->block;
 	k->info.param_count = func->param_count;
+	k->info.target = p->target;
 	k->info.max_threads = (uint32_t)ck_min(threads, (int64_t)1024);
 	k->min_blocks = (uint32_t)ck_min(ck_max(h->min_blocks, (int64_t)1), (int64_t)64);
 	return 0;
@@ -417,11 +418,23 @@ static int parse_alias(struct ck_ptx_parser *p)
 	return ck_ptx_expect(p, ';');
 }
 
+static uint32_t leading_number(const char *text, size_t size)
+{
+	uint32_t number = 0;
+
+	for (size_t i = 0; i < size && i < 4 && text[i] >= '0' && text[i] <= '9'; i++)
+		number = number * 10 + (uint32_t)(text[i] - '0');
+	return number;
+}
+
+/* .target sm_90a, debug: of these words a program can ask for the number of the first. */
 static int parse_target(struct ck_ptx_parser *p)
 {
 	do {
 		if (p->tok.kind != CK_PTX_WORD)
 			return ck_ptx_unexpected(p, "a target");
+		if (p->tok.size > 3 && strncmp(p->tok.text, "sm_", 3) == 0)
+			p->target = leading_number(p->tok.text + 3, p->tok.size - 3);
 		ck_ptx_advance(p);
 	} while (ck_ptx_accept(p, ','));
 	return 0;

@@ -87,6 +87,7 @@ struct ck_ptx_kernel_info {
 	uint32_t shared_bytes; /* static shared memory */
 	uint32_t local_bytes;  /* local memory of one thread */
 	uint32_t const_bytes;  /* the module's .const space */
+	uint32_t target;       /* what its unit is for: 75 for sm_75 */
 	uint32_t max_threads;  /* from .maxntid or .reqntid, else 1024 */
 	uint32_t registers;    /* a plausible count for one thread, at most 255 */
 	uint32_t cluster[3];   /* from .reqnctapercluster: what a launch must have; 0: nothing */

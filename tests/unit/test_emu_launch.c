@@ -266,6 +266,23 @@ static void functions_tell_their_parameters_and_limits(void **state)
 	ok(cuModuleUnload(module));
 }
 
+/* Libraries choose by it how to launch what was compiled for the one or the other target. */
+static void the_version_of_its_ptx_is_its_target(void **state)
+{
+	CUmodule module;
+	int ptx, binary;
+
+	(void)state;
+	ok(cuModuleLoadData(&module, ".version 7.0\n.target sm_80, debug\n.address_size 64\n"
+				     ".entry nothing() { ret; }\n"));
+	ok(cuFuncGetAttribute(&ptx, CU_FUNC_ATTRIBUTE_PTX_VERSION, kernel(module, "nothing")));
+	ok(cuFuncGetAttribute(&binary, CU_FUNC_ATTRIBUTE_BINARY_VERSION,
+			      kernel(module, "nothing")));
+	assert_int_equal(ptx, 80);
+	assert_int_equal(binary, 90);
+	ok(cuModuleUnload(module));
+}
+
 static void a_kernel_of_a_library_runs_in_each_context(void **state)
 {
 	CUcontext other;
@@ -559,6 +576,7 @@ int main(void)
 		in_context(impossible_launches_are_refused_at_once),
 		in_context(a_variable_starts_with_its_value_and_kernels_change_it),
 		in_context(functions_tell_their_parameters_and_limits),
+		in_context(the_version_of_its_ptx_is_its_target),
 		in_context(a_kernel_of_a_library_runs_in_each_context),
 		in_context(a_kernels_setting_holds_for_its_functions),
 		in_context(occupancy_follows_threads_and_shared_memory),
