@@ -3,7 +3,7 @@
  *
  * NVML lives in the same shared object as the driver and uses its session: a program that uses both
  * is one client of the server. cpu/libnvidia-ml.so.1 is nothing but a second name for this object,
- * see client/nvml_name.c.
+ * see client/names.c.
  */
 #include <pthread.h>
 #include <stdatomic.h>

@@ -61,7 +61,7 @@ manuals() {
 }
 
 client() {
-	put 755 "$home" cpu/cricket-client.so cpu/libnvidia-ml.so.1 cpu/libcuda-emu.so
+	put 755 "$home" cpu/cricket-client.so cpu/libcuda.so cpu/libnvidia-ml.so.1 cpu/libcuda-emu.so
 	mkdir -p "$home/lib" "$home/emu"
 	ln -sf ../cricket-client.so "$home/lib/libcuda.so.1"
 	ln -sf ../libnvidia-ml.so.1 "$home/lib/libnvidia-ml.so.1"

@@ -1,6 +1,7 @@
 """tests/e2e/test_process.py - what processes do around CUDA (../test_apps/awkward.c): none of it ends
 or stops a program, or costs it its GPU."""
 import socket
+import sys
 
 import pytest
 
@@ -74,3 +75,14 @@ def test_vectors_that_the_kernel_refuses_are_left_to_it(awkward, transport):
 def test_a_line_that_nobody_reads_does_not_end_the_program(app, tmp_path):
     result = run([app("awkward"), "reader"], client_env(f"unix:{tmp_path / 'nothing'}"))
     assert (result.status, result.out) == (0, "cuInit: 100\n")
+
+
+def test_the_driver_is_found_without_its_version(server):
+    result = run([sys.executable, "-c", """
+import ctypes
+plain, versioned = ctypes.CDLL("libcuda.so"), ctypes.CDLL("libcuda.so.1")
+print(plain.cuInit(0), [ctypes.cast(l.cuInit, ctypes.c_void_p).value for l in (plain, versioned)])
+"""], client_env(server.address("unix")))
+    status, _, addresses = result.out.partition(" ")
+    assert (result.status, result.err, status) == (0, "", "0")
+    assert len(set(addresses.strip(" []\n").split(", "))) == 1
