@@ -209,13 +209,15 @@ static int check_calls(struct ck_ptx_module *m, const char **culprit)
 	return 0;
 }
 
+/* Shared memory of a known size needs no definition: LLVM declares all of it as .extern. */
 static int check_external(const struct ck_ptx_module *m, uint32_t symbol, const char **culprit)
 {
 	static _Thread_local char text[160];
+	const struct ck_ptx_var *var = &m->vars[symbol];
 
-	if (!m->vars[symbol].external)
+	if (!var->external || var->space == CK_PTX_SHARED)
 		return 0;
-	snprintf(text, sizeof(text), "unresolved external variable '%.80s'", m->vars[symbol].name);
+	snprintf(text, sizeof(text), "unresolved external variable '%.80s'", var->name);
 	*culprit = text;
 	return -EINVAL;
 }

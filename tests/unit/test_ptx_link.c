@@ -210,6 +210,27 @@ static void shared_memory_is_the_same_for_functions_of_all_units(void **state)
 	}
 }
 
+static void declared_shared_memory_of_a_known_size_needs_no_definition(void **state)
+{
+	struct ck_ptx_grid grid = {{1, 1, 1}, {1, 1, 1}, 0, false, {0}};
+	uint64_t params[1] = {(uint64_t)(uintptr_t)output()};
+	struct ck_ptx_module *module;
+	struct ck_ptx_kernel_info info;
+
+	(void)state;
+	module = module_of(UNIT_K(".extern .shared .align 8 .b8 a[260];\n"
+				  ".extern .shared .align 4 .u32 b;\n",
+				  "st.shared.u32 [a + 256], 40; st.shared.u32 [b], 2;"
+				  "ld.shared.u32 %r0, [a + 256]; ld.shared.u32 %r1, [b];"
+				  "add.s32 %r0, %r0, %r1;"));
+	ck_ptx_kernel_info(ck_ptx_kernel_find(module, "k"), &info);
+	assert_int_equal(info.shared_bytes, 264);
+	assert_int_equal(ck_ptx_run(ck_ptx_kernel_find(module, "k"), &grid, params, &world_host),
+			 CUDA_SUCCESS);
+	assert_int_equal(*output(), 42);
+	ck_ptx_destroy(module);
+}
+
 static void two_definitions_of_one_name_are_refused(void **state)
 {
 	(void)state;
@@ -269,6 +290,7 @@ int main(void)
 		cmocka_unit_test(a_weak_kernel_of_several_units_is_one),
 		cmocka_unit_test(of_common_variables_the_largest_is_the_one),
 		cmocka_unit_test(shared_memory_is_the_same_for_functions_of_all_units),
+		cmocka_unit_test(declared_shared_memory_of_a_known_size_needs_no_definition),
 		cmocka_unit_test(two_definitions_of_one_name_are_refused),
 		cmocka_unit_test(units_that_disagree_on_what_a_name_is_are_refused),
 		cmocka_unit_test(a_result_that_another_unit_does_not_have_is_nobody_s),
