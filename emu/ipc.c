@@ -271,6 +271,7 @@ CUresult cuIpcGetEventHandle(CUipcEventHandle *pHandle, CUevent event)
 		return result;
 	if (!pHandle)
 		return CUDA_ERROR_INVALID_VALUE;
+	memset(pHandle, 0, sizeof(*pHandle)); /* some programs look at it and not at the error */
 	object = ck_emu_object_get(event, CK_EMU_EVENT);
 	if (!object)
 		return CUDA_ERROR_INVALID_HANDLE;

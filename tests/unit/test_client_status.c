@@ -228,6 +228,20 @@ static void events_that_others_record_are_always_asked_for(void **state)
 	cuEventDestroy_v2(shared);
 }
 
+/* Programs look at the handle, and not at the error. */
+static void an_event_of_one_process_leaves_no_handle(void **state)
+{
+	const CUipcEventHandle none = { 0 };
+	CUipcEventHandle handle;
+	CUevent e = recorded();
+
+	(void)state;
+	memset(&handle, 1, sizeof(handle));
+	assert_int_equal(cuIpcGetEventHandle(&handle, e), CUDA_ERROR_INVALID_HANDLE);
+	assert_memory_equal(&handle, &none, sizeof(handle));
+	cuEventDestroy_v2(e);
+}
+
 static void a_stream_is_asked_for_once(void **state)
 {
 	CUevent e = recorded();
@@ -281,6 +295,7 @@ int main(void)
 		cmocka_unit_test(a_wait_covers_the_events_before_it),
 		cmocka_unit_test(a_stream_in_the_place_of_another_covers_nothing_of_it),
 		cmocka_unit_test(events_that_others_record_are_always_asked_for),
+		cmocka_unit_test(an_event_of_one_process_leaves_no_handle),
 		cmocka_unit_test(a_stream_is_asked_for_once),
 		cmocka_unit_test(a_time_is_asked_for_once),
 	};
