@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "server/mirror_list.h"
 #include "util/log.h"
@@ -33,12 +34,66 @@ int ck_mirrors_create(struct ck_mirrors **out)
 	return -ENOMEM;
 }
 
+/* Pinned where the driver can: without that it copies through memory of its own. */
+static void pin(struct ck_request *q, struct ck_mirror *m)
+{
+	m->ctx = q->ctx;
+	ck_context_find(q, q->ctx, &m->context);
+	if (ck_driver.cuMemHostRegister_v2 && ck_driver.cuMemHostUnregister)
+		m->pinned = ck_driver.cuMemHostRegister_v2(
+				    m->host, m->size, CU_MEMHOSTREGISTER_PORTABLE) == CUDA_SUCCESS;
+}
+
+/* Whatever context is current, if any: the driver wants one. It may wait for the device. */
+static void unpin(struct ck_mirror *m)
+{
+	CUcontext popped;
+	bool away;
+
+	if (!m->pinned)
+		return;
+	away = m->context && ck_driver.cuCtxPushCurrent_v2 && ck_driver.cuCtxPopCurrent_v2 &&
+	       ck_driver.cuCtxPushCurrent_v2(m->context) == CUDA_SUCCESS;
+	ck_driver.cuMemHostUnregister(m->host);
+	if (away)
+		ck_driver.cuCtxPopCurrent_v2(&popped);
+	m->pinned = false;
+}
+
 static void mirror_free(struct ck_mirror *m)
 {
-	if (m->pinned)
-		ck_driver.cuMemHostUnregister(m->host);
-	munmap(m->host, m->size);
+	unpin(m);
+	munmap(m->host, m->room);
 	free(m);
+}
+
+/* Free what is kept in a context; 0: in any. */
+static void kept_free(struct ck_mirrors *ms, uint64_t ctx)
+{
+	struct ck_mirror **link = &ms->kept, *m;
+
+	while ((m = *link) != NULL) {
+		if (ctx && m->ctx != ctx) {
+			link = &m->next;
+			continue;
+		}
+		*link = m->next;
+		mirror_free(m);
+	}
+}
+
+/* One that is kept and not much too large, or NULL. */
+static struct ck_mirror *kept_take(struct ck_mirrors *ms, uint64_t ctx, size_t room)
+{
+	struct ck_mirror *m;
+
+	for (struct ck_mirror **link = &ms->kept; (m = *link) != NULL; link = &m->next) {
+		if (m->ctx == ctx && m->room >= room && m->room / 2 <= room) {
+			*link = m->next;
+			return m;
+		}
+	}
+	return NULL;
 }
 
 static void owner_free(struct ck_owner *o)
@@ -57,6 +112,7 @@ void ck_mirrors_destroy(struct ck_mirrors *ms)
 		return;
 	while (ms->by_id && ck_map_next(ms->by_id, &mirrors))
 		mirror_free(mirrors.value);
+	kept_free(ms, 0);
 	while (ms->owners && ck_map_next(ms->owners, &owners))
 		owner_free(owners.value);
 	ck_map_destroy(ms->by_id);
@@ -92,31 +148,37 @@ struct ck_owner *ck_owner_of(struct ck_mirrors *ms, uint64_t id, bool make)
 	return o;
 }
 
-/* Pinned where the driver can: without that it copies through memory of its own. */
-static void pin(struct ck_mirror *m)
+static struct ck_mirror *mirror_new(struct ck_request *q, size_t room)
 {
-	if (ck_driver.cuMemHostRegister_v2 && ck_driver.cuMemHostUnregister)
-		m->pinned = ck_driver.cuMemHostRegister_v2(
-				    m->host, m->size, CU_MEMHOSTREGISTER_PORTABLE) == CUDA_SUCCESS;
+	struct ck_mirror *m = calloc(1, sizeof(*m));
+
+	if (!m)
+		return NULL;
+	m->room = room;
+	m->host = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (m->host == MAP_FAILED) {
+		free(m);
+		return NULL;
+	}
+	pin(q, m);
+	return m;
 }
 
-CUresult ck_mirror_make(struct ck_mirrors *ms, uint64_t id, size_t size, struct ck_mirror **out)
+CUresult ck_mirror_make(struct ck_request *q, uint64_t id, size_t size, struct ck_mirror **out)
 {
+	struct ck_mirrors *ms = q->session->mirrors;
+	size_t room = CK_ALIGN_UP(size, (size_t)sysconf(_SC_PAGESIZE));
 	struct ck_mirror *m;
 
 	if (id == 0 || size == 0 || size > CK_MIRROR_MAX || ck_mirror_of(ms, id))
 		return CUDA_ERROR_INVALID_VALUE;
-	m = calloc(1, sizeof(*m));
+	m = kept_take(ms, q->ctx, room);
+	if (!m)
+		m = mirror_new(q, room);
 	if (!m)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	m->id = id;
 	m->size = size;
-	m->host = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (m->host == MAP_FAILED) {
-		free(m);
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	}
-	pin(m);
 	if (ck_map_insert(ms->by_id, &id, sizeof(id), m) < 0 ||
 	    ck_ranges_insert(ms->by_address, (uintptr_t)m->host, (uintptr_t)m->host + size, m)) {
 		ck_map_remove(ms->by_id, &id, sizeof(id));
@@ -127,7 +189,11 @@ CUresult ck_mirror_make(struct ck_mirrors *ms, uint64_t id, size_t size, struct 
 	return CUDA_SUCCESS;
 }
 
-/* The mirror goes with its last use; its id is then added to @gone. */
+/*
+ * The mirror goes with its last use; its id is then added to @gone. Pinned memory is kept for the
+ * next one, until its context goes: to unpin it is to wait for the device, for which a graph's end
+ * does not.
+ */
 void ck_mirror_drop(struct ck_mirrors *ms, struct ck_mirror *m, struct ck_gone *gone)
 {
 	if (m->uses > 0 && --m->uses > 0)
@@ -136,7 +202,12 @@ void ck_mirror_drop(struct ck_mirrors *ms, struct ck_mirror *m, struct ck_gone *
 		gone->ids[gone->count++] = m->id;
 	ck_map_remove(ms->by_id, &m->id, sizeof(m->id));
 	ck_ranges_remove(ms->by_address, (uintptr_t)m->host, NULL);
-	mirror_free(m);
+	if (!m->pinned) {
+		mirror_free(m);
+		return;
+	}
+	m->next = ms->kept;
+	ms->kept = m;
 }
 
 CUresult ck_owner_add(struct ck_owner *o, struct ck_mirror *m, CUgraphNode node)
@@ -297,7 +368,7 @@ CUresult ck_mirrors_wait(struct ck_mirrors *ms, uint64_t exec)
 
 void ck_mirrors_drop_context(struct ck_mirrors *ms, uint64_t ctx)
 {
-	struct ck_map_iter it = CK_MAP_ITER_INIT;
+	struct ck_map_iter it = CK_MAP_ITER_INIT, mirrors = CK_MAP_ITER_INIT;
 
 	pthread_mutex_lock(&ms->lock);
 	while (ck_map_next(ms->owners, &it)) {
@@ -311,5 +382,12 @@ void ck_mirrors_drop_context(struct ck_mirrors *ms, uint64_t ctx)
 			o->pending = false;
 		}
 	}
+	while (ck_map_next(ms->by_id, &mirrors)) {
+		struct ck_mirror *m = mirrors.value;
+
+		if (m->ctx == ctx)
+			unpin(m);
+	}
+	kept_free(ms, ctx);
 	pthread_mutex_unlock(&ms->lock);
 }

@@ -57,7 +57,7 @@ CUresult ck_mirrors_wait(struct ck_mirrors *mirrors, uint64_t exec);
 /* A graph or an exec has gone; ids of the mirrors that went with it, unless @ids is NULL. */
 void ck_mirrors_owner_gone(struct ck_mirrors *mirrors, uint64_t owner, uint64_t **ids,
 			   u_int *count);
-/* Context @ctx is about to go: forget its events. */
+/* Context @ctx is about to go: forget its events, and let go of the memory that is pinned in it. */
 void ck_mirrors_drop_context(struct ck_mirrors *mirrors, uint64_t ctx);
 
 /* The graph that @id lies in, at whatever depth; @id itself if it lies in none. */

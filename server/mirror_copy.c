@@ -40,7 +40,7 @@ static CUresult mirror_for(struct ck_request *q, const CUDA_MEMCPY3D *c, uint64_
 		return err;
 	pthread_mutex_lock(&ms->lock);
 	o = ck_owner_of(ms, owner, true);
-	err = o ? ck_mirror_make(ms, id, size, &m) : CUDA_ERROR_OUT_OF_MEMORY;
+	err = o ? ck_mirror_make(q, id, size, &m) : CUDA_ERROR_OUT_OF_MEMORY;
 	if (!err) {
 		err = ck_owner_add(o, m, NULL);
 		*host = m->host;

@@ -14,9 +14,12 @@
 struct ck_mirror {
 	uint64_t id;		/* the client's, in a space of their own */
 	unsigned char *host;
-	size_t size;
+	size_t size, room;	/* bytes of the copy; of the memory */
 	bool pinned;
+	uint64_t ctx;		/* in which it is pinned: its id, and the driver's own */
+	CUcontext context;
 	unsigned int uses;	/* by owners */
+	struct ck_mirror *next;	/* of those that are kept */
 };
 
 struct ck_use {
@@ -37,6 +40,7 @@ struct ck_mirrors {
 	pthread_mutex_t lock;
 	struct ck_map *by_id, *owners;	/* by mirror's id; by graph's or exec's */
 	struct ck_ranges *by_address;
+	struct ck_mirror *kept;	/* pinned, and nobody's now */
 };
 
 /* Ids of mirrors that have gone; room for all that can go. */
@@ -48,7 +52,7 @@ struct ck_gone {
 struct ck_mirror *ck_mirror_of(struct ck_mirrors *ms, uint64_t id);
 struct ck_mirror *ck_mirror_at(struct ck_mirrors *ms, uint64_t address);
 struct ck_owner *ck_owner_of(struct ck_mirrors *ms, uint64_t id, bool make);
-CUresult ck_mirror_make(struct ck_mirrors *ms, uint64_t id, size_t size, struct ck_mirror **out);
+CUresult ck_mirror_make(struct ck_request *q, uint64_t id, size_t size, struct ck_mirror **out);
 void ck_mirror_drop(struct ck_mirrors *ms, struct ck_mirror *m, struct ck_gone *gone);
 CUresult ck_owner_add(struct ck_owner *o, struct ck_mirror *m, CUgraphNode node);
 void ck_owner_cut(struct ck_mirrors *ms, struct ck_owner *o, size_t first, struct ck_gone *gone);

@@ -34,6 +34,7 @@ static struct {
 	bool set_in_order;	 /* each value was one more than the one before */
 	unsigned int asked;	 /* calls of cuMemGetInfo_v2 */
 	unsigned int registered; /* host ranges registered now */
+	CUcontext registered_in; /* where the newest was, and where alone they can be taken back */
 	unsigned int events;	 /* events that exist */
 } fake = { .lock = PTHREAD_MUTEX_INITIALIZER, .set_in_order = true };
 
@@ -172,6 +173,7 @@ static inline CUresult fake_register(void *host, size_t size, unsigned int flags
 	(void)host;
 	(void)size;
 	(void)flags;
+	fake.registered_in = fake_current;
 	__atomic_fetch_add(&fake.registered, 1, __ATOMIC_SEQ_CST);
 	return CUDA_SUCCESS;
 }
@@ -179,6 +181,8 @@ static inline CUresult fake_register(void *host, size_t size, unsigned int flags
 static inline CUresult fake_unregister(void *host)
 {
 	(void)host;
+	if (fake.registered_in && fake_current != fake.registered_in)
+		return CUDA_ERROR_INVALID_CONTEXT;
 	__atomic_fetch_sub(&fake.registered, 1, __ATOMIC_SEQ_CST);
 	return CUDA_SUCCESS;
 }

@@ -415,6 +415,54 @@ static void a_mirror_goes_with_the_last_of_its_owners(void **state)
 	assert_int_equal(execs, 0);
 }
 
+static CUcontext pushed;
+
+static CUresult push(CUcontext context)
+{
+	pushed = fake_current;
+	fake_current = context;
+	return CUDA_SUCCESS;
+}
+
+static CUresult pop(CUcontext *popped)
+{
+	*popped = fake_current;
+	fake_current = pushed;
+	return CUDA_SUCCESS;
+}
+
+/* Where a graph ends no context need be current, and nothing is waited for. */
+static void what_is_pinned_is_used_again_and_goes_with_its_context(void **state)
+{
+	static int context;
+	unsigned char *host;
+	uint64_t first;
+
+	(void)state;
+	ck_driver.cuCtxPushCurrent_v2 = push;
+	ck_driver.cuCtxPopCurrent_v2 = pop;
+	ck_handles_put(session->handles, 3, CK_KIND_CONTEXT, 0, &context);
+	for (uint64_t round = 0; round < 2; round++) {
+		q.ctx = 3;
+		fake_current = (CUcontext)&context;
+		make_graph(20);
+		add_copy_node(20, 5 + round);
+		assert_ptr_equal(round ? host : ck_mirror_of(session->mirrors, 5)->host,
+				 ck_mirror_of(session->mirrors, 5 + round)->host);
+		host = ck_mirror_of(session->mirrors, 5 + round)->host;
+		q.ctx = 0;
+		fake_current = NULL;
+		assert_int_equal(end(20, &first), 1);
+		assert_int_equal(fake.registered, 1);
+	}
+	ck_mirrors_drop_context(session->mirrors, 4);
+	assert_int_equal(fake.registered, 1);
+	ck_mirrors_drop_context(session->mirrors, 3);
+	assert_int_equal(fake.registered, 0);
+	assert_null(fake_current);
+	fake.registered_in = NULL;
+}
+
 static void an_exec_has_the_mirrors_of_its_children(void **state)
 {
 	CUgraphNodeParams p = { .type = CU_GRAPH_NODE_TYPE_GRAPH };
@@ -559,6 +607,8 @@ int main(void)
 						drop),
 		cmocka_unit_test_setup_teardown(a_mirror_goes_with_the_last_of_its_owners, prepare,
 						drop),
+		cmocka_unit_test_setup_teardown(
+			what_is_pinned_is_used_again_and_goes_with_its_context, prepare, drop),
 		cmocka_unit_test_setup_teardown(an_exec_has_the_mirrors_of_its_children, prepare,
 						drop),
 		cmocka_unit_test_setup_teardown(
