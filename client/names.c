@@ -3,10 +3,10 @@
  *
  * A library has one SONAME; this one's is libcuda.so.1. But programs look for NVML as
  * libnvidia-ml.so.1, and some for the driver as libcuda.so. So a library with each of these SONAMEs
- * lies beside it, empty but for the need of this one: what is looked up there is found here. Loading
- * them when this library is loaded makes LD_PRELOAD of cricket-client.so alone enough: the loader
- * then takes every later dlopen() of the name for them. CRICKET_NVML=0 leaves NVML to whoever else
- * has that name.
+ * lies beside it, empty but for the need of this one: what is looked up there is found here.
+ * Loading them when this library is loaded makes LD_PRELOAD of cricket-client.so alone enough: the
+ * loader then takes every later dlopen() of the name for them. CRICKET_NVML=0 leaves NVML to
+ * whoever else has that name.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -22,8 +22,9 @@
 CK_LOG_DEFINE("emu");
 
 #define GRANULE 512ul /* alignment of device memory, and what sizes are rounded to */
-#define LARGE (1ul << 20) /* pieces of this size and more have pages of their own, as on a GPU ... */
-#define LARGE_PAGE (2ul << 20) /* ... of this size, and programs count on that alignment */
+/* As on a GPU, large pieces have pages of their own; programs count on the alignment. */
+#define LARGE (1ul << 20)
+#define LARGE_PAGE (2ul << 20)
 #define PAGE 4096ul
 #define SLACK 4 /* reserved addresses by bytes of memory */
 

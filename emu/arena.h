@@ -36,8 +36,8 @@ struct ck_emu_memory {
 
 int ck_emu_arena_init(const struct ck_emu_device *devices, int count);
 /*
- * Device memory, contents undefined: 0 when there is none left. Aligned to 512 bytes; from 1 MiB on,
- * to 2 MiB.
+ * Device memory, contents undefined: 0 when there is none left. Aligned to 512 bytes; from 1 MiB
+ * on, to 2 MiB.
  */
 uint64_t ck_emu_arena_alloc(struct ck_emu_context *context, size_t size,
 			    enum ck_emu_memory_kind kind, const void *owner);

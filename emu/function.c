@@ -8,7 +8,7 @@
 #include "emu/function.h"
 
 #define PORTABLE_CLUSTER 8 /* blocks that a cluster may have on every GPU that has clusters */
-#define VERSION 90 /* of the binary, ten times: compute capability 9.0 */
+#define VERSION 90	   /* of the binary, ten times: compute capability 9.0 */
 
 struct ck_emu_function *ck_emu_functions_create(const struct ck_ptx_module *ptx,
 						struct ck_emu_object *owner,
