@@ -5,6 +5,7 @@
 #include <thread>
 #include <vector>
 #include "check.h"
+#include "wait_for.cuh"
 
 #define THREADS 4
 #define STEPS 60
@@ -12,17 +13,6 @@
 __global__ void step(unsigned int *where, unsigned int k)
 {
 	*where = *where * 1664525u + k;
-}
-
-/* Ends soon only if another thread's kernel runs at the same time; else gives up. */
-__global__ void wait_for(volatile int *flag, int *seen)
-{
-	for (int i = 0; i < 1 << 21; i++) {
-		if (*flag) {
-			*seen = 1;
-			return;
-		}
-	}
 }
 
 __global__ void set_flag(volatile int *flag)

@@ -3,6 +3,7 @@
  * and overlapping where it may. Every result is compared with the host's.
  */
 #include "check.h"
+#include "wait_for.cuh"
 
 #define STREAMS 4
 #define CHUNK 4096
@@ -13,20 +14,6 @@ __global__ void scale(int *data, int n, int factor, int add)
 
 	if (i < n)
 		data[i] = data[i] * factor + add;
-}
-
-/*
- * Waits in one stream for what another stream writes: comes to an end in good time only if the
- * two overlap. It gives up after a while, so that a failure is told and not a hang.
- */
-__global__ void wait_for(volatile int *flag, int *seen)
-{
-	for (int i = 0; i < 1 << 21; i++) {
-		if (*flag) {
-			*seen = 1;
-			return;
-		}
-	}
 }
 
 __global__ void set_flag(volatile int *flag, int value)
