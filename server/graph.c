@@ -288,7 +288,6 @@ CUresult ck_serve_ck_graph_end(struct ck_request *q, ck_graph_end_args *a, ck_gr
 	if (ck_exec_find(q, a->object, &exec)) {
 		if (!ck_driver.cuGraphExecDestroy)
 			return CUDA_ERROR_NOT_SUPPORTED;
-		ck_mirrors_wait(q->session->mirrors, a->object);
 		ck_handle_remove(q, a->object);
 		err = ck_driver.cuGraphExecDestroy(exec);
 	} else {

@@ -5,16 +5,10 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "server/mirror_list.h"
-#include "util/log.h"
 #include "util/util.h"
-
-CK_LOG_DEFINE("server");
-
-#define CK_EVENT_DISABLE_TIMING 2
 
 int ck_mirrors_create(struct ck_mirrors **out)
 {
@@ -34,72 +28,8 @@ int ck_mirrors_create(struct ck_mirrors **out)
 	return -ENOMEM;
 }
 
-/* Pinned where the driver can: without that it copies through memory of its own. */
-static void pin(struct ck_request *q, struct ck_mirror *m)
-{
-	m->ctx = q->ctx;
-	ck_context_find(q, q->ctx, &m->context);
-	if (ck_driver.cuMemHostRegister_v2 && ck_driver.cuMemHostUnregister)
-		m->pinned = ck_driver.cuMemHostRegister_v2(
-				    m->host, m->size, CU_MEMHOSTREGISTER_PORTABLE) == CUDA_SUCCESS;
-}
-
-/* Whatever context is current, if any: the driver wants one. It may wait for the device. */
-static void unpin(struct ck_mirror *m)
-{
-	CUcontext popped;
-	bool away;
-
-	if (!m->pinned)
-		return;
-	away = m->context && ck_driver.cuCtxPushCurrent_v2 && ck_driver.cuCtxPopCurrent_v2 &&
-	       ck_driver.cuCtxPushCurrent_v2(m->context) == CUDA_SUCCESS;
-	ck_driver.cuMemHostUnregister(m->host);
-	if (away)
-		ck_driver.cuCtxPopCurrent_v2(&popped);
-	m->pinned = false;
-}
-
-static void mirror_free(struct ck_mirror *m)
-{
-	unpin(m);
-	munmap(m->host, m->room);
-	free(m);
-}
-
-/* Free what is kept in a context; 0: in any. */
-static void kept_free(struct ck_mirrors *ms, uint64_t ctx)
-{
-	struct ck_mirror **link = &ms->kept, *m;
-
-	while ((m = *link) != NULL) {
-		if (ctx && m->ctx != ctx) {
-			link = &m->next;
-			continue;
-		}
-		*link = m->next;
-		mirror_free(m);
-	}
-}
-
-/* One that is kept and not much too large, or NULL. */
-static struct ck_mirror *kept_take(struct ck_mirrors *ms, uint64_t ctx, size_t room)
-{
-	struct ck_mirror *m;
-
-	for (struct ck_mirror **link = &ms->kept; (m = *link) != NULL; link = &m->next) {
-		if (m->ctx == ctx && m->room >= room && m->room / 2 <= room) {
-			*link = m->next;
-			return m;
-		}
-	}
-	return NULL;
-}
-
 static void owner_free(struct ck_owner *o)
 {
-	if (o->event)
-		ck_driver.cuEventDestroy_v2(o->event);
 	free(o->uses);
 	free(o);
 }
@@ -111,8 +41,8 @@ void ck_mirrors_destroy(struct ck_mirrors *ms)
 	if (!ms)
 		return;
 	while (ms->by_id && ck_map_next(ms->by_id, &mirrors))
-		mirror_free(mirrors.value);
-	kept_free(ms, 0);
+		ck_mirror_free(mirrors.value);
+	ck_kept_free(ms, 0);
 	while (ms->owners && ck_map_next(ms->owners, &owners))
 		owner_free(owners.value);
 	ck_map_destroy(ms->by_id);
@@ -148,22 +78,6 @@ struct ck_owner *ck_owner_of(struct ck_mirrors *ms, uint64_t id, bool make)
 	return o;
 }
 
-static struct ck_mirror *mirror_new(struct ck_request *q, size_t room)
-{
-	struct ck_mirror *m = calloc(1, sizeof(*m));
-
-	if (!m)
-		return NULL;
-	m->room = room;
-	m->host = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (m->host == MAP_FAILED) {
-		free(m);
-		return NULL;
-	}
-	pin(q, m);
-	return m;
-}
-
 CUresult ck_mirror_make(struct ck_request *q, uint64_t id, size_t size, struct ck_mirror **out)
 {
 	struct ck_mirrors *ms = q->session->mirrors;
@@ -172,9 +86,7 @@ CUresult ck_mirror_make(struct ck_request *q, uint64_t id, size_t size, struct c
 
 	if (id == 0 || size == 0 || size > CK_MIRROR_MAX || ck_mirror_of(ms, id))
 		return CUDA_ERROR_INVALID_VALUE;
-	m = kept_take(ms, q->ctx, room);
-	if (!m)
-		m = mirror_new(q, room);
+	m = ck_kept_take(q, room);
 	if (!m)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	m->id = id;
@@ -182,18 +94,14 @@ CUresult ck_mirror_make(struct ck_request *q, uint64_t id, size_t size, struct c
 	if (ck_map_insert(ms->by_id, &id, sizeof(id), m) < 0 ||
 	    ck_ranges_insert(ms->by_address, (uintptr_t)m->host, (uintptr_t)m->host + size, m)) {
 		ck_map_remove(ms->by_id, &id, sizeof(id));
-		mirror_free(m);
+		ck_mirror_free(m);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	*out = m;
 	return CUDA_SUCCESS;
 }
 
-/*
- * The mirror goes with its last use; its id is then added to @gone. Pinned memory is kept for the
- * next one, until its context goes: to unpin it is to wait for the device, for which a graph's end
- * does not.
- */
+/* The mirror goes with its last use; its id is then added to @gone. */
 void ck_mirror_drop(struct ck_mirrors *ms, struct ck_mirror *m, struct ck_gone *gone)
 {
 	if (m->uses > 0 && --m->uses > 0)
@@ -202,12 +110,7 @@ void ck_mirror_drop(struct ck_mirrors *ms, struct ck_mirror *m, struct ck_gone *
 		gone->ids[gone->count++] = m->id;
 	ck_map_remove(ms->by_id, &m->id, sizeof(m->id));
 	ck_ranges_remove(ms->by_address, (uintptr_t)m->host, NULL);
-	if (!m->pinned) {
-		mirror_free(m);
-		return;
-	}
-	m->next = ms->kept;
-	ms->kept = m;
+	ck_kept_give(ms, m);
 }
 
 CUresult ck_owner_add(struct ck_owner *o, struct ck_mirror *m, CUgraphNode node)
@@ -282,112 +185,61 @@ bool ck_mirrors_has(struct ck_mirrors *ms, uint64_t exec)
 	return has;
 }
 
-/* An event in the context of the launch: another context needs another event. */
-static CUresult event_prepare(struct ck_owner *o, uint64_t ctx)
-{
-	if (o->event && o->ctx != ctx) {
-		ck_driver.cuEventDestroy_v2(o->event);
-		o->event = NULL;
-	}
-	o->ctx = ctx;
-	if (o->event)
-		return CUDA_SUCCESS;
-	if (!ck_driver.cuEventCreate || !ck_driver.cuEventRecord ||
-	    !ck_driver.cuEventSynchronize || !ck_driver.cuEventDestroy_v2)
-		return CUDA_ERROR_NOT_SUPPORTED;
-	return ck_driver.cuEventCreate(&o->event, CK_EVENT_DISABLE_TIMING);
-}
-
 CUresult ck_mirrors_launched(struct ck_request *q, uint64_t exec, CUstream stream)
 {
 	struct ck_mirrors *ms = q->session->mirrors;
+	struct ck_mark *mark = NULL;
 	CUresult err = CUDA_SUCCESS;
 	struct ck_owner *o;
 
 	pthread_mutex_lock(&ms->lock);
 	o = ck_owner_of(ms, exec, false);
-	if (o && o->count > 0) {
-		err = event_prepare(o, q->ctx);
-		if (!err)
-			err = ck_driver.cuEventRecord(o->event, stream);
-		o->pending = !err;
+	if (o && o->count > 0)
+		err = ck_mark_make(q, stream, &mark);
+	for (size_t i = 0; mark && i < o->count; i++) {
+		struct ck_mirror *m = o->uses[i].mirror;
+
+		ck_mark_put(m->mark);
+		m->mark = mark;
+		mark->users++;
 	}
+	ck_mark_put(mark);
 	pthread_mutex_unlock(&ms->lock);
 	return err;
 }
 
-/* Has @o a mirror that @other uses? */
-static bool shares(const struct ck_owner *o, const struct ck_owner *other)
+/* The end of a launch that may use a mirror of @o yet, or NULL. */
+static struct ck_mark *next_mark(const struct ck_owner *o)
 {
 	for (size_t i = 0; i < o->count; i++) {
-		for (size_t j = 0; j < other->count; j++) {
-			if (o->uses[i].mirror == other->uses[j].mirror)
-				return true;
-		}
+		struct ck_mark *mark = o->uses[i].mirror->mark;
+
+		if (mark && !mark->done)
+			return mark;
 	}
-	return false;
+	return NULL;
 }
 
-/* An owner whose launch may still use a mirror of @o; its event is then in *@event. */
-static bool next_pending(struct ck_mirrors *ms, const struct ck_owner *o, CUevent *event)
-{
-	struct ck_map_iter it = CK_MAP_ITER_INIT;
-
-	while (ck_map_next(ms->owners, &it)) {
-		struct ck_owner *other = it.value;
-
-		if (other->pending && (other == o || shares(o, other))) {
-			other->pending = false;
-			*event = other->event;
-			return true;
-		}
-	}
-	return false;
-}
-
-/*
- * Launches of other execs count that use the same mirrors. The driver is asked without the lock: a
- * host function of the very launch may need it. One waiting thread is enough for each launch: the
- * client's threads take turns in launching what has mirrors.
- */
 CUresult ck_mirrors_wait(struct ck_mirrors *ms, uint64_t exec)
 {
 	CUresult err = CUDA_SUCCESS;
+	struct ck_mark *mark;
 	struct ck_owner *o;
-	CUevent event;
 
 	pthread_mutex_lock(&ms->lock);
-	while ((o = ck_owner_of(ms, exec, false)) != NULL && !err && next_pending(ms, o, &event)) {
-		pthread_mutex_unlock(&ms->lock);
-		err = ck_driver.cuEventSynchronize(event);
-		pthread_mutex_lock(&ms->lock);
-	}
+	while (!err && (o = ck_owner_of(ms, exec, false)) != NULL && (mark = next_mark(o)) != NULL)
+		err = ck_mark_wait(ms, mark);
 	pthread_mutex_unlock(&ms->lock);
 	return err;
 }
 
 void ck_mirrors_drop_context(struct ck_mirrors *ms, uint64_t ctx)
 {
-	struct ck_map_iter it = CK_MAP_ITER_INIT, mirrors = CK_MAP_ITER_INIT;
+	struct ck_map_iter mirrors = CK_MAP_ITER_INIT;
 
 	pthread_mutex_lock(&ms->lock);
-	while (ck_map_next(ms->owners, &it)) {
-		struct ck_owner *o = it.value;
-
-		if (o->event && o->ctx == ctx) {
-			if (o->pending)
-				ck_driver.cuEventSynchronize(o->event);
-			ck_driver.cuEventDestroy_v2(o->event);
-			o->event = NULL;
-			o->pending = false;
-		}
-	}
-	while (ck_map_next(ms->by_id, &mirrors)) {
-		struct ck_mirror *m = mirrors.value;
-
-		if (m->ctx == ctx)
-			unpin(m);
-	}
-	kept_free(ms, ctx);
+	while (ck_map_next(ms->by_id, &mirrors))
+		ck_mirror_leave(mirrors.value, ctx);
+	ck_kept_free(ms, ctx);
 	pthread_mutex_unlock(&ms->lock);
 }

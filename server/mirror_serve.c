@@ -33,6 +33,18 @@ static struct ck_mirror *hold(struct ck_mirrors *ms, uint64_t id, uint64_t offse
 	return m;
 }
 
+/* Wait for a launch that uses it: the exec may have gone since, and the client asks for execs. */
+static CUresult settle(struct ck_mirrors *ms, struct ck_mirror *m)
+{
+	CUresult err = CUDA_SUCCESS;
+
+	pthread_mutex_lock(&ms->lock);
+	while (!err && m->mark && !m->mark->done)
+		err = ck_mark_wait(ms, m->mark);
+	pthread_mutex_unlock(&ms->lock);
+	return err;
+}
+
 static void let_go(struct ck_mirrors *ms, struct ck_mirror *m)
 {
 	pthread_mutex_lock(&ms->lock);
@@ -44,15 +56,18 @@ CUresult ck_serve_ck_mirror_fill(struct ck_request *q, ck_mirror_fill_args *a, v
 {
 	struct ck_mirrors *ms = q->session->mirrors;
 	struct ck_mirror *m = hold(ms, a->mirror, a->offset, q->bulk_size);
+	CUresult err;
 
 	(void)res;
 	if (!m)
 		return CUDA_ERROR_INVALID_VALUE;
-	q->broken = ck_reader_bulk_begin(q->reader, q->bulk_offset);
-	if (!q->broken)
+	err = settle(ms, m);
+	if (!err)
+		q->broken = ck_reader_bulk_begin(q->reader, q->bulk_offset);
+	if (!err && !q->broken)
 		q->broken = ck_reader_bulk(q->reader, m->host + a->offset, q->bulk_size);
 	let_go(ms, m);
-	return q->broken ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
+	return q->broken ? CUDA_ERROR_UNKNOWN : err;
 }
 
 /* The reply with its bytes straight from the mirror. */

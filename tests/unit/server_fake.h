@@ -36,6 +36,7 @@ static struct {
 	unsigned int registered; /* host ranges registered now */
 	CUcontext registered_in; /* where the newest was, and where alone they can be taken back */
 	unsigned int events;	 /* events that exist */
+	bool running;		 /* no event has come yet */
 } fake = { .lock = PTHREAD_MUTEX_INITIALIZER, .set_in_order = true };
 
 static _Thread_local CUcontext fake_current;
@@ -137,7 +138,14 @@ static inline CUresult fake_event_wait(CUevent event)
 {
 	(void)event;
 	fake_flush();
+	fake.running = false;
 	return fake.wait_error;
+}
+
+static inline CUresult fake_event_query(CUevent event)
+{
+	(void)event;
+	return fake.running ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
 }
 
 static inline CUresult fake_stream_wait(CUstream stream)
@@ -171,8 +179,9 @@ static inline CUresult fake_free(CUdeviceptr address)
 static inline CUresult fake_register(void *host, size_t size, unsigned int flags)
 {
 	(void)host;
-	(void)size;
 	(void)flags;
+	if (size == 0)
+		return CUDA_ERROR_INVALID_VALUE;
 	fake.registered_in = fake_current;
 	__atomic_fetch_add(&fake.registered, 1, __ATOMIC_SEQ_CST);
 	return CUDA_SUCCESS;
@@ -216,6 +225,7 @@ static inline void fake_install(void)
 	fake.copy_error = fake.wait_error = CUDA_SUCCESS;
 	fake.sets = fake.set_last = fake.set_delay = fake.asked = 0;
 	fake.set_in_order = true;
+	fake.running = false;
 	ck_driver = (struct ck_driver){
 		.cuCtxSetCurrent = fake_set_current,
 		.cuMemAlloc_v2 = fake_alloc,
@@ -232,6 +242,7 @@ static inline void fake_install(void)
 		.cuEventCreate = fake_event_create,
 		.cuEventDestroy_v2 = fake_event_destroy,
 		.cuEventRecord = fake_event_record,
+		.cuEventQuery = fake_event_query,
 		.cuEventSynchronize = fake_event_wait,
 		.cuStreamSynchronize = fake_stream_wait,
 	};

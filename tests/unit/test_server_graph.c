@@ -463,6 +463,32 @@ static void what_is_pinned_is_used_again_and_goes_with_its_context(void **state)
 	fake.registered_in = NULL;
 }
 
+/* A graph may go while its launch runs: what that reads is not filled anew meanwhile. */
+static void memory_of_a_running_launch_is_not_used_again(void **state)
+{
+	cuGraphLaunch_args launched = { .hGraphExec = 40 };
+	ck_graph_instantiate_res exec;
+	unsigned char *host[3];
+	uint64_t first;
+
+	(void)state;
+	for (uint64_t round = 0; round < 3; round++) {
+		make_graph(20);
+		add_copy_node(20, 5 + round);
+		host[round] = ck_mirror_of(session->mirrors, 5 + round)->host;
+		make_exec(20, 40, &exec);
+		free(exec.mirrors.mirrors_val);
+		assert_int_equal(ck_serve_cuGraphLaunch(&q, &launched, NULL), CUDA_SUCCESS);
+		fake.running = round == 0;
+		end(20, &first);
+		assert_int_equal(end(40, &first), 1);
+		if (round == 1)
+			fake.running = false;
+	}
+	assert_ptr_not_equal(host[0], host[1]);
+	assert_true(host[2] == host[0] || host[2] == host[1]);
+}
+
 static void an_exec_has_the_mirrors_of_its_children(void **state)
 {
 	CUgraphNodeParams p = { .type = CU_GRAPH_NODE_TYPE_GRAPH };
@@ -609,6 +635,8 @@ int main(void)
 						drop),
 		cmocka_unit_test_setup_teardown(
 			what_is_pinned_is_used_again_and_goes_with_its_context, prepare, drop),
+		cmocka_unit_test_setup_teardown(memory_of_a_running_launch_is_not_used_again,
+						prepare, drop),
 		cmocka_unit_test_setup_teardown(an_exec_has_the_mirrors_of_its_children, prepare,
 						drop),
 		cmocka_unit_test_setup_teardown(
