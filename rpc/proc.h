@@ -49,6 +49,7 @@ struct ck_proc {
 	bool one_way;
 	bool bulk_in;			/* payload follows the arguments */
 	bool bulk_out;			/* payload, then an int, follow the result */
+	bool no_error;			/* it tells no error of earlier commands: noerr in rpc/driver.api */
 };
 
 /* Is it a message of NVML's, which needs no context and takes no error of the session's? */

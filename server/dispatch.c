@@ -349,32 +349,6 @@ static int reply(struct lane *l, uint32_t xid, const struct ck_proc *proc)
 	return send_bytes(l, l->out, (size_t)n + tail);
 }
 
-/*
- * What kernels print and pages are fetched between the program's calls, work for its callbacks and
- * what these see of copies by a thread that the program does not know, and NVML is another library:
- * these take no error from the program's commands. Nor do calls that the client makes by itself in the middle of
- * others, which go on whatever they end with. And a capture ends whatever has happened in it.
- */
-static bool takes_error(uint32_t proc)
-{
-	switch (proc) {
-	case CK_PROC_ck_output:
-	case CK_PROC_ck_callback_next:
-	case CK_PROC_ck_delivery_next:
-	case CK_PROC_ck_fetch:
-	case CK_PROC_ck_mirror_aside:
-	case CK_PROC_ck_window:
-	case CK_PROC_ck_pinned_file:
-	case CK_PROC_ck_pinned_map:
-	case CK_PROC_ck_status_file:
-	case CK_PROC_ck_pointer_pool:
-	case CK_PROC_ck_capture_end:
-		return false;
-	default:
-		return !ck_proc_is_nvml(proc);
-	}
-}
-
 /* The result of a decoded call, in lane.res. */
 static void call_run(struct lane *l, struct ck_request *q, const struct ck_proc *proc)
 {
@@ -384,7 +358,7 @@ static void call_run(struct lane *l, struct ck_request *q, const struct ck_proc 
 	CUresult err = CUDA_SUCCESS;
 
 	ck_session_wait(s, head->seq);
-	if (takes_error(q->proc))
+	if (!proc->no_error && !ck_proc_is_nvml(q->proc))
 		err = (CUresult)atomic_exchange(&s->async_error, 0);
 	if (!err)
 		err = carry_out(l, q, proc, l->res);

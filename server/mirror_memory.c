@@ -50,11 +50,12 @@ void ck_mark_put(struct ck_mark *mark)
 
 CUresult ck_mark_wait(struct ck_mirrors *ms, struct ck_mark *mark)
 {
+	CUevent event = mark->event;
 	CUresult err;
 
 	mark->users++;
 	pthread_mutex_unlock(&ms->lock);
-	err = ck_driver.cuEventSynchronize(mark->event);
+	err = ck_driver.cuEventSynchronize(event);
 	pthread_mutex_lock(&ms->lock);
 	mark->done = true; /* or it has failed, which is told once */
 	ck_mark_put(mark);

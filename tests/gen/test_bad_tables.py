@@ -17,6 +17,7 @@ BAD = {
     "missing argument": (" 101 cuBad 2000 call in int x,", 2, "missing direction"),
     "unknown body": (" 101 cuBad 2000 post in int x", 2, "unknown body 'post'"),
     "unknown word": (" 101 cuBad 2000 call,sever in int x", 2, "unknown word 'sever'"),
+    "one-way without errors": (" 101 cuBad 2000 send,noerr in int x", 2, "noerr is for calls"),
     "one-way with an output": (" 101 cuBad 2000 send out int *x", 2,
                                "cuBad is one-way and cannot have outputs"),
     "cached with two outputs": (" 101 cuBad 2000 cached out int *x, out int *y", 2,

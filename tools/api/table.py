@@ -202,8 +202,10 @@ class Table:
         if kind not in KINDS:
             self.fail(line, f"unknown body '{kind}'")
         for flag in flags:
-            if flag not in ("client", "server", "both", "noctx"):
+            if flag not in ("client", "server", "both", "noctx", "noerr"):
                 self.fail(line, f"unknown word '{flag}' after the body")
+        if "noerr" in flags and kind != "call":
+            self.fail(line, "noerr is for calls: nothing else tells errors of earlier commands")
         args, params, target = [], None, None
         if kind in WIRE:
             args = self.arguments(line, rest)
