@@ -29,6 +29,7 @@
 #include "util/cancel.h"
 #include "util/log.h"
 #include "util/spin.h"
+#include "util/until.h"
 
 CK_LOG_DEFINE("client");
 
@@ -348,8 +349,8 @@ bool ck_command_stop(void)
 
 	if (inside)
 		return false;
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += 1;	/* a thread may be stuck in a write to a server that is stuck */
+	/* a thread may be stuck in a write to a server that is stuck */
+	until = ck_until(CLOCK_REALTIME, 1000 * CK_NS_PER_MS);
 	if (pthread_mutex_timedlock(&cmd.lock, &until) != 0)
 		return false;
 	while (cmd.writing && pthread_cond_timedwait(&cmd.written, &cmd.lock, &until) == 0)

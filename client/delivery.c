@@ -9,7 +9,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "client/delivery.h"
 #include "client/lane.h"
@@ -20,6 +19,7 @@
 #include "rpc/status.h"
 #include "util/cancel.h"
 #include "util/map.h"
+#include "util/until.h"
 
 #define IDLE_MS 10000
 #define LOOK_MS 200		/* whether the session is still there */
@@ -71,13 +71,9 @@ static void advance(uint32_t rank)
 
 static void wait_a_while(void)
 {
+	struct timespec until = ck_until(CLOCK_REALTIME, LOOK_MS * CK_NS_PER_MS);
 	int cancel = ck_cancel_disable();
-	struct timespec until;
 
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_nsec += LOOK_MS * 1000000L;
-	until.tv_sec += until.tv_nsec / 1000000000L;
-	until.tv_nsec %= 1000000000L;
 	pthread_cond_timedwait(&all.changed, &all.lock, &until);
 	ck_cancel_restore(cancel);
 }

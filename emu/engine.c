@@ -6,11 +6,11 @@
  */
 #include <errno.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "emu/emu.h"
 #include "emu/engine.h"
 #include "emu/graph.h"
+#include "util/until.h"
 
 pthread_mutex_t ck_emu_engine_lock = PTHREAD_MUTEX_INITIALIZER;
 struct ck_emu_stream *ck_emu_engine_streams;
@@ -320,10 +320,8 @@ void ck_emu_context_stop(struct ck_emu_context *context)
 
 void ck_emu_engine_exit(void)
 {
-	struct timespec end;
+	struct timespec end = ck_until(CLOCK_REALTIME, 1000 * CK_NS_PER_MS);
 
-	clock_gettime(CLOCK_REALTIME, &end);
-	end.tv_sec++;
 	pthread_mutex_lock(&ck_emu_engine_lock);
 	/* an exit() in a host callback waits here for itself: hence the limit */
 	while (running && pthread_cond_timedwait(&all_rest, &ck_emu_engine_lock, &end) == 0)

@@ -6,10 +6,10 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "emu/arena.h"
 #include "emu/graph_run.h"
+#include "util/until.h"
 
 #define LOOK_FIRST 20000l  /* ns until a wait looks again: from here, doubling, */
 #define LOOK_LAST 1000000l /* up to here */
@@ -79,12 +79,7 @@ static void word_wait(const CUstreamBatchMemOpParams *operation, bool wide,
 	pthread_mutex_lock(&lock);
 	while (!satisfied(word_read(address, wide), value, operation->waitValue.flags, wide) &&
 	       !hopeless(context)) {
-		clock_gettime(CLOCK_REALTIME, &until);
-		until.tv_nsec += look;
-		if (until.tv_nsec >= 1000000000l) {
-			until.tv_nsec -= 1000000000l;
-			until.tv_sec++;
-		}
+		until = ck_until(CLOCK_REALTIME, (uint64_t)look);
 		pthread_cond_timedwait(&written, &lock, &until);
 		look = ck_min(2 * look, LOOK_LAST);
 	}

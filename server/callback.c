@@ -6,12 +6,12 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "gen/handlers.h"
 #include "server/callback.h"
 #include "server/session.h"
 #include "util/map.h"
+#include "util/until.h"
 
 #define CK_WAIT_MAX_MS 60000u
 
@@ -209,15 +209,8 @@ static void finish(struct ck_callbacks *c, uint64_t number)
 
 static void wait_for_work(struct ck_callbacks *c, unsigned int milliseconds)
 {
-	struct timespec until;
+	struct timespec until = ck_until(CLOCK_MONOTONIC, milliseconds * CK_NS_PER_MS);
 
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += milliseconds / 1000;
-	until.tv_nsec += (long)(milliseconds % 1000) * 1000000;
-	if (until.tv_nsec >= 1000000000) {
-		until.tv_nsec -= 1000000000;
-		until.tv_sec++;
-	}
 	while (!c->first && !c->ended &&
 	       pthread_cond_timedwait(&c->work, &c->lock, &until) != ETIMEDOUT)
 		;

@@ -228,17 +228,6 @@ void ck_deliveries_destroy(struct ck_deliveries *d)
 	free(d);
 }
 
-struct timespec ck_deliveries_later(uint64_t ns)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	ns += (uint64_t)t.tv_nsec;
-	t.tv_sec += (time_t)(ns / 1000000000u);
-	t.tv_nsec = (long)(ns % 1000000000u);
-	return t;
-}
-
 void ck_deliveries_call_looker(struct ck_deliveries *d, bool hurry)
 {
 	struct ck_waiter *w = d->looker ? d->looker : d->waiters;

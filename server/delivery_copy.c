@@ -9,6 +9,7 @@
 #include "server/memory.h"
 #include "server/session.h"
 #include "util/spin.h"
+#include "util/until.h"
 #include "util/util.h"
 
 #define SLOTS 256u		/* 1 GiB; more copies wait for others to be taken along */
@@ -84,7 +85,7 @@ static CUresult place(struct ck_deliveries *d, struct ck_request *r, struct ck_p
 	struct ck_slot *slot;
 
 	for (;;) {
-		struct timespec until = ck_deliveries_later(CK_LOOK_MOST_NS);
+		struct timespec until = ck_until(CLOCK_MONOTONIC, CK_LOOK_MOST_NS);
 
 		q = queue_of(d, p->ctx, stream);
 		if (!q)

@@ -10,6 +10,7 @@
 #include "server/session.h"
 #include "server/status.h"
 #include "util/spin.h"
+#include "util/until.h"
 #include "util/util.h"
 
 #define LOOK_FIRST_NS 20000 /* between two looks; doubled up to CK_LOOK_MOST_NS */
@@ -36,13 +37,13 @@ static bool is_before(const struct timespec *a, const struct timespec *b)
 static void wait_for_part(struct ck_deliveries *d, struct ck_request *r, struct ck_waiter *w,
 			  unsigned int ms)
 {
-	struct timespec end = ck_deliveries_later((uint64_t)ck_min(ms, WAIT_MAX_MS) * 1000000u);
+	struct timespec end = ck_until(CLOCK_MONOTONIC, ck_min(ms, WAIT_MAX_MS) * CK_NS_PER_MS);
 	uint64_t look = LOOK_FIRST_NS;
 
 	ck_deliveries_collect(d, r, true);
 	ck_deliveries_assign(d);
 	while (!w->part) {
-		struct timespec until = ck_deliveries_later(d->hurried ? look : CK_LOOK_MOST_NS);
+		struct timespec until = ck_until(CLOCK_MONOTONIC, d->hurried ? look : CK_LOOK_MOST_NS);
 
 		if (!is_before(&until, &end))
 			break;

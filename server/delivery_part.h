@@ -12,7 +12,6 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <time.h>
 
 #include "gen/handlers.h"
 #include "server/delivery.h"
@@ -86,8 +85,5 @@ void ck_deliveries_assign(struct ck_deliveries *d);
 
 /* See to it that a waiter looks from time to time; one that does not look often, in a @hurry. */
 void ck_deliveries_call_looker(struct ck_deliveries *d, bool hurry);
-
-/* @ns from now, for the conditions here. */
-struct timespec ck_deliveries_later(uint64_t ns);
 
 #endif

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "util/log.h"
+#include "util/until.h"
 #include "wcm/link.h"
 #include "wcm/message.h"
 #include "wcm/wcm.h"
@@ -40,20 +41,6 @@ struct ck_wcm_link {
 	bool got, over;		     /* it is; the connection has ended */
 	struct ck_wcm_packet packet; /* room of the thread */
 };
-
-static struct timespec in_ms(unsigned int ms)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	t.tv_sec += ms / 1000;
-	t.tv_nsec += (long)(ms % 1000) * 1000000;
-	if (t.tv_nsec >= 1000000000) {
-		t.tv_sec++;
-		t.tv_nsec -= 1000000000;
-	}
-	return t;
-}
 
 static int ms_until(const struct timespec *t)
 {
@@ -204,7 +191,7 @@ static int greet(int sock, int rank, int size, const struct timespec *until, int
 
 static int connect_link(const char *name, int rank, int size, unsigned int timeout_ms, int *sock)
 {
-	struct timespec until = in_ms(timeout_ms);
+	struct timespec until = ck_until(CLOCK_MONOTONIC, timeout_ms * CK_NS_PER_MS);
 	int status, ret;
 
 	do {
@@ -270,7 +257,7 @@ void ck_wcm_link_close(struct ck_wcm_link *l)
 /* Until it is answered, or the connection ends. Lock held. */
 static int wait_for(struct ck_wcm_link *l, unsigned int ms)
 {
-	struct timespec until = in_ms(ms);
+	struct timespec until = ck_until(CLOCK_MONOTONIC, ms * CK_NS_PER_MS);
 
 	while (!l->got && !l->over) {
 		if (pthread_cond_timedwait(&l->answered, &l->lock, &until) == ETIMEDOUT)

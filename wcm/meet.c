@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "util/log.h"
+#include "util/until.h"
 #include "wcm/meet.h"
 #include "wcm/meet_state.h"
 #include "wcm/wcm.h"
@@ -331,8 +332,7 @@ static __attribute__((destructor)) void wait_for_others(void)
 		order(m, CK_WCM_EXIT);
 		patience = m->patience_ms > patience ? m->patience_ms : patience;
 	}
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += patience / 1000 + 1;
+	until = ck_until(CLOCK_REALTIME, (patience / 1000 + 1) * 1000 * CK_NS_PER_MS);
 	while (all) {
 		if (pthread_cond_timedwait(&all_changed, &all_lock, &until) == ETIMEDOUT)
 			break;
