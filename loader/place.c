@@ -53,11 +53,6 @@ static void read_program(struct ck_half *h)
 		ck_die("%s: %s: %m", h->name, h->program.interpreter, -ret);
 }
 
-static bool overlap(uint64_t a, uint64_t a_end, uint64_t b, uint64_t b_end)
-{
-	return a < b_end && b < a_end;
-}
-
 /* A base that was given ends where the next higher one begins, at most a window's size away. */
 static void place_given(void)
 {

@@ -60,6 +60,12 @@ static inline uint64_t page_down(uint64_t n)
 	return n & -PAGE;
 }
 
+/* Have [a, a_end) and [b, b_end) something in common? */
+static inline bool overlap(uint64_t a, uint64_t a_end, uint64_t b, uint64_t b_end)
+{
+	return a < b_end && b < a_end;
+}
+
 /* Whether user code may use the instructions that read and write FS; set once, at the start. */
 extern bool ck_fsgsbase;
 

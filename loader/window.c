@@ -6,28 +6,24 @@
  * where something lies already the next place is tried.
  *
  * All this runs in place of a system call, so also in signal handlers and in a child of fork, whose
- * other threads are gone with whatever they held. Therefore nothing here waits: the list of free pieces is
- * used by whom gets its lock at once; who does not takes new addresses, or lets some lie.
+ * other threads are gone with whatever they held. Therefore nothing here waits: the lists of pieces (loader/pieces.h) are
+ * used by whom gets their lock at once; who does not takes new addresses, or lets some lie.
  */
 #include "loader/window.h"
 #include "loader/lhinfo.h"
+#include "loader/pieces.h"
 
 #define HUGE (2ul << 20)
 #define BRK_ROOM (64ul << 30)
-#define PIECES 1024
 #define TRIES 256
-#define SPINS 2000
 #define HUGE_SHIFT(flags) ((unsigned int)(flags) >> MAP_HUGE_SHIFT & MAP_HUGE_MASK)
-
-struct piece {
-	uint64_t at, end;
-};
 
 struct window {
 	uint64_t base, end, next;	    /* next: above it all is new */
 	uint64_t brk_base, brk_end, brk_now; /* its heap has a place of its own */
-	uint32_t lock, count;
-	struct piece pieces[PIECES];
+	struct ck_pieces free;
+	struct ck_pieces outside;
+	bool astray;	/* what is outside is not known any more: it stays when the rest is removed */
 };
 
 static struct window windows[LHINFO_HALVES];
@@ -40,7 +36,7 @@ void ck_window_set(unsigned int half, uint64_t base, uint64_t end)
 	w->brk_base = w->brk_now = end - (end - base > 4 * BRK_ROOM ? BRK_ROOM : (end - base) / 4);
 	w->base = w->next = base;
 	w->end = w->brk_base;
-	w->count = 0;
+	w->free.count = w->outside.count = 0;
 }
 
 int ck_window_of(uint64_t address)
@@ -51,76 +47,26 @@ int ck_window_of(uint64_t address)
 	return -1;
 }
 
-/* --- the list of free pieces */
+/* --- pieces that came back */
 
-static bool try_lock(struct window *w)
-{
-	for (int i = 0; i < SPINS; i++) {
-		if (!__atomic_exchange_n(&w->lock, 1, __ATOMIC_ACQUIRE))
-			return true;
-		__builtin_ia32_pause();
-	}
-	return false;
-}
-
-static void unlock(struct window *w)
-{
-	__atomic_store_n(&w->lock, 0, __ATOMIC_RELEASE);
-}
-
-static void drop_piece(struct window *w, uint32_t i)
-{
-	w->pieces[i] = w->pieces[--w->count];
-}
-
-/* Joined with its neighbours; where the list is full the addresses are lost, not the memory. */
-static void add_piece(struct window *w, uint64_t at, uint64_t end)
-{
-	for (uint32_t i = 0; i < w->count;) {
-		struct piece *p = &w->pieces[i];
-
-		if (p->end < at || p->at > end) {
-			i++;
-			continue;
-		}
-		at = p->at < at ? p->at : at;
-		end = p->end > end ? p->end : end;
-		drop_piece(w, i);
-	}
-	if (w->count < PIECES)
-		w->pieces[w->count++] = (struct piece){ at, end };
-}
-
+/* Where the list is full, or somebody has it, the addresses are lost, not the memory. */
 static void give(struct window *w, uint64_t at, uint64_t end)
 {
-	if (at >= end || !try_lock(w))
+	if (at >= end || !ck_pieces_lock(&w->free))
 		return;
-	add_piece(w, at, end);
-	unlock(w);
+	ck_pieces_add(&w->free, at, end);
+	ck_pieces_unlock(&w->free);
 }
 
 static uint64_t take_piece(struct window *w, size_t size, uint64_t align)
 {
-	uint64_t found = 0;
+	uint64_t at;
 
-	if (!w->count || !try_lock(w))
+	if (!w->free.count || !ck_pieces_lock(&w->free))
 		return 0;
-	for (uint32_t i = 0; i < w->count; i++) {
-		struct piece p = w->pieces[i];
-		uint64_t at = (p.at + align - 1) & -align;
-
-		if (at > p.end || p.end - at < size)
-			continue;
-		drop_piece(w, i);
-		if (at > p.at)
-			add_piece(w, p.at, at);
-		if (at + size < p.end)
-			add_piece(w, at + size, p.end);
-		found = at;
-		break;
-	}
-	unlock(w);
-	return found;
+	at = ck_pieces_take(&w->free, size, align);
+	ck_pieces_unlock(&w->free);
+	return at;
 }
 
 /* An address for @size bytes where nothing of ours lies; 0: the window is full. */
@@ -141,6 +87,67 @@ static uint64_t take(struct window *w, size_t size, uint64_t align)
 	return at;
 }
 
+/* --- what lies outside */
+
+static bool is_outside(uint64_t at, size_t size)
+{
+	if (!at || at >= CK_ADDRESS_END || size > CK_ADDRESS_END - at)
+		return false;
+	for (int i = 0; i < LHINFO_HALVES; i++)
+		if (overlap(at, at + size, windows[i].base, windows[i].brk_end))
+			return false;
+	return true;
+}
+
+/*
+ * Memory that is wanted at a place of its own, which the kernel would give as well: NVIDIA's driver does not go on without
+ * (0x200000000, 0x10000000000). What is mapped is noted for the half's end; 0: it is not to be had there.
+ */
+static long map_outside(struct window *w, uint64_t at, size_t size, int prot, int flags)
+{
+	long ret;
+
+	if (!ck_pieces_lock(&w->outside))
+		return 0;
+	ret = sys_mmap(at, size, prot, flags | MAP_FIXED_NOREPLACE, -1, 0);
+	if (!is_error(ret) && !ck_pieces_add(&w->outside, at, at + size)) {
+		sys2(__NR_munmap, at, size);
+		ret = 0;
+	}
+	ck_pieces_unlock(&w->outside);
+	return is_error(ret) ? 0 : ret;
+}
+
+/* Any half may remove what another one has mapped. */
+static void forget_outside(uint64_t at, uint64_t end)
+{
+	for (int i = 0; i < LHINFO_HALVES; i++) {
+		struct window *w = &windows[i];
+
+		if (!__atomic_load_n(&w->outside.count, __ATOMIC_RELAXED))
+			continue;
+		if (!ck_pieces_lock(&w->outside)) {
+			w->astray = true;
+			continue;
+		}
+		if (!ck_pieces_remove(&w->outside, at, end))
+			w->astray = true;
+		ck_pieces_unlock(&w->outside);
+	}
+}
+
+/* Nothing lies at [at, at + size) any more. */
+static void left(uint64_t at, size_t size)
+{
+	int half = ck_window_of(at);
+	uint64_t end = page_up(at + size);
+
+	if (half < 0)
+		forget_outside(at, end);
+	else if (end <= windows[half].end)
+		give(&windows[half], at, end);
+}
+
 /* --- the calls */
 
 long ck_window_mmap(unsigned int half, uint64_t at, size_t size, int prot, int flags, int fd,
@@ -158,6 +165,11 @@ long ck_window_mmap(unsigned int half, uint64_t at, size_t size, int prot, int f
 	}
 	/* below 4 GiB nothing is ours, and libc asks for it only to save instruction bytes */
 	flags &= ~MAP_32BIT;
+	if (flags & MAP_ANONYMOUS && is_outside(page_down(at), room)) {
+		ret = map_outside(w, page_down(at), room, prot, flags);
+		if (ret)
+			return ret;
+	}
 	if (at && ck_window_of(at) == (int)half) {
 		ret = sys_mmap(at, size, prot, flags | MAP_FIXED_NOREPLACE, fd, offset);
 		if (!is_error(ret))
@@ -181,10 +193,9 @@ long ck_window_mmap(unsigned int half, uint64_t at, size_t size, int prot, int f
 long ck_window_munmap(uint64_t at, size_t size)
 {
 	long ret = sys2(__NR_munmap, at, size);
-	int half = ck_window_of(at);
 
-	if (!ret && half >= 0 && page_up(at + size) <= windows[half].end)
-		give(&windows[half], at, page_up(at + size));
+	if (!ret)
+		left(at, size);
 	return ret;
 }
 
@@ -210,8 +221,8 @@ long ck_window_mremap(unsigned int half, uint64_t old, size_t old_size, size_t s
 		   (long)at, 0);
 	if (is_error(ret))
 		ck_window_munmap(at, size);
-	else if (!(flags & MREMAP_DONTUNMAP) && old_size && ck_window_of(old) >= 0)
-		give(&windows[ck_window_of(old)], old, page_up(old + old_size));
+	else if (!(flags & MREMAP_DONTUNMAP) && old_size)
+		left(old, old_size);
 	return ret;
 }
 
@@ -237,8 +248,12 @@ void ck_window_clear(unsigned int half)
 	struct window *w = &windows[half];
 
 	sys2(__NR_munmap, w->base, w->brk_end - w->base);
+	for (uint32_t i = 0; !w->astray && i < w->outside.count; i++)
+		sys2(__NR_munmap, w->outside.piece[i].at,
+		     w->outside.piece[i].end - w->outside.piece[i].at);
 	w->next = w->base;
 	w->brk_now = w->brk_base;
-	w->count = 0;
-	w->lock = 0;
+	w->free.count = w->outside.count = 0;
+	w->free.lock = w->outside.lock = 0;
+	w->astray = false;
 }

@@ -21,7 +21,8 @@ int ck_window_of(uint64_t address);
 
 /*
  * The calls of a half's libc that make, move and remove mappings, as the kernel's but for the
- * place: what is not fixed comes to lie in the window of @half. -errno as the kernel's.
+ * place: what is not fixed comes to lie in the window of @half, or, memory that is wanted outside of all windows, where
+ * it is wanted. -errno as the kernel's.
  */
 long ck_window_mmap(unsigned int half, uint64_t at, size_t size, int prot, int flags, int fd,
 		    uint64_t offset);
@@ -30,7 +31,7 @@ long ck_window_mremap(unsigned int half, uint64_t old, size_t old_size, size_t s
 		      uint64_t at);
 uint64_t ck_window_brk(unsigned int half, uint64_t end);
 
-/* Removes all that lies in the window; it may be used again. */
+/* Removes all that lies in the window, and memory of the half outside of it; it may be used again. */
 void ck_window_clear(unsigned int half);
 
 #endif

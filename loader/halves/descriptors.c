@@ -10,9 +10,11 @@
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/inotify.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
@@ -41,12 +43,36 @@ static int opened(int fd)
 	return fd;
 }
 
-EXPORT int close(int fd)
+static void closed(int fd)
 {
 	if (fd >= 0 && fd < CK_HALF_DESCRIPTORS)
 		__atomic_and_fetch(&WORD(fd), ~BIT(fd), __ATOMIC_RELAXED);
+}
+
+EXPORT int close(int fd)
+{
+	closed(fd);
 	return NEXT(close)(fd);
 }
+
+/* FILE* too: libc closes what is behind one without coming here. */
+EXPORT int fclose(FILE *file)
+{
+	closed(fileno(file));
+	return NEXT(fclose)(file);
+}
+
+/* Each has a second name for large files. */
+#define FOPEN(name)                                           \
+	EXPORT FILE *name(const char *path, const char *mode) \
+	{                                                     \
+		FILE *file = NEXT(name)(path, mode);          \
+		if (file)                                     \
+			opened(fileno(file));                 \
+		return file;                                  \
+	}
+FOPEN(fopen)
+FOPEN(fopen64)
 
 EXPORT int socket(int domain, int type, int protocol)
 {
@@ -75,6 +101,11 @@ EXPORT int pipe2(int fds[2], int flags)
 	return ret;
 }
 
+EXPORT int pipe(int fds[2])
+{
+	return pipe2(fds, 0);
+}
+
 EXPORT int memfd_create(const char *name, unsigned int flags)
 {
 	return opened(NEXT(memfd_create)(name, flags));
@@ -100,16 +131,66 @@ EXPORT int dup(int fd)
 	return opened(NEXT(dup)(fd));
 }
 
-EXPORT int open(const char *path, int flags, ...)
+EXPORT int dup2(int fd, int as)
 {
-	va_list args;
-	int mode;
-
-	va_start(args, flags);
-	mode = va_arg(args, int);
-	va_end(args);
-	return opened(NEXT(open)(path, flags, mode));
+	return opened(NEXT(dup2)(fd, as));
 }
+
+EXPORT int dup3(int fd, int as, int flags)
+{
+	return opened(NEXT(dup3)(fd, as, flags));
+}
+
+EXPORT int inotify_init1(int flags)
+{
+	return opened(NEXT(inotify_init1)(flags));
+}
+
+EXPORT int accept4(int fd, struct sockaddr *address, socklen_t *size, int flags)
+{
+	return opened(NEXT(accept4)(fd, address, size, flags));
+}
+
+EXPORT int accept(int fd, struct sockaddr *address, socklen_t *size)
+{
+	return accept4(fd, address, size, 0);
+}
+
+/* What follows @last: a mode or a command's argument, or what is not looked at. It is no longer than a long. */
+#define REST(last)                           \
+	__extension__({                      \
+		va_list args_;               \
+		long rest_;                  \
+		va_start(args_, last);       \
+		rest_ = va_arg(args_, long); \
+		va_end(args_);               \
+		rest_;                       \
+	})
+
+#define OPEN(name)                                                      \
+	EXPORT int name(const char *path, int flags, ...)               \
+	{                                                               \
+		return opened(NEXT(name)(path, flags, (int)REST(flags))); \
+	}
+OPEN(open)
+OPEN(open64)
+
+#define OPENAT(name)                                                            \
+	EXPORT int name(int folder, const char *path, int flags, ...)           \
+	{                                                                       \
+		return opened(NEXT(name)(folder, path, flags, (int)REST(flags))); \
+	}
+OPENAT(openat)
+OPENAT(openat64)
+
+#define FCNTL(name)                                                                          \
+	EXPORT int name(int fd, int command, ...)                                            \
+	{                                                                                    \
+		int ret = NEXT(name)(fd, command, REST(command));                            \
+		return command == F_DUPFD || command == F_DUPFD_CLOEXEC ? opened(ret) : ret; \
+	}
+FCNTL(fcntl)
+FCNTL(fcntl64)
 
 /* Descriptors may come with a message. */
 EXPORT ssize_t recvmsg(int fd, struct msghdr *message, int flags)

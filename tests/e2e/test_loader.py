@@ -39,7 +39,7 @@ def maps(result):
 # --- what an application sees
 
 CHECK_NAMES = [
-    "calls", "each_its_own", "thread_block", "memory", "reuse", "stacks", "vdso", "callbacks",
+    "calls", "each_its_own", "thread_block", "memory", "places", "reuse", "stacks", "vdso", "callbacks",
     "threads", "threads_are_given_back", "signals", "their_handler", "their_flags", "setuid_with_threads",
     "cancel", "libraries", "libc_again", "children", "thread_of_a_child", "busy", "reload", "upper_region"]
 

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "loader/find.h"
+#include "entries.h"
 #include "rseq.h"
 #include "toy.h"
 
@@ -113,6 +114,41 @@ static int memory(void)
 	CHECK(IN(upper, moved) && !strcmp((char *)moved + 4096, "moved"));
 	CHECK(!munmap(moved, 128 << 20));
 	CHECK(sbrk(0) != (void *)-1 && IN(upper, sbrk(0)));
+	return 0;
+}
+
+/* Memory that is wanted somewhere outside of all windows comes there, as NVIDIA's driver expects. */
+static int places(void)
+{
+	enum { SIZE = 16 << 20 };
+	char *there = (char *)0x300000000, *p, *theirs = toy_map(there, SIZE);
+	unsigned int half = (unsigned int)(toy - info->half);
+	unsigned char present[SIZE / 4096];
+	int fd = open("/proc/self/exe", O_RDONLY);
+
+	CHECK(theirs == there);
+	CHECK(IN(upper, mmap(there, SIZE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)));
+	CHECK(IN(upper, mmap((void *)toy->base, SIZE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)));
+	CHECK(IN(upper, mmap((void *)(toy->base - 4096), SIZE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)));
+	CHECK(IN(upper, mmap(there + SIZE, 4096, PROT_READ, MAP_PRIVATE, fd, 0)));
+	CHECK(!close(fd));
+	p = mmap(there + SIZE, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	CHECK(p == there + SIZE);
+	p[0] = 5;
+	/* in the middle of theirs: removed by us, and ours from now on */
+	CHECK(!munmap(there + 4096, 4096));
+	CHECK(mmap(there + 4096, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == there + 4096);
+	p = mremap(p, SIZE, 2 * SIZE, MREMAP_MAYMOVE);
+	CHECK(p != MAP_FAILED && p[0] == 5);
+	CHECK(!munmap(p, 2 * SIZE));
+	CHECK(toy_map(there + 2 * SIZE, 4096) == there + 2 * SIZE);
+	CHECK(info->drop(half) == 0);
+	CHECK(mincore(there, 4096, present) < 0 && errno == ENOMEM);
+	CHECK(mincore(there + 4096, 4096, present) == 0);
+	CHECK(mincore(there + 8192, SIZE - 8192, present) < 0 && errno == ENOMEM);
+	CHECK(mincore(there + 2 * SIZE, 4096, present) < 0 && errno == ENOMEM);
+	CHECK(info->load(half) == 0 && !munmap(there + 4096, 4096));
+	CHECK(toy_map(there, SIZE) == theirs);
 	return 0;
 }
 
@@ -463,14 +499,15 @@ static int thread_of_a_child(void)
 static int reload(void)
 {
 	unsigned int half = (unsigned int)(toy - info->half), generation = toy->generation;
-	int before = thread_count();
+	int before = thread_count(), files = entries("/proc/self/fd");
 	uint64_t page = toy->base + 4096;
 	unsigned char there;
 
+	CHECK(toy_files() == 9 && entries("/proc/self/fd") == files + 9);
 	CHECK(toy_add(1, 2) == 3 && !toy_threads(3));
 	*toy_word() = 9;
 	CHECK(info->drop(half) == 0);
-	CHECK(thread_count() < before);
+	CHECK(thread_count() < before && entries("/proc/self/fd") == files);
 	CHECK(mincore((void *)page, 4096, &there) < 0 && errno == ENOMEM);
 	CHECK(toy_add(1, 2) == -1000);		/* an error, no crash */
 	CHECK(info->drop(half) == -EINVAL);
@@ -511,7 +548,7 @@ static const struct {
 	int (*run)(void);
 } all[] = {
 	{ "calls", calls }, { "each_its_own", each_its_own }, { "thread_block", thread_block },
-	{ "memory", memory }, { "reuse", reuse }, { "stacks", stacks }, { "vdso", vdso },
+	{ "memory", memory }, { "places", places }, { "reuse", reuse }, { "stacks", stacks }, { "vdso", vdso },
 	{ "callbacks", callbacks }, { "threads", threads },
 	{ "threads_are_given_back", threads_are_given_back }, { "signals", signals },
 	{ "their_handler", their_handler }, { "their_flags", their_flags }, { "their_fault", their_fault },

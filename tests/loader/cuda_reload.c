@@ -3,11 +3,12 @@
  * while it holds nothing on the GPU, and uses CUDA again.
  */
 #define _GNU_SOURCE
-#include <dirent.h>
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "entries.h"
 #include "loader/find.h"
 
 #define CHECK(x)                                                         \
@@ -18,15 +19,20 @@
 		}                                                        \
 	} while (0)
 
-static int entries(const char *folder)
+/* Who reads the test's output wants to know which. */
+static int print_descriptors(void)
 {
-	DIR *d = opendir(folder);
-	int n = 0;
+	char link[64], name[256];
 
-	while (d && readdir(d))
-		n++;
-	closedir(d);
-	return n;
+	for (int fd = 0; fd < 256; fd++) {
+		ssize_t n;
+
+		snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+		n = readlink(link, name, sizeof(name) - 1);
+		if (n > 0)
+			printf("%d %.*s\n", fd, (int)n, name);
+	}
+	return 0;
 }
 
 #define CALL(name, ...) ((int (*)())dlsym(driver, #name))(__VA_ARGS__)
@@ -60,7 +66,7 @@ int main(void)
 		CHECK(!use(driver, round * 1000));
 		CHECK(!info->drop(1));
 		CHECK(entries("/proc/self/task") < threads);
-		CHECK(entries("/proc/self/fd") == descriptors);
+		CHECK(entries("/proc/self/fd") == descriptors || print_descriptors());
 		CHECK(CALL(cuDriverGetVersion, &version) == 3); /* CUDA_ERROR_NOT_INITIALIZED */
 		CHECK(!info->load(1) && info->half[1].generation == (uint32_t)round + 2);
 	}

@@ -5,11 +5,13 @@
 #include <asm/prctl.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -228,6 +230,31 @@ static void *sleep_for_ever(void *unused)
 	for (;;)
 		pause();
 	return NULL;
+}
+
+void *toy_map(void *at, size_t size)
+{
+	return mmap(at, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+}
+
+int toy_files(void)
+{
+	const char *path = "/proc/self/exe";
+	int fds[9], n = 0, fd = open(path, O_RDONLY);
+	FILE *gone = fopen(path, "r");
+
+	fds[n++] = fd;
+	fds[n++] = open64(path, O_RDONLY);
+	fds[n++] = openat(AT_FDCWD, path, O_RDONLY);
+	fds[n++] = dup(fd);
+	fds[n++] = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	n += pipe(fds + n) ? 0 : 2;
+	fds[n++] = memfd_create("toy", 0);
+	fds[n++] = fopen(path, "r") ? 0 : -1;
+	fclose(gone);
+	while (n > 0 && fds[n - 1] >= 0)
+		n--;
+	return n ? -1 : 9;
 }
 
 int toy_threads(int more)

@@ -1,0 +1,35 @@
+/*
+ * loader/pieces.h - stretches of addresses: those of a window that came back, and those outside of it that a half has.
+ *
+ * Nothing here waits: it runs in place of system calls, so also in signal handlers and in a child of fork, whose other
+ * threads are gone with whatever they held. Who does not get the lock at once goes on without.
+ */
+#ifndef CK_LOADER_PIECES_H
+#define CK_LOADER_PIECES_H
+
+#include "loader/sys.h"
+
+#define CK_PIECES 1024
+
+struct ck_piece {
+	uint64_t at, end;
+};
+
+struct ck_pieces {
+	uint32_t lock, count;
+	struct ck_piece piece[CK_PIECES];
+};
+
+bool ck_pieces_lock(struct ck_pieces *list);
+void ck_pieces_unlock(struct ck_pieces *list);
+
+/* These with the lock held. [at, end) is joined with its neighbours; false: the list is full. */
+bool ck_pieces_add(struct ck_pieces *list, uint64_t at, uint64_t end);
+
+/* What is in [at, end) is no more; false: the list is full, and the upper rest of a piece is lost. */
+bool ck_pieces_remove(struct ck_pieces *list, uint64_t at, uint64_t end);
+
+/* Takes @size bytes at a multiple of @align out; 0: there is no such piece. */
+uint64_t ck_pieces_take(struct ck_pieces *list, size_t size, uint64_t align);
+
+#endif
