@@ -16,11 +16,14 @@
 #include "client/client.h"
 #include "client/managed.h"
 #include "client/mirror.h"
+#include "util/cancel.h"
 #include "util/map.h"
+#include "util/until.h"
 
 #define THREADS_MAX 64
 #define IDLE_MS 10000
 #define INDEX_BITS 32
+#define RETURN_MS 2000
 
 struct entry {
 	struct ck_callback callback;
@@ -35,7 +38,10 @@ static struct {
 	struct ck_map *persistent;	/* (function, data) to id + 1 */
 	unsigned int threads, waiting;
 	_Atomic unsigned int pending;	/* entries, and functions that run */
-} all = { .lock = PTHREAD_MUTEX_INITIALIZER };
+	unsigned int in_streams;	/* of these, what streams wait for */
+	bool in_vain;			/* they have been waited for, and did not return */
+	pthread_cond_t returned;	/* the last of them has */
+} all = { .lock = PTHREAD_MUTEX_INITIALIZER, .returned = PTHREAD_COND_INITIALIZER };
 
 /* --- entries; all called with the lock */
 
@@ -73,7 +79,16 @@ static bool put(const struct ck_callback *callback, uint64_t *id)
 	all.free = e->next_free;
 	e->callback = *callback;
 	all.pending++;
+	all.in_streams += callback->in_stream;
 	return true;
+}
+
+static void returned(const struct ck_callback *callback)
+{
+	if (!callback->in_stream || --all.in_streams > 0)
+		return;
+	all.in_vain = false;
+	pthread_cond_broadcast(&all.returned);
 }
 
 static void drop(struct entry *e)
@@ -134,6 +149,8 @@ static void run(const ck_callback_next_res *res)
 	pthread_mutex_lock(&all.lock);
 	all.pending--;
 	all.waiting++;
+	if (e)
+		returned(&callback);
 	pthread_mutex_unlock(&all.lock);
 }
 
@@ -154,7 +171,9 @@ static void give_up(void)
 		pthread_mutex_unlock(&all.lock);
 		call(&callback, CUDA_ERROR_DEVICE_UNAVAILABLE, 0);
 		pthread_mutex_lock(&all.lock);
+		returned(&callback);
 	}
+	pthread_cond_broadcast(&all.returned);
 	all.threads--;
 	pthread_mutex_unlock(&all.lock);
 }
@@ -216,9 +235,22 @@ void ck_callback_drop(uint64_t id)
 
 	pthread_mutex_lock(&all.lock);
 	e = find(id);
-	if (e)
+	if (e) {
+		returned(&e->callback);
 		drop(e);
+	}
 	pthread_mutex_unlock(&all.lock);
+}
+
+void ck_callbacks_let_return(void)
+{
+	struct timespec until = ck_until(CLOCK_REALTIME, RETURN_MS * CK_NS_PER_MS);
+	int cancel = ck_cancel_lock(&all.lock);
+
+	while (all.in_streams > 0 && !all.in_vain && ck_client.state == CK_STATE_READY)
+		all.in_vain = pthread_cond_timedwait(&all.returned, &all.lock, &until) == ETIMEDOUT;
+	all.in_vain &= all.in_streams > 0;
+	ck_cancel_unlock(&all.lock, cancel);
 }
 
 bool ck_callback_pending(void)
@@ -281,6 +313,7 @@ CUresult ck_callback_register(CUhostFn fn, void *data, bool persistent, uint64_t
 		.function = (void (*)(void))fn,
 		.data = data,
 		.persistent = persistent,
+		.in_stream = !persistent,
 	};
 
 	if (persistent)

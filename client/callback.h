@@ -21,6 +21,7 @@ struct ck_callback {
 	bool persistent; /* may be called any number of times, and is kept */
 	bool on_loss;	/* called with an error when the server is lost */
 	bool ours;	/* of this library, not of the application: may make calls aside */
+	bool in_stream;	/* its stream waits until it has returned */
 };
 
 /* Note a callback and see to it that a thread waits for work. OUT_OF_MEMORY, OPERATING_SYSTEM. */
@@ -34,6 +35,12 @@ CUresult ck_callback_register(CUhostFn fn, void *data, bool persistent, uint64_t
 
 /* The pair behind the id of a host function that is kept; false: there is none. */
 bool ck_callback_find(uint64_t id, CUhostFn *fn, void **data);
+
+/*
+ * Wait until the functions that streams wait for have returned; not for long, and not again when that was in vain: they may
+ * themselves wait for this thread.
+ */
+void ck_callbacks_let_return(void);
 
 /* May some function yet be called? Then what it writes may not be there. */
 bool ck_callback_pending(void);

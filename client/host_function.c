@@ -61,6 +61,7 @@ CK_EXPORT CUresult cuStreamAddCallback(CUstream hStream, CUstreamCallback callba
 		.data = userData,
 		.handle = hStream,
 		.on_loss = true,
+		.in_stream = true,
 	};
 	struct ck_context *ctx;
 	struct ck_stream *s;

@@ -233,6 +233,10 @@ static CUresult launch(CUfunction handle, const struct ck_launch *l)
 		err = CUDA_ERROR_INVALID_HANDLE;
 	if (!err)
 		err = ck_capture_work(s);
+	if (!err && unlikely(!f->launched)) {
+		ck_managed_loading();
+		f->launched = true;
+	}
 	if (!err)
 		err = ck_function_announce(f, &function);
 	if (!err && l->attribute_count)

@@ -4,6 +4,7 @@
  */
 #include <stdlib.h>
 
+#include "client/callback.h"
 #include "client/fault.h"
 #include "client/pages.h"
 
@@ -39,6 +40,23 @@ void ck_managed_function_done(void)
 	ck_aside = true;
 	ck_managed_launch(ANY_STREAM);
 	ck_aside = false;
+}
+
+/*
+ * The driver loads a kernel when it is launched first, behind the functions that streams wait for, and all copies behind that
+ * (580, lazy loading). So a function of the program that touches managed memory by then would wait for its pages for ever.
+ */
+void ck_managed_loading(void)
+{
+	bool any;
+
+	if (likely(!ck_callback_pending()))
+		return;
+	pthread_mutex_lock(&ck_pages_lock);
+	any = ck_pages_table && ck_ranges_count(ck_pages_table) > 0;
+	pthread_mutex_unlock(&ck_pages_lock);
+	if (any)
+		ck_callbacks_let_return();
 }
 
 void ck_managed_device(uint64_t address, size_t size, bool write)

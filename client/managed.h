@@ -39,6 +39,8 @@ bool ck_managed_is(uint64_t address);
 void ck_managed_launch(uint64_t stream);
 /* A host function has run: what it wrote is for the work behind it, of whatever stream. */
 void ck_managed_function_done(void);
+/* Something is loaded onto the device, as a kernel is by its first launch: functions that run may need their pages first. */
+void ck_managed_loading(void);
 /* The device is about to read, or to write, a range, as a copy does. */
 void ck_managed_device(uint64_t address, size_t size, bool write);
 /*

@@ -23,6 +23,7 @@ static CUresult load_on_server(struct ck_module *m, const struct ck_jit *jit)
 {
 	uint64_t ctx = m->object.context ? m->object.context->object.id : 0;
 
+	ck_managed_loading();
 	if (m->code->ptx)
 		return ck_jit_build(jit, ctx, m->object.id, m->library, m->code->hash);
 	ck_jit_no_log(jit);

@@ -130,6 +130,7 @@ struct ck_function {
 	struct ck_module *module;
 	const struct ck_kernel *kernel;	/* name and parameter layout; lives with the module */
 	_Atomic bool announced;		/* ck_function has been sent */
+	_Atomic bool launched;		/* so that the driver has loaded it */
 	_Atomic int max_dynamic_shared;	/* as set by cuFuncSetAttribute; 0: the default */
 	uint16_t set;			/* bit per attribute that has been set, */
 	int value[CU_FUNC_ATTRIBUTE_MAX]; /* and to what */

@@ -18,6 +18,7 @@
 #include "client/managed.h"
 #include "client/window.h"
 #include "tests/unit/client_peer.h"
+#include "tests/unit/elf_data.h"
 
 #define ok(call) assert_int_equal(call, CUDA_SUCCESS)
 #define invalid(call) assert_int_equal(call, CUDA_ERROR_INVALID_VALUE)
@@ -41,12 +42,35 @@ static unsigned char *place(uint64_t address)
 	return device + offset;
 }
 
+/* A function of the program: handed out when the test says so; whether a launch came before its end. */
+static _Atomic uint64_t to_call;
+static _Atomic bool returned, launched, launched_behind;
+
+static void function(void *unused)
+{
+	(void)unused;
+	usleep(50000);
+	returned = true;
+}
+
+static void hand_out(ck_callback_next_res *res)
+{
+	res->callback = atomic_exchange(&to_call, 0);
+	res->ticket = res->callback != 0;
+	if (!res->ticket)
+		usleep(2000);
+}
+
 static void command(const struct peer_message *m)
 {
 	const ck_upload_args *a = m->args;
 
 	if (m->number == CK_PROC_ck_upload)
 		memcpy(place(a->dst), m->bulk, m->bulk_size);
+	if (m->number == CK_PROC_ck_launch) {
+		launched_behind = returned;
+		launched = true;
+	}
 }
 
 /* In use here are all round addresses, and the end of where the program first has room: it has to look below that. */
@@ -65,7 +89,9 @@ static CUresult call(const struct peer_message *m, void *res, struct peer_payloa
 {
 	const ck_fetch_args *f = m->args;
 
-	if (m->number == CK_PROC_ck_window) {
+	if (m->number == CK_PROC_ck_callback_next) {
+		hand_out(res);
+	} else if (m->number == CK_PROC_ck_window) {
 		((ck_window_res *)res)->taken = takes(m->args);
 	} else if (m->number == CK_PROC_ck_map) {
 		const ck_map_args *a = m->args;
@@ -456,6 +482,48 @@ static void a_file_in_place_of_ours_is_left_alone(void **state)
 	close(kept);
 }
 
+static void launch(CUmodule module, const char *name)
+{
+	static const char nothing[64];
+	void *params[8];
+	CUfunction f;
+
+	for (int i = 0; i < 8; i++)
+		params[i] = (void *)(uintptr_t)nothing;
+	launched = false;
+	ok(cuModuleGetFunction(&f, module, name));
+	ok(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL));
+	peer_settle();
+	assert_true(launched);
+}
+
+/* Its pages could not be fetched any more while the driver loads the kernel. */
+static void a_kernel_is_loaded_behind_functions_that_may_touch_pages(void **state)
+{
+	struct elf_data data = elf_data_read("sm_90.cubin");
+	volatile unsigned char *p = allocate(SIZE);
+	CUmodule module;
+
+	(void)state;
+	ok(cuModuleLoadData(&module, data.bytes));
+	elf_data_free(&data);
+	ok(cuLaunchHostFunc(NULL, function, NULL));
+	to_call = ((const ck_host_function_args *)peer_args(CK_PROC_ck_host_function, 0))->callback;
+	launch(module, "no_args");
+	assert_true(launched_behind);
+	/* one that has been launched is there already; who waits in vain does so once */
+	returned = false;
+	ok(cuLaunchHostFunc(NULL, function, NULL));
+	launch(module, "no_args");
+	assert_false(launched_behind);
+	launch(module, "bounded");
+	assert_false(launched_behind);
+	launch(module, "mixed_args");
+	assert_false(launched_behind);
+	ok(cuModuleUnload(module));
+	release(p);
+}
+
 static void a_real_fault_still_ends_the_process_with_its_signal(void **state)
 {
 	pid_t pid = fork();
@@ -493,6 +561,7 @@ int main(void)
 		cmocka_unit_test(every_second_page_written_stays_right),
 		cmocka_unit_test(what_cannot_be_fetched_reads_as_zeros),
 		cmocka_unit_test(a_file_in_place_of_ours_is_left_alone),
+		cmocka_unit_test(a_kernel_is_loaded_behind_functions_that_may_touch_pages),
 		cmocka_unit_test(a_real_fault_still_ends_the_process_with_its_signal),
 	};
 
