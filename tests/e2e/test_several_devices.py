@@ -19,7 +19,7 @@ def server_of(request, tmp_path_factory):
 def test_a_cooperative_launch_on_all_devices(server_of, way, app, direct_env):
     env = dict(direct_env, CRICKET_EMU_DEVICES=server_of.count) if way == "direct" else \
         client_env(server_of.address(way))
-    result = run([app("multi_launch")], env)
+    result = run([app("multi_launch"), "strict"], env)
     assert result.status == 0, result.err
     assert result.out.split() == ["parameters", "order", "refused", "captured"]
     assert result.err == ""

@@ -130,6 +130,7 @@ int main()
 	go = 0;
 	out[0] = out[1] = 0;
 	CHECK(cudaMemcpy(other, &small, sizeof(small), cudaMemcpyHostToDevice));
+	CHECK(cudaStreamSynchronize(0)); /* it may have returned before, and t waits for none */
 	CHECK(cudaLaunchHostFunc(s, wait_for_go, NULL));
 	CHECK(cudaMemcpyAsync(out, other, sizeof(int), cudaMemcpyDeviceToHost, s));
 	CHECK(cudaMemcpyAsync(out + 1, other, sizeof(int), cudaMemcpyDeviceToHost, t));
