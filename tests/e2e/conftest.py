@@ -80,8 +80,9 @@ def preload():
 
 
 def client_env(address, **more):
-    """The environment of a program that is to use the server at ADDRESS (None: not named)."""
-    env = clean_env(LD_PRELOAD=preload())
+    """The environment of a program that is to use the server at ADDRESS (None: not named). The machine may stand
+    still for longer than the 10 s that a program usually gives a server."""
+    env = clean_env(LD_PRELOAD=preload(), CRICKET_TIMEOUT="60")
     if address is not None:
         env["REMOTE_GPU_ADDRESS"] = str(address)
     env.update(more)

@@ -182,4 +182,4 @@ def test_a_second_run_sends_no_module(tmp_path, app):
     image = sent[0][0][4]
     assert image > 500
     assert [s[0] for s in sent[1:]] == [None] * 3
-    assert [s[1] for s in sent[1:]] == [sent[0][1] - image] * 3
+    assert [s[1] for s in sent[1:]] == [sent[0][1] - image] * 3, result.err
