@@ -50,11 +50,11 @@ seconds_for() {
 native() { # COMMAND...
 	LD_LIBRARY_PATH=$HERE/native:${LD_LIBRARY_PATH:-} timeout "$(seconds_for "$TIME")" "$@"
 }
-# remote ADDRESS COMMAND... - without the GPU's device files, where there are any.
+# remote ADDRESS COMMAND... - without the GPU's device files, where there are any. ALSO: a library to preload behind ours.
 remote() {
 	local address=$1 hide=bench/no-gpu.sh; shift
 	[ "$DRIVER" = emu ] && hide=
-	REMOTE_GPU_ADDRESS=$address LD_PRELOAD=$PWD/cpu/cricket-client.so \
+	REMOTE_GPU_ADDRESS=$address LD_PRELOAD=$PWD/cpu/cricket-client.so${ALSO:+:$ALSO} \
 		$hide timeout "$(seconds_for "$TIME")" "$@"
 }
 address_of() { # tcp | unix | shm

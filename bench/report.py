@@ -96,24 +96,30 @@ def goals_table(logs):
     return lines if len(lines) > 2 else []
 
 
-def wire_lines(logs):
-    """Our copies over tcp against plain sockets with as many connections."""
+def wire_table(page, key, title):
+    """Our copies over tcp against plain sockets with as many connections, a row for each KEY."""
     try:
-        rows = [json.loads(line) for line in (logs / "wire").read_text(encoding="utf-8").splitlines() if line.strip()]
+        rows = [json.loads(line) for line in page.read_text(encoding="utf-8").splitlines() if line.strip()]
     except (OSError, ValueError):
         return []
-    lines = ["| connections | sockets there, GB/s | pageable | ratio | pinned | ratio | sockets back, GB/s | pageable | "
-             "ratio | pinned | ratio |", "|" + "---|" * 11]
+    lines = [f"| {title} | sockets there, GB/s | from memory | pageable | ratio | pinned | ratio | sockets back, GB/s | "
+             "to memory | pageable | ratio | pinned | ratio |", "|" + "---|" * 13]
     for row in rows:
-        cells = [str(row["connections"])]
+        cells = [str(row[key])]
         for way, copy in (("up", "h2d"), ("down", "d2h")):
             raw = row["raw"][way]
-            cells.append(number(raw))
+            cells += [number(raw), number(row["raw"].get(f"{way}_memory"))]
             for kind in ("pageable", "pinned"):
                 ours = row["ours"][f"{copy}_{kind}"]["value"]
                 cells += [number(ours), f"{ours / raw:.2f}"]
         lines.append("| " + " | ".join(cells) + " |")
     return lines
+
+
+def wire_lines(logs):
+    """Over loopback, and over one that the kernel slows down to the rate of a link (bench/pace.c)."""
+    link = wire_table(logs / "wire.link", "gbit", "link of Gbit/s, 4 connections")
+    return wire_table(logs / "wire", "connections", "connections") + ([""] + link if link else [])
 
 
 def microseconds(rtt):
@@ -181,7 +187,7 @@ def results(logs, machine):
     for title, part in (
             ("The goals", goals_table(logs)),
             ("Slowdown against the round trip (CRICKET_INJECT over tcp)", sweep_lines(logs)),
-            ("Large copies against plain sockets, over loopback", wire_lines(logs)),
+            ("Large copies against plain sockets, over loopback, and with a link's rate", wire_lines(logs)),
             ("Many clients", rows_lines(logs, "many", ["shm", "unix", "tcp"])),
             ("The start of a program", rows_lines(logs, "start", ["cold", "warm"])),
             ("PyTorch", rows_lines(logs, "torch", ["shm", "unix", "tcp"])),

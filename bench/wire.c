@@ -4,7 +4,9 @@
  *   bench-wire serve PORT                      reads, or writes, whatever a client wants, for ever
  *   bench-wire run HOST PORT CONNECTIONS MIB ROUNDS
  *                                              JSON: GB/s there ("up") and back ("down") of ROUNDS
- *                                              transfers of MIB, split over the connections
+ *                                              transfers of MIB, split over the connections; from and to one
+ *                                              buffer a connection again and again, and ("up_memory",
+ *                                              "down_memory") memory as large as the transfer, as a copy's is
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -34,6 +36,7 @@ struct connection {
 	int fd;
 	struct wish wish;
 	char *buffer;
+	int step;
 };
 
 static void die(const char *what)
@@ -52,7 +55,8 @@ static void set_options(int fd)
 		return; /* then the kernel tunes them */
 }
 
-static int read_all(int fd, char *buf, uint64_t size)
+/* @step: by how much to go on in @buf for each byte: 0 or 1. */
+static int read_all(int fd, char *buf, uint64_t size, int step)
 {
 	while (size > 0) {
 		ssize_t n = recv(fd, buf, size < BUFFER ? size : BUFFER, MSG_WAITALL);
@@ -60,11 +64,12 @@ static int read_all(int fd, char *buf, uint64_t size)
 		if (n <= 0)
 			return -1;
 		size -= (uint64_t)n;
+		buf += n * step;
 	}
 	return 0;
 }
 
-static int write_all(int fd, const char *buf, uint64_t size)
+static int write_all(int fd, const char *buf, uint64_t size, int step)
 {
 	while (size > 0) {
 		ssize_t n = send(fd, buf, size < BUFFER ? size : BUFFER, MSG_NOSIGNAL);
@@ -72,6 +77,7 @@ static int write_all(int fd, const char *buf, uint64_t size)
 		if (n <= 0)
 			return -1;
 		size -= (uint64_t)n;
+		buf += n * step;
 	}
 	return 0;
 }
@@ -82,10 +88,10 @@ static void *serve_one(void *arg)
 	char *buf = malloc(BUFFER);
 	struct wish wish;
 
-	while (buf && read_all(fd, (char *)&wish, sizeof(wish)) == 0) {
-		if (wish.back ? write_all(fd, buf, wish.bytes) : read_all(fd, buf, wish.bytes))
+	while (buf && read_all(fd, (char *)&wish, sizeof(wish), 0) == 0) {
+		if (wish.back ? write_all(fd, buf, wish.bytes, 0) : read_all(fd, buf, wish.bytes, 0))
 			break;
-		if (!wish.back && write_all(fd, "k", 1))
+		if (!wish.back && write_all(fd, "k", 1, 0))
 			break;
 	}
 	free(buf);
@@ -122,10 +128,10 @@ static void *transfer(void *arg)
 	struct connection *c = arg;
 	char byte;
 
-	if (write_all(c->fd, (char *)&c->wish, sizeof(c->wish)) ||
-	    (c->wish.back ? read_all(c->fd, c->buffer, c->wish.bytes) :
-			    write_all(c->fd, c->buffer, c->wish.bytes)) ||
-	    (!c->wish.back && read_all(c->fd, &byte, 1)))
+	if (write_all(c->fd, (char *)&c->wish, sizeof(c->wish), 0) ||
+	    (c->wish.back ? read_all(c->fd, c->buffer, c->wish.bytes, c->step) :
+			    write_all(c->fd, c->buffer, c->wish.bytes, c->step)) ||
+	    (!c->wish.back && read_all(c->fd, &byte, 1, 0)))
 		die("transfer");
 	return NULL;
 }
@@ -143,6 +149,15 @@ static int dial(const char *host, const char *port)
 		die(host);
 	freeaddrinfo(list);
 	return fd;
+}
+
+static char *buffer(uint64_t size)
+{
+	char *p = malloc(size);
+
+	if (!p)
+		die("buffer");
+	return memset(p, 1, size);
 }
 
 static int by_value(const void *a, const void *b)
@@ -191,8 +206,14 @@ int main(int argc, char **argv)
 	}
 	bytes = (uint64_t)atoi(argv[5]) << 20;
 	for (int i = 0; i < n; i++)
-		c[i] = (struct connection){ .fd = dial(argv[2], argv[3]), .buffer = calloc(1, BUFFER) };
+		c[i] = (struct connection){ .fd = dial(argv[2], argv[3]), .buffer = buffer(BUFFER) };
 	printf("{\"up\": %.3f, ", rate(c, n, bytes, rounds, 0));
-	printf("\"down\": %.3f}\n", rate(c, n, bytes, rounds, 1));
+	printf("\"down\": %.3f, ", rate(c, n, bytes, rounds, 1));
+	for (int i = 0; i < n; i++) {
+		c[i].buffer = buffer(bytes / (uint64_t)n + BUFFER);
+		c[i].step = 1;
+	}
+	printf("\"up_memory\": %.3f, ", rate(c, n, bytes, rounds, 0));
+	printf("\"down_memory\": %.3f}\n", rate(c, n, bytes, rounds, 1));
 	return 0;
 }
