@@ -69,6 +69,9 @@ static int serve_hello(struct ck_m3_ask *ask)
 
 	if (conn->greeted)
 		return M3_EPROTO;
+	status = ck_m3_device_of(ask->b, ask->q, &conn->device);
+	if (status != M3_OK)
+		return status;
 	if (ask->q->principal[0] && strcmp(ask->q->principal, p->name) != 0) {
 		if (!conn->trusted)
 			return M3_EPERM;
@@ -76,11 +79,8 @@ static int serve_hello(struct ck_m3_ask *ask)
 	}
 	if (!p)
 		return M3_ENOMEM;
-	status = ck_m3_device_of(ask->b, ask->q, &conn->device);
-	if (status != M3_OK)
-		return status;
 	if (p->connections >= CONNECTIONS_MAX)
-		return M3_EBUSY;
+		return M3_EBUSY; /* its connections keep p */
 	p->connections++;
 	p->uses++;
 	conn->principal->uses--;

@@ -68,20 +68,22 @@ static void drain(int fd)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Input: packets, each after two bytes of its length. */
+/* Input: whether the connection has said hello, then packets, each after two bytes of its length. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static struct ck_m3_question question;
 	static const struct ck_m3_broker_options options = {.listener = -1};
 	static struct ck_m3_broker broker;
-	struct ck_m3_conn conn = {.pidfd = -1, .device = -1, .greeted = true, .trusted = true};
+	struct ck_m3_conn conn = {.pidfd = -1, .device = -1, .trusted = true};
 	struct ck_m3_piece *piece;
 	const int device = 0;
 	int ends[2];
 	size_t n;
 
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends) < 0)
+	if (size == 0 || socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends) < 0)
 		return 0;
+	conn.greeted = *data++ & 1;
+	size--;
 	memset(&broker, 0, sizeof(broker));
 	broker.options = &options;
 	broker.epoch = 1;
@@ -94,8 +96,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	broker.copier = ck_m3_copier_create(NULL);
 	broker.conns = &conn;
 	conn.fd = ends[0];
-	conn.principal = ck_m3_principal_get(&broker, "uid:1");
-	conn.principal->connections = 1;
+	conn.user = conn.principal = ck_m3_principal_get(&broker, "uid:1");
+	conn.user->sockets = conn.user->uses = 1;
+	conn.user->connections = conn.greeted;
 	/* a region to talk of: number 1 of the first life */
 	if (ck_m3_piece_create(&broker, conn.principal, &device, 1, 1u << 20, false, &piece) == M3_OK) {
 		piece->mode = 0600;
