@@ -12,8 +12,7 @@
 #include "server/session.h"
 #include "util/map.h"
 #include "util/until.h"
-
-#define CK_WAIT_MAX_MS 60000u
+#include "util/util.h"
 
 struct ck_host_call {
 	struct ck_callbacks *callbacks;
@@ -241,7 +240,7 @@ CUresult ck_serve_ck_callback_next(struct ck_request *q, ck_callback_next_args *
 
 	pthread_mutex_lock(&c->lock);
 	finish(c, a->done);
-	wait_for_work(c, a->milliseconds < CK_WAIT_MAX_MS ? a->milliseconds : CK_WAIT_MAX_MS);
+	wait_for_work(c, ck_min(a->milliseconds, q->session->wait_max_ms));
 	t = take(c);
 	if (t) {
 		res->ticket = t->number;

@@ -14,7 +14,6 @@
 #include "util/util.h"
 
 #define LOOK_FIRST_NS 20000 /* between two looks; doubled up to CK_LOOK_MOST_NS */
-#define WAIT_MAX_MS 60000u
 
 static void waiter_leave(struct ck_deliveries *d, struct ck_waiter *w)
 {
@@ -37,7 +36,7 @@ static bool is_before(const struct timespec *a, const struct timespec *b)
 static void wait_for_part(struct ck_deliveries *d, struct ck_request *r, struct ck_waiter *w,
 			  unsigned int ms)
 {
-	struct timespec end = ck_until(CLOCK_MONOTONIC, ck_min(ms, WAIT_MAX_MS) * CK_NS_PER_MS);
+	struct timespec end = ck_until(CLOCK_MONOTONIC, ck_min(ms, r->session->wait_max_ms) * CK_NS_PER_MS);
 	uint64_t look = LOOK_FIRST_NS;
 
 	ck_deliveries_collect(d, r, true);

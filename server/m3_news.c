@@ -18,7 +18,6 @@
 #include "util/util.h"
 
 #define SUBSCRIPTIONS_MAX 64
-#define WAIT_MAX_MS 60000u
 
 enum over { GOES_ON, OVER, BROKER_LOST }; /* in a reply */
 
@@ -111,7 +110,7 @@ static enum over look(int sock, unsigned int milliseconds, ck_m3_news_res *res)
 	int fd = -1;
 	long n;
 
-	if (poll(&p, 1, (int)ck_min(milliseconds, WAIT_MAX_MS)) <= 0)
+	if (poll(&p, 1, (int)milliseconds) <= 0)
 		return GOES_ON;
 	n = ck_m3_receive(sock, &news, sizeof(news), &fd, MSG_DONTWAIT);
 	if (fd >= 0)
@@ -129,7 +128,6 @@ CUresult ck_serve_ck_m3_news(struct ck_request *q, ck_m3_news_args *a, ck_m3_new
 {
 	struct subscription *s;
 
-	(void)q;
 	res->over = OVER;
 	pthread_mutex_lock(&lock);
 	s = *find(a->number);
@@ -138,7 +136,7 @@ CUresult ck_serve_ck_m3_news(struct ck_request *q, ck_m3_news_args *a, ck_m3_new
 	pthread_mutex_unlock(&lock);
 	if (!s)
 		return CUDA_SUCCESS;
-	res->over = look(s->sock, a->milliseconds, res);
+	res->over = look(s->sock, ck_min(a->milliseconds, q->session->wait_max_ms), res);
 	pthread_mutex_lock(&lock);
 	s->waiting--;
 	if (s->ended)

@@ -43,6 +43,7 @@ struct ck_session {
 	_Atomic int async_error;	/* first CUresult of a failed command, until told */
 	_Atomic uint64_t context_epoch; /* counts changes to contexts: threads bind anew */
 	int device_count;
+	unsigned int wait_max_ms;	/* a call that waits for news is answered by then */
 	_Atomic uint64_t window_lo, window_hi; /* addresses kept for managed memory; or 0 */
 
 	/* For the log line at the end. */

@@ -128,6 +128,7 @@ static struct ck_session *make_session(void)
 	if (ck_modcache_open("/proc/no-such-place", 1 << 20, &cache) < 0 ||
 	    ck_session_create(cache, NULL, 1, &session) < 0)
 		abort();
+	session->wait_max_ms = 1; /* nobody brings news */
 	for (int kind = CK_KIND_CONTEXT; kind <= CK_KIND_KERNEL; kind++)
 		ck_handles_put(session->handles, (uint64_t)(OBJECT + kind), (enum ck_kind)kind,
 			       OBJECT + CK_KIND_CONTEXT, &objects[kind]);
