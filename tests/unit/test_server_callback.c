@@ -15,7 +15,7 @@
 #include "server/callback.h"
 #include "server/session.h"
 
-static struct ck_session session;
+static struct ck_session session = { .wait_max_ms = 60000 };
 static struct ck_request request = { .session = &session };
 
 /* A thread of the driver's that calls a host function. */
