@@ -4,13 +4,17 @@
 #include "loader/pieces.h"
 
 #define SPINS 2000
+#define YIELDS 16
 
 bool ck_pieces_lock(struct ck_pieces *list)
 {
-	for (int i = 0; i < SPINS; i++) {
+	for (int i = 0; i < SPINS + YIELDS; i++) {
 		if (!__atomic_exchange_n(&list->lock, 1, __ATOMIC_ACQUIRE))
 			return true;
-		__builtin_ia32_pause();
+		if (i < SPINS)
+			__builtin_ia32_pause();
+		else
+			sys1(__NR_sched_yield, 0);
 	}
 	return false;
 }
@@ -68,6 +72,14 @@ bool ck_pieces_remove(struct ck_pieces *list, uint64_t at, uint64_t end)
 		i = 0;
 	}
 	return whole;
+}
+
+bool ck_pieces_hold(const struct ck_pieces *list, uint64_t at)
+{
+	for (uint32_t i = 0; i < list->count; i++)
+		if (at >= list->piece[i].at && at < list->piece[i].end)
+			return true;
+	return false;
 }
 
 uint64_t ck_pieces_take(struct ck_pieces *list, size_t size, uint64_t align)

@@ -20,6 +20,7 @@ struct ck_pieces {
 	struct ck_piece piece[CK_PIECES];
 };
 
+/* False: whoever has it does not give it back soon, or is gone. */
 bool ck_pieces_lock(struct ck_pieces *list);
 void ck_pieces_unlock(struct ck_pieces *list);
 
@@ -28,6 +29,9 @@ bool ck_pieces_add(struct ck_pieces *list, uint64_t at, uint64_t end);
 
 /* What is in [at, end) is no more; false: the list is full, and the upper rest of a piece is lost. */
 bool ck_pieces_remove(struct ck_pieces *list, uint64_t at, uint64_t end);
+
+/* Does a piece hold @at? */
+bool ck_pieces_hold(const struct ck_pieces *list, uint64_t at);
 
 /* Takes @size bytes at a multiple of @align out; 0: there is no such piece. */
 uint64_t ck_pieces_take(struct ck_pieces *list, size_t size, uint64_t align);

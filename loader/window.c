@@ -99,23 +99,44 @@ static bool is_outside(uint64_t at, size_t size)
 	return true;
 }
 
+/* Noted for the half's end; false: that cannot be. */
+static bool note_outside(struct window *w, uint64_t at, uint64_t end)
+{
+	bool noted;
+
+	if (!ck_pieces_lock(&w->outside))
+		return false;
+	noted = ck_pieces_add(&w->outside, at, end);
+	ck_pieces_unlock(&w->outside);
+	return noted;
+}
+
 /*
  * Memory that is wanted at a place of its own, which the kernel would give as well: NVIDIA's driver does not go on without
- * (0x200000000, 0x10000000000). What is mapped is noted for the half's end; 0: it is not to be had there.
+ * (0x200000000, 0x10000000000). 0: it is not to be had there.
  */
 static long map_outside(struct window *w, uint64_t at, size_t size, int prot, int flags)
 {
-	long ret;
+	long ret = sys_mmap(at, size, prot, flags | MAP_FIXED_NOREPLACE, -1, 0);
 
-	if (!ck_pieces_lock(&w->outside))
+	if (is_error(ret))
 		return 0;
-	ret = sys_mmap(at, size, prot, flags | MAP_FIXED_NOREPLACE, -1, 0);
-	if (!is_error(ret) && !ck_pieces_add(&w->outside, at, at + size)) {
+	if (!note_outside(w, at, at + size)) {
 		sys2(__NR_munmap, at, size);
-		ret = 0;
+		return 0;
 	}
-	ck_pieces_unlock(&w->outside);
-	return is_error(ret) ? 0 : ret;
+	return ret;
+}
+
+/* Places that the caller chose, or that no window has room for. What replaces something is whose that was. */
+static long map_as_told(struct window *w, uint64_t at, size_t size, int prot, int flags, int fd,
+			uint64_t offset)
+{
+	long ret = sys_mmap(at, size, prot, flags, fd, offset);
+
+	if (!is_error(ret) && !(flags & MAP_FIXED) && is_outside((uint64_t)ret, page_up(size)))
+		note_outside(w, (uint64_t)ret, (uint64_t)ret + page_up(size));
+	return ret;
 }
 
 /* Any half may remove what another one has mapped. */
@@ -131,6 +152,25 @@ static void forget_outside(uint64_t at, uint64_t end)
 			continue;
 		}
 		if (!ck_pieces_remove(&w->outside, at, end))
+			w->astray = true;
+		ck_pieces_unlock(&w->outside);
+	}
+}
+
+/* What was outside up to @end reaches to @new_end: that belongs to the same half. */
+static void grown_outside(uint64_t end, uint64_t new_end)
+{
+	for (int i = 0; i < LHINFO_HALVES; i++) {
+		struct window *w = &windows[i];
+
+		if (!__atomic_load_n(&w->outside.count, __ATOMIC_RELAXED))
+			continue;
+		if (!ck_pieces_lock(&w->outside)) {
+			w->astray = true;
+			continue;
+		}
+		if (ck_pieces_hold(&w->outside, end - 1) &&
+		    !ck_pieces_add(&w->outside, end, new_end))
 			w->astray = true;
 		ck_pieces_unlock(&w->outside);
 	}
@@ -158,7 +198,7 @@ long ck_window_mmap(unsigned int half, uint64_t at, size_t size, int prot, int f
 	long ret;
 
 	if (flags & (MAP_FIXED | MAP_FIXED_NOREPLACE) || !size || size > w->end - w->base)
-		return sys_mmap(at, size, prot, flags, fd, offset);
+		return map_as_told(w, at, size, prot, flags, fd, offset);
 	if (flags & MAP_HUGETLB) {
 		align = 1ul << (HUGE_SHIFT(flags) ? HUGE_SHIFT(flags) : 21);
 		room = (size + align - 1) & -align;
@@ -199,6 +239,29 @@ long ck_window_munmap(uint64_t at, size_t size)
 	return ret;
 }
 
+/* Where it is, or where the caller wants it. */
+static long remap_as_told(unsigned int half, uint64_t old, size_t old_size, size_t size, int flags,
+			  uint64_t at)
+{
+	long ret = sys6(__NR_mremap, (long)old, (long)old_size, (long)size, flags, (long)at, 0);
+	uint64_t end = page_up(old + old_size), new_end = page_up(old + size);
+
+	if (is_error(ret))
+		return ret;
+	if ((uint64_t)ret != old) {
+		if (!(flags & MREMAP_DONTUNMAP) && old_size)
+			left(old, old_size);
+		forget_outside(at, page_up(at + size)); /* what was there */
+		if (is_outside(at, page_up(size)))
+			note_outside(&windows[half], at, page_up(at + size));
+	} else if (new_end < end) {
+		left(new_end, end - new_end);
+	} else if (new_end > end && ck_window_of(old) < 0) {
+		grown_outside(end, new_end);
+	}
+	return ret;
+}
+
 /* A new place is held by a mapping of nothing until the kernel has moved the old one there. */
 long ck_window_mremap(unsigned int half, uint64_t old, size_t old_size, size_t size, int flags,
 		      uint64_t at)
@@ -206,9 +269,9 @@ long ck_window_mremap(unsigned int half, uint64_t old, size_t old_size, size_t s
 	long ret;
 
 	if (!(flags & MREMAP_MAYMOVE) || flags & MREMAP_FIXED)
-		return sys6(__NR_mremap, (long)old, (long)old_size, (long)size, flags, (long)at, 0);
+		return remap_as_told(half, old, old_size, size, flags, at);
 	if (!(flags & MREMAP_DONTUNMAP) && old_size) {
-		ret = sys4(__NR_mremap, old, old_size, size, 0);
+		ret = remap_as_told(half, old, old_size, size, 0, 0);
 		if (ret != -ENOMEM)
 			return ret;
 	}
@@ -243,17 +306,31 @@ uint64_t ck_window_brk(unsigned int half, uint64_t end)
 	return end;
 }
 
+/* The half's own threads are gone, those of others may be removing things. */
+static void clear_outside(struct window *w)
+{
+	while (!w->astray && ck_pieces_lock(&w->outside)) {
+		struct ck_piece p = {0, 0};
+
+		if (w->outside.count)
+			p = w->outside.piece[--w->outside.count];
+		ck_pieces_unlock(&w->outside);
+		if (!p.end)
+			return;
+		sys2(__NR_munmap, p.at, p.end - p.at);
+	}
+	/* who held the list is gone: a child of fork */
+	w->outside.count = w->outside.lock = 0;
+	w->astray = false;
+}
+
 void ck_window_clear(unsigned int half)
 {
 	struct window *w = &windows[half];
 
 	sys2(__NR_munmap, w->base, w->brk_end - w->base);
-	for (uint32_t i = 0; !w->astray && i < w->outside.count; i++)
-		sys2(__NR_munmap, w->outside.piece[i].at,
-		     w->outside.piece[i].end - w->outside.piece[i].at);
+	clear_outside(w);
 	w->next = w->base;
 	w->brk_now = w->brk_base;
-	w->free.count = w->outside.count = 0;
-	w->free.lock = w->outside.lock = 0;
-	w->astray = false;
+	w->free.count = w->free.lock = 0;
 }

@@ -3,12 +3,14 @@
  * the half when it is dropped.
  *
  * A half's program is searched before libc, so the libraries' calls come here first. What libc
- * opens inside itself (stdio, name look-ups) it closes itself.
+ * opens inside itself (name look-ups) it closes itself; what it closes for a FILE or a DIR is said below.
  */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -55,11 +57,17 @@ EXPORT int close(int fd)
 	return NEXT(close)(fd);
 }
 
-/* FILE* too: libc closes what is behind one without coming here. */
+/* FILE and DIR too: libc closes what is behind one without coming here. */
 EXPORT int fclose(FILE *file)
 {
 	closed(fileno(file));
 	return NEXT(fclose)(file);
+}
+
+EXPORT int closedir(DIR *folder)
+{
+	closed(dirfd(folder));
+	return NEXT(closedir)(folder);
 }
 
 /* Each has a second name for large files. */
@@ -131,14 +139,29 @@ EXPORT int dup(int fd)
 	return opened(NEXT(dup)(fd));
 }
 
+/* What the program has there, its stdout say, stays the program's. */
+static bool is_theirs(int as)
+{
+	bool noted = as >= 0 && as < CK_HALF_DESCRIPTORS &&
+		     __atomic_load_n(&WORD(as), __ATOMIC_RELAXED) & BIT(as);
+
+	return !noted && NEXT(fcntl)(as, F_GETFD) >= 0;
+}
+
 EXPORT int dup2(int fd, int as)
 {
-	return opened(NEXT(dup2)(fd, as));
+	bool theirs = is_theirs(as);
+	int ret = NEXT(dup2)(fd, as);
+
+	return theirs ? ret : opened(ret);
 }
 
 EXPORT int dup3(int fd, int as, int flags)
 {
-	return opened(NEXT(dup3)(fd, as, flags));
+	bool theirs = is_theirs(as);
+	int ret = NEXT(dup3)(fd, as, flags);
+
+	return theirs ? ret : opened(ret);
 }
 
 EXPORT int inotify_init1(int flags)

@@ -142,11 +142,19 @@ static int places(void)
 	CHECK(p != MAP_FAILED && p[0] == 5);
 	CHECK(!munmap(p, 2 * SIZE));
 	CHECK(toy_map(there + 2 * SIZE, 4096) == there + 2 * SIZE);
+	CHECK(toy_resize(there + 2 * SIZE, 4096, 3 * 4096) == there + 2 * SIZE);
+	CHECK(toy_resize(there + 2 * SIZE, 3 * 4096, 2 * 4096) == there + 2 * SIZE);
+	p = there + 2 * SIZE + 2 * 4096;	/* ours now */
+	CHECK(mmap(p, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == p);
+	CHECK(toy_fix(there + 3 * SIZE, SIZE) == there + 3 * SIZE);
 	CHECK(info->drop(half) == 0);
 	CHECK(mincore(there, 4096, present) < 0 && errno == ENOMEM);
 	CHECK(mincore(there + 4096, 4096, present) == 0);
 	CHECK(mincore(there + 8192, SIZE - 8192, present) < 0 && errno == ENOMEM);
 	CHECK(mincore(there + 2 * SIZE, 4096, present) < 0 && errno == ENOMEM);
+	CHECK(mincore(there + 2 * SIZE + 4096, 4096, present) < 0 && errno == ENOMEM);
+	CHECK(mincore(p, 4096, present) == 0 && !munmap(p, 4096));
+	CHECK(mincore(there + 3 * SIZE, SIZE, present) < 0 && errno == ENOMEM);
 	CHECK(info->load(half) == 0 && !munmap(there + 4096, 4096));
 	CHECK(toy_map(there, SIZE) == theirs);
 	return 0;
@@ -499,15 +507,19 @@ static int thread_of_a_child(void)
 static int reload(void)
 {
 	unsigned int half = (unsigned int)(toy - info->half), generation = toy->generation;
-	int before = thread_count(), files = entries("/proc/self/fd");
+	int before = thread_count(), files = entries("/proc/self/fd"), ours[2];
 	uint64_t page = toy->base + 4096;
 	unsigned char there;
 
 	CHECK(toy_files() == 9 && entries("/proc/self/fd") == files + 9);
+	/* the numbers of what it has closed again are the program's */
+	for (int i = 0; i < 2; i++)
+		CHECK((ours[i] = open("/proc/self/exe", O_RDONLY)) >= 0);
 	CHECK(toy_add(1, 2) == 3 && !toy_threads(3));
 	*toy_word() = 9;
 	CHECK(info->drop(half) == 0);
-	CHECK(thread_count() < before && entries("/proc/self/fd") == files);
+	CHECK(thread_count() < before && entries("/proc/self/fd") == files + 2);
+	CHECK(!close(ours[0]) && !close(ours[1]) && fcntl(1, F_GETFD) >= 0);
 	CHECK(mincore((void *)page, 4096, &there) < 0 && errno == ENOMEM);
 	CHECK(toy_add(1, 2) == -1000);		/* an error, no crash */
 	CHECK(info->drop(half) == -EINVAL);
