@@ -332,7 +332,7 @@ static __attribute__((destructor)) void wait_for_others(void)
 		order(m, CK_WCM_EXIT);
 		patience = m->patience_ms > patience ? m->patience_ms : patience;
 	}
-	until = ck_until(CLOCK_REALTIME, (patience / 1000 + 1) * 1000 * CK_NS_PER_MS);
+	until = ck_until(CLOCK_REALTIME, (patience / 1000 + 1) * (1000 * CK_NS_PER_MS));
 	while (all) {
 		if (pthread_cond_timedwait(&all_changed, &all_lock, &until) == ETIMEDOUT)
 			break;
