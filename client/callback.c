@@ -38,10 +38,12 @@ static struct {
 	struct ck_map *persistent;	/* (function, data) to id + 1 */
 	unsigned int threads, waiting;
 	_Atomic unsigned int pending;	/* entries, and functions that run */
-	unsigned int in_streams;	/* of these, what streams wait for */
-	bool in_vain;			/* they have been waited for, and did not return */
-	pthread_cond_t returned;	/* the last of them has */
-} all = { .lock = PTHREAD_MUTEX_INITIALIZER, .returned = PTHREAD_COND_INITIALIZER };
+	/* What streams wait for, in rounds: whoever waits for them ends one. */
+	uint64_t round;			/* the one that goes on, from 1 */
+	uint64_t given_up;		/* of those before it none is waited for: it was in vain */
+	unsigned int added, awaited;	/* functions of this round; of those between */
+	pthread_cond_t returned;	/* the last awaited one has */
+} all = { .lock = PTHREAD_MUTEX_INITIALIZER, .round = 1, .returned = PTHREAD_COND_INITIALIZER };
 
 /* --- entries; all called with the lock */
 
@@ -78,17 +80,20 @@ static bool put(const struct ck_callback *callback, uint64_t *id)
 	*id = (uint64_t)++e->generation << INDEX_BITS | all.free;
 	all.free = e->next_free;
 	e->callback = *callback;
+	e->callback.round = all.round;
 	all.pending++;
-	all.in_streams += callback->in_stream;
+	all.added += callback->in_stream;
 	return true;
 }
 
 static void returned(const struct ck_callback *callback)
 {
-	if (!callback->in_stream || --all.in_streams > 0)
+	if (!callback->in_stream || callback->round < all.given_up)
 		return;
-	all.in_vain = false;
-	pthread_cond_broadcast(&all.returned);
+	if (callback->round == all.round)
+		all.added--;
+	else if (--all.awaited == 0)
+		pthread_cond_broadcast(&all.returned);
 }
 
 static void drop(struct entry *e)
@@ -247,9 +252,16 @@ void ck_callbacks_let_return(void)
 	struct timespec until = ck_until(CLOCK_REALTIME, RETURN_MS * CK_NS_PER_MS);
 	int cancel = ck_cancel_lock(&all.lock);
 
-	while (all.in_streams > 0 && !all.in_vain && ck_client.state == CK_STATE_READY)
-		all.in_vain = pthread_cond_timedwait(&all.returned, &all.lock, &until) == ETIMEDOUT;
-	all.in_vain &= all.in_streams > 0;
+	all.awaited += all.added;
+	all.added = 0;
+	all.round++;
+	while (all.awaited > 0 && ck_client.state == CK_STATE_READY) {
+		if (pthread_cond_timedwait(&all.returned, &all.lock, &until) != ETIMEDOUT)
+			continue;
+		all.awaited = 0;
+		all.given_up = all.round;
+		pthread_cond_broadcast(&all.returned);
+	}
 	ck_cancel_unlock(&all.lock, cancel);
 }
 

@@ -22,6 +22,7 @@ struct ck_callback {
 	bool on_loss;	/* called with an error when the server is lost */
 	bool ours;	/* of this library, not of the application: may make calls aside */
 	bool in_stream;	/* its stream waits until it has returned */
+	uint64_t round;	/* of waiting in which it was added; set by ck_callback_add */
 };
 
 /* Note a callback and see to it that a thread waits for work. OUT_OF_MEMORY, OPERATING_SYSTEM. */
@@ -37,7 +38,7 @@ CUresult ck_callback_register(CUhostFn fn, void *data, bool persistent, uint64_t
 bool ck_callback_find(uint64_t id, CUhostFn *fn, void **data);
 
 /*
- * Wait until the functions that streams wait for have returned; not for long, and not again when that was in vain: they may
+ * Wait until the functions that streams wait for by now have returned; not for long, and for none a second time: they may
  * themselves wait for this thread.
  */
 void ck_callbacks_let_return(void);

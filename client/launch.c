@@ -233,10 +233,8 @@ static CUresult launch(CUfunction handle, const struct ck_launch *l)
 		err = CUDA_ERROR_INVALID_HANDLE;
 	if (!err)
 		err = ck_capture_work(s);
-	if (!err && unlikely(!f->launched)) {
-		ck_managed_loading();
-		f->launched = true;
-	}
+	if (!err)
+		ck_launch_loading(f, s ? s->object.context : ctx);
 	if (!err)
 		err = ck_function_announce(f, &function);
 	if (!err && l->attribute_count)
@@ -265,6 +263,8 @@ static CUresult launch(CUfunction handle, const struct ck_launch *l)
 	err = ck_wire_ck_launch(ctx->object.id, function, l->grid[0], l->grid[1], l->grid[2],
 				l->block[0], l->block[1], l->block[2], l->shared, stream,
 				attributes, n * sizeof(attributes[0]), block, size);
+	if (likely(!err && !ck_capturing(s)))
+		ck_launch_loaded(f, s ? s->object.context : ctx);
 	return unlikely(ck_launch_blocking()) && !err ? wait_for(l->stream) : err;
 }
 

@@ -77,6 +77,8 @@ static CUresult pack(const CUDA_LAUNCH_PARAMS *p, struct batch *b)
 	size_t size;
 	CUresult err = ck_stream_from(p->hStream, &s);
 
+	if (!err && f)
+		ck_launch_loading(f, s->object.context);
 	if (!err)
 		err = f ? ck_function_announce(f, &item.function) : CUDA_ERROR_INVALID_HANDLE;
 	if (!err)
@@ -95,6 +97,15 @@ static CUresult pack(const CUDA_LAUNCH_PARAMS *p, struct batch *b)
 	return CUDA_SUCCESS;
 }
 
+static void loaded(const CUDA_LAUNCH_PARAMS *p)
+{
+	struct ck_function *f = ck_function_from(p->function);
+	struct ck_stream *s;
+
+	if (f && !ck_stream_from(p->hStream, &s))
+		ck_launch_loaded(f, s->object.context);
+}
+
 static CUresult send_all(const CUDA_LAUNCH_PARAMS *list, unsigned int n, unsigned int flags)
 {
 	size_t each = sizeof(struct ck_multi_launch) + CK_KERNEL_PARAM_MAX + 4;
@@ -110,6 +121,8 @@ static CUresult send_all(const CUDA_LAUNCH_PARAMS *list, unsigned int n, unsigne
 		err = ck_enter(&ctx);
 	if (!err)
 		err = ck_wire_ck_launch_multi(ctx, b.bytes, b.size, flags);
+	for (unsigned int i = 0; i < n && !err; i++)
+		loaded(&list[i]);
 	free(b.bytes);
 	return err;
 }

@@ -125,12 +125,14 @@ struct ck_exec {
 	unsigned int mirror_count;
 };
 
+#define CK_LAUNCHED 8 /* more devices share places */
+
 struct ck_function {
 	struct ck_object object;
 	struct ck_module *module;
 	const struct ck_kernel *kernel;	/* name and parameter layout; lives with the module */
 	_Atomic bool announced;		/* ck_function has been sent */
-	_Atomic bool launched;		/* so that the driver has loaded it */
+	_Atomic uint8_t launched[CK_LAUNCHED];	/* by device: mark of the context of the last launch */
 	_Atomic int max_dynamic_shared;	/* as set by cuFuncSetAttribute; 0: the default */
 	uint16_t set;			/* bit per attribute that has been set, */
 	int value[CU_FUNC_ATTRIBUTE_MAX]; /* and to what */

@@ -19,6 +19,8 @@
 #include "client/window.h"
 #include "tests/unit/client_peer.h"
 #include "tests/unit/elf_data.h"
+#include "util/spin.h"
+#include "util/until.h"
 
 #define ok(call) assert_int_equal(call, CUDA_SUCCESS)
 #define invalid(call) assert_int_equal(call, CUDA_ERROR_INVALID_VALUE)
@@ -482,44 +484,64 @@ static void a_file_in_place_of_ours_is_left_alone(void **state)
 	close(kept);
 }
 
-static void launch(CUmodule module, const char *name)
+/* Milliseconds that the launch took. */
+static uint64_t launch(CUmodule module, const char *name)
 {
 	static const char nothing[64];
 	void *params[8];
+	uint64_t began;
 	CUfunction f;
 
 	for (int i = 0; i < 8; i++)
 		params[i] = (void *)(uintptr_t)nothing;
 	launched = false;
 	ok(cuModuleGetFunction(&f, module, name));
+	began = ck_now_ns();
 	ok(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL));
+	began = (ck_now_ns() - began) / CK_NS_PER_MS;
 	peer_settle();
 	assert_true(launched);
+	return began;
+}
+
+/* A function for the stream, and its number; nobody calls it yet. */
+static uint64_t enqueue(void)
+{
+	returned = false;
+	peer_clear();
+	ok(cuLaunchHostFunc(NULL, function, NULL));
+	peer_settle();
+	return ((const ck_host_function_args *)peer_args(CK_PROC_ck_host_function, 0))->callback;
 }
 
 /* Its pages could not be fetched any more while the driver loads the kernel. */
 static void a_kernel_is_loaded_behind_functions_that_may_touch_pages(void **state)
 {
+	enum { WAITS = 1900, STALLS = 2000 }; /* ms: a machine may stand still for a while */
 	struct elf_data data = elf_data_read("sm_90.cubin");
 	volatile unsigned char *p = allocate(SIZE);
-	CUmodule module;
+	CUmodule module, again;
+	uint64_t took;
 
 	(void)state;
 	ok(cuModuleLoadData(&module, data.bytes));
+	ok(cuModuleLoadData(&again, data.bytes));
 	elf_data_free(&data);
-	ok(cuLaunchHostFunc(NULL, function, NULL));
-	to_call = ((const ck_host_function_args *)peer_args(CK_PROC_ck_host_function, 0))->callback;
-	launch(module, "no_args");
-	assert_true(launched_behind);
-	/* one that has been launched is there already; who waits in vain does so once */
-	returned = false;
-	ok(cuLaunchHostFunc(NULL, function, NULL));
-	launch(module, "no_args");
-	assert_false(launched_behind);
-	launch(module, "bounded");
-	assert_false(launched_behind);
-	launch(module, "mixed_args");
-	assert_false(launched_behind);
+	to_call = enqueue();
+	took = launch(module, "no_args");
+	assert_true(launched_behind || took >= STALLS);
+	/* one that has been launched is there already */
+	enqueue();
+	assert_true(launch(module, "no_args") < WAITS || launch(module, "no_args") < WAITS);
+	assert_true(launch(module, "bounded") >= WAITS);
+	/* a function that has been waited for in vain is not waited for again */
+	assert_true(launch(module, "mixed_args") < WAITS || launch(again, "mixed_args") < WAITS);
+	/* but others are */
+	to_call = enqueue();
+	took = launch(again, "bounded");
+	assert_true(launched_behind || took >= STALLS);
+	assert_true(launch(again, "no_args") < WAITS || launch(module, "mixed_args") < WAITS);
+	ok(cuModuleUnload(again));
 	ok(cuModuleUnload(module));
 	release(p);
 }
