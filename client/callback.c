@@ -115,7 +115,7 @@ static int ensure_waiting(void)
 
 	if (all.waiting > 0 || all.threads == THREADS_MAX)
 		return 0;
-	ret = ck_thread_start(serve, NULL);
+	ret = ck_thread_start_calling(serve);
 	if (ret == 0) {
 		all.threads++;
 		all.waiting++;

@@ -94,6 +94,8 @@ extern __thread bool ck_inside_callback __attribute__((tls_model("initial-exec")
 extern __thread bool ck_aside __attribute__((tls_model("initial-exec")));
 /* Start a detached thread of our own: it takes no signals, which are the application's. -errno. */
 int ck_thread_start(void *(*run)(void *), void *arg);
+/* One that makes calls: it has its lane from the beginning, and does not find later that there are no descriptors. */
+int ck_thread_start_calling(void *(*run)(void *));
 /* Current context of the calling thread or NULL. */
 struct ck_context *ck_context_current(void);
 /* Current context that can take work: INVALID_CONTEXT, CONTEXT_IS_DESTROYED otherwise. */

@@ -342,6 +342,11 @@ int ck_command_start(struct ck_chan *chan)
 	return ret;
 }
 
+bool ck_command_over(void)
+{
+	return !cmd.chan || ck_chan_peer_gone(cmd.chan);
+}
+
 bool ck_command_stop(void)
 {
 	struct timespec until;

@@ -16,6 +16,9 @@ int ck_command_start(struct ck_chan *chan); /* owns @chan on success */
 /* At exit: what is buffered goes out. False: somebody is in the middle of a message and stays there,
  * as this thread, should a signal have come then, whose handler has called exit(). */
 bool ck_command_stop(void);
+
+/* The server has closed the stream, and with it the session. */
+bool ck_command_over(void);
 /* The result of a message, a call or not, that could not be encoded for @ret. */
 CUresult ck_unsent(const struct ck_proc *p, int ret);
 uint64_t ck_command_number(void); /* of the last command sent, which a call waits for */

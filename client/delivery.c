@@ -38,10 +38,12 @@ static struct {
 	pthread_cond_t changed;
 	struct ck_map *copies;
 	uint64_t numbers;
-	unsigned int threads;
 	uint32_t early[EARLY];
 	size_t early_count;
 } all = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
+
+static pthread_mutex_t starting = PTHREAD_MUTEX_INITIALIZER; /* taken first: of threads */
+static unsigned int threads;
 
 _Atomic uint32_t ck_delivered;
 _Atomic unsigned int ck_delivery_count;
@@ -186,22 +188,22 @@ bool ck_delivery_suits(const void *to, size_t size)
 	       size <= a.base + a.size - at && !(ck_managed_may_be(at) && ck_managed_is(at));
 }
 
-/* False: there is no thread at all. The lock is held. */
+/* False: there is no thread at all. */
 static bool start_threads(unsigned int count)
 {
-	while (all.threads < count && ck_thread_start(receive, NULL) == 0)
-		all.threads++;
-	return all.threads > 0;
+	int cancel = ck_cancel_lock(&starting);
+	bool any;
+
+	while (threads < count && ck_thread_start_calling(receive) == 0)
+		threads++;
+	any = threads > 0;
+	ck_cancel_unlock(&starting, cancel);
+	return any;
 }
 
 bool ck_delivery_listen(void)
 {
-	bool listens;
-
-	pthread_mutex_lock(&all.lock);
-	listens = start_threads(1);
-	pthread_mutex_unlock(&all.lock);
-	return listens;
+	return start_threads(1);
 }
 
 static CUresult enter_copy(void *to, size_t size, uint64_t *number)
@@ -211,13 +213,17 @@ static CUresult enter_copy(void *to, size_t size, uint64_t *number)
 
 	if (!c)
 		return err;
+	if (!start_threads(size < CK_SPREAD_MIN ? 1 : ck_spread_width())) {
+		free(c);
+		return CUDA_ERROR_OPERATING_SYSTEM;
+	}
 	pthread_mutex_lock(&all.lock);
 	if (!all.copies)
 		all.copies = ck_map_create();
 	*c = (struct ck_copy){
 		.number = ++all.numbers | CK_DELIVERY_ALONG, .to = to, .size = size, .left = size
 	};
-	if (all.copies && start_threads(size < CK_SPREAD_MIN ? 1 : ck_spread_width()) &&
+	if (all.copies &&
 	    ck_map_insert(all.copies, &c->number, sizeof(c->number), c) == 0) {
 		*number = c->number;
 		atomic_fetch_add(&ck_delivery_count, 1);

@@ -18,8 +18,10 @@
 
 #include "client/adopt.h"
 #include "client/fault.h"
+#include "client/lane.h"
 #include "client/managed.h"
 #include "client/window.h"
+#include "util/cancel.h"
 #include "util/log.h"
 
 CK_LOG_DEFINE("client");
@@ -180,9 +182,9 @@ static void serve(struct fault *f)
 	}
 }
 
-static void *server(void *arg)
+static void *server(void *lane)
 {
-	(void)arg;
+	ck_thread()->lane = lane; /* who touches a page cannot be told that there are no descriptors */
 	while (sem_wait(&bell) == 0 || errno == EINTR)
 		serve(atomic_exchange(&waiting, NULL));
 	return NULL;
@@ -202,18 +204,24 @@ static const struct sigaction *ours(void)
 
 static int start(void)
 {
+	struct ck_lane *lane;
 	sigset_t all, was;
 	pthread_t thread;
 	int ret;
 
 	if (sem_init(&bell, 0, 0) < 0)
 		return -errno;
+	ret = ck_lane_take(&lane);
+	if (ret < 0)
+		return ret;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &was);
-	ret = pthread_create(&thread, NULL, server, NULL);
+	ret = pthread_create(&thread, NULL, server, lane);
 	pthread_sigmask(SIG_SETMASK, &was, NULL);
-	if (ret != 0)
+	if (ret != 0) {
+		ck_lane_release(lane);
 		return -ret;
+	}
 	pthread_detach(thread);
 	if (ck_fault_system(SIGSEGV, ours(), &theirs) < 0)
 		return -errno;
@@ -223,15 +231,15 @@ static int start(void)
 
 int ck_fault_start(void)
 {
+	int cancel = ck_cancel_lock(&lock);
 	int ret = 0;
 
-	pthread_mutex_lock(&lock);
 	if (!started) {
 		ret = start();
 		if (ret < 0)
 			ck_err("no handler for managed memory: %s", strerror(-ret));
 	}
-	pthread_mutex_unlock(&lock);
+	ck_cancel_unlock(&lock, cancel);
 	return ret;
 }
 

@@ -39,6 +39,9 @@ struct ck_lane {
  * 50 us on a virtual machine. The driver itself spins while it waits for the GPU, however long. */
 #define LANE_SPIN_US 10000
 
+#define JOIN_FIRST_MS 10 /* between two attempts; doubled */
+#define JOIN_LAST_MS 640
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ck_lane *pool;
 static struct ck_lane *newest;		/* all lanes, for a forked child */
@@ -152,21 +155,39 @@ void ck_lane_timeout(struct ck_lane *lane, int milliseconds)
 	ck_chan_timeout(lane->chan, milliseconds);
 }
 
-/* The calling thread's lane, from the pool or new. */
-static int own_lane(struct ck_thread *t)
+/* Too many threads come at once for the server: it has closed the connection, or could not pass it on. */
+static bool is_passing(int ret)
+{
+	return ret == -EACCES || ret == -EPIPE || ret == -ECONNRESET || ret == -EAGAIN;
+}
+
+static int join_patiently(struct ck_chan **chan)
+{
+	int ret = ck_session_join(CK_LANE_CALL, chan);
+
+	for (unsigned int ms = JOIN_FIRST_MS; is_passing(ret) && ms <= JOIN_LAST_MS; ms *= 2) {
+		if (ck_command_over())
+			break;
+		usleep(ms * 1000);
+		ret = ck_session_join(CK_LANE_CALL, chan);
+	}
+	return ret;
+}
+
+int ck_lane_take(struct ck_lane **lane)
 {
 	struct ck_chan *chan;
 	int ret;
 
 	pthread_mutex_lock(&lock);
-	t->lane = pool;
+	*lane = pool;
 	if (pool)
 		pool = pool->next;
 	pthread_mutex_unlock(&lock);
-	if (t->lane)
+	if (*lane)
 		return 0;
-	ret = ck_session_join(CK_LANE_CALL, &chan);
-	return ret < 0 ? ret : ck_lane_create(chan, &t->lane);
+	ret = join_patiently(&chan);
+	return ret < 0 ? ret : ck_lane_create(chan, lane);
 }
 
 static int send_call(struct ck_lane *lane, struct ck_exchange *x)
@@ -331,14 +352,14 @@ bool ck_output_fetch(void)
 }
 
 /* A call was not carried out. The session is over, since a lane broke in the middle of it; but not
- * where nothing was sent, or the call had no lane yet and the program has used up its descriptors. */
+ * where nothing was sent, or the call got no lane while the session goes on: the program has used up its descriptors, say. */
 static CUresult lost(const struct ck_proc *p, const struct ck_exchange *x, int ret)
 {
 	char why[128];
 
 	if (x->unsent)
 		return ck_unsent(p, ret);
-	if (!ck_thread()->lane && (ret == -EMFILE || ret == -ENFILE)) {
+	if (!ck_thread()->lane && !ck_command_over()) {
 		ck_info("%s: no connection for this thread: %s", p->name, strerror(-ret));
 		return CUDA_ERROR_OPERATING_SYSTEM;
 	}
@@ -353,7 +374,7 @@ static CUresult call_aside(struct ck_exchange *x)
 	const struct ck_proc *p = &ck_procs[x->proc];
 	struct ck_thread *t = ck_thread();
 	int cancel = ck_cancel_disable();
-	int ret = t->lane ? 0 : own_lane(t);
+	int ret = t->lane ? 0 : ck_lane_take(&t->lane);
 
 	if (ret == 0)
 		ret = ck_lane_exchange(t->lane, x);
@@ -396,7 +417,7 @@ static CUresult call_uncancelled(struct ck_exchange *x)
 	if (unlikely(ck_client.state == CK_STATE_LOST))
 		return CUDA_ERROR_DEVICE_UNAVAILABLE;
 	if (unlikely(!t->lane))
-		ret = own_lane(t);
+		ret = ck_lane_take(&t->lane);
 	if (x->sink)
 		x->sink->data = ck_managed_host(x->sink->data, x->sink->size, true);
 	if (ret == 0 && likely(!ck_aside)) {

@@ -25,6 +25,9 @@ void ck_lane_destroy(struct ck_lane *lane);
  * may have been received but what was read. */
 struct ck_chan *ck_lane_detach(struct ck_lane *lane);
 
+/* A lane from the pool, or a new one, for which the server may be asked several times; the caller's. 0 or -errno. */
+int ck_lane_take(struct ck_lane **lane);
+
 /* Give a lane that nobody uses to the pool; at thread exit, and after hello. */
 void ck_lane_release(struct ck_lane *lane);
 

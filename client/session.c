@@ -40,6 +40,7 @@ struct ck_client ck_client;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static char address[512];		/* where the server was found */
+static char joins[512];			/* the same one, whatever a name stands for later */
 static enum { SOCKETS, RINGS_IF_ANY, RINGS } wanted; /* over what, where it is on this host */
 static CUresult failed;			/* what an attempt to connect ended with */
 static bool connecting;			/* such an attempt is being made */
@@ -208,7 +209,7 @@ int ck_session_join(int kind, struct ck_chan **chan)
 	ck_join_res res = { .status = 1 };
 	struct ck_lane *lane;
 	struct ck_chan *c;
-	int ret = ck_chan_dial(address, dial_timeout_ms(), &c);
+	int ret = ck_chan_dial(joins, dial_timeout_ms(), &c);
 
 	if (ret < 0)
 		return ret;
@@ -288,6 +289,16 @@ static void in_child(void)
 	ck_command_forked();
 }
 
+static void note_server(const struct ck_chan *chan)
+{
+	const char *peer = ck_chan_peer(chan);
+
+	if (strncmp(peer, "tcp ", 4) == 0 && strcmp(peer, "tcp ?") != 0)
+		snprintf(joins, sizeof(joins), "tcp://%s", peer + 4);
+	else
+		memcpy(joins, address, sizeof(joins));
+}
+
 static CUresult connect_session(void)
 {
 	struct ck_chan *chan, *commands;
@@ -300,6 +311,7 @@ static CUresult connect_session(void)
 	if (ck_lane_create(chan, &lane) < 0)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	ck_client.passes_fds = ck_chan_passes_fds(chan);
+	note_server(chan);
 	err = hello(lane, chan);
 	if (err) {
 		ck_lane_destroy(lane);

@@ -87,7 +87,7 @@ static void *helper(void *unused)
 
 static void start_helpers(unsigned int count)
 {
-	while (s.threads < count && ck_thread_start(helper, NULL) == 0)
+	while (s.threads < count && ck_thread_start_calling(helper) == 0)
 		s.threads++;
 	if (s.threads < count)
 		ck_debug("no thread for a large copy: fewer connections are used");

@@ -2,12 +2,14 @@
  * client/thread.c - state of each thread of the application, and the end of threads.
  */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 
 #include "client/client.h"
 #include "client/lane.h"
+#include "util/cancel.h"
 
 static __thread struct ck_thread *self __attribute__((tls_model("initial-exec")));
 __thread bool ck_inside_callback __attribute__((tls_model("initial-exec")));
@@ -63,6 +65,38 @@ CUstream ck_default_stream_set(CUstream stream)
 
 	t->default_stream = stream;
 	return was;
+}
+
+struct calling {
+	void *(*run)(void *);
+	struct ck_lane *lane;
+};
+
+static void *run_calling(void *arg)
+{
+	struct calling c = *(struct calling *)arg;
+
+	free(arg);
+	ck_thread()->lane = c.lane;
+	return c.run(NULL);
+}
+
+int ck_thread_start_calling(void *(*run)(void *))
+{
+	struct calling *c = malloc(sizeof(*c));
+	int cancel = ck_cancel_disable();
+	int ret = c ? ck_lane_take(&c->lane) : -ENOMEM;
+
+	ck_cancel_restore(cancel);
+	if (ret == 0) {
+		c->run = run;
+		ret = ck_thread_start(run_calling, c);
+		if (ret < 0)
+			ck_lane_release(c->lane);
+	}
+	if (ret < 0)
+		free(c);
+	return ret;
 }
 
 int ck_thread_start(void *(*run)(void *), void *arg)

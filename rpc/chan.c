@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 #include "rpc/chan.h"
 #include "rpc/inject.h"
 #include "rpc/transport/transport.h"
+#include "util/cancel.h"
 
 /* The first prefix that fits decides; the empty one, last, takes every address without one. */
 static const struct {
@@ -189,6 +191,16 @@ void ck_chan_close(struct ck_chan *chan)
 int ck_chan_fd(const struct ck_chan *chan)
 {
 	return chan->fd;
+}
+
+bool ck_chan_peer_gone(const struct ck_chan *chan)
+{
+	struct pollfd pfd = { .fd = chan->fd, .events = POLLRDHUP };
+	int cancel = ck_cancel_disable();
+	bool told = poll(&pfd, 1, 0) > 0;
+
+	ck_cancel_restore(cancel);
+	return told && (pfd.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL));
 }
 
 const char *ck_chan_peer(const struct ck_chan *chan)

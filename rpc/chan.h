@@ -81,6 +81,8 @@ void ck_chan_close(struct ck_chan *chan);
 size_t ck_chan_pending(struct ck_chan *chan);
 
 int ck_chan_fd(const struct ck_chan *chan);		/* for poll(2) */
+/* Whether the other process has closed its end, by dying too; what is still to be read does not count. */
+bool ck_chan_peer_gone(const struct ck_chan *chan);
 const char *ck_chan_peer(const struct ck_chan *chan);	/* "tcp 127.0.0.1:4711", "unix /run/x" */
 
 /* Path of the default unix socket of this user on this host, the same on both ends; the client

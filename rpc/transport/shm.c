@@ -257,17 +257,6 @@ bool ck_chan_in_rings(const struct ck_chan *chan)
 	return chan->ops == &ck_transport_shm;
 }
 
-/* Whether the other process has closed its end, by dying too. */
-static bool peer_gone(struct ck_chan *chan)
-{
-	struct pollfd pfd = { .fd = chan->fd, .events = POLLRDHUP };
-	int cancel = ck_cancel_disable();
-	bool told = poll(&pfd, 1, 0) > 0;
-
-	ck_cancel_restore(cancel);
-	return told && (pfd.revents & (POLLRDHUP | POLLHUP | POLLERR));
-}
-
 typedef long (*look_fn)(struct ck_pipe *ring);
 typedef int (*sleep_fn)(struct ck_pipe *ring, int timeout_ms);
 
@@ -278,7 +267,7 @@ static long sleep_until(struct ck_chan *chan, struct ck_pipe *ring, look_fn look
 	long n = 0;
 
 	for (;;) {
-		bool gone = atomic_load(&chan->down) || peer_gone(chan);
+		bool gone = atomic_load(&chan->down) || ck_chan_peer_gone(chan);
 		int left = ck_deadline_left(deadline);
 
 		n = look(ring); /* what was written before the end counts */
@@ -369,7 +358,7 @@ static int shm_writev(struct ck_chan *chan, struct iovec *iov, int count, int fd
 	for (int i = 0; ret == 0 && i < count; i++)
 		ret = put_all(chan, iov[i].iov_base, iov[i].iov_len);
 	/* who sleeps may be dead: then a sender that never waits learns of it here */
-	if (ret == 0 && ck_pipe_publish(&chan->shm->out) && peer_gone(chan))
+	if (ret == 0 && ck_pipe_publish(&chan->shm->out) && ck_chan_peer_gone(chan))
 		ret = -EPIPE;
 	return ret;
 }

@@ -44,6 +44,12 @@ def test_a_thread_without_a_descriptor_for_its_connection_fails_alone(awkward, t
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
+def test_work_that_needs_a_thread_of_the_clients_fails_alone_without_descriptors(awkward, transport):
+    """Nothing hangs, and it works when there are some; managed memory has its thread from the beginning."""
+    assert awkward("none_left", transport) == "touched: 1\nfunction: 304\ncalled: 1\nworks: 42\n"
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
 def test_touches_of_a_program_that_closes_what_it_has_not_opened_end(awkward, transport):
     """Its connections are lost, and the page that was on the device; in shared memory it may come before that is seen."""
     touched, err = awkward("closed", transport, loud=True)

@@ -19,6 +19,8 @@
 #define MORE_DRIVER_CALLS(X)                                                  \
 	X(cuMemAllocManaged, (CUdeviceptr *, size_t, unsigned int))           \
 	X(cuMemHostAlloc, (void **, size_t, unsigned int))                    \
+	X(cuMemcpyDtoHAsync_v2, (void *, CUdeviceptr, size_t, CUstream))      \
+	X(cuLaunchHostFunc, (CUstream, CUhostFn, void *))                     \
 	X(cuMemFreeHost, (void *))                                            \
 	X(cuMemHostRegister_v2, (void *, size_t, unsigned int))               \
 	X(cuMemHostUnregister, (void *))                                      \
@@ -198,17 +200,21 @@ static void *allocate(void *arg)
 	return arg;
 }
 
+static void only_descriptors(rlim_t count)
+{
+	struct rlimit limit;
+
+	getrlimit(RLIMIT_NOFILE, &limit);
+	limit.rlim_cur = count;
+	setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 static void descriptors(void)
 {
-	struct rlimit was, none;
-
 	begin();
-	getrlimit(RLIMIT_NOFILE, &was);
-	none = was;
-	none.rlim_cur = 3;
-	setrlimit(RLIMIT_NOFILE, &none);
+	only_descriptors(3);
 	pthread_join(thread(allocate), NULL);
-	setrlimit(RLIMIT_NOFILE, &was);
+	only_descriptors(1024);
 	still_works();
 	pthread_join(thread(allocate), NULL);
 }
@@ -232,6 +238,37 @@ static void on_device(void)
 	*shared = 5;
 	check("cuLaunchKernel", cu.cuLaunchKernel(one, 1, 1, 1, 1, 1, 1, 0, NULL, args, NULL));
 	check("cuCtxSynchronize", cu.cuCtxSynchronize());
+}
+
+/* --- none_left: nor for those of the client's own threads that work asks for */
+
+static _Atomic int called;
+
+static void count(void *unused)
+{
+	(void)unused;
+	called++;
+}
+
+static void none_left(void)
+{
+	CUdeviceptr d;
+	void *host;
+
+	on_device();
+	check("cuMemAlloc", cu.cuMemAlloc_v2(&d, BIG));
+	check("cuMemHostAlloc", cu.cuMemHostAlloc(&host, BIG, 0));
+	only_descriptors(3);
+	printf("touched: %d\n", *shared);
+	printf("function: %d\n", (int)cu.cuLaunchHostFunc(NULL, count, NULL));
+	cu.cuMemcpyDtoHAsync_v2(host, d, BIG, NULL); /* over tcp it needs a thread */
+	check("cuCtxSynchronize", cu.cuCtxSynchronize());
+	only_descriptors(1024);
+	check("cuLaunchHostFunc", cu.cuLaunchHostFunc(NULL, count, NULL));
+	check("cuMemcpyDtoHAsync", cu.cuMemcpyDtoHAsync_v2(host, d, BIG, NULL));
+	check("cuCtxSynchronize", cu.cuCtxSynchronize());
+	printf("called: %d\n", called);
+	still_works();
 }
 
 /* --- closed: descriptors that the program has not opened */
@@ -379,6 +416,7 @@ int main(int argc, char **argv)
 		{ "pending", pending },
 		{ "exit", exits },
 		{ "descriptors", descriptors },
+		{ "none_left", none_left },
 		{ "closed", closed },
 		{ "masks", masks },
 		{ "child", child },
