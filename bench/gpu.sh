@@ -112,17 +112,17 @@ wire() {
 			ALSO=$PWD/$BIN/pace.so
 			LD_PRELOAD=$ALSO wire_serve
 			LD_PRELOAD=$ALSO server
-			wire_row 4 "\"gbit\": $rate"
-		done >> "$OUT/wire.link"
+			wire_row 4 "\"gbit\": $rate" >> "$OUT/wire.link"
+		done
 		unset PACE_BYTES ALSO
-		kill "$WIRE"
+		wire_end
 		server
 	}
 	python3 bench/report.py --stage wire "$OUT" | table
 }
 # Both of these know wire's host and port.
 wire_serve() {
-	[ -n "${WIRE:-}" ] && kill "$WIRE" && wait "$WIRE" 2> /dev/null
+	wire_end
 	$BIN/bench-wire serve "$port" > "$OUT/wire.serve" 2>&1 & WIRE=$!
 	for _ in $(seq 50); do grep -q ready "$OUT/wire.serve" && break; sleep 0.1; done
 }
@@ -226,7 +226,7 @@ for stage in $STAGES; do rm -f "$OUT/$stage" "$OUT/$stage".*; done
 {
 	date -u +%Y-%m-%d
 	nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2> /dev/null || echo "no GPU: the emulated driver"
-	uname -sr; nproc; python3 -c 'import torch; print("PyTorch", torch.__version__)' 2> /dev/null
+	uname -sr | cut -d- -f1; nproc; python3 -c 'import torch; print("PyTorch", torch.__version__)' 2> /dev/null
 } > "$OUT/machine"
 server
 for stage in $STAGES; do

@@ -35,7 +35,14 @@ server_end() {
 	kill "$SERVER"; wait "$SERVER" 2> /dev/null
 	SERVER=
 }
+# What plain sockets are measured against (gpu.sh wire), if it runs.
+wire_end() {
+	[ -n "${WIRE:-}" ] || return 0
+	kill "$WIRE" 2> /dev/null; wait "$WIRE" 2> /dev/null
+	unset WIRE
+}
 finish() {
+	wire_end
 	server_end
 	rm -rf "$HERE"
 }
