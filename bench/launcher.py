@@ -25,8 +25,8 @@ SIZES = "1 1 1 256 1 1".split()
 OPTIONS = []
 
 
-def row(name, value, unit, seed=""):
-    print(f"{name:46} {value:10.3f} {unit:5} {seed}".rstrip(), flush=True)
+def row(name, value, unit, goal=""):
+    print(f"{name:46} {value:10.3f} {unit:5} {goal}".rstrip(), flush=True)
 
 
 def seconds(work, times=5):
@@ -72,7 +72,7 @@ def launch(n):
 def one_shot():
     small, large = saxpy_json(8), saxpy_json(1_000_000)
     row("one launch, a process each, 8 floats", 1e3 * seconds(lambda: once(small, KERNELS, "saxpyKernel", *SIZES)), "ms",
-        "seed: 50 ms")
+        "goal: 50 ms")
     sizes = ["3907", *SIZES[1:]]
     row("one launch, a process each, 1 M floats, JSON",
         1e3 * seconds(lambda: once(large, KERNELS, "saxpyKernel", *sizes), 3), "ms")
@@ -94,9 +94,9 @@ def compiling(folder):
         print(f"no compiler here, no rows about it: {probe.stdout[:200]!r}")
         return
     row("cache miss: compile and load the module", statistics.median(load_ms(folder, f"miss{i}") for i in range(3)), "ms",
-        "seed: 500 ms")
+        "goal: 500 ms")
     row("cache hit: find, check and load the module", statistics.median(load_ms(folder, "miss0") for _ in range(5)), "ms",
-        "seed: 1 ms, without loading")
+        "goal: 1 ms")
     compile_ = [LAUNCHER, "--cache-dir", str(folder / "probe"), "--compile", str(folder / "saxpy.cu")]
     row("cache hit alone, a process each", 1e3 * seconds(
         lambda: subprocess.run(compile_, stdout=subprocess.DEVNULL, check=True), 20), "ms")
@@ -149,7 +149,7 @@ def persistent(folder):
     row("daemon, 8 floats, frame", 1e6 * seconds(lambda: client.ask(frame), 1000), "us")
     n = 1_000_000
     frame, text = saxpy_frame(n, **launch(n)), saxpy_json(n, **launch(n))
-    row("daemon, 1 M floats, JSON", 1e3 * seconds(lambda: client.ask(text), 5), "ms", "seed: < 10 ms for the JSON")
+    row("daemon, 1 M floats, JSON", 1e3 * seconds(lambda: client.ask(text), 5), "ms", "goal: 10 ms for the JSON")
     row("daemon, 1 M floats, frame", 1e3 * seconds(lambda: client.ask(frame), 20), "ms")
     arrays = {name: {"n": n, "keep": True, "mode": "in"} for name in "XYR"}
     client.ask(b"".join(encode({"scalars": [n, 2.5], "arrays": arrays, **launch(n)}, [])))

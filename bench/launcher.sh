@@ -1,5 +1,5 @@
 #!/bin/bash
-# bench/launcher.sh [OPTION]... - how long gpu_launcher takes, beside the figures of its seed.
+# bench/launcher.sh [OPTION]... - how long gpu_launcher takes, beside what it is meant to take.
 #
 # Options are the launcher's: none for this machine's GPU, `--connect HOST` for a server's, `--driver emu`
 # without any. SIZE=N makes the large arrays N floats (100 million; ten million where the GPU is emulated).

@@ -75,7 +75,8 @@ def short(value):
 
 
 def plain(text):
-    """A text for the table: without the folder that the project happens to be in."""
+    """A text for the table: without the folder that the project happens to be in, and a GPU's own number."""
+    text = re.sub(r"\bGPU-[0-9a-f]{8}-[0-9a-f-]*(\.\.\.)?", "GPU-...", text)
     return text.replace(ROOT, "").replace("|", "/")
 
 
