@@ -16,20 +16,23 @@ static const struct ck_env_row table[] = {
 	{"CRICKET_SHM", "1",
 	 "client and server: 0 keeps connections on one host out of shared memory"},
 	{"CRICKET_SPIN", NULL,
-	 "client and server: microseconds that a thread looks at most for what it waits for before it\n"
-	 "sleeps; 0: it sleeps at once; default: as long as has been found to pay, 1000 at most"},
+	 "client, server and gpu_launcher: microseconds that a thread looks at most for what it waits for\n"
+	 "before it sleeps; 0: it sleeps at once; default: as long as has been found to pay, 10000 at most,\n"
+	 "and 10 with less than four processors"},
 	{"CRICKET_LOG", NULL,
 	 "what to log on stderr: a level (none, error, warning, info, debug, trace) or a list of\n"
 	 "part:level, as in client:trace,server:info"},
 	{"CRICKET_LOG_FD", "2", "descriptor that log lines are written to"},
 	{"CRICKET_TRACE", "0", "client: 1 prints every message to the server with its fields and result"},
 	{"CRICKET_STATS", "0", "client: 1 prints at exit what each call cost: how many were answered here, sent, waited for;\n"
-	 "else the path of a file to write that to"},
+	 "else the path of a file to append that to"},
 	{"CRICKET_CACHE_DIR", NULL,
-	 "server: folder of the module cache; default $XDG_CACHE_HOME/cricket or ~/.cache/cricket"},
+	 "server: folder of the module cache; default $XDG_CACHE_HOME/cricket, else ~/.cache/cricket, else\n"
+	 "/var/cache/cricket. gpu_launcher: its kernel cache is the folder gpu_kernels in it"},
 	{"CRICKET_CACHE_SIZE", "4G", "server: most bytes that the module cache may hold"},
 	{"CRICKET_DRIVER", "auto",
-	 "server: driver library: auto, cuda (libcuda.so.1), emu (libcuda-emu.so), or a path"},
+	 "server, m3-server and gpu_launcher: driver library: auto, cuda (libcuda.so.1), emu\n"
+	 "(libcuda-emu.so), or a path; gpu_launcher also: remote (cricket-client.so)"},
 	{"CRICKET_EMU_DEVICES", "1", "emulated driver: number of devices"},
 	{"CRICKET_EMU_PEERS", "1", "emulated driver: 0 when no device reaches another's memory"},
 	{"CRICKET_EMU_THREADS", "0",
@@ -45,8 +48,8 @@ static const struct ck_env_row table[] = {
 	{"CRICKET_WCM_BACKING", "auto",
 	 "chunked memory: ipc (CUDA's IPC handles), vmm (descriptors of cuMemCreate), or auto: what works"},
 	{"CRICKET_WCM_GROUP", NULL,
-	 "chunked memory: name under which the ranks meet; default: of the job of MPI, Slurm or torchrun,\n"
-	 "else of the parent process"},
+	 "chunked memory: name under which the ranks meet; default: of the job of Open MPI, Slurm or\n"
+	 "torchrun, else of the parent process"},
 	{"CRICKET_WCM_TIMEOUT", "60",
 	 "chunked memory: seconds that ranks wait for each other"},
 	{"CRICKET_TOKEN", NULL,

@@ -14,7 +14,10 @@
 #include "util/util.h"
 #include "wcm/lib.h"
 
-/* What tells one job from another: PMIx (Open MPI), Hydra (MPICH), Slurm, torchrun. */
+/*
+ * What tells one job from another: PMIx and Open MPI, Slurm, torchrun. MPICH has no name for a job;
+ * on one host its ranks have the same parent process.
+ */
 static const struct {
 	const char *first, *second;
 } jobs[] = {
