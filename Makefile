@@ -1,6 +1,6 @@
 # Makefile - one line of delegation for everything that is built, checked or cleaned here.
-# SAN=1 builds and checks with ASan and UBSan (cpu/build-san, build/tests-san); TSAN=1 with TSan, the unit
-# tests and what is about threads.
+# SAN=1 builds and checks with ASan and UBSan (cpu/build-san, build/tests-san): the unit tests and the end-to-end ones,
+# without documents, images and kernel-loader. TSAN=1 with TSan: the unit tests and what is about threads.
 
 JOBS ?= $(shell n=$$(nproc); [ $$n -gt 4 ] && echo 4 || echo $$n)
 # The python that has pytest: make deps installs it for the system's, which need not come first in PATH.
@@ -11,7 +11,7 @@ BESIDE := $(shell $(PYTHON) -c 'import xdist' 2>/dev/null && echo "-n $$((2 * $(
 THREADS := threads_order or streams_events or per_thread or many_clients or neighbour or (middle and launch) or waiting or bye or \
 	host_functions or polls or graphs or graph_modes or stream_values or async_copies or (staged and shm) or cancelled or (managed and not intro and not changed)
 E2E_WORDS := $(or $(K),$(if $(TSAN),$(THREADS)))
-# Documents do not depend on how the programs were compiled.
+# Documents and images do not depend on how the programs were compiled.
 ASIDE := $(if $(SAN),--ignore=tests/e2e/test_docs.py --ignore=tests/e2e/test_docker.py)
 E2E := $(PYTEST) $(BESIDE) tests/e2e $(ASIDE) $(if $(E2E_WORDS),-k '$(E2E_WORDS)')
 TIRPC := submodules/libtirpc
@@ -31,7 +31,7 @@ test-apps: $(if $(SAN)$(TSAN),,cpu)	## CUDA programs, into tests/test_apps/bin; 
 	@$(MAKE) -j$(JOBS) --no-print-directory -C tests/test_apps
 	@$(MAKE) -j$(JOBS) --no-print-directory -C wcm/examples
 
-check: $(if $(SAN)$(TSAN),,check-style check-gen) check-unit $(if $(SAN)$(TSAN),,check-conformance) check-e2e	## all tests
+check: $(if $(SAN)$(TSAN),,check-style check-gen) check-unit $(if $(SAN)$(TSAN),,check-conformance) check-e2e	## all tests that need no GPU
 	@echo "check: everything passed$(if $(SAN)$(TSAN), (with sanitizers))"
 check-style:	## who may include whom; every header compiles alone
 	@$(MAKE) --no-print-directory -C cpu build/gen/stamp SAN= TSAN=
@@ -40,7 +40,7 @@ check-gen: cpu	## the generator against its goldens; what it made is not stale
 	$(PYTEST) $(BESIDE) tests/gen
 check-unit: cpu	## unit tests (cmocka); one alone: make -C tests unit/test_NAME.run
 	@$(MAKE) -j$(JOBS) --no-print-directory -C tests check-unit SAN=$(SAN) TSAN=$(TSAN) JOBS=$(JOBS)
-check-conformance: cpu	## every instruction on the emulated GPU against a real one's answers
+check-conformance: cpu	## nearly every instruction on the emulated GPU against a real one's answers
 	$(PYTEST) tests/conformance
 	tests/conformance/conformance compare tests/conformance/hardware/sm_90.answers --driver cpu/libcuda-emu.so
 check-e2e: cpu test-apps $(if $(SAN)$(TSAN),,loader)	## whole programs (pytest); a choice: make check-e2e K=WORDS
@@ -59,7 +59,7 @@ demo:		## from nothing: install, build, run a CUDA program through the server
 install: cpu loader	## all of it, below PREFIX (/usr/local); DESTDIR=FOLDER for packages; tools/install.sh installs parts
 	DESTDIR="$(DESTDIR)" tools/install.sh all "$(or $(PREFIX),/usr/local)"
 format:		## clang-format over the C sources
-	clang-format -i $$(find util elf rpc client server emu cuda m3 wcm loader launcher tests -name '*.[ch]')
+	clang-format -i $$(find util elf rpc client server emu libcuda cuda m3 wcm loader launcher bench tests -name '*.[ch]')
 clean:		## what was built here; build/cuda stays
 	@for d in cpu loader tests tests/test_apps wcm/examples; do $(MAKE) --no-print-directory -C $$d clean; done
 
