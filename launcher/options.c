@@ -305,7 +305,7 @@ static int parse_option(int option, const char *value, struct ck_options *o)
 	}
 }
 
-/* The seed's eight arguments. What else the launch needs comes from stdin. */
+/* The eight arguments of a launch: file, kernel, sizes. What else it needs comes from stdin. */
 static int parse_launch(struct ck_options *o, char **arguments, int count)
 {
 	long sizes[6];

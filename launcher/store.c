@@ -98,7 +98,7 @@ int ck_store_command(const struct ck_options *options)
 	return count < 0 ? CK_EXIT_FILE : ret;
 }
 
-/* The entry as the seed's CachedKernel has it, by the names that whoever made it gave its files. */
+/* The entry as lean's CachedKernel has it, by the names that whoever made it gave its files. */
 static int print_entry(struct ck_cache *cache, const struct ck_hash *key, struct ck_fail *fail)
 {
 	char hash[CK_HASH_TEXT], folder[CK_HASH_TEXT + 8];

@@ -66,7 +66,7 @@ def test_handles_that_are_none_are_refused(run_app, transport):
     assert result.out.endswith("0 not as promised\n")
 
 
-def test_the_seeds_path_to_the_first_program_exists(app):
+def test_the_smallest_program_is_found_beside_its_source(app):
     app("cuda_memset_async")
     assert (ROOT / "tests" / "test_apps" / "cuda_memset_async").exists()
 

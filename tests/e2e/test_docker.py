@@ -1,4 +1,4 @@
-"""tests/e2e/test_docker.py - the images' files: there is no engine here to build them with.
+"""tests/e2e/test_docker.py - the images' files, without an engine to build them.
 
 What they run while they are built must be scripts of the project that CI runs, too, and what they name must
 be there.
