@@ -24,7 +24,8 @@ CK_LOG_DEFINE("server");
 static struct {
 	pthread_mutex_t lock; /* one question at a time */
 	const char *path;
-	char principal[M3_PRINCIPAL_MAX]; /* empty: the server's own user */
+	char principal[M3_PRINCIPAL_MAX]; /* whom the client acts for */
+	bool owner; /* the client's user is the broker's, or root: the kernel says so */
 	int sock;
 	struct ck_m3_question question;
 	struct ck_m3_answer answer;
@@ -33,15 +34,15 @@ static struct {
 void ck_broker_link(const char *path, int client)
 {
 	struct sockaddr_storage peer;
-	struct ucred who;
+	struct ucred who = {.uid = geteuid()}; /* of a client on another host */
 	socklen_t size = sizeof(peer), cred = sizeof(who);
 
 	broker.path = path;
 	if (getpeername(client, (struct sockaddr *)&peer, &size) == 0 &&
 	    peer.ss_family == AF_UNIX &&
 	    getsockopt(client, SOL_SOCKET, SO_PEERCRED, &who, &cred) == 0)
-		snprintf(broker.principal, sizeof(broker.principal), "uid:%u",
-			 (unsigned int)who.uid);
+		broker.owner = who.uid == geteuid() || who.uid == 0;
+	snprintf(broker.principal, sizeof(broker.principal), "uid:%u", (unsigned int)who.uid);
 }
 
 /* --- connecting; no lock is needed, since the worker's link is not changed */
@@ -229,10 +230,23 @@ static int pass_on(const struct ck_m3_question *question, size_t size, struct ck
 	return status;
 }
 
-/* What a client may not ask: deposits are for the worker, news come another way. */
-static bool forbidden(unsigned int op)
+/*
+ * What a client may not ask: deposits are for the worker, news come another way. The broker trusts
+ * the worker; so whose quota a client may see or set is judged here, as the broker would.
+ */
+static bool forbidden(const struct ck_m3_request *q)
 {
-	return op >= CK_M3_DEPOSIT || op == CK_M3_HALT || op == CK_M3_SUBSCRIBE;
+	switch (q->op) {
+	case CK_M3_HALT:
+	case CK_M3_SUBSCRIBE:
+		return true;
+	case CK_M3_QUOTA_SET:
+		return !broker.owner;
+	case CK_M3_QUOTA_GET:
+		return !broker.owner && q->principal[0] && strcmp(q->principal, broker.principal);
+	default:
+		return q->op >= CK_M3_DEPOSIT;
+	}
 }
 
 /* A request of libm3's to its answer. */
@@ -242,8 +256,10 @@ static int answer_to(struct ck_m3_question *question, size_t size, struct ck_m3_
 	int status = ck_m3_request_check(question, size);
 
 	memset(&answer->head, 0, sizeof(answer->head));
-	if (status == M3_OK && forbidden(op))
+	if (status == M3_OK && forbidden(&question->head))
 		status = M3_EPERM;
+	if (op == CK_M3_LEASE)
+		question->head.value = 0; /* one that waits would hold up all of the session's */
 	if (status == M3_OK && op == CK_M3_EVENT_SET)
 		status = event_in(question->data, question->head.data_size);
 	if (status == M3_OK)

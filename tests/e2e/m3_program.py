@@ -2,8 +2,11 @@
 
 writer makes a region and writes it, reader changes it, sealed finds that it may only read; forger changes bytes of a
 handle of cuIpc; striped uses a region of two devices; news says what it hears, also when the broker is lost.
+stranger and owner ask for quotas through a session; impatient asks for a lease as libm3 does not.
 """
 import ctypes
+import os
+import struct
 import sys
 import time
 
@@ -184,13 +187,60 @@ def forger(_):
     ok(cuda.cuMemFree_v2(address))
 
 
+def quota_of(client, principal):
+    sizes = [ctypes.c_uint64() for _ in range(4)]
+    status = m3.m3_quota_get(client, principal, *map(ctypes.byref, sizes))
+    return status, sizes[0].value
+
+
+def set_quota(client, principal, size):
+    return m3.m3_quota_set(client, principal, ctypes.c_uint64(size), ctypes.c_uint64(0))
+
+
+def stranger(client):
+    own = f"uid:{os.geteuid()}".encode()
+    assert quota_of(client, None) == quota_of(client, own) == (0, 0)
+    assert quota_of(client, b"uid:4711")[0] == M3_EPERM
+    for principal in None, own, b"uid:4711":
+        assert set_quota(client, principal, 64 << 20) == M3_EPERM
+    assert quota_of(client, None) == (0, 0)
+
+
+def owner(client):
+    ok(set_quota(client, b"uid:4711", 64 << 20))
+    assert quota_of(client, b"uid:4711") == (0, 64 << 20)
+
+
+def ask_by_hand(op, region, access, value):
+    """The status of a request that libm3 would not make (m3/message.h), through m3/shim.h."""
+    table, got = ctypes.POINTER(ctypes.c_void_p)(), ctypes.c_size_t()
+    ok(cuda.cuGetExportTable(ctypes.byref(table), b"cricket-m3-shim2"))
+    question = struct.pack("=IHH6Q4Ii3I16s256s64s", 0x334d4b43, 1, op, region, 0, 0, 0, 0, 0, 0, 0, access, 0,
+                           0, value, 0, 0, b"", b"", b"")
+    answer = ctypes.create_string_buffer(1 << 17)
+    call = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_size_t,
+                            ctypes.c_void_p)(table[1])
+    ok(call(question, len(question), answer, len(answer), ctypes.addressof(got)))
+    return struct.unpack_from("=IHHi", answer)[3]
+
+
+def impatient(client):
+    m3.m3_region_id.restype = ctypes.c_uint64
+    status, region = opened(client, b"kept", M3_READWRITE)
+    ok(status)
+    start = time.monotonic()
+    lease = 15      # CK_M3_LEASE
+    assert ask_by_hand(lease, m3.m3_region_id(region), M3_READWRITE, 1 << 30) == M3_EBUSY
+    assert time.monotonic() - start < 30
+
+
 def main():
     context, client = ctypes.c_void_p(), ctypes.c_void_p()
     ok(cuda.cuInit(0))
     ok(cuda.cuCtxCreate_v2(ctypes.byref(context), 0, 0))
     ok(m3.m3_connect(None, ctypes.byref(client)))
     {"writer": writer, "reader": reader, "sealed": sealed, "striped": striped, "news": news,
-     "forger": forger}[sys.argv[2]](client)
+     "forger": forger, "stranger": stranger, "owner": owner, "impatient": impatient}[sys.argv[2]](client)
     if sys.argv[2] != "sealed":
         m3.m3_disconnect(client)
 

@@ -229,6 +229,28 @@ def test_a_program_hears_what_is_lost_and_goes_on_with_a_new_broker(server, tmp_
         program.wait()
 
 
+@pytest.mark.parametrize("role, place", [("stranger", "tcp"), ("owner", "unix")])
+def test_quotas_are_for_the_brokers_user(server, role, place):
+    command = [sys.executable, HERE / "m3_program.py", PRODUCTS / "libm3.so", role, "remote"]
+    result = run(command, client_env(server.address(place)))
+    assert result.status == 0, result.err
+
+
+def test_a_lease_does_not_hold_up_a_session(server, tmp_path):
+    def command(role):
+        return [str(c) for c in (sys.executable, HERE / "m3_program.py", PRODUCTS / "libm3.so", role, "remote")]
+
+    env = program_env(server, "tcp", tmp_path)
+    holder = subprocess.Popen(command("news"), text=True, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        assert holder.stdout.readline() == "subscribed\n"
+        result = run(command("impatient"), env)
+        assert result.status == 0, result.err
+    finally:
+        holder.kill()
+        holder.wait()
+
+
 @pytest.mark.skipif(DRIVER != "emu", reason="the driver's own errors differ")
 def test_a_forged_handle_opens_nothing(server):
     command = [sys.executable, HERE / "m3_program.py", PRODUCTS / "libm3.so", "forger", "remote"]
