@@ -38,6 +38,7 @@ struct ck_m3_principal {
 	char name[M3_PRINCIPAL_MAX];
 	uint64_t quota_bytes, quota_regions;
 	uint64_t bytes, regions; /* charged now */
+	unsigned int descriptors; /* in deposits */
 	unsigned int connections;
 	unsigned int sockets; /* connections of the user whom the kernel names, ended ones too */
 	unsigned int uses;    /* connections, ended ones too, and grants that name it */

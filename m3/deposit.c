@@ -12,11 +12,18 @@
 #include "m3/broker.h"
 
 #define DEPOSITS_MAX 65536 /* of one connection */
+/*
+ * Of one principal. A process has often not more than 20000 descriptors, of which the connections
+ * may need 8192.
+ */
+#define DESCRIPTORS_MAX 8192
 
-static void deposit_free(struct ck_m3_deposit *d)
+static void deposit_free(struct ck_m3_conn *conn, struct ck_m3_deposit *d)
 {
-	if (d->fd >= 0)
+	if (d->fd >= 0) {
 		close(d->fd);
+		conn->principal->descriptors--;
+	}
 	free(d);
 }
 
@@ -26,7 +33,7 @@ void ck_m3_deposits_end(struct ck_m3_conn *conn)
 
 	for (struct ck_m3_deposit *d = conn->deposits; d; d = next) {
 		next = d->next;
-		deposit_free(d);
+		deposit_free(conn, d);
 	}
 	conn->deposits = NULL;
 }
@@ -38,7 +45,8 @@ static int leave(struct ck_m3_ask *ask)
 
 	if (ask->q->data_size > CK_M3_BLOB_MAX || (!ask->q->data_size && ask->fd < 0))
 		return M3_EINVAL;
-	if (conn->deposit_count >= DEPOSITS_MAX)
+	if (conn->deposit_count >= DEPOSITS_MAX ||
+	    (ask->fd >= 0 && conn->principal->descriptors >= DESCRIPTORS_MAX))
 		return M3_EQUOTA;
 	d = calloc(1, sizeof(*d));
 	if (!d)
@@ -51,6 +59,7 @@ static int leave(struct ck_m3_ask *ask)
 	d->size = ask->q->data_size;
 	memcpy(d->bytes, ask->data, d->size);
 	d->fd = ask->fd;
+	conn->principal->descriptors += d->fd >= 0;
 	ask->fd = -1;
 	d->next = conn->deposits;
 	conn->deposits = d;
@@ -101,7 +110,7 @@ static int withdraw(struct ck_m3_ask *ask)
 		return M3_ENOENT;
 	*at = d->next;
 	ask->conn->deposit_count--;
-	deposit_free(d);
+	deposit_free(ask->conn, d);
 	return M3_OK;
 }
 

@@ -32,6 +32,25 @@ CUresult ck_serve_cuMemPoolCreate(struct ck_request *q, cuMemPoolCreate_args *a,
 	return err;
 }
 
+/* Withdrawn first: the driver may give the next pool the same handle. */
+CUresult ck_serve_cuMemPoolDestroy(struct ck_request *q, cuMemPoolDestroy_args *a,
+				   cuMemPoolDestroy_res *res)
+{
+	CUmemoryPool pool;
+	CUresult err;
+
+	(void)res;
+	if (!ck_driver.cuMemPoolDestroy)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!ck_pool_find(q, a->pool, &pool))
+		return CUDA_ERROR_INVALID_HANDLE;
+	ck_share_freed((uintptr_t)pool);
+	err = ck_driver.cuMemPoolDestroy(pool);
+	if (!err)
+		ck_handle_remove(q, a->pool);
+	return err;
+}
+
 /* An int and a word of 64 bits lie at the same address: both are little-endian. */
 CUresult ck_serve_ck_pool_attribute(struct ck_request *q, ck_pool_attribute_args *a,
 				    ck_pool_attribute_res *res)

@@ -21,7 +21,7 @@
 struct left {
 	struct left *next;
 	CUmemGenericAllocationHandle physical; /* 0: it is bytes */
-	CUdeviceptr address;		       /* of the memory that they are a handle of, or 0 */
+	uint64_t owner; /* the memory that they are a handle of, or the pool; 0: none */
 	unsigned char bytes[CK_M3_BLOB_MAX];
 	size_t size;
 	struct ck_ticket ticket;
@@ -39,7 +39,7 @@ static struct restricted *restricted;
 
 /* --- the broker */
 
-CUresult ck_share_leave(int fd, const void *bytes, size_t size, struct ck_ticket *ticket)
+static CUresult leave(int fd, const void *bytes, size_t size, struct ck_ticket *ticket)
 {
 	struct ck_m3_request request;
 	size_t got = 0;
@@ -88,34 +88,35 @@ CUresult ck_ticket_answer(const struct ck_ticket *ticket, char **bytes, unsigned
 /* --- what has been left */
 
 /* Lock held. */
-static struct left *left_find(CUmemGenericAllocationHandle physical, const void *bytes, size_t size)
+static struct left *left_find(CUmemGenericAllocationHandle physical, uint64_t owner,
+			      const void *bytes, size_t size)
 {
 	struct left *l = lefts;
 
-	while (l &&
-	       (l->physical != physical || l->size != size || memcmp(l->bytes, bytes, size) != 0))
+	while (l && (l->physical != physical || l->owner != owner || l->size != size ||
+		     memcmp(l->bytes, bytes, size) != 0))
 		l = l->next;
 	return l;
 }
 
 /* Leave it, unless it has been left already. */
-static CUresult leave_once(CUmemGenericAllocationHandle physical, int fd, CUdeviceptr address,
+static CUresult leave_once(CUmemGenericAllocationHandle physical, int fd, uint64_t owner,
 			   const void *bytes, size_t size, struct ck_ticket *ticket)
 {
 	CUresult err = CUDA_SUCCESS;
 	struct left *l;
 
 	pthread_mutex_lock(&lock);
-	l = left_find(physical, bytes, size);
+	l = left_find(physical, owner, bytes, size);
 	if (!l) {
 		l = calloc(1, sizeof(*l));
-		err = l ? ck_share_leave(fd, bytes, size, &l->ticket) : CUDA_ERROR_OUT_OF_MEMORY;
+		err = l ? leave(fd, bytes, size, &l->ticket) : CUDA_ERROR_OUT_OF_MEMORY;
 		if (err) {
 			free(l);
 			goto unlock;
 		}
 		l->physical = physical;
-		l->address = address;
+		l->owner = owner;
 		memcpy(l->bytes, bytes, size);
 		l->size = size;
 		l->next = lefts;
@@ -178,13 +179,13 @@ void ck_share_check(struct ck_request *q)
 	pthread_mutex_unlock(&lock);
 }
 
-void ck_share_freed(CUdeviceptr address)
+void ck_share_freed(uint64_t owner)
 {
 	struct left **at, *l;
 
 	pthread_mutex_lock(&lock);
-	for (at = &lefts; address && (l = *at) != NULL;) {
-		if (l->address != address) {
+	for (at = &lefts; owner && (l = *at) != NULL;) {
+		if (l->owner != owner) {
 			at = &l->next;
 			continue;
 		}
@@ -275,6 +276,11 @@ CUresult ck_share_physical(CUmemGenericAllocationHandle physical, int fd, struct
 	if (ck_share_is_read_only(physical))
 		return CUDA_ERROR_NOT_PERMITTED;
 	return leave_once(physical, fd, 0, "", 0, ticket);
+}
+
+CUresult ck_share_pool(CUmemoryPool pool, int fd, struct ck_ticket *ticket)
+{
+	return leave_once(0, fd, (uintptr_t)pool, "", 0, ticket);
 }
 
 CUresult ck_share_handle(CUdeviceptr address, const void *bytes, size_t size,

@@ -35,19 +35,19 @@ int ck_broker_ask(struct ck_m3_request *request, const void *data, int fd_out, v
 /* The CUresult for a status of the broker's. */
 CUresult ck_broker_error(int status);
 
-/* share.c: leave a descriptor or a few bytes for other sessions; get what another one left. */
-CUresult ck_share_leave(int fd, const void *bytes, size_t size, struct ck_ticket *ticket);
+/* share.c: get what another session left. */
 CUresult ck_share_claim(const void *ticket, size_t ticket_size, void *bytes, size_t room,
 			size_t *size, int *fd);
 
 /* The ticket of a handle that is @size bytes, of the memory that begins at @address; 0: of none. */
 CUresult ck_share_handle(CUdeviceptr address, const void *bytes, size_t size,
 			 struct ck_ticket *ticket);
-/* That memory is freed: its handles open nothing any more. */
-void ck_share_freed(CUdeviceptr address);
+/* That memory is freed, or that pool is destroyed: its handles open nothing any more. */
+void ck_share_freed(uint64_t owner);
 
-/* The ticket of exported memory: NOT_PERMITTED for what may only be read. */
+/* The ticket of exported memory: NOT_PERMITTED for what may only be read; that of a pool. */
 CUresult ck_share_physical(CUmemGenericAllocationHandle handle, int fd, struct ck_ticket *ticket);
+CUresult ck_share_pool(CUmemoryPool pool, int fd, struct ck_ticket *ticket);
 
 struct ck_request;
 

@@ -252,7 +252,7 @@ CUresult ck_serve_ck_export(struct ck_request *q, ck_export_args *a, ck_export_r
 	if (!err && handle && ck_share_is_read_only(handle))
 		err = CUDA_ERROR_NOT_PERMITTED;
 	else if (!err && (handle ? ck_share_physical(handle, fd, &ticket) :
-				   ck_share_leave(fd, NULL, 0, &ticket)))
+				   ck_share_pool(pool, fd, &ticket)))
 		memset(&ticket, 0, sizeof(ticket));
 	if (fd >= 0)
 		close(fd);

@@ -2,7 +2,7 @@
 
 writer makes a region and writes it, reader changes it, sealed finds that it may only read; forger changes bytes of a
 handle of cuIpc; striped uses a region of two devices; news says what it hears, also when the broker is lost.
-stranger and owner ask for quotas through a session; impatient asks for a lease as libm3 does not.
+stranger and owner ask for quotas through a session; impatient asks for a lease as libm3 does not; pools exports one pool often.
 """
 import ctypes
 import os
@@ -234,13 +234,29 @@ def impatient(client):
     assert time.monotonic() - start < 30
 
 
+def pools(_):
+    props = struct.pack("=4iQQ56s", 1, 1, 1, 0, 0, 0, b"")      # pinned, for descriptors, of device 0
+    pool, fd = ctypes.c_void_p(), ctypes.c_int()
+    for _ in range(2):
+        ok(cuda.cuMemPoolCreate(ctypes.byref(pool), props))
+        for _ in range(50):
+            ok(cuda.cuMemPoolExportToShareableHandle(ctypes.byref(fd), pool, 1, ctypes.c_uint64(0)))
+            os.close(fd.value)
+        print("exported", flush=True)
+        input()
+        ok(cuda.cuMemPoolDestroy(pool))
+    print("destroyed", flush=True)
+    input()
+
+
 def main():
     context, client = ctypes.c_void_p(), ctypes.c_void_p()
     ok(cuda.cuInit(0))
     ok(cuda.cuCtxCreate_v2(ctypes.byref(context), 0, 0))
     ok(m3.m3_connect(None, ctypes.byref(client)))
     {"writer": writer, "reader": reader, "sealed": sealed, "striped": striped, "news": news,
-     "forger": forger, "stranger": stranger, "owner": owner, "impatient": impatient}[sys.argv[2]](client)
+     "forger": forger, "stranger": stranger, "owner": owner, "impatient": impatient,
+     "pools": pools}[sys.argv[2]](client)
     if sys.argv[2] != "sealed":
         m3.m3_disconnect(client)
 

@@ -251,6 +251,27 @@ def test_a_lease_does_not_hold_up_a_session(server, tmp_path):
         holder.wait()
 
 
+def test_a_pool_is_left_with_the_broker_once_until_it_is_destroyed(server, tmp_path):
+    def descriptors():
+        return len(os.listdir(f"/proc/{server.broker()}/fd"))
+
+    command = [sys.executable, HERE / "m3_program.py", PRODUCTS / "libm3.so", "pools", "remote"]
+    program = subprocess.Popen([str(c) for c in command], text=True, env=program_env(server, "unix", tmp_path),
+                               stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        counts = []
+        for words in "exported", "exported", "destroyed":
+            assert program.stdout.readline() == f"{words}\n"
+            counts.append(descriptors())
+            program.stdin.write("\n")
+            program.stdin.flush()
+        assert counts[0] == counts[1] == counts[2] + 1
+        assert program.wait(timeout=30 * SLOW) == 0
+    finally:
+        program.kill()
+        program.wait()
+
+
 @pytest.mark.skipif(DRIVER != "emu", reason="the driver's own errors differ")
 def test_a_forged_handle_opens_nothing(server):
     command = [sys.executable, HERE / "m3_program.py", PRODUCTS / "libm3.so", "forger", "remote"]

@@ -13,6 +13,7 @@
 #define CROWD 64
 #define ROUNDS 50
 #define LIMIT 40 /* descriptors; the broker has some dozen itself */
+#define DEPOSITS 8192 /* that hold one, of one principal */
 
 /* What the broker has computed so far, in ms. */
 static double broker_ms(void)
@@ -188,6 +189,38 @@ static void a_detached_region_that_cannot_be_mapped_was_never_made(void **state)
 	m3_disconnect(c);
 }
 
+/* Leave a descriptor with the broker: the answer's status. */
+static int deposit(int broker)
+{
+	static struct ck_m3_answer a;
+	size_t n = request(CK_M3_DEPOSIT);
+	int none;
+
+	assert_int_equal(ck_m3_send(broker, &question, n, NULL, 0, STDERR_FILENO, 0), 0);
+	assert_true(ck_m3_receive(broker, &a, sizeof(a), &none, 0) >= (long)sizeof(a.head));
+	return a.head.status;
+}
+
+static void deposits_leave_descriptors_for_others(void **state)
+{
+	int before = broker_descriptors(), ends[2] = {dial(), dial()};
+	struct rlimit files;
+
+	(void)state;
+	assert_int_equal(prlimit(world_broker, RLIMIT_NOFILE, NULL, &files), 0);
+	for (int i = 0; i < 2; i++)
+		ok(ask(ends[i], &question, request(CK_M3_HELLO)));
+	for (rlim_t i = 0; i < DEPOSITS && files.rlim_cur > 2 * DEPOSITS; i++)
+		ok(deposit(ends[i % 2]));
+	if (files.rlim_cur > 2 * DEPOSITS)
+		refused(deposit(ends[0]), M3_EQUOTA);
+	close(ends[1]);
+	world_until(broker_descriptors() < before + DEPOSITS);
+	ok(deposit(ends[0]));
+	close(ends[0]);
+	world_until(broker_descriptors() <= before);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -195,6 +228,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(what_was_asked_for_before_a_seal_is_written_when_it_is_told),
 		cmocka_unit_test(a_detached_region_that_cannot_be_mapped_was_never_made),
 		cmocka_unit_test(who_releases_after_disconnecting_leaves_one_connection),
+		cmocka_unit_test(deposits_leave_descriptors_for_others),
 	};
 
 	if (argc > 2 && strcmp(argv[1], "--role") == 0)
