@@ -17,7 +17,7 @@
 #include "server/share.h"
 #include "util/util.h"
 
-#define SUBSCRIPTIONS_MAX 64
+#define SUBSCRIPTIONS_MAX 4 /* each takes one of the principal's 1024 connections */
 
 enum over { GOES_ON, OVER, BROKER_LOST }; /* in a reply */
 

@@ -2,7 +2,8 @@
 
 writer makes a region and writes it, reader changes it, sealed finds that it may only read; forger changes bytes of a
 handle of cuIpc; striped uses a region of two devices; news says what it hears, also when the broker is lost.
-stranger and owner ask for quotas through a session; impatient asks for a lease as libm3 does not; pools exports one pool often.
+stranger and owner ask for quotas through a session; impatient asks for a lease as libm3 does not; pools exports one pool often;
+listeners subscribes as often as it may.
 """
 import ctypes
 import os
@@ -249,6 +250,17 @@ def pools(_):
     input()
 
 
+def listeners(_):
+    clients = [ctypes.c_void_p() for _ in range(5)]
+    for client in clients:
+        ok(m3.m3_connect(None, ctypes.byref(client)))
+    for client in clients[:4]:
+        ok(m3.m3_subscribe(client, 1, hear, None))
+    assert m3.m3_subscribe(clients[4], 1, hear, None) != 0
+    m3.m3_disconnect(clients[0])
+    ok(m3.m3_subscribe(clients[4], 1, hear, None))
+
+
 def main():
     context, client = ctypes.c_void_p(), ctypes.c_void_p()
     ok(cuda.cuInit(0))
@@ -256,7 +268,7 @@ def main():
     ok(m3.m3_connect(None, ctypes.byref(client)))
     {"writer": writer, "reader": reader, "sealed": sealed, "striped": striped, "news": news,
      "forger": forger, "stranger": stranger, "owner": owner, "impatient": impatient,
-     "pools": pools}[sys.argv[2]](client)
+     "pools": pools, "listeners": listeners}[sys.argv[2]](client)
     if sys.argv[2] != "sealed":
         m3.m3_disconnect(client)
 

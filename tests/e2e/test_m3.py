@@ -229,8 +229,8 @@ def test_a_program_hears_what_is_lost_and_goes_on_with_a_new_broker(server, tmp_
         program.wait()
 
 
-@pytest.mark.parametrize("role, place", [("stranger", "tcp"), ("owner", "unix")])
-def test_quotas_are_for_the_brokers_user(server, role, place):
+@pytest.mark.parametrize("role, place", [("stranger", "tcp"), ("owner", "unix"), ("listeners", "tcp")])
+def test_what_a_session_may_ask_of_the_broker(server, role, place):
     command = [sys.executable, HERE / "m3_program.py", PRODUCTS / "libm3.so", role, "remote"]
     result = run(command, client_env(server.address(place)))
     assert result.status == 0, result.err
