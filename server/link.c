@@ -1,8 +1,10 @@
 /*
  * server/link.c - the driver's linker, for the client's links and for modules of several units.
  *
- * A link's logs are memory that the driver writes to until the link is destroyed.
+ * A link's logs are memory that the driver writes to until the link is destroyed. Lanes may name one
+ * link at the same time: it is theirs by turns, and stays until the last of them is done with it.
  */
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,16 +20,34 @@ CK_LOG_DEFINE("server");
 #define CK_FETCH_MAX ((size_t)512 << 10) /* bytes of one reply */
 
 struct ck_link {
-	CUlinkState state;
+	pthread_mutex_t lock; /* of all but the users */
+	unsigned int users;   /* the session, while it has the link, and lanes */
+	CUlinkState state;    /* NULL: destroyed */
 	struct ck_build build;
 	const char *cubin; /* the driver's, until the end of the link */
 	size_t size;
 };
 
+static pthread_mutex_t users = PTHREAD_MUTEX_INITIALIZER; /* of all links */
+
 static bool linker_there(void)
 {
 	return ck_driver.cuLinkCreate_v2 && ck_driver.cuLinkAddData_v2 &&
 	       ck_driver.cuLinkComplete && ck_driver.cuLinkDestroy;
+}
+
+/* One user less. */
+static void leave(struct ck_link *link)
+{
+	bool last;
+
+	pthread_mutex_lock(&users);
+	last = --link->users == 0;
+	pthread_mutex_unlock(&users);
+	if (!last)
+		return;
+	pthread_mutex_destroy(&link->lock);
+	free(link);
 }
 
 static CUresult create(const void *options, size_t size, struct ck_link **out)
@@ -40,29 +60,58 @@ static CUresult create(const void *options, size_t size, struct ck_link **out)
 	link = calloc(1, sizeof(*link));
 	if (!link)
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	pthread_mutex_init(&link->lock, NULL);
+	link->users = 1;
 	ck_build_init(&link->build);
 	err = ck_build_options(&link->build, options, size);
 	if (!err)
 		err = ck_driver.cuLinkCreate_v2(link->build.count, link->build.option,
 						link->build.value, &link->state);
 	if (err)
-		free(link);
+		leave(link);
 	else
 		*out = link;
 	return err;
 }
 
+/* In place of the session, which does not know it any more. */
 static CUresult destroy(struct ck_link *link)
 {
 	CUresult err = ck_driver.cuLinkDestroy(link->state);
 
-	free(link);
+	link->state = NULL;
+	leave(link);
 	return err;
 }
 
+/* The end of a turn. */
+static void put(struct ck_link *link)
+{
+	pthread_mutex_unlock(&link->lock);
+	leave(link);
+}
+
+/* Wait for one's turn; NULL: somebody has destroyed it meanwhile. The caller counts as a user. */
+static struct ck_link *get(struct ck_link *link)
+{
+	pthread_mutex_lock(&link->lock);
+	if (link->state)
+		return link;
+	put(link);
+	return NULL;
+}
+
+/* Put it back. */
 static struct ck_link *find(struct ck_request *q, uint64_t id)
 {
-	return ck_handles_get(q->session->handles, id, CK_KIND_LINK);
+	struct ck_link *link;
+
+	pthread_mutex_lock(&users);
+	link = ck_handles_get(q->session->handles, id, CK_KIND_LINK);
+	if (link)
+		link->users++;
+	pthread_mutex_unlock(&users);
+	return link ? get(link) : NULL;
 }
 
 CUresult ck_serve_ck_link_create(struct ck_request *q, ck_link_create_args *a,
@@ -115,19 +164,23 @@ static CUresult add(struct ck_link *link, ck_link_add_args *a, char *data, size_
 
 CUresult ck_serve_ck_link_add(struct ck_request *q, ck_link_add_args *a, ck_link_add_res *res)
 {
-	struct ck_link *link = find(q, a->link);
+	struct ck_link *link;
 	char *data = NULL;
-	CUresult err = link ? receive(q, &data) : CUDA_ERROR_INVALID_HANDLE;
+	CUresult err = receive(q, &data); /* the client may take its time: no link is held */
 
-	if (!err)
-		err = add(link, a, data, q->bulk_size);
-	free(data);
+	if (err)
+		goto free_data;
+	link = find(q, a->link);
+	err = link ? add(link, a, data, q->bulk_size) : CUDA_ERROR_INVALID_HANDLE;
 	if (link) {
 		res->info_log.info_log_val =
 			ck_build_log(link->build.info, &res->info_log.info_log_len);
 		res->error_log.error_log_val =
 			ck_build_log(link->build.error, &res->error_log.error_log_len);
+		put(link);
 	}
+free_data:
+	free(data);
 	return err;
 }
 
@@ -157,25 +210,35 @@ CUresult ck_serve_ck_link_complete(struct ck_request *q, ck_link_complete_args *
 	res->info_log.info_log_val = ck_build_log(link->build.info, &res->info_log.info_log_len);
 	res->error_log.error_log_val =
 		ck_build_log(link->build.error, &res->error_log.error_log_len);
+	put(link);
 	return err;
+}
+
+static CUresult fetch(const struct ck_link *link, uint64_t offset, ck_link_fetch_res *res)
+{
+	size_t size;
+
+	if (!link->cubin || offset >= link->size)
+		return CUDA_ERROR_INVALID_VALUE;
+	size = ck_min(link->size - offset, CK_FETCH_MAX);
+	res->data.data_val = malloc(size);
+	if (!res->data.data_val)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	memcpy(res->data.data_val, link->cubin + offset, size);
+	res->data.data_len = (u_int)size;
+	return CUDA_SUCCESS;
 }
 
 CUresult ck_serve_ck_link_fetch(struct ck_request *q, ck_link_fetch_args *a, ck_link_fetch_res *res)
 {
 	struct ck_link *link = find(q, a->link);
-	size_t size;
+	CUresult err;
 
 	if (!link)
 		return CUDA_ERROR_INVALID_HANDLE;
-	if (!link->cubin || a->offset >= link->size)
-		return CUDA_ERROR_INVALID_VALUE;
-	size = ck_min(link->size - a->offset, CK_FETCH_MAX);
-	res->data.data_val = malloc(size);
-	if (!res->data.data_val)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	memcpy(res->data.data_val, link->cubin + a->offset, size);
-	res->data.data_len = (u_int)size;
-	return CUDA_SUCCESS;
+	err = fetch(link, a->offset, res);
+	put(link);
+	return err;
 }
 
 /*
@@ -187,24 +250,46 @@ CUresult ck_serve_cuLinkDestroy(struct ck_request *q, cuLinkDestroy_args *a,
 				cuLinkDestroy_res *res)
 {
 	struct ck_link *link = find(q, a->state);
+	CUresult err;
 
 	(void)res;
 	if (!link)
 		return CUDA_ERROR_INVALID_HANDLE;
 	ck_handle_remove(q, a->state);
-	return destroy(link);
+	err = destroy(link);
+	put(link);
+	return err;
+}
+
+/* The next link of the context after *@id, with one more user; NULL: no more. */
+static struct ck_link *next_of(struct ck_handles *handles, uint64_t ctx, uint64_t *id)
+{
+	struct ck_object object;
+	struct ck_link *link = NULL;
+
+	pthread_mutex_lock(&users);
+	while (!link && ck_handles_next(handles, id, CK_KIND_LINK, &object)) {
+		if (object.ctx == ctx)
+			link = object.handle;
+	}
+	if (link)
+		link->users++;
+	pthread_mutex_unlock(&users);
+	return link;
 }
 
 void ck_links_drop_context(struct ck_handles *handles, uint64_t ctx)
 {
-	struct ck_object link;
+	struct ck_link *link;
 	uint64_t id = 0;
 
-	while (ck_handles_next(handles, &id, CK_KIND_LINK, &link)) {
-		if (link.ctx != ctx)
+	while ((link = next_of(handles, ctx, &id)) != NULL) {
+		if (!get(link))
 			continue;
 		ck_handles_remove(handles, id);
-		free(link.handle);
+		link->state = NULL;
+		leave(link);
+		put(link);
 	}
 }
 

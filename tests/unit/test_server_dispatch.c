@@ -482,6 +482,87 @@ static void an_error_in_the_middle_is_told_at_the_end(void **state)
 	free(bytes);
 }
 
+/* --- a link that one lane adds to and another destroys */
+
+static bool linked; /* it is there */
+
+static CUresult make_link(unsigned int count, CUjit_option *options, void **values,
+			  CUlinkState *state)
+{
+	(void)count;
+	(void)options;
+	(void)values;
+	*state = (CUlinkState)(uintptr_t)0x77;
+	linked = true;
+	return CUDA_SUCCESS;
+}
+
+static CUresult add_to_link(CUlinkState state, CUjitInputType type, void *data, size_t size,
+			    const char *name, unsigned int count, CUjit_option *options,
+			    void **values)
+{
+	(void)state;
+	(void)type;
+	(void)data;
+	(void)size;
+	(void)name;
+	(void)count;
+	(void)options;
+	(void)values;
+	assert_true(linked);
+	return CUDA_SUCCESS;
+}
+
+static CUresult complete_link(CUlinkState state, void **cubin, size_t *size)
+{
+	(void)state;
+	(void)cubin;
+	(void)size;
+	return CUDA_ERROR_UNKNOWN;
+}
+
+static CUresult end_link(CUlinkState state)
+{
+	(void)state;
+	linked = false;
+	return CUDA_SUCCESS;
+}
+
+static void a_link_may_go_while_the_bytes_for_it_come(void **state)
+{
+	static const char image[1 << 20];
+	ck_link_create_args create = { .link = 7 };
+	ck_link_create_res created = { 0 };
+	ck_link_add_args add = { .link = 7, .name = (char *)"", .data_length = sizeof(image) };
+	ck_link_add_res added = { 0 };
+	cuLinkDestroy_args destroy = { .state = 7 };
+	struct ck_record record;
+	unsigned char out[512];
+	struct end other;
+	long n;
+
+	(void)state;
+	ck_driver.cuLinkCreate_v2 = make_link;
+	ck_driver.cuLinkAddData_v2 = add_to_link;
+	ck_driver.cuLinkComplete = complete_link;
+	ck_driver.cuLinkDestroy = end_link;
+	send_call(&lane, CK_PROC_ck_link_create, &create, NULL, 0);
+	assert_int_equal(read_reply((xdrproc_t)xdr_ck_link_create_res, &created, &record, NULL), 0);
+	open_end(&other, false);
+	n = ck_call_encode(out, sizeof(out), lane_xid = ++xid, CK_PROC_ck_link_add,
+			   (xdrproc_t)xdr_ck_link_add_args, &add, sizeof(image));
+	send_all(&lane, out, (size_t)n, image, sizeof(image) / 2);
+	usleep(100000); /* the lane waits for the rest */
+	send_call(&other, CK_PROC_cuLinkDestroy, &destroy, NULL, 0);
+	assert_int_equal(ck_reader_next(other.reader, &record), 0);
+	assert_false(linked);
+	send_all(&lane, NULL, 0, image + sizeof(image) / 2, sizeof(image) / 2);
+	assert_int_equal(read_reply((xdrproc_t)xdr_ck_link_add_res, &added, &record, NULL), 0);
+	assert_int_equal(added.head.err, CUDA_ERROR_INVALID_HANDLE);
+	assert_int_equal(ask(0, NULL), CUDA_SUCCESS);
+	assert_int_equal(close_end(&other), 0);
+}
+
 /* As many as a reply's list may have, with which it is longer than a record. */
 static CUresult many_nodes(CUgraph graph, CUgraphNode *nodes, size_t *count)
 {
@@ -616,6 +697,7 @@ int main(void)
 		TEST(copies_past_the_end_are_refused_whole),
 		TEST(a_copy_that_fails_says_so),
 		TEST(an_error_in_the_middle_is_told_at_the_end),
+		TEST(a_link_may_go_while_the_bytes_for_it_come),
 		TEST(a_result_that_no_record_holds_is_an_error_and_the_lane_goes_on),
 		TEST(much_on_both_stdout_and_stderr_is_fetched),
 		TEST(who_waits_for_a_command_is_not_woken_by_those_before),
