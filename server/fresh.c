@@ -3,7 +3,10 @@
  *
  * Their first record is looked at, not taken, so that it can go to a worker with the connection.
  * A record that arrives in parts is looked at again after a moment: polling for more bytes would
- * return at once for those that are there.
+ * return at once for those that are there. So is one whose worker has no room for it.
+ *
+ * Where too many wait, the oldest gives way if it has had the time to speak; else others wait in
+ * the listener's queue: the threads of a program may all connect at once, and speak when they run.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -19,11 +22,14 @@
 #include "server/supervisor.h"
 #include "server/version.h"
 #include "util/log.h"
+#include "util/util.h"
 
 CK_LOG_DEFINE("server");
 
 #define CK_SILENCE_MS 10000 /* for the first record to arrive */
 #define CK_AGAIN_MS 20	    /* until a record in parts is looked at again */
+#define CK_JOIN_MS 2	    /* until a worker is asked again, which is taking others */
+#define CK_YOUNG_MS 500	    /* nobody has to give way before */
 #define CK_REPLY_SIZE 1024
 
 struct fresh {
@@ -31,6 +37,7 @@ struct fresh {
 	int64_t deadline; /* in ms of CLOCK_MONOTONIC */
 	int64_t again;	  /* not to be looked at before; 0: when bytes come */
 	bool answered;	  /* it has had an answer: rpcinfo, and the like */
+	bool joining;	  /* its worker has had no room */
 };
 
 struct ck_fresh_list {
@@ -67,19 +74,51 @@ static void drop(struct ck_fresh_list *l, size_t i)
 	memmove(&l->list[i], &l->list[i + 1], (l->count - i) * sizeof(l->list[0]));
 }
 
+/* Who gives way next; the count: nobody. */
+static size_t oldest_silent(const struct ck_fresh_list *l)
+{
+	size_t i = 0;
+
+	while (i < l->count && l->list[i].joining)
+		i++;
+	return i;
+}
+
+/* When one more may come, in ms from now. */
+static int64_t room_in(const struct ck_fresh_list *l)
+{
+	int64_t born;
+	size_t i;
+
+	if (l->count < CK_FRESH_MAX)
+		return 0;
+	i = oldest_silent(l);
+	if (i == l->count)
+		return CK_JOIN_MS;
+	born = l->list[i].deadline - CK_SILENCE_MS;
+	return ck_max(born + CK_YOUNG_MS - ck_now_ms(), (int64_t)0);
+}
+
+bool ck_fresh_has_room(const struct ck_fresh_list *l)
+{
+	return room_in(l) == 0;
+}
+
 void ck_fresh_add(struct ck_fresh_list *l, int fd)
 {
 	if (l->count == CK_FRESH_MAX) {
 		ck_debug("%d connections that say nothing: the oldest goes", CK_FRESH_MAX);
-		drop(l, 0);
+		drop(l, oldest_silent(l));
 	}
 	l->list[l->count++] = (struct fresh){ .fd = fd, .deadline = ck_now_ms() + CK_SILENCE_MS };
 }
 
 size_t ck_fresh_poll(struct ck_fresh_list *l, struct pollfd *fds, int *timeout_ms)
 {
-	int64_t now = ck_now_ms();
+	int64_t now = ck_now_ms(), room = room_in(l);
 
+	if (room > 0 && (*timeout_ms < 0 || room < *timeout_ms))
+		*timeout_ms = (int)room;
 	for (size_t i = 0; i < l->count; i++) {
 		const struct fresh *f = &l->list[i];
 		int64_t next = f->again ? f->again : f->deadline;
@@ -163,18 +202,23 @@ static void start_session(struct ck_fresh_list *l, int fd, const struct ck_peeke
 	}
 }
 
-static void join_session(struct ck_fresh_list *l, int fd, const struct ck_peeked *p)
+/* True: keep it, the worker is to be asked again. */
+static bool join_session(struct ck_fresh_list *l, struct fresh *f, const struct ck_peeked *p,
+			 int64_t now)
 {
 	ck_join_res res = { .status = 1 };
 	unsigned char out[CK_REPLY_SIZE];
-	int ret = ck_workers_join(l->workers, p->session, fd);
+	int ret = ck_workers_join(l->workers, p->session, f->fd);
 
-	if (ret == 0)
-		return;
+	f->joining = ret == -EAGAIN && now < f->deadline;
+	f->again = now + CK_JOIN_MS;
+	if (ret == 0 || f->joining)
+		return f->joining;
 	ck_info("a connection joins no session: %s", strerror(-ret));
-	if (consume(fd, p->record))
-		answer(fd, out, ck_reply_encode(out, sizeof(out), p->xid,
-						(xdrproc_t)xdr_ck_join_res, &res, 0));
+	if (consume(f->fd, p->record))
+		answer(f->fd, out, ck_reply_encode(out, sizeof(out), p->xid,
+						   (xdrproc_t)xdr_ck_join_res, &res, 0));
+	return false;
 }
 
 /* Whether the peer has said its last; what it said before hides that from recv. */
@@ -212,8 +256,7 @@ static bool look(struct ck_fresh_list *l, struct fresh *f, int64_t now)
 		start_session(l, f->fd, &p);
 		return false;
 	case CK_PEEK_JOIN:
-		join_session(l, f->fd, &p);
-		return false;
+		return join_session(l, f, &p, now) && !hung_up(f->fd);
 	default:
 		f->answered = true;
 		return answer_small(f->fd, kind, &p);

@@ -242,7 +242,7 @@ static void shed(struct supervisor *s, int listener)
 
 static void accept_some(struct supervisor *s, int listener)
 {
-	for (int i = 0; i < CK_ACCEPTS; i++) {
+	for (int i = 0; i < CK_ACCEPTS && ck_fresh_has_room(s->fresh); i++) {
 		int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
 
 		if (fd >= 0) {
@@ -258,7 +258,7 @@ static void accept_some(struct supervisor *s, int listener)
 
 /*
  * Descriptors of one round: signals, the broker's socket or nothing in its place, workers, fresh
- * connections, and listeners unless paused.
+ * connections, and listeners unless paused or full.
  */
 static size_t gather(struct supervisor *s, struct pollfd *fds, size_t *listeners, int *timeout)
 {
@@ -277,7 +277,7 @@ static size_t gather(struct supervisor *s, struct pollfd *fds, size_t *listeners
 			*timeout = (int)pause;
 		return n;
 	}
-	for (size_t i = 0; i < s->listener_count; i++)
+	for (size_t i = 0; i < s->listener_count && ck_fresh_has_room(s->fresh); i++)
 		fds[n++] = (struct pollfd){ .fd = s->listeners[i].fd, .events = POLLIN };
 	return n;
 }

@@ -56,7 +56,7 @@ const struct ck_spare_counts *ck_workers_spares(const struct ck_workers *workers
 void ck_workers_expire(struct ck_workers *workers, int64_t begin);
 
 /* Hand connection @fd, still the caller's to close, to the worker of @session. -ENOENT: there is
- * none; -EAGAIN: it does not take any. */
+ * none; -EAGAIN: it is taking others, ask again. */
 int ck_workers_join(struct ck_workers *workers, const unsigned char session[16], int fd);
 
 /* Process @pid has ended with wait(2)'s @status; false: it is no worker. */
@@ -85,14 +85,17 @@ int ck_spares_run(struct ck_spares *spares, struct ck_workers *workers);
 /*
  * fresh.c: connections that have not said yet what they are.
  */
-#define CK_FRESH_MAX 256
+#define CK_FRESH_MAX 1024
 
 struct ck_fresh_list;
 
 struct ck_fresh_list *ck_fresh_create(struct ck_workers *workers, unsigned int max_sessions);
 void ck_fresh_destroy(struct ck_fresh_list *list);
 
-/* Take over an accepted socket. Where the list is full, its oldest gives way. */
+/* Whether one more may come; until then others wait in the listeners' queues. */
+bool ck_fresh_has_room(const struct ck_fresh_list *list);
+
+/* Take over an accepted socket. Where the list is full, its oldest gives way: ask for room first. */
 void ck_fresh_add(struct ck_fresh_list *list, int fd);
 
 /* Room for CK_FRESH_MAX in @fds; the number filled in. @timeout_ms is lowered to the moment when

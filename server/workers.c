@@ -262,7 +262,9 @@ static int send_now(int control, char kind, int fd)
 	header->cmsg_type = SCM_RIGHTS;
 	header->cmsg_len = CMSG_LEN(sizeof(int));
 	memcpy(CMSG_DATA(header), &fd, sizeof(int));
-	return sendmsg(control, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
+	if (sendmsg(control, &message, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
+		return 0;
+	return errno == ETOOMANYREFS ? -EAGAIN : -errno; /* too many are on their way */
 }
 
 int ck_workers_join(struct ck_workers *w, const unsigned char session[16], int fd)

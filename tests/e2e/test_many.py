@@ -3,6 +3,7 @@ the middle of anything. The server is afterwards what it was before.
 
 CRICKET_TEST_MANY=N ends N sessions in place of 150.
 """
+import contextlib
 import os
 import pathlib
 import random
@@ -132,6 +133,16 @@ def test_a_thousand_connections_leave_nothing_behind(own_server):
     connect(CONNECTIONS)
     unchanged(before, at_rest(own_server))
     assert own_server.answers()
+
+
+def test_connections_that_say_nothing_give_way(own_server, app):
+    with contextlib.ExitStack() as silent:
+        for _ in range(CONNECTIONS + 200):
+            s = silent.enter_context(socket.socket(socket.AF_UNIX))
+            s.connect(str(own_server.unix))
+        result = run([app("vector_add")], client_env(own_server.address("tcp")))
+    assert (result.status, result.err) == (0, ""), result.err
+    assert "said nothing" not in own_server.log()       # nobody waited for that
 
 
 @pytest.mark.parametrize("spares", [0, 4])

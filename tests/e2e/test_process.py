@@ -82,6 +82,12 @@ def test_vectors_that_the_kernel_refuses_are_left_to_it(awkward, transport):
                                              "a longer one than there may be: EINVAL\n")
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_threads_that_all_begin_at_once_all_have_a_connection(awkward, transport):
+    assert awkward("crowd", transport) == "served: 800 of 800\n"
+
+
 def test_a_line_that_nobody_reads_does_not_end_the_program(app, tmp_path):
     result = run([app("awkward"), "reader"], client_env(f"unix:{tmp_path / 'nothing'}"))
     assert (result.status, result.out) == (0, "cuInit: 100\n")

@@ -31,6 +31,7 @@
 #define PAGES (64u << 10)
 #define BIG (1u << 20)
 #define CHILDREN 6
+#define CROWD 800
 
 static const char ptx[] =
 	".version 7.0\n"
@@ -406,6 +407,48 @@ static void reader(void)
 	printf("cuInit: %d\n", (int)cu.cuInit(0));
 }
 
+/* --- crowd: many threads make their first call at one moment, and stay */
+
+static pthread_barrier_t gate;
+
+static void *one_of_many(void *served)
+{
+	CUdeviceptr d;
+
+	check("cuCtxSetCurrent", cu.cuCtxSetCurrent(ctx));
+	pthread_barrier_wait(&gate);
+	if (cu.cuMemAlloc_v2(&d, 256) == CUDA_SUCCESS && cu.cuMemFree_v2(d) == CUDA_SUCCESS)
+		*(char *)served = 1;
+	pthread_barrier_wait(&gate);
+	return NULL;
+}
+
+static void crowd(void)
+{
+	static char served[CROWD];
+	static pthread_t threads[CROWD];
+	pthread_attr_t small;
+	struct rlimit files;
+	int count = 0;
+
+	getrlimit(RLIMIT_NOFILE, &files);
+	files.rlim_cur = files.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &files);
+	begin();
+	pthread_barrier_init(&gate, NULL, CROWD);
+	pthread_attr_init(&small);
+	pthread_attr_setstacksize(&small, 256u << 10);
+	for (int i = 0; i < CROWD; i++) {
+		if (pthread_create(&threads[i], &small, one_of_many, &served[i]) != 0)
+			abort();
+	}
+	for (int i = 0; i < CROWD; i++) {
+		pthread_join(threads[i], NULL);
+		count += served[i];
+	}
+	printf("served: %d of %d\n", count, CROWD);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
@@ -423,6 +466,7 @@ int main(int argc, char **argv)
 		{ "fork", fork_early },
 		{ "vectors", vectors },
 		{ "reader", reader },
+		{ "crowd", crowd },
 	};
 
 	if (driver_open() < 0)
