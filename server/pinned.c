@@ -10,11 +10,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/falloc.h>
+#include <linux/magic.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "gen/handlers.h"
@@ -35,7 +37,7 @@ CK_LOG_DEFINE("server");
 #define SIZE_MOST ((size_t)4 << 40)
 
 struct ck_pinned {
-	pthread_rwlock_t moves;	/* read: during a copy that we wait for; written, before the other lock: mappings go */
+	pthread_rwlock_t moves;	/* read: while a copy is enqueued, or waited for; written, before the other lock: mappings go */
 	pthread_mutex_t lock;
 	int file;		/* -1: none yet */
 	size_t size;		/* of the file */
@@ -232,13 +234,18 @@ static bool supported(void)
 	       ck_driver.cuMemcpyDtoH_v2;
 }
 
-/* A file of @size bytes at least that stays so. */
+/*
+ * A file of @size bytes at least that stays so, of pages of the usual size: a mapping of huge ones
+ * is rounded up, and would take the place of what lies behind it.
+ */
 static bool is_sound(int fd, size_t size)
 {
 	struct stat st;
+	struct statfs fs;
 	int seals = fcntl(fd, F_GET_SEALS);
 
-	return seals >= 0 && seals & F_SEAL_SHRINK && fstat(fd, &st) == 0 && st.st_size > 0 &&
+	return seals >= 0 && seals & F_SEAL_SHRINK && fstatfs(fd, &fs) == 0 &&
+	       fs.f_type == TMPFS_MAGIC && fstat(fd, &st) == 0 && st.st_size > 0 &&
 	       (uint64_t)st.st_size >= size;
 }
 
@@ -354,13 +361,11 @@ static bool host_side(struct ck_request *q, unsigned int kind, uint64_t dst, uin
 	return kind <= CK_PINNED_TO_HOST && ck_pinned_covers(q->session->pinned, at, size);
 }
 
-/* A copy between the device and such memory, in the order of the stream. */
-CUresult ck_serve_ck_pinned_copy(struct ck_request *q, ck_pinned_copy_args *a, void *res)
+static CUresult enqueue(struct ck_request *q, const ck_pinned_copy_args *a)
 {
 	CUstream stream;
 	void *host;
 
-	(void)res;
 	if (!host_side(q, a->kind, a->dst, a->src, a->size, &host))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!ck_stream_find(q, a->stream, &stream))
@@ -368,6 +373,21 @@ CUresult ck_serve_ck_pinned_copy(struct ck_request *q, ck_pinned_copy_args *a, v
 	return a->kind == CK_PINNED_TO_DEVICE ?
 		       ck_driver.cuMemcpyHtoDAsync_v2(a->dst, host, a->size, stream) :
 		       ck_driver.cuMemcpyDtoHAsync_v2(host, a->src, a->size, stream);
+}
+
+/*
+ * A copy between the device and such memory, in the order of the stream. Unregistering waits for
+ * those that are enqueued, so none may be found good and be enqueued after it.
+ */
+CUresult ck_serve_ck_pinned_copy(struct ck_request *q, ck_pinned_copy_args *a, void *res)
+{
+	CUresult err;
+
+	(void)res;
+	pthread_rwlock_rdlock(&q->session->pinned->moves);
+	err = enqueue(q, a);
+	pthread_rwlock_unlock(&q->session->pinned->moves);
+	return err;
 }
 
 /* The same in the legacy stream, and waited for: the driver has a shorter way for that. */

@@ -158,6 +158,20 @@ static void a_file_that_can_shrink_is_refused(void **state)
 	assert_int_equal(taken, 0);
 }
 
+/* The system has such files even where it has no such pages. */
+static void a_file_of_huge_pages_is_refused(void **state)
+{
+	int taken, fd = memfd_create("huge", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB);
+
+	(void)state;
+	if (fd < 0)
+		skip();
+	assert_int_equal(ftruncate(fd, SIZE), 0);
+	assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
+	assert_int_equal(offer(fd, place, SIZE, &taken), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(taken, 0);
+}
+
 static void addresses_that_make_no_sense_are_refused(void **state)
 {
 	const uint64_t bad[][2] = { { 0, SIZE }, { place + 1, SIZE }, { place, 0 },
@@ -347,6 +361,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(a_file_that_can_shrink_is_refused),
+		TEST(a_file_of_huge_pages_is_refused),
 		TEST(addresses_that_make_no_sense_are_refused),
 		TEST(addresses_in_use_are_not_taken_and_others_may_be),
 		TEST(a_call_without_a_file_is_refused),
