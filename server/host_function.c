@@ -107,7 +107,7 @@ struct notification {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct notification *notifications;
-static uint64_t numbers;
+static _Atomic uint64_t numbers;
 
 static void notify(CUasyncNotificationInfo *info, void *data, CUasyncCallbackHandle handle)
 {
@@ -115,6 +115,14 @@ static void notify(CUasyncNotificationInfo *info, void *data, CUasyncCallbackHan
 
 	(void)handle;
 	ck_host_call_tell(n->call, (int)info->type, info->info.overBudget.bytesOverBudget);
+}
+
+static void put(struct notification *n)
+{
+	pthread_mutex_lock(&lock);
+	n->next = notifications;
+	notifications = n;
+	pthread_mutex_unlock(&lock);
 }
 
 CUresult ck_serve_ck_notification(struct ck_request *q, ck_notification_args *a,
@@ -138,11 +146,8 @@ CUresult ck_serve_ck_notification(struct ck_request *q, ck_notification_args *a,
 		free(n);
 		return err;
 	}
-	pthread_mutex_lock(&lock);
 	res->handle = n->number = ++numbers;
-	n->next = notifications;
-	notifications = n;
-	pthread_mutex_unlock(&lock);
+	put(n);
 	return CUDA_SUCCESS;
 }
 
@@ -174,7 +179,11 @@ CUresult ck_serve_ck_notification_end(struct ck_request *q, ck_notification_end_
 	if (!n)
 		return CUDA_ERROR_INVALID_HANDLE;
 	err = ck_driver.cuDeviceUnregisterAsyncNotification(a->device, n->handle);
+	if (err) { /* the driver may call it yet */
+		put(n);
+		return err;
+	}
 	ck_host_call_destroy(n->call);
 	free(n);
-	return err;
+	return CUDA_SUCCESS;
 }

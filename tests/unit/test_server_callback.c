@@ -144,6 +144,52 @@ static void test_the_end_lets_everyone_go(void **state)
 	pthread_join(queued.thread, NULL);
 }
 
+/* --- notifications of a driver that does not always let them end */
+
+static CUasyncCallback notify;
+static void *notified;
+static CUresult ending;
+
+static CUresult enter(CUdevice device, CUasyncCallback function, void *data,
+		      CUasyncCallbackHandle *handle)
+{
+	(void)device;
+	notify = function;
+	notified = data;
+	*handle = (CUasyncCallbackHandle)(uintptr_t)0x100;
+	return CUDA_SUCCESS;
+}
+
+static CUresult end(CUdevice device, CUasyncCallbackHandle handle)
+{
+	(void)device;
+	assert_ptr_equal(handle, (void *)(uintptr_t)0x100);
+	return ending;
+}
+
+static void test_a_notification_that_does_not_end_may_still_come(void **state)
+{
+	ck_notification_args args = { .callback = 9 };
+	ck_notification_res res = { 0 };
+	ck_notification_end_args over = { 0 };
+	ck_notification_end_res none;
+	CUasyncNotificationInfo info = { 0 };
+
+	(void)state;
+	ck_driver.cuDeviceRegisterAsyncNotification = enter;
+	ck_driver.cuDeviceUnregisterAsyncNotification = end;
+	assert_int_equal(ck_serve_ck_notification(&request, &args, &res), CUDA_SUCCESS);
+	over.handle = res.handle;
+	ending = CUDA_ERROR_INVALID_DEVICE;
+	assert_int_equal(ck_serve_ck_notification_end(&request, &over, &none), ending);
+	notify(&info, notified, NULL);
+	assert_int_equal(next(0, 0).callback, 9);
+	ending = CUDA_SUCCESS;
+	assert_int_equal(ck_serve_ck_notification_end(&request, &over, &none), CUDA_SUCCESS);
+	assert_int_equal(ck_serve_ck_notification_end(&request, &over, &none),
+			 CUDA_ERROR_INVALID_HANDLE);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -153,6 +199,7 @@ int main(void)
 		TEST(test_tickets_come_in_order),
 		TEST(test_the_error_of_a_stream_is_told),
 		TEST(test_the_end_lets_everyone_go),
+		TEST(test_a_notification_that_does_not_end_may_still_come),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
