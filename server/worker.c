@@ -248,6 +248,7 @@ static void *first_thread(void *data)
 	struct first_lane *first = data;
 
 	run_lane(first->chan, first->reader);
+	ck_chan_shutdown(first->chan); /* nobody answers any more */
 	atomic_fetch_sub(&worker.lanes, 1);
 	return NULL;
 }
