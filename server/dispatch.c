@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "gen/handlers.h"
 #include "rpc/fields.h"
@@ -155,6 +156,19 @@ static void trace_message(const struct ck_proc *proc, const void *args)
 	ck_trace("%s(%s)", proc->name, text);
 }
 
+/*
+ * A call is not carried out, for @err: a descriptor that came with it would be taken for that of
+ * the next one.
+ */
+static CUresult turn_away(struct lane *l, CUresult err)
+{
+	int fd;
+
+	while ((fd = ck_chan_take_fd(l->chan)) >= 0)
+		close(fd);
+	return err;
+}
+
 /* Bind and run; the driver's result or the handler's. */
 static CUresult carry_out(struct lane *l, struct ck_request *q, const struct ck_proc *proc,
 			  void *res)
@@ -165,10 +179,10 @@ static CUresult carry_out(struct lane *l, struct ck_request *q, const struct ck_
 
 	trace_message(proc, l->args);
 	if (!handler)
-		return CUDA_ERROR_NOT_SUPPORTED;
+		return turn_away(l, CUDA_ERROR_NOT_SUPPORTED);
 	err = ck_proc_is_nvml(q->proc) ? CUDA_SUCCESS : bind_context(l, head->ctx);
 	if (err)
-		return err;
+		return turn_away(l, err);
 	q->ctx = head->ctx;
 	return handler(q, l->args, res);
 }
@@ -360,8 +374,7 @@ static void call_run(struct lane *l, struct ck_request *q, const struct ck_proc 
 	ck_session_wait(s, head->seq);
 	if (!proc->no_error && !ck_proc_is_nvml(q->proc))
 		err = (CUresult)atomic_exchange(&s->async_error, 0);
-	if (!err)
-		err = carry_out(l, q, proc, l->res);
+	err = err ? turn_away(l, err) : carry_out(l, q, proc, l->res);
 	if (err)
 		ck_debug("%s: %s", proc->name, ck_error_name(err));
 	result->err = (int)err;
@@ -405,8 +418,10 @@ static int control_call(struct lane *l, const struct ck_call_header *header)
 	long n;
 	int ret;
 
-	if (header->proc != NULLPROC && header->proc != CK_PING && header->proc != CK_BYE)
+	if (header->proc != NULLPROC && header->proc != CK_PING && header->proc != CK_BYE) {
+		turn_away(l, CUDA_ERROR_NOT_SUPPORTED);
 		return refuse(l, header->xid, PROC_UNAVAIL);
+	}
 	n = encode_result(l, header->xid, ck_code_nothing, NULL, 0);
 	ret = n < 0 ? (int)n : send_bytes(l, l->out, (size_t)n);
 	return ret == 0 && header->proc == CK_BYE ? CK_DISPATCH_BYE : ret;

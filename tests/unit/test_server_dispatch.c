@@ -228,6 +228,31 @@ static void an_error_of_a_command_is_told_once_in_place_of_the_next_call(void **
 	assert_int_equal(fake.sets, 1); /* later commands are carried out all the same */
 }
 
+static void a_descriptor_goes_with_the_call_that_is_not_carried_out(void **state)
+{
+	cuMemFree_v2_args bad = { .head.seq = 1, .dptr = 0x1234 };
+	cuMemGetInfo_v2_args a = { .head.seq = 1 };
+	cuMemGetInfo_v2_res r = { 0 };
+	struct ck_record record;
+	unsigned char out[512];
+	struct iovec iov = { out, 0 };
+	int ends[2];
+
+	(void)state;
+	assert_int_equal(pipe(ends), 0);
+	send_call(&command, CK_PROC_cuMemFree_v2, &bad, NULL, 0);
+	iov.iov_len = (size_t)ck_call_encode(out, sizeof(out), lane_xid = ++xid,
+					     CK_PROC_cuMemGetInfo_v2,
+					     (xdrproc_t)xdr_cuMemGetInfo_v2_args, &a, 0);
+	assert_int_equal(ck_chan_writev_fd(lane.chan, &iov, 1, ends[1]), 0);
+	close(ends[1]);
+	assert_int_equal(read_reply((xdrproc_t)xdr_cuMemGetInfo_v2_res, &r, &record, NULL), 0);
+	assert_int_equal(r.head.err, CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(fcntl(ends[0], F_SETFL, O_NONBLOCK), 0);
+	assert_int_equal(read(ends[0], out, 1), 0); /* nobody has the other end */
+	close(ends[0]);
+}
+
 /* The client makes them by itself, and keeps to itself what they end with. */
 static void a_call_that_the_program_does_not_see_takes_no_error(void **state)
 {
@@ -681,6 +706,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(commands_are_carried_out_in_order_and_a_call_waits_for_them),
 		TEST(an_error_of_a_command_is_told_once_in_place_of_the_next_call),
+		TEST(a_descriptor_goes_with_the_call_that_is_not_carried_out),
 		TEST(a_call_that_the_program_does_not_see_takes_no_error),
 		TEST(the_first_of_two_errors_is_told),
 		TEST(a_missing_number_ends_the_command_connection),
