@@ -18,8 +18,10 @@
 
 #include "cricket.h"
 #include "rpc/record.h"
+#include "server/options.h"
 #include "server/peek.h"
 #include "server/supervisor.h"
+#include "server/token.h"
 #include "server/version.h"
 #include "util/log.h"
 #include "util/util.h"
@@ -42,18 +44,18 @@ struct fresh {
 
 struct ck_fresh_list {
 	struct ck_workers *workers;
-	unsigned int max_sessions;
+	const struct ck_options *options;
 	size_t count;
 	struct fresh list[CK_FRESH_MAX]; /* oldest first */
 };
 
-struct ck_fresh_list *ck_fresh_create(struct ck_workers *workers, unsigned int max_sessions)
+struct ck_fresh_list *ck_fresh_create(struct ck_workers *workers, const struct ck_options *options)
 {
 	struct ck_fresh_list *l = calloc(1, sizeof(*l));
 
 	if (l) {
 		l->workers = workers;
-		l->max_sessions = max_sessions;
+		l->options = options;
 	}
 	return l;
 }
@@ -187,15 +189,35 @@ static void refuse_hello(int fd, const struct ck_peeked *p, const char *why)
 						(xdrproc_t)xdr_ck_hello_res, &res, 0));
 }
 
-static void start_session(struct ck_fresh_list *l, int fd, const struct ck_peeked *p)
+/*
+ * Spares are for those who may come in. The others are told so by a process of their own, which
+ * judges them again; else anybody could use up what is kept ready for the next client.
+ */
+static bool may_have_spare(const struct ck_fresh_list *l, const unsigned char *bytes,
+			   const struct ck_peeked *p)
+{
+	ck_hello_args args = { 0 };
+	bool may;
+	XDR xdrs;
+
+	xdrmem_create(&xdrs, (char *)(uintptr_t)bytes + p->args, (u_int)(p->record - p->args),
+		      XDR_DECODE);
+	may = xdr_ck_hello_args(&xdrs, &args) && args.protocol == CK_PROTOCOL &&
+	      ck_token_admits(l->options->token_file, args.token.token_val, args.token.token_len);
+	xdr_free((xdrproc_t)xdr_ck_hello_args, &args);
+	return may;
+}
+
+static void start_session(struct ck_fresh_list *l, int fd, const unsigned char *bytes,
+			  const struct ck_peeked *p)
 {
 	int ret;
 
-	if (ck_workers_count(l->workers) >= l->max_sessions) {
+	if (ck_workers_count(l->workers) >= l->options->max_sessions) {
 		refuse_hello(fd, p, "the server has no more sessions to give");
 		return;
 	}
-	ret = ck_workers_serve(l->workers, fd);
+	ret = ck_workers_serve(l->workers, fd, may_have_spare(l, bytes, p));
 	if (ret < 0) {
 		ck_err("starting a worker: %s", strerror(-ret));
 		refuse_hello(fd, p, "the server cannot start another process");
@@ -253,7 +275,7 @@ static bool look(struct ck_fresh_list *l, struct fresh *f, int64_t now)
 		ck_info("a connection that speaks no RPC: closed");
 		return false;
 	case CK_PEEK_HELLO:
-		start_session(l, f->fd, &p);
+		start_session(l, f->fd, bytes, &p);
 		return false;
 	case CK_PEEK_JOIN:
 		return join_session(l, f, &p, now) && !hung_up(f->fd);

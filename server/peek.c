@@ -71,6 +71,7 @@ enum ck_peek ck_peek(const unsigned char *data, size_t size, struct ck_peeked *o
 		return CK_PEEK_GARBAGE;
 	out->xid = header.xid;
 	out->record = CK_MARK + length;
+	out->args = CK_MARK + header.size;
 	if (kind == CK_PEEK_JOIN)
 		memcpy(out->session, data + CK_MARK + header.size, sizeof(out->session));
 	return kind;

@@ -23,6 +23,7 @@ enum ck_peek {
 struct ck_peeked {
 	uint32_t xid;
 	size_t record;		   /* bytes of the record, its mark included */
+	size_t args;		   /* where its arguments begin */
 	unsigned char session[16]; /* of a join */
 };
 

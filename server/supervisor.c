@@ -357,7 +357,7 @@ static int start(struct supervisor *s)
 	ck_broker_driver(s->broker, driver);
 	s->workers = ck_workers_create(s->options, driver, ck_broker_path(s->broker));
 	if (s->workers)
-		s->fresh = ck_fresh_create(s->workers, s->options->max_sessions);
+		s->fresh = ck_fresh_create(s->workers, s->options);
 	return ret == 0 && !s->fresh ? -ENOMEM : ret;
 }
 

@@ -38,9 +38,9 @@ void ck_workers_destroy(struct ck_workers *workers);
 
 size_t ck_workers_count(const struct ck_workers *workers); /* those that have clients */
 
-/* Give connection @fd, which stays the caller's to close, to a spare process, or start one for it.
+/* Give connection @fd, which stays the caller's to close, to a @spare process, or start one for it.
  * -errno. */
-int ck_workers_serve(struct ck_workers *workers, int fd);
+int ck_workers_serve(struct ck_workers *workers, int fd, bool spare);
 
 /* Start a spare process. -errno. */
 int ck_workers_spare(struct ck_workers *workers);
@@ -89,7 +89,8 @@ int ck_spares_run(struct ck_spares *spares, struct ck_workers *workers);
 
 struct ck_fresh_list;
 
-struct ck_fresh_list *ck_fresh_create(struct ck_workers *workers, unsigned int max_sessions);
+struct ck_fresh_list *ck_fresh_create(struct ck_workers *workers,
+				      const struct ck_options *options);
 void ck_fresh_destroy(struct ck_fresh_list *list);
 
 /* Whether one more may come; until then others wait in the listeners' queues. */

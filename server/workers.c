@@ -302,12 +302,12 @@ static struct worker *find_spare(struct ck_workers *w)
 	return found;
 }
 
-int ck_workers_serve(struct ck_workers *w, int fd)
+int ck_workers_serve(struct ck_workers *w, int fd, bool may_have_spare)
 {
 	struct worker *spare;
 
 	ck_workers_read(w); /* who has just got ready, or has gone */
-	spare = find_spare(w);
+	spare = may_have_spare ? find_spare(w) : NULL;
 	if (!spare || send_now(spare->control, CK_CONTROL_CLIENT, fd) < 0)
 		return spawn(w, fd);
 	leave_spares(w, spare);

@@ -64,7 +64,7 @@ static void a_client_joins_whatever_its_worker_has_said_before(void **state)
 	(void)state;
 	assert_non_null(w);
 	assert_int_equal(ck_workers_spare(w), 0);
-	assert_int_equal(ck_workers_serve(w, STDERR_FILENO), 0);
+	assert_int_equal(ck_workers_serve(w, STDERR_FILENO, true), 0);
 	assert_int_equal(wait_for_notes(w, notes), notes);
 	assert_int_equal(ck_workers_join(w, session, STDERR_FILENO), 0);
 	pid = waitpid(-1, &status, 0);
