@@ -208,23 +208,21 @@ bool ck_delivery_listen(void)
 
 static CUresult enter_copy(void *to, size_t size, uint64_t *number)
 {
-	struct ck_copy *c = malloc(sizeof(*c));
 	CUresult err = CUDA_ERROR_OUT_OF_MEMORY;
+	struct ck_copy *c;
 
+	if (!start_threads(size < CK_SPREAD_MIN ? 1 : ck_spread_width()))
+		return CUDA_ERROR_OPERATING_SYSTEM;
+	c = malloc(sizeof(*c));
 	if (!c)
 		return err;
-	if (!start_threads(size < CK_SPREAD_MIN ? 1 : ck_spread_width())) {
-		free(c);
-		return CUDA_ERROR_OPERATING_SYSTEM;
-	}
 	pthread_mutex_lock(&all.lock);
 	if (!all.copies)
 		all.copies = ck_map_create();
 	*c = (struct ck_copy){
 		.number = ++all.numbers | CK_DELIVERY_ALONG, .to = to, .size = size, .left = size
 	};
-	if (all.copies &&
-	    ck_map_insert(all.copies, &c->number, sizeof(c->number), c) == 0) {
+	if (all.copies && ck_map_insert(all.copies, &c->number, sizeof(c->number), c) == 0) {
 		*number = c->number;
 		atomic_fetch_add(&ck_delivery_count, 1);
 		err = CUDA_SUCCESS;

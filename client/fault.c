@@ -18,7 +18,6 @@
 
 #include "client/adopt.h"
 #include "client/fault.h"
-#include "client/lane.h"
 #include "client/managed.h"
 #include "client/window.h"
 #include "util/cancel.h"
@@ -182,9 +181,15 @@ static void serve(struct fault *f)
 	}
 }
 
-static void *server(void *lane)
+/* Has its lane from the beginning: who touches a page cannot be told that there are no descriptors. */
+static void *server(void *unused)
 {
-	ck_thread()->lane = lane; /* who touches a page cannot be told that there are no descriptors */
+	sigset_t own;
+
+	(void)unused;
+	sigemptyset(&own);
+	sigaddset(&own, SIGSEGV); /* this thread's own fault ends the process: nobody else could serve it */
+	pthread_sigmask(SIG_BLOCK, &own, NULL);
 	while (sem_wait(&bell) == 0 || errno == EINTR)
 		serve(atomic_exchange(&waiting, NULL));
 	return NULL;
@@ -204,25 +209,13 @@ static const struct sigaction *ours(void)
 
 static int start(void)
 {
-	struct ck_lane *lane;
-	sigset_t all, was;
-	pthread_t thread;
 	int ret;
 
 	if (sem_init(&bell, 0, 0) < 0)
 		return -errno;
-	ret = ck_lane_take(&lane);
+	ret = ck_thread_start_calling(server);
 	if (ret < 0)
 		return ret;
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &was);
-	ret = pthread_create(&thread, NULL, server, lane);
-	pthread_sigmask(SIG_SETMASK, &was, NULL);
-	if (ret != 0) {
-		ck_lane_release(lane);
-		return -ret;
-	}
-	pthread_detach(thread);
 	if (ck_fault_system(SIGSEGV, ours(), &theirs) < 0)
 		return -errno;
 	__atomic_store_n(&started, true, __ATOMIC_RELEASE);
