@@ -74,12 +74,12 @@ bool ck_pieces_remove(struct ck_pieces *list, uint64_t at, uint64_t end)
 	return whole;
 }
 
-bool ck_pieces_hold(const struct ck_pieces *list, uint64_t at)
+bool ck_pieces_grow(struct ck_pieces *list, uint64_t end, uint64_t new_end)
 {
 	for (uint32_t i = 0; i < list->count; i++)
-		if (at >= list->piece[i].at && at < list->piece[i].end)
-			return true;
-	return false;
+		if (end > list->piece[i].at && end <= list->piece[i].end)
+			return ck_pieces_add(list, end, new_end);
+	return true;
 }
 
 uint64_t ck_pieces_take(struct ck_pieces *list, size_t size, uint64_t align)

@@ -30,8 +30,8 @@ bool ck_pieces_add(struct ck_pieces *list, uint64_t at, uint64_t end);
 /* What is in [at, end) is no more; false: the list is full, and the upper rest of a piece is lost. */
 bool ck_pieces_remove(struct ck_pieces *list, uint64_t at, uint64_t end);
 
-/* Does a piece hold @at? */
-bool ck_pieces_hold(const struct ck_pieces *list, uint64_t at);
+/* A piece that reaches to @end, if there is one, reaches to @new_end; false: the list is full. */
+bool ck_pieces_grow(struct ck_pieces *list, uint64_t end, uint64_t new_end);
 
 /* Takes @size bytes at a multiple of @align out; 0: there is no such piece. */
 uint64_t ck_pieces_take(struct ck_pieces *list, size_t size, uint64_t align);

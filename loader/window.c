@@ -139,8 +139,10 @@ static long map_as_told(struct window *w, uint64_t at, size_t size, int prot, in
 	return ret;
 }
 
-/* Any half may remove what another one has mapped. */
-static void forget_outside(uint64_t at, uint64_t end)
+typedef bool (*change_fn)(struct ck_pieces *list, uint64_t at, uint64_t end);
+
+/* Any half may remove, or make longer, what another one has mapped. */
+static void change_outside(change_fn change, uint64_t at, uint64_t end)
 {
 	for (int i = 0; i < LHINFO_HALVES; i++) {
 		struct window *w = &windows[i];
@@ -151,26 +153,7 @@ static void forget_outside(uint64_t at, uint64_t end)
 			w->astray = true;
 			continue;
 		}
-		if (!ck_pieces_remove(&w->outside, at, end))
-			w->astray = true;
-		ck_pieces_unlock(&w->outside);
-	}
-}
-
-/* What was outside up to @end reaches to @new_end: that belongs to the same half. */
-static void grown_outside(uint64_t end, uint64_t new_end)
-{
-	for (int i = 0; i < LHINFO_HALVES; i++) {
-		struct window *w = &windows[i];
-
-		if (!__atomic_load_n(&w->outside.count, __ATOMIC_RELAXED))
-			continue;
-		if (!ck_pieces_lock(&w->outside)) {
-			w->astray = true;
-			continue;
-		}
-		if (ck_pieces_hold(&w->outside, end - 1) &&
-		    !ck_pieces_add(&w->outside, end, new_end))
+		if (!change(&w->outside, at, end))
 			w->astray = true;
 		ck_pieces_unlock(&w->outside);
 	}
@@ -183,7 +166,7 @@ static void left(uint64_t at, size_t size)
 	uint64_t end = page_up(at + size);
 
 	if (half < 0)
-		forget_outside(at, end);
+		change_outside(ck_pieces_remove, at, end);
 	else if (end <= windows[half].end)
 		give(&windows[half], at, end);
 }
@@ -251,13 +234,13 @@ static long remap_as_told(unsigned int half, uint64_t old, size_t old_size, size
 	if ((uint64_t)ret != old) {
 		if (!(flags & MREMAP_DONTUNMAP) && old_size)
 			left(old, old_size);
-		forget_outside(at, page_up(at + size)); /* what was there */
+		change_outside(ck_pieces_remove, at, page_up(at + size)); /* what was there */
 		if (is_outside(at, page_up(size)))
 			note_outside(&windows[half], at, page_up(at + size));
 	} else if (new_end < end) {
 		left(new_end, end - new_end);
 	} else if (new_end > end && ck_window_of(old) < 0) {
-		grown_outside(end, new_end);
+		change_outside(ck_pieces_grow, end, new_end);
 	}
 	return ret;
 }
