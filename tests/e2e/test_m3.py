@@ -139,6 +139,12 @@ def test_the_shell_of_the_first_m3(server):
         "memset ADDR LEN C, exit"]
 
 
+def m3_program(role, place="remote"):
+    """The command of m3_program.py in a role; place: local, or a transport."""
+    return [sys.executable, str(HERE / "m3_program.py"), str(PRODUCTS / "libm3.so"), role,
+            "local" if place == "local" else "remote"]
+
+
 def program_env(server, place, tmp_path):
     """The environment of a program: a client of the server, or on its host with its own driver."""
     if place in ("tcp", "unix"):
@@ -154,21 +160,17 @@ def program_env(server, place, tmp_path):
 @pytest.mark.skipif(DRIVER != "emu", reason="a local program takes the emulated driver")
 @pytest.mark.parametrize("one, other", [("tcp", "unix"), ("unix", "local"), ("local", "tcp")])
 def test_programs_near_and_far_see_the_same_bytes(server, tmp_path, one, other):
-    def command(role, place):
-        return [sys.executable, HERE / "m3_program.py", PRODUCTS / "libm3.so", role,
-                "local" if place == "local" else "remote"]
-
-    first = subprocess.Popen([str(c) for c in command("writer", one)], text=True,
+    first = subprocess.Popen(m3_program("writer", one), text=True,
                              env=program_env(server, one, tmp_path), stdin=subprocess.PIPE,
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
         assert first.stdout.readline() == "written\n", first.communicate()
-        result = run(command("reader", other), program_env(server, other, tmp_path))
+        result = run(m3_program("reader", other), program_env(server, other, tmp_path))
         assert result.status == 0, result.err
         first.stdin.write("\n")
         first.stdin.flush()
         assert first.stdout.readline() == "sealed\n", first.communicate()
-        result = run(command("sealed", other), program_env(server, other, tmp_path))
+        result = run(m3_program("sealed", other), program_env(server, other, tmp_path))
         assert result.status == 0, result.err
         assert m3(server, "read", "weights", "100", "5") == "world"
         out, err = first.communicate("\n", timeout=30 * SLOW)
@@ -196,8 +198,7 @@ def test_a_region_may_be_on_two_devices(tmp_path, place):
     try:
         wait_until(lambda: listens(f"{server.unix}.m3"), 10, "its socket for M3 is there")
         env = dict(program_env(server, place, tmp_path), CRICKET_EMU_DEVICES="2")
-        result = run([sys.executable, HERE / "m3_program.py", PRODUCTS / "libm3.so", "striped", place],
-                     env)
+        result = run(m3_program("striped", place), env)
         assert result.status == 0, result.err
         m3(server, "alloc", "S", "6M", "striped:2")
         assert "bytes   8388608\ndevice  0\nstripes 2\n" in m3(server, "stat", "S")
@@ -209,8 +210,7 @@ def test_a_region_may_be_on_two_devices(tmp_path, place):
 @pytest.mark.skipif(DRIVER != "emu", reason="a local program takes the emulated driver")
 @pytest.mark.parametrize("place", ["tcp", "unix", "local"])
 def test_a_program_hears_what_is_lost_and_goes_on_with_a_new_broker(server, tmp_path, place):
-    command = [sys.executable, HERE / "m3_program.py", PRODUCTS / "libm3.so", "news", place]
-    program = subprocess.Popen([str(c) for c in command], text=True,
+    program = subprocess.Popen(m3_program("news", place), text=True,
                                env=program_env(server, place, tmp_path), stdin=subprocess.PIPE,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
@@ -231,20 +231,16 @@ def test_a_program_hears_what_is_lost_and_goes_on_with_a_new_broker(server, tmp_
 
 @pytest.mark.parametrize("role, place", [("stranger", "tcp"), ("owner", "unix"), ("listeners", "tcp")])
 def test_what_a_session_may_ask_of_the_broker(server, role, place):
-    command = [sys.executable, HERE / "m3_program.py", PRODUCTS / "libm3.so", role, "remote"]
-    result = run(command, client_env(server.address(place)))
+    result = run(m3_program(role), client_env(server.address(place)))
     assert result.status == 0, result.err
 
 
 def test_a_lease_does_not_hold_up_a_session(server, tmp_path):
-    def command(role):
-        return [str(c) for c in (sys.executable, HERE / "m3_program.py", PRODUCTS / "libm3.so", role, "remote")]
-
     env = program_env(server, "tcp", tmp_path)
-    holder = subprocess.Popen(command("news"), text=True, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    holder = subprocess.Popen(m3_program("news"), text=True, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
         assert holder.stdout.readline() == "subscribed\n"
-        result = run(command("impatient"), env)
+        result = run(m3_program("impatient"), env)
         assert result.status == 0, result.err
     finally:
         holder.kill()
@@ -255,8 +251,7 @@ def test_a_pool_is_left_with_the_broker_once_until_it_is_destroyed(server, tmp_p
     def descriptors():
         return len(os.listdir(f"/proc/{server.broker()}/fd"))
 
-    command = [sys.executable, HERE / "m3_program.py", PRODUCTS / "libm3.so", "pools", "remote"]
-    program = subprocess.Popen([str(c) for c in command], text=True, env=program_env(server, "unix", tmp_path),
+    program = subprocess.Popen(m3_program("pools"), text=True, env=program_env(server, "unix", tmp_path),
                                stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
         counts = []
@@ -274,14 +269,12 @@ def test_a_pool_is_left_with_the_broker_once_until_it_is_destroyed(server, tmp_p
 
 @pytest.mark.skipif(DRIVER != "emu", reason="the driver's own errors differ")
 def test_a_forged_handle_opens_nothing(server):
-    command = [sys.executable, HERE / "m3_program.py", PRODUCTS / "libm3.so", "forger", "remote"]
-    result = run(command, client_env(server.address("tcp")))
+    result = run(m3_program("forger"), client_env(server.address("tcp")))
     assert result.status == 0, result.err
 
 
 @pytest.mark.skipif(DRIVER != "emu", reason="the driver's own errors differ")
 def test_without_a_broker_a_session_shares_nothing_and_goes_on(server):
     os.unlink(f"{server.unix}.m3")
-    command = [sys.executable, HERE / "m3_program.py", PRODUCTS / "libm3.so", "forger", "remote"]
-    result = run(command, client_env(server.address("tcp")))
+    result = run(m3_program("forger"), client_env(server.address("tcp")))
     assert result.status == 1 and "AssertionError: -16" in result.err   # M3_EIO, of m3_connect

@@ -29,6 +29,7 @@
 #include "server/output.h"
 #include "server_fake.h"
 #include "util/util.h"
+#include "tests/unit/server_links.h"
 
 /* One connection: our end, and the thread that serves the other. */
 struct end {
@@ -509,50 +510,6 @@ static void an_error_in_the_middle_is_told_at_the_end(void **state)
 
 /* --- a link that one lane adds to and another destroys */
 
-static bool linked; /* it is there */
-
-static CUresult make_link(unsigned int count, CUjit_option *options, void **values,
-			  CUlinkState *state)
-{
-	(void)count;
-	(void)options;
-	(void)values;
-	*state = (CUlinkState)(uintptr_t)0x77;
-	linked = true;
-	return CUDA_SUCCESS;
-}
-
-static CUresult add_to_link(CUlinkState state, CUjitInputType type, void *data, size_t size,
-			    const char *name, unsigned int count, CUjit_option *options,
-			    void **values)
-{
-	(void)state;
-	(void)type;
-	(void)data;
-	(void)size;
-	(void)name;
-	(void)count;
-	(void)options;
-	(void)values;
-	assert_true(linked);
-	return CUDA_SUCCESS;
-}
-
-static CUresult complete_link(CUlinkState state, void **cubin, size_t *size)
-{
-	(void)state;
-	(void)cubin;
-	(void)size;
-	return CUDA_ERROR_UNKNOWN;
-}
-
-static CUresult end_link(CUlinkState state)
-{
-	(void)state;
-	linked = false;
-	return CUDA_SUCCESS;
-}
-
 static void a_link_may_go_while_the_bytes_for_it_come(void **state)
 {
 	static const char image[1 << 20];
@@ -567,10 +524,7 @@ static void a_link_may_go_while_the_bytes_for_it_come(void **state)
 	long n;
 
 	(void)state;
-	ck_driver.cuLinkCreate_v2 = make_link;
-	ck_driver.cuLinkAddData_v2 = add_to_link;
-	ck_driver.cuLinkComplete = complete_link;
-	ck_driver.cuLinkDestroy = end_link;
+	links_install();
 	send_call(&lane, CK_PROC_ck_link_create, &create, NULL, 0);
 	assert_int_equal(read_reply((xdrproc_t)xdr_ck_link_create_res, &created, &record, NULL), 0);
 	open_end(&other, false);
@@ -580,7 +534,7 @@ static void a_link_may_go_while_the_bytes_for_it_come(void **state)
 	usleep(100000); /* the lane waits for the rest */
 	send_call(&other, CK_PROC_cuLinkDestroy, &destroy, NULL, 0);
 	assert_int_equal(ck_reader_next(other.reader, &record), 0);
-	assert_false(linked);
+	assert_int_equal(links, 0);
 	send_all(&lane, NULL, 0, image + sizeof(image) / 2, sizeof(image) / 2);
 	assert_int_equal(read_reply((xdrproc_t)xdr_ck_link_add_res, &added, &record, NULL), 0);
 	assert_int_equal(added.head.err, CUDA_ERROR_INVALID_HANDLE);

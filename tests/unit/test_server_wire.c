@@ -16,6 +16,7 @@
 #include "server/handles.h"
 #include "server/link.h"
 #include "server/session.h"
+#include "tests/unit/server_links.h"
 
 static struct ck_session session;
 static struct ck_request request = { .session = &session };
@@ -351,45 +352,6 @@ static void test_a_link_that_is_none_is_refused(void **state)
 			 CUDA_ERROR_INVALID_HANDLE);
 }
 
-static CUresult empty_link(unsigned int count, CUjit_option *options, void **values,
-			   CUlinkState *link)
-{
-	(void)count;
-	(void)options;
-	(void)values;
-	*link = (CUlinkState)0x77;
-	return CUDA_SUCCESS;
-}
-
-static CUresult no_more_data(CUlinkState link, void **cubin, size_t *size)
-{
-	(void)link;
-	*cubin = (void *)0x1000;
-	*size = 5;
-	return CUDA_SUCCESS;
-}
-
-static CUresult add_nothing(CUlinkState link, CUjitInputType type, void *data, size_t size,
-			    const char *name, unsigned int count, CUjit_option *options,
-			    void **values)
-{
-	(void)link;
-	(void)type;
-	(void)data;
-	(void)size;
-	(void)name;
-	(void)count;
-	(void)options;
-	(void)values;
-	return CUDA_SUCCESS;
-}
-
-static CUresult end_link(CUlinkState link)
-{
-	(void)link;
-	return CUDA_SUCCESS;
-}
-
 static CUresult link_size(uint64_t id)
 {
 	ck_link_complete_args args = { .link = id };
@@ -411,10 +373,7 @@ static void test_links_go_with_their_context(void **state)
 	cuLinkDestroy_res destroyed = { 0 };
 
 	(void)state;
-	ck_driver.cuLinkCreate_v2 = empty_link;
-	ck_driver.cuLinkAddData_v2 = add_nothing;
-	ck_driver.cuLinkComplete = no_more_data;
-	ck_driver.cuLinkDestroy = end_link;
+	links_install();
 	request.ctx = 7;
 	assert_int_equal(ck_serve_ck_link_create(&request, &create, &created), CUDA_SUCCESS);
 	request.ctx = 8;
