@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "emu/arena.h"
+#include "emu/memory/arena.h"
 #include "emu/emu.h"
 #include "libcuda/visible.h"
 #include "util/env.h"

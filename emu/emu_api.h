@@ -4,8 +4,8 @@
  * Those of rpc/driver.api; what has no definition here is a generated refusal, or another name of
  * a call (gen/emu_variants.c). All calls may be made from any thread.
  */
-#ifndef CK_EMU_API_H
-#define CK_EMU_API_H
+#ifndef CK_EMU_EMU_API_H
+#define CK_EMU_EMU_API_H
 
 #pragma GCC visibility push(default)
 

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "emu/arena.h"
+#include "emu/memory/arena.h"
 #include "emu/nvml.h"
 
 #define TEMPERATURE 30		/* degrees Celsius */

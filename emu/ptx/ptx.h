@@ -6,8 +6,8 @@
  * Language: "Parallel Thread Execution ISA", version 9.0 (NVIDIA documentation).
  * Functions return 0 or -errno unless they say otherwise, and set outputs only on 0.
  */
-#ifndef CK_EMU_PTX_H
-#define CK_EMU_PTX_H
+#ifndef CK_EMU_PTX_PTX_H
+#define CK_EMU_PTX_PTX_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -16,7 +16,7 @@ SUFFIXES = {"arrays": ("",), "driver_ptx": ("", "_linked"), "two_contexts": ("",
 BUILDS = [(name, name + suffix) for name in NAMES
           for suffix in SUFFIXES.get(name, ("", "_shared"))]
 # The sanitizers take the C library's read, write and sigaction for themselves, so that the shim
-# leaves them alone (client/interpose.c): these programs need it to have them.
+# leaves them alone (client/managed/interpose.c): these programs need it to have them.
 ASSERTION = r"^\S*assertion.cu:\d+: .*check_range.*: block: \[0,0,0\], thread: \[3,0,0\] Assertion `.*` failed\.$"
 INTERPOSED = {"managed_io", "managed_signals"}
 # Its memory is not shared with a worker under a sanitizer: it has no device address there.

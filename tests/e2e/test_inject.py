@@ -4,7 +4,7 @@ import pytest
 from conftest import EXPECTED, KIND, TRANSPORTS, client_env, run
 
 NETWORK = "rtt=2ms,bw=1G"
-# managed_io needs functions of the C library that the sanitizers have taken (client/interpose.c).
+# managed_io needs functions of the C library that the sanitizers have taken (client/managed/interpose.c).
 PROGRAMS = ["threads_order", "streams_events"] + ([] if KIND else ["managed_io"])
 
 

@@ -16,9 +16,9 @@
 #include <unistd.h>
 
 #include "rpc/proc.h"
-#include "server/dispatch.h"
-#include "server/memory.h"
-#include "server/modcache.h"
+#include "server/session/dispatch.h"
+#include "server/memory/memory.h"
+#include "server/modules/modcache.h"
 #include "tests/fuzz/standalone.h"
 #include "tests/unit/server_fake.h"
 

@@ -19,7 +19,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "client/command.h"
+#include "client/wire/command.h"
 #include "rpc/proc.h"
 #include "rpc/record.h"
 #include "tests/unit/client_session.h"

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/client.h"
+#include "client/wire/client.h"
 
 #define SESSION_TPCS 3
 

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 #include <sys/mman.h>
 
-#include "client/client.h"
+#include "client/wire/client.h"
 
 #define UNIT ((size_t)2 << 20)
 

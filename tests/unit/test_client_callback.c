@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "client/callback.h"
+#include "client/objects/callback.h"
 #include "tests/unit/client_peer.h"
 
 static struct {

@@ -18,7 +18,7 @@
 
 #include <cmocka.h>
 
-#include "client/command.h"
+#include "client/wire/command.h"
 #include "tests/unit/client_peer.h"
 #include "tests/unit/rpc_ends.h"
 

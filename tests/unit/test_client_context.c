@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "client/context.h"
+#include "client/objects/context.h"
 #include "libcuda/local.h"
 #include "tests/unit/client_session.h"
 

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "client/spread.h"
+#include "client/wire/spread.h"
 #include "tests/unit/client_peer.h"
 
 #define SPACE 1024

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "client/delivery.h"
+#include "client/wire/delivery.h"
 #include "tests/unit/client_peer.h"
 
 #define DEVICE 0x700000000000ull

@@ -14,8 +14,8 @@
 
 #include <cmocka.h>
 
-#include "client/delivery.h"
-#include "client/lane.h"
+#include "client/wire/delivery.h"
+#include "client/wire/lane.h"
 #include "rpc/status.h"
 #include "tests/unit/client_peer.h"
 

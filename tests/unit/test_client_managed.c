@@ -15,8 +15,8 @@
 
 #include <cmocka.h>
 
-#include "client/managed.h"
-#include "client/window.h"
+#include "client/managed/managed.h"
+#include "client/managed/window.h"
 #include "tests/unit/client_peer.h"
 #include "tests/unit/elf_data.h"
 #include "util/spin.h"

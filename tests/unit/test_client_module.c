@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "client/code.h"
+#include "client/modules/code.h"
 #include "elf/fatbin.h"
 #include "tests/unit/client_peer.h"
 #include "tests/unit/elf_data.h"

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "client/nvml.h"
+#include "client/nvml/nvml.h"
 #include "gen/nvml_api.h"
 #include "tests/unit/client_peer.h"
 

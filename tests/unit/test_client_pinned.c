@@ -16,8 +16,8 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 
-#include "client/pinned.h"
-#include "client/space.h"
+#include "client/memory/pinned.h"
+#include "client/memory/space.h"
 #include "tests/unit/client_peer.h"
 
 #define MIB ((size_t)1 << 20)

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "client/spread.h"
+#include "client/wire/spread.h"
 
 #define SIZE ((size_t)37 * 1000 * 1000 + 1)
 

@@ -15,8 +15,8 @@
 
 #include <unistd.h>
 
-#include "client/pinned.h"
-#include "client/stage.h"
+#include "client/memory/pinned.h"
+#include "client/copy/stage.h"
 #include "tests/unit/client_peer.h"
 
 #define MIB ((size_t)1 << 20)

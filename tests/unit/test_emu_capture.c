@@ -4,7 +4,7 @@
  */
 #include <pthread.h>
 
-#include "emu/graph.h"
+#include "emu/graphs/graph.h"
 #include "tests/unit/emu_graph_fixture.h"
 
 static void begin(CUstream stream)

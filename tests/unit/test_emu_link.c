@@ -3,7 +3,7 @@
  */
 #include <stdio.h>
 
-#include "emu/device_runtime.h"
+#include "emu/modules/device_runtime.h"
 #include "tests/unit/emu_graph_fixture.h"
 
 #define BLOCKS 5

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "emu/arena.h"
+#include "emu/memory/arena.h"
 #include "emu/emu.h"
 
 #define ok(call) assert_int_equal(call, CUDA_SUCCESS)

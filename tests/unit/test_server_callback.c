@@ -12,8 +12,8 @@
 #include <cmocka.h>
 
 #include "gen/handlers.h"
-#include "server/callback.h"
-#include "server/session.h"
+#include "server/session/callback.h"
+#include "server/session/session.h"
 
 static struct ck_session session = { .wait_max_ms = 60000 };
 static struct ck_request request = { .session = &session };

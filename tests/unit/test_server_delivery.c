@@ -17,9 +17,9 @@
 #include "gen/handlers.h"
 #include "rpc/proc.h"
 #include "rpc/status.h"
-#include "server/delivery.h"
-#include "server/memory.h"
-#include "server/session.h"
+#include "server/memory/delivery.h"
+#include "server/memory/memory.h"
+#include "server/session/session.h"
 #include "server_fake.h"
 
 #define MIB ((size_t)1 << 20)

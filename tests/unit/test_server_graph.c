@@ -13,9 +13,9 @@
 
 #include "cricket.h"
 #include "gen/handlers.h"
-#include "server/mirror_list.h"
-#include "server/modcache.h"
-#include "server/session.h"
+#include "server/graphs/mirror_list.h"
+#include "server/modules/modcache.h"
+#include "server/session/session.h"
 #include "server_fake.h"
 
 #define NODES 16

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "server/handles.h"
+#include "server/session/handles.h"
 
 static int a, b, c; /* their addresses serve as handles */
 

@@ -12,9 +12,9 @@
 #include <cmocka.h>
 
 #include "gen/handlers.h"
-#include "server/memory.h"
-#include "server/modcache.h"
-#include "server/session.h"
+#include "server/memory/memory.h"
+#include "server/modules/modcache.h"
+#include "server/session/session.h"
 #include "server_fake.h"
 
 #define BASE 0x100000000ull

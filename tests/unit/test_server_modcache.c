@@ -17,8 +17,8 @@
 
 #include <cmocka.h>
 
-#include "server/cachedir.h"
-#include "server/modcache.h"
+#include "server/modules/cachedir.h"
+#include "server/modules/modcache.h"
 
 #define LIMIT (1u << 20)
 

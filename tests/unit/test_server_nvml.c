@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "server/nvml.h"
+#include "server/session/nvml.h"
 
 static char many[2000]; /* addresses of its bytes serve as handles */
 

@@ -20,9 +20,9 @@
 
 #include "gen/handlers.h"
 #include "rpc/chan.h"
-#include "server/modcache.h"
-#include "server/pinned.h"
-#include "server/session.h"
+#include "server/modules/modcache.h"
+#include "server/memory/pinned.h"
+#include "server/session/session.h"
 #include "server_fake.h"
 #include "util/util.h"
 

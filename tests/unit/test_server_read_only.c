@@ -14,10 +14,10 @@
 #include <cmocka.h>
 
 #include "gen/handlers.h"
-#include "server/memory.h"
-#include "server/modcache.h"
-#include "server/session.h"
-#include "server/share.h"
+#include "server/memory/memory.h"
+#include "server/modules/modcache.h"
+#include "server/session/session.h"
+#include "server/memory/share.h"
 #include "server_fake.h"
 
 #define WINDOW 0x100000000ull

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "server/supervisor.h"
+#include "server/processes/supervisor.h"
 
 static int64_t fake_now, expired_before;
 static struct ck_spare_counts counts;
@@ -46,7 +46,7 @@ static void fake_expire(struct ck_workers *unused, int64_t begin)
 #define ck_workers_expire fake_expire
 #define ck_spares_run run_policy
 int run_policy(struct ck_spares *s, struct ck_workers *workers);
-#include "server/spares.c"
+#include "server/processes/spares.c"
 
 static struct ck_spares spares;
 

@@ -13,9 +13,9 @@
 
 #include "gen/driver.h"
 #include "gen/handlers.h"
-#include "server/handles.h"
-#include "server/memory.h"
-#include "server/session.h"
+#include "server/session/handles.h"
+#include "server/memory/memory.h"
+#include "server/session/session.h"
 
 static struct ck_session session;
 static struct ck_request request = { .session = &session };

@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "server/staging.h"
-#include "server/walk.h"
+#include "server/copy/staging.h"
+#include "server/copy/walk.h"
 #include "server_fake.h"
 
 static int make(void **state)

@@ -18,9 +18,9 @@
 
 #include "gen/handlers.h"
 #include "rpc/status.h"
-#include "server/delivery.h"
-#include "server/session.h"
-#include "server/status.h"
+#include "server/memory/delivery.h"
+#include "server/session/session.h"
+#include "server/session/status.h"
 #include "server_fake.h"
 
 #define EVENTS 40

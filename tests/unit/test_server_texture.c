@@ -10,9 +10,9 @@
 #include <cmocka.h>
 
 #include "gen/handlers.h"
-#include "server/modcache.h"
-#include "server/session.h"
-#include "server/texture.h"
+#include "server/modules/modcache.h"
+#include "server/session/session.h"
+#include "server/memory/texture.h"
 #include "server_fake.h"
 
 static int array, mipmap, level, module, reference; /* their addresses serve as handles */

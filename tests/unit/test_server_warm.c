@@ -12,9 +12,9 @@
 #include <cmocka.h>
 
 #include "gen/handlers.h"
-#include "server/modcache.h"
-#include "server/session.h"
-#include "server/warm.h"
+#include "server/modules/modcache.h"
+#include "server/session/session.h"
+#include "server/processes/warm.h"
 
 #define DEVICES 2
 #define CONTEXT 16 /* the client's id of its primary context */

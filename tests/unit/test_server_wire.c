@@ -13,9 +13,9 @@
 
 #include "gen/driver.h"
 #include "gen/handlers.h"
-#include "server/handles.h"
-#include "server/link.h"
-#include "server/session.h"
+#include "server/session/handles.h"
+#include "server/modules/link.h"
+#include "server/session/session.h"
 #include "tests/unit/server_links.h"
 
 static struct ck_session session;

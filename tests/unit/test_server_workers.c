@@ -15,9 +15,9 @@
 
 #include <cmocka.h>
 
-#include "server/options.h"
-#include "server/supervisor.h"
-#include "server/worker.h"
+#include "server/processes/options.h"
+#include "server/processes/supervisor.h"
+#include "server/processes/worker.h"
 #include "util/fd.h"
 
 static const unsigned char session[16] = "a session's name";

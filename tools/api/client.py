@@ -193,7 +193,7 @@ def cached_tail(row, args):
 def stubs_c(table):
     """Everything of the client that the table determines."""
     out = [banner("rpc/driver.api"), '#include <stdlib.h>\n#include <string.h>\n\n'
-           '#include "client/stub.h"\n#include "gen/api.h"\n#include "gen/wire.h"\n\n']
+           '#include "client/wire/stub.h"\n#include "gen/api.h"\n#include "gen/wire.h"\n\n']
     for r in table.rows:
         if r.wire:
             out.append(wire_stub(r))
@@ -210,7 +210,7 @@ def counted_c(table):
     """The calls once more, counted: what cuGetProcAddress gives when CRICKET_STATS is on."""
     rows = [r for r in table.rows
             if r.exported and r.kind != "refuse" and r.since.isdigit() and int(r.since)]
-    out = [banner("rpc/driver.api"), '#include "client/stats.h"\n#include "gen/api.h"\n\n'
+    out = [banner("rpc/driver.api"), '#include "client/wire/stats.h"\n#include "gen/api.h"\n\n'
            "const char *const ck_stats_names[] = {\n"]
     out += [f'\t"{r.name}",\n' for r in rows]
     out.append("};\n\nconst unsigned int ck_stats_name_count = "

@@ -84,7 +84,7 @@ def function(row):
 
 def stubs_c(table):
     """Everything of the client that the table determines."""
-    out = [banner(SOURCE), '#include <string.h>\n\n#include "client/nvml.h"\n#include "cricket.h"\n'
+    out = [banner(SOURCE), '#include <string.h>\n\n#include "client/nvml/nvml.h"\n#include "cricket.h"\n'
            '#include "gen/nvml_api.h"\n#include "gen/numbers.h"\n#include "util/util.h"\n\n']
     for row in table.rows:
         if row.kind == "call":

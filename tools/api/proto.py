@@ -57,7 +57,7 @@ def api_h(table):
     return "".join(out)
 
 
-# Functions of the C library that the client puts its own before: client/interpose.c says why.
+# Functions of the C library that the client puts its own before: client/managed/interpose.c says why.
 INTERPOSED = ("fread fwrite pread pread64 pthread_sigmask pwrite pwrite64 read readv recv recvfrom "
               "send sendto sigaction signal sigprocmask write writev").split()
 

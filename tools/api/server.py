@@ -98,7 +98,7 @@ def handler(row):
 def handlers_c(table):
     out = [banner("rpc/driver.api"), '#include <string.h>\n\n#include "gen/driver.h"\n'
            '#include "gen/handlers.h"\n' + ('#include "gen/nvml_server.h"\n' if table.more else "")
-           + '#include "server/handles.h"\n\nstruct ck_driver ck_driver;\n\n'
+           + '#include "server/session/handles.h"\n\nstruct ck_driver ck_driver;\n\n'
            "const struct ck_driver_symbol ck_driver_symbols[] = {\n"]
     out += [f'\t{{ "{r.name}", (void **)&ck_driver.{r.name} }},\n' for r in driver_rows(table)]
     out.append("\t{ 0 }\n};\n\n")

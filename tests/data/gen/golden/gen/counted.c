@@ -1,5 +1,5 @@
 /* Made by tools/apigen.py from rpc/driver.api: change those, not this file. */
-#include "client/stats.h"
+#include "client/wire/stats.h"
 #include "gen/api.h"
 
 const char *const ck_stats_names[] = {

@@ -3,7 +3,7 @@
 
 #include "gen/driver.h"
 #include "gen/handlers.h"
-#include "server/handles.h"
+#include "server/session/handles.h"
 
 struct ck_driver ck_driver;
 

@@ -1,0 +1,185 @@
+/*
+ * client/copy/batch.c - many copies in one call, and copies between two contexts.
+ *
+ * A batch promises an order to the stream, none among its copies. Those that touch the host go
+ * one by one through copy.c; those between addresses of devices are collected into one message.
+ */
+#include <string.h>
+
+#include "client/wire/client.h"
+#include "client/managed/managed.h"
+#include "libcuda/batch.h"
+#include "libcuda/libcuda.h"
+
+#define COLLECT 256 /* copies in one message */
+
+/* --- between contexts */
+
+struct peer {
+	uint64_t ctx, dst, src;	/* ids of contexts: the current one, those of the memory */
+	struct ck_stream *stream;
+};
+
+static CUresult enter_peer(CUcontext dst, CUcontext src, CUdeviceptr to, CUdeviceptr from,
+			   size_t size, CUstream stream, struct peer *p)
+{
+	CUresult err = ck_enter(&p->ctx);
+
+	if (!err)
+		err = ck_stream_from(stream, &p->stream);
+	if (!err)
+		err = ck_context_id(dst, &p->dst);
+	if (!err)
+		err = ck_context_id(src, &p->src);
+	if (!err)
+		err = ck_device_reach(to, size);
+	if (!err)
+		err = ck_device_reach(from, size);
+	if (err)
+		return err;
+	ck_managed_device(from, size, false);
+	ck_managed_device(to, size, true);
+	return CUDA_SUCCESS;
+}
+
+CK_EXPORT CUresult cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext,
+				     CUdeviceptr srcDevice, CUcontext srcContext,
+				     size_t ByteCount, CUstream hStream)
+{
+	struct peer p;
+	CUresult err = enter_peer(dstContext, srcContext, dstDevice, srcDevice, ByteCount, hStream,
+				  &p);
+
+	if (err || ByteCount == 0)
+		return err;
+	return ck_wire_cuMemcpyPeerAsync(p.ctx, dstDevice, p.dst, srcDevice, p.src, ByteCount,
+					 p.stream ? p.stream->object.id : 0);
+}
+
+CK_EXPORT CUresult cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice,
+				CUcontext srcContext, size_t ByteCount)
+{
+	struct peer p;
+	CUresult err = enter_peer(dstContext, srcContext, dstDevice, srcDevice, ByteCount, NULL,
+				  &p);
+
+	if (err || ByteCount == 0)
+		return err;
+	if (p.stream)	/* the per-thread form of the call: its stream takes the copy */
+		return ck_wire_cuMemcpyPeerAsync(p.ctx, dstDevice, p.dst, srcDevice, p.src,
+						 ByteCount, p.stream->object.id);
+	return ck_wire_cuMemcpyPeer(p.ctx, dstDevice, p.dst, srcDevice, p.src, ByteCount);
+}
+
+/* --- batches */
+
+struct item {			/* as it travels: server/copy/batch.c */
+	uint64_t dst, src, size;
+};
+
+struct batch {
+	uint64_t ctx, stream;
+	struct item items[COLLECT];
+	size_t count;
+};
+
+static CUresult batch_send(struct batch *b)
+{
+	size_t count = b->count;
+
+	b->count = 0;
+	return count ? ck_wire_ck_copy_batch(b->ctx, b->stream, b->items,
+					     count * sizeof(b->items[0])) : CUDA_SUCCESS;
+}
+
+CUresult ck_libcuda_takes_batch(CUstream handle)
+{
+	struct ck_stream *stream;
+	CUresult err = ck_stream_from(handle, &stream);
+
+	return err ? err : stream ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+static CUresult enter_batch(CUstream handle, struct batch *b)
+{
+	struct ck_stream *stream = NULL;
+	CUresult err = ck_enter(&b->ctx);
+
+	if (!err)
+		err = ck_libcuda_takes_batch(handle);
+	if (!err)
+		err = ck_stream_from(handle, &stream);
+	if (err)
+		return err;
+	b->count = 0;
+	b->stream = stream->object.id;
+	return CUDA_SUCCESS;
+}
+
+static CUresult batch_copy(struct batch *b, CUdeviceptr dst, CUdeviceptr src, size_t size,
+			   CUstream stream)
+{
+	CUresult err;
+
+	if (!ck_on_device(dst) || !ck_on_device(src)) {
+		err = batch_send(b);
+		return err ? err : cuMemcpyAsync(dst, src, size, stream);
+	}
+	err = ck_device_reach(dst, size);
+	if (!err)
+		err = ck_device_reach(src, size);
+	if (err)
+		return err;
+	ck_managed_device(src, size, false);
+	ck_managed_device(dst, size, true);
+	if (b->count == COLLECT)
+		err = batch_send(b);
+	b->items[b->count++] = (struct item){ dst, src, size };
+	return err;
+}
+
+/* @fail: the index of the copy that is refused, SIZE_MAX when it is none of them. */
+static CUresult copy_batch(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,
+			   const CUmemcpyAttributes *attrs, const size_t *first,
+			   size_t attr_count, size_t *fail, CUstream stream)
+{
+	struct batch b;
+	CUresult err = enter_batch(stream, &b), sent;
+
+	*fail = SIZE_MAX;
+	if (err)
+		return err;
+	if (!dsts || !srcs || !sizes || count == 0 ||
+	    !ck_batch_attributes_ok(attrs, first, attr_count, count))
+		return CUDA_ERROR_INVALID_VALUE;
+	for (size_t i = 0; i < count && !err; i++) {
+		err = sizes[i] ? batch_copy(&b, dsts[i], srcs[i], sizes[i], stream) :
+				 CUDA_ERROR_INVALID_VALUE;
+		if (err)
+			*fail = i;
+	}
+	sent = batch_send(&b);
+	return err ? err : sent;
+}
+
+CK_EXPORT CUresult cuMemcpyBatchAsync(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes,
+				      size_t count, CUmemcpyAttributes *attrs, size_t *attrsIdxs,
+				      size_t numAttrs, size_t *failIdx, CUstream hStream)
+{
+	size_t fail;
+	CUresult err = copy_batch(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, &fail,
+				  hStream);
+
+	if (err && failIdx)
+		*failIdx = fail;
+	return err;
+}
+
+CK_EXPORT CUresult cuMemcpyBatchAsync_v2(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes,
+					 size_t count, CUmemcpyAttributes *attrs, size_t *attrsIdxs,
+					 size_t numAttrs, CUstream hStream)
+{
+	size_t fail;
+
+	return copy_batch(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, &fail, hStream);
+}

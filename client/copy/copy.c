@@ -1,0 +1,337 @@
+/*
+ * client/copy/copy.c - linear copies (D9): host bytes are taken over at the call, device bytes have
+ * arrived when it returns; to pinned memory they are delivered later (client/wire/delivery.h). Pinned
+ * memory that is shared with the worker needs none of it: the message names the bytes, and the GPU
+ * moves them when their turn in the stream comes.
+ */
+#include <string.h>
+
+#include "client/graphs/capture.h"
+#include "client/wire/client.h"
+#include "client/wire/delivery.h"
+#include "client/managed/managed.h"
+#include "client/graphs/mirror.h"
+#include "client/memory/pinned.h"
+#include "client/wire/spread.h"
+#include "client/copy/stage.h"
+#include "rpc/pinned.h"
+
+#define PIECE ((size_t)1 << 30)		/* payload of one message; lengths on the wire are 32 bits */
+#define STAGED 65536			/* CUDA: copies up to this may return before the transfer */
+/*
+ * Pinned memory that is shared: up to this the bytes are better off in a message. A copy that the GPU makes
+ * costs 3 us more than natively whatever its size (H200); staging costs less at first, and 20 us at 64 KiB.
+ */
+#define STAGED_UP 4096
+#define STAGED_DOWN 1024
+
+/* Where a copy happens: context, and the stream on both sides. */
+struct place {
+	struct ck_context *ctx;
+	struct ck_stream *stream;	/* NULL: legacy */
+	uint64_t id;
+	bool waits;			/* for the copy: a synchronous form */
+	bool drains;			/* it may wait for what is in the stream: it does, or nothing is */
+	bool direct;			/* the GPU reads or writes the program's own pages */
+};
+
+static CUresult enter(CUstream handle, struct place *p)
+{
+	CUresult err = ck_stream_enter(handle, &p->ctx, &p->stream);
+
+	p->waits = p->drains = p->direct = false;
+	if (!err)
+		p->id = p->stream ? p->stream->object.id : 0;
+	return err ? err : ck_capture_work(p->stream);
+}
+
+/* The synchronous forms: they wait, which a stream that is being captured cannot be. */
+static CUresult enter_sync(struct place *p)
+{
+	CUresult err = enter(NULL, p);
+
+	p->waits = true;
+	return err ? err : ck_capture_wait(p->stream);
+}
+
+/* A copy between the host and the device under way. */
+struct transfer {
+	const struct place *place;
+	CUdeviceptr device;
+	void *host;
+};
+
+static struct ck_staged staged(const struct place *p, CUdeviceptr device, const void *host, size_t size)
+{
+	return (struct ck_staged){ p->ctx, p->stream, device, (void *)(uintptr_t)host, size, p->drains };
+}
+
+static CUresult upload_part(const void *transfer, size_t at, size_t size)
+{
+	const struct transfer *t = transfer;
+	const struct ck_staged s = staged(t->place, t->device + at, (char *)t->host + at, size);
+	CUresult err = CUDA_SUCCESS;
+
+	if (ck_stage_upload(&s, &err))
+		return err;
+	for (size_t end = at + size; at < end && !err; at += PIECE)
+		err = ck_wire_ck_upload_part(t->place->ctx->object.id, t->device + at,
+					     t->place->id, (char *)t->host + at,
+					     ck_min(end - at, PIECE));
+	return err;
+}
+
+static CUresult download_part(const void *transfer, size_t at, size_t size)
+{
+	const struct transfer *t = transfer;
+	const struct ck_staged s = staged(t->place, t->device + at, (char *)t->host + at, size);
+	CUresult err = CUDA_SUCCESS;
+
+	if (ck_stage_download(&s, &err))
+		return err;
+	for (size_t end = at + size; at < end && !err; at += PIECE) {
+		struct ck_sink sink = { (char *)t->host + at, ck_min(end - at, PIECE) };
+
+		err = ck_wire_ck_download(t->place->ctx->object.id, t->device + at, t->place->id,
+					  sink.size, 0, &sink);
+	}
+	return err;
+}
+
+/* Threads of the shim make the calls of a large copy: an error is noted for ours here. */
+static CUresult transfer(const struct place *p, CUdeviceptr device, const void *host, size_t size,
+			 ck_part_fn part)
+{
+	void *bytes = ck_managed_host(host, size, part == download_part);
+	const struct transfer t = { p, device, bytes };
+	CUresult err = ck_spread(part, &t, size);
+
+	if (err)
+		ck_context_outcome(p->ctx->object.id, err);
+	return err;
+}
+
+/*
+ * Small bytes that the program may change on return travel in the message, unless work in front of
+ * the copy may still write them.
+ */
+static bool is_direct(struct place *p, const void *host, size_t size, size_t staged)
+{
+	p->direct = ck_pinned_holds(host, size) &&
+		    !(p->waits && size <= staged && ck_stream_idle(p->ctx, p->stream));
+	return p->direct;
+}
+
+/* Between the device and pages that are shared: made when this returns for who waits, else in its turn. */
+static CUresult pinned_copy(const struct place *p, CUdeviceptr dst, CUdeviceptr src, size_t size,
+			    unsigned int kind)
+{
+	uint64_t last = ck_command_last();
+	CUresult err;
+
+	if (p->waits && !p->stream) {	/* the driver has a shorter way */
+		err = ck_wire_ck_pinned_move(p->ctx->object.id, dst, src, size, kind);
+		if (!err)
+			ck_stream_synced(p->ctx, NULL, last);
+		return err;
+	}
+	err = ck_wire_ck_pinned_copy(p->ctx->object.id, dst, src, size, p->id, kind);
+	return err || !p->waits ? err : ck_stream_wait(p->ctx, p->stream);
+}
+
+/* Bytes of pageable memory: they have been taken over when this returns. */
+static CUresult upload_pageable(struct place *p, CUdeviceptr dst, const void *src, size_t size)
+{
+	struct ck_staged s;
+	CUresult err;
+
+	ck_managed_device(dst, size, true);
+	p->drains = p->waits || (size >= CK_STAGE_MIN && ck_stream_idle(p->ctx, p->stream));
+	if (size < CK_SPREAD_MIN) {
+		s = staged(p, dst, src, size);
+		return ck_stage_upload(&s, &err) ?
+			       err :
+			       ck_wire_ck_upload(p->ctx->object.id, dst, p->id, 0, src, size);
+	}
+	err = transfer(p, dst, src, size, upload_part);
+	ck_command_called();
+	return err;
+}
+
+static CUresult upload(struct place *p, CUdeviceptr dst, const void *src, size_t size)
+{
+	CUresult err;
+
+	if (size == 0)
+		return CUDA_SUCCESS;
+	err = src ? ck_device_reach(dst, size) : CUDA_ERROR_INVALID_VALUE;
+	if (!err && ck_capturing(p->stream))
+		return ck_mirror_capture_flat(dst, true, (uintptr_t)src, false, size, p->id);
+	if (!err && is_direct(p, src, size, STAGED_UP)) {
+		ck_managed_device(dst, size, true);
+		return pinned_copy(p, dst, (uintptr_t)src, size, CK_PINNED_TO_DEVICE);
+	}
+	if (!err)
+		err = ck_functions_settle(p->ctx, p->stream, src);
+	return err ? err : upload_pageable(p, dst, src, size);
+}
+
+/*
+ * The synchronous forms: what is enqueued later, on any stream, finds the bytes in place. A small
+ * copy need not be waited for while every stream keeps its order with the legacy one; large ones
+ * are, as the driver does.
+ */
+static CUresult settle(const struct place *p, size_t size)
+{
+	if (size == 0 || p->direct || (size <= STAGED && !ck_client.unordered_streams))
+		return CUDA_SUCCESS;
+	return ck_stream_wait(p->ctx, p->stream);
+}
+
+static CUresult download(struct place *p, void *dst, CUdeviceptr src, size_t size)
+{
+	uint64_t last;
+	CUresult err;
+
+	if (size == 0)
+		return CUDA_SUCCESS;
+	err = dst ? ck_device_reach(src, size) : CUDA_ERROR_INVALID_VALUE;
+	if (!err && ck_capturing(p->stream))
+		return ck_mirror_capture_flat((uintptr_t)dst, false, src, true, size, p->id);
+	if (err)
+		return err;
+	ck_managed_device(src, size, false);
+	if (is_direct(p, dst, size, STAGED_DOWN))
+		return pinned_copy(p, (uintptr_t)dst, src, size, CK_PINNED_TO_HOST);
+	if (!p->waits && ck_delivery_suits(dst, size))
+		return ck_delivery_copy(p->ctx->object.id, p->id, dst, src, size);
+	last = ck_command_last();
+	p->drains = true;
+	err = transfer(p, src, dst, size, download_part);
+	if (!err)
+		ck_stream_synced(p->ctx, p->stream, last);
+	return err;
+}
+
+CK_EXPORT CUresult cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount)
+{
+	struct place p;
+	CUresult err = enter_sync(&p);
+
+	if (!err)
+		err = upload(&p, dstDevice, srcHost, ByteCount);
+	return err ? err : settle(&p, ByteCount);
+}
+
+CK_EXPORT CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void *srcHost,
+					size_t ByteCount, CUstream hStream)
+{
+	struct place p;
+	CUresult err = enter(hStream, &p);
+
+	return err ? err : upload(&p, dstDevice, srcHost, ByteCount);
+}
+
+CK_EXPORT CUresult cuMemcpyDtoH_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount)
+{
+	struct place p;
+	CUresult err = enter_sync(&p);
+
+	return err ? err : download(&p, dstHost, srcDevice, ByteCount);
+}
+
+/* Waits unless the memory is pinned. */
+CK_EXPORT CUresult cuMemcpyDtoHAsync_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount,
+					CUstream hStream)
+{
+	struct place p;
+	CUresult err = enter(hStream, &p);
+
+	return err ? err : download(&p, dstHost, srcDevice, ByteCount);
+}
+
+static CUresult check_both(CUdeviceptr dst, CUdeviceptr src, size_t size)
+{
+	CUresult err = size ? ck_device_reach(dst, size) : CUDA_SUCCESS;
+
+	if (!err && size)
+		err = ck_device_reach(src, size);
+	if (err)
+		return err;
+	ck_managed_device(src, size, false);
+	ck_managed_device(dst, size, true);
+	return CUDA_SUCCESS;
+}
+
+CK_EXPORT CUresult cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount)
+{
+	struct place p;
+	CUresult err = enter_sync(&p);
+
+	if (!err)
+		err = check_both(dstDevice, srcDevice, ByteCount);
+	if (err || !ByteCount)
+		return err;
+	if (p.id)	/* the per-thread form of the call: its stream takes the copy */
+		return ck_wire_cuMemcpyDtoDAsync_v2(p.ctx->object.id, dstDevice, srcDevice,
+						    ByteCount, p.id);
+	return ck_wire_cuMemcpyDtoD_v2(p.ctx->object.id, dstDevice, srcDevice, ByteCount);
+}
+
+CK_EXPORT CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice,
+					size_t ByteCount, CUstream hStream)
+{
+	struct place p;
+	CUresult err = enter(hStream, &p);
+
+	if (!err)
+		err = check_both(dstDevice, srcDevice, ByteCount);
+	if (err || !ByteCount)
+		return err;
+	return ck_wire_cuMemcpyDtoDAsync_v2(p.ctx->object.id, dstDevice, srcDevice, ByteCount, p.id);
+}
+
+/* In stream order; in a capture a copy like any other. */
+static CUresult host_to_host(void *dst, const void *src, size_t size, CUstream stream)
+{
+	struct place p;
+	CUresult err = enter(stream, &p);
+
+	if (!err && size && ck_capturing(p.stream))
+		return ck_mirror_capture_flat((uintptr_t)dst, false, (uintptr_t)src, false, size,
+					      p.id);
+	if (!err)
+		err = ck_stream_settle(stream);
+	if (!err && size)
+		memmove(dst, src, size);
+	return err;
+}
+
+/* Unified addressing: what kind of copy it is follows from the addresses. */
+static CUresult any(CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream stream, bool async)
+{
+	bool to = ck_on_device(dst), from = ck_on_device(src);
+	void *to_host = (void *)(uintptr_t)dst, *from_host = (void *)(uintptr_t)src;
+
+	if (to && from)
+		return async ? cuMemcpyDtoDAsync_v2(dst, src, size, stream) :
+			       cuMemcpyDtoD_v2(dst, src, size);
+	if (to)
+		return async ? cuMemcpyHtoDAsync_v2(dst, from_host, size, stream) :
+			       cuMemcpyHtoD_v2(dst, from_host, size);
+	if (from)
+		return async ? cuMemcpyDtoHAsync_v2(to_host, src, size, stream) :
+			       cuMemcpyDtoH_v2(to_host, src, size);
+	return host_to_host(to_host, from_host, size, stream);
+}
+
+CK_EXPORT CUresult cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount)
+{
+	return any(dst, src, ByteCount, NULL, false);
+}
+
+CK_EXPORT CUresult cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount,
+				 CUstream hStream)
+{
+	return any(dst, src, ByteCount, hStream, true);
+}

@@ -1,0 +1,403 @@
+/*
+ * client/copy/copy_3d.c - copies of rectangles and boxes, arrays included. The host side travels packed,
+ * without gaps; a 2D copy is a 3D copy of depth 1.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/memory/array.h"
+#include "client/copy/box.h"
+#include "client/graphs/capture.h"
+#include "client/wire/client.h"
+#include "client/managed/managed.h"
+#include "client/graphs/mirror.h"
+#include "client/memory/pinned.h"
+
+size_t ck_copy_part = (size_t)1 << 30; /* a record's length has 31 bits */
+
+/* One side of a copy, resolved to an address in one space, or a place in an array. */
+struct side {
+	bool device;
+	uint64_t array;			/* its id; 0: no array */
+	size_t at[3];			/* in an array: bytes, row, slice or layer */
+	uint64_t start;			/* of the first byte to be copied */
+	size_t pitch, slice;		/* bytes from row to row, from plane to plane */
+	size_t extent;			/* bytes from the first to behind the last one touched */
+	uint64_t context;		/* id of the context named for it; 0: none */
+};
+
+struct copy {
+	struct side dst, src;
+	size_t width, height, depth;
+};
+
+static struct ck_box box_of(const struct side *s, const struct copy *b)
+{
+	return (struct ck_box){ .start = s->start, .width = b->width, .height = b->height,
+				.depth = b->depth, .pitch = s->pitch, .slice = s->slice };
+}
+
+/* Fill in the distances and the extent; false: rows overlap, or a number is too large. */
+static bool measure(struct side *s, const struct copy *b, size_t pitch, size_t rows,
+		    const size_t at[3])
+{
+	struct ck_box box = box_of(s, b);
+
+	if (!ck_box_place(&box, s->start, pitch, rows, at))
+		return false;
+	s->start = box.start;
+	s->pitch = box.pitch;
+	s->slice = box.slice;
+	s->extent = (b->depth - 1) * s->slice + (b->height - 1) * s->pitch + b->width;
+	return true;
+}
+
+static bool fits(size_t at, size_t count, size_t extent)
+{
+	return count <= extent && at <= extent - count;
+}
+
+/* Elements are copied whole, and extents are kept to. */
+static CUresult resolve_array(struct side *s, const struct copy *b, CUarray handle,
+			      const size_t at[3])
+{
+	CUDA_ARRAY3D_DESCRIPTOR desc;
+	CUresult err = ck_array_describe(handle, &desc, &s->array);
+	size_t element;
+
+	if (err)
+		return err;
+	element = ck_array_element(&desc);
+	if (element && (at[0] % element || b->width % element ||
+			!fits(at[0], b->width, desc.Width * element)))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!fits(at[1], b->height, ck_max(desc.Height, (size_t)1)) ||
+	    !fits(at[2], b->depth, ck_max(desc.Depth, (size_t)1)))
+		return CUDA_ERROR_INVALID_VALUE;
+	s->device = true;
+	memcpy(s->at, at, sizeof(s->at));
+	return CUDA_SUCCESS;
+}
+
+static CUresult resolve(struct side *s, const struct copy *b, CUmemorytype type, const void *host,
+			CUdeviceptr device, size_t pitch, size_t height, const size_t at[3])
+{
+	if (type != CU_MEMORYTYPE_HOST && type != CU_MEMORYTYPE_DEVICE &&
+	    type != CU_MEMORYTYPE_UNIFIED)
+		return CUDA_ERROR_INVALID_VALUE;
+	s->device = type == CU_MEMORYTYPE_DEVICE ||
+		    (type == CU_MEMORYTYPE_UNIFIED && ck_on_device(device));
+	s->start = type == CU_MEMORYTYPE_HOST ? (uint64_t)(uintptr_t)host : device;
+	if (!s->start || !measure(s, b, pitch, height, at))
+		return CUDA_ERROR_INVALID_VALUE;
+	/* what the GPU reaches itself is as good as its own */
+	s->device = s->device || ck_pinned_holds((const void *)(uintptr_t)s->start, s->extent);
+	return CUDA_SUCCESS;
+}
+
+/* A side as the server gets it; one of the host is packed, and placed by it. */
+static CUmemorytype describe_side(const struct side *s, const struct copy *b, CUdeviceptr *device,
+				  CUarray *array, size_t *pitch, size_t *height)
+{
+	*pitch = b->width;
+	*height = b->height;
+	if (s->array) {
+		*array = (CUarray)(uintptr_t)s->array;
+		return CU_MEMORYTYPE_ARRAY;
+	}
+	if (!s->device)
+		return CU_MEMORYTYPE_HOST;
+	*device = s->start;
+	*pitch = s->pitch;
+	if (b->depth > 1)
+		*height = s->slice / s->pitch;
+	return CU_MEMORYTYPE_DEVICE;
+}
+
+static void describe(const struct copy *b, CUDA_MEMCPY3D *c)
+{
+	memset(c, 0, sizeof(*c));
+	c->WidthInBytes = b->width;
+	c->Height = b->height;
+	c->Depth = b->depth;
+	c->srcMemoryType = describe_side(&b->src, b, &c->srcDevice, &c->srcArray, &c->srcPitch,
+					 &c->srcHeight);
+	c->srcXInBytes = b->src.at[0];
+	c->srcY = b->src.at[1];
+	c->srcZ = b->src.at[2];
+	c->dstMemoryType = describe_side(&b->dst, b, &c->dstDevice, &c->dstArray, &c->dstPitch,
+					 &c->dstHeight);
+	c->dstXInBytes = b->dst.at[0];
+	c->dstY = b->dst.at[1];
+	c->dstZ = b->dst.at[2];
+}
+
+/* Where a copy happens. */
+struct place {
+	struct ck_context *ctx;
+	struct ck_stream *stream;	/* NULL: legacy */
+	uint64_t id;
+};
+
+static CUresult to_device(const struct copy *b, const struct place *p)
+{
+	struct ck_box src = box_of(&b->src, b);
+	size_t size = b->width * b->height * b->depth;
+	const char *bytes = (const char *)(uintptr_t)src.start;
+	char *packed = NULL;
+	CUDA_MEMCPY3D c;
+	CUresult err;
+
+	describe(b, &c);
+	if (!ck_box_is_packed(&src)) {
+		packed = malloc(size);
+		if (!packed)
+			return CUDA_ERROR_OUT_OF_MEMORY;
+		ck_box_pack(&src, packed);
+		bytes = packed;
+	}
+	err = ck_wire_ck_upload_3d(p->ctx->object.id, &c, p->id, bytes, size);
+	free(packed);
+	return err;
+}
+
+static CUresult to_host(const struct copy *b, const struct place *p)
+{
+	struct ck_box dst = box_of(&b->dst, b);
+	size_t size = b->width * b->height * b->depth;
+	bool direct = ck_box_is_packed(&dst);
+	struct ck_sink sink = { direct ? (void *)(uintptr_t)dst.start : malloc(size), size };
+	uint64_t last = ck_command_last();
+	CUDA_MEMCPY3D c;
+	CUresult err;
+
+	if (!sink.data)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	describe(b, &c);
+	err = ck_wire_ck_download_3d(p->ctx->object.id, &c, p->id, &sink);
+	if (!err && !direct)
+		ck_box_unpack(&dst, sink.data);
+	if (!direct)
+		free(sink.data);
+	if (!err)
+		ck_stream_synced(p->ctx, p->stream, last);
+	return err;
+}
+
+static CUresult on_host(const struct copy *b, CUstream handle)
+{
+	struct ck_box dst = box_of(&b->dst, b), src = box_of(&b->src, b);
+	CUresult err = ck_stream_settle(handle);
+
+	if (!err)
+		ck_box_copy(&dst, &src);
+	return err;
+}
+
+/* Which way to cut a box that is too large for one message: planes, rows, or a row. */
+enum cut { CUT_DEPTH, CUT_HEIGHT, CUT_WIDTH };
+
+/* The same side, further on. */
+static void advance(struct side *s, enum cut cut, size_t first)
+{
+	if (s->array)
+		s->at[cut == CUT_DEPTH ? 2 : cut == CUT_HEIGHT ? 1 : 0] += first;
+	else
+		s->start += first * (cut == CUT_DEPTH ? s->slice :
+				     cut == CUT_HEIGHT ? s->pitch : 1);
+}
+
+static struct copy part_of(const struct copy *b, enum cut cut, size_t first, size_t count)
+{
+	struct copy part = *b;
+
+	advance(&part.dst, cut, first);
+	advance(&part.src, cut, first);
+	*(cut == CUT_DEPTH ? &part.depth : cut == CUT_HEIGHT ? &part.height : &part.width) = count;
+	return part;
+}
+
+/* Between host and device, in as many messages as it takes. */
+static CUresult in_parts(const struct copy *b, const struct place *p)
+{
+	enum cut cut = b->depth > 1 ? CUT_DEPTH : b->height > 1 ? CUT_HEIGHT : CUT_WIDTH;
+	size_t whole = cut == CUT_DEPTH ? b->depth : cut == CUT_HEIGHT ? b->height : b->width;
+	size_t bytes = b->width * b->height * b->depth, unit = bytes / whole;
+	size_t step = unit < ck_copy_part ? ck_copy_part / unit : 1;
+	CUresult err = CUDA_SUCCESS;
+
+	if (bytes <= ck_copy_part)
+		return b->dst.device ? to_device(b, p) : to_host(b, p);
+	for (size_t at = 0; at < whole && !err; at += step) {
+		struct copy part = part_of(b, cut, at, ck_min(step, whole - at));
+
+		err = in_parts(&part, p);
+	}
+	return err;
+}
+
+static CUresult between_devices(const struct copy *b, const struct place *p)
+{
+	CUDA_MEMCPY3D c;
+
+	describe(b, &c);
+	if (b->dst.context || b->src.context)
+		return ck_wire_ck_copy_3d_peer(p->ctx->object.id, &c, b->dst.context,
+					       b->src.context, p->id);
+	return ck_wire_ck_copy_3d(p->ctx->object.id, &c, p->id);
+}
+
+static CUresult run(const struct copy *b, const CUDA_MEMCPY3D *asked, CUstream handle)
+{
+	struct place p;
+	uint64_t bytes;
+	CUresult err = ck_stream_enter(handle, &p.ctx, &p.stream);
+
+	if (!err)
+		err = ck_capture_work(p.stream);
+	if (!err && b->dst.device && !b->dst.array)
+		err = ck_device_reach(b->dst.start, b->dst.extent);
+	if (!err && b->src.device && !b->src.array)
+		err = ck_device_reach(b->src.start, b->src.extent);
+	if (err)
+		return err;
+	if (__builtin_mul_overflow(b->width, b->height, &bytes) ||
+	    __builtin_mul_overflow(bytes, b->depth, &bytes))
+		return CUDA_ERROR_INVALID_VALUE;
+	p.id = p.stream ? p.stream->object.id : 0;
+	if (ck_capturing(p.stream) && !(b->dst.device && b->src.device))
+		return ck_mirror_capture(asked, p.id);
+	if (b->src.device && !b->src.array)
+		ck_managed_device(b->src.start, b->src.extent, false);
+	if (b->dst.device && !b->dst.array)
+		ck_managed_device(b->dst.start, b->dst.extent, true);
+	if (b->dst.device && b->src.device)
+		return between_devices(b, &p);
+	if (b->dst.device)
+		err = ck_functions_settle(p.ctx, p.stream, (const void *)(uintptr_t)b->src.start);
+	if (b->dst.device || b->src.device)
+		return err ? err : in_parts(b, &p);
+	return on_host(b, handle);
+}
+
+static CUresult resolve_both(struct copy *b, const CUDA_MEMCPY3D *c)
+{
+	const size_t src[] = { c->srcXInBytes, c->srcY, c->srcZ };
+	const size_t dst[] = { c->dstXInBytes, c->dstY, c->dstZ };
+	CUresult err;
+
+	if (c->srcMemoryType == CU_MEMORYTYPE_ARRAY)
+		err = resolve_array(&b->src, b, c->srcArray, src);
+	else
+		err = resolve(&b->src, b, c->srcMemoryType, c->srcHost, c->srcDevice, c->srcPitch,
+			      c->srcHeight, src);
+	if (err)
+		return err;
+	if (c->dstMemoryType == CU_MEMORYTYPE_ARRAY)
+		return resolve_array(&b->dst, b, c->dstArray, dst);
+	return resolve(&b->dst, b, c->dstMemoryType, c->dstHost, c->dstDevice, c->dstPitch,
+		       c->dstHeight, dst);
+}
+
+/* The box that @c describes; of no bytes when there is nothing to do. */
+static CUresult copy_of(const CUDA_MEMCPY3D *c, struct copy *b)
+{
+	CUresult err = ck_session_check();
+
+	if (err)
+		return err;
+	if (!c || c->srcLOD || c->dstLOD || c->reserved0 || c->reserved1)
+		return CUDA_ERROR_INVALID_VALUE;
+	*b = (struct copy){ .width = c->WidthInBytes, .height = c->Height, .depth = c->Depth };
+	if (!b->width || !b->height || !b->depth)
+		return CUDA_SUCCESS;
+	return resolve_both(b, c);
+}
+
+static CUresult copy_3d(const CUDA_MEMCPY3D *c, CUstream stream)
+{
+	struct copy b;
+	CUresult err = copy_of(c, &b);
+
+	return err || !b.width || !b.height || !b.depth ? err : run(&b, c, stream);
+}
+
+static CUresult copy_2d(const CUDA_MEMCPY2D *c, CUstream stream)
+{
+	CUDA_MEMCPY3D d;
+
+	if (!c)
+		return CUDA_ERROR_INVALID_VALUE;
+	d = (CUDA_MEMCPY3D){
+		.srcXInBytes = c->srcXInBytes, .srcY = c->srcY, .srcMemoryType = c->srcMemoryType,
+		.srcHost = c->srcHost, .srcDevice = c->srcDevice, .srcPitch = c->srcPitch,
+		.srcArray = c->srcArray, .dstArray = c->dstArray,
+		.dstXInBytes = c->dstXInBytes, .dstY = c->dstY, .dstMemoryType = c->dstMemoryType,
+		.dstHost = c->dstHost, .dstDevice = c->dstDevice, .dstPitch = c->dstPitch,
+		.WidthInBytes = c->WidthInBytes, .Height = c->Height, .Depth = 1,
+	};
+	return copy_3d(&d, stream);
+}
+
+/* Contexts matter where both sides are of devices: unified addressing tells the rest. */
+static CUresult copy_peer(const CUDA_MEMCPY3D_PEER *peer, CUstream stream)
+{
+	CUDA_MEMCPY3D c;
+	struct copy b;
+	CUresult err;
+
+	if (!peer)
+		return CUDA_ERROR_INVALID_VALUE;
+	_Static_assert(sizeof(c) == sizeof(*peer), "they differ in the contexts");
+	memcpy(&c, peer, sizeof(c));
+	c.reserved0 = c.reserved1 = NULL;
+	err = copy_of(&c, &b);
+	if (err || !b.width || !b.height || !b.depth)
+		return err;
+	if (b.src.device && peer->srcMemoryType != CU_MEMORYTYPE_HOST)
+		err = ck_context_id(peer->srcContext, &b.src.context);
+	if (!err && b.dst.device && peer->dstMemoryType != CU_MEMORYTYPE_HOST)
+		err = ck_context_id(peer->dstContext, &b.dst.context);
+	return err ? err : run(&b, &c, stream);
+}
+
+/* Synchronous forms: what goes to the device is there on return. */
+static CUresult settled(CUresult err)
+{
+	return err ? err : ck_stream_settle(NULL);
+}
+
+CK_EXPORT CUresult cuMemcpy2D_v2(const CUDA_MEMCPY2D *pCopy)
+{
+	return settled(copy_2d(pCopy, NULL));
+}
+
+CK_EXPORT CUresult cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *pCopy)
+{
+	return settled(copy_2d(pCopy, NULL));
+}
+
+CK_EXPORT CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *pCopy, CUstream hStream)
+{
+	return copy_2d(pCopy, hStream);
+}
+
+CK_EXPORT CUresult cuMemcpy3D_v2(const CUDA_MEMCPY3D *pCopy)
+{
+	return settled(copy_3d(pCopy, NULL));
+}
+
+CK_EXPORT CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *pCopy, CUstream hStream)
+{
+	return copy_3d(pCopy, hStream);
+}
+
+CK_EXPORT CUresult cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *pCopy)
+{
+	return settled(copy_peer(pCopy, NULL));
+}
+
+CK_EXPORT CUresult cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *pCopy, CUstream hStream)
+{
+	return copy_peer(pCopy, hStream);
+}

@@ -1,0 +1,202 @@
+/*
+ * client/copy/stage.c - see client/copy/stage.h.
+ *
+ * A window is used by one copy at a time. Copies between it and the device are one-way messages; a window may be used again
+ * when a synchronise has covered the last of them, which the call that made the copy, or a later one of the program,
+ * waits for anyway. Until then a copy takes another window, or none.
+ *
+ * Windows are small, so that they stay in a processor's cache: copying into memory that is not there takes twice as long
+ * (H200 host). Registering one costs the worker 1.5 ms, so a program gets them when it has copied much.
+ */
+#include <pthread.h>
+#include <string.h>
+
+#include "client/memory/pinned.h"
+#include "client/copy/stage.h"
+#include "rpc/pinned.h"
+
+#define WINDOW ((size_t)2 << 20)
+#define PIECE ((size_t)256 << 10)	/* of an upload */
+#define DOWN_MIN ((size_t)16 << 10)	/* bytes of a download; fewer come with a reply */
+#define HALF (WINDOW / 2)		/* a download fills one while the other is emptied */
+#define WINDOWS 8
+#define EARNED ((size_t)16 << 20)	/* bytes of copies for each window */
+
+struct window {
+	bool taken;
+	struct ck_context *ctx;	/* NULL: there is no window here */
+	uint64_t address;
+	uint64_t stream, used;	/* of the last copies: id, and number of the last command */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct window windows[WINDOWS];
+static bool refused;		/* none can be made: it is not tried again */
+static _Atomic size_t copied;
+
+static uint64_t stream_id(const struct ck_staged *c)
+{
+	return c->stream ? c->stream->object.id : 0;
+}
+
+/* A window in an empty place, if the program has earned one more. With the lock. */
+static bool make(struct window *w, unsigned int count, const struct ck_staged *c)
+{
+	if (!w || refused || copied / EARNED <= count)
+		return false;
+	refused = !ck_pinned_open() || ck_pinned_take(c->ctx->object.id, WINDOW, &w->address);
+	if (refused)
+		return false;
+	w->ctx = c->ctx;
+	w->stream = w->used = 0;
+	return true;
+}
+
+/* A window for a copy of @least bytes or more; NULL: there is none, or the copy is too small. */
+static struct window *take(const struct ck_staged *c, size_t least)
+{
+	struct window *found = NULL, *empty = NULL;
+	unsigned int count = 0;
+
+	if (!ck_client.passes_fds || c->size < least)
+		return NULL;
+	copied += c->size;
+	pthread_mutex_lock(&lock);
+	for (struct window *w = windows; w < windows + WINDOWS && !found; w++) {
+		count += w->ctx != NULL;
+		if (!w->ctx && !w->taken)
+			empty = w;
+		else if (!w->taken && w->ctx == c->ctx && ck_stream_waited(w->ctx, w->stream, w->used))
+			found = w;
+	}
+	if (!found && make(empty, count, c))
+		found = empty;
+	if (found)
+		found->taken = true;
+	pthread_mutex_unlock(&lock);
+	return found;
+}
+
+static void give(struct window *w, const struct ck_staged *c)
+{
+	pthread_mutex_lock(&lock);
+	w->stream = stream_id(c);
+	w->used = ck_command_last();
+	w->taken = false;
+	pthread_mutex_unlock(&lock);
+}
+
+static CUresult enqueue(const struct ck_staged *c, size_t at, uint64_t window, size_t size, bool up)
+{
+	return ck_wire_ck_pinned_copy(c->ctx->object.id, up ? c->device + at : window,
+				      up ? window : c->device + at, size, stream_id(c),
+				      up ? CK_PINNED_TO_DEVICE : CK_PINNED_TO_HOST);
+}
+
+static CUresult fill(const struct ck_staged *c, const struct window *w)
+{
+	CUresult err = CUDA_SUCCESS;
+
+	for (size_t at = 0, n; at < c->size && !err; at += n) {
+		uint64_t slot = w->address + at % WINDOW;
+
+		n = ck_min(PIECE, c->size - at);
+		if (at > 0 && at % WINDOW == 0)
+			err = ck_stream_wait(c->ctx, c->stream); /* the device has done with the window */
+		if (err)
+			break;
+		memcpy((void *)(uintptr_t)slot, (char *)c->host + at, n);
+		err = enqueue(c, at, slot, n, true);
+	}
+	return err;
+}
+
+bool ck_stage_upload(const struct ck_staged *c, CUresult *err)
+{
+	struct window *w = c->size <= WINDOW || c->waits ? take(c, CK_STAGE_MIN) : NULL;
+
+	if (!w)
+		return false;
+	*err = fill(c, w);
+	give(w, c);
+	return true;
+}
+
+/* The piece behind the one that ends with @at: half of a small copy, so that its halves are moved at the same time. */
+static size_t next_piece(const struct ck_staged *c, size_t at)
+{
+	size_t half = CK_ALIGN_UP(c->size / 2, PIECE);
+
+	return ck_min(ck_min(half, HALF), c->size - at);
+}
+
+static CUresult empty(const struct ck_staged *c, const struct window *w)
+{
+	uint64_t now = w->address, other = w->address + HALF;
+	size_t at = 0, n = next_piece(c, 0);
+	CUresult err = enqueue(c, 0, now, n, false);
+
+	while (n > 0 && !err) {
+		size_t more = next_piece(c, at + n);
+		uint64_t full = now;
+
+		err = ck_stream_wait(c->ctx, c->stream);
+		if (!err && more > 0)
+			err = enqueue(c, at + n, other, more, false);
+		if (err)
+			break;
+		memcpy((char *)c->host + at, (void *)(uintptr_t)full, n);
+		now = other;
+		other = full;
+		at += n;
+		n = more;
+	}
+	return err;
+}
+
+/* One piece, for which the driver has a shorter way: in the legacy stream, and waited for. */
+static CUresult fetch(const struct ck_staged *c, const struct window *w)
+{
+	CUresult err = ck_wire_ck_pinned_move(c->ctx->object.id, w->address, c->device, c->size,
+					      CK_PINNED_TO_HOST);
+
+	if (!err)
+		memcpy(c->host, (void *)(uintptr_t)w->address, c->size);
+	return err;
+}
+
+bool ck_stage_download(const struct ck_staged *c, CUresult *err)
+{
+	struct window *w = take(c, DOWN_MIN);
+
+	if (!w)
+		return false;
+	*err = c->size <= PIECE && !c->stream ? fetch(c, w) : empty(c, w);
+	give(w, c);
+	return true;
+}
+
+void ck_stage_stream_gone(const struct ck_stream *stream)
+{
+	pthread_mutex_lock(&lock);
+	for (struct window *w = windows; w < windows + WINDOWS; w++) {
+		if (!w->taken && w->ctx == stream->object.context && w->stream == stream->object.id &&
+		    ck_stream_waited(w->ctx, w->stream, w->used))
+			w->used = 0;
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+void ck_stage_forget(struct ck_context *context)
+{
+	pthread_mutex_lock(&lock);
+	for (struct window *w = windows; w < windows + WINDOWS; w++) {
+		if (w->ctx != context)
+			continue;
+		if (!w->taken)	/* else who uses it sees an error; the memory stays */
+			ck_pinned_give(context->object.id, w->address, WINDOW);
+		w->ctx = NULL;
+	}
+	refused = false;	/* another context may have more luck */
+	pthread_mutex_unlock(&lock);
+}

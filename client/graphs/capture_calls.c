@@ -1,0 +1,284 @@
+/*
+ * client/graphs/capture_calls.c - the calls that begin, end and describe stream captures.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/graphs/capture.h"
+#include "client/graphs/capture_list.h"
+#include "client/graphs/graph.h"
+
+/* Where a capture begins: a graph of the application's own, and what it depends on there. */
+struct into {
+	struct ck_graph *graph;
+	const uint64_t *dependencies;
+	size_t count;
+	const CUgraphEdgeData *edges;
+};
+
+static CUresult begin(CUstream handle, CUstreamCaptureMode mode, const struct into *into)
+{
+	struct ck_context *ctx;
+	struct ck_stream *s;
+	CUresult err = ck_context_usable(&ctx);
+
+	if (!err)
+		err = ck_stream_from(handle, &s);
+	if (err)
+		return err;
+	if ((unsigned int)mode > CU_STREAM_CAPTURE_MODE_RELAXED)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!s)
+		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+	if (ck_capturing(s))
+		return CUDA_ERROR_ILLEGAL_STATE;
+	err = ck_wire_ck_capture_begin(ctx->object.id, s->object.id,
+				       into->graph ? into->graph->object.id : 0,
+				       into->dependencies, into->count, into->edges,
+				       into->edges ? into->count * sizeof(*into->edges) : 0);
+	return err ? err : ck_capture_note(s, mode, into->graph != NULL);
+}
+
+CK_EXPORT CUresult cuStreamBeginCapture_v2(CUstream hStream, CUstreamCaptureMode mode)
+{
+	const struct into none = { 0 };
+
+	return begin(hStream, mode, &none);
+}
+
+CK_EXPORT CUresult cuStreamBeginCapture(CUstream hStream)
+{
+	return cuStreamBeginCapture_v2(hStream, CU_STREAM_CAPTURE_MODE_GLOBAL);
+}
+
+CK_EXPORT CUresult cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph,
+					       const CUgraphNode *dependencies,
+					       const CUgraphEdgeData *dependencyData,
+					       size_t numDependencies, CUstreamCaptureMode mode)
+{
+	struct into into = { .count = numDependencies, .edges = dependencyData };
+	uint64_t *ids = NULL;
+	CUresult err = ck_session_check();
+
+	if (!err)
+		err = ck_graph_from(hGraph, &into.graph);
+	if (!err)
+		err = ck_node_ids(dependencies, numDependencies, &ids);
+	into.dependencies = ids;
+	if (!err)
+		err = begin(hStream, mode, &into);
+	free(ids);
+	return err;
+}
+
+/* The stream behind a handle, and its capture. ILLEGAL_STATE: it has none. */
+static CUresult enter(CUstream handle, struct ck_stream **s, struct ck_capture *c)
+{
+	CUresult err = ck_session_check();
+
+	if (!err)
+		err = ck_stream_from(handle, s);
+	if (err)
+		return err;
+	return *s && ck_capture_find(*s, c) ? CUDA_SUCCESS : CUDA_ERROR_ILLEGAL_STATE;
+}
+
+/* What the end of a capture comes to for what has happened here: the server knows no modes. */
+static CUresult outcome(const struct ck_capture *c)
+{
+	if (c->mode != CU_STREAM_CAPTURE_MODE_RELAXED && c->thread != ck_thread())
+		return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+	return c->invalid ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : CUDA_SUCCESS;
+}
+
+/* Only in the wrong stream does the call not end the capture. A graph that is not handed out, for
+ * an error or because nobody wants it, goes. */
+CK_EXPORT CUresult cuStreamEndCapture(CUstream hStream, CUgraph *phGraph)
+{
+	struct ck_stream *s;
+	struct ck_capture c;
+	uint64_t id = 0;
+	CUgraph graph;
+	CUresult told, err = enter(hStream, &s, &c);
+
+	if (phGraph)
+		*phGraph = NULL;
+	if (err)
+		return err;
+	if (c.origin != s->object.id) {
+		ck_capture_invalidate(c.sequence);
+		return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
+	}
+	err = outcome(&c);
+	told = ck_wire_ck_capture_end(ck_current_id(), s->object.id, &id);
+	ck_capture_forget(c.sequence);
+	if (told)
+		return err ? err : told;
+	graph = (CUgraph)ck_object_named(CK_OBJECT_GRAPH, id);
+	if (!graph)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (!err && phGraph)
+		*phGraph = graph;
+	else if (!c.to_graph)
+		cuGraphDestroy(graph);
+	return err;
+}
+
+/* Status alone; *@c is valid when it is ACTIVE. */
+static CUresult status_of(CUstream handle, CUstreamCaptureStatus *status, struct ck_stream **s,
+			  struct ck_capture *c)
+{
+	CUresult err = ck_session_check();
+
+	if (!err)
+		err = ck_stream_from(handle, s);
+	if (!err && !status)
+		err = CUDA_ERROR_INVALID_VALUE;
+	if (err)
+		return err;
+	*status = CU_STREAM_CAPTURE_STATUS_NONE;
+	if (!ck_captures_any())
+		return CUDA_SUCCESS;
+	if (!*s)
+		return ck_capture_legacy();
+	if (ck_capture_find(*s, c))
+		*status = c->invalid ? CU_STREAM_CAPTURE_STATUS_INVALIDATED :
+				       CU_STREAM_CAPTURE_STATUS_ACTIVE;
+	return CUDA_SUCCESS;
+}
+
+CK_EXPORT CUresult cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captureStatus)
+{
+	struct ck_stream *s;
+	struct ck_capture c;
+
+	return status_of(hStream, captureStatus, &s, &c);
+}
+
+CK_EXPORT CUresult cuStreamGetCaptureInfo(CUstream hStream,
+					  CUstreamCaptureStatus *captureStatus_out,
+					  cuuint64_t *id_out)
+{
+	struct ck_stream *s;
+	struct ck_capture c;
+	CUresult err = status_of(hStream, captureStatus_out, &s, &c);
+
+	if (!err && *captureStatus_out == CU_STREAM_CAPTURE_STATUS_ACTIVE && id_out)
+		*id_out = c.sequence;
+	return err;
+}
+
+/*
+ * What is handed out of the dependencies must stay until the next call on the stream: it is kept
+ * with the thread that asked.
+ */
+static CUresult describe(struct ck_stream *s, CUgraph *graph_out,
+			 const CUgraphNode **dependencies_out,
+			 const CUgraphEdgeData **edges_out, size_t *count_out)
+{
+	static __thread CUgraphNode *nodes;
+	static __thread CUgraphEdgeData *edges;
+	uint64_t sequence, graph, *ids = NULL;
+	size_t count = 0, edge_size = 0;
+	struct ck_graph *g;
+	void *data = NULL;
+	int status;
+	CUresult err = ck_wire_ck_capture_info(ck_current_id(), s->object.id, &status, &sequence,
+					       &graph, &ids, &count, &data, &edge_size);
+
+	free(edges);
+	edges = data;
+	g = err ? NULL : ck_object_named(CK_OBJECT_GRAPH, graph);
+	if (!err && (!g || edge_size != count * sizeof(*edges)))
+		err = CUDA_ERROR_UNKNOWN;
+	if (!err)
+		err = ck_graph_tell(g, ids, count, &nodes);
+	free(ids);
+	if (err)
+		return err;
+	if (dependencies_out && !edges_out && ck_edges_hold_data(edges, count))
+		return CUDA_ERROR_LOSSY_QUERY;
+	if (graph_out)
+		*graph_out = (CUgraph)g;
+	if (dependencies_out)
+		*dependencies_out = nodes;
+	if (edges_out)
+		*edges_out = edges;
+	if (count_out)
+		*count_out = count;
+	return CUDA_SUCCESS;
+}
+
+CK_EXPORT CUresult cuStreamGetCaptureInfo_v3(CUstream hStream,
+					     CUstreamCaptureStatus *captureStatus_out,
+					     cuuint64_t *id_out, CUgraph *graph_out,
+					     const CUgraphNode **dependencies_out,
+					     const CUgraphEdgeData **edgeData_out,
+					     size_t *numDependencies_out)
+{
+	struct ck_stream *s;
+	struct ck_capture c;
+	CUresult err;
+
+	if (edgeData_out && !dependencies_out)
+		return CUDA_ERROR_INVALID_VALUE;
+	err = status_of(hStream, captureStatus_out, &s, &c);
+	if (err || *captureStatus_out != CU_STREAM_CAPTURE_STATUS_ACTIVE)
+		return err;
+	if (id_out)
+		*id_out = c.sequence;
+	if (!graph_out && !dependencies_out && !numDependencies_out)
+		return CUDA_SUCCESS;
+	return describe(s, graph_out, dependencies_out, edgeData_out, numDependencies_out);
+}
+
+CK_EXPORT CUresult cuStreamGetCaptureInfo_v2(CUstream hStream,
+					     CUstreamCaptureStatus *captureStatus_out,
+					     cuuint64_t *id_out, CUgraph *graph_out,
+					     const CUgraphNode **dependencies_out,
+					     size_t *numDependencies_out)
+{
+	return cuStreamGetCaptureInfo_v3(hStream, captureStatus_out, id_out, graph_out,
+					 dependencies_out, NULL, numDependencies_out);
+}
+
+CK_EXPORT CUresult cuStreamUpdateCaptureDependencies_v2(CUstream hStream,
+							CUgraphNode *dependencies,
+							const CUgraphEdgeData *dependencyData,
+							size_t numDependencies, unsigned int flags)
+{
+	struct ck_stream *s;
+	struct ck_capture c;
+	uint64_t *ids = NULL;
+	CUresult err = enter(hStream, &s, &c);
+
+	if (!err && c.invalid)
+		err = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+	if (!err)
+		err = ck_node_ids(dependencies, numDependencies, &ids);
+	if (!err)
+		err = ck_wire_ck_capture_update(
+			ck_current_id(), s->object.id, ids, numDependencies, dependencyData,
+			dependencyData ? numDependencies * sizeof(*dependencyData) : 0, flags);
+	free(ids);
+	return err;
+}
+
+CK_EXPORT CUresult cuStreamUpdateCaptureDependencies(CUstream hStream, CUgraphNode *dependencies,
+						     size_t numDependencies, unsigned int flags)
+{
+	return cuStreamUpdateCaptureDependencies_v2(hStream, dependencies, NULL, numDependencies,
+						    flags);
+}
+
+CK_EXPORT CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
+{
+	struct ck_thread *t = ck_thread();
+	CUstreamCaptureMode was = t->capture_mode;
+
+	if (!mode || (unsigned int)*mode > CU_STREAM_CAPTURE_MODE_RELAXED)
+		return CUDA_ERROR_INVALID_VALUE;
+	t->capture_mode = *mode;
+	*mode = was;
+	return ck_session_check();
+}

@@ -1,0 +1,230 @@
+/*
+ * client/graphs/graph.c - the life of graphs and nodes; see graph.h.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/graphs/graph.h"
+#include "client/graphs/mirror.h"
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all lists */
+
+CUresult ck_graph_from(CUgraph handle, struct ck_graph **graph)
+{
+	*graph = ck_object_check(handle, CK_OBJECT_GRAPH);
+	return *graph ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult ck_node_from(CUgraphNode handle, struct ck_node **node)
+{
+	*node = ck_object_check(handle, CK_OBJECT_NODE);
+	return *node ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult ck_exec_from(CUgraphExec handle, struct ck_exec **exec)
+{
+	*exec = ck_object_check(handle, CK_OBJECT_EXEC);
+	return *exec ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult ck_node_ids(const CUgraphNode *nodes, size_t count, uint64_t **ids)
+{
+	*ids = NULL;
+	if (count == 0)
+		return CUDA_SUCCESS;
+	if (!nodes || count > CK_IDS_MAX)
+		return CUDA_ERROR_INVALID_VALUE;
+	*ids = malloc(count * sizeof(**ids));
+	if (!*ids)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	for (size_t i = 0; i < count; i++) {
+		if (ck_node_id(nodes[i], &(*ids)[i])) {
+			free(*ids);
+			*ids = NULL;
+			return CUDA_ERROR_INVALID_VALUE;
+		}
+	}
+	return CUDA_SUCCESS;
+}
+
+uint64_t ck_current_id(void)
+{
+	struct ck_context *context = ck_context_current();
+
+	return context ? context->object.id : 0;
+}
+
+struct ck_node *ck_graph_node(struct ck_graph *graph, uint64_t id)
+{
+	struct ck_node *node = ck_object_named(CK_OBJECT_NODE, id);
+
+	pthread_mutex_lock(&lock);
+	if (node && !node->graph) {
+		node->graph = graph;
+		node->next = graph->nodes;
+		if (graph->nodes)
+			graph->nodes->prev = node;
+		graph->nodes = node;
+	}
+	pthread_mutex_unlock(&lock);
+	return node;
+}
+
+struct ck_graph *ck_node_graph(struct ck_node *node, uint64_t id)
+{
+	struct ck_graph *graph = ck_object_named(CK_OBJECT_GRAPH, id);
+
+	pthread_mutex_lock(&lock);
+	if (graph && !graph->inside) {
+		graph->inside = node;
+		graph->next = node->inner;
+		node->inner = graph;
+	}
+	pthread_mutex_unlock(&lock);
+	return graph;
+}
+
+CUresult ck_graph_tell(struct ck_graph *graph, const uint64_t *ids, size_t count,
+		       CUgraphNode **nodes)
+{
+	CUgraphNode *more = realloc(*nodes, (count + 1) * sizeof(*more));
+
+	if (!more)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	*nodes = more;
+	for (size_t i = 0; i < count; i++) {
+		more[i] = (CUgraphNode)ck_graph_node(graph, ids[i]);
+		if (!more[i])
+			return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	return CUDA_SUCCESS;
+}
+
+static void forget_graph(struct ck_graph *graph);
+
+static void forget_inner(struct ck_node *node)
+{
+	struct ck_graph *graph;
+
+	while ((graph = node->inner) != NULL) {
+		node->inner = graph->next;
+		forget_graph(graph);
+	}
+}
+
+static void forget_node(struct ck_node *node)
+{
+	if (node->prev)
+		node->prev->next = node->next;
+	else if (node->graph)
+		node->graph->nodes = node->next;
+	if (node->next)
+		node->next->prev = node->prev;
+	forget_inner(node);
+	free(node->kept);
+	ck_object_free(node);
+}
+
+static void forget_graph(struct ck_graph *graph)
+{
+	while (graph->nodes)
+		forget_node(graph->nodes);
+	ck_object_free(graph);
+}
+
+void ck_node_empty(struct ck_node *node)
+{
+	pthread_mutex_lock(&lock);
+	forget_inner(node);
+	pthread_mutex_unlock(&lock);
+}
+
+bool ck_edges_hold_data(const CUgraphEdgeData *edges, size_t count)
+{
+	static const CUgraphEdgeData none;
+
+	for (size_t i = 0; i < count; i++) {
+		if (memcmp(&edges[i], &none, sizeof(none)) != 0)
+			return true;
+	}
+	return false;
+}
+
+CK_EXPORT CUresult cuGraphDestroy(CUgraph hGraph)
+{
+	struct ck_graph *graph;
+	uint64_t id;
+	CUresult err = ck_session_check();
+
+	if (!err)
+		err = ck_graph_from(hGraph, &graph);
+	if (err)
+		return err;
+	if (graph->inside)	/* it goes with its node */
+		return CUDA_ERROR_INVALID_VALUE;
+	id = graph->object.id;
+	pthread_mutex_lock(&lock);
+	forget_graph(graph);
+	pthread_mutex_unlock(&lock);
+	return ck_mirrors_any() ? ck_mirror_owner_end(id) :
+				  ck_wire_cuGraphDestroy(ck_current_id(), id);
+}
+
+CK_EXPORT CUresult cuGraphDestroyNode(CUgraphNode hNode)
+{
+	struct ck_node *node;
+	CUresult err = ck_session_check();
+
+	if (!err)
+		err = ck_node_from(hNode, &node);
+	if (!err)
+		err = ck_wire_cuGraphDestroyNode(ck_current_id(), node->object.id);
+	if (err)
+		return err;
+	pthread_mutex_lock(&lock);
+	forget_node(node);
+	pthread_mutex_unlock(&lock);
+	return CUDA_SUCCESS;
+}
+
+CK_EXPORT CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode hNode, CUgraph *phGraph)
+{
+	struct ck_node *node;
+	uint64_t id = 0;
+	CUresult err = ck_session_check();
+
+	if (!err)
+		err = ck_node_from(hNode, &node);
+	if (!err && !phGraph)
+		err = CUDA_ERROR_INVALID_VALUE;
+	if (!err)
+		err = ck_wire_cuGraphChildGraphNodeGetGraph(ck_current_id(), node->object.id, &id);
+	if (err)
+		return err;
+	*phGraph = (CUgraph)ck_node_graph(node, id);
+	return *phGraph ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CK_EXPORT CUresult cuGraphNodeFindInClone(CUgraphNode *phNode, CUgraphNode hOriginalNode,
+					  CUgraph hClonedGraph)
+{
+	struct ck_graph *graph;
+	struct ck_node *node;
+	uint64_t id = 0;
+	CUresult err = ck_session_check();
+
+	if (!err)
+		err = ck_node_from(hOriginalNode, &node);
+	if (!err)
+		err = ck_graph_from(hClonedGraph, &graph);
+	if (!err && !phNode)
+		err = CUDA_ERROR_INVALID_VALUE;
+	if (!err)
+		err = ck_wire_cuGraphNodeFindInClone(ck_current_id(), &id, node->object.id,
+						     graph->object.id);
+	if (err)
+		return err;
+	*phNode = (CUgraphNode)ck_graph_node(graph, id);
+	return *phNode ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}

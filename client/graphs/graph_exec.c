@@ -1,0 +1,211 @@
+/*
+ * client/graphs/graph_exec.c - graphs made ready for launching, updated and launched.
+ */
+#include <stdlib.h>
+
+#include "client/graphs/capture.h"
+#include "client/graphs/graph.h"
+#include "client/managed/managed.h"
+#include "client/graphs/mirror.h"
+
+/* A node that an answer names, somewhere inside @graph; 0: none. */
+static CUgraphNode node_of(struct ck_graph *graph, uint64_t id)
+{
+	return id ? (CUgraphNode)ck_graph_node(graph, id) : NULL;
+}
+
+/* What instantiating needs and says besides the graph. */
+struct instantiate {
+	cuuint64_t flags;
+	uint64_t upload;
+	CUgraphNode error_node;
+	int result;
+};
+
+static CUresult instantiate(CUgraphExec *out, CUgraph handle, struct instantiate *i)
+{
+	uint64_t ctx, id, error_node = 0, *mirrors = NULL;
+	struct ck_graph *graph;
+	struct ck_exec *exec;
+	size_t count = 0;
+	CUresult err = ck_enter(&ctx);
+
+	if (!err)
+		err = ck_graph_from(handle, &graph);
+	if (!err && !out)
+		err = CUDA_ERROR_INVALID_VALUE;
+	if (!err)
+		err = ck_capture_unsafe();
+	if (!err)
+		err = ck_object_make(CK_OBJECT_EXEC, &id);
+	if (err)
+		return err;
+	err = ck_wire_ck_graph_instantiate(ctx, id, graph->object.id, i->flags, i->upload,
+					   &error_node, &i->result, &mirrors, &count);
+	if (i->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD)
+		ck_command_called();
+	i->error_node = node_of(graph, error_node);
+	if (err) {
+		free(mirrors);
+		ck_object_end(CK_OBJECT_EXEC, id);
+		return err;
+	}
+	exec = ck_object_by_id(CK_OBJECT_EXEC, id);
+	ck_mirror_assign(exec, CUDA_SUCCESS, mirrors, count, NULL, 0);
+	*out = (CUgraphExec)exec;
+	return CUDA_SUCCESS;
+}
+
+CK_EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec *phGraphExec, CUgraph hGraph,
+					       unsigned long long flags)
+{
+	struct instantiate i = { .flags = flags };
+
+	return instantiate(phGraphExec, hGraph, &i);
+}
+
+CK_EXPORT CUresult cuGraphInstantiate(CUgraphExec *phGraphExec, CUgraph hGraph,
+				      CUgraphNode *phErrorNode, char *logBuffer, size_t bufferSize)
+{
+	struct instantiate i = { 0 };
+	CUresult err = instantiate(phGraphExec, hGraph, &i);
+
+	if (phErrorNode)
+		*phErrorNode = i.error_node;
+	if (logBuffer && bufferSize > 0)
+		logBuffer[0] = '\0';
+	return err;
+}
+
+CK_EXPORT CUresult cuGraphInstantiateWithParams(CUgraphExec *phGraphExec, CUgraph hGraph,
+						CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams)
+{
+	CUDA_GRAPH_INSTANTIATE_PARAMS *p = instantiateParams;
+	struct instantiate i = { 0 };
+	CUresult err = p ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+
+	if (err)
+		return err;
+	i.flags = p->flags;
+	if (p->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD)
+		err = ck_stream_id(p->hUploadStream, &i.upload);
+	if (!err)
+		err = instantiate(phGraphExec, hGraph, &i);
+	p->hErrNode_out = i.error_node;
+	p->result_out = err && i.result == CUDA_GRAPH_INSTANTIATE_SUCCESS ?
+				CUDA_GRAPH_INSTANTIATE_ERROR :
+				(CUgraphInstantiateResult)i.result;
+	return err;
+}
+
+CK_EXPORT CUresult cuGraphExecUpdate_v2(CUgraphExec hGraphExec, CUgraph hGraph,
+					CUgraphExecUpdateResultInfo *resultInfo)
+{
+	uint64_t node = 0, from = 0, *mirrors = NULL, *gone = NULL;
+	CUgraphExecUpdateResultInfo unwanted;
+	struct ck_graph *graph;
+	struct ck_exec *exec;
+	size_t count = 0, gone_count = 0;
+	int result = CU_GRAPH_EXEC_UPDATE_ERROR;
+	CUresult err = ck_session_check();
+
+	if (!err)
+		err = ck_exec_from(hGraphExec, &exec);
+	if (!err)
+		err = ck_graph_from(hGraph, &graph);
+	if (err)
+		return err;
+	if (!resultInfo)
+		resultInfo = &unwanted;
+	err = ck_wire_ck_graph_update(ck_current_id(), exec->object.id, graph->object.id, &result,
+				      &node, &from, &mirrors, &count, &gone, &gone_count);
+	*resultInfo = (CUgraphExecUpdateResultInfo){
+		.result = (CUgraphExecUpdateResult)result,
+		.errorNode = node_of(graph, node),
+		.errorFromNode = node_of(graph, from),
+	};
+	ck_mirror_assign(exec, err, mirrors, count, gone, gone_count);
+	return err;
+}
+
+CK_EXPORT CUresult cuGraphExecUpdate(CUgraphExec hGraphExec, CUgraph hGraph,
+				     CUgraphNode *hErrorNode_out,
+				     CUgraphExecUpdateResult *updateResult_out)
+{
+	CUgraphExecUpdateResultInfo info = { .result = CU_GRAPH_EXEC_UPDATE_ERROR };
+	CUresult err;
+
+	if (!updateResult_out)
+		return CUDA_ERROR_INVALID_VALUE;
+	err = cuGraphExecUpdate_v2(hGraphExec, hGraph, &info);
+	if (hErrorNode_out)
+		*hErrorNode_out = info.errorNode;
+	*updateResult_out = info.result;
+	return err;
+}
+
+/*
+ * Streams that are being captured take no launches of graphs. @ctx is the stream's context: the
+ * server's events for the launch must be of that.
+ */
+static CUresult enter_launch(CUgraphExec handle, CUstream stream, uint64_t *ctx,
+			     struct ck_exec **exec, uint64_t *id)
+{
+	struct ck_context *context;
+	struct ck_stream *s;
+	CUresult err = ck_context_usable(&context);
+
+	if (!err)
+		err = ck_exec_from(handle, exec);
+	if (!err)
+		err = ck_stream_enter(stream, &context, &s);
+	if (!err)
+		err = ck_capture_wait(s);
+	if (err)
+		return err;
+	*ctx = context->object.id;
+	*id = s ? s->object.id : 0;
+	return CUDA_SUCCESS;
+}
+
+CK_EXPORT CUresult cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream)
+{
+	struct ck_exec *exec;
+	uint64_t ctx, id;
+	CUresult err = enter_launch(hGraphExec, hStream, &ctx, &exec, &id);
+
+	if (err)
+		return err;
+	ck_managed_launch(id);
+	if (likely(exec->mirror_count == 0))
+		return ck_wire_cuGraphLaunch(ctx, exec->object.id, id);
+	return ck_mirror_launch(exec, ctx, id);
+}
+
+CK_EXPORT CUresult cuGraphUpload(CUgraphExec hGraphExec, CUstream hStream)
+{
+	struct ck_exec *exec;
+	uint64_t ctx, id;
+	CUresult err = enter_launch(hGraphExec, hStream, &ctx, &exec, &id);
+
+	return err ? err : ck_wire_cuGraphUpload(ctx, exec->object.id, id);
+}
+
+CK_EXPORT CUresult cuGraphExecDestroy(CUgraphExec hGraphExec)
+{
+	struct ck_exec *exec;
+	uint64_t id;
+	CUresult err = ck_session_check();
+
+	if (!err)
+		err = ck_exec_from(hGraphExec, &exec);
+	if (!err)
+		err = ck_capture_unsafe();
+	if (err)
+		return err;
+	id = exec->object.id;
+	free(exec->mirrors);
+	ck_object_free(exec);
+	return ck_mirrors_any() ? ck_mirror_owner_end(id) :
+				  ck_wire_cuGraphExecDestroy(ck_current_id(), id);
+}

@@ -1,0 +1,188 @@
+/*
+ * client/graphs/graph_node.c - nodes added, changed and asked for their parameters, whatever their type.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/graphs/graph_node.h"
+#include "client/graphs/mirror.h"
+
+/* Memory of an allocation node: known from now on, though it exists only when the graph runs. */
+static void note_memory(const CUDA_MEM_ALLOC_NODE_PARAMS_v2 *a)
+{
+	const struct ck_allocation memory = {
+		.base = a->dptr,
+		.size = a->bytesize,
+		.kind = CK_MEMORY_DEVICE,
+		.context = ck_context_current(),
+		.device = a->poolProps.location.id,
+		.graph = true,
+	};
+
+	ck_address_claim(a->dptr, a->bytesize);
+	ck_allocation_note(&memory);
+}
+
+/* The bodies of a conditional node, in an array that stays with it. */
+static CUresult tell_bodies(struct ck_node *node, const uint64_t *ids, size_t count,
+			    CUDA_CONDITIONAL_NODE_PARAMS *c)
+{
+	CUgraph *bodies = calloc(count + 1, sizeof(*bodies));
+
+	if (!bodies)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	for (size_t i = 0; i < count; i++)
+		bodies[i] = (CUgraph)ck_node_graph(node, ids[i]);
+	free(node->kept);
+	node->kept = bodies;
+	c->phGraph_out = bodies;
+	return CUDA_SUCCESS;
+}
+
+/* What comes back of a node that has been made. */
+struct answer {
+	uint64_t node, *graphs;
+	CUdeviceptr address;
+	size_t graph_count;
+};
+
+static CUresult finish(CUgraphNode *out, struct ck_graph *graph, const struct answer *a,
+		       CUgraphNodeParams *p)
+{
+	struct ck_node *node = ck_graph_node(graph, a->node);
+	CUresult err = CUDA_SUCCESS;
+
+	if (!node)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (p->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC) {
+		p->alloc.dptr = a->address;
+		note_memory(&p->alloc);
+	} else if (p->type == CU_GRAPH_NODE_TYPE_CONDITIONAL) {
+		err = tell_bodies(node, a->graphs, a->graph_count, &p->conditional);
+	} else if (p->type == CU_GRAPH_NODE_TYPE_GRAPH && p->graph.ownership) {
+		struct ck_graph *child = ck_object_check(p->graph.graph, CK_OBJECT_GRAPH);
+
+		if (child)	/* moved: it goes with the node from now on */
+			ck_node_graph(node, child->object.id);
+	}
+	*out = (CUgraphNode)node;
+	return err;
+}
+
+CUresult ck_node_add(CUgraphNode *out, const struct ck_place *place, CUgraphNodeParams *params)
+{
+	struct ck_packed packed = { 0 };
+	struct answer a = { 0 };
+	struct ck_graph *graph;
+	uint64_t ctx, *ids = NULL;
+	CUresult err = ck_enter(&ctx);
+
+	if (!err)
+		err = ck_graph_from(place->graph, &graph);
+	if (!err && (!out || !params))
+		err = CUDA_ERROR_INVALID_VALUE;
+	if (!err)
+		err = ck_node_ids(place->dependencies, place->count, &ids);
+	if (!err)
+		err = ck_node_pack(params, &packed);
+	if (!err) {
+		err = ck_wire_ck_node_add(ctx, graph->object.id, ids, place->count, place->edges,
+					  place->edges ? place->count * sizeof(*place->edges) : 0,
+					  packed.bytes, packed.size, &a.node, &a.address,
+					  &a.graphs, &a.graph_count);
+		ck_packed_free(&packed, err != CUDA_SUCCESS);
+	}
+	free(ids);
+	if (!err)
+		err = finish(out, graph, &a, params);
+	free(a.graphs);
+	return err;
+}
+
+CUresult ck_node_set(CUgraphExec exec_handle, CUgraphNode handle, CUgraphNodeParams *params)
+{
+	uint64_t ctx, *mirrors = NULL, *gone = NULL;
+	size_t count = 0, gone_count = 0;
+	struct ck_packed packed = { 0 };
+	struct ck_exec *exec = NULL;
+	struct ck_node *node;
+	CUresult err = ck_enter(&ctx);
+
+	if (!err && exec_handle)
+		err = ck_exec_from(exec_handle, &exec);
+	if (!err)
+		err = ck_node_from(handle, &node);
+	if (!err && !params)
+		err = CUDA_ERROR_INVALID_VALUE;
+	if (!err)
+		err = ck_node_pack(params, &packed);
+	if (err)
+		return err;
+	err = ck_wire_ck_node_set(ctx, node->object.id, exec ? exec->object.id : 0, packed.bytes,
+				  packed.size, &mirrors, &count, &gone, &gone_count);
+	ck_packed_free(&packed, err != CUDA_SUCCESS);
+	if (exec && (params->type == CU_GRAPH_NODE_TYPE_MEMCPY ||
+		     params->type == CU_GRAPH_NODE_TYPE_GRAPH)) {
+		ck_mirror_assign(exec, err, mirrors, count, gone, gone_count);
+		return err;
+	}
+	if (!err && !exec && params->type == CU_GRAPH_NODE_TYPE_GRAPH)
+		ck_node_empty(node);
+	free(mirrors);
+	free(gone);
+	return err;
+}
+
+CUresult ck_node_get(CUgraphNode handle, CUgraphNodeType type, CUgraphNodeParams *params)
+{
+	struct ck_node *node;
+	void *bytes = NULL, *kept;
+	size_t size = 0;
+	CUresult err = ck_session_check();
+
+	if (!err)
+		err = ck_node_from(handle, &node);
+	if (!err)
+		err = ck_wire_ck_node_get(ck_current_id(), node->object.id, (int)type, &bytes,
+					  &size);
+	if (!err) {
+		err = ck_node_unpack(bytes, size, params, &kept);
+		if (!err) {
+			free(node->kept);
+			node->kept = kept;
+		} else {
+			free(kept);
+		}
+	}
+	free(bytes);
+	return err;
+}
+
+CK_EXPORT CUresult cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph,
+				     const CUgraphNode *dependencies,
+				     const CUgraphEdgeData *dependencyData, size_t numDependencies,
+				     CUgraphNodeParams *nodeParams)
+{
+	const struct ck_place place = { hGraph, dependencies, dependencyData, numDependencies };
+
+	return ck_node_add(phGraphNode, &place, nodeParams);
+}
+
+CK_EXPORT CUresult cuGraphAddNode(CUgraphNode *phGraphNode, CUgraph hGraph,
+				  const CUgraphNode *dependencies, size_t numDependencies,
+				  CUgraphNodeParams *nodeParams)
+{
+	return cuGraphAddNode_v2(phGraphNode, hGraph, dependencies, NULL, numDependencies,
+				 nodeParams);
+}
+
+CK_EXPORT CUresult cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams *nodeParams)
+{
+	return ck_node_set(NULL, hNode, nodeParams);
+}
+
+CK_EXPORT CUresult cuGraphExecNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
+					    CUgraphNodeParams *nodeParams)
+{
+	return hGraphExec ? ck_node_set(hGraphExec, hNode, nodeParams) : CUDA_ERROR_INVALID_VALUE;
+}

@@ -1,0 +1,319 @@
+/*
+ * client/graphs/graph_query.c - the shape of graphs: nodes, edges, and changing them.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/graphs/graph.h"
+
+/*
+ * CUDA's way of handing out lists: without room the number alone; with more room than there is, the
+ * rest is cleared; what was written, in *count.
+ */
+static CUresult hand_out(struct ck_graph *graph, const uint64_t *ids, size_t found,
+			 CUgraphNode *out, size_t room)
+{
+	for (size_t i = 0; i < room; i++) {
+		out[i] = i < found ? (CUgraphNode)ck_graph_node(graph, ids[i]) : NULL;
+		if (i < found && !out[i])
+			return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	return CUDA_SUCCESS;
+}
+
+static void set_count(size_t *count, size_t found, bool listed)
+{
+	*count = !listed || found < *count ? found : *count;
+}
+
+static CUresult nodes(CUgraph handle, unsigned int roots, CUgraphNode *out, size_t *count)
+{
+	struct ck_graph *graph;
+	uint64_t *ids = NULL;
+	size_t found = 0;
+	CUresult err = ck_session_check();
+
+	if (!err)
+		err = ck_graph_from(handle, &graph);
+	if (!err && !count)
+		err = CUDA_ERROR_INVALID_VALUE;
+	if (!err)
+		err = ck_wire_ck_graph_nodes(ck_current_id(), graph->object.id, roots, &ids,
+					     &found);
+	if (!err && out)
+		err = hand_out(graph, ids, found, out, *count);
+	if (!err)
+		set_count(count, found, out != NULL);
+	free(ids);
+	return err;
+}
+
+CK_EXPORT CUresult cuGraphGetNodes(CUgraph hGraph, CUgraphNode *nodes_out, size_t *numNodes)
+{
+	return nodes(hGraph, 0, nodes_out, numNodes);
+}
+
+CK_EXPORT CUresult cuGraphGetRootNodes(CUgraph hGraph, CUgraphNode *rootNodes,
+				       size_t *numRootNodes)
+{
+	return nodes(hGraph, 1, rootNodes, numRootNodes);
+}
+
+/* Edges as the server tells of them: all of a graph, or those of one node. */
+struct edges {
+	struct ck_graph *graph;
+	uint64_t node;
+	unsigned int which;
+	uint64_t *from, *to;
+	size_t found;
+	CUgraphEdgeData *data;
+};
+
+static CUresult ask(struct edges *e)
+{
+	size_t to = 0, bytes = 0;
+	void *data = NULL;
+	CUresult err = ck_wire_ck_graph_edges(ck_current_id(), e->graph->object.id, e->node,
+					      e->which, &e->from, &e->found, &e->to, &to, &data,
+					      &bytes);
+
+	e->data = data;
+	if (!err && (bytes != e->found * sizeof(*e->data) || to != e->found))
+		err = CUDA_ERROR_UNKNOWN;
+	return err;
+}
+
+/* Where the caller has room; NULL for what it does not want. */
+static CUresult deliver(const struct edges *e, CUgraphNode *from, CUgraphNode *to,
+			CUgraphEdgeData *data, size_t *count)
+{
+	bool listed = from || to;
+	CUresult err = CUDA_SUCCESS;
+
+	if (listed && !data && ck_edges_hold_data(e->data, e->found))
+		return CUDA_ERROR_LOSSY_QUERY;
+	if (from)
+		err = hand_out(e->graph, e->from, e->found, from, *count);
+	if (!err && to)
+		err = hand_out(e->graph, e->to, e->found, to, *count);
+	for (size_t i = 0; !err && listed && data && i < *count; i++)
+		data[i] = i < e->found ? e->data[i] : (CUgraphEdgeData){ 0 };
+	if (!err)
+		set_count(count, e->found, listed);
+	return err;
+}
+
+static void drop(struct edges *e)
+{
+	free(e->from);
+	free(e->to);
+	free(e->data);
+}
+
+CK_EXPORT CUresult cuGraphGetEdges_v2(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to,
+				      CUgraphEdgeData *edgeData, size_t *numEdges)
+{
+	struct edges e = { 0 };
+	CUresult err = ck_session_check();
+
+	if (!err)
+		err = ck_graph_from(hGraph, &e.graph);
+	if (!err && (!numEdges || !from != !to || (edgeData && !from)))
+		err = CUDA_ERROR_INVALID_VALUE;
+	if (!err)
+		err = ask(&e);
+	if (!err)
+		err = deliver(&e, from, to, edgeData, numEdges);
+	drop(&e);
+	return err;
+}
+
+CK_EXPORT CUresult cuGraphGetEdges(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to,
+				   size_t *numEdges)
+{
+	return cuGraphGetEdges_v2(hGraph, from, to, NULL, numEdges);
+}
+
+/* The edges that end (@which 1) or begin (2) at a node; the other ends of them are wanted. */
+static CUresult neighbours(CUgraphNode handle, unsigned int which, CUgraphNode *out,
+			   CUgraphEdgeData *data, size_t *count)
+{
+	struct edges e = { .which = which };
+	struct ck_node *node;
+	CUresult err = ck_session_check();
+
+	if (!err)
+		err = ck_node_from(handle, &node);
+	if (!err && (!count || (data && !out)))
+		err = CUDA_ERROR_INVALID_VALUE;
+	if (err)
+		return err;
+	e.graph = node->graph;
+	e.node = node->object.id;
+	err = ask(&e);
+	if (!err)
+		err = deliver(&e, which == 1 ? out : NULL, which == 2 ? out : NULL, data, count);
+	drop(&e);
+	return err;
+}
+
+CK_EXPORT CUresult cuGraphNodeGetDependencies_v2(CUgraphNode hNode, CUgraphNode *dependencies,
+						 CUgraphEdgeData *edgeData,
+						 size_t *numDependencies)
+{
+	return neighbours(hNode, 1, dependencies, edgeData, numDependencies);
+}
+
+CK_EXPORT CUresult cuGraphNodeGetDependencies(CUgraphNode hNode, CUgraphNode *dependencies,
+					      size_t *numDependencies)
+{
+	return neighbours(hNode, 1, dependencies, NULL, numDependencies);
+}
+
+CK_EXPORT CUresult cuGraphNodeGetDependentNodes_v2(CUgraphNode hNode, CUgraphNode *dependentNodes,
+						   CUgraphEdgeData *edgeData,
+						   size_t *numDependentNodes)
+{
+	return neighbours(hNode, 2, dependentNodes, edgeData, numDependentNodes);
+}
+
+CK_EXPORT CUresult cuGraphNodeGetDependentNodes(CUgraphNode hNode, CUgraphNode *dependentNodes,
+						size_t *numDependentNodes)
+{
+	return neighbours(hNode, 2, dependentNodes, NULL, numDependentNodes);
+}
+
+#define LINKS_MAX ((size_t)32768) /* edges in one message, which holds 40000 */
+
+/* What refuses one piece is undone in those before it: CUDA changes all of the edges or none. */
+static CUresult link_ids(uint64_t graph, unsigned int cut, const uint64_t *from, const uint64_t *to,
+			 const CUgraphEdgeData *data, size_t count)
+{
+	const size_t at = ck_min(count, LINKS_MAX);
+	CUresult err = ck_wire_ck_graph_link(ck_current_id(), graph, cut, from, at, to, at, data,
+					     data ? at * sizeof(*data) : 0);
+
+	if (err || at == count)
+		return err;
+	err = link_ids(graph, cut, from + at, to + at, data ? data + at : NULL, count - at);
+	if (err)
+		ck_wire_ck_graph_link(ck_current_id(), graph, !cut, from, at, to, at, data,
+				      data ? at * sizeof(*data) : 0);
+	return err;
+}
+
+static CUresult link_nodes(CUgraph handle, unsigned int cut, const CUgraphNode *from,
+			   const CUgraphNode *to, const CUgraphEdgeData *data, size_t count)
+{
+	uint64_t *from_ids = NULL, *to_ids = NULL;
+	struct ck_graph *graph;
+	CUresult err = ck_session_check();
+
+	if (!err)
+		err = ck_graph_from(handle, &graph);
+	if (!err)
+		err = ck_node_ids(from, count, &from_ids);
+	if (!err)
+		err = ck_node_ids(to, count, &to_ids);
+	if (!err && count > 0)
+		err = link_ids(graph->object.id, cut, from_ids, to_ids, data, count);
+	free(from_ids);
+	free(to_ids);
+	return err;
+}
+
+CK_EXPORT CUresult cuGraphAddDependencies_v2(CUgraph hGraph, const CUgraphNode *from,
+					     const CUgraphNode *to,
+					     const CUgraphEdgeData *edgeData,
+					     size_t numDependencies)
+{
+	return link_nodes(hGraph, 0, from, to, edgeData, numDependencies);
+}
+
+CK_EXPORT CUresult cuGraphAddDependencies(CUgraph hGraph, const CUgraphNode *from,
+					  const CUgraphNode *to, size_t numDependencies)
+{
+	return link_nodes(hGraph, 0, from, to, NULL, numDependencies);
+}
+
+CK_EXPORT CUresult cuGraphRemoveDependencies_v2(CUgraph hGraph, const CUgraphNode *from,
+						const CUgraphNode *to,
+						const CUgraphEdgeData *edgeData,
+						size_t numDependencies)
+{
+	return link_nodes(hGraph, 1, from, to, edgeData, numDependencies);
+}
+
+CK_EXPORT CUresult cuGraphRemoveDependencies(CUgraph hGraph, const CUgraphNode *from,
+					     const CUgraphNode *to, size_t numDependencies)
+{
+	return link_nodes(hGraph, 1, from, to, NULL, numDependencies);
+}
+
+/* The server prints; the file is the application's, so it is written here. */
+static CUresult write_dot(struct ck_graph *graph, unsigned int flags, FILE *file)
+{
+	size_t at = 0, size;
+	CUresult err;
+	void *text;
+
+	do {
+		text = NULL;
+		size = 0;
+		err = ck_wire_ck_graph_dot(ck_current_id(), graph->object.id, flags, at, &text,
+					   &size);
+		if (!err && size > 0 && fwrite(text, 1, size, file) != size)
+			err = CUDA_ERROR_OPERATING_SYSTEM;
+		free(text);
+		at += size;
+	} while (!err && size > 0);
+	return err;
+}
+
+CK_EXPORT CUresult cuGraphDebugDotPrint(CUgraph hGraph, const char *path, unsigned int flags)
+{
+	struct ck_graph *graph;
+	CUresult err = ck_session_check();
+	FILE *file;
+
+	if (!err)
+		err = ck_graph_from(hGraph, &graph);
+	if (!err && !path)
+		err = CUDA_ERROR_INVALID_VALUE;
+	if (err)
+		return err;
+	file = fopen(path, "we");
+	if (!file)
+		return CUDA_ERROR_OPERATING_SYSTEM;
+	err = write_dot(graph, flags, file);
+	if (fclose(file) != 0 && !err)
+		err = CUDA_ERROR_OPERATING_SYSTEM;
+	return err;
+}
+
+/* All attributes are 64 bits; an unknown one is the driver's to refuse. */
+static CUresult memory(CUdevice device, CUgraphMem_attribute attr, bool set, cuuint64_t *value)
+{
+	int ordinal;
+	CUresult err = ck_session_check();
+
+	if (!err)
+		err = ck_device_id(device, &ordinal);
+	if (!err && !value)
+		err = CUDA_ERROR_INVALID_VALUE;
+	return err ? err : ck_wire_ck_graph_memory(ck_current_id(), ordinal, attr, set,
+						   set ? *value : 0, set ? NULL : value);
+}
+
+CK_EXPORT CUresult cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr,
+						void *value)
+{
+	return memory(device, attr, false, value);
+}
+
+CK_EXPORT CUresult cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr,
+						void *value)
+{
+	return memory(device, attr, true, value);
+}

@@ -1,0 +1,250 @@
+/*
+ * client/managed/fault.c - from SIGSEGV to ck_managed_touch, and to the program's own handler.
+ *
+ * In the handler almost nothing may be done, and the thread may hold any lock of any library. So
+ * the handler hands the address to a thread of ours and sleeps; that thread talks to the server.
+ * A fault that is not ours goes to the program's handler as if we were not there.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "client/memory/adopt.h"
+#include "client/managed/fault.h"
+#include "client/managed/managed.h"
+#include "client/managed/window.h"
+#include "util/cancel.h"
+#include "util/log.h"
+
+CK_LOG_DEFINE("client");
+
+#define WRITE_FAULT 2	/* in the error code of x86's page fault */
+
+/* One fault, on the stack of the thread that has it. */
+struct fault {
+	uint64_t address;
+	bool write, inside;	/* a host function has it */
+	int result;		/* of ck_managed_touch */
+	_Atomic uint32_t done;
+	struct fault *next;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static bool started;
+static sem_t bell; /* no descriptor: programs close those that they do not know */
+static _Atomic(struct fault *) waiting;
+
+/* The program's action, guarded by a flag that is only held with all signals blocked. */
+static struct sigaction theirs;
+static atomic_flag theirs_busy = ATOMIC_FLAG_INIT;
+
+static void handler(int sig, siginfo_t *info, void *context);
+
+/* --- the program's action */
+
+static void theirs_lock(sigset_t *was)
+{
+	sigset_t all;
+
+	sigfillset(&all);
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, was, _NSIG / 8);
+	while (atomic_flag_test_and_set(&theirs_busy))
+		__builtin_ia32_pause();
+}
+
+static void theirs_unlock(const sigset_t *was)
+{
+	atomic_flag_clear(&theirs_busy);
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, was, NULL, _NSIG / 8);
+}
+
+int ck_fault_sigaction(const struct sigaction *act, struct sigaction *old)
+{
+	struct sigaction before;
+	sigset_t was;
+
+	if (!__atomic_load_n(&started, __ATOMIC_ACQUIRE)) {
+		errno = EAGAIN;
+		return -1;
+	}
+	theirs_lock(&was);
+	before = theirs;
+	if (act)
+		theirs = *act;
+	theirs_unlock(&was);
+	if (old)
+		*old = before;
+	return 0;
+}
+
+/* Let the fault end the process as it would have without us. */
+static void die(int sig, const siginfo_t *info)
+{
+	struct sigaction dfl = { .sa_handler = SIG_DFL };
+
+	ck_fault_system(sig, &dfl, NULL);
+	if (info->si_code <= 0)	/* sent by somebody: it does not happen again by itself */
+		syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), sig);
+}
+
+/* Do what the system would do with the program's action. */
+static void pass_on(int sig, siginfo_t *info, void *context)
+{
+	struct sigaction action;
+	sigset_t was;
+
+	theirs_lock(&was);
+	action = theirs;
+	if (action.sa_flags & SA_RESETHAND)
+		theirs = (struct sigaction){ .sa_handler = SIG_DFL };
+	theirs_unlock(&was);
+	if (action.sa_handler == SIG_IGN && info->si_code <= 0)
+		return;
+	if (action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN) {
+		die(sig, info);
+		return;
+	}
+	/* SIGSEGV itself stays open, so that their handler can touch managed memory */
+	sigdelset(&action.sa_mask, SIGSEGV);
+	syscall(SYS_rt_sigprocmask, SIG_BLOCK, &action.sa_mask, &was, _NSIG / 8);
+	if (action.sa_flags & SA_SIGINFO)
+		action.sa_sigaction(sig, info, context);
+	else
+		action.sa_handler(sig);
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &was, NULL, _NSIG / 8);
+}
+
+/* --- our faults */
+
+static void futex(_Atomic uint32_t *word, int op, uint32_t value)
+{
+	syscall(SYS_futex, word, op | FUTEX_PRIVATE_FLAG, value, NULL, NULL, 0);
+}
+
+/* Hand the fault to the thread that serves them and wait: its result. */
+static int ask(uint64_t address, bool write_access)
+{
+	struct fault f = { .address = address, .write = write_access,
+			   .inside = ck_inside_callback };
+
+	f.next = atomic_load(&waiting);
+	while (!atomic_compare_exchange_weak(&waiting, &f.next, &f))
+		;
+	sem_post(&bell);
+	while (!atomic_load(&f.done))
+		futex(&f.done, FUTEX_WAIT, 0);
+	return f.result;
+}
+
+static bool is_ours(const siginfo_t *info)
+{
+	int state = ck_client.state;
+
+	return info->si_code > 0 && ck_managed_may_be((uintptr_t)info->si_addr) &&
+	       state != CK_STATE_FORKED;
+}
+
+static void handler(int sig, siginfo_t *info, void *context)
+{
+	const ucontext_t *uc = context;
+	int was = errno;
+	bool served = info->si_code > 0 && ck_adopt_retry((uintptr_t)info->si_addr);
+
+	served = served || (is_ours(info) &&
+		      ask((uintptr_t)info->si_addr,
+			  uc->uc_mcontext.gregs[REG_ERR] & WRITE_FAULT) == 0);
+
+	errno = was;
+	if (!served)
+		pass_on(sig, info, context);
+}
+
+/* Threads that have been served go on at once: their faults are theirs again. */
+static void serve(struct fault *f)
+{
+	while (f) {
+		struct fault *next = f->next;
+
+		ck_aside = f->inside;
+		f->result = ck_managed_touch(f->address, f->write, f->inside);
+		ck_aside = false;
+		atomic_store(&f->done, 1);
+		futex(&f->done, FUTEX_WAKE, 1);
+		f = next;
+	}
+}
+
+/* Has its lane from the beginning: who touches a page cannot be told that there are no descriptors. */
+static void *server(void *unused)
+{
+	sigset_t own;
+
+	(void)unused;
+	sigemptyset(&own);
+	sigaddset(&own, SIGSEGV); /* this thread's own fault ends the process: nobody else could serve it */
+	pthread_sigmask(SIG_BLOCK, &own, NULL);
+	while (sem_wait(&bell) == 0 || errno == EINTR)
+		serve(atomic_exchange(&waiting, NULL));
+	return NULL;
+}
+
+/* --- beginning */
+
+static const struct sigaction *ours(void)
+{
+	static struct sigaction action;
+
+	action.sa_sigaction = handler;
+	/* open to itself: handlers of other signals that come while we wait may touch pages too */
+	action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER | SA_RESTART;
+	return &action;
+}
+
+static int start(void)
+{
+	int ret;
+
+	if (sem_init(&bell, 0, 0) < 0)
+		return -errno;
+	ret = ck_thread_start_calling(server);
+	if (ret < 0)
+		return ret;
+	if (ck_fault_system(SIGSEGV, ours(), &theirs) < 0)
+		return -errno;
+	__atomic_store_n(&started, true, __ATOMIC_RELEASE);
+	return 0;
+}
+
+int ck_fault_start(void)
+{
+	int cancel = ck_cancel_lock(&lock);
+	int ret = 0;
+
+	if (!started) {
+		ret = start();
+		if (ret < 0)
+			ck_err("no handler for managed memory: %s", strerror(-ret));
+	}
+	ck_cancel_unlock(&lock, cancel);
+	return ret;
+}
+
+void ck_fault_rearm(void)
+{
+	struct sigaction now;
+	sigset_t was;
+
+	if (!started || ck_fault_system(SIGSEGV, NULL, &now) < 0 || now.sa_sigaction == handler)
+		return;
+	ck_fault_system(SIGSEGV, ours(), NULL);
+	theirs_lock(&was);
+	theirs = now;
+	theirs_unlock(&was);
+}

@@ -1,0 +1,119 @@
+/*
+ * client/managed/interpose.c - functions of the C library that must know of managed memory.
+ *
+ * Pages that are on the device are shut here. A touch of one is a signal, which client/managed/fault.c
+ * answers; but the kernel gives a system call that meets one EFAULT. So the calls that programs
+ * give their buffers to fetch them first: reading and writing, by file or socket. And a program
+ * that sets or blocks SIGSEGV must not take the signal from us: its own handler is kept and called
+ * for its own faults.
+ *
+ * This works for programs that find our names before the C library's: where the shim is
+ * preloaded, or linked. Not under the sanitizers, which put their own functions in these places.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "client/managed/fault.h"
+#include "client/managed/managed.h"
+#include "client/managed/window.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(__FUZZER__)
+
+int ck_fault_system(int sig, const struct sigaction *act, struct sigaction *old)
+{
+	return sigaction(sig, act, old);
+}
+
+#else
+
+/* The C library's function: the next of this name, or where the shim was loaded behind the C
+ * library (as what a program is linked with needs), the C library's own. */
+static void *behind_us(const char *name)
+{
+	void *found = dlsym(RTLD_NEXT, name), *libc;
+
+	if (found)
+		return found;
+	libc = dlopen("libc.so.6", RTLD_NOW | RTLD_NOLOAD);
+	return libc ? dlsym(libc, name) : NULL;
+}
+
+/* --- buffers */
+
+/* Have [p, p+size) here, and writable, for a system call. */
+static inline void need(uintptr_t p, size_t size, bool write)
+{
+	if (unlikely(ck_managed_may_be(p)))
+		ck_managed_need(p, size, write);
+}
+
+#define EXPORT CK_EXPORT
+#include "util/interposed.def"
+
+/* --- signals */
+
+int ck_fault_system(int sig, const struct sigaction *act, struct sigaction *old)
+{
+	return NEXT(sigaction)(sig, act, old);
+}
+
+CK_EXPORT __sighandler_t signal(int sig, __sighandler_t handler)
+{
+	struct sigaction act = { .sa_handler = handler, .sa_flags = SA_RESTART }, old;
+
+	if (sig != SIGSEGV)
+		return NEXT(signal)(sig, handler);
+	return sigaction(sig, &act, &old) < 0 ? SIG_ERR : old.sa_handler;
+}
+
+/* @set without SIGSEGV, in *@open: a fault while it is blocked would end the process. Before there is
+ * a window too, if the set is a filled one, since then SIGSEGV is not what it is about. */
+static const sigset_t *without_ours(int how, const sigset_t *set, sigset_t *open)
+{
+	if (!set || how == SIG_UNBLOCK || sigismember(set, SIGSEGV) != 1 ||
+	    (!ck_window_lo && sigismember(set, SIGKILL) != 1))
+		return set;
+	*open = *set;
+	sigdelset(open, SIGSEGV);
+	return open;
+}
+
+/* Handlers of other signals may touch pages too. */
+CK_EXPORT int sigaction(int sig, const struct sigaction *act, struct sigaction *old)
+{
+	struct sigaction open;
+
+	if (sig == SIGSEGV)
+		return ck_fault_sigaction(act, old) == 0 ? 0 : ck_fault_system(sig, act, old);
+	if (act && without_ours(SIG_BLOCK, &act->sa_mask, &open.sa_mask) != &act->sa_mask) {
+		open.sa_flags = act->sa_flags;
+		open.sa_restorer = act->sa_restorer;
+		open.sa_sigaction = act->sa_sigaction;
+		act = &open;
+	}
+	return ck_fault_system(sig, act, old);
+}
+
+CK_EXPORT int sigprocmask(int how, const sigset_t *set, sigset_t *old)
+{
+	sigset_t open;
+
+	return NEXT(sigprocmask)(how, without_ours(how, set, &open), old);
+}
+
+CK_EXPORT int pthread_sigmask(int how, const sigset_t *set, sigset_t *old)
+{
+	sigset_t open;
+
+	return NEXT(pthread_sigmask)(how, without_ours(how, set, &open), old);
+}
+
+#endif

@@ -1,0 +1,182 @@
+/*
+ * client/managed/managed.c - memory that program and device both use: what is about to run on the device,
+ * ranges that come, change hands and go; see client/managed/managed.h.
+ */
+#include <stdlib.h>
+
+#include "client/objects/callback.h"
+#include "client/managed/fault.h"
+#include "client/managed/pages.h"
+
+/* --- what is about to run */
+
+#define ANY_STREAM UINT64_MAX
+
+static bool may_use(const struct ck_managed *m, uint64_t stream)
+{
+	if (stream == ANY_STREAM)
+		return m->attach != CU_MEM_ATTACH_HOST;
+	return m->attach == CU_MEM_ATTACH_GLOBAL ||
+	       (m->attach == CU_MEM_ATTACH_SINGLE && m->stream == stream);
+}
+
+void ck_managed_launch(uint64_t stream)
+{
+	if (likely(atomic_load_explicit(&ck_managed_active, memory_order_relaxed) == 0))
+		return;
+	ck_fault_rearm();
+	pthread_mutex_lock(&ck_pages_lock);
+	for (size_t i = 0; i < ck_ranges_count(ck_pages_table); i++) {
+		struct ck_managed *m = ck_ranges_at(ck_pages_table, i)->value;
+
+		if (ck_pages_active(m) && may_use(m, stream) && !m->lost)
+			ck_pages_surrender(m, 0, m->pages, true);
+	}
+	pthread_mutex_unlock(&ck_pages_lock);
+}
+
+void ck_managed_function_done(void)
+{
+	ck_aside = true;
+	ck_managed_launch(ANY_STREAM);
+	ck_aside = false;
+}
+
+/*
+ * The driver loads a kernel when it is launched first, behind the functions that streams wait for, and all copies behind that
+ * (580, lazy loading). So a function of the program that touches managed memory by then would wait for its pages for ever.
+ */
+void ck_managed_loading(void)
+{
+	bool any;
+
+	if (likely(!ck_callback_pending()))
+		return;
+	pthread_mutex_lock(&ck_pages_lock);
+	any = ck_pages_table && ck_ranges_count(ck_pages_table) > 0;
+	pthread_mutex_unlock(&ck_pages_lock);
+	if (any)
+		ck_callbacks_let_return();
+}
+
+void ck_managed_device(uint64_t address, size_t size, bool write)
+{
+	struct ck_managed *m;
+
+	if (likely(atomic_load_explicit(&ck_managed_active, memory_order_relaxed) == 0) ||
+	    size == 0)
+		return;
+	ck_fault_rearm();
+	pthread_mutex_lock(&ck_pages_lock);
+	m = ck_pages_of(address);
+	if (m && ck_pages_active(m) && !m->lost) {
+		ck_pages_surrender(m, ck_page_first(m, address), ck_page_last(m, address, size),
+				   write);
+		m->reading |= !write;
+	}
+	pthread_mutex_unlock(&ck_pages_lock);
+}
+
+/* --- ranges */
+
+/* All pages are dirty at first: they are open, and what is in them is what counts. */
+CUresult ck_managed_track(uint64_t base, size_t size, struct ck_context *context,
+			  unsigned int attach)
+{
+	struct ck_managed *m;
+	CUresult err;
+
+	if (ck_fault_start() < 0)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	err = ck_pages_prepare(context);
+	if (err)
+		return err;
+	err = CUDA_ERROR_OUT_OF_MEMORY;
+	m = calloc(1, sizeof(*m));
+	if (!m)
+		return err;
+	*m = (struct ck_managed){ .base = base, .pages = CK_ALIGN_UP(size, CK_PAGE) / CK_PAGE,
+				  .context = context, .ctx = context->object.id, .attach = attach,
+				  .attached_first = attach, .alias = ck_window_alias(base) };
+	m->state = calloc(m->pages, 1);
+	pthread_mutex_lock(&ck_pages_lock);
+	if (m->state)
+		err = ck_pages_insert(m, CK_PAGE_DIRTY);
+	pthread_mutex_unlock(&ck_pages_lock);
+	if (err) {
+		free(m->state);
+		free(m);
+	}
+	return err;
+}
+
+bool ck_managed_untrack(uint64_t base, bool keep)
+{
+	struct ck_managed *m;
+	bool found = true;
+
+	if (keep) {
+		m = ck_pages_settle(base, SIZE_MAX / 2, true, false);
+	} else {
+		pthread_mutex_lock(&ck_pages_lock);
+		m = ck_pages_of(base);
+	}
+	if (m && m->base == base)
+		ck_pages_drop(m, keep);
+	else
+		found = false;
+	if (m || !keep)
+		pthread_mutex_unlock(&ck_pages_lock);
+	return found;
+}
+
+void ck_managed_forget(struct ck_context *context)
+{
+	pthread_mutex_lock(&ck_pages_lock);
+	for (size_t i = ck_pages_table ? ck_ranges_count(ck_pages_table) : 0; i-- > 0;) {
+		struct ck_managed *m = ck_ranges_at(ck_pages_table, i)->value;
+
+		if (m->context == context)
+			ck_pages_drop(m, false);
+	}
+	context->copies = 0;
+	pthread_mutex_unlock(&ck_pages_lock);
+}
+
+bool ck_managed_is(uint64_t address)
+{
+	bool is;
+
+	pthread_mutex_lock(&ck_pages_lock);
+	is = ck_pages_of(address) != NULL;
+	pthread_mutex_unlock(&ck_pages_lock);
+	return is;
+}
+
+void ck_managed_attach(uint64_t base, unsigned int attach, uint64_t stream)
+{
+	struct ck_managed *m;
+
+	pthread_mutex_lock(&ck_pages_lock);
+	m = ck_pages_of(base);
+	if (m) {
+		m->attach = attach;
+		m->stream = stream;
+		m->quiet = 0;
+	}
+	pthread_mutex_unlock(&ck_pages_lock);
+}
+
+void ck_managed_detach(uint64_t stream)
+{
+	pthread_mutex_lock(&ck_pages_lock);
+	for (size_t i = 0; ck_pages_table && i < ck_ranges_count(ck_pages_table); i++) {
+		struct ck_managed *m = ck_ranges_at(ck_pages_table, i)->value;
+
+		if (m->stream == stream) {
+			m->attach = m->attached_first;
+			m->stream = 0;
+		}
+	}
+	pthread_mutex_unlock(&ck_pages_lock);
+}

@@ -1,0 +1,328 @@
+/*
+ * client/managed/pages.c - states of pages, and their bytes on the way to the device and back. All of it
+ * runs with the lock held; see client/managed/pages.h.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "client/managed/pages.h"
+#include "client/wire/stats.h"
+#include "util/log.h"
+
+CK_LOG_DEFINE("client");
+
+#define PIECE ((size_t)64 << 20) /* bytes of one message */
+
+_Atomic unsigned int ck_managed_active;
+pthread_mutex_t ck_pages_lock = PTHREAD_MUTEX_INITIALIZER;
+struct ck_ranges *ck_pages_table;
+
+struct ck_managed *ck_pages_of(uint64_t address)
+{
+	const struct ck_range *r = ck_pages_table ? ck_ranges_find(ck_pages_table, address) : NULL;
+
+	return r ? r->value : NULL;
+}
+
+static void *page_alias(const struct ck_managed *m, size_t page)
+{
+	return m->alias + page * CK_PAGE;
+}
+
+/* --- states and what the program may do */
+
+static int protect(const struct ck_managed *m, size_t first, size_t last, int prot)
+{
+	void *start = (void *)(uintptr_t)ck_page_address(m, first);
+
+	return mprotect(start, (last - first) * CK_PAGE, prot);
+}
+
+/* Pages [first, last) are valid here from now on, in @state. */
+static void note(struct ck_managed *m, size_t first, size_t last, enum ck_page state)
+{
+	if (!ck_pages_active(m)) {
+		m->lo = first;
+		m->hi = last;
+		atomic_fetch_add(&ck_managed_active, 1);
+	}
+	m->lo = ck_min(m->lo, first);
+	m->hi = ck_max(m->hi, last);
+	m->dirty |= state == CK_PAGE_DIRTY;
+	memset(m->state + first, state, last - first);
+}
+
+size_t ck_pages_skip(const struct ck_managed *m, size_t page, size_t last, enum ck_page state,
+		     bool is)
+{
+	while (page < last && (m->state[page] == state) != is)
+		page++;
+	return page;
+}
+
+/* --- the device's side */
+
+CUresult ck_pages_prepare(struct ck_context *context)
+{
+	struct ck_stream *s;
+	CUresult err;
+
+	if (context->copies)
+		return CUDA_SUCCESS;
+	s = ck_object_new(CK_OBJECT_STREAM, context);
+	if (!s)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	err = ck_wire_cuStreamCreateWithPriority(context->object.id, s->object.id,
+						 CU_STREAM_NON_BLOCKING, 0);
+	if (!err)
+		err = ck_wire_ck_wait(0);
+	if (err)
+		ck_object_free(s);
+	else
+		context->copies = s->object.id;
+	return err;
+}
+
+/*
+ * The next pages to send of [first, last): dirty, and touched since there is this memory; what was
+ * not is zero on both sides. *@end is behind them; @last: there are none.
+ */
+static size_t next_dirty(const struct ck_managed *m, size_t first, size_t last, size_t *end)
+{
+	size_t count;
+
+	do {
+		first = ck_pages_skip(m, first, last, CK_PAGE_DIRTY, true);
+		*end = ck_pages_skip(m, first, ck_min(last, first + PIECE / CK_PAGE), CK_PAGE_DIRTY,
+				     false);
+		count = *end - first;
+		if (m->users == 0)
+			first += ck_window_used(ck_page_address(m, first), &count);
+	} while (count == 0 && first < last);
+	*end = first + count;
+	return count ? first : last;
+}
+
+/*
+ * The bytes of pages [first, last) that the device has too, the @index-th stretch of them, as
+ * (address, size), and where we see them; NULL: no more.
+ */
+static void *bytes_of(const struct ck_managed *m, size_t first, size_t last, unsigned int *index,
+		      uint64_t *at, size_t *size)
+{
+	uint64_t lo = ck_page_address(m, first), hi = ck_page_address(m, last);
+
+	for (; *index < ck_max(m->users, 1u); ++*index) {
+		uint64_t from = m->users ? ck_max(lo, m->parts[*index].from) : lo;
+		uint64_t to = m->users ? ck_min(hi, m->parts[*index].to) : hi;
+
+		if (from >= to)
+			continue;
+		++*index;
+		*at = from;
+		*size = to - from;
+		return m->alias + (from - m->base);
+	}
+	return NULL;
+}
+
+static void send_run(struct ck_managed *m, size_t first, size_t last, bool wait)
+{
+	uint64_t stream = m->context->copies, at;
+	unsigned int index = 0;
+	void *bytes;
+	size_t size;
+
+	/* pieces of variables are few: each may be the last one, and is waited for */
+	while ((bytes = bytes_of(m, first, last, &index, &at, &size)) != NULL) {
+		if (ck_aside)
+			ck_wire_ck_upload_part(m->ctx, at, stream, bytes, size);
+		else
+			ck_wire_ck_upload(m->ctx, at, stream, wait || m->users, bytes, size);
+	}
+	if (ck_aside)
+		ck_wire_ck_fetch(m->ctx, 0, 0, 0, CK_FETCH_STREAM, stream, &(struct ck_sink){ 0 });
+	ck_stats_pages(last - first, 0);
+}
+
+static CUresult fetch_run(struct ck_managed *m, size_t first, size_t last)
+{
+	uint64_t stream = m->context->copies, at;
+	CUresult err = CUDA_SUCCESS;
+	unsigned int index = 0;
+	struct ck_sink sink;
+
+	while (!err && (sink.data = bytes_of(m, first, last, &index, &at, &sink.size)) != NULL)
+		err = ck_wire_ck_fetch(m->ctx, at, sink.size, stream, CK_FETCH_NOW, 0, &sink);
+	ck_stats_pages(0, last - first);
+	return err;
+}
+
+/*
+ * Send the dirty pages of [first, last), in runs; they are clean then. What is sent later, to any
+ * stream, finds them in place: the server waits for the last of the copies.
+ */
+static void flush(struct ck_managed *m, size_t first, size_t last)
+{
+	size_t at, end, next, next_end;
+
+	if (!m->dirty || m->lost)
+		return;
+	for (at = next_dirty(m, first, last, &end); at < last; at = next, end = next_end) {
+		next = next_dirty(m, end, last, &next_end);
+		send_run(m, at, end, next == last);
+	}
+	for (at = first; at < last; at++) {
+		if (m->state[at] == CK_PAGE_DIRTY)
+			m->state[at] = CK_PAGE_CLEAN;
+	}
+}
+
+static void surrender(struct ck_managed *m, size_t first, size_t last, bool write)
+{
+	first = ck_max(first, m->lo);
+	last = ck_min(last, m->hi);
+	if (first >= last || (!write && !m->dirty))
+		return;
+	protect(m, first, last, write ? PROT_NONE : PROT_READ);
+	flush(m, first, last);
+	if (write)
+		memset(m->state + first, CK_PAGE_INVALID, last - first);
+	if (first == m->lo && last == m->hi) {
+		m->dirty = false;
+		if (write) {
+			m->reading = false; /* a touch waits now, whatever for */
+			m->lo = m->hi = 0;
+			atomic_fetch_sub(&ck_managed_active, 1);
+		}
+	}
+}
+
+/* A read protection must not open pages that are invalid: those between valid ones stay shut. */
+static void surrender_to_reading(struct ck_managed *m, size_t first, size_t last)
+{
+	first = ck_max(first, m->lo);
+	last = ck_min(last, m->hi);
+	while (first < last && m->dirty) {
+		size_t end;
+
+		first = ck_pages_skip(m, first, last, CK_PAGE_DIRTY, true);
+		end = ck_pages_skip(m, first, last, CK_PAGE_DIRTY, false);
+		if (first < end)
+			surrender(m, first, end, false);
+		first = end;
+	}
+}
+
+void ck_pages_surrender(struct ck_managed *m, size_t first, size_t last, bool write)
+{
+	if (write)
+		surrender(m, first, last, true);
+	else
+		surrender_to_reading(m, first, last);
+}
+
+static void lose(struct ck_managed *m, CUresult err)
+{
+	static bool told;
+
+	if (!told)
+		ck_err("managed memory is out of reach (%s): it reads as zeros",
+		       err == CUDA_ERROR_DEVICE_UNAVAILABLE ? "the server is lost" :
+							      "the device has failed");
+	told = true;
+	m->lost = true;
+	for (size_t page = 0; page < m->pages; page++) {
+		if (m->state[page] == CK_PAGE_INVALID)
+			memset(page_alias(m, page), 0, CK_PAGE);
+	}
+	protect(m, 0, m->pages, PROT_READ | PROT_WRITE);
+	note(m, 0, m->pages, CK_PAGE_DIRTY);
+}
+
+/* Fill the invalid pages of [first, last) from the device; false: it is lost. */
+static bool fill(struct ck_managed *m, size_t first, size_t last)
+{
+	CUresult err = CUDA_SUCCESS;
+	size_t end;
+
+	for (; !err && first < last; first = end) {
+		first = ck_pages_skip(m, first, last, CK_PAGE_INVALID, true);
+		end = ck_pages_skip(m, first, ck_min(last, first + PIECE / CK_PAGE),
+				    CK_PAGE_INVALID, false);
+		if (first < end)
+			err = fetch_run(m, first, end);
+	}
+	if (err)
+		lose(m, err);
+	return !err;
+}
+
+/* The kernel bounds the number of stretches of different protection: make it one stretch. */
+static void open_all(struct ck_managed *m)
+{
+	if (fill(m, 0, m->pages) && protect(m, 0, m->pages, PROT_READ | PROT_WRITE) == 0)
+		note(m, 0, m->pages, CK_PAGE_DIRTY);
+}
+
+void ck_pages_fetch(struct ck_managed *m, size_t first, size_t last)
+{
+	size_t end;
+
+	if (m->lost || !fill(m, first, last))
+		return;
+	for (; first < last; first = end) {
+		first = ck_pages_skip(m, first, last, CK_PAGE_INVALID, true);
+		end = ck_pages_skip(m, first, last, CK_PAGE_INVALID, false);
+		if (first == end)
+			return;
+		if (protect(m, first, end, PROT_READ) < 0) {
+			open_all(m);
+			return;
+		}
+		note(m, first, end, CK_PAGE_CLEAN);
+	}
+}
+
+void ck_pages_soil(struct ck_managed *m, size_t first, size_t last)
+{
+	if (m->lost)
+		return;
+	if (protect(m, first, last, PROT_READ | PROT_WRITE) < 0)
+		open_all(m);
+	else
+		note(m, first, last, CK_PAGE_DIRTY);
+}
+
+/* --- ranges */
+
+CUresult ck_pages_insert(struct ck_managed *m, enum ck_page state)
+{
+	CUresult err = CUDA_SUCCESS;
+
+	if (!ck_pages_table)
+		ck_pages_table = ck_ranges_create();
+	if (!ck_pages_table ||
+	    ck_ranges_insert(ck_pages_table, m->base, ck_page_address(m, m->pages), m) < 0)
+		err = CUDA_ERROR_OUT_OF_MEMORY;
+	else if (state != CK_PAGE_INVALID)
+		note(m, 0, m->pages, state);
+	return err;
+}
+
+void ck_pages_drop(struct ck_managed *m, bool keep)
+{
+	if (keep) {
+		ck_pages_fetch(m, 0, m->pages);
+		protect(m, 0, m->pages, PROT_READ | PROT_WRITE);
+	}
+	if (ck_pages_active(m))
+		atomic_fetch_sub(&ck_managed_active, 1);
+	ck_ranges_remove(ck_pages_table, m->base, NULL);
+	if (m->users > 0)
+		ck_variable_shut(m);
+	free(m->parts);
+	free(m->state);
+	free(m);
+}

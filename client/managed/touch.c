@@ -1,0 +1,173 @@
+/*
+ * client/managed/touch.c - touches of pages that program and device both use: by the program's own
+ * instructions (fault.c calls us), by the kernel on its behalf, by us.
+ */
+#include <errno.h>
+
+#include "client/managed/pages.h"
+
+#define FETCH_FIRST 16u		/* pages: 64 KiB, */
+#define FETCH_MAX 2048u		/* up to 8 MiB when touched in order */
+#define WRITE_MAX 512u		/* pages opened for writing at a time, likewise */
+
+/* Pages right before @page that are dirty, or only valid; at most @max. */
+static size_t run_before(const struct ck_managed *m, size_t page, size_t max, bool dirty)
+{
+	size_t n = 0;
+
+	while (n < max && n < page) {
+		uint8_t before = m->state[page - 1 - n];
+
+		if (dirty ? before != CK_PAGE_DIRTY : before == CK_PAGE_INVALID)
+			break;
+		n++;
+	}
+	return n;
+}
+
+/*
+ * How far a touch reaches: as many pages as were touched in order before it, so that what is
+ * scanned comes in few messages and what is touched here and there alone.
+ */
+static void admit(struct ck_managed *m, size_t page, bool write)
+{
+	size_t reach = ck_max(run_before(m, page, FETCH_MAX, false), (size_t)FETCH_FIRST);
+
+	if (m->state[page] == CK_PAGE_INVALID)
+		ck_pages_fetch(m, page, ck_min(m->pages, page + reach));
+	if (!write || m->state[page] == CK_PAGE_DIRTY)
+		return;
+	reach = ck_max(run_before(m, page, WRITE_MAX, true), (size_t)1);
+	ck_pages_soil(m, page, ck_pages_skip(m, page, ck_min(m->pages, page + reach),
+					     CK_PAGE_INVALID, true));
+}
+
+/* What a touch must wait for. */
+struct busy {
+	uint64_t ctx, stream, last;
+	unsigned int wait;
+};
+
+/* True when the device may still work on what @m's pages hold; @b says how to wait for it. */
+static bool is_busy(const struct ck_managed *m, struct busy *b)
+{
+	bool global = m->attach == CU_MEM_ATTACH_GLOBAL;
+
+	*b = (struct busy){ .ctx = m->ctx, .stream = m->stream, .last = ck_command_last(),
+			    .wait = global ? CK_FETCH_CONTEXT : CK_FETCH_STREAM };
+	if (m->lost || m->quiet == b->last)
+		return false;
+	return !global || m->context->synced != b->last;
+}
+
+/* Several devices may work on one memory. An error here will be the fetch's as well. */
+static void wait_for(const struct busy *b)
+{
+	ck_wire_ck_fetch(b->ctx, 0, 0, 0, b->wait, b->stream, &(struct ck_sink){ 0 });
+	for (int i = 0; i < ck_client.gpu_count && b->wait == CK_FETCH_CONTEXT; i++) {
+		const struct ck_context *other = ck_client.gpus[i].primary;
+
+		if (other->active && other->object.id != b->ctx)
+			ck_wire_ck_fetch(other->object.id, 0, 0, 0, b->wait, 0,
+					 &(struct ck_sink){ 0 });
+	}
+}
+
+struct ck_managed *ck_pages_settle(uint64_t address, size_t size, bool write, bool inside)
+{
+	struct ck_managed *m;
+	struct busy b = { 0 };
+
+	for (bool waited = inside;; waited = true) {
+		size_t first, last;
+		bool alone;
+
+		pthread_mutex_lock(&ck_pages_lock);
+		m = ck_pages_of(address);
+		if (!m)
+			break;
+		if (b.last)
+			m->quiet = b.last;
+		first = ck_page_first(m, address);
+		last = ck_page_last(m, address, size);
+		alone = ck_pages_skip(m, first, last, CK_PAGE_INVALID, true) == last &&
+			!(write && m->reading);
+		if (waited || alone || !is_busy(m, &b)) {
+			m->reading = m->reading && !write;
+			return m;
+		}
+		pthread_mutex_unlock(&ck_pages_lock);
+		wait_for(&b);
+	}
+	pthread_mutex_unlock(&ck_pages_lock);
+	return NULL;
+}
+
+int ck_managed_touch(uint64_t address, bool write, bool inside)
+{
+	struct ck_managed *m = ck_pages_settle(address, 1, write, inside);
+	size_t page;
+	int ret = -EFAULT;
+
+	if (!m)
+		return -ENOENT;
+	page = ck_page_first(m, address);
+	admit(m, page, write);
+	if (m->state[page] == CK_PAGE_DIRTY || (m->state[page] == CK_PAGE_CLEAN && !write))
+		ret = 0;
+	pthread_mutex_unlock(&ck_pages_lock);
+	return ret;
+}
+
+/* Fetch what is invalid in a range, whole, and make it writable if it is to be written: its
+ * alias, or NULL when it is not tracked. */
+static char *prepare(uint64_t address, size_t size, bool write)
+{
+	struct ck_managed *m = ck_pages_settle(address, size, write, ck_inside_callback);
+	size_t first, last;
+	char *alias;
+
+	if (!m)
+		return NULL;
+	alias = m->alias + (address - m->base);
+	first = ck_page_first(m, address);
+	last = ck_page_last(m, address, size);
+	ck_pages_fetch(m, first, last);
+	if (write)
+		ck_pages_soil(m, first, last);
+	pthread_mutex_unlock(&ck_pages_lock);
+	return alias;
+}
+
+void *ck_managed_host(const void *p, size_t size, bool write)
+{
+	uint64_t address = (uintptr_t)p;
+	char *alias;
+
+	if (likely(!ck_managed_may_be(address)) || size == 0)
+		return (void *)(uintptr_t)p;
+	alias = prepare(address, size, write);
+	return alias ? alias : (void *)(uintptr_t)p;
+}
+
+/* A child of fork has no such memory, and no session to ask: the kernel says EFAULT, as of any
+ * address that is none. */
+void ck_managed_need(uint64_t address, size_t size, bool write)
+{
+	if (unlikely(ck_client.state == CK_STATE_FORKED))
+		return;
+	prepare(address, size, write);
+}
+
+/* While the device is at work the pages are left to the first touch, which waits for it. */
+void ck_managed_fetch(uint64_t address, size_t size)
+{
+	struct ck_managed *m;
+	struct busy b;
+
+	pthread_mutex_lock(&ck_pages_lock);
+	m = ck_pages_of(address);
+	if (m && !is_busy(m, &b))
+		ck_pages_fetch(m, ck_page_first(m, address), ck_page_last(m, address, size));
+	pthread_mutex_unlock(&ck_pages_lock);
+}

@@ -1,0 +1,193 @@
+/*
+ * client/managed/variable.c - __managed__ variables: pages at addresses that the server's driver has
+ * chosen, which hold whatever else the program has there on the device.
+ */
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "client/managed/fault.h"
+#include "client/managed/pages.h"
+#include "util/cancel.h"
+#include "util/log.h"
+
+CK_LOG_DEFINE("client");
+
+_Atomic unsigned int ck_managed_elsewhere;
+
+#define PLACES 256
+
+/* Where they are, for handlers and system calls, which cannot take the lock. */
+static struct {
+	_Atomic uint64_t lo, hi;
+} places[PLACES];
+
+bool ck_managed_foreign(uint64_t address)
+{
+	for (size_t i = 0; i < PLACES; i++) {
+		if (address >= places[i].lo && address < places[i].hi)
+			return true;
+	}
+	return false;
+}
+
+/* Replace the place that begins at @was; false: there is none. The lock is held. */
+static bool place_set(uint64_t was, uint64_t lo, uint64_t hi)
+{
+	for (size_t i = 0; i < PLACES; i++) {
+		if (places[i].lo != was)
+			continue;
+		places[i].hi = 0;
+		places[i].lo = lo;
+		places[i].hi = hi;
+		return true;
+	}
+	return false;
+}
+
+/* Pages of a file in memory at @m's address, shut, and their alias; false: not possible. */
+static bool open_pages(struct ck_managed *m)
+{
+	size_t size = m->pages * CK_PAGE;
+	int fd = memfd_create("cricket variables", MFD_CLOEXEC);
+	void *view = (void *)(uintptr_t)m->base;
+	bool done = false;
+
+	if (fd >= 0 && ftruncate(fd, (off_t)size) == 0) {
+		m->alias = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		done = m->alias != MAP_FAILED &&
+		       mmap(view, size, PROT_NONE, MAP_SHARED | MAP_FIXED, fd, 0) != MAP_FAILED;
+	}
+	if (done) {
+		madvise(view, size, MADV_DONTFORK);
+		madvise(m->alias, size, MADV_DONTFORK);
+	}
+	close(fd);
+	return done;
+}
+
+void ck_variable_shut(struct ck_managed *m)
+{
+	size_t size = m->pages * CK_PAGE;
+
+	mmap((void *)(uintptr_t)m->base, size, PROT_NONE,
+	     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+	munmap(m->alias, size);
+	place_set(m->base, 0, 0);
+	atomic_fetch_sub(&ck_managed_elsewhere, 1);
+}
+
+/* A range for pages [lo, hi), none of which is tracked. */
+static CUresult adopt_pages(uint64_t lo, uint64_t hi, struct ck_context *context)
+{
+	CUresult err = ck_pages_prepare(context);
+	struct ck_managed *m;
+	int cancel;
+
+	if (err)
+		return err;
+	err = CUDA_ERROR_OUT_OF_MEMORY;
+	m = calloc(1, sizeof(*m));
+	if (!m)
+		return err;
+	*m = (struct ck_managed){ .base = lo, .pages = (hi - lo) / CK_PAGE, .context = context,
+				  .ctx = context->object.id, .attach = CU_MEM_ATTACH_GLOBAL,
+				  .attached_first = CU_MEM_ATTACH_GLOBAL };
+	m->state = calloc(m->pages, 1);
+	cancel = ck_cancel_lock(&ck_pages_lock);
+	if (m->state && place_set(0, lo, hi)) {
+		if (open_pages(m))
+			err = ck_pages_insert(m, CK_PAGE_INVALID);
+		if (err)
+			place_set(lo, 0, 0);
+	}
+	ck_cancel_unlock(&ck_pages_lock, cancel);
+	if (err) {
+		free(m->state);
+		free(m);
+		return err;
+	}
+	atomic_fetch_add(&ck_managed_elsewhere, 1);
+	return CUDA_SUCCESS;
+}
+
+/* [from, to) is one more variable in the pages of @m: more of them is the device's from now on. */
+static CUresult add_part(struct ck_managed *m, uint64_t from, uint64_t to)
+{
+	struct ck_part *more = realloc(m->parts, (m->users + 1) * sizeof(*more));
+
+	if (!more)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	m->parts = more;
+	ck_pages_surrender(m, 0, m->pages, true);
+	m->parts[m->users++] = (struct ck_part){ from, to };
+	return CUDA_SUCCESS;
+}
+
+/* The tracked range at or behind @lo, before @hi. */
+static struct ck_managed *next_range(uint64_t lo, uint64_t hi)
+{
+	const struct ck_range *r = NULL;
+
+	if (ck_pages_table)
+		r = ck_ranges_overlap(ck_pages_table, lo, hi);
+	return r ? r->value : NULL;
+}
+
+CUresult ck_managed_adopt(uint64_t at, size_t size, struct ck_context *context)
+{
+	uint64_t lo = at & ~(CK_PAGE - 1), hi = CK_ALIGN_UP(at + size, CK_PAGE);
+	CUresult err = CUDA_SUCCESS;
+
+	if (!ck_address_claim(at, size)) {
+		ck_err("a __managed__ variable is at %#llx on the server, where this process has "
+		       "something else", (unsigned long long)at);
+		return CUDA_ERROR_NOT_SUPPORTED;
+	}
+	if (ck_fault_start() < 0)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	while (!err && lo < hi) {
+		struct ck_managed *m;
+		uint64_t next;
+
+		pthread_mutex_lock(&ck_pages_lock);
+		m = next_range(lo, hi);
+		next = !m ? hi : m->base > lo ? m->base : ck_page_address(m, m->pages);
+		if (m && m->base <= lo) {
+			err = add_part(m, ck_max(at, m->base), ck_min(at + size, next));
+			lo = next;
+		}
+		pthread_mutex_unlock(&ck_pages_lock);
+		if (!m || m->base > lo)
+			err = adopt_pages(lo, next, context);
+	}
+	return err;
+}
+
+/* False: there is no other variable in the pages. */
+static bool remove_part(struct ck_managed *m, uint64_t from)
+{
+	unsigned int i = 0;
+
+	while (i < m->users && m->parts[i].from != from)
+		i++;
+	if (m->users < 2 || i == m->users)
+		return m->users > 1;
+	m->parts[i] = m->parts[--m->users];
+	return true;
+}
+
+void ck_managed_leave(uint64_t at, size_t size)
+{
+	uint64_t lo = at & ~(CK_PAGE - 1);
+	struct ck_managed *m;
+
+	pthread_mutex_lock(&ck_pages_lock);
+	while ((m = next_range(lo, at + size)) != NULL) {
+		lo = ck_page_address(m, m->pages);
+		if (!remove_part(m, ck_max(at, m->base)))
+			ck_pages_drop(m, false);
+	}
+	pthread_mutex_unlock(&ck_pages_lock);
+}

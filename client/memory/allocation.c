@@ -1,0 +1,261 @@
+/*
+ * client/memory/allocation.c - what is known of memory: device allocations and variables by the server's
+ * addresses, pinned host memory by this process's own.
+ *
+ * Two sets, because the two kinds of addresses belong to two processes and may be equal. The
+ * lock is a leaf: nothing is called with it held.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "client/wire/client.h"
+#include "util/range.h"
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct ck_ranges *device_set, *host_set;
+
+static struct ck_ranges **set_of(enum ck_memory_kind kind)
+{
+	return ck_kind_on_device(kind) ? &device_set : &host_set;
+}
+
+/*
+ * Make way for [lo, hi). On the device the server's word is newer than ours: what is in the way
+ * has gone unnoticed, as the variables of a module do. Memory of the host that has just been
+ * mapped makes a registration there stale in the same way; but registering again what is
+ * registered is an error.
+ */
+static CUresult clear_way(struct ck_ranges *set, uint64_t lo, uint64_t hi,
+			  enum ck_memory_kind kind)
+{
+	const struct ck_range *range;
+
+	while ((range = ck_ranges_overlap(set, lo, hi)) != NULL) {
+		struct ck_allocation *old = range->value;
+
+		if (kind == CK_MEMORY_HOST_REGISTERED)
+			return old->kind == kind ? CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED :
+						   CUDA_ERROR_INVALID_VALUE;
+		ck_ranges_remove(set, range->lo, NULL);
+		free(old);
+	}
+	return CUDA_SUCCESS;
+}
+
+static CUresult insert(struct ck_allocation *a)
+{
+	static uint64_t last_id;
+	struct ck_ranges **set = set_of(a->kind);
+	CUresult err;
+
+	if (!*set)
+		*set = ck_ranges_create();
+	if (!*set)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	err = clear_way(*set, a->base, a->base + a->size, a->kind);
+	if (err)
+		return err;
+	a->buffer_id = ++last_id;
+	if (ck_ranges_insert(*set, a->base, a->base + a->size, a) < 0)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	return CUDA_SUCCESS;
+}
+
+CUresult ck_allocation_note(const struct ck_allocation *what)
+{
+	struct ck_allocation *a;
+	uint64_t end;
+	CUresult err;
+
+	if (what->size == 0 || ck_add_overflow(what->base, what->size, &end))
+		return CUDA_ERROR_INVALID_VALUE;
+	a = malloc(sizeof(*a));
+	if (!a)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	*a = *what;
+	pthread_mutex_lock(&lock);
+	err = insert(a);
+	pthread_mutex_unlock(&lock);
+	if (err)
+		free(a);
+	return err;
+}
+
+CUresult ck_allocation_add(uint64_t base, size_t size, enum ck_memory_kind kind,
+			   struct ck_context *context, unsigned int flags, bool variable)
+{
+	return ck_allocation_note(&(struct ck_allocation){
+		.base = base,
+		.size = size,
+		.kind = kind,
+		.context = context,
+		.device = context ? context->device : 0,
+		.flags = flags,
+		.variable = variable,
+	});
+}
+
+static const struct ck_allocation *find(const struct ck_ranges *set, uint64_t address)
+{
+	const struct ck_range *range = set ? ck_ranges_find(set, address) : NULL;
+
+	return range ? range->value : NULL;
+}
+
+bool ck_allocation_mapped(uint64_t base, size_t size)
+{
+	bool any;
+
+	pthread_mutex_lock(&lock);
+	any = device_set && ck_ranges_overlap(device_set, base, base + size);
+	pthread_mutex_unlock(&lock);
+	return any;
+}
+
+bool ck_allocation_find(uint64_t address, struct ck_allocation *found)
+{
+	const struct ck_allocation *a;
+
+	pthread_mutex_lock(&lock);
+	a = find(device_set, address);
+	if (!a)
+		a = find(host_set, address);
+	if (a)
+		*found = *a;
+	pthread_mutex_unlock(&lock);
+	return a != NULL;
+}
+
+bool ck_allocation_remove(uint64_t base, enum ck_memory_kind kind, struct ck_allocation *gone)
+{
+	struct ck_ranges *set;
+	const struct ck_allocation *a;
+
+	pthread_mutex_lock(&lock);
+	set = *set_of(kind);
+	a = find(set, base);
+	if (a && (a->base != base || a->kind != kind))
+		a = NULL;
+	if (a) {
+		ck_ranges_remove(set, base, NULL);
+		if (gone)
+			*gone = *a;
+	}
+	pthread_mutex_unlock(&lock);
+	free((void *)(uintptr_t)a);
+	return a != NULL;
+}
+
+/* Take the last of @context out of @set, to be freed by the caller; NULL when there are none. */
+static struct ck_allocation *take_last(struct ck_ranges *set, const struct ck_context *context,
+				       size_t *at)
+{
+	while (set && *at > 0) {
+		const struct ck_range *range = ck_ranges_at(set, --*at);
+		struct ck_allocation *a = range->value;
+
+		if (a->context == context) {
+			ck_ranges_remove(set, range->lo, NULL);
+			return a;
+		}
+	}
+	return NULL;
+}
+
+static void forget_in(struct ck_ranges **set, const struct ck_context *context)
+{
+	struct ck_allocation *a;
+	size_t at = SIZE_MAX;
+
+	do {
+		pthread_mutex_lock(&lock);
+		at = ck_min(at, *set ? ck_ranges_count(*set) : 0);
+		a = take_last(*set, context, &at);
+		pthread_mutex_unlock(&lock);
+		/* with its context pinned memory goes too, and can no longer be touched */
+		if (a)
+			ck_hostmem_dispose(a);
+		free(a);
+	} while (a);
+}
+
+void ck_allocation_forget(struct ck_context *context)
+{
+	forget_in(&device_set, context);
+	forget_in(&host_set, context);
+}
+
+void ck_allocation_share(uint64_t base)
+{
+	const struct ck_range *range;
+
+	pthread_mutex_lock(&lock);
+	range = host_set ? ck_ranges_find(host_set, base) : NULL;
+	if (range)
+		((struct ck_allocation *)range->value)->shared = true;
+	pthread_mutex_unlock(&lock);
+}
+
+/* The mapping at or behind @address that begins before @end, or NULL. */
+static struct ck_allocation *mapped_from(uint64_t address, uint64_t end)
+{
+	const struct ck_range *range = device_set ? ck_ranges_overlap(device_set, address, end) :
+						    NULL;
+	struct ck_allocation *a = range ? range->value : NULL;
+
+	return a && a->mapped ? a : NULL;
+}
+
+void ck_allocation_access(uint64_t base, size_t size, uint64_t gained, uint64_t lost)
+{
+	uint64_t end = base + size;
+	struct ck_allocation *a;
+
+	pthread_mutex_lock(&lock);
+	while (base < end && (a = mapped_from(base, end)) != NULL) {
+		a->access = (a->access & ~lost) | gained;
+		base = a->base + a->size;
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+void ck_allocation_unmap(uint64_t base, size_t size)
+{
+	uint64_t end = base + size;
+	struct ck_allocation *a;
+
+	pthread_mutex_lock(&lock);
+	while (base < end && (a = mapped_from(base, end)) != NULL) {
+		base = a->base + a->size;
+		ck_ranges_remove(device_set, a->base, NULL);
+		free(a);
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+CUresult ck_device_range(uint64_t address, size_t size)
+{
+	CUresult err = CUDA_SUCCESS;
+
+	pthread_mutex_lock(&lock);
+	while (size > 0 && !err) {
+		const struct ck_allocation *a = find(device_set, address);
+		size_t room = a ? a->size - (address - a->base) : 0;
+
+		/* only mappings go on in their neighbours; nobody's may be touched by nobody */
+		if (!a || (a->mapped && !a->access) || (size > room && !a->mapped))
+			err = CUDA_ERROR_INVALID_VALUE;
+		room = size < room ? size : room;
+		address += room;
+		size -= room;
+	}
+	pthread_mutex_unlock(&lock);
+	return err;
+}
+
+bool ck_on_device(uint64_t address)
+{
+	struct ck_allocation a;
+
+	return ck_allocation_find(address, &a) && ck_kind_on_device(a.kind);
+}

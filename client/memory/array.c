@@ -1,0 +1,159 @@
+/*
+ * client/memory/array.c - arrays: what copies need to know of them, and objects that live in others.
+ *
+ * An array's descriptor is asked for when it is first copied; it never changes.
+ */
+#include <stdatomic.h>
+
+#include "client/memory/array.h"
+#include "client/wire/client.h"
+
+/* How many objects live inside others: mostly none, and then there is nothing to look for. */
+static _Atomic uint64_t inmates;
+
+void *ck_inmate_named(enum ck_object_kind kind, uint64_t id, const struct ck_object *parent)
+{
+	struct ck_inmate *o = ck_object_named(kind, id);
+
+	if (o && o->parent != parent->id) {
+		o->parent = parent->id;
+		o->object.context = parent->context;
+		atomic_fetch_add(&inmates, 1);
+	}
+	return o;
+}
+
+static __thread uint64_t ending;
+
+static void inmate_end(struct ck_object *object)
+{
+	struct ck_inmate *o = (struct ck_inmate *)object;
+
+	if ((object->kind == CK_OBJECT_ARRAY || object->kind == CK_OBJECT_TEXREF ||
+	     object->kind == CK_OBJECT_SURFREF) && o->parent == ending)
+		ck_object_free(object);
+}
+
+void ck_inmates_end(const struct ck_object *parent)
+{
+	if (atomic_load(&inmates) == 0)
+		return;
+	ending = parent->id;
+	ck_object_each(parent->context, inmate_end);
+}
+
+size_t ck_array_element(const CUDA_ARRAY3D_DESCRIPTOR *desc)
+{
+	switch (desc->Format) {
+	case CU_AD_FORMAT_UNSIGNED_INT8:
+	case CU_AD_FORMAT_SIGNED_INT8:
+		return desc->NumChannels;
+	case CU_AD_FORMAT_UNSIGNED_INT16:
+	case CU_AD_FORMAT_SIGNED_INT16:
+	case CU_AD_FORMAT_HALF:
+		return (size_t)2 * desc->NumChannels;
+	case CU_AD_FORMAT_UNSIGNED_INT32:
+	case CU_AD_FORMAT_SIGNED_INT32:
+	case CU_AD_FORMAT_FLOAT:
+		return (size_t)4 * desc->NumChannels;
+	default:
+		return 0;
+	}
+}
+
+CUresult ck_array_describe(CUarray handle, CUDA_ARRAY3D_DESCRIPTOR *desc, uint64_t *id)
+{
+	struct ck_inmate *a = ck_object_check(handle, CK_OBJECT_ARRAY);
+	uint64_t ctx;
+	CUresult err = ck_enter(&ctx);
+
+	if (err)
+		return err;
+	if (!a)
+		return CUDA_ERROR_INVALID_HANDLE;
+	*id = a->object.id;
+	if (!atomic_load_explicit(&a->described, memory_order_acquire)) {
+		err = ck_wire_cuArray3DGetDescriptor_v2(ctx, desc, *id);
+		if (err)
+			return err;
+		a->desc = *desc;
+		atomic_store_explicit(&a->described, true, memory_order_release);
+	}
+	*desc = a->desc;
+	return CUDA_SUCCESS;
+}
+
+CK_EXPORT CUresult cuMipmappedArrayGetLevel(CUarray *pLevelArray, CUmipmappedArray hMipmappedArray,
+					    unsigned int level)
+{
+	struct ck_object *mipmap = ck_object_check(hMipmappedArray, CK_OBJECT_MIPMAP);
+	uint64_t ctx, id = 0;
+	CUresult err = ck_enter(&ctx);
+
+	if (err)
+		return err;
+	if (!pLevelArray)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!mipmap)
+		return CUDA_ERROR_INVALID_HANDLE;
+	err = ck_wire_cuMipmappedArrayGetLevel(ctx, &id, mipmap->id, level);
+	if (err)
+		return err;
+	*pLevelArray = ck_inmate_named(CK_OBJECT_ARRAY, id, mipmap);
+	return *pLevelArray ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+/* Its levels go with it, here before there: the server may use their ids again at once. */
+CK_EXPORT CUresult cuMipmappedArrayDestroy(CUmipmappedArray hMipmappedArray)
+{
+	struct ck_object *mipmap = ck_object_check(hMipmappedArray, CK_OBJECT_MIPMAP);
+	uint64_t ctx;
+	CUresult err = ck_enter(&ctx);
+
+	if (err)
+		return err;
+	if (!mipmap)
+		return CUDA_ERROR_INVALID_HANDLE;
+	ck_inmates_end(mipmap);
+	err = ck_wire_cuMipmappedArrayDestroy(ctx, mipmap->id);
+	if (!err)
+		ck_object_end(CK_OBJECT_MIPMAP, mipmap->id);
+	return err;
+}
+
+CK_EXPORT CUresult cuArrayGetPlane(CUarray *pPlaneArray, CUarray hArray, unsigned int planeIdx)
+{
+	struct ck_object *array = ck_object_check(hArray, CK_OBJECT_ARRAY);
+	uint64_t ctx, id = 0;
+	CUresult err = ck_enter(&ctx);
+
+	if (err)
+		return err;
+	if (!pPlaneArray)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!array)
+		return CUDA_ERROR_INVALID_HANDLE;
+	err = ck_wire_cuArrayGetPlane(ctx, &id, array->id, planeIdx);
+	if (err)
+		return err;
+	*pPlaneArray = ck_inmate_named(CK_OBJECT_ARRAY, id, array);
+	return *pPlaneArray ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+/* Planes go with their array. */
+CK_EXPORT CUresult cuArrayDestroy(CUarray hArray)
+{
+	struct ck_object *array = ck_object_check(hArray, CK_OBJECT_ARRAY);
+	uint64_t ctx;
+	CUresult err = ck_enter(&ctx);
+
+	if (err)
+		return err;
+	if (!array)
+		return CUDA_ERROR_INVALID_HANDLE;
+	ck_inmates_end(array);
+	err = ck_wire_cuArrayDestroy(ctx, array->id);
+	if (!err)
+		ck_object_end(CK_OBJECT_ARRAY, array->id);
+	return err;
+}

@@ -1,0 +1,304 @@
+/*
+ * client/memory/hostmem.c - pinned memory of the host, and the GPU's way to it.
+ *
+ * With the server on the same host, allocations are shared with the worker, which registers them
+ * with the driver: copies and kernels use the program's own pages (client/memory/pinned.h). So is memory
+ * that the program registers, where that is possible (client/memory/adopt.h).
+ *
+ * Else "pinned" means at first only that we know the range: copies from and to it are asynchronous,
+ * and the calls that ask about it answer. Allocations lie in the window (client/managed/window.h). One
+ * becomes "mapped" when the program asks for its device address, has asked for mapped memory, or
+ * gives a kernel its address: then device memory lies at the same address, and pages travel as
+ * those of managed memory do (client/managed/managed.h). What is only used for copies pays nothing for it.
+ * Registered memory lies where the program has it, and is not mapped.
+ */
+#include <pthread.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "client/memory/adopt.h"
+#include "libcuda/advice.h"
+#include "client/graphs/capture.h"
+#include "client/wire/client.h"
+#include "client/wire/delivery.h"
+#include "client/managed/managed.h"
+#include "client/memory/pinned.h"
+#include "client/managed/window.h"
+#include "util/cancel.h"
+
+#define ALLOC_FLAGS                                                                               \
+	(CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED)
+#define REGISTER_FLAGS                                                                            \
+	(CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |                             \
+	 CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY)
+
+static pthread_mutex_t map_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* What is known of the pinned memory at @p; false for all else, device memory too. */
+static bool host_find(const void *p, struct ck_allocation *a)
+{
+	return ck_allocation_find((uintptr_t)p, a) && !ck_kind_on_device(a->kind);
+}
+
+/* --- pages */
+
+/* Whole pages of its own, so that freed memory is really gone: a late access faults. */
+static CUresult pages_take(struct ck_context *context, size_t size, struct ck_allocation *a)
+{
+	void *p;
+
+	a->size = size;
+	a->shared = ck_pinned_open();
+	if (a->shared)
+		return ck_pinned_take(context->object.id, size, &a->base);
+	if (ck_window_open() == CUDA_SUCCESS)
+		return ck_window_take(context->object.id, size, &a->base);
+	p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	a->base = (uintptr_t)p;
+	return p == MAP_FAILED ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+}
+
+static void pages_give(const struct ck_allocation *a)
+{
+	if (a->shared)
+		ck_pinned_give(a->context->object.id, a->base, a->size);
+	else if (ck_window_holds(a->base))
+		ck_window_give(a->base, a->size);
+	else
+		munmap((void *)(uintptr_t)a->base, a->size);
+}
+
+void ck_hostmem_dispose(const struct ck_allocation *a)
+{
+	if (!ck_kind_on_device(a->kind))
+		ck_delivery_forget(a->base, a->size);
+	if (a->kind == CK_MEMORY_HOST_REGISTERED && a->shared)
+		ck_adopt_end(a->context->object.id, a->base);
+	if (a->variable || a->kind == CK_MEMORY_DEVICE || a->kind == CK_MEMORY_HOST_REGISTERED)
+		return;
+	if (a->kind == CK_MEMORY_MANAGED)
+		ck_advice_forget(a->base, a->size);
+	if (ck_managed_untrack(a->base, false))
+		ck_window_unback(a->context->object.id, a->base, a->size);
+	pages_give(a);
+}
+
+/* Put device memory behind an allocation and track its pages. */
+static CUresult map(const struct ck_allocation *a)
+{
+	uint64_t ctx = a->context->object.id;
+	CUresult err;
+
+	if (!ck_window_holds(a->base))
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (ck_delivery_expects(a->base, a->size)) {
+		err = ck_wire_cuCtxSynchronize(ctx);
+		if (err)
+			return err;
+	}
+	pthread_mutex_lock(&map_lock);
+	err = ck_managed_is(a->base) ? CUDA_SUCCESS : ck_window_back(ctx, a->base, a->size);
+	if (!err && !ck_managed_is(a->base)) {
+		err = ck_managed_track(a->base, a->size, a->context, CU_MEM_ATTACH_GLOBAL);
+		if (err)
+			ck_window_unback(ctx, a->base, a->size);
+	}
+	pthread_mutex_unlock(&map_lock);
+	return err;
+}
+
+CUresult ck_hostmem_expose(uint64_t address)
+{
+	struct ck_allocation a;
+
+	if (!ck_allocation_find(address, &a) || a.kind != CK_MEMORY_HOST_ALLOC)
+		return CUDA_SUCCESS;
+	return map(&a);
+}
+
+CUresult ck_device_reach(uint64_t address, size_t size)
+{
+	struct ck_allocation a;
+	CUresult err = ck_device_range(address, size);
+
+	if (err && ck_allocation_find(address, &a) && size <= a.base + a.size - address) {
+		if (a.shared)
+			err = CUDA_SUCCESS;
+		else if (a.kind == CK_MEMORY_HOST_ALLOC && ck_window_holds(address))
+			err = map(&a);
+	}
+	return err;
+}
+
+/* --- calls */
+
+static CUresult obtain(struct ck_allocation *a)
+{
+	CUresult err = pages_take(a->context, a->size, a);
+
+	if (err)
+		return err;
+	err = ck_allocation_note(a);
+	if (!err && a->flags & CU_MEMHOSTALLOC_DEVICEMAP && ck_window_holds(a->base)) {
+		err = map(a);
+		if (err)
+			ck_allocation_remove(a->base, CK_MEMORY_HOST_ALLOC, NULL);
+	}
+	if (err)
+		pages_give(a);
+	return err;
+}
+
+CK_EXPORT CUresult cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags)
+{
+	struct ck_allocation a = { .kind = CK_MEMORY_HOST_ALLOC, .size = bytesize, .flags = Flags };
+	CUresult err = ck_context_usable(&a.context);
+
+	if (!err)
+		err = ck_capture_unsafe();
+	if (err)
+		return err;
+	if (!pp || Flags & ~(unsigned int)ALLOC_FLAGS)
+		return CUDA_ERROR_INVALID_VALUE;
+	a.device = a.context->device;
+	if (bytesize > 0)
+		err = obtain(&a);
+	if (!err)
+		*pp = (void *)(uintptr_t)a.base;
+	return err;
+}
+
+CK_EXPORT CUresult cuMemAllocHost_v2(void **pp, size_t bytesize)
+{
+	return cuMemHostAlloc(pp, bytesize, 0);
+}
+
+/*
+ * What the device is at may use memory that is about to go: as the driver does, wait for it. A
+ * capture in relaxed mode allows the call, and would not survive the wait.
+ */
+static CUresult quiesce(struct ck_context *context)
+{
+	uint64_t last = ck_command_last();
+	CUresult err;
+
+	if (context->synced == last || ck_captures_any())
+		return CUDA_SUCCESS;
+	err = ck_wire_cuCtxSynchronize(context->object.id);
+	if (!err)
+		context->synced = last;
+	return err;
+}
+
+CK_EXPORT CUresult cuMemFreeHost(void *p)
+{
+	CUresult err = ck_session_check();
+	struct ck_allocation a;
+
+	if (err || !p)
+		return err;
+	err = ck_capture_unsafe();
+	if (err)
+		return err;
+	if (!ck_allocation_remove((uintptr_t)p, CK_MEMORY_HOST_ALLOC, &a))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (a.shared || ck_delivery_expects(a.base, a.size))
+		err = quiesce(a.context);
+	ck_hostmem_dispose(&a);
+	return err;
+}
+
+/* True when all pages of the range are mapped; asks without touching them. */
+static bool is_mapped(const void *p, size_t size)
+{
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+	uintptr_t first = (uintptr_t)p & ~(page - 1), end;
+	int ret, cancel;
+
+	if (ck_add_overflow((uintptr_t)p, size, &end))
+		return false;
+	cancel = ck_cancel_disable();
+	ret = msync((void *)first, end - first, MS_ASYNC);
+	ck_cancel_restore(cancel);
+	return ret == 0;
+}
+
+CK_EXPORT CUresult cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags)
+{
+	static bool told;
+	struct ck_context *context;
+	CUresult err = ck_context_usable(&context);
+
+	if (!err)
+		err = ck_capture_unsafe();
+	if (err)
+		return err;
+	if (!p || bytesize == 0 || Flags & ~(unsigned int)REGISTER_FLAGS)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (Flags & CU_MEMHOSTREGISTER_IOMEMORY)
+		return ck_refused("cuMemHostRegister of I/O memory", &told);
+	if (Flags & CU_MEMHOSTREGISTER_READ_ONLY &&
+	    !ck_gpu_attribute(context->device, CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED))
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!is_mapped(p, bytesize))
+		return CUDA_ERROR_INVALID_VALUE;
+	err = ck_allocation_add((uintptr_t)p, bytesize, CK_MEMORY_HOST_REGISTERED, context, Flags,
+				false);
+	if (!err && ck_adopt(context->object.id, (uintptr_t)p, bytesize) == CUDA_SUCCESS)
+		ck_allocation_share((uintptr_t)p);
+	return err;
+}
+
+CK_EXPORT CUresult cuMemHostUnregister(void *p)
+{
+	CUresult err = ck_session_check();
+	struct ck_allocation a;
+
+	if (!err)
+		err = ck_capture_unsafe();
+	if (err)
+		return err;
+	if (!p)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (ck_allocation_remove((uintptr_t)p, CK_MEMORY_HOST_REGISTERED, &a)) {
+		if (a.shared || ck_delivery_expects(a.base, a.size))
+			err = quiesce(a.context);
+		ck_hostmem_dispose(&a);
+		return err;
+	}
+	/* pinned, but not registered at this address */
+	return host_find(p, &a) ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+}
+
+CK_EXPORT CUresult cuMemHostGetFlags(unsigned int *pFlags, void *p)
+{
+	struct ck_allocation a;
+	uint64_t ctx;
+	CUresult err = ck_enter(&ctx);
+
+	if (err)
+		return err;
+	if (!pFlags || !host_find(p, &a))
+		return CUDA_ERROR_INVALID_VALUE;
+	*pFlags = a.flags;
+	return CUDA_SUCCESS;
+}
+
+CK_EXPORT CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, unsigned int Flags)
+{
+	static bool told;
+	struct ck_allocation a;
+	uint64_t ctx;
+	CUresult err = ck_enter(&ctx);
+
+	if (err)
+		return err;
+	if (!pdptr || Flags != 0 || !host_find(p, &a))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (a.kind == CK_MEMORY_HOST_REGISTERED && !a.shared)
+		return ck_refused("cuMemHostGetDevicePointer of registered memory", &told);
+	err = a.shared ? CUDA_SUCCESS : map(&a);
+	if (!err)
+		*pdptr = (uintptr_t)p;
+	return err;
+}

@@ -1,0 +1,212 @@
+/*
+ * client/memory/ipc.c - cuIpc: memory and events for other processes, which are other sessions of the same
+ * server.
+ *
+ * The 64 bytes that a program gets are not the driver's, which anybody could guess, but the ticket
+ * of what the server has left with its broker.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/wire/client.h"
+#include "client/memory/share.h"
+#include "m3/shim.h"
+#include "util/range.h"
+
+_Static_assert(sizeof(struct ck_ipc_handle) == sizeof(CUipcMemHandle), "as CUDA has them");
+
+/* The server's answer as a handle: NOT_SUPPORTED when nothing could be left. */
+static CUresult handle_make(void *out, enum ck_ipc_kind kind, void *bytes, size_t size)
+{
+	struct ck_ticket ticket = ck_ticket_take(bytes, size);
+	struct ck_ipc_handle h = {.mark = CK_IPC_MARK, .kind = kind, .number = ticket.number};
+
+	memcpy(h.key, ticket.key, sizeof(h.key));
+	memcpy(out, &h, sizeof(h));
+	return h.number ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+}
+
+/* The ticket in a handle; false: it is none of that kind. */
+static bool handle_read(const void *bytes, enum ck_ipc_kind kind, struct ck_ticket *ticket)
+{
+	struct ck_ipc_handle h;
+
+	memcpy(&h, bytes, sizeof(h));
+	ticket->number = h.number;
+	memcpy(ticket->key, h.key, sizeof(h.key));
+	return memcmp(h.mark, CK_IPC_MARK, sizeof(h.mark)) == 0 && h.kind == (uint32_t)kind;
+}
+
+/* --- memory */
+
+/* How often memory of another session is open here, by its address. */
+struct opened {
+	struct opened *next;
+	CUdeviceptr at;
+	unsigned int count;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct opened *all;
+
+/* Lock held. */
+static struct opened **find_open(CUdeviceptr at)
+{
+	struct opened **link = &all;
+
+	while (*link && (*link)->at != at)
+		link = &(*link)->next;
+	return link;
+}
+
+CK_EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr)
+{
+	struct ck_allocation a;
+	void *bytes = NULL;
+	size_t size = 0;
+	uint64_t ctx;
+	CUresult err = ck_enter_any(&ctx);
+
+	if (err)
+		return err;
+	if (!pHandle || !ck_allocation_find(dptr, &a) || a.kind != CK_MEMORY_DEVICE || a.mapped ||
+	    a.pooled)
+		return CUDA_ERROR_INVALID_VALUE;
+	err = ck_wire_ck_ipc_memory(ctx, dptr, &bytes, &size);
+	return err ? err : handle_make(pHandle, CK_IPC_MEMORY, bytes, size);
+}
+
+/* Enter memory at @at, which the driver gives again when it is open already. Lock held. */
+static CUresult enter(struct ck_context *context, CUdeviceptr at, size_t size)
+{
+	struct opened *o = *find_open(at);
+	CUresult err;
+
+	if (o) {
+		o->count++;
+		return CUDA_SUCCESS;
+	}
+	o = calloc(1, sizeof(*o));
+	if (!o)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	err = ck_allocation_note(&(struct ck_allocation){
+		.base = at,
+		.size = size,
+		.kind = CK_MEMORY_DEVICE,
+		.context = context,
+		.device = context->device,
+		.opened = true,
+	});
+	if (err) {
+		free(o);
+		return err;
+	}
+	*o = (struct opened){.next = all, .at = at, .count = 1};
+	all = o;
+	return CUDA_SUCCESS;
+}
+
+CK_EXPORT CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle,
+					 unsigned int Flags)
+{
+	struct ck_context *context;
+	CUresult err = ck_context_usable(&context);
+	CUdeviceptr at = 0;
+	struct ck_ticket ticket;
+	size_t size = 0;
+	uint64_t ctx;
+
+	if (err)
+		return err;
+	if (!pdptr || Flags & ~(unsigned int)CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!handle_read(&handle, CK_IPC_MEMORY, &ticket))
+		return CUDA_ERROR_INVALID_HANDLE;
+	ctx = context->object.id;
+	err = ck_wire_ck_ipc_memory_open(ctx, &ticket, sizeof(ticket), Flags, &at, &size);
+	if (err)
+		return err;
+	/* a clash matters only to questions about addresses: the driver picks the same one again */
+	ck_address_claim(at, size);
+	pthread_mutex_lock(&lock);
+	err = enter(context, at, size);
+	pthread_mutex_unlock(&lock);
+	if (err)
+		ck_wire_ck_ipc_memory_close(ctx, at, 1);
+	else
+		*pdptr = at;
+	return err;
+}
+
+CK_EXPORT CUresult cuIpcCloseMemHandle(CUdeviceptr dptr)
+{
+	struct ck_context *context;
+	CUresult err = ck_context_usable(&context);
+	struct opened **link, *o;
+	bool last;
+
+	if (err)
+		return err;
+	pthread_mutex_lock(&lock);
+	link = find_open(dptr);
+	o = *link;
+	last = o && --o->count == 0;
+	if (last) {
+		*link = o->next;
+		free(o);
+		ck_allocation_remove(dptr, CK_MEMORY_DEVICE, NULL);
+	}
+	pthread_mutex_unlock(&lock);
+	if (!o)
+		return CUDA_ERROR_INVALID_VALUE;
+	return ck_wire_ck_ipc_memory_close(context->object.id, dptr, last);
+}
+
+/* --- events */
+
+CK_EXPORT CUresult cuIpcGetEventHandle(CUipcEventHandle *pHandle, CUevent event)
+{
+	struct ck_event *e = ck_object_check(event, CK_OBJECT_EVENT);
+	void *bytes = NULL;
+	size_t size = 0;
+	uint64_t ctx;
+	CUresult err = ck_enter_any(&ctx);
+
+	if (err)
+		return err;
+	if (!pHandle)
+		return CUDA_ERROR_INVALID_VALUE;
+	memset(pHandle, 0, sizeof(*pHandle)); /* some programs look at it and not at the error */
+	if (!e || !(e->flags & CU_EVENT_INTERPROCESS))
+		return CUDA_ERROR_INVALID_HANDLE;
+	err = ck_wire_ck_ipc_event(ctx, e->object.id, &bytes, &size);
+	return err ? err : handle_make(pHandle, CK_IPC_EVENT, bytes, size);
+}
+
+CK_EXPORT CUresult cuIpcOpenEventHandle(CUevent *phEvent, CUipcEventHandle handle)
+{
+	struct ck_context *context;
+	CUresult err = ck_context_usable(&context);
+	struct ck_event *e;
+	struct ck_ticket ticket;
+
+	if (err)
+		return err;
+	if (!phEvent)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!handle_read(&handle, CK_IPC_EVENT, &ticket))
+		return CUDA_ERROR_INVALID_HANDLE;
+	e = ck_object_new(CK_OBJECT_EVENT, context);
+	if (!e)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	e->flags = CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING;
+	atomic_store(&e->recorded, true); /* by another process, as far as anybody here knows */
+	err = ck_wire_ck_ipc_event_open(context->object.id, e->object.id, &ticket,
+					sizeof(ticket));
+	if (err)
+		ck_object_free(e);
+	else
+		*phEvent = (CUevent)e;
+	return err;
+}

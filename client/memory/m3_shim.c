@@ -1,0 +1,83 @@
+/*
+ * client/memory/m3_shim.c - libm3 in a program that runs under this client: its requests go to the
+ * session's worker, which has a connection to the memory broker of its host. See m3/shim.h.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/wire/client.h"
+#include "client/memory/share.h"
+#include "libcuda/libcuda.h"
+#include "m3/shim.h"
+
+static int call(const void *question, size_t size, void *answer, size_t room, size_t *got)
+{
+	void *bytes = NULL;
+	size_t length = 0;
+	uint64_t ctx;
+	CUresult err = ck_enter_any(&ctx);
+
+	if (!err)
+		err = ck_wire_ck_m3_call(ctx, question, size, &bytes, &length);
+	if (!err && length <= room) {
+		memcpy(answer, bytes, length);
+		*got = length;
+	}
+	free(bytes);
+	if (err)
+		return err == CUDA_ERROR_SYSTEM_NOT_READY ? -EPIPE : -EIO;
+	return length <= room ? 0 : -EMSGSIZE;
+}
+
+/* --- news */
+
+#define WAIT_MS 60000u
+
+static int subscribe(unsigned int mask, unsigned int *number)
+{
+	uint64_t ctx;
+	CUresult err = ck_enter_any(&ctx);
+
+	if (!err)
+		err = ck_wire_ck_m3_subscribe(ctx, mask, number);
+	return err ? -EIO : 0;
+}
+
+/* It waits beside the program's calls, on a connection of the thread's own. */
+static int news(unsigned int number, unsigned int *event, uint64_t *rid)
+{
+	ck_m3_news_args args = {.number = number, .milliseconds = WAIT_MS};
+	ck_m3_news_res res;
+
+	memset(&res, 0, sizeof(res));
+	if (ck_call_aside(CK_PROC_ck_m3_news, &args, &res))
+		return -EPIPE;
+	*event = res.event;
+	*rid = res.region;
+	return res.over == 0 ? 0 : res.over == 1 ? -ENODATA : -EPIPE;
+}
+
+static void unsubscribe(unsigned int number)
+{
+	uint64_t ctx;
+
+	if (ck_enter_any(&ctx) == CUDA_SUCCESS)
+		ck_wire_ck_m3_unsubscribe(ctx, number);
+}
+
+/* The one export table of ours: libm3 asks for it. */
+const void *ck_libcuda_own_table(const CUuuid *id)
+{
+	static const CUuuid ours = CK_M3_SHIM_UUID;
+	static const struct ck_m3_shim table = {
+		.size = sizeof(table),
+		.call = call,
+		.import = ck_physical_import,
+		.subscribe = subscribe,
+		.news = news,
+		.unsubscribe = unsubscribe,
+	};
+
+	return memcmp(id, &ours, sizeof(ours)) == 0 ? &table : NULL;
+}

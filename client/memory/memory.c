@@ -1,0 +1,237 @@
+/*
+ * client/memory/memory.c - device memory: getting it, giving it back, and where a block begins.
+ *
+ * Getting memory waits for the server, for its address and because a program must learn at once
+ * that there is no more. Giving it back does not wait.
+ */
+#include "client/graphs/capture.h"
+#include "client/wire/client.h"
+
+#define TRIES 8	/* blocks that lie where this process has something of its own */
+
+/* What is asked of the server: bytes, rows when height is not 0, or bytes of a pool. */
+struct want {
+	size_t bytes;
+	size_t width, height, pitch;
+	unsigned int element;
+	bool pooled, captured;
+	uint64_t stream, pool;		/* pool 0: the current one of the device */
+	const struct ck_pool *from;	/* NULL: the same */
+};
+
+static CUresult ask(uint64_t ctx, struct want *w, CUdeviceptr *at)
+{
+	CUresult err;
+
+	if (w->pooled) {	/* the stream may wait for the memory's last use by another */
+		err = w->pool ? ck_wire_cuMemAllocFromPoolAsync(ctx, at, w->bytes, w->pool,
+								w->stream) :
+				ck_wire_cuMemAllocAsync(ctx, at, w->bytes, w->stream);
+		ck_command_called();
+		return err;
+	}
+	if (w->height == 0)
+		return ck_wire_cuMemAlloc_v2(ctx, at, w->bytes);
+	err = ck_wire_cuMemAllocPitch_v2(ctx, at, &w->pitch, w->width, w->height, w->element);
+	return !err && ck_mul_overflow(w->pitch, w->height, &w->bytes) ? CUDA_ERROR_UNKNOWN : err;
+}
+
+static void give_back(uint64_t ctx, const struct want *w, CUdeviceptr at)
+{
+	if (w->pooled)
+		ck_wire_cuMemFreeAsync(ctx, at, w->stream);
+	else
+		ck_wire_cuMemFree_v2(ctx, at);
+}
+
+static CUresult note(struct ck_context *context, const struct want *w, CUdeviceptr at)
+{
+	struct ck_allocation a = {
+		.base = at,
+		.size = w->bytes,
+		.kind = CK_MEMORY_DEVICE,
+		.context = w->pooled ? NULL : context,
+		.device = w->from && w->from->located ? w->from->device : context->device,
+		.pooled = w->pooled,
+		.graph = w->captured,
+		.handle_types = w->from ? w->from->handle_types : 0,
+	};
+
+	return ck_allocation_note(&a);
+}
+
+/*
+ * Memory whose addresses mean nothing else in this process: a block in the way of something of
+ * ours is held while another is asked for, then given back. When there is no other, it is taken
+ * all the same: a clash matters only to questions about addresses.
+ */
+static CUresult obtain(struct ck_context *context, struct want *w, CUdeviceptr *out)
+{
+	uint64_t ctx = context->object.id;
+	CUdeviceptr held[TRIES], at;
+	unsigned int count = 0;
+	CUresult err = w->pooled ? CUDA_SUCCESS : ck_capture_unsafe();
+
+	if (!err)
+		err = ask(ctx, w, &at);
+
+	while (!err && !ck_address_claim(at, w->bytes) && count < TRIES) {
+		held[count++] = at;
+		if (ask(ctx, w, &at)) {
+			at = held[--count];
+			break;
+		}
+	}
+	while (count > 0)
+		give_back(ctx, w, held[--count]);
+	if (err)
+		return err;
+	err = note(context, w, at);
+	if (err)
+		give_back(ctx, w, at);
+	else
+		*out = at;
+	return err;
+}
+
+CK_EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)
+{
+	struct want w = { .bytes = bytesize };
+	struct ck_context *context;
+	CUresult err = ck_context_usable(&context);
+
+	if (err)
+		return err;
+	if (!dptr || bytesize == 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	return obtain(context, &w, dptr);
+}
+
+CK_EXPORT CUresult cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes,
+				      size_t Height, unsigned int ElementSizeBytes)
+{
+	struct want w = { .width = WidthInBytes, .height = Height, .element = ElementSizeBytes };
+	struct ck_context *context;
+	CUresult err = ck_context_usable(&context);
+
+	if (err)
+		return err;
+	if (!dptr || !pPitch || WidthInBytes == 0 || Height == 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (ElementSizeBytes != 4 && ElementSizeBytes != 8 && ElementSizeBytes != 16)
+		return CUDA_ERROR_INVALID_VALUE;
+	err = obtain(context, &w, dptr);
+	if (!err)
+		*pPitch = w.pitch;
+	return err;
+}
+
+/*
+ * From a pool, in the order of a stream. A pool is of a device, not of a context, and so is its
+ * memory. That it waits for the address costs a round trip, as every allocation does.
+ */
+static CUresult obtain_async(CUdeviceptr *dptr, size_t size, const struct ck_pool *pool,
+			     CUstream stream)
+{
+	struct want w = { .bytes = size, .pooled = true, .from = pool };
+	struct ck_context *context;
+	struct ck_stream *s;
+	CUresult err = ck_context_usable(&context);
+
+	if (!err)
+		err = ck_stream_id(stream, &w.stream);
+	if (!err)
+		err = ck_stream_from(stream, &s);
+	if (err)
+		return err;
+	w.captured = ck_capturing(s);
+	if (!dptr || size == 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	w.pool = pool ? pool->object.id : 0;
+	return obtain(context, &w, dptr);
+}
+
+CK_EXPORT CUresult cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream)
+{
+	return obtain_async(dptr, bytesize, NULL, hStream);
+}
+
+CK_EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool,
+					   CUstream hStream)
+{
+	const struct ck_pool *from = ck_object_check(pool, CK_OBJECT_POOL);
+	CUresult err = ck_session_check();
+
+	if (err)
+		return err;
+	return from ? obtain_async(dptr, bytesize, from, hStream) : CUDA_ERROR_INVALID_HANDLE;
+}
+
+/* Take note of a free; false: no memory of the device, or of kind @also, begins there. */
+static bool release(CUdeviceptr at, enum ck_memory_kind also, struct ck_allocation *a)
+{
+	if (!ck_allocation_find(at, a) || a->variable || a->mapped || a->opened || a->base != at ||
+	    (a->kind != CK_MEMORY_DEVICE && a->kind != also))
+		return false;
+	return a->graph || ck_allocation_remove(at, a->kind, a);
+}
+
+/* Memory of cuMemAlloc can be freed so too, and NULL. A capture frees what is a graph's. */
+CK_EXPORT CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream)
+{
+	struct ck_allocation a;
+	struct ck_stream *s;
+	uint64_t ctx, stream;
+	CUresult err = ck_enter(&ctx);
+
+	if (!err)
+		err = ck_stream_id(hStream, &stream);
+	if (!err)
+		err = ck_stream_from(hStream, &s);
+	if (err || dptr == 0)
+		return err;
+	if (ck_capturing(s) && !(ck_allocation_find(dptr, &a) && a.graph))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!release(dptr, CK_MEMORY_DEVICE, &a))
+		return CUDA_ERROR_INVALID_VALUE;
+	return ck_wire_cuMemFreeAsync(ctx, dptr, stream);
+}
+
+/* The message names the memory's own context, which need not be the current one. */
+CK_EXPORT CUresult cuMemFree_v2(CUdeviceptr dptr)
+{
+	struct ck_allocation a;
+	uint64_t ctx;
+	CUresult err = ck_enter_owned(&ctx);
+
+	if (err || dptr == 0)
+		return err;
+	err = ck_capture_unsafe();
+	if (err)
+		return err;
+	if (!release(dptr, CK_MEMORY_MANAGED, &a))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (a.kind == CK_MEMORY_MANAGED) {
+		ck_hostmem_dispose(&a);
+		return CUDA_SUCCESS;
+	}
+	return ck_wire_cuMemFree_v2(a.context ? a.context->object.id : ctx, dptr);
+}
+
+/* Pinned memory of the host has an address range as well. */
+CK_EXPORT CUresult cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr)
+{
+	struct ck_allocation a;
+	uint64_t ctx;
+	CUresult err = ck_enter(&ctx);
+
+	if (err)
+		return err;
+	if (!ck_allocation_find(dptr, &a))
+		return CUDA_ERROR_NOT_FOUND;
+	if (pbase)
+		*pbase = a.base;
+	if (psize)
+		*psize = a.size;
+	return CUDA_SUCCESS;
+}

@@ -1,0 +1,358 @@
+/*
+ * client/memory/pool.c - memory pools: their making, the pools of devices, and sharing. What they say of
+ * themselves is in pool_info.c, what is allocated from them in memory.c.
+ *
+ * Structures carry numbers of devices, which are translated, and pointers for Windows, which are
+ * not sent. Pools of the host's memory are refused: the device cannot reach it from here.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/wire/client.h"
+#include "client/memory/pool.h"
+#include "client/memory/share.h"
+
+#define ACCESS_MAX 1024 /* descriptors in one call; CUDA names no limit */
+
+CUresult ck_location_id(const CUmemLocation *location, CUmemLocation *out)
+{
+	*out = *location;
+	if (location->type != CU_MEM_LOCATION_TYPE_DEVICE)
+		return CUDA_SUCCESS;
+	return ck_device_id(location->id, &out->id);
+}
+
+CUresult ck_access_ids(const CUmemAccessDesc *desc, size_t count, CUmemAccessDesc **out,
+		       uint64_t *gained, uint64_t *lost)
+{
+	CUresult err = CUDA_SUCCESS;
+
+	*gained = *lost = 0;
+	if (!desc || count == 0 || count > ACCESS_MAX)
+		return CUDA_ERROR_INVALID_VALUE;
+	*out = calloc(count, sizeof(**out));
+	if (!*out)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	for (size_t i = 0; i < count && !err; i++) {
+		unsigned int bit = (unsigned int)desc[i].location.id & 63;
+
+		(*out)[i].flags = desc[i].flags;
+		err = ck_location_id(&desc[i].location, &(*out)[i].location);
+		if (desc[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+			continue;
+		*(desc[i].flags ? gained : lost) |= (uint64_t)1 << bit;
+	}
+	if (err)
+		free(*out);
+	return err;
+}
+
+CK_EXPORT CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps)
+{
+	struct ck_pool *p;
+	CUmemPoolProps props;
+	uint64_t ctx;
+	CUresult err = ck_enter_any(&ctx);
+
+	if (err)
+		return err;
+	if (!pool || !poolProps)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (poolProps->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+		return poolProps->location.type == CU_MEM_LOCATION_TYPE_INVALID ?
+			       CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_NOT_SUPPORTED;
+	props = *poolProps;
+	props.win32SecurityAttributes = NULL;
+	err = ck_location_id(&poolProps->location, &props.location);
+	if (err)
+		return err;
+	p = ck_object_new(CK_OBJECT_POOL, NULL);
+	if (!p)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	p->unique = ck_share_unique();
+	p->handle_types = (unsigned int)props.handleTypes;
+	p->located = true;
+	p->device = poolProps->location.id;
+	err = ck_wire_cuMemPoolCreate(ctx, p->object.id, &props);
+	if (err)
+		ck_object_free(p);
+	else
+		*pool = (CUmemoryPool)p;
+	return err;
+}
+
+/* What is known of it, and of devices whose pool it is, goes with it. */
+CK_EXPORT CUresult cuMemPoolDestroy(CUmemoryPool pool)
+{
+	uint64_t ctx, id;
+	CUresult err = ck_enter_any(&ctx);
+
+	if (!err)
+		err = ck_pool_id(pool, &id);
+	if (!err)
+		err = ck_wire_cuMemPoolDestroy(ctx, id);
+	if (err)
+		return err;
+	ck_cache_clear();
+	ck_object_end(CK_OBJECT_POOL, id);
+	return CUDA_SUCCESS;
+}
+
+/* --- the pool of a location: asked for at every allocation by some, and seldom changed */
+
+static CUresult enter_location(const void *pool, const CUmemLocation *location,
+			       CUmemAllocationType type, uint64_t *ctx, CUmemLocation *out)
+{
+	CUresult err = ck_enter_any(ctx);
+
+	if (err)
+		return err;
+	if (!pool || !location)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (location->type != CU_MEM_LOCATION_TYPE_DEVICE || type != CU_MEM_ALLOCATION_TYPE_PINNED)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	return ck_location_id(location, out);
+}
+
+/* The pool that the server has told of for @device. */
+static CUresult told(CUresult err, uint64_t id, CUdevice device, CUmemoryPool *pool)
+{
+	struct ck_pool *p;
+
+	if (err)
+		return err;
+	p = ck_object_named(CK_OBJECT_POOL, id);
+	if (!p)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	p->located = true;
+	p->device = device;
+	*pool = (CUmemoryPool)p;
+	return CUDA_SUCCESS;
+}
+
+/* The pool of @dev that @ask tells of, once. */
+static CUresult pool_of_device(CUmemoryPool *pool, CUdevice dev, uint64_t proc,
+			       CUresult (*ask)(uint64_t ctx, uint64_t *id, int ordinal))
+{
+	uint64_t key[] = { proc, 0, (uint64_t)dev };
+	uint64_t ctx, id = 0;
+	int ordinal;
+	CUresult err = ck_enter_any(&ctx);
+
+	if (err)
+		return err;
+	err = pool ? ck_device_id(dev, &ordinal) : CUDA_ERROR_INVALID_VALUE;
+	if (err || ck_cache_get(key, sizeof(key), pool, sizeof(*pool)))
+		return err;
+	err = ask(ctx, &id, ordinal);
+	err = told(err, id, dev, pool);
+	if (!err)
+		ck_cache_put(key, sizeof(key), pool, sizeof(*pool));
+	return err;
+}
+
+CK_EXPORT CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool_out, CUdevice dev)
+{
+	return pool_of_device(pool_out, dev, CK_PROC_cuDeviceGetDefaultMemPool,
+			      ck_wire_cuDeviceGetDefaultMemPool);
+}
+
+CK_EXPORT CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev)
+{
+	return pool_of_device(pool, dev, CK_PROC_cuDeviceGetMemPool, ck_wire_cuDeviceGetMemPool);
+}
+
+CK_EXPORT CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool)
+{
+	uint64_t ctx, id;
+	int ordinal;
+	CUresult err = ck_enter_any(&ctx);
+
+	if (!err)
+		err = ck_device_id(dev, &ordinal);
+	if (!err)
+		err = ck_pool_id(pool, &id);
+	if (err)
+		return err;
+	err = ck_wire_cuDeviceSetMemPool(ctx, ordinal, id);
+	ck_cache_clear();
+	return err;
+}
+
+CK_EXPORT CUresult cuMemGetDefaultMemPool(CUmemoryPool *pool_out, const CUmemLocation *location,
+					  CUmemAllocationType type)
+{
+	CUmemLocation at;
+	uint64_t ctx, id = 0;
+	CUresult err = enter_location(pool_out, location, type, &ctx, &at);
+
+	if (!err)
+		err = ck_wire_cuMemGetDefaultMemPool(ctx, &id, &at, type);
+	return told(err, id, location ? location->id : 0, pool_out);
+}
+
+CK_EXPORT CUresult cuMemGetMemPool(CUmemoryPool *pool, const CUmemLocation *location,
+				   CUmemAllocationType type)
+{
+	CUmemLocation at;
+	uint64_t ctx, id = 0;
+	CUresult err = enter_location(pool, location, type, &ctx, &at);
+
+	if (!err)
+		err = ck_wire_cuMemGetMemPool(ctx, &id, &at, type);
+	return told(err, id, location ? location->id : 0, pool);
+}
+
+CK_EXPORT CUresult cuMemSetMemPool(const CUmemLocation *location, CUmemAllocationType type,
+				   CUmemoryPool pool)
+{
+	CUmemLocation at;
+	uint64_t ctx, id;
+	CUresult err = enter_location(location, location, type, &ctx, &at);
+
+	if (!err)
+		err = ck_pool_id(pool, &id);
+	if (err)
+		return err;
+	err = ck_wire_cuMemSetMemPool(ctx, &at, type, id);
+	ck_cache_clear();
+	return err;
+}
+
+/* --- sharing */
+
+CK_EXPORT CUresult cuMemPoolExportToShareableHandle(void *handle_out, CUmemoryPool pool,
+						    CUmemAllocationHandleType handleType,
+						    unsigned long long flags)
+{
+	struct ck_pool *p = ck_object_check(pool, CK_OBJECT_POOL);
+	struct ck_ticket ticket;
+	uint64_t ctx;
+	CUresult err = ck_enter_any(&ctx);
+	size_t size = 0;
+	void *bytes = NULL;
+	int fd;
+
+	if (err)
+		return err;
+	if (!p)
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (!handle_out || flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	err = ck_wire_ck_export(ctx, p->object.id, handleType, &bytes, &size);
+	if (err)
+		return err;
+	ticket = ck_ticket_take(bytes, size);
+	fd = ck_share_make(&p->object, p->unique, &ticket);
+	memcpy(handle_out, &fd, sizeof(fd));
+	return fd < 0 ? CUDA_ERROR_OPERATING_SYSTEM : CUDA_SUCCESS;
+}
+
+CK_EXPORT CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, void *handle,
+						      CUmemAllocationHandleType handleType,
+						      unsigned long long flags)
+{
+	const struct ck_pool *source;
+	CUmemAllocationProp unused;
+	struct ck_shared shared;
+	struct ck_pool *p;
+	uint64_t ctx;
+	CUresult err = ck_enter_any(&ctx);
+
+	if (err)
+		return err;
+	if (!pool_out || flags || handleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+		return CUDA_ERROR_INVALID_VALUE;
+	err = ck_share_read((int)(intptr_t)handle, CK_OBJECT_POOL, &shared);
+	if (err)
+		return err;
+	source = shared.here ? ck_object_by_id(CK_OBJECT_POOL, shared.id) : NULL;
+	if (shared.here && (!source || source->unique != shared.unique))
+		return CUDA_ERROR_INVALID_VALUE;
+	p = ck_object_new(CK_OBJECT_POOL, NULL);
+	if (!p)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	p->unique = ck_share_unique();
+	err = shared.here ? ck_wire_ck_import(ctx, p->object.id, shared.id, &unused) :
+			    ck_wire_ck_import_ticket(ctx, p->object.id, 1, &shared.ticket,
+						     sizeof(shared.ticket), &unused);
+	if (err)
+		ck_object_free(p);
+	else
+		*pool_out = (CUmemoryPool)p;
+	return err;
+}
+
+/* The driver says whether it can be; what it exports is left for other sessions. */
+CK_EXPORT CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData *shareData_out, CUdeviceptr ptr)
+{
+	struct ck_ticket ticket;
+	void *bytes = NULL;
+	size_t size = 0;
+	uint64_t ctx;
+	CUresult err = ck_enter_any(&ctx);
+
+	if (err)
+		return err;
+	if (!shareData_out)
+		return CUDA_ERROR_INVALID_VALUE;
+	err = ck_wire_ck_pool_pointer_leave(ctx, ptr, &bytes, &size);
+	if (err)
+		return err;
+	ticket = ck_ticket_take(bytes, size);
+	ck_share_pointer_make(shareData_out, ptr, &ticket);
+	return CUDA_SUCCESS;
+}
+
+/* A pointer of this session: the memory is known. */
+static CUresult pointer_of_ours(uint64_t ctx, uint64_t pool, CUdeviceptr source,
+				struct ck_allocation *a)
+{
+	CUdeviceptr at = 0;
+	CUresult err;
+
+	if (!ck_allocation_find(source, a) || a->base != source || !a->pooled)
+		return CUDA_ERROR_INVALID_VALUE;
+	err = ck_wire_ck_pool_pointer(ctx, pool, source, &at);
+	a->base = at;
+	return err;
+}
+
+static CUresult pointer_of_another(uint64_t ctx, uint64_t pool, const struct ck_ticket *ticket,
+				   struct ck_allocation *a)
+{
+	CUdeviceptr at = 0;
+	size_t size = 0;
+	int device = -1;
+	CUresult err = ck_wire_ck_pool_pointer_claim(ctx, pool, ticket, sizeof(*ticket), &at,
+						     &size, &device);
+
+	*a = (struct ck_allocation){ .base = at, .size = size, .kind = CK_MEMORY_DEVICE,
+				     .pooled = true, .device = ck_share_ordinal(device) };
+	return err;
+}
+
+CK_EXPORT CUresult cuMemPoolImportPointer(CUdeviceptr *ptr_out, CUmemoryPool pool,
+					  CUmemPoolPtrExportData *shareData)
+{
+	struct ck_allocation a;
+	struct ck_shared shared;
+	uint64_t ctx, id;
+	CUresult err = ck_enter_any(&ctx);
+
+	if (!err)
+		err = ck_pool_id(pool, &id);
+	if (!err)
+		err = ptr_out && shareData ? ck_share_pointer_read(shareData, &shared) :
+					     CUDA_ERROR_INVALID_VALUE;
+	if (!err)
+		err = shared.here ? pointer_of_ours(ctx, id, shared.id, &a) :
+				    pointer_of_another(ctx, id, &shared.ticket, &a);
+	if (err)
+		return err;
+	ck_address_claim(a.base, a.size);
+	err = ck_allocation_note(&a);
+	if (!err)
+		*ptr_out = a.base;
+	return err;
+}

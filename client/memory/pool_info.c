@@ -1,0 +1,105 @@
+/*
+ * client/memory/pool_info.c - memory pools: attributes, and who may use their memory.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/wire/client.h"
+#include "client/memory/pool.h"
+
+/* --- attributes: some are ints, some 64 bits wide */
+
+static size_t attribute_size(CUmemPool_attribute attr)
+{
+	if (attr >= CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES &&
+	    attr <= CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES)
+		return sizeof(int);
+	if (attr >= CU_MEMPOOL_ATTR_RELEASE_THRESHOLD && attr <= CU_MEMPOOL_ATTR_USED_MEM_HIGH)
+		return sizeof(cuuint64_t);
+	return 0;
+}
+
+/* Changes by nothing but a call of this process: no figure of use, no pool of another's. */
+static bool lasting(const struct ck_pool *pool, CUmemPool_attribute attr)
+{
+	return pool->located && attr <= CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
+}
+
+static CUresult enter_attribute(CUmemoryPool pool, CUmemPool_attribute attr, const void *value,
+				uint64_t *ctx, uint64_t *id)
+{
+	CUresult err = ck_enter_any(ctx);
+
+	if (!err)
+		err = ck_pool_id(pool, id);
+	if (err)
+		return err;
+	return value && attribute_size(attr) > 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CK_EXPORT CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value)
+{
+	uint64_t key[] = { CK_PROC_ck_pool_attribute, 0, 0, attr };
+	cuuint64_t result = 0;
+	uint64_t ctx, id;
+	CUresult err = enter_attribute(pool, attr, value, &ctx, &id);
+
+	if (err)
+		return err;
+	key[2] = id;
+	if (!ck_cache_get(key, sizeof(key), &result, sizeof(result))) {
+		err = ck_wire_ck_pool_attribute(ctx, id, attr, false, 0, &result);
+		if (!err && lasting((struct ck_pool *)pool, attr))
+			ck_cache_put(key, sizeof(key), &result, sizeof(result));
+	}
+	if (!err)
+		memcpy(value, &result, attribute_size(attr));	/* an int is the low half */
+	return err;
+}
+
+CK_EXPORT CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value)
+{
+	cuuint64_t word = 0, unused;
+	uint64_t ctx, id;
+	CUresult err = enter_attribute(pool, attr, value, &ctx, &id);
+
+	if (err)
+		return err;
+	memcpy(&word, value, attribute_size(attr));
+	err = ck_wire_ck_pool_attribute(ctx, id, attr, true, word, &unused);
+	ck_cache_clear();
+	return err;
+}
+
+/* --- access */
+
+CK_EXPORT CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map, size_t count)
+{
+	uint64_t ctx, id, gained, lost;
+	CUmemAccessDesc *ids;
+	CUresult err = ck_enter_any(&ctx);
+
+	if (!err)
+		err = ck_pool_id(pool, &id);
+	if (!err)
+		err = ck_access_ids(map, count, &ids, &gained, &lost);
+	if (err)
+		return err;
+	err = ck_wire_ck_pool_access(ctx, id, ids, count * sizeof(*ids));
+	free(ids);
+	return err;
+}
+
+CK_EXPORT CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool memPool,
+				      const CUmemLocation *location)
+{
+	CUmemLocation at;
+	uint64_t ctx, id;
+	CUresult err = ck_enter_any(&ctx);
+
+	if (!err)
+		err = ck_pool_id(memPool, &id);
+	if (!err)
+		err = flags && location ? ck_location_id(location, &at) : CUDA_ERROR_INVALID_VALUE;
+	return err ? err : ck_wire_cuMemPoolGetAccess(ctx, flags, id, &at);
+}

@@ -1,0 +1,210 @@
+/*
+ * client/memory/reservation.c - addresses that the program reserves (cuMemAddressReserve).
+ *
+ * A reserved address must mean nothing else, neither in this process nor in the server's. Drivers
+ * put small reservations among their process's libraries, where another process has its own, and
+ * take no heed of a wish for another place. So one large stretch, where neither Linux nor a driver
+ * puts anything by itself, is reserved in both processes when a program first asks, and reservations
+ * are parts of it, given out here: the server is asked once. What does not fit into it, or
+ * is of a size that the driver should judge, is the driver's affair.
+ */
+#include <pthread.h>
+
+#include "client/wire/client.h"
+#include "client/memory/reservation.h"
+#include "util/log.h"
+#include "util/range.h"
+#include "util/util.h"
+
+CK_LOG_DEFINE("client");
+
+#define UNIT ((size_t)2 << 20)	/* what drivers reserve is made of */
+#define TRIES 8			/* reservations of the driver's that are in the way of something */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct ck_ranges *parts;	/* of the arena, that are in use */
+static uint64_t arena_lo, arena_hi;
+static uint64_t next;		/* where to look first: what has just been freed rests for a while */
+static bool tried;
+
+#ifndef __SANITIZE_THREAD__
+static const uint64_t places[] = { 0x240000000000, 0x340000000000, 0x440000000000, 0x140000000000 };
+static const size_t sizes[] = { 4ul << 40, 1ul << 40, 1ul << 37 };
+#else	/* its own memory lies there */
+static const uint64_t places[] = { 0 };
+static const size_t sizes[] = { 0 };
+#endif
+
+/* Reserve [place, place+size) in both processes; false: it is not free in one of them. */
+static bool reserve_both(uint64_t ctx, uint64_t place, size_t size)
+{
+	CUdeviceptr at = 0;
+
+	if (place == 0)
+		return false;
+	if (ck_address_claim(place, size)) {
+		CUresult err = ck_wire_cuMemAddressReserve(ctx, &at, size, 0, place, 0);
+
+		if (!err && at == place)
+			return true;
+		if (!err)
+			ck_wire_cuMemAddressFree(ctx, at, size);
+	}
+	ck_address_release(place, size);
+	return false;
+}
+
+/* Lock held. */
+static void open_arena(uint64_t ctx)
+{
+	tried = true;
+	parts = ck_ranges_create();
+	for (size_t i = 0; parts && i < CK_ARRAY_SIZE(sizes); i++) {
+		for (size_t k = 0; k < CK_ARRAY_SIZE(places); k++) {
+			if (!reserve_both(ctx, places[k], sizes[i]))
+				continue;
+			next = arena_lo = places[k];
+			arena_hi = arena_lo + sizes[i];
+			ck_debug("reservations are in %zu GiB at %#llx", sizes[i] >> 30,
+				 (unsigned long long)arena_lo);
+			return;
+		}
+	}
+	ck_info("no addresses for reservations that are free both here and on the server");
+}
+
+/* The first place from @from on that is aligned and has room; 0: none. Lock held. */
+static uint64_t gap_from(uint64_t from, size_t size, size_t alignment)
+{
+	uint64_t at = CK_ALIGN_UP(from, (uint64_t)alignment);
+
+	while (at >= from && at < arena_hi && size <= arena_hi - at) {
+		const struct ck_range *r = ck_ranges_overlap(parts, at, at + size);
+
+		if (!r)
+			return at;
+		at = CK_ALIGN_UP(r->hi, (uint64_t)alignment);
+	}
+	return 0;
+}
+
+/* A part of the arena, at @wish if that is possible; 0: none. */
+static uint64_t take_part(uint64_t ctx, size_t size, size_t alignment, uint64_t wish)
+{
+	uint64_t at = 0;
+
+	alignment = ck_max(alignment, UNIT);
+	pthread_mutex_lock(&lock);
+	if (!tried)
+		open_arena(ctx);
+	if (arena_lo) {
+		if (wish >= arena_lo && wish < arena_hi && wish % alignment == 0 &&
+		    size <= arena_hi - wish && !ck_ranges_overlap(parts, wish, wish + size))
+			at = wish;
+		if (!at)
+			at = gap_from(next, size, alignment);
+		if (!at)
+			at = gap_from(arena_lo, size, alignment);
+		if (at && ck_ranges_insert(parts, at, at + size, NULL) < 0)
+			at = 0;
+		if (at)
+			next = at + size;
+	}
+	pthread_mutex_unlock(&lock);
+	return at;
+}
+
+/*
+ * A reservation of the driver's. One that is in the way of something here is held while another is
+ * asked for.
+ */
+static CUresult ask_driver(uint64_t ctx, CUdeviceptr *out, size_t size, size_t alignment,
+			   CUdeviceptr wish)
+{
+	CUdeviceptr held[TRIES], at = 0;
+	unsigned int count = 0;
+	CUresult err;
+
+	while ((err = ck_wire_cuMemAddressReserve(ctx, &at, size, alignment, wish, 0)) == 0) {
+		if (ck_address_claim(at, size))
+			break;
+		ck_address_release(at, size);	/* the parts that were free */
+		held[count++] = at;
+		if (count == TRIES) {
+			ck_warn("no addresses for %zu bytes that are free here and there", size);
+			err = CUDA_ERROR_OUT_OF_MEMORY;
+			break;
+		}
+	}
+	while (count > 0)
+		ck_wire_cuMemAddressFree(ctx, held[--count], size);
+	*out = at;
+	return err;
+}
+
+CK_EXPORT CUresult cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment,
+				       CUdeviceptr addr, unsigned long long flags)
+{
+	CUdeviceptr at = 0;
+	uint64_t ctx;
+	CUresult err = ck_enter_any(&ctx);
+
+	if (err)
+		return err;
+	if (!ptr || size == 0 || flags || (alignment & (alignment - 1)))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (size % UNIT == 0)
+		at = take_part(ctx, size, alignment, addr);
+	if (!at)
+		err = ask_driver(ctx, &at, size, alignment, addr);
+	if (!err)
+		*ptr = at;
+	return err;
+}
+
+/* False: not a part. INVALID_VALUE: a part, but not of this size, or something is mapped in it. */
+static bool give_part(uint64_t at, size_t size, CUresult *err)
+{
+	const struct ck_range *r;
+	bool ours;
+
+	pthread_mutex_lock(&lock);
+	ours = at >= arena_lo && at < arena_hi;
+	r = ours ? ck_ranges_find(parts, at) : NULL;
+	*err = CUDA_ERROR_INVALID_VALUE;
+	if (r && r->lo == at && r->hi - r->lo == size && !ck_allocation_mapped(at, size)) {
+		ck_ranges_remove(parts, at, NULL);
+		*err = CUDA_SUCCESS;
+	}
+	pthread_mutex_unlock(&lock);
+	return ours;
+}
+
+CK_EXPORT CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size)
+{
+	uint64_t ctx;
+	CUresult err = ck_enter_any(&ctx);
+
+	if (err || give_part(ptr, size, &err))
+		return err;
+	/* first: once the driver has it back, another thread may be given the same place */
+	ck_address_release(ptr, size);
+	err = ck_wire_cuMemAddressFree(ctx, ptr, size);
+	if (err)
+		ck_address_claim(ptr, size);
+	return err;
+}
+
+bool ck_reservation_holds(uint64_t address, size_t size)
+{
+	const struct ck_range *r;
+	bool holds = true;
+
+	pthread_mutex_lock(&lock);
+	if (address >= arena_lo && address < arena_hi) {
+		r = ck_ranges_find(parts, address);
+		holds = r && size <= r->hi - address;
+	}
+	pthread_mutex_unlock(&lock);
+	return holds;
+}

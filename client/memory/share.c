@@ -1,0 +1,149 @@
+/*
+ * client/memory/share.c - what a program gets when it exports memory: a descriptor of a small file in
+ * memory that names the object and its session, or 64 bytes that do so for a pointer.
+ *
+ * A descriptor of the driver belongs to the server's process and cannot cross the wire. The one
+ * made here can be handed about and imported again, as long as the object lives: in this process,
+ * by its id, and in another session of the same server by the ticket of what the server has left
+ * with its memory broker.
+ */
+#define _GNU_SOURCE
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "client/wire/client.h"
+#include "client/memory/share.h"
+#include "util/log.h"
+
+CK_LOG_DEFINE("client");
+
+#define MARK "cricket shared\n" /* with its NUL 16 bytes */
+
+struct ticket {
+	char mark[16];
+	unsigned char session[CK_ID];
+	uint64_t kind, id, unique;
+	struct ck_ticket shared;
+};
+
+/* A pointer of a pool, in CUDA's 64 bytes. */
+struct pointer {
+	char mark[8];
+	unsigned char session[CK_ID];
+	uint64_t address;
+	struct ck_ticket shared;
+	unsigned char unused[8];
+};
+
+#define POINTER_MARK "ck pool" /* with its NUL 8 bytes */
+_Static_assert(sizeof(struct pointer) == sizeof(CUmemPoolPtrExportData), "as CUDA has them");
+
+uint64_t ck_share_unique(void)
+{
+	static _Atomic uint64_t last;
+
+	return atomic_fetch_add(&last, 1) + 1;
+}
+
+static void ticket_make(struct ticket *t, uint64_t kind, uint64_t id, uint64_t unique)
+{
+	memset(t, 0, sizeof(*t));
+	memcpy(t->mark, MARK, sizeof(t->mark));
+	memcpy(t->session, ck_client.hello.session, sizeof(t->session));
+	t->kind = kind;
+	t->id = id;
+	t->unique = unique;
+}
+
+struct ck_ticket ck_ticket_take(void *bytes, size_t size)
+{
+	struct ck_ticket ticket = { 0 };
+
+	if (size == sizeof(ticket))
+		memcpy(&ticket, bytes, sizeof(ticket));
+	free(bytes);
+	return ticket;
+}
+
+static bool is_ours(const unsigned char session[CK_ID])
+{
+	return memcmp(session, ck_client.hello.session, CK_ID) == 0;
+}
+
+/* SUCCESS when it can be imported: it is ours, or something has been left for us. */
+static CUresult importable(const struct ck_shared *shared)
+{
+	if (shared->here || shared->ticket.number)
+		return CUDA_SUCCESS;
+	ck_warn("what another process exported cannot be imported: its server has no broker");
+	return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+static bool is_ticket(const struct ticket *t, uint64_t kind)
+{
+	return memcmp(t->mark, MARK, sizeof(t->mark)) == 0 && t->kind == kind;
+}
+
+int ck_share_make(const struct ck_object *object, uint64_t unique, const struct ck_ticket *ticket)
+{
+	/* the program's from now on: kernel-loader, which notes what memfd_create gives us, would close it with us */
+	int fd = (int)syscall(SYS_memfd_create, "cricket-shared", MFD_CLOEXEC);
+	struct ticket t;
+
+	if (fd < 0) {
+		ck_err("no descriptor for exported memory: %m");
+		return -1;
+	}
+	ticket_make(&t, object->kind, object->id, unique);
+	t.shared = *ticket;
+	if (write(fd, &t, sizeof(t)) != (ssize_t)sizeof(t)) {
+		close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+CUresult ck_share_read(int fd, enum ck_object_kind kind, struct ck_shared *shared)
+{
+	struct ticket t;
+
+	if (fd < 0 || pread(fd, &t, sizeof(t), 0) != (ssize_t)sizeof(t) || !is_ticket(&t, kind))
+		return CUDA_ERROR_INVALID_VALUE;
+	*shared = (struct ck_shared){ .here = is_ours(t.session), .id = t.id, .unique = t.unique,
+				      .ticket = t.shared };
+	return importable(shared);
+}
+
+void ck_share_pointer_make(CUmemPoolPtrExportData *data, CUdeviceptr address,
+			   const struct ck_ticket *ticket)
+{
+	struct pointer p = { .mark = POINTER_MARK, .address = address, .shared = *ticket };
+
+	memcpy(p.session, ck_client.hello.session, sizeof(p.session));
+	memcpy(data, &p, sizeof(p));
+}
+
+CUresult ck_share_pointer_read(const CUmemPoolPtrExportData *data, struct ck_shared *shared)
+{
+	struct pointer p;
+
+	memcpy(&p, data, sizeof(p));
+	if (memcmp(p.mark, POINTER_MARK, sizeof(p.mark)) != 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	*shared = (struct ck_shared){ .here = is_ours(p.session), .id = p.address,
+				      .ticket = p.shared };
+	return importable(shared);
+}
+
+int ck_share_ordinal(int server_ordinal)
+{
+	for (int i = 0; i < ck_client.gpu_count; i++) {
+		if (ck_client.gpus[i].server_ordinal == server_ordinal)
+			return i;
+	}
+	return -1;
+}

@@ -1,0 +1,116 @@
+/*
+ * client/memory/sparse.c - memory behind arrays that were made without: sparse ones, by tiles, and those
+ * whose mapping was put off.
+ *
+ * It is done in the order of the stream. Tiles are the driver's to check, and its answer is waited for; handles, devices
+ * and forms are checked here.
+ */
+#include <string.h>
+
+#include "client/memory/array.h"
+#include "client/wire/client.h"
+#include "client/memory/share.h"
+
+#define COLLECT 256 /* operations in one message */
+
+/* One that was made without memory. A level goes with what it is of, which is what is mapped. */
+static CUresult array_id(CUarray handle, uint64_t *id)
+{
+	const struct ck_inmate *a = ck_object_check(handle, CK_OBJECT_ARRAY);
+	CUDA_ARRAY3D_DESCRIPTOR desc;
+	CUresult err = ck_array_describe(handle, &desc, id);
+
+	if (err)
+		return err;
+	return a->parent || !(desc.Flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING)) ?
+		       CUDA_ERROR_INVALID_VALUE :
+		       CUDA_SUCCESS;
+}
+
+static CUresult resource_id(const CUarrayMapInfo *m, uint64_t *id)
+{
+	switch (m->resourceType) {
+	case CU_RESOURCE_TYPE_ARRAY:
+		return array_id(m->resource.array, id);
+	case CU_RESOURCE_TYPE_MIPMAPPED_ARRAY:
+		return ck_mipmap_id(m->resource.mipmap, id);
+	default:
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+}
+
+/* What is mapped comes from a pool of tiles on the same device; what is unmapped names none. */
+static CUresult memory_id(const CUarrayMapInfo *m, CUdevice device, uint64_t *id)
+{
+	const struct ck_physical *p;
+
+	*id = 0;
+	if (m->memOperationType == CU_MEM_OPERATION_TYPE_UNMAP)
+		return m->memHandle.memHandle ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+	if (m->memOperationType != CU_MEM_OPERATION_TYPE_MAP ||
+	    m->memHandleType != CU_MEM_HANDLE_TYPE_GENERIC)
+		return CUDA_ERROR_INVALID_VALUE;
+	p = ck_object_check((const void *)(uintptr_t)m->memHandle.memHandle, CK_OBJECT_PHYSICAL);
+	if (!p || p->prop.location.id != device ||
+	    !(p->prop.allocFlags.usage & CU_MEM_CREATE_USAGE_TILE_POOL))
+		return CUDA_ERROR_INVALID_VALUE;
+	*id = p->object.id;
+	return CUDA_SUCCESS;
+}
+
+/* @m as it travels: ids in place of handles, and the server's number of the device. */
+static CUresult pack(const CUarrayMapInfo *m, CUdevice device, CUarrayMapInfo *out)
+{
+	const struct ck_gpu *gpu = ck_gpu(device);
+	uint64_t array = 0, memory = 0;
+	CUresult err;
+
+	if (!gpu || device >= 32 || gpu->server_ordinal >= 32 ||
+	    m->deviceBitMask != 1u << device || m->flags || m->reserved[0] || m->reserved[1] ||
+	    (unsigned)m->subresourceType > CU_ARRAY_SPARSE_SUBRESOURCE_TYPE_MIPTAIL)
+		return CUDA_ERROR_INVALID_VALUE;
+	err = resource_id(m, &array);
+	if (!err)
+		err = memory_id(m, device, &memory);
+	if (err)
+		return err;
+	*out = *m;
+	memcpy(&out->resource, &array, sizeof(array));
+	out->memHandle.memHandle = memory;
+	out->deviceBitMask = 1u << gpu->server_ordinal;
+	return CUDA_SUCCESS;
+}
+
+static bool has_such_arrays(CUdevice device)
+{
+	return ck_gpu_attribute(device, CU_DEVICE_ATTRIBUTE_SPARSE_CUDA_ARRAY_SUPPORTED) ||
+	       ck_gpu_attribute(device, CU_DEVICE_ATTRIBUTE_DEFERRED_MAPPING_CUDA_ARRAY_SUPPORTED);
+}
+
+CK_EXPORT CUresult cuMemMapArrayAsync(CUarrayMapInfo *mapInfoList, unsigned int count,
+				      CUstream hStream)
+{
+	CUarrayMapInfo packed[COLLECT];
+	struct ck_context *ctx;
+	uint64_t stream;
+	CUdevice device;
+	CUresult err = ck_stream_uncaptured(hStream, &ctx, &stream, &device);
+
+	if (!err && !has_such_arrays(device))
+		err = CUDA_ERROR_NOT_SUPPORTED;
+	if (err)
+		return err;
+	if (!mapInfoList || count == 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	for (unsigned int i = 0; i < count && !err; i++) /* all, before one is sent */
+		err = pack(&mapInfoList[i], device, &packed[0]);
+	for (unsigned int i = 0, n = 0; i < count && !err; i++) {
+		err = pack(&mapInfoList[i], device, &packed[n++]);
+		if (!err && (n == COLLECT || i + 1 == count)) {
+			err = ck_wire_ck_map_arrays(ctx->object.id, stream, packed, n * sizeof(packed[0]));
+			ck_command_called();
+			n = 0;
+		}
+	}
+	return err;
+}

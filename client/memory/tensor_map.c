@@ -1,0 +1,153 @@
+/*
+ * client/memory/tensor_map.c - descriptors of tensors for the copy engine of the multiprocessors: the
+ * server's driver encodes them, the application keeps the 128 bytes.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/wire/client.h"
+
+#define RANK_MAX 5
+
+enum kind { TILED, IM2COL, IM2COL_WIDE };
+
+/* The arguments of all three forms. */
+struct form {
+	enum kind kind;
+	CUtensorMapDataType type;
+	cuuint32_t rank;
+	void *address;
+	const cuuint64_t *dims, *strides;
+	const cuuint32_t *box, *steps;
+	const int *lower, *upper;
+	cuuint32_t channels, pixels;
+	CUtensorMapInterleave interleave;
+	CUtensorMapIm2ColWideMode mode;
+	CUtensorMapSwizzle swizzle;
+	CUtensorMapL2promotion promotion;
+	CUtensorMapFloatOOBfill fill;
+};
+
+/* The 128 bytes of a reply. */
+static CUresult take(CUresult err, CUtensorMap *map, void *bytes, size_t size)
+{
+	if (!err && size != sizeof(*map))
+		err = CUDA_ERROR_UNKNOWN;
+	if (!err)
+		memcpy((void *)map, bytes, size);
+	free(bytes);
+	return err;
+}
+
+/* Arrays have as many elements as the rank says, so that must be right to begin with. */
+static bool form_valid(const struct form *f)
+{
+	size_t least = f->kind == TILED ? 1 : 3;
+
+	if (f->rank < least || f->rank > RANK_MAX || !f->dims || !f->steps)
+		return false;
+	if (!f->strides && f->rank > 1)
+		return false;
+	return f->kind == TILED ? f->box != NULL : f->lower && f->upper;
+}
+
+static CUresult encode(CUtensorMap *map, const struct form *f)
+{
+	size_t corners = f->kind == IM2COL ? f->rank - 2 : f->kind == IM2COL_WIDE ? 1 : 0;
+	uint64_t ctx;
+	CUresult err = ck_enter_any(&ctx);
+	void *bytes = NULL;
+	size_t size = 0;
+
+	if (err)
+		return err;
+	if (!map || !form_valid(f))
+		return CUDA_ERROR_INVALID_VALUE;
+	err = ck_wire_ck_tensor_map(
+		ctx, (unsigned int)f->kind, (unsigned int)f->type, f->rank, (uintptr_t)f->address,
+		f->dims, f->rank * sizeof(*f->dims), f->strides,
+		(f->rank - 1) * sizeof(*f->strides), f->box,
+		f->kind == TILED ? f->rank * sizeof(*f->box) : 0, f->lower,
+		corners * sizeof(*f->lower), f->upper, corners * sizeof(*f->upper), f->channels,
+		f->pixels, f->steps, f->rank * sizeof(*f->steps), (unsigned int)f->interleave,
+		(unsigned int)f->mode, (unsigned int)f->swizzle, (unsigned int)f->promotion,
+		(unsigned int)f->fill, &bytes, &size);
+	return take(err, map, bytes, size);
+}
+
+CK_EXPORT CUresult cuTensorMapEncodeTiled(CUtensorMap *tensorMap,
+					  CUtensorMapDataType tensorDataType, cuuint32_t tensorRank,
+					  void *globalAddress, const cuuint64_t *globalDim,
+					  const cuuint64_t *globalStrides, const cuuint32_t *boxDim,
+					  const cuuint32_t *elementStrides,
+					  CUtensorMapInterleave interleave,
+					  CUtensorMapSwizzle swizzle,
+					  CUtensorMapL2promotion l2Promotion,
+					  CUtensorMapFloatOOBfill oobFill)
+{
+	const struct form f = {
+		.kind = TILED, .type = tensorDataType, .rank = tensorRank, .address = globalAddress,
+		.dims = globalDim, .strides = globalStrides, .box = boxDim, .steps = elementStrides,
+		.interleave = interleave, .swizzle = swizzle, .promotion = l2Promotion,
+		.fill = oobFill,
+	};
+
+	return encode(tensorMap, &f);
+}
+
+CK_EXPORT CUresult cuTensorMapEncodeIm2col(
+	CUtensorMap *tensorMap, CUtensorMapDataType tensorDataType, cuuint32_t tensorRank,
+	void *globalAddress, const cuuint64_t *globalDim, const cuuint64_t *globalStrides,
+	const int *pixelBoxLowerCorner, const int *pixelBoxUpperCorner, cuuint32_t channelsPerPixel,
+	cuuint32_t pixelsPerColumn, const cuuint32_t *elementStrides,
+	CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
+	CUtensorMapL2promotion l2Promotion, CUtensorMapFloatOOBfill oobFill)
+{
+	const struct form f = {
+		.kind = IM2COL, .type = tensorDataType, .rank = tensorRank,
+		.address = globalAddress, .dims = globalDim, .strides = globalStrides,
+		.lower = pixelBoxLowerCorner, .upper = pixelBoxUpperCorner,
+		.channels = channelsPerPixel, .pixels = pixelsPerColumn, .steps = elementStrides,
+		.interleave = interleave, .swizzle = swizzle, .promotion = l2Promotion,
+		.fill = oobFill,
+	};
+
+	return encode(tensorMap, &f);
+}
+
+CK_EXPORT CUresult cuTensorMapEncodeIm2colWide(
+	CUtensorMap *tensorMap, CUtensorMapDataType tensorDataType, cuuint32_t tensorRank,
+	void *globalAddress, const cuuint64_t *globalDim, const cuuint64_t *globalStrides,
+	int pixelBoxLowerCornerWidth, int pixelBoxUpperCornerWidth, cuuint32_t channelsPerPixel,
+	cuuint32_t pixelsPerColumn, const cuuint32_t *elementStrides,
+	CUtensorMapInterleave interleave, CUtensorMapIm2ColWideMode mode,
+	CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2Promotion,
+	CUtensorMapFloatOOBfill oobFill)
+{
+	const struct form f = {
+		.kind = IM2COL_WIDE, .type = tensorDataType, .rank = tensorRank,
+		.address = globalAddress, .dims = globalDim, .strides = globalStrides,
+		.lower = &pixelBoxLowerCornerWidth, .upper = &pixelBoxUpperCornerWidth,
+		.channels = channelsPerPixel, .pixels = pixelsPerColumn, .steps = elementStrides,
+		.interleave = interleave, .mode = mode, .swizzle = swizzle,
+		.promotion = l2Promotion, .fill = oobFill,
+	};
+
+	return encode(tensorMap, &f);
+}
+
+CK_EXPORT CUresult cuTensorMapReplaceAddress(CUtensorMap *tensorMap, void *globalAddress)
+{
+	uint64_t ctx;
+	CUresult err = ck_enter_any(&ctx);
+	void *bytes = NULL;
+	size_t size = 0;
+
+	if (err)
+		return err;
+	if (!tensorMap)
+		return CUDA_ERROR_INVALID_VALUE;
+	err = ck_wire_ck_tensor_map_address(ctx, tensorMap, sizeof(*tensorMap),
+					    (uintptr_t)globalAddress, &bytes, &size);
+	return take(err, tensorMap, bytes, size);
+}

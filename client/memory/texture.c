@@ -1,0 +1,320 @@
+/*
+ * client/memory/texture.c - texture and surface objects, and references that a module names.
+ *
+ * An object's value is the driver's own number, which kernels get as a parameter. What it was made
+ * from is kept here, so that it can be told in the program's own handles.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/memory/array.h"
+#include "client/wire/client.h"
+#include "util/map.h"
+
+struct object {
+	CUDA_RESOURCE_DESC resource;
+	CUDA_TEXTURE_DESC texture;
+	CUDA_RESOURCE_VIEW_DESC view;
+	bool has_view;
+};
+
+/* Numbers are a context's own; textures and surfaces are counted apart. */
+struct key {
+	uint64_t ctx, number, surface;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct ck_map *objects; /* struct key -> struct object */
+
+static CUresult note(const struct key *key, const struct object *from)
+{
+	struct object *o = malloc(sizeof(*o));
+	bool done;
+
+	if (!o)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	*o = *from;
+	pthread_mutex_lock(&lock);
+	if (!objects)
+		objects = ck_map_create();
+	done = objects;
+	if (done)
+		free(ck_map_remove(objects, key, sizeof(*key)));
+	done = done && ck_map_insert(objects, key, sizeof(*key), o) == 0;
+	pthread_mutex_unlock(&lock);
+	if (!done)
+		free(o);
+	return done ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+/* What is known of a number of the current context: INVALID_VALUE when there is no such object. */
+static CUresult look_up(uint64_t number, bool surface, const void *output, struct object *found)
+{
+	struct key key = { .number = number, .surface = surface };
+	const struct object *o;
+	CUresult err = ck_enter(&key.ctx);
+
+	if (err)
+		return err;
+	if (!output)
+		return CUDA_ERROR_INVALID_VALUE;
+	pthread_mutex_lock(&lock);
+	o = objects ? ck_map_find(objects, &key, sizeof(key)) : NULL;
+	if (o)
+		*found = *o;
+	pthread_mutex_unlock(&lock);
+	return o ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+static bool forget(const struct key *key)
+{
+	struct object *o;
+
+	pthread_mutex_lock(&lock);
+	o = objects ? ck_map_remove(objects, key, sizeof(*key)) : NULL;
+	pthread_mutex_unlock(&lock);
+	free(o);
+	return o;
+}
+
+void ck_textures_forget(const struct ck_context *context)
+{
+	struct ck_map_iter it = CK_MAP_ITER_INIT;
+
+	pthread_mutex_lock(&lock);
+	while (objects && ck_map_next(objects, &it)) {
+		struct key key;
+
+		memcpy(&key, it.key, sizeof(key));
+		if (key.ctx == context->object.id)
+			free(ck_map_remove(objects, &key, sizeof(key)));
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+/* A resource as it travels: ids in place of handles. */
+static CUresult resource_encode(const CUDA_RESOURCE_DESC *from, CUDA_RESOURCE_DESC *to)
+{
+	uint64_t id = 0;
+	CUresult err = CUDA_SUCCESS;
+
+	*to = *from;
+	if (from->resType == CU_RESOURCE_TYPE_ARRAY) {
+		err = ck_array_id(from->res.array.hArray, &id);
+		to->res.array.hArray = (CUarray)(uintptr_t)id;
+	} else if (from->resType == CU_RESOURCE_TYPE_MIPMAPPED_ARRAY) {
+		err = ck_mipmap_id(from->res.mipmap.hMipmappedArray, &id);
+		to->res.mipmap.hMipmappedArray = (CUmipmappedArray)(uintptr_t)id;
+	} else if (from->resType != CU_RESOURCE_TYPE_LINEAR &&
+		   from->resType != CU_RESOURCE_TYPE_PITCH2D) {
+		err = CUDA_ERROR_INVALID_VALUE;
+	}
+	return err;
+}
+
+CK_EXPORT CUresult cuTexObjectCreate(CUtexObject *pTexObject, const CUDA_RESOURCE_DESC *pResDesc,
+				     const CUDA_TEXTURE_DESC *pTexDesc,
+				     const CUDA_RESOURCE_VIEW_DESC *pResViewDesc)
+{
+	static const CUDA_RESOURCE_VIEW_DESC no_view;
+	CUDA_RESOURCE_DESC resource;
+	struct object o = { 0 };
+	struct key key = { 0 };
+	CUtexObject number = 0;
+	CUresult err = ck_enter(&key.ctx);
+
+	if (err)
+		return err;
+	if (!pTexObject || !pResDesc || !pTexDesc)
+		return CUDA_ERROR_INVALID_VALUE;
+	err = resource_encode(pResDesc, &resource);
+	if (!err)
+		err = ck_wire_cuTexObjectCreate(key.ctx, &number, &resource, pTexDesc,
+						pResViewDesc ? pResViewDesc : &no_view);
+	if (err)
+		return err;
+	o.resource = *pResDesc;
+	o.texture = *pTexDesc;
+	o.has_view = pResViewDesc;
+	if (pResViewDesc)
+		o.view = *pResViewDesc;
+	key.number = *pTexObject = number;
+	return note(&key, &o);
+}
+
+CK_EXPORT CUresult cuSurfObjectCreate(CUsurfObject *pSurfObject,
+				      const CUDA_RESOURCE_DESC *pResDesc)
+{
+	CUDA_RESOURCE_DESC resource;
+	struct object o = { 0 };
+	struct key key = { .surface = true };
+	CUsurfObject number = 0;
+	CUresult err = ck_enter(&key.ctx);
+
+	if (err)
+		return err;
+	if (!pSurfObject || !pResDesc || pResDesc->resType != CU_RESOURCE_TYPE_ARRAY)
+		return CUDA_ERROR_INVALID_VALUE;
+	err = resource_encode(pResDesc, &resource);
+	if (!err)
+		err = ck_wire_cuSurfObjectCreate(key.ctx, &number, &resource);
+	if (err)
+		return err;
+	o.resource = *pResDesc;
+	key.number = *pSurfObject = number;
+	return note(&key, &o);
+}
+
+CK_EXPORT CUresult cuTexObjectDestroy(CUtexObject texObject)
+{
+	struct key key = { .number = texObject };
+	CUresult err = ck_enter(&key.ctx);
+
+	if (err)
+		return err;
+	return forget(&key) ? ck_wire_cuTexObjectDestroy(key.ctx, texObject) :
+			      CUDA_ERROR_INVALID_VALUE;
+}
+
+CK_EXPORT CUresult cuSurfObjectDestroy(CUsurfObject surfObject)
+{
+	struct key key = { .number = surfObject, .surface = true };
+	CUresult err = ck_enter(&key.ctx);
+
+	if (err)
+		return err;
+	return forget(&key) ? ck_wire_cuSurfObjectDestroy(key.ctx, surfObject) :
+			      CUDA_ERROR_INVALID_VALUE;
+}
+
+CK_EXPORT CUresult cuTexObjectGetResourceDesc(CUDA_RESOURCE_DESC *pResDesc, CUtexObject texObject)
+{
+	struct object o;
+	CUresult err = look_up(texObject, false, pResDesc, &o);
+
+	if (!err)
+		*pResDesc = o.resource;
+	return err;
+}
+
+CK_EXPORT CUresult cuTexObjectGetTextureDesc(CUDA_TEXTURE_DESC *pTexDesc, CUtexObject texObject)
+{
+	struct object o;
+	CUresult err = look_up(texObject, false, pTexDesc, &o);
+
+	if (!err)
+		*pTexDesc = o.texture;
+	return err;
+}
+
+CK_EXPORT CUresult cuTexObjectGetResourceViewDesc(CUDA_RESOURCE_VIEW_DESC *pResViewDesc,
+						  CUtexObject texObject)
+{
+	struct object o;
+	CUresult err = look_up(texObject, false, pResViewDesc, &o);
+
+	if (!err && !o.has_view)
+		err = CUDA_ERROR_INVALID_VALUE;
+	if (!err)
+		*pResViewDesc = o.view;
+	return err;
+}
+
+CK_EXPORT CUresult cuSurfObjectGetResourceDesc(CUDA_RESOURCE_DESC *pResDesc,
+					       CUsurfObject surfObject)
+{
+	struct object o;
+	CUresult err = look_up(surfObject, true, pResDesc, &o);
+
+	if (!err)
+		*pResDesc = o.resource;
+	return err;
+}
+
+/* --- references; most calls on them are on the table alone */
+
+/* The module of a call that names something in it. */
+static CUresult enter_module(CUmodule handle, const void *output, const char *name, uint64_t *ctx,
+			     struct ck_module **module, uint64_t *id)
+{
+	CUresult err = ck_enter(ctx);
+
+	if (err)
+		return err;
+	if (!output || !name)
+		return CUDA_ERROR_INVALID_VALUE;
+	*module = ck_object_check(handle, CK_OBJECT_MODULE);
+	return ck_module_id(handle, id);
+}
+
+CK_EXPORT CUresult cuModuleGetTexRef(CUtexref *pTexRef, CUmodule hmod, const char *name)
+{
+	struct ck_module *module;
+	uint64_t ctx, id, told = 0;
+	CUresult err = enter_module(hmod, pTexRef, name, &ctx, &module, &id);
+
+	if (!err)
+		err = ck_wire_cuModuleGetTexRef(ctx, &told, id, name);
+	if (err)
+		return err;
+	*pTexRef = ck_inmate_named(CK_OBJECT_TEXREF, told, &module->object);
+	return *pTexRef ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CK_EXPORT CUresult cuModuleGetSurfRef(CUsurfref *pSurfRef, CUmodule hmod, const char *name)
+{
+	struct ck_module *module;
+	uint64_t ctx, id, told = 0;
+	CUresult err = enter_module(hmod, pSurfRef, name, &ctx, &module, &id);
+
+	if (!err)
+		err = ck_wire_cuModuleGetSurfRef(ctx, &told, id, name);
+	if (err)
+		return err;
+	*pSurfRef = ck_inmate_named(CK_OBJECT_SURFREF, told, &module->object);
+	return *pSurfRef ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+/* Who knows that the offset is 0 may pass no place for it. */
+CK_EXPORT CUresult cuTexRefSetAddress_v2(size_t *ByteOffset, CUtexref hTexRef, CUdeviceptr dptr,
+					 size_t bytes)
+{
+	size_t offset = 0;
+	uint64_t ctx, id;
+	CUresult err = ck_enter(&ctx);
+
+	if (!err)
+		err = ck_texref_id(hTexRef, &id);
+	if (!err)
+		err = ck_wire_cuTexRefSetAddress_v2(ctx, &offset, id, dptr, bytes);
+	if (!err && ByteOffset)
+		*ByteOffset = offset;
+	return err;
+}
+
+CK_EXPORT CUresult cuTexRefSetBorderColor(CUtexref hTexRef, float *pBorderColor)
+{
+	uint64_t ctx, id;
+	CUresult err = ck_enter(&ctx);
+
+	if (!err && !pBorderColor)
+		err = CUDA_ERROR_INVALID_VALUE;
+	if (!err)
+		err = ck_texref_id(hTexRef, &id);
+	return err ? err : ck_wire_ck_border_set(ctx, id, pBorderColor[0], pBorderColor[1],
+						 pBorderColor[2], pBorderColor[3]);
+}
+
+CK_EXPORT CUresult cuTexRefGetBorderColor(float *pBorderColor, CUtexref hTexRef)
+{
+	uint64_t ctx, id;
+	CUresult err = ck_enter(&ctx);
+
+	if (!err && !pBorderColor)
+		err = CUDA_ERROR_INVALID_VALUE;
+	if (!err)
+		err = ck_texref_id(hTexRef, &id);
+	return err ? err : ck_wire_ck_border_get(ctx, id, &pBorderColor[0], &pBorderColor[1],
+						 &pBorderColor[2], &pBorderColor[3]);
+}

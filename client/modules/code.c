@@ -1,0 +1,224 @@
+/*
+ * client/modules/code.c - from the image that the application passed to code on the server (D8).
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "client/wire/client.h"
+#include "client/modules/code.h"
+#include "elf/cubin.h"
+#include "elf/fatbin.h"
+#include "elf/image.h"
+#include "elf/ptxhead.h"
+#include "util/hash.h"
+#include "util/log.h"
+#include "util/map.h"
+
+CK_LOG_DEFINE("client");
+
+#define PIECE (4u << 20)		/* an image travels in messages of this payload */
+
+static CUresult from_errno(int ret)
+{
+	return ret == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_IMAGE;
+}
+
+/* The one image of @image that @device would use; *@out is to be freed. */
+static CUresult choose(const void *image, CUdevice device, struct ck_fatbin_choice *out)
+{
+	struct ck_fatbin_device target = {
+		(unsigned)ck_gpu_attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR),
+		(unsigned)ck_gpu_attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR),
+	};
+	struct ck_image found;
+	unsigned sm;
+	int ret = ck_image_classify(image, &found);
+
+	if (ret < 0)
+		return from_errno(ret);
+	if (found.kind == CK_IMAGE_CONTAINER) {
+		bool cubin = ck_client.hello.accepts_cubin;
+
+		/* What nvcc has linked is machine code only; its PTX is in the parts. */
+		ret = found.prelinked && !cubin ?
+			      -ENOENT :
+			      ck_fatbin_choose(found.data, found.size, target, cubin, out);
+		if (ret < 0 && ret != -ENOMEM && found.prelinked)
+			ret = ck_fatbin_join(found.prelinked, target, out);
+		return ret == 0	      ? CUDA_SUCCESS :
+		       ret == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY :
+					CUDA_ERROR_NO_BINARY_FOR_GPU;
+	}
+	*out = (struct ck_fatbin_choice){ .kind = found.kind, .data = found.data,
+					  .size = found.size };
+	if (found.kind != CK_IMAGE_ELF)
+		return CUDA_SUCCESS;
+	if (ck_cubin_sm(found.data, found.size, &sm) < 0)
+		return CUDA_ERROR_INVALID_IMAGE;
+	if (!ck_client.hello.accepts_cubin || sm / 10 != target.major || sm % 10 > target.minor)
+		return CUDA_ERROR_NO_BINARY_FOR_GPU;
+	return CUDA_SUCCESS;
+}
+
+CUresult ck_code_missing(void)
+{
+	static atomic_flag told = ATOMIC_FLAG_INIT;
+
+	if (!ck_client.hello.accepts_cubin && !atomic_flag_test_and_set(&told))
+		ck_warn("a module has no PTX for compute capability 9.0 or below, and the emulated "
+			"GPU runs nothing else (nvcc: -gencode arch=compute_90,code=compute_90)");
+	return CUDA_ERROR_NO_BINARY_FOR_GPU;
+}
+
+/* Kernels of the image, and their index by name. */
+static CUresult read_kernels(struct ck_code *code, const struct ck_fatbin_choice *c)
+{
+	int ret = code->ptx ? ck_ptx_kernels(c->data, c->size, &code->kernels) :
+			      ck_cubin_kernels(c->data, c->size, &code->kernels);
+
+	if (ret < 0)
+		return ret == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY :
+		       code->ptx      ? CUDA_ERROR_INVALID_PTX :
+					CUDA_ERROR_INVALID_IMAGE;
+	code->by_name = ck_map_create();
+	if (!code->by_name)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	for (size_t i = 0; i < code->kernels.count; i++) {
+		const char *name = code->kernels.items[i].name;
+
+		ret = ck_map_insert(code->by_name, name, strlen(name), (void *)(i + 1));
+		if (ret < 0 && ret != -EEXIST)
+			return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	return CUDA_SUCCESS;
+}
+
+static CUresult send_image(const struct ck_code *code, const struct ck_fatbin_choice *c)
+{
+	for (size_t at = 0; at < c->size; at += PIECE) {
+		size_t n = c->size - at < PIECE ? c->size - at : PIECE;
+		CUresult err = ck_wire_ck_image(0, code->hash, c->size, at,
+						(const char *)c->data + at, n);
+
+		if (err)
+			return err;
+	}
+	return CUDA_SUCCESS;
+}
+
+/* One at a time: who finds that the server holds an image must find all of it sent. */
+static CUresult upload(const struct ck_code *code, const struct ck_fatbin_choice *c)
+{
+	static pthread_mutex_t sending = PTHREAD_MUTEX_INITIALIZER;
+	CUresult err = CUDA_SUCCESS;
+
+	pthread_mutex_lock(&sending);
+	if (!ck_session_has_image(code->hash))
+		err = send_image(code, c);
+	pthread_mutex_unlock(&sending);
+	return err;
+}
+
+CUresult ck_code_load(const void *image, CUdevice device, struct ck_code **out)
+{
+	struct ck_code *code = calloc(1, sizeof(*code));
+	struct ck_fatbin_choice chosen = { 0 };
+	struct ck_hash hash;
+	CUresult err;
+
+	if (!code)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	code->users = 1;
+	err = choose(image, device, &chosen);
+	if (!err) {
+		code->ptx = chosen.kind == CK_IMAGE_PTX;
+		ck_hash(chosen.data, chosen.size, &hash);
+		memcpy(code->hash, hash.bytes, sizeof(code->hash));
+		err = read_kernels(code, &chosen);
+	}
+	if (!err)
+		err = upload(code, &chosen);
+	if (!err)
+		ck_debug("image of %zu bytes, %s sm_%u: %zu kernels", chosen.size,
+			 code->ptx ? "PTX" : "cubin", chosen.sm, code->kernels.count);
+	else
+		ck_debug("an image that is not used: error %d", (int)err);
+	ck_fatbin_choice_free(&chosen);
+	if (err)
+		ck_code_put(code);
+	else
+		*out = code;
+	return err;
+}
+
+struct ck_code *ck_code_none(void)
+{
+	struct ck_code *code = calloc(1, sizeof(*code));
+
+	if (!code)
+		return NULL;
+	code->users = 1;
+	code->none = true;
+	code->by_name = ck_map_create();
+	if (code->by_name)
+		return code;
+	free(code);
+	return NULL;
+}
+
+struct ck_code *ck_code_get(struct ck_code *code)
+{
+	__atomic_add_fetch(&code->users, 1, __ATOMIC_RELAXED);
+	return code;
+}
+
+void ck_code_put(struct ck_code *code)
+{
+	if (__atomic_sub_fetch(&code->users, 1, __ATOMIC_ACQ_REL) > 0)
+		return;
+	ck_map_destroy(code->by_name);
+	ck_kernels_free(&code->kernels);
+	free(code);
+}
+
+long ck_code_find(const struct ck_code *code, const char *name)
+{
+	return (long)(uintptr_t)ck_map_find(code->by_name, name, strlen(name)) - 1;
+}
+
+CUresult ck_code_read_file(const char *path, void **image, size_t *size_out)
+{
+	CUresult err = CUDA_ERROR_FILE_NOT_FOUND;
+	FILE *f = fopen(path, "rb");
+	char *data = NULL;
+	struct stat st;
+	size_t size;
+
+	if (!f)
+		return err;
+	if (fstat(fileno(f), &st) < 0 || !S_ISREG(st.st_mode))
+		goto close_file;
+	size = (size_t)st.st_size;
+	data = calloc(1, size + 64);	/* classify reads a few bytes ahead */
+	if (!data) {
+		err = CUDA_ERROR_OUT_OF_MEMORY;
+		goto close_file;
+	}
+	if (fread(data, 1, size, f) == size) {
+		*image = data;
+		if (size_out)
+			*size_out = size;
+		data = NULL;
+		err = CUDA_SUCCESS;
+	}
+	free(data);
+close_file:
+	fclose(f);
+	return err;
+}

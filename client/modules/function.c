@@ -1,0 +1,221 @@
+/*
+ * client/modules/function.c - functions of modules and kernels of libraries: one kind of handle.
+ */
+#include <pthread.h>
+#include <string.h>
+
+#include "client/wire/client.h"
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+struct ck_function *ck_function_from(const void *handle)
+{
+	return ck_object_check(handle, CK_OBJECT_FUNCTION);
+}
+
+/* The server learns of a function when it is first needed: most are never launched. */
+CUresult ck_function_announce(struct ck_function *f, uint64_t *id)
+{
+	CUresult err = CUDA_SUCCESS;
+
+	*id = f->object.id;
+	if (likely(f->announced))
+		return CUDA_SUCCESS;
+	pthread_mutex_lock(&lock);
+	if (!f->announced) {
+		struct ck_context *ctx = ck_context_current();
+
+		err = ck_wire_ck_function(ctx ? ctx->object.id : 0, f->object.id,
+					  f->module->object.id, f->kernel->name);
+		if (!err)
+			f->announced = true;
+	}
+	pthread_mutex_unlock(&lock);
+	return err;
+}
+
+CUresult ck_function_id(CUfunction handle, uint64_t *id)
+{
+	struct ck_function *f = ck_function_from(handle);
+
+	return f ? ck_function_announce(f, id) : CUDA_ERROR_INVALID_HANDLE;
+}
+
+CUresult ck_kernel_id(CUkernel handle, uint64_t *id)
+{
+	struct ck_function *f = ck_function_from(handle);
+
+	return f && f->module->library ? ck_function_announce(f, id) : CUDA_ERROR_INVALID_HANDLE;
+}
+
+static CUresult param_info(const void *handle, size_t index, size_t *offset, size_t *size)
+{
+	struct ck_function *f = ck_function_from(handle);
+
+	if (!f)
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (!offset || index >= f->kernel->param_count)
+		return CUDA_ERROR_INVALID_VALUE;
+	*offset = f->kernel->params[index].offset;
+	if (size)
+		*size = f->kernel->params[index].size;
+	return CUDA_SUCCESS;
+}
+
+static CUresult name(const void *handle, const char **out)
+{
+	struct ck_function *f = ck_function_from(handle);
+
+	if (!f)
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (!out)
+		return CUDA_ERROR_INVALID_VALUE;
+	*out = f->kernel->name;
+	return CUDA_SUCCESS;
+}
+
+CK_EXPORT CUresult cuKernelGetParamInfo(CUkernel kernel, size_t paramIndex, size_t *paramOffset,
+					size_t *paramSize)
+{
+	return param_info(kernel, paramIndex, paramOffset, paramSize);
+}
+
+CK_EXPORT CUresult cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t *paramOffset,
+				      size_t *paramSize)
+{
+	return param_info(func, paramIndex, paramOffset, paramSize);
+}
+
+CK_EXPORT CUresult cuKernelGetName(const char **out, CUkernel hfunc)
+{
+	return name(hfunc, out);
+}
+
+CK_EXPORT CUresult cuFuncGetName(const char **out, CUfunction hfunc)
+{
+	return name(hfunc, out);
+}
+
+CK_EXPORT CUresult cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel)
+{
+	uint64_t ctx;
+	CUresult err = ck_enter(&ctx);
+
+	if (err)
+		return err;
+	if (!pFunc)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!ck_function_from(kernel))
+		return CUDA_ERROR_INVALID_HANDLE;
+	*pFunc = (CUfunction)kernel;
+	return CUDA_SUCCESS;
+}
+
+CK_EXPORT CUresult cuKernelGetLibrary(CUlibrary *pLib, CUkernel kernel)
+{
+	struct ck_function *f = ck_function_from(kernel);
+
+	if (!pLib)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!f || !f->module->library)
+		return CUDA_ERROR_INVALID_HANDLE;
+	*pLib = (CUlibrary)f->module;
+	return CUDA_SUCCESS;
+}
+
+CK_EXPORT CUresult cuFuncGetModule(CUmodule *hmod, CUfunction hfunc)
+{
+	struct ck_function *f = ck_function_from(hfunc);
+
+	if (!hmod)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!f)
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (f->module->library)
+		return cuLibraryGetModule(hmod, (CUlibrary)f->module);
+	*hmod = (CUmodule)f->module;
+	return CUDA_SUCCESS;
+}
+
+CK_EXPORT CUresult cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction function)
+{
+	struct ck_function *f = ck_function_from(function);
+
+	if (!state)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!f)
+		return CUDA_ERROR_INVALID_HANDLE;
+	*state = f->announced ? CU_FUNCTION_LOADING_STATE_LOADED :
+				CU_FUNCTION_LOADING_STATE_UNLOADED;
+	return CUDA_SUCCESS;
+}
+
+CK_EXPORT CUresult cuFuncLoad(CUfunction function)
+{
+	uint64_t id;
+
+	return ck_function_id(function, &id);
+}
+
+/* Setting an attribute waits for its outcome: libraries choose kernels by it. Setting what is set
+ * already is frequent and stays here. */
+static bool is_set(const struct ck_function *f, CUfunction_attribute attrib, int value)
+{
+	return (unsigned)attrib < CU_FUNC_ATTRIBUTE_MAX && (f->set & 1u << attrib) &&
+	       f->value[attrib] == value;
+}
+
+static void note_attribute(struct ck_function *f, CUfunction_attribute attrib, int value)
+{
+	if (attrib == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)
+		f->max_dynamic_shared = value;
+	if ((unsigned)attrib < CU_FUNC_ATTRIBUTE_MAX) {
+		f->value[attrib] = value;
+		f->set |= (uint16_t)(1u << attrib);
+	}
+	ck_cache_forget(f->object.id);
+}
+
+CK_EXPORT CUresult cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value)
+{
+	struct ck_function *f = ck_function_from(hfunc);
+	uint64_t ctx, id;
+	CUresult err = ck_enter(&ctx);
+
+	if (err)
+		return err;
+	if (!f)
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (is_set(f, attrib, value))
+		return CUDA_SUCCESS;
+	err = ck_function_announce(f, &id);
+	if (!err)
+		err = ck_wire_cuFuncSetAttribute(ctx, id, attrib, value);
+	if (!err)
+		note_attribute(f, attrib, value);
+	return err;
+}
+
+CK_EXPORT CUresult cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkernel kernel,
+					CUdevice dev)
+{
+	struct ck_function *f = ck_function_from(kernel);
+	uint64_t ctx, id;
+	int ordinal;
+	CUresult err = ck_enter_any(&ctx);
+
+	if (err)
+		return err;
+	if (!f || !f->module->library)
+		return CUDA_ERROR_INVALID_HANDLE;
+	err = ck_device_id(dev, &ordinal);
+	if (!err && is_set(f, attrib, val) && ck_client.gpu_count == 1)
+		return CUDA_SUCCESS;
+	if (!err)
+		err = ck_function_announce(f, &id);
+	if (!err)
+		err = ck_wire_cuKernelSetAttribute(ctx, attrib, val, id, ordinal);
+	if (!err)
+		note_attribute(f, attrib, val);
+	return err;
+}

@@ -1,0 +1,117 @@
+/*
+ * client/modules/jit.c - options that carry a value travel; those that point to buffers stay here.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/wire/client.h"
+#include "client/modules/jit.h"
+#include "util/log.h"
+
+CK_LOG_DEFINE("client");
+
+static void find_log(const struct ck_jit *jit, CUjit_option buffer, CUjit_option size,
+		     struct ck_jit_log *log)
+{
+	*log = (struct ck_jit_log){ 0 };
+	for (unsigned int i = 0; jit && jit->options && jit->values && i < jit->count; i++) {
+		if (jit->options[i] == buffer)
+			log->buffer = jit->values[i];
+		else if (jit->options[i] == size)
+			log->size = &jit->values[i];
+	}
+	if (log->size)
+		log->room = (size_t)(uintptr_t)*log->size & 0xffffffffu;
+}
+
+void ck_jit_logs(const struct ck_jit *jit, struct ck_jit_log *info, struct ck_jit_log *error)
+{
+	find_log(jit, CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, info);
+	find_log(jit, CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, error);
+}
+
+void ck_jit_log(const struct ck_jit_log *log, const char *text, size_t size)
+{
+	if (!log->size)
+		return;
+	if (log->buffer && log->room > 0) {
+		size = ck_min(size, log->room - 1);
+		if (size > 0)	/* else there may be no text */
+			memcpy(log->buffer, text, size);
+		log->buffer[size] = '\0';
+	} else {
+		size = 0;
+	}
+	*log->size = (void *)size;
+}
+
+size_t ck_jit_pack(const struct ck_jit *jit, bool target, struct ck_jit_option out[CK_JIT_OPTIONS])
+{
+	size_t n = 0;
+
+	for (unsigned int i = 0; jit && jit->options && jit->values && i < jit->count; i++) {
+		CUjit_option o = jit->options[i];
+
+		if (n == CK_JIT_OPTIONS)
+			break;
+		switch (o) {
+		case CU_JIT_TARGET:
+			if (!target)	/* of a module: the context's */
+				break;
+			/* fall through */
+		case CU_JIT_MAX_REGISTERS:
+		case CU_JIT_THREADS_PER_BLOCK:
+		case CU_JIT_OPTIMIZATION_LEVEL:
+		case CU_JIT_FALLBACK_STRATEGY:
+		case CU_JIT_GENERATE_DEBUG_INFO:
+		case CU_JIT_LOG_VERBOSE:
+		case CU_JIT_GENERATE_LINE_INFO:
+		case CU_JIT_CACHE_MODE:
+		case CU_JIT_POSITION_INDEPENDENT_CODE:
+		case CU_JIT_MIN_CTA_PER_SM:
+		case CU_JIT_MAX_THREADS_PER_BLOCK:
+		case CU_JIT_OVERRIDE_DIRECTIVE_VALUES:
+			out[n].option = (uint32_t)o;
+			out[n].pad = 0;
+			out[n++].value = (uint64_t)(uintptr_t)jit->values[i];
+			break;
+		default:	/* buffers, or what the driver itself no longer heeds */
+			break;
+		}
+	}
+	return n;
+}
+
+CUresult ck_jit_build(const struct ck_jit *jit, uint64_t ctx, uint64_t id, bool library,
+		      const unsigned char hash[32])
+{
+	struct ck_jit_option options[CK_JIT_OPTIONS];
+	struct ck_jit_log info_log, error_log;
+	void *info = NULL, *error = NULL;
+	size_t info_size = 0, error_size = 0;
+	CUresult err = ck_wire_ck_module_build(ctx, id, library, hash, options,
+					       ck_jit_pack(jit, false, options) *
+						       sizeof(options[0]),
+					       &info, &info_size, &error, &error_size);
+
+	ck_jit_logs(jit, &info_log, &error_log);
+	ck_jit_log(&info_log, info, info_size);
+	ck_jit_log(&error_log, error, error_size);
+	/* The emulated driver names the instruction that it lacks: its user wants to know. */
+	if (err == CUDA_ERROR_NOT_SUPPORTED && error_size > 0)
+		ck_warn("PTX: %.*s", (int)error_size, (const char *)error);
+	else if (err && error_size > 0)
+		ck_info("PTX: %.*s", (int)error_size, (const char *)error);
+	free(info);
+	free(error);
+	return err;
+}
+
+void ck_jit_no_log(const struct ck_jit *jit)
+{
+	struct ck_jit_log info, error;
+
+	ck_jit_logs(jit, &info, &error);
+	ck_jit_log(&info, "", 0);
+	ck_jit_log(&error, "", 0);
+}

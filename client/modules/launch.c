@@ -1,0 +1,401 @@
+/*
+ * client/modules/launch.c - kernel launches: checked here as the driver would at once (D7), then one-way.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/graphs/capture.h"
+#include "client/wire/client.h"
+#include "client/modules/launch.h"
+#include "client/managed/managed.h"
+#include "client/managed/window.h"
+#include "elf/kernels.h"
+#include "util/env.h"
+#include "util/log.h"
+
+CK_LOG_DEFINE("client");
+
+#define MAX_ATTRIBUTES 64
+#define DEFAULT_SHARED 49152		/* static and dynamic together, unless raised */
+
+static CUresult check_dimensions(const struct ck_launch *l, CUdevice dev, uint64_t *threads)
+{
+	static const CUdevice_attribute grid_max[3] = {
+		CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y,
+		CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z };
+	static const CUdevice_attribute block_max[3] = {
+		CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y,
+		CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z };
+
+	*threads = 1;
+	for (int i = 0; i < 3; i++) {
+		if (l->grid[i] == 0 || l->block[i] == 0 ||
+		    l->grid[i] > (unsigned)ck_gpu_attribute(dev, grid_max[i]) ||
+		    l->block[i] > (unsigned)ck_gpu_attribute(dev, block_max[i]))
+			return CUDA_ERROR_INVALID_VALUE;
+		*threads *= l->block[i];
+	}
+	if (*threads > (unsigned)ck_gpu_attribute(dev, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK))
+		return CUDA_ERROR_INVALID_VALUE;
+	return CUDA_SUCCESS;
+}
+
+/*
+ * What the kernel itself bounds. The image says roughly; before a launch is refused by that, the
+ * driver is asked (its answer is kept): it counts what it reserves, we cannot.
+ */
+static CUresult check_kernel(const struct ck_launch *l, struct ck_function *f, CUdevice dev,
+			     uint64_t threads)
+{
+	const struct ck_kernel *k = f->kernel;
+	uint64_t registers = (k->registers * 32u + 255) / 256 * 256 * ((threads + 31) / 32);
+	int limit;
+	CUresult err;
+
+	if (registers > (unsigned)ck_gpu_attribute(dev,
+						   CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK) ||
+	    (k->max_threads && threads > k->max_threads)) {
+		err = cuFuncGetAttribute(&limit, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK,
+					 (CUfunction)f);
+		if (err)
+			return err;
+		if (threads > (unsigned)limit)
+			return k->max_threads && threads > k->max_threads ?
+				       CUDA_ERROR_INVALID_VALUE :
+				       CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+	}
+	if ((uint64_t)l->shared + k->shared > DEFAULT_SHARED &&
+	    (int64_t)l->shared > f->max_dynamic_shared) {
+		err = cuFuncGetAttribute(&limit, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+					 (CUfunction)f);
+		if (err || (int64_t)l->shared > limit)
+			return err ? err : CUDA_ERROR_INVALID_VALUE;
+	}
+	return CUDA_SUCCESS;
+}
+
+/* The parameter block from `extra`, which gives it whole. */
+static CUresult params_of_extra(void **extra, const void **block, size_t *size)
+{
+	*block = NULL;
+	*size = 0;
+	for (; extra[0] != CU_LAUNCH_PARAM_END; extra += 2) {
+		if (extra[0] == CU_LAUNCH_PARAM_BUFFER_POINTER)
+			*block = extra[1];
+		else if (extra[0] == CU_LAUNCH_PARAM_BUFFER_SIZE && extra[1])
+			*size = *(size_t *)extra[1];
+		else
+			return CUDA_ERROR_INVALID_VALUE;
+	}
+	if ((*size && !*block) || *size > CK_KERNEL_PARAM_MAX + 4)
+		return CUDA_ERROR_INVALID_VALUE;
+	return CUDA_SUCCESS;
+}
+
+/* Gaps are zeroed: what is sent depends on the parameters alone. */
+static CUresult pack_params(const struct ck_kernel *k, void **params, unsigned char *out)
+{
+	memset(out, 0, k->param_bytes);
+	for (uint32_t i = 0; i < k->param_count; i++) {
+		const struct ck_kernel_param *p = &k->params[i];
+
+		if (!params[i] || p->offset + p->size > k->param_bytes)
+			return CUDA_ERROR_INVALID_VALUE;
+		memcpy(out + p->offset, params[i], p->size);
+	}
+	return CUDA_SUCCESS;
+}
+
+CUresult ck_launch_params(const struct ck_function *f, void **params, void **extra,
+			  unsigned char *room, const void **block, size_t *size)
+{
+	*block = room;
+	*size = f->kernel->param_bytes;
+	if (extra)
+		return params_of_extra(extra, block, size);
+	if (*size == 0)
+		return CUDA_SUCCESS;
+	return params ? pack_params(f->kernel, params, room) : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* Copies with ids in place of event handles; those that ask for nothing are left out. */
+static CUresult pack_attributes(const struct ck_launch *l, CUlaunchAttribute *out, unsigned int *n)
+{
+	*n = 0;
+	if (l->attribute_count > MAX_ATTRIBUTES || (l->attribute_count && !l->attributes))
+		return CUDA_ERROR_INVALID_VALUE;
+	for (unsigned int i = 0; i < l->attribute_count; i++) {
+		CUlaunchAttribute *a = &out[*n];
+		uint64_t id;
+
+		*a = l->attributes[i];
+		if (a->id == CU_LAUNCH_ATTRIBUTE_IGNORE)
+			continue;
+		if (a->id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT ||
+		    a->id == CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT) {
+			if (ck_event_id(a->value.programmaticEvent.event, &id))
+				return CUDA_ERROR_INVALID_HANDLE;
+			memcpy(&a->value.programmaticEvent.event, &id, sizeof(id));
+		}
+		(*n)++;
+	}
+	return CUDA_SUCCESS;
+}
+
+CUresult ck_launch_expose(const unsigned char *block, size_t size)
+{
+	CUresult err = CUDA_SUCCESS;
+
+	for (size_t at = 0; !err && at + 8 <= size; at += 8) {
+		uint64_t word;
+
+		memcpy(&word, block + at, sizeof(word));
+		if (unlikely(ck_window_holds(word)))
+			err = ck_hostmem_expose(word);
+	}
+	return err;
+}
+
+bool ck_launch_blocking(void)
+{
+	static _Atomic int known = -1;
+	const char *value;
+
+	if (unlikely(known < 0)) {
+		value = ck_env_string("CUDA_LAUNCH_BLOCKING");
+		known = value && *value && strcmp(value, "0") != 0;
+	}
+	return known;
+}
+
+/* Where a launch is to leave the handle by which kernels change the node that it becomes; NULL: it
+ * does not ask for one. */
+static cuuint64_t *updatable(const struct ck_launch *l)
+{
+	for (unsigned int i = 0; i < l->attribute_count; i++) {
+		const CUlaunchAttribute *a = &l->attributes[i];
+
+		if (a->id == CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE &&
+		    a->value.deviceUpdatableKernelNode.deviceUpdatable)
+			return (cuuint64_t *)(uintptr_t)&a->value.deviceUpdatableKernelNode.devNode;
+	}
+	return NULL;
+}
+
+/* What is captured does not run. */
+static CUresult wait_for(CUstream handle)
+{
+	struct ck_stream *s;
+	CUresult err = ck_stream_from(handle, &s);
+
+	return err || ck_capturing(s) ? err : ck_stream_settle(handle);
+}
+
+CUresult ck_launch_check(const struct ck_launch *l, struct ck_function *f, CUdevice device)
+{
+	uint64_t threads;
+	CUresult err = check_dimensions(l, device, &threads);
+
+	return err ? err : check_kernel(l, f, device, threads);
+}
+
+/* A launch that is refused takes the capture of its stream with it. */
+static CUresult spoil(CUstream handle, CUresult err)
+{
+	struct ck_stream *s;
+
+	if (ck_captures_any() && !ck_stream_from(handle, &s))
+		ck_capture_spoil(s);
+	return err;
+}
+
+static CUresult launch(CUfunction handle, const struct ck_launch *l)
+{
+	struct ck_function *f = ck_function_from(handle);
+	unsigned char packed[CK_KERNEL_PARAM_MAX + 4];
+	CUlaunchAttribute attributes[MAX_ATTRIBUTES];
+	const void *block = packed;
+	uint64_t function, stream;
+	struct ck_context *ctx;
+	struct ck_stream *s;
+	size_t size;
+	unsigned int n = 0;
+	CUresult err = ck_context_usable(&ctx);
+
+	if (err)
+		return err;
+	if (!f)
+		return CUDA_ERROR_INVALID_HANDLE;
+	err = ck_launch_check(l, f, ctx->device);
+	if (!err)
+		err = ck_stream_from(l->stream, &s);
+	if (!err && !f->module->library && !ck_stream_takes(s, f->module->object.context))
+		err = CUDA_ERROR_INVALID_HANDLE;
+	if (!err)
+		err = ck_capture_work(s);
+	if (!err)
+		ck_launch_loading(f, s ? s->object.context : ctx);
+	if (!err)
+		err = ck_function_announce(f, &function);
+	if (!err && l->attribute_count)
+		err = pack_attributes(l, attributes, &n);
+	if (!err && n)
+		err = ck_cluster_check(handle, l->grid, attributes, n);
+	if (!err)
+		err = ck_launch_params(f, l->params, l->extra, packed, &block, &size);
+	if (!err)
+		err = ck_launch_expose(block = ck_managed_host(block, size, false), size);
+	if (unlikely(err)) {
+		ck_debug("launch of %s refused: %d", f->kernel->name, (int)err);
+		return spoil(l->stream, err);
+	}
+	stream = s ? s->object.id : 0;
+	if (likely(!ck_capturing(s)))
+		ck_managed_launch(stream);
+	if (unlikely(updatable(l))) {
+		err = ck_wire_ck_launch_updatable(
+			ctx->object.id, function, l->grid[0], l->grid[1], l->grid[2], l->block[0],
+			l->block[1], l->block[2], l->shared, stream, attributes,
+			n * sizeof(attributes[0]), block, size, updatable(l));
+		ck_command_called();
+		return err;
+	}
+	err = ck_wire_ck_launch(ctx->object.id, function, l->grid[0], l->grid[1], l->grid[2],
+				l->block[0], l->block[1], l->block[2], l->shared, stream,
+				attributes, n * sizeof(attributes[0]), block, size);
+	if (likely(!err && !ck_capturing(s)))
+		ck_launch_loaded(f, s ? s->object.context : ctx);
+	return unlikely(ck_launch_blocking()) && !err ? wait_for(l->stream) : err;
+}
+
+CK_EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
+				  unsigned int gridDimZ, unsigned int blockDimX,
+				  unsigned int blockDimY, unsigned int blockDimZ,
+				  unsigned int sharedMemBytes, CUstream hStream, void **kernelParams,
+				  void **extra)
+{
+	struct ck_launch l = { .grid = { gridDimX, gridDimY, gridDimZ },
+			    .block = { blockDimX, blockDimY, blockDimZ },
+			    .shared = sharedMemBytes, .stream = hStream,
+			    .params = kernelParams, .extra = extra };
+
+	return kernelParams && extra ? CUDA_ERROR_INVALID_VALUE : launch(f, &l);
+}
+
+CK_EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **kernelParams,
+				    void **extra)
+{
+	struct ck_launch l;
+
+	if (!config || (kernelParams && extra))
+		return CUDA_ERROR_INVALID_VALUE;
+	l = (struct ck_launch){ .grid = { config->gridDimX, config->gridDimY, config->gridDimZ },
+			     .block = { config->blockDimX, config->blockDimY, config->blockDimZ },
+			     .shared = config->sharedMemBytes, .stream = config->hStream,
+			     .attributes = config->attrs, .attribute_count = config->numAttrs,
+			     .params = kernelParams, .extra = extra };
+	return launch(f, &l);
+}
+
+CUresult ck_launch_check_cooperative(CUfunction f, const struct ck_launch *l)
+{
+	uint64_t blocks = (uint64_t)l->grid[0] * l->grid[1] * l->grid[2];
+	struct ck_context *ctx;
+	int per_sm = 0;
+	CUresult err = ck_context_usable(&ctx);
+
+	if (!err)
+		err = cuOccupancyMaxActiveBlocksPerMultiprocessor(
+			&per_sm, f, (int)(l->block[0] * l->block[1] * l->block[2]), l->shared);
+	if (err)
+		return err;
+	if (blocks > (uint64_t)per_sm * (unsigned)ck_gpu_attribute(
+				ctx->device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT))
+		return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
+	return CUDA_SUCCESS;
+}
+
+CK_EXPORT CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX,
+					     unsigned int gridDimY, unsigned int gridDimZ,
+					     unsigned int blockDimX, unsigned int blockDimY,
+					     unsigned int blockDimZ, unsigned int sharedMemBytes,
+					     CUstream hStream, void **kernelParams)
+{
+	CUlaunchAttribute cooperative = { .id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE };
+	struct ck_launch l = { .grid = { gridDimX, gridDimY, gridDimZ },
+			    .block = { blockDimX, blockDimY, blockDimZ },
+			    .shared = sharedMemBytes, .stream = hStream,
+			    .attributes = &cooperative, .attribute_count = 1,
+			    .params = kernelParams };
+	CUresult err;
+
+	cooperative.value.cooperative = 1;
+	err = ck_launch_check_cooperative(f, &l);
+	return err ? err : launch(f, &l);
+}
+
+/* Ask with the whole configuration, on which the answer depends, or know it from before. */
+static CUresult ask_cluster(int *value, uint64_t ctx, uint64_t function, unsigned int which,
+			    const CUlaunchConfig *c, const CUlaunchAttribute *attributes,
+			    unsigned int n)
+{
+	struct {
+		uint64_t proc, ctx, function, which, grid[3], block[3], shared;
+		CUlaunchAttribute attributes[MAX_ATTRIBUTES];
+	} key;
+	size_t size = offsetof(__typeof__(key), attributes) + n * sizeof(attributes[0]);
+	CUresult err;
+
+	memset(&key, 0, size);
+	key.proc = CK_PROC_ck_cluster;
+	key.ctx = ctx;
+	key.function = function;
+	key.which = which;
+	key.grid[0] = c->gridDimX;
+	key.grid[1] = c->gridDimY;
+	key.grid[2] = c->gridDimZ;
+	key.block[0] = c->blockDimX;
+	key.block[1] = c->blockDimY;
+	key.block[2] = c->blockDimZ;
+	key.shared = c->sharedMemBytes;
+	memcpy(key.attributes, attributes, n * sizeof(attributes[0]));
+	if (ck_cache_get(&key, size, value, sizeof(*value)))
+		return CUDA_SUCCESS;
+	err = ck_wire_ck_cluster(ctx, function, which, c->gridDimX, c->gridDimY, c->gridDimZ,
+				 c->blockDimX, c->blockDimY, c->blockDimZ, c->sharedMemBytes,
+				 attributes, n * sizeof(attributes[0]), value);
+	if (!err)
+		ck_cache_put(&key, size, value, sizeof(*value));
+	return err;
+}
+
+static CUresult cluster(int *value, CUfunction func, const CUlaunchConfig *c, unsigned int which)
+{
+	CUlaunchAttribute attributes[MAX_ATTRIBUTES];
+	struct ck_launch l;
+	uint64_t ctx, function;
+	unsigned int n;
+	CUresult err = ck_enter(&ctx);
+
+	if (err)
+		return err;
+	if (!value || !c)
+		return CUDA_ERROR_INVALID_VALUE;
+	l = (struct ck_launch){ .attributes = c->attrs, .attribute_count = c->numAttrs };
+	err = ck_function_id(func, &function);
+	if (!err)
+		err = pack_attributes(&l, attributes, &n);
+	return err ? err : ask_cluster(value, ctx, function, which, c, attributes, n);
+}
+
+CK_EXPORT CUresult cuOccupancyMaxPotentialClusterSize(int *clusterSize, CUfunction func,
+						      const CUlaunchConfig *config)
+{
+	return cluster(clusterSize, func, config, 0);
+}
+
+CK_EXPORT CUresult cuOccupancyMaxActiveClusters(int *numClusters, CUfunction func,
+						const CUlaunchConfig *config)
+{
+	return cluster(numClusters, func, config, 1);
+}

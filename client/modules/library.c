@@ -1,0 +1,198 @@
+/*
+ * client/modules/library.c - libraries: modules that belong to no context, have one in each context that
+ * asks, and kernels and variables that are found without one.
+ */
+#include <stdlib.h>
+
+#include "client/modules/code.h"
+#include "client/modules/jit.h"
+#include "client/managed/managed.h"
+#include "client/modules/module.h"
+
+CUresult ck_library_id(CUlibrary handle, uint64_t *id)
+{
+	struct ck_module *m = ck_module_from(handle, true);
+
+	*id = m ? m->object.id : 0;
+	return m ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+/* Library options only say whether the caller's bytes stay valid; we keep nothing of them. */
+CK_EXPORT CUresult cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jitOptions,
+				     void **jitOptionsValues, unsigned int numJitOptions,
+				     CUlibraryOption *libraryOptions, void **libraryOptionValues,
+				     unsigned int numLibraryOptions)
+{
+	struct ck_jit jit = { numJitOptions, jitOptions, jitOptionsValues };
+	CUresult err = ck_session_check();
+
+	(void)libraryOptions;
+	(void)libraryOptionValues;
+	(void)numLibraryOptions;
+	return err ? err : ck_module_make(code, NULL, true, &jit, (struct ck_module **)library);
+}
+
+CK_EXPORT CUresult cuLibraryLoadFromFile(CUlibrary *library, const char *fileName,
+					 CUjit_option *jitOptions, void **jitOptionsValues,
+					 unsigned int numJitOptions, CUlibraryOption *libraryOptions,
+					 void **libraryOptionValues, unsigned int numLibraryOptions)
+{
+	void *image;
+	CUresult err = fileName ? ck_code_read_file(fileName, &image, NULL) :
+				  CUDA_ERROR_INVALID_VALUE;
+
+	if (err)
+		return err;
+	err = cuLibraryLoadData(library, image, jitOptions, jitOptionsValues, numJitOptions,
+				libraryOptions, libraryOptionValues, numLibraryOptions);
+	free(image);
+	return err;
+}
+
+CK_EXPORT CUresult cuLibraryUnload(CUlibrary library)
+{
+	struct ck_module *m = ck_module_from(library, true);
+	CUresult err = ck_session_check();
+
+	if (err)
+		return err;
+	if (!m)
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (!m->code->none)
+		err = ck_wire_cuLibraryUnload(0, m->object.id);
+	ck_cache_clear();
+	while (m->modules)
+		ck_module_forget(m->modules);
+	ck_module_forget(m);
+	return err;
+}
+
+CK_EXPORT CUresult cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const char *name)
+{
+	CUresult err = ck_session_check();
+
+	return err ? err : ck_module_get_function(ck_module_from(library, true), name,
+					(struct ck_function **)pKernel);
+}
+
+/*
+ * An object that shares the library's code and lives in @context, with which it goes: the runtime of
+ * CUDA 12 asks again after a reset, and once for each device. Called with the lock.
+ */
+static CUresult make_library_module(struct ck_module *lib, struct ck_context *context,
+				    struct ck_module **out)
+{
+	struct ck_module *m = ck_object_new(CK_OBJECT_MODULE, context);
+
+	if (m)
+		m->functions = calloc(lib->code->kernels.count + 1, sizeof(*m->functions));
+	if (!m || !m->functions) {
+		if (m)
+			ck_object_free(m);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	m->code = ck_code_get(lib->code);
+	m->origin = lib;
+	m->next = lib->modules;
+	lib->modules = m;
+	*out = m;
+	return ck_wire_ck_library_module(context->object.id, m->object.id, lib->object.id);
+}
+
+CK_EXPORT CUresult cuLibraryGetModule(CUmodule *pMod, CUlibrary library)
+{
+	struct ck_module *lib = ck_module_from(library, true), *m;
+	struct ck_context *context;
+	CUresult err = ck_context_usable(&context);
+
+	if (err)
+		return err;
+	if (!pMod)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!lib)
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (lib->code->none)
+		return ck_code_missing();
+	pthread_mutex_lock(&ck_module_lock);
+	for (m = lib->modules; m && m->object.context != context;)
+		m = m->next;
+	if (!m)
+		err = make_library_module(lib, context, &m);
+	pthread_mutex_unlock(&ck_module_lock);
+	if (!err)
+		*pMod = (CUmodule)m;
+	return err;
+}
+
+CK_EXPORT CUresult cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlibrary library,
+				      const char *name)
+{
+	return ck_module_get_global(ck_module_from(library, true), name, dptr, bytes);
+}
+
+/* The variable is managed by the server's driver; here its pages are tracked where it is. */
+static CUresult adopt(struct ck_module *m, const char *name, CUdeviceptr *at, size_t *size)
+{
+	struct ck_context *ctx = ck_context_current();
+	struct ck_allocation known;
+	CUresult err = CUDA_SUCCESS;
+
+	/* asked for before there is a context, as the CUDA runtime does: someone must copy */
+	if (!ctx)
+		err = cuDevicePrimaryCtxRetain((CUcontext *)&ctx, 0);
+	if (!err)
+		err = ck_wire_ck_managed_global(ctx->object.id, m->object.id, name, at, size);
+	if (err || (ck_allocation_find(*at, &known) && known.kind == CK_MEMORY_MANAGED))
+		return err;
+	err = ck_managed_adopt(*at, *size, ctx);
+	if (!err)
+		ck_module_note_variable(m, *at, *size, CK_MEMORY_MANAGED, ctx);
+	return err;
+}
+
+CK_EXPORT CUresult cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibrary library,
+				       const char *name)
+{
+	struct ck_module *m = ck_module_from(library, true);
+	CUdeviceptr at = 0;
+	size_t size = 0;
+	CUresult err = ck_session_check();
+
+	if (err)
+		return err;
+	if (!m)
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (!name || (!dptr && !bytes))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (m->code->none)
+		return ck_code_missing();
+	err = adopt(m, name, &at, &size);
+	if (!err && dptr)
+		*dptr = at;
+	if (!err && bytes)
+		*bytes = size;
+	return err;
+}
+
+/* A function that host and device call alike is none where the two have no memory in common. */
+CK_EXPORT CUresult cuLibraryGetUnifiedFunction(void **fptr, CUlibrary library, const char *symbol)
+{
+	CUresult err = ck_session_check();
+
+	if (err)
+		return err;
+	if (!ck_module_from(library, true))
+		return CUDA_ERROR_INVALID_HANDLE;
+	return fptr && symbol ? CUDA_ERROR_NOT_FOUND : CUDA_ERROR_INVALID_VALUE;
+}
+
+CK_EXPORT CUresult cuLibraryGetKernelCount(unsigned int *n, CUlibrary lib)
+{
+	return ck_module_count(ck_module_from(lib, true), n);
+}
+
+CK_EXPORT CUresult cuLibraryEnumerateKernels(CUkernel *kernels, unsigned int numKernels,
+					     CUlibrary lib)
+{
+	return ck_module_enumerate(ck_module_from(lib, true), (void **)kernels, numKernels);
+}

@@ -1,0 +1,196 @@
+/*
+ * client/modules/link.c - the driver's linker: inputs go to the server as they come, files are read here.
+ *
+ * What it made stays with the link until that is destroyed, as CUDA has it. Logs go to where the
+ * options of cuLinkCreate point, which the application keeps until then.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/wire/client.h"
+#include "client/modules/code.h"
+#include "client/modules/jit.h"
+#include "client/modules/link.h"
+#include "elf/image.h"
+
+#define INPUT_MAX ((size_t)1 << 30)	/* payload of one message */
+
+static CUresult enter(CUlinkState state, uint64_t *ctx, struct ck_link **link)
+{
+	CUresult err = ck_enter(ctx);
+
+	if (err)
+		return err;
+	*link = ck_object_check(state, CK_OBJECT_LINK);
+	return *link ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+void ck_link_forget(struct ck_link *link)
+{
+	free(link->cubin);
+	ck_object_free(link);
+}
+
+CK_EXPORT CUresult cuLinkCreate_v2(unsigned int numOptions, CUjit_option *options,
+				   void **optionValues, CUlinkState *stateOut)
+{
+	const struct ck_jit jit = { numOptions, options, optionValues };
+	struct ck_jit_option packed[CK_JIT_OPTIONS];
+	struct ck_context *ctx;
+	struct ck_link *link;
+	CUresult err = ck_context_usable(&ctx);
+
+	if (err)
+		return err;
+	if (!stateOut || (numOptions && (!options || !optionValues)))
+		return CUDA_ERROR_INVALID_VALUE;
+	link = ck_object_new(CK_OBJECT_LINK, ctx);
+	if (!link)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	ck_jit_logs(&jit, &link->info, &link->error);
+	err = ck_wire_ck_link_create(ctx->object.id, link->object.id, packed,
+				     ck_jit_pack(&jit, true, packed) * sizeof(packed[0]));
+	if (err)
+		ck_object_free(link);
+	else
+		*stateOut = (CUlinkState)link;
+	return err;
+}
+
+/* What the compiler has said so far, and what it is called for. */
+static CUresult logged(struct ck_link *link, CUresult err, void *info, size_t info_size,
+		       void *error, size_t error_size)
+{
+	ck_jit_log(&link->info, info, info_size);
+	ck_jit_log(&link->error, error, error_size);
+	free(info);
+	free(error);
+	return err;
+}
+
+static CUresult add(struct ck_link *link, uint64_t ctx, CUjitInputType type, const void *data,
+		    size_t size, const char *name, const struct ck_jit *jit)
+{
+	struct ck_jit_option packed[CK_JIT_OPTIONS];
+	void *info = NULL, *error = NULL;
+	size_t info_size = 0, error_size = 0;
+	CUresult err;
+
+	if (size > INPUT_MAX || strlen(name) >= 4000)
+		return CUDA_ERROR_INVALID_VALUE;
+	err = ck_wire_ck_link_add(ctx, link->object.id, (unsigned int)type, name, packed,
+				  ck_jit_pack(jit, false, packed) * sizeof(packed[0]), &info,
+				  &info_size, &error, &error_size, data, size);
+	return logged(link, err, info, info_size, error, error_size);
+}
+
+CK_EXPORT CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data, size_t size,
+				    const char *name, unsigned int numOptions,
+				    CUjit_option *options, void **optionValues)
+{
+	const struct ck_jit jit = { numOptions, options, optionValues };
+	struct ck_image image;
+	struct ck_link *link;
+	uint64_t ctx;
+	CUresult err = enter(state, &ctx, &link);
+
+	if (err)
+		return err;
+	if (!data || !size || (unsigned int)type >= CU_JIT_NUM_INPUT_TYPES)
+		return CUDA_ERROR_INVALID_VALUE;
+	/* A wrapper points to its container in our memory. */
+	if (type == CU_JIT_INPUT_FATBINARY && size >= 16 && ck_image_classify(data, &image) == 0 &&
+	    image.kind == CK_IMAGE_CONTAINER)
+		return add(link, ctx, type, image.data, image.size, name ? name : "", &jit);
+	return add(link, ctx, type, data, size, name ? name : "", &jit);
+}
+
+CK_EXPORT CUresult cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const char *path,
+				    unsigned int numOptions, CUjit_option *options,
+				    void **optionValues)
+{
+	const struct ck_jit jit = { numOptions, options, optionValues };
+	struct ck_link *link;
+	void *image;
+	size_t size;
+	uint64_t ctx;
+	CUresult err = enter(state, &ctx, &link);
+
+	if (err)
+		return err;
+	if (!path || (unsigned int)type >= CU_JIT_NUM_INPUT_TYPES)
+		return CUDA_ERROR_INVALID_VALUE;
+	err = ck_code_read_file(path, &image, &size);
+	if (err)
+		return err;
+	err = size ? add(link, ctx, type, image, size, path, &jit) : CUDA_ERROR_INVALID_IMAGE;
+	free(image);
+	return err;
+}
+
+/* Fetch what the server's driver has made, in pieces. */
+static CUresult fetch(struct ck_link *link, uint64_t ctx, size_t size)
+{
+	char *cubin = calloc(1, size + 64);	/* classify reads a few bytes ahead */
+	void *piece;
+	size_t n;
+
+	if (!cubin)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	for (size_t at = 0; at < size; at += n) {
+		CUresult err = ck_wire_ck_link_fetch(ctx, link->object.id, at, &piece, &n);
+
+		if (!err && (n == 0 || n > size - at))
+			err = CUDA_ERROR_UNKNOWN;
+		if (!err)
+			memcpy(cubin + at, piece, n);
+		free(piece);
+		if (err) {
+			free(cubin);
+			return err;
+		}
+	}
+	link->cubin = cubin;
+	link->size = size;
+	return CUDA_SUCCESS;
+}
+
+CK_EXPORT CUresult cuLinkComplete(CUlinkState state, void **cubinOut, size_t *sizeOut)
+{
+	void *info = NULL, *error = NULL;
+	size_t info_size = 0, error_size = 0, size = 0;
+	struct ck_link *link;
+	uint64_t ctx;
+	CUresult err = enter(state, &ctx, &link);
+
+	if (err)
+		return err;
+	if (!cubinOut)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (link->cubin)	/* as driver 580 has it */
+		return CUDA_ERROR_INVALID_HANDLE;
+	err = ck_wire_ck_link_complete(ctx, link->object.id, &size, &info, &info_size, &error,
+				       &error_size);
+	err = logged(link, err, info, info_size, error, error_size);
+	if (!err)
+		err = fetch(link, ctx, size);
+	if (err)
+		return err;
+	*cubinOut = link->cubin;
+	if (sizeOut)
+		*sizeOut = link->size;
+	return CUDA_SUCCESS;
+}
+
+CK_EXPORT CUresult cuLinkDestroy(CUlinkState state)
+{
+	struct ck_link *link;
+	uint64_t ctx;
+	CUresult err = enter(state, &ctx, &link);
+
+	if (err)
+		return err;
+	err = ck_wire_cuLinkDestroy(ctx, link->object.id);
+	ck_link_forget(link);
+	return err;
+}

@@ -1,0 +1,34 @@
+/*
+ * client/modules/module.h - what modules and libraries have in common; the rest is in client.h.
+ */
+#ifndef CK_CLIENT_MODULES_MODULE_H
+#define CK_CLIENT_MODULES_MODULE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "client/wire/client.h"
+#include "client/modules/jit.h"
+
+/* Functions and variables of modules, and the modules of libraries. A leaf lock. */
+extern pthread_mutex_t ck_module_lock;
+
+/* A module of @ctx, or a library, which is of none. @jit may be NULL. */
+CUresult ck_module_make(const void *image, struct ck_context *ctx, bool library,
+			const struct ck_jit *jit, struct ck_module **out);
+/* What a handle of a module, or of a library, stands for; NULL: it is none. */
+struct ck_module *ck_module_from(const void *handle, bool library);
+
+/* The rest takes NULL for a module and says INVALID_HANDLE then. */
+CUresult ck_module_get_function(struct ck_module *m, const char *name, struct ck_function **out);
+CUresult ck_module_get_global(struct ck_module *m, const char *name, CUdeviceptr *dptr,
+			      size_t *bytes);
+CUresult ck_module_count(struct ck_module *m, unsigned int *n);
+CUresult ck_module_enumerate(struct ck_module *m, void **out, unsigned int n);
+
+/* Note a variable's memory, so that copies and pointer queries know it. */
+void ck_module_note_variable(struct ck_module *m, CUdeviceptr at, size_t size,
+			     enum ck_memory_kind kind, struct ck_context *ctx);
+
+#endif

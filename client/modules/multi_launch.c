@@ -1,0 +1,153 @@
+/*
+ * client/modules/multi_launch.c - one cooperative launch on several devices: one message with all of them.
+ *
+ * It is one-way as other launches are, so what the driver would refuse is refused here.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/graphs/capture.h"
+#include "client/wire/client.h"
+#include "client/modules/launch.h"
+#include "client/managed/managed.h"
+#include "elf/kernels.h"
+#include "rpc/multi_launch.h"
+
+#define FLAGS                                                      \
+	(CUDA_COOPERATIVE_LAUNCH_MULTI_DEVICE_NO_PRE_LAUNCH_SYNC | \
+	 CUDA_COOPERATIVE_LAUNCH_MULTI_DEVICE_NO_POST_LAUNCH_SYNC)
+
+struct batch {
+	unsigned char *bytes;
+	size_t size;
+};
+
+static struct ck_launch launch_of(const CUDA_LAUNCH_PARAMS *p)
+{
+	return (struct ck_launch){
+		.grid = { p->gridDimX, p->gridDimY, p->gridDimZ },
+		.block = { p->blockDimX, p->blockDimY, p->blockDimZ },
+		.shared = p->sharedMemBytes, .stream = p->hStream, .params = p->kernelParams,
+	};
+}
+
+/* Only streams that the program has made, none of which is being captured. */
+static CUresult stream_of(CUstream handle, struct ck_stream **s)
+{
+	CUresult err;
+
+	if (!handle || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD)
+		return CUDA_ERROR_INVALID_VALUE;
+	err = ck_stream_from(handle, s);
+	return err ? err : ck_capture_work_uncaptured(*s);
+}
+
+/* The @i-th launch alone, and beside those before it: the same shape, on a device of its own. */
+static CUresult check(const CUDA_LAUNCH_PARAMS *list, unsigned int i)
+{
+	struct ck_launch l = launch_of(&list[i]), first = launch_of(&list[0]);
+	struct ck_function *f = ck_function_from(list[i].function);
+	struct ck_stream *s, *other;
+	CUresult err;
+
+	if (!f)
+		return CUDA_ERROR_INVALID_HANDLE;
+	err = stream_of(l.stream, &s);
+	if (err)
+		return err;
+	for (unsigned int k = 0; k < i; k++) {
+		err = ck_stream_from(list[k].hStream, &other);
+		if (err || other->object.context->device == s->object.context->device)
+			return err ? err : CUDA_ERROR_INVALID_VALUE;
+	}
+	if (memcmp(l.grid, first.grid, sizeof(l.grid)) ||
+	    memcmp(l.block, first.block, sizeof(l.block)) || l.shared != first.shared)
+		return CUDA_ERROR_INVALID_VALUE;
+	return ck_launch_check(&l, f, s->object.context->device);
+}
+
+static CUresult pack(const CUDA_LAUNCH_PARAMS *p, struct batch *b)
+{
+	struct ck_launch l = launch_of(p);
+	struct ck_function *f = ck_function_from(p->function);
+	unsigned char *room = b->bytes + b->size + sizeof(struct ck_multi_launch);
+	struct ck_multi_launch item = { .shared = l.shared };
+	const void *block;
+	struct ck_stream *s;
+	size_t size;
+	CUresult err = ck_stream_from(p->hStream, &s);
+
+	if (!err && f)
+		ck_launch_loading(f, s->object.context);
+	if (!err)
+		err = f ? ck_function_announce(f, &item.function) : CUDA_ERROR_INVALID_HANDLE;
+	if (!err)
+		err = ck_launch_params(f, l.params, NULL, room, &block, &size);
+	if (!err)
+		err = ck_launch_expose(room, size);
+	if (err)
+		return err;
+	item.stream = s->object.id;
+	item.params = (uint32_t)size;
+	memcpy(item.grid, l.grid, sizeof(item.grid));
+	memcpy(item.block, l.block, sizeof(item.block));
+	memcpy(b->bytes + b->size, &item, sizeof(item));
+	b->size += sizeof(item) + size;
+	ck_managed_launch(item.stream);
+	return CUDA_SUCCESS;
+}
+
+static void loaded(const CUDA_LAUNCH_PARAMS *p)
+{
+	struct ck_function *f = ck_function_from(p->function);
+	struct ck_stream *s;
+
+	if (f && !ck_stream_from(p->hStream, &s))
+		ck_launch_loaded(f, s->object.context);
+}
+
+static CUresult send_all(const CUDA_LAUNCH_PARAMS *list, unsigned int n, unsigned int flags)
+{
+	size_t each = sizeof(struct ck_multi_launch) + CK_KERNEL_PARAM_MAX + 4;
+	struct batch b = { .bytes = n <= CK_BYTES_MAX / each ? malloc(n * each) : NULL };
+	CUresult err = CUDA_SUCCESS;
+	uint64_t ctx;
+
+	if (!b.bytes)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	for (unsigned int i = 0; i < n && !err; i++)
+		err = pack(&list[i], &b);
+	if (!err)
+		err = ck_enter(&ctx);
+	if (!err)
+		err = ck_wire_ck_launch_multi(ctx, b.bytes, b.size, flags);
+	for (unsigned int i = 0; i < n && !err; i++)
+		loaded(&list[i]);
+	free(b.bytes);
+	return err;
+}
+
+CK_EXPORT CUresult cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *launchParamsList,
+							unsigned int numDevices, unsigned int flags)
+{
+	struct ck_context *ctx;
+	struct ck_launch first;
+	CUresult err = ck_context_usable(&ctx);
+
+	if (err)
+		return err;
+	if (!launchParamsList || numDevices == 0 || numDevices > (unsigned)ck_client.gpu_count ||
+	    flags & ~FLAGS)
+		return CUDA_ERROR_INVALID_VALUE;
+	for (unsigned int i = 0; i < numDevices && !err; i++)
+		err = check(launchParamsList, i);
+	if (err)
+		return err;
+	first = launch_of(launchParamsList);
+	err = ck_launch_check_cooperative(launchParamsList[0].function, &first);
+	if (!err)
+		err = send_all(launchParamsList, numDevices, flags);
+	for (unsigned int i = 0; i < numDevices && !err && ck_launch_blocking(); i++)
+		err = ck_stream_settle(launchParamsList[i].hStream);
+	return err;
+}

@@ -1,0 +1,67 @@
+/*
+ * client/modules/occupancy.c - the block size that fills the device best, found by asking for each.
+ */
+#include "client/wire/client.h"
+
+struct best {
+	int block, blocks_per_sm, threads;
+};
+
+static CUresult try_block(struct best *best, CUfunction func, int block, size_t shared,
+			  unsigned int flags)
+{
+	int blocks;
+	CUresult err = cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(&blocks, func, block,
+									     shared, flags);
+
+	if (!err && blocks * block > best->threads)
+		*best = (struct best){ block, blocks, blocks * block };
+	return err;
+}
+
+CK_EXPORT CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(
+	int *minGridSize, int *blockSize, CUfunction func, CUoccupancyB2DSize blockSizeToDynamicSMemSize,
+	size_t dynamicSMemSize, int blockSizeLimit, unsigned int flags)
+{
+	struct ck_context *ctx;
+	struct best best = { 0 };
+	int limit, warp, full;
+	CUresult err = ck_context_usable(&ctx);
+
+	if (err)
+		return err;
+	if (!minGridSize || !blockSize)
+		return CUDA_ERROR_INVALID_VALUE;
+	err = cuFuncGetAttribute(&limit, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, func);
+	if (err)
+		return err;
+	if (blockSizeLimit > 0 && blockSizeLimit < limit)
+		limit = blockSizeLimit;
+	warp = ck_gpu_attribute(ctx->device, CU_DEVICE_ATTRIBUTE_WARP_SIZE);
+	full = ck_gpu_attribute(ctx->device, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR);
+	if (warp <= 0)
+		warp = 32;
+	/* from the largest down, the limit itself first even if it is no multiple of a warp */
+	for (int block = limit; block > 0 && !err && best.threads < full;
+	     block = (block - 1) / warp * warp) {
+		size_t shared = blockSizeToDynamicSMemSize ? blockSizeToDynamicSMemSize(block) :
+							     dynamicSMemSize;
+
+		err = try_block(&best, func, block, shared, flags);
+	}
+	if (err)
+		return err;
+	*blockSize = best.block;
+	*minGridSize = best.blocks_per_sm *
+		       ck_gpu_attribute(ctx->device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+	return CUDA_SUCCESS;
+}
+
+CK_EXPORT CUresult cuOccupancyMaxPotentialBlockSize(int *minGridSize, int *blockSize, CUfunction func,
+						    CUoccupancyB2DSize blockSizeToDynamicSMemSize,
+						    size_t dynamicSMemSize, int blockSizeLimit)
+{
+	return cuOccupancyMaxPotentialBlockSizeWithFlags(minGridSize, blockSize, func,
+							 blockSizeToDynamicSMemSize,
+							 dynamicSMemSize, blockSizeLimit, 0);
+}

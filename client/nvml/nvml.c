@@ -1,0 +1,257 @@
+/*
+ * client/nvml/nvml.c - NVML's library itself: start and end, handles, errors, older forms of structures.
+ *
+ * NVML lives in the same shared object as the driver and uses its session: a program that uses both
+ * is one client of the server. cpu/libnvidia-ml.so.1 is nothing but a second name for this object,
+ * see client/wire/names.c.
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "client/wire/client.h"
+#include "client/nvml/nvml.h"
+#include "gen/nvml_api.h"
+#include "util/log.h"
+
+CK_LOG_DEFINE("client");
+
+#define HANDLES 1024			/* GPUs and their instances; the server's limit too */
+#define PCI_V1_SIZE 32			/* of nvmlPciInfo_t as the oldest programs know it: to the device's id */
+#define PCI_V2_SIZE 36			/* and to the subsystem's */
+
+static char handles[HANDLES];		/* a device's handle is the address of its byte here */
+static _Atomic unsigned int highest;	/* number that the server has used */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic unsigned int initialized; /* calls of nvmlInit without their nvmlShutdown */
+
+static const char *const texts[] = {
+#define CK_TEXT(code, text) [NVML_##code] = text
+	CK_TEXT(SUCCESS, "Success"),
+	CK_TEXT(ERROR_UNINITIALIZED, "Uninitialized"),
+	CK_TEXT(ERROR_INVALID_ARGUMENT, "Invalid Argument"),
+	CK_TEXT(ERROR_NOT_SUPPORTED, "Not Supported"),
+	CK_TEXT(ERROR_NO_PERMISSION, "Insufficient Permissions"),
+	CK_TEXT(ERROR_ALREADY_INITIALIZED, "Already Initialized"),
+	CK_TEXT(ERROR_NOT_FOUND, "Not Found"),
+	CK_TEXT(ERROR_INSUFFICIENT_SIZE, "Insufficient Size"),
+	CK_TEXT(ERROR_INSUFFICIENT_POWER, "Insufficient External Power"),
+	CK_TEXT(ERROR_DRIVER_NOT_LOADED, "Driver Not Loaded"),
+	CK_TEXT(ERROR_TIMEOUT, "Timeout"),
+	CK_TEXT(ERROR_IRQ_ISSUE, "Interrupt Request Issue"),
+	CK_TEXT(ERROR_LIBRARY_NOT_FOUND, "NVML Shared Library Not Found"),
+	CK_TEXT(ERROR_FUNCTION_NOT_FOUND, "Function Not Found"),
+	CK_TEXT(ERROR_CORRUPTED_INFOROM, "Corrupted infoROM"),
+	CK_TEXT(ERROR_GPU_IS_LOST, "GPU is lost"),
+	CK_TEXT(ERROR_RESET_REQUIRED, "GPU requires reset"),
+	CK_TEXT(ERROR_OPERATING_SYSTEM, "GPU access blocked by the operating system"),
+	CK_TEXT(ERROR_LIB_RM_VERSION_MISMATCH, "Driver/library version mismatch"),
+	CK_TEXT(ERROR_IN_USE, "In use by another client"),
+	CK_TEXT(ERROR_MEMORY, "Insufficient Memory"),
+	CK_TEXT(ERROR_NO_DATA, "No data"),
+	CK_TEXT(ERROR_VGPU_ECC_NOT_SUPPORTED, "vGPU with ECC is not supported"),
+	CK_TEXT(ERROR_INSUFFICIENT_RESOURCES, "Insufficient resources"),
+	CK_TEXT(ERROR_FREQ_NOT_SUPPORTED, "Frequency not supported"),
+	CK_TEXT(ERROR_ARGUMENT_VERSION_MISMATCH, "Argument version mismatch"),
+	CK_TEXT(ERROR_DEPRECATED, "Deprecated"),
+	CK_TEXT(ERROR_NOT_READY, "Not ready"),
+	CK_TEXT(ERROR_GPU_NOT_FOUND, "No GPUs found"),
+	CK_TEXT(ERROR_INVALID_STATE, "Invalid state"),
+	CK_TEXT(ERROR_RESET_TYPE_NOT_SUPPORTED, "Reset type not supported"),
+#undef CK_TEXT
+};
+
+CK_EXPORT const char *nvmlErrorString(nvmlReturn_t result)
+{
+	if ((unsigned int)result < CK_ARRAY_SIZE(texts) && texts[result])
+		return texts[result];
+	return "Unknown Error";
+}
+
+/* What the loss of the session, or the lack of one, is to NVML. */
+static nvmlReturn_t from_driver(CUresult err)
+{
+	switch (err) {
+	case CUDA_SUCCESS:
+		return NVML_SUCCESS;
+	case CUDA_ERROR_NOT_PERMITTED:
+		return NVML_ERROR_NO_PERMISSION;
+	case CUDA_ERROR_OUT_OF_MEMORY:
+		return NVML_ERROR_MEMORY;
+	case CUDA_ERROR_NOT_SUPPORTED:
+		return NVML_ERROR_FUNCTION_NOT_FOUND;
+	case CUDA_ERROR_DEVICE_UNAVAILABLE:
+		return NVML_ERROR_GPU_IS_LOST;
+	case CUDA_ERROR_NOT_INITIALIZED: /* the child of a process that has a session */
+	case CUDA_ERROR_DEINITIALIZED:
+		return NVML_ERROR_UNINITIALIZED;
+	default:
+		return NVML_ERROR_UNKNOWN;
+	}
+}
+
+nvmlReturn_t ck_nvml_enter(void)
+{
+	if (atomic_load_explicit(&initialized, memory_order_relaxed) == 0)
+		return NVML_ERROR_UNINITIALIZED;
+	switch (atomic_load_explicit(&ck_client.state, memory_order_relaxed)) {
+	case CK_STATE_READY:
+		return NVML_SUCCESS;
+	case CK_STATE_LOST:
+		return NVML_ERROR_GPU_IS_LOST;
+	default:
+		return NVML_ERROR_UNINITIALIZED;
+	}
+}
+
+/* Flags ask for a start without GPUs, or without attaching to them: there is no other start here. */
+CK_EXPORT nvmlReturn_t nvmlInitWithFlags(unsigned int flags)
+{
+	nvmlReturn_t ret;
+	CUresult err;
+
+	(void)flags;
+	pthread_mutex_lock(&lock);
+	err = ck_session_open();
+	ret = err == CUDA_ERROR_NO_DEVICE || err == CUDA_ERROR_SYSTEM_DRIVER_MISMATCH ?
+		      NVML_ERROR_DRIVER_NOT_LOADED :
+		      from_driver(err);
+	if (!err)
+		initialized++;
+	pthread_mutex_unlock(&lock);
+	return ret;
+}
+
+CK_EXPORT nvmlReturn_t nvmlInit_v2(void)
+{
+	return nvmlInitWithFlags(0);
+}
+
+CK_EXPORT nvmlReturn_t nvmlInit(void)
+{
+	return nvmlInitWithFlags(0);
+}
+
+CK_EXPORT nvmlReturn_t nvmlShutdown(void)
+{
+	nvmlReturn_t ret = NVML_SUCCESS;
+
+	pthread_mutex_lock(&lock);
+	if (initialized == 0)
+		ret = NVML_ERROR_UNINITIALIZED;
+	else
+		initialized--;
+	pthread_mutex_unlock(&lock);
+	return ret;
+}
+
+/* In the child of a fork: it starts anew, as the real library lets it. */
+void ck_nvml_forked(void)
+{
+	pthread_mutex_init(&lock, NULL);
+	initialized = 0;
+}
+
+nvmlReturn_t ck_nvml_call(uint32_t proc, void *args, void *res, const int *nvml)
+{
+	CUresult err = ck_call(proc, args, res, NULL);
+
+	return err ? from_driver(err) : (nvmlReturn_t)*nvml;
+}
+
+nvmlReturn_t ck_nvml_device_id(nvmlDevice_t device, unsigned int *id)
+{
+	uintptr_t offset = (uintptr_t)device - (uintptr_t)handles;
+
+	if (!device || offset == 0 || offset > highest)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	*id = (unsigned int)offset;
+	return NVML_SUCCESS;
+}
+
+nvmlDevice_t ck_nvml_device(unsigned int id)
+{
+	unsigned int was = highest;
+
+	if (id == 0 || id >= HANDLES)
+		return NULL;
+	while (id > was && !atomic_compare_exchange_weak(&highest, &was, id))
+		;
+	return (nvmlDevice_t)(void *)&handles[id];
+}
+
+size_t ck_nvml_size(const void *versioned)
+{
+	unsigned int word;
+
+	memcpy(&word, versioned, sizeof(word));
+	return word & 0xffffff;
+}
+
+void ck_nvml_bytes(void *to, size_t room, const void *from, size_t size)
+{
+	if (to && size > 0)
+		memcpy(to, from, ck_min(room, size));
+}
+
+nvmlReturn_t ck_nvml_text(char *to, size_t room, const char *from, size_t size)
+{
+	if (size > room)
+		return NVML_ERROR_INSUFFICIENT_SIZE;
+	if (size > 0)
+		memcpy(to, from, size);
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t ck_nvml_refused(const char *name, nvmlReturn_t code, bool *told)
+{
+	nvmlReturn_t err = ck_nvml_enter();
+
+	if (err)
+		return err;
+	if (!__atomic_exchange_n(told, true, __ATOMIC_RELAXED))
+		ck_debug("%s is not made: %s", name, nvmlErrorString(code));
+	return code;
+}
+
+/* --- forms of structures that are shorter than today's: never write more than the caller has */
+
+CK_EXPORT nvmlReturn_t nvmlDeviceGetPciInfo(nvmlDevice_t device, struct nvmlPciInfo_t *pci)
+{
+	struct nvmlPciInfo_t now;
+	nvmlReturn_t err = nvmlDeviceGetPciInfo_v3(device, pci ? &now : NULL);
+
+	if (!err)
+		memcpy(pci, &now, PCI_V1_SIZE);
+	return err;
+}
+
+CK_EXPORT nvmlReturn_t nvmlDeviceGetPciInfo_v2(nvmlDevice_t device, struct nvmlPciInfo_t *pci)
+{
+	struct nvmlPciInfo_t now;
+	nvmlReturn_t err = nvmlDeviceGetPciInfo_v3(device, pci ? &now : NULL);
+
+	if (!err)
+		memcpy(pci, &now, PCI_V2_SIZE);
+	return err;
+}
+
+CK_EXPORT nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo(nvmlDevice_t device, unsigned int link,
+							struct nvmlPciInfo_t *pci)
+{
+	struct nvmlPciInfo_t now;
+	nvmlReturn_t err = nvmlDeviceGetNvLinkRemotePciInfo_v2(device, link, pci ? &now : NULL);
+
+	if (!err)
+		memcpy(pci, &now, PCI_V2_SIZE);
+	return err;
+}
+
+CK_EXPORT nvmlReturn_t nvmlInternalGetExportTable(const void **ppExportTable,
+						  const void *pExportTableId)
+{
+	if (!ppExportTable || !pExportTableId)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	*ppExportTable = ck_nvml_table(pExportTableId);
+	return *ppExportTable ? NVML_SUCCESS : NVML_ERROR_FUNCTION_NOT_FOUND;
+}

@@ -1,0 +1,99 @@
+/*
+ * client/nvml/nvml_events.c - sets of events: they can be made and waited for, and nothing happens in them.
+ *
+ * Events of a device are not sent here, so registering for one is refused, as by a device that has
+ * none. The sets themselves must be there: nvidia-smi ends when it gets none.
+ */
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "client/nvml/nvml.h"
+#include "gen/nvml_api.h"
+#include "util/util.h"
+
+#define SETS 256
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static bool used[SETS];		/* a set is the address of its place here */
+
+/* The place of a live set, or NULL. */
+static bool *find(nvmlEventSet_t set)
+{
+	uintptr_t at = (uintptr_t)set - (uintptr_t)used;
+	bool *place = at < sizeof(used) ? &used[at] : NULL;
+
+	return place && *place ? place : NULL;
+}
+
+CK_EXPORT nvmlReturn_t nvmlEventSetCreate(nvmlEventSet_t *set)
+{
+	nvmlReturn_t err = ck_nvml_enter();
+
+	if (err)
+		return err;
+	if (!set)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	err = NVML_ERROR_INSUFFICIENT_RESOURCES;
+	pthread_mutex_lock(&lock);
+	for (int i = 0; i < SETS && err; i++) {
+		if (used[i])
+			continue;
+		used[i] = true;
+		*set = (nvmlEventSet_t)&used[i];
+		err = NVML_SUCCESS;
+	}
+	pthread_mutex_unlock(&lock);
+	return err;
+}
+
+CK_EXPORT nvmlReturn_t nvmlEventSetFree(nvmlEventSet_t set)
+{
+	nvmlReturn_t err = ck_nvml_enter();
+	bool *place;
+
+	if (err)
+		return err;
+	pthread_mutex_lock(&lock);
+	place = find(set);
+	if (place)
+		*place = false;
+	pthread_mutex_unlock(&lock);
+	return place ? NVML_SUCCESS : NVML_ERROR_INVALID_ARGUMENT;
+}
+
+CK_EXPORT nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t device, unsigned long long eventTypes,
+						nvmlEventSet_t set)
+{
+	unsigned int id;
+	nvmlReturn_t err = ck_nvml_enter();
+
+	if (!err)
+		err = ck_nvml_device_id(device, &id);
+	if (err)
+		return err;
+	if (!find(set))
+		return NVML_ERROR_INVALID_ARGUMENT;
+	return eventTypes ? NVML_ERROR_NOT_SUPPORTED : NVML_SUCCESS;
+}
+
+/* For as long as the caller is ready to wait. */
+CK_EXPORT nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, void *data, unsigned int timeoutms)
+{
+	const struct timespec time = { .tv_sec = timeoutms / 1000,
+				       .tv_nsec = (long)(timeoutms % 1000) * 1000000 };
+	nvmlReturn_t err = ck_nvml_enter();
+
+	if (err)
+		return err;
+	if (!data || !find(set))
+		return NVML_ERROR_INVALID_ARGUMENT;
+	nanosleep(&time, NULL);
+	return NVML_ERROR_TIMEOUT;
+}
+
+CK_EXPORT nvmlReturn_t nvmlEventSetWait(nvmlEventSet_t set, void *data, unsigned int timeoutms)
+{
+	return nvmlEventSetWait_v2(set, data, timeoutms);
+}

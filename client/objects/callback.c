@@ -1,0 +1,334 @@
+/*
+ * client/objects/callback.c - the functions that the server may have called, and the threads that call
+ * them.
+ *
+ * One thread at least waits in the server for work. A thread that gets some sees to it that another
+ * waits before it calls the function: one that blocks holds up no other stream. Threads beyond the
+ * first that find nothing to do for a while end. Their messages pass the command stream by, which
+ * may itself wait for what a callback is to do.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/objects/callback.h"
+#include "client/wire/client.h"
+#include "client/managed/managed.h"
+#include "client/graphs/mirror.h"
+#include "util/cancel.h"
+#include "util/map.h"
+#include "util/until.h"
+
+#define THREADS_MAX 64
+#define IDLE_MS 10000
+#define INDEX_BITS 32
+#define RETURN_MS 2000
+
+struct entry {
+	struct ck_callback callback;
+	uint32_t generation;	/* odd: in use */
+	uint32_t next_free;
+};
+
+static struct {
+	pthread_mutex_t lock;
+	struct entry *entries;
+	uint32_t count, free;	/* free: index of the first, count: none */
+	struct ck_map *persistent;	/* (function, data) to id + 1 */
+	unsigned int threads, waiting;
+	_Atomic unsigned int pending;	/* entries, and functions that run */
+	/* What streams wait for, in rounds: whoever waits for them ends one. */
+	uint64_t round;			/* the one that goes on, from 1 */
+	uint64_t given_up;		/* of those before it none is waited for: it was in vain */
+	unsigned int added, awaited;	/* functions of this round; of those between */
+	pthread_cond_t returned;	/* the last awaited one has */
+} all = { .lock = PTHREAD_MUTEX_INITIALIZER, .round = 1, .returned = PTHREAD_COND_INITIALIZER };
+
+/* --- entries; all called with the lock */
+
+static bool grow(void)
+{
+	uint32_t more = all.count ? all.count * 2 : 64;
+	struct entry *e = realloc(all.entries, more * sizeof(*e));
+
+	if (!e)
+		return false;
+	for (uint32_t i = all.count; i < more; i++)
+		e[i] = (struct entry){ .next_free = i + 1 };
+	all.entries = e;
+	all.free = all.count;
+	all.count = more;
+	return true;
+}
+
+static struct entry *find(uint64_t id)
+{
+	uint64_t index = id & (((uint64_t)1 << INDEX_BITS) - 1);
+	struct entry *e = index < all.count ? &all.entries[index] : NULL;
+
+	return e && e->generation == id >> INDEX_BITS && e->generation % 2 ? e : NULL;
+}
+
+static bool put(const struct ck_callback *callback, uint64_t *id)
+{
+	struct entry *e;
+
+	if (all.free == all.count && !grow())
+		return false;
+	e = &all.entries[all.free];
+	*id = (uint64_t)++e->generation << INDEX_BITS | all.free;
+	all.free = e->next_free;
+	e->callback = *callback;
+	e->callback.round = all.round;
+	all.pending++;
+	all.added += callback->in_stream;
+	return true;
+}
+
+static void returned(const struct ck_callback *callback)
+{
+	if (!callback->in_stream || callback->round < all.given_up)
+		return;
+	if (callback->round == all.round)
+		all.added--;
+	else if (--all.awaited == 0)
+		pthread_cond_broadcast(&all.returned);
+}
+
+static void drop(struct entry *e)
+{
+	e->generation++;
+	e->next_free = all.free;
+	all.free = (uint32_t)(e - all.entries);
+	all.pending--;
+}
+
+/* --- threads */
+
+static void *serve(void *unused);
+
+/* Called with the lock. -errno: there is no thread at all. */
+static int ensure_waiting(void)
+{
+	int ret = 0;
+
+	if (all.waiting > 0 || all.threads == THREADS_MAX)
+		return 0;
+	ret = ck_thread_start_calling(serve);
+	if (ret == 0) {
+		all.threads++;
+		all.waiting++;
+	}
+	return all.threads > 0 ? 0 : ret;
+}
+
+static void call(const struct ck_callback *callback, int status, uint64_t value)
+{
+	if (ck_client.state != CK_STATE_READY && ck_client.state != CK_STATE_LOST)
+		return;	/* at exit, what the function works on may be gone */
+	ck_inside_callback = !callback->ours;
+	callback->run(callback, status, value);
+	ck_inside_callback = false;
+	ck_managed_function_done();
+}
+
+static void run(const ck_callback_next_res *res)
+{
+	struct ck_callback callback;
+	struct entry *e;
+
+	pthread_mutex_lock(&all.lock);
+	all.waiting--;
+	ensure_waiting();
+	e = find(res->callback);
+	all.pending++;
+	if (e) {
+		callback = e->callback;
+		if (!callback.persistent)
+			drop(e);
+	}
+	pthread_mutex_unlock(&all.lock);
+	if (e)
+		call(&callback, res->status, res->value);
+	pthread_mutex_lock(&all.lock);
+	all.pending--;
+	all.waiting++;
+	if (e)
+		returned(&callback);
+	pthread_mutex_unlock(&all.lock);
+}
+
+/* The server is gone: callbacks of streams learn it, the rest is never called. */
+static void give_up(void)
+{
+	struct ck_callback callback;
+
+	pthread_mutex_lock(&all.lock);
+	all.waiting--;
+	for (uint32_t i = 0; i < all.count; i++) {
+		struct entry *e = &all.entries[i];
+
+		if (e->generation % 2 == 0 || !e->callback.on_loss)
+			continue;
+		callback = e->callback;
+		drop(e);
+		pthread_mutex_unlock(&all.lock);
+		call(&callback, CUDA_ERROR_DEVICE_UNAVAILABLE, 0);
+		pthread_mutex_lock(&all.lock);
+		returned(&callback);
+	}
+	pthread_cond_broadcast(&all.returned);
+	all.threads--;
+	pthread_mutex_unlock(&all.lock);
+}
+
+/* Nothing has come for a while: does somebody else wait? Then this thread is not needed. */
+static bool idle(void)
+{
+	bool leave;
+
+	pthread_mutex_lock(&all.lock);
+	leave = all.waiting > 1;
+	if (leave) {
+		all.waiting--;
+		all.threads--;
+	}
+	pthread_mutex_unlock(&all.lock);
+	return leave;
+}
+
+static void *serve(void *unused)
+{
+	ck_callback_next_args args = { .milliseconds = IDLE_MS };
+	ck_callback_next_res res;
+
+	(void)unused;
+	for (;;) {
+		memset(&res, 0, sizeof(res));
+		if (ck_call_aside(CK_PROC_ck_callback_next, &args, &res)) {
+			give_up();
+			break;
+		}
+		args.done = res.ticket;
+		if (res.ticket)
+			run(&res);
+		else if (idle())
+			break;
+	}
+	return NULL;
+}
+
+/* --- what others call */
+
+CUresult ck_callback_add(const struct ck_callback *callback, uint64_t *id)
+{
+	CUresult err = CUDA_SUCCESS;
+
+	pthread_mutex_lock(&all.lock);
+	if (ensure_waiting() < 0)
+		err = CUDA_ERROR_OPERATING_SYSTEM;
+	else if (!put(callback, id))
+		err = CUDA_ERROR_OUT_OF_MEMORY;
+	pthread_mutex_unlock(&all.lock);
+	return err;
+}
+
+void ck_callback_drop(uint64_t id)
+{
+	struct entry *e;
+
+	pthread_mutex_lock(&all.lock);
+	e = find(id);
+	if (e) {
+		returned(&e->callback);
+		drop(e);
+	}
+	pthread_mutex_unlock(&all.lock);
+}
+
+void ck_callbacks_let_return(void)
+{
+	struct timespec until = ck_until(CLOCK_REALTIME, RETURN_MS * CK_NS_PER_MS);
+	int cancel = ck_cancel_lock(&all.lock);
+
+	all.awaited += all.added;
+	all.added = 0;
+	all.round++;
+	while (all.awaited > 0 && ck_client.state == CK_STATE_READY) {
+		if (pthread_cond_timedwait(&all.returned, &all.lock, &until) != ETIMEDOUT)
+			continue;
+		all.awaited = 0;
+		all.given_up = all.round;
+		pthread_cond_broadcast(&all.returned);
+	}
+	ck_cancel_unlock(&all.lock, cancel);
+}
+
+bool ck_callback_pending(void)
+{
+	return atomic_load(&all.pending) > 0;
+}
+
+/* Functions of graphs see what copies before them have written, and feed those behind them. */
+static void run_host_function(const struct ck_callback *callback, int status, uint64_t value)
+{
+	(void)status;
+	(void)value;
+	if (callback->persistent)
+		ck_mirror_pull();
+	((CUhostFn)callback->function)(callback->data);
+	if (callback->persistent)
+		ck_mirror_push();
+}
+
+bool ck_callback_find(uint64_t id, CUhostFn *fn, void **data)
+{
+	const struct entry *e;
+	bool found;
+
+	pthread_mutex_lock(&all.lock);
+	e = find(id);
+	found = e && e->callback.persistent;
+	if (found) {
+		*fn = (CUhostFn)e->callback.function;
+		*data = e->callback.data;
+	}
+	pthread_mutex_unlock(&all.lock);
+	return found;
+}
+
+/* The id of a pair that is kept, made when first asked for. */
+static CUresult keep(const struct ck_callback *callback, uint64_t *id)
+{
+	const uintptr_t key[2] = { (uintptr_t)callback->function, (uintptr_t)callback->data };
+	CUresult err = CUDA_SUCCESS;
+
+	pthread_mutex_lock(&all.lock);
+	if (!all.persistent)
+		all.persistent = ck_map_create();
+	*id = all.persistent ? (uintptr_t)ck_map_find(all.persistent, key, sizeof(key)) : 0;
+	if (!*id && ensure_waiting() < 0)
+		err = CUDA_ERROR_OPERATING_SYSTEM;
+	else if (!*id && (!all.persistent || !put(callback, id)))
+		err = CUDA_ERROR_OUT_OF_MEMORY;
+	else if (ck_map_insert(all.persistent, key, sizeof(key), (void *)(uintptr_t)*id) == -ENOMEM)
+		err = CUDA_ERROR_OUT_OF_MEMORY;
+	pthread_mutex_unlock(&all.lock);
+	return err;
+}
+
+CUresult ck_callback_register(CUhostFn fn, void *data, bool persistent, uint64_t *id)
+{
+	const struct ck_callback callback = {
+		.run = run_host_function,
+		.function = (void (*)(void))fn,
+		.data = data,
+		.persistent = persistent,
+		.in_stream = !persistent,
+	};
+
+	if (persistent)
+		ck_mirror_functions();
+	return persistent ? keep(&callback, id) : ck_callback_add(&callback, id);
+}

@@ -1,0 +1,395 @@
+/*
+ * client/objects/context.c - contexts: which one is current, making and destroying them.
+ *
+ * The stack of current contexts is state of this process alone; every message names the context
+ * that it is for. Answers to dead and to placeholder contexts are those of driver 580 on an H200.
+ */
+#include <pthread.h>
+
+#include "client/memory/array.h"
+#include "client/objects/context.h"
+#include "client/modules/link.h"
+#include "libcuda/local.h"
+#include "client/managed/managed.h"
+#include "client/copy/stage.h"
+#include "client/wire/stats.h"
+
+/* Top of the calling thread's stack: most calls ask for it and nothing else of the thread. */
+static __thread struct ck_context *current __attribute__((tls_model("initial-exec")));
+
+/* The usage counts of contexts that are not primary, and who may destroy one. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* --- the calling thread's stack */
+
+static CUresult push(struct ck_context *context)
+{
+	struct ck_thread *t = ck_thread();
+
+	if (t->depth == CK_CONTEXT_STACK)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	t->stack[t->depth++] = context;
+	current = context;
+	return CUDA_SUCCESS;
+}
+
+/* The context that was on top, or NULL when the stack is empty. */
+static struct ck_context *pop(void)
+{
+	struct ck_thread *t = ck_thread();
+	struct ck_context *was = current;
+
+	if (t->depth > 0)
+		t->depth--;
+	current = t->depth > 0 ? t->stack[t->depth - 1] : NULL;
+	return was;
+}
+
+struct ck_context *ck_context_current(void)
+{
+	return current;
+}
+
+CUresult ck_context_usable(struct ck_context **context)
+{
+	CUresult err = ck_session_check();
+
+	if (err)
+		return err;
+	if (!current)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	if (!ck_context_active(current))
+		return ck_context_dead(current);
+	if (current->fault)
+		return (CUresult)current->fault;
+	*context = current;
+	return CUDA_SUCCESS;
+}
+
+/* Errors after which the driver answers every call of the context with the same error. */
+static bool is_sticky(CUresult err)
+{
+	switch (err) {
+	case CUDA_ERROR_ECC_UNCORRECTABLE:
+	case CUDA_ERROR_NVLINK_UNCORRECTABLE:
+	case CUDA_ERROR_CONTAINED:
+	case CUDA_ERROR_ILLEGAL_ADDRESS:
+	case CUDA_ERROR_LAUNCH_TIMEOUT:
+	case CUDA_ERROR_ASSERT:
+	case CUDA_ERROR_HARDWARE_STACK_ERROR:
+	case CUDA_ERROR_ILLEGAL_INSTRUCTION:
+	case CUDA_ERROR_MISALIGNED_ADDRESS:
+	case CUDA_ERROR_INVALID_ADDRESS_SPACE:
+	case CUDA_ERROR_INVALID_PC:
+	case CUDA_ERROR_LAUNCH_FAILED:
+		return true;
+	default:
+		return false;
+	}
+}
+
+void ck_context_outcome(uint64_t ctx, CUresult err)
+{
+	if (current && current->object.id == ctx && is_sticky(err))
+		current->fault = (int)err;
+}
+
+/* A context is current only after cuInit, so these checks say all that the slow way would. */
+static inline bool enter_fast(uint64_t *ctx)
+{
+	if (unlikely(atomic_load_explicit(&ck_client.state, memory_order_relaxed) !=
+			     CK_STATE_READY ||
+		     !current || !ck_context_active(current) || current->fault || ck_stats_on))
+		return false;
+	*ctx = current->object.id;
+	return true;
+}
+
+CUresult ck_enter(uint64_t *ctx)
+{
+	struct ck_context *context;
+	CUresult err;
+
+	if (likely(enter_fast(ctx)))
+		return CUDA_SUCCESS;
+	err = ck_context_usable(&context);
+	if (!err)
+		*ctx = context->object.id;
+	return err;
+}
+
+CUresult ck_enter_any(uint64_t *ctx)
+{
+	CUresult err;
+
+	if (likely(enter_fast(ctx)))
+		return CUDA_SUCCESS;
+	err = ck_session_check();
+	if (!err)
+		*ctx = current && ck_context_active(current) ? current->object.id : 0;
+	return err;
+}
+
+CUresult ck_enter_owned(uint64_t *ctx)
+{
+	CUresult err = ck_enter(ctx);
+
+	if (err != CUDA_ERROR_INVALID_CONTEXT || current)
+		return err;
+	*ctx = 0;
+	return CUDA_SUCCESS;
+}
+
+/* --- handles */
+
+struct ck_context *ck_context_known(CUcontext handle)
+{
+	return ck_object_check(handle, CK_OBJECT_CONTEXT);
+}
+
+struct ck_context *ck_context_from(CUcontext handle)
+{
+	struct ck_context *context = handle ? ck_context_known(handle) : current;
+
+	return context && (context->primary || ck_context_active(context)) ? context : NULL;
+}
+
+CUresult ck_context_id(CUcontext handle, uint64_t *id)
+{
+	struct ck_context *context = ck_context_known(handle);
+
+	if (!context || !ck_context_active(context))
+		return CUDA_ERROR_INVALID_CONTEXT;
+	*id = context->object.id;
+	return CUDA_SUCCESS;
+}
+
+uint64_t ck_context_number(void)
+{
+	static _Atomic uint64_t last;
+	uint64_t number = atomic_fetch_add(&last, 1) + 1;
+
+	if (number > 1)		/* no order between the streams of two contexts */
+		ck_client.unordered_streams = true;
+	return number;
+}
+
+bool ck_context_flags_valid(unsigned int flags)
+{
+	unsigned int wait = flags & CU_CTX_SCHED_MASK;
+
+	return (flags & ~(unsigned int)CU_CTX_FLAGS_MASK) == 0 && (wait & (wait - 1)) == 0;
+}
+
+/* Functions go with their modules. */
+static void object_forget(struct ck_object *object)
+{
+	if (object->kind == CK_OBJECT_MODULE)
+		ck_module_forget((struct ck_module *)object);
+	else if (object->kind == CK_OBJECT_LINK)
+		ck_link_forget((struct ck_link *)object);
+	else if (object->kind != CK_OBJECT_FUNCTION)
+		ck_object_free(object);
+}
+
+void ck_context_forget(struct ck_context *context)
+{
+	ck_local_forget((CUcontext)context);
+	ck_textures_forget(context);
+	ck_object_each(context, object_forget);
+	ck_stage_forget(context);
+	ck_allocation_forget(context);
+	ck_managed_forget(context);
+	ck_cache_clear();
+}
+
+/* --- making and destroying */
+
+static CUresult create(CUcontext *pctx, unsigned int flags, CUdevice dev)
+{
+	CUresult err = ck_session_check();
+	struct ck_context *context;
+	struct ck_gpu *gpu;
+
+	if (err)
+		return err;
+	if (!pctx || !ck_context_flags_valid(flags))
+		return CUDA_ERROR_INVALID_VALUE;
+	gpu = ck_gpu(dev);
+	if (!gpu)
+		return CUDA_ERROR_INVALID_DEVICE;
+	if (ck_thread()->depth == CK_CONTEXT_STACK)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	context = ck_object_new(CK_OBJECT_CONTEXT, NULL);
+	if (!context)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	err = ck_wire_ck_context_create(0, context->object.id, gpu->server_ordinal, flags);
+	if (err) {
+		ck_object_free(context);
+		return err;
+	}
+	context->device = dev;
+	context->flags = flags;
+	context->retained = 1;
+	context->was_active = true;
+	context->unique_id = ck_context_number();
+	atomic_store(&context->active, true);
+	push(context);
+	*pctx = (CUcontext)context;
+	return CUDA_SUCCESS;
+}
+
+CK_EXPORT CUresult cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice dev)
+{
+	return create(pctx, flags, dev);
+}
+
+/* CUctxCreateParams of CUDA 12.5 */
+struct create_params {
+	void *affinity;
+	int affinity_count;
+	void *graphics; /* share the context with a graphics client */
+};
+
+CK_EXPORT CUresult cuCtxCreate_v4(CUcontext *pctx, void *ctxCreateParams, unsigned int flags,
+				  CUdevice dev)
+{
+	static bool told;
+	const struct create_params *params = ctxCreateParams;
+	CUresult err = ck_session_check();
+
+	if (err)
+		return err;
+	if (params && params->graphics)
+		return ck_refused("cuCtxCreate_v4 for a graphics client", &told);
+	return cuCtxCreate_v3(pctx, params ? params->affinity : NULL,
+			      params ? params->affinity_count : 0, flags, dev);
+}
+
+/* Destroy @context when its usage count, less @count, is 0. The slot is not used again. */
+static CUresult drop(struct ck_context *context, unsigned int count)
+{
+	CUresult err = CUDA_SUCCESS;
+	bool last = false;
+
+	pthread_mutex_lock(&lock);
+	if (context->retained == 0) {
+		err = CUDA_ERROR_CONTEXT_IS_DESTROYED;
+	} else {
+		context->retained -= ck_min(count, context->retained);
+		last = context->retained == 0;
+	}
+	pthread_mutex_unlock(&lock);
+	if (!last)
+		return err;
+	ck_local_forget((CUcontext)context); /* the destructors may still use the context */
+	atomic_store_explicit(&context->active, false, memory_order_release);
+	ck_context_forget(context);
+	if (current == context)
+		pop();
+	return ck_wire_ck_context_destroy(0, context->object.id);
+}
+
+CK_EXPORT CUresult cuCtxDestroy_v2(CUcontext ctx)
+{
+	struct ck_context *context = ck_context_known(ctx);
+	CUresult err = ck_session_check();
+
+	if (err)
+		return err;
+	if (!ctx)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!context || context->primary || context->green)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	return drop(context, ~0u);
+}
+
+CK_EXPORT CUresult cuCtxAttach(CUcontext *pctx, unsigned int flags)
+{
+	struct ck_context *context;
+	CUresult err = ck_context_usable(&context);
+
+	if (err)
+		return err;
+	if (!pctx || flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (context->primary) {
+		err = cuDevicePrimaryCtxRetain(pctx, context->device);
+	} else {
+		pthread_mutex_lock(&lock);
+		context->retained++;
+		pthread_mutex_unlock(&lock);
+		*pctx = (CUcontext)context;
+	}
+	return err;
+}
+
+CK_EXPORT CUresult cuCtxDetach(CUcontext ctx)
+{
+	CUresult err = ck_session_check();
+
+	if (err)
+		return err;
+	if (!current || ck_context_known(ctx) != current)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	if (current->primary)
+		return cuDevicePrimaryCtxRelease_v2(current->device);
+	return drop(current, 1);
+}
+
+/* --- the stack as the application sees it; it may hold contexts that are dead */
+
+CK_EXPORT CUresult cuCtxPushCurrent_v2(CUcontext ctx)
+{
+	struct ck_context *context = ck_context_known(ctx);
+	CUresult err = ck_session_check();
+
+	if (err)
+		return err;
+	if (!ctx)
+		return CUDA_ERROR_INVALID_VALUE;
+	return context ? push(context) : CUDA_ERROR_INVALID_CONTEXT;
+}
+
+CK_EXPORT CUresult cuCtxPopCurrent_v2(CUcontext *pctx)
+{
+	CUresult err = ck_session_check();
+	struct ck_context *context;
+
+	if (err)
+		return err;
+	context = pop();
+	if (!context)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	if (pctx)
+		*pctx = (CUcontext)context;
+	return CUDA_SUCCESS;
+}
+
+CK_EXPORT CUresult cuCtxSetCurrent(CUcontext ctx)
+{
+	CUresult err = ck_session_check();
+	struct ck_context *context = NULL;
+
+	if (err)
+		return err;
+	if (ctx) {
+		context = ck_context_known(ctx);
+		if (!context)
+			return CUDA_ERROR_INVALID_CONTEXT;
+	}
+	pop();
+	return context ? push(context) : CUDA_SUCCESS;
+}
+
+CK_EXPORT CUresult cuCtxGetCurrent(CUcontext *pctx)
+{
+	CUresult err = ck_session_check();
+
+	if (err)
+		return err;
+	if (!pctx)
+		return CUDA_ERROR_INVALID_VALUE;
+	*pctx = (CUcontext)current;
+	return CUDA_SUCCESS;
+}

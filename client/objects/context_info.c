@@ -1,0 +1,151 @@
+/*
+ * client/objects/context_info.c - what a context says of itself. Answers about contexts that are dead are
+ * those of driver 580 on an H200.
+ */
+#include "client/graphs/capture.h"
+#include "client/objects/context.h"
+
+#define API_VERSION 3020 /* of every context since CUDA 3.2 */
+
+/* The context of @handle, NULL for the current one, dead or alive. */
+static CUresult context_at(CUcontext handle, struct ck_context **context)
+{
+	CUresult err = ck_session_check();
+
+	if (err)
+		return err;
+	*context = handle ? ck_context_known(handle) : ck_context_current();
+	return *context ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+}
+
+CK_EXPORT CUresult cuCtxGetDevice_v2(CUdevice *device, CUcontext ctx)
+{
+	struct ck_context *context;
+	CUresult err = context_at(ctx, &context);
+
+	if (err)
+		return err;
+	if (!device)
+		return CUDA_ERROR_INVALID_VALUE;
+	*device = context->device;
+	return CUDA_SUCCESS;
+}
+
+CK_EXPORT CUresult cuCtxGetDevice(CUdevice *device)
+{
+	return cuCtxGetDevice_v2(device, NULL);
+}
+
+/* Runtimes take this call for the question whether a context lives. */
+CK_EXPORT CUresult cuCtxGetApiVersion(CUcontext ctx, unsigned int *version)
+{
+	struct ck_context *context;
+	CUresult err = context_at(ctx, &context);
+
+	if (err)
+		return err;
+	if (!ck_context_active(context))
+		return ctx ? CUDA_ERROR_INVALID_CONTEXT : ck_context_dead(context);
+	if (!version)
+		return CUDA_ERROR_INVALID_VALUE;
+	*version = API_VERSION;
+	return CUDA_SUCCESS;
+}
+
+CK_EXPORT CUresult cuCtxGetId(CUcontext ctx, unsigned long long *ctxId)
+{
+	struct ck_context *context;
+	CUresult err = context_at(ctx, &context);
+
+	if (err)
+		return err;
+	if (!ck_context_active(context))
+		return ck_context_dead(context);
+	if (!ctxId)
+		return CUDA_ERROR_INVALID_VALUE;
+	*ctxId = atomic_load(&context->unique_id);
+	return CUDA_SUCCESS;
+}
+
+CK_EXPORT CUresult cuCtxGetFlags(unsigned int *flags)
+{
+	struct ck_context *context;
+	CUresult err = context_at(NULL, &context);
+
+	if (err)
+		return err;
+	if (!flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	*flags = context->flags;
+	return CUDA_SUCCESS;
+}
+
+/* How to wait for the GPU is nothing that the server needs to know; mapping is always on. */
+CK_EXPORT CUresult cuCtxSetFlags(unsigned int flags)
+{
+	struct ck_context *context;
+	CUresult err = ck_context_usable(&context);
+
+	if (err)
+		return err;
+	if (!ck_context_flags_valid(flags))
+		return CUDA_ERROR_INVALID_VALUE;
+	context->flags = flags | (context->flags & CU_CTX_MAP_HOST);
+	return CUDA_SUCCESS;
+}
+
+CK_EXPORT CUresult cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPriority)
+{
+	struct ck_context *context;
+	CUresult err = ck_context_usable(&context);
+	const ck_device *facts;
+
+	if (err)
+		return err;
+	facts = ck_gpu(context->device)->facts;
+	if (leastPriority)
+		*leastPriority = facts->stream_priority_low;
+	if (greatestPriority)
+		*greatestPriority = facts->stream_priority_high;
+	return CUDA_SUCCESS;
+}
+
+/* Limits are asked for by every library's set-up; the answers are kept until one is set. */
+CK_EXPORT CUresult cuCtxSetLimit(CUlimit limit, size_t value)
+{
+	uint64_t ctx;
+	CUresult err = ck_enter(&ctx);
+
+	if (!err)
+		err = ck_capture_unsafe();
+	if (err)
+		return err;
+	err = ck_wire_cuCtxSetLimit(ctx, limit, value);
+	ck_cache_clear();
+	return err;
+}
+
+/* Preferences of the context; launches and occupancy may go by them. */
+CK_EXPORT CUresult cuCtxSetCacheConfig(CUfunc_cache config)
+{
+	uint64_t ctx;
+	CUresult err = ck_enter(&ctx);
+
+	if (err)
+		return err;
+	err = ck_wire_cuCtxSetCacheConfig(ctx, config);
+	ck_cache_clear();
+	return err;
+}
+
+CK_EXPORT CUresult cuCtxSetSharedMemConfig(CUsharedconfig config)
+{
+	uint64_t ctx;
+	CUresult err = ck_enter(&ctx);
+
+	if (err)
+		return err;
+	err = ck_wire_cuCtxSetSharedMemConfig(ctx, config);
+	ck_cache_clear();
+	return err;
+}

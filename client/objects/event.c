@@ -1,0 +1,295 @@
+/*
+ * client/objects/event.c - events: named here, made and recorded one-way. What is known to be done, because a
+ * wait covered it or the server has said so, is not asked for.
+ *
+ * Threads may record an event while others ask for it. A record counts its version up twice, before
+ * and behind its message: an answer is kept only if it belongs to the version that is there then.
+ */
+#include <pthread.h>
+
+#include "client/graphs/capture.h"
+#include "client/wire/client.h"
+#include "client/wire/status.h"
+#include "rpc/status.h"
+
+#define RECORDS_BITS 32		/* of a version; above is what tells the event from all others */
+#define KEPT 64			/* times between events */
+
+/* The time between two records stays: a few answers are kept. */
+struct elapsed {
+	uint64_t start, end;	/* versions */
+	float milliseconds;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct elapsed kept[KEPT];
+static _Atomic uint64_t events;
+
+CUresult ck_event_id(CUevent handle, uint64_t *id)
+{
+	struct ck_event *e = ck_object_check(handle, CK_OBJECT_EVENT);
+
+	*id = e ? e->object.id : 0;
+	if (e)
+		e->elsewhere = true;
+	return e ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+CK_EXPORT CUresult cuEventCreate(CUevent *phEvent, unsigned int Flags)
+{
+	const unsigned int known = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING;
+	struct ck_context *ctx;
+	struct ck_event *e;
+	CUresult err = ck_context_usable(&ctx);
+
+	if (err)
+		return err;
+	if (!phEvent || (Flags & ~(known | CU_EVENT_INTERPROCESS)) ||
+	    (Flags & CU_EVENT_INTERPROCESS && !(Flags & CU_EVENT_DISABLE_TIMING)))
+		return CUDA_ERROR_INVALID_VALUE;
+	e = ck_object_new(CK_OBJECT_EVENT, ctx);
+	if (!e)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	e->flags = Flags;
+	e->elsewhere = Flags & CU_EVENT_INTERPROCESS;
+	e->version = (atomic_fetch_add(&events, 1) + 1) << RECORDS_BITS;
+	err = ck_wire_cuEventCreate(ctx->object.id, e->object.id, Flags);
+	if (err)
+		ck_object_free(e);
+	else
+		*phEvent = (CUevent)e;
+	return err;
+}
+
+CK_EXPORT CUresult cuEventDestroy_v2(CUevent hEvent)
+{
+	struct ck_event *e = ck_object_check(hEvent, CK_OBJECT_EVENT);
+	uint64_t ctx;
+	CUresult err = ck_enter_any(&ctx);
+
+	if (err)
+		return err;
+	if (!e)
+		return CUDA_ERROR_INVALID_HANDLE;
+	err = ck_wire_cuEventDestroy_v2(ctx, e->object.id);
+	ck_object_free(e);
+	return err;
+}
+
+/* The record itself. */
+static CUresult record(uint64_t ctx, struct ck_event *e, struct ck_stream *s, unsigned int flags)
+{
+	uint64_t id = s ? s->object.id : 0;
+	CUresult err;
+
+	atomic_fetch_add(&e->version, 1);
+	if (flags) {
+		e->elsewhere = true;	/* by each launch of the graph that is captured */
+		err = ck_wire_cuEventRecordWithFlags(ctx, e->object.id, id, flags);
+	} else {
+		ck_capture_record(e, s);
+		err = ck_wire_cuEventRecord(ctx, e->object.id, id);
+	}
+	e->stream = id;
+	e->at = ck_command_last();
+	atomic_fetch_add(&e->version, 1);
+	return err;
+}
+
+CK_EXPORT CUresult cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int flags)
+{
+	struct ck_event *e = ck_object_check(hEvent, CK_OBJECT_EVENT);
+	struct ck_stream *s;
+	uint64_t ctx, id;
+	CUresult err = ck_enter(&ctx);
+
+	if (err)
+		return err;
+	if (!e)
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (flags & ~CU_EVENT_RECORD_EXTERNAL)
+		return CUDA_ERROR_INVALID_VALUE;
+	err = ck_stream_id(hStream, &id);
+	if (!err)
+		err = ck_stream_from(hStream, &s);
+	if (!err && !ck_stream_takes(s, e->object.context))
+		err = CUDA_ERROR_INVALID_HANDLE;
+	if (!err && flags && !ck_capturing(s))
+		err = CUDA_ERROR_ILLEGAL_STATE;
+	if (!err)
+		err = record(ctx, e, s, flags);
+	/* another process, told of it in whatever way, may wait for this record at once */
+	return err || !(e->flags & CU_EVENT_INTERPROCESS) ? err : ck_wire_ck_wait(ctx);
+}
+
+CK_EXPORT CUresult cuEventRecord(CUevent hEvent, CUstream hStream)
+{
+	return cuEventRecordWithFlags(hEvent, hStream, 0);
+}
+
+/* An event of a capture takes the stream into it. */
+CK_EXPORT CUresult cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags)
+{
+	struct ck_event *e = ck_object_check(hEvent, CK_OBJECT_EVENT);
+	struct ck_stream *s;
+	uint64_t ctx, id;
+	CUresult err = ck_enter(&ctx);
+
+	if (err)
+		return err;
+	if (!e)
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (Flags & ~CU_EVENT_WAIT_EXTERNAL)
+		return CUDA_ERROR_INVALID_VALUE;
+	err = ck_stream_id(hStream, &id);
+	if (!err)
+		err = ck_stream_from(hStream, &s);
+	if (!err && !Flags)
+		err = ck_capture_join(s, e);
+	else if (!err && !ck_capturing(s))
+		err = CUDA_ERROR_ILLEGAL_STATE;
+	return err ? err : ck_wire_cuStreamWaitEvent(ctx, id, e->object.id, Flags);
+}
+
+/* --- what is known of the last record */
+
+/* May anything about @version of @e be known here? */
+static bool is_ours(const struct ck_event *e, uint64_t version)
+{
+	return version % 2 == 0 && !e->elsewhere && !e->object.context->fault;
+}
+
+/* Has a wait of the program covered the record? */
+static bool was_waited(const struct ck_event *e, uint64_t version)
+{
+	uint64_t at = e->at, stream = e->stream;
+
+	if (e->waited == version)
+		return true;
+	return e->recorded && !e->capture && ck_stream_waited(e->object.context, stream, at);
+}
+
+/* The event behind @handle may be asked for, which a capture of another thread may forbid. */
+static CUresult enter(CUevent handle, uint64_t *ctx, struct ck_event **e)
+{
+	CUresult err = ck_enter_any(ctx);
+
+	*e = ck_object_check(handle, CK_OBJECT_EVENT);
+	if (!err && !*e)
+		err = CUDA_ERROR_INVALID_HANDLE;
+	return err ? err : ck_capture_ask(*e);
+}
+
+/* A call that also has the server watch it. */
+static CUresult ask(uint64_t ctx, struct ck_event *e, uint64_t version)
+{
+	bool ours = is_ours(e, version);
+	uint64_t number = ours ? ck_status_number(e->object.id) : 0;
+	unsigned int state = CK_ASKED_BUSY;
+	CUresult err = ck_wire_ck_event_ask(ctx, e->object.id, number, &state);
+
+	if (err)
+		return err;
+	if (ours && state == CK_ASKED_DONE)
+		e->done = version;
+	if (ours && state == CK_ASKED_WATCHED)
+		ck_status_watched(&e->watch, version, number);
+	return state == CK_ASKED_DONE ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+
+CK_EXPORT CUresult cuEventQuery(CUevent hEvent)
+{
+	struct ck_event *e;
+	uint64_t ctx, version;
+	CUresult err = enter(hEvent, &ctx, &e);
+
+	if (err)
+		return err;
+	version = e->version;
+	if (!is_ours(e, version))
+		return ask(ctx, e, version);
+	if (e->done == version || was_waited(e, version))
+		return CUDA_SUCCESS;
+	switch (ck_status_look(&e->watch, version)) {
+	case CK_STATUS_DONE:
+		e->done = version;
+		return CUDA_SUCCESS;
+	case CK_STATUS_PENDING:
+		return CUDA_ERROR_NOT_READY;
+	default:
+		return ask(ctx, e, version);
+	}
+}
+
+/* That a query has found it done does not suffice: a wait also brings what kernels have printed. */
+CK_EXPORT CUresult cuEventSynchronize(CUevent hEvent)
+{
+	struct ck_event *e;
+	uint64_t ctx, version;
+	CUresult err = enter(hEvent, &ctx, &e);
+	bool ours;
+
+	if (err)
+		return err;
+	version = e->version;
+	ours = is_ours(e, version);
+	if (ours && was_waited(e, version))
+		return CUDA_SUCCESS;
+	err = ck_wire_cuEventSynchronize(ctx, e->object.id);
+	if (!err && ours)
+		e->waited = version;
+	return err;
+}
+
+static struct elapsed *place(uint64_t start, uint64_t end)
+{
+	return &kept[((start >> RECORDS_BITS) * 31 + (end >> RECORDS_BITS)) % KEPT];
+}
+
+static bool elapsed_find(struct elapsed *e)
+{
+	const struct elapsed *at = place(e->start, e->end);
+	bool found;
+
+	pthread_mutex_lock(&lock);
+	found = at->start == e->start && at->end == e->end;
+	if (found)
+		*e = *at;
+	pthread_mutex_unlock(&lock);
+	return found;
+}
+
+static void elapsed_keep(const struct elapsed *e)
+{
+	pthread_mutex_lock(&lock);
+	*place(e->start, e->end) = *e;
+	pthread_mutex_unlock(&lock);
+}
+
+CK_EXPORT CUresult cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEnd)
+{
+	struct ck_event *start = ck_object_check(hStart, CK_OBJECT_EVENT);
+	struct ck_event *end = ck_object_check(hEnd, CK_OBJECT_EVENT);
+	struct elapsed e;
+	uint64_t ctx;
+	bool ours;
+	CUresult err = ck_enter_any(&ctx);
+
+	if (err)
+		return err;
+	if (!pMilliseconds)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!start || !end)
+		return CUDA_ERROR_INVALID_HANDLE;
+	e = (struct elapsed){ .start = start->version, .end = end->version };
+	ours = is_ours(start, e.start) && is_ours(end, e.end);
+	if (!ours || !elapsed_find(&e))
+		err = ck_wire_cuEventElapsedTime_v2(ctx, &e.milliseconds, start->object.id,
+						    end->object.id);
+	if (err)
+		return err;
+	*pMilliseconds = e.milliseconds;
+	if (ours)
+		elapsed_keep(&e);
+	return CUDA_SUCCESS;
+}

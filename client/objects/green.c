@@ -1,0 +1,263 @@
+/*
+ * client/objects/green.c - parts of a device's multiprocessors, and green contexts that have one.
+ *
+ * What a green context holds belongs to the device's primary context, and outlives it.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/wire/client.h"
+#include "client/objects/context.h"
+#include "libcuda/local.h"
+
+#define GROUPS_MAX 1024u	/* more multiprocessors than any device has */
+
+static struct ck_green *green_from(CUgreenCtx handle)
+{
+	return ck_object_check(handle, CK_OBJECT_GREEN);
+}
+
+/* --- resources: bytes that the server has made, and takes back only as they were */
+
+CK_EXPORT CUresult cuCtxGetDevResource(CUcontext hCtx, CUdevResource *resource,
+				       CUdevResourceType type)
+{
+	struct ck_context *context = ck_context_from(hCtx);
+	CUresult err = ck_session_check();
+
+	if (err)
+		return err;
+	if (!context || !context->active)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	if (!resource)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (context->green)
+		return ck_wire_cuGreenCtxGetDevResource(0, context->green->object.id, resource,
+							type);
+	return ck_wire_cuCtxGetDevResource(0, context->object.id, resource, type);
+}
+
+static CUresult take(void *bytes, size_t size, CUdevResource *out, size_t count)
+{
+	CUresult err = CUDA_SUCCESS;
+
+	if (size != count * sizeof(*out))
+		err = CUDA_ERROR_UNKNOWN;
+	else if (out && size > 0)
+		memcpy(out, bytes, size);
+	return err;
+}
+
+CK_EXPORT CUresult cuDevSmResourceSplitByCount(CUdevResource *result, unsigned int *nbGroups,
+					       const CUdevResource *input,
+					       CUdevResource *remaining, unsigned int useFlags,
+					       unsigned int minCount)
+{
+	void *parts = NULL, *rest = NULL;
+	size_t parts_size = 0, rest_size = 0;
+	unsigned int groups = 0;
+	CUresult err = ck_session_check();
+
+	if (err)
+		return err;
+	if (!nbGroups || !input)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (input->type != CU_DEV_RESOURCE_TYPE_SM)
+		return CUDA_ERROR_INVALID_RESOURCE_TYPE;
+	err = ck_wire_ck_resource_split(0, input, sizeof(*input), result != NULL,
+					ck_min(*nbGroups, GROUPS_MAX), useFlags, minCount, &groups,
+					&parts, &parts_size, &rest, &rest_size);
+	if (!err && result && groups > *nbGroups)
+		err = CUDA_ERROR_UNKNOWN;
+	if (!err && result)
+		err = take(parts, parts_size, result, groups);
+	if (!err)
+		err = take(rest, rest_size, remaining, 1);
+	if (!err)
+		*nbGroups = groups;
+	free(parts);
+	free(rest);
+	return err;
+}
+
+CK_EXPORT CUresult cuDevResourceGenerateDesc(CUdevResourceDesc *phDesc, CUdevResource *resources,
+					     unsigned int nbResources)
+{
+	struct ck_object *desc;
+	CUresult err = ck_session_check();
+
+	if (err)
+		return err;
+	if (!phDesc || !resources || nbResources == 0 || nbResources > GROUPS_MAX)
+		return CUDA_ERROR_INVALID_VALUE;
+	desc = ck_object_new(CK_OBJECT_RESOURCES, NULL);
+	if (!desc)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	err = ck_wire_ck_resource_desc(0, desc->id, resources, nbResources * sizeof(*resources));
+	if (err)
+		ck_object_free(desc);
+	else
+		*phDesc = (CUdevResourceDesc)desc;
+	return err;
+}
+
+/* --- green contexts */
+
+CK_EXPORT CUresult cuGreenCtxCreate(CUgreenCtx *phCtx, CUdevResourceDesc desc, CUdevice dev,
+				    unsigned int flags)
+{
+	struct ck_object *resources = ck_object_check(desc, CK_OBJECT_RESOURCES);
+	struct ck_green *green;
+	int ordinal;
+	CUresult err = ck_session_check();
+
+	if (!err)
+		err = ck_device_id(dev, &ordinal);
+	if (err)
+		return err;
+	if (!phCtx || !resources || flags != CU_GREEN_CTX_DEFAULT_STREAM)
+		return CUDA_ERROR_INVALID_VALUE;
+	green = ck_object_new(CK_OBJECT_GREEN, NULL);
+	if (!green)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	green->device = dev;
+	err = ck_wire_cuGreenCtxCreate(0, green->object.id, resources->id, ordinal, flags);
+	if (err)
+		ck_object_free(green);
+	else
+		*phCtx = (CUgreenCtx)green;
+	return err;
+}
+
+/* Its converted form, a slot that is not used again, dies with it; what it owned does not. */
+CK_EXPORT CUresult cuGreenCtxDestroy(CUgreenCtx hCtx)
+{
+	struct ck_green *green = green_from(hCtx);
+	CUresult err = ck_session_check();
+
+	if (err)
+		return err;
+	if (!green)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	if (green->context) {
+		ck_local_forget((CUcontext)green->context);
+		green->context->active = false;
+		green->context->green = NULL;
+		ck_cache_clear();
+	}
+	err = ck_wire_ck_green_destroy(0, green->object.id,
+				       green->context ? green->context->object.id : 0);
+	ck_object_free(green);
+	return err;
+}
+
+static CUresult convert(struct ck_green *green)
+{
+	struct ck_context *context = ck_object_new(CK_OBJECT_CONTEXT, NULL);
+	CUresult err;
+
+	if (!context)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	err = ck_wire_ck_green_context(0, context->object.id, green->object.id);
+	if (err) {
+		ck_object_free(context);
+		return err;
+	}
+	context->device = green->device;
+	context->green = green;
+	context->retained = 1;
+	context->was_active = true;
+	context->unique_id = ck_context_number();
+	atomic_store(&context->active, true);
+	green->context = context;
+	return CUDA_SUCCESS;
+}
+
+CK_EXPORT CUresult cuCtxFromGreenCtx(CUcontext *pContext, CUgreenCtx hCtx)
+{
+	struct ck_green *green = green_from(hCtx);
+	CUresult err = ck_session_check();
+
+	if (err)
+		return err;
+	if (!pContext)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!green)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	if (!green->context)
+		err = convert(green);
+	if (!err)
+		*pContext = (CUcontext)green->context;
+	return err;
+}
+
+CK_EXPORT CUresult cuGreenCtxStreamCreate(CUstream *phStream, CUgreenCtx greenCtx,
+					  unsigned int flags, int priority)
+{
+	struct ck_green *green = green_from(greenCtx);
+	struct ck_stream *s;
+	CUresult err = ck_session_check();
+
+	if (err)
+		return err;
+	if (!green)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	if (!phStream || flags != CU_STREAM_NON_BLOCKING)
+		return CUDA_ERROR_INVALID_VALUE;
+	s = ck_object_new(CK_OBJECT_STREAM, ck_gpu(green->device)->primary);
+	if (!s)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	s->flags = flags;
+	s->priority = priority;
+	s->green = greenCtx;
+	s->born = ck_command_last();
+	ck_client.unordered_streams = true;
+	err = ck_wire_cuGreenCtxStreamCreate(0, s->object.id, green->object.id, flags, priority);
+	if (err)
+		ck_object_free(s);
+	else
+		*phStream = (CUstream)s;
+	return err;
+}
+
+/* --- contexts with a share of the multiprocessors, which only MPS on the server's host gives */
+
+CK_EXPORT CUresult cuDeviceGetExecAffinitySupport(int *pi, CUexecAffinityType type, CUdevice dev)
+{
+	int ordinal;
+	CUresult err = ck_session_check();
+
+	if (!err)
+		err = ck_device_id(dev, &ordinal);
+	if (err)
+		return err;
+	if (!pi || (unsigned int)type >= CU_EXEC_AFFINITY_TYPE_MAX)
+		return CUDA_ERROR_INVALID_VALUE;
+	*pi = 0;
+	return CUDA_SUCCESS;
+}
+
+CK_EXPORT CUresult cuCtxGetExecAffinity(CUexecAffinityParam *pExecAffinity,
+					CUexecAffinityType type)
+{
+	uint64_t ctx;
+	CUresult err = ck_enter(&ctx);
+
+	if (err)
+		return err;
+	if (!pExecAffinity || (unsigned int)type >= CU_EXEC_AFFINITY_TYPE_MAX)
+		return CUDA_ERROR_INVALID_VALUE;
+	return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
+}
+
+CK_EXPORT CUresult cuCtxCreate_v3(CUcontext *pctx, CUexecAffinityParam *paramsArray, int numParams,
+				  unsigned int flags, CUdevice dev)
+{
+	CUresult err = ck_session_check();
+
+	if (err)
+		return err;
+	if (numParams < 0 || (numParams > 0 && !paramsArray))
+		return CUDA_ERROR_INVALID_VALUE;
+	return numParams ? CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY : cuCtxCreate_v2(pctx, flags, dev);
+}

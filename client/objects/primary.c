@@ -1,0 +1,153 @@
+/*
+ * client/objects/primary.c - the primary context of each device.
+ *
+ * The object is made with the session, before anyone retains it: the CUDA runtime makes it
+ * current first and retains it later. The handle stays the same for the life of the process;
+ * the number of cuCtxGetId is new each time the context comes to life.
+ *
+ * A reset ends the context and leaves the usage count alone, as driver 580 does: who retained it
+ * may release it afterwards, and the next retain brings it to life again.
+ */
+#include <pthread.h>
+
+#include "client/objects/context.h"
+#include "libcuda/local.h"
+
+/*
+ * Held while messages of a context's life are sent, so that the server sees them in the order
+ * in which they take effect here: it comes before the command lock. Never held while destructors of
+ * the application's libraries run, which take locks of their own.
+ */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static CUresult begin(CUdevice dev, struct ck_gpu **gpu)
+{
+	CUresult err = ck_session_check();
+
+	if (err)
+		return err;
+	*gpu = ck_gpu(dev);
+	return *gpu ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+}
+
+static void activate(struct ck_gpu *gpu)
+{
+	struct ck_context *context = gpu->primary;
+
+	context->flags = gpu->primary_flags | CU_CTX_MAP_HOST;
+	context->unique_id = ck_context_number();
+	context->was_active = true;
+	atomic_store(&context->synced, 0);
+	atomic_store(&context->legacy_synced, 0);
+	atomic_store(&context->fault, 0);
+	atomic_store_explicit(&context->active, true, memory_order_release);
+}
+
+static void deactivate(struct ck_gpu *gpu)
+{
+	atomic_store_explicit(&gpu->primary->active, false, memory_order_release);
+	ck_context_forget(gpu->primary);
+}
+
+CK_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
+{
+	struct ck_gpu *gpu;
+	CUresult err = begin(dev, &gpu);
+
+	if (err)
+		return err;
+	if (!pctx)
+		return CUDA_ERROR_INVALID_VALUE;
+	pthread_mutex_lock(&lock);
+	if (!ck_context_active(gpu->primary)) {
+		err = ck_wire_ck_primary_retain(0, gpu->primary->object.id, gpu->server_ordinal);
+		if (!err)
+			activate(gpu);
+	}
+	if (!err) {
+		gpu->primary->retained++;
+		*pctx = (CUcontext)gpu->primary;
+	}
+	pthread_mutex_unlock(&lock);
+	return err;
+}
+
+CK_EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev)
+{
+	struct ck_gpu *gpu;
+	CUresult err = begin(dev, &gpu);
+	bool last = false;
+
+	if (err)
+		return err;
+	pthread_mutex_lock(&lock);
+	if (gpu->primary->retained == 0)
+		err = CUDA_ERROR_INVALID_CONTEXT;
+	else
+		last = --gpu->primary->retained == 0 && ck_context_active(gpu->primary);
+	pthread_mutex_unlock(&lock);
+	if (!last)
+		return err;
+	ck_local_forget((CUcontext)gpu->primary);
+	pthread_mutex_lock(&lock);
+	/* another thread, or a destructor, may have retained it in between */
+	if (gpu->primary->retained == 0 && ck_context_active(gpu->primary)) {
+		deactivate(gpu);
+		err = ck_wire_ck_primary_release(0, gpu->primary->object.id, gpu->server_ordinal);
+	}
+	pthread_mutex_unlock(&lock);
+	return err;
+}
+
+CK_EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev)
+{
+	struct ck_gpu *gpu;
+	CUresult err = begin(dev, &gpu);
+
+	if (err)
+		return err;
+	ck_local_forget((CUcontext)gpu->primary);
+	pthread_mutex_lock(&lock);
+	gpu->primary_flags = CU_CTX_SCHED_AUTO;
+	gpu->primary->flags = CU_CTX_SCHED_AUTO;
+	if (ck_context_active(gpu->primary)) {
+		deactivate(gpu);
+		err = ck_wire_ck_primary_reset(0, gpu->primary->object.id, gpu->server_ordinal);
+	}
+	pthread_mutex_unlock(&lock);
+	return err;
+}
+
+CK_EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, int *active)
+{
+	struct ck_gpu *gpu;
+	CUresult err = begin(dev, &gpu);
+
+	if (err)
+		return err;
+	if (!flags || !active)
+		return CUDA_ERROR_INVALID_VALUE;
+	pthread_mutex_lock(&lock);
+	*flags = gpu->primary_flags;
+	*active = ck_context_active(gpu->primary);
+	pthread_mutex_unlock(&lock);
+	return CUDA_SUCCESS;
+}
+
+CK_EXPORT CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned int flags)
+{
+	struct ck_gpu *gpu;
+	CUresult err = begin(dev, &gpu);
+
+	if (err)
+		return err;
+	if (!ck_context_flags_valid(flags))
+		return CUDA_ERROR_INVALID_VALUE;
+	pthread_mutex_lock(&lock);
+	gpu->primary_flags = flags;
+	if (ck_context_active(gpu->primary))
+		gpu->primary->flags = flags | CU_CTX_MAP_HOST;
+	err = ck_wire_ck_primary_flags(0, gpu->server_ordinal, flags);
+	pthread_mutex_unlock(&lock);
+	return err;
+}

@@ -1,0 +1,294 @@
+/*
+ * client/objects/stream.c - streams: named here, created one-way; a synchronise with nothing outstanding
+ * is answered here (D5).
+ */
+#include <stdlib.h>
+
+#include "client/graphs/capture.h"
+#include "client/wire/client.h"
+#include "client/objects/context.h"
+#include "client/managed/managed.h"
+#include "client/copy/stage.h"
+#include "client/wire/status.h"
+#include "rpc/status.h"
+
+/* The thread's own stream of its current context: an ordinary blocking stream behind handle 2. */
+static CUresult own_stream(struct ck_stream **out)
+{
+	struct ck_thread *t = ck_thread();
+	struct ck_context *ctx = ck_context_current();
+	struct ck_stream **more;
+	CUstream made;
+	CUresult err;
+
+	if (!ctx)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	for (unsigned int i = 0; i < t->own_stream_count; i++) {
+		struct ck_stream *s = ck_object_check(t->own_streams[i], CK_OBJECT_STREAM);
+
+		if (s && s->object.context == ctx) {
+			*out = s;
+			return CUDA_SUCCESS;
+		}
+	}
+	more = realloc(t->own_streams, (t->own_stream_count + 1) * sizeof(*more));
+	if (!more)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	t->own_streams = more;
+	err = cuStreamCreateWithPriority(&made, CU_STREAM_DEFAULT, 0);
+	if (err)
+		return err;
+	*out = t->own_streams[t->own_stream_count++] = (struct ck_stream *)made;
+	return CUDA_SUCCESS;
+}
+
+CUresult ck_stream_from(CUstream handle, struct ck_stream **stream)
+{
+	*stream = NULL;
+	if (!handle)
+		handle = ck_thread()->default_stream;
+	if (!handle || handle == CU_STREAM_LEGACY)
+		return CUDA_SUCCESS;
+	if (handle == CU_STREAM_PER_THREAD)
+		return own_stream(stream);
+	*stream = ck_object_check(handle, CK_OBJECT_STREAM);
+	return *stream ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+/*
+ * Copies into a stream of another context, and waits for it, are allowed. They are made in its context: what has been
+ * waited for there counts, and the server's own events for the copy must be of that.
+ */
+CUresult ck_stream_enter(CUstream handle, struct ck_context **context, struct ck_stream **stream)
+{
+	CUresult err = ck_context_usable(context);
+
+	if (!err)
+		err = ck_stream_from(handle, stream);
+	/* a green context's stream is the primary one's, which need not be retained */
+	if (!err && *stream && ck_context_active((*stream)->object.context))
+		*context = (*stream)->object.context;
+	return err;
+}
+
+bool ck_stream_takes(const struct ck_stream *stream, const struct ck_context *context)
+{
+	const struct ck_context *own = stream ? stream->object.context : ck_context_current();
+
+	return own == context || own->green || context->green || (stream && stream->green);
+}
+
+CUresult ck_stream_id(CUstream handle, uint64_t *id)
+{
+	struct ck_stream *s;
+	CUresult err = ck_stream_from(handle, &s);
+
+	*id = s ? s->object.id : 0;
+	return err ? err : ck_capture_work(s);
+}
+
+CUresult ck_stream_uncaptured(CUstream handle, struct ck_context **ctx, uint64_t *id,
+			      CUdevice *device)
+{
+	struct ck_stream *s;
+	CUresult err = ck_context_usable(ctx);
+
+	if (!err)
+		err = ck_stream_from(handle, &s);
+	if (!err)
+		err = ck_capture_work_uncaptured(s);
+	if (err)
+		return err;
+	*id = s ? s->object.id : 0;
+	*device = (s ? s->object.context : *ctx)->device;
+	return CUDA_SUCCESS;
+}
+
+/* A stream that was made later may have the id of one that is gone. */
+bool ck_stream_waited(struct ck_context *context, uint64_t id, uint64_t number)
+{
+	const struct ck_stream *s = id ? ck_object_by_id(CK_OBJECT_STREAM, id) : NULL;
+
+	if (context->synced >= number)
+		return true;
+	if (!id)
+		return context->legacy_synced >= number;
+	return s && s->born < number && s->synced >= number;
+}
+
+bool ck_stream_idle(struct ck_context *context, struct ck_stream *stream)
+{
+	uint64_t last = ck_command_last();
+
+	return context->synced == last ||
+	       (stream ? stream->synced : context->legacy_synced) == last;
+}
+
+void ck_stream_synced(struct ck_context *context, struct ck_stream *stream, uint64_t command)
+{
+	_Atomic uint64_t *synced = stream ? &stream->synced : &context->legacy_synced;
+	uint64_t before = atomic_load(synced);
+
+	while (before < command && !atomic_compare_exchange_weak(synced, &before, command))
+		; /* another thread, or a part of the same copy, may have waited for more */
+}
+
+CUresult ck_stream_wait(struct ck_context *context, struct ck_stream *stream)
+{
+	uint64_t last = ck_command_last();
+	CUresult err = ck_wire_cuStreamSynchronize(context->object.id,
+						   stream ? stream->object.id : 0);
+
+	if (!err)
+		ck_stream_synced(context, stream, last);
+	return err;
+}
+
+CK_EXPORT CUresult cuStreamCreateWithPriority(CUstream *phStream, unsigned int flags, int priority)
+{
+	struct ck_stream *s;
+	struct ck_context *ctx;
+	int low = 0, high = 0;
+	CUresult err = ck_context_usable(&ctx);
+
+	if (err)
+		return err;
+	if (!phStream || flags > CU_STREAM_NON_BLOCKING)
+		return CUDA_ERROR_INVALID_VALUE;
+	s = ck_object_new(CK_OBJECT_STREAM, ctx);
+	if (!s)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	cuCtxGetStreamPriorityRange(&low, &high);	/* numbers fall as priority rises */
+	s->flags = flags;
+	s->born = ck_command_last();
+	if (flags & CU_STREAM_NON_BLOCKING)
+		ck_client.unordered_streams = true;
+	s->priority = priority > low ? low : priority < high ? high : priority;
+	err = ck_wire_cuStreamCreateWithPriority(ctx->object.id, s->object.id, flags, priority);
+	if (err)
+		ck_object_free(s);
+	else
+		*phStream = (CUstream)s;
+	return err;
+}
+
+CK_EXPORT CUresult cuStreamCreate(CUstream *phStream, unsigned int Flags)
+{
+	return cuStreamCreateWithPriority(phStream, Flags, 0);
+}
+
+CK_EXPORT CUresult cuStreamDestroy_v2(CUstream hStream)
+{
+	struct ck_stream *s = ck_object_check(hStream, CK_OBJECT_STREAM);
+	uint64_t ctx;
+	CUresult err = ck_enter_any(&ctx);
+
+	if (err)
+		return err;
+	if (!s)
+		return CUDA_ERROR_INVALID_HANDLE;
+	ck_capture_stream_gone(s);
+	ck_managed_detach(s->object.id);
+	ck_stage_stream_gone(s);
+	err = ck_wire_cuStreamDestroy_v2(s->object.context->object.id, s->object.id);
+	ck_object_free(s);
+	return err;
+}
+
+/*
+ * Wait unless @may forbids it or nothing is outstanding; success covers what came before.
+ */
+static CUresult settle(CUstream handle, CUresult (*may)(struct ck_stream *stream))
+{
+	struct ck_context *ctx;
+	struct ck_stream *s;
+	CUresult err = ck_stream_enter(handle, &ctx, &s);
+
+	if (!err)
+		err = may(s);
+	return err || ck_stream_idle(ctx, s) ? err : ck_stream_wait(ctx, s);
+}
+
+CUresult ck_stream_settle(CUstream handle)
+{
+	return settle(handle, ck_capture_wait);
+}
+
+CK_EXPORT CUresult cuStreamSynchronize(CUstream hStream)
+{
+	return settle(hStream, ck_capture_question);
+}
+
+/* A call that also has the server watch for the end of what is in the stream now. */
+static CUresult ask(struct ck_context *ctx, struct ck_stream *s, uint64_t last)
+{
+	uint64_t number = ck_status_number(s ? s->object.id : ctx->object.id);
+	unsigned int state = CK_ASKED_BUSY;
+	CUresult err = ck_wire_ck_stream_ask(ctx->object.id, s ? s->object.id : 0, number, &state);
+
+	if (err)
+		return err;
+	if (state == CK_ASKED_DONE)
+		atomic_store(s ? &s->done : &ctx->legacy_done, last);
+	if (state == CK_ASKED_WATCHED)
+		ck_status_watched(s ? &s->watch : &ctx->legacy_watch, last, number);
+	return state == CK_ASKED_DONE ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+
+CK_EXPORT CUresult cuStreamQuery(CUstream hStream)
+{
+	struct ck_context *ctx;
+	struct ck_stream *s;
+	uint64_t last = ck_command_last();
+	CUresult err = ck_stream_enter(hStream, &ctx, &s);
+
+	if (!err)
+		err = ck_capture_question(s);
+	if (err || ck_stream_idle(ctx, s) || (s ? s->done : ctx->legacy_done) == last)
+		return err;
+	switch (ck_status_look(s ? &s->watch : &ctx->legacy_watch, last)) {
+	case CK_STATUS_DONE:
+		atomic_store(s ? &s->done : &ctx->legacy_done, last);
+		return CUDA_SUCCESS;
+	case CK_STATUS_PENDING:
+		return CUDA_ERROR_NOT_READY;
+	default:
+		return ask(ctx, s, last);
+	}
+}
+
+CK_EXPORT CUresult cuCtxSynchronize(void)
+{
+	struct ck_context *ctx;
+	uint64_t last = ck_command_last();
+	CUresult err = ck_context_usable(&ctx);
+
+	if (!err)
+		err = ck_capture_wait_context(ctx);
+	if (err || ctx->synced == last)
+		return err;
+	err = ck_wire_cuCtxSynchronize(ctx->object.id);
+	if (!err)
+		ctx->synced = last;
+	return err;
+}
+
+/* The same for a context that need not be current; NULL means the current one. */
+CK_EXPORT CUresult cuCtxSynchronize_v2(CUcontext handle)
+{
+	struct ck_context *ctx = ck_context_from(handle);
+	uint64_t last = ck_command_last();
+	CUresult err = ck_session_check();
+
+	if (err)
+		return err;
+	if (!ctx || !ctx->active)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	err = ck_capture_wait_context(ctx);
+	if (err || ctx->synced == last)
+		return err;
+	err = ck_wire_cuCtxSynchronize(ctx->object.id);
+	if (!err)
+		ctx->synced = last;
+	return err;
+}

@@ -1,0 +1,104 @@
+/*
+ * client/objects/stream_info.c - questions about streams that the client answers.
+ */
+#include "client/graphs/capture.h"
+#include "client/wire/client.h"
+
+/* Legacy stream: flags 0, priority 0, ids 1 and 2 as the driver's. */
+static CUresult stream_of(CUstream handle, struct ck_stream **s)
+{
+	CUresult err = ck_session_check();
+
+	return err ? err : ck_stream_from(handle, s);
+}
+
+CK_EXPORT CUresult cuStreamGetFlags(CUstream hStream, unsigned int *flags)
+{
+	struct ck_stream *s;
+	CUresult err = stream_of(hStream, &s);
+
+	if (err)
+		return err;
+	if (!flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	err = s ? ck_capture_wait(s) : CUDA_SUCCESS;	/* odd, but the driver refuses this, too */
+	if (err)
+		return err;
+	*flags = s ? s->flags : CU_STREAM_DEFAULT;
+	return CUDA_SUCCESS;
+}
+
+CK_EXPORT CUresult cuStreamGetPriority(CUstream hStream, int *priority)
+{
+	struct ck_stream *s;
+	CUresult err = stream_of(hStream, &s);
+
+	if (err)
+		return err;
+	if (!priority)
+		return CUDA_ERROR_INVALID_VALUE;
+	*priority = s ? s->priority : 0;
+	return CUDA_SUCCESS;
+}
+
+CK_EXPORT CUresult cuStreamGetId(CUstream hStream, unsigned long long *streamId)
+{
+	struct ck_stream *s;
+	CUresult err = stream_of(hStream, &s);
+
+	if (err)
+		return err;
+	if (!streamId)
+		return CUDA_ERROR_INVALID_VALUE;
+	*streamId = s ? s->object.id : 1;
+	return CUDA_SUCCESS;
+}
+
+CK_EXPORT CUresult cuStreamGetCtx(CUstream hStream, CUcontext *pctx)
+{
+	struct ck_stream *s;
+	CUresult err = stream_of(hStream, &s);
+	struct ck_context *ctx = err ? NULL : s ? s->object.context : ck_context_current();
+
+	if (err)
+		return err;
+	if (!pctx)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!ctx)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	*pctx = (CUcontext)ctx;
+	return CUDA_SUCCESS;
+}
+
+/* NULL for a stream that belongs to no green context, which most do not. */
+CK_EXPORT CUresult cuStreamGetGreenCtx(CUstream hStream, CUgreenCtx *phCtx)
+{
+	struct ck_stream *s;
+	CUresult err = stream_of(hStream, &s);
+
+	if (err)
+		return err;
+	if (!phCtx)
+		return CUDA_ERROR_INVALID_VALUE;
+	*phCtx = s ? s->green : NULL;
+	return CUDA_SUCCESS;
+}
+
+CK_EXPORT CUresult cuStreamGetCtx_v2(CUstream hStream, CUcontext *pCtx, CUgreenCtx *pGreenCtx)
+{
+	CUresult err = cuStreamGetCtx(hStream, pCtx);
+
+	if (!err && pGreenCtx)
+		err = cuStreamGetGreenCtx(hStream, pGreenCtx);
+	return err;
+}
+
+CK_EXPORT CUresult cuStreamGetDevice(CUstream hStream, CUdevice *device)
+{
+	CUcontext ctx;
+	CUresult err = device ? cuStreamGetCtx(hStream, &ctx) : CUDA_ERROR_INVALID_VALUE;
+
+	if (!err)
+		*device = ((struct ck_context *)ctx)->device;
+	return err;
+}

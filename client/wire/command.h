@@ -1,0 +1,30 @@
+/*
+ * client/wire/command.h - the command stream, for those who start and end it; to send, see client/wire/stub.h.
+ */
+#ifndef CK_CLIENT_WIRE_COMMAND_H
+#define CK_CLIENT_WIRE_COMMAND_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cuda/types.h"
+
+struct ck_chan;
+struct ck_proc;
+
+int ck_command_start(struct ck_chan *chan); /* owns @chan on success */
+/* At exit: what is buffered goes out. False: somebody is in the middle of a message and stays there,
+ * as this thread, should a signal have come then, whose handler has called exit(). */
+bool ck_command_stop(void);
+
+/* The server has closed the stream, and with it the session. */
+bool ck_command_over(void);
+/* The result of a message, a call or not, that could not be encoded for @ret. */
+CUresult ck_unsent(const struct ck_proc *p, int ret);
+uint64_t ck_command_number(void); /* of the last command sent, which a call waits for */
+void ck_command_flush(void);	/* it is on its way to the server on return */
+void ck_command_forked(void);	/* in a child: as ck_lane_forked */
+void ck_command_forget(void);	/* in a child that starts anew: as never started */
+void ck_command_abandon(void);	/* wake whoever writes: the session is over */
+
+#endif

@@ -1,0 +1,57 @@
+/*
+ * client/wire/delivery.h - copies from the device to pinned memory that do not wait, with a server that
+ * does not share that memory: the bytes come when they are there, and whatever tells the program
+ * that they are waits for them.
+ */
+#ifndef CK_CLIENT_WIRE_DELIVERY_H
+#define CK_CLIENT_WIRE_DELIVERY_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "client/wire/client.h"
+
+/* Is @size bytes from @to on memory that may be written later: pinned, and no page of it tracked? */
+bool ck_delivery_suits(const void *to, size_t size);
+
+/* Have @size bytes at @src copied to @to, in the order of @stream. */
+CUresult ck_delivery_copy(uint64_t ctx, uint64_t stream, void *to, CUdeviceptr src, size_t size);
+
+/* How many copies have bytes to come; is one of them into [base, base+size)? */
+extern _Atomic unsigned int ck_delivery_count;
+bool ck_delivery_expects(uint64_t base, size_t size);
+
+/* See to it that a thread receives what the server has to tell; false: there is none. */
+bool ck_delivery_listen(void);
+
+/* The memory is about to go, or to be used in another way: nothing comes to it any more. */
+void ck_delivery_forget(uint64_t base, size_t size);
+
+/*
+ * A part of a copy, or news, has come: where its @size bytes belong, given the results that precede
+ * them (NULL: it is not as the protocol has it); and then, that they are there.
+ */
+struct ck_arrival {
+	struct ck_copy *copy;
+	void *scratch;		/* for what nobody wants */
+	bool news;
+};
+
+void *ck_delivery_place(void *arrival, const void *results, size_t size);
+void ck_delivery_arrived(const struct ck_arrival *arrival, const void *results);
+
+/* Parts up to this rank, and all before, have come. Ranks wrap round. */
+extern _Atomic uint32_t ck_delivered;
+
+void ck_delivery_wait(uint32_t rank);
+
+/* A reply has told @rank: go on when what it covers is here. */
+static inline void ck_delivery_covered(uint32_t rank)
+{
+	if (unlikely(rank != atomic_load_explicit(&ck_delivered, memory_order_acquire)))
+		ck_delivery_wait(rank);
+}
+
+#endif

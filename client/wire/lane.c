@@ -1,0 +1,480 @@
+/*
+ * client/wire/lane.c - a lane is a connection, a reader and a buffer; threads keep theirs.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/wire/client.h"
+#include "client/wire/command.h"
+#include "client/wire/delivery.h"
+#include "client/wire/lane.h"
+#include "client/managed/managed.h"
+#include "client/wire/stats.h"
+#include "rpc/proc.h"
+#include "rpc/record.h"
+#include "util/cancel.h"
+#include "util/log.h"
+
+CK_LOG_DEFINE("client");
+
+struct ck_lane {
+	struct ck_chan *chan;
+	struct ck_reader *reader;
+	uint32_t xid;
+	bool busy;			/* with a call */
+	size_t received;		/* bytes of the last reply */
+	struct ck_lane *next;		/* in the pool */
+	struct ck_lane *older;		/* in the list of all */
+	size_t size;
+	unsigned char *buf;
+};
+
+#define LANE_BUFFER 4096
+/* A round trip takes a few microseconds, a step of a model some milliseconds, and waking a sleeper up to
+ * 50 us on a virtual machine. The driver itself spins while it waits for the GPU, however long. */
+#define LANE_SPIN_US 10000
+
+#define JOIN_FIRST_MS 10 /* between two attempts; doubled */
+#define JOIN_LAST_MS 640
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct ck_lane *pool;
+static struct ck_lane *newest;		/* all lanes, for a forked child */
+
+int ck_lane_create(struct ck_chan *chan, struct ck_lane **out)
+{
+	struct ck_lane *lane = calloc(1, sizeof(*lane));
+	int ret = -ENOMEM;
+
+	if (!lane)
+		goto close_chan;
+	lane->size = LANE_BUFFER;
+	lane->buf = malloc(lane->size);
+	if (!lane->buf)
+		goto free_lane;
+	ret = ck_reader_create(chan, &lane->reader);
+	if (ret < 0)
+		goto free_buf;
+	ck_chan_spin(chan, LANE_SPIN_US);
+	lane->chan = chan;
+	pthread_mutex_lock(&lock);
+	lane->older = newest;
+	newest = lane;
+	pthread_mutex_unlock(&lock);
+	*out = lane;
+	return 0;
+free_buf:
+	free(lane->buf);
+free_lane:
+	free(lane);
+close_chan:
+	ck_chan_close(chan);
+	return ret;
+}
+
+static void unlist(struct ck_lane *lane)
+{
+	struct ck_lane **at = &newest;
+
+	pthread_mutex_lock(&lock);
+	while (*at != lane)
+		at = &(*at)->older;
+	*at = lane->older;
+	pthread_mutex_unlock(&lock);
+}
+
+void ck_lane_destroy(struct ck_lane *lane)
+{
+	unlist(lane);
+	ck_reader_destroy(lane->reader);
+	ck_chan_close(lane->chan);
+	free(lane->buf);
+	free(lane);
+}
+
+struct ck_chan *ck_lane_detach(struct ck_lane *lane)
+{
+	struct ck_chan *chan = lane->chan;
+
+	unlist(lane);
+	ck_reader_destroy(lane->reader);
+	free(lane->buf);
+	free(lane);
+	return chan;
+}
+
+void ck_lane_release(struct ck_lane *lane)
+{
+	pthread_mutex_lock(&lock);
+	lane->next = pool;
+	pool = lane;
+	pthread_mutex_unlock(&lock);
+}
+
+void ck_lane_drop_all(void)
+{
+	struct ck_lane *lane, *next;
+
+	pthread_mutex_lock(&lock);
+	lane = pool;
+	pool = NULL;
+	pthread_mutex_unlock(&lock);
+	for (; lane; lane = next) {
+		next = lane->next;
+		ck_lane_destroy(lane);
+	}
+}
+
+void ck_lane_forked(void)
+{
+	for (struct ck_lane *lane = newest; lane; lane = lane->older)
+		close(ck_chan_fd(lane->chan));
+}
+
+void ck_lane_forget(void)
+{
+	pthread_mutex_init(&lock, NULL);
+	pool = NULL;
+	while (newest)
+		ck_lane_destroy(newest);
+	ck_thread()->lane = NULL;
+}
+
+bool ck_lane_busy(const struct ck_lane *lane)
+{
+	return lane->busy;
+}
+
+void ck_lane_timeout(struct ck_lane *lane, int milliseconds)
+{
+	ck_chan_timeout(lane->chan, milliseconds);
+}
+
+/* Too many threads come at once for the server: it has closed the connection, or could not pass it on. */
+static bool is_passing(int ret)
+{
+	return ret == -EACCES || ret == -EPIPE || ret == -ECONNRESET || ret == -EAGAIN;
+}
+
+static int join_patiently(struct ck_chan **chan)
+{
+	int ret = ck_session_join(CK_LANE_CALL, chan);
+
+	for (unsigned int ms = JOIN_FIRST_MS; is_passing(ret) && ms <= JOIN_LAST_MS; ms *= 2) {
+		if (ck_command_over())
+			break;
+		usleep(ms * 1000);
+		ret = ck_session_join(CK_LANE_CALL, chan);
+	}
+	return ret;
+}
+
+int ck_lane_take(struct ck_lane **lane)
+{
+	struct ck_chan *chan;
+	int ret;
+
+	pthread_mutex_lock(&lock);
+	*lane = pool;
+	if (pool)
+		pool = pool->next;
+	pthread_mutex_unlock(&lock);
+	if (*lane)
+		return 0;
+	ret = join_patiently(&chan);
+	return ret < 0 ? ret : ck_lane_create(chan, lane);
+}
+
+static int send_call(struct ck_lane *lane, struct ck_exchange *x)
+{
+	static const unsigned char zero[4];
+	struct iovec iov[3];
+	long n;
+
+	if (++lane->xid == 0)
+		lane->xid = 1;	/* 0 is that of what comes in front of replies */
+	for (;;) {
+		unsigned char *bigger;
+
+		n = ck_call_encode(lane->buf, lane->size, lane->xid, x->proc, x->xdr_args, x->args,
+				   x->bulk_size);
+		if (n != -ENOSPC || lane->size >= CK_RECORD_MAX)
+			break;
+		bigger = realloc(lane->buf, lane->size * 4);
+		if (!bigger) {
+			n = -ENOMEM;
+			break;
+		}
+		lane->buf = bigger;
+		lane->size *= 4;
+	}
+	x->unsent = n < 0;
+	if (n < 0)
+		return (int)n;
+	iov[0] = (struct iovec){ lane->buf, (size_t)n };
+	iov[1] = (struct iovec){ (void *)(uintptr_t)x->bulk, x->bulk_size };
+	iov[2] = (struct iovec){ (void *)(uintptr_t)zero, -x->bulk_size & 3 };
+	if (x->fd)
+		return ck_chan_writev_fd(lane->chan, iov, x->bulk_size ? 3 : 1, *x->fd);
+	return ck_chan_writev(lane->chan, iov, x->bulk_size ? 3 : 1);
+}
+
+/* Payload behind the results at @offset: as much as the sink takes, then the CUresult. */
+static int take_bulk(struct ck_lane *lane, size_t offset, uint32_t length, struct ck_exchange *x)
+{
+	unsigned char pad[4];
+	uint32_t word;
+	int ret = ck_reader_bulk_begin(lane->reader, offset);
+
+	if (ret == 0 && length > x->sink->size)
+		ret = -EPROTO;
+	if (ret == 0 && length > 0)
+		ret = ck_reader_bulk(lane->reader, x->sink->data, length);
+	if (ret == 0 && length % 4)
+		ret = ck_reader_bulk(lane->reader, pad, 4 - length % 4);
+	if (ret == 0)
+		ret = ck_reader_bulk(lane->reader, &word, sizeof(word));
+	if (ret == 0)
+		x->bulk_err = (int)ntohl(word);
+	return ret;
+}
+
+/* The next reply that has come: whose it is, and where its results begin. */
+static int next_reply(struct ck_lane *lane, struct ck_record *record, uint32_t *xid, size_t *offset)
+{
+	uint32_t low, high;
+	int ret = ck_reader_next(lane->reader, record);
+
+	if (ret < 0)
+		return ret;
+	lane->received += record->total;
+	ret = ck_reply_decode(record->body, record->body_size, xid, offset, &low, &high);
+	if (ret == -EPROTONOSUPPORT)
+		ck_err("the server speaks version %u to %u of the protocol, this client %u", low,
+		       high, CK_VERSION);
+	return ret;
+}
+
+/* The results at @offset, and what is behind them. */
+static int take_results(struct ck_lane *lane, const struct ck_record *record, size_t offset,
+			struct ck_exchange *x)
+{
+	uint32_t length;
+	XDR xdrs;
+
+	xdrmem_create(&xdrs, (char *)(uintptr_t)record->body + offset,
+		      (u_int)(record->body_size - offset), XDR_DECODE);
+	if (!x->xdr_res(&xdrs, x->res))
+		return -EPROTO;
+	if (!x->sink)
+		return 0;
+	offset += xdr_getpos(&xdrs);
+	/* the length is the last word of the results, wherever the record lies */
+	memcpy(&length, record->body + offset - sizeof(length), sizeof(length));
+	length = ntohl(length);
+	if (x->place)
+		*x->sink = (struct ck_sink){ x->place(x->closure, x->res, length), length };
+	if (x->place && !x->sink->data)
+		return -EPROTO;
+	if (((const ck_result *)x->res)->err == 0 && length != x->sink->size)
+		return -EPROTO;
+	return take_bulk(lane, offset, length, x);
+}
+
+/* A small copy that the reply has taken along; it comes in front of it. */
+static int take_along(struct ck_lane *lane, const struct ck_record *record, size_t offset)
+{
+	ck_delivery_next_res res = { 0 };
+	struct ck_arrival arrival = { 0 };
+	struct ck_sink sink = { 0 };
+	struct ck_exchange x = { .xdr_res = (xdrproc_t)xdr_ck_delivery_next_res, .res = &res,
+				 .sink = &sink, .place = ck_delivery_place, .closure = &arrival };
+	int ret = take_results(lane, record, offset, &x);
+
+	if (ret == 0)
+		ck_delivery_arrived(&arrival, &res);
+	return ret;
+}
+
+static int receive_reply(struct ck_lane *lane, struct ck_exchange *x)
+{
+	struct ck_record record;
+	uint32_t xid;
+	size_t offset;
+	int ret;
+
+	lane->received = 0;
+	do {
+		ret = next_reply(lane, &record, &xid, &offset);
+		if (ret == 0 && xid == 0)
+			ret = take_along(lane, &record, offset);
+	} while (ret == 0 && xid == 0);
+	if (ret < 0)
+		return ret;
+	return xid == lane->xid ? take_results(lane, &record, offset, x) : -EPROTO;
+}
+
+int ck_lane_exchange(struct ck_lane *lane, struct ck_exchange *x)
+{
+	int ret;
+
+	lane->busy = true;
+	ret = send_call(lane, x);
+	x->bulk_err = 0;
+	if (ret == 0)
+		ret = receive_reply(lane, x);
+	lane->busy = false;
+	return ret;
+}
+
+bool ck_output_fetch(void)
+{
+	void *text = NULL, *errors = NULL;
+	size_t size = 0, errors_size = 0;
+	bool any;
+
+	any = ck_wire_ck_output(0, &text, &size, &errors, &errors_size) == CUDA_SUCCESS &&
+	      (size > 0 || errors_size > 0);
+	if (any && size > 0) {
+		fwrite(text, 1, size, stdout);
+		fflush(stdout);
+	}
+	if (any && errors_size > 0)
+		fwrite(errors, 1, errors_size, stderr);
+	free(text);
+	free(errors);
+	return any;
+}
+
+/* A call was not carried out. The session is over, since a lane broke in the middle of it; but not
+ * where nothing was sent, or the call got no lane while the session goes on: the program has used up its descriptors, say. */
+static CUresult lost(const struct ck_proc *p, const struct ck_exchange *x, int ret)
+{
+	char why[128];
+
+	if (x->unsent)
+		return ck_unsent(p, ret);
+	if (!ck_thread()->lane && !ck_command_over()) {
+		ck_info("%s: no connection for this thread: %s", p->name, strerror(-ret));
+		return CUDA_ERROR_OPERATING_SYSTEM;
+	}
+	snprintf(why, sizeof(why), "%s: %s", p->name,
+		 ret == -EPIPE ? "the server closed the connection" : strerror(-ret));
+	ck_session_lost(why);
+	return CUDA_ERROR_DEVICE_UNAVAILABLE;
+}
+
+static CUresult call_aside(struct ck_exchange *x)
+{
+	const struct ck_proc *p = &ck_procs[x->proc];
+	struct ck_thread *t = ck_thread();
+	int cancel = ck_cancel_disable();
+	int ret = t->lane ? 0 : ck_lane_take(&t->lane);
+
+	if (ret == 0)
+		ret = ck_lane_exchange(t->lane, x);
+	ck_cancel_restore(cancel);
+	return ret < 0 ? lost(p, x, ret) : (CUresult)((const ck_result *)x->res)->err;
+}
+
+CUresult ck_call_aside(uint32_t proc, void *args, void *res)
+{
+	const struct ck_proc *p = &ck_procs[proc];
+	struct ck_exchange x = { .proc = proc, .xdr_args = p->xdr_args, .xdr_res = p->xdr_res,
+				 .args = args, .res = res };
+	CUresult err = call_aside(&x);
+
+	ck_delivery_covered(((const ck_result *)res)->delivered);
+	return err;
+}
+
+CUresult ck_call_aside_bulk(uint32_t proc, void *args, void *res, ck_place_fn place, void *closure)
+{
+	const struct ck_proc *p = &ck_procs[proc];
+	struct ck_sink sink = { 0 };
+	struct ck_exchange x = { .proc = proc, .xdr_args = p->xdr_args, .xdr_res = p->xdr_res,
+				 .args = args, .res = res, .sink = &sink, .place = place,
+				 .closure = closure };
+
+	return call_aside(&x);
+}
+
+/* A call in the order of commands. */
+static CUresult call_uncancelled(struct ck_exchange *x)
+{
+	const struct ck_proc *p = &ck_procs[x->proc];
+	struct ck_thread *t = ck_thread();
+	ck_head *args = (ck_head *)(uintptr_t)x->args;
+	uint64_t began = unlikely(ck_stats_on) ? ck_stats_clock() : 0;
+	ck_result *head = x->res;
+	int ret = 0;
+
+	if (unlikely(ck_client.state == CK_STATE_LOST))
+		return CUDA_ERROR_DEVICE_UNAVAILABLE;
+	if (unlikely(!t->lane))
+		ret = ck_lane_take(&t->lane);
+	if (x->sink)
+		x->sink->data = ck_managed_host(x->sink->data, x->sink->size, true);
+	if (ret == 0 && likely(!ck_aside)) {
+		args->seq = ck_command_number();
+		ck_command_flush();
+	}
+	if (ret == 0)
+		ret = ck_lane_exchange(t->lane, x);
+	if (unlikely(ret < 0))
+		return lost(p, x, ret);
+	ck_delivery_covered(head->delivered);
+	if (head->err == 0)
+		head->err = x->bulk_err;
+	if (unlikely(ck_stats_on))
+		ck_stats_waited(x->proc, CK_CALL_HEADER + p->args_size + x->bulk_size,
+				t->lane->received, began);
+	if (unlikely(ck_trace_on))
+		ck_trace_message(x->proc, args, head, (CUresult)head->err);
+	if (unlikely(head->err))
+		ck_context_outcome(args->ctx, (CUresult)head->err);
+	/* who waits for a page may hold the lock of stdout */
+	if (unlikely(head->output) && x->proc != CK_PROC_ck_output && x->proc != CK_PROC_ck_fetch)
+		while (ck_output_fetch())
+			;
+	return (CUresult)head->err;
+}
+
+static CUresult call(struct ck_exchange *x)
+{
+	int cancel = ck_cancel_disable();
+	CUresult err = call_uncancelled(x);
+
+	ck_cancel_restore(cancel);
+	return err;
+}
+
+CUresult ck_call_bulk(uint32_t proc, void *args, void *res, const void *bulk, size_t bulk_size,
+		      struct ck_sink *sink)
+{
+	const struct ck_proc *p = &ck_procs[proc];
+	struct ck_exchange x = { .proc = proc, .xdr_args = p->xdr_args, .xdr_res = p->xdr_res,
+				 .args = args, .res = res, .bulk = bulk, .bulk_size = bulk_size,
+				 .sink = sink };
+
+	return call(&x);
+}
+
+CUresult ck_call_fd(uint32_t proc, void *args, void *res, int fd)
+{
+	const struct ck_proc *p = &ck_procs[proc];
+	struct ck_exchange x = { .proc = proc, .xdr_args = p->xdr_args, .xdr_res = p->xdr_res,
+				 .args = args, .res = res, .fd = &fd };
+
+	return ck_client.passes_fds ? call(&x) : CUDA_ERROR_NOT_SUPPORTED;
+}
+
+CUresult ck_call(uint32_t proc, void *args, void *res, struct ck_sink *sink)
+{
+	return ck_call_bulk(proc, args, res, NULL, 0, sink);
+}

@@ -1,0 +1,233 @@
+/*
+ * client/wire/object.c - slots of handles in one reserved region.
+ *
+ * Slots are handed out in order and, once freed, again only after many others: a stale handle
+ * is then still told from a live one. The region is reserved, not committed; pages come as
+ * slots are used.
+ */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "client/wire/client.h"
+#include "client/wire/object.h"
+#include "util/log.h"
+#include "util/map.h"
+
+CK_LOG_DEFINE("client");
+
+#define SLOT_SIZE 128
+#define SLOT_COUNT (1u << 22)
+#define FIRST_ID 16			/* 0, 1 and 2 are streams that need no object */
+#define MAGIC 0x6f6b6372u
+#define REUSE_AFTER 1024		/* free slots that wait before one is used again */
+
+union slot {
+	struct ck_object head;
+	struct ck_context context;
+	struct ck_stream stream;
+	struct ck_event event;
+	struct ck_module module;
+	struct ck_function function;
+	struct ck_pool pool;
+	struct ck_physical physical;
+	struct ck_inmate inmate;
+	struct ck_graph graph;
+	struct ck_node node;
+	struct ck_exec exec;
+	struct ck_link link;
+	struct ck_green green;
+	struct {
+		struct ck_object head;
+		uint32_t next_free;
+	} free;
+	unsigned char size[SLOT_SIZE];
+};
+
+_Static_assert(sizeof(union slot) == SLOT_SIZE, "an object has outgrown its slot");
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static union slot *slots;
+static uint32_t used = FIRST_ID;	/* slots ever handed out */
+static uint32_t free_first, free_last, free_count;
+static struct ck_map *named;		/* ids that the server picked, to objects */
+
+static int reserve(void)
+{
+	void *at = mmap(NULL, (size_t)SLOT_COUNT * SLOT_SIZE, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (at == MAP_FAILED) {
+		ck_err("no address space for handles: %m");
+		return -1;
+	}
+	__atomic_store_n(&slots, at, __ATOMIC_RELEASE);
+	return 0;
+}
+
+static uint32_t take(void)
+{
+	uint32_t i = 0;
+
+	if (free_count > REUSE_AFTER || (used == SLOT_COUNT && free_count > 0)) {
+		i = free_first;
+		free_first = slots[i].free.next_free;
+		free_count--;
+	} else if (used < SLOT_COUNT) {
+		i = used++;
+	}
+	return i;
+}
+
+void *ck_object_new(enum ck_object_kind kind, struct ck_context *context)
+{
+	struct ck_object *o = NULL;
+	uint32_t i = 0;
+
+	pthread_mutex_lock(&lock);
+	if (slots || !reserve())
+		i = take();
+	pthread_mutex_unlock(&lock);
+	if (i == 0)
+		return NULL;
+	o = &slots[i].head;
+	memset(o, 0, SLOT_SIZE);
+	o->kind = kind;
+	o->id = i;
+	o->context = context;
+	__atomic_store_n(&o->magic, MAGIC, __ATOMIC_RELEASE);
+	return o;
+}
+
+void ck_object_filled(void *object)
+{
+	__atomic_store_n(&((struct ck_object *)object)->magic, MAGIC, __ATOMIC_RELEASE);
+}
+
+void ck_object_free(void *object)
+{
+	struct ck_object *o = object;
+	uint32_t i = (uint32_t)((union slot *)object - slots);
+
+	__atomic_store_n(&o->magic, 0, __ATOMIC_RELEASE);
+	pthread_mutex_lock(&lock);
+	if (o->id >= SLOT_COUNT && named)
+		ck_map_remove(named, &o->id, sizeof(o->id));
+	if (free_count == 0)
+		free_first = i;
+	else
+		slots[free_last].free.next_free = i;
+	free_last = i;
+	free_count++;
+	pthread_mutex_unlock(&lock);
+}
+
+void *ck_object_check(const void *handle, enum ck_object_kind kind)
+{
+	union slot *base = __atomic_load_n(&slots, __ATOMIC_ACQUIRE);
+	uintptr_t offset = (uintptr_t)handle - (uintptr_t)base;
+	struct ck_object *o = (struct ck_object *)(uintptr_t)handle;
+
+	if (!base || offset >= (uintptr_t)SLOT_COUNT * SLOT_SIZE || offset % SLOT_SIZE)
+		return NULL;
+	if (__atomic_load_n(&o->magic, __ATOMIC_ACQUIRE) != MAGIC || o->kind != kind)
+		return NULL;
+	return o;
+}
+
+/* Graphs, pools and the like outlive the context in which they were made. */
+static bool of_context(enum ck_object_kind kind)
+{
+	return kind == CK_OBJECT_ARRAY || kind == CK_OBJECT_MIPMAP || kind == CK_OBJECT_LINK ||
+	       kind == CK_OBJECT_TEXREF || kind == CK_OBJECT_SURFREF;
+}
+
+CUresult ck_object_make(enum ck_object_kind kind, uint64_t *id)
+{
+	struct ck_object *o = ck_object_new(kind, of_context(kind) ? ck_context_current() : NULL);
+
+	if (!o)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	*id = o->id;
+	return CUDA_SUCCESS;
+}
+
+/* An object that the server has named, made when it is new here. */
+static struct ck_object *named_object(enum ck_object_kind kind, uint64_t id, bool make)
+{
+	struct ck_object *o = NULL;
+
+	pthread_mutex_lock(&lock);
+	if (!named)
+		named = ck_map_create();
+	if (named)
+		o = ck_map_find(named, &id, sizeof(id));
+	pthread_mutex_unlock(&lock);
+	if (o || !make || !named)
+		return o && o->kind == kind ? o : NULL;
+	o = ck_object_new(kind, of_context(kind) ? ck_context_current() : NULL);
+	if (!o)
+		return NULL;
+	pthread_mutex_lock(&lock);
+	o->id = id;
+	/* Two threads that are told of it at the same time: the first one's object counts. */
+	if (ck_map_insert(named, &id, sizeof(id), o)) {
+		struct ck_object *first = ck_map_find(named, &id, sizeof(id));
+
+		o->id = 0;
+		pthread_mutex_unlock(&lock);
+		ck_object_free(o);
+		return first && first->kind == kind ? first : NULL;
+	}
+	pthread_mutex_unlock(&lock);
+	return o;
+}
+
+void *ck_object_by_id(enum ck_object_kind kind, uint64_t id)
+{
+	union slot *base = __atomic_load_n(&slots, __ATOMIC_ACQUIRE);
+
+	if (id >= SLOT_COUNT)
+		return named_object(kind, id, false);
+	return base ? ck_object_check(&base[id], kind) : NULL;
+}
+
+void *ck_object_named(enum ck_object_kind kind, uint64_t id)
+{
+	return id < SLOT_COUNT ? ck_object_by_id(kind, id) : named_object(kind, id, true);
+}
+
+void ck_object_end(enum ck_object_kind kind, uint64_t id)
+{
+	void *o = ck_object_by_id(kind, id);
+
+	if (o)
+		ck_object_free(o);
+}
+
+CUresult ck_object_id(const void *handle, enum ck_object_kind kind, uint64_t *id)
+{
+	const struct ck_object *o = ck_object_check(handle, kind);
+
+	if (!o)
+		return CUDA_ERROR_INVALID_HANDLE;
+	*id = o->id;
+	return CUDA_SUCCESS;
+}
+
+void ck_object_each(struct ck_context *context, void (*fn)(struct ck_object *object))
+{
+	uint32_t end;
+
+	pthread_mutex_lock(&lock);
+	end = slots ? used : FIRST_ID;
+	pthread_mutex_unlock(&lock);
+	for (uint32_t i = FIRST_ID; i < end; i++) {
+		struct ck_object *o = &slots[i].head;
+
+		if (__atomic_load_n(&o->magic, __ATOMIC_ACQUIRE) == MAGIC &&
+		    o->context == context)
+			fn(o);
+	}
+}

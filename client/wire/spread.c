@@ -1,0 +1,126 @@
+/*
+ * client/wire/spread.c - a large copy goes over several connections at a time.
+ *
+ * One thread that copies into a socket is slower than the GPU's memory and than most networks. So
+ * a few threads of the shim, started when first wanted, take a part each; a part is an ordinary
+ * call on the lane of its thread, and the caller, who has a part too, waits for all of them.
+ * Nothing orders the parts among each other, and nothing needs to: they do not overlap.
+ */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <unistd.h>
+
+#include "client/wire/client.h"
+#include "client/wire/spread.h"
+#include "util/cancel.h"
+#include "util/env.h"
+#include "util/log.h"
+
+CK_LOG_DEFINE("client");
+
+#define MAX_PARTS 8
+#define PART_ALIGN ((size_t)256 << 10)
+
+/* One copy, and who has done what of it. Under the lock but for what a part's thread reads. */
+static struct {
+	pthread_mutex_t one;		/* held by the caller whose copy this is */
+	pthread_mutex_t lock;
+	pthread_cond_t work, done;
+	unsigned int threads;		/* helpers that run */
+	unsigned int next, parts, pending;
+	ck_part_fn fn;
+	const void *copy;
+	size_t size, part_size;
+	CUresult err;
+} s = {
+	.one = PTHREAD_MUTEX_INITIALIZER,
+	.lock = PTHREAD_MUTEX_INITIALIZER,
+	.work = PTHREAD_COND_INITIALIZER,
+	.done = PTHREAD_COND_INITIALIZER,
+};
+
+unsigned int ck_spread_width(void)
+{
+	static _Atomic unsigned int known;
+	long n = known;
+
+	if (n == 0) {
+		n = ck_env_long("CRICKET_CONNECTIONS");
+		if (n <= 0)
+			n = ck_min(4L, sysconf(_SC_NPROCESSORS_ONLN) / 2);
+		n = n < 1 ? 1 : ck_min(n, (long)MAX_PARTS);
+		known = (unsigned int)n;
+	}
+	return (unsigned int)n;
+}
+
+/* Take the next part, if there is one, and copy it. With the lock, which is open meanwhile. */
+static bool take_part(void)
+{
+	size_t at, n;
+	CUresult err;
+
+	if (s.next == s.parts)
+		return false;
+	at = s.next++ * s.part_size;
+	n = ck_min(s.part_size, s.size - at);
+	pthread_mutex_unlock(&s.lock);
+	err = s.fn(s.copy, at, n);
+	pthread_mutex_lock(&s.lock);
+	if (err && !s.err)
+		s.err = err;
+	if (--s.pending == 0)
+		pthread_cond_signal(&s.done);
+	return true;
+}
+
+static void *helper(void *unused)
+{
+	(void)unused;
+	pthread_mutex_lock(&s.lock);
+	for (;;) {
+		if (!take_part())
+			pthread_cond_wait(&s.work, &s.lock);
+	}
+	return NULL;
+}
+
+static void start_helpers(unsigned int count)
+{
+	while (s.threads < count && ck_thread_start_calling(helper) == 0)
+		s.threads++;
+	if (s.threads < count)
+		ck_debug("no thread for a large copy: fewer connections are used");
+}
+
+CUresult ck_spread(ck_part_fn fn, const void *copy, size_t size)
+{
+	unsigned int parts = ck_spread_width();
+	int cancel;
+	CUresult err;
+
+	/* A second large copy at the same time has the processors it needs without this. */
+	if (parts == 1 || size < CK_SPREAD_MIN || pthread_mutex_trylock(&s.one))
+		return fn(copy, 0, size);
+	cancel = ck_cancel_disable();
+	pthread_mutex_lock(&s.lock);
+	start_helpers(parts - 1);
+	s.fn = fn;
+	s.copy = copy;
+	s.size = size;
+	s.part_size = CK_ALIGN_UP((size + parts - 1) / parts, PART_ALIGN);
+	s.parts = s.pending = (unsigned int)((size + s.part_size - 1) / s.part_size);
+	s.err = CUDA_SUCCESS;
+	s.next = 0;
+	pthread_cond_broadcast(&s.work);
+	while (take_part())
+		;
+	while (s.pending > 0)
+		pthread_cond_wait(&s.done, &s.lock);
+	s.parts = s.next = 0;
+	err = s.err;
+	pthread_mutex_unlock(&s.lock);
+	pthread_mutex_unlock(&s.one);
+	ck_cancel_restore(cancel);
+	return err;
+}

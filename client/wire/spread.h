@@ -1,0 +1,25 @@
+/*
+ * client/wire/spread.h - large copies over several connections at a time.
+ */
+#ifndef CK_CLIENT_WIRE_SPREAD_H
+#define CK_CLIENT_WIRE_SPREAD_H
+
+#include <stddef.h>
+
+#include "cuda/types.h"
+
+#define CK_SPREAD_MIN ((size_t)4 << 20) /* bytes; below this waking threads takes what they save */
+
+/* Copy bytes [at, at + size) of the copy behind @copy; from any thread. */
+typedef CUresult (*ck_part_fn)(const void *copy, size_t at, size_t size);
+
+/* Connections for one copy: as asked for, else up to four while that leaves processors idle. */
+unsigned int ck_spread_width(void);
+
+/*
+ * Call @fn for parts of [0, size) that do not overlap, from several threads where that helps, and
+ * wait until all are done. The first error, if any; the other parts are then done or not.
+ */
+CUresult ck_spread(ck_part_fn fn, const void *copy, size_t size);
+
+#endif

@@ -1,0 +1,259 @@
+/*
+ * client/wire/stats.c - counts of calls and messages, and traces of messages; see stats.h.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "client/wire/stats.h"
+#include "rpc/proc.h"
+#include "util/env.h"
+#include "util/log.h"
+#include "util/util.h"
+
+CK_LOG_DEFINE("client");
+
+bool ck_stats_on, ck_trace_on;
+
+static struct ck_stats_row messages[CK_PROC_END];
+static _Atomic uint64_t entered, unnamed; /* calls without a name; messages for such */
+static _Atomic uint64_t pages_sent, pages_fetched;
+static __thread struct ck_stats_call *current __attribute__((tls_model("initial-exec")));
+
+static bool enabled(const char *name)
+{
+	const char *value = ck_env_string(name);
+
+	return value && *value && strcmp(value, "0") != 0;
+}
+
+static void read_variables(void)
+{
+	ck_stats_on = enabled("CRICKET_STATS");
+	ck_trace_on = enabled("CRICKET_TRACE");
+}
+
+void ck_stats_init(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, read_variables);
+}
+
+static void add(_Atomic uint64_t *count, uint64_t n)
+{
+	atomic_fetch_add_explicit(count, n, memory_order_relaxed);
+}
+
+uint64_t ck_stats_clock(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+void ck_stats_begin(struct ck_stats_call *call, unsigned int row)
+{
+	*call = (struct ck_stats_call){ .outer = current, .row = row };
+	current = call;
+}
+
+void ck_stats_end(struct ck_stats_call *call)
+{
+	struct ck_stats_row *row = &ck_stats_rows[call->row];
+
+	current = call->outer;
+	add(call->waits ? &row->waited : call->messages ? &row->one_way : &row->local, 1);
+	add(&row->sent, call->sent);
+	add(&row->received, call->received);
+	add(&row->ns, call->ns);
+}
+
+void ck_stats_entered(void)
+{
+	if (!current)
+		add(&entered, 1);
+}
+
+void ck_stats_sent(uint32_t proc, size_t bytes)
+{
+	add(&messages[proc].one_way, 1);
+	add(&messages[proc].sent, bytes);
+	if (!current) {
+		add(&unnamed, 1);
+		return;
+	}
+	current->messages++;
+	current->sent += bytes;
+}
+
+void ck_stats_waited(uint32_t proc, size_t bytes_out, size_t bytes_in, uint64_t began)
+{
+	uint64_t ns = ck_stats_clock() - began;
+
+	add(&messages[proc].waited, 1);
+	add(&messages[proc].sent, bytes_out);
+	add(&messages[proc].received, bytes_in);
+	add(&messages[proc].ns, ns);
+	if (!current) {
+		add(&unnamed, 1);
+		return;
+	}
+	current->waits++;
+	current->sent += bytes_out;
+	current->received += bytes_in;
+	current->ns += ns;
+}
+
+void ck_stats_pages(size_t sent, size_t fetched)
+{
+	add(&pages_sent, sent);
+	add(&pages_fetched, fetched);
+}
+
+/* --- at the end */
+
+struct line {
+	const char *name;
+	uint64_t calls, local, one_way, waited, sent, received, ns;
+};
+
+/* False: there was none of it. */
+static bool take(struct line *l, const char *name, const struct ck_stats_row *row)
+{
+	*l = (struct line){ .name = name, .local = row->local, .one_way = row->one_way,
+			    .waited = row->waited, .sent = row->sent, .received = row->received,
+			    .ns = row->ns };
+	l->calls = l->local + l->one_way + l->waited;
+	return name && l->calls > 0;
+}
+
+static void sum(struct line *total, const struct line *l)
+{
+	total->one_way += l->one_way;
+	total->waited += l->waited;
+	total->sent += l->sent;
+	total->received += l->received;
+	total->ns += l->ns;
+}
+
+/* What waited longest comes first, then what was called most. */
+static int dearest_first(const void *a, const void *b)
+{
+	const struct line *x = a, *y = b;
+
+	if (x->ns != y->ns)
+		return x->ns < y->ns ? 1 : -1;
+	if (x->calls != y->calls)
+		return x->calls < y->calls ? 1 : -1;
+	return strcmp(x->name, y->name);
+}
+
+static void print_line(FILE *f, const struct line *l)
+{
+	fprintf(f, "cricket: %9" PRIu64 " %9" PRIu64 " %9" PRIu64 " %9" PRIu64 " %12" PRIu64
+		   " %12" PRIu64 " %10.3f %9.1f  %s\n",
+		l->calls, l->local, l->one_way, l->waited, l->sent, l->received, (double)l->ns / 1e6,
+		l->waited ? (double)l->ns / 1e3 / (double)l->waited : 0.0, l->name);
+}
+
+static void print_table(FILE *f, const char *title, struct line *lines, size_t count)
+{
+	qsort(lines, count, sizeof(*lines), dearest_first);
+	fprintf(f, "cricket: %9s %9s %9s %9s %12s %12s %10s %9s  %s\n", "count", "local", "one-way",
+		"waited", "bytes sent", "received", "ms waited", "us mean", title);
+	for (size_t i = 0; i < count; i++)
+		print_line(f, &lines[i]);
+}
+
+static void print_calls(FILE *f, struct line *lines, struct line *total)
+{
+	size_t n = 0;
+
+	for (unsigned int i = 0; i < ck_stats_name_count; i++) {
+		if (take(&lines[n], ck_stats_names[i], &ck_stats_rows[i]))
+			total->local += lines[n++].local;
+	}
+	/* of calls without a name that crossed the wire, each had a message at least */
+	if (entered > unnamed) {
+		lines[n] = (struct line){ .name = "(by other ways than cuGetProcAddress)",
+					  .calls = entered - unnamed, .local = entered - unnamed };
+		total->local += lines[n++].local;
+	}
+	print_table(f, "calls of the program", lines, n);
+}
+
+static void print_messages(FILE *f, struct line *lines, struct line *total)
+{
+	size_t n = 0;
+
+	for (uint32_t i = 0; i < CK_PROC_END; i++) {
+		if (take(&lines[n], ck_procs[i].name, &messages[i]))
+			sum(total, &lines[n++]);
+	}
+	print_table(f, "messages", lines, n);
+}
+
+static void print(FILE *f)
+{
+	struct line *lines = calloc(ck_stats_name_count + CK_PROC_END, sizeof(*lines));
+	struct line total = { 0 };
+
+	fprintf(f, "cricket: %s, pid %d\n", program_invocation_short_name, (int)getpid());
+	if (lines) {
+		print_calls(f, lines, &total);
+		print_messages(f, lines, &total);
+	}
+	free(lines);
+	if (pages_sent || pages_fetched)
+		fprintf(f,
+			"cricket: managed memory: %" PRIu64 " pages of 4 KiB sent, %" PRIu64
+			" fetched\n",
+			(uint64_t)pages_sent, (uint64_t)pages_fetched);
+	fprintf(f,
+		"cricket: %" PRIu64 " calls answered locally, %" PRIu64 " one-way, %" PRIu64
+		" waited; %" PRIu64 " bytes sent, %" PRIu64 " received; %.3f ms waited\n",
+		total.local, total.one_way, total.waited, total.sent, total.received,
+		(double)total.ns / 1e6);
+}
+
+/* A file is appended to: a program may have children that write to the same one. */
+void ck_stats_end_of_process(void)
+{
+	const char *where = ck_env_string("CRICKET_STATS");
+	FILE *f = stderr;
+
+	if (strcmp(where, "1") != 0)
+		f = fopen(where, "ae");
+	if (!f) {
+		ck_err("CRICKET_STATS=%s: %s", where, strerror(errno));
+		return;
+	}
+	print(f);
+	if (f != stderr)
+		fclose(f);
+}
+
+void ck_trace_message(uint32_t proc, const void *args, const void *res, CUresult err)
+{
+	const struct ck_proc *p = &ck_procs[proc];
+	char line[1024];
+	size_t n = (size_t)snprintf(line, sizeof(line), "cricket: -> %s(", p->name);
+
+	n += ck_fields_print(p->in, args, line + n, sizeof(line) - n - 64);
+	n += (size_t)snprintf(line + n, sizeof(line) - n, p->one_way ? ")" : ") = %d", (int)err);
+	if (res && p->out && n < sizeof(line) - 64) {
+		n += (size_t)snprintf(line + n, sizeof(line) - n, ", ");
+		n += ck_fields_print(p->out, res, line + n, sizeof(line) - n - 2);
+	}
+	line[n++] = '\n';
+	if (write(STDERR_FILENO, line, n) < 0)
+		return;
+}

@@ -1,0 +1,131 @@
+/*
+ * client/wire/status.c - see client/wire/status.h.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "client/wire/client.h"
+#include "client/wire/delivery.h"
+#include "client/wire/status.h"
+#include "rpc/status.h"
+#include "util/cancel.h"
+#include "util/log.h"
+#include "util/spin.h"
+
+CK_LOG_DEFINE("client");
+
+#define TRUST_NS 250000000	/* a server that is gone is found out after this */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static bool tried;
+static struct ck_status_file *_Atomic file; /* NULL: nobody tells us */
+static _Atomic uint64_t numbers;
+
+/* Memory that the worker writes; NULL: it is not on this host, or does not want it. */
+static void *share(void)
+{
+	ck_status_file_args args = { .size = sizeof(struct ck_status_file) };
+	ck_status_file_res res = { 0 };
+	int fd = memfd_create("cricket status", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	void *at = MAP_FAILED;
+
+	if (fd >= 0 && ftruncate(fd, (off_t)sizeof(struct ck_status_file)) == 0 &&
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
+		at = mmap(NULL, sizeof(struct ck_status_file), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (at != MAP_FAILED &&
+	    (ck_call_fd(CK_PROC_ck_status_file, &args, &res, fd) || !res.taken)) {
+		munmap(at, sizeof(struct ck_status_file));
+		at = MAP_FAILED;
+	}
+	if (fd >= 0)
+		close(fd);
+	return at == MAP_FAILED ? NULL : at;
+}
+
+static void *make(void)
+{
+	void *at = mmap(NULL, sizeof(struct ck_status_file), PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (at == MAP_FAILED)
+		return NULL;
+	if (ck_delivery_listen())
+		return at;
+	munmap(at, sizeof(struct ck_status_file));
+	return NULL;
+}
+
+static void open_once(void)
+{
+	int cancel = ck_cancel_lock(&lock);
+
+	if (!tried) {
+		file = ck_client.passes_fds ? share() : make();
+		if (!file)
+			ck_info("the server cannot tell when events are done: it is asked");
+	}
+	tried = true;
+	ck_cancel_unlock(&lock, cancel);
+}
+
+uint64_t ck_status_number(uint64_t id)
+{
+	if (unlikely(!atomic_load(&file)))
+		open_once();
+	if (!atomic_load(&file))
+		return 0;
+	return (atomic_fetch_add(&numbers, 1) + 1) << CK_STATUS_BITS | (id & (CK_STATUS_WORDS - 1));
+}
+
+/* Of two threads that ask at the same time the later number counts, as it does for the server. */
+void ck_status_watched(struct ck_watch *watch, uint64_t of, uint64_t number)
+{
+	pthread_mutex_lock(&lock);
+	if (number > watch->number) {
+		watch->asked_ns = ck_now_ns();
+		watch->number = number;
+		watch->of = of;
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+void ck_status_news(uint64_t number, uint64_t what)
+{
+	struct ck_status_file *f = atomic_load(&file);
+	struct ck_status_word *word;
+
+	if (!f)
+		return;
+	word = &f->word[number & (CK_STATUS_WORDS - 1)];
+	atomic_store(&word->batch, what >> 3);
+	atomic_store(&word->end, number << 2 | (what & 3));
+	if (what & CK_STATUS_CLOSES)
+		atomic_store(&f->closed, what >> 3);
+}
+
+enum ck_status ck_status_look(const struct ck_watch *watch, uint64_t of)
+{
+	struct ck_status_file *f = atomic_load(&file);
+	const struct ck_status_word *word;
+	uint64_t number, end;
+
+	if (!f || watch->of != of)
+		return CK_STATUS_UNKNOWN;
+	number = watch->number;
+	word = &f->word[number & (CK_STATUS_WORDS - 1)];
+	end = atomic_load(&word->end);
+	if (end >> 2 == number && (end & 3) != CK_STATUS_ENDED)
+		return CK_STATUS_UNKNOWN;
+	if (end >> 2 == number && atomic_load(&word->batch) <= atomic_load(&f->closed))
+		return CK_STATUS_DONE;
+	if (ck_now_ns() - watch->asked_ns > TRUST_NS)
+		return CK_STATUS_UNKNOWN;
+	ck_spin_give_way();
+	return CK_STATUS_PENDING;
+}

@@ -1,0 +1,116 @@
+/*
+ * client/wire/thread.c - state of each thread of the application, and the end of threads.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+
+#include "client/wire/client.h"
+#include "client/wire/lane.h"
+#include "util/cancel.h"
+
+static __thread struct ck_thread *self __attribute__((tls_model("initial-exec")));
+__thread bool ck_inside_callback __attribute__((tls_model("initial-exec")));
+__thread bool ck_aside __attribute__((tls_model("initial-exec")));
+static pthread_key_t key;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+/* The thread's own streams go with it; work on them is finished by the driver first. */
+static void end(void *arg)
+{
+	struct ck_thread *t = arg;
+
+	for (unsigned int i = 0; i < t->own_stream_count; i++) {
+		struct ck_stream *s = ck_object_check(t->own_streams[i], CK_OBJECT_STREAM);
+
+		if (s && ck_session_check() == CUDA_SUCCESS)
+			cuStreamDestroy_v2((CUstream)s);
+	}
+	free(t->own_streams);
+	if (t->lane)
+		ck_lane_release(t->lane);
+	self = NULL;
+	free(t);
+}
+
+static void make_key(void)
+{
+	pthread_key_create(&key, end);
+}
+
+static struct ck_thread *begin(void)
+{
+	static struct ck_thread spare;	/* out of memory: better one shared state than none */
+	struct ck_thread *t = calloc(1, sizeof(*t));
+
+	pthread_once(&once, make_key);
+	if (!t)
+		return &spare;
+	pthread_setspecific(key, t);
+	self = t;
+	return t;
+}
+
+struct ck_thread *ck_thread(void)
+{
+	return likely(self != NULL) ? self : begin();
+}
+
+CUstream ck_default_stream_set(CUstream stream)
+{
+	struct ck_thread *t = ck_thread();
+	CUstream was = t->default_stream;
+
+	t->default_stream = stream;
+	return was;
+}
+
+struct calling {
+	void *(*run)(void *);
+	struct ck_lane *lane;
+};
+
+static void *run_calling(void *arg)
+{
+	struct calling c = *(struct calling *)arg;
+
+	free(arg);
+	ck_thread()->lane = c.lane;
+	return c.run(NULL);
+}
+
+int ck_thread_start_calling(void *(*run)(void *))
+{
+	struct calling *c = malloc(sizeof(*c));
+	int cancel = ck_cancel_disable();
+	int ret = c ? ck_lane_take(&c->lane) : -ENOMEM;
+
+	ck_cancel_restore(cancel);
+	if (ret == 0) {
+		c->run = run;
+		ret = ck_thread_start(run_calling, c);
+		if (ret < 0)
+			ck_lane_release(c->lane);
+	}
+	if (ret < 0)
+		free(c);
+	return ret;
+}
+
+int ck_thread_start(void *(*run)(void *), void *arg)
+{
+	sigset_t all, was;
+	pthread_t thread;
+	int ret;
+
+	sigfillset(&all);
+	sigdelset(&all, SIGSEGV);	/* host functions may touch managed memory */
+	pthread_sigmask(SIG_SETMASK, &all, &was);
+	ret = pthread_create(&thread, NULL, run, arg);
+	pthread_sigmask(SIG_SETMASK, &was, NULL);
+	if (ret == 0)
+		pthread_detach(thread);
+	return -ret;
+}

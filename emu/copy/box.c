@@ -1,0 +1,163 @@
+/*
+ * emu/copy/box.c - carrying out copies: checking both ends, then at once or as a queued command.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "emu/memory/arena.h"
+#include "emu/copy/box.h"
+#include "emu/emu.h"
+#include "emu/graphs/graph.h"
+
+#define STAGE_MAX (1ul << 20) /* pageable sources up to this many bytes are taken over */
+
+struct copy {
+	struct ck_emu_command command;
+	struct ck_emu_box box;
+	char stage[]; /* the source's bytes, packed, when they were taken over */
+};
+
+bool ck_emu_box_extent(const struct ck_emu_box *box, size_t pitch, size_t slice, size_t *extent)
+{
+	size_t rows, slices;
+
+	return !ck_mul_overflow(box->height - 1, pitch, &rows) &&
+	       !ck_mul_overflow(box->depth - 1, slice, &slices) &&
+	       !ck_add_overflow(rows, slices, &rows) && !ck_add_overflow(rows, box->width, extent);
+}
+
+static void box_move(const struct ck_emu_box *box)
+{
+	size_t width = box->width, height = box->height;
+
+	/* rows that lie back to back are one long row */
+	if (box->dst_pitch == width && box->src_pitch == width) {
+		width *= height;
+		height = 1;
+	}
+	for (size_t z = 0; z < box->depth; z++) {
+		for (size_t y = 0; y < height; y++)
+			memmove((char *)box->dst + z * box->dst_slice + y * box->dst_pitch,
+				(const char *)box->src + z * box->src_slice + y * box->src_pitch,
+				width);
+	}
+}
+
+static CUresult copy_run(struct ck_emu_command *command, struct ck_emu_context *context)
+{
+	(void)context;
+	box_move(&((struct copy *)command)->box);
+	return CUDA_SUCCESS;
+}
+
+static void copy_free(struct ck_emu_command *command)
+{
+	free(command);
+}
+
+/* Make @box read from a packed copy of its source, which this function makes in @copy. */
+static void source_take(struct copy *copy, const struct ck_emu_box *box)
+{
+	struct ck_emu_box stage = *box;
+
+	stage.dst = (uint64_t)copy->stage;
+	stage.dst_pitch = box->width;
+	stage.dst_slice = box->width * box->height;
+	box_move(&stage);
+	copy->box.src = stage.dst;
+	copy->box.src_pitch = stage.dst_pitch;
+	copy->box.src_slice = stage.dst_slice;
+}
+
+/*
+ * One end of a copy: INVALID_VALUE when it leaves the range it starts in, or is not in one and
+ * has to be. *@pageable: ordinary host memory; *@device: memory that is the devices' alone.
+ */
+static CUresult end_check(uint64_t address, size_t extent, enum ck_emu_side side, bool *pageable,
+			  bool *device)
+{
+	struct ck_emu_memory memory;
+	bool known = ck_emu_arena_find(address, &memory);
+
+	if (side == CK_EMU_SIDE_ARRAY) {
+		*pageable = false;
+		*device = true;
+		return CUDA_SUCCESS;
+	}
+	*pageable = !known;
+	*device = known && memory.kind != CK_EMU_MEMORY_HOST &&
+		  memory.kind != CK_EMU_MEMORY_REGISTERED && memory.kind != CK_EMU_MEMORY_MANAGED;
+	if (!address)
+		return CUDA_ERROR_INVALID_VALUE;
+	/* a device pointer on the host's side is refused, as the host could not follow it */
+	if (side == CK_EMU_SIDE_HOST && *device)
+		return CUDA_ERROR_INVALID_VALUE;
+	/* host memory may go on beyond what is registered of it */
+	if (side == CK_EMU_SIDE_HOST || (side == CK_EMU_SIDE_ANY && !known))
+		return CUDA_SUCCESS;
+	return ck_emu_arena_covers(address, extent) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* Queue the copy; a pageable source is read, and a pageable target written, before the return. */
+static CUresult copy_queue(const struct ck_emu_box *box, struct ck_emu_stream *stream,
+			   bool pageable_src, bool pageable_dst)
+{
+	size_t bytes = box->width * box->height * box->depth; /* fits: the extents do */
+	/* a graph reads and writes host memory when it runs */
+	bool recording = ck_emu_step_recording();
+	bool take = pageable_src && bytes <= STAGE_MAX && !recording;
+	struct copy *copy = calloc(1, sizeof(*copy) + (take ? bytes : 0));
+	CUresult result;
+
+	if (!copy)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	copy->command.run = copy_run;
+	copy->command.free = copy_free;
+	copy->box = *box;
+	if (take)
+		source_take(copy, box);
+	result = ck_emu_stream_submit(stream, &copy->command, NULL, NULL);
+	if (result == CUDA_SUCCESS && !recording && (pageable_dst || (pageable_src && !take)))
+		result = ck_emu_stream_wait(stream, false);
+	return result;
+}
+
+CUresult ck_emu_box_copy(const struct ck_emu_box *box, enum ck_emu_side dst, enum ck_emu_side src,
+			 CUstream handle, bool sync)
+{
+	bool pageable_dst, pageable_src, device_dst, device_src;
+	struct ck_emu_stream *stream;
+	struct ck_emu_context *context;
+	CUresult result = ck_emu_enter(&context);
+	size_t dst_extent, src_extent;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = ck_emu_stream_get(handle, context, &stream);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!box->width || !box->height || !box->depth)
+		goto put_stream;
+	result = CUDA_ERROR_INVALID_VALUE;
+	if (!ck_emu_box_extent(box, box->dst_pitch, box->dst_slice, &dst_extent) ||
+	    !ck_emu_box_extent(box, box->src_pitch, box->src_slice, &src_extent))
+		goto put_stream;
+	result = end_check(box->dst, dst_extent, dst, &pageable_dst, &device_dst);
+	if (result == CUDA_SUCCESS)
+		result = end_check(box->src, src_extent, src, &pageable_src, &device_src);
+	if (result != CUDA_SUCCESS)
+		goto put_stream;
+	if (!sync || (device_dst && device_src)) {
+		result = copy_queue(box, stream, pageable_src, pageable_dst);
+		goto put_stream;
+	}
+	/* here rather than in the stream's thread: the caller would only wait for it */
+	result = ck_emu_capture_check(stream);
+	if (result == CUDA_SUCCESS)
+		result = ck_emu_stream_wait(stream, true);
+	if (result == CUDA_SUCCESS)
+		box_move(box);
+put_stream:
+	ck_emu_object_put(&stream->base);
+	return result;
+}

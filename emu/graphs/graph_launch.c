@@ -1,0 +1,292 @@
+/*
+ * emu/graphs/graph_launch.c - launches: an instance's nodes, one after another, in a stream.
+ *
+ * A launch is a row of commands. An event is recorded, or waited for, by the stream itself, so
+ * each such node ends one command and starts another; all other nodes between two of them are
+ * run by one. A launch takes the steps that the nodes have at that time.
+ */
+#include <stdlib.h>
+
+#include "emu/graphs/graph.h"
+#include "emu/graphs/graph_run.h"
+
+/* Nodes to run, each with a reference to its step. */
+struct item {
+	struct ck_emu_step *step;
+	struct ck_emu_node *node; /* of a conditional node, for its bodies */
+};
+
+struct segment {
+	struct ck_emu_command command;
+	struct ck_emu_exec *exec; /* with a reference */
+	bool first;		  /* of its launch */
+	size_t count;
+	struct item items[];
+};
+
+static CUresult items_run(const struct item *items, size_t count, struct ck_emu_context *context);
+
+/* --- running --- */
+
+static bool stopped(const struct ck_emu_context *context)
+{
+	return atomic_load(&context->cancelled) || ck_emu_exiting();
+}
+
+/* Add a node to a list, with its step; child graphs and what does nothing are no items. */
+static size_t item_add(struct item *items, size_t count, struct ck_emu_node *node)
+{
+	CUgraphNodeType type = node->step->params.type;
+
+	if (node->disabled || type == CU_GRAPH_NODE_TYPE_EMPTY || type == CU_GRAPH_NODE_TYPE_GRAPH)
+		return count;
+	ck_emu_step_ref(node->step);
+	items[count] = (struct item){node->step, node};
+	return count + 1;
+}
+
+/* Run all of a graph below a node: a body, or a child graph in one. */
+static CUresult graph_run(struct ck_emu_graph *graph, struct ck_emu_context *context)
+{
+	struct ck_emu_node **order;
+	CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+	struct item *items;
+	size_t count;
+
+	ck_emu_graph_lock();
+	count = graph->count;
+	order = calloc(count + 1, sizeof(struct ck_emu_node *));
+	items = calloc(count + 1, sizeof(*items));
+	if (order && items && ck_emu_graph_order(graph, order))
+		result = CUDA_SUCCESS;
+	for (size_t i = 0; result == CUDA_SUCCESS && i < count; i++) {
+		if (order[i]->disabled)
+			continue;
+		ck_emu_step_ref(order[i]->step);
+		items[i] = (struct item){order[i]->step, order[i]};
+	}
+	ck_emu_graph_unlock();
+	if (result == CUDA_SUCCESS)
+		result = items_run(items, count, context);
+	for (size_t i = 0; items && i < count; i++)
+		ck_emu_step_put(items[i].step);
+	free(items);
+	free(order);
+	return result;
+}
+
+static CUresult condition_run(const struct item *item, struct ck_emu_context *context)
+{
+	const CUDA_CONDITIONAL_NODE_PARAMS *params = &item->step->params.conditional;
+	unsigned int value = ck_emu_condition_value(item->step->condition);
+	CUresult result = CUDA_SUCCESS;
+
+	switch (params->type) {
+	case CU_GRAPH_COND_TYPE_IF: /* the second body is the else */
+		value = !value;
+		break;
+	case CU_GRAPH_COND_TYPE_WHILE:
+		while (value && result == CUDA_SUCCESS && !stopped(context)) {
+			result = graph_run(item->node->bodies[0], context);
+			value = ck_emu_condition_value(item->step->condition);
+		}
+		return result;
+	case CU_GRAPH_COND_TYPE_SWITCH:
+		break;
+	}
+	return value < params->size ? graph_run(item->node->bodies[value], context) : CUDA_SUCCESS;
+}
+
+static CUresult items_run(const struct item *items, size_t count, struct ck_emu_context *context)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	for (size_t i = 0; i < count && result == CUDA_SUCCESS && !stopped(context); i++) {
+		if (!items[i].step)
+			continue;
+		if (items[i].step->condition)
+			result = condition_run(&items[i], context);
+		else if (items[i].node->child)
+			result = graph_run(items[i].node->child, context);
+		else
+			result = ck_emu_step_run(items[i].step, context);
+	}
+	return result;
+}
+
+/* Give all conditions of a graph the values they start with. */
+static void conditions_start(const struct ck_emu_graph *graph)
+{
+	for (size_t i = 0; i < graph->count; i++) {
+		const struct ck_emu_node *node = graph->nodes[i];
+
+		if (node->child)
+			conditions_start(node->child);
+		if (!node->step->condition)
+			continue;
+		ck_emu_condition_start(node->step->condition);
+		for (unsigned int b = 0; b < node->step->params.conditional.size; b++)
+			conditions_start(node->bodies[b]);
+	}
+}
+
+static CUresult segment_run(struct ck_emu_command *command, struct ck_emu_context *context)
+{
+	const struct segment *segment = (struct segment *)command;
+
+	if (segment->first) {
+		ck_emu_graph_lock();
+		conditions_start(segment->exec->graph);
+		ck_emu_graph_unlock();
+	}
+	return items_run(segment->items, segment->count, context);
+}
+
+static void segment_free(struct ck_emu_command *command)
+{
+	struct segment *segment = (struct segment *)command;
+
+	for (size_t i = 0; i < segment->count; i++)
+		ck_emu_step_put(segment->items[i].step);
+	ck_emu_object_put(&segment->exec->base);
+	free(segment);
+}
+
+/* --- queuing; the lock of the graphs is held --- */
+
+static bool is_event(const struct ck_emu_node *node)
+{
+	return node->step->event != NULL;
+}
+
+/* Queue the nodes from @from up to the next event; *@next: where that is. */
+static CUresult segment_submit(struct ck_emu_exec *exec, struct ck_emu_stream *stream, size_t from,
+			       size_t *next)
+{
+	struct ck_emu_point point = {0};
+	struct segment *segment;
+	size_t end = from;
+	CUresult result;
+
+	while (end < exec->count && !is_event(exec->order[end]))
+		end++;
+	*next = end;
+	segment = calloc(1, sizeof(*segment) + (end - from) * sizeof(segment->items[0]));
+	if (!segment)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	segment->command.run = segment_run;
+	segment->command.free = segment_free;
+	segment->exec = exec;
+	segment->first = from == 0;
+	ck_emu_object_ref(&exec->base);
+	for (size_t i = from; i < end; i++)
+		segment->count = item_add(segment->items, segment->count, exec->order[i]);
+	/* an instance does not run twice at the same time */
+	result = ck_emu_stream_submit(stream, &segment->command, &exec->last, &point);
+	if (result != CUDA_SUCCESS)
+		return result;
+	ck_emu_point_put(&exec->last);
+	exec->last = point;
+	return CUDA_SUCCESS;
+}
+
+static CUresult event_submit(const struct ck_emu_node *node, struct ck_emu_stream *stream)
+{
+	struct ck_emu_object *event = node->step->event;
+
+	if (node->step->params.type == CU_GRAPH_NODE_TYPE_WAIT_EVENT)
+		return ck_emu_event_wait_object(event, stream);
+	return ck_emu_event_record_object(event, stream);
+}
+
+/* Whether memory that nodes allocate is free, and what they free is allocated. */
+static CUresult memory_check(const struct ck_emu_exec *exec)
+{
+	bool auto_free = exec->flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
+
+	for (size_t i = 0; i < exec->count; i++) {
+		const struct ck_emu_step *step = exec->order[i]->step;
+
+		if (step->params.type != CU_GRAPH_NODE_TYPE_MEM_ALLOC)
+			continue;
+		if (ck_emu_graph_memory_allocated(step->memory) && !auto_free)
+			return CUDA_ERROR_INVALID_VALUE;
+	}
+	return CUDA_SUCCESS;
+}
+
+static void memory_set(const struct ck_emu_exec *exec)
+{
+	for (size_t i = 0; i < exec->count; i++) {
+		const struct ck_emu_step *step = exec->order[i]->step;
+
+		if (step->memory)
+			ck_emu_graph_memory_set(step->memory,
+						step->params.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC);
+	}
+}
+
+static CUresult launch(struct ck_emu_exec *exec, struct ck_emu_stream *stream)
+{
+	CUresult result = memory_check(exec);
+	size_t next = 0;
+
+	if (result == CUDA_SUCCESS)
+		result = segment_submit(exec, stream, 0, &next);
+	while (result == CUDA_SUCCESS && next < exec->count) {
+		result = event_submit(exec->order[next], stream);
+		if (result == CUDA_SUCCESS)
+			result = segment_submit(exec, stream, next + 1, &next);
+	}
+	if (result == CUDA_SUCCESS)
+		memory_set(exec);
+	return result;
+}
+
+/* --- calls --- */
+
+CUresult cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream)
+{
+	struct ck_emu_context *context;
+	struct ck_emu_stream *stream;
+	struct ck_emu_exec *exec;
+	CUresult result = ck_emu_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = ck_emu_stream_get(hStream, context, &stream);
+	if (result != CUDA_SUCCESS)
+		return result;
+	/* outside the lock of the graphs, which this takes */
+	result = ck_emu_capture_check(stream);
+	if (result == CUDA_SUCCESS)
+		result = ck_emu_exec_begin(hGraphExec, &exec);
+	if (result == CUDA_SUCCESS) {
+		result = launch(exec, stream);
+		ck_emu_graph_unlock();
+	}
+	ck_emu_object_put(&stream->base);
+	return result;
+}
+
+/* There is nothing to send ahead; the call is checked as a launch is. */
+CUresult cuGraphUpload(CUgraphExec hGraphExec, CUstream hStream)
+{
+	struct ck_emu_context *context;
+	struct ck_emu_stream *stream;
+	struct ck_emu_exec *exec;
+	CUresult result = ck_emu_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = ck_emu_stream_get(hStream, context, &stream);
+	if (result != CUDA_SUCCESS)
+		return result;
+	result = ck_emu_capture_check(stream);
+	ck_emu_object_put(&stream->base);
+	if (result == CUDA_SUCCESS)
+		result = ck_emu_exec_begin(hGraphExec, &exec);
+	if (result == CUDA_SUCCESS)
+		ck_emu_graph_unlock();
+	return result;
+}

@@ -1,0 +1,58 @@
+/*
+ * emu/graphs/graph_run.h - what steps are made of, and how they run; see graph_step.c.
+ */
+#ifndef CK_EMU_GRAPHS_GRAPH_RUN_H
+#define CK_EMU_GRAPHS_GRAPH_RUN_H
+
+#include "emu/graphs/graph.h"
+
+#define CK_EMU_MEMORY_OPERATIONS 256 /* in a batch, as CUDA documents */
+
+/* Carry out a step, on the thread of a stream of @context. */
+CUresult ck_emu_step_run(struct ck_emu_step *step, struct ck_emu_context *context);
+
+/* Copy a kernel's arguments, in either form, into a parameter block (launch.c). */
+CUresult ck_emu_launch_params(const struct ck_ptx_kernel_info *info, void **params, void **extra,
+			      char *block);
+/* Call the application from the thread of a stream (callback.c). */
+void ck_emu_callback_call(CUhostFn function, void *data, struct ck_emu_context *context);
+/* Record an event at the end of @stream, or make that wait for it (event.c). */
+CUresult ck_emu_event_record_object(struct ck_emu_object *event, struct ck_emu_stream *stream);
+CUresult ck_emu_event_wait_object(struct ck_emu_object *event, struct ck_emu_stream *stream);
+
+/* --- conditions (graph_condition.c) --- */
+
+/* Find the condition that a conditional node's step names. */
+CUresult ck_emu_condition_take(struct ck_emu_step *step);
+void ck_emu_condition_put(struct ck_emu_condition *condition);
+/* At the start of a launch: the value that its handle was made with, if there is one. */
+void ck_emu_condition_start(struct ck_emu_condition *condition);
+unsigned int ck_emu_condition_value(const struct ck_emu_condition *condition);
+/* What a kernel's cudaGraphSetConditional() does; a bad handle is ignored. */
+void ck_emu_condition_set(CUgraphConditionalHandle id, unsigned int value);
+/* The rest with the lock of the graphs held. One node only has it: false when another does. */
+bool ck_emu_condition_use(struct ck_emu_condition *condition, bool use);
+/* True when there is none in a graph's list that no node has. */
+bool ck_emu_conditions_used(const struct ck_emu_condition *list);
+/* All conditions of a graph, when it ends. */
+void ck_emu_conditions_drop(struct ck_emu_condition **list);
+
+/* --- memory of graphs (graph_memory.c) --- */
+
+/* Memory for the step of an allocation node, whose address it sets. */
+CUresult ck_emu_graph_memory_create(struct ck_emu_step *step, struct ck_emu_context *context);
+/* The memory at an address that a node gave, with a reference, or NULL. */
+struct ck_emu_graph_memory *ck_emu_graph_memory_get(CUdeviceptr address);
+void ck_emu_graph_memory_put(struct ck_emu_graph_memory *memory);
+/* A launch allocates or frees it: false when it is so already. */
+bool ck_emu_graph_memory_set(struct ck_emu_graph_memory *memory, bool allocated);
+bool ck_emu_graph_memory_allocated(struct ck_emu_graph_memory *memory);
+/*
+ * An instance takes the memory of all allocation nodes, or gives it back: false when another one
+ * has some of it. With the lock of the graphs held.
+ */
+bool ck_emu_graph_memory_claim(const struct ck_emu_graph *graph, bool claim);
+/* What cuMemFree() does: NOT_FOUND when no node gave this address. */
+CUresult ck_emu_graph_memory_free(CUdeviceptr address);
+
+#endif

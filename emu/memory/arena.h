@@ -1,0 +1,73 @@
+/*
+ * emu/memory/arena.h - memory: the table of address ranges that an application holds.
+ */
+#ifndef CK_EMU_MEMORY_ARENA_H
+#define CK_EMU_MEMORY_ARENA_H
+
+#include "emu/emu.h"
+
+enum ck_emu_memory_kind {
+	CK_EMU_MEMORY_DEVICE,	  /* cuMemAlloc */
+	CK_EMU_MEMORY_MANAGED,	  /* cuMemAllocManaged, __managed__ variables */
+	CK_EMU_MEMORY_VARIABLE,	  /* of a module */
+	CK_EMU_MEMORY_HEAP,	  /* malloc in a kernel */
+	CK_EMU_MEMORY_ARRAY,	  /* of an array: nobody is told its address */
+	CK_EMU_MEMORY_HOST,	  /* cuMemHostAlloc */
+	CK_EMU_MEMORY_REGISTERED, /* cuMemHostRegister */
+	CK_EMU_MEMORY_VIRTUAL,	  /* cuMemMap: of no context */
+	CK_EMU_MEMORY_GRAPH,	  /* of an allocation node */
+	CK_EMU_MEMORY_POOL,	  /* cuMemAllocAsync: of no context */
+	CK_EMU_MEMORY_IPC,	  /* cuIpcOpenMemHandle: another process's */
+};
+
+/* One range of addresses; a copy of it is what the functions below give. */
+struct ck_emu_memory {
+	uint64_t lo;
+	size_t size; /* bytes asked for */
+	enum ck_emu_memory_kind kind;
+	struct ck_emu_context *context; /* to compare with; it may have gone since */
+	int device;			/* its context's; where mapped memory lies */
+	const void *owner;		/* a variable's module, a mapping's memory, a pool */
+	unsigned int flags;		/* of cuMemHostAlloc or cuMemHostRegister */
+	unsigned int readers, writers;	/* of a mapping, of a pool's memory: masks of devices */
+	bool retired;			/* a stream will free it: the host names it no more */
+	uint64_t id;
+};
+
+int ck_emu_arena_init(const struct ck_emu_device *devices, int count);
+/*
+ * Device memory, contents undefined: 0 when there is none left. Aligned to 512 bytes; from 1 MiB
+ * on, to 2 MiB.
+ */
+uint64_t ck_emu_arena_alloc(struct ck_emu_context *context, size_t size,
+			    enum ck_emu_memory_kind kind, const void *owner);
+/* The same in no context: it stays until ck_emu_arena_sweep_unbound(). */
+uint64_t ck_emu_arena_alloc_unbound(int device, size_t size, enum ck_emu_memory_kind kind,
+				    const void *owner);
+void ck_emu_arena_sweep_unbound(const void *owner);
+/* Enter host memory in the table: 0 or -errno (-EEXIST: overlaps, -EINVAL: wraps round). */
+int ck_emu_arena_add_host(struct ck_emu_context *context, uint64_t lo, size_t size,
+			  enum ck_emu_memory_kind kind, unsigned int flags);
+/* The range that holds @address: false when there is none. */
+bool ck_emu_arena_find(uint64_t address, struct ck_emu_memory *memory);
+/* Take out the range that starts at @lo, if its kind is @kind. */
+bool ck_emu_arena_remove(uint64_t lo, enum ck_emu_memory_kind kind, struct ck_emu_memory *memory);
+/* Take out all ranges of a context, or those of one owner in it when that is not NULL. */
+void ck_emu_arena_sweep(const struct ck_emu_context *context, const void *owner);
+/* The file that a device's memory is, or -1, and where in it an address of it lies. */
+int ck_emu_arena_file(int device);
+uint64_t ck_emu_arena_offset(int device, uint64_t address);
+void ck_emu_arena_info(const struct ck_emu_device *device, size_t *used);
+/* Count @size bytes as used on a device, or no longer so: false when there are not as many. */
+bool ck_emu_arena_take(int device, size_t size);
+void ck_emu_arena_give(int device, size_t size);
+/* Enter a mapping: *@memory as it shall be, but for its id. 0 or -errno as of add_host. */
+int ck_emu_arena_add_mapping(struct ck_emu_memory *memory);
+/* Set what the devices of @mask may do with the mapping, or a pool's memory, at @lo. */
+void ck_emu_arena_grant(uint64_t lo, unsigned int mask, bool read, bool write);
+/* A free of the range that starts at @lo has been queued: false when one had been before. */
+bool ck_emu_arena_retire(uint64_t lo);
+/* True when the driver may touch [@address, +@size): inside one range that applications hold. */
+bool ck_emu_arena_covers(uint64_t address, size_t size);
+
+#endif

@@ -1,0 +1,311 @@
+/*
+ * emu/memory/pool.c - memory pools: pieces of memory that are given and taken back in stream order.
+ *
+ * A piece is handed out at the call, and freed when the stream gets there. Pieces that are freed
+ * are kept up to the pool's threshold. The pieces of a pool that can be exported are files, which
+ * an imported pointer shows at a second address, in this process or in another.
+ */
+#define _GNU_SOURCE
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "emu/memory/arena.h"
+#include "emu/memory/pool.h"
+
+#define PAGE 4096ul
+
+pthread_mutex_t ck_emu_pool_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static struct ck_emu_pool *initial[CK_EMU_MAX_DEVICES], *current[CK_EMU_MAX_DEVICES];
+
+/* --- pieces; the lock is held in all of these */
+
+static void block_release(struct ck_emu_pool *pool, struct ck_emu_block *block)
+{
+	munmap((void *)block->address, block->size);
+	if (block->fd >= 0)
+		close(block->fd);
+	if (!block->alias) {
+		ck_emu_arena_give(pool->props.location.id, block->size);
+		pool->reserved -= block->size;
+	}
+	free(block);
+}
+
+void ck_emu_pool_trim(struct ck_emu_pool *pool, uint64_t keep)
+{
+	struct ck_emu_block **link = &pool->blocks;
+
+	while (*link && pool->reserved > keep) {
+		struct ck_emu_block *block = *link;
+
+		if (block->used) {
+			link = &block->next;
+			continue;
+		}
+		*link = block->next;
+		block_release(pool, block);
+	}
+}
+
+/* A kept piece that is not much too large, or NULL. */
+static struct ck_emu_block *block_kept(const struct ck_emu_pool *pool, size_t size)
+{
+	struct ck_emu_block *block;
+
+	for (block = pool->blocks; block; block = block->next) {
+		if (!block->used && block->size >= size && block->size / 2 <= size)
+			return block;
+	}
+	return NULL;
+}
+
+/* Pages for a piece: of a file of their own where others may want them. */
+static bool block_map(const struct ck_emu_pool *pool, struct ck_emu_block *block, size_t size)
+{
+	bool shared = pool->props.handleTypes != CU_MEM_HANDLE_TYPE_NONE;
+	void *at = MAP_FAILED;
+
+	block->size = size;
+	block->fd = shared ? memfd_create("cricket pool piece", MFD_CLOEXEC) : -1;
+	if (!shared)
+		at = mmap(NULL, size, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	else if (block->fd >= 0 && ftruncate(block->fd, (off_t)size) == 0)
+		at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+			  block->fd, 0);
+	if (at == MAP_FAILED && block->fd >= 0)
+		close(block->fd);
+	block->address = (uint64_t)at;
+	return at != MAP_FAILED;
+}
+
+static struct ck_emu_block *block_new(struct ck_emu_pool *pool, size_t size)
+{
+	struct ck_emu_block *block;
+
+	if (pool->props.maxSize && (size > pool->props.maxSize ||
+				    pool->reserved > pool->props.maxSize - size))
+		return NULL;
+	if (!ck_emu_arena_take(pool->props.location.id, size))
+		return NULL;
+	block = calloc(1, sizeof(*block));
+	if (!block || !block_map(pool, block, size)) {
+		ck_emu_arena_give(pool->props.location.id, size);
+		free(block);
+		return NULL;
+	}
+	block->next = pool->blocks;
+	pool->blocks = block;
+	pool->reserved += size;
+	pool->reserved_high = ck_max(pool->reserved_high, pool->reserved);
+	return block;
+}
+
+int ck_emu_pool_enter(struct ck_emu_pool *pool, struct ck_emu_block *block, size_t size)
+{
+	struct ck_emu_memory memory = {
+		.lo = block->address, .size = size, .kind = CK_EMU_MEMORY_POOL,
+		.device = pool->props.location.id, .owner = pool,
+		.readers = pool->access, .writers = pool->access };
+	int ret = ck_emu_arena_add_mapping(&memory);
+
+	if (ret < 0)
+		return ret;
+	block->used = true;
+	ck_emu_object_ref(&pool->base);
+	if (!block->alias)
+		pool->used += block->size;
+	pool->used_high = ck_max(pool->used_high, pool->used);
+	return 0;
+}
+
+uint64_t ck_emu_pool_take(struct ck_emu_pool *pool, size_t size)
+{
+	size_t rounded = CK_ALIGN_UP(size, PAGE);
+	struct ck_emu_block *block;
+	uint64_t address = 0;
+
+	pthread_mutex_lock(&ck_emu_pool_lock);
+	block = block_kept(pool, rounded);
+	if (!block)
+		block = block_new(pool, rounded);
+	if (!block) {
+		ck_emu_pool_trim(pool, 0);
+		block = block_new(pool, rounded);
+	}
+	if (block && ck_emu_pool_enter(pool, block, size) == 0)
+		address = block->address;
+	pthread_mutex_unlock(&ck_emu_pool_lock);
+	return address;
+}
+
+void ck_emu_pool_return(uint64_t address)
+{
+	struct ck_emu_memory memory;
+	struct ck_emu_block **link, *block;
+	struct ck_emu_pool *pool;
+
+	if (!ck_emu_arena_remove(address, CK_EMU_MEMORY_POOL, &memory))
+		return;
+	pool = (struct ck_emu_pool *)(uintptr_t)memory.owner;
+	pthread_mutex_lock(&ck_emu_pool_lock);
+	for (link = &pool->blocks; (block = *link)->address != address; link = &block->next)
+		;
+	block->used = false;
+	if (!block->alias)
+		pool->used -= block->size;
+	if (block->alias || pool->reserved > pool->threshold) {
+		*link = block->next;
+		block_release(pool, block);
+	}
+	pthread_mutex_unlock(&ck_emu_pool_lock);
+	ck_emu_object_put(&pool->base);
+}
+
+CUmemoryPool ck_emu_pool_handle(const struct ck_emu_memory *memory)
+{
+	return (CUmemoryPool)(uintptr_t)memory->owner;
+}
+
+/* --- pools */
+
+static void pool_free(struct ck_emu_object *object)
+{
+	struct ck_emu_pool *pool = (struct ck_emu_pool *)object;
+
+	pthread_mutex_lock(&ck_emu_pool_lock);
+	ck_emu_pool_trim(pool, 0);
+	pthread_mutex_unlock(&ck_emu_pool_lock);
+	free(pool);
+}
+
+struct ck_emu_pool *ck_emu_pool_create(const CUmemPoolProps *props)
+{
+	static _Atomic uint32_t last;
+	struct ck_emu_pool *pool = calloc(1, sizeof(*pool));
+
+	if (!pool)
+		return NULL;
+	ck_emu_object_init(&pool->base, CK_EMU_POOL, NULL, pool_free);
+	pool->props = *props;
+	pool->access = 1u << props->location.id;
+	pool->name = (uint64_t)getpid() << 32 | ++last;
+	for (size_t i = 0; i < CK_ARRAY_SIZE(pool->reuse); i++)
+		pool->reuse[i] = 1;
+	return pool;
+}
+
+struct ck_emu_pool *ck_emu_pool_get(CUmemoryPool handle)
+{
+	return ck_emu_object_get(handle, CK_EMU_POOL);
+}
+
+/* The pool that a device has from the start; made when first asked for. Lock held. */
+static struct ck_emu_pool *initial_of(int device)
+{
+	const CUmemPoolProps props = {
+		.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.location = { CU_MEM_LOCATION_TYPE_DEVICE, device },
+	};
+
+	if (!initial[device]) {
+		initial[device] = ck_emu_pool_create(&props);
+		if (initial[device] &&
+		    ck_emu_object_publish(&initial[device]->base) != CUDA_SUCCESS) {
+			free(initial[device]);
+			initial[device] = NULL;
+		}
+		if (initial[device])
+			initial[device]->is_default = true;
+	}
+	return initial[device];
+}
+
+struct ck_emu_pool *ck_emu_pool_of(int device, bool from_start)
+{
+	struct ck_emu_pool *pool;
+
+	pthread_mutex_lock(&ck_emu_pool_lock);
+	pool = from_start || !current[device] ? initial_of(device) : current[device];
+	if (pool)
+		ck_emu_object_ref(&pool->base);
+	pthread_mutex_unlock(&ck_emu_pool_lock);
+	return pool;
+}
+
+CUresult cuMemPoolCreate(CUmemoryPool *handle, const CUmemPoolProps *poolProps)
+{
+	CUresult result = ck_emu_enter_bare();
+	struct ck_emu_pool *pool;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!handle || !poolProps || poolProps->allocType != CU_MEM_ALLOCATION_TYPE_PINNED ||
+	    poolProps->handleTypes & ~CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (poolProps->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!ck_emu_device_at(poolProps->location.id))
+		return CUDA_ERROR_INVALID_DEVICE;
+	pool = ck_emu_pool_create(poolProps);
+	if (!pool)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = ck_emu_object_publish(&pool->base);
+	if (result == CUDA_SUCCESS)
+		*handle = (CUmemoryPool)pool;
+	else
+		ck_emu_object_put(&pool->base);
+	return result;
+}
+
+/* What has been allocated from it stays, and so does the pool for as long. */
+CUresult cuMemPoolDestroy(CUmemoryPool handle)
+{
+	CUresult result = ck_emu_enter_bare();
+	struct ck_emu_pool *pool;
+	int device;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	pool = ck_emu_pool_get(handle);
+	if (!pool)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (pool->is_default || !ck_emu_object_retract(&pool->base)) {
+		ck_emu_object_put(&pool->base);
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+	device = pool->props.location.id;
+	pthread_mutex_lock(&ck_emu_pool_lock);
+	if (current[device] == pool)
+		current[device] = NULL;
+	pool->threshold = 0;
+	pthread_mutex_unlock(&ck_emu_pool_lock);
+	ck_emu_object_put(&pool->base);
+	ck_emu_object_put(&pool->base); /* the handle's own */
+	return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool handle)
+{
+	CUresult result = ck_emu_enter_bare();
+	struct ck_emu_pool *pool;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!ck_emu_device_at(dev))
+		return CUDA_ERROR_INVALID_DEVICE;
+	pool = ck_emu_pool_get(handle);
+	if (!pool)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (pool->props.location.id != dev || pool->imported)
+		result = CUDA_ERROR_INVALID_VALUE;
+	pthread_mutex_lock(&ck_emu_pool_lock);
+	if (result == CUDA_SUCCESS)
+		current[dev] = pool; /* its destruction takes it out again */
+	pthread_mutex_unlock(&ck_emu_pool_lock);
+	ck_emu_object_put(&pool->base);
+	return result;
+}

@@ -1,0 +1,51 @@
+/*
+ * emu/memory/pool.h - memory pools, for the files that make, share and use them.
+ */
+#ifndef CK_EMU_MEMORY_POOL_H
+#define CK_EMU_MEMORY_POOL_H
+
+#include "emu/memory/arena.h"
+
+/* A piece of a pool: in use, or kept for the next one who asks. */
+struct ck_emu_block {
+	struct ck_emu_block *next;
+	uint64_t address;
+	size_t size;
+	bool used;
+	bool alias; /* shows the bytes of a piece of another pool, perhaps of another process */
+	int fd;	    /* the file that its pages are of; -1: nobody else can have them */
+};
+
+struct ck_emu_pool {
+	struct ck_emu_object base; /* each piece in use holds a reference */
+	CUmemPoolProps props;
+	bool is_default, imported;
+	uint64_t name; /* of the pool, or of the one that it was imported from, among all processes */
+	unsigned int access; /* mask of devices */
+	struct ck_emu_block *blocks;
+	int reuse[3];
+	uint64_t threshold, reserved, reserved_high, used, used_high;
+};
+
+/* The lock of all pools. */
+extern pthread_mutex_t ck_emu_pool_lock;
+
+/* A pool, not published; NULL: out of memory. */
+struct ck_emu_pool *ck_emu_pool_create(const CUmemPoolProps *props);
+/* The pool behind a handle, with a reference, or NULL. */
+struct ck_emu_pool *ck_emu_pool_get(CUmemoryPool handle);
+/* The pool that cuMemAllocAsync uses on a device, or that it has from the start. */
+struct ck_emu_pool *ck_emu_pool_of(int device, bool initial);
+/* Give kept pieces back to the device until no more than @keep bytes are reserved. Lock held. */
+void ck_emu_pool_trim(struct ck_emu_pool *pool, uint64_t keep);
+/* A piece of at least @size bytes, kept or new, in use from now on; 0: there is no room. */
+uint64_t ck_emu_pool_take(struct ck_emu_pool *pool, size_t size);
+/* Enter a piece of @pool into the table of addresses. Lock held. 0 or -errno. */
+int ck_emu_pool_enter(struct ck_emu_pool *pool, struct ck_emu_block *block, size_t size);
+
+/* The memory of a pool at @address, which no work uses any more, goes back to it. */
+void ck_emu_pool_return(uint64_t address);
+/* The handle of the pool that owns a range of kind POOL. */
+CUmemoryPool ck_emu_pool_handle(const struct ck_emu_memory *memory);
+
+#endif

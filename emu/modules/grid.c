@@ -1,0 +1,178 @@
+/*
+ * emu/modules/grid.c - what a running grid may ask of the driver: memory it may touch, text, a heap,
+ * the conditions of graphs, and whether to stop.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "emu/memory/arena.h"
+#include "emu/graphs/graph_run.h"
+#include "emu/memory/texture.h"
+#include "util/env.h"
+#include "util/log.h"
+
+CK_LOG_DEFINE("emu");
+
+static int grid_range(void *opaque, uint64_t address, uint64_t *lo, uint64_t *hi)
+{
+	const struct ck_emu_context *context = opaque;
+	struct ck_emu_memory memory;
+
+	if (!ck_emu_arena_find(address, &memory) || memory.kind == CK_EMU_MEMORY_ARRAY)
+		return -EFAULT;
+	if (memory.kind == CK_EMU_MEMORY_VIRTUAL || memory.kind == CK_EMU_MEMORY_POOL) {
+		if (!(memory.readers & 1u << context->device->ordinal))
+			return -EFAULT;
+		goto found;
+	}
+	/* host's and managed memory is every device's; other its context's, or an enabled peer's */
+	if (memory.kind != CK_EMU_MEMORY_HOST && memory.kind != CK_EMU_MEMORY_REGISTERED &&
+	    memory.kind != CK_EMU_MEMORY_MANAGED &&
+	    memory.context != context &&
+	    (memory.device == context->device->ordinal ||
+	     !(atomic_load(&context->peers) & 1u << memory.device)))
+		return -EFAULT;
+found:
+	*lo = memory.lo;
+	*hi = memory.lo + memory.size;
+	return 0;
+}
+
+static void grid_print(void *opaque, const char *text, size_t size)
+{
+	ck_emu_print(opaque, text, size);
+}
+
+/* At once, to stderr, as the hardware's driver does. */
+static void grid_complain(void *opaque, const char *text, size_t size)
+{
+	(void)opaque;
+	fwrite(text, 1, size, stderr);
+}
+
+static uint64_t grid_alloc(void *opaque, size_t size)
+{
+	struct ck_emu_context *context = opaque;
+	size_t limit = atomic_load(&context->limits[CU_LIMIT_MALLOC_HEAP_SIZE]);
+	uint64_t address;
+
+	if (size == 0 || size > limit)
+		return 0;
+	if (atomic_fetch_add(&context->heap_used, size) + size > limit) {
+		atomic_fetch_sub(&context->heap_used, size);
+		return 0;
+	}
+	address = ck_emu_arena_alloc(context, size, CK_EMU_MEMORY_HEAP, NULL);
+	if (!address)
+		atomic_fetch_sub(&context->heap_used, size);
+	return address;
+}
+
+static void grid_free(void *opaque, uint64_t address)
+{
+	struct ck_emu_memory memory;
+
+	(void)opaque;
+	/* a pointer that malloc did not give is ignored */
+	ck_emu_arena_remove(address, CK_EMU_MEMORY_HEAP, &memory);
+}
+
+static void grid_set_condition(void *opaque, uint64_t handle, uint32_t value)
+{
+	(void)opaque;
+	ck_emu_condition_set(handle, value);
+}
+
+/* Destroying an object waits for the grids of its context, so it needs no reference here. */
+static const struct ck_ptx_texture *grid_texture(void *opaque, uint64_t object, bool surface)
+{
+	const struct ck_emu_context *context = opaque;
+	struct ck_emu_texture *texture = ck_emu_object_get(
+		(const void *)(uintptr_t)object, surface ? CK_EMU_SURFACE : CK_EMU_TEXTURE);
+	bool ours;
+
+	if (!texture)
+		return NULL;
+	ours = texture->base.context == context;
+	ck_emu_object_put(&texture->base);
+	return ours ? &texture->texture : NULL;
+}
+
+static bool grid_cancelled(void *opaque)
+{
+	const struct ck_emu_context *context = opaque;
+
+	return atomic_load_explicit(&context->cancelled, memory_order_relaxed) || ck_emu_exiting();
+}
+
+/* As many threads as there are processors for us, or as CRICKET_EMU_THREADS says, less the caller.
+ */
+static unsigned int count_helpers(void)
+{
+	long wanted = ck_env_long("CRICKET_EMU_THREADS");
+	cpu_set_t set;
+
+	if (wanted > 0)
+		return (unsigned int)ck_min(wanted, 256l) - 1;
+	if (sched_getaffinity(0, sizeof(set), &set) < 0)
+		return 0;
+	return (unsigned int)ck_max(CPU_COUNT(&set), 1) - 1;
+}
+
+/* The words of CRICKET_EMU_CHECK; one that is none is said once and ignored. */
+static unsigned int find_checks(void)
+{
+	static const struct {
+		const char *name;
+		unsigned int value;
+	} words[] = {{"race", CK_PTX_CHECK_RACE}, {"init", CK_PTX_CHECK_INIT}, {"count", CK_PTX_CHECK_COUNT}};
+	const char *at = ck_env_string("CRICKET_EMU_CHECK");
+	unsigned int found = 0;
+
+	while (at && *at) {
+		size_t size = strcspn(at, ","), i = 0;
+
+		while (i < CK_ARRAY_SIZE(words) &&
+		       (strlen(words[i].name) != size || strncmp(words[i].name, at, size) != 0))
+			i++;
+		if (i < CK_ARRAY_SIZE(words))
+			found |= words[i].value;
+		else
+			ck_err("CRICKET_EMU_CHECK: '%.*s' is none of race, init, count", (int)size, at);
+		at += size + (at[size] == ',');
+	}
+	return found;
+}
+
+static unsigned int helpers_found, checks_found;
+
+static void find_settings(void)
+{
+	helpers_found = count_helpers();
+	checks_found = find_checks();
+}
+
+void ck_emu_grid_host(struct ck_emu_context *context, struct ck_ptx_host *host)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, find_settings);
+	*host = (struct ck_ptx_host){
+		.opaque = context,
+		.range = grid_range,
+		.print = grid_print,
+		.complain = grid_complain,
+		.alloc = grid_alloc,
+		.free = grid_free,
+		.set_condition = grid_set_condition,
+		.texture = grid_texture,
+		.cancelled = grid_cancelled,
+		.stack = (uint32_t)atomic_load(&context->limits[CU_LIMIT_STACK_SIZE]),
+		.threads = helpers_found,
+		.check = checks_found,
+	};
+}

@@ -1,0 +1,330 @@
+/*
+ * emu/objects/engine.c - what runs when: a queue and, at need, a thread for each stream.
+ *
+ * A command waits for its predecessor in the stream and for the points in its `after` list
+ * (wait.c).
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "emu/emu.h"
+#include "emu/objects/engine.h"
+#include "emu/graphs/graph.h"
+#include "util/until.h"
+
+pthread_mutex_t ck_emu_engine_lock = PTHREAD_MUTEX_INITIALIZER;
+struct ck_emu_stream *ck_emu_engine_streams;
+static pthread_cond_t worker_ended = PTHREAD_COND_INITIALIZER;
+static pthread_cond_t all_rest = PTHREAD_COND_INITIALIZER;
+static unsigned int running; /* commands that are being carried out */
+
+/* --- the thread of a stream --- */
+
+static void stream_unlink(struct ck_emu_stream *stream)
+{
+	struct ck_emu_stream **link = &ck_emu_engine_streams;
+
+	if (!stream->listed)
+		return;
+	while (*link != stream)
+		link = &(*link)->next;
+	*link = stream->next;
+	stream->listed = false;
+}
+
+/* Carry out one command, without the lock. */
+static void command_run(struct ck_emu_command *command, struct ck_emu_context *context)
+{
+	bool cancelled = atomic_load(&context->cancelled) || ck_emu_exiting();
+	int none = CUDA_SUCCESS;
+	CUresult result;
+
+	if (!command->always && (cancelled || atomic_load(&context->fault) != CUDA_SUCCESS))
+		return;
+	result = command->run(command, context);
+	/* a grid that was told to stop is no fault */
+	if (result != CUDA_SUCCESS && !atomic_load(&context->cancelled) && !ck_emu_exiting())
+		atomic_compare_exchange_strong(&context->fault, &none, (int)result);
+}
+
+/* The next command, with all before it done; NULL when the stream is to end. Lock held. */
+static struct ck_emu_command *command_next(struct ck_emu_stream *stream)
+{
+	while (!stream->head && !stream->closing)
+		pthread_cond_wait(&stream->work, &ck_emu_engine_lock);
+	if (stream->head) {
+		for (unsigned int i = 0; i < stream->head->after_count; i++)
+			ck_emu_point_wait_locked(&stream->head->after[i]);
+	}
+	return stream->head;
+}
+
+static void *worker(void *arg)
+{
+	struct ck_emu_stream *stream = arg;
+	struct ck_emu_context *context = stream->base.context;
+	struct ck_emu_command *command;
+	uint64_t number;
+
+	pthread_mutex_lock(&ck_emu_engine_lock);
+	while ((command = command_next(stream))) {
+		running++;
+		pthread_mutex_unlock(&ck_emu_engine_lock);
+		command_run(command, context);
+		pthread_mutex_lock(&ck_emu_engine_lock);
+		if (--running == 0)
+			pthread_cond_broadcast(&all_rest);
+		number = command->number;
+		stream->head = command->next;
+		if (!stream->head)
+			stream->tail = &stream->head;
+		pthread_mutex_unlock(&ck_emu_engine_lock);
+		/* before it counts as done: who waits for it may expect its module to be gone */
+		ck_emu_points_fini(command->after, command->after_count);
+		command->free(command);
+		pthread_mutex_lock(&ck_emu_engine_lock);
+		stream->completed = number;
+		pthread_cond_broadcast(&stream->done);
+	}
+	stream_unlink(stream);
+	context->workers--;
+	pthread_cond_broadcast(&worker_ended);
+	pthread_mutex_unlock(&ck_emu_engine_lock);
+	ck_emu_object_put(&stream->base);
+	return NULL;
+}
+
+/* Give the stream its thread, which holds a reference: 0 or -errno. Lock held. */
+static int worker_start(struct ck_emu_stream *stream)
+{
+	pthread_attr_t attr;
+	pthread_t thread;
+	int ret;
+
+	if (stream->threaded)
+		return 0;
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	ret = pthread_create(&thread, &attr, worker, stream);
+	pthread_attr_destroy(&attr);
+	if (ret)
+		return -ret;
+	ck_emu_object_ref(&stream->base);
+	stream->threaded = true;
+	stream->base.context->workers++;
+	return 0;
+}
+
+/* --- streams --- */
+
+static void stream_free(struct ck_emu_object *object)
+{
+	struct ck_emu_stream *stream = (struct ck_emu_stream *)object;
+
+	pthread_cond_destroy(&stream->work);
+	pthread_cond_destroy(&stream->done);
+	free(stream);
+}
+
+struct ck_emu_stream *ck_emu_stream_create(struct ck_emu_context *context, unsigned int flags,
+					   int priority)
+{
+	static uint64_t last_id;
+	struct ck_emu_stream *stream = calloc(1, sizeof(*stream));
+	bool live;
+
+	if (!stream)
+		return NULL;
+	ck_emu_object_init(&stream->base, CK_EMU_STREAM, context, stream_free);
+	pthread_cond_init(&stream->work, NULL);
+	pthread_cond_init(&stream->done, NULL);
+	stream->tail = &stream->head;
+	stream->flags = flags;
+	atomic_init(&stream->priority, priority);
+	pthread_mutex_lock(&ck_emu_engine_lock);
+	stream->id = ++last_id;
+	/* a context that is going closes the streams it finds: do not slip in after that */
+	live = atomic_load(&context->live);
+	if (live) {
+		stream->next = ck_emu_engine_streams;
+		ck_emu_engine_streams = stream;
+		stream->listed = true;
+	}
+	pthread_mutex_unlock(&ck_emu_engine_lock);
+	if (!live) {
+		ck_emu_object_put(&stream->base);
+		return NULL;
+	}
+	return stream;
+}
+
+/* Lock held. */
+static void stream_close(struct ck_emu_stream *stream)
+{
+	stream->closing = true;
+	if (stream->threaded)
+		pthread_cond_signal(&stream->work);
+	else
+		stream_unlink(stream);
+}
+
+void ck_emu_stream_close(struct ck_emu_stream *stream)
+{
+	pthread_mutex_lock(&ck_emu_engine_lock);
+	stream_close(stream);
+	pthread_mutex_unlock(&ck_emu_engine_lock);
+}
+
+bool ck_emu_stream_closing(struct ck_emu_stream *stream)
+{
+	bool closing;
+
+	pthread_mutex_lock(&ck_emu_engine_lock);
+	closing = stream->closing;
+	pthread_mutex_unlock(&ck_emu_engine_lock);
+	return closing;
+}
+
+bool ck_emu_stream_is_legacy(CUstream handle)
+{
+	return handle == CU_STREAM_LEGACY || (!handle && !ck_emu_thread_default());
+}
+
+CUresult ck_emu_stream_get(CUstream handle, struct ck_emu_context *context,
+			   struct ck_emu_stream **stream)
+{
+	struct ck_emu_stream *found;
+
+	if (!handle)
+		handle = ck_emu_thread_default();
+	if (handle == CU_STREAM_PER_THREAD) {
+		*stream = ck_emu_thread_stream(context);
+		return *stream ? CUDA_SUCCESS : ck_emu_context_refusal(context);
+	}
+	if (handle && handle != CU_STREAM_LEGACY) {
+		*stream = ck_emu_object_get(handle, CK_EMU_STREAM);
+		if (!*stream)
+			return CUDA_ERROR_INVALID_HANDLE;
+		return CUDA_SUCCESS;
+	}
+	pthread_mutex_lock(&ck_emu_engine_lock);
+	found = context->legacy;
+	if (found)
+		ck_emu_object_ref(&found->base);
+	pthread_mutex_unlock(&ck_emu_engine_lock);
+	*stream = found;
+	return found ? CUDA_SUCCESS : CUDA_ERROR_CONTEXT_IS_DESTROYED;
+}
+
+/* The context's stream of waits, made at need; NULL: out of memory. */
+struct ck_emu_stream *ck_emu_context_gate(struct ck_emu_context *context)
+{
+	struct ck_emu_stream *made = ck_emu_stream_create(context, CU_STREAM_NON_BLOCKING, 0);
+	struct ck_emu_stream *gate;
+
+	pthread_mutex_lock(&ck_emu_engine_lock);
+	gate = context->gate;
+	if (!gate && made && !made->closing) {
+		gate = context->gate = made;
+		made = NULL;
+	}
+	if (gate)
+		ck_emu_object_ref(&gate->base);
+	pthread_mutex_unlock(&ck_emu_engine_lock);
+	if (made) {
+		ck_emu_stream_close(made);
+		ck_emu_object_put(&made->base);
+	}
+	return gate;
+}
+
+CUresult ck_emu_stream_submit(struct ck_emu_stream *stream, struct ck_emu_command *command,
+			      const struct ck_emu_point *after, struct ck_emu_point *point)
+{
+	struct ck_emu_points points = {0};
+	CUresult result;
+
+	if (ck_emu_step_recording())
+		return ck_emu_step_take(stream, command);
+	result = ck_emu_context_state(stream->base.context);
+	if (result == CUDA_SUCCESS)
+		result = ck_emu_capture_check(stream);
+	pthread_mutex_lock(&ck_emu_engine_lock);
+	if (result == CUDA_SUCCESS && stream->closing)
+		result = CUDA_ERROR_CONTEXT_IS_DESTROYED;
+	if (result == CUDA_SUCCESS &&
+	    (ck_emu_points_add_order(&points, stream) < 0 ||
+	     ck_emu_points_add_gate(&points, stream) < 0 ||
+	     (after && after->stream &&
+	      ck_emu_points_add(&points, after->stream, after->number) < 0) ||
+	     worker_start(stream) < 0))
+		result = CUDA_ERROR_OUT_OF_MEMORY;
+	if (result != CUDA_SUCCESS) {
+		pthread_mutex_unlock(&ck_emu_engine_lock);
+		ck_emu_points_fini(points.list, points.count);
+		command->free(command);
+		return result;
+	}
+	command->after = points.list;
+	command->after_count = points.count;
+	command->next = NULL;
+	command->number = ++stream->submitted;
+	*stream->tail = command;
+	stream->tail = &command->next;
+	if (point) {
+		ck_emu_object_ref(&stream->base);
+		*point = (struct ck_emu_point){stream, stream->submitted};
+	}
+	pthread_cond_signal(&stream->work);
+	pthread_mutex_unlock(&ck_emu_engine_lock);
+	return CUDA_SUCCESS;
+}
+
+/* --- contexts --- */
+
+int ck_emu_context_start(struct ck_emu_context *context)
+{
+	struct ck_emu_stream *stream = ck_emu_stream_create(context, CU_STREAM_DEFAULT, 0);
+
+	if (!stream)
+		return -ENOMEM;
+	stream->is_legacy = true;
+	pthread_mutex_lock(&ck_emu_engine_lock);
+	context->legacy = stream;
+	pthread_mutex_unlock(&ck_emu_engine_lock);
+	return 0;
+}
+
+void ck_emu_context_stop(struct ck_emu_context *context)
+{
+	struct ck_emu_stream *stream, *next, *legacy, *gate;
+
+	pthread_mutex_lock(&ck_emu_engine_lock);
+	for (stream = ck_emu_engine_streams; stream; stream = next) {
+		next = stream->next;
+		if (stream->base.context == context)
+			stream_close(stream);
+	}
+	while (context->workers)
+		pthread_cond_wait(&worker_ended, &ck_emu_engine_lock);
+	legacy = context->legacy;
+	context->legacy = NULL;
+	gate = context->gate;
+	context->gate = NULL;
+	pthread_mutex_unlock(&ck_emu_engine_lock);
+	if (legacy)
+		ck_emu_object_put(&legacy->base);
+	if (gate)
+		ck_emu_object_put(&gate->base);
+}
+
+void ck_emu_engine_exit(void)
+{
+	struct timespec end = ck_until(CLOCK_REALTIME, 1000 * CK_NS_PER_MS);
+
+	pthread_mutex_lock(&ck_emu_engine_lock);
+	/* an exit() in a host callback waits here for itself: hence the limit */
+	while (running && pthread_cond_timedwait(&all_rest, &ck_emu_engine_lock, &end) == 0)
+		;
+	pthread_mutex_unlock(&ck_emu_engine_lock);
+}

@@ -1,0 +1,46 @@
+/*
+ * emu/objects/engine.h - what engine.c and wait.c share: the queues, and lists of points to wait for.
+ *
+ * One lock for all queues: a command is a kernel or a copy, dear against the lock.
+ */
+#ifndef CK_EMU_OBJECTS_ENGINE_H
+#define CK_EMU_OBJECTS_ENGINE_H
+
+#include "emu/emu.h"
+
+extern pthread_mutex_t ck_emu_engine_lock;
+/* All that are open or still working; under the lock. */
+extern struct ck_emu_stream *ck_emu_engine_streams;
+
+/* --- one point; the lock is held --- */
+
+static inline bool ck_emu_point_reached_locked(const struct ck_emu_point *point)
+{
+	return !point->stream || point->stream->completed >= point->number;
+}
+
+static inline void ck_emu_point_wait_locked(const struct ck_emu_point *point)
+{
+	while (!ck_emu_point_reached_locked(point))
+		pthread_cond_wait(&point->stream->done, &ck_emu_engine_lock);
+}
+
+/* A list of points that grows; each holds a reference. */
+struct ck_emu_points {
+	struct ck_emu_point *list;
+	unsigned int count, room;
+};
+
+/*
+ * The next three, with the lock held, give 0 or -ENOMEM. Add the end of a stream's queue, unless
+ * it is reached.
+ */
+int ck_emu_points_add(struct ck_emu_points *points, struct ck_emu_stream *stream, uint64_t number);
+/* Add what the legacy rule makes a command of @stream wait for. */
+int ck_emu_points_add_order(struct ck_emu_points *points, struct ck_emu_stream *stream);
+/* Add what the whole context was told to wait for (cuCtxWaitEvent). */
+int ck_emu_points_add_gate(struct ck_emu_points *points, struct ck_emu_stream *stream);
+/* Without the lock: the last reference of a stream may go here. */
+void ck_emu_points_fini(struct ck_emu_point *list, unsigned int count);
+
+#endif

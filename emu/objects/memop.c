@@ -1,0 +1,287 @@
+/*
+ * emu/objects/memop.c - stream memory operations: writing a word, and waiting for one to have a value.
+ *
+ * Who waits is woken by the writes of other streams. Kernels and the CPU write memory as they
+ * like, so it also looks by itself, now and then.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "emu/memory/arena.h"
+#include "emu/graphs/graph_run.h"
+#include "util/until.h"
+
+#define LOOK_FIRST 20000l  /* ns until a wait looks again: from here, doubling, */
+#define LOOK_LAST 1000000l /* up to here */
+
+struct batch {
+	struct ck_emu_command command;
+	unsigned int count;
+	CUstreamBatchMemOpParams operations[];
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t written = PTHREAD_COND_INITIALIZER;
+
+/* --- running --- */
+
+static uint64_t word_read(uint64_t address, bool wide)
+{
+	if (wide)
+		return __atomic_load_n((const uint64_t *)address, __ATOMIC_ACQUIRE);
+	return __atomic_load_n((const uint32_t *)address, __ATOMIC_ACQUIRE);
+}
+
+static void word_write(uint64_t address, uint64_t value, bool wide)
+{
+	pthread_mutex_lock(&lock);
+	if (wide)
+		__atomic_store_n((uint64_t *)address, value, __ATOMIC_RELEASE);
+	else
+		__atomic_store_n((uint32_t *)address, (uint32_t)value, __ATOMIC_RELEASE);
+	pthread_cond_broadcast(&written);
+	pthread_mutex_unlock(&lock);
+}
+
+/* Comparisons of 32 bits are made in 32 bits: "greater or equal" is of the signed difference. */
+static bool satisfied(uint64_t now, uint64_t value, unsigned int flags, bool wide)
+{
+	uint64_t mask = wide ? UINT64_MAX : UINT32_MAX;
+
+	value &= mask;
+	switch (flags & ~(unsigned int)CU_STREAM_WAIT_VALUE_FLUSH) {
+	case CU_STREAM_WAIT_VALUE_GEQ:
+		return wide ? (int64_t)(now - value) >= 0
+			    : (int32_t)((uint32_t)now - (uint32_t)value) >= 0;
+	case CU_STREAM_WAIT_VALUE_EQ:
+		return now == value;
+	case CU_STREAM_WAIT_VALUE_AND:
+		return (now & value) != 0;
+	default: /* NOR */
+		return (~(now | value) & mask) != 0;
+	}
+}
+
+static bool hopeless(const struct ck_emu_context *context)
+{
+	return atomic_load(&context->cancelled) || ck_emu_exiting() ||
+	       atomic_load(&context->fault) != CUDA_SUCCESS;
+}
+
+static void word_wait(const CUstreamBatchMemOpParams *operation, bool wide,
+		      const struct ck_emu_context *context)
+{
+	uint64_t address = operation->waitValue.address;
+	uint64_t value = wide ? operation->waitValue.value64 : operation->waitValue.value;
+	long look = LOOK_FIRST;
+	struct timespec until;
+
+	pthread_mutex_lock(&lock);
+	while (!satisfied(word_read(address, wide), value, operation->waitValue.flags, wide) &&
+	       !hopeless(context)) {
+		until = ck_until(CLOCK_REALTIME, (uint64_t)look);
+		pthread_cond_timedwait(&written, &lock, &until);
+		look = ck_min(2 * look, LOOK_LAST);
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+static void operation_run(const CUstreamBatchMemOpParams *operation,
+			  const struct ck_emu_context *context)
+{
+	switch (operation->operation) {
+	case CU_STREAM_MEM_OP_WAIT_VALUE_32:
+		word_wait(operation, false, context);
+		return;
+	case CU_STREAM_MEM_OP_WAIT_VALUE_64:
+		word_wait(operation, true, context);
+		return;
+	case CU_STREAM_MEM_OP_WRITE_VALUE_32:
+		word_write(operation->writeValue.address, operation->writeValue.value, false);
+		return;
+	case CU_STREAM_MEM_OP_WRITE_VALUE_64:
+		word_write(operation->writeValue.address, operation->writeValue.value64, true);
+		return;
+	case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES: /* all memory is this process's */
+	case CU_STREAM_MEM_OP_BARRIER:
+		atomic_thread_fence(memory_order_seq_cst);
+		return;
+	}
+}
+
+static CUresult batch_run(struct ck_emu_command *command, struct ck_emu_context *context)
+{
+	const struct batch *batch = (struct batch *)command;
+
+	for (unsigned int i = 0; i < batch->count && !hopeless(context); i++)
+		operation_run(&batch->operations[i], context);
+	return CUDA_SUCCESS;
+}
+
+static void batch_free(struct ck_emu_command *command)
+{
+	free(command);
+}
+
+/* --- queuing --- */
+
+/* A word that the device knows, where words are. */
+static CUresult word_check(uint64_t address, size_t size)
+{
+	return address % size == 0 && ck_emu_arena_covers(address, size) ? CUDA_SUCCESS
+									 : CUDA_ERROR_INVALID_VALUE;
+}
+
+static CUresult operation_check(const CUstreamBatchMemOpParams *operation)
+{
+	unsigned int flags = operation->waitValue.flags;
+	size_t size = 4;
+
+	switch (operation->operation) {
+	case CU_STREAM_MEM_OP_WAIT_VALUE_64:
+		size = 8;
+		/* fall through */
+	case CU_STREAM_MEM_OP_WAIT_VALUE_32:
+		if ((flags & ~(unsigned int)CU_STREAM_WAIT_VALUE_FLUSH) > CU_STREAM_WAIT_VALUE_NOR)
+			return CUDA_ERROR_INVALID_VALUE;
+		if (flags & CU_STREAM_WAIT_VALUE_FLUSH)
+			return CUDA_ERROR_NOT_SUPPORTED;
+		return word_check(operation->waitValue.address, size);
+	case CU_STREAM_MEM_OP_WRITE_VALUE_64:
+		size = 8;
+		/* fall through */
+	case CU_STREAM_MEM_OP_WRITE_VALUE_32:
+		if (operation->writeValue.flags)
+			return CUDA_ERROR_INVALID_VALUE;
+		return word_check(operation->writeValue.address, size);
+	case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES:
+		return operation->flushRemoteWrites.flags ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+	case CU_STREAM_MEM_OP_BARRIER:
+		return operation->memoryBarrier.flags > 1 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+	}
+	return CUDA_ERROR_INVALID_VALUE;
+}
+
+/* Queue operations that have been checked. */
+static CUresult batch_queue(struct ck_emu_stream *stream,
+			    const CUstreamBatchMemOpParams *operations, unsigned int count)
+{
+	struct batch *batch = calloc(1, sizeof(*batch) + count * sizeof(*operations));
+
+	if (!batch)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	batch->command.run = batch_run;
+	batch->command.free = batch_free;
+	batch->count = count;
+	memcpy(batch->operations, operations, count * sizeof(*operations));
+	return ck_emu_stream_submit(stream, &batch->command, NULL, NULL);
+}
+
+CUresult cuStreamBatchMemOp_v2(CUstream stream, unsigned int count,
+			       CUstreamBatchMemOpParams *paramArray, unsigned int flags)
+{
+	const CUgraphNodeParams node = {.type = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP,
+					.memOp = {.count = count, .paramArray = paramArray}};
+	struct ck_emu_context *context;
+	struct ck_emu_stream *found;
+	CUresult result = ck_emu_enter(&context);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!count && !flags)
+		return CUDA_SUCCESS;
+	if (flags || count > CK_EMU_MEMORY_OPERATIONS || !paramArray)
+		return CUDA_ERROR_INVALID_VALUE;
+	for (unsigned int i = 0; result == CUDA_SUCCESS && i < count; i++)
+		result = operation_check(&paramArray[i]);
+	if (result == CUDA_SUCCESS)
+		result = ck_emu_stream_get(stream, context, &found);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (ck_emu_capturing(found))
+		result = ck_emu_capture_node(found, &node, NULL, 0);
+	else
+		result = batch_queue(found, paramArray, count);
+	ck_emu_object_put(&found->base);
+	return result;
+}
+
+static CUresult wait(CUstream stream, CUstreamBatchMemOpType type, CUdeviceptr addr,
+		     cuuint64_t value, unsigned int flags)
+{
+	CUstreamBatchMemOpParams operation = {0};
+
+	operation.waitValue.operation = type;
+	operation.waitValue.address = addr;
+	operation.waitValue.value64 = value;
+	operation.waitValue.flags = flags;
+	return cuStreamBatchMemOp_v2(stream, 1, &operation, 0);
+}
+
+static CUresult write(CUstream stream, CUstreamBatchMemOpType type, CUdeviceptr addr,
+		      cuuint64_t value, unsigned int flags)
+{
+	CUstreamBatchMemOpParams operation = {0};
+
+	operation.writeValue.operation = type;
+	operation.writeValue.address = addr;
+	operation.writeValue.value64 = value;
+	operation.writeValue.flags = flags;
+	return cuStreamBatchMemOp_v2(stream, 1, &operation, 0);
+}
+
+CUresult cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr addr, cuuint32_t value,
+				unsigned int flags)
+{
+	return wait(stream, CU_STREAM_MEM_OP_WAIT_VALUE_32, addr, value, flags);
+}
+
+CUresult cuStreamWaitValue64_v2(CUstream stream, CUdeviceptr addr, cuuint64_t value,
+				unsigned int flags)
+{
+	return wait(stream, CU_STREAM_MEM_OP_WAIT_VALUE_64, addr, value, flags);
+}
+
+CUresult cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr addr, cuuint32_t value,
+				 unsigned int flags)
+{
+	return write(stream, CU_STREAM_MEM_OP_WRITE_VALUE_32, addr, value, flags);
+}
+
+CUresult cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr addr, cuuint64_t value,
+				 unsigned int flags)
+{
+	return write(stream, CU_STREAM_MEM_OP_WRITE_VALUE_64, addr, value, flags);
+}
+
+/* The older names, of drivers that had these calls as an option. */
+
+CUresult cuStreamBatchMemOp(CUstream stream, unsigned int count,
+			    CUstreamBatchMemOpParams *paramArray, unsigned int flags)
+{
+	return cuStreamBatchMemOp_v2(stream, count, paramArray, flags);
+}
+
+CUresult cuStreamWaitValue32(CUstream stream, CUdeviceptr addr, cuuint32_t value,
+			     unsigned int flags)
+{
+	return cuStreamWaitValue32_v2(stream, addr, value, flags);
+}
+
+CUresult cuStreamWaitValue64(CUstream stream, CUdeviceptr addr, cuuint64_t value,
+			     unsigned int flags)
+{
+	return cuStreamWaitValue64_v2(stream, addr, value, flags);
+}
+
+CUresult cuStreamWriteValue32(CUstream stream, CUdeviceptr addr, cuuint32_t value,
+			      unsigned int flags)
+{
+	return cuStreamWriteValue32_v2(stream, addr, value, flags);
+}
+
+CUresult cuStreamWriteValue64(CUstream stream, CUdeviceptr addr, cuuint64_t value,
+			      unsigned int flags)
+{
+	return cuStreamWriteValue64_v2(stream, addr, value, flags);
+}

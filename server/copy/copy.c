@@ -1,0 +1,328 @@
+/*
+ * server/copy/copy.c - bytes between the client and the device, through pinned slots.
+ *
+ * An upload is received piece by piece into slots and handed to the device while the next piece
+ * arrives; a download is the same the other way round.
+ */
+#include <arpa/inet.h>
+#include <string.h>
+#include <sys/uio.h>
+
+#include "gen/handlers.h"
+#include "rpc/proc.h"
+#include "server/memory/delivery.h"
+#include "server/memory/memory.h"
+#include "server/modules/output.h"
+#include "server/session/session.h"
+#include "server/copy/staging.h"
+#include "server/copy/walk.h"
+#include "util/util.h"
+
+#define CK_COPY_BLOCKING 1u /* in flags: the program waits for the copy */
+#define CK_DOWNLOAD_MAX 0x7fff0000u /* a record's length has 31 bits */
+#define CK_HEAD_SIZE 128 /* bytes that the head of a bulk reply may take */
+
+/* Receive one piece and hand it to the device. */
+static CUresult upload_piece(struct ck_request *q, const struct ck_walk *walk,
+			     struct ck_ring *ring, CUstream stream, uint64_t serial,
+			     struct ck_slot **slot)
+{
+	CUresult err = ck_ring_take(ring, q->ctx, serial, walk->piece, slot);
+	unsigned char *host;
+
+	if (err)
+		return err;
+	host = (*slot)->host + (*slot)->used;
+	q->broken = ck_reader_bulk(q->reader, host, walk->piece);
+	if (q->broken)
+		return CUDA_ERROR_UNKNOWN;
+	err = ck_walk_copy(walk, host, stream);
+	return err ? err : ck_slot_mark(*slot, stream, walk->piece);
+}
+
+static CUresult upload(struct ck_request *q, struct ck_walk *walk, uint64_t stream_id,
+		       unsigned int flags, struct ck_ring *ring)
+{
+	struct ck_slot *slot = NULL;
+	CUresult err = CUDA_SUCCESS;
+	CUstream stream;
+	uint64_t serial;
+
+	if (walk->total != q->bulk_size)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!ck_stream_serial(q, stream_id, &stream, &serial))
+		return CUDA_ERROR_INVALID_HANDLE;
+	q->broken = ck_reader_bulk_begin(q->reader, q->bulk_offset);
+	if (q->broken)
+		return CUDA_ERROR_UNKNOWN;
+	while (!err && ck_walk_next(walk))
+		err = upload_piece(q, walk, ring, stream, serial, &slot);
+	if (!err && slot && (flags & CK_COPY_BLOCKING))
+		err = ck_slot_wait(slot);
+	return err;
+}
+
+static CUresult upload_flat(struct ck_request *q, uint64_t dst, uint64_t stream,
+			    unsigned int flags, struct ck_ring *ring)
+{
+	struct ck_walk walk;
+	CUresult err = CUDA_ERROR_INVALID_VALUE;
+
+	/* What does not fit is refused whole, as by the driver, not after its first pieces. */
+	if (q->bulk_size <= CK_PIECE_MAX ||
+	    ck_memory_covers(q->session->memory, dst, q->bulk_size)) {
+		ck_walk_flat(&walk, true, dst, q->bulk_size);
+		err = upload(q, &walk, stream, flags, ring);
+	}
+	ck_ring_release(ring);
+	return err;
+}
+
+CUresult ck_serve_ck_upload(struct ck_request *q, ck_upload_args *a, void *res)
+{
+	(void)res;
+	return upload_flat(q, a->dst, a->stream, a->flags,
+			   ck_staging_upload(q->session->staging));
+}
+
+/* One of several calls that share a copy: they come on lanes of their own, at the same time. */
+CUresult ck_serve_ck_upload_part(struct ck_request *q, ck_upload_part_args *a,
+				 ck_upload_part_res *res)
+{
+	(void)res;
+	return upload_flat(q, a->dst, a->stream, 0, ck_staging_call(q->session->staging));
+}
+
+/* The copy of a message: the driver's arrays in place of ids, and no pointer of the client's. */
+static CUresult copy_decode(struct ck_request *q, const void *bytes, CUDA_MEMCPY3D *copy)
+{
+	CUarray src = NULL, dst = NULL;
+
+	memcpy(copy, bytes, sizeof(*copy));
+	if (copy->srcMemoryType == CU_MEMORYTYPE_ARRAY &&
+	    !ck_array_find(q, (uintptr_t)copy->srcArray, &src))
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (copy->dstMemoryType == CU_MEMORYTYPE_ARRAY &&
+	    !ck_array_find(q, (uintptr_t)copy->dstArray, &dst))
+		return CUDA_ERROR_INVALID_HANDLE;
+	copy->srcArray = src;
+	copy->dstArray = dst;
+	copy->srcHost = NULL;
+	copy->dstHost = NULL;
+	copy->reserved0 = copy->reserved1 = NULL;
+	return CUDA_SUCCESS;
+}
+
+CUresult ck_serve_ck_upload_3d(struct ck_request *q, ck_upload_3d_args *a, void *res)
+{
+	CUDA_MEMCPY3D copy;
+	struct ck_ring *ring;
+	struct ck_walk walk;
+	CUresult err;
+
+	(void)res;
+	_Static_assert(sizeof(copy) == sizeof(a->copy), "the structure travels as its bytes");
+	err = copy_decode(q, a->copy, &copy);
+	if (!err)
+		err = ck_walk_box(&walk, true, &copy);
+	if (err)
+		return err;
+	ring = ck_staging_upload(q->session->staging);
+	err = upload(q, &walk, a->stream, 0, ring);
+	ck_ring_release(ring);
+	return err;
+}
+
+/* A download under way: its reply has a head, the packed bytes, and a tail. */
+struct download {
+	struct ck_request *q;
+	struct ck_walk walk;
+	CUstream stream;
+	uint64_t serial;
+	struct ck_slot *slot;	/* of the newest piece handed to the device */
+	unsigned char *host;	/* where in it */
+	unsigned char head[CK_HEAD_SIZE];
+	size_t head_size;
+};
+
+/* Let the device fill a slot with the walk's current piece. */
+static CUresult download_begin(struct download *d, struct ck_ring *ring)
+{
+	CUresult err;
+
+	/* Two slots in turn: the next one is that which has been sent. */
+	err = ck_ring_next(ring, d->q->ctx, d->serial, &d->slot);
+	if (err)
+		return err;
+	d->host = d->slot->host;
+	err = ck_walk_copy(&d->walk, d->host, d->stream);
+	return err ? err : ck_slot_mark(d->slot, d->stream, d->walk.piece);
+}
+
+static int head_encode(struct download *d, xdrproc_t xdr)
+{
+	/* The replies of all downloads look alike; ck_download's stands for them. */
+	ck_download_res res = {
+		.head.output = ck_output_pending(d->q->session->output),
+		.head.delivered = ck_deliveries_settle(d->q->session, d->q->ctx),
+		.data_length = (u_int)d->walk.total,
+	};
+	long n = ck_reply_encode(d->head, sizeof(d->head), d->q->xid, xdr, &res,
+				 CK_ALIGN_UP(d->walk.total, 4u) + 4);
+
+	if (n < 0)
+		return (int)n;
+	d->head_size = (size_t)n;
+	return 0;
+}
+
+/* Send the @size bytes at @host, with the head before the first and the tail after the last. */
+static int send_piece(struct download *d, void *host, size_t size, bool first, bool last,
+		      CUresult outcome)
+{
+	unsigned char tail[8] = { 0 };
+	size_t padding = CK_ALIGN_UP(d->walk.total, 4u) - d->walk.total;
+	uint32_t word = htonl((uint32_t)outcome);
+	struct iovec iov[3] = {
+		{ .iov_base = d->head, .iov_len = first ? d->head_size : 0 },
+		{ .iov_base = host, .iov_len = size },
+		{ .iov_base = tail, .iov_len = last ? padding + 4 : 0 },
+	};
+
+	memcpy(tail + padding, &word, 4);
+	return ck_chan_writev(d->q->chan, iov, 3);
+}
+
+/*
+ * The first piece is in its slot: send it while the device fills the other slot, and so on. After
+ * an error the promised number of bytes is sent all the same (zeroes), and the tail tells.
+ */
+static void download_send(struct download *d, struct ck_ring *ring)
+{
+	CUresult err = CUDA_SUCCESS;
+	bool first = true, more = true;
+
+	while (more && !d->q->broken) {
+		struct ck_slot *slot = d->slot;
+		unsigned char *host = d->host;
+		size_t size = d->walk.piece;
+
+		more = ck_walk_next(&d->walk);
+		if (more && !err)
+			err = download_begin(d, ring);
+		d->q->broken = send_piece(d, host, size, first, !more, err);
+		first = false;
+		if (more && !err)
+			err = ck_slot_wait(d->slot);
+		if (err) {
+			d->slot = slot;
+			d->host = host;
+			memset(host, 0, CK_PIECE_MAX);
+		}
+	}
+}
+
+static CUresult download(struct download *d, uint64_t stream_id)
+{
+	struct ck_request *q = d->q;
+	struct ck_ring *ring;
+	CUresult err;
+
+	if (d->walk.total > CK_DOWNLOAD_MAX)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!ck_stream_serial(q, stream_id, &d->stream, &d->serial))
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (!ck_walk_next(&d->walk))
+		return CUDA_SUCCESS; /* nothing to send: an empty reply */
+	ring = ck_staging_call(q->session->staging);
+	err = download_begin(d, ring);
+	if (!err)
+		err = ck_slot_wait(d->slot);
+	if (!err && head_encode(d, (xdrproc_t)xdr_ck_download_res) < 0)
+		err = CUDA_ERROR_UNKNOWN;
+	if (!err) {
+		q->replied = true;
+		download_send(d, ring);
+	}
+	ck_ring_release(ring);
+	return err;
+}
+
+CUresult ck_serve_ck_download(struct ck_request *q, ck_download_args *a, ck_download_res *res)
+{
+	struct download d = { .q = q };
+
+	(void)res;
+	if (a->size > CK_PIECE_MAX && !ck_memory_covers(q->session->memory, a->src, a->size))
+		return CUDA_ERROR_INVALID_VALUE;
+	ck_walk_flat(&d.walk, false, a->src, a->size);
+	return download(&d, a->stream);
+}
+
+/* Wait for the work that may still write what is about to be read. */
+static CUresult quiesce(struct ck_request *q, unsigned int wait, uint64_t after)
+{
+	CUstream stream;
+
+	if (wait == CK_FETCH_NOW)
+		return CUDA_SUCCESS;
+	if (wait == CK_FETCH_STREAM && !ck_stream_find(q, after, &stream))
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (wait == CK_FETCH_STREAM)
+		return ck_driver.cuStreamSynchronize ? ck_driver.cuStreamSynchronize(stream)
+						     : CUDA_ERROR_NOT_SUPPORTED;
+	return ck_driver.cuCtxSynchronize ? ck_driver.cuCtxSynchronize() : CUDA_ERROR_NOT_SUPPORTED;
+}
+
+CUresult ck_serve_ck_fetch(struct ck_request *q, ck_fetch_args *a, ck_fetch_res *res)
+{
+	struct download d = { .q = q };
+	CUresult err = quiesce(q, a->wait, a->after);
+
+	(void)res;
+	if (err || a->size == 0)
+		return err;
+	/* Variables lie side by side, each a range of its own for the driver: its word decides. */
+	if (a->src >= q->session->window_lo && a->src < q->session->window_hi &&
+	    !ck_memory_covers(q->session->memory, a->src, a->size))
+		return CUDA_ERROR_INVALID_VALUE;
+	ck_walk_flat(&d.walk, false, a->src, a->size);
+	return download(&d, a->stream);
+}
+
+CUresult ck_serve_ck_download_3d(struct ck_request *q, ck_download_3d_args *a,
+				 ck_download_3d_res *res)
+{
+	struct download d = { .q = q };
+	CUDA_MEMCPY3D copy;
+	CUresult err;
+
+	(void)res;
+	err = copy_decode(q, a->copy, &copy);
+	if (!err)
+		err = ck_walk_box(&d.walk, false, &copy);
+	return err ? err : download(&d, a->stream);
+}
+
+static bool on_device(CUmemorytype type)
+{
+	return type == CU_MEMORYTYPE_DEVICE || type == CU_MEMORYTYPE_ARRAY;
+}
+
+CUresult ck_serve_ck_copy_3d(struct ck_request *q, ck_copy_3d_args *a, void *res)
+{
+	CUDA_MEMCPY3D copy;
+	CUstream stream;
+	CUresult err = copy_decode(q, a->copy, &copy);
+
+	(void)res;
+	if (err)
+		return err;
+	if (!on_device(copy.srcMemoryType) || !on_device(copy.dstMemoryType))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!ck_driver.cuMemcpy3DAsync_v2)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!ck_stream_find(q, a->stream, &stream))
+		return CUDA_ERROR_INVALID_HANDLE;
+	return ck_driver.cuMemcpy3DAsync_v2(&copy, stream);
+}

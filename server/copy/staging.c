@@ -1,0 +1,226 @@
+/*
+ * server/copy/staging.c - rings of pinned slots; see staging.h.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "gen/driver.h"
+#include "server/copy/staging.h"
+#include "util/log.h"
+#include "util/util.h"
+
+CK_LOG_DEFINE("server");
+
+#define CK_EVENT_DISABLE_TIMING 2
+#define CK_SLOT_ALIGN 256u /* small copies begin on their own cache lines */
+
+struct ck_ring {
+	pthread_mutex_t lock; /* held from taking the ring until its release */
+	size_t slot_size;
+	unsigned int count;
+	unsigned int at; /* the newest slot */
+	struct ck_slot slots[CK_UPLOAD_SLOTS];
+};
+
+struct ck_staging {
+	struct ck_ring upload;
+	struct ck_ring calls[CK_CALL_RINGS];
+	_Atomic unsigned int turn; /* which ring to wait for when all are taken */
+};
+
+static void ring_init(struct ck_ring *ring, unsigned int count, size_t slot_size)
+{
+	pthread_mutex_init(&ring->lock, NULL);
+	ring->slot_size = slot_size;
+	ring->count = count;
+}
+
+static void ring_fini(struct ck_ring *ring)
+{
+	for (unsigned int i = 0; i < ring->count; i++) {
+		struct ck_slot *slot = &ring->slots[i];
+
+		if (slot->event)
+			ck_driver.cuEventDestroy_v2(slot->event);
+		if (slot->pinned)
+			ck_driver.cuMemHostUnregister(slot->host);
+		if (slot->host)
+			munmap(slot->host, ring->slot_size);
+	}
+	pthread_mutex_destroy(&ring->lock);
+}
+
+int ck_staging_create(struct ck_staging **out)
+{
+	struct ck_staging *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return -ENOMEM;
+	ring_init(&s->upload, CK_UPLOAD_SLOTS, CK_SLOT_SIZE);
+	for (int i = 0; i < CK_CALL_RINGS; i++)
+		ring_init(&s->calls[i], CK_CALL_SLOTS, CK_PIECE_MAX);
+	*out = s;
+	return 0;
+}
+
+void ck_staging_destroy(struct ck_staging *s)
+{
+	if (!s)
+		return;
+	ring_fini(&s->upload);
+	for (int i = 0; i < CK_CALL_RINGS; i++)
+		ring_fini(&s->calls[i]);
+	free(s);
+}
+
+struct ck_ring *ck_staging_upload(struct ck_staging *s)
+{
+	pthread_mutex_lock(&s->upload.lock);
+	return &s->upload;
+}
+
+struct ck_ring *ck_staging_call(struct ck_staging *s)
+{
+	struct ck_ring *ring;
+
+	for (int i = 0; i < CK_CALL_RINGS; i++) {
+		if (pthread_mutex_trylock(&s->calls[i].lock) == 0)
+			return &s->calls[i];
+	}
+	ring = &s->calls[s->turn++ % CK_CALL_RINGS];
+	pthread_mutex_lock(&ring->lock);
+	return ring;
+}
+
+void ck_ring_release(struct ck_ring *ring)
+{
+	pthread_mutex_unlock(&ring->lock);
+}
+
+/* Pin a slot's memory; without that the driver copies through memory of its own. */
+static void slot_pin(struct ck_slot *slot, size_t size, uint64_t ctx)
+{
+	CUresult err;
+
+	if (!ck_driver.cuMemHostRegister_v2 || !ck_driver.cuMemHostUnregister)
+		return;
+	err = ck_driver.cuMemHostRegister_v2(slot->host, size, CU_MEMHOSTREGISTER_PORTABLE);
+	slot->pinned = !err || err == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+	slot->pinned_ctx = ctx;
+	if (!slot->pinned)
+		ck_debug("staging memory is not pinned: error %d", err);
+}
+
+/* Make an empty slot of @size bytes fit for copies in context @ctx, the thread's current one. */
+static CUresult slot_prepare(struct ck_slot *slot, size_t size, uint64_t ctx)
+{
+	void *host;
+
+	if (!ck_driver.cuEventCreate || !ck_driver.cuEventRecord ||
+	    !ck_driver.cuEventSynchronize || !ck_driver.cuEventDestroy_v2)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!slot->host) {
+		host = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (host == MAP_FAILED)
+			return CUDA_ERROR_OUT_OF_MEMORY;
+		slot->host = host;
+	}
+	if (!slot->pinned)
+		slot_pin(slot, size, ctx);
+	if (slot->event && slot->ctx != ctx) {
+		ck_driver.cuEventDestroy_v2(slot->event);
+		slot->event = NULL;
+	}
+	slot->ctx = ctx;
+	if (!slot->event)
+		return ck_driver.cuEventCreate(&slot->event, CK_EVENT_DISABLE_TIMING);
+	return CUDA_SUCCESS;
+}
+
+static bool has_room(const struct ck_ring *ring, uint64_t ctx, uint64_t stream, size_t size)
+{
+	const struct ck_slot *slot = &ring->slots[ring->at];
+
+	return slot->event && slot->ctx == ctx && slot->stream == stream &&
+	       slot->used + size <= ring->slot_size;
+}
+
+CUresult ck_ring_next(struct ck_ring *ring, uint64_t ctx, uint64_t stream, struct ck_slot **out)
+{
+	struct ck_slot *slot;
+	CUresult err;
+
+	ring->at = (ring->at + 1) % ring->count;
+	slot = &ring->slots[ring->at];
+	ck_slot_wait(slot); /* an error belongs to the stream of older copies, which will tell it */
+	err = slot_prepare(slot, ring->slot_size, ctx);
+	if (err)
+		return err;
+	slot->stream = stream;
+	*out = slot;
+	return CUDA_SUCCESS;
+}
+
+/*
+ * One event a slot is enough because the copies of a slot are all on one stream: the newest is
+ * done last. That is why another stream gets another slot.
+ */
+CUresult ck_ring_take(struct ck_ring *ring, uint64_t ctx, uint64_t stream, size_t size,
+		      struct ck_slot **out)
+{
+	if (!has_room(ring, ctx, stream, size))
+		return ck_ring_next(ring, ctx, stream, out);
+	*out = &ring->slots[ring->at];
+	return CUDA_SUCCESS;
+}
+
+CUresult ck_slot_mark(struct ck_slot *slot, CUstream stream, size_t size)
+{
+	CUresult err;
+
+	slot->used += CK_ALIGN_UP(size, CK_SLOT_ALIGN);
+	slot->pending = true;
+	err = ck_driver.cuEventRecord(slot->event, stream);
+	if (err && ck_driver.cuStreamSynchronize) {
+		ck_driver.cuStreamSynchronize(stream); /* the slot must not be used again before */
+		slot->pending = false;
+	}
+	return err;
+}
+
+CUresult ck_slot_wait(struct ck_slot *slot)
+{
+	CUresult err = CUDA_SUCCESS;
+
+	if (slot->pending)
+		err = ck_driver.cuEventSynchronize(slot->event);
+	slot->pending = false;
+	slot->used = 0;
+	return err;
+}
+
+static void ring_drop_context(struct ck_ring *ring, uint64_t ctx)
+{
+	pthread_mutex_lock(&ring->lock);
+	for (unsigned int i = 0; i < ring->count; i++) {
+		struct ck_slot *slot = &ring->slots[i];
+
+		if (slot->ctx == ctx && slot->event) {
+			ck_slot_wait(slot);
+			ck_driver.cuEventDestroy_v2(slot->event);
+			slot->event = NULL;
+		}
+		if (slot->pinned && slot->pinned_ctx == ctx)
+			slot->pinned = false;
+	}
+	pthread_mutex_unlock(&ring->lock);
+}
+
+void ck_staging_drop_context(struct ck_staging *s, uint64_t ctx)
+{
+	ring_drop_context(&s->upload, ctx);
+	for (int i = 0; i < CK_CALL_RINGS; i++)
+		ring_drop_context(&s->calls[i], ctx);
+}

@@ -1,0 +1,244 @@
+/*
+ * server/graphs/capture.c - streams that the client captures.
+ *
+ * Always in relaxed mode: the threads here are not the client's, and what other modes forbid the
+ * client's own threads is watched over there.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "gen/handlers.h"
+#include "server/graphs/graph.h"
+#include "server/graphs/mirror.h"
+#include "server/session/status.h"
+
+/* Marks of a stream that a capture has begun in: into what. It goes with the stream. */
+enum { CK_CAPTURE_NEW = 1, CK_CAPTURE_IN_GRAPH };
+
+CUgraph ck_capture_graph(CUstream stream)
+{
+	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+	cuuint64_t id;
+	CUgraph graph = NULL;
+	CUresult err = CUDA_ERROR_NOT_SUPPORTED;
+
+	if (ck_driver.cuStreamGetCaptureInfo_v2)
+		err = ck_driver.cuStreamGetCaptureInfo_v2(stream, &status, &id, &graph, NULL,
+							  NULL);
+	else if (ck_driver.cuStreamGetCaptureInfo_v3)
+		err = ck_driver.cuStreamGetCaptureInfo_v3(stream, &status, &id, &graph, NULL, NULL,
+							  NULL);
+	return !err && status == CU_STREAM_CAPTURE_STATUS_ACTIVE ? graph : NULL;
+}
+
+static CUresult begin_in_graph(struct ck_request *q, ck_capture_begin_args *a, CUstream stream)
+{
+	const size_t count = a->dependencies.dependencies_len;
+	const CUgraphEdgeData *edges;
+	CUgraphNode *nodes;
+	CUgraph graph;
+	CUresult err;
+
+	if (!ck_driver.cuStreamBeginCaptureToGraph)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!ck_graph_find(q, a->graph, &graph))
+		return CUDA_ERROR_INVALID_HANDLE;
+	err = ck_edges_check(a->edges.edges_val, a->edges.edges_len, count, &edges);
+	if (err)
+		return err;
+	err = ck_nodes_find(q, a->dependencies.dependencies_val, count, &nodes);
+	if (!err)
+		err = ck_driver.cuStreamBeginCaptureToGraph(stream, graph, nodes, edges, count,
+							    CU_STREAM_CAPTURE_MODE_RELAXED);
+	free(nodes);
+	return err;
+}
+
+static CUresult begin_new(CUstream stream)
+{
+	if (!ck_driver.cuStreamBeginCapture_v2)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	return ck_driver.cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED);
+}
+
+CUresult ck_serve_ck_capture_begin(struct ck_request *q, ck_capture_begin_args *a,
+				   ck_capture_begin_res *res)
+{
+	unsigned char was;
+	CUstream stream;
+	CUresult err;
+
+	(void)res;
+	if (!ck_stream_find(q, a->stream, &stream))
+		return CUDA_ERROR_INVALID_HANDLE;
+	was = ck_handles_mark(q->session->handles, a->stream,
+			      a->graph ? CK_CAPTURE_IN_GRAPH : CK_CAPTURE_NEW);
+	ck_status_capture(q->session);
+	err = a->graph ? begin_in_graph(q, a, stream) : begin_new(stream);
+	if (err)
+		ck_handles_mark(q->session->handles, a->stream, was);
+	return err;
+}
+
+/*
+ * A capture that has failed takes the driver's graph with it, unless the graph was there before:
+ * what the client has been told of it is forgotten. A command's error that nobody has been told is
+ * what has failed, or belongs to the program all the same.
+ */
+CUresult ck_serve_ck_capture_end(struct ck_request *q, ck_capture_end_args *a,
+				 ck_capture_end_res *res)
+{
+	CUgraph before, graph = NULL;
+	CUstream stream;
+	uint64_t id;
+	bool own;
+	CUresult err, earlier;
+
+	if (!ck_driver.cuStreamEndCapture)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!ck_stream_find(q, a->stream, &stream))
+		return CUDA_ERROR_INVALID_HANDLE;
+	before = ck_capture_graph(stream);
+	err = ck_driver.cuStreamEndCapture(stream, &graph);
+	own = ck_handles_mark(q->session->handles, a->stream, 0) == CK_CAPTURE_NEW;
+	earlier = (CUresult)atomic_exchange(&q->session->async_error, 0);
+	if (!err && earlier && own && ck_driver.cuGraphDestroy)
+		ck_driver.cuGraphDestroy(graph);
+	if (err || earlier) {
+		if (own && before && !ck_handle_name(q, CK_KIND_GRAPH, before, 0, &id)) {
+			ck_handle_remove(q, id);
+			ck_mirrors_owner_gone(q->session->mirrors, id, NULL, NULL);
+		}
+		return earlier ? earlier : err;
+	}
+	return ck_handle_name(q, CK_KIND_GRAPH, graph, 0, &res->graph);
+}
+
+/* What cuStreamGetCaptureInfo tells; the arrays are the driver's. */
+struct info {
+	CUstreamCaptureStatus status;
+	cuuint64_t sequence;
+	CUgraph graph;
+	const CUgraphNode *nodes;
+	const CUgraphEdgeData *edges;
+	size_t count;
+};
+
+static CUresult info_get(CUstream stream, struct info *i)
+{
+	if (ck_driver.cuStreamGetCaptureInfo_v3)
+		return ck_driver.cuStreamGetCaptureInfo_v3(stream, &i->status, &i->sequence,
+							   &i->graph, &i->nodes, &i->edges,
+							   &i->count);
+	if (ck_driver.cuStreamGetCaptureInfo_v2)
+		return ck_driver.cuStreamGetCaptureInfo_v2(stream, &i->status, &i->sequence,
+							   &i->graph, &i->nodes, &i->count);
+	return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+CUresult ck_serve_ck_capture_info(struct ck_request *q, ck_capture_info_args *a,
+				  ck_capture_info_res *res)
+{
+	struct info i = { 0 };
+	CUstream stream;
+	CUresult err;
+
+	if (!ck_stream_find(q, a->stream, &stream))
+		return CUDA_ERROR_INVALID_HANDLE;
+	err = info_get(stream, &i);
+	res->status = (int)i.status;
+	if (err)
+		return err;
+	if (i.status != CU_STREAM_CAPTURE_STATUS_ACTIVE)
+		return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+	res->sequence = i.sequence;
+	err = ck_handle_name(q, CK_KIND_GRAPH, i.graph, 0, &res->graph);
+	if (!err)
+		err = ck_nodes_name(q, res->graph, i.nodes, i.count,
+				    &res->dependencies.dependencies_val);
+	if (err)
+		return err;
+	res->dependencies.dependencies_len = (u_int)i.count;
+	res->edges.edges_val = calloc(i.count + 1, sizeof(*i.edges));
+	if (!res->edges.edges_val)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	res->edges.edges_len = (u_int)(i.count * sizeof(*i.edges));
+	if (i.edges)
+		memcpy(res->edges.edges_val, i.edges, i.count * sizeof(*i.edges));
+	return CUDA_SUCCESS;
+}
+
+CUresult ck_serve_ck_capture_update(struct ck_request *q, ck_capture_update_args *a,
+				    ck_capture_update_res *res)
+{
+	const size_t count = a->dependencies.dependencies_len;
+	const CUgraphEdgeData *edges;
+	CUgraphNode *nodes = NULL;
+	CUstream stream;
+	CUresult err;
+
+	(void)res;
+	if (!ck_stream_find(q, a->stream, &stream))
+		return CUDA_ERROR_INVALID_HANDLE;
+	err = ck_edges_check(a->edges.edges_val, a->edges.edges_len, count, &edges);
+	if (!err)
+		err = ck_nodes_find(q, a->dependencies.dependencies_val, count, &nodes);
+	if (err)
+		return err;
+	if (ck_driver.cuStreamUpdateCaptureDependencies_v2)
+		err = ck_driver.cuStreamUpdateCaptureDependencies_v2(stream, nodes, edges, count,
+								     a->flags);
+	else if (ck_driver.cuStreamUpdateCaptureDependencies && !edges)
+		err = ck_driver.cuStreamUpdateCaptureDependencies(stream, nodes, count, a->flags);
+	else
+		err = CUDA_ERROR_NOT_SUPPORTED;
+	free(nodes);
+	return err;
+}
+
+/* The driver makes a plain node of a plain copy only when it is asked in the plain way. */
+static CUresult capture_flat(const CUDA_MEMCPY3D *c, CUstream stream)
+{
+	bool to_host = c->dstMemoryType == CU_MEMORYTYPE_HOST;
+	bool from_host = c->srcMemoryType == CU_MEMORYTYPE_HOST;
+	size_t n = c->WidthInBytes;
+
+	if (from_host && !to_host && ck_driver.cuMemcpyHtoDAsync_v2)
+		return ck_driver.cuMemcpyHtoDAsync_v2(c->dstDevice + c->dstXInBytes, c->srcHost, n,
+						      stream);
+	if (to_host && !from_host && ck_driver.cuMemcpyDtoHAsync_v2)
+		return ck_driver.cuMemcpyDtoHAsync_v2(c->dstHost, c->srcDevice + c->srcXInBytes, n,
+						      stream);
+	return ck_driver.cuMemcpy3DAsync_v2 ? ck_driver.cuMemcpy3DAsync_v2(c, stream) :
+					      CUDA_ERROR_NOT_SUPPORTED;
+}
+
+CUresult ck_serve_ck_capture_copy(struct ck_request *q, ck_capture_copy_args *a,
+				  ck_capture_copy_res *res)
+{
+	CUDA_MEMCPY3D copy;
+	CUstream stream;
+	CUgraph graph;
+	uint64_t id;
+	bool flat;
+	CUresult err;
+
+	(void)res;
+	memcpy(&copy, a->copy, sizeof(copy));
+	if (!ck_stream_find(q, a->stream, &stream))
+		return CUDA_ERROR_INVALID_HANDLE;
+	graph = ck_capture_graph(stream);
+	if (!graph)
+		return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+	err = ck_handle_name(q, CK_KIND_GRAPH, graph, 0, &id);
+	if (!err)
+		err = ck_mirror_copy(q, &copy, ck_graph_root(q, id));
+	if (err)
+		return err;
+	flat = copy.Height == 1 && copy.Depth == 1 && copy.srcMemoryType != CU_MEMORYTYPE_ARRAY &&
+	       copy.dstMemoryType != CU_MEMORYTYPE_ARRAY;
+	if (flat)
+		return capture_flat(&copy, stream);
+	return ck_driver.cuMemcpy3DAsync_v2 ? ck_driver.cuMemcpy3DAsync_v2(&copy, stream) :
+					      CUDA_ERROR_NOT_SUPPORTED;
+}

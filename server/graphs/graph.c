@@ -1,0 +1,412 @@
+/*
+ * server/graphs/graph.c - the life and the shape of graphs; see graph.h.
+ */
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "gen/handlers.h"
+#include "server/graphs/graph.h"
+#include "server/graphs/mirror.h"
+#include "util/util.h"
+
+#define CK_DOT_PIECE (512u << 10) /* bytes of a printed graph in one reply */
+
+CUresult ck_nodes_find(struct ck_request *q, const uint64_t *ids, size_t count,
+		       CUgraphNode **nodes)
+{
+	*nodes = NULL;
+	if (count == 0)
+		return CUDA_SUCCESS;
+	*nodes = calloc(count, sizeof(**nodes));
+	if (!*nodes)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	for (size_t i = 0; i < count; i++) {
+		if (!ck_node_find(q, ids[i], &(*nodes)[i])) {
+			free(*nodes);
+			*nodes = NULL;
+			return CUDA_ERROR_INVALID_HANDLE;
+		}
+	}
+	return CUDA_SUCCESS;
+}
+
+CUresult ck_nodes_name(struct ck_request *q, uint64_t graph, const CUgraphNode *nodes,
+		       size_t count, uint64_t **ids)
+{
+	CUresult err = CUDA_SUCCESS;
+
+	if (count > CK_IDS_MAX)
+		return CUDA_ERROR_NOT_SUPPORTED; /* more than a reply holds */
+	*ids = calloc(count + 1, sizeof(**ids));
+	if (!*ids)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	for (size_t i = 0; i < count && !err; i++) {
+		if (nodes[i])
+			err = ck_handle_name(q, CK_KIND_NODE, nodes[i], graph, &(*ids)[i]);
+	}
+	return err;
+}
+
+CUresult ck_edges_check(const void *bytes, size_t size, size_t count,
+			const CUgraphEdgeData **edges)
+{
+	*edges = size > 0 ? bytes : NULL;
+	_Static_assert(_Alignof(CUgraphEdgeData) == 1, "it may lie anywhere in a message");
+	return size == 0 || size == count * sizeof(**edges) ? CUDA_SUCCESS :
+							      CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult ck_graph_nodes(CUgraph graph, CUgraphNode **nodes, size_t *count)
+{
+	CUresult err;
+
+	*nodes = NULL;
+	*count = 0;
+	if (!ck_driver.cuGraphGetNodes)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	err = ck_driver.cuGraphGetNodes(graph, NULL, count);
+	if (err || *count == 0)
+		return err;
+	*nodes = calloc(*count, sizeof(**nodes));
+	if (!*nodes)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	return ck_driver.cuGraphGetNodes(graph, *nodes, count);
+}
+
+static CUresult roots(CUgraph graph, CUgraphNode **nodes, size_t *count)
+{
+	CUresult err;
+
+	if (!ck_driver.cuGraphGetRootNodes)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	err = ck_driver.cuGraphGetRootNodes(graph, NULL, count);
+	if (err || *count == 0)
+		return err;
+	*nodes = calloc(*count, sizeof(**nodes));
+	if (!*nodes)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	return ck_driver.cuGraphGetRootNodes(graph, *nodes, count);
+}
+
+CUresult ck_serve_ck_graph_nodes(struct ck_request *q, ck_graph_nodes_args *a,
+				 ck_graph_nodes_res *res)
+{
+	CUgraphNode *nodes = NULL;
+	CUgraph graph;
+	size_t count = 0;
+	CUresult err;
+
+	if (!ck_graph_find(q, a->graph, &graph))
+		return CUDA_ERROR_INVALID_HANDLE;
+	err = a->roots ? roots(graph, &nodes, &count) : ck_graph_nodes(graph, &nodes, &count);
+	if (!err)
+		err = ck_nodes_name(q, a->graph, nodes, count, &res->nodes.nodes_val);
+	if (!err)
+		res->nodes.nodes_len = (u_int)count;
+	free(nodes);
+	return err;
+}
+
+/* Edges of a graph, or of one node of it: .which as in the message. */
+struct edges {
+	CUgraph graph;
+	CUgraphNode node;
+	unsigned int which;
+	CUgraphNode *from, *to;
+	CUgraphEdgeData *data;
+	size_t count;
+};
+
+static CUresult edges_ask(struct edges *e)
+{
+	switch (e->which) {
+	case 0:
+		if (ck_driver.cuGraphGetEdges_v2)
+			return ck_driver.cuGraphGetEdges_v2(e->graph, e->from, e->to, e->data,
+							    &e->count);
+		return ck_driver.cuGraphGetEdges ?
+			       ck_driver.cuGraphGetEdges(e->graph, e->from, e->to, &e->count) :
+			       CUDA_ERROR_NOT_SUPPORTED;
+	case 1:
+		if (ck_driver.cuGraphNodeGetDependencies_v2)
+			return ck_driver.cuGraphNodeGetDependencies_v2(e->node, e->from, e->data,
+								       &e->count);
+		return ck_driver.cuGraphNodeGetDependencies ?
+			       ck_driver.cuGraphNodeGetDependencies(e->node, e->from, &e->count) :
+			       CUDA_ERROR_NOT_SUPPORTED;
+	case 2:
+		if (ck_driver.cuGraphNodeGetDependentNodes_v2)
+			return ck_driver.cuGraphNodeGetDependentNodes_v2(e->node, e->to, e->data,
+									 &e->count);
+		return ck_driver.cuGraphNodeGetDependentNodes ?
+			       ck_driver.cuGraphNodeGetDependentNodes(e->node, e->to, &e->count) :
+			       CUDA_ERROR_NOT_SUPPORTED;
+	}
+	return CUDA_ERROR_INVALID_VALUE;
+}
+
+static CUresult edges_get(struct edges *e)
+{
+	CUresult err = edges_ask(e);
+
+	if (err || e->count == 0)
+		return err;
+	e->from = calloc(e->count, sizeof(*e->from));
+	e->to = calloc(e->count, sizeof(*e->to));
+	e->data = calloc(e->count, sizeof(*e->data));
+	if (!e->from || !e->to || !e->data)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	return edges_ask(e);
+}
+
+CUresult ck_serve_ck_graph_edges(struct ck_request *q, ck_graph_edges_args *a,
+				 ck_graph_edges_res *res)
+{
+	struct edges e = { .which = a->which };
+	CUresult err;
+
+	if (!ck_graph_find(q, a->graph, &e.graph) ||
+	    (a->which && !ck_node_find(q, a->node, &e.node)))
+		return CUDA_ERROR_INVALID_HANDLE;
+	err = edges_get(&e);
+	if (!err)
+		err = ck_nodes_name(q, a->graph, e.from, e.count, &res->from.from_val);
+	if (!err)
+		err = ck_nodes_name(q, a->graph, e.to, e.count, &res->to.to_val);
+	if (!err) {
+		res->from.from_len = res->to.to_len = (u_int)e.count;
+		res->data.data_len = (u_int)(e.count * sizeof(*e.data));
+		res->data.data_val = (char *)e.data;
+		e.data = NULL;
+	}
+	free(e.from);
+	free(e.to);
+	free(e.data);
+	return err;
+}
+
+static CUresult change_edges(CUgraph graph, bool cut, const struct edges *e)
+{
+	if (cut && ck_driver.cuGraphRemoveDependencies_v2)
+		return ck_driver.cuGraphRemoveDependencies_v2(graph, e->from, e->to, e->data,
+							      e->count);
+	if (!cut && ck_driver.cuGraphAddDependencies_v2)
+		return ck_driver.cuGraphAddDependencies_v2(graph, e->from, e->to, e->data,
+							   e->count);
+	if (e->data)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (cut && ck_driver.cuGraphRemoveDependencies)
+		return ck_driver.cuGraphRemoveDependencies(graph, e->from, e->to, e->count);
+	if (!cut && ck_driver.cuGraphAddDependencies)
+		return ck_driver.cuGraphAddDependencies(graph, e->from, e->to, e->count);
+	return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+CUresult ck_serve_ck_graph_link(struct ck_request *q, ck_graph_link_args *a,
+				ck_graph_link_res *res)
+{
+	struct edges e = { .count = a->from.from_len };
+	const CUgraphEdgeData *data;
+	CUgraph graph;
+	CUresult err;
+
+	(void)res;
+	if (a->from.from_len != a->to.to_len)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!ck_graph_find(q, a->graph, &graph))
+		return CUDA_ERROR_INVALID_HANDLE;
+	err = ck_edges_check(a->data.data_val, a->data.data_len, e.count, &data);
+	e.data = (CUgraphEdgeData *)(uintptr_t)data;
+	if (!err)
+		err = ck_nodes_find(q, a->from.from_val, e.count, &e.from);
+	if (!err)
+		err = ck_nodes_find(q, a->to.to_val, e.count, &e.to);
+	if (!err)
+		err = change_edges(graph, a->cut != 0, &e);
+	free(e.from);
+	free(e.to);
+	return err;
+}
+
+CUresult ck_serve_cuGraphClone(struct ck_request *q, cuGraphClone_args *a, cuGraphClone_res *res)
+{
+	CUgraph original, clone = NULL;
+	CUresult err;
+
+	(void)res;
+	if (!ck_driver.cuGraphClone || !ck_driver.cuGraphDestroy)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!ck_graph_find(q, a->originalGraph, &original))
+		return CUDA_ERROR_INVALID_HANDLE;
+	err = ck_driver.cuGraphClone(&clone, original);
+	if (err)
+		return err;
+	err = ck_graph_put(q, a->phGraphClone, clone);
+	if (err)
+		ck_driver.cuGraphDestroy(clone);
+	else
+		err = ck_mirrors_share(q->session->mirrors, ck_graph_root(q, a->originalGraph),
+				       a->phGraphClone);
+	return err;
+}
+
+/* Only a graph that belongs to no other may be destroyed: the driver would be left with a hole. */
+static CUresult destroy(struct ck_request *q, uint64_t id)
+{
+	CUgraph graph;
+
+	if (!ck_driver.cuGraphDestroy)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!ck_graph_find(q, id, &graph))
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (ck_graph_root(q, id) != id)
+		return CUDA_ERROR_INVALID_VALUE;
+	ck_handle_remove(q, id);
+	return ck_driver.cuGraphDestroy(graph);
+}
+
+CUresult ck_serve_cuGraphDestroy(struct ck_request *q, cuGraphDestroy_args *a, void *res)
+{
+	CUresult err = destroy(q, a->hGraph);
+
+	(void)res;
+	if (!err)
+		ck_mirrors_owner_gone(q->session->mirrors, a->hGraph, NULL, NULL);
+	return err;
+}
+
+/* The same for a graph or an exec whose client wants to know which mirrors went with it. */
+CUresult ck_serve_ck_graph_end(struct ck_request *q, ck_graph_end_args *a, ck_graph_end_res *res)
+{
+	CUgraphExec exec;
+	CUresult err;
+
+	if (ck_exec_find(q, a->object, &exec)) {
+		if (!ck_driver.cuGraphExecDestroy)
+			return CUDA_ERROR_NOT_SUPPORTED;
+		ck_handle_remove(q, a->object);
+		err = ck_driver.cuGraphExecDestroy(exec);
+	} else {
+		err = destroy(q, a->object);
+	}
+	if (!err)
+		ck_mirrors_owner_gone(q->session->mirrors, a->object, &res->gone.gone_val,
+				      &res->gone.gone_len);
+	return err;
+}
+
+CUresult ck_serve_cuGraphChildGraphNodeGetGraph(struct ck_request *q,
+						cuGraphChildGraphNodeGetGraph_args *a,
+						cuGraphChildGraphNodeGetGraph_res *res)
+{
+	CUgraphNode node;
+	CUgraph graph = NULL;
+	CUresult err;
+
+	if (!ck_driver.cuGraphChildGraphNodeGetGraph)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!ck_node_find(q, a->hNode, &node))
+		return CUDA_ERROR_INVALID_HANDLE;
+	err = ck_driver.cuGraphChildGraphNodeGetGraph(node, &graph);
+	return err ? err : ck_handle_name(q, CK_KIND_GRAPH, graph, a->hNode, &res->phGraph);
+}
+
+CUresult ck_serve_cuGraphNodeFindInClone(struct ck_request *q, cuGraphNodeFindInClone_args *a,
+					 cuGraphNodeFindInClone_res *res)
+{
+	CUgraphNode original, found = NULL;
+	CUgraph clone;
+	CUresult err;
+
+	if (!ck_driver.cuGraphNodeFindInClone)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!ck_node_find(q, a->hOriginalNode, &original) ||
+	    !ck_graph_find(q, a->hClonedGraph, &clone))
+		return CUDA_ERROR_INVALID_HANDLE;
+	err = ck_driver.cuGraphNodeFindInClone(&found, original, clone);
+	return err ? err : ck_handle_name(q, CK_KIND_NODE, found, a->hClonedGraph, &res->phNode);
+}
+
+/* Attributes with a pointer in them are none of a node's. */
+CUresult ck_serve_cuGraphKernelNodeSetAttribute(struct ck_request *q,
+						cuGraphKernelNodeSetAttribute_args *a,
+						cuGraphKernelNodeSetAttribute_res *res)
+{
+	CUstreamAttrValue value;
+	CUgraphNode node;
+
+	(void)res;
+	if (!ck_driver.cuGraphKernelNodeSetAttribute)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!ck_node_find(q, a->hNode, &node))
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (a->attr == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT ||
+	    a->attr == CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT)
+		return CUDA_ERROR_INVALID_VALUE;
+	memcpy(&value, a->value, sizeof(value));
+	return ck_driver.cuGraphKernelNodeSetAttribute(node, (CUlaunchAttributeID)a->attr, &value);
+}
+
+/* Part of the file @fd, for a reply. */
+static CUresult read_piece(int fd, size_t offset, ck_graph_dot_res *res)
+{
+	char *text = malloc(CK_DOT_PIECE);
+	ssize_t n;
+
+	if (!text)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	n = pread(fd, text, CK_DOT_PIECE, (off_t)offset);
+	if (n < 0) {
+		free(text);
+		return CUDA_ERROR_OPERATING_SYSTEM;
+	}
+	res->text.text_val = text;
+	res->text.text_len = (u_int)n;
+	return CUDA_SUCCESS;
+}
+
+/* The driver writes into a file without a name; the client never says where anything is written. */
+CUresult ck_serve_ck_graph_dot(struct ck_request *q, ck_graph_dot_args *a, ck_graph_dot_res *res)
+{
+	char path[64];
+	CUgraph graph;
+	CUresult err;
+	int fd;
+
+	if (!ck_driver.cuGraphDebugDotPrint)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!ck_graph_find(q, a->graph, &graph))
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (a->offset > INT64_MAX)
+		return CUDA_ERROR_INVALID_VALUE;
+	fd = memfd_create("graph", MFD_CLOEXEC);
+	if (fd < 0)
+		return CUDA_ERROR_OPERATING_SYSTEM;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	err = ck_driver.cuGraphDebugDotPrint(graph, path, a->flags);
+	if (!err)
+		err = read_piece(fd, a->offset, res);
+	close(fd);
+	return err;
+}
+
+CUresult ck_serve_ck_graph_memory(struct ck_request *q, ck_graph_memory_args *a,
+				  ck_graph_memory_res *res)
+{
+	cuuint64_t value = a->value;
+	CUresult err = CUDA_ERROR_NOT_SUPPORTED;
+
+	(void)q;
+	if (a->set && ck_driver.cuDeviceSetGraphMemAttribute)
+		err = ck_driver.cuDeviceSetGraphMemAttribute(
+			a->device, (CUgraphMem_attribute)a->attr, &value);
+	else if (!a->set && ck_driver.cuDeviceGetGraphMemAttribute)
+		err = ck_driver.cuDeviceGetGraphMemAttribute(
+			a->device, (CUgraphMem_attribute)a->attr, &value);
+	res->result = value;
+	return err;
+}

@@ -1,0 +1,142 @@
+/*
+ * server/graphs/graph_exec.c - graphs made ready for launching, updated, launched.
+ */
+#include <stdlib.h>
+
+#include "gen/handlers.h"
+#include "server/graphs/graph.h"
+#include "server/graphs/mirror.h"
+
+/* By the newest entry that the driver has; the older ones tell less. */
+static CUresult instantiate(CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *p, CUgraphExec *exec)
+{
+	if (ck_driver.cuGraphInstantiateWithParams)
+		return ck_driver.cuGraphInstantiateWithParams(exec, graph, p);
+	if (p->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (ck_driver.cuGraphInstantiateWithFlags)
+		return ck_driver.cuGraphInstantiateWithFlags(exec, graph, p->flags);
+	return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+static uint64_t name_node(struct ck_request *q, uint64_t graph, CUgraphNode node)
+{
+	uint64_t id = 0;
+
+	if (node && ck_handle_name(q, CK_KIND_NODE, node, graph, &id))
+		id = 0;
+	return id;
+}
+
+CUresult ck_serve_ck_graph_instantiate(struct ck_request *q, ck_graph_instantiate_args *a,
+				       ck_graph_instantiate_res *res)
+{
+	CUDA_GRAPH_INSTANTIATE_PARAMS p = { .flags = a->flags };
+	CUgraphExec exec = NULL;
+	struct ck_told told;
+	CUgraph graph;
+	CUresult err;
+
+	if (!ck_driver.cuGraphExecDestroy)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!ck_graph_find(q, a->graph, &graph) || !ck_stream_find(q, a->upload, &p.hUploadStream))
+		return CUDA_ERROR_INVALID_HANDLE;
+	err = instantiate(graph, &p, &exec);
+	res->result = (int)p.result_out;
+	res->error_node = name_node(q, a->graph, p.hErrNode_out);
+	if (err)
+		return err;
+	err = ck_exec_put(q, a->exec, exec);
+	if (err) {
+		ck_driver.cuGraphExecDestroy(exec);
+		return err;
+	}
+	err = ck_mirrors_of_graph(q, a->exec, graph, &told);
+	res->mirrors.mirrors_val = told.ids;
+	res->mirrors.mirrors_len = told.count;
+	free(told.gone);
+	if (err) {
+		ck_handle_remove(q, a->exec);
+		ck_mirrors_owner_gone(q->session->mirrors, a->exec, NULL, NULL);
+		ck_driver.cuGraphExecDestroy(exec);
+	}
+	return err;
+}
+
+static CUresult update(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo *info)
+{
+	if (ck_driver.cuGraphExecUpdate_v2)
+		return ck_driver.cuGraphExecUpdate_v2(exec, graph, info);
+	if (ck_driver.cuGraphExecUpdate)
+		return ck_driver.cuGraphExecUpdate(exec, graph, &info->errorNode, &info->result);
+	return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+/* What mirrors the exec had may go: whatever runs with them is waited for. */
+CUresult ck_serve_ck_graph_update(struct ck_request *q, ck_graph_update_args *a,
+				  ck_graph_update_res *res)
+{
+	CUgraphExecUpdateResultInfo info = { .result = CU_GRAPH_EXEC_UPDATE_ERROR };
+	struct ck_told told;
+	CUgraphExec exec;
+	CUgraph graph;
+	CUresult err;
+
+	if (!ck_exec_find(q, a->exec, &exec) || !ck_graph_find(q, a->graph, &graph))
+		return CUDA_ERROR_INVALID_HANDLE;
+	err = update(exec, graph, &info);
+	res->result = (int)info.result;
+	res->error_node = name_node(q, a->graph, info.errorNode);
+	res->error_from = name_node(q, a->graph, info.errorFromNode);
+	if (err)
+		return err;
+	ck_mirrors_wait(q->session->mirrors, a->exec);
+	err = ck_mirrors_of_graph(q, a->exec, graph, &told);
+	res->mirrors.mirrors_val = told.ids;
+	res->mirrors.mirrors_len = told.count;
+	res->gone.gone_val = told.gone;
+	res->gone.gone_len = told.gone_count;
+	return err;
+}
+
+/* In a capture a launch is a node, whose copies are the exec's. */
+CUresult ck_serve_cuGraphLaunch(struct ck_request *q, cuGraphLaunch_args *a, void *res)
+{
+	struct ck_mirrors *mirrors = q->session->mirrors;
+	CUgraphExec exec;
+	CUstream stream;
+	CUgraph into;
+	uint64_t id;
+	CUresult err;
+
+	(void)res;
+	if (!ck_driver.cuGraphLaunch)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!ck_exec_find(q, a->hGraphExec, &exec) || !ck_stream_find(q, a->hStream, &stream))
+		return CUDA_ERROR_INVALID_HANDLE;
+	err = ck_driver.cuGraphLaunch(exec, stream);
+	if (err || !ck_mirrors_has(mirrors, a->hGraphExec))
+		return err;
+	into = ck_capture_graph(stream);
+	if (!into)
+		return ck_mirrors_launched(q, a->hGraphExec, stream);
+	err = ck_handle_name(q, CK_KIND_GRAPH, into, 0, &id);
+	return err ? err : ck_mirrors_share(mirrors, a->hGraphExec, ck_graph_root(q, id));
+}
+
+CUresult ck_serve_cuGraphExecDestroy(struct ck_request *q, cuGraphExecDestroy_args *a, void *res)
+{
+	CUgraphExec exec;
+	CUresult err;
+
+	(void)res;
+	if (!ck_driver.cuGraphExecDestroy)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!ck_exec_find(q, a->hGraphExec, &exec))
+		return CUDA_ERROR_INVALID_HANDLE;
+	ck_mirrors_wait(q->session->mirrors, a->hGraphExec);
+	ck_handle_remove(q, a->hGraphExec);
+	err = ck_driver.cuGraphExecDestroy(exec);
+	ck_mirrors_owner_gone(q->session->mirrors, a->hGraphExec, NULL, NULL);
+	return err;
+}

@@ -1,0 +1,286 @@
+/*
+ * server/graphs/graph_node.c - nodes of graphs: parameters off the wire, to the driver, and back.
+ *
+ * They travel as CUgraphNodeParams with ids for handles, followed by what its pointers point to.
+ * Nothing of the client's is handed to the driver as a pointer.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "gen/handlers.h"
+#include "server/session/callback.h"
+#include "server/graphs/graph.h"
+#include "server/memory/memory.h"
+#include "server/graphs/mirror.h"
+
+/* Parameters as the driver takes them, and what theirs point to. */
+struct node {
+	CUgraphNodeParams p;
+	void *tail; /* a copy: nothing in a message is aligned */
+	size_t tail_size;
+	void *extra[5];
+};
+
+static CUresult context_find(struct ck_request *q, CUcontext *context)
+{
+	uint64_t id = (uintptr_t)*context;
+
+	*context = NULL; /* the current one */
+	return id == 0 || ck_context_find(q, id, context) ? CUDA_SUCCESS :
+							    CUDA_ERROR_INVALID_CONTEXT;
+}
+
+/* A kernel of a library is a node's kernel, a function of a module its function. */
+static CUresult take_kernel(struct ck_request *q, struct node *n)
+{
+	CUDA_KERNEL_NODE_PARAMS_v3 *k = &n->p.kernel;
+	struct ck_object object;
+
+	if (!ck_handles_find(q->session->handles, (uintptr_t)k->func,
+			     CK_KIND_BIT(CK_KIND_FUNCTION) | CK_KIND_BIT(CK_KIND_KERNEL), &object))
+		return CUDA_ERROR_INVALID_HANDLE;
+	k->func = object.kind == CK_KIND_FUNCTION ? object.handle : NULL;
+	k->kern = object.kind == CK_KIND_KERNEL ? object.handle : NULL;
+	n->extra[0] = CU_LAUNCH_PARAM_BUFFER_POINTER;
+	n->extra[1] = n->tail;
+	n->extra[2] = CU_LAUNCH_PARAM_BUFFER_SIZE;
+	n->extra[3] = &n->tail_size;
+	n->extra[4] = CU_LAUNCH_PARAM_END;
+	k->kernelParams = NULL;
+	k->extra = n->tail_size > 0 ? n->extra : NULL;
+	return context_find(q, &k->ctx);
+}
+
+static CUresult take_host(struct ck_request *q, CUDA_HOST_NODE_PARAMS_v2 *h)
+{
+	h->userData = ck_host_call_keep(q->session, (uintptr_t)h->userData);
+	h->fn = ck_host_call_run;
+	return h->userData ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+static CUresult take_graph(struct ck_request *q, CUDA_CHILD_GRAPH_NODE_PARAMS *g)
+{
+	uint64_t id = (uintptr_t)g->graph;
+
+	return ck_graph_find(q, id, &g->graph) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+static CUresult take_event(struct ck_request *q, CUevent *event)
+{
+	uint64_t id = (uintptr_t)*event;
+
+	return ck_event_find(q, id, event) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+static CUresult take_alloc(struct node *n)
+{
+	CUDA_MEM_ALLOC_NODE_PARAMS_v2 *a = &n->p.alloc;
+
+	if (a->accessDescCount != n->tail_size / sizeof(*a->accessDescs) ||
+	    n->tail_size % sizeof(*a->accessDescs))
+		return CUDA_ERROR_INVALID_VALUE;
+	a->accessDescs = a->accessDescCount ? n->tail : NULL;
+	a->poolProps.win32SecurityAttributes = NULL;
+	return CUDA_SUCCESS;
+}
+
+static CUresult take_memory_ops(struct ck_request *q, struct node *n)
+{
+	CUDA_BATCH_MEM_OP_NODE_PARAMS_v2 *m = &n->p.memOp;
+
+	if (m->count != n->tail_size / sizeof(*m->paramArray) ||
+	    n->tail_size % sizeof(*m->paramArray))
+		return CUDA_ERROR_INVALID_VALUE;
+	m->paramArray = n->tail;
+	return context_find(q, &m->ctx);
+}
+
+/* @owner: of the mirrors that a copy needs. */
+static CUresult take_type(struct ck_request *q, struct node *n, uint64_t owner)
+{
+	CUgraphNodeParams *p = &n->p;
+	CUresult err;
+
+	switch (p->type) {
+	case CU_GRAPH_NODE_TYPE_KERNEL:
+		return take_kernel(q, n);
+	case CU_GRAPH_NODE_TYPE_MEMCPY:
+		err = context_find(q, &p->memcpy.copyCtx);
+		return err ? err : ck_mirror_copy(q, &p->memcpy.copyParams, owner);
+	case CU_GRAPH_NODE_TYPE_MEMSET:
+		return context_find(q, &p->memset.ctx);
+	case CU_GRAPH_NODE_TYPE_HOST:
+		return take_host(q, &p->host);
+	case CU_GRAPH_NODE_TYPE_GRAPH:
+		return take_graph(q, &p->graph);
+	case CU_GRAPH_NODE_TYPE_EMPTY:
+	case CU_GRAPH_NODE_TYPE_MEM_FREE:
+		return CUDA_SUCCESS;
+	case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
+		return take_event(q, &p->eventWait.event);
+	case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
+		return take_event(q, &p->eventRecord.event);
+	case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
+		return take_alloc(n);
+	case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
+		return take_memory_ops(q, n);
+	case CU_GRAPH_NODE_TYPE_CONDITIONAL:
+		p->conditional.phGraph_out = NULL;
+		return context_find(q, &p->conditional.ctx);
+	default:
+		return CUDA_ERROR_NOT_SUPPORTED;
+	}
+}
+
+static CUresult take(struct ck_request *q, const char *bytes, size_t size, uint64_t owner,
+		     struct node *n)
+{
+	*n = (struct node){ 0 };
+	if (size < sizeof(n->p))
+		return CUDA_ERROR_INVALID_VALUE;
+	memcpy(&n->p, bytes, sizeof(n->p));
+	n->tail_size = size - sizeof(n->p);
+	n->tail = malloc(n->tail_size + 1);
+	if (!n->tail)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	memcpy(n->tail, bytes + sizeof(n->p), n->tail_size);
+	return take_type(q, n, owner);
+}
+
+static CUresult drive_add(CUgraph graph, const CUgraphNode *nodes, const CUgraphEdgeData *edges,
+			  size_t count, CUgraphNodeParams *p, CUgraphNode *node)
+{
+	if (ck_driver.cuGraphAddNode_v2)
+		return ck_driver.cuGraphAddNode_v2(node, graph, nodes, edges, count, p);
+	if (ck_driver.cuGraphAddNode && !edges)
+		return ck_driver.cuGraphAddNode(node, graph, nodes, count, p);
+	return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+/* The bodies of a conditional node get names, and live inside it. */
+static CUresult name_bodies(struct ck_request *q, uint64_t node,
+			    const CUDA_CONDITIONAL_NODE_PARAMS *c, ck_node_add_res *res)
+{
+	CUresult err = CUDA_SUCCESS;
+
+	if (!c->phGraph_out || c->size > CK_IDS_MAX)
+		return CUDA_ERROR_UNKNOWN;
+	res->graphs.graphs_val = calloc(c->size + 1, sizeof(uint64_t));
+	if (!res->graphs.graphs_val)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	res->graphs.graphs_len = c->size;
+	for (unsigned int i = 0; i < c->size && !err; i++)
+		err = ck_handle_name(q, CK_KIND_GRAPH, c->phGraph_out[i], node,
+				     &res->graphs.graphs_val[i]);
+	return err;
+}
+
+/* A child's copies are the new node's, too; a child that was moved lives in it from now on. */
+static CUresult note_child(struct ck_request *q, const ck_node_add_args *a, uint64_t node,
+			   uint64_t child, bool moved)
+{
+	CUresult err = ck_mirrors_share(q->session->mirrors, ck_graph_root(q, child),
+					ck_graph_root(q, a->graph));
+
+	return err || !moved ? err : ck_handles_adopt(q->session->handles, child, node);
+}
+
+static CUresult note_added(struct ck_request *q, const ck_node_add_args *a, const struct node *n,
+			   ck_node_add_res *res)
+{
+	CUgraphNodeParams sent;
+
+	memcpy(&sent, a->params.params_val, sizeof(sent));
+	switch (n->p.type) {
+	case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
+		res->address = n->p.alloc.dptr;
+		ck_memory_graph(q->session->memory, res->address, n->p.alloc.bytesize);
+		return CUDA_SUCCESS;
+	case CU_GRAPH_NODE_TYPE_CONDITIONAL:
+		return name_bodies(q, res->node, &n->p.conditional, res);
+	case CU_GRAPH_NODE_TYPE_GRAPH:
+		return note_child(q, a, res->node, (uintptr_t)sent.graph.graph,
+				  n->p.graph.ownership == CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE);
+	default:
+		return CUDA_SUCCESS;
+	}
+}
+
+CUresult ck_serve_ck_node_add(struct ck_request *q, ck_node_add_args *a, ck_node_add_res *res)
+{
+	const size_t count = a->dependencies.dependencies_len;
+	const CUgraphEdgeData *edges;
+	CUgraphNode *nodes = NULL, node = NULL;
+	struct node n = { 0 };
+	CUgraph graph;
+	CUresult err;
+
+	if (!ck_graph_find(q, a->graph, &graph))
+		return CUDA_ERROR_INVALID_HANDLE;
+	err = ck_edges_check(a->edges.edges_val, a->edges.edges_len, count, &edges);
+	if (!err)
+		err = ck_nodes_find(q, a->dependencies.dependencies_val, count, &nodes);
+	if (!err)
+		err = take(q, a->params.params_val, a->params.params_len,
+			   ck_graph_root(q, a->graph), &n);
+	if (!err)
+		err = drive_add(graph, nodes, edges, count, &n.p, &node);
+	if (!err)
+		err = ck_handle_name(q, CK_KIND_NODE, node, a->graph, &res->node);
+	if (!err)
+		err = note_added(q, a, &n, res);
+	free(nodes);
+	free(n.tail);
+	return err;
+}
+
+static CUresult drive_set(CUgraphExec exec, CUgraphNode node, CUgraphNodeParams *p)
+{
+	if (exec)
+		return ck_driver.cuGraphExecNodeSetParams ?
+			       ck_driver.cuGraphExecNodeSetParams(exec, node, p) :
+			       CUDA_ERROR_NOT_SUPPORTED;
+	return ck_driver.cuGraphNodeSetParams ? ck_driver.cuGraphNodeSetParams(node, p) :
+						CUDA_ERROR_NOT_SUPPORTED;
+}
+
+/* What an exec's copies now use. Those of a child are found by walking through it. */
+static CUresult tell_mirrors(struct ck_request *q, const ck_node_set_args *a, const struct node *n,
+			     CUgraphNode node, bool done, ck_node_set_res *res)
+{
+	struct ck_told told = { 0 };
+	CUresult err = CUDA_SUCCESS;
+
+	ck_mirrors_wait(q->session->mirrors, a->exec);
+	if (n->p.type == CU_GRAPH_NODE_TYPE_MEMCPY)
+		err = ck_mirrors_edit(q, a->exec, node, done, &told);
+	else if (n->p.type == CU_GRAPH_NODE_TYPE_GRAPH)
+		err = ck_mirrors_edit_child(q, a->exec, node, done ? n->p.graph.graph : NULL,
+					    &told);
+	res->mirrors.mirrors_val = told.ids;
+	res->mirrors.mirrors_len = told.count;
+	res->gone.gone_val = told.gone;
+	res->gone.gone_len = told.gone_count;
+	return err;
+}
+
+CUresult ck_serve_ck_node_set(struct ck_request *q, ck_node_set_args *a, ck_node_set_res *res)
+{
+	CUgraphExec exec = NULL;
+	struct node n = { 0 };
+	CUgraphNode node;
+	uint64_t owner;
+	CUresult err, told = CUDA_SUCCESS;
+
+	if (!ck_node_find(q, a->node, &node) || (a->exec && !ck_exec_find(q, a->exec, &exec)))
+		return CUDA_ERROR_INVALID_HANDLE;
+	owner = exec ? a->exec : ck_graph_root(q, a->node);
+	err = take(q, a->params.params_val, a->params.params_len, owner, &n);
+	if (!err)
+		err = drive_set(exec, node, &n.p);
+	if (exec && (n.p.type == CU_GRAPH_NODE_TYPE_MEMCPY ||
+		     n.p.type == CU_GRAPH_NODE_TYPE_GRAPH))
+		told = tell_mirrors(q, a, &n, node, !err, res);
+	free(n.tail);
+	return err ? err : told;
+}

@@ -1,0 +1,367 @@
+/*
+ * server/graphs/mirror_copy.c - copies of the client's graphs: ids in, handles and mirrors out, and back.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/graphs/graph.h"
+#include "server/graphs/mirror_list.h"
+#include "util/util.h"
+
+#define CK_DEPTH_MAX 64 /* graphs inside graphs */
+
+uint64_t ck_graph_root(struct ck_request *q, uint64_t id)
+{
+	uint64_t parent;
+
+	while ((parent = ck_handles_parent(q->session->handles, id)) != 0)
+		id = parent;
+	return id;
+}
+
+static CUresult size_of(const CUDA_MEMCPY3D *c, size_t *size)
+{
+	if (ck_mul_overflow(c->WidthInBytes, c->Height, size) ||
+	    ck_mul_overflow(*size, c->Depth, size))
+		return CUDA_ERROR_INVALID_VALUE;
+	return *size ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+static CUresult mirror_for(struct ck_request *q, const CUDA_MEMCPY3D *c, uint64_t id,
+			   uint64_t owner, void **host)
+{
+	struct ck_mirrors *ms = q->session->mirrors;
+	struct ck_mirror *m;
+	struct ck_owner *o;
+	size_t size;
+	CUresult err = size_of(c, &size);
+
+	if (err)
+		return err;
+	pthread_mutex_lock(&ms->lock);
+	o = ck_owner_of(ms, owner, true);
+	err = o ? ck_mirror_make(q, id, size, &m) : CUDA_ERROR_OUT_OF_MEMORY;
+	if (!err) {
+		err = ck_owner_add(o, m, NULL);
+		*host = m->host;
+		if (err)
+			ck_mirror_drop(ms, m, NULL);
+	}
+	pthread_mutex_unlock(&ms->lock);
+	return err;
+}
+
+static CUresult source(struct ck_request *q, CUDA_MEMCPY3D *c, uint64_t owner)
+{
+	uint64_t id = (uintptr_t)c->srcHost, array = (uintptr_t)c->srcArray;
+	void *host = NULL;
+	CUresult err;
+
+	c->srcHost = NULL;
+	c->srcArray = NULL;
+	switch (c->srcMemoryType) {
+	case CU_MEMORYTYPE_DEVICE:
+		return CUDA_SUCCESS;
+	case CU_MEMORYTYPE_ARRAY:
+		return ck_array_find(q, array, &c->srcArray) ? CUDA_SUCCESS :
+							       CUDA_ERROR_INVALID_HANDLE;
+	case CU_MEMORYTYPE_HOST:
+		break;
+	default:
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+	err = mirror_for(q, c, id, owner, &host);
+	c->srcHost = host;
+	c->srcXInBytes = c->srcY = c->srcZ = 0;
+	c->srcPitch = c->WidthInBytes;
+	c->srcHeight = c->Height;
+	return err;
+}
+
+static CUresult destination(struct ck_request *q, CUDA_MEMCPY3D *c, uint64_t owner)
+{
+	uint64_t id = (uintptr_t)c->dstHost, array = (uintptr_t)c->dstArray;
+	void *host = NULL;
+	CUresult err;
+
+	c->dstHost = NULL;
+	c->dstArray = NULL;
+	switch (c->dstMemoryType) {
+	case CU_MEMORYTYPE_DEVICE:
+		return CUDA_SUCCESS;
+	case CU_MEMORYTYPE_ARRAY:
+		return ck_array_find(q, array, &c->dstArray) ? CUDA_SUCCESS :
+							       CUDA_ERROR_INVALID_HANDLE;
+	case CU_MEMORYTYPE_HOST:
+		break;
+	default:
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+	err = mirror_for(q, c, id, owner, &host);
+	c->dstHost = host;
+	c->dstXInBytes = c->dstY = c->dstZ = 0;
+	c->dstPitch = c->WidthInBytes;
+	c->dstHeight = c->Height;
+	return err;
+}
+
+/* A mirror made for a copy that then fails goes with its owner: that does no harm. */
+CUresult ck_mirror_copy(struct ck_request *q, CUDA_MEMCPY3D *copy, uint64_t owner)
+{
+	CUresult err;
+
+	copy->reserved0 = copy->reserved1 = NULL;
+	err = source(q, copy, owner);
+	return err ? err : destination(q, copy, owner);
+}
+
+/* What a side of a copy points to, if that can be a mirror. */
+static uint64_t address_of(CUmemorytype type, const void *host, CUdeviceptr device)
+{
+	return type == CU_MEMORYTYPE_HOST    ? (uintptr_t)host :
+	       type == CU_MEMORYTYPE_ARRAY ? 0 :
+					       device;
+}
+
+CUresult ck_mirror_describe(struct ck_request *q, CUDA_MEMCPY3D *c)
+{
+	struct ck_mirrors *ms = q->session->mirrors;
+	struct ck_mirror *from, *to;
+	uint64_t id = 0;
+	CUresult err = CUDA_SUCCESS;
+
+	pthread_mutex_lock(&ms->lock);
+	from = ck_mirror_at(ms, address_of(c->srcMemoryType, c->srcHost, c->srcDevice));
+	to = ck_mirror_at(ms, address_of(c->dstMemoryType, c->dstHost, c->dstDevice));
+	c->srcHost = from ? (void *)(uintptr_t)from->id : NULL;
+	c->dstHost = to ? (void *)(uintptr_t)to->id : NULL;
+	pthread_mutex_unlock(&ms->lock);
+	if (from)
+		c->srcMemoryType = CU_MEMORYTYPE_HOST;
+	if (to)
+		c->dstMemoryType = CU_MEMORYTYPE_HOST;
+	c->reserved0 = c->reserved1 = NULL;
+	if (c->srcMemoryType == CU_MEMORYTYPE_ARRAY)
+		err = ck_handle_name(q, CK_KIND_ARRAY, c->srcArray, 0, &id);
+	c->srcArray = (CUarray)(uintptr_t)id;
+	id = 0;
+	if (!err && c->dstMemoryType == CU_MEMORYTYPE_ARRAY)
+		err = ck_handle_name(q, CK_KIND_ARRAY, c->dstArray, 0, &id);
+	c->dstArray = (CUarray)(uintptr_t)id;
+	return err;
+}
+
+/* A walk through a graph and what is inside it, for the mirrors of @owner. */
+struct search {
+	struct ck_request *q;
+	struct ck_owner *owner;
+	CUgraphNode top; /* the node of the outermost graph that the walk is in */
+	int depth;
+};
+
+/* Locked, as all of it. */
+static CUresult add_copy(const struct search *s, const CUDA_MEMCPY3D *c)
+{
+	struct ck_mirrors *ms = s->q->session->mirrors;
+	struct ck_mirror *from, *to;
+	CUresult err = CUDA_SUCCESS;
+
+	from = ck_mirror_at(ms, address_of(c->srcMemoryType, c->srcHost, c->srcDevice));
+	to = ck_mirror_at(ms, address_of(c->dstMemoryType, c->dstHost, c->dstDevice));
+	if (from)
+		err = ck_owner_add(s->owner, from, s->top);
+	if (to && !err)
+		err = ck_owner_add(s->owner, to, s->top);
+	return err;
+}
+
+static CUresult search_graph(struct search *s, CUgraph graph);
+
+/* The bodies of a conditional node are known from when it was added. */
+static CUresult search_bodies(struct search *s, CUgraphNode node)
+{
+	struct ck_handles *handles = s->q->session->handles;
+	uint64_t id, *graphs;
+	CUresult err = CUDA_SUCCESS;
+	size_t count;
+
+	if (!ck_handles_known(handles, CK_KIND_NODE, node, &id))
+		return CUDA_SUCCESS;
+	graphs = ck_handles_children(handles, id, CK_KIND_GRAPH, &count);
+	for (size_t i = 0; i < count && !err; i++)
+		err = search_graph(s, ck_handles_get(handles, graphs[i], CK_KIND_GRAPH));
+	free(graphs);
+	return err;
+}
+
+static CUresult search_node(struct search *s, CUgraphNode node)
+{
+	CUgraphNodeType type;
+	CUDA_MEMCPY3D copy;
+	CUgraph graph;
+	CUresult err = ck_driver.cuGraphNodeGetType(node, &type);
+
+	if (err)
+		return err;
+	switch (type) {
+	case CU_GRAPH_NODE_TYPE_MEMCPY:
+		memset(&copy, 0, sizeof(copy));
+		err = ck_driver.cuGraphMemcpyNodeGetParams(node, &copy);
+		return err ? err : add_copy(s, &copy);
+	case CU_GRAPH_NODE_TYPE_GRAPH:
+		err = ck_driver.cuGraphChildGraphNodeGetGraph(node, &graph);
+		return err ? err : search_graph(s, graph);
+	case CU_GRAPH_NODE_TYPE_CONDITIONAL:
+		return search_bodies(s, node);
+	default:
+		return CUDA_SUCCESS;
+	}
+}
+
+static CUresult search_graph(struct search *s, CUgraph graph)
+{
+	CUgraphNode *nodes;
+	size_t count;
+	CUresult err;
+
+	if (!graph || s->depth == CK_DEPTH_MAX)
+		return CUDA_ERROR_INVALID_VALUE;
+	err = ck_graph_nodes(graph, &nodes, &count);
+	s->depth++;
+	for (size_t i = 0; i < count && !err; i++) {
+		if (s->depth == 1)
+			s->top = nodes[i];
+		err = search_node(s, nodes[i]);
+	}
+	s->depth--;
+	free(nodes);
+	return err;
+}
+
+/* Every mirror of @o once, for a reply. Locked. */
+static CUresult list(const struct ck_owner *o, uint64_t **ids, u_int *count)
+{
+	*ids = calloc(o->count + 1, sizeof(**ids));
+	if (!*ids)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	*count = 0;
+	for (size_t i = 0; i < o->count; i++) {
+		u_int at = 0;
+
+		while (at < *count && (*ids)[at] != o->uses[i].mirror->id)
+			at++;
+		if (at == *count)
+			(*ids)[(*count)++] = o->uses[i].mirror->id;
+	}
+	return CUDA_SUCCESS;
+}
+
+static bool can_walk(void)
+{
+	return ck_driver.cuGraphNodeGetType && ck_driver.cuGraphMemcpyNodeGetParams &&
+	       ck_driver.cuGraphChildGraphNodeGetGraph;
+}
+
+/* Its uses anew, from the nodes of @graph. Locked. */
+static CUresult use_graph(struct ck_request *q, struct ck_owner *o, CUgraph graph,
+			  struct ck_told *told)
+{
+	struct search search = { .q = q, .owner = o };
+	struct ck_owner old = *o;
+	struct ck_gone gone = { calloc(old.count + 1, sizeof(uint64_t)), 0 };
+	CUresult err;
+
+	o->uses = NULL;
+	o->count = o->room = 0;
+	err = gone.ids ? search_graph(&search, graph) : CUDA_ERROR_OUT_OF_MEMORY;
+	if (!err)
+		err = list(o, &told->ids, &told->count);
+	ck_owner_cut(q->session->mirrors, &old, 0, &gone);
+	free(old.uses);
+	told->gone = gone.ids;
+	told->gone_count = (u_int)gone.count;
+	return err;
+}
+
+/* While the session has no mirror at all no graph is looked at. */
+CUresult ck_mirrors_of_graph(struct ck_request *q, uint64_t exec, CUgraph graph,
+			     struct ck_told *told)
+{
+	struct ck_mirrors *ms = q->session->mirrors;
+	CUresult err = CUDA_SUCCESS;
+	struct ck_owner *o;
+
+	*told = (struct ck_told){ 0 };
+	pthread_mutex_lock(&ms->lock);
+	if (ck_map_count(ms->by_id) > 0 && can_walk()) {
+		o = ck_owner_of(ms, exec, true);
+		err = o ? use_graph(q, o, graph, told) : CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	pthread_mutex_unlock(&ms->lock);
+	return err;
+}
+
+/*
+ * Uses of @node, or with NULL the fresh ones, which have no node yet, are cut off; fresh ones that
+ * stay become @name's.
+ */
+static void cut_uses(struct ck_mirrors *ms, struct ck_owner *o, CUgraphNode node, CUgraphNode name,
+		     struct ck_told *told)
+{
+	struct ck_gone gone = { calloc(o->count + 1, sizeof(uint64_t)), 0 };
+	size_t kept = 0;
+
+	for (size_t i = 0; i < o->count; i++) {
+		struct ck_use use = o->uses[i];
+
+		if (use.node == node)
+			continue;
+		o->uses[i] = o->uses[kept];
+		use.node = use.node ? use.node : name;
+		o->uses[kept++] = use;
+	}
+	ck_owner_cut(ms, o, kept, &gone);
+	told->gone = gone.ids;
+	told->gone_count = (u_int)gone.count;
+}
+
+CUresult ck_mirrors_edit(struct ck_request *q, uint64_t exec, CUgraphNode node, bool done,
+			 struct ck_told *told)
+{
+	struct ck_mirrors *ms = q->session->mirrors;
+	CUresult err = CUDA_SUCCESS;
+	struct ck_owner *o;
+
+	*told = (struct ck_told){ 0 };
+	pthread_mutex_lock(&ms->lock);
+	o = ck_owner_of(ms, exec, false);
+	if (o) {
+		cut_uses(ms, o, done ? node : NULL, node, told);
+		err = list(o, &told->ids, &told->count);
+	}
+	pthread_mutex_unlock(&ms->lock);
+	return err;
+}
+
+CUresult ck_mirrors_edit_child(struct ck_request *q, uint64_t exec, CUgraphNode node,
+			       CUgraph child, struct ck_told *told)
+{
+	struct search search = { .q = q, .top = node, .depth = 1 };
+	struct ck_mirrors *ms = q->session->mirrors;
+	CUresult err = CUDA_SUCCESS;
+
+	*told = (struct ck_told){ 0 };
+	pthread_mutex_lock(&ms->lock);
+	if (ck_map_count(ms->by_id) > 0 && can_walk()) {
+		search.owner = ck_owner_of(ms, exec, true);
+		err = search.owner ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+		if (!err && child) {
+			cut_uses(ms, search.owner, node, NULL, told);
+			err = search_graph(&search, child);
+		}
+		if (!err)
+			err = list(search.owner, &told->ids, &told->count);
+	}
+	pthread_mutex_unlock(&ms->lock);
+	return err;
+}

@@ -1,0 +1,204 @@
+/*
+ * server/graphs/mirror_memory.c - the memory of mirrors, and until when launches use it; see mirror_list.h.
+ *
+ * A graph may end while its launch still runs, and where no context is current. To unpin memory is to
+ * wait for the device, perhaps for a host function that waits for the caller. So what is given up is
+ * kept: for the next mirror once no launch uses it, or until its context goes.
+ */
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "server/graphs/mirror_list.h"
+#include "util/util.h"
+
+#define CK_EVENT_DISABLE_TIMING 2
+#define CK_KEPT_MAX ((size_t)256 << 20) /* bytes that may wait for a next mirror */
+
+/* --- marks */
+
+CUresult ck_mark_make(struct ck_request *q, CUstream stream, struct ck_mark **out)
+{
+	struct ck_mark *mark;
+	CUresult err;
+
+	if (!ck_driver.cuEventCreate || !ck_driver.cuEventRecord || !ck_driver.cuEventQuery ||
+	    !ck_driver.cuEventSynchronize || !ck_driver.cuEventDestroy_v2)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	mark = calloc(1, sizeof(*mark));
+	if (!mark)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	mark->users = 1;
+	mark->ctx = q->ctx;
+	err = ck_driver.cuEventCreate(&mark->event, CK_EVENT_DISABLE_TIMING);
+	if (!err)
+		err = ck_driver.cuEventRecord(mark->event, stream);
+	if (err)
+		ck_mark_put(mark);
+	else
+		*out = mark;
+	return err;
+}
+
+void ck_mark_put(struct ck_mark *mark)
+{
+	if (!mark || --mark->users > 0)
+		return;
+	if (mark->event)
+		ck_driver.cuEventDestroy_v2(mark->event);
+	free(mark);
+}
+
+CUresult ck_mark_wait(struct ck_mirrors *ms, struct ck_mark *mark)
+{
+	CUevent event = mark->event;
+	CUresult err;
+
+	mark->users++;
+	pthread_mutex_unlock(&ms->lock);
+	err = ck_driver.cuEventSynchronize(event);
+	pthread_mutex_lock(&ms->lock);
+	mark->done = true; /* or it has failed, which is told once */
+	ck_mark_put(mark);
+	return err;
+}
+
+/* --- memory */
+
+/* Pinned where the driver can: without that it copies through memory of its own. */
+static void pin(struct ck_request *q, struct ck_mirror *m)
+{
+	m->ctx = q->ctx;
+	ck_context_find(q, q->ctx, &m->context);
+	if (ck_driver.cuMemHostRegister_v2 && ck_driver.cuMemHostUnregister)
+		m->pinned = ck_driver.cuMemHostRegister_v2(
+				    m->host, m->room, CU_MEMHOSTREGISTER_PORTABLE) == CUDA_SUCCESS;
+}
+
+/* Whatever context is current, if any: the driver wants one. It may wait for the device. */
+static void unpin(struct ck_mirror *m)
+{
+	CUcontext popped;
+	bool away;
+
+	if (!m->pinned)
+		return;
+	away = m->context && ck_driver.cuCtxPushCurrent_v2 && ck_driver.cuCtxPopCurrent_v2 &&
+	       ck_driver.cuCtxPushCurrent_v2(m->context) == CUDA_SUCCESS;
+	ck_driver.cuMemHostUnregister(m->host);
+	if (away)
+		ck_driver.cuCtxPopCurrent_v2(&popped);
+	m->pinned = false;
+}
+
+static struct ck_mirror *mirror_new(struct ck_request *q, size_t room)
+{
+	struct ck_mirror *m = calloc(1, sizeof(*m));
+
+	if (!m)
+		return NULL;
+	m->room = room;
+	m->host = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (m->host == MAP_FAILED) {
+		free(m);
+		return NULL;
+	}
+	pin(q, m);
+	return m;
+}
+
+void ck_mirror_free(struct ck_mirror *m)
+{
+	if (m->mark && !m->mark->done)
+		ck_driver.cuEventSynchronize(m->mark->event);
+	ck_mark_put(m->mark);
+	unpin(m);
+	munmap(m->host, m->room);
+	free(m);
+}
+
+void ck_mirror_leave(struct ck_mirror *m, uint64_t ctx)
+{
+	struct ck_mark *mark = m->mark;
+
+	if (mark && mark->event && mark->ctx == ctx) {
+		if (!mark->done)
+			ck_driver.cuEventSynchronize(mark->event);
+		ck_driver.cuEventDestroy_v2(mark->event);
+		mark->event = NULL;
+		mark->done = true;
+	}
+	if (m->ctx == ctx)
+		unpin(m);
+}
+
+/* --- what is kept */
+
+/* No launch uses it any more. */
+static bool idle(struct ck_mirror *m)
+{
+	struct ck_mark *mark = m->mark;
+
+	if (mark && !mark->done)
+		mark->done = ck_driver.cuEventQuery(mark->event) != CUDA_ERROR_NOT_READY;
+	return !mark || mark->done;
+}
+
+void ck_kept_free(struct ck_mirrors *ms, uint64_t ctx)
+{
+	struct ck_mirror **link = &ms->kept, *m;
+
+	while ((m = *link) != NULL) {
+		if (ctx)
+			ck_mirror_leave(m, ctx);
+		if (ctx && m->ctx != ctx) {
+			link = &m->next;
+			continue;
+		}
+		*link = m->next;
+		ck_mirror_free(m);
+	}
+}
+
+void ck_kept_give(struct ck_mirrors *ms, struct ck_mirror *m)
+{
+	if (m->mark && m->mark->done) {
+		ck_mark_put(m->mark);
+		m->mark = NULL;
+	}
+	m->next = ms->kept;
+	ms->kept = m;
+}
+
+/* Free what no launch uses any more: what is not pinned, and of the rest what is too much. */
+static void trim(struct ck_mirrors *ms)
+{
+	struct ck_mirror **link = &ms->kept, *m;
+	size_t sum = 0;
+
+	while ((m = *link) != NULL) {
+		sum += m->room;
+		if ((m->pinned && sum <= CK_KEPT_MAX) || !idle(m)) {
+			link = &m->next;
+			continue;
+		}
+		sum -= m->room;
+		*link = m->next;
+		ck_mirror_free(m);
+	}
+}
+
+struct ck_mirror *ck_kept_take(struct ck_request *q, size_t room)
+{
+	struct ck_mirrors *ms = q->session->mirrors;
+	struct ck_mirror *m;
+
+	trim(ms);
+	for (struct ck_mirror **link = &ms->kept; (m = *link) != NULL; link = &m->next) {
+		if (m->ctx == q->ctx && m->room >= room && m->room / 2 <= room && m->pinned &&
+		    idle(m)) {
+			*link = m->next;
+			return m;
+		}
+	}
+	return mirror_new(q, room);
+}

@@ -1,0 +1,139 @@
+/*
+ * server/graphs/mirror_serve.c - the bytes of mirrors, in before a launch and out after it.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+
+#include "gen/handlers.h"
+#include "rpc/proc.h"
+#include "server/memory/delivery.h"
+#include "server/graphs/mirror_list.h"
+#include "server/modules/output.h"
+#include "util/util.h"
+
+#define CK_READ_MAX 0x7fff0000u /* a record's length has 31 bits */
+#define CK_ASIDE_BYTES (512u << 10)
+#define CK_HEAD_SIZE 128 /* bytes that the head of a bulk reply may take */
+
+/*
+ * Keep the mirror while its bytes move: one more use. NULL: there is none, or not that many bytes.
+ */
+static struct ck_mirror *hold(struct ck_mirrors *ms, uint64_t id, uint64_t offset, uint64_t size)
+{
+	struct ck_mirror *m;
+
+	pthread_mutex_lock(&ms->lock);
+	m = ck_mirror_of(ms, id);
+	if (m && (offset > m->size || size > m->size - offset))
+		m = NULL;
+	if (m)
+		m->uses++;
+	pthread_mutex_unlock(&ms->lock);
+	return m;
+}
+
+/* Wait for a launch that uses it: the exec may have gone since, and the client asks for execs. */
+static CUresult settle(struct ck_mirrors *ms, struct ck_mirror *m)
+{
+	CUresult err = CUDA_SUCCESS;
+
+	pthread_mutex_lock(&ms->lock);
+	while (!err && m->mark && !m->mark->done)
+		err = ck_mark_wait(ms, m->mark);
+	pthread_mutex_unlock(&ms->lock);
+	return err;
+}
+
+static void let_go(struct ck_mirrors *ms, struct ck_mirror *m)
+{
+	pthread_mutex_lock(&ms->lock);
+	ck_mirror_drop(ms, m, NULL);
+	pthread_mutex_unlock(&ms->lock);
+}
+
+CUresult ck_serve_ck_mirror_fill(struct ck_request *q, ck_mirror_fill_args *a, void *res)
+{
+	struct ck_mirrors *ms = q->session->mirrors;
+	struct ck_mirror *m = hold(ms, a->mirror, a->offset, q->bulk_size);
+	CUresult err;
+
+	(void)res;
+	if (!m)
+		return CUDA_ERROR_INVALID_VALUE;
+	err = settle(ms, m);
+	if (!err)
+		q->broken = ck_reader_bulk_begin(q->reader, q->bulk_offset);
+	if (!err && !q->broken)
+		q->broken = ck_reader_bulk(q->reader, m->host + a->offset, q->bulk_size);
+	let_go(ms, m);
+	return q->broken ? CUDA_ERROR_UNKNOWN : err;
+}
+
+/* The reply with its bytes straight from the mirror. */
+static CUresult send_bytes(struct ck_request *q, unsigned char *bytes, size_t size)
+{
+	ck_mirror_read_res res = {
+		.head.output = ck_output_pending(q->session->output),
+		.head.delivered = ck_deliveries_settle(q->session, q->ctx),
+		.data_length = (u_int)size,
+	};
+	unsigned char head[CK_HEAD_SIZE], tail[8] = { 0 };
+	size_t end = CK_ALIGN_UP(size, 4u) - size + 4;
+	long n = ck_reply_encode(head, sizeof(head), q->xid, (xdrproc_t)xdr_ck_mirror_read_res,
+				 &res, size + end);
+	struct iovec iov[3] = {
+		{ .iov_base = head, .iov_len = n < 0 ? 0 : (size_t)n },
+		{ .iov_base = bytes, .iov_len = size },
+		{ .iov_base = tail, .iov_len = end },
+	};
+
+	if (n < 0)
+		return CUDA_ERROR_UNKNOWN;
+	q->replied = true;
+	q->broken = ck_chan_writev(q->chan, iov, 3);
+	return CUDA_SUCCESS;
+}
+
+/* With an exec: when its launch is done. Without a mirror: that alone. */
+CUresult ck_serve_ck_mirror_read(struct ck_request *q, ck_mirror_read_args *a,
+				 ck_mirror_read_res *res)
+{
+	struct ck_mirrors *ms = q->session->mirrors;
+	struct ck_mirror *m;
+	CUresult err = CUDA_SUCCESS;
+
+	(void)res;
+	if (a->exec)
+		err = ck_mirrors_wait(ms, a->exec);
+	if (err || a->mirror == 0)
+		return err;
+	m = a->size <= CK_READ_MAX ? hold(ms, a->mirror, a->offset, a->size) : NULL;
+	if (!m)
+		return CUDA_ERROR_INVALID_VALUE;
+	err = send_bytes(q, m->host + a->offset, a->size);
+	let_go(ms, m);
+	return err;
+}
+
+/* Around a host function of a launch, which may run right now: bytes out, or bytes in. */
+CUresult ck_serve_ck_mirror_aside(struct ck_request *q, ck_mirror_aside_args *a,
+				  ck_mirror_aside_res *res)
+{
+	struct ck_mirrors *ms = q->session->mirrors;
+	size_t size = ck_max((size_t)a->size, (size_t)a->data.data_len);
+	struct ck_mirror *m;
+
+	m = size <= CK_ASIDE_BYTES ? hold(ms, a->mirror, a->offset, size) : NULL;
+	if (!m)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (a->data.data_len > 0)
+		memcpy(m->host + a->offset, a->data.data_val, a->data.data_len);
+	res->back.back_val = malloc(a->size + 1);
+	if (res->back.back_val) {
+		memcpy(res->back.back_val, m->host + a->offset, a->size);
+		res->back.back_len = (u_int)a->size;
+	}
+	let_go(ms, m);
+	return res->back.back_val ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}

@@ -1,0 +1,49 @@
+/*
+ * server/memory/decompress.c - decompression by the GPU's own engine.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "gen/handlers.h"
+#include "server/memory/memory.h"
+#include "server/session/session.h"
+
+/* All three places are device memory: an address of this process is not for the client to name. */
+static bool reaches(struct ck_memory *m, const CUmemDecompressParams *p)
+{
+	struct ck_allocation found;
+
+	return ck_memory_find(m, (uintptr_t)p->src, &found) &&
+	       ck_memory_covers(m, (uintptr_t)p->src, p->srcNumBytes) &&
+	       ck_memory_find(m, (uintptr_t)p->dst, &found) &&
+	       ck_memory_covers(m, (uintptr_t)p->dst, p->dstNumBytes ? p->dstNumBytes : 1) &&
+	       ck_memory_find(m, (uintptr_t)p->dstActBytes, &found) &&
+	       ck_memory_covers(m, (uintptr_t)p->dstActBytes, sizeof(*p->dstActBytes));
+}
+
+CUresult ck_serve_ck_decompress(struct ck_request *q, ck_decompress_args *a, void *res)
+{
+	size_t bytes = a->params.params_len, count = bytes / sizeof(CUmemDecompressParams);
+	CUmemDecompressParams *params;
+	CUresult err = CUDA_SUCCESS;
+	CUstream stream;
+
+	(void)res;
+	if (!ck_driver.cuMemBatchDecompressAsync)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!ck_stream_find(q, a->stream, &stream))
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (count == 0 || bytes % sizeof(*params))
+		return CUDA_ERROR_INVALID_VALUE;
+	params = malloc(bytes); /* nothing aligns them on the wire */
+	if (!params)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	memcpy(params, a->params.params_val, bytes);
+	for (size_t i = 0; i < count && !err; i++)
+		err = reaches(q->session->memory, &params[i]) ? CUDA_SUCCESS :
+								CUDA_ERROR_INVALID_VALUE;
+	if (!err)
+		err = ck_driver.cuMemBatchDecompressAsync(params, count, 0, NULL, stream);
+	free(params);
+	return err;
+}

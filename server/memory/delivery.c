@@ -1,0 +1,237 @@
+/*
+ * server/memory/delivery.c - copies under way: what is done gets a rank, and a lane that takes it along.
+ *
+ * Parts of one stream are done in order, so only the first of each stream is looked at.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "rpc/status.h"
+#include "server/memory/delivery_part.h"
+#include "server/session/session.h"
+#include "server/session/status.h"
+
+int ck_deliveries_create(struct ck_deliveries **out)
+{
+	struct ck_deliveries *d = calloc(1, sizeof(*d));
+
+	if (!d)
+		return -ENOMEM;
+	pthread_mutex_init(&d->lock, NULL);
+	pthread_condattr_init(&d->clock);
+	pthread_condattr_setclock(&d->clock, CLOCK_MONOTONIC);
+	pthread_cond_init(&d->room, &d->clock);
+	d->ready_last = &d->ready;
+	*out = d;
+	return 0;
+}
+
+/* --- slots and parts. The lock is held. */
+
+void ck_slot_unref(struct ck_deliveries *d, struct ck_slot *slot)
+{
+	if (slot && --slot->refs == 0) {
+		slot->used = 0;
+		pthread_cond_signal(&d->room);
+	}
+}
+
+void ck_part_free(struct ck_deliveries *d, struct ck_part *p)
+{
+	if (p->event)
+		ck_driver.cuEventDestroy_v2(p->event);
+	ck_slot_unref(d, p->slot);
+	free(p);
+}
+
+/* --- what is done. The lock is held. */
+
+static bool is_done(struct ck_request *r, struct ck_part *p, uint64_t ctx)
+{
+	CUcontext context, popped;
+	bool away;
+	CUresult err;
+
+	if (!p->event)
+		return true;
+	context = ctx == p->ctx ? NULL : ck_handles_get(r->session->handles, p->ctx,
+							CK_KIND_CONTEXT);
+	away = context && ck_driver.cuCtxPushCurrent_v2 && ck_driver.cuCtxPopCurrent_v2 &&
+	       ck_driver.cuCtxPushCurrent_v2(context) == CUDA_SUCCESS;
+	err = ck_driver.cuEventQuery(p->event);
+	if (away)
+		ck_driver.cuCtxPopCurrent_v2(&popped);
+	if (err == CUDA_ERROR_NOT_READY)
+		return false;
+	if (err)	/* of the stream, whose waits tell it */
+		p->size = 0;
+	return true;
+}
+
+/* The part is for the next lane that has nothing else to take along. */
+static void make_ready(struct ck_deliveries *d, struct ck_part *p)
+{
+	p->next = NULL;
+	p->rank = atomic_load(&d->rank) + 1;
+	*d->ready_last = p;
+	d->ready_last = &p->next;
+	atomic_store(&d->rank, p->rank);
+}
+
+/*
+ * Give what is done of one stream a rank; true: there is more under way. What replies take along is
+ * left to them for one look of a waiter's.
+ */
+static bool collect_queue(struct ck_deliveries *d, struct ck_request *r, struct ck_part_queue *q,
+			  bool by_waiter)
+{
+	while (q->first && is_done(r, q->first, r->ctx)) {
+		struct ck_part *p = q->first;
+
+		if (by_waiter && p->along && !p->seen) {
+			p->seen = true;
+			break;
+		}
+		q->first = p->next;
+		d->hurried -= !p->along;
+		make_ready(d, p);
+		atomic_fetch_sub(&d->outstanding, 1);
+	}
+	return q->first != NULL;
+}
+
+void ck_deliveries_assign(struct ck_deliveries *d)
+{
+	for (struct ck_waiter *w = d->waiters; w && d->ready; w = w->next) {
+		if (w->part)
+			continue;
+		w->part = d->ready;
+		d->ready = w->part->next;
+		if (!d->ready)
+			d->ready_last = &d->ready;
+		pthread_cond_signal(&w->woken);
+	}
+}
+
+void ck_deliveries_collect(struct ck_deliveries *d, struct ck_request *r, bool by_waiter)
+{
+	struct ck_part_queue **at = &d->queues;
+
+	while (*at) {
+		struct ck_part_queue *q = *at;
+
+		if (collect_queue(d, r, q, by_waiter)) {
+			at = &q->next;
+			continue;
+		}
+		*at = q->next;
+		ck_slot_unref(d, q->slot);
+		free(q);
+	}
+}
+
+uint32_t ck_deliveries_settle(struct ck_session *session, uint64_t ctx)
+{
+	struct ck_deliveries *d = session->deliveries;
+	struct ck_request r = { .session = session, .ctx = ctx };
+
+	ck_status_settle(session, false);
+	if (atomic_load(&d->outstanding) > 0) {
+		pthread_mutex_lock(&d->lock);
+		ck_deliveries_collect(d, &r, false);
+		ck_deliveries_assign(d);
+		pthread_mutex_unlock(&d->lock);
+	}
+	return atomic_load(&d->rank);
+}
+
+void ck_deliveries_tell(struct ck_session *session, uint64_t number, uint64_t what, bool by_reply)
+{
+	struct ck_deliveries *d = session->deliveries;
+	struct ck_request r = { .session = session };
+	struct ck_part *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return;	/* the client asks again after a while */
+	p->number = number | CK_DELIVERY_NEWS;
+	p->offset = what;
+	p->along = true;
+	pthread_mutex_lock(&d->lock);
+	ck_deliveries_collect(d, &r, false);
+	make_ready(d, p);
+	if (!by_reply)
+		ck_deliveries_assign(d);
+	pthread_mutex_unlock(&d->lock);
+}
+
+bool ck_deliveries_any(struct ck_deliveries *d)
+{
+	return atomic_load(&d->rank) != 0 || atomic_load(&d->outstanding) != 0;
+}
+
+void ck_deliveries_drop_context(struct ck_deliveries *d, uint64_t ctx)
+{
+	pthread_mutex_lock(&d->lock);
+	for (struct ck_part_queue *q = d->queues; q; q = q->next) {
+		for (struct ck_part *p = q->first; p; p = p->next) {
+			if (p->ctx != ctx || !p->event)
+				continue;
+			if (ck_driver.cuEventSynchronize(p->event))
+				p->size = 0;
+			ck_driver.cuEventDestroy_v2(p->event);
+			p->event = NULL;
+		}
+	}
+	for (struct ck_part *p = d->ready; p; p = p->next) {
+		if (p->ctx == ctx && p->event) {
+			ck_driver.cuEventDestroy_v2(p->event);
+			p->event = NULL;
+		}
+	}
+	for (struct ck_slot *slot = d->slots; slot; slot = slot->next)
+		slot->pinned &= slot->pinned_ctx != ctx;
+	pthread_mutex_unlock(&d->lock);
+}
+
+void ck_deliveries_destroy(struct ck_deliveries *d)
+{
+	struct ck_request none = { 0 };
+
+	if (!d)
+		return;
+	for (struct ck_part_queue *q = d->queues; q; q = q->next) {
+		for (struct ck_part *p = q->first; p; p = p->next) {
+			ck_driver.cuEventSynchronize(p->event);
+			ck_driver.cuEventDestroy_v2(p->event);
+			p->event = NULL;
+		}
+	}
+	ck_deliveries_collect(d, &none, false);
+	while (d->ready) {
+		struct ck_part *p = d->ready;
+
+		d->ready = p->next;
+		ck_part_free(d, p);
+	}
+	while (d->slots) {
+		struct ck_slot *slot = d->slots;
+
+		d->slots = slot->next;
+		if (slot->pinned)
+			ck_driver.cuMemHostUnregister(slot->host);
+		munmap(slot->host, CK_SLOT_SIZE);
+		free(slot);
+	}
+	pthread_cond_destroy(&d->room);
+	pthread_mutex_destroy(&d->lock);
+	free(d);
+}
+
+void ck_deliveries_call_looker(struct ck_deliveries *d, bool hurry)
+{
+	struct ck_waiter *w = d->looker ? d->looker : d->waiters;
+
+	if (w && (!d->looker || hurry))
+		pthread_cond_signal(&w->woken);
+}

@@ -1,0 +1,196 @@
+/*
+ * server/memory/delivery_copy.c - a copy begins, on the command thread: its parts into pinned slots.
+ */
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "rpc/status.h"
+#include "server/memory/delivery_part.h"
+#include "server/memory/memory.h"
+#include "server/session/session.h"
+#include "util/spin.h"
+#include "util/until.h"
+#include "util/util.h"
+
+#define SLOTS 256u		/* 1 GiB; more copies wait for others to be taken along */
+#define PART_ALIGN 256u
+#define ALONG_MOST 8192u	/* bytes of a copy that a reply takes along: larger ones overlap with it */
+#define EVENT_DISABLE_TIMING 2
+#define LINGER_NS 100000000	/* after the last small copy a lane looks on: the next needs no waking */
+
+static struct ck_slot *slot_make(struct ck_deliveries *d)
+{
+	struct ck_slot *slot = calloc(1, sizeof(*slot));
+
+	if (!slot)
+		return NULL;
+	slot->host = mmap(NULL, CK_SLOT_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (slot->host == MAP_FAILED) {
+		free(slot);
+		return NULL;
+	}
+	slot->next = d->slots;
+	d->slots = slot;
+	d->slot_count++;
+	return slot;
+}
+
+/* A slot that nobody uses, or NULL. */
+static struct ck_slot *slot_idle(struct ck_deliveries *d)
+{
+	struct ck_slot *slot = d->slots;
+
+	while (slot && slot->refs > 0)
+		slot = slot->next;
+	if (!slot && d->slot_count < SLOTS)
+		slot = slot_make(d);
+	return slot;
+}
+
+static void slot_pin(struct ck_slot *slot, uint64_t ctx)
+{
+	CUresult err;
+
+	if (slot->pinned || !ck_driver.cuMemHostRegister_v2)
+		return;
+	err = ck_driver.cuMemHostRegister_v2(slot->host, CK_SLOT_SIZE, CU_MEMHOSTREGISTER_PORTABLE);
+	slot->pinned = !err || err == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+	slot->pinned_ctx = ctx;
+}
+
+static struct ck_part_queue *queue_of(struct ck_deliveries *d, uint64_t ctx, uint64_t stream)
+{
+	struct ck_part_queue *q = d->queues;
+
+	while (q && (q->stream != stream || q->ctx != ctx))
+		q = q->next;
+	if (q)
+		return q;
+	q = calloc(1, sizeof(*q));
+	if (!q)
+		return NULL;
+	q->stream = stream;
+	q->ctx = ctx;
+	q->last = &q->first;
+	q->next = d->queues;
+	d->queues = q;
+	return q;
+}
+
+/* Room for @p in a slot of its stream; waits for some while all slots are in use. */
+static CUresult place(struct ck_deliveries *d, struct ck_request *r, struct ck_part *p,
+		      uint64_t stream)
+{
+	struct ck_part_queue *q;
+	struct ck_slot *slot;
+
+	for (;;) {
+		struct timespec until = ck_until(CLOCK_MONOTONIC, CK_LOOK_MOST_NS);
+
+		q = queue_of(d, p->ctx, stream);
+		if (!q)
+			return CUDA_ERROR_OUT_OF_MEMORY;
+		slot = q->slot;
+		if (slot && slot->used + p->size <= CK_SLOT_SIZE)
+			break;
+		slot = slot_idle(d);
+		if (slot) {
+			ck_slot_unref(d, q->slot);
+			q->slot = slot;
+			slot->refs = 1;
+			break;
+		}
+		if (d->slot_count == 0)
+			return CUDA_ERROR_OUT_OF_MEMORY;
+		ck_deliveries_collect(d, r, false);
+		ck_deliveries_assign(d);
+		pthread_cond_timedwait(&d->room, &d->lock, &until);
+	}
+	p->slot = slot;
+	p->at = slot->host + slot->used;
+	slot->used += CK_ALIGN_UP(p->size, PART_ALIGN);
+	slot->refs++;
+	return CUDA_SUCCESS;
+}
+
+/* In its stream: the copy into the slot, and an event behind it. */
+static CUresult begin(struct ck_part *p, CUdeviceptr src, CUstream stream)
+{
+	CUresult err;
+
+	slot_pin(p->slot, p->ctx);
+	err = ck_driver.cuMemcpyDtoHAsync_v2(p->at, src + p->offset, p->size, stream);
+	if (!err)
+		err = ck_driver.cuEventCreate(&p->event, EVENT_DISABLE_TIMING);
+	if (!err)
+		err = ck_driver.cuEventRecord(p->event, stream);
+	if (err && ck_driver.cuStreamSynchronize)
+		ck_driver.cuStreamSynchronize(stream); /* the slot must not be used again before */
+	return err;
+}
+
+/* The next part; after an error it stands for all that is left, without bytes. */
+static CUresult deliver_part(struct ck_request *r, const ck_deliver_args *a, uint64_t offset,
+			     CUstream stream, uint64_t serial, uint64_t *span)
+{
+	struct ck_deliveries *d = r->session->deliveries;
+	struct ck_part *p = calloc(1, sizeof(*p));
+	struct ck_part_queue *q;
+	CUresult err;
+
+	if (!p)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	*p = (struct ck_part){ .number = a->number, .offset = offset, .ctx = r->ctx };
+	p->along = a->number & CK_DELIVERY_ALONG && a->size <= ALONG_MOST;
+	p->size = p->span = ck_min(a->size - offset, (uint64_t)CK_SLOT_SIZE);
+	pthread_mutex_lock(&d->lock);
+	err = place(d, r, p, serial);
+	pthread_mutex_unlock(&d->lock);
+	if (!err)
+		err = begin(p, a->src, stream);
+	if (err) {
+		p->size = 0;
+		p->span = a->size - offset;
+	}
+	*span = p->span;
+	pthread_mutex_lock(&d->lock);
+	q = queue_of(d, p->ctx, serial);
+	if (q) {
+		*q->last = p;
+		q->last = &p->next;
+		atomic_fetch_add(&d->outstanding, 1);
+		d->hurried += !p->along;
+		d->lingers = ck_now_ns() + LINGER_NS;
+		ck_deliveries_call_looker(d, !p->along && d->hurried == 1);
+	} else {
+		err = CUDA_ERROR_OUT_OF_MEMORY;
+		ck_part_free(d, p);
+	}
+	pthread_mutex_unlock(&d->lock);
+	return err;
+}
+
+static bool supported(void)
+{
+	return ck_driver.cuMemcpyDtoHAsync_v2 && ck_driver.cuEventCreate &&
+	       ck_driver.cuEventRecord && ck_driver.cuEventQuery && ck_driver.cuEventDestroy_v2 &&
+	       ck_driver.cuEventSynchronize;
+}
+
+CUresult ck_serve_ck_deliver(struct ck_request *r, ck_deliver_args *a, void *res)
+{
+	CUstream stream;
+	uint64_t serial, span;
+	CUresult err = CUDA_SUCCESS;
+
+	(void)res;
+	if (!supported())
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!ck_stream_serial(r, a->stream, &stream, &serial))
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (a->size > CK_SLOT_SIZE && !ck_memory_covers(r->session->memory, a->src, a->size))
+		return CUDA_ERROR_INVALID_VALUE;
+	for (uint64_t at = 0; at < a->size && !err; at += span)
+		err = deliver_part(r, a, at, stream, serial, &span);
+	return err;
+}

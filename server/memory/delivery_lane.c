@@ -1,0 +1,179 @@
+/*
+ * server/memory/delivery_lane.c - a part goes to the client: with a lane that came for it, or in front of
+ * another call's reply.
+ */
+#include <pthread.h>
+
+#include "rpc/proc.h"
+#include "server/memory/delivery_part.h"
+#include "server/modules/output.h"
+#include "server/session/session.h"
+#include "server/session/status.h"
+#include "util/spin.h"
+#include "util/until.h"
+#include "util/util.h"
+
+#define LOOK_FIRST_NS 20000 /* between two looks; doubled up to CK_LOOK_MOST_NS */
+
+static void waiter_leave(struct ck_deliveries *d, struct ck_waiter *w)
+{
+	struct ck_waiter **at = &d->waiters;
+
+	while (*at != w)
+		at = &(*at)->next;
+	*at = w->next;
+	/* another one is to look from now on */
+	if (atomic_load(&d->outstanding) > 0)
+		ck_deliveries_call_looker(d, false);
+}
+
+static bool is_before(const struct timespec *a, const struct timespec *b)
+{
+	return a->tv_sec < b->tv_sec || (a->tv_sec == b->tv_sec && a->tv_nsec < b->tv_nsec);
+}
+
+/* Until there is a part for @w, or @ms have passed. */
+static void wait_for_part(struct ck_deliveries *d, struct ck_request *r, struct ck_waiter *w,
+			  unsigned int ms)
+{
+	struct timespec end = ck_until(CLOCK_MONOTONIC, ck_min(ms, r->session->wait_max_ms) * CK_NS_PER_MS);
+	uint64_t look = LOOK_FIRST_NS;
+
+	ck_deliveries_collect(d, r, true);
+	ck_deliveries_assign(d);
+	while (!w->part) {
+		struct timespec until = ck_until(CLOCK_MONOTONIC, d->hurried ? look : CK_LOOK_MOST_NS);
+
+		if (!is_before(&until, &end))
+			break;
+		if (d->looker ||
+		    (atomic_load(&d->outstanding) == 0 && ck_now_ns() > d->lingers)) {
+			pthread_cond_timedwait(&w->woken, &d->lock, &end);
+			look = LOOK_FIRST_NS;
+		} else {
+			d->looker = w;
+			pthread_cond_timedwait(&w->woken, &d->lock, &until);
+			d->looker = NULL;
+			look = d->hurried ? ck_min(look * 2, (uint64_t)CK_LOOK_MOST_NS) :
+					    LOOK_FIRST_NS;
+		}
+		if (!w->part) {
+			ck_deliveries_collect(d, r, true);
+			ck_deliveries_assign(d);
+		}
+	}
+}
+
+/* The head of the reply that carries @p, and what follows its bytes. */
+static int encode_part(struct ck_session *s, const struct ck_part *p, uint32_t xid,
+		       unsigned char head[CK_ALONG_HEAD], struct iovec iov[3])
+{
+	static const unsigned char tail[8];
+	ck_delivery_next_res res = {
+		.head.output = ck_output_pending(s->output),
+		.number = p->number,
+		.offset = p->offset,
+		.span = p->span,
+		.rank = p->rank,
+		.data_length = (u_int)p->size,
+	};
+	size_t end = CK_ALIGN_UP(p->size, (size_t)4) - p->size + 4;
+	long n = ck_reply_encode(head, CK_ALONG_HEAD, xid, (xdrproc_t)xdr_ck_delivery_next_res, &res,
+				 p->size + end);
+
+	if (n < 0)
+		return (int)n;
+	iov[0] = (struct iovec){ .iov_base = head, .iov_len = (size_t)n };
+	iov[1] = (struct iovec){ .iov_base = p->at, .iov_len = p->size };
+	iov[2] = (struct iovec){ .iov_base = (void *)(uintptr_t)tail, .iov_len = end };
+	return 0;
+}
+
+/* Take the first parts that may go along out of those that are ready; the rest is for waiters. */
+static void pick(struct ck_deliveries *d, struct ck_along *along)
+{
+	struct ck_part **at = &d->ready;
+
+	while (*at && along->count < CK_ALONG_PARTS) {
+		struct ck_part *p = *at;
+
+		if (!p->along) {
+			at = &p->next;
+			continue;
+		}
+		*at = p->next;
+		along->part[along->count++] = p;
+	}
+	while (*at)
+		at = &(*at)->next;
+	d->ready_last = at;
+	ck_deliveries_assign(d);
+}
+
+uint32_t ck_deliveries_take(struct ck_session *s, uint64_t ctx, struct ck_along *along)
+{
+	struct ck_deliveries *d = s->deliveries;
+	struct ck_request r = { .session = s, .ctx = ctx };
+	uint32_t rank;
+
+	along->count = 0;
+	ck_status_settle(s, true);
+	if (!ck_deliveries_any(d))
+		return 0;
+	pthread_mutex_lock(&d->lock);
+	ck_deliveries_collect(d, &r, false);
+	pick(d, along);
+	rank = atomic_load(&d->rank);
+	pthread_mutex_unlock(&d->lock);
+	for (unsigned int i = 0; i < along->count; i++)
+		encode_part(s, along->part[i], 0, along->head[i], &along->iov[3 * i]);
+	return rank;
+}
+
+void ck_along_sent(struct ck_session *s, struct ck_along *along)
+{
+	struct ck_deliveries *d = s->deliveries;
+
+	if (along->count == 0)
+		return;
+	pthread_mutex_lock(&d->lock);
+	for (unsigned int i = 0; i < along->count; i++)
+		ck_part_free(d, along->part[i]);
+	pthread_mutex_unlock(&d->lock);
+	along->count = 0;
+}
+
+static int send_part(struct ck_request *r, const struct ck_part *p)
+{
+	unsigned char head[CK_ALONG_HEAD];
+	struct iovec iov[3];
+	int ret = encode_part(r->session, p, r->xid, head, iov);
+
+	return ret < 0 ? ret : ck_chan_writev(r->chan, iov, 3);
+}
+
+/* A reply without a number: there is nothing to take along for now. */
+CUresult ck_serve_ck_delivery_next(struct ck_request *r, ck_delivery_next_args *a,
+				   ck_delivery_next_res *res)
+{
+	struct ck_deliveries *d = r->session->deliveries;
+	struct ck_waiter w = { 0 };
+
+	(void)res;
+	pthread_cond_init(&w.woken, &d->clock);
+	pthread_mutex_lock(&d->lock);
+	w.next = d->waiters;
+	d->waiters = &w;
+	wait_for_part(d, r, &w, a->milliseconds);
+	waiter_leave(d, &w);
+	pthread_mutex_unlock(&d->lock);
+	pthread_cond_destroy(&w.woken);
+	if (!w.part)
+		return CUDA_SUCCESS;
+	r->replied = true;
+	r->broken = send_part(r, w.part);
+	pthread_mutex_lock(&d->lock);
+	ck_part_free(d, w.part);
+	pthread_mutex_unlock(&d->lock);
+	return CUDA_SUCCESS;
+}

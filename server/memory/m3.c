@@ -1,0 +1,340 @@
+/*
+ * server/memory/m3.c - a worker's connection to the memory broker, and regions of M3 for its client.
+ *
+ * The client's requests go to the broker as they come, but for the hello, which is the worker's
+ * own: it says for whom it acts. Descriptors stay here; the client gets handles.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "gen/handlers.h"
+#include "m3/shim.h"
+#include "server/session/session.h"
+#include "server/memory/share.h"
+#include "util/log.h"
+
+CK_LOG_DEFINE("server");
+
+static struct {
+	pthread_mutex_t lock; /* one question at a time */
+	const char *path;
+	char principal[M3_PRINCIPAL_MAX]; /* whom the client acts for */
+	bool owner; /* the client's user is the broker's, or root: the kernel says so */
+	int sock;
+	struct ck_m3_question question;
+	struct ck_m3_answer answer;
+} broker = {.lock = PTHREAD_MUTEX_INITIALIZER, .sock = -1};
+
+void ck_broker_link(const char *path, int client)
+{
+	struct sockaddr_storage peer;
+	struct ucred who = {.uid = geteuid()}; /* of a client on another host */
+	socklen_t size = sizeof(peer), cred = sizeof(who);
+
+	broker.path = path;
+	if (getpeername(client, (struct sockaddr *)&peer, &size) == 0 &&
+	    peer.ss_family == AF_UNIX &&
+	    getsockopt(client, SOL_SOCKET, SO_PEERCRED, &who, &cred) == 0)
+		broker.owner = who.uid == geteuid() || who.uid == 0;
+	snprintf(broker.principal, sizeof(broker.principal), "uid:%u", (unsigned int)who.uid);
+}
+
+/* --- connecting; no lock is needed, since the worker's link is not changed */
+
+int ck_broker_exchange(int sock, const struct ck_m3_request *request)
+{
+	struct ck_m3_reply reply;
+	int fd = -1;
+	long n = ck_m3_send(sock, request, sizeof(*request), NULL, 0, -1, 0);
+
+	if (n == 0)
+		n = ck_m3_receive(sock, &reply, sizeof(reply), &fd, 0);
+	if (fd >= 0)
+		close(fd);
+	if (n != (long)sizeof(reply) || reply.magic != CK_M3_MAGIC || reply.op != request->op)
+		return M3_EIO;
+	return reply.status;
+}
+
+int ck_broker_connect(int *out)
+{
+	int status, sock = broker.path ? ck_m3_dial(broker.path) : -ENOENT;
+	struct ck_m3_request hello;
+
+	if (sock < 0) {
+		ck_warn("no memory broker at %s: %s", broker.path ? broker.path : "any place",
+			strerror(-sock));
+		return M3_EIO;
+	}
+	ck_m3_request_init(&hello, CK_M3_HELLO);
+	strcpy(hello.principal, broker.principal);
+	status = ck_broker_exchange(sock, &hello);
+	if (status == M3_OK)
+		*out = sock;
+	else
+		close(sock);
+	return status;
+}
+
+/* --- one question and its answer; the lock is held */
+
+static int exchange(size_t size, int fd_out, int *fd)
+{
+	int ret = ck_m3_send(broker.sock, &broker.question, size, NULL, 0, fd_out, 0);
+	long n = ret < 0 ? ret
+			 : ck_m3_receive(broker.sock, &broker.answer, sizeof(broker.answer), fd, 0);
+
+	if (n > 0)
+		return ck_m3_reply_check(&broker.answer, (size_t)n, broker.question.head.op);
+	close(broker.sock);
+	broker.sock = -1;
+	return -EPIPE;
+}
+
+static int connect_broker(void)
+{
+	return broker.sock >= 0 ? M3_OK : ck_broker_connect(&broker.sock);
+}
+
+/*
+ * The question that stands in the buffer. A broker that has gone is a lost connection, told once.
+ */
+static int ask(size_t size, int fd_out, int *fd)
+{
+	int status;
+
+	*fd = -1;
+	status = connect_broker();
+	if (status == M3_OK)
+		status = exchange(size, fd_out, fd);
+	return status;
+}
+
+int ck_broker_ask(struct ck_m3_request *request, const void *data, int fd_out, void *back,
+		  size_t room, size_t *size, int *fd, uint64_t *number)
+{
+	int got = -1, status;
+
+	pthread_mutex_lock(&broker.lock);
+	for (int tries = 0; tries < 2; tries++) { /* a broker that was lost is there anew */
+		broker.question.head = *request;
+		memcpy(broker.question.data, data ? data : "", request->data_size);
+		status = ask(sizeof(*request) + request->data_size, fd_out, &got);
+		if (status != -EPIPE)
+			break;
+	}
+	if (status == -EPIPE)
+		status = M3_EIO;
+	if (status == M3_OK)
+		status = broker.answer.head.status;
+	if (status == M3_OK && broker.answer.head.data_size > room)
+		status = M3_EPROTO;
+	if (status == M3_OK) {
+		if (broker.answer.head.data_size > 0)
+			memcpy(back, broker.answer.data, broker.answer.head.data_size);
+		*size = broker.answer.head.data_size;
+		*number = broker.answer.head.region;
+	}
+	pthread_mutex_unlock(&broker.lock);
+	if (status != M3_OK && got >= 0)
+		close(got);
+	*fd = status == M3_OK ? got : -1;
+	return status;
+}
+
+CUresult ck_broker_error(int status)
+{
+	switch (status) {
+	case M3_OK:
+		return CUDA_SUCCESS;
+	case M3_EPERM:
+	case M3_ENOENT:
+	case M3_ESTALE:
+		return CUDA_ERROR_INVALID_HANDLE;
+	case M3_ENOMEM:
+	case M3_EQUOTA:
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	default:
+		return CUDA_ERROR_NOT_SUPPORTED;
+	}
+}
+
+/* --- messages */
+
+/*
+ * Events that are left with regions are the driver's, for programs on this host as well; the client
+ * has handles of its own (m3/shim.h), which are exchanged on the way.
+ */
+static int event_in(void *data, size_t size)
+{
+	struct ck_ipc_handle h;
+	struct ck_ticket ticket;
+	CUipcEventHandle handle;
+	CUresult err;
+	int fd = -1;
+
+	memcpy(&h, data, sizeof(h));
+	if (size != sizeof(h) || memcmp(h.mark, CK_IPC_MARK, sizeof(h.mark)) != 0 ||
+	    h.kind != CK_IPC_EVENT)
+		return M3_EINVAL;
+	ticket.number = h.number;
+	memcpy(ticket.key, h.key, sizeof(h.key));
+	err = ck_share_claim(&ticket, sizeof(ticket), &handle, sizeof(handle), &size, &fd);
+	if (fd >= 0)
+		close(fd);
+	if (err || size != sizeof(handle))
+		return M3_EINVAL;
+	memcpy(data, &handle, sizeof(handle));
+	return M3_OK;
+}
+
+static int event_out(void *data, size_t size)
+{
+	struct ck_ipc_handle h = {.mark = CK_IPC_MARK, .kind = CK_IPC_EVENT};
+	struct ck_ticket ticket;
+
+	if (size != sizeof(h) || ck_share_handle(0, data, size, &ticket))
+		return M3_EIO;
+	h.number = ticket.number;
+	memcpy(h.key, ticket.key, sizeof(h.key));
+	memcpy(data, &h, sizeof(h));
+	return M3_OK;
+}
+
+/*
+ * Ask the broker, or answer in its place: the client's hello was that of the connection, and a
+ * connection that is lost is told as such, since the client has to know. -EPIPE then.
+ */
+static int pass_on(const struct ck_m3_question *question, size_t size, struct ck_m3_answer *answer)
+{
+	int fd = -1, status;
+
+	pthread_mutex_lock(&broker.lock);
+	memcpy(&broker.question, question, size);
+	if (question->head.op == CK_M3_HELLO)
+		status = connect_broker();
+	else
+		status = broker.sock < 0 ? -EPIPE : exchange(size, -1, &fd);
+	if (status == M3_OK && question->head.op != CK_M3_HELLO)
+		memcpy(answer, &broker.answer,
+		       sizeof(broker.answer.head) + broker.answer.head.data_size);
+	pthread_mutex_unlock(&broker.lock);
+	if (fd >= 0)
+		close(fd); /* of a FETCH: ck_m3_import asks for its own */
+	return status;
+}
+
+/*
+ * What a client may not ask: deposits are for the worker, news come another way. The broker trusts
+ * the worker; so whose quota a client may see or set is judged here, as the broker would.
+ */
+static bool forbidden(const struct ck_m3_request *q)
+{
+	switch (q->op) {
+	case CK_M3_HALT:
+	case CK_M3_SUBSCRIBE:
+		return true;
+	case CK_M3_QUOTA_SET:
+		return !broker.owner;
+	case CK_M3_QUOTA_GET:
+		return !broker.owner && q->principal[0] && strcmp(q->principal, broker.principal);
+	default:
+		return q->op >= CK_M3_DEPOSIT;
+	}
+}
+
+/* A request of libm3's to its answer. */
+static int answer_to(struct ck_m3_question *question, size_t size, struct ck_m3_answer *answer)
+{
+	unsigned int op = question->head.op;
+	int status = ck_m3_request_check(question, size);
+
+	memset(&answer->head, 0, sizeof(answer->head));
+	if (status == M3_OK && forbidden(&question->head))
+		status = M3_EPERM;
+	if (op == CK_M3_LEASE)
+		question->head.value = 0; /* one that waits would hold up all of the session's */
+	if (status == M3_OK && op == CK_M3_EVENT_SET)
+		status = event_in(question->data, question->head.data_size);
+	if (status == M3_OK)
+		status = pass_on(question, size, answer);
+	if (status == M3_OK && op == CK_M3_EVENT_GET && answer->head.status == M3_OK)
+		status = event_out(answer->data, answer->head.data_size);
+	if (status != M3_OK || op == CK_M3_HELLO) {
+		memset(&answer->head, 0, sizeof(answer->head));
+		answer->head.magic = CK_M3_MAGIC;
+		answer->head.version = CK_M3_VERSION;
+		answer->head.op = (uint16_t)op;
+		answer->head.status = status;
+	}
+	return status == -EPIPE ? -EPIPE : 0;
+}
+
+CUresult ck_serve_ck_m3_call(struct ck_request *q, ck_m3_call_args *a, ck_m3_call_res *res)
+{
+	size_t size = a->request.request_len;
+	struct {
+		struct ck_m3_question question;
+		struct ck_m3_answer answer;
+	} *room;
+	CUresult err = CUDA_ERROR_SYSTEM_NOT_READY;
+
+	(void)q;
+	if (size < sizeof(struct ck_m3_request) || size > sizeof(room->question))
+		return CUDA_ERROR_INVALID_VALUE;
+	room = malloc(sizeof(*room));
+	if (!room)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	memcpy(&room->question, a->request.request_val, size);
+	if (answer_to(&room->question, size, &room->answer) == 0)
+		err = CUDA_SUCCESS;
+	if (!err) {
+		size = sizeof(room->answer.head) + room->answer.head.data_size;
+		res->reply.reply_val = malloc(size);
+		err = res->reply.reply_val ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	if (!err) {
+		memcpy(res->reply.reply_val, &room->answer, size);
+		res->reply.reply_len = (u_int)size;
+	}
+	free(room);
+	return err;
+}
+
+/* A region that the session has open, as a handle of the session's. */
+CUresult ck_serve_ck_m3_import(struct ck_request *q, ck_m3_import_args *a, ck_m3_import_res *res)
+{
+	CUmemGenericAllocationHandle handle = 0;
+	struct ck_m3_request request;
+	uint64_t number;
+	size_t none;
+	CUresult err;
+	int fd;
+
+	if (!ck_driver.cuMemImportFromShareableHandle || !ck_driver.cuMemRelease)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (a->access != M3_READ && a->access != M3_READWRITE)
+		return CUDA_ERROR_INVALID_VALUE;
+	ck_m3_request_init(&request, CK_M3_FETCH);
+	request.region = a->region;
+	request.access = a->access;
+	request.value = a->part;
+	err = ck_broker_error(ck_broker_ask(&request, NULL, -1, NULL, 0, &none, &fd, &number));
+	if (err || fd < 0)
+		return err ? err : CUDA_ERROR_INVALID_HANDLE;
+	err = ck_driver.cuMemImportFromShareableHandle(&handle, (void *)(uintptr_t)fd,
+						       CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+	close(fd);
+	if (a->part == 0) { /* libm3 has fetched it too: that one counts */
+		ck_m3_request_init(&request, CK_M3_UNMAP);
+		request.region = a->region;
+		ck_broker_ask(&request, NULL, -1, NULL, 0, &none, &fd, &number);
+	}
+	return err ? err : ck_share_adopt(q, a->object, handle, a->access == M3_READ, res->prop);
+}

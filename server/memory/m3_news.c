@@ -1,0 +1,165 @@
+/*
+ * server/memory/m3_news.c - what the memory broker tells those who subscribe, for this worker's client.
+ *
+ * A subscription is a connection to the broker of its own, so that news do not come between a
+ * question and its answer. A thread of the client waits here in a call, on a lane of its own.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "gen/handlers.h"
+#include "server/session/session.h"
+#include "server/memory/share.h"
+#include "util/util.h"
+
+#define SUBSCRIPTIONS_MAX 4 /* each takes one of the principal's 1024 connections */
+
+enum over { GOES_ON, OVER, BROKER_LOST }; /* in a reply */
+
+struct subscription {
+	struct subscription *next;
+	unsigned int number;
+	int sock;
+	unsigned int waiting; /* calls that look at the socket now */
+	bool ended;	      /* goes with the last of them */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct subscription *all;
+static unsigned int count, numbers;
+
+/* Lock held in these. */
+static struct subscription **find(unsigned int number)
+{
+	struct subscription **at = &all;
+
+	while (*at && ((*at)->number != number || (*at)->ended))
+		at = &(*at)->next;
+	return at;
+}
+
+static void put(struct subscription *s)
+{
+	struct subscription **at = &all;
+
+	if (!s->ended || s->waiting)
+		return;
+	while (*at != s)
+		at = &(*at)->next;
+	*at = s->next;
+	count--;
+	close(s->sock);
+	free(s);
+}
+
+/* A connection that has subscribed. */
+static int open_news(unsigned int mask, int *out)
+{
+	struct ck_m3_request q;
+	int sock, status = ck_broker_connect(&sock);
+
+	if (status != M3_OK)
+		return status;
+	ck_m3_request_init(&q, CK_M3_SUBSCRIBE);
+	q.value = mask;
+	status = ck_broker_exchange(sock, &q);
+	if (status == M3_OK)
+		*out = sock;
+	else
+		close(sock);
+	return status;
+}
+
+CUresult ck_serve_ck_m3_subscribe(struct ck_request *q, ck_m3_subscribe_args *a,
+				  ck_m3_subscribe_res *res)
+{
+	struct subscription *s;
+	CUresult err = CUDA_ERROR_OUT_OF_MEMORY;
+	int status;
+
+	(void)q;
+	pthread_mutex_lock(&lock);
+	s = count < SUBSCRIPTIONS_MAX ? calloc(1, sizeof(*s)) : NULL;
+	if (!s)
+		goto unlock;
+	status = open_news(a->mask, &s->sock);
+	err = ck_broker_error(status);
+	if (status != M3_OK) {
+		free(s);
+		goto unlock;
+	}
+	s->number = res->number = ++numbers;
+	s->next = all;
+	all = s;
+	count++;
+unlock:
+	pthread_mutex_unlock(&lock);
+	return err;
+}
+
+/* One piece of news, or none in time. */
+static enum over look(int sock, unsigned int milliseconds, ck_m3_news_res *res)
+{
+	struct pollfd p = {.fd = sock, .events = POLLIN};
+	struct ck_m3_reply news;
+	int fd = -1;
+	long n;
+
+	if (poll(&p, 1, (int)milliseconds) <= 0)
+		return GOES_ON;
+	n = ck_m3_receive(sock, &news, sizeof(news), &fd, MSG_DONTWAIT);
+	if (fd >= 0)
+		close(fd);
+	if (n == -EAGAIN)
+		return GOES_ON;
+	if (n != (long)sizeof(news) || news.op != CK_M3_SUBSCRIBE)
+		return BROKER_LOST;
+	res->event = (unsigned int)news.count;
+	res->region = news.region;
+	return GOES_ON;
+}
+
+CUresult ck_serve_ck_m3_news(struct ck_request *q, ck_m3_news_args *a, ck_m3_news_res *res)
+{
+	struct subscription *s;
+
+	res->over = OVER;
+	pthread_mutex_lock(&lock);
+	s = *find(a->number);
+	if (s)
+		s->waiting++;
+	pthread_mutex_unlock(&lock);
+	if (!s)
+		return CUDA_SUCCESS;
+	res->over = look(s->sock, ck_min(a->milliseconds, q->session->wait_max_ms), res);
+	pthread_mutex_lock(&lock);
+	s->waiting--;
+	if (s->ended)
+		res->over = OVER;
+	put(s);
+	pthread_mutex_unlock(&lock);
+	return CUDA_SUCCESS;
+}
+
+CUresult ck_serve_ck_m3_unsubscribe(struct ck_request *q, ck_m3_unsubscribe_args *a,
+				    ck_m3_unsubscribe_res *res)
+{
+	struct subscription *s;
+
+	(void)q;
+	(void)res;
+	pthread_mutex_lock(&lock);
+	s = *find(a->number);
+	if (s) {
+		s->ended = true;
+		shutdown(s->sock, SHUT_RDWR); /* wakes those who wait */
+		put(s);
+	}
+	pthread_mutex_unlock(&lock);
+	return s ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}

@@ -1,0 +1,380 @@
+/*
+ * server/memory/memory.c - device allocations of a session, and the messages about them.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gen/handlers.h"
+#include "server/graphs/graph.h"
+#include "server/memory/memory.h"
+#include "server/session/session.h"
+#include "server/memory/share.h"
+#include "util/log.h"
+#include "util/range.h"
+#include "util/util.h"
+
+CK_LOG_DEFINE("server");
+
+struct ck_memory {
+	pthread_mutex_t lock;
+	struct ck_ranges *ranges; /* values: struct ck_allocation */
+	size_t total;
+};
+
+int ck_memory_create(struct ck_memory **out)
+{
+	struct ck_memory *m = calloc(1, sizeof(*m));
+
+	if (!m)
+		return -ENOMEM;
+	m->ranges = ck_ranges_create();
+	if (!m->ranges) {
+		free(m);
+		return -ENOMEM;
+	}
+	pthread_mutex_init(&m->lock, NULL);
+	*out = m;
+	return 0;
+}
+
+void ck_memory_destroy(struct ck_memory *m)
+{
+	if (!m)
+		return;
+	for (size_t i = 0; i < ck_ranges_count(m->ranges); i++)
+		free(ck_ranges_at(m->ranges, i)->value);
+	ck_ranges_destroy(m->ranges);
+	pthread_mutex_destroy(&m->lock);
+	free(m);
+}
+
+/* Take out what lies in [lo, hi), of one kind. Locked by the caller. */
+static void drop_range(struct ck_memory *m, CUdeviceptr lo, CUdeviceptr hi, bool only_mapped)
+{
+	const struct ck_range *range;
+
+	while (lo < hi && (range = ck_ranges_overlap(m->ranges, lo, hi)) != NULL) {
+		struct ck_allocation *a = range->value;
+
+		lo = range->hi;
+		if (only_mapped && !a->mapped)
+			continue;
+		ck_ranges_remove(m->ranges, range->lo, NULL);
+		m->total -= a->size;
+		free(a);
+	}
+}
+
+/*
+ * Enter new memory in the table. The driver's word is newer than what lies there: it frees memory
+ * of pools and graphs without telling.
+ */
+static int enter(struct ck_memory *m, const struct ck_allocation *from)
+{
+	struct ck_allocation *a = malloc(sizeof(*a));
+	CUdeviceptr end;
+	int ret = -EINVAL;
+
+	if (!a)
+		return -ENOMEM;
+	*a = *from;
+	if (!ck_driver.cuCtxGetDevice || ck_driver.cuCtxGetDevice(&a->device) != CUDA_SUCCESS)
+		a->device = -1;
+	pthread_mutex_lock(&m->lock);
+	if (!ck_add_overflow(a->address, a->size, &end)) {
+		drop_range(m, a->address, end, false);
+		ret = ck_ranges_insert(m->ranges, a->address, end, a);
+	}
+	if (ret == 0)
+		m->total += a->size;
+	pthread_mutex_unlock(&m->lock);
+	if (ret < 0) {
+		ck_err("memory of %zu bytes at %#llx: no entry: %s", a->size, a->address,
+		       strerror(-ret));
+		free(a);
+	}
+	return ret;
+}
+
+CUresult ck_memory_note(struct ck_memory *m, uint64_t ctx, CUdeviceptr address, size_t size)
+{
+	const struct ck_allocation a = { .address = address, .size = size, .ctx = ctx };
+
+	if (enter(m, &a) == 0)
+		return CUDA_SUCCESS;
+	ck_driver.cuMemFree_v2(address);
+	return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+void ck_memory_graph(struct ck_memory *m, CUdeviceptr address, size_t size)
+{
+	const struct ck_allocation a = { .address = address, .size = size, .graph = true };
+
+	enter(m, &a);
+}
+
+CUresult ck_memory_import(struct ck_memory *m, uint64_t ctx, CUdeviceptr address, size_t size)
+{
+	const struct ck_allocation a = { .address = address, .size = size, .ctx = ctx,
+					 .mapped = true };
+
+	return enter(m, &a) == 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+bool ck_memory_shows(struct ck_memory *m, CUmemGenericAllocationHandle physical)
+{
+	bool found = false;
+
+	pthread_mutex_lock(&m->lock);
+	for (size_t i = 0; !found && i < ck_ranges_count(m->ranges); i++) {
+		const struct ck_allocation *a = ck_ranges_at(m->ranges, i)->value;
+
+		found = a->mapped && a->physical == physical;
+	}
+	pthread_mutex_unlock(&m->lock);
+	return found;
+}
+
+CUresult ck_memory_map(struct ck_memory *m, CUdeviceptr address, size_t size,
+		       CUmemGenericAllocationHandle physical)
+{
+	const struct ck_allocation a = { .address = address, .size = size, .mapped = true,
+					 .physical = physical };
+
+	return enter(m, &a) == 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+void ck_memory_unmap(struct ck_memory *m, CUdeviceptr address, size_t size)
+{
+	pthread_mutex_lock(&m->lock);
+	drop_range(m, address, address + size, true);
+	pthread_mutex_unlock(&m->lock);
+}
+
+CUresult ck_memory_alloc(struct ck_memory *m, uint64_t ctx, size_t size, CUdeviceptr *out)
+{
+	CUdeviceptr address = 0;
+	CUresult err;
+
+	if (!ck_driver.cuMemAlloc_v2 || !ck_driver.cuMemFree_v2)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	err = ck_driver.cuMemAlloc_v2(&address, size);
+	if (!err)
+		err = ck_memory_note(m, ctx, address, size);
+	if (!err)
+		*out = address;
+	return err;
+}
+
+CUresult ck_memory_alloc_pitch(struct ck_memory *m, uint64_t ctx, size_t width, size_t height,
+			       unsigned int element, CUdeviceptr *out, size_t *pitch)
+{
+	CUdeviceptr address = 0;
+	size_t row = 0;
+	CUresult err;
+
+	if (!ck_driver.cuMemAllocPitch_v2 || !ck_driver.cuMemFree_v2)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	err = ck_driver.cuMemAllocPitch_v2(&address, &row, width, height, element);
+	if (!err)
+		err = ck_memory_note(m, ctx, address, row * height);
+	if (!err) {
+		*out = address;
+		*pitch = row;
+	}
+	return err;
+}
+
+CUresult ck_memory_alloc_async(struct ck_memory *m, size_t size, CUmemoryPool pool,
+			       CUstream stream, CUdeviceptr *out)
+{
+	CUdeviceptr address = 0;
+	CUresult err;
+
+	if (!ck_driver.cuMemAllocAsync || !ck_driver.cuMemAllocFromPoolAsync ||
+	    !ck_driver.cuMemFreeAsync || !ck_driver.cuMemFree_v2)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	err = pool ? ck_driver.cuMemAllocFromPoolAsync(&address, size, pool, stream) :
+		     ck_driver.cuMemAllocAsync(&address, size, stream);
+	if (!err && ck_capture_graph(stream))
+		ck_memory_graph(m, address, size);
+	else if (!err)
+		err = ck_memory_note(m, 0, address, size);
+	if (!err)
+		*out = address;
+	return err;
+}
+
+/* Take the allocation that begins at @address out of the table; false: there is none. */
+static bool take(struct ck_memory *m, CUdeviceptr address)
+{
+	struct ck_allocation *a = NULL;
+	const struct ck_range *range;
+	bool found;
+
+	pthread_mutex_lock(&m->lock);
+	range = ck_ranges_find(m->ranges, address);
+	if (range && range->lo == address)
+		a = range->value;
+	found = a && !a->mapped;
+	/* the next launch allocates again what is a graph's: the driver knows whether it has */
+	if (found && !a->graph) {
+		ck_ranges_remove(m->ranges, address, NULL);
+		m->total -= a->size;
+	} else {
+		a = NULL;
+	}
+	pthread_mutex_unlock(&m->lock);
+	free(a);
+	return found;
+}
+
+CUresult ck_memory_free(struct ck_memory *m, CUdeviceptr address)
+{
+	if (address == 0)
+		return CUDA_SUCCESS;
+	return take(m, address) ? ck_driver.cuMemFree_v2(address) : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult ck_memory_free_async(struct ck_memory *m, CUdeviceptr address, CUstream stream)
+{
+	if (!ck_driver.cuMemFreeAsync)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	return take(m, address) ? ck_driver.cuMemFreeAsync(address, stream) :
+				  CUDA_ERROR_INVALID_VALUE;
+}
+
+bool ck_memory_find(struct ck_memory *m, CUdeviceptr address, struct ck_allocation *out)
+{
+	const struct ck_range *range;
+
+	pthread_mutex_lock(&m->lock);
+	range = ck_ranges_find(m->ranges, address);
+	if (range)
+		*out = *(const struct ck_allocation *)range->value;
+	pthread_mutex_unlock(&m->lock);
+	return range != NULL;
+}
+
+bool ck_memory_covers(struct ck_memory *m, CUdeviceptr address, size_t size)
+{
+	struct ck_allocation a;
+	CUdeviceptr base = 0;
+	size_t length = 0;
+
+	while (ck_memory_find(m, address, &a)) {
+		size_t room = a.size - (address - a.address);
+
+		if (size <= room)
+			return true;
+		if (!a.mapped)
+			return false;
+		address += room;
+		size -= room;
+	}
+	if (!ck_driver.cuMemGetAddressRange_v2 ||
+	    ck_driver.cuMemGetAddressRange_v2(&base, &length, address) != CUDA_SUCCESS)
+		return true;
+	return address >= base && address - base <= length && size <= length - (address - base);
+}
+
+void ck_memory_drop_context(struct ck_memory *m, uint64_t ctx)
+{
+	size_t i = 0;
+
+	pthread_mutex_lock(&m->lock);
+	while (i < ck_ranges_count(m->ranges)) {
+		struct ck_allocation *a = ck_ranges_at(m->ranges, i)->value;
+
+		if (a->ctx != ctx) {
+			i++;
+			continue;
+		}
+		ck_ranges_remove(m->ranges, a->address, NULL);
+		m->total -= a->size;
+		free(a);
+	}
+	pthread_mutex_unlock(&m->lock);
+}
+
+size_t ck_memory_total(struct ck_memory *m)
+{
+	size_t total;
+
+	pthread_mutex_lock(&m->lock);
+	total = m->total;
+	pthread_mutex_unlock(&m->lock);
+	return total;
+}
+
+CUresult ck_serve_cuMemAlloc_v2(struct ck_request *q, cuMemAlloc_v2_args *a,
+				cuMemAlloc_v2_res *res)
+{
+	CUdeviceptr address = 0;
+	CUresult err = ck_memory_alloc(q->session->memory, q->ctx, a->bytesize, &address);
+
+	res->dptr = address;
+	return err;
+}
+
+CUresult ck_serve_cuMemAllocPitch_v2(struct ck_request *q, cuMemAllocPitch_v2_args *a,
+				     cuMemAllocPitch_v2_res *res)
+{
+	CUdeviceptr address = 0;
+	size_t pitch = 0;
+	CUresult err = ck_memory_alloc_pitch(q->session->memory, q->ctx, a->WidthInBytes, a->Height,
+					     a->ElementSizeBytes, &address, &pitch);
+
+	res->dptr = address;
+	res->pPitch = pitch;
+	return err;
+}
+
+CUresult ck_serve_cuMemFree_v2(struct ck_request *q, cuMemFree_v2_args *a, void *res)
+{
+	(void)res;
+	ck_share_freed(a->dptr);
+	return ck_memory_free(q->session->memory, a->dptr);
+}
+
+CUresult ck_serve_cuMemAllocAsync(struct ck_request *q, cuMemAllocAsync_args *a,
+				  cuMemAllocAsync_res *res)
+{
+	CUdeviceptr address = 0;
+	CUstream stream;
+	CUresult err = CUDA_ERROR_INVALID_HANDLE;
+
+	if (ck_stream_find(q, a->hStream, &stream))
+		err = ck_memory_alloc_async(q->session->memory, a->bytesize, NULL, stream,
+					    &address);
+	res->dptr = address;
+	return err;
+}
+
+CUresult ck_serve_cuMemAllocFromPoolAsync(struct ck_request *q, cuMemAllocFromPoolAsync_args *a,
+					  cuMemAllocFromPoolAsync_res *res)
+{
+	CUdeviceptr address = 0;
+	CUmemoryPool pool;
+	CUstream stream;
+	CUresult err = CUDA_ERROR_INVALID_HANDLE;
+
+	if (ck_stream_find(q, a->hStream, &stream) && ck_pool_find(q, a->pool, &pool))
+		err = ck_memory_alloc_async(q->session->memory, a->bytesize, pool, stream,
+					    &address);
+	res->dptr = address;
+	return err;
+}
+
+CUresult ck_serve_cuMemFreeAsync(struct ck_request *q, cuMemFreeAsync_args *a, void *res)
+{
+	CUstream stream;
+
+	(void)res;
+	if (!ck_stream_find(q, a->hStream, &stream))
+		return CUDA_ERROR_INVALID_HANDLE;
+	ck_share_freed(a->dptr);
+	return ck_memory_free_async(q->session->memory, a->dptr, stream);
+}

@@ -1,0 +1,407 @@
+/*
+ * server/memory/pinned.c - pinned memory that a client on this host shares with us.
+ *
+ * The client has sent the descriptor of a file in memory, sealed against shrinking: so no access of
+ * ours can miss a page. Pieces of it are mapped where the client has them and registered with the
+ * driver, which then knows them by the client's own addresses. Nothing is read out of them here but
+ * by the driver, on the client's behalf.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <linux/magic.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "gen/handlers.h"
+#include "rpc/pinned.h"
+#include "server/memory/pinned.h"
+#include "server/session/session.h"
+#include "util/log.h"
+#include "util/range.h"
+#include "util/util.h"
+
+CK_LOG_DEFINE("server");
+
+#ifndef MAP_FIXED_NOREPLACE
+#define MAP_FIXED_NOREPLACE 0x100000
+#endif
+
+#define PAGE 4096ul
+#define SIZE_MOST ((size_t)4 << 40)
+
+struct ck_pinned {
+	pthread_rwlock_t moves;	/* read: while a copy is enqueued, or waited for; written, before the other lock: mappings go */
+	pthread_mutex_t lock;
+	int file;		/* -1: none yet */
+	size_t size;		/* of the file */
+	uint64_t lo, hi;	/* addresses kept for it here */
+	struct ck_ranges *pieces; /* by the bytes that are registered; values: struct piece */
+};
+
+struct piece {
+	uint64_t address, ctx;
+	size_t size;
+};
+
+int ck_pinned_create(struct ck_pinned **out)
+{
+	struct ck_pinned *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return -ENOMEM;
+	p->pieces = ck_ranges_create();
+	if (!p->pieces) {
+		free(p);
+		return -ENOMEM;
+	}
+	p->file = -1;
+	/* who copies all the time must not keep a mapping from going, and the command thread with it */
+	p->moves = (pthread_rwlock_t)PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
+	pthread_mutex_init(&p->lock, NULL);
+	*out = p;
+	return 0;
+}
+
+/* --- mappings. The lock is held. */
+
+/* The pages of a piece; what is behind its last byte in the last page is mapped with it. */
+static void *pages_of(uint64_t address, size_t size, size_t *length)
+{
+	uint64_t first = address & ~(PAGE - 1);
+
+	*length = CK_ALIGN_UP(address + size, PAGE) - first;
+	return (void *)(uintptr_t)first;
+}
+
+/* Mappings go: what is copied out of them or into them meanwhile would be whatever comes to lie there. */
+static void lock_for_end(struct ck_pinned *p)
+{
+	pthread_rwlock_wrlock(&p->moves);
+	pthread_mutex_lock(&p->lock);
+}
+
+static void unlock_for_end(struct ck_pinned *p)
+{
+	pthread_mutex_unlock(&p->lock);
+	pthread_rwlock_unlock(&p->moves);
+}
+
+static bool is_kept(const struct ck_pinned *p, uint64_t address)
+{
+	return address >= p->lo && address < p->hi;
+}
+
+/* Take the mapping away; addresses that are kept stay kept. */
+static void unmap(const struct ck_pinned *p, uint64_t address, size_t size)
+{
+	size_t length;
+	void *at = pages_of(address, size, &length);
+
+	if (is_kept(p, address))
+		mmap(at, length, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
+		     -1, 0);
+	else
+		munmap(at, length);
+}
+
+/* NOT_SUPPORTED: something of this process lies there. */
+static CUresult map(const struct ck_pinned *p, uint64_t address, size_t size, size_t offset)
+{
+	size_t length;
+	void *at = pages_of(address, size, &length), *got;
+
+	got = mmap(at, length, PROT_READ | PROT_WRITE,
+		   MAP_SHARED | (is_kept(p, address) ? MAP_FIXED : MAP_FIXED_NOREPLACE), p->file,
+		   (off_t)offset);
+	if (got == MAP_FAILED)
+		return errno == EEXIST ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_OUT_OF_MEMORY;
+	if (got != at) {	/* an old kernel takes the address for a wish */
+		munmap(got, length);
+		return CUDA_ERROR_NOT_SUPPORTED;
+	}
+	madvise(at, length, MADV_HUGEPAGE);	/* where the system has that for such files */
+	return CUDA_SUCCESS;
+}
+
+/* Have the driver know the memory, by the client's address. */
+static CUresult enlist(uint64_t address, size_t size)
+{
+	void *at = (void *)(uintptr_t)address;
+	CUdeviceptr device = 0;
+	CUresult err = ck_driver.cuMemHostRegister_v2(at, size, CU_MEMHOSTREGISTER_PORTABLE |
+								CU_MEMHOSTREGISTER_DEVICEMAP);
+
+	if (err)
+		return err;
+	err = ck_driver.cuMemHostGetDevicePointer_v2(&device, at, 0);
+	if (!err && device == address)
+		return CUDA_SUCCESS;
+	ck_driver.cuMemHostUnregister(at);
+	return err ? err : CUDA_ERROR_NOT_SUPPORTED;
+}
+
+static CUresult piece_add(struct ck_pinned *p, uint64_t ctx, const ck_pinned_map_args *a)
+{
+	struct piece *piece = malloc(sizeof(*piece));
+	CUresult err = CUDA_ERROR_OUT_OF_MEMORY;
+
+	if (!piece)
+		return err;
+	*piece = (struct piece){ .address = a->address, .size = a->size, .ctx = ctx };
+	if (ck_ranges_insert(p->pieces, a->address, a->address + a->size, piece) < 0)
+		goto free_piece;
+	err = map(p, a->address, a->size, a->offset);
+	if (!err) {
+		err = enlist(a->address, a->size);
+		if (!err)
+			return CUDA_SUCCESS;
+		unmap(p, a->address, a->size);
+	}
+	ck_ranges_remove(p->pieces, a->address, NULL);
+free_piece:
+	free(piece);
+	return err;
+}
+
+/*
+ * The driver has done with the piece, so its pages go back to the system; the client could not say when. Those from
+ * elsewhere are the client's memory yet.
+ */
+static void piece_drop(struct ck_pinned *p, struct piece *piece)
+{
+	ck_ranges_remove(p->pieces, piece->address, NULL);
+	unmap(p, piece->address, piece->size);
+	if (is_kept(p, piece->address))
+		fallocate(p->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+			  (off_t)(piece->address - p->lo), (off_t)CK_ALIGN_UP(piece->size, PAGE));
+	free(piece);
+}
+
+void ck_pinned_drop_context(struct ck_pinned *p, uint64_t ctx)
+{
+	lock_for_end(p);
+	for (size_t i = ck_ranges_count(p->pieces); i-- > 0;) {
+		struct piece *piece = ck_ranges_at(p->pieces, i)->value;
+
+		if (piece->ctx == ctx)
+			piece_drop(p, piece);
+	}
+	unlock_for_end(p);
+}
+
+void ck_pinned_destroy(struct ck_pinned *p)
+{
+	if (!p)
+		return;
+	while (ck_ranges_count(p->pieces) > 0)
+		piece_drop(p, ck_ranges_at(p->pieces, 0)->value);
+	ck_ranges_destroy(p->pieces);
+	if (p->file >= 0) {
+		munmap((void *)(uintptr_t)p->lo, p->hi - p->lo);
+		close(p->file);
+	}
+	pthread_mutex_destroy(&p->lock);
+	pthread_rwlock_destroy(&p->moves);
+	free(p);
+}
+
+bool ck_pinned_covers(struct ck_pinned *p, uint64_t address, size_t size)
+{
+	const struct ck_range *r;
+	bool covers;
+
+	pthread_mutex_lock(&p->lock);
+	r = ck_ranges_find(p->pieces, address);
+	covers = r && size <= r->hi - address;
+	pthread_mutex_unlock(&p->lock);
+	return covers;
+}
+
+/* --- messages */
+
+static bool supported(void)
+{
+	return ck_driver.cuMemHostRegister_v2 && ck_driver.cuMemHostUnregister &&
+	       ck_driver.cuMemHostGetDevicePointer_v2 && ck_driver.cuMemcpyHtoDAsync_v2 &&
+	       ck_driver.cuMemcpyDtoHAsync_v2 && ck_driver.cuMemcpyHtoD_v2 &&
+	       ck_driver.cuMemcpyDtoH_v2;
+}
+
+/*
+ * A file of @size bytes at least that stays so, of pages of the usual size: a mapping of huge ones
+ * is rounded up, and would take the place of what lies behind it.
+ */
+static bool is_sound(int fd, size_t size)
+{
+	struct stat st;
+	struct statfs fs;
+	int seals = fcntl(fd, F_GET_SEALS);
+
+	return seals >= 0 && seals & F_SEAL_SHRINK && fstatfs(fd, &fs) == 0 &&
+	       fs.f_type == TMPFS_MAGIC && fstat(fd, &st) == 0 && st.st_size > 0 &&
+	       (uint64_t)st.st_size >= size;
+}
+
+/* Keep the addresses that the client proposes for its file, if they are free. One a session. */
+static CUresult take_file(struct ck_pinned *p, int fd, uint64_t address, size_t size, int *taken)
+{
+	void *want = (void *)(uintptr_t)address, *got;
+
+	if (p->file >= 0 || !is_sound(fd, size))
+		return CUDA_ERROR_INVALID_VALUE;
+	got = mmap(want, size, PROT_NONE,
+		   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+	if (got == MAP_FAILED)
+		return CUDA_SUCCESS;
+	if (got != want) {
+		munmap(got, size);
+		return CUDA_SUCCESS;
+	}
+	p->file = fd;
+	p->size = size;
+	p->lo = address;
+	p->hi = address + size;
+	*taken = 1;
+	return CUDA_SUCCESS;
+}
+
+CUresult ck_serve_ck_pinned_file(struct ck_request *q, ck_pinned_file_args *a,
+				 ck_pinned_file_res *res)
+{
+	struct ck_pinned *p = q->session->pinned;
+	int fd = ck_chan_take_fd(q->chan);
+	CUresult err = CUDA_ERROR_INVALID_VALUE;
+
+	if (fd < 0)
+		return fd == -EOPNOTSUPP ? CUDA_ERROR_NOT_SUPPORTED : err;
+	if (!supported())
+		err = CUDA_ERROR_NOT_SUPPORTED;
+	else if (a->address && a->address % PAGE == 0 && a->size && a->size % PAGE == 0 &&
+		 a->size <= SIZE_MOST && a->address + a->size > a->address) {
+		pthread_mutex_lock(&p->lock);
+		err = take_file(p, fd, a->address, a->size, &res->taken);
+		pthread_mutex_unlock(&p->lock);
+	}
+	if (!res->taken)
+		close(fd);
+	return err;
+}
+
+/*
+ * Inside of the kept addresses a piece lies where it lies in the file; elsewhere it is memory that
+ * the client had before, and lies where that is free here too.
+ */
+static bool is_valid(const struct ck_pinned *p, const ck_pinned_map_args *a)
+{
+	uint64_t end, offset_end;
+
+	if (p->file < 0 || a->size == 0 || a->offset % PAGE || a->flags || /* none has a meaning yet */
+	    ck_add_overflow(a->address, CK_ALIGN_UP(a->size, PAGE) + PAGE, &end) ||
+	    ck_add_overflow(a->offset, a->address % PAGE + a->size, &offset_end) ||
+	    a->size > SIZE_MOST || offset_end > p->size)
+		return false;
+	if (is_kept(p, a->address))
+		return a->address - p->lo == a->offset && a->size <= p->hi - a->address;
+	return a->address >= PAGE && (a->address + a->size <= p->lo || a->address >= p->hi);
+}
+
+CUresult ck_serve_ck_pinned_map(struct ck_request *q, ck_pinned_map_args *a, ck_pinned_map_res *res)
+{
+	struct ck_pinned *p = q->session->pinned;
+	CUresult err = CUDA_ERROR_INVALID_VALUE;
+
+	(void)res;
+	pthread_mutex_lock(&p->lock);
+	if (is_valid(p, a) && !ck_ranges_overlap(p->pieces, a->address, a->address + a->size))
+		err = piece_add(p, q->ctx, a);
+	pthread_mutex_unlock(&p->lock);
+	if (err)
+		ck_debug("pinned memory of %zu bytes at %#llx: %s", (size_t)a->size,
+			 (unsigned long long)a->address, ck_error_name(err));
+	return err;
+}
+
+/*
+ * The driver waits for the work that uses the memory, as it does for a program of its own. What it
+ * says then it says of that work, and the client hears it from there.
+ */
+CUresult ck_serve_ck_pinned_unmap(struct ck_request *q, ck_pinned_unmap_args *a, void *res)
+{
+	struct ck_pinned *p = q->session->pinned;
+	const struct ck_range *r;
+
+	(void)res;
+	lock_for_end(p);
+	r = ck_ranges_find(p->pieces, a->address);
+	if (r && r->lo == a->address) {
+		CUresult err = ck_driver.cuMemHostUnregister((void *)(uintptr_t)a->address);
+
+		if (err)
+			ck_debug("unregistering pinned memory: %s", ck_error_name(err));
+		piece_drop(p, r->value);
+	}
+	unlock_for_end(p);
+	return CUDA_SUCCESS;
+}
+
+/* The host's side of a copy of @kind; false: not one of ours, or not of that size. */
+static bool host_side(struct ck_request *q, unsigned int kind, uint64_t dst, uint64_t src, size_t size,
+		      void **host)
+{
+	uint64_t at = kind == CK_PINNED_TO_DEVICE ? src : dst;
+
+	*host = (void *)(uintptr_t)at;
+	return kind <= CK_PINNED_TO_HOST && ck_pinned_covers(q->session->pinned, at, size);
+}
+
+static CUresult enqueue(struct ck_request *q, const ck_pinned_copy_args *a)
+{
+	CUstream stream;
+	void *host;
+
+	if (!host_side(q, a->kind, a->dst, a->src, a->size, &host))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!ck_stream_find(q, a->stream, &stream))
+		return CUDA_ERROR_INVALID_HANDLE;
+	return a->kind == CK_PINNED_TO_DEVICE ?
+		       ck_driver.cuMemcpyHtoDAsync_v2(a->dst, host, a->size, stream) :
+		       ck_driver.cuMemcpyDtoHAsync_v2(host, a->src, a->size, stream);
+}
+
+/*
+ * A copy between the device and such memory, in the order of the stream. Unregistering waits for
+ * those that are enqueued, so none may be found good and be enqueued after it.
+ */
+CUresult ck_serve_ck_pinned_copy(struct ck_request *q, ck_pinned_copy_args *a, void *res)
+{
+	CUresult err;
+
+	(void)res;
+	pthread_rwlock_rdlock(&q->session->pinned->moves);
+	err = enqueue(q, a);
+	pthread_rwlock_unlock(&q->session->pinned->moves);
+	return err;
+}
+
+/* The same in the legacy stream, and waited for: the driver has a shorter way for that. */
+CUresult ck_serve_ck_pinned_move(struct ck_request *q, ck_pinned_move_args *a,
+				 ck_pinned_move_res *res)
+{
+	CUresult err = CUDA_ERROR_INVALID_VALUE;
+	void *host;
+
+	(void)res;
+	pthread_rwlock_rdlock(&q->session->pinned->moves);
+	if (host_side(q, a->kind, a->dst, a->src, a->size, &host))
+		err = a->kind == CK_PINNED_TO_DEVICE ? ck_driver.cuMemcpyHtoD_v2(a->dst, host, a->size) :
+						       ck_driver.cuMemcpyDtoH_v2(host, a->src, a->size);
+	pthread_rwlock_unlock(&q->session->pinned->moves);
+	return err;
+}

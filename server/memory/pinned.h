@@ -1,0 +1,22 @@
+/*
+ * server/memory/pinned.h - memory of a client on this host, mapped and registered here.
+ */
+#ifndef CK_SERVER_MEMORY_PINNED_H
+#define CK_SERVER_MEMORY_PINNED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct ck_pinned;
+
+int ck_pinned_create(struct ck_pinned **pinned);
+void ck_pinned_destroy(struct ck_pinned *pinned); /* for tests: unregisters nothing */
+
+/* The context has gone, and what was registered in it: the mappings go too. */
+void ck_pinned_drop_context(struct ck_pinned *pinned, uint64_t ctx);
+
+/* Is all of [address, address+size) in one piece of the client's memory? */
+bool ck_pinned_covers(struct ck_pinned *pinned, uint64_t address, size_t size);
+
+#endif

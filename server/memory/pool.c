@@ -1,0 +1,196 @@
+/*
+ * server/memory/pool.c - memory pools. What is allocated from them goes through memory.c.
+ */
+#include <string.h>
+#include <unistd.h>
+
+#include "gen/handlers.h"
+#include "server/memory/memory.h"
+#include "server/session/session.h"
+#include "server/memory/share.h"
+
+#define ACCESS_MAX 1024 /* descriptors in one message */
+
+CUresult ck_serve_cuMemPoolCreate(struct ck_request *q, cuMemPoolCreate_args *a,
+				  cuMemPoolCreate_res *res)
+{
+	CUmemPoolProps props;
+	CUmemoryPool pool = NULL;
+	CUresult err;
+
+	(void)res;
+	if (!ck_driver.cuMemPoolCreate || !ck_driver.cuMemPoolDestroy)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	memcpy(&props, a->poolProps, sizeof(props));
+	props.win32SecurityAttributes = NULL;
+	err = ck_driver.cuMemPoolCreate(&pool, &props);
+	if (err)
+		return err;
+	err = ck_pool_put(q, a->pool, pool);
+	if (err)
+		ck_driver.cuMemPoolDestroy(pool);
+	return err;
+}
+
+/* Withdrawn first: the driver may give the next pool the same handle. */
+CUresult ck_serve_cuMemPoolDestroy(struct ck_request *q, cuMemPoolDestroy_args *a,
+				   cuMemPoolDestroy_res *res)
+{
+	CUmemoryPool pool;
+	CUresult err;
+
+	(void)res;
+	if (!ck_driver.cuMemPoolDestroy)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!ck_pool_find(q, a->pool, &pool))
+		return CUDA_ERROR_INVALID_HANDLE;
+	ck_share_freed((uintptr_t)pool);
+	err = ck_driver.cuMemPoolDestroy(pool);
+	if (!err)
+		ck_handle_remove(q, a->pool);
+	return err;
+}
+
+/* An int and a word of 64 bits lie at the same address: both are little-endian. */
+CUresult ck_serve_ck_pool_attribute(struct ck_request *q, ck_pool_attribute_args *a,
+				    ck_pool_attribute_res *res)
+{
+	CUmemPool_attribute attr = (CUmemPool_attribute)a->attr;
+	cuuint64_t value = a->set ? a->value : 0;
+	CUmemoryPool pool;
+	CUresult err;
+
+	if (!ck_driver.cuMemPoolGetAttribute || !ck_driver.cuMemPoolSetAttribute)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!ck_pool_find(q, a->pool, &pool))
+		return CUDA_ERROR_INVALID_HANDLE;
+	/* of others nobody knows how large they are */
+	if (attr < CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES ||
+	    attr > CU_MEMPOOL_ATTR_USED_MEM_HIGH)
+		return CUDA_ERROR_INVALID_VALUE;
+	err = a->set ? ck_driver.cuMemPoolSetAttribute(pool, attr, &value) :
+		       ck_driver.cuMemPoolGetAttribute(pool, attr, &value);
+	res->result = value;
+	return err;
+}
+
+CUresult ck_serve_ck_pool_access(struct ck_request *q, ck_pool_access_args *a,
+				 ck_pool_access_res *res)
+{
+	CUmemAccessDesc desc[ACCESS_MAX];
+	size_t bytes = a->map.map_len;
+	CUmemoryPool pool;
+
+	(void)res;
+	if (!ck_driver.cuMemPoolSetAccess)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!ck_pool_find(q, a->pool, &pool))
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (bytes == 0 || bytes > sizeof(desc) || bytes % sizeof(desc[0]))
+		return CUDA_ERROR_INVALID_VALUE;
+	memcpy(desc, a->map.map_val, bytes);
+	return ck_driver.cuMemPoolSetAccess(pool, desc, bytes / sizeof(desc[0]));
+}
+
+/* Memory of one pool through another that has been imported from it. */
+CUresult ck_serve_ck_pool_pointer(struct ck_request *q, ck_pool_pointer_args *a,
+				  ck_pool_pointer_res *res)
+{
+	struct ck_allocation source;
+	CUmemPoolPtrExportData data;
+	CUdeviceptr at = 0;
+	CUmemoryPool pool;
+	CUresult err;
+
+	if (!ck_driver.cuMemPoolExportPointer || !ck_driver.cuMemPoolImportPointer)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!ck_pool_find(q, a->pool, &pool))
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (!ck_memory_find(q->session->memory, a->source, &source))
+		return CUDA_ERROR_INVALID_VALUE;
+	err = ck_driver.cuMemPoolExportPointer(&data, a->source);
+	if (!err)
+		err = ck_driver.cuMemPoolImportPointer(&at, pool, &data);
+	if (!err)
+		err = ck_memory_note(q->session->memory, 0, at, source.size);
+	res->ptr = at;
+	return err;
+}
+
+/* --- pointers for other sessions: as the driver exports them, and how much memory it is */
+
+struct left_pointer {
+	CUmemPoolPtrExportData data;
+	uint64_t size;
+};
+
+/* Without a broker the ticket is empty: then the pointer is imported in this session alone. */
+CUresult ck_serve_ck_pool_pointer_leave(struct ck_request *q, ck_pool_pointer_leave_args *a,
+					ck_pool_pointer_leave_res *res)
+{
+	struct ck_allocation memory;
+	struct left_pointer left;
+	struct ck_ticket ticket = { 0 };
+	CUresult err;
+
+	if (!ck_driver.cuMemPoolExportPointer)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!ck_memory_find(q->session->memory, a->ptr, &memory) || memory.address != a->ptr)
+		return CUDA_ERROR_INVALID_VALUE;
+	memset(&left, 0, sizeof(left));
+	left.size = memory.size;
+	err = ck_driver.cuMemPoolExportPointer(&left.data, a->ptr);
+	if (err)
+		return err;
+	if (ck_share_handle(a->ptr, &left, sizeof(left), &ticket))
+		memset(&ticket, 0, sizeof(ticket));
+	return ck_ticket_answer(&ticket, &res->ticket.ticket_val, &res->ticket.ticket_len);
+}
+
+CUresult ck_serve_ck_pool_pointer_claim(struct ck_request *q, ck_pool_pointer_claim_args *a,
+					ck_pool_pointer_claim_res *res)
+{
+	struct left_pointer left;
+	CUdeviceptr at = 0;
+	CUmemoryPool pool;
+	size_t size = 0;
+	CUresult err;
+	int fd = -1;
+
+	if (!ck_driver.cuMemPoolImportPointer || !ck_driver.cuMemFree_v2)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!ck_pool_find(q, a->pool, &pool))
+		return CUDA_ERROR_INVALID_HANDLE;
+	err = ck_share_claim(a->ticket.ticket_val, a->ticket.ticket_len, &left, sizeof(left), &size,
+			     &fd);
+	if (fd >= 0)
+		close(fd);
+	if (err || size != sizeof(left))
+		return CUDA_ERROR_INVALID_VALUE;
+	err = ck_driver.cuMemPoolImportPointer(&at, pool, &left.data);
+	if (!err)
+		err = ck_memory_note(q->session->memory, 0, at, left.size);
+	res->device = -1;
+	if (!err && ck_driver.cuPointerGetAttribute)
+		ck_driver.cuPointerGetAttribute(&res->device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+						at);
+	res->ptr = at;
+	res->size = left.size;
+	return err;
+}
+
+CUresult ck_serve_ck_pointer_pool(struct ck_request *q, ck_pointer_pool_args *a,
+				  ck_pointer_pool_res *res)
+{
+	CUmemoryPool pool = NULL;
+	uint64_t name = 0;
+	CUresult err;
+
+	if (!ck_driver.cuPointerGetAttribute)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	err = ck_driver.cuPointerGetAttribute(&pool, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, a->ptr);
+	if (!err)
+		err = ck_handle_name(q, CK_KIND_POOL, pool, 0, &name);
+	res->pool = name;
+	return err;
+}

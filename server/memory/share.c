@@ -1,0 +1,406 @@
+/*
+ * server/memory/share.c - CUDA's own sharing between sessions of one server: exported memory and pools,
+ * and the handles of cuIpc.
+ *
+ * The driver's descriptor or handle is left with the broker, and the client passes a ticket about:
+ * a number and a key that nobody can guess. The session that has it claims what was left and gives
+ * it to its own driver.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "gen/handlers.h"
+#include "server/memory/memory.h"
+#include "server/session/session.h"
+#include "server/memory/share.h"
+#include "util/util.h"
+
+/* What this session has left: again asked for, it is the same, as programs expect of handles. */
+struct left {
+	struct left *next;
+	CUmemGenericAllocationHandle physical; /* 0: it is bytes */
+	uint64_t owner; /* the memory that they are a handle of, or the pool; 0: none */
+	unsigned char bytes[CK_M3_BLOB_MAX];
+	size_t size;
+	struct ck_ticket ticket;
+};
+
+struct restricted {
+	struct restricted *next;
+	CUmemGenericAllocationHandle physical;
+	unsigned int arriving; /* lanes that have it from the driver and no id of it yet */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct left *lefts;
+static struct restricted *restricted;
+
+/* --- the broker */
+
+static CUresult leave(int fd, const void *bytes, size_t size, struct ck_ticket *ticket)
+{
+	struct ck_m3_request request;
+	size_t got = 0;
+	int none, status;
+
+	if (size > CK_M3_BLOB_MAX)
+		return CUDA_ERROR_INVALID_VALUE;
+	ck_m3_request_init(&request, CK_M3_DEPOSIT);
+	request.data_size = (uint32_t)size;
+	status = ck_broker_ask(&request, bytes, fd, ticket->key, sizeof(ticket->key), &got, &none,
+			       &ticket->number);
+	if (status == M3_OK && got != sizeof(ticket->key))
+		status = M3_EPROTO;
+	return ck_broker_error(status);
+}
+
+CUresult ck_share_claim(const void *bytes, size_t bytes_size, void *back, size_t room, size_t *size,
+			int *fd)
+{
+	struct ck_m3_request request;
+	struct ck_ticket ticket;
+	uint64_t number;
+
+	if (bytes_size != sizeof(ticket))
+		return CUDA_ERROR_INVALID_VALUE;
+	memcpy(&ticket, bytes, sizeof(ticket));
+	if (!ticket.number)
+		return CUDA_ERROR_INVALID_VALUE;
+	ck_m3_request_init(&request, CK_M3_CLAIM);
+	request.region = ticket.number;
+	request.data_size = sizeof(ticket.key);
+	return ck_broker_error(
+		ck_broker_ask(&request, ticket.key, -1, back, room, size, fd, &number));
+}
+
+CUresult ck_ticket_answer(const struct ck_ticket *ticket, char **bytes, unsigned int *size)
+{
+	*bytes = malloc(sizeof(*ticket));
+	if (!*bytes)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	memcpy(*bytes, ticket, sizeof(*ticket));
+	*size = sizeof(*ticket);
+	return CUDA_SUCCESS;
+}
+
+/* --- what has been left */
+
+/* Lock held. */
+static struct left *left_find(CUmemGenericAllocationHandle physical, uint64_t owner,
+			      const void *bytes, size_t size)
+{
+	struct left *l = lefts;
+
+	while (l && (l->physical != physical || l->owner != owner || l->size != size ||
+		     memcmp(l->bytes, bytes, size) != 0))
+		l = l->next;
+	return l;
+}
+
+/* Leave it, unless it has been left already. */
+static CUresult leave_once(CUmemGenericAllocationHandle physical, int fd, uint64_t owner,
+			   const void *bytes, size_t size, struct ck_ticket *ticket)
+{
+	CUresult err = CUDA_SUCCESS;
+	struct left *l;
+
+	pthread_mutex_lock(&lock);
+	l = left_find(physical, owner, bytes, size);
+	if (!l) {
+		l = calloc(1, sizeof(*l));
+		err = l ? leave(fd, bytes, size, &l->ticket) : CUDA_ERROR_OUT_OF_MEMORY;
+		if (err) {
+			free(l);
+			goto unlock;
+		}
+		l->physical = physical;
+		l->owner = owner;
+		memcpy(l->bytes, bytes, size);
+		l->size = size;
+		l->next = lefts;
+		lefts = l;
+	}
+	*ticket = l->ticket;
+unlock:
+	pthread_mutex_unlock(&lock);
+	return err;
+}
+
+static void withdraw(const struct left *l)
+{
+	struct ck_m3_request request;
+	uint64_t number;
+	size_t none;
+	int fd;
+
+	ck_m3_request_init(&request, CK_M3_WITHDRAW);
+	request.region = l->ticket.number;
+	ck_broker_ask(&request, NULL, -1, NULL, 0, &none, &fd, &number);
+}
+
+/* Whether the session still has the memory: a handle of it, or a mapping. */
+static bool in_use(struct ck_request *q, CUmemGenericAllocationHandle physical)
+{
+	struct ck_object object;
+	uint64_t id = 0;
+
+	while (ck_handles_next(q->session->handles, &id, CK_KIND_PHYSICAL, &object)) {
+		if ((CUmemGenericAllocationHandle)(uintptr_t)object.handle == physical)
+			return true;
+	}
+	return ck_memory_shows(q->session->memory, physical);
+}
+
+void ck_share_check(struct ck_request *q)
+{
+	struct left **at, *l;
+	struct restricted **ra, *r;
+
+	pthread_mutex_lock(&lock);
+	for (at = &lefts; (l = *at) != NULL;) {
+		if (!l->physical || in_use(q, l->physical)) {
+			at = &l->next;
+			continue;
+		}
+		*at = l->next;
+		withdraw(l);
+		free(l);
+	}
+	for (ra = &restricted; (r = *ra) != NULL;) {
+		if (r->arriving || in_use(q, r->physical)) {
+			ra = &r->next;
+			continue;
+		}
+		*ra = r->next;
+		free(r);
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+void ck_share_freed(uint64_t owner)
+{
+	struct left **at, *l;
+
+	pthread_mutex_lock(&lock);
+	for (at = &lefts; owner && (l = *at) != NULL;) {
+		if (l->owner != owner) {
+			at = &l->next;
+			continue;
+		}
+		*at = l->next;
+		withdraw(l);
+		free(l);
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+/* --- memory that is for reading only */
+
+/* Lock held. */
+static struct restricted **restricted_at(CUmemGenericAllocationHandle physical)
+{
+	struct restricted **at = &restricted;
+
+	while (*at && (*at)->physical != physical)
+		at = &(*at)->next;
+	return at;
+}
+
+/* From now on, and what ck_share_check finds until arrived() is called. */
+static CUresult arrives(CUmemGenericAllocationHandle physical, bool read_only)
+{
+	struct restricted **at, *r;
+
+	pthread_mutex_lock(&lock);
+	at = restricted_at(physical);
+	r = *at;
+	if (r && !read_only) {
+		*at = r->next;
+		free(r);
+	} else if (!r && read_only) {
+		r = calloc(1, sizeof(*r));
+		if (r) {
+			r->physical = physical;
+			r->next = restricted;
+			restricted = r;
+		}
+	}
+	if (r && read_only)
+		r->arriving++;
+	pthread_mutex_unlock(&lock);
+	return r || !read_only ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+static void arrived(CUmemGenericAllocationHandle physical)
+{
+	struct restricted *r;
+
+	pthread_mutex_lock(&lock);
+	r = *restricted_at(physical);
+	if (r && r->arriving > 0)
+		r->arriving--;
+	pthread_mutex_unlock(&lock);
+}
+
+bool ck_share_is_read_only(CUmemGenericAllocationHandle physical)
+{
+	bool found;
+
+	pthread_mutex_lock(&lock);
+	found = physical && *restricted_at(physical) != NULL;
+	pthread_mutex_unlock(&lock);
+	return found;
+}
+
+CUresult ck_share_adopt(struct ck_request *q, uint64_t id, CUmemGenericAllocationHandle handle,
+			bool read_only, char *prop)
+{
+	CUresult err = arrives(handle, read_only);
+
+	if (err) {
+		ck_driver.cuMemRelease(handle);
+		return err;
+	}
+	err = ck_physical_adopt(q, id, handle, prop);
+	if (read_only)
+		arrived(handle);
+	return err;
+}
+
+/* --- exported memory and pools: virtual.c has the driver's side */
+
+CUresult ck_share_physical(CUmemGenericAllocationHandle physical, int fd, struct ck_ticket *ticket)
+{
+	if (ck_share_is_read_only(physical))
+		return CUDA_ERROR_NOT_PERMITTED;
+	return leave_once(physical, fd, 0, "", 0, ticket);
+}
+
+CUresult ck_share_pool(CUmemoryPool pool, int fd, struct ck_ticket *ticket)
+{
+	return leave_once(0, fd, (uintptr_t)pool, "", 0, ticket);
+}
+
+CUresult ck_share_handle(CUdeviceptr address, const void *bytes, size_t size,
+			 struct ck_ticket *ticket)
+{
+	return size <= CK_M3_BLOB_MAX ? leave_once(0, -1, address, bytes, size, ticket) :
+					CUDA_ERROR_INVALID_VALUE;
+}
+
+/* --- cuIpc: memory */
+
+CUresult ck_serve_ck_ipc_memory(struct ck_request *q, ck_ipc_memory_args *a, ck_ipc_memory_res *res)
+{
+	struct {
+		CUipcMemHandle handle;
+		uint64_t size;
+	} left;
+	struct ck_allocation memory;
+	struct ck_ticket ticket;
+	CUresult err;
+
+	if (!ck_driver.cuIpcGetMemHandle)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!ck_memory_find(q->session->memory, a->ptr, &memory))
+		return CUDA_ERROR_INVALID_VALUE;
+	memset(&left, 0, sizeof(left));
+	left.size = memory.size;
+	err = ck_driver.cuIpcGetMemHandle(&left.handle, memory.address);
+	if (!err)
+		err = ck_share_handle(memory.address, &left, sizeof(left), &ticket);
+	if (err)
+		return err;
+	return ck_ticket_answer(&ticket, &res->ticket.ticket_val, &res->ticket.ticket_len);
+}
+
+CUresult ck_serve_ck_ipc_memory_open(struct ck_request *q, ck_ipc_memory_open_args *a,
+				     ck_ipc_memory_open_res *res)
+{
+	struct {
+		CUipcMemHandle handle;
+		uint64_t size;
+	} left;
+	CUdeviceptr address = 0;
+	size_t size = 0;
+	CUresult err;
+	int fd = -1;
+
+	if (!ck_driver.cuIpcOpenMemHandle_v2 || !ck_driver.cuIpcCloseMemHandle)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	err = ck_share_claim(a->ticket.ticket_val, a->ticket.ticket_len, &left, sizeof(left), &size,
+			     &fd);
+	if (fd >= 0)
+		close(fd);
+	if (err || size != sizeof(left))
+		return err ? err : CUDA_ERROR_INVALID_HANDLE;
+	err = ck_driver.cuIpcOpenMemHandle_v2(&address, left.handle, a->flags);
+	if (!err)
+		err = ck_memory_import(q->session->memory, q->ctx, address, left.size);
+	res->ptr = address;
+	res->size = left.size;
+	return err;
+}
+
+CUresult ck_serve_ck_ipc_memory_close(struct ck_request *q, ck_ipc_memory_close_args *a,
+				      ck_ipc_memory_close_res *res)
+{
+	CUresult err;
+
+	(void)res;
+	if (!ck_driver.cuIpcCloseMemHandle)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	err = ck_driver.cuIpcCloseMemHandle(a->ptr);
+	if (!err && a->last)
+		ck_memory_unmap(q->session->memory, a->ptr, 1);
+	return err;
+}
+
+/* --- cuIpc: events */
+
+CUresult ck_serve_ck_ipc_event(struct ck_request *q, ck_ipc_event_args *a, ck_ipc_event_res *res)
+{
+	CUipcEventHandle handle;
+	struct ck_ticket ticket;
+	CUevent event;
+	CUresult err;
+
+	if (!ck_driver.cuIpcGetEventHandle)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!ck_event_find(q, a->event, &event))
+		return CUDA_ERROR_INVALID_HANDLE;
+	err = ck_driver.cuIpcGetEventHandle(&handle, event);
+	if (!err)
+		err = ck_share_handle(0, &handle, sizeof(handle), &ticket);
+	if (err)
+		return err;
+	return ck_ticket_answer(&ticket, &res->ticket.ticket_val, &res->ticket.ticket_len);
+}
+
+CUresult ck_serve_ck_ipc_event_open(struct ck_request *q, ck_ipc_event_open_args *a,
+				    ck_ipc_event_open_res *res)
+{
+	CUipcEventHandle handle;
+	CUevent event = NULL;
+	size_t size = 0;
+	CUresult err;
+	int fd = -1;
+
+	(void)res;
+	if (!ck_driver.cuIpcOpenEventHandle || !ck_driver.cuEventDestroy_v2)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	err = ck_share_claim(a->ticket.ticket_val, a->ticket.ticket_len, &handle, sizeof(handle),
+			     &size, &fd);
+	if (fd >= 0)
+		close(fd);
+	if (err || size != sizeof(handle))
+		return err ? err : CUDA_ERROR_INVALID_HANDLE;
+	err = ck_driver.cuIpcOpenEventHandle(&event, handle);
+	if (!err)
+		err = ck_event_put(q, a->event, event);
+	if (err && event)
+		ck_driver.cuEventDestroy_v2(event);
+	return err;
+}

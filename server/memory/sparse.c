@@ -1,0 +1,69 @@
+/*
+ * server/memory/sparse.c - memory behind arrays that were made without.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "gen/handlers.h"
+#include "server/session/session.h"
+
+/* The handles of the objects that @m names by their ids. */
+static CUresult unpack(struct ck_request *q, CUarrayMapInfo *m)
+{
+	uint64_t id;
+	bool known;
+
+	memcpy(&id, &m->resource, sizeof(id));
+	switch (m->resourceType) {
+	case CU_RESOURCE_TYPE_ARRAY:
+		known = ck_array_find(q, id, &m->resource.array);
+		break;
+	case CU_RESOURCE_TYPE_MIPMAPPED_ARRAY:
+		known = ck_mipmap_find(q, id, &m->resource.mipmap);
+		break;
+	default:
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+	if (!known)
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (m->memHandleType != CU_MEM_HANDLE_TYPE_GENERIC)
+		return CUDA_ERROR_INVALID_VALUE;
+	id = m->memHandle.memHandle;
+	switch (m->memOperationType) {
+	case CU_MEM_OPERATION_TYPE_MAP:
+		return ck_physical_find(q, id, &m->memHandle.memHandle) ?
+			       CUDA_SUCCESS :
+			       CUDA_ERROR_INVALID_HANDLE;
+	case CU_MEM_OPERATION_TYPE_UNMAP:
+		return id ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+	default:
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+}
+
+/* All or none: what is wrong is found before the driver is asked. */
+CUresult ck_serve_ck_map_arrays(struct ck_request *q, ck_map_arrays_args *a, ck_map_arrays_res *res)
+{
+	size_t bytes = a->maps.maps_len, count = bytes / sizeof(CUarrayMapInfo);
+	CUresult err = CUDA_SUCCESS;
+	CUarrayMapInfo *maps;
+	CUstream stream;
+
+	(void)res;
+	if (!ck_driver.cuMemMapArrayAsync)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!ck_stream_find(q, a->stream, &stream))
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (count == 0 || bytes % sizeof(*maps))
+		return CUDA_ERROR_INVALID_VALUE;
+	maps = malloc(bytes); /* nothing aligns them on the wire */
+	if (!maps)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	memcpy(maps, a->maps.maps_val, bytes);
+	for (size_t i = 0; i < count && !err; i++)
+		err = unpack(q, &maps[i]);
+	if (!err)
+		err = ck_driver.cuMemMapArrayAsync(maps, (unsigned int)count, stream);
+	free(maps);
+	return err;
+}

@@ -1,0 +1,340 @@
+/*
+ * server/memory/virtual.c - virtual memory management, and what a session shares with itself.
+ *
+ * What is mapped is entered in memory.c's table, so that copies know how far they may go. A
+ * descriptor that the driver exports stays in this process: it lives for one call.
+ */
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "gen/handlers.h"
+#include "server/memory/memory.h"
+#include "server/session/session.h"
+#include "server/memory/share.h"
+
+#define ACCESS_MAX 1024 /* descriptors in one message */
+
+/* A structure of a message; its pointer is for Windows and never the client's. */
+static CUmemAllocationProp prop_of(const void *bytes)
+{
+	CUmemAllocationProp prop;
+
+	memcpy(&prop, bytes, sizeof(prop));
+	prop.win32HandleMetaData = NULL;
+	return prop;
+}
+
+CUresult ck_serve_cuMemCreate(struct ck_request *q, cuMemCreate_args *a, cuMemCreate_res *res)
+{
+	CUmemAllocationProp prop = prop_of(a->prop);
+	CUmemGenericAllocationHandle handle = 0;
+	CUresult err;
+
+	(void)res;
+	if (!ck_driver.cuMemCreate || !ck_driver.cuMemRelease)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	err = ck_driver.cuMemCreate(&handle, a->size, &prop, a->flags);
+	if (err)
+		return err;
+	err = ck_physical_put(q, a->handle, handle);
+	if (err)
+		ck_driver.cuMemRelease(handle);
+	return err;
+}
+
+CUresult ck_serve_cuMemGetAllocationGranularity(struct ck_request *q,
+						cuMemGetAllocationGranularity_args *a,
+						cuMemGetAllocationGranularity_res *res)
+{
+	CUmemAllocationProp prop = prop_of(a->prop);
+	size_t granularity = 0;
+	CUresult err;
+
+	(void)q;
+	if (!ck_driver.cuMemGetAllocationGranularity)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	err = ck_driver.cuMemGetAllocationGranularity(
+		&granularity, &prop, (CUmemAllocationGranularity_flags)a->option);
+	res->granularity = granularity;
+	return err;
+}
+
+/* --- mappings */
+
+/* Held over the driver's word and the tables': who asks for access finds what is mapped, and with
+ * what leave. */
+static pthread_mutex_t mappings = PTHREAD_MUTEX_INITIALIZER;
+
+/* What lies in the window is window.c's, which forgets it first and then has the driver unmap it. */
+static bool in_window(const struct ck_session *s, CUdeviceptr at, size_t size)
+{
+	return at < s->window_hi && (at >= s->window_lo || size > s->window_lo - at);
+}
+
+static CUresult map(struct ck_request *q, const cuMemMap_args *a,
+		    CUmemGenericAllocationHandle handle)
+{
+	CUresult err = ck_driver.cuMemMap(a->ptr, a->size, a->offset, handle, a->flags);
+
+	if (err)
+		return err;
+	err = ck_memory_map(q->session->memory, a->ptr, a->size, handle);
+	if (err)
+		ck_driver.cuMemUnmap(a->ptr, a->size);
+	return err;
+}
+
+CUresult ck_serve_cuMemMap(struct ck_request *q, cuMemMap_args *a, cuMemMap_res *res)
+{
+	CUmemGenericAllocationHandle handle;
+	CUresult err;
+
+	(void)res;
+	if (!ck_driver.cuMemMap || !ck_driver.cuMemUnmap)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!ck_physical_find(q, a->handle, &handle))
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (in_window(q->session, a->ptr, a->size))
+		return CUDA_ERROR_INVALID_VALUE;
+	pthread_mutex_lock(&mappings);
+	err = map(q, a, handle);
+	pthread_mutex_unlock(&mappings);
+	return err;
+}
+
+CUresult ck_serve_cuMemUnmap(struct ck_request *q, cuMemUnmap_args *a, cuMemUnmap_res *res)
+{
+	CUresult err;
+
+	(void)res;
+	if (!ck_driver.cuMemUnmap)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	pthread_mutex_lock(&mappings);
+	err = ck_driver.cuMemUnmap(a->ptr, a->size);
+	if (!err)
+		ck_memory_unmap(q->session->memory, a->ptr, a->size);
+	ck_share_check(q);
+	pthread_mutex_unlock(&mappings);
+	return err;
+}
+
+CUresult ck_serve_cuMemRelease(struct ck_request *q, cuMemRelease_args *a, void *res)
+{
+	CUmemGenericAllocationHandle handle;
+	CUresult err;
+
+	(void)res;
+	if (!ck_driver.cuMemRelease)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!ck_physical_find(q, a->handle, &handle))
+		return CUDA_ERROR_INVALID_HANDLE;
+	pthread_mutex_lock(&mappings);
+	ck_handle_remove(q, a->handle);
+	err = ck_driver.cuMemRelease(handle);
+	ck_share_check(q);
+	pthread_mutex_unlock(&mappings);
+	return err;
+}
+
+/* Whether something in the range is for reading only, so that nobody may write it here. */
+static bool has_read_only(struct ck_memory *m, CUdeviceptr at, size_t size)
+{
+	CUdeviceptr end = at + size;
+	struct ck_allocation found;
+
+	while (at < end && ck_memory_find(m, at, &found)) {
+		if (ck_share_is_read_only(found.physical))
+			return true;
+		at = found.address + found.size;
+	}
+	return false;
+}
+
+static CUresult set_access(struct ck_memory *m, CUdeviceptr at, size_t size,
+			   const CUmemAccessDesc *desc, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (desc[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE &&
+		    has_read_only(m, at, size))
+			return CUDA_ERROR_NOT_PERMITTED;
+	}
+	return ck_driver.cuMemSetAccess(at, size, desc, count);
+}
+
+CUresult ck_serve_ck_set_access(struct ck_request *q, ck_set_access_args *a,
+				ck_set_access_res *res)
+{
+	CUmemAccessDesc desc[ACCESS_MAX];
+	size_t bytes = a->desc.desc_len;
+	CUresult err;
+
+	(void)res;
+	if (!ck_driver.cuMemSetAccess)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (bytes == 0 || bytes > sizeof(desc) || bytes % sizeof(desc[0]))
+		return CUDA_ERROR_INVALID_VALUE;
+	memcpy(desc, a->desc.desc_val, bytes);
+	pthread_mutex_lock(&mappings);
+	err = set_access(q->session->memory, a->ptr, a->size, desc, bytes / sizeof(desc[0]));
+	pthread_mutex_unlock(&mappings);
+	return err;
+}
+
+/* --- further handles of the same memory */
+
+CUresult ck_physical_adopt(struct ck_request *q, uint64_t id, CUmemGenericAllocationHandle handle,
+			   char *out)
+{
+	CUmemAllocationProp prop;
+	CUresult err = CUDA_ERROR_NOT_SUPPORTED;
+
+	memset(&prop, 0, sizeof(prop));
+	if (ck_driver.cuMemGetAllocationPropertiesFromHandle)
+		err = ck_driver.cuMemGetAllocationPropertiesFromHandle(&prop, handle);
+	prop.win32HandleMetaData = NULL;
+	memcpy(out, &prop, sizeof(prop));
+	if (!err)
+		err = ck_physical_put(q, id, handle);
+	if (err)
+		ck_driver.cuMemRelease(handle);
+	return err;
+}
+
+/* The driver may give the same handle again, but counts; here each has an id of its own. */
+CUresult ck_serve_ck_physical_retain(struct ck_request *q, ck_physical_retain_args *a,
+				     ck_physical_retain_res *res)
+{
+	CUmemGenericAllocationHandle handle = 0;
+	CUresult err;
+
+	if (!ck_driver.cuMemRetainAllocationHandle || !ck_driver.cuMemRelease)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	err = ck_driver.cuMemRetainAllocationHandle(&handle, (void *)(uintptr_t)a->ptr);
+	return err ? err : ck_physical_adopt(q, a->object, handle, res->prop);
+}
+
+/* --- sharing: out of the driver and into it again */
+
+static CUresult export_physical(CUmemGenericAllocationHandle handle,
+				CUmemAllocationHandleType type, int *fd)
+{
+	if (!ck_driver.cuMemExportToShareableHandle)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	return ck_driver.cuMemExportToShareableHandle(fd, handle, type, 0);
+}
+
+static CUresult export_pool(CUmemoryPool pool, CUmemAllocationHandleType type, int *fd)
+{
+	if (!ck_driver.cuMemPoolExportToShareableHandle)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	return ck_driver.cuMemPoolExportToShareableHandle(fd, pool, type, 0);
+}
+
+/*
+ * Whether the object may be exported is the driver's to say. What it exports is left with the
+ * broker; without one, the ticket is empty, and the object can be imported in this session alone.
+ */
+CUresult ck_serve_ck_export(struct ck_request *q, ck_export_args *a, ck_export_res *res)
+{
+	CUmemGenericAllocationHandle handle = 0;
+	struct ck_ticket ticket = { 0 };
+	CUmemoryPool pool;
+	CUresult err = CUDA_ERROR_INVALID_HANDLE;
+	int fd = -1;
+
+	if (a->type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (ck_physical_find(q, a->object, &handle))
+		err = export_physical(handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, &fd);
+	else if (ck_pool_find(q, a->object, &pool))
+		err = export_pool(pool, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, &fd);
+	if (!err && handle && ck_share_is_read_only(handle))
+		err = CUDA_ERROR_NOT_PERMITTED;
+	else if (!err && (handle ? ck_share_physical(handle, fd, &ticket) :
+				   ck_share_pool(pool, fd, &ticket)))
+		memset(&ticket, 0, sizeof(ticket));
+	if (fd >= 0)
+		close(fd);
+	if (err)
+		return err;
+	return ck_ticket_answer(&ticket, &res->ticket.ticket_val, &res->ticket.ticket_len);
+}
+
+/* @fd is used up. */
+static CUresult import_physical_fd(struct ck_request *q, uint64_t id, int fd, char *prop)
+{
+	CUmemGenericAllocationHandle handle = 0;
+	CUresult err = CUDA_ERROR_NOT_SUPPORTED;
+
+	if (ck_driver.cuMemImportFromShareableHandle && ck_driver.cuMemRelease)
+		err = ck_driver.cuMemImportFromShareableHandle(
+			&handle, (void *)(uintptr_t)fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+	close(fd);
+	return err ? err : ck_physical_adopt(q, id, handle, prop);
+}
+
+static CUresult import_physical(struct ck_request *q, uint64_t id,
+				CUmemGenericAllocationHandle source, char *prop)
+{
+	CUresult err;
+	int fd = -1;
+
+	err = export_physical(source, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, &fd);
+	return err ? err : import_physical_fd(q, id, fd, prop);
+}
+
+/* @fd is used up. */
+static CUresult import_pool_fd(struct ck_request *q, uint64_t id, int fd)
+{
+	CUmemoryPool pool = NULL;
+	CUresult err = CUDA_ERROR_NOT_SUPPORTED;
+
+	if (ck_driver.cuMemPoolImportFromShareableHandle && ck_driver.cuMemPoolDestroy)
+		err = ck_driver.cuMemPoolImportFromShareableHandle(
+			&pool, (void *)(uintptr_t)fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+	close(fd);
+	if (!err)
+		err = ck_pool_put(q, id, pool);
+	if (err && pool)
+		ck_driver.cuMemPoolDestroy(pool);
+	return err;
+}
+
+static CUresult import_pool(struct ck_request *q, uint64_t id, CUmemoryPool source)
+{
+	CUresult err;
+	int fd = -1;
+
+	err = export_pool(source, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, &fd);
+	return err ? err : import_pool_fd(q, id, fd);
+}
+
+CUresult ck_serve_ck_import(struct ck_request *q, ck_import_args *a, ck_import_res *res)
+{
+	CUmemGenericAllocationHandle handle;
+	CUmemoryPool pool;
+
+	/* a further handle would be one that nobody knows to be restricted */
+	if (ck_physical_find(q, a->source, &handle))
+		return ck_share_is_read_only(handle) ? CUDA_ERROR_NOT_PERMITTED :
+						       import_physical(q, a->object, handle, res->prop);
+	if (ck_pool_find(q, a->source, &pool))
+		return import_pool(q, a->object, pool);
+	return CUDA_ERROR_INVALID_HANDLE;
+}
+
+/* What another session has left. */
+CUresult ck_serve_ck_import_ticket(struct ck_request *q, ck_import_ticket_args *a,
+				   ck_import_ticket_res *res)
+{
+	size_t size = 0;
+	CUresult err;
+	int fd = -1;
+
+	err = ck_share_claim(a->ticket.ticket_val, a->ticket.ticket_len, NULL, 0, &size, &fd);
+	if (err || fd < 0)
+		return err ? err : CUDA_ERROR_INVALID_VALUE;
+	return a->pool ? import_pool_fd(q, a->object, fd) :
+			 import_physical_fd(q, a->object, fd, res->prop);
+}

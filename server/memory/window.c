@@ -1,0 +1,142 @@
+/*
+ * server/memory/window.c - the window: addresses kept free for memory that has the same address in the
+ * client's process and on the device, and device memory mapped there.
+ */
+#include "gen/handlers.h"
+#include "server/memory/memory.h"
+#include "server/session/session.h"
+#include "util/log.h"
+
+CK_LOG_DEFINE("server");
+
+#define UNIT ((size_t)2 << 20)
+#define WINDOW_MAX ((size_t)4 << 40)
+
+/* False where the driver is too old for any of it. */
+static bool supported(void)
+{
+	return ck_driver.cuMemAddressReserve && ck_driver.cuMemAddressFree &&
+	       ck_driver.cuMemCreate && ck_driver.cuMemRelease && ck_driver.cuMemMap &&
+	       ck_driver.cuMemUnmap && ck_driver.cuMemSetAccess && ck_driver.cuCtxGetDevice;
+}
+
+/* Keep the range that the client proposes, if it is free here: taken, or not. One a session. */
+CUresult ck_serve_ck_window(struct ck_request *q, ck_window_args *a, ck_window_res *res)
+{
+	struct ck_session *s = q->session;
+	CUdeviceptr got = 0;
+	CUresult err;
+
+	if (!supported())
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (a->address == 0 || a->address % UNIT || a->size == 0 || a->size % UNIT ||
+	    a->size > WINDOW_MAX || a->address + a->size < a->address || s->window_hi)
+		return CUDA_ERROR_INVALID_VALUE;
+	err = ck_driver.cuMemAddressReserve(&got, a->size, 0, a->address, 0);
+	if (err) {
+		ck_debug("no window at %#llx: %s", (unsigned long long)a->address,
+			 ck_error_name(err));
+		return CUDA_SUCCESS;
+	}
+	if (got != a->address) {
+		ck_driver.cuMemAddressFree(got, a->size);
+		return CUDA_SUCCESS;
+	}
+	s->window_lo = a->address;
+	s->window_hi = a->address + a->size;
+	res->taken = 1;
+	return CUDA_SUCCESS;
+}
+
+/* Every device may use the memory if it can; the one that it lies on must. */
+static CUresult grant(const struct ck_session *s, CUdeviceptr at, size_t size, CUdevice own)
+{
+	CUmemAccessDesc access = {
+		.location = { .type = CU_MEM_LOCATION_TYPE_DEVICE, .id = own },
+		.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+	};
+	CUresult err = ck_driver.cuMemSetAccess(at, size, &access, 1);
+
+	for (int i = 0; !err && i < s->device_count; i++) {
+		access.location.id = i;
+		if (i != own && ck_driver.cuMemSetAccess(at, size, &access, 1))
+			ck_debug("device %d cannot reach managed memory of device %d", i, own);
+	}
+	return err;
+}
+
+/* Zeros, on a stream of their own: what else is under way is not waited for. */
+static CUresult clear(CUdeviceptr at, size_t size)
+{
+	CUstream stream;
+	CUresult err = ck_driver.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
+
+	if (err)
+		return err;
+	err = ck_driver.cuMemsetD8Async(at, 0, size, stream);
+	if (!err)
+		err = ck_driver.cuStreamSynchronize(stream);
+	ck_driver.cuStreamDestroy_v2(stream);
+	return err;
+}
+
+/* Physical memory of device @own at @at; its handle is given up, the mapping keeps it. */
+static CUresult map(const struct ck_session *s, CUdeviceptr at, size_t size, CUdevice own)
+{
+	CUmemAllocationProp prop = {
+		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.location = { .type = CU_MEM_LOCATION_TYPE_DEVICE, .id = own },
+	};
+	CUmemGenericAllocationHandle handle;
+	CUresult err = ck_driver.cuMemCreate(&handle, size, &prop, 0);
+
+	if (err)
+		return err;
+	err = ck_driver.cuMemMap(at, size, 0, handle, 0);
+	ck_driver.cuMemRelease(handle);
+	if (err)
+		return err;
+	err = grant(s, at, size, own);
+	if (!err)
+		err = clear(at, size);
+	if (err)
+		ck_driver.cuMemUnmap(at, size);
+	return err;
+}
+
+CUresult ck_serve_ck_map(struct ck_request *q, ck_map_args *a, ck_map_res *res)
+{
+	const struct ck_session *s = q->session;
+	CUdevice device;
+	CUresult err;
+
+	(void)res;
+	if (a->address % UNIT || a->size == 0 || a->size % UNIT || a->address < s->window_lo ||
+	    a->address >= s->window_hi || a->size > s->window_hi - a->address)
+		return CUDA_ERROR_INVALID_VALUE;
+	err = ck_driver.cuCtxGetDevice(&device);
+	if (!err)
+		err = ck_memory_map(s->memory, a->address, a->size, 0);
+	if (err)
+		return err;
+	err = map(s, a->address, a->size, device);
+	if (err)
+		ck_memory_unmap(s->memory, a->address, a->size);
+	return err;
+}
+
+/* Unmapping under running work would break the context: the work is waited for. */
+CUresult ck_serve_ck_unmap(struct ck_request *q, ck_unmap_args *a, void *res)
+{
+	const struct ck_session *s = q->session;
+	struct ck_allocation mapped;
+
+	(void)res;
+	if (a->address < s->window_lo || a->address >= s->window_hi ||
+	    !ck_memory_find(s->memory, a->address, &mapped) || mapped.address != a->address)
+		return CUDA_ERROR_INVALID_VALUE;
+	ck_memory_unmap(s->memory, a->address, mapped.size);
+	if (ck_driver.cuCtxSynchronize)
+		ck_driver.cuCtxSynchronize();
+	return ck_driver.cuMemUnmap(a->address, mapped.size);
+}

@@ -1,0 +1,221 @@
+/*
+ * server/modules/cachedir.c - files of the module cache; see cachedir.h.
+ */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "server/modules/cachedir.h"
+#include "util/fd.h"
+#include "util/log.h"
+
+CK_LOG_DEFINE("server");
+
+#define CK_TEMPORARY "tmp."
+#define CK_TEMPORARY_AGE 3600 /* seconds; no image takes an hour to write */
+
+/* mkdir -p. */
+static int make_folders(const char *path)
+{
+	char part[PATH_MAX];
+
+	if (strlen(path) >= sizeof(part))
+		return -ENAMETOOLONG;
+	strcpy(part, path);
+	for (char *c = part + 1; *c; c++) {
+		if (*c != '/')
+			continue;
+		*c = '\0';
+		if (mkdir(part, 0755) < 0 && errno != EEXIST && errno != EROFS && errno != EACCES)
+			return -errno;
+		*c = '/';
+	}
+	return mkdir(part, 0700) < 0 && errno != EEXIST ? -errno : 0;
+}
+
+static int open_one(const char *path)
+{
+	int ret = make_folders(path), fd;
+
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd >= 0)
+		return fd;
+	return ret < 0 ? ret : -errno;
+}
+
+int ck_cachedir_open(const char *dir)
+{
+	static const struct {
+		const char *variable, *rest;
+	} places[] = { { "XDG_CACHE_HOME", "/cricket" }, { "HOME", "/.cache/cricket" } };
+	char path[PATH_MAX];
+	int fd;
+
+	if (dir && *dir)
+		return open_one(dir);
+	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+		const char *base = getenv(places[i].variable);
+
+		if (!base || *base != '/' ||
+		    snprintf(path, sizeof(path), "%s%s", base, places[i].rest) >= (int)sizeof(path))
+			continue;
+		fd = open_one(path);
+		if (fd >= 0)
+			return fd;
+	}
+	return open_one("/var/cache/cricket");
+}
+
+/* Whether the writer of temporary @name has died or given up. */
+static bool abandoned(const char *name, const struct stat *st)
+{
+	long pid = strtol(name + strlen(CK_TEMPORARY), NULL, 10);
+
+	if (time(NULL) - st->st_mtime > CK_TEMPORARY_AGE)
+		return true;
+	return pid > 0 && kill((pid_t)pid, 0) < 0 && errno == ESRCH;
+}
+
+static int newest_first(const void *a, const void *b)
+{
+	const struct ck_cachefile *x = a, *y = b;
+
+	if (x->used.tv_sec != y->used.tv_sec)
+		return x->used.tv_sec < y->used.tv_sec ? 1 : -1;
+	if (x->used.tv_nsec != y->used.tv_nsec)
+		return x->used.tv_nsec < y->used.tv_nsec ? 1 : -1;
+	return ck_hash_compare(&x->hash, &y->hash);
+}
+
+/* One name of the folder: true when it is an image. */
+static bool scan_name(int dir, const char *name, struct ck_cachefile *file)
+{
+	bool temporary = strncmp(name, CK_TEMPORARY, strlen(CK_TEMPORARY)) == 0;
+	struct stat st;
+
+	if (!temporary && ck_hash_parse(name, &file->hash) < 0)
+		return false;
+	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode))
+		return false;
+	if (temporary) {
+		if (abandoned(name, &st))
+			unlinkat(dir, name, 0);
+		return false;
+	}
+	file->size = (size_t)st.st_size;
+	file->used = st.st_mtim;
+	return true;
+}
+
+long ck_cachedir_scan(int dir, struct ck_cachefile **out)
+{
+	struct ck_cachefile *files = NULL, *bigger;
+	size_t count = 0, room = 0;
+	struct dirent *entry;
+	int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
+
+	if (!d) {
+		int ret = -errno;
+
+		if (fd >= 0)
+			close(fd);
+		return ret;
+	}
+	while ((entry = readdir(d))) {
+		if (count == room) {
+			room = room ? 2 * room : 64;
+			bigger = realloc(files, room * sizeof(*files));
+			if (!bigger)
+				goto no_memory;
+			files = bigger;
+		}
+		if (scan_name(dir, entry->d_name, &files[count]))
+			count++;
+	}
+	closedir(d);
+	if (count > 0)
+		qsort(files, count, sizeof(*files), newest_first);
+	*out = files;
+	return (long)count;
+no_memory:
+	free(files);
+	closedir(d);
+	return -ENOMEM;
+}
+
+int ck_cachedir_read(int dir, const struct ck_hash *hash)
+{
+	char name[CK_HASH_TEXT];
+	struct stat st;
+	int fd;
+
+	ck_hash_print(hash, name);
+	fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
+		close(fd);
+		return -EBADF;
+	}
+	return fd;
+}
+
+int ck_cachedir_write(int dir, const struct ck_hash *hash, const void *data, size_t size)
+{
+	static atomic_uint number;
+	char name[CK_HASH_TEXT], temporary[64];
+	int fd, ret;
+
+	ck_hash_print(hash, name);
+	snprintf(temporary, sizeof(temporary), CK_TEMPORARY "%ld.%u", (long)getpid(),
+		 atomic_fetch_add(&number, 1));
+	fd = openat(dir, temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return -errno;
+	ret = ck_fd_write_full(fd, data, size);
+	if (close(fd) < 0 && ret == 0)
+		ret = -errno;
+	/* No fsync: a file that a crash of the machine cuts is found out by its hash. */
+	if (ret == 0 && renameat(dir, temporary, dir, name) < 0)
+		ret = -errno;
+	if (ret < 0)
+		unlinkat(dir, temporary, 0);
+	return ret;
+}
+
+void ck_cachedir_remove(int dir, const struct ck_hash *hash)
+{
+	char name[CK_HASH_TEXT];
+
+	ck_hash_print(hash, name);
+	unlinkat(dir, name, 0);
+}
+
+size_t ck_cachedir_evict(int dir, size_t limit)
+{
+	struct ck_cachefile *files = NULL;
+	long count = ck_cachedir_scan(dir, &files);
+	size_t total = 0;
+
+	for (long i = 0; i < count; i++) {
+		if (files[i].size > limit || total > limit - files[i].size) {
+			ck_debug("module cache: %zu bytes go", files[i].size);
+			ck_cachedir_remove(dir, &files[i].hash);
+		} else {
+			total += files[i].size;
+		}
+	}
+	free(files);
+	return total;
+}

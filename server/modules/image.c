@@ -1,0 +1,105 @@
+/*
+ * server/modules/image.c - an image put together from its pieces and handed to the module cache.
+ *
+ * One image arrives at a time: the command connection has one order, and the client sends the
+ * pieces of an image one after the other.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gen/handlers.h"
+#include "server/modules/modcache.h"
+#include "server/modules/module.h"
+#include "server/session/session.h"
+#include "util/log.h"
+
+CK_LOG_DEFINE("server");
+
+struct ck_assembly {
+	struct ck_hash hash;
+	unsigned char *data; /* NULL: no image is under way */
+	size_t size, have;
+};
+
+int ck_assembly_create(struct ck_assembly **out)
+{
+	*out = calloc(1, sizeof(**out));
+	return *out ? 0 : -ENOMEM;
+}
+
+static void assembly_drop(struct ck_assembly *a)
+{
+	free(a->data);
+	*a = (struct ck_assembly){ 0 };
+}
+
+void ck_assembly_destroy(struct ck_assembly *a)
+{
+	if (!a)
+		return;
+	assembly_drop(a);
+	free(a);
+}
+
+/* All pieces are there: is it the image that its name says? */
+static CUresult assembly_finish(struct ck_request *q, struct ck_assembly *a)
+{
+	struct ck_hash found;
+	CUresult err = CUDA_SUCCESS;
+	char text[CK_HASH_TEXT];
+
+	ck_hash(a->data, a->size, &found);
+	ck_hash_print(&a->hash, text);
+	if (!ck_hash_equal(&found, &a->hash)) {
+		ck_warn("image %.16s: %zu bytes that are something else", text, a->size);
+		err = CUDA_ERROR_INVALID_IMAGE;
+	} else if (ck_modcache_put(q->session->modules, &a->hash, a->data, a->size) < 0) {
+		err = CUDA_ERROR_OUT_OF_MEMORY;
+	} else {
+		ck_debug("image %.16s: %zu bytes arrived", text, a->size);
+	}
+	assembly_drop(a);
+	return err;
+}
+
+static CUresult assembly_begin(struct ck_assembly *a, const struct ck_hash *hash, size_t size)
+{
+	assembly_drop(a);
+	if (size == 0 || size > CK_IMAGE_MAX)
+		return CUDA_ERROR_INVALID_IMAGE;
+	a->data = malloc(size);
+	if (!a->data)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	a->hash = *hash;
+	a->size = size;
+	return CUDA_SUCCESS;
+}
+
+CUresult ck_serve_ck_image(struct ck_request *q, ck_image_args *args, void *res)
+{
+	struct ck_assembly *a = q->session->assembly;
+	struct ck_hash hash;
+	CUresult err;
+
+	(void)res;
+	_Static_assert(sizeof(hash.bytes) == sizeof(args->hash), "one kind of hash");
+	memcpy(hash.bytes, args->hash, sizeof(hash.bytes));
+	if (args->offset == 0) {
+		err = assembly_begin(a, &hash, args->size);
+		if (err)
+			return err;
+	}
+	if (!a->data || !ck_hash_equal(&hash, &a->hash) || args->size != a->size ||
+	    args->offset != a->have || q->bulk_size > a->size - a->have) {
+		assembly_drop(a);
+		return CUDA_ERROR_INVALID_IMAGE;
+	}
+	q->broken = ck_reader_bulk_begin(q->reader, q->bulk_offset);
+	if (!q->broken)
+		q->broken = ck_reader_bulk(q->reader, a->data + a->have, q->bulk_size);
+	if (q->broken)
+		return CUDA_ERROR_UNKNOWN;
+	a->have += q->bulk_size;
+	return a->have == a->size ? assembly_finish(q, a) : CUDA_SUCCESS;
+}

@@ -1,0 +1,172 @@
+/*
+ * server/modules/launch.c - kernels.
+ *
+ * Parameters travel as the packed buffer that the driver's `extra` form takes, so nothing here
+ * needs to know a kernel's signature.
+ */
+#include <string.h>
+
+#include "gen/handlers.h"
+#include "server/session/session.h"
+
+#define CK_LAUNCH_ATTRIBUTES 32
+
+/* A kernel of a library is launched under its own handle: the driver takes it for a function. */
+static bool launchable(struct ck_request *q, uint64_t id, CUfunction *out)
+{
+	struct ck_object object;
+
+	if (!ck_handles_find(q->session->handles, id,
+			     CK_KIND_BIT(CK_KIND_FUNCTION) | CK_KIND_BIT(CK_KIND_KERNEL), &object))
+		return false;
+	*out = object.handle;
+	return true;
+}
+
+/* An attribute with an event in it carries the event's id: put the handle in its place. */
+static CUresult attribute_event(struct ck_request *q, CUevent *event)
+{
+	uint64_t id = (uintptr_t)*event;
+
+	if (id == 0)
+		return CUDA_SUCCESS;
+	return ck_event_find(q, id, event) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+/* @updatable: the caller has a place for the handle that the driver leaves in the attribute. */
+static CUresult attribute_check(struct ck_request *q, CUlaunchAttribute *attribute, bool updatable)
+{
+	switch (attribute->id) {
+	case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT:
+		return attribute_event(q, &attribute->value.programmaticEvent.event);
+	case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:
+		return attribute_event(q, &attribute->value.launchCompletionEvent.event);
+	case CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE:
+		return updatable || !attribute->value.deviceUpdatableKernelNode.deviceUpdatable ?
+			       CUDA_SUCCESS :
+			       CUDA_ERROR_INVALID_VALUE;
+	default:
+		return CUDA_SUCCESS;
+	}
+}
+
+/* Copy attributes off the wire, where nothing aligns them. */
+static CUresult attributes_copy(struct ck_request *q, const void *bytes, size_t size,
+				CUlaunchAttribute out[CK_LAUNCH_ATTRIBUTES], CUlaunchConfig *config,
+				bool updatable)
+{
+	CUresult err;
+
+	if (size % sizeof(*out) != 0 || size / sizeof(*out) > CK_LAUNCH_ATTRIBUTES)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (size > 0)
+		memcpy(out, bytes, size);
+	config->attrs = out;
+	config->numAttrs = (unsigned int)(size / sizeof(*out));
+	for (unsigned int i = 0; i < config->numAttrs; i++) {
+		err = attribute_check(q, &out[i], updatable);
+		if (err)
+			return err;
+	}
+	return CUDA_SUCCESS;
+}
+
+/* The handle of the node in @attributes goes to *@device_node, unless that is NULL. */
+static void tell_node(const CUlaunchConfig *config, uint64_t *device_node)
+{
+	for (unsigned int i = 0; device_node && i < config->numAttrs; i++) {
+		const CUlaunchAttribute *a = &config->attrs[i];
+
+		if (a->id == CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE)
+			*device_node =
+				(uintptr_t)a->value.deviceUpdatableKernelNode.devNode;
+	}
+}
+
+static CUresult launch_ex(struct ck_request *q, CUfunction f, ck_launch_args *a, CUstream stream,
+			  void **extra, uint64_t *device_node)
+{
+	CUlaunchAttribute attributes[CK_LAUNCH_ATTRIBUTES];
+	CUlaunchConfig config = {
+		.gridDimX = a->gx, .gridDimY = a->gy, .gridDimZ = a->gz,
+		.blockDimX = a->bx, .blockDimY = a->by, .blockDimZ = a->bz,
+		.sharedMemBytes = a->shared, .hStream = stream,
+	};
+	CUresult err;
+
+	if (!ck_driver.cuLaunchKernelEx)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	err = attributes_copy(q, a->attributes.attributes_val, a->attributes.attributes_len,
+			      attributes, &config, device_node != NULL);
+	if (!err)
+		err = ck_driver.cuLaunchKernelEx(&config, f, NULL, extra);
+	if (!err)
+		tell_node(&config, device_node);
+	return err;
+}
+
+static CUresult launch(struct ck_request *q, ck_launch_args *a, uint64_t *device_node)
+{
+	size_t size = a->params.params_len;
+	void *extra[] = { CU_LAUNCH_PARAM_BUFFER_POINTER, a->params.params_val,
+			  CU_LAUNCH_PARAM_BUFFER_SIZE, &size, CU_LAUNCH_PARAM_END };
+	void **params = size > 0 ? extra : NULL;
+	CUstream stream;
+	CUfunction f;
+
+	if (!launchable(q, a->function, &f) || !ck_stream_find(q, a->stream, &stream))
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (a->attributes.attributes_len > 0)
+		return launch_ex(q, f, a, stream, params, device_node);
+	if (!ck_driver.cuLaunchKernel)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	return ck_driver.cuLaunchKernel(f, a->gx, a->gy, a->gz, a->bx, a->by, a->bz, a->shared,
+					stream, NULL, params);
+}
+
+CUresult ck_serve_ck_launch(struct ck_request *q, ck_launch_args *a, void *res)
+{
+	(void)res;
+	return launch(q, a, NULL);
+}
+
+/* The same in a capture, for a node that kernels may change. */
+CUresult ck_serve_ck_launch_updatable(struct ck_request *q, ck_launch_updatable_args *a,
+				      ck_launch_updatable_res *res)
+{
+	ck_launch_args plain = {
+		.function = a->function, .gx = a->gx, .gy = a->gy, .gz = a->gz,
+		.bx = a->bx, .by = a->by, .bz = a->bz, .shared = a->shared, .stream = a->stream,
+	};
+
+	plain.attributes.attributes_val = a->attributes.attributes_val;
+	plain.attributes.attributes_len = a->attributes.attributes_len;
+	plain.params.params_val = a->params.params_val;
+	plain.params.params_len = a->params.params_len;
+	return launch(q, &plain, &res->device_node);
+}
+
+CUresult ck_serve_ck_cluster(struct ck_request *q, ck_cluster_args *a, ck_cluster_res *res)
+{
+	CUlaunchAttribute attributes[CK_LAUNCH_ATTRIBUTES];
+	CUlaunchConfig config = {
+		.gridDimX = a->gx, .gridDimY = a->gy, .gridDimZ = a->gz,
+		.blockDimX = a->bx, .blockDimY = a->by, .blockDimZ = a->bz,
+		.sharedMemBytes = a->shared,
+	};
+	CUresult (*ask)(int *, CUfunction, const CUlaunchConfig *) =
+		a->which == 0 ? ck_driver.cuOccupancyMaxPotentialClusterSize
+			      : ck_driver.cuOccupancyMaxActiveClusters;
+	CUfunction f;
+	CUresult err;
+
+	if (a->which > 1)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!ask)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!launchable(q, a->function, &f))
+		return CUDA_ERROR_INVALID_HANDLE;
+	err = attributes_copy(q, a->attributes.attributes_val, a->attributes.attributes_len,
+			      attributes, &config, false);
+	return err ? err : ask(&res->value, f, &config);
+}

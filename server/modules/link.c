@@ -1,0 +1,387 @@
+/*
+ * server/modules/link.c - the driver's linker, for the client's links and for modules of several units.
+ *
+ * A link's logs are memory that the driver writes to until the link is destroyed. Lanes may name one
+ * link at the same time: it is theirs by turns, and stays until the last of them is done with it.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gen/handlers.h"
+#include "server/modules/jit.h"
+#include "server/modules/link.h"
+#include "server/session/session.h"
+#include "util/log.h"
+#include "util/util.h"
+
+CK_LOG_DEFINE("server");
+
+#define CK_FETCH_MAX ((size_t)512 << 10) /* bytes of one reply */
+
+struct ck_link {
+	pthread_mutex_t lock; /* of all but the users */
+	unsigned int users;   /* the session, while it has the link, and lanes */
+	CUlinkState state;    /* NULL: destroyed */
+	struct ck_build build;
+	const char *cubin; /* the driver's, until the end of the link */
+	size_t size;
+};
+
+static pthread_mutex_t users = PTHREAD_MUTEX_INITIALIZER; /* of all links */
+
+static bool linker_there(void)
+{
+	return ck_driver.cuLinkCreate_v2 && ck_driver.cuLinkAddData_v2 &&
+	       ck_driver.cuLinkComplete && ck_driver.cuLinkDestroy;
+}
+
+/* One user less. */
+static void leave(struct ck_link *link)
+{
+	bool last;
+
+	pthread_mutex_lock(&users);
+	last = --link->users == 0;
+	pthread_mutex_unlock(&users);
+	if (!last)
+		return;
+	pthread_mutex_destroy(&link->lock);
+	free(link);
+}
+
+static CUresult create(const void *options, size_t size, struct ck_link **out)
+{
+	struct ck_link *link;
+	CUresult err;
+
+	if (!linker_there())
+		return CUDA_ERROR_NOT_SUPPORTED;
+	link = calloc(1, sizeof(*link));
+	if (!link)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	pthread_mutex_init(&link->lock, NULL);
+	link->users = 1;
+	ck_build_init(&link->build);
+	err = ck_build_options(&link->build, options, size);
+	if (!err)
+		err = ck_driver.cuLinkCreate_v2(link->build.count, link->build.option,
+						link->build.value, &link->state);
+	if (err)
+		leave(link);
+	else
+		*out = link;
+	return err;
+}
+
+/* In place of the session, which does not know it any more. */
+static CUresult destroy(struct ck_link *link)
+{
+	CUresult err = ck_driver.cuLinkDestroy(link->state);
+
+	link->state = NULL;
+	leave(link);
+	return err;
+}
+
+/* The end of a turn. */
+static void put(struct ck_link *link)
+{
+	pthread_mutex_unlock(&link->lock);
+	leave(link);
+}
+
+/* Wait for one's turn; NULL: somebody has destroyed it meanwhile. The caller counts as a user. */
+static struct ck_link *get(struct ck_link *link)
+{
+	pthread_mutex_lock(&link->lock);
+	if (link->state)
+		return link;
+	put(link);
+	return NULL;
+}
+
+/* Put it back. */
+static struct ck_link *find(struct ck_request *q, uint64_t id)
+{
+	struct ck_link *link;
+
+	pthread_mutex_lock(&users);
+	link = ck_handles_get(q->session->handles, id, CK_KIND_LINK);
+	if (link)
+		link->users++;
+	pthread_mutex_unlock(&users);
+	return link ? get(link) : NULL;
+}
+
+CUresult ck_serve_ck_link_create(struct ck_request *q, ck_link_create_args *a,
+				 ck_link_create_res *res)
+{
+	struct ck_link *link;
+	CUresult err = create(a->options.options_val, a->options.options_len, &link);
+
+	(void)res;
+	if (err)
+		return err;
+	err = ck_handle_put(q, a->link, CK_KIND_LINK, link);
+	if (err)
+		destroy(link);
+	return err;
+}
+
+/* The payload in memory, with a NUL behind it; free it. */
+static CUresult receive(struct ck_request *q, char **data)
+{
+	CUresult err = CUDA_SUCCESS;
+
+	*data = malloc(q->bulk_size + 1);
+	if (!*data)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	(*data)[q->bulk_size] = '\0';
+	q->broken = ck_reader_bulk_begin(q->reader, q->bulk_offset);
+	if (!q->broken)
+		q->broken = ck_reader_bulk(q->reader, *data, q->bulk_size);
+	if (q->broken)
+		err = CUDA_ERROR_UNKNOWN;
+	return err;
+}
+
+static CUresult add(struct ck_link *link, ck_link_add_args *a, char *data, size_t size)
+{
+	struct ck_build options = { .count = 0 };
+	CUresult err = ck_build_options(&options, a->options.options_val, a->options.options_len);
+
+	if (!err && (size == 0 || a->type >= CU_JIT_NUM_INPUT_TYPES || link->cubin))
+		err = CUDA_ERROR_INVALID_VALUE;
+	if (!err)	/* text counts its NUL, as compilers' callers do */
+		err = ck_driver.cuLinkAddData_v2(link->state, (CUjitInputType)a->type, data,
+						 a->type == CU_JIT_INPUT_PTX ? strlen(data) + 1 :
+									       size,
+						 a->name, options.count, options.option,
+						 options.value);
+	return err;
+}
+
+CUresult ck_serve_ck_link_add(struct ck_request *q, ck_link_add_args *a, ck_link_add_res *res)
+{
+	struct ck_link *link;
+	char *data = NULL;
+	CUresult err = receive(q, &data); /* the client may take its time: no link is held */
+
+	if (err)
+		goto free_data;
+	link = find(q, a->link);
+	err = link ? add(link, a, data, q->bulk_size) : CUDA_ERROR_INVALID_HANDLE;
+	if (link) {
+		res->info_log.info_log_val =
+			ck_build_log(link->build.info, &res->info_log.info_log_len);
+		res->error_log.error_log_val =
+			ck_build_log(link->build.error, &res->error_log.error_log_len);
+		put(link);
+	}
+free_data:
+	free(data);
+	return err;
+}
+
+static CUresult complete(struct ck_link *link)
+{
+	void *cubin = NULL;
+	size_t size = 0;
+	CUresult err = ck_driver.cuLinkComplete(link->state, &cubin, &size);
+
+	if (err)
+		return err;
+	link->cubin = cubin;
+	link->size = size;
+	return CUDA_SUCCESS;
+}
+
+CUresult ck_serve_ck_link_complete(struct ck_request *q, ck_link_complete_args *a,
+				   ck_link_complete_res *res)
+{
+	struct ck_link *link = find(q, a->link);
+	CUresult err;
+
+	if (!link)
+		return CUDA_ERROR_INVALID_HANDLE;
+	err = link->cubin ? CUDA_SUCCESS : complete(link);
+	res->size = link->size;
+	res->info_log.info_log_val = ck_build_log(link->build.info, &res->info_log.info_log_len);
+	res->error_log.error_log_val =
+		ck_build_log(link->build.error, &res->error_log.error_log_len);
+	put(link);
+	return err;
+}
+
+static CUresult fetch(const struct ck_link *link, uint64_t offset, ck_link_fetch_res *res)
+{
+	size_t size;
+
+	if (!link->cubin || offset >= link->size)
+		return CUDA_ERROR_INVALID_VALUE;
+	size = ck_min(link->size - offset, CK_FETCH_MAX);
+	res->data.data_val = malloc(size);
+	if (!res->data.data_val)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	memcpy(res->data.data_val, link->cubin + offset, size);
+	res->data.data_len = (u_int)size;
+	return CUDA_SUCCESS;
+}
+
+CUresult ck_serve_ck_link_fetch(struct ck_request *q, ck_link_fetch_args *a, ck_link_fetch_res *res)
+{
+	struct ck_link *link = find(q, a->link);
+	CUresult err;
+
+	if (!link)
+		return CUDA_ERROR_INVALID_HANDLE;
+	err = fetch(link, a->offset, res);
+	put(link);
+	return err;
+}
+
+/*
+ * A call, though nothing is asked: it must run in the thread that the link was used in. Driver 580's compiler
+ * keeps memory for each thread, and after a failed link crashes in the next one
+ * when another thread has destroyed the first.
+ */
+CUresult ck_serve_cuLinkDestroy(struct ck_request *q, cuLinkDestroy_args *a,
+				cuLinkDestroy_res *res)
+{
+	struct ck_link *link = find(q, a->state);
+	CUresult err;
+
+	(void)res;
+	if (!link)
+		return CUDA_ERROR_INVALID_HANDLE;
+	ck_handle_remove(q, a->state);
+	err = destroy(link);
+	put(link);
+	return err;
+}
+
+/* The next link of the context after *@id, with one more user; NULL: no more. */
+static struct ck_link *next_of(struct ck_handles *handles, uint64_t ctx, uint64_t *id)
+{
+	struct ck_object object;
+	struct ck_link *link = NULL;
+
+	pthread_mutex_lock(&users);
+	while (!link && ck_handles_next(handles, id, CK_KIND_LINK, &object)) {
+		if (object.ctx == ctx)
+			link = object.handle;
+	}
+	if (link)
+		link->users++;
+	pthread_mutex_unlock(&users);
+	return link;
+}
+
+void ck_links_drop_context(struct ck_handles *handles, uint64_t ctx)
+{
+	struct ck_link *link;
+	uint64_t id = 0;
+
+	while ((link = next_of(handles, ctx, &id)) != NULL) {
+		if (!get(link))
+			continue;
+		ck_handles_remove(handles, id);
+		link->state = NULL;
+		leave(link);
+		put(link);
+	}
+}
+
+/* --- text of several units, as nvcc -rdc=true leaves them, for a driver that takes one */
+
+/* Each begins with its .version, at the start of a line: the one after @text, or NULL. */
+static char *next_unit(const char *text)
+{
+	char *next = strstr(text, "\n.version");
+
+	return next ? next + 1 : NULL;
+}
+
+static char *first_unit(const char *text)
+{
+	return strncmp(text, ".version", 8) == 0 ? (char *)(uintptr_t)text : next_unit(text);
+}
+
+bool ck_link_needed(const void *image)
+{
+	const char *first;
+
+	if (strncmp(image, "\177ELF", 4) == 0 || !ck_driver.cuLinkCreate_v2)
+		return false;
+	first = first_unit(image);
+	return first && next_unit(first);
+}
+
+/* Hand each unit over, cut at the line where the next begins. */
+static CUresult add_units(struct ck_link *link, char *text)
+{
+	CUresult err = CUDA_SUCCESS;
+
+	text = first_unit(text);
+	while (text && !err) {
+		char *next = next_unit(text);
+
+		if (next)
+			next[-1] = '\0';
+		err = ck_driver.cuLinkAddData_v2(link->state, CU_JIT_INPUT_PTX, text,
+						 strlen(text) + 1, "unit", 0, NULL, NULL);
+		text = next;
+	}
+	return err;
+}
+
+static CUresult link_units(const void *image, struct ck_build *build, void **cubin)
+{
+	char *text = strdup(image);
+	struct ck_link *link = NULL;
+	CUresult err = text ? create(NULL, 0, &link) : CUDA_ERROR_OUT_OF_MEMORY;
+
+	if (!err)
+		err = add_units(link, text);
+	if (!err)
+		err = complete(link);
+	if (!err) {
+		*cubin = malloc(link->size + 1);
+		if (*cubin)
+			memcpy(*cubin, link->cubin, link->size);
+		else
+			err = CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	if (link) {
+		memcpy(build->info, link->build.info, sizeof(build->info));
+		memcpy(build->error, link->build.error, sizeof(build->error));
+		destroy(link);
+	}
+	ck_debug("a module of several units is linked: %s", ck_error_name(err));
+	free(text);
+	return err;
+}
+
+/* A library is loaded without a context; the linker wants one: the first device's, meanwhile. */
+CUresult ck_link_units(const void *image, struct ck_build *build, void **cubin)
+{
+	CUcontext context = NULL;
+	CUresult err;
+
+	if (!ck_driver.cuCtxGetCurrent || !ck_driver.cuDevicePrimaryCtxRetain ||
+	    !ck_driver.cuDevicePrimaryCtxRelease_v2)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	err = ck_driver.cuCtxGetCurrent(&context);
+	if (err || context)
+		return err ? err : link_units(image, build, cubin);
+	err = ck_driver.cuDevicePrimaryCtxRetain(&context, 0);
+	if (err)
+		return err;
+	err = ck_driver.cuCtxSetCurrent(context);
+	if (!err)
+		err = link_units(image, build, cubin);
+	ck_driver.cuCtxSetCurrent(NULL);
+	ck_driver.cuDevicePrimaryCtxRelease_v2(0);
+	return err;
+}

@@ -1,0 +1,254 @@
+/*
+ * server/modules/modcache.c - the module cache as one session sees it; see modcache.h.
+ *
+ * An image that the session knows of is held as an open descriptor, of its file or of memory.
+ * So what the client was told of stays, whoever removes the file.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "server/modules/cachedir.h"
+#include "server/modules/modcache.h"
+#include "util/fd.h"
+#include "util/log.h"
+#include "util/map.h"
+#include "util/util.h"
+
+CK_LOG_DEFINE("server");
+
+struct ck_modcache {
+	pthread_mutex_t lock;
+	int dir;		/* -1: memory only */
+	size_t limit;		/* bytes in the folder; likewise in memory */
+	size_t total;		/* bytes in the folder, as far as this process knows */
+	size_t in_memory;
+	struct ck_map *held;	/* by hash: descriptor + 1, as a pointer */
+	size_t held_max;	/* descriptors that files may take */
+	struct ck_hash listed[CK_MODCACHE_LIST];
+	size_t listed_count;
+};
+
+static int held_fd(struct ck_modcache *c, const struct ck_hash *hash)
+{
+	return (int)(intptr_t)ck_map_find(c->held, hash, sizeof(*hash)) - 1;
+}
+
+/* Keep @fd for @hash in place of an older one; closes it when it cannot be kept. */
+static int hold(struct ck_modcache *c, const struct ck_hash *hash, int fd)
+{
+	int old = held_fd(c, hash);
+	int ret;
+
+	if (old >= 0) {
+		ck_map_remove(c->held, hash, sizeof(*hash));
+		close(old);
+	}
+	ret = ck_map_insert(c->held, hash, sizeof(*hash), (void *)(intptr_t)(fd + 1));
+	if (ret < 0)
+		close(fd);
+	return ret;
+}
+
+/* Open the newest images of the folder. */
+static void hold_newest(struct ck_modcache *c)
+{
+	struct ck_cachefile *files = NULL;
+	long count = ck_cachedir_scan(c->dir, &files);
+
+	for (long i = 0; i < count; i++) {
+		int fd;
+
+		c->total += files[i].size;
+		if (c->listed_count >= ck_min((size_t)CK_MODCACHE_LIST, c->held_max / 2))
+			continue;
+		fd = ck_cachedir_read(c->dir, &files[i].hash);
+		if (fd >= 0 && hold(c, &files[i].hash, fd) == 0)
+			c->listed[c->listed_count++] = files[i].hash;
+	}
+	free(files);
+}
+
+int ck_modcache_open(const char *dir, size_t limit, struct ck_modcache **out)
+{
+	struct ck_modcache *c = calloc(1, sizeof(*c));
+	struct rlimit files = { .rlim_cur = 256 };
+
+	if (!c)
+		return -ENOMEM;
+	c->held = ck_map_create();
+	if (!c->held) {
+		free(c);
+		return -ENOMEM;
+	}
+	pthread_mutex_init(&c->lock, NULL);
+	getrlimit(RLIMIT_NOFILE, &files);
+	c->held_max = files.rlim_cur / 2;
+	c->limit = limit;
+	c->dir = ck_cachedir_open(dir);
+	if (c->dir >= 0)
+		hold_newest(c);
+	else
+		ck_warn("module cache %s: %s; modules are kept for the session only",
+			dir ? dir : "in the usual places", strerror(-c->dir));
+	*out = c;
+	return 0;
+}
+
+void ck_modcache_close(struct ck_modcache *c)
+{
+	struct ck_map_iter it = CK_MAP_ITER_INIT;
+
+	if (!c)
+		return;
+	while (ck_map_next(c->held, &it))
+		close((int)(intptr_t)it.value - 1);
+	ck_map_destroy(c->held);
+	if (c->dir >= 0)
+		close(c->dir);
+	pthread_mutex_destroy(&c->lock);
+	free(c);
+}
+
+size_t ck_modcache_list(struct ck_modcache *c, struct ck_hash hashes[CK_MODCACHE_LIST])
+{
+	memcpy(hashes, c->listed, c->listed_count * sizeof(hashes[0]));
+	return c->listed_count;
+}
+
+/* Store in the folder: 0 also says that the file is held, or can be opened when it is wanted. */
+static int put_file(struct ck_modcache *c, const struct ck_hash *hash, const void *data,
+		    size_t size)
+{
+	int ret, fd;
+
+	if (c->dir < 0 || size > c->limit)
+		return -ENOSPC;
+	ret = ck_cachedir_write(c->dir, hash, data, size);
+	if (ret < 0) {
+		ck_debug("module cache: cannot write: %s", strerror(-ret));
+		return ret;
+	}
+	fd = ck_map_count(c->held) < c->held_max ? ck_cachedir_read(c->dir, hash) : -1;
+	if (fd >= 0)
+		hold(c, hash, fd);
+	c->total += size;
+	if (c->total > c->limit)
+		c->total = ck_cachedir_evict(c->dir, c->limit - c->limit / 8);
+	return 0;
+}
+
+static int put_memory(struct ck_modcache *c, const struct ck_hash *hash, const void *data,
+		      size_t size)
+{
+	int fd, ret;
+
+	if (held_fd(c, hash) >= 0)
+		return 0;
+	if (size > c->limit || c->in_memory > c->limit - size) {
+		ck_err("modules of this session take more than %zu bytes", c->limit);
+		return -ENOSPC;
+	}
+	fd = memfd_create("cricket-module", MFD_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	ret = ck_fd_write_full(fd, data, size);
+	if (ret < 0) {
+		close(fd);
+		return ret;
+	}
+	ret = hold(c, hash, fd);
+	if (ret == 0)
+		c->in_memory += size;
+	return ret;
+}
+
+int ck_modcache_put(struct ck_modcache *c, const struct ck_hash *hash, const void *data,
+		    size_t size)
+{
+	int ret;
+
+	pthread_mutex_lock(&c->lock);
+	ret = put_file(c, hash, data, size);
+	if (ret < 0)
+		ret = put_memory(c, hash, data, size);
+	pthread_mutex_unlock(&c->lock);
+	return ret;
+}
+
+/* All of @fd in memory, if it is what @hash names. */
+static int read_image(int fd, const struct ck_hash *hash, void **data, size_t *size)
+{
+	struct ck_hash found;
+	struct stat st;
+	char *image;
+	off_t at = 0;
+
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	if (st.st_size > (off_t)CK_IMAGE_MAX)
+		return -EBADMSG;
+	image = malloc((size_t)st.st_size + 1);
+	if (!image)
+		return -ENOMEM;
+	while (at < st.st_size) {
+		ssize_t n = pread(fd, image + at, (size_t)(st.st_size - at), at);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			break;
+		at += n;
+	}
+	ck_hash(image, (size_t)at, &found);
+	if (!ck_hash_equal(&found, hash)) {
+		free(image);
+		return -EBADMSG;
+	}
+	image[at] = '\0';
+	*data = image;
+	*size = (size_t)at;
+	return 0;
+}
+
+static int get(struct ck_modcache *c, const struct ck_hash *hash, void **data, size_t *size)
+{
+	int fd = held_fd(c, hash), ret;
+	bool kept = fd >= 0;
+
+	if (!kept && c->dir >= 0)
+		fd = ck_cachedir_read(c->dir, hash);
+	if (fd < 0)
+		return -ENOENT;
+	ret = read_image(fd, hash, data, size);
+	if (ret == 0)
+		futimens(fd, NULL); /* used now; a folder that is read-only has no order to keep */
+	if (ret == -EBADMSG) {
+		ck_warn("module cache: a file is not what its name says: removed");
+		if (c->dir >= 0)
+			ck_cachedir_remove(c->dir, hash);
+		if (kept)
+			ck_map_remove(c->held, hash, sizeof(*hash));
+	}
+	if (!kept || ret == -EBADMSG)
+		close(fd);
+	return ret;
+}
+
+int ck_modcache_get(struct ck_modcache *c, const struct ck_hash *hash, void **data, size_t *size)
+{
+	int ret;
+
+	pthread_mutex_lock(&c->lock);
+	ret = get(c, hash, data, size);
+	pthread_mutex_unlock(&c->lock);
+	return ret;
+}

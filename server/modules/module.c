@@ -1,0 +1,204 @@
+/*
+ * server/modules/module.c - modules, libraries, and what is found in them by name.
+ *
+ * Libraries are loaded by cuLibraryLoadData and belong to no context; modules belong to the
+ * caller's. Both kinds are named by ids of one space, so that a function or variable can be asked
+ * of either.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "elf/image.h"
+#include "gen/handlers.h"
+#include "server/modules/jit.h"
+#include "server/modules/link.h"
+#include "server/modules/modcache.h"
+#include "server/session/session.h"
+#include "util/log.h"
+#include "util/util.h"
+
+CK_LOG_DEFINE("server");
+
+#define CK_LOADED (CK_KIND_BIT(CK_KIND_MODULE) | CK_KIND_BIT(CK_KIND_LIBRARY))
+
+/* The image of @bytes in memory, known to hold what its own header says. Free it. */
+static CUresult find_image(struct ck_request *q, const char *bytes, void **data)
+{
+	struct ck_image image;
+	struct ck_hash hash;
+	size_t size;
+	int ret;
+
+	memcpy(hash.bytes, bytes, sizeof(hash.bytes));
+	ret = ck_modcache_get(q->session->modules, &hash, data, &size);
+	if (ret < 0) {
+		ck_info("a module that the server does not hold: %s", strerror(-ret));
+		return CUDA_ERROR_INVALID_IMAGE;
+	}
+	/* The driver is given no length: what the headers claim must be there. Text has its NUL. */
+	ret = ck_image_classify_bounded(*data, size + 1, &image);
+	if (ret == 0)
+		return CUDA_SUCCESS;
+	ck_info("an image of %zu bytes that is no module", size);
+	free(*data);
+	return CUDA_ERROR_INVALID_IMAGE;
+}
+
+static CUresult drive_load(struct ck_build *b, bool library, const void *image, void **handle)
+{
+	if (library) {
+		if (!ck_driver.cuLibraryLoadData)
+			return CUDA_ERROR_NOT_SUPPORTED;
+		return ck_driver.cuLibraryLoadData((CUlibrary *)handle, image, b->option, b->value,
+						   b->count, NULL, NULL, 0);
+	}
+	if (!ck_driver.cuModuleLoadDataEx)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	return ck_driver.cuModuleLoadDataEx((CUmodule *)handle, image, b->count, b->option,
+					    b->value);
+}
+
+/* Text of several units: drivers take it through their linker. */
+static CUresult load_units(struct ck_build *b, bool library, const void *image, void **handle)
+{
+	void *cubin = NULL;
+	CUresult err = ck_link_units(image, b, &cubin);
+
+	if (!err)
+		err = drive_load(b, library, cubin, handle);
+	free(cubin);
+	return err;
+}
+
+static CUresult load(struct ck_request *q, struct ck_build *b, uint64_t id, bool library,
+		     const char *hash)
+{
+	void *image = NULL, *handle = NULL;
+	CUresult err = find_image(q, hash, &image);
+
+	if (err)
+		return err;
+	if (ck_link_needed(image))
+		err = load_units(b, library, image, &handle);
+	else
+		err = drive_load(b, library, image, &handle);
+	free(image);
+	b->info[CK_LOG_SIZE - 1] = b->error[CK_LOG_SIZE - 1] = '\0';
+	if (err) {
+		ck_info("loading a %s: %s%s%.400s", library ? "library" : "module",
+			ck_error_name(err), b->error[0] ? ": " : "", b->error);
+		return err;
+	}
+	err = ck_handles_put(q->session->handles, id, library ? CK_KIND_LIBRARY : CK_KIND_MODULE,
+			     library ? 0 : q->ctx, handle);
+	if (err && library && ck_driver.cuLibraryUnload)
+		ck_driver.cuLibraryUnload(handle);
+	else if (err && ck_driver.cuModuleUnload)
+		ck_driver.cuModuleUnload(handle);
+	return err;
+}
+
+CUresult ck_serve_ck_module_load(struct ck_request *q, ck_module_load_args *a, void *res)
+{
+	struct ck_build b;
+
+	(void)res;
+	ck_build_init(&b);
+	return load(q, &b, a->module, a->library != 0, a->hash);
+}
+
+CUresult ck_serve_ck_module_build(struct ck_request *q, ck_module_build_args *a,
+				  ck_module_build_res *res)
+{
+	struct ck_build b;
+	CUresult err;
+
+	ck_build_init(&b);
+	err = ck_build_options(&b, a->options.options_val, a->options.options_len);
+	if (!err)
+		err = load(q, &b, a->module, a->library != 0, a->hash);
+	res->info_log.info_log_val = ck_build_log(b.info, &res->info_log.info_log_len);
+	res->error_log.error_log_val = ck_build_log(b.error, &res->error_log.error_log_len);
+	return err;
+}
+
+CUresult ck_serve_ck_function(struct ck_request *q, ck_function_args *a, void *res)
+{
+	struct ck_object in;
+	enum ck_kind kind;
+	void *handle = NULL;
+	CUresult err;
+
+	(void)res;
+	if (!ck_handles_find(q->session->handles, a->module, CK_LOADED, &in))
+		return CUDA_ERROR_INVALID_HANDLE;
+	kind = in.kind == CK_KIND_MODULE ? CK_KIND_FUNCTION : CK_KIND_KERNEL;
+	if (kind == CK_KIND_FUNCTION && ck_driver.cuModuleGetFunction)
+		err = ck_driver.cuModuleGetFunction((CUfunction *)&handle, in.handle, a->name);
+	else if (kind == CK_KIND_KERNEL && ck_driver.cuLibraryGetKernel)
+		err = ck_driver.cuLibraryGetKernel((CUkernel *)&handle, in.handle, a->name);
+	else
+		err = CUDA_ERROR_NOT_SUPPORTED;
+	if (err) {
+		ck_info("kernel %.200s: %s", a->name, ck_error_name(err));
+		return err;
+	}
+	return ck_handles_put_child(q->session->handles, a->function, kind, in.ctx, handle,
+				    a->module);
+}
+
+CUresult ck_serve_ck_global(struct ck_request *q, ck_global_args *a, ck_global_res *res)
+{
+	CUdeviceptr address = 0;
+	struct ck_object in;
+	size_t size = 0;
+	CUresult err;
+
+	if (!ck_handles_find(q->session->handles, a->module, CK_LOADED, &in))
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (in.kind == CK_KIND_MODULE && ck_driver.cuModuleGetGlobal_v2)
+		err = ck_driver.cuModuleGetGlobal_v2(&address, &size, in.handle, a->name);
+	else if (in.kind == CK_KIND_LIBRARY && ck_driver.cuLibraryGetGlobal)
+		err = ck_driver.cuLibraryGetGlobal(&address, &size, in.handle, a->name);
+	else
+		err = CUDA_ERROR_NOT_SUPPORTED;
+	res->dptr = address;
+	res->bytes = size;
+	return err;
+}
+
+CUresult ck_serve_ck_managed_global(struct ck_request *q, ck_managed_global_args *a,
+				    ck_managed_global_res *res)
+{
+	CUdeviceptr address = 0;
+	struct ck_object in;
+	size_t size = 0;
+	CUresult err;
+
+	if (!ck_handles_find(q->session->handles, a->module, CK_KIND_BIT(CK_KIND_LIBRARY), &in))
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (!ck_driver.cuLibraryGetManaged)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	err = ck_driver.cuLibraryGetManaged(&address, &size, in.handle, a->name);
+	res->dptr = address;
+	res->bytes = size;
+	return err;
+}
+
+CUresult ck_serve_ck_library_module(struct ck_request *q, ck_library_module_args *a, void *res)
+{
+	CUlibrary library;
+	CUmodule module = NULL;
+	CUresult err;
+
+	(void)res;
+	if (!ck_driver.cuLibraryGetModule)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!ck_library_find(q, a->library, &library))
+		return CUDA_ERROR_INVALID_HANDLE;
+	err = ck_driver.cuLibraryGetModule(&module, library);
+	if (err)
+		return err;
+	return ck_handles_put_child(q->session->handles, a->module, CK_KIND_MODULE, q->ctx, module,
+				    a->library);
+}

@@ -1,0 +1,213 @@
+/*
+ * server/processes/hello.c - versions, token, driver, device snapshot: a session begins or is refused.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "cricket.h"
+#include "server/session/dispatch.h"
+#include "server/processes/driver.h"
+#include "server/processes/hello.h"
+#include "server/modules/modcache.h"
+#include "server/processes/options.h"
+#include "server/session/session.h"
+#include "server/processes/snapshot.h"
+#include "server/processes/token.h"
+#include "server/processes/version.h"
+#include "util/env.h"
+#include "util/log.h"
+
+CK_LOG_DEFINE("server");
+
+/* Printable and bounded: it goes to logs. */
+static void copy_text(char *out, size_t size, const char *text)
+{
+	size_t n = 0;
+
+	for (; *text && n + 1 < size; text++)
+		out[n++] = (unsigned char)*text < ' ' || *text == 0x7f ? '?' : *text;
+	out[n] = '\0';
+}
+
+static int read_hello(struct ck_reader *reader, uint32_t *xid, ck_hello_args *args)
+{
+	struct ck_call_header header;
+	struct ck_record record;
+	XDR xdrs;
+	int ret = ck_reader_next(reader, &record);
+
+	if (ret < 0)
+		return ret;
+	if (ck_call_decode(record.body, record.body_size, &header) < 0 ||
+	    header.program != CK_PROGRAM || header.version != CK_VERSION ||
+	    header.proc != CK_HELLO)
+		return -EPROTO;
+	xdrmem_create(&xdrs, (char *)record.body + header.size,
+		      (u_int)(record.body_size - header.size), XDR_DECODE);
+	if (!xdr_ck_hello_args(&xdrs, args))
+		return -EPROTO;
+	*xid = header.xid;
+	return 0;
+}
+
+static void set_message(ck_hello_res *res, ck_hello_status status, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+static void set_message(ck_hello_res *res, ck_hello_status status, const char *format, ...)
+{
+	char text[512];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	free(res->message);
+	res->message = strdup(text);
+	res->status = status;
+}
+
+/* Whether the client may come in at all. */
+static void judge(const struct ck_options *options, const ck_hello_args *args, ck_hello_res *res)
+{
+	if (args->protocol != CK_PROTOCOL)
+		set_message(res, CK_HELLO_PROTOCOL,
+			    "client %.64s speaks protocol %u, server %s speaks %d; install the same "
+			    "release on both sides", args->release, args->protocol, CK_RELEASE, CK_PROTOCOL);
+	else if (!ck_token_admits(options->token_file, args->token.token_val,
+				  args->token.token_len))
+		set_message(res, CK_HELLO_DENIED, "the server admits only clients with its token; "
+			    "set CRICKET_TOKEN");
+}
+
+static void start_driver(const struct ck_options *options, ck_hello_res *res)
+{
+	char why[256];
+	CUresult err;
+
+	if (ck_driver_open(options->driver, why, sizeof(why)) < 0) {
+		ck_err("driver %s: %s", options->driver, why);
+		res->cuda_error = CUDA_ERROR_NO_DEVICE;
+		set_message(res, CK_HELLO_DRIVER, "the server's driver %s: %s", options->driver,
+			    why);
+		return;
+	}
+	err = ck_driver.cuInit(0);
+	if (!err)
+		err = ck_snapshot_fill(res);
+	if (err) {
+		ck_err("driver %s: %s", options->driver, ck_error_name(err));
+		res->cuda_error = (int)err;
+		set_message(res, CK_HELLO_DRIVER, "the server's driver: %s", ck_error_name(err));
+		return;
+	}
+	res->accepts_cubin = ck_driver_accepts_cubin();
+	res->emulated = ck_driver_emulated();
+}
+
+/* What start_driver has found before there was a client. */
+static ck_hello_res ready;
+
+int ck_hello_prepare(const struct ck_options *options)
+{
+	start_driver(options, &ready);
+	return ready.status == CK_HELLO_OK ? 0 : -ENODEV;
+}
+
+/* Hand over what was found; false: nothing was prepared. */
+static bool take_ready(ck_hello_res *res)
+{
+	if (!ready.devices.devices_val)
+		return false;
+	res->driver_version = ready.driver_version;
+	res->accepts_cubin = ready.accepts_cubin;
+	res->emulated = ready.emulated;
+	res->devices = ready.devices;
+	res->p2p = ready.p2p;
+	memset(&ready, 0, sizeof(ready));
+	return true;
+}
+
+static int make_session(const struct ck_options *options, struct ck_output *output, ck_hello_res *res,
+			struct ck_session **session)
+{
+	struct ck_modcache *cache;
+	int ret = ck_modcache_open(options->cache_dir, (size_t)ck_env_long("CRICKET_CACHE_SIZE"),
+				   &cache);
+
+	if (ret == 0)
+		ret = ck_snapshot_modules(res, cache);
+	if (ret == 0)
+		ret = ck_session_create(cache, output, (int)res->devices.devices_len, session);
+	if (ret < 0)
+		return ret;
+	if (getrandom((*session)->id, sizeof((*session)->id), 0) != sizeof((*session)->id) ||
+	    getrandom((*session)->key, sizeof((*session)->key), 0) != sizeof((*session)->key))
+		return -EIO;
+	memcpy(res->session, (*session)->id, sizeof(res->session));
+	memcpy(res->key, (*session)->key, sizeof(res->key));
+	return 0;
+}
+
+/* Everything between the call and its answer; the status is in @res. */
+static int prepare(const struct ck_options *options, const ck_hello_args *args, struct ck_output *output,
+		   ck_hello_res *res, struct ck_session **session)
+{
+	judge(options, args, res);
+	if (res->status == CK_HELLO_OK && !take_ready(res))
+		start_driver(options, res);
+	if (res->status != CK_HELLO_OK)
+		return 0;
+	return make_session(options, output, res, session);
+}
+
+static void note_client(const ck_hello_args *args, struct ck_client *client)
+{
+	copy_text(client->application, sizeof(client->application), args->application);
+	copy_text(client->host, sizeof(client->host), args->host);
+	copy_text(client->release, sizeof(client->release), args->release);
+	client->pid = args->pid;
+}
+
+int ck_hello(const struct ck_options *options, struct ck_chan *chan, struct ck_reader *reader,
+	     struct ck_output *output, int (*announce)(const struct ck_session *session),
+	     struct ck_client *client, struct ck_session **session)
+{
+	ck_hello_args args = { 0 };
+	ck_hello_res res = { .protocol = CK_PROTOCOL };
+	uint32_t xid;
+	int ret = read_hello(reader, &xid, &args);
+
+	if (ret < 0) {
+		ck_warn("%s: no hello: %s", ck_chan_peer(chan), strerror(-ret));
+		goto free_args;
+	}
+	if (ck_chan_take_rings(chan) == -EPROTO)
+		ck_warn("%s: offers shared memory that is not as it should be", ck_chan_peer(chan));
+	note_client(&args, client);
+	res.message = strdup("");
+	res.release = strdup(CK_RELEASE);
+	ret = prepare(options, &args, output, &res, session);
+	if (ret == 0 && res.status == CK_HELLO_OK)
+		ret = announce(*session);
+	if (ret < 0)
+		ck_err("no session: %s", strerror(-ret));
+	else if (!res.message || !res.release)
+		ret = -ENOMEM;
+	else
+		ret = ck_dispatch_reply(chan, xid, (xdrproc_t)xdr_ck_hello_res, &res);
+	ck_chan_enter_rings(chan);
+	if (ret == 0 && res.status != CK_HELLO_OK) {
+		ck_info("%s: %s pid %u refused: %s", ck_chan_peer(chan), client->application,
+			client->pid, res.message);
+		ret = -ECONNREFUSED;
+	}
+	xdr_free((xdrproc_t)xdr_ck_hello_res, &res);
+free_args:
+	xdr_free((xdrproc_t)xdr_ck_hello_args, &args);
+	return ret;
+}

@@ -1,0 +1,78 @@
+/*
+ * server/processes/peek.c - see peek.h.
+ */
+#include <arpa/inet.h>
+#include <string.h>
+
+#include "cricket.h"
+#include "rpc/record.h"
+#include "server/processes/peek.h"
+
+#define CK_MARK 4
+#define CK_LAST_FRAGMENT 0x80000000u
+#define CK_CALL_MIN 40 /* bytes of a call with empty credentials */
+
+static uint32_t word_at(const unsigned char *data)
+{
+	uint32_t word;
+
+	memcpy(&word, data, sizeof(word));
+	return ntohl(word);
+}
+
+/* A wrong beginning is told before the rest arrives: mark, message type, RPC version. */
+static bool looks_wrong(const unsigned char *data, size_t size)
+{
+	uint32_t mark = size >= CK_MARK ? word_at(data) : CK_LAST_FRAGMENT | CK_CALL_MIN;
+	uint32_t length = mark & ~CK_LAST_FRAGMENT;
+
+	if (!(mark & CK_LAST_FRAGMENT) || length < CK_CALL_MIN || length > CK_PEEK_MAX - CK_MARK)
+		return true;
+	if (size >= CK_MARK + 8 && word_at(data + CK_MARK + 4) != CALL)
+		return true;
+	return size >= CK_MARK + 12 && word_at(data + CK_MARK + 8) != RPC_MSG_VERSION;
+}
+
+static enum ck_peek classify(const struct ck_call_header *header)
+{
+	if (header->program != CK_PROGRAM)
+		return CK_PEEK_NO_PROGRAM;
+	if (header->version != CK_VERSION)
+		return CK_PEEK_NO_VERSION;
+	switch (header->proc) {
+	case NULLPROC:
+		return CK_PEEK_NULL;
+	case CK_HELLO:
+		return CK_PEEK_HELLO;
+	case CK_JOIN:
+		return CK_PEEK_JOIN;
+	default:
+		return CK_PEEK_NO_PROCEDURE;
+	}
+}
+
+enum ck_peek ck_peek(const unsigned char *data, size_t size, struct ck_peeked *out)
+{
+	struct ck_call_header header;
+	enum ck_peek kind;
+	size_t length;
+
+	if (looks_wrong(data, size))
+		return CK_PEEK_GARBAGE;
+	if (size < CK_MARK)
+		return CK_PEEK_MORE;
+	length = word_at(data) & ~CK_LAST_FRAGMENT;
+	if (size - CK_MARK < length)
+		return CK_PEEK_MORE;
+	if (ck_call_decode(data + CK_MARK, length, &header) < 0)
+		return CK_PEEK_GARBAGE;
+	kind = classify(&header);
+	if (kind == CK_PEEK_JOIN && length < header.size + sizeof(out->session))
+		return CK_PEEK_GARBAGE;
+	out->xid = header.xid;
+	out->record = CK_MARK + length;
+	out->args = CK_MARK + header.size;
+	if (kind == CK_PEEK_JOIN)
+		memcpy(out->session, data + CK_MARK + header.size, sizeof(out->session));
+	return kind;
+}

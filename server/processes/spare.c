@@ -1,0 +1,87 @@
+/*
+ * server/processes/spare.c - a worker before its client has come: see spare.h.
+ *
+ * Nothing here belongs to a session. The token is judged at the hello, as a fresh worker does, and
+ * arguments, environment and limits are those of a fresh one.
+ */
+#define _GNU_SOURCE
+#include <poll.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "server/processes/hello.h"
+#include "server/processes/options.h"
+#include "server/processes/spare.h"
+#include "server/processes/warm.h"
+#include "server/processes/worker.h"
+#include "util/fd.h"
+#include "util/log.h"
+
+CK_LOG_DEFINE("server");
+
+static bool client_waits(void)
+{
+	struct pollfd p = { .fd = CK_WORKER_CONTROL, .events = POLLIN };
+
+	return poll(&p, 1, 0) > 0;
+}
+
+/* Wait for the client's connection, and put it where a worker has it. */
+static void take_client(void)
+{
+	char kind;
+	int fd = -1;
+
+	if (ck_fd_recv(CK_WORKER_CONTROL, &kind, 1, &fd) < 0)
+		_exit(0); /* the server is stopping */
+	if (kind != CK_CONTROL_CLIENT || fd < 0 || dup2(fd, CK_WORKER_CONNECTION) < 0)
+		_exit(CK_SPARE_FAILED);
+	close(fd);
+	ck_fd_set_cloexec(CK_WORKER_CONNECTION, true);
+}
+
+static _Noreturn void become_fresh(char **argv)
+{
+	ck_fd_set_cloexec(CK_WORKER_CONNECTION, false);
+	ck_fd_set_cloexec(CK_WORKER_CONTROL, false);
+	argv[1] = (char *)CK_WORKER_ARGUMENT;
+	execv("/proc/self/exe", argv);
+	_exit(127);
+}
+
+/* A client that is there already is served by a fresh worker, which tells it what is wrong. */
+static _Noreturn void give_up(char **argv)
+{
+	if (!client_waits())
+		_exit(CK_SPARE_FAILED);
+	take_client();
+	become_fresh(argv);
+}
+
+static int say_ready(void)
+{
+	struct ck_worker_note note;
+
+	memset(&note, 0, sizeof(note));
+	note.kind = CK_NOTE_READY;
+	return ck_fd_write_full(CK_WORKER_CONTROL, &note, sizeof(note));
+}
+
+void ck_spare_wait(const struct ck_options *options, char **argv)
+{
+	prctl(PR_SET_NAME, "cricket-spare");
+	if (ck_hello_prepare(options) < 0)
+		give_up(argv);
+	/* Who comes meanwhile shall not wait for a context that it may not want. */
+	if (!client_waits())
+		ck_warm_up(options->warm_devices);
+	if (say_ready() < 0)
+		_exit(0);
+	take_client();
+	if (!ck_warm_sound()) {
+		ck_warn("a spare worker's context is broken: a fresh one takes its place");
+		become_fresh(argv);
+	}
+	prctl(PR_SET_NAME, "cricket-worker");
+}

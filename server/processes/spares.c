@@ -1,0 +1,62 @@
+/*
+ * server/processes/spares.c - when spare workers are started: at once when the server starts, a while after
+ * one has been taken, and ever later when they fail.
+ *
+ * One at a time, since loading a driver and making a context takes locks that all processes share.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "server/processes/supervisor.h"
+#include "util/log.h"
+#include "util/util.h"
+
+CK_LOG_DEFINE("server");
+
+#define CK_TAKEN_MS 1000    /* the session that has just begun shall not compete with the next spare */
+#define CK_FAILED_MS 1000   /* after a failure; twice that after the next */
+#define CK_FAILED_MAX 300000
+#define CK_WARMING_MS 60000 /* a driver whose GPUs sleep takes seconds */
+
+/* What has become of spares since the last look. */
+static void look(struct ck_spares *s, const struct ck_spare_counts *counts, int64_t now)
+{
+	if (counts->lost != s->lost) {
+		s->due = now + ck_min((int64_t)CK_FAILED_MS << ck_min(s->failures, 10u),
+				      (int64_t)CK_FAILED_MAX);
+		s->failures++;
+		ck_info("a spare worker has ended: the next in %lld s",
+			(long long)(s->due - now) / 1000);
+	}
+	if (counts->taken != s->taken) {
+		s->due = now + CK_TAKEN_MS;
+		s->failures = 0;
+	}
+	s->lost = counts->lost;
+	s->taken = counts->taken;
+}
+
+int ck_spares_run(struct ck_spares *s, struct ck_workers *workers)
+{
+	const struct ck_spare_counts *counts = ck_workers_spares(workers);
+	int64_t now = ck_now_ms();
+	int ret;
+
+	if (s->wanted == 0)
+		return -1;
+	look(s, counts, now);
+	if (counts->warming > 0) {
+		ck_workers_expire(workers, now - CK_WARMING_MS);
+		return 1000;
+	}
+	if (counts->ready >= s->wanted)
+		return -1;
+	if (now < s->due)
+		return (int)(s->due - now);
+	ret = ck_workers_spare(workers);
+	if (ret == 0)
+		return 1000;
+	ck_err("starting a spare worker: %s", strerror(-ret));
+	s->due = now + CK_FAILED_MAX;
+	return CK_FAILED_MAX;
+}

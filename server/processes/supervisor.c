@@ -1,0 +1,394 @@
+/*
+ * server/processes/supervisor.c - listeners, signals and the poll loop; see supervisor.h.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "rpc/chan.h"
+#include "server/processes/options.h"
+#include "server/processes/supervisor.h"
+#include "server/processes/version.h"
+#include "util/log.h"
+
+CK_LOG_DEFINE("server");
+
+#define CK_LISTENERS (CK_LISTEN_MAX + 1)
+#define CK_ACCEPTS 64	   /* connections taken in one round, so that others get their turn */
+#define CK_PAUSE_MS 100	   /* without accepting, when there is nothing to accept with */
+
+struct listener {
+	int fd;
+	char path[108];	 /* of a unix socket, to be removed; else empty */
+	struct stat file; /* only if it is still this one */
+};
+
+struct supervisor {
+	const struct ck_options *options;
+	struct listener listeners[CK_LISTENERS];
+	size_t listener_count;
+	int signals;
+	int reserve;	/* a descriptor to give up when there are no more */
+	int pid_file;
+	int64_t paused;	/* no accepting before this moment */
+	struct ck_workers *workers;
+	struct ck_spares spares;
+	struct ck_fresh_list *fresh;
+	struct ck_broker *broker;
+};
+
+int64_t ck_now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* Where clients find it: the port that port 0 has become is the kernel's choice. */
+static void log_listener(int fd, const char *address)
+{
+	struct sockaddr_storage bound;
+	socklen_t size = sizeof(bound);
+	char host[64], port[8];
+
+	if (getsockname(fd, (struct sockaddr *)&bound, &size) == 0 && bound.ss_family != AF_UNIX &&
+	    getnameinfo((struct sockaddr *)&bound, size, host, sizeof(host), port, sizeof(port),
+			NI_NUMERICHOST | NI_NUMERICSERV) == 0)
+		ck_info(strchr(host, ':') ? "listening on [%s]:%s" : "listening on %s:%s", host, port);
+	else
+		ck_info("listening on %s", address);
+}
+
+static void note_listener(struct supervisor *s, int fd, const char *address)
+{
+	struct listener *l = &s->listeners[s->listener_count++];
+
+	*l = (struct listener){ .fd = fd };
+	if (strncmp(address, "unix:", 5) == 0) {
+		snprintf(l->path, sizeof(l->path), "%s", address + 5);
+		if (stat(l->path, &l->file) < 0)
+			l->path[0] = '\0';
+	}
+	log_listener(fd, address);
+}
+
+static int add_listener(struct supervisor *s, const char *address)
+{
+	int fd = ck_chan_listen(address);
+
+	if (fd < 0) {
+		ck_err("listening on %s: %s", address, strerror(-fd));
+		return fd;
+	}
+	note_listener(s, fd, address);
+	return 0;
+}
+
+/* The unix socket: at the path given, or at the first usual place where one can be made. */
+static int add_unix(struct supervisor *s)
+{
+	const char *path = s->options->unix_path;
+	char address[128];
+	int fd = -ENOENT;
+
+	if (s->options->no_unix)
+		return 0;
+	if (path) {
+		snprintf(address, sizeof(address), "unix:%s", path);
+		return add_listener(s, address);
+	}
+	for (unsigned int i = 0; fd < 0 && (path = ck_chan_default_unix(i)); i++) {
+		snprintf(address, sizeof(address), "unix:%s", path);
+		fd = ck_chan_listen(address);
+		if (fd < 0)
+			ck_info("no unix socket %s: %s", path, strerror(-fd));
+	}
+	if (fd < 0)
+		return 0; /* tcp is there */
+	note_listener(s, fd, address);
+	return 0;
+}
+
+static int open_listeners(struct supervisor *s)
+{
+	int ret = 0;
+
+	for (size_t i = 0; i < s->options->listen_count && ret == 0; i++)
+		ret = add_listener(s, s->options->listen[i]);
+	return ret < 0 ? ret : add_unix(s);
+}
+
+void ck_unlink_own(const char *path, const struct stat *own)
+{
+	struct stat now;
+
+	if (stat(path, &now) == 0 && now.st_ino == own->st_ino && now.st_dev == own->st_dev)
+		unlink(path);
+}
+
+static void close_listeners(struct supervisor *s)
+{
+	for (size_t i = 0; i < s->listener_count; i++) {
+		struct listener *l = &s->listeners[i];
+
+		close(l->fd);
+		if (l->path[0])
+			ck_unlink_own(l->path, &l->file);
+	}
+	s->listener_count = 0;
+}
+
+/* The file is locked while the server lives, so a stale one is no hindrance. */
+static int write_pid_file(struct supervisor *s)
+{
+	const char *path = s->options->pid_file;
+	int fd;
+
+	if (!path)
+		return 0;
+	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+	if (fd < 0) {
+		ck_err("pid file %s: %m", path);
+		return -errno;
+	}
+	if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+		ck_err("pid file %s: another server holds it", path);
+		close(fd);
+		return -EEXIST;
+	}
+	s->pid_file = fd;
+	if (ftruncate(fd, 0) < 0 || dprintf(fd, "%ld\n", (long)getpid()) < 0) {
+		ck_err("pid file %s: %m", path);
+		return -EIO;
+	}
+	return 0;
+}
+
+static int block_signals(struct supervisor *s)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	signal(SIGPIPE, SIG_IGN);
+	s->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	return s->signals < 0 ? -errno : 0;
+}
+
+/* Children that have ended. */
+static void reap(struct supervisor *s)
+{
+	int status;
+	pid_t pid;
+
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+		if (!ck_workers_ended(s->workers, pid, status) &&
+		    !ck_broker_ended(s->broker, pid, status))
+			ck_debug("rpcbind %s", status == 0 ? "knows program 99"
+							   : "has not taken the registration");
+	}
+}
+
+/* True: stop. */
+static bool read_signals(struct supervisor *s)
+{
+	struct signalfd_siginfo info;
+
+	while (read(s->signals, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+		if (info.ssi_signo != SIGCHLD) {
+			ck_info("signal %u (%s): stopping", info.ssi_signo,
+				strsignal((int)info.ssi_signo));
+			return true;
+		}
+	}
+	reap(s);
+	return false;
+}
+
+/*
+ * No descriptors left: take the next connection with the reserve and close it, so that its client
+ * hears at once and does not wait in the queue.
+ */
+static void shed(struct supervisor *s, int listener)
+{
+	int fd;
+
+	ck_warn("no descriptors left: a connection is refused");
+	if (s->reserve >= 0)
+		close(s->reserve);
+	fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+	if (fd >= 0)
+		close(fd);
+	s->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	s->paused = ck_now_ms() + CK_PAUSE_MS;
+}
+
+static void accept_some(struct supervisor *s, int listener)
+{
+	for (int i = 0; i < CK_ACCEPTS && ck_fresh_has_room(s->fresh); i++) {
+		int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+
+		if (fd >= 0) {
+			ck_fresh_add(s->fresh, fd);
+			continue;
+		}
+		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+			shed(s, listener);
+		if (errno != ECONNABORTED && errno != EINTR)
+			return;
+	}
+}
+
+/*
+ * Descriptors of one round: signals, the broker's socket or nothing in its place, workers, fresh
+ * connections, and listeners unless paused or full.
+ */
+static size_t gather(struct supervisor *s, struct pollfd *fds, size_t *listeners, int *timeout)
+{
+	int64_t pause = s->paused - ck_now_ms();
+	size_t n = 0;
+
+	*timeout = ck_spares_run(&s->spares, s->workers);
+	fds[n++] = (struct pollfd){ .fd = s->signals, .events = POLLIN };
+	fds[n] = (struct pollfd){ .fd = -1 };
+	ck_broker_poll(s->broker, &fds[n++], timeout);
+	n += ck_workers_poll(s->workers, fds + n);
+	n += ck_fresh_poll(s->fresh, fds + n, timeout);
+	*listeners = n;
+	if (pause > 0) {
+		if (*timeout < 0 || pause < *timeout)
+			*timeout = (int)pause;
+		return n;
+	}
+	for (size_t i = 0; i < s->listener_count && ck_fresh_has_room(s->fresh); i++)
+		fds[n++] = (struct pollfd){ .fd = s->listeners[i].fd, .events = POLLIN };
+	return n;
+}
+
+static int run(struct supervisor *s)
+{
+	size_t room = 2 + s->options->max_sessions + CK_WARM_MAX + CK_FRESH_MAX + CK_LISTENERS;
+	struct pollfd *fds = calloc(room, sizeof(*fds));
+	size_t n, listeners;
+	int timeout;
+
+	if (!fds)
+		return -ENOMEM;
+	for (;;) {
+		n = gather(s, fds, &listeners, &timeout);
+		if (poll(fds, n, timeout) < 0 && errno != EINTR) {
+			ck_err("poll: %m");
+			break;
+		}
+		if (read_signals(s))
+			break;
+		if (fds[1].revents)
+			ck_broker_start(s->broker);
+		ck_workers_read(s->workers);
+		for (size_t i = listeners; i < n; i++) {
+			if (fds[i].revents)
+				accept_some(s, fds[i].fd);
+		}
+		ck_fresh_run(s->fresh);
+	}
+	free(fds);
+	return 0;
+}
+
+static void raise_limit(void)
+{
+	struct rlimit files;
+
+	if (getrlimit(RLIMIT_NOFILE, &files) < 0)
+		return;
+	files.rlim_cur = files.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &files);
+}
+
+/* Of the server's own socket; NULL: it has none. */
+static const char *unix_path(const struct supervisor *s)
+{
+	for (size_t i = s->listener_count; i-- > 0;) {
+		if (s->listeners[i].path[0])
+			return s->listeners[i].path;
+	}
+	return NULL;
+}
+
+static int start(struct supervisor *s)
+{
+	const char *driver;
+	int ret = block_signals(s); /* before anything is there that a signal would leave behind */
+
+	if (ret == 0)
+		ret = write_pid_file(s);
+	if (ret == 0)
+		ret = open_listeners(s);
+	if (ret < 0)
+		return ret;
+	s->broker = ck_broker_create(s->options->m3_path, unix_path(s));
+	/* Clients that come meanwhile wait in the sockets' queues. */
+	driver = ck_probe_driver(s->options->driver);
+	if (!driver)
+		return -ENODEV;
+	if (strcmp(driver, "emu") != 0)
+		ck_mps_check();
+	/* the emulated driver is there in milliseconds */
+	s->spares.wanted = (unsigned int)(s->options->warm >= 0 ? s->options->warm :
+								  strcmp(driver, "emu") != 0);
+	s->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	ck_broker_driver(s->broker, driver);
+	s->workers = ck_workers_create(s->options, driver, ck_broker_path(s->broker));
+	if (s->workers)
+		s->fresh = ck_fresh_create(s->workers, s->options);
+	return ret == 0 && !s->fresh ? -ENOMEM : ret;
+}
+
+static void stop(struct supervisor *s)
+{
+	struct stat own;
+
+	close_listeners(s);
+	ck_fresh_destroy(s->fresh);
+	ck_broker_destroy(s->broker);
+	ck_workers_destroy(s->workers);
+	ck_rpcbind_unset();
+	if (s->pid_file >= 0 && fstat(s->pid_file, &own) == 0)
+		ck_unlink_own(s->options->pid_file, &own);
+}
+
+int ck_supervisor_main(const struct ck_options *options)
+{
+	static struct supervisor s;
+	int ret;
+
+	s = (struct supervisor){ .options = options, .signals = -1, .reserve = -1,
+				 .pid_file = -1 };
+	raise_limit();
+	ck_info("cricket-rpc-server %s", CK_RELEASE);
+	ret = start(&s);
+	if (ret == 0) {
+		for (size_t i = 0; i < s.listener_count; i++)
+			ck_rpcbind_set(s.listeners[i].fd);
+		ret = run(&s);
+	}
+	stop(&s);
+	return ret == 0 ? 0 : 1;
+}

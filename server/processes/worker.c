@@ -1,0 +1,361 @@
+/*
+ * server/processes/worker.c - the process of one session.
+ *
+ * Threads: the main one takes further connections from the supervisor and starts a thread for
+ * each; one watches whether the client is still there. However the session ends, the process
+ * ends with it, at once, and the driver gives back all that the client held.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cricket.h"
+#include "server/session/dispatch.h"
+#include "server/processes/hello.h"
+#include "server/session/nvml.h"
+#include "server/processes/options.h"
+#include "server/modules/output.h"
+#include "server/session/session.h"
+#include "server/memory/share.h"
+#include "server/processes/spare.h"
+#include "server/processes/token.h"
+#include "server/processes/warm.h"
+#include "server/processes/worker.h"
+#include "util/fd.h"
+#include "util/log.h"
+
+CK_LOG_DEFINE("server");
+
+#define CK_DRAIN_MS 1000 /* after a bye: for commands that are still on the way */
+#define CK_DRAIN_STEP_MS 2
+
+/* The process has one session; threads share this. */
+static struct {
+	struct ck_session *_Atomic session; /* set last: then the rest stands */
+	struct ck_client client;
+	char peer[160];
+	int watch;			/* epoll: connections whose end is the session's */
+	int hello_fd;			/* watched until the command connection stands */
+	struct ck_chan *_Atomic commands; /* NULL before it has joined */
+	atomic_bool command_taken;
+	atomic_uint lanes;		/* connections with a thread */
+	atomic_flag ended;
+} worker = { .watch = -1 };
+
+/* End the process, from any thread. The driver may hang in another: no handlers are run. */
+static _Noreturn void end_session(const char *reason)
+{
+	struct ck_session *s = atomic_load(&worker.session);
+
+	if (atomic_flag_test_and_set(&worker.ended))
+		for (;;)
+			pause(); /* another thread is about to end the process */
+	if (s)
+		ck_info("session of %s pid %u ended: %s; %llu calls, %llu commands, "
+			"%llu bytes in, %llu out",
+			worker.client.application, worker.client.pid, reason,
+			(unsigned long long)s->calls, (unsigned long long)s->executed,
+			(unsigned long long)(s->bytes_in + s->command_bytes),
+			(unsigned long long)s->bytes_out);
+	else
+		ck_info("%s: no session: %s", worker.peer, reason);
+	_exit(0);
+}
+
+/* Only the end of a watched connection wakes this thread, never its data. */
+static void *watch_thread(void *unused)
+{
+	struct epoll_event event;
+
+	(void)unused;
+	while (epoll_wait(worker.watch, &event, 1, -1) < 0 && errno == EINTR)
+		;
+	end_session("the client has gone");
+}
+
+static int watch_fd(int fd)
+{
+	struct epoll_event event = { .events = EPOLLRDHUP | EPOLLHUP | EPOLLERR };
+
+	return epoll_ctl(worker.watch, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : 0;
+}
+
+static int start_thread(void *(*run)(void *), void *data)
+{
+	pthread_attr_t attributes;
+	pthread_t thread;
+	int ret;
+
+	pthread_attr_init(&attributes);
+	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+	ret = -pthread_create(&thread, &attributes, run, data);
+	pthread_attr_destroy(&attributes);
+	return ret;
+}
+
+/* A bye: what the client sent before is carried out first, as far as it arrives in time. */
+static void drain(void)
+{
+	const struct timespec step = { .tv_nsec = CK_DRAIN_STEP_MS * 1000000L };
+	struct ck_chan *commands = atomic_load(&worker.commands);
+	uint64_t executed = atomic_load(&worker.session->executed);
+	int quiet = 0;
+
+	if (!commands)
+		return;
+	/* Twice nothing to read and nothing done in between: the command thread sleeps. */
+	for (int ms = 0; ms < CK_DRAIN_MS && quiet < 2; ms += CK_DRAIN_STEP_MS) {
+		uint64_t now = atomic_load(&worker.session->executed);
+
+		quiet = ck_chan_pending(commands) == 0 && now == executed ? quiet + 1 : 0;
+		executed = now;
+		nanosleep(&step, NULL);
+	}
+}
+
+/* Messages of a busy client come every few microseconds, but for the gaps in which it waits for the
+ * GPU: the step of a model, behind which the next begins with a command. An idle one costs no time
+ * after this. */
+#define SPIN_US 1000
+#define COMMAND_SPIN_US 10000
+
+static void run_lane(struct ck_chan *chan, struct ck_reader *reader)
+{
+	int ret;
+
+	ck_chan_spin(chan, SPIN_US);
+	ret = ck_dispatch_calls(worker.session, chan, reader);
+
+	if (ret == CK_DISPATCH_BYE) {
+		drain();
+		end_session("bye");
+	}
+	if (ret == -EPROTO)
+		end_session("the client broke the protocol");
+	if (ret < 0)
+		ck_debug("%s: %s", ck_chan_peer(chan), strerror(-ret));
+}
+
+static _Noreturn void run_commands(struct ck_chan *chan, struct ck_reader *reader)
+{
+	int ret;
+
+	ck_chan_spin(chan, COMMAND_SPIN_US);
+	atomic_store(&worker.commands, chan);
+	ret = ck_dispatch_commands(worker.session, chan, reader);
+
+	if (ret == -EPROTO)
+		end_session("the client broke the protocol");
+	end_session(ret == 0 ? "the client has gone" : strerror(-ret));
+}
+
+/* From here on the session lives as long as its command connection. */
+static void claim_commands(struct ck_chan *chan)
+{
+	int ret = watch_fd(ck_chan_fd(chan));
+
+	if (ret < 0)
+		end_session(strerror(-ret));
+	epoll_ctl(worker.watch, EPOLL_CTL_DEL, worker.hello_fd, NULL);
+}
+
+/* Decode and judge a join: the lane that was asked for, or -errno. The client is told. */
+static int take_join(struct ck_chan *chan, struct ck_reader *reader)
+{
+	ck_join_args args = { 0 };
+	ck_join_res res = { .status = 1 };
+	struct ck_call_header header;
+	struct ck_record record;
+	XDR xdrs;
+	int ret = ck_reader_next(reader, &record);
+
+	if (ret < 0)
+		return ret;
+	if (ck_call_decode(record.body, record.body_size, &header) < 0 ||
+	    header.program != CK_PROGRAM || header.version != CK_VERSION || header.proc != CK_JOIN)
+		return -EPROTO;
+	xdrmem_create(&xdrs, (char *)record.body + header.size,
+		      (u_int)(record.body_size - header.size), XDR_DECODE);
+	if (!xdr_ck_join_args(&xdrs, &args))
+		return -EPROTO;
+	if (ck_secret_equal(args.session, worker.session->id, sizeof(worker.session->id)) &&
+	    ck_secret_equal(args.key, worker.session->key, sizeof(worker.session->key)) &&
+	    (args.lane == CK_LANE_CALL ||
+	     (args.lane == CK_LANE_COMMAND && !atomic_exchange(&worker.command_taken, true))))
+		res.status = 0;
+	if (res.status == 0 && ck_chan_take_rings(chan) == -EPROTO)
+		ck_warn("%s: offers shared memory that is not as it should be", ck_chan_peer(chan));
+	if (res.status == 0 && args.lane == CK_LANE_COMMAND)
+		claim_commands(chan);
+	ret = ck_dispatch_reply(chan, header.xid, (xdrproc_t)xdr_ck_join_res, &res);
+	ck_chan_enter_rings(chan);
+	if (ret < 0 && res.status == 0 && args.lane == CK_LANE_COMMAND)
+		end_session(strerror(-ret));
+	if (ret == 0 && res.status != 0) {
+		ck_warn("%s: a join that was refused", ck_chan_peer(chan));
+		ret = -EACCES;
+	}
+	return ret < 0 ? ret : (int)args.lane;
+}
+
+/* A connection that joins; the supervisor has seen that its first record is complete. */
+static void *join_thread(void *data)
+{
+	struct ck_reader *reader = NULL;
+	struct ck_chan *chan;
+	int fd = (int)(intptr_t)data;
+	int lane = ck_chan_adopt(fd, &chan);
+
+	if (lane < 0) {
+		close(fd);
+		goto leave;
+	}
+	lane = ck_reader_create(chan, &reader);
+	if (lane == 0)
+		lane = take_join(chan, reader);
+	if (lane == CK_LANE_COMMAND)
+		run_commands(chan, reader);
+	if (lane == CK_LANE_CALL)
+		run_lane(chan, reader);
+	ck_reader_destroy(reader);
+	ck_chan_close(chan);
+leave:
+	atomic_fetch_sub(&worker.lanes, 1);
+	return NULL;
+}
+
+/* The connection of the hello goes on as the first call lane. */
+struct first_lane {
+	struct ck_chan *chan;
+	struct ck_reader *reader;
+};
+
+/* Its descriptor stays open: the number must not be taken by another connection while it may
+ * still be watched. */
+static void *first_thread(void *data)
+{
+	struct first_lane *first = data;
+
+	run_lane(first->chan, first->reader);
+	ck_chan_shutdown(first->chan); /* nobody answers any more */
+	atomic_fetch_sub(&worker.lanes, 1);
+	return NULL;
+}
+
+/* Until the supervisor goes, which ends this process too. */
+static _Noreturn void take_connections(void)
+{
+	for (;;) {
+		char kind;
+		int fd = -1;
+		int ret = ck_fd_recv(CK_WORKER_CONTROL, &kind, 1, &fd);
+
+		if (ret < 0)
+			end_session("the server is stopping");
+		if (kind != CK_CONTROL_JOIN || fd < 0)
+			continue;
+		/* One more than call lanes: the command connection. */
+		if (atomic_fetch_add(&worker.lanes, 1) > CK_MAX_LANES) {
+			ck_warn("more than %d connections in a session: refused", CK_MAX_LANES);
+			ret = -EMFILE;
+		} else {
+			ret = start_thread(join_thread, (void *)(intptr_t)fd);
+		}
+		if (ret < 0) {
+			atomic_fetch_sub(&worker.lanes, 1);
+			close(fd);
+		}
+	}
+}
+
+static int announce(const struct ck_session *session)
+{
+	struct ck_worker_note note = { .kind = CK_NOTE_SESSION };
+
+	memcpy(note.session, session->id, sizeof(note.session));
+	return ck_fd_write_full(CK_WORKER_CONTROL, &note, sizeof(note));
+}
+
+/* What a fresh process needs before it talks to anyone. */
+static int prepare_process(struct ck_output **output)
+{
+	struct rlimit files;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	prctl(PR_SET_NAME, "cricket-worker");
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGINT, SIG_IGN); /* of a terminal: the supervisor decides */
+	ck_fd_set_cloexec(CK_WORKER_CONNECTION, true);
+	ck_fd_set_cloexec(CK_WORKER_CONTROL, true);
+	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+		files.rlim_cur = files.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &files);
+	}
+	return ck_output_redirect(output);
+}
+
+/* The connection of the hello, watched from its first moment: a client may go while the driver
+ * is being loaded. */
+static int open_first(struct first_lane *first)
+{
+	int ret = ck_chan_adopt(CK_WORKER_CONNECTION, &first->chan);
+
+	if (ret == 0)
+		ret = ck_reader_create(first->chan, &first->reader);
+	if (ret < 0)
+		return ret;
+	snprintf(worker.peer, sizeof(worker.peer), "%s", ck_chan_peer(first->chan));
+	worker.hello_fd = ck_chan_fd(first->chan);
+	worker.watch = epoll_create1(EPOLL_CLOEXEC);
+	if (worker.watch < 0)
+		return -errno;
+	ret = watch_fd(worker.hello_fd);
+	return ret < 0 ? ret : start_thread(watch_thread, NULL);
+}
+
+int ck_worker_main(const struct ck_options *options, char **spare_argv)
+{
+	static struct first_lane first;
+	struct ck_session *session = NULL;
+	struct ck_output *output = NULL;
+	int ret = prepare_process(&output);
+
+	if (ret == 0 && spare_argv)
+		ck_spare_wait(options, spare_argv);
+	if (ret == 0)
+		ret = open_first(&first);
+	if (ret < 0) {
+		ck_err("worker: %s", strerror(-ret));
+		return 1;
+	}
+	ck_broker_link(options->m3_path, worker.hello_fd);
+	ret = ck_hello(options, first.chan, first.reader, output, announce, &worker.client,
+		       &session);
+	if (ret == -ECONNREFUSED)
+		_exit(0);
+	if (ret < 0)
+		_exit(1);
+	ck_nvml_client(worker.client.pid, worker.client.application);
+	atomic_store(&worker.session, session);
+	ck_info("session of %s pid %u on %s (%s), client %s", worker.client.application,
+		worker.client.pid, worker.client.host, ck_chan_peer(first.chan),
+		worker.client.release);
+	atomic_fetch_add(&worker.lanes, 1);
+	ret = start_thread(first_thread, &first);
+	if (ret == 0)
+		ret = ck_warm_expire();
+	if (ret < 0)
+		end_session(strerror(-ret));
+	take_connections();
+}

@@ -1,0 +1,378 @@
+/*
+ * server/processes/workers.c - starting the processes of sessions, handing connections to them, their ends.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "server/processes/options.h"
+#include "server/processes/supervisor.h"
+#include "server/processes/worker.h"
+#include "util/fd.h"
+#include "util/log.h"
+
+CK_LOG_DEFINE("server");
+
+#define CK_ARGUMENTS 18
+#define CK_NOTES_MAX 2 /* of one worker, and the most to be read in a row */
+#define CK_REAP_MS 2000
+#define CK_REAP_STEP_MS 5
+
+struct worker {
+	struct worker *next;
+	pid_t pid;
+	int control; /* -1: the worker has closed its end */
+	enum { SPARE_WARMING, SPARE_READY, SERVING } state;
+	int64_t begin; /* of a spare, in ms */
+	bool named;    /* session is known */
+	unsigned char session[16];
+};
+
+struct ck_workers {
+	struct worker *first;
+	size_t count;
+	struct ck_spare_counts spares;
+	char *arguments[CK_ARGUMENTS];
+};
+
+struct ck_workers *ck_workers_create(const struct ck_options *o, const char *driver,
+				     const char *broker)
+{
+	struct ck_workers *w = calloc(1, sizeof(*w));
+	size_t n = 0;
+
+	if (!w)
+		return NULL;
+	w->arguments[n++] = (char *)"cricket-rpc-server";
+	w->arguments[n++] = (char *)CK_WORKER_ARGUMENT; /* or CK_SPARE_ARGUMENT */
+	w->arguments[n++] = (char *)"--driver";
+	w->arguments[n++] = (char *)driver;
+	if (o->token_file) {
+		w->arguments[n++] = (char *)"--token-file";
+		w->arguments[n++] = (char *)o->token_file;
+	}
+	if (o->cache_dir) {
+		w->arguments[n++] = (char *)"--cache-dir";
+		w->arguments[n++] = (char *)o->cache_dir;
+	}
+	if (o->cache_size) {
+		w->arguments[n++] = (char *)"--cache-size";
+		w->arguments[n++] = (char *)o->cache_size;
+	}
+	if (broker) {
+		w->arguments[n++] = (char *)"--m3";
+		w->arguments[n++] = (char *)broker;
+	}
+	w->arguments[n++] = (char *)"--warm-devices";
+	w->arguments[n++] = (char *)o->warm_devices;
+	return w;
+}
+
+/* Processes that have been killed are gone when the server is, unless the driver holds one up. */
+static void reap_killed(void)
+{
+	const struct timespec step = { .tv_nsec = CK_REAP_STEP_MS * 1000000L };
+
+	for (int ms = 0; ms < CK_REAP_MS; ms += CK_REAP_STEP_MS) {
+		pid_t pid;
+
+		while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
+			;
+		if (pid < 0)
+			return; /* no children are left */
+		nanosleep(&step, NULL);
+	}
+}
+
+void ck_workers_destroy(struct ck_workers *w)
+{
+	struct worker *next;
+
+	if (!w)
+		return;
+	for (struct worker *worker = w->first; worker; worker = next) {
+		next = worker->next;
+		kill(worker->pid, SIGKILL);
+		if (worker->control >= 0)
+			close(worker->control);
+		free(worker);
+	}
+	reap_killed();
+	free(w);
+}
+
+size_t ck_workers_count(const struct ck_workers *w)
+{
+	return w->count;
+}
+
+/* In the child: descriptors 3 and 4, and nothing else of the supervisor's. A spare has nothing
+ * yet at 3, but the number is taken. */
+static _Noreturn void become_worker(struct ck_workers *w, int connection, int control)
+{
+	sigset_t none;
+
+	if (connection < 0) {
+		w->arguments[1] = (char *)CK_SPARE_ARGUMENT;
+		connection = open("/dev/null", O_RDWR | O_CLOEXEC);
+	}
+	/* Out of the way of the numbers that they are to have. */
+	int high_connection = fcntl(connection, F_DUPFD_CLOEXEC, 10);
+	int high_control = fcntl(control, F_DUPFD_CLOEXEC, 10);
+
+	if (high_connection < 0 || high_control < 0 ||
+	    dup2(high_connection, CK_WORKER_CONNECTION) < 0 ||
+	    dup2(high_control, CK_WORKER_CONTROL) < 0)
+		_exit(126);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	execv("/proc/self/exe", w->arguments);
+	_exit(127);
+}
+
+/* A process for connection @fd, or a spare one for -1. */
+static int spawn(struct ck_workers *w, int fd)
+{
+	struct worker *worker = calloc(1, sizeof(*worker));
+	int pair[2], ret;
+
+	if (!worker)
+		return -ENOMEM;
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0) {
+		ret = -errno;
+		goto free_worker;
+	}
+	ck_fd_set_nonblock(pair[0], true);
+	worker->pid = fork();
+	if (worker->pid < 0) {
+		ret = -errno;
+		goto close_pair;
+	}
+	if (worker->pid == 0)
+		become_worker(w, fd, pair[1]);
+	close(pair[1]);
+	worker->control = pair[0];
+	worker->next = w->first;
+	w->first = worker;
+	worker->state = fd < 0 ? SPARE_WARMING : SERVING;
+	worker->begin = ck_now_ms();
+	if (fd < 0)
+		w->spares.warming++;
+	else
+		w->count++;
+	ck_debug("%s %d started", fd < 0 ? "spare worker" : "worker", (int)worker->pid);
+	return 0;
+close_pair:
+	close(pair[0]);
+	close(pair[1]);
+free_worker:
+	free(worker);
+	return ret;
+}
+
+static void become_ready(struct ck_workers *w, struct worker *worker)
+{
+	ck_debug("spare worker %d is ready after %lld ms", (int)worker->pid,
+		 (long long)(ck_now_ms() - worker->begin));
+	worker->state = SPARE_READY;
+	w->spares.warming--;
+	w->spares.ready++;
+}
+
+/* A worker's note, if it has come: it is sent in one piece. True: there may be another. */
+static bool read_note(struct ck_workers *w, struct worker *worker)
+{
+	struct ck_worker_note note;
+	ssize_t n;
+
+	if (worker->control < 0)
+		return false;
+	n = recv(worker->control, &note, sizeof(note), MSG_DONTWAIT);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return false;
+	if (n == (ssize_t)sizeof(note) && note.kind == CK_NOTE_READY &&
+	    worker->state != SPARE_READY) {
+		if (worker->state == SPARE_WARMING) /* else a client was there first */
+			become_ready(w, worker);
+		return true;
+	}
+	if (n == (ssize_t)sizeof(note) && note.kind == CK_NOTE_SESSION && !worker->named) {
+		memcpy(worker->session, note.session, sizeof(worker->session));
+		worker->named = true;
+		return true;
+	}
+	close(worker->control); /* it ends; SIGCHLD tells how */
+	worker->control = -1;
+	worker->named = false;
+	return false;
+}
+
+/* All of them: a spare that was not ready when its client came says that and its session at once. */
+void ck_workers_read(struct ck_workers *w)
+{
+	for (struct worker *worker = w->first; worker; worker = worker->next) {
+		for (int i = 0; i < CK_NOTES_MAX && read_note(w, worker); i++)
+			;
+	}
+}
+
+size_t ck_workers_poll(const struct ck_workers *w, struct pollfd *fds)
+{
+	size_t n = 0;
+
+	for (struct worker *worker = w->first; worker; worker = worker->next) {
+		if (worker->control >= 0)
+			fds[n++] = (struct pollfd){ .fd = worker->control, .events = POLLIN };
+	}
+	return n;
+}
+
+static struct worker *find_session(struct ck_workers *w, const unsigned char session[16])
+{
+	for (struct worker *worker = w->first; worker; worker = worker->next) {
+		if (worker->named && memcmp(worker->session, session, 16) == 0)
+			return worker;
+	}
+	return NULL;
+}
+
+/* ck_fd_send waits for a full socket; this must not. */
+static int send_now(int control, char kind, int fd)
+{
+	union {
+		struct cmsghdr align;
+		char space[CMSG_SPACE(sizeof(int))];
+	} ancillary = { .space = { 0 } };
+	struct iovec iov = { .iov_base = &kind, .iov_len = 1 };
+	struct msghdr message = { .msg_iov = &iov,
+				  .msg_iovlen = 1,
+				  .msg_control = ancillary.space,
+				  .msg_controllen = sizeof(ancillary.space) };
+	struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+
+	header->cmsg_level = SOL_SOCKET;
+	header->cmsg_type = SCM_RIGHTS;
+	header->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(header), &fd, sizeof(int));
+	if (sendmsg(control, &message, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
+		return 0;
+	return errno == ETOOMANYREFS ? -EAGAIN : -errno; /* too many are on their way */
+}
+
+int ck_workers_join(struct ck_workers *w, const unsigned char session[16], int fd)
+{
+	struct worker *worker = find_session(w, session);
+
+	if (!worker) {
+		ck_workers_read(w); /* the note may be as fresh as the connection */
+		worker = find_session(w, session);
+	}
+	return worker ? send_now(worker->control, CK_CONTROL_JOIN, fd) : -ENOENT;
+}
+
+/* A spare is not one any more: it serves, or has ended. */
+static void leave_spares(struct ck_workers *w, struct worker *worker)
+{
+	if (worker->state == SPARE_WARMING)
+		w->spares.warming--;
+	else
+		w->spares.ready--;
+	worker->state = SERVING;
+}
+
+/* The spare to give away, a ready one if there is. */
+static struct worker *find_spare(struct ck_workers *w)
+{
+	struct worker *found = NULL;
+
+	for (struct worker *worker = w->first; worker; worker = worker->next) {
+		if (worker->state == SERVING || worker->control < 0)
+			continue;
+		if (!found || worker->state == SPARE_READY)
+			found = worker;
+	}
+	return found;
+}
+
+int ck_workers_serve(struct ck_workers *w, int fd, bool may_have_spare)
+{
+	struct worker *spare;
+
+	ck_workers_read(w); /* who has just got ready, or has gone */
+	spare = may_have_spare ? find_spare(w) : NULL;
+	if (!spare || send_now(spare->control, CK_CONTROL_CLIENT, fd) < 0)
+		return spawn(w, fd);
+	leave_spares(w, spare);
+	w->count++;
+	w->spares.taken++;
+	ck_debug("spare worker %d has a client", (int)spare->pid);
+	return 0;
+}
+
+int ck_workers_spare(struct ck_workers *w)
+{
+	return spawn(w, -1);
+}
+
+const struct ck_spare_counts *ck_workers_spares(const struct ck_workers *w)
+{
+	return &w->spares;
+}
+
+void ck_workers_expire(struct ck_workers *w, int64_t begin)
+{
+	for (struct worker *worker = w->first; worker; worker = worker->next) {
+		if (worker->state != SPARE_WARMING || worker->begin > begin)
+			continue;
+		ck_warn("spare worker %d does not get ready: killed", (int)worker->pid);
+		kill(worker->pid, SIGKILL);
+		worker->begin = INT64_MAX;
+	}
+}
+
+static void log_end(pid_t pid, int status)
+{
+	if (WIFSIGNALED(status))
+		ck_warn("worker %d: killed by signal %d (%s)%s", (int)pid, WTERMSIG(status),
+			strsignal(WTERMSIG(status)), WCOREDUMP(status) ? ", core dumped" : "");
+	else if (WEXITSTATUS(status) == 127)
+		ck_err("worker %d: cannot execute /proc/self/exe", (int)pid);
+	else if (WEXITSTATUS(status) == CK_SPARE_FAILED)
+		ck_warn("worker %d: the driver does not get ready", (int)pid);
+	else if (WEXITSTATUS(status) != 0)
+		ck_warn("worker %d: exit status %d", (int)pid, WEXITSTATUS(status));
+	else
+		ck_debug("worker %d ended", (int)pid);
+}
+
+bool ck_workers_ended(struct ck_workers *w, pid_t pid, int status)
+{
+	struct worker **at = &w->first;
+	struct worker *worker;
+
+	while (*at && (*at)->pid != pid)
+		at = &(*at)->next;
+	worker = *at;
+	if (!worker)
+		return false;
+	log_end(pid, status);
+	*at = worker->next;
+	if (worker->state == SERVING) {
+		w->count--;
+	} else {
+		leave_spares(w, worker);
+		w->spares.lost++;
+	}
+	if (worker->control >= 0)
+		close(worker->control);
+	free(worker);
+	return true;
+}

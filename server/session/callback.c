@@ -1,0 +1,255 @@
+/*
+ * server/session/callback.c - tickets for the client's callbacks: made in the driver's threads, fetched by
+ * lanes of the client that wait here, and waited for until the client is done with them.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "gen/handlers.h"
+#include "server/session/callback.h"
+#include "server/session/session.h"
+#include "util/map.h"
+#include "util/until.h"
+#include "util/util.h"
+
+struct ck_host_call {
+	struct ck_callbacks *callbacks;
+	uint64_t id;
+};
+
+struct ticket {
+	uint64_t number, id, value;
+	int status;
+	bool waited;		/* somebody waits for its end and owns it */
+	bool done;
+	pthread_cond_t end;
+	struct ticket *next;
+};
+
+struct ck_callbacks {
+	pthread_mutex_t lock;
+	pthread_cond_t work;	/* a ticket has come; on the monotonic clock */
+	struct ticket *first, **last; /* not fetched yet */
+	struct ticket *running;	/* fetched, and somebody waits for the end */
+	uint64_t numbers;
+	struct ck_map *kept;	/* id to call: those of graphs */
+	bool ended;
+};
+
+int ck_callbacks_create(struct ck_callbacks **out)
+{
+	struct ck_callbacks *c = calloc(1, sizeof(*c));
+	pthread_condattr_t clock;
+
+	if (!c)
+		return -ENOMEM;
+	pthread_mutex_init(&c->lock, NULL);
+	pthread_condattr_init(&clock);
+	pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+	pthread_cond_init(&c->work, &clock);
+	pthread_condattr_destroy(&clock);
+	c->last = &c->first;
+	*out = c;
+	return 0;
+}
+
+static void let_go(struct ticket *t)
+{
+	struct ticket *next;
+
+	for (; t; t = next) {
+		next = t->next;
+		if (t->waited)
+			pthread_cond_signal(&t->end);
+		else
+			free(t);
+	}
+}
+
+void ck_callbacks_end(struct ck_callbacks *c)
+{
+	pthread_mutex_lock(&c->lock);
+	c->ended = true;
+	let_go(c->first);
+	let_go(c->running);
+	c->first = c->running = NULL;
+	c->last = &c->first;
+	pthread_cond_broadcast(&c->work);
+	pthread_mutex_unlock(&c->lock);
+}
+
+void ck_callbacks_destroy(struct ck_callbacks *c)
+{
+	struct ck_map_iter it = CK_MAP_ITER_INIT;
+
+	if (!c)
+		return;
+	ck_callbacks_end(c);
+	while (c->kept && ck_map_next(c->kept, &it))
+		free(it.value);
+	ck_map_destroy(c->kept);
+	pthread_cond_destroy(&c->work);
+	pthread_mutex_destroy(&c->lock);
+	free(c);
+}
+
+struct ck_host_call *ck_host_call_create(struct ck_session *session, uint64_t id)
+{
+	struct ck_host_call *call = malloc(sizeof(*call));
+
+	if (call)
+		*call = (struct ck_host_call){ session->callbacks, id };
+	return call;
+}
+
+struct ck_host_call *ck_host_call_keep(struct ck_session *session, uint64_t id)
+{
+	struct ck_callbacks *c = session->callbacks;
+	struct ck_host_call *call = NULL;
+
+	pthread_mutex_lock(&c->lock);
+	if (!c->kept)
+		c->kept = ck_map_create();
+	if (c->kept)
+		call = ck_map_find(c->kept, &id, sizeof(id));
+	if (c->kept && !call) {
+		call = ck_host_call_create(session, id);
+		if (call && ck_map_insert(c->kept, &id, sizeof(id), call) < 0) {
+			free(call);
+			call = NULL;
+		}
+	}
+	pthread_mutex_unlock(&c->lock);
+	return call;
+}
+
+uint64_t ck_host_call_id(const struct ck_host_call *call)
+{
+	return call->id;
+}
+
+void ck_host_call_destroy(struct ck_host_call *call)
+{
+	free(call);
+}
+
+static void queue(struct ck_callbacks *c, struct ticket *t)
+{
+	t->number = ++c->numbers;
+	*c->last = t;
+	c->last = &t->next;
+	pthread_cond_signal(&c->work);
+}
+
+static void run(const struct ck_host_call *call, int status)
+{
+	struct ck_callbacks *c = call->callbacks;
+	struct ticket t = { .id = call->id, .status = status, .waited = true };
+
+	pthread_cond_init(&t.end, NULL);
+	pthread_mutex_lock(&c->lock);
+	if (!c->ended)
+		queue(c, &t);
+	while (!t.done && !c->ended)
+		pthread_cond_wait(&t.end, &c->lock);
+	pthread_mutex_unlock(&c->lock);
+	pthread_cond_destroy(&t.end);
+}
+
+void ck_host_call_run(void *call)
+{
+	run(call, CUDA_SUCCESS);
+}
+
+void ck_host_call_run_once(void *call)
+{
+	run(call, CUDA_SUCCESS);
+	ck_host_call_destroy(call);
+}
+
+void ck_host_call_run_status(CUstream stream, CUresult status, void *call)
+{
+	(void)stream;	/* the client has kept its own name of it */
+	run(call, (int)status);
+	ck_host_call_destroy(call);
+}
+
+void ck_host_call_tell(struct ck_host_call *call, int status, uint64_t value)
+{
+	struct ck_callbacks *c = call->callbacks;
+	struct ticket *t = calloc(1, sizeof(*t));
+
+	if (!t)
+		return;
+	t->id = call->id;
+	t->status = status;
+	t->value = value;
+	pthread_mutex_lock(&c->lock);
+	queue(c, t);
+	pthread_mutex_unlock(&c->lock);
+}
+
+/* The client is done with a ticket; one that nobody waits for, or a wrong number, is nothing. */
+static void finish(struct ck_callbacks *c, uint64_t number)
+{
+	for (struct ticket **at = &c->running; *at; at = &(*at)->next) {
+		struct ticket *t = *at;
+
+		if (t->number == number) {
+			*at = t->next;
+			t->done = true;
+			pthread_cond_signal(&t->end);
+			return;
+		}
+	}
+}
+
+static void wait_for_work(struct ck_callbacks *c, unsigned int milliseconds)
+{
+	struct timespec until = ck_until(CLOCK_MONOTONIC, milliseconds * CK_NS_PER_MS);
+
+	while (!c->first && !c->ended &&
+	       pthread_cond_timedwait(&c->work, &c->lock, &until) != ETIMEDOUT)
+		;
+}
+
+static struct ticket *take(struct ck_callbacks *c)
+{
+	struct ticket *t = c->first;
+
+	if (!t)
+		return NULL;
+	c->first = t->next;
+	if (!c->first)
+		c->last = &c->first;
+	if (t->waited) {
+		t->next = c->running;
+		c->running = t;
+	}
+	return t;
+}
+
+/* A thread of the client is done with one ticket (0: with none) and waits for the next. */
+CUresult ck_serve_ck_callback_next(struct ck_request *q, ck_callback_next_args *a,
+				   ck_callback_next_res *res)
+{
+	struct ck_callbacks *c = q->session->callbacks;
+	struct ticket *t;
+
+	pthread_mutex_lock(&c->lock);
+	finish(c, a->done);
+	wait_for_work(c, ck_min(a->milliseconds, q->session->wait_max_ms));
+	t = take(c);
+	if (t) {
+		res->ticket = t->number;
+		res->callback = t->id;
+		res->status = t->status;
+		res->value = t->value;
+		if (!t->waited)
+			free(t);
+	}
+	pthread_mutex_unlock(&c->lock);
+	return CUDA_SUCCESS;
+}

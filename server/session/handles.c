@@ -1,0 +1,448 @@
+/*
+ * server/session/handles.c - the table behind handles.h: pages of entries, found by id.
+ *
+ * Ids are dense, so a page of entries is made when its first id is used: a client that names id
+ * 16,000,000 costs one page, not a table of that length.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "server/session/handles.h"
+#include "util/map.h"
+
+#define CK_PAGE 4096u /* entries */
+#define CK_PAGES (CK_MAX_OBJECTS / CK_PAGE)
+
+/* Ids of relatives, 0 for none: the object it lives in, its first inmate, its neighbours there. */
+struct entry {
+	void *handle; /* NULL: the id is free */
+	uint64_t ctx, serial;
+	enum ck_kind kind;
+	unsigned char mark;
+	uint32_t parent, child, next, prev;
+};
+
+struct ck_handles {
+	pthread_rwlock_t lock;
+	uint64_t serial; /* of the newest entry */
+	struct ck_map *named; /* kind and handle, to the id: kinds that the driver tells of */
+	uint32_t own_first;   /* ids of the server's own: those used, and a list of free ones */
+	uint32_t *own_free;
+	size_t own_free_count, own_free_room;
+	_Atomic size_t marked;
+	struct entry *pages[CK_PAGES];
+};
+
+/*
+ * What a thread has found lately, so that the stream and the kernel of its next launch cost no lock.
+ * Good until any table of the process changes: who changes one says so, with the lock in its hands.
+ */
+#define CK_FOUND 64
+
+struct found {
+	const struct ck_handles *table; /* NULL: nothing */
+	uint64_t changes, id;
+	struct ck_object object;
+};
+
+static _Thread_local struct found found[CK_FOUND];
+static _Atomic uint64_t changes;
+
+static void lock_for_change(struct ck_handles *h)
+{
+	pthread_rwlock_wrlock(&h->lock);
+	atomic_fetch_add(&changes, 1);
+}
+
+int ck_handles_create(struct ck_handles **out)
+{
+	struct ck_handles *h = calloc(1, sizeof(*h));
+
+	if (!h)
+		return -ENOMEM;
+	pthread_rwlock_init(&h->lock, NULL);
+	*out = h;
+	return 0;
+}
+
+void ck_handles_destroy(struct ck_handles *h)
+{
+	if (!h)
+		return;
+	atomic_fetch_add(&changes, 1);
+	for (size_t i = 0; i < CK_PAGES; i++)
+		free(h->pages[i]);
+	ck_map_destroy(h->named);
+	free(h->own_free);
+	pthread_rwlock_destroy(&h->lock);
+	free(h);
+}
+
+/* What the driver tells of is found again by its handle. */
+struct name {
+	uint64_t handle, kind;
+};
+
+/* Are objects of @kind told by the driver? Others never get a name. */
+static bool is_told(enum ck_kind kind)
+{
+	return kind >= CK_KIND_GRAPH || kind == CK_KIND_CONTEXT || kind == CK_KIND_EVENT ||
+	       kind == CK_KIND_FUNCTION || kind == CK_KIND_KERNEL;
+}
+
+/* The entry in use of @id, or NULL. Locked by the caller, as in all that follow. */
+static struct entry *entry_at(struct ck_handles *h, uint64_t id)
+{
+	struct entry *page;
+
+	if (id == 0 || id >= CK_MAX_OBJECTS)
+		return NULL;
+	page = h->pages[id / CK_PAGE];
+	if (!page || !page[id % CK_PAGE].handle)
+		return NULL;
+	return &page[id % CK_PAGE];
+}
+
+static void unlink_child(struct ck_handles *h, struct entry *e)
+{
+	struct entry *parent = entry_at(h, e->parent);
+	struct entry *next = entry_at(h, e->next);
+	struct entry *prev = entry_at(h, e->prev);
+
+	if (!parent)
+		return;
+	if (prev)
+		prev->next = e->next;
+	else
+		parent->child = e->next;
+	if (next)
+		next->prev = e->prev;
+}
+
+static void link_child(struct ck_handles *h, uint32_t id, struct entry *e, uint32_t parent_id)
+{
+	struct entry *parent = entry_at(h, parent_id);
+	struct entry *first = entry_at(h, parent->child);
+
+	e->parent = parent_id;
+	e->next = parent->child;
+	if (first)
+		first->prev = id;
+	parent->child = id;
+}
+
+/* An id of the server's own is kept for use again; failing that it is lost, which harms nobody. */
+static void own_release(struct ck_handles *h, uint32_t id)
+{
+	if (h->own_free_count == h->own_free_room) {
+		size_t room = h->own_free_room ? 2 * h->own_free_room : 256;
+		uint32_t *more = realloc(h->own_free, room * sizeof(*more));
+
+		if (!more)
+			return;
+		h->own_free = more;
+		h->own_free_room = room;
+	}
+	h->own_free[h->own_free_count++] = id;
+}
+
+static void forget_name(struct ck_handles *h, const struct entry *e)
+{
+	const struct name name = { (uint64_t)(uintptr_t)e->handle, e->kind };
+	uint32_t id;
+
+	if (!h->named || !is_told(e->kind))
+		return;
+	id = (uint32_t)(uintptr_t)ck_map_find(h->named, &name, sizeof(name));
+	if (entry_at(h, id) != e) /* the driver uses the handle again, for something newer */
+		return;
+	ck_map_remove(h->named, &name, sizeof(name));
+	if (id >= CK_OWN_OBJECTS)
+		own_release(h, id);
+}
+
+/* Children are functions, a library's modules with theirs, a graph's nodes and their graphs. */
+static void entry_remove(struct ck_handles *h, struct entry *e)
+{
+	while (e->child)
+		entry_remove(h, entry_at(h, e->child));
+	unlink_child(h, e);
+	forget_name(h, e);
+	if (e->mark)
+		atomic_fetch_sub(&h->marked, 1);
+	*e = (struct entry){ 0 };
+}
+
+/* 0 or -ENOMEM. A handle that the driver uses again takes the name over. */
+static int note_name(struct ck_handles *h, uint64_t id, const struct entry *from)
+{
+	const struct name name = { (uint64_t)(uintptr_t)from->handle, from->kind };
+
+	if (!h->named)
+		h->named = ck_map_create();
+	if (!h->named)
+		return -ENOMEM;
+	ck_map_remove(h->named, &name, sizeof(name));
+	return ck_map_insert(h->named, &name, sizeof(name), (void *)(uintptr_t)id);
+}
+
+static CUresult entry_put(struct ck_handles *h, uint64_t id, const struct entry *from,
+			  uint64_t parent)
+{
+	struct entry **page = &h->pages[id / CK_PAGE];
+	struct entry *e;
+
+	if (!*page)
+		*page = calloc(CK_PAGE, sizeof(**page));
+	if (!*page)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	e = &(*page)[id % CK_PAGE];
+	if (e->handle)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (parent && !entry_at(h, parent))
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (is_told(from->kind) && note_name(h, id, from))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	*e = *from;
+	e->serial = ++h->serial;
+	if (parent)
+		link_child(h, (uint32_t)id, e, (uint32_t)parent);
+	return CUDA_SUCCESS;
+}
+
+CUresult ck_handles_put_child(struct ck_handles *h, uint64_t id, enum ck_kind kind, uint64_t ctx,
+			      void *handle, uint64_t parent)
+{
+	const struct entry from = { .handle = handle, .ctx = ctx, .kind = kind };
+	CUresult err;
+
+	if (id == 0 || id >= CK_MAX_OBJECTS || !handle)
+		return CUDA_ERROR_INVALID_VALUE;
+	lock_for_change(h);
+	err = entry_put(h, id, &from, parent);
+	pthread_rwlock_unlock(&h->lock);
+	return err;
+}
+
+CUresult ck_handles_put(struct ck_handles *h, uint64_t id, enum ck_kind kind, uint64_t ctx,
+			void *handle)
+{
+	return ck_handles_put_child(h, id, kind, ctx, handle, 0);
+}
+
+/* An id of the server's own that is free, 0 when all are taken. */
+static uint32_t own_id(struct ck_handles *h)
+{
+	if (h->own_free_count > 0)
+		return h->own_free[--h->own_free_count];
+	if (CK_OWN_OBJECTS + h->own_first >= CK_MAX_OBJECTS)
+		return 0;
+	return CK_OWN_OBJECTS + h->own_first++;
+}
+
+CUresult ck_handles_name(struct ck_handles *h, enum ck_kind kind, uint64_t ctx, void *handle,
+			 uint64_t parent, uint64_t *id)
+{
+	const struct entry from = { .handle = handle, .ctx = ctx, .kind = kind };
+	const struct name name = { (uint64_t)(uintptr_t)handle, kind };
+	CUresult err = CUDA_SUCCESS;
+
+	if (!handle || !is_told(kind))
+		return CUDA_ERROR_INVALID_VALUE;
+	lock_for_change(h);
+	*id = h->named ? (uintptr_t)ck_map_find(h->named, &name, sizeof(name)) : 0;
+	if (*id == 0) {
+		*id = own_id(h);
+		err = *id ? entry_put(h, *id, &from, parent) : CUDA_ERROR_OUT_OF_MEMORY;
+		if (err && *id)
+			own_release(h, (uint32_t)*id);
+	}
+	pthread_rwlock_unlock(&h->lock);
+	return err;
+}
+
+bool ck_handles_known(struct ck_handles *h, enum ck_kind kind, const void *handle, uint64_t *id)
+{
+	const struct name name = { (uint64_t)(uintptr_t)handle, kind };
+
+	pthread_rwlock_rdlock(&h->lock);
+	*id = h->named ? (uintptr_t)ck_map_find(h->named, &name, sizeof(name)) : 0;
+	pthread_rwlock_unlock(&h->lock);
+	return *id != 0;
+}
+
+uint64_t ck_handles_parent(struct ck_handles *h, uint64_t id)
+{
+	const struct entry *e;
+	uint64_t parent;
+
+	pthread_rwlock_rdlock(&h->lock);
+	e = entry_at(h, id);
+	parent = e ? e->parent : 0;
+	pthread_rwlock_unlock(&h->lock);
+	return parent;
+}
+
+/* Does @id live inside @outer, or is it that? */
+static bool lies_in(struct ck_handles *h, uint64_t id, uint64_t outer)
+{
+	const struct entry *e;
+
+	while (id != outer && (e = entry_at(h, id)) != NULL)
+		id = e->parent;
+	return id == outer;
+}
+
+CUresult ck_handles_adopt(struct ck_handles *h, uint64_t id, uint64_t parent)
+{
+	CUresult err = CUDA_ERROR_INVALID_HANDLE;
+	struct entry *e;
+
+	lock_for_change(h);
+	e = entry_at(h, id);
+	if (e && !e->parent && entry_at(h, parent) && !lies_in(h, parent, id)) {
+		link_child(h, (uint32_t)id, e, (uint32_t)parent);
+		err = CUDA_SUCCESS;
+	}
+	pthread_rwlock_unlock(&h->lock);
+	return err;
+}
+
+uint64_t *ck_handles_children(struct ck_handles *h, uint64_t id, enum ck_kind kind, size_t *count)
+{
+	const struct entry *e, *child;
+	uint64_t *ids = NULL;
+	size_t room = 0;
+
+	*count = 0;
+	pthread_rwlock_rdlock(&h->lock);
+	e = entry_at(h, id);
+	for (uint32_t at = e ? e->child : 0; at; at = child->next) {
+		child = entry_at(h, at);
+		room++;
+	}
+	if (room > 0)
+		ids = calloc(room, sizeof(*ids));
+	for (uint32_t at = ids ? e->child : 0; at; at = child->next) {
+		child = entry_at(h, at);
+		if (child->kind == kind)
+			ids[(*count)++] = at;
+	}
+	pthread_rwlock_unlock(&h->lock);
+	return ids;
+}
+
+bool ck_handles_next(struct ck_handles *h, uint64_t *id, enum ck_kind kind,
+		     struct ck_object *object)
+{
+	const struct entry *e = NULL;
+
+	pthread_rwlock_rdlock(&h->lock);
+	while (++*id < CK_MAX_OBJECTS && !e) {
+		if (!h->pages[*id / CK_PAGE]) {
+			*id |= CK_PAGE - 1; /* the last of a page that is not there */
+			continue;
+		}
+		e = entry_at(h, *id);
+		if (e && e->kind != kind)
+			e = NULL;
+		if (e)
+			break;
+	}
+	if (e)
+		*object = (struct ck_object){
+			.handle = e->handle, .kind = e->kind, .ctx = e->ctx, .serial = e->serial
+		};
+	pthread_rwlock_unlock(&h->lock);
+	return e != NULL;
+}
+
+unsigned char ck_handles_mark(struct ck_handles *h, uint64_t id, unsigned char mark)
+{
+	struct entry *e;
+	unsigned char was;
+
+	lock_for_change(h);
+	e = entry_at(h, id);
+	was = e ? e->mark : 0;
+	if (e) {
+		e->mark = mark;
+		atomic_fetch_add(&h->marked, (size_t)(mark != 0) - (size_t)(was != 0));
+	}
+	pthread_rwlock_unlock(&h->lock);
+	return was;
+}
+
+size_t ck_handles_marked(struct ck_handles *h)
+{
+	return atomic_load(&h->marked);
+}
+
+/* Look @id up and keep what there is. */
+static bool find_locked(struct ck_handles *h, uint64_t id, struct found *f)
+{
+	const struct entry *e;
+
+	pthread_rwlock_rdlock(&h->lock);
+	e = entry_at(h, id);
+	f->table = NULL;
+	if (e)
+		*f = (struct found){
+			.table = h, .changes = atomic_load(&changes), .id = id,
+			.object = { .handle = e->handle, .kind = e->kind, .ctx = e->ctx,
+				    .serial = e->serial },
+		};
+	pthread_rwlock_unlock(&h->lock);
+	return e != NULL;
+}
+
+bool ck_handles_find(struct ck_handles *h, uint64_t id, unsigned int kinds,
+		     struct ck_object *object)
+{
+	struct found *f = &found[id % CK_FOUND];
+
+	if ((f->id != id || f->table != h ||
+	     f->changes != atomic_load_explicit(&changes, memory_order_acquire)) &&
+	    !find_locked(h, id, f))
+		return false;
+	if (!(CK_KIND_BIT(f->object.kind) & kinds))
+		return false;
+	*object = f->object;
+	return true;
+}
+
+void *ck_handles_get(struct ck_handles *h, uint64_t id, enum ck_kind kind)
+{
+	struct ck_object object;
+
+	return ck_handles_find(h, id, CK_KIND_BIT(kind), &object) ? object.handle : NULL;
+}
+
+void ck_handles_remove(struct ck_handles *h, uint64_t id)
+{
+	struct entry *e;
+
+	lock_for_change(h);
+	e = entry_at(h, id);
+	if (e)
+		entry_remove(h, e);
+	pthread_rwlock_unlock(&h->lock);
+}
+
+void ck_handles_drop_context(struct ck_handles *h, uint64_t ctx)
+{
+	if (ctx == 0)
+		return;
+	lock_for_change(h);
+	for (size_t i = 0; i < CK_PAGES; i++) {
+		for (size_t j = 0; h->pages[i] && j < CK_PAGE; j++) {
+			struct entry *e = &h->pages[i][j];
+
+			if (e->handle && e->ctx == ctx && e->kind != CK_KIND_CONTEXT)
+				entry_remove(h, e);
+		}
+	}
+	pthread_rwlock_unlock(&h->lock);
+}

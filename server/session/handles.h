@@ -1,0 +1,160 @@
+/*
+ * server/session/handles.h - objects of a session: the client's id on the wire, the driver's handle here.
+ *
+ * The client picks ids (small integers, dense); creations travel one-way. An entry knows its
+ * kind and its context: a wrong kind, a stale id or an object of a destroyed context is never
+ * handed to the driver. Safe from all threads of a session.
+ */
+#ifndef CK_SERVER_SESSION_HANDLES_H
+#define CK_SERVER_SESSION_HANDLES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cuda/types.h"
+
+struct ck_request;
+struct ck_handles;
+
+#define CK_MAX_OBJECTS (1u << 24)	/* ids are below this */
+#define CK_OWN_OBJECTS (1u << 23)	/* and from here on they are picked by the server */
+
+enum ck_kind {
+	CK_KIND_NONE,
+	CK_KIND_CONTEXT,
+	CK_KIND_STREAM,
+	CK_KIND_EVENT,
+	CK_KIND_MODULE,
+	CK_KIND_LIBRARY,
+	CK_KIND_FUNCTION,
+	CK_KIND_KERNEL,
+	CK_KIND_GRAPH,
+	CK_KIND_NODE,
+	CK_KIND_EXEC,
+	CK_KIND_ARRAY,
+	CK_KIND_MIPMAP,
+	CK_KIND_POOL,
+	CK_KIND_PHYSICAL,
+	CK_KIND_GREEN,
+	CK_KIND_RESOURCES,
+	CK_KIND_LINK,
+	CK_KIND_TEXREF,
+	CK_KIND_SURFREF,
+	CK_KIND_USER,
+};
+
+#define CK_KIND_BIT(kind) (1u << (kind))
+
+int ck_handles_create(struct ck_handles **handles);
+void ck_handles_destroy(struct ck_handles *handles);
+
+/* Note @handle under @id for context @ctx (0: of no context). INVALID_VALUE: id out of range
+ * or taken. */
+CUresult ck_handles_put(struct ck_handles *handles, uint64_t id, enum ck_kind kind, uint64_t ctx,
+			void *handle);
+
+/* The same for an object that lives inside the one of id @parent and goes with it: a function in
+ * its module. INVALID_HANDLE: there is no @parent (any more). */
+CUresult ck_handles_put_child(struct ck_handles *handles, uint64_t id, enum ck_kind kind,
+			      uint64_t ctx, void *handle, uint64_t parent);
+
+/* What is known of an object. */
+struct ck_object {
+	void *handle;
+	enum ck_kind kind;
+	uint64_t ctx;
+	uint64_t serial; /* of this entry alone, for ever: ids and handles are used again */
+};
+
+/* The handle of @id, NULL when there is none of that kind. */
+void *ck_handles_get(struct ck_handles *handles, uint64_t id, enum ck_kind kind);
+
+/* The object of @id when its kind is one of @kinds (CK_KIND_BIT, or-ed). */
+bool ck_handles_find(struct ck_handles *handles, uint64_t id, unsigned int kinds,
+		     struct ck_object *object);
+
+/*
+ * The id of a handle that the driver has told: the one it is known by, else a new one of the
+ * server's own, as a child of @parent unless that is 0. INVALID_VALUE: NULL; OUT_OF_MEMORY.
+ */
+CUresult ck_handles_name(struct ck_handles *handles, enum ck_kind kind, uint64_t ctx, void *handle,
+			 uint64_t parent, uint64_t *id);
+
+/* The id of a handle that the driver has told, if it has one. */
+bool ck_handles_known(struct ck_handles *handles, enum ck_kind kind, const void *handle,
+		      uint64_t *id);
+
+/* The id of the object that @id lives inside, 0 for none. */
+uint64_t ck_handles_parent(struct ck_handles *handles, uint64_t id);
+/* @id lives inside @parent from now on. INVALID_HANDLE: there is no such parent, or it
+ * lives inside @id itself. */
+CUresult ck_handles_adopt(struct ck_handles *handles, uint64_t id, uint64_t parent);
+/* What lives inside @id and is of @kind; an array of @count ids, NULL for none. */
+uint64_t *ck_handles_children(struct ck_handles *handles, uint64_t id, enum ck_kind kind,
+			      size_t *count);
+
+/* The object of @kind with the next id after *@id, which is moved on to it; false: no more. */
+bool ck_handles_next(struct ck_handles *handles, uint64_t *id, enum ck_kind kind,
+		     struct ck_object *object);
+
+/* A mark for its users: set it to @mark; what it was. 0, none, for an id that is not there. */
+unsigned char ck_handles_mark(struct ck_handles *handles, uint64_t id, unsigned char mark);
+/* How many objects have a mark. */
+size_t ck_handles_marked(struct ck_handles *handles);
+
+/* Forget @id and all that lives inside it; no such id: nothing happens. */
+void ck_handles_remove(struct ck_handles *handles, uint64_t id);
+/* Forget everything that belongs to @ctx (its context has gone), but not @ctx itself. */
+void ck_handles_drop_context(struct ck_handles *handles, uint64_t ctx);
+
+/*
+ * What generated handlers call. Streams 0, 1 and 2 stand for themselves. A function id may name
+ * a kernel: ck_function_find then gives the function of the current context.
+ */
+bool ck_context_find(struct ck_request *q, uint64_t id, CUcontext *out);
+bool ck_stream_find(struct ck_request *q, uint64_t id, CUstream *out);
+/* The same, with a number that tells it from all others of its context, past ones included. */
+bool ck_stream_serial(struct ck_request *q, uint64_t id, CUstream *out, uint64_t *serial);
+bool ck_event_find(struct ck_request *q, uint64_t id, CUevent *out);
+bool ck_module_find(struct ck_request *q, uint64_t id, CUmodule *out);
+bool ck_library_find(struct ck_request *q, uint64_t id, CUlibrary *out);
+bool ck_function_find(struct ck_request *q, uint64_t id, CUfunction *out);
+bool ck_kernel_find(struct ck_request *q, uint64_t id, CUkernel *out);
+CUresult ck_stream_put(struct ck_request *q, uint64_t id, CUstream handle);
+CUresult ck_event_put(struct ck_request *q, uint64_t id, CUevent handle);
+void ck_handle_remove(struct ck_request *q, uint64_t id);
+/* ck_handles_name() for objects of this session; arrays and references belong to the context. */
+CUresult ck_handle_name(struct ck_request *q, enum ck_kind kind, void *handle, uint64_t parent,
+			uint64_t *id);
+
+/* Of any kind: its handle; noting a new one. */
+bool ck_handle_find(struct ck_request *q, uint64_t id, enum ck_kind kind, void **handle);
+CUresult ck_handle_put(struct ck_request *q, uint64_t id, enum ck_kind kind, void *handle);
+
+#define CK_HANDLE_KIND(tag, type, kind)                                                          \
+	static inline bool ck_##tag##_find(struct ck_request *q, uint64_t id, type *out)         \
+	{                                                                                        \
+		return ck_handle_find(q, id, kind, (void **)out);                                \
+	}                                                                                        \
+	static inline CUresult ck_##tag##_put(struct ck_request *q, uint64_t id, type handle)    \
+	{                                                                                        \
+		return ck_handle_put(q, id, kind, (void *)(uintptr_t)handle);                    \
+	}
+
+CK_HANDLE_KIND(graph, CUgraph, CK_KIND_GRAPH)
+CK_HANDLE_KIND(node, CUgraphNode, CK_KIND_NODE)
+CK_HANDLE_KIND(exec, CUgraphExec, CK_KIND_EXEC)
+CK_HANDLE_KIND(array, CUarray, CK_KIND_ARRAY)
+CK_HANDLE_KIND(mipmap, CUmipmappedArray, CK_KIND_MIPMAP)
+CK_HANDLE_KIND(pool, CUmemoryPool, CK_KIND_POOL)
+CK_HANDLE_KIND(physical, CUmemGenericAllocationHandle, CK_KIND_PHYSICAL)
+CK_HANDLE_KIND(green, CUgreenCtx, CK_KIND_GREEN)
+CK_HANDLE_KIND(resources, CUdevResourceDesc, CK_KIND_RESOURCES)
+CK_HANDLE_KIND(link, CUlinkState, CK_KIND_LINK)
+CK_HANDLE_KIND(texref, CUtexref, CK_KIND_TEXREF)
+CK_HANDLE_KIND(surfref, CUsurfref, CK_KIND_SURFREF)
+CK_HANDLE_KIND(user, CUuserObject, CK_KIND_USER)
+
+#undef CK_HANDLE_KIND
+
+#endif

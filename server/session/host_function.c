@@ -1,0 +1,189 @@
+/*
+ * server/session/host_function.c - what the client registers for the driver to call: host functions and
+ * callbacks of streams, destructors of user objects, notifications of a device.
+ */
+#include <stdlib.h>
+
+#include "gen/handlers.h"
+#include "server/session/callback.h"
+#include "server/session/session.h"
+
+#define CK_FUNCTION_REPEATED 1u	/* in flags: of a stream that is captured, so run by graphs */
+#define CK_FUNCTION_STATUS 2u	/* takes the stream's error: a callback */
+
+CUresult ck_serve_ck_host_function(struct ck_request *q, ck_host_function_args *a, void *res)
+{
+	struct ck_host_call *call;
+	CUstream stream;
+	CUresult err;
+
+	(void)res;
+	if (!ck_driver.cuLaunchHostFunc || !ck_driver.cuStreamAddCallback)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!ck_stream_find(q, a->stream, &stream))
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (a->flags & CK_FUNCTION_REPEATED) {
+		call = ck_host_call_keep(q->session, a->callback);
+		return call ? ck_driver.cuLaunchHostFunc(stream, ck_host_call_run, call) :
+			      CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	call = ck_host_call_create(q->session, a->callback);
+	if (!call)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (a->flags & CK_FUNCTION_STATUS)
+		err = ck_driver.cuStreamAddCallback(stream, ck_host_call_run_status, call, 0);
+	else
+		err = ck_driver.cuLaunchHostFunc(stream, ck_host_call_run_once, call);
+	if (err)
+		ck_host_call_destroy(call);
+	return err;
+}
+
+/* --- user objects: the driver may call the destructor in any thread, our command thread too */
+
+struct user {
+	struct ck_host_call *call;
+	struct ck_session *session;
+	uint64_t id;
+};
+
+static void user_gone(void *data)
+{
+	struct user *user = data;
+
+	ck_handles_remove(user->session->handles, user->id);
+	ck_host_call_tell(user->call, CUDA_SUCCESS, 0);
+	ck_host_call_destroy(user->call);
+	free(user);
+}
+
+static struct user *user_create(struct ck_session *session, uint64_t id, uint64_t callback)
+{
+	struct user *user = malloc(sizeof(*user));
+
+	if (!user)
+		return NULL;
+	*user = (struct user){ ck_host_call_create(session, callback), session, id };
+	if (user->call)
+		return user;
+	free(user);
+	return NULL;
+}
+
+CUresult ck_serve_ck_user_object(struct ck_request *q, ck_user_object_args *a,
+				 ck_user_object_res *res)
+{
+	CUuserObject object = NULL;
+	struct user *user;
+	CUresult err;
+
+	(void)res;
+	if (!ck_driver.cuUserObjectCreate || !ck_driver.cuUserObjectRelease)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	user = user_create(q->session, a->object, a->callback);
+	if (!user)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	err = ck_driver.cuUserObjectCreate(&object, user, user_gone, a->count,
+					   CU_USER_OBJECT_NO_DESTRUCTOR_SYNC);
+	if (err) {
+		ck_host_call_destroy(user->call);
+		free(user);
+		return err;
+	}
+	err = ck_user_put(q, a->object, object);
+	if (err)
+		ck_driver.cuUserObjectRelease(object, a->count);
+	return err;
+}
+
+/* --- notifications: a handle is the driver's own with the call behind it, in one list */
+
+struct notification {
+	struct ck_host_call *call;
+	CUasyncCallbackHandle handle;
+	uint64_t number;
+	struct notification *next;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct notification *notifications;
+static _Atomic uint64_t numbers;
+
+static void notify(CUasyncNotificationInfo *info, void *data, CUasyncCallbackHandle handle)
+{
+	struct notification *n = data;
+
+	(void)handle;
+	ck_host_call_tell(n->call, (int)info->type, info->info.overBudget.bytesOverBudget);
+}
+
+static void put(struct notification *n)
+{
+	pthread_mutex_lock(&lock);
+	n->next = notifications;
+	notifications = n;
+	pthread_mutex_unlock(&lock);
+}
+
+CUresult ck_serve_ck_notification(struct ck_request *q, ck_notification_args *a,
+				  ck_notification_res *res)
+{
+	struct notification *n;
+	CUresult err;
+
+	if (!ck_driver.cuDeviceRegisterAsyncNotification)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	n = calloc(1, sizeof(*n));
+	if (n)
+		n->call = ck_host_call_create(q->session, a->callback);
+	if (!n || !n->call) {
+		free(n);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	err = ck_driver.cuDeviceRegisterAsyncNotification(a->device, notify, n, &n->handle);
+	if (err) {
+		ck_host_call_destroy(n->call);
+		free(n);
+		return err;
+	}
+	res->handle = n->number = ++numbers;
+	put(n);
+	return CUDA_SUCCESS;
+}
+
+static struct notification *take(uint64_t number)
+{
+	struct notification **at = &notifications, *n;
+
+	pthread_mutex_lock(&lock);
+	while (*at && (*at)->number != number)
+		at = &(*at)->next;
+	n = *at;
+	if (n)
+		*at = n->next;
+	pthread_mutex_unlock(&lock);
+	return n;
+}
+
+CUresult ck_serve_ck_notification_end(struct ck_request *q, ck_notification_end_args *a,
+				      ck_notification_end_res *res)
+{
+	struct notification *n;
+	CUresult err;
+
+	(void)q;
+	(void)res;
+	if (!ck_driver.cuDeviceUnregisterAsyncNotification)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	n = take(a->handle);
+	if (!n)
+		return CUDA_ERROR_INVALID_HANDLE;
+	err = ck_driver.cuDeviceUnregisterAsyncNotification(a->device, n->handle);
+	if (err) { /* the driver may call it yet */
+		put(n);
+		return err;
+	}
+	ck_host_call_destroy(n->call);
+	free(n);
+	return CUDA_SUCCESS;
+}

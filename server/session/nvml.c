@@ -1,0 +1,149 @@
+/*
+ * server/session/nvml.c - libnvidia-ml.so.1 by name, or the emulated driver's; handles, lists, processes.
+ */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cricket.h"
+#include "server/processes/driver.h"
+#include "server/session/nvml.h"
+#include "util/log.h"
+#include "util/util.h"
+
+CK_LOG_DEFINE("server");
+
+#define MAX_HANDLES 1023
+
+static struct {
+	pthread_mutex_t lock;
+	pthread_once_t once;
+	int result;			/* of opening it: an nvmlReturn_t */
+	nvmlDevice_t handles[MAX_HANDLES];
+	unsigned int count;
+	unsigned int client_pid;
+	char application[257];
+} state = { .lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT };
+
+void ck_nvml_client(unsigned int pid, const char *application)
+{
+	state.client_pid = pid;
+	strncpy(state.application, application, sizeof(state.application) - 1);
+}
+
+static void open_library(void)
+{
+	void *library = ck_driver_emulated() ? ck_driver_library() :
+					       dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+	nvmlReturn_t (*init)(void);
+
+	state.result = NVML_ERROR_LIBRARY_NOT_FOUND;
+	if (!library) {
+		ck_warn("a client asks for NVML: %s", dlerror());
+		return;
+	}
+	for (const struct ck_nvml_symbol *s = ck_nvml_symbols; s->name; s++)
+		*s->slot = dlsym(library, s->name);
+	*(void **)&init = dlsym(library, "nvmlInit_v2");
+	if (init)
+		state.result = (int)init();
+	if (state.result)
+		ck_warn("a client asks for NVML: nvmlInit_v2 says %d", state.result);
+}
+
+bool ck_nvml_begin(void **slot, int *result)
+{
+	pthread_once(&state.once, open_library);
+	*result = state.result;
+	if (!state.result && !*slot)
+		*result = ck_driver_emulated() ? NVML_ERROR_NOT_SUPPORTED :
+						 NVML_ERROR_FUNCTION_NOT_FOUND;
+	return *result == NVML_SUCCESS;
+}
+
+bool ck_nvml_device_find(unsigned int id, nvmlDevice_t *device)
+{
+	bool found;
+
+	pthread_mutex_lock(&state.lock);
+	found = id >= 1 && id <= state.count;
+	if (found)
+		*device = state.handles[id - 1];
+	pthread_mutex_unlock(&state.lock);
+	return found;
+}
+
+int ck_nvml_device_put(nvmlDevice_t device, unsigned int *id)
+{
+	int ret = NVML_SUCCESS;
+	unsigned int i = 0;
+
+	pthread_mutex_lock(&state.lock);
+	while (i < state.count && state.handles[i] != device)
+		i++;
+	if (i == MAX_HANDLES)
+		ret = NVML_ERROR_INSUFFICIENT_RESOURCES;
+	else if (i == state.count)
+		state.handles[state.count++] = device;
+	pthread_mutex_unlock(&state.lock);
+	*id = i + 1;
+	return ret;
+}
+
+unsigned int ck_nvml_room(unsigned int count, size_t size, char **room)
+{
+	count = (unsigned int)ck_min((size_t)count, CK_BYTES_MAX / size);
+	*room = count > 0 ? calloc(count, size) : NULL;
+	return *room ? count : 0;
+}
+
+unsigned int ck_nvml_copy(const char *from, unsigned int length, size_t size, char **room)
+{
+	unsigned int count = length % size ? 0 : (unsigned int)(length / size);
+
+	count = ck_nvml_room(count, size, room);
+	if (count > 0)
+		memcpy(*room, from, count * size);
+	return count;
+}
+
+unsigned int ck_nvml_length(const char *text, unsigned int room)
+{
+	return room > 0 ? (unsigned int)strnlen(text, room - 1) + 1 : 0;
+}
+
+void ck_nvml_pids(struct ck_request *q, char *list, unsigned int count, size_t size)
+{
+	unsigned int own = (unsigned int)getpid(), pid;
+
+	(void)q;
+	for (unsigned int i = 0; i < count; i++) {
+		memcpy(&pid, list + i * size, sizeof(pid));
+		if (pid == own)
+			memcpy(list + i * size, &state.client_pid, sizeof(pid));
+	}
+}
+
+/* The client's own name is what it said at hello; others are processes of this machine. */
+CUresult ck_serve_nvmlSystemGetProcessName(struct ck_request *q,
+					   nvmlSystemGetProcessName_args *a,
+					   nvmlSystemGetProcessName_res *res)
+{
+	unsigned int length = ck_nvml_room(a->length, 1, &res->text.text_val);
+	char *text = res->text.text_val;
+
+	(void)q;
+	if (!ck_nvml_begin((void **)&ck_nvml.nvmlSystemGetProcessName, &res->nvml))
+		return CUDA_SUCCESS;
+	if (a->pid != state.client_pid)
+		res->nvml = ck_nvml.nvmlSystemGetProcessName(a->pid, text, length);
+	else if (strlen(state.application) + 1 > length)
+		res->nvml = NVML_ERROR_INSUFFICIENT_SIZE;
+	else
+		strcpy(text, state.application);
+	if (!res->nvml)
+		res->text.text_len = ck_nvml_length(text, length);
+	return CUDA_SUCCESS;
+}

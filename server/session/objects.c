@@ -1,0 +1,122 @@
+/*
+ * server/session/objects.c - ids of a message to the driver's handles, as generated handlers ask for them.
+ */
+#include "server/session/session.h"
+
+static bool find(struct ck_request *q, uint64_t id, enum ck_kind kind, void *out)
+{
+	void *handle = ck_handles_get(q->session->handles, id, kind);
+
+	if (!handle)
+		return false;
+	*(void **)out = handle;
+	return true;
+}
+
+bool ck_context_find(struct ck_request *q, uint64_t id, CUcontext *out)
+{
+	return find(q, id, CK_KIND_CONTEXT, out);
+}
+
+bool ck_stream_find(struct ck_request *q, uint64_t id, CUstream *out)
+{
+	if (id <= (uintptr_t)CU_STREAM_PER_THREAD) {
+		*out = (CUstream)(uintptr_t)id;
+		return true;
+	}
+	return find(q, id, CK_KIND_STREAM, out);
+}
+
+bool ck_stream_serial(struct ck_request *q, uint64_t id, CUstream *out, uint64_t *serial)
+{
+	struct ck_object object;
+
+	*serial = 0;
+	if (id <= (uintptr_t)CU_STREAM_PER_THREAD) {
+		*serial = ~(uint64_t)0 - id; /* no entry's number comes near these */
+		return ck_stream_find(q, id, out);
+	}
+	if (!ck_handles_find(q->session->handles, id, CK_KIND_BIT(CK_KIND_STREAM), &object))
+		return false;
+	*out = object.handle;
+	*serial = object.serial;
+	return true;
+}
+
+bool ck_event_find(struct ck_request *q, uint64_t id, CUevent *out)
+{
+	return find(q, id, CK_KIND_EVENT, out);
+}
+
+bool ck_module_find(struct ck_request *q, uint64_t id, CUmodule *out)
+{
+	return find(q, id, CK_KIND_MODULE, out);
+}
+
+bool ck_library_find(struct ck_request *q, uint64_t id, CUlibrary *out)
+{
+	return find(q, id, CK_KIND_LIBRARY, out);
+}
+
+bool ck_function_find(struct ck_request *q, uint64_t id, CUfunction *out)
+{
+	struct ck_object object;
+
+	if (!ck_handles_find(q->session->handles, id,
+			     CK_KIND_BIT(CK_KIND_FUNCTION) | CK_KIND_BIT(CK_KIND_KERNEL), &object))
+		return false;
+	if (object.kind == CK_KIND_FUNCTION) {
+		*out = object.handle;
+		return true;
+	}
+	return ck_driver.cuKernelGetFunction &&
+	       ck_driver.cuKernelGetFunction(out, object.handle) == CUDA_SUCCESS;
+}
+
+bool ck_kernel_find(struct ck_request *q, uint64_t id, CUkernel *out)
+{
+	return find(q, id, CK_KIND_KERNEL, out);
+}
+
+CUresult ck_stream_put(struct ck_request *q, uint64_t id, CUstream handle)
+{
+	if (id <= (uintptr_t)CU_STREAM_PER_THREAD) /* taken by the streams that everyone has */
+		return CUDA_ERROR_INVALID_VALUE;
+	return ck_handles_put(q->session->handles, id, CK_KIND_STREAM, q->ctx, handle);
+}
+
+CUresult ck_event_put(struct ck_request *q, uint64_t id, CUevent handle)
+{
+	return ck_handles_put(q->session->handles, id, CK_KIND_EVENT, q->ctx, handle);
+}
+
+/* Graphs, pools and the like outlive the context in which they were made. */
+static uint64_t owner(const struct ck_request *q, enum ck_kind kind)
+{
+	const unsigned int bound = CK_KIND_BIT(CK_KIND_ARRAY) | CK_KIND_BIT(CK_KIND_MIPMAP) |
+				   CK_KIND_BIT(CK_KIND_LINK) | CK_KIND_BIT(CK_KIND_TEXREF) |
+				   CK_KIND_BIT(CK_KIND_SURFREF);
+
+	return CK_KIND_BIT(kind) & bound ? q->ctx : 0;
+}
+
+bool ck_handle_find(struct ck_request *q, uint64_t id, enum ck_kind kind, void **handle)
+{
+	return find(q, id, kind, handle);
+}
+
+CUresult ck_handle_put(struct ck_request *q, uint64_t id, enum ck_kind kind, void *handle)
+{
+	return ck_handles_put(q->session->handles, id, kind, owner(q, kind), handle);
+}
+
+CUresult ck_handle_name(struct ck_request *q, enum ck_kind kind, void *handle, uint64_t parent,
+			uint64_t *id)
+{
+	return ck_handles_name(q->session->handles, kind, owner(q, kind), handle, parent, id);
+}
+
+void ck_handle_remove(struct ck_request *q, uint64_t id)
+{
+	ck_handles_remove(q->session->handles, id);
+}
