@@ -1,5 +1,5 @@
 /*
- * util/until.h - until when a timed wait lasts.
+ * util/until.h - deadlines of timed waits.
  */
 #ifndef CK_UTIL_UNTIL_H
 #define CK_UTIL_UNTIL_H
@@ -19,6 +19,15 @@ static inline struct timespec ck_until(clockid_t clock, uint64_t ns)
 	t.tv_sec += (time_t)(ns / (1000 * CK_NS_PER_MS));
 	t.tv_nsec = (long)(ns % (1000 * CK_NS_PER_MS));
 	return t;
+}
+
+/* Milliseconds of CLOCK_MONOTONIC. */
+static inline int64_t ck_now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
 #endif

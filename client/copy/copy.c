@@ -6,11 +6,11 @@
  */
 #include <string.h>
 
-#include "client/graphs/capture.h"
+#include "client/objects/capture.h"
 #include "client/wire/client.h"
 #include "client/wire/delivery.h"
 #include "client/managed/managed.h"
-#include "client/graphs/mirror.h"
+#include "client/copy/mirror.h"
 #include "client/memory/pinned.h"
 #include "client/wire/spread.h"
 #include "client/copy/stage.h"
@@ -172,7 +172,7 @@ static CUresult upload(struct place *p, CUdeviceptr dst, const void *src, size_t
 		return pinned_copy(p, dst, (uintptr_t)src, size, CK_PINNED_TO_DEVICE);
 	}
 	if (!err)
-		err = ck_functions_settle(p->ctx, p->stream, src);
+		err = ck_hostmem_settle(p->ctx, p->stream, src);
 	return err ? err : upload_pageable(p, dst, src, size);
 }
 

@@ -6,11 +6,11 @@
 #include <string.h>
 
 #include "client/memory/array.h"
-#include "client/copy/box.h"
-#include "client/graphs/capture.h"
+#include "client/memory/box.h"
+#include "client/objects/capture.h"
 #include "client/wire/client.h"
 #include "client/managed/managed.h"
-#include "client/graphs/mirror.h"
+#include "client/copy/mirror.h"
 #include "client/memory/pinned.h"
 
 size_t ck_copy_part = (size_t)1 << 30; /* a record's length has 31 bits */
@@ -274,7 +274,7 @@ static CUresult run(const struct copy *b, const CUDA_MEMCPY3D *asked, CUstream h
 	if (b->dst.device && b->src.device)
 		return between_devices(b, &p);
 	if (b->dst.device)
-		err = ck_functions_settle(p.ctx, p.stream, (const void *)(uintptr_t)b->src.start);
+		err = ck_hostmem_settle(p.ctx, p.stream, (const void *)(uintptr_t)b->src.start);
 	if (b->dst.device || b->src.device)
 		return err ? err : in_parts(b, &p);
 	return on_host(b, handle);

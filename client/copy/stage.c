@@ -13,6 +13,7 @@
 
 #include "client/memory/pinned.h"
 #include "client/copy/stage.h"
+#include "client/wire/hooks.h"
 #include "rpc/pinned.h"
 
 #define WINDOW ((size_t)2 << 20)
@@ -176,7 +177,7 @@ bool ck_stage_download(const struct ck_staged *c, CUresult *err)
 	return true;
 }
 
-void ck_stage_stream_gone(const struct ck_stream *stream)
+static void stream_ended(const struct ck_stream *stream)
 {
 	pthread_mutex_lock(&lock);
 	for (struct window *w = windows; w < windows + WINDOWS; w++) {
@@ -186,8 +187,9 @@ void ck_stage_stream_gone(const struct ck_stream *stream)
 	}
 	pthread_mutex_unlock(&lock);
 }
+CK_ON_STREAM_END(stream_ended);
 
-void ck_stage_forget(struct ck_context *context)
+static void context_ended(struct ck_context *context)
 {
 	pthread_mutex_lock(&lock);
 	for (struct window *w = windows; w < windows + WINDOWS; w++) {
@@ -200,3 +202,4 @@ void ck_stage_forget(struct ck_context *context)
 	refused = false;	/* another context may have more luck */
 	pthread_mutex_unlock(&lock);
 }
+CK_ON_CONTEXT_END(CK_LAYER_COPY, context_ended);

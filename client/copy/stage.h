@@ -32,9 +32,4 @@ struct ck_staged {
 bool ck_stage_upload(const struct ck_staged *copy, CUresult *err);
 bool ck_stage_download(const struct ck_staged *copy, CUresult *err);
 
-/* @stream goes: what was waited for in it would not be known any more. */
-void ck_stage_stream_gone(const struct ck_stream *stream);
-/* @context goes, and its windows with it. */
-void ck_stage_forget(struct ck_context *context);
-
 #endif

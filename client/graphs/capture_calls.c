@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/graphs/capture.h"
-#include "client/graphs/capture_list.h"
+#include "client/objects/capture.h"
+#include "client/objects/capture_list.h"
 #include "client/graphs/graph.h"
 
 /* Where a capture begins: a graph of the application's own, and what it depends on there. */

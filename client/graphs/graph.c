@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "client/graphs/graph.h"
-#include "client/graphs/mirror.h"
+#include "client/copy/mirror.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all lists */
 

@@ -3,10 +3,10 @@
  */
 #include <stdlib.h>
 
-#include "client/graphs/capture.h"
+#include "client/objects/capture.h"
 #include "client/graphs/graph.h"
 #include "client/managed/managed.h"
-#include "client/graphs/mirror.h"
+#include "client/copy/mirror.h"
 
 /* A node that an answer names, somewhere inside @graph; 0: none. */
 static CUgraphNode node_of(struct ck_graph *graph, uint64_t id)

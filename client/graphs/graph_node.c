@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "client/graphs/graph_node.h"
-#include "client/graphs/mirror.h"
+#include "client/copy/mirror.h"
 
 /* Memory of an allocation node: known from now on, though it exists only when the graph runs. */
 static void note_memory(const CUDA_MEM_ALLOC_NODE_PARAMS_v2 *a)

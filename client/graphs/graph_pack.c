@@ -6,8 +6,9 @@
 
 #include "client/objects/callback.h"
 #include "client/graphs/graph_node.h"
+#include "client/graphs/host_function.h"
 #include "client/modules/launch.h"
-#include "client/graphs/mirror.h"
+#include "client/copy/mirror.h"
 
 #define ARRAY_MAX 4096			/* memory operations of a node, devices of an allocation */
 
@@ -95,7 +96,7 @@ static CUresult pack_memcpy(CUDA_MEMCPY_NODE_PARAMS *m, struct ck_packed *packed
 static CUresult pack_host(CUDA_HOST_NODE_PARAMS_v2 *h, struct ck_packed *packed)
 {
 	uint64_t id;
-	CUresult err = h->fn ? ck_callback_register(h->fn, h->userData, true, &id) :
+	CUresult err = h->fn ? ck_host_function_register(h->fn, h->userData, true, &id) :
 			       CUDA_ERROR_INVALID_VALUE;
 
 	if (err)

@@ -16,10 +16,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "client/memory/adopt.h"
 #include "client/managed/fault.h"
 #include "client/managed/managed.h"
 #include "client/managed/window.h"
+#include "client/wire/hooks.h"
 #include "util/cancel.h"
 #include "util/log.h"
 
@@ -155,8 +155,11 @@ static void handler(int sig, siginfo_t *info, void *context)
 {
 	const ucontext_t *uc = context;
 	int was = errno;
-	bool served = info->si_code > 0 && ck_adopt_retry((uintptr_t)info->si_addr);
+	bool served = false;
 
+	if (info->si_code > 0)
+		ck_each_hook(fault, h)
+			served = served || h->run((uintptr_t)info->si_addr);
 	served = served || (is_ours(info) &&
 		      ask((uintptr_t)info->si_addr,
 			  uc->uc_mcontext.gregs[REG_ERR] & WRITE_FAULT) == 0);

@@ -7,6 +7,7 @@
 #include "client/objects/callback.h"
 #include "client/managed/fault.h"
 #include "client/managed/pages.h"
+#include "client/wire/hooks.h"
 
 /* --- what is about to run */
 
@@ -35,12 +36,13 @@ void ck_managed_launch(uint64_t stream)
 	pthread_mutex_unlock(&ck_pages_lock);
 }
 
-void ck_managed_function_done(void)
+static void function_returned(void)
 {
 	ck_aside = true;
 	ck_managed_launch(ANY_STREAM);
 	ck_aside = false;
 }
+CK_ON_FUNCTION_END(function_returned);
 
 /*
  * The driver loads a kernel when it is launched first, behind the functions that streams wait for, and all copies behind that
@@ -130,7 +132,7 @@ bool ck_managed_untrack(uint64_t base, bool keep)
 	return found;
 }
 
-void ck_managed_forget(struct ck_context *context)
+static void context_ended(struct ck_context *context)
 {
 	pthread_mutex_lock(&ck_pages_lock);
 	for (size_t i = ck_pages_table ? ck_ranges_count(ck_pages_table) : 0; i-- > 0;) {
@@ -142,6 +144,7 @@ void ck_managed_forget(struct ck_context *context)
 	context->copies = 0;
 	pthread_mutex_unlock(&ck_pages_lock);
 }
+CK_ON_CONTEXT_END(CK_LAYER_MANAGED, context_ended);
 
 bool ck_managed_is(uint64_t address)
 {
@@ -167,16 +170,17 @@ void ck_managed_attach(uint64_t base, unsigned int attach, uint64_t stream)
 	pthread_mutex_unlock(&ck_pages_lock);
 }
 
-void ck_managed_detach(uint64_t stream)
+static void stream_ended(const struct ck_stream *stream)
 {
 	pthread_mutex_lock(&ck_pages_lock);
 	for (size_t i = 0; ck_pages_table && i < ck_ranges_count(ck_pages_table); i++) {
 		struct ck_managed *m = ck_ranges_at(ck_pages_table, i)->value;
 
-		if (m->stream == stream) {
+		if (m->stream == stream->object.id) {
 			m->attach = m->attached_first;
 			m->stream = 0;
 		}
 	}
 	pthread_mutex_unlock(&ck_pages_lock);
 }
+CK_ON_STREAM_END(stream_ended);

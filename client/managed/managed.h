@@ -31,14 +31,10 @@ CUresult ck_managed_adopt(uint64_t at, size_t size, struct ck_context *context);
 void ck_managed_leave(uint64_t at, size_t size);
 /* The pages become plain memory of the host again, with what is in them; false: not tracked. */
 bool ck_managed_untrack(uint64_t base, bool keep);
-/* The context has gone: its pages keep what they hold here. */
-void ck_managed_forget(struct ck_context *context);
 bool ck_managed_is(uint64_t address);
 
 /* A kernel is about to be sent to @stream. Nearly free while no page is in use here. */
 void ck_managed_launch(uint64_t stream);
-/* A host function has run: what it wrote is for the work behind it, of whatever stream. */
-void ck_managed_function_done(void);
 /* Something is loaded onto the device, as a kernel is by its first launch: functions that run may need their pages first. */
 void ck_managed_loading(void);
 /* The device is about to read, or to write, a range, as a copy does. */
@@ -58,8 +54,6 @@ int ck_managed_touch(uint64_t address, bool write, bool inside);
 
 /* From now on only @stream (SINGLE), no stream (HOST) or every stream (GLOBAL) uses the memory. */
 void ck_managed_attach(uint64_t base, unsigned int attach, uint64_t stream);
-/* The stream has gone: what was attached to it is used as it was when it was allocated. */
-void ck_managed_detach(uint64_t stream);
 /* Bring a range here, as a prefetch to the host does. */
 void ck_managed_fetch(uint64_t address, size_t size);
 

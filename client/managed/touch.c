@@ -5,6 +5,7 @@
 #include <errno.h>
 
 #include "client/managed/pages.h"
+#include "client/wire/hooks.h"
 
 #define FETCH_FIRST 16u		/* pages: 64 KiB, */
 #define FETCH_MAX 2048u		/* up to 8 MiB when touched in order */
@@ -149,6 +150,7 @@ void *ck_managed_host(const void *p, size_t size, bool write)
 	alias = prepare(address, size, write);
 	return alias ? alias : (void *)(uintptr_t)p;
 }
+CK_ON_PAYLOAD(ck_managed_host);
 
 /* A child of fork has no such memory, and no session to ask: the kernel says EFAULT, as of any
  * address that is none. */

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "client/memory/space.h"
+#include "client/managed/space.h"
 #include "cuda/types.h"
 
 extern uint64_t ck_window_lo, ck_window_hi; /* both 0 before it is open */

@@ -23,7 +23,8 @@
 #include "client/wire/client.h"
 #include "client/managed/fault.h"
 #include "client/memory/pinned.h"
-#include "client/memory/space.h"
+#include "client/managed/space.h"
+#include "client/wire/hooks.h"
 #include "util/cancel.h"
 #include "util/log.h"
 
@@ -68,6 +69,7 @@ bool ck_adopt_retry(uint64_t address)
 	nanosleep(&pause, NULL);
 	return true;
 }
+CK_ON_FAULT(ck_adopt_retry);
 
 /* --- which memory */
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "client/wire/client.h"
+#include "client/wire/hooks.h"
 #include "util/range.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -184,6 +185,7 @@ void ck_allocation_forget(struct ck_context *context)
 	forget_in(&device_set, context);
 	forget_in(&host_set, context);
 }
+CK_ON_CONTEXT_END(CK_LAYER_MEMORY, ck_allocation_forget);
 
 void ck_allocation_share(uint64_t base)
 {

@@ -18,7 +18,4 @@ void *ck_inmate_named(enum ck_object_kind kind, uint64_t id, const struct ck_obj
 /* What lives inside @parent ends. */
 void ck_inmates_end(const struct ck_object *parent);
 
-/* The descriptions of texture and surface objects of a context that goes: texture.c */
-void ck_textures_forget(const struct ck_context *context);
-
 #endif

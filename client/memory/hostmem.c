@@ -18,7 +18,8 @@
 
 #include "client/memory/adopt.h"
 #include "libcuda/advice.h"
-#include "client/graphs/capture.h"
+#include "client/objects/callback.h"
+#include "client/objects/capture.h"
 #include "client/wire/client.h"
 #include "client/wire/delivery.h"
 #include "client/managed/managed.h"
@@ -301,4 +302,24 @@ CK_EXPORT CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, uns
 	if (!err)
 		*pdptr = (uintptr_t)p;
 	return err;
+}
+
+/*
+ * CUDA reads pinned memory when the copy's turn comes, we when it is enqueued. That is another
+ * moment only for what functions write that have not run yet, and for what copies bring that are
+ * under way.
+ */
+CUresult ck_hostmem_settle(struct ck_context *context, struct ck_stream *stream,
+			     const void *source)
+{
+	struct ck_allocation a;
+
+	if (likely(!ck_callback_pending() && !ck_pinned_count && !ck_delivery_count))
+		return CUDA_SUCCESS;
+	if (!ck_allocation_find((uintptr_t)source, &a) || a.kind == CK_MEMORY_DEVICE)
+		return CUDA_SUCCESS;
+	if (!ck_callback_pending() && !ck_delivery_expects(a.base, a.size) &&
+	    !(a.shared && !ck_stream_idle(context, stream)))
+		return CUDA_SUCCESS;
+	return ck_stream_wait(context, stream);
 }

@@ -4,7 +4,7 @@
  * Getting memory waits for the server, for its address and because a program must learn at once
  * that there is no more. Giving it back does not wait.
  */
-#include "client/graphs/capture.h"
+#include "client/objects/capture.h"
 #include "client/wire/client.h"
 
 #define TRIES 8	/* blocks that lie where this process has something of its own */

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "client/memory/pinned.h"
-#include "client/memory/space.h"
+#include "client/managed/space.h"
 #include "util/cancel.h"
 #include "util/fd.h"
 #include "util/log.h"

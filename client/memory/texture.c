@@ -1,5 +1,5 @@
 /*
- * client/memory/texture.c - texture and surface objects, and references that a module names.
+ * client/memory/texture.c - texture and surface objects.
  *
  * An object's value is the driver's own number, which kernels get as a parameter. What it was made
  * from is kept here, so that it can be told in the program's own handles.
@@ -10,6 +10,7 @@
 
 #include "client/memory/array.h"
 #include "client/wire/client.h"
+#include "client/wire/hooks.h"
 #include "util/map.h"
 
 struct object {
@@ -78,7 +79,7 @@ static bool forget(const struct key *key)
 	return o;
 }
 
-void ck_textures_forget(const struct ck_context *context)
+static void context_ended(struct ck_context *context)
 {
 	struct ck_map_iter it = CK_MAP_ITER_INIT;
 
@@ -92,6 +93,7 @@ void ck_textures_forget(const struct ck_context *context)
 	}
 	pthread_mutex_unlock(&lock);
 }
+CK_ON_CONTEXT_END(CK_LAYER_MEMORY, context_ended);
 
 /* A resource as it travels: ids in place of handles. */
 static CUresult resource_encode(const CUDA_RESOURCE_DESC *from, CUDA_RESOURCE_DESC *to)
@@ -230,91 +232,4 @@ CK_EXPORT CUresult cuSurfObjectGetResourceDesc(CUDA_RESOURCE_DESC *pResDesc,
 	if (!err)
 		*pResDesc = o.resource;
 	return err;
-}
-
-/* --- references; most calls on them are on the table alone */
-
-/* The module of a call that names something in it. */
-static CUresult enter_module(CUmodule handle, const void *output, const char *name, uint64_t *ctx,
-			     struct ck_module **module, uint64_t *id)
-{
-	CUresult err = ck_enter(ctx);
-
-	if (err)
-		return err;
-	if (!output || !name)
-		return CUDA_ERROR_INVALID_VALUE;
-	*module = ck_object_check(handle, CK_OBJECT_MODULE);
-	return ck_module_id(handle, id);
-}
-
-CK_EXPORT CUresult cuModuleGetTexRef(CUtexref *pTexRef, CUmodule hmod, const char *name)
-{
-	struct ck_module *module;
-	uint64_t ctx, id, told = 0;
-	CUresult err = enter_module(hmod, pTexRef, name, &ctx, &module, &id);
-
-	if (!err)
-		err = ck_wire_cuModuleGetTexRef(ctx, &told, id, name);
-	if (err)
-		return err;
-	*pTexRef = ck_inmate_named(CK_OBJECT_TEXREF, told, &module->object);
-	return *pTexRef ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
-}
-
-CK_EXPORT CUresult cuModuleGetSurfRef(CUsurfref *pSurfRef, CUmodule hmod, const char *name)
-{
-	struct ck_module *module;
-	uint64_t ctx, id, told = 0;
-	CUresult err = enter_module(hmod, pSurfRef, name, &ctx, &module, &id);
-
-	if (!err)
-		err = ck_wire_cuModuleGetSurfRef(ctx, &told, id, name);
-	if (err)
-		return err;
-	*pSurfRef = ck_inmate_named(CK_OBJECT_SURFREF, told, &module->object);
-	return *pSurfRef ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
-}
-
-/* Who knows that the offset is 0 may pass no place for it. */
-CK_EXPORT CUresult cuTexRefSetAddress_v2(size_t *ByteOffset, CUtexref hTexRef, CUdeviceptr dptr,
-					 size_t bytes)
-{
-	size_t offset = 0;
-	uint64_t ctx, id;
-	CUresult err = ck_enter(&ctx);
-
-	if (!err)
-		err = ck_texref_id(hTexRef, &id);
-	if (!err)
-		err = ck_wire_cuTexRefSetAddress_v2(ctx, &offset, id, dptr, bytes);
-	if (!err && ByteOffset)
-		*ByteOffset = offset;
-	return err;
-}
-
-CK_EXPORT CUresult cuTexRefSetBorderColor(CUtexref hTexRef, float *pBorderColor)
-{
-	uint64_t ctx, id;
-	CUresult err = ck_enter(&ctx);
-
-	if (!err && !pBorderColor)
-		err = CUDA_ERROR_INVALID_VALUE;
-	if (!err)
-		err = ck_texref_id(hTexRef, &id);
-	return err ? err : ck_wire_ck_border_set(ctx, id, pBorderColor[0], pBorderColor[1],
-						 pBorderColor[2], pBorderColor[3]);
-}
-
-CK_EXPORT CUresult cuTexRefGetBorderColor(float *pBorderColor, CUtexref hTexRef)
-{
-	uint64_t ctx, id;
-	CUresult err = ck_enter(&ctx);
-
-	if (!err && !pBorderColor)
-		err = CUDA_ERROR_INVALID_VALUE;
-	if (!err)
-		err = ck_texref_id(hTexRef, &id);
-	return err ? err : ck_wire_ck_border_get(ctx, id, &pBorderColor[0], &pBorderColor[1],
-						 &pBorderColor[2], &pBorderColor[3]);
 }

@@ -10,7 +10,7 @@
 #include "client/wire/client.h"
 #include "client/modules/code.h"
 #include "client/modules/jit.h"
-#include "client/modules/link.h"
+#include "client/wire/hooks.h"
 #include "elf/image.h"
 
 #define INPUT_MAX ((size_t)1 << 30)	/* payload of one message */
@@ -25,11 +25,23 @@ static CUresult enter(CUlinkState state, uint64_t *ctx, struct ck_link **link)
 	return *link ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
-void ck_link_forget(struct ck_link *link)
+static void forget(struct ck_link *link)
 {
 	free(link->cubin);
 	ck_object_free(link);
 }
+
+static void forget_if_link(struct ck_object *object)
+{
+	if (object->kind == CK_OBJECT_LINK)
+		forget((struct ck_link *)object);
+}
+
+static void forget_links(struct ck_context *context)
+{
+	ck_object_each(context, forget_if_link);
+}
+CK_ON_CONTEXT_END(CK_LAYER_MODULES, forget_links);
 
 CK_EXPORT CUresult cuLinkCreate_v2(unsigned int numOptions, CUjit_option *options,
 				   void **optionValues, CUlinkState *stateOut)
@@ -191,6 +203,6 @@ CK_EXPORT CUresult cuLinkDestroy(CUlinkState state)
 	if (err)
 		return err;
 	err = ck_wire_cuLinkDestroy(ctx, link->object.id);
-	ck_link_forget(link);
+	forget(link);
 	return err;
 }

@@ -6,11 +6,12 @@
 #include <string.h>
 
 #include "client/memory/array.h"
-#include "client/graphs/capture.h"
+#include "client/objects/capture.h"
 #include "client/modules/code.h"
 #include "client/modules/jit.h"
 #include "client/managed/managed.h"
 #include "client/modules/module.h"
+#include "client/wire/hooks.h"
 #include "libcuda/old_launch.h"
 #include "util/log.h"
 
@@ -106,6 +107,18 @@ void ck_module_forget(struct ck_module *m)
 		ck_code_put(m->code);
 	ck_object_free(m);
 }
+
+static void forget_if_module(struct ck_object *object)
+{
+	if (object->kind == CK_OBJECT_MODULE)
+		ck_module_forget((struct ck_module *)object);
+}
+
+static void forget_modules(struct ck_context *context)
+{
+	ck_object_each(context, forget_if_module);
+}
+CK_ON_CONTEXT_END(CK_LAYER_MODULES, forget_modules);
 
 struct ck_module *ck_module_from(const void *handle, bool library)
 {

@@ -27,6 +27,9 @@ CUresult ck_module_get_global(struct ck_module *m, const char *name, CUdeviceptr
 CUresult ck_module_count(struct ck_module *m, unsigned int *n);
 CUresult ck_module_enumerate(struct ck_module *m, void **out, unsigned int n);
 
+/* What a module or library and its functions hold on this side; the object goes with it. */
+void ck_module_forget(struct ck_module *module);
+
 /* Note a variable's memory, so that copies and pointer queries know it. */
 void ck_module_note_variable(struct ck_module *m, CUdeviceptr at, size_t size,
 			     enum ck_memory_kind kind, struct ck_context *ctx);

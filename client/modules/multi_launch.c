@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/graphs/capture.h"
+#include "client/objects/capture.h"
 #include "client/wire/client.h"
 #include "client/modules/launch.h"
 #include "client/managed/managed.h"

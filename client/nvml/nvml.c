@@ -11,6 +11,7 @@
 
 #include "client/wire/client.h"
 #include "client/nvml/nvml.h"
+#include "client/wire/hooks.h"
 #include "gen/nvml_api.h"
 #include "util/log.h"
 
@@ -146,11 +147,12 @@ CK_EXPORT nvmlReturn_t nvmlShutdown(void)
 }
 
 /* In the child of a fork: it starts anew, as the real library lets it. */
-void ck_nvml_forked(void)
+static void in_child(void)
 {
 	pthread_mutex_init(&lock, NULL);
 	initialized = 0;
 }
+CK_ON_FORK(in_child);
 
 nvmlReturn_t ck_nvml_call(uint32_t proc, void *args, void *res, const int *nvml)
 {

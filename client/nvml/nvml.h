@@ -10,9 +10,6 @@
 
 #include "cuda/nvml.h"
 
-/* In a child: NVML is to be started again. */
-void ck_nvml_forked(void);
-
 /* May calls be made now? UNINITIALIZED before nvmlInit and after nvmlShutdown. */
 nvmlReturn_t ck_nvml_enter(void);
 

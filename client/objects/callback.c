@@ -14,8 +14,7 @@
 
 #include "client/objects/callback.h"
 #include "client/wire/client.h"
-#include "client/managed/managed.h"
-#include "client/graphs/mirror.h"
+#include "client/wire/hooks.h"
 #include "util/cancel.h"
 #include "util/map.h"
 #include "util/until.h"
@@ -130,7 +129,8 @@ static void call(const struct ck_callback *callback, int status, uint64_t value)
 	ck_inside_callback = !callback->ours;
 	callback->run(callback, status, value);
 	ck_inside_callback = false;
-	ck_managed_function_done();
+	ck_each_hook(function_end, h)
+		h->run();
 }
 
 static void run(const ck_callback_next_res *res)
@@ -270,18 +270,6 @@ bool ck_callback_pending(void)
 	return atomic_load(&all.pending) > 0;
 }
 
-/* Functions of graphs see what copies before them have written, and feed those behind them. */
-static void run_host_function(const struct ck_callback *callback, int status, uint64_t value)
-{
-	(void)status;
-	(void)value;
-	if (callback->persistent)
-		ck_mirror_pull();
-	((CUhostFn)callback->function)(callback->data);
-	if (callback->persistent)
-		ck_mirror_push();
-}
-
 bool ck_callback_find(uint64_t id, CUhostFn *fn, void **data)
 {
 	const struct entry *e;
@@ -298,8 +286,7 @@ bool ck_callback_find(uint64_t id, CUhostFn *fn, void **data)
 	return found;
 }
 
-/* The id of a pair that is kept, made when first asked for. */
-static CUresult keep(const struct ck_callback *callback, uint64_t *id)
+CUresult ck_callback_keep(const struct ck_callback *callback, uint64_t *id)
 {
 	const uintptr_t key[2] = { (uintptr_t)callback->function, (uintptr_t)callback->data };
 	CUresult err = CUDA_SUCCESS;
@@ -316,19 +303,4 @@ static CUresult keep(const struct ck_callback *callback, uint64_t *id)
 		err = CUDA_ERROR_OUT_OF_MEMORY;
 	pthread_mutex_unlock(&all.lock);
 	return err;
-}
-
-CUresult ck_callback_register(CUhostFn fn, void *data, bool persistent, uint64_t *id)
-{
-	const struct ck_callback callback = {
-		.run = run_host_function,
-		.function = (void (*)(void))fn,
-		.data = data,
-		.persistent = persistent,
-		.in_stream = !persistent,
-	};
-
-	if (persistent)
-		ck_mirror_functions();
-	return persistent ? keep(&callback, id) : ck_callback_add(&callback, id);
 }

@@ -30,9 +30,9 @@ CUresult ck_callback_add(const struct ck_callback *callback, uint64_t *id);
 /* It will not be called (any more). */
 void ck_callback_drop(uint64_t id);
 
-/* A host function. Persistent: may run any number of times and is kept; the same pair of function
- * and data then has the same id. Else it is forgotten when it has run. */
-CUresult ck_callback_register(CUhostFn fn, void *data, bool persistent, uint64_t *id);
+/* The id of a pair of function and data that is kept: the same pair has the same id. OUT_OF_MEMORY,
+ * OPERATING_SYSTEM. */
+CUresult ck_callback_keep(const struct ck_callback *callback, uint64_t *id);
 
 /* The pair behind the id of a host function that is kept; false: there is none. */
 bool ck_callback_find(uint64_t id, CUhostFn *fn, void **data);

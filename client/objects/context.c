@@ -1,57 +1,22 @@
 /*
  * client/objects/context.c - contexts: which one is current, making and destroying them.
  *
- * The stack of current contexts is state of this process alone; every message names the context
+ * The stack of current contexts (wire/thread.c) is state of this process alone; every message names the context
  * that it is for. Answers to dead and to placeholder contexts are those of driver 580 on an H200.
  */
 #include <pthread.h>
 
-#include "client/memory/array.h"
 #include "client/objects/context.h"
-#include "client/modules/link.h"
 #include "libcuda/local.h"
-#include "client/managed/managed.h"
-#include "client/copy/stage.h"
+#include "client/wire/hooks.h"
 #include "client/wire/stats.h"
-
-/* Top of the calling thread's stack: most calls ask for it and nothing else of the thread. */
-static __thread struct ck_context *current __attribute__((tls_model("initial-exec")));
 
 /* The usage counts of contexts that are not primary, and who may destroy one. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* --- the calling thread's stack */
-
-static CUresult push(struct ck_context *context)
-{
-	struct ck_thread *t = ck_thread();
-
-	if (t->depth == CK_CONTEXT_STACK)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	t->stack[t->depth++] = context;
-	current = context;
-	return CUDA_SUCCESS;
-}
-
-/* The context that was on top, or NULL when the stack is empty. */
-static struct ck_context *pop(void)
-{
-	struct ck_thread *t = ck_thread();
-	struct ck_context *was = current;
-
-	if (t->depth > 0)
-		t->depth--;
-	current = t->depth > 0 ? t->stack[t->depth - 1] : NULL;
-	return was;
-}
-
-struct ck_context *ck_context_current(void)
-{
-	return current;
-}
-
 CUresult ck_context_usable(struct ck_context **context)
 {
+	struct ck_context *current = ck_context_current();
 	CUresult err = ck_session_check();
 
 	if (err)
@@ -66,37 +31,11 @@ CUresult ck_context_usable(struct ck_context **context)
 	return CUDA_SUCCESS;
 }
 
-/* Errors after which the driver answers every call of the context with the same error. */
-static bool is_sticky(CUresult err)
-{
-	switch (err) {
-	case CUDA_ERROR_ECC_UNCORRECTABLE:
-	case CUDA_ERROR_NVLINK_UNCORRECTABLE:
-	case CUDA_ERROR_CONTAINED:
-	case CUDA_ERROR_ILLEGAL_ADDRESS:
-	case CUDA_ERROR_LAUNCH_TIMEOUT:
-	case CUDA_ERROR_ASSERT:
-	case CUDA_ERROR_HARDWARE_STACK_ERROR:
-	case CUDA_ERROR_ILLEGAL_INSTRUCTION:
-	case CUDA_ERROR_MISALIGNED_ADDRESS:
-	case CUDA_ERROR_INVALID_ADDRESS_SPACE:
-	case CUDA_ERROR_INVALID_PC:
-	case CUDA_ERROR_LAUNCH_FAILED:
-		return true;
-	default:
-		return false;
-	}
-}
-
-void ck_context_outcome(uint64_t ctx, CUresult err)
-{
-	if (current && current->object.id == ctx && is_sticky(err))
-		current->fault = (int)err;
-}
-
 /* A context is current only after cuInit, so these checks say all that the slow way would. */
 static inline bool enter_fast(uint64_t *ctx)
 {
+	struct ck_context *current = ck_context_current();
+
 	if (unlikely(atomic_load_explicit(&ck_client.state, memory_order_relaxed) !=
 			     CK_STATE_READY ||
 		     !current || !ck_context_active(current) || current->fault || ck_stats_on))
@@ -120,6 +59,7 @@ CUresult ck_enter(uint64_t *ctx)
 
 CUresult ck_enter_any(uint64_t *ctx)
 {
+	struct ck_context *current = ck_context_current();
 	CUresult err;
 
 	if (likely(enter_fast(ctx)))
@@ -134,7 +74,7 @@ CUresult ck_enter_owned(uint64_t *ctx)
 {
 	CUresult err = ck_enter(ctx);
 
-	if (err != CUDA_ERROR_INVALID_CONTEXT || current)
+	if (err != CUDA_ERROR_INVALID_CONTEXT || ck_context_current())
 		return err;
 	*ctx = 0;
 	return CUDA_SUCCESS;
@@ -149,7 +89,7 @@ struct ck_context *ck_context_known(CUcontext handle)
 
 struct ck_context *ck_context_from(CUcontext handle)
 {
-	struct ck_context *context = handle ? ck_context_known(handle) : current;
+	struct ck_context *context = handle ? ck_context_known(handle) : ck_context_current();
 
 	return context && (context->primary || ck_context_active(context)) ? context : NULL;
 }
@@ -181,25 +121,19 @@ bool ck_context_flags_valid(unsigned int flags)
 	return (flags & ~(unsigned int)CU_CTX_FLAGS_MASK) == 0 && (wait & (wait - 1)) == 0;
 }
 
-/* Functions go with their modules. */
 static void object_forget(struct ck_object *object)
 {
-	if (object->kind == CK_OBJECT_MODULE)
-		ck_module_forget((struct ck_module *)object);
-	else if (object->kind == CK_OBJECT_LINK)
-		ck_link_forget((struct ck_link *)object);
-	else if (object->kind != CK_OBJECT_FUNCTION)
-		ck_object_free(object);
+	ck_object_free(object);
 }
 
 void ck_context_forget(struct ck_context *context)
 {
 	ck_local_forget((CUcontext)context);
-	ck_textures_forget(context);
+	for (int layer = CK_LAYER_COUNT; layer-- > 0;)
+		ck_each_hook(context_end, h)
+			if ((int)h->layer == layer)
+				h->run(context);
 	ck_object_each(context, object_forget);
-	ck_stage_forget(context);
-	ck_allocation_forget(context);
-	ck_managed_forget(context);
 	ck_cache_clear();
 }
 
@@ -234,7 +168,7 @@ static CUresult create(CUcontext *pctx, unsigned int flags, CUdevice dev)
 	context->was_active = true;
 	context->unique_id = ck_context_number();
 	atomic_store(&context->active, true);
-	push(context);
+	ck_context_push(context);
 	*pctx = (CUcontext)context;
 	return CUDA_SUCCESS;
 }
@@ -285,8 +219,8 @@ static CUresult drop(struct ck_context *context, unsigned int count)
 	ck_local_forget((CUcontext)context); /* the destructors may still use the context */
 	atomic_store_explicit(&context->active, false, memory_order_release);
 	ck_context_forget(context);
-	if (current == context)
-		pop();
+	if (ck_context_current() == context)
+		ck_context_pop();
 	return ck_wire_ck_context_destroy(0, context->object.id);
 }
 
@@ -326,6 +260,7 @@ CK_EXPORT CUresult cuCtxAttach(CUcontext *pctx, unsigned int flags)
 
 CK_EXPORT CUresult cuCtxDetach(CUcontext ctx)
 {
+	struct ck_context *current = ck_context_current();
 	CUresult err = ck_session_check();
 
 	if (err)
@@ -348,7 +283,7 @@ CK_EXPORT CUresult cuCtxPushCurrent_v2(CUcontext ctx)
 		return err;
 	if (!ctx)
 		return CUDA_ERROR_INVALID_VALUE;
-	return context ? push(context) : CUDA_ERROR_INVALID_CONTEXT;
+	return context ? ck_context_push(context) : CUDA_ERROR_INVALID_CONTEXT;
 }
 
 CK_EXPORT CUresult cuCtxPopCurrent_v2(CUcontext *pctx)
@@ -358,7 +293,7 @@ CK_EXPORT CUresult cuCtxPopCurrent_v2(CUcontext *pctx)
 
 	if (err)
 		return err;
-	context = pop();
+	context = ck_context_pop();
 	if (!context)
 		return CUDA_ERROR_INVALID_CONTEXT;
 	if (pctx)
@@ -378,8 +313,8 @@ CK_EXPORT CUresult cuCtxSetCurrent(CUcontext ctx)
 		if (!context)
 			return CUDA_ERROR_INVALID_CONTEXT;
 	}
-	pop();
-	return context ? push(context) : CUDA_SUCCESS;
+	ck_context_pop();
+	return context ? ck_context_push(context) : CUDA_SUCCESS;
 }
 
 CK_EXPORT CUresult cuCtxGetCurrent(CUcontext *pctx)
@@ -390,6 +325,6 @@ CK_EXPORT CUresult cuCtxGetCurrent(CUcontext *pctx)
 		return err;
 	if (!pctx)
 		return CUDA_ERROR_INVALID_VALUE;
-	*pctx = (CUcontext)current;
+	*pctx = (CUcontext)ck_context_current();
 	return CUDA_SUCCESS;
 }

@@ -2,7 +2,7 @@
  * client/objects/context_info.c - what a context says of itself. Answers about contexts that are dead are
  * those of driver 580 on an H200.
  */
-#include "client/graphs/capture.h"
+#include "client/objects/capture.h"
 #include "client/objects/context.h"
 
 #define API_VERSION 3020 /* of every context since CUDA 3.2 */

@@ -7,7 +7,7 @@
  */
 #include <pthread.h>
 
-#include "client/graphs/capture.h"
+#include "client/objects/capture.h"
 #include "client/wire/client.h"
 #include "client/wire/status.h"
 #include "rpc/status.h"

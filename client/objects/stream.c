@@ -4,12 +4,11 @@
  */
 #include <stdlib.h>
 
-#include "client/graphs/capture.h"
+#include "client/objects/capture.h"
 #include "client/wire/client.h"
 #include "client/objects/context.h"
-#include "client/managed/managed.h"
-#include "client/copy/stage.h"
 #include "client/wire/status.h"
+#include "client/wire/hooks.h"
 #include "rpc/status.h"
 
 /* The thread's own stream of its current context: an ordinary blocking stream behind handle 2. */
@@ -188,8 +187,8 @@ CK_EXPORT CUresult cuStreamDestroy_v2(CUstream hStream)
 	if (!s)
 		return CUDA_ERROR_INVALID_HANDLE;
 	ck_capture_stream_gone(s);
-	ck_managed_detach(s->object.id);
-	ck_stage_stream_gone(s);
+	ck_each_hook(stream_end, h)
+		h->run(s);
 	err = ck_wire_cuStreamDestroy_v2(s->object.context->object.id, s->object.id);
 	ck_object_free(s);
 	return err;

@@ -1,7 +1,7 @@
 /*
  * client/objects/stream_info.c - questions about streams that the client answers.
  */
-#include "client/graphs/capture.h"
+#include "client/objects/capture.h"
 #include "client/wire/client.h"
 
 /* Legacy stream: flags 0, priority 0, ids 1 and 2 as the driver's. */

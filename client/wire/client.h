@@ -38,6 +38,7 @@ struct ck_gpu {
 };
 
 #define CK_ATTRIBUTE_END 512
+#define CK_CUDA_VERSION_ON_TABLE 13000	/* of which the table knows all calls */
 
 struct ck_client {
 	_Atomic int state;		/* enum ck_state */
@@ -96,8 +97,17 @@ extern __thread bool ck_aside __attribute__((tls_model("initial-exec")));
 int ck_thread_start(void *(*run)(void *), void *arg);
 /* One that makes calls: it has its lane from the beginning, and does not find later that there are no descriptors. */
 int ck_thread_start_calling(void *(*run)(void *));
+/* Top of the calling thread's stack: most calls need it and nothing else of the thread. */
+extern __thread struct ck_context *ck_thread_context __attribute__((tls_model("initial-exec")));
 /* Current context of the calling thread or NULL. */
-struct ck_context *ck_context_current(void);
+static inline struct ck_context *ck_context_current(void)
+{
+	return ck_thread_context;
+}
+/* Make @context current: OUT_OF_MEMORY when the stack is full. */
+CUresult ck_context_push(struct ck_context *context);
+/* Take the context on top off the stack: NULL when the stack is empty. */
+struct ck_context *ck_context_pop(void);
 /* Current context that can take work: INVALID_CONTEXT, CONTEXT_IS_DESTROYED otherwise. */
 CUresult ck_context_usable(struct ck_context **context);
 
@@ -129,12 +139,6 @@ CUresult ck_stream_settle(CUstream handle);
 void ck_stream_synced(struct ck_context *context, struct ck_stream *stream, uint64_t command);
 /* Wait for all that is in @stream (NULL: legacy), and note it. */
 CUresult ck_stream_wait(struct ck_context *context, struct ck_stream *stream);
-
-/* --- host_function.c */
-/* Wait, if need be, until @source, which a copy in @stream is to read now, can have been written by
- * the functions in front of it. */
-CUresult ck_functions_settle(struct ck_context *context, struct ck_stream *stream,
-			     const void *source);
 
 /* --- device.c */
 CUresult ck_devices_build(void);		/* gpus of ck_client from hello; session.c */
@@ -217,10 +221,12 @@ CUresult ck_hostmem_expose(uint64_t address);
 /* CUDA_SUCCESS when the device can use [address, address+size) as its own: its memory, or pinned
  * memory, which it then reaches as a kernel does. */
 CUresult ck_device_reach(uint64_t address, size_t size);
+/* Wait, if need be, until @source, which a copy in @stream is to read now, can have been written by
+ * the functions in front of it. */
+CUresult ck_hostmem_settle(struct ck_context *context, struct ck_stream *stream,
+			     const void *source);
 
 /* --- module.c, function.c */
-/* What a module or library and its functions hold on this side; the object goes with it. */
-void ck_module_forget(struct ck_module *module);
 /* The function behind a CUfunction or a CUkernel; NULL: none. */
 struct ck_function *ck_function_from(const void *handle);
 /* Its id on the wire, announced to the server before it is first used. */

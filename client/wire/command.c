@@ -21,7 +21,7 @@
 
 #include "client/wire/client.h"
 #include "client/wire/command.h"
-#include "client/managed/managed.h"
+#include "client/wire/hooks.h"
 #include "client/wire/stats.h"
 #include "rpc/fields.h"
 #include "rpc/proc.h"
@@ -272,7 +272,7 @@ CUresult ck_unsent(const struct ck_proc *p, int ret)
 
 CUresult ck_send(uint32_t proc, void *args, const void *bulk, size_t bulk_size)
 {
-	struct message m = { .bulk = ck_managed_host(bulk, bulk_size, false),
+	struct message m = { .bulk = ck_payload_reach(bulk, bulk_size, false),
 			     .bulk_size = bulk_size };
 	unsigned char room[SMALL];
 	bool sent = false;

@@ -13,7 +13,7 @@
 #include "client/wire/command.h"
 #include "client/wire/delivery.h"
 #include "client/wire/lane.h"
-#include "client/managed/managed.h"
+#include "client/wire/hooks.h"
 #include "client/wire/stats.h"
 #include "rpc/proc.h"
 #include "rpc/record.h"
@@ -419,7 +419,7 @@ static CUresult call_uncancelled(struct ck_exchange *x)
 	if (unlikely(!t->lane))
 		ret = ck_lane_take(&t->lane);
 	if (x->sink)
-		x->sink->data = ck_managed_host(x->sink->data, x->sink->size, true);
+		x->sink->data = ck_payload_reach(x->sink->data, x->sink->size, true);
 	if (ret == 0 && likely(!ck_aside)) {
 		args->seq = ck_command_number();
 		ck_command_flush();

@@ -86,7 +86,7 @@ struct ck_stream {
 	_Atomic uint64_t synced;	/* number of the last command that was waited for in it */
 	_Atomic uint64_t done;		/* the same, as a query has told */
 	struct ck_watch watch;
-	_Atomic uint64_t capture;	/* client/graphs/capture.h: the one that it is or was part of */
+	_Atomic uint64_t capture;	/* client/objects/capture.h: the one that it is or was part of */
 	CUgreenCtx green;		/* whose stream it is, or NULL */
 };
 
@@ -121,7 +121,7 @@ struct ck_node {
 
 struct ck_exec {
 	struct ck_object object;
-	uint64_t *mirrors;		/* host memory of its copies: client/graphs/mirror.h */
+	uint64_t *mirrors;		/* host memory of its copies: client/copy/mirror.h */
 	unsigned int mirror_count;
 };
 

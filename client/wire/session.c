@@ -13,7 +13,7 @@
 #include "client/wire/command.h"
 #include "client/wire/lane.h"
 #include "libcuda/logs.h"
-#include "client/nvml/nvml.h"
+#include "client/wire/hooks.h"
 #include "client/wire/stats.h"
 #include "rpc/chan.h"
 #include "rpc/inject.h"
@@ -24,8 +24,6 @@
 #include "util/map.h"
 
 CK_LOG_DEFINE("client");
-
-#define CUDA_VERSION_ON_TABLE 13000
 
 /* Bytes of the rings of a connection. Commands are sent ahead; a lane has one call at a time. */
 #define RING_COMMANDS (4u << 20)
@@ -277,7 +275,8 @@ static void start_anew(void)
 static void in_child(void)
 {
 	pthread_mutex_init(&lock, NULL);
-	ck_nvml_forked();
+	ck_each_hook(fork, h)
+		h->run();
 	if (ck_client.state != CK_STATE_READY && ck_client.state != CK_STATE_LOST && !connecting)
 		return;
 	if (!ck_client.initialized) {
@@ -329,9 +328,9 @@ static CUresult connect_session(void)
 	remember_images();
 	ck_lane_release(lane);
 	/* never more than the table has entries for: libraries choose their calls by it */
-	ck_client.driver_version = ck_client.hello.driver_version < CUDA_VERSION_ON_TABLE ?
+	ck_client.driver_version = ck_client.hello.driver_version < CK_CUDA_VERSION_ON_TABLE ?
 					   ck_client.hello.driver_version :
-					   CUDA_VERSION_ON_TABLE;
+					   CK_CUDA_VERSION_ON_TABLE;
 	ck_info("session with %s: %u device%s%s", address, ck_client.hello.devices.devices_len,
 		ck_client.hello.devices.devices_len == 1 ? "" : "s",
 		ck_client.hello.emulated ? ", emulated" : "");
@@ -405,40 +404,6 @@ CUresult ck_session_check(void)
 	if (state == CK_STATE_LOST)
 		return CUDA_ERROR_DEVICE_UNAVAILABLE;
 	return state == CK_STATE_EXITING ? CUDA_ERROR_DEINITIALIZED : CUDA_ERROR_NOT_INITIALIZED;
-}
-
-/* CUDA_VISIBLE_DEVICES counts as it is now, not as it was when NVML or a version was asked for. */
-CK_EXPORT CUresult cuInit(unsigned int flags)
-{
-	CUresult err;
-
-	if (flags != 0)
-		return CUDA_ERROR_INVALID_VALUE;
-	err = ck_session_open();
-	if (err)
-		return err;
-	pthread_mutex_lock(&lock);
-	if (!ck_client.gpus)
-		err = ck_devices_build();
-	if (!err && ck_client.gpu_count == 0)
-		err = CUDA_ERROR_NO_DEVICE;
-	if (!err)
-		ck_client.initialized = true;
-	pthread_mutex_unlock(&lock);
-	return err;
-}
-
-/* Works before cuInit: the version is the server's, so this may be what connects. */
-CK_EXPORT CUresult cuDriverGetVersion(int *driverVersion)
-{
-	CUresult err;
-
-	if (!driverVersion)
-		return CUDA_ERROR_INVALID_VALUE;
-	err = ck_client.driver_version ? CUDA_SUCCESS : ck_session_open();
-	*driverVersion = ck_client.driver_version ? ck_client.driver_version :
-						    CUDA_VERSION_ON_TABLE;
-	return ck_client.driver_version || err != CUDA_ERROR_NOT_INITIALIZED ? CUDA_SUCCESS : err;
 }
 
 /* After the application's own exit handlers, before the libraries below us go. What kernels

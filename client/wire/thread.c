@@ -14,6 +14,7 @@
 static __thread struct ck_thread *self __attribute__((tls_model("initial-exec")));
 __thread bool ck_inside_callback __attribute__((tls_model("initial-exec")));
 __thread bool ck_aside __attribute__((tls_model("initial-exec")));
+__thread struct ck_context *ck_thread_context __attribute__((tls_model("initial-exec")));
 static pthread_key_t key;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -56,6 +57,58 @@ static struct ck_thread *begin(void)
 struct ck_thread *ck_thread(void)
 {
 	return likely(self != NULL) ? self : begin();
+}
+
+/* --- the calling thread's stack */
+
+CUresult ck_context_push(struct ck_context *context)
+{
+	struct ck_thread *t = ck_thread();
+
+	if (t->depth == CK_CONTEXT_STACK)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	t->stack[t->depth++] = context;
+	ck_thread_context = context;
+	return CUDA_SUCCESS;
+}
+
+struct ck_context *ck_context_pop(void)
+{
+	struct ck_thread *t = ck_thread();
+	struct ck_context *was = ck_thread_context;
+
+	if (t->depth > 0)
+		t->depth--;
+	ck_thread_context = t->depth > 0 ? t->stack[t->depth - 1] : NULL;
+	return was;
+}
+
+/* Errors after which the driver answers every call of the context with the same error. */
+static bool is_sticky(CUresult err)
+{
+	switch (err) {
+	case CUDA_ERROR_ECC_UNCORRECTABLE:
+	case CUDA_ERROR_NVLINK_UNCORRECTABLE:
+	case CUDA_ERROR_CONTAINED:
+	case CUDA_ERROR_ILLEGAL_ADDRESS:
+	case CUDA_ERROR_LAUNCH_TIMEOUT:
+	case CUDA_ERROR_ASSERT:
+	case CUDA_ERROR_HARDWARE_STACK_ERROR:
+	case CUDA_ERROR_ILLEGAL_INSTRUCTION:
+	case CUDA_ERROR_MISALIGNED_ADDRESS:
+	case CUDA_ERROR_INVALID_ADDRESS_SPACE:
+	case CUDA_ERROR_INVALID_PC:
+	case CUDA_ERROR_LAUNCH_FAILED:
+		return true;
+	default:
+		return false;
+	}
+}
+
+void ck_context_outcome(uint64_t ctx, CUresult err)
+{
+	if (ck_thread_context && ck_thread_context->object.id == ctx && is_sticky(err))
+		ck_thread_context->fault = (int)err;
 }
 
 CUstream ck_default_stream_set(CUstream stream)

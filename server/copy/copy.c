@@ -12,7 +12,7 @@
 #include "rpc/proc.h"
 #include "server/memory/delivery.h"
 #include "server/memory/memory.h"
-#include "server/modules/output.h"
+#include "server/session/output.h"
 #include "server/session/session.h"
 #include "server/copy/staging.h"
 #include "server/copy/walk.h"

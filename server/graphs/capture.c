@@ -10,26 +10,11 @@
 #include "gen/handlers.h"
 #include "server/graphs/graph.h"
 #include "server/graphs/mirror.h"
-#include "server/session/status.h"
+#include "server/memory/status.h"
+#include "server/session/driver.h"
 
 /* Marks of a stream that a capture has begun in: into what. It goes with the stream. */
 enum { CK_CAPTURE_NEW = 1, CK_CAPTURE_IN_GRAPH };
-
-CUgraph ck_capture_graph(CUstream stream)
-{
-	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-	cuuint64_t id;
-	CUgraph graph = NULL;
-	CUresult err = CUDA_ERROR_NOT_SUPPORTED;
-
-	if (ck_driver.cuStreamGetCaptureInfo_v2)
-		err = ck_driver.cuStreamGetCaptureInfo_v2(stream, &status, &id, &graph, NULL,
-							  NULL);
-	else if (ck_driver.cuStreamGetCaptureInfo_v3)
-		err = ck_driver.cuStreamGetCaptureInfo_v3(stream, &status, &id, &graph, NULL, NULL,
-							  NULL);
-	return !err && status == CU_STREAM_CAPTURE_STATUS_ACTIVE ? graph : NULL;
-}
 
 static CUresult begin_in_graph(struct ck_request *q, ck_capture_begin_args *a, CUstream stream)
 {

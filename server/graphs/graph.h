@@ -23,7 +23,5 @@ CUresult ck_edges_check(const void *bytes, size_t size, size_t count,
 /* All nodes of @graph, to be freed by the caller. */
 CUresult ck_graph_nodes(CUgraph graph, CUgraphNode **nodes, size_t *count);
 
-/* The graph that @stream is being captured into; NULL: it is not being captured. */
-CUgraph ck_capture_graph(CUstream stream);
 
 #endif

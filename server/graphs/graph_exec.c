@@ -6,6 +6,7 @@
 #include "gen/handlers.h"
 #include "server/graphs/graph.h"
 #include "server/graphs/mirror.h"
+#include "server/session/driver.h"
 
 /* By the newest entry that the driver has; the older ones tell less. */
 static CUresult instantiate(CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *p, CUgraphExec *exec)

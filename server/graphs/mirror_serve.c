@@ -9,7 +9,7 @@
 #include "rpc/proc.h"
 #include "server/memory/delivery.h"
 #include "server/graphs/mirror_list.h"
-#include "server/modules/output.h"
+#include "server/session/output.h"
 #include "util/util.h"
 
 #define CK_READ_MAX 0x7fff0000u /* a record's length has 31 bits */

@@ -10,7 +10,7 @@
 #include "rpc/status.h"
 #include "server/memory/delivery_part.h"
 #include "server/session/session.h"
-#include "server/session/status.h"
+#include "server/memory/status.h"
 
 int ck_deliveries_create(struct ck_deliveries **out)
 {

@@ -6,9 +6,9 @@
 
 #include "rpc/proc.h"
 #include "server/memory/delivery_part.h"
-#include "server/modules/output.h"
+#include "server/session/output.h"
 #include "server/session/session.h"
-#include "server/session/status.h"
+#include "server/memory/status.h"
 #include "util/spin.h"
 #include "util/until.h"
 #include "util/util.h"

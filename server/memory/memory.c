@@ -7,10 +7,10 @@
 #include <string.h>
 
 #include "gen/handlers.h"
-#include "server/graphs/graph.h"
 #include "server/memory/memory.h"
 #include "server/session/session.h"
 #include "server/memory/share.h"
+#include "server/session/driver.h"
 #include "util/log.h"
 #include "util/range.h"
 #include "util/util.h"

@@ -23,6 +23,7 @@
 #include "server/processes/supervisor.h"
 #include "util/fd.h"
 #include "util/log.h"
+#include "util/until.h"
 
 CK_LOG_DEFINE("server");
 

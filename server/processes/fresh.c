@@ -22,9 +22,10 @@
 #include "server/processes/peek.h"
 #include "server/processes/supervisor.h"
 #include "server/processes/token.h"
-#include "server/processes/version.h"
+#include "server/session/version.h"
 #include "util/log.h"
 #include "util/util.h"
+#include "util/until.h"
 
 CK_LOG_DEFINE("server");
 

@@ -10,15 +10,15 @@
 #include <sys/random.h>
 
 #include "cricket.h"
-#include "server/session/dispatch.h"
-#include "server/processes/driver.h"
+#include "server/processes/dispatch.h"
+#include "server/session/driver.h"
 #include "server/processes/hello.h"
 #include "server/modules/modcache.h"
 #include "server/processes/options.h"
 #include "server/session/session.h"
 #include "server/processes/snapshot.h"
 #include "server/processes/token.h"
-#include "server/processes/version.h"
+#include "server/session/version.h"
 #include "util/env.h"
 #include "util/log.h"
 

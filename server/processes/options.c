@@ -9,7 +9,7 @@
 
 #include "rpc/chan.h"
 #include "server/processes/options.h"
-#include "server/processes/version.h"
+#include "server/session/version.h"
 #include "util/env.h"
 #include "util/log.h"
 

@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "server/processes/driver.h"
+#include "server/session/driver.h"
 #include "server/processes/supervisor.h"
 #include "util/fd.h"
 #include "util/log.h"

@@ -13,7 +13,7 @@
 #include "server/processes/hello.h"
 #include "server/processes/options.h"
 #include "server/processes/spare.h"
-#include "server/processes/warm.h"
+#include "server/objects/warm.h"
 #include "server/processes/worker.h"
 #include "util/fd.h"
 #include "util/log.h"

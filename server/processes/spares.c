@@ -10,6 +10,7 @@
 #include "server/processes/supervisor.h"
 #include "util/log.h"
 #include "util/util.h"
+#include "util/until.h"
 
 CK_LOG_DEFINE("server");
 

@@ -21,8 +21,9 @@
 #include "rpc/chan.h"
 #include "server/processes/options.h"
 #include "server/processes/supervisor.h"
-#include "server/processes/version.h"
+#include "server/session/version.h"
 #include "util/log.h"
+#include "util/until.h"
 
 CK_LOG_DEFINE("server");
 
@@ -49,14 +50,6 @@ struct supervisor {
 	struct ck_fresh_list *fresh;
 	struct ck_broker *broker;
 };
-
-int64_t ck_now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
 
 /* Where clients find it: the port that port 0 has become is the kernel's choice. */
 static void log_listener(int fd, const char *address)

@@ -18,7 +18,6 @@ struct ck_options;
 /* Run the server until SIGTERM or SIGINT; the exit status. */
 int ck_supervisor_main(const struct ck_options *options);
 
-int64_t ck_now_ms(void); /* of CLOCK_MONOTONIC */
 
 /* Unlink @path if it is still the file @own: another server may have made its own there. */
 struct stat;

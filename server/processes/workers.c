@@ -18,6 +18,7 @@
 #include "server/processes/worker.h"
 #include "util/fd.h"
 #include "util/log.h"
+#include "util/until.h"
 
 CK_LOG_DEFINE("server");
 

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "cricket.h"
-#include "server/processes/driver.h"
+#include "server/session/driver.h"
 #include "server/session/nvml.h"
 #include "util/log.h"
 #include "util/util.h"

@@ -12,8 +12,8 @@
 
 #include <cmocka.h>
 
-#include "client/graphs/capture.h"
-#include "client/graphs/mirror.h"
+#include "client/objects/capture.h"
+#include "client/copy/mirror.h"
 #include "tests/unit/client_peer.h"
 
 #define GRAPH ((uint64_t)1 << 23)	/* ids of the server's own */

@@ -17,7 +17,7 @@
 #include <sys/mman.h>
 
 #include "client/memory/pinned.h"
-#include "client/memory/space.h"
+#include "client/managed/space.h"
 #include "tests/unit/client_peer.h"
 
 #define MIB ((size_t)1 << 20)

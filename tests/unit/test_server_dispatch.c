@@ -23,10 +23,10 @@
 
 #include "gen/handlers.h"
 #include "rpc/proc.h"
-#include "server/session/dispatch.h"
+#include "server/processes/dispatch.h"
 #include "server/memory/memory.h"
 #include "server/modules/modcache.h"
-#include "server/modules/output.h"
+#include "server/session/output.h"
 #include "server_fake.h"
 #include "util/util.h"
 #include "tests/unit/server_links.h"

@@ -40,6 +40,7 @@ static void fake_expire(struct ck_workers *unused, int64_t begin)
 	expired_before = begin;
 }
 
+#include "util/until.h"
 #define ck_now_ms() fake_now
 #define ck_workers_spares fake_spares
 #define ck_workers_spare fake_spare

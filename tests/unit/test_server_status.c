@@ -20,7 +20,7 @@
 #include "rpc/status.h"
 #include "server/memory/delivery.h"
 #include "server/session/session.h"
-#include "server/session/status.h"
+#include "server/memory/status.h"
 #include "server_fake.h"
 
 #define EVENTS 40

@@ -14,7 +14,7 @@
 #include "gen/handlers.h"
 #include "server/modules/modcache.h"
 #include "server/session/session.h"
-#include "server/processes/warm.h"
+#include "server/objects/warm.h"
 
 #define DEVICES 2
 #define CONTEXT 16 /* the client's id of its primary context */

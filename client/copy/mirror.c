@@ -1,0 +1,500 @@
+/*
+ * client/copy/mirror.c - what is known of mirrors, and what travels for them; see mirror.h.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/memory/box.h"
+#include "client/wire/delivery.h"
+#include "client/copy/mirror.h"
+#include "client/memory/pinned.h"
+#include "util/map.h"
+
+#define PIECE ((size_t)1 << 30)		/* payload of one message; lengths on the wire are 32 bits */
+#define SMALL_PIECE ((size_t)512 << 10)	/* and of one that is a record */
+
+struct mirror {
+	uint64_t id;
+	bool source;			/* the copy reads it */
+	struct ck_box box;		/* in the memory of the application */
+	CUDA_MEMCPY3D side;		/* as the application has described it */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t launching = PTHREAD_MUTEX_INITIALIZER; /* mirrors hold one launch's bytes */
+static struct ck_map *mirrors;
+static _Atomic size_t mirror_count;
+static _Atomic bool functions;		/* some graph may have functions in it */
+static struct {
+	uint64_t exec, *mirrors;	/* launched last */
+	size_t count;
+} running;
+
+bool ck_mirrors_any(void)
+{
+	return mirror_count != 0;
+}
+
+static void forget(uint64_t id)
+{
+	struct mirror *m;
+
+	pthread_mutex_lock(&lock);
+	m = mirrors ? ck_map_remove(mirrors, &id, sizeof(id)) : NULL;
+	if (m)
+		mirror_count--;
+	pthread_mutex_unlock(&lock);
+	free(m);
+}
+
+/* A copy of what is known of @id; false: nothing is. */
+static bool find(uint64_t id, struct mirror *out)
+{
+	const struct mirror *m;
+
+	pthread_mutex_lock(&lock);
+	m = mirrors ? ck_map_find(mirrors, &id, sizeof(id)) : NULL;
+	if (m)
+		*out = *m;
+	pthread_mutex_unlock(&lock);
+	return m != NULL;
+}
+
+static CUresult note(struct mirror *m)
+{
+	static uint64_t last;
+	int ret = -1;
+
+	pthread_mutex_lock(&lock);
+	if (!mirrors)
+		mirrors = ck_map_create();
+	m->id = ++last;
+	if (mirrors)
+		ret = ck_map_insert(mirrors, &m->id, sizeof(m->id), m);
+	if (ret == 0)
+		mirror_count++;
+	pthread_mutex_unlock(&lock);
+	return ret == 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+/* @m's box, placed as a copy says; false: that is no place, or too large. */
+static bool place(struct mirror *m, const void *host, size_t pitch, size_t rows,
+		  const size_t at[3])
+{
+	size_t bytes;
+
+	return host && ck_box_place(&m->box, (uintptr_t)host, pitch, rows, at) &&
+	       !ck_mul_overflow(m->box.width, m->box.height, &bytes) &&
+	       !ck_mul_overflow(bytes, m->box.depth, &bytes);
+}
+
+static CUresult make(const CUDA_MEMCPY3D *c, bool source, uint64_t *id)
+{
+	struct mirror *m = malloc(sizeof(*m));
+	CUresult err = CUDA_ERROR_INVALID_VALUE;
+	bool good;
+
+	if (!m)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	*m = (struct mirror){ .source = source, .side = *c,
+			      .box = { .width = c->WidthInBytes, .height = c->Height,
+				       .depth = c->Depth } };
+	if (source)
+		good = place(m, c->srcHost, c->srcPitch, c->srcHeight,
+			     (const size_t[]){ c->srcXInBytes, c->srcY, c->srcZ });
+	else
+		good = place(m, c->dstHost, c->dstPitch, c->dstHeight,
+			     (const size_t[]){ c->dstXInBytes, c->dstY, c->dstZ });
+	if (good)
+		err = note(m);
+	if (err)
+		free(m);
+	else
+		*id = m->id;
+	return err;
+}
+
+/* Unified addresses become what they are. */
+static void classify(CUDA_MEMCPY3D *c)
+{
+	if (c->srcMemoryType == CU_MEMORYTYPE_UNIFIED) {
+		c->srcMemoryType = ck_on_device(c->srcDevice) ? CU_MEMORYTYPE_DEVICE :
+								CU_MEMORYTYPE_HOST;
+		c->srcHost = (void *)(uintptr_t)c->srcDevice;
+	}
+	if (c->dstMemoryType == CU_MEMORYTYPE_UNIFIED) {
+		c->dstMemoryType = ck_on_device(c->dstDevice) ? CU_MEMORYTYPE_DEVICE :
+								CU_MEMORYTYPE_HOST;
+		c->dstHost = (void *)(uintptr_t)c->dstDevice;
+	}
+}
+
+static CUresult mirror_source(CUDA_MEMCPY3D *c, uint64_t *made)
+{
+	uint64_t id = 0;
+	CUresult err = CUDA_SUCCESS;
+
+	if (c->srcMemoryType == CU_MEMORYTYPE_ARRAY) {
+		err = ck_array_id(c->srcArray, &id);
+		c->srcArray = (CUarray)(uintptr_t)id;
+	} else if (c->srcMemoryType == CU_MEMORYTYPE_HOST) {
+		err = make(c, true, made);
+		c->srcHost = (void *)(uintptr_t)*made;
+		c->srcXInBytes = c->srcY = c->srcZ = 0;
+		c->srcPitch = c->WidthInBytes;
+		c->srcHeight = c->Height;
+	}
+	return err;
+}
+
+static CUresult mirror_destination(CUDA_MEMCPY3D *c, uint64_t *made)
+{
+	uint64_t id = 0;
+	CUresult err = CUDA_SUCCESS;
+
+	if (c->dstMemoryType == CU_MEMORYTYPE_ARRAY) {
+		err = ck_array_id(c->dstArray, &id);
+		c->dstArray = (CUarray)(uintptr_t)id;
+	} else if (c->dstMemoryType == CU_MEMORYTYPE_HOST) {
+		err = make(c, false, made);
+		c->dstHost = (void *)(uintptr_t)*made;
+		c->dstXInBytes = c->dstY = c->dstZ = 0;
+		c->dstPitch = c->WidthInBytes;
+		c->dstHeight = c->Height;
+	}
+	return err;
+}
+
+void ck_mirror_undo(const struct ck_mirrored *m)
+{
+	for (int i = 0; i < 2; i++) {
+		if (m->made[i])
+			forget(m->made[i]);
+	}
+}
+
+CUresult ck_mirror_copy(const CUDA_MEMCPY3D *copy, struct ck_mirrored *out)
+{
+	CUresult err;
+
+	*out = (struct ck_mirrored){ .copy = *copy };
+	if (!copy->WidthInBytes || !copy->Height || !copy->Depth)
+		return CUDA_ERROR_INVALID_VALUE;
+	classify(&out->copy);
+	err = mirror_source(&out->copy, &out->made[0]);
+	if (!err)
+		err = mirror_destination(&out->copy, &out->made[1]);
+	if (err)
+		ck_mirror_undo(out);
+	return err;
+}
+
+static CUresult restore_source(CUDA_MEMCPY3D *c)
+{
+	struct mirror m;
+
+	if (c->srcMemoryType == CU_MEMORYTYPE_ARRAY) {
+		c->srcArray = ck_object_named(CK_OBJECT_ARRAY, (uintptr_t)c->srcArray);
+	} else if (c->srcMemoryType == CU_MEMORYTYPE_HOST) {
+		if (!find((uintptr_t)c->srcHost, &m))
+			return CUDA_ERROR_UNKNOWN;
+		c->srcXInBytes = m.side.srcXInBytes;
+		c->srcY = m.side.srcY;
+		c->srcZ = m.side.srcZ;
+		c->srcPitch = m.side.srcPitch;
+		c->srcHeight = m.side.srcHeight;
+		c->srcHost = m.side.srcHost;
+	}
+	return CUDA_SUCCESS;
+}
+
+CUresult ck_mirror_restore(CUDA_MEMCPY3D *c)
+{
+	struct mirror m;
+
+	if (c->dstMemoryType == CU_MEMORYTYPE_ARRAY) {
+		c->dstArray = ck_object_named(CK_OBJECT_ARRAY, (uintptr_t)c->dstArray);
+	} else if (c->dstMemoryType == CU_MEMORYTYPE_HOST) {
+		if (!find((uintptr_t)c->dstHost, &m))
+			return CUDA_ERROR_UNKNOWN;
+		c->dstXInBytes = m.side.dstXInBytes;
+		c->dstY = m.side.dstY;
+		c->dstZ = m.side.dstZ;
+		c->dstPitch = m.side.dstPitch;
+		c->dstHeight = m.side.dstHeight;
+		c->dstHost = m.side.dstHost;
+	}
+	return restore_source(c);
+}
+
+CUresult ck_mirror_capture(const CUDA_MEMCPY3D *copy, uint64_t stream)
+{
+	struct ck_mirrored m;
+	uint64_t ctx;
+	CUresult err = ck_enter(&ctx);
+
+	if (!err)
+		err = ck_mirror_copy(copy, &m);
+	if (err)
+		return err;
+	err = ck_wire_ck_capture_copy(ctx, &m.copy, stream);
+	if (err)
+		ck_mirror_undo(&m);
+	return err;
+}
+
+CUresult ck_mirror_capture_flat(uint64_t dst, bool to_device, uint64_t src, bool from_device,
+				size_t size, uint64_t stream)
+{
+	const CUDA_MEMCPY3D copy = {
+		.srcMemoryType = from_device ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST,
+		.srcHost = from_device ? NULL : (void *)(uintptr_t)src,
+		.srcDevice = from_device ? src : 0,
+		.dstMemoryType = to_device ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST,
+		.dstHost = to_device ? NULL : (void *)(uintptr_t)dst,
+		.dstDevice = to_device ? dst : 0,
+		.WidthInBytes = size, .Height = 1, .Depth = 1,
+	};
+
+	return ck_mirror_capture(&copy, stream);
+}
+
+static void forget_all(uint64_t *ids, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		forget(ids[i]);
+	free(ids);
+}
+
+void ck_mirror_assign(struct ck_exec *exec, CUresult err, uint64_t *ids, size_t count,
+		      uint64_t *gone, size_t gone_count)
+{
+	uint64_t *old = ids;
+
+	pthread_mutex_lock(&launching);
+	if (!err) {
+		old = exec->mirrors;
+		exec->mirrors = ids;
+		exec->mirror_count = (unsigned int)count;
+	}
+	pthread_mutex_unlock(&launching);
+	free(old);
+	forget_all(gone, gone_count);
+}
+
+static size_t size_of(const struct mirror *m)
+{
+	return m->box.width * m->box.height * m->box.depth;
+}
+
+/* Memory for the bytes of @m without gaps: the application's own where that is such, or new. */
+static char *bytes_take(const struct mirror *m)
+{
+	return ck_box_is_packed(&m->box) ? (char *)(uintptr_t)m->box.start : malloc(size_of(m));
+}
+
+static bool is_own(const struct mirror *m, const char *bytes)
+{
+	return (uintptr_t)bytes == m->box.start;
+}
+
+static void bytes_give(const struct mirror *m, char *bytes)
+{
+	if (!is_own(m, bytes))
+		free(bytes);
+}
+
+static CUresult fill(const struct mirror *m)
+{
+	size_t size = size_of(m);
+	char *from = bytes_take(m);
+	CUresult err = from ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+
+	if (from && !is_own(m, from))
+		ck_box_pack(&m->box, from);
+	for (size_t at = 0; at < size && !err; at += PIECE)
+		err = ck_wire_ck_mirror_fill(0, m->id, at, from + at, ck_min(size - at, PIECE));
+	bytes_give(m, from);
+	return err;
+}
+
+static CUresult fetch(const struct mirror *m, uint64_t ctx, uint64_t exec)
+{
+	size_t size = size_of(m);
+	char *to = bytes_take(m);
+	CUresult err = to ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+
+	for (size_t at = 0; at < size && !err; at += PIECE) {
+		size_t n = ck_min(size - at, PIECE);
+		struct ck_sink sink = { to + at, n };
+
+		err = ck_wire_ck_mirror_read(ctx, m->id, exec, at, n, &sink);
+	}
+	if (!err && !is_own(m, to))
+		ck_box_unpack(&m->box, to);
+	bytes_give(m, to);
+	return err;
+}
+
+/* Every mirror of @exec on one side: sources are filled, destinations fetched. */
+static CUresult each(const struct ck_exec *exec, uint64_t ctx, bool source)
+{
+	CUresult err = CUDA_SUCCESS;
+	struct mirror m;
+
+	for (unsigned int i = 0; i < exec->mirror_count && !err; i++) {
+		if (!find(exec->mirrors[i], &m))
+			continue;
+		if (source && (m.source || functions))
+			err = fill(&m);
+		else if (!source && !m.source)
+			err = fetch(&m, ctx, exec->object.id);
+	}
+	return err;
+}
+
+/* What functions of the launch under way are concerned with. */
+static void note_running(const struct ck_exec *exec)
+{
+	uint64_t *ids = functions ? malloc(exec->mirror_count * sizeof(*ids)) : NULL;
+
+	if (ids)
+		memcpy(ids, exec->mirrors, exec->mirror_count * sizeof(*ids));
+	pthread_mutex_lock(&lock);
+	free(running.mirrors);
+	running.mirrors = ids;
+	running.count = ids ? exec->mirror_count : 0;
+	running.exec = exec->object.id;
+	pthread_mutex_unlock(&lock);
+}
+
+/* Bytes go into a mirror when the launch before has done with all of its own. */
+CUresult ck_mirror_launch(struct ck_exec *exec, uint64_t ctx, uint64_t stream)
+{
+	struct ck_sink nothing = { 0 };
+	CUresult err = CUDA_SUCCESS;
+
+	pthread_mutex_lock(&launching);
+	if (running.exec)
+		err = ck_wire_ck_mirror_read(ctx, 0, running.exec, 0, 0, &nothing);
+	/* what a source holds may be on its way to it */
+	if (!err && (ck_pinned_count || ck_delivery_count))
+		err = ck_wire_cuStreamSynchronize(ctx, stream);
+	if (!err)
+		err = each(exec, ctx, true);
+	if (!err)
+		note_running(exec);
+	if (!err)
+		err = ck_wire_cuGraphLaunch(ctx, exec->object.id, stream);
+	if (!err)
+		err = each(exec, ctx, false);
+	pthread_mutex_unlock(&launching);
+	return err;
+}
+
+CUresult ck_mirror_owner_end(uint64_t object)
+{
+	uint64_t *gone = NULL;
+	size_t count = 0;
+	CUresult err = ck_wire_ck_graph_end(0, object, &gone, &count);
+
+	forget_all(gone, count);
+	return err;
+}
+
+void ck_mirror_functions(void)
+{
+	functions = true;
+}
+
+/* Mirrors of the launch under way, to be freed; 0: none. */
+static size_t running_mirrors(uint64_t **ids)
+{
+	size_t count;
+
+	*ids = NULL;
+	pthread_mutex_lock(&lock);
+	count = running.count;
+	if (count > 0)
+		*ids = malloc(count * sizeof(**ids));
+	if (*ids)
+		memcpy(*ids, running.mirrors, count * sizeof(**ids));
+	pthread_mutex_unlock(&lock);
+	return *ids ? count : 0;
+}
+
+/* These pass the command stream by, which may itself wait for the launch. */
+static bool pull_piece(const struct mirror *m, size_t at, char *to, size_t size)
+{
+	ck_mirror_aside_args args = { .mirror = m->id, .offset = at, .size = size };
+	ck_mirror_aside_res res;
+	bool done;
+
+	memset(&res, 0, sizeof(res));
+	done = ck_call_aside(CK_PROC_ck_mirror_aside, &args, &res) == CUDA_SUCCESS &&
+	       res.back.back_len == size;
+	if (done)
+		memcpy(to, res.back.back_val, size);
+	free(res.back.back_val);
+	return done;
+}
+
+static bool push_piece(const struct mirror *m, size_t at, char *from, size_t size)
+{
+	ck_mirror_aside_args args = { .mirror = m->id, .offset = at };
+	ck_mirror_aside_res res;
+	bool done;
+
+	memset(&res, 0, sizeof(res));
+	args.data.data_val = from;
+	args.data.data_len = (u_int)size;
+	done = ck_call_aside(CK_PROC_ck_mirror_aside, &args, &res) == CUDA_SUCCESS;
+	free(res.back.back_val);
+	return done;
+}
+
+static void exchange(const struct mirror *m, bool pull)
+{
+	size_t size = size_of(m);
+	char *bytes = bytes_take(m);
+	bool done = bytes != NULL;
+
+	if (bytes && !is_own(m, bytes))
+		ck_box_pack(&m->box, bytes);
+	for (size_t at = 0; at < size && done; at += SMALL_PIECE) {
+		size_t n = ck_min(size - at, SMALL_PIECE);
+
+		done = pull ? pull_piece(m, at, bytes + at, n) : push_piece(m, at, bytes + at, n);
+	}
+	if (done && pull && !is_own(m, bytes))
+		ck_box_unpack(&m->box, bytes);
+	bytes_give(m, bytes);
+}
+
+/* All mirrors have been filled before the launch: what no copy has written yet is as it was. */
+void ck_mirror_pull(void)
+{
+	struct mirror m;
+	uint64_t *ids;
+	size_t count = running_mirrors(&ids);
+
+	for (size_t i = 0; i < count; i++) {
+		if (find(ids[i], &m) && !m.source)
+			exchange(&m, true);
+	}
+	free(ids);
+}
+
+void ck_mirror_push(void)
+{
+	struct mirror m;
+	uint64_t *ids;
+	size_t count = running_mirrors(&ids);
+
+	for (size_t i = 0; i < count; i++) {
+		if (find(ids[i], &m))
+			exchange(&m, false);
+	}
+	free(ids);
+}

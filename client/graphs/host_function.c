@@ -1,0 +1,249 @@
+/*
+ * client/graphs/host_function.c - functions that CUDA calls back: host functions and callbacks of streams,
+ * destructors of user objects, notifications of devices.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "client/copy/mirror.h"
+#include "client/graphs/host_function.h"
+#include "client/objects/callback.h"
+#include "client/objects/capture.h"
+#include "client/wire/client.h"
+#include "client/wire/delivery.h"
+#include "client/memory/pinned.h"
+
+#define FUNCTION_REPEATED 1u	/* flags of ck_host_function */
+#define FUNCTION_STATUS 2u
+
+/* Functions of graphs see what copies before them have written, and feed those behind them. */
+static void run_host_function(const struct ck_callback *callback, int status, uint64_t value)
+{
+	(void)status;
+	(void)value;
+	if (callback->persistent)
+		ck_mirror_pull();
+	((CUhostFn)callback->function)(callback->data);
+	if (callback->persistent)
+		ck_mirror_push();
+}
+
+CUresult ck_host_function_register(CUhostFn fn, void *data, bool persistent, uint64_t *id)
+{
+	const struct ck_callback callback = {
+		.run = run_host_function,
+		.function = (void (*)(void))fn,
+		.data = data,
+		.persistent = persistent,
+		.in_stream = !persistent,
+	};
+
+	if (persistent)
+		ck_mirror_functions();
+	return persistent ? ck_callback_keep(&callback, id) : ck_callback_add(&callback, id);
+}
+
+static CUresult send_function(struct ck_context *ctx, struct ck_stream *s, uint64_t id,
+			      unsigned int flags)
+{
+	CUresult err = ck_wire_ck_host_function(ctx->object.id, s ? s->object.id : 0, id, flags);
+
+	if (err && !(flags & FUNCTION_REPEATED))
+		ck_callback_drop(id);
+	return err;
+}
+
+CK_EXPORT CUresult cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData)
+{
+	struct ck_context *ctx;
+	struct ck_stream *s;
+	bool repeated;
+	uint64_t id;
+	CUresult err = ck_context_usable(&ctx);
+
+	if (err)
+		return err;
+	if (!fn)
+		return CUDA_ERROR_INVALID_VALUE;
+	err = ck_stream_from(hStream, &s);
+	if (!err)
+		err = ck_capture_work(s);
+	if (err)
+		return err;
+	repeated = ck_capturing(s);
+	err = ck_host_function_register(fn, userData, repeated, &id);
+	return err ? err : send_function(ctx, s, id, repeated ? FUNCTION_REPEATED : 0);
+}
+
+static void run_stream_callback(const struct ck_callback *callback, int status, uint64_t value)
+{
+	(void)value;
+	((CUstreamCallback)callback->function)(callback->handle, (CUresult)status, callback->data);
+}
+
+CK_EXPORT CUresult cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void *userData,
+				       unsigned int flags)
+{
+	const struct ck_callback entry = {
+		.run = run_stream_callback,
+		.function = (void (*)(void))callback,
+		.data = userData,
+		.handle = hStream,
+		.on_loss = true,
+		.in_stream = true,
+	};
+	struct ck_context *ctx;
+	struct ck_stream *s;
+	uint64_t id;
+	CUresult err = ck_context_usable(&ctx);
+
+	if (err)
+		return err;
+	if (flags || !callback)
+		return CUDA_ERROR_INVALID_VALUE;
+	err = ck_stream_from(hStream, &s);
+	if (!err)
+		err = ck_capture_wait(s);
+	if (!err)
+		err = ck_callback_add(&entry, &id);
+	return err ? err : send_function(ctx, s, id, FUNCTION_STATUS);
+}
+
+/* --- user objects */
+
+/* The last reference has gone: the handle is free from now on. */
+static void run_destructor(const struct ck_callback *callback, int status, uint64_t value)
+{
+	(void)status;
+	(void)value;
+	ck_object_free(callback->handle);
+	((CUhostFn)callback->function)(callback->data);
+}
+
+CK_EXPORT CUresult cuUserObjectCreate(CUuserObject *object_out, void *ptr, CUhostFn destroy,
+				      unsigned int initialRefcount, unsigned int flags)
+{
+	struct ck_callback entry = {
+		.run = run_destructor, .function = (void (*)(void))destroy, .data = ptr,
+	};
+	struct ck_object *object;
+	uint64_t id;
+	CUresult err = ck_session_check();
+
+	if (err)
+		return err;
+	if (!object_out || !destroy || initialRefcount == 0 || initialRefcount > INT32_MAX ||
+	    flags != CU_USER_OBJECT_NO_DESTRUCTOR_SYNC)
+		return CUDA_ERROR_INVALID_VALUE;
+	object = ck_object_new(CK_OBJECT_USER, NULL);
+	if (!object)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	entry.handle = object;
+	err = ck_callback_add(&entry, &id);
+	if (!err) {
+		err = ck_wire_ck_user_object(0, object->id, id, initialRefcount);
+		if (err)
+			ck_callback_drop(id);
+	}
+	if (err)
+		ck_object_free(object);
+	else
+		*object_out = (CUuserObject)object;
+	return err;
+}
+
+/* --- notifications */
+
+struct notification {
+	uint64_t callback;	/* its id here */
+	uint64_t handle;	/* the server's number of it */
+	CUdevice device;
+	struct notification *next;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct notification *notifications;
+
+static void run_notification(const struct ck_callback *callback, int status, uint64_t value)
+{
+	CUasyncNotificationInfo info = { .type = (CUasyncNotificationType)status };
+
+	info.info.overBudget.bytesOverBudget = value;
+	((CUasyncCallback)callback->function)(&info, callback->data, callback->handle);
+}
+
+static CUresult register_notification(struct notification *n, CUasyncCallback function, void *data)
+{
+	const struct ck_callback entry = {
+		.run = run_notification,
+		.function = (void (*)(void))function,
+		.data = data,
+		.handle = n,
+		.persistent = true,
+	};
+	int ordinal;
+	CUresult err = ck_device_id(n->device, &ordinal);
+
+	if (!err)
+		err = ck_callback_add(&entry, &n->callback);
+	if (err)
+		return err;
+	err = ck_wire_ck_notification(0, ordinal, n->callback, &n->handle);
+	if (err)
+		ck_callback_drop(n->callback);
+	return err;
+}
+
+CK_EXPORT CUresult cuDeviceRegisterAsyncNotification(CUdevice device, CUasyncCallback callbackFunc,
+						     void *userData,
+						     CUasyncCallbackHandle *callback)
+{
+	struct notification *n;
+	CUresult err = ck_session_check();
+
+	if (err)
+		return err;
+	if (!callbackFunc || !callback)
+		return CUDA_ERROR_INVALID_VALUE;
+	n = calloc(1, sizeof(*n));
+	if (!n)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	n->device = device;
+	err = register_notification(n, callbackFunc, userData);
+	if (err) {
+		free(n);
+		return err;
+	}
+	pthread_mutex_lock(&lock);
+	n->next = notifications;
+	notifications = n;
+	pthread_mutex_unlock(&lock);
+	*callback = (CUasyncCallbackHandle)n;
+	return CUDA_SUCCESS;
+}
+
+CK_EXPORT CUresult cuDeviceUnregisterAsyncNotification(CUdevice device,
+						       CUasyncCallbackHandle callback)
+{
+	struct notification **at = &notifications, *n;
+	int ordinal;
+	CUresult err = ck_session_check();
+
+	if (!err)
+		err = ck_device_id(device, &ordinal);
+	if (err)
+		return err;
+	pthread_mutex_lock(&lock);
+	while (*at && ((CUasyncCallbackHandle)*at != callback || (*at)->device != device))
+		at = &(*at)->next;
+	n = *at;
+	if (n)
+		*at = n->next;
+	pthread_mutex_unlock(&lock);
+	if (!n)
+		return CUDA_ERROR_INVALID_VALUE;
+	err = ck_wire_ck_notification_end(0, ordinal, n->handle);
+	ck_callback_drop(n->callback);
+	free(n);
+	return err;
+}

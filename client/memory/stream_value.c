@@ -1,0 +1,91 @@
+/*
+ * client/memory/stream_value.c - streams that wait for and write values in device memory.
+ */
+#include "client/wire/client.h"
+
+#define OPERATIONS_MAX 255	/* of one batch, as the driver has it */
+
+/* A value's address: aligned to it, in known device memory. */
+static CUresult check(CUdeviceptr at, size_t size)
+{
+	return at % size ? CUDA_ERROR_INVALID_VALUE : ck_device_reach(at, size);
+}
+
+static CUresult enter(CUstream handle, uint64_t *ctx, uint64_t *stream)
+{
+	CUresult err = ck_enter(ctx);
+
+	return err ? err : ck_stream_id(handle, stream);
+}
+
+/* The flush is of what other devices write: no device here has it. */
+static CUresult check_wait(unsigned int flags)
+{
+	if ((flags & ~CU_STREAM_WAIT_VALUE_FLUSH) > CU_STREAM_WAIT_VALUE_NOR)
+		return CUDA_ERROR_INVALID_VALUE;
+	return flags & CU_STREAM_WAIT_VALUE_FLUSH ? CUDA_ERROR_NOT_SUPPORTED : CUDA_SUCCESS;
+}
+
+/* The one that there is belongs to the first version of these calls. */
+static CUresult check_write(unsigned int flags)
+{
+	return flags ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
+#define VALUE(name, type, check_flags)                                                        \
+	CK_EXPORT CUresult name(CUstream stream, CUdeviceptr addr, type value,                \
+				unsigned int flags)                                           \
+	{                                                                                     \
+		uint64_t ctx, id;                                                             \
+		CUresult err = enter(stream, &ctx, &id);                                      \
+                                                                                              \
+		if (!err)                                                                     \
+			err = check_flags(flags);                                             \
+		if (!err)                                                                     \
+			err = check(addr, sizeof(value));                                     \
+		return err ? err : ck_wire_##name(ctx, id, addr, value, flags);               \
+	}
+
+VALUE(cuStreamWaitValue32_v2, cuuint32_t, check_wait)
+VALUE(cuStreamWaitValue64_v2, cuuint64_t, check_wait)
+VALUE(cuStreamWriteValue32_v2, cuuint32_t, check_write)
+VALUE(cuStreamWriteValue64_v2, cuuint64_t, check_write)
+
+static CUresult check_operation(const CUstreamBatchMemOpParams *p)
+{
+	switch (p->operation) {
+	case CU_STREAM_MEM_OP_WAIT_VALUE_32:
+		return check(p->waitValue.address, sizeof(cuuint32_t));
+	case CU_STREAM_MEM_OP_WAIT_VALUE_64:
+		return check(p->waitValue.address, sizeof(cuuint64_t));
+	case CU_STREAM_MEM_OP_WRITE_VALUE_32:
+		return check(p->writeValue.address, sizeof(cuuint32_t));
+	case CU_STREAM_MEM_OP_WRITE_VALUE_64:
+		return check(p->writeValue.address, sizeof(cuuint64_t));
+	case CU_STREAM_MEM_OP_BARRIER:
+	case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES:
+		return CUDA_SUCCESS;
+	default:
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+}
+
+CK_EXPORT CUresult cuStreamBatchMemOp_v2(CUstream stream, unsigned int count,
+					 CUstreamBatchMemOpParams *paramArray, unsigned int flags)
+{
+	uint64_t ctx, id;
+	CUresult err = enter(stream, &ctx, &id);
+
+	if (err)
+		return err;
+	if (count == 0 && !flags)
+		return CUDA_SUCCESS;
+	if (!paramArray || count > OPERATIONS_MAX || flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	for (unsigned int i = 0; i < count && !err; i++)
+		err = check_operation(&paramArray[i]);
+	if (err)
+		return err;
+	return ck_wire_ck_stream_operations(ctx, id, paramArray, count * sizeof(*paramArray),
+					    flags);
+}

@@ -1,0 +1,310 @@
+/*
+ * client/objects/capture.c - the captures under way, and the rules of their modes; see capture.h.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "client/objects/capture.h"
+#include "client/objects/capture_list.h"
+
+_Atomic unsigned int ck_captures;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct ck_capture *captures;
+
+/* The capture of number @sequence if it is under way. Locked by the caller, as in what follows. */
+static struct ck_capture *find(uint64_t sequence)
+{
+	struct ck_capture *c = captures;
+
+	while (c && c->sequence != sequence)
+		c = c->next;
+	return sequence ? c : NULL;
+}
+
+static struct ck_capture *capture_of(const struct ck_stream *stream)
+{
+	return stream ? find(atomic_load(&stream->capture)) : NULL;
+}
+
+/* Work in the legacy stream waits for all others of its context but the non-blocking ones. */
+static CUresult refuse_legacy(bool lose)
+{
+	const struct ck_context *context = ck_context_current();
+	CUresult err = CUDA_SUCCESS;
+
+	for (struct ck_capture *c = captures; c; c = c->next) {
+		if (c->blocking && c->context == context) {
+			c->invalid |= lose;
+			err = CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+		}
+	}
+	return err;
+}
+
+bool ck_capture_has(const struct ck_stream *stream)
+{
+	bool has;
+
+	pthread_mutex_lock(&lock);
+	has = capture_of(stream) != NULL;
+	pthread_mutex_unlock(&lock);
+	return has;
+}
+
+CUresult ck_capture_refuses_work(struct ck_stream *stream)
+{
+	const struct ck_capture *c;
+	CUresult err = CUDA_SUCCESS;
+
+	pthread_mutex_lock(&lock);
+	c = capture_of(stream);
+	if (!stream)
+		err = refuse_legacy(true);
+	else if (c && c->invalid)
+		err = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+	pthread_mutex_unlock(&lock);
+	return err;
+}
+
+CUresult ck_capture_legacy(void)
+{
+	CUresult err;
+
+	pthread_mutex_lock(&lock);
+	err = refuse_legacy(false);
+	pthread_mutex_unlock(&lock);
+	return err;
+}
+
+CUresult ck_capture_refuses_wait(struct ck_stream *stream)
+{
+	struct ck_capture *c;
+	CUresult err = CUDA_SUCCESS;
+
+	pthread_mutex_lock(&lock);
+	c = capture_of(stream);
+	if (!stream) {
+		err = refuse_legacy(true);
+	} else if (c) {
+		c->invalid = true;
+		err = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+	}
+	pthread_mutex_unlock(&lock);
+	return err;
+}
+
+CUresult ck_capture_refuses_context(struct ck_context *context)
+{
+	CUresult err = CUDA_SUCCESS;
+
+	pthread_mutex_lock(&lock);
+	for (struct ck_capture *c = captures; c; c = c->next) {
+		if (c->context == context) {
+			c->invalid = true;
+			err = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+		}
+	}
+	pthread_mutex_unlock(&lock);
+	return err;
+}
+
+/* Does @c forbid unsafe calls to thread @t, by the thread's own mode? */
+static bool forbids(const struct ck_capture *c, const struct ck_thread *t)
+{
+	if (t->capture_mode == CU_STREAM_CAPTURE_MODE_RELAXED)
+		return false;
+	if (c->thread == t)
+		return c->mode != CU_STREAM_CAPTURE_MODE_RELAXED;
+	return c->mode == CU_STREAM_CAPTURE_MODE_GLOBAL &&
+	       t->capture_mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
+}
+
+CUresult ck_capture_refuses_unsafe(void)
+{
+	const struct ck_thread *t = ck_thread();
+	CUresult err = CUDA_SUCCESS;
+
+	pthread_mutex_lock(&lock);
+	for (struct ck_capture *c = captures; c; c = c->next) {
+		if (forbids(c, t)) {
+			c->invalid = true;
+			err = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+		}
+	}
+	pthread_mutex_unlock(&lock);
+	return err;
+}
+
+CUresult ck_capture_refuses_question(struct ck_stream *stream)
+{
+	CUresult err = ck_capture_refuses_wait(stream);
+
+	return err ? err : ck_capture_refuses_unsafe();
+}
+
+void ck_capture_record(struct ck_event *event, const struct ck_stream *stream)
+{
+	struct ck_capture *c = NULL;
+
+	event->recorded = true;
+	if (!ck_captures_any()) {
+		event->capture = 0;
+		return;
+	}
+	pthread_mutex_lock(&lock);
+	c = capture_of(stream);
+	event->capture = c ? c->sequence : 0;
+	pthread_mutex_unlock(&lock);
+}
+
+/* @stream, of @c or of none, waits for an event of the capture @other. */
+static CUresult join(struct ck_stream *stream, struct ck_capture *c, struct ck_capture *other)
+{
+	if (!stream) {
+		other->invalid = true;
+		return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+	}
+	if (c && c != other) {
+		c->invalid = other->invalid = true;
+		return CUDA_ERROR_STREAM_CAPTURE_MERGE;
+	}
+	stream->capture = other->sequence;
+	other->blocking |= !(stream->flags & CU_STREAM_NON_BLOCKING);
+	return CUDA_SUCCESS;
+}
+
+/* True when an event was recorded in a capture that is over or lost: it means nothing since. */
+static bool stale(const struct ck_event *event)
+{
+	const struct ck_capture *c = find(event->capture);
+
+	return event->capture && (!c || c->invalid);
+}
+
+CUresult ck_capture_join(struct ck_stream *stream, const struct ck_event *event)
+{
+	struct ck_capture *c;
+	CUresult err = CUDA_SUCCESS;
+
+	if (!ck_captures_any() && !event->capture)
+		return CUDA_SUCCESS;
+	pthread_mutex_lock(&lock);
+	c = capture_of(stream);
+	if (stale(event))
+		err = CUDA_ERROR_INVALID_VALUE;
+	else if (event->capture)
+		err = join(stream, c, find(event->capture));
+	else if (c && event->recorded)
+		err = CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
+	if (c && err)
+		c->invalid = true;
+	pthread_mutex_unlock(&lock);
+	return err;
+}
+
+CUresult ck_capture_ask(const struct ck_event *event)
+{
+	CUresult err = CUDA_SUCCESS;
+
+	if (event->capture) {
+		pthread_mutex_lock(&lock);
+		err = stale(event) ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_CAPTURED_EVENT;
+		if (err == CUDA_ERROR_CAPTURED_EVENT)
+			find(event->capture)->invalid = true;
+		pthread_mutex_unlock(&lock);
+	}
+	return err ? err : ck_capture_unsafe();
+}
+
+static void take_out(struct ck_capture *c)
+{
+	struct ck_capture **at = &captures;
+
+	while (*at != c)
+		at = &(*at)->next;
+	*at = c->next;
+	atomic_fetch_sub(&ck_captures, 1);
+	free(c);
+}
+
+void ck_capture_lose_stream(struct ck_stream *stream)
+{
+	struct ck_capture *c;
+
+	pthread_mutex_lock(&lock);
+	c = capture_of(stream);
+	if (c && c->origin == stream->object.id)
+		take_out(c);
+	pthread_mutex_unlock(&lock);
+}
+
+void ck_capture_spoil_stream(const struct ck_stream *stream)
+{
+	struct ck_capture *c;
+
+	pthread_mutex_lock(&lock);
+	c = capture_of(stream);
+	if (c)
+		c->invalid = true;
+	pthread_mutex_unlock(&lock);
+}
+
+CUresult ck_capture_note(struct ck_stream *stream, CUstreamCaptureMode mode, bool to_graph)
+{
+	static uint64_t sequence;
+	struct ck_capture *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	*c = (struct ck_capture){
+		.origin = stream->object.id,
+		.context = stream->object.context,
+		.thread = ck_thread(),
+		.mode = mode,
+		.to_graph = to_graph,
+		.blocking = !(stream->flags & CU_STREAM_NON_BLOCKING),
+	};
+	pthread_mutex_lock(&lock);
+	c->sequence = ++sequence;
+	c->next = captures;
+	captures = c;
+	stream->capture = c->sequence;
+	atomic_fetch_add(&ck_captures, 1);
+	pthread_mutex_unlock(&lock);
+	return CUDA_SUCCESS;
+}
+
+bool ck_capture_find(const struct ck_stream *stream, struct ck_capture *out)
+{
+	const struct ck_capture *c;
+
+	pthread_mutex_lock(&lock);
+	c = capture_of(stream);
+	if (c)
+		*out = *c;
+	pthread_mutex_unlock(&lock);
+	return c != NULL;
+}
+
+void ck_capture_forget(uint64_t sequence)
+{
+	struct ck_capture *c;
+
+	pthread_mutex_lock(&lock);
+	c = find(sequence);
+	if (c)
+		take_out(c);
+	pthread_mutex_unlock(&lock);
+}
+
+void ck_capture_invalidate(uint64_t sequence)
+{
+	struct ck_capture *c;
+
+	pthread_mutex_lock(&lock);
+	c = find(sequence);
+	if (c)
+		c->invalid = true;
+	pthread_mutex_unlock(&lock);
+}

@@ -1,0 +1,103 @@
+/*
+ * client/objects/capture.h - which streams are being captured, and what that forbids.
+ *
+ * Frameworks ask for this before almost everything they do, so it is known here: a capture spreads
+ * to other streams only by the application's own calls. The server always captures in relaxed
+ * mode, since its threads are not the application's; what the other modes promise is kept here.
+ */
+#ifndef CK_CLIENT_OBJECTS_CAPTURE_H
+#define CK_CLIENT_OBJECTS_CAPTURE_H
+
+#include "client/wire/client.h"
+
+/* Captures under way in this process. */
+extern _Atomic unsigned int ck_captures;
+
+static inline bool ck_captures_any(void)
+{
+	return unlikely(atomic_load_explicit(&ck_captures, memory_order_acquire) != 0);
+}
+
+/* The answers while there are captures. @stream NULL is the legacy one. */
+bool ck_capture_has(const struct ck_stream *stream);
+CUresult ck_capture_refuses_work(struct ck_stream *stream);
+CUresult ck_capture_refuses_wait(struct ck_stream *stream);
+CUresult ck_capture_refuses_context(struct ck_context *context);
+CUresult ck_capture_refuses_unsafe(void);
+CUresult ck_capture_refuses_question(struct ck_stream *stream);
+void ck_capture_lose_stream(struct ck_stream *stream);
+void ck_capture_spoil_stream(const struct ck_stream *stream);
+
+/* Is @stream part of a capture, invalidated ones included? */
+static inline bool ck_capturing(const struct ck_stream *stream)
+{
+	return ck_captures_any() && ck_capture_has(stream);
+}
+
+/*
+ * May work be put into @stream? STREAM_CAPTURE_IMPLICIT: the legacy stream would have to wait for
+ * one that is being captured, which ends that capture; STREAM_CAPTURE_INVALIDATED.
+ */
+static inline CUresult ck_capture_work(struct ck_stream *stream)
+{
+	return ck_captures_any() ? ck_capture_refuses_work(stream) : CUDA_SUCCESS;
+}
+
+/* The same for work that no capture can hold: STREAM_CAPTURE_UNSUPPORTED, and the capture is lost. */
+static inline CUresult ck_capture_work_uncaptured(struct ck_stream *stream)
+{
+	CUresult err = ck_capture_work(stream);
+
+	if (err || !ck_capturing(stream))
+		return err;
+	ck_capture_spoil_stream(stream);
+	return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+}
+
+/* May @stream, may all of @context be waited for? STREAM_CAPTURE_UNSUPPORTED, and as above. */
+static inline CUresult ck_capture_wait(struct ck_stream *stream)
+{
+	return ck_captures_any() ? ck_capture_refuses_wait(stream) : CUDA_SUCCESS;
+}
+
+/* May the host ask how far @stream is? As above, and one that captures of others forbid. */
+static inline CUresult ck_capture_question(struct ck_stream *stream)
+{
+	return ck_captures_any() ? ck_capture_refuses_question(stream) : CUDA_SUCCESS;
+}
+
+static inline CUresult ck_capture_wait_context(struct ck_context *context)
+{
+	return ck_captures_any() ? ck_capture_refuses_context(context) : CUDA_SUCCESS;
+}
+
+/* May this thread make a call that is unsafe during a capture? STREAM_CAPTURE_UNSUPPORTED. */
+static inline CUresult ck_capture_unsafe(void)
+{
+	return ck_captures_any() ? ck_capture_refuses_unsafe() : CUDA_SUCCESS;
+}
+
+static inline void ck_capture_stream_gone(struct ck_stream *stream)
+{
+	if (ck_captures_any())
+		ck_capture_lose_stream(stream);
+}
+
+/* A call was so wrong that the capture of its stream is lost with it. */
+static inline void ck_capture_spoil(const struct ck_stream *stream)
+{
+	if (ck_captures_any())
+		ck_capture_spoil_stream(stream);
+}
+
+/* @event is recorded in @stream. */
+void ck_capture_record(struct ck_event *event, const struct ck_stream *stream);
+/* @stream waits for @event: it joins the event's capture, unless that is against the rules. */
+CUresult ck_capture_join(struct ck_stream *stream, const struct ck_event *event);
+/*
+ * May the host ask for @event? CAPTURED_EVENT, which ends its capture; INVALID_VALUE when that is
+ * over or lost; STREAM_CAPTURE_UNSUPPORTED as of all that is unsafe.
+ */
+CUresult ck_capture_ask(const struct ck_event *event);
+
+#endif

@@ -1,0 +1,90 @@
+/*
+ * client/objects/own.c - what libcuda/ asks of this driver library; see libcuda/libcuda.h.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/wire/client.h"
+#include "client/wire/stats.h"
+#include "libcuda/libcuda.h"
+#include "libcuda/procaddress.h"
+
+CUresult ck_libcuda_context(CUcontext handle, CUcontext *context)
+{
+	if (atomic_load_explicit(&ck_client.state, memory_order_relaxed) == CK_STATE_EXITING)
+		return CUDA_ERROR_DEINITIALIZED;
+	if (!handle || handle == (CUcontext)-1)
+		*context = (CUcontext)ck_context_current();
+	else
+		*context = ck_object_check(handle, CK_OBJECT_CONTEXT);
+	return *context ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+}
+
+CUresult ck_libcuda_primary(CUcontext *context, CUdevice device)
+{
+	CUresult err = ck_session_check();
+	const struct ck_gpu *gpu;
+
+	if (err)
+		return err;
+	gpu = ck_gpu(device);
+	if (!context)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!gpu)
+		return CUDA_ERROR_INVALID_DEVICE;
+	*context = (CUcontext)gpu->primary;
+	return CUDA_SUCCESS;
+}
+
+/* Ask the server for the map, which its first reply did not have. */
+static CUresult tpc_map_fetch(unsigned char *gpc, unsigned char *index, size_t tpcs)
+{
+	void *gpcs = NULL, *indices = NULL;
+	size_t gpcs_size = 0, indices_size = 0;
+	uint64_t ctx;
+	CUresult err = ck_enter(&ctx);
+
+	if (!err) /* the server answers for the device of the context */
+		err = ck_wire_ck_tpc_map(ctx, &gpcs, &gpcs_size, &indices, &indices_size);
+	if (!err && (gpcs_size < tpcs || indices_size < tpcs))
+		err = CUDA_ERROR_NOT_FOUND; /* never shorter than what the caller will read */
+	if (!err) {
+		memcpy(gpc, gpcs, tpcs);
+		memcpy(index, indices, tpcs);
+	}
+	free(gpcs);
+	free(indices);
+	return err;
+}
+
+CUresult ck_libcuda_tpc_map(CUdevice device, unsigned char *gpc, unsigned char *index,
+			    size_t tpcs)
+{
+	const ck_device *facts = ck_gpu(device)->facts;
+
+	if (facts->tpc_gpc.tpc_gpc_len < tpcs || facts->tpc_index.tpc_index_len < tpcs)
+		return tpc_map_fetch(gpc, index, tpcs);
+	memcpy(gpc, facts->tpc_gpc.tpc_gpc_val, tpcs);
+	memcpy(index, facts->tpc_index.tpc_index_val, tpcs);
+	return CUDA_SUCCESS;
+}
+
+bool ck_libcuda_inside(bool inside)
+{
+	bool was = ck_inside_callback;
+
+	ck_inside_callback = inside;
+	return was;
+}
+
+int ck_libcuda_version(void)
+{
+	return ck_client.driver_version ? ck_client.driver_version : CK_CUDA_VERSION_ON_TABLE;
+}
+
+/* Programs ask for addresses before they call anything, so the counting begins here. */
+void *ck_libcuda_address(const struct ck_entry *entry)
+{
+	ck_stats_init();
+	return unlikely(ck_stats_on) && entry->counted ? entry->counted : entry->function;
+}

@@ -1,0 +1,101 @@
+/*
+ * client/wire/hooks.h - hook lists, by which a lower folder of client/ calls higher ones.
+ *
+ * A folder calls only itself and lower ones (enum ck_layer). Where an event in a lower folder concerns
+ * higher ones, the lower one declares a list and runs it; each file that has something to do adds a
+ * hook. The linker collects the hooks of a list in one section, so that no constructor has to run: the
+ * libraries of a program may call CUDA before the constructors of a preloaded library run.
+ */
+#ifndef CK_CLIENT_WIRE_HOOKS_H
+#define CK_CLIENT_WIRE_HOOKS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct ck_context;
+struct ck_stream;
+
+/* The folders of client/, the lowest first. */
+enum ck_layer {
+	CK_LAYER_WIRE,
+	CK_LAYER_OBJECTS,
+	CK_LAYER_MANAGED,
+	CK_LAYER_MEMORY,
+	CK_LAYER_COPY,
+	CK_LAYER_MODULES,
+	CK_LAYER_GRAPHS,
+	CK_LAYER_NVML,
+	CK_LAYER_COUNT
+};
+
+/* Weak: a list may be empty. */
+#define CK_HOOK_LIST(list)                                                                    \
+	extern const struct ck_hook_##list __start_ck_##list[]                                 \
+		__attribute__((weak, visibility("hidden")));                                   \
+	extern const struct ck_hook_##list __stop_ck_##list[]                                  \
+		__attribute__((weak, visibility("hidden")))
+
+#define CK_HOOK(list, name, ...)                                                              \
+	static const struct ck_hook_##list ck_hook_of_##name                                   \
+		__attribute__((used, aligned(sizeof(void *)), section("ck_" #list))) = { __VA_ARGS__ }
+
+/* Runs the statement that follows for each hook @h of @list. */
+#define ck_each_hook(list, h)                                                                  \
+	for (const struct ck_hook_##list *h = __start_ck_##list; h < __stop_ck_##list; h++)
+
+/* --- a context ends (objects/context.c): forget what belongs to it, the highest layer first */
+struct ck_hook_context_end {
+	enum ck_layer layer;
+	void (*run)(struct ck_context *context);
+};
+CK_HOOK_LIST(context_end);
+#define CK_ON_CONTEXT_END(layer, function) CK_HOOK(context_end, function, layer, function)
+
+/* --- the application destroys a stream (objects/stream.c) */
+struct ck_hook_stream_end {
+	void (*run)(const struct ck_stream *stream);
+};
+CK_HOOK_LIST(stream_end);
+#define CK_ON_STREAM_END(function) CK_HOOK(stream_end, function, function)
+
+/* --- this process is the child of a fork (wire/session.c): forget state that threads of the parent held */
+struct ck_hook_fork {
+	void (*run)(void);
+};
+CK_HOOK_LIST(fork);
+#define CK_ON_FORK(function) CK_HOOK(fork, function, function)
+
+/* --- a function of the application that the server called has returned (objects/callback.c) */
+struct ck_hook_function_end {
+	void (*run)(void);
+};
+CK_HOOK_LIST(function_end);
+#define CK_ON_FUNCTION_END(function) CK_HOOK(function_end, function, function)
+
+/*
+ * --- a message is about to read (@write: or write) [@data, @data+@size) of the application (wire/lane.c,
+ * wire/command.c). The hook returns where those bytes can be accessed without a page fault.
+ */
+struct ck_hook_payload {
+	void *(*run)(const void *data, size_t size, bool write);
+};
+CK_HOOK_LIST(payload);
+#define CK_ON_PAYLOAD(function) CK_HOOK(payload, function, function)
+
+static inline void *ck_payload_reach(const void *data, size_t size, bool write)
+{
+	if (size > 0)
+		ck_each_hook(payload, h)
+			data = h->run(data, size, write);
+	return (void *)(uintptr_t)data;
+}
+
+/* --- a thread has touched @address, which it cannot access (managed/fault.c). True: now it can. */
+struct ck_hook_fault {
+	bool (*run)(uintptr_t address);
+};
+CK_HOOK_LIST(fault);
+#define CK_ON_FAULT(function) CK_HOOK(fault, function, function)
+
+#endif

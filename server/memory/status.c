@@ -1,0 +1,413 @@
+/*
+ * server/memory/status.c - see server/memory/status.h.
+ *
+ * A thread looks at what is watched: closely at first, since who asks in a loop wants to know at
+ * once, and then less and less often. It is started by the first watch and sleeps while there is
+ * none. Replies look as well.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "gen/handlers.h"
+#include "rpc/status.h"
+#include "server/memory/delivery.h"
+#include "server/session/output.h"
+#include "server/session/session.h"
+#include "server/memory/status.h"
+#include "util/log.h"
+#include "util/util.h"
+
+CK_LOG_DEFINE("server");
+
+#define WATCHES 32u		/* a reply looks at all of them: more are asked for */
+#define CLOSELY_NS 100000	/* looked for without sleeping, where processors are not few */
+#define LOOK_FIRST_NS 20000	/* between two looks; doubled up to: */
+#define LOOK_MOST_NS 1000000
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
+
+struct watch {
+	CUevent event;		/* or, where it is NULL: */
+	CUstream stream;
+	CUcontext context;	/* in which it is asked for */
+	uint64_t object;	/* the client's id of what is watched */
+	uint64_t number;
+};
+
+struct ck_status {
+	pthread_mutex_t lock;
+	pthread_cond_t work;
+	struct watch watches[WATCHES];
+	_Atomic unsigned int count;
+	_Atomic unsigned int untold; /* these, and those whose end is being told */
+	_Atomic uint64_t begun;	/* watches so far */
+	struct ck_status_file *file; /* the client's, or NULL */
+	uint64_t batch;
+	pthread_t thread;
+	bool running, stop;
+};
+
+int ck_status_create(struct ck_status **out)
+{
+	struct ck_status *t = calloc(1, sizeof(*t));
+
+	if (!t)
+		return -ENOMEM;
+	pthread_mutex_init(&t->lock, NULL);
+	pthread_cond_init(&t->work, NULL);
+	*out = t;
+	return 0;
+}
+
+/* --- ends of watches. The lock is held. */
+
+/* Of one batch. */
+struct ends {
+	uint64_t number[WATCHES];
+	unsigned int state[WATCHES], count;
+};
+
+static void end_watch(struct ck_status *t, struct ends *ends, unsigned int i, unsigned int state)
+{
+	ends->number[ends->count] = t->watches[i].number;
+	ends->state[ends->count++] = state;
+	t->watches[i] = t->watches[atomic_fetch_sub(&t->count, 1) - 1];
+}
+
+static void tell(struct ck_session *s, const struct ends *ends, bool by_reply)
+{
+	struct ck_status *t = s->status;
+	uint64_t batch = ends->count > 0 ? ++t->batch : 0;
+
+	for (unsigned int i = 0; i < ends->count; i++) {
+		uint64_t number = ends->number[i];
+		struct ck_status_word *word;
+
+		if (!t->file) {
+			ck_deliveries_tell(s, number, batch << 3 | ends->state[i] |
+				(i + 1 == ends->count ? CK_STATUS_CLOSES : 0), by_reply);
+			continue;
+		}
+		word = &t->file->word[number & (CK_STATUS_WORDS - 1)];
+		atomic_store(&word->batch, batch);
+		atomic_store(&word->end, number << 2 | ends->state[i]);
+	}
+	if (t->file && ends->count > 0)
+		atomic_store(&t->file->closed, batch);
+	atomic_fetch_sub(&t->untold, ends->count);
+}
+
+/*
+ * Copies that the client has to receive have a rank in a reply, which a word has no room for; what
+ * kernels have printed is fetched, and a command's error told, by a call.
+ */
+static bool needs_call(struct ck_session *s)
+{
+	return atomic_load(&s->async_error) != 0 || ck_output_pending(s->output) ||
+	       (s->status->file && ck_deliveries_any(s->deliveries));
+}
+
+static CUresult look_at(const struct watch *w)
+{
+	CUcontext popped;
+	CUresult err;
+
+	if (w->event)
+		return ck_driver.cuEventQuery(w->event);
+	if (ck_driver.cuCtxPushCurrent_v2(w->context))
+		return CUDA_ERROR_INVALID_CONTEXT;
+	err = ck_driver.cuStreamQuery(w->stream);
+	ck_driver.cuCtxPopCurrent_v2(&popped);
+	return err;
+}
+
+static void look(struct ck_session *s, bool by_reply)
+{
+	struct ck_status *t = s->status;
+	struct ends ends = { .count = 0 };
+	unsigned int before;
+
+	do {
+		before = ends.count;
+		for (unsigned int i = 0; i < atomic_load(&t->count);) {
+			CUresult err = look_at(&t->watches[i]);
+
+			if (err == CUDA_ERROR_NOT_READY)
+				i++;
+			else
+				end_watch(t, &ends, i, err || needs_call(s) ? CK_STATUS_ASK :
+									      CK_STATUS_ENDED);
+		}
+	} while (ends.count > before && atomic_load(&t->count) > 0);
+	tell(s, &ends, by_reply);
+}
+
+/* End the watches of @object, or of all streams, or all. */
+static void drop(struct ck_session *s, uint64_t object, bool streams, bool all)
+{
+	struct ck_status *t = s->status;
+	struct ends ends = { .count = 0 };
+
+	for (unsigned int i = atomic_load(&t->count); i-- > 0;) {
+		const struct watch *w = &t->watches[i];
+
+		if (all || (streams ? !w->event : w->object == object))
+			end_watch(t, &ends, i, CK_STATUS_ASK);
+	}
+	tell(s, &ends, false);
+}
+
+void ck_status_settle(struct ck_session *s, bool takes)
+{
+	struct ck_status *t = s->status;
+
+	if (likely(atomic_load(&t->untold) == 0))
+		return;
+	pthread_mutex_lock(&t->lock);
+	look(s, takes);
+	pthread_mutex_unlock(&t->lock);
+}
+
+void ck_status_drop_all(struct ck_session *s)
+{
+	struct ck_status *t = s->status;
+
+	pthread_mutex_lock(&t->lock);
+	drop(s, 0, false, true);
+	pthread_mutex_unlock(&t->lock);
+}
+
+void ck_status_drop(struct ck_session *s, uint64_t object)
+{
+	struct ck_status *t = s->status;
+
+	if (likely(atomic_load(&t->count) == 0))
+		return;
+	pthread_mutex_lock(&t->lock);
+	drop(s, object, false, false);
+	pthread_mutex_unlock(&t->lock);
+}
+
+void ck_status_capture(struct ck_session *s)
+{
+	struct ck_status *t = s->status;
+
+	pthread_mutex_lock(&t->lock);
+	drop(s, 0, true, false);
+	pthread_mutex_unlock(&t->lock);
+}
+
+void ck_status_destroy(struct ck_status *t)
+{
+	if (!t)
+		return;
+	pthread_mutex_lock(&t->lock);
+	t->stop = true;
+	pthread_cond_signal(&t->work);
+	pthread_mutex_unlock(&t->lock);
+	if (t->running)
+		pthread_join(t->thread, NULL);
+	if (t->file)
+		munmap(t->file, sizeof(*t->file));
+	pthread_cond_destroy(&t->work);
+	pthread_mutex_destroy(&t->lock);
+	free(t);
+}
+
+/* --- the thread */
+
+/* Look until nothing is watched any more. */
+static void look_often(struct ck_session *s)
+{
+	struct ck_status *t = s->status;
+	struct ck_spin spin;
+	struct ck_spin_turn turn = { 0 };
+	uint64_t begun = 0, pause = LOOK_FIRST_NS;
+
+	ck_spin_init(&spin, CLOSELY_NS / 1000);
+	while (atomic_load(&t->count) > 0 && !t->stop) {
+		struct timespec step = { .tv_nsec = (long)pause };
+
+		if (begun != atomic_load(&t->begun)) {
+			begun = atomic_load(&t->begun);
+			turn = ck_spin_begin(&spin);
+			pause = LOOK_FIRST_NS;
+		}
+		look(s, false);
+		pthread_mutex_unlock(&t->lock);
+		if (!ck_spin_again(&turn)) {
+			nanosleep(&step, NULL);
+			pause = ck_min(pause * 2, (uint64_t)LOOK_MOST_NS);
+		}
+		pthread_mutex_lock(&t->lock);
+	}
+}
+
+static void *run(void *session)
+{
+	struct ck_session *s = session;
+	struct ck_status *t = s->status;
+
+	pthread_mutex_lock(&t->lock);
+	while (!t->stop) {
+		while (atomic_load(&t->count) == 0 && !t->stop)
+			pthread_cond_wait(&t->work, &t->lock);
+		look_often(s);
+	}
+	pthread_mutex_unlock(&t->lock);
+	return NULL;
+}
+
+/* --- watches begin */
+
+/* Called with the lock: a place for a watch of @object, or NULL. A newer number wins. */
+static struct watch *place(struct ck_session *s, uint64_t object)
+{
+	struct ck_status *t = s->status;
+	unsigned int n = atomic_load(&t->count);
+
+	for (unsigned int i = 0; i < n; i++) {
+		if (t->watches[i].object == object)
+			return &t->watches[i];
+	}
+	if (n == WATCHES || (!t->running && pthread_create(&t->thread, NULL, run, s) != 0))
+		return NULL;
+	t->running = true;
+	t->watches[n] = (struct watch){ .object = object };
+	atomic_store(&t->count, n + 1);
+	atomic_fetch_add(&t->untold, 1);
+	return &t->watches[n];
+}
+
+/* A look at a stream in a capture would end it: while there are any, no stream is looked at. */
+static bool watch(struct ck_session *s, const struct watch *new)
+{
+	struct ck_status *t = s->status;
+	struct watch *w;
+	bool placed = false;
+
+	if (new->number == 0)
+		return false;
+	pthread_mutex_lock(&t->lock);
+	w = new->event || ck_handles_marked(s->handles) == 0 ? place(s, new->object) : NULL;
+	if (w && w->number < new->number) {
+		*w = *new;
+		placed = true;
+		atomic_fetch_add(&t->begun, 1);
+		pthread_cond_signal(&t->work);
+	}
+	pthread_mutex_unlock(&t->lock);
+	return placed;
+}
+
+CUresult ck_serve_ck_event_ask(struct ck_request *q, ck_event_ask_args *a, ck_event_ask_res *res)
+{
+	struct watch w = { .object = a->event, .number = a->watch };
+	CUresult err;
+
+	if (!ck_driver.cuEventQuery)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!ck_event_find(q, a->event, &w.event))
+		return CUDA_ERROR_INVALID_HANDLE;
+	err = ck_driver.cuEventQuery(w.event);
+	if (err == CUDA_ERROR_NOT_READY) {
+		res->state = watch(q->session, &w) ? CK_ASKED_WATCHED : CK_ASKED_BUSY;
+		err = CUDA_SUCCESS;
+	}
+	return err;
+}
+
+/* Nothing is put into the stream, not even an event: it would be work, which others may wait for. */
+CUresult ck_serve_ck_stream_ask(struct ck_request *q, ck_stream_ask_args *a, ck_stream_ask_res *res)
+{
+	/* the legacy stream is another one in each context */
+	struct watch w = { .object = a->stream ? a->stream : q->ctx, .number = a->watch };
+	CUresult err;
+
+	if (!ck_driver.cuStreamQuery || !ck_driver.cuCtxPushCurrent_v2 ||
+	    !ck_driver.cuCtxPopCurrent_v2)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!ck_stream_find(q, a->stream, &w.stream))
+		return CUDA_ERROR_INVALID_HANDLE;
+	w.context = ck_handles_get(q->session->handles, q->ctx, CK_KIND_CONTEXT);
+	err = ck_driver.cuStreamQuery(w.stream);
+	if (err != CUDA_ERROR_NOT_READY)
+		return err;
+	res->state = w.context && watch(q->session, &w) ? CK_ASKED_WATCHED : CK_ASKED_BUSY;
+	return CUDA_SUCCESS;
+}
+
+/* --- the rest of their lives */
+
+CUresult ck_serve_cuEventDestroy_v2(struct ck_request *q, cuEventDestroy_v2_args *a, void *res)
+{
+	CUevent event;
+
+	(void)res;
+	if (!ck_driver.cuEventDestroy_v2)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!ck_event_find(q, a->hEvent, &event))
+		return CUDA_ERROR_INVALID_HANDLE;
+	ck_handle_remove(q, a->hEvent);
+	ck_status_drop(q->session, a->hEvent);
+	return ck_driver.cuEventDestroy_v2(event);
+}
+
+CUresult ck_serve_cuStreamDestroy_v2(struct ck_request *q, cuStreamDestroy_v2_args *a, void *res)
+{
+	CUstream stream;
+
+	(void)res;
+	if (!ck_driver.cuStreamDestroy_v2)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!ck_stream_find(q, a->hStream, &stream))
+		return CUDA_ERROR_INVALID_HANDLE;
+	ck_handle_remove(q, a->hStream);
+	ck_status_drop(q->session, a->hStream);
+	return ck_driver.cuStreamDestroy_v2(stream);
+}
+
+/* A file of words that cannot shrink under us; nothing is read out of it here. */
+static CUresult take_words(struct ck_status *t, int fd, size_t size)
+{
+	struct stat st;
+	int seals = fcntl(fd, F_GET_SEALS);
+	void *at;
+
+	if (seals < 0 || (seals & SEALS) != SEALS || fstat(fd, &st) < 0 ||
+	    st.st_size != (off_t)size || size != sizeof(*t->file))
+		return CUDA_ERROR_INVALID_VALUE;
+	at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (at == MAP_FAILED)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	t->file = at;
+	return CUDA_SUCCESS;
+}
+
+CUresult ck_serve_ck_status_file(struct ck_request *q, ck_status_file_args *a,
+				 ck_status_file_res *res)
+{
+	struct ck_status *t = q->session->status;
+	int fd = ck_chan_take_fd(q->chan);
+	CUresult err = CUDA_ERROR_INVALID_VALUE;
+
+	if (fd < 0)
+		return fd == -EOPNOTSUPP ? CUDA_ERROR_NOT_SUPPORTED : err;
+	pthread_mutex_lock(&t->lock);
+	if (!t->file && atomic_load(&t->begun) == 0)
+		err = take_words(t, fd, a->size);
+	res->taken = err == CUDA_SUCCESS;
+	pthread_mutex_unlock(&t->lock);
+	close(fd);
+	if (err)
+		ck_warn("%s: words for the state of events that cannot be used",
+			ck_chan_peer(q->chan));
+	return err;
+}

@@ -1,0 +1,177 @@
+/*
+ * server/objects/context.c - contexts that the client makes, and the devices' primary ones.
+ *
+ * Every change of a context's life counts up session.context_epoch: threads then bind their
+ * context anew, since the driver may give a new context the handle of an old one.
+ */
+#include "gen/handlers.h"
+#include "server/memory/delivery.h"
+#include "server/modules/link.h"
+#include "server/memory/memory.h"
+#include "server/graphs/mirror.h"
+#include "server/memory/pinned.h"
+#include "server/session/session.h"
+#include "server/copy/staging.h"
+#include "server/memory/status.h"
+#include "server/memory/texture.h"
+#include "server/objects/warm.h"
+#include "util/log.h"
+
+CK_LOG_DEFINE("server");
+
+static void contexts_changed(struct ck_session *s)
+{
+	atomic_fetch_add(&s->context_epoch, 1);
+}
+
+/* What belonged to context @id has gone with it. */
+static void forget_contents(struct ck_session *s, uint64_t id)
+{
+	ck_links_drop_context(s->handles, id);
+	ck_handles_drop_context(s->handles, id);
+	ck_memory_drop_context(s->memory, id);
+	ck_textures_drop_context(s->textures, id);
+	ck_pinned_drop_context(s->pinned, id);
+	contexts_changed(s);
+}
+
+CUresult ck_serve_ck_context_create(struct ck_request *q, ck_context_create_args *a,
+				    ck_context_create_res *res)
+{
+	CUcontext context = NULL, popped;
+	CUresult err;
+
+	(void)res;
+	if (!ck_driver.cuCtxDestroy_v2 || !ck_driver.cuCtxPopCurrent_v2)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	ck_warm_drop(a->device);
+	if (ck_driver.cuCtxCreate_v2)
+		err = ck_driver.cuCtxCreate_v2(&context, a->flags, a->device);
+	else if (ck_driver.cuCtxCreate_v4)
+		err = ck_driver.cuCtxCreate_v4(&context, NULL, a->flags, a->device);
+	else
+		err = CUDA_ERROR_NOT_SUPPORTED;
+	if (err)
+		return err;
+	ck_driver.cuCtxPopCurrent_v2(&popped); /* a message says which context it is for */
+	contexts_changed(q->session);
+	err = ck_handles_put(q->session->handles, a->context, CK_KIND_CONTEXT, 0, context);
+	if (err)
+		ck_driver.cuCtxDestroy_v2(context);
+	return err;
+}
+
+CUresult ck_serve_ck_context_destroy(struct ck_request *q, ck_context_destroy_args *a,
+				     ck_context_destroy_res *res)
+{
+	struct ck_session *s = q->session;
+	CUcontext context;
+	CUresult err;
+
+	(void)res;
+	if (!ck_driver.cuCtxDestroy_v2)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!ck_context_find(q, a->context, &context))
+		return CUDA_ERROR_INVALID_CONTEXT;
+	ck_handles_remove(s->handles, a->context); /* first: nobody shall bind it any more */
+	ck_status_drop_all(s);
+	ck_staging_drop_context(s->staging, a->context);
+	ck_deliveries_drop_context(s->deliveries, a->context);
+	ck_mirrors_drop_context(s->mirrors, a->context);
+	err = ck_driver.cuCtxDestroy_v2(context);
+	forget_contents(s, a->context);
+	return err;
+}
+
+CUresult ck_serve_ck_primary_retain(struct ck_request *q, ck_primary_retain_args *a, void *res)
+{
+	struct ck_session *s = q->session;
+	CUcontext context = NULL, known;
+	CUresult err;
+
+	(void)res;
+	if (!ck_driver.cuDevicePrimaryCtxRetain)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	err = ck_warm_take(a->device, &context) ?
+		      CUDA_SUCCESS :
+		      ck_driver.cuDevicePrimaryCtxRetain(&context, a->device);
+	if (err)
+		return err;
+	contexts_changed(s);
+	known = ck_handles_get(s->handles, a->context, CK_KIND_CONTEXT);
+	if (known == context)
+		return CUDA_SUCCESS;
+	if (known)
+		ck_handles_remove(s->handles, a->context);
+	return ck_handles_put(s->handles, a->context, CK_KIND_CONTEXT, 0, context);
+}
+
+/* The client uses the id of a primary context again after it has gone and come back. */
+CUresult ck_serve_ck_primary_release(struct ck_request *q, ck_primary_release_args *a, void *res)
+{
+	unsigned int flags = 0;
+	int active = 0;
+	CUresult err;
+
+	(void)res;
+	if (!ck_driver.cuDevicePrimaryCtxRelease_v2 || !ck_driver.cuDevicePrimaryCtxGetState)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (ck_warm_drop(a->device))
+		return CUDA_ERROR_INVALID_CONTEXT; /* the client has none */
+	ck_status_drop_all(q->session);
+	ck_staging_drop_context(q->session->staging, a->context);
+	ck_deliveries_drop_context(q->session->deliveries, a->context);
+	ck_mirrors_drop_context(q->session->mirrors, a->context);
+	err = ck_driver.cuDevicePrimaryCtxRelease_v2(a->device);
+	if (err)
+		return err;
+	err = ck_driver.cuDevicePrimaryCtxGetState(a->device, &flags, &active);
+	if (!err && !active)
+		forget_contents(q->session, a->context);
+	return CUDA_SUCCESS;
+}
+
+CUresult ck_serve_ck_primary_reset(struct ck_request *q, ck_primary_reset_args *a,
+				   ck_primary_reset_res *res)
+{
+	CUresult err;
+
+	(void)res;
+	if (!ck_driver.cuDevicePrimaryCtxReset_v2)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	ck_warm_drop(a->device);
+	ck_status_drop_all(q->session);
+	ck_staging_drop_context(q->session->staging, a->context);
+	ck_deliveries_drop_context(q->session->deliveries, a->context);
+	ck_mirrors_drop_context(q->session->mirrors, a->context);
+	err = ck_driver.cuDevicePrimaryCtxReset_v2(a->device);
+	if (!err)
+		forget_contents(q->session, a->context);
+	return err;
+}
+
+CUresult ck_serve_ck_primary_flags(struct ck_request *q, ck_primary_flags_args *a, void *res)
+{
+	CUresult err;
+
+	(void)q;
+	(void)res;
+	if (!ck_driver.cuDevicePrimaryCtxSetFlags_v2)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	/* a context that is there takes on a way to wait; the rest is for its making */
+	if (a->flags & ~(unsigned int)(CU_CTX_SCHED_MASK | CU_CTX_MAP_HOST))
+		ck_warm_drop(a->device);
+	err = ck_driver.cuDevicePrimaryCtxSetFlags_v2(a->device, a->flags);
+	if (err && ck_warm_drop(a->device))
+		err = ck_driver.cuDevicePrimaryCtxSetFlags_v2(a->device, a->flags);
+	return err;
+}
+
+/* Waiting for the commands before it, and telling their error, is done for every call. */
+CUresult ck_serve_ck_wait(struct ck_request *q, ck_wait_args *a, ck_wait_res *res)
+{
+	(void)q;
+	(void)a;
+	(void)res;
+	return CUDA_SUCCESS;
+}

@@ -1,0 +1,237 @@
+/*
+ * server/objects/green.c - parts of a device's multiprocessors, and green contexts.
+ *
+ * A resource is the driver's own bytes. A client's are taken only when they are as the driver has
+ * made them: who knows what it finds in the part that is not documented.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gen/handlers.h"
+#include "server/memory/delivery.h"
+#include "server/graphs/mirror.h"
+#include "server/session/session.h"
+#include "server/copy/staging.h"
+#include "server/memory/status.h"
+#include "util/util.h"
+
+#define CK_GROUPS_MAX 1024u
+#define CK_ISSUED_MAX 65536u
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static CUdevResource *issued; /* each content once */
+static size_t issued_count;
+
+/* Called with the lock. */
+static bool is_issued(const CUdevResource *r)
+{
+	for (size_t i = 0; i < issued_count; i++) {
+		if (memcmp(&issued[i], r, sizeof(*r)) == 0)
+			return true;
+	}
+	return false;
+}
+
+static CUresult issue(const CUdevResource *r)
+{
+	CUresult err = CUDA_SUCCESS;
+	CUdevResource *more;
+
+	pthread_mutex_lock(&lock);
+	if (!is_issued(r)) {
+		more = issued_count < CK_ISSUED_MAX ?
+			       realloc(issued, (issued_count + 1) * sizeof(*more)) : NULL;
+		if (more) {
+			issued = more;
+			memcpy(&issued[issued_count++], r, sizeof(*r));
+		} else {
+			err = CUDA_ERROR_OUT_OF_MEMORY;
+		}
+	}
+	pthread_mutex_unlock(&lock);
+	return err;
+}
+
+/* @count resources off the wire into @out, each of which we have given. */
+static CUresult take(CUdevResource *out, size_t count, const void *bytes, size_t size)
+{
+	bool known = true;
+
+	if (size != count * sizeof(*out))
+		return CUDA_ERROR_INVALID_VALUE;
+	memcpy(out, bytes, size);
+	pthread_mutex_lock(&lock);
+	for (size_t i = 0; i < count; i++)
+		known = known && is_issued(&out[i]);
+	pthread_mutex_unlock(&lock);
+	return known ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* The outcome of a question for a resource. */
+static CUresult answer(CUresult err, const CUdevResource *r, char *out)
+{
+	if (!err)
+		err = issue(r);
+	if (!err)
+		memcpy(out, r, sizeof(*r));
+	return err;
+}
+
+CUresult ck_serve_cuDeviceGetDevResource(struct ck_request *q, cuDeviceGetDevResource_args *a,
+					 cuDeviceGetDevResource_res *res)
+{
+	CUdevResource r;
+
+	(void)q;
+	if (!ck_driver.cuDeviceGetDevResource)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	memset(&r, 0, sizeof(r));
+	return answer(ck_driver.cuDeviceGetDevResource(a->device, &r, (CUdevResourceType)a->type),
+		      &r, res->resource);
+}
+
+CUresult ck_serve_cuCtxGetDevResource(struct ck_request *q, cuCtxGetDevResource_args *a,
+				      cuCtxGetDevResource_res *res)
+{
+	CUcontext context;
+	CUdevResource r;
+
+	if (!ck_driver.cuCtxGetDevResource)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!ck_context_find(q, a->hCtx, &context))
+		return CUDA_ERROR_INVALID_CONTEXT;
+	memset(&r, 0, sizeof(r));
+	return answer(ck_driver.cuCtxGetDevResource(context, &r, (CUdevResourceType)a->type), &r,
+		      res->resource);
+}
+
+CUresult ck_serve_cuGreenCtxGetDevResource(struct ck_request *q, cuGreenCtxGetDevResource_args *a,
+					   cuGreenCtxGetDevResource_res *res)
+{
+	CUgreenCtx green;
+	CUdevResource r;
+
+	if (!ck_driver.cuGreenCtxGetDevResource)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!ck_green_find(q, a->hCtx, &green))
+		return CUDA_ERROR_INVALID_CONTEXT;
+	memset(&r, 0, sizeof(r));
+	return answer(ck_driver.cuGreenCtxGetDevResource(green, &r, (CUdevResourceType)a->type), &r,
+		      res->resource);
+}
+
+/* A copy of @count resources for a reply, which are given with it. */
+static CUresult give(const CUdevResource *r, size_t count, char **bytes, u_int *size)
+{
+	CUresult err = CUDA_SUCCESS;
+
+	for (size_t i = 0; i < count && !err; i++)
+		err = issue(&r[i]);
+	if (err || count == 0)
+		return err;
+	*bytes = malloc(count * sizeof(*r));
+	if (!*bytes)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	memcpy(*bytes, r, count * sizeof(*r));
+	*size = (u_int)(count * sizeof(*r));
+	return CUDA_SUCCESS;
+}
+
+CUresult ck_serve_ck_resource_split(struct ck_request *q, ck_resource_split_args *a,
+				    ck_resource_split_res *res)
+{
+	unsigned int groups = ck_min(a->room, CK_GROUPS_MAX);
+	CUdevResource input, rest, *parts;
+	CUresult err;
+
+	(void)q;
+	if (!ck_driver.cuDevSmResourceSplitByCount)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	err = take(&input, 1, a->input.input_val, a->input.input_len);
+	if (err)
+		return err;
+	parts = calloc(groups + 1, sizeof(*parts));
+	if (!parts)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	memset(&rest, 0, sizeof(rest));
+	err = ck_driver.cuDevSmResourceSplitByCount(a->wanted ? parts : NULL, &groups, &input,
+						    &rest, a->flags, a->least);
+	if (!err && a->wanted)
+		err = give(parts, ck_min(groups, CK_GROUPS_MAX), &res->parts.parts_val,
+			   &res->parts.parts_len);
+	if (!err)
+		err = give(&rest, 1, &res->rest.rest_val, &res->rest.rest_len);
+	res->groups = groups;
+	free(parts);
+	return err;
+}
+
+CUresult ck_serve_ck_resource_desc(struct ck_request *q, ck_resource_desc_args *a,
+				   ck_resource_desc_res *res)
+{
+	size_t size = a->resources.resources_len, count = size / sizeof(CUdevResource);
+	CUdevResourceDesc desc = NULL;
+	CUdevResource *resources;
+	CUresult err;
+
+	(void)res;
+	if (!ck_driver.cuDevResourceGenerateDesc)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (count == 0 || count > CK_GROUPS_MAX)
+		return CUDA_ERROR_INVALID_VALUE;
+	resources = malloc(size);
+	if (!resources)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	err = take(resources, count, a->resources.resources_val, size);
+	if (!err)
+		err = ck_driver.cuDevResourceGenerateDesc(&desc, resources, (unsigned int)count);
+	if (!err)
+		err = ck_resources_put(q, a->desc, desc);
+	free(resources);
+	return err;
+}
+
+CUresult ck_serve_ck_green_context(struct ck_request *q, ck_green_context_args *a,
+				   ck_green_context_res *res)
+{
+	CUcontext context = NULL;
+	CUgreenCtx green;
+	CUresult err;
+
+	(void)res;
+	if (!ck_driver.cuCtxFromGreenCtx)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!ck_green_find(q, a->green, &green))
+		return CUDA_ERROR_INVALID_CONTEXT;
+	err = ck_driver.cuCtxFromGreenCtx(&context, green);
+	if (err)
+		return err;
+	err = ck_handles_put(q->session->handles, a->context, CK_KIND_CONTEXT, 0, context);
+	atomic_fetch_add(&q->session->context_epoch, 1);
+	return err;
+}
+
+CUresult ck_serve_ck_green_destroy(struct ck_request *q, ck_green_destroy_args *a,
+				   ck_green_destroy_res *res)
+{
+	struct ck_session *s = q->session;
+	CUgreenCtx green;
+
+	(void)res;
+	if (!ck_driver.cuGreenCtxDestroy)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!ck_green_find(q, a->green, &green))
+		return CUDA_ERROR_INVALID_CONTEXT;
+	/* First its converted form: nobody shall bind it any more. */
+	if (ck_handles_get(s->handles, a->context, CK_KIND_CONTEXT)) {
+		ck_handles_remove(s->handles, a->context);
+		ck_status_drop_all(s);
+		ck_staging_drop_context(s->staging, a->context);
+		ck_deliveries_drop_context(s->deliveries, a->context);
+		ck_mirrors_drop_context(s->mirrors, a->context);
+	}
+	ck_handle_remove(q, a->green);
+	atomic_fetch_add(&s->context_epoch, 1);
+	return ck_driver.cuGreenCtxDestroy(green);
+}

@@ -1,0 +1,158 @@
+/*
+ * server/objects/warm.c - primary contexts that stand before a client asks for them; see warm.h.
+ *
+ * The client must not notice but by the time that it takes. Its first retain takes the context over,
+ * and with it the one count that there is, so state, release and reset are as they would be. What
+ * a context that is there already would change is preceded by giving it up: flags that are more
+ * than a way to wait, and contexts of another kind, beside which its memory would be taken twice.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "cricket.h"
+#include "gen/driver.h"
+#include "server/session/session.h"
+#include "server/objects/warm.h"
+#include "util/log.h"
+
+CK_LOG_DEFINE("server");
+
+/* A client that has not wanted its context by now may be one that only asks questions: a monitor
+ * shall not hold memory of a GPU. */
+#define CK_WARM_SECONDS 10
+
+/* Held over calls of the driver: who wants a context that is being given up waits for that. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static CUcontext held[CK_MAX_DEVICES];
+
+/* A GPU that one process has for itself is kept for those that use it. */
+static bool is_shared(CUdevice device)
+{
+	int mode = 0;
+
+	return !ck_driver.cuDeviceGetAttribute ||
+	       ck_driver.cuDeviceGetAttribute(&mode, CU_DEVICE_ATTRIBUTE_COMPUTE_MODE, device) ||
+	       mode == CU_COMPUTEMODE_DEFAULT;
+}
+
+static void make(CUdevice device)
+{
+	CUcontext context = NULL;
+	CUresult err = CUDA_ERROR_INVALID_DEVICE;
+
+	if (device < CK_MAX_DEVICES && (held[device] || !is_shared(device)))
+		return; /* named twice, or not to be had */
+	if (device < CK_MAX_DEVICES)
+		err = ck_driver.cuDevicePrimaryCtxRetain(&context, device);
+	if (err)
+		ck_warn("no warm context of device %d: %s", device, ck_error_name(err));
+	else
+		held[device] = context;
+}
+
+void ck_warm_up(const char *devices)
+{
+	char *end;
+
+	if (strcmp(devices, "none") == 0 || !ck_driver.cuDevicePrimaryCtxRetain ||
+	    !ck_driver.cuDevicePrimaryCtxRelease_v2)
+		return;
+	pthread_mutex_lock(&lock);
+	for (const char *at = devices; *at; at = *end ? end + 1 : end) {
+		long device = strtol(at, &end, 10);
+
+		if (end > at)
+			make(device < CK_MAX_DEVICES ? (CUdevice)device : CK_MAX_DEVICES);
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+static bool works(CUcontext context)
+{
+	CUcontext popped;
+	CUresult err;
+
+	if (!ck_driver.cuCtxPushCurrent_v2 || !ck_driver.cuCtxPopCurrent_v2 ||
+	    !ck_driver.cuCtxSynchronize)
+		return true;
+	if (ck_driver.cuCtxPushCurrent_v2(context))
+		return false;
+	err = ck_driver.cuCtxSynchronize();
+	return !ck_driver.cuCtxPopCurrent_v2(&popped) && !err;
+}
+
+bool ck_warm_sound(void)
+{
+	bool sound = true;
+
+	pthread_mutex_lock(&lock);
+	for (int i = 0; i < CK_MAX_DEVICES && sound; i++)
+		sound = !held[i] || works(held[i]);
+	pthread_mutex_unlock(&lock);
+	return sound;
+}
+
+bool ck_warm_take(CUdevice device, CUcontext *context)
+{
+	bool taken = false;
+
+	pthread_mutex_lock(&lock);
+	if (device >= 0 && device < CK_MAX_DEVICES && held[device]) {
+		*context = held[device];
+		held[device] = NULL;
+		taken = true;
+	}
+	pthread_mutex_unlock(&lock);
+	return taken;
+}
+
+bool ck_warm_drop(CUdevice device)
+{
+	bool dropped = false;
+	CUresult err;
+
+	pthread_mutex_lock(&lock);
+	for (int i = 0; i < CK_MAX_DEVICES; i++) {
+		if (!held[i] || (device != CK_WARM_ALL && device != i))
+			continue;
+		held[i] = NULL;
+		dropped = true;
+		err = ck_driver.cuDevicePrimaryCtxRelease_v2(i);
+		if (err)
+			ck_warn("the warm context of device %d: %s", i, ck_error_name(err));
+	}
+	pthread_mutex_unlock(&lock);
+	return dropped;
+}
+
+static void *expire(void *unused)
+{
+	const struct timespec time = { .tv_sec = CK_WARM_SECONDS };
+
+	(void)unused;
+	nanosleep(&time, NULL);
+	if (ck_warm_drop(CK_WARM_ALL))
+		ck_debug("the client has not used its warm context: given up");
+	return NULL;
+}
+
+int ck_warm_expire(void)
+{
+	pthread_t thread;
+	bool any = false;
+	int ret;
+
+	pthread_mutex_lock(&lock);
+	for (int i = 0; i < CK_MAX_DEVICES; i++)
+		any |= held[i] != NULL;
+	pthread_mutex_unlock(&lock);
+	if (!any)
+		return 0;
+	ret = -pthread_create(&thread, NULL, expire, NULL);
+	if (ret == 0)
+		pthread_detach(thread);
+	return ret;
+}

@@ -1,0 +1,480 @@
+/*
+ * server/processes/dispatch.c - decode a message, bind its context, run its handler, answer.
+ *
+ * A command's error has nobody to go to: it is kept in the session and told by the next call that
+ * waits, which is then not carried out. Everything about a message that its handler does not
+ * check is checked here.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "gen/handlers.h"
+#include "rpc/fields.h"
+#include "rpc/proc.h"
+#include "server/memory/delivery.h"
+#include "server/processes/dispatch.h"
+#include "server/session/output.h"
+#include "util/log.h"
+#include "util/util.h"
+
+CK_LOG_DEFINE("server");
+
+#define CK_SEQ_AHEAD ((uint64_t)1 << 40) /* no client has that many commands on the way */
+#define CK_REPLY_START 16384
+#define CK_REPLY_MAX (CK_RECORD_MAX + 4096)
+#define CK_TRACE_TEXT 400
+
+/* One connection and what its thread keeps from message to message. */
+struct lane {
+	struct ck_session *session;
+	struct ck_chan *chan;
+	struct ck_reader *reader;
+	void *args, *res;	/* room for any message, aligned as malloc does */
+	unsigned char *out;	/* encoded replies */
+	size_t out_size;
+	uint64_t bound;		/* id of the context that is current in this thread */
+	uint64_t epoch;		/* session.context_epoch when it was bound */
+	struct ck_along along;	/* what goes in front of the next reply */
+	bool in_place;		/* the arguments' bytes lie in the record: nothing to free */
+};
+
+static int lane_init(struct lane *l, struct ck_session *s, struct ck_chan *chan,
+		     struct ck_reader *reader)
+{
+	size_t args = sizeof(struct ck_head), res = sizeof(struct ck_result);
+
+	for (uint32_t i = 0; i < CK_PROC_END; i++) {
+		args = ck_max(args, ck_procs[i].args_size);
+		res = ck_max(res, ck_procs[i].res_size);
+	}
+	*l = (struct lane){ .session = s, .chan = chan, .reader = reader };
+	l->epoch = atomic_load(&s->context_epoch);
+	l->out_size = CK_REPLY_START;
+	l->args = malloc(args);
+	l->res = malloc(res);
+	l->out = malloc(l->out_size);
+	return l->args && l->res && l->out ? 0 : -ENOMEM;
+}
+
+static void lane_fini(struct lane *l)
+{
+	free(l->args);
+	free(l->res);
+	free(l->out);
+}
+
+/*
+ * Make the caller's context current in this thread. An id that is unknown (a primary context that
+ * nobody has retained, a context that was destroyed) means no context: a call that needs one gets
+ * INVALID_CONTEXT from the driver, one that needs none works.
+ */
+static CUresult bind_context(struct lane *l, uint64_t id)
+{
+	uint64_t epoch = atomic_load_explicit(&l->session->context_epoch, memory_order_acquire);
+	CUcontext context = NULL;
+	CUresult err;
+
+	if (id == l->bound && epoch == l->epoch)
+		return CUDA_SUCCESS;
+	if (id != 0)
+		context = ck_handles_get(l->session->handles, id, CK_KIND_CONTEXT);
+	if (!ck_driver.cuCtxSetCurrent)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	err = ck_driver.cuCtxSetCurrent(context);
+	l->bound = err ? ~(uint64_t)0 : id; /* after an error: bind anew */
+	l->epoch = epoch;
+	return err;
+}
+
+/* The length word of the payload that ends the arguments. */
+static size_t payload_size(const struct ck_proc *proc, const void *args)
+{
+	const struct ck_field *f;
+	u_int size = 0;
+
+	for (f = proc->in; f && f->kind != CK_FIELD_END; f++) {
+		if (f->kind == CK_FIELD_BULK)
+			memcpy(&size, (const char *)args + f->offset, sizeof(size));
+	}
+	return size;
+}
+
+/* The bytes of the arguments, or -EBADMSG. xdrmem reads nothing outside the record. */
+static long decode_xdr(struct lane *l, const struct ck_proc *proc, const struct ck_record *record,
+		       size_t at)
+{
+	XDR xdrs;
+
+	memset(l->args, 0, proc->args_size);
+	xdrmem_create(&xdrs, (char *)record->body + at, (u_int)(record->body_size - at),
+		      XDR_DECODE);
+	return proc->xdr_args(&xdrs, l->args) ? (long)xdr_getpos(&xdrs) : -EBADMSG;
+}
+
+/*
+ * Decode the arguments into lane.args, which the caller frees by release_args, whatever is
+ * returned. A message must be used up to its last byte.
+ */
+static int decode(struct lane *l, const struct ck_proc *proc, const struct ck_record *record,
+		  size_t at, struct ck_request *q)
+{
+	long size = -EOPNOTSUPP;
+	size_t end;
+
+	if (proc->one_way)
+		size = ck_message_decode(record->body + at, record->body_size - at, q->proc,
+					 l->args);
+	l->in_place = size != -EOPNOTSUPP;
+	if (!l->in_place)
+		size = decode_xdr(l, proc, record, at);
+	if (size < 0)
+		return (int)size;
+	end = at + (size_t)size;
+	q->bulk_offset = end;
+	q->bulk_size = proc->bulk_in ? payload_size(proc, l->args) : 0;
+	if (end + CK_ALIGN_UP(q->bulk_size, 4u) != record->total)
+		return -EBADMSG;
+	return 0;
+}
+
+static void release_args(struct lane *l, const struct ck_proc *proc)
+{
+	if (!l->in_place)
+		xdr_free(proc->xdr_args, l->args);
+}
+
+static void trace_message(const struct ck_proc *proc, const void *args)
+{
+	char text[CK_TRACE_TEXT];
+
+	if (!ck_log_enabled(CK_LOG_TRACE))
+		return;
+	ck_fields_print(proc->in, args, text, sizeof(text));
+	ck_trace("%s(%s)", proc->name, text);
+}
+
+/*
+ * A call is not carried out, for @err: a descriptor that came with it would be taken for that of
+ * the next one.
+ */
+static CUresult turn_away(struct lane *l, CUresult err)
+{
+	int fd;
+
+	while ((fd = ck_chan_take_fd(l->chan)) >= 0)
+		close(fd);
+	return err;
+}
+
+/* Bind and run; the driver's result or the handler's. */
+static CUresult carry_out(struct lane *l, struct ck_request *q, const struct ck_proc *proc,
+			  void *res)
+{
+	const struct ck_head *head = l->args;
+	ck_handler handler = ck_handlers[q->proc];
+	CUresult err;
+
+	trace_message(proc, l->args);
+	if (!handler)
+		return turn_away(l, CUDA_ERROR_NOT_SUPPORTED);
+	err = ck_proc_is_nvml(q->proc) ? CUDA_SUCCESS : bind_context(l, head->ctx);
+	if (err)
+		return turn_away(l, err);
+	q->ctx = head->ctx;
+	return handler(q, l->args, res);
+}
+
+/* Whether a call waits for a command that cannot be on its way. */
+static bool too_far(const struct lane *l, uint64_t seq)
+{
+	uint64_t executed = atomic_load(&l->session->executed);
+
+	return seq > executed && seq - executed > CK_SEQ_AHEAD;
+}
+
+/* Add to a number of which this thread is the only writer: no other need be locked out. */
+static void add(_Atomic uint64_t *number, uint64_t n)
+{
+	atomic_store_explicit(number, atomic_load_explicit(number, memory_order_relaxed) + n,
+			      memory_order_relaxed);
+}
+
+static void request_init(struct lane *l, struct ck_request *q, const struct ck_call_header *header)
+{
+	*q = (struct ck_request){
+		.session = l->session,
+		.chan = l->chan,
+		.reader = l->reader,
+		.xid = header->xid,
+		.proc = header->proc,
+	};
+}
+
+/* The next message's record and header. 0, or -errno; -EPROTO is logged. */
+static int next_message(struct lane *l, struct ck_record *record, struct ck_call_header *header)
+{
+	int ret = ck_reader_next(l->reader, record);
+
+	if (ret == 0)
+		ret = record->last ? ck_call_decode(record->body, record->body_size, header)
+				   : -EPROTO;
+	if (ret == -EPROTO)
+		ck_warn("%s: not an RPC call", ck_chan_peer(l->chan));
+	return ret;
+}
+
+/* Carry out the decoded command and count it. */
+static int command_run(struct lane *l, struct ck_request *q, const struct ck_proc *proc)
+{
+	const struct ck_head *head = l->args;
+	struct ck_session *s = l->session;
+	CUresult err;
+
+	if (head->seq != atomic_load_explicit(&s->executed, memory_order_relaxed) + 1) {
+		ck_warn("%s: command %llu after %llu", proc->name, (unsigned long long)head->seq,
+			(unsigned long long)atomic_load(&s->executed));
+		return -EPROTO;
+	}
+	err = carry_out(l, q, proc, NULL);
+	if (q->broken)
+		return q->broken;
+	/* One line for the error that will be told: in a broken context every command fails. */
+	if (err && ck_session_fail(s, err))
+		ck_info("%s: %s", proc->name, ck_error_name(err));
+	else if (err)
+		ck_debug("%s: %s", proc->name, ck_error_name(err));
+	ck_session_executed(s, head->seq);
+	return 0;
+}
+
+static int command(struct lane *l)
+{
+	const struct ck_proc *proc;
+	struct ck_call_header header;
+	struct ck_record record;
+	struct ck_request q;
+	int ret = next_message(l, &record, &header);
+
+	if (ret < 0)
+		return ret;
+	proc = ck_proc(header.proc);
+	if (header.program != CK_PROGRAM || header.version != CK_VERSION || !proc ||
+	    !proc->one_way) {
+		ck_warn("program %u version %u procedure %u on the command connection",
+			header.program, header.version, header.proc);
+		return -EPROTO;
+	}
+	add(&l->session->command_bytes, record.total);
+	request_init(l, &q, &header);
+	ret = decode(l, proc, &record, header.size, &q);
+	if (ret == 0) {
+		ret = command_run(l, &q, proc);
+	} else {
+		ck_warn("%s: arguments that cannot be decoded", proc->name);
+		ret = -EPROTO;
+	}
+	release_args(l, proc);
+	return ret;
+}
+
+int ck_dispatch_commands(struct ck_session *s, struct ck_chan *chan, struct ck_reader *reader)
+{
+	struct lane l;
+	int ret = lane_init(&l, s, chan, reader);
+
+	while (ret == 0)
+		ret = command(&l);
+	lane_fini(&l);
+	return ret == -EPIPE ? 0 : ret;
+}
+
+static int send_bytes(struct lane *l, void *bytes, size_t size)
+{
+	unsigned int n = 3 * l->along.count;
+	int ret;
+
+	l->along.iov[n] = (struct iovec){ .iov_base = bytes, .iov_len = size };
+	atomic_fetch_add_explicit(&l->session->bytes_out, size, memory_order_relaxed);
+	ret = ck_chan_writev(l->chan, l->along.iov, (int)n + 1);
+	ck_along_sent(l->session, &l->along);
+	return ret;
+}
+
+static int refuse(struct lane *l, uint32_t xid, enum accept_stat stat)
+{
+	long n = ck_refusal_encode(l->out, l->out_size, xid, stat);
+
+	return n < 0 ? (int)n : send_bytes(l, l->out, (size_t)n);
+}
+
+/* Encode a result, with @tail bytes to follow: its length, or -errno. */
+static long encode_result(struct lane *l, uint32_t xid, xdrproc_t xdr, const void *res, size_t tail)
+{
+	long n = ck_reply_encode(l->out, l->out_size - tail, xid, xdr, res, tail);
+	unsigned char *bigger;
+
+	if (n != -ENOSPC || l->out_size >= CK_REPLY_MAX)
+		return n;
+	bigger = realloc(l->out, CK_REPLY_MAX);
+	if (!bigger)
+		return -ENOMEM;
+	l->out = bigger;
+	l->out_size = CK_REPLY_MAX;
+	return ck_reply_encode(l->out, l->out_size - tail, xid, xdr, res, tail);
+}
+
+/* Instead of a result that no record holds: an empty one, whose error says so. */
+static long encode_refused(struct lane *l, uint32_t xid, const struct ck_proc *proc, size_t tail)
+{
+	struct ck_result head;
+
+	memcpy(&head, l->res, sizeof(head));
+	head.err = CUDA_ERROR_NOT_SUPPORTED;
+	xdr_free(proc->xdr_res, l->res);
+	memset(l->res, 0, proc->res_size);
+	memcpy(l->res, &head, sizeof(head));
+	return encode_result(l, xid, proc->xdr_res, l->res, tail);
+}
+
+/*
+ * Encode and send the result in lane.res. One with bulk payload comes here only when there is no
+ * payload: its tail, the result of moving the bytes, is then the result itself.
+ */
+static int reply(struct lane *l, uint32_t xid, const struct ck_proc *proc)
+{
+	const struct ck_result *head = l->res;
+	size_t tail = proc->bulk_out ? 4 : 0;
+	long n = encode_result(l, xid, proc->xdr_res, l->res, tail);
+	uint32_t word;
+
+	if (n == -EINVAL || n == -ENOSPC) {
+		ck_err("%s: a reply that cannot be encoded: %s", proc->name, strerror((int)-n));
+		n = encode_refused(l, xid, proc, tail);
+	}
+	if (n < 0)
+		return (int)n;
+	if (tail) {
+		word = htonl((uint32_t)head->err);
+		memcpy(l->out + n, &word, sizeof(word));
+	}
+	return send_bytes(l, l->out, (size_t)n + tail);
+}
+
+/* The result of a decoded call, in lane.res. */
+static void call_run(struct lane *l, struct ck_request *q, const struct ck_proc *proc)
+{
+	const struct ck_head *head = l->args;
+	struct ck_session *s = l->session;
+	struct ck_result *result = l->res;
+	CUresult err = CUDA_SUCCESS;
+
+	ck_session_wait(s, head->seq);
+	if (!proc->no_error && !ck_proc_is_nvml(q->proc))
+		err = (CUresult)atomic_exchange(&s->async_error, 0);
+	err = err ? turn_away(l, err) : carry_out(l, q, proc, l->res);
+	if (err)
+		ck_debug("%s: %s", proc->name, ck_error_name(err));
+	result->err = (int)err;
+	result->output = ck_output_pending(s->output);
+	if (q->proc != CK_PROC_ck_delivery_next && !q->replied)
+		result->delivered = ck_deliveries_take(s, head->ctx, &l->along);
+	atomic_fetch_add_explicit(&s->calls, 1, memory_order_relaxed);
+}
+
+/* A call of driver.api. */
+static int regular_call(struct lane *l, const struct ck_proc *proc, const struct ck_record *record,
+			const struct ck_call_header *header)
+{
+	const struct ck_head *head = l->args;
+	struct ck_request q;
+	int ret;
+
+	request_init(l, &q, header);
+	if (decode(l, proc, record, header->size, &q) < 0) {
+		ck_warn("%s: arguments that cannot be decoded", proc->name);
+		refuse(l, header->xid, GARBAGE_ARGS);
+		ret = -EPROTO;
+	} else if (too_far(l, head->seq)) {
+		ck_warn("%s: waits for command %llu", proc->name, (unsigned long long)head->seq);
+		ret = -EPROTO;
+	} else {
+		memset(l->res, 0, proc->res_size);
+		call_run(l, &q, proc);
+		ret = q.broken;
+		if (!ret && !q.replied)
+			ret = reply(l, q.xid, proc);
+		xdr_free(proc->xdr_res, l->res);
+	}
+	release_args(l, proc);
+	return ret;
+}
+
+/* Procedures of control.x: they take no arguments here. */
+static int control_call(struct lane *l, const struct ck_call_header *header)
+{
+	long n;
+	int ret;
+
+	if (header->proc != NULLPROC && header->proc != CK_PING && header->proc != CK_BYE) {
+		turn_away(l, CUDA_ERROR_NOT_SUPPORTED);
+		return refuse(l, header->xid, PROC_UNAVAIL);
+	}
+	n = encode_result(l, header->xid, ck_code_nothing, NULL, 0);
+	ret = n < 0 ? (int)n : send_bytes(l, l->out, (size_t)n);
+	return ret == 0 && header->proc == CK_BYE ? CK_DISPATCH_BYE : ret;
+}
+
+static int call(struct lane *l)
+{
+	const struct ck_proc *proc;
+	struct ck_call_header header;
+	struct ck_record record;
+	int ret = next_message(l, &record, &header);
+
+	if (ret < 0)
+		return ret;
+	atomic_fetch_add_explicit(&l->session->bytes_in, record.total, memory_order_relaxed);
+	if (header.program != CK_PROGRAM)
+		return refuse(l, header.xid, PROG_UNAVAIL);
+	if (header.version != CK_VERSION)
+		return refuse(l, header.xid, PROG_MISMATCH);
+	proc = ck_proc(header.proc);
+	if (!proc)
+		return control_call(l, &header);
+	if (proc->one_way) {
+		ck_warn("%s: a command on a call lane", proc->name);
+		return -EPROTO;
+	}
+	return regular_call(l, proc, &record, &header);
+}
+
+int ck_dispatch_calls(struct ck_session *s, struct ck_chan *chan, struct ck_reader *reader)
+{
+	struct lane l;
+	int ret = lane_init(&l, s, chan, reader);
+
+	while (ret == 0)
+		ret = call(&l);
+	lane_fini(&l);
+	return ret == -EPIPE ? 0 : ret;
+}
+
+int ck_dispatch_reply(struct ck_chan *chan, uint32_t xid, xdrproc_t xdr, const void *res)
+{
+	unsigned char *out = malloc(CK_REPLY_MAX);
+	struct iovec iov;
+	long n;
+
+	if (!out)
+		return -ENOMEM;
+	n = ck_reply_encode(out, CK_REPLY_MAX, xid, xdr, res, 0);
+	if (n >= 0) {
+		iov = (struct iovec){ .iov_base = out, .iov_len = (size_t)n };
+		n = ck_chan_writev(chan, &iov, 1);
+	}
+	free(out);
+	return (int)n;
+}

@@ -1,0 +1,168 @@
+/*
+ * server/session/driver.c - dlopen of the driver library, and its functions into ck_driver.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "server/session/driver.h"
+#include "server/session/session.h"
+#include "util/log.h"
+
+CK_LOG_DEFINE("server");
+
+#define CK_EMU_NAME "libcuda-emu.so"
+
+static void *library;
+
+/* Entries that older drivers have under an older name, with the same arguments. */
+static const struct {
+	const char *name, *older;
+} renamed[] = {
+	{ "cuEventElapsedTime_v2", "cuEventElapsedTime" },
+};
+
+/* The emulated driver: as built beside this program, else as the loader finds it. */
+static void *open_emu(void)
+{
+	char path[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - sizeof(CK_EMU_NAME) - 1);
+	void *lib = NULL;
+	char *slash;
+
+	if (n > 0) {
+		path[n] = '\0';
+		slash = strrchr(path, '/');
+		strcpy(slash ? slash + 1 : path, CK_EMU_NAME);
+		if (access(path, R_OK) == 0)
+			return dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	}
+	if (!lib)
+		lib = dlopen(CK_EMU_NAME, RTLD_NOW | RTLD_LOCAL);
+	return lib;
+}
+
+static void *find_symbol(const char *name)
+{
+	void *symbol = dlsym(library, name);
+
+	for (size_t i = 0; !symbol && i < sizeof(renamed) / sizeof(renamed[0]); i++) {
+		if (strcmp(name, renamed[i].name) == 0)
+			symbol = dlsym(library, renamed[i].older);
+	}
+	return symbol;
+}
+
+int ck_driver_open(const char *which, char *why, size_t size)
+{
+	const struct ck_driver_symbol *s;
+	unsigned int missing = 0;
+
+	if (strcmp(which, "emu") == 0)
+		library = open_emu();
+	else
+		library = dlopen(strcmp(which, "cuda") == 0 ? "libcuda.so.1" : which,
+				 RTLD_NOW | RTLD_LOCAL);
+	if (!library) {
+		snprintf(why, size, "%s", dlerror());
+		return -ENOENT;
+	}
+	for (s = ck_driver_symbols; s->name; s++) {
+		*s->slot = find_symbol(s->name);
+		missing += *s->slot == NULL;
+	}
+	if (!ck_driver.cuInit || !ck_driver.cuDeviceGetCount || !ck_driver.cuDriverGetVersion ||
+	    !ck_driver.cuCtxSetCurrent) {
+		snprintf(why, size, "%s is no CUDA driver", which);
+		return -ELIBBAD;
+	}
+	if (missing > 0)
+		ck_debug("the driver lacks %u of the functions that the server knows", missing);
+	return 0;
+}
+
+static int (*accepts_cubin(void))(void)
+{
+	int (*function)(void);
+
+	*(void **)&function = dlsym(library, "ckDriverAcceptsCubin");
+	return function;
+}
+
+void *ck_driver_library(void)
+{
+	return library;
+}
+
+bool ck_driver_emulated(void)
+{
+	return library && accepts_cubin() != NULL;
+}
+
+bool ck_driver_accepts_cubin(void)
+{
+	int (*ask)(void) = library ? accepts_cubin() : NULL;
+
+	return !ask || ask() != 0;
+}
+
+/* Whether libcuda.so.1 is there and has a device. */
+static bool cuda_works(char *why, size_t size)
+{
+	int count = 0;
+	CUresult err;
+
+	if (ck_driver_open("cuda", why, size) < 0)
+		return false;
+	err = ck_driver.cuInit(0);
+	if (!err)
+		err = ck_driver.cuDeviceGetCount(&count);
+	if (err || count == 0) {
+		snprintf(why, size, "libcuda.so.1: %s",
+			 err ? ck_error_name(err) : "finds no device");
+		return false;
+	}
+	snprintf(why, size, "libcuda.so.1 finds %d device%s", count, count == 1 ? "" : "s");
+	return true;
+}
+
+const char *ck_driver_probe(const char *which, char *why, size_t size)
+{
+	char also[128];
+
+	if (strcmp(which, "auto") != 0) {
+		if (ck_driver_open(which, why, size) < 0)
+			return NULL;
+		snprintf(why, size, "as asked for");
+		return which;
+	}
+	if (cuda_works(why, size))
+		return "cuda";
+	if (ck_driver_open("emu", also, sizeof(also)) < 0) {
+		snprintf(why + strlen(why), size - strlen(why), "; %s", also);
+		return NULL;
+	}
+	snprintf(also, sizeof(also), "%s", why);
+	snprintf(why, size, "no GPU here, kernels run on the CPU (%s)", also);
+	return "emu";
+}
+
+CUgraph ck_capture_graph(CUstream stream)
+{
+	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+	cuuint64_t id;
+	CUgraph graph = NULL;
+	CUresult err = CUDA_ERROR_NOT_SUPPORTED;
+
+	if (ck_driver.cuStreamGetCaptureInfo_v2)
+		err = ck_driver.cuStreamGetCaptureInfo_v2(stream, &status, &id, &graph, NULL,
+							  NULL);
+	else if (ck_driver.cuStreamGetCaptureInfo_v3)
+		err = ck_driver.cuStreamGetCaptureInfo_v3(stream, &status, &id, &graph, NULL, NULL,
+							  NULL);
+	return !err && status == CU_STREAM_CAPTURE_STATUS_ACTIVE ? graph : NULL;
+}

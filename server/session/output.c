@@ -1,0 +1,177 @@
+/*
+ * server/session/output.c - the files in memory behind a worker's stdout and stderr; see output.h.
+ *
+ * Writers append, at any time. What has been taken is cut out as a hole, so a file keeps its
+ * length, offsets only grow, and nothing that is written meanwhile is lost.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "gen/handlers.h"
+#include "server/session/output.h"
+#include "server/session/session.h"
+#include "util/log.h"
+
+CK_LOG_DEFINE("server");
+
+#define CK_OUTPUT_MAX ((CK_RECORD_MAX - 4096) / 2) /* bytes of each file in one reply, which has both */
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define FILES 1
+#else
+#define FILES 2
+#endif
+
+struct file {
+	int fd;
+	_Atomic off_t taken; /* bytes that have been taken; changed under the lock */
+};
+
+struct ck_output {
+	pthread_mutex_t lock;
+	struct file file[2]; /* behind stdout, behind stderr; -1: none */
+};
+
+static int log_fd = -1; /* what was stderr */
+static struct ck_output *redirected;
+
+/* The last words of the C library (abort) are for the log. Only calls that a handler may make. */
+static void on_abort(int signal)
+{
+	char text[1024];
+	off_t at = redirected->file[1].taken;
+	ssize_t n;
+
+	(void)signal;
+	while ((n = pread(redirected->file[1].fd, text, sizeof(text), at)) > 0) {
+		if (write(log_fd, text, (size_t)n) < 0)
+			break;
+		at += n;
+	}
+}
+
+/* Put a file in memory behind descriptor @target. */
+static int redirect(struct file *file, const char *name, int target)
+{
+	file->fd = memfd_create(name, MFD_CLOEXEC);
+	if (file->fd < 0)
+		return -errno;
+	if (fcntl(file->fd, F_SETFL, O_APPEND) < 0 || dup2(file->fd, target) < 0)
+		return -errno;
+	return 0;
+}
+
+/* The driver has a log of its own where it is the emulated one: the environment tells both. */
+static int keep_log(void)
+{
+	char text[16];
+
+	log_fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
+	if (log_fd < 0)
+		return -errno;
+	snprintf(text, sizeof(text), "%d", log_fd);
+	return setenv("CRICKET_LOG_FD", text, 1) < 0 ? -errno : 0;
+}
+
+int ck_output_redirect(struct ck_output **output)
+{
+	struct ck_output *o = calloc(1, sizeof(*o));
+	int ret;
+
+	if (!o)
+		return -ENOMEM;
+	pthread_mutex_init(&o->lock, NULL);
+	o->file[0].fd = o->file[1].fd = -1;
+	fflush(stdout);
+	ret = redirect(&o->file[0], "cricket-stdout", STDOUT_FILENO);
+	setvbuf(stdout, NULL, _IONBF, 0);
+	if (ret == 0 && FILES == 2) {
+		ret = keep_log();
+		if (ret == 0)
+			ret = redirect(&o->file[1], "cricket-stderr", STDERR_FILENO);
+		if (ret == 0) {
+			redirected = o;
+			signal(SIGABRT, on_abort);
+		}
+	}
+	if (ret < 0) {
+		ck_output_destroy(o);
+		return ret;
+	}
+	*output = o;
+	return 0;
+}
+
+void ck_output_destroy(struct ck_output *o)
+{
+	if (!o)
+		return;
+	for (int i = 0; i < 2; i++) {
+		if (o->file[i].fd >= 0)
+			close(o->file[i].fd);
+	}
+	pthread_mutex_destroy(&o->lock);
+	free(o);
+}
+
+static bool pending(struct file *f)
+{
+	struct stat st;
+
+	return f->fd >= 0 && fstat(f->fd, &st) == 0 && st.st_size > f->taken;
+}
+
+bool ck_output_pending(struct ck_output *o)
+{
+	return o && (pending(&o->file[0]) || pending(&o->file[1]));
+}
+
+size_t ck_output_take(struct ck_output *o, bool errors, void *buf, size_t size)
+{
+	struct file *f = o ? &o->file[errors] : NULL;
+	ssize_t n;
+
+	if (!f || f->fd < 0)
+		return 0;
+	pthread_mutex_lock(&o->lock);
+	n = pread(f->fd, buf, size, f->taken);
+	if (n > 0) {
+		f->taken += n;
+		if (fallocate(f->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, f->taken) < 0)
+			ck_debug("output that was taken keeps its memory: %m");
+	}
+	pthread_mutex_unlock(&o->lock);
+	return n > 0 ? (size_t)n : 0;
+}
+
+static CUresult take(struct ck_output *o, bool errors, char **text, u_int *length)
+{
+	*text = malloc(CK_OUTPUT_MAX);
+	if (!*text)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	*length = (u_int)ck_output_take(o, errors, *text, CK_OUTPUT_MAX);
+	return CUDA_SUCCESS;
+}
+
+CUresult ck_serve_ck_output(struct ck_request *q, ck_output_args *a, ck_output_res *res)
+{
+	struct ck_output *o = q->session->output;
+	CUresult err;
+
+	(void)a;
+	if (!ck_output_pending(o))
+		return CUDA_SUCCESS;
+	err = take(o, false, &res->text.text_val, &res->text.text_len);
+	if (!err)
+		err = take(o, true, &res->errors.errors_val, &res->errors.errors_len);
+	return err;
+}
