@@ -36,6 +36,20 @@ bool ck_libcuda_inside(bool inside);
 /* INVALID_VALUE for the legacy stream, of which there is one for all: it takes no batches. */
 CUresult ck_libcuda_takes_batch(CUstream stream);
 
+/*
+ * Add a node to @graph behind @count dependencies; what CUDA gives back in the parameters is written
+ * into @params.
+ */
+CUresult ck_libcuda_node_add(CUgraphNode *out, CUgraph graph, const CUgraphNode *dependencies,
+			     size_t count, CUgraphNodeParams *params);
+/* Change the parameters of @node in @exec, or (@exec is NULL) in its graph. */
+CUresult ck_libcuda_node_change(CUgraphExec exec, CUgraphNode node, CUgraphNodeParams *params);
+/*
+ * The parameters of a node of @type: INVALID_VALUE if it is of another type. What they point to
+ * lives until the node is queried again or destroyed.
+ */
+CUresult ck_libcuda_node_params(CUgraphNode node, CUgraphNodeType type, CUgraphNodeParams *params);
+
 /* An export table that the library has beside those of export_tables.c, or NULL. */
 const void *ck_libcuda_own_table(const CUuuid *id);
 

@@ -6,6 +6,7 @@
 
 #include "client/graphs/graph_node.h"
 #include "client/copy/mirror.h"
+#include "libcuda/libcuda.h"
 
 /* Memory of an allocation node: known from now on, though it exists only when the graph runs. */
 static void note_memory(const CUDA_MEM_ALLOC_NODE_PARAMS_v2 *a)
@@ -69,7 +70,15 @@ static CUresult finish(CUgraphNode *out, struct ck_graph *graph, const struct an
 	return err;
 }
 
-CUresult ck_node_add(CUgraphNode *out, const struct ck_place *place, CUgraphNodeParams *params)
+/* What a node is added to, and the nodes before it. */
+struct place {
+	CUgraph graph;
+	const CUgraphNode *dependencies;
+	const CUgraphEdgeData *edges;	/* or NULL */
+	size_t count;
+};
+
+static CUresult add(CUgraphNode *out, const struct place *place, CUgraphNodeParams *params)
 {
 	struct ck_packed packed = { 0 };
 	struct answer a = { 0 };
@@ -99,7 +108,16 @@ CUresult ck_node_add(CUgraphNode *out, const struct ck_place *place, CUgraphNode
 	return err;
 }
 
-CUresult ck_node_set(CUgraphExec exec_handle, CUgraphNode handle, CUgraphNodeParams *params)
+CUresult ck_libcuda_node_add(CUgraphNode *out, CUgraph graph, const CUgraphNode *dependencies,
+			     size_t count, CUgraphNodeParams *params)
+{
+	const struct place place = { graph, dependencies, NULL, count };
+
+	return add(out, &place, params);
+}
+
+CUresult ck_libcuda_node_change(CUgraphExec exec_handle, CUgraphNode handle,
+				CUgraphNodeParams *params)
 {
 	uint64_t ctx, *mirrors = NULL, *gone = NULL;
 	size_t count = 0, gone_count = 0;
@@ -133,7 +151,7 @@ CUresult ck_node_set(CUgraphExec exec_handle, CUgraphNode handle, CUgraphNodePar
 	return err;
 }
 
-CUresult ck_node_get(CUgraphNode handle, CUgraphNodeType type, CUgraphNodeParams *params)
+CUresult ck_libcuda_node_params(CUgraphNode handle, CUgraphNodeType type, CUgraphNodeParams *params)
 {
 	struct ck_node *node;
 	void *bytes = NULL, *kept;
@@ -163,9 +181,9 @@ CK_EXPORT CUresult cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph,
 				     const CUgraphEdgeData *dependencyData, size_t numDependencies,
 				     CUgraphNodeParams *nodeParams)
 {
-	const struct ck_place place = { hGraph, dependencies, dependencyData, numDependencies };
+	const struct place place = { hGraph, dependencies, dependencyData, numDependencies };
 
-	return ck_node_add(phGraphNode, &place, nodeParams);
+	return add(phGraphNode, &place, nodeParams);
 }
 
 CK_EXPORT CUresult cuGraphAddNode(CUgraphNode *phGraphNode, CUgraph hGraph,
@@ -178,11 +196,11 @@ CK_EXPORT CUresult cuGraphAddNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 
 CK_EXPORT CUresult cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams *nodeParams)
 {
-	return ck_node_set(NULL, hNode, nodeParams);
+	return ck_libcuda_node_change(NULL, hNode, nodeParams);
 }
 
 CK_EXPORT CUresult cuGraphExecNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
 					    CUgraphNodeParams *nodeParams)
 {
-	return hGraphExec ? ck_node_set(hGraphExec, hNode, nodeParams) : CUDA_ERROR_INVALID_VALUE;
+	return hGraphExec ? ck_libcuda_node_change(hGraphExec, hNode, nodeParams) : CUDA_ERROR_INVALID_VALUE;
 }

@@ -7,22 +7,6 @@
 
 #include "client/graphs/graph.h"
 
-/* What a node is added to, and behind what. */
-struct ck_place {
-	CUgraph graph;
-	const CUgraphNode *dependencies;
-	const CUgraphEdgeData *edges;
-	size_t count;
-};
-
-/* Add a node; what CUDA gives back in the parameters is written into @params. */
-CUresult ck_node_add(CUgraphNode *out, const struct ck_place *place, CUgraphNodeParams *params);
-/* Change a node, or, with an exec, what it does there. */
-CUresult ck_node_set(CUgraphExec exec, CUgraphNode node, CUgraphNodeParams *params);
-/* The parameters of a node of type @type; what they point to stays until the node is asked again
- * or goes. INVALID_VALUE: it is of another type. */
-CUresult ck_node_get(CUgraphNode node, CUgraphNodeType type, CUgraphNodeParams *params);
-
 /* Parameters on their way; see graph_pack.c. */
 struct ck_packed {
 	unsigned char *bytes;

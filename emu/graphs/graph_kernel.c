@@ -1,5 +1,5 @@
 /*
- * emu/graphs/graph_kernel.c - the calls on kernel nodes: parameters in their two forms, attributes.
+ * emu/graphs/graph_kernel.c - kernel nodes: the function in its parameters, attributes.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -7,51 +7,7 @@
 #include "emu/modules/function.h"
 #include "emu/graphs/graph_node.h"
 
-/* The older form has no kernel and no context; it is the start of the newer one. */
-static CUgraphNodeParams of_v1(const CUDA_KERNEL_NODE_PARAMS_v1 *kernel)
-{
-	CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_KERNEL};
-
-	memcpy(&params.kernel, kernel, sizeof(*kernel));
-	return params;
-}
-
-static CUgraphNodeParams of_v2(const CUDA_KERNEL_NODE_PARAMS *kernel)
-{
-	CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_KERNEL};
-
-	memcpy(&params.kernel, kernel, sizeof(*kernel));
-	return params;
-}
-
-CUresult cuGraphAddKernelNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph,
-				 const CUgraphNode *dependencies, size_t numDependencies,
-				 const CUDA_KERNEL_NODE_PARAMS *nodeParams)
-{
-	const struct ck_emu_before before = {dependencies, NULL, numDependencies};
-	CUgraphNodeParams params;
-
-	if (!nodeParams)
-		return CUDA_ERROR_INVALID_VALUE;
-	params = of_v2(nodeParams);
-	return ck_emu_node_add(phGraphNode, hGraph, &before, &params);
-}
-
-CUresult cuGraphAddKernelNode(CUgraphNode *phGraphNode, CUgraph hGraph,
-			      const CUgraphNode *dependencies, size_t numDependencies,
-			      const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
-{
-	const struct ck_emu_before before = {dependencies, NULL, numDependencies};
-	CUgraphNodeParams params;
-
-	if (!nodeParams)
-		return CUDA_ERROR_INVALID_VALUE;
-	params = of_v1(nodeParams);
-	return ck_emu_node_add(phGraphNode, hGraph, &before, &params);
-}
-
-/* The function is told in both of its forms, if it is a library's: the runtime knows kernels. */
-static CUresult params_get(CUgraphNode node, CUgraphNodeParams *params)
+CUresult ck_emu_node_kernel(CUgraphNode node, CUgraphNodeParams *params)
 {
 	CUresult result = ck_emu_node_params(node, CU_GRAPH_NODE_TYPE_KERNEL, params);
 	CUDA_KERNEL_NODE_PARAMS_v3 *kernel = &params->kernel;
@@ -69,34 +25,6 @@ static CUresult params_get(CUgraphNode node, CUgraphNodeParams *params)
 	ck_emu_object_put(&function->base);
 	return CUDA_SUCCESS;
 }
-
-CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode hNode, CUDA_KERNEL_NODE_PARAMS *nodeParams)
-{
-	CUgraphNodeParams params;
-	CUresult result = params_get(hNode, &params);
-
-	if (result == CUDA_SUCCESS && nodeParams)
-		memcpy(nodeParams, &params.kernel, sizeof(*nodeParams));
-	return nodeParams ? result : CUDA_ERROR_INVALID_VALUE;
-}
-
-CUresult cuGraphKernelNodeGetParams(CUgraphNode hNode, CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
-{
-	CUgraphNodeParams params;
-	CUresult result = params_get(hNode, &params);
-
-	if (result == CUDA_SUCCESS && nodeParams)
-		memcpy(nodeParams, &params.kernel, sizeof(*nodeParams));
-	return nodeParams ? result : CUDA_ERROR_INVALID_VALUE;
-}
-
-CK_EMU_CHANGES(cuGraphKernelNodeSetParams_v2, cuGraphExecKernelNodeSetParams_v2,
-	       CUDA_KERNEL_NODE_PARAMS, of_v2)
-
-CK_EMU_CHANGES(cuGraphKernelNodeSetParams, cuGraphExecKernelNodeSetParams,
-	       CUDA_KERNEL_NODE_PARAMS_v1, of_v1)
-
-/* --- attributes --- */
 
 /* Those that a kernel node has. */
 static bool known(CUkernelNodeAttrID id)

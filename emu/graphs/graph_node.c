@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "emu/graphs/graph_node.h"
+#include "libcuda/libcuda.h"
 #include "emu/graphs/graph_run.h"
 
 /* --- adding --- */
@@ -206,4 +207,25 @@ CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode hNode, CUgraph *phGraph)
 		result = CUDA_ERROR_INVALID_VALUE;
 	ck_emu_graph_unlock();
 	return result;
+}
+
+/* --- what libcuda/graph_kinds.c asks for */
+
+CUresult ck_libcuda_node_add(CUgraphNode *out, CUgraph graph, const CUgraphNode *dependencies,
+			     size_t count, CUgraphNodeParams *params)
+{
+	const struct ck_emu_before before = {dependencies, NULL, count};
+
+	return ck_emu_node_add(out, graph, &before, params);
+}
+
+CUresult ck_libcuda_node_change(CUgraphExec exec, CUgraphNode node, CUgraphNodeParams *params)
+{
+	return exec ? ck_emu_exec_change(exec, node, params) : ck_emu_node_change(node, params);
+}
+
+CUresult ck_libcuda_node_params(CUgraphNode node, CUgraphNodeType type, CUgraphNodeParams *params)
+{
+	return type == CU_GRAPH_NODE_TYPE_KERNEL ? ck_emu_node_kernel(node, params)
+						 : ck_emu_node_params(node, type, params);
 }

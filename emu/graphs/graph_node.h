@@ -18,32 +18,12 @@ CUresult ck_emu_node_add(CUgraphNode *out, CUgraph handle, const struct ck_emu_b
 			 CUgraphNodeParams *params);
 /* The parameters of a node that has to be of this type. */
 CUresult ck_emu_node_params(CUgraphNode handle, CUgraphNodeType type, CUgraphNodeParams *params);
+/* The same of a kernel node: a library's function is set as kernel too, which the runtime knows it by. */
+CUresult ck_emu_node_kernel(CUgraphNode handle, CUgraphNodeParams *params);
 CUresult ck_emu_node_change(CUgraphNode handle, const CUgraphNodeParams *params);
 /* The same for an instance (graph_update.c). */
 CUresult ck_emu_exec_change(CUgraphExec exec, CUgraphNode handle, const CUgraphNodeParams *params);
 
-/* The two calls that change a node by a structure of @type, which @of brings into the general form:
- * in its graph, and in an executable one. */
-#define CK_EMU_CHANGES(set_it, set_in_exec, type, of)                                      \
-	CUresult set_it(CUgraphNode hNode, const type *nodeParams)                         \
-	{                                                                                  \
-		CUgraphNodeParams params;                                                  \
-											   \
-		if (!nodeParams)                                                           \
-			return CUDA_ERROR_INVALID_VALUE;                                   \
-		params = of(nodeParams);                                                   \
-		return ck_emu_node_change(hNode, &params);                                 \
-	}                                                                                  \
-	CUresult set_in_exec(CUgraphExec hGraphExec, CUgraphNode hNode,                    \
-			     const type *nodeParams)                                       \
-	{                                                                                  \
-		CUgraphNodeParams params;                                                  \
-											   \
-		if (!nodeParams)                                                           \
-			return CUDA_ERROR_INVALID_VALUE;                                   \
-		params = of(nodeParams);                                                   \
-		return ck_emu_exec_change(hGraphExec, hNode, &params);                     \
-	}
 /* A step like @old with other parameters. */
 CUresult ck_emu_step_change(const struct ck_emu_step *old, const CUgraphNodeParams *params,
 			    struct ck_emu_step **step);

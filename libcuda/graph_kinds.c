@@ -1,26 +1,20 @@
 /*
- * client/graphs/graph_kinds.c - the calls for nodes of one type each: all of them are the general ones of
- * graph_node.c.
+ * libcuda/graph_kinds.c - the calls for graph nodes of one type each. All of them are the three general
+ * calls of libcuda.h, with parameters in the newest form.
  */
 #include <string.h>
 
-#include "client/graphs/graph_node.h"
+#include "gen/api.h"
+#include "libcuda/libcuda.h"
+#include "util/util.h"
 
-/* The parameters' head; what follows is filled in by the caller. */
+/* The type of the parameters; the caller fills in the rest. */
 #define PARAMS(kind) (CUgraphNodeParams){ .type = CU_GRAPH_NODE_TYPE_##kind }
 
-static CUresult add(CUgraphNode *out, CUgraph graph, const CUgraphNode *dependencies, size_t count,
-		    CUgraphNodeParams *params)
-{
-	const struct ck_place place = { graph, dependencies, NULL, count };
-
-	return ck_node_add(out, &place, params);
-}
-
-/* With an exec: NULL is none. */
+/* In an executable graph, which must not be NULL. */
 static CUresult set_in(CUgraphExec exec, CUgraphNode node, CUgraphNodeParams *params)
 {
-	return exec ? ck_node_set(exec, node, params) : CUDA_ERROR_INVALID_VALUE;
+	return exec ? ck_libcuda_node_change(exec, node, params) : CUDA_ERROR_INVALID_VALUE;
 }
 
 /*
@@ -37,7 +31,7 @@ static CUresult set_in(CUgraphExec exec, CUgraphNode node, CUgraphNodeParams *pa
 		if (!nodeParams)                                                                   \
 			return CUDA_ERROR_INVALID_VALUE;                                           \
 		memcpy(&p.member, nodeParams, sizeof(*nodeParams));                                \
-		return add(phGraphNode, hGraph, dependencies, numDependencies, &p);                \
+		return ck_libcuda_node_add(phGraphNode, hGraph, dependencies, numDependencies, &p);                \
 	}                                                                                          \
 	CK_EXPORT CUresult set_it(CUgraphNode hNode, const type *nodeParams)                       \
 	{                                                                                          \
@@ -46,7 +40,7 @@ static CUresult set_in(CUgraphExec exec, CUgraphNode node, CUgraphNodeParams *pa
 		if (!nodeParams)                                                                   \
 			return CUDA_ERROR_INVALID_VALUE;                                           \
 		memcpy(&p.member, nodeParams, sizeof(*nodeParams));                                \
-		return ck_node_set(NULL, hNode, &p);                                               \
+		return ck_libcuda_node_change(NULL, hNode, &p);                                               \
 	}                                                                                          \
 	CK_EXPORT CUresult set_in_exec(CUgraphExec hGraphExec, CUgraphNode hNode,                  \
 				       const type *nodeParams)                                     \
@@ -61,7 +55,7 @@ static CUresult set_in(CUgraphExec exec, CUgraphNode node, CUgraphNodeParams *pa
 	CK_EXPORT CUresult get_it(CUgraphNode hNode, type *nodeParams)                             \
 	{                                                                                          \
 		CUgraphNodeParams p;                                                               \
-		CUresult err = nodeParams ? ck_node_get(hNode, CU_GRAPH_NODE_TYPE_##kind, &p) :    \
+		CUresult err = nodeParams ? ck_libcuda_node_params(hNode, CU_GRAPH_NODE_TYPE_##kind, &p) :    \
 					    CUDA_ERROR_INVALID_VALUE;                              \
 												   \
 		if (!err)                                                                          \
@@ -78,14 +72,14 @@ static CUresult set_in(CUgraphExec exec, CUgraphNode node, CUgraphNodeParams *pa
 		CUgraphNodeParams p = PARAMS(kind);                                                \
 												   \
 		p.member.event = event;                                                            \
-		return add(phGraphNode, hGraph, dependencies, numDependencies, &p);                \
+		return ck_libcuda_node_add(phGraphNode, hGraph, dependencies, numDependencies, &p);                \
 	}                                                                                          \
 	CK_EXPORT CUresult set_it(CUgraphNode hNode, CUevent event)                                \
 	{                                                                                          \
 		CUgraphNodeParams p = PARAMS(kind);                                                \
 												   \
 		p.member.event = event;                                                            \
-		return ck_node_set(NULL, hNode, &p);                                               \
+		return ck_libcuda_node_change(NULL, hNode, &p);                                               \
 	}                                                                                          \
 	CK_EXPORT CUresult set_in_exec(CUgraphExec hGraphExec, CUgraphNode hNode, CUevent event)   \
 	{                                                                                          \
@@ -97,7 +91,7 @@ static CUresult set_in(CUgraphExec exec, CUgraphNode node, CUgraphNodeParams *pa
 	CK_EXPORT CUresult get_it(CUgraphNode hNode, CUevent *event_out)                           \
 	{                                                                                          \
 		CUgraphNodeParams p;                                                               \
-		CUresult err = event_out ? ck_node_get(hNode, CU_GRAPH_NODE_TYPE_##kind, &p) :     \
+		CUresult err = event_out ? ck_libcuda_node_params(hNode, CU_GRAPH_NODE_TYPE_##kind, &p) :     \
 					   CUDA_ERROR_INVALID_VALUE;                               \
 												   \
 		if (!err)                                                                          \
@@ -121,7 +115,7 @@ CK_EXPORT CUresult cuGraphAddMemcpyNode(CUgraphNode *phGraphNode, CUgraph hGraph
 		return CUDA_ERROR_INVALID_VALUE;
 	p.memcpy.copyCtx = ctx;
 	p.memcpy.copyParams = *copyParams;
-	return add(phGraphNode, hGraph, dependencies, numDependencies, &p);
+	return ck_libcuda_node_add(phGraphNode, hGraph, dependencies, numDependencies, &p);
 }
 
 CK_EXPORT CUresult cuGraphMemcpyNodeSetParams(CUgraphNode hNode, const CUDA_MEMCPY3D *nodeParams)
@@ -132,7 +126,7 @@ CK_EXPORT CUresult cuGraphMemcpyNodeSetParams(CUgraphNode hNode, const CUDA_MEMC
 		return CUDA_ERROR_INVALID_VALUE;
 	p.memcpy.copyCtx = NULL;
 	p.memcpy.copyParams = *nodeParams;
-	return ck_node_set(NULL, hNode, &p);
+	return ck_libcuda_node_change(NULL, hNode, &p);
 }
 
 CK_EXPORT CUresult cuGraphExecMemcpyNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
@@ -150,7 +144,7 @@ CK_EXPORT CUresult cuGraphExecMemcpyNodeSetParams(CUgraphExec hGraphExec, CUgrap
 CK_EXPORT CUresult cuGraphMemcpyNodeGetParams(CUgraphNode hNode, CUDA_MEMCPY3D *nodeParams)
 {
 	CUgraphNodeParams p;
-	CUresult err = nodeParams ? ck_node_get(hNode, CU_GRAPH_NODE_TYPE_MEMCPY, &p) :
+	CUresult err = nodeParams ? ck_libcuda_node_params(hNode, CU_GRAPH_NODE_TYPE_MEMCPY, &p) :
 				    CUDA_ERROR_INVALID_VALUE;
 
 	if (!err)
@@ -168,7 +162,7 @@ CK_EXPORT CUresult cuGraphAddMemsetNode(CUgraphNode *phGraphNode, CUgraph hGraph
 		return CUDA_ERROR_INVALID_VALUE;
 	memcpy(&p.memset, memsetParams, sizeof(*memsetParams));
 	p.memset.ctx = ctx;
-	return add(phGraphNode, hGraph, dependencies, numDependencies, &p);
+	return ck_libcuda_node_add(phGraphNode, hGraph, dependencies, numDependencies, &p);
 }
 
 CK_EXPORT CUresult cuGraphMemsetNodeSetParams(CUgraphNode hNode,
@@ -180,7 +174,7 @@ CK_EXPORT CUresult cuGraphMemsetNodeSetParams(CUgraphNode hNode,
 		return CUDA_ERROR_INVALID_VALUE;
 	memcpy(&p.memset, nodeParams, sizeof(*nodeParams));
 	p.memset.ctx = NULL;
-	return ck_node_set(NULL, hNode, &p);
+	return ck_libcuda_node_change(NULL, hNode, &p);
 }
 
 CK_EXPORT CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
@@ -200,7 +194,7 @@ CK_EXPORT CUresult cuGraphMemsetNodeGetParams(CUgraphNode hNode,
 					      CUDA_MEMSET_NODE_PARAMS *nodeParams)
 {
 	CUgraphNodeParams p;
-	CUresult err = nodeParams ? ck_node_get(hNode, CU_GRAPH_NODE_TYPE_MEMSET, &p) :
+	CUresult err = nodeParams ? ck_libcuda_node_params(hNode, CU_GRAPH_NODE_TYPE_MEMSET, &p) :
 				    CUDA_ERROR_INVALID_VALUE;
 
 	if (!err)
@@ -221,7 +215,7 @@ CK_EXPORT CUresult cuGraphAddChildGraphNode(CUgraphNode *phGraphNode, CUgraph hG
 	CUgraphNodeParams p = PARAMS(GRAPH);
 
 	p.graph.graph = childGraph;
-	return add(phGraphNode, hGraph, dependencies, numDependencies, &p);
+	return ck_libcuda_node_add(phGraphNode, hGraph, dependencies, numDependencies, &p);
 }
 
 CK_EXPORT CUresult cuGraphExecChildGraphNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
@@ -238,7 +232,7 @@ CK_EXPORT CUresult cuGraphAddEmptyNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 {
 	CUgraphNodeParams p = PARAMS(EMPTY);
 
-	return add(phGraphNode, hGraph, dependencies, numDependencies, &p);
+	return ck_libcuda_node_add(phGraphNode, hGraph, dependencies, numDependencies, &p);
 }
 
 OF_EVENT(cuGraphAddEventRecordNode, cuGraphEventRecordNodeSetEvent,
@@ -257,7 +251,7 @@ CK_EXPORT CUresult cuGraphAddMemAllocNode(CUgraphNode *phGraphNode, CUgraph hGra
 	if (!nodeParams)
 		return CUDA_ERROR_INVALID_VALUE;
 	memcpy(&p.alloc, nodeParams, sizeof(*nodeParams));
-	err = add(phGraphNode, hGraph, dependencies, numDependencies, &p);
+	err = ck_libcuda_node_add(phGraphNode, hGraph, dependencies, numDependencies, &p);
 	if (!err)
 		nodeParams->dptr = p.alloc.dptr;
 	return err;
@@ -267,7 +261,7 @@ CK_EXPORT CUresult cuGraphMemAllocNodeGetParams(CUgraphNode hNode,
 						CUDA_MEM_ALLOC_NODE_PARAMS *params_out)
 {
 	CUgraphNodeParams p;
-	CUresult err = params_out ? ck_node_get(hNode, CU_GRAPH_NODE_TYPE_MEM_ALLOC, &p) :
+	CUresult err = params_out ? ck_libcuda_node_params(hNode, CU_GRAPH_NODE_TYPE_MEM_ALLOC, &p) :
 				    CUDA_ERROR_INVALID_VALUE;
 
 	if (!err)
@@ -282,13 +276,13 @@ CK_EXPORT CUresult cuGraphAddMemFreeNode(CUgraphNode *phGraphNode, CUgraph hGrap
 	CUgraphNodeParams p = PARAMS(MEM_FREE);
 
 	p.free.dptr = dptr;
-	return add(phGraphNode, hGraph, dependencies, numDependencies, &p);
+	return ck_libcuda_node_add(phGraphNode, hGraph, dependencies, numDependencies, &p);
 }
 
 CK_EXPORT CUresult cuGraphMemFreeNodeGetParams(CUgraphNode hNode, CUdeviceptr *dptr_out)
 {
 	CUgraphNodeParams p;
-	CUresult err = dptr_out ? ck_node_get(hNode, CU_GRAPH_NODE_TYPE_MEM_FREE, &p) :
+	CUresult err = dptr_out ? ck_libcuda_node_params(hNode, CU_GRAPH_NODE_TYPE_MEM_FREE, &p) :
 				  CUDA_ERROR_INVALID_VALUE;
 
 	if (!err)
