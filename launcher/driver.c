@@ -4,12 +4,11 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "cuda/open.h"
 #include "launcher/driver.h"
 #include "util/log.h"
 
@@ -17,35 +16,6 @@ CK_LOG_DEFINE("launcher");
 
 #define ATTRIBUTE_MAJOR 75 /* CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR */
 #define ATTRIBUTE_MINOR 76
-
-/* A library of ours: as built or installed beside this program, else as the loader finds it. */
-static void *open_own(const char *name)
-{
-	static const char *const places[] = {"", "lib/", "../lib/"};
-	char path[PATH_MAX];
-	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 64);
-	char *slash;
-
-	path[n > 0 ? n : 0] = '\0';
-	slash = strrchr(path, '/');
-	for (size_t i = 0; slash && i < CK_ARRAY_SIZE(places); i++) {
-		sprintf(slash + 1, "%s%s", places[i], name);
-		if (access(path, R_OK) == 0)
-			return dlopen(path, RTLD_NOW | RTLD_LOCAL);
-	}
-	return dlopen(name, RTLD_NOW | RTLD_LOCAL);
-}
-
-static void *open_library(const char *which)
-{
-	if (strcmp(which, "emu") == 0)
-		return open_own("libcuda-emu.so");
-	if (strcmp(which, "remote") == 0)
-		return open_own("cricket-client.so");
-	if (strcmp(which, "cuda") == 0 || strcmp(which, "auto") == 0)
-		which = "libcuda.so.1";
-	return dlopen(which, RTLD_NOW | RTLD_LOCAL);
-}
 
 /* Fill the table. False: it is no CUDA driver. */
 static bool find_functions(struct ck_driver *driver)
@@ -64,7 +34,7 @@ static bool find_functions(struct ck_driver *driver)
 
 static int open_driver(struct ck_driver *driver, const char *which, struct ck_fail *fail)
 {
-	driver->library = open_library(which);
+	driver->library = ck_cuda_open(strcmp(which, "auto") == 0 ? "cuda" : which);
 	if (!driver->library)
 		return ck_fail(fail, CK_EXIT_SERVICE, "driver", "NO_DRIVER", "%s%s", dlerror(),
 			       strcmp(which, "cuda") == 0
@@ -117,7 +87,7 @@ static int make_context(struct ck_driver *driver, int ordinal, struct ck_fail *f
 	if (result)
 		return ck_fail_cuda(fail, CK_EXIT_SERVICE, "driver", result,
 				    "the device's context");
-	driver->emulated = dlsym(driver->library, "ckDriverAcceptsCubin") != NULL;
+	driver->emulated = ck_cuda_emulated(driver->library);
 	driver->sm = (unsigned)(10 * major + minor);
 	return 0;
 }

@@ -4,43 +4,19 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "cuda/open.h"
 #include "m3/driver.h"
 #include "m3/m3.h"
-
-#define EMULATED "libcuda-emu.so"
-
-/* The emulated driver: beside this program, else as the loader finds it. */
-static void *open_emulated(void)
-{
-	char path[PATH_MAX];
-	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - sizeof(EMULATED) - 1);
-	char *slash;
-
-	if (n > 0) {
-		path[n] = '\0';
-		slash = strrchr(path, '/');
-		strcpy(slash ? slash + 1 : path, EMULATED);
-		if (access(path, R_OK) == 0)
-			return dlopen(path, RTLD_NOW | RTLD_LOCAL);
-	}
-	return dlopen(EMULATED, RTLD_NOW | RTLD_LOCAL);
-}
 
 /* NULL is also what a process that links its driver needs: its symbols are found everywhere. */
 static int open_library(struct ck_m3_driver *d, const char *which, char *why, size_t size)
 {
 	if (!which && dlsym(RTLD_DEFAULT, "cuMemMap"))
 		return 0;
-	if (which && strcmp(which, "emu") == 0)
-		d->library = open_emulated();
-	else
-		d->library = dlopen(!which || strcmp(which, "cuda") == 0 ? "libcuda.so.1" : which,
-				    RTLD_NOW | RTLD_LOCAL);
+	d->library = ck_cuda_open(which ? which : "cuda");
 	if (!d->library)
 		snprintf(why, size, "%s", dlerror());
 	return d->library ? 0 : -ENOENT;

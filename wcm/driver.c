@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 
+#include "cuda/open.h"
 #include "util/log.h"
 #include "wcm/driver.h"
 #include "wcm/wcm.h"
@@ -24,7 +25,7 @@ static bool open_library(void **library)
 	*library = RTLD_DEFAULT;
 	if (dlsym(RTLD_DEFAULT, "cuIpcOpenMemHandle_v2"))
 		return true;
-	*library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+	*library = ck_cuda_open("cuda");
 	if (!*library)
 		ck_err("no CUDA driver: %s", dlerror());
 	return *library != NULL;

@@ -4,18 +4,15 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "cuda/open.h"
 #include "server/session/driver.h"
 #include "server/session/session.h"
 #include "util/log.h"
 
 CK_LOG_DEFINE("server");
-
-#define CK_EMU_NAME "libcuda-emu.so"
 
 static void *library;
 
@@ -25,26 +22,6 @@ static const struct {
 } renamed[] = {
 	{ "cuEventElapsedTime_v2", "cuEventElapsedTime" },
 };
-
-/* The emulated driver: as built beside this program, else as the loader finds it. */
-static void *open_emu(void)
-{
-	char path[PATH_MAX];
-	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - sizeof(CK_EMU_NAME) - 1);
-	void *lib = NULL;
-	char *slash;
-
-	if (n > 0) {
-		path[n] = '\0';
-		slash = strrchr(path, '/');
-		strcpy(slash ? slash + 1 : path, CK_EMU_NAME);
-		if (access(path, R_OK) == 0)
-			return dlopen(path, RTLD_NOW | RTLD_LOCAL);
-	}
-	if (!lib)
-		lib = dlopen(CK_EMU_NAME, RTLD_NOW | RTLD_LOCAL);
-	return lib;
-}
 
 static void *find_symbol(const char *name)
 {
@@ -62,11 +39,7 @@ int ck_driver_open(const char *which, char *why, size_t size)
 	const struct ck_driver_symbol *s;
 	unsigned int missing = 0;
 
-	if (strcmp(which, "emu") == 0)
-		library = open_emu();
-	else
-		library = dlopen(strcmp(which, "cuda") == 0 ? "libcuda.so.1" : which,
-				 RTLD_NOW | RTLD_LOCAL);
+	library = ck_cuda_open(which);
 	if (!library) {
 		snprintf(why, size, "%s", dlerror());
 		return -ENOENT;
@@ -100,7 +73,7 @@ void *ck_driver_library(void)
 
 bool ck_driver_emulated(void)
 {
-	return library && accepts_cubin() != NULL;
+	return library && ck_cuda_emulated(library);
 }
 
 bool ck_driver_accepts_cubin(void)
