@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "client/memory/box.h"
+#include "cuda/copy_side.h"
 #include "client/wire/delivery.h"
 #include "client/copy/mirror.h"
 #include "client/memory/pinned.h"
@@ -18,7 +19,7 @@ struct mirror {
 	uint64_t id;
 	bool source;			/* the copy reads it */
 	struct ck_box box;		/* in the memory of the application */
-	CUDA_MEMCPY3D side;		/* as the application has described it */
+	struct ck_copy_side side;	/* as the application has described it */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -78,35 +79,29 @@ static CUresult note(struct mirror *m)
 	return ret == 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* @m's box, placed as a copy says; false: that is no place, or too large. */
-static bool place(struct mirror *m, const void *host, size_t pitch, size_t rows,
-		  const size_t at[3])
+/* Place @m's box as its side of the copy says; false: that is no place, or too large. */
+static bool place(struct mirror *m)
 {
+	const struct ck_copy_side *s = &m->side;
+	const size_t at[3] = { s->x, s->y, s->z };
 	size_t bytes;
 
-	return host && ck_box_place(&m->box, (uintptr_t)host, pitch, rows, at) &&
+	return s->host && ck_box_place(&m->box, (uintptr_t)s->host, s->pitch, s->height, at) &&
 	       !ck_mul_overflow(m->box.width, m->box.height, &bytes) &&
 	       !ck_mul_overflow(bytes, m->box.depth, &bytes);
 }
 
-static CUresult make(const CUDA_MEMCPY3D *c, bool source, uint64_t *id)
+static CUresult make(const CUDA_MEMCPY3D *c, enum ck_copy_end end, uint64_t *id)
 {
 	struct mirror *m = malloc(sizeof(*m));
 	CUresult err = CUDA_ERROR_INVALID_VALUE;
-	bool good;
 
 	if (!m)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	*m = (struct mirror){ .source = source, .side = *c,
+	*m = (struct mirror){ .source = end == CK_COPY_SOURCE, .side = ck_copy_side(c, end),
 			      .box = { .width = c->WidthInBytes, .height = c->Height,
 				       .depth = c->Depth } };
-	if (source)
-		good = place(m, c->srcHost, c->srcPitch, c->srcHeight,
-			     (const size_t[]){ c->srcXInBytes, c->srcY, c->srcZ });
-	else
-		good = place(m, c->dstHost, c->dstPitch, c->dstHeight,
-			     (const size_t[]){ c->dstXInBytes, c->dstY, c->dstZ });
-	if (good)
+	if (place(m))
 		err = note(m);
 	if (err)
 		free(m);
@@ -115,54 +110,26 @@ static CUresult make(const CUDA_MEMCPY3D *c, bool source, uint64_t *id)
 	return err;
 }
 
-/* Unified addresses become what they are. */
-static void classify(CUDA_MEMCPY3D *c)
+/* One end of a copy as it travels: the id of its array, or a mirror for the application's memory. */
+static CUresult encode(CUDA_MEMCPY3D *c, enum ck_copy_end end, uint64_t *made)
 {
-	if (c->srcMemoryType == CU_MEMORYTYPE_UNIFIED) {
-		c->srcMemoryType = ck_on_device(c->srcDevice) ? CU_MEMORYTYPE_DEVICE :
-								CU_MEMORYTYPE_HOST;
-		c->srcHost = (void *)(uintptr_t)c->srcDevice;
-	}
-	if (c->dstMemoryType == CU_MEMORYTYPE_UNIFIED) {
-		c->dstMemoryType = ck_on_device(c->dstDevice) ? CU_MEMORYTYPE_DEVICE :
-								CU_MEMORYTYPE_HOST;
-		c->dstHost = (void *)(uintptr_t)c->dstDevice;
-	}
-}
-
-static CUresult mirror_source(CUDA_MEMCPY3D *c, uint64_t *made)
-{
+	struct ck_copy_side side = ck_copy_side(c, end);
 	uint64_t id = 0;
 	CUresult err = CUDA_SUCCESS;
 
-	if (c->srcMemoryType == CU_MEMORYTYPE_ARRAY) {
-		err = ck_array_id(c->srcArray, &id);
-		c->srcArray = (CUarray)(uintptr_t)id;
-	} else if (c->srcMemoryType == CU_MEMORYTYPE_HOST) {
-		err = make(c, true, made);
-		c->srcHost = (void *)(uintptr_t)*made;
-		c->srcXInBytes = c->srcY = c->srcZ = 0;
-		c->srcPitch = c->WidthInBytes;
-		c->srcHeight = c->Height;
+	if (side.type == CU_MEMORYTYPE_UNIFIED) {
+		side.type = ck_on_device(side.device) ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
+		side.host = (void *)(uintptr_t)side.device;
+		ck_copy_side_set(c, end, &side);
 	}
-	return err;
-}
-
-static CUresult mirror_destination(CUDA_MEMCPY3D *c, uint64_t *made)
-{
-	uint64_t id = 0;
-	CUresult err = CUDA_SUCCESS;
-
-	if (c->dstMemoryType == CU_MEMORYTYPE_ARRAY) {
-		err = ck_array_id(c->dstArray, &id);
-		c->dstArray = (CUarray)(uintptr_t)id;
-	} else if (c->dstMemoryType == CU_MEMORYTYPE_HOST) {
-		err = make(c, false, made);
-		c->dstHost = (void *)(uintptr_t)*made;
-		c->dstXInBytes = c->dstY = c->dstZ = 0;
-		c->dstPitch = c->WidthInBytes;
-		c->dstHeight = c->Height;
+	if (side.type == CU_MEMORYTYPE_ARRAY) {
+		err = ck_array_id(side.array, &id);
+		side.array = (CUarray)(uintptr_t)id;
+	} else if (side.type == CU_MEMORYTYPE_HOST) {
+		err = make(c, end, made);
+		ck_copy_side_pack(&side, c, (void *)(uintptr_t)*made);
 	}
+	ck_copy_side_set(c, end, &side);
 	return err;
 }
 
@@ -181,51 +148,36 @@ CUresult ck_mirror_copy(const CUDA_MEMCPY3D *copy, struct ck_mirrored *out)
 	*out = (struct ck_mirrored){ .copy = *copy };
 	if (!copy->WidthInBytes || !copy->Height || !copy->Depth)
 		return CUDA_ERROR_INVALID_VALUE;
-	classify(&out->copy);
-	err = mirror_source(&out->copy, &out->made[0]);
+	err = encode(&out->copy, CK_COPY_SOURCE, &out->made[0]);
 	if (!err)
-		err = mirror_destination(&out->copy, &out->made[1]);
+		err = encode(&out->copy, CK_COPY_DESTINATION, &out->made[1]);
 	if (err)
 		ck_mirror_undo(out);
 	return err;
 }
 
-static CUresult restore_source(CUDA_MEMCPY3D *c)
+static CUresult restore(CUDA_MEMCPY3D *c, enum ck_copy_end end)
 {
+	struct ck_copy_side side = ck_copy_side(c, end);
 	struct mirror m;
 
-	if (c->srcMemoryType == CU_MEMORYTYPE_ARRAY) {
-		c->srcArray = ck_object_named(CK_OBJECT_ARRAY, (uintptr_t)c->srcArray);
-	} else if (c->srcMemoryType == CU_MEMORYTYPE_HOST) {
-		if (!find((uintptr_t)c->srcHost, &m))
+	if (side.type == CU_MEMORYTYPE_ARRAY) {
+		side.array = ck_object_named(CK_OBJECT_ARRAY, (uintptr_t)side.array);
+	} else if (side.type == CU_MEMORYTYPE_HOST) {
+		if (!find((uintptr_t)side.host, &m))
 			return CUDA_ERROR_UNKNOWN;
-		c->srcXInBytes = m.side.srcXInBytes;
-		c->srcY = m.side.srcY;
-		c->srcZ = m.side.srcZ;
-		c->srcPitch = m.side.srcPitch;
-		c->srcHeight = m.side.srcHeight;
-		c->srcHost = m.side.srcHost;
+		side = m.side;
+		side.type = CU_MEMORYTYPE_HOST;
 	}
+	ck_copy_side_set(c, end, &side);
 	return CUDA_SUCCESS;
 }
 
 CUresult ck_mirror_restore(CUDA_MEMCPY3D *c)
 {
-	struct mirror m;
+	CUresult err = restore(c, CK_COPY_DESTINATION);
 
-	if (c->dstMemoryType == CU_MEMORYTYPE_ARRAY) {
-		c->dstArray = ck_object_named(CK_OBJECT_ARRAY, (uintptr_t)c->dstArray);
-	} else if (c->dstMemoryType == CU_MEMORYTYPE_HOST) {
-		if (!find((uintptr_t)c->dstHost, &m))
-			return CUDA_ERROR_UNKNOWN;
-		c->dstXInBytes = m.side.dstXInBytes;
-		c->dstY = m.side.dstY;
-		c->dstZ = m.side.dstZ;
-		c->dstPitch = m.side.dstPitch;
-		c->dstHeight = m.side.dstHeight;
-		c->dstHost = m.side.dstHost;
-	}
-	return restore_source(c);
+	return err ? err : restore(c, CK_COPY_SOURCE);
 }
 
 CUresult ck_mirror_capture(const CUDA_MEMCPY3D *copy, uint64_t stream)

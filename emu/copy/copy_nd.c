@@ -1,6 +1,7 @@
 /*
  * emu/copy/copy_nd.c - copies of two and three dimensions, between linear memory and arrays.
  */
+#include "cuda/copy_side.h"
 #include "emu/copy/box.h"
 #include "emu/graphs/graph.h"
 #include "emu/memory/texture.h"
@@ -123,6 +124,15 @@ static CUresult copy_2d(const CUDA_MEMCPY2D *c, CUstream stream, bool sync)
 	return copy(&dst, &src, &box, stream, sync);
 }
 
+static struct end end_of(const CUDA_MEMCPY3D *c, enum ck_copy_end which)
+{
+	const struct ck_copy_side s = ck_copy_side(c, which);
+
+	return (struct end){.type = s.type, .host = (uint64_t)s.host, .device = s.device,
+			    .array = s.array, .x = s.x, .y = s.y, .z = s.z, .pitch = s.pitch,
+			    .height = s.height};
+}
+
 static CUresult copy_3d(const CUDA_MEMCPY3D *c, CUstream stream, bool sync)
 {
 	struct ck_emu_context *context;
@@ -133,24 +143,7 @@ static CUresult copy_3d(const CUDA_MEMCPY3D *c, CUstream stream, bool sync)
 	if (!c || c->reserved0 || c->reserved1 || c->srcLOD || c->dstLOD)
 		return CUDA_ERROR_INVALID_VALUE;
 
-	struct end src = {.type = c->srcMemoryType,
-			  .host = (uint64_t)c->srcHost,
-			  .device = c->srcDevice,
-			  .array = c->srcArray,
-			  .x = c->srcXInBytes,
-			  .y = c->srcY,
-			  .z = c->srcZ,
-			  .pitch = c->srcPitch,
-			  .height = c->srcHeight};
-	struct end dst = {.type = c->dstMemoryType,
-			  .host = (uint64_t)c->dstHost,
-			  .device = c->dstDevice,
-			  .array = c->dstArray,
-			  .x = c->dstXInBytes,
-			  .y = c->dstY,
-			  .z = c->dstZ,
-			  .pitch = c->dstPitch,
-			  .height = c->dstHeight};
+	const struct end src = end_of(c, CK_COPY_SOURCE), dst = end_of(c, CK_COPY_DESTINATION);
 	struct ck_emu_box box = {.width = c->WidthInBytes, .height = c->Height, .depth = c->Depth};
 
 	return copy(&dst, &src, &box, stream, sync);

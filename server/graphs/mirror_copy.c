@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cuda/copy_side.h"
 #include "server/graphs/graph.h"
 #include "server/graphs/mirror_list.h"
 #include "util/util.h"
@@ -51,104 +52,75 @@ static CUresult mirror_for(struct ck_request *q, const CUDA_MEMCPY3D *c, uint64_
 	return err;
 }
 
-static CUresult source(struct ck_request *q, CUDA_MEMCPY3D *c, uint64_t owner)
+/* One end of a copy off the wire: the handle of its array, or a mirror for the client's memory. */
+static CUresult resolve(struct ck_request *q, CUDA_MEMCPY3D *c, enum ck_copy_end end,
+			uint64_t owner)
 {
-	uint64_t id = (uintptr_t)c->srcHost, array = (uintptr_t)c->srcArray;
+	struct ck_copy_side side = ck_copy_side(c, end);
+	uint64_t id = (uintptr_t)side.host, array = (uintptr_t)side.array;
 	void *host = NULL;
-	CUresult err;
+	CUresult err = CUDA_SUCCESS;
 
-	c->srcHost = NULL;
-	c->srcArray = NULL;
-	switch (c->srcMemoryType) {
-	case CU_MEMORYTYPE_DEVICE:
-		return CUDA_SUCCESS;
-	case CU_MEMORYTYPE_ARRAY:
-		return ck_array_find(q, array, &c->srcArray) ? CUDA_SUCCESS :
-							       CUDA_ERROR_INVALID_HANDLE;
-	case CU_MEMORYTYPE_HOST:
-		break;
-	default:
-		return CUDA_ERROR_INVALID_VALUE;
+	side.host = NULL;
+	side.array = NULL;
+	side.reserved = NULL;
+	if (side.type == CU_MEMORYTYPE_ARRAY) {
+		if (!ck_array_find(q, array, &side.array))
+			err = CUDA_ERROR_INVALID_HANDLE;
+	} else if (side.type == CU_MEMORYTYPE_HOST) {
+		err = mirror_for(q, c, id, owner, &host);
+		ck_copy_side_pack(&side, c, host);
+	} else if (side.type != CU_MEMORYTYPE_DEVICE) {
+		err = CUDA_ERROR_INVALID_VALUE;
 	}
-	err = mirror_for(q, c, id, owner, &host);
-	c->srcHost = host;
-	c->srcXInBytes = c->srcY = c->srcZ = 0;
-	c->srcPitch = c->WidthInBytes;
-	c->srcHeight = c->Height;
-	return err;
-}
-
-static CUresult destination(struct ck_request *q, CUDA_MEMCPY3D *c, uint64_t owner)
-{
-	uint64_t id = (uintptr_t)c->dstHost, array = (uintptr_t)c->dstArray;
-	void *host = NULL;
-	CUresult err;
-
-	c->dstHost = NULL;
-	c->dstArray = NULL;
-	switch (c->dstMemoryType) {
-	case CU_MEMORYTYPE_DEVICE:
-		return CUDA_SUCCESS;
-	case CU_MEMORYTYPE_ARRAY:
-		return ck_array_find(q, array, &c->dstArray) ? CUDA_SUCCESS :
-							       CUDA_ERROR_INVALID_HANDLE;
-	case CU_MEMORYTYPE_HOST:
-		break;
-	default:
-		return CUDA_ERROR_INVALID_VALUE;
-	}
-	err = mirror_for(q, c, id, owner, &host);
-	c->dstHost = host;
-	c->dstXInBytes = c->dstY = c->dstZ = 0;
-	c->dstPitch = c->WidthInBytes;
-	c->dstHeight = c->Height;
+	ck_copy_side_set(c, end, &side);
 	return err;
 }
 
 /* A mirror made for a copy that then fails goes with its owner: that does no harm. */
 CUresult ck_mirror_copy(struct ck_request *q, CUDA_MEMCPY3D *copy, uint64_t owner)
 {
-	CUresult err;
+	CUresult err = resolve(q, copy, CK_COPY_SOURCE, owner);
 
-	copy->reserved0 = copy->reserved1 = NULL;
-	err = source(q, copy, owner);
-	return err ? err : destination(q, copy, owner);
+	return err ? err : resolve(q, copy, CK_COPY_DESTINATION, owner);
 }
 
-/* What a side of a copy points to, if that can be a mirror. */
-static uint64_t address_of(CUmemorytype type, const void *host, CUdeviceptr device)
+/* The mirror that an end of a copy lies in, or NULL. Locked. */
+static struct ck_mirror *mirror_of(struct ck_mirrors *ms, const struct ck_copy_side *side)
 {
-	return type == CU_MEMORYTYPE_HOST    ? (uintptr_t)host :
-	       type == CU_MEMORYTYPE_ARRAY ? 0 :
-					       device;
+	return ck_mirror_at(ms, side->type == CU_MEMORYTYPE_HOST  ? (uintptr_t)side->host :
+				side->type == CU_MEMORYTYPE_ARRAY ? 0 :
+								    side->device);
 }
 
-CUresult ck_mirror_describe(struct ck_request *q, CUDA_MEMCPY3D *c)
+/* The other way round: ids for what the driver reports of one end. */
+static CUresult describe(struct ck_request *q, CUDA_MEMCPY3D *c, enum ck_copy_end end)
 {
 	struct ck_mirrors *ms = q->session->mirrors;
-	struct ck_mirror *from, *to;
+	struct ck_copy_side side = ck_copy_side(c, end);
+	const struct ck_mirror *m;
 	uint64_t id = 0;
 	CUresult err = CUDA_SUCCESS;
 
 	pthread_mutex_lock(&ms->lock);
-	from = ck_mirror_at(ms, address_of(c->srcMemoryType, c->srcHost, c->srcDevice));
-	to = ck_mirror_at(ms, address_of(c->dstMemoryType, c->dstHost, c->dstDevice));
-	c->srcHost = from ? (void *)(uintptr_t)from->id : NULL;
-	c->dstHost = to ? (void *)(uintptr_t)to->id : NULL;
+	m = mirror_of(ms, &side);
+	side.host = m ? (void *)(uintptr_t)m->id : NULL;
 	pthread_mutex_unlock(&ms->lock);
-	if (from)
-		c->srcMemoryType = CU_MEMORYTYPE_HOST;
-	if (to)
-		c->dstMemoryType = CU_MEMORYTYPE_HOST;
-	c->reserved0 = c->reserved1 = NULL;
-	if (c->srcMemoryType == CU_MEMORYTYPE_ARRAY)
-		err = ck_handle_name(q, CK_KIND_ARRAY, c->srcArray, 0, &id);
-	c->srcArray = (CUarray)(uintptr_t)id;
-	id = 0;
-	if (!err && c->dstMemoryType == CU_MEMORYTYPE_ARRAY)
-		err = ck_handle_name(q, CK_KIND_ARRAY, c->dstArray, 0, &id);
-	c->dstArray = (CUarray)(uintptr_t)id;
+	if (m)
+		side.type = CU_MEMORYTYPE_HOST;
+	if (side.type == CU_MEMORYTYPE_ARRAY)
+		err = ck_handle_name(q, CK_KIND_ARRAY, side.array, 0, &id);
+	side.array = (CUarray)(uintptr_t)id;
+	side.reserved = NULL;
+	ck_copy_side_set(c, end, &side);
 	return err;
+}
+
+CUresult ck_mirror_describe(struct ck_request *q, CUDA_MEMCPY3D *c)
+{
+	CUresult err = describe(q, c, CK_COPY_SOURCE), also = describe(q, c, CK_COPY_DESTINATION);
+
+	return err ? err : also;
 }
 
 /* A walk through a graph and what is inside it, for the mirrors of @owner. */
@@ -162,16 +134,15 @@ struct search {
 /* Locked, as all of it. */
 static CUresult add_copy(const struct search *s, const CUDA_MEMCPY3D *c)
 {
-	struct ck_mirrors *ms = s->q->session->mirrors;
-	struct ck_mirror *from, *to;
 	CUresult err = CUDA_SUCCESS;
 
-	from = ck_mirror_at(ms, address_of(c->srcMemoryType, c->srcHost, c->srcDevice));
-	to = ck_mirror_at(ms, address_of(c->dstMemoryType, c->dstHost, c->dstDevice));
-	if (from)
-		err = ck_owner_add(s->owner, from, s->top);
-	if (to && !err)
-		err = ck_owner_add(s->owner, to, s->top);
+	for (int end = CK_COPY_SOURCE; end <= CK_COPY_DESTINATION && !err; end++) {
+		const struct ck_copy_side side = ck_copy_side(c, end);
+		struct ck_mirror *m = mirror_of(s->q->session->mirrors, &side);
+
+		if (m)
+			err = ck_owner_add(s->owner, m, s->top);
+	}
 	return err;
 }
 
