@@ -4,6 +4,7 @@
 #ifndef CK_CUDA_ERRORS_H
 #define CK_CUDA_ERRORS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "cuda/base_types.h"
@@ -12,6 +13,28 @@ struct ck_error {
 	CUresult value;
 	const char *name, *text;
 };
+
+/* Errors after which the driver answers every call of the context with the same error. */
+static inline bool ck_error_is_sticky(CUresult err)
+{
+	switch (err) {
+	case CUDA_ERROR_ECC_UNCORRECTABLE:
+	case CUDA_ERROR_NVLINK_UNCORRECTABLE:
+	case CUDA_ERROR_CONTAINED:
+	case CUDA_ERROR_ILLEGAL_ADDRESS:
+	case CUDA_ERROR_LAUNCH_TIMEOUT:
+	case CUDA_ERROR_ASSERT:
+	case CUDA_ERROR_HARDWARE_STACK_ERROR:
+	case CUDA_ERROR_ILLEGAL_INSTRUCTION:
+	case CUDA_ERROR_MISALIGNED_ADDRESS:
+	case CUDA_ERROR_INVALID_ADDRESS_SPACE:
+	case CUDA_ERROR_INVALID_PC:
+	case CUDA_ERROR_LAUNCH_FAILED:
+		return true;
+	default:
+		return false;
+	}
+}
 
 /* The row of @value, or NULL for a number that CUDA does not know. */
 static inline const struct ck_error *ck_error_find(CUresult value)

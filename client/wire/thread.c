@@ -9,6 +9,7 @@
 
 #include "client/wire/client.h"
 #include "client/wire/lane.h"
+#include "cuda/errors.h"
 #include "util/cancel.h"
 
 static __thread struct ck_thread *self __attribute__((tls_model("initial-exec")));
@@ -83,31 +84,9 @@ struct ck_context *ck_context_pop(void)
 	return was;
 }
 
-/* Errors after which the driver answers every call of the context with the same error. */
-static bool is_sticky(CUresult err)
-{
-	switch (err) {
-	case CUDA_ERROR_ECC_UNCORRECTABLE:
-	case CUDA_ERROR_NVLINK_UNCORRECTABLE:
-	case CUDA_ERROR_CONTAINED:
-	case CUDA_ERROR_ILLEGAL_ADDRESS:
-	case CUDA_ERROR_LAUNCH_TIMEOUT:
-	case CUDA_ERROR_ASSERT:
-	case CUDA_ERROR_HARDWARE_STACK_ERROR:
-	case CUDA_ERROR_ILLEGAL_INSTRUCTION:
-	case CUDA_ERROR_MISALIGNED_ADDRESS:
-	case CUDA_ERROR_INVALID_ADDRESS_SPACE:
-	case CUDA_ERROR_INVALID_PC:
-	case CUDA_ERROR_LAUNCH_FAILED:
-		return true;
-	default:
-		return false;
-	}
-}
-
 void ck_context_outcome(uint64_t ctx, CUresult err)
 {
-	if (ck_thread_context && ck_thread_context->object.id == ctx && is_sticky(err))
+	if (ck_thread_context && ck_thread_context->object.id == ctx && ck_error_is_sticky(err))
 		ck_thread_context->fault = (int)err;
 }
 

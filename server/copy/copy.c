@@ -164,7 +164,7 @@ static int head_encode(struct download *d, xdrproc_t xdr)
 	/* The replies of all downloads look alike; ck_download's stands for them. */
 	ck_download_res res = {
 		.head.output = ck_output_pending(d->q->session->output),
-		.head.delivered = ck_deliveries_settle(d->q->session, d->q->ctx),
+		.head.delivered = ck_deliveries_settle(d->q->session),
 		.data_length = (u_int)d->walk.total,
 	};
 	long n = ck_reply_encode(d->head, sizeof(d->head), d->q->xid, xdr, &res,

@@ -75,7 +75,7 @@ static CUresult send_bytes(struct ck_request *q, unsigned char *bytes, size_t si
 {
 	ck_mirror_read_res res = {
 		.head.output = ck_output_pending(q->session->output),
-		.head.delivered = ck_deliveries_settle(q->session, q->ctx),
+		.head.delivered = ck_deliveries_settle(q->session),
 		.data_length = (u_int)size,
 	};
 	unsigned char head[CK_HEAD_SIZE], tail[8] = { 0 };

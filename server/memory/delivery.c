@@ -33,40 +33,35 @@ void ck_slot_unref(struct ck_deliveries *d, struct ck_slot *slot)
 {
 	if (slot && --slot->refs == 0) {
 		slot->used = 0;
+		slot->parts = 0;
 		pthread_cond_signal(&d->room);
 	}
 }
 
 void ck_part_free(struct ck_deliveries *d, struct ck_part *p)
 {
-	if (p->event)
-		ck_driver.cuEventDestroy_v2(p->event);
 	ck_slot_unref(d, p->slot);
 	free(p);
 }
 
 /* --- what is done. The lock is held. */
 
-static bool is_done(struct ck_request *r, struct ck_part *p, uint64_t ctx)
+static bool is_done(const struct ck_part *p)
 {
-	CUcontext context, popped;
-	bool away;
-	CUresult err;
+	return !p->flag || atomic_load_explicit(p->flag, memory_order_acquire) != 0;
+}
 
-	if (!p->event)
-		return true;
-	context = ctx == p->ctx ? NULL : ck_handles_get(r->session->handles, p->ctx,
-							CK_KIND_CONTEXT);
-	away = context && ck_driver.cuCtxPushCurrent_v2 && ck_driver.cuCtxPopCurrent_v2 &&
-	       ck_driver.cuCtxPushCurrent_v2(context) == CUDA_SUCCESS;
-	err = ck_driver.cuEventQuery(p->event);
-	if (away)
-		ck_driver.cuCtxPopCurrent_v2(&popped);
-	if (err == CUDA_ERROR_NOT_READY)
-		return false;
-	if (err)	/* of the stream, whose waits tell it */
-		p->size = 0;
-	return true;
+/* What is under way in context @ctx will not come: the waits of its streams report why. */
+static void fail_context(struct ck_deliveries *d, uint64_t ctx)
+{
+	for (struct ck_part_queue *q = d->queues; q; q = q->next) {
+		for (struct ck_part *p = q->first; p; p = p->next) {
+			if (p->ctx != ctx || is_done(p))
+				continue;
+			p->flag = NULL;
+			p->size = 0;
+		}
+	}
 }
 
 /* The part is for the next lane that has nothing else to take along. */
@@ -83,10 +78,9 @@ static void make_ready(struct ck_deliveries *d, struct ck_part *p)
  * Give what is done of one stream a rank; true: there is more under way. What replies take along is
  * left to them for one look of a waiter's.
  */
-static bool collect_queue(struct ck_deliveries *d, struct ck_request *r, struct ck_part_queue *q,
-			  bool by_waiter)
+static bool collect_queue(struct ck_deliveries *d, struct ck_part_queue *q, bool by_waiter)
 {
-	while (q->first && is_done(r, q->first, r->ctx)) {
+	while (q->first && is_done(q->first)) {
 		struct ck_part *p = q->first;
 
 		if (by_waiter && p->along && !p->seen) {
@@ -114,14 +108,14 @@ void ck_deliveries_assign(struct ck_deliveries *d)
 	}
 }
 
-void ck_deliveries_collect(struct ck_deliveries *d, struct ck_request *r, bool by_waiter)
+void ck_deliveries_collect(struct ck_deliveries *d, bool by_waiter)
 {
 	struct ck_part_queue **at = &d->queues;
 
 	while (*at) {
 		struct ck_part_queue *q = *at;
 
-		if (collect_queue(d, r, q, by_waiter)) {
+		if (collect_queue(d, q, by_waiter)) {
 			at = &q->next;
 			continue;
 		}
@@ -131,15 +125,14 @@ void ck_deliveries_collect(struct ck_deliveries *d, struct ck_request *r, bool b
 	}
 }
 
-uint32_t ck_deliveries_settle(struct ck_session *session, uint64_t ctx)
+uint32_t ck_deliveries_settle(struct ck_session *session)
 {
 	struct ck_deliveries *d = session->deliveries;
-	struct ck_request r = { .session = session, .ctx = ctx };
 
 	ck_status_settle(session, false);
 	if (atomic_load(&d->outstanding) > 0) {
 		pthread_mutex_lock(&d->lock);
-		ck_deliveries_collect(d, &r, false);
+		ck_deliveries_collect(d, false);
 		ck_deliveries_assign(d);
 		pthread_mutex_unlock(&d->lock);
 	}
@@ -149,7 +142,6 @@ uint32_t ck_deliveries_settle(struct ck_session *session, uint64_t ctx)
 void ck_deliveries_tell(struct ck_session *session, uint64_t number, uint64_t what, bool by_reply)
 {
 	struct ck_deliveries *d = session->deliveries;
-	struct ck_request r = { .session = session };
 	struct ck_part *p = calloc(1, sizeof(*p));
 
 	if (!p)
@@ -158,7 +150,7 @@ void ck_deliveries_tell(struct ck_session *session, uint64_t number, uint64_t wh
 	p->offset = what;
 	p->along = true;
 	pthread_mutex_lock(&d->lock);
-	ck_deliveries_collect(d, &r, false);
+	ck_deliveries_collect(d, false);
 	make_ready(d, p);
 	if (!by_reply)
 		ck_deliveries_assign(d);
@@ -170,25 +162,26 @@ bool ck_deliveries_any(struct ck_deliveries *d)
 	return atomic_load(&d->rank) != 0 || atomic_load(&d->outstanding) != 0;
 }
 
-void ck_deliveries_drop_context(struct ck_deliveries *d, uint64_t ctx)
+void ck_deliveries_fail(struct ck_deliveries *d, uint64_t ctx)
 {
+	if (atomic_load(&d->outstanding) == 0)
+		return;
 	pthread_mutex_lock(&d->lock);
-	for (struct ck_part_queue *q = d->queues; q; q = q->next) {
-		for (struct ck_part *p = q->first; p; p = p->next) {
-			if (p->ctx != ctx || !p->event)
-				continue;
-			if (ck_driver.cuEventSynchronize(p->event))
-				p->size = 0;
-			ck_driver.cuEventDestroy_v2(p->event);
-			p->event = NULL;
-		}
+	fail_context(d, ctx);
+	pthread_mutex_unlock(&d->lock);
+}
+
+void ck_deliveries_drop_context(struct ck_deliveries *d, uint64_t ctx, CUcontext context)
+{
+	CUcontext popped;
+
+	if (atomic_load(&d->outstanding) > 0 && ck_driver.cuCtxSynchronize &&
+	    ck_driver.cuCtxPushCurrent_v2(context) == CUDA_SUCCESS) {
+		ck_driver.cuCtxSynchronize();
+		ck_driver.cuCtxPopCurrent_v2(&popped);
 	}
-	for (struct ck_part *p = d->ready; p; p = p->next) {
-		if (p->ctx == ctx && p->event) {
-			ck_driver.cuEventDestroy_v2(p->event);
-			p->event = NULL;
-		}
-	}
+	pthread_mutex_lock(&d->lock);
+	fail_context(d, ctx);
 	for (struct ck_slot *slot = d->slots; slot; slot = slot->next)
 		slot->pinned &= slot->pinned_ctx != ctx;
 	pthread_mutex_unlock(&d->lock);
@@ -196,18 +189,11 @@ void ck_deliveries_drop_context(struct ck_deliveries *d, uint64_t ctx)
 
 void ck_deliveries_destroy(struct ck_deliveries *d)
 {
-	struct ck_request none = { 0 };
-
 	if (!d)
 		return;
-	for (struct ck_part_queue *q = d->queues; q; q = q->next) {
-		for (struct ck_part *p = q->first; p; p = p->next) {
-			ck_driver.cuEventSynchronize(p->event);
-			ck_driver.cuEventDestroy_v2(p->event);
-			p->event = NULL;
-		}
-	}
-	ck_deliveries_collect(d, &none, false);
+	for (struct ck_part_queue *q = d->queues; q; q = q->next)
+		fail_context(d, q->ctx);
+	ck_deliveries_collect(d, false);
 	while (d->ready) {
 		struct ck_part *p = d->ready;
 
@@ -220,7 +206,7 @@ void ck_deliveries_destroy(struct ck_deliveries *d)
 		d->slots = slot->next;
 		if (slot->pinned)
 			ck_driver.cuMemHostUnregister(slot->host);
-		munmap(slot->host, CK_SLOT_SIZE);
+		munmap(slot->host, CK_SLOT_BYTES);
 		free(slot);
 	}
 	pthread_cond_destroy(&d->room);

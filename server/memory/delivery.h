@@ -13,6 +13,8 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
+#include "cuda/types.h"
+
 struct ck_session;
 struct ck_deliveries;
 
@@ -22,14 +24,14 @@ struct ck_deliveries;
 int ck_deliveries_create(struct ck_deliveries **deliveries);
 void ck_deliveries_destroy(struct ck_deliveries *deliveries); /* no thread uses them any more */
 
-/* The rank that a reply tells: give one to all copies, and tell of all watches, that are done. For
- * calls in context @ctx. */
-uint32_t ck_deliveries_settle(struct ck_session *session, uint64_t ctx);
+/* The rank that a reply reports: give one to all copies, and report all watches, that are done. */
+uint32_t ck_deliveries_settle(struct ck_session *session);
 
 /*
  * The same, for a reply that takes small copies along: the thread that waits for it then has them
  * without another one. On the wire each is a reply to ck_delivery_next, with xid 0, before the true
- * reply. @along is what goes; send its iov first and then call ck_along_sent.
+ * reply. @along is what goes; send its iov first and then call ck_along_sent. Without @watches nothing
+ * calls the driver.
  */
 struct ck_along {
 	unsigned int count;
@@ -38,7 +40,7 @@ struct ck_along {
 	struct iovec iov[3 * CK_ALONG_PARTS + 1]; /* 3 a part; the last one is for the reply */
 };
 
-uint32_t ck_deliveries_take(struct ck_session *session, uint64_t ctx, struct ck_along *along);
+uint32_t ck_deliveries_take(struct ck_session *session, bool watches, struct ck_along *along);
 void ck_along_sent(struct ck_session *session, struct ck_along *along);
 
 /*
@@ -51,7 +53,10 @@ void ck_deliveries_tell(struct ck_session *session, uint64_t number, uint64_t wh
 /* Have there been any? */
 bool ck_deliveries_any(struct ck_deliveries *deliveries);
 
-/* Context @ctx is about to go: what is under way in it is waited for. */
-void ck_deliveries_drop_context(struct ck_deliveries *deliveries, uint64_t ctx);
+/* A call has ended with an error that stays with context @ctx: what is under way in it will not come. */
+void ck_deliveries_fail(struct ck_deliveries *deliveries, uint64_t ctx);
+
+/* Context @ctx is about to go: wait for what is under way in it. */
+void ck_deliveries_drop_context(struct ck_deliveries *deliveries, uint64_t ctx, CUcontext context);
 
 #endif

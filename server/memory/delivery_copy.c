@@ -15,7 +15,6 @@
 #define SLOTS 256u		/* 1 GiB; more copies wait for others to be taken along */
 #define PART_ALIGN 256u
 #define ALONG_MOST 8192u	/* bytes of a copy that a reply takes along: larger ones overlap with it */
-#define EVENT_DISABLE_TIMING 2
 #define LINGER_NS 100000000	/* after the last small copy a lane looks on: the next needs no waking */
 
 static struct ck_slot *slot_make(struct ck_deliveries *d)
@@ -24,7 +23,7 @@ static struct ck_slot *slot_make(struct ck_deliveries *d)
 
 	if (!slot)
 		return NULL;
-	slot->host = mmap(NULL, CK_SLOT_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	slot->host = mmap(NULL, CK_SLOT_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (slot->host == MAP_FAILED) {
 		free(slot);
 		return NULL;
@@ -51,10 +50,13 @@ static void slot_pin(struct ck_slot *slot, uint64_t ctx)
 {
 	CUresult err;
 
-	if (slot->pinned || !ck_driver.cuMemHostRegister_v2)
+	if (slot->pinned)
 		return;
-	err = ck_driver.cuMemHostRegister_v2(slot->host, CK_SLOT_SIZE, CU_MEMHOSTREGISTER_PORTABLE);
-	slot->pinned = !err || err == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+	err = ck_driver.cuMemHostRegister_v2(slot->host, CK_SLOT_BYTES,
+					     CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+	if (!err || err == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED)
+		err = ck_driver.cuMemHostGetDevicePointer_v2(&slot->device, slot->host, 0);
+	slot->pinned = !err;
 	slot->pinned_ctx = ctx;
 }
 
@@ -78,8 +80,7 @@ static struct ck_part_queue *queue_of(struct ck_deliveries *d, uint64_t ctx, uin
 }
 
 /* Room for @p in a slot of its stream; waits for some while all slots are in use. */
-static CUresult place(struct ck_deliveries *d, struct ck_request *r, struct ck_part *p,
-		      uint64_t stream)
+static CUresult place(struct ck_deliveries *d, struct ck_part *p, uint64_t stream)
 {
 	struct ck_part_queue *q;
 	struct ck_slot *slot;
@@ -91,7 +92,7 @@ static CUresult place(struct ck_deliveries *d, struct ck_request *r, struct ck_p
 		if (!q)
 			return CUDA_ERROR_OUT_OF_MEMORY;
 		slot = q->slot;
-		if (slot && slot->used + p->size <= CK_SLOT_SIZE)
+		if (slot && slot->used + p->size <= CK_SLOT_SIZE && slot->parts < CK_SLOT_PARTS)
 			break;
 		slot = slot_idle(d);
 		if (slot) {
@@ -102,7 +103,7 @@ static CUresult place(struct ck_deliveries *d, struct ck_request *r, struct ck_p
 		}
 		if (d->slot_count == 0)
 			return CUDA_ERROR_OUT_OF_MEMORY;
-		ck_deliveries_collect(d, r, false);
+		ck_deliveries_collect(d, false);
 		ck_deliveries_assign(d);
 		pthread_cond_timedwait(&d->room, &d->lock, &until);
 	}
@@ -113,20 +114,34 @@ static CUresult place(struct ck_deliveries *d, struct ck_request *r, struct ck_p
 	return CUDA_SUCCESS;
 }
 
-/* In its stream: the copy into the slot, and an event behind it. */
+/* Where a part's flag is, for this process and for the device. */
+static void take_flag(struct ck_part *p, CUdeviceptr *device)
+{
+	size_t offset = CK_SLOT_SIZE + p->slot->parts++ * sizeof(uint32_t);
+
+	p->flag = (_Atomic uint32_t *)(void *)(p->slot->host + offset);
+	atomic_store(p->flag, 0);
+	*device = p->slot->device + offset;
+}
+
+/* In its stream: the copy into the slot, and the flag behind it. */
 static CUresult begin(struct ck_part *p, CUdeviceptr src, CUstream stream)
 {
+	CUdeviceptr flag;
 	CUresult err;
 
 	slot_pin(p->slot, p->ctx);
 	err = ck_driver.cuMemcpyDtoHAsync_v2(p->at, src + p->offset, p->size, stream);
-	if (!err)
-		err = ck_driver.cuEventCreate(&p->event, EVENT_DISABLE_TIMING);
-	if (!err)
-		err = ck_driver.cuEventRecord(p->event, stream);
-	if (err && ck_driver.cuStreamSynchronize)
-		ck_driver.cuStreamSynchronize(stream); /* the slot must not be used again before */
-	return err;
+	if (!err && p->slot->pinned) {
+		take_flag(p, &flag);
+		err = ck_driver.cuStreamWriteValue32_v2(stream, flag, 1, 0);
+		if (!err)
+			return CUDA_SUCCESS;
+		p->flag = NULL;
+	}
+	/* Without a flag the copy is done, and the slot free, only after this wait. */
+	return err ? (ck_driver.cuStreamSynchronize(stream), err) :
+		     ck_driver.cuStreamSynchronize(stream);
 }
 
 /* The next part; after an error it stands for all that is left, without bytes. */
@@ -144,7 +159,7 @@ static CUresult deliver_part(struct ck_request *r, const ck_deliver_args *a, uin
 	p->along = a->number & CK_DELIVERY_ALONG && a->size <= ALONG_MOST;
 	p->size = p->span = ck_min(a->size - offset, (uint64_t)CK_SLOT_SIZE);
 	pthread_mutex_lock(&d->lock);
-	err = place(d, r, p, serial);
+	err = place(d, p, serial);
 	pthread_mutex_unlock(&d->lock);
 	if (!err)
 		err = begin(p, a->src, stream);
@@ -172,9 +187,9 @@ static CUresult deliver_part(struct ck_request *r, const ck_deliver_args *a, uin
 
 static bool supported(void)
 {
-	return ck_driver.cuMemcpyDtoHAsync_v2 && ck_driver.cuEventCreate &&
-	       ck_driver.cuEventRecord && ck_driver.cuEventQuery && ck_driver.cuEventDestroy_v2 &&
-	       ck_driver.cuEventSynchronize;
+	return ck_driver.cuMemcpyDtoHAsync_v2 && ck_driver.cuMemHostRegister_v2 &&
+	       ck_driver.cuMemHostGetDevicePointer_v2 && ck_driver.cuStreamWriteValue32_v2 &&
+	       ck_driver.cuStreamSynchronize;
 }
 
 CUresult ck_serve_ck_deliver(struct ck_request *r, ck_deliver_args *a, void *res)

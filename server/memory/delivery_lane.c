@@ -39,7 +39,7 @@ static void wait_for_part(struct ck_deliveries *d, struct ck_request *r, struct 
 	struct timespec end = ck_until(CLOCK_MONOTONIC, ck_min(ms, r->session->wait_max_ms) * CK_NS_PER_MS);
 	uint64_t look = LOOK_FIRST_NS;
 
-	ck_deliveries_collect(d, r, true);
+	ck_deliveries_collect(d, true);
 	ck_deliveries_assign(d);
 	while (!w->part) {
 		struct timespec until = ck_until(CLOCK_MONOTONIC, d->hurried ? look : CK_LOOK_MOST_NS);
@@ -58,7 +58,7 @@ static void wait_for_part(struct ck_deliveries *d, struct ck_request *r, struct 
 					    LOOK_FIRST_NS;
 		}
 		if (!w->part) {
-			ck_deliveries_collect(d, r, true);
+			ck_deliveries_collect(d, true);
 			ck_deliveries_assign(d);
 		}
 	}
@@ -110,18 +110,18 @@ static void pick(struct ck_deliveries *d, struct ck_along *along)
 	ck_deliveries_assign(d);
 }
 
-uint32_t ck_deliveries_take(struct ck_session *s, uint64_t ctx, struct ck_along *along)
+uint32_t ck_deliveries_take(struct ck_session *s, bool watches, struct ck_along *along)
 {
 	struct ck_deliveries *d = s->deliveries;
-	struct ck_request r = { .session = s, .ctx = ctx };
 	uint32_t rank;
 
 	along->count = 0;
-	ck_status_settle(s, true);
+	if (watches)
+		ck_status_settle(s, true);
 	if (!ck_deliveries_any(d))
 		return 0;
 	pthread_mutex_lock(&d->lock);
-	ck_deliveries_collect(d, &r, false);
+	ck_deliveries_collect(d, false);
 	pick(d, along);
 	rank = atomic_load(&d->rank);
 	pthread_mutex_unlock(&d->lock);

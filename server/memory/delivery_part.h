@@ -2,8 +2,13 @@
  * server/memory/delivery_part.h - what delivery.c, delivery_copy.c and delivery_lane.c share.
  *
  * A copy is cut into parts of a slot at most (delivery_copy.c). Lanes of the client that have nothing
- * to take along wait (delivery_lane.c), one of them looking from time to time; a call's reply looks
+ * to take along wait (delivery_lane.c), one of them polling from time to time; a call's reply polls
  * as well, since its wait may have been for such a copy.
+ *
+ * The stream of a copy sets a flag in pinned memory behind it, so that nothing on the way of a part to
+ * the client calls the driver. An event would have to be queried and destroyed, and both wait for the
+ * lock of the context: a cuMemFree of the command thread holds that while it waits for all streams,
+ * one of which may wait for a host function of the client, which waits for the part.
  */
 #ifndef CK_SERVER_MEMORY_DELIVERY_PART_H
 #define CK_SERVER_MEMORY_DELIVERY_PART_H
@@ -19,9 +24,15 @@
 #define CK_SLOT_SIZE ((size_t)4 << 20)
 #define CK_LOOK_MOST_NS 1000000 /* between two looks */
 
+#define CK_SLOT_BYTES (CK_SLOT_SIZE + CK_SLOT_PARTS * sizeof(uint32_t))
+#define CK_SLOT_PARTS 16384u	/* in one slot, at most */
+
+/* Behind the bytes of a slot there is a flag for each part in it, which its stream sets to 1. */
 struct ck_slot {
 	unsigned char *host;
+	CUdeviceptr device;	/* the same for the device */
 	size_t used;
+	unsigned int parts;	/* flags in use */
 	unsigned int refs;	/* parts in it, and the queue that fills it */
 	bool pinned;
 	uint64_t pinned_ctx;
@@ -35,7 +46,7 @@ struct ck_part {
 	size_t size;		/* bytes that there are: span, or 0 after an error */
 	struct ck_slot *slot;
 	unsigned char *at;
-	CUevent event;		/* behind the copy; NULL: there is nothing to wait for */
+	_Atomic uint32_t *flag;	/* set behind the copy; NULL: there is nothing to wait for */
 	bool along;		/* a reply may take it along, which is soon enough */
 	bool seen;		/* and none has since it was seen to be done */
 	uint32_t rank;
@@ -78,7 +89,7 @@ void ck_slot_unref(struct ck_deliveries *d, struct ck_slot *slot);
 void ck_part_free(struct ck_deliveries *d, struct ck_part *part);
 
 /* Give what is done a rank, and its turn at a lane: before a reply, or for the sake of a waiter. */
-void ck_deliveries_collect(struct ck_deliveries *d, struct ck_request *r, bool by_waiter);
+void ck_deliveries_collect(struct ck_deliveries *d, bool by_waiter);
 
 /* Hand what has a rank to lanes that wait. */
 void ck_deliveries_assign(struct ck_deliveries *d);

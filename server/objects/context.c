@@ -6,6 +6,7 @@
  */
 #include "gen/handlers.h"
 #include "server/memory/delivery.h"
+#include "server/objects/context.h"
 #include "server/modules/link.h"
 #include "server/memory/memory.h"
 #include "server/graphs/mirror.h"
@@ -22,6 +23,14 @@ CK_LOG_DEFINE("server");
 static void contexts_changed(struct ck_session *s)
 {
 	atomic_fetch_add(&s->context_epoch, 1);
+}
+
+void ck_context_retire(struct ck_session *s, uint64_t id, CUcontext context)
+{
+	ck_status_drop_all(s);
+	ck_staging_drop_context(s->staging, id);
+	ck_deliveries_drop_context(s->deliveries, id, context);
+	ck_mirrors_drop_context(s->mirrors, id);
 }
 
 /* What belonged to context @id has gone with it. */
@@ -74,10 +83,7 @@ CUresult ck_serve_ck_context_destroy(struct ck_request *q, ck_context_destroy_ar
 	if (!ck_context_find(q, a->context, &context))
 		return CUDA_ERROR_INVALID_CONTEXT;
 	ck_handles_remove(s->handles, a->context); /* first: nobody shall bind it any more */
-	ck_status_drop_all(s);
-	ck_staging_drop_context(s->staging, a->context);
-	ck_deliveries_drop_context(s->deliveries, a->context);
-	ck_mirrors_drop_context(s->mirrors, a->context);
+	ck_context_retire(s, a->context, context);
 	err = ck_driver.cuCtxDestroy_v2(context);
 	forget_contents(s, a->context);
 	return err;
@@ -118,10 +124,8 @@ CUresult ck_serve_ck_primary_release(struct ck_request *q, ck_primary_release_ar
 		return CUDA_ERROR_NOT_SUPPORTED;
 	if (ck_warm_drop(a->device))
 		return CUDA_ERROR_INVALID_CONTEXT; /* the client has none */
-	ck_status_drop_all(q->session);
-	ck_staging_drop_context(q->session->staging, a->context);
-	ck_deliveries_drop_context(q->session->deliveries, a->context);
-	ck_mirrors_drop_context(q->session->mirrors, a->context);
+	ck_context_retire(q->session, a->context,
+			  ck_handles_get(q->session->handles, a->context, CK_KIND_CONTEXT));
 	err = ck_driver.cuDevicePrimaryCtxRelease_v2(a->device);
 	if (err)
 		return err;
@@ -140,10 +144,8 @@ CUresult ck_serve_ck_primary_reset(struct ck_request *q, ck_primary_reset_args *
 	if (!ck_driver.cuDevicePrimaryCtxReset_v2)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	ck_warm_drop(a->device);
-	ck_status_drop_all(q->session);
-	ck_staging_drop_context(q->session->staging, a->context);
-	ck_deliveries_drop_context(q->session->deliveries, a->context);
-	ck_mirrors_drop_context(q->session->mirrors, a->context);
+	ck_context_retire(q->session, a->context,
+			  ck_handles_get(q->session->handles, a->context, CK_KIND_CONTEXT));
 	err = ck_driver.cuDevicePrimaryCtxReset_v2(a->device);
 	if (!err)
 		forget_contents(q->session, a->context);

@@ -9,11 +9,8 @@
 #include <string.h>
 
 #include "gen/handlers.h"
-#include "server/memory/delivery.h"
-#include "server/graphs/mirror.h"
+#include "server/objects/context.h"
 #include "server/session/session.h"
-#include "server/copy/staging.h"
-#include "server/memory/status.h"
 #include "util/util.h"
 
 #define CK_GROUPS_MAX 1024u
@@ -216,6 +213,7 @@ CUresult ck_serve_ck_green_destroy(struct ck_request *q, ck_green_destroy_args *
 				   ck_green_destroy_res *res)
 {
 	struct ck_session *s = q->session;
+	CUcontext context;
 	CUgreenCtx green;
 
 	(void)res;
@@ -224,12 +222,10 @@ CUresult ck_serve_ck_green_destroy(struct ck_request *q, ck_green_destroy_args *
 	if (!ck_green_find(q, a->green, &green))
 		return CUDA_ERROR_INVALID_CONTEXT;
 	/* First its converted form: nobody shall bind it any more. */
-	if (ck_handles_get(s->handles, a->context, CK_KIND_CONTEXT)) {
+	context = ck_handles_get(s->handles, a->context, CK_KIND_CONTEXT);
+	if (context) {
 		ck_handles_remove(s->handles, a->context);
-		ck_status_drop_all(s);
-		ck_staging_drop_context(s->staging, a->context);
-		ck_deliveries_drop_context(s->deliveries, a->context);
-		ck_mirrors_drop_context(s->mirrors, a->context);
+		ck_context_retire(s, a->context, context);
 	}
 	ck_handle_remove(q, a->green);
 	atomic_fetch_add(&s->context_epoch, 1);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "gen/handlers.h"
+#include "cuda/errors.h"
 #include "rpc/fields.h"
 #include "rpc/proc.h"
 #include "server/memory/delivery.h"
@@ -379,8 +380,11 @@ static void call_run(struct lane *l, struct ck_request *q, const struct ck_proc 
 		ck_debug("%s: %s", proc->name, ck_error_name(err));
 	result->err = (int)err;
 	result->output = ck_output_pending(s->output);
+	if (unlikely(err) && ck_error_is_sticky(err))
+		ck_deliveries_fail(s->deliveries, head->ctx);
+	/* The reply to a thread for host functions must not wait for the driver: see delivery_part.h. */
 	if (q->proc != CK_PROC_ck_delivery_next && !q->replied)
-		result->delivered = ck_deliveries_take(s, head->ctx, &l->along);
+		result->delivered = ck_deliveries_take(s, q->proc != CK_PROC_ck_callback_next, &l->along);
 	atomic_fetch_add_explicit(&s->calls, 1, memory_order_relaxed);
 }
 

@@ -187,6 +187,25 @@ static inline CUresult fake_register(void *host, size_t size, unsigned int flags
 	return CUDA_SUCCESS;
 }
 
+static inline CUresult fake_device_pointer(CUdeviceptr *device, void *host, unsigned int flags)
+{
+	(void)flags;
+	*device = (uintptr_t)host;
+	return CUDA_SUCCESS;
+}
+
+static inline CUresult fake_push(CUcontext context)
+{
+	(void)context;
+	return CUDA_SUCCESS;
+}
+
+static inline CUresult fake_pop(CUcontext *context)
+{
+	*context = NULL;
+	return CUDA_SUCCESS;
+}
+
 static inline CUresult fake_unregister(void *host)
 {
 	(void)host;
@@ -238,6 +257,9 @@ static inline void fake_install(void)
 		.cuMemcpyDtoH_v2 = fake_DtoH_now,
 		.cuMemcpy3DAsync_v2 = fake_3D,
 		.cuMemHostRegister_v2 = fake_register,
+		.cuMemHostGetDevicePointer_v2 = fake_device_pointer,
+		.cuCtxPushCurrent_v2 = fake_push,
+		.cuCtxPopCurrent_v2 = fake_pop,
 		.cuMemHostUnregister = fake_unregister,
 		.cuEventCreate = fake_event_create,
 		.cuEventDestroy_v2 = fake_event_destroy,

@@ -23,7 +23,7 @@
 #include "server_fake.h"
 
 #define MIB ((size_t)1 << 20)
-#define EVENTS 64
+#define FLAGS 64
 
 static struct ck_session *session;
 static struct ck_request request;
@@ -31,32 +31,31 @@ static struct ck_chan *client;
 static struct ck_reader *reader;
 static unsigned char device[9 * MIB], got[9 * MIB];
 
-/* Events in the order of their making, and how many of them have happened; or not at all. */
-static int events[EVENTS];
+/* The flags behind copies, in their order. */
+static CUdeviceptr flags[FLAGS];
 static unsigned int made;
-static bool done[EVENTS];
-static CUresult query_error;
 
-static CUresult event_create(CUevent *event, unsigned int flags)
+static CUresult write_value(CUstream stream, CUdeviceptr at, cuuint32_t value, unsigned int how)
 {
-	(void)flags;
-	assert_true(made < EVENTS);
-	*event = (CUevent)&events[made++];
+	(void)stream;
+	(void)how;
+	assert_true(made < FLAGS);
+	assert_int_equal(value, 1);
+	flags[made++] = at;
 	return CUDA_SUCCESS;
 }
 
-static CUresult event_destroy(CUevent event)
+/* The copy before flag @i is done. */
+static void arrive(unsigned int i)
 {
-	(void)event;
-	return CUDA_SUCCESS;
-}
-
-static CUresult event_query(CUevent event)
-{
-	if (!done[(int *)event - events])
-		return CUDA_ERROR_NOT_READY;
 	fake_flush();
-	return query_error;
+	*(uint32_t *)(uintptr_t)flags[i] = 1;
+}
+
+static void arrive_all(void)
+{
+	for (unsigned int i = 0; i < made; i++)
+		arrive(i);
 }
 
 static int begin(void **state)
@@ -65,13 +64,12 @@ static int begin(void **state)
 
 	(void)state;
 	fake_install();
-	ck_driver.cuEventCreate = event_create;
-	ck_driver.cuEventDestroy_v2 = event_destroy;
-	ck_driver.cuEventQuery = event_query;
+	ck_driver.cuStreamWriteValue32_v2 = write_value;
+	/* Nothing on the way of a copy to the client may call these: they wait for a cuMemFree. */
+	ck_driver.cuEventQuery = NULL;
+	ck_driver.cuEventDestroy_v2 = NULL;
 	made = 0;
-	memset(done, 0, sizeof(done));
 	memset(got, 0, sizeof(got));
-	query_error = CUDA_SUCCESS;
 	for (size_t i = 0; i < sizeof(device); i++)
 		device[i] = (unsigned char)(i * 7 + i / 4096);
 	if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) < 0 || ck_chan_adopt(ends[0], &client) < 0 ||
@@ -132,7 +130,7 @@ static bool next(ck_delivery_next_res *res, unsigned char *to)
 
 static uint32_t settle(void)
 {
-	return ck_deliveries_settle(session, 1);
+	return ck_deliveries_settle(session);
 }
 
 static void nothing_comes_before_it_is_there(void **state)
@@ -143,7 +141,7 @@ static void nothing_comes_before_it_is_there(void **state)
 	assert_int_equal(deliver(5, 100, 1000, 0), CUDA_SUCCESS);
 	assert_int_equal(settle(), 0);
 	assert_false(next(&res, got));
-	done[0] = true;
+	arrive(0);
 	assert_int_equal(settle(), 1);
 	assert_true(next(&res, got));
 	assert_int_equal(res.number, 5);
@@ -162,11 +160,12 @@ static void ranks_are_in_the_order_of_being_done(void **state)
 	assert_int_equal(deliver(1, 0, 10, 0), CUDA_SUCCESS);
 	assert_int_equal(deliver(2, 10, 10, 2), CUDA_SUCCESS);
 	assert_int_equal(deliver(3, 20, 10, 0), CUDA_SUCCESS);
-	done[1] = done[2] = true; /* the third cannot be: it is behind the first */
+	arrive(1);
 	assert_int_equal(settle(), 1);
 	assert_true(next(&res, NULL));
 	assert_int_equal(res.number, 2);
-	done[0] = true;
+	arrive(0);
+	arrive(2);
 	assert_int_equal(settle(), 3);
 	assert_true(next(&res, NULL));
 	assert_int_equal(res.number, 1);
@@ -184,10 +183,11 @@ static void small_copies_go_along_with_replies(void **state)
 	(void)state;
 	assert_int_equal(deliver(1 | CK_DELIVERY_ALONG, 64, 20, 0), CUDA_SUCCESS);
 	assert_int_equal(deliver(2 | CK_DELIVERY_ALONG, 0, 100000, 0), CUDA_SUCCESS);
-	assert_int_equal(ck_deliveries_take(session, 1, &along), 0);
+	assert_int_equal(ck_deliveries_take(session, true, &along), 0);
 	assert_int_equal(along.count, 0);
-	done[0] = done[1] = true;
-	assert_int_equal(ck_deliveries_take(session, 1, &along), 2);
+	arrive(0);
+	arrive(1);
+	assert_int_equal(ck_deliveries_take(session, true, &along), 2);
 	assert_int_equal(along.count, 1);
 	assert_int_equal(along.iov[1].iov_len, 20);
 	assert_memory_equal(along.iov[1].iov_base, device + 64, 20);
@@ -207,7 +207,7 @@ static void small_copies_that_no_reply_takes_go_by_themselves(void **state)
 	(void)state;
 	assert_int_equal(deliver(1 | CK_DELIVERY_ALONG, 64, 20, 0), CUDA_SUCCESS);
 	assert_false(next(&res, got));
-	done[0] = true;
+	arrive(0);
 	assert_true(next(&res, got));
 	assert_memory_equal(got, device + 64, 20);
 }
@@ -220,8 +220,8 @@ static void more_than_a_reply_takes_is_for_others(void **state)
 	(void)state;
 	for (uint64_t i = 0; i < CK_ALONG_PARTS + 2; i++)
 		assert_int_equal(deliver((i + 1) | CK_DELIVERY_ALONG, 0, 4, 0), CUDA_SUCCESS);
-	memset(done, 1, sizeof(done));
-	assert_int_equal(ck_deliveries_take(session, 1, &along), CK_ALONG_PARTS + 2);
+	arrive_all();
+	assert_int_equal(ck_deliveries_take(session, true, &along), CK_ALONG_PARTS + 2);
 	assert_int_equal(along.count, CK_ALONG_PARTS);
 	ck_along_sent(session, &along);
 	for (uint32_t i = 1; i <= 2; i++) {
@@ -250,7 +250,7 @@ static void a_large_copy_comes_in_parts(void **state)
 	(void)state;
 	assert_int_equal(deliver(9, 10, size, 0), CUDA_SUCCESS);
 	assert_int_equal(made, parts);
-	memset(done, 1, sizeof(done));
+	arrive_all();
 	assert_int_equal(pthread_create(&thread, NULL, write_parts, &parts), 0);
 	for (int i = 0; i < parts; i++) {
 		ck_delivery_next_res res = { 0 };
@@ -289,8 +289,9 @@ static void a_copy_that_fails_comes_without_bytes(void **state)
 	assert_int_equal(res.span, 5000);
 	assert_int_equal(res.data_length, 0);
 	assert_int_equal(deliver(2, 0, 5000, 0), CUDA_SUCCESS);
-	done[0] = true;
-	query_error = CUDA_ERROR_LAUNCH_FAILED;
+	ck_deliveries_fail(session->deliveries, 2); /* another context */
+	assert_false(next(&res, NULL));
+	ck_deliveries_fail(session->deliveries, 1);
 	assert_true(next(&res, NULL));
 	assert_int_equal(res.number, 2);
 	assert_int_equal(res.data_length, 0);
@@ -305,14 +306,21 @@ static void what_leaves_its_memory_is_refused(void **state)
 	assert_int_equal(settle(), 0);
 }
 
-/* With its context the events of a copy go: it is waited for first. */
+static CUresult arrive_now(void)
+{
+	arrive_all();
+	return CUDA_SUCCESS;
+}
+
+/* With its context the device's way to the flags goes: the copy is waited for first. */
 static void a_context_that_goes_leaves_its_copies_done(void **state)
 {
 	ck_delivery_next_res res;
 
 	(void)state;
 	assert_int_equal(deliver(1, 0, 100, 0), CUDA_SUCCESS);
-	ck_deliveries_drop_context(session->deliveries, 1);
+	ck_driver.cuCtxSynchronize = arrive_now;
+	ck_deliveries_drop_context(session->deliveries, 1, NULL);
 	assert_int_equal(settle(), 1);
 	assert_true(next(&res, got));
 	assert_memory_equal(got, device, 100);

@@ -1,0 +1,17 @@
+/*
+ * server/objects/context.h - the end of a context.
+ */
+#ifndef CK_SERVER_OBJECTS_CONTEXT_H
+#define CK_SERVER_OBJECTS_CONTEXT_H
+
+#include <stdint.h>
+
+#include "cuda/types.h"
+
+struct ck_session;
+
+/* Before the driver destroys @context, the client's @id: wait for what is under way in it, and let go
+ * of all that refers to it. */
+void ck_context_retire(struct ck_session *session, uint64_t id, CUcontext context);
+
+#endif
