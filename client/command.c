@@ -278,7 +278,7 @@ CUresult ck_send(uint32_t proc, void *args, const void *bulk, size_t bulk_size)
 	bool sent = false;
 	int ret;
 
-	if (unlikely(ck_client.state == CK_STATE_LOST))
+	if (unlikely(ck_client.state == CK_STATE_LOST || (bulk_size > 0 && !m.bulk)))
 		return CUDA_ERROR_DEVICE_UNAVAILABLE;
 	ret = encode(&m, room, proc, args);
 	if (likely(ret == 0))
