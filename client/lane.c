@@ -130,6 +130,14 @@ void ck_lane_drop_all(void)
 	}
 }
 
+void ck_lane_shut_all(void)
+{
+	pthread_mutex_lock(&lock);
+	for (struct ck_lane *lane = newest; lane; lane = lane->older)
+		ck_chan_shutdown(lane->chan);
+	pthread_mutex_unlock(&lock);
+}
+
 void ck_lane_forked(void)
 {
 	for (struct ck_lane *lane = newest; lane; lane = lane->older)
@@ -298,6 +306,8 @@ static int take_along(struct ck_lane *lane, const struct ck_record *record, size
 
 	if (ret == 0)
 		ck_delivery_arrived(&arrival, &res);
+	else
+		ck_delivery_broken(&arrival);
 	return ret;
 }
 
@@ -389,8 +399,7 @@ CUresult ck_call_aside(uint32_t proc, void *args, void *res)
 				 .args = args, .res = res };
 	CUresult err = call_aside(&x);
 
-	ck_delivery_covered(((const ck_result *)res)->delivered);
-	return err;
+	return err ? err : ck_delivery_covered(((const ck_result *)res)->delivered);
 }
 
 CUresult ck_call_aside_bulk(uint32_t proc, void *args, void *res, ck_place_fn place, void *closure)
@@ -404,6 +413,14 @@ CUresult ck_call_aside_bulk(uint32_t proc, void *args, void *res, ck_place_fn pl
 	return call_aside(&x);
 }
 
+/* What kernels have printed comes before the program goes on, as the other bytes that a wait covers. */
+static CUresult fetch_output(CUresult err)
+{
+	while (ck_output_fetch())
+		;
+	return unlikely(ck_client.state == CK_STATE_LOST) ? CUDA_ERROR_DEVICE_UNAVAILABLE : err;
+}
+
 /* A call in the order of commands. */
 static CUresult call_uncancelled(struct ck_exchange *x)
 {
@@ -412,14 +429,18 @@ static CUresult call_uncancelled(struct ck_exchange *x)
 	ck_head *args = (ck_head *)(uintptr_t)x->args;
 	uint64_t began = unlikely(ck_stats_on) ? ck_stats_clock() : 0;
 	ck_result *head = x->res;
+	CUresult missing;
 	int ret = 0;
 
 	if (unlikely(ck_client.state == CK_STATE_LOST))
 		return CUDA_ERROR_DEVICE_UNAVAILABLE;
 	if (unlikely(!t->lane))
 		ret = ck_lane_take(&t->lane);
-	if (x->sink)
+	if (x->sink && x->sink->size > 0) {
 		x->sink->data = ck_managed_host(x->sink->data, x->sink->size, true);
+		if (unlikely(!x->sink->data))
+			return CUDA_ERROR_DEVICE_UNAVAILABLE;
+	}
 	if (ret == 0 && likely(!ck_aside)) {
 		args->seq = ck_command_number();
 		ck_command_flush();
@@ -428,9 +449,11 @@ static CUresult call_uncancelled(struct ck_exchange *x)
 		ret = ck_lane_exchange(t->lane, x);
 	if (unlikely(ret < 0))
 		return lost(p, x, ret);
-	ck_delivery_covered(head->delivered);
 	if (head->err == 0)
 		head->err = x->bulk_err;
+	missing = ck_delivery_covered(head->delivered);
+	if (unlikely(missing))
+		return missing;
 	if (unlikely(ck_stats_on))
 		ck_stats_waited(x->proc, CK_CALL_HEADER + p->args_size + x->bulk_size,
 				t->lane->received, began);
@@ -440,8 +463,7 @@ static CUresult call_uncancelled(struct ck_exchange *x)
 		ck_context_outcome(args->ctx, (CUresult)head->err);
 	/* who waits for a page may hold the lock of stdout */
 	if (unlikely(head->output) && x->proc != CK_PROC_ck_output && x->proc != CK_PROC_ck_fetch)
-		while (ck_output_fetch())
-			;
+		return fetch_output((CUresult)head->err);
 	return (CUresult)head->err;
 }
 

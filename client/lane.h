@@ -34,6 +34,9 @@ void ck_lane_release(struct ck_lane *lane);
 /* Close every pooled lane (the session is over). */
 void ck_lane_drop_all(void);
 
+/* The session is over: whoever waits for a reply gets an error at once, and no bytes are received any more. */
+void ck_lane_shut_all(void);
+
 /* In a forked child: close the copies of all connections, which are the parent's. Takes no lock:
  * whoever held one does not exist here. */
 void ck_lane_forked(void);

@@ -388,6 +388,7 @@ void ck_session_lost(const char *why)
 	ck_err("the GPU server at %s is lost (%s): every CUDA call fails from now on", address,
 	       why);
 	ck_command_abandon();
+	ck_lane_shut_all();
 	ck_lane_drop_all();
 }
 
