@@ -19,6 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "client/alive.h"
 #include "client/client.h"
 #include "client/command.h"
 #include "client/managed.h"
@@ -325,6 +326,7 @@ int ck_command_start(struct ck_chan *chan)
 	int ret;
 
 	cmd.chan = chan;
+	ck_chan_on_quiet(chan, ck_alive_suspect, NULL);
 	cmd.shared = ck_chan_in_rings(chan);
 	if (cmd.shared) {
 		ck_chan_spin(chan, ROOM_SPIN_US);

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/alive.h"
 #include "client/delivery.h"
 #include "client/lane.h"
 #include "client/managed.h"
@@ -23,6 +24,7 @@
 
 #define IDLE_MS 10000
 #define LOOK_MS 200		/* whether the session is still there */
+#define LOOKS_A_SECOND (1000 / LOOK_MS)
 #define EARLY 1024		/* ranks that have come before an earlier one: far more than threads */
 
 /* A copy of which bytes are to come. */
@@ -93,11 +95,15 @@ static void note_rank(uint32_t rank)
 
 CUresult ck_delivery_wait(uint32_t rank)
 {
+	unsigned int looks = 0;
 	bool missing;
 
 	pthread_mutex_lock(&all.lock);
-	while ((missing = is_beyond(rank)) && ck_client.state == CK_STATE_READY)
+	while ((missing = is_beyond(rank)) && ck_client.state == CK_STATE_READY) {
 		wait_a_while();
+		if (++looks % LOOKS_A_SECOND == 0)
+			ck_alive_suspect(NULL);
+	}
 	pthread_mutex_unlock(&all.lock);
 	return missing ? CUDA_ERROR_DEVICE_UNAVAILABLE : CUDA_SUCCESS;
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "client/alive.h"
 #include "client/client.h"
 #include "client/command.h"
 #include "client/delivery.h"
@@ -27,6 +28,7 @@ struct ck_lane {
 	struct ck_reader *reader;
 	uint32_t xid;
 	bool busy;			/* with a call */
+	bool idle;			/* see struct ck_exchange */
 	size_t received;		/* bytes of the last reply */
 	struct ck_lane *next;		/* in the pool */
 	struct ck_lane *older;		/* in the list of all */
@@ -46,6 +48,14 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ck_lane *pool;
 static struct ck_lane *newest;		/* all lanes, for a forked child */
 
+static void quiet(void *closure)
+{
+	const struct ck_lane *lane = closure;
+
+	if (!lane->idle)
+		ck_alive_suspect(NULL);
+}
+
 int ck_lane_create(struct ck_chan *chan, struct ck_lane **out)
 {
 	struct ck_lane *lane = calloc(1, sizeof(*lane));
@@ -61,6 +71,7 @@ int ck_lane_create(struct ck_chan *chan, struct ck_lane **out)
 	if (ret < 0)
 		goto free_buf;
 	ck_chan_spin(chan, LANE_SPIN_US);
+	ck_chan_on_quiet(chan, quiet, lane);
 	lane->chan = chan;
 	pthread_mutex_lock(&lock);
 	lane->older = newest;
@@ -101,6 +112,7 @@ struct ck_chan *ck_lane_detach(struct ck_lane *lane)
 {
 	struct ck_chan *chan = lane->chan;
 
+	ck_chan_on_quiet(chan, NULL, NULL);
 	unlist(lane);
 	ck_reader_destroy(lane->reader);
 	free(lane->buf);
@@ -334,6 +346,7 @@ int ck_lane_exchange(struct ck_lane *lane, struct ck_exchange *x)
 	int ret;
 
 	lane->busy = true;
+	lane->idle = x->idle;
 	ret = send_call(lane, x);
 	x->bulk_err = 0;
 	if (ret == 0)
@@ -396,7 +409,7 @@ CUresult ck_call_aside(uint32_t proc, void *args, void *res)
 {
 	const struct ck_proc *p = &ck_procs[proc];
 	struct ck_exchange x = { .proc = proc, .xdr_args = p->xdr_args, .xdr_res = p->xdr_res,
-				 .args = args, .res = res };
+				 .args = args, .res = res, .idle = true };
 	CUresult err = call_aside(&x);
 
 	return err ? err : ck_delivery_covered(((const ck_result *)res)->delivered);
@@ -408,7 +421,7 @@ CUresult ck_call_aside_bulk(uint32_t proc, void *args, void *res, ck_place_fn pl
 	struct ck_sink sink = { 0 };
 	struct ck_exchange x = { .proc = proc, .xdr_args = p->xdr_args, .xdr_res = p->xdr_res,
 				 .args = args, .res = res, .sink = &sink, .place = place,
-				 .closure = closure };
+				 .closure = closure, .idle = true };
 
 	return call_aside(&x);
 }

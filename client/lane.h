@@ -63,6 +63,7 @@ struct ck_exchange {
 	ck_place_fn place;		/* where that belongs; NULL: where the sink says */
 	void *closure;			/* of place */
 	int bulk_err;			/* result: the CUresult at the very end of such a reply */
+	bool idle;			/* the reply comes when there is news: that it does not says nothing */
 	bool unsent;			/* result: no message can hold the arguments; nothing was sent */
 };
 

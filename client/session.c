@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "client/alive.h"
 #include "client/client.h"
 #include "client/command.h"
 #include "client/lane.h"
@@ -260,6 +261,7 @@ static void start_anew(void)
 {
 	ck_lane_forget();
 	ck_command_forget();
+	ck_alive_forget();
 	pthread_mutex_init(&images_lock, NULL);
 	if (!connecting) {	/* what another thread was just filling is left as it is */
 		ck_map_destroy(images);
@@ -377,6 +379,11 @@ CUresult ck_session_open(void)
 	pthread_mutex_unlock(&lock);
 	ck_cancel_restore(cancel);
 	return err;
+}
+
+const char *ck_session_server(void)
+{
+	return address;
 }
 
 void ck_session_lost(const char *why)
