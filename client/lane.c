@@ -434,6 +434,31 @@ static CUresult fetch_output(CUresult err)
 	return unlikely(ck_client.state == CK_STATE_LOST) ? CUDA_ERROR_DEVICE_UNAVAILABLE : err;
 }
 
+/* The reply is here: so must be what it covers. */
+static CUresult answered(const struct ck_proc *p, struct ck_exchange *x, uint64_t began)
+{
+	const ck_head *args = x->args;
+	ck_result *head = x->res;
+	CUresult missing;
+
+	if (head->err == 0)
+		head->err = x->bulk_err;
+	missing = ck_delivery_covered(head->delivered);
+	if (unlikely(missing))
+		return missing;
+	if (unlikely(ck_stats_on))
+		ck_stats_waited(x->proc, CK_CALL_HEADER + p->args_size + x->bulk_size,
+				ck_thread()->lane->received, began);
+	if (unlikely(ck_trace_on))
+		ck_trace_message(x->proc, args, head, (CUresult)head->err);
+	if (unlikely(head->err))
+		ck_context_outcome(args->ctx, (CUresult)head->err);
+	/* who waits for a page may hold the lock of stdout */
+	if (unlikely(head->output) && x->proc != CK_PROC_ck_output && x->proc != CK_PROC_ck_fetch)
+		return fetch_output((CUresult)head->err);
+	return (CUresult)head->err;
+}
+
 /* A call in the order of commands. */
 static CUresult call_uncancelled(struct ck_exchange *x)
 {
@@ -441,8 +466,6 @@ static CUresult call_uncancelled(struct ck_exchange *x)
 	struct ck_thread *t = ck_thread();
 	ck_head *args = (ck_head *)(uintptr_t)x->args;
 	uint64_t began = unlikely(ck_stats_on) ? ck_stats_clock() : 0;
-	ck_result *head = x->res;
-	CUresult missing;
 	int ret = 0;
 
 	if (unlikely(ck_client.state == CK_STATE_LOST))
@@ -462,22 +485,7 @@ static CUresult call_uncancelled(struct ck_exchange *x)
 		ret = ck_lane_exchange(t->lane, x);
 	if (unlikely(ret < 0))
 		return lost(p, x, ret);
-	if (head->err == 0)
-		head->err = x->bulk_err;
-	missing = ck_delivery_covered(head->delivered);
-	if (unlikely(missing))
-		return missing;
-	if (unlikely(ck_stats_on))
-		ck_stats_waited(x->proc, CK_CALL_HEADER + p->args_size + x->bulk_size,
-				t->lane->received, began);
-	if (unlikely(ck_trace_on))
-		ck_trace_message(x->proc, args, head, (CUresult)head->err);
-	if (unlikely(head->err))
-		ck_context_outcome(args->ctx, (CUresult)head->err);
-	/* who waits for a page may hold the lock of stdout */
-	if (unlikely(head->output) && x->proc != CK_PROC_ck_output && x->proc != CK_PROC_ck_fetch)
-		return fetch_output((CUresult)head->err);
-	return (CUresult)head->err;
+	return answered(p, x, began);
 }
 
 static CUresult call(struct ck_exchange *x)
