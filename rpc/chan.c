@@ -170,6 +170,14 @@ size_t ck_chan_pending(struct ck_chan *chan)
 	return chan->ops->pending ? chan->ops->pending(chan) : 0;
 }
 
+void ck_chan_on_quiet(struct ck_chan *chan, void (*quiet)(void *closure), void *closure)
+{
+	chan->quiet = quiet;
+	chan->quiet_closure = closure;
+	if (quiet && chan->ops->awake)
+		chan->ops->awake(chan);
+}
+
 void ck_chan_timeout(struct ck_chan *chan, int ms)
 {
 	chan->timeout_ms = ms;

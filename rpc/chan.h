@@ -70,6 +70,12 @@ long ck_chan_read_some(struct ck_chan *chan, void *buf, size_t size);
  */
 void ck_chan_spin(struct ck_chan *chan, unsigned int us);
 
+/*
+ * A thread that has waited for bytes or for room on @chan for about a second calls @quiet, and again after each
+ * further second; then it waits on. Set while nobody waits; NULL: nothing is called.
+ */
+void ck_chan_on_quiet(struct ck_chan *chan, void (*quiet)(void *closure), void *closure);
+
 /* Reads and writes of @chan fail with -ETIMEDOUT when no byte moves for @ms; 0: they wait. */
 void ck_chan_timeout(struct ck_chan *chan, int ms);
 

@@ -57,6 +57,9 @@ static const struct ck_env_row table[] = {
 	{"CRICKET_CONNECTIONS", NULL,
 	 "client: connections that a large copy uses at a time, 1 to 8 (default: 4, fewer on\n"
 	 "machines with less than 8 processors)"},
+	{"CRICKET_LOST", "sigbus",
+	 "client: what a touch of managed memory does when the server is lost: sigbus (it raises SIGBUS) or\n"
+	 "zeros (it reads as zeros)"},
 	{"CRICKET_TIMEOUT", "10", "client: seconds to wait for a connection to the server"},
 	{"CRICKET_INJECT", NULL,
 	 "client: plays a slower network: rtt=TIME (us, ms, s), bw=RATE (bits/s; k, M, G), or both, as in\n"

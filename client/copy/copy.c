@@ -104,7 +104,7 @@ static CUresult transfer(const struct place *p, CUdeviceptr device, const void *
 {
 	void *bytes = ck_managed_host(host, size, part == download_part);
 	const struct transfer t = { p, device, bytes };
-	CUresult err = ck_spread(part, &t, size);
+	CUresult err = bytes ? ck_spread(part, &t, size) : CUDA_ERROR_DEVICE_UNAVAILABLE;
 
 	if (err)
 		ck_context_outcome(p->ctx->object.id, err);

@@ -360,20 +360,18 @@ void ck_mirror_functions(void)
 	functions = true;
 }
 
-/* Mirrors of the launch under way, to be freed; 0: none. */
-static size_t running_mirrors(uint64_t **ids)
+/* Mirrors of the launch under way, to be freed. False: no memory. */
+static bool running_mirrors(uint64_t **ids, size_t *count)
 {
-	size_t count;
-
 	*ids = NULL;
 	pthread_mutex_lock(&lock);
-	count = running.count;
-	if (count > 0)
-		*ids = malloc(count * sizeof(**ids));
+	*count = running.count;
+	if (*count > 0)
+		*ids = malloc(*count * sizeof(**ids));
 	if (*ids)
-		memcpy(*ids, running.mirrors, count * sizeof(**ids));
+		memcpy(*ids, running.mirrors, *count * sizeof(**ids));
 	pthread_mutex_unlock(&lock);
-	return *ids ? count : 0;
+	return *ids || *count == 0;
 }
 
 /* These pass the command stream by, which may itself wait for the launch. */
@@ -406,7 +404,7 @@ static bool push_piece(const struct mirror *m, size_t at, char *from, size_t siz
 	return done;
 }
 
-static void exchange(const struct mirror *m, bool pull)
+static bool exchange(const struct mirror *m, bool pull)
 {
 	size_t size = size_of(m);
 	char *bytes = bytes_take(m);
@@ -422,31 +420,37 @@ static void exchange(const struct mirror *m, bool pull)
 	if (done && pull && !is_own(m, bytes))
 		ck_box_unpack(&m->box, bytes);
 	bytes_give(m, bytes);
+	/* that the program has just destroyed the mirror is no failure */
+	return done || (bytes && ck_client.state == CK_STATE_READY);
 }
 
 /* All mirrors have been filled before the launch: what no copy has written yet is as it was. */
-void ck_mirror_pull(void)
+bool ck_mirror_pull(void)
 {
 	struct mirror m;
 	uint64_t *ids;
-	size_t count = running_mirrors(&ids);
+	size_t count;
+	bool done = running_mirrors(&ids, &count);
 
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < count && done; i++) {
 		if (find(ids[i], &m) && !m.source)
-			exchange(&m, true);
+			done = exchange(&m, true);
 	}
 	free(ids);
+	return done;
 }
 
-void ck_mirror_push(void)
+bool ck_mirror_push(void)
 {
 	struct mirror m;
 	uint64_t *ids;
-	size_t count = running_mirrors(&ids);
+	size_t count;
+	bool done = running_mirrors(&ids, &count);
 
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < count && done; i++) {
 		if (find(ids[i], &m))
-			exchange(&m, false);
+			done = exchange(&m, false);
 	}
 	free(ids);
+	return done;
 }

@@ -45,9 +45,12 @@ void ck_mirror_assign(struct ck_exec *exec, CUresult err, uint64_t *ids, size_t 
 CUresult ck_mirror_launch(struct ck_exec *exec, uint64_t ctx, uint64_t stream);
 /* Graphs may have functions of the application in them from now on. */
 void ck_mirror_functions(void);
-/* Around such a function: destinations as they are now, and then sources as it has left them. */
-void ck_mirror_pull(void);
-void ck_mirror_push(void);
+/*
+ * Around such a function: destinations as they are now, and then sources as it has left them. False:
+ * some bytes have not moved, since the session is lost or there is no memory.
+ */
+__attribute__((warn_unused_result)) bool ck_mirror_pull(void);
+__attribute__((warn_unused_result)) bool ck_mirror_push(void);
 /* A graph or an exec of this id goes; the mirrors that nobody else needs go with it. */
 CUresult ck_mirror_owner_end(uint64_t object);
 

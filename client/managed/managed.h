@@ -41,7 +41,8 @@ void ck_managed_loading(void);
 void ck_managed_device(uint64_t address, size_t size, bool write);
 /*
  * We are about to read, or to write, memory of the program, which may be tracked: its pages are
- * fetched, and the address is given by which we reach them whatever other threads do.
+ * fetched, and the address is given by which we reach them whatever other threads do. NULL: some of
+ * them are lost, and the call must fail.
  */
 void *ck_managed_host(const void *p, size_t size, bool write);
 /* The same for memory that the kernel is about to use at the program's own address. */

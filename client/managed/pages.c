@@ -2,12 +2,15 @@
  * client/managed/pages.c - states of pages, and their bytes on the way to the device and back. All of it
  * runs with the lock held; see client/managed/pages.h.
  */
+#define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "client/managed/pages.h"
 #include "client/wire/stats.h"
+#include "util/env.h"
 #include "util/log.h"
 
 CK_LOG_DEFINE("client");
@@ -223,22 +226,71 @@ void ck_pages_surrender(struct ck_managed *m, size_t first, size_t last, bool wr
 		surrender_to_reading(m, first, last);
 }
 
-static void lose(struct ck_managed *m, CUresult err)
-{
-	static bool told;
+/* --- pages that will never come */
 
-	if (!told)
-		ck_err("managed memory is out of reach (%s): it reads as zeros",
-		       err == CUDA_ERROR_DEVICE_UNAVAILABLE ? "the server is lost" :
-							      "the device has failed");
-	told = true;
-	m->lost = true;
+/*
+ * Have the kernel raise SIGBUS at each touch of pages [first, last): they are behind the end of a file. A system call
+ * that is given them fails with EFAULT. False: there are no descriptors or no mappings left.
+ */
+static bool raise_at(const struct ck_managed *m, size_t first, size_t last)
+{
+	void *start = (void *)(uintptr_t)ck_page_address(m, first);
+	size_t size = (last - first) * CK_PAGE;
+	int fd = memfd_create("cricket lost", MFD_CLOEXEC);
+	bool done = fd >= 0 && mmap(start, size, PROT_READ | PROT_WRITE,
+				    MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd, 0) != MAP_FAILED;
+
+	if (done)
+		madvise(start, size, MADV_DONTFORK);
+	if (fd >= 0)
+		close(fd);
+	return done;
+}
+
+/* What is valid here stays, and may be used as before; the rest raises SIGBUS. */
+static void give_up_pages(struct ck_managed *m)
+{
+	size_t end;
+
+	m->raises = true;
+	for (size_t first = 0; first < m->pages; first = end) {
+		bool invalid = m->state[first] == CK_PAGE_INVALID;
+
+		end = ck_pages_skip(m, first, m->pages, CK_PAGE_INVALID, !invalid);
+		if (!invalid && protect(m, first, end, PROT_READ | PROT_WRITE) == 0)
+			note(m, first, end, CK_PAGE_DIRTY);
+		else if (invalid)
+			m->raises = raise_at(m, first, end) && m->raises;
+	}
+}
+
+static void zero_pages(struct ck_managed *m)
+{
 	for (size_t page = 0; page < m->pages; page++) {
 		if (m->state[page] == CK_PAGE_INVALID)
 			memset(page_alias(m, page), 0, CK_PAGE);
 	}
 	protect(m, 0, m->pages, PROT_READ | PROT_WRITE);
 	note(m, 0, m->pages, CK_PAGE_DIRTY);
+}
+
+static void lose(struct ck_managed *m, CUresult err)
+{
+	bool zeros = strcmp(ck_env_string("CRICKET_LOST"), "zeros") == 0;
+	static bool told;
+
+	if (!told)
+		ck_err("managed memory is out of reach (%s): %s",
+		       err == CUDA_ERROR_DEVICE_UNAVAILABLE ? "the server is lost" :
+							      "the device has failed",
+		       zeros ? "it reads as zeros" :
+			       "touching it raises SIGBUS (CRICKET_LOST=zeros: it reads as zeros)");
+	told = true;
+	m->lost = true;
+	if (zeros)
+		zero_pages(m);
+	else
+		give_up_pages(m);
 }
 
 /* Fill the invalid pages of [first, last) from the device; false: it is lost. */

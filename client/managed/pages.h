@@ -39,7 +39,8 @@ struct ck_managed {
 	size_t lo, hi;		/* no page outside of [lo, hi) is valid here */
 	bool dirty;		/* some page is */
 	bool reading;		/* the device may yet read pages that are valid here */
-	bool lost;		/* the device's pages are out of reach for good */
+	bool lost;		/* the device's pages are out of reach for good: */
+	bool raises;		/* a touch of an invalid one raises SIGBUS */
 	uint64_t quiet;		/* the last command when we have waited for the device */
 	uint8_t *state;
 	char *alias;		/* where we see the pages */

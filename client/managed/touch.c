@@ -36,7 +36,7 @@ static void admit(struct ck_managed *m, size_t page, bool write)
 
 	if (m->state[page] == CK_PAGE_INVALID)
 		ck_pages_fetch(m, page, ck_min(m->pages, page + reach));
-	if (!write || m->state[page] == CK_PAGE_DIRTY)
+	if (!write || m->lost || m->state[page] == CK_PAGE_DIRTY)
 		return;
 	reach = ck_max(run_before(m, page, WRITE_MAX, true), (size_t)1);
 	ck_pages_soil(m, page, ck_pages_skip(m, page, ck_min(m->pages, page + reach),
@@ -116,26 +116,32 @@ int ck_managed_touch(uint64_t address, bool write, bool inside)
 	admit(m, page, write);
 	if (m->state[page] == CK_PAGE_DIRTY || (m->state[page] == CK_PAGE_CLEAN && !write))
 		ret = 0;
+	else if (m->state[page] == CK_PAGE_INVALID && m->raises)
+		ret = 0;	/* tried again, it raises SIGBUS */
 	pthread_mutex_unlock(&ck_pages_lock);
 	return ret;
 }
 
-/* Fetch what is invalid in a range, whole, and make it writable if it is to be written: its
- * alias, or NULL when it is not tracked. */
-static char *prepare(uint64_t address, size_t size, bool write)
+/*
+ * Fetch what is invalid in a range, whole, and make it writable if it is to be written: its alias, or
+ * @other when it is not tracked; NULL when some of it is lost.
+ */
+static char *prepare(uint64_t address, size_t size, bool write, char *other)
 {
 	struct ck_managed *m = ck_pages_settle(address, size, write, ck_inside_callback);
 	size_t first, last;
 	char *alias;
 
 	if (!m)
-		return NULL;
+		return other;
 	alias = m->alias + (address - m->base);
 	first = ck_page_first(m, address);
 	last = ck_page_last(m, address, size);
 	ck_pages_fetch(m, first, last);
 	if (write)
 		ck_pages_soil(m, first, last);
+	if (m->lost && ck_pages_skip(m, first, last, CK_PAGE_INVALID, true) < last)
+		alias = NULL;
 	pthread_mutex_unlock(&ck_pages_lock);
 	return alias;
 }
@@ -143,12 +149,10 @@ static char *prepare(uint64_t address, size_t size, bool write)
 void *ck_managed_host(const void *p, size_t size, bool write)
 {
 	uint64_t address = (uintptr_t)p;
-	char *alias;
 
 	if (likely(!ck_managed_may_be(address)) || size == 0)
 		return (void *)(uintptr_t)p;
-	alias = prepare(address, size, write);
-	return alias ? alias : (void *)(uintptr_t)p;
+	return prepare(address, size, write, (char *)(uintptr_t)p);
 }
 CK_ON_PAYLOAD(ck_managed_host);
 
@@ -158,7 +162,7 @@ void ck_managed_need(uint64_t address, size_t size, bool write)
 {
 	if (unlikely(ck_client.state == CK_STATE_FORKED))
 		return;
-	prepare(address, size, write);
+	prepare(address, size, write, NULL);
 }
 
 /* While the device is at work the pages are left to the first touch, which waits for it. */

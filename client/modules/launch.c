@@ -244,7 +244,9 @@ static CUresult launch(CUfunction handle, const struct ck_launch *l)
 	if (!err)
 		err = ck_launch_params(f, l->params, l->extra, packed, &block, &size);
 	if (!err)
-		err = ck_launch_expose(block = ck_managed_host(block, size, false), size);
+		block = ck_managed_host(block, size, false);
+	if (!err)
+		err = block || size == 0 ? ck_launch_expose(block, size) : CUDA_ERROR_DEVICE_UNAVAILABLE;
 	if (unlikely(err)) {
 		ck_debug("launch of %s refused: %d", f->kernel->name, (int)err);
 		return spoil(l->stream, err);

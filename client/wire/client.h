@@ -60,6 +60,8 @@ extern struct ck_client ck_client;
 CUresult ck_session_open(void);
 /* Give up the session: every later call returns DEVICE_UNAVAILABLE. @why is printed once. */
 void ck_session_lost(const char *why);
+/* The server's address, as the user knows it. */
+const char *ck_session_server(void);
 /* State to error, for entries; CUDA_SUCCESS in READY. Before cuInit: NOT_INITIALIZED. */
 CUresult ck_session_check(void);
 /* Does the server hold the image of this hash? Notes that it does from now on. */

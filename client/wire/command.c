@@ -23,6 +23,7 @@
 #include "client/wire/command.h"
 #include "client/wire/hooks.h"
 #include "client/wire/stats.h"
+#include "client/wire/alive.h"
 #include "rpc/fields.h"
 #include "rpc/proc.h"
 #include "rpc/record.h"
@@ -278,7 +279,7 @@ CUresult ck_send(uint32_t proc, void *args, const void *bulk, size_t bulk_size)
 	bool sent = false;
 	int ret;
 
-	if (unlikely(ck_client.state == CK_STATE_LOST))
+	if (unlikely(ck_client.state == CK_STATE_LOST || (bulk_size > 0 && !m.bulk)))
 		return CUDA_ERROR_DEVICE_UNAVAILABLE;
 	ret = encode(&m, room, proc, args);
 	if (likely(ret == 0))
@@ -325,6 +326,7 @@ int ck_command_start(struct ck_chan *chan)
 	int ret;
 
 	cmd.chan = chan;
+	ck_chan_on_quiet(chan, ck_alive_suspect, NULL);
 	cmd.shared = ck_chan_in_rings(chan);
 	if (cmd.shared) {
 		ck_chan_spin(chan, ROOM_SPIN_US);

@@ -15,6 +15,7 @@
 #include "client/managed/managed.h"
 #include "client/wire/spread.h"
 #include "client/wire/status.h"
+#include "client/wire/alive.h"
 #include "rpc/proc.h"
 #include "rpc/status.h"
 #include "util/cancel.h"
@@ -23,6 +24,7 @@
 
 #define IDLE_MS 10000
 #define LOOK_MS 200		/* whether the session is still there */
+#define LOOKS_A_SECOND (1000 / LOOK_MS)
 #define EARLY 1024		/* ranks that have come before an earlier one: far more than threads */
 
 /* A copy of which bytes are to come. */
@@ -91,12 +93,19 @@ static void note_rank(uint32_t rank)
 		all.early[all.early_count++] = rank;
 }
 
-void ck_delivery_wait(uint32_t rank)
+CUresult ck_delivery_wait(uint32_t rank)
 {
+	unsigned int looks = 0;
+	bool missing;
+
 	pthread_mutex_lock(&all.lock);
-	while (is_beyond(rank) && ck_client.state == CK_STATE_READY)
+	while ((missing = is_beyond(rank)) && ck_client.state == CK_STATE_READY) {
 		wait_a_while();
+		if (++looks % LOOKS_A_SECOND == 0)
+			ck_alive_suspect(NULL);
+	}
 	pthread_mutex_unlock(&all.lock);
+	return missing ? CUDA_ERROR_DEVICE_UNAVAILABLE : CUDA_SUCCESS;
 }
 
 /* --- receiving */
@@ -146,7 +155,8 @@ static void arrived(const struct ck_arrival *arrival, const ck_delivery_next_res
 /* What was done before is here before anybody sees that it is done. */
 static void told(const ck_delivery_next_res *res)
 {
-	ck_delivery_wait(res->rank - 1);
+	if (ck_delivery_wait(res->rank - 1))
+		return;
 	ck_status_news(res->number & ~CK_DELIVERY_NEWS, res->offset);
 	pthread_mutex_lock(&all.lock);
 	note_rank(res->rank);
@@ -161,6 +171,18 @@ void ck_delivery_arrived(const struct ck_arrival *arrival, const void *results)
 		told(results);
 }
 
+void ck_delivery_broken(const struct ck_arrival *arrival)
+{
+	if (!arrival->copy)
+		return;
+	free(arrival->scratch);
+	pthread_mutex_lock(&all.lock);
+	arrival->copy->busy--;
+	pthread_cond_broadcast(&all.changed);
+	pthread_mutex_unlock(&all.lock);
+}
+
+/* Without this thread no wait would end: its end is the session's. */
 static void *receive(void *unused)
 {
 	ck_delivery_next_args args = { .milliseconds = IDLE_MS };
@@ -171,8 +193,11 @@ static void *receive(void *unused)
 		ck_delivery_next_res res = { 0 };
 
 		if (ck_call_aside_bulk(CK_PROC_ck_delivery_next, &args, &res, ck_delivery_place,
-				       &arrival))
+				       &arrival)) {
+			ck_delivery_broken(&arrival);
+			ck_session_lost("no more deliveries");
 			return NULL;
+		}
 		ck_delivery_arrived(&arrival, &res);
 	}
 }
@@ -276,7 +301,7 @@ void ck_delivery_forget(uint64_t base, size_t size)
 		return;
 	pthread_mutex_lock(&all.lock);
 	while ((c = copy_into(base, size)) != NULL) {
-		if (c->busy > 0 && ck_client.state == CK_STATE_READY)
+		if (c->busy > 0)	/* not for long, also when the session is lost */
 			wait_a_while();
 		else
 			c->to = NULL;

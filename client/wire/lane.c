@@ -15,6 +15,7 @@
 #include "client/wire/lane.h"
 #include "client/wire/hooks.h"
 #include "client/wire/stats.h"
+#include "client/wire/alive.h"
 #include "rpc/proc.h"
 #include "rpc/record.h"
 #include "util/cancel.h"
@@ -27,6 +28,7 @@ struct ck_lane {
 	struct ck_reader *reader;
 	uint32_t xid;
 	bool busy;			/* with a call */
+	bool idle;			/* see struct ck_exchange */
 	size_t received;		/* bytes of the last reply */
 	struct ck_lane *next;		/* in the pool */
 	struct ck_lane *older;		/* in the list of all */
@@ -46,6 +48,14 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ck_lane *pool;
 static struct ck_lane *newest;		/* all lanes, for a forked child */
 
+static void quiet(void *closure)
+{
+	const struct ck_lane *lane = closure;
+
+	if (!lane->idle)
+		ck_alive_suspect(NULL);
+}
+
 int ck_lane_create(struct ck_chan *chan, struct ck_lane **out)
 {
 	struct ck_lane *lane = calloc(1, sizeof(*lane));
@@ -61,6 +71,7 @@ int ck_lane_create(struct ck_chan *chan, struct ck_lane **out)
 	if (ret < 0)
 		goto free_buf;
 	ck_chan_spin(chan, LANE_SPIN_US);
+	ck_chan_on_quiet(chan, quiet, lane);
 	lane->chan = chan;
 	pthread_mutex_lock(&lock);
 	lane->older = newest;
@@ -101,6 +112,7 @@ struct ck_chan *ck_lane_detach(struct ck_lane *lane)
 {
 	struct ck_chan *chan = lane->chan;
 
+	ck_chan_on_quiet(chan, NULL, NULL);
 	unlist(lane);
 	ck_reader_destroy(lane->reader);
 	free(lane->buf);
@@ -128,6 +140,14 @@ void ck_lane_drop_all(void)
 		next = lane->next;
 		ck_lane_destroy(lane);
 	}
+}
+
+void ck_lane_shut_all(void)
+{
+	pthread_mutex_lock(&lock);
+	for (struct ck_lane *lane = newest; lane; lane = lane->older)
+		ck_chan_shutdown(lane->chan);
+	pthread_mutex_unlock(&lock);
 }
 
 void ck_lane_forked(void)
@@ -298,6 +318,8 @@ static int take_along(struct ck_lane *lane, const struct ck_record *record, size
 
 	if (ret == 0)
 		ck_delivery_arrived(&arrival, &res);
+	else
+		ck_delivery_broken(&arrival);
 	return ret;
 }
 
@@ -324,6 +346,7 @@ int ck_lane_exchange(struct ck_lane *lane, struct ck_exchange *x)
 	int ret;
 
 	lane->busy = true;
+	lane->idle = x->idle;
 	ret = send_call(lane, x);
 	x->bulk_err = 0;
 	if (ret == 0)
@@ -386,11 +409,10 @@ CUresult ck_call_aside(uint32_t proc, void *args, void *res)
 {
 	const struct ck_proc *p = &ck_procs[proc];
 	struct ck_exchange x = { .proc = proc, .xdr_args = p->xdr_args, .xdr_res = p->xdr_res,
-				 .args = args, .res = res };
+				 .args = args, .res = res, .idle = true };
 	CUresult err = call_aside(&x);
 
-	ck_delivery_covered(((const ck_result *)res)->delivered);
-	return err;
+	return err ? err : ck_delivery_covered(((const ck_result *)res)->delivered);
 }
 
 CUresult ck_call_aside_bulk(uint32_t proc, void *args, void *res, ck_place_fn place, void *closure)
@@ -399,9 +421,42 @@ CUresult ck_call_aside_bulk(uint32_t proc, void *args, void *res, ck_place_fn pl
 	struct ck_sink sink = { 0 };
 	struct ck_exchange x = { .proc = proc, .xdr_args = p->xdr_args, .xdr_res = p->xdr_res,
 				 .args = args, .res = res, .sink = &sink, .place = place,
-				 .closure = closure };
+				 .closure = closure, .idle = true };
 
 	return call_aside(&x);
+}
+
+/* What kernels have printed comes before the program goes on, as the other bytes that a wait covers. */
+static CUresult fetch_output(CUresult err)
+{
+	while (ck_output_fetch())
+		;
+	return unlikely(ck_client.state == CK_STATE_LOST) ? CUDA_ERROR_DEVICE_UNAVAILABLE : err;
+}
+
+/* The reply is here: so must be what it covers. */
+static CUresult answered(const struct ck_proc *p, struct ck_exchange *x, uint64_t began)
+{
+	const ck_head *args = x->args;
+	ck_result *head = x->res;
+	CUresult missing;
+
+	if (head->err == 0)
+		head->err = x->bulk_err;
+	missing = ck_delivery_covered(head->delivered);
+	if (unlikely(missing))
+		return missing;
+	if (unlikely(ck_stats_on))
+		ck_stats_waited(x->proc, CK_CALL_HEADER + p->args_size + x->bulk_size,
+				ck_thread()->lane->received, began);
+	if (unlikely(ck_trace_on))
+		ck_trace_message(x->proc, args, head, (CUresult)head->err);
+	if (unlikely(head->err))
+		ck_context_outcome(args->ctx, (CUresult)head->err);
+	/* who waits for a page may hold the lock of stdout */
+	if (unlikely(head->output) && x->proc != CK_PROC_ck_output && x->proc != CK_PROC_ck_fetch)
+		return fetch_output((CUresult)head->err);
+	return (CUresult)head->err;
 }
 
 /* A call in the order of commands. */
@@ -411,15 +466,17 @@ static CUresult call_uncancelled(struct ck_exchange *x)
 	struct ck_thread *t = ck_thread();
 	ck_head *args = (ck_head *)(uintptr_t)x->args;
 	uint64_t began = unlikely(ck_stats_on) ? ck_stats_clock() : 0;
-	ck_result *head = x->res;
 	int ret = 0;
 
 	if (unlikely(ck_client.state == CK_STATE_LOST))
 		return CUDA_ERROR_DEVICE_UNAVAILABLE;
 	if (unlikely(!t->lane))
 		ret = ck_lane_take(&t->lane);
-	if (x->sink)
+	if (x->sink && x->sink->size > 0) {
 		x->sink->data = ck_payload_reach(x->sink->data, x->sink->size, true);
+		if (unlikely(!x->sink->data))
+			return CUDA_ERROR_DEVICE_UNAVAILABLE;
+	}
 	if (ret == 0 && likely(!ck_aside)) {
 		args->seq = ck_command_number();
 		ck_command_flush();
@@ -428,21 +485,7 @@ static CUresult call_uncancelled(struct ck_exchange *x)
 		ret = ck_lane_exchange(t->lane, x);
 	if (unlikely(ret < 0))
 		return lost(p, x, ret);
-	ck_delivery_covered(head->delivered);
-	if (head->err == 0)
-		head->err = x->bulk_err;
-	if (unlikely(ck_stats_on))
-		ck_stats_waited(x->proc, CK_CALL_HEADER + p->args_size + x->bulk_size,
-				t->lane->received, began);
-	if (unlikely(ck_trace_on))
-		ck_trace_message(x->proc, args, head, (CUresult)head->err);
-	if (unlikely(head->err))
-		ck_context_outcome(args->ctx, (CUresult)head->err);
-	/* who waits for a page may hold the lock of stdout */
-	if (unlikely(head->output) && x->proc != CK_PROC_ck_output && x->proc != CK_PROC_ck_fetch)
-		while (ck_output_fetch())
-			;
-	return (CUresult)head->err;
+	return answered(p, x, began);
 }
 
 static CUresult call(struct ck_exchange *x)

@@ -34,6 +34,9 @@ void ck_lane_release(struct ck_lane *lane);
 /* Close every pooled lane (the session is over). */
 void ck_lane_drop_all(void);
 
+/* The session is over: whoever waits for a reply gets an error at once, and no bytes are received any more. */
+void ck_lane_shut_all(void);
+
 /* In a forked child: close the copies of all connections, which are the parent's. Takes no lock:
  * whoever held one does not exist here. */
 void ck_lane_forked(void);
@@ -60,6 +63,7 @@ struct ck_exchange {
 	ck_place_fn place;		/* where that belongs; NULL: where the sink says */
 	void *closure;			/* of place */
 	int bulk_err;			/* result: the CUresult at the very end of such a reply */
+	bool idle;			/* the reply comes when there is news: that it does not says nothing */
 	bool unsent;			/* result: no message can hold the arguments; nothing was sent */
 };
 

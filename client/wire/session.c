@@ -12,6 +12,7 @@
 #include "client/wire/client.h"
 #include "client/wire/command.h"
 #include "client/wire/lane.h"
+#include "client/wire/alive.h"
 #include "libcuda/logs.h"
 #include "client/wire/hooks.h"
 #include "client/wire/stats.h"
@@ -258,6 +259,7 @@ static void start_anew(void)
 {
 	ck_lane_forget();
 	ck_command_forget();
+	ck_alive_forget();
 	pthread_mutex_init(&images_lock, NULL);
 	if (!connecting) {	/* what another thread was just filling is left as it is */
 		ck_map_destroy(images);
@@ -378,6 +380,11 @@ CUresult ck_session_open(void)
 	return err;
 }
 
+const char *ck_session_server(void)
+{
+	return address;
+}
+
 void ck_session_lost(const char *why)
 {
 	int ready = CK_STATE_READY;
@@ -387,6 +394,7 @@ void ck_session_lost(const char *why)
 	ck_err("the GPU server at %s is lost (%s): every CUDA call fails from now on", address,
 	       why);
 	ck_command_abandon();
+	ck_lane_shut_all();
 	ck_lane_drop_all();
 }
 

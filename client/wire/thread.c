@@ -138,7 +138,8 @@ int ck_thread_start(void *(*run)(void *), void *arg)
 	int ret;
 
 	sigfillset(&all);
-	sigdelset(&all, SIGSEGV);	/* host functions may touch managed memory */
+	sigdelset(&all, SIGSEGV);	/* host functions may touch managed memory, */
+	sigdelset(&all, SIGBUS);	/* that of a lost server too */
 	pthread_sigmask(SIG_SETMASK, &all, &was);
 	ret = pthread_create(&thread, NULL, run, arg);
 	pthread_sigmask(SIG_SETMASK, &was, NULL);

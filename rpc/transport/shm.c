@@ -35,7 +35,7 @@
 #define CK_SHM_SMALLEST (16u << 10)
 #define CK_SHM_LARGEST (64u << 20)
 #define CK_SHM_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
-#define CK_SHM_LOOK_MS 500	 /* a sleeper looks this often whether its peer lives */
+#define QUIET_NS (2 * CK_STALL_MS * 1000000ull - 1000000)
 #define CK_SHM_PART (128u << 10) /* bytes put between two publications: the reader copies them meanwhile */
 
 /* The file's first page; the rings' bytes follow it, to the server first. */
@@ -264,6 +264,7 @@ typedef int (*sleep_fn)(struct ck_pipe *ring, int timeout_ms);
 static long sleep_until(struct ck_chan *chan, struct ck_pipe *ring, look_fn look, sleep_fn sleep)
 {
 	int64_t deadline = ck_deadline(chan->timeout_ms > 0 ? chan->timeout_ms : -1);
+	uint64_t next = ck_now_ns() + QUIET_NS;
 	long n = 0;
 
 	for (;;) {
@@ -277,9 +278,13 @@ static long sleep_until(struct ck_chan *chan, struct ck_pipe *ring, look_fn look
 			return -EPIPE;
 		if (left == 0)
 			return -ETIMEDOUT;
-		n = sleep(ring, left > 0 ? ck_min(left, CK_SHM_LOOK_MS) : CK_SHM_LOOK_MS);
+		n = sleep(ring, left > 0 ? ck_min(left, CK_STALL_MS) : CK_STALL_MS);
 		if (n < 0)
 			return n;
+		if (chan->quiet && ck_now_ns() >= next) {
+			chan->quiet(chan->quiet_closure);
+			next = ck_now_ns() + QUIET_NS;
+		}
 	}
 }
 

@@ -14,12 +14,10 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "rpc/transport/transport.h"
-
-/* How long a socket that says EAGAIN is polled before its peer is looked at. */
-#define CK_STALL_MS 500
 
 int ck_socket_chan_create(const struct ck_transport_ops *ops, int fd, const char *peer,
 			  struct ck_chan **out)
@@ -50,9 +48,20 @@ static int socket_retry(struct ck_chan *chan, int error, short events)
 		return 0;
 	if (error != EAGAIN && error != EWOULDBLOCK)
 		return -error;
-	if (poll(&pfd, 1, CK_STALL_MS) != 0 || !chan->ops->check)
+	if (poll(&pfd, 1, CK_STALL_MS) != 0)
 		return 0; /* ready, or failed in a way that the next try reports */
-	return chan->ops->check(chan);
+	if (chan->quiet)
+		chan->quiet(chan->quiet_closure);
+	return chan->ops->check ? chan->ops->check(chan) : 0;
+}
+
+/* With the time that socket_retry polls this makes a second. */
+void ck_socket_awake(struct ck_chan *chan)
+{
+	const struct timeval tick = {.tv_usec = CK_STALL_MS * 1000};
+
+	setsockopt(chan->fd, SOL_SOCKET, SO_RCVTIMEO, &tick, sizeof(tick));
+	setsockopt(chan->fd, SOL_SOCKET, SO_SNDTIMEO, &tick, sizeof(tick));
 }
 
 /* Take @sent bytes off the front of @iov; the number of entries that are done. */
@@ -73,12 +82,19 @@ static int iov_advance(struct iovec *iov, int count, size_t sent)
 static int await(struct ck_chan *chan, short events)
 {
 	struct pollfd pfd = {.fd = chan->fd, .events = events};
-	int n;
+	int64_t deadline = ck_deadline(chan->timeout_ms);
 
-	do {
-		n = poll(&pfd, 1, chan->timeout_ms);
-	} while (n < 0 && errno == EINTR);
-	return n == 0 ? -ETIMEDOUT : 0; /* an error of the socket is the next call's to tell */
+	for (;;) {
+		int left = ck_deadline_left(deadline);
+		int n = poll(&pfd, 1, left < 2 * CK_STALL_MS ? left : 2 * CK_STALL_MS);
+
+		if (n > 0 || (n < 0 && errno != EINTR))
+			return 0; /* an error of the socket is the next call's to tell */
+		if (n == 0 && chan->quiet)
+			chan->quiet(chan->quiet_closure);
+		if (n == 0 && left == 0)
+			return -ETIMEDOUT;
+	}
 }
 
 /* Room for the control message that carries descriptors, aligned as it must be. */

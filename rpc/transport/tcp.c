@@ -339,6 +339,7 @@ const struct ck_transport_ops ck_transport_tcp = {
 	.read = ck_socket_read,
 	.check = tcp_check,
 	.pending = ck_socket_pending,
+	.awake = ck_socket_awake,
 	.shutdown = ck_socket_shutdown,
 	.close = ck_socket_close,
 };

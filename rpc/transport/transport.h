@@ -20,6 +20,7 @@
 #include "util/spin.h"
 
 #define CK_PEER_SIZE 160	   /* a unix path or a numeric address, with its kind */
+#define CK_STALL_MS 500		   /* a wait in which nothing happens looks around this often */
 #define CK_FDS_WAITING 8	   /* descriptors that have come and nobody has taken yet */
 #define CK_SOCKET_BUFFER (4 << 20) /* bytes asked of the kernel for each direction */
 
@@ -51,6 +52,9 @@ struct ck_transport_ops {
 	 * NULL: wait for ever, the kernel knows when this kind of peer dies. */
 	int (*check)(struct ck_chan *chan);
 
+	/* Have waits in the kernel return now and then, for ck_chan_on_quiet. NULL: they do. */
+	void (*awake)(struct ck_chan *chan);
+
 	void (*shutdown)(struct ck_chan *chan);
 	void (*close)(struct ck_chan *chan); /* frees @chan */
 };
@@ -60,6 +64,8 @@ struct ck_chan {
 	int fd;
 	struct ck_spin spin; /* a read looks for bytes before it sleeps */
 	int timeout_ms; /* no wait for the next bytes is longer; 0: for ever */
+	void (*quiet)(void *closure); /* ck_chan_on_quiet; or NULL */
+	void *quiet_closure;
 	atomic_bool down; /* ck_chan_shutdown was called: what is still queued is not read */
 	int fds[CK_FDS_WAITING]; /* came with bytes that have been read; oldest first */
 	unsigned int fd_count;
@@ -88,6 +94,7 @@ int ck_socket_writev(struct ck_chan *chan, struct iovec *iov, int count, int fd)
 long ck_socket_read(struct ck_chan *chan, void *buf, size_t size, size_t least);
 int ck_socket_take_fd(struct ck_chan *chan);
 size_t ck_socket_pending(struct ck_chan *chan);
+void ck_socket_awake(struct ck_chan *chan);
 void ck_socket_shutdown(struct ck_chan *chan);
 void ck_socket_close(struct ck_chan *chan);
 

@@ -170,6 +170,7 @@ const struct ck_transport_ops ck_transport_unix = {
 	.read = ck_socket_read,
 	.take_fd = ck_socket_take_fd,
 	.pending = ck_socket_pending,
+	.awake = ck_socket_awake,
 	.shutdown = ck_socket_shutdown,
 	.close = ck_socket_close,
 };

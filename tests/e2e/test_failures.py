@@ -4,6 +4,7 @@ goes away; and that sessions do not disturb one another.
 The promise everywhere: the CUDA call returns an error, one line on stderr says which address and
 why, and the program ends by itself, soon.
 """
+import contextlib
 import os
 import signal
 import socket
@@ -423,3 +424,44 @@ def test_callbacks_learn_that_the_server_is_lost(own_server, app):
     result = ended(process, 20)
     assert result.out == "the callback was told of an error\n"
     assert result.status == 0, result.err
+
+
+# ---- a server that does not respond ------------------------------------------------------------
+
+@contextlib.contextmanager
+def stopped(pid):
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_a_stopped_worker_is_reported_once_and_once_more_when_it_goes_on(app, own_server, transport):
+    client = start([app("waits"), "stream_synchronise", 64, 60 * SLOW], client_env(own_server.address(transport)))
+    try:
+        wait_until(own_server.workers, 10, "the session is there")
+        time.sleep(0.3)
+        with stopped(own_server.workers()[0]):
+            began = time.monotonic()
+            line = client.stderr.readline()
+            seconds = time.monotonic() - began
+            time.sleep(1)
+        assert f"server {own_server.address(transport)} has not responded for 5 s, still waiting" in line
+        assert 4 < seconds < 12 * SLOW, seconds
+        assert f"server {own_server.address(transport)} responds again" in client.stderr.readline()
+    finally:
+        client.kill()
+    assert client.communicate()[1] == ""
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_a_kernel_that_runs_for_long_is_no_server_that_does_not_respond(app, own_server, transport):
+    client = start([app("spin")], client_env(own_server.address(transport)))
+    assert client.stdout.readline() == "spinning\n", client.stderr.read()
+    time.sleep(8)
+    assert client.poll() is None
+    client.kill()
+    assert client.communicate()[1] == ""

@@ -17,15 +17,40 @@ def test_a_fault_of_the_programs_own_ends_it_with_its_signal(server, app, transp
     assert result.out.startswith("set before: called 1 times\n")
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
-def test_pages_of_a_lost_server_read_as_zeros(app, own_server, transport):
-    client = start([app("managed_lost")], client_env(own_server.address(transport)))
+def lost(server, transport, *command, **env):
+    """How a program ends that touches its managed memory when its server is gone; one line says so."""
+    client = start(command, client_env(server.address(transport), **env))
     assert client.stdout.readline() == "ready\n", client.stderr.read()
-    os.kill(own_server.workers()[0], signal.SIGKILL)
+    os.kill(server.workers()[0], signal.SIGKILL)
     result = ended(client, 10)
-    assert result.status == 3, (result.out, result.err)
-    assert result.out == "sum 0, written 5\n"
-    assert len(result.lines_about("managed memory is out of reach")) == 1, result.err
+    assert len(result.lines_about("managed memory is out of reach (the server is lost)")) == 1, result.err
+    return result
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_a_touch_of_a_page_of_a_lost_server_raises_sigbus(app, own_server, transport):
+    result = lost(own_server, transport, app("managed_lost"))
+    assert (result.status, result.out) == (128 + signal.SIGBUS, "")
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_pages_of_a_lost_server_read_as_zeros_if_the_user_wants_that(app, own_server, transport):
+    result = lost(own_server, transport, app("managed_lost"), CRICKET_LOST="zeros")
+    assert (result.status, result.out) == (3, "sum 0, written 5\n")
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_the_programs_handler_of_sigbus_learns_which_address_is_lost(app, own_server, transport):
+    result = lost(own_server, transport, app("managed_lost"), "handler")
+    assert (result.status, result.out) == (3, "read 123456: SIGBUS at 123456, BUS_ADRERR 1\n"
+                                              "write 123457: SIGBUS at 123457, BUS_ADRERR 1\n"
+                                              "write 3: SIGBUS at 3, BUS_ADRERR 1\n")
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_system_calls_refuse_pages_of_a_lost_server(app, own_server, transport):
+    result = lost(own_server, transport, app("managed_lost"), "calls")
+    assert (result.status, result.out) == (3, "write: -1, EFAULT 1\nread: -1, EFAULT 1\n")
 
 
 def pages(result):

@@ -10,7 +10,7 @@ CASES.clear()       # those of cases_libraries are its own
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 APPS = ROOT / "tests" / "test_apps" / "bin"
 # They never end, crash natively, wait for something, or want arguments; or are there twice.
-LEFT_OUT = re.compile(r"(spin|endless|awkward|bad_handles|any_runtime|environment|managed_lost|.*_shared$)")
+LEFT_OUT = re.compile(r"(spin|endless|awkward|bad_handles|waits|any_runtime|environment|managed_lost|.*_shared$)")
 
 
 def register(path):

@@ -178,7 +178,7 @@ static void nothing_comes_to_memory_that_has_gone(void **state)
 	assert_int_equal(peer_count(CK_PROC_cuCtxSynchronize), 1);
 	part.told = ck_delivered + 1;
 	give(number, 0, SIZE, SIZE, part.told);
-	ck_delivery_wait(part.told);
+	ok(ck_delivery_wait(part.told));
 	assert_int_equal(ck_delivery_count, 0);
 }
 
@@ -200,6 +200,30 @@ static void a_source_that_is_on_its_way_is_waited_for(void **state)
 	ok(cuMemFreeHost(p));
 }
 
+static void *lose_late(void *unused)
+{
+	(void)unused;
+	usleep(20000);
+	ck_session_lost("the test wants it");
+	return NULL;
+}
+
+/* The last test: the session is over. */
+static void a_wait_over_bytes_that_will_not_come_is_an_error(void **state)
+{
+	uint32_t rank = ck_delivered + 1;
+	pthread_t thread;
+
+	(void)state;
+	copied(obtain(), SIZE);
+	part.told = rank;
+	assert_int_equal(pthread_create(&thread, NULL, lose_late, NULL), 0);
+	assert_int_equal(cuStreamSynchronize(stream), CUDA_ERROR_DEVICE_UNAVAILABLE);
+	pthread_join(thread, NULL);
+	assert_int_equal(ck_delivery_covered(rank), CUDA_ERROR_DEVICE_UNAVAILABLE);
+	ok(ck_delivery_covered(rank - 1));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -208,6 +232,7 @@ int main(void)
 		cmocka_unit_test(a_copy_without_bytes_has_failed_and_is_over),
 		cmocka_unit_test(nothing_comes_to_memory_that_has_gone),
 		cmocka_unit_test(a_source_that_is_on_its_way_is_waited_for),
+		cmocka_unit_test(a_wait_over_bytes_that_will_not_come_is_an_error),
 	};
 
 	return cmocka_run_group_tests(tests, begin, peer_end);

@@ -417,11 +417,57 @@ static void every_second_page_written_stays_right(void **state)
 	release(p);
 }
 
-static void what_cannot_be_fetched_reads_as_zeros(void **state)
+static sigjmp_buf back;
+static void *volatile raised_at;
+
+static void on_bus_error(int sig, siginfo_t *info, void *context)
+{
+	(void)sig;
+	(void)context;
+	raised_at = info->si_addr;
+	siglongjmp(back, 1);
+}
+
+/* Pages that are here already stay usable. */
+static void a_touch_of_what_cannot_be_fetched_raises_sigbus(void **state)
+{
+	struct sigaction action = { .sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO }, was;
+	volatile unsigned char *p = allocate(1 << 20);
+	volatile unsigned char *gone = p + (1 << 20) - 5;
+
+	(void)state;
+	*place((uint64_t)p) = 9;
+	p[1] = 1;
+	ck_managed_launch(0);
+	peer_settle();
+	*place((uint64_t)p) = 9;
+	assert_int_equal(p[0], 9);
+	fetch_error = CUDA_ERROR_ILLEGAL_ADDRESS;
+	sigaction(SIGBUS, &action, &was);
+	if (sigsetjmp(back, 1) == 0)
+		fail_msg("read %d", *gone);
+	assert_ptr_equal(raised_at, gone);
+	if (sigsetjmp(back, 1) == 0) {
+		gone[-1] = 1;
+		fail();
+	}
+	assert_ptr_equal(raised_at, gone - 1);
+	sigaction(SIGBUS, &was, NULL);
+	assert_int_equal(p[0], 9);
+	p[0] = 8;
+	assert_int_equal(p[0], 8);
+	assert_non_null(ck_managed_host((const void *)p, 1, false));
+	assert_null(ck_managed_host((const void *)gone, 1, false));
+	fetch_error = CUDA_SUCCESS;
+	release(p);
+}
+
+static void what_cannot_be_fetched_reads_as_zeros_if_the_user_wants_that(void **state)
 {
 	volatile unsigned char *p = allocate(SIZE);
 
 	(void)state;
+	setenv("CRICKET_LOST", "zeros", 1);
 	p[1] = 1;
 	ck_managed_launch(0);
 	peer_settle();
@@ -430,6 +476,7 @@ static void what_cannot_be_fetched_reads_as_zeros(void **state)
 	p[2] = 2;
 	assert_int_equal(p[2], 2);
 	assert_int_equal(p[SIZE - 1], 0);
+	unsetenv("CRICKET_LOST");
 	fetch_error = CUDA_SUCCESS;
 	release(p);
 }
@@ -581,7 +628,8 @@ int main(void)
 		cmocka_unit_test(wrong_arguments_are_refused),
 		cmocka_unit_test(advice_is_told_for_ranges_that_agree),
 		cmocka_unit_test(every_second_page_written_stays_right),
-		cmocka_unit_test(what_cannot_be_fetched_reads_as_zeros),
+		cmocka_unit_test(a_touch_of_what_cannot_be_fetched_raises_sigbus),
+		cmocka_unit_test(what_cannot_be_fetched_reads_as_zeros_if_the_user_wants_that),
 		cmocka_unit_test(a_file_in_place_of_ours_is_left_alone),
 		cmocka_unit_test(a_kernel_is_loaded_behind_functions_that_may_touch_pages),
 		cmocka_unit_test(a_real_fault_still_ends_the_process_with_its_signal),
