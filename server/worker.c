@@ -348,9 +348,9 @@ int ck_worker_main(const struct ck_options *options, char **spare_argv)
 		_exit(1);
 	ck_nvml_client(worker.client.pid, worker.client.application);
 	atomic_store(&worker.session, session);
-	ck_info("session of %s pid %u on %s (%s), client %s", worker.client.application,
+	ck_info("session of %s pid %u on %s (%s), client %s, for %s", worker.client.application,
 		worker.client.pid, worker.client.host, ck_chan_peer(first.chan),
-		worker.client.release);
+		worker.client.release, worker.client.identity.name);
 	atomic_fetch_add(&worker.lanes, 1);
 	ret = start_thread(first_thread, &first);
 	if (ret == 0)

@@ -102,7 +102,7 @@ static int make(void **state)
 
 	(void)state;
 	fake_install();
-	assert_int_equal(ck_modcache_open("/proc/no-such-place", 1 << 20, &cache), 0);
+	assert_int_equal(ck_modcache_open("/proc/no-such-place", NULL, 1 << 20, 1 << 20, &cache), 0);
 	assert_int_equal(ck_session_create(cache, NULL, 1, &session), 0);
 	open_end(&command, true);
 	open_end(&lane, false);
