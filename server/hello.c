@@ -16,6 +16,7 @@
 #include "server/identity.h"
 #include "server/modcache.h"
 #include "server/options.h"
+#include "server/pinned.h"
 #include "server/session.h"
 #include "server/snapshot.h"
 #include "server/token.h"
@@ -24,8 +25,6 @@
 #include "util/log.h"
 
 CK_LOG_DEFINE("server");
-
-#define CK_OWNER_SIZE ((size_t)1 << 30)
 
 /* Printable and bounded: it goes to logs. */
 static void copy_text(char *out, size_t size, const char *text)
@@ -140,13 +139,14 @@ static int make_session(const struct ck_options *options, const struct ck_identi
 {
 	struct ck_modcache *cache;
 	int ret = ck_modcache_open(options->cache_dir, &identity->key,
-				   (size_t)ck_env_long("CRICKET_CACHE_SIZE"), CK_OWNER_SIZE,
-				   &cache);
+				   (size_t)ck_env_long("CRICKET_CACHE_SIZE"),
+				   options->limits.value[CK_LIMIT_CACHE], &cache);
 
 	if (ret == 0)
 		ret = ck_session_create(cache, output, (int)res->devices.devices_len, session);
 	if (ret < 0)
 		return ret;
+	ck_pinned_bound((*session)->pinned, options->limits.value[CK_LIMIT_PINNED]);
 	if (getrandom((*session)->id, sizeof((*session)->id), 0) != sizeof((*session)->id) ||
 	    getrandom((*session)->key, sizeof((*session)->key), 0) != sizeof((*session)->key))
 		return -EIO;

@@ -3,6 +3,7 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
 
 #include "server/callback.h"
 #include "server/delivery.h"
@@ -36,6 +37,7 @@ int ck_session_create(struct ck_modcache *modules, struct ck_output *output, int
 	ck_spin_init(&s->spin, CK_SPIN_US);
 	atomic_init(&s->awaited, UINT64_MAX);
 	s->device_count = device_count;
+	s->stir_fd = -1;
 	s->wait_max_ms = WAIT_MAX_MS;
 	if (ck_handles_create(&s->handles) < 0 || ck_memory_create(&s->memory) < 0 ||
 	    ck_staging_create(&s->staging) < 0 || ck_assembly_create(&s->assembly) < 0 ||
@@ -94,6 +96,13 @@ void ck_session_executed(struct ck_session *s, uint64_t seq)
 	atomic_store(&s->awaited, UINT64_MAX);
 	pthread_cond_broadcast(&s->progress);
 	pthread_mutex_unlock(&s->lock);
+}
+
+void ck_session_stir_up(struct ck_session *s)
+{
+	atomic_store(&s->stirred, true);
+	if (s->stir_fd >= 0)
+		eventfd_write(s->stir_fd, 1);
 }
 
 void ck_session_wait(struct ck_session *s, uint64_t seq)

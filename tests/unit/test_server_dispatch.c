@@ -590,7 +590,7 @@ static void much_on_both_stdout_and_stderr_is_fetched(void **state)
 	int ret = 0;
 
 	(void)state;
-	assert_int_equal(ck_output_redirect(&session->output), 0);
+	assert_int_equal(ck_output_redirect(16u << 20, &session->output), 0);
 	both = fcntl(STDERR_FILENO, F_GET_SEALS) >= 0; /* not with a sanitizer, which writes there */
 	print_much(STDOUT_FILENO, much);
 	if (both)
