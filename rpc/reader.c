@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "rpc/record.h"
 #include "util/util.h"
@@ -20,6 +21,7 @@
 #define CK_LAST_FRAGMENT 0x80000000u
 #define CK_BUFFER_START (256u << 10)
 #define CK_BUFFER_MAX (CK_RECORD_MAX + 4096u) /* a longest record, its mark, and whole pages */
+#define CK_ROOM_WAIT_S 10		      /* for room that others have */
 #define CK_LONG_BODY 4096u		      /* bytes of a long record to wait for */
 
 struct ck_reader {
@@ -46,6 +48,7 @@ struct ck_reader_room {
 	pthread_mutex_t lock;
 	pthread_cond_t freed;
 	unsigned int left;
+	bool stalled; /* someone has waited in vain since a share was given back */
 };
 
 int ck_reader_room_create(unsigned int shares, struct ck_reader_room **out)
@@ -70,18 +73,27 @@ void ck_reader_room_destroy(struct ck_reader_room *room)
 	free(room);
 }
 
-static void take_share(struct ck_reader *reader)
+/* Wait for a share. -ENOBUFS: those who have one do not come to an end. */
+static int take_share(struct ck_reader *reader)
 {
 	struct ck_reader_room *room = reader->room;
+	struct timespec until;
+	int ret = 0;
 
 	if (!room || reader->shares)
-		return;
+		return 0;
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += CK_ROOM_WAIT_S;
 	pthread_mutex_lock(&room->lock);
-	while (room->left == 0)
-		pthread_cond_wait(&room->freed, &room->lock);
-	room->left--;
+	while (room->left == 0 && !room->stalled && ret == 0)
+		ret = pthread_cond_timedwait(&room->freed, &room->lock, &until);
+	reader->shares = room->left > 0;
+	if (reader->shares)
+		room->left--;
+	else
+		room->stalled = true;
 	pthread_mutex_unlock(&room->lock);
-	reader->shares = true;
+	return reader->shares ? 0 : -ENOBUFS;
 }
 
 static void give_share(struct ck_reader *reader)
@@ -92,6 +104,7 @@ static void give_share(struct ck_reader *reader)
 		return;
 	pthread_mutex_lock(&room->lock);
 	room->left++;
+	room->stalled = false;
 	pthread_cond_signal(&room->freed);
 	pthread_mutex_unlock(&room->lock);
 	reader->shares = false;
@@ -186,6 +199,7 @@ static int broken_off(int error)
 static int make_room(struct ck_reader *reader, size_t need)
 {
 	unsigned char *bigger;
+	int ret;
 
 	if (reader->size - reader->head >= need)
 		return 0;
@@ -194,7 +208,9 @@ static int make_room(struct ck_reader *reader, size_t need)
 	reader->head = 0;
 	if (reader->size >= need)
 		return 0;
-	take_share(reader);
+	ret = take_share(reader);
+	if (ret < 0)
+		return ret;
 	bigger = realloc(reader->buf, CK_BUFFER_MAX);
 	if (!bigger)
 		return -ENOMEM;
@@ -308,7 +324,9 @@ static int take_joined(struct ck_reader *reader)
 	uint32_t mark;
 	int ret;
 
-	take_share(reader);
+	ret = take_share(reader);
+	if (ret < 0)
+		return ret;
 	if (!reader->joined)
 		reader->joined = malloc(CK_RECORD_MAX);
 	if (!reader->joined)

@@ -54,7 +54,8 @@ void ck_reader_destroy(struct ck_reader *reader);
 /*
  * Room for long records that many readers of one peer share. Each of them keeps a small buffer
  * (CK_READER_SMALL); for a record that needs more it takes a share, waits while there is none, and
- * gives it back with its memory when it goes on to a record that needs less.
+ * gives it back with its memory when it goes on to a record that needs less. Where no share comes
+ * back for 10 s, records that need one end their readers with -ENOBUFS.
  */
 #define CK_READER_SMALL (32u << 10)
 struct ck_reader_room;

@@ -189,7 +189,10 @@ static void run_lane(struct ck_chan *chan, struct ck_reader *reader)
 	}
 	if (ret == -EPROTO)
 		end_session("the client broke the protocol");
-	if (ret < 0)
+	if (ret == -ENOBUFS)
+		ck_warn("%s: more than %d long messages that do not come to an end: a lane is closed",
+			ck_chan_peer(chan), CK_LONG_MESSAGES);
+	else if (ret < 0)
 		ck_debug("%s: %s", ck_chan_peer(chan), strerror(-ret));
 }
 

@@ -80,7 +80,7 @@ def test_kernel_output_that_is_not_fetched_is_bounded(limited, calls):
     session = Session(server)
     worker, = server.workers()
     launch = printing(session)
-    launch(20)
+    launch(200)     # 20 MB, more than the driver keeps to itself
     if calls:
         assert session.ask("cuCtxSynchronize") == (0, b"")
     wait_until(lambda: "1048576 bytes of kernel output" in server.log(), 20, "the bound is found to be passed")
@@ -173,6 +173,8 @@ def test_what_lanes_receive_takes_little_memory(limited):
                 message = message[lane.send(message):]
         except BlockingIOError:
             pass
+    assert session.error() == 0
+    wait_until(lambda: "do not come to an end: a lane is closed" in server.log(), 30, "lanes are closed")
     assert session.error() == 0
     assert resident(worker) - before < 120 * MIB     # 200 messages are 170 MB
     session.end()
