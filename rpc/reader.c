@@ -9,19 +9,25 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "rpc/record.h"
+#include "util/util.h"
 
 #define CK_MARK 4
 #define CK_LAST_FRAGMENT 0x80000000u
 #define CK_BUFFER_START (256u << 10)
 #define CK_BUFFER_MAX (CK_RECORD_MAX + 4096u) /* a longest record, its mark, and whole pages */
+#define CK_ROOM_WAIT_S 10		      /* for room that others have */
 #define CK_LONG_BODY 4096u		      /* bytes of a long record to wait for */
 
 struct ck_reader {
 	struct ck_chan *chan;
+	struct ck_reader_room *room; /* NULL: it has as much as it needs */
+	bool shares;		     /* it has a share of the room */
 	int error; /* sticky: the place in the stream is lost, or there is no stream any more */
 
 	unsigned char *buf;
@@ -38,20 +44,116 @@ struct ck_reader {
 	size_t bulk;  /* where the bulk reading stands, from the record's start */
 };
 
-int ck_reader_create(struct ck_chan *chan, struct ck_reader **out)
+struct ck_reader_room {
+	pthread_mutex_t lock;
+	pthread_cond_t freed;
+	unsigned int left;
+	bool stalled; /* someone has waited in vain since a share was given back */
+};
+
+int ck_reader_room_create(unsigned int shares, struct ck_reader_room **out)
+{
+	struct ck_reader_room *room = calloc(1, sizeof(*room));
+
+	if (!room)
+		return -ENOMEM;
+	pthread_mutex_init(&room->lock, NULL);
+	pthread_cond_init(&room->freed, NULL);
+	room->left = shares;
+	*out = room;
+	return 0;
+}
+
+void ck_reader_room_destroy(struct ck_reader_room *room)
+{
+	if (!room)
+		return;
+	pthread_cond_destroy(&room->freed);
+	pthread_mutex_destroy(&room->lock);
+	free(room);
+}
+
+/* Wait for a share. -ENOBUFS: those who have one do not come to an end. */
+static int take_share(struct ck_reader *reader)
+{
+	struct ck_reader_room *room = reader->room;
+	struct timespec until;
+	int ret = 0;
+
+	if (!room || reader->shares)
+		return 0;
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += CK_ROOM_WAIT_S;
+	pthread_mutex_lock(&room->lock);
+	while (room->left == 0 && !room->stalled && ret == 0)
+		ret = pthread_cond_timedwait(&room->freed, &room->lock, &until);
+	reader->shares = room->left > 0;
+	if (reader->shares)
+		room->left--;
+	else
+		room->stalled = true;
+	pthread_mutex_unlock(&room->lock);
+	return reader->shares ? 0 : -ENOBUFS;
+}
+
+static void give_share(struct ck_reader *reader)
+{
+	struct ck_reader_room *room = reader->room;
+
+	if (!reader->shares)
+		return;
+	pthread_mutex_lock(&room->lock);
+	room->left++;
+	room->stalled = false;
+	pthread_cond_signal(&room->freed);
+	pthread_mutex_unlock(&room->lock);
+	reader->shares = false;
+}
+
+static int create(struct ck_chan *chan, size_t size, struct ck_reader_room *room,
+		  struct ck_reader **out)
 {
 	struct ck_reader *reader = calloc(1, sizeof(*reader));
 
 	if (!reader)
 		return -ENOMEM;
 	reader->chan = chan;
-	reader->size = CK_BUFFER_START;
+	reader->room = room;
+	reader->size = size;
 	reader->buf = malloc(reader->size);
 	if (!reader->buf) {
 		free(reader);
 		return -ENOMEM;
 	}
 	*out = reader;
+	return 0;
+}
+
+int ck_reader_create(struct ck_chan *chan, struct ck_reader **out)
+{
+	return create(chan, CK_BUFFER_START, NULL, out);
+}
+
+int ck_reader_create_small(struct ck_chan *chan, struct ck_reader_room *room,
+			   struct ck_reader **out)
+{
+	return create(chan, CK_READER_SMALL, room, out);
+}
+
+int ck_reader_widen(struct ck_reader *reader)
+{
+	unsigned char *bigger = reader->buf;
+
+	if (reader->size < CK_BUFFER_START)
+		bigger = realloc(reader->buf, CK_BUFFER_START);
+	if (!bigger)
+		return -ENOMEM;
+	reader->size = ck_max(reader->size, (size_t)CK_BUFFER_START);
+	reader->buf = bigger;
+	reader->body = NULL; /* the current record is done with */
+	reader->have = 0;
+	give_share(reader);
+	reader->room = NULL;
 	return 0;
 }
 
@@ -62,7 +164,29 @@ void ck_reader_destroy(struct ck_reader *reader)
 		return;
 	free(reader->joined);
 	free(reader->buf);
+	give_share(reader);
 	free(reader);
+}
+
+/* Between two records: back to a small buffer, if what has arrived of the next ones fits. */
+static void shrink(struct ck_reader *reader)
+{
+	size_t arrived = reader->tail - reader->head;
+	unsigned char *smaller;
+
+	if (!reader->shares || arrived > CK_READER_SMALL)
+		return;
+	memmove(reader->buf, reader->buf + reader->head, arrived);
+	reader->head = 0;
+	reader->tail = arrived;
+	smaller = realloc(reader->buf, CK_READER_SMALL);
+	if (!smaller)
+		return;
+	reader->buf = smaller;
+	reader->size = CK_READER_SMALL;
+	free(reader->joined);
+	reader->joined = NULL;
+	give_share(reader);
 }
 
 /* A stream that ends inside a record did not end in order. */
@@ -75,6 +199,7 @@ static int broken_off(int error)
 static int make_room(struct ck_reader *reader, size_t need)
 {
 	unsigned char *bigger;
+	int ret;
 
 	if (reader->size - reader->head >= need)
 		return 0;
@@ -83,6 +208,9 @@ static int make_room(struct ck_reader *reader, size_t need)
 	reader->head = 0;
 	if (reader->size >= need)
 		return 0;
+	ret = take_share(reader);
+	if (ret < 0)
+		return ret;
 	bigger = realloc(reader->buf, CK_BUFFER_MAX);
 	if (!bigger)
 		return -ENOMEM;
@@ -196,6 +324,9 @@ static int take_joined(struct ck_reader *reader)
 	uint32_t mark;
 	int ret;
 
+	ret = take_share(reader);
+	if (ret < 0)
+		return ret;
 	if (!reader->joined)
 		reader->joined = malloc(CK_RECORD_MAX);
 	if (!reader->joined)
@@ -229,6 +360,7 @@ static int take_record(struct ck_reader *reader)
 	if (ret < 0)
 		return ret;
 	reader->have = reader->total = reader->bulk = 0;
+	shrink(reader);
 	ret = fill(reader, CK_MARK);
 	if (ret < 0)
 		return ret;

@@ -51,6 +51,22 @@ struct ck_reader;
 int ck_reader_create(struct ck_chan *chan, struct ck_reader **reader);
 void ck_reader_destroy(struct ck_reader *reader);
 
+/*
+ * Room for long records that many readers of one peer share. Each of them keeps a small buffer
+ * (CK_READER_SMALL); for a record that needs more it takes a share, waits while there is none, and
+ * gives it back with its memory when it goes on to a record that needs less. Where no share comes
+ * back for 10 s, records that need one end their readers with -ENOBUFS.
+ */
+#define CK_READER_SMALL (32u << 10)
+struct ck_reader_room;
+int ck_reader_room_create(unsigned int shares, struct ck_reader_room **room);
+void ck_reader_room_destroy(struct ck_reader_room *room);
+int ck_reader_create_small(struct ck_chan *chan, struct ck_reader_room *room,
+			   struct ck_reader **reader);
+
+/* From now on it is like one of ck_reader_create. -ENOMEM: it is as it was. */
+int ck_reader_widen(struct ck_reader *reader);
+
 /* One record as it arrives: its whole body, or, for a record longer than CK_RECORD_MAX, the
  * first bytes (at least 4096). What the body does not hold is read by ck_reader_bulk. */
 struct ck_record {

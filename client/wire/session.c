@@ -16,6 +16,7 @@
 #include "libcuda/logs.h"
 #include "client/wire/hooks.h"
 #include "client/wire/stats.h"
+#include "rpc/alias.h"
 #include "rpc/chan.h"
 #include "rpc/inject.h"
 #include "util/cancel.h"
@@ -43,7 +44,7 @@ static char joins[512];			/* the same one, whatever a name stands for later */
 static enum { SOCKETS, RINGS_IF_ANY, RINGS } wanted; /* over what, where it is on this host */
 static CUresult failed;			/* what an attempt to connect ended with */
 static bool connecting;			/* such an attempt is being made */
-static struct ck_map *images;		/* hashes that the server holds */
+static struct ck_map *images;		/* that the server holds, by alias (rpc/alias.h) */
 static pthread_mutex_t images_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static int dial_timeout_ms(void)
@@ -243,12 +244,15 @@ static void remember_images(void)
 
 bool ck_session_has_image(const unsigned char hash[32])
 {
+	struct ck_hash image, alias;
 	bool held;
 
+	memcpy(image.bytes, hash, sizeof(image.bytes));
+	ck_image_alias(ck_client.hello.session, &image, &alias);
 	pthread_mutex_lock(&images_lock);
-	held = images && ck_map_find(images, hash, CK_HASH);
+	held = images && ck_map_find(images, alias.bytes, CK_HASH);
 	if (images && !held)
-		ck_map_insert(images, hash, CK_HASH, &ck_client);
+		ck_map_insert(images, alias.bytes, CK_HASH, &ck_client);
 	pthread_mutex_unlock(&images_lock);
 	return held;
 }

@@ -42,6 +42,7 @@ struct ck_pinned {
 	int file;		/* -1: none yet */
 	size_t size;		/* of the file */
 	uint64_t lo, hi;	/* addresses kept for it here */
+	size_t most, registered; /* bytes */
 	struct ck_ranges *pieces; /* by the bytes that are registered; values: struct piece */
 };
 
@@ -62,11 +63,17 @@ int ck_pinned_create(struct ck_pinned **out)
 		return -ENOMEM;
 	}
 	p->file = -1;
+	p->most = SIZE_MOST;
 	/* who copies all the time must not keep a mapping from going, and the command thread with it */
 	p->moves = (pthread_rwlock_t)PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
 	pthread_mutex_init(&p->lock, NULL);
 	*out = p;
 	return 0;
+}
+
+void ck_pinned_bound(struct ck_pinned *p, size_t most)
+{
+	p->most = most;
 }
 
 /* --- mappings. The lock is held. */
@@ -155,8 +162,14 @@ static CUresult piece_add(struct ck_pinned *p, uint64_t ctx, const ck_pinned_map
 	if (!piece)
 		return err;
 	*piece = (struct piece){ .address = a->address, .size = a->size, .ctx = ctx };
+	if (a->size > p->most - p->registered) {
+		ck_warn("a session wants to pin more than %zu bytes of host memory: refused "
+			"(--pinned-memory)", p->most);
+		goto free_piece;
+	}
 	if (ck_ranges_insert(p->pieces, a->address, a->address + a->size, piece) < 0)
 		goto free_piece;
+	p->registered += a->size;
 	err = map(p, a->address, a->size, a->offset);
 	if (!err) {
 		err = enlist(a->address, a->size);
@@ -165,6 +178,7 @@ static CUresult piece_add(struct ck_pinned *p, uint64_t ctx, const ck_pinned_map
 		unmap(p, a->address, a->size);
 	}
 	ck_ranges_remove(p->pieces, a->address, NULL);
+	p->registered -= a->size;
 free_piece:
 	free(piece);
 	return err;
@@ -177,6 +191,7 @@ free_piece:
 static void piece_drop(struct ck_pinned *p, struct piece *piece)
 {
 	ck_ranges_remove(p->pieces, piece->address, NULL);
+	p->registered -= piece->size;
 	unmap(p, piece->address, piece->size);
 	if (is_kept(p, piece->address))
 		fallocate(p->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,

@@ -13,6 +13,9 @@ struct ck_pinned;
 int ck_pinned_create(struct ck_pinned **pinned);
 void ck_pinned_destroy(struct ck_pinned *pinned); /* for tests: unregisters nothing */
 
+/* Register at most @most bytes at a time. Before the session's first message. */
+void ck_pinned_bound(struct ck_pinned *pinned, size_t most);
+
 /* The context has gone, and what was registered in it: the mappings go too. */
 void ck_pinned_drop_context(struct ck_pinned *pinned, uint64_t ctx);
 

@@ -18,6 +18,7 @@
 #include "server/modules/cachedir.h"
 #include "util/fd.h"
 #include "util/log.h"
+#include "util/util.h"
 
 CK_LOG_DEFINE("server");
 
@@ -112,7 +113,7 @@ static bool scan_name(int dir, const char *name, struct ck_cachefile *file)
 			unlinkat(dir, name, 0);
 		return false;
 	}
-	file->size = (size_t)st.st_size;
+	file->size = CK_ALIGN_UP((size_t)st.st_size, CK_CACHE_BLOCK);
 	file->used = st.st_mtim;
 	return true;
 }

@@ -9,10 +9,12 @@
 
 #include "util/hash.h"
 
+#define CK_CACHE_BLOCK 4096u /* a file costs whole blocks: many small ones fill a disk, too */
+
 /* A file of the folder. */
 struct ck_cachefile {
 	struct ck_hash hash;
-	size_t size;
+	size_t size;	      /* in whole blocks */
 	struct timespec used; /* its modification time, which every use renews */
 };
 

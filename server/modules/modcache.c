@@ -18,6 +18,7 @@
 
 #include "server/modules/cachedir.h"
 #include "server/modules/modcache.h"
+#include "server/modules/cacheindex.h"
 #include "util/fd.h"
 #include "util/log.h"
 #include "util/map.h"
@@ -28,9 +29,15 @@ CK_LOG_DEFINE("server");
 struct ck_modcache {
 	pthread_mutex_t lock;
 	int dir;		/* -1: memory only */
-	size_t limit;		/* bytes in the folder; likewise in memory */
-	size_t total;		/* bytes in the folder, as far as this process knows */
+	int index;		/* the owner's; -1: not there yet */
+	bool owned;
+	struct ck_hash owner;
+	size_t limit;		/* bytes in the folder */
+	size_t owner_limit;	/* bytes of the owner's images in it, or of the session's in memory */
+	size_t total;		/* bytes in the folder as far as this process knows; 0: not counted */
+	size_t owner_total;
 	size_t in_memory;
+	size_t kept;		/* bytes of files that are held and were sent in this session */
 	struct ck_map *held;	/* by hash: descriptor + 1, as a pointer */
 	size_t held_max;	/* descriptors that files may take */
 	struct ck_hash listed[CK_MODCACHE_LIST];
@@ -58,26 +65,45 @@ static int hold(struct ck_modcache *c, const struct ck_hash *hash, int fd)
 	return ret;
 }
 
-/* Open the newest images of the folder. */
+/* Open the owner's newest images. An entry whose image has been evicted is dropped. */
 static void hold_newest(struct ck_modcache *c)
 {
 	struct ck_cachefile *files = NULL;
-	long count = ck_cachedir_scan(c->dir, &files);
+	long count = ck_cachedir_scan(c->index, &files);
 
 	for (long i = 0; i < count; i++) {
 		int fd;
 
-		c->total += files[i].size;
+		c->owner_total += files[i].size;
 		if (c->listed_count >= ck_min((size_t)CK_MODCACHE_LIST, c->held_max / 2))
 			continue;
 		fd = ck_cachedir_read(c->dir, &files[i].hash);
+		if (fd == -ENOENT) {
+			ck_cachedir_remove(c->index, &files[i].hash);
+			c->owner_total -= files[i].size;
+		}
 		if (fd >= 0 && hold(c, &files[i].hash, fd) == 0)
 			c->listed[c->listed_count++] = files[i].hash;
 	}
 	free(files);
 }
 
-int ck_modcache_open(const char *dir, size_t limit, struct ck_modcache **out)
+static void open_folders(struct ck_modcache *c, const char *dir)
+{
+	c->dir = ck_cachedir_open(dir);
+	if (c->dir < 0) {
+		ck_warn("module cache %s: %s; modules are kept for the session only",
+			dir ? dir : "in the usual places", strerror(-c->dir));
+		return;
+	}
+	if (c->owned)
+		c->index = ck_cacheindex_open(c->dir, &c->owner, false);
+	if (c->index >= 0)
+		hold_newest(c);
+}
+
+int ck_modcache_open(const char *dir, const struct ck_hash *owner, size_t limit,
+		     size_t owner_limit, struct ck_modcache **out)
 {
 	struct ck_modcache *c = calloc(1, sizeof(*c));
 	struct rlimit files = { .rlim_cur = 256 };
@@ -93,12 +119,12 @@ int ck_modcache_open(const char *dir, size_t limit, struct ck_modcache **out)
 	getrlimit(RLIMIT_NOFILE, &files);
 	c->held_max = files.rlim_cur / 2;
 	c->limit = limit;
-	c->dir = ck_cachedir_open(dir);
-	if (c->dir >= 0)
-		hold_newest(c);
-	else
-		ck_warn("module cache %s: %s; modules are kept for the session only",
-			dir ? dir : "in the usual places", strerror(-c->dir));
+	c->owner_limit = ck_min(owner_limit, limit);
+	c->index = -1;
+	c->owned = owner != NULL;
+	if (owner)
+		c->owner = *owner;
+	open_folders(c, dir);
 	*out = c;
 	return 0;
 }
@@ -112,6 +138,8 @@ void ck_modcache_close(struct ck_modcache *c)
 	while (ck_map_next(c->held, &it))
 		close((int)(intptr_t)it.value - 1);
 	ck_map_destroy(c->held);
+	if (c->index >= 0)
+		close(c->index);
 	if (c->dir >= 0)
 		close(c->dir);
 	pthread_mutex_destroy(&c->lock);
@@ -124,25 +152,57 @@ size_t ck_modcache_list(struct ck_modcache *c, struct ck_hash hashes[CK_MODCACHE
 	return c->listed_count;
 }
 
-/* Store in the folder: 0 also says that the file is held, or can be opened when it is wanted. */
+/* Say in the owner's index that it has sent the image. */
+static int enter(struct ck_modcache *c, const struct ck_hash *hash, size_t size)
+{
+	if (!c->owned)
+		return -ENOENT;
+	if (c->index < 0)
+		c->index = ck_cacheindex_open(c->dir, &c->owner, true);
+	return c->index < 0 ? c->index : ck_cacheindex_add(c->index, hash, size);
+}
+
+static void evict(struct ck_modcache *c, size_t added)
+{
+	bool counted = c->total > 0;
+
+	c->owner_total += added;
+	c->total += added;
+	if (c->owner_total > c->owner_limit) {
+		c->owner_total = ck_cacheindex_evict(c->dir, c->index,
+						     c->owner_limit - c->owner_limit / 8);
+		counted = false;
+	}
+	if (counted && c->total <= c->limit)
+		return;
+	c->total = ck_cachedir_evict(c->dir, counted ? c->limit - c->limit / 8 : c->limit);
+	if (counted)
+		ck_cacheindex_sweep(c->dir);
+}
+
+/*
+ * Store in the folder: 0 also says that the file is held, or can be opened when it is wanted. What
+ * a session holds is bounded too: a file that has been evicted takes its room until it is closed.
+ */
 static int put_file(struct ck_modcache *c, const struct ck_hash *hash, const void *data,
 		    size_t size)
 {
-	int ret, fd;
+	int ret, fd = -1;
 
-	if (c->dir < 0 || size > c->limit)
+	if (c->dir < 0 || size > c->owner_limit)
 		return -ENOSPC;
-	ret = ck_cachedir_write(c->dir, hash, data, size);
+	ret = enter(c, hash, size);
+	if (ret == 0)
+		ret = ck_cachedir_write(c->dir, hash, data, size);
 	if (ret < 0) {
 		ck_debug("module cache: cannot write: %s", strerror(-ret));
 		return ret;
 	}
-	fd = ck_map_count(c->held) < c->held_max ? ck_cachedir_read(c->dir, hash) : -1;
-	if (fd >= 0)
-		hold(c, hash, fd);
-	c->total += size;
-	if (c->total > c->limit)
-		c->total = ck_cachedir_evict(c->dir, c->limit - c->limit / 8);
+	if (ck_map_count(c->held) < c->held_max && c->kept <= c->owner_limit - size)
+		fd = ck_cachedir_read(c->dir, hash);
+	if (fd >= 0 && hold(c, hash, fd) == 0)
+		c->kept += size;
+	evict(c, CK_ALIGN_UP(size, CK_CACHE_BLOCK));
 	return 0;
 }
 
@@ -153,8 +213,9 @@ static int put_memory(struct ck_modcache *c, const struct ck_hash *hash, const v
 
 	if (held_fd(c, hash) >= 0)
 		return 0;
-	if (size > c->limit || c->in_memory > c->limit - size) {
-		ck_err("modules of this session take more than %zu bytes", c->limit);
+	if (size > c->owner_limit || c->in_memory > c->owner_limit - size) {
+		ck_err("modules of this session take more than %zu bytes "
+		       "(--cache-per-identity, --cache-size)", c->owner_limit);
 		return -ENOSPC;
 	}
 	fd = memfd_create("cricket-module", MFD_CLOEXEC);
@@ -224,13 +285,16 @@ static int get(struct ck_modcache *c, const struct ck_hash *hash, void **data, s
 	int fd = held_fd(c, hash), ret;
 	bool kept = fd >= 0;
 
-	if (!kept && c->dir >= 0)
+	if (!kept && c->index >= 0 && ck_cacheindex_has(c->index, hash))
 		fd = ck_cachedir_read(c->dir, hash);
 	if (fd < 0)
 		return -ENOENT;
 	ret = read_image(fd, hash, data, size);
-	if (ret == 0)
-		futimens(fd, NULL); /* used now; a folder that is read-only has no order to keep */
+	if (ret == 0) {	/* used now; a folder that is read-only has no order to keep */
+		futimens(fd, NULL);
+		if (c->index >= 0)
+			ck_cacheindex_touch(c->index, hash);
+	}
 	if (ret == -EBADMSG) {
 		ck_warn("module cache: a file is not what its name says: removed");
 		if (c->dir >= 0)

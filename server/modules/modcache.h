@@ -1,6 +1,9 @@
 /*
  * server/modules/modcache.h - images of modules by the hash of their content, kept on disk for later
- * sessions.
+ * sessions of the same identity.
+ *
+ * An image is stored once. A session uses those only that it has sent, or that a session of its
+ * identity has sent before: knowing a hash gives access to nothing (cacheindex.h).
  *
  * A file is named by its hash, written under another name and renamed: a reader sees all of it or
  * nothing, any number of processes may write, and one that is killed leaves a temporary that the
@@ -20,15 +23,17 @@
 struct ck_modcache;
 
 /*
- * Open the cache in @dir, which may hold @limit bytes; NULL: the usual place of this user
- * ($XDG_CACHE_HOME/cricket, ~/.cache/cricket, /var/cache/cricket). The images that
- * ck_modcache_list will name are held from now on: other sessions may evict them meanwhile.
+ * Open the cache in @dir for @owner (ck_identity.key; NULL: nothing is kept or found). The folder
+ * may hold @limit bytes, of which @owner_limit may be images of this owner. @dir NULL: the usual
+ * place of this user ($XDG_CACHE_HOME/cricket, ~/.cache/cricket, /var/cache/cricket). The images
+ * that ck_modcache_list will name are held from now on: other sessions may evict them meanwhile.
  * -ENOMEM; a folder that does not work is logged and done without.
  */
-int ck_modcache_open(const char *dir, size_t limit, struct ck_modcache **cache);
+int ck_modcache_open(const char *dir, const struct ck_hash *owner, size_t limit,
+		     size_t owner_limit, struct ck_modcache **cache);
 void ck_modcache_close(struct ck_modcache *cache);
 
-/* Hashes of images held, at most CK_MODCACHE_LIST, newest first; their number. */
+/* Hashes of the owner's images, at most CK_MODCACHE_LIST, newest first; their number. */
 size_t ck_modcache_list(struct ck_modcache *cache, struct ck_hash hashes[CK_MODCACHE_LIST]);
 
 /* Keep a copy of @size bytes whose hash is @hash (the caller has checked). -ENOSPC, -ENOMEM. */

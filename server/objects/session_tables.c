@@ -36,6 +36,7 @@ int ck_session_create(struct ck_modcache *modules, struct ck_output *output, int
 	ck_spin_init(&s->spin, CK_SPIN_US);
 	atomic_init(&s->awaited, UINT64_MAX);
 	s->device_count = device_count;
+	s->stir_fd = -1;
 	s->wait_max_ms = WAIT_MAX_MS;
 	if (ck_handles_create(&s->handles) < 0 || ck_memory_create(&s->memory) < 0 ||
 	    ck_staging_create(&s->staging) < 0 || ck_assembly_create(&s->assembly) < 0 ||

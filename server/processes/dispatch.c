@@ -248,6 +248,7 @@ static int command_run(struct lane *l, struct ck_request *q, const struct ck_pro
 	else if (err)
 		ck_debug("%s: %s", proc->name, ck_error_name(err));
 	ck_session_executed(s, head->seq);
+	ck_session_stir(s);
 	return 0;
 }
 

@@ -19,6 +19,8 @@
 #include "server/processes/snapshot.h"
 #include "server/processes/token.h"
 #include "server/session/version.h"
+#include "server/session/identity.h"
+#include "server/memory/pinned.h"
 #include "util/env.h"
 #include "util/log.h"
 
@@ -132,37 +134,48 @@ static bool take_ready(ck_hello_res *res)
 	return true;
 }
 
-static int make_session(const struct ck_options *options, struct ck_output *output, ck_hello_res *res,
-			struct ck_session **session)
+static int make_session(const struct ck_options *options, const struct ck_identity *identity,
+			struct ck_output *output, ck_hello_res *res, struct ck_session **session)
 {
 	struct ck_modcache *cache;
-	int ret = ck_modcache_open(options->cache_dir, (size_t)ck_env_long("CRICKET_CACHE_SIZE"),
-				   &cache);
+	int ret = ck_modcache_open(options->cache_dir, &identity->key,
+				   (size_t)ck_env_long("CRICKET_CACHE_SIZE"),
+				   options->limits.value[CK_LIMIT_CACHE], &cache);
 
-	if (ret == 0)
-		ret = ck_snapshot_modules(res, cache);
 	if (ret == 0)
 		ret = ck_session_create(cache, output, (int)res->devices.devices_len, session);
 	if (ret < 0)
 		return ret;
+	ck_pinned_bound((*session)->pinned, options->limits.value[CK_LIMIT_PINNED]);
 	if (getrandom((*session)->id, sizeof((*session)->id), 0) != sizeof((*session)->id) ||
 	    getrandom((*session)->key, sizeof((*session)->key), 0) != sizeof((*session)->key))
 		return -EIO;
 	memcpy(res->session, (*session)->id, sizeof(res->session));
 	memcpy(res->key, (*session)->key, sizeof(res->key));
-	return 0;
+	return ck_snapshot_modules(res, cache);
+}
+
+/* The token counts where the server asked for one: others can be made up at will. */
+static void identify(const struct ck_options *options, struct ck_chan *chan,
+		     const ck_hello_args *args, struct ck_client *client)
+{
+	const void *token = ck_token_wanted(options->token_file) ? args->token.token_val : NULL;
+
+	ck_identity_of(ck_chan_fd(chan), token, args->token.token_len, &client->identity);
 }
 
 /* Everything between the call and its answer; the status is in @res. */
-static int prepare(const struct ck_options *options, const ck_hello_args *args, struct ck_output *output,
-		   ck_hello_res *res, struct ck_session **session)
+static int prepare(const struct ck_options *options, struct ck_chan *chan, const ck_hello_args *args,
+		   struct ck_output *output, struct ck_client *client, ck_hello_res *res,
+		   struct ck_session **session)
 {
 	judge(options, args, res);
 	if (res->status == CK_HELLO_OK && !take_ready(res))
 		start_driver(options, res);
 	if (res->status != CK_HELLO_OK)
 		return 0;
-	return make_session(options, output, res, session);
+	identify(options, chan, args, client);
+	return make_session(options, &client->identity, output, res, session);
 }
 
 static void note_client(const ck_hello_args *args, struct ck_client *client)
@@ -191,7 +204,7 @@ int ck_hello(const struct ck_options *options, struct ck_chan *chan, struct ck_r
 	note_client(&args, client);
 	res.message = strdup("");
 	res.release = strdup(CK_RELEASE);
-	ret = prepare(options, &args, output, &res, session);
+	ret = prepare(options, chan, &args, output, client, &res, session);
 	if (ret == 0 && res.status == CK_HELLO_OK)
 		ret = announce(*session);
 	if (ret < 0)

@@ -5,15 +5,17 @@
 #define CK_SERVER_PROCESSES_HELLO_H
 
 #include "rpc/record.h"
+#include "server/session/identity.h"
 
 struct ck_options;
 struct ck_output;
 struct ck_session;
 
-/* Who the client says it is; for logs. */
+/* Who the client says it is, for logs; on whose behalf it runs, as the server knows it. */
 struct ck_client {
 	char application[257], host[257], release[65];
 	unsigned int pid;
+	struct ck_identity identity;
 };
 
 /* Load the driver and ask it for what a client will be told, ahead of ck_hello, once. -ENODEV: the

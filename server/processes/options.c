@@ -34,6 +34,7 @@ enum {
 	OPT_HELP,
 	OPT_HELP_ENV,
 	OPT_VERSION,
+	OPT_LIMIT, /* the first; the last of the numbers */
 };
 
 static const struct option long_options[] = {
@@ -54,8 +55,9 @@ static const struct option long_options[] = {
 	{ "help", no_argument, NULL, OPT_HELP },
 	{ "help-env", no_argument, NULL, OPT_HELP_ENV },
 	{ "version", no_argument, NULL, OPT_VERSION },
-	{ NULL, 0, NULL, 0 },
 };
+
+#define CK_OPTIONS (sizeof(long_options) / sizeof(long_options[0]))
 
 static void print_help(void)
 {
@@ -77,8 +79,10 @@ static void print_help(void)
 	       "  --warm N              workers kept ready for the next programs (default 1 with a GPU)\n"
 	       "  --warm-devices LIST   devices whose contexts they hold, as in 0,1; or none (default %s)\n"
 	       "  --log LEVELS          as CRICKET_LOG\n"
-	       "  --help, --help-env, --version\n",
+	       "  --help, --help-env, --version\n\n"
+	       "What one program may take:\n",
 	       CK_DEFAULT_PORT, ck_chan_default_unix(0), CK_SESSIONS, CK_WARM_DEVICES);
+	ck_limits_help(stdout);
 }
 
 static int refuse(const char *what, const char *value)
@@ -151,6 +155,8 @@ static int parse_workers(int option, const char *value, struct ck_options *o)
 
 static int parse_option(int option, const char *value, struct ck_options *o)
 {
+	if (option >= OPT_LIMIT)
+		return ck_limits_set(&o->limits, (enum ck_limit)(option - OPT_LIMIT), value);
 	switch (option) {
 	case OPT_LISTEN:
 		return add_listen(o, value);
@@ -201,13 +207,26 @@ static int parse_option(int option, const char *value, struct ck_options *o)
 	}
 }
 
+/* The options above, and those of the limits. The last one is empty. */
+static void all_options(struct option out[CK_OPTIONS + CK_LIMITS + 1])
+{
+	memcpy(out, long_options, sizeof(long_options));
+	for (int i = 0; i < CK_LIMITS; i++)
+		out[CK_OPTIONS + i] = (struct option){ ck_limit_name((enum ck_limit)i),
+						       required_argument, NULL, OPT_LIMIT + i };
+	out[CK_OPTIONS + CK_LIMITS] = (struct option){ NULL, 0, NULL, 0 };
+}
+
 int ck_options_parse(int argc, char **argv, struct ck_options *o)
 {
+	struct option options[CK_OPTIONS + CK_LIMITS + 1];
 	int option, ret;
 
 	*o = (struct ck_options){ .max_sessions = CK_SESSIONS, .warm = -1,
 				  .warm_devices = CK_WARM_DEVICES };
-	while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
+	ck_limits_init(&o->limits);
+	all_options(options);
+	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		ret = parse_option(option, optarg, o);
 		if (ret != 0)
 			return ret;

@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "server/processes/limits.h"
+
 #define CK_LISTEN_MAX 16
 #define CK_WARM_MAX 64	/* spare workers */
 
@@ -22,6 +24,7 @@ struct ck_options {
 	const char *m3_path;	/* the memory broker's socket; NULL: beside the server's own */
 	const char *pid_file;	/* NULL: none */
 	unsigned int max_sessions;
+	struct ck_limits limits;
 	int warm;		/* spare workers; -1: one where the driver is a real one */
 	const char *warm_devices; /* whose contexts they hold: "0,1", or "none" */
 };

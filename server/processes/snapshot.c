@@ -8,6 +8,7 @@
 #include "gen/driver.h"
 #include "server/modules/modcache.h"
 #include "server/processes/snapshot.h"
+#include "rpc/alias.h"
 #include "util/util.h"
 
 /* Attributes are asked for by number; drivers newer than our list may know some more. */
@@ -165,8 +166,12 @@ int ck_snapshot_modules(ck_hello_res *res, struct ck_modcache *cache)
 		return -ENOMEM;
 	}
 	count = ck_modcache_list(cache, hashes);
-	for (size_t i = 0; i < count; i++)
-		memcpy(list[i].hash, hashes[i].bytes, sizeof(list[i].hash));
+	for (size_t i = 0; i < count; i++) {
+		struct ck_hash alias;
+
+		ck_image_alias(res->session, &hashes[i], &alias);
+		memcpy(list[i].hash, alias.bytes, sizeof(list[i].hash));
+	}
 	free(hashes);
 	res->modules.modules_val = list;
 	res->modules.modules_len = (u_int)count;

@@ -15,7 +15,7 @@ struct ck_modcache;
  */
 CUresult ck_snapshot_fill(ck_hello_res *res);
 
-/* Add the hashes of the images that @cache holds. -ENOMEM. */
+/* Add the names of the images that @cache lists, for the session of @res (rpc/alias.h). -ENOMEM. */
 int ck_snapshot_modules(ck_hello_res *res, struct ck_modcache *cache);
 
 #endif

@@ -17,4 +17,7 @@ bool ck_secret_equal(const void *a, const void *b, size_t size);
  */
 bool ck_token_admits(const char *file, const void *token, size_t size);
 
+/* Whether the server has a token, so that one which it admits tells clients apart. */
+bool ck_token_wanted(const char *file);
+
 #endif

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -39,6 +40,10 @@ CK_LOG_DEFINE("server");
 
 #define CK_DRAIN_MS 1000 /* after a bye: for commands that are still on the way */
 #define CK_DRAIN_STEP_MS 2
+#define CK_BUSY_TICK_MS 50   /* between looks at kernel output while commands come */
+#define CK_QUIET 20	     /* of those in vain, until they are rarer */
+#define CK_IDLE_TICK_MS 2000 /* a kernel may print long after the last command */
+#define CK_LONG_MESSAGES 32 /* that the lanes of a session receive at a time; others wait */
 
 /* The process has one session; threads share this. */
 static struct {
@@ -46,12 +51,15 @@ static struct {
 	struct ck_client client;
 	char peer[160];
 	int watch;			/* epoll: connections whose end is the session's */
+	int stir_fd;			/* also watched: the session's */
 	int hello_fd;			/* watched until the command connection stands */
 	struct ck_chan *_Atomic commands; /* NULL before it has joined */
 	atomic_bool command_taken;
 	atomic_uint lanes;		/* connections with a thread */
+	unsigned int max_lanes;		/* that answer calls */
+	struct ck_reader_room *room;	/* for their long messages */
 	atomic_flag ended;
-} worker = { .watch = -1 };
+} worker = { .watch = -1, .stir_fd = -1 };
 
 /* End the process, from any thread. The driver may hang in another: no handlers are run. */
 static _Noreturn void end_session(const char *reason)
@@ -73,22 +81,60 @@ static _Noreturn void end_session(const char *reason)
 	_exit(0);
 }
 
-/* Only the end of a watched connection wakes this thread, never its data. */
+/* One wait; @quiet counts looks at the session that found nothing. False: the client has gone. */
+static bool watch(unsigned int *quiet)
+{
+	int tick = *quiet < CK_QUIET ? CK_BUSY_TICK_MS : CK_IDLE_TICK_MS;
+	struct ck_session *s = atomic_load(&worker.session);
+	struct epoll_event event;
+	int n = epoll_wait(worker.watch, &event, 1, tick);
+	eventfd_t count;
+
+	if (n < 0)
+		return errno == EINTR;
+	if (n > 0 && event.data.fd != worker.stir_fd)
+		return false;
+	if (n > 0)
+		eventfd_read(worker.stir_fd, &count);
+	if (!s)
+		return true;
+	++*quiet;
+	if (n > 0 || ck_output_pending(s->output) || atomic_exchange(&s->stirred, false))
+		*quiet = 0;
+	return true;
+}
+
+/*
+ * The end of a watched connection wakes this thread, never its data. It also bounds what kernels
+ * print while no call is made that could fetch it.
+ */
 static void *watch_thread(void *unused)
 {
-	struct epoll_event event;
+	unsigned int quiet = CK_QUIET;
 
 	(void)unused;
-	while (epoll_wait(worker.watch, &event, 1, -1) < 0 && errno == EINTR)
+	while (watch(&quiet))
 		;
 	end_session("the client has gone");
 }
 
 static int watch_fd(int fd)
 {
-	struct epoll_event event = { .events = EPOLLRDHUP | EPOLLHUP | EPOLLERR };
+	struct epoll_event event = { .events = EPOLLRDHUP | EPOLLHUP | EPOLLERR, .data.fd = fd };
 
 	return epoll_ctl(worker.watch, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : 0;
+}
+
+static int watch_stirs(void)
+{
+	struct epoll_event event = { .events = EPOLLIN };
+
+	worker.stir_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	event.data.fd = worker.stir_fd;
+	if (worker.stir_fd < 0 ||
+	    epoll_ctl(worker.watch, EPOLL_CTL_ADD, worker.stir_fd, &event) < 0)
+		return -errno;
+	return 0;
 }
 
 static int start_thread(void *(*run)(void *), void *data)
@@ -143,7 +189,10 @@ static void run_lane(struct ck_chan *chan, struct ck_reader *reader)
 	}
 	if (ret == -EPROTO)
 		end_session("the client broke the protocol");
-	if (ret < 0)
+	if (ret == -ENOBUFS)
+		ck_warn("%s: more than %d long messages that do not come to an end: a lane is closed",
+			ck_chan_peer(chan), CK_LONG_MESSAGES);
+	else if (ret < 0)
 		ck_debug("%s: %s", ck_chan_peer(chan), strerror(-ret));
 }
 
@@ -221,9 +270,11 @@ static void *join_thread(void *data)
 		close(fd);
 		goto leave;
 	}
-	lane = ck_reader_create(chan, &reader);
+	lane = ck_reader_create_small(chan, worker.room, &reader);
 	if (lane == 0)
 		lane = take_join(chan, reader);
+	if (lane == CK_LANE_COMMAND && ck_reader_widen(reader) < 0)
+		end_session(strerror(ENOMEM));
 	if (lane == CK_LANE_COMMAND)
 		run_commands(chan, reader);
 	if (lane == CK_LANE_CALL)
@@ -266,8 +317,9 @@ static _Noreturn void take_connections(void)
 		if (kind != CK_CONTROL_JOIN || fd < 0)
 			continue;
 		/* One more than call lanes: the command connection. */
-		if (atomic_fetch_add(&worker.lanes, 1) > CK_MAX_LANES) {
-			ck_warn("more than %d connections in a session: refused", CK_MAX_LANES);
+		if (atomic_fetch_add(&worker.lanes, 1) > worker.max_lanes) {
+			ck_warn("a session wants more than %u connections for calls: refused "
+				"(--max-lanes)", worker.max_lanes);
 			ret = -EMFILE;
 		} else {
 			ret = start_thread(join_thread, (void *)(intptr_t)fd);
@@ -288,7 +340,7 @@ static int announce(const struct ck_session *session)
 }
 
 /* What a fresh process needs before it talks to anyone. */
-static int prepare_process(struct ck_output **output)
+static int prepare_process(const struct ck_options *options, struct ck_output **output)
 {
 	struct rlimit files;
 
@@ -302,7 +354,7 @@ static int prepare_process(struct ck_output **output)
 		files.rlim_cur = files.rlim_max;
 		setrlimit(RLIMIT_NOFILE, &files);
 	}
-	return ck_output_redirect(output);
+	return ck_output_redirect(options->limits.value[CK_LIMIT_OUTPUT], output);
 }
 
 /* The connection of the hello, watched from its first moment: a client may go while the driver
@@ -312,7 +364,9 @@ static int open_first(struct first_lane *first)
 	int ret = ck_chan_adopt(CK_WORKER_CONNECTION, &first->chan);
 
 	if (ret == 0)
-		ret = ck_reader_create(first->chan, &first->reader);
+		ret = ck_reader_room_create(CK_LONG_MESSAGES, &worker.room);
+	if (ret == 0)
+		ret = ck_reader_create_small(first->chan, worker.room, &first->reader);
 	if (ret < 0)
 		return ret;
 	snprintf(worker.peer, sizeof(worker.peer), "%s", ck_chan_peer(first->chan));
@@ -320,7 +374,9 @@ static int open_first(struct first_lane *first)
 	worker.watch = epoll_create1(EPOLL_CLOEXEC);
 	if (worker.watch < 0)
 		return -errno;
-	ret = watch_fd(worker.hello_fd);
+	ret = watch_stirs();
+	if (ret == 0)
+		ret = watch_fd(worker.hello_fd);
 	return ret < 0 ? ret : start_thread(watch_thread, NULL);
 }
 
@@ -329,8 +385,9 @@ int ck_worker_main(const struct ck_options *options, char **spare_argv)
 	static struct first_lane first;
 	struct ck_session *session = NULL;
 	struct ck_output *output = NULL;
-	int ret = prepare_process(&output);
+	int ret = prepare_process(options, &output);
 
+	worker.max_lanes = (unsigned int)options->limits.value[CK_LIMIT_LANES];
 	if (ret == 0 && spare_argv)
 		ck_spare_wait(options, spare_argv);
 	if (ret == 0)
@@ -347,10 +404,11 @@ int ck_worker_main(const struct ck_options *options, char **spare_argv)
 	if (ret < 0)
 		_exit(1);
 	ck_nvml_client(worker.client.pid, worker.client.application);
+	session->stir_fd = worker.stir_fd;
 	atomic_store(&worker.session, session);
-	ck_info("session of %s pid %u on %s (%s), client %s", worker.client.application,
+	ck_info("session of %s pid %u on %s (%s), client %s, for %s", worker.client.application,
 		worker.client.pid, worker.client.host, ck_chan_peer(first.chan),
-		worker.client.release);
+		worker.client.release, worker.client.identity.name);
 	atomic_fetch_add(&worker.lanes, 1);
 	ret = start_thread(first_thread, &first);
 	if (ret == 0)

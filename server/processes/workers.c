@@ -22,7 +22,7 @@
 
 CK_LOG_DEFINE("server");
 
-#define CK_ARGUMENTS 18
+#define CK_ARGUMENTS (18 + 2 * CK_LIMITS)
 #define CK_NOTES_MAX 2 /* of one worker, and the most to be read in a row */
 #define CK_REAP_MS 2000
 #define CK_REAP_STEP_MS 5
@@ -42,6 +42,7 @@ struct ck_workers {
 	size_t count;
 	struct ck_spare_counts spares;
 	char *arguments[CK_ARGUMENTS];
+	char limits[CK_LIMITS][32]; /* names of options among them */
 };
 
 struct ck_workers *ck_workers_create(const struct ck_options *o, const char *driver,
@@ -74,6 +75,13 @@ struct ck_workers *ck_workers_create(const struct ck_options *o, const char *dri
 	}
 	w->arguments[n++] = (char *)"--warm-devices";
 	w->arguments[n++] = (char *)o->warm_devices;
+	for (int i = 0; i < CK_LIMITS; i++) {
+		if (!o->limits.given[i])
+			continue;
+		snprintf(w->limits[i], sizeof(w->limits[i]), "--%s", ck_limit_name((enum ck_limit)i));
+		w->arguments[n++] = w->limits[i];
+		w->arguments[n++] = (char *)o->limits.given[i];
+	}
 	return w;
 }
 

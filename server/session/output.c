@@ -31,13 +31,19 @@ CK_LOG_DEFINE("server");
 #define FILES 2
 #endif
 
+static const char cut[] = "cricket: output of kernels is missing here: the program did not fetch it "
+			  "in time (see --kernel-output of the server)\n";
+
 struct file {
 	int fd;
+	int target;	     /* the descriptor that the file is behind */
 	_Atomic off_t taken; /* bytes that have been taken; changed under the lock */
+	_Atomic bool full;   /* /dev/null is behind the target meanwhile */
 };
 
 struct ck_output {
 	pthread_mutex_t lock;
+	off_t most;	     /* bytes of each file that wait to be fetched */
 	struct file file[2]; /* behind stdout, behind stderr; -1: none */
 };
 
@@ -62,6 +68,7 @@ static void on_abort(int signal)
 /* Put a file in memory behind descriptor @target. */
 static int redirect(struct file *file, const char *name, int target)
 {
+	file->target = target;
 	file->fd = memfd_create(name, MFD_CLOEXEC);
 	if (file->fd < 0)
 		return -errno;
@@ -82,7 +89,7 @@ static int keep_log(void)
 	return setenv("CRICKET_LOG_FD", text, 1) < 0 ? -errno : 0;
 }
 
-int ck_output_redirect(struct ck_output **output)
+int ck_output_redirect(size_t most, struct ck_output **output)
 {
 	struct ck_output *o = calloc(1, sizeof(*o));
 	int ret;
@@ -91,6 +98,7 @@ int ck_output_redirect(struct ck_output **output)
 		return -ENOMEM;
 	pthread_mutex_init(&o->lock, NULL);
 	o->file[0].fd = o->file[1].fd = -1;
+	o->most = (off_t)most;
 	fflush(stdout);
 	ret = redirect(&o->file[0], "cricket-stdout", STDOUT_FILENO);
 	setvbuf(stdout, NULL, _IONBF, 0);
@@ -123,16 +131,58 @@ void ck_output_destroy(struct ck_output *o)
 	free(o);
 }
 
-static bool pending(struct file *f)
+/* From now on what is written is lost, until what waits has been fetched. Lock held. */
+static void close_tap(struct ck_output *o, struct file *f)
+{
+	int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+
+	if (null < 0 || dup2(null, f->target) < 0)
+		ck_warn("kernel output cannot be bounded: %m");
+	else
+		ck_warn("the program has not fetched %lld bytes of kernel output: what follows is dropped "
+			"(--kernel-output)", (long long)o->most);
+	if (null >= 0)
+		close(null);
+	f->full = true;
+}
+
+/* All that waited has been taken: the file is written again, behind a line about the gap. */
+static void open_tap(struct file *f)
+{
+	if (write(f->fd, cut, sizeof(cut) - 1) < 0 || dup2(f->fd, f->target) < 0)
+		ck_warn("kernel output goes nowhere: %m");
+	f->full = false;
+}
+
+static off_t waiting(struct file *f)
 {
 	struct stat st;
 
-	return f->fd >= 0 && fstat(f->fd, &st) == 0 && st.st_size > f->taken;
+	return f->fd >= 0 && fstat(f->fd, &st) == 0 ? st.st_size - f->taken : 0;
+}
+
+static bool pending(struct ck_output *o, struct file *f)
+{
+	off_t bytes = waiting(f);
+
+	if (bytes > o->most && !f->full) {
+		pthread_mutex_lock(&o->lock);
+		if (!f->full)
+			close_tap(o, f);
+		pthread_mutex_unlock(&o->lock);
+	}
+	return bytes > 0;
 }
 
 bool ck_output_pending(struct ck_output *o)
 {
-	return o && (pending(&o->file[0]) || pending(&o->file[1]));
+	bool text, errors;
+
+	if (!o)
+		return false;
+	text = pending(o, &o->file[0]);
+	errors = pending(o, &o->file[1]);
+	return text || errors;
 }
 
 size_t ck_output_take(struct ck_output *o, bool errors, void *buf, size_t size)
@@ -149,6 +199,8 @@ size_t ck_output_take(struct ck_output *o, bool errors, void *buf, size_t size)
 		if (fallocate(f->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, f->taken) < 0)
 			ck_debug("output that was taken keeps its memory: %m");
 	}
+	if (f->full && waiting(f) == 0)
+		open_tap(f);
 	pthread_mutex_unlock(&o->lock);
 	return n > 0 ? (size_t)n : 0;
 }

@@ -14,8 +14,11 @@ struct ck_output;
  * Make this process's stdout and stderr files in memory; log lines go where stderr was, and so does what
  * was written to stderr and not fetched if the process aborts. Under a sanitizer, which
  * reports there, stderr stays. -errno.
+ *
+ * When ck_output_pending finds more than @most bytes of one of them that wait to be fetched, what
+ * follows is dropped until they have been; a line in its place tells the program.
  */
-int ck_output_redirect(struct ck_output **output);
+int ck_output_redirect(size_t most, struct ck_output **output);
 void ck_output_destroy(struct ck_output *output);
 
 /* Whether there are bytes to fetch. @output may be NULL here and below: then there never are. */

@@ -1,6 +1,8 @@
 /*
  * server/session/session.c - what a session's threads share: its progress, its first error.
  */
+#include <sys/eventfd.h>
+
 #include "server/session/session.h"
 #include "util/util.h"
 
@@ -25,6 +27,13 @@ void ck_session_executed(struct ck_session *s, uint64_t seq)
 	atomic_store(&s->awaited, UINT64_MAX);
 	pthread_cond_broadcast(&s->progress);
 	pthread_mutex_unlock(&s->lock);
+}
+
+void ck_session_stir_up(struct ck_session *s)
+{
+	atomic_store(&s->stirred, true);
+	if (s->stir_fd >= 0)
+		eventfd_write(s->stir_fd, 1);
 }
 
 void ck_session_wait(struct ck_session *s, uint64_t seq)

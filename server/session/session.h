@@ -19,8 +19,6 @@
 #include "server/session/handles.h"
 #include "util/spin.h"
 
-#define CK_MAX_LANES 1024 /* call lanes of one session */
-
 struct ck_session {
 	unsigned char id[16], key[16];
 	struct ck_handles *handles;
@@ -42,6 +40,8 @@ struct ck_session {
 	struct ck_spin spin;		/* of lanes, before they sleep */
 	_Atomic int async_error;	/* first CUresult of a failed command, until told */
 	_Atomic uint64_t context_epoch; /* counts changes to contexts: threads bind anew */
+	_Atomic bool stirred;		/* commands have come; the worker's watch looks after the session */
+	int stir_fd;			/* an eventfd, which tells it so; -1: none */
 	int device_count;
 	unsigned int wait_max_ms;	/* a call that waits for news is answered by then */
 	_Atomic uint64_t window_lo, window_hi; /* addresses kept for managed memory; or 0 */
@@ -80,6 +80,15 @@ bool ck_session_fail(struct ck_session *session, CUresult err);
 
 /* Command number @seq has been carried out: let lanes that wait for it go on. */
 void ck_session_executed(struct ck_session *session, uint64_t seq);
+
+void ck_session_stir_up(struct ck_session *session);
+
+/* A command may have made kernels print: have the output looked at soon. Cheap when it is already. */
+static inline void ck_session_stir(struct ck_session *session)
+{
+	if (!atomic_load_explicit(&session->stirred, memory_order_relaxed))
+		ck_session_stir_up(session);
+}
 
 /* Wait until command @seq has been carried out. */
 void ck_session_wait(struct ck_session *session, uint64_t seq);

@@ -125,7 +125,7 @@ static struct ck_session *make_session(void)
 	struct ck_modcache *cache = NULL;
 
 	install_driver();
-	if (ck_modcache_open("/proc/no-such-place", 1 << 20, &cache) < 0 ||
+	if (ck_modcache_open("/proc/no-such-place", NULL, 1 << 20, 1 << 20, &cache) < 0 ||
 	    ck_session_create(cache, NULL, 1, &session) < 0)
 		abort();
 	session->wait_max_ms = 1; /* nobody brings news */

@@ -102,7 +102,7 @@ static int make(void **state)
 
 	(void)state;
 	fake_install();
-	assert_int_equal(ck_modcache_open("/proc/no-such-place", 1 << 20, &cache), 0);
+	assert_int_equal(ck_modcache_open("/proc/no-such-place", NULL, 1 << 20, 1 << 20, &cache), 0);
 	assert_int_equal(ck_session_create(cache, NULL, 1, &session), 0);
 	open_end(&command, true);
 	open_end(&lane, false);
@@ -590,7 +590,7 @@ static void much_on_both_stdout_and_stderr_is_fetched(void **state)
 	int ret = 0;
 
 	(void)state;
-	assert_int_equal(ck_output_redirect(&session->output), 0);
+	assert_int_equal(ck_output_redirect(16u << 20, &session->output), 0);
 	both = fcntl(STDERR_FILENO, F_GET_SEALS) >= 0; /* not with a sanitizer, which writes there */
 	print_much(STDOUT_FILENO, much);
 	if (both)

@@ -154,7 +154,7 @@ static int prepare(void **state)
 	ck_driver.cuGraphExecDestroy = exec_destroy;
 	ck_driver.cuGraphLaunch = launch;
 	graphs = execs = launches = 0;
-	assert_int_equal(ck_modcache_open("/proc/no-such-place", 1 << 20, &cache), 0);
+	assert_int_equal(ck_modcache_open("/proc/no-such-place", NULL, 1 << 20, 1 << 20, &cache), 0);
 	assert_int_equal(ck_session_create(cache, NULL, 1, &session), 0);
 	q = (struct ck_request){ .session = session };
 	return 0;

@@ -181,7 +181,7 @@ static int begin(void **state)
 	ck_driver.cuMemGetAddressRange_v2 = no_range;
 	freed = released = 0;
 	next = BASE;
-	assert_int_equal(ck_modcache_open("/proc/no-such-place", 1 << 20, &cache), 0);
+	assert_int_equal(ck_modcache_open("/proc/no-such-place", NULL, 1 << 20, 1 << 20, &cache), 0);
 	assert_int_equal(ck_session_create(cache, NULL, 1, &session), 0);
 	request = (struct ck_request){ .session = session };
 	return 0;

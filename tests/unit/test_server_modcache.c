@@ -40,12 +40,19 @@ static int remove_dir(void **state)
 	return system(command);
 }
 
-static struct ck_modcache *open_cache(size_t limit)
+static const struct ck_hash alice = { { 1 } }, bob = { { 2 } };
+
+static struct ck_modcache *open_for(const struct ck_hash *owner, size_t limit, size_t owner_limit)
 {
 	struct ck_modcache *cache = NULL;
 
-	assert_int_equal(ck_modcache_open(dir, limit, &cache), 0);
+	assert_int_equal(ck_modcache_open(dir, owner, limit, owner_limit, &cache), 0);
 	return cache;
+}
+
+static struct ck_modcache *open_cache(size_t limit)
+{
+	return open_for(&alice, limit, limit);
 }
 
 /* An image of @size bytes that @seed tells from others. */
@@ -187,6 +194,148 @@ static void what_a_session_was_told_of_stays_for_it(void **state)
 	ck_modcache_close(writer);
 }
 
+/* Images in the folder, whoever uploaded them. */
+static long stored(void)
+{
+	struct ck_cachefile *files = NULL;
+	int fd = open(dir, O_RDONLY);
+	long count = ck_cachedir_scan(fd, &files);
+
+	free(files);
+	close(fd);
+	return count;
+}
+
+static void an_image_is_for_those_only_who_have_uploaded_it(void **state)
+{
+	struct ck_modcache *a = open_for(&alice, LIMIT, LIMIT), *b;
+	struct ck_hash hash = put(a, 5000, 1), listed[CK_MODCACHE_LIST];
+	size_t size;
+
+	(void)state;
+	b = open_for(&bob, LIMIT, LIMIT);
+	assert_int_equal(ck_modcache_list(b, listed), 0);
+	assert_int_equal(get(b, &hash, &size), -ENOENT); /* not by its hash either */
+	put(b, 6000, 2);
+	assert_int_equal(get(b, &hash, &size), -ENOENT);
+	put(b, 5000, 1);
+	assert_int_equal(get(b, &hash, &size), 0);
+	ck_modcache_close(b);
+	b = open_for(&bob, LIMIT, LIMIT);
+	assert_int_equal(ck_modcache_list(b, listed), 2);
+	assert_int_equal(get(b, &hash, &size), 0);
+	assert_int_equal(stored(), 2); /* once, not once for each */
+	ck_modcache_close(b);
+	ck_modcache_close(a);
+}
+
+static void sessions_of_one_identity_at_a_time_share(void **state)
+{
+	struct ck_modcache *first = open_for(&alice, LIMIT, LIMIT), *second;
+	struct ck_hash hash;
+	size_t size;
+
+	(void)state;
+	put(first, 100, 7);
+	second = open_for(&alice, LIMIT, LIMIT);
+	hash = put(first, 5000, 1);
+	assert_int_equal(get(second, &hash, &size), 0);
+	ck_modcache_close(second);
+	ck_modcache_close(first);
+}
+
+static void a_session_without_identity_leaves_and_finds_nothing(void **state)
+{
+	struct ck_modcache *a = open_for(&alice, LIMIT, LIMIT), *none = open_for(NULL, LIMIT, LIMIT);
+	struct ck_hash hash = put(a, 5000, 1), own, listed[CK_MODCACHE_LIST];
+	size_t size;
+
+	(void)state;
+	assert_int_equal(get(none, &hash, &size), -ENOENT);
+	own = put(none, 6000, 2);
+	assert_int_equal(get(none, &own, &size), 0);
+	ck_modcache_close(none);
+	none = open_for(NULL, LIMIT, LIMIT);
+	assert_int_equal(ck_modcache_list(none, listed), 0);
+	assert_int_equal(get(none, &own, &size), -ENOENT);
+	assert_int_equal(stored(), 1);
+	ck_modcache_close(none);
+	ck_modcache_close(a);
+}
+
+static void one_identity_does_not_evict_the_images_of_others(void **state)
+{
+	struct ck_modcache *a = open_for(&alice, LIMIT, LIMIT / 4);
+	struct ck_modcache *b = open_for(&bob, LIMIT, LIMIT / 4);
+	struct ck_hash kept = put(a, LIMIT / 8, 1), shared = put(a, LIMIT / 16, 2), last;
+	size_t size;
+
+	(void)state;
+	ck_modcache_close(a);
+	put(b, LIMIT / 16, 2);
+	for (unsigned int i = 10; i < 60; i++)
+		last = put(b, LIMIT / 16, i);
+	assert_true(stored() <= 2 + 4); /* of bob's, what his share holds */
+	assert_int_equal(get(b, &last, &size), 0);
+	ck_modcache_close(b);
+	a = open_for(&alice, LIMIT, LIMIT / 4);
+	assert_int_equal(get(a, &kept, &size), 0);
+	assert_int_equal(get(a, &shared, &size), 0); /* though bob's entry for it has gone */
+	ck_modcache_close(a);
+}
+
+static void tiny_images_count_as_what_they_cost(void **state)
+{
+	struct ck_modcache *a = open_for(&alice, LIMIT, 16 * CK_CACHE_BLOCK);
+
+	(void)state;
+	for (unsigned int i = 0; i < 100; i++)
+		put(a, 10, i);
+	assert_true(stored() <= 16);
+	ck_modcache_close(a);
+}
+
+static void a_session_does_not_hold_more_than_its_share(void **state)
+{
+	struct ck_modcache *a = open_for(&alice, LIMIT, LIMIT / 4);
+	struct ck_hash first = put(a, LIMIT / 8, 1);
+	size_t size;
+	long before, after;
+	int fd = dup(0);
+
+	(void)state;
+	close(fd);
+	before = fd;
+	for (unsigned int i = 10; i < 60; i++)
+		put(a, LIMIT / 8, i);
+	after = dup(0);
+	close((int)after);
+	assert_true(after - before <= 2);
+	assert_int_equal(get(a, &first, &size), 0); /* what it holds stays */
+	ck_modcache_close(a);
+}
+
+static void an_image_that_was_evicted_is_not_listed(void **state)
+{
+	struct ck_modcache *a = open_for(&alice, LIMIT, LIMIT), *b;
+	struct ck_hash hash = put(a, LIMIT / 2, 1), listed[CK_MODCACHE_LIST];
+	struct timespec t[2] = { { .tv_sec = 1000 }, { .tv_sec = 1000 } };
+	char path[160];
+
+	(void)state;
+	file_of(&hash, path, sizeof(path));
+	assert_int_equal(utimensat(AT_FDCWD, path, t, 0), 0);
+	ck_modcache_close(a);
+	b = open_for(&bob, LIMIT, LIMIT);
+	for (unsigned int i = 10; i < 14; i++)
+		put(b, LIMIT / 4, i);
+	ck_modcache_close(b);
+	assert_int_equal(access(path, F_OK), -1);
+	a = open_for(&alice, LIMIT, LIMIT);
+	assert_int_equal(ck_modcache_list(a, listed), 0);
+	ck_modcache_close(a);
+}
+
 static void without_a_folder_images_last_for_the_session(void **state)
 {
 	struct ck_modcache *cache;
@@ -194,7 +343,7 @@ static void without_a_folder_images_last_for_the_session(void **state)
 	size_t size;
 
 	(void)state;
-	assert_int_equal(ck_modcache_open("/proc/no-such-place", LIMIT, &cache), 0);
+	assert_int_equal(ck_modcache_open("/proc/no-such-place", &alice, LIMIT, LIMIT, &cache), 0);
 	hash = put(cache, 5000, 1);
 	assert_int_equal(get(cache, &hash, &size), 0);
 	assert_int_equal(size, 5000);
@@ -208,7 +357,7 @@ static void memory_is_bounded_too(void **state)
 	struct ck_hash hash;
 
 	(void)state;
-	assert_int_equal(ck_modcache_open("/proc/no-such-place", LIMIT, &cache), 0);
+	assert_int_equal(ck_modcache_open("/proc/no-such-place", &alice, LIMIT, LIMIT, &cache), 0);
 	put(cache, LIMIT / 2 + 1, 1);
 	hash = image(data, LIMIT / 2, 2);
 	assert_int_equal(ck_modcache_put(cache, &hash, data, LIMIT / 2), -ENOSPC);
@@ -218,6 +367,7 @@ static void memory_is_bounded_too(void **state)
 
 static void leftovers_of_killed_writers_are_removed(void **state)
 {
+	struct ck_modcache *cache;
 	char dead[128], alive[128];
 	pid_t pid = fork();
 
@@ -229,7 +379,9 @@ static void leftovers_of_killed_writers_are_removed(void **state)
 	snprintf(alive, sizeof(alive), "%s/tmp.%d.7", dir, (int)getpid());
 	close(open(dead, O_CREAT | O_WRONLY, 0600));
 	close(open(alive, O_CREAT | O_WRONLY, 0600));
-	ck_modcache_close(open_cache(LIMIT));
+	cache = open_cache(LIMIT);
+	put(cache, 5000, 1);
+	ck_modcache_close(cache);
 	assert_int_equal(access(dead, F_OK), -1);
 	assert_int_equal(access(alive, F_OK), 0);
 }
@@ -271,6 +423,13 @@ int main(void)
 		TEST(altered_and_cut_files_are_found_out_and_removed),
 		TEST(the_longest_unused_go_when_there_is_too_much),
 		TEST(what_a_session_was_told_of_stays_for_it),
+		TEST(an_image_is_for_those_only_who_have_uploaded_it),
+		TEST(sessions_of_one_identity_at_a_time_share),
+		TEST(a_session_without_identity_leaves_and_finds_nothing),
+		TEST(one_identity_does_not_evict_the_images_of_others),
+		TEST(tiny_images_count_as_what_they_cost),
+		TEST(a_session_does_not_hold_more_than_its_share),
+		TEST(an_image_that_was_evicted_is_not_listed),
 		TEST(without_a_folder_images_last_for_the_session),
 		TEST(memory_is_bounded_too),
 		TEST(leftovers_of_killed_writers_are_removed),

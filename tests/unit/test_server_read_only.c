@@ -188,7 +188,7 @@ static int begin(void **state)
 	mapped = 0;
 	leaves = 0;
 	meddles = releases = false;
-	assert_int_equal(ck_modcache_open("/proc/no-such-place", 1 << 20, &cache), 0);
+	assert_int_equal(ck_modcache_open("/proc/no-such-place", NULL, 1 << 20, 1 << 20, &cache), 0);
 	assert_int_equal(ck_session_create(cache, NULL, 1, &session), 0);
 	request = (struct ck_request){ .session = session };
 	assert_int_equal(ck_serve_ck_window(&request, &window, &taken), CUDA_SUCCESS);

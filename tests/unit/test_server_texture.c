@@ -73,7 +73,7 @@ static int make(void **state)
 	ck_driver.cuModuleGetTexRef = get_reference;
 	ck_driver.cuMemcpy3DAsync_v2 = copy_3d;
 	destroyed = 0;
-	if (ck_modcache_open("/proc/no-such-place", 1 << 20, &cache) ||
+	if (ck_modcache_open("/proc/no-such-place", NULL, 1 << 20, 1 << 20, &cache) ||
 	    ck_session_create(cache, NULL, 1, &session))
 		return -1;
 	request = (struct ck_request){ .session = session, .ctx = 16 };

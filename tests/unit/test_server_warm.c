@@ -125,7 +125,7 @@ static int begin(void **unused)
 	memset(counts, 0, sizeof(counts));
 	memset(peak, 0, sizeof(peak));
 	sync_error = flags_error = CUDA_SUCCESS;
-	assert_int_equal(ck_modcache_open("/dev/null/at/all", 1 << 20, &cache), 0);
+	assert_int_equal(ck_modcache_open("/dev/null/at/all", NULL, 1 << 20, 1 << 20, &cache), 0);
 	assert_int_equal(ck_session_create(cache, NULL, DEVICES, &session), 0);
 	request = (struct ck_request){ .session = session };
 	return 0;

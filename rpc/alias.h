@@ -1,0 +1,26 @@
+/*
+ * rpc/alias.h - how the reply to a hello names an image that the server holds.
+ *
+ * By a hash of the session and the image's own hash. A client that has the image finds out that it
+ * need not send it; from the list alone no image can be told or loaded.
+ */
+#ifndef CK_RPC_ALIAS_H
+#define CK_RPC_ALIAS_H
+
+#include <string.h>
+
+#include "util/hash.h"
+
+#define CK_ALIAS_SESSION 16 /* bytes of a session's id */
+
+static inline void ck_image_alias(const void *session, const struct ck_hash *image,
+				  struct ck_hash *alias)
+{
+	unsigned char both[CK_ALIAS_SESSION + CK_HASH_SIZE];
+
+	memcpy(both, session, CK_ALIAS_SESSION);
+	memcpy(both + CK_ALIAS_SESSION, image->bytes, CK_HASH_SIZE);
+	ck_hash(both, sizeof(both), alias);
+}
+
+#endif

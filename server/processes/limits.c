@@ -1,0 +1,75 @@
+/*
+ * server/processes/limits.c - see limits.h.
+ */
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "server/processes/limits.h"
+#include "util/env.h"
+#include "util/util.h"
+
+#define CK_SIZE_MOST ((uint64_t)1 << 62)
+
+static const struct row {
+	const char *name, *argument, *help, *usual; /* usual: the default as it is told */
+	uint64_t fallback, least, most;
+} table[CK_LIMITS] = {
+	[CK_LIMIT_LANES] = { "max-lanes", "N", "most threads of a program that wait for the GPU at a time",
+			     "1024", 1024, 1, 65536 },
+	[CK_LIMIT_OUTPUT] = { "kernel-output", "BYTES", "most kernel output that a program leaves unfetched",
+			      "16M", 16u << 20, 4096, CK_SIZE_MOST },
+	[CK_LIMIT_PINNED] = { "pinned-memory", "BYTES", "most pinned host memory of a program on this host",
+			      "half of the host's memory", 0, 4096, CK_SIZE_MOST },
+	[CK_LIMIT_CACHE] = { "cache-per-identity", "BYTES", "most bytes of the module cache for one identity",
+			     "1G", 1u << 30, 4096, CK_SIZE_MOST },
+};
+
+const char *ck_limit_name(enum ck_limit limit)
+{
+	return table[limit].name;
+}
+
+static uint64_t half_of_memory(void)
+{
+	long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+
+	return pages > 0 && size > 0 ? (uint64_t)pages / 2 * (uint64_t)size : CK_SIZE_MOST;
+}
+
+void ck_limits_init(struct ck_limits *limits)
+{
+	*limits = (struct ck_limits){ .given = { NULL } };
+	for (int i = 0; i < CK_LIMITS; i++)
+		limits->value[i] = table[i].fallback;
+	limits->value[CK_LIMIT_PINNED] = half_of_memory();
+}
+
+int ck_limits_set(struct ck_limits *limits, enum ck_limit limit, const char *text)
+{
+	const struct row *row = &table[limit];
+	uint64_t value;
+
+	if (strspn(text, "0123456789") == 0 || ck_env_number(text, &value) < 0 ||
+	    value < row->least || value > row->most) {
+		fprintf(stderr, "cricket-rpc-server: --%s: not a number from %llu to %llu: %s\n", row->name,
+			(unsigned long long)row->least, (unsigned long long)row->most, text);
+		return -EINVAL;
+	}
+	limits->value[limit] = value;
+	limits->given[limit] = text;
+	return 0;
+}
+
+void ck_limits_help(FILE *out)
+{
+	for (int i = 0; i < CK_LIMITS; i++) {
+		const struct row *row = &table[i];
+		int n = fprintf(out, "  --%s %s ", row->name, row->argument);
+
+		if (n > 24)
+			n = fprintf(out, "\n") - 1;
+		fprintf(out, "%*s%s (default %s)\n", 24 - n, "", row->help, row->usual);
+	}
+}

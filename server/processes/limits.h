@@ -1,0 +1,33 @@
+/*
+ * server/processes/limits.h - what one client may take, each an option of the server: one table.
+ */
+#ifndef CK_SERVER_PROCESSES_LIMITS_H
+#define CK_SERVER_PROCESSES_LIMITS_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+enum ck_limit {
+	CK_LIMIT_LANES,		/* connections of a session that answer calls */
+	CK_LIMIT_OUTPUT,	/* bytes of kernel output that wait to be fetched */
+	CK_LIMIT_PINNED,	/* bytes of host memory that a session registers */
+	CK_LIMIT_CACHE,		/* bytes of an identity's images in the module cache */
+	CK_LIMITS,
+};
+
+struct ck_limits {
+	uint64_t value[CK_LIMITS];
+	const char *given[CK_LIMITS]; /* as on the command line; NULL: the default */
+};
+
+/* The option's name, without dashes. */
+const char *ck_limit_name(enum ck_limit limit);
+
+void ck_limits_init(struct ck_limits *limits);
+
+/* Set a limit from @text: a number, of bytes with K, M, G or T behind it. -EINVAL: told on stderr. */
+int ck_limits_set(struct ck_limits *limits, enum ck_limit limit, const char *text);
+
+void ck_limits_help(FILE *out);
+
+#endif

@@ -1,0 +1,126 @@
+/*
+ * tests/unit/test_server_identity.c - on whose behalf a session runs.
+ */
+#define _GNU_SOURCE
+#include <netinet/in.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "server/session/identity.h"
+
+static bool same(const struct ck_identity *a, const struct ck_identity *b)
+{
+	return ck_hash_equal(&a->key, &b->key);
+}
+
+/* The server's end of a connection from @host of this machine. */
+static int connection_from(uint32_t host)
+{
+	struct sockaddr_in any = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct sockaddr_in from = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(host) };
+	int listener = socket(AF_INET, SOCK_STREAM, 0), client = socket(AF_INET, SOCK_STREAM, 0), fd;
+	socklen_t size = sizeof(any);
+
+	assert_int_equal(bind(listener, (struct sockaddr *)&any, sizeof(any)), 0);
+	assert_int_equal(listen(listener, 1), 0);
+	assert_int_equal(getsockname(listener, (struct sockaddr *)&any, &size), 0);
+	assert_int_equal(bind(client, (struct sockaddr *)&from, sizeof(from)), 0);
+	assert_int_equal(connect(client, (struct sockaddr *)&any, sizeof(any)), 0);
+	fd = accept(listener, NULL, NULL);
+	assert_true(fd >= 0);
+	close(listener);
+	return fd; /* the client's end stays open until the process ends */
+}
+
+static void a_unix_socket_tells_the_user_whatever_the_token(void **state)
+{
+	struct ck_identity a, b;
+	char expected[64];
+	int pair[2];
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+	ck_identity_of(pair[0], NULL, 0, &a);
+	ck_identity_of(pair[1], "secret", 6, &b);
+	snprintf(expected, sizeof(expected), "user %lu", (unsigned long)getuid());
+	assert_string_equal(a.name, expected);
+	assert_true(same(&a, &b));
+	close(pair[0]);
+	close(pair[1]);
+}
+
+static void a_token_tells_its_holder_wherever_he_is(void **state)
+{
+	int fd = connection_from(0x7f000001), other = connection_from(0x7f000002);
+	struct ck_identity a, b, c;
+
+	(void)state;
+	ck_identity_of(fd, "secret", 6, &a);
+	ck_identity_of(other, "secret", 6, &b);
+	ck_identity_of(fd, "Secret", 6, &c);
+	assert_true(same(&a, &b));
+	assert_false(same(&a, &c));
+	assert_null(strstr(a.name, "ecret")); /* names go to logs */
+	close(fd);
+	close(other);
+}
+
+static void without_a_token_the_address_tells_and_not_the_port(void **state)
+{
+	int fd[3] = { connection_from(0x7f000001), connection_from(0x7f000001),
+		      connection_from(0x7f000002) };
+	struct ck_identity i[3];
+
+	(void)state;
+	for (int n = 0; n < 3; n++) {
+		ck_identity_of(fd[n], NULL, 0, &i[n]);
+		close(fd[n]);
+	}
+	assert_string_equal(i[0].name, "address 127.0.0.1");
+	assert_true(same(&i[0], &i[1]));
+	assert_false(same(&i[0], &i[2]));
+}
+
+static void kinds_do_not_mix(void **state)
+{
+	struct ck_identity user, token;
+	int pair[2], fd = connection_from(0x7f000001);
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+	ck_identity_of(pair[0], NULL, 0, &user);
+	ck_identity_of(fd, user.name, strlen(user.name), &token);
+	assert_false(same(&user, &token));
+	close(fd);
+}
+
+static void a_peer_that_is_not_known_shares_with_nobody(void **state)
+{
+	struct ck_identity a, b;
+
+	(void)state;
+	ck_identity_of(-1, NULL, 0, &a);
+	ck_identity_of(-1, NULL, 0, &b);
+	assert_false(same(&a, &b));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_unix_socket_tells_the_user_whatever_the_token),
+		cmocka_unit_test(a_token_tells_its_holder_wherever_he_is),
+		cmocka_unit_test(without_a_token_the_address_tells_and_not_the_port),
+		cmocka_unit_test(kinds_do_not_mix),
+		cmocka_unit_test(a_peer_that_is_not_known_shares_with_nobody),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
