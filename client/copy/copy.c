@@ -203,7 +203,7 @@ static CUresult download(struct place *p, void *dst, CUdeviceptr src, size_t siz
 	ck_managed_device(src, size, false);
 	if (is_direct(p, dst, size, STAGED_DOWN))
 		return pinned_copy(p, (uintptr_t)dst, src, size, CK_PINNED_TO_HOST);
-	if (!p->waits && ck_delivery_suits(dst, size))
+	if (!p->waits && ck_hostmem_takes_delivery(dst, size))
 		return ck_delivery_copy(p->ctx->object.id, p->id, dst, src, size);
 	last = ck_command_last();
 	p->drains = true;

@@ -373,7 +373,7 @@ void ck_pages_drop(struct ck_managed *m, bool keep)
 		atomic_fetch_sub(&ck_managed_active, 1);
 	ck_ranges_remove(ck_pages_table, m->base, NULL);
 	if (m->users > 0)
-		ck_variable_shut(m);
+		m->shut(m);
 	free(m->parts);
 	free(m->state);
 	free(m);

@@ -46,6 +46,7 @@ struct ck_managed {
 	char *alias;		/* where we see the pages */
 	struct ck_part *parts;	/* variables in the pages, */
 	unsigned int users;	/* so many; 0: the range is of the window, all of it */
+	void (*shut)(struct ck_managed *m); /* of variables: give back the pages of the range */
 };
 
 /*
@@ -108,7 +109,5 @@ void ck_pages_soil(struct ck_managed *m, size_t first, size_t last);
 struct ck_managed *ck_pages_settle(uint64_t address, size_t size, bool write, bool inside);
 
 /* --- variable.c */
-/* The addresses of variables stay reserved: the driver may hand them out again. */
-void ck_variable_shut(struct ck_managed *m);
 
 #endif

@@ -67,7 +67,7 @@ static bool open_pages(struct ck_managed *m)
 	return done;
 }
 
-void ck_variable_shut(struct ck_managed *m)
+static void shut(struct ck_managed *m)
 {
 	size_t size = m->pages * CK_PAGE;
 
@@ -93,7 +93,7 @@ static CUresult adopt_pages(uint64_t lo, uint64_t hi, struct ck_context *context
 		return err;
 	*m = (struct ck_managed){ .base = lo, .pages = (hi - lo) / CK_PAGE, .context = context,
 				  .ctx = context->object.id, .attach = CU_MEM_ATTACH_GLOBAL,
-				  .attached_first = CU_MEM_ATTACH_GLOBAL };
+				  .attached_first = CU_MEM_ATTACH_GLOBAL, .shut = shut };
 	m->state = calloc(m->pages, 1);
 	cancel = ck_cancel_lock(&ck_pages_lock);
 	if (m->state && place_set(0, lo, hi)) {

@@ -323,3 +323,12 @@ CUresult ck_hostmem_settle(struct ck_context *context, struct ck_stream *stream,
 		return CUDA_SUCCESS;
 	return ck_stream_wait(context, stream);
 }
+
+bool ck_hostmem_takes_delivery(const void *to, size_t size)
+{
+	uint64_t at = (uintptr_t)to;
+	struct ck_allocation a;
+
+	return ck_allocation_find(at, &a) && !ck_kind_on_device(a.kind) && !a.shared &&
+	       size <= a.base + a.size - at && !(ck_managed_may_be(at) && ck_managed_is(at));
+}

@@ -291,3 +291,16 @@ CK_EXPORT CUresult cuCtxSynchronize_v2(CUcontext handle)
 		ctx->synced = last;
 	return err;
 }
+
+/* The streams of a thread (CU_STREAM_PER_THREAD) go with it; the driver finishes their work first. */
+static void thread_ended(struct ck_thread *t)
+{
+	for (unsigned int i = 0; i < t->own_stream_count; i++) {
+		struct ck_stream *s = ck_object_check(t->own_streams[i], CK_OBJECT_STREAM);
+
+		if (s && ck_session_check() == CUDA_SUCCESS)
+			cuStreamDestroy_v2((CUstream)s);
+	}
+	free(t->own_streams);
+}
+CK_ON_THREAD_END(thread_ended);

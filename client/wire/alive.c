@@ -1,11 +1,16 @@
 /*
- * client/wire/alive.c - see client/wire/alive.h.
+ * client/wire/alive.c - a call waits, and nothing comes: does the kernel run for long, or does the server
+ * not respond?
+ *
+ * A thread of ours asks the server on a lane of its own. Any thread of the worker can answer, whatever
+ * the GPU does; a stopped worker cannot. The first wait that lasts a second starts the thread, which
+ * asks only while some call waits.
  */
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "client/wire/alive.h"
+#include "client/wire/hooks.h"
 #include "client/wire/client.h"
 #include "client/wire/lane.h"
 #include "rpc/record.h"
@@ -89,11 +94,10 @@ static void *ask(void *unused)
 	return NULL;
 }
 
-void ck_alive_suspect(void *unused)
+static void suspect(void)
 {
 	int cancel;
 
-	(void)unused;
 	if (asks) {
 		overdue();
 		return;
@@ -108,10 +112,12 @@ void ck_alive_suspect(void *unused)
 	all.wanted = true;
 	ck_cancel_unlock(&all.lock, cancel);
 }
+CK_ON_QUIET(suspect);
 
-void ck_alive_forget(void)
+static void in_child(void)
 {
 	pthread_mutex_init(&all.lock, NULL);
 	pthread_cond_init(&all.asked, NULL);
 	all.running = all.wanted = told = false;
 }
+CK_ON_FORK(in_child);

@@ -220,6 +220,8 @@ extern size_t ck_copy_part;
 void ck_hostmem_dispose(const struct ck_allocation *a);
 /* Have the device reach pinned memory that a word of a kernel's parameters may point to. */
 CUresult ck_hostmem_expose(uint64_t address);
+/* Are [@to, @to+@size) pinned and no tracked pages, so that a copy may be written there later? */
+bool ck_hostmem_takes_delivery(const void *to, size_t size);
 /* CUDA_SUCCESS when the device can use [address, address+size) as its own: its memory, or pinned
  * memory, which it then reaches as a kernel does. */
 CUresult ck_device_reach(uint64_t address, size_t size);

@@ -23,7 +23,6 @@
 #include "client/wire/command.h"
 #include "client/wire/hooks.h"
 #include "client/wire/stats.h"
-#include "client/wire/alive.h"
 #include "rpc/fields.h"
 #include "rpc/proc.h"
 #include "rpc/record.h"
@@ -321,12 +320,18 @@ void ck_command_flush(void)
 	inside = false;
 }
 
+static void quiet(void *unused)
+{
+	(void)unused;
+	ck_quiet();
+}
+
 int ck_command_start(struct ck_chan *chan)
 {
 	int ret;
 
 	cmd.chan = chan;
-	ck_chan_on_quiet(chan, ck_alive_suspect, NULL);
+	ck_chan_on_quiet(chan, quiet, NULL);
 	cmd.shared = ck_chan_in_rings(chan);
 	if (cmd.shared) {
 		ck_chan_spin(chan, ROOM_SPIN_US);

@@ -12,10 +12,9 @@
 
 #include "client/wire/delivery.h"
 #include "client/wire/lane.h"
-#include "client/managed/managed.h"
 #include "client/wire/spread.h"
 #include "client/wire/status.h"
-#include "client/wire/alive.h"
+#include "client/wire/hooks.h"
 #include "rpc/proc.h"
 #include "rpc/status.h"
 #include "util/cancel.h"
@@ -47,7 +46,6 @@ static struct {
 static pthread_mutex_t starting = PTHREAD_MUTEX_INITIALIZER; /* taken first: of threads */
 static unsigned int threads;
 
-_Atomic uint32_t ck_delivered;
 _Atomic unsigned int ck_delivery_count;
 
 /* --- what has come. The lock is held. */
@@ -102,7 +100,7 @@ CUresult ck_delivery_wait(uint32_t rank)
 	while ((missing = is_beyond(rank)) && ck_client.state == CK_STATE_READY) {
 		wait_a_while();
 		if (++looks % LOOKS_A_SECOND == 0)
-			ck_alive_suspect(NULL);
+			ck_quiet();
 	}
 	pthread_mutex_unlock(&all.lock);
 	return missing ? CUDA_ERROR_DEVICE_UNAVAILABLE : CUDA_SUCCESS;
@@ -163,16 +161,18 @@ static void told(const ck_delivery_next_res *res)
 	pthread_mutex_unlock(&all.lock);
 }
 
-void ck_delivery_arrived(const struct ck_arrival *arrival, const void *results)
+void ck_delivery_arrived(const void *closure, const void *results)
 {
+	const struct ck_arrival *arrival = closure;
 	if (arrival->copy)
 		arrived(arrival, results);
 	if (arrival->news)
 		told(results);
 }
 
-void ck_delivery_broken(const struct ck_arrival *arrival)
+void ck_delivery_broken(const void *closure)
 {
+	const struct ck_arrival *arrival = closure;
 	if (!arrival->copy)
 		return;
 	free(arrival->scratch);
@@ -181,6 +181,8 @@ void ck_delivery_broken(const struct ck_arrival *arrival)
 	pthread_cond_broadcast(&all.changed);
 	pthread_mutex_unlock(&all.lock);
 }
+CK_HOOK(along, delivery, ck_delivery_place, ck_delivery_arrived, ck_delivery_broken, ck_delivery_wait);
+_Static_assert(sizeof(struct ck_arrival) <= CK_ALONG_CLOSURE, "a lane has no room for an arrival");
 
 /* Without this thread no wait would end: its end is the session's. */
 static void *receive(void *unused)
@@ -203,15 +205,6 @@ static void *receive(void *unused)
 }
 
 /* --- what others call */
-
-bool ck_delivery_suits(const void *to, size_t size)
-{
-	uint64_t at = (uintptr_t)to;
-	struct ck_allocation a;
-
-	return ck_allocation_find(at, &a) && !ck_kind_on_device(a.kind) && !a.shared &&
-	       size <= a.base + a.size - at && !(ck_managed_may_be(at) && ck_managed_is(at));
-}
 
 /* False: there is no thread at all. */
 static bool start_threads(unsigned int count)

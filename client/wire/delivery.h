@@ -13,9 +13,6 @@
 
 #include "client/wire/client.h"
 
-/* Is @size bytes from @to on memory that may be written later: pinned, and no page of it tracked? */
-bool ck_delivery_suits(const void *to, size_t size);
-
 /* Have @size bytes at @src copied to @to, in the order of @stream. */
 CUresult ck_delivery_copy(uint64_t ctx, uint64_t stream, void *to, CUdeviceptr src, size_t size);
 
@@ -40,26 +37,15 @@ struct ck_arrival {
 };
 
 void *ck_delivery_place(void *arrival, const void *results, size_t size);
-void ck_delivery_arrived(const struct ck_arrival *arrival, const void *results);
+void ck_delivery_arrived(const void *arrival, const void *results);
 
 /* The connection broke while the part came: its memory is not written any more. */
-void ck_delivery_broken(const struct ck_arrival *arrival);
-
-/* Parts up to this rank, and all before, have come. Ranks wrap round. */
-extern _Atomic uint32_t ck_delivered;
+void ck_delivery_broken(const void *arrival);
 
 /*
  * Wait until parts up to @rank are here. An error means that the session has ended and that they
  * will not come: the caller must not report that work in front of them is done.
  */
 __attribute__((warn_unused_result)) CUresult ck_delivery_wait(uint32_t rank);
-
-/* The same for a reply that has named @rank; nearly free when nothing is under way. */
-__attribute__((warn_unused_result)) static inline CUresult ck_delivery_covered(uint32_t rank)
-{
-	if (likely(rank == atomic_load_explicit(&ck_delivered, memory_order_acquire)))
-		return CUDA_SUCCESS;
-	return ck_delivery_wait(rank);
-}
 
 #endif

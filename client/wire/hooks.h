@@ -13,8 +13,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "cuda/types.h"
+
 struct ck_context;
 struct ck_stream;
+struct ck_thread;
 
 /* The folders of client/, the lowest first. */
 enum ck_layer {
@@ -51,6 +54,13 @@ struct ck_hook_context_end {
 };
 CK_HOOK_LIST(context_end);
 #define CK_ON_CONTEXT_END(layer, function) CK_HOOK(context_end, function, layer, function)
+
+/* --- a thread of the application ends (wire/thread.c) */
+struct ck_hook_thread_end {
+	void (*run)(struct ck_thread *thread);
+};
+CK_HOOK_LIST(thread_end);
+#define CK_ON_THREAD_END(function) CK_HOOK(thread_end, function, function)
 
 /* --- the application destroys a stream (objects/stream.c) */
 struct ck_hook_stream_end {
@@ -90,6 +100,34 @@ static inline void *ck_payload_reach(const void *data, size_t size, bool write)
 			data = h->run(data, size, write);
 	return (void *)(uintptr_t)data;
 }
+
+/* --- a thread has waited for the server for a second, or for one more. Any lock may be held. */
+struct ck_hook_quiet {
+	void (*run)(void);
+};
+CK_HOOK_LIST(quiet);
+#define CK_ON_QUIET(function) CK_HOOK(quiet, function, function)
+
+static inline void ck_quiet(void)
+{
+	ck_each_hook(quiet, h)
+		h->run();
+}
+
+/*
+ * --- bytes that no call asked for come in front of a reply (wire/lane.c). place() returns where they
+ * belong, given the results before them (NULL: they are not as the protocol has it). Then arrived(), or
+ * broken() if the connection broke. The closure is zeroed memory of the hook's own. wait() returns when
+ * all bytes up to a rank that a reply names have come, or with an error: they will not.
+ */
+#define CK_ALONG_CLOSURE 32
+struct ck_hook_along {
+	void *(*place)(void *closure, const void *results, size_t size);
+	void (*arrived)(const void *closure, const void *results);
+	void (*broken)(const void *closure);
+	CUresult (*wait)(uint32_t rank);
+};
+CK_HOOK_LIST(along);
 
 /* --- a thread has touched @address, which it cannot access (managed/fault.c). True: now it can. */
 struct ck_hook_fault {

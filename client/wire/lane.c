@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <pthread.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,11 +12,9 @@
 
 #include "client/wire/client.h"
 #include "client/wire/command.h"
-#include "client/wire/delivery.h"
 #include "client/wire/lane.h"
 #include "client/wire/hooks.h"
 #include "client/wire/stats.h"
-#include "client/wire/alive.h"
 #include "rpc/proc.h"
 #include "rpc/record.h"
 #include "util/cancel.h"
@@ -53,7 +52,7 @@ static void quiet(void *closure)
 	const struct ck_lane *lane = closure;
 
 	if (!lane->idle)
-		ck_alive_suspect(NULL);
+		ck_quiet();
 }
 
 int ck_lane_create(struct ck_chan *chan, struct ck_lane **out)
@@ -306,20 +305,30 @@ static int take_results(struct ck_lane *lane, const struct ck_record *record, si
 	return take_bulk(lane, offset, length, x);
 }
 
+_Atomic uint32_t ck_delivered;
+
+CUresult ck_lane_covered(uint32_t rank)
+{
+	if (likely(rank == atomic_load_explicit(&ck_delivered, memory_order_acquire)))
+		return CUDA_SUCCESS;
+	return __start_ck_along->wait(rank);
+}
+
 /* A small copy that the reply has taken along; it comes in front of it. */
 static int take_along(struct ck_lane *lane, const struct ck_record *record, size_t offset)
 {
+	const struct ck_hook_along *along = __start_ck_along; /* there is one: delivery.c's */
+	_Alignas(max_align_t) unsigned char closure[CK_ALONG_CLOSURE] = { 0 };
 	ck_delivery_next_res res = { 0 };
-	struct ck_arrival arrival = { 0 };
 	struct ck_sink sink = { 0 };
 	struct ck_exchange x = { .xdr_res = (xdrproc_t)xdr_ck_delivery_next_res, .res = &res,
-				 .sink = &sink, .place = ck_delivery_place, .closure = &arrival };
+				 .sink = &sink, .place = along->place, .closure = closure };
 	int ret = take_results(lane, record, offset, &x);
 
 	if (ret == 0)
-		ck_delivery_arrived(&arrival, &res);
+		along->arrived(closure, &res);
 	else
-		ck_delivery_broken(&arrival);
+		along->broken(closure);
 	return ret;
 }
 
@@ -412,7 +421,7 @@ CUresult ck_call_aside(uint32_t proc, void *args, void *res)
 				 .args = args, .res = res, .idle = true };
 	CUresult err = call_aside(&x);
 
-	return err ? err : ck_delivery_covered(((const ck_result *)res)->delivered);
+	return err ? err : ck_lane_covered(((const ck_result *)res)->delivered);
 }
 
 CUresult ck_call_aside_bulk(uint32_t proc, void *args, void *res, ck_place_fn place, void *closure)
@@ -443,7 +452,7 @@ static CUresult answered(const struct ck_proc *p, struct ck_exchange *x, uint64_
 
 	if (head->err == 0)
 		head->err = x->bulk_err;
-	missing = ck_delivery_covered(head->delivered);
+	missing = ck_lane_covered(head->delivered);
 	if (unlikely(missing))
 		return missing;
 	if (unlikely(ck_stats_on))

@@ -76,4 +76,13 @@ int ck_lane_exchange(struct ck_lane *lane, struct ck_exchange *x);
  */
 bool ck_output_fetch(void);
 
+/* Deliveries up to this rank, and all before, have come. Ranks wrap round. */
+extern _Atomic uint32_t ck_delivered;
+
+/*
+ * Wait until deliveries up to the rank that a reply has named are here. Nearly free when nothing is
+ * under way. An error: they will not come, and the caller must not report success.
+ */
+__attribute__((warn_unused_result)) CUresult ck_lane_covered(uint32_t rank);
+
 #endif

@@ -12,7 +12,6 @@
 #include "client/wire/client.h"
 #include "client/wire/command.h"
 #include "client/wire/lane.h"
-#include "client/wire/alive.h"
 #include "libcuda/logs.h"
 #include "client/wire/hooks.h"
 #include "client/wire/stats.h"
@@ -263,7 +262,6 @@ static void start_anew(void)
 {
 	ck_lane_forget();
 	ck_command_forget();
-	ck_alive_forget();
 	pthread_mutex_init(&images_lock, NULL);
 	if (!connecting) {	/* what another thread was just filling is left as it is */
 		ck_map_destroy(images);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "client/wire/client.h"
+#include "client/wire/hooks.h"
 #include "client/wire/lane.h"
 #include "cuda/errors.h"
 #include "util/cancel.h"
@@ -19,18 +20,12 @@ __thread struct ck_context *ck_thread_context __attribute__((tls_model("initial-
 static pthread_key_t key;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* The thread's own streams go with it; work on them is finished by the driver first. */
 static void end(void *arg)
 {
 	struct ck_thread *t = arg;
 
-	for (unsigned int i = 0; i < t->own_stream_count; i++) {
-		struct ck_stream *s = ck_object_check(t->own_streams[i], CK_OBJECT_STREAM);
-
-		if (s && ck_session_check() == CUDA_SUCCESS)
-			cuStreamDestroy_v2((CUstream)s);
-	}
-	free(t->own_streams);
+	ck_each_hook(thread_end, h)
+		h->run(t);
 	if (t->lane)
 		ck_lane_release(t->lane);
 	self = NULL;

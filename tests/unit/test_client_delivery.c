@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "client/wire/delivery.h"
+#include "client/wire/lane.h"
 #include "tests/unit/client_peer.h"
 
 #define DEVICE 0x700000000000ull
@@ -220,8 +221,8 @@ static void a_wait_over_bytes_that_will_not_come_is_an_error(void **state)
 	assert_int_equal(pthread_create(&thread, NULL, lose_late, NULL), 0);
 	assert_int_equal(cuStreamSynchronize(stream), CUDA_ERROR_DEVICE_UNAVAILABLE);
 	pthread_join(thread, NULL);
-	assert_int_equal(ck_delivery_covered(rank), CUDA_ERROR_DEVICE_UNAVAILABLE);
-	ok(ck_delivery_covered(rank - 1));
+	assert_int_equal(ck_lane_covered(rank), CUDA_ERROR_DEVICE_UNAVAILABLE);
+	ok(ck_lane_covered(rank - 1));
 }
 
 int main(void)
