@@ -173,6 +173,20 @@ void ck_module_note_variable(struct ck_module *m, CUdeviceptr at, size_t size,
 	pthread_mutex_unlock(&ck_module_lock);
 }
 
+CUresult ck_module_note_managed(struct ck_module *m, CUdeviceptr at, size_t size,
+				struct ck_context *ctx)
+{
+	struct ck_allocation known;
+	CUresult err;
+
+	if (ck_allocation_find(at, &known) && known.kind == CK_MEMORY_MANAGED)
+		return CUDA_SUCCESS;
+	err = ck_managed_adopt(at, size, ctx);
+	if (!err)
+		ck_module_note_variable(m, at, size, CK_MEMORY_MANAGED, ctx);
+	return err;
+}
+
 CUresult ck_module_get_global(struct ck_module *m, const char *name, CUdeviceptr *dptr,
 			      size_t *bytes)
 {
@@ -185,6 +199,7 @@ CUresult ck_module_get_global(struct ck_module *m, const char *name, CUdeviceptr
 		size_t size;
 	} found = { 0 };
 	size_t key_size;
+	int managed = 0;
 	CUresult err = ck_enter(&key.ctx);
 
 	if (err)
@@ -199,12 +214,17 @@ CUresult ck_module_get_global(struct ck_module *m, const char *name, CUdeviceptr
 	strcpy(key.name, name);
 	key_size = offsetof(__typeof__(key), name) + strlen(name);
 	if (!ck_cache_get(&key, key_size, &found, sizeof(found))) {
-		err = ck_wire_ck_global(key.ctx, key.module, name, &found.at, &found.size);
+		err = ck_wire_ck_global(key.ctx, key.module, name, &found.at, &found.size,
+					&managed);
 		if (err)
 			return err;
-		ck_address_claim(found.at, found.size);
-		ck_module_note_variable(m, found.at, found.size, CK_MEMORY_DEVICE,
-					ck_context_current());
+		/* without pages here for the host, a managed one is still the device's */
+		if (!managed || ck_module_note_managed(m, found.at, found.size,
+						       ck_context_current())) {
+			ck_address_claim(found.at, found.size);
+			ck_module_note_variable(m, found.at, found.size, CK_MEMORY_DEVICE,
+						ck_context_current());
+		}
 		ck_cache_put(&key, key_size, &found, sizeof(found));
 	}
 	if (dptr)
