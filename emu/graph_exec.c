@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "emu/graph.h"
+#include "emu/graph_pool.h"
 #include "emu/graph_run.h"
 
 #define FLAGS                                                                                      \
@@ -44,6 +45,7 @@ static void exec_free(struct ck_emu_object *object)
 {
 	struct ck_emu_exec *exec = (struct ck_emu_exec *)object;
 
+	ck_emu_graph_pool_forget(exec);
 	ck_emu_graph_lock();
 	if (exec->claimed)
 		ck_emu_graph_memory_claim(exec->graph, false);
