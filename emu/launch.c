@@ -140,7 +140,8 @@ static CUresult launch_queue(struct ck_emu_function *function, struct ck_ptx_gri
 	CUresult result = CUDA_ERROR_INVALID_HANDLE;
 
 	if (function->info.refusal) {
-		ck_err("launch of %s: %s", function->info.name, function->info.refusal);
+		if (!atomic_exchange(&function->refused, true))
+			ck_err("launch of %s: %s", function->info.name, function->info.refusal);
 		result = CUDA_ERROR_NOT_SUPPORTED;
 		goto put_function;
 	}

@@ -47,6 +47,12 @@ def test_nvml_and_the_driver_tell_the_same(server, app, transport, argument):
     server.wait_idle()
 
 
+@pytest.mark.skipif(DRIVER != "emu", reason="needs no server")
+def test_the_emulated_driver_has_nvml_too(app, direct_env):
+    result = run([app("nvml")], direct_env)
+    assert (result.out, result.status) == (PROMISED, 0), result.err
+
+
 @pytest.mark.parametrize("argument", ([], ["fork"]), ids=("here", "fork"))
 def test_a_program_that_is_linked_with_nvml_finds_it(server, app, argument):
     program, address = app("nvml_linked"), server.address("unix")
