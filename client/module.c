@@ -176,14 +176,17 @@ void ck_module_note_variable(struct ck_module *m, CUdeviceptr at, size_t size,
 CUresult ck_module_note_managed(struct ck_module *m, CUdeviceptr at, size_t size,
 				struct ck_context *ctx)
 {
+	static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER; /* two threads may ask for it */
 	struct ck_allocation known;
-	CUresult err;
+	CUresult err = CUDA_SUCCESS;
 
-	if (ck_allocation_find(at, &known) && known.kind == CK_MEMORY_MANAGED)
-		return CUDA_SUCCESS;
-	err = ck_managed_adopt(at, size, ctx);
-	if (!err)
-		ck_module_note_variable(m, at, size, CK_MEMORY_MANAGED, ctx);
+	pthread_mutex_lock(&once);
+	if (!ck_allocation_find(at, &known) || known.kind != CK_MEMORY_MANAGED) {
+		err = ck_managed_adopt(at, size, ctx);
+		if (!err)
+			ck_module_note_variable(m, at, size, CK_MEMORY_MANAGED, ctx);
+	}
+	pthread_mutex_unlock(&once);
 	return err;
 }
 
