@@ -269,6 +269,8 @@ struct ck_emu_stream *ck_emu_context_gate(struct ck_emu_context *context);
 void ck_emu_stream_close(struct ck_emu_stream *stream);
 /* Wait for all work of the context queued so far; shows what was printed. Its state. */
 CUresult ck_emu_context_wait(struct ck_emu_context *context);
+/* Run and free @command once all work queued in @context is done; without work, only free it. */
+void ck_emu_context_then(struct ck_emu_context *context, struct ck_emu_command *command);
 /* Give the context the stream of its null handle: 0 or -ENOMEM. */
 int ck_emu_context_start(struct ck_emu_context *context);
 /* Close every stream of the context and wait until no thread works for it. */

@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "emu/emu.h"
+#include "emu/usage.h"
 
 enum { STATE_NEW, STATE_READY, STATE_NO_DEVICE, STATE_BROKEN, STATE_BAD_LIST, STATE_FORKED };
 
@@ -25,8 +26,10 @@ static void forked(void)
 __attribute__((destructor)) static void at_exit(void)
 {
 	atomic_store(&exiting, true);
-	if (atomic_load(&state) == STATE_READY)
+	if (atomic_load(&state) == STATE_READY) {
 		ck_emu_engine_exit();
+		ck_emu_usage_leave();
+	}
 }
 
 CUresult ck_emu_enter_bare(void)
@@ -70,8 +73,10 @@ CUresult cuInit(unsigned int Flags)
 	pthread_mutex_lock(&lock);
 	now = atomic_load(&state);
 	if (now == STATE_NEW) {
-		int ret = ck_emu_devices_init();
+		int ret;
 
+		ck_emu_usage_join();
+		ret = ck_emu_devices_init();
 		if (ret < 0 || pthread_atfork(NULL, NULL, forked))
 			now = ret == -EINVAL ? STATE_BAD_LIST : STATE_BROKEN;
 		else

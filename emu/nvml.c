@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "emu/nvml.h"
+#include "libcuda/nvml_error.h"
 
 static atomic_uint started;
 
@@ -43,6 +44,23 @@ nvmlReturn_t nvmlInit_v2(void)
 		return NVML_ERROR_DRIVER_NOT_LOADED;
 	atomic_fetch_add(&started, 1);
 	return NVML_SUCCESS;
+}
+
+/* Flags ask for a start without GPUs, or without attaching to them: there is no other start here. */
+nvmlReturn_t nvmlInitWithFlags(unsigned int flags)
+{
+	(void)flags;
+	return nvmlInit_v2();
+}
+
+nvmlReturn_t nvmlInit(void)
+{
+	return nvmlInit_v2();
+}
+
+const char *nvmlErrorString(nvmlReturn_t result)
+{
+	return ck_nvml_error_text((unsigned int)result);
 }
 
 nvmlReturn_t nvmlShutdown(void)

@@ -9,6 +9,7 @@
 
 #include "emu/memory/arena.h"
 #include "emu/nvml.h"
+#include "emu/usage.h"
 
 #define TEMPERATURE 30		/* degrees Celsius */
 #define POWER_MW 60000
@@ -75,7 +76,19 @@ nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int *major,
 	return err;
 }
 
-/* --- memory */
+/* --- memory: that of all processes of this user */
+
+static size_t memory_used(const struct ck_emu_device *device)
+{
+	struct ck_emu_use list[CK_EMU_USERS];
+	unsigned int count = ck_emu_usage_list(device->number, list);
+	uint64_t used = 0;
+
+	/* each process has a whole device to itself: together they may use more than there is */
+	for (unsigned int i = 0; i < count; i++)
+		used += ck_min(list[i].bytes, device->memory_total - used);
+	return used;
+}
 
 nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, struct nvmlMemory_t *memory)
 {
@@ -85,7 +98,7 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, struct nvmlMemory_t *m
 
 	if (err)
 		return err;
-	ck_emu_arena_info(d, &used);
+	used = memory_used(d);
 	*memory = (struct nvmlMemory_t){ d->memory_total, d->memory_total - used, used };
 	return NVML_SUCCESS;
 }
@@ -136,7 +149,7 @@ nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device,
 
 	if (err)
 		return err;
-	ck_emu_arena_info(d, &used);
+	used = memory_used(d);
 	*utilization = (struct nvmlUtilization_t){ 0, (unsigned int)(used * 100 / d->memory_total) };
 	return NVML_SUCCESS;
 }
@@ -206,40 +219,45 @@ nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int valuesCount,
 	return err;
 }
 
-/* --- processes: this one, where it holds memory */
+/* --- processes that hold memory */
 
-nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsigned int *infoCount,
-						     struct nvmlProcessInfo_t *infos)
+/* How many, at @list and at *@infoCount, for which there must be room. */
+static nvmlReturn_t processes(nvmlDevice_t device, unsigned int *infoCount, const void *infos,
+			      struct ck_emu_use list[CK_EMU_USERS])
 {
 	struct ck_emu_device *d;
 	nvmlReturn_t err = ck_emu_nvml_begin(device, infoCount, &d);
 	unsigned int room;
-	size_t used;
 
 	if (err)
 		return err;
-	ck_emu_arena_info(d, &used);
 	room = *infoCount;
-	*infoCount = used > 0;
+	*infoCount = ck_emu_usage_list(d->number, list);
 	if (room < *infoCount)
 		return NVML_ERROR_INSUFFICIENT_SIZE;
-	if (used > 0 && !infos)
-		return NVML_ERROR_INVALID_ARGUMENT;
-	if (used > 0)
-		infos[0] = (struct nvmlProcessInfo_t){ (unsigned int)getpid(), used,
+	return *infoCount && !infos ? NVML_ERROR_INVALID_ARGUMENT : NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsigned int *infoCount,
+						     struct nvmlProcessInfo_t *infos)
+{
+	struct ck_emu_use list[CK_EMU_USERS];
+	nvmlReturn_t err = processes(device, infoCount, infos, list);
+
+	for (unsigned int i = 0; !err && i < *infoCount; i++)
+		infos[i] = (struct nvmlProcessInfo_t){ list[i].pid, list[i].bytes,
 						       NVML_NO_INSTANCE, NVML_NO_INSTANCE };
-	return NVML_SUCCESS;
+	return err;
 }
 
 nvmlReturn_t nvmlDeviceGetComputeRunningProcesses(nvmlDevice_t device, unsigned int *infoCount,
 						  struct nvmlProcessInfo_v1_t *infos)
 {
-	struct nvmlProcessInfo_t info;
-	nvmlReturn_t err = nvmlDeviceGetComputeRunningProcesses_v3(device, infoCount,
-								   infos ? &info : NULL);
+	struct ck_emu_use list[CK_EMU_USERS];
+	nvmlReturn_t err = processes(device, infoCount, infos, list);
 
-	if (!err && *infoCount > 0)
-		infos[0] = (struct nvmlProcessInfo_v1_t){ info.pid, info.usedGpuMemory };
+	for (unsigned int i = 0; !err && i < *infoCount; i++)
+		infos[i] = (struct nvmlProcessInfo_v1_t){ list[i].pid, list[i].bytes };
 	return err;
 }
 

@@ -66,6 +66,7 @@ client() {
 	ln -sf ../cricket-client.so "$home/lib/libcuda.so.1"
 	ln -sf ../libnvidia-ml.so.1 "$home/lib/libnvidia-ml.so.1"
 	ln -sf ../libcuda-emu.so "$home/emu/libcuda.so.1"
+	ln -sf ../libcuda-emu.so "$home/emu/libnvidia-ml.so.1"
 	ln -sf libcuda.so.1 "$home/lib/libcuda.so"
 	ln -sf libcuda.so.1 "$home/emu/libcuda.so"
 	manuals cricket-client.7

@@ -43,6 +43,9 @@ static const struct ck_env_row table[] = {
 	 "place is told in a line on stderr, and kernels run slower; count: instructions of each launch"},
 	{"CRICKET_EMU_DIRTY", "0",
 	 "emulated driver: 1 fills new memory of cuMemCreate with rubbish, as a driver may leave it"},
+	{"CRICKET_EMU_USAGE", NULL,
+	 "emulated driver: file in which processes tell each other how much device memory they use, for\n"
+	 "NVML; default: one in /dev/shm for each user; empty: NVML shows each process alone"},
 	{"CRICKET_M3", NULL,
 	 "m3: socket of the memory broker; default: the server's usual unix socket and .m3"},
 	{"CRICKET_WCM_BACKING", "auto",

@@ -175,6 +175,8 @@ CK_EXPORT CUresult cuTexObjectDestroy(CUtexObject texObject)
 
 	if (err)
 		return err;
+	if (!texObject) /* as the driver: there is nothing to destroy */
+		return CUDA_SUCCESS;
 	return forget(&key) ? ck_wire_cuTexObjectDestroy(key.ctx, texObject) :
 			      CUDA_ERROR_INVALID_VALUE;
 }
@@ -186,6 +188,8 @@ CK_EXPORT CUresult cuSurfObjectDestroy(CUsurfObject surfObject)
 
 	if (err)
 		return err;
+	if (!surfObject) /* as the driver: there is nothing to destroy */
+		return CUDA_SUCCESS;
 	return forget(&key) ? ck_wire_cuSurfObjectDestroy(key.ctx, surfObject) :
 			      CUDA_ERROR_INVALID_VALUE;
 }

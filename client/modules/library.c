@@ -130,11 +130,9 @@ CK_EXPORT CUresult cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlibrar
 	return ck_module_get_global(ck_module_from(library, true), name, dptr, bytes);
 }
 
-/* The variable is managed by the server's driver; here its pages are tracked where it is. */
 static CUresult adopt(struct ck_module *m, const char *name, CUdeviceptr *at, size_t *size)
 {
 	struct ck_context *ctx = ck_context_current();
-	struct ck_allocation known;
 	CUresult err = CUDA_SUCCESS;
 
 	/* asked for before there is a context, as the CUDA runtime does: someone must copy */
@@ -142,12 +140,7 @@ static CUresult adopt(struct ck_module *m, const char *name, CUdeviceptr *at, si
 		err = cuDevicePrimaryCtxRetain((CUcontext *)&ctx, 0);
 	if (!err)
 		err = ck_wire_ck_managed_global(ctx->object.id, m->object.id, name, at, size);
-	if (err || (ck_allocation_find(*at, &known) && known.kind == CK_MEMORY_MANAGED))
-		return err;
-	err = ck_managed_adopt(*at, *size, ctx);
-	if (!err)
-		ck_module_note_variable(m, *at, *size, CK_MEMORY_MANAGED, ctx);
-	return err;
+	return err ? err : ck_module_note_managed(m, *at, *size, ctx);
 }
 
 CK_EXPORT CUresult cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibrary library,

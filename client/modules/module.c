@@ -186,6 +186,23 @@ void ck_module_note_variable(struct ck_module *m, CUdeviceptr at, size_t size,
 	pthread_mutex_unlock(&ck_module_lock);
 }
 
+CUresult ck_module_note_managed(struct ck_module *m, CUdeviceptr at, size_t size,
+				struct ck_context *ctx)
+{
+	static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER; /* two threads may ask for it */
+	struct ck_allocation known;
+	CUresult err = CUDA_SUCCESS;
+
+	pthread_mutex_lock(&once);
+	if (!ck_allocation_find(at, &known) || known.kind != CK_MEMORY_MANAGED) {
+		err = ck_managed_adopt(at, size, ctx);
+		if (!err)
+			ck_module_note_variable(m, at, size, CK_MEMORY_MANAGED, ctx);
+	}
+	pthread_mutex_unlock(&once);
+	return err;
+}
+
 CUresult ck_module_get_global(struct ck_module *m, const char *name, CUdeviceptr *dptr,
 			      size_t *bytes)
 {
@@ -198,6 +215,7 @@ CUresult ck_module_get_global(struct ck_module *m, const char *name, CUdeviceptr
 		size_t size;
 	} found = { 0 };
 	size_t key_size;
+	int managed = 0;
 	CUresult err = ck_enter(&key.ctx);
 
 	if (err)
@@ -212,12 +230,17 @@ CUresult ck_module_get_global(struct ck_module *m, const char *name, CUdeviceptr
 	strcpy(key.name, name);
 	key_size = offsetof(__typeof__(key), name) + strlen(name);
 	if (!ck_cache_get(&key, key_size, &found, sizeof(found))) {
-		err = ck_wire_ck_global(key.ctx, key.module, name, &found.at, &found.size);
+		err = ck_wire_ck_global(key.ctx, key.module, name, &found.at, &found.size,
+					&managed);
 		if (err)
 			return err;
-		ck_address_claim(found.at, found.size);
-		ck_module_note_variable(m, found.at, found.size, CK_MEMORY_DEVICE,
-					ck_context_current());
+		/* without pages here for the host, a managed one is still the device's */
+		if (!managed || ck_module_note_managed(m, found.at, found.size,
+						       ck_context_current())) {
+			ck_address_claim(found.at, found.size);
+			ck_module_note_variable(m, found.at, found.size, CK_MEMORY_DEVICE,
+						ck_context_current());
+		}
 		ck_cache_put(&key, key_size, &found, sizeof(found));
 	}
 	if (dptr)

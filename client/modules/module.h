@@ -33,5 +33,8 @@ void ck_module_forget(struct ck_module *module);
 /* Note a variable's memory, so that copies and pointer queries know it. */
 void ck_module_note_variable(struct ck_module *m, CUdeviceptr at, size_t size,
 			     enum ck_memory_kind kind, struct ck_context *ctx);
+/* The same for a managed one, whose pages are tracked where the server's driver has put it. */
+CUresult ck_module_note_managed(struct ck_module *m, CUdeviceptr at, size_t size,
+				struct ck_context *ctx);
 
 #endif

@@ -159,7 +159,7 @@ static CUresult release_queue(struct ck_emu_stream *stream, struct ck_emu_graph_
 	release->command.free = release_free;
 	release->memory = memory;
 	/* from here on another launch may have it: it runs after the one that did */
-	result = ck_emu_graph_memory_set(memory, false) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	result = ck_emu_graph_memory_release(memory) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 	if (result != CUDA_SUCCESS) {
 		release_free(&release->command);
 		return result;

@@ -6,6 +6,7 @@
 
 #include "emu/graphs/graph.h"
 #include "emu/graphs/graph_run.h"
+#include "emu/graphs/graph_pool.h"
 
 #define FLAGS                                                                                      \
 	(CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH | CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD |    \
@@ -44,6 +45,7 @@ static void exec_free(struct ck_emu_object *object)
 {
 	struct ck_emu_exec *exec = (struct ck_emu_exec *)object;
 
+	ck_emu_graph_pool_forget(exec);
 	ck_emu_graph_lock();
 	if (exec->claimed)
 		ck_emu_graph_memory_claim(exec->graph, false);

@@ -215,17 +215,6 @@ static CUresult memory_check(const struct ck_emu_exec *exec)
 	return CUDA_SUCCESS;
 }
 
-static void memory_set(const struct ck_emu_exec *exec)
-{
-	for (size_t i = 0; i < exec->count; i++) {
-		const struct ck_emu_step *step = exec->order[i]->step;
-
-		if (step->memory)
-			ck_emu_graph_memory_set(step->memory,
-						step->params.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC);
-	}
-}
-
 static CUresult launch(struct ck_emu_exec *exec, struct ck_emu_stream *stream)
 {
 	CUresult result = memory_check(exec);
@@ -239,7 +228,7 @@ static CUresult launch(struct ck_emu_exec *exec, struct ck_emu_stream *stream)
 			result = segment_submit(exec, stream, next + 1, &next);
 	}
 	if (result == CUDA_SUCCESS)
-		memory_set(exec);
+		ck_emu_graph_memory_launched(exec);
 	return result;
 }
 
@@ -269,7 +258,7 @@ CUresult cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream)
 	return result;
 }
 
-/* There is nothing to send ahead; the call is checked as a launch is. */
+/* Only memory is reserved ahead; the call is checked as a launch is. */
 CUresult cuGraphUpload(CUgraphExec hGraphExec, CUstream hStream)
 {
 	struct ck_emu_context *context;
@@ -283,10 +272,12 @@ CUresult cuGraphUpload(CUgraphExec hGraphExec, CUstream hStream)
 	if (result != CUDA_SUCCESS)
 		return result;
 	result = ck_emu_capture_check(stream);
-	ck_emu_object_put(&stream->base);
 	if (result == CUDA_SUCCESS)
 		result = ck_emu_exec_begin(hGraphExec, &exec);
-	if (result == CUDA_SUCCESS)
+	if (result == CUDA_SUCCESS) {
+		ck_emu_graph_memory_reserve(exec, &(struct ck_emu_point){stream, 0});
 		ck_emu_graph_unlock();
+	}
+	ck_emu_object_put(&stream->base);
 	return result;
 }

@@ -1,5 +1,5 @@
 /*
- * emu/graphs/graph_memory.c - memory that allocation nodes give, and what devices say of it.
+ * emu/graphs/graph_memory.c - memory that allocation nodes give.
  *
  * The address of a node's memory is fixed when the node is made. So is the memory, here: what
  * launches and frees change is only whether it counts as allocated.
@@ -9,6 +9,7 @@
 #include "emu/memory/arena.h"
 #include "emu/graphs/graph.h"
 #include "emu/graphs/graph_run.h"
+#include "emu/graphs/graph_pool.h"
 
 struct ck_emu_graph_memory {
 	struct ck_emu_graph_memory *next;
@@ -16,20 +17,12 @@ struct ck_emu_graph_memory {
 	size_t size;
 	int device;
 	bool allocated, claimed;
+	bool held; /* a launch has left it allocated: it has physical memory of its own */
 	unsigned int refs;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* inside that of the graphs */
 static struct ck_emu_graph_memory *all;
-/* bytes by device: what is allocated, what is reserved; now, at most */
-static uint64_t used[CK_EMU_MAX_DEVICES], used_high[CK_EMU_MAX_DEVICES];
-static uint64_t reserved[CK_EMU_MAX_DEVICES], reserved_high[CK_EMU_MAX_DEVICES];
-
-static void count_up(uint64_t *now, uint64_t *high, uint64_t bytes)
-{
-	*now += bytes;
-	*high = ck_max(*high, *now);
-}
 
 struct ck_emu_graph_memory *ck_emu_graph_memory_get(CUdeviceptr address)
 {
@@ -57,28 +50,106 @@ void ck_emu_graph_memory_put(struct ck_emu_graph_memory *memory)
 	while (*link != memory)
 		link = &(*link)->next;
 	*link = memory->next;
-	if (memory->allocated)
-		used[memory->device] -= memory->size;
-	reserved[memory->device] -= memory->size;
 	pthread_mutex_unlock(&lock);
 	ck_emu_arena_remove(memory->lo, CK_EMU_MEMORY_GRAPH, &range);
 	free(memory);
 }
 
-bool ck_emu_graph_memory_set(struct ck_emu_graph_memory *memory, bool allocated)
+/* The same for the model of physical memory, for what @exec has left. Lock held. */
+static void settle(struct ck_emu_graph_memory *memory, const struct ck_emu_exec *exec)
+{
+	if (memory->held == memory->allocated)
+		return;
+	memory->held = memory->allocated;
+	if (memory->held)
+		ck_emu_graph_pool_hold(memory->device, exec, memory->size);
+	else
+		ck_emu_graph_pool_give(memory->device, memory->size);
+}
+
+/* Lock held. */
+static bool allocated_set(struct ck_emu_graph_memory *memory, bool allocated)
+{
+	bool changed = memory->allocated != allocated;
+
+	memory->allocated = allocated;
+	/* allocated memory stays, whatever becomes of the graph */
+	if (changed)
+		memory->refs += allocated ? 1 : -1u;
+	return changed;
+}
+
+/* The most bytes of a device that a launch has allocated at one time. */
+static uint64_t peak(const struct ck_emu_exec *exec, int device)
+{
+	uint64_t now = 0, most = 0;
+
+	for (size_t i = 0; i < exec->count; i++) {
+		const struct ck_emu_step *step = exec->order[i]->step;
+
+		if (!step->memory || step->memory->device != device)
+			continue;
+		if (step->params.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
+			now += CK_ALIGN_UP((uint64_t)step->memory->size, CK_EMU_GRAPH_PAGE);
+		else if (!step->memory->held) /* else it is of an earlier launch */
+			now -= ck_min(now, CK_ALIGN_UP((uint64_t)step->memory->size,
+						       CK_EMU_GRAPH_PAGE));
+		most = ck_max(most, now);
+	}
+	return most;
+}
+
+/* Lock held. */
+static void reserve(const struct ck_emu_exec *exec, const struct ck_emu_point *point)
+{
+	for (int d = 0; d < ck_emu_device_count(); d++) {
+		uint64_t bytes = peak(exec, d);
+
+		if (bytes)
+			ck_emu_graph_pool_take(d, exec, bytes, point);
+	}
+}
+
+void ck_emu_graph_memory_reserve(const struct ck_emu_exec *exec, const struct ck_emu_point *point)
+{
+	pthread_mutex_lock(&lock);
+	reserve(exec, point);
+	pthread_mutex_unlock(&lock);
+}
+
+void ck_emu_graph_memory_launched(const struct ck_emu_exec *exec)
+{
+	pthread_mutex_lock(&lock);
+	/* what an earlier launch has left is freed first, where the instance says so */
+	for (size_t i = 0; i < exec->count; i++) {
+		const struct ck_emu_step *step = exec->order[i]->step;
+
+		if (step->memory && step->params.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC &&
+		    allocated_set(step->memory, false))
+			settle(step->memory, exec);
+	}
+	reserve(exec, &exec->last);
+	for (size_t i = 0; i < exec->count; i++) {
+		const struct ck_emu_step *step = exec->order[i]->step;
+
+		if (step->memory)
+			allocated_set(step->memory,
+				      step->params.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC);
+	}
+	for (size_t i = 0; i < exec->count; i++) {
+		if (exec->order[i]->step->memory)
+			settle(exec->order[i]->step->memory, exec);
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+bool ck_emu_graph_memory_release(struct ck_emu_graph_memory *memory)
 {
 	bool changed;
 
 	pthread_mutex_lock(&lock);
-	changed = memory->allocated != allocated;
-	memory->allocated = allocated;
-	if (changed && allocated)
-		count_up(&used[memory->device], &used_high[memory->device], memory->size);
-	else if (changed)
-		used[memory->device] -= memory->size;
-	/* allocated memory stays, whatever becomes of the graph */
-	if (changed)
-		memory->refs += allocated ? 1 : -1u;
+	changed = allocated_set(memory, false);
+	settle(memory, NULL);
 	pthread_mutex_unlock(&lock);
 	return changed;
 }
@@ -135,7 +206,7 @@ CUresult ck_emu_graph_memory_free(CUdeviceptr address)
 
 	if (!memory)
 		return CUDA_ERROR_NOT_FOUND;
-	freed = ck_emu_graph_memory_set(memory, false);
+	freed = ck_emu_graph_memory_release(memory);
 	ck_emu_graph_memory_put(memory);
 	return freed ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
@@ -181,60 +252,7 @@ CUresult ck_emu_graph_memory_create(struct ck_emu_step *step, struct ck_emu_cont
 	pthread_mutex_lock(&lock);
 	memory->next = all;
 	all = memory;
-	count_up(&reserved[memory->device], &reserved_high[memory->device], memory->size);
 	pthread_mutex_unlock(&lock);
 	step->memory = memory;
-	return CUDA_SUCCESS;
-}
-
-/* --- what a device says of it --- */
-
-static CUresult begin(CUdevice device)
-{
-	CUresult result = ck_emu_enter_bare();
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	return ck_emu_device_at(device) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
-}
-
-/* There is nothing to give back: memory that no graph has is free already. */
-CUresult cuDeviceGraphMemTrim(CUdevice device)
-{
-	return begin(device);
-}
-
-CUresult cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr, void *value)
-{
-	const uint64_t *const counts[] = {used, used_high, reserved, reserved_high};
-	CUresult result = begin(device);
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (!value || (unsigned int)attr >= CK_ARRAY_SIZE(counts))
-		return CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_lock(&lock);
-	*(cuuint64_t *)value = counts[attr][device];
-	pthread_mutex_unlock(&lock);
-	return CUDA_SUCCESS;
-}
-
-CUresult cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr, void *value)
-{
-	CUresult result = begin(device);
-
-	if (result != CUDA_SUCCESS)
-		return result;
-	/* only the high marks can be set, and only back to what there is now */
-	if (!value || *(const cuuint64_t *)value ||
-	    (attr != CU_GRAPH_MEM_ATTR_USED_MEM_HIGH &&
-	     attr != CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH))
-		return CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_lock(&lock);
-	if (attr == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH)
-		used_high[device] = used[device];
-	else
-		reserved_high[device] = reserved[device];
-	pthread_mutex_unlock(&lock);
 	return CUDA_SUCCESS;
 }

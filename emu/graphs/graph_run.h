@@ -44,8 +44,12 @@ CUresult ck_emu_graph_memory_create(struct ck_emu_step *step, struct ck_emu_cont
 /* The memory at an address that a node gave, with a reference, or NULL. */
 struct ck_emu_graph_memory *ck_emu_graph_memory_get(CUdeviceptr address);
 void ck_emu_graph_memory_put(struct ck_emu_graph_memory *memory);
-/* A launch allocates or frees it: false when it is so already. */
-bool ck_emu_graph_memory_set(struct ck_emu_graph_memory *memory, bool allocated);
+/* It is freed: false when it is so already. */
+bool ck_emu_graph_memory_release(struct ck_emu_graph_memory *memory);
+/* An instance's nodes allocate and free it in a launch that has been queued. */
+void ck_emu_graph_memory_launched(const struct ck_emu_exec *exec);
+/* Have the memory that a launch needs reserved, up to @point. */
+void ck_emu_graph_memory_reserve(const struct ck_emu_exec *exec, const struct ck_emu_point *point);
 bool ck_emu_graph_memory_allocated(struct ck_emu_graph_memory *memory);
 /*
  * An instance takes the memory of all allocation nodes, or gives it back: false when another one

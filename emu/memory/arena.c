@@ -16,6 +16,7 @@
 #include "emu/memory/arena.h"
 #include "emu/emu.h"
 #include "emu/memory/ipc.h"
+#include "emu/usage.h"
 #include "util/log.h"
 #include "util/range.h"
 
@@ -29,6 +30,7 @@ CK_LOG_DEFINE("emu");
 #define SLACK 4 /* reserved addresses by bytes of memory */
 
 struct arena {
+	int number; /* of the device, for other processes */
 	uint64_t lo, hi;
 	uint64_t next;		  /* where the search for room starts */
 	size_t used, total;	  /* bytes */
@@ -76,6 +78,7 @@ int ck_emu_arena_init(const struct ck_emu_device *devices, int count)
 		}
 		arenas[i].lo = arenas[i].next = (uint64_t)base;
 		arenas[i].hi = arenas[i].lo + size;
+		arenas[i].number = devices[i].number;
 		arenas[i].total = devices[i].memory_total;
 		arenas[i].ranges = ck_ranges_create();
 		if (!arenas[i].ranges)
@@ -122,6 +125,13 @@ static int range_enter(struct ck_ranges *ranges, struct ck_emu_memory *memory)
 	return ret;
 }
 
+/* Lock held. */
+static void count(struct arena *arena, size_t taken, size_t given)
+{
+	arena->used += taken - given;
+	ck_emu_usage_set(arena->number, arena->used);
+}
+
 /* Device memory as *@memory says, which gets its address: 0 when there is none left. */
 static uint64_t alloc(struct ck_emu_memory *memory)
 {
@@ -139,7 +149,7 @@ static uint64_t alloc(struct ck_emu_memory *memory)
 	if (memory->lo && range_enter(arena->ranges, memory) < 0)
 		memory->lo = 0;
 	if (memory->lo) {
-		arena->used += rounded;
+		count(arena, rounded, 0);
 		arena->next = memory->lo + rounded;
 	}
 	pthread_rwlock_unlock(&lock);
@@ -274,7 +284,7 @@ bool ck_emu_arena_take(int device, size_t size)
 	pthread_rwlock_wrlock(&lock);
 	fits = size <= arena->total - arena->used;
 	if (fits)
-		arena->used += size;
+		count(arena, size, 0);
 	pthread_rwlock_unlock(&lock);
 	return fits;
 }
@@ -282,7 +292,7 @@ bool ck_emu_arena_take(int device, size_t size)
 void ck_emu_arena_give(int device, size_t size)
 {
 	pthread_rwlock_wrlock(&lock);
-	arenas[device].used -= size;
+	count(&arenas[device], 0, size);
 	pthread_rwlock_unlock(&lock);
 }
 
@@ -339,7 +349,7 @@ static void range_drop(const struct ck_emu_memory *memory)
 	free(value);
 	if (!arena)
 		return;
-	arena->used -= rounded;
+	count(arena, 0, rounded);
 	if (memory->kind == CK_EMU_MEMORY_HEAP)
 		atomic_fetch_sub(&memory->context->heap_used, memory->size);
 	pages_release(arena, memory->lo, memory->lo + rounded);

@@ -270,25 +270,65 @@ static CUresult begin(unsigned long long number, bool surface, const void *outpu
 		return CUDA_ERROR_INVALID_VALUE;
 	*texture = ck_emu_object_get((const void *)(uintptr_t)number,
 				     surface ? CK_EMU_SURFACE : CK_EMU_TEXTURE);
+	if (*texture && atomic_load(&(*texture)->destroyed)) {
+		ck_emu_object_put(&(*texture)->base);
+		*texture = NULL;
+	}
 	return *texture ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
+/* The end of a destroyed object, once no work can look it up any more. */
+struct end {
+	struct ck_emu_command command;
+	struct ck_emu_texture *texture; /* with a reference */
+};
+
+static CUresult end_run(struct ck_emu_command *command, struct ck_emu_context *context)
+{
+	(void)command;
+	(void)context;
+	return CUDA_SUCCESS;
+}
+
+/* Also of a command that is refused: its context is then at an end, or has a fault. */
+static void end_free(struct ck_emu_command *command)
+{
+	struct ck_emu_object *object = &((struct end *)command)->texture->base;
+
+	if (ck_emu_object_retract(object))
+		ck_emu_object_put(object); /* the handle's */
+	ck_emu_object_put(object);
+	free(command);
+}
+
+/*
+ * A grid finds an object by its number when it runs: the number stays good for the work that has
+ * been queued, but no longer for calls.
+ */
 static CUresult destroy(unsigned long long number, bool surface)
 {
 	struct ck_emu_texture *texture;
 	CUresult result = begin(number, surface, &texture, &texture);
+	struct end *end;
 
+	/* destroying no object is no error, as in the driver */
 	if (result != CUDA_SUCCESS)
-		return result;
-	if (ck_emu_object_retract(&texture->base)) {
-		/* a grid that found it goes on reading it until it ends */
-		ck_emu_context_wait(texture->base.context);
-		ck_emu_object_put(&texture->base);
-	} else {
+		return result == CUDA_ERROR_INVALID_VALUE && !number ? CUDA_SUCCESS : result;
+	end = calloc(1, sizeof(*end));
+	if (!end)
+		result = CUDA_ERROR_OUT_OF_MEMORY;
+	else if (atomic_exchange(&texture->destroyed, true))
 		result = CUDA_ERROR_INVALID_VALUE;
+	if (result != CUDA_SUCCESS) {
+		ck_emu_object_put(&texture->base);
+		free(end);
+		return result;
 	}
-	ck_emu_object_put(&texture->base);
-	return result;
+	end->command.run = end_run;
+	end->command.free = end_free;
+	end->texture = texture;
+	ck_emu_context_then(texture->base.context, &end->command);
+	return CUDA_SUCCESS;
 }
 
 CUresult cuTexObjectCreate(CUtexObject *pTexObject, const CUDA_RESOURCE_DESC *pResDesc,

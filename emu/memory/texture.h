@@ -3,7 +3,7 @@
  *
  * An array is memory in rows and slices, in a layout of our own that nobody can see. Objects hold
  * a reference to the array that they show, and a kernel finds them by their number, which is the
- * address of the object. What is destroyed waits for the work that may use it.
+ * address of the object. Destroyed arrays and objects live until the work that may use them is done.
  */
 #ifndef CK_EMU_MEMORY_TEXTURE_H
 #define CK_EMU_MEMORY_TEXTURE_H
@@ -33,6 +33,7 @@ struct ck_emu_texture {
 	CUDA_TEXTURE_DESC desc;
 	CUDA_RESOURCE_VIEW_DESC view;
 	bool has_view;
+	atomic_bool destroyed; /* by the program; it lives until the work queued before is done */
 	struct ck_emu_object *source; /* array or mipmap, with a reference; NULL: memory */
 };
 

@@ -10,6 +10,7 @@ struct ck_emu_function {
 	struct ck_emu_object base; /* its owner is the module, or a kernel's library */
 	const struct ck_ptx_kernel *kernel;
 	struct ck_ptx_kernel_info info;
+	atomic_bool refused;		/* a launch has been, and why is in the log */
 	struct ck_emu_module *module;	/* NULL for a CUkernel */
 	struct ck_emu_library *library; /* NULL for a CUfunction that no kernel stands for */
 	struct ck_emu_function

@@ -87,7 +87,7 @@ static void grid_set_condition(void *opaque, uint64_t handle, uint32_t value)
 	ck_emu_condition_set(handle, value);
 }
 
-/* Destroying an object waits for the grids of its context, so it needs no reference here. */
+/* An object outlives the work queued before its destruction, so it needs no reference here. */
 static const struct ck_ptx_texture *grid_texture(void *opaque, uint64_t object, bool surface)
 {
 	const struct ck_emu_context *context = opaque;

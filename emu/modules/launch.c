@@ -8,6 +8,9 @@
 #include "emu/modules/function.h"
 #include "emu/graphs/graph_run.h"
 #include "util/env.h"
+#include "util/log.h"
+
+CK_LOG_DEFINE("emu");
 
 #define GRID_Y_MAX 65535u
 #define BLOCK_Z_MAX 64u
@@ -136,6 +139,12 @@ static CUresult launch_queue(struct ck_emu_function *function, struct ck_ptx_gri
 	struct launch *launch = NULL;
 	CUresult result = CUDA_ERROR_INVALID_HANDLE;
 
+	if (function->info.refusal) {
+		if (!atomic_exchange(&function->refused, true))
+			ck_err("launch of %s: %s", function->info.name, function->info.refusal);
+		result = CUDA_ERROR_NOT_SUPPORTED;
+		goto put_function;
+	}
 	/* a stream takes only kernels of its own context */
 	if (function->base.context != stream->base.context)
 		goto put_function;

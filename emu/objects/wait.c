@@ -163,6 +163,39 @@ CUresult ck_emu_context_wait(struct ck_emu_context *context)
 	return result == CUDA_SUCCESS ? ck_emu_context_state(context) : result;
 }
 
+/* Lock held. */
+static bool context_idle(const struct ck_emu_context *context)
+{
+	struct ck_emu_stream *stream;
+
+	for (stream = ck_emu_engine_streams; stream; stream = stream->next) {
+		if (stream->base.context == context && stream->completed != stream->submitted)
+			return false;
+	}
+	return true;
+}
+
+void ck_emu_context_then(struct ck_emu_context *context, struct ck_emu_command *command)
+{
+	struct ck_emu_stream *stream = NULL;
+	bool idle;
+
+	pthread_mutex_lock(&ck_emu_engine_lock);
+	idle = context_idle(context);
+	pthread_mutex_unlock(&ck_emu_engine_lock);
+	if (!idle && ck_emu_context_state(context) == CUDA_SUCCESS)
+		stream = ck_emu_stream_create(context,
+					      CU_STREAM_NON_BLOCKING | CK_EMU_STREAM_AFTER_ALL, 0);
+	if (!stream) {
+		ck_emu_context_wait(context); /* idle, after a fault, or short of memory */
+		command->free(command);
+		return;
+	}
+	ck_emu_stream_submit(stream, command, NULL, NULL);
+	ck_emu_stream_close(stream);
+	ck_emu_object_put(&stream->base);
+}
+
 CUresult ck_emu_all_wait(void)
 {
 	return streams_wait(NULL);

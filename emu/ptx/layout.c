@@ -5,6 +5,7 @@
  * it is put above everything that the kernels which can reach it have so far. So no two
  * variables of one kernel overlap, and kernels that share nothing all start at 0.
  */
+#define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -137,6 +138,16 @@ static uint32_t most_registers(const struct ck_ptx_module *m, const struct ck_pt
 	return ck_min(16384 / quarter / 256 * 256 / CK_PTX_LANES, asked ? ck_min(asked, 255u) : 255u);
 }
 
+/* Why the kernel that the walk began at cannot run, or NULL. */
+static const char *refusal_of(const struct walk *w)
+{
+	const char *refusal = NULL;
+
+	for (uint32_t i = 0; i < w->order_count && !refusal; i++)
+		refusal = w->m->funcs[w->order[i]].refusal;
+	return refusal;
+}
+
 static void finish_kernel(struct walk *w, struct ck_ptx_kernel *k)
 {
 	struct ck_ptx_func *f = &w->m->funcs[k->func];
@@ -145,6 +156,7 @@ static void finish_kernel(struct walk *w, struct ck_ptx_kernel *k)
 	k->module = w->m;
 	k->info.name = f->name;
 	k->info.params = k->params;
+	k->info.refusal = refusal_of(w);
 	k->info.local_bytes = f->local_bytes;
 	k->unbounded = w->unbounded;
 	k->info.registers = ck_min(ck_max(f->rows, 8u), most_registers(w->m, k));
@@ -180,6 +192,15 @@ static bool launches(const char *name)
 	       strncmp(name, "cudaLaunchDevice", 16) == 0;
 }
 
+/* @caller, which starts kernels, cannot run: 0 or -ENOMEM. */
+static int refuse_launches(struct ck_ptx_func *caller, const char *name)
+{
+	if (!caller->refusal &&
+	    asprintf(&caller->refusal, "'%.80s': launches from kernels are not supported", name) < 0)
+		caller->refusal = NULL;
+	return caller->refusal ? 0 : -ENOMEM;
+}
+
 /* Every function that can be called has a body or is ours; calls agree with their callees. */
 static int check_calls(struct ck_ptx_module *m, const char **culprit)
 {
@@ -198,13 +219,16 @@ static int check_calls(struct ck_ptx_module *m, const char **culprit)
 		snprintf(text, sizeof(text),
 			 !same	    ? "a call of '%.80s' does not match its parameters"
 			 : f->entry ? "a call of the kernel '%.80s'"
-			 : launches(f->name) ? "'%.80s': launches from kernels are not supported"
 				    : "unresolved external function '%.80s'",
 			 f->name);
 		if (!same || f->entry)
 			return -EINVAL;
-		if (!f->defined && !f->builtin)
-			return launches(f->name) ? -EOPNOTSUPP : -EINVAL;
+		if (f->defined || f->builtin)
+			continue;
+		if (!launches(f->name))
+			return -EINVAL;
+		if (refuse_launches(&m->funcs[call->caller], f->name) < 0)
+			return -ENOMEM;
 	}
 	return 0;
 }

@@ -22,6 +22,7 @@ void ck_ptx_destroy(struct ck_ptx_module *m)
 		free(m->funcs[i].params);
 		free(m->funcs[i].calls);
 		free(m->funcs[i].shared);
+		free(m->funcs[i].refusal);
 	}
 	for (uint32_t i = 0; i < m->kernel_count; i++)
 		free(m->kernels[i].params);

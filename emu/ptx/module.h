@@ -374,6 +374,7 @@ struct ck_ptx_func {
 	bool indirect;				     /* has a call through a register */
 	bool address_taken;
 	bool own_stack; /* has an alloca */
+	char *refusal;	/* why it cannot run: what the interpreter does not know; or NULL */
 	uint32_t line;
 	uint8_t mark; /* of the walk over the call graph */
 };

@@ -37,6 +37,18 @@ bool ck_ptx_op_extends(const char *name, size_t size)
 	return false;
 }
 
+bool ck_ptx_op_exists(const char *word, size_t size)
+{
+	static const char *const lacking[] = {"clusterlaunchcontrol", "istypep",   "multimem",
+					      "setmaxnreg",	      "tcgen05",   "tensormap",
+					      "wgmma"};
+
+	for (size_t i = 0; i < CK_ARRAY_SIZE(lacking); i++)
+		if (strlen(lacking[i]) == size && !memcmp(lacking[i], word, size))
+			return true;
+	return ck_ptx_op_extends(word, size);
+}
+
 static const struct mod_row {
 	const char *keyword;
 	uint8_t category, value;

@@ -35,6 +35,8 @@ unsigned int ck_ptx_op_find(const char *name, size_t size);
 
 /* Whether @name is an opcode or the first words of one: "cp.async" of "cp.async.bulk". */
 bool ck_ptx_op_extends(const char *name, size_t size);
+/* Whether an instruction of PTX begins with @word, also one that is not supported. */
+bool ck_ptx_op_exists(const char *word, size_t size);
 
 /* The first meaning of @text among the categories @mods: false if it has none. */
 bool ck_ptx_mod_find(const char *text, size_t size, uint64_t mods, unsigned int *category,

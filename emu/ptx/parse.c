@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "emu/ptx/ops.h"
 #include "emu/ptx/parse.h"
 #include "emu/ptx/parse_func.h"
 #include "util/util.h"
@@ -299,6 +300,58 @@ static int parse_guard(struct ck_ptx_parser *p)
 	return 0;
 }
 
+/* From an opcode to behind the ';' that ends its operands, which may be anything. */
+static int skip_insn(struct ck_ptx_parser *p)
+{
+	unsigned int braces = 0;
+
+	for (; !ck_ptx_at(p, ';'); ck_ptx_advance(p)) {
+		if (p->tok.kind == CK_PTX_END || p->tok.kind == CK_PTX_BAD ||
+		    (ck_ptx_at(p, '}') && !braces))
+			return ck_ptx_unexpected(p, "';'");
+		braces += ck_ptx_at(p, '{');
+		braces -= ck_ptx_at(p, '}');
+	}
+	return ck_ptx_expect(p, ';');
+}
+
+/* The function being parsed cannot run, as the message of the last error says. */
+static int refuse_func(struct ck_ptx_parser *p)
+{
+	struct ck_ptx_func *func = &p->module->funcs[p->func];
+
+	if (!func->refusal)
+		func->refusal = strdup(p->log_size && *p->log ? p->log : p->stmt);
+	if (p->log_size)
+		*p->log = '\0';
+	return func->refusal ? 0 : ck_ptx_oom(p);
+}
+
+/*
+ * An instruction. An unsupported one, of which nothing stays, refuses only its function; a word
+ * that PTX does not have is an error.
+ */
+static int parse_insn(struct ck_ptx_parser *p)
+{
+	struct ck_ptx_module *m = p->module;
+	uint32_t code_count = m->code_count, call_count = m->call_count;
+	uint32_t fixup_count = p->fixup_count;
+	const struct ck_ptx_lex lex = p->lex;
+	const struct ck_ptx_token tok = p->tok;
+	int ret = ck_ptx_parse_insn(p);
+
+	if (ret != -EOPNOTSUPP || !ck_ptx_op_exists(tok.text, tok.size))
+		return ret;
+	m->code_count = code_count;
+	p->fixup_count = fixup_count;
+	while (call_count < m->call_count)
+		m->calls[call_count++].callee = CK_PTX_NONE;
+	p->lex = lex;
+	p->tok = tok;
+	ret = refuse_func(p);
+	return ret < 0 ? ret : skip_insn(p);
+}
+
 static int parse_statement(struct ck_ptx_parser *p)
 {
 	int ret;
@@ -316,7 +369,7 @@ static int parse_statement(struct ck_ptx_parser *p)
 		return ret;
 	if (p->tok.kind != CK_PTX_WORD)
 		return ck_ptx_unexpected(p, "an instruction");
-	return ck_ptx_parse_insn(p);
+	return parse_insn(p);
 }
 
 /* Statements up to the '}' that closes the body; nested scopes without recursion. */

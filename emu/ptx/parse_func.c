@@ -320,6 +320,8 @@ static void forget_body(struct ck_ptx_module *m, uint32_t index)
 
 	func->defined = func->indirect = false;
 	func->call_count = func->shared_count = 0;
+	free(func->refusal);
+	func->refusal = NULL;
 	for (uint32_t i = 0; i < m->call_count; i++)
 		if (m->calls[i].caller == index)
 			m->calls[i].callee = CK_PTX_NONE;

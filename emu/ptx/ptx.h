@@ -19,9 +19,10 @@ struct ck_ptx_module; /* one parsed text; immutable once placed */
 struct ck_ptx_kernel; /* an .entry of a module; lives as long as its module */
 
 /*
- * Parse @size bytes of PTX. On error -EINVAL (syntax, undefined name), -EOPNOTSUPP (an
- * instruction, type or directive that the interpreter does not know) or -ENOMEM, and @log
- * (of @log_size bytes, always terminated) says "line N: ..." and names the culprit.
+ * Parse @size bytes of PTX. On error -EINVAL (syntax, undefined name), -EOPNOTSUPP (a type or
+ * directive that the interpreter does not know) or -ENOMEM, and @log (of @log_size bytes, always
+ * terminated) says "line N: ..." and names the culprit. An unsupported instruction is no error:
+ * the kernels that can reach it have a refusal, and the others run.
  * The text may be several translation units, one after the other, each with a .version of its
  * own: they are linked. The caller destroys *@module.
  */
@@ -92,6 +93,7 @@ struct ck_ptx_kernel_info {
 	uint32_t registers;    /* a plausible count for one thread, at most 255 */
 	uint32_t cluster[3];   /* from .reqnctapercluster: what a launch must have; 0: nothing */
 	bool must_cluster;     /* .explicitcluster: a launch must ask for clusters */
+	const char *refusal;   /* "line N: ...": why it cannot be launched; NULL: it can */
 };
 
 void ck_ptx_kernel_info(const struct ck_ptx_kernel *kernel, struct ck_ptx_kernel_info *info);
@@ -166,7 +168,7 @@ struct ck_ptx_grid {
  * Run @kernel over @grid with the parameter block @params (ck_ptx_kernel_info.param_bytes long).
  * Returns CUDA_SUCCESS or what a device would report: ILLEGAL_ADDRESS, MISALIGNED_ADDRESS,
  * ASSERT, LAUNCH_FAILED (trap), ILLEGAL_INSTRUCTION, INVALID_ADDRESS_SPACE, LAUNCH_TIMEOUT
- * (cancelled), LAUNCH_OUT_OF_RESOURCES. A hostile kernel can read and write only what
+ * (cancelled), LAUNCH_OUT_OF_RESOURCES; NOT_SUPPORTED for a kernel with a refusal. A hostile kernel can read and write only what
  * @host->range allows, its own shared, local and parameter memory, and placed variables.
  */
 CUresult ck_ptx_run(const struct ck_ptx_kernel *kernel, const struct ck_ptx_grid *grid,

@@ -62,6 +62,8 @@ CUresult ck_ptx_run(const struct ck_ptx_kernel *kernel, const struct ck_ptx_grid
 
 	if (!kernel->module->placed)
 		return CUDA_ERROR_INVALID_HANDLE;
+	if (kernel->info.refusal)
+		return CUDA_ERROR_NOT_SUPPORTED;
 	if (result == CUDA_SUCCESS)
 		result = set_cluster(&run);
 	if (result != CUDA_SUCCESS)

@@ -152,6 +152,7 @@ CUresult ck_serve_ck_global(struct ck_request *q, ck_global_args *a, ck_global_r
 	CUdeviceptr address = 0;
 	struct ck_object in;
 	size_t size = 0;
+	int managed = 0;
 	CUresult err;
 
 	if (!ck_handles_find(q->session->handles, a->module, CK_LOADED, &in))
@@ -162,8 +163,13 @@ CUresult ck_serve_ck_global(struct ck_request *q, ck_global_args *a, ck_global_r
 		err = ck_driver.cuLibraryGetGlobal(&address, &size, in.handle, a->name);
 	else
 		err = CUDA_ERROR_NOT_SUPPORTED;
+	if (!err && (!ck_driver.cuPointerGetAttribute ||
+		     ck_driver.cuPointerGetAttribute(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED,
+						     address)))
+		managed = 0;
 	res->dptr = address;
 	res->bytes = size;
+	res->managed = managed;
 	return err;
 }
 

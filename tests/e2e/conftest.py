@@ -7,6 +7,7 @@ with TSan. No process outlives its test.
 Tests may run beside one another (pytest-xdist, `make check-e2e`): each has ports, sockets and folders of its own.
 One that cannot bear company, because it measures a time or changes the host, is marked `alone`.
 """
+import atexit
 import contextlib
 import fcntl
 import os
@@ -61,8 +62,16 @@ def clean_env(**more):
         # What the programs and CUDA's own libraries do among themselves is not ours to check.
         env["TSAN_OPTIONS"] = (f"suppressions={ROOT / 'tests' / 'tsan.supp'} exitcode=66 "
                                "ignore_noninstrumented_modules=1")
+    # What other programs of this user do on the emulated GPU is not for these to see.
+    env["CRICKET_EMU_USAGE"] = f"/dev/shm/cricket-emu-test-{os.getpid()}"
     env.update(more)
     return env
+
+
+@atexit.register
+def forget_usage():
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(f"/dev/shm/cricket-emu-test-{os.getpid()}")
 
 
 def runtime():

@@ -59,6 +59,37 @@ def test_a_program_without_ptx_is_told_what_is_missing(run_app):
     assert "code=compute_90" in result.err
 
 
+UNSUPPORTED = """
+import ctypes
+cuda, context, module, f, p = ctypes.CDLL("libcuda.so.1"), *(ctypes.c_void_p() for _ in range(4))
+value, threads = ctypes.c_uint(), ctypes.c_int()
+ptx = b'''.version 8.0
+.target sm_90a
+.address_size 64
+.visible .entry never() { wgmma.fence.sync.aligned; ret; }
+.visible .entry fine(.param .u64 p) { .reg .b64 %a; ld.param.u64 %a, [p]; st.global.u32 [%a], 42; ret; }
+'''
+assert cuda.cuInit(0) == 0 and cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+assert cuda.cuCtxSetCurrent(context) == 0 and cuda.cuMemAlloc_v2(ctypes.byref(p), ctypes.c_size_t(4)) == 0
+assert cuda.cuModuleLoadData(ctypes.byref(module), ptx) == 0
+def launch(name):
+    assert cuda.cuModuleGetFunction(ctypes.byref(f), module, name) == 0
+    assert cuda.cuFuncGetAttribute(ctypes.byref(threads), 0, f) == 0 and threads.value == 1024
+    params = (ctypes.c_void_p * 1)(ctypes.addressof(p))
+    return cuda.cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, None, params, None) or cuda.cuCtxSynchronize()
+print(launch(b"fine"), cuda.cuMemcpyDtoH_v2(ctypes.byref(value), p, ctypes.c_size_t(4)), value.value)
+print(launch(b"never"))
+"""
+
+
+@pytest.mark.skipif(DRIVER != "emu", reason="a GPU runs it")
+def test_an_unsupported_instruction_spoils_only_its_kernel(own_server):
+    result = run([sys.executable, "-c", UNSUPPORTED], client_env(own_server.address("unix")))
+    assert result.out == "0 0 42\n801\n", result.err
+    assert "launch of never: line 4: instruction 'wgmma.fence.sync.aligned' is not supported" \
+        in own_server.log()
+
+
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_handles_that_are_none_are_refused(run_app, transport):
     result = run_app("bad_handles", transport)

@@ -39,7 +39,7 @@ def test_the_emulated_driver_can_be_preloaded(app, build):
 
 
 def test_the_folder_has_the_names_that_programs_look_for():
-    for name in ("libcuda.so.1", "libcuda.so"):
+    for name in ("libcuda.so.1", "libcuda.so", "libnvidia-ml.so.1"):
         assert (PRODUCTS / "emu" / name).resolve() == EMULATED.resolve()
 
 

@@ -1,12 +1,13 @@
 """tests/e2e/test_nvml.py - NVML from the same server: by every way a program finds the library, beside
 the driver, before a fork, and without a server."""
 import importlib.util
+import subprocess
 import sys
 
 import pytest
 
 from conftest import (APPS, DRIVER, PRODUCTS, TRANSPORTS, Server, client_env, free_port, preload, run,
-                      runtime)
+                      runtime, wait_until)
 
 SECOND = PRODUCTS / "libnvidia-ml.so.1"
 FOLDER = PRODUCTS / "lib"
@@ -44,6 +45,12 @@ def test_nvml_and_the_driver_tell_the_same(server, app, transport, argument):
         assert (result.out, result.status) == (PROMISED, 0), result.err
         assert result.err == ""
     server.wait_idle()
+
+
+@pytest.mark.skipif(DRIVER != "emu", reason="needs no server")
+def test_the_emulated_driver_has_nvml_too(app, direct_env):
+    result = run([app("nvml")], direct_env)
+    assert (result.out, result.status) == (PROMISED, 0), result.err
 
 
 @pytest.mark.parametrize("argument", ([], ["fork"]), ids=("here", "fork"))
@@ -153,3 +160,70 @@ print(n.nvmlDeviceGetName(h), n.nvmlSystemGetDriverVersion(), n.nvmlDeviceGetCou
 n.nvmlShutdown()
 """], client_env(server.address("unix")))
     assert result.status == 0 and result.out, result.err
+
+
+# Takes memory, says so, and stays; then tells of each process: its MiB, and whether it is this one.
+USER = HEAD + """
+cuda, c, p = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p(), ctypes.c_uint64()
+assert nvml.nvmlInit_v2() == 0 and cuda.cuInit(0) == 0
+assert cuda.cuDevicePrimaryCtxRetain(ctypes.byref(c), 0) == 0 and cuda.cuCtxSetCurrent(c) == 0
+assert cuda.cuMemAlloc_v2(ctypes.byref(p), ctypes.c_size_t(int(sys.argv[1]) << 20)) == 0
+free, total, memory = ctypes.c_size_t(), ctypes.c_size_t(), (ctypes.c_uint64 * 3)()
+def look():
+    n, infos, old = ctypes.c_uint(30), (ctypes.c_uint64 * 90)(), (ctypes.c_uint64 * 60)()
+    assert nvml.nvmlDeviceGetComputeRunningProcesses_v3(handle(), ctypes.byref(n), infos) == 0
+    assert nvml.nvmlDeviceGetComputeRunningProcesses(handle(), ctypes.byref(n), old) == 0
+    assert nvml.nvmlDeviceGetMemoryInfo(handle(), memory) == 0
+    assert cuda.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total)) == 0
+    assert all(infos[3 * i + 1] == old[2 * i + 1] for i in range(n.value))
+    assert memory[0] == total.value and memory[1] + memory[2] == memory[0]
+    assert memory[2] == sum(infos[3 * i + 1] for i in range(n.value))
+    own = [infos[3 * i + 1] for i in range(n.value) if infos[3 * i] & 0xffffffff == os.getpid()]
+    assert own == [total.value - free.value]
+    print(sorted(infos[3 * i + 1] >> 20 for i in range(n.value)), memory[2] >> 20, flush=True)
+for _ in sys.stdin:
+    look()
+"""
+
+
+class User:
+    """A program that holds memory and looks at NVML when asked."""
+
+    def __init__(self, env, mib):
+        self.process = subprocess.Popen([sys.executable, "-c", USER, str(mib)], env=env, text=True,
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def look(self):
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        return self.process.stdout.readline()
+
+    def end(self, kill=False):
+        if kill:
+            self.process.kill()
+        self.process.communicate(timeout=30)
+
+
+@pytest.mark.skipif(DRIVER != "emu", reason="containers hide processes from the real NVML")
+@pytest.mark.parametrize("kill", (False, True), ids=("ends", "killed"))
+@pytest.mark.parametrize("way", ("direct", "tcp"))
+def test_programs_see_each_others_memory(direct_env, tmp_path, way, kill):
+    table = {"CRICKET_EMU_USAGE": str(tmp_path / "table")}
+    other = None
+    if way == "direct":
+        env = dict(direct_env, **table)
+    else:
+        other = Server(tmp_path / "server", **table)
+        env = client_env(other.address(way))
+    one, two = User(env, 3), User(env, 5)
+    try:
+        one.look(), two.look()  # both have begun
+        assert one.look() == two.look() == "[3, 5] 8\n"
+        two.end(kill)
+        wait_until(lambda: one.look() == "[3] 3\n", 10, "the other program is gone")
+    finally:
+        one.end()
+        if two.process.poll() is None:
+            two.end(kill=True)
+        if other:
+            other.stop()

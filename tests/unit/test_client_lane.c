@@ -236,12 +236,14 @@ static void a_call_that_no_record_holds_is_refused_and_harms_nothing(void **stat
 	char *name = malloc(2 * CK_RECORD_MAX);
 	void *info = NULL, *error = NULL;
 	CUdeviceptr at;
+	int managed;
 
 	(void)state;
 	memset(name, 'x', 2 * CK_RECORD_MAX);
 	name[CK_STRING_MAX + 1] = '\0';
 	start(&p);
-	assert_int_equal(ck_wire_ck_global(1, 2, name, &at, &bytes), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(ck_wire_ck_global(1, 2, name, &at, &bytes, &managed),
+			 CUDA_ERROR_INVALID_VALUE);
 	for (size_t size = CK_RECORD_MAX - 100; size < 2 * CK_RECORD_MAX; size += 70000)
 		assert_int_equal(ck_wire_ck_module_build(1, 2, 0, hash, name, size, &info, &bytes,
 							 &error, &bytes),

@@ -202,6 +202,8 @@ static void wrong_objects_are_refused_without_a_message(void **state)
 	assert_int_equal(cuTexObjectCreate(&texture, &desc, NULL, NULL), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(cuTexObjectDestroy(4711), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(cuSurfObjectDestroy(4711), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuTexObjectDestroy(0), CUDA_SUCCESS);
+	assert_int_equal(cuSurfObjectDestroy(0), CUDA_SUCCESS);
 	assert_int_equal(peer_count(CK_PROC_cuTexObjectCreate), created_before);
 	assert_int_equal(peer_count(CK_PROC_cuTexObjectDestroy), 0);
 }

@@ -107,6 +107,40 @@ static void bad_ptx_is_refused_with_a_message(void **state)
 	assert_int_equal((uintptr_t)values[1], strlen(log));
 }
 
+/* The function with it can be asked about, and only its own launch fails. */
+static void an_unsupported_instruction_spoils_only_launches_of_its_kernels(void **state)
+{
+	static const char text[] = EMU_PTX_HEAD
+		".visible .entry never(.param .u64 p) {\n"
+		"wgmma.fence.sync.aligned;\n"
+		"ret;\n}\n"
+		".visible .entry fine(.param .u64 p) {\n"
+		".reg .b64 %a;\n"
+		"ld.param.u64 %a, [p];\n"
+		"st.global.u32 [%a], 42;\n"
+		"ret;\n}\n";
+	unsigned int value = 0;
+	CUdeviceptr memory;
+	CUmodule module;
+	int threads = 0;
+	void *params[] = {&memory};
+
+	(void)state;
+	ok(cuMemAlloc_v2(&memory, 4));
+	ok(cuModuleLoadData(&module, text));
+	ok(cuFuncGetAttribute(&threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK,
+			      kernel(module, "never")));
+	assert_int_equal(threads, 1024);
+	assert_int_equal(cuLaunchKernel(kernel(module, "never"), 1, 1, 1, 1, 1, 1, 0, NULL, params,
+					NULL),
+			 CUDA_ERROR_NOT_SUPPORTED);
+	ok(cuLaunchKernel(kernel(module, "fine"), 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL));
+	ok(cuMemcpyDtoH_v2(&value, memory, 4));
+	assert_int_equal(value, 42);
+	ok(cuModuleUnload(module));
+	ok(cuMemFree_v2(memory));
+}
+
 static void handles_of_another_kind_or_none_are_refused(void **state)
 {
 	CUfunction function = (CUfunction)0x10;
@@ -571,6 +605,7 @@ int main(void)
 		in_context(the_ptx_of_a_fat_binary_is_loaded),
 		in_context(a_file_with_a_fat_binary_is_linked),
 		in_context(bad_ptx_is_refused_with_a_message),
+		in_context(an_unsupported_instruction_spoils_only_launches_of_its_kernels),
 		in_context(handles_of_another_kind_or_none_are_refused),
 		in_context(arguments_are_taken_at_the_launch_in_both_forms),
 		in_context(impossible_launches_are_refused_at_once),

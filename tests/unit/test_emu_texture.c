@@ -233,7 +233,8 @@ static void objects_are_told_apart_and_checked(void **state)
 	ok(cuTexObjectDestroy(texture));
 	ok(cuTexObjectDestroy(other));
 	bad(cuTexObjectDestroy(texture));
-	bad(cuTexObjectDestroy(0));
+	ok(cuTexObjectDestroy(0));
+	ok(cuSurfObjectDestroy(0));
 	ok(cuSurfObjectDestroy(surface));
 	view.format = CU_RES_VIEW_FORMAT_UINT_4X16; /* of another size */
 	bad(cuTexObjectCreate(&texture, &resource, &desc, &view));

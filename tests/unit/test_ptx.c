@@ -543,11 +543,65 @@ static void too_many_registers_are_refused_at_any_operand(void **state)
 	free(text);
 }
 
+/* Why the first kernel of a text that can be loaded cannot be launched. */
+static const char *kernel_refusal(const char *text)
+{
+	static char refusal[200];
+	struct ck_ptx_kernel_info info;
+	struct ck_ptx_module *module;
+	char log[200];
+
+	assert_int_equal(text_parse(text, log, sizeof(log), &module), 0);
+	assert_string_equal(log, "");
+	ck_ptx_kernel_info(ck_ptx_kernel_at(module, 0), &info);
+	assert_non_null(info.refusal);
+	snprintf(refusal, sizeof(refusal), "%s", info.refusal);
+	ck_ptx_destroy(module);
+	return refusal;
+}
+
+#define ENTRY(name, body) ".visible .entry " name "(.param .u64 p) {\n" body "ret;\n}\n"
+
+/* Also those that reach it through functions; the others run, and all say what they are. */
+static void an_unsupported_instruction_refuses_only_its_kernels(void **state)
+{
+	static const char text[] =
+		HEAD ".func bad() {\n.reg .b32 %x;\nadd.u8 %x, %x, 1;\nret;\n}\n"
+		".func worse() {\ncall bad;\nret;\n}\n"
+		ENTRY("direct", ".reg .b64 %d<4>;\nL: wgmma.fence.sync.aligned {%d1, %d2}, 4;\nbra L;\n")
+		ENTRY("calls", "call worse;\n")
+		ENTRY("fine", ".reg .b64 %a;\nld.param.u64 %a, [p];\nst.global.u32 [%a], 42;\n");
+	struct ck_ptx_kernel_info info;
+	struct ck_ptx_module *module;
+	char log[200];
+
+	(void)state;
+	assert_int_equal(text_parse(text, log, sizeof(log), &module), 0);
+	ck_ptx_kernel_info(ck_ptx_kernel_find(module, "direct"), &info);
+	assert_non_null(strstr(info.refusal, "instruction 'wgmma.fence.sync.aligned' is not supported"));
+	ck_ptx_kernel_info(ck_ptx_kernel_find(module, "calls"), &info);
+	assert_non_null(strstr(info.refusal, "instruction 'add.u8' is not supported"));
+	assert_int_equal(info.param_count, 1);
+	ck_ptx_kernel_info(ck_ptx_kernel_find(module, "fine"), &info);
+	assert_null(info.refusal);
+	ck_ptx_destroy(module);
+}
+
+static void what_is_no_instruction_is_malformed(void **state)
+{
+	(void)state;
+	assert_string_equal(refusal(HEAD KERNEL "dance %r1;\n" END, -EOPNOTSUPP),
+			    "line 10: instruction 'dance' is not supported");
+	assert_string_equal(refusal(HEAD KERNEL "add.u8 %r1, %r1\n}\n", -EINVAL),
+			    "line 10: '}' where ';' should be");
+	refusal(HEAD KERNEL "wgmma.fence {%r1, %r2\n", -EINVAL);
+}
+
 static void what_is_not_known_is_refused_by_name(void **state)
 {
 	(void)state;
 	assert_string_equal(
-		refusal(HEAD KERNEL "wgmma.mma_async.sync %r1, [%out];\n" END, -EOPNOTSUPP),
+		kernel_refusal(HEAD KERNEL "wgmma.mma_async.sync %r1, [%out];\n" END),
 		"line 10: instruction 'wgmma.mma_async.sync' is not supported");
 	assert_string_equal(
 		refusal(HEAD KERNEL
@@ -555,11 +609,11 @@ static void what_is_not_known_is_refused_by_name(void **state)
 			-EINVAL),
 		"line 10: a list of the wrong size in ldmatrix.sync.aligned.m8n8.x4.shared.b16");
 	assert_string_equal(
-		refusal(HEAD KERNEL "vadd.u32.u32.u32 %r0, %r1.h2, %r2;\n" END, -EOPNOTSUPP),
+		kernel_refusal(HEAD KERNEL "vadd.u32.u32.u32 %r0, %r1.h2, %r2;\n" END),
 		"line 10: instruction 'vadd.u32.u32.u32' is not supported");
-	assert_string_equal(refusal(HEAD KERNEL "add.u8 %r1, %r1, %r1;\n" END, -EOPNOTSUPP),
+	assert_string_equal(kernel_refusal(HEAD KERNEL "add.u8 %r1, %r1, %r1;\n" END),
 			    "line 10: instruction 'add.u8' is not supported");
-	assert_string_equal(refusal(HEAD KERNEL "add.hi.s32 %r1, %r1, %r1;\n" END, -EOPNOTSUPP),
+	assert_string_equal(kernel_refusal(HEAD KERNEL "add.hi.s32 %r1, %r1, %r1;\n" END),
 			    "line 10: instruction 'add.hi.s32' is not supported");
 	assert_string_equal(refusal(HEAD ".global .samplerref t;\n", -EOPNOTSUPP),
 			    "line 4: .samplerref is not supported here");
@@ -579,9 +633,8 @@ static void mistakes_are_named_with_their_line(void **state)
 	assert_string_equal(refusal(HEAD KERNEL "add.s32 %r1, %r1, %r99;\n" END, -EINVAL),
 			    "line 10: '%r99' is not defined");
 	assert_string_equal(
-		refusal(HEAD ".func f(.param .align 16 .b8 a[16]) { ret; }\n" KERNEL
-			     ".reg .b128 %q; mov.b128 %q, {%d1, %d2};\ncall f, (%q);\n" END,
-			-EOPNOTSUPP),
+		kernel_refusal(HEAD ".func f(.param .align 16 .b8 a[16]) { ret; }\n" KERNEL
+			       ".reg .b128 %q; mov.b128 %q, {%d1, %d2};\ncall f, (%q);\n" END),
 		"line 12: a register of 128 bits as an argument");
 	assert_string_equal(refusal(HEAD KERNEL "add.s32 %r1, %r1, -%r2;\n" END, -EINVAL),
 			    "line 10: '-' in front of an operand of add.s32");
@@ -594,10 +647,9 @@ static void mistakes_are_named_with_their_line(void **state)
 	assert_string_equal(refusal(HEAD ".extern .func f();\n" KERNEL "call f;\n" END, -EINVAL),
 			    "line 14: unresolved external function 'f'");
 	assert_string_equal(
-		refusal(HEAD ".extern .func cudaLaunchDeviceV2();\n" KERNEL
-			     "call cudaLaunchDeviceV2;\n" END,
-			-EOPNOTSUPP),
-		"line 14: 'cudaLaunchDeviceV2': launches from kernels are not supported");
+		kernel_refusal(HEAD ".extern .func cudaLaunchDeviceV2();\n" KERNEL
+			       "call cudaLaunchDeviceV2;\n" END),
+		"'cudaLaunchDeviceV2': launches from kernels are not supported");
 	assert_string_equal(refusal(HEAD KERNEL "ret;\n", -EINVAL),
 			    "line 11: the text ends where '}' should be");
 }
@@ -660,7 +712,10 @@ static void other_registers_are_not_of_128_bits(void **state)
 	for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++) {
 		snprintf(text, sizeof(text), "%s.reg .b128 %%q; %s\n%s", HEAD KERNEL, bodies[i],
 			 END);
-		assert_true(text_parse(text, log, sizeof(log), &module) < 0);
+		if (text_parse(text, log, sizeof(log), &module) == 0) {
+			ck_ptx_destroy(module);
+			kernel_refusal(text);
+		}
 	}
 }
 
@@ -694,6 +749,8 @@ int main(void)
 		cmocka_unit_test(an_endless_kernel_is_stopped),
 		cmocka_unit_test(too_many_registers_are_refused_at_any_operand),
 		cmocka_unit_test(what_is_not_known_is_refused_by_name),
+		cmocka_unit_test(an_unsupported_instruction_refuses_only_its_kernels),
+		cmocka_unit_test(what_is_no_instruction_is_malformed),
 		cmocka_unit_test(mistakes_are_named_with_their_line),
 		cmocka_unit_test(debug_information_is_skipped),
 		cmocka_unit_test(registers_of_128_bits_are_moved_whole),

@@ -1,0 +1,238 @@
+/*
+ * emu/graphs/graph_pool.c - what launches of graphs reserve, and what a device says of it.
+ */
+#include <stdlib.h>
+
+#include "emu/graphs/graph_pool.h"
+
+/* Memory that one launch after another may use. */
+struct piece {
+	struct piece *next;
+	uint64_t size;
+	struct ck_emu_point last; /* the end of the last launch that uses it */
+	const void **execs;	  /* the instances that map it */
+	unsigned int exec_count;
+};
+
+enum { USED, USED_HIGH, RESERVED, RESERVED_HIGH, COUNTS }; /* as CUgraphMem_attribute */
+
+static struct pool {
+	struct piece *pieces;
+	uint64_t held; /* bytes that launches have left allocated */
+	uint64_t count[COUNTS];
+} pools[CK_EMU_MAX_DEVICES];
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* the engine's is inside */
+
+/* Lock held in all of these. */
+static void recount(struct pool *pool)
+{
+	uint64_t *count = pool->count;
+
+	count[USED] = count[RESERVED] = pool->held;
+	for (struct piece *p = pool->pieces; p; p = p->next) {
+		if (ck_emu_point_reached(&p->last))
+			ck_emu_point_put(&p->last); /* the stream may go */
+		count[USED] += p->exec_count ? p->size : 0;
+		count[RESERVED] += p->size;
+	}
+	count[USED_HIGH] = ck_max(count[USED_HIGH], count[USED]);
+	count[RESERVED_HIGH] = ck_max(count[RESERVED_HIGH], count[RESERVED]);
+}
+
+static unsigned int exec_index(const struct piece *p, const void *exec)
+{
+	unsigned int i = 0;
+
+	while (i < p->exec_count && p->execs[i] != exec)
+		i++;
+	return i;
+}
+
+static void piece_free(struct piece *p)
+{
+	ck_emu_point_put(&p->last);
+	free(p->execs);
+	free(p);
+}
+
+/* Out of memory, the model only knows less. */
+static struct piece *piece_add(struct pool *pool, uint64_t size)
+{
+	struct piece *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return NULL;
+	p->size = size;
+	p->next = pool->pieces;
+	pool->pieces = p;
+	return p;
+}
+
+static void piece_use(struct piece *p, const void *exec, const struct ck_emu_point *point)
+{
+	const void **more;
+
+	ck_emu_point_ref(point);
+	ck_emu_point_put(&p->last);
+	p->last = *point;
+	if (exec_index(p, exec) < p->exec_count)
+		return;
+	more = realloc(p->execs, (p->exec_count + 1) * sizeof(*more));
+	if (!more)
+		return;
+	p->execs = more;
+	p->execs[p->exec_count++] = exec;
+}
+
+static void pieces_drop_empty(struct pool *pool)
+{
+	struct piece **link = &pool->pieces, *p;
+
+	while ((p = *link)) {
+		if (p->size) {
+			link = &p->next;
+			continue;
+		}
+		*link = p->next;
+		piece_free(p);
+	}
+}
+
+static uint64_t pages(uint64_t bytes)
+{
+	return CK_ALIGN_UP(bytes, CK_EMU_GRAPH_PAGE);
+}
+
+void ck_emu_graph_pool_take(int device, const void *exec, uint64_t bytes,
+			    const struct ck_emu_point *point)
+{
+	struct pool *pool = &pools[device];
+	uint64_t need = pages(bytes);
+	struct piece *p;
+
+	pthread_mutex_lock(&lock);
+	/* what it has already, then what may follow another launch */
+	for (int other = 0; other < 2; other++) {
+		for (p = pool->pieces; p && need; p = p->next) {
+			bool own = exec_index(p, exec) < p->exec_count;
+
+			if (own == other || (other && p->last.stream != point->stream &&
+					     !ck_emu_point_reached(&p->last)))
+				continue;
+			need -= ck_min(need, p->size);
+			piece_use(p, exec, point);
+		}
+	}
+	p = need ? piece_add(pool, need) : NULL;
+	if (p)
+		piece_use(p, exec, point);
+	recount(pool);
+	pthread_mutex_unlock(&lock);
+}
+
+void ck_emu_graph_pool_hold(int device, const void *exec, uint64_t bytes)
+{
+	struct pool *pool = &pools[device];
+	uint64_t left = pages(bytes);
+
+	pthread_mutex_lock(&lock);
+	pool->held += left;
+	for (struct piece *p = pool->pieces; p && left; p = p->next) {
+		uint64_t part = ck_min(left, p->size);
+
+		if (exec_index(p, exec) == p->exec_count)
+			continue;
+		p->size -= part;
+		left -= part;
+	}
+	pieces_drop_empty(pool);
+	recount(pool);
+	pthread_mutex_unlock(&lock);
+}
+
+void ck_emu_graph_pool_give(int device, uint64_t bytes)
+{
+	struct pool *pool = &pools[device];
+
+	pthread_mutex_lock(&lock);
+	pool->held -= pages(bytes);
+	piece_add(pool, pages(bytes));
+	recount(pool);
+	pthread_mutex_unlock(&lock);
+}
+
+void ck_emu_graph_pool_forget(const void *exec)
+{
+	pthread_mutex_lock(&lock);
+	for (int d = 0; d < CK_EMU_MAX_DEVICES; d++) {
+		for (struct piece *p = pools[d].pieces; p; p = p->next) {
+			unsigned int i = exec_index(p, exec);
+
+			if (i < p->exec_count)
+				p->execs[i] = p->execs[--p->exec_count];
+		}
+		recount(&pools[d]);
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+/* --- what a device says of it --- */
+
+static CUresult begin(CUdevice device)
+{
+	CUresult result = ck_emu_enter_bare();
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	return ck_emu_device_at(device) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+}
+
+/* Give back what no launch uses that is queued or running. */
+CUresult cuDeviceGraphMemTrim(CUdevice device)
+{
+	CUresult result = begin(device);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	pthread_mutex_lock(&lock);
+	for (struct piece *p = pools[device].pieces; p; p = p->next) {
+		if (ck_emu_point_reached(&p->last))
+			p->size = 0;
+	}
+	pieces_drop_empty(&pools[device]);
+	recount(&pools[device]);
+	pthread_mutex_unlock(&lock);
+	return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr, void *value)
+{
+	CUresult result = begin(device);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!value || (unsigned int)attr >= COUNTS)
+		return CUDA_ERROR_INVALID_VALUE;
+	pthread_mutex_lock(&lock);
+	*(cuuint64_t *)value = pools[device].count[attr];
+	pthread_mutex_unlock(&lock);
+	return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr, void *value)
+{
+	CUresult result = begin(device);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	/* only the high marks can be set, and only back to what there is now */
+	if (!value || *(const cuuint64_t *)value ||
+	    (attr != CU_GRAPH_MEM_ATTR_USED_MEM_HIGH &&
+	     attr != CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH))
+		return CUDA_ERROR_INVALID_VALUE;
+	pthread_mutex_lock(&lock);
+	pools[device].count[attr] = pools[device].count[attr - 1];
+	pthread_mutex_unlock(&lock);
+	return CUDA_SUCCESS;
+}

@@ -1,0 +1,168 @@
+/*
+ * emu/usage.c - the table of processes and the device memory that they use, in a file in memory.
+ *
+ * Each process writes only its own row. A row belongs to a process by its id and the time of its
+ * start, so that a row of one that was killed is known as such, and is taken or cleared by others.
+ * Processes of another PID namespace cannot be told alive or dead: the file's name keeps them apart.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "emu/emu.h"
+#include "emu/usage.h"
+#include "util/env.h"
+#include "util/log.h"
+
+CK_LOG_DEFINE("emu");
+
+struct row {
+	_Atomic uint64_t owner; /* process id, and the lower half of the time of its start; 0: none */
+	_Atomic uint64_t used[CK_EMU_MAX_DEVICES];
+};
+
+static struct row alone; /* of a process without a table */
+
+static struct {
+	struct row *rows;
+	unsigned int count;
+	struct row *own;
+	uint64_t owner;
+} table = { .rows = &alone, .count = 1, .own = &alone };
+
+/* The owner's mark of a living process; 0: there is none. */
+static uint64_t mark_of(unsigned int pid)
+{
+	unsigned long long start;
+	char path[32], text[1024], *end;
+	FILE *f;
+	size_t n;
+
+	snprintf(path, sizeof(path), "/proc/%u/stat", pid);
+	f = fopen(path, "re");
+	if (!f)
+		return 0;
+	n = fread(text, 1, sizeof(text) - 1, f);
+	fclose(f);
+	text[n] = '\0';
+	/* the name in parentheses may hold anything; the start is 20 fields behind it */
+	end = strrchr(text, ')');
+	if (!end || sscanf(end + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d "
+				    "%*d %*d %*d %*d %llu", &start) != 1)
+		return 0;
+	return (uint64_t)pid << 32 | (uint32_t)start;
+}
+
+static bool alive(uint64_t owner)
+{
+	return owner == table.owner || mark_of((unsigned int)(owner >> 32)) == owner;
+}
+
+/* The file's name: what the user has said, or one of the user and the PID namespace. */
+static void name_table(char *path, size_t room)
+{
+	const char *said = ck_env_string("CRICKET_EMU_USAGE");
+	struct stat space;
+
+	if (said)
+		snprintf(path, room, "%s", said);
+	else
+		snprintf(path, room, "/dev/shm/cricket-emu-%u-%lu", (unsigned int)geteuid(),
+			 stat("/proc/self/ns/pid", &space) ? 0ul : (unsigned long)space.st_ino);
+}
+
+/* The rows of the file @path, made at need; NULL: there can be none. */
+static struct row *rows_map(const char *path)
+{
+	const size_t size = CK_EMU_USERS * sizeof(struct row);
+	int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0600);
+	void *at = MAP_FAILED;
+	struct stat st;
+
+	/* in a folder that all may write the name may be another user's; room is taken at once */
+	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
+	    posix_fallocate(fd, 0, (off_t)size) == 0)
+		at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (at == MAP_FAILED)
+		ck_info("%s: no table of processes: NVML shows this one alone", path);
+	if (fd >= 0)
+		close(fd);
+	return at == MAP_FAILED ? NULL : at;
+}
+
+/* A row that is free, or whose owner has died, becomes ours; NULL: all are in use. */
+static struct row *row_take(struct row *rows)
+{
+	for (unsigned int pass = 0; pass < 2; pass++) {
+		for (unsigned int i = 0; i < CK_EMU_USERS; i++) {
+			uint64_t owner = atomic_load(&rows[i].owner);
+
+			if ((owner && (!pass || alive(owner))) ||
+			    !atomic_compare_exchange_strong(&rows[i].owner, &owner, table.owner))
+				continue;
+			for (int d = 0; d < CK_EMU_MAX_DEVICES; d++)
+				atomic_store(&rows[i].used[d], 0);
+			return &rows[i];
+		}
+	}
+	return NULL;
+}
+
+void ck_emu_usage_join(void)
+{
+	struct row *rows, *own;
+	char path[4096];
+
+	table.owner = mark_of((unsigned int)getpid());
+	if (!table.owner)
+		table.owner = (uint64_t)getpid() << 32;
+	atomic_store(&alone.owner, table.owner);
+	table.rows = table.own = &alone;
+	table.count = 1;
+	name_table(path, sizeof(path));
+	rows = *path ? rows_map(path) : NULL;
+	own = rows ? row_take(rows) : NULL;
+	if (own) {
+		table.rows = rows;
+		table.count = CK_EMU_USERS;
+		table.own = own;
+	} else if (rows) {
+		munmap(rows, CK_EMU_USERS * sizeof(*rows));
+	}
+}
+
+void ck_emu_usage_leave(void)
+{
+	uint64_t owner = table.owner;
+
+	atomic_compare_exchange_strong(&table.own->owner, &owner, 0);
+}
+
+void ck_emu_usage_set(int number, uint64_t bytes)
+{
+	if (atomic_load_explicit(&table.own->owner, memory_order_relaxed) == table.owner)
+		atomic_store_explicit(&table.own->used[number], bytes, memory_order_relaxed);
+}
+
+unsigned int ck_emu_usage_list(int number, struct ck_emu_use list[CK_EMU_USERS])
+{
+	unsigned int count = 0;
+
+	for (unsigned int i = 0; i < table.count; i++) {
+		struct row *row = &table.rows[i];
+		uint64_t owner = atomic_load(&row->owner), used = atomic_load(&row->used[number]);
+
+		if (!owner || !used)
+			continue;
+		if (alive(owner))
+			list[count++] = (struct ck_emu_use){(unsigned int)(owner >> 32), used};
+		else
+			atomic_compare_exchange_strong(&row->owner, &owner, 0);
+	}
+	return count;
+}
