@@ -14,7 +14,6 @@ E2E_WORDS := $(or $(K),$(if $(TSAN),$(THREADS)))
 # Documents and images do not depend on how the programs were compiled.
 ASIDE := $(if $(SAN),--ignore=tests/e2e/test_docs.py --ignore=tests/e2e/test_docker.py)
 E2E := $(PYTEST) $(BESIDE) tests/e2e $(ASIDE) $(if $(E2E_WORDS),-k '$(E2E_WORDS)')
-TIRPC := submodules/libtirpc
 
 help:		## this list
 	@sed -n 's/^\([a-z0-9-]*\):[^#]*##/  make \1\t/p' Makefile | expand -t 24
@@ -22,7 +21,7 @@ all: cpu loader test-apps	## client, server, emulated driver, loader; the test p
 deps:		## install what is missing (Debian, Ubuntu); nvcc too
 	tools/deps.sh
 libtirpc:	## build the submodule where it is checked out, else say which one is used
-	@tools/libtirpc.sh $(TIRPC)
+	@tools/libtirpc.sh submodules/libtirpc build/libtirpc
 cpu:		## cpu/cricket-rpc-server, cpu/cricket-client.so (libnvidia-ml.so.1), cpu/libcuda-emu.so, cpu/gpu_launcher
 	@$(MAKE) -j$(JOBS) --no-print-directory -C cpu SAN=$(SAN) TSAN=$(TSAN)
 loader: cpu	## loader/kernel-loader, lower halves for CUDA and MPI, their stubs

@@ -3,12 +3,17 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "launcher/file.h"
+#include "launcher/out.h"
 #include "util/fd.h"
+#include "util/util.h"
+
+#define STREAM_PIECE 65536
 
 void ck_file_state_of(const struct stat *st, struct ck_file_state *state)
 {
@@ -65,4 +70,71 @@ int ck_file_read(int dir, const char *path, char **data, size_t *size, struct st
 	ret = read_open(fd, data, size, state ? state : &own);
 	close(fd);
 	return ret;
+}
+
+bool ck_file_is_stream(const char *path)
+{
+	/* A regular file behind one of these is another one, or none, in another process. */
+	static const char *const own[] = {"/dev/fd/", "/dev/std", "/proc/self/", "/proc/thread-self/"};
+	struct stat st;
+
+	for (size_t i = 0; i < CK_ARRAY_SIZE(own); i++) {
+		if (strncmp(path, own[i], strlen(own[i])) == 0)
+			return true;
+	}
+	return strcmp(path, "-") == 0 ||
+	       (stat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode));
+}
+
+/* The next bytes, also of a descriptor that somebody made non-blocking. 0: the end. -errno. */
+static ssize_t read_some(int fd, char *room)
+{
+	struct pollfd readable = {.fd = fd, .events = POLLIN};
+	ssize_t n;
+
+	while ((n = read(fd, room, STREAM_PIECE)) < 0) {
+		if (errno != EINTR && errno != EAGAIN)
+			return -errno;
+		if (errno == EAGAIN)
+			poll(&readable, 1, -1);
+	}
+	return n;
+}
+
+static int read_to_end(int fd, struct ck_out *out)
+{
+	ssize_t n;
+	char *room;
+
+	do {
+		room = ck_out_room(out, STREAM_PIECE + 1);
+		n = room ? read_some(fd, room) : -ENOMEM;
+		if (n < 0)
+			return (int)n;
+		out->size += (size_t)n;
+		if (out->size > CK_FILE_STREAM_MAX)
+			return -EFBIG;
+	} while (n > 0);
+	out->base[out->size] = '\0';
+	return out->size ? 0 : -ENODATA;
+}
+
+int ck_file_read_stream(const char *path, char **data, size_t *size)
+{
+	struct ck_out out = {0};
+	int fd = strcmp(path, "-") == 0 ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	int ret;
+
+	if (fd < 0)
+		return -errno;
+	ret = read_to_end(fd, &out);
+	if (fd != STDIN_FILENO)
+		close(fd);
+	if (ret < 0) {
+		free(out.base);
+		return ret;
+	}
+	*data = out.base;
+	*size = out.size;
+	return 0;
 }

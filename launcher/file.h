@@ -29,4 +29,19 @@ bool ck_file_unchanged(const char *path, const struct ck_file_state *state);
  */
 int ck_file_read(int dir, const char *path, char **data, size_t *size, struct stat *state);
 
+/* A kernel that comes through a pipe is kept in memory: this much at most. */
+#define CK_FILE_STREAM_MAX ((size_t)256 << 20)
+
+/*
+ * Whether @path can be read only once and only by this process: "-", a pipe, a device, or the name
+ * of a descriptor, as a shell's <(...) is.
+ */
+bool ck_file_is_stream(const char *path);
+
+/*
+ * Read such a file to its end, "-" being standard input: as above. -EFBIG above
+ * CK_FILE_STREAM_MAX; -ENODATA: it is empty.
+ */
+int ck_file_read_stream(const char *path, char **data, size_t *size);
+
 #endif

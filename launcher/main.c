@@ -14,16 +14,34 @@
 #include "launcher/connect.h"
 #include "launcher/daemon.h"
 #include "launcher/fail.h"
+#include "launcher/given.h"
 #include "launcher/options.h"
+#include "launcher/reply.h"
 #include "launcher/session.h"
 #include "launcher/store.h"
 #include "util/log.h"
 
-static int run(const struct ck_options *options)
+static int refuse(const struct ck_options *options, struct ck_fail *fail)
+{
+	struct ck_out out = {0};
+	int exit = fail->exit;
+
+	ck_reply_fail(&out, options->frames, 0, fail);
+	if (out.base)
+		fwrite(out.base, 1, out.size, stdout);
+	free(out.base);
+	ck_fail_clear(fail);
+	return exit;
+}
+
+static int run(struct ck_options *options)
 {
 	struct ck_worker none = {.sock = -1, .pidfd = -1};
+	struct ck_fail fail = {0};
 	int ret;
 
+	if (ck_given_take(options, &fail) < 0)
+		return refuse(options, &fail);
 	if (options->connect) {
 		ret = ck_connect_run(options);
 		if (ret >= 0)

@@ -144,7 +144,8 @@ static char *read_bytes(const struct ck_request *request, struct ck_module *modu
 	ret = ck_file_read(AT_FDCWD, request->module, &bytes, size, &st);
 	if (ret < 0) {
 		ck_fail(fail, CK_EXIT_FILE, "file", "NO_FILE", "%.300s: %s", request->module,
-			strerror(-ret));
+			ret == -EINVAL ? "no regular file; a pipe is for the command line's FILE"
+				       : strerror(-ret));
 		return NULL;
 	}
 	ck_file_state_of(&st, &module->state);

@@ -41,6 +41,7 @@ enum {
 	OPT_CACHE_SIZE,
 	OPT_MAX_INPUT,
 	OPT_LOG,
+	OPT_REQUEST,
 	OPT_HELP,
 	OPT_VERSION,
 };
@@ -64,6 +65,7 @@ static const struct option long_options[] = {
 	{"cache-dir", required_argument, NULL, OPT_CACHE_DIR},
 	{"cache-size", required_argument, NULL, OPT_CACHE_SIZE},
 	{"max-input", required_argument, NULL, OPT_MAX_INPUT},
+	{"request", required_argument, NULL, OPT_REQUEST},
 	{"log", required_argument, NULL, OPT_LOG},
 	{"help", no_argument, NULL, OPT_HELP},
 	{"version", no_argument, NULL, OPT_VERSION},
@@ -79,7 +81,9 @@ static void print_help(void)
 {
 	fputs(usage, stdout);
 	puts("Run a kernel of FILE (PTX, cubin, fat binary, or CUDA C++ by the suffix .cu) on the\n"
-	     "arrays that stdin has as JSON or as frames; the results go to stdout.\n\n"
+	     "arrays that stdin has as JSON or as frames; the results go to stdout. FILE may be a\n"
+	     "pipe, or - for stdin.\n\n"
+	     "  --request FILE        read the request from there, not from stdin\n"
 	     "  --batch               many requests from stdin; arrays can stay on the GPU\n"
 	     "  --daemon PATH         the same for each client of a unix socket; auto: the usual "
 	     "path\n"
@@ -298,6 +302,9 @@ static int parse_option(int option, const char *value, struct ck_options *o)
 		return parse_size(value, &o->cache_size);
 	case OPT_MAX_INPUT:
 		return parse_size(value, &o->input_max);
+	case OPT_REQUEST:
+		o->request = strcmp(value, "-") == 0 ? NULL : value;
+		return 0;
 	case OPT_LOG:
 		return setenv("CRICKET_LOG", value, 1) < 0 ? -errno : 0;
 	default:
@@ -318,9 +325,12 @@ static int parse_launch(struct ck_options *o, char **arguments, int count)
 		ret = parse_number(arguments[i + 2], 0, UINT32_MAX, &sizes[i]);
 	if (ret < 0)
 		return ret;
-	if (json_object_set_new(o->defaults, "module", json_string(arguments[0])) < 0 ||
-	    json_object_set_new(o->defaults, "kernel", json_string(arguments[1])) < 0)
-		return refuse("a name is not UTF-8", "FILE or KERNEL");
+	o->file = arguments[0];
+	if (strcmp(o->file, "-") == 0 && !o->request)
+		return refuse("stdin cannot be the kernel and the request",
+			      "give the request with --request FILE");
+	if (json_object_set_new(o->defaults, "kernel", json_string(arguments[1])) < 0)
+		return refuse("a name is not UTF-8", "KERNEL");
 	json_object_set_new(o->defaults, "grid",
 			    json_pack("[III]", (json_int_t)sizes[0], (json_int_t)sizes[1],
 				      (json_int_t)sizes[2]));
@@ -352,6 +362,8 @@ int ck_options_parse(int argc, char **argv, struct ck_options *o)
 		o->driver = ck_env_string("CRICKET_DRIVER");
 	if (o->mode == CK_MODE_DAEMON && o->connect)
 		return refuse("a daemon is no client of another", o->daemon);
+	if (o->request && o->mode != CK_MODE_ONCE && o->mode != CK_MODE_BATCH)
+		return refuse("nothing here reads a request", o->request);
 	if (o->mode == CK_MODE_ONCE)
 		return parse_launch(o, argv + optind, argc - optind);
 	if (o->mode == CK_MODE_COMPILE && optind < argc)

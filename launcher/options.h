@@ -30,6 +30,8 @@ struct ck_options {
 	bool lend;   /* who reads stdout copies at once what it reads */
 	bool frames; /* stdin and stdout are frames: errors before the first are too */
 	uint64_t input_max;
+	const char *file;    /* of the kernel, "-": stdin; NULL but for one launch */
+	const char *request; /* a file in place of stdin, or NULL */
 	json_t *defaults; /* what the command line says of each launch */
 	const char *compile_path; /* "-": stdin */
 	const char *compile_name; /* of a text from stdin */

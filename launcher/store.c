@@ -128,33 +128,13 @@ static int print_entry(struct ck_cache *cache, const struct ck_hash *key, struct
 	return 0;
 }
 
-/* All of stdin, malloc'ed and with a NUL behind. */
-static int read_stdin(char **text, size_t *size)
-{
-	struct ck_out out = {0};
-	size_t n = 1;
-	char *room;
-
-	while (n > 0 && out.size < CK_FILE_MAX) {
-		room = ck_out_room(&out, 65536);
-		n = room ? fread(room, 1, 65535, stdin) : 0;
-		out.size += n;
-	}
-	*text = out.base;
-	*size = out.size;
-	if (!out.base || out.failed)
-		return -ENOMEM;
-	out.base[out.size] = '\0';
-	return ferror(stdin) ? -EIO : 0;
-}
-
 int ck_store_compile(const struct ck_options *options)
 {
 	struct ck_cache *cache = ck_cache_open(options->cache_dir, options->cache_size);
 	struct ck_includes includes = {0};
 	struct ck_hash key = {0}, none = {0};
-	bool from_stdin = strcmp(options->compile_path, "-") == 0;
-	struct ck_compile in = {.path = from_stdin ? NULL : options->compile_path,
+	bool stream = ck_file_is_stream(options->compile_path);
+	struct ck_compile in = {.path = stream ? NULL : options->compile_path,
 				.name = options->compile_name,
 				.options = json_object_get(options->defaults, "options"),
 				.compiler = options->compiler,
@@ -168,8 +148,8 @@ int ck_store_compile(const struct ck_options *options)
 
 	if (!cache)
 		return no_cache();
-	ret = from_stdin ? read_stdin(&text, &in.size)
-			 : ck_file_read(AT_FDCWD, in.path, &text, &in.size, NULL);
+	ret = stream ? ck_file_read_stream(options->compile_path, &text, &in.size)
+		     : ck_file_read(AT_FDCWD, in.path, &text, &in.size, NULL);
 	in.text = text;
 	if (ret < 0)
 		ck_fail(&fail, CK_EXIT_FILE, "file", "NO_FILE", "%.300s: %s",

@@ -1,10 +1,13 @@
 /*
  * MemMapManager.h - the C++ names of the first M3, over m3.h. Header only; link with libm3.
  *
+ * Instance() starts a broker (m3-server) for this user if none runs; a failure is explained on
+ * stderr. The broker outlives the program: memory stays as long as any program has it, and the
+ * broker ends a minute after its last client.
+ *
  * What is different: Instance() returns at once (the first M3 ran its server in it until it was
  * told to halt); a client that dies holds up nobody; a name with another size is refused and not
- * replaced; nothing panics. The broker is m3-server or a Cricket server; Instance() does not start
- * one.
+ * replaced; nothing panics.
  */
 #ifndef MEMMAPMANAGER_H
 #define MEMMAPMANAGER_H
@@ -223,7 +226,7 @@ class MemMapManager
       private:
 	MemMapManager()
 	{
-		connected_ = m3_connect(nullptr, &client_);
+		connected_ = m3_boot(&client_);
 	}
 	~MemMapManager()
 	{

@@ -203,13 +203,19 @@ static void wake_at(int64_t when, int *timeout)
 		*timeout = left > 0 ? (int)left : 0;
 }
 
+/* Without clients, processes of clients, and regions that stay without either. */
+static bool is_idle(const struct ck_m3_broker *b)
+{
+	return b->options->idle_s && !b->conns && !b->pieces;
+}
+
 /* What to wait for: of each connection its packets, or only its end, or the end of its process. */
 static nfds_t gather(struct ck_m3_broker *b, struct pollfd *fds, int *timeout)
 {
 	bool pauses = ck_m3_now() < b->paused;
 	nfds_t n = FIXED;
 
-	*timeout = -1;
+	*timeout = is_idle(b) ? (int)(b->options->idle_s * 1000) : -1;
 	if (pauses)
 		wake_at(b->paused, timeout);
 	fds[0] = (struct pollfd){.fd = b->signals, .events = POLLIN};
@@ -273,14 +279,17 @@ static void read_signals(struct ck_m3_broker *b)
 static int loop(struct ck_m3_broker *b)
 {
 	struct pollfd *fds = calloc(FIXED + CONNECTIONS, sizeof(*fds));
-	int timeout;
+	int timeout, events;
 	nfds_t n;
 
 	if (!fds)
 		return -ENOMEM;
 	while (!b->stop) {
 		n = gather(b, fds, &timeout);
-		if (poll(fds, n, timeout) < 0 && errno != EINTR)
+		events = poll(fds, n, timeout);
+		if (events < 0 && errno != EINTR)
+			break;
+		if (events == 0 && is_idle(b) && ck_m3_now() >= b->paused)
 			break;
 		read_signals(b);
 		serve_conns(b, fds); /* before the list changes */
@@ -362,6 +371,8 @@ int ck_m3_broker_main(const struct ck_m3_broker_options *options)
 	b.epoch = epoch;
 	b.copier = ck_m3_copier_create(options->driver);
 	ck_info("M3: %d device%s", b.driver.device_count, b.driver.device_count == 1 ? "" : "s");
+	if (b.copier && options->ready)
+		options->ready(options);
 	ret = b.copier ? loop(&b) : -ENOMEM;
 	forget_all(&b);
 	close(b.signals);

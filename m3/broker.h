@@ -19,6 +19,10 @@ struct ck_m3_broker_options {
 	const char *driver;
 	int listener;			     /* a listening socket, which becomes the broker's */
 	uint64_t quota_bytes, quota_regions; /* of a principal, unless set otherwise; 0: none */
+	uint64_t idle_s; /* end after so long without clients and regions; 0: never */
+	/* Called once it can serve, unless NULL. */
+	void (*ready)(const struct ck_m3_broker_options *options);
+	int ready_fd; /* for @ready */
 };
 
 /* Run until SIGTERM, SIGINT or a halt; the exit status. */

@@ -85,4 +85,12 @@ void ck_m3_unmap_all(m3_region *region);
 int ck_m3_read_only(m3_region *region);
 bool ck_m3_direct(const m3_region *region, unsigned int access);
 
+/* --- lib_start.c */
+
+/*
+ * Start m3-server, from beside this library or as PATH has it, and wait until it serves; 0 also
+ * where another process has done so. -errno, explained on stderr.
+ */
+int ck_m3_start_broker(void);
+
 #endif

@@ -12,6 +12,11 @@
 #include <unistd.h>
 
 #include "m3/lib.h"
+#include "util/log.h"
+
+CK_LOG_DEFINE("m3");
+
+#define START_TRIES 3
 
 /* --- one question and its answer; the client's lock is held */
 
@@ -188,7 +193,23 @@ static void find_driver(m3_client *c)
 		c->shim = table;
 }
 
-int m3_connect(const m3_opts *opts, m3_client **client)
+/* Another process may start one at the same time, or the one that was found may just end. */
+static int connect_or_start(m3_client *c)
+{
+	int status = connect_anew(c);
+
+	for (int i = 0; status == M3_EIO && !c->shim && i < START_TRIES; i++) {
+		if (ck_m3_start_broker() < 0)
+			return status;
+		status = connect_anew(c);
+	}
+	if (status != M3_OK)
+		ck_err("M3: no broker%s: %s", c->shim ? " behind the Cricket server" : "",
+		       m3_strerror(status));
+	return status;
+}
+
+static int connect_with(const m3_opts *opts, bool start, m3_client **client)
 {
 	m3_client *c;
 	int status = M3_OK;
@@ -214,13 +235,23 @@ int m3_connect(const m3_opts *opts, m3_client **client)
 	/* the device of a zeroed m3_opts is the first, which is what it would be anyway */
 	status = opts ? ck_m3_name_device(c, opts->device, &c->hello) : M3_OK;
 	if (status == M3_OK)
-		status = connect_anew(c);
+		status = start ? connect_or_start(c) : connect_anew(c);
 	if (status != M3_OK) {
 		ck_m3_client_put(c);
 		return status;
 	}
 	*client = c;
 	return M3_OK;
+}
+
+int m3_connect(const m3_opts *opts, m3_client **client)
+{
+	return connect_with(opts, false, client);
+}
+
+int m3_boot(m3_client **client)
+{
+	return connect_with(NULL, true, client);
 }
 
 void ck_m3_client_put(m3_client *c)

@@ -147,6 +147,12 @@ typedef struct m3_topo {
  * until they are unmapped.
  */
 M3_API int m3_connect(const m3_opts *opts, m3_client **client);
+/*
+ * The same with no options. Where no broker runs it starts one, m3-server, which is for all
+ * programs of this user and ends a minute after its last client; a failure is explained on stderr.
+ * A client of a Cricket server has the server's broker and starts none.
+ */
+M3_API int m3_boot(m3_client **client);
 M3_API void m3_disconnect(m3_client *client);
 
 /* Tell the broker a label and a device; for lists of who is there. A second time: M3_EDUPLICATE. */

@@ -26,7 +26,7 @@ case $prefix in
 esac
 root=${DESTDIR:-}${prefix%/}
 home=$root/lib/cricket
-tirpc=submodules/libtirpc/install/lib/libtirpc.so.3	# where it was built
+tirpc=build/libtirpc/lib/libtirpc.so.3	# where it was built
 
 # put MODE FOLDER FILE...
 put() {

@@ -41,7 +41,8 @@ int ck_driver_open(const char *which, char *why, size_t size)
 
 	library = ck_cuda_open(which);
 	if (!library) {
-		snprintf(why, size, "%s", dlerror());
+		snprintf(why, size, "%s%s", dlerror(),
+			 strcmp(which, "emu") == 0 ? " ('make -C cpu libcuda-emu.so' builds it)" : "");
 		return -ENOENT;
 	}
 	for (s = ck_driver_symbols; s->name; s++) {
@@ -105,7 +106,7 @@ static bool cuda_works(char *why, size_t size)
 
 const char *ck_driver_probe(const char *which, char *why, size_t size)
 {
-	char also[128];
+	char also[256];
 
 	if (strcmp(which, "auto") != 0) {
 		if (ck_driver_open(which, why, size) < 0)

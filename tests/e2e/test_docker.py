@@ -79,6 +79,28 @@ def test_only_the_server_is_given_a_gpu():
     assert with_gpu == ["server"]
 
 
+def test_the_recipe_for_a_mounted_tree_agrees_with_its_image():
+    """Where the tree is mounted, the image's name, the goals, the program: what the README has one type is there."""
+    readme = (DOCKER / "README.md").read_text(encoding="utf-8")
+    image = dict(instructions("Dockerfile.devel"))
+    assert f"-v $CRICKET:{image['WORKDIR']} " in readme and f"cd {image['WORKDIR']} && make libtirpc" in readme
+    built, started = re.search(r"Dockerfile.devel -t (\S+)", readme)[1], re.search(r"docker run (--gpus.*-dit.*)", readme)[1]
+    assert started.split()[-1] == built and f"--name {re.search('docker exec -it (.*) bash', readme)[1]} " in started
+    comment = (DOCKER / "Dockerfile.devel").read_text(encoding="utf-8")
+    assert f"docker run {started}\n" in comment
+    goals = re.search(r"cd cpu && make (.*)", readme)[1].split()
+    assert goals == ["cricket-rpc-server", "cricket-client.so"]
+    for name in re.findall(r"python3 (tests/\S+)", readme):
+        assert (ROOT / name).is_file()
+    assert not [word for word, _ in instructions("Dockerfile.devel") if word == "USER"]
+
+
+def test_what_a_build_leaves_in_the_tree_is_not_copied_into_images():
+    """Libraries of the host are not those of an image: what git ignores as a product, docker ignores too."""
+    ignored = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    assert {".git", "build", "cpu/build*", "submodules/libtirpc/install", "cpu/*.so*"} <= set(ignored)
+
+
 @pytest.mark.skipif(bool(KIND), reason="images have no sanitizers")
 def test_what_is_installed_runs_without_being_preloaded(server, app, tmp_path):
     for what in ("server", "client"):

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from conftest import (APPS, DRIVER, PRODUCTS, TRANSPORTS, Server, client_env, free_port, preload, run,
+from conftest import (APPS, DRIVER, PRODUCTS, ROOT, TRANSPORTS, Server, client_env, free_port, preload, run,
                       runtime, wait_until)
 
 SECOND = PRODUCTS / "libnvidia-ml.so.1"
@@ -227,3 +227,21 @@ def test_programs_see_each_others_memory(direct_env, tmp_path, way, kill):
             two.end(kill=True)
         if other:
             other.stop()
+
+
+@pytest.mark.skipif(bool(runtime()), reason="the sanitizer is preloaded, and the order of libraries is another")
+def test_what_the_linker_says_of_a_program_linked_with_nvml_is_in_the_documents(server, app):
+    """The words of the error message lead to the way that works."""
+    program, env = app("nvml_linked"), client_env(server.address("unix"))
+    refused = run([program], env)
+    words = ("error while loading shared libraries: libnvidia-ml.so.1: cannot open shared object file: "
+             "No such file or directory")
+    if refused.status != 127:
+        pytest.skip("this machine has NVML of its own")
+    assert words in refused.err
+    for document in ("README.md", "man/cricket-client.7"):
+        text = (ROOT / document).read_text(encoding="utf-8")
+        assert "LD_LIBRARY_PATH" in text[text.index(words):][:600], document
+    for way in ({"LD_PRELOAD": "", "LD_LIBRARY_PATH": str(FOLDER)}, {"LD_PRELOAD": str(SECOND)}):
+        result = run([program], {**env, **way})
+        assert (result.status, result.out) == (0, PROMISED), result.err
