@@ -83,7 +83,7 @@ def test_the_recipe_for_a_mounted_tree_agrees_with_its_image():
     """Where the tree is mounted, the image's name, the goals, the program: what the README has one type is there."""
     readme = (DOCKER / "README.md").read_text(encoding="utf-8")
     image = dict(instructions("Dockerfile.devel"))
-    assert f"-v $CRICKET:{image['WORKDIR']} " in readme and f"cd {image['WORKDIR']} && make libtirpc" in readme
+    assert f"-v $CRICKET:{image['WORKDIR']} " in readme and "    make libtirpc " in readme
     built, started = re.search(r"Dockerfile.devel -t (\S+)", readme)[1], re.search(r"docker run (--gpus.*-dit.*)", readme)[1]
     assert started.split()[-1] == built and f"--name {re.search('docker exec -it (.*) bash', readme)[1]} " in started
     comment = (DOCKER / "Dockerfile.devel").read_text(encoding="utf-8")
