@@ -91,7 +91,8 @@ CUresult ck_pages_prepare(struct ck_context *context)
  * The next pages to send of [first, last): dirty, and touched since there is this memory; what was
  * not is zero on both sides. *@end is behind them; @last: there are none.
  */
-static size_t next_dirty(const struct ck_managed *m, size_t first, size_t last, size_t *end)
+static size_t next_dirty(const struct ck_managed *m, size_t first, size_t last, size_t *end,
+			 struct ck_window_extent *touched)
 {
 	size_t count;
 
@@ -101,7 +102,7 @@ static size_t next_dirty(const struct ck_managed *m, size_t first, size_t last, 
 				     false);
 		count = *end - first;
 		if (m->users == 0)
-			first += ck_window_used(ck_page_address(m, first), &count);
+			first += ck_window_used(ck_page_address(m, first), &count, touched);
 	} while (count == 0 && first < last);
 	*end = first + count;
 	return count ? first : last;
@@ -168,12 +169,13 @@ static CUresult fetch_run(struct ck_managed *m, size_t first, size_t last)
  */
 static void flush(struct ck_managed *m, size_t first, size_t last)
 {
+	struct ck_window_extent touched = { 0 };
 	size_t at, end, next, next_end;
 
 	if (!m->dirty || m->lost)
 		return;
-	for (at = next_dirty(m, first, last, &end); at < last; at = next, end = next_end) {
-		next = next_dirty(m, end, last, &next_end);
+	for (at = next_dirty(m, first, last, &end, &touched); at < last; at = next, end = next_end) {
+		next = next_dirty(m, end, last, &next_end, &touched);
 		send_run(m, at, end, next == last);
 	}
 	for (at = first; at < last; at++) {

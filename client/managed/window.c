@@ -120,23 +120,29 @@ void *ck_window_alias(uint64_t address)
 	return alias + (address - ck_window_lo);
 }
 
-size_t ck_window_used(uint64_t address, size_t *pages)
+/* The touched stretch that holds @address, or the next one behind it; false: the kernel cannot tell. */
+static bool find_extent(uint64_t address, struct ck_window_extent *found)
 {
-	off_t at = (off_t)(address - ck_window_lo), end = at + (off_t)(*pages * CK_PAGE);
 	int fd = ck_fd_ours(&file);
-	off_t data = lseek(fd, at, SEEK_DATA), hole;
+	off_t data = lseek(fd, (off_t)(address - ck_window_lo), SEEK_DATA), hole;
+
+	if (fd < 0)
+		return false;
+	hole = data < 0 ? -1 : lseek(fd, data, SEEK_HOLE);
+	found->lo = hole < 0 ? ck_window_hi : ck_window_lo + (uint64_t)data;
+	found->hi = hole < 0 ? ck_window_hi : ck_window_lo + (uint64_t)hole;
+	return true;
+}
+
+size_t ck_window_used(uint64_t address, size_t *pages, struct ck_window_extent *known)
+{
+	uint64_t end = address + *pages * CK_PAGE;
 	size_t before;
 
-	if (fd < 0)	/* nobody can say: all of them may be */
-		return 0;
-	if (data < 0 || data >= end) {	/* nothing but a hole */
-		before = *pages;
-		*pages = 0;
-		return before;
-	}
-	hole = lseek(fd, data, SEEK_HOLE);
-	before = (size_t)(data - at) / CK_PAGE;
-	*pages = ((size_t)(ck_min(hole, end) - at) + CK_PAGE - 1) / CK_PAGE - before;
+	if (address >= known->hi && !find_extent(address, known))
+		return 0; /* all of them may have been touched */
+	before = known->lo <= address ? 0 : (size_t)(ck_min(known->lo, end) - address) / CK_PAGE;
+	*pages = (size_t)(ck_min(known->hi, end) - address + CK_PAGE - 1) / CK_PAGE - before;
 	return before;
 }
 

@@ -28,11 +28,17 @@ static inline bool ck_window_holds(uint64_t address)
 /* Where we see the byte that the program sees at @address of the window. */
 void *ck_window_alias(uint64_t address);
 
+/* A stretch of pages that have been touched; zero: none is known. */
+struct ck_window_extent {
+	uint64_t lo, hi;	/* addresses */
+};
+
 /*
- * Of *@pages pages from @address on: how many nobody has touched since they were taken, then in
- * *@pages how many follow that somebody has.
+ * Of *@pages pages from @address on: return how many have not been touched since they were taken, and set
+ * *@pages to the number of touched pages that follow. The kernel looks at each page up to the end of a
+ * touched stretch, so *@known keeps the last one: a caller that walks upwards passes the same each time.
  */
-size_t ck_window_used(uint64_t address, size_t *pages);
+size_t ck_window_used(uint64_t address, size_t *pages, struct ck_window_extent *known);
 
 /*
  * Whole pages for @size bytes, zeroed and open for reading and writing, that belong to context
