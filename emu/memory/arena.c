@@ -28,6 +28,12 @@ CK_LOG_DEFINE("emu");
 #define LARGE_PAGE (2ul << 20)
 #define PAGE 4096ul
 #define SLACK 4 /* reserved addresses by bytes of memory */
+/*
+ * Where devices' stretches begin, if there is room: far from where the kernel puts mappings. A client has its
+ * managed variables at the same addresses as the server's driver, so a program's own mappings must not be there.
+ */
+#define PLACE 0x600000000000ul
+#define PLACE_STEP (1ul << 40)
 
 struct arena {
 	int number; /* of the device, for other processes */
@@ -44,14 +50,15 @@ static int arena_count;
 static struct ck_ranges *host; /* of struct ck_emu_memory */
 static uint64_t last_id;
 
-/* Addresses for a device, with a file behind them where one can be had. */
-static void *stretch_map(struct arena *arena, size_t size)
+/* Addresses for device @i, with a file behind them where one can be had. */
+static void *stretch_map(struct arena *arena, int i, size_t size)
 {
+	void *place = (void *)(PLACE + (uint64_t)i * PLACE_STEP); /* a hint */
 	void *base = MAP_FAILED;
 
 	arena->file = memfd_create("cricket device", MFD_CLOEXEC);
 	if (arena->file >= 0 && ftruncate(arena->file, (off_t)size) == 0)
-		base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+		base = mmap(place, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
 			    arena->file, 0);
 	if (base != MAP_FAILED)
 		return base;
@@ -59,7 +66,7 @@ static void *stretch_map(struct arena *arena, size_t size)
 	if (arena->file >= 0)
 		close(arena->file);
 	arena->file = -1;
-	return mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+	return mmap(place, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
 		    -1, 0);
 }
 
@@ -70,7 +77,7 @@ int ck_emu_arena_init(const struct ck_emu_device *devices, int count)
 		return -ENOMEM;
 	for (int i = 0; i < count; i++) {
 		size_t size = CK_ALIGN_UP(devices[i].memory_total, PAGE) * SLACK;
-		void *base = stretch_map(&arenas[i], size);
+		void *base = stretch_map(&arenas[i], i, size);
 
 		if (base == MAP_FAILED) {
 			ck_err("reserve %zu bytes of addresses for device %d: %m", size, i);
