@@ -27,6 +27,8 @@ static CUresult enter_peer(CUcontext dst, CUcontext src, CUdeviceptr to, CUdevic
 
 	if (!err)
 		err = ck_stream_from(stream, &p->stream);
+	if (err || size == 0)
+		return err;
 	if (!err)
 		err = ck_context_id(dst, &p->dst);
 	if (!err)

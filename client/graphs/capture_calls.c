@@ -132,10 +132,12 @@ static CUresult status_of(CUstream handle, CUstreamCaptureStatus *status, struct
 
 	if (!err)
 		err = ck_stream_from(handle, s);
-	if (!err && !status)
-		err = CUDA_ERROR_INVALID_VALUE;
 	if (err)
 		return err;
+	if (!*s && !ck_context_current())
+		return CUDA_ERROR_INVALID_CONTEXT;
+	if (!status)
+		return CUDA_ERROR_INVALID_VALUE;
 	*status = CU_STREAM_CAPTURE_STATUS_NONE;
 	if (!ck_captures_any())
 		return CUDA_SUCCESS;

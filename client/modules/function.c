@@ -13,6 +13,12 @@ struct ck_function *ck_function_from(const void *handle)
 	return ck_object_check(handle, CK_OBJECT_FUNCTION);
 }
 
+/* The error for @handle, which is no function, of calls that only read what is known of it. */
+static CUresult no_function(const void *handle)
+{
+	return handle ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_INVALID_VALUE;
+}
+
 /* The server learns of a function when it is first needed: most are never launched. */
 CUresult ck_function_announce(struct ck_function *f, uint64_t *id)
 {
@@ -53,7 +59,7 @@ static CUresult param_info(const void *handle, size_t index, size_t *offset, siz
 	struct ck_function *f = ck_function_from(handle);
 
 	if (!f)
-		return CUDA_ERROR_INVALID_HANDLE;
+		return no_function(handle);
 	if (!offset || index >= f->kernel->param_count)
 		return CUDA_ERROR_INVALID_VALUE;
 	*offset = f->kernel->params[index].offset;
@@ -67,7 +73,7 @@ static CUresult name(const void *handle, const char **out)
 	struct ck_function *f = ck_function_from(handle);
 
 	if (!f)
-		return CUDA_ERROR_INVALID_HANDLE;
+		return no_function(handle);
 	if (!out)
 		return CUDA_ERROR_INVALID_VALUE;
 	*out = f->kernel->name;
@@ -130,7 +136,7 @@ CK_EXPORT CUresult cuFuncGetModule(CUmodule *hmod, CUfunction hfunc)
 	if (!hmod)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!f)
-		return CUDA_ERROR_INVALID_HANDLE;
+		return no_function(hfunc);
 	if (f->module->library)
 		return cuLibraryGetModule(hmod, (CUlibrary)f->module);
 	*hmod = (CUmodule)f->module;

@@ -226,6 +226,8 @@ static CUresult launch(CUfunction handle, const struct ck_launch *l)
 		return err;
 	if (!f)
 		return CUDA_ERROR_INVALID_HANDLE;
+	if (l->params && l->extra)
+		return CUDA_ERROR_INVALID_VALUE;
 	err = ck_launch_check(l, f, ctx->device);
 	if (!err)
 		err = ck_stream_from(l->stream, &s);
@@ -281,7 +283,7 @@ CK_EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned 
 			    .shared = sharedMemBytes, .stream = hStream,
 			    .params = kernelParams, .extra = extra };
 
-	return kernelParams && extra ? CUDA_ERROR_INVALID_VALUE : launch(f, &l);
+	return launch(f, &l);
 }
 
 CK_EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **kernelParams,
@@ -289,7 +291,7 @@ CK_EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, 
 {
 	struct ck_launch l;
 
-	if (!config || (kernelParams && extra))
+	if (!config)
 		return CUDA_ERROR_INVALID_VALUE;
 	l = (struct ck_launch){ .grid = { config->gridDimX, config->gridDimY, config->gridDimZ },
 			     .block = { config->blockDimX, config->blockDimY, config->blockDimZ },
