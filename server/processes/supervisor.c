@@ -256,9 +256,12 @@ static void accept_some(struct supervisor *s, int listener)
 static size_t gather(struct supervisor *s, struct pollfd *fds, size_t *listeners, int *timeout)
 {
 	int64_t pause = s->paused - ck_now_ms();
+	int tend = ck_log_tend(false);
 	size_t n = 0;
 
 	*timeout = ck_spares_run(&s->spares, s->workers);
+	if (tend >= 0 && (*timeout < 0 || tend < *timeout))
+		*timeout = tend;
 	fds[n++] = (struct pollfd){ .fd = s->signals, .events = POLLIN };
 	fds[n] = (struct pollfd){ .fd = -1 };
 	ck_broker_poll(s->broker, &fds[n++], timeout);
@@ -383,5 +386,6 @@ int ck_supervisor_main(const struct ck_options *options)
 		ret = run(&s);
 	}
 	stop(&s);
+	ck_log_tend(true);
 	return ret == 0 ? 0 : 1;
 }

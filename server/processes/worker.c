@@ -69,6 +69,7 @@ static _Noreturn void end_session(const char *reason)
 	if (atomic_flag_test_and_set(&worker.ended))
 		for (;;)
 			pause(); /* another thread is about to end the process */
+	ck_log_tend(true);
 	if (s)
 		ck_info("session of %s pid %u ended: %s; %llu calls, %llu commands, "
 			"%llu bytes in, %llu out",
@@ -114,7 +115,7 @@ static void *watch_thread(void *unused)
 
 	(void)unused;
 	while (watch(&quiet))
-		;
+		ck_log_tend(false);
 	end_session("the client has gone");
 }
 
