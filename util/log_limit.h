@@ -1,8 +1,8 @@
 /*
  * util/log_limit.h - which log lines of a flood are written, and how many were not.
  *
- * Lines of one format are one kind. CK_LOG_BURST lines of a kind are let through in CK_LOG_WINDOW_MS; the others
- * are counted. The lock is only tried: a process that was forked while another thread held it limits nothing.
+ * Lines of one format are one kind. CK_LOG_BURST lines of a kind are let through in CK_LOG_WINDOW_MS; the
+ * others are counted. The lock is only tried: a process that was forked while another thread held it limits nothing.
  */
 #ifndef CK_UTIL_LOG_LIMIT_H
 #define CK_UTIL_LOG_LIMIT_H

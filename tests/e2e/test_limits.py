@@ -224,7 +224,8 @@ def test_one_client_does_not_evict_the_modules_of_others(limited, app):
     assert result.status == 0 and "ck_image" not in result.err
 
 
-@pytest.mark.parametrize("option", ["--max-lanes", "--kernel-output", "--pinned-memory", "--cache-per-identity"])
+@pytest.mark.parametrize("option", ["--max-lanes", "--kernel-output", "--pinned-memory", "--cache-per-identity",
+                                    "--sessions-per-address", "--sessions-per-identity", "--command-wait"])
 def test_a_limit_must_be_a_number(option):
     for value in ("0", "-1", "many", "", "9" * 30):
         result = run([SERVER, option, value], clean_env())
