@@ -19,6 +19,7 @@
 #include "gen/handlers.h"
 #include "server/session/output.h"
 #include "server/session/session.h"
+#include "util/fd.h"
 #include "util/log.h"
 
 CK_LOG_DEFINE("server");
@@ -59,7 +60,7 @@ static void on_abort(int signal)
 
 	(void)signal;
 	while ((n = pread(redirected->file[1].fd, text, sizeof(text), at)) > 0) {
-		if (write(log_fd, text, (size_t)n) < 0)
+		if (ck_fd_write_now(log_fd, text, (size_t)n) < 0)
 			break;
 		at += n;
 	}
