@@ -42,7 +42,7 @@ def put(path, text, check):
 def build_files(table, control, management):
     """Everything that goes into a build folder."""
     return {
-        "cricket.x": wire.cricket_x(table, control),
+        "cricket.x": wire.cricket_x(table, control, own=True),
         "gen/numbers.h": wire.numbers_h(table),
         "gen/procs.c": wire.procs_c(table),
         "gen/api.h": proto.api_h(table),

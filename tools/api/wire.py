@@ -12,24 +12,42 @@ SCALAR_PRINT = {"int": "CK_FIELD_INT", "unsigned int": "CK_FIELD_UINT", "float":
                 "cuuint32_t": "CK_FIELD_UINT", "CUdeviceptr": "CK_FIELD_POINTER"}
 
 
-def struct(name, head, args):
-    fields = [head] + [a.xdr for a in args]
-    return f"struct {name} {{\n" + "".join(f"\t{f};\n" for f in fields) + "};\n"
+ABOUT = """/*
+ * One-way messages get no reply (RFC 5531, batching). In a result, moved is the CUresult of
+ * moving the bytes before it: it is sent after them.
+ */
+"""
+ABOUT_OWN = """/*
+ * For Cricket's own coders, which move large payload without a copy: the same bytes as
+ * rpc/cricket.x, but the length of a payload alone, in place of the payload.
+ */
+"""
 
 
-def cricket_x(table, control):
+def fields_of(args, result, own):
+    """XDR declarations. A payload comes last; its bytes are left to the caller of our OWN coders."""
+    for a in args:
+        if a.kind != "bulk" or own:
+            yield a.xdr
+            continue
+        yield f"opaque {a.name}<>"
+        if result:
+            yield "int moved"
+
+
+def struct(name, head, fields):
+    return f"struct {name} {{\n" + "".join(f"\t{f};\n" for f in [head, *fields]) + "};\n"
+
+
+def cricket_x(table, control, own=False):
     """The protocol: control.x, then one argument and one result structure a message."""
-    out = [banner("rpc/control.x and rpc/driver.api"),
-           "/*\n * One-way messages get no reply (RFC 5531, batching). A field NAME_length at the end"
-           "\n * is followed by that many bytes, padded to a multiple of 4, as in opaque NAME<>.\n"
-           " * The reply of a message whose result ends so has one more int after the bytes: the\n"
-           " * CUresult of moving them.\n */\n", control]
+    out = [banner("rpc/control.x and rpc/driver.api"), ABOUT_OWN if own else ABOUT, control]
     rows = table.messages()
     for r in rows:
         out.append(f"\n/* {r.number} {r.name}{', one-way' if r.kind == 'send' else ''} */\n")
-        out.append(struct(f"{r.name}_args", "ck_head head", r.ins()))
+        out.append(struct(f"{r.name}_args", "ck_head head", fields_of(r.ins(), False, own)))
         if r.kind != "send":
-            out.append(struct(f"{r.name}_res", "ck_result head", r.outs()))
+            out.append(struct(f"{r.name}_res", "ck_result head", fields_of(r.outs(), True, own)))
     out.append("\nprogram CRICKET {\n\tversion CRICKET_V1 {\n")
     out.append("\t\tck_hello_res CK_HELLO(ck_hello_args) = 1;\n"
                "\t\tck_join_res CK_JOIN(ck_join_args) = 2;\n"
