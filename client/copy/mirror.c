@@ -331,7 +331,7 @@ CUresult ck_mirror_launch(struct ck_exec *exec, uint64_t ctx, uint64_t stream)
 	if (running.exec)
 		err = ck_wire_ck_mirror_read(ctx, 0, running.exec, 0, 0, &nothing);
 	/* what a source holds may be on its way to it */
-	if (!err && (ck_pinned_count || ck_delivery_count))
+	if (!err && (ck_pinned_count || ck_delivery_any(ck_client_current())))
 		err = ck_wire_cuStreamSynchronize(ctx, stream);
 	if (!err)
 		err = each(exec, ctx, true);
@@ -421,7 +421,7 @@ static bool exchange(const struct mirror *m, bool pull)
 		ck_box_unpack(&m->box, bytes);
 	bytes_give(m, bytes);
 	/* that the program has just destroyed the mirror is no failure */
-	return done || (bytes && ck_client.state == CK_STATE_READY);
+	return done || (bytes && ck_client_current()->state == CK_STATE_READY);
 }
 
 /* All mirrors have been filled before the launch: what no copy has written yet is as it was. */

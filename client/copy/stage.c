@@ -59,7 +59,7 @@ static struct window *take(const struct ck_staged *c, size_t least)
 	struct window *found = NULL, *empty = NULL;
 	unsigned int count = 0;
 
-	if (!ck_client.passes_fds || c->size < least)
+	if (!ck_client_current()->passes_fds || c->size < least)
 		return NULL;
 	copied += c->size;
 	pthread_mutex_lock(&lock);

@@ -26,12 +26,12 @@ static void run_host_function(const struct ck_callback *callback, int status, ui
 		return;
 	}
 	if (!ck_mirror_pull()) {
-		ck_session_lost("no bytes for a host function of a graph");
+		ck_session_lost(ck_client_current(), "no bytes for a host function of a graph");
 		return;
 	}
 	((CUhostFn)callback->function)(callback->data);
 	if (!ck_mirror_push())
-		ck_session_lost("no bytes from a host function of a graph");
+		ck_session_lost(ck_client_current(), "no bytes from a host function of a graph");
 }
 
 CUresult ck_host_function_register(CUhostFn fn, void *data, bool persistent, uint64_t *id)

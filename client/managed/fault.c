@@ -145,7 +145,7 @@ static int ask(uint64_t address, bool write_access)
 
 static bool is_ours(const siginfo_t *info)
 {
-	int state = ck_client.state;
+	int state = ck_client_current()->state;
 
 	return info->si_code > 0 && ck_managed_may_be((uintptr_t)info->si_addr) &&
 	       state != CK_STATE_FORKED;
@@ -216,7 +216,7 @@ static int start(void)
 
 	if (sem_init(&bell, 0, 0) < 0)
 		return -errno;
-	ret = ck_thread_start_calling(server);
+	ret = ck_thread_start_calling(ck_client_current(), server);
 	if (ret < 0)
 		return ret;
 	if (ck_fault_system(SIGSEGV, ours(), &theirs) < 0)

@@ -65,8 +65,8 @@ static bool is_busy(const struct ck_managed *m, struct busy *b)
 static void wait_for(const struct busy *b)
 {
 	ck_wire_ck_fetch(b->ctx, 0, 0, 0, b->wait, b->stream, &(struct ck_sink){ 0 });
-	for (int i = 0; i < ck_client.gpu_count && b->wait == CK_FETCH_CONTEXT; i++) {
-		const struct ck_context *other = ck_client.gpus[i].primary;
+	for (int i = 0; i < ck_client_current()->gpu_count && b->wait == CK_FETCH_CONTEXT; i++) {
+		const struct ck_context *other = ck_client_current()->gpus[i].primary;
 
 		if (other->active && other->object.id != b->ctx)
 			ck_wire_ck_fetch(other->object.id, 0, 0, 0, b->wait, 0,
@@ -160,7 +160,7 @@ CK_ON_PAYLOAD(ck_managed_host);
  * address that is none. */
 void ck_managed_need(uint64_t address, size_t size, bool write)
 {
-	if (unlikely(ck_client.state == CK_STATE_FORKED))
+	if (unlikely(ck_client_current()->state == CK_STATE_FORKED))
 		return;
 	prepare(address, size, write, NULL);
 }

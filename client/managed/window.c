@@ -51,7 +51,7 @@ static bool server_takes(uint64_t at, size_t size)
 /* The device's own answer, before client/objects/device.c says what of it programs may use. */
 static bool driver_can(void)
 {
-	const ck_device *facts = ck_client.gpus[0].facts;
+	const ck_device *facts = ck_client_current()->gpus[0].facts;
 
 	for (u_int i = 0; i < facts->attributes.attributes_len; i++) {
 		if (facts->attributes.attributes_val[i].id ==
@@ -110,7 +110,7 @@ CUresult ck_window_open(void)
 		open_once();
 	tried = true;
 	ck_cancel_unlock(&lock, cancel);
-	if (ck_client.state == CK_STATE_LOST)
+	if (ck_client_current()->state == CK_STATE_LOST)
 		return CUDA_ERROR_DEVICE_UNAVAILABLE;
 	return ck_window_lo ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
 }

@@ -72,7 +72,7 @@ static void pages_give(const struct ck_allocation *a)
 void ck_hostmem_dispose(const struct ck_allocation *a)
 {
 	if (!ck_kind_on_device(a->kind))
-		ck_delivery_forget(a->base, a->size);
+		ck_delivery_forget(ck_client_current(), a->base, a->size);
 	if (a->kind == CK_MEMORY_HOST_REGISTERED && a->shared)
 		ck_adopt_end(a->context->object.id, a->base);
 	if (a->variable || a->kind == CK_MEMORY_DEVICE || a->kind == CK_MEMORY_HOST_REGISTERED)
@@ -92,7 +92,7 @@ static CUresult map(const struct ck_allocation *a)
 
 	if (!ck_window_holds(a->base))
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (ck_delivery_expects(a->base, a->size)) {
+	if (ck_delivery_expects(ck_client_current(), a->base, a->size)) {
 		err = ck_wire_cuCtxSynchronize(ctx);
 		if (err)
 			return err;
@@ -203,7 +203,7 @@ CK_EXPORT CUresult cuMemFreeHost(void *p)
 		return err;
 	if (!ck_allocation_remove((uintptr_t)p, CK_MEMORY_HOST_ALLOC, &a))
 		return CUDA_ERROR_INVALID_VALUE;
-	if (a.shared || ck_delivery_expects(a.base, a.size))
+	if (a.shared || ck_delivery_expects(ck_client_current(), a.base, a.size))
 		err = quiesce(a.context);
 	ck_hostmem_dispose(&a);
 	return err;
@@ -262,7 +262,7 @@ CK_EXPORT CUresult cuMemHostUnregister(void *p)
 	if (!p)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (ck_allocation_remove((uintptr_t)p, CK_MEMORY_HOST_REGISTERED, &a)) {
-		if (a.shared || ck_delivery_expects(a.base, a.size))
+		if (a.shared || ck_delivery_expects(ck_client_current(), a.base, a.size))
 			err = quiesce(a.context);
 		ck_hostmem_dispose(&a);
 		return err;
@@ -314,11 +314,11 @@ CUresult ck_hostmem_settle(struct ck_context *context, struct ck_stream *stream,
 {
 	struct ck_allocation a;
 
-	if (likely(!ck_callback_pending() && !ck_pinned_count && !ck_delivery_count))
+	if (likely(!ck_callback_pending() && !ck_pinned_count && !ck_delivery_any(ck_client_current())))
 		return CUDA_SUCCESS;
 	if (!ck_allocation_find((uintptr_t)source, &a) || a.kind == CK_MEMORY_DEVICE)
 		return CUDA_SUCCESS;
-	if (!ck_callback_pending() && !ck_delivery_expects(a.base, a.size) &&
+	if (!ck_callback_pending() && !ck_delivery_expects(ck_client_current(), a.base, a.size) &&
 	    !(a.shared && !ck_stream_idle(context, stream)))
 		return CUDA_SUCCESS;
 	return ck_stream_wait(context, stream);

@@ -86,7 +86,7 @@ bool ck_pinned_open(void)
 {
 	int cancel;
 
-	if (!ck_client.passes_fds)
+	if (!ck_client_current()->passes_fds)
 		return false;
 	cancel = ck_cancel_lock(&lock);
 	if (!tried)

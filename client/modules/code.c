@@ -43,7 +43,7 @@ static CUresult choose(const void *image, CUdevice device, struct ck_fatbin_choi
 	if (ret < 0)
 		return from_errno(ret);
 	if (found.kind == CK_IMAGE_CONTAINER) {
-		bool cubin = ck_client.hello.accepts_cubin;
+		bool cubin = ck_client_current()->hello.accepts_cubin;
 
 		/* What nvcc has linked is machine code only; its PTX is in the parts. */
 		ret = found.prelinked && !cubin ?
@@ -61,7 +61,7 @@ static CUresult choose(const void *image, CUdevice device, struct ck_fatbin_choi
 		return CUDA_SUCCESS;
 	if (ck_cubin_sm(found.data, found.size, &sm) < 0)
 		return CUDA_ERROR_INVALID_IMAGE;
-	if (!ck_client.hello.accepts_cubin || sm / 10 != target.major || sm % 10 > target.minor)
+	if (!ck_client_current()->hello.accepts_cubin || sm / 10 != target.major || sm % 10 > target.minor)
 		return CUDA_ERROR_NO_BINARY_FOR_GPU;
 	return CUDA_SUCCESS;
 }
@@ -70,7 +70,7 @@ CUresult ck_code_missing(void)
 {
 	static atomic_flag told = ATOMIC_FLAG_INIT;
 
-	if (!ck_client.hello.accepts_cubin && !atomic_flag_test_and_set(&told))
+	if (!ck_client_current()->hello.accepts_cubin && !atomic_flag_test_and_set(&told))
 		ck_warn("a module has no PTX for compute capability 9.0 or below, and the emulated "
 			"GPU runs nothing else (nvcc: -gencode arch=compute_90,code=compute_90)");
 	return CUDA_ERROR_NO_BINARY_FOR_GPU;
@@ -119,7 +119,7 @@ static CUresult upload(const struct ck_code *code, const struct ck_fatbin_choice
 	CUresult err = CUDA_SUCCESS;
 
 	pthread_mutex_lock(&sending);
-	if (!ck_session_has_image(code->hash))
+	if (!ck_session_has_image(ck_client_current(), code->hash))
 		err = send_image(code, c);
 	pthread_mutex_unlock(&sending);
 	return err;

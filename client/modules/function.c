@@ -209,7 +209,7 @@ CK_EXPORT CUresult cuKernelSetAttribute(CUfunction_attribute attrib, int val, CU
 	if (!f || !f->module->library)
 		return CUDA_ERROR_INVALID_HANDLE;
 	err = ck_device_id(dev, &ordinal);
-	if (!err && is_set(f, attrib, val) && ck_client.gpu_count == 1)
+	if (!err && is_set(f, attrib, val) && ck_client_current()->gpu_count == 1)
 		return CUDA_SUCCESS;
 	if (!err)
 		err = ck_function_announce(f, &id);

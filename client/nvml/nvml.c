@@ -58,7 +58,7 @@ nvmlReturn_t ck_nvml_enter(void)
 {
 	if (atomic_load_explicit(&initialized, memory_order_relaxed) == 0)
 		return NVML_ERROR_UNINITIALIZED;
-	switch (atomic_load_explicit(&ck_client.state, memory_order_relaxed)) {
+	switch (atomic_load_explicit(&ck_client_current()->state, memory_order_relaxed)) {
 	case CK_STATE_READY:
 		return NVML_SUCCESS;
 	case CK_STATE_LOST:
@@ -76,7 +76,7 @@ CK_EXPORT nvmlReturn_t nvmlInitWithFlags(unsigned int flags)
 
 	(void)flags;
 	pthread_mutex_lock(&lock);
-	err = ck_session_open();
+	err = ck_session_open(ck_client_current());
 	ret = err == CUDA_ERROR_NO_DEVICE || err == CUDA_ERROR_SYSTEM_DRIVER_MISMATCH ?
 		      NVML_ERROR_DRIVER_NOT_LOADED :
 		      from_driver(err);
@@ -110,8 +110,9 @@ CK_EXPORT nvmlReturn_t nvmlShutdown(void)
 }
 
 /* In the child of a fork: it starts anew, as the real library lets it. */
-static void in_child(void)
+static void in_child(struct ck_client *c)
 {
+	(void)c;
 	pthread_mutex_init(&lock, NULL);
 	initialized = 0;
 }

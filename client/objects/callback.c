@@ -114,7 +114,7 @@ static int ensure_waiting(void)
 
 	if (all.waiting > 0 || all.threads == THREADS_MAX)
 		return 0;
-	ret = ck_thread_start_calling(serve);
+	ret = ck_thread_start_calling(ck_client_current(), serve);
 	if (ret == 0) {
 		all.threads++;
 		all.waiting++;
@@ -124,7 +124,7 @@ static int ensure_waiting(void)
 
 static void call(const struct ck_callback *callback, int status, uint64_t value)
 {
-	if (ck_client.state != CK_STATE_READY && ck_client.state != CK_STATE_LOST)
+	if (ck_client_current()->state != CK_STATE_READY && ck_client_current()->state != CK_STATE_LOST)
 		return;	/* at exit, what the function works on may be gone */
 	ck_inside_callback = !callback->ours;
 	callback->run(callback, status, value);
@@ -255,7 +255,7 @@ void ck_callbacks_let_return(void)
 	all.awaited += all.added;
 	all.added = 0;
 	all.round++;
-	while (all.awaited > 0 && ck_client.state == CK_STATE_READY) {
+	while (all.awaited > 0 && ck_client_current()->state == CK_STATE_READY) {
 		if (pthread_cond_timedwait(&all.returned, &all.lock, &until) != ETIMEDOUT)
 			continue;
 		all.awaited = 0;

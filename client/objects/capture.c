@@ -125,6 +125,8 @@ CUresult ck_capture_refuses_unsafe(void)
 	const struct ck_thread *t = ck_thread();
 	CUresult err = CUDA_SUCCESS;
 
+	if (!t)
+		return CUDA_ERROR_OUT_OF_MEMORY;
 	pthread_mutex_lock(&lock);
 	for (struct ck_capture *c = captures; c; c = c->next) {
 		if (forbids(c, t)) {
@@ -253,14 +255,15 @@ void ck_capture_spoil_stream(const struct ck_stream *stream)
 CUresult ck_capture_note(struct ck_stream *stream, CUstreamCaptureMode mode, bool to_graph)
 {
 	static uint64_t sequence;
-	struct ck_capture *c = calloc(1, sizeof(*c));
+	const struct ck_thread *t = ck_thread();
+	struct ck_capture *c = t ? calloc(1, sizeof(*c)) : NULL;
 
 	if (!c)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	*c = (struct ck_capture){
 		.origin = stream->object.id,
 		.context = stream->object.context,
-		.thread = ck_thread(),
+		.thread = t,
 		.mode = mode,
 		.to_graph = to_graph,
 		.blocking = !(stream->flags & CU_STREAM_NON_BLOCKING),

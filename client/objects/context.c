@@ -36,7 +36,7 @@ static inline bool enter_fast(uint64_t *ctx)
 {
 	struct ck_context *current = ck_context_current();
 
-	if (unlikely(atomic_load_explicit(&ck_client.state, memory_order_relaxed) !=
+	if (unlikely(atomic_load_explicit(&ck_client_current()->state, memory_order_relaxed) !=
 			     CK_STATE_READY ||
 		     !current || !ck_context_active(current) || current->fault || ck_stats_on))
 		return false;
@@ -110,7 +110,7 @@ uint64_t ck_context_number(void)
 	uint64_t number = atomic_fetch_add(&last, 1) + 1;
 
 	if (number > 1)		/* no order between the streams of two contexts */
-		ck_client.unordered_streams = true;
+		ck_client_current()->unordered_streams = true;
 	return number;
 }
 
@@ -142,6 +142,7 @@ void ck_context_forget(struct ck_context *context)
 static CUresult create(CUcontext *pctx, unsigned int flags, CUdevice dev)
 {
 	CUresult err = ck_session_check();
+	const struct ck_thread *t;
 	struct ck_context *context;
 	struct ck_gpu *gpu;
 
@@ -152,7 +153,8 @@ static CUresult create(CUcontext *pctx, unsigned int flags, CUdevice dev)
 	gpu = ck_gpu(dev);
 	if (!gpu)
 		return CUDA_ERROR_INVALID_DEVICE;
-	if (ck_thread()->depth == CK_CONTEXT_STACK)
+	t = ck_thread();
+	if (!t || t->depth == CK_CONTEXT_STACK)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	context = ck_object_new(CK_OBJECT_CONTEXT, NULL);
 	if (!context)

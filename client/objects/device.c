@@ -55,7 +55,7 @@ static const CUdevice_attribute refused[] = {
 #undef NO
 };
 
-/* --- from the server's reply to ck_client.gpus */
+/* --- from the server's reply to ck_client_current()->gpus */
 
 static int attribute_of(const ck_device *facts, CUdevice_attribute attribute)
 {
@@ -68,7 +68,7 @@ static int attribute_of(const ck_device *facts, CUdevice_attribute attribute)
 
 static CUresult gpu_build(struct ck_gpu *gpu, int ordinal, int server_ordinal)
 {
-	const ck_device *facts = &ck_client.hello.devices.devices_val[server_ordinal];
+	const ck_device *facts = &ck_client_current()->hello.devices.devices_val[server_ordinal];
 	int *values = calloc(CK_ATTRIBUTE_END, sizeof(*values));
 	bool *has = calloc(CK_ATTRIBUTE_END, sizeof(*has));
 
@@ -109,7 +109,7 @@ static int choose(int *chosen, int count)
 	int n = 0;
 
 	for (int i = 0; devices && i < count; i++) {
-		const ck_device *facts = &ck_client.hello.devices.devices_val[i];
+		const ck_device *facts = &ck_client_current()->hello.devices.devices_val[i];
 
 		memcpy(devices[i].uuid, facts->uuid, sizeof(devices[i].uuid));
 		memcpy(devices[i].mig_uuid, facts->uuid_v2, sizeof(devices[i].mig_uuid));
@@ -131,7 +131,7 @@ static int choose(int *chosen, int count)
 
 CUresult ck_devices_build(void)
 {
-	int count = (int)ck_client.hello.devices.devices_len, n;
+	int count = (int)ck_client_current()->hello.devices.devices_len, n;
 	int *chosen = calloc((size_t)count + 1, sizeof(*chosen));
 	CUresult err = CUDA_SUCCESS;
 	struct ck_gpu *gpus;
@@ -147,14 +147,14 @@ CUresult ck_devices_build(void)
 	free(chosen);
 	if (err)
 		return err;
-	ck_client.gpus = gpus;
-	ck_client.gpu_count = n;
+	ck_client_current()->gpus = gpus;
+	ck_client_current()->gpu_count = n;
 	return CUDA_SUCCESS;
 }
 
 struct ck_gpu *ck_gpu(CUdevice device)
 {
-	return device >= 0 && device < ck_client.gpu_count ? &ck_client.gpus[device] : NULL;
+	return device >= 0 && device < ck_client_current()->gpu_count ? &ck_client_current()->gpus[device] : NULL;
 }
 
 CUresult ck_device_id(CUdevice device, int *server_ordinal)
@@ -198,7 +198,7 @@ CK_EXPORT CUresult cuDeviceGetCount(int *count)
 		return err;
 	if (!count)
 		return CUDA_ERROR_INVALID_VALUE;
-	*count = ck_client.gpu_count;
+	*count = ck_client_current()->gpu_count;
 	return CUDA_SUCCESS;
 }
 
@@ -365,8 +365,8 @@ CK_EXPORT CUresult cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId)
 		return err;
 	if (!dev || !pciBusId || !pci_parse(pciBusId, &domain, &bus, &device))
 		return CUDA_ERROR_INVALID_VALUE;
-	for (int i = 0; i < ck_client.gpu_count; i++) {
-		const int *a = ck_client.gpus[i].attributes;
+	for (int i = 0; i < ck_client_current()->gpu_count; i++) {
+		const int *a = ck_client_current()->gpus[i].attributes;
 
 		if (a[CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID] == domain &&
 		    a[CU_DEVICE_ATTRIBUTE_PCI_BUS_ID] == bus &&
@@ -382,8 +382,8 @@ CK_EXPORT CUresult cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId)
 
 static bool p2p_find(int src, int dst, int attribute, int *value)
 {
-	for (u_int i = 0; i < ck_client.hello.p2p.p2p_len; i++) {
-		const ck_p2p *p = &ck_client.hello.p2p.p2p_val[i];
+	for (u_int i = 0; i < ck_client_current()->hello.p2p.p2p_len; i++) {
+		const ck_p2p *p = &ck_client_current()->hello.p2p.p2p_val[i];
 
 		if (p->src == src && p->dst == dst && p->attribute == attribute) {
 			*value = p->value;

@@ -184,7 +184,7 @@ static CUresult enter(CUevent handle, uint64_t *ctx, struct ck_event **e)
 static CUresult ask(uint64_t ctx, struct ck_event *e, uint64_t version)
 {
 	bool ours = is_ours(e, version);
-	uint64_t number = ours ? ck_status_number(e->object.id) : 0;
+	uint64_t number = ours ? ck_status_number(ck_client_current(), e->object.id) : 0;
 	unsigned int state = CK_ASKED_BUSY;
 	CUresult err = ck_wire_ck_event_ask(ctx, e->object.id, number, &state);
 
@@ -193,7 +193,7 @@ static CUresult ask(uint64_t ctx, struct ck_event *e, uint64_t version)
 	if (ours && state == CK_ASKED_DONE)
 		e->done = version;
 	if (ours && state == CK_ASKED_WATCHED)
-		ck_status_watched(&e->watch, version, number);
+		ck_status_watched(ck_client_current(), &e->watch, version, number);
 	return state == CK_ASKED_DONE ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
@@ -210,7 +210,7 @@ CK_EXPORT CUresult cuEventQuery(CUevent hEvent)
 		return ask(ctx, e, version);
 	if (e->done == version || was_waited(e, version))
 		return CUDA_SUCCESS;
-	switch (ck_status_look(&e->watch, version)) {
+	switch (ck_status_look(ck_client_current(), &e->watch, version)) {
 	case CK_STATUS_DONE:
 		e->done = version;
 		return CUDA_SUCCESS;

@@ -211,7 +211,7 @@ CK_EXPORT CUresult cuGreenCtxStreamCreate(CUstream *phStream, CUgreenCtx greenCt
 	s->priority = priority;
 	s->green = greenCtx;
 	s->born = ck_command_last();
-	ck_client.unordered_streams = true;
+	ck_client_current()->unordered_streams = true;
 	err = ck_wire_cuGreenCtxStreamCreate(0, s->object.id, green->object.id, flags, priority);
 	if (err)
 		ck_object_free(s);

@@ -6,10 +6,11 @@
 #include "client/wire/client.h"
 #include "client/wire/hooks.h"
 
-static pthread_mutex_t devices_lock = PTHREAD_MUTEX_INITIALIZER; /* building ck_client.gpus, once */
+static pthread_mutex_t devices_lock = PTHREAD_MUTEX_INITIALIZER; /* building ck_client_current()->gpus, once */
 
-static void in_child(void)
+static void in_child(struct ck_client *c)
 {
+	(void)c;
 	pthread_mutex_init(&devices_lock, NULL);
 }
 CK_ON_FORK(in_child);
@@ -21,16 +22,16 @@ CK_EXPORT CUresult cuInit(unsigned int flags)
 
 	if (flags != 0)
 		return CUDA_ERROR_INVALID_VALUE;
-	err = ck_session_open();
+	err = ck_session_open(ck_client_current());
 	if (err)
 		return err;
 	pthread_mutex_lock(&devices_lock);
-	if (!ck_client.gpus)
+	if (!ck_client_current()->gpus)
 		err = ck_devices_build();
-	if (!err && ck_client.gpu_count == 0)
+	if (!err && ck_client_current()->gpu_count == 0)
 		err = CUDA_ERROR_NO_DEVICE;
 	if (!err)
-		ck_client.initialized = true;
+		ck_client_current()->initialized = true;
 	pthread_mutex_unlock(&devices_lock);
 	return err;
 }
@@ -42,8 +43,8 @@ CK_EXPORT CUresult cuDriverGetVersion(int *driverVersion)
 
 	if (!driverVersion)
 		return CUDA_ERROR_INVALID_VALUE;
-	err = ck_client.driver_version ? CUDA_SUCCESS : ck_session_open();
-	*driverVersion = ck_client.driver_version ? ck_client.driver_version :
+	err = ck_client_current()->driver_version ? CUDA_SUCCESS : ck_session_open(ck_client_current());
+	*driverVersion = ck_client_current()->driver_version ? ck_client_current()->driver_version :
 						    CK_CUDA_VERSION_ON_TABLE;
-	return ck_client.driver_version || err != CUDA_ERROR_NOT_INITIALIZED ? CUDA_SUCCESS : err;
+	return ck_client_current()->driver_version || err != CUDA_ERROR_NOT_INITIALIZED ? CUDA_SUCCESS : err;
 }

@@ -114,7 +114,7 @@ static int begin(void **state)
 	peer.call = call;
 	if (peer_begin(state) < 0)
 		return -1;
-	ck_client.passes_fds = false; /* as if the server were on another host */
+	ck_client_current()->passes_fds = false; /* as if the server were on another host */
 	return 0;
 }
 

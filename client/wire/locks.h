@@ -1,0 +1,28 @@
+/*
+ * client/wire/locks.h - every lock of the client, outermost first: its rank (util/lock.h) and the data it guards.
+ *
+ * A lock that is held while a message is sent, or while a call waits for its reply, comes before
+ * CK_RANK_COMMAND. tools/check-state compares this list with the locks that the client makes.
+ */
+#ifndef CK_CLIENT_WIRE_LOCKS_H
+#define CK_CLIENT_WIRE_LOCKS_H
+
+#include "util/lock.h"
+
+enum ck_rank {
+	CK_RANK_SET_UP = 1,	/* connecting: the state, the addresses, the first reply */
+	CK_RANK_STATUS,		/* status: opening the file, numbers of watches */
+	CK_RANK_STARTING,	/* deliveries: starting their threads */
+	CK_RANK_SPREAD_ONE,	/* the one large copy that is spread over several lanes */
+	CK_RANK_SPREAD,		/* the parts of that copy */
+	CK_RANK_COMMAND,	/* the command stream */
+	CK_RANK_DELIVERIES,	/* copies that are to come, ranks that came early */
+	CK_RANK_IMAGES = CK_RANK_LEAF,	/* images that the server holds */
+	CK_RANK_LANES = CK_RANK_LEAF,	/* the pool and the list of lanes */
+	CK_RANK_ALIVE = CK_RANK_LEAF,	/* the question whether the server responds */
+	CK_RANK_NAMED = CK_RANK_LEAF,	/* objects by ids that the server picked */
+	CK_RANK_SLOTS = CK_RANK_LEAF,	/* the process's slots of handles */
+	CK_RANK_CLAIMED = CK_RANK_LEAF,	/* the process's claimed addresses */
+};
+
+#endif
