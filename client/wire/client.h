@@ -177,7 +177,7 @@ void ck_stream_synced(struct ck_context *context, struct ck_stream *stream, uint
 CUresult ck_stream_wait(struct ck_context *context, struct ck_stream *stream);
 
 /* --- device.c */
-CUresult ck_devices_build(void);		/* gpus of the session from hello */
+CUresult ck_devices_build(struct ck_client *c); /* gpus of the session from hello */
 struct ck_gpu *ck_gpu(CUdevice device);		/* NULL: no such device */
 /* Attribute of @device, 0 where the driver has none. */
 int ck_gpu_attribute(CUdevice device, CUdevice_attribute attribute);

@@ -15,6 +15,9 @@ enum ck_rank {
 	CK_RANK_STARTING,	/* deliveries: starting their threads */
 	CK_RANK_SPREAD_ONE,	/* the one large copy that is spread over several lanes */
 	CK_RANK_SPREAD,		/* the parts of that copy */
+	CK_RANK_PRIMARY,	/* primary contexts: retained, active, flags */
+	CK_RANK_DEVICES,	/* building the table of devices */
+	CK_RANK_CALLBACKS,	/* functions that the server may have called, and their threads */
 	CK_RANK_COMMAND,	/* the command stream */
 	CK_RANK_DELIVERIES,	/* copies that are to come, ranks that came early */
 	CK_RANK_IMAGES = CK_RANK_LEAF,	/* images that the server holds */
@@ -22,6 +25,9 @@ enum ck_rank {
 	CK_RANK_ALIVE = CK_RANK_LEAF,	/* the question whether the server responds */
 	CK_RANK_NAMED = CK_RANK_LEAF,	/* objects by ids that the server picked */
 	CK_RANK_SLOTS = CK_RANK_LEAF,	/* the process's slots of handles */
+	CK_RANK_USAGE = CK_RANK_LEAF,	/* usage counts of contexts */
+	CK_RANK_CAPTURES = CK_RANK_LEAF, /* captures under way */
+	CK_RANK_ELAPSED = CK_RANK_LEAF,	/* times between events */
 	CK_RANK_CLAIMED = CK_RANK_LEAF,	/* the process's claimed addresses */
 };
 

@@ -63,7 +63,7 @@ static inline int session_begin(void **state)
 	ck_client_current()->hello.p2p.p2p_len = 2;
 	ck_client_current()->hello.p2p.p2p_val = session_p2p;
 	ck_client_current()->driver_version = 13000;
-	if (ck_devices_build() != CUDA_SUCCESS)
+	if (ck_devices_build(ck_client_current()) != CUDA_SUCCESS)
 		return -1;
 	ck_client_current()->initialized = true;
 	ck_client_current()->state = CK_STATE_READY;
