@@ -10,7 +10,10 @@
 #include "util/lock.h"
 
 enum ck_rank {
-	CK_RANK_SET_UP = 1,	/* connecting: the state, the addresses, the first reply */
+	CK_RANK_PAGES = 1,	/* managed pages: the fault of any thread may wait for it */
+	CK_RANK_WINDOW,		/* the window: its pages, device memory behind them */
+	CK_RANK_FAULT,		/* starting the process's handler of faults */
+	CK_RANK_SET_UP,	/* connecting: the state, the addresses, the first reply */
 	CK_RANK_STATUS,		/* status: opening the file, numbers of watches */
 	CK_RANK_STARTING,	/* deliveries: starting their threads */
 	CK_RANK_SPREAD_ONE,	/* the one large copy that is spread over several lanes */

@@ -194,10 +194,10 @@ static void launches_between_which_nothing_is_touched_send_nothing(void **state)
 	p[0] = 1;
 	ck_managed_launch(0);
 	peer_clear();
-	assert_int_equal(ck_managed_active, 0);
+	assert_int_equal(ck_client_current()->managed->pages.active, 0);
 	for (int i = 0; i < 100; i++)
 		ck_managed_launch(0);
-	assert_int_equal(ck_managed_active, 0);
+	assert_int_equal(ck_client_current()->managed->pages.active, 0);
 	peer_settle();
 	assert_int_equal(peer.count, 0);
 	release(p);
