@@ -10,8 +10,15 @@
 #include "util/lock.h"
 
 enum ck_rank {
-	CK_RANK_PAGES = 1,	/* managed pages: the fault of any thread may wait for it */
+	CK_RANK_MIRROR_LAUNCH = 1, /* the launch whose bytes the mirrors hold */
+	CK_RANK_STAGES,		/* windows through which copies go */
+	CK_RANK_IPC,		/* memory of other sessions that is open */
+	CK_RANK_RESERVATIONS,	/* parts of the arena of reserved addresses */
+	CK_RANK_ADOPTIONS,	/* registered memory whose pages are exchanged */
+	CK_RANK_HOST_MAP,	/* putting device memory behind pinned memory */
+	CK_RANK_PAGES,	/* managed pages: the fault of any thread may wait for it */
 	CK_RANK_WINDOW,		/* the window: its pages, device memory behind them */
+	CK_RANK_PINNED,		/* the file of pinned memory and its addresses */
 	CK_RANK_FAULT,		/* starting the process's handler of faults */
 	CK_RANK_SET_UP,	/* connecting: the state, the addresses, the first reply */
 	CK_RANK_STATUS,		/* status: opening the file, numbers of watches */
@@ -31,6 +38,9 @@ enum ck_rank {
 	CK_RANK_USAGE = CK_RANK_LEAF,	/* usage counts of contexts */
 	CK_RANK_CAPTURES = CK_RANK_LEAF, /* captures under way */
 	CK_RANK_ELAPSED = CK_RANK_LEAF,	/* times between events */
+	CK_RANK_ALLOCATIONS = CK_RANK_LEAF, /* what is known of memory */
+	CK_RANK_TEXTURES = CK_RANK_LEAF, /* texture and surface objects */
+	CK_RANK_MIRRORS = CK_RANK_LEAF,	/* mirrors of copies in graphs */
 	CK_RANK_CLAIMED = CK_RANK_LEAF,	/* the process's claimed addresses */
 };
 

@@ -74,6 +74,22 @@ static void an_id_that_the_server_picked_names_an_object_of_its_session(void **s
 	assert_ptr_equal(ck_object_by_id(CK_OBJECT_POOL, id), pool);
 }
 
+static void memory_of_one_session_is_unknown_to_another(void **state)
+{
+	struct ck_client *first = ck_client_current(), *second = ck_client_create();
+	const uint64_t at = 0x7f0000000000;
+	struct ck_allocation a;
+
+	(void)state;
+	assert_non_null(second);
+	assert_int_equal(ck_allocation_add(at, 100, CK_MEMORY_DEVICE, session_activate(0), 0, false),
+			 CUDA_SUCCESS);
+	be(second);
+	assert_false(ck_allocation_find(at, &a));
+	be(first);
+	assert_true(ck_allocation_remove(at, CK_MEMORY_DEVICE, &a));
+}
+
 /* Leave no keys of thread-specific data: then no thread's state can be kept. */
 static int without_keys(void)
 {
@@ -112,6 +128,7 @@ int main(void)
 		cmocka_unit_test(a_new_session_is_fresh),
 		cmocka_unit_test(answers_of_one_session_are_not_those_of_another),
 		cmocka_unit_test(an_id_that_the_server_picked_names_an_object_of_its_session),
+		cmocka_unit_test(memory_of_one_session_is_unknown_to_another),
 	};
 
 	return cmocka_run_group_tests(tests, session_begin, session_end);
