@@ -1,12 +1,9 @@
 /*
  * client/modules/function.c - functions of modules and kernels of libraries: one kind of handle.
  */
-#include <pthread.h>
 #include <string.h>
 
-#include "client/wire/client.h"
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+#include "client/modules/state.h"
 
 struct ck_function *ck_function_from(const void *handle)
 {
@@ -16,12 +13,14 @@ struct ck_function *ck_function_from(const void *handle)
 /* The server learns of a function when it is first needed: most are never launched. */
 CUresult ck_function_announce(struct ck_function *f, uint64_t *id)
 {
+	struct ck_mutex *lock;
 	CUresult err = CUDA_SUCCESS;
 
 	*id = f->object.id;
 	if (likely(f->announced))
 		return CUDA_SUCCESS;
-	pthread_mutex_lock(&lock);
+	lock = &ck_client_current()->modules->announce_lock;
+	ck_lock(lock);
 	if (!f->announced) {
 		struct ck_context *ctx = ck_context_current();
 
@@ -30,7 +29,7 @@ CUresult ck_function_announce(struct ck_function *f, uint64_t *id)
 		if (!err)
 			f->announced = true;
 	}
-	pthread_mutex_unlock(&lock);
+	ck_unlock(lock);
 	return err;
 }
 

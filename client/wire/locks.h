@@ -10,7 +10,10 @@
 #include "util/lock.h"
 
 enum ck_rank {
-	CK_RANK_MIRROR_LAUNCH = 1, /* the launch whose bytes the mirrors hold */
+	CK_RANK_NVML = 1,	/* whether NVML has been started */
+	CK_RANK_MIRROR_LAUNCH,	/* the launch whose bytes the mirrors hold */
+	CK_RANK_MODULE_MANAGED,	/* __managed__ variables of modules */
+	CK_RANK_MODULES,	/* functions and variables of modules */
 	CK_RANK_STAGES,		/* windows through which copies go */
 	CK_RANK_IPC,		/* memory of other sessions that is open */
 	CK_RANK_RESERVATIONS,	/* parts of the arena of reserved addresses */
@@ -25,6 +28,9 @@ enum ck_rank {
 	CK_RANK_STARTING,	/* deliveries: starting their threads */
 	CK_RANK_SPREAD_ONE,	/* the one large copy that is spread over several lanes */
 	CK_RANK_SPREAD,		/* the parts of that copy */
+	CK_RANK_UPLOAD,		/* sending images */
+	CK_RANK_ANNOUNCE,	/* telling the server of functions */
+	CK_RANK_GRAPHS,		/* lists of nodes and graphs */
 	CK_RANK_PRIMARY,	/* primary contexts: retained, active, flags */
 	CK_RANK_DEVICES,	/* building the table of devices */
 	CK_RANK_CALLBACKS,	/* functions that the server may have called, and their threads */
@@ -41,6 +47,8 @@ enum ck_rank {
 	CK_RANK_ALLOCATIONS = CK_RANK_LEAF, /* what is known of memory */
 	CK_RANK_TEXTURES = CK_RANK_LEAF, /* texture and surface objects */
 	CK_RANK_MIRRORS = CK_RANK_LEAF,	/* mirrors of copies in graphs */
+	CK_RANK_NOTIFICATIONS = CK_RANK_LEAF, /* asynchronous notifications */
+	CK_RANK_NVML_SETS = CK_RANK_LEAF, /* the process's sets of NVML's events */
 	CK_RANK_CLAIMED = CK_RANK_LEAF,	/* the process's claimed addresses */
 };
 
