@@ -92,7 +92,7 @@ static inline int ck_cond_timedwait(pthread_cond_t *cond, struct ck_mutex *m, co
 	return pthread_cond_timedwait(cond, &m->mutex, until);
 }
 
-/* Locked, and the thread is not cancelled meanwhile: for what is held over calls at which a thread is cancelled. */
+/* The same, and the thread is not cancelled: for what is held over calls at which a thread is cancelled, as close() is. */
 static inline int ck_lock_uncancelled(struct ck_mutex *m)
 {
 	int was = ck_cancel_disable();
