@@ -11,6 +11,7 @@
 
 enum ck_rank {
 	CK_RANK_NVML = 1,	/* whether NVML has been started */
+	CK_RANK_PRIMARY,	/* primary contexts: held over the end of one, which runs hooks */
 	CK_RANK_MIRROR_LAUNCH,	/* the launch whose bytes the mirrors hold */
 	CK_RANK_MODULE_MANAGED,	/* __managed__ variables of modules */
 	CK_RANK_MODULES,	/* functions and variables of modules */
@@ -31,7 +32,6 @@ enum ck_rank {
 	CK_RANK_UPLOAD,		/* sending images */
 	CK_RANK_ANNOUNCE,	/* telling the server of functions */
 	CK_RANK_GRAPHS,		/* lists of nodes and graphs */
-	CK_RANK_PRIMARY,	/* primary contexts: retained, active, flags */
 	CK_RANK_DEVICES,	/* building the table of devices */
 	CK_RANK_CALLBACKS,	/* functions that the server may have called, and their threads */
 	CK_RANK_COMMAND,	/* the command stream */
