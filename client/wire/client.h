@@ -76,7 +76,7 @@ struct ck_client {
 /* --- root.c: which session */
 
 /* The process's session; NULL before anything has asked for it. For signal handlers. */
-extern struct ck_client *ck_client_default;
+extern struct ck_client *ck_client_default __attribute__((visibility("hidden")));
 struct ck_client *ck_client_first(void);
 /* The session of the calling thread. */
 static inline struct ck_client *ck_client_current(void)
