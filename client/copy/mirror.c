@@ -320,29 +320,38 @@ static void note_running(struct ck_mirrors *all, const struct ck_exec *exec)
 	ck_unlock(&all->lock);
 }
 
-/* Bytes go into a mirror when the launch before has done with all of its own. */
-CUresult ck_mirror_launch(struct ck_exec *exec, uint64_t ctx, uint64_t stream)
+/* With the lock of launches. Bytes go into a mirror when the launch before has done with all of its own. */
+static CUresult launch(struct ck_client *c, struct ck_exec *exec, uint64_t ctx, uint64_t stream)
 {
-	struct ck_client *c = ck_client_current();
 	struct ck_mirrors *all = &c->copying->mirrors;
 	struct ck_sink nothing = { 0 };
 	CUresult err = CUDA_SUCCESS;
 
-	ck_lock(&all->launch_lock);
 	if (all->exec)
 		err = ck_wire_ck_mirror_read(ctx, 0, all->exec, 0, 0, &nothing);
+	if (err)
+		return err;
 	/* what a source holds may be on its way to it */
-	if (!err && (ck_pinned_any(c) || ck_delivery_any(c)))
+	if (ck_pinned_any(c) || ck_delivery_any(c))
 		err = ck_wire_cuStreamSynchronize(ctx, stream);
-	if (!err)
-		err = each(exec, ctx, true);
-	if (!err)
-		note_running(all, exec);
-	if (!err)
-		err = ck_wire_cuGraphLaunch(ctx, exec->object.id, stream);
-	if (!err)
-		err = each(exec, ctx, false);
-	ck_unlock(&all->launch_lock);
+	if (err)
+		return err;
+	err = each(exec, ctx, true);
+	if (err)
+		return err;
+	note_running(all, exec);
+	err = ck_wire_cuGraphLaunch(ctx, exec->object.id, stream);
+	return err ? err : each(exec, ctx, false);
+}
+
+CUresult ck_mirror_launch(struct ck_exec *exec, uint64_t ctx, uint64_t stream)
+{
+	struct ck_client *c = ck_client_current();
+	CUresult err;
+
+	ck_lock(&c->copying->mirrors.launch_lock);
+	err = launch(c, exec, ctx, stream);
+	ck_unlock(&c->copying->mirrors.launch_lock);
 	return err;
 }
 
