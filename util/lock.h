@@ -1,9 +1,10 @@
 /*
  * util/lock.h - mutexes with a rank, which a checked build (SAN=1, TSAN=1) holds threads to.
  *
- * A thread may take a lock only while each lock that it holds has a lower rank. Two locks of one rank are therefore
- * never held together, and a leaf, which has the highest rank, is held alone at the end of a chain. The ranks of
- * a folder are listed in one enumeration, outermost first (client/wire/locks.h). Unchecked builds only store the rank.
+ * A thread may take a lock only while each lock that it holds has a lower rank. Two locks of one
+ * rank are therefore never held together, and no lock is taken while a leaf, of the highest rank,
+ * is held. The ranks of a folder are listed in one enumeration, outermost first
+ * (client/wire/locks.h). Unchecked builds only store the rank.
  */
 #ifndef CK_UTIL_LOCK_H
 #define CK_UTIL_LOCK_H
@@ -57,7 +58,7 @@ static inline void ck_lock(struct ck_mutex *m)
 	ck_lock_note(m);
 }
 
-/* 0 or an error number, as pthread_mutex_trylock: it cannot deadlock, so the order does not matter. */
+/* 0 or an error number, as pthread_mutex_trylock. It cannot block, so the order does not matter. */
 static inline int ck_trylock(struct ck_mutex *m)
 {
 	int ret = pthread_mutex_trylock(&m->mutex);
@@ -87,12 +88,13 @@ static inline void ck_cond_wait(pthread_cond_t *cond, struct ck_mutex *m)
 	pthread_cond_wait(cond, &m->mutex);
 }
 
-static inline int ck_cond_timedwait(pthread_cond_t *cond, struct ck_mutex *m, const struct timespec *until)
+static inline int ck_cond_timedwait(pthread_cond_t *cond, struct ck_mutex *m,
+				    const struct timespec *until)
 {
 	return pthread_cond_timedwait(cond, &m->mutex, until);
 }
 
-/* The same, and the thread is not cancelled: for what is held over calls at which a thread is cancelled, as close() is. */
+/* Lock, and the thread is not cancelled meanwhile: for a lock that is held over cancellation points. */
 static inline int ck_lock_uncancelled(struct ck_mutex *m)
 {
 	int was = ck_cancel_disable();

@@ -104,7 +104,8 @@ static CUresult transfer(const struct place *p, CUdeviceptr device, const void *
 {
 	void *bytes = ck_managed_host(host, size, part == download_part);
 	const struct transfer t = { p, device, bytes };
-	CUresult err = bytes ? ck_spread(ck_client_current(), part, &t, size) : CUDA_ERROR_DEVICE_UNAVAILABLE;
+	CUresult err = bytes ? ck_spread(ck_client_current(), part, &t, size) :
+			       CUDA_ERROR_DEVICE_UNAVAILABLE;
 
 	if (err)
 		ck_context_outcome(p->ctx->object.id, err);

@@ -320,7 +320,8 @@ static void note_running(struct ck_mirrors *all, const struct ck_exec *exec)
 	ck_unlock(&all->lock);
 }
 
-/* With the lock of launches. Bytes go into a mirror when the launch before has done with all of its own. */
+/* With the lock of launches. Bytes go into a mirror when the launch before has done with all of its
+ * own. */
 static CUresult launch(struct ck_client *c, struct ck_exec *exec, uint64_t ctx, uint64_t stream)
 {
 	struct ck_mirrors *all = &c->copying->mirrors;

@@ -28,7 +28,8 @@ static uint64_t stream_id(const struct ck_staged *c)
 }
 
 /* A window in an empty place, if the program has earned one more. With the lock. */
-static bool make(struct ck_stages *all, struct ck_stage *w, unsigned int count, const struct ck_staged *c)
+static bool make(struct ck_stages *all, struct ck_stage *w, unsigned int count,
+		 const struct ck_staged *c)
 {
 	if (!w || all->refused || all->copied / EARNED <= count)
 		return false;

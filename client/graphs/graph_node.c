@@ -78,7 +78,7 @@ struct place {
 	size_t count;
 };
 
-/* Have the server make the node; what it says of it in @a, whose graphs are the caller's, also on error. */
+/* Have the server make the node; its answer in @a, whose graphs are the caller's, also on error. */
 static CUresult send_node(uint64_t ctx, const struct ck_graph *graph, const struct place *place,
 			  const CUgraphNodeParams *params, struct answer *a)
 {

@@ -175,7 +175,8 @@ static void run_notification(const struct ck_callback *callback, int status, uin
 	((CUasyncCallback)callback->function)(&info, callback->data, callback->handle);
 }
 
-static CUresult register_notification(struct ck_notification *n, CUasyncCallback function, void *data)
+static CUresult register_notification(struct ck_notification *n, CUasyncCallback function,
+				      void *data)
 {
 	const struct ck_callback entry = {
 		.run = run_notification,

@@ -66,7 +66,8 @@ static inline bool ck_managed_may_be(uint64_t address)
 	const struct ck_managed_state *s = ck_managed_if_any();
 
 	return s && (ck_window_has(&s->window, address) ||
-		     (unlikely(atomic_load_explicit(&s->variables.ranges, memory_order_relaxed) > 0) &&
+		     (unlikely(atomic_load_explicit(&s->variables.ranges,
+						    memory_order_relaxed) > 0) &&
 		      ck_managed_foreign(s, address)));
 }
 

@@ -1,6 +1,6 @@
 /*
- * client/managed/state.h - what the files of client/managed keep of a session. The handler of faults belongs to
- * the process: fault.c keeps it.
+ * client/managed/state.h - what the files of client/managed keep of a session. The handler of faults
+ * belongs to the process: fault.c keeps it.
  */
 #ifndef CK_CLIENT_MANAGED_STATE_H
 #define CK_CLIENT_MANAGED_STATE_H
@@ -33,7 +33,7 @@ struct ck_window {	/* window.c */
 
 #define CK_VARIABLE_PLACES 256
 
-/* variable.c: where variables are, for handlers and system calls, which cannot take the lock of pages. */
+/* variable.c: where variables are, for handlers and system calls, which cannot take a lock. */
 struct ck_managed_variables {
 	_Atomic unsigned int ranges;	/* outside of the window */
 	struct {

@@ -166,7 +166,8 @@ static bool from_file(const struct ck_adopted *a, size_t done, size_t size, void
  * Piece by piece. While one is shut we take no lock, allocate nothing and take no signal: what
  * these would write to may be in it.
  */
-static bool exchange(struct ck_adoptions *all, const struct ck_adopted *a, exchange_fn replace, void *how)
+static bool exchange(struct ck_adoptions *all, const struct ck_adopted *a, exchange_fn replace,
+		     void *how)
 {
 	sigset_t every, was;
 	bool done = true;
@@ -276,7 +277,8 @@ static bool prepare(void)
 }
 
 /* Pages that are not exchanged back, for want of memory say, stay the program's in the file. */
-static void end(struct ck_adoptions *all, uint64_t ctx, uint64_t address, const struct ck_adopted *a)
+static void end(struct ck_adoptions *all, uint64_t ctx, uint64_t address,
+		const struct ck_adopted *a)
 {
 	ck_wire_ck_pinned_unmap(ctx, address);
 	if (all_are(a, is_of_file) && make_private(all, a))
@@ -284,7 +286,8 @@ static void end(struct ck_adoptions *all, uint64_t ctx, uint64_t address, const 
 }
 
 /* First the worker, which may refuse, then the pages. */
-static CUresult adopt(struct ck_adoptions *all, uint64_t ctx, uint64_t address, size_t size, struct ck_adopted *a)
+static CUresult adopt(struct ck_adoptions *all, uint64_t ctx, uint64_t address, size_t size,
+		      struct ck_adopted *a)
 {
 	CUresult err;
 

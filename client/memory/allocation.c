@@ -168,7 +168,8 @@ static struct ck_allocation *take_last(struct ck_ranges *set, const struct ck_co
 	return NULL;
 }
 
-static void forget_in(struct ck_allocations *all, struct ck_ranges **set, const struct ck_context *context)
+static void forget_in(struct ck_allocations *all, struct ck_ranges **set,
+		      const struct ck_context *context)
 {
 	struct ck_allocation *a;
 	size_t at = SIZE_MAX;
@@ -207,10 +208,11 @@ void ck_allocation_share(uint64_t base)
 }
 
 /* The mapping at or behind @address that begins before @end, or NULL. */
-static struct ck_allocation *mapped_from(const struct ck_allocations *all, uint64_t address, uint64_t end)
+static struct ck_allocation *mapped_from(const struct ck_allocations *all, uint64_t address,
+					 uint64_t end)
 {
-	const struct ck_range *range = all->device_set ? ck_ranges_overlap(all->device_set, address, end) :
-						    NULL;
+	struct ck_ranges *set = all->device_set;
+	const struct ck_range *range = set ? ck_ranges_overlap(set, address, end) : NULL;
 	struct ck_allocation *a = range ? range->value : NULL;
 
 	return a && a->mapped ? a : NULL;

@@ -52,7 +52,8 @@ static bool worker_takes(uint64_t at, size_t size)
 	ck_pinned_file_args args = { .address = at, .size = size };
 	ck_pinned_file_res res = { 0 };
 
-	return ck_call_fd(CK_PROC_ck_pinned_file, &args, &res, pinned()->file.fd) == CUDA_SUCCESS && res.taken;
+	return ck_call_fd(CK_PROC_ck_pinned_file, &args, &res, pinned()->file.fd) == CUDA_SUCCESS &&
+	       res.taken;
 }
 
 static void open_once(struct ck_pinned_file *f)
@@ -149,7 +150,8 @@ CUresult ck_pinned_take(uint64_t ctx, size_t size, uint64_t *address)
 /* The pages of [@at, @at + @size) go back to the system. */
 static void empty(const struct ck_pinned_file *f, uint64_t at, size_t size)
 {
-	fallocate(ck_fd_ours(&f->file), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)(at - f->base), (off_t)size);
+	fallocate(ck_fd_ours(&f->file), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+		  (off_t)(at - f->base), (off_t)size);
 }
 
 /*

@@ -71,7 +71,8 @@ static void open_arena(struct ck_reservations *all, uint64_t ctx)
 }
 
 /* The first place from @from on that is aligned and has room; 0: none. Lock held. */
-static uint64_t gap_from(const struct ck_reservations *all, uint64_t from, size_t size, size_t alignment)
+static uint64_t gap_from(const struct ck_reservations *all, uint64_t from, size_t size,
+			 size_t alignment)
 {
 	uint64_t at = CK_ALIGN_UP(from, (uint64_t)alignment);
 
@@ -97,7 +98,8 @@ static uint64_t take_part(uint64_t ctx, size_t size, size_t alignment, uint64_t 
 		open_arena(all, ctx);
 	if (all->arena_lo) {
 		if (wish >= all->arena_lo && wish < all->arena_hi && wish % alignment == 0 &&
-		    size <= all->arena_hi - wish && !ck_ranges_overlap(all->parts, wish, wish + size))
+		    size <= all->arena_hi - wish &&
+		    !ck_ranges_overlap(all->parts, wish, wish + size))
 			at = wish;
 		if (!at)
 			at = gap_from(all, all->next, size, alignment);

@@ -32,7 +32,7 @@ struct ck_pinned_file {	/* pinned.c */
 struct ck_adoptions {	/* adopt.c */
 	struct ck_mutex lock;
 	struct ck_adopted *list;
-	/* What is being exchanged, or was last, for the handler of faults; moved_ns: 0 meanwhile. */
+	/* Being exchanged, or exchanged last, for the handler of faults; moved_ns: 0 meanwhile. */
 	_Atomic uint64_t moving_lo, moving_hi, moved_ns;
 };
 
@@ -40,7 +40,7 @@ struct ck_reservations {	/* reservation.c */
 	struct ck_mutex lock;
 	struct ck_ranges *parts;	/* of the arena, that are in use */
 	uint64_t arena_lo, arena_hi;
-	uint64_t next;			/* where to look first: what has just been freed rests for a while */
+	uint64_t next;			/* where to look first: freed parts rest for a while */
 	bool tried;
 };
 

@@ -186,7 +186,7 @@ void ck_module_note_variable(struct ck_module *m, CUdeviceptr at, size_t size,
 CUresult ck_module_note_managed(struct ck_module *m, CUdeviceptr at, size_t size,
 				struct ck_context *ctx)
 {
-	struct ck_mutex *lock = &ctx->client->modules->managed_lock; /* two threads may ask for it */
+	struct ck_mutex *lock = &ctx->client->modules->managed_lock; /* two threads may ask */
 	struct ck_allocation known;
 	CUresult err = CUDA_SUCCESS;
 

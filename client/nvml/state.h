@@ -1,5 +1,5 @@
 /*
- * client/nvml/state.h - what NVML keeps of a session. Its handles are addresses: they belong to the process.
+ * client/nvml/state.h - what NVML keeps of a session. Its handles are addresses, of the process.
  */
 #ifndef CK_CLIENT_NVML_STATE_H
 #define CK_CLIENT_NVML_STATE_H

@@ -115,7 +115,8 @@ static int ensure_waiting(struct ck_client *c)
 	return all->threads > 0 ? 0 : ret;
 }
 
-static void call(const struct ck_client *c, const struct ck_callback *callback, int status, uint64_t value)
+static void call(const struct ck_client *c, const struct ck_callback *callback, int status,
+		 uint64_t value)
 {
 	if (c->state != CK_STATE_READY && c->state != CK_STATE_LOST)
 		return;	/* at exit, what the function works on may be gone */
@@ -302,7 +303,8 @@ CUresult ck_callback_keep(const struct ck_callback *callback, uint64_t *id)
 		err = CUDA_ERROR_OPERATING_SYSTEM;
 	else if (!*id && (!all->persistent || !put(all, callback, id)))
 		err = CUDA_ERROR_OUT_OF_MEMORY;
-	else if (ck_map_insert(all->persistent, key, sizeof(key), (void *)(uintptr_t)*id) == -ENOMEM)
+	else if (ck_map_insert(all->persistent, key, sizeof(key),
+			       (void *)(uintptr_t)*id) == -ENOMEM)
 		err = CUDA_ERROR_OUT_OF_MEMORY;
 	ck_unlock(&all->lock);
 	return err;

@@ -233,7 +233,9 @@ CK_EXPORT CUresult cuEventSynchronize(CUevent hEvent)
 
 static struct ck_elapsed *place(struct ck_objects *objects, uint64_t start, uint64_t end)
 {
-	return &objects->elapsed[((start >> RECORDS_BITS) * 31 + (end >> RECORDS_BITS)) % CK_ELAPSED_KEPT];
+	uint64_t mixed = (start >> RECORDS_BITS) * 31 + (end >> RECORDS_BITS);
+
+	return &objects->elapsed[mixed % CK_ELAPSED_KEPT];
 }
 
 static bool elapsed_find(struct ck_objects *objects, struct ck_elapsed *e)

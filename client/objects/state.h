@@ -41,11 +41,11 @@ struct ck_captures {	/* capture.c */
 
 struct ck_objects {
 	struct ck_mutex devices_lock;	/* init.c: building gpus, once */
-	/* primary.c. Held while messages of a context's life are sent, so that the server sees them in
-	 * the order in which they take effect here. Never held while destructors of the application's
-	 * libraries run, which take locks of their own. */
+	/* primary.c. Held while messages of a context's life are sent, so that the server sees them
+	 * in the order in which they take effect here. Never held while destructors of the
+	 * application's libraries run, which take locks of their own. */
 	struct ck_mutex primary_lock;
-	struct ck_mutex usage_lock;	/* context.c: usage counts of contexts that are not primary */
+	struct ck_mutex usage_lock;	/* context.c: usage counts of all other contexts */
 	struct ck_callbacks callbacks;
 	struct ck_captures captures;
 	struct ck_mutex elapsed_lock;	/* event.c */

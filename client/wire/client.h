@@ -1,10 +1,10 @@
 /*
  * client/wire/client.h - the state of a session and the services its files give each other.
  *
- * A session is one struct ck_client. What the files of a folder keep of it is in the folder's state.h:
- * wire/state.h is part of the structure, the higher folders' parts hang on it. The locks, outermost
- * first, are listed in wire/locks.h. A function that is called by the application, or by one that
- * knows no session, begins with ck_client_current().
+ * A session is one struct ck_client. What the files of a folder keep of it is in the folder's
+ * state.h: wire/state.h is part of the structure, the higher folders' parts hang on it. The locks,
+ * outermost first, are listed in wire/locks.h. A function that is called by the application, or by
+ * one that knows no session, begins with ck_client_current().
  */
 #ifndef CK_CLIENT_WIRE_CLIENT_H
 #define CK_CLIENT_WIRE_CLIENT_H

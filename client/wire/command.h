@@ -22,10 +22,11 @@ bool ck_command_stop(struct ck_client *c);
 bool ck_command_over(const struct ck_client *c);
 /* The result of a message, a call or not, that could not be encoded for @ret. */
 CUresult ck_unsent(const struct ck_proc *p, int ret);
-uint64_t ck_command_number(const struct ck_client *c); /* of the last command sent, which a call waits for */
+/* Of the last command sent, which a call waits for. */
+uint64_t ck_command_number(const struct ck_client *c);
 void ck_command_flush(struct ck_client *c);	/* it is on its way to the server on return */
 void ck_command_forked(struct ck_client *c);	/* in a child: as ck_lane_forked */
-void ck_command_forget(struct ck_client *c); /* in a child that starts anew: it gives up the parent's */
+void ck_command_forget(struct ck_client *c); /* in a child that starts anew: end the parent's */
 void ck_command_abandon(struct ck_client *c);	/* wake whoever writes: the session is over */
 
 #endif

@@ -71,8 +71,8 @@ static void note_rank(struct ck_client *c, uint32_t rank)
 {
 	struct ck_deliveries *all = &c->deliveries;
 
-	while (all->early_count == CK_DELIVERIES_EARLY && rank != atomic_load(&c->lanes.delivered) + 1 &&
-	       c->state == CK_STATE_READY)
+	while (all->early_count == CK_DELIVERIES_EARLY &&
+	       rank != atomic_load(&c->lanes.delivered) + 1 && c->state == CK_STATE_READY)
 		wait_a_while(all);
 	if (rank == atomic_load(&c->lanes.delivered) + 1)
 		advance(c, rank);
@@ -178,7 +178,8 @@ void ck_delivery_broken(const void *closure)
 	ck_unlock(&all->lock);
 }
 CK_HOOK(along, delivery, ck_delivery_place, ck_delivery_arrived, ck_delivery_broken, ck_delivery_wait);
-_Static_assert(sizeof(struct ck_arrival) <= sizeof(struct ck_along), "a lane has no room for an arrival");
+_Static_assert(sizeof(struct ck_arrival) <= sizeof(struct ck_along),
+	       "a lane has no room for an arrival");
 
 /* Without this thread no wait would end: its end is the session's. */
 static void *receive(void *client)

@@ -49,8 +49,8 @@ enum ck_layer {
 	for (const struct ck_hook_##list *h = __start_ck_##list; h < __stop_ck_##list; h++)
 
 /*
- * --- a session begins (wire/root.c): a folder's part of it, zeroed, of which @slot is the pointer in
- * struct ck_client. The process's first session has its parts in memory of their own.
+ * --- a session begins (wire/root.c): a folder's part of it, zeroed, of which @slot is the pointer
+ * in struct ck_client. The process's first session has its parts in memory of their own.
  */
 struct ck_hook_part {
 	size_t slot, size;
@@ -60,7 +60,8 @@ struct ck_hook_part {
 CK_HOOK_LIST(part);
 #define CK_CLIENT_PART(member, type, begin)                                                    \
 	static type first_##member;                                                             \
-	CK_HOOK(part, member, offsetof(struct ck_client, member), sizeof(type), &first_##member, begin)
+	CK_HOOK(part, member, offsetof(struct ck_client, member), sizeof(type), &first_##member,  \
+		begin)
 
 /* --- a context ends (objects/context.c): forget what belongs to it, the highest layer first */
 struct ck_hook_context_end {

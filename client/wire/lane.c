@@ -387,7 +387,8 @@ bool ck_output_fetch(void)
 
 /* A call was not carried out. The session is over, since a lane broke in the middle of it; but not
  * where nothing was sent, or the call got no lane while the session goes on: the program has used up its descriptors, say. */
-static CUresult lost(struct ck_client *c, const struct ck_proc *p, const struct ck_exchange *x, int ret)
+static CUresult lost(struct ck_client *c, const struct ck_proc *p, const struct ck_exchange *x,
+		     int ret)
 {
 	const struct ck_thread *t = ck_thread();
 	char why[128];
@@ -451,8 +452,8 @@ static CUresult fetch_output(const struct ck_client *c, CUresult err)
 }
 
 /* The reply is here: so must be what it covers. */
-static CUresult answered(struct ck_client *c, const struct ck_lane *lane, const struct ck_proc *p, struct ck_exchange *x,
-			 uint64_t began)
+static CUresult answered(struct ck_client *c, const struct ck_lane *lane, const struct ck_proc *p,
+			 struct ck_exchange *x, uint64_t began)
 {
 	const ck_head *args = x->args;
 	ck_result *head = x->res;

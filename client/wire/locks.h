@@ -1,5 +1,6 @@
 /*
- * client/wire/locks.h - every lock of the client, outermost first: its rank (util/lock.h) and the data it guards.
+ * client/wire/locks.h - every lock of the client, outermost first: its rank (util/lock.h), and the
+ * data that it guards.
  *
  * A lock that is held while a message is sent, or while a call waits for its reply, comes before
  * CK_RANK_COMMAND. tools/check-state compares this list with the locks that the client makes.

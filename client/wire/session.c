@@ -250,8 +250,8 @@ bool ck_session_has_image(struct ck_client *c, const unsigned char hash[32])
 
 /*
  * A child whose parent had a session but not called cuInit may have a session of its own: NVML is
- * what programs ask before they fork, because the real one survives that. What another thread of the
- * parent was just filling is left as it is.
+ * what programs ask before they fork, because the real one survives that. If another thread of the
+ * parent was filling something, that is left as it is.
  */
 static void start_anew(struct ck_client *c)
 {
@@ -263,7 +263,7 @@ static void start_anew(struct ck_client *c)
 		ck_map_destroy(c->connection.images);
 		xdr_free((xdrproc_t)xdr_ck_hello_res, &c->hello);
 	}
-	c->state = CK_STATE_FORKED;	/* as for want of memory it stays */
+	c->state = CK_STATE_FORKED;	/* it stays so when there is no memory for another */
 	if (own)
 		__atomic_store_n(&ck_client_default, own, __ATOMIC_RELEASE);
 }
@@ -355,7 +355,7 @@ static CUresult begin(struct ck_client *c)
 
 static CUresult open_session(struct ck_client *c)
 {
-	switch (c->state) {
+	switch (atomic_load(&c->state)) {
 	case CK_STATE_FORKED:
 		return CUDA_ERROR_NOT_INITIALIZED;
 	case CK_STATE_LOST:

@@ -1,5 +1,5 @@
 /*
- * client/wire/state.h - what the files of client/wire keep of a session, as parts of struct ck_client.
+ * client/wire/state.h - what the files of client/wire keep of a session: parts of struct ck_client.
  * Each structure is used by the file of its name alone.
  */
 #ifndef CK_CLIENT_WIRE_STATE_H
@@ -25,7 +25,8 @@ struct ck_connection {
 	struct ck_mutex set_up_lock;
 	char address[512];		/* where the server was found */
 	char joins[512];		/* the same one, whatever a name stands for later */
-	enum { CK_SOCKETS, CK_RINGS_IF_ANY, CK_RINGS } wanted; /* over what, where it is on this host */
+	/* Over what, where it is on this host. */
+	enum { CK_SOCKETS, CK_RINGS_IF_ANY, CK_RINGS } wanted;
 	CUresult failed;		/* what an attempt to connect ended with */
 	bool connecting;		/* such an attempt is being made */
 	struct ck_mutex images_lock;
@@ -57,7 +58,7 @@ struct ck_command {
 	_Atomic uint64_t calls;		/* that have enqueued work */
 };
 
-#define CK_DELIVERIES_EARLY 1024	/* ranks that have come before an earlier one: far more than threads */
+#define CK_DELIVERIES_EARLY 1024	/* ranks before an earlier one: far more than threads */
 
 /* delivery.c */
 struct ck_deliveries {
@@ -88,7 +89,7 @@ struct ck_suspicion {
 	bool told;
 };
 
-/* spread.c: one copy, and who has done what of it. Under the lock but for what a part's thread reads. */
+/* spread.c: one copy and its parts. Under the lock, except for what the thread of a part reads. */
 struct ck_spreading {
 	struct ck_mutex one_lock;	/* held by the caller whose copy this is */
 	struct ck_mutex lock;

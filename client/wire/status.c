@@ -76,7 +76,8 @@ uint64_t ck_status_number(struct ck_client *c, uint64_t id)
 		open_once(c);
 	if (!atomic_load(&c->watches.file))
 		return 0;
-	return (atomic_fetch_add(&c->watches.numbers, 1) + 1) << CK_STATUS_BITS | (id & (CK_STATUS_WORDS - 1));
+	return (atomic_fetch_add(&c->watches.numbers, 1) + 1) << CK_STATUS_BITS |
+	       (id & (CK_STATUS_WORDS - 1));
 }
 
 /* Of two threads that ask at the same time the later number counts, as it does for the server. */

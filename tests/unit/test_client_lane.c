@@ -138,7 +138,8 @@ static uint64_t along_number;
 static bool give_along(const struct peer_message *m, int index)
 {
 	cuMemGetInfo_v2_res res = { .free = 1, .total = 2 };
-	ck_delivery_next_res along = { .number = along_number, .rank = ck_client_current()->lanes.delivered + 1 };
+	ck_delivery_next_res along = { .number = along_number,
+				       .rank = ck_client_current()->lanes.delivered + 1 };
 	uint32_t tail = 0;
 
 	(void)index;

@@ -1,6 +1,6 @@
 /*
- * tests/unit/test_client_session.c - a session is one object: two of them share nothing; and a thread whose state
- * cannot be made has none of another's.
+ * tests/unit/test_client_session.c - a session is one object: two of them share nothing; and a thread
+ * whose state cannot be made does not use another's.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -82,8 +82,8 @@ static void memory_of_one_session_is_unknown_to_another(void **state)
 
 	(void)state;
 	assert_non_null(second);
-	assert_int_equal(ck_allocation_add(at, 100, CK_MEMORY_DEVICE, session_activate(0), 0, false),
-			 CUDA_SUCCESS);
+	assert_int_equal(CUDA_SUCCESS, ck_allocation_add(at, 100, CK_MEMORY_DEVICE,
+							 session_activate(0), 0, false));
 	be(second);
 	assert_false(ck_allocation_find(at, &a));
 	be(first);
@@ -124,7 +124,8 @@ static void a_thread_whose_state_cannot_be_made_has_no_context(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_thread_whose_state_cannot_be_made_has_no_context), /* first: no key is made yet */
+		/* first: no key is made yet */
+		cmocka_unit_test(a_thread_whose_state_cannot_be_made_has_no_context),
 		cmocka_unit_test(a_new_session_is_fresh),
 		cmocka_unit_test(answers_of_one_session_are_not_those_of_another),
 		cmocka_unit_test(an_id_that_the_server_picked_names_an_object_of_its_session),
