@@ -104,7 +104,8 @@ static CUresult transfer(const struct place *p, CUdeviceptr device, const void *
 {
 	void *bytes = ck_managed_host(host, size, part == download_part);
 	const struct transfer t = { p, device, bytes };
-	CUresult err = bytes ? ck_spread(part, &t, size) : CUDA_ERROR_DEVICE_UNAVAILABLE;
+	CUresult err = bytes ? ck_spread(ck_client_current(), part, &t, size) :
+			       CUDA_ERROR_DEVICE_UNAVAILABLE;
 
 	if (err)
 		ck_context_outcome(p->ctx->object.id, err);
@@ -183,7 +184,7 @@ static CUresult upload(struct place *p, CUdeviceptr dst, const void *src, size_t
  */
 static CUresult settle(const struct place *p, size_t size)
 {
-	if (size == 0 || p->direct || (size <= STAGED && !ck_client.unordered_streams))
+	if (size == 0 || p->direct || (size <= STAGED && !p->ctx->client->unordered_streams))
 		return CUDA_SUCCESS;
 	return ck_stream_wait(p->ctx, p->stream);
 }
@@ -204,7 +205,7 @@ static CUresult download(struct place *p, void *dst, CUdeviceptr src, size_t siz
 	if (is_direct(p, dst, size, STAGED_DOWN))
 		return pinned_copy(p, (uintptr_t)dst, src, size, CK_PINNED_TO_HOST);
 	if (!p->waits && ck_hostmem_takes_delivery(dst, size))
-		return ck_delivery_copy(p->ctx->object.id, p->id, dst, src, size);
+		return ck_delivery_copy(p->ctx->client, p->ctx->object.id, p->id, dst, src, size);
 	last = ck_command_last();
 	p->drains = true;
 	err = transfer(p, src, dst, size, download_part);

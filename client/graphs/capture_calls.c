@@ -276,8 +276,11 @@ CK_EXPORT CUresult cuStreamUpdateCaptureDependencies(CUstream hStream, CUgraphNo
 CK_EXPORT CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
 {
 	struct ck_thread *t = ck_thread();
-	CUstreamCaptureMode was = t->capture_mode;
+	CUstreamCaptureMode was;
 
+	if (!t)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	was = t->capture_mode;
 	if (!mode || (unsigned int)*mode > CU_STREAM_CAPTURE_MODE_RELAXED)
 		return CUDA_ERROR_INVALID_VALUE;
 	t->capture_mode = *mode;

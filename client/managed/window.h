@@ -13,16 +13,22 @@
 #include <stdint.h>
 
 #include "client/managed/space.h"
+#include "client/managed/state.h"
 #include "cuda/types.h"
-
-extern uint64_t ck_window_lo, ck_window_hi; /* both 0 before it is open */
 
 /* Agree with the server on a window, once. NOT_SUPPORTED: there is none that suits both. */
 CUresult ck_window_open(void);
 
+static inline bool ck_window_has(const struct ck_window *w, uint64_t address)
+{
+	return address >= w->lo && address < w->hi;
+}
+
 static inline bool ck_window_holds(uint64_t address)
 {
-	return address >= ck_window_lo && address < ck_window_hi;
+	const struct ck_managed_state *s = ck_managed_if_any();
+
+	return s && ck_window_has(&s->window, address);
 }
 
 /* Where we see the byte that the program sees at @address of the window. */

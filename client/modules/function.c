@@ -1,12 +1,9 @@
 /*
  * client/modules/function.c - functions of modules and kernels of libraries: one kind of handle.
  */
-#include <pthread.h>
 #include <string.h>
 
-#include "client/wire/client.h"
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+#include "client/modules/state.h"
 
 struct ck_function *ck_function_from(const void *handle)
 {
@@ -22,12 +19,14 @@ static CUresult no_function(const void *handle)
 /* The server learns of a function when it is first needed: most are never launched. */
 CUresult ck_function_announce(struct ck_function *f, uint64_t *id)
 {
+	struct ck_mutex *lock;
 	CUresult err = CUDA_SUCCESS;
 
 	*id = f->object.id;
 	if (likely(f->announced))
 		return CUDA_SUCCESS;
-	pthread_mutex_lock(&lock);
+	lock = &ck_client_current()->modules->announce_lock;
+	ck_lock(lock);
 	if (!f->announced) {
 		struct ck_context *ctx = ck_context_current();
 
@@ -36,7 +35,7 @@ CUresult ck_function_announce(struct ck_function *f, uint64_t *id)
 		if (!err)
 			f->announced = true;
 	}
-	pthread_mutex_unlock(&lock);
+	ck_unlock(lock);
 	return err;
 }
 
@@ -215,7 +214,7 @@ CK_EXPORT CUresult cuKernelSetAttribute(CUfunction_attribute attrib, int val, CU
 	if (!f || !f->module->library)
 		return CUDA_ERROR_INVALID_HANDLE;
 	err = ck_device_id(dev, &ordinal);
-	if (!err && is_set(f, attrib, val) && ck_client.gpu_count == 1)
+	if (!err && is_set(f, attrib, val) && ck_client_current()->gpu_count == 1)
 		return CUDA_SUCCESS;
 	if (!err)
 		err = ck_function_announce(f, &id);

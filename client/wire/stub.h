@@ -33,7 +33,8 @@ CUresult ck_call_bulk(uint32_t proc, void *args, void *res, const void *bulk, si
 		      struct ck_sink *sink);
 
 /* The same with descriptor @fd, still the caller's, for the handler to take (ck_chan_take_fd).
- * NOT_SUPPORTED where the server is not on this host or is reached by tcp: ck_client.passes_fds. */
+ * NOT_SUPPORTED where the server is not on this host or is reached by tcp: passes_fds of
+ * struct ck_client. */
 CUresult ck_call_fd(uint32_t proc, void *args, void *res, int fd);
 
 /* The same out of the order of commands: it waits for none of them and sends none on its way. For

@@ -115,7 +115,7 @@ static int begin(void **state)
 	peer.call = call;
 	if (peer_begin(state) < 0)
 		return -1;
-	ck_client.passes_fds = false; /* as if the server were on another host */
+	ck_client_current()->passes_fds = false; /* as if the server were on another host */
 	return 0;
 }
 
@@ -195,10 +195,10 @@ static void launches_between_which_nothing_is_touched_send_nothing(void **state)
 	p[0] = 1;
 	ck_managed_launch(0);
 	peer_clear();
-	assert_int_equal(ck_managed_active, 0);
+	assert_int_equal(ck_client_current()->managed->pages.active, 0);
 	for (int i = 0; i < 100; i++)
 		ck_managed_launch(0);
-	assert_int_equal(ck_managed_active, 0);
+	assert_int_equal(ck_client_current()->managed->pages.active, 0);
 	peer_settle();
 	assert_int_equal(peer.count, 0);
 	release(p);

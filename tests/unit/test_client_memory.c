@@ -315,10 +315,10 @@ static void a_descriptor_stands_for_its_object_in_this_session_only(void **state
 	assert_int_equal(cuMemPoolImportFromShareableHandle(&pool, (void *)(intptr_t)fd, POSIX_FD,
 							    0),
 			 CUDA_ERROR_INVALID_VALUE);
-	ck_client.hello.session[0] ^= 1; /* as in another process */
+	ck_client_current()->hello.session[0] ^= 1; /* as in another process */
 	assert_int_equal(cuMemImportFromShareableHandle(&other, (void *)(intptr_t)fd, POSIX_FD),
 			 CUDA_ERROR_NOT_SUPPORTED);
-	ck_client.hello.session[0] ^= 1;
+	ck_client_current()->hello.session[0] ^= 1;
 	assert_int_equal(cuMemRelease(handle), CUDA_SUCCESS);
 	assert_int_equal(cuMemImportFromShareableHandle(&other, (void *)(intptr_t)fd, POSIX_FD),
 			 CUDA_ERROR_INVALID_VALUE);

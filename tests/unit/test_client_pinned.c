@@ -215,7 +215,7 @@ static void work_is_waited_for_before_memory_goes(void **state)
 static void what_the_driver_refuses_is_not_kept(void **state)
 {
 	void *p = NULL;
-	unsigned int before = ck_pinned_count;
+	unsigned int before = ck_client_current()->memory->pinned.count;
 
 	(void)state;
 	map_error = CUDA_ERROR_OUT_OF_MEMORY;
@@ -223,7 +223,7 @@ static void what_the_driver_refuses_is_not_kept(void **state)
 	assert_int_equal(cuMemHostAlloc(&p, 30, 0), CUDA_ERROR_OUT_OF_MEMORY);
 	assert_int_equal(cuMemHostAlloc(&p, SIZE_MAX - 10, 0), CUDA_ERROR_OUT_OF_MEMORY);
 	assert_null(p);
-	assert_int_equal(ck_pinned_count, before);
+	assert_int_equal(ck_client_current()->memory->pinned.count, before);
 	map_error = CUDA_SUCCESS;
 	p = obtain(30);
 	ok(cuMemFreeHost(p));
