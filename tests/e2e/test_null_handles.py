@@ -4,8 +4,6 @@
 are left are in `tests/null_handles/differences`, a line each: state, call, the H200's answer, ours. All are errors on
 both sides. A difference that is new fails the test, and so does one that is listed and gone.
 """
-import sys
-
 import pytest
 
 from conftest import DRIVER, KIND, ROOT, client_env, run
@@ -19,20 +17,9 @@ def answers(text):
     return {tuple(line.split()[:2]): line.split()[2].removeprefix("CUDA_ERROR_") for line in text.splitlines()}
 
 
-@pytest.fixture(scope="module")
-def program(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("null")
-    rows = run([sys.executable, FOLDER / "calls.py", ROOT / "cpu" / "build" / "gen" / "api.h"], None)
-    assert rows.status == 0, rows.err
-    (folder / "calls.def").write_text(rows.out, encoding="utf-8")
-    built = run(["cc", "-w", "-I", ROOT, "-I", folder, "-o", folder / "null_handles", FOLDER / "null_handles.c", "-ldl"], None)
-    assert built.status == 0, built.err
-    return folder / "null_handles"
-
-
 @pytest.mark.parametrize("way", ("shm", "tcp"))
-def test_answers_are_those_of_an_h200_but_for_the_list(server, program, way):
-    result = run([program], client_env(server.address(way)), timeout=120)
+def test_answers_are_those_of_an_h200_but_for_the_list(server, way):
+    result = run([ROOT / "cpu" / "build" / "null_handles"], client_env(server.address(way)), timeout=120)
     assert result.status == 0, result.err
     native = answers((FOLDER / "h200.answers").read_text(encoding="utf-8"))
     ours = answers(result.out)
