@@ -14,6 +14,7 @@
 #include "client/memory/pinned.h"
 #include "client/wire/spread.h"
 #include "client/copy/stage.h"
+#include "client/copy/state.h"
 #include "rpc/pinned.h"
 
 #define PIECE ((size_t)1 << 30)		/* payload of one message; lengths on the wire are 32 bits */
@@ -126,6 +127,18 @@ static CUresult transfer(const struct place *p, CUdeviceptr device, const void *
 }
 
 /*
+ * Whether no work up to command @last may still write memory of the host: all of it is done, or there are only small
+ * uploads, whose bytes were taken over at the call.
+ */
+static bool is_quiet(const struct place *p, uint64_t last)
+{
+	const struct ck_uploaded *u = &p->ctx->client->copying->uploaded;
+
+	return (u->command == last && u->context == p->ctx) ||
+	       (ck_stream_idle(p->ctx, p->stream) && last == ck_command_last());
+}
+
+/*
  * The way of a copy between the device and @host. Small bytes travel in a message, because the program may change them
  * when the call returns, unless earlier work may still write them.
  */
@@ -134,7 +147,7 @@ static enum way choose_way(const struct place *p, const void *host, size_t size,
 	if (ck_capturing(p->stream))
 		return CAPTURED;
 	if (ck_pinned_holds(host, size) &&
-	    !(p->waits && size <= l->message && ck_stream_idle(p->ctx, p->stream)))
+	    !(p->waits && size <= l->message && is_quiet(p, ck_command_last())))
 		return DIRECT;
 	if (l == &down && !p->waits && ck_hostmem_takes_delivery((void *)(uintptr_t)host, size))
 		return DELIVERED;
@@ -162,11 +175,19 @@ static CUresult pinned_copy(const struct place *p, CUdeviceptr dst, CUdeviceptr 
 static CUresult upload_message(const struct place *p, CUdeviceptr dst, const void *src, size_t size)
 {
 	const struct ck_staged s = staged(p, dst, src, size);
+	struct ck_uploaded *u = &p->ctx->client->copying->uploaded;
+	uint64_t last = ck_command_last();
+	bool quiet = is_quiet(p, last);
 	CUresult err;
 
 	if (ck_stage_upload(&s, &err))
 		return err;
-	return ck_wire_ck_upload(p->ctx->object.id, dst, p->id, 0, src, size);
+	err = ck_wire_ck_upload(p->ctx->object.id, dst, p->id, 0, src, size);
+	if (quiet && ck_command_last() == last + 1) { /* and no other thread has enqueued anything */
+		u->context = p->ctx;
+		u->command = last + 1;
+	}
+	return err;
 }
 
 static CUresult upload_parts(const struct place *p, CUdeviceptr dst, const void *src, size_t size)
@@ -191,7 +212,7 @@ static CUresult upload(struct place *p, CUdeviceptr dst, const void *src, size_t
 	if (way == CAPTURED)
 		return ck_mirror_capture_flat(dst, true, (uintptr_t)src, false, size, p->id);
 	p->direct = way == DIRECT;
-	if (!p->direct)
+	if (!p->direct && !is_quiet(p, ck_command_last()))
 		err = ck_hostmem_settle(p->ctx, p->stream, src);
 	if (err)
 		return err;

@@ -39,9 +39,16 @@ struct ck_mirrors {	/* mirror.c */
 	size_t running_count;		/* so many */
 };
 
+/* Since all work of a context was done, there have been only small uploads in it, up to this command. */
+struct ck_uploaded {
+	_Atomic(const struct ck_context *) context; /* written before the number, read after it */
+	_Atomic uint64_t command;
+};
+
 struct ck_copying {
 	struct ck_stages stages;
 	struct ck_mirrors mirrors;
+	struct ck_uploaded uploaded;
 };
 
 #endif
