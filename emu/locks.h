@@ -7,8 +7,9 @@
 
 #include "util/lock.h"
 
+/* Rank 1 is that of a lock of libcuda/locks.h. */
 enum ck_rank {
-	CK_RANK_STATE = 1,	/* whether the driver has been initialised */
+	CK_RANK_STATE = 2,	/* whether the driver has been initialised */
 	CK_RANK_PRIMARY,	/* a primary context: retain, release, reset */
 	CK_RANK_LOAD,		/* loads of one library: one into a context at a time */
 	CK_RANK_REFERENCES,	/* lists of texture references, what they are bound to */
