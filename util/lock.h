@@ -51,6 +51,11 @@ static inline void ck_mutex_renew(struct ck_mutex *m)
 	pthread_mutex_init(&m->mutex, NULL);
 }
 
+static inline void ck_mutex_destroy(struct ck_mutex *m)
+{
+	pthread_mutex_destroy(&m->mutex);
+}
+
 static inline void ck_lock(struct ck_mutex *m)
 {
 	ck_lock_check(m);

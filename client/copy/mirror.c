@@ -395,7 +395,8 @@ static bool pull_piece(const struct mirror *m, size_t at, char *to, size_t size)
 	bool done;
 
 	memset(&res, 0, sizeof(res));
-	done = ck_call_aside(CK_PROC_ck_mirror_aside, &args, &res) == CUDA_SUCCESS &&
+	done = ck_call_aside(ck_client_current(), CK_PROC_ck_mirror_aside, &args, &res) ==
+		       CUDA_SUCCESS &&
 	       res.back.back_len == size;
 	if (done)
 		memcpy(to, res.back.back_val, size);
@@ -412,7 +413,8 @@ static bool push_piece(const struct mirror *m, size_t at, char *from, size_t siz
 	memset(&res, 0, sizeof(res));
 	args.data.data_val = from;
 	args.data.data_len = (u_int)size;
-	done = ck_call_aside(CK_PROC_ck_mirror_aside, &args, &res) == CUDA_SUCCESS;
+	done = ck_call_aside(ck_client_current(), CK_PROC_ck_mirror_aside, &args, &res) ==
+	       CUDA_SUCCESS;
 	free(res.back.back_val);
 	return done;
 }

@@ -190,8 +190,8 @@ static void *receive(void *client)
 		struct ck_arrival arrival = { .client = client };
 		ck_delivery_next_res res = { 0 };
 
-		if (ck_call_aside_bulk(CK_PROC_ck_delivery_next, &args, &res, ck_delivery_place,
-				       &arrival)) {
+		if (ck_call_aside_bulk(client, CK_PROC_ck_delivery_next, &args, &res,
+				       ck_delivery_place, &arrival)) {
 			ck_delivery_broken(&arrival);
 			ck_session_lost(client, "no more deliveries");
 			return NULL;

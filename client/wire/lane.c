@@ -405,6 +405,17 @@ static CUresult lost(struct ck_client *c, const struct ck_proc *p, const struct 
 	return CUDA_ERROR_DEVICE_UNAVAILABLE;
 }
 
+/* See to it that the thread has a lane of @c, and not of another session. */
+static int lane_for(struct ck_client *c, struct ck_thread *t)
+{
+	if (likely(t->lane && t->lane->client == c))
+		return 0;
+	if (t->lane)
+		ck_lane_release(t->lane);
+	t->lane = NULL;
+	return ck_lane_take(c, &t->lane);
+}
+
 static CUresult call_aside(struct ck_client *c, struct ck_exchange *x)
 {
 	const struct ck_proc *p = &ck_procs[x->proc];
@@ -414,25 +425,25 @@ static CUresult call_aside(struct ck_client *c, struct ck_exchange *x)
 	if (unlikely(!t))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	cancel = ck_cancel_disable();
-	ret = t->lane ? 0 : ck_lane_take(c, &t->lane);
+	ret = lane_for(c, t);
 	if (ret == 0)
 		ret = ck_lane_exchange(t->lane, x);
 	ck_cancel_restore(cancel);
 	return ret < 0 ? lost(c, p, x, ret) : (CUresult)((const ck_result *)x->res)->err;
 }
 
-CUresult ck_call_aside(uint32_t proc, void *args, void *res)
+CUresult ck_call_aside(struct ck_client *c, uint32_t proc, void *args, void *res)
 {
 	const struct ck_proc *p = &ck_procs[proc];
 	struct ck_exchange x = { .proc = proc, .xdr_args = p->xdr_args, .xdr_res = p->xdr_res,
 				 .args = args, .res = res, .idle = true };
-	struct ck_client *c = ck_client_current();
 	CUresult err = call_aside(c, &x);
 
 	return err ? err : ck_lane_covered(c, ((const ck_result *)res)->delivered);
 }
 
-CUresult ck_call_aside_bulk(uint32_t proc, void *args, void *res, ck_place_fn place, void *closure)
+CUresult ck_call_aside_bulk(struct ck_client *c, uint32_t proc, void *args, void *res,
+			    ck_place_fn place, void *closure)
 {
 	const struct ck_proc *p = &ck_procs[proc];
 	struct ck_sink sink = { 0 };
@@ -440,7 +451,7 @@ CUresult ck_call_aside_bulk(uint32_t proc, void *args, void *res, ck_place_fn pl
 				 .args = args, .res = res, .sink = &sink, .place = place,
 				 .closure = closure, .idle = true };
 
-	return call_aside(ck_client_current(), &x);
+	return call_aside(c, &x);
 }
 
 /* What kernels have printed comes before the program goes on, as the other bytes that a wait covers. */
@@ -484,14 +495,13 @@ static CUresult call_uncancelled(struct ck_client *c, struct ck_exchange *x)
 	struct ck_thread *t = ck_thread();
 	ck_head *args = (ck_head *)(uintptr_t)x->args;
 	uint64_t began = unlikely(ck_stats_on) ? ck_stats_clock() : 0;
-	int ret = 0;
+	int ret;
 
 	if (unlikely(c->state == CK_STATE_LOST))
 		return CUDA_ERROR_DEVICE_UNAVAILABLE;
 	if (unlikely(!t))
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	if (unlikely(!t->lane))
-		ret = ck_lane_take(c, &t->lane);
+	ret = lane_for(c, t);
 	if (x->sink && x->sink->size > 0) {
 		x->sink->data = ck_payload_reach(x->sink->data, x->sink->size, true);
 		if (unlikely(!x->sink->data))

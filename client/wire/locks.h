@@ -10,10 +10,12 @@
 
 #include "util/lock.h"
 
+/* Rank 1 is that of a lock of libcuda/locks.h. */
 enum ck_rank {
-	CK_RANK_NVML = 1,	/* whether NVML has been started */
+	CK_RANK_NVML = 2,	/* whether NVML has been started */
 	CK_RANK_PRIMARY,	/* primary contexts: held over the end of one, which runs hooks */
 	CK_RANK_MIRROR_LAUNCH,	/* the launch whose bytes the mirrors hold */
+	CK_RANK_SPREAD_ONE,	/* the one large copy whose parts go over several lanes */
 	CK_RANK_MODULE_MANAGED,	/* __managed__ variables of modules */
 	CK_RANK_MODULES,	/* functions and variables of modules */
 	CK_RANK_STAGES,		/* windows through which copies go */
@@ -28,7 +30,6 @@ enum ck_rank {
 	CK_RANK_SET_UP,	/* connecting: the state, the addresses, the first reply */
 	CK_RANK_STATUS,		/* status: opening the file, numbers of watches */
 	CK_RANK_STARTING,	/* deliveries: starting their threads */
-	CK_RANK_SPREAD_ONE,	/* the one large copy that is spread over several lanes */
 	CK_RANK_SPREAD,		/* the parts of that copy */
 	CK_RANK_UPLOAD,		/* sending images */
 	CK_RANK_ANNOUNCE,	/* telling the server of functions */

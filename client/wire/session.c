@@ -275,6 +275,8 @@ static void in_child(void)
 	struct ck_client *c = ck_client_current();
 
 	ck_mutex_renew(&c->connection.set_up_lock);
+	ck_each_hook(fork, h)
+		h->run(c);
 	if (c->state != CK_STATE_READY && c->state != CK_STATE_LOST && !c->connection.connecting)
 		return;
 	if (!c->initialized) {

@@ -12,6 +12,8 @@
 #include "cuda/types.h"
 #include "util/util.h"
 
+struct ck_client;
+
 /* Destination of the payload of a reply, filled as it arrives. */
 struct ck_sink {
 	void *data;
@@ -39,15 +41,15 @@ CUresult ck_call_fd(uint32_t proc, void *args, void *res, int fd);
 
 /* The same out of the order of commands: it waits for none of them and sends none on its way. For
  * what must come through while a stream, and with it perhaps the command stream, is held up. */
-CUresult ck_call_aside(uint32_t proc, void *args, void *res);
+CUresult ck_call_aside(struct ck_client *c, uint32_t proc, void *args, void *res);
 
 /*
  * The same with payload behind the results, @size bytes of it, which goes where @place says once it
  * has seen them (NULL: a broken protocol).
  */
 typedef void *(*ck_place_fn)(void *closure, const void *res, size_t size);
-CUresult ck_call_aside_bulk(uint32_t proc, void *args, void *res, ck_place_fn place,
-			    void *closure);
+CUresult ck_call_aside_bulk(struct ck_client *c, uint32_t proc, void *args, void *res,
+			    ck_place_fn place, void *closure);
 
 /* May calls be made now? Then the id of the current context: INVALID_CONTEXT without one. */
 CUresult ck_enter(uint64_t *ctx);

@@ -44,7 +44,7 @@ struct arena {
 	struct ck_ranges *ranges; /* of struct ck_emu_memory */
 };
 
-static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
+static pthread_rwlock_t ranges_lock = PTHREAD_RWLOCK_INITIALIZER; /* leaf */
 static struct arena arenas[CK_EMU_MAX_DEVICES];
 static int arena_count;
 static struct ck_ranges *host; /* of struct ck_emu_memory */
@@ -148,7 +148,7 @@ static uint64_t alloc(struct ck_emu_memory *memory)
 	if (size == 0 || size > arena->total)
 		return 0;
 	rounded = CK_ALIGN_UP(size, GRANULE);
-	pthread_rwlock_wrlock(&lock);
+	pthread_rwlock_wrlock(&ranges_lock);
 	/* a context that is going frees what it finds: do not slip in after that */
 	if ((!memory->context || atomic_load(&memory->context->live)) &&
 	    arena->used + rounded <= arena->total)
@@ -159,7 +159,7 @@ static uint64_t alloc(struct ck_emu_memory *memory)
 		count(arena, rounded, 0);
 		arena->next = memory->lo + rounded;
 	}
-	pthread_rwlock_unlock(&lock);
+	pthread_rwlock_unlock(&ranges_lock);
 	return memory->lo;
 }
 
@@ -206,10 +206,10 @@ int ck_emu_arena_add_host(struct ck_emu_context *context, uint64_t lo, size_t si
 
 	if (ck_add_overflow(lo, size, &end))
 		return -EINVAL;
-	pthread_rwlock_wrlock(&lock);
+	pthread_rwlock_wrlock(&ranges_lock);
 	if (atomic_load(&context->live))
 		ret = host_enter(&memory);
-	pthread_rwlock_unlock(&lock);
+	pthread_rwlock_unlock(&ranges_lock);
 	return ret;
 }
 
@@ -217,9 +217,9 @@ int ck_emu_arena_add_mapping(struct ck_emu_memory *memory)
 {
 	int ret;
 
-	pthread_rwlock_wrlock(&lock);
+	pthread_rwlock_wrlock(&ranges_lock);
 	ret = host_enter(memory);
-	pthread_rwlock_unlock(&lock);
+	pthread_rwlock_unlock(&ranges_lock);
 	return ret;
 }
 
@@ -245,11 +245,11 @@ bool ck_emu_arena_find(uint64_t address, struct ck_emu_memory *memory)
 {
 	const struct ck_emu_memory *found;
 
-	pthread_rwlock_rdlock(&lock);
+	pthread_rwlock_rdlock(&ranges_lock);
 	found = find(address);
 	if (found)
 		*memory = *found;
-	pthread_rwlock_unlock(&lock);
+	pthread_rwlock_unlock(&ranges_lock);
 	return found != NULL;
 }
 
@@ -258,7 +258,7 @@ void ck_emu_arena_grant(uint64_t lo, unsigned int mask, bool read, bool write)
 	const struct ck_range *range;
 	struct ck_emu_memory *memory;
 
-	pthread_rwlock_wrlock(&lock);
+	pthread_rwlock_wrlock(&ranges_lock);
 	range = ck_ranges_find(host, lo);
 	memory = range ? range->value : NULL;
 	if (memory && (memory->kind == CK_EMU_MEMORY_VIRTUAL ||
@@ -266,7 +266,7 @@ void ck_emu_arena_grant(uint64_t lo, unsigned int mask, bool read, bool write)
 		memory->readers = read ? memory->readers | mask : memory->readers & ~mask;
 		memory->writers = write ? memory->writers | mask : memory->writers & ~mask;
 	}
-	pthread_rwlock_unlock(&lock);
+	pthread_rwlock_unlock(&ranges_lock);
 }
 
 bool ck_emu_arena_retire(uint64_t lo)
@@ -274,12 +274,12 @@ bool ck_emu_arena_retire(uint64_t lo)
 	struct ck_emu_memory *memory;
 	bool first;
 
-	pthread_rwlock_wrlock(&lock);
+	pthread_rwlock_wrlock(&ranges_lock);
 	memory = (struct ck_emu_memory *)(uintptr_t)find(lo);
 	first = memory && memory->lo == lo && !memory->retired;
 	if (first)
 		memory->retired = true;
-	pthread_rwlock_unlock(&lock);
+	pthread_rwlock_unlock(&ranges_lock);
 	return first;
 }
 
@@ -288,19 +288,19 @@ bool ck_emu_arena_take(int device, size_t size)
 	struct arena *arena = &arenas[device];
 	bool fits;
 
-	pthread_rwlock_wrlock(&lock);
+	pthread_rwlock_wrlock(&ranges_lock);
 	fits = size <= arena->total - arena->used;
 	if (fits)
 		count(arena, size, 0);
-	pthread_rwlock_unlock(&lock);
+	pthread_rwlock_unlock(&ranges_lock);
 	return fits;
 }
 
 void ck_emu_arena_give(int device, size_t size)
 {
-	pthread_rwlock_wrlock(&lock);
+	pthread_rwlock_wrlock(&ranges_lock);
 	count(&arenas[device], 0, size);
-	pthread_rwlock_unlock(&lock);
+	pthread_rwlock_unlock(&ranges_lock);
 }
 
 bool ck_emu_arena_covers(uint64_t address, size_t size)
@@ -368,7 +368,7 @@ bool ck_emu_arena_remove(uint64_t lo, enum ck_emu_memory_kind kind, struct ck_em
 {
 	const struct ck_emu_memory *found;
 
-	pthread_rwlock_wrlock(&lock);
+	pthread_rwlock_wrlock(&ranges_lock);
 	found = find(lo);
 	if (found && (found->lo != lo || found->kind != kind))
 		found = NULL;
@@ -376,7 +376,7 @@ bool ck_emu_arena_remove(uint64_t lo, enum ck_emu_memory_kind kind, struct ck_em
 		*memory = *found;
 		range_drop(memory);
 	}
-	pthread_rwlock_unlock(&lock);
+	pthread_rwlock_unlock(&ranges_lock);
 	return found != NULL;
 }
 
@@ -400,19 +400,19 @@ static void table_sweep(struct ck_ranges *ranges, const struct ck_emu_context *c
 
 void ck_emu_arena_sweep(const struct ck_emu_context *context, const void *owner)
 {
-	pthread_rwlock_wrlock(&lock);
+	pthread_rwlock_wrlock(&ranges_lock);
 	table_sweep(arenas[context->device->ordinal].ranges, context, owner);
 	if (!owner)
 		table_sweep(host, context, NULL);
-	pthread_rwlock_unlock(&lock);
+	pthread_rwlock_unlock(&ranges_lock);
 }
 
 void ck_emu_arena_sweep_unbound(const void *owner)
 {
-	pthread_rwlock_wrlock(&lock);
+	pthread_rwlock_wrlock(&ranges_lock);
 	for (int i = 0; i < arena_count; i++)
 		table_sweep(arenas[i].ranges, NULL, owner);
-	pthread_rwlock_unlock(&lock);
+	pthread_rwlock_unlock(&ranges_lock);
 }
 
 int ck_emu_arena_file(int device)
@@ -427,7 +427,7 @@ uint64_t ck_emu_arena_offset(int device, uint64_t address)
 
 void ck_emu_arena_info(const struct ck_emu_device *device, size_t *used)
 {
-	pthread_rwlock_rdlock(&lock);
+	pthread_rwlock_rdlock(&ranges_lock);
 	*used = arenas[device->ordinal].used;
-	pthread_rwlock_unlock(&lock);
+	pthread_rwlock_unlock(&ranges_lock);
 }

@@ -17,6 +17,7 @@
 #include "gen/driver.h"
 #include "rpc/record.h"
 #include "server/session/handles.h"
+#include "server/session/locks.h"
 #include "util/spin.h"
 
 /* The event that the last commands recorded; see retime.h. All but armed is the command thread's. */
@@ -43,7 +44,7 @@ struct ck_session {
 	struct ck_pinned *pinned;	/* host memory of a client on this host */
 	_Atomic uint64_t executed;	/* number of the last command carried out */
 	_Atomic uint64_t awaited;	/* the first command that a lane sleeps for; or UINT64_MAX */
-	pthread_mutex_t lock;		/* with the condition: waiting for executed */
+	struct ck_mutex lock;		/* with the condition: waiting for executed */
 	pthread_cond_t progress;
 	struct ck_spin spin;		/* of lanes, before they sleep */
 	_Atomic int async_error;	/* first CUresult of a failed command, until told */
