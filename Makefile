@@ -1,6 +1,7 @@
 # Makefile - one line of delegation for everything that is built, checked or cleaned here.
 # SAN=1 builds and checks with ASan and UBSan (cpu/build-san, build/tests-san): the unit tests and the end-to-end ones,
-# without documents, images and kernel-loader. TSAN=1 with TSan: the unit tests and what is about threads.
+# without documents, images and kernel-loader. TSAN=1 with TSan: the unit tests and those
+# that are marked `threads`.
 
 JOBS ?= $(shell n=$$(nproc); [ $$n -gt 4 ] && echo 4 || echo $$n)
 # The python that has pytest: make deps installs it for the system's, which need not come first in PATH.
@@ -8,12 +9,11 @@ PYTHON := $(shell for p in python3 /usr/bin/python3; do $$p -c 'import pytest' 2
 PYTEST := $(PYTHON) -m pytest -q -ra -p no:cacheprovider
 # Tests mostly wait, so there are more of them at a time than processors; one after another without pytest-xdist.
 BESIDE := $(shell $(PYTHON) -c 'import xdist' 2>/dev/null && echo "-n $$((2 * $(JOBS)))")
-THREADS := threads_order or streams_events or per_thread or many_clients or neighbour or (middle and launch) or waiting or bye or \
-	host_functions or polls or graphs or graph_modes or stream_values or async_copies or (staged and shm) or cancelled or (managed and not intro and not changed)
-E2E_WORDS := $(or $(K),$(if $(TSAN),$(THREADS)))
+# A choice of end-to-end tests: words (K=...), or what is marked `threads` in TSan builds.
+CHOICE := $(if $(K),-k '$(K)',$(if $(TSAN),-m threads))
 # Documents and images do not depend on how the programs were compiled.
 ASIDE := $(if $(SAN),--ignore=tests/e2e/test_docs.py --ignore=tests/e2e/test_docker.py)
-E2E := $(PYTEST) $(BESIDE) tests/e2e $(ASIDE) $(if $(E2E_WORDS),-k '$(E2E_WORDS)')
+E2E := $(PYTEST) $(BESIDE) tests/e2e $(ASIDE) $(CHOICE)
 
 help:		## this list
 	@sed -n 's/^\([a-z0-9-]*\):[^#]*##/  make \1\t/p' Makefile | expand -t 24

@@ -19,26 +19,24 @@ from compare import load
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 BEGIN, END = "<!-- made by bench/report.py -->", "<!-- until here -->"
 
-# The rows of the goals: title; stage and row; unit, factor from the row's own; first and final goal, as a limit: of
-# the value ("abs"), of the ratio to native ("x"), of the difference to native ("+"). Rates (GB/s) are better when large.
-GOALS = [
-    ("launch, 20,000 back to back", "micro", "launch_total", "us", ("abs", 4.0), ("x", 1.0)),
-    ("launch: until enqueued", "micro", "launch_enqueue", "us", None, ("abs", 0.5)),
-    ("launch + synchronise", "micro", "launch_sync", "us", ("abs", 30), ("+", 3)),
-    (".item() of PyTorch", "torch", "item", "us", ("abs", 60), ("+", 4)),
-    ("copy pinned 256 MiB to the device", "micro", "h2d_pinned_256M", "GB/s", ("abs", 5.5), ("x", 0.95)),
-    ("copy pinned 256 MiB to the host", "micro", "d2h_pinned_256M", "GB/s", ("abs", 5.5), ("x", 0.95)),
-    ("copy pageable 256 MiB to the device", "micro", "h2d_pageable_256M", "GB/s", ("abs", 5.5), ("x", 0.9)),
-    ("copy pageable 256 MiB to the host", "micro", "d2h_pageable_256M", "GB/s", None, ("x", 0.9)),
-    ("first CUDA call in a new process (remote: with a spare worker)", "start", "start_first_call", "ms",
-     ("abs", 400), ("abs", 100)),
-    ("ResNet-50 train, batch 32", "torch", "resnet50_train", "ms", ("x", 1.15), ("x", 1.02)),
-    ("ResNet-50 inference, batch 1", "torch", "resnet50_infer_b1", "ms", ("x", 1.4), ("x", 1.02)),
-    ("GPT-2 generate, 32 tokens", "torch", "gpt2_generate_32", "ms", ("x", 1.3), ("x", 1.03)),
-    ("GPT-2 train 8x512", "torch", "gpt2_train_8x512", "ms", ("x", 1.01), ("x", 1.0)),
-    ("Llama-shaped decode, 32 tokens", "torch", "llama_decode_32", "ms", None, None),
-    ("the same with CUDA graphs", "torch", "llama_decode_32_graphs", "ms", None, None),
-    ("bf16 matmul 1024", "torch", "matmul_bf16", "us", None, ("x", 1.05)),
+# The rows that the documents show: title; stage and row; unit. Rates (GB/s) are better when large.
+ROWS = [
+    ("launch, 20,000 back to back", "micro", "launch_total", "us"),
+    ("launch: until enqueued", "micro", "launch_enqueue", "us"),
+    ("launch + synchronise", "micro", "launch_sync", "us"),
+    (".item() of PyTorch", "torch", "item", "us"),
+    ("copy pinned 256 MiB to the device", "micro", "h2d_pinned_256M", "GB/s"),
+    ("copy pinned 256 MiB to the host", "micro", "d2h_pinned_256M", "GB/s"),
+    ("copy pageable 256 MiB to the device", "micro", "h2d_pageable_256M", "GB/s"),
+    ("copy pageable 256 MiB to the host", "micro", "d2h_pageable_256M", "GB/s"),
+    ("first CUDA call in a new process (remote: with a spare worker)", "start", "start_first_call", "ms"),
+    ("ResNet-50 train, batch 32", "torch", "resnet50_train", "ms"),
+    ("ResNet-50 inference, batch 1", "torch", "resnet50_infer_b1", "ms"),
+    ("GPT-2 generate, 32 tokens", "torch", "gpt2_generate_32", "ms"),
+    ("GPT-2 train 8x512", "torch", "gpt2_train_8x512", "ms"),
+    ("Llama-shaped decode, 32 tokens", "torch", "llama_decode_32", "ms"),
+    ("the same with CUDA graphs", "torch", "llama_decode_32_graphs", "ms"),
+    ("bf16 matmul 1024", "torch", "matmul_bf16", "us"),
 ]
 SWEEP = {"resnet50_train": "ResNet-50 training", "gpt2_generate_32": "GPT-2 generate",
          "llama_decode_32": "Llama-shaped decode", "llama_decode_32_graphs": "Llama, CUDA graphs",
@@ -55,45 +53,23 @@ def value_of(rows, name, unit):
     return number * 1000 if unit == "us" and row.get("unit", "ms") == "ms" else number
 
 
-def limit_text(goal, unit):
-    if goal is None:
-        return ""
-    kind, limit = goal
-    sign = ">=" if unit == "GB/s" else "<="
-    return {"abs": f"{sign} {limit:g} {unit}", "x": f"{sign} {limit:g}x", "+": f"<= native + {limit:g}"}[kind]
-
-
-def reached(goal, unit, native, ours):
-    """Whether OURS is as good as the goal; to one part in a hundred, as precise as a run is."""
-    kind, limit = goal
-    bound = {"abs": limit, "x": limit * native, "+": native + limit}[kind]
-    return ours >= bound * 0.99 if unit == "GB/s" else ours <= bound * 1.01
-
-
 def number(value):
     if value is None:
         return ""
     return f"{value:.0f}" if value >= 1000 else f"{value:.3g}"
 
 
-def goals_table(logs):
-    """Rows of the goals, as Markdown; the ones that were not measured have gaps."""
-    lines = ["| what | unit | native | same host (shm) | ratio | over tcp | ratio | first goal | final goal | reached |",
-             "|---|---|---|---|---|---|---|---|---|---|"]
-    for title, stage, name, unit, first, final in GOALS:
+def main_table(logs):
+    """The main rows, as Markdown; cells that were not measured are empty."""
+    lines = ["| what | unit | native | same host (shm) | ratio | over tcp | ratio |", "|---|---|---|---|---|---|---|"]
+    for title, stage, name, unit in ROWS:
         shm = "warm" if stage == "start" else "shm"
         native, ours, tcp = (value_of(load(logs / f"{stage}.{side}"), name, unit)
                              for side in ("native", shm, "tcp"))
         if native is None:
             continue
         ratios = [f"{v / native:.2f}" if v is not None else "" for v in (ours, tcp)]
-        best = ours if ours is not None else tcp
-        told = ""
-        if best is not None and final:
-            told = "final" if reached(final, unit, native, best) else \
-                "first" if first and reached(first, unit, native, best) else "no"
-        lines.append(f"| {title} | {unit} | {number(native)} | {number(ours)} | {ratios[0]} | {number(tcp)} | {ratios[1]} "
-                     f"| {limit_text(first, unit)} | {limit_text(final, unit)} | {told} |")
+        lines.append(f"| {title} | {unit} | {number(native)} | {number(ours)} | {ratios[0]} | {number(tcp)} | {ratios[1]} |")
     return lines if len(lines) > 2 else []
 
 
@@ -198,7 +174,7 @@ def results(logs, machine):
     lines = [f"# {machine[0]}: {machine[1]}", "", ", ".join(machine[2:]) + ". `bench/gpu.sh`, everything in one run; "
              "medians. The remote client could open no NVIDIA device.", ""]
     for title, part in (
-            ("The goals", goals_table(logs)),
+            ("Main rows", main_table(logs)),
             ("Slowdown against the round trip (CRICKET_INJECT over tcp)", sweep_lines(logs)),
             ("Large copies against plain sockets, over loopback, and with a link's rate", wire_lines(logs)),
             ("Many clients", rows_lines(logs, "many", ["shm", "unix", "tcp"])),
@@ -234,7 +210,7 @@ def write_all(logs, options):
         svg.write_text(plot.slowdowns({SWEEP[n]: p for n, p in slow.items()}), encoding="utf-8")
         print(svg)
         picture = ["", "![slowdown against round trip](performance.svg)", "", *sweep_lines(logs)]
-    table = goals_table(logs)
+    table = main_table(logs)
     document = options.docs / "performance.md"
     if table and document.exists():
         where = f"[bench/results/{page.name}](../bench/results/{page.name})"

@@ -305,6 +305,7 @@ def in_turn(items):
 def pytest_configure(config):
     config.addinivalue_line("markers", "alone: no other test runs at the same time")
     config.addinivalue_line("markers", "slow: takes long, and is begun first")
+    config.addinivalue_line("markers", "threads: threads work together in client, server or program (make check TSAN=1)")
 
 
 @pytest.fixture(autouse=True)

@@ -19,6 +19,10 @@ BUILDS = [(name, name + suffix) for name in NAMES
 # leaves them alone (client/managed/interpose.c): these programs need it to have them.
 ASSERTION = r"^\S*assertion.cu:\d+: .*check_range.*: block: \[0,0,0\], thread: \[3,0,0\] Assertion `.*` failed\.$"
 INTERPOSED = {"managed_io", "managed_signals"}
+# What these do needs several threads, of their own or of the client.
+THREADS = {"async_copies", "graph_modes", "graphs", "host_functions", "managed_attach", "managed_cost", "managed_io",
+           "managed_large", "managed_module", "managed_signals", "managed_var", "per_thread", "polls", "stream_values",
+           "streams_events", "threads_order"}
 # Its memory is not shared with a worker under a sanitizer: it has no device address there.
 SHARED = {"registered"}
 # Over the network a copy from pinned memory waits for what holds it up, and registered memory has
@@ -33,10 +37,12 @@ def runs():
         skip = [pytest.mark.skip(reason="needs functions that the sanitizer has taken")] \
             if KIND and name in INTERPOSED | SHARED else []
         for transport in ("tcp", "shm"):
+            threads = name in THREADS or (name, transport) == ("staged_copies", "shm")
             if name in SAME_HOST and transport == "tcp":
                 continue
             if not KIND or (transport == "tcp") == (build == name):
-                yield pytest.param(name, build, transport, id=f"{build}-{transport}", marks=skip)
+                yield pytest.param(name, build, transport, id=f"{build}-{transport}",
+                                   marks=skip + [pytest.mark.threads] * threads)
 
 
 @pytest.mark.parametrize("name, build, transport", runs())

@@ -46,6 +46,25 @@ def test_a_small_run_is_measured_and_reported(tmp_path, app):
     assert len(picture.findall(".//{*}polyline")) == 2
 
 
+def test_a_report_has_values_and_ratios_and_no_others(tmp_path):
+    """The main table: what was not measured leaves a gap, and a row without a native value is left out."""
+    rows = {"native": {"launch_total": 3.0, "h2d_pinned_256M": 50.0}, "shm": {"launch_total": 3.3, "h2d_pinned_256M": 25.0},
+            "tcp": {"launch_total": 6.0, "d2h_pinned_256M": 10.0}}
+    for side, values in rows.items():
+        lines = {name: {"value": v, "unit": "us" if "launch" in name else "GB/s"} for name, v in values.items()}
+        (tmp_path / f"micro.{side}").write_text(json.dumps(lines) + "\n", encoding="utf-8")
+    (tmp_path / "machine").write_text("2026-01-02\nNVIDIA Test\nLinux 6\n", encoding="utf-8")
+    (tmp_path / "performance.md").write_text("a\n<!-- made by bench/report.py -->\nold\n<!-- until here -->\nz\n", encoding="utf-8")
+    result = run([sys.executable, BENCH / "report.py", tmp_path, "--name", "t", "--results", tmp_path, "--docs", tmp_path],
+                 clean_env())
+    assert result.status == 0, result.err
+    table = [line for line in text(tmp_path / "performance.md").splitlines() if line.startswith("|")]
+    assert table[0] == "| what | unit | native | same host (shm) | ratio | over tcp | ratio |"
+    assert table[2:] == ["| launch, 20,000 back to back | us | 3 | 3.3 | 1.10 | 6 | 2.00 |",
+                         "| copy pinned 256 MiB to the device | GB/s | 50 | 25 | 0.50 |  |  |"]
+    assert "\n".join(table) in text(tmp_path / "2026-01-02-t.md")
+
+
 def test_the_answers_of_a_gpu_are_kept_and_compared(tmp_path):
     result = run([BENCH / "gpu.sh", "conformance"], clean_env(OUT=str(tmp_path), FORMS="mad24", **SMALL), 60)
     assert re.search(r"(\d+) forms, 0 refused.*\n.*: \1 forms the same bit for bit.* 0 wrong", result.out), result.out

@@ -18,7 +18,7 @@ SOURCES = sorted({str(p.parent.relative_to(ROOT)) for p in ROOT.glob("*/**/*.c")
                   if not (SKIPPED | {"tests", "bench", "examples"}) & set(p.relative_to(ROOT).parts)})
 # Paths that a document may name before they are there: build products, and what is still to come.
 ABSENT = ("cpu/build*", "build/*", "cpu/cricket-*", "cpu/lib*", "cpu/m3*", "cpu/gpu_launcher", "tests/test_apps/bin*",
-          "tests/test_apps/cuda_memset_async", "loader/kernel-loader", "loader/*_lh.exe", "wcm/examples/bin*", "submodules/libtirpc*")
+          "tests/test_apps/cuda_memset_async", "loader/kernel-loader", "loader/*_lh.exe", "loader/stubs/*/lib*", "wcm/examples/bin*", "submodules/libtirpc*")
 
 
 def relative(paths):
@@ -138,17 +138,48 @@ def test_a_man_page_formats_without_warnings(page):
     assert (result.status, result.out + result.err) == (0, "")
 
 
-def test_numbers_in_the_readme_are_those_of_the_coverage_table():
+@pytest.mark.parametrize("document", [d for d in relative([*DOCUMENTS, *MANUALS]) if d != "docs/coverage-nvml.md"])
+def test_counts_of_names_are_those_of_the_coverage_table(document):
+    """The README has none and refers to the table; a document that has them has the table's."""
     row = re.search(r"\| \*\*all\*\* \| (\d+) \| (\d+) \| (\d+) \|", text_of("docs/coverage.md"))
     names, work, refused = row.groups()
-    assert f"Of the {names} names" in text_of("README.md")
-    assert f"{work} work and {refused} are refused" in text_of("README.md")
-    assert f"The {work} are" in text_of("README.md")
+    text = text_of(document)
+    assert set(re.findall(r"\b(\d+) names that the CUDA", text)) <= {names}
+    assert set(re.findall(r"\b(\d+) (?:names )?work\b", text)) <= {work}
+    assert set(re.findall(r"\b(\d+) are refused", text)) <= {refused}
+    assert document != "README.md" or "(docs/coverage.md)" in text
 
 
-@pytest.mark.parametrize("program", ["vector_add", "cuda_memset_async"])
-def test_output_in_the_readme_is_what_the_program_prints(program):
-    assert (EXPECTED / f"{program}.txt").read_text(encoding="utf-8") in text_of("README.md")
+def test_the_readme_is_short():
+    """What does not fit belongs in docs/ and man/."""
+    assert len(text_of("README.md").splitlines()) < 120
+
+
+@pytest.mark.parametrize("document, program", [("README.md", "vector_add"), ("docs/using.md", "vector_add"),
+                                               ("docs/using.md", "cuda_memset_async")])
+def test_output_in_a_document_is_what_the_program_prints(document, program):
+    shown = [line.strip() for line in text_of(document).splitlines()]
+    printed = (EXPECTED / f"{program}.txt").read_text(encoding="utf-8").splitlines()
+    assert printed and not [line for line in printed if line not in shown]
+
+
+def test_what_the_readme_says_of_demo_and_check_is_what_they_print():
+    said = re.search(r"`make check` ends with `(.*?)`", text_of("README.md")).group(1)
+    assert f'@echo "{said}' in text_of("Makefile")
+    title = re.search(r"== Running (.*)", text_of("README.md")).group(1)
+    app = re.search(r"^app=(.*)$", text_of("tools/demo.sh"), re.M).group(1)
+    assert f'title "Running {title.replace(app, "$app")}"' in text_of("tools/demo.sh")
+
+
+def test_the_peers_in_the_readme_are_those_of_the_recorded_run():
+    """Each figure of the speed table is in the page of bench/results that it names."""
+    table = text_of("README.md").split("## Speed")[1].split("##")[0]
+    page = text_of(re.search(r"\((bench/results/[^)]*)\)", table).group(1))
+    number = r"(?<![\w.])\d+(?:\.\d+)?(?!\w|\.\d)"
+    figures = {n for row in re.findall(r"^\|(?! row |---)(?:[^|]*)\|(.*)\|$", table, re.M)
+               for n in re.findall(number, row)}
+    known = set(re.findall(number, page))
+    assert len(figures) > 50 and not figures - known
 
 
 def test_the_rows_in_contributing_are_taken_by_the_generator(tmp_path):
@@ -176,10 +207,14 @@ def test_a_folders_readme_names_its_files(folder):
     assert not [p.name for p in files if p.stem not in text]
 
 
-def test_the_readme_names_every_folder():
-    layout = text_of("README.md").split("## Layout")[1].split("##")[0]
+def test_contributing_names_every_folder():
+    layout = text_of("CONTRIBUTING.md").split("## Layout")[1].split("##")[0]
     tracked = {p.name for p in ROOT.iterdir() if p.is_dir() and not p.name.startswith(".")} - {"build"}
     assert not [name for name in sorted(tracked) if f"{name}/" not in layout]
+
+
+def test_every_product_folder_is_looked_at():
+    assert {"libcuda", "rpc/transport", "loader/halves", "loader/stubs", "client/wire", "server/session"} <= set(SOURCES)
 
 
 @pytest.mark.parametrize("folder", SOURCES)

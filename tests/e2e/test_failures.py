@@ -226,7 +226,7 @@ def running(app, server, transport, kind, **env):
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
 @pytest.mark.parametrize("victim", ["worker", "supervisor"])
-@pytest.mark.parametrize("kind", ["launch", "sync", "copy", "alloc", "poll"])
+@pytest.mark.parametrize("kind", [pytest.param("launch", marks=pytest.mark.threads), "sync", "copy", "alloc", "poll"])
 def test_the_server_is_killed_in_the_middle(app, own_server, kind, victim, transport):
     client, worker = running(app, own_server, transport, kind)
     os.kill(worker if victim == "worker" else own_server.process.pid, signal.SIGKILL)
@@ -244,6 +244,7 @@ def test_the_server_is_killed_in_the_middle(app, own_server, kind, victim, trans
         wait_until(lambda: not is_alive(worker), 2, "the worker goes with its supervisor")
 
 
+@pytest.mark.threads
 def test_a_waiting_program_is_told_when_the_server_dies(app, own_server):
     client = start([app("spin")], client_env(own_server.address("tcp")))
     assert client.stdout.readline() == "spinning\n"
@@ -323,6 +324,7 @@ def test_a_client_killed_during_an_endless_kernel_leaves_no_worker(app, own_serv
 
 # ---- sessions beside one another ---------------------------------------------------------------
 
+@pytest.mark.threads
 @pytest.mark.parametrize("neighbour", ["fault", "spin", "endless launch", "endless copy",
                                        "endless alloc"])
 def test_a_neighbour_disturbs_nobody(app, own_server, neighbour):
@@ -345,6 +347,7 @@ def test_a_neighbour_disturbs_nobody(app, own_server, neighbour):
         assert "synchronise: cudaErrorIllegalAddress" in out, err
 
 
+@pytest.mark.threads
 def test_many_clients_at_the_same_time(app, own_server):
     clients = [start([app(name)], client_env(own_server.address(transport)))
                for name in ("vector_add", "matmul", "symbols", "reduction")

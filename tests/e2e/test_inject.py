@@ -8,6 +8,7 @@ NETWORK = "rtt=2ms,bw=1G"
 PROGRAMS = ["threads_order", "streams_events"] + ([] if KIND else ["managed_io"])
 
 
+@pytest.mark.threads
 @pytest.mark.parametrize("transport", TRANSPORTS)
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_programs_print_the_same_over_a_slower_network(run_app, program, transport):

@@ -158,6 +158,7 @@ def test_asynchronous_launches():
     assert status == 2
 
 
+@pytest.mark.threads
 def test_a_poll_is_answered_while_a_kernel_runs_and_it_can_be_cancelled():
     status, replies = batch([{**ENDLESS, "async": True}, {**ADD, "args": [array_of(1, 2), 1], "async": True},
                              {"cmd": "poll", "id": 2}, {"cmd": "cancel", "id": 1}, {"cmd": "wait", "id": 2}])

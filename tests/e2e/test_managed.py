@@ -10,6 +10,7 @@ from conftest import KIND, TRANSPORTS, client_env, ended, run, start
 
 
 @pytest.mark.skipif(KIND != "", reason="the sanitizer has taken sigaction")
+@pytest.mark.threads
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_a_fault_of_the_programs_own_ends_it_with_its_signal(server, app, transport):
     result = run([app("managed_signals"), "crash"], client_env(server.address(transport)))
@@ -27,18 +28,21 @@ def lost(server, transport, *command, **env):
     return result
 
 
+@pytest.mark.threads
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_a_touch_of_a_page_of_a_lost_server_raises_sigbus(app, own_server, transport):
     result = lost(own_server, transport, app("managed_lost"))
     assert (result.status, result.out) == (128 + signal.SIGBUS, "")
 
 
+@pytest.mark.threads
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_pages_of_a_lost_server_read_as_zeros_if_the_user_wants_that(app, own_server, transport):
     result = lost(own_server, transport, app("managed_lost"), CRICKET_LOST="zeros")
     assert (result.status, result.out) == (3, "sum 0, written 5\n")
 
 
+@pytest.mark.threads
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_the_programs_handler_of_sigbus_learns_which_address_is_lost(app, own_server, transport):
     result = lost(own_server, transport, app("managed_lost"), "handler")
@@ -47,6 +51,7 @@ def test_the_programs_handler_of_sigbus_learns_which_address_is_lost(app, own_se
                                               "write 3: SIGBUS at 3, BUS_ADRERR 1\n")
 
 
+@pytest.mark.threads
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_system_calls_refuse_pages_of_a_lost_server(app, own_server, transport):
     result = lost(own_server, transport, app("managed_lost"), "calls")
@@ -67,6 +72,7 @@ def test_only_changed_pages_are_sent(server, app):
     assert pages(result)[1] <= 2048 + 64
 
 
+@pytest.mark.threads
 def test_pinned_memory_that_no_kernel_uses_is_not_mapped(server, app):
     result = run([app("copies")], client_env(server.address("unix"), CRICKET_STATS="1"))
     assert result.status == 0, result.err

@@ -248,7 +248,7 @@ def test_what_the_linker_says_of_a_program_linked_with_nvml_is_in_the_documents(
     if refused.status != 127:
         pytest.skip("this machine has NVML of its own")
     assert words in refused.err
-    for document in ("README.md", "man/cricket-client.7"):
+    for document in ("docs/using.md", "man/cricket-client.7"):
         text = (ROOT / document).read_text(encoding="utf-8")
         assert "LD_LIBRARY_PATH" in text[text.index(words):][:600], document
     for way in ({"LD_PRELOAD": "", "LD_LIBRARY_PATH": str(FOLDER)}, {"LD_PRELOAD": str(SECOND)}):

@@ -20,11 +20,13 @@ def awkward(server, app):
     return go
 
 
+@pytest.mark.threads
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_a_thread_that_is_cancelled_leaves_the_others_their_connection(awkward, transport):
     assert awkward("cancel", transport) == "works: 42\n"
 
 
+@pytest.mark.threads
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_a_thread_that_is_cancelled_in_a_call_leaves_no_lock_behind(awkward, transport):
     assert awkward("pending", transport) == "works: 42\n"
@@ -62,6 +64,7 @@ def test_pages_are_touched_where_all_signals_are_blocked(awkward, transport):
     assert awkward("masks", transport) == "all blocked: 1\nhandler: 1\n"
 
 
+@pytest.mark.threads
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_a_childs_write_of_managed_memory_is_refused_and_the_parents_stays(awkward, transport):
     assert awkward("child", transport) == "child: 0\ntouched: 1\nworks: 42\n"
