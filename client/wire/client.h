@@ -67,6 +67,17 @@ CUresult ck_session_check(void);
 /* Does the server hold the image of this hash? Notes that it does from now on. */
 bool ck_session_has_image(const unsigned char hash[32]);
 
+/* Does the server know message @proc? One that does not tell is taken to know all. */
+static inline bool ck_session_offers(uint32_t proc)
+{
+	u_int length = ck_client.hello.procedures.procedures_len;
+	const unsigned char *bits = (unsigned char *)ck_client.hello.procedures.procedures_val;
+
+	return length == 0 || (proc / 8 < length && (bits[proc / 8] >> proc % 8 & 1));
+}
+/* --- refuse.c: NOT_SUPPORTED, for a message that the server does not know; told once of each. */
+CUresult ck_not_offered(uint32_t proc);
+
 /* --- command.c: the one ordered stream of one-way messages (D4); the rest is in command.h */
 /* How much work has been enqueued: it grows with each command and each call that enqueues some.
  * What was true of a stream when it was so much is true while it still is. */

@@ -391,6 +391,8 @@ static CUresult lost(const struct ck_proc *p, const struct ck_exchange *x, int r
 
 	if (x->unsent)
 		return ck_unsent(p, ret);
+	if (ret == -EOPNOTSUPP)		/* PROC_UNAVAIL: the session lives */
+		return ck_not_offered(x->proc);
 	if (!ck_thread()->lane && !ck_command_over()) {
 		ck_info("%s: no connection for this thread: %s", p->name, strerror(-ret));
 		return CUDA_ERROR_OPERATING_SYSTEM;
@@ -479,6 +481,8 @@ static CUresult call_uncancelled(struct ck_exchange *x)
 
 	if (unlikely(ck_client.state == CK_STATE_LOST))
 		return CUDA_ERROR_DEVICE_UNAVAILABLE;
+	if (unlikely(!ck_session_offers(x->proc)))
+		return ck_not_offered(x->proc);
 	if (unlikely(!t->lane))
 		ret = ck_lane_take(&t->lane);
 	if (x->sink && x->sink->size > 0) {
