@@ -47,6 +47,7 @@ struct ck_client {
 	_Atomic bool initialized;	/* cuInit succeeded */
 	bool passes_fds;		/* descriptors can be sent to the server: it is on this host */
 	ck_hello_res hello;
+	bool missing[CK_PROC_END];	/* messages that the server lacks, and that have been reported */
 	/* There are or were streams that do not wait for the legacy one, or several contexts. */
 	_Atomic bool unordered_streams;
 	int driver_version;		/* told to the application; never changes */
@@ -100,6 +101,17 @@ const char *ck_session_server(const struct ck_client *c);
 CUresult ck_session_check(void);
 /* Does the server hold the image of this hash? Notes that it does from now on. */
 bool ck_session_has_image(struct ck_client *c, const unsigned char hash[32]);
+
+/* Does the server know message @proc? One that does not tell is taken to know all. */
+static inline bool ck_session_offers(const struct ck_client *c, uint32_t proc)
+{
+	u_int length = c->hello.procedures.procedures_len;
+	const unsigned char *bits = (unsigned char *)c->hello.procedures.procedures_val;
+
+	return length == 0 || (proc / 8 < length && (bits[proc / 8] >> proc % 8 & 1));
+}
+/* --- refuse.c: NOT_SUPPORTED, for a message that the server does not know; told once of each. */
+CUresult ck_not_offered(struct ck_client *c, uint32_t proc);
 
 /* --- command.c: the one ordered stream of one-way messages (D4); the rest is in command.h */
 /* How much work has been enqueued: it grows with each command and each call that enqueues some.

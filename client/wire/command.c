@@ -274,6 +274,8 @@ CUresult ck_send(uint32_t proc, void *args, const void *bulk, size_t bulk_size)
 
 	if (unlikely(c->state == CK_STATE_LOST || (bulk_size > 0 && !m.bulk)))
 		return CUDA_ERROR_DEVICE_UNAVAILABLE;
+	if (unlikely(!ck_session_offers(c, proc)))
+		return ck_not_offered(c, proc);
 	ret = encode(&m, room, proc, args);
 	if (likely(ret == 0))
 		sent = send_next(c, &m, args);

@@ -395,6 +395,8 @@ static CUresult lost(struct ck_client *c, const struct ck_proc *p, const struct 
 
 	if (x->unsent)
 		return ck_unsent(p, ret);
+	if (ret == -EOPNOTSUPP)		/* PROC_UNAVAIL: the session lives */
+		return ck_not_offered(c, x->proc);
 	if ((!t || !t->lane) && !ck_command_over(c)) {
 		ck_info("%s: no connection for this thread: %s", p->name, strerror(-ret));
 		return CUDA_ERROR_OPERATING_SYSTEM;
@@ -501,6 +503,8 @@ static CUresult call_uncancelled(struct ck_client *c, struct ck_exchange *x)
 		return CUDA_ERROR_DEVICE_UNAVAILABLE;
 	if (unlikely(!t))
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (unlikely(!ck_session_offers(c, x->proc)))
+		return ck_not_offered(c, x->proc);
 	ret = lane_for(c, t);
 	if (x->sink && x->sink->size > 0) {
 		x->sink->data = ck_payload_reach(x->sink->data, x->sink->size, true);

@@ -10,6 +10,7 @@
 #include <sys/random.h>
 
 #include "cricket.h"
+#include "rpc/proc.h"
 #include "server/processes/admit.h"
 #include "server/processes/dispatch.h"
 #include "server/session/driver.h"
@@ -132,6 +133,22 @@ static bool take_ready(ck_hello_res *res)
 	return true;
 }
 
+/* The numbers of all messages that this server knows: see rpc/control.x. */
+static int tell_procedures(ck_hello_res *res)
+{
+	unsigned char *bits = calloc(1, CK_PROC_END / 8 + 1);
+
+	if (!bits)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < CK_PROC_END; i++) {
+		if (ck_proc(i))
+			bits[i / 8] |= (unsigned char)(1u << i % 8);
+	}
+	res->procedures.procedures_val = (char *)bits;
+	res->procedures.procedures_len = CK_PROC_END / 8 + 1;
+	return 0;
+}
+
 static int make_session(const struct ck_options *options, const struct ck_identity *identity,
 			struct ck_output *output, ck_hello_res *res, struct ck_session **session)
 {
@@ -150,7 +167,8 @@ static int make_session(const struct ck_options *options, const struct ck_identi
 		return -EIO;
 	memcpy(res->session, (*session)->id, sizeof(res->session));
 	memcpy(res->key, (*session)->key, sizeof(res->key));
-	return ck_snapshot_modules(res, cache);
+	ret = ck_snapshot_modules(res, cache);
+	return ret < 0 ? ret : tell_procedures(res);
 }
 
 /* The token counts where the server asked for one: others can be made up at will. */

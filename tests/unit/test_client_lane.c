@@ -470,11 +470,43 @@ static void refusals_have_their_errors(void **state)
 	}
 }
 
-static void a_refused_call_ends_the_session(void **state)
+static void an_unknown_call_fails_alone(void **state)
 {
 	unsigned char wire[64];
 	size_t free, total;
-	long n = ck_refusal_encode(wire, sizeof(wire), 1, PROC_UNAVAIL);
+	long n;
+
+	(void)state;
+	for (uint32_t xid = 1; xid <= 3; xid++) {
+		n = ck_refusal_encode(wire, sizeof(wire), xid, PROC_UNAVAIL);
+		send_raw(wire, (size_t)n, false);
+		assert_int_equal(ck_wire_cuMemGetInfo_v2(1, &free, &total),
+				 CUDA_ERROR_NOT_SUPPORTED);
+	}
+	assert_int_equal(ck_client_current()->state, CK_STATE_READY);
+}
+
+static void what_the_server_does_not_offer_is_not_sent(void **state)
+{
+	char bits[1] = { 0 };
+	size_t free, total;
+	uint64_t sent = ck_command_number(ck_client_current());
+
+	(void)state;
+	ck_client_current()->hello.procedures.procedures_val = bits;
+	ck_client_current()->hello.procedures.procedures_len = sizeof(bits);
+	assert_int_equal(ck_wire_cuMemFree_v2(1, 1), CUDA_ERROR_NOT_SUPPORTED);
+	assert_int_equal(ck_wire_cuMemGetInfo_v2(1, &free, &total), CUDA_ERROR_NOT_SUPPORTED);
+	assert_int_equal(ck_command_number(ck_client_current()), sent);
+	assert_int_equal(ck_client_current()->state, CK_STATE_READY);
+	memset(&ck_client_current()->hello.procedures, 0, sizeof(ck_client_current()->hello.procedures));
+}
+
+static void a_call_refused_for_its_arguments_ends_the_session(void **state)
+{
+	unsigned char wire[64];
+	size_t free, total;
+	long n = ck_refusal_encode(wire, sizeof(wire), 1, GARBAGE_ARGS);
 
 	(void)state;
 	send_raw(wire, (size_t)n, false);
@@ -699,7 +731,9 @@ int main(void)
 		lane_test(the_reply_to_another_call_is_refused),
 		lane_test(a_reply_that_does_not_lie_on_a_word_is_read_all_the_same),
 		lane_test(refusals_have_their_errors),
-		lane_test(a_refused_call_ends_the_session),
+		lane_test(an_unknown_call_fails_alone),
+		lane_test(what_the_server_does_not_offer_is_not_sent),
+		lane_test(a_call_refused_for_its_arguments_ends_the_session),
 		lane_test(garbage_is_an_error_or_a_reply_and_never_more),
 		lane_test(a_peer_that_dies_inside_a_payload_ends_the_session),
 		lane_test(a_peer_that_says_nothing_is_not_waited_for_beyond_the_bound),
