@@ -1,7 +1,7 @@
 /*
- * libcuda/locks.h - every lock of libcuda/: its rank (util/lock.h), and the data that it guards. One is
- * outside of all locks of the client, or of the emulated GPU; the others are leaves. tools/check-state
- * compares this list with the locks that libcuda/ makes.
+ * libcuda/locks.h - every lock of libcuda/: its rank (util/lock.h), and the data that it guards.
+ * One is outside of all locks of the client, or of the emulated GPU; the others are leaves.
+ * tools/check-state compares this list with the locks that libcuda/ makes.
  */
 #ifndef CK_LIBCUDA_LOCKS_H
 #define CK_LIBCUDA_LOCKS_H

@@ -1,6 +1,6 @@
 /*
- * client/managed/state.h - what the files of client/managed keep of a session. The handler of faults
- * belongs to the process: fault.c keeps it.
+ * client/managed/state.h - what the files of client/managed keep of a session. The handler of
+ * faults belongs to the process: fault.c keeps it.
  */
 #ifndef CK_CLIENT_MANAGED_STATE_H
 #define CK_CLIENT_MANAGED_STATE_H

@@ -78,8 +78,8 @@ int ck_lane_exchange(struct ck_lane *lane, struct ck_exchange *x);
 bool ck_output_fetch(void);
 
 /*
- * Wait until deliveries up to the rank that a reply has named are here; ranks wrap round. Nearly free
- * when nothing is under way. An error: they will not come, and the caller must not report success.
+ * Wait until deliveries up to the rank that a reply has named are here; ranks wrap round. Nearly
+ * free when nothing is under way. An error: they will not come, and the caller must not report success.
  */
 __attribute__((warn_unused_result)) CUresult ck_lane_covered(struct ck_client *c, uint32_t rank);
 

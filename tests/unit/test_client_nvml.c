@@ -107,7 +107,8 @@ static int in_child(void)
 {
 	if (nvmlShutdown() != NVML_ERROR_UNINITIALIZED)
 		return 1;
-	return nvmlInit_v2() == NVML_ERROR_UNINITIALIZED ? 0 : 2; /* cuInit was called: no session */
+	/* cuInit was called: there is no session */
+	return nvmlInit_v2() == NVML_ERROR_UNINITIALIZED ? 0 : 2;
 }
 
 static void the_child_of_a_fork_has_not_started_nvml(void **state)

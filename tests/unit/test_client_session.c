@@ -1,6 +1,6 @@
 /*
- * tests/unit/test_client_session.c - a session is one object: two of them share nothing; and a thread
- * whose state cannot be made does not use another's.
+ * tests/unit/test_client_session.c - a session is one object: two of them share nothing; and a
+ * thread whose state cannot be made does not use another's.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
