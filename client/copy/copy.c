@@ -75,9 +75,9 @@ static CUresult upload_part(const void *transfer, size_t at, size_t size)
 	if (ck_stage_upload(&s, &err))
 		return err;
 	for (size_t end = at + size; at < end && !err; at += PIECE)
-		err = ck_wire_ck_upload_part(t->place->ctx->object.id, t->device + at,
-					     t->place->id, (char *)t->host + at,
-					     ck_min(end - at, PIECE));
+		err = ck_wire_upload_part(t->place->ctx->object.id, t->device + at,
+					  t->place->id, (char *)t->host + at,
+					  ck_min(end - at, PIECE));
 	return err;
 }
 
@@ -92,8 +92,8 @@ static CUresult download_part(const void *transfer, size_t at, size_t size)
 	for (size_t end = at + size; at < end && !err; at += PIECE) {
 		struct ck_sink sink = { (char *)t->host + at, ck_min(end - at, PIECE) };
 
-		err = ck_wire_ck_download(t->place->ctx->object.id, t->device + at, t->place->id,
-					  sink.size, 0, &sink);
+		err = ck_wire_download(t->place->ctx->object.id, t->device + at, t->place->id,
+				       sink.size, 0, &sink);
 	}
 	return err;
 }
@@ -130,12 +130,12 @@ static CUresult pinned_copy(const struct place *p, CUdeviceptr dst, CUdeviceptr 
 	CUresult err;
 
 	if (p->waits && !p->stream) {	/* the driver has a shorter way */
-		err = ck_wire_ck_pinned_move(p->ctx->object.id, dst, src, size, kind);
+		err = ck_wire_pinned_move(p->ctx->object.id, dst, src, size, kind);
 		if (!err)
 			ck_stream_synced(p->ctx, NULL, last);
 		return err;
 	}
-	err = ck_wire_ck_pinned_copy(p->ctx->object.id, dst, src, size, p->id, kind);
+	err = ck_wire_pinned_copy(p->ctx->object.id, dst, src, size, p->id, kind);
 	return err || !p->waits ? err : ck_stream_wait(p->ctx, p->stream);
 }
 
@@ -151,7 +151,7 @@ static CUresult upload_pageable(struct place *p, CUdeviceptr dst, const void *sr
 		s = staged(p, dst, src, size);
 		return ck_stage_upload(&s, &err) ?
 			       err :
-			       ck_wire_ck_upload(p->ctx->object.id, dst, p->id, 0, src, size);
+			       ck_wire_upload(p->ctx->object.id, dst, p->id, 0, src, size);
 	}
 	err = transfer(p, dst, src, size, upload_part);
 	ck_command_called();

@@ -271,7 +271,7 @@ static bool prepare(void)
 /* Pages that are not exchanged back, for want of memory say, stay the program's in the file. */
 static void end(uint64_t ctx, uint64_t address, const struct adopted *a)
 {
-	ck_wire_ck_pinned_unmap(ctx, address);
+	ck_wire_pinned_unmap(ctx, address);
 	if (all_are(a, is_of_file) && make_private(a))
 		ck_pinned_unreserve(a->offset, a->size);
 }
@@ -283,13 +283,13 @@ static CUresult adopt(uint64_t ctx, uint64_t address, size_t size, struct adopte
 
 	if (!ck_pinned_reserve(ctx, a->size, &a->offset))
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	err = ck_wire_ck_pinned_map(ctx, address, size, a->offset, 0);
+	err = ck_wire_pinned_map(ctx, address, size, a->offset, 0);
 	if (err) {
 		ck_pinned_unreserve(a->offset, a->size);
 		return err;
 	}
 	if (!make_shared(a)) {
-		ck_wire_ck_pinned_unmap(ctx, address);
+		ck_wire_pinned_unmap(ctx, address);
 		if (make_private(a))
 			ck_pinned_unreserve(a->offset, a->size);
 		return CUDA_ERROR_NOT_SUPPORTED;

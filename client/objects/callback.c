@@ -206,7 +206,7 @@ static void *serve(void *unused)
 	(void)unused;
 	for (;;) {
 		memset(&res, 0, sizeof(res));
-		if (ck_call_aside(CK_PROC_ck_callback_next, &args, &res)) {
+		if (ck_call_aside(CK_PROC_callback_next, &args, &res)) {
 			give_up();
 			break;
 		}

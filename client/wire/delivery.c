@@ -194,7 +194,7 @@ static void *receive(void *unused)
 		struct ck_arrival arrival = { 0 };
 		ck_delivery_next_res res = { 0 };
 
-		if (ck_call_aside_bulk(CK_PROC_ck_delivery_next, &args, &res, ck_delivery_place,
+		if (ck_call_aside_bulk(CK_PROC_delivery_next, &args, &res, ck_delivery_place,
 				       &arrival)) {
 			ck_delivery_broken(&arrival);
 			ck_session_lost("no more deliveries");
@@ -256,7 +256,7 @@ CUresult ck_delivery_copy(uint64_t ctx, uint64_t stream, void *to, CUdeviceptr s
 	uint64_t number;
 	CUresult err = enter_copy(to, size, &number);
 
-	return err ? err : ck_wire_ck_deliver(ctx, src, size, stream, number);
+	return err ? err : ck_wire_deliver(ctx, src, size, stream, number);
 }
 
 /* The first copy into the range that somebody still wants. */

@@ -370,7 +370,7 @@ bool ck_output_fetch(void)
 	size_t size = 0, errors_size = 0;
 	bool any;
 
-	any = ck_wire_ck_output(0, &text, &size, &errors, &errors_size) == CUDA_SUCCESS &&
+	any = ck_wire_output(0, &text, &size, &errors, &errors_size) == CUDA_SUCCESS &&
 	      (size > 0 || errors_size > 0);
 	if (any && size > 0) {
 		fwrite(text, 1, size, stdout);
@@ -465,7 +465,7 @@ static CUresult answered(const struct ck_proc *p, struct ck_exchange *x, uint64_
 	if (unlikely(head->err))
 		ck_context_outcome(args->ctx, (CUresult)head->err);
 	/* who waits for a page may hold the lock of stdout */
-	if (unlikely(head->output) && x->proc != CK_PROC_ck_output && x->proc != CK_PROC_ck_fetch)
+	if (unlikely(head->output) && x->proc != CK_PROC_output && x->proc != CK_PROC_fetch)
 		return fetch_output((CUresult)head->err);
 	return (CUresult)head->err;
 }
