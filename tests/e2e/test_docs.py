@@ -138,14 +138,6 @@ def test_a_man_page_formats_without_warnings(page):
     assert (result.status, result.out + result.err) == (0, "")
 
 
-def test_numbers_in_the_readme_are_those_of_the_coverage_table():
-    row = re.search(r"\| \*\*all\*\* \| (\d+) \| (\d+) \| (\d+) \|", text_of("docs/coverage.md"))
-    names, work, refused = row.groups()
-    assert f"Of the {names} names" in text_of("README.md")
-    assert f"{work} work and {refused} are refused" in text_of("README.md")
-    assert f"The {work} are" in text_of("README.md")
-
-
 @pytest.mark.parametrize("program", ["vector_add", "cuda_memset_async"])
 def test_output_in_the_readme_is_what_the_program_prints(program):
     assert (EXPECTED / f"{program}.txt").read_text(encoding="utf-8") in text_of("README.md")
