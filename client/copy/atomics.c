@@ -56,8 +56,8 @@ CK_EXPORT CUresult cuDeviceGetP2PAtomicCapabilities(unsigned int *capabilities,
 		return CUDA_ERROR_INVALID_DEVICE;
 	if (!operations_valid(capabilities, operations, count))
 		return CUDA_ERROR_INVALID_VALUE;
-	err = ck_wire_ck_p2p_atomics(0, operations, count * sizeof(*operations), from, to, &bytes,
-				     &size);
+	err = ck_wire_p2p_atomics(0, operations, count * sizeof(*operations), from, to, &bytes,
+				  &size);
 	if (!err && size != count * sizeof(*capabilities))
 		err = CUDA_ERROR_UNKNOWN;
 	if (!err)

@@ -89,8 +89,8 @@ static CUresult batch_send(struct batch *b)
 	size_t count = b->count;
 
 	b->count = 0;
-	return count ? ck_wire_ck_copy_batch(b->ctx, b->stream, b->items,
-					     count * sizeof(b->items[0])) : CUDA_SUCCESS;
+	return count ? ck_wire_copy_batch(b->ctx, b->stream, b->items,
+					  count * sizeof(b->items[0])) : CUDA_SUCCESS;
 }
 
 CUresult ck_libcuda_takes_batch(CUstream handle)

@@ -89,9 +89,9 @@ static CUresult upload_part(const void *transfer, size_t at, size_t size)
 	if (ck_stage_upload(&s, &err))
 		return err;
 	for (size_t end = at + size; at < end && !err; at += PIECE)
-		err = ck_wire_ck_upload_part(t->place->ctx->object.id, t->device + at,
-					     t->place->id, (char *)t->host + at,
-					     ck_min(end - at, PIECE));
+		err = ck_wire_upload_part(t->place->ctx->object.id, t->device + at,
+					  t->place->id, (char *)t->host + at,
+					  ck_min(end - at, PIECE));
 	return err;
 }
 
@@ -106,8 +106,8 @@ static CUresult download_part(const void *transfer, size_t at, size_t size)
 	for (size_t end = at + size; at < end && !err; at += PIECE) {
 		struct ck_sink sink = { (char *)t->host + at, ck_min(end - at, PIECE) };
 
-		err = ck_wire_ck_download(t->place->ctx->object.id, t->device + at, t->place->id,
-					  sink.size, 0, &sink);
+		err = ck_wire_download(t->place->ctx->object.id, t->device + at, t->place->id,
+				       sink.size, 0, &sink);
 	}
 	return err;
 }
@@ -162,12 +162,12 @@ static CUresult pinned_copy(const struct place *p, CUdeviceptr dst, CUdeviceptr 
 	CUresult err;
 
 	if (p->waits && !p->stream) {	/* the driver has a shorter way */
-		err = ck_wire_ck_pinned_move(p->ctx->object.id, dst, src, size, kind);
+		err = ck_wire_pinned_move(p->ctx->object.id, dst, src, size, kind);
 		if (!err)
 			ck_stream_synced(p->ctx, NULL, last);
 		return err;
 	}
-	err = ck_wire_ck_pinned_copy(p->ctx->object.id, dst, src, size, p->id, kind);
+	err = ck_wire_pinned_copy(p->ctx->object.id, dst, src, size, p->id, kind);
 	return err || !p->waits ? err : ck_stream_wait(p->ctx, p->stream);
 }
 
@@ -182,7 +182,7 @@ static CUresult upload_message(const struct place *p, CUdeviceptr dst, const voi
 
 	if (ck_stage_upload(&s, &err))
 		return err;
-	err = ck_wire_ck_upload(p->ctx->object.id, dst, p->id, 0, src, size);
+	err = ck_wire_upload(p->ctx->object.id, dst, p->id, 0, src, size);
 	if (quiet && ck_command_last() == last + 1) { /* and no other thread has enqueued anything */
 		u->context = p->ctx;
 		u->command = last + 1;

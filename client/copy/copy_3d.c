@@ -156,7 +156,7 @@ static CUresult to_device(const struct copy *b, const struct place *p)
 		ck_box_pack(&src, packed);
 		bytes = packed;
 	}
-	err = ck_wire_ck_upload_3d(p->ctx->object.id, &c, p->id, bytes, size);
+	err = ck_wire_upload_3d(p->ctx->object.id, &c, p->id, bytes, size);
 	free(packed);
 	return err;
 }
@@ -174,7 +174,7 @@ static CUresult to_host(const struct copy *b, const struct place *p)
 	if (!sink.data)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	describe(b, &c);
-	err = ck_wire_ck_download_3d(p->ctx->object.id, &c, p->id, &sink);
+	err = ck_wire_download_3d(p->ctx->object.id, &c, p->id, &sink);
 	if (!err && !direct)
 		ck_box_unpack(&dst, sink.data);
 	if (!direct)
@@ -242,9 +242,9 @@ static CUresult between_devices(const struct copy *b, const struct place *p)
 
 	describe(b, &c);
 	if (b->dst.context || b->src.context)
-		return ck_wire_ck_copy_3d_peer(p->ctx->object.id, &c, b->dst.context,
-					       b->src.context, p->id);
-	return ck_wire_ck_copy_3d(p->ctx->object.id, &c, p->id);
+		return ck_wire_copy_3d_peer(p->ctx->object.id, &c, b->dst.context,
+					    b->src.context, p->id);
+	return ck_wire_copy_3d(p->ctx->object.id, &c, p->id);
 }
 
 static CUresult run(const struct copy *b, const CUDA_MEMCPY3D *asked, CUstream handle)

@@ -188,7 +188,7 @@ CUresult ck_mirror_capture(const CUDA_MEMCPY3D *copy, uint64_t stream)
 		err = ck_mirror_copy(copy, &m);
 	if (err)
 		return err;
-	err = ck_wire_ck_capture_copy(ctx, &m.copy, stream);
+	err = ck_wire_capture_copy(ctx, &m.copy, stream);
 	if (err)
 		ck_mirror_undo(&m);
 	return err;
@@ -265,7 +265,7 @@ static CUresult fill(const struct mirror *m)
 	if (from && !is_own(m, from))
 		ck_box_pack(&m->box, from);
 	for (size_t at = 0; at < size && !err; at += PIECE)
-		err = ck_wire_ck_mirror_fill(0, m->id, at, from + at, ck_min(size - at, PIECE));
+		err = ck_wire_mirror_fill(0, m->id, at, from + at, ck_min(size - at, PIECE));
 	bytes_give(m, from);
 	return err;
 }
@@ -280,7 +280,7 @@ static CUresult fetch(const struct mirror *m, uint64_t ctx, uint64_t exec)
 		size_t n = ck_min(size - at, PIECE);
 		struct ck_sink sink = { to + at, n };
 
-		err = ck_wire_ck_mirror_read(ctx, m->id, exec, at, n, &sink);
+		err = ck_wire_mirror_read(ctx, m->id, exec, at, n, &sink);
 	}
 	if (!err && !is_own(m, to))
 		ck_box_unpack(&m->box, to);
@@ -329,7 +329,7 @@ static CUresult launch(struct ck_client *c, struct ck_exec *exec, uint64_t ctx, 
 	CUresult err = CUDA_SUCCESS;
 
 	if (all->exec)
-		err = ck_wire_ck_mirror_read(ctx, 0, all->exec, 0, 0, &nothing);
+		err = ck_wire_mirror_read(ctx, 0, all->exec, 0, 0, &nothing);
 	if (err)
 		return err;
 	/* what a source holds may be on its way to it */
@@ -360,7 +360,7 @@ CUresult ck_mirror_owner_end(uint64_t object)
 {
 	uint64_t *gone = NULL;
 	size_t count = 0;
-	CUresult err = ck_wire_ck_graph_end(0, object, &gone, &count);
+	CUresult err = ck_wire_graph_end(0, object, &gone, &count);
 
 	forget_all(gone, count);
 	return err;
@@ -395,7 +395,7 @@ static bool pull_piece(const struct mirror *m, size_t at, char *to, size_t size)
 	bool done;
 
 	memset(&res, 0, sizeof(res));
-	done = ck_call_aside(ck_client_current(), CK_PROC_ck_mirror_aside, &args, &res) ==
+	done = ck_call_aside(ck_client_current(), CK_PROC_mirror_aside, &args, &res) ==
 		       CUDA_SUCCESS &&
 	       res.back.back_len == size;
 	if (done)
@@ -413,7 +413,7 @@ static bool push_piece(const struct mirror *m, size_t at, char *from, size_t siz
 	memset(&res, 0, sizeof(res));
 	args.data.data_val = from;
 	args.data.data_len = (u_int)size;
-	done = ck_call_aside(ck_client_current(), CK_PROC_ck_mirror_aside, &args, &res) ==
+	done = ck_call_aside(ck_client_current(), CK_PROC_mirror_aside, &args, &res) ==
 	       CUDA_SUCCESS;
 	free(res.back.back_val);
 	return done;

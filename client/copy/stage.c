@@ -80,9 +80,9 @@ static void give(struct ck_stage *w, const struct ck_staged *c)
 
 static CUresult enqueue(const struct ck_staged *c, size_t at, uint64_t window, size_t size, bool up)
 {
-	return ck_wire_ck_pinned_copy(c->ctx->object.id, up ? c->device + at : window,
-				      up ? window : c->device + at, size, stream_id(c),
-				      up ? CK_PINNED_TO_DEVICE : CK_PINNED_TO_HOST);
+	return ck_wire_pinned_copy(c->ctx->object.id, up ? c->device + at : window,
+				   up ? window : c->device + at, size, stream_id(c),
+				   up ? CK_PINNED_TO_DEVICE : CK_PINNED_TO_HOST);
 }
 
 static CUresult fill(const struct ck_staged *c, const struct ck_stage *w)
@@ -149,8 +149,8 @@ static CUresult empty(const struct ck_staged *c, const struct ck_stage *w)
 /* One piece, for which the driver has a shorter way: in the legacy stream, and waited for. */
 static CUresult fetch(const struct ck_staged *c, const struct ck_stage *w)
 {
-	CUresult err = ck_wire_ck_pinned_move(c->ctx->object.id, w->address, c->device, c->size,
-					      CK_PINNED_TO_HOST);
+	CUresult err = ck_wire_pinned_move(c->ctx->object.id, w->address, c->device, c->size,
+					   CK_PINNED_TO_HOST);
 
 	if (!err)
 		memcpy(c->host, (void *)(uintptr_t)w->address, c->size);

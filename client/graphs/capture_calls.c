@@ -32,10 +32,10 @@ static CUresult begin(CUstream handle, CUstreamCaptureMode mode, const struct in
 		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 	if (ck_capturing(s))
 		return CUDA_ERROR_ILLEGAL_STATE;
-	err = ck_wire_ck_capture_begin(ctx->object.id, s->object.id,
-				       into->graph ? into->graph->object.id : 0,
-				       into->dependencies, into->count, into->edges,
-				       into->edges ? into->count * sizeof(*into->edges) : 0);
+	err = ck_wire_capture_begin(ctx->object.id, s->object.id,
+				    into->graph ? into->graph->object.id : 0,
+				    into->dependencies, into->count, into->edges,
+				    into->edges ? into->count * sizeof(*into->edges) : 0);
 	return err ? err : ck_capture_note(s, mode, into->graph != NULL);
 }
 
@@ -110,7 +110,7 @@ CK_EXPORT CUresult cuStreamEndCapture(CUstream hStream, CUgraph *phGraph)
 		return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
 	}
 	err = outcome(&c);
-	told = ck_wire_ck_capture_end(ck_current_id(), s->object.id, &id);
+	told = ck_wire_capture_end(ck_current_id(), s->object.id, &id);
 	ck_capture_forget(c.sequence);
 	if (told)
 		return err ? err : told;
@@ -180,22 +180,21 @@ static CUresult describe(struct ck_stream *s, CUgraph *graph_out,
 {
 	static __thread CUgraphNode *nodes;
 	static __thread CUgraphEdgeData *edges;
-	uint64_t sequence, graph, *ids = NULL;
-	size_t count = 0, edge_size = 0;
 	struct ck_graph *g;
-	void *data = NULL;
-	int status;
-	CUresult err = ck_wire_ck_capture_info(ck_current_id(), s->object.id, &status, &sequence,
-					       &graph, &ids, &count, &data, &edge_size);
+	size_t count;
+	ck_capture_info_res r;
+	CUresult err = ck_wire_capture_info(&(ck_capture_info_args){
+		.head.ctx = ck_current_id(), .stream = s->object.id }, &r);
 
 	free(edges);
-	edges = data;
-	g = err ? NULL : ck_object_named(CK_OBJECT_GRAPH, graph);
-	if (!err && (!g || edge_size != count * sizeof(*edges)))
+	edges = (void *)r.edges.edges_val;
+	count = r.dependencies.dependencies_len;
+	g = err ? NULL : ck_object_named(CK_OBJECT_GRAPH, r.graph);
+	if (!err && (!g || r.edges.edges_len != count * sizeof(*edges)))
 		err = CUDA_ERROR_UNKNOWN;
 	if (!err)
-		err = ck_graph_tell(g, ids, count, &nodes);
-	free(ids);
+		err = ck_graph_tell(g, r.dependencies.dependencies_val, count, &nodes);
+	free(r.dependencies.dependencies_val);
 	if (err)
 		return err;
 	if (dependencies_out && !edges_out && ck_edges_hold_data(edges, count))
@@ -259,7 +258,7 @@ CK_EXPORT CUresult cuStreamUpdateCaptureDependencies_v2(CUstream hStream,
 	if (!err)
 		err = ck_node_ids(dependencies, numDependencies, &ids);
 	if (!err)
-		err = ck_wire_ck_capture_update(
+		err = ck_wire_capture_update(
 			ck_current_id(), s->object.id, ids, numDependencies, dependencyData,
 			dependencyData ? numDependencies * sizeof(*dependencyData) : 0, flags);
 	free(ids);

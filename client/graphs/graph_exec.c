@@ -24,10 +24,10 @@ struct instantiate {
 
 static CUresult instantiate(CUgraphExec *out, CUgraph handle, struct instantiate *i)
 {
-	uint64_t ctx, id, error_node = 0, *mirrors = NULL;
+	uint64_t ctx, id;
 	struct ck_graph *graph;
 	struct ck_exec *exec;
-	size_t count = 0;
+	ck_graph_instantiate_res r;
 	CUresult err = ck_enter(&ctx);
 
 	if (!err)
@@ -40,18 +40,20 @@ static CUresult instantiate(CUgraphExec *out, CUgraph handle, struct instantiate
 		err = ck_object_make(CK_OBJECT_EXEC, &id);
 	if (err)
 		return err;
-	err = ck_wire_ck_graph_instantiate(ctx, id, graph->object.id, i->flags, i->upload,
-					   &error_node, &i->result, &mirrors, &count);
+	err = ck_wire_graph_instantiate(&(ck_graph_instantiate_args){
+		.head.ctx = ctx, .exec = id, .graph = graph->object.id, .flags = i->flags,
+		.upload = i->upload }, &r);
+	i->result = r.result;
 	if (i->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD)
 		ck_command_called();
-	i->error_node = node_of(graph, error_node);
+	i->error_node = node_of(graph, r.error_node);
 	if (err) {
-		free(mirrors);
+		free(r.mirrors.mirrors_val);
 		ck_object_end(CK_OBJECT_EXEC, id);
 		return err;
 	}
 	exec = ck_object_by_id(CK_OBJECT_EXEC, id);
-	ck_mirror_assign(exec, CUDA_SUCCESS, mirrors, count, NULL, 0);
+	ck_mirror_assign(exec, CUDA_SUCCESS, r.mirrors.mirrors_val, r.mirrors.mirrors_len, NULL, 0);
 	*out = (CUgraphExec)exec;
 	return CUDA_SUCCESS;
 }
@@ -101,12 +103,10 @@ CK_EXPORT CUresult cuGraphInstantiateWithParams(CUgraphExec *phGraphExec, CUgrap
 CK_EXPORT CUresult cuGraphExecUpdate_v2(CUgraphExec hGraphExec, CUgraph hGraph,
 					CUgraphExecUpdateResultInfo *resultInfo)
 {
-	uint64_t node = 0, from = 0, *mirrors = NULL, *gone = NULL;
 	CUgraphExecUpdateResultInfo unwanted;
 	struct ck_graph *graph;
 	struct ck_exec *exec;
-	size_t count = 0, gone_count = 0;
-	int result = CU_GRAPH_EXEC_UPDATE_ERROR;
+	ck_graph_update_res r;
 	CUresult err = ck_session_check();
 
 	if (!err)
@@ -117,14 +117,16 @@ CK_EXPORT CUresult cuGraphExecUpdate_v2(CUgraphExec hGraphExec, CUgraph hGraph,
 		return err;
 	if (!resultInfo)
 		resultInfo = &unwanted;
-	err = ck_wire_ck_graph_update(ck_current_id(), exec->object.id, graph->object.id, &result,
-				      &node, &from, &mirrors, &count, &gone, &gone_count);
+	err = ck_wire_graph_update(&(ck_graph_update_args){
+		.head.ctx = ck_current_id(), .exec = exec->object.id, .graph = graph->object.id }, &r);
 	*resultInfo = (CUgraphExecUpdateResultInfo){
-		.result = (CUgraphExecUpdateResult)result,
-		.errorNode = node_of(graph, node),
-		.errorFromNode = node_of(graph, from),
+		.result = err && !r.result ? CU_GRAPH_EXEC_UPDATE_ERROR :
+					     (CUgraphExecUpdateResult)r.result,
+		.errorNode = node_of(graph, r.error_node),
+		.errorFromNode = node_of(graph, r.error_from),
 	};
-	ck_mirror_assign(exec, err, mirrors, count, gone, gone_count);
+	ck_mirror_assign(exec, err, r.mirrors.mirrors_val, r.mirrors.mirrors_len, r.gone.gone_val,
+			 r.gone.gone_len);
 	return err;
 }
 

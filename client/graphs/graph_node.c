@@ -90,10 +90,16 @@ static CUresult send_node(uint64_t ctx, const struct ck_graph *graph, const stru
 		return err;
 	err = ck_node_pack(params, &packed);
 	if (!err) {
-		err = ck_wire_ck_node_add(ctx, graph->object.id, ids, place->count, place->edges,
-					  place->edges ? place->count * sizeof(*place->edges) : 0,
-					  packed.bytes, packed.size, &a->node, &a->address,
-					  &a->graphs, &a->graph_count);
+		ck_node_add_res r;
+
+		err = ck_wire_node_add(&(ck_node_add_args){
+			.head.ctx = ctx, .graph = graph->object.id,
+			.dependencies = CK_LIST(ids, place->count),
+			.edges = CK_LIST(place->edges,
+					 place->edges ? place->count * sizeof(*place->edges) : 0),
+			.params = CK_LIST(packed.bytes, packed.size) }, &r);
+		*a = (struct answer){ .node = r.node, .address = r.address,
+				      .graphs = r.graphs.graphs_val, .graph_count = r.graphs.graphs_len };
 		ck_packed_free(&packed, err != CUDA_SUCCESS);
 	}
 	free(ids);
@@ -132,8 +138,8 @@ CUresult ck_libcuda_node_add(CUgraphNode *out, CUgraph graph, const CUgraphNode 
 CUresult ck_libcuda_node_change(CUgraphExec exec_handle, CUgraphNode handle,
 				CUgraphNodeParams *params)
 {
-	uint64_t ctx, *mirrors = NULL, *gone = NULL;
-	size_t count = 0, gone_count = 0;
+	uint64_t ctx;
+	ck_node_set_res r;
 	struct ck_packed packed = { 0 };
 	struct ck_exec *exec = NULL;
 	struct ck_node *node;
@@ -148,18 +154,19 @@ CUresult ck_libcuda_node_change(CUgraphExec exec_handle, CUgraphNode handle,
 	err = ck_node_pack(params, &packed);
 	if (err)
 		return err;
-	err = ck_wire_ck_node_set(ctx, node->object.id, exec ? exec->object.id : 0, packed.bytes,
-				  packed.size, &mirrors, &count, &gone, &gone_count);
+	err = ck_wire_node_set(&(ck_node_set_args){
+		.head.ctx = ctx, .node = node->object.id, .exec = exec ? exec->object.id : 0,
+		.params = CK_LIST(packed.bytes, packed.size) }, &r);
 	ck_packed_free(&packed, err != CUDA_SUCCESS);
 	if (exec && (params->type == CU_GRAPH_NODE_TYPE_MEMCPY ||
 		     params->type == CU_GRAPH_NODE_TYPE_GRAPH)) {
-		ck_mirror_assign(exec, err, mirrors, count, gone, gone_count);
+		ck_mirror_assign(exec, err, r.mirrors.mirrors_val, r.mirrors.mirrors_len,
+				 r.gone.gone_val, r.gone.gone_len);
 		return err;
 	}
 	if (!err && !exec && params->type == CU_GRAPH_NODE_TYPE_GRAPH)
 		ck_node_empty(node);
-	free(mirrors);
-	free(gone);
+	xdr_free((xdrproc_t)xdr_ck_node_set_res, &r);
 	return err;
 }
 
@@ -173,8 +180,8 @@ CUresult ck_libcuda_node_params(CUgraphNode handle, CUgraphNodeType type, CUgrap
 	if (!err)
 		err = ck_node_from(handle, &node);
 	if (!err)
-		err = ck_wire_ck_node_get(ck_current_id(), node->object.id, (int)type, &bytes,
-					  &size);
+		err = ck_wire_node_get(ck_current_id(), node->object.id, (int)type, &bytes,
+				       &size);
 	if (!err) {
 		err = ck_node_unpack(bytes, size, params, &kept);
 		if (!err) {

@@ -46,7 +46,7 @@ static CUresult nodes(CUgraph handle, unsigned int roots, CUgraphNode *out, size
 		return err;
 	if (!count)
 		return CUDA_ERROR_INVALID_VALUE;
-	err = ck_wire_ck_graph_nodes(ck_current_id(), graph->object.id, roots, &ids, &found);
+	err = ck_wire_graph_nodes(ck_current_id(), graph->object.id, roots, &ids, &found);
 	if (!err && out)
 		err = hand_out(graph, ids, found, out, *count);
 	if (!err)
@@ -78,14 +78,16 @@ struct edges {
 
 static CUresult ask(struct edges *e)
 {
-	size_t to = 0, bytes = 0;
-	void *data = NULL;
-	CUresult err = ck_wire_ck_graph_edges(ck_current_id(), e->graph->object.id, e->node,
-					      e->which, &e->from, &e->found, &e->to, &to, &data,
-					      &bytes);
+	ck_graph_edges_res r;
+	CUresult err = ck_wire_graph_edges(&(ck_graph_edges_args){
+		.head.ctx = ck_current_id(), .graph = e->graph->object.id, .node = e->node,
+		.which = e->which }, &r);
 
-	e->data = data;
-	if (!err && (bytes != e->found * sizeof(*e->data) || to != e->found))
+	e->from = r.from.from_val;
+	e->found = r.from.from_len;
+	e->to = r.to.to_val;
+	e->data = (void *)r.data.data_val;
+	if (!err && (r.data.data_len != e->found * sizeof(*e->data) || r.to.to_len != e->found))
 		err = CUDA_ERROR_UNKNOWN;
 	return err;
 }
@@ -197,15 +199,20 @@ static CUresult link_ids(uint64_t graph, unsigned int cut, const uint64_t *from,
 			 const CUgraphEdgeData *data, size_t count)
 {
 	const size_t at = ck_min(count, LINKS_MAX);
-	CUresult err = ck_wire_ck_graph_link(ck_current_id(), graph, cut, from, at, to, at, data,
-					     data ? at * sizeof(*data) : 0);
+	ck_graph_link_args a = {
+		.head.ctx = ck_current_id(), .graph = graph, .cut = cut,
+		.from = CK_LIST(from, at), .to = CK_LIST(to, at),
+		.data = CK_LIST(data, data ? at * sizeof(*data) : 0),
+	};
+	ck_graph_link_res r;
+	CUresult err = ck_wire_graph_link(&a, &r);
 
 	if (err || at == count)
 		return err;
 	err = link_ids(graph, cut, from + at, to + at, data ? data + at : NULL, count - at);
+	a.cut = !cut;
 	if (err)
-		ck_wire_ck_graph_link(ck_current_id(), graph, !cut, from, at, to, at, data,
-				      data ? at * sizeof(*data) : 0);
+		ck_wire_graph_link(&a, &r);
 	return err;
 }
 
@@ -266,8 +273,8 @@ static CUresult write_dot(struct ck_graph *graph, unsigned int flags, FILE *file
 	do {
 		text = NULL;
 		size = 0;
-		err = ck_wire_ck_graph_dot(ck_current_id(), graph->object.id, flags, at, &text,
-					   &size);
+		err = ck_wire_graph_dot(ck_current_id(), graph->object.id, flags, at, &text,
+					&size);
 		if (!err && size > 0 && fwrite(text, 1, size, file) != size)
 			err = CUDA_ERROR_OPERATING_SYSTEM;
 		free(text);
@@ -305,8 +312,8 @@ static CUresult memory(CUdevice device, CUgraphMem_attribute attr, bool set, cuu
 		err = ck_device_id(device, &ordinal);
 	if (!err && !value)
 		err = CUDA_ERROR_INVALID_VALUE;
-	return err ? err : ck_wire_ck_graph_memory(ck_current_id(), ordinal, attr, set,
-						   set ? *value : 0, set ? NULL : value);
+	return err ? err : ck_wire_graph_memory(ck_current_id(), ordinal, attr, set,
+						set ? *value : 0, set ? NULL : value);
 }
 
 CK_EXPORT CUresult cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr,

@@ -52,7 +52,7 @@ CUresult ck_host_function_register(CUhostFn fn, void *data, bool persistent, uin
 static CUresult send_function(struct ck_context *ctx, struct ck_stream *s, uint64_t id,
 			      unsigned int flags)
 {
-	CUresult err = ck_wire_ck_host_function(ctx->object.id, s ? s->object.id : 0, id, flags);
+	CUresult err = ck_wire_host_function(ctx->object.id, s ? s->object.id : 0, id, flags);
 
 	if (err && !(flags & FUNCTION_REPEATED))
 		ck_callback_drop(id);
@@ -147,7 +147,7 @@ CK_EXPORT CUresult cuUserObjectCreate(CUuserObject *object_out, void *ptr, CUhos
 	entry.handle = object;
 	err = ck_callback_add(&entry, &id);
 	if (!err) {
-		err = ck_wire_ck_user_object(0, object->id, id, initialRefcount);
+		err = ck_wire_user_object(0, object->id, id, initialRefcount);
 		if (err)
 			ck_callback_drop(id);
 	}
@@ -192,7 +192,7 @@ static CUresult register_notification(struct ck_notification *n, CUasyncCallback
 		err = ck_callback_add(&entry, &n->callback);
 	if (err)
 		return err;
-	err = ck_wire_ck_notification(0, ordinal, n->callback, &n->handle);
+	err = ck_wire_notification(0, ordinal, n->callback, &n->handle);
 	if (err)
 		ck_callback_drop(n->callback);
 	return err;
@@ -248,7 +248,7 @@ CK_EXPORT CUresult cuDeviceUnregisterAsyncNotification(CUdevice device,
 	ck_unlock(&g->notifications_lock);
 	if (!n)
 		return CUDA_ERROR_INVALID_VALUE;
-	err = ck_wire_ck_notification_end(0, ordinal, n->handle);
+	err = ck_wire_notification_end(0, ordinal, n->handle);
 	ck_callback_drop(n->callback);
 	free(n);
 	return err;

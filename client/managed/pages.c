@@ -77,7 +77,7 @@ CUresult ck_pages_prepare(struct ck_context *context)
 	err = ck_wire_cuStreamCreateWithPriority(context->object.id, s->object.id,
 						 CU_STREAM_NON_BLOCKING, 0);
 	if (!err)
-		err = ck_wire_ck_wait(0);
+		err = ck_wire_wait(0);
 	if (err)
 		ck_object_free(s);
 	else
@@ -139,12 +139,12 @@ static void send_run(struct ck_managed *m, size_t first, size_t last, bool wait)
 	/* pieces of variables are few: each may be the last one, and is waited for */
 	while ((bytes = bytes_of(m, first, last, &index, &at, &size)) != NULL) {
 		if (ck_aside)
-			ck_wire_ck_upload_part(m->ctx, at, stream, bytes, size);
+			ck_wire_upload_part(m->ctx, at, stream, bytes, size);
 		else
-			ck_wire_ck_upload(m->ctx, at, stream, wait || m->users, bytes, size);
+			ck_wire_upload(m->ctx, at, stream, wait || m->users, bytes, size);
 	}
 	if (ck_aside)
-		ck_wire_ck_fetch(m->ctx, 0, 0, 0, CK_FETCH_STREAM, stream, &(struct ck_sink){ 0 });
+		ck_wire_fetch(m->ctx, 0, 0, 0, CK_FETCH_STREAM, stream, &(struct ck_sink){ 0 });
 	ck_stats_pages(last - first, 0);
 }
 
@@ -156,7 +156,7 @@ static CUresult fetch_run(struct ck_managed *m, size_t first, size_t last)
 	struct ck_sink sink;
 
 	while (!err && (sink.data = bytes_of(m, first, last, &index, &at, &sink.size)) != NULL)
-		err = ck_wire_ck_fetch(m->ctx, at, sink.size, stream, CK_FETCH_NOW, 0, &sink);
+		err = ck_wire_fetch(m->ctx, at, sink.size, stream, CK_FETCH_NOW, 0, &sink);
 	ck_stats_pages(0, last - first);
 	return err;
 }

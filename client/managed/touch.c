@@ -64,13 +64,13 @@ static bool is_busy(const struct ck_managed *m, struct busy *b)
 /* Several devices may work on one memory. An error here will be the fetch's as well. */
 static void wait_for(const struct ck_client *c, const struct busy *b)
 {
-	ck_wire_ck_fetch(b->ctx, 0, 0, 0, b->wait, b->stream, &(struct ck_sink){ 0 });
+	ck_wire_fetch(b->ctx, 0, 0, 0, b->wait, b->stream, &(struct ck_sink){ 0 });
 	for (int i = 0; i < c->gpu_count && b->wait == CK_FETCH_CONTEXT; i++) {
 		const struct ck_context *other = c->gpus[i].primary;
 
 		if (other->active && other->object.id != b->ctx)
-			ck_wire_ck_fetch(other->object.id, 0, 0, 0, b->wait, 0,
-					 &(struct ck_sink){ 0 });
+			ck_wire_fetch(other->object.id, 0, 0, 0, b->wait, 0,
+				      &(struct ck_sink){ 0 });
 	}
 }
 

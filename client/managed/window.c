@@ -42,7 +42,7 @@ static bool server_takes(uint64_t at, size_t size)
 {
 	int taken = 0;
 
-	return ck_wire_ck_window(0, at, size, &taken) == CUDA_SUCCESS && taken;
+	return ck_wire_window(0, at, size, &taken) == CUDA_SUCCESS && taken;
 }
 
 /* The device's own answer, before client/objects/device.c says what of it programs may use. */
@@ -214,7 +214,7 @@ CUresult ck_window_back(uint64_t ctx, uint64_t address, size_t size)
 		fallocate(ck_fd_ours(&w->file), 0, (off_t)(address - w->lo),
 			  (off_t)CK_ALIGN_UP(size, CK_PAGE));
 	else
-		err = ck_wire_ck_map(ctx, behind, length);
+		err = ck_wire_map(ctx, behind, length);
 	if (users && !err)
 		++*users;
 	ck_unlock_uncancelled(&w->lock, cancel);
@@ -231,6 +231,6 @@ void ck_window_unback(uint64_t ctx, uint64_t address, size_t size)
 	ck_lock(&w->lock);
 	users = ck_space_users(w->space, address, size);
 	if (!users || --*users == 0)
-		ck_wire_ck_unmap(ctx, behind);
+		ck_wire_unmap(ctx, behind);
 	ck_unlock(&w->lock);
 }

@@ -280,7 +280,7 @@ static bool prepare(void)
 static void end(struct ck_adoptions *all, uint64_t ctx, uint64_t address,
 		const struct ck_adopted *a)
 {
-	ck_wire_ck_pinned_unmap(ctx, address);
+	ck_wire_pinned_unmap(ctx, address);
 	if (all_are(a, is_of_file) && make_private(all, a))
 		ck_pinned_unreserve(a->offset, a->size);
 }
@@ -293,13 +293,13 @@ static CUresult adopt(struct ck_adoptions *all, uint64_t ctx, uint64_t address, 
 
 	if (!ck_pinned_reserve(ctx, a->size, &a->offset))
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	err = ck_wire_ck_pinned_map(ctx, address, size, a->offset, 0);
+	err = ck_wire_pinned_map(ctx, address, size, a->offset, 0);
 	if (err) {
 		ck_pinned_unreserve(a->offset, a->size);
 		return err;
 	}
 	if (!make_shared(all, a)) {
-		ck_wire_ck_pinned_unmap(ctx, address);
+		ck_wire_pinned_unmap(ctx, address);
 		if (make_private(all, a))
 			ck_pinned_unreserve(a->offset, a->size);
 		return CUDA_ERROR_NOT_SUPPORTED;

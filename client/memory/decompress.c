@@ -60,8 +60,8 @@ static CUresult decompress(const CUmemDecompressParams *params, size_t count, un
 	for (size_t i = 0; i < count && !err; i += COLLECT) {
 		size_t n = count - i < COLLECT ? count - i : COLLECT;
 
-		err = ck_wire_ck_decompress(ctx->object.id, stream, &params[i],
-					    n * sizeof(params[0]));
+		err = ck_wire_decompress(ctx->object.id, stream, &params[i],
+					 n * sizeof(params[0]));
 	}
 	return err;
 }

@@ -70,7 +70,7 @@ CK_EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr)
 	if (!pHandle || !ck_allocation_find(dptr, &a) || a.kind != CK_MEMORY_DEVICE || a.mapped ||
 	    a.pooled)
 		return CUDA_ERROR_INVALID_VALUE;
-	err = ck_wire_ck_ipc_memory(ctx, dptr, &bytes, &size);
+	err = ck_wire_ipc_memory(ctx, dptr, &bytes, &size);
 	return err ? err : handle_make(pHandle, CK_IPC_MEMORY, bytes, size);
 }
 
@@ -123,7 +123,7 @@ CK_EXPORT CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle hand
 	if (!handle_read(&handle, CK_IPC_MEMORY, &ticket))
 		return CUDA_ERROR_INVALID_HANDLE;
 	ctx = context->object.id;
-	err = ck_wire_ck_ipc_memory_open(ctx, &ticket, sizeof(ticket), Flags, &at, &size);
+	err = ck_wire_ipc_memory_open(ctx, &ticket, sizeof(ticket), Flags, &at, &size);
 	if (err)
 		return err;
 	/* a clash matters only to questions about addresses: the driver picks the same one again */
@@ -133,7 +133,7 @@ CK_EXPORT CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle hand
 	err = enter(all, context, at, size);
 	ck_unlock(&all->lock);
 	if (err)
-		ck_wire_ck_ipc_memory_close(ctx, at, 1);
+		ck_wire_ipc_memory_close(ctx, at, 1);
 	else
 		*pdptr = at;
 	return err;
@@ -162,7 +162,7 @@ CK_EXPORT CUresult cuIpcCloseMemHandle(CUdeviceptr dptr)
 	ck_unlock(&all->lock);
 	if (!o)
 		return CUDA_ERROR_INVALID_VALUE;
-	return ck_wire_ck_ipc_memory_close(context->object.id, dptr, last);
+	return ck_wire_ipc_memory_close(context->object.id, dptr, last);
 }
 
 /* --- events */
@@ -182,7 +182,7 @@ CK_EXPORT CUresult cuIpcGetEventHandle(CUipcEventHandle *pHandle, CUevent event)
 	memset(pHandle, 0, sizeof(*pHandle)); /* some programs look at it and not at the error */
 	if (!e || !(e->flags & CU_EVENT_INTERPROCESS))
 		return CUDA_ERROR_INVALID_HANDLE;
-	err = ck_wire_ck_ipc_event(ctx, e->object.id, &bytes, &size);
+	err = ck_wire_ipc_event(ctx, e->object.id, &bytes, &size);
 	return err ? err : handle_make(pHandle, CK_IPC_EVENT, bytes, size);
 }
 
@@ -204,8 +204,8 @@ CK_EXPORT CUresult cuIpcOpenEventHandle(CUevent *phEvent, CUipcEventHandle handl
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	e->flags = CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING;
 	atomic_store(&e->recorded, true); /* by another process, as far as anybody here knows */
-	err = ck_wire_ck_ipc_event_open(context->object.id, e->object.id, &ticket,
-					sizeof(ticket));
+	err = ck_wire_ipc_event_open(context->object.id, e->object.id, &ticket,
+				     sizeof(ticket));
 	if (err)
 		ck_object_free(e);
 	else

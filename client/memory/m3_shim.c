@@ -19,7 +19,7 @@ static int call(const void *question, size_t size, void *answer, size_t room, si
 	CUresult err = ck_enter_any(&ctx);
 
 	if (!err)
-		err = ck_wire_ck_m3_call(ctx, question, size, &bytes, &length);
+		err = ck_wire_m3_call(ctx, question, size, &bytes, &length);
 	if (!err && length <= room) {
 		memcpy(answer, bytes, length);
 		*got = length;
@@ -40,7 +40,7 @@ static int subscribe(unsigned int mask, unsigned int *number)
 	CUresult err = ck_enter_any(&ctx);
 
 	if (!err)
-		err = ck_wire_ck_m3_subscribe(ctx, mask, number);
+		err = ck_wire_m3_subscribe(ctx, mask, number);
 	return err ? -EIO : 0;
 }
 
@@ -51,7 +51,7 @@ static int news(unsigned int number, unsigned int *event, uint64_t *rid)
 	ck_m3_news_res res;
 
 	memset(&res, 0, sizeof(res));
-	if (ck_call_aside(ck_client_current(), CK_PROC_ck_m3_news, &args, &res))
+	if (ck_call_aside(ck_client_current(), CK_PROC_m3_news, &args, &res))
 		return -EPIPE;
 	*event = res.event;
 	*rid = res.region;
@@ -63,7 +63,7 @@ static void unsubscribe(unsigned int number)
 	uint64_t ctx;
 
 	if (ck_enter_any(&ctx) == CUDA_SUCCESS)
-		ck_wire_ck_m3_unsubscribe(ctx, number);
+		ck_wire_m3_unsubscribe(ctx, number);
 }
 
 /* The one export table of ours: libm3 asks for it. */

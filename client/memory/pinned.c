@@ -52,7 +52,7 @@ static bool worker_takes(uint64_t at, size_t size)
 	ck_pinned_file_args args = { .address = at, .size = size };
 	ck_pinned_file_res res = { 0 };
 
-	return ck_call_fd(CK_PROC_ck_pinned_file, &args, &res, pinned()->file.fd) == CUDA_SUCCESS &&
+	return ck_call_fd(CK_PROC_pinned_file, &args, &res, pinned()->file.fd) == CUDA_SUCCESS &&
 	       res.taken;
 }
 
@@ -118,7 +118,7 @@ static CUresult register_behind(struct ck_pinned_file *f, uint64_t ctx, uint64_t
 	CUresult err = CUDA_SUCCESS;
 
 	if (!users || *users == 0)
-		err = ck_wire_ck_pinned_map(ctx, behind, length, behind - f->base, 0);
+		err = ck_wire_pinned_map(ctx, behind, length, behind - f->base, 0);
 	if (users && !err)
 		++*users;
 	return err;
@@ -171,7 +171,7 @@ void ck_pinned_give(uint64_t ctx, uint64_t at, size_t size)
 	     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 	behind = ck_space_behind(at, size, &length);
 	users = ck_space_users(f->space, at, size);
-	if ((!users || --*users == 0) && ck_wire_ck_pinned_unmap(ctx, behind))
+	if ((!users || --*users == 0) && ck_wire_pinned_unmap(ctx, behind))
 		empty(f, behind, length);
 	ck_space_give(f->space, at, size);
 	ck_unlock_uncancelled(&f->lock, cancel);

@@ -41,7 +41,7 @@ static uint64_t pool_of(uint64_t p)
 {
 	uint64_t ctx, id = 0;
 
-	if (ck_enter_any(&ctx) || ck_wire_ck_pointer_pool(ctx, p, &id))
+	if (ck_enter_any(&ctx) || ck_wire_pointer_pool(ctx, p, &id))
 		return 0;
 	return (uintptr_t)ck_object_named(CK_OBJECT_POOL, id);
 }

@@ -239,7 +239,7 @@ CK_EXPORT CUresult cuMemPoolExportToShareableHandle(void *handle_out, CUmemoryPo
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (!handle_out || flags)
 		return CUDA_ERROR_INVALID_VALUE;
-	err = ck_wire_ck_export(ctx, p->object.id, handleType, &bytes, &size);
+	err = ck_wire_export(ctx, p->object.id, handleType, &bytes, &size);
 	if (err)
 		return err;
 	ticket = ck_ticket_take(bytes, size);
@@ -273,9 +273,9 @@ CK_EXPORT CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, vo
 	if (!p)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	p->unique = ck_share_unique();
-	err = shared.here ? ck_wire_ck_import(ctx, p->object.id, shared.id, &unused) :
-			    ck_wire_ck_import_ticket(ctx, p->object.id, 1, &shared.ticket,
-						     sizeof(shared.ticket), &unused);
+	err = shared.here ? ck_wire_import(ctx, p->object.id, shared.id, &unused) :
+			    ck_wire_import_ticket(ctx, p->object.id, 1, &shared.ticket,
+						  sizeof(shared.ticket), &unused);
 	if (err)
 		ck_object_free(p);
 	else
@@ -296,7 +296,7 @@ CK_EXPORT CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData *shareData_out,
 		return err;
 	if (!shareData_out)
 		return CUDA_ERROR_INVALID_VALUE;
-	err = ck_wire_ck_pool_pointer_leave(ctx, ptr, &bytes, &size);
+	err = ck_wire_pool_pointer_leave(ctx, ptr, &bytes, &size);
 	if (err)
 		return err;
 	ticket = ck_ticket_take(bytes, size);
@@ -313,7 +313,7 @@ static CUresult pointer_of_ours(uint64_t ctx, uint64_t pool, CUdeviceptr source,
 
 	if (!ck_allocation_find(source, a) || a->base != source || !a->pooled)
 		return CUDA_ERROR_INVALID_VALUE;
-	err = ck_wire_ck_pool_pointer(ctx, pool, source, &at);
+	err = ck_wire_pool_pointer(ctx, pool, source, &at);
 	a->base = at;
 	return err;
 }
@@ -324,8 +324,8 @@ static CUresult pointer_of_another(uint64_t ctx, uint64_t pool, const struct ck_
 	CUdeviceptr at = 0;
 	size_t size = 0;
 	int device = -1;
-	CUresult err = ck_wire_ck_pool_pointer_claim(ctx, pool, ticket, sizeof(*ticket), &at,
-						     &size, &device);
+	CUresult err = ck_wire_pool_pointer_claim(ctx, pool, ticket, sizeof(*ticket), &at,
+						  &size, &device);
 
 	*a = (struct ck_allocation){ .base = at, .size = size, .kind = CK_MEMORY_DEVICE,
 				     .pooled = true, .device = ck_share_ordinal(device) };

@@ -39,7 +39,7 @@ static CUresult enter_attribute(CUmemoryPool pool, CUmemPool_attribute attr, con
 
 CK_EXPORT CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value)
 {
-	uint64_t key[] = { CK_PROC_ck_pool_attribute, 0, 0, attr };
+	uint64_t key[] = { CK_PROC_pool_attribute, 0, 0, attr };
 	cuuint64_t result = 0;
 	uint64_t ctx, id;
 	CUresult err = enter_attribute(pool, attr, value, &ctx, &id);
@@ -48,7 +48,7 @@ CK_EXPORT CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute 
 		return err;
 	key[2] = id;
 	if (!ck_cache_get(key, sizeof(key), &result, sizeof(result))) {
-		err = ck_wire_ck_pool_attribute(ctx, id, attr, false, 0, &result);
+		err = ck_wire_pool_attribute(ctx, id, attr, false, 0, &result);
 		if (!err && lasting((struct ck_pool *)pool, attr))
 			ck_cache_put(key, sizeof(key), &result, sizeof(result));
 	}
@@ -66,7 +66,7 @@ CK_EXPORT CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute 
 	if (err)
 		return err;
 	memcpy(&word, value, attribute_size(attr));
-	err = ck_wire_ck_pool_attribute(ctx, id, attr, true, word, &unused);
+	err = ck_wire_pool_attribute(ctx, id, attr, true, word, &unused);
 	ck_cache_clear();
 	return err;
 }
@@ -85,7 +85,7 @@ CK_EXPORT CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *
 		err = ck_access_ids(map, count, &ids, &gained, &lost);
 	if (err)
 		return err;
-	err = ck_wire_ck_pool_access(ctx, id, ids, count * sizeof(*ids));
+	err = ck_wire_pool_access(ctx, id, ids, count * sizeof(*ids));
 	free(ids);
 	return err;
 }

@@ -107,7 +107,7 @@ CK_EXPORT CUresult cuMemMapArrayAsync(CUarrayMapInfo *mapInfoList, unsigned int 
 	for (unsigned int i = 0, n = 0; i < count && !err; i++) {
 		err = pack(&mapInfoList[i], device, &packed[n++]);
 		if (!err && (n == COLLECT || i + 1 == count)) {
-			err = ck_wire_ck_map_arrays(ctx->object.id, stream, packed, n * sizeof(packed[0]));
+			err = ck_wire_map_arrays(ctx->object.id, stream, packed, n * sizeof(packed[0]));
 			ck_command_called();
 			n = 0;
 		}

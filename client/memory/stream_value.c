@@ -86,6 +86,6 @@ CK_EXPORT CUresult cuStreamBatchMemOp_v2(CUstream stream, unsigned int count,
 		err = check_operation(&paramArray[i]);
 	if (err)
 		return err;
-	return ck_wire_ck_stream_operations(ctx, id, paramArray, count * sizeof(*paramArray),
-					    flags);
+	return ck_wire_stream_operations(ctx, id, paramArray, count * sizeof(*paramArray),
+					 flags);
 }

@@ -56,23 +56,25 @@ static CUresult encode(CUtensorMap *map, const struct form *f)
 	size_t corners = f->kind == IM2COL ? f->rank - 2 : f->kind == IM2COL_WIDE ? 1 : 0;
 	uint64_t ctx;
 	CUresult err = ck_enter_any(&ctx);
-	void *bytes = NULL;
-	size_t size = 0;
+	ck_tensor_map_res r;
 
 	if (err)
 		return err;
 	if (!map || !form_valid(f))
 		return CUDA_ERROR_INVALID_VALUE;
-	err = ck_wire_ck_tensor_map(
-		ctx, (unsigned int)f->kind, (unsigned int)f->type, f->rank, (uintptr_t)f->address,
-		f->dims, f->rank * sizeof(*f->dims), f->strides,
-		(f->rank - 1) * sizeof(*f->strides), f->box,
-		f->kind == TILED ? f->rank * sizeof(*f->box) : 0, f->lower,
-		corners * sizeof(*f->lower), f->upper, corners * sizeof(*f->upper), f->channels,
-		f->pixels, f->steps, f->rank * sizeof(*f->steps), (unsigned int)f->interleave,
-		(unsigned int)f->mode, (unsigned int)f->swizzle, (unsigned int)f->promotion,
-		(unsigned int)f->fill, &bytes, &size);
-	return take(err, map, bytes, size);
+	err = ck_wire_tensor_map(&(ck_tensor_map_args){
+		.head.ctx = ctx, .kind = (u_int)f->kind, .type = (u_int)f->type, .rank = f->rank,
+		.address = (uintptr_t)f->address, .dims = CK_LIST(f->dims, f->rank * sizeof(*f->dims)),
+		.strides = CK_LIST(f->strides, (f->rank - 1) * sizeof(*f->strides)),
+		.box = CK_LIST(f->box, f->kind == TILED ? f->rank * sizeof(*f->box) : 0),
+		.lower = CK_LIST(f->lower, corners * sizeof(*f->lower)),
+		.upper = CK_LIST(f->upper, corners * sizeof(*f->upper)),
+		.channels = f->channels, .pixels = f->pixels,
+		.steps = CK_LIST(f->steps, f->rank * sizeof(*f->steps)),
+		.interleave = (u_int)f->interleave, .mode = (u_int)f->mode,
+		.swizzle = (u_int)f->swizzle, .promotion = (u_int)f->promotion,
+		.fill = (u_int)f->fill }, &r);
+	return take(err, map, r.map.map_val, r.map.map_len);
 }
 
 CK_EXPORT CUresult cuTensorMapEncodeTiled(CUtensorMap *tensorMap,
@@ -147,7 +149,7 @@ CK_EXPORT CUresult cuTensorMapReplaceAddress(CUtensorMap *tensorMap, void *globa
 		return err;
 	if (!tensorMap)
 		return CUDA_ERROR_INVALID_VALUE;
-	err = ck_wire_ck_tensor_map_address(ctx, tensorMap, sizeof(*tensorMap),
-					    (uintptr_t)globalAddress, &bytes, &size);
+	err = ck_wire_tensor_map_address(ctx, tensorMap, sizeof(*tensorMap),
+					 (uintptr_t)globalAddress, &bytes, &size);
 	return take(err, tensorMap, bytes, size);
 }

@@ -134,7 +134,7 @@ static CUresult another(CUmemGenericAllocationHandle *handle, uint64_t ctx, uint
 
 static CUresult retain(uint64_t ctx, uint64_t id, uint64_t address, CUmemAllocationProp *prop)
 {
-	return ck_wire_ck_physical_retain(ctx, id, address, prop);
+	return ck_wire_physical_retain(ctx, id, address, prop);
 }
 
 CK_EXPORT CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *addr)
@@ -200,7 +200,7 @@ CK_EXPORT CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAcces
 		err = ck_access_ids(desc, count, &ids, &gained, &lost);
 	if (err)
 		return err;
-	err = ck_wire_ck_set_access(ctx, ptr, size, ids, count * sizeof(*ids));
+	err = ck_wire_set_access(ctx, ptr, size, ids, count * sizeof(*ids));
 	free(ids);
 	if (!err)
 		ck_allocation_access(ptr, size, gained, lost);
@@ -238,7 +238,7 @@ CK_EXPORT CUresult cuMemExportToShareableHandle(void *shareableHandle,
 		return err;
 	if (!shareableHandle || !p || flags)
 		return CUDA_ERROR_INVALID_VALUE;
-	err = ck_wire_ck_export(ctx, p->object.id, handleType, &bytes, &size);
+	err = ck_wire_export(ctx, p->object.id, handleType, &bytes, &size);
 	if (err)
 		return err;
 	ticket = ck_ticket_take(bytes, size);
@@ -259,13 +259,13 @@ static CUresult import(const struct ck_shared *shared, uint64_t ctx,
 		source = ck_object_by_id(CK_OBJECT_PHYSICAL, shared->id);
 		if (!source || source->unique != shared->unique)
 			return CUDA_ERROR_INVALID_VALUE;
-		return another(handle, ctx, shared->id, ck_wire_ck_import);
+		return another(handle, ctx, shared->id, ck_wire_import);
 	}
 	p = ck_object_new(CK_OBJECT_PHYSICAL, NULL);
 	if (!p)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	err = ck_wire_ck_import_ticket(ctx, p->object.id, 0, &shared->ticket,
-				       sizeof(shared->ticket), &p->prop);
+	err = ck_wire_import_ticket(ctx, p->object.id, 0, &shared->ticket,
+				    sizeof(shared->ticket), &p->prop);
 	return another_made(handle, p, err);
 }
 
@@ -297,6 +297,6 @@ CUresult ck_physical_import(uint64_t rid, unsigned int part, unsigned int access
 	p = ck_object_new(CK_OBJECT_PHYSICAL, NULL);
 	if (!p)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	err = ck_wire_ck_m3_import(ctx, p->object.id, rid, part, access, &p->prop);
+	err = ck_wire_m3_import(ctx, p->object.id, rid, part, access, &p->prop);
 	return another_made(handle, p, err);
 }

@@ -104,8 +104,8 @@ static CUresult send_image(const struct ck_code *code, const struct ck_fatbin_ch
 {
 	for (size_t at = 0; at < c->size; at += PIECE) {
 		size_t n = c->size - at < PIECE ? c->size - at : PIECE;
-		CUresult err = ck_wire_ck_image(0, code->hash, c->size, at,
-						(const char *)c->data + at, n);
+		CUresult err = ck_wire_image(0, code->hash, c->size, at,
+					     (const char *)c->data + at, n);
 
 		if (err)
 			return err;

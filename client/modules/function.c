@@ -30,8 +30,8 @@ CUresult ck_function_announce(struct ck_function *f, uint64_t *id)
 	if (!f->announced) {
 		struct ck_context *ctx = ck_context_current();
 
-		err = ck_wire_ck_function(ctx ? ctx->object.id : 0, f->object.id,
-					  f->module->object.id, f->kernel->name);
+		err = ck_wire_function(ctx ? ctx->object.id : 0, f->object.id,
+				       f->module->object.id, f->kernel->name);
 		if (!err)
 			f->announced = true;
 	}

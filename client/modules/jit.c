@@ -87,23 +87,28 @@ CUresult ck_jit_build(const struct ck_jit *jit, uint64_t ctx, uint64_t id, bool 
 {
 	struct ck_jit_option options[CK_JIT_OPTIONS];
 	struct ck_jit_log info_log, error_log;
-	void *info = NULL, *error = NULL;
-	size_t info_size = 0, error_size = 0;
-	CUresult err = ck_wire_ck_module_build(ctx, id, library, hash, options,
-					       ck_jit_pack(jit, false, options) *
-						       sizeof(options[0]),
-					       &info, &info_size, &error, &error_size);
+	ck_module_build_args a = {
+		.head.ctx = ctx, .module = id, .library = library,
+		.options = CK_LIST(options, ck_jit_pack(jit, false, options) * sizeof(options[0])),
+	};
+	ck_module_build_res r;
+	const char *error;
+	size_t error_size;
+	CUresult err;
 
+	memcpy(a.hash, hash, sizeof(a.hash));
+	err = ck_wire_module_build(&a, &r);
+	error = r.error_log.error_log_val;
+	error_size = r.error_log.error_log_len;
 	ck_jit_logs(jit, &info_log, &error_log);
-	ck_jit_log(&info_log, info, info_size);
+	ck_jit_log(&info_log, r.info_log.info_log_val, r.info_log.info_log_len);
 	ck_jit_log(&error_log, error, error_size);
 	/* The emulated driver names the instruction that it lacks: its user wants to know. */
 	if (err == CUDA_ERROR_NOT_SUPPORTED && error_size > 0)
-		ck_warn("PTX: %.*s", (int)error_size, (const char *)error);
+		ck_warn("PTX: %.*s", (int)error_size, error);
 	else if (err && error_size > 0)
-		ck_info("PTX: %.*s", (int)error_size, (const char *)error);
-	free(info);
-	free(error);
+		ck_info("PTX: %.*s", (int)error_size, error);
+	xdr_free((xdrproc_t)xdr_ck_module_build_res, &r);
 	return err;
 }
 

@@ -318,16 +318,25 @@ static CUresult launch(CUfunction handle, const struct ck_launch *l)
 	if (likely(!ck_capturing(s)))
 		ck_managed_launch(stream);
 	if (unlikely(updatable(l))) {
-		err = ck_wire_ck_launch_updatable(
-			ctx->object.id, function, l->grid[0], l->grid[1], l->grid[2], l->block[0],
-			l->block[1], l->block[2], l->shared, stream, attributes,
-			n * sizeof(attributes[0]), block, size, updatable(l));
+		ck_launch_updatable_res r;
+
+		err = ck_wire_launch_updatable(&(ck_launch_updatable_args){
+			.head.ctx = ctx->object.id, .function = function, .stream = stream,
+			.gx = l->grid[0], .gy = l->grid[1], .gz = l->grid[2],
+			.bx = l->block[0], .by = l->block[1], .bz = l->block[2],
+			.shared = l->shared, .params = CK_LIST(block, size),
+			.attributes = CK_LIST(attributes, n * sizeof(attributes[0])) }, &r);
+		if (!err)
+			*updatable(l) = r.device_node;
 		ck_command_called();
 		return err;
 	}
-	err = ck_wire_ck_launch(ctx->object.id, function, l->grid[0], l->grid[1], l->grid[2],
-				l->block[0], l->block[1], l->block[2], l->shared, stream,
-				attributes, n * sizeof(attributes[0]), block, size);
+	err = ck_wire_launch(&(ck_launch_args){
+		.head.ctx = ctx->object.id, .function = function, .stream = stream,
+		.gx = l->grid[0], .gy = l->grid[1], .gz = l->grid[2],
+		.bx = l->block[0], .by = l->block[1], .bz = l->block[2],
+		.shared = l->shared, .params = CK_LIST(block, size),
+		.attributes = CK_LIST(attributes, n * sizeof(attributes[0])) });
 	if (likely(!err && !ck_capturing(s)))
 		ck_launch_loaded(f, s ? s->object.context : ctx);
 	return unlikely(ck_launch_blocking()) && !err ? wait_for(l->stream) : err;
@@ -409,10 +418,11 @@ static CUresult ask_cluster(int *value, uint64_t ctx, uint64_t function, unsigne
 		CUlaunchAttribute attributes[MAX_ATTRIBUTES];
 	} key;
 	size_t size = offsetof(__typeof__(key), attributes) + n * sizeof(attributes[0]);
+	ck_cluster_res r;
 	CUresult err;
 
 	memset(&key, 0, size);
-	key.proc = CK_PROC_ck_cluster;
+	key.proc = CK_PROC_cluster;
 	key.ctx = ctx;
 	key.function = function;
 	key.which = which;
@@ -426,11 +436,16 @@ static CUresult ask_cluster(int *value, uint64_t ctx, uint64_t function, unsigne
 	memcpy(key.attributes, attributes, n * sizeof(attributes[0]));
 	if (ck_cache_get(&key, size, value, sizeof(*value)))
 		return CUDA_SUCCESS;
-	err = ck_wire_ck_cluster(ctx, function, which, c->gridDimX, c->gridDimY, c->gridDimZ,
-				 c->blockDimX, c->blockDimY, c->blockDimZ, c->sharedMemBytes,
-				 attributes, n * sizeof(attributes[0]), value);
-	if (!err)
-		ck_cache_put(&key, size, value, sizeof(*value));
+	err = ck_wire_cluster(&(ck_cluster_args){
+		.head.ctx = ctx, .function = function, .which = which,
+		.gx = c->gridDimX, .gy = c->gridDimY, .gz = c->gridDimZ,
+		.bx = c->blockDimX, .by = c->blockDimY, .bz = c->blockDimZ,
+		.shared = c->sharedMemBytes,
+		.attributes = CK_LIST(attributes, n * sizeof(attributes[0])) }, &r);
+	if (err)
+		return err;
+	*value = r.value;
+	ck_cache_put(&key, size, value, sizeof(*value));
 	return err;
 }
 

@@ -96,7 +96,7 @@ static CUresult make_library_module(struct ck_module *lib, struct ck_context *co
 	m->next = lib->modules;
 	lib->modules = m;
 	*out = m;
-	return ck_wire_ck_library_module(context->object.id, m->object.id, lib->object.id);
+	return ck_wire_library_module(context->object.id, m->object.id, lib->object.id);
 }
 
 CK_EXPORT CUresult cuLibraryGetModule(CUmodule *pMod, CUlibrary library)
@@ -139,7 +139,7 @@ static CUresult adopt(struct ck_module *m, const char *name, CUdeviceptr *at, si
 	if (!ctx)
 		err = cuDevicePrimaryCtxRetain((CUcontext *)&ctx, 0);
 	if (!err)
-		err = ck_wire_ck_managed_global(ctx->object.id, m->object.id, name, at, size);
+		err = ck_wire_managed_global(ctx->object.id, m->object.id, name, at, size);
 	return err ? err : ck_module_note_managed(m, *at, *size, ctx);
 }
 

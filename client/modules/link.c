@@ -60,8 +60,8 @@ CK_EXPORT CUresult cuLinkCreate_v2(unsigned int numOptions, CUjit_option *option
 	if (!link)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	ck_jit_logs(&jit, &link->info, &link->error);
-	err = ck_wire_ck_link_create(ctx->object.id, link->object.id, packed,
-				     ck_jit_pack(&jit, true, packed) * sizeof(packed[0]));
+	err = ck_wire_link_create(ctx->object.id, link->object.id, packed,
+				  ck_jit_pack(&jit, true, packed) * sizeof(packed[0]));
 	if (err)
 		ck_object_free(link);
 	else
@@ -84,16 +84,18 @@ static CUresult add(struct ck_link *link, uint64_t ctx, CUjitInputType type, con
 		    size_t size, const char *name, const struct ck_jit *jit)
 {
 	struct ck_jit_option packed[CK_JIT_OPTIONS];
-	void *info = NULL, *error = NULL;
-	size_t info_size = 0, error_size = 0;
+	ck_link_add_args a = { .head.ctx = ctx, .link = link->object.id, .type = (u_int)type };
+	ck_link_add_res r;
 	CUresult err;
 
 	if (size > INPUT_MAX || strlen(name) >= 4000)
 		return CUDA_ERROR_INVALID_VALUE;
-	err = ck_wire_ck_link_add(ctx, link->object.id, (unsigned int)type, name, packed,
-				  ck_jit_pack(jit, false, packed) * sizeof(packed[0]), &info,
-				  &info_size, &error, &error_size, data, size);
-	return logged(link, err, info, info_size, error, error_size);
+	a.name = (char *)(uintptr_t)name;
+	a.options.options_val = (char *)packed;
+	a.options.options_len = (u_int)(ck_jit_pack(jit, false, packed) * sizeof(packed[0]));
+	err = ck_wire_link_add(&a, data, size, &r);
+	return logged(link, err, r.info_log.info_log_val, r.info_log.info_log_len,
+		      r.error_log.error_log_val, r.error_log.error_log_len);
 }
 
 CK_EXPORT CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data, size_t size,
@@ -150,7 +152,7 @@ static CUresult fetch(struct ck_link *link, uint64_t ctx, size_t size)
 	if (!cubin)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	for (size_t at = 0; at < size; at += n) {
-		CUresult err = ck_wire_ck_link_fetch(ctx, link->object.id, at, &piece, &n);
+		CUresult err = ck_wire_link_fetch(ctx, link->object.id, at, &piece, &n);
 
 		if (!err && (n == 0 || n > size - at))
 			err = CUDA_ERROR_UNKNOWN;
@@ -181,8 +183,8 @@ CK_EXPORT CUresult cuLinkComplete(CUlinkState state, void **cubinOut, size_t *si
 		return CUDA_ERROR_INVALID_VALUE;
 	if (link->cubin)	/* as driver 580 has it */
 		return CUDA_ERROR_INVALID_HANDLE;
-	err = ck_wire_ck_link_complete(ctx, link->object.id, &size, &info, &info_size, &error,
-				       &error_size);
+	err = ck_wire_link_complete(ctx, link->object.id, &size, &info, &info_size, &error,
+				    &error_size);
 	err = logged(link, err, info, info_size, error, error_size);
 	if (!err)
 		err = fetch(link, ctx, size);

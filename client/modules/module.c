@@ -25,7 +25,7 @@ static CUresult load_on_server(struct ck_module *m, const struct ck_jit *jit)
 	if (m->code->ptx)
 		return ck_jit_build(jit, ctx, m->object.id, m->library, m->code->hash);
 	ck_jit_no_log(jit);
-	return ck_wire_ck_module_load(ctx, m->object.id, m->library, m->code->hash);
+	return ck_wire_module_load(ctx, m->object.id, m->library, m->code->hash);
 }
 
 CUresult ck_module_make(const void *image, struct ck_context *ctx, bool library,
@@ -227,8 +227,8 @@ CUresult ck_module_get_global(struct ck_module *m, const char *name, CUdeviceptr
 	strcpy(key.name, name);
 	key_size = offsetof(__typeof__(key), name) + strlen(name);
 	if (!ck_cache_get(&key, key_size, &found, sizeof(found))) {
-		err = ck_wire_ck_global(key.ctx, key.module, name, &found.at, &found.size,
-					&managed);
+		err = ck_wire_global(key.ctx, key.module, name, &found.at, &found.size,
+				     &managed);
 		if (err)
 			return err;
 		/* without pages here for the host, a managed one is still the device's */

@@ -120,7 +120,7 @@ static CUresult send_all(const CUDA_LAUNCH_PARAMS *list, unsigned int n, unsigne
 	if (!err)
 		err = ck_enter(&ctx);
 	if (!err)
-		err = ck_wire_ck_launch_multi(ctx, b.bytes, b.size, flags);
+		err = ck_wire_launch_multi(ctx, b.bytes, b.size, flags);
 	for (unsigned int i = 0; i < n && !err; i++)
 		loaded(&list[i]);
 	free(b.bytes);

@@ -202,7 +202,7 @@ static void *serve(void *client)
 
 	for (;;) {
 		memset(&res, 0, sizeof(res));
-		if (ck_call_aside(c, CK_PROC_ck_callback_next, &args, &res)) {
+		if (ck_call_aside(c, CK_PROC_callback_next, &args, &res)) {
 			give_up(c);
 			break;
 		}

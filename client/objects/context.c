@@ -157,7 +157,7 @@ static CUresult create(CUcontext *pctx, unsigned int flags, CUdevice dev)
 	context = ck_object_new(CK_OBJECT_CONTEXT, NULL);
 	if (!context)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	err = ck_wire_ck_context_create(0, context->object.id, gpu->server_ordinal, flags);
+	err = ck_wire_context_create(0, context->object.id, gpu->server_ordinal, flags);
 	if (err) {
 		ck_object_free(context);
 		return err;
@@ -222,7 +222,7 @@ static CUresult drop(struct ck_context *context, unsigned int count)
 	ck_context_forget(context);
 	if (ck_context_current() == context)
 		ck_context_pop();
-	return ck_wire_ck_context_destroy(0, context->object.id);
+	return ck_wire_context_destroy(0, context->object.id);
 }
 
 CK_EXPORT CUresult cuCtxDestroy_v2(CUcontext ctx)

@@ -109,7 +109,7 @@ CK_EXPORT CUresult cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsi
 	if (!err)
 		err = record(ctx, e, s, flags);
 	/* another process, told of it in whatever way, may wait for this record at once */
-	return err || !(e->flags & CU_EVENT_INTERPROCESS) ? err : ck_wire_ck_wait(ctx);
+	return err || !(e->flags & CU_EVENT_INTERPROCESS) ? err : ck_wire_wait(ctx);
 }
 
 CK_EXPORT CUresult cuEventRecord(CUevent hEvent, CUstream hStream)
@@ -176,7 +176,7 @@ static CUresult ask(uint64_t ctx, struct ck_event *e, uint64_t version)
 	bool ours = is_ours(e, version);
 	uint64_t number = ours ? ck_status_number(e->object.context->client, e->object.id) : 0;
 	unsigned int state = CK_ASKED_BUSY;
-	CUresult err = ck_wire_ck_event_ask(ctx, e->object.id, number, &state);
+	CUresult err = ck_wire_event_ask(ctx, e->object.id, number, &state);
 
 	if (err)
 		return err;

@@ -53,9 +53,7 @@ CK_EXPORT CUresult cuDevSmResourceSplitByCount(CUdevResource *result, unsigned i
 					       CUdevResource *remaining, unsigned int useFlags,
 					       unsigned int minCount)
 {
-	void *parts = NULL, *rest = NULL;
-	size_t parts_size = 0, rest_size = 0;
-	unsigned int groups = 0;
+	ck_resource_split_res r;
 	CUresult err = ck_session_check();
 
 	if (err)
@@ -64,19 +62,18 @@ CK_EXPORT CUresult cuDevSmResourceSplitByCount(CUdevResource *result, unsigned i
 		return CUDA_ERROR_INVALID_VALUE;
 	if (input->type != CU_DEV_RESOURCE_TYPE_SM)
 		return CUDA_ERROR_INVALID_RESOURCE_TYPE;
-	err = ck_wire_ck_resource_split(0, input, sizeof(*input), result != NULL,
-					ck_min(*nbGroups, GROUPS_MAX), useFlags, minCount, &groups,
-					&parts, &parts_size, &rest, &rest_size);
-	if (!err && result && groups > *nbGroups)
+	err = ck_wire_resource_split(&(ck_resource_split_args){
+		.input = CK_LIST(input, sizeof(*input)), .wanted = result != NULL,
+		.room = ck_min(*nbGroups, GROUPS_MAX), .flags = useFlags, .least = minCount }, &r);
+	if (!err && result && r.groups > *nbGroups)
 		err = CUDA_ERROR_UNKNOWN;
 	if (!err && result)
-		err = take(parts, parts_size, result, groups);
+		err = take(r.parts.parts_val, r.parts.parts_len, result, r.groups);
 	if (!err)
-		err = take(rest, rest_size, remaining, 1);
+		err = take(r.rest.rest_val, r.rest.rest_len, remaining, 1);
 	if (!err)
-		*nbGroups = groups;
-	free(parts);
-	free(rest);
+		*nbGroups = r.groups;
+	xdr_free((xdrproc_t)xdr_ck_resource_split_res, &r);
 	return err;
 }
 
@@ -93,7 +90,7 @@ CK_EXPORT CUresult cuDevResourceGenerateDesc(CUdevResourceDesc *phDesc, CUdevRes
 	desc = ck_object_new(CK_OBJECT_RESOURCES, NULL);
 	if (!desc)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	err = ck_wire_ck_resource_desc(0, desc->id, resources, nbResources * sizeof(*resources));
+	err = ck_wire_resource_desc(0, desc->id, resources, nbResources * sizeof(*resources));
 	if (err)
 		ck_object_free(desc);
 	else
@@ -145,8 +142,8 @@ CK_EXPORT CUresult cuGreenCtxDestroy(CUgreenCtx hCtx)
 		green->context->green = NULL;
 		ck_cache_clear();
 	}
-	err = ck_wire_ck_green_destroy(0, green->object.id,
-				       green->context ? green->context->object.id : 0);
+	err = ck_wire_green_destroy(0, green->object.id,
+				    green->context ? green->context->object.id : 0);
 	ck_object_free(green);
 	return err;
 }
@@ -158,7 +155,7 @@ static CUresult convert(struct ck_green *green)
 
 	if (!context)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	err = ck_wire_ck_green_context(0, context->object.id, green->object.id);
+	err = ck_wire_green_context(0, context->object.id, green->object.id);
 	if (err) {
 		ck_object_free(context);
 		return err;

@@ -47,7 +47,7 @@ static CUresult tpc_map_fetch(unsigned char *gpc, unsigned char *index, size_t t
 	CUresult err = ck_enter(&ctx);
 
 	if (!err) /* the server answers for the device of the context */
-		err = ck_wire_ck_tpc_map(ctx, &gpcs, &gpcs_size, &indices, &indices_size);
+		err = ck_wire_tpc_map(ctx, &gpcs, &gpcs_size, &indices, &indices_size);
 	if (!err && (gpcs_size < tpcs || indices_size < tpcs))
 		err = CUDA_ERROR_NOT_FOUND; /* never shorter than what the caller will read */
 	if (!err) {

@@ -57,7 +57,7 @@ CK_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
 		return CUDA_ERROR_INVALID_VALUE;
 	ck_lock(lock_of(gpu));
 	if (!ck_context_active(gpu->primary)) {
-		err = ck_wire_ck_primary_retain(0, gpu->primary->object.id, gpu->server_ordinal);
+		err = ck_wire_primary_retain(0, gpu->primary->object.id, gpu->server_ordinal);
 		if (!err)
 			activate(gpu);
 	}
@@ -90,7 +90,7 @@ CK_EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev)
 	/* another thread, or a destructor, may have retained it in between */
 	if (gpu->primary->retained == 0 && ck_context_active(gpu->primary)) {
 		deactivate(gpu);
-		err = ck_wire_ck_primary_release(0, gpu->primary->object.id, gpu->server_ordinal);
+		err = ck_wire_primary_release(0, gpu->primary->object.id, gpu->server_ordinal);
 	}
 	ck_unlock(lock_of(gpu));
 	return err;
@@ -109,7 +109,7 @@ CK_EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev)
 	gpu->primary->flags = CU_CTX_SCHED_AUTO;
 	if (ck_context_active(gpu->primary)) {
 		deactivate(gpu);
-		err = ck_wire_ck_primary_reset(0, gpu->primary->object.id, gpu->server_ordinal);
+		err = ck_wire_primary_reset(0, gpu->primary->object.id, gpu->server_ordinal);
 	}
 	ck_unlock(lock_of(gpu));
 	return err;
@@ -144,7 +144,7 @@ CK_EXPORT CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned int flag
 	gpu->primary_flags = flags;
 	if (ck_context_active(gpu->primary))
 		gpu->primary->flags = flags | CU_CTX_MAP_HOST;
-	err = ck_wire_ck_primary_flags(0, gpu->server_ordinal, flags);
+	err = ck_wire_primary_flags(0, gpu->server_ordinal, flags);
 	ck_unlock(lock_of(gpu));
 	return err;
 }

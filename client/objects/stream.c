@@ -231,7 +231,7 @@ static CUresult ask(struct ck_context *ctx, struct ck_stream *s, uint64_t last)
 {
 	uint64_t number = ck_status_number(ctx->client, s ? s->object.id : ctx->object.id);
 	unsigned int state = CK_ASKED_BUSY;
-	CUresult err = ck_wire_ck_stream_ask(ctx->object.id, s ? s->object.id : 0, number, &state);
+	CUresult err = ck_wire_stream_ask(ctx->object.id, s ? s->object.id : 0, number, &state);
 
 	if (err)
 		return err;

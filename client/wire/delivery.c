@@ -190,7 +190,7 @@ static void *receive(void *client)
 		struct ck_arrival arrival = { .client = client };
 		ck_delivery_next_res res = { 0 };
 
-		if (ck_call_aside_bulk(client, CK_PROC_ck_delivery_next, &args, &res,
+		if (ck_call_aside_bulk(client, CK_PROC_delivery_next, &args, &res,
 				       ck_delivery_place, &arrival)) {
 			ck_delivery_broken(&arrival);
 			ck_session_lost(client, "no more deliveries");
@@ -255,7 +255,7 @@ CUresult ck_delivery_copy(struct ck_client *c, uint64_t ctx, uint64_t stream, vo
 	uint64_t number;
 	CUresult err = enter_copy(c, to, size, &number);
 
-	return err ? err : ck_wire_ck_deliver(ctx, src, size, stream, number);
+	return err ? err : ck_wire_deliver(ctx, src, size, stream, number);
 }
 
 /* The first copy into the range that somebody still wants. */

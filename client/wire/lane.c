@@ -372,7 +372,7 @@ bool ck_output_fetch(void)
 	size_t size = 0, errors_size = 0;
 	bool any;
 
-	any = ck_wire_ck_output(0, &text, &size, &errors, &errors_size) == CUDA_SUCCESS &&
+	any = ck_wire_output(0, &text, &size, &errors, &errors_size) == CUDA_SUCCESS &&
 	      (size > 0 || errors_size > 0);
 	if (any && size > 0) {
 		fwrite(text, 1, size, stdout);
@@ -485,7 +485,7 @@ static CUresult answered(struct ck_client *c, const struct ck_lane *lane, const 
 	if (unlikely(head->err))
 		ck_context_outcome(args->ctx, (CUresult)head->err);
 	/* who waits for a page may hold the lock of stdout */
-	if (unlikely(head->output) && x->proc != CK_PROC_ck_output && x->proc != CK_PROC_ck_fetch)
+	if (unlikely(head->output) && x->proc != CK_PROC_output && x->proc != CK_PROC_fetch)
 		return fetch_output(c, (CUresult)head->err);
 	return (CUresult)head->err;
 }

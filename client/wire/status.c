@@ -34,7 +34,7 @@ static void *share(void)
 	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
 		at = mmap(NULL, sizeof(struct ck_status_file), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (at != MAP_FAILED &&
-	    (ck_call_fd(CK_PROC_ck_status_file, &args, &res, fd) || !res.taken)) {
+	    (ck_call_fd(CK_PROC_status_file, &args, &res, fd) || !res.taken)) {
 		munmap(at, sizeof(struct ck_status_file));
 		at = MAP_FAILED;
 	}

@@ -20,6 +20,9 @@ struct ck_sink {
 	size_t size;
 };
 
+/* A variable field of a message's structure: @count bytes or ids at @values. */
+#define CK_LIST(values, count) { (u_int)(count), (void *)(uintptr_t)(values) }
+
 /*
  * Send a one-way message: @args is the procedure's argument structure, whose head's seq is
  * filled in here; @bulk of @bulk_size bytes follows it and is free to be changed on return.

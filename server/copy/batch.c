@@ -13,7 +13,7 @@ struct item {
 };
 
 /* One after the other in the stream: a batch promises no more, and no less, than its end. */
-CUresult ck_serve_ck_copy_batch(struct ck_request *q, ck_copy_batch_args *a, void *res)
+CUresult ck_serve_copy_batch(struct ck_request *q, ck_copy_batch_args *a, void *res)
 {
 	size_t count = a->copies.copies_len / sizeof(struct item);
 	CUresult err = CUDA_SUCCESS;
@@ -35,7 +35,7 @@ CUresult ck_serve_ck_copy_batch(struct ck_request *q, ck_copy_batch_args *a, voi
 	return err;
 }
 
-CUresult ck_serve_ck_copy_3d_peer(struct ck_request *q, ck_copy_3d_peer_args *a, void *res)
+CUresult ck_serve_copy_3d_peer(struct ck_request *q, ck_copy_3d_peer_args *a, void *res)
 {
 	CUDA_MEMCPY3D_PEER copy;
 	CUcontext dst, src;

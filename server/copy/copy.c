@@ -78,7 +78,7 @@ static CUresult upload_flat(struct ck_request *q, uint64_t dst, uint64_t stream,
 	return err;
 }
 
-CUresult ck_serve_ck_upload(struct ck_request *q, ck_upload_args *a, void *res)
+CUresult ck_serve_upload(struct ck_request *q, ck_upload_args *a, void *res)
 {
 	(void)res;
 	return upload_flat(q, a->dst, a->stream, a->flags,
@@ -86,8 +86,8 @@ CUresult ck_serve_ck_upload(struct ck_request *q, ck_upload_args *a, void *res)
 }
 
 /* One of several calls that share a copy: they come on lanes of their own, at the same time. */
-CUresult ck_serve_ck_upload_part(struct ck_request *q, ck_upload_part_args *a,
-				 ck_upload_part_res *res)
+CUresult ck_serve_upload_part(struct ck_request *q, ck_upload_part_args *a,
+			      ck_upload_part_res *res)
 {
 	(void)res;
 	return upload_flat(q, a->dst, a->stream, 0, ck_staging_call(q->session->staging));
@@ -113,7 +113,7 @@ static CUresult copy_decode(struct ck_request *q, const void *bytes, CUDA_MEMCPY
 	return CUDA_SUCCESS;
 }
 
-CUresult ck_serve_ck_upload_3d(struct ck_request *q, ck_upload_3d_args *a, void *res)
+CUresult ck_serve_upload_3d(struct ck_request *q, ck_upload_3d_args *a, void *res)
 {
 	CUDA_MEMCPY3D copy;
 	struct ck_ring *ring;
@@ -248,7 +248,7 @@ static CUresult download(struct download *d, uint64_t stream_id)
 	return err;
 }
 
-CUresult ck_serve_ck_download(struct ck_request *q, ck_download_args *a, ck_download_res *res)
+CUresult ck_serve_download(struct ck_request *q, ck_download_args *a, ck_download_res *res)
 {
 	struct download d = { .q = q };
 
@@ -274,7 +274,7 @@ static CUresult quiesce(struct ck_request *q, unsigned int wait, uint64_t after)
 	return ck_driver.cuCtxSynchronize ? ck_driver.cuCtxSynchronize() : CUDA_ERROR_NOT_SUPPORTED;
 }
 
-CUresult ck_serve_ck_fetch(struct ck_request *q, ck_fetch_args *a, ck_fetch_res *res)
+CUresult ck_serve_fetch(struct ck_request *q, ck_fetch_args *a, ck_fetch_res *res)
 {
 	struct download d = { .q = q };
 	CUresult err = quiesce(q, a->wait, a->after);
@@ -290,8 +290,8 @@ CUresult ck_serve_ck_fetch(struct ck_request *q, ck_fetch_args *a, ck_fetch_res 
 	return download(&d, a->stream);
 }
 
-CUresult ck_serve_ck_download_3d(struct ck_request *q, ck_download_3d_args *a,
-				 ck_download_3d_res *res)
+CUresult ck_serve_download_3d(struct ck_request *q, ck_download_3d_args *a,
+			      ck_download_3d_res *res)
 {
 	struct download d = { .q = q };
 	CUDA_MEMCPY3D copy;
@@ -309,7 +309,7 @@ static bool on_device(CUmemorytype type)
 	return type == CU_MEMORYTYPE_DEVICE || type == CU_MEMORYTYPE_ARRAY;
 }
 
-CUresult ck_serve_ck_copy_3d(struct ck_request *q, ck_copy_3d_args *a, void *res)
+CUresult ck_serve_copy_3d(struct ck_request *q, ck_copy_3d_args *a, void *res)
 {
 	CUDA_MEMCPY3D copy;
 	CUstream stream;

@@ -46,8 +46,8 @@ static CUresult begin_new(CUstream stream)
 	return ck_driver.cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED);
 }
 
-CUresult ck_serve_ck_capture_begin(struct ck_request *q, ck_capture_begin_args *a,
-				   ck_capture_begin_res *res)
+CUresult ck_serve_capture_begin(struct ck_request *q, ck_capture_begin_args *a,
+				ck_capture_begin_res *res)
 {
 	unsigned char was;
 	CUstream stream;
@@ -70,8 +70,8 @@ CUresult ck_serve_ck_capture_begin(struct ck_request *q, ck_capture_begin_args *
  * what the client has been told of it is forgotten. A command's error that nobody has been told is
  * what has failed, or belongs to the program all the same.
  */
-CUresult ck_serve_ck_capture_end(struct ck_request *q, ck_capture_end_args *a,
-				 ck_capture_end_res *res)
+CUresult ck_serve_capture_end(struct ck_request *q, ck_capture_end_args *a,
+			      ck_capture_end_res *res)
 {
 	CUgraph before, graph = NULL;
 	CUstream stream;
@@ -121,8 +121,8 @@ static CUresult info_get(CUstream stream, struct info *i)
 	return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-CUresult ck_serve_ck_capture_info(struct ck_request *q, ck_capture_info_args *a,
-				  ck_capture_info_res *res)
+CUresult ck_serve_capture_info(struct ck_request *q, ck_capture_info_args *a,
+			       ck_capture_info_res *res)
 {
 	struct info i = { 0 };
 	CUstream stream;
@@ -153,8 +153,8 @@ CUresult ck_serve_ck_capture_info(struct ck_request *q, ck_capture_info_args *a,
 	return CUDA_SUCCESS;
 }
 
-CUresult ck_serve_ck_capture_update(struct ck_request *q, ck_capture_update_args *a,
-				    ck_capture_update_res *res)
+CUresult ck_serve_capture_update(struct ck_request *q, ck_capture_update_args *a,
+				 ck_capture_update_res *res)
 {
 	const size_t count = a->dependencies.dependencies_len;
 	const CUgraphEdgeData *edges;
@@ -198,8 +198,8 @@ static CUresult capture_flat(const CUDA_MEMCPY3D *c, CUstream stream)
 					      CUDA_ERROR_NOT_SUPPORTED;
 }
 
-CUresult ck_serve_ck_capture_copy(struct ck_request *q, ck_capture_copy_args *a,
-				  ck_capture_copy_res *res)
+CUresult ck_serve_capture_copy(struct ck_request *q, ck_capture_copy_args *a,
+			       ck_capture_copy_res *res)
 {
 	CUDA_MEMCPY3D copy;
 	CUstream stream;

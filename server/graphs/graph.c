@@ -92,8 +92,8 @@ static CUresult roots(CUgraph graph, CUgraphNode **nodes, size_t *count)
 	return ck_driver.cuGraphGetRootNodes(graph, *nodes, count);
 }
 
-CUresult ck_serve_ck_graph_nodes(struct ck_request *q, ck_graph_nodes_args *a,
-				 ck_graph_nodes_res *res)
+CUresult ck_serve_graph_nodes(struct ck_request *q, ck_graph_nodes_args *a,
+			      ck_graph_nodes_res *res)
 {
 	CUgraphNode *nodes = NULL;
 	CUgraph graph;
@@ -163,8 +163,8 @@ static CUresult edges_get(struct edges *e)
 	return edges_ask(e);
 }
 
-CUresult ck_serve_ck_graph_edges(struct ck_request *q, ck_graph_edges_args *a,
-				 ck_graph_edges_res *res)
+CUresult ck_serve_graph_edges(struct ck_request *q, ck_graph_edges_args *a,
+			      ck_graph_edges_res *res)
 {
 	struct edges e = { .which = a->which };
 	CUresult err;
@@ -206,8 +206,8 @@ static CUresult change_edges(CUgraph graph, bool cut, const struct edges *e)
 	return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-CUresult ck_serve_ck_graph_link(struct ck_request *q, ck_graph_link_args *a,
-				ck_graph_link_res *res)
+CUresult ck_serve_graph_link(struct ck_request *q, ck_graph_link_args *a,
+			     ck_graph_link_res *res)
 {
 	struct edges e = { .count = a->from.from_len };
 	const CUgraphEdgeData *data;
@@ -280,7 +280,7 @@ CUresult ck_serve_cuGraphDestroy(struct ck_request *q, cuGraphDestroy_args *a, v
 }
 
 /* The same for a graph or an exec whose client wants to know which mirrors went with it. */
-CUresult ck_serve_ck_graph_end(struct ck_request *q, ck_graph_end_args *a, ck_graph_end_res *res)
+CUresult ck_serve_graph_end(struct ck_request *q, ck_graph_end_args *a, ck_graph_end_res *res)
 {
 	CUgraphExec exec;
 	CUresult err;
@@ -370,7 +370,7 @@ static CUresult read_piece(int fd, size_t offset, ck_graph_dot_res *res)
 }
 
 /* The driver writes into a file without a name; the client never says where anything is written. */
-CUresult ck_serve_ck_graph_dot(struct ck_request *q, ck_graph_dot_args *a, ck_graph_dot_res *res)
+CUresult ck_serve_graph_dot(struct ck_request *q, ck_graph_dot_args *a, ck_graph_dot_res *res)
 {
 	char path[64];
 	CUgraph graph;
@@ -394,8 +394,8 @@ CUresult ck_serve_ck_graph_dot(struct ck_request *q, ck_graph_dot_args *a, ck_gr
 	return err;
 }
 
-CUresult ck_serve_ck_graph_memory(struct ck_request *q, ck_graph_memory_args *a,
-				  ck_graph_memory_res *res)
+CUresult ck_serve_graph_memory(struct ck_request *q, ck_graph_memory_args *a,
+			       ck_graph_memory_res *res)
 {
 	cuuint64_t value = a->value;
 	CUresult err = CUDA_ERROR_NOT_SUPPORTED;

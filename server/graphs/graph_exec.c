@@ -29,8 +29,8 @@ static uint64_t name_node(struct ck_request *q, uint64_t graph, CUgraphNode node
 	return id;
 }
 
-CUresult ck_serve_ck_graph_instantiate(struct ck_request *q, ck_graph_instantiate_args *a,
-				       ck_graph_instantiate_res *res)
+CUresult ck_serve_graph_instantiate(struct ck_request *q, ck_graph_instantiate_args *a,
+				    ck_graph_instantiate_res *res)
 {
 	CUDA_GRAPH_INSTANTIATE_PARAMS p = { .flags = a->flags };
 	CUgraphExec exec = NULL;
@@ -74,8 +74,8 @@ static CUresult update(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultI
 }
 
 /* What mirrors the exec had may go: whatever runs with them is waited for. */
-CUresult ck_serve_ck_graph_update(struct ck_request *q, ck_graph_update_args *a,
-				  ck_graph_update_res *res)
+CUresult ck_serve_graph_update(struct ck_request *q, ck_graph_update_args *a,
+			       ck_graph_update_res *res)
 {
 	CUgraphExecUpdateResultInfo info = { .result = CU_GRAPH_EXEC_UPDATE_ERROR };
 	struct ck_told told;

@@ -206,7 +206,7 @@ static CUresult note_added(struct ck_request *q, const ck_node_add_args *a, cons
 	}
 }
 
-CUresult ck_serve_ck_node_add(struct ck_request *q, ck_node_add_args *a, ck_node_add_res *res)
+CUresult ck_serve_node_add(struct ck_request *q, ck_node_add_args *a, ck_node_add_res *res)
 {
 	const size_t count = a->dependencies.dependencies_len;
 	const CUgraphEdgeData *edges;
@@ -264,7 +264,7 @@ static CUresult tell_mirrors(struct ck_request *q, const ck_node_set_args *a, co
 	return err;
 }
 
-CUresult ck_serve_ck_node_set(struct ck_request *q, ck_node_set_args *a, ck_node_set_res *res)
+CUresult ck_serve_node_set(struct ck_request *q, ck_node_set_args *a, ck_node_set_res *res)
 {
 	CUgraphExec exec = NULL;
 	struct node n = { 0 };

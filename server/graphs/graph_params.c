@@ -250,7 +250,7 @@ static CUresult check_type(CUgraphNode node, CUgraphNodeType type)
 	return !err && is != type ? CUDA_ERROR_INVALID_VALUE : err;
 }
 
-CUresult ck_serve_ck_node_get(struct ck_request *q, ck_node_get_args *a, ck_node_get_res *res)
+CUresult ck_serve_node_get(struct ck_request *q, ck_node_get_args *a, ck_node_get_res *res)
 {
 	struct answer answer = { 0 };
 	CUgraphNode node;

@@ -52,7 +52,7 @@ static void let_go(struct ck_mirrors *ms, struct ck_mirror *m)
 	ck_unlock(&ms->lock);
 }
 
-CUresult ck_serve_ck_mirror_fill(struct ck_request *q, ck_mirror_fill_args *a, void *res)
+CUresult ck_serve_mirror_fill(struct ck_request *q, ck_mirror_fill_args *a, void *res)
 {
 	struct ck_mirrors *ms = q->session->mirrors;
 	struct ck_mirror *m = hold(ms, a->mirror, a->offset, q->bulk_size);
@@ -96,8 +96,8 @@ static CUresult send_bytes(struct ck_request *q, unsigned char *bytes, size_t si
 }
 
 /* With an exec: when its launch is done. Without a mirror: that alone. */
-CUresult ck_serve_ck_mirror_read(struct ck_request *q, ck_mirror_read_args *a,
-				 ck_mirror_read_res *res)
+CUresult ck_serve_mirror_read(struct ck_request *q, ck_mirror_read_args *a,
+			      ck_mirror_read_res *res)
 {
 	struct ck_mirrors *ms = q->session->mirrors;
 	struct ck_mirror *m;
@@ -117,8 +117,8 @@ CUresult ck_serve_ck_mirror_read(struct ck_request *q, ck_mirror_read_args *a,
 }
 
 /* Around a host function of a launch, which may run right now: bytes out, or bytes in. */
-CUresult ck_serve_ck_mirror_aside(struct ck_request *q, ck_mirror_aside_args *a,
-				  ck_mirror_aside_res *res)
+CUresult ck_serve_mirror_aside(struct ck_request *q, ck_mirror_aside_args *a,
+			       ck_mirror_aside_res *res)
 {
 	struct ck_mirrors *ms = q->session->mirrors;
 	size_t size = ck_max((size_t)a->size, (size_t)a->data.data_len);

@@ -9,8 +9,8 @@
 
 #define CK_OPERATIONS_MAX 4096
 
-CUresult ck_serve_ck_p2p_atomics(struct ck_request *q, ck_p2p_atomics_args *a,
-				 ck_p2p_atomics_res *res)
+CUresult ck_serve_p2p_atomics(struct ck_request *q, ck_p2p_atomics_args *a,
+			      ck_p2p_atomics_res *res)
 {
 	CUatomicOperation operations[CK_OPERATIONS_MAX];
 	size_t size = a->operations.operations_len;

@@ -21,7 +21,7 @@ static bool reaches(struct ck_memory *m, const CUmemDecompressParams *p)
 	       ck_memory_covers(m, (uintptr_t)p->dstActBytes, sizeof(*p->dstActBytes));
 }
 
-CUresult ck_serve_ck_decompress(struct ck_request *q, ck_decompress_args *a, void *res)
+CUresult ck_serve_decompress(struct ck_request *q, ck_decompress_args *a, void *res)
 {
 	size_t bytes = a->params.params_len, count = bytes / sizeof(CUmemDecompressParams);
 	CUmemDecompressParams *params;

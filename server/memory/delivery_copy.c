@@ -192,7 +192,7 @@ static bool supported(void)
 	       ck_driver.cuStreamSynchronize;
 }
 
-CUresult ck_serve_ck_deliver(struct ck_request *r, ck_deliver_args *a, void *res)
+CUresult ck_serve_deliver(struct ck_request *r, ck_deliver_args *a, void *res)
 {
 	CUstream stream;
 	uint64_t serial, span;

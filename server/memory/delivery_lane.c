@@ -153,8 +153,8 @@ static int send_part(struct ck_request *r, const struct ck_part *p)
 }
 
 /* A reply without a number: there is nothing to take along for now. */
-CUresult ck_serve_ck_delivery_next(struct ck_request *r, ck_delivery_next_args *a,
-				   ck_delivery_next_res *res)
+CUresult ck_serve_delivery_next(struct ck_request *r, ck_delivery_next_args *a,
+				ck_delivery_next_res *res)
 {
 	struct ck_deliveries *d = r->session->deliveries;
 	struct ck_waiter w = { 0 };

@@ -276,7 +276,7 @@ static int answer_to(struct ck_m3_question *question, size_t size, struct ck_m3_
 	return status == -EPIPE ? -EPIPE : 0;
 }
 
-CUresult ck_serve_ck_m3_call(struct ck_request *q, ck_m3_call_args *a, ck_m3_call_res *res)
+CUresult ck_serve_m3_call(struct ck_request *q, ck_m3_call_args *a, ck_m3_call_res *res)
 {
 	size_t size = a->request.request_len;
 	struct {
@@ -308,7 +308,7 @@ CUresult ck_serve_ck_m3_call(struct ck_request *q, ck_m3_call_args *a, ck_m3_cal
 }
 
 /* A region that the session has open, as a handle of the session's. */
-CUresult ck_serve_ck_m3_import(struct ck_request *q, ck_m3_import_args *a, ck_m3_import_res *res)
+CUresult ck_serve_m3_import(struct ck_request *q, ck_m3_import_args *a, ck_m3_import_res *res)
 {
 	CUmemGenericAllocationHandle handle = 0;
 	struct ck_m3_request request;

@@ -75,8 +75,8 @@ static int open_news(unsigned int mask, int *out)
 	return status;
 }
 
-CUresult ck_serve_ck_m3_subscribe(struct ck_request *q, ck_m3_subscribe_args *a,
-				  ck_m3_subscribe_res *res)
+CUresult ck_serve_m3_subscribe(struct ck_request *q, ck_m3_subscribe_args *a,
+			       ck_m3_subscribe_res *res)
 {
 	struct subscription *s;
 	CUresult err = CUDA_ERROR_OUT_OF_MEMORY;
@@ -124,7 +124,7 @@ static enum over look(int sock, unsigned int milliseconds, ck_m3_news_res *res)
 	return GOES_ON;
 }
 
-CUresult ck_serve_ck_m3_news(struct ck_request *q, ck_m3_news_args *a, ck_m3_news_res *res)
+CUresult ck_serve_m3_news(struct ck_request *q, ck_m3_news_args *a, ck_m3_news_res *res)
 {
 	struct subscription *s;
 
@@ -146,8 +146,8 @@ CUresult ck_serve_ck_m3_news(struct ck_request *q, ck_m3_news_args *a, ck_m3_new
 	return CUDA_SUCCESS;
 }
 
-CUresult ck_serve_ck_m3_unsubscribe(struct ck_request *q, ck_m3_unsubscribe_args *a,
-				    ck_m3_unsubscribe_res *res)
+CUresult ck_serve_m3_unsubscribe(struct ck_request *q, ck_m3_unsubscribe_args *a,
+				 ck_m3_unsubscribe_res *res)
 {
 	struct subscription *s;
 

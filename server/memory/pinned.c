@@ -289,8 +289,8 @@ static CUresult take_file(struct ck_pinned *p, int fd, uint64_t address, size_t 
 	return CUDA_SUCCESS;
 }
 
-CUresult ck_serve_ck_pinned_file(struct ck_request *q, ck_pinned_file_args *a,
-				 ck_pinned_file_res *res)
+CUresult ck_serve_pinned_file(struct ck_request *q, ck_pinned_file_args *a,
+			      ck_pinned_file_res *res)
 {
 	struct ck_pinned *p = q->session->pinned;
 	int fd = ck_chan_take_fd(q->chan);
@@ -329,7 +329,7 @@ static bool is_valid(const struct ck_pinned *p, const ck_pinned_map_args *a)
 	return a->address >= PAGE && (a->address + a->size <= p->lo || a->address >= p->hi);
 }
 
-CUresult ck_serve_ck_pinned_map(struct ck_request *q, ck_pinned_map_args *a, ck_pinned_map_res *res)
+CUresult ck_serve_pinned_map(struct ck_request *q, ck_pinned_map_args *a, ck_pinned_map_res *res)
 {
 	struct ck_pinned *p = q->session->pinned;
 	CUresult err = CUDA_ERROR_INVALID_VALUE;
@@ -349,7 +349,7 @@ CUresult ck_serve_ck_pinned_map(struct ck_request *q, ck_pinned_map_args *a, ck_
  * The driver waits for the work that uses the memory, as it does for a program of its own. What it
  * says then it says of that work, and the client hears it from there.
  */
-CUresult ck_serve_ck_pinned_unmap(struct ck_request *q, ck_pinned_unmap_args *a, void *res)
+CUresult ck_serve_pinned_unmap(struct ck_request *q, ck_pinned_unmap_args *a, void *res)
 {
 	struct ck_pinned *p = q->session->pinned;
 	const struct ck_range *r;
@@ -396,7 +396,7 @@ static CUresult enqueue(struct ck_request *q, const ck_pinned_copy_args *a)
  * A copy between the device and such memory, in the order of the stream. Unregistering waits for
  * those that are enqueued, so none may be found good and be enqueued after it.
  */
-CUresult ck_serve_ck_pinned_copy(struct ck_request *q, ck_pinned_copy_args *a, void *res)
+CUresult ck_serve_pinned_copy(struct ck_request *q, ck_pinned_copy_args *a, void *res)
 {
 	CUresult err;
 
@@ -408,8 +408,8 @@ CUresult ck_serve_ck_pinned_copy(struct ck_request *q, ck_pinned_copy_args *a, v
 }
 
 /* The same in the legacy stream, and waited for: the driver has a shorter way for that. */
-CUresult ck_serve_ck_pinned_move(struct ck_request *q, ck_pinned_move_args *a,
-				 ck_pinned_move_res *res)
+CUresult ck_serve_pinned_move(struct ck_request *q, ck_pinned_move_args *a,
+			      ck_pinned_move_res *res)
 {
 	CUresult err = CUDA_ERROR_INVALID_VALUE;
 	void *host;

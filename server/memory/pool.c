@@ -52,8 +52,8 @@ CUresult ck_serve_cuMemPoolDestroy(struct ck_request *q, cuMemPoolDestroy_args *
 }
 
 /* An int and a word of 64 bits lie at the same address: both are little-endian. */
-CUresult ck_serve_ck_pool_attribute(struct ck_request *q, ck_pool_attribute_args *a,
-				    ck_pool_attribute_res *res)
+CUresult ck_serve_pool_attribute(struct ck_request *q, ck_pool_attribute_args *a,
+				 ck_pool_attribute_res *res)
 {
 	CUmemPool_attribute attr = (CUmemPool_attribute)a->attr;
 	cuuint64_t value = a->set ? a->value : 0;
@@ -74,8 +74,8 @@ CUresult ck_serve_ck_pool_attribute(struct ck_request *q, ck_pool_attribute_args
 	return err;
 }
 
-CUresult ck_serve_ck_pool_access(struct ck_request *q, ck_pool_access_args *a,
-				 ck_pool_access_res *res)
+CUresult ck_serve_pool_access(struct ck_request *q, ck_pool_access_args *a,
+			      ck_pool_access_res *res)
 {
 	CUmemAccessDesc desc[ACCESS_MAX];
 	size_t bytes = a->map.map_len;
@@ -93,8 +93,8 @@ CUresult ck_serve_ck_pool_access(struct ck_request *q, ck_pool_access_args *a,
 }
 
 /* Memory of one pool through another that has been imported from it. */
-CUresult ck_serve_ck_pool_pointer(struct ck_request *q, ck_pool_pointer_args *a,
-				  ck_pool_pointer_res *res)
+CUresult ck_serve_pool_pointer(struct ck_request *q, ck_pool_pointer_args *a,
+			       ck_pool_pointer_res *res)
 {
 	struct ck_allocation source;
 	CUmemPoolPtrExportData data;
@@ -125,8 +125,8 @@ struct left_pointer {
 };
 
 /* Without a broker the ticket is empty: then the pointer is imported in this session alone. */
-CUresult ck_serve_ck_pool_pointer_leave(struct ck_request *q, ck_pool_pointer_leave_args *a,
-					ck_pool_pointer_leave_res *res)
+CUresult ck_serve_pool_pointer_leave(struct ck_request *q, ck_pool_pointer_leave_args *a,
+				     ck_pool_pointer_leave_res *res)
 {
 	struct ck_allocation memory;
 	struct left_pointer left;
@@ -147,8 +147,8 @@ CUresult ck_serve_ck_pool_pointer_leave(struct ck_request *q, ck_pool_pointer_le
 	return ck_ticket_answer(&ticket, &res->ticket.ticket_val, &res->ticket.ticket_len);
 }
 
-CUresult ck_serve_ck_pool_pointer_claim(struct ck_request *q, ck_pool_pointer_claim_args *a,
-					ck_pool_pointer_claim_res *res)
+CUresult ck_serve_pool_pointer_claim(struct ck_request *q, ck_pool_pointer_claim_args *a,
+				     ck_pool_pointer_claim_res *res)
 {
 	struct left_pointer left;
 	CUdeviceptr at = 0;
@@ -179,8 +179,8 @@ CUresult ck_serve_ck_pool_pointer_claim(struct ck_request *q, ck_pool_pointer_cl
 	return err;
 }
 
-CUresult ck_serve_ck_pointer_pool(struct ck_request *q, ck_pointer_pool_args *a,
-				  ck_pointer_pool_res *res)
+CUresult ck_serve_pointer_pool(struct ck_request *q, ck_pointer_pool_args *a,
+			       ck_pointer_pool_res *res)
 {
 	CUmemoryPool pool = NULL;
 	uint64_t name = 0;

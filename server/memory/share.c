@@ -292,7 +292,7 @@ CUresult ck_share_handle(CUdeviceptr address, const void *bytes, size_t size,
 
 /* --- cuIpc: memory */
 
-CUresult ck_serve_ck_ipc_memory(struct ck_request *q, ck_ipc_memory_args *a, ck_ipc_memory_res *res)
+CUresult ck_serve_ipc_memory(struct ck_request *q, ck_ipc_memory_args *a, ck_ipc_memory_res *res)
 {
 	struct {
 		CUipcMemHandle handle;
@@ -316,8 +316,8 @@ CUresult ck_serve_ck_ipc_memory(struct ck_request *q, ck_ipc_memory_args *a, ck_
 	return ck_ticket_answer(&ticket, &res->ticket.ticket_val, &res->ticket.ticket_len);
 }
 
-CUresult ck_serve_ck_ipc_memory_open(struct ck_request *q, ck_ipc_memory_open_args *a,
-				     ck_ipc_memory_open_res *res)
+CUresult ck_serve_ipc_memory_open(struct ck_request *q, ck_ipc_memory_open_args *a,
+				  ck_ipc_memory_open_res *res)
 {
 	struct {
 		CUipcMemHandle handle;
@@ -344,8 +344,8 @@ CUresult ck_serve_ck_ipc_memory_open(struct ck_request *q, ck_ipc_memory_open_ar
 	return err;
 }
 
-CUresult ck_serve_ck_ipc_memory_close(struct ck_request *q, ck_ipc_memory_close_args *a,
-				      ck_ipc_memory_close_res *res)
+CUresult ck_serve_ipc_memory_close(struct ck_request *q, ck_ipc_memory_close_args *a,
+				   ck_ipc_memory_close_res *res)
 {
 	CUresult err;
 
@@ -360,7 +360,7 @@ CUresult ck_serve_ck_ipc_memory_close(struct ck_request *q, ck_ipc_memory_close_
 
 /* --- cuIpc: events */
 
-CUresult ck_serve_ck_ipc_event(struct ck_request *q, ck_ipc_event_args *a, ck_ipc_event_res *res)
+CUresult ck_serve_ipc_event(struct ck_request *q, ck_ipc_event_args *a, ck_ipc_event_res *res)
 {
 	CUipcEventHandle handle;
 	struct ck_ticket ticket;
@@ -379,8 +379,8 @@ CUresult ck_serve_ck_ipc_event(struct ck_request *q, ck_ipc_event_args *a, ck_ip
 	return ck_ticket_answer(&ticket, &res->ticket.ticket_val, &res->ticket.ticket_len);
 }
 
-CUresult ck_serve_ck_ipc_event_open(struct ck_request *q, ck_ipc_event_open_args *a,
-				    ck_ipc_event_open_res *res)
+CUresult ck_serve_ipc_event_open(struct ck_request *q, ck_ipc_event_open_args *a,
+				 ck_ipc_event_open_res *res)
 {
 	CUipcEventHandle handle;
 	CUevent event = NULL;

@@ -42,7 +42,7 @@ static CUresult unpack(struct ck_request *q, CUarrayMapInfo *m)
 }
 
 /* All or none: what is wrong is found before the driver is asked. */
-CUresult ck_serve_ck_map_arrays(struct ck_request *q, ck_map_arrays_args *a, ck_map_arrays_res *res)
+CUresult ck_serve_map_arrays(struct ck_request *q, ck_map_arrays_args *a, ck_map_arrays_res *res)
 {
 	size_t bytes = a->maps.maps_len, count = bytes / sizeof(CUarrayMapInfo);
 	CUresult err = CUDA_SUCCESS;

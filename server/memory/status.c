@@ -308,7 +308,7 @@ static bool watch(struct ck_session *s, const struct watch *new)
 	return placed;
 }
 
-CUresult ck_serve_ck_event_ask(struct ck_request *q, ck_event_ask_args *a, ck_event_ask_res *res)
+CUresult ck_serve_event_ask(struct ck_request *q, ck_event_ask_args *a, ck_event_ask_res *res)
 {
 	struct watch w = { .object = a->event, .number = a->watch };
 	CUresult err;
@@ -326,7 +326,7 @@ CUresult ck_serve_ck_event_ask(struct ck_request *q, ck_event_ask_args *a, ck_ev
 }
 
 /* Nothing is put into the stream, not even an event: it would be work, which others may wait for. */
-CUresult ck_serve_ck_stream_ask(struct ck_request *q, ck_stream_ask_args *a, ck_stream_ask_res *res)
+CUresult ck_serve_stream_ask(struct ck_request *q, ck_stream_ask_args *a, ck_stream_ask_res *res)
 {
 	/* the legacy stream is another one in each context */
 	struct watch w = { .object = a->stream ? a->stream : q->ctx, .number = a->watch };
@@ -392,8 +392,8 @@ static CUresult take_words(struct ck_status *t, int fd, size_t size)
 	return CUDA_SUCCESS;
 }
 
-CUresult ck_serve_ck_status_file(struct ck_request *q, ck_status_file_args *a,
-				 ck_status_file_res *res)
+CUresult ck_serve_status_file(struct ck_request *q, ck_status_file_args *a,
+			      ck_status_file_res *res)
 {
 	struct ck_status *t = q->session->status;
 	int fd = ck_chan_take_fd(q->chan);

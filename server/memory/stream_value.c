@@ -8,8 +8,8 @@
 
 #define CK_OPERATIONS_MAX 255
 
-CUresult ck_serve_ck_stream_operations(struct ck_request *q, ck_stream_operations_args *a,
-				       void *res)
+CUresult ck_serve_stream_operations(struct ck_request *q, ck_stream_operations_args *a,
+				    void *res)
 {
 	CUstreamBatchMemOpParams operations[CK_OPERATIONS_MAX];
 	size_t size = a->operations.operations_len;

@@ -247,8 +247,8 @@ CUresult ck_serve_cuModuleGetSurfRef(struct ck_request *q, cuModuleGetSurfRef_ar
 					   reference, a->hmod, &res->pSurfRef);
 }
 
-CUresult ck_serve_ck_border_set(struct ck_request *q, ck_border_set_args *a,
-				ck_border_set_res *res)
+CUresult ck_serve_border_set(struct ck_request *q, ck_border_set_args *a,
+			     ck_border_set_res *res)
 {
 	float color[4] = { a->red, a->green, a->blue, a->alpha };
 	CUtexref reference;
@@ -261,8 +261,8 @@ CUresult ck_serve_ck_border_set(struct ck_request *q, ck_border_set_args *a,
 	return ck_driver.cuTexRefSetBorderColor(reference, color);
 }
 
-CUresult ck_serve_ck_border_get(struct ck_request *q, ck_border_get_args *a,
-				ck_border_get_res *res)
+CUresult ck_serve_border_get(struct ck_request *q, ck_border_get_args *a,
+			     ck_border_get_res *res)
 {
 	float color[4] = { 0 };
 	CUtexref reference;

@@ -162,8 +162,8 @@ static CUresult set_access(struct ck_memory *m, CUdeviceptr at, size_t size,
 	return ck_driver.cuMemSetAccess(at, size, desc, count);
 }
 
-CUresult ck_serve_ck_set_access(struct ck_request *q, ck_set_access_args *a,
-				ck_set_access_res *res)
+CUresult ck_serve_set_access(struct ck_request *q, ck_set_access_args *a,
+			     ck_set_access_res *res)
 {
 	CUmemAccessDesc desc[ACCESS_MAX];
 	size_t bytes = a->desc.desc_len;
@@ -202,8 +202,8 @@ CUresult ck_physical_adopt(struct ck_request *q, uint64_t id, CUmemGenericAlloca
 }
 
 /* The driver may give the same handle again, but counts; here each has an id of its own. */
-CUresult ck_serve_ck_physical_retain(struct ck_request *q, ck_physical_retain_args *a,
-				     ck_physical_retain_res *res)
+CUresult ck_serve_physical_retain(struct ck_request *q, ck_physical_retain_args *a,
+				  ck_physical_retain_res *res)
 {
 	CUmemGenericAllocationHandle handle = 0;
 	CUresult err;
@@ -235,7 +235,7 @@ static CUresult export_pool(CUmemoryPool pool, CUmemAllocationHandleType type, i
  * Whether the object may be exported is the driver's to say. What it exports is left with the
  * broker; without one, the ticket is empty, and the object can be imported in this session alone.
  */
-CUresult ck_serve_ck_export(struct ck_request *q, ck_export_args *a, ck_export_res *res)
+CUresult ck_serve_export(struct ck_request *q, ck_export_args *a, ck_export_res *res)
 {
 	CUmemGenericAllocationHandle handle = 0;
 	struct ck_ticket ticket = { 0 };
@@ -310,7 +310,7 @@ static CUresult import_pool(struct ck_request *q, uint64_t id, CUmemoryPool sour
 	return err ? err : import_pool_fd(q, id, fd);
 }
 
-CUresult ck_serve_ck_import(struct ck_request *q, ck_import_args *a, ck_import_res *res)
+CUresult ck_serve_import(struct ck_request *q, ck_import_args *a, ck_import_res *res)
 {
 	CUmemGenericAllocationHandle handle;
 	CUmemoryPool pool;
@@ -325,8 +325,8 @@ CUresult ck_serve_ck_import(struct ck_request *q, ck_import_args *a, ck_import_r
 }
 
 /* What another session has left. */
-CUresult ck_serve_ck_import_ticket(struct ck_request *q, ck_import_ticket_args *a,
-				   ck_import_ticket_res *res)
+CUresult ck_serve_import_ticket(struct ck_request *q, ck_import_ticket_args *a,
+				ck_import_ticket_res *res)
 {
 	size_t size = 0;
 	CUresult err;

@@ -21,7 +21,7 @@ static bool supported(void)
 }
 
 /* Keep the range that the client proposes, if it is free here: taken, or not. One a session. */
-CUresult ck_serve_ck_window(struct ck_request *q, ck_window_args *a, ck_window_res *res)
+CUresult ck_serve_window(struct ck_request *q, ck_window_args *a, ck_window_res *res)
 {
 	struct ck_session *s = q->session;
 	CUdeviceptr got = 0;
@@ -104,7 +104,7 @@ static CUresult map(const struct ck_session *s, CUdeviceptr at, size_t size, CUd
 	return err;
 }
 
-CUresult ck_serve_ck_map(struct ck_request *q, ck_map_args *a, ck_map_res *res)
+CUresult ck_serve_map(struct ck_request *q, ck_map_args *a, ck_map_res *res)
 {
 	const struct ck_session *s = q->session;
 	CUdevice device;
@@ -126,7 +126,7 @@ CUresult ck_serve_ck_map(struct ck_request *q, ck_map_args *a, ck_map_res *res)
 }
 
 /* Unmapping under running work would break the context: the work is waited for. */
-CUresult ck_serve_ck_unmap(struct ck_request *q, ck_unmap_args *a, void *res)
+CUresult ck_serve_unmap(struct ck_request *q, ck_unmap_args *a, void *res)
 {
 	const struct ck_session *s = q->session;
 	struct ck_allocation mapped;

@@ -76,7 +76,7 @@ static CUresult assembly_begin(struct ck_assembly *a, const struct ck_hash *hash
 	return CUDA_SUCCESS;
 }
 
-CUresult ck_serve_ck_image(struct ck_request *q, ck_image_args *args, void *res)
+CUresult ck_serve_image(struct ck_request *q, ck_image_args *args, void *res)
 {
 	struct ck_assembly *a = q->session->assembly;
 	struct ck_hash hash;

@@ -126,15 +126,15 @@ static CUresult launch(struct ck_request *q, ck_launch_args *a, uint64_t *device
 					stream, NULL, params);
 }
 
-CUresult ck_serve_ck_launch(struct ck_request *q, ck_launch_args *a, void *res)
+CUresult ck_serve_launch(struct ck_request *q, ck_launch_args *a, void *res)
 {
 	(void)res;
 	return launch(q, a, NULL);
 }
 
 /* The same in a capture, for a node that kernels may change. */
-CUresult ck_serve_ck_launch_updatable(struct ck_request *q, ck_launch_updatable_args *a,
-				      ck_launch_updatable_res *res)
+CUresult ck_serve_launch_updatable(struct ck_request *q, ck_launch_updatable_args *a,
+				   ck_launch_updatable_res *res)
 {
 	ck_launch_args plain = {
 		.function = a->function, .gx = a->gx, .gy = a->gy, .gz = a->gz,
@@ -148,7 +148,7 @@ CUresult ck_serve_ck_launch_updatable(struct ck_request *q, ck_launch_updatable_
 	return launch(q, &plain, &res->device_node);
 }
 
-CUresult ck_serve_ck_cluster(struct ck_request *q, ck_cluster_args *a, ck_cluster_res *res)
+CUresult ck_serve_cluster(struct ck_request *q, ck_cluster_args *a, ck_cluster_res *res)
 {
 	CUlaunchAttribute attributes[CK_LAUNCH_ATTRIBUTES];
 	CUlaunchConfig config = {

@@ -114,8 +114,8 @@ static struct ck_link *find(struct ck_request *q, uint64_t id)
 	return link ? get(link) : NULL;
 }
 
-CUresult ck_serve_ck_link_create(struct ck_request *q, ck_link_create_args *a,
-				 ck_link_create_res *res)
+CUresult ck_serve_link_create(struct ck_request *q, ck_link_create_args *a,
+			      ck_link_create_res *res)
 {
 	struct ck_link *link;
 	CUresult err = create(a->options.options_val, a->options.options_len, &link);
@@ -162,7 +162,7 @@ static CUresult add(struct ck_link *link, ck_link_add_args *a, char *data, size_
 	return err;
 }
 
-CUresult ck_serve_ck_link_add(struct ck_request *q, ck_link_add_args *a, ck_link_add_res *res)
+CUresult ck_serve_link_add(struct ck_request *q, ck_link_add_args *a, ck_link_add_res *res)
 {
 	struct ck_link *link;
 	char *data = NULL;
@@ -197,8 +197,8 @@ static CUresult complete(struct ck_link *link)
 	return CUDA_SUCCESS;
 }
 
-CUresult ck_serve_ck_link_complete(struct ck_request *q, ck_link_complete_args *a,
-				   ck_link_complete_res *res)
+CUresult ck_serve_link_complete(struct ck_request *q, ck_link_complete_args *a,
+				ck_link_complete_res *res)
 {
 	struct ck_link *link = find(q, a->link);
 	CUresult err;
@@ -229,7 +229,7 @@ static CUresult fetch(const struct ck_link *link, uint64_t offset, ck_link_fetch
 	return CUDA_SUCCESS;
 }
 
-CUresult ck_serve_ck_link_fetch(struct ck_request *q, ck_link_fetch_args *a, ck_link_fetch_res *res)
+CUresult ck_serve_link_fetch(struct ck_request *q, ck_link_fetch_args *a, ck_link_fetch_res *res)
 {
 	struct ck_link *link = find(q, a->link);
 	CUresult err;

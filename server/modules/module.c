@@ -98,7 +98,7 @@ static CUresult load(struct ck_request *q, struct ck_build *b, uint64_t id, bool
 	return err;
 }
 
-CUresult ck_serve_ck_module_load(struct ck_request *q, ck_module_load_args *a, void *res)
+CUresult ck_serve_module_load(struct ck_request *q, ck_module_load_args *a, void *res)
 {
 	struct ck_build b;
 
@@ -107,8 +107,8 @@ CUresult ck_serve_ck_module_load(struct ck_request *q, ck_module_load_args *a, v
 	return load(q, &b, a->module, a->library != 0, a->hash);
 }
 
-CUresult ck_serve_ck_module_build(struct ck_request *q, ck_module_build_args *a,
-				  ck_module_build_res *res)
+CUresult ck_serve_module_build(struct ck_request *q, ck_module_build_args *a,
+			       ck_module_build_res *res)
 {
 	struct ck_build b;
 	CUresult err;
@@ -122,7 +122,7 @@ CUresult ck_serve_ck_module_build(struct ck_request *q, ck_module_build_args *a,
 	return err;
 }
 
-CUresult ck_serve_ck_function(struct ck_request *q, ck_function_args *a, void *res)
+CUresult ck_serve_function(struct ck_request *q, ck_function_args *a, void *res)
 {
 	struct ck_object in;
 	enum ck_kind kind;
@@ -147,7 +147,7 @@ CUresult ck_serve_ck_function(struct ck_request *q, ck_function_args *a, void *r
 				    a->module);
 }
 
-CUresult ck_serve_ck_global(struct ck_request *q, ck_global_args *a, ck_global_res *res)
+CUresult ck_serve_global(struct ck_request *q, ck_global_args *a, ck_global_res *res)
 {
 	CUdeviceptr address = 0;
 	struct ck_object in;
@@ -173,8 +173,8 @@ CUresult ck_serve_ck_global(struct ck_request *q, ck_global_args *a, ck_global_r
 	return err;
 }
 
-CUresult ck_serve_ck_managed_global(struct ck_request *q, ck_managed_global_args *a,
-				    ck_managed_global_res *res)
+CUresult ck_serve_managed_global(struct ck_request *q, ck_managed_global_args *a,
+				 ck_managed_global_res *res)
 {
 	CUdeviceptr address = 0;
 	struct ck_object in;
@@ -191,7 +191,7 @@ CUresult ck_serve_ck_managed_global(struct ck_request *q, ck_managed_global_args
 	return err;
 }
 
-CUresult ck_serve_ck_library_module(struct ck_request *q, ck_library_module_args *a, void *res)
+CUresult ck_serve_library_module(struct ck_request *q, ck_library_module_args *a, void *res)
 {
 	CUlibrary library;
 	CUmodule module = NULL;

@@ -75,7 +75,7 @@ static CUresult launch_read(struct ck_request *q, char **at, const char *end, CU
 	return params_find(&f, block, item.params, &l->kernelParams);
 }
 
-CUresult ck_serve_ck_launch_multi(struct ck_request *q, ck_launch_multi_args *a, void *res)
+CUresult ck_serve_launch_multi(struct ck_request *q, ck_launch_multi_args *a, void *res)
 {
 	CUDA_LAUNCH_PARAMS launches[LAUNCHES] = { 0 };
 	char *at = a->launches.launches_val, *end = at + a->launches.launches_len;

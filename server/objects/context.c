@@ -44,8 +44,8 @@ static void forget_contents(struct ck_session *s, uint64_t id)
 	contexts_changed(s);
 }
 
-CUresult ck_serve_ck_context_create(struct ck_request *q, ck_context_create_args *a,
-				    ck_context_create_res *res)
+CUresult ck_serve_context_create(struct ck_request *q, ck_context_create_args *a,
+				 ck_context_create_res *res)
 {
 	CUcontext context = NULL, popped;
 	CUresult err;
@@ -70,8 +70,8 @@ CUresult ck_serve_ck_context_create(struct ck_request *q, ck_context_create_args
 	return err;
 }
 
-CUresult ck_serve_ck_context_destroy(struct ck_request *q, ck_context_destroy_args *a,
-				     ck_context_destroy_res *res)
+CUresult ck_serve_context_destroy(struct ck_request *q, ck_context_destroy_args *a,
+				  ck_context_destroy_res *res)
 {
 	struct ck_session *s = q->session;
 	CUcontext context;
@@ -89,7 +89,7 @@ CUresult ck_serve_ck_context_destroy(struct ck_request *q, ck_context_destroy_ar
 	return err;
 }
 
-CUresult ck_serve_ck_primary_retain(struct ck_request *q, ck_primary_retain_args *a, void *res)
+CUresult ck_serve_primary_retain(struct ck_request *q, ck_primary_retain_args *a, void *res)
 {
 	struct ck_session *s = q->session;
 	CUcontext context = NULL, known;
@@ -113,7 +113,7 @@ CUresult ck_serve_ck_primary_retain(struct ck_request *q, ck_primary_retain_args
 }
 
 /* The client uses the id of a primary context again after it has gone and come back. */
-CUresult ck_serve_ck_primary_release(struct ck_request *q, ck_primary_release_args *a, void *res)
+CUresult ck_serve_primary_release(struct ck_request *q, ck_primary_release_args *a, void *res)
 {
 	unsigned int flags = 0;
 	int active = 0;
@@ -135,8 +135,8 @@ CUresult ck_serve_ck_primary_release(struct ck_request *q, ck_primary_release_ar
 	return CUDA_SUCCESS;
 }
 
-CUresult ck_serve_ck_primary_reset(struct ck_request *q, ck_primary_reset_args *a,
-				   ck_primary_reset_res *res)
+CUresult ck_serve_primary_reset(struct ck_request *q, ck_primary_reset_args *a,
+				ck_primary_reset_res *res)
 {
 	CUresult err;
 
@@ -152,7 +152,7 @@ CUresult ck_serve_ck_primary_reset(struct ck_request *q, ck_primary_reset_args *
 	return err;
 }
 
-CUresult ck_serve_ck_primary_flags(struct ck_request *q, ck_primary_flags_args *a, void *res)
+CUresult ck_serve_primary_flags(struct ck_request *q, ck_primary_flags_args *a, void *res)
 {
 	CUresult err;
 
@@ -170,7 +170,7 @@ CUresult ck_serve_ck_primary_flags(struct ck_request *q, ck_primary_flags_args *
 }
 
 /* Waiting for the commands before it, and telling their error, is done for every call. */
-CUresult ck_serve_ck_wait(struct ck_request *q, ck_wait_args *a, ck_wait_res *res)
+CUresult ck_serve_wait(struct ck_request *q, ck_wait_args *a, ck_wait_res *res)
 {
 	(void)q;
 	(void)a;

@@ -135,8 +135,8 @@ static CUresult give(const CUdevResource *r, size_t count, char **bytes, u_int *
 	return CUDA_SUCCESS;
 }
 
-CUresult ck_serve_ck_resource_split(struct ck_request *q, ck_resource_split_args *a,
-				    ck_resource_split_res *res)
+CUresult ck_serve_resource_split(struct ck_request *q, ck_resource_split_args *a,
+				 ck_resource_split_res *res)
 {
 	unsigned int groups = ck_min(a->room, CK_GROUPS_MAX);
 	CUdevResource input, rest, *parts;
@@ -164,8 +164,8 @@ CUresult ck_serve_ck_resource_split(struct ck_request *q, ck_resource_split_args
 	return err;
 }
 
-CUresult ck_serve_ck_resource_desc(struct ck_request *q, ck_resource_desc_args *a,
-				   ck_resource_desc_res *res)
+CUresult ck_serve_resource_desc(struct ck_request *q, ck_resource_desc_args *a,
+				ck_resource_desc_res *res)
 {
 	size_t size = a->resources.resources_len, count = size / sizeof(CUdevResource);
 	CUdevResourceDesc desc = NULL;
@@ -189,8 +189,8 @@ CUresult ck_serve_ck_resource_desc(struct ck_request *q, ck_resource_desc_args *
 	return err;
 }
 
-CUresult ck_serve_ck_green_context(struct ck_request *q, ck_green_context_args *a,
-				   ck_green_context_res *res)
+CUresult ck_serve_green_context(struct ck_request *q, ck_green_context_args *a,
+				ck_green_context_res *res)
 {
 	CUcontext context = NULL;
 	CUgreenCtx green;
@@ -209,8 +209,8 @@ CUresult ck_serve_ck_green_context(struct ck_request *q, ck_green_context_args *
 	return err;
 }
 
-CUresult ck_serve_ck_green_destroy(struct ck_request *q, ck_green_destroy_args *a,
-				   ck_green_destroy_res *res)
+CUresult ck_serve_green_destroy(struct ck_request *q, ck_green_destroy_args *a,
+				ck_green_destroy_res *res)
 {
 	struct ck_session *s = q->session;
 	CUcontext context;

@@ -85,7 +85,7 @@ CUresult ck_tpc_map(CUdevice device, struct ck_tpc *out)
 
 #endif
 
-CUresult ck_serve_ck_tpc_map(struct ck_request *q, ck_tpc_map_args *a, ck_tpc_map_res *res)
+CUresult ck_serve_tpc_map(struct ck_request *q, ck_tpc_map_args *a, ck_tpc_map_res *res)
 {
 	struct ck_tpc map = { 0 };
 	CUdevice device = -1;

@@ -387,8 +387,8 @@ static void call_run(struct lane *l, struct ck_request *q, const struct ck_proc 
 	if (unlikely(err) && ck_error_is_sticky(err))
 		ck_deliveries_fail(s->deliveries, head->ctx);
 	/* The reply to a thread for host functions must not wait for the driver: see delivery_part.h. */
-	if (q->proc != CK_PROC_ck_delivery_next && !q->replied)
-		result->delivered = ck_deliveries_take(s, q->proc != CK_PROC_ck_callback_next, &l->along);
+	if (q->proc != CK_PROC_delivery_next && !q->replied)
+		result->delivered = ck_deliveries_take(s, q->proc != CK_PROC_callback_next, &l->along);
 	atomic_fetch_add_explicit(&s->calls, 1, memory_order_relaxed);
 }
 

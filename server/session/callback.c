@@ -233,8 +233,8 @@ static struct ticket *take(struct ck_callbacks *c)
 }
 
 /* A thread of the client is done with one ticket (0: with none) and waits for the next. */
-CUresult ck_serve_ck_callback_next(struct ck_request *q, ck_callback_next_args *a,
-				   ck_callback_next_res *res)
+CUresult ck_serve_callback_next(struct ck_request *q, ck_callback_next_args *a,
+				ck_callback_next_res *res)
 {
 	struct ck_callbacks *c = q->session->callbacks;
 	struct ticket *t;

@@ -12,7 +12,7 @@
 #define CK_FUNCTION_REPEATED 1u	/* in flags: of a stream that is captured, so run by graphs */
 #define CK_FUNCTION_STATUS 2u	/* takes the stream's error: a callback */
 
-CUresult ck_serve_ck_host_function(struct ck_request *q, ck_host_function_args *a, void *res)
+CUresult ck_serve_host_function(struct ck_request *q, ck_host_function_args *a, void *res)
 {
 	struct ck_host_call *call;
 	CUstream stream;
@@ -71,8 +71,8 @@ static struct user *user_create(struct ck_session *session, uint64_t id, uint64_
 	return NULL;
 }
 
-CUresult ck_serve_ck_user_object(struct ck_request *q, ck_user_object_args *a,
-				 ck_user_object_res *res)
+CUresult ck_serve_user_object(struct ck_request *q, ck_user_object_args *a,
+			      ck_user_object_res *res)
 {
 	CUuserObject object = NULL;
 	struct user *user;
@@ -126,8 +126,8 @@ static void put(struct notification *n)
 	ck_unlock(&notifications_lock);
 }
 
-CUresult ck_serve_ck_notification(struct ck_request *q, ck_notification_args *a,
-				  ck_notification_res *res)
+CUresult ck_serve_notification(struct ck_request *q, ck_notification_args *a,
+			       ck_notification_res *res)
 {
 	struct notification *n;
 	CUresult err;
@@ -166,8 +166,8 @@ static struct notification *take(uint64_t number)
 	return n;
 }
 
-CUresult ck_serve_ck_notification_end(struct ck_request *q, ck_notification_end_args *a,
-				      ck_notification_end_res *res)
+CUresult ck_serve_notification_end(struct ck_request *q, ck_notification_end_args *a,
+				   ck_notification_end_res *res)
 {
 	struct notification *n;
 	CUresult err;

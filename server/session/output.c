@@ -215,7 +215,7 @@ static CUresult take(struct ck_output *o, bool errors, char **text, u_int *lengt
 	return CUDA_SUCCESS;
 }
 
-CUresult ck_serve_ck_output(struct ck_request *q, ck_output_args *a, ck_output_res *res)
+CUresult ck_serve_output(struct ck_request *q, ck_output_args *a, ck_output_res *res)
 {
 	struct ck_output *o = q->session->output;
 	CUresult err;

@@ -30,9 +30,9 @@ void ck_retime_command(struct ck_session *session, uint32_t proc, const void *ar
 		r->loading = false;
 		arm(r, !err);
 		break;
-	case CK_PROC_ck_image:
-	case CK_PROC_ck_module_load:
-	case CK_PROC_ck_function:
+	case CK_PROC_image:
+	case CK_PROC_module_load:
+	case CK_PROC_function:
 		if (is_armed(r) && !r->loading && ck_now_ns() - r->recorded_ns > CK_PAUSE_NS)
 			arm(r, false);
 		r->loading = true;

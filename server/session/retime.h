@@ -20,7 +20,7 @@ void ck_retime_command(struct ck_session *session, uint32_t proc, const void *ar
 static inline void ck_retime_call(struct ck_session *session, uint32_t proc)
 {
 	if (unlikely(atomic_load_explicit(&session->retime.armed, memory_order_relaxed)) &&
-	    proc != CK_PROC_ck_module_build)
+	    proc != CK_PROC_module_build)
 		atomic_store_explicit(&session->retime.armed, false, memory_order_relaxed);
 }
 

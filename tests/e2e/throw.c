@@ -68,7 +68,7 @@ static void collect_wait(struct session *s)
 {
 	ck_wait_args args = { .head = { .seq = s->world.seq } };
 	unsigned char buf[128];
-	long n = ck_call_encode(buf, sizeof(buf), 1, CK_PROC_ck_wait, (xdrproc_t)xdr_ck_wait_args,
+	long n = ck_call_encode(buf, sizeof(buf), 1, CK_PROC_wait, (xdrproc_t)xdr_ck_wait_args,
 				&args, 0);
 
 	if (n < 0)

@@ -67,7 +67,7 @@ static bool runs_long(uint32_t number, const void *args)
 {
 	const ck_launch_args *a = args;
 
-	return number == CK_PROC_ck_launch && a->gx && a->gy && a->gz && a->bx && a->by && a->bz &&
+	return number == CK_PROC_launch && a->gx && a->gy && a->gz && a->bx && a->by && a->bz &&
 	       (uint64_t)a->gx * a->gy > 1000 / a->gz;
 }
 

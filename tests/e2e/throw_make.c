@@ -243,8 +243,8 @@ static void fill_field(struct world *w, const struct ck_field *f, char *at, size
 /* What takes the ground from under the rest of a session is thrown less often. */
 static bool destroys(uint32_t proc)
 {
-	return proc == CK_PROC_ck_context_destroy || proc == CK_PROC_ck_primary_release ||
-	       proc == CK_PROC_ck_primary_reset || proc == CK_PROC_cuMemFree_v2 ||
+	return proc == CK_PROC_context_destroy || proc == CK_PROC_primary_release ||
+	       proc == CK_PROC_primary_reset || proc == CK_PROC_cuMemFree_v2 ||
 	       proc == CK_PROC_cuModuleUnload || proc == CK_PROC_cuLibraryUnload ||
 	       proc == CK_PROC_cuStreamDestroy_v2 || proc == CK_PROC_cuEventDestroy_v2;
 }
@@ -253,10 +253,10 @@ static bool destroys(uint32_t proc)
  * value is written: this one never does. */
 static bool waits_for_client(uint32_t proc)
 {
-	return proc == CK_PROC_ck_callback_next || proc == CK_PROC_ck_delivery_next ||
-	       proc == CK_PROC_ck_host_function || proc == CK_PROC_ck_m3_news ||
+	return proc == CK_PROC_callback_next || proc == CK_PROC_delivery_next ||
+	       proc == CK_PROC_host_function || proc == CK_PROC_m3_news ||
 	       proc == CK_PROC_cuStreamWaitValue32_v2 || proc == CK_PROC_cuStreamWaitValue64_v2 ||
-	       proc == CK_PROC_ck_stream_operations;
+	       proc == CK_PROC_stream_operations;
 }
 
 static uint32_t draw_proc(struct world *w)

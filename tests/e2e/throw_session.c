@@ -87,7 +87,7 @@ void send_image(struct session *s, const char *image, size_t size, struct ck_has
 
 	ck_hash(image, size, hash);
 	memcpy(args.hash, hash->bytes, sizeof(args.hash));
-	command(s, CK_PROC_ck_image, &args, image, size);
+	command(s, CK_PROC_image, &args, image, size);
 }
 
 void load(struct session *s, uint64_t id, bool library, const struct ck_hash *hash,
@@ -97,8 +97,8 @@ void load(struct session *s, uint64_t id, bool library, const struct ck_hash *ha
 	ck_function_args f = { .function = function, .module = id, .name = (char *)"store" };
 
 	memcpy(args.hash, hash->bytes, sizeof(args.hash));
-	command(s, CK_PROC_ck_module_load, &args, NULL, 0);
-	command(s, CK_PROC_ck_function, &f, NULL, 0);
+	command(s, CK_PROC_module_load, &args, NULL, 0);
+	command(s, CK_PROC_function, &f, NULL, 0);
 }
 
 static void make_objects(struct session *s)
@@ -108,7 +108,7 @@ static void make_objects(struct session *s)
 	cuEventCreate_args event = { .phEvent = ID_EVENT };
 	struct ck_hash hash;
 
-	command(s, CK_PROC_ck_primary_retain, &context, NULL, 0);
+	command(s, CK_PROC_primary_retain, &context, NULL, 0);
 	send_image(s, image_good, strlen(image_good), &hash);
 	load(s, ID_MODULE, false, &hash, ID_FUNCTION);
 	load(s, ID_LIBRARY, true, &hash, ID_KERNEL);

@@ -24,7 +24,7 @@ static CUfunction function;
 static CUmemoryPool pool;
 
 #define ANSWER(name, field)                                     \
-	case CK_PROC_##name:                                    \
+	case PROC_##name:                                       \
 		((name##_res *)res)->field = (unsigned)truth;   \
 		break
 
@@ -283,8 +283,8 @@ static const struct {
 	  { set_attribute, set_limit, set_cache_config, set_shared_config } },
 	{ "dynamic", CK_PROC_cuOccupancyAvailableDynamicSMemPerBlock, dynamic_shared,
 	  { set_attribute, set_limit } },
-	{ "clusters", CK_PROC_ck_cluster, clusters, { set_attribute, set_limit } },
-	{ "threshold", CK_PROC_ck_pool_attribute, threshold, { set_threshold, destroy_pool } },
+	{ "clusters", CK_PROC_cluster, clusters, { set_attribute, set_limit } },
+	{ "threshold", CK_PROC_pool_attribute, threshold, { set_threshold, destroy_pool } },
 	{ "pool", CK_PROC_cuDeviceGetMemPool, current_pool,
 	  { set_pool, set_pool_by_location, destroy_pool } },
 	{ "granularity", CK_PROC_cuMemGetAllocationGranularity, granularity, { NULL } },
@@ -294,7 +294,7 @@ static size_t asked(size_t i)
 {
 	size_t n = peer_count(kept[i].message);
 
-	if (kept[i].message == CK_PROC_ck_pool_attribute) {	/* it sets them, too */
+	if (kept[i].message == CK_PROC_pool_attribute) {	/* it sets them, too */
 		for (size_t k = 0, all = n; k < all; k++) {
 			const ck_pool_attribute_args *args = peer_args(kept[i].message, k);
 

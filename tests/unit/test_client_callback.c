@@ -43,7 +43,7 @@ static void next(const ck_callback_next_args *a, ck_callback_next_res *res)
 static CUresult answer(const struct peer_message *m, void *res, struct peer_payload *payload)
 {
 	(void)payload;
-	if (m->number == CK_PROC_ck_callback_next)
+	if (m->number == CK_PROC_callback_next)
 		next(m->args, res);
 	return CUDA_SUCCESS;
 }
@@ -105,7 +105,7 @@ static void callback(CUstream stream, CUresult status, void *data)
 
 static uint64_t registered(size_t index)
 {
-	ck_host_function_args *args = peer_args(CK_PROC_ck_host_function, index);
+	ck_host_function_args *args = peer_args(CK_PROC_host_function, index);
 
 	assert_non_null(args);
 	return args->callback;
@@ -212,7 +212,7 @@ static void test_wrong_arguments_are_refused_at_once(void **state)
 	assert_int_equal(cuUserObjectCreate(&user, NULL, count, 1, 0), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(cuUserObjectCreate(&user, NULL, count, 0, 1), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(cuUserObjectRetain((CUuserObject)none, 1), CUDA_ERROR_INVALID_VALUE);
-	assert_int_equal(peer_count(CK_PROC_ck_host_function), 0);
+	assert_int_equal(peer_count(CK_PROC_host_function), 0);
 }
 
 static void test_a_user_object_is_freed_with_its_destructor(void **state)
@@ -222,7 +222,7 @@ static void test_a_user_object_is_freed_with_its_destructor(void **state)
 
 	(void)state;
 	assert_int_equal(cuUserObjectCreate(&user, (void *)&calls, count, 2, 1), CUDA_SUCCESS);
-	args = peer_args(CK_PROC_ck_user_object, 0);
+	args = peer_args(CK_PROC_user_object, 0);
 	assert_int_equal(args->count, 2);
 	assert_int_equal(cuUserObjectRelease(user, 2), CUDA_SUCCESS);
 	await(hand_out(args->callback, 0));

@@ -116,7 +116,7 @@ static CUresult send_one(unsigned int thread, unsigned int i, unsigned int kind,
 	if (kind == KINDS - 1)
 		return ck_wire_cuMemFree_v2(thread + 1, name);
 	memcpy(scratch, cut(name), sizes[kind]);
-	err = ck_wire_ck_upload(thread + 1, name, 5, 0, scratch, sizes[kind]);
+	err = ck_wire_upload(thread + 1, name, 5, 0, scratch, sizes[kind]);
 	memset(scratch, 0xee, sizes[kind]); /* it is the caller's again */
 	return err;
 }
@@ -125,7 +125,7 @@ static void check_one(const struct peer_message *m, uint64_t seq, unsigned int *
 {
 	const ck_upload_args *upload = m->args;
 	const cuMemFree_v2_args *no_payload = m->args;
-	bool bulk = m->number == CK_PROC_ck_upload;
+	bool bulk = m->number == CK_PROC_upload;
 	uint64_t name = bulk ? upload->dst : no_payload->dptr;
 	unsigned int thread = (unsigned int)(name >> 48), kind = (unsigned int)(name & 0xffff);
 
@@ -456,13 +456,14 @@ static void a_message_that_cannot_be_encoded_is_refused_and_takes_no_number(void
 	memset(name, 'x', CK_STRING_MAX + 1);
 	name[CK_STRING_MAX + 1] = '\0';
 	assert_int_equal(send_one(0, 0, 1, scratch), CUDA_SUCCESS);
-	assert_int_equal(ck_wire_ck_function(1, 20, 21, name), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(ck_wire_function(1, 20, 21, name), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(send_one(0, 1, 2, scratch), CUDA_SUCCESS);
-	assert_int_equal(ck_wire_ck_launch(1, 20, 1, 1, 1, 1, 1, 1, 0, 0, NULL, 0, pattern,
-					   2 * CK_RECORD_MAX),
+	assert_int_equal(ck_wire_launch(&(ck_launch_args){
+				 .head.ctx = 1, .function = 20, .gx = 1, .gy = 1, .gz = 1, .bx = 1,
+				 .by = 1, .bz = 1, .params = CK_LIST(pattern, 2 * CK_RECORD_MAX) }),
 			 CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(send_one(0, 2, 2, scratch), CUDA_SUCCESS);
-	assert_int_equal(ck_wire_ck_upload(1, 20, 0, 0, pattern, 0x7fffffff), /* not touched */
+	assert_int_equal(ck_wire_upload(1, 20, 0, 0, pattern, 0x7fffffff), /* not touched */
 			 CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(send_one(0, 3, KINDS - 1, scratch), CUDA_SUCCESS);
 	assert_all_read(&r);
@@ -492,7 +493,7 @@ static void the_longest_message_goes_out(void **state)
 	(void)state;
 	assert_int_equal(pthread_create(&r.thread, NULL, count_them, &r), 0);
 	for (; size < most + 32; size += 4)
-		assert_int_equal(ck_wire_ck_stream_operations(1, 5, pattern, size, 0),
+		assert_int_equal(ck_wire_stream_operations(1, 5, pattern, size, 0),
 				 size <= most ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
 	assert_all_read(&r);
 }

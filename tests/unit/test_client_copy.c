@@ -72,15 +72,15 @@ static void carry_out(const void *bytes, unsigned char *payload)
 
 static void command(const struct peer_message *m)
 {
-	if (m->number == CK_PROC_ck_upload_3d) {
+	if (m->number == CK_PROC_upload_3d) {
 		const ck_upload_3d_args *args = m->args;
 
 		carry_out(args->copy, m->bulk);
-	} else if (m->number == CK_PROC_ck_copy_3d) {
+	} else if (m->number == CK_PROC_copy_3d) {
 		const ck_copy_3d_args *args = m->args;
 
 		carry_out(args->copy, NULL);
-	} else if (m->number == CK_PROC_ck_upload) {
+	} else if (m->number == CK_PROC_upload) {
 		const ck_upload_args *args = m->args;
 
 		memcpy(on_device(args->dst), m->bulk, m->bulk_size);
@@ -101,14 +101,14 @@ static CUresult answer(const struct peer_message *m, void *res, struct peer_payl
 
 	(void)res;
 	payload->data = bytes;
-	if (m->number == CK_PROC_ck_download_3d) {
+	if (m->number == CK_PROC_download_3d) {
 		const ck_download_3d_args *args = m->args;
 		CUDA_MEMCPY3D c;
 
 		memcpy(&c, args->copy, sizeof(c));
 		carry_out(&c, bytes);
 		payload->size = c.WidthInBytes * c.Height * c.Depth;
-	} else if (m->number == CK_PROC_ck_download) {
+	} else if (m->number == CK_PROC_download) {
 		const ck_download_args *args = m->args;
 
 		memcpy(bytes, on_device(args->src), args->size);
@@ -156,9 +156,9 @@ static int clear(void **state)
 
 static size_t moved(void)
 {
-	return peer_count(CK_PROC_ck_upload) + peer_count(CK_PROC_ck_download) +
-	       peer_count(CK_PROC_ck_upload_3d) + peer_count(CK_PROC_ck_download_3d) +
-	       peer_count(CK_PROC_ck_copy_3d) + peer_count(CK_PROC_cuMemcpyDtoD_v2) +
+	return peer_count(CK_PROC_upload) + peer_count(CK_PROC_download) +
+	       peer_count(CK_PROC_upload_3d) + peer_count(CK_PROC_download_3d) +
+	       peer_count(CK_PROC_copy_3d) + peer_count(CK_PROC_cuMemcpyDtoD_v2) +
 	       peer_count(CK_PROC_cuMemcpyDtoDAsync_v2);
 }
 
@@ -577,7 +577,7 @@ static void a_large_upload_is_waited_for(void **state)
 	assert_int_equal(cuStreamSynchronize(stream), CUDA_SUCCESS);
 	peer_clear();
 	assert_int_equal(cuMemcpyHtoDAsync_v2(d, large, sizeof(large), stream), CUDA_SUCCESS);
-	assert_true(peer_count(CK_PROC_ck_upload_part) > 0);
+	assert_true(peer_count(CK_PROC_upload_part) > 0);
 	assert_int_equal(cuStreamSynchronize(stream), CUDA_SUCCESS);
 	assert_int_equal(cuStreamSynchronize(stream), CUDA_SUCCESS);
 	assert_int_equal(peer_count(CK_PROC_cuStreamSynchronize), 1);

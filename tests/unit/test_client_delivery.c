@@ -43,7 +43,7 @@ static CUresult answer(const struct peer_message *m, void *res, struct peer_payl
 {
 	ck_delivery_next_res *r = res;
 
-	if (m->number != CK_PROC_ck_delivery_next) {
+	if (m->number != CK_PROC_delivery_next) {
 		((ck_result *)res)->delivered = part.told;
 		return CUDA_SUCCESS;
 	}
@@ -105,10 +105,10 @@ static uint64_t copied(unsigned char *to, size_t size)
 
 	peer_clear();
 	ok(cuMemcpyDtoHAsync_v2(to, DEVICE, size, stream));
-	args = peer_args(CK_PROC_ck_deliver, 0);
+	args = peer_args(CK_PROC_deliver, 0);
 	assert_non_null(args);
 	assert_int_equal(args->size, size);
-	assert_int_equal(peer_count(CK_PROC_ck_download), 0);
+	assert_int_equal(peer_count(CK_PROC_download), 0);
 	number = args->number;
 	return number;
 }

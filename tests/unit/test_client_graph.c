@@ -36,11 +36,11 @@ static int links_until = -1;	/* messages with edges, before one is refused */
 
 static CUresult answer(const struct peer_message *m, void *res, struct peer_payload *payload)
 {
-	if (m->number == CK_PROC_ck_capture_end) {
+	if (m->number == CK_PROC_capture_end) {
 		((ck_capture_end_res *)res)->graph = GRAPH;
 		return end_error;
 	}
-	if (m->number == CK_PROC_ck_capture_copy) {
+	if (m->number == CK_PROC_capture_copy) {
 		const ck_capture_copy_args *args = m->args;
 		CUDA_MEMCPY3D c;
 
@@ -49,12 +49,12 @@ static CUresult answer(const struct peer_message *m, void *res, struct peer_payl
 			mirrors[mirror_count++] = (uintptr_t)c.srcHost;
 		if (c.dstMemoryType == CU_MEMORYTYPE_HOST)
 			mirrors[mirror_count++] = (uintptr_t)c.dstHost;
-	} else if (m->number == CK_PROC_ck_graph_nodes) {
+	} else if (m->number == CK_PROC_graph_nodes) {
 		ck_graph_nodes_res *r = res;
 
 		r->nodes.nodes_val = nodes;
 		r->nodes.nodes_len = 3;
-	} else if (m->number == CK_PROC_ck_graph_edges) {
+	} else if (m->number == CK_PROC_graph_edges) {
 		ck_graph_edges_res *r = res;
 
 		r->from.from_val = nodes;
@@ -62,19 +62,19 @@ static CUresult answer(const struct peer_message *m, void *res, struct peer_payl
 		r->from.from_len = r->to.to_len = 2;
 		r->data.data_val = (char *)edge_data;
 		r->data.data_len = sizeof(edge_data);
-	} else if (m->number == CK_PROC_ck_graph_link) {
+	} else if (m->number == CK_PROC_graph_link) {
 		return links_until-- == 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
-	} else if (m->number == CK_PROC_ck_graph_instantiate) {
+	} else if (m->number == CK_PROC_graph_instantiate) {
 		ck_graph_instantiate_res *r = res;
 
 		r->mirrors.mirrors_val = mirrors;
 		r->mirrors.mirrors_len = mirror_count;
-	} else if (m->number == CK_PROC_ck_mirror_read) {
+	} else if (m->number == CK_PROC_mirror_read) {
 		const ck_mirror_read_args *args = m->args;
 
 		payload->data = bytes + args->offset;
 		payload->size = args->size;
-	} else if (m->number == CK_PROC_ck_graph_end) {
+	} else if (m->number == CK_PROC_graph_end) {
 		ck_graph_end_res *r = res;
 
 		r->gone.gone_val = mirrors;
@@ -376,7 +376,7 @@ static void another_thread_ends_a_capture_to_no_avail(void **state)
 	assert_int_equal(pthread_create(&thread, NULL, end_it, &err), 0);
 	pthread_join(thread, NULL);
 	assert_int_equal(err, CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
-	assert_int_equal(peer_count(CK_PROC_ck_capture_end), 1);
+	assert_int_equal(peer_count(CK_PROC_capture_end), 1);
 	assert_false(ck_captures_any());
 	assert_int_equal(ended(), CUDA_ERROR_ILLEGAL_STATE);
 }
@@ -442,7 +442,7 @@ static void nodes_go_with_their_graph(void **state)
 
 static unsigned int links(size_t i, u_int *count)
 {
-	const ck_graph_link_args *a = peer_args(CK_PROC_ck_graph_link, i);
+	const ck_graph_link_args *a = peer_args(CK_PROC_graph_link, i);
 
 	*count = a->from.from_len;
 	assert_int_equal(a->to.to_len, *count);
@@ -465,7 +465,7 @@ static void many_edges_are_made_all_or_none(void **state)
 	for (size_t i = 0; i < MANY; i++)
 		ends[i] = list[i % 3];
 	assert_int_equal(cuGraphAddDependencies_v2(graph, ends, ends, data, MANY), CUDA_SUCCESS);
-	for (size_t i = 0; i < peer_count(CK_PROC_ck_graph_link); i++) {
+	for (size_t i = 0; i < peer_count(CK_PROC_graph_link); i++) {
 		assert_int_equal(links(i, &n), 0);
 		sum += n;
 	}
@@ -475,7 +475,7 @@ static void many_edges_are_made_all_or_none(void **state)
 	assert_int_equal(cuGraphAddDependencies_v2(graph, ends, ends, data, MANY),
 			 CUDA_ERROR_INVALID_VALUE);
 	links_until = -1;
-	assert_int_equal(peer_count(CK_PROC_ck_graph_link), 3);
+	assert_int_equal(peer_count(CK_PROC_graph_link), 3);
 	assert_int_equal(links(0, &made), 0);
 	assert_int_equal(links(2, &n), 1);
 	assert_int_equal(n, made);
@@ -522,7 +522,7 @@ static void host_memory_is_read_and_written_at_each_launch(void **state)
 	assert_int_equal(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED), 0);
 	assert_int_equal(cuMemcpy2DAsync_v2(&up, stream), CUDA_SUCCESS);
 	assert_int_equal(cuMemcpy2DAsync_v2(&down, stream), CUDA_SUCCESS);
-	assert_int_equal(peer_count(CK_PROC_ck_upload_3d), 0);
+	assert_int_equal(peer_count(CK_PROC_upload_3d), 0);
 	assert_int_equal(cuStreamEndCapture(stream, &graph), CUDA_SUCCESS);
 	assert_int_equal(mirror_count, 2);
 	assert_int_equal(cuGraphInstantiateWithFlags(&exec, graph, 0), CUDA_SUCCESS);
@@ -532,8 +532,8 @@ static void host_memory_is_read_and_written_at_each_launch(void **state)
 		for (size_t i = 0; i < sizeof(bytes); i++)
 			bytes[i] = (unsigned char)(round * 50 + i);
 		assert_int_equal(cuGraphLaunch(exec, stream), CUDA_SUCCESS);
-		assert_int_equal(peer_count(CK_PROC_ck_mirror_fill), 1);
-		fill = peer_args(CK_PROC_ck_mirror_fill, 0);
+		assert_int_equal(peer_count(CK_PROC_mirror_fill), 1);
+		fill = peer_args(CK_PROC_mirror_fill, 0);
 		assert_int_equal(fill->mirror, mirrors[0]);
 		assert_int_equal(fill->data_length, 16);
 		assert_int_equal(out[0], round * 50);

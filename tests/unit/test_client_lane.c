@@ -197,7 +197,7 @@ static bool give_long_text(const struct peer_message *m, int index)
 	ck_module_build_args *args = m->args;
 	ck_module_build_res res = { .info_log = { LONG, text } };
 
-	peer_check(index == 0 && m->number == CK_PROC_ck_module_build);
+	peer_check(index == 0 && m->number == CK_PROC_module_build);
 	peer_check(args->options.options_len == LONG);
 	peer_check(memcmp(args->options.options_val, text, LONG) == 0);
 	reply(m, &res);
@@ -207,24 +207,22 @@ static bool give_long_text(const struct peer_message *m, int index)
 static void arguments_and_results_of_nearly_a_record_s_length_pass(void **state)
 {
 	struct player p = { .play = give_long_text };
-	unsigned char hash[32] = { 0 };
-	void *info, *error;
-	size_t info_size, error_size;
+	ck_module_build_args a = { .head.ctx = 1, .module = 2 };
+	ck_module_build_res r;
 
 	(void)state;
 	text = malloc(LONG);
 	for (unsigned int i = 0; i < LONG; i++)
 		text[i] = (char)(i * 31 >> 3);
 	start(&p);
-	assert_int_equal(ck_wire_ck_module_build(1, 2, 0, hash, text, LONG, &info, &info_size,
-						 &error, &error_size),
-			 CUDA_SUCCESS);
-	assert_int_equal(info_size, LONG);
-	assert_memory_equal(info, text, LONG);
-	assert_int_equal(error_size, 0);
+	a.options.options_val = text;
+	a.options.options_len = LONG;
+	assert_int_equal(ck_wire_module_build(&a, &r), CUDA_SUCCESS);
+	assert_int_equal(r.info_log.info_log_len, LONG);
+	assert_memory_equal(r.info_log.info_log_val, text, LONG);
+	assert_int_equal(r.error_log.error_log_len, 0);
 	end(&p);
-	free(info);
-	free(error);
+	xdr_free((xdrproc_t)xdr_ck_module_build_res, &r);
 	free(text);
 }
 
@@ -233,9 +231,8 @@ static void a_call_that_no_record_holds_is_refused_and_harms_nothing(void **stat
 {
 	struct player p = { .play = give_any_memory };
 	size_t bytes = 5, total = 6;
-	unsigned char hash[32] = { 0 };
 	char *name = malloc(2 * CK_RECORD_MAX);
-	void *info = NULL, *error = NULL;
+	ck_module_build_res r;
 	CUdeviceptr at;
 	int managed;
 
@@ -243,11 +240,12 @@ static void a_call_that_no_record_holds_is_refused_and_harms_nothing(void **stat
 	memset(name, 'x', 2 * CK_RECORD_MAX);
 	name[CK_STRING_MAX + 1] = '\0';
 	start(&p);
-	assert_int_equal(ck_wire_ck_global(1, 2, name, &at, &bytes, &managed),
+	assert_int_equal(ck_wire_global(1, 2, name, &at, &bytes, &managed),
 			 CUDA_ERROR_INVALID_VALUE);
 	for (size_t size = CK_RECORD_MAX - 100; size < 2 * CK_RECORD_MAX; size += 70000)
-		assert_int_equal(ck_wire_ck_module_build(1, 2, 0, hash, name, size, &info, &bytes,
-							 &error, &bytes),
+		assert_int_equal(ck_wire_module_build(&(ck_module_build_args){
+					 .head.ctx = 1, .module = 2,
+					 .options = CK_LIST(name, size) }, &r),
 				 CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(ck_client_current()->state, CK_STATE_READY);
 	assert_int_equal(ck_wire_cuMemGetInfo_v2(77, &bytes, &total), CUDA_SUCCESS);
@@ -270,7 +268,7 @@ static bool give_bulk(const struct peer_message *m, int index)
 	ck_download_res res = { .data_length = (u_int)args->size };
 	uint32_t tail = index % 3 == 2 ? CUDA_ERROR_ILLEGAL_ADDRESS : 0;
 
-	peer_check(m->number == CK_PROC_ck_download);
+	peer_check(m->number == CK_PROC_download);
 	peer_reply(far, m->xid, m->proc->xdr_res, &res, pattern + args->src, args->size, &tail);
 	return true;
 }
@@ -313,7 +311,7 @@ static void payloads_of_odd_sizes_come_whole_and_stay_in_bounds(void **state)
 		struct ck_sink sink = { buf + GUARD, size };
 
 		memset(buf, 0xaa, size + 2 * GUARD);
-		assert_int_equal(ck_wire_ck_download(1, i % 13, 0, size, 0, &sink),
+		assert_int_equal(ck_wire_download(1, i % 13, 0, size, 0, &sink),
 				 i % 3 == 2 ? CUDA_ERROR_ILLEGAL_ADDRESS : CUDA_SUCCESS);
 		assert_guarded(buf, size);
 		assert_memory_equal(buf + GUARD, pattern + i % 13, size);
@@ -342,7 +340,7 @@ static void an_error_without_payload_leaves_the_sink_alone(void **state)
 	(void)state;
 	start(&p);
 	for (int i = 0; i < 2; i++)
-		assert_int_equal(ck_wire_ck_download(1, 1, 0, 1, 0, &sink),
+		assert_int_equal(ck_wire_download(1, 1, 0, 1, 0, &sink),
 				 CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(byte, 0xaa);
 	assert_int_equal(ck_client_current()->state, CK_STATE_READY);
@@ -380,7 +378,7 @@ static int exchange_download(size_t size, unsigned char *buf)
 	ck_download_res res = { 0 };
 	struct ck_sink sink = { buf, size };
 	struct ck_exchange x = {
-		.proc = CK_PROC_ck_download, .args = &args, .res = &res, .sink = &sink,
+		.proc = CK_PROC_download, .args = &args, .res = &res, .sink = &sink,
 		.xdr_args = (xdrproc_t)xdr_ck_download_args,
 		.xdr_res = (xdrproc_t)xdr_ck_download_res,
 	};
@@ -582,7 +580,7 @@ static void a_peer_that_dies_inside_a_payload_ends_the_session(void **state)
 	(void)state;
 	start(&p);
 	for (int i = 0; i < 3; i++)
-		assert_int_equal(ck_wire_ck_download(1, 1, 0, 4000, 0, &sink),
+		assert_int_equal(ck_wire_download(1, 1, 0, 4000, 0, &sink),
 				 CUDA_ERROR_DEVICE_UNAVAILABLE);
 	assert_int_equal(ck_client_current()->state, CK_STATE_LOST);
 	end(&p);
@@ -665,7 +663,7 @@ static bool print_something(const struct peer_message *m, int index)
 	ck_output_res output = { 0 };
 	cuMemGetInfo_v2_res memory = { .head.output = index == 0 };
 
-	if (m->number == CK_PROC_ck_output) {
+	if (m->number == CK_PROC_output) {
 		peer_check(index >= 1 && index <= 3);
 		output.head.output = index < 3;
 		output.text.text_val = pieces[index - 1];

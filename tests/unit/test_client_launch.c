@@ -89,13 +89,13 @@ static int clear(void **state)
 
 static const ck_launch_args *only_launch(void)
 {
-	assert_int_equal(peer_count(CK_PROC_ck_launch), 1);
-	return peer_args(CK_PROC_ck_launch, 0);
+	assert_int_equal(peer_count(CK_PROC_launch), 1);
+	return peer_args(CK_PROC_launch, 0);
 }
 
 static void assert_nothing_launched(void)
 {
-	assert_int_equal(peer_count(CK_PROC_ck_launch), 0);
+	assert_int_equal(peer_count(CK_PROC_launch), 0);
 }
 
 /* --- parameters */
@@ -254,7 +254,7 @@ static void bad_dimensions_are_refused_and_the_largest_are_not(void **state)
 	assert_int_equal(cuLaunchKernel(no_args, 0x7fffffff, 65535, 65535, 1, 1, 64, 0, NULL, NULL,
 					NULL),
 			 CUDA_SUCCESS);
-	assert_int_equal(peer_count(CK_PROC_ck_launch), 1);
+	assert_int_equal(peer_count(CK_PROC_launch), 1);
 }
 
 static void bad_handles_and_no_context_are_refused(void **state)
@@ -343,13 +343,13 @@ static void a_function_is_announced_once_and_before_its_launch(void **state)
 
 		assert_int_equal(launch(f, 1, 0, params, NULL), CUDA_SUCCESS);
 	}
-	assert_int_equal(peer_count(CK_PROC_ck_function), 1);
-	assert_int_equal(peer_count(CK_PROC_ck_launch), 3);
-	announced = peer_args(CK_PROC_ck_function, 0);
+	assert_int_equal(peer_count(CK_PROC_function), 1);
+	assert_int_equal(peer_count(CK_PROC_launch), 3);
+	announced = peer_args(CK_PROC_function, 0);
 	assert_string_equal(announced->name, "_Z9templatedIdEvPT_S0_");
 	assert_int_equal(announced->module, ((struct ck_module *)module)->object.id);
 	assert_int_equal(announced->head.seq + 1,
-			 ((ck_launch_args *)peer_args(CK_PROC_ck_launch, 0))->head.seq);
+			 ((ck_launch_args *)peer_args(CK_PROC_launch, 0))->head.seq);
 }
 
 static void too_many_threads_for_the_kernel_ask_the_driver_once(void **state)
@@ -365,7 +365,7 @@ static void too_many_threads_for_the_kernel_ask_the_driver_once(void **state)
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(launch(bounded, 193, 0, params, NULL), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(peer_count(CK_PROC_cuFuncGetAttribute), 1);
-	assert_int_equal(peer_count(CK_PROC_ck_launch), 1);
+	assert_int_equal(peer_count(CK_PROC_launch), 1);
 	ck_cache_clear();
 	driver_max_threads = 200; /* its word counts, not the image's */
 	assert_int_equal(launch(bounded, 200, 0, params, NULL), CUDA_SUCCESS);
@@ -400,7 +400,7 @@ static void too_much_shared_memory_asks_the_driver_once_and_is_refused(void **st
 		assert_int_equal(launch(bounded, 1, too_much[i], params, NULL),
 				 CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(peer_count(CK_PROC_cuFuncGetAttribute), 1);
-	assert_int_equal(peer_count(CK_PROC_ck_launch), 1);
+	assert_int_equal(peer_count(CK_PROC_launch), 1);
 }
 
 static CUresult allow_shared(int size)
@@ -422,7 +422,7 @@ static void shared_memory_that_was_asked_for_is_allowed_without_a_question(void 
 	assert_int_equal(peer_count(CK_PROC_cuFuncGetAttribute), 0);
 	assert_int_equal(launch(bounded, 1, 65537, params, NULL), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(launch(bounded, 1, 0x80000000u, params, NULL), CUDA_ERROR_INVALID_VALUE);
-	assert_int_equal(peer_count(CK_PROC_ck_launch), 1);
+	assert_int_equal(peer_count(CK_PROC_launch), 1);
 	/* the same again stays here */
 	assert_int_equal(allow_shared(65536), CUDA_SUCCESS);
 	assert_int_equal(peer_count(CK_PROC_cuFuncSetAttribute), 0);
@@ -472,7 +472,7 @@ static void attributes_travel_with_ids_in_place_of_events(void **state)
 	assert_int_equal(cuEventDestroy_v2(event), CUDA_SUCCESS);
 	given[2].value.programmaticEvent.event = event;
 	assert_int_equal(launch_with(given, 4), CUDA_ERROR_INVALID_HANDLE);
-	assert_int_equal(peer_count(CK_PROC_ck_launch), 1);
+	assert_int_equal(peer_count(CK_PROC_launch), 1);
 }
 
 static void clusters_that_cannot_be_are_refused_at_once(void **state)
@@ -487,11 +487,11 @@ static void clusters_that_cannot_be_are_refused_at_once(void **state)
 	cluster.value.clusterDim.x = 1;
 	cluster.value.clusterDim.z = 0;
 	assert_int_equal(launch_with(&cluster, 1), CUDA_ERROR_INVALID_VALUE);
-	assert_int_equal(peer_count(CK_PROC_ck_launch), 0);
+	assert_int_equal(peer_count(CK_PROC_launch), 0);
 	/* none of the three: nothing is asked for */
 	cluster.value.clusterDim.x = cluster.value.clusterDim.y = 0;
 	assert_int_equal(launch_with(&cluster, 1), CUDA_SUCCESS);
-	assert_int_equal(peer_count(CK_PROC_ck_launch), 1);
+	assert_int_equal(peer_count(CK_PROC_launch), 1);
 }
 
 static void lists_of_attributes_are_bounded(void **state)

@@ -68,9 +68,9 @@ static void command(const struct peer_message *m)
 {
 	const ck_upload_args *a = m->args;
 
-	if (m->number == CK_PROC_ck_upload)
+	if (m->number == CK_PROC_upload)
 		memcpy(place(a->dst), m->bulk, m->bulk_size);
-	if (m->number == CK_PROC_ck_launch) {
+	if (m->number == CK_PROC_launch) {
 		launched_behind = returned;
 		launched = true;
 	}
@@ -92,15 +92,15 @@ static CUresult call(const struct peer_message *m, void *res, struct peer_payloa
 {
 	const ck_fetch_args *f = m->args;
 
-	if (m->number == CK_PROC_ck_callback_next) {
+	if (m->number == CK_PROC_callback_next) {
 		hand_out(res);
-	} else if (m->number == CK_PROC_ck_window) {
+	} else if (m->number == CK_PROC_window) {
 		((ck_window_res *)res)->taken = takes(m->args);
-	} else if (m->number == CK_PROC_ck_map) {
+	} else if (m->number == CK_PROC_map) {
 		const ck_map_args *a = m->args;
 
 		memset(place(a->address), 0, a->size);
-	} else if (m->number == CK_PROC_ck_fetch && f->size > 0) {
+	} else if (m->number == CK_PROC_fetch && f->size > 0) {
 		if (fetch_error)
 			return fetch_error;
 		*payload = (struct peer_payload){ place(f->src), f->size };
@@ -141,7 +141,7 @@ static size_t sent(void)
 
 	peer_settle();
 	for (size_t i = 0; i < peer.count; i++)
-		bytes += peer.log[i].number == CK_PROC_ck_upload ? peer.log[i].bulk_size : 0;
+		bytes += peer.log[i].number == CK_PROC_upload ? peer.log[i].bulk_size : 0;
 	return bytes;
 }
 
@@ -150,7 +150,7 @@ static size_t fetched(void)
 	size_t bytes = 0;
 	ck_fetch_args *a;
 
-	for (size_t i = 0; (a = peer_args(CK_PROC_ck_fetch, i)) != NULL; i++)
+	for (size_t i = 0; (a = peer_args(CK_PROC_fetch, i)) != NULL; i++)
 		bytes += a->size;
 	return bytes;
 }
@@ -164,7 +164,7 @@ static void only_pages_that_were_touched_are_sent_before_the_first_launch(void *
 	p[4 * CK_PAGE + 5] = 4;
 	p[9 * CK_PAGE] = 9;
 	ck_managed_launch(0);
-	assert_int_equal(peer_count(CK_PROC_ck_upload), 2);
+	assert_int_equal(peer_count(CK_PROC_upload), 2);
 	assert_int_equal(sent(), 3 * CK_PAGE);
 	assert_int_equal(*place((uint64_t)p + 4 * CK_PAGE + 5), 4);
 	release(p);
@@ -217,7 +217,7 @@ static void a_touch_after_a_launch_finds_what_the_device_wrote(void **state)
 	assert_int_equal(p[5], 50);
 	assert_int_equal(p[6], 60);
 	/* the first fetch waits for the device, and brings a few pages more */
-	assert_int_equal(((ck_fetch_args *)peer_args(CK_PROC_ck_fetch, 0))->wait, CK_FETCH_CONTEXT);
+	assert_int_equal(((ck_fetch_args *)peer_args(CK_PROC_fetch, 0))->wait, CK_FETCH_CONTEXT);
 	assert_int_equal(fetched(), 16 * CK_PAGE);
 	release(p);
 }
@@ -234,7 +234,7 @@ static void a_scan_is_fetched_in_growing_pieces(void **state)
 		sum += p[i];
 	assert_int_equal(sum, 0);
 	assert_int_equal(fetched(), size);
-	assert_true(peer_count(CK_PROC_ck_fetch) < 14);
+	assert_true(peer_count(CK_PROC_fetch) < 14);
 	release(p);
 }
 
@@ -271,7 +271,7 @@ static void memory_of_one_stream_is_left_alone_by_others(void **state)
 	ck_managed_launch(((struct ck_stream *)one)->object.id);
 	assert_int_equal(sent(), CK_PAGE);
 	assert_int_equal(p[0], 1);
-	assert_int_equal(((ck_fetch_args *)peer_args(CK_PROC_ck_fetch, 0))->wait, CK_FETCH_STREAM);
+	assert_int_equal(((ck_fetch_args *)peer_args(CK_PROC_fetch, 0))->wait, CK_FETCH_STREAM);
 	p[0] = 2;
 	ok(cuStreamDestroy_v2(one));
 	peer_clear();
@@ -328,17 +328,17 @@ static void pinned_memory_costs_nothing_until_a_kernel_gets_it(void **state)
 	peer_clear();
 	ok(cuMemHostAlloc((void **)&p, SIZE, 0));
 	p[0] = 1;
-	assert_int_equal(peer_count(CK_PROC_ck_map), 0);
+	assert_int_equal(peer_count(CK_PROC_map), 0);
 	ok(ck_hostmem_expose((uint64_t)p + 77));
 	ok(ck_hostmem_expose((uint64_t)p));
-	assert_int_equal(peer_count(CK_PROC_ck_map), 1);
+	assert_int_equal(peer_count(CK_PROC_map), 1);
 	ok(cuMemHostGetDevicePointer_v2(&d, p + 5, 0));
 	assert_int_equal(d, (uint64_t)p + 5);
 	ck_managed_launch(0);
 	assert_int_equal(sent(), CK_PAGE);
 	peer_clear();
 	ok(cuMemFreeHost(p));
-	assert_int_equal(peer_count(CK_PROC_ck_unmap), 1);
+	assert_int_equal(peer_count(CK_PROC_unmap), 1);
 }
 
 static void wrong_arguments_are_refused(void **state)
@@ -571,7 +571,7 @@ static uint64_t enqueue(void)
 	peer_clear();
 	ok(cuLaunchHostFunc(NULL, function, NULL));
 	peer_settle();
-	return ((const ck_host_function_args *)peer_args(CK_PROC_ck_host_function, 0))->callback;
+	return ((const ck_host_function_args *)peer_args(CK_PROC_host_function, 0))->callback;
 }
 
 /* Its pages could not be fetched any more while the driver loads the kernel. */

@@ -43,9 +43,9 @@ static CUresult answer(const struct peer_message *m, void *res, struct peer_payl
 		((cuDeviceGetDefaultMemPool_res *)res)->pool_out = OWN_POOL;
 	else if (m->number == CK_PROC_cuDeviceGetMemPool)
 		((cuDeviceGetMemPool_res *)res)->pool = OWN_POOL;
-	else if (m->number == CK_PROC_ck_pointer_pool)
+	else if (m->number == CK_PROC_pointer_pool)
 		((ck_pointer_pool_res *)res)->pool = OWN_POOL;
-	else if (m->number == CK_PROC_ck_pool_attribute)
+	else if (m->number == CK_PROC_pool_attribute)
 		((ck_pool_attribute_res *)res)->result = 0x123456789abcull;
 	return CUDA_SUCCESS;
 }
@@ -343,12 +343,12 @@ static void copies_of_a_batch_between_devices_are_one_message(void **state)
 	}
 	assert_int_equal(cuMemcpyBatchAsync(dsts, srcs, sizes, 4, &attrs, &first, 1, &fail,
 					    stream), CUDA_SUCCESS);
-	assert_int_equal(peer_count(CK_PROC_ck_copy_batch), 1);
+	assert_int_equal(peer_count(CK_PROC_copy_batch), 1);
 	srcs[2] = (CUdeviceptr)(uintptr_t)host; /* between others, and in their order */
 	assert_int_equal(cuMemcpyBatchAsync_v2(dsts, srcs, sizes, 4, &attrs, &first, 1, stream),
 			 CUDA_SUCCESS);
-	assert_int_equal(peer_count(CK_PROC_ck_copy_batch), 3);
-	assert_int_equal(peer_count(CK_PROC_ck_upload), 1);
+	assert_int_equal(peer_count(CK_PROC_copy_batch), 3);
+	assert_int_equal(peer_count(CK_PROC_upload), 1);
 	srcs[2] = p + 99;
 	assert_int_equal(cuMemcpyBatchAsync(dsts, srcs, sizes, 4, &attrs, &first, 1, &fail,
 					    stream), CUDA_ERROR_INVALID_VALUE);

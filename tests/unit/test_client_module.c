@@ -31,7 +31,7 @@ static CUdeviceptr variable_at = 0x500000;
 static CUresult answer(const struct peer_message *m, void *res, struct peer_payload *payload)
 {
 	(void)payload;
-	if (m->number == CK_PROC_ck_module_build) {
+	if (m->number == CK_PROC_module_build) {
 		ck_module_build_res *r = res;
 
 		r->info_log.info_log_val = (char *)(uintptr_t)info_log;
@@ -40,7 +40,7 @@ static CUresult answer(const struct peer_message *m, void *res, struct peer_payl
 		r->error_log.error_log_len = (u_int)strlen(error_log);
 		return built;
 	}
-	if (m->number == CK_PROC_ck_global) {
+	if (m->number == CK_PROC_global) {
 		const ck_global_args *args = m->args;
 		ck_global_res *r = res;
 
@@ -108,7 +108,7 @@ static void keep_image(const struct peer_message *m)
 	const ck_image_args *args = m->args;
 	struct stored *s;
 
-	if (m->number != CK_PROC_ck_image)
+	if (m->number != CK_PROC_image)
 		return;
 	s = find_stored(args->hash);
 	if (!s->data) {
@@ -157,10 +157,10 @@ static void assert_choice(const char *file, unsigned int major, unsigned int min
 	if (found < 0) {
 		assert_int_equal(cuModuleLoadData(&module, data.bytes),
 				 CUDA_ERROR_NO_BINARY_FOR_GPU);
-		assert_int_equal(peer_count(CK_PROC_ck_image), 0);
+		assert_int_equal(peer_count(CK_PROC_image), 0);
 	} else {
-		uint32_t load = choice.kind == CK_IMAGE_PTX ? CK_PROC_ck_module_build :
-							      CK_PROC_ck_module_load;
+		uint32_t load = choice.kind == CK_IMAGE_PTX ? CK_PROC_module_build :
+							      CK_PROC_module_load;
 		ck_module_load_args *args;
 
 		ck_hash(choice.data, choice.size, &hash);
@@ -268,7 +268,7 @@ static void a_library_without_code_for_the_device_is_there_but_empty(void **stat
 			 CUDA_ERROR_NO_BINARY_FOR_GPU);
 	assert_int_equal(cuLibraryUnload(library), CUDA_SUCCESS);
 	assert_int_equal(cuLibraryUnload(library), CUDA_ERROR_INVALID_HANDLE);
-	assert_int_equal(peer_count(CK_PROC_ck_image), 0);
+	assert_int_equal(peer_count(CK_PROC_image), 0);
 	assert_int_equal(peer_count(CK_PROC_cuLibraryUnload), 0);
 	elf_data_free(&data);
 }
@@ -301,8 +301,8 @@ static void an_image_travels_once(void **state)
 	assert_int_equal(cuModuleLoadData(&a, data.bytes), CUDA_SUCCESS);
 	peer_clear();
 	assert_int_equal(cuModuleLoadData(&b, data.bytes), CUDA_SUCCESS);
-	assert_int_equal(peer_count(CK_PROC_ck_image), 0);
-	assert_int_equal(peer_count(CK_PROC_ck_module_load), 1);
+	assert_int_equal(peer_count(CK_PROC_image), 0);
+	assert_int_equal(peer_count(CK_PROC_module_load), 1);
 	assert_int_equal(cuModuleUnload(a), CUDA_SUCCESS);
 	assert_int_equal(cuModuleUnload(b), CUDA_SUCCESS);
 	assert_int_equal(cuModuleUnload(b), CUDA_ERROR_INVALID_HANDLE);
@@ -332,9 +332,9 @@ static void assert_whole_before_use(void)
 	size_t have = 0, builds = 0;
 
 	for (size_t i = 0; i < peer.count; i++) {
-		if (peer.log[i].number == CK_PROC_ck_image)
+		if (peer.log[i].number == CK_PROC_image)
 			have += peer.log[i].bulk_size;
-		if (peer.log[i].number != CK_PROC_ck_module_build)
+		if (peer.log[i].number != CK_PROC_module_build)
 			continue;
 		assert_int_equal(have, LARGE);
 		builds++;
@@ -409,9 +409,9 @@ static void ptx_is_built_with_a_wait_and_logs_land_in_their_buffers(void **state
 	assert_string_equal(b.error, "but thi");
 	assert_int_equal((uintptr_t)b.values[3], 7);
 	assert_int_equal(b.error[8], 0x77);
-	assert_int_equal(peer_count(CK_PROC_ck_module_build), 1);
-	assert_int_equal(peer_count(CK_PROC_ck_module_load), 0);
-	sent = peer_args(CK_PROC_ck_module_build, 0);
+	assert_int_equal(peer_count(CK_PROC_module_build), 1);
+	assert_int_equal(peer_count(CK_PROC_module_load), 0);
+	sent = peer_args(CK_PROC_module_build, 0);
 	assert_int_equal(sent->options.options_len, 16); /* one that carries a value */
 	assert_int_equal(*(const uint32_t *)(const void *)sent->options.options_val,
 			 CU_JIT_MAX_REGISTERS);
@@ -486,7 +486,7 @@ static void ptx_that_cannot_be_read_is_refused_here(void **state)
 	(void)state;
 	assert_int_equal(cuModuleLoadData(&module, ".version 8.0\n.target sm_50\n.entry f(.param"),
 			 CUDA_ERROR_INVALID_PTX);
-	assert_int_equal(peer_count(CK_PROC_ck_module_build), 0);
+	assert_int_equal(peer_count(CK_PROC_module_build), 0);
 }
 
 /* --- functions and kernels */
@@ -588,7 +588,7 @@ static void a_library_s_module_goes_with_the_library(void **state)
 	assert_int_equal(cuLibraryGetModule(&again, library), CUDA_SUCCESS);
 	assert_ptr_equal(module, again);
 	assert_ptr_not_equal(module, library);
-	assert_int_equal(peer_count(CK_PROC_ck_library_module), 1);
+	assert_int_equal(peer_count(CK_PROC_library_module), 1);
 	assert_int_equal(cuModuleUnload(module), CUDA_ERROR_INVALID_HANDLE);
 	assert_int_equal(cuModuleEnumerateFunctions(functions, 8, module), CUDA_SUCCESS);
 	assert_int_equal(cuLibraryEnumerateKernels((CUkernel *)functions, 8, library),
@@ -615,7 +615,7 @@ static void a_library_has_a_module_in_each_context(void **state)
 	assert_int_equal(cuCtxCreate_v2(&other, 0, 0), CUDA_SUCCESS);
 	assert_int_equal(cuLibraryGetModule(&second, library), CUDA_SUCCESS);
 	assert_ptr_not_equal(first, second);
-	sent = peer_args(CK_PROC_ck_library_module, 1);
+	sent = peer_args(CK_PROC_library_module, 1);
 	assert_int_equal(sent->head.ctx, ((struct ck_context *)other)->object.id);
 	assert_int_equal(cuCtxDestroy_v2(other), CUDA_SUCCESS);
 	assert_int_equal(cuModuleGetFunction(&f, second, "no_args"), CUDA_ERROR_INVALID_HANDLE);
@@ -642,7 +642,7 @@ static void a_variable_is_asked_for_once_and_goes_with_its_module(void **state)
 		assert_int_equal(cuModuleGetGlobal_v2(&at, &size, module, "table"), CUDA_SUCCESS);
 	assert_int_equal(at, variable_at);
 	assert_int_equal(size, 400);
-	assert_int_equal(peer_count(CK_PROC_ck_global), 1);
+	assert_int_equal(peer_count(CK_PROC_global), 1);
 	assert_int_equal(cuModuleGetGlobal_v2(NULL, NULL, module, "table"), CUDA_SUCCESS);
 	assert_int_equal(cuModuleGetGlobal_v2(&at, &size, module, "tabl"), CUDA_ERROR_NOT_FOUND);
 	assert_int_equal(cuModuleGetGlobal_v2(&at, &size, module, NULL), CUDA_ERROR_INVALID_VALUE);

@@ -36,12 +36,12 @@ static CUresult answer(const struct peer_message *m, void *res, struct peer_payl
 {
 	static unsigned char zeros[MIB];
 
-	if (m->number == CK_PROC_ck_pinned_file) {
+	if (m->number == CK_PROC_pinned_file) {
 		base = ((const ck_pinned_file_args *)m->args)->address;
 		((ck_pinned_file_res *)res)->taken = 1;
-	} else if (m->number == CK_PROC_ck_pinned_map) {
+	} else if (m->number == CK_PROC_pinned_map) {
 		return map_error;
-	} else if (m->number == CK_PROC_ck_download) {
+	} else if (m->number == CK_PROC_download) {
 		payload->data = zeros;
 		payload->size = ((const ck_download_args *)m->args)->size;
 	}
@@ -85,7 +85,7 @@ static void an_allocation_is_of_the_file_that_the_server_has(void **state)
 	peer_clear();
 	p = obtain(3 * MIB);
 	at = (uintptr_t)p;
-	map = peer_args(CK_PROC_ck_pinned_map, 0);
+	map = peer_args(CK_PROC_pinned_map, 0);
 	assert_non_null(map);
 	assert_int_equal(map->address, at);
 	assert_int_equal(map->size, 4 * MIB);
@@ -97,7 +97,7 @@ static void an_allocation_is_of_the_file_that_the_server_has(void **state)
 	seals = fcntl(peer.file, F_GET_SEALS);
 	assert_int_equal(seals & F_SEAL_SHRINK, F_SEAL_SHRINK);
 	ok(cuMemFreeHost(p));
-	unmap = peer_args(CK_PROC_ck_pinned_unmap, 0);
+	unmap = peer_args(CK_PROC_pinned_unmap, 0);
 	assert_non_null(unmap);
 	assert_int_equal(unmap->address, at);
 	assert_int_equal(in_file(p), 5); /* until the worker's driver has done with it */
@@ -114,14 +114,14 @@ static void small_pieces_are_registered_together(void **state)
 		p[i] = obtain(100);
 		p[i][0] = (unsigned char)(i + 1);
 	}
-	assert_int_equal(peer_count(CK_PROC_ck_pinned_map), 1);
+	assert_int_equal(peer_count(CK_PROC_pinned_map), 1);
 	ok(cuMemFreeHost(p[0]));
 	ok(cuMemFreeHost(p[1]));
-	assert_int_equal(peer_count(CK_PROC_ck_pinned_unmap), 0);
+	assert_int_equal(peer_count(CK_PROC_pinned_unmap), 0);
 	assert_int_equal(in_file(p[2]), 3);
 	assert_int_equal(in_file(p[1]), 2); /* the device has this page */
 	ok(cuMemFreeHost(p[2]));
-	assert_int_equal(peer_count(CK_PROC_ck_pinned_unmap), 1);
+	assert_int_equal(peer_count(CK_PROC_pinned_unmap), 1);
 }
 
 static void copies_name_the_bytes(void **state)
@@ -134,17 +134,17 @@ static void copies_name_the_bytes(void **state)
 	ok(cuMemcpyHtoDAsync_v2(DEVICE, p + 10, 1000, stream));
 	ok(cuMemcpyDtoHAsync_v2(p, DEVICE + 5, 70000, stream));
 	ok(cuMemcpyDtoH_v2(p, DEVICE, 70000));
-	assert_int_equal(peer_count(CK_PROC_ck_pinned_copy), 2);
-	assert_int_equal(peer_count(CK_PROC_ck_pinned_move), 1);
-	assert_int_equal(peer_count(CK_PROC_ck_download), 0);
-	assert_int_equal(peer_count(CK_PROC_ck_upload), 0);
+	assert_int_equal(peer_count(CK_PROC_pinned_copy), 2);
+	assert_int_equal(peer_count(CK_PROC_pinned_move), 1);
+	assert_int_equal(peer_count(CK_PROC_download), 0);
+	assert_int_equal(peer_count(CK_PROC_upload), 0);
 	assert_int_equal(peer_count(CK_PROC_cuStreamSynchronize), 0);
-	copy = peer_args(CK_PROC_ck_pinned_copy, 0);
+	copy = peer_args(CK_PROC_pinned_copy, 0);
 	assert_int_equal(copy->dst, DEVICE);
 	assert_int_equal(copy->src, (uintptr_t)p + 10);
 	assert_int_equal(copy->size, 1000);
 	assert_int_equal(copy->kind, 0);
-	copy = peer_args(CK_PROC_ck_pinned_copy, 1);
+	copy = peer_args(CK_PROC_pinned_copy, 1);
 	assert_int_equal(copy->dst, (uintptr_t)p);
 	assert_int_equal(copy->src, DEVICE + 5);
 	assert_int_equal(copy->kind, 1);
@@ -160,16 +160,16 @@ static void what_may_change_on_return_is_taken_over(void **state)
 	ok(cuCtxSynchronize());
 	peer_clear();
 	ok(cuMemcpyHtoD_v2(DEVICE, p, 1000));
-	assert_int_equal(peer_count(CK_PROC_ck_upload), 1);
+	assert_int_equal(peer_count(CK_PROC_upload), 1);
 	ok(cuMemcpyHtoD_v2(DEVICE, p, 1000)); /* an upload writes nothing here: no need to wait for it */
-	assert_int_equal(peer_count(CK_PROC_ck_upload), 2);
+	assert_int_equal(peer_count(CK_PROC_upload), 2);
 	/* what is under way may write the bytes: the copy is behind it, and waited for */
 	ok(cuMemsetD8Async(DEVICE, 1, 10, NULL));
 	ok(cuMemcpyHtoD_v2(DEVICE, p, 1000));
-	assert_int_equal(peer_count(CK_PROC_ck_upload), 2);
-	assert_int_equal(peer_count(CK_PROC_ck_pinned_move), 1);
+	assert_int_equal(peer_count(CK_PROC_upload), 2);
+	assert_int_equal(peer_count(CK_PROC_pinned_move), 1);
 	ok(cuMemcpyHtoD_v2(DEVICE, p, MIB));
-	assert_int_equal(peer_count(CK_PROC_ck_pinned_move), 2);
+	assert_int_equal(peer_count(CK_PROC_pinned_move), 2);
 	ok(cuMemFreeHost(p));
 }
 
@@ -181,7 +181,7 @@ static void a_copy_beyond_the_allocation_is_as_of_any_memory(void **state)
 	peer_clear();
 	if (q == p + 4096)
 		ok(cuMemcpyHtoDAsync_v2(DEVICE, p, 5000, stream));
-	assert_int_equal(peer_count(CK_PROC_ck_pinned_copy), 0);
+	assert_int_equal(peer_count(CK_PROC_pinned_copy), 0);
 	ok(cuMemFreeHost(p));
 	ok(cuMemFreeHost(q));
 }
@@ -199,7 +199,7 @@ static void the_device_reaches_it_at_its_own_address(void **state)
 	assert_int_equal(cuMemsetD8Async(d, 1, 8192, stream), CUDA_ERROR_INVALID_VALUE);
 	ok(cuPointerGetAttribute(&d, CU_POINTER_ATTRIBUTE_DEVICE_POINTER, (uintptr_t)p));
 	assert_int_equal(d, (uintptr_t)p);
-	assert_int_equal(peer_count(CK_PROC_ck_map), 0); /* nothing of it travels as pages */
+	assert_int_equal(peer_count(CK_PROC_map), 0); /* nothing of it travels as pages */
 	ok(cuMemFreeHost(p));
 }
 
@@ -245,7 +245,7 @@ static void registered_memory_keeps_its_bytes_and_is_of_the_file(void **state)
 	p[100] = 4;
 	peer_clear();
 	ok(cuMemHostRegister_v2(p + 100, 2 * MIB, 0));
-	map = peer_args(CK_PROC_ck_pinned_map, 0);
+	map = peer_args(CK_PROC_pinned_map, 0);
 	assert_non_null(map);
 	assert_int_equal(map->address, (uintptr_t)p + 100);
 	assert_int_equal(map->size, 2 * MIB);
@@ -255,13 +255,13 @@ static void registered_memory_keeps_its_bytes_and_is_of_the_file(void **state)
 	p[101] = 5;
 	assert_int_equal(in_file((char *)(base + offset + ((uintptr_t)p + 101) % CK_PAGE)), 5);
 	ok(cuMemcpyHtoDAsync_v2(DEVICE, p + 101, 1000, stream));
-	assert_int_equal(peer_count(CK_PROC_ck_pinned_copy), 1);
+	assert_int_equal(peer_count(CK_PROC_pinned_copy), 1);
 	ok(cuMemHostGetDevicePointer_v2(&d, p + 200, 0));
 	assert_int_equal(d, (uintptr_t)p + 200);
 	assert_int_equal(cuMemHostRegister_v2(p + 200, 10, 0),
 			 CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
 	ok(cuMemHostUnregister(p + 100));
-	assert_int_equal(peer_count(CK_PROC_ck_pinned_unmap), 1);
+	assert_int_equal(peer_count(CK_PROC_pinned_unmap), 1);
 	assert_int_equal(p[100], 4);
 	assert_int_equal(p[101], 5);
 	assert_int_equal(in_file((char *)(base + offset + ((uintptr_t)p + 101) % CK_PAGE)), 0);
@@ -288,7 +288,7 @@ static void what_cannot_be_shared_is_copied(void **state)
 	ok(cuMemcpyHtoDAsync_v2(DEVICE, p, 1000, stream));
 	ok(cuMemcpyHtoDAsync_v2(DEVICE, stack, 1000, stream));
 	ok(cuMemcpyHtoDAsync_v2(DEVICE, shared, 1000, stream));
-	assert_int_equal(peer_count(CK_PROC_ck_upload), 3);
+	assert_int_equal(peer_count(CK_PROC_upload), 3);
 	assert_int_equal(cuMemHostGetDevicePointer_v2(&d, p, 0), CUDA_ERROR_NOT_SUPPORTED);
 	ok(cuMemHostUnregister(p));
 	ok(cuMemHostUnregister(stack));

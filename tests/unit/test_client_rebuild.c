@@ -61,7 +61,7 @@ static void a_session_can_follow_one_that_is_lost(void **state)
 	assert_int_equal(ask(), CUDA_SUCCESS);
 	assert_int_equal(second->state, CK_STATE_READY);
 	assert_int_equal(first->state, CK_STATE_LOST);
-	assert_true(peer_count(CK_PROC_ck_primary_retain) > 0);
+	assert_true(peer_count(CK_PROC_primary_retain) > 0);
 }
 
 int main(void)

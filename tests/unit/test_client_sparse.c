@@ -94,7 +94,7 @@ static void what_is_mapped_travels_with_ids(void **state)
 	list[1].memOperationType = CU_MEM_OPERATION_TYPE_UNMAP;
 	list[1].memHandle.memHandle = 0;
 	ok(cuMemMapArrayAsync(list, 2, stream));
-	args = peer_args(CK_PROC_ck_map_arrays, 0);
+	args = peer_args(CK_PROC_map_arrays, 0);
 	assert_non_null(args);
 	assert_int_equal(args->stream, ((struct ck_object *)stream)->id);
 	assert_int_equal(args->maps.maps_len, sizeof(sent));
@@ -117,10 +117,10 @@ static void a_long_list_goes_in_several_messages(void **state)
 	for (size_t i = 0; i < 600; i++)
 		list[i] = map_of();
 	ok(cuMemMapArrayAsync(list, 600, NULL));
-	assert_int_equal(peer_count(CK_PROC_ck_map_arrays), 3);
+	assert_int_equal(peer_count(CK_PROC_map_arrays), 3);
 	list[599].deviceBitMask = 2;
 	refused(cuMemMapArrayAsync(list, 600, NULL), INVALID_VALUE);
-	assert_int_equal(peer_count(CK_PROC_ck_map_arrays), 3); /* nothing of it */
+	assert_int_equal(peer_count(CK_PROC_map_arrays), 3); /* nothing of it */
 }
 
 static void wrong_maps_are_refused_and_nothing_is_sent(void **state)
@@ -156,7 +156,7 @@ static void wrong_maps_are_refused_and_nothing_is_sent(void **state)
 	ok(cuCtxSetCurrent(second));
 	refused(cuMemMapArrayAsync(&good, 1, NULL), NOT_SUPPORTED);
 	ok(cuCtxSetCurrent(first));
-	assert_int_equal(peer_count(CK_PROC_ck_map_arrays), 0);
+	assert_int_equal(peer_count(CK_PROC_map_arrays), 0);
 }
 
 /* --- decompression */
@@ -193,8 +193,8 @@ static void operations_travel_as_they_are(void **state)
 		list[i] = params_of();
 	ok(cuMemBatchDecompressAsync(list, 300, 0, &fail, NULL));
 	assert_int_equal(fail, 77);
-	assert_int_equal(peer_count(CK_PROC_ck_decompress), 2);
-	args = peer_args(CK_PROC_ck_decompress, 1);
+	assert_int_equal(peer_count(CK_PROC_decompress), 2);
+	args = peer_args(CK_PROC_decompress, 1);
 	assert_int_equal(args->params.params_len, 44 * sizeof(list[0]));
 	assert_memory_equal(args->params.params_val, list, 44 * sizeof(list[0]));
 }
@@ -225,7 +225,7 @@ static void the_operation_that_is_wrong_is_told(void **state)
 	refused(cuMemBatchDecompressAsync(&good, 1, 0, &fail, NULL), NOT_SUPPORTED);
 	assert_int_equal(fail, SIZE_MAX);
 	ok(cuCtxSetCurrent(first));
-	assert_int_equal(peer_count(CK_PROC_ck_decompress), 0);
+	assert_int_equal(peer_count(CK_PROC_decompress), 0);
 	ok(cuPointerGetAttribute(&capable, CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE, ADDRESS));
 	assert_int_equal(capable, 1);
 }

@@ -46,7 +46,7 @@ static void command(const struct peer_message *m)
 {
 	const ck_pinned_copy_args *copy = m->args;
 
-	if (m->number == CK_PROC_ck_pinned_copy)
+	if (m->number == CK_PROC_pinned_copy)
 		move(copy->dst, copy->src, copy->size, copy->kind == 0);
 }
 
@@ -54,12 +54,12 @@ static CUresult answer(const struct peer_message *m, void *res, struct peer_payl
 {
 	const ck_pinned_move_args *now = m->args;
 
-	if (m->number == CK_PROC_ck_pinned_file) {
+	if (m->number == CK_PROC_pinned_file) {
 		base = ((const ck_pinned_file_args *)m->args)->address;
 		((ck_pinned_file_res *)res)->taken = 1;
-	} else if (m->number == CK_PROC_ck_pinned_move) {
+	} else if (m->number == CK_PROC_pinned_move) {
 		move(now->dst, now->src, now->size, now->kind == 0);
-	} else if (m->number == CK_PROC_ck_download) {
+	} else if (m->number == CK_PROC_download) {
 		payload->data = device;
 		payload->size = ((const ck_download_args *)m->args)->size;
 	}
@@ -88,12 +88,12 @@ static void who_copies_little_has_no_window(void **state)
 	peer_clear();
 	for (int i = 0; i < 15; i++)
 		ok(cuMemcpyHtoD_v2(DEVICE, host, MIB));
-	assert_int_equal(peer_count(CK_PROC_ck_upload), 15);
-	assert_int_equal(peer_count(CK_PROC_ck_pinned_map), 0);
+	assert_int_equal(peer_count(CK_PROC_upload), 15);
+	assert_int_equal(peer_count(CK_PROC_pinned_map), 0);
 	ok(cuMemcpyHtoD_v2(DEVICE, host, MIB));
 	ok(cuMemcpyHtoD_v2(DEVICE, host, MIB));
-	assert_int_equal(peer_count(CK_PROC_ck_upload), 15);
-	assert_int_equal(peer_count(CK_PROC_ck_pinned_map), 1);
+	assert_int_equal(peer_count(CK_PROC_upload), 15);
+	assert_int_equal(peer_count(CK_PROC_pinned_map), 1);
 }
 
 static void bytes_arrive_as_they_were_at_the_call(void **state)
@@ -115,9 +115,9 @@ static void bytes_arrive_as_they_were_at_the_call(void **state)
 		ok(cuMemcpyDtoH_v2(host, DEVICE + 11, n));
 		assert_memory_equal(host, want, n);
 	}
-	assert_int_equal(peer_count(CK_PROC_ck_upload), 0);
-	assert_int_equal(peer_count(CK_PROC_ck_download), 0);
-	assert_int_equal(peer_count(CK_PROC_ck_pinned_move), 1);	/* of one piece */
+	assert_int_equal(peer_count(CK_PROC_upload), 0);
+	assert_int_equal(peer_count(CK_PROC_download), 0);
+	assert_int_equal(peer_count(CK_PROC_pinned_move), 1);	/* of one piece */
 }
 
 static void a_window_is_used_again_when_its_copies_are_done(void **state)
@@ -130,16 +130,16 @@ static void a_window_is_used_again_when_its_copies_are_done(void **state)
 	peer_clear();
 	ok(cuMemcpyHtoDAsync_v2(DEVICE, host, MIB, stream));
 	ok(cuMemcpyHtoDAsync_v2(DEVICE, host, MIB, stream));
-	assert_int_equal(peer_count(CK_PROC_ck_upload), 1);
+	assert_int_equal(peer_count(CK_PROC_upload), 1);
 	ok(cuStreamSynchronize(other));
 	ok(cuMemcpyHtoDAsync_v2(DEVICE, host, MIB, other));
-	assert_int_equal(peer_count(CK_PROC_ck_upload), 2);
+	assert_int_equal(peer_count(CK_PROC_upload), 2);
 	ok(cuStreamSynchronize(stream));
 	ok(cuMemcpyHtoDAsync_v2(DEVICE, host, MIB, stream));
-	assert_int_equal(peer_count(CK_PROC_ck_upload), 2);
+	assert_int_equal(peer_count(CK_PROC_upload), 2);
 	ok(cuCtxSynchronize());
 	ok(cuMemcpyHtoDAsync_v2(DEVICE, host, MIB, other));
-	assert_int_equal(peer_count(CK_PROC_ck_upload), 2);
+	assert_int_equal(peer_count(CK_PROC_upload), 2);
 	ok(cuStreamDestroy_v2(other));
 }
 
@@ -151,12 +151,12 @@ static void who_need_not_wait_does_not(void **state)
 	ok(cuMemsetD8Async(DEVICE, 1, 10, stream));
 	ok(cuMemcpyHtoDAsync_v2(DEVICE, host, 3 * MIB, stream));
 	assert_int_equal(peer_count(CK_PROC_cuStreamSynchronize), 0);
-	assert_int_equal(peer_count(CK_PROC_ck_upload), 1);
+	assert_int_equal(peer_count(CK_PROC_upload), 1);
 	/* nothing in front of the copy: it waits for parts of itself alone */
 	ok(cuStreamSynchronize(stream));
 	ok(cuMemcpyHtoDAsync_v2(DEVICE, host, 3 * MIB, stream));
 	assert_int_equal(peer_count(CK_PROC_cuStreamSynchronize), 2);
-	assert_int_equal(peer_count(CK_PROC_ck_upload), 1);
+	assert_int_equal(peer_count(CK_PROC_upload), 1);
 }
 
 /* What the current context has waited for says nothing of another's streams. */
@@ -173,7 +173,7 @@ static void a_copy_is_made_in_the_context_of_its_stream(void **state)
 	ok(cuCtxSynchronize());
 	peer_clear();
 	ok(cuMemcpyHtoDAsync_v2(DEVICE, host, MIB, foreign));
-	upload = peer_args(CK_PROC_ck_upload, 0);
+	upload = peer_args(CK_PROC_upload, 0);
 	assert_non_null(upload);	/* the window is of the current context */
 	assert_int_equal(upload->head.ctx, ((struct ck_object *)other)->id);
 	ok(cuCtxSynchronize());
@@ -206,7 +206,7 @@ static void a_stream_with_the_id_of_an_older_one_says_nothing_of_its_copies(void
 	peer_clear();
 	ok(cuStreamSynchronize(second));
 	ok(cuMemcpyHtoDAsync_v2(DEVICE, host, MIB, second));
-	assert_int_equal(peer_count(CK_PROC_ck_upload), 1);
+	assert_int_equal(peer_count(CK_PROC_upload), 1);
 	ok(cuStreamDestroy_v2(second));
 }
 
@@ -223,7 +223,7 @@ static void what_was_waited_for_in_a_stream_that_is_gone_counts(void **state)
 		ok(cuStreamSynchronize(brief));
 		ok(cuStreamDestroy_v2(brief));
 	}
-	assert_int_equal(peer_count(CK_PROC_ck_upload), 0);
+	assert_int_equal(peer_count(CK_PROC_upload), 0);
 }
 
 static void windows_go_with_their_context(void **state)
@@ -235,7 +235,7 @@ static void windows_go_with_their_context(void **state)
 	peer_clear();
 	ok(cuCtxGetDevice(&dev));
 	ok(cuDevicePrimaryCtxReset_v2(dev));
-	assert_int_equal(peer_count(CK_PROC_ck_pinned_unmap), 1);
+	assert_int_equal(peer_count(CK_PROC_pinned_unmap), 1);
 }
 
 int main(void)

@@ -28,16 +28,16 @@ static CUresult answer(const struct peer_message *m, void *res, struct peer_payl
 {
 	(void)payload;
 	switch (m->number) {
-	case CK_PROC_ck_status_file:
+	case CK_PROC_status_file:
 		words = mmap(NULL, ((ck_status_file_args *)m->args)->size, PROT_READ | PROT_WRITE,
 			     MAP_SHARED, peer.file, 0);
 		((ck_status_file_res *)res)->taken = 1;
 		break;
-	case CK_PROC_ck_event_ask:
+	case CK_PROC_event_ask:
 		watched = ((ck_event_ask_args *)m->args)->watch;
 		((ck_event_ask_res *)res)->state = answer_state;
 		break;
-	case CK_PROC_ck_stream_ask:
+	case CK_PROC_stream_ask:
 		watched = ((ck_stream_ask_args *)m->args)->watch;
 		((ck_stream_ask_res *)res)->state = answer_state;
 		break;
@@ -100,13 +100,13 @@ static void an_event_is_asked_for_once(void **state)
 	(void)state;
 	for (int i = 0; i < ASKED; i++)
 		query(e, CUDA_ERROR_NOT_READY);
-	asks = peer_count(CK_PROC_ck_event_ask);
+	asks = peer_count(CK_PROC_event_ask);
 	assert_in_range(asks, 1, asks_allowed(begin));
 	tell(watched, 1);
 	close_batch();
 	for (int i = 0; i < ASKED; i++)
 		query(e, CUDA_SUCCESS);
-	assert_int_equal(peer_count(CK_PROC_ck_event_ask), asks);
+	assert_int_equal(peer_count(CK_PROC_event_ask), asks);
 	cuEventDestroy_v2(e);
 }
 
@@ -122,12 +122,12 @@ static void a_new_record_is_another_one(void **state)
 	query(e, CUDA_SUCCESS);
 	assert_int_equal(cuEventRecord(e, stream), CUDA_SUCCESS);
 	query(e, CUDA_ERROR_NOT_READY);
-	assert_int_equal(peer_count(CK_PROC_ck_event_ask), 2);
+	assert_int_equal(peer_count(CK_PROC_event_ask), 2);
 	answer_state = 0;
 	assert_int_equal(cuEventRecord(e, stream), CUDA_SUCCESS);
 	query(e, CUDA_SUCCESS);
 	query(e, CUDA_SUCCESS);
-	assert_int_equal(peer_count(CK_PROC_ck_event_ask), 3);
+	assert_int_equal(peer_count(CK_PROC_event_ask), 3);
 	cuEventDestroy_v2(e);
 }
 
@@ -141,7 +141,7 @@ static void what_needs_a_call_is_called_for(void **state)
 	answer_state = 1;	/* not watched: every time */
 	for (int i = 0; i < 5; i++)
 		query(e, CUDA_ERROR_NOT_READY);
-	assert_int_equal(peer_count(CK_PROC_ck_event_ask), 6);
+	assert_int_equal(peer_count(CK_PROC_event_ask), 6);
 	cuEventDestroy_v2(e);
 }
 
@@ -154,7 +154,7 @@ static void silence_is_not_trusted_for_long(void **state)
 	usleep(300000);
 	query(e, CUDA_ERROR_NOT_READY);
 	query(e, CUDA_ERROR_NOT_READY);
-	assert_int_equal(peer_count(CK_PROC_ck_event_ask), 2);
+	assert_int_equal(peer_count(CK_PROC_event_ask), 2);
 	cuEventDestroy_v2(e);
 }
 
@@ -170,7 +170,7 @@ static void a_wait_covers_the_events_before_it(void **state)
 	assert_int_equal(cuStreamSynchronize(stream), CUDA_SUCCESS);
 	query(e, CUDA_SUCCESS);
 	assert_int_equal(cuEventSynchronize(e), CUDA_SUCCESS);
-	assert_int_equal(peer_count(CK_PROC_ck_event_ask), 0);
+	assert_int_equal(peer_count(CK_PROC_event_ask), 0);
 	assert_int_equal(peer_count(CK_PROC_cuEventSynchronize), 0);
 	assert_int_equal(cuEventSynchronize(other), CUDA_SUCCESS);	/* of another stream */
 	assert_int_equal(cuEventSynchronize(other), CUDA_SUCCESS);
@@ -217,13 +217,13 @@ static void events_that_others_record_are_always_asked_for(void **state)
 	assert_int_equal(ck_event_id(e, &id), CUDA_SUCCESS);	/* as for a node of a graph */
 	for (int i = 0; i < 4; i++)
 		query(e, CUDA_ERROR_NOT_READY);
-	assert_int_equal(peer_count(CK_PROC_ck_event_ask), 4);
+	assert_int_equal(peer_count(CK_PROC_event_ask), 4);
 	assert_int_equal(cuEventCreate(&shared, CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING),
 			 CUDA_SUCCESS);
 	answer_state = 0;
 	for (int i = 0; i < 4; i++)
 		query(shared, CUDA_SUCCESS);
-	assert_int_equal(peer_count(CK_PROC_ck_event_ask), 8);
+	assert_int_equal(peer_count(CK_PROC_event_ask), 8);
 	cuEventDestroy_v2(e);
 	cuEventDestroy_v2(shared);
 }
@@ -251,16 +251,16 @@ static void a_stream_is_asked_for_once(void **state)
 	(void)state;
 	for (int i = 0; i < ASKED; i++)
 		assert_int_equal(cuStreamQuery(stream), CUDA_ERROR_NOT_READY);
-	asks = peer_count(CK_PROC_ck_stream_ask);
+	asks = peer_count(CK_PROC_stream_ask);
 	assert_in_range(asks, 1, asks_allowed(begin));
 	tell(watched, 1);
 	close_batch();
 	for (int i = 0; i < ASKED; i++)
 		assert_int_equal(cuStreamQuery(stream), CUDA_SUCCESS);
-	assert_int_equal(peer_count(CK_PROC_ck_stream_ask), asks);
+	assert_int_equal(peer_count(CK_PROC_stream_ask), asks);
 	assert_int_equal(cuEventRecord(e, stream), CUDA_SUCCESS);
 	assert_int_equal(cuStreamQuery(stream), CUDA_ERROR_NOT_READY);
-	assert_int_equal(peer_count(CK_PROC_ck_stream_ask), asks + 1);
+	assert_int_equal(peer_count(CK_PROC_stream_ask), asks + 1);
 	cuEventDestroy_v2(e);
 }
 

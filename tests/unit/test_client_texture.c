@@ -49,9 +49,9 @@ static CUresult answer(const struct peer_message *m, void *res, struct peer_payl
 
 static void command(const struct peer_message *m)
 {
-	if (m->number == CK_PROC_ck_upload_3d)
+	if (m->number == CK_PROC_upload_3d)
 		memcpy(&copied, ((const ck_upload_3d_args *)m->args)->copy, sizeof(copied));
-	if (m->number == CK_PROC_ck_copy_3d)
+	if (m->number == CK_PROC_copy_3d)
 		memcpy(&copied, ((const ck_copy_3d_args *)m->args)->copy, sizeof(copied));
 }
 
@@ -112,7 +112,7 @@ static void copies_beyond_an_array_are_refused_at_once(void **state)
 
 	(void)state;
 	assert_int_equal(upload(array, 0, 0, 32, 4), CUDA_SUCCESS);
-	sent = peer_count(CK_PROC_ck_upload_3d);
+	sent = peer_count(CK_PROC_upload_3d);
 	assert_int_equal(upload(array, 4, 0, 32, 1), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(upload(array, 0, 1, 32, 4), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(upload(array, 2, 0, 4, 1), CUDA_ERROR_INVALID_VALUE);
@@ -124,7 +124,7 @@ static void copies_beyond_an_array_are_refused_at_once(void **state)
 	assert_int_equal(cuArrayDestroy(array), CUDA_SUCCESS);
 	assert_int_equal(upload(array, 0, 0, 4, 1), CUDA_ERROR_INVALID_HANDLE);
 	assert_int_equal(cuArrayDestroy(array), CUDA_ERROR_INVALID_HANDLE);
-	assert_int_equal(peer_count(CK_PROC_ck_upload_3d), sent);
+	assert_int_equal(peer_count(CK_PROC_upload_3d), sent);
 }
 
 static void levels_are_known_again_and_end_with_their_mipmapped_array(void **state)

@@ -133,47 +133,47 @@ static void every_one_way_message_is_the_same_bytes_as_by_xdr(void **unused)
 		by_fields += flat(p);
 	}
 	assert_true(messages > 30 && by_fields > messages / 2);
-	assert_true(flat(ck_proc(CK_PROC_ck_launch)));
+	assert_true(flat(ck_proc(CK_PROC_launch)));
 }
 
 static void what_fields_cannot_do_is_done_by_xdr(void **unused)
 {
 	unsigned char a[512], b[512];
 	ck_function_args args = { .function = 1, .module = 2, .name = (char *)(uintptr_t)"kernel" };
-	long n = ck_call_encode(a, sizeof(a), 3, CK_PROC_ck_function,
+	long n = ck_call_encode(a, sizeof(a), 3, CK_PROC_function,
 				(xdrproc_t)xdr_ck_function_args, &args, 0);
 
 	(void)unused;
 	assert_true(n > 0);
-	assert_int_equal(ck_message_encode(b, sizeof(b), 3, CK_PROC_ck_function, &args, 0), n);
+	assert_int_equal(ck_message_encode(b, sizeof(b), 3, CK_PROC_function, &args, 0), n);
 	assert_memory_equal(a, b, (size_t)n);
 	assert_int_equal(ck_message_decode(a + CK_CALL_HEADER, (size_t)n - CK_CALL_HEADER,
-					   CK_PROC_ck_function, &args), -EOPNOTSUPP);
+					   CK_PROC_function, &args), -EOPNOTSUPP);
 }
 
 static void lengths_that_lie_are_refused(void **unused)
 {
 	ck_launch_args args = { .params = { 8, (char *)noise } }, got;
 	unsigned char buf[512], *length;
-	long n = ck_message_encode(buf, sizeof(buf), 1, CK_PROC_ck_launch, &args, 0);
+	long n = ck_message_encode(buf, sizeof(buf), 1, CK_PROC_launch, &args, 0);
 	size_t size = (size_t)n - CK_CALL_HEADER;
 
 	(void)unused;
 	length = buf + n - 12; /* of the parameters, in front of 8 bytes */
-	assert_int_equal(ck_message_decode(buf + CK_CALL_HEADER, size, CK_PROC_ck_launch, &got),
+	assert_int_equal(ck_message_decode(buf + CK_CALL_HEADER, size, CK_PROC_launch, &got),
 			 (long)size);
 	for (unsigned int lie = 9; lie != 0; lie *= 2) {
 		uint32_t word = htonl(lie);
 
 		memcpy(length, &word, 4);
-		assert_int_equal(ck_message_decode(buf + CK_CALL_HEADER, size, CK_PROC_ck_launch,
+		assert_int_equal(ck_message_decode(buf + CK_CALL_HEADER, size, CK_PROC_launch,
 						   &got), -EBADMSG);
 	}
 	memset(length, 0xff, 4);
-	assert_int_equal(ck_message_decode(buf + CK_CALL_HEADER, size, CK_PROC_ck_launch, &got),
+	assert_int_equal(ck_message_decode(buf + CK_CALL_HEADER, size, CK_PROC_launch, &got),
 			 -EBADMSG);
 	args.params.params_len = CK_BYTES_MAX + 1;
-	assert_int_equal(ck_message_encode(buf, sizeof(buf), 1, CK_PROC_ck_launch, &args, 0),
+	assert_int_equal(ck_message_encode(buf, sizeof(buf), 1, CK_PROC_launch, &args, 0),
 			 -EINVAL);
 }
 

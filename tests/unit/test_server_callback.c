@@ -47,7 +47,7 @@ static ck_callback_next_res next(uint64_t done, unsigned int milliseconds)
 	ck_callback_next_args args = { .done = done, .milliseconds = milliseconds };
 	ck_callback_next_res res = { 0 };
 
-	assert_int_equal(ck_serve_ck_callback_next(&request, &args, &res), CUDA_SUCCESS);
+	assert_int_equal(ck_serve_callback_next(&request, &args, &res), CUDA_SUCCESS);
 	return res;
 }
 
@@ -178,15 +178,15 @@ static void test_a_notification_that_does_not_end_may_still_come(void **state)
 	(void)state;
 	ck_driver.cuDeviceRegisterAsyncNotification = enter;
 	ck_driver.cuDeviceUnregisterAsyncNotification = end;
-	assert_int_equal(ck_serve_ck_notification(&request, &args, &res), CUDA_SUCCESS);
+	assert_int_equal(ck_serve_notification(&request, &args, &res), CUDA_SUCCESS);
 	over.handle = res.handle;
 	ending = CUDA_ERROR_INVALID_DEVICE;
-	assert_int_equal(ck_serve_ck_notification_end(&request, &over, &none), ending);
+	assert_int_equal(ck_serve_notification_end(&request, &over, &none), ending);
 	notify(&info, notified, NULL);
 	assert_int_equal(next(0, 0).callback, 9);
 	ending = CUDA_SUCCESS;
-	assert_int_equal(ck_serve_ck_notification_end(&request, &over, &none), CUDA_SUCCESS);
-	assert_int_equal(ck_serve_ck_notification_end(&request, &over, &none),
+	assert_int_equal(ck_serve_notification_end(&request, &over, &none), CUDA_SUCCESS);
+	assert_int_equal(ck_serve_notification_end(&request, &over, &none),
 			 CUDA_ERROR_INVALID_HANDLE);
 }
 

@@ -96,7 +96,7 @@ static CUresult deliver(uint64_t number, size_t at, size_t size, uint64_t stream
 	ck_deliver_args args = { .src = (uintptr_t)device + at, .size = size, .stream = stream,
 				 .number = number };
 
-	return ck_serve_ck_deliver(&request, &args, NULL);
+	return ck_serve_deliver(&request, &args, NULL);
 }
 
 /* What a lane that comes now takes along; its bytes go to @to. False: nothing. */
@@ -110,7 +110,7 @@ static bool next(ck_delivery_next_res *res, unsigned char *to)
 
 	memset(res, 0, sizeof(*res));
 	request.replied = false;
-	assert_int_equal(ck_serve_ck_delivery_next(&request, &args, res), CUDA_SUCCESS);
+	assert_int_equal(ck_serve_delivery_next(&request, &args, res), CUDA_SUCCESS);
 	if (!request.replied)
 		return false;
 	assert_int_equal(request.broken, 0);
@@ -237,7 +237,7 @@ static void *write_parts(void *count)
 	ck_delivery_next_res res;
 
 	for (int i = 0; i < *(int *)count; i++)
-		ck_serve_ck_delivery_next(&request, &args, &res);
+		ck_serve_delivery_next(&request, &args, &res);
 	return NULL;
 }
 

@@ -258,11 +258,11 @@ static void a_descriptor_goes_with_the_call_that_is_not_carried_out(void **state
 static void a_call_that_the_program_does_not_see_takes_no_error(void **state)
 {
 	static const struct { uint32_t proc; xdrproc_t xdr; size_t size; } calls[] = {
-		{ CK_PROC_ck_window, (xdrproc_t)xdr_ck_window_res, sizeof(ck_window_res) },
-		{ CK_PROC_ck_pinned_file, (xdrproc_t)xdr_ck_pinned_file_res, sizeof(ck_pinned_file_res) },
-		{ CK_PROC_ck_pinned_map, (xdrproc_t)xdr_ck_pinned_map_res, sizeof(ck_pinned_map_res) },
-		{ CK_PROC_ck_status_file, (xdrproc_t)xdr_ck_status_file_res, sizeof(ck_status_file_res) },
-		{ CK_PROC_ck_pointer_pool, (xdrproc_t)xdr_ck_pointer_pool_res, sizeof(ck_pointer_pool_res) },
+		{ CK_PROC_window, (xdrproc_t)xdr_ck_window_res, sizeof(ck_window_res) },
+		{ CK_PROC_pinned_file, (xdrproc_t)xdr_ck_pinned_file_res, sizeof(ck_pinned_file_res) },
+		{ CK_PROC_pinned_map, (xdrproc_t)xdr_ck_pinned_map_res, sizeof(ck_pinned_map_res) },
+		{ CK_PROC_status_file, (xdrproc_t)xdr_ck_status_file_res, sizeof(ck_status_file_res) },
+		{ CK_PROC_pointer_pool, (xdrproc_t)xdr_ck_pointer_pool_res, sizeof(ck_pointer_pool_res) },
 	};
 	cuMemFree_v2_args bad = { .head.seq = 1, .dptr = 0x1234 };
 	unsigned char args[256] = { 0 }, res[256];
@@ -352,7 +352,7 @@ static void lengths_that_lie_are_refused(void **state)
 	(void)state;
 	launch[7] = 1;			     /* seq */
 	memset(launch + 60, 0xff, 4);	     /* of the attributes: 4 GiB */
-	send_raw(&command, CK_PROC_ck_launch, launch, sizeof(launch));
+	send_raw(&command, CK_PROC_launch, launch, sizeof(launch));
 	assert_int_equal(wait_end(&command), -EPROTO);
 }
 
@@ -412,7 +412,7 @@ static int download(uint64_t seq, CUdeviceptr src, unsigned char *dst, size_t si
 	uint32_t tail;
 	size_t at;
 
-	send_call(&lane, CK_PROC_ck_download, &a, NULL, 0);
+	send_call(&lane, CK_PROC_download, &a, NULL, 0);
 	assert_int_equal(read_reply((xdrproc_t)xdr_ck_download_res, &r, &record, &at), 0);
 	assert_int_equal(r.data_length, r.head.err ? 0 : size);
 	assert_int_equal(record.total, at + (r.data_length + 3) / 4 * 4 + 4);
@@ -438,7 +438,7 @@ static void bytes_come_back_as_they_were_sent(void **state)
 			bytes[j] = (unsigned char)(j * 131 >> 4);
 		assert_int_equal(ck_memory_alloc(session->memory, 0, sizes[i], &device), 0);
 		a.dst = device;
-		send_call(&command, CK_PROC_ck_upload, &a, bytes, sizes[i]);
+		send_call(&command, CK_PROC_upload, &a, bytes, sizes[i]);
 		assert_int_equal(download(seq, device, back, sizes[i]), CUDA_SUCCESS);
 		assert_memory_equal(bytes, back, sizes[i]);
 		ck_memory_free(session->memory, device);
@@ -458,7 +458,7 @@ static void copies_past_the_end_are_refused_whole(void **state)
 	assert_int_equal(ck_memory_alloc(session->memory, 0, size, &device), 0);
 	a.dst = device;
 	assert_int_equal(download(0, device, bytes, size + 1), CUDA_ERROR_INVALID_VALUE);
-	send_call(&command, CK_PROC_ck_upload, &a, bytes, size + 1);
+	send_call(&command, CK_PROC_upload, &a, bytes, size + 1);
 	send_set(2); /* the payload that nobody took has been skipped */
 	assert_int_equal(ask(2, NULL), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(fake.sets, 1);
@@ -525,10 +525,10 @@ static void a_link_may_go_while_the_bytes_for_it_come(void **state)
 
 	(void)state;
 	links_install();
-	send_call(&lane, CK_PROC_ck_link_create, &create, NULL, 0);
+	send_call(&lane, CK_PROC_link_create, &create, NULL, 0);
 	assert_int_equal(read_reply((xdrproc_t)xdr_ck_link_create_res, &created, &record, NULL), 0);
 	open_end(&other, false);
-	n = ck_call_encode(out, sizeof(out), lane_xid = ++xid, CK_PROC_ck_link_add,
+	n = ck_call_encode(out, sizeof(out), lane_xid = ++xid, CK_PROC_link_add,
 			   (xdrproc_t)xdr_ck_link_add_args, &add, sizeof(image));
 	send_all(&lane, out, (size_t)n, image, sizeof(image) / 2);
 	usleep(100000); /* the lane waits for the rest */
@@ -562,7 +562,7 @@ static void a_result_that_no_record_holds_is_an_error_and_the_lane_goes_on(void 
 	(void)state;
 	ck_driver.cuGraphGetNodes = many_nodes;
 	assert_int_equal(ck_handles_put(session->handles, 30, CK_KIND_GRAPH, 0, graph), 0);
-	send_call(&lane, CK_PROC_ck_graph_nodes, &a, NULL, 0);
+	send_call(&lane, CK_PROC_graph_nodes, &a, NULL, 0);
 	assert_int_equal(read_reply((xdrproc_t)xdr_ck_graph_nodes_res, &r, &record, NULL), 0);
 	assert_int_equal(r.head.err, CUDA_ERROR_NOT_SUPPORTED);
 	assert_int_equal(r.nodes.nodes_len, 0);
@@ -604,7 +604,7 @@ static void much_on_both_stdout_and_stderr_is_fetched(void **state)
 		ck_output_res r = { 0 };
 		struct ck_record record;
 
-		send_call(&lane, CK_PROC_ck_output, &a, NULL, 0);
+		send_call(&lane, CK_PROC_output, &a, NULL, 0);
 		ret = read_reply((xdrproc_t)xdr_ck_output_res, &r, &record, NULL);
 		got[0] += r.text.text_len;
 		got[1] += r.errors.errors_len;

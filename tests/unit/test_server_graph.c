@@ -182,7 +182,7 @@ static CUresult add(uint64_t graph, const void *bytes, size_t size, ck_node_add_
 	memset(res, 0, sizeof(*res));
 	a.params.params_val = (char *)(uintptr_t)bytes;
 	a.params.params_len = (u_int)size;
-	return ck_serve_ck_node_add(&q, &a, res);
+	return ck_serve_node_add(&q, &a, res);
 }
 
 /* A copy of 64 bytes from the client's memory, of this mirror, to the device; or back. */
@@ -214,7 +214,7 @@ static void make_exec(uint64_t graph, uint64_t id, ck_graph_instantiate_res *res
 	ck_graph_instantiate_args a = { .exec = id, .graph = graph };
 
 	memset(res, 0, sizeof(*res));
-	assert_int_equal(ck_serve_ck_graph_instantiate(&q, &a, res), CUDA_SUCCESS);
+	assert_int_equal(ck_serve_graph_instantiate(&q, &a, res), CUDA_SUCCESS);
 }
 
 static u_int end(uint64_t object, uint64_t *first)
@@ -223,7 +223,7 @@ static u_int end(uint64_t object, uint64_t *first)
 	ck_graph_end_res res = { 0 };
 	u_int gone;
 
-	assert_int_equal(ck_serve_ck_graph_end(&q, &a, &res), CUDA_SUCCESS);
+	assert_int_equal(ck_serve_graph_end(&q, &a, &res), CUDA_SUCCESS);
 	gone = res.gone.gone_len;
 	*first = gone ? res.gone.gone_val[0] : 0;
 	free(res.gone.gone_val);
@@ -364,11 +364,11 @@ static void edges_need_as_many_ids(void **state)
 	a.from.from_val = a.to.to_val = ids;
 	a.from.from_len = 2;
 	a.to.to_len = 1;
-	assert_int_equal(ck_serve_ck_graph_link(&q, &a, &res), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(ck_serve_graph_link(&q, &a, &res), CUDA_ERROR_INVALID_VALUE);
 	a.to.to_len = 2;
-	assert_int_equal(ck_serve_ck_graph_link(&q, &a, &res), CUDA_ERROR_INVALID_HANDLE);
+	assert_int_equal(ck_serve_graph_link(&q, &a, &res), CUDA_ERROR_INVALID_HANDLE);
 	a.data.data_len = 3;
-	assert_int_equal(ck_serve_ck_graph_link(&q, &a, &res), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(ck_serve_graph_link(&q, &a, &res), CUDA_ERROR_INVALID_VALUE);
 	end(20, &first);
 }
 
@@ -521,7 +521,7 @@ static void change(uint64_t node, uint64_t mirror, int flags, CUresult expected,
 	a.params.params_val = (char *)&p;
 	a.params.params_len = sizeof(p);
 	memset(res, 0, sizeof(*res));
-	assert_int_equal(ck_serve_ck_node_set(&q, &a, res), expected);
+	assert_int_equal(ck_serve_node_set(&q, &a, res), expected);
 }
 
 static void a_copy_that_changes_in_an_exec_changes_its_mirror(void **state)
@@ -581,15 +581,15 @@ static void ids_and_sizes_of_mirrors_are_checked(void **state)
 	p = copy_of(6, true);
 	p.memcpy.copyParams.srcMemoryType = CU_MEMORYTYPE_UNIFIED; /* would be a pointer */
 	assert_int_not_equal(add(20, &p, sizeof(p), &res), CUDA_SUCCESS);
-	assert_int_equal(ck_serve_ck_mirror_aside(&q, &aside, &back), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(ck_serve_mirror_aside(&q, &aside, &back), CUDA_ERROR_INVALID_VALUE);
 	aside.size = 4;
-	assert_int_equal(ck_serve_ck_mirror_aside(&q, &aside, &back), CUDA_SUCCESS);
+	assert_int_equal(ck_serve_mirror_aside(&q, &aside, &back), CUDA_SUCCESS);
 	assert_int_equal(back.back.back_len, 4);
 	free(back.back.back_val);
 	aside = (struct ck_mirror_aside_args){ .mirror = 5, .offset = UINT64_MAX };
 	aside.data.data_val = (char *)&p;
 	aside.data.data_len = 2;
-	assert_int_equal(ck_serve_ck_mirror_aside(&q, &aside, &back), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(ck_serve_mirror_aside(&q, &aside, &back), CUDA_ERROR_INVALID_VALUE);
 	end(20, &first);
 }
 

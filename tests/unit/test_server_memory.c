@@ -292,17 +292,17 @@ static void attributes_of_a_pool_are_words_and_ints(void **state)
 
 	(void)state;
 	ck_serve_cuMemPoolCreate(&request, &create_args, &created);
-	assert_int_equal(ck_serve_ck_pool_attribute(&request, &a, &res), CUDA_SUCCESS);
+	assert_int_equal(ck_serve_pool_attribute(&request, &a, &res), CUDA_SUCCESS);
 	a.set = 0;
-	assert_int_equal(ck_serve_ck_pool_attribute(&request, &a, &res), CUDA_SUCCESS);
+	assert_int_equal(ck_serve_pool_attribute(&request, &a, &res), CUDA_SUCCESS);
 	assert_int_equal(res.result, 1ull << 40);
 	a.attr = CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC;
-	assert_int_equal(ck_serve_ck_pool_attribute(&request, &a, &res), CUDA_SUCCESS);
+	assert_int_equal(ck_serve_pool_attribute(&request, &a, &res), CUDA_SUCCESS);
 	assert_int_equal(res.result, 1);
 	a.attr = 99;
-	assert_int_equal(ck_serve_ck_pool_attribute(&request, &a, &res), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(ck_serve_pool_attribute(&request, &a, &res), CUDA_ERROR_INVALID_VALUE);
 	a.pool = 31;
-	assert_int_equal(ck_serve_ck_pool_attribute(&request, &a, &res),
+	assert_int_equal(ck_serve_pool_attribute(&request, &a, &res),
 			 CUDA_ERROR_INVALID_HANDLE);
 }
 
@@ -335,7 +335,7 @@ static void a_retained_handle_has_a_number_of_its_own(void **state)
 
 	(void)state;
 	assert_int_equal(do_create(20), CUDA_SUCCESS);
-	assert_int_equal(ck_serve_ck_physical_retain(&request, &a, &res), CUDA_SUCCESS);
+	assert_int_equal(ck_serve_physical_retain(&request, &a, &res), CUDA_SUCCESS);
 	assert_int_equal(ck_handlers[CK_PROC_cuMemRelease](&request, &release_args, NULL),
 			 CUDA_SUCCESS);
 	assert_int_equal(ck_handlers[CK_PROC_cuMemRelease](&request, &release_args, NULL),
@@ -354,15 +354,15 @@ static void a_list_of_odd_length_is_refused(void **state)
 	ck_set_access_res res;
 
 	(void)state;
-	assert_int_equal(ck_serve_ck_set_access(&request, &a, &res), CUDA_SUCCESS);
+	assert_int_equal(ck_serve_set_access(&request, &a, &res), CUDA_SUCCESS);
 	assert_int_equal(access_count, 3);
 	a.desc.desc_len--;
-	assert_int_equal(ck_serve_ck_set_access(&request, &a, &res), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(ck_serve_set_access(&request, &a, &res), CUDA_ERROR_INVALID_VALUE);
 	a.desc.desc_len = 0;
-	assert_int_equal(ck_serve_ck_set_access(&request, &a, &res), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(ck_serve_set_access(&request, &a, &res), CUDA_ERROR_INVALID_VALUE);
 	a.desc.desc_len = 1025 * sizeof(CUmemAccessDesc);
-	assert_int_equal(ck_serve_ck_set_access(&request, &a, &res), CUDA_ERROR_INVALID_VALUE);
-	assert_int_not_equal(ck_serve_ck_copy_batch(&request, &batch, NULL), CUDA_SUCCESS);
+	assert_int_equal(ck_serve_set_access(&request, &a, &res), CUDA_ERROR_INVALID_VALUE);
+	assert_int_not_equal(ck_serve_copy_batch(&request, &batch, NULL), CUDA_SUCCESS);
 }
 
 #define in_session(test) cmocka_unit_test_setup_teardown(test, begin, end)

@@ -95,7 +95,7 @@ static CUresult offer(int fd, uint64_t address, size_t size, int *taken)
 
 	assert_int_equal(ck_chan_writev_fd(client, &iov, 1, fd), 0);
 	assert_int_equal(ck_chan_read(request.chan, &byte, 1), 0);
-	err = ck_serve_ck_pinned_file(&request, &args, &res);
+	err = ck_serve_pinned_file(&request, &args, &res);
 	close(fd);
 	*taken = res.taken;
 	return err;
@@ -106,21 +106,21 @@ static CUresult map(uint64_t address, size_t size, size_t offset)
 	ck_pinned_map_args args = { .address = address, .size = size, .offset = offset };
 	ck_pinned_map_res res;
 
-	return ck_serve_ck_pinned_map(&request, &args, &res);
+	return ck_serve_pinned_map(&request, &args, &res);
 }
 
 static CUresult unmap(uint64_t address)
 {
 	ck_pinned_unmap_args args = { .address = address };
 
-	return ck_serve_ck_pinned_unmap(&request, &args, NULL);
+	return ck_serve_pinned_unmap(&request, &args, NULL);
 }
 
 static CUresult copy(CUdeviceptr dst, CUdeviceptr src, size_t size, unsigned int kind)
 {
 	ck_pinned_copy_args args = { .dst = dst, .src = src, .size = size, .kind = kind };
 
-	return ck_serve_ck_pinned_copy(&request, &args, NULL);
+	return ck_serve_pinned_copy(&request, &args, NULL);
 }
 
 static CUresult move(CUdeviceptr dst, CUdeviceptr src, size_t size, unsigned int kind)
@@ -128,7 +128,7 @@ static CUresult move(CUdeviceptr dst, CUdeviceptr src, size_t size, unsigned int
 	ck_pinned_move_args args = { .dst = dst, .src = src, .size = size, .kind = kind };
 	ck_pinned_move_res res;
 
-	return ck_serve_ck_pinned_move(&request, &args, &res);
+	return ck_serve_pinned_move(&request, &args, &res);
 }
 
 /* A file that is taken, and this process's own view of it. */
@@ -206,7 +206,7 @@ static void a_call_without_a_file_is_refused(void **state)
 	ck_pinned_file_res res = { 0 };
 
 	(void)state;
-	assert_int_equal(ck_serve_ck_pinned_file(&request, &args, &res), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(ck_serve_pinned_file(&request, &args, &res), CUDA_ERROR_INVALID_VALUE);
 }
 
 static void a_piece_is_the_clients_own_pages(void **state)
@@ -242,7 +242,7 @@ static void pieces_lie_inside_the_file_and_apart(void **state)
 	assert_int_equal(map(place, ~0ull, 0), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(map(place + SIZE, SIZE, PAGE), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(map(place - UNIT, 2 * UNIT, 0), CUDA_ERROR_INVALID_VALUE);
-	assert_int_equal(ck_serve_ck_pinned_map(&request, &io, NULL), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(ck_serve_pinned_map(&request, &io, NULL), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(map(place, UNIT, 0), CUDA_SUCCESS);
 	assert_int_equal(map(place, UNIT, 0), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(fake.registered, 1);

@@ -103,7 +103,7 @@ static CUresult write_access(CUdeviceptr at)
 	ck_set_access_args a = { .ptr = at, .size = UNIT, .desc = { sizeof(desc), (char *)&desc } };
 	ck_set_access_res res;
 
-	return ck_serve_ck_set_access(&request, &a, &res);
+	return ck_serve_set_access(&request, &a, &res);
 }
 
 static void *meddle(void *at)
@@ -191,7 +191,7 @@ static int begin(void **state)
 	assert_int_equal(ck_modcache_open("/proc/no-such-place", NULL, 1 << 20, 1 << 20, &cache), 0);
 	assert_int_equal(ck_session_create(cache, NULL, 1, &session), 0);
 	request = (struct ck_request){ .session = session };
-	assert_int_equal(ck_serve_ck_window(&request, &window, &taken), CUDA_SUCCESS);
+	assert_int_equal(ck_serve_window(&request, &window, &taken), CUDA_SUCCESS);
 	return 0;
 }
 
@@ -239,7 +239,7 @@ static void a_further_handle_of_it_is_not_to_be_had(void **state)
 
 	(void)state;
 	adopt(20);
-	assert_int_equal(ck_serve_ck_import(&request, &a, &res), CUDA_ERROR_NOT_PERMITTED);
+	assert_int_equal(ck_serve_import(&request, &a, &res), CUDA_ERROR_NOT_PERMITTED);
 	assert_int_not_equal(do_map(OTHER, 21), CUDA_SUCCESS);
 }
 

@@ -67,7 +67,7 @@ static int launch(uint64_t id)
 {
 	records = 0;
 	ck_retime_launch(&request, id, (CUstream)&stream);
-	follow(CK_PROC_ck_launch);
+	follow(CK_PROC_launch);
 	return records;
 }
 
@@ -75,9 +75,9 @@ static void an_event_before_a_first_launch_is_recorded_again(void **state)
 {
 	(void)state;
 	record(CUDA_SUCCESS);
-	follow(CK_PROC_ck_image);
-	follow(CK_PROC_ck_module_load);
-	follow(CK_PROC_ck_function);
+	follow(CK_PROC_image);
+	follow(CK_PROC_module_load);
+	follow(CK_PROC_function);
 	assert_int_equal(launch(STREAM), 1);
 	assert_int_equal(launch(STREAM), 0); /* the next launch is another matter */
 }
@@ -94,7 +94,7 @@ static void work_between_keeps_the_time_of_the_event(void **state)
 	(void)state;
 	record(CUDA_SUCCESS);
 	follow(CK_PROC_cuMemsetD8Async);
-	follow(CK_PROC_ck_function);
+	follow(CK_PROC_function);
 	assert_int_equal(launch(STREAM), 0);
 }
 
@@ -102,7 +102,7 @@ static void a_launch_into_another_stream_keeps_it(void **state)
 {
 	(void)state;
 	record(CUDA_SUCCESS);
-	follow(CK_PROC_ck_function);
+	follow(CK_PROC_function);
 	assert_int_equal(launch(STREAM + 1), 0);
 }
 
@@ -111,11 +111,11 @@ static void a_call_that_may_have_seen_the_event_keeps_it(void **state)
 	(void)state;
 	record(CUDA_SUCCESS);
 	ck_retime_call(session, CK_PROC_cuEventQuery);
-	follow(CK_PROC_ck_function);
+	follow(CK_PROC_function);
 	assert_int_equal(launch(STREAM), 0);
 	record(CUDA_SUCCESS);
-	ck_retime_call(session, CK_PROC_ck_module_build); /* the driver's compiler */
-	follow(CK_PROC_ck_function);
+	ck_retime_call(session, CK_PROC_module_build); /* the driver's compiler */
+	follow(CK_PROC_function);
 	assert_int_equal(launch(STREAM), 1);
 }
 
@@ -123,7 +123,7 @@ static void a_record_that_failed_is_not_tried_again(void **state)
 {
 	(void)state;
 	record(CUDA_ERROR_INVALID_HANDLE);
-	follow(CK_PROC_ck_function);
+	follow(CK_PROC_function);
 	assert_int_equal(launch(STREAM), 0);
 }
 
@@ -132,7 +132,7 @@ static void a_pause_of_the_program_counts(void **state)
 	(void)state;
 	record(CUDA_SUCCESS);
 	session->retime.recorded_ns -= 60000000; /* 60 ms ago */
-	follow(CK_PROC_ck_function);
+	follow(CK_PROC_function);
 	assert_int_equal(launch(STREAM), 0);
 }
 

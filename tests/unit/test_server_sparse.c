@@ -77,7 +77,7 @@ static CUresult map_arrays(const CUarrayMapInfo *maps, size_t size)
 
 	args.maps.maps_val = (char *)(uintptr_t)maps;
 	args.maps.maps_len = (u_int)size;
-	return ck_serve_ck_map_arrays(&request, &args, NULL);
+	return ck_serve_map_arrays(&request, &args, NULL);
 }
 
 static void test_arrays_are_mapped_by_objects_that_there_are(void **state)
@@ -130,7 +130,7 @@ static CUresult decompress(const CUmemDecompressParams *params, size_t size)
 
 	args.params.params_val = (char *)(uintptr_t)params;
 	args.params.params_len = (u_int)size;
-	return ck_serve_ck_decompress(&request, &args, NULL);
+	return ck_serve_decompress(&request, &args, NULL);
 }
 
 static void test_only_device_memory_is_decompressed(void **state)

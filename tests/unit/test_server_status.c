@@ -144,7 +144,7 @@ static CUresult offer(size_t size, bool sealed)
 		assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
 	assert_int_equal(ck_chan_writev_fd(client, &byte, 1, fd), 0);
 	assert_int_equal(ck_chan_read(request.chan, &got, 1), 0);
-	err = ck_serve_ck_status_file(&request, &args, &res);
+	err = ck_serve_status_file(&request, &args, &res);
 	assert_int_equal(err == CUDA_SUCCESS, res.taken);
 	if (res.taken)
 		words = mmap(NULL, sizeof(*words), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -163,7 +163,7 @@ static unsigned int ask(unsigned int i, uint64_t number)
 	ck_event_ask_args args = { .event = 100 + i, .watch = number };
 	ck_event_ask_res res = { 0 };
 
-	assert_int_equal(ck_serve_ck_event_ask(&request, &args, &res), CUDA_SUCCESS);
+	assert_int_equal(ck_serve_event_ask(&request, &args, &res), CUDA_SUCCESS);
 	return res.state;
 }
 
@@ -172,7 +172,7 @@ static unsigned int ask_stream(uint64_t stream, uint64_t number)
 	ck_stream_ask_args args = { .stream = stream, .watch = number };
 	ck_stream_ask_res res = { 0 };
 
-	assert_int_equal(ck_serve_ck_stream_ask(&request, &args, &res), CUDA_SUCCESS);
+	assert_int_equal(ck_serve_stream_ask(&request, &args, &res), CUDA_SUCCESS);
 	return res.state;
 }
 
@@ -292,7 +292,7 @@ static void a_green_context_is_not_looked_at_when_it_goes(void **state)
 	assert_int_equal(ck_handles_put(session->handles, 61, CK_KIND_GREEN, 0, &green), 0);
 	request.ctx = 60;
 	assert_int_equal(ask_stream(0, NUMBER(1, 5)), 2);
-	assert_int_equal(ck_serve_ck_green_destroy(&request, &args, &res), CUDA_SUCCESS);
+	assert_int_equal(ck_serve_green_destroy(&request, &args, &res), CUDA_SUCCESS);
 	await(5, NUMBER(1, 5) << 2 | CK_STATUS_ASK);
 	assert_int_equal(green_misused, 0);
 }
@@ -354,9 +354,9 @@ static void a_capture_lasts_until_its_own_stream_ends_it_or_goes(void **state)
 	ck_driver.cuStreamEndCapture = capture_nothing;
 	ck_driver.cuStreamDestroy_v2 = stream_destroy;
 	ck_handles_put(session->handles, 51, CK_KIND_STREAM, 3, &other);
-	assert_int_equal(ck_serve_ck_capture_begin(&request, &args, &res), CUDA_SUCCESS);
+	assert_int_equal(ck_serve_capture_begin(&request, &args, &res), CUDA_SUCCESS);
 	assert_int_equal(ask_stream(51, NUMBER(1, 5)), 1);
-	assert_int_equal(ck_serve_ck_capture_end(&request, &end, &end_res),
+	assert_int_equal(ck_serve_capture_end(&request, &end, &end_res),
 			 CUDA_ERROR_ILLEGAL_STATE);
 	assert_int_equal(ask_stream(51, NUMBER(2, 5)), 1);
 	assert_int_equal(ck_serve_cuStreamDestroy_v2(&request, &destroy, NULL), CUDA_SUCCESS);

@@ -205,7 +205,7 @@ static CUresult copy(CUDA_MEMCPY3D c)
 
 	memcpy(a.copy, &c, sizeof(c));
 	memset(&copied, 0, sizeof(copied));
-	return ck_serve_ck_copy_3d(&request, &a, NULL);
+	return ck_serve_copy_3d(&request, &a, NULL);
 }
 
 static void a_copy_gets_the_drivers_array_and_no_pointer_of_the_clients(void **state)

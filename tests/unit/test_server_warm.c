@@ -143,21 +143,21 @@ static CUresult serve_retain(CUdevice device)
 {
 	ck_primary_retain_args args = { .context = CONTEXT, .device = device };
 
-	return ck_serve_ck_primary_retain(&request, &args, NULL);
+	return ck_serve_primary_retain(&request, &args, NULL);
 }
 
 static CUresult serve_release(CUdevice device)
 {
 	ck_primary_release_args args = { .context = CONTEXT, .device = device };
 
-	return ck_serve_ck_primary_release(&request, &args, NULL);
+	return ck_serve_primary_release(&request, &args, NULL);
 }
 
 static CUresult serve_flags(CUdevice device, unsigned int flags)
 {
 	ck_primary_flags_args args = { .device = device, .flags = flags };
 
-	return ck_serve_ck_primary_flags(&request, &args, NULL);
+	return ck_serve_primary_flags(&request, &args, NULL);
 }
 
 static void the_first_retain_takes_the_context_over(void **unused)
@@ -183,11 +183,11 @@ static void a_reset_ends_it_and_leaves_nothing(void **unused)
 	(void)unused;
 	ck_warm_up("0,1");
 	assert_int_equal(serve_retain(0), CUDA_SUCCESS);
-	assert_int_equal(ck_serve_ck_primary_reset(&request, &args, &res), CUDA_SUCCESS);
+	assert_int_equal(ck_serve_primary_reset(&request, &args, &res), CUDA_SUCCESS);
 	assert_int_equal(counts[0], 0);
 	assert_int_equal(counts[1], 1);
 	args.device = 1; /* never retained by the client */
-	assert_int_equal(ck_serve_ck_primary_reset(&request, &args, &res), CUDA_SUCCESS);
+	assert_int_equal(ck_serve_primary_reset(&request, &args, &res), CUDA_SUCCESS);
 	assert_int_equal(counts[1], 0);
 	assert_false(ck_warm_drop(CK_WARM_ALL));
 }
@@ -231,7 +231,7 @@ static void a_context_of_another_kind_has_the_device_for_itself(void **unused)
 
 	(void)unused;
 	ck_warm_up("0");
-	assert_int_equal(ck_serve_ck_context_create(&request, &args, &res), CUDA_SUCCESS);
+	assert_int_equal(ck_serve_context_create(&request, &args, &res), CUDA_SUCCESS);
 	assert_int_equal(counts[0], 0);
 }
 

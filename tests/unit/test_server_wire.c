@@ -147,7 +147,7 @@ static CUresult split(CUdevResource *input, size_t size, CUdevResource *parts)
 
 	args.input.input_val = (char *)input;
 	args.input.input_len = (u_int)size;
-	err = ck_serve_ck_resource_split(&request, &args, &res);
+	err = ck_serve_resource_split(&request, &args, &res);
 	if (!err) {
 		assert_int_equal(res.groups, 2);
 		assert_int_equal(res.parts.parts_len, 2 * sizeof(*parts));
@@ -165,7 +165,7 @@ static CUresult describe(CUdevResource *resources, size_t size, uint64_t id)
 
 	args.resources.resources_val = (char *)resources;
 	args.resources.resources_len = (u_int)size;
-	return ck_serve_ck_resource_desc(&request, &args, &res);
+	return ck_serve_resource_desc(&request, &args, &res);
 }
 
 static void test_only_resources_that_were_given_are_taken(void **state)
@@ -214,24 +214,24 @@ static void test_arrays_have_as_many_elements_as_the_rank_says(void **state)
 	args.steps.steps_len = 8;
 	good = args;
 	args.rank = 3;
-	assert_int_equal(ck_serve_ck_tensor_map(&request, &args, &res), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(ck_serve_tensor_map(&request, &args, &res), CUDA_ERROR_INVALID_VALUE);
 	args = good;
 	args.rank = 0;
-	assert_int_equal(ck_serve_ck_tensor_map(&request, &args, &res), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(ck_serve_tensor_map(&request, &args, &res), CUDA_ERROR_INVALID_VALUE);
 	args.rank = 1u << 30;
-	assert_int_equal(ck_serve_ck_tensor_map(&request, &args, &res), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(ck_serve_tensor_map(&request, &args, &res), CUDA_ERROR_INVALID_VALUE);
 	args = good;
 	args.kind = 3;
-	assert_int_equal(ck_serve_ck_tensor_map(&request, &args, &res), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(ck_serve_tensor_map(&request, &args, &res), CUDA_ERROR_INVALID_VALUE);
 	args = good;
 	args.box.box_len = 4;
-	assert_int_equal(ck_serve_ck_tensor_map(&request, &args, &res), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(ck_serve_tensor_map(&request, &args, &res), CUDA_ERROR_INVALID_VALUE);
 	args = good;
 	args.lower.lower_val = (char *)box;
 	args.lower.lower_len = 4;
-	assert_int_equal(ck_serve_ck_tensor_map(&request, &args, &res), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(ck_serve_tensor_map(&request, &args, &res), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(driver_calls, 0);
-	assert_int_equal(ck_serve_ck_tensor_map(&request, &good, &res), CUDA_SUCCESS);
+	assert_int_equal(ck_serve_tensor_map(&request, &good, &res), CUDA_SUCCESS);
 	assert_int_equal(res.map.map_len, sizeof(map));
 	memcpy(&map, res.map.map_val, sizeof(map));
 	assert_int_equal(map.opaque[0], 4 + 16 + 3 + 1);
@@ -248,21 +248,21 @@ static void test_a_batch_is_whole_operations_and_not_too_many(void **state)
 	(void)state;
 	args.operations.operations_val = (char *)operations;
 	args.operations.operations_len = sizeof(operations);
-	assert_int_equal(ck_serve_ck_stream_operations(&request, &args, NULL),
+	assert_int_equal(ck_serve_stream_operations(&request, &args, NULL),
 			 CUDA_ERROR_INVALID_VALUE);
 	args.operations.operations_len = sizeof(operations[0]) + 1;
-	assert_int_equal(ck_serve_ck_stream_operations(&request, &args, NULL),
+	assert_int_equal(ck_serve_stream_operations(&request, &args, NULL),
 			 CUDA_ERROR_INVALID_VALUE);
 	args.operations.operations_len = 0;
-	assert_int_equal(ck_serve_ck_stream_operations(&request, &args, NULL),
+	assert_int_equal(ck_serve_stream_operations(&request, &args, NULL),
 			 CUDA_ERROR_INVALID_VALUE);
 	args.operations.operations_len = 2 * sizeof(operations[0]);
 	args.stream = 77;
-	assert_int_equal(ck_serve_ck_stream_operations(&request, &args, NULL),
+	assert_int_equal(ck_serve_stream_operations(&request, &args, NULL),
 			 CUDA_ERROR_INVALID_HANDLE);
 	assert_int_equal(driver_calls, 0);
 	args.stream = 0;
-	assert_int_equal(ck_serve_ck_stream_operations(&request, &args, NULL), CUDA_SUCCESS);
+	assert_int_equal(ck_serve_stream_operations(&request, &args, NULL), CUDA_SUCCESS);
 	assert_int_equal(driver_calls, 2);
 }
 
@@ -280,7 +280,7 @@ static CUresult launch_multi(const struct launch_item *items, size_t size)
 
 	args.launches.launches_val = (char *)(uintptr_t)items;
 	args.launches.launches_len = (u_int)size;
-	return ck_serve_ck_launch_multi(&request, &args, NULL);
+	return ck_serve_launch_multi(&request, &args, NULL);
 }
 
 static void test_launches_on_devices_are_whole_with_all_their_parameters(void **state)
@@ -346,9 +346,9 @@ static void test_a_link_that_is_none_is_refused(void **state)
 	ck_link_complete_res completed = { 0 };
 
 	(void)state;
-	assert_int_equal(ck_serve_ck_link_fetch(&request, &fetch, &fetched),
+	assert_int_equal(ck_serve_link_fetch(&request, &fetch, &fetched),
 			 CUDA_ERROR_INVALID_HANDLE);
-	assert_int_equal(ck_serve_ck_link_complete(&request, &complete, &completed),
+	assert_int_equal(ck_serve_link_complete(&request, &complete, &completed),
 			 CUDA_ERROR_INVALID_HANDLE);
 }
 
@@ -356,7 +356,7 @@ static CUresult link_size(uint64_t id)
 {
 	ck_link_complete_args args = { .link = id };
 	ck_link_complete_res res = { 0 };
-	CUresult err = ck_serve_ck_link_complete(&request, &args, &res);
+	CUresult err = ck_serve_link_complete(&request, &args, &res);
 
 	free(res.info_log.info_log_val);
 	free(res.error_log.error_log_val);
@@ -375,10 +375,10 @@ static void test_links_go_with_their_context(void **state)
 	(void)state;
 	links_install();
 	request.ctx = 7;
-	assert_int_equal(ck_serve_ck_link_create(&request, &create, &created), CUDA_SUCCESS);
+	assert_int_equal(ck_serve_link_create(&request, &create, &created), CUDA_SUCCESS);
 	request.ctx = 8;
 	create.link = 502;
-	assert_int_equal(ck_serve_ck_link_create(&request, &create, &created), CUDA_SUCCESS);
+	assert_int_equal(ck_serve_link_create(&request, &create, &created), CUDA_SUCCESS);
 	ck_links_drop_context(session.handles, 7);
 	assert_int_equal(link_size(501), CUDA_ERROR_INVALID_HANDLE);
 	assert_int_equal(link_size(502), CUDA_SUCCESS);

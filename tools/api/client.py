@@ -1,5 +1,7 @@
 """The client's side: one wire stub a message, and the exported entries that need no hand."""
 
+import re
+
 from . import banner
 from .proto import argument_names, c_type, params, resolve, variant
 from .table import HANDLES
@@ -21,7 +23,11 @@ def wire_type(a):
     return c_type(a)
 
 
-def wire_params(row):
+LONG = 7  # C parameters of a wire call, with the context; one with more takes structures
+
+
+def positional(row):
+    """C parameters of a wire call, one for each value."""
     out = ["uint64_t ctx"]
     for a in row.args:
         if a.kind == "bytes" and a.direction == "in":
@@ -42,7 +48,44 @@ def wire_params(row):
             out.append(f"uint64_t {a.name}")
         else:
             out.append(wire_type(a) + a.name)
+    return out
+
+
+def takes_structures(row):
+    """Its wire call takes the message's structures, by which values have names."""
+    return len(positional(row)) > LONG and row.hand_on("client")
+
+
+def wire_params(row):
+    """C parameter list of a wire call."""
+    if not takes_structures(row):
+        return ", ".join(positional(row))
+    out = [f"{row.name}_args *a"]
+    if row.bulk_in:
+        out += [f"const void *{row.args[-1].name}", f"size_t {row.args[-1].name}_size"]
+    if row.kind != "send":
+        out.append(f"{row.name}_res *r")
+    if row.bulk_out:
+        out.append(f"struct ck_sink *{row.args[-1].name}")
     return ", ".join(out)
+
+
+def structure_stub(row):
+    """ck_wire_NAME of structures: what is owned by the result is the caller's."""
+    last = row.args[-1].name
+    out = [f"CUresult ck_wire_{row.short}({wire_params(row)})\n{{\n"]
+    if row.bulk_in:
+        out.append(f"\ta->{last}_length = (u_int){last}_size;\n")
+    if row.kind == "send":
+        bulk = f"{last}, {last}_size" if row.bulk_in else "NULL, 0"
+        out.append(f"\treturn ck_send(CK_PROC_{row.short}, a, {bulk});\n}}\n\n")
+        return "".join(out)
+    out.append("\tmemset(r, 0, sizeof(*r));\n")
+    if row.bulk_in:
+        out.append(f"\treturn ck_call_bulk(CK_PROC_{row.short}, a, r, {last}, {last}_size, NULL);\n}}\n\n")
+    else:
+        out.append(f"\treturn ck_call(CK_PROC_{row.short}, a, r, {last if row.bulk_out else 'NULL'});\n}}\n\n")
+    return "".join(out)
 
 
 def fill(a):
@@ -82,28 +125,33 @@ def drain(a):
 
 def wire_stub(row):
     """ck_wire_NAME: encode, send, and for calls wait and decode."""
-    n = row.name
-    out = [f"CUresult ck_wire_{n}({wire_params(row)})\n{{\n\t{n}_args a;\n"]
+    n, short = row.name, row.short
+    if takes_structures(row):
+        return structure_stub(row)
+    out = [f"CUresult ck_wire_{short}({wire_params(row)})\n{{\n\t{n}_args a;\n"]
     if row.kind != "send":
         out.append(f"\t{n}_res r;\n\tCUresult err;\n")
     out.append("\n\tmemset(&a, 0, sizeof(a));\n\ta.head.ctx = ctx;\n")
     out += [fill(a) for a in row.ins()]
     if row.kind == "send":
         bulk = f"{row.args[-1].name}, {row.args[-1].name}_size" if row.bulk_in else "NULL, 0"
-        out.append(f"\treturn ck_send(CK_PROC_{n}, &a, {bulk});\n}}\n\n")
+        out.append(f"\treturn ck_send(CK_PROC_{short}, &a, {bulk});\n}}\n\n")
         return "".join(out)
     sink = row.args[-1].name if row.bulk_out else "NULL"
     out.append("\tmemset(&r, 0, sizeof(r));\n")
     if row.bulk_in:
         bulk = row.args[-1].name
-        out.append(f"\terr = ck_call_bulk(CK_PROC_{n}, &a, &r, {bulk}, {bulk}_size, NULL);\n")
+        out.append(f"\terr = ck_call_bulk(CK_PROC_{short}, &a, &r, {bulk}, {bulk}_size, NULL);\n")
     else:
-        out.append(f"\terr = ck_call(CK_PROC_{n}, &a, &r, {sink});\n")
+        out.append(f"\terr = ck_call(CK_PROC_{short}, &a, &r, {sink});\n")
     drains = [drain(a) for a in row.outs()]
     always = any(a.kind in ("bytes", "ids") for a in row.outs())
     if any(drains):
         body = "".join(drains)
-        out.append(f"\tif ({'1' if always else 'err == CUDA_SUCCESS'}) {{\n{body}\t}}\n")
+        if always:
+            out.append(re.sub(r"^\t", "", body, flags=re.M))
+        else:
+            out.append(f"\tif (err == CUDA_SUCCESS) {{\n{body}\t}}\n")
     out.append("\treturn err;\n}\n\n")
     return "".join(out)
 
@@ -150,7 +198,7 @@ def exported(row):
     elif any(a.direction in OBJECTS for a in row.args):
         out.append(object_tail(row, args))
     else:
-        out.append(f"\treturn ck_wire_{row.name}({args});\n")
+        out.append(f"\treturn ck_wire_{row.short}({args});\n")
     out.append("}\n\n")
     return "".join(out)
 
@@ -171,7 +219,7 @@ def object_tail(row, args):
             done += [f"\tck_object_end({kind}, {n}_id);\n"]
     fail = ("\tif (err) {\n" + "".join(failed) + "\t\treturn err;\n\t}\n" if failed
             else "\tif (err)\n\t\treturn err;\n")
-    return ("".join(made) + f"\terr = ck_wire_{row.name}({args});\n" + fail
+    return ("".join(made) + f"\terr = ck_wire_{row.short}({args});\n" + fail
             + "".join(done) + "\treturn CUDA_SUCCESS;\n")
 
 
@@ -181,10 +229,10 @@ def cached_tail(row, args):
     for a in row.ins():
         n = f"{a.name}_id" if a.kind in ("handle", "device") else a.name
         keys.append(f"(uint64_t){n}")
-    return (f"\tconst uint64_t key[] = {{ CK_PROC_{row.name}, ctx, {', '.join(keys)} }};\n\n"
+    return (f"\tconst uint64_t key[] = {{ CK_PROC_{row.short}, ctx, {', '.join(keys)} }};\n\n"
             f"\tif (ck_cache_get(key, sizeof(key), {out.name}, sizeof(*{out.name})))\n"
             "\t\treturn CUDA_SUCCESS;\n"
-            f"\terr = ck_wire_{row.name}({args});\n"
+            f"\terr = ck_wire_{row.short}({args});\n"
             "\tif (!err)\n"
             f"\t\tck_cache_put(key, sizeof(key), {out.name}, sizeof(*{out.name}));\n"
             "\treturn err;\n")
@@ -229,6 +277,6 @@ def wire_h(table):
     out = [banner("rpc/driver.api"), "#ifndef CK_GEN_WIRE_H\n#define CK_GEN_WIRE_H\n\n"
            '#include "cricket.h"\n#include "cuda/types.h"\n#include "gen/numbers.h"\n\n'
            "struct ck_sink;\n\n"]
-    out += [f"CUresult ck_wire_{r.name}({wire_params(r)});\n" for r in table.rows if r.wire]
+    out += [f"CUresult ck_wire_{r.short}({wire_params(r)});\n" for r in table.rows if r.wire]
     out.append("\n#endif\n")
     return "".join(out)

@@ -1,6 +1,7 @@
 """What both sides share of NVML: prototypes, numbers of versions, and the page of coverage."""
 
 from . import banner
+from .proto import listed
 
 SOURCE = "rpc/nvml.api"
 
@@ -62,6 +63,6 @@ def coverage_md(table):
         for kind in ("call", "local", "alias", "refuse", "deny"):
             names = [r.name for r in rows if r.kind == kind]
             if names:
-                out.append(f"**{kind}** ({len(names)}): " + ", ".join(names) + "\n\n")
+                out.append(listed(kind, names))
         out[-1] = out[-1].rstrip("\n") + "\n"
     return "".join(out)

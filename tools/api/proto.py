@@ -123,8 +123,13 @@ def reasons_md(table):
         names = [r.name for r in table.rows
                  if r.kind == "refuse" and re.fullmatch(pattern, r.name)]
         if names:
-            out.append(f"\n{reason}\n" + ", ".join(names) + "\n")
+            out.append(f"\n{reason}\n\n" + ",\n".join(names) + "\n")
     return ["\n## Why names are refused\n", *out] if out else []
+
+
+def listed(kind, names):
+    """A paragraph of names, one a line, so that changes of two branches do not meet."""
+    return f"**{kind}** ({len(names)}):\n" + ",\n".join(names) + "\n\n"
 
 
 def coverage_md(table):
@@ -161,10 +166,10 @@ def coverage_md(table):
         for kind in ("local", "cached", "send", "call", "hand", "alias", "ptsz", "refuse"):
             names = [r.name for r in rows if r.kind == kind and not is_narrow(r, table)]
             if names:
-                out.append(f"**{kind}** ({len(names)}): " + ", ".join(names) + "\n\n")
+                out.append(listed(kind, names))
         names = [r.name for r in rows if is_narrow(r, table)]
         if names:
-            out.append(f"**refuse, 32-bit** ({len(names)}): " + ", ".join(names) + "\n\n")
+            out.append(listed("refuse, 32-bit", names))
         out[-1] = out[-1].rstrip("\n") + "\n"
     return "".join(out + reasons_md(table))
 

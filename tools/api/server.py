@@ -37,7 +37,7 @@ def handlers_h(table):
 
 def signature(row):
     res = "void *res" if row.kind == "send" else f"{row.name}_res *res"
-    return f"CUresult ck_serve_{row.name}(struct ck_request *q, {row.name}_args *a, {res})"
+    return f"CUresult ck_serve_{row.short}(struct ck_request *q, {row.name}_args *a, {res})"
 
 
 def handler(row):
@@ -105,6 +105,6 @@ def handlers_c(table):
     rows = [r for r in table.rows if r.wire]
     out += [handler(r) for r in rows if not r.hand_on("server")]
     out.append("const ck_handler ck_handlers[CK_PROC_END] = {\n")
-    out += [f"\t[CK_PROC_{r.name}] = (ck_handler)ck_serve_{r.name},\n" for r in table.messages()]
+    out += [f"\t[CK_PROC_{r.short}] = (ck_handler)ck_serve_{r.short},\n" for r in table.messages()]
     out.append("};\n")
     return "".join(out)

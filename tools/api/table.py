@@ -119,6 +119,11 @@ class Row:
     def wire(self):
         return self.kind in WIRE
 
+    @property
+    def short(self):
+        """The name in those of C functions and numbers, which begin with ck_ or CK_ anyway."""
+        return self.name.removeprefix("ck_")
+
     def hand_on(self, side):
         return side in self.flags or "both" in self.flags
 

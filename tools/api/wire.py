@@ -94,6 +94,6 @@ def numbers_h(table):
     """Procedure numbers and the end of the array."""
     end = max(r.number for r in table.messages()) + 1
     out = [banner("rpc/driver.api"), "#ifndef CK_GEN_NUMBERS_H\n#define CK_GEN_NUMBERS_H\n\n"]
-    out += [f"#define CK_PROC_{r.name} {r.number}\n" for r in table.messages()]
+    out += [f"#define CK_PROC_{r.short} {r.number}\n" for r in table.messages()]
     out.append(f"#define CK_PROC_END {end}\n\n#endif\n")
     return "".join(out)

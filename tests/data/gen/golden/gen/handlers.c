@@ -166,8 +166,8 @@ static CUresult ck_serve_cuThingMany(struct ck_request *q, cuThingMany_args *a, 
 }
 
 const ck_handler ck_handlers[CK_PROC_END] = {
-	[CK_PROC_ck_put] = (ck_handler)ck_serve_ck_put,
-	[CK_PROC_ck_get] = (ck_handler)ck_serve_ck_get,
+	[CK_PROC_put] = (ck_handler)ck_serve_put,
+	[CK_PROC_get] = (ck_handler)ck_serve_get,
 	[CK_PROC_cuThingCreate] = (ck_handler)ck_serve_cuThingCreate,
 	[CK_PROC_cuThingDestroy_v2] = (ck_handler)ck_serve_cuThingDestroy_v2,
 	[CK_PROC_cuThingGetColour] = (ck_handler)ck_serve_cuThingGetColour,

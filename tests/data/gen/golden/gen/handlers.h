@@ -9,8 +9,8 @@
 struct ck_request;
 
 /* Bodies by hand; @res is NULL for one-way messages. */
-CUresult ck_serve_ck_put(struct ck_request *q, ck_put_args *a, void *res);
-CUresult ck_serve_ck_get(struct ck_request *q, ck_get_args *a, ck_get_res *res);
+CUresult ck_serve_put(struct ck_request *q, ck_put_args *a, void *res);
+CUresult ck_serve_get(struct ck_request *q, ck_get_args *a, ck_get_res *res);
 
 typedef CUresult (*ck_handler)(struct ck_request *q, void *args, void *res);
 extern const ck_handler ck_handlers[CK_PROC_END];

@@ -2,8 +2,8 @@
 #ifndef CK_GEN_NUMBERS_H
 #define CK_GEN_NUMBERS_H
 
-#define CK_PROC_ck_put 10
-#define CK_PROC_ck_get 11
+#define CK_PROC_put 10
+#define CK_PROC_get 11
 #define CK_PROC_cuThingCreate 100
 #define CK_PROC_cuThingDestroy_v2 102
 #define CK_PROC_cuThingGetColour 103

@@ -6,7 +6,7 @@
 #include "gen/api.h"
 #include "gen/wire.h"
 
-CUresult ck_wire_ck_put(uint64_t ctx, CUdeviceptr dst, const void *data, size_t data_size)
+CUresult ck_wire_put(uint64_t ctx, CUdeviceptr dst, const void *data, size_t data_size)
 {
 	ck_put_args a;
 
@@ -14,30 +14,13 @@ CUresult ck_wire_ck_put(uint64_t ctx, CUdeviceptr dst, const void *data, size_t 
 	a.head.ctx = ctx;
 	a.dst = dst;
 	a.data_length = (u_int)data_size;
-	return ck_send(CK_PROC_ck_put, &a, data, data_size);
+	return ck_send(CK_PROC_put, &a, data, data_size);
 }
 
-CUresult ck_wire_ck_get(uint64_t ctx, uint64_t thing, const unsigned char *hash, const char *name, const void *options, size_t options_size, void **text, size_t *text_size, struct ck_sink *data)
+CUresult ck_wire_get(ck_get_args *a, ck_get_res *r, struct ck_sink *data)
 {
-	ck_get_args a;
-	ck_get_res r;
-	CUresult err;
-
-	memset(&a, 0, sizeof(a));
-	a.head.ctx = ctx;
-	a.thing = thing;
-	memcpy(a.hash, hash, sizeof(a.hash));
-	a.name = (char *)(uintptr_t)name;
-	a.options.options_val = (void *)(uintptr_t)options;
-	a.options.options_len = (u_int)options_size;
-	memset(&r, 0, sizeof(r));
-	err = ck_call(CK_PROC_ck_get, &a, &r, data);
-	if (1) {
-		*text = r.text.text_val;
-		*text_size = r.text.text_len;
-		r.text.text_val = NULL;
-	}
-	return err;
+	memset(r, 0, sizeof(*r));
+	return ck_call(CK_PROC_get, a, r, data);
 }
 
 CUresult ck_wire_cuThingCreate(uint64_t ctx, uint64_t phThing, unsigned int flags)
@@ -273,13 +256,11 @@ CUresult ck_wire_cuThingMany(uint64_t ctx, const uint64_t *things, size_t things
 	a.things.things_len = (u_int)things_count;
 	memset(&r, 0, sizeof(r));
 	err = ck_call(CK_PROC_cuThingMany, &a, &r, NULL);
-	if (1) {
-		*plans = r.plans.plans_val;
-		*plans_count = r.plans.plans_len;
-		r.plans.plans_val = NULL;
-		if (first)
-			*first = (uint64_t)r.first;
-	}
+	*plans = r.plans.plans_val;
+	*plans_count = r.plans.plans_len;
+	r.plans.plans_val = NULL;
+	if (first)
+		*first = (uint64_t)r.first;
 	return err;
 }
 
