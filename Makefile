@@ -32,9 +32,9 @@ test-apps: $(if $(SAN)$(TSAN),,cpu)	## CUDA programs, into tests/test_apps/bin; 
 
 check: $(if $(SAN)$(TSAN),,check-style check-gen) check-unit $(if $(SAN)$(TSAN),,check-conformance) check-e2e	## all tests that need no GPU
 	@echo "check: everything passed$(if $(SAN)$(TSAN), (with sanitizers))"
-check-style:	## who may include and call whom; every header compiles alone
+check-style:	## who may include and call whom; the client's state and locks; headers
 	@$(MAKE) -j$(JOBS) --no-print-directory -C cpu SAN= TSAN=
-	tools/check-includes && tools/check-layers && tools/check-headers
+	tools/check-includes && tools/check-layers && tools/check-state && tools/check-headers
 check-gen: cpu	## the generator against its goldens; what it made is not stale
 	$(PYTEST) $(BESIDE) tests/gen
 check-unit: cpu	## unit tests (cmocka); one alone: make -C tests unit/test_NAME.run

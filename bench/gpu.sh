@@ -8,7 +8,7 @@
 #   wire     45 s (10)   large copies against plain sockets, unbounded and at the rates of links
 #   many    120 s (50)   1 to 16 clients on one GPU
 #   sweep   400 s (120)  slowdown against the round trip of a played network
-#   netem    20 s        a network of the kernel's (bench/netns.sh) beside the same one played
+#   handles  20 s        what calls answer to NULL and zero handles (tests/null_handles)
 #   apps     60 s        every test program prints the same
 #   e2e, battery         the end-to-end tests (E2E=loader: some); tests/gpu
 #   conformance          the answers of this GPU to tests/conformance, kept in $OUT/conformance, beside the emulated ones
@@ -168,21 +168,12 @@ sweep() {
 	python3 bench/report.py --stage sweep "$OUT" | table
 }
 
-# The same round trip by the kernel's netem, where it has that, and played: ms of a step of one kernel.
-netem() {
-	local rtt step="$BIN/bench-load steps $((QUICK ? 1 : 3)) 0 1 10" said
-	server --listen "0.0.0.0:$((PORT + 2))"	# there need be no IPv6
-	for rtt in ${RTTS:-100us 1ms 5ms}; do
-		case $rtt in 0) continue ;; *us) said=${rtt%us} ;; *ms) said=${rtt%ms}000 ;; esac
-		# shellcheck disable=SC2016 # for the shell inside
-		LD_PRELOAD=$PWD/cpu/cricket-client.so bench/netns.sh "$said" 0 sh -c \
-			'REMOTE_GPU_ADDRESS=tcp://$HOST_ADDRESS:'"$((PORT + 2)) exec $step" > "$OUT/netem.$rtt" 2> "$OUT/netem.err" ||
-			{ echo "netem: $(tail -1 "$OUT/netem.err")" | table; break; }
-		echo "netem $rtt: $(cat "$OUT/netem.$rtt")" | table
-		# shellcheck disable=SC2086 # a list
-		echo "played $rtt: $(CRICKET_INJECT=rtt=$rtt remote "$(address_of tcp)" $step)" | table
-	done
-	server
+# What calls answer to NULL and zero handles: differences between native and remote.
+handles() {
+	native $BIN/null_handles > "$OUT/handles.native" 2> "$OUT/handles.err"
+	remote "$(address_of shm)" $BIN/null_handles > "$OUT/handles.remote" 2>> "$OUT/handles.err"
+	diff "$OUT/handles.native" "$OUT/handles.remote" > "$OUT/handles.diff"
+	echo "handles: $(grep -c '^<' "$OUT/handles.diff") of $(wc -l < "$OUT/handles.native") answers differ" | table
 }
 
 # The end-to-end tests, failures included, with the same driver under the server.

@@ -210,6 +210,24 @@ def json_speed(folder):
         "goal: 100 MB/s")
 
 
+def json_read(folder):
+    """Reading alone: 1 M numbers that do not come back; by all processors, and by one."""
+    random.seed(3)
+    numbers = b",".join(b"%.6f" % (100 * random.random()) for _ in range(1_000_000))
+    text = b'{"arrays":{"a":{"type":"f32","mode":"in","data":[' + numbers + b"]}}}"
+    few = b'{"arrays":{"a":{"type":"f32","mode":"in","data":[1]}}}'
+    (folder / "in.json").write_bytes(text)
+
+    def run(wrap):
+        with open(folder / "in.json", "rb") as source:
+            subprocess.run([*wrap, LAUNCHER, *OPTIONS, KERNELS, "nothing", *SIZES], stdin=source, check=True,
+                           stdout=subprocess.DEVNULL)
+
+    for what, wrap in ((f"{len(os.sched_getaffinity(0))} processors", []), ("one", ["taskset", "-c", "0"])):
+        taken = seconds(lambda: run(wrap), 7) - seconds(lambda: once(few, KERNELS, "nothing", *SIZES), 7)
+        row(f"JSON, 1 M floats read, {what}", 1e3 * taken, "ms", "goal: 10 ms with 16")
+
+
 def main():
     folder = pathlib.Path(sys.argv[1])
     OPTIONS[:] = sys.argv[2:]
@@ -221,6 +239,7 @@ def main():
     pipes(size, False)
     pipes(size, True)
     json_speed(folder)
+    json_read(folder)
 
 
 if __name__ == "__main__":

@@ -297,6 +297,63 @@ static void pinning(void)
 	}
 }
 
+#define KERNELS 17
+
+/* Kernels k0, k1, ... of about 100 us each on a GPU (a load after the other), none of which has been launched. */
+static CUmodule kernels_load(void)
+{
+	static char text[KERNELS * 512];
+	size_t n = (size_t)sprintf(text, ".version 7.0\n.target sm_75\n.address_size 64\n");
+	CUmodule module;
+
+	for (int k = 0; k < KERNELS; k++)
+		n += (size_t)sprintf(text + n,
+				     ".visible .entry k%d(.param .u64 p)\n{\n"
+				     ".reg .u32 %%r<3>;\n.reg .u64 %%rd<2>;\n.reg .pred %%q<2>;\n"
+				     "ld.param.u64 %%rd0, [p];\nmov.u32 %%r0, 0;\nmov.u32 %%r1, %d;\n"
+				     "more:\nld.volatile.global.u32 %%r2, [%%rd0];\n"
+				     "add.u32 %%r1, %%r1, %%r2;\nadd.u32 %%r0, %%r0, 1;\n"
+				     "setp.lt.u32 %%q0, %%r0, 250;\n@%%q0 bra more;\n"
+				     "st.global.u32 [%%rd0], %%r1;\nret;\n}\n", k, k);
+	MUST(CU(cuModuleLoadData)(&module, text));
+	return module;
+}
+
+static double between_events(CUfunction kernel, CUdeviceptr mem, CUevent event[2])
+{
+	void *params[] = { &mem };
+	float ms;
+
+	MUST(CU(cuEventRecord)(event[0], stream));
+	MUST(CU(cuLaunchKernel)(kernel, 1, 1, 1, 1, 1, 1, 0, stream, params, NULL));
+	MUST(CU(cuEventRecord)(event[1], stream));
+	MUST(CU(cuEventSynchronize)(event[1]));
+	MUST(CU(cuEventElapsedTime_v2)(&ms, event[0], event[1]));
+	return ms * 1e3;
+}
+
+/* What events say a kernel takes: at its first launch, and later. */
+static void events(CUdeviceptr mem)
+{
+	double first[KERNELS], later[KERNELS];
+	CUmodule module = kernels_load();
+	CUevent event[2];
+
+	MUST(CU(cuEventCreate)(&event[0], 0));
+	MUST(CU(cuEventCreate)(&event[1], 0));
+	for (int k = 0; k < KERNELS; k++) {
+		CUfunction kernel;
+		char name[16];
+
+		snprintf(name, sizeof(name), "k%d", k);
+		MUST(CU(cuModuleGetFunction)(&kernel, module, name));
+		first[k] = between_events(kernel, mem, event);
+		later[k] = between_events(kernel, mem, event);
+	}
+	row("event_first", median(first, KERNELS), "us");
+	row("event_later", median(later, KERNELS), "us");
+}
+
 /* bench-micro [launches]: all rows, or those of launches alone. */
 int main(int argc, char **argv)
 {
@@ -330,6 +387,7 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	polls();
+	events(mem);
 	allocations();
 	copies("pageable", pageable, mem);
 	MUST(CU(cuMemHostAlloc)(&pinned, 256 << 20, 0));

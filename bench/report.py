@@ -184,7 +184,7 @@ def results(logs, machine):
         if part:
             lines += [f"## {title}", "", *part, ""]
     said = [line for page in sorted(logs.glob("*.table")) for line in text_of(page).splitlines()
-            if re.match(r"modules|.*left out|FAIL|apps:|e2e:|netem|played", line)]
+            if re.match(r"modules|.*left out|FAIL|apps:|e2e:|handles:", line)]
     if said:
         lines += ["## Besides", "", *("    " + line for line in said), ""]
     lines.append("Ratios of GB/s and of steps/s are better when large, all others when small.")

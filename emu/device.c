@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "emu/memory/arena.h"
+#include "emu/locks.h"
 #include "emu/emu.h"
 #include "libcuda/visible.h"
 #include "util/env.h"
@@ -63,7 +64,7 @@ int ck_emu_devices_init(void)
 		devices[i].ordinal = i;
 		devices[i].number = chosen[i];
 		devices[i].memory_total = (size_t)memory;
-		pthread_mutex_init(&devices[i].primary_lock, NULL);
+		devices[i].primary_lock = (struct ck_mutex)CK_MUTEX(CK_RANK_PRIMARY);
 		devices[i].primary = ck_emu_context_create(&devices[i], CU_CTX_SCHED_AUTO);
 		if (!devices[i].primary)
 			return -ENOMEM;

@@ -22,6 +22,7 @@
 
 #include "cuda/types.h"
 #include "emu/emu_api.h"
+#include "emu/locks.h"
 #include "emu/ptx/ptx.h"
 #include "util/util.h"
 
@@ -105,7 +106,7 @@ struct ck_emu_device {
 	int number;  /* the same device, whoever counts */
 	size_t memory_total; /* bytes */
 	struct ck_emu_context *primary;
-	pthread_mutex_t primary_lock; /* retain, release, reset */
+	struct ck_mutex primary_lock; /* retain, release, reset */
 	unsigned int primary_count;
 };
 
@@ -141,7 +142,7 @@ struct ck_emu_context {
 	struct ck_emu_stream *gate; /* its commands are waited for by all others; NULL: none yet */
 	unsigned int workers; /* threads that work for a stream */
 	/* owned by print.c */
-	pthread_mutex_t print_lock;
+	struct ck_mutex print_lock;
 	char *print_text;
 	size_t print_size, print_room;
 };

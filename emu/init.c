@@ -4,11 +4,12 @@
 #include <errno.h>
 
 #include "emu/emu.h"
+#include "emu/locks.h"
 #include "emu/usage.h"
 
 enum { STATE_NEW, STATE_READY, STATE_NO_DEVICE, STATE_BROKEN, STATE_BAD_LIST, STATE_FORKED };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct ck_mutex state_lock = CK_MUTEX(CK_RANK_STATE);
 static atomic_int state = STATE_NEW;
 static atomic_bool exiting;
 
@@ -70,7 +71,7 @@ CUresult cuInit(unsigned int Flags)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (now != STATE_NEW)
 		return state_result(now);
-	pthread_mutex_lock(&lock);
+	ck_lock(&state_lock);
 	now = atomic_load(&state);
 	if (now == STATE_NEW) {
 		int ret;
@@ -83,7 +84,7 @@ CUresult cuInit(unsigned int Flags)
 			now = ck_emu_device_count() ? STATE_READY : STATE_NO_DEVICE;
 		atomic_store(&state, now);
 	}
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&state_lock);
 	return state_result(now);
 }
 

@@ -4,9 +4,10 @@
 #include <errno.h>
 
 #include "emu/emu.h"
+#include "emu/locks.h"
 #include "util/map.h"
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct ck_mutex table_lock = CK_MUTEX(CK_RANK_OBJECTS);
 static struct ck_map *table; /* address of an object -> the object; made at first use */
 
 /* The object whose count stands for this one's. */
@@ -31,14 +32,14 @@ CUresult ck_emu_object_publish(struct ck_emu_object *object)
 {
 	CUresult result = CUDA_SUCCESS;
 
-	pthread_mutex_lock(&lock);
+	ck_lock(&table_lock);
 	if (!table)
 		table = ck_map_create();
 	if (object->context && !atomic_load(&object->context->live))
 		result = CUDA_ERROR_CONTEXT_IS_DESTROYED;
 	else if (!table || ck_map_insert(table, &object, sizeof(object), object) < 0)
 		result = CUDA_ERROR_OUT_OF_MEMORY;
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&table_lock);
 	return result;
 }
 
@@ -46,7 +47,7 @@ void *ck_emu_object_get(const void *handle, enum ck_emu_kind kind)
 {
 	struct ck_emu_object *object = NULL;
 
-	pthread_mutex_lock(&lock);
+	ck_lock(&table_lock);
 	if (table && handle)
 		object = ck_map_find(table, &handle, sizeof(handle));
 	if (object && object->kind == CK_EMU_VIEW && kind == CK_EMU_CONTEXT)
@@ -55,7 +56,7 @@ void *ck_emu_object_get(const void *handle, enum ck_emu_kind kind)
 		object = NULL;
 	if (object)
 		ck_emu_object_ref(object);
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&table_lock);
 	return object;
 }
 
@@ -63,9 +64,9 @@ bool ck_emu_object_retract(struct ck_emu_object *object)
 {
 	bool found;
 
-	pthread_mutex_lock(&lock);
+	ck_lock(&table_lock);
 	found = table && ck_map_remove(table, &object, sizeof(object)) != NULL;
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&table_lock);
 	return found;
 }
 
@@ -94,13 +95,13 @@ struct ck_emu_object *ck_emu_object_search(bool (*match)(const struct ck_emu_obj
 	struct ck_map_iter it = CK_MAP_ITER_INIT;
 	struct ck_emu_object *found = NULL;
 
-	pthread_mutex_lock(&lock);
+	ck_lock(&table_lock);
 	while (table && !found && ck_map_next(table, &it)) {
 		if (match(it.value, key))
 			found = it.value;
 	}
 	if (found)
 		ck_emu_object_ref(found);
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&table_lock);
 	return found;
 }

@@ -1,6 +1,7 @@
 /*
  * launcher/scan.c - one pass over JSON text; see scan.h.
  */
+#include <emmintrin.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,12 +22,32 @@ static size_t string_run(const char *text, size_t at, size_t size)
 	return at;
 }
 
-/* Skip digits and the like inside of a leaf, the bulk of a large request. */
-static size_t number_run(const char *text, size_t at, size_t size)
+/*
+ * Inside of a leaf, the bulk of a large request: skip to the next quote or bracket, or less than 16 bytes before @size,
+ * and count the elements.
+ */
+static size_t leaf_run(struct ck_leaf *leaf, const char *text, size_t at, size_t size)
 {
-	while (at < size &&
-	       ((text[at] >= '0' && text[at] <= '9') || text[at] == '.' || text[at] == '-'))
-		at++;
+	const __m128i opening = _mm_set1_epi8('{'), closing = _mm_set1_epi8('}'), quote = _mm_set1_epi8('"'),
+		      comma = _mm_set1_epi8(','), fold = _mm_set1_epi8('{' ^ '[');
+
+	for (; size - at >= 16; at += 16) {
+		__m128i bytes = _mm_loadu_si128((const __m128i *)(text + at));
+		__m128i folded = _mm_or_si128(bytes, fold); /* brackets and braces are alike */
+		__m128i stops = _mm_or_si128(_mm_or_si128(_mm_cmpeq_epi8(folded, opening),
+							  _mm_cmpeq_epi8(folded, closing)),
+					     _mm_cmpeq_epi8(bytes, quote));
+		unsigned int stop = (unsigned int)_mm_movemask_epi8(stops);
+		unsigned int commas = (unsigned int)_mm_movemask_epi8(_mm_cmpeq_epi8(bytes, comma));
+
+		if (stop) {
+			unsigned int n = (unsigned int)__builtin_ctz(stop);
+
+			leaf->count += (size_t)__builtin_popcount(commas & ((1u << n) - 1));
+			return at + n;
+		}
+		leaf->count += (size_t)__builtin_popcount(commas);
+	}
 	return at;
 }
 
@@ -143,8 +164,8 @@ int ck_scan(struct ck_scan *scan, const char *text, size_t size)
 		scan->at++;
 		if (ret > 0)
 			return 1;
-		if (scan->flat && !scan->blank)
-			scan->at = number_run(text, scan->at, size);
+		if (scan->flat && !scan->blank && !scan->string)
+			scan->at = leaf_run(&scan->leaf, text, scan->at, size);
 	}
 	return 0;
 }

@@ -48,7 +48,7 @@ struct ck_elements {
 /* 1: the next element's text, of a string without its quotes; 0: the end; -EINVAL: not JSON. */
 int ck_elements_next(struct ck_elements *it, const char **at, size_t *size);
 
-/* All @count elements of such an array into memory; @what names it in the message. */
+/* All @count elements of such an array into memory, by several threads if there are many; @what names it in the message. */
 int ck_type_read_all(enum ck_type type, const char *text, size_t size, size_t count, void *out,
 		     const char *what, struct ck_fail *fail);
 

@@ -3,12 +3,12 @@
  *
  * Kept in stretches of pages of which the same was said. A page of no stretch has heard nothing.
  */
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "libcuda/advice.h"
+#include "libcuda/locks.h"
 #include "util/range.h"
 #include "util/util.h"
 
@@ -23,7 +23,7 @@ struct advice {
 
 static const struct advice nothing = { .preferred.id = CU_DEVICE_INVALID,
 				       .prefetched.id = CU_DEVICE_INVALID };
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct ck_mutex stretches_lock = CK_MUTEX(CK_RANK_ADVICE);
 static struct ck_ranges *stretches;
 
 static CUresult stretch(uint64_t lo, uint64_t hi, const struct advice *advice)
@@ -115,7 +115,7 @@ static CUresult change(uint64_t at, size_t size, CUmem_advise advice, const CUme
 	uint64_t lo = first_page(at), hi = CK_ALIGN_UP(at + size, PAGE);
 	CUresult err;
 
-	pthread_mutex_lock(&lock);
+	ck_lock(&stretches_lock);
 	err = cover(lo, hi);
 	while (!err && lo < hi) {
 		const struct ck_range *r = ck_ranges_find(stretches, lo);
@@ -127,7 +127,7 @@ static CUresult change(uint64_t at, size_t size, CUmem_advise advice, const CUme
 			a->prefetched = *location;
 		lo = r->hi;
 	}
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&stretches_lock);
 	return err;
 }
 
@@ -146,12 +146,12 @@ void ck_advice_forget(uint64_t at, size_t size)
 	uint64_t lo = first_page(at), hi = CK_ALIGN_UP(at + size, PAGE);
 	const struct ck_range *r;
 
-	pthread_mutex_lock(&lock);
+	ck_lock(&stretches_lock);
 	while (stretches && (r = ck_ranges_overlap(stretches, lo, hi)) != NULL) {
 		free(r->value);
 		ck_ranges_remove(stretches, r->lo, NULL);
 	}
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&stretches_lock);
 }
 
 static bool same(const CUmemLocation *a, const CUmemLocation *b)
@@ -172,7 +172,7 @@ static struct advice common(uint64_t at, size_t size)
 	struct advice all = nothing;
 	bool first = true;
 
-	pthread_mutex_lock(&lock);
+	ck_lock(&stretches_lock);
 	while (lo < hi) {
 		const struct ck_range *r = stretches ? ck_ranges_overlap(stretches, lo, hi) : NULL;
 		const struct advice *a = r && r->lo <= lo ? r->value : &nothing;
@@ -186,7 +186,7 @@ static struct advice common(uint64_t at, size_t size)
 		agree(&all.prefetched, &a->prefetched);
 		lo = !r ? hi : r->lo <= lo ? r->hi : r->lo;
 	}
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&stretches_lock);
 	return all;
 }
 

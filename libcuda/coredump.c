@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "gen/api.h"
+#include "libcuda/locks.h"
 #include "util/log.h"
 #include "util/util.h"
 
@@ -19,7 +20,7 @@ CK_LOG_DEFINE("driver");
 
 #define NAME_SIZE 1024 /* CUDA: 1023 characters */
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct ck_mutex settings_lock = CK_MUTEX(CK_RANK_COREDUMP);
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static bool enabled, user_trigger; /* stay false */
 static bool trigger_host = true, lightweight;
@@ -75,9 +76,9 @@ static CUresult get(CUcoredumpSettings attrib, void *value, size_t *size)
 		return CUDA_SUCCESS;
 	if (room < s->size && !is_text(s))
 		return CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_lock(&lock);
+	ck_lock(&settings_lock);
 	memcpy(value, s->value, ck_min(room, s->size));
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&settings_lock);
 	if (is_text(s) && room > 0)
 		((char *)value)[ck_min(room, s->size) - 1] = '\0';
 	return CUDA_SUCCESS;
@@ -100,12 +101,12 @@ static CUresult set(CUcoredumpSettings attrib, const void *value, size_t *size)
 		ck_warn("core dumps of the GPU are not made");
 		return CUDA_ERROR_NOT_SUPPORTED;
 	}
-	pthread_mutex_lock(&lock);
+	ck_lock(&settings_lock);
 	if (is_text(s))
 		snprintf(s->value, s->size, "%.*s", (int)strnlen(value, *size), (const char *)value);
 	else
 		memcpy(s->value, value, s->size);
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&settings_lock);
 	return CUDA_SUCCESS;
 }
 

@@ -16,12 +16,12 @@
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "gen/api.h"
 #include "libcuda/export_tables.h"
+#include "libcuda/locks.h"
 #include "libcuda/libcuda.h"
 #include "libcuda/local.h"
 #include "util/log.h"
@@ -44,19 +44,19 @@ static const char *library_of(const void *caller)
 /* One line for each id that is refused; the ids of all known libraries fit the list. */
 static void tell_refused(const CUuuid *id, const void *caller)
 {
-	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static struct ck_mutex told_lock = CK_MUTEX(CK_RANK_EXPORT_TOLD);
 	static CUuuid told[32];
 	static size_t count;
 	size_t i = 0;
 
-	pthread_mutex_lock(&lock);
+	ck_lock(&told_lock);
 	while (i < count && memcmp(&told[i], id, sizeof(*id)) != 0)
 		i++;
 	if (i == count && count < CK_ARRAY_SIZE(told))
 		told[count++] = *id;
 	else
 		i = CK_ARRAY_SIZE(told);
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&told_lock);
 	if (i < CK_ARRAY_SIZE(told))
 		ck_info("cuGetExportTable: " UUID_FORMAT " refused to %s", UUID_ARGS(id->bytes),
 			library_of(caller));

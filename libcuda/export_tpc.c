@@ -2,13 +2,13 @@
  * libcuda/export_tpc.c - table 9 behind cuGetExportTable: which GPC each TPC of the device is in;
  * differs from card to card. Where the facts are from: export_tables.c.
  */
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "gen/api.h"
 #include "libcuda/export_tables.h"
+#include "libcuda/locks.h"
 #include "libcuda/libcuda.h"
 #include "util/util.h"
 
@@ -44,7 +44,7 @@ static void tpc_map_fill(struct tpc_map *map, CUdevice device)
 /* Two arrays for the caller, who gives them back through tpc_free. */
 static CUresult tpc_get(unsigned char **gpc, unsigned char **index)
 {
-	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static struct ck_mutex maps_lock = CK_MUTEX(CK_RANK_TPC_MAPS);
 	static struct tpc_map maps[CK_LIBCUDA_DEVICES];
 	struct tpc_map *map;
 	CUdevice device;
@@ -59,10 +59,10 @@ static CUresult tpc_get(unsigned char **gpc, unsigned char **index)
 	if (device >= CK_LIBCUDA_DEVICES)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	map = &maps[device];
-	pthread_mutex_lock(&lock);
+	ck_lock(&maps_lock);
 	if (!map->asked)
 		tpc_map_fill(map, device);
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&maps_lock);
 	if (map->err)
 		return map->err;
 	*gpc = malloc(map->count);

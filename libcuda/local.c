@@ -4,13 +4,13 @@
  * Look-ups outnumber changes by thousands, so each thread keeps the last few answers. Any change
  * anywhere moves one process-wide generation on, and answers of an older generation do not count.
  */
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 
 #include "libcuda/libcuda.h"
+#include "libcuda/locks.h"
 #include "libcuda/local.h"
 #include "util/util.h"
 
@@ -28,7 +28,7 @@ struct kept {
 	void *key, *value;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct ck_mutex entries_lock = CK_MUTEX(CK_RANK_LOCAL);
 static struct entry *entries; /* of all contexts: a few for each that a runtime uses */
 static _Atomic uint64_t generation = 1;
 
@@ -62,7 +62,7 @@ CUresult ck_local_put(CUcontext handle, void *key, void *value, ck_local_destruc
 
 	if (err)
 		return err;
-	pthread_mutex_lock(&lock);
+	ck_lock(&entries_lock);
 	at = find(context, key); /* where there is none: the end, so order stays */
 	if (!*at)
 		*at = calloc(1, sizeof(**at));
@@ -74,7 +74,7 @@ CUresult ck_local_put(CUcontext handle, void *key, void *value, ck_local_destruc
 		entry->destructor = destructor;
 	}
 	atomic_fetch_add(&generation, 1);
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&entries_lock);
 	return entry ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
@@ -86,13 +86,13 @@ CUresult ck_local_delete(CUcontext handle, void *key)
 
 	if (err)
 		return err;
-	pthread_mutex_lock(&lock);
+	ck_lock(&entries_lock);
 	at = find(context, key);
 	entry = *at;
 	if (entry)
 		*at = entry->next;
 	atomic_fetch_add(&generation, 1);
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&entries_lock);
 	free(entry);
 	return entry ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
@@ -112,7 +112,7 @@ CUresult ck_local_get(void **value, CUcontext handle, void *key)
 		*value = kept->value;
 		return CUDA_SUCCESS;
 	}
-	pthread_mutex_lock(&lock);
+	ck_lock(&entries_lock);
 	entry = *find(context, key);
 	if (entry)
 		*value = entry->value;
@@ -124,7 +124,7 @@ CUresult ck_local_get(void **value, CUcontext handle, void *key)
 	}
 	if (entry)
 		*kept = (struct kept){ context, key, entry->value };
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&entries_lock);
 	return entry ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
@@ -133,7 +133,7 @@ static struct entry *take(CUcontext context)
 {
 	struct entry **at = &entries, *taken = NULL, **end = &taken;
 
-	pthread_mutex_lock(&lock);
+	ck_lock(&entries_lock);
 	while (*at) {
 		struct entry *entry = *at;
 
@@ -147,7 +147,7 @@ static struct entry *take(CUcontext context)
 		end = &entry->next;
 	}
 	atomic_fetch_add(&generation, 1);
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&entries_lock);
 	return taken;
 }
 

@@ -5,7 +5,6 @@
  * A line may be logged anywhere, with locks held: nothing here waits long for its own lock, and a
  * callback, which runs in the thread that logs, may make no CUDA call.
  */
-#include <pthread.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -14,6 +13,7 @@
 
 #include "gen/api.h"
 #include "libcuda/libcuda.h"
+#include "libcuda/locks.h"
 #include "libcuda/logs.h"
 #include "util/log.h"
 #include "util/util.h"
@@ -28,7 +28,7 @@ struct CUlogsCallbackEntry_st {
 	struct CUlogsCallbackEntry_st *next;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct ck_mutex lines_lock = CK_MUTEX(CK_RANK_LOGS);
 static char *lines[LINES];		/* number n at n % LINES, with its newline */
 static CUlogIterator first, end;	/* numbers kept: from first to below end */
 static size_t total;			/* bytes kept */
@@ -61,7 +61,7 @@ static void keep(const char *text, size_t size)
 static bool lock_soon(void)
 {
 	for (int i = 0; i < PATIENCE; i++) {
-		if (pthread_mutex_trylock(&lock) == 0)
+		if (ck_trylock(&lines_lock) == 0)
 			return true;
 		sched_yield();
 	}
@@ -79,7 +79,7 @@ static void tell(CUlogLevel level, char *text, size_t size)
 		return;
 	for (struct CUlogsCallbackEntry_st *c = callbacks; c && count < 16; c = c->next)
 		copies[count++] = *c;
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&lines_lock);
 	was = ck_libcuda_inside(true);
 	for (unsigned int i = 0; i < count; i++)
 		copies[i].function(copies[i].data, level, text, size);
@@ -91,7 +91,7 @@ static void hook(int level, char *text, size_t size)
 	if (level > CK_LOG_WARNING || !lock_soon())
 		return;
 	keep(text, size);
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&lines_lock);
 	tell(level == CK_LOG_ERROR ? CU_LOG_LEVEL_ERROR : CU_LOG_LEVEL_WARNING, text, size);
 }
 
@@ -113,10 +113,10 @@ CK_EXPORT CUresult cuLogsRegisterCallback(CUlogsCallback callbackFunc, void *use
 	ck_logs_begin();
 	c->function = callbackFunc;
 	c->data = userData;
-	pthread_mutex_lock(&lock);
+	ck_lock(&lines_lock);
 	c->next = callbacks;
 	callbacks = c;
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&lines_lock);
 	if (callback_out)
 		*callback_out = c;
 	return CUDA_SUCCESS;
@@ -126,13 +126,13 @@ CK_EXPORT CUresult cuLogsUnregisterCallback(CUlogsCallbackHandle callback)
 {
 	struct CUlogsCallbackEntry_st **at = &callbacks, *c;
 
-	pthread_mutex_lock(&lock);
+	ck_lock(&lines_lock);
 	while (*at && *at != callback)
 		at = &(*at)->next;
 	c = *at;
 	if (c)
 		*at = c->next;
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&lines_lock);
 	free(c);
 	return c ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
@@ -141,9 +141,9 @@ CK_EXPORT CUresult cuLogsCurrent(CUlogIterator *iterator_out, unsigned int flags
 {
 	if (!iterator_out || flags)
 		return CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_lock(&lock);
+	ck_lock(&lines_lock);
 	*iterator_out = end;
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&lines_lock);
 	return CUDA_SUCCESS;
 }
 
@@ -166,13 +166,13 @@ CK_EXPORT CUresult cuLogsDumpToFile(CUlogIterator *iterator, const char *pathToF
 	f = fopen(pathToFile, "we");
 	if (!f)
 		return CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_lock(&lock);
+	ck_lock(&lines_lock);
 	valid = start(iterator, &at);
 	for (; valid && at < end; at++)
 		fputs(lines[at % LINES], f);
 	if (valid && iterator)
 		*iterator = end;
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&lines_lock);
 	return fclose(f) == 0 && valid ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -210,11 +210,11 @@ CK_EXPORT CUresult cuLogsDumpToMemory(CUlogIterator *iterator, char *buffer, siz
 
 	if (!buffer || !size || *size == 0 || flags)
 		return CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_lock(&lock);
+	ck_lock(&lines_lock);
 	if (start(iterator, &at))
 		err = dump(at, buffer, size);
 	if (!err && iterator)
 		*iterator = end;
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&lines_lock);
 	return err;
 }

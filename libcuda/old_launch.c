@@ -2,12 +2,12 @@
  * libcuda/old_launch.c - launches as they were before CUDA 4: block shape, shared memory and
  * parameters are set on the function, one by one, and stay there.
  */
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "gen/api.h"
 #include "libcuda/old_launch.h"
+#include "libcuda/locks.h"
 #include "util/map.h"
 #include "util/util.h"
 
@@ -18,7 +18,7 @@ struct state {
 	char params[PARAMS_MAX];
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct ck_mutex states_lock = CK_MUTEX(CK_RANK_OLD_LAUNCH);
 static struct ck_map *states;	/* by function */
 
 /* The state of a function, made when first asked for; NULL: out of memory. Called with the lock. */
@@ -45,10 +45,10 @@ static struct state *state_of(CUfunction f)
 
 void ck_old_launch_forget(CUfunction f)
 {
-	pthread_mutex_lock(&lock);
+	ck_lock(&states_lock);
 	if (states)
 		free(ck_map_remove(states, &f, sizeof(f)));
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&states_lock);
 }
 
 /* The lock is held on success. */
@@ -59,11 +59,11 @@ static CUresult begin(CUfunction f, struct state **s)
 
 	if (err)
 		return err;
-	pthread_mutex_lock(&lock);
+	ck_lock(&states_lock);
 	*s = state_of(f);
 	if (*s)
 		return CUDA_SUCCESS;
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&states_lock);
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
@@ -81,7 +81,7 @@ CK_EXPORT CUresult cuFuncSetBlockShape(CUfunction hfunc, int x, int y, int z)
 	} else {
 		err = CUDA_ERROR_INVALID_VALUE;
 	}
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&states_lock);
 	return err;
 }
 
@@ -93,7 +93,7 @@ CK_EXPORT CUresult cuFuncSetSharedSize(CUfunction hfunc, unsigned int bytes)
 	if (err)
 		return err;
 	s->shared = bytes;
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&states_lock);
 	return CUDA_SUCCESS;
 }
 
@@ -108,7 +108,7 @@ CK_EXPORT CUresult cuParamSetSize(CUfunction hfunc, unsigned int numbytes)
 		s->size = numbytes;
 	else
 		err = CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&states_lock);
 	return err;
 }
 
@@ -126,7 +126,7 @@ CK_EXPORT CUresult cuParamSetv(CUfunction hfunc, int offset, void *ptr, unsigned
 	} else {
 		err = CUDA_ERROR_INVALID_VALUE;
 	}
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&states_lock);
 	return err;
 }
 
@@ -152,7 +152,7 @@ CK_EXPORT CUresult cuLaunchGridAsync(CUfunction f, int grid_width, int grid_heig
 	if (err)
 		return err;
 	copy = *s;
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&states_lock);
 	if (grid_width <= 0 || grid_height <= 0)
 		return CUDA_ERROR_INVALID_VALUE;
 	size = copy.size;

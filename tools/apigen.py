@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Make Cricket's stubs, handlers and tables from rpc/driver.api and, beside it, rpc/nvml.api.
 
-    apigen.py TABLE --out DIR          generated C into DIR/gen, DIR/cricket.x
+    apigen.py TABLE --out DIR          generated C into DIR/gen; DIR/cricket.x, for our own coders
     apigen.py TABLE --x FILE           the protocol, as committed in rpc/cricket.x
     apigen.py TABLE --coverage FILE    docs/coverage.md; --coverage-nvml FILE: docs/coverage-nvml.md
     --check: write nothing, fail when a file differs from what would be written
@@ -42,7 +42,7 @@ def put(path, text, check):
 def build_files(table, control, management):
     """Everything that goes into a build folder."""
     return {
-        "cricket.x": wire.cricket_x(table, control),
+        "cricket.x": wire.cricket_x(table, control, own=True),
         "gen/numbers.h": wire.numbers_h(table),
         "gen/procs.c": wire.procs_c(table),
         "gen/api.h": proto.api_h(table),

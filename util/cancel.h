@@ -21,19 +21,4 @@ static inline void ck_cancel_restore(int was)
 	pthread_setcancelstate(was, NULL);
 }
 
-/* The same with @lock held in between: for what is held over calls at which a thread is cancelled, as close() is. */
-static inline int ck_cancel_lock(pthread_mutex_t *lock)
-{
-	int was = ck_cancel_disable();
-
-	pthread_mutex_lock(lock);
-	return was;
-}
-
-static inline void ck_cancel_unlock(pthread_mutex_t *lock, int was)
-{
-	pthread_mutex_unlock(lock);
-	ck_cancel_restore(was);
-}
-
 #endif

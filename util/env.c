@@ -23,6 +23,9 @@ static const struct ck_env_row table[] = {
 	 "what to log on stderr: a level (none, error, warning, info, debug, trace) or a list of\n"
 	 "part:level, as in client:trace,server:info"},
 	{"CRICKET_LOG_FD", "2", "descriptor that log lines are written to"},
+	{"CRICKET_LOG_DROP", "0",
+	 "1: drops log lines that a full pipe has no room for, and summarises repeated ones; 0: waits for\n"
+	 "room, and writes all. cricket-rpc-server has 1 unless it is set"},
 	{"CRICKET_TRACE", "0", "client: 1 prints every message to the server with its fields and result"},
 	{"CRICKET_STATS", "0", "client: 1 prints at exit what each call cost: how many were answered here, sent, waited for;\n"
 	 "else the path of a file to append that to"},

@@ -1,6 +1,7 @@
 /*
  * util/fd.c - helpers round file descriptors; see fd.h.
  */
+#define _GNU_SOURCE /* pwritev2 */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -66,6 +67,40 @@ static ssize_t write_some(int fd, struct iovec *iov, size_t count)
 	if (n < 0 && errno == ENOTSOCK)
 		n = writev(fd, iov, (int)message.msg_iovlen);
 	return n;
+}
+
+/* A pipe takes a page whole or not at all. Kernels before 6.4 know no RWF_NOWAIT for pipes: there, another
+ * writer may take the room between the two calls. */
+static ssize_t pipe_write_now(int fd, const void *data, size_t size)
+{
+	struct iovec iov = {.iov_base = (void *)data, .iov_len = size};
+	struct pollfd room = {.fd = fd, .events = POLLOUT};
+	ssize_t n = pwritev2(fd, &iov, 1, -1, RWF_NOWAIT);
+
+	if (n >= 0 || (errno != EOPNOTSUPP && errno != ENOSYS))
+		return n;
+	if (poll(&room, 1, 0) == 1)
+		return write(fd, data, size);
+	errno = EAGAIN;
+	return -1;
+}
+
+ssize_t ck_fd_write_now(int fd, const void *data, size_t size)
+{
+	struct stat file;
+	ssize_t n;
+
+	do {
+		if (fstat(fd, &file) < 0)
+			return -errno;
+		if (S_ISSOCK(file.st_mode))
+			n = send(fd, data, size, MSG_DONTWAIT | MSG_NOSIGNAL);
+		else if (S_ISFIFO(file.st_mode))
+			n = pipe_write_now(fd, data, size);
+		else
+			n = write(fd, data, size);
+	} while (n < 0 && errno == EINTR);
+	return n < 0 ? -errno : n;
 }
 
 int ck_fd_writev_full(int fd, struct iovec *iov, size_t count)

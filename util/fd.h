@@ -19,7 +19,15 @@ int ck_fd_read_full(int fd, void *data, size_t size);
 /* Write all of it, waiting for room on a non-blocking descriptor too. */
 int ck_fd_write_full(int fd, const void *data, size_t size);
 
-/* The same for `count` pieces, any number of them; the array is used up (changed) on the way. */
+/*
+ * Write @size bytes, at most a page, only if a pipe or socket has room for them now; what is neither is
+ * written to as by write(2). The flags of the descriptor, which other processes may share, stay as they
+ * are. The count, or -errno (-EAGAIN: no room). For signal handlers too; a pipe that nobody reads raises
+ * SIGPIPE.
+ */
+ssize_t ck_fd_write_now(int fd, const void *data, size_t size);
+
+/* As ck_fd_write_full for `count` pieces, any number of them; the array is used up (changed) on the way. */
 int ck_fd_writev_full(int fd, struct iovec *iov, size_t count);
 
 /*

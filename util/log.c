@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,9 +13,13 @@
 
 #include "util/cancel.h"
 #include "util/env.h"
+#include "util/fd.h"
 #include "util/log.h"
+#include "util/log_limit.h"
+#include "util/until.h"
 
 #define LINE_SIZE 2048
+#define CK_DROPPED_MS 1000 /* until it is tried again to say how many lines were dropped */
 
 static const char *const level_names[] = {"error", "warning", "info", "debug", "trace"};
 /* The padding is that of the original Cricket: short levels end in one column. */
@@ -144,50 +149,149 @@ void ck_log_hook(void (*hook)(int level, char *text, size_t size))
 	line_hook = hook;
 }
 
-/* Nothing can be done about a descriptor that is full or closed; a pipe that nobody reads any more
- * must not end the program, so its SIGPIPE is taken away unless one was there before. */
-static void put_line(const char *line, size_t size)
+static struct ck_log_limit limit; /* of repeated lines, where they are limited */
+static unsigned int dropped;	  /* lines, since the last that was written */
+
+static bool may_drop(void)
+{
+	return ck_env_long("CRICKET_LOG_DROP") != 0;
+}
+
+/* Write one line when there is room for it. */
+static int put_waiting(int fd, const char *line, size_t size)
+{
+	ssize_t n;
+
+	while ((n = write(fd, line, size)) < 0 && errno == EINTR)
+		;
+	return n < 0 ? -errno : 0;
+}
+
+/* Say how many lines were dropped. -EAGAIN: there is still no room. */
+static int put_dropped(int fd)
+{
+	unsigned int n = __atomic_exchange_n(&dropped, 0, __ATOMIC_RELAXED);
+	char line[LINE_SIZE];
+	ssize_t ret;
+	size_t used;
+
+	if (n == 0)
+		return 0;
+	used = put_head(line, CK_LOG_WARNING, 0);
+	used += (size_t)snprintf(line + used, sizeof(line) - used,
+				 "%u lines dropped: the pipe of the log was full\n", n);
+	ret = ck_fd_write_now(fd, line, used);
+	if (ret == -EAGAIN)
+		__atomic_fetch_add(&dropped, n, __ATOMIC_RELAXED);
+	return ret < 0 ? (int)ret : 0;
+}
+
+/* Write one line at once, or count it. A @size of 0 only says what was dropped before. */
+static int put_now(int fd, const char *line, size_t size)
+{
+	ssize_t ret = put_dropped(fd);
+
+	if (ret == 0 && size > 0)
+		ret = ck_fd_write_now(fd, line, size);
+	if (ret == -EAGAIN && size > 0)
+		__atomic_fetch_add(&dropped, 1, __ATOMIC_RELAXED);
+	return ret < 0 ? (int)ret : 0;
+}
+
+/* Nothing can be done about a descriptor that is closed. A pipe that nobody reads any more must not end
+ * the program, so its SIGPIPE is taken away unless one was there before. */
+static void put_line(const char *line, size_t size, bool drop)
 {
 	int cancel = ck_cancel_disable(), fd = (int)ck_env_long("CRICKET_LOG_FD");
 	sigset_t sigpipe, was, pending;
-	ssize_t n;
+	int ret;
 
 	sigemptyset(&sigpipe);
 	sigaddset(&sigpipe, SIGPIPE);
 	sigpending(&pending);
 	pthread_sigmask(SIG_BLOCK, &sigpipe, &was);
-	while ((n = write(fd, line, size)) < 0 && errno == EINTR)
-		;
-	if (n < 0 && errno == EPIPE && sigismember(&pending, SIGPIPE) != 1)
+	ret = drop ? put_now(fd, line, size) : put_waiting(fd, line, size);
+	if (ret == -EPIPE && sigismember(&pending, SIGPIPE) != 1)
 		while (sigtimedwait(&sigpipe, NULL, &(struct timespec){0}) < 0 && errno == EINTR)
 			;
 	pthread_sigmask(SIG_SETMASK, &was, NULL);
 	ck_cancel_restore(cancel);
 }
 
-void ck_log_line(struct ck_log *log, enum ck_log_level level, const char *format, ...)
+/* The newline behind @used bytes of a line, and out with it; returns the length with it. */
+static size_t end_line(char line[LINE_SIZE], size_t head, int n, bool drop)
 {
-	int saved_errno = errno, highest, n;
-	char line[LINE_SIZE];
-	size_t head, used;
-	va_list args;
-	void (*hook)(int level, char *text, size_t size) = line_hook;
+	size_t used = head;
 
-	if ((int)level > ck_log_resolve(log))
-		goto out;
-	spec_level(log->tag, &highest);
-	head = used = put_head(line, level, highest >= CK_LOG_DEBUG);
-	errno = saved_errno; /* for %m */
-	va_start(args, format);
-	n = vsnprintf(line + used, sizeof(line) - used, format, args);
-	va_end(args);
 	if (n > 0)
-		used += ck_min((size_t)n, sizeof(line) - used - 1);
+		used += ck_min((size_t)n, LINE_SIZE - head - 1);
 	while (used > 0 && line[used - 1] == '\n')
 		used--;
 	mask_controls(line + head, used - head);
 	line[used++] = '\n';
-	put_line(line, used);
+	put_line(line, used, drop);
+	return used;
+}
+
+static bool with_pid(const char *tag)
+{
+	int highest;
+
+	spec_level(tag, &highest);
+	return highest >= CK_LOG_DEBUG;
+}
+
+static void put_summary(const struct ck_log_held *held)
+{
+	char line[LINE_SIZE];
+	size_t head = put_head(line, (enum ck_log_level)held->level, with_pid(""));
+
+	end_line(line, head,
+		 snprintf(line + head, sizeof(line) - head, "%s ... %u more in the last %u s", held->text,
+			  held->count, held->seconds),
+		 true);
+}
+
+int ck_log_tend(bool all)
+{
+	struct ck_log_held held;
+	int64_t next;
+
+	if (!may_drop())
+		return -1;
+	while (ck_log_limit_take(&limit, ck_now_ms(), all, &held))
+		put_summary(&held);
+	if (__atomic_load_n(&dropped, __ATOMIC_RELAXED) > 0)
+		put_line(NULL, 0, true);
+	next = ck_log_limit_next(&limit, ck_now_ms());
+	if (__atomic_load_n(&dropped, __ATOMIC_RELAXED) > 0 && (next < 0 || next > CK_DROPPED_MS))
+		next = CK_DROPPED_MS;
+	return (int)next;
+}
+
+void ck_log_line(struct ck_log *log, enum ck_log_level level, const char *format, ...)
+{
+	int saved_errno = errno, n;
+	bool drop = may_drop(), limited = drop && level <= CK_LOG_INFO;
+	char line[LINE_SIZE];
+	size_t head, used;
+	va_list args;
+	struct ck_log_held before = { .count = 0 };
+	void (*hook)(int level, char *text, size_t size) = line_hook;
+
+	if ((int)level > ck_log_resolve(log) ||
+	    (limited && !ck_log_limit_pass(&limit, format, (int)level, ck_now_ms(), &before)))
+		goto out;
+	if (before.count > 0)
+		put_summary(&before);
+	head = put_head(line, level, with_pid(log->tag));
+	errno = saved_errno; /* for %m */
+	va_start(args, format);
+	n = vsnprintf(line + head, sizeof(line) - head, format, args);
+	va_end(args);
+	used = end_line(line, head, n, drop);
+	if (limited)
+		ck_log_limit_note(&limit, format, line + head, used - 1 - head);
 	if (hook) {
 		line[used - 1] = '\0';
 		hook((int)level, line + head, used - 1 - head);

@@ -7,6 +7,10 @@
  *
  * A line is one write(2), so lines of several processes do not mix:
  *     +00:00:00.000006 INFO:  message
+ * With CRICKET_LOG_DROP=1, which servers set, a line never waits for room in a pipe: it is dropped, and the
+ * next that is written says how many were. Repeated lines, above debug, are counted instead of written
+ * (log_limit.h), and summarised by a later line or by ck_log_tend.
+ *
  * The time counts from the first line of the process (a forked child goes on counting). When any
  * part logs at debug or trace the pid follows the time. errno is kept and %m works. No lock is
  * held at any time, so that a fork in another thread is harmless.
@@ -15,6 +19,7 @@
 #define CK_UTIL_LOG_H
 
 #include <limits.h>
+#include <stdbool.h>
 
 #include "util/util.h"
 
@@ -51,6 +56,12 @@ int ck_log_default(const char *level);
  * newline, terminated. It is called where the line is logged, whatever is held there.
  */
 void ck_log_hook(void (*hook)(int level, char *text, size_t size));
+
+/*
+ * Write what has become due with CRICKET_LOG_DROP=1: summaries of repeated lines, @all of them at the end of
+ * the process, and the number of lines dropped. The milliseconds until there is more to do; -1: nothing is.
+ */
+int ck_log_tend(bool all);
 
 /* True when a line of this level would be printed; for messages that are dear to compute. */
 #define ck_log_enabled(lv)                                                                         \

@@ -11,7 +11,7 @@
 
 #define CLOCK_ROUNDS 16	     /* pauses between looks at the clock, which costs as much as one */
 #define MOST_US 1000000ul
-#define FEW_NS 10000	     /* of looking where processors are few */
+#define FEW_NS 100000	     /* of spinning where processors are few: less than a wake-up takes would never pay */
 #define ALONE_NS 50000	     /* who looks for longer gives way to others that want the processor */
 #define LEAST_NS 1000	     /* looking is never given up: it finds out when it pays again */
 #define CROWDED_NS 100000    /* who gave way and comes back after this has given a whole turn away */

@@ -25,16 +25,17 @@ static CUresult enter_peer(CUcontext dst, CUcontext src, CUdeviceptr to, CUdevic
 {
 	CUresult err = ck_enter(&p->ctx);
 
-	if (!err)
-		err = ck_stream_from(stream, &p->stream);
-	if (!err)
-		err = ck_context_id(dst, &p->dst);
-	if (!err)
-		err = ck_context_id(src, &p->src);
-	if (!err)
-		err = ck_device_reach(to, size);
-	if (!err)
-		err = ck_device_reach(from, size);
+	if (err)
+		return err;
+	err = ck_stream_from(stream, &p->stream);
+	if (err || size == 0)
+		return err;
+	if (ck_context_id(dst, &p->dst) || ck_context_id(src, &p->src))
+		return CUDA_ERROR_INVALID_CONTEXT;
+	err = ck_device_reach(to, size);
+	if (err)
+		return err;
+	err = ck_device_reach(from, size);
 	if (err)
 		return err;
 	ck_managed_device(from, size, false);

@@ -14,16 +14,30 @@
 #include "client/memory/pinned.h"
 #include "client/wire/spread.h"
 #include "client/copy/stage.h"
+#include "client/copy/state.h"
 #include "rpc/pinned.h"
 
 #define PIECE ((size_t)1 << 30)		/* payload of one message; lengths on the wire are 32 bits */
-#define STAGED 65536			/* CUDA: copies up to this may return before the transfer */
+#define SETTLED 65536			/* CUDA: copies up to this may return before the transfer */
+
 /*
- * Pinned memory that is shared: up to this the bytes are better off in a message. A copy that the GPU makes
- * costs 3 us more than natively whatever its size (H200); staging costs less at first, and 20 us at 64 KiB.
+ * Sizes in bytes at which another way is faster, measured on an H200. A copy that the GPU makes from shared pinned
+ * memory costs 3 us more than natively at any size; a message costs less at first, and 20 us at 64 KiB. Parts of
+ * pageable memory go through pinned windows where stage.c has one for them (CK_STAGE_MIN).
  */
-#define STAGED_UP 4096
-#define STAGED_DOWN 1024
+static const struct limits {
+	size_t message;	/* shared pinned memory: up to this a message */
+	size_t parts;	/* other memory: from this on in parts, over several connections */
+} up = { 4096, CK_SPREAD_MIN }, down = { 1024, 1 }; /* a download waits for each part, so it has no other message */
+
+/* How the bytes get to or from the device. */
+enum way {
+	CAPTURED,	/* a node of the graph that the stream captures */
+	DIRECT,		/* the GPU reads or writes the program's own pages */
+	DELIVERED,	/* to pinned memory, when their turn in the stream comes */
+	MESSAGE,	/* one message, or one pinned window */
+	PARTS,		/* several, at the same time */
+};
 
 /* Where a copy happens: context, and the stream on both sides. */
 struct place {
@@ -32,7 +46,7 @@ struct place {
 	uint64_t id;
 	bool waits;			/* for the copy: a synchronous form */
 	bool drains;			/* it may wait for what is in the stream: it does, or nothing is */
-	bool direct;			/* the GPU reads or writes the program's own pages */
+	bool direct;			/* way DIRECT: the driver has settled it */
 };
 
 static CUresult enter(CUstream handle, struct place *p)
@@ -104,7 +118,8 @@ static CUresult transfer(const struct place *p, CUdeviceptr device, const void *
 {
 	void *bytes = ck_managed_host(host, size, part == download_part);
 	const struct transfer t = { p, device, bytes };
-	CUresult err = bytes ? ck_spread(part, &t, size) : CUDA_ERROR_DEVICE_UNAVAILABLE;
+	CUresult err = bytes ? ck_spread(ck_client_current(), part, &t, size) :
+			       CUDA_ERROR_DEVICE_UNAVAILABLE;
 
 	if (err)
 		ck_context_outcome(p->ctx->object.id, err);
@@ -112,14 +127,31 @@ static CUresult transfer(const struct place *p, CUdeviceptr device, const void *
 }
 
 /*
- * Small bytes that the program may change on return travel in the message, unless work in front of
- * the copy may still write them.
+ * Whether no work up to command @last may still write memory of the host: all of it is done, or there are only small
+ * uploads, whose bytes were taken over at the call.
  */
-static bool is_direct(struct place *p, const void *host, size_t size, size_t staged)
+static bool is_quiet(const struct place *p, uint64_t last)
 {
-	p->direct = ck_pinned_holds(host, size) &&
-		    !(p->waits && size <= staged && ck_stream_idle(p->ctx, p->stream));
-	return p->direct;
+	const struct ck_uploaded *u = &p->ctx->client->copying->uploaded;
+
+	return (u->command == last && u->context == p->ctx) ||
+	       (ck_stream_idle(p->ctx, p->stream) && last == ck_command_last());
+}
+
+/*
+ * The way of a copy between the device and @host. Small bytes travel in a message, because the program may change them
+ * when the call returns, unless earlier work may still write them.
+ */
+static enum way choose_way(const struct place *p, const void *host, size_t size, const struct limits *l)
+{
+	if (ck_capturing(p->stream))
+		return CAPTURED;
+	if (ck_pinned_holds(host, size) &&
+	    !(p->waits && size <= l->message && is_quiet(p, ck_command_last())))
+		return DIRECT;
+	if (l == &down && !p->waits && ck_hostmem_takes_delivery((void *)(uintptr_t)host, size))
+		return DELIVERED;
+	return size < l->parts ? MESSAGE : PARTS;
 }
 
 /* Between the device and pages that are shared: made when this returns for who waits, else in its turn. */
@@ -139,41 +171,56 @@ static CUresult pinned_copy(const struct place *p, CUdeviceptr dst, CUdeviceptr 
 	return err || !p->waits ? err : ck_stream_wait(p->ctx, p->stream);
 }
 
-/* Bytes of pageable memory: they have been taken over when this returns. */
-static CUresult upload_pageable(struct place *p, CUdeviceptr dst, const void *src, size_t size)
+/* Small bytes: taken over when this returns. */
+static CUresult upload_message(const struct place *p, CUdeviceptr dst, const void *src, size_t size)
 {
-	struct ck_staged s;
+	const struct ck_staged s = staged(p, dst, src, size);
+	struct ck_uploaded *u = &p->ctx->client->copying->uploaded;
+	uint64_t last = ck_command_last();
+	bool quiet = is_quiet(p, last);
 	CUresult err;
 
-	ck_managed_device(dst, size, true);
-	p->drains = p->waits || (size >= CK_STAGE_MIN && ck_stream_idle(p->ctx, p->stream));
-	if (size < CK_SPREAD_MIN) {
-		s = staged(p, dst, src, size);
-		return ck_stage_upload(&s, &err) ?
-			       err :
-			       ck_wire_ck_upload(p->ctx->object.id, dst, p->id, 0, src, size);
+	if (ck_stage_upload(&s, &err))
+		return err;
+	err = ck_wire_ck_upload(p->ctx->object.id, dst, p->id, 0, src, size);
+	if (quiet && ck_command_last() == last + 1) { /* and no other thread has enqueued anything */
+		u->context = p->ctx;
+		u->command = last + 1;
 	}
-	err = transfer(p, dst, src, size, upload_part);
+	return err;
+}
+
+static CUresult upload_parts(const struct place *p, CUdeviceptr dst, const void *src, size_t size)
+{
+	CUresult err = transfer(p, dst, src, size, upload_part);
+
 	ck_command_called();
 	return err;
 }
 
 static CUresult upload(struct place *p, CUdeviceptr dst, const void *src, size_t size)
 {
+	enum way way;
 	CUresult err;
 
 	if (size == 0)
 		return CUDA_SUCCESS;
 	err = src ? ck_device_reach(dst, size) : CUDA_ERROR_INVALID_VALUE;
-	if (!err && ck_capturing(p->stream))
+	if (err)
+		return err;
+	way = choose_way(p, src, size, &up);
+	if (way == CAPTURED)
 		return ck_mirror_capture_flat(dst, true, (uintptr_t)src, false, size, p->id);
-	if (!err && is_direct(p, src, size, STAGED_UP)) {
-		ck_managed_device(dst, size, true);
-		return pinned_copy(p, dst, (uintptr_t)src, size, CK_PINNED_TO_DEVICE);
-	}
-	if (!err)
+	p->direct = way == DIRECT;
+	if (!p->direct && !is_quiet(p, ck_command_last()))
 		err = ck_hostmem_settle(p->ctx, p->stream, src);
-	return err ? err : upload_pageable(p, dst, src, size);
+	if (err)
+		return err;
+	ck_managed_device(dst, size, true);
+	if (way == DIRECT)
+		return pinned_copy(p, dst, (uintptr_t)src, size, CK_PINNED_TO_DEVICE);
+	p->drains = p->waits || (size >= CK_STAGE_MIN && ck_stream_idle(p->ctx, p->stream));
+	return (way == MESSAGE ? upload_message : upload_parts)(p, dst, src, size);
 }
 
 /*
@@ -183,34 +230,42 @@ static CUresult upload(struct place *p, CUdeviceptr dst, const void *src, size_t
  */
 static CUresult settle(const struct place *p, size_t size)
 {
-	if (size == 0 || p->direct || (size <= STAGED && !ck_client.unordered_streams))
+	if (size == 0 || p->direct || (size <= SETTLED && !p->ctx->client->unordered_streams))
 		return CUDA_SUCCESS;
 	return ck_stream_wait(p->ctx, p->stream);
 }
 
-static CUresult download(struct place *p, void *dst, CUdeviceptr src, size_t size)
+static CUresult download_parts(struct place *p, void *dst, CUdeviceptr src, size_t size)
 {
-	uint64_t last;
+	uint64_t last = ck_command_last();
 	CUresult err;
 
-	if (size == 0)
-		return CUDA_SUCCESS;
-	err = dst ? ck_device_reach(src, size) : CUDA_ERROR_INVALID_VALUE;
-	if (!err && ck_capturing(p->stream))
-		return ck_mirror_capture_flat((uintptr_t)dst, false, src, true, size, p->id);
-	if (err)
-		return err;
-	ck_managed_device(src, size, false);
-	if (is_direct(p, dst, size, STAGED_DOWN))
-		return pinned_copy(p, (uintptr_t)dst, src, size, CK_PINNED_TO_HOST);
-	if (!p->waits && ck_hostmem_takes_delivery(dst, size))
-		return ck_delivery_copy(p->ctx->object.id, p->id, dst, src, size);
-	last = ck_command_last();
 	p->drains = true;
 	err = transfer(p, src, dst, size, download_part);
 	if (!err)
 		ck_stream_synced(p->ctx, p->stream, last);
 	return err;
+}
+
+static CUresult download(struct place *p, void *dst, CUdeviceptr src, size_t size)
+{
+	enum way way;
+	CUresult err;
+
+	if (size == 0)
+		return CUDA_SUCCESS;
+	err = dst ? ck_device_reach(src, size) : CUDA_ERROR_INVALID_VALUE;
+	if (err)
+		return err;
+	way = choose_way(p, dst, size, &down);
+	if (way == CAPTURED)
+		return ck_mirror_capture_flat((uintptr_t)dst, false, src, true, size, p->id);
+	ck_managed_device(src, size, false);
+	if (way == DIRECT)
+		return pinned_copy(p, (uintptr_t)dst, src, size, CK_PINNED_TO_HOST);
+	if (way == DELIVERED)
+		return ck_delivery_copy(p->ctx->client, p->ctx->object.id, p->id, dst, src, size);
+	return download_parts(p, dst, src, size);
 }
 
 CK_EXPORT CUresult cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount)

@@ -302,7 +302,8 @@ static CUresult resolve_both(struct copy *b, const CUDA_MEMCPY3D *c)
 /* The box that @c describes; of no bytes when there is nothing to do. */
 static CUresult copy_of(const CUDA_MEMCPY3D *c, struct copy *b)
 {
-	CUresult err = ck_session_check();
+	struct ck_context *context;
+	CUresult err = ck_context_usable(&context);
 
 	if (err)
 		return err;

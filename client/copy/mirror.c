@@ -1,7 +1,6 @@
 /*
  * client/copy/mirror.c - what is known of mirrors, and what travels for them; see mirror.h.
  */
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,6 +8,7 @@
 #include "cuda/copy_side.h"
 #include "client/wire/delivery.h"
 #include "client/copy/mirror.h"
+#include "client/copy/state.h"
 #include "client/memory/pinned.h"
 #include "util/map.h"
 
@@ -22,60 +22,58 @@ struct mirror {
 	struct ck_copy_side side;	/* as the application has described it */
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_mutex_t launching = PTHREAD_MUTEX_INITIALIZER; /* mirrors hold one launch's bytes */
-static struct ck_map *mirrors;
-static _Atomic size_t mirror_count;
-static _Atomic bool functions;		/* some graph may have functions in it */
-static struct {
-	uint64_t exec, *mirrors;	/* launched last */
-	size_t count;
-} running;
+static struct ck_mirrors *all_mirrors(void)
+{
+	return &ck_client_current()->copying->mirrors;
+}
 
 bool ck_mirrors_any(void)
 {
-	return mirror_count != 0;
+	return all_mirrors()->count != 0;
 }
 
 static void forget(uint64_t id)
 {
+	struct ck_mirrors *all = all_mirrors();
 	struct mirror *m;
 
-	pthread_mutex_lock(&lock);
-	m = mirrors ? ck_map_remove(mirrors, &id, sizeof(id)) : NULL;
+	ck_lock(&all->lock);
+	m = all->map ? ck_map_remove(all->map, &id, sizeof(id)) : NULL;
 	if (m)
-		mirror_count--;
-	pthread_mutex_unlock(&lock);
+		all->count--;
+	ck_unlock(&all->lock);
 	free(m);
 }
 
 /* A copy of what is known of @id; false: nothing is. */
 static bool find(uint64_t id, struct mirror *out)
 {
+	struct ck_mirrors *all = all_mirrors();
 	const struct mirror *m;
 
-	pthread_mutex_lock(&lock);
-	m = mirrors ? ck_map_find(mirrors, &id, sizeof(id)) : NULL;
+	ck_lock(&all->lock);
+	m = all->map ? ck_map_find(all->map, &id, sizeof(id)) : NULL;
 	if (m)
 		*out = *m;
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&all->lock);
 	return m != NULL;
 }
 
 static CUresult note(struct mirror *m)
 {
-	static uint64_t last;
+	struct ck_mirrors *all = all_mirrors();
+	static _Atomic uint64_t last; /* of the process: a number is a mirror's for good */
 	int ret = -1;
 
-	pthread_mutex_lock(&lock);
-	if (!mirrors)
-		mirrors = ck_map_create();
-	m->id = ++last;
-	if (mirrors)
-		ret = ck_map_insert(mirrors, &m->id, sizeof(m->id), m);
+	ck_lock(&all->lock);
+	if (!all->map)
+		all->map = ck_map_create();
+	m->id = atomic_fetch_add(&last, 1) + 1;
+	if (all->map)
+		ret = ck_map_insert(all->map, &m->id, sizeof(m->id), m);
 	if (ret == 0)
-		mirror_count++;
-	pthread_mutex_unlock(&lock);
+		all->count++;
+	ck_unlock(&all->lock);
 	return ret == 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
@@ -222,15 +220,16 @@ static void forget_all(uint64_t *ids, size_t count)
 void ck_mirror_assign(struct ck_exec *exec, CUresult err, uint64_t *ids, size_t count,
 		      uint64_t *gone, size_t gone_count)
 {
+	struct ck_mirrors *all = all_mirrors();
 	uint64_t *old = ids;
 
-	pthread_mutex_lock(&launching);
+	ck_lock(&all->launch_lock);
 	if (!err) {
 		old = exec->mirrors;
 		exec->mirrors = ids;
 		exec->mirror_count = (unsigned int)count;
 	}
-	pthread_mutex_unlock(&launching);
+	ck_unlock(&all->launch_lock);
 	free(old);
 	forget_all(gone, gone_count);
 }
@@ -298,7 +297,7 @@ static CUresult each(const struct ck_exec *exec, uint64_t ctx, bool source)
 	for (unsigned int i = 0; i < exec->mirror_count && !err; i++) {
 		if (!find(exec->mirrors[i], &m))
 			continue;
-		if (source && (m.source || functions))
+		if (source && (m.source || all_mirrors()->functions))
 			err = fill(&m);
 		else if (!source && !m.source)
 			err = fetch(&m, ctx, exec->object.id);
@@ -307,41 +306,53 @@ static CUresult each(const struct ck_exec *exec, uint64_t ctx, bool source)
 }
 
 /* What functions of the launch under way are concerned with. */
-static void note_running(const struct ck_exec *exec)
+static void note_running(struct ck_mirrors *all, const struct ck_exec *exec)
 {
-	uint64_t *ids = functions ? malloc(exec->mirror_count * sizeof(*ids)) : NULL;
+	uint64_t *ids = all->functions ? malloc(exec->mirror_count * sizeof(*ids)) : NULL;
 
 	if (ids)
 		memcpy(ids, exec->mirrors, exec->mirror_count * sizeof(*ids));
-	pthread_mutex_lock(&lock);
-	free(running.mirrors);
-	running.mirrors = ids;
-	running.count = ids ? exec->mirror_count : 0;
-	running.exec = exec->object.id;
-	pthread_mutex_unlock(&lock);
+	ck_lock(&all->lock);
+	free(all->running);
+	all->running = ids;
+	all->running_count = ids ? exec->mirror_count : 0;
+	all->exec = exec->object.id;
+	ck_unlock(&all->lock);
 }
 
-/* Bytes go into a mirror when the launch before has done with all of its own. */
-CUresult ck_mirror_launch(struct ck_exec *exec, uint64_t ctx, uint64_t stream)
+/* With the lock of launches. Bytes go into a mirror when the launch before has done with all of its
+ * own. */
+static CUresult launch(struct ck_client *c, struct ck_exec *exec, uint64_t ctx, uint64_t stream)
 {
+	struct ck_mirrors *all = &c->copying->mirrors;
 	struct ck_sink nothing = { 0 };
 	CUresult err = CUDA_SUCCESS;
 
-	pthread_mutex_lock(&launching);
-	if (running.exec)
-		err = ck_wire_ck_mirror_read(ctx, 0, running.exec, 0, 0, &nothing);
+	if (all->exec)
+		err = ck_wire_ck_mirror_read(ctx, 0, all->exec, 0, 0, &nothing);
+	if (err)
+		return err;
 	/* what a source holds may be on its way to it */
-	if (!err && (ck_pinned_count || ck_delivery_count))
+	if (ck_pinned_any(c) || ck_delivery_any(c))
 		err = ck_wire_cuStreamSynchronize(ctx, stream);
-	if (!err)
-		err = each(exec, ctx, true);
-	if (!err)
-		note_running(exec);
-	if (!err)
-		err = ck_wire_cuGraphLaunch(ctx, exec->object.id, stream);
-	if (!err)
-		err = each(exec, ctx, false);
-	pthread_mutex_unlock(&launching);
+	if (err)
+		return err;
+	err = each(exec, ctx, true);
+	if (err)
+		return err;
+	note_running(all, exec);
+	err = ck_wire_cuGraphLaunch(ctx, exec->object.id, stream);
+	return err ? err : each(exec, ctx, false);
+}
+
+CUresult ck_mirror_launch(struct ck_exec *exec, uint64_t ctx, uint64_t stream)
+{
+	struct ck_client *c = ck_client_current();
+	CUresult err;
+
+	ck_lock(&c->copying->mirrors.launch_lock);
+	err = launch(c, exec, ctx, stream);
+	ck_unlock(&c->copying->mirrors.launch_lock);
 	return err;
 }
 
@@ -357,20 +368,22 @@ CUresult ck_mirror_owner_end(uint64_t object)
 
 void ck_mirror_functions(void)
 {
-	functions = true;
+	all_mirrors()->functions = true;
 }
 
 /* Mirrors of the launch under way, to be freed. False: no memory. */
 static bool running_mirrors(uint64_t **ids, size_t *count)
 {
+	struct ck_mirrors *all = all_mirrors();
+
 	*ids = NULL;
-	pthread_mutex_lock(&lock);
-	*count = running.count;
+	ck_lock(&all->lock);
+	*count = all->running_count;
 	if (*count > 0)
 		*ids = malloc(*count * sizeof(**ids));
 	if (*ids)
-		memcpy(*ids, running.mirrors, *count * sizeof(**ids));
-	pthread_mutex_unlock(&lock);
+		memcpy(*ids, all->running, *count * sizeof(**ids));
+	ck_unlock(&all->lock);
 	return *ids || *count == 0;
 }
 
@@ -382,7 +395,8 @@ static bool pull_piece(const struct mirror *m, size_t at, char *to, size_t size)
 	bool done;
 
 	memset(&res, 0, sizeof(res));
-	done = ck_call_aside(CK_PROC_ck_mirror_aside, &args, &res) == CUDA_SUCCESS &&
+	done = ck_call_aside(ck_client_current(), CK_PROC_ck_mirror_aside, &args, &res) ==
+		       CUDA_SUCCESS &&
 	       res.back.back_len == size;
 	if (done)
 		memcpy(to, res.back.back_val, size);
@@ -399,7 +413,8 @@ static bool push_piece(const struct mirror *m, size_t at, char *from, size_t siz
 	memset(&res, 0, sizeof(res));
 	args.data.data_val = from;
 	args.data.data_len = (u_int)size;
-	done = ck_call_aside(CK_PROC_ck_mirror_aside, &args, &res) == CUDA_SUCCESS;
+	done = ck_call_aside(ck_client_current(), CK_PROC_ck_mirror_aside, &args, &res) ==
+	       CUDA_SUCCESS;
 	free(res.back.back_val);
 	return done;
 }
@@ -421,7 +436,7 @@ static bool exchange(const struct mirror *m, bool pull)
 		ck_box_unpack(&m->box, bytes);
 	bytes_give(m, bytes);
 	/* that the program has just destroyed the mirror is no failure */
-	return done || (bytes && ck_client.state == CK_STATE_READY);
+	return done || (bytes && ck_client_current()->state == CK_STATE_READY);
 }
 
 /* All mirrors have been filled before the launch: what no copy has written yet is as it was. */

@@ -8,11 +8,11 @@
  * Windows are small, so that they stay in a processor's cache: copying into memory that is not there takes twice as long
  * (H200 host). Registering one costs the worker 1.5 ms, so a program gets them when it has copied much.
  */
-#include <pthread.h>
 #include <string.h>
 
 #include "client/memory/pinned.h"
 #include "client/copy/stage.h"
+#include "client/copy/state.h"
 #include "client/wire/hooks.h"
 #include "rpc/pinned.h"
 
@@ -20,20 +20,7 @@
 #define PIECE ((size_t)256 << 10)	/* of an upload */
 #define DOWN_MIN ((size_t)16 << 10)	/* bytes of a download; fewer come with a reply */
 #define HALF (WINDOW / 2)		/* a download fills one while the other is emptied */
-#define WINDOWS 8
 #define EARNED ((size_t)16 << 20)	/* bytes of copies for each window */
-
-struct window {
-	bool taken;
-	struct ck_context *ctx;	/* NULL: there is no window here */
-	uint64_t address;
-	uint64_t stream, used;	/* of the last copies: id, and number of the last command */
-};
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct window windows[WINDOWS];
-static bool refused;		/* none can be made: it is not tried again */
-static _Atomic size_t copied;
 
 static uint64_t stream_id(const struct ck_staged *c)
 {
@@ -41,12 +28,13 @@ static uint64_t stream_id(const struct ck_staged *c)
 }
 
 /* A window in an empty place, if the program has earned one more. With the lock. */
-static bool make(struct window *w, unsigned int count, const struct ck_staged *c)
+static bool make(struct ck_stages *all, struct ck_stage *w, unsigned int count,
+		 const struct ck_staged *c)
 {
-	if (!w || refused || copied / EARNED <= count)
+	if (!w || all->refused || all->copied / EARNED <= count)
 		return false;
-	refused = !ck_pinned_open() || ck_pinned_take(c->ctx->object.id, WINDOW, &w->address);
-	if (refused)
+	all->refused = !ck_pinned_open() || ck_pinned_take(c->ctx->object.id, WINDOW, &w->address);
+	if (all->refused)
 		return false;
 	w->ctx = c->ctx;
 	w->stream = w->used = 0;
@@ -54,37 +42,40 @@ static bool make(struct window *w, unsigned int count, const struct ck_staged *c
 }
 
 /* A window for a copy of @least bytes or more; NULL: there is none, or the copy is too small. */
-static struct window *take(const struct ck_staged *c, size_t least)
+static struct ck_stage *take(const struct ck_staged *c, size_t least)
 {
-	struct window *found = NULL, *empty = NULL;
+	struct ck_stages *all = &c->ctx->client->copying->stages;
+	struct ck_stage *found = NULL, *empty = NULL;
 	unsigned int count = 0;
 
-	if (!ck_client.passes_fds || c->size < least)
+	if (!c->ctx->client->passes_fds || c->size < least)
 		return NULL;
-	copied += c->size;
-	pthread_mutex_lock(&lock);
-	for (struct window *w = windows; w < windows + WINDOWS && !found; w++) {
+	all->copied += c->size;
+	ck_lock(&all->lock);
+	for (struct ck_stage *w = all->windows; w < all->windows + CK_STAGES && !found; w++) {
 		count += w->ctx != NULL;
 		if (!w->ctx && !w->taken)
 			empty = w;
 		else if (!w->taken && w->ctx == c->ctx && ck_stream_waited(w->ctx, w->stream, w->used))
 			found = w;
 	}
-	if (!found && make(empty, count, c))
+	if (!found && make(all, empty, count, c))
 		found = empty;
 	if (found)
 		found->taken = true;
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&all->lock);
 	return found;
 }
 
-static void give(struct window *w, const struct ck_staged *c)
+static void give(struct ck_stage *w, const struct ck_staged *c)
 {
-	pthread_mutex_lock(&lock);
+	struct ck_stages *all = &c->ctx->client->copying->stages;
+
+	ck_lock(&all->lock);
 	w->stream = stream_id(c);
 	w->used = ck_command_last();
 	w->taken = false;
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&all->lock);
 }
 
 static CUresult enqueue(const struct ck_staged *c, size_t at, uint64_t window, size_t size, bool up)
@@ -94,7 +85,7 @@ static CUresult enqueue(const struct ck_staged *c, size_t at, uint64_t window, s
 				      up ? CK_PINNED_TO_DEVICE : CK_PINNED_TO_HOST);
 }
 
-static CUresult fill(const struct ck_staged *c, const struct window *w)
+static CUresult fill(const struct ck_staged *c, const struct ck_stage *w)
 {
 	CUresult err = CUDA_SUCCESS;
 
@@ -114,7 +105,7 @@ static CUresult fill(const struct ck_staged *c, const struct window *w)
 
 bool ck_stage_upload(const struct ck_staged *c, CUresult *err)
 {
-	struct window *w = c->size <= WINDOW || c->waits ? take(c, CK_STAGE_MIN) : NULL;
+	struct ck_stage *w = c->size <= WINDOW || c->waits ? take(c, CK_STAGE_MIN) : NULL;
 
 	if (!w)
 		return false;
@@ -131,7 +122,7 @@ static size_t next_piece(const struct ck_staged *c, size_t at)
 	return ck_min(ck_min(half, HALF), c->size - at);
 }
 
-static CUresult empty(const struct ck_staged *c, const struct window *w)
+static CUresult empty(const struct ck_staged *c, const struct ck_stage *w)
 {
 	uint64_t now = w->address, other = w->address + HALF;
 	size_t at = 0, n = next_piece(c, 0);
@@ -156,7 +147,7 @@ static CUresult empty(const struct ck_staged *c, const struct window *w)
 }
 
 /* One piece, for which the driver has a shorter way: in the legacy stream, and waited for. */
-static CUresult fetch(const struct ck_staged *c, const struct window *w)
+static CUresult fetch(const struct ck_staged *c, const struct ck_stage *w)
 {
 	CUresult err = ck_wire_ck_pinned_move(c->ctx->object.id, w->address, c->device, c->size,
 					      CK_PINNED_TO_HOST);
@@ -168,7 +159,7 @@ static CUresult fetch(const struct ck_staged *c, const struct window *w)
 
 bool ck_stage_download(const struct ck_staged *c, CUresult *err)
 {
-	struct window *w = take(c, DOWN_MIN);
+	struct ck_stage *w = take(c, DOWN_MIN);
 
 	if (!w)
 		return false;
@@ -179,27 +170,31 @@ bool ck_stage_download(const struct ck_staged *c, CUresult *err)
 
 static void stream_ended(const struct ck_stream *stream)
 {
-	pthread_mutex_lock(&lock);
-	for (struct window *w = windows; w < windows + WINDOWS; w++) {
+	struct ck_stages *all = &stream->object.context->client->copying->stages;
+
+	ck_lock(&all->lock);
+	for (struct ck_stage *w = all->windows; w < all->windows + CK_STAGES; w++) {
 		if (!w->taken && w->ctx == stream->object.context && w->stream == stream->object.id &&
 		    ck_stream_waited(w->ctx, w->stream, w->used))
 			w->used = 0;
 	}
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&all->lock);
 }
 CK_ON_STREAM_END(stream_ended);
 
 static void context_ended(struct ck_context *context)
 {
-	pthread_mutex_lock(&lock);
-	for (struct window *w = windows; w < windows + WINDOWS; w++) {
+	struct ck_stages *all = &context->client->copying->stages;
+
+	ck_lock(&all->lock);
+	for (struct ck_stage *w = all->windows; w < all->windows + CK_STAGES; w++) {
 		if (w->ctx != context)
 			continue;
 		if (!w->taken)	/* else who uses it sees an error; the memory stays */
 			ck_pinned_give(context->object.id, w->address, WINDOW);
 		w->ctx = NULL;
 	}
-	refused = false;	/* another context may have more luck */
-	pthread_mutex_unlock(&lock);
+	all->refused = false;	/* another context may have more luck */
+	ck_unlock(&all->lock);
 }
 CK_ON_CONTEXT_END(CK_LAYER_COPY, context_ended);

@@ -132,10 +132,12 @@ static CUresult status_of(CUstream handle, CUstreamCaptureStatus *status, struct
 
 	if (!err)
 		err = ck_stream_from(handle, s);
-	if (!err && !status)
-		err = CUDA_ERROR_INVALID_VALUE;
 	if (err)
 		return err;
+	if (!*s && !ck_context_current())
+		return CUDA_ERROR_INVALID_CONTEXT;
+	if (!status)
+		return CUDA_ERROR_INVALID_VALUE;
 	*status = CU_STREAM_CAPTURE_STATUS_NONE;
 	if (!ck_captures_any())
 		return CUDA_SUCCESS;
@@ -274,8 +276,11 @@ CK_EXPORT CUresult cuStreamUpdateCaptureDependencies(CUstream hStream, CUgraphNo
 CK_EXPORT CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
 {
 	struct ck_thread *t = ck_thread();
-	CUstreamCaptureMode was = t->capture_mode;
+	CUstreamCaptureMode was;
 
+	if (!t)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	was = t->capture_mode;
 	if (!mode || (unsigned int)*mode > CU_STREAM_CAPTURE_MODE_RELAXED)
 		return CUDA_ERROR_INVALID_VALUE;
 	t->capture_mode = *mode;

@@ -1,14 +1,17 @@
 /*
  * client/graphs/graph.c - the life of graphs and nodes; see graph.h.
  */
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "client/graphs/graph.h"
+#include "client/graphs/state.h"
 #include "client/copy/mirror.h"
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all lists */
+static struct ck_mutex *lists_lock(void)
+{
+	return &ck_client_current()->graphs->lists_lock;
+}
 
 CUresult ck_graph_from(CUgraph handle, struct ck_graph **graph)
 {
@@ -59,7 +62,7 @@ struct ck_node *ck_graph_node(struct ck_graph *graph, uint64_t id)
 {
 	struct ck_node *node = ck_object_named(CK_OBJECT_NODE, id);
 
-	pthread_mutex_lock(&lock);
+	ck_lock(lists_lock());
 	if (node && !node->graph) {
 		node->graph = graph;
 		node->next = graph->nodes;
@@ -67,7 +70,7 @@ struct ck_node *ck_graph_node(struct ck_graph *graph, uint64_t id)
 			graph->nodes->prev = node;
 		graph->nodes = node;
 	}
-	pthread_mutex_unlock(&lock);
+	ck_unlock(lists_lock());
 	return node;
 }
 
@@ -75,13 +78,13 @@ struct ck_graph *ck_node_graph(struct ck_node *node, uint64_t id)
 {
 	struct ck_graph *graph = ck_object_named(CK_OBJECT_GRAPH, id);
 
-	pthread_mutex_lock(&lock);
+	ck_lock(lists_lock());
 	if (graph && !graph->inside) {
 		graph->inside = node;
 		graph->next = node->inner;
 		node->inner = graph;
 	}
-	pthread_mutex_unlock(&lock);
+	ck_unlock(lists_lock());
 	return graph;
 }
 
@@ -135,9 +138,9 @@ static void forget_graph(struct ck_graph *graph)
 
 void ck_node_empty(struct ck_node *node)
 {
-	pthread_mutex_lock(&lock);
+	ck_lock(lists_lock());
 	forget_inner(node);
-	pthread_mutex_unlock(&lock);
+	ck_unlock(lists_lock());
 }
 
 bool ck_edges_hold_data(const CUgraphEdgeData *edges, size_t count)
@@ -164,9 +167,9 @@ CK_EXPORT CUresult cuGraphDestroy(CUgraph hGraph)
 	if (graph->inside)	/* it goes with its node */
 		return CUDA_ERROR_INVALID_VALUE;
 	id = graph->object.id;
-	pthread_mutex_lock(&lock);
+	ck_lock(lists_lock());
 	forget_graph(graph);
-	pthread_mutex_unlock(&lock);
+	ck_unlock(lists_lock());
 	return ck_mirrors_any() ? ck_mirror_owner_end(id) :
 				  ck_wire_cuGraphDestroy(ck_current_id(), id);
 }
@@ -182,9 +185,9 @@ CK_EXPORT CUresult cuGraphDestroyNode(CUgraphNode hNode)
 		err = ck_wire_cuGraphDestroyNode(ck_current_id(), node->object.id);
 	if (err)
 		return err;
-	pthread_mutex_lock(&lock);
+	ck_lock(lists_lock());
 	forget_node(node);
-	pthread_mutex_unlock(&lock);
+	ck_unlock(lists_lock());
 	return CUDA_SUCCESS;
 }
 

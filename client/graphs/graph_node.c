@@ -78,30 +78,43 @@ struct place {
 	size_t count;
 };
 
-static CUresult add(CUgraphNode *out, const struct place *place, CUgraphNodeParams *params)
+/* Have the server make the node; its answer in @a, whose graphs are the caller's, also on error. */
+static CUresult send_node(uint64_t ctx, const struct ck_graph *graph, const struct place *place,
+			  const CUgraphNodeParams *params, struct answer *a)
 {
 	struct ck_packed packed = { 0 };
-	struct answer a = { 0 };
-	struct ck_graph *graph;
-	uint64_t ctx, *ids = NULL;
-	CUresult err = ck_enter(&ctx);
+	uint64_t *ids;
+	CUresult err = ck_node_ids(place->dependencies, place->count, &ids);
 
-	if (!err)
-		err = ck_graph_from(place->graph, &graph);
-	if (!err && (!out || !params))
-		err = CUDA_ERROR_INVALID_VALUE;
-	if (!err)
-		err = ck_node_ids(place->dependencies, place->count, &ids);
-	if (!err)
-		err = ck_node_pack(params, &packed);
+	if (err)
+		return err;
+	err = ck_node_pack(params, &packed);
 	if (!err) {
 		err = ck_wire_ck_node_add(ctx, graph->object.id, ids, place->count, place->edges,
 					  place->edges ? place->count * sizeof(*place->edges) : 0,
-					  packed.bytes, packed.size, &a.node, &a.address,
-					  &a.graphs, &a.graph_count);
+					  packed.bytes, packed.size, &a->node, &a->address,
+					  &a->graphs, &a->graph_count);
 		ck_packed_free(&packed, err != CUDA_SUCCESS);
 	}
 	free(ids);
+	return err;
+}
+
+static CUresult add(CUgraphNode *out, const struct place *place, CUgraphNodeParams *params)
+{
+	struct answer a = { 0 };
+	struct ck_graph *graph;
+	uint64_t ctx;
+	CUresult err = ck_enter(&ctx);
+
+	if (err)
+		return err;
+	err = ck_graph_from(place->graph, &graph);
+	if (err)
+		return err;
+	if (!out || !params)
+		return CUDA_ERROR_INVALID_VALUE;
+	err = send_node(ctx, graph, place, params, &a);
 	if (!err)
 		err = finish(out, graph, &a, params);
 	free(a.graphs);
@@ -126,14 +139,13 @@ CUresult ck_libcuda_node_change(CUgraphExec exec_handle, CUgraphNode handle,
 	struct ck_node *node;
 	CUresult err = ck_enter(&ctx);
 
-	if (!err && exec_handle)
-		err = ck_exec_from(exec_handle, &exec);
-	if (!err)
-		err = ck_node_from(handle, &node);
-	if (!err && !params)
-		err = CUDA_ERROR_INVALID_VALUE;
-	if (!err)
-		err = ck_node_pack(params, &packed);
+	if (err)
+		return err;
+	if (exec_handle && ck_exec_from(exec_handle, &exec))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (ck_node_from(handle, &node) || !params)
+		return CUDA_ERROR_INVALID_VALUE;
+	err = ck_node_pack(params, &packed);
 	if (err)
 		return err;
 	err = ck_wire_ck_node_set(ctx, node->object.id, exec ? exec->object.id : 0, packed.bytes,

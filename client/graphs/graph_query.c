@@ -27,20 +27,26 @@ static void set_count(size_t *count, size_t found, bool listed)
 	*count = !listed || found < *count ? found : *count;
 }
 
+/* What each of these calls checks first: the session, then the graph. */
+static CUresult enter(CUgraph handle, struct ck_graph **graph)
+{
+	CUresult err = ck_session_check();
+
+	return err ? err : ck_graph_from(handle, graph);
+}
+
 static CUresult nodes(CUgraph handle, unsigned int roots, CUgraphNode *out, size_t *count)
 {
 	struct ck_graph *graph;
 	uint64_t *ids = NULL;
 	size_t found = 0;
-	CUresult err = ck_session_check();
+	CUresult err = enter(handle, &graph);
 
-	if (!err)
-		err = ck_graph_from(handle, &graph);
-	if (!err && !count)
-		err = CUDA_ERROR_INVALID_VALUE;
-	if (!err)
-		err = ck_wire_ck_graph_nodes(ck_current_id(), graph->object.id, roots, &ids,
-					     &found);
+	if (err)
+		return err;
+	if (!count)
+		return CUDA_ERROR_INVALID_VALUE;
+	err = ck_wire_ck_graph_nodes(ck_current_id(), graph->object.id, roots, &ids, &found);
 	if (!err && out)
 		err = hand_out(graph, ids, found, out, *count);
 	if (!err)
@@ -97,11 +103,12 @@ static CUresult deliver(const struct edges *e, CUgraphNode *from, CUgraphNode *t
 		err = hand_out(e->graph, e->from, e->found, from, *count);
 	if (!err && to)
 		err = hand_out(e->graph, e->to, e->found, to, *count);
-	for (size_t i = 0; !err && listed && data && i < *count; i++)
+	if (err)
+		return err;
+	for (size_t i = 0; listed && data && i < *count; i++)
 		data[i] = i < e->found ? e->data[i] : (CUgraphEdgeData){ 0 };
-	if (!err)
-		set_count(count, e->found, listed);
-	return err;
+	set_count(count, e->found, listed);
+	return CUDA_SUCCESS;
 }
 
 static void drop(struct edges *e)
@@ -115,14 +122,13 @@ CK_EXPORT CUresult cuGraphGetEdges_v2(CUgraph hGraph, CUgraphNode *from, CUgraph
 				      CUgraphEdgeData *edgeData, size_t *numEdges)
 {
 	struct edges e = { 0 };
-	CUresult err = ck_session_check();
+	CUresult err = enter(hGraph, &e.graph);
 
-	if (!err)
-		err = ck_graph_from(hGraph, &e.graph);
-	if (!err && (!numEdges || !from != !to || (edgeData && !from)))
-		err = CUDA_ERROR_INVALID_VALUE;
-	if (!err)
-		err = ask(&e);
+	if (err)
+		return err;
+	if (!numEdges || !from != !to || (edgeData && !from))
+		return CUDA_ERROR_INVALID_VALUE;
+	err = ask(&e);
 	if (!err)
 		err = deliver(&e, from, to, edgeData, numEdges);
 	drop(&e);
@@ -208,12 +214,11 @@ static CUresult link_nodes(CUgraph handle, unsigned int cut, const CUgraphNode *
 {
 	uint64_t *from_ids = NULL, *to_ids = NULL;
 	struct ck_graph *graph;
-	CUresult err = ck_session_check();
+	CUresult err = enter(handle, &graph);
 
-	if (!err)
-		err = ck_graph_from(handle, &graph);
-	if (!err)
-		err = ck_node_ids(from, count, &from_ids);
+	if (err)
+		return err;
+	err = ck_node_ids(from, count, &from_ids);
 	if (!err)
 		err = ck_node_ids(to, count, &to_ids);
 	if (!err && count > 0)
@@ -274,15 +279,13 @@ static CUresult write_dot(struct ck_graph *graph, unsigned int flags, FILE *file
 CK_EXPORT CUresult cuGraphDebugDotPrint(CUgraph hGraph, const char *path, unsigned int flags)
 {
 	struct ck_graph *graph;
-	CUresult err = ck_session_check();
+	CUresult err = enter(hGraph, &graph);
 	FILE *file;
 
-	if (!err)
-		err = ck_graph_from(hGraph, &graph);
-	if (!err && !path)
-		err = CUDA_ERROR_INVALID_VALUE;
 	if (err)
 		return err;
+	if (!path)
+		return CUDA_ERROR_INVALID_VALUE;
 	file = fopen(path, "we");
 	if (!file)
 		return CUDA_ERROR_OPERATING_SYSTEM;

@@ -2,11 +2,11 @@
  * client/graphs/host_function.c - functions that CUDA calls back: host functions and callbacks of streams,
  * destructors of user objects, notifications of devices.
  */
-#include <pthread.h>
 #include <stdlib.h>
 
 #include "client/copy/mirror.h"
 #include "client/graphs/host_function.h"
+#include "client/graphs/state.h"
 #include "client/objects/callback.h"
 #include "client/objects/capture.h"
 #include "client/wire/client.h"
@@ -26,12 +26,12 @@ static void run_host_function(const struct ck_callback *callback, int status, ui
 		return;
 	}
 	if (!ck_mirror_pull()) {
-		ck_session_lost("no bytes for a host function of a graph");
+		ck_session_lost(ck_client_current(), "no bytes for a host function of a graph");
 		return;
 	}
 	((CUhostFn)callback->function)(callback->data);
 	if (!ck_mirror_push())
-		ck_session_lost("no bytes from a host function of a graph");
+		ck_session_lost(ck_client_current(), "no bytes from a host function of a graph");
 }
 
 CUresult ck_host_function_register(CUhostFn fn, void *data, bool persistent, uint64_t *id)
@@ -160,15 +160,12 @@ CK_EXPORT CUresult cuUserObjectCreate(CUuserObject *object_out, void *ptr, CUhos
 
 /* --- notifications */
 
-struct notification {
+struct ck_notification {
 	uint64_t callback;	/* its id here */
 	uint64_t handle;	/* the server's number of it */
 	CUdevice device;
-	struct notification *next;
+	struct ck_notification *next;
 };
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct notification *notifications;
 
 static void run_notification(const struct ck_callback *callback, int status, uint64_t value)
 {
@@ -178,7 +175,8 @@ static void run_notification(const struct ck_callback *callback, int status, uin
 	((CUasyncCallback)callback->function)(&info, callback->data, callback->handle);
 }
 
-static CUresult register_notification(struct notification *n, CUasyncCallback function, void *data)
+static CUresult register_notification(struct ck_notification *n, CUasyncCallback function,
+				      void *data)
 {
 	const struct ck_callback entry = {
 		.run = run_notification,
@@ -204,7 +202,8 @@ CK_EXPORT CUresult cuDeviceRegisterAsyncNotification(CUdevice device, CUasyncCal
 						     void *userData,
 						     CUasyncCallbackHandle *callback)
 {
-	struct notification *n;
+	struct ck_graphs *g = ck_client_current()->graphs;
+	struct ck_notification *n;
 	CUresult err = ck_session_check();
 
 	if (err)
@@ -220,10 +219,10 @@ CK_EXPORT CUresult cuDeviceRegisterAsyncNotification(CUdevice device, CUasyncCal
 		free(n);
 		return err;
 	}
-	pthread_mutex_lock(&lock);
-	n->next = notifications;
-	notifications = n;
-	pthread_mutex_unlock(&lock);
+	ck_lock(&g->notifications_lock);
+	n->next = g->notifications;
+	g->notifications = n;
+	ck_unlock(&g->notifications_lock);
 	*callback = (CUasyncCallbackHandle)n;
 	return CUDA_SUCCESS;
 }
@@ -231,7 +230,8 @@ CK_EXPORT CUresult cuDeviceRegisterAsyncNotification(CUdevice device, CUasyncCal
 CK_EXPORT CUresult cuDeviceUnregisterAsyncNotification(CUdevice device,
 						       CUasyncCallbackHandle callback)
 {
-	struct notification **at = &notifications, *n;
+	struct ck_graphs *g = ck_client_current()->graphs;
+	struct ck_notification **at = &g->notifications, *n;
 	int ordinal;
 	CUresult err = ck_session_check();
 
@@ -239,13 +239,13 @@ CK_EXPORT CUresult cuDeviceUnregisterAsyncNotification(CUdevice device,
 		err = ck_device_id(device, &ordinal);
 	if (err)
 		return err;
-	pthread_mutex_lock(&lock);
+	ck_lock(&g->notifications_lock);
 	while (*at && ((CUasyncCallbackHandle)*at != callback || (*at)->device != device))
 		at = &(*at)->next;
 	n = *at;
 	if (n)
 		*at = n->next;
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&g->notifications_lock);
 	if (!n)
 		return CUDA_ERROR_INVALID_VALUE;
 	err = ck_wire_ck_notification_end(0, ordinal, n->handle);

@@ -36,7 +36,8 @@ struct fault {
 	struct fault *next;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+/* Of the process, as its signal handlers are. */
+static struct ck_mutex start_lock = CK_MUTEX(CK_RANK_FAULT);
 static bool started;
 static sem_t bell; /* no descriptor: programs close those that they do not know */
 static _Atomic(struct fault *) waiting;
@@ -145,10 +146,8 @@ static int ask(uint64_t address, bool write_access)
 
 static bool is_ours(const siginfo_t *info)
 {
-	int state = ck_client.state;
-
 	return info->si_code > 0 && ck_managed_may_be((uintptr_t)info->si_addr) &&
-	       state != CK_STATE_FORKED;
+	       ck_client_default->state != CK_STATE_FORKED;
 }
 
 static void handler(int sig, siginfo_t *info, void *context)
@@ -216,7 +215,7 @@ static int start(void)
 
 	if (sem_init(&bell, 0, 0) < 0)
 		return -errno;
-	ret = ck_thread_start_calling(server);
+	ret = ck_thread_start_calling(ck_client_current(), server);
 	if (ret < 0)
 		return ret;
 	if (ck_fault_system(SIGSEGV, ours(), &theirs) < 0)
@@ -227,7 +226,7 @@ static int start(void)
 
 int ck_fault_start(void)
 {
-	int cancel = ck_cancel_lock(&lock);
+	int cancel = ck_lock_uncancelled(&start_lock);
 	int ret = 0;
 
 	if (!started) {
@@ -235,7 +234,7 @@ int ck_fault_start(void)
 		if (ret < 0)
 			ck_err("no handler for managed memory: %s", strerror(-ret));
 	}
-	ck_cancel_unlock(&lock, cancel);
+	ck_unlock_uncancelled(&start_lock, cancel);
 	return ret;
 }
 

@@ -74,12 +74,19 @@ CK_EXPORT __sighandler_t signal(int sig, __sighandler_t handler)
 	return sigaction(sig, &act, &old) < 0 ? SIG_ERR : old.sa_handler;
 }
 
+static bool window_is_open(void)
+{
+	const struct ck_managed_state *s = ck_managed_if_any();
+
+	return s && s->window.lo;
+}
+
 /* @set without SIGSEGV, in *@open: a fault while it is blocked would end the process. Before there is
  * a window too, if the set is a filled one, since then SIGSEGV is not what it is about. */
 static const sigset_t *without_ours(int how, const sigset_t *set, sigset_t *open)
 {
 	if (!set || how == SIG_UNBLOCK || sigismember(set, SIGSEGV) != 1 ||
-	    (!ck_window_lo && sigismember(set, SIGKILL) != 1))
+	    (!window_is_open() && sigismember(set, SIGKILL) != 1))
 		return set;
 	*open = *set;
 	sigdelset(open, SIGSEGV);

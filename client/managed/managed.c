@@ -23,17 +23,19 @@ static bool may_use(const struct ck_managed *m, uint64_t stream)
 
 void ck_managed_launch(uint64_t stream)
 {
-	if (likely(atomic_load_explicit(&ck_managed_active, memory_order_relaxed) == 0))
+	struct ck_pages *pages = ck_pages_current();
+
+	if (likely(atomic_load_explicit(&pages->active, memory_order_relaxed) == 0))
 		return;
 	ck_fault_rearm();
-	pthread_mutex_lock(&ck_pages_lock);
-	for (size_t i = 0; i < ck_ranges_count(ck_pages_table); i++) {
-		struct ck_managed *m = ck_ranges_at(ck_pages_table, i)->value;
+	ck_lock(&pages->lock);
+	for (size_t i = 0; i < ck_ranges_count(pages->table); i++) {
+		struct ck_managed *m = ck_ranges_at(pages->table, i)->value;
 
 		if (ck_pages_active(m) && may_use(m, stream) && !m->lost)
 			ck_pages_surrender(m, 0, m->pages, true);
 	}
-	pthread_mutex_unlock(&ck_pages_lock);
+	ck_unlock(&pages->lock);
 }
 
 static void function_returned(void)
@@ -50,33 +52,35 @@ CK_ON_FUNCTION_END(function_returned);
  */
 void ck_managed_loading(void)
 {
+	struct ck_pages *pages = ck_pages_current();
 	bool any;
 
 	if (likely(!ck_callback_pending()))
 		return;
-	pthread_mutex_lock(&ck_pages_lock);
-	any = ck_pages_table && ck_ranges_count(ck_pages_table) > 0;
-	pthread_mutex_unlock(&ck_pages_lock);
+	ck_lock(&pages->lock);
+	any = pages->table && ck_ranges_count(pages->table) > 0;
+	ck_unlock(&pages->lock);
 	if (any)
 		ck_callbacks_let_return();
 }
 
 void ck_managed_device(uint64_t address, size_t size, bool write)
 {
+	struct ck_pages *pages = ck_pages_current();
 	struct ck_managed *m;
 
-	if (likely(atomic_load_explicit(&ck_managed_active, memory_order_relaxed) == 0) ||
+	if (likely(atomic_load_explicit(&pages->active, memory_order_relaxed) == 0) ||
 	    size == 0)
 		return;
 	ck_fault_rearm();
-	pthread_mutex_lock(&ck_pages_lock);
-	m = ck_pages_of(address);
+	ck_lock(&pages->lock);
+	m = ck_pages_of(pages, address);
 	if (m && ck_pages_active(m) && !m->lost) {
 		ck_pages_surrender(m, ck_page_first(m, address), ck_page_last(m, address, size),
 				   write);
 		m->reading |= !write;
 	}
-	pthread_mutex_unlock(&ck_pages_lock);
+	ck_unlock(&pages->lock);
 }
 
 /* --- ranges */
@@ -85,6 +89,7 @@ void ck_managed_device(uint64_t address, size_t size, bool write)
 CUresult ck_managed_track(uint64_t base, size_t size, struct ck_context *context,
 			  unsigned int attach)
 {
+	struct ck_pages *pages = ck_pages_of_context(context);
 	struct ck_managed *m;
 	CUresult err;
 
@@ -101,10 +106,10 @@ CUresult ck_managed_track(uint64_t base, size_t size, struct ck_context *context
 				  .context = context, .ctx = context->object.id, .attach = attach,
 				  .attached_first = attach, .alias = ck_window_alias(base) };
 	m->state = calloc(m->pages, 1);
-	pthread_mutex_lock(&ck_pages_lock);
+	ck_lock(&pages->lock);
 	if (m->state)
 		err = ck_pages_insert(m, CK_PAGE_DIRTY);
-	pthread_mutex_unlock(&ck_pages_lock);
+	ck_unlock(&pages->lock);
 	if (err) {
 		free(m->state);
 		free(m);
@@ -114,73 +119,80 @@ CUresult ck_managed_track(uint64_t base, size_t size, struct ck_context *context
 
 bool ck_managed_untrack(uint64_t base, bool keep)
 {
+	struct ck_pages *pages = ck_pages_current();
 	struct ck_managed *m;
 	bool found = true;
 
 	if (keep) {
 		m = ck_pages_settle(base, SIZE_MAX / 2, true, false);
 	} else {
-		pthread_mutex_lock(&ck_pages_lock);
-		m = ck_pages_of(base);
+		ck_lock(&pages->lock);
+		m = ck_pages_of(pages, base);
 	}
 	if (m && m->base == base)
 		ck_pages_drop(m, keep);
 	else
 		found = false;
 	if (m || !keep)
-		pthread_mutex_unlock(&ck_pages_lock);
+		ck_unlock(&pages->lock);
 	return found;
 }
 
 static void context_ended(struct ck_context *context)
 {
-	pthread_mutex_lock(&ck_pages_lock);
-	for (size_t i = ck_pages_table ? ck_ranges_count(ck_pages_table) : 0; i-- > 0;) {
-		struct ck_managed *m = ck_ranges_at(ck_pages_table, i)->value;
+	struct ck_pages *pages = ck_pages_of_context(context);
+
+	ck_lock(&pages->lock);
+	for (size_t i = pages->table ? ck_ranges_count(pages->table) : 0; i-- > 0;) {
+		struct ck_managed *m = ck_ranges_at(pages->table, i)->value;
 
 		if (m->context == context)
 			ck_pages_drop(m, false);
 	}
 	context->copies = 0;
-	pthread_mutex_unlock(&ck_pages_lock);
+	ck_unlock(&pages->lock);
 }
 CK_ON_CONTEXT_END(CK_LAYER_MANAGED, context_ended);
 
 bool ck_managed_is(uint64_t address)
 {
+	struct ck_pages *pages = ck_pages_current();
 	bool is;
 
-	pthread_mutex_lock(&ck_pages_lock);
-	is = ck_pages_of(address) != NULL;
-	pthread_mutex_unlock(&ck_pages_lock);
+	ck_lock(&pages->lock);
+	is = ck_pages_of(pages, address) != NULL;
+	ck_unlock(&pages->lock);
 	return is;
 }
 
 void ck_managed_attach(uint64_t base, unsigned int attach, uint64_t stream)
 {
+	struct ck_pages *pages = ck_pages_current();
 	struct ck_managed *m;
 
-	pthread_mutex_lock(&ck_pages_lock);
-	m = ck_pages_of(base);
+	ck_lock(&pages->lock);
+	m = ck_pages_of(pages, base);
 	if (m) {
 		m->attach = attach;
 		m->stream = stream;
 		m->quiet = 0;
 	}
-	pthread_mutex_unlock(&ck_pages_lock);
+	ck_unlock(&pages->lock);
 }
 
 static void stream_ended(const struct ck_stream *stream)
 {
-	pthread_mutex_lock(&ck_pages_lock);
-	for (size_t i = 0; ck_pages_table && i < ck_ranges_count(ck_pages_table); i++) {
-		struct ck_managed *m = ck_ranges_at(ck_pages_table, i)->value;
+	struct ck_pages *pages = ck_pages_of_context(stream->object.context);
+
+	ck_lock(&pages->lock);
+	for (size_t i = 0; pages->table && i < ck_ranges_count(pages->table); i++) {
+		struct ck_managed *m = ck_ranges_at(pages->table, i)->value;
 
 		if (m->stream == stream->object.id) {
 			m->attach = m->attached_first;
 			m->stream = 0;
 		}
 	}
-	pthread_mutex_unlock(&ck_pages_lock);
+	ck_unlock(&pages->lock);
 }
 CK_ON_STREAM_END(stream_ended);

@@ -58,17 +58,17 @@ void ck_managed_attach(uint64_t base, unsigned int attach, uint64_t stream);
 /* Bring a range here, as a prefetch to the host does. */
 void ck_managed_fetch(uint64_t address, size_t size);
 
-extern _Atomic unsigned int ck_managed_elsewhere; /* ranges outside of the window */
-extern _Atomic unsigned int ck_managed_active; /* ranges with pages that are valid here */
-
 /* Is @address in a range outside of the window? Takes no lock. */
-bool ck_managed_foreign(uint64_t address);
+bool ck_managed_foreign(const struct ck_managed_state *s, uint64_t address);
 /* Can @address be tracked? Two comparisons while there is no variable. */
 static inline bool ck_managed_may_be(uint64_t address)
 {
-	return ck_window_holds(address) ||
-	       (unlikely(atomic_load_explicit(&ck_managed_elsewhere, memory_order_relaxed) > 0) &&
-		ck_managed_foreign(address));
+	const struct ck_managed_state *s = ck_managed_if_any();
+
+	return s && (ck_window_has(&s->window, address) ||
+		     (unlikely(atomic_load_explicit(&s->variables.ranges,
+						    memory_order_relaxed) > 0) &&
+		      ck_managed_foreign(s, address)));
 }
 
 #endif

@@ -17,13 +17,9 @@ CK_LOG_DEFINE("client");
 
 #define PIECE ((size_t)64 << 20) /* bytes of one message */
 
-_Atomic unsigned int ck_managed_active;
-pthread_mutex_t ck_pages_lock = PTHREAD_MUTEX_INITIALIZER;
-struct ck_ranges *ck_pages_table;
-
-struct ck_managed *ck_pages_of(uint64_t address)
+struct ck_managed *ck_pages_of(const struct ck_pages *pages, uint64_t address)
 {
-	const struct ck_range *r = ck_pages_table ? ck_ranges_find(ck_pages_table, address) : NULL;
+	const struct ck_range *r = pages->table ? ck_ranges_find(pages->table, address) : NULL;
 
 	return r ? r->value : NULL;
 }
@@ -45,10 +41,12 @@ static int protect(const struct ck_managed *m, size_t first, size_t last, int pr
 /* Pages [first, last) are valid here from now on, in @state. */
 static void note(struct ck_managed *m, size_t first, size_t last, enum ck_page state)
 {
+	struct ck_pages *pages = ck_pages_of_context(m->context);
+
 	if (!ck_pages_active(m)) {
 		m->lo = first;
 		m->hi = last;
-		atomic_fetch_add(&ck_managed_active, 1);
+		atomic_fetch_add(&pages->active, 1);
 	}
 	m->lo = ck_min(m->lo, first);
 	m->hi = ck_max(m->hi, last);
@@ -91,7 +89,8 @@ CUresult ck_pages_prepare(struct ck_context *context)
  * The next pages to send of [first, last): dirty, and touched since there is this memory; what was
  * not is zero on both sides. *@end is behind them; @last: there are none.
  */
-static size_t next_dirty(const struct ck_managed *m, size_t first, size_t last, size_t *end)
+static size_t next_dirty(const struct ck_managed *m, size_t first, size_t last, size_t *end,
+			 struct ck_window_extent *touched)
 {
 	size_t count;
 
@@ -101,7 +100,7 @@ static size_t next_dirty(const struct ck_managed *m, size_t first, size_t last, 
 				     false);
 		count = *end - first;
 		if (m->users == 0)
-			first += ck_window_used(ck_page_address(m, first), &count);
+			first += ck_window_used(ck_page_address(m, first), &count, touched);
 	} while (count == 0 && first < last);
 	*end = first + count;
 	return count ? first : last;
@@ -168,12 +167,13 @@ static CUresult fetch_run(struct ck_managed *m, size_t first, size_t last)
  */
 static void flush(struct ck_managed *m, size_t first, size_t last)
 {
+	struct ck_window_extent touched = { 0 };
 	size_t at, end, next, next_end;
 
 	if (!m->dirty || m->lost)
 		return;
-	for (at = next_dirty(m, first, last, &end); at < last; at = next, end = next_end) {
-		next = next_dirty(m, end, last, &next_end);
+	for (at = next_dirty(m, first, last, &end, &touched); at < last; at = next, end = next_end) {
+		next = next_dirty(m, end, last, &next_end, &touched);
 		send_run(m, at, end, next == last);
 	}
 	for (at = first; at < last; at++) {
@@ -184,6 +184,8 @@ static void flush(struct ck_managed *m, size_t first, size_t last)
 
 static void surrender(struct ck_managed *m, size_t first, size_t last, bool write)
 {
+	struct ck_pages *pages = ck_pages_of_context(m->context);
+
 	first = ck_max(first, m->lo);
 	last = ck_min(last, m->hi);
 	if (first >= last || (!write && !m->dirty))
@@ -197,7 +199,7 @@ static void surrender(struct ck_managed *m, size_t first, size_t last, bool writ
 		if (write) {
 			m->reading = false; /* a touch waits now, whatever for */
 			m->lo = m->hi = 0;
-			atomic_fetch_sub(&ck_managed_active, 1);
+			atomic_fetch_sub(&pages->active, 1);
 		}
 	}
 }
@@ -277,15 +279,15 @@ static void zero_pages(struct ck_managed *m)
 static void lose(struct ck_managed *m, CUresult err)
 {
 	bool zeros = strcmp(ck_env_string("CRICKET_LOST"), "zeros") == 0;
-	static bool told;
+	struct ck_pages *pages = ck_pages_of_context(m->context);
 
-	if (!told)
+	if (!pages->told)
 		ck_err("managed memory is out of reach (%s): %s",
 		       err == CUDA_ERROR_DEVICE_UNAVAILABLE ? "the server is lost" :
 							      "the device has failed",
 		       zeros ? "it reads as zeros" :
 			       "touching it raises SIGBUS (CRICKET_LOST=zeros: it reads as zeros)");
-	told = true;
+	pages->told = true;
 	m->lost = true;
 	if (zeros)
 		zero_pages(m);
@@ -351,12 +353,13 @@ void ck_pages_soil(struct ck_managed *m, size_t first, size_t last)
 
 CUresult ck_pages_insert(struct ck_managed *m, enum ck_page state)
 {
+	struct ck_pages *pages = ck_pages_of_context(m->context);
 	CUresult err = CUDA_SUCCESS;
 
-	if (!ck_pages_table)
-		ck_pages_table = ck_ranges_create();
-	if (!ck_pages_table ||
-	    ck_ranges_insert(ck_pages_table, m->base, ck_page_address(m, m->pages), m) < 0)
+	if (!pages->table)
+		pages->table = ck_ranges_create();
+	if (!pages->table ||
+	    ck_ranges_insert(pages->table, m->base, ck_page_address(m, m->pages), m) < 0)
 		err = CUDA_ERROR_OUT_OF_MEMORY;
 	else if (state != CK_PAGE_INVALID)
 		note(m, 0, m->pages, state);
@@ -365,13 +368,15 @@ CUresult ck_pages_insert(struct ck_managed *m, enum ck_page state)
 
 void ck_pages_drop(struct ck_managed *m, bool keep)
 {
+	struct ck_pages *pages = ck_pages_of_context(m->context);
+
 	if (keep) {
 		ck_pages_fetch(m, 0, m->pages);
 		protect(m, 0, m->pages, PROT_READ | PROT_WRITE);
 	}
 	if (ck_pages_active(m))
-		atomic_fetch_sub(&ck_managed_active, 1);
-	ck_ranges_remove(ck_pages_table, m->base, NULL);
+		atomic_fetch_sub(&pages->active, 1);
+	ck_ranges_remove(pages->table, m->base, NULL);
 	if (m->users > 0)
 		m->shut(m);
 	free(m->parts);

@@ -8,12 +8,12 @@
 #ifndef CK_CLIENT_MANAGED_PAGES_H
 #define CK_CLIENT_MANAGED_PAGES_H
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "client/managed/managed.h"
+#include "client/managed/state.h"
 #include "client/managed/window.h"
 #include "util/range.h"
 
@@ -57,15 +57,22 @@ struct ck_managed {
 CUresult ck_pages_prepare(struct ck_context *context);
 
 /* The rest of this file is used with the lock held. */
-extern pthread_mutex_t ck_pages_lock;
-extern struct ck_ranges *ck_pages_table; /* of struct ck_managed; NULL: nothing was tracked yet */
+static inline struct ck_pages *ck_pages_current(void)
+{
+	return &ck_client_current()->managed->pages;
+}
+
+static inline struct ck_pages *ck_pages_of_context(const struct ck_context *context)
+{
+	return &context->client->managed->pages;
+}
 
 /* Enter a range whose pages are all in @state. */
 CUresult ck_pages_insert(struct ck_managed *m, enum ck_page state);
 /* Take it out, and free it; with @keep, its pages are fetched and opened. */
 void ck_pages_drop(struct ck_managed *m, bool keep);
 /* What holds @address; NULL: that is not tracked. */
-struct ck_managed *ck_pages_of(uint64_t address);
+struct ck_managed *ck_pages_of(const struct ck_pages *pages, uint64_t address);
 
 static inline uint64_t ck_page_address(const struct ck_managed *m, size_t page)
 {

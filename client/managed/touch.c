@@ -62,11 +62,11 @@ static bool is_busy(const struct ck_managed *m, struct busy *b)
 }
 
 /* Several devices may work on one memory. An error here will be the fetch's as well. */
-static void wait_for(const struct busy *b)
+static void wait_for(const struct ck_client *c, const struct busy *b)
 {
 	ck_wire_ck_fetch(b->ctx, 0, 0, 0, b->wait, b->stream, &(struct ck_sink){ 0 });
-	for (int i = 0; i < ck_client.gpu_count && b->wait == CK_FETCH_CONTEXT; i++) {
-		const struct ck_context *other = ck_client.gpus[i].primary;
+	for (int i = 0; i < c->gpu_count && b->wait == CK_FETCH_CONTEXT; i++) {
+		const struct ck_context *other = c->gpus[i].primary;
 
 		if (other->active && other->object.id != b->ctx)
 			ck_wire_ck_fetch(other->object.id, 0, 0, 0, b->wait, 0,
@@ -76,6 +76,8 @@ static void wait_for(const struct busy *b)
 
 struct ck_managed *ck_pages_settle(uint64_t address, size_t size, bool write, bool inside)
 {
+	struct ck_client *c = ck_client_current();
+	struct ck_pages *pages = &c->managed->pages;
 	struct ck_managed *m;
 	struct busy b = { 0 };
 
@@ -83,8 +85,8 @@ struct ck_managed *ck_pages_settle(uint64_t address, size_t size, bool write, bo
 		size_t first, last;
 		bool alone;
 
-		pthread_mutex_lock(&ck_pages_lock);
-		m = ck_pages_of(address);
+		ck_lock(&pages->lock);
+		m = ck_pages_of(pages, address);
 		if (!m)
 			break;
 		if (b.last)
@@ -97,10 +99,10 @@ struct ck_managed *ck_pages_settle(uint64_t address, size_t size, bool write, bo
 			m->reading = m->reading && !write;
 			return m;
 		}
-		pthread_mutex_unlock(&ck_pages_lock);
-		wait_for(&b);
+		ck_unlock(&pages->lock);
+		wait_for(c, &b);
 	}
-	pthread_mutex_unlock(&ck_pages_lock);
+	ck_unlock(&pages->lock);
 	return NULL;
 }
 
@@ -118,7 +120,7 @@ int ck_managed_touch(uint64_t address, bool write, bool inside)
 		ret = 0;
 	else if (m->state[page] == CK_PAGE_INVALID && m->raises)
 		ret = 0;	/* tried again, it raises SIGBUS */
-	pthread_mutex_unlock(&ck_pages_lock);
+	ck_unlock(&ck_pages_of_context(m->context)->lock);
 	return ret;
 }
 
@@ -142,7 +144,7 @@ static char *prepare(uint64_t address, size_t size, bool write, char *other)
 		ck_pages_soil(m, first, last);
 	if (m->lost && ck_pages_skip(m, first, last, CK_PAGE_INVALID, true) < last)
 		alias = NULL;
-	pthread_mutex_unlock(&ck_pages_lock);
+	ck_unlock(&ck_pages_of_context(m->context)->lock);
 	return alias;
 }
 
@@ -160,7 +162,7 @@ CK_ON_PAYLOAD(ck_managed_host);
  * address that is none. */
 void ck_managed_need(uint64_t address, size_t size, bool write)
 {
-	if (unlikely(ck_client.state == CK_STATE_FORKED))
+	if (unlikely(ck_client_current()->state == CK_STATE_FORKED))
 		return;
 	prepare(address, size, write, NULL);
 }
@@ -168,12 +170,13 @@ void ck_managed_need(uint64_t address, size_t size, bool write)
 /* While the device is at work the pages are left to the first touch, which waits for it. */
 void ck_managed_fetch(uint64_t address, size_t size)
 {
+	struct ck_pages *pages = ck_pages_current();
 	struct ck_managed *m;
 	struct busy b;
 
-	pthread_mutex_lock(&ck_pages_lock);
-	m = ck_pages_of(address);
+	ck_lock(&pages->lock);
+	m = ck_pages_of(pages, address);
 	if (m && !is_busy(m, &b))
 		ck_pages_fetch(m, ck_page_first(m, address), ck_page_last(m, address, size));
-	pthread_mutex_unlock(&ck_pages_lock);
+	ck_unlock(&pages->lock);
 }

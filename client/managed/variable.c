@@ -14,33 +14,24 @@
 
 CK_LOG_DEFINE("client");
 
-_Atomic unsigned int ck_managed_elsewhere;
-
-#define PLACES 256
-
-/* Where they are, for handlers and system calls, which cannot take the lock. */
-static struct {
-	_Atomic uint64_t lo, hi;
-} places[PLACES];
-
-bool ck_managed_foreign(uint64_t address)
+bool ck_managed_foreign(const struct ck_managed_state *s, uint64_t address)
 {
-	for (size_t i = 0; i < PLACES; i++) {
-		if (address >= places[i].lo && address < places[i].hi)
+	for (size_t i = 0; i < CK_VARIABLE_PLACES; i++) {
+		if (address >= s->variables.places[i].lo && address < s->variables.places[i].hi)
 			return true;
 	}
 	return false;
 }
 
 /* Replace the place that begins at @was; false: there is none. The lock is held. */
-static bool place_set(uint64_t was, uint64_t lo, uint64_t hi)
+static bool place_set(struct ck_managed_variables *v, uint64_t was, uint64_t lo, uint64_t hi)
 {
-	for (size_t i = 0; i < PLACES; i++) {
-		if (places[i].lo != was)
+	for (size_t i = 0; i < CK_VARIABLE_PLACES; i++) {
+		if (v->places[i].lo != was)
 			continue;
-		places[i].hi = 0;
-		places[i].lo = lo;
-		places[i].hi = hi;
+		v->places[i].hi = 0;
+		v->places[i].lo = lo;
+		v->places[i].hi = hi;
 		return true;
 	}
 	return false;
@@ -69,18 +60,20 @@ static bool open_pages(struct ck_managed *m)
 
 static void shut(struct ck_managed *m)
 {
+	struct ck_managed_variables *v = &m->context->client->managed->variables;
 	size_t size = m->pages * CK_PAGE;
 
 	mmap((void *)(uintptr_t)m->base, size, PROT_NONE,
 	     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 	munmap(m->alias, size);
-	place_set(m->base, 0, 0);
-	atomic_fetch_sub(&ck_managed_elsewhere, 1);
+	place_set(v, m->base, 0, 0);
+	atomic_fetch_sub(&v->ranges, 1);
 }
 
 /* A range for pages [lo, hi), none of which is tracked. */
 static CUresult adopt_pages(uint64_t lo, uint64_t hi, struct ck_context *context)
 {
+	struct ck_managed_state *s = context->client->managed;
 	CUresult err = ck_pages_prepare(context);
 	struct ck_managed *m;
 	int cancel;
@@ -95,20 +88,20 @@ static CUresult adopt_pages(uint64_t lo, uint64_t hi, struct ck_context *context
 				  .ctx = context->object.id, .attach = CU_MEM_ATTACH_GLOBAL,
 				  .attached_first = CU_MEM_ATTACH_GLOBAL, .shut = shut };
 	m->state = calloc(m->pages, 1);
-	cancel = ck_cancel_lock(&ck_pages_lock);
-	if (m->state && place_set(0, lo, hi)) {
+	cancel = ck_lock_uncancelled(&s->pages.lock);
+	if (m->state && place_set(&s->variables, 0, lo, hi)) {
 		if (open_pages(m))
 			err = ck_pages_insert(m, CK_PAGE_INVALID);
 		if (err)
-			place_set(lo, 0, 0);
+			place_set(&s->variables, lo, 0, 0);
 	}
-	ck_cancel_unlock(&ck_pages_lock, cancel);
+	ck_unlock_uncancelled(&s->pages.lock, cancel);
 	if (err) {
 		free(m->state);
 		free(m);
 		return err;
 	}
-	atomic_fetch_add(&ck_managed_elsewhere, 1);
+	atomic_fetch_add(&s->variables.ranges, 1);
 	return CUDA_SUCCESS;
 }
 
@@ -126,17 +119,18 @@ static CUresult add_part(struct ck_managed *m, uint64_t from, uint64_t to)
 }
 
 /* The tracked range at or behind @lo, before @hi. */
-static struct ck_managed *next_range(uint64_t lo, uint64_t hi)
+static struct ck_managed *next_range(const struct ck_pages *pages, uint64_t lo, uint64_t hi)
 {
 	const struct ck_range *r = NULL;
 
-	if (ck_pages_table)
-		r = ck_ranges_overlap(ck_pages_table, lo, hi);
+	if (pages->table)
+		r = ck_ranges_overlap(pages->table, lo, hi);
 	return r ? r->value : NULL;
 }
 
 CUresult ck_managed_adopt(uint64_t at, size_t size, struct ck_context *context)
 {
+	struct ck_pages *pages = &context->client->managed->pages;
 	uint64_t lo = at & ~(CK_PAGE - 1), hi = CK_ALIGN_UP(at + size, CK_PAGE);
 	CUresult err = CUDA_SUCCESS;
 
@@ -151,14 +145,14 @@ CUresult ck_managed_adopt(uint64_t at, size_t size, struct ck_context *context)
 		struct ck_managed *m;
 		uint64_t next;
 
-		pthread_mutex_lock(&ck_pages_lock);
-		m = next_range(lo, hi);
+		ck_lock(&pages->lock);
+		m = next_range(pages, lo, hi);
 		next = !m ? hi : m->base > lo ? m->base : ck_page_address(m, m->pages);
 		if (m && m->base <= lo) {
 			err = add_part(m, ck_max(at, m->base), ck_min(at + size, next));
 			lo = next;
 		}
-		pthread_mutex_unlock(&ck_pages_lock);
+		ck_unlock(&pages->lock);
 		if (!m || m->base > lo)
 			err = adopt_pages(lo, next, context);
 	}
@@ -180,14 +174,15 @@ static bool remove_part(struct ck_managed *m, uint64_t from)
 
 void ck_managed_leave(uint64_t at, size_t size)
 {
+	struct ck_pages *pages = ck_pages_current();
 	uint64_t lo = at & ~(CK_PAGE - 1);
 	struct ck_managed *m;
 
-	pthread_mutex_lock(&ck_pages_lock);
-	while ((m = next_range(lo, at + size)) != NULL) {
+	ck_lock(&pages->lock);
+	while ((m = next_range(pages, lo, at + size)) != NULL) {
 		lo = ck_page_address(m, m->pages);
 		if (!remove_part(m, ck_max(at, m->base)))
 			ck_pages_drop(m, false);
 	}
-	pthread_mutex_unlock(&ck_pages_lock);
+	ck_unlock(&pages->lock);
 }

@@ -21,13 +21,10 @@
 
 CK_LOG_DEFINE("client");
 
-uint64_t ck_window_lo, ck_window_hi;
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static bool tried;
-static char *alias;
-static struct ck_fd_kept file = { .fd = -1 };
-static struct ck_space *space;
+static struct ck_window *window(void)
+{
+	return &ck_client_current()->managed->window;
+}
 
 /* --- a place for the window */
 
@@ -49,9 +46,9 @@ static bool server_takes(uint64_t at, size_t size)
 }
 
 /* The device's own answer, before client/objects/device.c says what of it programs may use. */
-static bool driver_can(void)
+static bool driver_can(const struct ck_client *c)
 {
-	const ck_device *facts = ck_client.gpus[0].facts;
+	const ck_device *facts = c->gpus[0].facts;
 
 	for (u_int i = 0; i < facts->attributes.attributes_len; i++) {
 		if (facts->attributes.attributes_val[i].id ==
@@ -62,28 +59,29 @@ static bool driver_can(void)
 }
 
 /* The file behind the window and its alias. A child of fork gets neither view: it has no GPU. */
-static int map_file(uint64_t at, size_t size)
+static int map_file(struct ck_window *w, uint64_t at, size_t size)
 {
 	int fd = memfd_create("cricket window", MFD_CLOEXEC);
 
 	if (fd < 0 || ftruncate(fd, (off_t)size) < 0)
 		return -errno;
-	file = ck_fd_keep(fd);
-	alias = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
-	if (alias == MAP_FAILED)
+	w->file = ck_fd_keep(fd);
+	w->alias = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+	if (w->alias == MAP_FAILED)
 		return -errno;
-	madvise(alias, size, MADV_DONTFORK);
-	space = ck_space_create(at, at + size);
-	return space ? 0 : -ENOMEM;
+	madvise(w->alias, size, MADV_DONTFORK);
+	w->space = ck_space_create(at, at + size);
+	return w->space ? 0 : -ENOMEM;
 }
 
-static void open_once(void)
+static void open_once(struct ck_client *c)
 {
+	struct ck_window *w = &c->managed->window;
 	uint64_t at = 0;
 	size_t size = 0;
 	int ret;
 
-	for (size_t i = 0; !at && driver_can() && i < CK_ARRAY_SIZE(sizes); i++) {
+	for (size_t i = 0; !at && driver_can(c) && i < CK_ARRAY_SIZE(sizes); i++) {
 		size = sizes[i];
 		at = ck_space_agree(places, CK_ARRAY_SIZE(places), size, server_takes);
 	}
@@ -92,63 +90,74 @@ static void open_once(void)
 			"mapped memory");
 		return;
 	}
-	ret = map_file(at, size);
+	ret = map_file(w, at, size);
 	if (ret < 0) {
 		ck_err("memory for managed pages: %s", strerror(-ret));
 		return;
 	}
-	ck_window_hi = at + size;
-	__atomic_store_n(&ck_window_lo, at, __ATOMIC_RELEASE);
+	w->hi = at + size;
+	__atomic_store_n(&w->lo, at, __ATOMIC_RELEASE);
 	ck_debug("window of %zu GiB at %#llx", size >> 30, (unsigned long long)at);
 }
 
 CUresult ck_window_open(void)
 {
-	int cancel = ck_cancel_lock(&lock);
+	struct ck_client *c = ck_client_current();
+	struct ck_window *w = &c->managed->window;
+	int cancel = ck_lock_uncancelled(&w->lock);
 
-	if (!tried)
-		open_once();
-	tried = true;
-	ck_cancel_unlock(&lock, cancel);
-	if (ck_client.state == CK_STATE_LOST)
+	if (!w->tried)
+		open_once(c);
+	w->tried = true;
+	ck_unlock_uncancelled(&w->lock, cancel);
+	if (c->state == CK_STATE_LOST)
 		return CUDA_ERROR_DEVICE_UNAVAILABLE;
-	return ck_window_lo ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+	return w->lo ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
 }
 
 void *ck_window_alias(uint64_t address)
 {
-	return alias + (address - ck_window_lo);
+	const struct ck_window *w = window();
+
+	return w->alias + (address - w->lo);
 }
 
-size_t ck_window_used(uint64_t address, size_t *pages)
+/* The touched stretch that holds @address, or the next one behind it; false: the kernel cannot tell. */
+static bool find_extent(uint64_t address, struct ck_window_extent *found)
 {
-	off_t at = (off_t)(address - ck_window_lo), end = at + (off_t)(*pages * CK_PAGE);
-	int fd = ck_fd_ours(&file);
-	off_t data = lseek(fd, at, SEEK_DATA), hole;
+	struct ck_window *w = window();
+	int fd = ck_fd_ours(&w->file);
+	off_t data = lseek(fd, (off_t)(address - w->lo), SEEK_DATA), hole;
+
+	if (fd < 0)
+		return false;
+	hole = data < 0 ? -1 : lseek(fd, data, SEEK_HOLE);
+	found->lo = hole < 0 ? w->hi : w->lo + (uint64_t)data;
+	found->hi = hole < 0 ? w->hi : w->lo + (uint64_t)hole;
+	return true;
+}
+
+size_t ck_window_used(uint64_t address, size_t *pages, struct ck_window_extent *known)
+{
+	uint64_t end = address + *pages * CK_PAGE;
 	size_t before;
 
-	if (fd < 0)	/* nobody can say: all of them may be */
-		return 0;
-	if (data < 0 || data >= end) {	/* nothing but a hole */
-		before = *pages;
-		*pages = 0;
-		return before;
-	}
-	hole = lseek(fd, data, SEEK_HOLE);
-	before = (size_t)(data - at) / CK_PAGE;
-	*pages = ((size_t)(ck_min(hole, end) - at) + CK_PAGE - 1) / CK_PAGE - before;
+	if (address >= known->hi && !find_extent(address, known))
+		return 0; /* all of them may have been touched */
+	before = known->lo <= address ? 0 : (size_t)(ck_min(known->lo, end) - address) / CK_PAGE;
+	*pages = (size_t)(ck_min(known->hi, end) - address + CK_PAGE - 1) / CK_PAGE - before;
 	return before;
 }
 
 /* --- pages */
 
 /* The program's view of the pages. */
-static int map_pages(uint64_t at, size_t size)
+static int map_pages(const struct ck_window *w, uint64_t at, size_t size)
 {
 	void *p = (void *)(uintptr_t)at;
 
 	if (mmap(p, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED,
-		 ck_fd_ours(&file), (off_t)(at - ck_window_lo)) == MAP_FAILED)
+		 ck_fd_ours(&w->file), (off_t)(at - w->lo)) == MAP_FAILED)
 		return -errno;
 	madvise(p, size, MADV_DONTFORK);
 	return 0;
@@ -156,18 +165,19 @@ static int map_pages(uint64_t at, size_t size)
 
 CUresult ck_window_take(uint64_t ctx, size_t size, uint64_t *address)
 {
+	struct ck_window *w = window();
 	uint64_t at;
 
-	if (size > ck_window_hi - ck_window_lo)
+	if (size > w->hi - w->lo)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	size = CK_ALIGN_UP(size, CK_PAGE);
-	pthread_mutex_lock(&lock);
-	at = ck_space_take(space, ctx, size);
-	if (at && map_pages(at, size) < 0) {
-		ck_space_give(space, at, size);
+	ck_lock(&w->lock);
+	at = ck_space_take(w->space, ctx, size);
+	if (at && map_pages(w, at, size) < 0) {
+		ck_space_give(w->space, at, size);
 		at = 0;
 	}
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&w->lock);
 	*address = at;
 	return at ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
@@ -175,49 +185,52 @@ CUresult ck_window_take(uint64_t ctx, size_t size, uint64_t *address)
 /* The pages' memory goes back to the system; a late access of the program faults. */
 void ck_window_give(uint64_t address, size_t size)
 {
-	int cancel = ck_cancel_lock(&lock);
+	struct ck_window *w = window();
+	int cancel = ck_lock_uncancelled(&w->lock);
 
 	size = CK_ALIGN_UP(size, CK_PAGE);
 	mmap((void *)(uintptr_t)address, size, PROT_NONE,
 	     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-	if (fallocate(ck_fd_ours(&file), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-		      (off_t)(address - ck_window_lo), (off_t)size) < 0)
+	if (fallocate(ck_fd_ours(&w->file), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+		      (off_t)(address - w->lo), (off_t)size) < 0)
 		madvise(ck_window_alias(address), size, MADV_REMOVE);
-	ck_space_give(space, address, size);
-	ck_cancel_unlock(&lock, cancel);
+	ck_space_give(w->space, address, size);
+	ck_unlock_uncancelled(&w->lock, cancel);
 }
 
 /* --- device memory. The lock is held over the call: a unit is not used before it is there. */
 
 CUresult ck_window_back(uint64_t ctx, uint64_t address, size_t size)
 {
+	struct ck_window *w = window();
 	size_t length;
 	uint64_t behind = ck_space_behind(address, size, &length);
 	uint16_t *users;
 	CUresult err = CUDA_SUCCESS;
-	int cancel = ck_cancel_lock(&lock);
+	int cancel = ck_lock_uncancelled(&w->lock);
 
-	users = ck_space_users(space, address, size);
+	users = ck_space_users(w->space, address, size);
 	if (users && *users > 0)	/* the device's bytes are those of an earlier piece */
-		fallocate(ck_fd_ours(&file), 0, (off_t)(address - ck_window_lo),
+		fallocate(ck_fd_ours(&w->file), 0, (off_t)(address - w->lo),
 			  (off_t)CK_ALIGN_UP(size, CK_PAGE));
 	else
 		err = ck_wire_ck_map(ctx, behind, length);
 	if (users && !err)
 		++*users;
-	ck_cancel_unlock(&lock, cancel);
+	ck_unlock_uncancelled(&w->lock, cancel);
 	return err;
 }
 
 void ck_window_unback(uint64_t ctx, uint64_t address, size_t size)
 {
+	struct ck_window *w = window();
 	size_t length;
 	uint64_t behind = ck_space_behind(address, size, &length);
 	uint16_t *users;
 
-	pthread_mutex_lock(&lock);
-	users = ck_space_users(space, address, size);
+	ck_lock(&w->lock);
+	users = ck_space_users(w->space, address, size);
 	if (!users || --*users == 0)
 		ck_wire_ck_unmap(ctx, behind);
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&w->lock);
 }

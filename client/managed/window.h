@@ -13,26 +13,38 @@
 #include <stdint.h>
 
 #include "client/managed/space.h"
+#include "client/managed/state.h"
 #include "cuda/types.h"
-
-extern uint64_t ck_window_lo, ck_window_hi; /* both 0 before it is open */
 
 /* Agree with the server on a window, once. NOT_SUPPORTED: there is none that suits both. */
 CUresult ck_window_open(void);
 
+static inline bool ck_window_has(const struct ck_window *w, uint64_t address)
+{
+	return address >= w->lo && address < w->hi;
+}
+
 static inline bool ck_window_holds(uint64_t address)
 {
-	return address >= ck_window_lo && address < ck_window_hi;
+	const struct ck_managed_state *s = ck_managed_if_any();
+
+	return s && ck_window_has(&s->window, address);
 }
 
 /* Where we see the byte that the program sees at @address of the window. */
 void *ck_window_alias(uint64_t address);
 
+/* A stretch of pages that have been touched; zero: none is known. */
+struct ck_window_extent {
+	uint64_t lo, hi;	/* addresses */
+};
+
 /*
- * Of *@pages pages from @address on: how many nobody has touched since they were taken, then in
- * *@pages how many follow that somebody has.
+ * Of *@pages pages from @address on: return how many have not been touched since they were taken, and set
+ * *@pages to the number of touched pages that follow. The kernel looks at each page up to the end of a
+ * touched stretch, so *@known keeps the last one: a caller that walks upwards passes the same each time.
  */
-size_t ck_window_used(uint64_t address, size_t *pages);
+size_t ck_window_used(uint64_t address, size_t *pages, struct ck_window_extent *known);
 
 /*
  * Whole pages for @size bytes, zeroed and open for reading and writing, that belong to context

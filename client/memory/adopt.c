@@ -20,7 +20,7 @@
 #include <time.h>
 
 #include "client/memory/adopt.h"
-#include "client/wire/client.h"
+#include "client/memory/state.h"
 #include "client/managed/fault.h"
 #include "client/memory/pinned.h"
 #include "client/managed/space.h"
@@ -36,17 +36,16 @@ CK_LOG_DEFINE("client");
 #define PAUSE_NS 20000
 
 /* Pages that have been exchanged. */
-struct adopted {
+struct ck_adopted {
 	char *at;
 	size_t size, offset;		/* in the file */
-	struct adopted *next;
+	struct ck_adopted *next;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct adopted *list;
-
-/* What is being exchanged, or was last. */
-static _Atomic uint64_t moving_lo, moving_hi, moved_ns; /* moved_ns: 0 meanwhile */
+static struct ck_adoptions *adoptions(void)
+{
+	return &ck_client_current()->memory->adoptions;
+}
 
 static uint64_t now_ns(void)
 {
@@ -58,12 +57,14 @@ static uint64_t now_ns(void)
 
 bool ck_adopt_retry(uint64_t address)
 {
+	/* in a signal handler, which stands since there is a session */
+	const struct ck_adoptions *all = &ck_client_default->memory->adoptions;
 	const struct timespec pause = { .tv_nsec = PAUSE_NS };
 	uint64_t end;
 
-	if (address < moving_lo || address >= moving_hi)
+	if (address < all->moving_lo || address >= all->moving_hi)
 		return false;
-	end = moved_ns;
+	end = all->moved_ns;
 	if (end && now_ns() - end > LATE_NS)
 		return false;
 	nanosleep(&pause, NULL);
@@ -115,7 +116,7 @@ static bool is_of_file(const struct mapping *m)
 }
 
 /* Are all the pages of @a such? */
-static bool all_are(const struct adopted *a, bool (*such)(const struct mapping *m))
+static bool all_are(const struct ck_adopted *a, bool (*such)(const struct mapping *m))
 {
 	uint64_t lo = (uintptr_t)a->at, hi = lo + a->size;
 	FILE *maps = fopen("/proc/self/maps", "re");
@@ -136,7 +137,7 @@ static bool all_are(const struct adopted *a, bool (*such)(const struct mapping *
 
 /* --- exchanging. The lock is held. */
 
-typedef bool (*exchange_fn)(const struct adopted *a, size_t done, size_t size, void *how);
+typedef bool (*exchange_fn)(const struct ck_adopted *a, size_t done, size_t size, void *how);
 
 /* Whole pages, and what of the program's lies around the memory with them: AddressSanitizer's memcpy
  * would take that for a mistake. */
@@ -146,7 +147,7 @@ static void copy_pages(void *to, const void *from, size_t size)
 }
 
 /* Pages of the file in place of the program's; @view is where we see the file. */
-static bool to_file(const struct adopted *a, size_t done, size_t size, void *view)
+static bool to_file(const struct ck_adopted *a, size_t done, size_t size, void *view)
 {
 	copy_pages((char *)view + done, a->at + done, size);
 	return mmap(a->at + done, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
@@ -154,7 +155,7 @@ static bool to_file(const struct adopted *a, size_t done, size_t size, void *vie
 }
 
 /* New pages, at @fresh so far, in place of those of the file. */
-static bool from_file(const struct adopted *a, size_t done, size_t size, void *fresh)
+static bool from_file(const struct ck_adopted *a, size_t done, size_t size, void *fresh)
 {
 	copy_pages((char *)fresh + done, a->at + done, size);
 	return mremap((char *)fresh + done, size, size, MREMAP_MAYMOVE | MREMAP_FIXED,
@@ -165,39 +166,40 @@ static bool from_file(const struct adopted *a, size_t done, size_t size, void *f
  * Piece by piece. While one is shut we take no lock, allocate nothing and take no signal: what
  * these would write to may be in it.
  */
-static bool exchange(const struct adopted *a, exchange_fn replace, void *how)
+static bool exchange(struct ck_adoptions *all, const struct ck_adopted *a, exchange_fn replace,
+		     void *how)
 {
-	sigset_t all, was;
+	sigset_t every, was;
 	bool done = true;
 
-	sigfillset(&all);
-	moved_ns = 0;
-	moving_hi = 0;
-	moving_lo = (uintptr_t)a->at;
-	moving_hi = (uintptr_t)a->at + a->size;
+	sigfillset(&every);
+	all->moved_ns = 0;
+	all->moving_hi = 0;
+	all->moving_lo = (uintptr_t)a->at;
+	all->moving_hi = (uintptr_t)a->at + a->size;
 	for (size_t at = 0; done && at < a->size; at += PIECE) {
 		size_t size = ck_min(a->size - at, PIECE);
 
-		pthread_sigmask(SIG_SETMASK, &all, &was);
+		pthread_sigmask(SIG_SETMASK, &every, &was);
 		done = mprotect(a->at + at, size, PROT_READ) == 0;
 		done = done && replace(a, at, size, how);
 		if (!done)
 			mprotect(a->at + at, size, PROT_READ | PROT_WRITE);
 		pthread_sigmask(SIG_SETMASK, &was, NULL);
 	}
-	moved_ns = now_ns();
+	all->moved_ns = now_ns();
 	return done;
 }
 
-static bool make_private(const struct adopted *a)
+static bool make_private(struct ck_adoptions *all, const struct ck_adopted *a)
 {
 	void *fresh = mmap(NULL, a->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
 			   0);
 
-	return fresh != MAP_FAILED && exchange(a, from_file, fresh);
+	return fresh != MAP_FAILED && exchange(all, a, from_file, fresh);
 }
 
-static bool make_shared(const struct adopted *a)
+static bool make_shared(struct ck_adoptions *all, const struct ck_adopted *a)
 {
 	void *view = mmap(NULL, a->size, PROT_READ | PROT_WRITE, MAP_SHARED, ck_pinned_fd(),
 			  (off_t)a->offset);
@@ -205,7 +207,7 @@ static bool make_shared(const struct adopted *a)
 
 	if (view == MAP_FAILED)
 		return false;
-	done = exchange(a, to_file, view);
+	done = exchange(all, a, to_file, view);
 	munmap(view, a->size);
 	return done;
 }
@@ -213,7 +215,7 @@ static bool make_shared(const struct adopted *a)
 /* --- fork */
 
 /* In the child: no page of the file where the program had pages of its own. */
-static void leave_shared(const struct adopted *a, char *at, size_t size, bool copy)
+static void leave_shared(const struct ck_adopted *a, char *at, size_t size, bool copy)
 {
 	void *fresh = copy ? mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
 				  -1, 0) : MAP_FAILED;
@@ -230,7 +232,9 @@ static void leave_shared(const struct adopted *a, char *at, size_t size, bool co
 /* The outer pages hold other memory of the program too, which must stay as it was. */
 static void in_child(void)
 {
-	for (const struct adopted *a = list; a; a = a->next) {
+	struct ck_adoptions *all = adoptions();
+
+	for (const struct ck_adopted *a = all->list; a; a = a->next) {
 		if (!all_are(a, is_of_file))
 			continue;
 		if (a->size <= COPIED_AT_FORK) {
@@ -241,17 +245,21 @@ static void in_child(void)
 		leave_shared(a, a->at + a->size - CK_PAGE, CK_PAGE, true);
 		leave_shared(a, a->at + CK_PAGE, a->size - 2 * CK_PAGE, false);
 	}
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&all->lock);
 }
 
 static void before_fork(void)
 {
-	pthread_mutex_lock(&lock);
+	struct ck_adoptions *all = adoptions();
+
+	ck_lock(&all->lock);
 }
 
 static void after_fork(void)
 {
-	pthread_mutex_unlock(&lock);
+	struct ck_adoptions *all = adoptions();
+
+	ck_unlock(&all->lock);
 }
 
 /* --- what others call */
@@ -269,15 +277,17 @@ static bool prepare(void)
 }
 
 /* Pages that are not exchanged back, for want of memory say, stay the program's in the file. */
-static void end(uint64_t ctx, uint64_t address, const struct adopted *a)
+static void end(struct ck_adoptions *all, uint64_t ctx, uint64_t address,
+		const struct ck_adopted *a)
 {
 	ck_wire_ck_pinned_unmap(ctx, address);
-	if (all_are(a, is_of_file) && make_private(a))
+	if (all_are(a, is_of_file) && make_private(all, a))
 		ck_pinned_unreserve(a->offset, a->size);
 }
 
 /* First the worker, which may refuse, then the pages. */
-static CUresult adopt(uint64_t ctx, uint64_t address, size_t size, struct adopted *a)
+static CUresult adopt(struct ck_adoptions *all, uint64_t ctx, uint64_t address, size_t size,
+		      struct ck_adopted *a)
 {
 	CUresult err;
 
@@ -288,22 +298,23 @@ static CUresult adopt(uint64_t ctx, uint64_t address, size_t size, struct adopte
 		ck_pinned_unreserve(a->offset, a->size);
 		return err;
 	}
-	if (!make_shared(a)) {
+	if (!make_shared(all, a)) {
 		ck_wire_ck_pinned_unmap(ctx, address);
-		if (make_private(a))
+		if (make_private(all, a))
 			ck_pinned_unreserve(a->offset, a->size);
 		return CUDA_ERROR_NOT_SUPPORTED;
 	}
-	a->next = list;
-	list = a;
+	a->next = all->list;
+	all->list = a;
 	return CUDA_SUCCESS;
 }
 
 CUresult ck_adopt(uint64_t ctx, uint64_t address, size_t size)
 {
+	struct ck_adoptions *all = adoptions();
 	uint64_t lo = address & ~(CK_PAGE - 1), hi = CK_ALIGN_UP(address + size, CK_PAGE);
 	CUresult err = CUDA_ERROR_NOT_SUPPORTED;
-	struct adopted *a;
+	struct ck_adopted *a;
 	int cancel;
 
 	if (!ck_pinned_open())
@@ -311,11 +322,11 @@ CUresult ck_adopt(uint64_t ctx, uint64_t address, size_t size)
 	a = malloc(sizeof(*a));
 	if (!a)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	*a = (struct adopted){ .at = (char *)lo, .size = hi - lo };
-	cancel = ck_cancel_lock(&lock);
+	*a = (struct ck_adopted){ .at = (char *)lo, .size = hi - lo };
+	cancel = ck_lock_uncancelled(&all->lock);
 	if (all_are(a, is_private) && prepare())
-		err = adopt(ctx, address, size, a);
-	ck_cancel_unlock(&lock, cancel);
+		err = adopt(all, ctx, address, size, a);
+	ck_unlock_uncancelled(&all->lock, cancel);
 	if (err) {
 		ck_debug("registered memory at %#llx is not shared: %d",
 			 (unsigned long long)address, (int)err);
@@ -326,9 +337,10 @@ CUresult ck_adopt(uint64_t ctx, uint64_t address, size_t size)
 
 void ck_adopt_end(uint64_t ctx, uint64_t address)
 {
+	struct ck_adoptions *all = adoptions();
 	uint64_t lo = address & ~(CK_PAGE - 1);
-	struct adopted **at = &list, *a;
-	int cancel = ck_cancel_lock(&lock);
+	struct ck_adopted **at = &all->list, *a;
+	int cancel = ck_lock_uncancelled(&all->lock);
 
 	while (*at && (uintptr_t)(*at)->at != lo)
 		at = &(*at)->next;
@@ -336,8 +348,8 @@ void ck_adopt_end(uint64_t ctx, uint64_t address)
 	if (a) {
 		*at = a->next;
 		ck_fault_rearm();
-		end(ctx, address, a);
+		end(all, ctx, address, a);
 	}
-	ck_cancel_unlock(&lock, cancel);
+	ck_unlock_uncancelled(&all->lock, cancel);
 	free(a);
 }

@@ -5,19 +5,20 @@
  * Two sets, because the two kinds of addresses belong to two processes and may be equal. The
  * lock is a leaf: nothing is called with it held.
  */
-#include <pthread.h>
 #include <stdlib.h>
 
-#include "client/wire/client.h"
+#include "client/memory/state.h"
 #include "client/wire/hooks.h"
 #include "util/range.h"
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct ck_ranges *device_set, *host_set;
-
-static struct ck_ranges **set_of(enum ck_memory_kind kind)
+static struct ck_allocations *allocations(void)
 {
-	return ck_kind_on_device(kind) ? &device_set : &host_set;
+	return &ck_client_current()->memory->allocations;
+}
+
+static struct ck_ranges **set_of(struct ck_allocations *all, enum ck_memory_kind kind)
+{
+	return ck_kind_on_device(kind) ? &all->device_set : &all->host_set;
 }
 
 /*
@@ -43,10 +44,10 @@ static CUresult clear_way(struct ck_ranges *set, uint64_t lo, uint64_t hi,
 	return CUDA_SUCCESS;
 }
 
-static CUresult insert(struct ck_allocation *a)
+static CUresult insert(struct ck_allocations *all, struct ck_allocation *a)
 {
-	static uint64_t last_id;
-	struct ck_ranges **set = set_of(a->kind);
+	static _Atomic uint64_t last_id; /* of the process: CUDA promises that none comes again */
+	struct ck_ranges **set = set_of(all, a->kind);
 	CUresult err;
 
 	if (!*set)
@@ -56,7 +57,7 @@ static CUresult insert(struct ck_allocation *a)
 	err = clear_way(*set, a->base, a->base + a->size, a->kind);
 	if (err)
 		return err;
-	a->buffer_id = ++last_id;
+	a->buffer_id = atomic_fetch_add(&last_id, 1) + 1;
 	if (ck_ranges_insert(*set, a->base, a->base + a->size, a) < 0)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	return CUDA_SUCCESS;
@@ -64,6 +65,7 @@ static CUresult insert(struct ck_allocation *a)
 
 CUresult ck_allocation_note(const struct ck_allocation *what)
 {
+	struct ck_allocations *all = allocations();
 	struct ck_allocation *a;
 	uint64_t end;
 	CUresult err;
@@ -74,9 +76,9 @@ CUresult ck_allocation_note(const struct ck_allocation *what)
 	if (!a)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	*a = *what;
-	pthread_mutex_lock(&lock);
-	err = insert(a);
-	pthread_mutex_unlock(&lock);
+	ck_lock(&all->lock);
+	err = insert(all, a);
+	ck_unlock(&all->lock);
 	if (err)
 		free(a);
 	return err;
@@ -105,35 +107,38 @@ static const struct ck_allocation *find(const struct ck_ranges *set, uint64_t ad
 
 bool ck_allocation_mapped(uint64_t base, size_t size)
 {
+	struct ck_allocations *all = allocations();
 	bool any;
 
-	pthread_mutex_lock(&lock);
-	any = device_set && ck_ranges_overlap(device_set, base, base + size);
-	pthread_mutex_unlock(&lock);
+	ck_lock(&all->lock);
+	any = all->device_set && ck_ranges_overlap(all->device_set, base, base + size);
+	ck_unlock(&all->lock);
 	return any;
 }
 
 bool ck_allocation_find(uint64_t address, struct ck_allocation *found)
 {
+	struct ck_allocations *all = allocations();
 	const struct ck_allocation *a;
 
-	pthread_mutex_lock(&lock);
-	a = find(device_set, address);
+	ck_lock(&all->lock);
+	a = find(all->device_set, address);
 	if (!a)
-		a = find(host_set, address);
+		a = find(all->host_set, address);
 	if (a)
 		*found = *a;
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&all->lock);
 	return a != NULL;
 }
 
 bool ck_allocation_remove(uint64_t base, enum ck_memory_kind kind, struct ck_allocation *gone)
 {
+	struct ck_allocations *all = allocations();
 	struct ck_ranges *set;
 	const struct ck_allocation *a;
 
-	pthread_mutex_lock(&lock);
-	set = *set_of(kind);
+	ck_lock(&all->lock);
+	set = *set_of(all, kind);
 	a = find(set, base);
 	if (a && (a->base != base || a->kind != kind))
 		a = NULL;
@@ -142,7 +147,7 @@ bool ck_allocation_remove(uint64_t base, enum ck_memory_kind kind, struct ck_all
 		if (gone)
 			*gone = *a;
 	}
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&all->lock);
 	free((void *)(uintptr_t)a);
 	return a != NULL;
 }
@@ -163,16 +168,17 @@ static struct ck_allocation *take_last(struct ck_ranges *set, const struct ck_co
 	return NULL;
 }
 
-static void forget_in(struct ck_ranges **set, const struct ck_context *context)
+static void forget_in(struct ck_allocations *all, struct ck_ranges **set,
+		      const struct ck_context *context)
 {
 	struct ck_allocation *a;
 	size_t at = SIZE_MAX;
 
 	do {
-		pthread_mutex_lock(&lock);
+		ck_lock(&all->lock);
 		at = ck_min(at, *set ? ck_ranges_count(*set) : 0);
 		a = take_last(*set, context, &at);
-		pthread_mutex_unlock(&lock);
+		ck_unlock(&all->lock);
 		/* with its context pinned memory goes too, and can no longer be touched */
 		if (a)
 			ck_hostmem_dispose(a);
@@ -182,27 +188,31 @@ static void forget_in(struct ck_ranges **set, const struct ck_context *context)
 
 void ck_allocation_forget(struct ck_context *context)
 {
-	forget_in(&device_set, context);
-	forget_in(&host_set, context);
+	struct ck_allocations *all = &context->client->memory->allocations;
+
+	forget_in(all, &all->device_set, context);
+	forget_in(all, &all->host_set, context);
 }
 CK_ON_CONTEXT_END(CK_LAYER_MEMORY, ck_allocation_forget);
 
 void ck_allocation_share(uint64_t base)
 {
+	struct ck_allocations *all = allocations();
 	const struct ck_range *range;
 
-	pthread_mutex_lock(&lock);
-	range = host_set ? ck_ranges_find(host_set, base) : NULL;
+	ck_lock(&all->lock);
+	range = all->host_set ? ck_ranges_find(all->host_set, base) : NULL;
 	if (range)
 		((struct ck_allocation *)range->value)->shared = true;
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&all->lock);
 }
 
 /* The mapping at or behind @address that begins before @end, or NULL. */
-static struct ck_allocation *mapped_from(uint64_t address, uint64_t end)
+static struct ck_allocation *mapped_from(const struct ck_allocations *all, uint64_t address,
+					 uint64_t end)
 {
-	const struct ck_range *range = device_set ? ck_ranges_overlap(device_set, address, end) :
-						    NULL;
+	struct ck_ranges *set = all->device_set;
+	const struct ck_range *range = set ? ck_ranges_overlap(set, address, end) : NULL;
 	struct ck_allocation *a = range ? range->value : NULL;
 
 	return a && a->mapped ? a : NULL;
@@ -210,38 +220,41 @@ static struct ck_allocation *mapped_from(uint64_t address, uint64_t end)
 
 void ck_allocation_access(uint64_t base, size_t size, uint64_t gained, uint64_t lost)
 {
+	struct ck_allocations *all = allocations();
 	uint64_t end = base + size;
 	struct ck_allocation *a;
 
-	pthread_mutex_lock(&lock);
-	while (base < end && (a = mapped_from(base, end)) != NULL) {
+	ck_lock(&all->lock);
+	while (base < end && (a = mapped_from(all, base, end)) != NULL) {
 		a->access = (a->access & ~lost) | gained;
 		base = a->base + a->size;
 	}
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&all->lock);
 }
 
 void ck_allocation_unmap(uint64_t base, size_t size)
 {
+	struct ck_allocations *all = allocations();
 	uint64_t end = base + size;
 	struct ck_allocation *a;
 
-	pthread_mutex_lock(&lock);
-	while (base < end && (a = mapped_from(base, end)) != NULL) {
+	ck_lock(&all->lock);
+	while (base < end && (a = mapped_from(all, base, end)) != NULL) {
 		base = a->base + a->size;
-		ck_ranges_remove(device_set, a->base, NULL);
+		ck_ranges_remove(all->device_set, a->base, NULL);
 		free(a);
 	}
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&all->lock);
 }
 
 CUresult ck_device_range(uint64_t address, size_t size)
 {
+	struct ck_allocations *all = allocations();
 	CUresult err = CUDA_SUCCESS;
 
-	pthread_mutex_lock(&lock);
+	ck_lock(&all->lock);
 	while (size > 0 && !err) {
-		const struct ck_allocation *a = find(device_set, address);
+		const struct ck_allocation *a = find(all->device_set, address);
 		size_t room = a ? a->size - (address - a->base) : 0;
 
 		/* only mappings go on in their neighbours; nobody's may be touched by nobody */
@@ -251,7 +264,7 @@ CUresult ck_device_range(uint64_t address, size_t size)
 		address += room;
 		size -= room;
 	}
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&all->lock);
 	return err;
 }
 

@@ -6,10 +6,7 @@
 #include <stdatomic.h>
 
 #include "client/memory/array.h"
-#include "client/wire/client.h"
-
-/* How many objects live inside others: mostly none, and then there is nothing to look for. */
-static _Atomic uint64_t inmates;
+#include "client/memory/state.h"
 
 void *ck_inmate_named(enum ck_object_kind kind, uint64_t id, const struct ck_object *parent)
 {
@@ -18,7 +15,7 @@ void *ck_inmate_named(enum ck_object_kind kind, uint64_t id, const struct ck_obj
 	if (o && o->parent != parent->id) {
 		o->parent = parent->id;
 		o->object.context = parent->context;
-		atomic_fetch_add(&inmates, 1);
+		atomic_fetch_add(&ck_client_current()->memory->inmates, 1);
 	}
 	return o;
 }
@@ -36,7 +33,8 @@ static void inmate_end(struct ck_object *object)
 
 void ck_inmates_end(const struct ck_object *parent)
 {
-	if (atomic_load(&inmates) == 0)
+	/* mostly there are none, and then there is nothing to look for */
+	if (atomic_load(&ck_client_current()->memory->inmates) == 0)
 		return;
 	ending = parent->id;
 	ck_object_each(parent->context, inmate_end);

@@ -12,7 +12,6 @@
  * those of managed memory do (client/managed/managed.h). What is only used for copies pays nothing for it.
  * Registered memory lies where the program has it, and is not mapped.
  */
-#include <pthread.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -24,6 +23,7 @@
 #include "client/wire/delivery.h"
 #include "client/managed/managed.h"
 #include "client/memory/pinned.h"
+#include "client/memory/state.h"
 #include "client/managed/window.h"
 #include "util/cancel.h"
 
@@ -32,8 +32,6 @@
 #define REGISTER_FLAGS                                                                            \
 	(CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |                             \
 	 CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY)
-
-static pthread_mutex_t map_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* What is known of the pinned memory at @p; false for all else, device memory too. */
 static bool host_find(const void *p, struct ck_allocation *a)
@@ -72,7 +70,7 @@ static void pages_give(const struct ck_allocation *a)
 void ck_hostmem_dispose(const struct ck_allocation *a)
 {
 	if (!ck_kind_on_device(a->kind))
-		ck_delivery_forget(a->base, a->size);
+		ck_delivery_forget(a->context->client, a->base, a->size);
 	if (a->kind == CK_MEMORY_HOST_REGISTERED && a->shared)
 		ck_adopt_end(a->context->object.id, a->base);
 	if (a->variable || a->kind == CK_MEMORY_DEVICE || a->kind == CK_MEMORY_HOST_REGISTERED)
@@ -87,24 +85,25 @@ void ck_hostmem_dispose(const struct ck_allocation *a)
 /* Put device memory behind an allocation and track its pages. */
 static CUresult map(const struct ck_allocation *a)
 {
+	struct ck_client *c = a->context->client;
 	uint64_t ctx = a->context->object.id;
 	CUresult err;
 
 	if (!ck_window_holds(a->base))
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (ck_delivery_expects(a->base, a->size)) {
+	if (ck_delivery_expects(c, a->base, a->size)) {
 		err = ck_wire_cuCtxSynchronize(ctx);
 		if (err)
 			return err;
 	}
-	pthread_mutex_lock(&map_lock);
+	ck_lock(&c->memory->host_map_lock);
 	err = ck_managed_is(a->base) ? CUDA_SUCCESS : ck_window_back(ctx, a->base, a->size);
 	if (!err && !ck_managed_is(a->base)) {
 		err = ck_managed_track(a->base, a->size, a->context, CU_MEM_ATTACH_GLOBAL);
 		if (err)
 			ck_window_unback(ctx, a->base, a->size);
 	}
-	pthread_mutex_unlock(&map_lock);
+	ck_unlock(&c->memory->host_map_lock);
 	return err;
 }
 
@@ -203,7 +202,7 @@ CK_EXPORT CUresult cuMemFreeHost(void *p)
 		return err;
 	if (!ck_allocation_remove((uintptr_t)p, CK_MEMORY_HOST_ALLOC, &a))
 		return CUDA_ERROR_INVALID_VALUE;
-	if (a.shared || ck_delivery_expects(a.base, a.size))
+	if (a.shared || ck_delivery_expects(a.context->client, a.base, a.size))
 		err = quiesce(a.context);
 	ck_hostmem_dispose(&a);
 	return err;
@@ -262,7 +261,7 @@ CK_EXPORT CUresult cuMemHostUnregister(void *p)
 	if (!p)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (ck_allocation_remove((uintptr_t)p, CK_MEMORY_HOST_REGISTERED, &a)) {
-		if (a.shared || ck_delivery_expects(a.base, a.size))
+		if (a.shared || ck_delivery_expects(a.context->client, a.base, a.size))
 			err = quiesce(a.context);
 		ck_hostmem_dispose(&a);
 		return err;
@@ -314,11 +313,12 @@ CUresult ck_hostmem_settle(struct ck_context *context, struct ck_stream *stream,
 {
 	struct ck_allocation a;
 
-	if (likely(!ck_callback_pending() && !ck_pinned_count && !ck_delivery_count))
+	if (likely(!ck_callback_pending() && !ck_pinned_any(context->client) &&
+		   !ck_delivery_any(context->client)))
 		return CUDA_SUCCESS;
 	if (!ck_allocation_find((uintptr_t)source, &a) || a.kind == CK_MEMORY_DEVICE)
 		return CUDA_SUCCESS;
-	if (!ck_callback_pending() && !ck_delivery_expects(a.base, a.size) &&
+	if (!ck_callback_pending() && !ck_delivery_expects(context->client, a.base, a.size) &&
 	    !(a.shared && !ck_stream_idle(context, stream)))
 		return CUDA_SUCCESS;
 	return ck_stream_wait(context, stream);

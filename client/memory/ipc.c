@@ -5,12 +5,12 @@
  * The 64 bytes that a program gets are not the driver's, which anybody could guess, but the ticket
  * of what the server has left with its broker.
  */
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "client/wire/client.h"
 #include "client/memory/share.h"
+#include "client/memory/state.h"
 #include "m3/shim.h"
 #include "util/range.h"
 
@@ -41,19 +41,16 @@ static bool handle_read(const void *bytes, enum ck_ipc_kind kind, struct ck_tick
 /* --- memory */
 
 /* How often memory of another session is open here, by its address. */
-struct opened {
-	struct opened *next;
+struct ck_ipc_opened {
+	struct ck_ipc_opened *next;
 	CUdeviceptr at;
 	unsigned int count;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct opened *all;
-
 /* Lock held. */
-static struct opened **find_open(CUdeviceptr at)
+static struct ck_ipc_opened **find_open(struct ck_ipc_memory *all, CUdeviceptr at)
 {
-	struct opened **link = &all;
+	struct ck_ipc_opened **link = &all->opened;
 
 	while (*link && (*link)->at != at)
 		link = &(*link)->next;
@@ -78,9 +75,10 @@ CK_EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr)
 }
 
 /* Enter memory at @at, which the driver gives again when it is open already. Lock held. */
-static CUresult enter(struct ck_context *context, CUdeviceptr at, size_t size)
+static CUresult enter(struct ck_ipc_memory *all, struct ck_context *context, CUdeviceptr at,
+		      size_t size)
 {
-	struct opened *o = *find_open(at);
+	struct ck_ipc_opened *o = *find_open(all, at);
 	CUresult err;
 
 	if (o) {
@@ -102,8 +100,8 @@ static CUresult enter(struct ck_context *context, CUdeviceptr at, size_t size)
 		free(o);
 		return err;
 	}
-	*o = (struct opened){.next = all, .at = at, .count = 1};
-	all = o;
+	*o = (struct ck_ipc_opened){.next = all->opened, .at = at, .count = 1};
+	all->opened = o;
 	return CUDA_SUCCESS;
 }
 
@@ -113,6 +111,7 @@ CK_EXPORT CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle hand
 	struct ck_context *context;
 	CUresult err = ck_context_usable(&context);
 	CUdeviceptr at = 0;
+	struct ck_ipc_memory *all;
 	struct ck_ticket ticket;
 	size_t size = 0;
 	uint64_t ctx;
@@ -129,9 +128,10 @@ CK_EXPORT CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle hand
 		return err;
 	/* a clash matters only to questions about addresses: the driver picks the same one again */
 	ck_address_claim(at, size);
-	pthread_mutex_lock(&lock);
-	err = enter(context, at, size);
-	pthread_mutex_unlock(&lock);
+	all = &context->client->memory->ipc;
+	ck_lock(&all->lock);
+	err = enter(all, context, at, size);
+	ck_unlock(&all->lock);
 	if (err)
 		ck_wire_ck_ipc_memory_close(ctx, at, 1);
 	else
@@ -143,13 +143,15 @@ CK_EXPORT CUresult cuIpcCloseMemHandle(CUdeviceptr dptr)
 {
 	struct ck_context *context;
 	CUresult err = ck_context_usable(&context);
-	struct opened **link, *o;
+	struct ck_ipc_opened **link, *o;
+	struct ck_ipc_memory *all;
 	bool last;
 
 	if (err)
 		return err;
-	pthread_mutex_lock(&lock);
-	link = find_open(dptr);
+	all = &context->client->memory->ipc;
+	ck_lock(&all->lock);
+	link = find_open(all, dptr);
 	o = *link;
 	last = o && --o->count == 0;
 	if (last) {
@@ -157,7 +159,7 @@ CK_EXPORT CUresult cuIpcCloseMemHandle(CUdeviceptr dptr)
 		free(o);
 		ck_allocation_remove(dptr, CK_MEMORY_DEVICE, NULL);
 	}
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&all->lock);
 	if (!o)
 		return CUDA_ERROR_INVALID_VALUE;
 	return ck_wire_ck_ipc_memory_close(context->object.id, dptr, last);

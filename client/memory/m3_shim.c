@@ -51,7 +51,7 @@ static int news(unsigned int number, unsigned int *event, uint64_t *rid)
 	ck_m3_news_res res;
 
 	memset(&res, 0, sizeof(res));
-	if (ck_call_aside(CK_PROC_ck_m3_news, &args, &res))
+	if (ck_call_aside(ck_client_current(), CK_PROC_ck_m3_news, &args, &res))
 		return -EPIPE;
 	*event = res.event;
 	*rid = res.region;

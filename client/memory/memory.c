@@ -145,8 +145,12 @@ static CUresult obtain_async(CUdeviceptr *dptr, size_t size, const struct ck_poo
 	if (err)
 		return err;
 	w.captured = ck_capturing(s);
-	if (!dptr || size == 0)
+	if (!dptr)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (size == 0) {
+		*dptr = 0;
+		return CUDA_SUCCESS;
+	}
 	w.pool = pool ? pool->object.id : 0;
 	return obtain(context, &w, dptr);
 }
@@ -164,7 +168,9 @@ CK_EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, C
 
 	if (err)
 		return err;
-	return from ? obtain_async(dptr, bytesize, from, hStream) : CUDA_ERROR_INVALID_HANDLE;
+	if (!from)
+		return pool ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_INVALID_VALUE;
+	return obtain_async(dptr, bytesize, from, hStream);
 }
 
 /* Take note of a free; false: no memory of the device, or of kind @also, begins there. */
@@ -227,6 +233,8 @@ CK_EXPORT CUresult cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CU
 
 	if (err)
 		return err;
+	if (!pbase && !psize)
+		return CUDA_SUCCESS;
 	if (!ck_allocation_find(dptr, &a))
 		return CUDA_ERROR_NOT_FOUND;
 	if (pbase)

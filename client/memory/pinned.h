@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "client/wire/client.h"
+#include "client/memory/state.h"
 
 /* Agree with the worker on file and addresses, once. False: memory cannot be shared. */
 bool ck_pinned_open(void);
@@ -35,8 +35,11 @@ bool ck_pinned_reserve(uint64_t ctx, size_t size, size_t *offset);
 void ck_pinned_unreserve(size_t offset, size_t size);
 int ck_pinned_fd(void);	/* -1: the program has closed it */
 
-/* How many allocations are shared; while there is none, nobody need ask whether one is. */
-extern _Atomic unsigned int ck_pinned_count;
+/* Is any allocation shared? While there is none, no call need ask whether one is. */
+static inline bool ck_pinned_any(const struct ck_client *c)
+{
+	return c->memory->pinned.count != 0;
+}
 
 /* Is all of [p, p+size) in one allocation that is shared? */
 bool ck_pinned_holds(const void *p, size_t size);

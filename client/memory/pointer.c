@@ -64,7 +64,8 @@ static CUresult known(CUpointer_attribute attribute, uint64_t p, const struct ck
 	out->none = false;
 	switch (attribute) {
 	case CU_POINTER_ATTRIBUTE_CONTEXT:
-		set(out, (uintptr_t)a->context, 8);
+		/* a managed variable is of no context */
+		set(out, managed && a->variable ? 0 : (uintptr_t)a->context, 8);
 		break;
 	case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
 		set(out, device ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST, 4);

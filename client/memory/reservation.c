@@ -8,10 +8,8 @@
  * are parts of it, given out here: the server is asked once. What does not fit into it, or
  * is of a size that the driver should judge, is the driver's affair.
  */
-#include <pthread.h>
-
-#include "client/wire/client.h"
 #include "client/memory/reservation.h"
+#include "client/memory/state.h"
 #include "util/log.h"
 #include "util/range.h"
 #include "util/util.h"
@@ -21,11 +19,10 @@ CK_LOG_DEFINE("client");
 #define UNIT ((size_t)2 << 20)	/* what drivers reserve is made of */
 #define TRIES 8			/* reservations of the driver's that are in the way of something */
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct ck_ranges *parts;	/* of the arena, that are in use */
-static uint64_t arena_lo, arena_hi;
-static uint64_t next;		/* where to look first: what has just been freed rests for a while */
-static bool tried;
+static struct ck_reservations *reservations(void)
+{
+	return &ck_client_current()->memory->reservations;
+}
 
 #ifndef __SANITIZE_THREAD__
 static const uint64_t places[] = { 0x240000000000, 0x340000000000, 0x440000000000, 0x140000000000 };
@@ -55,18 +52,18 @@ static bool reserve_both(uint64_t ctx, uint64_t place, size_t size)
 }
 
 /* Lock held. */
-static void open_arena(uint64_t ctx)
+static void open_arena(struct ck_reservations *all, uint64_t ctx)
 {
-	tried = true;
-	parts = ck_ranges_create();
-	for (size_t i = 0; parts && i < CK_ARRAY_SIZE(sizes); i++) {
+	all->tried = true;
+	all->parts = ck_ranges_create();
+	for (size_t i = 0; all->parts && i < CK_ARRAY_SIZE(sizes); i++) {
 		for (size_t k = 0; k < CK_ARRAY_SIZE(places); k++) {
 			if (!reserve_both(ctx, places[k], sizes[i]))
 				continue;
-			next = arena_lo = places[k];
-			arena_hi = arena_lo + sizes[i];
+			all->next = all->arena_lo = places[k];
+			all->arena_hi = all->arena_lo + sizes[i];
 			ck_debug("reservations are in %zu GiB at %#llx", sizes[i] >> 30,
-				 (unsigned long long)arena_lo);
+				 (unsigned long long)all->arena_lo);
 			return;
 		}
 	}
@@ -74,12 +71,13 @@ static void open_arena(uint64_t ctx)
 }
 
 /* The first place from @from on that is aligned and has room; 0: none. Lock held. */
-static uint64_t gap_from(uint64_t from, size_t size, size_t alignment)
+static uint64_t gap_from(const struct ck_reservations *all, uint64_t from, size_t size,
+			 size_t alignment)
 {
 	uint64_t at = CK_ALIGN_UP(from, (uint64_t)alignment);
 
-	while (at >= from && at < arena_hi && size <= arena_hi - at) {
-		const struct ck_range *r = ck_ranges_overlap(parts, at, at + size);
+	while (at >= from && at < all->arena_hi && size <= all->arena_hi - at) {
+		const struct ck_range *r = ck_ranges_overlap(all->parts, at, at + size);
 
 		if (!r)
 			return at;
@@ -91,26 +89,28 @@ static uint64_t gap_from(uint64_t from, size_t size, size_t alignment)
 /* A part of the arena, at @wish if that is possible; 0: none. */
 static uint64_t take_part(uint64_t ctx, size_t size, size_t alignment, uint64_t wish)
 {
+	struct ck_reservations *all = reservations();
 	uint64_t at = 0;
 
 	alignment = ck_max(alignment, UNIT);
-	pthread_mutex_lock(&lock);
-	if (!tried)
-		open_arena(ctx);
-	if (arena_lo) {
-		if (wish >= arena_lo && wish < arena_hi && wish % alignment == 0 &&
-		    size <= arena_hi - wish && !ck_ranges_overlap(parts, wish, wish + size))
+	ck_lock(&all->lock);
+	if (!all->tried)
+		open_arena(all, ctx);
+	if (all->arena_lo) {
+		if (wish >= all->arena_lo && wish < all->arena_hi && wish % alignment == 0 &&
+		    size <= all->arena_hi - wish &&
+		    !ck_ranges_overlap(all->parts, wish, wish + size))
 			at = wish;
 		if (!at)
-			at = gap_from(next, size, alignment);
+			at = gap_from(all, all->next, size, alignment);
 		if (!at)
-			at = gap_from(arena_lo, size, alignment);
-		if (at && ck_ranges_insert(parts, at, at + size, NULL) < 0)
+			at = gap_from(all, all->arena_lo, size, alignment);
+		if (at && ck_ranges_insert(all->parts, at, at + size, NULL) < 0)
 			at = 0;
 		if (at)
-			next = at + size;
+			all->next = at + size;
 	}
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&all->lock);
 	return at;
 }
 
@@ -128,7 +128,7 @@ static CUresult ask_driver(uint64_t ctx, CUdeviceptr *out, size_t size, size_t a
 	while ((err = ck_wire_cuMemAddressReserve(ctx, &at, size, alignment, wish, 0)) == 0) {
 		if (ck_address_claim(at, size))
 			break;
-		ck_address_release(at, size);	/* the parts that were free */
+		ck_address_release(at, size);	/* the all->parts that were free */
 		held[count++] = at;
 		if (count == TRIES) {
 			ck_warn("no addresses for %zu bytes that are free here and there", size);
@@ -165,18 +165,19 @@ CK_EXPORT CUresult cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t ali
 /* False: not a part. INVALID_VALUE: a part, but not of this size, or something is mapped in it. */
 static bool give_part(uint64_t at, size_t size, CUresult *err)
 {
+	struct ck_reservations *all = reservations();
 	const struct ck_range *r;
 	bool ours;
 
-	pthread_mutex_lock(&lock);
-	ours = at >= arena_lo && at < arena_hi;
-	r = ours ? ck_ranges_find(parts, at) : NULL;
+	ck_lock(&all->lock);
+	ours = at >= all->arena_lo && at < all->arena_hi;
+	r = ours ? ck_ranges_find(all->parts, at) : NULL;
 	*err = CUDA_ERROR_INVALID_VALUE;
 	if (r && r->lo == at && r->hi - r->lo == size && !ck_allocation_mapped(at, size)) {
-		ck_ranges_remove(parts, at, NULL);
+		ck_ranges_remove(all->parts, at, NULL);
 		*err = CUDA_SUCCESS;
 	}
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&all->lock);
 	return ours;
 }
 
@@ -197,14 +198,15 @@ CK_EXPORT CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size)
 
 bool ck_reservation_holds(uint64_t address, size_t size)
 {
+	struct ck_reservations *all = reservations();
 	const struct ck_range *r;
 	bool holds = true;
 
-	pthread_mutex_lock(&lock);
-	if (address >= arena_lo && address < arena_hi) {
-		r = ck_ranges_find(parts, address);
+	ck_lock(&all->lock);
+	if (address >= all->arena_lo && address < all->arena_hi) {
+		r = ck_ranges_find(all->parts, address);
 		holds = r && size <= r->hi - address;
 	}
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&all->lock);
 	return holds;
 }

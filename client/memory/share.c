@@ -53,7 +53,7 @@ static void ticket_make(struct ticket *t, uint64_t kind, uint64_t id, uint64_t u
 {
 	memset(t, 0, sizeof(*t));
 	memcpy(t->mark, MARK, sizeof(t->mark));
-	memcpy(t->session, ck_client.hello.session, sizeof(t->session));
+	memcpy(t->session, ck_client_current()->hello.session, sizeof(t->session));
 	t->kind = kind;
 	t->id = id;
 	t->unique = unique;
@@ -71,7 +71,7 @@ struct ck_ticket ck_ticket_take(void *bytes, size_t size)
 
 static bool is_ours(const unsigned char session[CK_ID])
 {
-	return memcmp(session, ck_client.hello.session, CK_ID) == 0;
+	return memcmp(session, ck_client_current()->hello.session, CK_ID) == 0;
 }
 
 /* SUCCESS when it can be imported: it is ours, or something has been left for us. */
@@ -123,7 +123,7 @@ void ck_share_pointer_make(CUmemPoolPtrExportData *data, CUdeviceptr address,
 {
 	struct pointer p = { .mark = POINTER_MARK, .address = address, .shared = *ticket };
 
-	memcpy(p.session, ck_client.hello.session, sizeof(p.session));
+	memcpy(p.session, ck_client_current()->hello.session, sizeof(p.session));
 	memcpy(data, &p, sizeof(p));
 }
 
@@ -141,8 +141,8 @@ CUresult ck_share_pointer_read(const CUmemPoolPtrExportData *data, struct ck_sha
 
 int ck_share_ordinal(int server_ordinal)
 {
-	for (int i = 0; i < ck_client.gpu_count; i++) {
-		if (ck_client.gpus[i].server_ordinal == server_ordinal)
+	for (int i = 0; i < ck_client_current()->gpu_count; i++) {
+		if (ck_client_current()->gpus[i].server_ordinal == server_ordinal)
 			return i;
 	}
 	return -1;

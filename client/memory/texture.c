@@ -4,11 +4,11 @@
  * An object's value is the driver's own number, which kernels get as a parameter. What it was made
  * from is kept here, so that it can be told in the program's own handles.
  */
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "client/memory/array.h"
+#include "client/memory/state.h"
 #include "client/wire/client.h"
 #include "client/wire/hooks.h"
 #include "util/map.h"
@@ -25,25 +25,28 @@ struct key {
 	uint64_t ctx, number, surface;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct ck_map *objects; /* struct key -> struct object */
+static struct ck_textures *textures(void)
+{
+	return &ck_client_current()->memory->textures;
+}
 
 static CUresult note(const struct key *key, const struct object *from)
 {
+	struct ck_textures *all = textures();
 	struct object *o = malloc(sizeof(*o));
 	bool done;
 
 	if (!o)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	*o = *from;
-	pthread_mutex_lock(&lock);
-	if (!objects)
-		objects = ck_map_create();
-	done = objects;
+	ck_lock(&all->lock);
+	if (!all->objects)
+		all->objects = ck_map_create();
+	done = all->objects;
 	if (done)
-		free(ck_map_remove(objects, key, sizeof(*key)));
-	done = done && ck_map_insert(objects, key, sizeof(*key), o) == 0;
-	pthread_mutex_unlock(&lock);
+		free(ck_map_remove(all->objects, key, sizeof(*key)));
+	done = done && ck_map_insert(all->objects, key, sizeof(*key), o) == 0;
+	ck_unlock(&all->lock);
 	if (!done)
 		free(o);
 	return done ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
@@ -52,6 +55,7 @@ static CUresult note(const struct key *key, const struct object *from)
 /* What is known of a number of the current context: INVALID_VALUE when there is no such object. */
 static CUresult look_up(uint64_t number, bool surface, const void *output, struct object *found)
 {
+	struct ck_textures *all = textures();
 	struct key key = { .number = number, .surface = surface };
 	const struct object *o;
 	CUresult err = ck_enter(&key.ctx);
@@ -60,38 +64,40 @@ static CUresult look_up(uint64_t number, bool surface, const void *output, struc
 		return err;
 	if (!output)
 		return CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_lock(&lock);
-	o = objects ? ck_map_find(objects, &key, sizeof(key)) : NULL;
+	ck_lock(&all->lock);
+	o = all->objects ? ck_map_find(all->objects, &key, sizeof(key)) : NULL;
 	if (o)
 		*found = *o;
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&all->lock);
 	return o ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 static bool forget(const struct key *key)
 {
+	struct ck_textures *all = textures();
 	struct object *o;
 
-	pthread_mutex_lock(&lock);
-	o = objects ? ck_map_remove(objects, key, sizeof(*key)) : NULL;
-	pthread_mutex_unlock(&lock);
+	ck_lock(&all->lock);
+	o = all->objects ? ck_map_remove(all->objects, key, sizeof(*key)) : NULL;
+	ck_unlock(&all->lock);
 	free(o);
 	return o;
 }
 
 static void context_ended(struct ck_context *context)
 {
+	struct ck_textures *all = &context->client->memory->textures;
 	struct ck_map_iter it = CK_MAP_ITER_INIT;
 
-	pthread_mutex_lock(&lock);
-	while (objects && ck_map_next(objects, &it)) {
+	ck_lock(&all->lock);
+	while (all->objects && ck_map_next(all->objects, &it)) {
 		struct key key;
 
 		memcpy(&key, it.key, sizeof(key));
 		if (key.ctx == context->object.id)
-			free(ck_map_remove(objects, &key, sizeof(key)));
+			free(ck_map_remove(all->objects, &key, sizeof(key)));
 	}
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&all->lock);
 }
 CK_ON_CONTEXT_END(CK_LAYER_MEMORY, context_ended);
 

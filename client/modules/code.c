@@ -2,7 +2,6 @@
  * client/modules/code.c - from the image that the application passed to code on the server (D8).
  */
 #include <errno.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -12,6 +11,7 @@
 
 #include "client/wire/client.h"
 #include "client/modules/code.h"
+#include "client/modules/state.h"
 #include "elf/cubin.h"
 #include "elf/fatbin.h"
 #include "elf/image.h"
@@ -43,7 +43,7 @@ static CUresult choose(const void *image, CUdevice device, struct ck_fatbin_choi
 	if (ret < 0)
 		return from_errno(ret);
 	if (found.kind == CK_IMAGE_CONTAINER) {
-		bool cubin = ck_client.hello.accepts_cubin;
+		bool cubin = ck_client_current()->hello.accepts_cubin;
 
 		/* What nvcc has linked is machine code only; its PTX is in the parts. */
 		ret = found.prelinked && !cubin ?
@@ -61,7 +61,8 @@ static CUresult choose(const void *image, CUdevice device, struct ck_fatbin_choi
 		return CUDA_SUCCESS;
 	if (ck_cubin_sm(found.data, found.size, &sm) < 0)
 		return CUDA_ERROR_INVALID_IMAGE;
-	if (!ck_client.hello.accepts_cubin || sm / 10 != target.major || sm % 10 > target.minor)
+	if (!ck_client_current()->hello.accepts_cubin || sm / 10 != target.major ||
+	    sm % 10 > target.minor)
 		return CUDA_ERROR_NO_BINARY_FOR_GPU;
 	return CUDA_SUCCESS;
 }
@@ -70,7 +71,7 @@ CUresult ck_code_missing(void)
 {
 	static atomic_flag told = ATOMIC_FLAG_INIT;
 
-	if (!ck_client.hello.accepts_cubin && !atomic_flag_test_and_set(&told))
+	if (!ck_client_current()->hello.accepts_cubin && !atomic_flag_test_and_set(&told))
 		ck_warn("a module has no PTX for compute capability 9.0 or below, and the emulated "
 			"GPU runs nothing else (nvcc: -gencode arch=compute_90,code=compute_90)");
 	return CUDA_ERROR_NO_BINARY_FOR_GPU;
@@ -113,15 +114,15 @@ static CUresult send_image(const struct ck_code *code, const struct ck_fatbin_ch
 }
 
 /* One at a time: who finds that the server holds an image must find all of it sent. */
-static CUresult upload(const struct ck_code *code, const struct ck_fatbin_choice *c)
+static CUresult upload(const struct ck_code *code, const struct ck_fatbin_choice *chosen)
 {
-	static pthread_mutex_t sending = PTHREAD_MUTEX_INITIALIZER;
+	struct ck_client *c = ck_client_current();
 	CUresult err = CUDA_SUCCESS;
 
-	pthread_mutex_lock(&sending);
-	if (!ck_session_has_image(code->hash))
-		err = send_image(code, c);
-	pthread_mutex_unlock(&sending);
+	ck_lock(&c->modules->upload_lock);
+	if (!ck_session_has_image(c, code->hash))
+		err = send_image(code, chosen);
+	ck_unlock(&c->modules->upload_lock);
 	return err;
 }
 

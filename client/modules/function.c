@@ -1,27 +1,32 @@
 /*
  * client/modules/function.c - functions of modules and kernels of libraries: one kind of handle.
  */
-#include <pthread.h>
 #include <string.h>
 
-#include "client/wire/client.h"
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+#include "client/modules/state.h"
 
 struct ck_function *ck_function_from(const void *handle)
 {
 	return ck_object_check(handle, CK_OBJECT_FUNCTION);
 }
 
+/* The error for @handle, which is no function, of calls that only read what is known of it. */
+static CUresult no_function(const void *handle)
+{
+	return handle ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_INVALID_VALUE;
+}
+
 /* The server learns of a function when it is first needed: most are never launched. */
 CUresult ck_function_announce(struct ck_function *f, uint64_t *id)
 {
+	struct ck_mutex *lock;
 	CUresult err = CUDA_SUCCESS;
 
 	*id = f->object.id;
 	if (likely(f->announced))
 		return CUDA_SUCCESS;
-	pthread_mutex_lock(&lock);
+	lock = &ck_client_current()->modules->announce_lock;
+	ck_lock(lock);
 	if (!f->announced) {
 		struct ck_context *ctx = ck_context_current();
 
@@ -30,7 +35,7 @@ CUresult ck_function_announce(struct ck_function *f, uint64_t *id)
 		if (!err)
 			f->announced = true;
 	}
-	pthread_mutex_unlock(&lock);
+	ck_unlock(lock);
 	return err;
 }
 
@@ -53,7 +58,7 @@ static CUresult param_info(const void *handle, size_t index, size_t *offset, siz
 	struct ck_function *f = ck_function_from(handle);
 
 	if (!f)
-		return CUDA_ERROR_INVALID_HANDLE;
+		return no_function(handle);
 	if (!offset || index >= f->kernel->param_count)
 		return CUDA_ERROR_INVALID_VALUE;
 	*offset = f->kernel->params[index].offset;
@@ -67,7 +72,7 @@ static CUresult name(const void *handle, const char **out)
 	struct ck_function *f = ck_function_from(handle);
 
 	if (!f)
-		return CUDA_ERROR_INVALID_HANDLE;
+		return no_function(handle);
 	if (!out)
 		return CUDA_ERROR_INVALID_VALUE;
 	*out = f->kernel->name;
@@ -130,7 +135,7 @@ CK_EXPORT CUresult cuFuncGetModule(CUmodule *hmod, CUfunction hfunc)
 	if (!hmod)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!f)
-		return CUDA_ERROR_INVALID_HANDLE;
+		return no_function(hfunc);
 	if (f->module->library)
 		return cuLibraryGetModule(hmod, (CUlibrary)f->module);
 	*hmod = (CUmodule)f->module;
@@ -209,7 +214,7 @@ CK_EXPORT CUresult cuKernelSetAttribute(CUfunction_attribute attrib, int val, CU
 	if (!f || !f->module->library)
 		return CUDA_ERROR_INVALID_HANDLE;
 	err = ck_device_id(dev, &ordinal);
-	if (!err && is_set(f, attrib, val) && ck_client.gpu_count == 1)
+	if (!err && is_set(f, attrib, val) && ck_client_current()->gpu_count == 1)
 		return CUDA_SUCCESS;
 	if (!err)
 		err = ck_function_announce(f, &id);

@@ -27,15 +27,21 @@ static CUresult check_dimensions(const struct ck_launch *l, CUdevice dev, uint64
 		CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y,
 		CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z };
 
+	const struct ck_gpu *gpu = ck_gpu(dev);
+	const int *most;
+
+	if (!gpu)
+		return CUDA_ERROR_INVALID_VALUE;
+	most = gpu->attributes;
 	*threads = 1;
 	for (int i = 0; i < 3; i++) {
 		if (l->grid[i] == 0 || l->block[i] == 0 ||
-		    l->grid[i] > (unsigned)ck_gpu_attribute(dev, grid_max[i]) ||
-		    l->block[i] > (unsigned)ck_gpu_attribute(dev, block_max[i]))
+		    l->grid[i] > (unsigned)most[grid_max[i]] ||
+		    l->block[i] > (unsigned)most[block_max[i]])
 			return CUDA_ERROR_INVALID_VALUE;
 		*threads *= l->block[i];
 	}
-	if (*threads > (unsigned)ck_gpu_attribute(dev, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK))
+	if (*threads > (unsigned)most[CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK])
 		return CUDA_ERROR_INVALID_VALUE;
 	return CUDA_SUCCESS;
 }
@@ -144,13 +150,14 @@ static CUresult pack_attributes(const struct ck_launch *l, CUlaunchAttribute *ou
 
 CUresult ck_launch_expose(const unsigned char *block, size_t size)
 {
+	const struct ck_window *w = &ck_client_current()->managed->window;
 	CUresult err = CUDA_SUCCESS;
 
 	for (size_t at = 0; !err && at + 8 <= size; at += 8) {
 		uint64_t word;
 
 		memcpy(&word, block + at, sizeof(word));
-		if (unlikely(ck_window_holds(word)))
+		if (unlikely(ck_window_has(w, word)))
 			err = ck_hostmem_expose(word);
 	}
 	return err;
@@ -209,48 +216,104 @@ static CUresult spoil(CUstream handle, CUresult err)
 	return err;
 }
 
+/* What is sent of a launch; memory for parameters and attributes is the caller's. */
+struct prepared {
+	unsigned char *room;
+	CUlaunchAttribute *attributes;
+	struct ck_context *ctx;
+	struct ck_stream *s;
+	uint64_t function;
+	const void *block;
+	size_t size;
+	unsigned int n;
+};
+
+/* Where it goes, and whether it may: the stream, which is not one of another context. */
+static CUresult prepare_stream(const struct ck_function *f, const struct ck_launch *l,
+			       struct prepared *p)
+{
+	CUresult err = ck_stream_from(l->stream, &p->s);
+
+	if (err)
+		return err;
+	if (!f->module->library && !ck_stream_takes(p->s, f->module->object.context))
+		return CUDA_ERROR_INVALID_HANDLE;
+	return ck_capture_work(p->s);
+}
+
+static CUresult prepare_attributes(const struct ck_function *f, const struct ck_launch *l,
+				   struct prepared *p)
+{
+	CUresult err;
+
+	p->n = 0;
+	if (!l->attribute_count)
+		return CUDA_SUCCESS;
+	err = pack_attributes(l, p->attributes, &p->n);
+	return err || !p->n ? err : ck_cluster_check((CUfunction)f, l->grid, p->attributes, p->n);
+}
+
+static CUresult prepare_params(const struct ck_function *f, const struct ck_launch *l,
+			       struct prepared *p)
+{
+	CUresult err = ck_launch_params(f, l->params, l->extra, p->room, &p->block, &p->size);
+
+	if (err)
+		return err;
+	p->block = ck_managed_host(p->block, p->size, false);
+	if (!p->block && p->size > 0)
+		return CUDA_ERROR_DEVICE_UNAVAILABLE;
+	return ck_launch_expose(p->block, p->size);
+}
+
+static CUresult prepare(struct ck_function *f, const struct ck_launch *l, struct prepared *p)
+{
+	CUresult err = ck_launch_check(l, f, p->ctx->device);
+
+	if (err)
+		return err;
+	err = prepare_stream(f, l, p);
+	if (err)
+		return err;
+	ck_launch_loading(f, p->s ? p->s->object.context : p->ctx);
+	err = ck_function_announce(f, &p->function);
+	if (err)
+		return err;
+	err = prepare_attributes(f, l, p);
+	return err ? err : prepare_params(f, l, p);
+}
+
 static CUresult launch(CUfunction handle, const struct ck_launch *l)
 {
 	struct ck_function *f = ck_function_from(handle);
 	unsigned char packed[CK_KERNEL_PARAM_MAX + 4];
 	CUlaunchAttribute attributes[MAX_ATTRIBUTES];
-	const void *block = packed;
+	struct prepared p = { .room = packed, .attributes = attributes };
+	const void *block;
 	uint64_t function, stream;
 	struct ck_context *ctx;
 	struct ck_stream *s;
 	size_t size;
-	unsigned int n = 0;
+	unsigned int n;
 	CUresult err = ck_context_usable(&ctx);
 
 	if (err)
 		return err;
 	if (!f)
 		return CUDA_ERROR_INVALID_HANDLE;
-	err = ck_launch_check(l, f, ctx->device);
-	if (!err)
-		err = ck_stream_from(l->stream, &s);
-	if (!err && !f->module->library && !ck_stream_takes(s, f->module->object.context))
-		err = CUDA_ERROR_INVALID_HANDLE;
-	if (!err)
-		err = ck_capture_work(s);
-	if (!err)
-		ck_launch_loading(f, s ? s->object.context : ctx);
-	if (!err)
-		err = ck_function_announce(f, &function);
-	if (!err && l->attribute_count)
-		err = pack_attributes(l, attributes, &n);
-	if (!err && n)
-		err = ck_cluster_check(handle, l->grid, attributes, n);
-	if (!err)
-		err = ck_launch_params(f, l->params, l->extra, packed, &block, &size);
-	if (!err)
-		block = ck_managed_host(block, size, false);
-	if (!err)
-		err = block || size == 0 ? ck_launch_expose(block, size) : CUDA_ERROR_DEVICE_UNAVAILABLE;
+	if (l->params && l->extra)
+		return CUDA_ERROR_INVALID_VALUE;
+	p.ctx = ctx;
+	err = prepare(f, l, &p);
 	if (unlikely(err)) {
 		ck_debug("launch of %s refused: %d", f->kernel->name, (int)err);
 		return spoil(l->stream, err);
 	}
+	s = p.s;
+	function = p.function;
+	block = p.block;
+	size = p.size;
+	n = p.n;
 	stream = s ? s->object.id : 0;
 	if (likely(!ck_capturing(s)))
 		ck_managed_launch(stream);
@@ -281,7 +344,7 @@ CK_EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned 
 			    .shared = sharedMemBytes, .stream = hStream,
 			    .params = kernelParams, .extra = extra };
 
-	return kernelParams && extra ? CUDA_ERROR_INVALID_VALUE : launch(f, &l);
+	return launch(f, &l);
 }
 
 CK_EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **kernelParams,
@@ -289,7 +352,7 @@ CK_EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, 
 {
 	struct ck_launch l;
 
-	if (!config || (kernelParams && extra))
+	if (!config)
 		return CUDA_ERROR_INVALID_VALUE;
 	l = (struct ck_launch){ .grid = { config->gridDimX, config->gridDimY, config->gridDimZ },
 			     .block = { config->blockDimX, config->blockDimY, config->blockDimZ },

@@ -113,12 +113,12 @@ CK_EXPORT CUresult cuLibraryGetModule(CUmodule *pMod, CUlibrary library)
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (lib->code->none)
 		return ck_code_missing();
-	pthread_mutex_lock(&ck_module_lock);
+	ck_lock(ck_modules_lock());
 	for (m = lib->modules; m && m->object.context != context;)
 		m = m->next;
 	if (!m)
 		err = make_library_module(lib, context, &m);
-	pthread_mutex_unlock(&ck_module_lock);
+	ck_unlock(ck_modules_lock());
 	if (!err)
 		*pMod = (CUmodule)m;
 	return err;

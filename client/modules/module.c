@@ -1,7 +1,6 @@
 /*
  * client/modules/module.c - modules: one object here, one on the server; what libraries do as well.
  */
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,8 +15,6 @@
 #include "util/log.h"
 
 CK_LOG_DEFINE("client");
-
-pthread_mutex_t ck_module_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* Have the server make the module: machine code one-way, PTX with its outcome and logs. */
 static CUresult load_on_server(struct ck_module *m, const struct ck_jit *jit)
@@ -70,13 +67,13 @@ static void unlink_origin(struct ck_module *m)
 
 	if (!m->origin)
 		return;
-	pthread_mutex_lock(&ck_module_lock);
+	ck_lock(ck_modules_lock());
 	at = &m->origin->modules;
 	while (*at && *at != m)
 		at = &(*at)->next;
 	if (*at)
 		*at = m->next;
-	pthread_mutex_unlock(&ck_module_lock);
+	ck_unlock(ck_modules_lock());
 }
 
 static void forget_variable(uint64_t at)
@@ -140,7 +137,7 @@ static struct ck_function *function_at(struct ck_module *m, size_t index)
 {
 	struct ck_function *f;
 
-	pthread_mutex_lock(&ck_module_lock);
+	ck_lock(ck_modules_lock());
 	f = m->functions[index];
 	if (!f) {
 		f = ck_object_new(CK_OBJECT_FUNCTION, m->object.context);
@@ -151,7 +148,7 @@ static struct ck_function *function_at(struct ck_module *m, size_t index)
 			m->functions[index] = f;
 		}
 	}
-	pthread_mutex_unlock(&ck_module_lock);
+	ck_unlock(ck_modules_lock());
 	return f;
 }
 
@@ -175,7 +172,7 @@ void ck_module_note_variable(struct ck_module *m, CUdeviceptr at, size_t size,
 {
 	uint64_t *more;
 
-	pthread_mutex_lock(&ck_module_lock);
+	ck_lock(ck_modules_lock());
 	more = realloc(m->variables, (m->variable_count + 1) * sizeof(*more));
 	if (more) {
 		m->variables = more;
@@ -183,23 +180,23 @@ void ck_module_note_variable(struct ck_module *m, CUdeviceptr at, size_t size,
 		    CUDA_SUCCESS)
 			m->variables[m->variable_count++] = at;
 	}
-	pthread_mutex_unlock(&ck_module_lock);
+	ck_unlock(ck_modules_lock());
 }
 
 CUresult ck_module_note_managed(struct ck_module *m, CUdeviceptr at, size_t size,
 				struct ck_context *ctx)
 {
-	static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER; /* two threads may ask for it */
+	struct ck_mutex *lock = &ctx->client->modules->managed_lock; /* two threads may ask */
 	struct ck_allocation known;
 	CUresult err = CUDA_SUCCESS;
 
-	pthread_mutex_lock(&once);
+	ck_lock(lock);
 	if (!ck_allocation_find(at, &known) || known.kind != CK_MEMORY_MANAGED) {
 		err = ck_managed_adopt(at, size, ctx);
 		if (!err)
 			ck_module_note_variable(m, at, size, CK_MEMORY_MANAGED, ctx);
 	}
-	pthread_mutex_unlock(&once);
+	ck_unlock(lock);
 	return err;
 }
 

@@ -4,15 +4,17 @@
 #ifndef CK_CLIENT_MODULES_MODULE_H
 #define CK_CLIENT_MODULES_MODULE_H
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "client/wire/client.h"
 #include "client/modules/jit.h"
+#include "client/modules/state.h"
 
-/* Functions and variables of modules, and the modules of libraries. A leaf lock. */
-extern pthread_mutex_t ck_module_lock;
+/* Of the functions and variables of modules, and the modules of libraries. */
+static inline struct ck_mutex *ck_modules_lock(void)
+{
+	return &ck_client_current()->modules->tables_lock;
+}
 
 /* A module of @ctx, or a library, which is of none. @jit may be NULL. */
 CUresult ck_module_make(const void *image, struct ck_context *ctx, bool library,

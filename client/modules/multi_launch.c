@@ -136,7 +136,8 @@ CK_EXPORT CUresult cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *laun
 
 	if (err)
 		return err;
-	if (!launchParamsList || numDevices == 0 || numDevices > (unsigned)ck_client.gpu_count ||
+	if (!launchParamsList || numDevices == 0 ||
+	    numDevices > (unsigned)ck_client_current()->gpu_count ||
 	    flags & ~FLAGS)
 		return CUDA_ERROR_INVALID_VALUE;
 	for (unsigned int i = 0; i < numDevices && !err; i++)

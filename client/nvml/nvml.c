@@ -5,12 +5,11 @@
  * is one client of the server. cpu/libnvidia-ml.so.1 is nothing but a second name for this object,
  * see client/wire/names.c.
  */
-#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 
-#include "client/wire/client.h"
 #include "client/nvml/nvml.h"
+#include "client/nvml/state.h"
 #include "client/wire/hooks.h"
 #include "gen/nvml_api.h"
 #include "libcuda/nvml_error.h"
@@ -22,10 +21,9 @@ CK_LOG_DEFINE("client");
 #define PCI_V1_SIZE 32			/* of nvmlPciInfo_t as the oldest programs know it: to the device's id */
 #define PCI_V2_SIZE 36			/* and to the subsystem's */
 
+/* Of the process, as addresses are. */
 static char handles[HANDLES];		/* a device's handle is the address of its byte here */
 static _Atomic unsigned int highest;	/* number that the server has used */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static _Atomic unsigned int initialized; /* calls of nvmlInit without their nvmlShutdown */
 
 CK_EXPORT const char *nvmlErrorString(nvmlReturn_t result)
 {
@@ -56,9 +54,11 @@ static nvmlReturn_t from_driver(CUresult err)
 
 nvmlReturn_t ck_nvml_enter(void)
 {
-	if (atomic_load_explicit(&initialized, memory_order_relaxed) == 0)
+	const struct ck_client *c = ck_client_current();
+
+	if (atomic_load_explicit(&c->nvml->initialized, memory_order_relaxed) == 0)
 		return NVML_ERROR_UNINITIALIZED;
-	switch (atomic_load_explicit(&ck_client.state, memory_order_relaxed)) {
+	switch (atomic_load_explicit(&c->state, memory_order_relaxed)) {
 	case CK_STATE_READY:
 		return NVML_SUCCESS;
 	case CK_STATE_LOST:
@@ -71,18 +71,19 @@ nvmlReturn_t ck_nvml_enter(void)
 /* Flags ask for a start without GPUs, or without attaching to them: there is no other start here. */
 CK_EXPORT nvmlReturn_t nvmlInitWithFlags(unsigned int flags)
 {
+	struct ck_client *c = ck_client_current();
 	nvmlReturn_t ret;
 	CUresult err;
 
 	(void)flags;
-	pthread_mutex_lock(&lock);
-	err = ck_session_open();
+	ck_lock(&c->nvml->lock);
+	err = ck_session_open(c);
 	ret = err == CUDA_ERROR_NO_DEVICE || err == CUDA_ERROR_SYSTEM_DRIVER_MISMATCH ?
 		      NVML_ERROR_DRIVER_NOT_LOADED :
 		      from_driver(err);
 	if (!err)
-		initialized++;
-	pthread_mutex_unlock(&lock);
+		c->nvml->initialized++;
+	ck_unlock(&c->nvml->lock);
 	return ret;
 }
 
@@ -98,22 +99,23 @@ CK_EXPORT nvmlReturn_t nvmlInit(void)
 
 CK_EXPORT nvmlReturn_t nvmlShutdown(void)
 {
+	struct ck_client *c = ck_client_current();
 	nvmlReturn_t ret = NVML_SUCCESS;
 
-	pthread_mutex_lock(&lock);
-	if (initialized == 0)
+	ck_lock(&c->nvml->lock);
+	if (c->nvml->initialized == 0)
 		ret = NVML_ERROR_UNINITIALIZED;
 	else
-		initialized--;
-	pthread_mutex_unlock(&lock);
+		c->nvml->initialized--;
+	ck_unlock(&c->nvml->lock);
 	return ret;
 }
 
 /* In the child of a fork: it starts anew, as the real library lets it. */
-static void in_child(void)
+static void in_child(struct ck_client *c)
 {
-	pthread_mutex_init(&lock, NULL);
-	initialized = 0;
+	ck_mutex_renew(&c->nvml->lock);
+	c->nvml->initialized = 0;
 }
 CK_ON_FORK(in_child);
 

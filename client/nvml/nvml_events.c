@@ -4,19 +4,20 @@
  * Events of a device are not sent here, so registering for one is refused, as by a device that has
  * none. The sets themselves must be there: nvidia-smi ends when it gets none.
  */
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <time.h>
 
 #include "client/nvml/nvml.h"
+#include "client/wire/locks.h"
 #include "gen/nvml_api.h"
 #include "util/util.h"
 
 #define SETS 256
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static bool used[SETS];		/* a set is the address of its place here */
+/* Of the process: a set is the address of its place here. */
+static struct ck_mutex sets_lock = CK_MUTEX(CK_RANK_NVML_SETS);
+static bool used[SETS];
 
 /* The place of a live set, or NULL. */
 static bool *find(nvmlEventSet_t set)
@@ -36,7 +37,7 @@ CK_EXPORT nvmlReturn_t nvmlEventSetCreate(nvmlEventSet_t *set)
 	if (!set)
 		return NVML_ERROR_INVALID_ARGUMENT;
 	err = NVML_ERROR_INSUFFICIENT_RESOURCES;
-	pthread_mutex_lock(&lock);
+	ck_lock(&sets_lock);
 	for (int i = 0; i < SETS && err; i++) {
 		if (used[i])
 			continue;
@@ -44,7 +45,7 @@ CK_EXPORT nvmlReturn_t nvmlEventSetCreate(nvmlEventSet_t *set)
 		*set = (nvmlEventSet_t)&used[i];
 		err = NVML_SUCCESS;
 	}
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&sets_lock);
 	return err;
 }
 
@@ -55,11 +56,11 @@ CK_EXPORT nvmlReturn_t nvmlEventSetFree(nvmlEventSet_t set)
 
 	if (err)
 		return err;
-	pthread_mutex_lock(&lock);
+	ck_lock(&sets_lock);
 	place = find(set);
 	if (place)
 		*place = false;
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&sets_lock);
 	return place ? NVML_SUCCESS : NVML_ERROR_INVALID_ARGUMENT;
 }
 

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "client/objects/callback.h"
+#include "client/objects/state.h"
 #include "client/wire/client.h"
 #include "client/wire/hooks.h"
 #include "util/cancel.h"
@@ -24,107 +25,100 @@
 #define INDEX_BITS 32
 #define RETURN_MS 2000
 
-struct entry {
+struct ck_callback_entry {
 	struct ck_callback callback;
 	uint32_t generation;	/* odd: in use */
 	uint32_t next_free;
 };
 
-static struct {
-	pthread_mutex_t lock;
-	struct entry *entries;
-	uint32_t count, free;	/* free: index of the first, count: none */
-	struct ck_map *persistent;	/* (function, data) to id + 1 */
-	unsigned int threads, waiting;
-	_Atomic unsigned int pending;	/* entries, and functions that run */
-	/* What streams wait for, in rounds: whoever waits for them ends one. */
-	uint64_t round;			/* the one that goes on, from 1 */
-	uint64_t given_up;		/* of those before it none is waited for: it was in vain */
-	unsigned int added, awaited;	/* functions of this round; of those between */
-	pthread_cond_t returned;	/* the last awaited one has */
-} all = { .lock = PTHREAD_MUTEX_INITIALIZER, .round = 1, .returned = PTHREAD_COND_INITIALIZER };
+static struct ck_callbacks *callbacks(void)
+{
+	return &ck_client_current()->objects->callbacks;
+}
 
 /* --- entries; all called with the lock */
 
-static bool grow(void)
+static bool grow(struct ck_callbacks *all)
 {
-	uint32_t more = all.count ? all.count * 2 : 64;
-	struct entry *e = realloc(all.entries, more * sizeof(*e));
+	uint32_t more = all->count ? all->count * 2 : 64;
+	struct ck_callback_entry *e = realloc(all->entries, more * sizeof(*e));
 
 	if (!e)
 		return false;
-	for (uint32_t i = all.count; i < more; i++)
-		e[i] = (struct entry){ .next_free = i + 1 };
-	all.entries = e;
-	all.free = all.count;
-	all.count = more;
+	for (uint32_t i = all->count; i < more; i++)
+		e[i] = (struct ck_callback_entry){ .next_free = i + 1 };
+	all->entries = e;
+	all->free = all->count;
+	all->count = more;
 	return true;
 }
 
-static struct entry *find(uint64_t id)
+static struct ck_callback_entry *find(const struct ck_callbacks *all, uint64_t id)
 {
 	uint64_t index = id & (((uint64_t)1 << INDEX_BITS) - 1);
-	struct entry *e = index < all.count ? &all.entries[index] : NULL;
+	struct ck_callback_entry *e = index < all->count ? &all->entries[index] : NULL;
 
 	return e && e->generation == id >> INDEX_BITS && e->generation % 2 ? e : NULL;
 }
 
-static bool put(const struct ck_callback *callback, uint64_t *id)
+static bool put(struct ck_callbacks *all, const struct ck_callback *callback, uint64_t *id)
 {
-	struct entry *e;
+	struct ck_callback_entry *e;
 
-	if (all.free == all.count && !grow())
+	if (all->free == all->count && !grow(all))
 		return false;
-	e = &all.entries[all.free];
-	*id = (uint64_t)++e->generation << INDEX_BITS | all.free;
-	all.free = e->next_free;
+	e = &all->entries[all->free];
+	*id = (uint64_t)++e->generation << INDEX_BITS | all->free;
+	all->free = e->next_free;
 	e->callback = *callback;
-	e->callback.round = all.round;
-	all.pending++;
-	all.added += callback->in_stream;
+	e->callback.round = all->round;
+	all->pending++;
+	all->added += callback->in_stream;
 	return true;
 }
 
-static void returned(const struct ck_callback *callback)
+static void returned(struct ck_callbacks *all, const struct ck_callback *callback)
 {
-	if (!callback->in_stream || callback->round < all.given_up)
+	if (!callback->in_stream || callback->round < all->given_up)
 		return;
-	if (callback->round == all.round)
-		all.added--;
-	else if (--all.awaited == 0)
-		pthread_cond_broadcast(&all.returned);
+	if (callback->round == all->round)
+		all->added--;
+	else if (--all->awaited == 0)
+		pthread_cond_broadcast(&all->returned);
 }
 
-static void drop(struct entry *e)
+static void drop(struct ck_callbacks *all, struct ck_callback_entry *e)
 {
 	e->generation++;
-	e->next_free = all.free;
-	all.free = (uint32_t)(e - all.entries);
-	all.pending--;
+	e->next_free = all->free;
+	all->free = (uint32_t)(e - all->entries);
+	all->pending--;
 }
 
 /* --- threads */
 
-static void *serve(void *unused);
+static void *serve(void *client);
 
-/* Called with the lock. -errno: there is no thread at all. */
-static int ensure_waiting(void)
+/* Called with the lock. -errno: there is no thread at all-> */
+static int ensure_waiting(struct ck_client *c)
 {
+	struct ck_callbacks *all = &c->objects->callbacks;
 	int ret = 0;
 
-	if (all.waiting > 0 || all.threads == THREADS_MAX)
+	if (all->waiting > 0 || all->threads == THREADS_MAX)
 		return 0;
-	ret = ck_thread_start_calling(serve);
+	ret = ck_thread_start_calling(c, serve);
 	if (ret == 0) {
-		all.threads++;
-		all.waiting++;
+		all->threads++;
+		all->waiting++;
 	}
-	return all.threads > 0 ? 0 : ret;
+	return all->threads > 0 ? 0 : ret;
 }
 
-static void call(const struct ck_callback *callback, int status, uint64_t value)
+static void call(const struct ck_client *c, const struct ck_callback *callback, int status,
+		 uint64_t value)
 {
-	if (ck_client.state != CK_STATE_READY && ck_client.state != CK_STATE_LOST)
+	if (c->state != CK_STATE_READY && c->state != CK_STATE_LOST)
 		return;	/* at exit, what the function works on may be gone */
 	ck_inside_callback = !callback->ours;
 	callback->run(callback, status, value);
@@ -133,87 +127,89 @@ static void call(const struct ck_callback *callback, int status, uint64_t value)
 		h->run();
 }
 
-static void run(const ck_callback_next_res *res)
+static void run(struct ck_client *c, const ck_callback_next_res *res)
 {
+	struct ck_callbacks *all = &c->objects->callbacks;
 	struct ck_callback callback;
-	struct entry *e;
+	struct ck_callback_entry *e;
 
-	pthread_mutex_lock(&all.lock);
-	all.waiting--;
-	ensure_waiting();
-	e = find(res->callback);
-	all.pending++;
+	ck_lock(&all->lock);
+	all->waiting--;
+	ensure_waiting(c);
+	e = find(all, res->callback);
+	all->pending++;
 	if (e) {
 		callback = e->callback;
 		if (!callback.persistent)
-			drop(e);
+			drop(all, e);
 	}
-	pthread_mutex_unlock(&all.lock);
+	ck_unlock(&all->lock);
 	if (e)
-		call(&callback, res->status, res->value);
-	pthread_mutex_lock(&all.lock);
-	all.pending--;
-	all.waiting++;
+		call(c, &callback, res->status, res->value);
+	ck_lock(&all->lock);
+	all->pending--;
+	all->waiting++;
 	if (e)
-		returned(&callback);
-	pthread_mutex_unlock(&all.lock);
+		returned(all, &callback);
+	ck_unlock(&all->lock);
 }
 
 /* The server is gone: callbacks of streams learn it, the rest is never called. */
-static void give_up(void)
+static void give_up(struct ck_client *c)
 {
+	struct ck_callbacks *all = &c->objects->callbacks;
 	struct ck_callback callback;
 
-	pthread_mutex_lock(&all.lock);
-	all.waiting--;
-	for (uint32_t i = 0; i < all.count; i++) {
-		struct entry *e = &all.entries[i];
+	ck_lock(&all->lock);
+	all->waiting--;
+	for (uint32_t i = 0; i < all->count; i++) {
+		struct ck_callback_entry *e = &all->entries[i];
 
 		if (e->generation % 2 == 0 || !e->callback.on_loss)
 			continue;
 		callback = e->callback;
-		drop(e);
-		pthread_mutex_unlock(&all.lock);
-		call(&callback, CUDA_ERROR_DEVICE_UNAVAILABLE, 0);
-		pthread_mutex_lock(&all.lock);
-		returned(&callback);
+		drop(all, e);
+		ck_unlock(&all->lock);
+		call(c, &callback, CUDA_ERROR_DEVICE_UNAVAILABLE, 0);
+		ck_lock(&all->lock);
+		returned(all, &callback);
 	}
-	pthread_cond_broadcast(&all.returned);
-	all.threads--;
-	pthread_mutex_unlock(&all.lock);
+	pthread_cond_broadcast(&all->returned);
+	all->threads--;
+	ck_unlock(&all->lock);
 }
 
 /* Nothing has come for a while: does somebody else wait? Then this thread is not needed. */
-static bool idle(void)
+static bool idle(struct ck_callbacks *all)
 {
 	bool leave;
 
-	pthread_mutex_lock(&all.lock);
-	leave = all.waiting > 1;
+	ck_lock(&all->lock);
+	leave = all->waiting > 1;
 	if (leave) {
-		all.waiting--;
-		all.threads--;
+		all->waiting--;
+		all->threads--;
 	}
-	pthread_mutex_unlock(&all.lock);
+	ck_unlock(&all->lock);
 	return leave;
 }
 
-static void *serve(void *unused)
+static void *serve(void *client)
 {
+	struct ck_client *c = client;
 	ck_callback_next_args args = { .milliseconds = IDLE_MS };
 	ck_callback_next_res res;
 
-	(void)unused;
 	for (;;) {
 		memset(&res, 0, sizeof(res));
-		if (ck_call_aside(CK_PROC_ck_callback_next, &args, &res)) {
-			give_up();
+		if (ck_call_aside(c, CK_PROC_ck_callback_next, &args, &res)) {
+			give_up(c);
 			break;
 		}
 		args.done = res.ticket;
 		if (res.ticket)
-			run(&res);
-		else if (idle())
+			run(c, &res);
+		else if (idle(&c->objects->callbacks))
 			break;
 	}
 	return NULL;
@@ -223,84 +219,93 @@ static void *serve(void *unused)
 
 CUresult ck_callback_add(const struct ck_callback *callback, uint64_t *id)
 {
+	struct ck_client *c = ck_client_current();
+	struct ck_callbacks *all = &c->objects->callbacks;
 	CUresult err = CUDA_SUCCESS;
 
-	pthread_mutex_lock(&all.lock);
-	if (ensure_waiting() < 0)
+	ck_lock(&all->lock);
+	if (ensure_waiting(c) < 0)
 		err = CUDA_ERROR_OPERATING_SYSTEM;
-	else if (!put(callback, id))
+	else if (!put(all, callback, id))
 		err = CUDA_ERROR_OUT_OF_MEMORY;
-	pthread_mutex_unlock(&all.lock);
+	ck_unlock(&all->lock);
 	return err;
 }
 
 void ck_callback_drop(uint64_t id)
 {
-	struct entry *e;
+	struct ck_callbacks *all = callbacks();
+	struct ck_callback_entry *e;
 
-	pthread_mutex_lock(&all.lock);
-	e = find(id);
+	ck_lock(&all->lock);
+	e = find(all, id);
 	if (e) {
-		returned(&e->callback);
-		drop(e);
+		returned(all, &e->callback);
+		drop(all, e);
 	}
-	pthread_mutex_unlock(&all.lock);
+	ck_unlock(&all->lock);
 }
 
 void ck_callbacks_let_return(void)
 {
+	const struct ck_client *c = ck_client_current();
+	struct ck_callbacks *all = &c->objects->callbacks;
 	struct timespec until = ck_until(CLOCK_REALTIME, RETURN_MS * CK_NS_PER_MS);
-	int cancel = ck_cancel_lock(&all.lock);
+	int cancel = ck_lock_uncancelled(&all->lock);
 
-	all.awaited += all.added;
-	all.added = 0;
-	all.round++;
-	while (all.awaited > 0 && ck_client.state == CK_STATE_READY) {
-		if (pthread_cond_timedwait(&all.returned, &all.lock, &until) != ETIMEDOUT)
+	all->awaited += all->added;
+	all->added = 0;
+	all->round++;
+	while (all->awaited > 0 && c->state == CK_STATE_READY) {
+		if (ck_cond_timedwait(&all->returned, &all->lock, &until) != ETIMEDOUT)
 			continue;
-		all.awaited = 0;
-		all.given_up = all.round;
-		pthread_cond_broadcast(&all.returned);
+		all->awaited = 0;
+		all->given_up = all->round;
+		pthread_cond_broadcast(&all->returned);
 	}
-	ck_cancel_unlock(&all.lock, cancel);
+	ck_unlock_uncancelled(&all->lock, cancel);
 }
 
 bool ck_callback_pending(void)
 {
-	return atomic_load(&all.pending) > 0;
+	return atomic_load(&callbacks()->pending) > 0;
 }
 
 bool ck_callback_find(uint64_t id, CUhostFn *fn, void **data)
 {
-	const struct entry *e;
+	struct ck_callbacks *all = callbacks();
+	const struct ck_callback_entry *e;
 	bool found;
 
-	pthread_mutex_lock(&all.lock);
-	e = find(id);
+	ck_lock(&all->lock);
+	e = find(all, id);
 	found = e && e->callback.persistent;
 	if (found) {
 		*fn = (CUhostFn)e->callback.function;
 		*data = e->callback.data;
 	}
-	pthread_mutex_unlock(&all.lock);
+	ck_unlock(&all->lock);
 	return found;
 }
 
 CUresult ck_callback_keep(const struct ck_callback *callback, uint64_t *id)
 {
+	struct ck_client *c = ck_client_current();
+	struct ck_callbacks *all = &c->objects->callbacks;
 	const uintptr_t key[2] = { (uintptr_t)callback->function, (uintptr_t)callback->data };
 	CUresult err = CUDA_SUCCESS;
 
-	pthread_mutex_lock(&all.lock);
-	if (!all.persistent)
-		all.persistent = ck_map_create();
-	*id = all.persistent ? (uintptr_t)ck_map_find(all.persistent, key, sizeof(key)) : 0;
-	if (!*id && ensure_waiting() < 0)
+	ck_lock(&all->lock);
+	if (!all->persistent)
+		all->persistent = ck_map_create();
+	*id = all->persistent ? (uintptr_t)ck_map_find(all->persistent, key, sizeof(key)) : 0;
+	if (!*id && ensure_waiting(c) < 0)
 		err = CUDA_ERROR_OPERATING_SYSTEM;
-	else if (!*id && (!all.persistent || !put(callback, id)))
+	else if (!*id && (!all->persistent || !put(all, callback, id)))
 		err = CUDA_ERROR_OUT_OF_MEMORY;
-	else if (ck_map_insert(all.persistent, key, sizeof(key), (void *)(uintptr_t)*id) == -ENOMEM)
+	else if (ck_map_insert(all->persistent, key, sizeof(key),
+			       (void *)(uintptr_t)*id) == -ENOMEM)
 		err = CUDA_ERROR_OUT_OF_MEMORY;
-	pthread_mutex_unlock(&all.lock);
+	ck_unlock(&all->lock);
 	return err;
 }

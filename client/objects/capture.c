@@ -1,39 +1,39 @@
 /*
  * client/objects/capture.c - the captures under way, and the rules of their modes; see capture.h.
  */
-#include <pthread.h>
 #include <stdlib.h>
 
 #include "client/objects/capture.h"
 #include "client/objects/capture_list.h"
 
-_Atomic unsigned int ck_captures;
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct ck_capture *captures;
+static struct ck_captures *captures(void)
+{
+	return &ck_client_current()->objects->captures;
+}
 
 /* The capture of number @sequence if it is under way. Locked by the caller, as in what follows. */
-static struct ck_capture *find(uint64_t sequence)
+static struct ck_capture *find(const struct ck_captures *all, uint64_t sequence)
 {
-	struct ck_capture *c = captures;
+	struct ck_capture *c = all->list;
 
 	while (c && c->sequence != sequence)
 		c = c->next;
 	return sequence ? c : NULL;
 }
 
-static struct ck_capture *capture_of(const struct ck_stream *stream)
+static struct ck_capture *capture_of(const struct ck_captures *all,
+				     const struct ck_stream *stream)
 {
-	return stream ? find(atomic_load(&stream->capture)) : NULL;
+	return stream ? find(all, atomic_load(&stream->capture)) : NULL;
 }
 
 /* Work in the legacy stream waits for all others of its context but the non-blocking ones. */
-static CUresult refuse_legacy(bool lose)
+static CUresult refuse_legacy(const struct ck_captures *all, bool lose)
 {
 	const struct ck_context *context = ck_context_current();
 	CUresult err = CUDA_SUCCESS;
 
-	for (struct ck_capture *c = captures; c; c = c->next) {
+	for (struct ck_capture *c = all->list; c; c = c->next) {
 		if (c->blocking && c->context == context) {
 			c->invalid |= lose;
 			err = CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
@@ -44,68 +44,73 @@ static CUresult refuse_legacy(bool lose)
 
 bool ck_capture_has(const struct ck_stream *stream)
 {
+	struct ck_captures *all = captures();
 	bool has;
 
-	pthread_mutex_lock(&lock);
-	has = capture_of(stream) != NULL;
-	pthread_mutex_unlock(&lock);
+	ck_lock(&all->lock);
+	has = capture_of(all, stream) != NULL;
+	ck_unlock(&all->lock);
 	return has;
 }
 
 CUresult ck_capture_refuses_work(struct ck_stream *stream)
 {
+	struct ck_captures *all = captures();
 	const struct ck_capture *c;
 	CUresult err = CUDA_SUCCESS;
 
-	pthread_mutex_lock(&lock);
-	c = capture_of(stream);
+	ck_lock(&all->lock);
+	c = capture_of(all, stream);
 	if (!stream)
-		err = refuse_legacy(true);
+		err = refuse_legacy(all, true);
 	else if (c && c->invalid)
 		err = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&all->lock);
 	return err;
 }
 
 CUresult ck_capture_legacy(void)
 {
+	struct ck_captures *all = captures();
 	CUresult err;
 
-	pthread_mutex_lock(&lock);
-	err = refuse_legacy(false);
-	pthread_mutex_unlock(&lock);
+	ck_lock(&all->lock);
+	err = refuse_legacy(all, false);
+	ck_unlock(&all->lock);
 	return err;
 }
 
 CUresult ck_capture_refuses_wait(struct ck_stream *stream)
 {
+	struct ck_captures *all = captures();
 	struct ck_capture *c;
 	CUresult err = CUDA_SUCCESS;
 
-	pthread_mutex_lock(&lock);
-	c = capture_of(stream);
+	ck_lock(&all->lock);
+	c = capture_of(all, stream);
 	if (!stream) {
-		err = refuse_legacy(true);
+		err = refuse_legacy(all, true);
 	} else if (c) {
 		c->invalid = true;
 		err = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 	}
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&all->lock);
 	return err;
 }
 
 CUresult ck_capture_refuses_context(struct ck_context *context)
 {
+	struct ck_captures *all = captures();
 	CUresult err = CUDA_SUCCESS;
 
-	pthread_mutex_lock(&lock);
-	for (struct ck_capture *c = captures; c; c = c->next) {
+	ck_lock(&all->lock);
+	for (struct ck_capture *c = all->list; c; c = c->next) {
 		if (c->context == context) {
 			c->invalid = true;
 			err = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 		}
 	}
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&all->lock);
 	return err;
 }
 
@@ -122,17 +127,20 @@ static bool forbids(const struct ck_capture *c, const struct ck_thread *t)
 
 CUresult ck_capture_refuses_unsafe(void)
 {
+	struct ck_captures *all = captures();
 	const struct ck_thread *t = ck_thread();
 	CUresult err = CUDA_SUCCESS;
 
-	pthread_mutex_lock(&lock);
-	for (struct ck_capture *c = captures; c; c = c->next) {
+	if (!t)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	ck_lock(&all->lock);
+	for (struct ck_capture *c = all->list; c; c = c->next) {
 		if (forbids(c, t)) {
 			c->invalid = true;
 			err = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 		}
 	}
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&all->lock);
 	return err;
 }
 
@@ -145,6 +153,7 @@ CUresult ck_capture_refuses_question(struct ck_stream *stream)
 
 void ck_capture_record(struct ck_event *event, const struct ck_stream *stream)
 {
+	struct ck_captures *all = captures();
 	struct ck_capture *c = NULL;
 
 	event->recorded = true;
@@ -152,10 +161,10 @@ void ck_capture_record(struct ck_event *event, const struct ck_stream *stream)
 		event->capture = 0;
 		return;
 	}
-	pthread_mutex_lock(&lock);
-	c = capture_of(stream);
+	ck_lock(&all->lock);
+	c = capture_of(all, stream);
 	event->capture = c ? c->sequence : 0;
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&all->lock);
 }
 
 /* @stream, of @c or of none, waits for an event of the capture @other. */
@@ -175,136 +184,145 @@ static CUresult join(struct ck_stream *stream, struct ck_capture *c, struct ck_c
 }
 
 /* True when an event was recorded in a capture that is over or lost: it means nothing since. */
-static bool stale(const struct ck_event *event)
+static bool stale(const struct ck_captures *all, const struct ck_event *event)
 {
-	const struct ck_capture *c = find(event->capture);
+	const struct ck_capture *c = find(all, event->capture);
 
 	return event->capture && (!c || c->invalid);
 }
 
 CUresult ck_capture_join(struct ck_stream *stream, const struct ck_event *event)
 {
+	struct ck_captures *all = captures();
 	struct ck_capture *c;
 	CUresult err = CUDA_SUCCESS;
 
 	if (!ck_captures_any() && !event->capture)
 		return CUDA_SUCCESS;
-	pthread_mutex_lock(&lock);
-	c = capture_of(stream);
-	if (stale(event))
+	ck_lock(&all->lock);
+	c = capture_of(all, stream);
+	if (stale(all, event))
 		err = CUDA_ERROR_INVALID_VALUE;
 	else if (event->capture)
-		err = join(stream, c, find(event->capture));
+		err = join(stream, c, find(all, event->capture));
 	else if (c && event->recorded)
 		err = CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
 	if (c && err)
 		c->invalid = true;
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&all->lock);
 	return err;
 }
 
 CUresult ck_capture_ask(const struct ck_event *event)
 {
+	struct ck_captures *all = captures();
 	CUresult err = CUDA_SUCCESS;
 
 	if (event->capture) {
-		pthread_mutex_lock(&lock);
-		err = stale(event) ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_CAPTURED_EVENT;
+		ck_lock(&all->lock);
+		err = stale(all, event) ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_CAPTURED_EVENT;
 		if (err == CUDA_ERROR_CAPTURED_EVENT)
-			find(event->capture)->invalid = true;
-		pthread_mutex_unlock(&lock);
+			find(all, event->capture)->invalid = true;
+		ck_unlock(&all->lock);
 	}
 	return err ? err : ck_capture_unsafe();
 }
 
-static void take_out(struct ck_capture *c)
+static void take_out(struct ck_captures *all, struct ck_capture *c)
 {
-	struct ck_capture **at = &captures;
+	struct ck_capture **at = &all->list;
 
 	while (*at != c)
 		at = &(*at)->next;
 	*at = c->next;
-	atomic_fetch_sub(&ck_captures, 1);
+	atomic_fetch_sub(&all->count, 1);
 	free(c);
 }
 
 void ck_capture_lose_stream(struct ck_stream *stream)
 {
+	struct ck_captures *all = captures();
 	struct ck_capture *c;
 
-	pthread_mutex_lock(&lock);
-	c = capture_of(stream);
+	ck_lock(&all->lock);
+	c = capture_of(all, stream);
 	if (c && c->origin == stream->object.id)
-		take_out(c);
-	pthread_mutex_unlock(&lock);
+		take_out(all, c);
+	ck_unlock(&all->lock);
 }
 
 void ck_capture_spoil_stream(const struct ck_stream *stream)
 {
+	struct ck_captures *all = captures();
 	struct ck_capture *c;
 
-	pthread_mutex_lock(&lock);
-	c = capture_of(stream);
+	ck_lock(&all->lock);
+	c = capture_of(all, stream);
 	if (c)
 		c->invalid = true;
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&all->lock);
 }
 
 CUresult ck_capture_note(struct ck_stream *stream, CUstreamCaptureMode mode, bool to_graph)
 {
-	static uint64_t sequence;
-	struct ck_capture *c = calloc(1, sizeof(*c));
+	struct ck_captures *all = captures();
+	static _Atomic uint64_t last;	/* of the process: ids are never used again */
+	const struct ck_thread *t = ck_thread();
+	struct ck_capture *c = t ? calloc(1, sizeof(*c)) : NULL;
 
 	if (!c)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	*c = (struct ck_capture){
 		.origin = stream->object.id,
 		.context = stream->object.context,
-		.thread = ck_thread(),
+		.thread = t,
 		.mode = mode,
 		.to_graph = to_graph,
 		.blocking = !(stream->flags & CU_STREAM_NON_BLOCKING),
 	};
-	pthread_mutex_lock(&lock);
-	c->sequence = ++sequence;
-	c->next = captures;
-	captures = c;
+	ck_lock(&all->lock);
+	c->sequence = atomic_fetch_add(&last, 1) + 1;
+	c->next = all->list;
+	all->list = c;
 	stream->capture = c->sequence;
-	atomic_fetch_add(&ck_captures, 1);
-	pthread_mutex_unlock(&lock);
+	atomic_fetch_add(&all->count, 1);
+	ck_unlock(&all->lock);
 	return CUDA_SUCCESS;
 }
 
 bool ck_capture_find(const struct ck_stream *stream, struct ck_capture *out)
 {
+	struct ck_captures *all = captures();
 	const struct ck_capture *c;
 
-	pthread_mutex_lock(&lock);
-	c = capture_of(stream);
+	ck_lock(&all->lock);
+	c = capture_of(all, stream);
 	if (c)
 		*out = *c;
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&all->lock);
 	return c != NULL;
 }
 
 void ck_capture_forget(uint64_t sequence)
 {
+	struct ck_captures *all = captures();
 	struct ck_capture *c;
 
-	pthread_mutex_lock(&lock);
-	c = find(sequence);
+	ck_lock(&all->lock);
+	c = find(all, sequence);
 	if (c)
-		take_out(c);
-	pthread_mutex_unlock(&lock);
+		take_out(all, c);
+	ck_unlock(&all->lock);
 }
 
 void ck_capture_invalidate(uint64_t sequence)
 {
+	struct ck_captures *all = captures();
 	struct ck_capture *c;
 
-	pthread_mutex_lock(&lock);
-	c = find(sequence);
+	ck_lock(&all->lock);
+	c = find(all, sequence);
 	if (c)
 		c->invalid = true;
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&all->lock);
 }

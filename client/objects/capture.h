@@ -8,14 +8,12 @@
 #ifndef CK_CLIENT_OBJECTS_CAPTURE_H
 #define CK_CLIENT_OBJECTS_CAPTURE_H
 
-#include "client/wire/client.h"
-
-/* Captures under way in this process. */
-extern _Atomic unsigned int ck_captures;
+#include "client/objects/state.h"
 
 static inline bool ck_captures_any(void)
 {
-	return unlikely(atomic_load_explicit(&ck_captures, memory_order_acquire) != 0);
+	return unlikely(atomic_load_explicit(&ck_client_current()->objects->captures.count,
+					     memory_order_acquire) != 0);
 }
 
 /* The answers while there are captures. @stream NULL is the legacy one. */

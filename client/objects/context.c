@@ -4,15 +4,11 @@
  * The stack of current contexts (wire/thread.c) is state of this process alone; every message names the context
  * that it is for. Answers to dead and to placeholder contexts are those of driver 580 on an H200.
  */
-#include <pthread.h>
-
 #include "client/objects/context.h"
+#include "client/objects/state.h"
 #include "libcuda/local.h"
 #include "client/wire/hooks.h"
 #include "client/wire/stats.h"
-
-/* The usage counts of contexts that are not primary, and who may destroy one. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 CUresult ck_context_usable(struct ck_context **context)
 {
@@ -36,9 +32,10 @@ static inline bool enter_fast(uint64_t *ctx)
 {
 	struct ck_context *current = ck_context_current();
 
-	if (unlikely(atomic_load_explicit(&ck_client.state, memory_order_relaxed) !=
+	if (unlikely(!current ||
+		     atomic_load_explicit(&current->client->state, memory_order_relaxed) !=
 			     CK_STATE_READY ||
-		     !current || !ck_context_active(current) || current->fault || ck_stats_on))
+		     !ck_context_active(current) || current->fault || ck_stats_on))
 		return false;
 	*ctx = current->object.id;
 	return true;
@@ -110,7 +107,7 @@ uint64_t ck_context_number(void)
 	uint64_t number = atomic_fetch_add(&last, 1) + 1;
 
 	if (number > 1)		/* no order between the streams of two contexts */
-		ck_client.unordered_streams = true;
+		ck_client_current()->unordered_streams = true;
 	return number;
 }
 
@@ -142,6 +139,8 @@ void ck_context_forget(struct ck_context *context)
 static CUresult create(CUcontext *pctx, unsigned int flags, CUdevice dev)
 {
 	CUresult err = ck_session_check();
+	struct ck_client *c = ck_client_current();
+	const struct ck_thread *t;
 	struct ck_context *context;
 	struct ck_gpu *gpu;
 
@@ -152,7 +151,8 @@ static CUresult create(CUcontext *pctx, unsigned int flags, CUdevice dev)
 	gpu = ck_gpu(dev);
 	if (!gpu)
 		return CUDA_ERROR_INVALID_DEVICE;
-	if (ck_thread()->depth == CK_CONTEXT_STACK)
+	t = ck_thread();
+	if (!t || t->depth == CK_CONTEXT_STACK)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	context = ck_object_new(CK_OBJECT_CONTEXT, NULL);
 	if (!context)
@@ -162,6 +162,7 @@ static CUresult create(CUcontext *pctx, unsigned int flags, CUdevice dev)
 		ck_object_free(context);
 		return err;
 	}
+	context->client = c;
 	context->device = dev;
 	context->flags = flags;
 	context->retained = 1;
@@ -206,14 +207,14 @@ static CUresult drop(struct ck_context *context, unsigned int count)
 	CUresult err = CUDA_SUCCESS;
 	bool last = false;
 
-	pthread_mutex_lock(&lock);
+	ck_lock(&context->client->objects->usage_lock);
 	if (context->retained == 0) {
 		err = CUDA_ERROR_CONTEXT_IS_DESTROYED;
 	} else {
 		context->retained -= ck_min(count, context->retained);
 		last = context->retained == 0;
 	}
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&context->client->objects->usage_lock);
 	if (!last)
 		return err;
 	ck_local_forget((CUcontext)context); /* the destructors may still use the context */
@@ -250,9 +251,9 @@ CK_EXPORT CUresult cuCtxAttach(CUcontext *pctx, unsigned int flags)
 	if (context->primary) {
 		err = cuDevicePrimaryCtxRetain(pctx, context->device);
 	} else {
-		pthread_mutex_lock(&lock);
+		ck_lock(&context->client->objects->usage_lock);
 		context->retained++;
-		pthread_mutex_unlock(&lock);
+		ck_unlock(&context->client->objects->usage_lock);
 		*pctx = (CUcontext)context;
 	}
 	return err;

@@ -55,7 +55,7 @@ static const CUdevice_attribute refused[] = {
 #undef NO
 };
 
-/* --- from the server's reply to ck_client.gpus */
+/* --- from the server's reply to the session's gpus */
 
 static int attribute_of(const ck_device *facts, CUdevice_attribute attribute)
 {
@@ -66,9 +66,9 @@ static int attribute_of(const ck_device *facts, CUdevice_attribute attribute)
 	return 0;
 }
 
-static CUresult gpu_build(struct ck_gpu *gpu, int ordinal, int server_ordinal)
+static CUresult gpu_build(struct ck_client *c, struct ck_gpu *gpu, int ordinal, int server_ordinal)
 {
-	const ck_device *facts = &ck_client.hello.devices.devices_val[server_ordinal];
+	const ck_device *facts = &c->hello.devices.devices_val[server_ordinal];
 	int *values = calloc(CK_ATTRIBUTE_END, sizeof(*values));
 	bool *has = calloc(CK_ATTRIBUTE_END, sizeof(*has));
 
@@ -95,13 +95,14 @@ static CUresult gpu_build(struct ck_gpu *gpu, int ordinal, int server_ordinal)
 	gpu->facts = facts;
 	gpu->attributes = values;
 	gpu->has_attribute = has;
+	gpu->primary->client = c;
 	gpu->primary->device = ordinal;
 	gpu->primary->primary = true;
 	return CUDA_SUCCESS;
 }
 
 /* Indices of the devices to show, in @chosen; how many, or -1: one is named twice. */
-static int choose(int *chosen, int count)
+static int choose(const struct ck_client *c, int *chosen, int count)
 {
 	const char *list = ck_env_string("CUDA_VISIBLE_DEVICES");
 	struct ck_visible_device *devices = calloc((size_t)count + 1, sizeof(*devices));
@@ -109,7 +110,7 @@ static int choose(int *chosen, int count)
 	int n = 0;
 
 	for (int i = 0; devices && i < count; i++) {
-		const ck_device *facts = &ck_client.hello.devices.devices_val[i];
+		const ck_device *facts = &c->hello.devices.devices_val[i];
 
 		memcpy(devices[i].uuid, facts->uuid, sizeof(devices[i].uuid));
 		memcpy(devices[i].mig_uuid, facts->uuid_v2, sizeof(devices[i].mig_uuid));
@@ -129,32 +130,34 @@ static int choose(int *chosen, int count)
 	return n;
 }
 
-CUresult ck_devices_build(void)
+CUresult ck_devices_build(struct ck_client *c)
 {
-	int count = (int)ck_client.hello.devices.devices_len, n;
+	int count = (int)c->hello.devices.devices_len, n;
 	int *chosen = calloc((size_t)count + 1, sizeof(*chosen));
 	CUresult err = CUDA_SUCCESS;
 	struct ck_gpu *gpus;
 
 	if (!chosen)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	n = choose(chosen, count);
+	n = choose(c, chosen, count);
 	gpus = n < 0 ? NULL : calloc((size_t)n + 1, sizeof(*gpus));
 	if (!gpus)
 		err = n < 0 ? CUDA_ERROR_INVALID_DEVICE : CUDA_ERROR_OUT_OF_MEMORY;
 	for (int i = 0; i < n && !err; i++)
-		err = gpu_build(&gpus[i], i, chosen[i]);
+		err = gpu_build(c, &gpus[i], i, chosen[i]);
 	free(chosen);
 	if (err)
 		return err;
-	ck_client.gpus = gpus;
-	ck_client.gpu_count = n;
+	c->gpus = gpus;
+	c->gpu_count = n;
 	return CUDA_SUCCESS;
 }
 
 struct ck_gpu *ck_gpu(CUdevice device)
 {
-	return device >= 0 && device < ck_client.gpu_count ? &ck_client.gpus[device] : NULL;
+	const struct ck_client *c = ck_client_current();
+
+	return device >= 0 && device < c->gpu_count ? &c->gpus[device] : NULL;
 }
 
 CUresult ck_device_id(CUdevice device, int *server_ordinal)
@@ -198,7 +201,7 @@ CK_EXPORT CUresult cuDeviceGetCount(int *count)
 		return err;
 	if (!count)
 		return CUDA_ERROR_INVALID_VALUE;
-	*count = ck_client.gpu_count;
+	*count = ck_client_current()->gpu_count;
 	return CUDA_SUCCESS;
 }
 
@@ -365,8 +368,8 @@ CK_EXPORT CUresult cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId)
 		return err;
 	if (!dev || !pciBusId || !pci_parse(pciBusId, &domain, &bus, &device))
 		return CUDA_ERROR_INVALID_VALUE;
-	for (int i = 0; i < ck_client.gpu_count; i++) {
-		const int *a = ck_client.gpus[i].attributes;
+	for (int i = 0; i < ck_client_current()->gpu_count; i++) {
+		const int *a = ck_client_current()->gpus[i].attributes;
 
 		if (a[CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID] == domain &&
 		    a[CU_DEVICE_ATTRIBUTE_PCI_BUS_ID] == bus &&
@@ -382,8 +385,8 @@ CK_EXPORT CUresult cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId)
 
 static bool p2p_find(int src, int dst, int attribute, int *value)
 {
-	for (u_int i = 0; i < ck_client.hello.p2p.p2p_len; i++) {
-		const ck_p2p *p = &ck_client.hello.p2p.p2p_val[i];
+	for (u_int i = 0; i < ck_client_current()->hello.p2p.p2p_len; i++) {
+		const ck_p2p *p = &ck_client_current()->hello.p2p.p2p_val[i];
 
 		if (p->src == src && p->dst == dst && p->attribute == attribute) {
 			*value = p->value;

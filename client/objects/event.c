@@ -5,25 +5,15 @@
  * Threads may record an event while others ask for it. A record counts its version up twice, before
  * and behind its message: an answer is kept only if it belongs to the version that is there then.
  */
-#include <pthread.h>
-
 #include "client/objects/capture.h"
+#include "client/objects/state.h"
 #include "client/wire/client.h"
 #include "client/wire/status.h"
 #include "rpc/status.h"
 
 #define RECORDS_BITS 32		/* of a version; above is what tells the event from all others */
-#define KEPT 64			/* times between events */
 
-/* The time between two records stays: a few answers are kept. */
-struct elapsed {
-	uint64_t start, end;	/* versions */
-	float milliseconds;
-};
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct elapsed kept[KEPT];
-static _Atomic uint64_t events;
+static _Atomic uint64_t events;		/* of the process: no version is used again */
 
 CUresult ck_event_id(CUevent handle, uint64_t *id)
 {
@@ -184,7 +174,7 @@ static CUresult enter(CUevent handle, uint64_t *ctx, struct ck_event **e)
 static CUresult ask(uint64_t ctx, struct ck_event *e, uint64_t version)
 {
 	bool ours = is_ours(e, version);
-	uint64_t number = ours ? ck_status_number(e->object.id) : 0;
+	uint64_t number = ours ? ck_status_number(e->object.context->client, e->object.id) : 0;
 	unsigned int state = CK_ASKED_BUSY;
 	CUresult err = ck_wire_ck_event_ask(ctx, e->object.id, number, &state);
 
@@ -193,7 +183,7 @@ static CUresult ask(uint64_t ctx, struct ck_event *e, uint64_t version)
 	if (ours && state == CK_ASKED_DONE)
 		e->done = version;
 	if (ours && state == CK_ASKED_WATCHED)
-		ck_status_watched(&e->watch, version, number);
+		ck_status_watched(e->object.context->client, &e->watch, version, number);
 	return state == CK_ASKED_DONE ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
@@ -210,7 +200,7 @@ CK_EXPORT CUresult cuEventQuery(CUevent hEvent)
 		return ask(ctx, e, version);
 	if (e->done == version || was_waited(e, version))
 		return CUDA_SUCCESS;
-	switch (ck_status_look(&e->watch, version)) {
+	switch (ck_status_look(e->object.context->client, &e->watch, version)) {
 	case CK_STATUS_DONE:
 		e->done = version;
 		return CUDA_SUCCESS;
@@ -241,36 +231,39 @@ CK_EXPORT CUresult cuEventSynchronize(CUevent hEvent)
 	return err;
 }
 
-static struct elapsed *place(uint64_t start, uint64_t end)
+static struct ck_elapsed *place(struct ck_objects *objects, uint64_t start, uint64_t end)
 {
-	return &kept[((start >> RECORDS_BITS) * 31 + (end >> RECORDS_BITS)) % KEPT];
+	uint64_t mixed = (start >> RECORDS_BITS) * 31 + (end >> RECORDS_BITS);
+
+	return &objects->elapsed[mixed % CK_ELAPSED_KEPT];
 }
 
-static bool elapsed_find(struct elapsed *e)
+static bool elapsed_find(struct ck_objects *objects, struct ck_elapsed *e)
 {
-	const struct elapsed *at = place(e->start, e->end);
+	const struct ck_elapsed *at = place(objects, e->start, e->end);
 	bool found;
 
-	pthread_mutex_lock(&lock);
+	ck_lock(&objects->elapsed_lock);
 	found = at->start == e->start && at->end == e->end;
 	if (found)
 		*e = *at;
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&objects->elapsed_lock);
 	return found;
 }
 
-static void elapsed_keep(const struct elapsed *e)
+static void elapsed_keep(struct ck_objects *objects, const struct ck_elapsed *e)
 {
-	pthread_mutex_lock(&lock);
-	*place(e->start, e->end) = *e;
-	pthread_mutex_unlock(&lock);
+	ck_lock(&objects->elapsed_lock);
+	*place(objects, e->start, e->end) = *e;
+	ck_unlock(&objects->elapsed_lock);
 }
 
 CK_EXPORT CUresult cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEnd)
 {
 	struct ck_event *start = ck_object_check(hStart, CK_OBJECT_EVENT);
 	struct ck_event *end = ck_object_check(hEnd, CK_OBJECT_EVENT);
-	struct elapsed e;
+	struct ck_objects *objects = ck_client_current()->objects;
+	struct ck_elapsed e;
 	uint64_t ctx;
 	bool ours;
 	CUresult err = ck_enter_any(&ctx);
@@ -281,15 +274,15 @@ CK_EXPORT CUresult cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, C
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!start || !end)
 		return CUDA_ERROR_INVALID_HANDLE;
-	e = (struct elapsed){ .start = start->version, .end = end->version };
+	e = (struct ck_elapsed){ .start = start->version, .end = end->version };
 	ours = is_ours(start, e.start) && is_ours(end, e.end);
-	if (!ours || !elapsed_find(&e))
+	if (!ours || !elapsed_find(objects, &e))
 		err = ck_wire_cuEventElapsedTime_v2(ctx, &e.milliseconds, start->object.id,
 						    end->object.id);
 	if (err)
 		return err;
 	*pMilliseconds = e.milliseconds;
 	if (ours)
-		elapsed_keep(&e);
+		elapsed_keep(objects, &e);
 	return CUDA_SUCCESS;
 }

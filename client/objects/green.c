@@ -163,6 +163,7 @@ static CUresult convert(struct ck_green *green)
 		ck_object_free(context);
 		return err;
 	}
+	context->client = ck_gpu(green->device)->primary->client;
 	context->device = green->device;
 	context->green = green;
 	context->retained = 1;
@@ -211,7 +212,7 @@ CK_EXPORT CUresult cuGreenCtxStreamCreate(CUstream *phStream, CUgreenCtx greenCt
 	s->priority = priority;
 	s->green = greenCtx;
 	s->born = ck_command_last();
-	ck_client.unordered_streams = true;
+	s->object.context->client->unordered_streams = true;
 	err = ck_wire_cuGreenCtxStreamCreate(0, s->object.id, green->object.id, flags, priority);
 	if (err)
 		ck_object_free(s);

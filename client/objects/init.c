@@ -1,49 +1,39 @@
 /*
  * client/objects/init.c - cuInit, and the version, which may be asked for before it.
  */
-#include <pthread.h>
-
-#include "client/wire/client.h"
-#include "client/wire/hooks.h"
-
-static pthread_mutex_t devices_lock = PTHREAD_MUTEX_INITIALIZER; /* building ck_client.gpus, once */
-
-static void in_child(void)
-{
-	pthread_mutex_init(&devices_lock, NULL);
-}
-CK_ON_FORK(in_child);
+#include "client/objects/state.h"
 
 /* Read CUDA_VISIBLE_DEVICES here, not when NVML or cuDriverGetVersion connected. */
 CK_EXPORT CUresult cuInit(unsigned int flags)
 {
+	struct ck_client *c = ck_client_current();
 	CUresult err;
 
 	if (flags != 0)
 		return CUDA_ERROR_INVALID_VALUE;
-	err = ck_session_open();
+	err = ck_session_open(c);
 	if (err)
 		return err;
-	pthread_mutex_lock(&devices_lock);
-	if (!ck_client.gpus)
-		err = ck_devices_build();
-	if (!err && ck_client.gpu_count == 0)
+	ck_lock(&c->objects->devices_lock);
+	if (!c->gpus)
+		err = ck_devices_build(c);
+	if (!err && c->gpu_count == 0)
 		err = CUDA_ERROR_NO_DEVICE;
 	if (!err)
-		ck_client.initialized = true;
-	pthread_mutex_unlock(&devices_lock);
+		c->initialized = true;
+	ck_unlock(&c->objects->devices_lock);
 	return err;
 }
 
 /* Works before cuInit: the version is the server's, so this may be what connects. */
 CK_EXPORT CUresult cuDriverGetVersion(int *driverVersion)
 {
+	struct ck_client *c = ck_client_current();
 	CUresult err;
 
 	if (!driverVersion)
 		return CUDA_ERROR_INVALID_VALUE;
-	err = ck_client.driver_version ? CUDA_SUCCESS : ck_session_open();
-	*driverVersion = ck_client.driver_version ? ck_client.driver_version :
-						    CK_CUDA_VERSION_ON_TABLE;
-	return ck_client.driver_version || err != CUDA_ERROR_NOT_INITIALIZED ? CUDA_SUCCESS : err;
+	err = c->driver_version ? CUDA_SUCCESS : ck_session_open(c);
+	*driverVersion = c->driver_version ? c->driver_version : CK_CUDA_VERSION_ON_TABLE;
+	return c->driver_version || err != CUDA_ERROR_NOT_INITIALIZED ? CUDA_SUCCESS : err;
 }

@@ -11,7 +11,9 @@
 
 CUresult ck_libcuda_context(CUcontext handle, CUcontext *context)
 {
-	if (atomic_load_explicit(&ck_client.state, memory_order_relaxed) == CK_STATE_EXITING)
+	const struct ck_client *c = ck_client_current();
+
+	if (atomic_load_explicit(&c->state, memory_order_relaxed) == CK_STATE_EXITING)
 		return CUDA_ERROR_DEINITIALIZED;
 	if (!handle || handle == (CUcontext)-1)
 		*context = (CUcontext)ck_context_current();
@@ -79,7 +81,9 @@ bool ck_libcuda_inside(bool inside)
 
 int ck_libcuda_version(void)
 {
-	return ck_client.driver_version ? ck_client.driver_version : CK_CUDA_VERSION_ON_TABLE;
+	const struct ck_client *c = ck_client_current();
+
+	return c->driver_version ? c->driver_version : CK_CUDA_VERSION_ON_TABLE;
 }
 
 /* Programs ask for addresses before they call anything, so the counting begins here. */

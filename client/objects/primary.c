@@ -8,17 +8,14 @@
  * A reset ends the context and leaves the usage count alone, as driver 580 does: who retained it
  * may release it afterwards, and the next retain brings it to life again.
  */
-#include <pthread.h>
-
 #include "client/objects/context.h"
+#include "client/objects/state.h"
 #include "libcuda/local.h"
 
-/*
- * Held while messages of a context's life are sent, so that the server sees them in the order
- * in which they take effect here: it comes before the command lock. Never held while destructors of
- * the application's libraries run, which take locks of their own.
- */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct ck_mutex *lock_of(const struct ck_gpu *gpu)
+{
+	return &gpu->primary->client->objects->primary_lock;
+}
 
 static CUresult begin(CUdevice dev, struct ck_gpu **gpu)
 {
@@ -58,7 +55,7 @@ CK_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
 		return err;
 	if (!pctx)
 		return CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_lock(&lock);
+	ck_lock(lock_of(gpu));
 	if (!ck_context_active(gpu->primary)) {
 		err = ck_wire_ck_primary_retain(0, gpu->primary->object.id, gpu->server_ordinal);
 		if (!err)
@@ -68,7 +65,7 @@ CK_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
 		gpu->primary->retained++;
 		*pctx = (CUcontext)gpu->primary;
 	}
-	pthread_mutex_unlock(&lock);
+	ck_unlock(lock_of(gpu));
 	return err;
 }
 
@@ -80,22 +77,22 @@ CK_EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev)
 
 	if (err)
 		return err;
-	pthread_mutex_lock(&lock);
+	ck_lock(lock_of(gpu));
 	if (gpu->primary->retained == 0)
 		err = CUDA_ERROR_INVALID_CONTEXT;
 	else
 		last = --gpu->primary->retained == 0 && ck_context_active(gpu->primary);
-	pthread_mutex_unlock(&lock);
+	ck_unlock(lock_of(gpu));
 	if (!last)
 		return err;
 	ck_local_forget((CUcontext)gpu->primary);
-	pthread_mutex_lock(&lock);
+	ck_lock(lock_of(gpu));
 	/* another thread, or a destructor, may have retained it in between */
 	if (gpu->primary->retained == 0 && ck_context_active(gpu->primary)) {
 		deactivate(gpu);
 		err = ck_wire_ck_primary_release(0, gpu->primary->object.id, gpu->server_ordinal);
 	}
-	pthread_mutex_unlock(&lock);
+	ck_unlock(lock_of(gpu));
 	return err;
 }
 
@@ -107,14 +104,14 @@ CK_EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev)
 	if (err)
 		return err;
 	ck_local_forget((CUcontext)gpu->primary);
-	pthread_mutex_lock(&lock);
+	ck_lock(lock_of(gpu));
 	gpu->primary_flags = CU_CTX_SCHED_AUTO;
 	gpu->primary->flags = CU_CTX_SCHED_AUTO;
 	if (ck_context_active(gpu->primary)) {
 		deactivate(gpu);
 		err = ck_wire_ck_primary_reset(0, gpu->primary->object.id, gpu->server_ordinal);
 	}
-	pthread_mutex_unlock(&lock);
+	ck_unlock(lock_of(gpu));
 	return err;
 }
 
@@ -127,10 +124,10 @@ CK_EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags,
 		return err;
 	if (!flags || !active)
 		return CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_lock(&lock);
+	ck_lock(lock_of(gpu));
 	*flags = gpu->primary_flags;
 	*active = ck_context_active(gpu->primary);
-	pthread_mutex_unlock(&lock);
+	ck_unlock(lock_of(gpu));
 	return CUDA_SUCCESS;
 }
 
@@ -143,11 +140,11 @@ CK_EXPORT CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned int flag
 		return err;
 	if (!ck_context_flags_valid(flags))
 		return CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_lock(&lock);
+	ck_lock(lock_of(gpu));
 	gpu->primary_flags = flags;
 	if (ck_context_active(gpu->primary))
 		gpu->primary->flags = flags | CU_CTX_MAP_HOST;
 	err = ck_wire_ck_primary_flags(0, gpu->server_ordinal, flags);
-	pthread_mutex_unlock(&lock);
+	ck_unlock(lock_of(gpu));
 	return err;
 }

@@ -22,6 +22,8 @@ static CUresult own_stream(struct ck_stream **out)
 
 	if (!ctx)
 		return CUDA_ERROR_INVALID_CONTEXT;
+	if (!t)
+		return CUDA_ERROR_OUT_OF_MEMORY;
 	for (unsigned int i = 0; i < t->own_stream_count; i++) {
 		struct ck_stream *s = ck_object_check(t->own_streams[i], CK_OBJECT_STREAM);
 
@@ -43,9 +45,15 @@ static CUresult own_stream(struct ck_stream **out)
 
 CUresult ck_stream_from(CUstream handle, struct ck_stream **stream)
 {
+	const struct ck_thread *t;
+
 	*stream = NULL;
-	if (!handle)
-		handle = ck_thread()->default_stream;
+	if (!handle) {
+		t = ck_thread();
+		if (unlikely(!t))
+			return CUDA_ERROR_OUT_OF_MEMORY;
+		handle = t->default_stream;
+	}
 	if (!handle || handle == CU_STREAM_LEGACY)
 		return CUDA_SUCCESS;
 	if (handle == CU_STREAM_PER_THREAD)
@@ -161,7 +169,7 @@ CK_EXPORT CUresult cuStreamCreateWithPriority(CUstream *phStream, unsigned int f
 	s->flags = flags;
 	s->born = ck_command_last();
 	if (flags & CU_STREAM_NON_BLOCKING)
-		ck_client.unordered_streams = true;
+		ctx->client->unordered_streams = true;
 	s->priority = priority > low ? low : priority < high ? high : priority;
 	err = ck_wire_cuStreamCreateWithPriority(ctx->object.id, s->object.id, flags, priority);
 	if (err)
@@ -221,7 +229,7 @@ CK_EXPORT CUresult cuStreamSynchronize(CUstream hStream)
 /* A call that also has the server watch for the end of what is in the stream now. */
 static CUresult ask(struct ck_context *ctx, struct ck_stream *s, uint64_t last)
 {
-	uint64_t number = ck_status_number(s ? s->object.id : ctx->object.id);
+	uint64_t number = ck_status_number(ctx->client, s ? s->object.id : ctx->object.id);
 	unsigned int state = CK_ASKED_BUSY;
 	CUresult err = ck_wire_ck_stream_ask(ctx->object.id, s ? s->object.id : 0, number, &state);
 
@@ -230,7 +238,7 @@ static CUresult ask(struct ck_context *ctx, struct ck_stream *s, uint64_t last)
 	if (state == CK_ASKED_DONE)
 		atomic_store(s ? &s->done : &ctx->legacy_done, last);
 	if (state == CK_ASKED_WATCHED)
-		ck_status_watched(s ? &s->watch : &ctx->legacy_watch, last, number);
+		ck_status_watched(ctx->client, s ? &s->watch : &ctx->legacy_watch, last, number);
 	return state == CK_ASKED_DONE ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
@@ -245,7 +253,7 @@ CK_EXPORT CUresult cuStreamQuery(CUstream hStream)
 		err = ck_capture_question(s);
 	if (err || ck_stream_idle(ctx, s) || (s ? s->done : ctx->legacy_done) == last)
 		return err;
-	switch (ck_status_look(s ? &s->watch : &ctx->legacy_watch, last)) {
+	switch (ck_status_look(ctx->client, s ? &s->watch : &ctx->legacy_watch, last)) {
 	case CK_STATUS_DONE:
 		atomic_store(s ? &s->done : &ctx->legacy_done, last);
 		return CUDA_SUCCESS;

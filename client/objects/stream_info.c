@@ -9,7 +9,10 @@ static CUresult stream_of(CUstream handle, struct ck_stream **s)
 {
 	CUresult err = ck_session_check();
 
-	return err ? err : ck_stream_from(handle, s);
+	if (!err)
+		err = ck_stream_from(handle, s);
+	/* the default stream is that of the current context */
+	return err || *s || ck_context_current() ? err : CUDA_ERROR_INVALID_CONTEXT;
 }
 
 CK_EXPORT CUresult cuStreamGetFlags(CUstream hStream, unsigned int *flags)

@@ -24,7 +24,8 @@ CK_LOG_DEFINE("client");
 
 #define UNIT ((uint64_t)2 << 20)	/* drivers map device memory in such pages */
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+/* Of the process, whatever its sessions: its address space is one. */
+static struct ck_mutex claimed_lock = CK_MUTEX(CK_RANK_CLAIMED);
 static struct ck_ranges *claimed;
 
 /* Reserve [lo, hi), none of which is claimed. Old kernels take the address for a hint only. */
@@ -49,7 +50,7 @@ bool ck_address_claim(uint64_t address, size_t size)
 	uint64_t hi = (address + size + UNIT - 1) & ~(UNIT - 1);
 	bool clear = true;
 
-	pthread_mutex_lock(&lock);
+	ck_lock(&claimed_lock);
 	if (!claimed)
 		claimed = ck_ranges_create();
 	while (clear && claimed && lo < hi) {
@@ -60,7 +61,7 @@ bool ck_address_claim(uint64_t address, size_t size)
 			clear = reserve(lo, gap);
 		lo = next;
 	}
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&claimed_lock);
 	if (!clear)
 		ck_debug("device memory at 0x%llx is in the way of this process",
 			 (unsigned long long)address);
@@ -75,7 +76,7 @@ void ck_address_release(uint64_t address, size_t size)
 
 	if ((address | size) & (UNIT - 1))
 		return;
-	pthread_mutex_lock(&lock);
+	ck_lock(&claimed_lock);
 	while (claimed && lo < end && (r = ck_ranges_overlap(claimed, lo, end)) != NULL) {
 		uint64_t first = r->lo, next = r->hi;
 
@@ -85,5 +86,5 @@ void ck_address_release(uint64_t address, size_t size)
 		munmap((void *)(uintptr_t)first, next - first);
 		ck_ranges_remove(claimed, first, NULL);
 	}
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&claimed_lock);
 }

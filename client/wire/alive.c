@@ -22,102 +22,89 @@ CK_LOG_DEFINE("client");
 
 #define PATIENCE_NS 4000000000 /* with the second that passes before the server is asked: 5 s */
 
-static struct {
-	pthread_mutex_t lock;
-	pthread_cond_t asked;
-	bool running, wanted;
-} all = { .lock = PTHREAD_MUTEX_INITIALIZER, .asked = PTHREAD_COND_INITIALIZER };
-
 /* Of the thread that asks. */
 static __thread bool asks __attribute__((tls_model("initial-exec")));
-static uint64_t since;
-static bool told;
 
-static void overdue(void)
+static void overdue(struct ck_client *c)
 {
-	if (told || ck_now_ns() - since < PATIENCE_NS || ck_client.state != CK_STATE_READY)
+	struct ck_suspicion *s = &c->suspicion;
+
+	if (s->told || ck_now_ns() - s->since < PATIENCE_NS || c->state != CK_STATE_READY)
 		return;
-	told = true;
-	ck_warn("server %s has not responded for 5 s, still waiting", ck_session_server());
+	s->told = true;
+	ck_warn("server %s has not responded for 5 s, still waiting", ck_session_server(c));
 }
 
-static void answered(void)
+static void answered(struct ck_client *c)
 {
-	if (told && ck_client.state == CK_STATE_READY)
-		ck_warn("server %s responds again", ck_session_server());
-	told = false;
+	if (c->suspicion.told && c->state == CK_STATE_READY)
+		ck_warn("server %s responds again", ck_session_server(c));
+	c->suspicion.told = false;
 }
 
-static void wait_for_suspicion(void)
+static void wait_for_suspicion(struct ck_suspicion *s)
 {
-	pthread_mutex_lock(&all.lock);
-	while (!all.wanted)
-		pthread_cond_wait(&all.asked, &all.lock);
-	pthread_mutex_unlock(&all.lock);
+	ck_lock(&s->lock);
+	while (!s->wanted)
+		ck_cond_wait(&s->asked, &s->lock);
+	ck_unlock(&s->lock);
 }
 
-static void suspicion_settled(void)
+static void suspicion_settled(struct ck_suspicion *s)
 {
-	pthread_mutex_lock(&all.lock);
-	all.wanted = false;
-	pthread_mutex_unlock(&all.lock);
+	ck_lock(&s->lock);
+	s->wanted = false;
+	ck_unlock(&s->lock);
 }
 
 /* A lane that cannot be had, or breaks, says nothing of the session, whose calls find out for themselves. */
-static void *ask(void *unused)
+static void *ask(void *client)
 {
 	struct ck_exchange ping = { .proc = CK_PING, .xdr_args = ck_code_nothing,
 				    .xdr_res = ck_code_nothing };
+	struct ck_client *c = client;
 	struct ck_lane *lane = NULL;
 
-	(void)unused;
 	asks = true;
-	while (ck_client.state == CK_STATE_READY) {
+	while (c->state == CK_STATE_READY) {
 		int ret = 0;
 
-		wait_for_suspicion();
-		since = ck_now_ns();
+		wait_for_suspicion(&c->suspicion);
+		c->suspicion.since = ck_now_ns();
 		if (!lane)
-			ret = ck_lane_take(&lane);
+			ret = ck_lane_take(c, &lane);
 		if (ret == 0)
 			ret = ck_lane_exchange(lane, &ping);
 		if (ret == 0)
-			answered();
+			answered(c);
 		else if (lane)
 			ck_lane_destroy(lane);
 		if (ret < 0)
 			lane = NULL;
-		suspicion_settled();
+		suspicion_settled(&c->suspicion);
 	}
 	if (lane)
 		ck_lane_destroy(lane);
 	return NULL;
 }
 
-static void suspect(void)
+static void suspect(struct ck_client *c)
 {
+	struct ck_suspicion *s = &c->suspicion;
 	int cancel;
 
 	if (asks) {
-		overdue();
+		overdue(c);
 		return;
 	}
-	if (ck_client.state != CK_STATE_READY)
+	if (c->state != CK_STATE_READY)
 		return;
-	cancel = ck_cancel_lock(&all.lock);
-	if (!all.running)
-		all.running = ck_thread_start(ask, NULL) == 0;
-	if (!all.wanted)
-		pthread_cond_signal(&all.asked);
-	all.wanted = true;
-	ck_cancel_unlock(&all.lock, cancel);
+	cancel = ck_lock_uncancelled(&s->lock);
+	if (!s->running)
+		s->running = ck_thread_start(ask, c) == 0;
+	if (!s->wanted)
+		pthread_cond_signal(&s->asked);
+	s->wanted = true;
+	ck_unlock_uncancelled(&s->lock, cancel);
 }
 CK_ON_QUIET(suspect);
-
-static void in_child(void)
-{
-	pthread_mutex_init(&all.lock, NULL);
-	pthread_cond_init(&all.asked, NULL);
-	all.running = all.wanted = told = false;
-}
-CK_ON_FORK(in_child);

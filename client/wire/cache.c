@@ -11,12 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/wire/stub.h"
+#include "client/wire/client.h"
 #include "util/map.h"
 
-static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
-static struct ck_map *map;
-static uint64_t changes;	/* how often something was forgotten; under the lock */
 static __thread uint64_t asked __attribute__((tls_model("initial-exec"))); /* changes at a miss */
 
 struct answer {
@@ -26,43 +23,46 @@ struct answer {
 
 bool ck_cache_get(const void *key, size_t key_size, void *value, size_t value_size)
 {
+	struct ck_answers *all = &ck_client_current()->answers;
 	const struct answer *a;
 
-	pthread_rwlock_rdlock(&lock);
-	a = map ? ck_map_find(map, key, key_size) : NULL;
+	pthread_rwlock_rdlock(&all->lock);
+	a = all->map ? ck_map_find(all->map, key, key_size) : NULL;
 	if (a && a->size == value_size)
 		memcpy(value, a->bytes, value_size);
 	else
 		a = NULL;
-	asked = changes;
-	pthread_rwlock_unlock(&lock);
+	asked = all->changes;
+	pthread_rwlock_unlock(&all->lock);
 	return a != NULL;
 }
 
 void ck_cache_put(const void *key, size_t key_size, const void *value, size_t value_size)
 {
+	struct ck_answers *all = &ck_client_current()->answers;
 	struct answer *a = malloc(sizeof(*a) + value_size);
 
 	if (!a)
 		return;
 	a->size = value_size;
 	memcpy(a->bytes, value, value_size);
-	pthread_rwlock_wrlock(&lock);
-	if (!map)
-		map = ck_map_create();
-	if (!map || asked != changes || ck_map_insert(map, key, key_size, a) < 0)
+	pthread_rwlock_wrlock(&all->lock);
+	if (!all->map)
+		all->map = ck_map_create();
+	if (!all->map || asked != all->changes || ck_map_insert(all->map, key, key_size, a) < 0)
 		free(a);
-	pthread_rwlock_unlock(&lock);
+	pthread_rwlock_unlock(&all->lock);
 }
 
 /* Keys are words: procedure, context, then arguments; ids are never small numbers. */
 void ck_cache_forget(uint64_t id)
 {
+	struct ck_answers *all = &ck_client_current()->answers;
 	struct ck_map_iter it = CK_MAP_ITER_INIT;
 
-	pthread_rwlock_wrlock(&lock);
-	changes++;
-	while (map && ck_map_next(map, &it)) {
+	pthread_rwlock_wrlock(&all->lock);
+	all->changes++;
+	while (all->map && ck_map_next(all->map, &it)) {
 		const uint64_t *words = it.key;
 		bool about = false;
 
@@ -70,21 +70,22 @@ void ck_cache_forget(uint64_t id)
 			about |= words[i] == id;
 		if (about) {
 			free(it.value);
-			ck_map_remove(map, it.key, it.key_size);
+			ck_map_remove(all->map, it.key, it.key_size);
 		}
 	}
-	pthread_rwlock_unlock(&lock);
+	pthread_rwlock_unlock(&all->lock);
 }
 
 void ck_cache_clear(void)
 {
+	struct ck_answers *all = &ck_client_current()->answers;
 	struct ck_map_iter it = CK_MAP_ITER_INIT;
 
-	pthread_rwlock_wrlock(&lock);
-	changes++;
-	while (map && ck_map_next(map, &it))
+	pthread_rwlock_wrlock(&all->lock);
+	all->changes++;
+	while (all->map && ck_map_next(all->map, &it))
 		free(it.value);
-	ck_map_destroy(map);
-	map = NULL;
-	pthread_rwlock_unlock(&lock);
+	ck_map_destroy(all->map);
+	all->map = NULL;
+	pthread_rwlock_unlock(&all->lock);
 }

@@ -1,9 +1,10 @@
 /*
- * client/wire/client.h - the shim's state and the services its files give each other.
+ * client/wire/client.h - the state of a session and the services its files give each other.
  *
- * One process, one session. Locks, outermost first: pages (pages.c), windows (stage.c), pinned
- * memory (pinned.c), session lock (set-up, lanes), command lock (command.c), context lock
- * (context.c), object lock (object.c), allocation lock (allocation.c).
+ * A session is one struct ck_client. What the files of a folder keep of it is in the folder's
+ * state.h: wire/state.h is part of the structure, the higher folders' parts hang on it. The locks,
+ * outermost first, are listed in wire/locks.h. A function that is called by the application, or by
+ * one that knows no session, begins with ck_client_current().
  */
 #ifndef CK_CLIENT_WIRE_CLIENT_H
 #define CK_CLIENT_WIRE_CLIENT_H
@@ -14,6 +15,7 @@
 #include <stdint.h>
 
 #include "client/wire/object.h"
+#include "client/wire/state.h"
 #include "client/wire/stub.h"
 #include "cricket.h"
 #include "gen/api.h"
@@ -45,27 +47,71 @@ struct ck_client {
 	_Atomic bool initialized;	/* cuInit succeeded */
 	bool passes_fds;		/* descriptors can be sent to the server: it is on this host */
 	ck_hello_res hello;
+	bool missing[CK_PROC_END];	/* messages that the server lacks, and that have been reported */
 	/* There are or were streams that do not wait for the legacy one, or several contexts. */
 	_Atomic bool unordered_streams;
 	int driver_version;		/* told to the application; never changes */
 	int gpu_count;
 	struct ck_gpu *gpus;
+
+	struct ck_connection connection;
+	struct ck_lanes lanes;
+	struct ck_command command;
+	struct ck_deliveries deliveries;
+	struct ck_watches watches;
+	struct ck_suspicion suspicion;
+	struct ck_spreading spreading;
+	struct ck_answers answers;
+	struct ck_named named;
+
+	/* The parts of the higher folders: CK_CLIENT_PART of wire/hooks.h. */
+	struct ck_objects *objects;
+	struct ck_managed_state *managed;
+	struct ck_memory *memory;
+	struct ck_copying *copying;
+	struct ck_modules *modules;
+	struct ck_graphs *graphs;
+	struct ck_nvml *nvml;
 };
 
-extern struct ck_client ck_client;
+/* --- root.c: which session */
+
+/* The process's session; NULL before anything has asked for it. For signal handlers. */
+extern struct ck_client *ck_client_default __attribute__((visibility("hidden")));
+struct ck_client *ck_client_first(void);
+/* The session of the calling thread. */
+static inline struct ck_client *ck_client_current(void)
+{
+	struct ck_client *c = __atomic_load_n(&ck_client_default, __ATOMIC_ACQUIRE);
+
+	return likely(c != NULL) ? c : ck_client_first();
+}
+/* A session that has not connected yet; NULL: out of memory. */
+struct ck_client *ck_client_create(void);
 
 /* --- session.c: connection to the server */
 
 /* Connect if that has not been done. 0, or the error cuInit shall return; told once on stderr. */
-CUresult ck_session_open(void);
+CUresult ck_session_open(struct ck_client *c);
 /* Give up the session: every later call returns DEVICE_UNAVAILABLE. @why is printed once. */
-void ck_session_lost(const char *why);
+void ck_session_lost(struct ck_client *c, const char *why);
 /* The server's address, as the user knows it. */
-const char *ck_session_server(void);
+const char *ck_session_server(const struct ck_client *c);
 /* State to error, for entries; CUDA_SUCCESS in READY. Before cuInit: NOT_INITIALIZED. */
 CUresult ck_session_check(void);
 /* Does the server hold the image of this hash? Notes that it does from now on. */
-bool ck_session_has_image(const unsigned char hash[32]);
+bool ck_session_has_image(struct ck_client *c, const unsigned char hash[32]);
+
+/* Does the server know message @proc? One that does not tell is taken to know all. */
+static inline bool ck_session_offers(const struct ck_client *c, uint32_t proc)
+{
+	u_int length = c->hello.procedures.procedures_len;
+	const unsigned char *bits = (unsigned char *)c->hello.procedures.procedures_val;
+
+	return length == 0 || (proc / 8 < length && (bits[proc / 8] >> proc % 8 & 1));
+}
+/* --- refuse.c: NOT_SUPPORTED, for a message that the server does not know; told once of each. */
+CUresult ck_not_offered(struct ck_client *c, uint32_t proc);
 
 /* --- command.c: the one ordered stream of one-way messages (D4); the rest is in command.h */
 /* How much work has been enqueued: it grows with each command and each call that enqueues some.
@@ -89,7 +135,7 @@ struct ck_thread {
 	unsigned int own_stream_count;
 };
 
-struct ck_thread *ck_thread(void);		/* of the calling thread; never NULL */
+struct ck_thread *ck_thread(void);		/* of the calling thread; NULL: out of memory */
 /* The thread runs a host function of a stream: CUDA calls are NOT_PERMITTED there. */
 extern __thread bool ck_inside_callback __attribute__((tls_model("initial-exec")));
 /* The thread's calls are for a host function, which later commands may wait for: they wait for
@@ -98,7 +144,7 @@ extern __thread bool ck_aside __attribute__((tls_model("initial-exec")));
 /* Start a detached thread of our own: it takes no signals, which are the application's. -errno. */
 int ck_thread_start(void *(*run)(void *), void *arg);
 /* One that makes calls: it has its lane from the beginning, and does not find later that there are no descriptors. */
-int ck_thread_start_calling(void *(*run)(void *));
+int ck_thread_start_calling(struct ck_client *c, void *(*run)(void *client));
 /* Top of the calling thread's stack: most calls need it and nothing else of the thread. */
 extern __thread struct ck_context *ck_thread_context __attribute__((tls_model("initial-exec")));
 /* Current context of the calling thread or NULL. */
@@ -143,7 +189,7 @@ void ck_stream_synced(struct ck_context *context, struct ck_stream *stream, uint
 CUresult ck_stream_wait(struct ck_context *context, struct ck_stream *stream);
 
 /* --- device.c */
-CUresult ck_devices_build(void);		/* gpus of ck_client from hello; session.c */
+CUresult ck_devices_build(struct ck_client *c); /* gpus of the session from hello */
 struct ck_gpu *ck_gpu(CUdevice device);		/* NULL: no such device */
 /* Attribute of @device, 0 where the driver has none. */
 int ck_gpu_attribute(CUdevice device, CUdevice_attribute attribute);

@@ -15,6 +15,7 @@
 
 #include "cuda/types.h"
 
+struct ck_client;
 struct ck_context;
 struct ck_stream;
 struct ck_thread;
@@ -47,6 +48,21 @@ enum ck_layer {
 #define ck_each_hook(list, h)                                                                  \
 	for (const struct ck_hook_##list *h = __start_ck_##list; h < __stop_ck_##list; h++)
 
+/*
+ * --- a session begins (wire/root.c): a folder's part of it, zeroed, of which @slot is the pointer
+ * in struct ck_client. The process's first session has its parts in memory of their own.
+ */
+struct ck_hook_part {
+	size_t slot, size;
+	void *first;
+	void (*begin)(void *part);
+};
+CK_HOOK_LIST(part);
+#define CK_CLIENT_PART(member, type, begin)                                                    \
+	static type first_##member;                                                             \
+	CK_HOOK(part, member, offsetof(struct ck_client, member), sizeof(type), &first_##member,  \
+		begin)
+
 /* --- a context ends (objects/context.c): forget what belongs to it, the highest layer first */
 struct ck_hook_context_end {
 	enum ck_layer layer;
@@ -71,7 +87,7 @@ CK_HOOK_LIST(stream_end);
 
 /* --- this process is the child of a fork (wire/session.c): forget state that threads of the parent held */
 struct ck_hook_fork {
-	void (*run)(void);
+	void (*run)(struct ck_client *c);
 };
 CK_HOOK_LIST(fork);
 #define CK_ON_FORK(function) CK_HOOK(fork, function, function)
@@ -103,29 +119,32 @@ static inline void *ck_payload_reach(const void *data, size_t size, bool write)
 
 /* --- a thread has waited for the server for a second, or for one more. Any lock may be held. */
 struct ck_hook_quiet {
-	void (*run)(void);
+	void (*run)(struct ck_client *c);
 };
 CK_HOOK_LIST(quiet);
 #define CK_ON_QUIET(function) CK_HOOK(quiet, function, function)
 
-static inline void ck_quiet(void)
+static inline void ck_quiet(struct ck_client *c)
 {
 	ck_each_hook(quiet, h)
-		h->run();
+		h->run(c);
 }
 
 /*
  * --- bytes that no call asked for come in front of a reply (wire/lane.c). place() returns where they
  * belong, given the results before them (NULL: they are not as the protocol has it). Then arrived(), or
- * broken() if the connection broke. The closure is zeroed memory of the hook's own. wait() returns when
+ * broken() if the connection broke. The closure is a struct ck_along. wait() returns when
  * all bytes up to a rank that a reply names have come, or with an error: they will not.
  */
-#define CK_ALONG_CLOSURE 32
+struct ck_along {
+	struct ck_client *client;
+	void *own[3];			/* the hook's; NULL at first */
+};
 struct ck_hook_along {
 	void *(*place)(void *closure, const void *results, size_t size);
 	void (*arrived)(const void *closure, const void *results);
 	void (*broken)(const void *closure);
-	CUresult (*wait)(uint32_t rank);
+	CUresult (*wait)(struct ck_client *c, uint32_t rank);
 };
 CK_HOOK_LIST(along);
 

@@ -23,6 +23,7 @@
 CK_LOG_DEFINE("client");
 
 struct ck_lane {
+	struct ck_client *client;
 	struct ck_chan *chan;
 	struct ck_reader *reader;
 	uint32_t xid;
@@ -43,19 +44,15 @@ struct ck_lane {
 #define JOIN_FIRST_MS 10 /* between two attempts; doubled */
 #define JOIN_LAST_MS 640
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct ck_lane *pool;
-static struct ck_lane *newest;		/* all lanes, for a forked child */
-
 static void quiet(void *closure)
 {
 	const struct ck_lane *lane = closure;
 
 	if (!lane->idle)
-		ck_quiet();
+		ck_quiet(lane->client);
 }
 
-int ck_lane_create(struct ck_chan *chan, struct ck_lane **out)
+int ck_lane_create(struct ck_client *c, struct ck_chan *chan, struct ck_lane **out)
 {
 	struct ck_lane *lane = calloc(1, sizeof(*lane));
 	int ret = -ENOMEM;
@@ -71,11 +68,12 @@ int ck_lane_create(struct ck_chan *chan, struct ck_lane **out)
 		goto free_buf;
 	ck_chan_spin(chan, LANE_SPIN_US);
 	ck_chan_on_quiet(chan, quiet, lane);
+	lane->client = c;
 	lane->chan = chan;
-	pthread_mutex_lock(&lock);
-	lane->older = newest;
-	newest = lane;
-	pthread_mutex_unlock(&lock);
+	ck_lock(&c->lanes.lock);
+	lane->older = c->lanes.newest;
+	c->lanes.newest = lane;
+	ck_unlock(&c->lanes.lock);
 	*out = lane;
 	return 0;
 free_buf:
@@ -89,13 +87,14 @@ close_chan:
 
 static void unlist(struct ck_lane *lane)
 {
-	struct ck_lane **at = &newest;
+	struct ck_lanes *lanes = &lane->client->lanes;
+	struct ck_lane **at = &lanes->newest;
 
-	pthread_mutex_lock(&lock);
+	ck_lock(&lanes->lock);
 	while (*at != lane)
 		at = &(*at)->older;
 	*at = lane->older;
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&lanes->lock);
 }
 
 void ck_lane_destroy(struct ck_lane *lane)
@@ -121,47 +120,52 @@ struct ck_chan *ck_lane_detach(struct ck_lane *lane)
 
 void ck_lane_release(struct ck_lane *lane)
 {
-	pthread_mutex_lock(&lock);
-	lane->next = pool;
-	pool = lane;
-	pthread_mutex_unlock(&lock);
+	struct ck_lanes *lanes = &lane->client->lanes;
+
+	ck_lock(&lanes->lock);
+	lane->next = lanes->pool;
+	lanes->pool = lane;
+	ck_unlock(&lanes->lock);
 }
 
-void ck_lane_drop_all(void)
+void ck_lane_drop_all(struct ck_client *c)
 {
 	struct ck_lane *lane, *next;
 
-	pthread_mutex_lock(&lock);
-	lane = pool;
-	pool = NULL;
-	pthread_mutex_unlock(&lock);
+	ck_lock(&c->lanes.lock);
+	lane = c->lanes.pool;
+	c->lanes.pool = NULL;
+	ck_unlock(&c->lanes.lock);
 	for (; lane; lane = next) {
 		next = lane->next;
 		ck_lane_destroy(lane);
 	}
 }
 
-void ck_lane_shut_all(void)
+void ck_lane_shut_all(struct ck_client *c)
 {
-	pthread_mutex_lock(&lock);
-	for (struct ck_lane *lane = newest; lane; lane = lane->older)
+	ck_lock(&c->lanes.lock);
+	for (struct ck_lane *lane = c->lanes.newest; lane; lane = lane->older)
 		ck_chan_shutdown(lane->chan);
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&c->lanes.lock);
 }
 
-void ck_lane_forked(void)
+void ck_lane_forked(struct ck_client *c)
 {
-	for (struct ck_lane *lane = newest; lane; lane = lane->older)
+	for (struct ck_lane *lane = c->lanes.newest; lane; lane = lane->older)
 		close(ck_chan_fd(lane->chan));
 }
 
-void ck_lane_forget(void)
+void ck_lane_forget(struct ck_client *c)
 {
-	pthread_mutex_init(&lock, NULL);
-	pool = NULL;
-	while (newest)
-		ck_lane_destroy(newest);
-	ck_thread()->lane = NULL;
+	struct ck_thread *t = ck_thread();
+
+	ck_mutex_renew(&c->lanes.lock);
+	c->lanes.pool = NULL;
+	while (c->lanes.newest)
+		ck_lane_destroy(c->lanes.newest);
+	if (t)
+		t->lane = NULL;
 }
 
 bool ck_lane_busy(const struct ck_lane *lane)
@@ -180,33 +184,33 @@ static bool is_passing(int ret)
 	return ret == -EACCES || ret == -EPIPE || ret == -ECONNRESET || ret == -EAGAIN;
 }
 
-static int join_patiently(struct ck_chan **chan)
+static int join_patiently(struct ck_client *c, struct ck_chan **chan)
 {
-	int ret = ck_session_join(CK_LANE_CALL, chan);
+	int ret = ck_session_join(c, CK_LANE_CALL, chan);
 
 	for (unsigned int ms = JOIN_FIRST_MS; is_passing(ret) && ms <= JOIN_LAST_MS; ms *= 2) {
-		if (ck_command_over())
+		if (ck_command_over(c))
 			break;
 		usleep(ms * 1000);
-		ret = ck_session_join(CK_LANE_CALL, chan);
+		ret = ck_session_join(c, CK_LANE_CALL, chan);
 	}
 	return ret;
 }
 
-int ck_lane_take(struct ck_lane **lane)
+int ck_lane_take(struct ck_client *c, struct ck_lane **lane)
 {
 	struct ck_chan *chan;
 	int ret;
 
-	pthread_mutex_lock(&lock);
-	*lane = pool;
-	if (pool)
-		pool = pool->next;
-	pthread_mutex_unlock(&lock);
+	ck_lock(&c->lanes.lock);
+	*lane = c->lanes.pool;
+	if (*lane)
+		c->lanes.pool = (*lane)->next;
+	ck_unlock(&c->lanes.lock);
 	if (*lane)
 		return 0;
-	ret = join_patiently(&chan);
-	return ret < 0 ? ret : ck_lane_create(chan, lane);
+	ret = join_patiently(c, &chan);
+	return ret < 0 ? ret : ck_lane_create(c, chan, lane);
 }
 
 static int send_call(struct ck_lane *lane, struct ck_exchange *x)
@@ -305,30 +309,28 @@ static int take_results(struct ck_lane *lane, const struct ck_record *record, si
 	return take_bulk(lane, offset, length, x);
 }
 
-_Atomic uint32_t ck_delivered;
-
-CUresult ck_lane_covered(uint32_t rank)
+CUresult ck_lane_covered(struct ck_client *c, uint32_t rank)
 {
-	if (likely(rank == atomic_load_explicit(&ck_delivered, memory_order_acquire)))
+	if (likely(rank == atomic_load_explicit(&c->lanes.delivered, memory_order_acquire)))
 		return CUDA_SUCCESS;
-	return __start_ck_along->wait(rank);
+	return __start_ck_along->wait(c, rank);
 }
 
 /* A small copy that the reply has taken along; it comes in front of it. */
 static int take_along(struct ck_lane *lane, const struct ck_record *record, size_t offset)
 {
 	const struct ck_hook_along *along = __start_ck_along; /* there is one: delivery.c's */
-	_Alignas(max_align_t) unsigned char closure[CK_ALONG_CLOSURE] = { 0 };
+	struct ck_along closure = { .client = lane->client };
 	ck_delivery_next_res res = { 0 };
 	struct ck_sink sink = { 0 };
 	struct ck_exchange x = { .xdr_res = (xdrproc_t)xdr_ck_delivery_next_res, .res = &res,
-				 .sink = &sink, .place = along->place, .closure = closure };
+				 .sink = &sink, .place = along->place, .closure = &closure };
 	int ret = take_results(lane, record, offset, &x);
 
 	if (ret == 0)
-		along->arrived(closure, &res);
+		along->arrived(&closure, &res);
 	else
-		along->broken(closure);
+		along->broken(&closure);
 	return ret;
 }
 
@@ -385,46 +387,65 @@ bool ck_output_fetch(void)
 
 /* A call was not carried out. The session is over, since a lane broke in the middle of it; but not
  * where nothing was sent, or the call got no lane while the session goes on: the program has used up its descriptors, say. */
-static CUresult lost(const struct ck_proc *p, const struct ck_exchange *x, int ret)
+static CUresult lost(struct ck_client *c, const struct ck_proc *p, const struct ck_exchange *x,
+		     int ret)
 {
+	const struct ck_thread *t = ck_thread();
 	char why[128];
 
 	if (x->unsent)
 		return ck_unsent(p, ret);
-	if (!ck_thread()->lane && !ck_command_over()) {
+	if (ret == -EOPNOTSUPP)		/* PROC_UNAVAIL: the session lives */
+		return ck_not_offered(c, x->proc);
+	if ((!t || !t->lane) && !ck_command_over(c)) {
 		ck_info("%s: no connection for this thread: %s", p->name, strerror(-ret));
 		return CUDA_ERROR_OPERATING_SYSTEM;
 	}
 	snprintf(why, sizeof(why), "%s: %s", p->name,
 		 ret == -EPIPE ? "the server closed the connection" : strerror(-ret));
-	ck_session_lost(why);
+	ck_session_lost(c, why);
 	return CUDA_ERROR_DEVICE_UNAVAILABLE;
 }
 
-static CUresult call_aside(struct ck_exchange *x)
+/* See to it that the thread has a lane of @c, and not of another session. */
+static int lane_for(struct ck_client *c, struct ck_thread *t)
+{
+	if (likely(t->lane && t->lane->client == c))
+		return 0;
+	if (t->lane)
+		ck_lane_release(t->lane);
+	t->lane = NULL;
+	return ck_lane_take(c, &t->lane);
+}
+
+static CUresult call_aside(struct ck_client *c, struct ck_exchange *x)
 {
 	const struct ck_proc *p = &ck_procs[x->proc];
 	struct ck_thread *t = ck_thread();
-	int cancel = ck_cancel_disable();
-	int ret = t->lane ? 0 : ck_lane_take(&t->lane);
+	int cancel, ret;
 
+	if (unlikely(!t))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	cancel = ck_cancel_disable();
+	ret = lane_for(c, t);
 	if (ret == 0)
 		ret = ck_lane_exchange(t->lane, x);
 	ck_cancel_restore(cancel);
-	return ret < 0 ? lost(p, x, ret) : (CUresult)((const ck_result *)x->res)->err;
+	return ret < 0 ? lost(c, p, x, ret) : (CUresult)((const ck_result *)x->res)->err;
 }
 
-CUresult ck_call_aside(uint32_t proc, void *args, void *res)
+CUresult ck_call_aside(struct ck_client *c, uint32_t proc, void *args, void *res)
 {
 	const struct ck_proc *p = &ck_procs[proc];
 	struct ck_exchange x = { .proc = proc, .xdr_args = p->xdr_args, .xdr_res = p->xdr_res,
 				 .args = args, .res = res, .idle = true };
-	CUresult err = call_aside(&x);
+	CUresult err = call_aside(c, &x);
 
-	return err ? err : ck_lane_covered(((const ck_result *)res)->delivered);
+	return err ? err : ck_lane_covered(c, ((const ck_result *)res)->delivered);
 }
 
-CUresult ck_call_aside_bulk(uint32_t proc, void *args, void *res, ck_place_fn place, void *closure)
+CUresult ck_call_aside_bulk(struct ck_client *c, uint32_t proc, void *args, void *res,
+			    ck_place_fn place, void *closure)
 {
 	const struct ck_proc *p = &ck_procs[proc];
 	struct ck_sink sink = { 0 };
@@ -432,19 +453,20 @@ CUresult ck_call_aside_bulk(uint32_t proc, void *args, void *res, ck_place_fn pl
 				 .args = args, .res = res, .sink = &sink, .place = place,
 				 .closure = closure, .idle = true };
 
-	return call_aside(&x);
+	return call_aside(c, &x);
 }
 
 /* What kernels have printed comes before the program goes on, as the other bytes that a wait covers. */
-static CUresult fetch_output(CUresult err)
+static CUresult fetch_output(const struct ck_client *c, CUresult err)
 {
 	while (ck_output_fetch())
 		;
-	return unlikely(ck_client.state == CK_STATE_LOST) ? CUDA_ERROR_DEVICE_UNAVAILABLE : err;
+	return unlikely(c->state == CK_STATE_LOST) ? CUDA_ERROR_DEVICE_UNAVAILABLE : err;
 }
 
 /* The reply is here: so must be what it covers. */
-static CUresult answered(const struct ck_proc *p, struct ck_exchange *x, uint64_t began)
+static CUresult answered(struct ck_client *c, const struct ck_lane *lane, const struct ck_proc *p,
+			 struct ck_exchange *x, uint64_t began)
 {
 	const ck_head *args = x->args;
 	ck_result *head = x->res;
@@ -452,55 +474,58 @@ static CUresult answered(const struct ck_proc *p, struct ck_exchange *x, uint64_
 
 	if (head->err == 0)
 		head->err = x->bulk_err;
-	missing = ck_lane_covered(head->delivered);
+	missing = ck_lane_covered(c, head->delivered);
 	if (unlikely(missing))
 		return missing;
 	if (unlikely(ck_stats_on))
 		ck_stats_waited(x->proc, CK_CALL_HEADER + p->args_size + x->bulk_size,
-				ck_thread()->lane->received, began);
+				lane->received, began);
 	if (unlikely(ck_trace_on))
 		ck_trace_message(x->proc, args, head, (CUresult)head->err);
 	if (unlikely(head->err))
 		ck_context_outcome(args->ctx, (CUresult)head->err);
 	/* who waits for a page may hold the lock of stdout */
 	if (unlikely(head->output) && x->proc != CK_PROC_ck_output && x->proc != CK_PROC_ck_fetch)
-		return fetch_output((CUresult)head->err);
+		return fetch_output(c, (CUresult)head->err);
 	return (CUresult)head->err;
 }
 
 /* A call in the order of commands. */
-static CUresult call_uncancelled(struct ck_exchange *x)
+static CUresult call_uncancelled(struct ck_client *c, struct ck_exchange *x)
 {
 	const struct ck_proc *p = &ck_procs[x->proc];
 	struct ck_thread *t = ck_thread();
 	ck_head *args = (ck_head *)(uintptr_t)x->args;
 	uint64_t began = unlikely(ck_stats_on) ? ck_stats_clock() : 0;
-	int ret = 0;
+	int ret;
 
-	if (unlikely(ck_client.state == CK_STATE_LOST))
+	if (unlikely(c->state == CK_STATE_LOST))
 		return CUDA_ERROR_DEVICE_UNAVAILABLE;
-	if (unlikely(!t->lane))
-		ret = ck_lane_take(&t->lane);
+	if (unlikely(!t))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (unlikely(!ck_session_offers(c, x->proc)))
+		return ck_not_offered(c, x->proc);
+	ret = lane_for(c, t);
 	if (x->sink && x->sink->size > 0) {
 		x->sink->data = ck_payload_reach(x->sink->data, x->sink->size, true);
 		if (unlikely(!x->sink->data))
 			return CUDA_ERROR_DEVICE_UNAVAILABLE;
 	}
 	if (ret == 0 && likely(!ck_aside)) {
-		args->seq = ck_command_number();
-		ck_command_flush();
+		args->seq = ck_command_number(c);
+		ck_command_flush(c);
 	}
 	if (ret == 0)
 		ret = ck_lane_exchange(t->lane, x);
 	if (unlikely(ret < 0))
-		return lost(p, x, ret);
-	return answered(p, x, began);
+		return lost(c, p, x, ret);
+	return answered(c, t->lane, p, x, began);
 }
 
-static CUresult call(struct ck_exchange *x)
+static CUresult call(struct ck_client *c, struct ck_exchange *x)
 {
 	int cancel = ck_cancel_disable();
-	CUresult err = call_uncancelled(x);
+	CUresult err = call_uncancelled(c, x);
 
 	ck_cancel_restore(cancel);
 	return err;
@@ -514,7 +539,7 @@ CUresult ck_call_bulk(uint32_t proc, void *args, void *res, const void *bulk, si
 				 .args = args, .res = res, .bulk = bulk, .bulk_size = bulk_size,
 				 .sink = sink };
 
-	return call(&x);
+	return call(ck_client_current(), &x);
 }
 
 CUresult ck_call_fd(uint32_t proc, void *args, void *res, int fd)
@@ -522,8 +547,9 @@ CUresult ck_call_fd(uint32_t proc, void *args, void *res, int fd)
 	const struct ck_proc *p = &ck_procs[proc];
 	struct ck_exchange x = { .proc = proc, .xdr_args = p->xdr_args, .xdr_res = p->xdr_res,
 				 .args = args, .res = res, .fd = &fd };
+	struct ck_client *c = ck_client_current();
 
-	return ck_client.passes_fds ? call(&x) : CUDA_ERROR_NOT_SUPPORTED;
+	return c->passes_fds ? call(c, &x) : CUDA_ERROR_NOT_SUPPORTED;
 }
 
 CUresult ck_call(uint32_t proc, void *args, void *res, struct ck_sink *sink)

@@ -47,11 +47,11 @@ union slot {
 
 _Static_assert(sizeof(union slot) == SLOT_SIZE, "an object has outgrown its slot");
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+/* Of the process, whatever its sessions: a handle says by itself whether it is one. */
+static struct ck_mutex slots_lock = CK_MUTEX(CK_RANK_SLOTS);
 static union slot *slots;
 static uint32_t used = FIRST_ID;	/* slots ever handed out */
 static uint32_t free_first, free_last, free_count;
-static struct ck_map *named;		/* ids that the server picked, to objects */
 
 static int reserve(void)
 {
@@ -85,10 +85,10 @@ void *ck_object_new(enum ck_object_kind kind, struct ck_context *context)
 	struct ck_object *o = NULL;
 	uint32_t i = 0;
 
-	pthread_mutex_lock(&lock);
+	ck_lock(&slots_lock);
 	if (slots || !reserve())
 		i = take();
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&slots_lock);
 	if (i == 0)
 		return NULL;
 	o = &slots[i].head;
@@ -105,22 +105,30 @@ void ck_object_filled(void *object)
 	__atomic_store_n(&((struct ck_object *)object)->magic, MAGIC, __ATOMIC_RELEASE);
 }
 
+static void forget_name(struct ck_named *named, uint64_t id)
+{
+	ck_lock(&named->lock);
+	if (named->objects)
+		ck_map_remove(named->objects, &id, sizeof(id));
+	ck_unlock(&named->lock);
+}
+
 void ck_object_free(void *object)
 {
 	struct ck_object *o = object;
 	uint32_t i = (uint32_t)((union slot *)object - slots);
 
 	__atomic_store_n(&o->magic, 0, __ATOMIC_RELEASE);
-	pthread_mutex_lock(&lock);
-	if (o->id >= SLOT_COUNT && named)
-		ck_map_remove(named, &o->id, sizeof(o->id));
+	if (o->id >= SLOT_COUNT)
+		forget_name(&ck_client_current()->named, o->id);
+	ck_lock(&slots_lock);
 	if (free_count == 0)
 		free_first = i;
 	else
 		slots[free_last].free.next_free = i;
 	free_last = i;
 	free_count++;
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&slots_lock);
 }
 
 void *ck_object_check(const void *handle, enum ck_object_kind kind)
@@ -156,31 +164,32 @@ CUresult ck_object_make(enum ck_object_kind kind, uint64_t *id)
 /* An object that the server has named, made when it is new here. */
 static struct ck_object *named_object(enum ck_object_kind kind, uint64_t id, bool make)
 {
+	struct ck_named *named = &ck_client_current()->named;
 	struct ck_object *o = NULL;
 
-	pthread_mutex_lock(&lock);
-	if (!named)
-		named = ck_map_create();
-	if (named)
-		o = ck_map_find(named, &id, sizeof(id));
-	pthread_mutex_unlock(&lock);
-	if (o || !make || !named)
+	ck_lock(&named->lock);
+	if (!named->objects)
+		named->objects = ck_map_create();
+	if (named->objects)
+		o = ck_map_find(named->objects, &id, sizeof(id));
+	ck_unlock(&named->lock);
+	if (o || !make || !named->objects)
 		return o && o->kind == kind ? o : NULL;
 	o = ck_object_new(kind, of_context(kind) ? ck_context_current() : NULL);
 	if (!o)
 		return NULL;
-	pthread_mutex_lock(&lock);
+	ck_lock(&named->lock);
 	o->id = id;
 	/* Two threads that are told of it at the same time: the first one's object counts. */
-	if (ck_map_insert(named, &id, sizeof(id), o)) {
-		struct ck_object *first = ck_map_find(named, &id, sizeof(id));
+	if (ck_map_insert(named->objects, &id, sizeof(id), o)) {
+		struct ck_object *first = ck_map_find(named->objects, &id, sizeof(id));
 
 		o->id = 0;
-		pthread_mutex_unlock(&lock);
+		ck_unlock(&named->lock);
 		ck_object_free(o);
 		return first && first->kind == kind ? first : NULL;
 	}
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&named->lock);
 	return o;
 }
 
@@ -220,9 +229,9 @@ void ck_object_each(struct ck_context *context, void (*fn)(struct ck_object *obj
 {
 	uint32_t end;
 
-	pthread_mutex_lock(&lock);
+	ck_lock(&slots_lock);
 	end = slots ? used : FIRST_ID;
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&slots_lock);
 	for (uint32_t i = FIRST_ID; i < end; i++) {
 		struct ck_object *o = &slots[i].head;
 

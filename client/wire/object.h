@@ -56,6 +56,7 @@ struct ck_local;			/* context-local storage, client/objects/context.c */
 
 struct ck_context {
 	struct ck_object object;
+	struct ck_client *client;	/* whose it is: what is done in it is done there */
 	int device;			/* ordinal of the application */
 	unsigned int flags;
 	bool primary;

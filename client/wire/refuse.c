@@ -1,7 +1,9 @@
 /*
  * client/wire/refuse.c - calls on the table that are not supported.
  */
+#include "client/wire/client.h"
 #include "client/wire/stub.h"
+#include "rpc/proc.h"
 #include "util/log.h"
 
 CK_LOG_DEFINE("client");
@@ -10,5 +12,13 @@ CUresult ck_refused(const char *name, bool *told)
 {
 	if (!__atomic_exchange_n(told, true, __ATOMIC_RELAXED))
 		ck_warn("%s is not supported: it returns CUDA_ERROR_NOT_SUPPORTED", name);
+	return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+CUresult ck_not_offered(struct ck_client *c, uint32_t proc)
+{
+	if (!__atomic_exchange_n(&c->missing[proc], true, __ATOMIC_RELAXED))
+		ck_warn("the server, of another release, does not know %s: it returns CUDA_ERROR_NOT_SUPPORTED",
+			ck_procs[proc].name);
 	return CUDA_ERROR_NOT_SUPPORTED;
 }

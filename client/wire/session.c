@@ -35,17 +35,6 @@ CK_LOG_DEFINE("client");
 #define CK_RELEASE "unknown"
 #endif
 
-struct ck_client ck_client;
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static char address[512];		/* where the server was found */
-static char joins[512];			/* the same one, whatever a name stands for later */
-static enum { SOCKETS, RINGS_IF_ANY, RINGS } wanted; /* over what, where it is on this host */
-static CUresult failed;			/* what an attempt to connect ended with */
-static bool connecting;			/* such an attempt is being made */
-static struct ck_map *images;		/* that the server holds, by alias (rpc/alias.h) */
-static pthread_mutex_t images_lock = PTHREAD_MUTEX_INITIALIZER;
-
 static int dial_timeout_ms(void)
 {
 	long seconds = ck_env_long("CRICKET_TIMEOUT");
@@ -54,14 +43,14 @@ static int dial_timeout_ms(void)
 }
 
 /* The unix socket of this host's server, if one answers. */
-static bool dial_local(struct ck_chan **chan)
+static bool dial_local(struct ck_connection *at, struct ck_chan **chan)
 {
 	const char *path;
 
 	for (unsigned int i = 0; (path = ck_chan_default_unix(i)) != NULL; i++) {
-		snprintf(address, sizeof(address), "unix:%s", path);
+		snprintf(at->address, sizeof(at->address), "unix:%s", path);
 		if (access(path, F_OK) == 0 &&
-		    ck_chan_dial(address, dial_timeout_ms(), chan) == 0)
+		    ck_chan_dial(at->address, dial_timeout_ms(), chan) == 0)
 			return true;
 	}
 	return false;
@@ -98,7 +87,7 @@ static int play_network(void)
 	return ret;
 }
 
-static int dial_server(struct ck_chan **chan)
+static int dial_server(struct ck_connection *at, struct ck_chan **chan)
 {
 	const char *where = ck_env_string("REMOTE_GPU_ADDRESS");
 	bool anywhere = !where || !*where;
@@ -107,9 +96,9 @@ static int dial_server(struct ck_chan **chan)
 
 	if (ret < 0)
 		return ret;
-	wanted = RINGS_IF_ANY;
-	if ((anywhere || names_this_host(where)) && dial_local(chan)) {
-		ck_info("connection to this host by \"%s\"", address);
+	at->wanted = CK_RINGS_IF_ANY;
+	if ((anywhere || names_this_host(where)) && dial_local(at, chan)) {
+		ck_info("connection to this host by \"%s\"", at->address);
 		return 0;
 	}
 	if (anywhere) {
@@ -117,17 +106,17 @@ static int dial_server(struct ck_chan **chan)
 		       "or set REMOTE_GPU_ADDRESS=HOST[:PORT] or unix:/PATH");
 		return -ENODEV;
 	}
-	wanted = strncmp(where, "shm:", 4) == 0 && !ck_inject_current() ? RINGS : SOCKETS;
-	snprintf(address, sizeof(address), "%s", where);
-	ck_info("connection to host \"%s\"", address);
-	ret = ck_chan_dial(address, dial_timeout_ms(), chan);
+	at->wanted = strncmp(where, "shm:", 4) == 0 && !ck_inject_current() ? CK_RINGS : CK_SOCKETS;
+	snprintf(at->address, sizeof(at->address), "%s", where);
+	ck_info("connection to host \"%s\"", at->address);
+	ret = ck_chan_dial(at->address, dial_timeout_ms(), chan);
 	if (ret < 0)
-		ck_err("cannot reach the GPU server at REMOTE_GPU_ADDRESS=%s: %s", address,
-		       ck_chan_dial_error(address, ret, why, sizeof(why)));
+		ck_err("cannot reach the GPU server at REMOTE_GPU_ADDRESS=%s: %s", at->address,
+		       ck_chan_dial_error(at->address, ret, why, sizeof(why)));
 	return ret;
 }
 
-static CUresult hello_status(const ck_hello_res *res)
+static CUresult hello_status(const struct ck_client *c, const ck_hello_res *res)
 {
 	static const CUresult code[] = {
 		[CK_HELLO_OK] = CUDA_SUCCESS,
@@ -138,7 +127,7 @@ static CUresult hello_status(const ck_hello_res *res)
 
 	if (res->status == CK_HELLO_OK)
 		return CUDA_SUCCESS;
-	ck_err("the GPU server at %s refuses: %s", address, res->message);
+	ck_err("the GPU server at %s refuses: %s", c->connection.address, res->message);
 	if (res->status == CK_HELLO_DRIVER)
 		return res->cuda_error ? (CUresult)res->cuda_error : CUDA_ERROR_NO_DEVICE;
 	return (unsigned)res->status < sizeof(code) / sizeof(code[0]) ? code[res->status] :
@@ -146,12 +135,12 @@ static CUresult hello_status(const ck_hello_res *res)
 }
 
 /* The first exchange on a connection: behind it, where both ends can, it is in shared memory. */
-static int first_exchange(struct ck_lane *lane, struct ck_chan *chan, size_t to_server,
-			  struct ck_exchange *x)
+static int first_exchange(struct ck_client *c, struct ck_lane *lane, struct ck_chan *chan,
+			  size_t to_server, struct ck_exchange *x)
 {
 	int ret;
 
-	if (wanted != SOCKETS)
+	if (c->connection.wanted != CK_SOCKETS)
 		ck_chan_offer_rings(chan, to_server, RING_TO_CLIENT); /* or it stays a socket */
 	ck_lane_timeout(lane, dial_timeout_ms());
 	ret = ck_lane_exchange(lane, x);
@@ -162,7 +151,7 @@ static int first_exchange(struct ck_lane *lane, struct ck_chan *chan, size_t to_
 	return 0;
 }
 
-static CUresult hello(struct ck_lane *lane, struct ck_chan *chan)
+static CUresult hello(struct ck_client *c, struct ck_lane *lane, struct ck_chan *chan)
 {
 	const char *token = ck_env_string("CRICKET_TOKEN");
 	char host[256] = "";
@@ -174,16 +163,17 @@ static CUresult hello(struct ck_lane *lane, struct ck_chan *chan)
 		.host = host,
 		.pid = (u_int)getpid(),
 	};
+	struct ck_connection *at = &c->connection;
 	int ret;
 
 	gethostname(host, sizeof(host) - 1);
-	ret = first_exchange(lane, chan, RING_LANE, &(struct ck_exchange){
-		.proc = CK_HELLO, .args = &args, .res = &ck_client.hello,
+	ret = first_exchange(c, lane, chan, RING_LANE, &(struct ck_exchange){
+		.proc = CK_HELLO, .args = &args, .res = &c->hello,
 		.xdr_args = (xdrproc_t)xdr_ck_hello_args,
 		.xdr_res = (xdrproc_t)xdr_ck_hello_res,
 	});
 	if (ret < 0) {
-		ck_err("the GPU server at %s does not answer as it should: %s", address,
+		ck_err("the GPU server at %s does not answer as it should: %s", at->address,
 		       ret == -EPIPE	       ? "it closed the connection; is it a cricket-rpc-server?" :
 		       ret == -EPROTO	       ? "it is no cricket-rpc-server, or of another release" :
 		       ret == -EPROTONOSUPPORT ? "it speaks another version of the protocol; install "
@@ -192,32 +182,32 @@ static CUresult hello(struct ck_lane *lane, struct ck_chan *chan)
 		return ret == -EPROTONOSUPPORT ? CUDA_ERROR_SYSTEM_DRIVER_MISMATCH :
 						 CUDA_ERROR_NO_DEVICE;
 	}
-	if (wanted != SOCKETS && !ck_chan_in_rings(chan)) {
-		if (wanted == RINGS && ck_client.hello.status == CK_HELLO_OK) {
-			ck_err("no shared memory with the GPU server at %s", address);
+	if (at->wanted != CK_SOCKETS && !ck_chan_in_rings(chan)) {
+		if (at->wanted == CK_RINGS && c->hello.status == CK_HELLO_OK) {
+			ck_err("no shared memory with the GPU server at %s", at->address);
 			return CUDA_ERROR_NO_DEVICE;
 		}
-		wanted = SOCKETS;
+		at->wanted = CK_SOCKETS;
 	}
-	return hello_status(&ck_client.hello);
+	return hello_status(c, &c->hello);
 }
 
-int ck_session_join(int kind, struct ck_chan **chan)
+int ck_session_join(struct ck_client *c, int kind, struct ck_chan **chan)
 {
 	ck_join_args args = { .lane = (ck_lane_kind)kind };
 	ck_join_res res = { .status = 1 };
 	struct ck_lane *lane;
-	struct ck_chan *c;
-	int ret = ck_chan_dial(joins, dial_timeout_ms(), &c);
+	struct ck_chan *made;
+	int ret = ck_chan_dial(c->connection.joins, dial_timeout_ms(), &made);
 
 	if (ret < 0)
 		return ret;
-	memcpy(args.session, ck_client.hello.session, sizeof(args.session));
-	memcpy(args.key, ck_client.hello.key, sizeof(args.key));
-	ret = ck_lane_create(c, &lane);
+	memcpy(args.session, c->hello.session, sizeof(args.session));
+	memcpy(args.key, c->hello.key, sizeof(args.key));
+	ret = ck_lane_create(c, made, &lane);
 	if (ret < 0)
 		return ret;
-	ret = first_exchange(lane, c, kind == CK_LANE_COMMAND ? RING_COMMANDS : RING_LANE,
+	ret = first_exchange(c, lane, made, kind == CK_LANE_COMMAND ? RING_COMMANDS : RING_LANE,
 			     &(struct ck_exchange){
 		.proc = CK_JOIN, .args = &args, .res = &res,
 		.xdr_args = (xdrproc_t)xdr_ck_join_args,
@@ -233,180 +223,189 @@ int ck_session_join(int kind, struct ck_chan **chan)
 	return 0;
 }
 
-static void remember_images(void)
+static void remember_images(struct ck_client *c)
 {
-	images = ck_map_create();
-	for (u_int i = 0; images && i < ck_client.hello.modules.modules_len; i++)
-		ck_map_insert(images, ck_client.hello.modules.modules_val[i].hash, CK_HASH,
-			      &ck_client);
+	struct ck_map *images = ck_map_create();
+
+	for (u_int i = 0; images && i < c->hello.modules.modules_len; i++)
+		ck_map_insert(images, c->hello.modules.modules_val[i].hash, CK_HASH, c);
+	c->connection.images = images;
 }
 
-bool ck_session_has_image(const unsigned char hash[32])
+bool ck_session_has_image(struct ck_client *c, const unsigned char hash[32])
 {
+	struct ck_connection *at = &c->connection;
 	struct ck_hash image, alias;
 	bool held;
 
 	memcpy(image.bytes, hash, sizeof(image.bytes));
-	ck_image_alias(ck_client.hello.session, &image, &alias);
-	pthread_mutex_lock(&images_lock);
-	held = images && ck_map_find(images, alias.bytes, CK_HASH);
-	if (images && !held)
-		ck_map_insert(images, alias.bytes, CK_HASH, &ck_client);
-	pthread_mutex_unlock(&images_lock);
+	ck_image_alias(c->hello.session, &image, &alias);
+	ck_lock(&at->images_lock);
+	held = at->images && ck_map_find(at->images, alias.bytes, CK_HASH);
+	if (at->images && !held)
+		ck_map_insert(at->images, alias.bytes, CK_HASH, c);
+	ck_unlock(&at->images_lock);
 	return held;
 }
 
-/* A child whose parent had a session but not called cuInit may have a session of its own: NVML is
- * what programs ask before they fork, because the real one survives that. */
-static void start_anew(void)
+/*
+ * A child whose parent had a session but not called cuInit may have a session of its own: NVML is
+ * what programs ask before they fork, because the real one survives that. If another thread of the
+ * parent was filling something, that is left as it is.
+ */
+static void start_anew(struct ck_client *c)
 {
-	ck_lane_forget();
-	ck_command_forget();
-	pthread_mutex_init(&images_lock, NULL);
-	if (!connecting) {	/* what another thread was just filling is left as it is */
-		ck_map_destroy(images);
-		xdr_free((xdrproc_t)xdr_ck_hello_res, &ck_client.hello);
+	struct ck_client *own = ck_client_create();
+
+	ck_lane_forget(c);
+	ck_command_forget(c);
+	if (!c->connection.connecting) {
+		ck_map_destroy(c->connection.images);
+		xdr_free((xdrproc_t)xdr_ck_hello_res, &c->hello);
 	}
-	connecting = false;
-	images = NULL;
-	memset(&ck_client.hello, 0, sizeof(ck_client.hello));
-	failed = CUDA_SUCCESS;
-	ck_client.state = CK_STATE_FRESH;
+	c->state = CK_STATE_FORKED;	/* it stays so when there is no memory for another */
+	if (own)
+		__atomic_store_n(&ck_client_default, own, __ATOMIC_RELEASE);
 }
 
 /* The child of a fork has no session. Its copies of the connections are closed, so that the server
  * sees the end of the parent when that ends. */
 static void in_child(void)
 {
-	pthread_mutex_init(&lock, NULL);
+	struct ck_client *c = ck_client_current();
+
+	ck_mutex_renew(&c->connection.set_up_lock);
 	ck_each_hook(fork, h)
-		h->run();
-	if (ck_client.state != CK_STATE_READY && ck_client.state != CK_STATE_LOST && !connecting)
+		h->run(c);
+	if (c->state != CK_STATE_READY && c->state != CK_STATE_LOST && !c->connection.connecting)
 		return;
-	if (!ck_client.initialized) {
-		start_anew();
+	if (!c->initialized) {
+		start_anew(c);
 		return;
 	}
-	ck_client.state = CK_STATE_FORKED;
-	ck_lane_forked();
-	ck_command_forked();
+	c->state = CK_STATE_FORKED;
+	ck_lane_forked(c);
+	ck_command_forked(c);
 }
 
-static void note_server(const struct ck_chan *chan)
+static void note_server(struct ck_connection *at, const struct ck_chan *chan)
 {
 	const char *peer = ck_chan_peer(chan);
 
 	if (strncmp(peer, "tcp ", 4) == 0 && strcmp(peer, "tcp ?") != 0)
-		snprintf(joins, sizeof(joins), "tcp://%s", peer + 4);
+		snprintf(at->joins, sizeof(at->joins), "tcp://%s", peer + 4);
 	else
-		memcpy(joins, address, sizeof(joins));
+		memcpy(at->joins, at->address, sizeof(at->joins));
 }
 
-static CUresult connect_session(void)
+static CUresult connect_session(struct ck_client *c)
 {
+	const char *address = c->connection.address;
 	struct ck_chan *chan, *commands;
 	struct ck_lane *lane;
 	CUresult err;
-	int ret = dial_server(&chan);
+	int ret = dial_server(&c->connection, &chan);
 
 	if (ret < 0)
 		return CUDA_ERROR_NO_DEVICE;
-	if (ck_lane_create(chan, &lane) < 0)
+	if (ck_lane_create(c, chan, &lane) < 0)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	ck_client.passes_fds = ck_chan_passes_fds(chan);
-	note_server(chan);
-	err = hello(lane, chan);
+	c->passes_fds = ck_chan_passes_fds(chan);
+	note_server(&c->connection, chan);
+	err = hello(c, lane, chan);
 	if (err) {
 		ck_lane_destroy(lane);
 		return err;
 	}
-	ret = ck_session_join(CK_LANE_COMMAND, &commands);
+	ret = ck_session_join(c, CK_LANE_COMMAND, &commands);
 	if (ret == 0)
-		ret = ck_command_start(commands);
+		ret = ck_command_start(c, commands);
 	if (ret < 0) {
 		ck_err("the GPU server at %s: cannot join the session: %s", address,
 		       strerror(-ret));
 		ck_lane_destroy(lane);
 		return CUDA_ERROR_DEVICE_UNAVAILABLE;
 	}
-	remember_images();
+	remember_images(c);
 	ck_lane_release(lane);
 	/* never more than the table has entries for: libraries choose their calls by it */
-	ck_client.driver_version = ck_client.hello.driver_version < CK_CUDA_VERSION_ON_TABLE ?
-					   ck_client.hello.driver_version :
-					   CK_CUDA_VERSION_ON_TABLE;
-	ck_info("session with %s: %u device%s%s", address, ck_client.hello.devices.devices_len,
-		ck_client.hello.devices.devices_len == 1 ? "" : "s",
-		ck_client.hello.emulated ? ", emulated" : "");
+	c->driver_version = ck_min(c->hello.driver_version, CK_CUDA_VERSION_ON_TABLE);
+	ck_info("session with %s: %u device%s%s", address, c->hello.devices.devices_len,
+		c->hello.devices.devices_len == 1 ? "" : "s",
+		c->hello.emulated ? ", emulated" : "");
 	return CUDA_SUCCESS;
 }
 
 /* The first attempt. A fork in another thread may come at any time of it. */
-static CUresult begin(void)
+static CUresult begin(struct ck_client *c)
 {
 	static bool at_fork;
 	CUresult err;
 
-	if (!at_fork)
+	if (!__atomic_exchange_n(&at_fork, true, __ATOMIC_RELAXED))
 		pthread_atfork(NULL, NULL, in_child);
-	at_fork = true;
-	connecting = true;
+	c->connection.connecting = true;
 	ck_stats_init();
 	ck_logs_begin();
-	err = connect_session();
-	failed = err;
+	err = connect_session(c);
+	c->connection.failed = err;
 	if (!err)
-		ck_client.state = CK_STATE_READY;
-	connecting = false;
+		c->state = CK_STATE_READY;
+	c->connection.connecting = false;
 	return err;
 }
 
-CUresult ck_session_open(void)
+static CUresult open_session(struct ck_client *c)
 {
-	int cancel = ck_cancel_disable();
-	CUresult err = CUDA_SUCCESS;
+	switch (atomic_load(&c->state)) {
+	case CK_STATE_FORKED:
+		return CUDA_ERROR_NOT_INITIALIZED;
+	case CK_STATE_LOST:
+		return CUDA_ERROR_DEVICE_UNAVAILABLE;
+	case CK_STATE_EXITING:
+		return CUDA_ERROR_DEINITIALIZED;
+	case CK_STATE_FRESH:
+		return c->connection.failed ? c->connection.failed : begin(c);
+	default:
+		return CUDA_SUCCESS;
+	}
+}
 
-	pthread_mutex_lock(&lock);
-	if (ck_client.state == CK_STATE_FORKED)
-		err = CUDA_ERROR_NOT_INITIALIZED;
-	else if (ck_client.state == CK_STATE_LOST)
-		err = CUDA_ERROR_DEVICE_UNAVAILABLE;
-	else if (ck_client.state == CK_STATE_EXITING)
-		err = CUDA_ERROR_DEINITIALIZED;
-	else if (ck_client.state == CK_STATE_FRESH && failed)
-		err = failed;
-	else if (ck_client.state == CK_STATE_FRESH)
-		err = begin();
-	pthread_mutex_unlock(&lock);
-	ck_cancel_restore(cancel);
+CUresult ck_session_open(struct ck_client *c)
+{
+	int cancel = ck_lock_uncancelled(&c->connection.set_up_lock);
+	CUresult err = open_session(c);
+
+	ck_unlock_uncancelled(&c->connection.set_up_lock, cancel);
 	return err;
 }
 
-const char *ck_session_server(void)
+const char *ck_session_server(const struct ck_client *c)
 {
-	return address;
+	return c->connection.address;
 }
 
-void ck_session_lost(const char *why)
+void ck_session_lost(struct ck_client *c, const char *why)
 {
 	int ready = CK_STATE_READY;
 
-	if (!atomic_compare_exchange_strong(&ck_client.state, &ready, CK_STATE_LOST))
+	if (!atomic_compare_exchange_strong(&c->state, &ready, CK_STATE_LOST))
 		return;
-	ck_err("the GPU server at %s is lost (%s): every CUDA call fails from now on", address,
-	       why);
-	ck_command_abandon();
-	ck_lane_shut_all();
-	ck_lane_drop_all();
+	ck_err("the GPU server at %s is lost (%s): every CUDA call fails from now on",
+	       c->connection.address, why);
+	ck_command_abandon(c);
+	ck_lane_shut_all(c);
+	ck_lane_drop_all(c);
 }
 
 CUresult ck_session_check(void)
 {
-	int state = atomic_load_explicit(&ck_client.state, memory_order_relaxed);
+	const struct ck_client *c = ck_client_current();
+	int state = atomic_load_explicit(&c->state, memory_order_relaxed);
 
 	if (unlikely(ck_inside_callback))
 		return CUDA_ERROR_NOT_PERMITTED;
-	if (likely(state == CK_STATE_READY && ck_client.initialized)) {
+	if (likely(state == CK_STATE_READY && c->initialized)) {
 		if (unlikely(ck_stats_on))
 			ck_stats_entered();
 		return CUDA_SUCCESS;
@@ -420,15 +419,16 @@ CUresult ck_session_check(void)
  * printed last is fetched, within two seconds; then the server sees the connections close. */
 __attribute__((destructor)) static void at_exit(void)
 {
+	struct ck_client *c = ck_client_current();
 	struct ck_thread *t;
 
-	if (ck_client.state == CK_STATE_FORKED)
+	if (c->state == CK_STATE_FORKED)
 		return;
-	if (ck_client.state != CK_STATE_READY)
+	if (c->state != CK_STATE_READY)
 		goto out;
-	ck_client.state = CK_STATE_EXITING;	/* what fails from now on is not told */
+	c->state = CK_STATE_EXITING;	/* what fails from now on is not told */
 	t = ck_thread();
-	if (ck_command_stop() && t->lane && !ck_lane_busy(t->lane)) {
+	if (ck_command_stop(c) && t && t->lane && !ck_lane_busy(t->lane)) {
 		ck_lane_timeout(t->lane, 2000);
 		ck_output_fetch();
 	}

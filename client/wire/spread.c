@@ -21,24 +21,6 @@ CK_LOG_DEFINE("client");
 #define MAX_PARTS 8
 #define PART_ALIGN ((size_t)256 << 10)
 
-/* One copy, and who has done what of it. Under the lock but for what a part's thread reads. */
-static struct {
-	pthread_mutex_t one;		/* held by the caller whose copy this is */
-	pthread_mutex_t lock;
-	pthread_cond_t work, done;
-	unsigned int threads;		/* helpers that run */
-	unsigned int next, parts, pending;
-	ck_part_fn fn;
-	const void *copy;
-	size_t size, part_size;
-	CUresult err;
-} s = {
-	.one = PTHREAD_MUTEX_INITIALIZER,
-	.lock = PTHREAD_MUTEX_INITIALIZER,
-	.work = PTHREAD_COND_INITIALIZER,
-	.done = PTHREAD_COND_INITIALIZER,
-};
-
 unsigned int ck_spread_width(void)
 {
 	static _Atomic unsigned int known;
@@ -55,72 +37,76 @@ unsigned int ck_spread_width(void)
 }
 
 /* Take the next part, if there is one, and copy it. With the lock, which is open meanwhile. */
-static bool take_part(void)
+static bool take_part(struct ck_spreading *s)
 {
 	size_t at, n;
 	CUresult err;
 
-	if (s.next == s.parts)
+	if (s->next == s->parts)
 		return false;
-	at = s.next++ * s.part_size;
-	n = ck_min(s.part_size, s.size - at);
-	pthread_mutex_unlock(&s.lock);
-	err = s.fn(s.copy, at, n);
-	pthread_mutex_lock(&s.lock);
-	if (err && !s.err)
-		s.err = err;
-	if (--s.pending == 0)
-		pthread_cond_signal(&s.done);
+	at = s->next++ * s->part_size;
+	n = ck_min(s->part_size, s->size - at);
+	ck_unlock(&s->lock);
+	err = s->fn(s->copy, at, n);
+	ck_lock(&s->lock);
+	if (err && !s->err)
+		s->err = err;
+	if (--s->pending == 0)
+		pthread_cond_signal(&s->done);
 	return true;
 }
 
-static void *helper(void *unused)
+static void *helper(void *client)
 {
-	(void)unused;
-	pthread_mutex_lock(&s.lock);
+	struct ck_spreading *s = &((struct ck_client *)client)->spreading;
+
+	ck_lock(&s->lock);
 	for (;;) {
-		if (!take_part())
-			pthread_cond_wait(&s.work, &s.lock);
+		if (!take_part(s))
+			ck_cond_wait(&s->work, &s->lock);
 	}
 	return NULL;
 }
 
-static void start_helpers(unsigned int count)
+static void start_helpers(struct ck_client *c, unsigned int count)
 {
-	while (s.threads < count && ck_thread_start_calling(helper) == 0)
-		s.threads++;
-	if (s.threads < count)
+	struct ck_spreading *s = &c->spreading;
+
+	while (s->threads < count && ck_thread_start_calling(c, helper) == 0)
+		s->threads++;
+	if (s->threads < count)
 		ck_debug("no thread for a large copy: fewer connections are used");
 }
 
-CUresult ck_spread(ck_part_fn fn, const void *copy, size_t size)
+CUresult ck_spread(struct ck_client *c, ck_part_fn fn, const void *copy, size_t size)
 {
+	struct ck_spreading *s = &c->spreading;
 	unsigned int parts = ck_spread_width();
 	int cancel;
 	CUresult err;
 
 	/* A second large copy at the same time has the processors it needs without this. */
-	if (parts == 1 || size < CK_SPREAD_MIN || pthread_mutex_trylock(&s.one))
+	if (parts == 1 || size < CK_SPREAD_MIN || ck_trylock(&s->one_lock))
 		return fn(copy, 0, size);
 	cancel = ck_cancel_disable();
-	pthread_mutex_lock(&s.lock);
-	start_helpers(parts - 1);
-	s.fn = fn;
-	s.copy = copy;
-	s.size = size;
-	s.part_size = CK_ALIGN_UP((size + parts - 1) / parts, PART_ALIGN);
-	s.parts = s.pending = (unsigned int)((size + s.part_size - 1) / s.part_size);
-	s.err = CUDA_SUCCESS;
-	s.next = 0;
-	pthread_cond_broadcast(&s.work);
-	while (take_part())
+	ck_lock(&s->lock);
+	start_helpers(c, parts - 1);
+	s->fn = fn;
+	s->copy = copy;
+	s->size = size;
+	s->part_size = CK_ALIGN_UP((size + parts - 1) / parts, PART_ALIGN);
+	s->parts = s->pending = (unsigned int)((size + s->part_size - 1) / s->part_size);
+	s->err = CUDA_SUCCESS;
+	s->next = 0;
+	pthread_cond_broadcast(&s->work);
+	while (take_part(s))
 		;
-	while (s.pending > 0)
-		pthread_cond_wait(&s.done, &s.lock);
-	s.parts = s.next = 0;
-	err = s.err;
-	pthread_mutex_unlock(&s.lock);
-	pthread_mutex_unlock(&s.one);
+	while (s->pending > 0)
+		ck_cond_wait(&s->done, &s->lock);
+	s->parts = s->next = 0;
+	err = s->err;
+	ck_unlock(&s->lock);
+	ck_unlock(&s->one_lock);
 	ck_cancel_restore(cancel);
 	return err;
 }

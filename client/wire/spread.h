@@ -8,6 +8,8 @@
 
 #include "cuda/types.h"
 
+struct ck_client;
+
 #define CK_SPREAD_MIN ((size_t)4 << 20) /* bytes; below this waking threads takes what they save */
 
 /* Copy bytes [at, at + size) of the copy behind @copy; from any thread. */
@@ -20,6 +22,6 @@ unsigned int ck_spread_width(void);
  * Call @fn for parts of [0, size) that do not overlap, from several threads where that helps, and
  * wait until all are done. The first error, if any; the other parts are then done or not.
  */
-CUresult ck_spread(ck_part_fn fn, const void *copy, size_t size);
+CUresult ck_spread(struct ck_client *c, ck_part_fn fn, const void *copy, size_t size);
 
 #endif

@@ -22,11 +22,6 @@ CK_LOG_DEFINE("client");
 
 #define TRUST_NS 250000000	/* a server that is gone is found out after this */
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static bool tried;
-static struct ck_status_file *_Atomic file; /* NULL: nobody tells us */
-static _Atomic uint64_t numbers;
-
 /* Memory that the worker writes; NULL: it is not on this host, or does not want it. */
 static void *share(void)
 {
@@ -48,56 +43,58 @@ static void *share(void)
 	return at == MAP_FAILED ? NULL : at;
 }
 
-static void *make(void)
+static void *make(struct ck_client *c)
 {
 	void *at = mmap(NULL, sizeof(struct ck_status_file), PROT_READ | PROT_WRITE,
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	if (at == MAP_FAILED)
 		return NULL;
-	if (ck_delivery_listen())
+	if (ck_delivery_listen(c))
 		return at;
 	munmap(at, sizeof(struct ck_status_file));
 	return NULL;
 }
 
-static void open_once(void)
+static void open_once(struct ck_client *c)
 {
-	int cancel = ck_cancel_lock(&lock);
+	struct ck_watches *w = &c->watches;
+	int cancel = ck_lock_uncancelled(&w->lock);
 
-	if (!tried) {
-		file = ck_client.passes_fds ? share() : make();
-		if (!file)
+	if (!w->tried) {
+		w->file = c->passes_fds ? share() : make(c);
+		if (!w->file)
 			ck_info("the server cannot tell when events are done: it is asked");
 	}
-	tried = true;
-	ck_cancel_unlock(&lock, cancel);
+	w->tried = true;
+	ck_unlock_uncancelled(&w->lock, cancel);
 }
 
-uint64_t ck_status_number(uint64_t id)
+uint64_t ck_status_number(struct ck_client *c, uint64_t id)
 {
-	if (unlikely(!atomic_load(&file)))
-		open_once();
-	if (!atomic_load(&file))
+	if (unlikely(!atomic_load(&c->watches.file)))
+		open_once(c);
+	if (!atomic_load(&c->watches.file))
 		return 0;
-	return (atomic_fetch_add(&numbers, 1) + 1) << CK_STATUS_BITS | (id & (CK_STATUS_WORDS - 1));
+	return (atomic_fetch_add(&c->watches.numbers, 1) + 1) << CK_STATUS_BITS |
+	       (id & (CK_STATUS_WORDS - 1));
 }
 
 /* Of two threads that ask at the same time the later number counts, as it does for the server. */
-void ck_status_watched(struct ck_watch *watch, uint64_t of, uint64_t number)
+void ck_status_watched(struct ck_client *c, struct ck_watch *watch, uint64_t of, uint64_t number)
 {
-	pthread_mutex_lock(&lock);
+	ck_lock(&c->watches.lock);
 	if (number > watch->number) {
 		watch->asked_ns = ck_now_ns();
 		watch->number = number;
 		watch->of = of;
 	}
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&c->watches.lock);
 }
 
-void ck_status_news(uint64_t number, uint64_t what)
+void ck_status_news(struct ck_client *c, uint64_t number, uint64_t what)
 {
-	struct ck_status_file *f = atomic_load(&file);
+	struct ck_status_file *f = atomic_load(&c->watches.file);
 	struct ck_status_word *word;
 
 	if (!f)
@@ -109,9 +106,9 @@ void ck_status_news(uint64_t number, uint64_t what)
 		atomic_store(&f->closed, what >> 3);
 }
 
-enum ck_status ck_status_look(const struct ck_watch *watch, uint64_t of)
+enum ck_status ck_status_look(const struct ck_client *c, const struct ck_watch *watch, uint64_t of)
 {
-	struct ck_status_file *f = atomic_load(&file);
+	struct ck_status_file *f = atomic_load(&c->watches.file);
 	const struct ck_status_word *word;
 	uint64_t number, end;
 

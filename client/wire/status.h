@@ -14,6 +14,8 @@
 
 #include "client/wire/object.h"
 
+struct ck_client;
+
 enum ck_status {
 	CK_STATUS_UNKNOWN,		/* ask */
 	CK_STATUS_PENDING,
@@ -24,15 +26,15 @@ enum ck_status {
  * What is known of @of, a record of an event or a point in a stream, whose watch is @watch. It stays
  * PENDING for a quarter of a second at most, then the server is asked whether it is still there.
  */
-enum ck_status ck_status_look(const struct ck_watch *watch, uint64_t of);
+enum ck_status ck_status_look(const struct ck_client *c, const struct ck_watch *watch, uint64_t of);
 
 /* A number for a watch of the object @id, to ask with; 0: the server cannot tell us later. */
-uint64_t ck_status_number(uint64_t id);
+uint64_t ck_status_number(struct ck_client *c, uint64_t id);
 
 /* The server watches @of under @number from now on. */
-void ck_status_watched(struct ck_watch *watch, uint64_t of, uint64_t number);
+void ck_status_watched(struct ck_client *c, struct ck_watch *watch, uint64_t of, uint64_t number);
 
 /* News of the end of watch @number, in the order of the batches: @what as rpc/status.h has it. */
-void ck_status_news(uint64_t number, uint64_t what);
+void ck_status_news(struct ck_client *c, uint64_t number, uint64_t what);
 
 #endif

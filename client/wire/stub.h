@@ -12,6 +12,8 @@
 #include "cuda/types.h"
 #include "util/util.h"
 
+struct ck_client;
+
 /* Destination of the payload of a reply, filled as it arrives. */
 struct ck_sink {
 	void *data;
@@ -33,20 +35,21 @@ CUresult ck_call_bulk(uint32_t proc, void *args, void *res, const void *bulk, si
 		      struct ck_sink *sink);
 
 /* The same with descriptor @fd, still the caller's, for the handler to take (ck_chan_take_fd).
- * NOT_SUPPORTED where the server is not on this host or is reached by tcp: ck_client.passes_fds. */
+ * NOT_SUPPORTED where the server is not on this host or is reached by tcp: passes_fds of
+ * struct ck_client. */
 CUresult ck_call_fd(uint32_t proc, void *args, void *res, int fd);
 
 /* The same out of the order of commands: it waits for none of them and sends none on its way. For
  * what must come through while a stream, and with it perhaps the command stream, is held up. */
-CUresult ck_call_aside(uint32_t proc, void *args, void *res);
+CUresult ck_call_aside(struct ck_client *c, uint32_t proc, void *args, void *res);
 
 /*
  * The same with payload behind the results, @size bytes of it, which goes where @place says once it
  * has seen them (NULL: a broken protocol).
  */
 typedef void *(*ck_place_fn)(void *closure, const void *res, size_t size);
-CUresult ck_call_aside_bulk(uint32_t proc, void *args, void *res, ck_place_fn place,
-			    void *closure);
+CUresult ck_call_aside_bulk(struct ck_client *c, uint32_t proc, void *args, void *res,
+			    ck_place_fn place, void *closure);
 
 /* May calls be made now? Then the id of the current context: INVALID_CONTEXT without one. */
 CUresult ck_enter(uint64_t *ctx);
@@ -67,14 +70,20 @@ CUresult ck_device_id(CUdevice device, int *server_ordinal);
 CUresult ck_object_id(const void *handle, enum ck_object_kind kind, uint64_t *id);
 
 /* The same for the kinds that need no more than a look at the object. */
-#define CK_HANDLE_ID_OR(error, tag, type, kind)                                         \
+#define CK_HANDLE_ID_OR(error, none, tag, type, kind)                                   \
 	static inline CUresult ck_##tag##_id(type handle, uint64_t *id)                 \
 	{                                                                               \
-		return ck_object_id((const void *)(uintptr_t)handle, kind, id) ? error : \
-									 CUDA_SUCCESS; \
+		if (!ck_object_id((const void *)(uintptr_t)handle, kind, id))           \
+			return CUDA_SUCCESS;                                            \
+		return handle ? error : none;                                           \
 	}
-#define CK_HANDLE_ID(...) CK_HANDLE_ID_OR(CUDA_ERROR_INVALID_HANDLE, __VA_ARGS__)
-#define CK_VALUE_ID(...) CK_HANDLE_ID_OR(CUDA_ERROR_INVALID_VALUE, __VA_ARGS__)
+#define CK_HANDLE_ID(...) \
+	CK_HANDLE_ID_OR(CUDA_ERROR_INVALID_HANDLE, CUDA_ERROR_INVALID_HANDLE, __VA_ARGS__)
+/* NULL is a wrong value, another address a wrong handle. */
+#define CK_NULL_VALUE_ID(...) \
+	CK_HANDLE_ID_OR(CUDA_ERROR_INVALID_HANDLE, CUDA_ERROR_INVALID_VALUE, __VA_ARGS__)
+#define CK_VALUE_ID(...) \
+	CK_HANDLE_ID_OR(CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_INVALID_VALUE, __VA_ARGS__)
 
 /* What the calls on graphs say of all that they are given. */
 CK_VALUE_ID(graph, CUgraph, CK_OBJECT_GRAPH)
@@ -83,7 +92,7 @@ CK_VALUE_ID(exec, CUgraphExec, CK_OBJECT_EXEC)
 CK_VALUE_ID(user, CUuserObject, CK_OBJECT_USER)
 CK_HANDLE_ID(array, CUarray, CK_OBJECT_ARRAY)
 CK_HANDLE_ID(mipmap, CUmipmappedArray, CK_OBJECT_MIPMAP)
-CK_HANDLE_ID(pool, CUmemoryPool, CK_OBJECT_POOL)
+CK_NULL_VALUE_ID(pool, CUmemoryPool, CK_OBJECT_POOL)
 CK_HANDLE_ID(physical, CUmemGenericAllocationHandle, CK_OBJECT_PHYSICAL)
 CK_HANDLE_ID(green, CUgreenCtx, CK_OBJECT_GREEN)
 CK_HANDLE_ID(resources, CUdevResourceDesc, CK_OBJECT_RESOURCES)
@@ -93,6 +102,7 @@ CK_HANDLE_ID(surfref, CUsurfref, CK_OBJECT_SURFREF)
 
 #undef CK_HANDLE_ID_OR
 #undef CK_HANDLE_ID
+#undef CK_NULL_VALUE_ID
 #undef CK_VALUE_ID
 
 /* What stream 0 means on this thread until the next call; the former meaning. */

@@ -18,8 +18,10 @@ __thread bool ck_inside_callback __attribute__((tls_model("initial-exec")));
 __thread bool ck_aside __attribute__((tls_model("initial-exec")));
 __thread struct ck_context *ck_thread_context __attribute__((tls_model("initial-exec")));
 static pthread_key_t key;
+static bool has_key;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
+/* Of a thread that ends; also of one whose state no key holds. */
 static void end(void *arg)
 {
 	struct ck_thread *t = arg;
@@ -34,20 +36,26 @@ static void end(void *arg)
 
 static void make_key(void)
 {
-	pthread_key_create(&key, end);
+	has_key = pthread_key_create(&key, end) == 0;
+}
+
+/* @t is the calling thread's from now on. False: nothing will free it at the thread's end. */
+static bool adopt(struct ck_thread *t)
+{
+	self = t;
+	pthread_once(&once, make_key);
+	return has_key && pthread_setspecific(key, t) == 0;
 }
 
 static struct ck_thread *begin(void)
 {
-	static struct ck_thread spare;	/* out of memory: better one shared state than none */
 	struct ck_thread *t = calloc(1, sizeof(*t));
 
-	pthread_once(&once, make_key);
-	if (!t)
-		return &spare;
-	pthread_setspecific(key, t);
-	self = t;
-	return t;
+	if (t && adopt(t))
+		return t;
+	self = NULL;
+	free(t);
+	return NULL;
 }
 
 struct ck_thread *ck_thread(void)
@@ -61,7 +69,7 @@ CUresult ck_context_push(struct ck_context *context)
 {
 	struct ck_thread *t = ck_thread();
 
-	if (t->depth == CK_CONTEXT_STACK)
+	if (!t || t->depth == CK_CONTEXT_STACK)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	t->stack[t->depth++] = context;
 	ck_thread_context = context;
@@ -73,6 +81,8 @@ struct ck_context *ck_context_pop(void)
 	struct ck_thread *t = ck_thread();
 	struct ck_context *was = ck_thread_context;
 
+	if (!t)			/* it has pushed nothing */
+		return NULL;
 	if (t->depth > 0)
 		t->depth--;
 	ck_thread_context = t->depth > 0 ? t->stack[t->depth - 1] : NULL;
@@ -88,41 +98,62 @@ void ck_context_outcome(uint64_t ctx, CUresult err)
 CUstream ck_default_stream_set(CUstream stream)
 {
 	struct ck_thread *t = ck_thread();
-	CUstream was = t->default_stream;
+	CUstream was;
 
+	if (!t)		/* the call fails too, or uses the legacy stream, which orders more */
+		return 0;
+	was = t->default_stream;
 	t->default_stream = stream;
 	return was;
 }
 
 struct calling {
-	void *(*run)(void *);
-	struct ck_lane *lane;
+	struct ck_thread *thread;	/* has its lane */
+	struct ck_client *client;
+	void *(*run)(void *client);
 };
 
 static void *run_calling(void *arg)
 {
 	struct calling c = *(struct calling *)arg;
+	bool kept = adopt(c.thread);
+	void *result;
 
 	free(arg);
-	ck_thread()->lane = c.lane;
-	return c.run(NULL);
+	result = c.run(c.client);
+	if (!kept)
+		end(c.thread);
+	return result;
 }
 
-int ck_thread_start_calling(void *(*run)(void *))
+static int start_calling(struct calling *c)
 {
-	struct calling *c = malloc(sizeof(*c));
 	int cancel = ck_cancel_disable();
-	int ret = c ? ck_lane_take(&c->lane) : -ENOMEM;
+	int ret = ck_lane_take(c->client, &c->thread->lane);
 
 	ck_cancel_restore(cancel);
-	if (ret == 0) {
-		c->run = run;
-		ret = ck_thread_start(run_calling, c);
-		if (ret < 0)
-			ck_lane_release(c->lane);
-	}
 	if (ret < 0)
+		return ret;
+	ret = ck_thread_start(run_calling, c);
+	if (ret < 0)
+		ck_lane_release(c->thread->lane);
+	return ret;
+}
+
+int ck_thread_start_calling(struct ck_client *client, void *(*run)(void *client))
+{
+	struct calling *c = malloc(sizeof(*c));
+	struct ck_thread *t = calloc(1, sizeof(*t));
+	int ret = -ENOMEM;
+
+	if (c && t) {
+		*c = (struct calling){ t, client, run };
+		ret = start_calling(c);
+	}
+	if (ret < 0) {
 		free(c);
+		free(t);
+	}
 	return ret;
 }
 

@@ -5,16 +5,17 @@
 #include <stdlib.h>
 
 #include "emu/graphs/graph.h"
+#include "emu/locks.h"
 #include "emu/graphs/graph_run.h"
 #include "emu/graphs/user_object.h"
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct ck_mutex graphs_lock = CK_MUTEX(CK_RANK_GRAPHS);
 static _Thread_local bool locked; /* by this thread */
 static uint64_t last_id;	  /* of graphs and nodes */
 
 void ck_emu_graph_lock(void)
 {
-	pthread_mutex_lock(&lock);
+	ck_lock(&graphs_lock);
 	locked = true;
 }
 
@@ -26,7 +27,7 @@ bool ck_emu_graph_locked(void)
 void ck_emu_graph_unlock(void)
 {
 	locked = false;
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&graphs_lock);
 	ck_emu_user_objects_run();
 }
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "emu/graphs/graph.h"
+#include "emu/locks.h"
 #include "emu/graphs/graph_run.h"
 #include "util/map.h"
 
@@ -17,7 +18,7 @@ struct ck_emu_condition {
 	bool starts; /* every launch starts with @start */
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* inside that of the graphs */
+static struct ck_mutex conditions_lock = CK_MUTEX(CK_RANK_CONDITIONS);
 static struct ck_map *table;				 /* id -> condition */
 static CUgraphConditionalHandle last_id;
 
@@ -25,11 +26,11 @@ static struct ck_emu_condition *get(CUgraphConditionalHandle id)
 {
 	struct ck_emu_condition *condition;
 
-	pthread_mutex_lock(&lock);
+	ck_lock(&conditions_lock);
 	condition = table ? ck_map_find(table, &id, sizeof(id)) : NULL;
 	if (condition)
 		condition->refs++;
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&conditions_lock);
 	return condition;
 }
 
@@ -37,11 +38,11 @@ void ck_emu_condition_put(struct ck_emu_condition *condition)
 {
 	bool last;
 
-	pthread_mutex_lock(&lock);
+	ck_lock(&conditions_lock);
 	last = --condition->refs == 0;
 	if (last)
 		ck_map_remove(table, &condition->id, sizeof(condition->id));
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&conditions_lock);
 	if (last)
 		free(condition);
 }
@@ -119,13 +120,13 @@ static struct ck_emu_condition *create(unsigned int start, bool starts)
 	condition->refs = 1;
 	condition->start = start;
 	condition->starts = starts;
-	pthread_mutex_lock(&lock);
+	ck_lock(&conditions_lock);
 	if (!table)
 		table = ck_map_create();
 	condition->id = ++last_id;
 	entered = table &&
 		  ck_map_insert(table, &condition->id, sizeof(condition->id), condition) == 0;
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&conditions_lock);
 	if (entered)
 		return condition;
 	free(condition);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "emu/memory/arena.h"
+#include "emu/locks.h"
 #include "emu/graphs/graph.h"
 #include "emu/graphs/graph_run.h"
 #include "emu/graphs/graph_pool.h"
@@ -21,19 +22,19 @@ struct ck_emu_graph_memory {
 	unsigned int refs;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* inside that of the graphs */
+static struct ck_mutex memory_lock = CK_MUTEX(CK_RANK_GRAPH_MEMORY);
 static struct ck_emu_graph_memory *all;
 
 struct ck_emu_graph_memory *ck_emu_graph_memory_get(CUdeviceptr address)
 {
 	struct ck_emu_graph_memory *memory;
 
-	pthread_mutex_lock(&lock);
+	ck_lock(&memory_lock);
 	for (memory = all; memory && memory->lo != address; memory = memory->next)
 		;
 	if (memory)
 		memory->refs++;
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&memory_lock);
 	return memory;
 }
 
@@ -42,15 +43,15 @@ void ck_emu_graph_memory_put(struct ck_emu_graph_memory *memory)
 	struct ck_emu_graph_memory **link = &all;
 	struct ck_emu_memory range;
 
-	pthread_mutex_lock(&lock);
+	ck_lock(&memory_lock);
 	if (--memory->refs) {
-		pthread_mutex_unlock(&lock);
+		ck_unlock(&memory_lock);
 		return;
 	}
 	while (*link != memory)
 		link = &(*link)->next;
 	*link = memory->next;
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&memory_lock);
 	ck_emu_arena_remove(memory->lo, CK_EMU_MEMORY_GRAPH, &range);
 	free(memory);
 }
@@ -112,14 +113,14 @@ static void reserve(const struct ck_emu_exec *exec, const struct ck_emu_point *p
 
 void ck_emu_graph_memory_reserve(const struct ck_emu_exec *exec, const struct ck_emu_point *point)
 {
-	pthread_mutex_lock(&lock);
+	ck_lock(&memory_lock);
 	reserve(exec, point);
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&memory_lock);
 }
 
 void ck_emu_graph_memory_launched(const struct ck_emu_exec *exec)
 {
-	pthread_mutex_lock(&lock);
+	ck_lock(&memory_lock);
 	/* what an earlier launch has left is freed first, where the instance says so */
 	for (size_t i = 0; i < exec->count; i++) {
 		const struct ck_emu_step *step = exec->order[i]->step;
@@ -140,17 +141,17 @@ void ck_emu_graph_memory_launched(const struct ck_emu_exec *exec)
 		if (exec->order[i]->step->memory)
 			settle(exec->order[i]->step->memory, exec);
 	}
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&memory_lock);
 }
 
 bool ck_emu_graph_memory_release(struct ck_emu_graph_memory *memory)
 {
 	bool changed;
 
-	pthread_mutex_lock(&lock);
+	ck_lock(&memory_lock);
 	changed = allocated_set(memory, false);
 	settle(memory, NULL);
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&memory_lock);
 	return changed;
 }
 
@@ -158,9 +159,9 @@ bool ck_emu_graph_memory_allocated(struct ck_emu_graph_memory *memory)
 {
 	bool allocated;
 
-	pthread_mutex_lock(&lock);
+	ck_lock(&memory_lock);
 	allocated = memory->allocated;
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&memory_lock);
 	return allocated;
 }
 
@@ -249,10 +250,10 @@ CUresult ck_emu_graph_memory_create(struct ck_emu_step *step, struct ck_emu_cont
 		return ck_emu_context_refusal(context);
 	}
 	params->dptr = memory->lo;
-	pthread_mutex_lock(&lock);
+	ck_lock(&memory_lock);
 	memory->next = all;
 	all = memory;
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&memory_lock);
 	step->memory = memory;
 	return CUDA_SUCCESS;
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "emu/graphs/graph_pool.h"
+#include "emu/locks.h"
 
 /* Memory that one launch after another may use. */
 struct piece {
@@ -22,7 +23,7 @@ static struct pool {
 	uint64_t count[COUNTS];
 } pools[CK_EMU_MAX_DEVICES];
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* the engine's is inside */
+static struct ck_mutex pools_lock = CK_MUTEX(CK_RANK_GRAPH_POOLS);
 
 /* Lock held in all of these. */
 static void recount(struct pool *pool)
@@ -111,7 +112,7 @@ void ck_emu_graph_pool_take(int device, const void *exec, uint64_t bytes,
 	uint64_t need = pages(bytes);
 	struct piece *p;
 
-	pthread_mutex_lock(&lock);
+	ck_lock(&pools_lock);
 	/* what it has already, then what may follow another launch */
 	for (int other = 0; other < 2; other++) {
 		for (p = pool->pieces; p && need; p = p->next) {
@@ -128,7 +129,7 @@ void ck_emu_graph_pool_take(int device, const void *exec, uint64_t bytes,
 	if (p)
 		piece_use(p, exec, point);
 	recount(pool);
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&pools_lock);
 }
 
 void ck_emu_graph_pool_hold(int device, const void *exec, uint64_t bytes)
@@ -136,7 +137,7 @@ void ck_emu_graph_pool_hold(int device, const void *exec, uint64_t bytes)
 	struct pool *pool = &pools[device];
 	uint64_t left = pages(bytes);
 
-	pthread_mutex_lock(&lock);
+	ck_lock(&pools_lock);
 	pool->held += left;
 	for (struct piece *p = pool->pieces; p && left; p = p->next) {
 		uint64_t part = ck_min(left, p->size);
@@ -148,23 +149,23 @@ void ck_emu_graph_pool_hold(int device, const void *exec, uint64_t bytes)
 	}
 	pieces_drop_empty(pool);
 	recount(pool);
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&pools_lock);
 }
 
 void ck_emu_graph_pool_give(int device, uint64_t bytes)
 {
 	struct pool *pool = &pools[device];
 
-	pthread_mutex_lock(&lock);
+	ck_lock(&pools_lock);
 	pool->held -= pages(bytes);
 	piece_add(pool, pages(bytes));
 	recount(pool);
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&pools_lock);
 }
 
 void ck_emu_graph_pool_forget(const void *exec)
 {
-	pthread_mutex_lock(&lock);
+	ck_lock(&pools_lock);
 	for (int d = 0; d < CK_EMU_MAX_DEVICES; d++) {
 		for (struct piece *p = pools[d].pieces; p; p = p->next) {
 			unsigned int i = exec_index(p, exec);
@@ -174,7 +175,7 @@ void ck_emu_graph_pool_forget(const void *exec)
 		}
 		recount(&pools[d]);
 	}
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&pools_lock);
 }
 
 /* --- what a device says of it --- */
@@ -195,14 +196,14 @@ CUresult cuDeviceGraphMemTrim(CUdevice device)
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	pthread_mutex_lock(&lock);
+	ck_lock(&pools_lock);
 	for (struct piece *p = pools[device].pieces; p; p = p->next) {
 		if (ck_emu_point_reached(&p->last))
 			p->size = 0;
 	}
 	pieces_drop_empty(&pools[device]);
 	recount(&pools[device]);
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&pools_lock);
 	return CUDA_SUCCESS;
 }
 
@@ -214,9 +215,9 @@ CUresult cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr
 		return result;
 	if (!value || (unsigned int)attr >= COUNTS)
 		return CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_lock(&lock);
+	ck_lock(&pools_lock);
 	*(cuuint64_t *)value = pools[device].count[attr];
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&pools_lock);
 	return CUDA_SUCCESS;
 }
 
@@ -231,8 +232,8 @@ CUresult cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr
 	    (attr != CU_GRAPH_MEM_ATTR_USED_MEM_HIGH &&
 	     attr != CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH))
 		return CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_lock(&lock);
+	ck_lock(&pools_lock);
 	pools[device].count[attr] = pools[device].count[attr - 1];
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&pools_lock);
 	return CUDA_SUCCESS;
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "emu/graphs/graph.h"
+#include "emu/locks.h"
 #include "emu/graphs/user_object.h"
 
 struct user_object {
@@ -18,7 +19,7 @@ struct user_object {
 	struct user_object *next; /* in the list of those to be destroyed */
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* inside that of the graphs */
+static struct ck_mutex dead_lock = CK_MUTEX(CK_RANK_USER_OBJECTS);
 static struct user_object *dead;
 static atomic_bool any_dead;
 
@@ -32,7 +33,7 @@ static bool give_back(struct user_object *object, uint64_t count)
 {
 	bool enough;
 
-	pthread_mutex_lock(&lock);
+	ck_lock(&dead_lock);
 	enough = object->count >= count;
 	if (enough)
 		object->count -= count;
@@ -42,15 +43,15 @@ static bool give_back(struct user_object *object, uint64_t count)
 		dead = object;
 		atomic_store(&any_dead, true);
 	}
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&dead_lock);
 	return enough;
 }
 
 static void take(struct user_object *object, uint64_t count)
 {
-	pthread_mutex_lock(&lock);
+	ck_lock(&dead_lock);
 	object->count += count;
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&dead_lock);
 }
 
 void ck_emu_user_objects_run(void)
@@ -60,11 +61,11 @@ void ck_emu_user_objects_run(void)
 
 	if (!atomic_load_explicit(&any_dead, memory_order_relaxed))
 		return;
-	pthread_mutex_lock(&lock);
+	ck_lock(&dead_lock);
 	list = dead;
 	dead = NULL;
 	atomic_store(&any_dead, false);
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&dead_lock);
 	ck_emu_thread_callback(true);
 	for (; list; list = next) {
 		next = list->next;

@@ -28,6 +28,12 @@ CK_LOG_DEFINE("emu");
 #define LARGE_PAGE (2ul << 20)
 #define PAGE 4096ul
 #define SLACK 4 /* reserved addresses by bytes of memory */
+/*
+ * Where devices' stretches begin, if there is room: far from where the kernel puts mappings. A client has its
+ * managed variables at the same addresses as the server's driver, so a program's own mappings must not be there.
+ */
+#define PLACE 0x600000000000ul
+#define PLACE_STEP (1ul << 40)
 
 struct arena {
 	int number; /* of the device, for other processes */
@@ -38,20 +44,21 @@ struct arena {
 	struct ck_ranges *ranges; /* of struct ck_emu_memory */
 };
 
-static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
+static pthread_rwlock_t ranges_lock = PTHREAD_RWLOCK_INITIALIZER; /* leaf */
 static struct arena arenas[CK_EMU_MAX_DEVICES];
 static int arena_count;
 static struct ck_ranges *host; /* of struct ck_emu_memory */
 static uint64_t last_id;
 
-/* Addresses for a device, with a file behind them where one can be had. */
-static void *stretch_map(struct arena *arena, size_t size)
+/* Addresses for device @i, with a file behind them where one can be had. */
+static void *stretch_map(struct arena *arena, int i, size_t size)
 {
+	void *place = (void *)(PLACE + (uint64_t)i * PLACE_STEP); /* a hint */
 	void *base = MAP_FAILED;
 
 	arena->file = memfd_create("cricket device", MFD_CLOEXEC);
 	if (arena->file >= 0 && ftruncate(arena->file, (off_t)size) == 0)
-		base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+		base = mmap(place, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
 			    arena->file, 0);
 	if (base != MAP_FAILED)
 		return base;
@@ -59,7 +66,7 @@ static void *stretch_map(struct arena *arena, size_t size)
 	if (arena->file >= 0)
 		close(arena->file);
 	arena->file = -1;
-	return mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+	return mmap(place, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
 		    -1, 0);
 }
 
@@ -70,7 +77,7 @@ int ck_emu_arena_init(const struct ck_emu_device *devices, int count)
 		return -ENOMEM;
 	for (int i = 0; i < count; i++) {
 		size_t size = CK_ALIGN_UP(devices[i].memory_total, PAGE) * SLACK;
-		void *base = stretch_map(&arenas[i], size);
+		void *base = stretch_map(&arenas[i], i, size);
 
 		if (base == MAP_FAILED) {
 			ck_err("reserve %zu bytes of addresses for device %d: %m", size, i);
@@ -141,7 +148,7 @@ static uint64_t alloc(struct ck_emu_memory *memory)
 	if (size == 0 || size > arena->total)
 		return 0;
 	rounded = CK_ALIGN_UP(size, GRANULE);
-	pthread_rwlock_wrlock(&lock);
+	pthread_rwlock_wrlock(&ranges_lock);
 	/* a context that is going frees what it finds: do not slip in after that */
 	if ((!memory->context || atomic_load(&memory->context->live)) &&
 	    arena->used + rounded <= arena->total)
@@ -152,7 +159,7 @@ static uint64_t alloc(struct ck_emu_memory *memory)
 		count(arena, rounded, 0);
 		arena->next = memory->lo + rounded;
 	}
-	pthread_rwlock_unlock(&lock);
+	pthread_rwlock_unlock(&ranges_lock);
 	return memory->lo;
 }
 
@@ -199,10 +206,10 @@ int ck_emu_arena_add_host(struct ck_emu_context *context, uint64_t lo, size_t si
 
 	if (ck_add_overflow(lo, size, &end))
 		return -EINVAL;
-	pthread_rwlock_wrlock(&lock);
+	pthread_rwlock_wrlock(&ranges_lock);
 	if (atomic_load(&context->live))
 		ret = host_enter(&memory);
-	pthread_rwlock_unlock(&lock);
+	pthread_rwlock_unlock(&ranges_lock);
 	return ret;
 }
 
@@ -210,9 +217,9 @@ int ck_emu_arena_add_mapping(struct ck_emu_memory *memory)
 {
 	int ret;
 
-	pthread_rwlock_wrlock(&lock);
+	pthread_rwlock_wrlock(&ranges_lock);
 	ret = host_enter(memory);
-	pthread_rwlock_unlock(&lock);
+	pthread_rwlock_unlock(&ranges_lock);
 	return ret;
 }
 
@@ -238,11 +245,11 @@ bool ck_emu_arena_find(uint64_t address, struct ck_emu_memory *memory)
 {
 	const struct ck_emu_memory *found;
 
-	pthread_rwlock_rdlock(&lock);
+	pthread_rwlock_rdlock(&ranges_lock);
 	found = find(address);
 	if (found)
 		*memory = *found;
-	pthread_rwlock_unlock(&lock);
+	pthread_rwlock_unlock(&ranges_lock);
 	return found != NULL;
 }
 
@@ -251,7 +258,7 @@ void ck_emu_arena_grant(uint64_t lo, unsigned int mask, bool read, bool write)
 	const struct ck_range *range;
 	struct ck_emu_memory *memory;
 
-	pthread_rwlock_wrlock(&lock);
+	pthread_rwlock_wrlock(&ranges_lock);
 	range = ck_ranges_find(host, lo);
 	memory = range ? range->value : NULL;
 	if (memory && (memory->kind == CK_EMU_MEMORY_VIRTUAL ||
@@ -259,7 +266,7 @@ void ck_emu_arena_grant(uint64_t lo, unsigned int mask, bool read, bool write)
 		memory->readers = read ? memory->readers | mask : memory->readers & ~mask;
 		memory->writers = write ? memory->writers | mask : memory->writers & ~mask;
 	}
-	pthread_rwlock_unlock(&lock);
+	pthread_rwlock_unlock(&ranges_lock);
 }
 
 bool ck_emu_arena_retire(uint64_t lo)
@@ -267,12 +274,12 @@ bool ck_emu_arena_retire(uint64_t lo)
 	struct ck_emu_memory *memory;
 	bool first;
 
-	pthread_rwlock_wrlock(&lock);
+	pthread_rwlock_wrlock(&ranges_lock);
 	memory = (struct ck_emu_memory *)(uintptr_t)find(lo);
 	first = memory && memory->lo == lo && !memory->retired;
 	if (first)
 		memory->retired = true;
-	pthread_rwlock_unlock(&lock);
+	pthread_rwlock_unlock(&ranges_lock);
 	return first;
 }
 
@@ -281,19 +288,19 @@ bool ck_emu_arena_take(int device, size_t size)
 	struct arena *arena = &arenas[device];
 	bool fits;
 
-	pthread_rwlock_wrlock(&lock);
+	pthread_rwlock_wrlock(&ranges_lock);
 	fits = size <= arena->total - arena->used;
 	if (fits)
 		count(arena, size, 0);
-	pthread_rwlock_unlock(&lock);
+	pthread_rwlock_unlock(&ranges_lock);
 	return fits;
 }
 
 void ck_emu_arena_give(int device, size_t size)
 {
-	pthread_rwlock_wrlock(&lock);
+	pthread_rwlock_wrlock(&ranges_lock);
 	count(&arenas[device], 0, size);
-	pthread_rwlock_unlock(&lock);
+	pthread_rwlock_unlock(&ranges_lock);
 }
 
 bool ck_emu_arena_covers(uint64_t address, size_t size)
@@ -361,7 +368,7 @@ bool ck_emu_arena_remove(uint64_t lo, enum ck_emu_memory_kind kind, struct ck_em
 {
 	const struct ck_emu_memory *found;
 
-	pthread_rwlock_wrlock(&lock);
+	pthread_rwlock_wrlock(&ranges_lock);
 	found = find(lo);
 	if (found && (found->lo != lo || found->kind != kind))
 		found = NULL;
@@ -369,7 +376,7 @@ bool ck_emu_arena_remove(uint64_t lo, enum ck_emu_memory_kind kind, struct ck_em
 		*memory = *found;
 		range_drop(memory);
 	}
-	pthread_rwlock_unlock(&lock);
+	pthread_rwlock_unlock(&ranges_lock);
 	return found != NULL;
 }
 
@@ -393,19 +400,19 @@ static void table_sweep(struct ck_ranges *ranges, const struct ck_emu_context *c
 
 void ck_emu_arena_sweep(const struct ck_emu_context *context, const void *owner)
 {
-	pthread_rwlock_wrlock(&lock);
+	pthread_rwlock_wrlock(&ranges_lock);
 	table_sweep(arenas[context->device->ordinal].ranges, context, owner);
 	if (!owner)
 		table_sweep(host, context, NULL);
-	pthread_rwlock_unlock(&lock);
+	pthread_rwlock_unlock(&ranges_lock);
 }
 
 void ck_emu_arena_sweep_unbound(const void *owner)
 {
-	pthread_rwlock_wrlock(&lock);
+	pthread_rwlock_wrlock(&ranges_lock);
 	for (int i = 0; i < arena_count; i++)
 		table_sweep(arenas[i].ranges, NULL, owner);
-	pthread_rwlock_unlock(&lock);
+	pthread_rwlock_unlock(&ranges_lock);
 }
 
 int ck_emu_arena_file(int device)
@@ -420,7 +427,7 @@ uint64_t ck_emu_arena_offset(int device, uint64_t address)
 
 void ck_emu_arena_info(const struct ck_emu_device *device, size_t *used)
 {
-	pthread_rwlock_rdlock(&lock);
+	pthread_rwlock_rdlock(&ranges_lock);
 	*used = arenas[device->ordinal].used;
-	pthread_rwlock_unlock(&lock);
+	pthread_rwlock_unlock(&ranges_lock);
 }

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "emu/memory/arena.h"
+#include "emu/locks.h"
 #include "emu/memory/ipc.h"
 
 #define MARK 0x6370692d6b63ull
@@ -67,7 +68,7 @@ struct opened {
 	unsigned int count;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct ck_mutex opened_lock = CK_MUTEX(CK_RANK_IPC);
 static struct opened *all;
 
 CUresult cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr)
@@ -173,7 +174,7 @@ CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle, unsign
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (h.pid == getpid())
 		return CUDA_ERROR_INVALID_CONTEXT; /* it is here already */
-	pthread_mutex_lock(&lock);
+	ck_lock(&opened_lock);
 	o = find_open(&h, context);
 	if (o) {
 		o->count++;
@@ -181,7 +182,7 @@ CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle, unsign
 	} else {
 		result = open_new(&h, context, pdptr);
 	}
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&opened_lock);
 	return result;
 }
 
@@ -199,7 +200,7 @@ CUresult cuIpcCloseMemHandle(CUdeviceptr dptr)
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	pthread_mutex_lock(&lock);
+	ck_lock(&opened_lock);
 	while (*at && (*at)->address != dptr)
 		at = &(*at)->next;
 	o = *at;
@@ -210,7 +211,7 @@ CUresult cuIpcCloseMemHandle(CUdeviceptr dptr)
 			ck_emu_ipc_unmap(dptr, memory.size);
 		free(o);
 	}
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&opened_lock);
 	return o ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "emu/memory/arena.h"
+#include "emu/locks.h"
 #include "emu/memory/vmm.h"
 #include "util/env.h"
 #include "util/log.h"
@@ -25,7 +26,7 @@ CK_LOG_DEFINE("emu");
 
 #define NAME "cricket device memory"
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* counts of handles; vmm.c's is outside */
+static struct ck_mutex handles_lock = CK_MUTEX(CK_RANK_PHYSICAL);
 
 static void physical_free(struct ck_emu_object *object)
 {
@@ -163,11 +164,11 @@ CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
 	p = ck_emu_physical_get(handle);
 	if (!p)
 		return CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_lock(&lock);
+	ck_lock(&handles_lock);
 	given = p->handles > 0;
 	if (given && --p->handles == 0)
 		ck_emu_object_retract(&p->base);
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&handles_lock);
 	if (given)
 		ck_emu_object_put(&p->base); /* the handle's own */
 	ck_emu_object_put(&p->base);
@@ -209,9 +210,9 @@ CUresult ck_emu_physical_give(struct ck_emu_physical *p, CUmemGenericAllocationH
 {
 	CUresult result;
 
-	pthread_mutex_lock(&lock);
+	ck_lock(&handles_lock);
 	result = give(p, handle);
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&handles_lock);
 	return result;
 }
 

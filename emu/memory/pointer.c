@@ -26,7 +26,9 @@ static bool wide(const struct ck_emu_memory *memory, CUpointer_attribute attribu
 {
 	switch (attribute) {
 	case CU_POINTER_ATTRIBUTE_CONTEXT:
-		*value = memory ? (uint64_t)memory->context : 0;
+		/* a managed variable is of no context */
+		*value = memory && !(memory->kind == CK_EMU_MEMORY_MANAGED && memory->owner) ?
+				 (uint64_t)memory->context : 0;
 		return true;
 	case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
 		*value = memory ? ptr : 0;

@@ -12,11 +12,12 @@
 #include <unistd.h>
 
 #include "emu/memory/arena.h"
+#include "emu/locks.h"
 #include "emu/memory/pool.h"
 
 #define PAGE 4096ul
 
-pthread_mutex_t ck_emu_pool_lock = PTHREAD_MUTEX_INITIALIZER;
+struct ck_mutex ck_emu_pool_lock = CK_MUTEX(CK_RANK_POOLS);
 
 static struct ck_emu_pool *initial[CK_EMU_MAX_DEVICES], *current[CK_EMU_MAX_DEVICES];
 
@@ -128,7 +129,7 @@ uint64_t ck_emu_pool_take(struct ck_emu_pool *pool, size_t size)
 	struct ck_emu_block *block;
 	uint64_t address = 0;
 
-	pthread_mutex_lock(&ck_emu_pool_lock);
+	ck_lock(&ck_emu_pool_lock);
 	block = block_kept(pool, rounded);
 	if (!block)
 		block = block_new(pool, rounded);
@@ -138,7 +139,7 @@ uint64_t ck_emu_pool_take(struct ck_emu_pool *pool, size_t size)
 	}
 	if (block && ck_emu_pool_enter(pool, block, size) == 0)
 		address = block->address;
-	pthread_mutex_unlock(&ck_emu_pool_lock);
+	ck_unlock(&ck_emu_pool_lock);
 	return address;
 }
 
@@ -151,7 +152,7 @@ void ck_emu_pool_return(uint64_t address)
 	if (!ck_emu_arena_remove(address, CK_EMU_MEMORY_POOL, &memory))
 		return;
 	pool = (struct ck_emu_pool *)(uintptr_t)memory.owner;
-	pthread_mutex_lock(&ck_emu_pool_lock);
+	ck_lock(&ck_emu_pool_lock);
 	for (link = &pool->blocks; (block = *link)->address != address; link = &block->next)
 		;
 	block->used = false;
@@ -161,7 +162,7 @@ void ck_emu_pool_return(uint64_t address)
 		*link = block->next;
 		block_release(pool, block);
 	}
-	pthread_mutex_unlock(&ck_emu_pool_lock);
+	ck_unlock(&ck_emu_pool_lock);
 	ck_emu_object_put(&pool->base);
 }
 
@@ -176,9 +177,9 @@ static void pool_free(struct ck_emu_object *object)
 {
 	struct ck_emu_pool *pool = (struct ck_emu_pool *)object;
 
-	pthread_mutex_lock(&ck_emu_pool_lock);
+	ck_lock(&ck_emu_pool_lock);
 	ck_emu_pool_trim(pool, 0);
-	pthread_mutex_unlock(&ck_emu_pool_lock);
+	ck_unlock(&ck_emu_pool_lock);
 	free(pool);
 }
 
@@ -228,11 +229,11 @@ struct ck_emu_pool *ck_emu_pool_of(int device, bool from_start)
 {
 	struct ck_emu_pool *pool;
 
-	pthread_mutex_lock(&ck_emu_pool_lock);
+	ck_lock(&ck_emu_pool_lock);
 	pool = from_start || !current[device] ? initial_of(device) : current[device];
 	if (pool)
 		ck_emu_object_ref(&pool->base);
-	pthread_mutex_unlock(&ck_emu_pool_lock);
+	ck_unlock(&ck_emu_pool_lock);
 	return pool;
 }
 
@@ -278,11 +279,11 @@ CUresult cuMemPoolDestroy(CUmemoryPool handle)
 		return CUDA_ERROR_INVALID_VALUE;
 	}
 	device = pool->props.location.id;
-	pthread_mutex_lock(&ck_emu_pool_lock);
+	ck_lock(&ck_emu_pool_lock);
 	if (current[device] == pool)
 		current[device] = NULL;
 	pool->threshold = 0;
-	pthread_mutex_unlock(&ck_emu_pool_lock);
+	ck_unlock(&ck_emu_pool_lock);
 	ck_emu_object_put(&pool->base);
 	ck_emu_object_put(&pool->base); /* the handle's own */
 	return CUDA_SUCCESS;
@@ -302,10 +303,10 @@ CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool handle)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (pool->props.location.id != dev || pool->imported)
 		result = CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_lock(&ck_emu_pool_lock);
+	ck_lock(&ck_emu_pool_lock);
 	if (result == CUDA_SUCCESS)
 		current[dev] = pool; /* its destruction takes it out again */
-	pthread_mutex_unlock(&ck_emu_pool_lock);
+	ck_unlock(&ck_emu_pool_lock);
 	ck_emu_object_put(&pool->base);
 	return result;
 }

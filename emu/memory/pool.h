@@ -5,6 +5,7 @@
 #define CK_EMU_MEMORY_POOL_H
 
 #include "emu/memory/arena.h"
+#include "emu/locks.h"
 
 /* A piece of a pool: in use, or kept for the next one who asks. */
 struct ck_emu_block {
@@ -28,7 +29,7 @@ struct ck_emu_pool {
 };
 
 /* The lock of all pools. */
-extern pthread_mutex_t ck_emu_pool_lock;
+extern struct ck_mutex ck_emu_pool_lock;
 
 /* A pool, not published; NULL: out of memory. */
 struct ck_emu_pool *ck_emu_pool_create(const CUmemPoolProps *props);

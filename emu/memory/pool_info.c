@@ -124,7 +124,7 @@ static CUresult attribute(CUmemoryPool handle, CUmemPool_attribute attr, void *v
 	pool = value ? ck_emu_pool_get(handle) : NULL;
 	if (!pool)
 		return CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_lock(&ck_emu_pool_lock);
+	ck_lock(&ck_emu_pool_lock);
 	word = word_of(pool, attr);
 	if (word && set) {
 		memcpy(&copy, value, sizeof(copy));
@@ -138,7 +138,7 @@ static CUresult attribute(CUmemoryPool handle, CUmemPool_attribute attr, void *v
 	} else {
 		result = CUDA_ERROR_INVALID_VALUE;
 	}
-	pthread_mutex_unlock(&ck_emu_pool_lock);
+	ck_unlock(&ck_emu_pool_lock);
 	ck_emu_object_put(&pool->base);
 	return result;
 }
@@ -163,9 +163,9 @@ CUresult cuMemPoolTrimTo(CUmemoryPool handle, size_t minBytesToKeep)
 	pool = ck_emu_pool_get(handle);
 	if (!pool)
 		return CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_lock(&ck_emu_pool_lock);
+	ck_lock(&ck_emu_pool_lock);
 	ck_emu_pool_trim(pool, minBytesToKeep);
-	pthread_mutex_unlock(&ck_emu_pool_lock);
+	ck_unlock(&ck_emu_pool_lock);
 	ck_emu_object_put(&pool->base);
 	return CUDA_SUCCESS;
 }
@@ -208,10 +208,10 @@ CUresult cuMemPoolSetAccess(CUmemoryPool handle, const CUmemAccessDesc *map, siz
 		return CUDA_ERROR_INVALID_VALUE;
 	for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++)
 		result = desc_check(pool, &map[i]);
-	pthread_mutex_lock(&ck_emu_pool_lock);
+	ck_lock(&ck_emu_pool_lock);
 	for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++)
 		access_set(pool, &map[i]);
-	pthread_mutex_unlock(&ck_emu_pool_lock);
+	ck_unlock(&ck_emu_pool_lock);
 	ck_emu_object_put(&pool->base);
 	return result;
 }

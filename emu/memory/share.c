@@ -173,7 +173,7 @@ CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData *shareData_out, CUdevicep
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	pthread_mutex_lock(&ck_emu_pool_lock);
+	ck_lock(&ck_emu_pool_lock);
 	result = CUDA_ERROR_INVALID_VALUE;
 	if (shareData_out && ck_emu_arena_find(ptr, &memory) && memory.lo == ptr &&
 	    memory.kind == CK_EMU_MEMORY_POOL) {
@@ -185,7 +185,7 @@ CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData *shareData_out, CUdevicep
 		h.device = memory.device;
 		h.pool = pool->name;
 	}
-	pthread_mutex_unlock(&ck_emu_pool_lock);
+	ck_unlock(&ck_emu_pool_lock);
 	if (result == CUDA_SUCCESS)
 		memcpy(shareData_out, &h, sizeof(h));
 	return result;
@@ -248,10 +248,10 @@ CUresult cuMemPoolImportPointer(CUdeviceptr *ptr_out, CUmemoryPool handle,
 		return CUDA_ERROR_INVALID_VALUE;
 	memcpy(&h, shareData, sizeof(h));
 	result = CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_lock(&ck_emu_pool_lock);
+	ck_lock(&ck_emu_pool_lock);
 	if (pool->imported && h.pool == pool->name)
 		result = alias(pool, &h, ptr_out);
-	pthread_mutex_unlock(&ck_emu_pool_lock);
+	ck_unlock(&ck_emu_pool_lock);
 	ck_emu_object_put(&pool->base);
 	return result;
 }

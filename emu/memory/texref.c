@@ -8,9 +8,10 @@
 #include <string.h>
 
 #include "emu/modules/function.h"
+#include "emu/locks.h"
 #include "emu/memory/texture.h"
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of modules' lists and all bindings */
+static struct ck_mutex references_lock = CK_MUTEX(CK_RANK_REFERENCES);
 
 /* End the object that a reference stood for. */
 static void current_drop(struct ck_emu_reference *ref)
@@ -79,10 +80,10 @@ static struct ck_emu_reference *reference_new(struct ck_emu_context *context, bo
 
 void ck_emu_references_retract(struct ck_emu_module *module)
 {
-	pthread_mutex_lock(&lock);
+	ck_lock(&references_lock);
 	for (struct ck_emu_reference *ref = module->references; ref; ref = ref->next)
 		ck_emu_object_retract(&ref->base);
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&references_lock);
 }
 
 void ck_emu_references_free(struct ck_emu_module *module)
@@ -143,9 +144,9 @@ static CUresult module_reference(void **out, CUmodule handle, const char *name, 
 	module = ck_emu_object_get(handle, CK_EMU_MODULE);
 	if (!module)
 		return CUDA_ERROR_INVALID_HANDLE;
-	pthread_mutex_lock(&lock);
+	ck_lock(&references_lock);
 	result = reference_find(module, name, surface, &ref);
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&references_lock);
 	if (result == CUDA_SUCCESS)
 		*out = ref;
 	ck_emu_object_put(&module->base);
@@ -175,13 +176,13 @@ CUresult ck_emu_reference_begin(const void *handle, bool surface, bool complete,
 	*ref = ck_emu_object_get(handle, surface ? CK_EMU_SURFREF : CK_EMU_TEXREF);
 	if (!*ref)
 		return CUDA_ERROR_INVALID_HANDLE;
-	pthread_mutex_lock(&lock);
+	ck_lock(&references_lock);
 	return CUDA_SUCCESS;
 }
 
 CUresult ck_emu_reference_end(struct ck_emu_reference *ref, CUresult result)
 {
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&references_lock);
 	ck_emu_object_put(&ref->base);
 	return result;
 }

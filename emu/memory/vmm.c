@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 
 #include "emu/memory/arena.h"
+#include "emu/locks.h"
 #include "emu/emu.h"
 #include "emu/memory/vmm.h"
 #include "util/log.h"
@@ -23,7 +24,7 @@ CK_LOG_DEFINE("emu");
 #define PAGE 4096ul
 #define RESERVE (MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE)
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct ck_mutex reserved_lock = CK_MUTEX(CK_RANK_RESERVED);
 static struct ck_ranges *reserved; /* without values */
 
 /* --- reserved addresses */
@@ -70,12 +71,12 @@ CUresult cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment, CU
 	start = addresses_take(size, alignment, addr % alignment ? 0 : addr);
 	if (!start)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	pthread_mutex_lock(&lock);
+	ck_lock(&reserved_lock);
 	if (!reserved)
 		reserved = ck_ranges_create();
 	if (reserved)
 		ret = ck_ranges_insert(reserved, (uint64_t)start, (uint64_t)start + size, NULL);
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&reserved_lock);
 	if (ret < 0) {
 		munmap(start, size);
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -103,7 +104,7 @@ CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size)
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	pthread_mutex_lock(&lock);
+	ck_lock(&reserved_lock);
 	range = reserved ? ck_ranges_find(reserved, ptr) : NULL;
 	if (!range || range->lo != ptr || range->hi - ptr != size ||
 	    mapping_in(range->lo, range->hi, &memory)) {
@@ -112,7 +113,7 @@ CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size)
 		ck_ranges_remove(reserved, ptr, NULL);
 		munmap((void *)ptr, size);
 	}
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&reserved_lock);
 	return result;
 }
 
@@ -127,13 +128,13 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void 
 		return result;
 	if (!handle)
 		return CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_lock(&lock); /* against an unmapping that would end the memory */
+	ck_lock(&reserved_lock); /* against an unmapping that would end the memory */
 	if (ck_emu_arena_find((uint64_t)addr, &memory) && memory.kind == CK_EMU_MEMORY_VIRTUAL) {
 		result = ck_emu_physical_give((void *)(uintptr_t)memory.owner, handle);
 	} else {
 		result = CUDA_ERROR_INVALID_VALUE;
 	}
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&reserved_lock);
 	return result;
 }
 
@@ -178,9 +179,9 @@ CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAlloc
 		return CUDA_ERROR_INVALID_VALUE;
 	result = CUDA_ERROR_INVALID_VALUE;
 	if (end <= p->size) {
-		pthread_mutex_lock(&lock);
+		ck_lock(&reserved_lock);
 		result = map_at(p, ptr, size, offset);
-		pthread_mutex_unlock(&lock);
+		ck_unlock(&reserved_lock);
 	}
 	ck_emu_object_put(&p->base);
 	return result;
@@ -236,12 +237,12 @@ CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
 	if (!ptr || !size || ck_add_overflow(ptr, size, &end))
 		return CUDA_ERROR_INVALID_VALUE;
 	ck_emu_all_wait();
-	pthread_mutex_lock(&lock);
+	ck_lock(&reserved_lock);
 	if (is_mapped(ptr, size))
 		unmap_at(ptr, size);
 	else
 		result = CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&reserved_lock);
 	return result;
 }
 
@@ -280,7 +281,7 @@ CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *des
 		result = desc_check(&desc[i]);
 	if (result != CUDA_SUCCESS)
 		return result;
-	pthread_mutex_lock(&lock);
+	ck_lock(&reserved_lock);
 	if (!is_mapped(ptr, size))
 		result = CUDA_ERROR_INVALID_VALUE;
 	for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++) {
@@ -289,7 +290,7 @@ CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *des
 	}
 	for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++)
 		grant(ptr, size, &desc[i]);
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&reserved_lock);
 	return result;
 }
 

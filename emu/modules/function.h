@@ -5,6 +5,7 @@
 #define CK_EMU_MODULES_FUNCTION_H
 
 #include "emu/emu.h"
+#include "emu/locks.h"
 
 struct ck_emu_function {
 	struct ck_emu_object base; /* its owner is the module, or a kernel's library */
@@ -27,7 +28,7 @@ struct ck_emu_library {
 	struct ck_ptx_module *ptx; /* never run: for names, parameters and managed variables */
 	struct ck_emu_function *kernels;
 	unsigned int kernel_count;
-	pthread_mutex_t load_lock; /* one load into a context at a time */
+	struct ck_mutex load_lock; /* one load into a context at a time */
 	bool unloaded;		   /* under that lock: load no more */
 };
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "emu/memory/arena.h"
+#include "emu/locks.h"
 #include "emu/emu.h"
 #include "emu/modules/function.h"
 
@@ -13,7 +14,7 @@ static void library_free(struct ck_emu_object *object)
 {
 	struct ck_emu_library *library = (struct ck_emu_library *)object;
 
-	pthread_mutex_destroy(&library->load_lock);
+	ck_mutex_destroy(&library->load_lock);
 	free(library->kernels);
 	ck_emu_arena_sweep_unbound(library);
 	ck_ptx_destroy(library->ptx);
@@ -44,7 +45,7 @@ CUresult ck_emu_library_instance(struct ck_emu_library *library, struct ck_emu_c
 	CUresult result = CUDA_SUCCESS;
 	struct ck_ptx_module *ptx;
 
-	pthread_mutex_lock(&library->load_lock);
+	ck_lock(&library->load_lock);
 	*module = (struct ck_emu_module *)ck_emu_object_search(instance_match, &key);
 	if (!*module && library->unloaded) {
 		result = CUDA_ERROR_INVALID_HANDLE;
@@ -53,7 +54,7 @@ CUresult ck_emu_library_instance(struct ck_emu_library *library, struct ck_emu_c
 		if (result == CUDA_SUCCESS)
 			result = ck_emu_module_create(context, ptx, library, module);
 	}
-	pthread_mutex_unlock(&library->load_lock);
+	ck_unlock(&library->load_lock);
 	return result;
 }
 
@@ -67,7 +68,7 @@ static struct ck_emu_library *library_create(const char *text, struct ck_ptx_mod
 		return NULL;
 	}
 	ck_emu_object_init(&library->base, CK_EMU_LIBRARY, NULL, library_free);
-	pthread_mutex_init(&library->load_lock, NULL);
+	library->load_lock = (struct ck_mutex)CK_MUTEX(CK_RANK_LOAD);
 	library->ptx = ptx;
 	library->text = strdup(text);
 	library->kernels =
@@ -175,7 +176,7 @@ CUresult cuLibraryUnload(CUlibrary library)
 	}
 	key.library = found;
 	ck_emu_functions_retract(found->kernels, found->kernel_count);
-	pthread_mutex_lock(&found->load_lock);
+	ck_lock(&found->load_lock);
 	found->unloaded = true;
 	while ((object = ck_emu_object_search(instance_match, &key))) {
 		struct ck_emu_module *module = (struct ck_emu_module *)object;
@@ -187,7 +188,7 @@ CUresult cuLibraryUnload(CUlibrary library)
 		}
 		ck_emu_object_put(object);
 	}
-	pthread_mutex_unlock(&found->load_lock);
+	ck_unlock(&found->load_lock);
 	ck_emu_object_put(&found->base);
 	ck_emu_object_put(&found->base);
 	return CUDA_SUCCESS;

@@ -39,7 +39,7 @@ static void flush(struct ck_emu_context *context)
 
 void ck_emu_print(struct ck_emu_context *context, const char *text, size_t size)
 {
-	pthread_mutex_lock(&context->print_lock);
+	ck_lock(&context->print_lock);
 	if (!room_make(context, size))
 		flush(context);
 	if (room_make(context, size)) {
@@ -48,12 +48,12 @@ void ck_emu_print(struct ck_emu_context *context, const char *text, size_t size)
 	} else {
 		fwrite(text, 1, size, stdout);
 	}
-	pthread_mutex_unlock(&context->print_lock);
+	ck_unlock(&context->print_lock);
 }
 
 void ck_emu_print_flush(struct ck_emu_context *context)
 {
-	pthread_mutex_lock(&context->print_lock);
+	ck_lock(&context->print_lock);
 	flush(context);
-	pthread_mutex_unlock(&context->print_lock);
+	ck_unlock(&context->print_lock);
 }

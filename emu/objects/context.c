@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "emu/memory/arena.h"
+#include "emu/locks.h"
 #include "emu/modules/function.h"
 #include "emu/graphs/graph.h"
 #include "emu/memory/texture.h"
@@ -15,7 +16,7 @@ static void context_free(struct ck_emu_object *object)
 {
 	struct ck_emu_context *context = (struct ck_emu_context *)object;
 
-	pthread_mutex_destroy(&context->print_lock);
+	ck_mutex_destroy(&context->print_lock);
 	free(context->print_text);
 	free(context);
 }
@@ -54,7 +55,7 @@ struct ck_emu_context *ck_emu_context_create(struct ck_emu_device *device, unsig
 	ck_emu_object_init(&context->base, CK_EMU_CONTEXT, NULL, context_free);
 	context->device = device;
 	context->id = atomic_fetch_add(&last_id, 1) + 1;
-	pthread_mutex_init(&context->print_lock, NULL);
+	context->print_lock = (struct ck_mutex)CK_MUTEX(CK_RANK_PRINT);
 	settings_reset(context);
 	atomic_store(&context->flags, flags);
 	atomic_store(&context->live, true);

@@ -8,11 +8,12 @@
 #include <stdlib.h>
 
 #include "emu/emu.h"
+#include "emu/locks.h"
 #include "emu/objects/engine.h"
 #include "emu/graphs/graph.h"
 #include "util/until.h"
 
-pthread_mutex_t ck_emu_engine_lock = PTHREAD_MUTEX_INITIALIZER;
+struct ck_mutex ck_emu_engine_lock = CK_MUTEX(CK_RANK_ENGINE);
 struct ck_emu_stream *ck_emu_engine_streams;
 static pthread_cond_t worker_ended = PTHREAD_COND_INITIALIZER;
 static pthread_cond_t all_rest = PTHREAD_COND_INITIALIZER;
@@ -51,7 +52,7 @@ static void command_run(struct ck_emu_command *command, struct ck_emu_context *c
 static struct ck_emu_command *command_next(struct ck_emu_stream *stream)
 {
 	while (!stream->head && !stream->closing)
-		pthread_cond_wait(&stream->work, &ck_emu_engine_lock);
+		ck_cond_wait(&stream->work, &ck_emu_engine_lock);
 	if (stream->head) {
 		for (unsigned int i = 0; i < stream->head->after_count; i++)
 			ck_emu_point_wait_locked(&stream->head->after[i]);
@@ -66,30 +67,30 @@ static void *worker(void *arg)
 	struct ck_emu_command *command;
 	uint64_t number;
 
-	pthread_mutex_lock(&ck_emu_engine_lock);
+	ck_lock(&ck_emu_engine_lock);
 	while ((command = command_next(stream))) {
 		running++;
-		pthread_mutex_unlock(&ck_emu_engine_lock);
+		ck_unlock(&ck_emu_engine_lock);
 		command_run(command, context);
-		pthread_mutex_lock(&ck_emu_engine_lock);
+		ck_lock(&ck_emu_engine_lock);
 		if (--running == 0)
 			pthread_cond_broadcast(&all_rest);
 		number = command->number;
 		stream->head = command->next;
 		if (!stream->head)
 			stream->tail = &stream->head;
-		pthread_mutex_unlock(&ck_emu_engine_lock);
+		ck_unlock(&ck_emu_engine_lock);
 		/* before it counts as done: who waits for it may expect its module to be gone */
 		ck_emu_points_fini(command->after, command->after_count);
 		command->free(command);
-		pthread_mutex_lock(&ck_emu_engine_lock);
+		ck_lock(&ck_emu_engine_lock);
 		stream->completed = number;
 		pthread_cond_broadcast(&stream->done);
 	}
 	stream_unlink(stream);
 	context->workers--;
 	pthread_cond_broadcast(&worker_ended);
-	pthread_mutex_unlock(&ck_emu_engine_lock);
+	ck_unlock(&ck_emu_engine_lock);
 	ck_emu_object_put(&stream->base);
 	return NULL;
 }
@@ -141,7 +142,7 @@ struct ck_emu_stream *ck_emu_stream_create(struct ck_emu_context *context, unsig
 	stream->tail = &stream->head;
 	stream->flags = flags;
 	atomic_init(&stream->priority, priority);
-	pthread_mutex_lock(&ck_emu_engine_lock);
+	ck_lock(&ck_emu_engine_lock);
 	stream->id = ++last_id;
 	/* a context that is going closes the streams it finds: do not slip in after that */
 	live = atomic_load(&context->live);
@@ -150,7 +151,7 @@ struct ck_emu_stream *ck_emu_stream_create(struct ck_emu_context *context, unsig
 		ck_emu_engine_streams = stream;
 		stream->listed = true;
 	}
-	pthread_mutex_unlock(&ck_emu_engine_lock);
+	ck_unlock(&ck_emu_engine_lock);
 	if (!live) {
 		ck_emu_object_put(&stream->base);
 		return NULL;
@@ -170,18 +171,18 @@ static void stream_close(struct ck_emu_stream *stream)
 
 void ck_emu_stream_close(struct ck_emu_stream *stream)
 {
-	pthread_mutex_lock(&ck_emu_engine_lock);
+	ck_lock(&ck_emu_engine_lock);
 	stream_close(stream);
-	pthread_mutex_unlock(&ck_emu_engine_lock);
+	ck_unlock(&ck_emu_engine_lock);
 }
 
 bool ck_emu_stream_closing(struct ck_emu_stream *stream)
 {
 	bool closing;
 
-	pthread_mutex_lock(&ck_emu_engine_lock);
+	ck_lock(&ck_emu_engine_lock);
 	closing = stream->closing;
-	pthread_mutex_unlock(&ck_emu_engine_lock);
+	ck_unlock(&ck_emu_engine_lock);
 	return closing;
 }
 
@@ -207,11 +208,11 @@ CUresult ck_emu_stream_get(CUstream handle, struct ck_emu_context *context,
 			return CUDA_ERROR_INVALID_HANDLE;
 		return CUDA_SUCCESS;
 	}
-	pthread_mutex_lock(&ck_emu_engine_lock);
+	ck_lock(&ck_emu_engine_lock);
 	found = context->legacy;
 	if (found)
 		ck_emu_object_ref(&found->base);
-	pthread_mutex_unlock(&ck_emu_engine_lock);
+	ck_unlock(&ck_emu_engine_lock);
 	*stream = found;
 	return found ? CUDA_SUCCESS : CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
@@ -222,7 +223,7 @@ struct ck_emu_stream *ck_emu_context_gate(struct ck_emu_context *context)
 	struct ck_emu_stream *made = ck_emu_stream_create(context, CU_STREAM_NON_BLOCKING, 0);
 	struct ck_emu_stream *gate;
 
-	pthread_mutex_lock(&ck_emu_engine_lock);
+	ck_lock(&ck_emu_engine_lock);
 	gate = context->gate;
 	if (!gate && made && !made->closing) {
 		gate = context->gate = made;
@@ -230,7 +231,7 @@ struct ck_emu_stream *ck_emu_context_gate(struct ck_emu_context *context)
 	}
 	if (gate)
 		ck_emu_object_ref(&gate->base);
-	pthread_mutex_unlock(&ck_emu_engine_lock);
+	ck_unlock(&ck_emu_engine_lock);
 	if (made) {
 		ck_emu_stream_close(made);
 		ck_emu_object_put(&made->base);
@@ -249,7 +250,7 @@ CUresult ck_emu_stream_submit(struct ck_emu_stream *stream, struct ck_emu_comman
 	result = ck_emu_context_state(stream->base.context);
 	if (result == CUDA_SUCCESS)
 		result = ck_emu_capture_check(stream);
-	pthread_mutex_lock(&ck_emu_engine_lock);
+	ck_lock(&ck_emu_engine_lock);
 	if (result == CUDA_SUCCESS && stream->closing)
 		result = CUDA_ERROR_CONTEXT_IS_DESTROYED;
 	if (result == CUDA_SUCCESS &&
@@ -260,7 +261,7 @@ CUresult ck_emu_stream_submit(struct ck_emu_stream *stream, struct ck_emu_comman
 	     worker_start(stream) < 0))
 		result = CUDA_ERROR_OUT_OF_MEMORY;
 	if (result != CUDA_SUCCESS) {
-		pthread_mutex_unlock(&ck_emu_engine_lock);
+		ck_unlock(&ck_emu_engine_lock);
 		ck_emu_points_fini(points.list, points.count);
 		command->free(command);
 		return result;
@@ -276,7 +277,7 @@ CUresult ck_emu_stream_submit(struct ck_emu_stream *stream, struct ck_emu_comman
 		*point = (struct ck_emu_point){stream, stream->submitted};
 	}
 	pthread_cond_signal(&stream->work);
-	pthread_mutex_unlock(&ck_emu_engine_lock);
+	ck_unlock(&ck_emu_engine_lock);
 	return CUDA_SUCCESS;
 }
 
@@ -289,9 +290,9 @@ int ck_emu_context_start(struct ck_emu_context *context)
 	if (!stream)
 		return -ENOMEM;
 	stream->is_legacy = true;
-	pthread_mutex_lock(&ck_emu_engine_lock);
+	ck_lock(&ck_emu_engine_lock);
 	context->legacy = stream;
-	pthread_mutex_unlock(&ck_emu_engine_lock);
+	ck_unlock(&ck_emu_engine_lock);
 	return 0;
 }
 
@@ -299,19 +300,19 @@ void ck_emu_context_stop(struct ck_emu_context *context)
 {
 	struct ck_emu_stream *stream, *next, *legacy, *gate;
 
-	pthread_mutex_lock(&ck_emu_engine_lock);
+	ck_lock(&ck_emu_engine_lock);
 	for (stream = ck_emu_engine_streams; stream; stream = next) {
 		next = stream->next;
 		if (stream->base.context == context)
 			stream_close(stream);
 	}
 	while (context->workers)
-		pthread_cond_wait(&worker_ended, &ck_emu_engine_lock);
+		ck_cond_wait(&worker_ended, &ck_emu_engine_lock);
 	legacy = context->legacy;
 	context->legacy = NULL;
 	gate = context->gate;
 	context->gate = NULL;
-	pthread_mutex_unlock(&ck_emu_engine_lock);
+	ck_unlock(&ck_emu_engine_lock);
 	if (legacy)
 		ck_emu_object_put(&legacy->base);
 	if (gate)
@@ -322,9 +323,9 @@ void ck_emu_engine_exit(void)
 {
 	struct timespec end = ck_until(CLOCK_REALTIME, 1000 * CK_NS_PER_MS);
 
-	pthread_mutex_lock(&ck_emu_engine_lock);
+	ck_lock(&ck_emu_engine_lock);
 	/* an exit() in a host callback waits here for itself: hence the limit */
-	while (running && pthread_cond_timedwait(&all_rest, &ck_emu_engine_lock, &end) == 0)
+	while (running && ck_cond_timedwait(&all_rest, &ck_emu_engine_lock, &end) == 0)
 		;
-	pthread_mutex_unlock(&ck_emu_engine_lock);
+	ck_unlock(&ck_emu_engine_lock);
 }

@@ -7,8 +7,9 @@
 #define CK_EMU_OBJECTS_ENGINE_H
 
 #include "emu/emu.h"
+#include "emu/locks.h"
 
-extern pthread_mutex_t ck_emu_engine_lock;
+extern struct ck_mutex ck_emu_engine_lock;
 /* All that are open or still working; under the lock. */
 extern struct ck_emu_stream *ck_emu_engine_streams;
 
@@ -22,7 +23,7 @@ static inline bool ck_emu_point_reached_locked(const struct ck_emu_point *point)
 static inline void ck_emu_point_wait_locked(const struct ck_emu_point *point)
 {
 	while (!ck_emu_point_reached_locked(point))
-		pthread_cond_wait(&point->stream->done, &ck_emu_engine_lock);
+		ck_cond_wait(&point->stream->done, &ck_emu_engine_lock);
 }
 
 /* A list of points that grows; each holds a reference. */

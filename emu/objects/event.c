@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "emu/emu.h"
+#include "emu/locks.h"
 #include "emu/graphs/graph_run.h"
 #include "emu/memory/ipc.h"
 
@@ -36,7 +37,7 @@ struct wait {
 	uint64_t number;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct ck_mutex events_lock = CK_MUTEX(CK_RANK_EVENTS);
 
 static int64_t now(void)
 {
@@ -61,10 +62,10 @@ static CUresult record_run(struct ck_emu_command *command, struct ck_emu_context
 	struct record *record = (struct record *)command;
 
 	(void)context;
-	pthread_mutex_lock(&lock);
+	ck_lock(&events_lock);
 	if (record->number == record->event->records)
 		record->event->time = now();
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&events_lock);
 	if (record->event->shared)
 		ck_emu_ipc_event_reach(record->event->shared, record->shared);
 	return CUDA_SUCCESS;
@@ -90,10 +91,10 @@ static CUresult begin(CUevent handle, struct event **event)
 /* The place of an event's last record, with a reference. */
 static void point_copy(struct event *event, struct ck_emu_point *point)
 {
-	pthread_mutex_lock(&lock);
+	ck_lock(&events_lock);
 	*point = event->point;
 	ck_emu_point_ref(point);
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&events_lock);
 }
 
 /* A wait for an event that never was recorded waits for nothing. */
@@ -101,9 +102,9 @@ static bool recorded(struct event *event)
 {
 	bool once;
 
-	pthread_mutex_lock(&lock);
+	ck_lock(&events_lock);
 	once = event->records > 0;
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&events_lock);
 	return once || ck_emu_capture_marked(&event->place);
 }
 
@@ -196,9 +197,9 @@ static CUresult record_submit(struct event *event, struct ck_emu_stream *stream)
 	record->command.always = true;
 	record->event = event;
 	ck_emu_object_ref(&event->base); /* the command may be done before we are */
-	pthread_mutex_lock(&lock);
+	ck_lock(&events_lock);
 	record->number = ++event->records;
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&events_lock);
 	if (event->shared)
 		record->shared = atomic_fetch_add(&event->shared->recorded, 1) + 1;
 
@@ -206,14 +207,14 @@ static CUresult record_submit(struct event *event, struct ck_emu_stream *stream)
 
 	result = ck_emu_stream_submit(stream, &record->command, NULL, &point);
 	if (result == CUDA_SUCCESS) {
-		pthread_mutex_lock(&lock);
+		ck_lock(&events_lock);
 		old = point;
 		if (number > event->placed) { /* no newer record has overtaken us */
 			old = event->point;
 			event->point = point;
 			event->placed = number;
 		}
-		pthread_mutex_unlock(&lock);
+		ck_unlock(&events_lock);
 	}
 	ck_emu_point_put(&old);
 	ck_emu_object_put(&event->base);
@@ -357,9 +358,9 @@ static CUresult event_time(struct event *event, int64_t *time)
 	point_copy(event, &point);
 	reached = ck_emu_point_reached(&point);
 	ck_emu_point_put(&point);
-	pthread_mutex_lock(&lock);
+	ck_lock(&events_lock);
 	*time = event->time;
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&events_lock);
 	return reached ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "emu/memory/arena.h"
+#include "emu/locks.h"
 #include "emu/graphs/graph_run.h"
 #include "util/until.h"
 
@@ -20,7 +21,7 @@ struct batch {
 	CUstreamBatchMemOpParams operations[];
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct ck_mutex words_lock = CK_MUTEX(CK_RANK_MEMOPS);
 static pthread_cond_t written = PTHREAD_COND_INITIALIZER;
 
 /* --- running --- */
@@ -34,13 +35,13 @@ static uint64_t word_read(uint64_t address, bool wide)
 
 static void word_write(uint64_t address, uint64_t value, bool wide)
 {
-	pthread_mutex_lock(&lock);
+	ck_lock(&words_lock);
 	if (wide)
 		__atomic_store_n((uint64_t *)address, value, __ATOMIC_RELEASE);
 	else
 		__atomic_store_n((uint32_t *)address, (uint32_t)value, __ATOMIC_RELEASE);
 	pthread_cond_broadcast(&written);
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&words_lock);
 }
 
 /* Comparisons of 32 bits are made in 32 bits: "greater or equal" is of the signed difference. */
@@ -76,14 +77,14 @@ static void word_wait(const CUstreamBatchMemOpParams *operation, bool wide,
 	long look = LOOK_FIRST;
 	struct timespec until;
 
-	pthread_mutex_lock(&lock);
+	ck_lock(&words_lock);
 	while (!satisfied(word_read(address, wide), value, operation->waitValue.flags, wide) &&
 	       !hopeless(context)) {
 		until = ck_until(CLOCK_REALTIME, (uint64_t)look);
-		pthread_cond_timedwait(&written, &lock, &until);
+		ck_cond_timedwait(&written, &words_lock, &until);
 		look = ck_min(2 * look, LOOK_LAST);
 	}
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&words_lock);
 }
 
 static void operation_run(const CUstreamBatchMemOpParams *operation,

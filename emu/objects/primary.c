@@ -24,7 +24,7 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
 		return result;
 	if (!pctx)
 		return CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_lock(&device->primary_lock);
+	ck_lock(&device->primary_lock);
 	if (device->primary_count == 0 && ck_emu_context_revive(device->primary) < 0) {
 		atomic_store(&device->primary->live, false);
 		result = CUDA_ERROR_OUT_OF_MEMORY;
@@ -32,7 +32,7 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
 		device->primary_count++;
 		*pctx = (CUcontext)device->primary;
 	}
-	pthread_mutex_unlock(&device->primary_lock);
+	ck_unlock(&device->primary_lock);
 	return result;
 }
 
@@ -44,20 +44,20 @@ CUresult cuDevicePrimaryCtxRelease(CUdevice dev)
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	pthread_mutex_lock(&device->primary_lock);
+	ck_lock(&device->primary_lock);
 	if (device->primary_count == 0)
 		result = CUDA_ERROR_INVALID_CONTEXT;
 	else
 		last = --device->primary_count == 0;
-	pthread_mutex_unlock(&device->primary_lock);
+	ck_unlock(&device->primary_lock);
 	if (!last)
 		return result;
 	ck_local_forget((CUcontext)device->primary);
-	pthread_mutex_lock(&device->primary_lock);
+	ck_lock(&device->primary_lock);
 	/* another thread, or a destructor, may have retained it in between */
 	if (device->primary_count == 0)
 		ck_emu_context_clear(device->primary);
-	pthread_mutex_unlock(&device->primary_lock);
+	ck_unlock(&device->primary_lock);
 	return CUDA_SUCCESS;
 }
 
@@ -74,10 +74,10 @@ CUresult cuDevicePrimaryCtxReset(CUdevice dev)
 	if (result != CUDA_SUCCESS)
 		return result;
 	ck_local_forget((CUcontext)device->primary);
-	pthread_mutex_lock(&device->primary_lock);
+	ck_lock(&device->primary_lock);
 	device->primary_count = 0;
 	ck_emu_context_clear(device->primary);
-	pthread_mutex_unlock(&device->primary_lock);
+	ck_unlock(&device->primary_lock);
 	return CUDA_SUCCESS;
 }
 

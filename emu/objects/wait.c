@@ -72,17 +72,17 @@ bool ck_emu_point_reached(const struct ck_emu_point *point)
 {
 	bool reached;
 
-	pthread_mutex_lock(&ck_emu_engine_lock);
+	ck_lock(&ck_emu_engine_lock);
 	reached = ck_emu_point_reached_locked(point);
-	pthread_mutex_unlock(&ck_emu_engine_lock);
+	ck_unlock(&ck_emu_engine_lock);
 	return reached;
 }
 
 void ck_emu_point_wait(const struct ck_emu_point *point)
 {
-	pthread_mutex_lock(&ck_emu_engine_lock);
+	ck_lock(&ck_emu_engine_lock);
 	ck_emu_point_wait_locked(point);
-	pthread_mutex_unlock(&ck_emu_engine_lock);
+	ck_unlock(&ck_emu_engine_lock);
 }
 
 void ck_emu_point_ref(const struct ck_emu_point *point)
@@ -105,7 +105,7 @@ static CUresult points_wait_unlock(struct ck_emu_points *points, int error)
 {
 	for (unsigned int i = 0; error == 0 && i < points->count; i++)
 		ck_emu_point_wait_locked(&points->list[i]);
-	pthread_mutex_unlock(&ck_emu_engine_lock);
+	ck_unlock(&ck_emu_engine_lock);
 	ck_emu_points_fini(points->list, points->count);
 	return error ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
@@ -117,7 +117,7 @@ CUresult ck_emu_stream_wait(struct ck_emu_stream *stream, bool order)
 	CUresult result;
 	int error;
 
-	pthread_mutex_lock(&ck_emu_engine_lock);
+	ck_lock(&ck_emu_engine_lock);
 	error = ck_emu_points_add(&points, stream, stream->submitted);
 	if (error == 0 && (order || stream == context->legacy))
 		error = ck_emu_points_add_order(&points, stream);
@@ -131,11 +131,11 @@ bool ck_emu_stream_idle(struct ck_emu_stream *stream)
 	struct ck_emu_points points = {0};
 	bool idle;
 
-	pthread_mutex_lock(&ck_emu_engine_lock);
+	ck_lock(&ck_emu_engine_lock);
 	idle = stream->completed == stream->submitted;
 	if (idle && stream == stream->base.context->legacy)
 		idle = ck_emu_points_add_order(&points, stream) == 0 && points.count == 0;
-	pthread_mutex_unlock(&ck_emu_engine_lock);
+	ck_unlock(&ck_emu_engine_lock);
 	ck_emu_points_fini(points.list, points.count);
 	return idle;
 }
@@ -147,7 +147,7 @@ static CUresult streams_wait(const struct ck_emu_context *context)
 	struct ck_emu_points points = {0};
 	int error = 0;
 
-	pthread_mutex_lock(&ck_emu_engine_lock);
+	ck_lock(&ck_emu_engine_lock);
 	for (stream = ck_emu_engine_streams; stream && error == 0; stream = stream->next) {
 		if (!context || stream->base.context == context)
 			error = ck_emu_points_add(&points, stream, stream->submitted);
@@ -180,9 +180,9 @@ void ck_emu_context_then(struct ck_emu_context *context, struct ck_emu_command *
 	struct ck_emu_stream *stream = NULL;
 	bool idle;
 
-	pthread_mutex_lock(&ck_emu_engine_lock);
+	ck_lock(&ck_emu_engine_lock);
 	idle = context_idle(context);
-	pthread_mutex_unlock(&ck_emu_engine_lock);
+	ck_unlock(&ck_emu_engine_lock);
 	if (!idle && ck_emu_context_state(context) == CUDA_SUCCESS)
 		stream = ck_emu_stream_create(context,
 					      CU_STREAM_NON_BLOCKING | CK_EMU_STREAM_AFTER_ALL, 0);

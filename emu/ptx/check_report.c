@@ -4,12 +4,12 @@
  * A place is a pair of instructions of a module, and the kernel; it is told once, of whichever
  * threads and block come to it first. After MOST lines a process says no more.
  */
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "emu/ptx/check.h"
+#include "emu/locks.h"
 #include "util/log.h"
 
 CK_LOG_DEFINE("emu");
@@ -23,7 +23,7 @@ struct ck_ptx_hazards { /* of a module: what has been told */
 	uint32_t count, room;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct ck_mutex hazards_lock = CK_MUTEX(CK_RANK_HAZARDS);
 
 void ck_ptx_hazards_free(struct ck_ptx_module *module)
 {
@@ -58,9 +58,9 @@ static bool is_new(const struct ck_ptx_check *check, uint32_t first, uint32_t se
 	bool is_first;
 	unsigned int before;
 
-	pthread_mutex_lock(&lock);
+	ck_lock(&hazards_lock);
 	is_first = note(&((struct ck_ptx_module *)run->module)->hazards, &place);
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&hazards_lock);
 	if (!is_first)
 		return false;
 	before = atomic_fetch_add(&told, 1);

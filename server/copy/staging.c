@@ -2,12 +2,12 @@
  * server/copy/staging.c - rings of pinned slots; see staging.h.
  */
 #include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
 #include "gen/driver.h"
 #include "server/copy/staging.h"
+#include "server/session/locks.h"
 #include "util/log.h"
 #include "util/util.h"
 
@@ -17,7 +17,7 @@ CK_LOG_DEFINE("server");
 #define CK_SLOT_ALIGN 256u /* small copies begin on their own cache lines */
 
 struct ck_ring {
-	pthread_mutex_t lock; /* held from taking the ring until its release */
+	struct ck_mutex lock; /* held from taking the ring until its release */
 	size_t slot_size;
 	unsigned int count;
 	unsigned int at; /* the newest slot */
@@ -32,7 +32,7 @@ struct ck_staging {
 
 static void ring_init(struct ck_ring *ring, unsigned int count, size_t slot_size)
 {
-	pthread_mutex_init(&ring->lock, NULL);
+	ring->lock = (struct ck_mutex)CK_MUTEX(CK_RANK_STAGING);
 	ring->slot_size = slot_size;
 	ring->count = count;
 }
@@ -49,7 +49,7 @@ static void ring_fini(struct ck_ring *ring)
 		if (slot->host)
 			munmap(slot->host, ring->slot_size);
 	}
-	pthread_mutex_destroy(&ring->lock);
+	ck_mutex_destroy(&ring->lock);
 }
 
 int ck_staging_create(struct ck_staging **out)
@@ -77,7 +77,7 @@ void ck_staging_destroy(struct ck_staging *s)
 
 struct ck_ring *ck_staging_upload(struct ck_staging *s)
 {
-	pthread_mutex_lock(&s->upload.lock);
+	ck_lock(&s->upload.lock);
 	return &s->upload;
 }
 
@@ -86,17 +86,17 @@ struct ck_ring *ck_staging_call(struct ck_staging *s)
 	struct ck_ring *ring;
 
 	for (int i = 0; i < CK_CALL_RINGS; i++) {
-		if (pthread_mutex_trylock(&s->calls[i].lock) == 0)
+		if (ck_trylock(&s->calls[i].lock) == 0)
 			return &s->calls[i];
 	}
 	ring = &s->calls[s->turn++ % CK_CALL_RINGS];
-	pthread_mutex_lock(&ring->lock);
+	ck_lock(&ring->lock);
 	return ring;
 }
 
 void ck_ring_release(struct ck_ring *ring)
 {
-	pthread_mutex_unlock(&ring->lock);
+	ck_unlock(&ring->lock);
 }
 
 /* Pin a slot's memory; without that the driver copies through memory of its own. */
@@ -203,7 +203,7 @@ CUresult ck_slot_wait(struct ck_slot *slot)
 
 static void ring_drop_context(struct ck_ring *ring, uint64_t ctx)
 {
-	pthread_mutex_lock(&ring->lock);
+	ck_lock(&ring->lock);
 	for (unsigned int i = 0; i < ring->count; i++) {
 		struct ck_slot *slot = &ring->slots[i];
 
@@ -215,7 +215,7 @@ static void ring_drop_context(struct ck_ring *ring, uint64_t ctx)
 		if (slot->pinned && slot->pinned_ctx == ctx)
 			slot->pinned = false;
 	}
-	pthread_mutex_unlock(&ring->lock);
+	ck_unlock(&ring->lock);
 }
 
 void ck_staging_drop_context(struct ck_staging *s, uint64_t ctx)

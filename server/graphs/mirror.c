@@ -2,12 +2,12 @@
  * server/graphs/mirror.c - mirrors and who owns them; see mirror.h. What travels is in mirror_serve.c.
  */
 #include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "server/graphs/mirror_list.h"
+#include "server/session/locks.h"
 #include "util/util.h"
 
 int ck_mirrors_create(struct ck_mirrors **out)
@@ -16,7 +16,7 @@ int ck_mirrors_create(struct ck_mirrors **out)
 
 	if (!ms)
 		return -ENOMEM;
-	pthread_mutex_init(&ms->lock, NULL);
+	ms->lock = (struct ck_mutex)CK_MUTEX(CK_RANK_MIRRORS);
 	ms->by_id = ck_map_create();
 	ms->by_address = ck_ranges_create();
 	ms->owners = ck_map_create();
@@ -48,7 +48,7 @@ void ck_mirrors_destroy(struct ck_mirrors *ms)
 	ck_map_destroy(ms->by_id);
 	ck_map_destroy(ms->owners);
 	ck_ranges_destroy(ms->by_address);
-	pthread_mutex_destroy(&ms->lock);
+	ck_mutex_destroy(&ms->lock);
 	free(ms);
 }
 
@@ -142,7 +142,7 @@ CUresult ck_mirrors_share(struct ck_mirrors *ms, uint64_t from_id, uint64_t to_i
 	struct ck_owner *from, *to;
 	CUresult err = CUDA_SUCCESS;
 
-	pthread_mutex_lock(&ms->lock);
+	ck_lock(&ms->lock);
 	from = ck_owner_of(ms, from_id, false);
 	if (from && from->count > 0 && from_id != to_id) {
 		to = ck_owner_of(ms, to_id, true);
@@ -150,7 +150,7 @@ CUresult ck_mirrors_share(struct ck_mirrors *ms, uint64_t from_id, uint64_t to_i
 		for (size_t i = 0; i < from->count && !err; i++)
 			err = ck_owner_add(to, from->uses[i].mirror, NULL);
 	}
-	pthread_mutex_unlock(&ms->lock);
+	ck_unlock(&ms->lock);
 	return err;
 }
 
@@ -159,14 +159,14 @@ void ck_mirrors_owner_gone(struct ck_mirrors *ms, uint64_t id, uint64_t **ids, u
 	struct ck_gone gone = { 0 };
 	struct ck_owner *o;
 
-	pthread_mutex_lock(&ms->lock);
+	ck_lock(&ms->lock);
 	o = ck_map_remove(ms->owners, &id, sizeof(id));
 	if (o) {
 		gone.ids = ids ? calloc(o->count + 1, sizeof(*gone.ids)) : NULL;
 		ck_owner_cut(ms, o, 0, &gone);
 		owner_free(o);
 	}
-	pthread_mutex_unlock(&ms->lock);
+	ck_unlock(&ms->lock);
 	if (ids) {
 		*ids = gone.ids;
 		*count = (u_int)gone.count;
@@ -178,10 +178,10 @@ bool ck_mirrors_has(struct ck_mirrors *ms, uint64_t exec)
 	const struct ck_owner *o;
 	bool has;
 
-	pthread_mutex_lock(&ms->lock);
+	ck_lock(&ms->lock);
 	o = ck_owner_of(ms, exec, false);
 	has = o && o->count > 0;
-	pthread_mutex_unlock(&ms->lock);
+	ck_unlock(&ms->lock);
 	return has;
 }
 
@@ -192,7 +192,7 @@ CUresult ck_mirrors_launched(struct ck_request *q, uint64_t exec, CUstream strea
 	CUresult err = CUDA_SUCCESS;
 	struct ck_owner *o;
 
-	pthread_mutex_lock(&ms->lock);
+	ck_lock(&ms->lock);
 	o = ck_owner_of(ms, exec, false);
 	if (o && o->count > 0)
 		err = ck_mark_make(q, stream, &mark);
@@ -204,7 +204,7 @@ CUresult ck_mirrors_launched(struct ck_request *q, uint64_t exec, CUstream strea
 		mark->users++;
 	}
 	ck_mark_put(mark);
-	pthread_mutex_unlock(&ms->lock);
+	ck_unlock(&ms->lock);
 	return err;
 }
 
@@ -226,10 +226,10 @@ CUresult ck_mirrors_wait(struct ck_mirrors *ms, uint64_t exec)
 	struct ck_mark *mark;
 	struct ck_owner *o;
 
-	pthread_mutex_lock(&ms->lock);
+	ck_lock(&ms->lock);
 	while (!err && (o = ck_owner_of(ms, exec, false)) != NULL && (mark = next_mark(o)) != NULL)
 		err = ck_mark_wait(ms, mark);
-	pthread_mutex_unlock(&ms->lock);
+	ck_unlock(&ms->lock);
 	return err;
 }
 
@@ -237,9 +237,9 @@ void ck_mirrors_drop_context(struct ck_mirrors *ms, uint64_t ctx)
 {
 	struct ck_map_iter mirrors = CK_MAP_ITER_INIT;
 
-	pthread_mutex_lock(&ms->lock);
+	ck_lock(&ms->lock);
 	while (ck_map_next(ms->by_id, &mirrors))
 		ck_mirror_leave(mirrors.value, ctx);
 	ck_kept_free(ms, ctx);
-	pthread_mutex_unlock(&ms->lock);
+	ck_unlock(&ms->lock);
 }

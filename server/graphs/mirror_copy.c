@@ -39,7 +39,7 @@ static CUresult mirror_for(struct ck_request *q, const CUDA_MEMCPY3D *c, uint64_
 
 	if (err)
 		return err;
-	pthread_mutex_lock(&ms->lock);
+	ck_lock(&ms->lock);
 	o = ck_owner_of(ms, owner, true);
 	err = o ? ck_mirror_make(q, id, size, &m) : CUDA_ERROR_OUT_OF_MEMORY;
 	if (!err) {
@@ -48,7 +48,7 @@ static CUresult mirror_for(struct ck_request *q, const CUDA_MEMCPY3D *c, uint64_
 		if (err)
 			ck_mirror_drop(ms, m, NULL);
 	}
-	pthread_mutex_unlock(&ms->lock);
+	ck_unlock(&ms->lock);
 	return err;
 }
 
@@ -102,10 +102,10 @@ static CUresult describe(struct ck_request *q, CUDA_MEMCPY3D *c, enum ck_copy_en
 	uint64_t id = 0;
 	CUresult err = CUDA_SUCCESS;
 
-	pthread_mutex_lock(&ms->lock);
+	ck_lock(&ms->lock);
 	m = mirror_of(ms, &side);
 	side.host = m ? (void *)(uintptr_t)m->id : NULL;
-	pthread_mutex_unlock(&ms->lock);
+	ck_unlock(&ms->lock);
 	if (m)
 		side.type = CU_MEMORYTYPE_HOST;
 	if (side.type == CU_MEMORYTYPE_ARRAY)
@@ -263,12 +263,12 @@ CUresult ck_mirrors_of_graph(struct ck_request *q, uint64_t exec, CUgraph graph,
 	struct ck_owner *o;
 
 	*told = (struct ck_told){ 0 };
-	pthread_mutex_lock(&ms->lock);
+	ck_lock(&ms->lock);
 	if (ck_map_count(ms->by_id) > 0 && can_walk()) {
 		o = ck_owner_of(ms, exec, true);
 		err = o ? use_graph(q, o, graph, told) : CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	pthread_mutex_unlock(&ms->lock);
+	ck_unlock(&ms->lock);
 	return err;
 }
 
@@ -304,13 +304,13 @@ CUresult ck_mirrors_edit(struct ck_request *q, uint64_t exec, CUgraphNode node, 
 	struct ck_owner *o;
 
 	*told = (struct ck_told){ 0 };
-	pthread_mutex_lock(&ms->lock);
+	ck_lock(&ms->lock);
 	o = ck_owner_of(ms, exec, false);
 	if (o) {
 		cut_uses(ms, o, done ? node : NULL, node, told);
 		err = list(o, &told->ids, &told->count);
 	}
-	pthread_mutex_unlock(&ms->lock);
+	ck_unlock(&ms->lock);
 	return err;
 }
 
@@ -322,7 +322,7 @@ CUresult ck_mirrors_edit_child(struct ck_request *q, uint64_t exec, CUgraphNode 
 	CUresult err = CUDA_SUCCESS;
 
 	*told = (struct ck_told){ 0 };
-	pthread_mutex_lock(&ms->lock);
+	ck_lock(&ms->lock);
 	if (ck_map_count(ms->by_id) > 0 && can_walk()) {
 		search.owner = ck_owner_of(ms, exec, true);
 		err = search.owner ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
@@ -333,6 +333,6 @@ CUresult ck_mirrors_edit_child(struct ck_request *q, uint64_t exec, CUgraphNode 
 		if (!err)
 			err = list(search.owner, &told->ids, &told->count);
 	}
-	pthread_mutex_unlock(&ms->lock);
+	ck_unlock(&ms->lock);
 	return err;
 }

@@ -6,6 +6,7 @@
 #define CK_SERVER_GRAPHS_MIRROR_LIST_H
 
 #include "server/graphs/mirror.h"
+#include "server/session/locks.h"
 #include "util/map.h"
 #include "util/range.h"
 
@@ -43,7 +44,7 @@ struct ck_owner {
 };
 
 struct ck_mirrors {
-	pthread_mutex_t lock;
+	struct ck_mutex lock;
 	struct ck_map *by_id, *owners;	/* by mirror's id; by graph's or exec's */
 	struct ck_ranges *by_address;
 	struct ck_mirror *kept;	/* nobody's now: pinned, or a launch may use it yet */

@@ -54,9 +54,9 @@ CUresult ck_mark_wait(struct ck_mirrors *ms, struct ck_mark *mark)
 	CUresult err;
 
 	mark->users++;
-	pthread_mutex_unlock(&ms->lock);
+	ck_unlock(&ms->lock);
 	err = ck_driver.cuEventSynchronize(event);
-	pthread_mutex_lock(&ms->lock);
+	ck_lock(&ms->lock);
 	mark->done = true; /* or it has failed, which is told once */
 	ck_mark_put(mark);
 	return err;

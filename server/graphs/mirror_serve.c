@@ -23,13 +23,13 @@ static struct ck_mirror *hold(struct ck_mirrors *ms, uint64_t id, uint64_t offse
 {
 	struct ck_mirror *m;
 
-	pthread_mutex_lock(&ms->lock);
+	ck_lock(&ms->lock);
 	m = ck_mirror_of(ms, id);
 	if (m && (offset > m->size || size > m->size - offset))
 		m = NULL;
 	if (m)
 		m->uses++;
-	pthread_mutex_unlock(&ms->lock);
+	ck_unlock(&ms->lock);
 	return m;
 }
 
@@ -38,18 +38,18 @@ static CUresult settle(struct ck_mirrors *ms, struct ck_mirror *m)
 {
 	CUresult err = CUDA_SUCCESS;
 
-	pthread_mutex_lock(&ms->lock);
+	ck_lock(&ms->lock);
 	while (!err && m->mark && !m->mark->done)
 		err = ck_mark_wait(ms, m->mark);
-	pthread_mutex_unlock(&ms->lock);
+	ck_unlock(&ms->lock);
 	return err;
 }
 
 static void let_go(struct ck_mirrors *ms, struct ck_mirror *m)
 {
-	pthread_mutex_lock(&ms->lock);
+	ck_lock(&ms->lock);
 	ck_mirror_drop(ms, m, NULL);
-	pthread_mutex_unlock(&ms->lock);
+	ck_unlock(&ms->lock);
 }
 
 CUresult ck_serve_ck_mirror_fill(struct ck_request *q, ck_mirror_fill_args *a, void *res)

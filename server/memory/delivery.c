@@ -9,6 +9,7 @@
 
 #include "rpc/status.h"
 #include "server/memory/delivery_part.h"
+#include "server/session/locks.h"
 #include "server/session/session.h"
 #include "server/memory/status.h"
 
@@ -18,7 +19,7 @@ int ck_deliveries_create(struct ck_deliveries **out)
 
 	if (!d)
 		return -ENOMEM;
-	pthread_mutex_init(&d->lock, NULL);
+	d->lock = (struct ck_mutex)CK_MUTEX(CK_RANK_DELIVERIES);
 	pthread_condattr_init(&d->clock);
 	pthread_condattr_setclock(&d->clock, CLOCK_MONOTONIC);
 	pthread_cond_init(&d->room, &d->clock);
@@ -131,10 +132,10 @@ uint32_t ck_deliveries_settle(struct ck_session *session)
 
 	ck_status_settle(session, false);
 	if (atomic_load(&d->outstanding) > 0) {
-		pthread_mutex_lock(&d->lock);
+		ck_lock(&d->lock);
 		ck_deliveries_collect(d, false);
 		ck_deliveries_assign(d);
-		pthread_mutex_unlock(&d->lock);
+		ck_unlock(&d->lock);
 	}
 	return atomic_load(&d->rank);
 }
@@ -149,12 +150,12 @@ void ck_deliveries_tell(struct ck_session *session, uint64_t number, uint64_t wh
 	p->number = number | CK_DELIVERY_NEWS;
 	p->offset = what;
 	p->along = true;
-	pthread_mutex_lock(&d->lock);
+	ck_lock(&d->lock);
 	ck_deliveries_collect(d, false);
 	make_ready(d, p);
 	if (!by_reply)
 		ck_deliveries_assign(d);
-	pthread_mutex_unlock(&d->lock);
+	ck_unlock(&d->lock);
 }
 
 bool ck_deliveries_any(struct ck_deliveries *d)
@@ -166,9 +167,9 @@ void ck_deliveries_fail(struct ck_deliveries *d, uint64_t ctx)
 {
 	if (atomic_load(&d->outstanding) == 0)
 		return;
-	pthread_mutex_lock(&d->lock);
+	ck_lock(&d->lock);
 	fail_context(d, ctx);
-	pthread_mutex_unlock(&d->lock);
+	ck_unlock(&d->lock);
 }
 
 void ck_deliveries_drop_context(struct ck_deliveries *d, uint64_t ctx, CUcontext context)
@@ -180,11 +181,11 @@ void ck_deliveries_drop_context(struct ck_deliveries *d, uint64_t ctx, CUcontext
 		ck_driver.cuCtxSynchronize();
 		ck_driver.cuCtxPopCurrent_v2(&popped);
 	}
-	pthread_mutex_lock(&d->lock);
+	ck_lock(&d->lock);
 	fail_context(d, ctx);
 	for (struct ck_slot *slot = d->slots; slot; slot = slot->next)
 		slot->pinned &= slot->pinned_ctx != ctx;
-	pthread_mutex_unlock(&d->lock);
+	ck_unlock(&d->lock);
 }
 
 void ck_deliveries_destroy(struct ck_deliveries *d)
@@ -210,7 +211,7 @@ void ck_deliveries_destroy(struct ck_deliveries *d)
 		free(slot);
 	}
 	pthread_cond_destroy(&d->room);
-	pthread_mutex_destroy(&d->lock);
+	ck_mutex_destroy(&d->lock);
 	free(d);
 }
 

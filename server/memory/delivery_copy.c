@@ -105,7 +105,7 @@ static CUresult place(struct ck_deliveries *d, struct ck_part *p, uint64_t strea
 			return CUDA_ERROR_OUT_OF_MEMORY;
 		ck_deliveries_collect(d, false);
 		ck_deliveries_assign(d);
-		pthread_cond_timedwait(&d->room, &d->lock, &until);
+		ck_cond_timedwait(&d->room, &d->lock, &until);
 	}
 	p->slot = slot;
 	p->at = slot->host + slot->used;
@@ -158,9 +158,9 @@ static CUresult deliver_part(struct ck_request *r, const ck_deliver_args *a, uin
 	*p = (struct ck_part){ .number = a->number, .offset = offset, .ctx = r->ctx };
 	p->along = a->number & CK_DELIVERY_ALONG && a->size <= ALONG_MOST;
 	p->size = p->span = ck_min(a->size - offset, (uint64_t)CK_SLOT_SIZE);
-	pthread_mutex_lock(&d->lock);
+	ck_lock(&d->lock);
 	err = place(d, p, serial);
-	pthread_mutex_unlock(&d->lock);
+	ck_unlock(&d->lock);
 	if (!err)
 		err = begin(p, a->src, stream);
 	if (err) {
@@ -168,7 +168,7 @@ static CUresult deliver_part(struct ck_request *r, const ck_deliver_args *a, uin
 		p->span = a->size - offset;
 	}
 	*span = p->span;
-	pthread_mutex_lock(&d->lock);
+	ck_lock(&d->lock);
 	q = queue_of(d, p->ctx, serial);
 	if (q) {
 		*q->last = p;
@@ -181,7 +181,7 @@ static CUresult deliver_part(struct ck_request *r, const ck_deliver_args *a, uin
 		err = CUDA_ERROR_OUT_OF_MEMORY;
 		ck_part_free(d, p);
 	}
-	pthread_mutex_unlock(&d->lock);
+	ck_unlock(&d->lock);
 	return err;
 }
 

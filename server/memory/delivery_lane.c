@@ -48,11 +48,11 @@ static void wait_for_part(struct ck_deliveries *d, struct ck_request *r, struct 
 			break;
 		if (d->looker ||
 		    (atomic_load(&d->outstanding) == 0 && ck_now_ns() > d->lingers)) {
-			pthread_cond_timedwait(&w->woken, &d->lock, &end);
+			ck_cond_timedwait(&w->woken, &d->lock, &end);
 			look = LOOK_FIRST_NS;
 		} else {
 			d->looker = w;
-			pthread_cond_timedwait(&w->woken, &d->lock, &until);
+			ck_cond_timedwait(&w->woken, &d->lock, &until);
 			d->looker = NULL;
 			look = d->hurried ? ck_min(look * 2, (uint64_t)CK_LOOK_MOST_NS) :
 					    LOOK_FIRST_NS;
@@ -120,11 +120,11 @@ uint32_t ck_deliveries_take(struct ck_session *s, bool watches, struct ck_along 
 		ck_status_settle(s, true);
 	if (!ck_deliveries_any(d))
 		return 0;
-	pthread_mutex_lock(&d->lock);
+	ck_lock(&d->lock);
 	ck_deliveries_collect(d, false);
 	pick(d, along);
 	rank = atomic_load(&d->rank);
-	pthread_mutex_unlock(&d->lock);
+	ck_unlock(&d->lock);
 	for (unsigned int i = 0; i < along->count; i++)
 		encode_part(s, along->part[i], 0, along->head[i], &along->iov[3 * i]);
 	return rank;
@@ -136,10 +136,10 @@ void ck_along_sent(struct ck_session *s, struct ck_along *along)
 
 	if (along->count == 0)
 		return;
-	pthread_mutex_lock(&d->lock);
+	ck_lock(&d->lock);
 	for (unsigned int i = 0; i < along->count; i++)
 		ck_part_free(d, along->part[i]);
-	pthread_mutex_unlock(&d->lock);
+	ck_unlock(&d->lock);
 	along->count = 0;
 }
 
@@ -161,19 +161,19 @@ CUresult ck_serve_ck_delivery_next(struct ck_request *r, ck_delivery_next_args *
 
 	(void)res;
 	pthread_cond_init(&w.woken, &d->clock);
-	pthread_mutex_lock(&d->lock);
+	ck_lock(&d->lock);
 	w.next = d->waiters;
 	d->waiters = &w;
 	wait_for_part(d, r, &w, a->milliseconds);
 	waiter_leave(d, &w);
-	pthread_mutex_unlock(&d->lock);
+	ck_unlock(&d->lock);
 	pthread_cond_destroy(&w.woken);
 	if (!w.part)
 		return CUDA_SUCCESS;
 	r->replied = true;
 	r->broken = send_part(r, w.part);
-	pthread_mutex_lock(&d->lock);
+	ck_lock(&d->lock);
 	ck_part_free(d, w.part);
-	pthread_mutex_unlock(&d->lock);
+	ck_unlock(&d->lock);
 	return CUDA_SUCCESS;
 }

@@ -20,6 +20,7 @@
 
 #include "gen/handlers.h"
 #include "server/memory/delivery.h"
+#include "server/session/locks.h"
 
 #define CK_SLOT_SIZE ((size_t)4 << 20)
 #define CK_LOOK_MOST_NS 1000000 /* between two looks */
@@ -69,7 +70,7 @@ struct ck_waiter {
 };
 
 struct ck_deliveries {
-	pthread_mutex_t lock;
+	struct ck_mutex lock;
 	pthread_condattr_t clock;
 	pthread_cond_t room;	/* a slot may have come free */
 	struct ck_part_queue *queues;

@@ -6,7 +6,6 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,20 +15,21 @@
 #include "gen/handlers.h"
 #include "m3/shim.h"
 #include "server/session/session.h"
+#include "server/session/locks.h"
 #include "server/memory/share.h"
 #include "util/log.h"
 
 CK_LOG_DEFINE("server");
 
 static struct {
-	pthread_mutex_t lock; /* one question at a time */
+	struct ck_mutex lock; /* one question at a time */
 	const char *path;
 	char principal[M3_PRINCIPAL_MAX]; /* whom the client acts for */
 	bool owner; /* the client's user is the broker's, or root: the kernel says so */
 	int sock;
 	struct ck_m3_question question;
 	struct ck_m3_answer answer;
-} broker = {.lock = PTHREAD_MUTEX_INITIALIZER, .sock = -1};
+} broker = {.lock = CK_MUTEX(CK_RANK_M3_BROKER), .sock = -1};
 
 void ck_broker_link(const char *path, int client)
 {
@@ -121,7 +121,7 @@ int ck_broker_ask(struct ck_m3_request *request, const void *data, int fd_out, v
 {
 	int got = -1, status;
 
-	pthread_mutex_lock(&broker.lock);
+	ck_lock(&broker.lock);
 	for (int tries = 0; tries < 2; tries++) { /* a broker that was lost is there anew */
 		broker.question.head = *request;
 		memcpy(broker.question.data, data ? data : "", request->data_size);
@@ -141,7 +141,7 @@ int ck_broker_ask(struct ck_m3_request *request, const void *data, int fd_out, v
 		*size = broker.answer.head.data_size;
 		*number = broker.answer.head.region;
 	}
-	pthread_mutex_unlock(&broker.lock);
+	ck_unlock(&broker.lock);
 	if (status != M3_OK && got >= 0)
 		close(got);
 	*fd = status == M3_OK ? got : -1;
@@ -215,7 +215,7 @@ static int pass_on(const struct ck_m3_question *question, size_t size, struct ck
 {
 	int fd = -1, status;
 
-	pthread_mutex_lock(&broker.lock);
+	ck_lock(&broker.lock);
 	memcpy(&broker.question, question, size);
 	if (question->head.op == CK_M3_HELLO)
 		status = connect_broker();
@@ -224,7 +224,7 @@ static int pass_on(const struct ck_m3_question *question, size_t size, struct ck
 	if (status == M3_OK && question->head.op != CK_M3_HELLO)
 		memcpy(answer, &broker.answer,
 		       sizeof(broker.answer.head) + broker.answer.head.data_size);
-	pthread_mutex_unlock(&broker.lock);
+	ck_unlock(&broker.lock);
 	if (fd >= 0)
 		close(fd); /* of a FETCH: ck_m3_import asks for its own */
 	return status;

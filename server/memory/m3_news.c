@@ -6,7 +6,6 @@
  */
 #include <errno.h>
 #include <poll.h>
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -14,6 +13,7 @@
 
 #include "gen/handlers.h"
 #include "server/session/session.h"
+#include "server/session/locks.h"
 #include "server/memory/share.h"
 #include "util/util.h"
 
@@ -29,7 +29,7 @@ struct subscription {
 	bool ended;	      /* goes with the last of them */
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct ck_mutex subscriptions_lock = CK_MUTEX(CK_RANK_M3_NEWS);
 static struct subscription *all;
 static unsigned int count, numbers;
 
@@ -83,7 +83,7 @@ CUresult ck_serve_ck_m3_subscribe(struct ck_request *q, ck_m3_subscribe_args *a,
 	int status;
 
 	(void)q;
-	pthread_mutex_lock(&lock);
+	ck_lock(&subscriptions_lock);
 	s = count < SUBSCRIPTIONS_MAX ? calloc(1, sizeof(*s)) : NULL;
 	if (!s)
 		goto unlock;
@@ -98,7 +98,7 @@ CUresult ck_serve_ck_m3_subscribe(struct ck_request *q, ck_m3_subscribe_args *a,
 	all = s;
 	count++;
 unlock:
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&subscriptions_lock);
 	return err;
 }
 
@@ -129,20 +129,20 @@ CUresult ck_serve_ck_m3_news(struct ck_request *q, ck_m3_news_args *a, ck_m3_new
 	struct subscription *s;
 
 	res->over = OVER;
-	pthread_mutex_lock(&lock);
+	ck_lock(&subscriptions_lock);
 	s = *find(a->number);
 	if (s)
 		s->waiting++;
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&subscriptions_lock);
 	if (!s)
 		return CUDA_SUCCESS;
 	res->over = look(s->sock, ck_min(a->milliseconds, q->session->wait_max_ms), res);
-	pthread_mutex_lock(&lock);
+	ck_lock(&subscriptions_lock);
 	s->waiting--;
 	if (s->ended)
 		res->over = OVER;
 	put(s);
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&subscriptions_lock);
 	return CUDA_SUCCESS;
 }
 
@@ -153,13 +153,13 @@ CUresult ck_serve_ck_m3_unsubscribe(struct ck_request *q, ck_m3_unsubscribe_args
 
 	(void)q;
 	(void)res;
-	pthread_mutex_lock(&lock);
+	ck_lock(&subscriptions_lock);
 	s = *find(a->number);
 	if (s) {
 		s->ended = true;
 		shutdown(s->sock, SHUT_RDWR); /* wakes those who wait */
 		put(s);
 	}
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&subscriptions_lock);
 	return s ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }

@@ -2,12 +2,12 @@
  * server/memory/memory.c - device allocations of a session, and the messages about them.
  */
 #include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "gen/handlers.h"
 #include "server/memory/memory.h"
+#include "server/session/locks.h"
 #include "server/session/session.h"
 #include "server/memory/share.h"
 #include "server/session/driver.h"
@@ -18,7 +18,7 @@
 CK_LOG_DEFINE("server");
 
 struct ck_memory {
-	pthread_mutex_t lock;
+	struct ck_mutex lock;
 	struct ck_ranges *ranges; /* values: struct ck_allocation */
 	size_t total;
 };
@@ -34,7 +34,7 @@ int ck_memory_create(struct ck_memory **out)
 		free(m);
 		return -ENOMEM;
 	}
-	pthread_mutex_init(&m->lock, NULL);
+	m->lock = (struct ck_mutex)CK_MUTEX(CK_RANK_MEMORY);
 	*out = m;
 	return 0;
 }
@@ -46,7 +46,7 @@ void ck_memory_destroy(struct ck_memory *m)
 	for (size_t i = 0; i < ck_ranges_count(m->ranges); i++)
 		free(ck_ranges_at(m->ranges, i)->value);
 	ck_ranges_destroy(m->ranges);
-	pthread_mutex_destroy(&m->lock);
+	ck_mutex_destroy(&m->lock);
 	free(m);
 }
 
@@ -82,14 +82,14 @@ static int enter(struct ck_memory *m, const struct ck_allocation *from)
 	*a = *from;
 	if (!ck_driver.cuCtxGetDevice || ck_driver.cuCtxGetDevice(&a->device) != CUDA_SUCCESS)
 		a->device = -1;
-	pthread_mutex_lock(&m->lock);
+	ck_lock(&m->lock);
 	if (!ck_add_overflow(a->address, a->size, &end)) {
 		drop_range(m, a->address, end, false);
 		ret = ck_ranges_insert(m->ranges, a->address, end, a);
 	}
 	if (ret == 0)
 		m->total += a->size;
-	pthread_mutex_unlock(&m->lock);
+	ck_unlock(&m->lock);
 	if (ret < 0) {
 		ck_err("memory of %zu bytes at %#llx: no entry: %s", a->size, a->address,
 		       strerror(-ret));
@@ -127,13 +127,13 @@ bool ck_memory_shows(struct ck_memory *m, CUmemGenericAllocationHandle physical)
 {
 	bool found = false;
 
-	pthread_mutex_lock(&m->lock);
+	ck_lock(&m->lock);
 	for (size_t i = 0; !found && i < ck_ranges_count(m->ranges); i++) {
 		const struct ck_allocation *a = ck_ranges_at(m->ranges, i)->value;
 
 		found = a->mapped && a->physical == physical;
 	}
-	pthread_mutex_unlock(&m->lock);
+	ck_unlock(&m->lock);
 	return found;
 }
 
@@ -148,9 +148,9 @@ CUresult ck_memory_map(struct ck_memory *m, CUdeviceptr address, size_t size,
 
 void ck_memory_unmap(struct ck_memory *m, CUdeviceptr address, size_t size)
 {
-	pthread_mutex_lock(&m->lock);
+	ck_lock(&m->lock);
 	drop_range(m, address, address + size, true);
-	pthread_mutex_unlock(&m->lock);
+	ck_unlock(&m->lock);
 }
 
 CUresult ck_memory_alloc(struct ck_memory *m, uint64_t ctx, size_t size, CUdeviceptr *out)
@@ -214,7 +214,7 @@ static bool take(struct ck_memory *m, CUdeviceptr address)
 	const struct ck_range *range;
 	bool found;
 
-	pthread_mutex_lock(&m->lock);
+	ck_lock(&m->lock);
 	range = ck_ranges_find(m->ranges, address);
 	if (range && range->lo == address)
 		a = range->value;
@@ -226,7 +226,7 @@ static bool take(struct ck_memory *m, CUdeviceptr address)
 	} else {
 		a = NULL;
 	}
-	pthread_mutex_unlock(&m->lock);
+	ck_unlock(&m->lock);
 	free(a);
 	return found;
 }
@@ -250,11 +250,11 @@ bool ck_memory_find(struct ck_memory *m, CUdeviceptr address, struct ck_allocati
 {
 	const struct ck_range *range;
 
-	pthread_mutex_lock(&m->lock);
+	ck_lock(&m->lock);
 	range = ck_ranges_find(m->ranges, address);
 	if (range)
 		*out = *(const struct ck_allocation *)range->value;
-	pthread_mutex_unlock(&m->lock);
+	ck_unlock(&m->lock);
 	return range != NULL;
 }
 
@@ -284,7 +284,7 @@ void ck_memory_drop_context(struct ck_memory *m, uint64_t ctx)
 {
 	size_t i = 0;
 
-	pthread_mutex_lock(&m->lock);
+	ck_lock(&m->lock);
 	while (i < ck_ranges_count(m->ranges)) {
 		struct ck_allocation *a = ck_ranges_at(m->ranges, i)->value;
 
@@ -296,16 +296,16 @@ void ck_memory_drop_context(struct ck_memory *m, uint64_t ctx)
 		m->total -= a->size;
 		free(a);
 	}
-	pthread_mutex_unlock(&m->lock);
+	ck_unlock(&m->lock);
 }
 
 size_t ck_memory_total(struct ck_memory *m)
 {
 	size_t total;
 
-	pthread_mutex_lock(&m->lock);
+	ck_lock(&m->lock);
 	total = m->total;
-	pthread_mutex_unlock(&m->lock);
+	ck_unlock(&m->lock);
 	return total;
 }
 

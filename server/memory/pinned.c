@@ -22,6 +22,7 @@
 #include "gen/handlers.h"
 #include "rpc/pinned.h"
 #include "server/memory/pinned.h"
+#include "server/session/locks.h"
 #include "server/session/session.h"
 #include "util/log.h"
 #include "util/range.h"
@@ -37,8 +38,9 @@ CK_LOG_DEFINE("server");
 #define SIZE_MOST ((size_t)4 << 40)
 
 struct ck_pinned {
-	pthread_rwlock_t moves;	/* read: while a copy is enqueued, or waited for; written, before the other lock: mappings go */
-	pthread_mutex_t lock;
+	/* Read: while a copy is enqueued, or waited for; written: mappings go. */
+	pthread_rwlock_t moves;	/* taken before the other lock */
+	struct ck_mutex lock;
 	int file;		/* -1: none yet */
 	size_t size;		/* of the file */
 	uint64_t lo, hi;	/* addresses kept for it here */
@@ -66,7 +68,7 @@ int ck_pinned_create(struct ck_pinned **out)
 	p->most = SIZE_MOST;
 	/* who copies all the time must not keep a mapping from going, and the command thread with it */
 	p->moves = (pthread_rwlock_t)PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
-	pthread_mutex_init(&p->lock, NULL);
+	p->lock = (struct ck_mutex)CK_MUTEX(CK_RANK_PINNED);
 	*out = p;
 	return 0;
 }
@@ -91,12 +93,12 @@ static void *pages_of(uint64_t address, size_t size, size_t *length)
 static void lock_for_end(struct ck_pinned *p)
 {
 	pthread_rwlock_wrlock(&p->moves);
-	pthread_mutex_lock(&p->lock);
+	ck_lock(&p->lock);
 }
 
 static void unlock_for_end(struct ck_pinned *p)
 {
-	pthread_mutex_unlock(&p->lock);
+	ck_unlock(&p->lock);
 	pthread_rwlock_unlock(&p->moves);
 }
 
@@ -222,7 +224,7 @@ void ck_pinned_destroy(struct ck_pinned *p)
 		munmap((void *)(uintptr_t)p->lo, p->hi - p->lo);
 		close(p->file);
 	}
-	pthread_mutex_destroy(&p->lock);
+	ck_mutex_destroy(&p->lock);
 	pthread_rwlock_destroy(&p->moves);
 	free(p);
 }
@@ -232,10 +234,10 @@ bool ck_pinned_covers(struct ck_pinned *p, uint64_t address, size_t size)
 	const struct ck_range *r;
 	bool covers;
 
-	pthread_mutex_lock(&p->lock);
+	ck_lock(&p->lock);
 	r = ck_ranges_find(p->pieces, address);
 	covers = r && size <= r->hi - address;
-	pthread_mutex_unlock(&p->lock);
+	ck_unlock(&p->lock);
 	return covers;
 }
 
@@ -300,9 +302,9 @@ CUresult ck_serve_ck_pinned_file(struct ck_request *q, ck_pinned_file_args *a,
 		err = CUDA_ERROR_NOT_SUPPORTED;
 	else if (a->address && a->address % PAGE == 0 && a->size && a->size % PAGE == 0 &&
 		 a->size <= SIZE_MOST && a->address + a->size > a->address) {
-		pthread_mutex_lock(&p->lock);
+		ck_lock(&p->lock);
 		err = take_file(p, fd, a->address, a->size, &res->taken);
-		pthread_mutex_unlock(&p->lock);
+		ck_unlock(&p->lock);
 	}
 	if (!res->taken)
 		close(fd);
@@ -333,10 +335,10 @@ CUresult ck_serve_ck_pinned_map(struct ck_request *q, ck_pinned_map_args *a, ck_
 	CUresult err = CUDA_ERROR_INVALID_VALUE;
 
 	(void)res;
-	pthread_mutex_lock(&p->lock);
+	ck_lock(&p->lock);
 	if (is_valid(p, a) && !ck_ranges_overlap(p->pieces, a->address, a->address + a->size))
 		err = piece_add(p, q->ctx, a);
-	pthread_mutex_unlock(&p->lock);
+	ck_unlock(&p->lock);
 	if (err)
 		ck_debug("pinned memory of %zu bytes at %#llx: %s", (size_t)a->size,
 			 (unsigned long long)a->address, ck_error_name(err));

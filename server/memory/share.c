@@ -6,13 +6,13 @@
  * a number and a key that nobody can guess. The session that has it claims what was left and gives
  * it to its own driver.
  */
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "gen/handlers.h"
 #include "server/memory/memory.h"
+#include "server/session/locks.h"
 #include "server/session/session.h"
 #include "server/memory/share.h"
 #include "util/util.h"
@@ -33,7 +33,7 @@ struct restricted {
 	unsigned int arriving; /* lanes that have it from the driver and no id of it yet */
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct ck_mutex shares_lock = CK_MUTEX(CK_RANK_SHARES);
 static struct left *lefts;
 static struct restricted *restricted;
 
@@ -106,7 +106,7 @@ static CUresult leave_once(CUmemGenericAllocationHandle physical, int fd, uint64
 	CUresult err = CUDA_SUCCESS;
 	struct left *l;
 
-	pthread_mutex_lock(&lock);
+	ck_lock(&shares_lock);
 	l = left_find(physical, owner, bytes, size);
 	if (!l) {
 		l = calloc(1, sizeof(*l));
@@ -124,7 +124,7 @@ static CUresult leave_once(CUmemGenericAllocationHandle physical, int fd, uint64
 	}
 	*ticket = l->ticket;
 unlock:
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&shares_lock);
 	return err;
 }
 
@@ -158,7 +158,7 @@ void ck_share_check(struct ck_request *q)
 	struct left **at, *l;
 	struct restricted **ra, *r;
 
-	pthread_mutex_lock(&lock);
+	ck_lock(&shares_lock);
 	for (at = &lefts; (l = *at) != NULL;) {
 		if (!l->physical || in_use(q, l->physical)) {
 			at = &l->next;
@@ -176,14 +176,14 @@ void ck_share_check(struct ck_request *q)
 		*ra = r->next;
 		free(r);
 	}
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&shares_lock);
 }
 
 void ck_share_freed(uint64_t owner)
 {
 	struct left **at, *l;
 
-	pthread_mutex_lock(&lock);
+	ck_lock(&shares_lock);
 	for (at = &lefts; owner && (l = *at) != NULL;) {
 		if (l->owner != owner) {
 			at = &l->next;
@@ -193,7 +193,7 @@ void ck_share_freed(uint64_t owner)
 		withdraw(l);
 		free(l);
 	}
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&shares_lock);
 }
 
 /* --- memory that is for reading only */
@@ -213,7 +213,7 @@ static CUresult arrives(CUmemGenericAllocationHandle physical, bool read_only)
 {
 	struct restricted **at, *r;
 
-	pthread_mutex_lock(&lock);
+	ck_lock(&shares_lock);
 	at = restricted_at(physical);
 	r = *at;
 	if (r && !read_only) {
@@ -229,7 +229,7 @@ static CUresult arrives(CUmemGenericAllocationHandle physical, bool read_only)
 	}
 	if (r && read_only)
 		r->arriving++;
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&shares_lock);
 	return r || !read_only ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
@@ -237,20 +237,20 @@ static void arrived(CUmemGenericAllocationHandle physical)
 {
 	struct restricted *r;
 
-	pthread_mutex_lock(&lock);
+	ck_lock(&shares_lock);
 	r = *restricted_at(physical);
 	if (r && r->arriving > 0)
 		r->arriving--;
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&shares_lock);
 }
 
 bool ck_share_is_read_only(CUmemGenericAllocationHandle physical)
 {
 	bool found;
 
-	pthread_mutex_lock(&lock);
+	ck_lock(&shares_lock);
 	found = physical && *restricted_at(physical) != NULL;
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&shares_lock);
 	return found;
 }
 

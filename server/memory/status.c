@@ -19,6 +19,7 @@
 #include "gen/handlers.h"
 #include "rpc/status.h"
 #include "server/memory/delivery.h"
+#include "server/session/locks.h"
 #include "server/session/output.h"
 #include "server/session/session.h"
 #include "server/memory/status.h"
@@ -42,7 +43,7 @@ struct watch {
 };
 
 struct ck_status {
-	pthread_mutex_t lock;
+	struct ck_mutex lock;
 	pthread_cond_t work;
 	struct watch watches[WATCHES];
 	_Atomic unsigned int count;
@@ -60,7 +61,7 @@ int ck_status_create(struct ck_status **out)
 
 	if (!t)
 		return -ENOMEM;
-	pthread_mutex_init(&t->lock, NULL);
+	t->lock = (struct ck_mutex)CK_MUTEX(CK_RANK_STATUS);
 	pthread_cond_init(&t->work, NULL);
 	*out = t;
 	return 0;
@@ -170,18 +171,18 @@ void ck_status_settle(struct ck_session *s, bool takes)
 
 	if (likely(atomic_load(&t->untold) == 0))
 		return;
-	pthread_mutex_lock(&t->lock);
+	ck_lock(&t->lock);
 	look(s, takes);
-	pthread_mutex_unlock(&t->lock);
+	ck_unlock(&t->lock);
 }
 
 void ck_status_drop_all(struct ck_session *s)
 {
 	struct ck_status *t = s->status;
 
-	pthread_mutex_lock(&t->lock);
+	ck_lock(&t->lock);
 	drop(s, 0, false, true);
-	pthread_mutex_unlock(&t->lock);
+	ck_unlock(&t->lock);
 }
 
 void ck_status_drop(struct ck_session *s, uint64_t object)
@@ -190,34 +191,34 @@ void ck_status_drop(struct ck_session *s, uint64_t object)
 
 	if (likely(atomic_load(&t->count) == 0))
 		return;
-	pthread_mutex_lock(&t->lock);
+	ck_lock(&t->lock);
 	drop(s, object, false, false);
-	pthread_mutex_unlock(&t->lock);
+	ck_unlock(&t->lock);
 }
 
 void ck_status_capture(struct ck_session *s)
 {
 	struct ck_status *t = s->status;
 
-	pthread_mutex_lock(&t->lock);
+	ck_lock(&t->lock);
 	drop(s, 0, true, false);
-	pthread_mutex_unlock(&t->lock);
+	ck_unlock(&t->lock);
 }
 
 void ck_status_destroy(struct ck_status *t)
 {
 	if (!t)
 		return;
-	pthread_mutex_lock(&t->lock);
+	ck_lock(&t->lock);
 	t->stop = true;
 	pthread_cond_signal(&t->work);
-	pthread_mutex_unlock(&t->lock);
+	ck_unlock(&t->lock);
 	if (t->running)
 		pthread_join(t->thread, NULL);
 	if (t->file)
 		munmap(t->file, sizeof(*t->file));
 	pthread_cond_destroy(&t->work);
-	pthread_mutex_destroy(&t->lock);
+	ck_mutex_destroy(&t->lock);
 	free(t);
 }
 
@@ -241,12 +242,12 @@ static void look_often(struct ck_session *s)
 			pause = LOOK_FIRST_NS;
 		}
 		look(s, false);
-		pthread_mutex_unlock(&t->lock);
+		ck_unlock(&t->lock);
 		if (!ck_spin_again(&turn)) {
 			nanosleep(&step, NULL);
 			pause = ck_min(pause * 2, (uint64_t)LOOK_MOST_NS);
 		}
-		pthread_mutex_lock(&t->lock);
+		ck_lock(&t->lock);
 	}
 }
 
@@ -255,13 +256,13 @@ static void *run(void *session)
 	struct ck_session *s = session;
 	struct ck_status *t = s->status;
 
-	pthread_mutex_lock(&t->lock);
+	ck_lock(&t->lock);
 	while (!t->stop) {
 		while (atomic_load(&t->count) == 0 && !t->stop)
-			pthread_cond_wait(&t->work, &t->lock);
+			ck_cond_wait(&t->work, &t->lock);
 		look_often(s);
 	}
-	pthread_mutex_unlock(&t->lock);
+	ck_unlock(&t->lock);
 	return NULL;
 }
 
@@ -295,7 +296,7 @@ static bool watch(struct ck_session *s, const struct watch *new)
 
 	if (new->number == 0)
 		return false;
-	pthread_mutex_lock(&t->lock);
+	ck_lock(&t->lock);
 	w = new->event || ck_handles_marked(s->handles) == 0 ? place(s, new->object) : NULL;
 	if (w && w->number < new->number) {
 		*w = *new;
@@ -303,7 +304,7 @@ static bool watch(struct ck_session *s, const struct watch *new)
 		atomic_fetch_add(&t->begun, 1);
 		pthread_cond_signal(&t->work);
 	}
-	pthread_mutex_unlock(&t->lock);
+	ck_unlock(&t->lock);
 	return placed;
 }
 
@@ -400,11 +401,11 @@ CUresult ck_serve_ck_status_file(struct ck_request *q, ck_status_file_args *a,
 
 	if (fd < 0)
 		return fd == -EOPNOTSUPP ? CUDA_ERROR_NOT_SUPPORTED : err;
-	pthread_mutex_lock(&t->lock);
+	ck_lock(&t->lock);
 	if (!t->file && atomic_load(&t->begun) == 0)
 		err = take_words(t, fd, a->size);
 	res->taken = err == CUDA_SUCCESS;
-	pthread_mutex_unlock(&t->lock);
+	ck_unlock(&t->lock);
 	close(fd);
 	if (err)
 		ck_warn("%s: words for the state of events that cannot be used",

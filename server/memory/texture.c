@@ -2,18 +2,18 @@
  * server/memory/texture.c - texture and surface objects, levels of mipmapped arrays, references.
  */
 #include <errno.h>
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "gen/handlers.h"
 #include "server/session/session.h"
+#include "server/session/locks.h"
 #include "server/memory/texture.h"
 #include "util/map.h"
 
 struct ck_textures {
-	pthread_mutex_t lock;
+	struct ck_mutex lock;
 	struct ck_map *known; /* of struct key; the values say nothing */
 };
 
@@ -33,7 +33,7 @@ int ck_textures_create(struct ck_textures **out)
 		free(t);
 		return -ENOMEM;
 	}
-	pthread_mutex_init(&t->lock, NULL);
+	t->lock = (struct ck_mutex)CK_MUTEX(CK_RANK_TEXTURES);
 	*out = t;
 	return 0;
 }
@@ -43,7 +43,7 @@ void ck_textures_destroy(struct ck_textures *t)
 	if (!t)
 		return;
 	ck_map_destroy(t->known);
-	pthread_mutex_destroy(&t->lock);
+	ck_mutex_destroy(&t->lock);
 	free(t);
 }
 
@@ -51,7 +51,7 @@ void ck_textures_drop_context(struct ck_textures *t, uint64_t ctx)
 {
 	struct ck_map_iter it = CK_MAP_ITER_INIT;
 
-	pthread_mutex_lock(&t->lock);
+	ck_lock(&t->lock);
 	while (ck_map_next(t->known, &it)) {
 		struct key key;
 
@@ -59,7 +59,7 @@ void ck_textures_drop_context(struct ck_textures *t, uint64_t ctx)
 		if (key.ctx == ctx)
 			ck_map_remove(t->known, &key, sizeof(key));
 	}
-	pthread_mutex_unlock(&t->lock);
+	ck_unlock(&t->lock);
 }
 
 static CUresult note(struct ck_request *q, uint64_t number, bool surface)
@@ -68,9 +68,9 @@ static CUresult note(struct ck_request *q, uint64_t number, bool surface)
 	struct ck_textures *t = q->session->textures;
 	int ret;
 
-	pthread_mutex_lock(&t->lock);
+	ck_lock(&t->lock);
 	ret = ck_map_insert(t->known, &key, sizeof(key), t);
-	pthread_mutex_unlock(&t->lock);
+	ck_unlock(&t->lock);
 	return ret == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
 
@@ -80,9 +80,9 @@ static bool forget(struct ck_request *q, uint64_t number, bool surface)
 	struct ck_textures *t = q->session->textures;
 	bool found;
 
-	pthread_mutex_lock(&t->lock);
+	ck_lock(&t->lock);
 	found = ck_map_remove(t->known, &key, sizeof(key));
-	pthread_mutex_unlock(&t->lock);
+	ck_unlock(&t->lock);
 	return found;
 }
 

@@ -4,12 +4,12 @@
  * What is mapped is entered in memory.c's table, so that copies know how far they may go. A
  * descriptor that the driver exports stays in this process: it lives for one call.
  */
-#include <pthread.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "gen/handlers.h"
 #include "server/memory/memory.h"
+#include "server/session/locks.h"
 #include "server/session/session.h"
 #include "server/memory/share.h"
 
@@ -64,7 +64,7 @@ CUresult ck_serve_cuMemGetAllocationGranularity(struct ck_request *q,
 
 /* Held over the driver's word and the tables': who asks for access finds what is mapped, and with
  * what leave. */
-static pthread_mutex_t mappings = PTHREAD_MUTEX_INITIALIZER;
+static struct ck_mutex mappings_lock = CK_MUTEX(CK_RANK_MAPPINGS);
 
 /* What lies in the window is window.c's, which forgets it first and then has the driver unmap it. */
 static bool in_window(const struct ck_session *s, CUdeviceptr at, size_t size)
@@ -97,9 +97,9 @@ CUresult ck_serve_cuMemMap(struct ck_request *q, cuMemMap_args *a, cuMemMap_res 
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (in_window(q->session, a->ptr, a->size))
 		return CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_lock(&mappings);
+	ck_lock(&mappings_lock);
 	err = map(q, a, handle);
-	pthread_mutex_unlock(&mappings);
+	ck_unlock(&mappings_lock);
 	return err;
 }
 
@@ -110,12 +110,12 @@ CUresult ck_serve_cuMemUnmap(struct ck_request *q, cuMemUnmap_args *a, cuMemUnma
 	(void)res;
 	if (!ck_driver.cuMemUnmap)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	pthread_mutex_lock(&mappings);
+	ck_lock(&mappings_lock);
 	err = ck_driver.cuMemUnmap(a->ptr, a->size);
 	if (!err)
 		ck_memory_unmap(q->session->memory, a->ptr, a->size);
 	ck_share_check(q);
-	pthread_mutex_unlock(&mappings);
+	ck_unlock(&mappings_lock);
 	return err;
 }
 
@@ -129,11 +129,11 @@ CUresult ck_serve_cuMemRelease(struct ck_request *q, cuMemRelease_args *a, void 
 		return CUDA_ERROR_NOT_SUPPORTED;
 	if (!ck_physical_find(q, a->handle, &handle))
 		return CUDA_ERROR_INVALID_HANDLE;
-	pthread_mutex_lock(&mappings);
+	ck_lock(&mappings_lock);
 	ck_handle_remove(q, a->handle);
 	err = ck_driver.cuMemRelease(handle);
 	ck_share_check(q);
-	pthread_mutex_unlock(&mappings);
+	ck_unlock(&mappings_lock);
 	return err;
 }
 
@@ -175,9 +175,9 @@ CUresult ck_serve_ck_set_access(struct ck_request *q, ck_set_access_args *a,
 	if (bytes == 0 || bytes > sizeof(desc) || bytes % sizeof(desc[0]))
 		return CUDA_ERROR_INVALID_VALUE;
 	memcpy(desc, a->desc.desc_val, bytes);
-	pthread_mutex_lock(&mappings);
+	ck_lock(&mappings_lock);
 	err = set_access(q->session->memory, a->ptr, a->size, desc, bytes / sizeof(desc[0]));
-	pthread_mutex_unlock(&mappings);
+	ck_unlock(&mappings_lock);
 	return err;
 }
 

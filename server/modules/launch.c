@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "gen/handlers.h"
+#include "server/session/retime.h"
 #include "server/session/session.h"
 
 #define CK_LAUNCH_ATTRIBUTES 32
@@ -116,6 +117,7 @@ static CUresult launch(struct ck_request *q, ck_launch_args *a, uint64_t *device
 
 	if (!launchable(q, a->function, &f) || !ck_stream_find(q, a->stream, &stream))
 		return CUDA_ERROR_INVALID_HANDLE;
+	ck_retime_launch(q, a->stream, stream);
 	if (a->attributes.attributes_len > 0)
 		return launch_ex(q, f, a, stream, params, device_node);
 	if (!ck_driver.cuLaunchKernel)

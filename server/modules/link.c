@@ -4,12 +4,12 @@
  * A link's logs are memory that the driver writes to until the link is destroyed. Lanes may name one
  * link at the same time: it is theirs by turns, and stays until the last of them is done with it.
  */
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "gen/handlers.h"
 #include "server/modules/jit.h"
+#include "server/session/locks.h"
 #include "server/modules/link.h"
 #include "server/session/session.h"
 #include "util/log.h"
@@ -20,7 +20,7 @@ CK_LOG_DEFINE("server");
 #define CK_FETCH_MAX ((size_t)512 << 10) /* bytes of one reply */
 
 struct ck_link {
-	pthread_mutex_t lock; /* of all but the users */
+	struct ck_mutex lock; /* of all but the users */
 	unsigned int users;   /* the session, while it has the link, and lanes */
 	CUlinkState state;    /* NULL: destroyed */
 	struct ck_build build;
@@ -28,7 +28,7 @@ struct ck_link {
 	size_t size;
 };
 
-static pthread_mutex_t users = PTHREAD_MUTEX_INITIALIZER; /* of all links */
+static struct ck_mutex users_lock = CK_MUTEX(CK_RANK_LINK_USERS); /* of all links */
 
 static bool linker_there(void)
 {
@@ -41,12 +41,12 @@ static void leave(struct ck_link *link)
 {
 	bool last;
 
-	pthread_mutex_lock(&users);
+	ck_lock(&users_lock);
 	last = --link->users == 0;
-	pthread_mutex_unlock(&users);
+	ck_unlock(&users_lock);
 	if (!last)
 		return;
-	pthread_mutex_destroy(&link->lock);
+	ck_mutex_destroy(&link->lock);
 	free(link);
 }
 
@@ -60,7 +60,7 @@ static CUresult create(const void *options, size_t size, struct ck_link **out)
 	link = calloc(1, sizeof(*link));
 	if (!link)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	pthread_mutex_init(&link->lock, NULL);
+	link->lock = (struct ck_mutex)CK_MUTEX(CK_RANK_LINK);
 	link->users = 1;
 	ck_build_init(&link->build);
 	err = ck_build_options(&link->build, options, size);
@@ -87,14 +87,14 @@ static CUresult destroy(struct ck_link *link)
 /* The end of a turn. */
 static void put(struct ck_link *link)
 {
-	pthread_mutex_unlock(&link->lock);
+	ck_unlock(&link->lock);
 	leave(link);
 }
 
 /* Wait for one's turn; NULL: somebody has destroyed it meanwhile. The caller counts as a user. */
 static struct ck_link *get(struct ck_link *link)
 {
-	pthread_mutex_lock(&link->lock);
+	ck_lock(&link->lock);
 	if (link->state)
 		return link;
 	put(link);
@@ -106,11 +106,11 @@ static struct ck_link *find(struct ck_request *q, uint64_t id)
 {
 	struct ck_link *link;
 
-	pthread_mutex_lock(&users);
+	ck_lock(&users_lock);
 	link = ck_handles_get(q->session->handles, id, CK_KIND_LINK);
 	if (link)
 		link->users++;
-	pthread_mutex_unlock(&users);
+	ck_unlock(&users_lock);
 	return link ? get(link) : NULL;
 }
 
@@ -267,14 +267,14 @@ static struct ck_link *next_of(struct ck_handles *handles, uint64_t ctx, uint64_
 	struct ck_object object;
 	struct ck_link *link = NULL;
 
-	pthread_mutex_lock(&users);
+	ck_lock(&users_lock);
 	while (!link && ck_handles_next(handles, id, CK_KIND_LINK, &object)) {
 		if (object.ctx == ctx)
 			link = object.handle;
 	}
 	if (link)
 		link->users++;
-	pthread_mutex_unlock(&users);
+	ck_unlock(&users_lock);
 	return link;
 }
 

@@ -6,7 +6,6 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -17,6 +16,7 @@
 #include <unistd.h>
 
 #include "server/modules/cachedir.h"
+#include "server/session/locks.h"
 #include "server/modules/modcache.h"
 #include "server/modules/cacheindex.h"
 #include "util/fd.h"
@@ -27,7 +27,7 @@
 CK_LOG_DEFINE("server");
 
 struct ck_modcache {
-	pthread_mutex_t lock;
+	struct ck_mutex lock;
 	int dir;		/* -1: memory only */
 	int index;		/* the owner's; -1: not there yet */
 	bool owned;
@@ -115,7 +115,7 @@ int ck_modcache_open(const char *dir, const struct ck_hash *owner, size_t limit,
 		free(c);
 		return -ENOMEM;
 	}
-	pthread_mutex_init(&c->lock, NULL);
+	c->lock = (struct ck_mutex)CK_MUTEX(CK_RANK_CACHE);
 	getrlimit(RLIMIT_NOFILE, &files);
 	c->held_max = files.rlim_cur / 2;
 	c->limit = limit;
@@ -142,7 +142,7 @@ void ck_modcache_close(struct ck_modcache *c)
 		close(c->index);
 	if (c->dir >= 0)
 		close(c->dir);
-	pthread_mutex_destroy(&c->lock);
+	ck_mutex_destroy(&c->lock);
 	free(c);
 }
 
@@ -237,11 +237,11 @@ int ck_modcache_put(struct ck_modcache *c, const struct ck_hash *hash, const voi
 {
 	int ret;
 
-	pthread_mutex_lock(&c->lock);
+	ck_lock(&c->lock);
 	ret = put_file(c, hash, data, size);
 	if (ret < 0)
 		ret = put_memory(c, hash, data, size);
-	pthread_mutex_unlock(&c->lock);
+	ck_unlock(&c->lock);
 	return ret;
 }
 
@@ -311,8 +311,8 @@ int ck_modcache_get(struct ck_modcache *c, const struct ck_hash *hash, void **da
 {
 	int ret;
 
-	pthread_mutex_lock(&c->lock);
+	ck_lock(&c->lock);
 	ret = get(c, hash, data, size);
-	pthread_mutex_unlock(&c->lock);
+	ck_unlock(&c->lock);
 	return ret;
 }

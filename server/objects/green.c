@@ -4,19 +4,19 @@
  * A resource is the driver's own bytes. A client's are taken only when they are as the driver has
  * made them: who knows what it finds in the part that is not documented.
  */
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "gen/handlers.h"
 #include "server/objects/context.h"
+#include "server/session/locks.h"
 #include "server/session/session.h"
 #include "util/util.h"
 
 #define CK_GROUPS_MAX 1024u
 #define CK_ISSUED_MAX 65536u
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct ck_mutex issued_lock = CK_MUTEX(CK_RANK_GREEN);
 static CUdevResource *issued; /* each content once */
 static size_t issued_count;
 
@@ -35,7 +35,7 @@ static CUresult issue(const CUdevResource *r)
 	CUresult err = CUDA_SUCCESS;
 	CUdevResource *more;
 
-	pthread_mutex_lock(&lock);
+	ck_lock(&issued_lock);
 	if (!is_issued(r)) {
 		more = issued_count < CK_ISSUED_MAX ?
 			       realloc(issued, (issued_count + 1) * sizeof(*more)) : NULL;
@@ -46,7 +46,7 @@ static CUresult issue(const CUdevResource *r)
 			err = CUDA_ERROR_OUT_OF_MEMORY;
 		}
 	}
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&issued_lock);
 	return err;
 }
 
@@ -58,10 +58,10 @@ static CUresult take(CUdevResource *out, size_t count, const void *bytes, size_t
 	if (size != count * sizeof(*out))
 		return CUDA_ERROR_INVALID_VALUE;
 	memcpy(out, bytes, size);
-	pthread_mutex_lock(&lock);
+	ck_lock(&issued_lock);
 	for (size_t i = 0; i < count; i++)
 		known = known && is_issued(&out[i]);
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&issued_lock);
 	return known ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "server/copy/staging.h"
+#include "server/session/locks.h"
 #include "server/graphs/mirror.h"
 #include "server/memory/delivery.h"
 #include "server/memory/memory.h"
@@ -31,7 +32,7 @@ int ck_session_create(struct ck_modcache *modules, struct ck_output *output, int
 
 	if (!s)
 		return -ENOMEM;
-	pthread_mutex_init(&s->lock, NULL);
+	s->lock = (struct ck_mutex)CK_MUTEX(CK_RANK_PROGRESS);
 	pthread_cond_init(&s->progress, NULL);
 	ck_spin_init(&s->spin, CK_SPIN_US);
 	atomic_init(&s->awaited, UINT64_MAX);
@@ -70,6 +71,6 @@ void ck_session_destroy(struct ck_session *s)
 	ck_handles_destroy(s->handles);
 	ck_modcache_close(s->modules);
 	pthread_cond_destroy(&s->progress);
-	pthread_mutex_destroy(&s->lock);
+	ck_mutex_destroy(&s->lock);
 	free(s);
 }

@@ -15,6 +15,7 @@
 #include "cricket.h"
 #include "gen/driver.h"
 #include "server/session/session.h"
+#include "server/session/locks.h"
 #include "server/objects/warm.h"
 #include "util/log.h"
 
@@ -25,7 +26,7 @@ CK_LOG_DEFINE("server");
 #define CK_WARM_SECONDS 10
 
 /* Held over calls of the driver: who wants a context that is being given up waits for that. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct ck_mutex held_lock = CK_MUTEX(CK_RANK_WARM);
 static CUcontext held[CK_MAX_DEVICES];
 
 /* A GPU that one process has for itself is kept for those that use it. */
@@ -60,14 +61,14 @@ void ck_warm_up(const char *devices)
 	if (strcmp(devices, "none") == 0 || !ck_driver.cuDevicePrimaryCtxRetain ||
 	    !ck_driver.cuDevicePrimaryCtxRelease_v2)
 		return;
-	pthread_mutex_lock(&lock);
+	ck_lock(&held_lock);
 	for (const char *at = devices; *at; at = *end ? end + 1 : end) {
 		long device = strtol(at, &end, 10);
 
 		if (end > at)
 			make(device < CK_MAX_DEVICES ? (CUdevice)device : CK_MAX_DEVICES);
 	}
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&held_lock);
 }
 
 static bool works(CUcontext context)
@@ -88,10 +89,10 @@ bool ck_warm_sound(void)
 {
 	bool sound = true;
 
-	pthread_mutex_lock(&lock);
+	ck_lock(&held_lock);
 	for (int i = 0; i < CK_MAX_DEVICES && sound; i++)
 		sound = !held[i] || works(held[i]);
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&held_lock);
 	return sound;
 }
 
@@ -99,13 +100,13 @@ bool ck_warm_take(CUdevice device, CUcontext *context)
 {
 	bool taken = false;
 
-	pthread_mutex_lock(&lock);
+	ck_lock(&held_lock);
 	if (device >= 0 && device < CK_MAX_DEVICES && held[device]) {
 		*context = held[device];
 		held[device] = NULL;
 		taken = true;
 	}
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&held_lock);
 	return taken;
 }
 
@@ -114,7 +115,7 @@ bool ck_warm_drop(CUdevice device)
 	bool dropped = false;
 	CUresult err;
 
-	pthread_mutex_lock(&lock);
+	ck_lock(&held_lock);
 	for (int i = 0; i < CK_MAX_DEVICES; i++) {
 		if (!held[i] || (device != CK_WARM_ALL && device != i))
 			continue;
@@ -124,7 +125,7 @@ bool ck_warm_drop(CUdevice device)
 		if (err)
 			ck_warn("the warm context of device %d: %s", i, ck_error_name(err));
 	}
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&held_lock);
 	return dropped;
 }
 
@@ -145,10 +146,10 @@ int ck_warm_expire(void)
 	bool any = false;
 	int ret;
 
-	pthread_mutex_lock(&lock);
+	ck_lock(&held_lock);
 	for (int i = 0; i < CK_MAX_DEVICES; i++)
 		any |= held[i] != NULL;
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&held_lock);
 	if (!any)
 		return 0;
 	ret = -pthread_create(&thread, NULL, expire, NULL);

@@ -18,6 +18,7 @@
 #include "server/memory/delivery.h"
 #include "server/processes/dispatch.h"
 #include "server/session/output.h"
+#include "server/session/retime.h"
 #include "util/log.h"
 #include "util/util.h"
 
@@ -242,6 +243,7 @@ static int command_run(struct lane *l, struct ck_request *q, const struct ck_pro
 	err = carry_out(l, q, proc, NULL);
 	if (q->broken)
 		return q->broken;
+	ck_retime_command(s, q->proc, l->args, err);
 	/* One line for the error that will be told: in a broken context every command fails. */
 	if (err && ck_session_fail(s, err))
 		ck_info("%s: %s", proc->name, ck_error_name(err));
@@ -374,6 +376,7 @@ static void call_run(struct lane *l, struct ck_request *q, const struct ck_proc 
 	CUresult err = CUDA_SUCCESS;
 
 	ck_session_wait(s, head->seq);
+	ck_retime_call(s, q->proc);
 	if (!proc->no_error && !ck_proc_is_nvml(q->proc))
 		err = (CUresult)atomic_exchange(&s->async_error, 0);
 	err = err ? turn_away(l, err) : carry_out(l, q, proc, l->res);

@@ -5,24 +5,27 @@
  * A record that arrives in parts is looked at again after a moment: polling for more bytes would
  * return at once for those that are there. So is one whose worker has no room for it.
  *
- * Where too many wait, the oldest gives way if it has had the time to speak; else others wait in
- * the listener's queue: the threads of a program may all connect at once, and speak when they run.
+ * One peer may have CK_SHARE of them. Beyond that, its oldest is closed when the next comes. When the list
+ * is full, the peer with most connections loses its oldest, so a flood closes its own. Each connection has
+ * CK_YOUNG_MS to speak, because the threads of a program may all connect at once and speak when they run.
+ * While all in the list are younger, new ones wait in the listeners' queues.
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "cricket.h"
-#include "rpc/record.h"
+#include "server/processes/admit.h"
+#include "server/processes/answer.h"
 #include "server/processes/options.h"
 #include "server/processes/peek.h"
 #include "server/processes/supervisor.h"
-#include "server/processes/token.h"
-#include "server/session/version.h"
 #include "util/log.h"
 #include "util/util.h"
 #include "util/until.h"
@@ -32,32 +35,50 @@ CK_LOG_DEFINE("server");
 #define CK_SILENCE_MS 10000 /* for the first record to arrive */
 #define CK_AGAIN_MS 20	    /* until a record in parts is looked at again */
 #define CK_JOIN_MS 2	    /* until a worker is asked again, which is taking others */
-#define CK_YOUNG_MS 500	    /* nobody has to give way before */
-#define CK_REPLY_SIZE 1024
+#define CK_YOUNG_MS 100	    /* a connection is not pushed out before */
+#define CK_SHARE 1024	    /* silent connections of one peer */
+#define CK_BUCKETS 4096	    /* of peers, for counting */
 
 struct fresh {
 	int fd;
 	int64_t deadline; /* in ms of CLOCK_MONOTONIC */
 	int64_t again;	  /* not to be looked at before; 0: when bytes come */
+	bool ready;	  /* bytes have come, or it is new */
 	bool answered;	  /* it has had an answer: rpcinfo, and the like */
 	bool joining;	  /* its worker has had no room */
+	unsigned int bucket;
+	struct ck_peer peer;
 };
 
 struct ck_fresh_list {
-	struct ck_workers *workers;
-	const struct ck_options *options;
-	size_t count;
-	struct fresh list[CK_FRESH_MAX]; /* oldest first */
+	struct ck_admission admission;
+	unsigned char seed[16]; /* peers cannot choose whom they are counted with */
+	size_t most, count;
+	unsigned short silent[CK_BUCKETS]; /* of each bucket's peers, those that are not joining */
+	struct fresh list[CK_FRESH_MAX];   /* oldest first */
 };
+
+/* At most half of the descriptors: the other half is for sessions. */
+static size_t room_for_all(void)
+{
+	struct rlimit files;
+
+	if (getrlimit(RLIMIT_NOFILE, &files) < 0 || files.rlim_cur / 2 >= CK_FRESH_MAX)
+		return CK_FRESH_MAX;
+	return ck_max((size_t)files.rlim_cur / 2, (size_t)8);
+}
 
 struct ck_fresh_list *ck_fresh_create(struct ck_workers *workers, const struct ck_options *options)
 {
 	struct ck_fresh_list *l = calloc(1, sizeof(*l));
 
-	if (l) {
-		l->workers = workers;
-		l->options = options;
-	}
+	if (!l)
+		return NULL;
+	l->admission.workers = workers;
+	l->admission.options = options;
+	l->most = room_for_all();
+	if (getrandom(l->seed, sizeof(l->seed), 0) != sizeof(l->seed))
+		ck_warn("no random bytes: %m");
 	return l;
 }
 
@@ -70,36 +91,78 @@ void ck_fresh_destroy(struct ck_fresh_list *l)
 	free(l);
 }
 
+/* Peers share a bucket rarely, and then a share. */
+static unsigned int bucket_of(const struct ck_fresh_list *l, const struct ck_peer *peer)
+{
+	unsigned char text[sizeof(l->seed) + 1 + sizeof(peer->bytes)];
+	struct ck_hash hash;
+
+	memcpy(text, l->seed, sizeof(l->seed));
+	text[sizeof(l->seed)] = (unsigned char)peer->kind;
+	memcpy(text + sizeof(l->seed) + 1, peer->bytes, sizeof(peer->bytes));
+	ck_hash(text, sizeof(text), &hash);
+	return (hash.bytes[0] | (unsigned int)hash.bytes[1] << 8) % CK_BUCKETS;
+}
+
+static void set_joining(struct ck_fresh_list *l, struct fresh *f, bool joining)
+{
+	if (f->joining != joining)
+		l->silent[f->bucket] = (unsigned short)(l->silent[f->bucket] + (joining ? -1 : 1));
+	f->joining = joining;
+}
+
 static void drop(struct ck_fresh_list *l, size_t i)
 {
+	set_joining(l, &l->list[i], true); /* counted no more */
 	close(l->list[i].fd);
 	l->count--;
 	memmove(&l->list[i], &l->list[i + 1], (l->count - i) * sizeof(l->list[0]));
 }
 
-/* Who gives way next; the count: nobody. */
-static size_t oldest_silent(const struct ck_fresh_list *l)
+/* The oldest that may be pushed out, of those of @bucket; the count: none. */
+static size_t oldest_of(const struct ck_fresh_list *l, unsigned int bucket)
 {
 	size_t i = 0;
 
-	while (i < l->count && l->list[i].joining)
+	while (i < l->count && (l->list[i].joining || l->list[i].bucket != bucket))
 		i++;
 	return i;
+}
+
+/* The one to push out of the full list: the oldest of the peer that has most; the count: none. */
+static size_t find_victim(const struct ck_fresh_list *l)
+{
+	unsigned int heaviest = 0;
+	unsigned short most = 0;
+
+	for (size_t i = 0; i < l->count; i++) {
+		unsigned int bucket = l->list[i].bucket;
+
+		if (!l->list[i].joining && l->silent[bucket] > most) {
+			heaviest = bucket;
+			most = l->silent[bucket];
+		}
+	}
+	return most > 0 ? oldest_of(l, heaviest) : l->count;
+}
+
+/* How long it is still to be given, in ms. */
+static int64_t young_for(const struct fresh *f)
+{
+	int64_t born = f->deadline - CK_SILENCE_MS;
+
+	return ck_max(born + CK_YOUNG_MS - ck_now_ms(), (int64_t)0);
 }
 
 /* When one more may come, in ms from now. */
 static int64_t room_in(const struct ck_fresh_list *l)
 {
-	int64_t born;
 	size_t i;
 
-	if (l->count < CK_FRESH_MAX)
+	if (l->count < l->most)
 		return 0;
-	i = oldest_silent(l);
-	if (i == l->count)
-		return CK_JOIN_MS;
-	born = l->list[i].deadline - CK_SILENCE_MS;
-	return ck_max(born + CK_YOUNG_MS - ck_now_ms(), (int64_t)0);
+	i = find_victim(l);
+	return i == l->count ? CK_JOIN_MS : young_for(&l->list[i]);
 }
 
 bool ck_fresh_has_room(const struct ck_fresh_list *l)
@@ -107,13 +170,31 @@ bool ck_fresh_has_room(const struct ck_fresh_list *l)
 	return room_in(l) == 0;
 }
 
+static void push_out(struct ck_fresh_list *l, size_t i)
+{
+	char name[CK_PEER_NAME];
+
+	ck_info("%s has %u connections that say nothing: the oldest is closed",
+		ck_peer_name(&l->list[i].peer, name), l->silent[l->list[i].bucket]);
+	drop(l, i);
+}
+
 void ck_fresh_add(struct ck_fresh_list *l, int fd)
 {
-	if (l->count == CK_FRESH_MAX) {
-		ck_debug("%d connections that say nothing: the oldest goes", CK_FRESH_MAX);
-		drop(l, oldest_silent(l));
+	struct fresh f = { .fd = fd, .deadline = ck_now_ms() + CK_SILENCE_MS, .ready = true };
+	size_t i;
+
+	ck_peer_of(fd, &f.peer);
+	f.bucket = bucket_of(l, &f.peer);
+	if (l->silent[f.bucket] >= ck_min((size_t)CK_SHARE, l->most / 2)) {
+		i = oldest_of(l, f.bucket);
+		if (i < l->count && young_for(&l->list[i]) == 0)
+			push_out(l, i);
 	}
-	l->list[l->count++] = (struct fresh){ .fd = fd, .deadline = ck_now_ms() + CK_SILENCE_MS };
+	if (l->count == l->most)
+		push_out(l, find_victim(l));
+	l->list[l->count++] = f;
+	l->silent[f.bucket]++;
 }
 
 size_t ck_fresh_poll(struct ck_fresh_list *l, struct pollfd *fds, int *timeout_ms)
@@ -134,95 +215,10 @@ size_t ck_fresh_poll(struct ck_fresh_list *l, struct pollfd *fds, int *timeout_m
 	return l->count;
 }
 
-/* Send what fits at once: answers are shorter than any socket's buffer. */
-static bool answer(int fd, const void *bytes, long size)
+void ck_fresh_polled(struct ck_fresh_list *l, const struct pollfd *fds)
 {
-	return size > 0 && send(fd, bytes, (size_t)size, MSG_DONTWAIT | MSG_NOSIGNAL) == size;
-}
-
-/* Take @size bytes off the connection, which have been seen to be there. */
-static bool consume(int fd, size_t size)
-{
-	unsigned char bytes[CK_PEEK_MAX];
-
-	return recv(fd, bytes, size, MSG_DONTWAIT) == (ssize_t)size;
-}
-
-/* The answer to a call that needs no session; true: the connection may go on. */
-static bool answer_small(int fd, enum ck_peek kind, const struct ck_peeked *p)
-{
-	unsigned char out[CK_REPLY_SIZE];
-	long n;
-
-	if (!consume(fd, p->record))
-		return false;
-	switch (kind) {
-	case CK_PEEK_NULL:
-		n = ck_reply_encode(out, sizeof(out), p->xid, ck_code_nothing, NULL, 0);
-		break;
-	case CK_PEEK_NO_PROGRAM:
-		n = ck_refusal_encode(out, sizeof(out), p->xid, PROG_UNAVAIL);
-		break;
-	case CK_PEEK_NO_VERSION:
-		n = ck_refusal_encode(out, sizeof(out), p->xid, PROG_MISMATCH);
-		break;
-	default:
-		n = ck_refusal_encode(out, sizeof(out), p->xid, PROC_UNAVAIL);
-		break;
-	}
-	return answer(fd, out, n);
-}
-
-/* Tell a client that no session can be had, so that it can say why. */
-static void refuse_hello(int fd, const struct ck_peeked *p, const char *why)
-{
-	unsigned char out[CK_REPLY_SIZE];
-	ck_hello_res res = {
-		.status = CK_HELLO_BUSY,
-		.message = (char *)why,
-		.protocol = CK_PROTOCOL,
-		.release = (char *)CK_RELEASE,
-	};
-
-	ck_warn("a session is refused: %s", why);
-	if (consume(fd, p->record))
-		answer(fd, out, ck_reply_encode(out, sizeof(out), p->xid,
-						(xdrproc_t)xdr_ck_hello_res, &res, 0));
-}
-
-/*
- * Spares are for those who may come in. The others are told so by a process of their own, which
- * judges them again; else anybody could use up what is kept ready for the next client.
- */
-static bool may_have_spare(const struct ck_fresh_list *l, const unsigned char *bytes,
-			   const struct ck_peeked *p)
-{
-	ck_hello_args args = { 0 };
-	bool may;
-	XDR xdrs;
-
-	xdrmem_create(&xdrs, (char *)(uintptr_t)bytes + p->args, (u_int)(p->record - p->args),
-		      XDR_DECODE);
-	may = xdr_ck_hello_args(&xdrs, &args) && args.protocol == CK_PROTOCOL &&
-	      ck_token_admits(l->options->token_file, args.token.token_val, args.token.token_len);
-	xdr_free((xdrproc_t)xdr_ck_hello_args, &args);
-	return may;
-}
-
-static void start_session(struct ck_fresh_list *l, int fd, const unsigned char *bytes,
-			  const struct ck_peeked *p)
-{
-	int ret;
-
-	if (ck_workers_count(l->workers) >= l->options->max_sessions) {
-		refuse_hello(fd, p, "the server has no more sessions to give");
-		return;
-	}
-	ret = ck_workers_serve(l->workers, fd, may_have_spare(l, bytes, p));
-	if (ret < 0) {
-		ck_err("starting a worker: %s", strerror(-ret));
-		refuse_hello(fd, p, "the server cannot start another process");
-	}
+	for (size_t i = 0; i < l->count; i++)
+		l->list[i].ready = fds[i].revents != 0;
 }
 
 /* True: keep it, the worker is to be asked again. */
@@ -230,17 +226,14 @@ static bool join_session(struct ck_fresh_list *l, struct fresh *f, const struct 
 			 int64_t now)
 {
 	ck_join_res res = { .status = 1 };
-	unsigned char out[CK_REPLY_SIZE];
-	int ret = ck_workers_join(l->workers, p->session, f->fd);
+	int ret = ck_workers_join(l->admission.workers, p->session, f->fd);
 
-	f->joining = ret == -EAGAIN && now < f->deadline;
+	set_joining(l, f, ret == -EAGAIN && now < f->deadline);
 	f->again = now + CK_JOIN_MS;
 	if (ret == 0 || f->joining)
 		return f->joining;
 	ck_info("a connection joins no session: %s", strerror(-ret));
-	if (consume(f->fd, p->record))
-		answer(f->fd, out, ck_reply_encode(out, sizeof(out), p->xid,
-						   (xdrproc_t)xdr_ck_join_res, &res, 0));
+	ck_answer(f->fd, p, (xdrproc_t)xdr_ck_join_res, &res);
 	return false;
 }
 
@@ -261,6 +254,7 @@ static bool look(struct ck_fresh_list *l, struct fresh *f, int64_t now)
 	ssize_t n = recv(f->fd, bytes, sizeof(bytes), MSG_PEEK | MSG_DONTWAIT);
 
 	f->again = 0;
+	f->ready = false;
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return true;
 	if (n <= 0) {
@@ -276,14 +270,20 @@ static bool look(struct ck_fresh_list *l, struct fresh *f, int64_t now)
 		ck_info("a connection that speaks no RPC: closed");
 		return false;
 	case CK_PEEK_HELLO:
-		start_session(l, f->fd, bytes, &p);
+		ck_admit(&l->admission, f->fd, &f->peer, bytes, &p);
 		return false;
 	case CK_PEEK_JOIN:
 		return join_session(l, f, &p, now) && !hung_up(f->fd);
 	default:
 		f->answered = true;
-		return answer_small(f->fd, kind, &p);
+		return ck_answer_small(f->fd, kind, &p);
 	}
+}
+
+/* Whether there is something to see: bytes, or the moment to look at them again. */
+static bool is_due(const struct fresh *f, int64_t now)
+{
+	return f->again ? f->again <= now : f->ready;
 }
 
 void ck_fresh_run(struct ck_fresh_list *l)
@@ -293,7 +293,7 @@ void ck_fresh_run(struct ck_fresh_list *l)
 
 	while (i < l->count) {
 		struct fresh *f = &l->list[i];
-		bool keep = f->again > now || look(l, f, now);
+		bool keep = !is_due(f, now) || look(l, f, now);
 
 		if (keep && now >= f->deadline) {
 			ck_info("a connection that said nothing for %d s: closed",

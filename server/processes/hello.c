@@ -10,6 +10,8 @@
 #include <sys/random.h>
 
 #include "cricket.h"
+#include "rpc/proc.h"
+#include "server/processes/admit.h"
 #include "server/processes/dispatch.h"
 #include "server/session/driver.h"
 #include "server/processes/hello.h"
@@ -17,7 +19,6 @@
 #include "server/processes/options.h"
 #include "server/session/session.h"
 #include "server/processes/snapshot.h"
-#include "server/processes/token.h"
 #include "server/session/version.h"
 #include "server/session/identity.h"
 #include "server/memory/pinned.h"
@@ -73,17 +74,15 @@ static void set_message(ck_hello_res *res, ck_hello_status status, const char *f
 	res->status = status;
 }
 
-/* Whether the client may come in at all. */
+/* Whether the client may come in at all: the supervisor has let it, but the token may have changed. */
 static void judge(const struct ck_options *options, const ck_hello_args *args, ck_hello_res *res)
 {
-	if (args->protocol != CK_PROTOCOL)
-		set_message(res, CK_HELLO_PROTOCOL,
-			    "client %.64s speaks protocol %u, server %s speaks %d; install the same "
-			    "release on both sides", args->release, args->protocol, CK_RELEASE, CK_PROTOCOL);
-	else if (!ck_token_admits(options->token_file, args->token.token_val,
-				  args->token.token_len))
-		set_message(res, CK_HELLO_DENIED, "the server admits only clients with its token; "
-			    "set CRICKET_TOKEN");
+	struct ck_token token = { .known = false };
+	char why[CK_WHY_SIZE];
+	ck_hello_status status = ck_admit_judge(options, &token, args, why);
+
+	if (status != CK_HELLO_OK)
+		set_message(res, status, "%s", why);
 }
 
 static void start_driver(const struct ck_options *options, ck_hello_res *res)
@@ -134,6 +133,22 @@ static bool take_ready(ck_hello_res *res)
 	return true;
 }
 
+/* The numbers of all messages that this server knows: see rpc/control.x. */
+static int tell_procedures(ck_hello_res *res)
+{
+	unsigned char *bits = calloc(1, CK_PROC_END / 8 + 1);
+
+	if (!bits)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < CK_PROC_END; i++) {
+		if (ck_proc(i))
+			bits[i / 8] |= (unsigned char)(1u << i % 8);
+	}
+	res->procedures.procedures_val = (char *)bits;
+	res->procedures.procedures_len = CK_PROC_END / 8 + 1;
+	return 0;
+}
+
 static int make_session(const struct ck_options *options, const struct ck_identity *identity,
 			struct ck_output *output, ck_hello_res *res, struct ck_session **session)
 {
@@ -152,7 +167,8 @@ static int make_session(const struct ck_options *options, const struct ck_identi
 		return -EIO;
 	memcpy(res->session, (*session)->id, sizeof(res->session));
 	memcpy(res->key, (*session)->key, sizeof(res->key));
-	return ck_snapshot_modules(res, cache);
+	ret = ck_snapshot_modules(res, cache);
+	return ret < 0 ? ret : tell_procedures(res);
 }
 
 /* The token counts where the server asked for one: others can be made up at will. */

@@ -11,6 +11,7 @@
 #include "util/util.h"
 
 #define CK_SIZE_MOST ((uint64_t)1 << 62)
+#define CK_SESSIONS_LEAST 64u /* of the default bounds, so that a small server is left to whoever comes */
 
 static const struct row {
 	const char *name, *argument, *help, *usual; /* usual: the default as it is told */
@@ -24,6 +25,12 @@ static const struct row {
 			      "half of the host's memory", 0, 4096, CK_SIZE_MOST },
 	[CK_LIMIT_CACHE] = { "cache-per-identity", "BYTES", "most bytes of the module cache for one identity",
 			     "1G", 1u << 30, 4096, CK_SIZE_MOST },
+	[CK_LIMIT_ADDRESS] = { "sessions-per-address", "N", "most programs of one address, or user of the unix socket",
+			       "half of --max-sessions, at least 64", 0, 1, 100000 },
+	[CK_LIMIT_IDENTITY] = { "sessions-per-identity", "N", "most programs of one identity",
+				"three quarters of --max-sessions, at least 64", 0, 1, 100000 },
+	[CK_LIMIT_COMMANDS] = { "command-wait", "SECONDS", "time after which a session without a command connection ends",
+				"10", 10, 1, 86400 },
 };
 
 const char *ck_limit_name(enum ck_limit limit)
@@ -44,6 +51,14 @@ void ck_limits_init(struct ck_limits *limits)
 	for (int i = 0; i < CK_LIMITS; i++)
 		limits->value[i] = table[i].fallback;
 	limits->value[CK_LIMIT_PINNED] = half_of_memory();
+}
+
+void ck_limits_settle(struct ck_limits *limits, unsigned int max_sessions)
+{
+	if (!limits->given[CK_LIMIT_ADDRESS])
+		limits->value[CK_LIMIT_ADDRESS] = ck_max(max_sessions / 2, CK_SESSIONS_LEAST);
+	if (!limits->given[CK_LIMIT_IDENTITY])
+		limits->value[CK_LIMIT_IDENTITY] = ck_max(max_sessions - max_sessions / 4, CK_SESSIONS_LEAST);
 }
 
 int ck_limits_set(struct ck_limits *limits, enum ck_limit limit, const char *text)

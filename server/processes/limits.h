@@ -12,6 +12,9 @@ enum ck_limit {
 	CK_LIMIT_OUTPUT,	/* bytes of kernel output that wait to be fetched */
 	CK_LIMIT_PINNED,	/* bytes of host memory that a session registers */
 	CK_LIMIT_CACHE,		/* bytes of an identity's images in the module cache */
+	CK_LIMIT_ADDRESS,	/* sessions of one peer (peer.h) */
+	CK_LIMIT_IDENTITY,	/* sessions of one identity */
+	CK_LIMIT_COMMANDS,	/* seconds that a session may be without its command connection */
 	CK_LIMITS,
 };
 
@@ -24,6 +27,9 @@ struct ck_limits {
 const char *ck_limit_name(enum ck_limit limit);
 
 void ck_limits_init(struct ck_limits *limits);
+
+/* Set those that were not given and depend on the most sessions there may be. */
+void ck_limits_settle(struct ck_limits *limits, unsigned int max_sessions);
 
 /* Set a limit from @text: a number, of bytes with K, M, G or T behind it. -EINVAL: told on stderr. */
 int ck_limits_set(struct ck_limits *limits, enum ck_limit limit, const char *text);

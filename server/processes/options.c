@@ -80,7 +80,7 @@ static void print_help(void)
 	       "  --warm-devices LIST   devices whose contexts they hold, as in 0,1; or none (default %s)\n"
 	       "  --log LEVELS          as CRICKET_LOG\n"
 	       "  --help, --help-env, --version\n\n"
-	       "What one program may take:\n",
+	       "Bounds of programs, addresses and identities:\n",
 	       CK_DEFAULT_PORT, ck_chan_default_unix(0), CK_SESSIONS, CK_WARM_DEVICES);
 	ck_limits_help(stdout);
 }
@@ -237,6 +237,7 @@ int ck_options_parse(int argc, char **argv, struct ck_options *o)
 		o->driver = ck_env_string("CRICKET_DRIVER");
 	if (!o->cache_dir)
 		o->cache_dir = ck_env_string("CRICKET_CACHE_DIR");
+	ck_limits_settle(&o->limits, o->max_sessions);
 	if (o->listen_count == 0)
 		o->listen[o->listen_count++] = "127.0.0.1";
 	return 0;

@@ -249,59 +249,81 @@ static void accept_some(struct supervisor *s, int listener)
 	}
 }
 
+/* What one round waits for. */
+struct round {
+	struct pollfd *fds;
+	size_t count;
+	size_t fresh, listeners; /* where those of fresh connections and of listeners begin */
+	int timeout;
+};
+
+static void lower(int *timeout, int64_t ms)
+{
+	if (ms >= 0 && (*timeout < 0 || ms < *timeout))
+		*timeout = (int)ms;
+}
+
 /*
  * Descriptors of one round: signals, the broker's socket or nothing in its place, workers, fresh
  * connections, and listeners unless paused or full.
  */
-static size_t gather(struct supervisor *s, struct pollfd *fds, size_t *listeners, int *timeout)
+static void gather(struct supervisor *s, struct round *r)
 {
 	int64_t pause = s->paused - ck_now_ms();
 	size_t n = 0;
 
-	*timeout = ck_spares_run(&s->spares, s->workers);
-	fds[n++] = (struct pollfd){ .fd = s->signals, .events = POLLIN };
-	fds[n] = (struct pollfd){ .fd = -1 };
-	ck_broker_poll(s->broker, &fds[n++], timeout);
-	n += ck_workers_poll(s->workers, fds + n);
-	n += ck_fresh_poll(s->fresh, fds + n, timeout);
-	*listeners = n;
-	if (pause > 0) {
-		if (*timeout < 0 || pause < *timeout)
-			*timeout = (int)pause;
-		return n;
+	r->timeout = ck_spares_run(&s->spares, s->workers);
+	lower(&r->timeout, ck_log_tend(false));
+	r->fds[n++] = (struct pollfd){ .fd = s->signals, .events = POLLIN };
+	r->fds[n] = (struct pollfd){ .fd = -1 };
+	ck_broker_poll(s->broker, &r->fds[n++], &r->timeout);
+	n += ck_workers_poll(s->workers, r->fds + n);
+	r->fresh = n;
+	n += ck_fresh_poll(s->fresh, r->fds + n, &r->timeout);
+	r->listeners = n;
+	if (pause > 0)
+		lower(&r->timeout, pause);
+	for (size_t i = 0; pause <= 0 && i < s->listener_count && ck_fresh_has_room(s->fresh); i++)
+		r->fds[n++] = (struct pollfd){ .fd = s->listeners[i].fd, .events = POLLIN };
+	r->count = n;
+}
+
+/* Connections that are there are heard before others come, which may push out silent ones. */
+static void hear(struct supervisor *s, const struct round *r)
+{
+	ck_fresh_polled(s->fresh, r->fds + r->fresh);
+	ck_fresh_run(s->fresh);
+	for (size_t i = r->listeners; i < r->count; i++) {
+		if (r->fds[i].revents)
+			accept_some(s, r->fds[i].fd);
 	}
-	for (size_t i = 0; i < s->listener_count && ck_fresh_has_room(s->fresh); i++)
-		fds[n++] = (struct pollfd){ .fd = s->listeners[i].fd, .events = POLLIN };
-	return n;
+	ck_fresh_run(s->fresh);
 }
 
 static int run(struct supervisor *s)
 {
 	size_t room = 2 + s->options->max_sessions + CK_WARM_MAX + CK_FRESH_MAX + CK_LISTENERS;
-	struct pollfd *fds = calloc(room, sizeof(*fds));
-	size_t n, listeners;
-	int timeout;
+	struct round r = { .fds = calloc(room, sizeof(*r.fds)) };
 
-	if (!fds)
+	if (!r.fds)
 		return -ENOMEM;
 	for (;;) {
-		n = gather(s, fds, &listeners, &timeout);
-		if (poll(fds, n, timeout) < 0 && errno != EINTR) {
-			ck_err("poll: %m");
-			break;
+		gather(s, &r);
+		if (poll(r.fds, r.count, r.timeout) < 0) {
+			if (errno != EINTR) {
+				ck_err("poll: %m");
+				break;
+			}
+			continue;
 		}
 		if (read_signals(s))
 			break;
-		if (fds[1].revents)
+		if (r.fds[1].revents)
 			ck_broker_start(s->broker);
 		ck_workers_read(s->workers);
-		for (size_t i = listeners; i < n; i++) {
-			if (fds[i].revents)
-				accept_some(s, fds[i].fd);
-		}
-		ck_fresh_run(s->fresh);
+		hear(s, &r);
 	}
-	free(fds);
+	free(r.fds);
 	return 0;
 }
 
@@ -383,5 +405,6 @@ int ck_supervisor_main(const struct ck_options *options)
 		ret = run(&s);
 	}
 	stop(&s);
+	ck_log_tend(true);
 	return ret == 0 ? 0 : 1;
 }

@@ -13,6 +13,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "server/processes/peer.h"
+#include "server/session/identity.h"
+
 struct ck_options;
 
 /* Run the server until SIGTERM or SIGINT; the exit status. */
@@ -35,11 +38,23 @@ struct ck_workers *ck_workers_create(const struct ck_options *options, const cha
 /* Kill all and wait for their ends, 2 s at most. */
 void ck_workers_destroy(struct ck_workers *workers);
 
-size_t ck_workers_count(const struct ck_workers *workers); /* those that have clients */
+/* Whose session it is. */
+struct ck_owner {
+	struct ck_peer peer;
+	struct ck_identity identity;
+};
 
-/* Give connection @fd, which stays the caller's to close, to a @spare process, or start one for it.
+struct ck_session_counts {
+	size_t all;	       /* workers that have clients */
+	size_t peer, identity; /* those of them that are of an owner's peer, of its identity */
+};
+
+void ck_workers_count(const struct ck_workers *workers, const struct ck_owner *owner,
+		      struct ck_session_counts *counts);
+
+/* Give connection @fd, which stays the caller's to close, to a spare process, or start one for it.
  * -errno. */
-int ck_workers_serve(struct ck_workers *workers, int fd, bool spare);
+int ck_workers_serve(struct ck_workers *workers, int fd, const struct ck_owner *owner);
 
 /* Start a spare process. -errno. */
 int ck_workers_spare(struct ck_workers *workers);
@@ -84,7 +99,7 @@ int ck_spares_run(struct ck_spares *spares, struct ck_workers *workers);
 /*
  * fresh.c: connections that have not said yet what they are.
  */
-#define CK_FRESH_MAX 1024
+#define CK_FRESH_MAX 2048
 
 struct ck_fresh_list;
 
@@ -95,14 +110,18 @@ void ck_fresh_destroy(struct ck_fresh_list *list);
 /* Whether one more may come; until then others wait in the listeners' queues. */
 bool ck_fresh_has_room(const struct ck_fresh_list *list);
 
-/* Take over an accepted socket. Where the list is full, its oldest gives way: ask for room first. */
+/* Take over an accepted socket. Where there are too many, of all or of one peer, one that says nothing is
+ * closed: ask for room first. */
 void ck_fresh_add(struct ck_fresh_list *list, int fd);
 
 /* Room for CK_FRESH_MAX in @fds; the number filled in. @timeout_ms is lowered to the moment when
  * ck_fresh_run has something to do in any case. */
 size_t ck_fresh_poll(struct ck_fresh_list *list, struct pollfd *fds, int *timeout_ms);
 
-/* Look at all connections whose time or bytes have come. */
+/* Note what poll(2) has found, in the @fds of ck_fresh_poll; nothing has been added since. */
+void ck_fresh_polled(struct ck_fresh_list *list, const struct pollfd *fds);
+
+/* Look at all connections whose time or bytes have come, and at new ones. */
 void ck_fresh_run(struct ck_fresh_list *list);
 
 /*

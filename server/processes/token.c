@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "server/processes/token.h"
 #include "util/env.h"
@@ -13,7 +14,7 @@
 
 CK_LOG_DEFINE("server");
 
-#define CK_TOKEN_MAX 1024
+#define CK_SETTLED_S 2 /* the times of files are coarse: one changed just now may change unseen */
 
 bool ck_secret_equal(const void *a, const void *b, size_t size)
 {
@@ -25,23 +26,51 @@ bool ck_secret_equal(const void *a, const void *b, size_t size)
 	return differ == 0;
 }
 
-/* The secret of @file in @out: its length, or -errno. */
-static long read_token(const char *file, char out[CK_TOKEN_MAX])
+static bool same_time(const struct timespec *a, const struct timespec *b)
 {
-	FILE *f = fopen(file, "re");
+	return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
+}
+
+static bool unchanged(const struct stat *a, const struct stat *b)
+{
+	return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
+	       same_time(&a->st_mtim, &b->st_mtim) && same_time(&a->st_ctim, &b->st_ctim);
+}
+
+/* The secret of the open file @f: 0 or -errno. */
+static int read_token(FILE *f, struct ck_token *token)
+{
 	size_t n;
 
+	if (fstat(fileno(f), &token->file) < 0)
+		return -errno;
+	n = fread(token->text, 1, CK_TOKEN_MAX, f);
+	if (ferror(f) || n == CK_TOKEN_MAX)
+		return -EFBIG;
+	while (n > 0 && strchr("\r\n", token->text[n - 1]))
+		n--;
+	token->size = n;
+	return n > 0 ? 0 : -EINVAL; /* an empty secret would admit everyone who says none */
+}
+
+/* Have the content of @file in @token, which knows it already unless the file has changed. */
+static int refresh(struct ck_token *token, const char *file)
+{
+	struct stat now;
+	FILE *f;
+	int ret;
+
+	if (token->known && stat(file, &now) == 0 && unchanged(&now, &token->file))
+		return 0;
+	token->known = false;
+	f = fopen(file, "re");
 	if (!f)
 		return -errno;
-	n = fread(out, 1, CK_TOKEN_MAX, f);
-	if (ferror(f) || n == CK_TOKEN_MAX) {
-		fclose(f);
-		return -EFBIG;
-	}
+	ret = read_token(f, token);
 	fclose(f);
-	while (n > 0 && strchr("\r\n", out[n - 1]))
-		n--;
-	return n > 0 ? (long)n : -EINVAL; /* an empty secret would admit everyone who says none */
+	token->known = ret == 0 && S_ISREG(token->file.st_mode) &&
+		       time(NULL) - token->file.st_ctim.tv_sec > CK_SETTLED_S;
+	return ret;
 }
 
 bool ck_token_wanted(const char *file)
@@ -51,27 +80,28 @@ bool ck_token_wanted(const char *file)
 	return file || (secret && *secret);
 }
 
-bool ck_token_admits(const char *file, const void *token, size_t size)
+bool ck_token_admits(struct ck_token *token, const char *file, const void *bytes, size_t size)
 {
 	struct ck_hash ours, theirs;
-	char text[CK_TOKEN_MAX];
-	const char *secret = text;
-	long n;
+	const char *secret = token->text;
+	size_t n;
+	int ret;
 
 	if (file) {
-		n = read_token(file, text);
-		if (n < 0) {
-			ck_err("token file %s: %s", file, strerror((int)-n));
+		ret = refresh(token, file);
+		if (ret < 0) {
+			ck_err("token file %s: %s", file, strerror(-ret));
 			return false;
 		}
+		n = token->size;
 	} else if (ck_token_wanted(NULL)) {
 		secret = ck_env_string("CRICKET_TOKEN");
-		n = (long)strlen(secret);
+		n = strlen(secret);
 	} else {
 		return true;
 	}
 	/* Hashes have one length: comparing them tells nothing of the secret's. */
-	ck_hash(secret, (size_t)n, &ours);
-	ck_hash(token, size, &theirs);
+	ck_hash(secret, n, &ours);
+	ck_hash(bytes, size, &theirs);
 	return ck_secret_equal(ours.bytes, theirs.bytes, sizeof(ours.bytes));
 }

@@ -35,6 +35,7 @@
 #include "server/processes/worker.h"
 #include "util/fd.h"
 #include "util/log.h"
+#include "util/until.h"
 
 CK_LOG_DEFINE("server");
 
@@ -57,6 +58,8 @@ static struct {
 	atomic_bool command_taken;
 	atomic_uint lanes;		/* connections with a thread */
 	unsigned int max_lanes;		/* that answer calls */
+	int64_t commands_by;		/* the session ends unless its command connection is there by then; in ms */
+	unsigned int command_wait;	/* seconds until then */
 	struct ck_reader_room *room;	/* for their long messages */
 	atomic_flag ended;
 } worker = { .watch = -1, .stir_fd = -1 };
@@ -69,6 +72,7 @@ static _Noreturn void end_session(const char *reason)
 	if (atomic_flag_test_and_set(&worker.ended))
 		for (;;)
 			pause(); /* another thread is about to end the process */
+	ck_log_tend(true);
 	if (s)
 		ck_info("session of %s pid %u ended: %s; %llu calls, %llu commands, "
 			"%llu bytes in, %llu out",
@@ -81,15 +85,37 @@ static _Noreturn void end_session(const char *reason)
 	_exit(0);
 }
 
+/* A session that does nothing holds a process all the same. */
+static void end_without_commands(void)
+{
+	char reason[80];
+
+	snprintf(reason, sizeof(reason), "no command connection in %u s (--%s)", worker.command_wait,
+		 ck_limit_name(CK_LIMIT_COMMANDS));
+	end_session(reason);
+}
+
+/* Until when to wait for the command connection, in ms from now; -1: it is there. */
+static int64_t commands_in(void)
+{
+	if (!atomic_load(&worker.session) || atomic_load(&worker.command_taken))
+		return -1;
+	return ck_max(worker.commands_by - ck_now_ms(), (int64_t)0);
+}
+
 /* One wait; @quiet counts looks at the session that found nothing. False: the client has gone. */
 static bool watch(unsigned int *quiet)
 {
-	int tick = *quiet < CK_QUIET ? CK_BUSY_TICK_MS : CK_IDLE_TICK_MS;
+	int64_t left = commands_in();
+	int tick = (int)ck_min((int64_t)(*quiet < CK_QUIET ? CK_BUSY_TICK_MS : CK_IDLE_TICK_MS),
+			       left < 0 ? INT64_MAX : left);
 	struct ck_session *s = atomic_load(&worker.session);
 	struct epoll_event event;
 	int n = epoll_wait(worker.watch, &event, 1, tick);
 	eventfd_t count;
 
+	if (left == 0 && commands_in() == 0)
+		end_without_commands();
 	if (n < 0)
 		return errno == EINTR;
 	if (n > 0 && event.data.fd != worker.stir_fd)
@@ -114,7 +140,7 @@ static void *watch_thread(void *unused)
 
 	(void)unused;
 	while (watch(&quiet))
-		;
+		ck_log_tend(false);
 	end_session("the client has gone");
 }
 
@@ -405,6 +431,8 @@ int ck_worker_main(const struct ck_options *options, char **spare_argv)
 		_exit(1);
 	ck_nvml_client(worker.client.pid, worker.client.application);
 	session->stir_fd = worker.stir_fd;
+	worker.command_wait = (unsigned int)options->limits.value[CK_LIMIT_COMMANDS];
+	worker.commands_by = ck_now_ms() + worker.command_wait * 1000LL;
 	atomic_store(&worker.session, session);
 	ck_info("session of %s pid %u on %s (%s), client %s, for %s", worker.client.application,
 		worker.client.pid, worker.client.host, ck_chan_peer(first.chan),

@@ -33,6 +33,7 @@ struct worker {
 	int control; /* -1: the worker has closed its end */
 	enum { SPARE_WARMING, SPARE_READY, SERVING } state;
 	int64_t begin; /* of a spare, in ms */
+	struct ck_owner owner; /* of a session */
 	bool named;    /* session is known */
 	unsigned char session[16];
 };
@@ -118,9 +119,16 @@ void ck_workers_destroy(struct ck_workers *w)
 	free(w);
 }
 
-size_t ck_workers_count(const struct ck_workers *w)
+void ck_workers_count(const struct ck_workers *w, const struct ck_owner *owner,
+		      struct ck_session_counts *counts)
 {
-	return w->count;
+	*counts = (struct ck_session_counts){ .all = w->count };
+	for (const struct worker *worker = w->first; worker; worker = worker->next) {
+		if (worker->state != SERVING)
+			continue;
+		counts->peer += ck_peer_equal(&worker->owner.peer, &owner->peer);
+		counts->identity += ck_hash_equal(&worker->owner.identity.key, &owner->identity.key);
+	}
 }
 
 /* In the child: descriptors 3 and 4, and nothing else of the supervisor's. A spare has nothing
@@ -147,8 +155,8 @@ static _Noreturn void become_worker(struct ck_workers *w, int connection, int co
 	_exit(127);
 }
 
-/* A process for connection @fd, or a spare one for -1. */
-static int spawn(struct ck_workers *w, int fd)
+/* A process for connection @fd of @owner, or a spare one for -1. */
+static int spawn(struct ck_workers *w, int fd, const struct ck_owner *owner)
 {
 	struct worker *worker = calloc(1, sizeof(*worker));
 	int pair[2], ret;
@@ -173,10 +181,12 @@ static int spawn(struct ck_workers *w, int fd)
 	w->first = worker;
 	worker->state = fd < 0 ? SPARE_WARMING : SERVING;
 	worker->begin = ck_now_ms();
-	if (fd < 0)
+	if (fd < 0) {
 		w->spares.warming++;
-	else
+	} else {
+		worker->owner = *owner;
 		w->count++;
+	}
 	ck_debug("%s %d started", fd < 0 ? "spare worker" : "worker", (int)worker->pid);
 	return 0;
 close_pair:
@@ -311,15 +321,16 @@ static struct worker *find_spare(struct ck_workers *w)
 	return found;
 }
 
-int ck_workers_serve(struct ck_workers *w, int fd, bool may_have_spare)
+int ck_workers_serve(struct ck_workers *w, int fd, const struct ck_owner *owner)
 {
 	struct worker *spare;
 
 	ck_workers_read(w); /* who has just got ready, or has gone */
-	spare = may_have_spare ? find_spare(w) : NULL;
+	spare = find_spare(w);
 	if (!spare || send_now(spare->control, CK_CONTROL_CLIENT, fd) < 0)
-		return spawn(w, fd);
+		return spawn(w, fd, owner);
 	leave_spares(w, spare);
+	spare->owner = *owner;
 	w->count++;
 	w->spares.taken++;
 	ck_debug("spare worker %d has a client", (int)spare->pid);
@@ -328,7 +339,7 @@ int ck_workers_serve(struct ck_workers *w, int fd, bool may_have_spare)
 
 int ck_workers_spare(struct ck_workers *w)
 {
-	return spawn(w, -1);
+	return spawn(w, -1, NULL);
 }
 
 const struct ck_spare_counts *ck_workers_spares(const struct ck_workers *w)

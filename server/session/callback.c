@@ -9,6 +9,7 @@
 
 #include "gen/handlers.h"
 #include "server/session/callback.h"
+#include "server/session/locks.h"
 #include "server/session/session.h"
 #include "util/map.h"
 #include "util/until.h"
@@ -29,7 +30,7 @@ struct ticket {
 };
 
 struct ck_callbacks {
-	pthread_mutex_t lock;
+	struct ck_mutex lock;
 	pthread_cond_t work;	/* a ticket has come; on the monotonic clock */
 	struct ticket *first, **last; /* not fetched yet */
 	struct ticket *running;	/* fetched, and somebody waits for the end */
@@ -45,7 +46,7 @@ int ck_callbacks_create(struct ck_callbacks **out)
 
 	if (!c)
 		return -ENOMEM;
-	pthread_mutex_init(&c->lock, NULL);
+	c->lock = (struct ck_mutex)CK_MUTEX(CK_RANK_CALLBACKS);
 	pthread_condattr_init(&clock);
 	pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
 	pthread_cond_init(&c->work, &clock);
@@ -70,14 +71,14 @@ static void let_go(struct ticket *t)
 
 void ck_callbacks_end(struct ck_callbacks *c)
 {
-	pthread_mutex_lock(&c->lock);
+	ck_lock(&c->lock);
 	c->ended = true;
 	let_go(c->first);
 	let_go(c->running);
 	c->first = c->running = NULL;
 	c->last = &c->first;
 	pthread_cond_broadcast(&c->work);
-	pthread_mutex_unlock(&c->lock);
+	ck_unlock(&c->lock);
 }
 
 void ck_callbacks_destroy(struct ck_callbacks *c)
@@ -91,7 +92,7 @@ void ck_callbacks_destroy(struct ck_callbacks *c)
 		free(it.value);
 	ck_map_destroy(c->kept);
 	pthread_cond_destroy(&c->work);
-	pthread_mutex_destroy(&c->lock);
+	ck_mutex_destroy(&c->lock);
 	free(c);
 }
 
@@ -109,7 +110,7 @@ struct ck_host_call *ck_host_call_keep(struct ck_session *session, uint64_t id)
 	struct ck_callbacks *c = session->callbacks;
 	struct ck_host_call *call = NULL;
 
-	pthread_mutex_lock(&c->lock);
+	ck_lock(&c->lock);
 	if (!c->kept)
 		c->kept = ck_map_create();
 	if (c->kept)
@@ -121,7 +122,7 @@ struct ck_host_call *ck_host_call_keep(struct ck_session *session, uint64_t id)
 			call = NULL;
 		}
 	}
-	pthread_mutex_unlock(&c->lock);
+	ck_unlock(&c->lock);
 	return call;
 }
 
@@ -149,12 +150,12 @@ static void run(const struct ck_host_call *call, int status)
 	struct ticket t = { .id = call->id, .status = status, .waited = true };
 
 	pthread_cond_init(&t.end, NULL);
-	pthread_mutex_lock(&c->lock);
+	ck_lock(&c->lock);
 	if (!c->ended)
 		queue(c, &t);
 	while (!t.done && !c->ended)
-		pthread_cond_wait(&t.end, &c->lock);
-	pthread_mutex_unlock(&c->lock);
+		ck_cond_wait(&t.end, &c->lock);
+	ck_unlock(&c->lock);
 	pthread_cond_destroy(&t.end);
 }
 
@@ -186,9 +187,9 @@ void ck_host_call_tell(struct ck_host_call *call, int status, uint64_t value)
 	t->id = call->id;
 	t->status = status;
 	t->value = value;
-	pthread_mutex_lock(&c->lock);
+	ck_lock(&c->lock);
 	queue(c, t);
-	pthread_mutex_unlock(&c->lock);
+	ck_unlock(&c->lock);
 }
 
 /* The client is done with a ticket; one that nobody waits for, or a wrong number, is nothing. */
@@ -211,7 +212,7 @@ static void wait_for_work(struct ck_callbacks *c, unsigned int milliseconds)
 	struct timespec until = ck_until(CLOCK_MONOTONIC, milliseconds * CK_NS_PER_MS);
 
 	while (!c->first && !c->ended &&
-	       pthread_cond_timedwait(&c->work, &c->lock, &until) != ETIMEDOUT)
+	       ck_cond_timedwait(&c->work, &c->lock, &until) != ETIMEDOUT)
 		;
 }
 
@@ -238,7 +239,7 @@ CUresult ck_serve_ck_callback_next(struct ck_request *q, ck_callback_next_args *
 	struct ck_callbacks *c = q->session->callbacks;
 	struct ticket *t;
 
-	pthread_mutex_lock(&c->lock);
+	ck_lock(&c->lock);
 	finish(c, a->done);
 	wait_for_work(c, ck_min(a->milliseconds, q->session->wait_max_ms));
 	t = take(c);
@@ -250,6 +251,6 @@ CUresult ck_serve_ck_callback_next(struct ck_request *q, ck_callback_next_args *
 		if (!t->waited)
 			free(t);
 	}
-	pthread_mutex_unlock(&c->lock);
+	ck_unlock(&c->lock);
 	return CUDA_SUCCESS;
 }

@@ -25,7 +25,7 @@ struct entry {
 };
 
 struct ck_handles {
-	pthread_rwlock_t lock;
+	pthread_rwlock_t lock;	/* leaf */
 	uint64_t serial; /* of the newest entry */
 	struct ck_map *named; /* kind and handle, to the id: kinds that the driver tells of */
 	uint32_t own_first;   /* ids of the server's own: those used, and a list of free ones */

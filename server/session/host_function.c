@@ -6,6 +6,7 @@
 
 #include "gen/handlers.h"
 #include "server/session/callback.h"
+#include "server/session/locks.h"
 #include "server/session/session.h"
 
 #define CK_FUNCTION_REPEATED 1u	/* in flags: of a stream that is captured, so run by graphs */
@@ -105,7 +106,7 @@ struct notification {
 	struct notification *next;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct ck_mutex notifications_lock = CK_MUTEX(CK_RANK_NOTIFICATIONS);
 static struct notification *notifications;
 static _Atomic uint64_t numbers;
 
@@ -119,10 +120,10 @@ static void notify(CUasyncNotificationInfo *info, void *data, CUasyncCallbackHan
 
 static void put(struct notification *n)
 {
-	pthread_mutex_lock(&lock);
+	ck_lock(&notifications_lock);
 	n->next = notifications;
 	notifications = n;
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&notifications_lock);
 }
 
 CUresult ck_serve_ck_notification(struct ck_request *q, ck_notification_args *a,
@@ -155,13 +156,13 @@ static struct notification *take(uint64_t number)
 {
 	struct notification **at = &notifications, *n;
 
-	pthread_mutex_lock(&lock);
+	ck_lock(&notifications_lock);
 	while (*at && (*at)->number != number)
 		at = &(*at)->next;
 	n = *at;
 	if (n)
 		*at = n->next;
-	pthread_mutex_unlock(&lock);
+	ck_unlock(&notifications_lock);
 	return n;
 }
 

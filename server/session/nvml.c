@@ -9,6 +9,7 @@
 
 #include "cricket.h"
 #include "server/session/driver.h"
+#include "server/session/locks.h"
 #include "server/session/nvml.h"
 #include "util/log.h"
 #include "util/util.h"
@@ -18,14 +19,14 @@ CK_LOG_DEFINE("server");
 #define MAX_HANDLES 1023
 
 static struct {
-	pthread_mutex_t lock;
+	struct ck_mutex lock;
 	pthread_once_t once;
 	int result;			/* of opening it: an nvmlReturn_t */
 	nvmlDevice_t handles[MAX_HANDLES];
 	unsigned int count;
 	unsigned int client_pid;
 	char application[257];
-} state = { .lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT };
+} state = { .lock = CK_MUTEX(CK_RANK_NVML), .once = PTHREAD_ONCE_INIT };
 
 void ck_nvml_client(unsigned int pid, const char *application)
 {
@@ -67,11 +68,11 @@ bool ck_nvml_device_find(unsigned int id, nvmlDevice_t *device)
 {
 	bool found;
 
-	pthread_mutex_lock(&state.lock);
+	ck_lock(&state.lock);
 	found = id >= 1 && id <= state.count;
 	if (found)
 		*device = state.handles[id - 1];
-	pthread_mutex_unlock(&state.lock);
+	ck_unlock(&state.lock);
 	return found;
 }
 
@@ -80,14 +81,14 @@ int ck_nvml_device_put(nvmlDevice_t device, unsigned int *id)
 	int ret = NVML_SUCCESS;
 	unsigned int i = 0;
 
-	pthread_mutex_lock(&state.lock);
+	ck_lock(&state.lock);
 	while (i < state.count && state.handles[i] != device)
 		i++;
 	if (i == MAX_HANDLES)
 		ret = NVML_ERROR_INSUFFICIENT_RESOURCES;
 	else if (i == state.count)
 		state.handles[state.count++] = device;
-	pthread_mutex_unlock(&state.lock);
+	ck_unlock(&state.lock);
 	*id = i + 1;
 	return ret;
 }

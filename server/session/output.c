@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/falloc.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +17,9 @@
 
 #include "gen/handlers.h"
 #include "server/session/output.h"
+#include "server/session/locks.h"
 #include "server/session/session.h"
+#include "util/fd.h"
 #include "util/log.h"
 
 CK_LOG_DEFINE("server");
@@ -42,7 +43,7 @@ struct file {
 };
 
 struct ck_output {
-	pthread_mutex_t lock;
+	struct ck_mutex lock;
 	off_t most;	     /* bytes of each file that wait to be fetched */
 	struct file file[2]; /* behind stdout, behind stderr; -1: none */
 };
@@ -59,7 +60,7 @@ static void on_abort(int signal)
 
 	(void)signal;
 	while ((n = pread(redirected->file[1].fd, text, sizeof(text), at)) > 0) {
-		if (write(log_fd, text, (size_t)n) < 0)
+		if (ck_fd_write_now(log_fd, text, (size_t)n) < 0)
 			break;
 		at += n;
 	}
@@ -96,7 +97,7 @@ int ck_output_redirect(size_t most, struct ck_output **output)
 
 	if (!o)
 		return -ENOMEM;
-	pthread_mutex_init(&o->lock, NULL);
+	o->lock = (struct ck_mutex)CK_MUTEX(CK_RANK_OUTPUT);
 	o->file[0].fd = o->file[1].fd = -1;
 	o->most = (off_t)most;
 	fflush(stdout);
@@ -127,7 +128,7 @@ void ck_output_destroy(struct ck_output *o)
 		if (o->file[i].fd >= 0)
 			close(o->file[i].fd);
 	}
-	pthread_mutex_destroy(&o->lock);
+	ck_mutex_destroy(&o->lock);
 	free(o);
 }
 
@@ -166,10 +167,10 @@ static bool pending(struct ck_output *o, struct file *f)
 	off_t bytes = waiting(f);
 
 	if (bytes > o->most && !f->full) {
-		pthread_mutex_lock(&o->lock);
+		ck_lock(&o->lock);
 		if (!f->full)
 			close_tap(o, f);
-		pthread_mutex_unlock(&o->lock);
+		ck_unlock(&o->lock);
 	}
 	return bytes > 0;
 }
@@ -192,7 +193,7 @@ size_t ck_output_take(struct ck_output *o, bool errors, void *buf, size_t size)
 
 	if (!f || f->fd < 0)
 		return 0;
-	pthread_mutex_lock(&o->lock);
+	ck_lock(&o->lock);
 	n = pread(f->fd, buf, size, f->taken);
 	if (n > 0) {
 		f->taken += n;
@@ -201,7 +202,7 @@ size_t ck_output_take(struct ck_output *o, bool errors, void *buf, size_t size)
 	}
 	if (f->full && waiting(f) == 0)
 		open_tap(f);
-	pthread_mutex_unlock(&o->lock);
+	ck_unlock(&o->lock);
 	return n > 0 ? (size_t)n : 0;
 }
 

@@ -23,10 +23,10 @@ void ck_session_executed(struct ck_session *s, uint64_t seq)
 	atomic_store(&s->executed, seq);
 	if (atomic_load(&s->awaited) > seq)
 		return;
-	pthread_mutex_lock(&s->lock);
+	ck_lock(&s->lock);
 	atomic_store(&s->awaited, UINT64_MAX);
 	pthread_cond_broadcast(&s->progress);
-	pthread_mutex_unlock(&s->lock);
+	ck_unlock(&s->lock);
 }
 
 void ck_session_stir_up(struct ck_session *s)
@@ -44,14 +44,14 @@ void ck_session_wait(struct ck_session *s, uint64_t seq)
 		if (atomic_load_explicit(&s->executed, memory_order_acquire) >= seq)
 			goto done;
 	} while (ck_spin_again(&turn));
-	pthread_mutex_lock(&s->lock);
+	ck_lock(&s->lock);
 	for (;;) {	/* all that are woken say again what they wait for */
 		atomic_store(&s->awaited, ck_min(atomic_load(&s->awaited), seq));
 		if (atomic_load(&s->executed) >= seq)
 			break;
-		pthread_cond_wait(&s->progress, &s->lock);
+		ck_cond_wait(&s->progress, &s->lock);
 	}
-	pthread_mutex_unlock(&s->lock);
+	ck_unlock(&s->lock);
 done:
 	ck_spin_end(&turn);
 }

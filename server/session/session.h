@@ -17,7 +17,16 @@
 #include "gen/driver.h"
 #include "rpc/record.h"
 #include "server/session/handles.h"
+#include "server/session/locks.h"
 #include "util/spin.h"
+
+/* The event that the last commands recorded; see retime.h. All but armed is the command thread's. */
+struct ck_retime {
+	_Atomic bool armed;
+	uint64_t event, stream; /* ids */
+	uint64_t recorded_ns;
+	bool loading;		/* messages that load a kernel have followed */
+};
 
 struct ck_session {
 	unsigned char id[16], key[16];
@@ -35,11 +44,12 @@ struct ck_session {
 	struct ck_pinned *pinned;	/* host memory of a client on this host */
 	_Atomic uint64_t executed;	/* number of the last command carried out */
 	_Atomic uint64_t awaited;	/* the first command that a lane sleeps for; or UINT64_MAX */
-	pthread_mutex_t lock;		/* with the condition: waiting for executed */
+	struct ck_mutex lock;		/* with the condition: waiting for executed */
 	pthread_cond_t progress;
 	struct ck_spin spin;		/* of lanes, before they sleep */
 	_Atomic int async_error;	/* first CUresult of a failed command, until told */
 	_Atomic uint64_t context_epoch; /* counts changes to contexts: threads bind anew */
+	struct ck_retime retime;
 	_Atomic bool stirred;		/* commands have come; the worker's watch looks after the session */
 	int stir_fd;			/* an eventfd, which tells it so; -1: none */
 	int device_count;

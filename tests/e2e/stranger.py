@@ -68,13 +68,13 @@ class Refused(Exception):
 
 
 class Session:
-    """A session with its command connection, and one lane for calls."""
+    """A session with its command connection, and one lane for calls. SOURCE: the address that it comes from."""
 
-    def __init__(self, server, transport="tcp", token=b"", commands=True):
-        self.server, self.transport = server, transport
+    def __init__(self, server, transport="tcp", token=b"", commands=True, source="", protocol=1):
+        self.server, self.transport, self.source = server, transport, source
         self.connections = []
         self.lane = self.connect()
-        self.lane.sendall(call(HELLO, u32(1) + opaque(b"test") + opaque(token) + opaque(b"stranger") +
+        self.lane.sendall(call(HELLO, u32(protocol) + opaque(b"test") + opaque(token) + opaque(b"stranger") +
                                opaque(b"here") + u32(1)))
         self.hello = results(self.lane)
         status, length = struct.unpack(">2I", self.hello[:8])
@@ -94,7 +94,7 @@ class Session:
 
     def connect(self):
         if self.transport == "tcp":
-            connection = socket.create_connection(("127.0.0.1", self.server.port), 30 * SLOW)
+            connection = socket.create_connection(("127.0.0.1", self.server.port), 30 * SLOW, (self.source, 0))
         else:
             connection = socket.socket(socket.AF_UNIX)
             connection.connect(str(self.server.unix))

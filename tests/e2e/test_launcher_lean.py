@@ -1,6 +1,8 @@
 """tests/e2e/test_launcher_lean.py - the Lean 4 client: its bytes by its twin, itself where Lean is."""
 import base64
+import concurrent.futures
 import json
+import re
 import shutil
 import struct
 import subprocess
@@ -52,6 +54,27 @@ def test_the_launcher_takes_the_bytes_and_replies_in_base64():
     assert (out[5], out[7]) == (-1e-310, 1e300)
 
 
+def test_launches_at_the_same_time_as_the_tasks_of_lean_make_them():
+    """Each in a launcher of its own, all from one process."""
+    def saxpy(alpha):
+        text = request_text([4, alpha], [("X", [1, 2, 3, 4]), ("Y", [1, 1, 1, 1]), ("R", [0, 0, 0, 0])])
+        return struct.unpack("<4f", base64.b64decode(launch(text, "saxpyKernel").results["R"]["b64"]))
+
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        results = list(pool.map(saxpy, (1, 2, 3, 4)))
+    assert results == [tuple(alpha * x + 1 for x in (1, 2, 3, 4)) for alpha in (1, 2, 3, 4)]
+
+
+def test_the_example_uses_what_the_client_has():
+    """Without a Lean compiler: the names that the example calls are defined, and lake knows the program."""
+    example = (LEAN / "test_process_gpu.lean").read_text(encoding="utf-8")
+    client = "".join(path.read_text(encoding="utf-8") for path in (LEAN / "CLean" / "GPU").glob("*.lean"))
+    called = set(re.findall(r"\b(?:run|execute|await|getCached)Kernel\w*|\bgetCachedKernel\b", example))
+    assert {"runKernelGPU_Process", "runKernelGPU_ProcessAsync", "awaitKernel", "getCachedKernel"} <= called
+    assert all(re.search(rf"def {name}\b", client) for name in called)
+    assert 'name = "test_process_gpu"' in (LEAN / "lakefile.toml").read_text(encoding="utf-8")
+
+
 def test_lean_itself():
     if not shutil.which("lake"):
         pytest.skip("no Lean here (lake): only the bytes of its twin are tested")
@@ -61,3 +84,6 @@ def test_lean_itself():
     lines = done.stdout.splitlines()
     assert lines[:-1] == golden()
     assert "3.5" in lines[-1] and "8.5" in lines[-1]
+    subprocess.run(["lake", "build", "test_process_gpu"], cwd=LEAN, check=True, timeout=600, env=clean_env())
+    program = LEAN / ".lake" / "build" / "bin" / "test_process_gpu"
+    subprocess.run([program, LAUNCHER, "100000"], cwd=LEAN, check=True, timeout=120, env=clean_env(CRICKET_DRIVER=DRIVER))

@@ -1,20 +1,25 @@
 """tests/e2e/test_limits.py - what one client may take of the server, and what it is told beyond that."""
+import contextlib
 import fcntl
 import mmap
 import os
 import pathlib
 import re
 import socket
+import subprocess
+import time
 
 import pytest
 
-from conftest import SERVER, Server, clean_env, client_env, run, wait_until
+from conftest import (DRIVER, SERVER, SLOW, Server, clean_env, client_env, free_port, listens, run,
+                      wait_until)
 from stranger import Session, call, name_of, opaque, u32, u64
 
 MIB = 1 << 20
 OUT_OF_MEMORY = 2
 PLACE = 0x5000_0000_0000
 ADD_SEALS, SHRINK = 1033, 2
+F_SETPIPE_SZ = 1031
 PRINTING = (".version 7.0\n.target sm_75\n.address_size 64\n"
             ".extern .func (.param .b32 r) vprintf (.param .b64 a, .param .b64 b);\n"
             ".global .align 1 .b8 text[1001] = {" + "88," * 999 + "10,0};\n"
@@ -219,9 +224,57 @@ def test_one_client_does_not_evict_the_modules_of_others(limited, app):
     assert result.status == 0 and "ck_image" not in result.err
 
 
-@pytest.mark.parametrize("option", ["--max-lanes", "--kernel-output", "--pinned-memory", "--cache-per-identity"])
+@pytest.mark.parametrize("option", ["--max-lanes", "--kernel-output", "--pinned-memory", "--cache-per-identity",
+                                    "--sessions-per-address", "--sessions-per-identity", "--command-wait"])
 def test_a_limit_must_be_a_number(option):
     for value in ("0", "-1", "many", "", "9" * 30):
         result = run([SERVER, option, value], clean_env())
         assert result.status == 2 and option in result.err, result.err
     assert option in run([SERVER, "--help"], clean_env()).out
+
+
+def test_a_log_that_nobody_reads_stops_nothing(tmp_path, app):
+    """The log is a pipe, full before the server begins; lines of later are counted."""
+    ours, theirs = os.pipe()
+    fcntl.fcntl(theirs, F_SETPIPE_SZ, 4096)
+    os.write(theirs, b"." * 4095 + b"\n")
+    port = free_port()
+    with subprocess.Popen([SERVER, "--driver", DRIVER, "--listen", f"127.0.0.1:{port}", "--unix", tmp_path / "s"],
+                          env=clean_env(CRICKET_CACHE_DIR=str(tmp_path / "cache")), stderr=theirs,
+                          stdin=subprocess.DEVNULL) as server:
+        try:
+            wait_until(lambda: listens(tmp_path / "s"), 20, "the server listens")
+            assert os.get_blocking(theirs)      # the flag is that of all who have the pipe
+            for _ in range(100):
+                with socket.create_connection(("127.0.0.1", port)) as garbage:
+                    garbage.sendall(b"GET / HTTP/1.0\r\n\r\n")
+            result = run([app("vector_add")], client_env(f"127.0.0.1:{port}"))
+            assert result.status == 0, result.err
+            os.close(theirs)
+            theirs = None
+            with open(ours, "rb", buffering=0) as log:
+                text = log.read(4096)
+                os.set_blocking(log.fileno(), False)
+                deadline = time.monotonic() + 10 * SLOW
+                while b" lines dropped" not in text and time.monotonic() < deadline:
+                    text += log.read(65536) or b""
+                    time.sleep(0.01)
+            assert re.search(rb"WARNING: \d+ lines dropped: the pipe of the log was full\n", text), text
+        finally:
+            server.kill()
+            if theirs is not None:
+                os.close(theirs)
+
+
+def test_repeated_log_lines_are_summarised(tmp_path):
+    server = Server(tmp_path / "server")
+    for _ in range(200):
+        with socket.create_connection(("127.0.0.1", server.port)) as garbage:
+            garbage.sendall(b"GET / HTTP/1.0\r\n\r\n")
+            with contextlib.suppress(ConnectionResetError):
+                assert garbage.recv(1) == b""
+    server.stop()
+    lines = [line for line in server.log().splitlines() if "speaks no RPC" in line]
+    assert len(lines) < 40, len(lines)
+    more = sum(int(n) for n in re.findall(r"speaks no RPC: closed \.\.\. (\d+) more in the last \d+ s", server.log()))
+    assert more + sum(" more in the last " not in line for line in lines) == 200

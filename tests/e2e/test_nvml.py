@@ -164,23 +164,32 @@ n.nvmlShutdown()
 
 # Takes memory, says so, and stays; then tells of each process: its MiB, and whether it is this one.
 USER = HEAD + """
+import time
 cuda, c, p = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p(), ctypes.c_uint64()
 assert nvml.nvmlInit_v2() == 0 and cuda.cuInit(0) == 0
 assert cuda.cuDevicePrimaryCtxRetain(ctypes.byref(c), 0) == 0 and cuda.cuCtxSetCurrent(c) == 0
 assert cuda.cuMemAlloc_v2(ctypes.byref(p), ctypes.c_size_t(int(sys.argv[1]) << 20)) == 0
 free, total, memory = ctypes.c_size_t(), ctypes.c_size_t(), (ctypes.c_uint64 * 3)()
-def look():
+def consistent():
     n, infos, old = ctypes.c_uint(30), (ctypes.c_uint64 * 90)(), (ctypes.c_uint64 * 60)()
     assert nvml.nvmlDeviceGetComputeRunningProcesses_v3(handle(), ctypes.byref(n), infos) == 0
-    assert nvml.nvmlDeviceGetComputeRunningProcesses(handle(), ctypes.byref(n), old) == 0
+    m = ctypes.c_uint(30)
+    assert nvml.nvmlDeviceGetComputeRunningProcesses(handle(), ctypes.byref(m), old) == 0
     assert nvml.nvmlDeviceGetMemoryInfo(handle(), memory) == 0
     assert cuda.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total)) == 0
-    assert all(infos[3 * i + 1] == old[2 * i + 1] for i in range(n.value))
     assert memory[0] == total.value and memory[1] + memory[2] == memory[0]
-    assert memory[2] == sum(infos[3 * i + 1] for i in range(n.value))
     own = [infos[3 * i + 1] for i in range(n.value) if infos[3 * i] & 0xffffffff == os.getpid()]
     assert own == [total.value - free.value]
-    print(sorted(infos[3 * i + 1] >> 20 for i in range(n.value)), memory[2] >> 20, flush=True)
+    seen = [infos[3 * i + 1] for i in range(n.value)]
+    return seen if seen == [old[2 * i + 1] for i in range(m.value)] and sum(seen) == memory[2] else None
+def look():
+    # each call is a moment of its own: another program may come or go between two of them
+    for attempt in range(100):
+        seen = consistent()
+        if seen:
+            break
+        time.sleep(0.05)
+    print(sorted(use >> 20 for use in seen), memory[2] >> 20, flush=True)
 for _ in sys.stdin:
     look()
 """

@@ -58,15 +58,15 @@ static inline int session_begin(void **state)
 	(void)state;
 	unsetenv("CUDA_VISIBLE_DEVICES");
 	unsetenv("CUDA_DEVICE_ORDER");
-	ck_client.hello.devices.devices_len = 2;
-	ck_client.hello.devices.devices_val = session_devices;
-	ck_client.hello.p2p.p2p_len = 2;
-	ck_client.hello.p2p.p2p_val = session_p2p;
-	ck_client.driver_version = 13000;
-	if (ck_devices_build() != CUDA_SUCCESS)
+	ck_client_current()->hello.devices.devices_len = 2;
+	ck_client_current()->hello.devices.devices_val = session_devices;
+	ck_client_current()->hello.p2p.p2p_len = 2;
+	ck_client_current()->hello.p2p.p2p_val = session_p2p;
+	ck_client_current()->driver_version = 13000;
+	if (ck_devices_build(ck_client_current()) != CUDA_SUCCESS)
 		return -1;
-	ck_client.initialized = true;
-	ck_client.state = CK_STATE_READY;
+	ck_client_current()->initialized = true;
+	ck_client_current()->state = CK_STATE_READY;
 	return 0;
 }
 
@@ -74,7 +74,7 @@ static inline int session_begin(void **state)
 static inline int session_end(void **state)
 {
 	(void)state;
-	ck_client.state = CK_STATE_FRESH;
+	ck_client_current()->state = CK_STATE_FRESH;
 	return 0;
 }
 

@@ -192,6 +192,13 @@ static int clean(void **state)
 	return 0;
 }
 
+static int contexts_begin(void **state)
+{
+	(void)state;
+	one.client = two.client = ck_client_current();
+	return 0;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -208,5 +215,5 @@ int main(void)
 		cmocka_unit_test_teardown(a_context_takes_its_memory_with_it, clean),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, contexts_begin, NULL);
 }

@@ -145,16 +145,16 @@ static void without_cuinit_nothing_works(void **state)
 	int n;
 
 	(void)state;
-	ck_client.initialized = false;
+	ck_client_current()->initialized = false;
 	assert_int_equal(cuCtxGetCurrent(&c), CUDA_ERROR_NOT_INITIALIZED);
 	assert_int_equal(cuDeviceGetCount(&n), CUDA_ERROR_NOT_INITIALIZED);
 	assert_int_equal(cuPointerGetAttribute(&n, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, 16),
 			 CUDA_ERROR_NOT_INITIALIZED);
-	ck_client.initialized = true;
-	ck_client.state = CK_STATE_EXITING;
+	ck_client_current()->initialized = true;
+	ck_client_current()->state = CK_STATE_EXITING;
 	assert_int_equal(cuDevicePrimaryCtxRelease_v2(0), CUDA_ERROR_DEINITIALIZED);
 	assert_int_equal(ck_local_delete(NULL, keys), CUDA_ERROR_DEINITIALIZED);
-	ck_client.state = CK_STATE_READY;
+	ck_client_current()->state = CK_STATE_READY;
 }
 
 /* --- context-local storage */

@@ -33,11 +33,11 @@ static int lane_begin(void **state)
 
 	(void)state;
 	if (socketpair(AF_UNIX, SOCK_STREAM, 0, fds) < 0 || ck_chan_adopt(fds[0], &near) < 0 ||
-	    ck_chan_adopt(fds[1], &far) < 0 || ck_lane_create(near, &lane) < 0)
+	    ck_chan_adopt(fds[1], &far) < 0 || ck_lane_create(ck_client_current(), near, &lane) < 0)
 		return -1;
 	ck_thread()->lane = lane;
-	ck_client.state = CK_STATE_READY;
-	ck_client.initialized = true;
+	ck_client_current()->state = CK_STATE_READY;
+	ck_client_current()->initialized = true;
 	return 0;
 }
 
@@ -48,7 +48,7 @@ static int lane_end(void **state)
 		ck_lane_destroy(ck_thread()->lane);
 	ck_thread()->lane = NULL;
 	ck_chan_close(far);
-	ck_client.state = CK_STATE_FRESH;
+	ck_client_current()->state = CK_STATE_FRESH;
 	return 0;
 }
 
@@ -128,7 +128,7 @@ static void results_and_errors_come_back(void **state)
 		assert_int_equal(free, i == 2 ? 1001 : 1000 + i); /* kept as it was */
 		assert_int_equal(total, 1ull << 40);
 	}
-	assert_int_equal(ck_client.state, CK_STATE_READY);
+	assert_int_equal(ck_client_current()->state, CK_STATE_READY);
 	end(&p);
 }
 
@@ -138,7 +138,8 @@ static uint64_t along_number;
 static bool give_along(const struct peer_message *m, int index)
 {
 	cuMemGetInfo_v2_res res = { .free = 1, .total = 2 };
-	ck_delivery_next_res along = { .number = along_number, .rank = ck_delivered + 1 };
+	ck_delivery_next_res along = { .number = along_number,
+				       .rank = ck_client_current()->lanes.delivered + 1 };
 	uint32_t tail = 0;
 
 	(void)index;
@@ -152,7 +153,7 @@ static bool give_along(const struct peer_message *m, int index)
 static void a_reply_brings_small_things_along(void **state)
 {
 	struct player p = { .play = give_along };
-	uint32_t before = ck_delivered;
+	uint32_t before = ck_client_current()->lanes.delivered;
 	size_t free, total;
 
 	(void)state;
@@ -161,7 +162,7 @@ static void a_reply_brings_small_things_along(void **state)
 	assert_int_equal(ck_wire_cuMemGetInfo_v2(77, &free, &total), CUDA_SUCCESS);
 	assert_int_equal(ck_wire_cuMemGetInfo_v2(77, &free, &total), CUDA_SUCCESS);
 	assert_int_equal(free, 1);
-	assert_int_equal(ck_delivered, before + 6);
+	assert_int_equal(ck_client_current()->lanes.delivered, before + 6);
 	end(&p);
 }
 
@@ -175,7 +176,7 @@ static void what_nobody_has_asked_for_ends_the_session(void **state)
 	start(&p);
 	assert_int_equal(ck_wire_cuMemGetInfo_v2(77, &free, &total),
 			 CUDA_ERROR_DEVICE_UNAVAILABLE);
-	assert_int_equal(ck_client.state, CK_STATE_LOST);
+	assert_int_equal(ck_client_current()->state, CK_STATE_LOST);
 	end(&p);
 }
 
@@ -248,7 +249,7 @@ static void a_call_that_no_record_holds_is_refused_and_harms_nothing(void **stat
 		assert_int_equal(ck_wire_ck_module_build(1, 2, 0, hash, name, size, &info, &bytes,
 							 &error, &bytes),
 				 CUDA_ERROR_INVALID_VALUE);
-	assert_int_equal(ck_client.state, CK_STATE_READY);
+	assert_int_equal(ck_client_current()->state, CK_STATE_READY);
 	assert_int_equal(ck_wire_cuMemGetInfo_v2(77, &bytes, &total), CUDA_SUCCESS);
 	assert_int_equal(bytes, 1000);
 	end(&p);
@@ -317,7 +318,7 @@ static void payloads_of_odd_sizes_come_whole_and_stay_in_bounds(void **state)
 		assert_guarded(buf, size);
 		assert_memory_equal(buf + GUARD, pattern + i % 13, size);
 	}
-	assert_int_equal(ck_client.state, CK_STATE_READY);
+	assert_int_equal(ck_client_current()->state, CK_STATE_READY);
 	end(&p);
 	free(buf);
 }
@@ -344,7 +345,7 @@ static void an_error_without_payload_leaves_the_sink_alone(void **state)
 		assert_int_equal(ck_wire_ck_download(1, 1, 0, 1, 0, &sink),
 				 CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(byte, 0xaa);
-	assert_int_equal(ck_client.state, CK_STATE_READY);
+	assert_int_equal(ck_client_current()->state, CK_STATE_READY);
 	end(&p);
 }
 
@@ -469,18 +470,50 @@ static void refusals_have_their_errors(void **state)
 	}
 }
 
-static void a_refused_call_ends_the_session(void **state)
+static void an_unknown_call_fails_alone(void **state)
 {
 	unsigned char wire[64];
 	size_t free, total;
-	long n = ck_refusal_encode(wire, sizeof(wire), 1, PROC_UNAVAIL);
+	long n;
+
+	(void)state;
+	for (uint32_t xid = 1; xid <= 3; xid++) {
+		n = ck_refusal_encode(wire, sizeof(wire), xid, PROC_UNAVAIL);
+		send_raw(wire, (size_t)n, false);
+		assert_int_equal(ck_wire_cuMemGetInfo_v2(1, &free, &total),
+				 CUDA_ERROR_NOT_SUPPORTED);
+	}
+	assert_int_equal(ck_client_current()->state, CK_STATE_READY);
+}
+
+static void what_the_server_does_not_offer_is_not_sent(void **state)
+{
+	char bits[1] = { 0 };
+	size_t free, total;
+	uint64_t sent = ck_command_number(ck_client_current());
+
+	(void)state;
+	ck_client_current()->hello.procedures.procedures_val = bits;
+	ck_client_current()->hello.procedures.procedures_len = sizeof(bits);
+	assert_int_equal(ck_wire_cuMemFree_v2(1, 1), CUDA_ERROR_NOT_SUPPORTED);
+	assert_int_equal(ck_wire_cuMemGetInfo_v2(1, &free, &total), CUDA_ERROR_NOT_SUPPORTED);
+	assert_int_equal(ck_command_number(ck_client_current()), sent);
+	assert_int_equal(ck_client_current()->state, CK_STATE_READY);
+	memset(&ck_client_current()->hello.procedures, 0, sizeof(ck_client_current()->hello.procedures));
+}
+
+static void a_call_refused_for_its_arguments_ends_the_session(void **state)
+{
+	unsigned char wire[64];
+	size_t free, total;
+	long n = ck_refusal_encode(wire, sizeof(wire), 1, GARBAGE_ARGS);
 
 	(void)state;
 	send_raw(wire, (size_t)n, false);
 	for (int i = 0; i < 3; i++) /* only the first of these needs the wire */
 		assert_int_equal(ck_wire_cuMemGetInfo_v2(1, &free, &total),
 				 CUDA_ERROR_DEVICE_UNAVAILABLE);
-	assert_int_equal(ck_client.state, CK_STATE_LOST);
+	assert_int_equal(ck_client_current()->state, CK_STATE_LOST);
 	assert_int_equal(ck_wire_cuMemFree_v2(1, 1), CUDA_ERROR_DEVICE_UNAVAILABLE);
 }
 
@@ -551,7 +584,7 @@ static void a_peer_that_dies_inside_a_payload_ends_the_session(void **state)
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(ck_wire_ck_download(1, 1, 0, 4000, 0, &sink),
 				 CUDA_ERROR_DEVICE_UNAVAILABLE);
-	assert_int_equal(ck_client.state, CK_STATE_LOST);
+	assert_int_equal(ck_client_current()->state, CK_STATE_LOST);
 	end(&p);
 	free(buf);
 }
@@ -610,7 +643,7 @@ static void a_lane_that_nobody_uses_serves_the_next_thread(void **state)
 		pthread_join(thread, NULL);
 	}
 	end(&p);
-	ck_lane_drop_all();
+	ck_lane_drop_all(ck_client_current());
 }
 
 static void without_a_lane_and_a_server_a_call_ends_the_session(void **state)
@@ -621,7 +654,7 @@ static void without_a_lane_and_a_server_a_call_ends_the_session(void **state)
 	ck_lane_destroy(lane);
 	ck_thread()->lane = NULL;
 	assert_int_equal(ck_wire_cuMemGetInfo_v2(1, &free, &total), CUDA_ERROR_DEVICE_UNAVAILABLE);
-	assert_int_equal(ck_client.state, CK_STATE_LOST);
+	assert_int_equal(ck_client_current()->state, CK_STATE_LOST);
 }
 
 /* --- what kernels have printed */
@@ -698,7 +731,9 @@ int main(void)
 		lane_test(the_reply_to_another_call_is_refused),
 		lane_test(a_reply_that_does_not_lie_on_a_word_is_read_all_the_same),
 		lane_test(refusals_have_their_errors),
-		lane_test(a_refused_call_ends_the_session),
+		lane_test(an_unknown_call_fails_alone),
+		lane_test(what_the_server_does_not_offer_is_not_sent),
+		lane_test(a_call_refused_for_its_arguments_ends_the_session),
 		lane_test(garbage_is_an_error_or_a_reply_and_never_more),
 		lane_test(a_peer_that_dies_inside_a_payload_ends_the_session),
 		lane_test(a_peer_that_says_nothing_is_not_waited_for_beyond_the_bound),

@@ -72,7 +72,7 @@ static unsigned int count_objects(void)
 static int test_begin(void **state)
 {
 	peer_clear();
-	ck_client.hello.accepts_cubin = 1;
+	ck_client_current()->hello.accepts_cubin = 1;
 	info_log = error_log = "";
 	built = CUDA_SUCCESS;
 	*state = (void *)(uintptr_t)count_objects();
@@ -148,7 +148,7 @@ static void assert_choice(const char *file, unsigned int major, unsigned int min
 	int found;
 
 	peer_clear();
-	ck_client.hello.accepts_cubin = cubin;
+	ck_client_current()->hello.accepts_cubin = cubin;
 	*(int *)(uintptr_t)&ck_gpu(0)->attributes[CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR] =
 		(int)major;
 	*(int *)(uintptr_t)&ck_gpu(0)->attributes[CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR] =
@@ -230,7 +230,7 @@ static void a_cubin_must_be_for_the_device(void **state)
 	CUmodule module = (CUmodule)state;
 
 	assert_int_equal(cuModuleLoadData(&module, data.bytes), CUDA_ERROR_NO_BINARY_FOR_GPU);
-	ck_client.hello.accepts_cubin = 0;
+	ck_client_current()->hello.accepts_cubin = 0;
 	assert_int_equal(cuModuleLoadData(&module, good.bytes), CUDA_ERROR_NO_BINARY_FOR_GPU);
 	assert_ptr_equal(module, state);
 	elf_data_free(&data);
@@ -289,7 +289,7 @@ static void what_is_no_image_is_refused(void **state)
 	assert_int_equal(cuModuleLoad(&module, NULL), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(cuModuleLoad(&module, "/"), CUDA_ERROR_FILE_NOT_FOUND);
 	assert_int_equal(cuModuleLoad(&module, "/dev/null"), CUDA_ERROR_FILE_NOT_FOUND);
-	assert_int_equal(ck_command_number(), peer.seq);
+	assert_int_equal(ck_command_number(ck_client_current()), peer.seq);
 }
 
 static void an_image_travels_once(void **state)

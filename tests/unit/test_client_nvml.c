@@ -9,10 +9,12 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 
 #include <cmocka.h>
 
 #include "client/nvml/nvml.h"
+#include "client/nvml/state.h"
 #include "gen/nvml_api.h"
 #include "tests/unit/client_peer.h"
 
@@ -98,6 +100,34 @@ static void nothing_works_before_the_start_and_after_the_end(void **state)
 	assert_int_equal(nvmlShutdown(), NVML_SUCCESS);
 	assert_int_equal(nvmlDeviceGetCount(&count), NVML_ERROR_UNINITIALIZED);
 	assert_int_equal(peer_count(CK_PROC_nvmlDeviceGetCount_v2), 1);
+}
+
+/* Also when another thread was inside of nvmlInit: its lock is nobody's in the child. */
+static int in_child(void)
+{
+	if (nvmlShutdown() != NVML_ERROR_UNINITIALIZED)
+		return 1;
+	/* cuInit was called: there is no session */
+	return nvmlInit_v2() == NVML_ERROR_UNINITIALIZED ? 0 : 2;
+}
+
+static void the_child_of_a_fork_has_not_started_nvml(void **state)
+{
+	struct ck_mutex *lock = &ck_client_current()->nvml->lock;
+	int status;
+	pid_t child;
+
+	(void)state;
+	pthread_mutex_lock(&lock->mutex); /* as another thread would */
+	child = fork();
+	if (child == 0) {
+		alarm(10);
+		_exit(in_child());
+	}
+	pthread_mutex_unlock(&lock->mutex);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
 }
 
 static void a_handle_that_is_none_is_not_sent(void **state)
@@ -279,6 +309,7 @@ int main(void)
 #define EACH(test) cmocka_unit_test_setup_teardown(test, start, stop)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(nothing_works_before_the_start_and_after_the_end),
+		EACH(the_child_of_a_fork_has_not_started_nvml),
 		EACH(a_handle_that_is_none_is_not_sent),
 		EACH(a_null_output_is_not_sent),
 		EACH(a_structure_of_another_version_is_not_sent),

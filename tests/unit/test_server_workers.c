@@ -59,17 +59,28 @@ static void a_client_joins_whatever_its_worker_has_said_before(void **state)
 	const struct ck_options options = { .warm_devices = "none" };
 	struct ck_workers *w = ck_workers_create(&options, "emu", NULL);
 	int notes = 2 * (int)sizeof(struct ck_worker_note), status;
+	const struct ck_owner owner = { .peer = { .kind = CK_PEER_USER } },
+			      other = { .peer = { .kind = CK_PEER_IPV4 }, .identity.key.bytes = { 1 } };
+	struct ck_session_counts counts;
 	pid_t pid;
 
 	(void)state;
 	assert_non_null(w);
 	assert_int_equal(ck_workers_spare(w), 0);
-	assert_int_equal(ck_workers_serve(w, STDERR_FILENO, true), 0);
+	ck_workers_count(w, &owner, &counts);
+	assert_int_equal(counts.all + counts.peer + counts.identity, 0); /* spares are nobody's */
+	assert_int_equal(ck_workers_serve(w, STDERR_FILENO, &owner), 0);
+	ck_workers_count(w, &owner, &counts);
+	assert_int_equal(counts.all == 1 && counts.peer == 1 && counts.identity == 1, true);
+	ck_workers_count(w, &other, &counts);
+	assert_int_equal(counts.all == 1 && counts.peer == 0 && counts.identity == 0, true);
 	assert_int_equal(wait_for_notes(w, notes), notes);
 	assert_int_equal(ck_workers_join(w, session, STDERR_FILENO), 0);
 	pid = waitpid(-1, &status, 0);
 	assert_int_equal(status, 0);
 	assert_true(ck_workers_ended(w, pid, status));
+	ck_workers_count(w, &owner, &counts);
+	assert_int_equal(counts.all + counts.peer + counts.identity, 0);
 	ck_workers_destroy(w);
 }
 

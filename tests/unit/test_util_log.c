@@ -2,23 +2,29 @@
  * tests/unit/test_util_log.c - log lines: levels, format, errno.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include "util/fd.h"
 #include "util/log.h"
+#include "util/log_limit.h"
 
 CK_LOG_DEFINE("client");
 
-static char output[8192];
+static char output[32768];
 
 /* Run `body` in a child with that CRICKET_LOG (NULL: unset) and collect its stderr in output. */
 static void run(const char *spec, void (*body)(void))
@@ -180,6 +186,213 @@ static void a_line_too_long_is_cut_and_still_ends(void **state)
 	assert_string_equal(output + strlen(output) - 5, "next\n");
 }
 
+/* Exit 3 where @held does not hold: in a child, where an assertion would only confuse. */
+static void must(bool held)
+{
+	if (!held)
+		_exit(3);
+}
+
+static size_t count(const char *text)
+{
+	size_t n = 0;
+
+	for (const char *at = output; (at = strstr(at, text)); at++)
+		n++;
+	return n;
+}
+
+static void fill(int fd)
+{
+	char page[1024];
+
+	memset(page, '.', sizeof(page));
+	while (ck_fd_write_now(fd, page, sizeof(page)) > 0)
+		;
+}
+
+/* Make room in a full pipe, or find what has come into it. */
+static void take(int fd, size_t size)
+{
+	ssize_t n = read(fd, output, size < sizeof(output) ? size : sizeof(output) - 1);
+
+	must(n > 0);
+	output[n] = '\0';
+}
+
+static void log_to(int fd, const char *drop)
+{
+	char text[16];
+
+	snprintf(text, sizeof(text), "%d", fd);
+	setenv("CRICKET_LOG_FD", text, 1);
+	setenv("CRICKET_LOG_DROP", drop, 1);
+	alarm(20); /* one that waits fails */
+}
+
+/* Lines for @fds[1], full, of which somebody takes from @fds[0] only later. */
+static void lose_lines(int fds[2])
+{
+	int waiting;
+
+	fill(fds[1]);
+	log_to(fds[1], "1");
+	for (int i = 0; i < 3; i++)
+		ck_err("lost %d", i);
+	must(ck_log_tend(false) == 1000);
+	while (ioctl(fds[0], FIONREAD, &waiting) == 0 && waiting > 0)
+		take(fds[0], sizeof(output) - 1);
+	ck_err("found");
+	must(ck_log_tend(false) == -1);
+	take(fds[0], sizeof(output) - 1);
+	must(strstr(output, "WARNING: 3 lines dropped") && strstr(output, "ERROR: found\n"));
+	must(!strstr(output, "lost"));
+}
+
+static void to_a_full_pipe(void)
+{
+	int fds[2];
+
+	must(pipe(fds) == 0);
+	lose_lines(fds);
+	must((fcntl(fds[1], F_GETFL) & O_NONBLOCK) == 0); /* other processes have it too */
+}
+
+static void to_a_full_socket(void)
+{
+	int fds[2];
+
+	must(socketpair(AF_UNIX, SOCK_STREAM, 0, fds) == 0);
+	lose_lines(fds);
+}
+
+static void to_a_slow_reader(void)
+{
+	int fds[2], status;
+	pid_t pid;
+
+	must(pipe(fds) == 0);
+	fill(fds[1]);
+	pid = fork();
+	if (pid == 0) {
+		log_to(fds[1], "0");
+		ck_err("kept");
+		_exit(0);
+	}
+	close(fds[1]);
+	usleep(20000);
+	do
+		take(fds[0], 1024);
+	while (!strstr(output, "kept"));
+	must(waitpid(pid, &status, 0) == pid && status == 0);
+}
+
+static void to_nobody(void)
+{
+	int fds[2];
+
+	must(pipe(fds) == 0);
+	close(fds[0]);
+	log_to(fds[1], "1");
+	ck_err("a line");
+}
+
+static void a_hundred(void)
+{
+	for (int i = 0; i < 100; i++) {
+		ck_warn("refused %d", i);
+		ck_debug("seen %d", i);
+	}
+	ck_log_tend(false); /* too early */
+	ck_warn("another");
+	ck_log_tend(true);
+}
+
+static void a_hundred_limited(void)
+{
+	setenv("CRICKET_LOG_DROP", "1", 1);
+	a_hundred();
+}
+
+static void a_full_pipe_stops_nothing_and_the_next_line_says_what_is_missing(void **state)
+{
+	(void)state;
+	run(NULL, to_a_full_pipe);
+	run(NULL, to_a_full_socket);
+	run(NULL, to_nobody);
+}
+
+static void a_program_waits_for_the_reader_of_its_errors(void **state)
+{
+	(void)state;
+	run(NULL, to_a_slow_reader);
+}
+
+static void repeated_lines_are_summarised_where_lines_may_be_dropped(void **state)
+{
+	(void)state;
+	run("warning", a_hundred_limited);
+	assert_int_equal(count(": refused"), CK_LOG_BURST + 1);
+	assert_int_equal(count("WARNING: refused 19 ... 80 more in the last "), 1);
+	assert_true(strstr(output, "another") < strstr(output, "more"));
+	run("warning", a_hundred);
+	assert_int_equal(count(": refused"), 100);
+	assert_null(strstr(output, "more"));
+}
+
+static void lines_for_debugging_are_all_written(void **state)
+{
+	(void)state;
+	run("debug", a_hundred_limited);
+	assert_int_equal(count("seen"), 100);
+}
+
+static void each_window_lets_lines_through_and_is_summarised_once(void **state)
+{
+	static struct ck_log_limit limit;
+	static const char one[] = "one", other[] = "other";
+	struct ck_log_held held;
+
+	(void)state;
+	for (int i = 0; i < CK_LOG_BURST; i++)
+		assert_true(ck_log_limit_pass(&limit, one, CK_LOG_INFO, 1000 + i, &held));
+	ck_log_limit_note(&limit, one, "the one", 7);
+	assert_false(ck_log_limit_pass(&limit, one, CK_LOG_INFO, 5000, &held));
+	assert_true(ck_log_limit_pass(&limit, other, CK_LOG_INFO, 5000, &held));
+	assert_int_equal(ck_log_limit_next(&limit, 5000), 6000);
+	assert_false(ck_log_limit_take(&limit, 10999, false, &held));
+	assert_true(ck_log_limit_take(&limit, 11000, false, &held));
+	assert_int_equal(held.count, 1);
+	assert_int_equal(held.seconds, 10);
+	assert_string_equal(held.text, "the one");
+	assert_false(ck_log_limit_take(&limit, 11000, true, &held));
+	assert_int_equal(ck_log_limit_next(&limit, 11000), -1);
+	for (int i = 0; i < CK_LOG_BURST + 5; i++)
+		ck_log_limit_pass(&limit, one, CK_LOG_INFO, 12000, &held);
+	assert_true(ck_log_limit_pass(&limit, one, CK_LOG_INFO, 42000, &held)); /* which says it too */
+	assert_int_equal(held.count, 5);
+	assert_int_equal(held.seconds, 31);
+}
+
+static void more_kinds_of_lines_than_are_counted_go_through(void **state)
+{
+	static struct ck_log_limit limit;
+	static char formats[CK_LOG_KINDS + 10];
+	struct ck_log_held held;
+
+	(void)state;
+	for (int i = 0; i < CK_LOG_BURST + 1; i++) {
+		for (size_t k = 0; k < sizeof(formats); k++)
+			assert_int_equal(ck_log_limit_pass(&limit, &formats[k], CK_LOG_INFO, 0, &held),
+					 i < CK_LOG_BURST || k >= CK_LOG_KINDS);
+	}
+	/* A kind that has been quiet for long gives its place away. */
+	assert_true(ck_log_limit_take(&limit, 10000, false, &held));
+	for (int i = 0; i < CK_LOG_BURST; i++)
+		assert_true(ck_log_limit_pass(&limit, &formats[CK_LOG_KINDS], CK_LOG_INFO, 30000, &held));
+	assert_false(ck_log_limit_pass(&limit, &formats[CK_LOG_KINDS], CK_LOG_INFO, 30000, &held));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -191,6 +404,12 @@ int main(void)
 		cmocka_unit_test(a_program_can_set_another_default_level),
 		cmocka_unit_test(errno_is_kept_and_percent_m_prints_it),
 		cmocka_unit_test(a_line_too_long_is_cut_and_still_ends),
+		cmocka_unit_test(a_full_pipe_stops_nothing_and_the_next_line_says_what_is_missing),
+		cmocka_unit_test(a_program_waits_for_the_reader_of_its_errors),
+		cmocka_unit_test(repeated_lines_are_summarised_where_lines_may_be_dropped),
+		cmocka_unit_test(lines_for_debugging_are_all_written),
+		cmocka_unit_test(each_window_lets_lines_through_and_is_summarised_once),
+		cmocka_unit_test(more_kinds_of_lines_than_are_counted_go_through),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

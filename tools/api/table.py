@@ -241,6 +241,8 @@ class Table:
         for a in row.args:
             if a.name == "head" or fields.count(a.name) > 1:
                 self.fail(row.line, f"{row.name}: '{a.name}' names another field of the message")
+            if a.name == "moved" and row.bulk_out:
+                self.fail(row.line, f"{row.name}: 'moved' stands behind the data of a result")
             if a.direction == "new" and row.kind == "cached":
                 self.fail(row.line, f"{row.name}: an object is not made twice: no 'new' in cached")
             if a.kind in ("bytes", "id", "ids", "hash", "string") and not row.hand_on("client"):

@@ -12,24 +12,41 @@ SCALAR_PRINT = {"int": "CK_FIELD_INT", "unsigned int": "CK_FIELD_UINT", "float":
                 "cuuint32_t": "CK_FIELD_UINT", "CUdeviceptr": "CK_FIELD_POINTER"}
 
 
-def struct(name, head, args):
-    fields = [head] + [a.xdr for a in args]
+def struct(name, head, args, own, result):
+    """A message's structure; OWN: for our coders, which move bulk data themselves."""
+    fields = [head]
+    for a in args:
+        if a.kind == "bulk" and not own:
+            fields += [f"opaque {a.name}<>"] + ["int moved"] * result
+        else:
+            fields.append(a.xdr)
     return f"struct {name} {{\n" + "".join(f"\t{f};\n" for f in fields) + "};\n"
 
 
-def cricket_x(table, control):
-    """The protocol: control.x, then one argument and one result structure a message."""
-    out = [banner("rpc/control.x and rpc/driver.api"),
-           "/*\n * One-way messages get no reply (RFC 5531, batching). A field NAME_length at the end"
-           "\n * is followed by that many bytes, padded to a multiple of 4, as in opaque NAME<>.\n"
-           " * The reply of a message whose result ends so has one more int after the bytes: the\n"
-           " * CUresult of moving them.\n */\n", control]
+ABOUT = """/*
+ * One-way messages get no reply (RFC 5531, batching). moved, in a result that carries data, is the
+ * CUresult of moving them. docs/protocol.md has the rest, and clients in C and in Python.
+ */
+"""
+ABOUT_OWN = """/*
+ * rpc/cricket.x for the coders of this project: of the data that end a message, only the length
+ * word is in its structure. The bytes on the wire are the same.
+ */
+"""
+
+
+def cricket_x(table, control, own=False):
+    """The protocol: control.x, then one argument and one result structure a message.
+
+    OWN: the form for our own build, whose structures end in the length of bulk data.
+    """
+    out = [banner("rpc/control.x and rpc/driver.api"), ABOUT_OWN if own else ABOUT, control]
     rows = table.messages()
     for r in rows:
         out.append(f"\n/* {r.number} {r.name}{', one-way' if r.kind == 'send' else ''} */\n")
-        out.append(struct(f"{r.name}_args", "ck_head head", r.ins()))
+        out.append(struct(f"{r.name}_args", "ck_head head", r.ins(), own, False))
         if r.kind != "send":
-            out.append(struct(f"{r.name}_res", "ck_result head", r.outs()))
+            out.append(struct(f"{r.name}_res", "ck_result head", r.outs(), own, True))
     out.append("\nprogram CRICKET {\n\tversion CRICKET_V1 {\n")
     out.append("\t\tck_hello_res CK_HELLO(ck_hello_args) = 1;\n"
                "\t\tck_join_res CK_JOIN(ck_join_args) = 2;\n"

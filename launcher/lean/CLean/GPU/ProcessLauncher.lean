@@ -137,6 +137,20 @@ def executeKernel {κ : Type} [CudaKernel κ] (kernel : κ) (grid block : Dim3)
   let json ← parseOutput (← runLauncher launcherPath args (requestText scalarParams arrays))
   IO.ofExcept (readResults json (arrays.map Prod.fst))
 
+/-- The same without waiting: the launch goes on in a thread of its own, also while others do. `awaitKernel`
+waits for its arrays. -/
+def executeKernelAsync {κ : Type} [CudaKernel κ] (kernel : κ) (grid block : Dim3)
+    (scalarParams : Array Float) (arrays : List (Name × Array Float))
+    (launcherPath : String := "./gpu_launcher") :
+    IO (Task (Except IO.Error (List (Name × Array Float)))) :=
+  IO.asTask (executeKernel kernel grid block scalarParams arrays launcherPath) Task.Priority.dedicated
+
+/-- Wait for an asynchronous call. An error of it is thrown here. -/
+def awaitKernel {α : Type} (task : Task (Except IO.Error α)) : IO α := do
+  match ← IO.wait task with
+  | .ok result => return result
+  | .error error => throw error
+
 /-- What a kernel reads and writes, as the program's own type of state has it. -/
 class KernelMemory (σ : Type) where
   scalars : σ → Array Float
@@ -149,5 +163,11 @@ def runKernelGPU_Process {κ σ : Type} [CudaKernel κ] [KernelMemory σ] (kerne
   let results ← executeKernel kernel grid block (KernelMemory.scalars initState)
     (KernelMemory.arrays initState) launcherPath
   return KernelMemory.update initState results
+
+/-- The same without waiting; `awaitKernel` waits for the state. -/
+def runKernelGPU_ProcessAsync {κ σ : Type} [CudaKernel κ] [KernelMemory σ] (kernel : κ)
+    (grid block : Dim3) (initState : σ) (launcherPath : String := "./gpu_launcher") :
+    IO (Task (Except IO.Error σ)) :=
+  IO.asTask (runKernelGPU_Process kernel grid block initState launcherPath) Task.Priority.dedicated
 
 end CLean.GPU.ProcessLauncher

@@ -1,0 +1,15 @@
+/*
+ * client/copy/state.c - the copies' part of a session; see client/copy/state.h.
+ */
+#include "client/copy/state.h"
+#include "client/wire/hooks.h"
+
+static void begin(void *part)
+{
+	struct ck_copying *c = part;
+
+	c->stages.lock = (struct ck_mutex)CK_MUTEX(CK_RANK_STAGES);
+	c->mirrors.launch_lock = (struct ck_mutex)CK_MUTEX(CK_RANK_MIRROR_LAUNCH);
+	c->mirrors.lock = (struct ck_mutex)CK_MUTEX(CK_RANK_MIRRORS);
+}
+CK_CLIENT_PART(copying, struct ck_copying, begin);

@@ -1,0 +1,14 @@
+/*
+ * client/graphs/state.c - the graphs' part of a session; see client/graphs/state.h.
+ */
+#include "client/graphs/state.h"
+#include "client/wire/hooks.h"
+
+static void begin(void *part)
+{
+	struct ck_graphs *s = part;
+
+	s->lists_lock = (struct ck_mutex)CK_MUTEX(CK_RANK_GRAPHS);
+	s->notifications_lock = (struct ck_mutex)CK_MUTEX(CK_RANK_NOTIFICATIONS);
+}
+CK_CLIENT_PART(graphs, struct ck_graphs, begin);

@@ -1,0 +1,15 @@
+/*
+ * client/graphs/state.h - what the files of client/graphs keep of a session.
+ */
+#ifndef CK_CLIENT_GRAPHS_STATE_H
+#define CK_CLIENT_GRAPHS_STATE_H
+
+#include "client/wire/client.h"
+
+struct ck_graphs {
+	struct ck_mutex lists_lock;	/* graph.c: the nodes of all graphs, the graphs in nodes */
+	struct ck_mutex notifications_lock;
+	struct ck_notification *notifications; /* host_function.c */
+};
+
+#endif

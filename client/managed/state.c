@@ -1,0 +1,15 @@
+/*
+ * client/managed/state.c - the managed memory of a session; see client/managed/state.h.
+ */
+#include "client/managed/state.h"
+#include "client/wire/hooks.h"
+
+static void begin(void *part)
+{
+	struct ck_managed_state *s = part;
+
+	s->pages.lock = (struct ck_mutex)CK_MUTEX(CK_RANK_PAGES);
+	s->window.lock = (struct ck_mutex)CK_MUTEX(CK_RANK_WINDOW);
+	s->window.file.fd = -1;
+}
+CK_CLIENT_PART(managed, struct ck_managed_state, begin);

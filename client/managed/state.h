@@ -1,0 +1,58 @@
+/*
+ * client/managed/state.h - what the files of client/managed keep of a session. The handler of
+ * faults belongs to the process: fault.c keeps it.
+ */
+#ifndef CK_CLIENT_MANAGED_STATE_H
+#define CK_CLIENT_MANAGED_STATE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "client/wire/client.h"
+#include "util/fd.h"
+
+struct ck_ranges;
+struct ck_space;
+
+struct ck_pages {	/* pages.c, managed.c, touch.c, variable.c */
+	struct ck_mutex lock;
+	struct ck_ranges *table;	/* of struct ck_managed; NULL: nothing was tracked yet */
+	_Atomic unsigned int active;	/* ranges with pages that are valid here */
+	bool told;			/* that memory is out of reach */
+};
+
+struct ck_window {	/* window.c */
+	struct ck_mutex lock;
+	uint64_t lo, hi;		/* both 0 before it is open; read without the lock */
+	bool tried;
+	char *alias;
+	struct ck_fd_kept file;
+	struct ck_space *space;
+};
+
+#define CK_VARIABLE_PLACES 256
+
+/* variable.c: where variables are, for handlers and system calls, which cannot take a lock. */
+struct ck_managed_variables {
+	_Atomic unsigned int ranges;	/* outside of the window */
+	struct {
+		_Atomic uint64_t lo, hi;
+	} places[CK_VARIABLE_PLACES];
+};
+
+struct ck_managed_state {
+	struct ck_pages pages;
+	struct ck_window window;
+	struct ck_managed_variables variables;
+};
+
+/* NULL before there is a session. For signal handlers and system calls of the program. */
+static inline struct ck_managed_state *ck_managed_if_any(void)
+{
+	struct ck_client *c = __atomic_load_n(&ck_client_default, __ATOMIC_ACQUIRE);
+
+	return c ? c->managed : NULL;
+}
+
+#endif

@@ -1,0 +1,19 @@
+/*
+ * client/memory/state.c - the memory of a session; see client/memory/state.h.
+ */
+#include "client/memory/state.h"
+#include "client/wire/hooks.h"
+
+static void begin(void *part)
+{
+	*(struct ck_memory *)part = (struct ck_memory){
+		.allocations = { .lock = CK_MUTEX(CK_RANK_ALLOCATIONS) },
+		.host_map_lock = CK_MUTEX(CK_RANK_HOST_MAP),
+		.pinned = { .lock = CK_MUTEX(CK_RANK_PINNED), .file = { .fd = -1 } },
+		.adoptions = { .lock = CK_MUTEX(CK_RANK_ADOPTIONS) },
+		.reservations = { .lock = CK_MUTEX(CK_RANK_RESERVATIONS) },
+		.ipc = { .lock = CK_MUTEX(CK_RANK_IPC) },
+		.textures = { .lock = CK_MUTEX(CK_RANK_TEXTURES) },
+	};
+}
+CK_CLIENT_PART(memory, struct ck_memory, begin);

@@ -1,0 +1,68 @@
+/*
+ * client/memory/state.h - what the files of client/memory keep of a session.
+ */
+#ifndef CK_CLIENT_MEMORY_STATE_H
+#define CK_CLIENT_MEMORY_STATE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "client/wire/client.h"
+#include "util/fd.h"
+
+struct ck_map;
+struct ck_ranges;
+struct ck_space;
+
+struct ck_allocations {	/* allocation.c */
+	struct ck_mutex lock;
+	struct ck_ranges *device_set, *host_set;
+};
+
+struct ck_pinned_file {	/* pinned.c */
+	struct ck_mutex lock;
+	bool tried;
+	struct ck_fd_kept file;
+	uint64_t base;
+	struct ck_space *space;
+	_Atomic unsigned int count;	/* allocations that are shared */
+};
+
+struct ck_adoptions {	/* adopt.c */
+	struct ck_mutex lock;
+	struct ck_adopted *list;
+	/* Being exchanged, or exchanged last, for the handler of faults; moved_ns: 0 meanwhile. */
+	_Atomic uint64_t moving_lo, moving_hi, moved_ns;
+};
+
+struct ck_reservations {	/* reservation.c */
+	struct ck_mutex lock;
+	struct ck_ranges *parts;	/* of the arena, that are in use */
+	uint64_t arena_lo, arena_hi;
+	uint64_t next;			/* where to look first: freed parts rest for a while */
+	bool tried;
+};
+
+struct ck_ipc_memory {	/* ipc.c */
+	struct ck_mutex lock;
+	struct ck_ipc_opened *opened;
+};
+
+struct ck_textures {	/* texture.c */
+	struct ck_mutex lock;
+	struct ck_map *objects;		/* by context, number, kind */
+};
+
+struct ck_memory {
+	struct ck_allocations allocations;
+	struct ck_mutex host_map_lock;	/* hostmem.c: putting device memory behind pinned memory */
+	struct ck_pinned_file pinned;
+	struct ck_adoptions adoptions;
+	struct ck_reservations reservations;
+	struct ck_ipc_memory ipc;
+	struct ck_textures textures;
+	_Atomic uint64_t inmates;	/* array.c: objects that live inside others: mostly none */
+};
+
+#endif

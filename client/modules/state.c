@@ -1,0 +1,16 @@
+/*
+ * client/modules/state.c - the modules' part of a session; see client/modules/state.h.
+ */
+#include "client/modules/state.h"
+#include "client/wire/hooks.h"
+
+static void begin(void *part)
+{
+	struct ck_modules *s = part;
+
+	s->tables_lock = (struct ck_mutex)CK_MUTEX(CK_RANK_MODULES);
+	s->announce_lock = (struct ck_mutex)CK_MUTEX(CK_RANK_ANNOUNCE);
+	s->upload_lock = (struct ck_mutex)CK_MUTEX(CK_RANK_UPLOAD);
+	s->managed_lock = (struct ck_mutex)CK_MUTEX(CK_RANK_MODULE_MANAGED);
+}
+CK_CLIENT_PART(modules, struct ck_modules, begin);

@@ -1,0 +1,13 @@
+/*
+ * client/nvml/state.c - NVML's part of a session; see client/nvml/state.h.
+ */
+#include "client/nvml/state.h"
+#include "client/wire/hooks.h"
+
+static void begin(void *part)
+{
+	struct ck_nvml *s = part;
+
+	s->lock = (struct ck_mutex)CK_MUTEX(CK_RANK_NVML);
+}
+CK_CLIENT_PART(nvml, struct ck_nvml, begin);

@@ -1,0 +1,20 @@
+/*
+ * client/objects/state.c - the objects' part of a session; see client/objects/state.h.
+ */
+#include "client/objects/state.h"
+#include "client/wire/hooks.h"
+
+static void begin(void *part)
+{
+	*(struct ck_objects *)part = (struct ck_objects){
+		.devices_lock = CK_MUTEX(CK_RANK_DEVICES),
+		.primary_lock = CK_MUTEX(CK_RANK_PRIMARY),
+		.usage_lock = CK_MUTEX(CK_RANK_USAGE),
+		.callbacks = { .lock = CK_MUTEX(CK_RANK_CALLBACKS),
+			       .round = 1,
+			       .returned = PTHREAD_COND_INITIALIZER },
+		.captures = { .lock = CK_MUTEX(CK_RANK_CAPTURES) },
+		.elapsed_lock = CK_MUTEX(CK_RANK_ELAPSED),
+	};
+}
+CK_CLIENT_PART(objects, struct ck_objects, begin);

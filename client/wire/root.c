@@ -1,0 +1,78 @@
+/*
+ * client/wire/root.c - where sessions come from: the process's first one, and further ones.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "client/wire/client.h"
+#include "client/wire/hooks.h"
+
+struct ck_client *ck_client_default;
+
+/* In memory that is always there: calls come before cuInit and before anything can fail. */
+static struct ck_client first;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void begin(struct ck_client *c)
+{
+	*c = (struct ck_client){
+		.connection = { .set_up_lock = CK_MUTEX(CK_RANK_SET_UP),
+				.images_lock = CK_MUTEX(CK_RANK_IMAGES) },
+		.lanes = { .lock = CK_MUTEX(CK_RANK_LANES) },
+		.command = { .lock = CK_MUTEX(CK_RANK_COMMAND),
+			     .written = PTHREAD_COND_INITIALIZER,
+			     .work = PTHREAD_COND_INITIALIZER },
+		.deliveries = { .lock = CK_MUTEX(CK_RANK_DELIVERIES),
+				.changed = PTHREAD_COND_INITIALIZER,
+				.starting_lock = CK_MUTEX(CK_RANK_STARTING) },
+		.watches = { .lock = CK_MUTEX(CK_RANK_STATUS) },
+		.suspicion = { .lock = CK_MUTEX(CK_RANK_ALIVE),
+			       .asked = PTHREAD_COND_INITIALIZER },
+		.spreading = { .one_lock = CK_MUTEX(CK_RANK_SPREAD_ONE),
+			       .lock = CK_MUTEX(CK_RANK_SPREAD),
+			       .work = PTHREAD_COND_INITIALIZER,
+			       .done = PTHREAD_COND_INITIALIZER },
+		.answers = { .lock = PTHREAD_RWLOCK_INITIALIZER },
+		.named = { .lock = CK_MUTEX(CK_RANK_NAMED) },
+	};
+}
+
+static void begin_first(void)
+{
+	begin(&first);
+	ck_each_hook(part, h) {
+		*(void **)((char *)&first + h->slot) = h->first;
+		h->begin(h->first);
+	}
+	__atomic_store_n(&ck_client_default, &first, __ATOMIC_RELEASE);
+}
+
+struct ck_client *ck_client_first(void)
+{
+	pthread_once(&once, begin_first);
+	return ck_client_default;
+}
+
+struct ck_client *ck_client_create(void)
+{
+	struct ck_client *c = malloc(sizeof(*c));
+	bool whole = c != NULL;
+
+	if (!c)
+		return NULL;
+	begin(c);
+	ck_each_hook(part, h) {
+		void *part = calloc(1, h->size);
+
+		*(void **)((char *)c + h->slot) = part;
+		whole = whole && part;
+		if (part)
+			h->begin(part);
+	}
+	if (whole)
+		return c;
+	ck_each_hook(part, h)
+		free(*(void **)((char *)c + h->slot));
+	free(c);
+	return NULL;
+}

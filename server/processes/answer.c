@@ -1,0 +1,45 @@
+/*
+ * server/processes/answer.c - see answer.h.
+ */
+#include <sys/socket.h>
+
+#include "rpc/record.h"
+#include "server/processes/answer.h"
+
+#define CK_ANSWER_SIZE 1024
+
+/* Take @size bytes off the connection, which have been seen to be there. */
+static bool consume(int fd, size_t size)
+{
+	unsigned char bytes[CK_PEEK_MAX];
+
+	return recv(fd, bytes, size, MSG_DONTWAIT) == (ssize_t)size;
+}
+
+static bool send_now(int fd, const void *bytes, long size)
+{
+	return size > 0 && send(fd, bytes, (size_t)size, MSG_DONTWAIT | MSG_NOSIGNAL) == size;
+}
+
+bool ck_answer(int fd, const struct ck_peeked *call, xdrproc_t xdr, const void *res)
+{
+	unsigned char out[CK_ANSWER_SIZE];
+
+	return consume(fd, call->record) &&
+	       send_now(fd, out, ck_reply_encode(out, sizeof(out), call->xid, xdr, res, 0));
+}
+
+bool ck_answer_small(int fd, enum ck_peek kind, const struct ck_peeked *call)
+{
+	unsigned char out[CK_ANSWER_SIZE];
+	enum accept_stat stat = PROC_UNAVAIL;
+
+	if (kind == CK_PEEK_NULL)
+		return ck_answer(fd, call, ck_code_nothing, NULL);
+	if (kind == CK_PEEK_NO_PROGRAM)
+		stat = PROG_UNAVAIL;
+	else if (kind == CK_PEEK_NO_VERSION)
+		stat = PROG_MISMATCH;
+	return consume(fd, call->record) &&
+	       send_now(fd, out, ck_refusal_encode(out, sizeof(out), call->xid, stat));
+}

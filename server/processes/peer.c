@@ -1,0 +1,93 @@
+/*
+ * server/processes/peer.c - see peer.h.
+ */
+#define _GNU_SOURCE /* struct ucred */
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "server/processes/peer.h"
+
+#define CK_NETWORK 8 /* bytes of an IPv6 address that name its network */
+
+static void of_user(int fd, struct ck_peer *peer)
+{
+	struct ucred user;
+	socklen_t size = sizeof(user);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &user, &size) < 0)
+		return;
+	peer->kind = CK_PEER_USER;
+	memcpy(peer->bytes, &user.uid, sizeof(user.uid));
+}
+
+/* IPv4 comes so too, to a socket that listens for both. On one link there may be many hosts. */
+static void of_ipv6(const struct in6_addr *address, struct ck_peer *peer)
+{
+	if (IN6_IS_ADDR_V4MAPPED(address)) {
+		peer->kind = CK_PEER_IPV4;
+		memcpy(peer->bytes, address->s6_addr + 12, 4);
+	} else if (IN6_IS_ADDR_LINKLOCAL(address) || IN6_IS_ADDR_LOOPBACK(address)) {
+		peer->kind = CK_PEER_IPV6;
+		memcpy(peer->bytes, address, sizeof(*address));
+	} else {
+		peer->kind = CK_PEER_NETWORK;
+		memcpy(peer->bytes, address, CK_NETWORK);
+	}
+}
+
+void ck_peer_of(int fd, struct ck_peer *peer)
+{
+	union {
+		struct sockaddr any;
+		struct sockaddr_in v4;
+		struct sockaddr_in6 v6;
+		struct sockaddr_storage room;
+	} address = { .any.sa_family = AF_UNSPEC };
+	socklen_t size = sizeof(address);
+
+	memset(peer, 0, sizeof(*peer));
+	if (getpeername(fd, &address.any, &size) < 0)
+		return;
+	if (address.any.sa_family == AF_UNIX) {
+		of_user(fd, peer);
+	} else if (address.any.sa_family == AF_INET) {
+		peer->kind = CK_PEER_IPV4;
+		memcpy(peer->bytes, &address.v4.sin_addr, sizeof(address.v4.sin_addr));
+	} else if (address.any.sa_family == AF_INET6) {
+		of_ipv6(&address.v6.sin6_addr, peer);
+	}
+}
+
+bool ck_peer_equal(const struct ck_peer *a, const struct ck_peer *b)
+{
+	return a->kind == b->kind && memcmp(a->bytes, b->bytes, sizeof(a->bytes)) == 0;
+}
+
+const char *ck_peer_name(const struct ck_peer *peer, char out[CK_PEER_NAME])
+{
+	char text[INET6_ADDRSTRLEN] = "?";
+	uint32_t user;
+
+	switch (peer->kind) {
+	case CK_PEER_USER:
+		memcpy(&user, peer->bytes, sizeof(user));
+		snprintf(out, CK_PEER_NAME, "user %lu", (unsigned long)user);
+		return out;
+	case CK_PEER_IPV4:
+		inet_ntop(AF_INET, peer->bytes, text, sizeof(text));
+		break;
+	case CK_PEER_IPV6:
+	case CK_PEER_NETWORK:
+		inet_ntop(AF_INET6, peer->bytes, text, sizeof(text));
+		break;
+	case CK_PEER_UNKNOWN:
+		snprintf(out, CK_PEER_NAME, "an unknown peer");
+		return out;
+	}
+	snprintf(out, CK_PEER_NAME, "%s %s%s", peer->kind == CK_PEER_NETWORK ? "network" : "address", text,
+		 peer->kind == CK_PEER_NETWORK ? "/64" : "");
+	return out;
+}

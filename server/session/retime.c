@@ -1,0 +1,55 @@
+/*
+ * server/session/retime.c - see retime.h.
+ */
+#include "gen/handlers.h"
+#include "server/session/retime.h"
+#include "util/spin.h"
+
+#define CK_PAUSE_NS 50000000ull /* until our first message: a longer pause is the program's own */
+
+static bool is_armed(const struct ck_retime *r)
+{
+	return atomic_load_explicit(&r->armed, memory_order_relaxed);
+}
+
+static void arm(struct ck_retime *r, bool armed)
+{
+	atomic_store_explicit(&r->armed, armed, memory_order_relaxed);
+}
+
+void ck_retime_command(struct ck_session *session, uint32_t proc, const void *args, CUresult err)
+{
+	struct ck_retime *r = &session->retime;
+	const cuEventRecord_args *record = args;
+
+	switch (proc) {
+	case CK_PROC_cuEventRecord:
+		r->event = record->hEvent;
+		r->stream = record->hStream;
+		r->recorded_ns = ck_now_ns();
+		r->loading = false;
+		arm(r, !err);
+		break;
+	case CK_PROC_ck_image:
+	case CK_PROC_ck_module_load:
+	case CK_PROC_ck_function:
+		if (is_armed(r) && !r->loading && ck_now_ns() - r->recorded_ns > CK_PAUSE_NS)
+			arm(r, false);
+		r->loading = true;
+		break;
+	default:
+		if (unlikely(is_armed(r)))
+			arm(r, false);
+	}
+}
+
+void ck_retime_launch(struct ck_request *q, uint64_t id, CUstream stream)
+{
+	const struct ck_retime *r = &q->session->retime;
+	CUevent event;
+
+	if (likely(!is_armed(r)) || !r->loading || r->stream != id)
+		return;
+	if (ck_driver.cuEventRecord && ck_event_find(q, r->event, &event))
+		ck_driver.cuEventRecord(event, stream); /* if it fails, the first record stands */
+}

@@ -1,0 +1,230 @@
+"""tests/e2e/test_refusals.py - refusals: wrong tokens, too many sessions, connections that say nothing.
+
+A refusal must cost the server little, and programs with the token nothing.
+"""
+import contextlib
+import re
+import resource
+import socket
+import threading
+import time
+
+import pytest
+
+from conftest import Server, client_env, run, wait_until
+from stranger import HELLO, Refused, Session, call, opaque, u32
+
+PROTOCOL, DENIED, BUSY = 1, 2, 4
+OTHER = "127.0.0.2"
+
+
+@pytest.fixture
+def begin(tmp_path):
+    """Starts a server with the given options; it ends with the test."""
+    servers = []
+
+    def go(*options, **env):
+        servers.append(Server(tmp_path / "server", *options, **env))
+        return servers[-1]
+    yield go
+    for s in servers:
+        s.stop()
+
+
+@pytest.fixture
+def token(tmp_path):
+    """A token's file, of "sesame"."""
+    path = tmp_path / "token"
+    path.write_text("sesame\n")
+    return path
+
+
+@pytest.fixture
+def many_files():
+    """This process may have 4096 descriptors."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < 4096:
+        pytest.skip("at most 4096 descriptors are needed")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 4096), hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def refusal(server, *args, **more):
+    """What a client is told that gets no session: the status, and in words."""
+    with pytest.raises(Refused) as refused:
+        Session(server, *args, **more)
+    return refused.value.args
+
+
+@pytest.mark.parametrize("transport", ["tcp", "unix"])
+def test_a_refused_hello_starts_no_process(begin, token, transport):
+    server = begin("--token-file", token, "--log", "debug", "--warm", "0")
+    for wrong in (b"", b"sesam", b"sesame\n", bytes(1024)):
+        status, message = refusal(server, transport, wrong)
+        assert status == DENIED and "CRICKET_TOKEN" in message
+    status, message = refusal(server, transport, b"sesame", protocol=7)
+    assert status == PROTOCOL and "speaks protocol 7" in message
+    assert not re.search(r"worker \d+ started", server.log())
+    assert len(re.findall(r"stranger pid 1 refused: ", server.log())) == 5
+    Session(server, transport, b"sesame").end()
+    assert re.search(r"worker \d+ started", server.log())
+
+
+@pytest.mark.parametrize("transport", ["tcp", "unix", "shm"])
+def test_a_program_with_a_wrong_token_is_told_so(begin, token, app, transport):
+    server = begin("--token-file", token)
+    result = run([app("vector_add")], client_env(server.address(transport), CRICKET_TOKEN="wrong"))
+    assert result.status != 0
+    line, = result.lines_about("refuses")
+    assert "the server admits only clients with its token; set CRICKET_TOKEN" in line
+    result = run([app("vector_add")], client_env(server.address(transport), CRICKET_TOKEN="sesame"))
+    assert result.status == 0, result.err
+
+
+def test_a_hello_of_another_protocol_may_look_different(begin):
+    """Only its first word is understood. One of this protocol that cannot be read is no hello."""
+    server = begin()
+    with socket.create_connection(("127.0.0.1", server.port), 20) as connection:
+        connection.sendall(call(HELLO, u32(8) + b"\xff" * 12))
+        reply = connection.recv(4096)
+        assert reply[28:32] == u32(PROTOCOL) and b"speaks protocol 8" in reply
+    with socket.create_connection(("127.0.0.1", server.port), 20) as connection:
+        connection.sendall(call(HELLO, u32(1) + b"\xff" * 12))
+        with contextlib.suppress(ConnectionResetError):
+            assert connection.recv(4096) == b""
+    assert "a hello that cannot be read" in server.log()
+
+
+def test_a_new_token_counts_at_once(begin, token):
+    server = begin("--token-file", token)
+    Session(server, token=b"sesame").end()
+    for secret in (b"another", b"sesame!", b"annther"):
+        token.write_bytes(secret)
+        assert refusal(server, token=b"sesame")[0] == DENIED
+        Session(server, token=secret).end()
+    token.unlink()
+    assert refusal(server, token=b"annther")[0] == DENIED
+    assert "No such file" in server.log()
+
+
+def test_wrong_hellos_take_no_session_of_those_who_may_come_in(begin, token, app):
+    """A flood of them for some seconds, of which none counts as one of the two sessions."""
+    server = begin("--token-file", token, "--max-sessions", "2")
+    hello = call(HELLO, u32(1) + opaque(b"test") + opaque(b"wrong") + opaque(b"flood") + opaque(b"here") + u32(1))
+    stop, sent = threading.Event(), []
+
+    def flood():
+        connections = []
+        while not stop.is_set():
+            with contextlib.suppress(OSError):
+                connections.append(socket.create_connection(("127.0.0.1", server.port), 20))
+                connections[-1].sendall(hello)
+                sent.append(1)
+            if len(connections) > 100:
+                connections.pop(0).close()
+        for connection in connections:
+            connection.close()
+    threads = [threading.Thread(target=flood) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        wait_until(lambda: len(sent) > 300, 60, "the flood has begun")
+        for _ in range(5):
+            result = run([app("vector_add")], client_env(server.address("tcp"), CRICKET_TOKEN="sesame"))
+            assert result.status == 0, result.err
+            assert len(server.workers()) < 2        # the program's own, on its way out
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    lines = server.log().splitlines()
+    assert len([line for line in lines if "flood pid 1 refused" in line]) < len(sent) / 2 + 40
+
+
+def sessions(server, number, **more):
+    return [Session(server, commands=False, **more) for _ in range(number)]
+
+
+def ended(session, server):
+    """Ends a session, and waits until its place is free."""
+    before = len(server.workers())
+    session.end()
+    wait_until(lambda: len(server.workers()) < before, 5, "the session has ended")
+
+
+def test_sessions_of_an_address_are_bounded(begin):
+    server = begin("--sessions-per-address", "3")
+    here = sessions(server, 3)
+    status, message = refusal(server)
+    assert status == BUSY and "address 127.0.0.1 has 3 sessions" in message
+    assert "--sessions-per-address" in message and message in server.log()
+    there = sessions(server, 3, source=OTHER)
+    assert "address 127.0.0.2" in refusal(server, source=OTHER)[1]
+    users = sessions(server, 3, transport="unix")
+    assert re.match(r"user \d+ has 3 sessions", refusal(server, "unix")[1])
+    ended(here.pop(), server)
+    here += sessions(server, 1)
+    for session in here + there + users:
+        session.end()
+
+
+def test_sessions_of_an_identity_are_bounded(begin, token):
+    """All holders of the token are one, wherever they are."""
+    server = begin("--sessions-per-identity", "3", "--token-file", token)
+    holders = [*sessions(server, 2, token=b"sesame"), *sessions(server, 1, token=b"sesame", source=OTHER)]
+    for source in ("", OTHER):
+        status, message = refusal(server, token=b"sesame", source=source)
+        assert status == BUSY and "the token's holder has 3 sessions" in message
+        assert "--sessions-per-identity" in message and message in server.log()
+    users = sessions(server, 3, transport="unix", token=b"sesame")
+    ended(holders.pop(), server)
+    holders += sessions(server, 1, token=b"sesame", source=OTHER)
+    for session in holders + users:
+        session.end()
+
+
+def test_by_default_one_address_leaves_sessions_for_others(begin, app):
+    server = begin("--max-sessions", "130")
+    greedy = []
+    with pytest.raises(Refused) as refused:
+        while len(greedy) < 131:
+            greedy += sessions(server, 1)
+    assert len(greedy) == 65 and "--sessions-per-address" in refused.value.args[1]
+    result = run([app("vector_add")], client_env(server.address("unix")))
+    assert result.status == 0, result.err
+    for session in greedy:
+        session.end()
+
+
+def test_a_session_without_a_command_connection_ends(begin):
+    server = begin("--command-wait", "1")
+    idle, = sessions(server, 1)
+    other = Session(server)         # has one, and may be idle
+    assert idle.lane.recv(1) == b""
+    wait_until(lambda: len(server.workers()) == 1, 5, "the idle session has ended")
+    assert "ended: no command connection in 1 s (--command-wait)" in server.log()
+    time.sleep(1.5)
+    assert other.error() == 0
+    other.end()
+    idle.end()
+
+
+def test_silent_connections_push_out_their_own(begin, app, many_files):
+    """More of one address than it may have; one of another address that is older than all stays."""
+    server = begin()
+    older = socket.create_connection(("127.0.0.1", server.port), 20, (OTHER, 0))
+    silent = [socket.create_connection(("127.0.0.1", server.port), 20) for _ in range(1024)]
+    try:
+        time.sleep(0.3)         # then the first of them have had the time to speak
+        silent += [socket.create_connection(("127.0.0.1", server.port), 20) for _ in range(300)]
+        result = run([app("vector_add")], client_env(server.address("tcp")))
+        assert result.status == 0, result.err
+        with contextlib.suppress(ConnectionResetError):
+            assert silent[0].recv(1) == b""
+        assert "address 127.0.0.1 has 1024 connections that say nothing: the oldest is closed" in server.log()
+        older.sendall(call(0, b""))
+        assert older.recv(100)[-4:] == u32(0)
+    finally:
+        for connection in (older, *silent):
+            connection.close()

@@ -1,0 +1,152 @@
+/*
+ * tests/unit/test_server_retime.c - which events are recorded again right before the first launch of a kernel.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "gen/handlers.h"
+#include "server/modules/modcache.h"
+#include "server/session/retime.h"
+#include "server_fake.h"
+
+#define EVENT 7	/* ids */
+#define STREAM 9
+
+static struct ck_session *session;
+static struct ck_request request;
+static int event, stream, records;
+
+static CUresult count_record(CUevent e, CUstream s)
+{
+	assert_ptr_equal(e, &event);
+	assert_ptr_equal(s, &stream);
+	records++;
+	return CUDA_SUCCESS;
+}
+
+static int begin(void **state)
+{
+	struct ck_modcache *cache;
+
+	(void)state;
+	fake_install();
+	ck_driver.cuEventRecord = count_record;
+	records = 0;
+	assert_int_equal(ck_modcache_open("/proc/no-such-place", NULL, 1 << 20, 1 << 20, &cache), 0);
+	assert_int_equal(ck_session_create(cache, NULL, 1, &session), 0);
+	request = (struct ck_request){ .session = session };
+	assert_int_equal(ck_handle_put(&request, EVENT, CK_KIND_EVENT, &event), CUDA_SUCCESS);
+	return 0;
+}
+
+static int end(void **state)
+{
+	(void)state;
+	ck_session_destroy(session);
+	return 0;
+}
+
+static void record(CUresult err)
+{
+	const cuEventRecord_args a = { .hEvent = EVENT, .hStream = STREAM };
+
+	ck_retime_command(session, CK_PROC_cuEventRecord, &a, err);
+}
+
+static void follow(uint32_t proc)
+{
+	ck_retime_command(session, proc, NULL, CUDA_SUCCESS);
+}
+
+static int launch(uint64_t id)
+{
+	records = 0;
+	ck_retime_launch(&request, id, (CUstream)&stream);
+	follow(CK_PROC_ck_launch);
+	return records;
+}
+
+static void an_event_before_a_first_launch_is_recorded_again(void **state)
+{
+	(void)state;
+	record(CUDA_SUCCESS);
+	follow(CK_PROC_ck_image);
+	follow(CK_PROC_ck_module_load);
+	follow(CK_PROC_ck_function);
+	assert_int_equal(launch(STREAM), 1);
+	assert_int_equal(launch(STREAM), 0); /* the next launch is another matter */
+}
+
+static void a_launch_right_behind_the_event_needs_no_second_record(void **state)
+{
+	(void)state;
+	record(CUDA_SUCCESS);
+	assert_int_equal(launch(STREAM), 0);
+}
+
+static void work_between_keeps_the_time_of_the_event(void **state)
+{
+	(void)state;
+	record(CUDA_SUCCESS);
+	follow(CK_PROC_cuMemsetD8Async);
+	follow(CK_PROC_ck_function);
+	assert_int_equal(launch(STREAM), 0);
+}
+
+static void a_launch_into_another_stream_keeps_it(void **state)
+{
+	(void)state;
+	record(CUDA_SUCCESS);
+	follow(CK_PROC_ck_function);
+	assert_int_equal(launch(STREAM + 1), 0);
+}
+
+static void a_call_that_may_have_seen_the_event_keeps_it(void **state)
+{
+	(void)state;
+	record(CUDA_SUCCESS);
+	ck_retime_call(session, CK_PROC_cuEventQuery);
+	follow(CK_PROC_ck_function);
+	assert_int_equal(launch(STREAM), 0);
+	record(CUDA_SUCCESS);
+	ck_retime_call(session, CK_PROC_ck_module_build); /* the driver's compiler */
+	follow(CK_PROC_ck_function);
+	assert_int_equal(launch(STREAM), 1);
+}
+
+static void a_record_that_failed_is_not_tried_again(void **state)
+{
+	(void)state;
+	record(CUDA_ERROR_INVALID_HANDLE);
+	follow(CK_PROC_ck_function);
+	assert_int_equal(launch(STREAM), 0);
+}
+
+static void a_pause_of_the_program_counts(void **state)
+{
+	(void)state;
+	record(CUDA_SUCCESS);
+	session->retime.recorded_ns -= 60000000; /* 60 ms ago */
+	follow(CK_PROC_ck_function);
+	assert_int_equal(launch(STREAM), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(an_event_before_a_first_launch_is_recorded_again),
+		cmocka_unit_test(a_launch_right_behind_the_event_needs_no_second_record),
+		cmocka_unit_test(work_between_keeps_the_time_of_the_event),
+		cmocka_unit_test(a_launch_into_another_stream_keeps_it),
+		cmocka_unit_test(a_call_that_may_have_seen_the_event_keeps_it),
+		cmocka_unit_test(a_record_that_failed_is_not_tried_again),
+		cmocka_unit_test(a_pause_of_the_program_counts),
+	};
+
+	return cmocka_run_group_tests(tests, begin, end);
+}
