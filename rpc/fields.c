@@ -66,8 +66,7 @@ static long put_bytes(unsigned char *to, size_t room, const struct bytes *bytes)
 		return -ENOSPC;
 	swap_words(to, (const unsigned char *)&bytes->len, 1);
 	if (bytes->len > 0) {
-		memset(to + padded, 0, 4); /* zero the last word first: the bytes may end inside
-					    * it */
+		memset(to + padded, 0, 4); /* zero the padding of the last word */
 		memcpy(to + 4, bytes->val, bytes->len);
 	}
 	return (long)(4 + padded);

@@ -49,8 +49,7 @@ struct ck_proc {
 	bool one_way;
 	bool bulk_in;			/* payload follows the arguments */
 	bool bulk_out;			/* payload, then an int, follow the result */
-	bool no_error;			/* does not report errors of earlier commands: noerr in
-					 * rpc/driver.api */
+	bool no_error;			/* reports no error of earlier commands: noerr */
 };
 
 /* Is it a message of NVML? These need no context and do not report the session's error. */

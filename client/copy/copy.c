@@ -16,7 +16,7 @@
 #include "client/copy/stage.h"
 #include "rpc/pinned.h"
 
-#define PIECE ((size_t)1 << 30)		/* payload of one message; lengths on the wire are 32 bits */
+#define PIECE ((size_t)1 << 30)		/* bytes per message; lengths on the wire are 32 bits */
 #define STAGED 65536			/* CUDA: copies up to this may return before the transfer */
 /*
  * Shared pinned memory: up to this size, a message is faster. A copy by the GPU costs 3 us more

@@ -22,8 +22,7 @@ struct side {
 	size_t at[3];			/* in an array: bytes, row, slice or layer */
 	uint64_t start;			/* of the first byte to copy */
 	size_t pitch, slice;		/* bytes between rows, between planes */
-	size_t extent;			/* bytes from the first one used to the end of the last
-					 * one */
+	size_t extent;			/* from the first byte used to the end of the last */
 	uint64_t context;		/* id of the context given for it; 0: none */
 };
 

@@ -12,7 +12,7 @@
 #include "client/memory/pinned.h"
 #include "util/map.h"
 
-#define PIECE ((size_t)1 << 30)		/* payload of one message; lengths on the wire are 32 bits */
+#define PIECE ((size_t)1 << 30)		/* bytes per message; lengths on the wire are 32 bits */
 #define SMALL_PIECE ((size_t)512 << 10)	/* the same, for a message sent as one record */
 
 struct mirror {

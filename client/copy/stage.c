@@ -18,7 +18,7 @@
 #include "rpc/pinned.h"
 
 #define WINDOW ((size_t)2 << 20)
-#define PIECE ((size_t)256 << 10)	/* bytes of an upload */
+#define PIECE ((size_t)256 << 10)	/* a piece of an upload */
 #define DOWN_MIN ((size_t)16 << 10)	/* a smaller download comes with the reply */
 #define HALF (WINDOW / 2)		/* a download fills one half while the other is emptied */
 #define EARNED ((size_t)16 << 20)	/* copied bytes per window */
@@ -96,8 +96,7 @@ static CUresult fill(const struct ck_staged *c, const struct ck_stage *w)
 
 		n = ck_min(PIECE, c->size - at);
 		if (at > 0 && at % WINDOW == 0)
-			err = ck_stream_wait(c->ctx, c->stream); /* the device has finished with
-								  * the window */
+			err = ck_stream_wait(c->ctx, c->stream); /* the window is free */
 		if (err)
 			break;
 		memcpy((void *)(uintptr_t)slot, (char *)c->host + at, n);

@@ -23,8 +23,7 @@ struct ck_staged {
 	CUdeviceptr device;
 	void *host;
 	size_t size;
-	bool waits;		/* until the copy is done: it may wait for earlier work in the
-				 * stream */
+	bool waits;		/* for the copy: it may wait for earlier work */
 };
 
 /*

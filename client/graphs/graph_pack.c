@@ -29,7 +29,7 @@ static void context_back(CUcontext *context)
 	*context = id ? (CUcontext)ck_object_by_id(CK_OBJECT_CONTEXT, id) : NULL;
 }
 
-/* Allocate the structure and @tail bytes behind it. */
+/* Allocate the structure and @tail bytes after it. */
 static CUresult reserve(struct ck_packed *packed, size_t tail)
 {
 	packed->size = sizeof(CUgraphNodeParams) + tail;

@@ -190,8 +190,7 @@ static void *server(void *unused)
 
 	(void)unused;
 	sigemptyset(&own);
-	sigaddset(&own, SIGSEGV); /* a fault of this thread ends the process: no thread could serve
-				   * it */
+	sigaddset(&own, SIGSEGV); /* a fault here ends the process: nothing could serve it */
 	pthread_sigmask(SIG_BLOCK, &own, NULL);
 	while (sem_wait(&bell) == 0 || errno == EINTR)
 		serve(atomic_exchange(&waiting, NULL));

@@ -35,8 +35,7 @@ struct ck_managed {
 	struct ck_context *context;
 	uint64_t ctx;
 	unsigned int attach, attached_first;
-	uint64_t stream;	/* SINGLE: its stream; HOST: the stream of the attach call; else
-				 * 0 */
+	uint64_t stream;	/* SINGLE: its stream; HOST: of the attach call */
 	size_t lo, hi;		/* all pages valid here are in [lo, hi) */
 	bool dirty;		/* some page is dirty */
 	bool reading;		/* the device may still read pages that are valid here */

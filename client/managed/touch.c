@@ -28,7 +28,7 @@ static size_t run_before(const struct ck_managed *m, size_t page, size_t max, bo
 
 /*
  * Decide how many pages an access opens: as many as were accessed in sequence before it. So a scan
- * needs few messages, and scattered accesses fetch single pages.
+ * needs few messages, and a scattered access fetches few pages.
  */
 static void admit(struct ck_managed *m, size_t page, bool write)
 {

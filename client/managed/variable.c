@@ -119,7 +119,7 @@ static CUresult add_part(struct ck_managed *m, uint64_t from, uint64_t to)
 	return CUDA_SUCCESS;
 }
 
-/* The first tracked range that ends behind @lo and begins before @hi. */
+/* The first tracked range that ends after @lo and begins before @hi. */
 static struct ck_managed *next_range(const struct ck_pages *pages, uint64_t lo, uint64_t hi)
 {
 	const struct ck_range *r = NULL;

@@ -30,8 +30,7 @@
 CK_LOG_DEFINE("client");
 
 #define PIECE ((size_t)2 << 20)		/* exchanged at a time; blocks writers */
-#define COPIED_AT_FORK ((size_t)4 << 20) /* larger memory is shared with the child, except for its
-					  * outer pages */
+#define COPIED_AT_FORK ((size_t)4 << 20) /* the child gets larger memory copy-on-write */
 #define LATE_NS 1000000000u		/* a fault may be handled this long after the exchange */
 #define PAUSE_NS 20000
 
@@ -109,7 +108,7 @@ static bool is_private(const struct mapping *m)
 	       strncmp(m->name, "/anon_hugepage", 14) != 0;
 }
 
-/* Is it still mapped from the file? A program may have unmapped it without a call to us. */
+/* Is it still mapped from the file? A program may have unmapped it directly. */
 static bool is_of_file(const struct mapping *m)
 {
 	return strcmp(m->rights, "rw-s") == 0 && strncmp(m->name, "/memfd:cricket", 14) == 0;
@@ -214,7 +213,7 @@ static bool make_shared(struct ck_adoptions *all, const struct ck_adopted *a)
 
 /* --- fork */
 
-/* In the child: replace pages of the file by private ones; with @copy, keep their contents. */
+/* In the child: replace pages of the file by private ones, copied now with @copy, else on write. */
 static void leave_shared(const struct ck_adopted *a, char *at, size_t size, bool copy)
 {
 	void *fresh = copy ? mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,

@@ -181,8 +181,7 @@ CK_EXPORT CUresult cuIpcGetEventHandle(CUipcEventHandle *pHandle, CUevent event)
 		return err;
 	if (!pHandle)
 		return CUDA_ERROR_INVALID_VALUE;
-	memset(pHandle, 0, sizeof(*pHandle)); /* some programs check the handle instead of the
-					       * error */
+	memset(pHandle, 0, sizeof(*pHandle)); /* some programs ignore the error */
 	if (!e || !(e->flags & CU_EVENT_INTERPROCESS))
 		return CUDA_ERROR_INVALID_HANDLE;
 	err = ck_wire_ck_ipc_event(ctx, e->object.id, &bytes, &size);

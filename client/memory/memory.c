@@ -23,8 +23,7 @@ static CUresult ask(uint64_t ctx, struct want *w, CUdeviceptr *at)
 {
 	CUresult err;
 
-	if (w->pooled) {	/* counts as work: the stream may wait until another one has
-				 * finished with the memory */
+	if (w->pooled) {	/* the stream may wait for the memory's last use by another */
 		err = w->pool ? ck_wire_cuMemAllocFromPoolAsync(ctx, at, w->bytes, w->pool,
 								w->stream) :
 				ck_wire_cuMemAllocAsync(ctx, at, w->bytes, w->stream);

@@ -90,8 +90,8 @@ static bool is_ticket(const struct ticket *t, uint64_t kind)
 
 int ck_share_make(const struct ck_object *object, uint64_t unique, const struct ck_ticket *ticket)
 {
-	/* a raw system call: the descriptor belongs to the program, but kernel-loader records
-	 * descriptors that memfd_create returns here and would close it with us */
+	/* a raw system call: the descriptor belongs to the program, but kernel-loader records those
+	 * that memfd_create returns here, and would close it with the client's */
 	int fd = (int)syscall(SYS_memfd_create, "cricket-shared", MFD_CLOEXEC);
 	struct ticket t;
 

@@ -17,8 +17,7 @@
 CK_LOG_DEFINE("client");
 
 #define MAX_ATTRIBUTES 64
-#define DEFAULT_SHARED 49152		/* static and dynamic together, unless the limit is
-					 * raised */
+#define DEFAULT_SHARED 49152		/* static and dynamic, unless raised */
 
 static CUresult check_dimensions(const struct ck_launch *l, CUdevice dev, uint64_t *threads)
 {

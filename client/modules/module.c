@@ -188,8 +188,7 @@ void ck_module_note_variable(struct ck_module *m, CUdeviceptr at, size_t size,
 CUresult ck_module_note_managed(struct ck_module *m, CUdeviceptr at, size_t size,
 				struct ck_context *ctx)
 {
-	struct ck_mutex *lock = &ctx->client->modules->managed_lock; /* two threads may ask at
-								      * once */
+	struct ck_mutex *lock = &ctx->client->modules->managed_lock; /* two threads may ask */
 	struct ck_allocation known;
 	CUresult err = CUDA_SUCCESS;
 
@@ -234,7 +233,7 @@ CUresult ck_module_get_global(struct ck_module *m, const char *name, CUdeviceptr
 					&managed);
 		if (err)
 			return err;
-		/* if pages here fail, a managed variable is still one of the device */
+		/* without pages here, a managed variable still exists on the device */
 		if (!managed || ck_module_note_managed(m, found.at, found.size,
 						       ck_context_current())) {
 			ck_address_claim(found.at, found.size);

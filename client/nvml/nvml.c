@@ -18,8 +18,7 @@
 CK_LOG_DEFINE("client");
 
 #define HANDLES 1024			/* GPUs and their instances; also the server's limit */
-#define PCI_V1_SIZE 32			/* nvmlPciInfo_t in the oldest programs: up to the device
-					 * id */
+#define PCI_V1_SIZE 32			/* oldest nvmlPciInfo_t: up to the device id */
 #define PCI_V2_SIZE 36			/* up to the subsystem id */
 
 /* Per process, as addresses are. */

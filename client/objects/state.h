@@ -29,8 +29,7 @@ struct ck_callbacks {	/* callback.c */
 	/* Functions that streams are blocked on, grouped in rounds: each wait for them ends a
 	 * round. */
 	uint64_t round;			/* the current round, from 1 */
-	uint64_t given_up;		/* earlier rounds are not waited for: a wait for them has
-					 * timed out */
+	uint64_t given_up;		/* earlier rounds are given up: a wait timed out */
 	unsigned int added, awaited;	/* functions of this round; of the rounds in between */
 	pthread_cond_t returned;	/* signalled when the last awaited one returns */
 };

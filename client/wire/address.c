@@ -36,8 +36,7 @@ static bool reserve(uint64_t lo, uint64_t hi)
 			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
 
 	if (got == MAP_FAILED)
-		return errno != EEXIST;	/* not an address of this process at all: nothing can
-					 * clash */
+		return errno != EEXIST;	/* an impossible address cannot clash */
 	if (got != want) {
 		munmap(got, hi - lo);
 		return false;

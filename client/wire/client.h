@@ -45,7 +45,7 @@ struct ck_gpu {
 struct ck_client {
 	_Atomic int state;		/* enum ck_state */
 	_Atomic bool initialized;	/* cuInit succeeded */
-	bool passes_fds;		/* descriptors can be sent to the server: it is on this host */
+	bool passes_fds;		/* descriptors can be sent: the server is on this host */
 	ck_hello_res hello;
 	/* There are or were streams that do not synchronise with the legacy one, or several
 	 * contexts. */
@@ -117,8 +117,7 @@ struct ck_lane;
 struct ck_thread {
 	struct ck_context *stack[CK_CONTEXT_STACK];
 	unsigned int depth;
-	CUstream default_stream;	/* the meaning of stream 0: 0 (legacy) or
-					 * CU_STREAM_PER_THREAD */
+	CUstream default_stream;	/* stream 0 is 0 (legacy) or CU_STREAM_PER_THREAD */
 	CUstreamCaptureMode capture_mode;
 	struct ck_lane *lane;		/* client/wire/lane.h */
 	struct ck_stream **own_streams;	/* CU_STREAM_PER_THREAD of each context used */
@@ -203,7 +202,7 @@ enum ck_memory_kind {
 	CK_MEMORY_DEVICE,		/* cuMemAlloc, or a module's variable */
 	CK_MEMORY_HOST_ALLOC,		/* cuMemHostAlloc: pages of this process */
 	CK_MEMORY_HOST_REGISTERED,
-	CK_MEMORY_MANAGED,		/* of the device and of this process: client/managed/managed.h */
+	CK_MEMORY_MANAGED,		/* see client/managed/managed.h */
 };
 
 struct ck_allocation {
@@ -217,8 +216,7 @@ struct ck_allocation {
 	bool pooled;			/* of a memory pool: of no context */
 	bool mapped;			/* by cuMemMap: of no context, ends with cuMemUnmap */
 	bool opened;			/* by cuIpcOpenMemHandle: another session's */
-	bool graph;			/* made by each launch of a graph, even if it was not
-					 * freed */
+	bool graph;			/* made by each launch of a graph */
 	bool shared;			/* pinned: the worker has it too (client/memory/pinned.h) */
 	uint64_t access;		/* mapped: a bit per device that may use it */
 	unsigned int handle_types;	/* mapped, pooled: allowed export types */

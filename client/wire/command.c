@@ -35,11 +35,10 @@ CK_LOG_DEFINE("client");
 
 #define BUFFER_SIZE (CK_RECORD_MAX + 4)	/* the longest message fits, with its mark */
 #define INLINE_BULK (16u << 10)		/* payload up to this is copied into the buffer */
-#define SMALL 8192			/* messages up to this size need no allocation; launches
-					 * fit */
+#define SMALL 8192			/* larger messages need an allocation */
 #define STORM_NS 20000			/* messages closer than this form a burst */
-#define SPIN_US 200			/* the sender polls this long before it sleeps: operators
-					 * of a framework come every 5 to 50 us */
+#define SPIN_US 200			/* before the sender sleeps: operators of a framework come
+					 * every 5 to 50 us */
 #define ROOM_SPIN_US 20			/* for room in shared memory, which is large */
 
 /* One message; the payload is the caller's. */

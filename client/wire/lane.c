@@ -249,7 +249,7 @@ static int send_call(struct ck_lane *lane, struct ck_exchange *x)
 	return ck_chan_writev(lane->chan, iov, x->bulk_size ? 3 : 1);
 }
 
-/* Receive the payload behind the results at @offset, up to the sink's size, then the CUresult. */
+/* Receive the payload after the results at @offset, up to the sink's size, then the CUresult. */
 static int take_bulk(struct ck_lane *lane, size_t offset, uint32_t length, struct ck_exchange *x)
 {
 	unsigned char pad[4];
@@ -388,7 +388,7 @@ bool ck_output_fetch(void)
 }
 
 /* Handle a call that failed on the wire. A lane that broke in the middle of a call ends the
- * session. The session goes on if nothing was sent, or if the thread got no lane (the process may
+ * session. The session continues if nothing was sent, or if the thread got no lane (the process may
  * be out of descriptors). */
 static CUresult lost(struct ck_client *c, const struct ck_proc *p, const struct ck_exchange *x,
 		     int ret)

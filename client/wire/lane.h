@@ -58,18 +58,15 @@ struct ck_exchange {
 	xdrproc_t xdr_args, xdr_res;
 	const void *args;
 	void *res;
-	const void *bulk;		/* payload behind the arguments */
+	const void *bulk;		/* payload after the arguments */
 	size_t bulk_size;
 	const int *fd;			/* descriptor sent with the arguments; NULL: none */
-	struct ck_sink *sink;		/* receives the payload behind the results; NULL: there is
-					 * none */
+	struct ck_sink *sink;		/* for the payload after the results; NULL: there is none */
 	ck_place_fn place;		/* finds the payload's destination; NULL: the sink has it */
 	void *closure;			/* for place */
 	int bulk_err;			/* result: the CUresult at the very end of such a reply */
-	bool idle;			/* the server replies when there is news, so silence is no
-					 * sign of a dead server */
-	bool unsent;			/* result: the arguments do not fit a message; nothing was
-					 * sent */
+	bool idle;			/* silence is no sign of a dead server */
+	bool unsent;			/* result: too large to send; nothing was sent */
 };
 
 /* Make the call: 0 or -errno (see rpc/record.h). */

@@ -69,8 +69,7 @@ struct ck_context {
 	_Atomic uint64_t legacy_synced;	/* the same for its legacy stream alone */
 	_Atomic uint64_t legacy_done;	/* as the fields of a stream */
 	struct ck_watch legacy_watch;
-	struct ck_green *green;		/* set if this is a green context's converted form, or
-					 * NULL */
+	struct ck_green *green;		/* whose converted form this is, or NULL */
 	uint64_t copies;		/* id of the stream that moves managed pages, or 0 */
 };
 
@@ -101,8 +100,7 @@ struct ck_event {
 	/* Versions of records (client/objects/event.c): of the last record, odd while it is being
 	 * sent; of the last one known to be done; of the last one waited for. */
 	_Atomic uint64_t version, done, waited;
-	_Atomic uint64_t stream, at;	/* id of the last record's stream; a command not before
-					 * it */
+	_Atomic uint64_t stream, at;	/* id of the last record's stream; a command not before it */
 	struct ck_watch watch;
 };
 
@@ -110,8 +108,7 @@ struct ck_event {
 struct ck_graph {
 	struct ck_object object;
 	struct ck_node *nodes;
-	struct ck_node *inside;		/* the node that contains it: a child graph's or a
-					 * conditional's */
+	struct ck_node *inside;		/* the node that contains it */
 	struct ck_graph *next;		/* the next graph in that node */
 };
 
@@ -136,7 +133,7 @@ struct ck_function {
 	struct ck_module *module;
 	const struct ck_kernel *kernel;	/* name and parameter layout; lives with the module */
 	_Atomic bool announced;		/* ck_function has been sent */
-	_Atomic uint8_t launched[CK_LAUNCHED];	/* by device: mark of the context of the last launch */
+	_Atomic uint8_t launched[CK_LAUNCHED];	/* by device: mark of its last launch's context */
 	_Atomic int max_dynamic_shared;	/* as set by cuFuncSetAttribute; 0: the default */
 	uint16_t set;			/* a bit for each attribute that was set */
 	int value[CU_FUNC_ATTRIBUTE_MAX]; /* and its value */

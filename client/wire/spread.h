@@ -10,8 +10,7 @@
 
 struct ck_client;
 
-#define CK_SPREAD_MIN ((size_t)4 << 20) /* bytes; below this, waking threads costs more than it
-					 * saves */
+#define CK_SPREAD_MIN ((size_t)4 << 20) /* below this, waking threads costs too much */
 
 /* Copy bytes [at, at + size) of @copy; called from any thread. */
 typedef CUresult (*ck_part_fn)(const void *copy, size_t at, size_t size);

@@ -24,8 +24,7 @@ struct ck_status_file;
 struct ck_connection {
 	struct ck_mutex set_up_lock;
 	char address[512];		/* the server's address as found */
-	char joins[512];		/* the resolved address: the name may resolve differently
-					 * later */
+	char joins[512];		/* resolved: the name may change its meaning */
 	/* Transports that may be used on this host. */
 	enum { CK_SOCKETS, CK_RINGS_IF_ANY, CK_RINGS } wanted;
 	CUresult failed;		/* result of a failed attempt to connect */

@@ -28,7 +28,7 @@ CUresult ck_send(uint32_t proc, void *args, const void *bulk, size_t bulk_size);
 /* Make a call and wait. *@res is decoded; the caller frees its strings and arrays. Returns the
  * server's CUresult, or CUDA_ERROR_DEVICE_UNAVAILABLE if the server is lost. */
 CUresult ck_call(uint32_t proc, void *args, void *res, struct ck_sink *sink);
-/* The same with payload behind the arguments, for procedures with payload in one direction only. */
+/* The same with payload after the arguments, for procedures with payload in one direction only. */
 CUresult ck_call_bulk(uint32_t proc, void *args, void *res, const void *bulk, size_t bulk_size,
 		      struct ck_sink *sink);
 
@@ -42,7 +42,7 @@ CUresult ck_call_fd(uint32_t proc, void *args, void *res, int fd);
 CUresult ck_call_aside(uint32_t proc, void *args, void *res);
 
 /*
- * The same with payload of @size bytes behind the results. @place chooses the destination when it
+ * The same with payload of @size bytes after the results. @place chooses the destination when it
  * has seen the results (NULL: protocol error).
  */
 typedef void *(*ck_place_fn)(void *closure, const void *res, size_t size);

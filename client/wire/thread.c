@@ -100,8 +100,7 @@ CUstream ck_default_stream_set(CUstream stream)
 	struct ck_thread *t = ck_thread();
 	CUstream was;
 
-	if (!t)			/* the call fails too, or uses the legacy stream, which orders
-				 * more */
+	if (!t)			/* the call fails or uses the legacy stream */
 		return 0;
 	was = t->default_stream;
 	t->default_stream = stream;

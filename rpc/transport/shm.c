@@ -36,8 +36,7 @@
 #define CK_SHM_LARGEST (64u << 20)
 #define CK_SHM_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 #define QUIET_NS (2 * CK_STALL_MS * 1000000ull - 1000000)
-#define CK_SHM_PART (128u << 10) /* bytes per publication: the reader copies them while more are
-				  * written */
+#define CK_SHM_PART (128u << 10) /* bytes per publication: the reader copies them meanwhile */
 
 /* The file's first page; the rings' bytes follow it, to the server first. */
 struct shm_header {

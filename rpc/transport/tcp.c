@@ -118,7 +118,7 @@ static int resolve(const char *text, bool listening, struct addrinfo **list)
 	return ret ? resolve_error(ret, where.literal) : 0;
 }
 
-/* Does the system's limit in @file (rmem_max or wmem_max) allow our size with a plain
+/* Does the system's limit in @file (rmem_max or wmem_max) permit CK_SOCKET_BUFFER with a plain
  * setsockopt? */
 static bool buffer_allowed(const char *file)
 {

@@ -18,8 +18,7 @@ static struct {
 	pthread_once_t once;
 	char path[3][CK_UNIX_PATH_MAX];
 	unsigned int count;
-	unsigned int temporary; /* index of the path in a directory where any user may create
-				 * files */
+	unsigned int temporary; /* index of a path that any user may create */
 } defaults = {.once = PTHREAD_ONCE_INIT};
 
 static void add_default(const char *dir, const char *file)

@@ -154,8 +154,7 @@ CUresult ck_ring_next(struct ck_ring *ring, uint64_t ctx, uint64_t stream, struc
 
 	ring->at = (ring->at + 1) % ring->count;
 	slot = &ring->slots[ring->at];
-	ck_slot_wait(slot); /* ignore errors: they belong to the stream of older copies, which will
-			     * report them */
+	ck_slot_wait(slot); /* the stream of older copies will report its errors */
 	err = slot_prepare(slot, ring->slot_size, ctx);
 	if (err)
 		return err;

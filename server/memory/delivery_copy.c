@@ -16,8 +16,7 @@
 #define SLOTS 256u		/* 1 GiB; further copies wait until slots are free */
 #define PART_ALIGN 256u
 #define ALONG_MOST 8192u	/* largest copy that a reply carries: larger ones overlap with it */
-#define LINGER_NS 100000000	/* a lane keeps polling this long after a small copy, to save a
-				 * wake-up */
+#define LINGER_NS 100000000	/* polling time after a small copy, to save a wake-up */
 
 static struct ck_slot *slot_make(struct ck_deliveries *d)
 {

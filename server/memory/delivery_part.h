@@ -41,8 +41,7 @@ struct ck_slot {
 
 /* One part of a copy, or news, for one reply. */
 struct ck_part {
-	uint64_t number, offset, span;	/* of the client's copy: number, offset in it, length
-					 * covered */
+	uint64_t number, offset, span;	/* of the client's copy; offset, length */
 	uint64_t ctx;
 	size_t size;		/* bytes present: span, or 0 after an error */
 	struct ck_slot *slot;

@@ -260,8 +260,7 @@ static int answer_to(struct ck_m3_question *question, size_t size, struct ck_m3_
 	if (status == M3_OK && forbidden(&question->head))
 		status = M3_EPERM;
 	if (op == CK_M3_LEASE)
-		question->head.value = 0; /* do not wait: that would block all of the session's
-					   * requests */
+		question->head.value = 0; /* no waiting: it would block the session */
 	if (status == M3_OK && op == CK_M3_EVENT_SET)
 		status = event_in(question->data, question->head.data_size);
 	if (status == M3_OK)

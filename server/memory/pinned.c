@@ -36,8 +36,7 @@ CK_LOG_DEFINE("server");
 #define SIZE_MOST ((size_t)4 << 40)
 
 struct ck_pinned {
-	pthread_rwlock_t moves;	/* read: while a copy is enqueued or waited for; written, before
-				 * the other lock: to unmap */
+	pthread_rwlock_t moves;	/* read: to copy; write, before the other lock: to unmap */
 	pthread_mutex_t lock;
 	int file;		/* -1: none yet */
 	size_t size;		/* of the file */
@@ -134,8 +133,7 @@ static CUresult map(const struct ck_pinned *p, uint64_t address, size_t size, si
 		munmap(got, length);
 		return CUDA_ERROR_NOT_SUPPORTED;
 	}
-	madvise(at, length, MADV_HUGEPAGE);	/* if the system supports huge pages in such
-						 * files */
+	madvise(at, length, MADV_HUGEPAGE);	/* if such files can have huge pages */
 	return CUDA_SUCCESS;
 }
 
@@ -320,7 +318,7 @@ static bool is_valid(const struct ck_pinned *p, const ck_pinned_map_args *a)
 {
 	uint64_t end, offset_end;
 
-	if (p->file < 0 || a->size == 0 || a->offset % PAGE || a->flags || /* none has a meaning yet */
+	if (p->file < 0 || a->size == 0 || a->offset % PAGE || a->flags || /* none defined yet */
 	    ck_add_overflow(a->address, CK_ALIGN_UP(a->size, PAGE) + PAGE, &end) ||
 	    ck_add_overflow(a->offset, a->address % PAGE + a->size, &offset_end) ||
 	    a->size > SIZE_MOST || offset_end > p->size)

@@ -290,8 +290,7 @@ static int get(struct ck_modcache *c, const struct ck_hash *hash, void **data, s
 	if (fd < 0)
 		return -ENOENT;
 	ret = read_image(fd, hash, data, size);
-	if (ret == 0) {	/* update its time; this fails in a read-only folder, where order does not
-			 * matter */
+	if (ret == 0) {	/* update its time, unless the folder is read-only */
 		futimens(fd, NULL);
 		if (c->index >= 0)
 			ck_cacheindex_touch(c->index, hash);

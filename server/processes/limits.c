@@ -11,8 +11,7 @@
 #include "util/util.h"
 
 #define CK_SIZE_MOST ((uint64_t)1 << 62)
-#define CK_SESSIONS_LEAST 64u /* lower bound of the default limits, so that they do not restrict a
-			       * small server */
+#define CK_SESSIONS_LEAST 64u /* minimum of the default limits */
 
 static const struct row {
 	const char *name, *argument, *help, *usual; /* usual: text of the default */

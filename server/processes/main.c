@@ -1,5 +1,5 @@
 /*
- * server/processes/main.c - cricket-rpc-server: the supervisor, or one of the processes that it starts.
+ * server/processes/main.c - cricket-rpc-server: the supervisor, or a process that it starts.
  */
 #include <stdbool.h>
 #include <stdlib.h>

@@ -11,7 +11,7 @@
 #include "rpc/alias.h"
 #include "util/util.h"
 
-/* Attributes are queried by number; newer drivers may know more than our list. */
+/* Attributes are queried by number; newer drivers may know more than this build's list. */
 #define CK_ATTRIBUTES_ASKED (CU_DEVICE_ATTRIBUTE_MAX + 32)
 
 /* The values of every GPU so far; a query would need a context, which a snapshot must not make. */

@@ -58,8 +58,7 @@ static struct {
 	atomic_bool command_taken;
 	atomic_uint lanes;		/* connections with a thread */
 	unsigned int max_lanes;		/* limit for call lanes */
-	int64_t commands_by;		/* deadline for the command connection; the session ends
-					 * without it; in ms */
+	int64_t commands_by;		/* deadline for the command connection; in ms */
 	unsigned int command_wait;	/* seconds until then */
 	struct ck_reader_room *room;	/* for their long messages */
 	atomic_flag ended;

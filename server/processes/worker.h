@@ -14,8 +14,7 @@ struct ck_options;
 #define CK_SPARE_ARGUMENT "--spare"
 
 /* Descriptors of a new worker. */
-#define CK_WORKER_CONNECTION 3 /* the client's first connection, its hello unread; of a spare:
-			        * /dev/null */
+#define CK_WORKER_CONNECTION 3 /* the client's first, hello unread; spare: /dev/null */
 #define CK_WORKER_CONTROL 4    /* a unix socket pair: struct ck_worker_note up, connections down */
 
 /* Sent by the worker: a spare reports once that it is ready; each worker reports once that its

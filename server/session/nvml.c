@@ -1,5 +1,6 @@
 /*
- * server/session/nvml.c - libnvidia-ml.so.1 by name, or the emulated driver's; handles, lists, processes.
+ * server/session/nvml.c - load libnvidia-ml.so.1, or the emulated driver's NVML; handles, lists,
+ * processes.
  */
 #include <dlfcn.h>
 #include <pthread.h>

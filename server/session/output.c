@@ -24,8 +24,7 @@
 
 CK_LOG_DEFINE("server");
 
-#define CK_OUTPUT_MAX ((CK_RECORD_MAX - 4096) / 2) /* bytes of each file per reply, which has
-						    * both */
+#define CK_OUTPUT_MAX ((CK_RECORD_MAX - 4096) / 2) /* per file; a reply has both */
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define FILES 1

@@ -5,8 +5,7 @@
 #include "server/session/retime.h"
 #include "util/spin.h"
 
-#define CK_PAUSE_NS 50000000ull /* up to the client's first message: a longer pause is the
-				 * program's own */
+#define CK_PAUSE_NS 50000000ull /* a longer pause is the program's own */
 
 static bool is_armed(const struct ck_retime *r)
 {

@@ -43,20 +43,17 @@ struct ck_session {
 	struct ck_status *status;	/* events and streams that the client watches */
 	struct ck_pinned *pinned;	/* host memory of a client on this host */
 	_Atomic uint64_t executed;	/* number of the last command executed */
-	_Atomic uint64_t awaited;	/* the first command that a lane sleeps for; or UINT64_MAX */
+	_Atomic uint64_t awaited;	/* first command that a lane sleeps for; or UINT64_MAX */
 	pthread_mutex_t lock;		/* with progress: guards waits for executed */
 	pthread_cond_t progress;
 	struct ck_spin spin;		/* of lanes, before they sleep */
 	_Atomic int async_error;	/* first CUresult of a failed command, until reported */
-	_Atomic uint64_t context_epoch; /* counts creation and end of contexts: threads then bind
-					 * again */
+	_Atomic uint64_t context_epoch; /* counts changes of contexts: threads bind again */
 	struct ck_retime retime;
-	_Atomic bool stirred;		/* commands have arrived; the worker's watch checks the
-					 * session */
+	_Atomic bool stirred;		/* commands have arrived: the watch checks output */
 	int stir_fd;			/* an eventfd that wakes the watch; -1: none */
 	int device_count;
-	unsigned int wait_max_ms;	/* limit after which a call that waits for news is
-					 * answered */
+	unsigned int wait_max_ms;	/* time limit of calls that wait for news */
 	_Atomic uint64_t window_lo, window_hi; /* addresses reserved for managed memory; or 0 */
 
 	/* For the log line at the end. */
