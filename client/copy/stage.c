@@ -96,7 +96,7 @@ static CUresult fill(const struct ck_staged *c, const struct ck_stage *w)
 
 		n = ck_min(PIECE, c->size - at);
 		if (at > 0 && at % WINDOW == 0)
-			err = ck_stream_wait(c->ctx, c->stream); /* the window is free */
+			err = ck_stream_wait(c->ctx, c->stream); /* then the window is free */
 		if (err)
 			break;
 		memcpy((void *)(uintptr_t)slot, (char *)c->host + at, n);

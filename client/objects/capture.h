@@ -88,7 +88,7 @@ static inline void ck_capture_spoil(const struct ck_stream *stream)
 		ck_capture_spoil_stream(stream);
 }
 
-/* @event is recorded in @stream. */
+/* Note that @event is recorded in @stream. */
 void ck_capture_record(struct ck_event *event, const struct ck_stream *stream);
 /* @stream waits for @event: it joins the event's capture, unless the rules forbid that. */
 CUresult ck_capture_join(struct ck_stream *stream, const struct ck_event *event);

@@ -66,7 +66,6 @@ CK_EXPORT CUresult cuEventDestroy_v2(CUevent hEvent)
 	return err;
 }
 
-/* The record itself. */
 static CUresult record(uint64_t ctx, struct ck_event *e, struct ck_stream *s, unsigned int flags)
 {
 	uint64_t id = s ? s->object.id : 0;

@@ -224,7 +224,7 @@ struct ck_allocation {
 
 CUresult ck_allocation_add(uint64_t base, size_t size, enum ck_memory_kind kind,
 			   struct ck_context *context, unsigned int flags, bool variable);
-/* The same, for memory without a context; the flags set in @what are kept. */
+/* Note a copy of @what, also for memory without a context. */
 CUresult ck_allocation_note(const struct ck_allocation *what);
 /* Grant the devices in @gained access to mappings in [base, base+size), and revoke @lost. */
 void ck_allocation_access(uint64_t base, size_t size, uint64_t gained, uint64_t lost);

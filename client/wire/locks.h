@@ -43,7 +43,7 @@ enum ck_rank {
 	CK_RANK_NAMED = CK_RANK_LEAF,	/* objects by ids that the server picked */
 	CK_RANK_SLOTS = CK_RANK_LEAF,	/* the process's slots of handles */
 	CK_RANK_USAGE = CK_RANK_LEAF,	/* usage counts of contexts */
-	CK_RANK_CAPTURES = CK_RANK_LEAF, /* captures under way */
+	CK_RANK_CAPTURES = CK_RANK_LEAF, /* active captures */
 	CK_RANK_ELAPSED = CK_RANK_LEAF,	/* times between events */
 	CK_RANK_ALLOCATIONS = CK_RANK_LEAF, /* the table of known memory */
 	CK_RANK_TEXTURES = CK_RANK_LEAF, /* texture and surface objects */

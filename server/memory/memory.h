@@ -37,7 +37,7 @@ CUresult ck_memory_alloc_async(struct ck_memory *memory, size_t size, CUmemoryPo
 			       CUstream stream, CUdeviceptr *out);
 CUresult ck_memory_free_async(struct ck_memory *memory, CUdeviceptr address, CUstream stream);
 
-/* Note memory from the driver, or free it: OUT_OF_MEMORY. */
+/* Note memory from the driver; if that fails, free it: OUT_OF_MEMORY. */
 CUresult ck_memory_note(struct ck_memory *memory, uint64_t ctx, CUdeviceptr address, size_t size);
 
 /* Note memory that launches of a graph allocate; otherwise it cannot be freed outside of them. */

@@ -37,7 +37,7 @@ static bool linker_there(void)
 	       ck_driver.cuLinkComplete && ck_driver.cuLinkDestroy;
 }
 
-/* Remove a user. */
+/* Remove a user; the last one frees the link. */
 static void leave(struct ck_link *link)
 {
 	bool last;
