@@ -1,8 +1,8 @@
 /*
- * rpc/alias.h - how the reply to a hello names an image that the server holds.
+ * rpc/alias.h - the names of a server's images in the reply to a hello.
  *
- * By a hash of the session and the image's own hash. A client that has the image finds out that it
- * need not send it; from the list alone no image can be told or loaded.
+ * A name is a hash of the session's id and the image's own hash. A client that has the image learns
+ * that it need not send it. The list alone reveals no image and gives no access to one.
  */
 #ifndef CK_RPC_ALIAS_H
 #define CK_RPC_ALIAS_H

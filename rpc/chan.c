@@ -1,5 +1,5 @@
 /*
- * rpc/chan.c - from addresses and descriptors to the transport that serves them.
+ * rpc/chan.c - choose the transport for an address or a descriptor.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -15,7 +15,7 @@
 #include "rpc/transport/transport.h"
 #include "util/cancel.h"
 
-/* The first prefix that fits decides; the empty one, last, takes every address without one. */
+/* The first matching prefix decides; the empty one, last, takes any address without one. */
 static const struct {
 	const char *prefix;
 	const struct ck_transport_ops *ops;
@@ -36,8 +36,8 @@ static const struct ck_transport_ops *find_transport(const char *address, const 
 	return transports[i].ops;
 }
 
-/* @timeout_ms: negative for none. Also -EINVAL: no address; -ENXIO: no such host name;
- * -ETIMEDOUT; -EPERM: the socket in the temporary directory is another user's. */
+/* @timeout_ms: negative for none. Also -EINVAL: invalid address; -ENXIO: unknown host name;
+ * -ETIMEDOUT; -EPERM: the socket in the temporary directory belongs to another user. */
 int ck_chan_dial(const char *address, int timeout_ms, struct ck_chan **chan)
 {
 	const struct ck_transport_ops *ops;
@@ -52,7 +52,7 @@ int ck_chan_dial(const char *address, int timeout_ms, struct ck_chan **chan)
 	return ret == 0 && like ? ck_inject_wrap(like, *chan, chan) : ret;
 }
 
-/* On an error @fd is still the caller's. -ENOTSOCK, -EINVAL: neither TCP nor a unix stream. */
+/* On error, the caller still owns @fd. -ENOTSOCK, -EINVAL: neither TCP nor a unix stream. */
 int ck_chan_adopt(int fd, struct ck_chan **chan)
 {
 	int domain, type, flags, ret;
@@ -185,7 +185,7 @@ void ck_chan_timeout(struct ck_chan *chan, int ms)
 
 void ck_chan_shutdown(struct ck_chan *chan)
 {
-	/* The flag before the wake-up, so that who wakes sees it. */
+	/* set the flag before the wake-up, so that a woken thread sees it */
 	atomic_store(&chan->down, true);
 	chan->ops->shutdown(chan);
 }

@@ -1,6 +1,6 @@
 /*
- * rpc/fields.c - see fields.h. What it knows are numbers and bytes of some length; a message with
- * anything else in it (strings, lists, structures) is left to XDR.
+ * rpc/fields.c - see fields.h. It handles numbers and byte arrays; messages with other fields
+ * (strings, lists, structures) are left to XDR.
  */
 #include <endian.h>
 #include <errno.h>
@@ -12,7 +12,7 @@
 #include "rpc/record.h"
 #include "util/util.h"
 
-/* What rpcgen makes of opaque NAME<>. */
+/* rpcgen's structure for opaque NAME<>. */
 struct bytes {
 	u_int len;
 	char *val;
@@ -20,7 +20,7 @@ struct bytes {
 
 #define HEAD_SIZE 16 /* of struct ck_head, here and on the wire */
 
-/* Words that a field of @kind has on the wire, 0: it is not one of fixed size. */
+/* Size of a field of @kind on the wire in words; 0: not fixed. */
 static unsigned int words_of(enum ck_field_kind kind)
 {
 	switch (kind) {
@@ -38,7 +38,7 @@ static unsigned int words_of(enum ck_field_kind kind)
 	}
 }
 
-/* One or two words, swapped; the same both ways. */
+/* Swap one or two words; encodes and decodes. */
 static void swap_words(unsigned char *to, const unsigned char *from, unsigned int words)
 {
 	uint32_t narrow;
@@ -55,7 +55,7 @@ static void swap_words(unsigned char *to, const unsigned char *from, unsigned in
 	}
 }
 
-/* The length, the bytes, and zeros up to a whole word. */
+/* Write the length, the bytes, and zeros up to a whole word. */
 static long put_bytes(unsigned char *to, size_t room, const struct bytes *bytes)
 {
 	size_t padded = CK_ALIGN_UP((size_t)bytes->len, 4u);
@@ -66,7 +66,7 @@ static long put_bytes(unsigned char *to, size_t room, const struct bytes *bytes)
 		return -ENOSPC;
 	swap_words(to, (const unsigned char *)&bytes->len, 1);
 	if (bytes->len > 0) {
-		memset(to + padded, 0, 4); /* the last of its words: bytes may end inside */
+		memset(to + padded, 0, 4); /* zero the padding of the last word */
 		memcpy(to + 4, bytes->val, bytes->len);
 	}
 	return (long)(4 + padded);

@@ -1,5 +1,5 @@
 /*
- * rpc/inject.c - what CRICKET_INJECT says, and the link that all connections share.
+ * rpc/inject.c - parse CRICKET_INJECT, and model the link that all connections share.
  */
 #include <errno.h>
 #include <stdatomic.h>
@@ -12,7 +12,7 @@
 #define NS_PER_S 1000000000
 #define DELAY_MAX (10LL * NS_PER_S)
 #define RATE_MIN 1000
-#define AHEAD_NS 1000000 /* of a link that is reserved */
+#define AHEAD_NS 1000000 /* of a link, reserved ahead */
 #define PIECE_MIN 1500u
 #define PIECE_MAX (64u << 10)
 
@@ -28,9 +28,9 @@ static const struct unit rates[] = {
 
 static bool on;
 static struct ck_inject network;
-static _Atomic int64_t free_at[2]; /* when each direction's link has sent what it was given */
+static _Atomic int64_t free_at[2]; /* when each direction's link is free again */
 
-/* A decimal number and one of @units, which takes up all of the @length bytes at @text. */
+/* Parse a decimal number and one of @units, which together must fill @length bytes at @text. */
 static int parse_value(const char *text, size_t length, const struct unit *units, uint64_t *value)
 {
 	uint64_t n = 0;
@@ -51,7 +51,7 @@ static int parse_value(const char *text, size_t length, const struct unit *units
 	return -EINVAL;
 }
 
-/* One part of the text, without its commas. */
+/* Parse one part of the text, between commas. */
 static int parse_part(const char *text, size_t length, bool seen[2], struct ck_inject *inject)
 {
 	bool rate = strncmp(text, "bw=", 3) == 0;

@@ -1,5 +1,6 @@
 /*
- * rpc/pinned.h - kinds of ck_pinned_copy and ck_pinned_move: which side of the copy is the memory that is shared.
+ * rpc/pinned.h - kinds of ck_pinned_copy and ck_pinned_move: which side of the copy is shared
+ * memory.
  */
 #ifndef CK_RPC_PINNED_H
 #define CK_RPC_PINNED_H

@@ -1,11 +1,11 @@
 /*
  * rpc/pipe.c - see pipe.h.
  *
- * Sleeping and waking: who is about to sleep says so and looks once more; who has changed its
- * place looks whether somebody sleeps. All four are sequentially consistent, so one of the two
- * sees the other: either the sleeper finds the change, or the waker finds the sleeper. The futex
- * is the word that says so, and the waker clears it: a wake-up between the last look and the
- * system call makes the latter return at once.
+ * Sleeping and waking: a sleeper sets its flag and then checks the position again; the other end
+ * changes its position and then checks the flag. All four accesses are sequentially consistent, so
+ * at least one end sees the other: either the sleeper finds the change, or the waker finds the
+ * sleeper. The flag is the futex word, and the waker clears it. So a wake-up between the last check
+ * and the system call makes the call return at once.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -19,10 +19,10 @@
 #include "rpc/pipe.h"
 #include "util/util.h"
 
-/* A writer that sleeps is woken when this part of the pipe is free: not for every few bytes. */
+/* Wake a sleeping writer when this fraction is free, not for every few bytes. */
 #define WAKE_PART 4
 
-#ifndef CK_PIPE_RACE /* a stress test widens the windows in which ends race */
+#ifndef CK_PIPE_RACE /* hook for a stress test that widens race windows */
 #define CK_PIPE_RACE()
 #endif
 
@@ -58,7 +58,7 @@ void ck_pipe_take(struct ck_pipe *pipe, void *to, size_t size)
 	pipe->at += size;
 	atomic_store(&pipe->control->taken, pipe->at);
 	CK_PIPE_RACE();
-	/* A reader that goes to sleep has emptied the pipe, so a writer is never left asleep. */
+	/* A reader sleeps only when the pipe is empty, so a sleeping writer is always woken. */
 	if (atomic_load(&pipe->control->writer_sleeps) != 0 &&
 	    (pipe->other == pipe->at || pipe->other - pipe->at <= pipe->size - pipe->size / WAKE_PART))
 		wake(&pipe->control->writer_sleeps);
@@ -71,7 +71,7 @@ long ck_pipe_room(struct ck_pipe *pipe)
 	if (room < pipe->size / 2) {
 		uint64_t taken = atomic_load(&pipe->control->taken);
 
-		/* taken is between what we knew and what we have published */
+		/* taken must be between the last known and the published value */
 		if (pipe->at - taken > pipe->at - pipe->other)
 			return -EPROTO;
 		pipe->other = taken;

@@ -1,9 +1,9 @@
 /*
- * rpc/pipe.h - bytes in one direction through memory that two processes share.
+ * rpc/pipe.h - a byte pipe in one direction, in memory shared by two processes.
  *
- * One end writes, one end reads, neither trusts the other: an end keeps its own place to itself,
- * reads the other's once a look and checks it (-EPROTO), and copies bytes out before it looks at
- * them. Nothing here makes system calls but sleeping and waking.
+ * One end writes, the other reads, and neither trusts the other. An end keeps a private copy of its
+ * position, reads the other's position once per check and validates it (-EPROTO), and copies bytes
+ * out before using them. Only sleeping and waking make system calls.
  */
 #ifndef CK_RPC_PIPE_H
 #define CK_RPC_PIPE_H
@@ -13,42 +13,42 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* In the shared memory, zero at first. Each end writes lines of its own. */
+/* In shared memory, initially zero. Each end writes its own cache lines. */
 struct ck_pipe_control {
-	_Alignas(64) _Atomic uint64_t written;	/* bytes since the beginning, by the writer */
-	_Alignas(64) _Atomic uint64_t taken;	/* by the reader */
-	_Alignas(64) _Atomic uint32_t reader_sleeps; /* futexes: 1 while it does, or is about to */
+	_Alignas(64) _Atomic uint64_t written;	/* total bytes, updated by the writer */
+	_Alignas(64) _Atomic uint64_t taken;	/* total bytes, updated by the reader */
+	_Alignas(64) _Atomic uint32_t reader_sleeps; /* futexes: 1 while it sleeps or is about to */
 	_Alignas(64) _Atomic uint32_t writer_sleeps;
 };
 
 /* One end. */
 struct ck_pipe {
 	struct ck_pipe_control *control;
-	unsigned char *data; /* @size bytes, mapped twice, one behind the other: nothing wraps */
+	unsigned char *data; /* @size bytes, mapped twice in a row, so that no access wraps */
 	size_t size;	     /* a power of two */
-	uint64_t at;	     /* our place; the control's copy is for the other end alone */
-	uint64_t other;	     /* the other end's place when we last looked */
+	uint64_t at;	     /* this end's position; the copy in control is for the other end */
+	uint64_t other;	     /* last known position of the other end */
 };
 
-/* For the end that reads: bytes that are there, or -EPROTO. */
+/* For the reader: the bytes available, or -EPROTO. */
 long ck_pipe_filled(struct ck_pipe *pipe);
 
-/* Copy @size bytes out, which ck_pipe_filled has told of, and give their room back. */
+/* Copy @size bytes out, at most the number from ck_pipe_filled, and free their room. */
 void ck_pipe_take(struct ck_pipe *pipe, void *to, size_t size);
 
-/* For the end that writes: room, or -EPROTO. */
+/* For the writer: the room available, or -EPROTO. */
 long ck_pipe_room(struct ck_pipe *pipe);
 
-/* Copy @size bytes in, for which ck_pipe_room has told of room; the reader sees them only when
- * they are published, in one go. Publishing says whether it had to wake the reader. */
+/* Copy @size bytes in, at most the number from ck_pipe_room. The reader sees bytes only after
+ * ck_pipe_publish, all at once. Publishing returns whether it woke the reader. */
 void ck_pipe_put(struct ck_pipe *pipe, const void *from, size_t size);
 bool ck_pipe_publish(struct ck_pipe *pipe);
 
-/* Sleep until the other end may have done something, at most @timeout_ms. 0 or -EPROTO. */
+/* Sleep until the other end may have acted, at most @timeout_ms. 0 or -EPROTO. */
 int ck_pipe_sleep_filled(struct ck_pipe *pipe, int timeout_ms);
 int ck_pipe_sleep_room(struct ck_pipe *pipe, int timeout_ms);
 
-/* Wake whoever sleeps on @pipe, in either process. */
+/* Wake all sleepers on @pipe, in both processes. */
 void ck_pipe_wake(struct ck_pipe *pipe);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * rpc/proc.h - what both ends know of each message: its coders, sizes and fields.
+ * rpc/proc.h - the table of messages for both ends: coders, sizes and fields.
  *
- * The array is made from rpc/driver.api (build/gen/procs.c); numbers are in gen/numbers.h.
+ * The array is generated from rpc/driver.api (build/gen/procs.c); the numbers are in gen/numbers.h.
  */
 #ifndef CK_RPC_PROC_H
 #define CK_RPC_PROC_H
@@ -13,8 +13,8 @@
 
 #include "gen/numbers.h"
 
-#define CK_PROC_NVML 1000  /* numbers from here on are of rpc/nvml.api, */
-#define CK_PROC_LATER 1100 /* and from here on again of rpc/driver.api */
+#define CK_PROC_NVML 1000  /* first number of rpc/nvml.api, */
+#define CK_PROC_LATER 1100 /* and first of the later ones of rpc/driver.api */
 
 enum ck_field_kind {
 	CK_FIELD_END,
@@ -49,10 +49,10 @@ struct ck_proc {
 	bool one_way;
 	bool bulk_in;			/* payload follows the arguments */
 	bool bulk_out;			/* payload, then an int, follow the result */
-	bool no_error;			/* it tells no error of earlier commands: noerr in rpc/driver.api */
+	bool no_error;			/* reports no error of earlier commands: noerr */
 };
 
-/* Is it a message of NVML's, which needs no context and takes no error of the session's? */
+/* Is it a message of NVML? These need no context and do not report the session's error. */
 static inline bool ck_proc_is_nvml(uint32_t number)
 {
 	return number >= CK_PROC_NVML && number < CK_PROC_LATER;
@@ -60,14 +60,14 @@ static inline bool ck_proc_is_nvml(uint32_t number)
 
 extern const struct ck_proc ck_procs[CK_PROC_END];
 
-/* The entry of @number, NULL when there is none. */
+/* The entry of @number; NULL: none. */
 static inline const struct ck_proc *ck_proc(uint32_t number)
 {
 	return number < CK_PROC_END && ck_procs[number].name ? &ck_procs[number] : NULL;
 }
 
-/* Print "name value, name value" of @fields of the decoded @structure into @buf (always
- * terminated, cut to @size); the number of characters written. rpc/trace.c */
+/* Print "name value, name value" for @fields of the decoded @structure into @buf (always
+ * terminated, truncated to @size); returns the number of characters. rpc/trace.c */
 size_t ck_fields_print(const struct ck_field *fields, const void *structure, char *buf,
 		       size_t size);
 

@@ -1,11 +1,12 @@
 /*
- * rpc/reader.c - records off a channel, with few system calls and no trust in the sender.
+ * rpc/reader.c - read records from a channel, with few system calls and without trusting the
+ * sender.
  *
- * One buffer takes what the channel has. A record is handed out where it lies; only one that
- * comes in several fragments, which none of ours does, is put together in a buffer of its own.
- * A record longer than CK_RECORD_MAX is handed out by its beginning, and the rest never passes
- * through the buffer: it is read into the place where it is wanted. So a peer can make us hold
- * two records of CK_RECORD_MAX and no more, whatever its marks claim.
+ * One buffer receives bytes from the channel. A record is returned in place; only a record of
+ * several fragments, which Cricket never sends, is assembled in another buffer. Of a record longer
+ * than CK_RECORD_MAX, only the beginning is returned. The rest bypasses the buffer and is read
+ * directly to its destination. So a peer can make a reader hold at most two records of
+ * CK_RECORD_MAX, regardless of its marks.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -20,35 +21,35 @@
 #define CK_MARK 4
 #define CK_LAST_FRAGMENT 0x80000000u
 #define CK_BUFFER_START (256u << 10)
-#define CK_BUFFER_MAX (CK_RECORD_MAX + 4096u) /* a longest record, its mark, and whole pages */
-#define CK_ROOM_WAIT_S 10		      /* for room that others have */
-#define CK_LONG_BODY 4096u		      /* bytes of a long record to wait for */
+#define CK_BUFFER_MAX (CK_RECORD_MAX + 4096u) /* the longest record, its mark, and whole pages */
+#define CK_ROOM_WAIT_S 10		      /* for shares held by other readers */
+#define CK_LONG_BODY 4096u		      /* minimal body of a long record */
 
 struct ck_reader {
 	struct ck_chan *chan;
-	struct ck_reader_room *room; /* NULL: it has as much as it needs */
-	bool shares;		     /* it has a share of the room */
-	int error; /* sticky: the place in the stream is lost, or there is no stream any more */
+	struct ck_reader_room *room; /* NULL: unlimited */
+	bool shares;		     /* holds a share of the room */
+	int error; /* sticky: the position in the stream, or the stream itself, is lost */
 
 	unsigned char *buf;
 	size_t size;
-	size_t head, tail; /* received, and belonging to no record yet: buf[head, tail) */
+	size_t head, tail; /* received bytes without a record yet: buf[head, tail) */
 
-	unsigned char *joined; /* of CK_RECORD_MAX bytes; NULL until a record needs it */
+	unsigned char *joined; /* CK_RECORD_MAX bytes; NULL until needed */
 
 	/* The current record. */
 	const unsigned char *body;
 	size_t have;  /* bytes at body */
 	size_t total; /* bytes of the record */
-	size_t ahead; /* bytes of it still in the channel; then head == tail */
-	size_t bulk;  /* where the bulk reading stands, from the record's start */
+	size_t ahead; /* of these, still in the channel; then head == tail */
+	size_t bulk;  /* position of the bulk reading, from the record's start */
 };
 
 struct ck_reader_room {
 	pthread_mutex_t lock;
 	pthread_cond_t freed;
 	unsigned int left;
-	bool stalled; /* someone has waited in vain since a share was given back */
+	bool stalled; /* a wait has timed out since a share was returned */
 };
 
 int ck_reader_room_create(unsigned int shares, struct ck_reader_room **out)
@@ -73,7 +74,7 @@ void ck_reader_room_destroy(struct ck_reader_room *room)
 	free(room);
 }
 
-/* Wait for a share. -ENOBUFS: those who have one do not come to an end. */
+/* Wait for a share. -ENOBUFS: timed out, no reader has returned one. */
 static int take_share(struct ck_reader *reader)
 {
 	struct ck_reader_room *room = reader->room;
@@ -150,14 +151,14 @@ int ck_reader_widen(struct ck_reader *reader)
 		return -ENOMEM;
 	reader->size = ck_max(reader->size, (size_t)CK_BUFFER_START);
 	reader->buf = bigger;
-	reader->body = NULL; /* the current record is done with */
+	reader->body = NULL; /* the current record is finished */
 	reader->have = 0;
 	give_share(reader);
 	reader->room = NULL;
 	return 0;
 }
 
-/* The channel stays open. */
+/* Does not close the channel. */
 void ck_reader_destroy(struct ck_reader *reader)
 {
 	if (!reader)
@@ -168,7 +169,7 @@ void ck_reader_destroy(struct ck_reader *reader)
 	free(reader);
 }
 
-/* Between two records: back to a small buffer, if what has arrived of the next ones fits. */
+/* Between records: return to a small buffer, if the bytes received so far fit. */
 static void shrink(struct ck_reader *reader)
 {
 	size_t arrived = reader->tail - reader->head;
@@ -189,13 +190,13 @@ static void shrink(struct ck_reader *reader)
 	give_share(reader);
 }
 
-/* A stream that ends inside a record did not end in order. */
+/* The end of the stream inside a record is an error. */
 static int broken_off(int error)
 {
 	return error == -EPIPE ? -ECONNRESET : error;
 }
 
-/* Room in the buffer for @need bytes from head on. */
+/* Make room in the buffer for @need bytes from head on. */
 static int make_room(struct ck_reader *reader, size_t need)
 {
 	unsigned char *bigger;
@@ -219,7 +220,7 @@ static int make_room(struct ck_reader *reader, size_t need)
 	return 0;
 }
 
-/* Wait until @need bytes (at most CK_BUFFER_MAX) are buffered from head on. */
+/* Buffer @need bytes (at most CK_BUFFER_MAX) from head on. */
 static int fill(struct ck_reader *reader, size_t need)
 {
 	while (reader->tail - reader->head < need) {
@@ -249,9 +250,9 @@ static uint32_t mark_at(const struct ck_reader *reader, size_t at)
 }
 
 /*
- * Whether a record whose fragments so far hold @got bytes may go on with @mark. An empty fragment
- * may end a record (libtirpc's own writer does that when a record just fills its buffer), but
- * cannot be a record, nor stand before the end.
+ * May a record with @got bytes in its fragments so far continue with @mark? An empty fragment may
+ * end a record (libtirpc does that when a record just fills its buffer), but it cannot be the whole
+ * record or come before the end.
  */
 static bool mark_allowed(uint32_t mark, size_t got)
 {
@@ -261,11 +262,11 @@ static bool mark_allowed(uint32_t mark, size_t got)
 	if (size == 0)
 		return last && got > 0;
 	if (last && got == 0)
-		return true; /* a single fragment may carry bulk payload: any length */
+		return true; /* a single fragment may have bulk payload of any length */
 	return size <= CK_RECORD_MAX - got;
 }
 
-/* Throw away @size bytes of the current record that are still in the channel. */
+/* Discard @size bytes of the current record that are still in the channel. */
 static int discard(struct ck_reader *reader, size_t size)
 {
 	while (size > 0) {
@@ -280,7 +281,7 @@ static int discard(struct ck_reader *reader, size_t size)
 	return 0;
 }
 
-/* A record of one fragment, whose mark of @size is at head. */
+/* Take a record of one fragment; its mark of @size is at head. */
 static int take_single(struct ck_reader *reader, size_t size)
 {
 	size_t buffered;
@@ -297,7 +298,7 @@ static int take_single(struct ck_reader *reader, size_t size)
 	return 0;
 }
 
-/* Append a fragment's @size bytes, which begin at head, to @got joined ones. */
+/* Append a fragment of @size bytes at head to @got assembled ones. */
 static int join_fragment(struct ck_reader *reader, size_t got, size_t size)
 {
 	while (size > 0) {
@@ -317,7 +318,7 @@ static int join_fragment(struct ck_reader *reader, size_t got, size_t size)
 	return 0;
 }
 
-/* A record of several fragments; the first one's mark is at head. */
+/* Take a record of several fragments; the first mark is at head. */
 static int take_joined(struct ck_reader *reader)
 {
 	size_t got = 0;
@@ -373,9 +374,9 @@ static int take_record(struct ck_reader *reader)
 }
 
 /*
- * Fragments have been joined: @record->last is always true, and total counts them all.
- * -ECONNRESET: the stream ended inside a record; -ENOMEM. Every error stays: the next call
- * returns it again.
+ * Fragments are assembled, so @record->last is always true, and total counts all of them.
+ * -ECONNRESET: the stream ended inside a record; -ENOMEM. Errors are permanent: the next call
+ * returns the same.
  */
 int ck_reader_next(struct ck_reader *reader, struct ck_record *record)
 {
@@ -390,14 +391,14 @@ int ck_reader_next(struct ck_reader *reader, struct ck_record *record)
 	return 0;
 }
 
-/* Also true when ck_reader_next would return an error at once. */
+/* Also true if ck_reader_next would return an error at once. */
 bool ck_reader_ready(struct ck_reader *reader)
 {
 	size_t at = reader->head, got = 0;
 
 	if (reader->error < 0)
 		return true;
-	/* Where bytes of the current record are still to come, nothing is buffered behind it. */
+	/* While bytes of the current record are outstanding, none are buffered after it. */
 	while (reader->tail - at >= CK_MARK) {
 		uint32_t mark = mark_at(reader, at);
 		size_t size = mark & ~CK_LAST_FRAGMENT;
@@ -414,7 +415,7 @@ bool ck_reader_ready(struct ck_reader *reader)
 	return false;
 }
 
-/* -EINVAL: going back to bytes that were read straight from the channel and are gone. */
+/* -EINVAL: the offset is in bytes that were read directly from the channel. */
 int ck_reader_bulk_begin(struct ck_reader *reader, size_t offset)
 {
 	size_t arrived = reader->total - reader->ahead;
@@ -431,7 +432,7 @@ int ck_reader_bulk_begin(struct ck_reader *reader, size_t offset)
 	return reader->error;
 }
 
-/* After -EPROTO nothing has been taken and the reader goes on; other errors stay. */
+/* -EPROTO: nothing was read, and the reader can continue; other errors are permanent. */
 int ck_reader_bulk(struct ck_reader *reader, void *dst, size_t size)
 {
 	size_t n = 0;

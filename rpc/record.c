@@ -1,8 +1,8 @@
 /*
- * rpc/record.c - heads of ONC RPC messages, written and checked word by word.
+ * rpc/record.c - headers of ONC RPC messages, encoded and decoded word by word.
  *
- * Layouts of RFC 5531, sections 9 and 11. A call in front of our arguments is eleven words whose
- * values are known, so they are stored as such; XDR streams begin at the arguments.
+ * Layouts of RFC 5531, sections 9 and 11. A call's header is eleven words with known values, which
+ * are stored directly; XDR streams begin at the arguments.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -14,10 +14,9 @@
 #define CK_LAST_FRAGMENT 0x80000000u
 #define CK_FRAGMENT_MAX 0x7fffffffu
 #define CK_RPC_VERSION 2
-#define CK_AUTH_MAX 400	      /* bytes of a credential's or verifier's body */
-#define CK_REPLY_HEADER 28    /* record mark and head of an accepted reply */
-#define CK_BULK_HEAD_MAX 4096 /* what stands before bulk payload: a reader sees no more for sure   \
-			       */
+#define CK_AUTH_MAX 400	      /* maximal body of a credential or verifier */
+#define CK_REPLY_HEADER 28    /* record mark and header of an accepted reply */
+#define CK_BULK_HEAD_MAX 4096 /* limit of bytes ahead of bulk payload: a reader may see no more */
 
 static void put_word(unsigned char *at, uint32_t value)
 {
@@ -42,8 +41,8 @@ static uint32_t get_word(const unsigned char *at)
 }
 
 /*
- * Encode @data behind the @header bytes of @buf: the length of both. XDR streams say only that
- * they failed; whether for want of room is found out by measuring, off the usual path.
+ * Encode @data after the @header bytes of @buf; returns the total length. XDR streams report only
+ * failure. On failure, measure the data to find out whether room was missing.
  */
 static long encode_body(unsigned char *buf, size_t size, size_t header, xdrproc_t xdr,
 			const void *data)
@@ -59,17 +58,17 @@ static long encode_body(unsigned char *buf, size_t size, size_t header, xdrproc_
 	return (long)(header + xdr_getpos(&xdrs));
 }
 
-/* The payload length @word is that of @bulk bytes, or @bulk counts one word behind it as well:
- * the status that ends a reply whose payload could still fail on its way. */
+/* Is @word the length of @bulk bytes of payload? @bulk may include one word more: the status at the
+ * end of a reply whose payload can still fail. */
 static bool bulk_matches(size_t bulk, uint32_t word)
 {
 	return bulk == word || bulk == (((size_t)word + 3) & ~(size_t)3) + 4;
 }
 
 /*
- * Store the mark of the @length bytes in @buf and of @bulk bytes to follow; @length, or -EINVAL
- * for what a reader would not take: a bulk length that the last word does not say, too much in
- * front of it, or a record that is too long without it.
+ * Store the record mark for @length bytes in @buf plus @bulk bytes to follow. Returns @length, or
+ * -EINVAL for a record that a reader would refuse: a bulk length that differs from the last word,
+ * too many bytes ahead of the payload, or a record that is too long without payload.
  */
 static long seal(unsigned char *buf, long length, size_t bulk)
 {
@@ -126,7 +125,7 @@ long ck_reply_encode(void *buf, size_t size, uint32_t xid, xdrproc_t xdr_res, co
 	return length < 0 ? length : seal(buf, length, bulk);
 }
 
-/* -EINVAL for another @stat. PROG_MISMATCH says that CK_VERSION alone is spoken. */
+/* -EINVAL for another @stat. PROG_MISMATCH reports CK_VERSION as the only version. */
 long ck_refusal_encode(void *buf, size_t size, uint32_t xid, enum accept_stat stat)
 {
 	const uint32_t words[] = {
@@ -143,7 +142,7 @@ long ck_refusal_encode(void *buf, size_t size, uint32_t xid, enum accept_stat st
 	return seal(buf, (long)(4 + 4 * count), 0);
 }
 
-/* Bytes of the credential or verifier that begins at @at with @size bytes to go, or -EPROTO. */
+/* Bytes of the credential or verifier at @at, with @size bytes left, or -EPROTO. */
 static long auth_size(const unsigned char *at, size_t size)
 {
 	uint32_t length;
@@ -179,7 +178,7 @@ int ck_call_decode(const unsigned char *body, size_t size, struct ck_call_header
 	return 0;
 }
 
-/* The versions that follow a mismatch at @at. */
+/* Decode the versions that follow a mismatch at @at. */
 static int decode_mismatch(const unsigned char *body, size_t size, size_t at, uint32_t *low,
 			   uint32_t *high)
 {
@@ -190,7 +189,7 @@ static int decode_mismatch(const unsigned char *body, size_t size, size_t at, ui
 	return -EPROTONOSUPPORT;
 }
 
-/* @xid is set for refusals too (every error but -EPROTO), so that they find their call. */
+/* @xid is also set for refusals (all errors except -EPROTO), to identify the call. */
 int ck_reply_decode(const unsigned char *body, size_t size, uint32_t *xid, size_t *results,
 		    uint32_t *low, uint32_t *high)
 {
@@ -225,7 +224,7 @@ int ck_reply_decode(const unsigned char *body, size_t size, uint32_t *xid, size_
 	case GARBAGE_ARGS:
 		ret = -EBADMSG;
 		break;
-	default: /* SYSTEM_ERR, which we never send, and numbers that nobody has defined */
+	default: /* SYSTEM_ERR, which Cricket never sends, and undefined numbers */
 		ret = -EPROTO;
 		break;
 	}

@@ -1,5 +1,5 @@
 /*
- * rpc/trace.c - messages as text, from the same table that encodes them.
+ * rpc/trace.c - print messages as text, by the table that encodes them.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,5 +1,6 @@
 /*
- * client/copy/atomics.c - which atomic operations a device can do in other memory than its own.
+ * client/copy/atomics.c - the atomic operations that a device supports in memory other than its
+ * own.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +19,7 @@ static bool operations_valid(const unsigned int *capabilities, const CUatomicOpe
 	return true;
 }
 
-/* This host's memory is not the one that the device reaches: none. */
+/* None: the device does not reach this host's memory. */
 CK_EXPORT CUresult cuDeviceGetHostAtomicCapabilities(unsigned int *capabilities,
 						     const CUatomicOperation *operations,
 						     unsigned int count, CUdevice dev)

@@ -1,8 +1,9 @@
 /*
  * client/copy/batch.c - many copies in one call, and copies between two contexts.
  *
- * A batch promises an order to the stream, none among its copies. Those that touch the host go
- * one by one through copy.c; those between addresses of devices are collected into one message.
+ * A batch is ordered with its stream; its copies are not ordered among each other. Copies that
+ * involve the host go through copy.c one by one; copies between device addresses are collected into
+ * one message.
  */
 #include <string.h>
 
@@ -16,7 +17,7 @@
 /* --- between contexts */
 
 struct peer {
-	uint64_t ctx, dst, src;	/* ids of contexts: the current one, those of the memory */
+	uint64_t ctx, dst, src;	/* context ids: current, and of both sides' memory */
 	struct ck_stream *stream;
 };
 
@@ -66,7 +67,7 @@ CK_EXPORT CUresult cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUd
 
 	if (err || ByteCount == 0)
 		return err;
-	if (p.stream)	/* the per-thread form of the call: its stream takes the copy */
+	if (p.stream)	/* the per-thread form of the call: the copy goes to its stream */
 		return ck_wire_cuMemcpyPeerAsync(p.ctx, dstDevice, p.dst, srcDevice, p.src,
 						 ByteCount, p.stream->object.id);
 	return ck_wire_cuMemcpyPeer(p.ctx, dstDevice, p.dst, srcDevice, p.src, ByteCount);
@@ -74,7 +75,7 @@ CK_EXPORT CUresult cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUd
 
 /* --- batches */
 
-struct item {			/* as it travels: server/copy/batch.c */
+struct item {			/* encoding: see server/copy/batch.c */
 	uint64_t dst, src, size;
 };
 
@@ -139,7 +140,7 @@ static CUresult batch_copy(struct batch *b, CUdeviceptr dst, CUdeviceptr src, si
 	return err;
 }
 
-/* @fail: the index of the copy that is refused, SIZE_MAX when it is none of them. */
+/* @fail: index of the refused copy; SIZE_MAX: the error concerns none of them. */
 static CUresult copy_batch(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,
 			   const CUmemcpyAttributes *attrs, const size_t *first,
 			   size_t attr_count, size_t *fail, CUstream stream)

@@ -1,8 +1,8 @@
 /*
- * client/copy/copy.c - linear copies (D9): host bytes are taken over at the call, device bytes have
- * arrived when it returns; to pinned memory they are delivered later (client/wire/delivery.h). Pinned
- * memory that is shared with the worker needs none of it: the message names the bytes, and the GPU
- * moves them when their turn in the stream comes.
+ * client/copy/copy.c - linear copies (D9). Host bytes are read during the call. Bytes from the
+ * device have arrived when it returns; for pinned memory they may be delivered later
+ * (client/wire/delivery.h). Pinned memory shared with the worker is different: the message names
+ * the bytes, and the GPU moves them when the stream reaches the copy.
  */
 #include <string.h>
 
@@ -39,14 +39,14 @@ enum way {
 	PARTS,		/* several, at the same time */
 };
 
-/* Where a copy happens: context, and the stream on both sides. */
+/* The context of a copy, and the stream on both sides. */
 struct place {
 	struct ck_context *ctx;
 	struct ck_stream *stream;	/* NULL: legacy */
 	uint64_t id;
-	bool waits;			/* for the copy: a synchronous form */
-	bool drains;			/* it may wait for what is in the stream: it does, or nothing is */
-	bool direct;			/* way DIRECT: the driver has settled it */
+	bool waits;			/* until the copy is done: a synchronous form */
+	bool drains;			/* it waits for the work in its stream, or there is none */
+	bool direct;			/* the GPU reads or writes the program's own pages */
 };
 
 static CUresult enter(CUstream handle, struct place *p)
@@ -59,7 +59,7 @@ static CUresult enter(CUstream handle, struct place *p)
 	return err ? err : ck_capture_work(p->stream);
 }
 
-/* The synchronous forms: they wait, which a stream that is being captured cannot be. */
+/* The synchronous forms wait, which is impossible in a stream that is being captured. */
 static CUresult enter_sync(struct place *p)
 {
 	CUresult err = enter(NULL, p);
@@ -68,7 +68,7 @@ static CUresult enter_sync(struct place *p)
 	return err ? err : ck_capture_wait(p->stream);
 }
 
-/* A copy between the host and the device under way. */
+/* A copy in progress between host and device. */
 struct transfer {
 	const struct place *place;
 	CUdeviceptr device;
@@ -112,7 +112,8 @@ static CUresult download_part(const void *transfer, size_t at, size_t size)
 	return err;
 }
 
-/* Threads of the shim make the calls of a large copy: an error is noted for ours here. */
+/* Copy in parts. Other client threads may make the calls, so note an error for this context
+ * here. */
 static CUresult transfer(const struct place *p, CUdeviceptr device, const void *host, size_t size,
 			 ck_part_fn part)
 {
@@ -127,8 +128,8 @@ static CUresult transfer(const struct place *p, CUdeviceptr device, const void *
 }
 
 /*
- * Whether no work up to command @last may still write memory of the host: all of it is done, or there are only small
- * uploads, whose bytes were taken over at the call.
+ * May the GPU access the program's pages directly? Small bytes that the program may change on
+ * return go in the message instead, unless earlier work may still write them.
  */
 static bool is_quiet(const struct place *p, uint64_t last)
 {
@@ -154,14 +155,14 @@ static enum way choose_way(const struct place *p, const void *host, size_t size,
 	return size < l->parts ? MESSAGE : PARTS;
 }
 
-/* Between the device and pages that are shared: made when this returns for who waits, else in its turn. */
+/* Copy between device and shared pages. Done on return if @p waits, else in stream order. */
 static CUresult pinned_copy(const struct place *p, CUdeviceptr dst, CUdeviceptr src, size_t size,
 			    unsigned int kind)
 {
 	uint64_t last = ck_command_last();
 	CUresult err;
 
-	if (p->waits && !p->stream) {	/* the driver has a shorter way */
+	if (p->waits && !p->stream) {	/* the driver has a faster path */
 		err = ck_wire_pinned_move(p->ctx->object.id, dst, src, size, kind);
 		if (!err)
 			ck_stream_synced(p->ctx, NULL, last);
@@ -224,9 +225,8 @@ static CUresult upload(struct place *p, CUdeviceptr dst, const void *src, size_t
 }
 
 /*
- * The synchronous forms: what is enqueued later, on any stream, finds the bytes in place. A small
- * copy need not be waited for while every stream keeps its order with the legacy one; large ones
- * are, as the driver does.
+ * Make sure that later work in any stream finds the bytes in place. A small copy needs no wait
+ * while every stream synchronises with the legacy one; a large one waits, as in the driver.
  */
 static CUresult settle(const struct place *p, size_t size)
 {
@@ -327,7 +327,7 @@ CK_EXPORT CUresult cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice,
 		err = check_both(dstDevice, srcDevice, ByteCount);
 	if (err || !ByteCount)
 		return err;
-	if (p.id)	/* the per-thread form of the call: its stream takes the copy */
+	if (p.id)	/* the per-thread form of the call: the copy goes to its stream */
 		return ck_wire_cuMemcpyDtoDAsync_v2(p.ctx->object.id, dstDevice, srcDevice,
 						    ByteCount, p.id);
 	return ck_wire_cuMemcpyDtoD_v2(p.ctx->object.id, dstDevice, srcDevice, ByteCount);
@@ -346,7 +346,7 @@ CK_EXPORT CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDe
 	return ck_wire_cuMemcpyDtoDAsync_v2(p.ctx->object.id, dstDevice, srcDevice, ByteCount, p.id);
 }
 
-/* In stream order; in a capture a copy like any other. */
+/* In stream order; in a capture, a copy like any other. */
 static CUresult host_to_host(void *dst, const void *src, size_t size, CUstream stream)
 {
 	struct place p;
@@ -362,7 +362,7 @@ static CUresult host_to_host(void *dst, const void *src, size_t size, CUstream s
 	return err;
 }
 
-/* Unified addressing: what kind of copy it is follows from the addresses. */
+/* Unified addressing: the addresses determine the kind of copy. */
 static CUresult any(CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream stream, bool async)
 {
 	bool to = ck_on_device(dst), from = ck_on_device(src);

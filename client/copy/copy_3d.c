@@ -1,6 +1,6 @@
 /*
- * client/copy/copy_3d.c - copies of rectangles and boxes, arrays included. The host side travels packed,
- * without gaps; a 2D copy is a 3D copy of depth 1.
+ * client/copy/copy_3d.c - copies of rectangles and boxes, including arrays. Host bytes are sent
+ * packed, without gaps. A 2D copy is a 3D copy of depth 1.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -20,10 +20,10 @@ struct side {
 	bool device;
 	uint64_t array;			/* its id; 0: no array */
 	size_t at[3];			/* in an array: bytes, row, slice or layer */
-	uint64_t start;			/* of the first byte to be copied */
-	size_t pitch, slice;		/* bytes from row to row, from plane to plane */
-	size_t extent;			/* bytes from the first to behind the last one touched */
-	uint64_t context;		/* id of the context named for it; 0: none */
+	uint64_t start;			/* of the first byte to copy */
+	size_t pitch, slice;		/* bytes between rows, between planes */
+	size_t extent;			/* from the first byte used to the end of the last */
+	uint64_t context;		/* id of the context given for it; 0: none */
 };
 
 struct copy {
@@ -37,7 +37,7 @@ static struct ck_box box_of(const struct side *s, const struct copy *b)
 				.depth = b->depth, .pitch = s->pitch, .slice = s->slice };
 }
 
-/* Fill in the distances and the extent; false: rows overlap, or a number is too large. */
+/* Compute the pitches and the extent; false: rows overlap, or a number is too large. */
 static bool measure(struct side *s, const struct copy *b, size_t pitch, size_t rows,
 		    const size_t at[3])
 {
@@ -57,7 +57,7 @@ static bool fits(size_t at, size_t count, size_t extent)
 	return count <= extent && at <= extent - count;
 }
 
-/* Elements are copied whole, and extents are kept to. */
+/* Check that whole elements are copied, within the array's extent. */
 static CUresult resolve_array(struct side *s, const struct copy *b, CUarray handle,
 			      const size_t at[3])
 {
@@ -90,12 +90,12 @@ static CUresult resolve(struct side *s, const struct copy *b, CUmemorytype type,
 	s->start = type == CU_MEMORYTYPE_HOST ? (uint64_t)(uintptr_t)host : device;
 	if (!s->start || !measure(s, b, pitch, height, at))
 		return CUDA_ERROR_INVALID_VALUE;
-	/* what the GPU reaches itself is as good as its own */
+	/* memory that the GPU reaches directly counts as device memory */
 	s->device = s->device || ck_pinned_holds((const void *)(uintptr_t)s->start, s->extent);
 	return CUDA_SUCCESS;
 }
 
-/* A side as the server gets it; one of the host is packed, and placed by it. */
+/* Describe a side to the server; a host side is packed, and the server places it. */
 static CUmemorytype describe_side(const struct side *s, const struct copy *b, CUdeviceptr *device,
 				  CUarray *array, size_t *pitch, size_t *height)
 {
@@ -132,7 +132,7 @@ static void describe(const struct copy *b, CUDA_MEMCPY3D *c)
 	c->dstZ = b->dst.at[2];
 }
 
-/* Where a copy happens. */
+/* The context and stream of a copy. */
 struct place {
 	struct ck_context *ctx;
 	struct ck_stream *stream;	/* NULL: legacy */
@@ -194,10 +194,10 @@ static CUresult on_host(const struct copy *b, CUstream handle)
 	return err;
 }
 
-/* Which way to cut a box that is too large for one message: planes, rows, or a row. */
+/* How to split a box that is too large for a message: planes, rows, or a row. */
 enum cut { CUT_DEPTH, CUT_HEIGHT, CUT_WIDTH };
 
-/* The same side, further on. */
+/* Move a side forward by @first. */
 static void advance(struct side *s, enum cut cut, size_t first)
 {
 	if (s->array)
@@ -217,7 +217,7 @@ static struct copy part_of(const struct copy *b, enum cut cut, size_t first, siz
 	return part;
 }
 
-/* Between host and device, in as many messages as it takes. */
+/* Copy between host and device, in as many messages as needed. */
 static CUresult in_parts(const struct copy *b, const struct place *p)
 {
 	enum cut cut = b->depth > 1 ? CUT_DEPTH : b->height > 1 ? CUT_HEIGHT : CUT_WIDTH;
@@ -299,7 +299,7 @@ static CUresult resolve_both(struct copy *b, const CUDA_MEMCPY3D *c)
 		       c->dstHeight, dst);
 }
 
-/* The box that @c describes; of no bytes when there is nothing to do. */
+/* Build the box that @c describes; it has no bytes if there is nothing to copy. */
 static CUresult copy_of(const CUDA_MEMCPY3D *c, struct copy *b)
 {
 	struct ck_context *context;
@@ -340,7 +340,7 @@ static CUresult copy_2d(const CUDA_MEMCPY2D *c, CUstream stream)
 	return copy_3d(&d, stream);
 }
 
-/* Contexts matter where both sides are of devices: unified addressing tells the rest. */
+/* Contexts matter only if both sides are on devices: otherwise unified addressing suffices. */
 static CUresult copy_peer(const CUDA_MEMCPY3D_PEER *peer, CUstream stream)
 {
 	CUDA_MEMCPY3D c;
@@ -362,7 +362,7 @@ static CUresult copy_peer(const CUDA_MEMCPY3D_PEER *peer, CUstream stream)
 	return err ? err : run(&b, &c, stream);
 }
 
-/* Synchronous forms: what goes to the device is there on return. */
+/* Synchronous forms: bytes to the device have arrived on return. */
 static CUresult settled(CUresult err)
 {
 	return err ? err : ck_stream_settle(NULL);

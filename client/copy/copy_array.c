@@ -1,6 +1,6 @@
 /*
- * client/copy/copy_array.c - copies of runs of bytes in the first row of an array, as 1D arrays have it:
- * boxes of one row.
+ * client/copy/copy_array.c - copies to and from the first row of an array, as for 1D arrays: boxes
+ * of one row.
  */
 #include "client/wire/client.h"
 

@@ -1,10 +1,10 @@
 /*
- * client/copy/memset.c - fills: checked here, then one-way.
+ * client/copy/memset.c - fills: checked here, then sent one-way.
  */
 #include "client/wire/client.h"
 #include "client/managed/managed.h"
 
-/* Current context, stream, and the range that a fill of @height rows touches. */
+/* Get the current context, the stream, and the range that a fill of @height rows changes. */
 static CUresult enter(CUstream handle, CUdeviceptr dst, size_t pitch, size_t unit, size_t width,
 		      size_t height, uint64_t *ctx, uint64_t *stream)
 {
@@ -27,9 +27,9 @@ static CUresult enter(CUstream handle, CUdeviceptr dst, size_t pitch, size_t uni
 }
 
 /*
- * A synchronous fill, enqueued with result @err. By CUDA's reference it is over when it returns
- * where it fills pinned memory of the host; of managed memory the host's touch waits, and memory
- * of the device needs no wait.
+ * Finish a synchronous fill with result @err. By CUDA's reference, a fill of pinned host memory is
+ * complete on return. Managed memory needs no wait here, since an access by the host waits; nor
+ * does device memory.
  */
 static CUresult over(CUdeviceptr dst, CUresult err)
 {
@@ -40,7 +40,7 @@ static CUresult over(CUdeviceptr dst, CUresult err)
 	return ck_stream_settle(NULL);
 }
 
-/* The synchronous forms have no stream: legacy, or the thread's own in their _ptds form. */
+/* The synchronous forms use the legacy stream; their _ptds forms use the thread's own. */
 #define FILL(bits, type, value)                                                                    \
 	CK_EXPORT CUresult cuMemsetD##bits##Async(CUdeviceptr dstDevice, type value, size_t N,     \
 						  CUstream hStream)                                \

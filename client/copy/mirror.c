@@ -1,5 +1,5 @@
 /*
- * client/copy/mirror.c - what is known of mirrors, and what travels for them; see mirror.h.
+ * client/copy/mirror.c - the table of mirrors, and the transfer of their bytes; see mirror.h.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,14 +12,14 @@
 #include "client/memory/pinned.h"
 #include "util/map.h"
 
-#define PIECE ((size_t)1 << 30)		/* payload of one message; lengths on the wire are 32 bits */
-#define SMALL_PIECE ((size_t)512 << 10)	/* and of one that is a record */
+#define PIECE ((size_t)1 << 30)		/* bytes per message; lengths on the wire are 32 bits */
+#define SMALL_PIECE ((size_t)512 << 10)	/* the same, for a message sent as one record */
 
 struct mirror {
 	uint64_t id;
 	bool source;			/* the copy reads it */
 	struct ck_box box;		/* in the memory of the application */
-	struct ck_copy_side side;	/* as the application has described it */
+	struct ck_copy_side side;	/* as the application described it */
 };
 
 static struct ck_mirrors *all_mirrors(void)
@@ -45,7 +45,7 @@ static void forget(uint64_t id)
 	free(m);
 }
 
-/* A copy of what is known of @id; false: nothing is. */
+/* Copy the mirror @id; false: there is none. */
 static bool find(uint64_t id, struct mirror *out)
 {
 	struct ck_mirrors *all = all_mirrors();
@@ -62,7 +62,7 @@ static bool find(uint64_t id, struct mirror *out)
 static CUresult note(struct mirror *m)
 {
 	struct ck_mirrors *all = all_mirrors();
-	static _Atomic uint64_t last; /* of the process: a number is a mirror's for good */
+	static _Atomic uint64_t last; /* per process: a number is never reused */
 	int ret = -1;
 
 	ck_lock(&all->lock);
@@ -77,7 +77,7 @@ static CUresult note(struct mirror *m)
 	return ret == 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* Place @m's box as its side of the copy says; false: that is no place, or too large. */
+/* Place @m's box as its side of the copy says; false: invalid, or too large. */
 static bool place(struct mirror *m)
 {
 	const struct ck_copy_side *s = &m->side;
@@ -108,7 +108,7 @@ static CUresult make(const CUDA_MEMCPY3D *c, enum ck_copy_end end, uint64_t *id)
 	return err;
 }
 
-/* One end of a copy as it travels: the id of its array, or a mirror for the application's memory. */
+/* Encode one end of a copy: the id of its array, or a mirror for the application's memory. */
 static CUresult encode(CUDA_MEMCPY3D *c, enum ck_copy_end end, uint64_t *made)
 {
 	struct ck_copy_side side = ck_copy_side(c, end);
@@ -239,7 +239,7 @@ static size_t size_of(const struct mirror *m)
 	return m->box.width * m->box.height * m->box.depth;
 }
 
-/* Memory for the bytes of @m without gaps: the application's own where that is such, or new. */
+/* A packed buffer for the bytes of @m: the application's memory if it is packed, or new memory. */
 static char *bytes_take(const struct mirror *m)
 {
 	return ck_box_is_packed(&m->box) ? (char *)(uintptr_t)m->box.start : malloc(size_of(m));
@@ -288,7 +288,7 @@ static CUresult fetch(const struct mirror *m, uint64_t ctx, uint64_t exec)
 	return err;
 }
 
-/* Every mirror of @exec on one side: sources are filled, destinations fetched. */
+/* Transfer the mirrors of @exec on one side: fill sources, fetch destinations. */
 static CUresult each(const struct ck_exec *exec, uint64_t ctx, bool source)
 {
 	CUresult err = CUDA_SUCCESS;
@@ -305,7 +305,7 @@ static CUresult each(const struct ck_exec *exec, uint64_t ctx, bool source)
 	return err;
 }
 
-/* What functions of the launch under way are concerned with. */
+/* Note the mirrors of the running launch, for its host functions. */
 static void note_running(struct ck_mirrors *all, const struct ck_exec *exec)
 {
 	uint64_t *ids = all->functions ? malloc(exec->mirror_count * sizeof(*ids)) : NULL;
@@ -320,8 +320,8 @@ static void note_running(struct ck_mirrors *all, const struct ck_exec *exec)
 	ck_unlock(&all->lock);
 }
 
-/* With the lock of launches. Bytes go into a mirror when the launch before has done with all of its
- * own. */
+/* Call with the launch lock held. A mirror is filled only after the previous launch has finished
+ * with all its own. */
 static CUresult launch(struct ck_client *c, struct ck_exec *exec, uint64_t ctx, uint64_t stream)
 {
 	struct ck_mirrors *all = &c->copying->mirrors;
@@ -332,7 +332,7 @@ static CUresult launch(struct ck_client *c, struct ck_exec *exec, uint64_t ctx, 
 		err = ck_wire_mirror_read(ctx, 0, all->exec, 0, 0, &nothing);
 	if (err)
 		return err;
-	/* what a source holds may be on its way to it */
+	/* bytes of a source may still be on their way to it */
 	if (ck_pinned_any(c) || ck_delivery_any(c))
 		err = ck_wire_cuStreamSynchronize(ctx, stream);
 	if (err)
@@ -371,7 +371,7 @@ void ck_mirror_functions(void)
 	all_mirrors()->functions = true;
 }
 
-/* Mirrors of the launch under way, to be freed. False: no memory. */
+/* List the mirrors of the running launch; the caller frees the list. False: out of memory. */
 static bool running_mirrors(uint64_t **ids, size_t *count)
 {
 	struct ck_mirrors *all = all_mirrors();
@@ -387,7 +387,7 @@ static bool running_mirrors(uint64_t **ids, size_t *count)
 	return *ids || *count == 0;
 }
 
-/* These pass the command stream by, which may itself wait for the launch. */
+/* These calls bypass the command stream, which may be blocked by the launch. */
 static bool pull_piece(const struct mirror *m, size_t at, char *to, size_t size)
 {
 	ck_mirror_aside_args args = { .mirror = m->id, .offset = at, .size = size };
@@ -435,11 +435,11 @@ static bool exchange(const struct mirror *m, bool pull)
 	if (done && pull && !is_own(m, bytes))
 		ck_box_unpack(&m->box, bytes);
 	bytes_give(m, bytes);
-	/* that the program has just destroyed the mirror is no failure */
+	/* not an error if the program has just destroyed the mirror */
 	return done || (bytes && ck_client_current()->state == CK_STATE_READY);
 }
 
-/* All mirrors have been filled before the launch: what no copy has written yet is as it was. */
+/* All mirrors were filled before the launch, so bytes that no copy has written are unchanged. */
 bool ck_mirror_pull(void)
 {
 	struct mirror m;

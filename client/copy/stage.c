@@ -1,12 +1,13 @@
 /*
  * client/copy/stage.c - see client/copy/stage.h.
  *
- * A window is used by one copy at a time. Copies between it and the device are one-way messages; a window may be used again
- * when a synchronise has covered the last of them, which the call that made the copy, or a later one of the program,
- * waits for anyway. Until then a copy takes another window, or none.
+ * One copy at a time uses a window. Copies between a window and the device are one-way messages. A
+ * window may be reused when a synchronise has covered the last of them; the same or a later call of
+ * the program waits for that anyway. Until then, other copies take another window, or none.
  *
- * Windows are small, so that they stay in a processor's cache: copying into memory that is not there takes twice as long
- * (H200 host). Registering one costs the worker 1.5 ms, so a program gets them when it has copied much.
+ * Windows are small, so that they stay in a processor's cache: copying into uncached memory takes
+ * twice as long (H200 host). Registering one costs the worker 1.5 ms, so a program gets windows
+ * only after it has copied much.
  */
 #include <string.h>
 
@@ -17,17 +18,17 @@
 #include "rpc/pinned.h"
 
 #define WINDOW ((size_t)2 << 20)
-#define PIECE ((size_t)256 << 10)	/* of an upload */
-#define DOWN_MIN ((size_t)16 << 10)	/* bytes of a download; fewer come with a reply */
-#define HALF (WINDOW / 2)		/* a download fills one while the other is emptied */
-#define EARNED ((size_t)16 << 20)	/* bytes of copies for each window */
+#define PIECE ((size_t)256 << 10)	/* a piece of an upload */
+#define DOWN_MIN ((size_t)16 << 10)	/* a smaller download comes with the reply */
+#define HALF (WINDOW / 2)		/* a download fills one half while the other is emptied */
+#define EARNED ((size_t)16 << 20)	/* copied bytes per window */
 
 static uint64_t stream_id(const struct ck_staged *c)
 {
 	return c->stream ? c->stream->object.id : 0;
 }
 
-/* A window in an empty place, if the program has earned one more. With the lock. */
+/* Make a window in a free slot, if the program has earned one more. Call with the lock held. */
 static bool make(struct ck_stages *all, struct ck_stage *w, unsigned int count,
 		 const struct ck_staged *c)
 {
@@ -41,7 +42,8 @@ static bool make(struct ck_stages *all, struct ck_stage *w, unsigned int count,
 	return true;
 }
 
-/* A window for a copy of @least bytes or more; NULL: there is none, or the copy is too small. */
+/* Take a window for a copy of at least @least bytes; NULL: none is free, or the copy is too
+ * small. */
 static struct ck_stage *take(const struct ck_staged *c, size_t least)
 {
 	struct ck_stages *all = &c->ctx->client->copying->stages;
@@ -94,7 +96,7 @@ static CUresult fill(const struct ck_staged *c, const struct ck_stage *w)
 
 		n = ck_min(PIECE, c->size - at);
 		if (at > 0 && at % WINDOW == 0)
-			err = ck_stream_wait(c->ctx, c->stream); /* the device has done with the window */
+			err = ck_stream_wait(c->ctx, c->stream); /* then the window is free */
 		if (err)
 			break;
 		memcpy((void *)(uintptr_t)slot, (char *)c->host + at, n);
@@ -114,7 +116,8 @@ bool ck_stage_upload(const struct ck_staged *c, CUresult *err)
 	return true;
 }
 
-/* The piece behind the one that ends with @at: half of a small copy, so that its halves are moved at the same time. */
+/* The size of the piece at @at. A small copy is split into halves, so that both halves are moved at
+ * the same time. */
 static size_t next_piece(const struct ck_staged *c, size_t at)
 {
 	size_t half = CK_ALIGN_UP(c->size / 2, PIECE);
@@ -146,7 +149,7 @@ static CUresult empty(const struct ck_staged *c, const struct ck_stage *w)
 	return err;
 }
 
-/* One piece, for which the driver has a shorter way: in the legacy stream, and waited for. */
+/* Fetch one piece in the legacy stream and wait: the driver has a faster path for that. */
 static CUresult fetch(const struct ck_staged *c, const struct ck_stage *w)
 {
 	CUresult err = ck_wire_pinned_move(c->ctx->object.id, w->address, c->device, c->size,
@@ -190,11 +193,11 @@ static void context_ended(struct ck_context *context)
 	for (struct ck_stage *w = all->windows; w < all->windows + CK_STAGES; w++) {
 		if (w->ctx != context)
 			continue;
-		if (!w->taken)	/* else who uses it sees an error; the memory stays */
+		if (!w->taken)	/* otherwise its user sees an error, and the memory stays */
 			ck_pinned_give(context->object.id, w->address, WINDOW);
 		w->ctx = NULL;
 	}
-	all->refused = false;	/* another context may have more luck */
+	all->refused = false;	/* it may work in another context */
 	ck_unlock(&all->lock);
 }
 CK_ON_CONTEXT_END(CK_LAYER_COPY, context_ended);

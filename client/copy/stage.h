@@ -1,8 +1,9 @@
 /*
- * client/copy/stage.h - copies of the program's pageable memory by way of pinned memory that is shared with the worker.
+ * client/copy/stage.h - copy pageable memory through pinned memory that the worker shares.
  *
- * As the driver does it in the same process: a piece is copied into a window, from where the GPU takes it, while the next
- * piece is copied; and the other way round. Without windows the bytes pass a ring, and are copied once more behind it.
+ * This is what the driver does within one process: a piece is copied into a window, and the GPU
+ * takes it from there while the next piece is copied; downloads work the other way round. Without
+ * windows, the bytes pass through a ring, which takes one more copy.
  */
 #ifndef CK_CLIENT_COPY_STAGE_H
 #define CK_CLIENT_COPY_STAGE_H
@@ -13,21 +14,21 @@
 
 #include "client/wire/client.h"
 
-#define CK_STAGE_MIN ((size_t)128 << 10) /* bytes of an upload; fewer are better off in a message */
+#define CK_STAGE_MIN ((size_t)128 << 10) /* bytes of an upload; fewer go faster in a message */
 
-/* The host's side of a copy is @host, @size bytes; it is part of the work of @stream (NULL: legacy) in @ctx. */
+/* A copy whose host side is [@host, @host+@size), in @stream (NULL: legacy) of @ctx. */
 struct ck_staged {
 	struct ck_context *ctx;
 	struct ck_stream *stream;
 	CUdeviceptr device;
 	void *host;
 	size_t size;
-	bool waits;		/* for the copy: it may wait for all that is in the stream in front of it */
+	bool waits;		/* for the copy: it may wait for earlier work */
 };
 
 /*
- * The copy is enqueued (upload; @host may be written again), or has been made (download), when they return true, or *@err
- * says what is wrong; false: there is no window to be had, and nothing has been done.
+ * True: the upload is enqueued and @host may be written again, or the download is done; or *@err is
+ * set. False: no window is available, and nothing was done.
  */
 bool ck_stage_upload(const struct ck_staged *copy, CUresult *err);
 bool ck_stage_download(const struct ck_staged *copy, CUresult *err);

@@ -1,5 +1,5 @@
 /*
- * client/copy/state.h - what the files of client/copy keep of a session.
+ * client/copy/state.h - the session state of client/copy.
  */
 #ifndef CK_CLIENT_COPY_STATE_H
 #define CK_CLIENT_COPY_STATE_H
@@ -17,26 +17,26 @@ struct ck_map;
 
 struct ck_stage {
 	bool taken;
-	struct ck_context *ctx;	/* NULL: there is no window here */
+	struct ck_context *ctx;	/* NULL: the slot has no window */
 	uint64_t address;
-	uint64_t stream, used;	/* of the last copies: id, and number of the last command */
+	uint64_t stream, used;	/* of its last copies: stream id, and number of the last command */
 };
 
 struct ck_stages {	/* stage.c */
 	struct ck_mutex lock;
 	struct ck_stage windows[CK_STAGES];
-	bool refused;		/* none can be made: it is not tried again */
+	bool refused;		/* windows cannot be made: do not retry */
 	_Atomic size_t copied;
 };
 
 struct ck_mirrors {	/* mirror.c */
-	struct ck_mutex launch_lock;	/* taken first: mirrors hold one launch's bytes */
+	struct ck_mutex launch_lock;	/* taken first: mirrors hold the bytes of one launch */
 	struct ck_mutex lock;
 	struct ck_map *map;
 	_Atomic size_t count;
-	_Atomic bool functions;		/* some graph may have functions in it */
-	uint64_t exec, *running;	/* launched last, and its mirrors, */
-	size_t running_count;		/* so many */
+	_Atomic bool functions;		/* some graph may contain host functions */
+	uint64_t exec, *running;	/* the last launch, and its mirrors */
+	size_t running_count;		/* their number */
 };
 
 /* Since all work of a context was done, there have been only small uploads in it, up to this command. */

@@ -1,5 +1,5 @@
 /*
- * client/graphs/capture_calls.c - the calls that begin, end and describe stream captures.
+ * client/graphs/capture_calls.c - the calls that begin, end and query stream captures.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "client/objects/capture_list.h"
 #include "client/graphs/graph.h"
 
-/* Where a capture begins: a graph of the application's own, and what it depends on there. */
+/* For a capture into a graph of the application: the graph, and the dependencies in it. */
 struct into {
 	struct ck_graph *graph;
 	const uint64_t *dependencies;
@@ -71,7 +71,7 @@ CK_EXPORT CUresult cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph,
 	return err;
 }
 
-/* The stream behind a handle, and its capture. ILLEGAL_STATE: it has none. */
+/* The stream of a handle, and its capture. ILLEGAL_STATE: it has none. */
 static CUresult enter(CUstream handle, struct ck_stream **s, struct ck_capture *c)
 {
 	CUresult err = ck_session_check();
@@ -83,7 +83,7 @@ static CUresult enter(CUstream handle, struct ck_stream **s, struct ck_capture *
 	return *s && ck_capture_find(*s, c) ? CUDA_SUCCESS : CUDA_ERROR_ILLEGAL_STATE;
 }
 
-/* What the end of a capture comes to for what has happened here: the server knows no modes. */
+/* The result of ending the capture, as far as the client decides it: the server knows no modes. */
 static CUresult outcome(const struct ck_capture *c)
 {
 	if (c->mode != CU_STREAM_CAPTURE_MODE_RELAXED && c->thread != ck_thread())
@@ -91,8 +91,8 @@ static CUresult outcome(const struct ck_capture *c)
 	return c->invalid ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : CUDA_SUCCESS;
 }
 
-/* Only in the wrong stream does the call not end the capture. A graph that is not handed out, for
- * an error or because nobody wants it, goes. */
+/* The call ends the capture, unless the stream is the wrong one. The graph is destroyed if it is
+ * not returned, because of an error or because @phGraph is NULL. */
 CK_EXPORT CUresult cuStreamEndCapture(CUstream hStream, CUgraph *phGraph)
 {
 	struct ck_stream *s;
@@ -124,7 +124,7 @@ CK_EXPORT CUresult cuStreamEndCapture(CUstream hStream, CUgraph *phGraph)
 	return err;
 }
 
-/* Status alone; *@c is valid when it is ACTIVE. */
+/* Get the status only; *@c is valid if it is ACTIVE. */
 static CUresult status_of(CUstream handle, CUstreamCaptureStatus *status, struct ck_stream **s,
 			  struct ck_capture *c)
 {
@@ -171,8 +171,8 @@ CK_EXPORT CUresult cuStreamGetCaptureInfo(CUstream hStream,
 }
 
 /*
- * What is handed out of the dependencies must stay until the next call on the stream: it is kept
- * with the thread that asked.
+ * The returned dependencies must stay valid until the next call on the stream, so they are kept
+ * with the calling thread.
  */
 static CUresult describe(struct ck_stream *s, CUgraph *graph_out,
 			 const CUgraphNode **dependencies_out,

@@ -1,5 +1,5 @@
 /*
- * client/graphs/graph.c - the life of graphs and nodes; see graph.h.
+ * client/graphs/graph.c - creation and destruction of graphs and nodes; see graph.h.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -164,7 +164,7 @@ CK_EXPORT CUresult cuGraphDestroy(CUgraph hGraph)
 		err = ck_graph_from(hGraph, &graph);
 	if (err)
 		return err;
-	if (graph->inside)	/* it goes with its node */
+	if (graph->inside)	/* it is destroyed with its node */
 		return CUDA_ERROR_INVALID_VALUE;
 	id = graph->object.id;
 	ck_lock(lists_lock());

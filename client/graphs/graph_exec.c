@@ -1,5 +1,5 @@
 /*
- * client/graphs/graph_exec.c - graphs made ready for launching, updated and launched.
+ * client/graphs/graph_exec.c - instantiate, update and launch graphs.
  */
 #include <stdlib.h>
 
@@ -8,13 +8,13 @@
 #include "client/managed/managed.h"
 #include "client/copy/mirror.h"
 
-/* A node that an answer names, somewhere inside @graph; 0: none. */
+/* The node with @id from a reply, somewhere inside @graph; 0: none. */
 static CUgraphNode node_of(struct ck_graph *graph, uint64_t id)
 {
 	return id ? (CUgraphNode)ck_graph_node(graph, id) : NULL;
 }
 
-/* What instantiating needs and says besides the graph. */
+/* Parameters and results of instantiation besides the graph. */
 struct instantiate {
 	cuuint64_t flags;
 	uint64_t upload;
@@ -147,8 +147,8 @@ CK_EXPORT CUresult cuGraphExecUpdate(CUgraphExec hGraphExec, CUgraph hGraph,
 }
 
 /*
- * Streams that are being captured take no launches of graphs. @ctx is the stream's context: the
- * server's events for the launch must be of that.
+ * Check a launch; a stream that is being captured takes none. @ctx is the stream's context: the
+ * server's events for the launch must belong to it.
  */
 static CUresult enter_launch(CUgraphExec handle, CUstream stream, uint64_t *ctx,
 			     struct ck_exec **exec, uint64_t *id)

@@ -1,5 +1,5 @@
 /*
- * client/graphs/graph_node.c - nodes added, changed and asked for their parameters, whatever their type.
+ * client/graphs/graph_node.c - add nodes of any type, change and query their parameters.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "client/copy/mirror.h"
 #include "libcuda/libcuda.h"
 
-/* Memory of an allocation node: known from now on, though it exists only when the graph runs. */
+/* Note an allocation node's memory now, although it exists only when the graph runs. */
 static void note_memory(const CUDA_MEM_ALLOC_NODE_PARAMS_v2 *a)
 {
 	const struct ck_allocation memory = {
@@ -24,7 +24,7 @@ static void note_memory(const CUDA_MEM_ALLOC_NODE_PARAMS_v2 *a)
 	ck_allocation_note(&memory);
 }
 
-/* The bodies of a conditional node, in an array that stays with it. */
+/* Return the bodies of a conditional node, in an array that stays with the node. */
 static CUresult tell_bodies(struct ck_node *node, const uint64_t *ids, size_t count,
 			    CUDA_CONDITIONAL_NODE_PARAMS *c)
 {
@@ -40,7 +40,7 @@ static CUresult tell_bodies(struct ck_node *node, const uint64_t *ids, size_t co
 	return CUDA_SUCCESS;
 }
 
-/* What comes back of a node that has been made. */
+/* The reply to making a node. */
 struct answer {
 	uint64_t node, *graphs;
 	CUdeviceptr address;
@@ -63,14 +63,14 @@ static CUresult finish(CUgraphNode *out, struct ck_graph *graph, const struct an
 	} else if (p->type == CU_GRAPH_NODE_TYPE_GRAPH && p->graph.ownership) {
 		struct ck_graph *child = ck_object_check(p->graph.graph, CK_OBJECT_GRAPH);
 
-		if (child)	/* moved: it goes with the node from now on */
+		if (child)	/* moved: it belongs to the node from now on */
 			ck_node_graph(node, child->object.id);
 	}
 	*out = (CUgraphNode)node;
 	return err;
 }
 
-/* What a node is added to, and the nodes before it. */
+/* Where to add a node: the graph, and the nodes before it. */
 struct place {
 	CUgraph graph;
 	const CUgraphNode *dependencies;
@@ -78,7 +78,7 @@ struct place {
 	size_t count;
 };
 
-/* Have the server make the node; its answer in @a, whose graphs are the caller's, also on error. */
+/* Make the node on the server; the reply is in @a. The caller frees its graphs, also on error. */
 static CUresult send_node(uint64_t ctx, const struct ck_graph *graph, const struct place *place,
 			  const CUgraphNodeParams *params, struct answer *a)
 {

@@ -1,5 +1,5 @@
 /*
- * client/graphs/graph_pack.c - parameters of nodes into what travels, and back; see graph_node.h.
+ * client/graphs/graph_pack.c - encode and decode parameters of nodes; see graph_node.h.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,9 +10,9 @@
 #include "client/modules/launch.h"
 #include "client/copy/mirror.h"
 
-#define ARRAY_MAX 4096			/* memory operations of a node, devices of an allocation */
+#define ARRAY_MAX 4096			/* memory operations per node, devices per allocation */
 
-/* Contexts: none means the current one. */
+/* NULL means the current context. */
 static CUresult context_id(CUcontext *context)
 {
 	uint64_t id = 0;
@@ -29,7 +29,7 @@ static void context_back(CUcontext *context)
 	*context = id ? (CUcontext)ck_object_by_id(CK_OBJECT_CONTEXT, id) : NULL;
 }
 
-/* Room for the structure and @tail bytes behind it. */
+/* Allocate the structure and @tail bytes after it. */
 static CUresult reserve(struct ck_packed *packed, size_t tail)
 {
 	packed->size = sizeof(CUgraphNodeParams) + tail;
@@ -212,7 +212,7 @@ void ck_packed_free(struct ck_packed *packed, bool failed)
 	packed->bytes = NULL;
 }
 
-/* Pointers to each parameter, then the parameters: both live in *@kept. */
+/* Build an array of pointers to the parameters, then the parameters; *@kept holds both. */
 static CUresult unpack_kernel(CUDA_KERNEL_NODE_PARAMS *k, const unsigned char *tail, size_t size,
 			      void **kept)
 {

@@ -1,5 +1,5 @@
 /*
- * client/graphs/graph_query.c - the shape of graphs: nodes, edges, and changing them.
+ * client/graphs/graph_query.c - the structure of graphs: query nodes and edges, and change edges.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,8 +8,8 @@
 #include "client/graphs/graph.h"
 
 /*
- * CUDA's way of handing out lists: without room the number alone; with more room than there is, the
- * rest is cleared; what was written, in *count.
+ * Return a list in CUDA's way. Without an array, return only the number. If the array is larger
+ * than the list, clear the rest. *count is the number of entries written.
  */
 static CUresult hand_out(struct ck_graph *graph, const uint64_t *ids, size_t found,
 			 CUgraphNode *out, size_t room)
@@ -27,7 +27,7 @@ static void set_count(size_t *count, size_t found, bool listed)
 	*count = !listed || found < *count ? found : *count;
 }
 
-/* What each of these calls checks first: the session, then the graph. */
+/* Checks at the start of each call: the session, then the graph. */
 static CUresult enter(CUgraph handle, struct ck_graph **graph)
 {
 	CUresult err = ck_session_check();
@@ -66,7 +66,7 @@ CK_EXPORT CUresult cuGraphGetRootNodes(CUgraph hGraph, CUgraphNode *rootNodes,
 	return nodes(hGraph, 1, rootNodes, numRootNodes);
 }
 
-/* Edges as the server tells of them: all of a graph, or those of one node. */
+/* Edges from a reply: all of a graph, or those of one node. */
 struct edges {
 	struct ck_graph *graph;
 	uint64_t node;
@@ -92,7 +92,7 @@ static CUresult ask(struct edges *e)
 	return err;
 }
 
-/* Where the caller has room; NULL for what it does not want. */
+/* Write the edges to the caller's arrays; NULL: not wanted. */
 static CUresult deliver(const struct edges *e, CUgraphNode *from, CUgraphNode *to,
 			CUgraphEdgeData *data, size_t *count)
 {
@@ -143,7 +143,7 @@ CK_EXPORT CUresult cuGraphGetEdges(CUgraph hGraph, CUgraphNode *from, CUgraphNod
 	return cuGraphGetEdges_v2(hGraph, from, to, NULL, numEdges);
 }
 
-/* The edges that end (@which 1) or begin (2) at a node; the other ends of them are wanted. */
+/* Query the edges that end (@which 1) or begin (2) at a node, and return their other ends. */
 static CUresult neighbours(CUgraphNode handle, unsigned int which, CUgraphNode *out,
 			   CUgraphEdgeData *data, size_t *count)
 {
@@ -192,9 +192,10 @@ CK_EXPORT CUresult cuGraphNodeGetDependentNodes(CUgraphNode hNode, CUgraphNode *
 	return neighbours(hNode, 2, dependentNodes, NULL, numDependentNodes);
 }
 
-#define LINKS_MAX ((size_t)32768) /* edges in one message, which holds 40000 */
+#define LINKS_MAX ((size_t)32768) /* edges per message, which has room for 40000 */
 
-/* What refuses one piece is undone in those before it: CUDA changes all of the edges or none. */
+/* Send the edges in pieces. If one piece fails, undo those before it: CUDA changes all edges or
+ * none. */
 static CUresult link_ids(uint64_t graph, unsigned int cut, const uint64_t *from, const uint64_t *to,
 			 const CUgraphEdgeData *data, size_t count)
 {
@@ -263,7 +264,7 @@ CK_EXPORT CUresult cuGraphRemoveDependencies(CUgraph hGraph, const CUgraphNode *
 	return link_nodes(hGraph, 1, from, to, NULL, numDependencies);
 }
 
-/* The server prints; the file is the application's, so it is written here. */
+/* The server produces the text; the file is the application's, so it is written here. */
 static CUresult write_dot(struct ck_graph *graph, unsigned int flags, FILE *file)
 {
 	size_t at = 0, size;
@@ -302,7 +303,7 @@ CK_EXPORT CUresult cuGraphDebugDotPrint(CUgraph hGraph, const char *path, unsign
 	return err;
 }
 
-/* All attributes are 64 bits; an unknown one is the driver's to refuse. */
+/* All attributes have 64 bits; the driver refuses unknown ones. */
 static CUresult memory(CUdevice device, CUgraphMem_attribute attr, bool set, cuuint64_t *value)
 {
 	int ordinal;

@@ -1,6 +1,6 @@
 /*
- * client/graphs/host_function.c - functions that CUDA calls back: host functions and callbacks of streams,
- * destructors of user objects, notifications of devices.
+ * client/graphs/host_function.c - functions that CUDA calls: host functions and callbacks of
+ * streams, destructors of user objects, notifications of devices.
  */
 #include <stdlib.h>
 
@@ -16,7 +16,8 @@
 #define FUNCTION_REPEATED 1u	/* flags of ck_host_function */
 #define FUNCTION_STATUS 2u
 
-/* Functions of graphs see what copies before them have written, and feed those behind them. */
+/* Run a host function. In a graph, it sees the results of earlier copies, and later copies see its
+ * writes. */
 static void run_host_function(const struct ck_callback *callback, int status, uint64_t value)
 {
 	(void)status;
@@ -117,7 +118,7 @@ CK_EXPORT CUresult cuStreamAddCallback(CUstream hStream, CUstreamCallback callba
 
 /* --- user objects */
 
-/* The last reference has gone: the handle is free from now on. */
+/* The last reference is gone: the handle is now free. */
 static void run_destructor(const struct ck_callback *callback, int status, uint64_t value)
 {
 	(void)status;
@@ -161,8 +162,8 @@ CK_EXPORT CUresult cuUserObjectCreate(CUuserObject *object_out, void *ptr, CUhos
 /* --- notifications */
 
 struct ck_notification {
-	uint64_t callback;	/* its id here */
-	uint64_t handle;	/* the server's number of it */
+	uint64_t callback;	/* the client's id of it */
+	uint64_t handle;	/* the server's number for it */
 	CUdevice device;
 	struct ck_notification *next;
 };

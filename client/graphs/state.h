@@ -1,5 +1,5 @@
 /*
- * client/graphs/state.h - what the files of client/graphs keep of a session.
+ * client/graphs/state.h - the session state of client/graphs.
  */
 #ifndef CK_CLIENT_GRAPHS_STATE_H
 #define CK_CLIENT_GRAPHS_STATE_H

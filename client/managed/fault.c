@@ -1,9 +1,9 @@
 /*
- * client/managed/fault.c - from SIGSEGV to ck_managed_touch, and to the program's own handler.
+ * client/managed/fault.c - pass a SIGSEGV to ck_managed_touch, or to the program's own handler.
  *
- * In the handler almost nothing may be done, and the thread may hold any lock of any library. So
- * the handler hands the address to a thread of ours and sleeps; that thread talks to the server.
- * A fault that is not ours goes to the program's handler as if we were not there.
+ * A signal handler may do almost nothing, and the thread may hold any lock of any library. So the
+ * handler passes the address to a client thread and sleeps; that thread talks to the server. A
+ * fault at an address that is not managed goes to the program's handler, as without Cricket.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -27,19 +27,19 @@ CK_LOG_DEFINE("client");
 
 #define WRITE_FAULT 2	/* in the error code of x86's page fault */
 
-/* One fault, on the stack of the thread that has it. */
+/* One fault, on the stack of the faulting thread. */
 struct fault {
 	uint64_t address;
-	bool write, inside;	/* a host function has it */
+	bool write, inside;	/* inside: in a host function */
 	int result;		/* of ck_managed_touch */
 	_Atomic uint32_t done;
 	struct fault *next;
 };
 
-/* Of the process, as its signal handlers are. */
+/* Per process, as signal handlers are. */
 static struct ck_mutex start_lock = CK_MUTEX(CK_RANK_FAULT);
 static bool started;
-static sem_t bell; /* no descriptor: programs close those that they do not know */
+static sem_t bell; /* not a descriptor: programs close descriptors they do not know */
 static _Atomic(struct fault *) waiting;
 
 /* The program's action, guarded by a flag that is only held with all signals blocked. */
@@ -48,7 +48,7 @@ static atomic_flag theirs_busy = ATOMIC_FLAG_INIT;
 
 static void handler(int sig, siginfo_t *info, void *context);
 
-/* --- the program's action */
+/* --- the program's signal action */
 
 static void theirs_lock(sigset_t *was)
 {
@@ -85,17 +85,17 @@ int ck_fault_sigaction(const struct sigaction *act, struct sigaction *old)
 	return 0;
 }
 
-/* Let the fault end the process as it would have without us. */
+/* Let the fault end the process, as it would without Cricket. */
 static void die(int sig, const siginfo_t *info)
 {
 	struct sigaction dfl = { .sa_handler = SIG_DFL };
 
 	ck_fault_system(sig, &dfl, NULL);
-	if (info->si_code <= 0)	/* sent by somebody: it does not happen again by itself */
+	if (info->si_code <= 0)	/* sent by a process: the fault will not repeat by itself */
 		syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), sig);
 }
 
-/* Do what the system would do with the program's action. */
+/* Do what the system would do for the program's signal action. */
 static void pass_on(int sig, siginfo_t *info, void *context)
 {
 	struct sigaction action;
@@ -112,7 +112,7 @@ static void pass_on(int sig, siginfo_t *info, void *context)
 		die(sig, info);
 		return;
 	}
-	/* SIGSEGV itself stays open, so that their handler can touch managed memory */
+	/* keep SIGSEGV unblocked, so that the program's handler can touch managed memory */
 	sigdelset(&action.sa_mask, SIGSEGV);
 	syscall(SYS_rt_sigprocmask, SIG_BLOCK, &action.sa_mask, &was, _NSIG / 8);
 	if (action.sa_flags & SA_SIGINFO)
@@ -122,14 +122,14 @@ static void pass_on(int sig, siginfo_t *info, void *context)
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &was, NULL, _NSIG / 8);
 }
 
-/* --- our faults */
+/* --- faults on managed memory */
 
 static void futex(_Atomic uint32_t *word, int op, uint32_t value)
 {
 	syscall(SYS_futex, word, op | FUTEX_PRIVATE_FLAG, value, NULL, NULL, 0);
 }
 
-/* Hand the fault to the thread that serves them and wait: its result. */
+/* Pass the fault to the thread that serves faults, wait, and return the result. */
 static int ask(uint64_t address, bool write_access)
 {
 	struct fault f = { .address = address, .write = write_access,
@@ -168,7 +168,7 @@ static void handler(int sig, siginfo_t *info, void *context)
 		pass_on(sig, info, context);
 }
 
-/* Threads that have been served go on at once: their faults are theirs again. */
+/* A thread resumes as soon as it is served, and its fault is gone then. */
 static void serve(struct fault *f)
 {
 	while (f) {
@@ -183,28 +183,28 @@ static void serve(struct fault *f)
 	}
 }
 
-/* Has its lane from the beginning: who touches a page cannot be told that there are no descriptors. */
+/* Opens its lane first: a faulting thread has no way to handle a lack of descriptors. */
 static void *server(void *unused)
 {
 	sigset_t own;
 
 	(void)unused;
 	sigemptyset(&own);
-	sigaddset(&own, SIGSEGV); /* this thread's own fault ends the process: nobody else could serve it */
+	sigaddset(&own, SIGSEGV); /* a fault here ends the process: nothing could serve it */
 	pthread_sigmask(SIG_BLOCK, &own, NULL);
 	while (sem_wait(&bell) == 0 || errno == EINTR)
 		serve(atomic_exchange(&waiting, NULL));
 	return NULL;
 }
 
-/* --- beginning */
+/* --- start */
 
 static const struct sigaction *ours(void)
 {
 	static struct sigaction action;
 
 	action.sa_sigaction = handler;
-	/* open to itself: handlers of other signals that come while we wait may touch pages too */
+	/* Surrender dirty runs only: read protection must not open invalid pages between them. */
 	action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER | SA_RESTART;
 	return &action;
 }

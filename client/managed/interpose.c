@@ -1,14 +1,14 @@
 /*
- * client/managed/interpose.c - functions of the C library that must know of managed memory.
+ * client/managed/interpose.c - functions of the C library that must know about managed memory.
  *
- * Pages that are on the device are shut here. A touch of one is a signal, which client/managed/fault.c
- * answers; but the kernel gives a system call that meets one EFAULT. So the calls that programs
- * give their buffers to fetch them first: reading and writing, by file or socket. And a program
- * that sets or blocks SIGSEGV must not take the signal from us: its own handler is kept and called
- * for its own faults.
+ * Pages that are newest on the device are inaccessible here. An access raises a signal, which
+ * client/managed/fault.c handles. But a system call on such a page fails with EFAULT. So the calls
+ * that read or write files and sockets fetch their buffers' pages first. Also, a program that sets
+ * a handler for SIGSEGV or blocks it must not disable the client's: the program's own handler is
+ * kept and called for its own faults.
  *
- * This works for programs that find our names before the C library's: where the shim is
- * preloaded, or linked. Not under the sanitizers, which put their own functions in these places.
+ * This works in programs that find these symbols before the C library's: if the client is preloaded
+ * or linked. It does not work with sanitizers, which interpose the same functions.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -34,8 +34,8 @@ int ck_fault_system(int sig, const struct sigaction *act, struct sigaction *old)
 
 #else
 
-/* The C library's function: the next of this name, or where the shim was loaded behind the C
- * library (as what a program is linked with needs), the C library's own. */
+/* The C library's function: the next one of this name. If the client was loaded after the C library
+ * (as a dependency of the program), it is the C library's own. */
 static void *behind_us(const char *name)
 {
 	void *found = dlsym(RTLD_NEXT, name), *libc;
@@ -48,7 +48,7 @@ static void *behind_us(const char *name)
 
 /* --- buffers */
 
-/* Have [p, p+size) here, and writable, for a system call. */
+/* Fetch [p, p+size), and make it writable if needed, before a system call. */
 static inline void need(uintptr_t p, size_t size, bool write)
 {
 	if (unlikely(ck_managed_may_be(p)))
@@ -81,8 +81,8 @@ static bool window_is_open(void)
 	return s && s->window.lo;
 }
 
-/* @set without SIGSEGV, in *@open: a fault while it is blocked would end the process. Before there is
- * a window too, if the set is a filled one, since then SIGSEGV is not what it is about. */
+/* Return @set without SIGSEGV, in *@open: a fault while SIGSEGV is blocked would end the process.
+ * Before there is a window, change only filled sets: those do not aim at SIGSEGV. */
 static const sigset_t *without_ours(int how, const sigset_t *set, sigset_t *open)
 {
 	if (!set || how == SIG_UNBLOCK || sigismember(set, SIGSEGV) != 1 ||
@@ -93,7 +93,7 @@ static const sigset_t *without_ours(int how, const sigset_t *set, sigset_t *open
 	return open;
 }
 
-/* Handlers of other signals may touch pages too. */
+/* Handlers of other signals may access managed pages too. */
 CK_EXPORT int sigaction(int sig, const struct sigaction *act, struct sigaction *old)
 {
 	struct sigaction open;

@@ -1,6 +1,6 @@
 /*
- * client/managed/managed.c - memory that program and device both use: what is about to run on the device,
- * ranges that come, change hands and go; see client/managed/managed.h.
+ * client/managed/managed.c - managed memory: work that is about to start on the device; ranges that
+ * are added, attached and removed. See client/managed/managed.h.
  */
 #include <stdlib.h>
 
@@ -9,7 +9,7 @@
 #include "client/managed/pages.h"
 #include "client/wire/hooks.h"
 
-/* --- what is about to run */
+/* --- work about to start */
 
 #define ANY_STREAM UINT64_MAX
 
@@ -47,8 +47,10 @@ static void function_returned(void)
 CK_ON_FUNCTION_END(function_returned);
 
 /*
- * The driver loads a kernel when it is launched first, behind the functions that streams wait for, and all copies behind that
- * (580, lazy loading). So a function of the program that touches managed memory by then would wait for its pages for ever.
+ * The driver loads a kernel at its first launch (580, lazy loading). The load waits for the host
+ * functions that block streams, and all copies wait for the load. A host function that touched
+ * managed memory meanwhile would wait for its pages without end. So let these functions return
+ * first.
  */
 void ck_managed_loading(void)
 {
@@ -85,7 +87,7 @@ void ck_managed_device(uint64_t address, size_t size, bool write)
 
 /* --- ranges */
 
-/* All pages are dirty at first: they are open, and what is in them is what counts. */
+/* All pages are dirty at first: they are accessible, and this side's bytes count. */
 CUresult ck_managed_track(uint64_t base, size_t size, struct ck_context *context,
 			  unsigned int attach)
 {

@@ -1,13 +1,13 @@
 /*
- * client/managed/managed.h - memory that program and device both use: each page knows where it is newest.
+ * client/managed/managed.h - memory that program and device share, with a state for each page.
  *
- * A page here is invalid (the device may have written it: no access), clean (the same on both
- * sides: reading) or dirty (written here: both). What is about to run on the device first gets
- * the dirty pages; what it may write becomes invalid. The first touch of an invalid page fetches
- * it and some behind it; see client/managed/fault.c for who calls us then.
+ * A page is invalid here (the device may have written it: no access), clean (equal on both sides:
+ * read access) or dirty (written here: read and write access). Before work starts on the device,
+ * the dirty pages are sent; pages that the work may write become invalid. The first access to an
+ * invalid page fetches it and some pages after it; see client/managed/fault.c.
  *
- * The lock of these tables is the outermost of the client. Whoever holds it touches no memory of
- * the program and waits for no kernel.
+ * The lock of these tables is the outermost of the client. A thread that holds it must not touch
+ * the program's memory or wait for a kernel.
  */
 #ifndef CK_CLIENT_MANAGED_MANAGED_H
 #define CK_CLIENT_MANAGED_MANAGED_H
@@ -20,45 +20,46 @@
 #include "client/wire/client.h"
 #include "client/managed/window.h"
 
-/* Track whole pages of the window that lie at the same address on the device. */
+/* Track whole pages of the window, which have the same address on the device. */
 CUresult ck_managed_track(uint64_t base, size_t size, struct ck_context *context,
 			  unsigned int attach);
 /*
- * Track a variable that is [at, at+size) on the device, whatever else is in its pages: these
- * addresses become ours. NOT_SUPPORTED: something of this process lies there. Undone by leave.
+ * Track a variable at [at, at+size) on the device, along with anything else in its pages: the
+ * client takes these addresses. NOT_SUPPORTED: the addresses are in use here. Undone by leave.
  */
 CUresult ck_managed_adopt(uint64_t at, size_t size, struct ck_context *context);
 void ck_managed_leave(uint64_t at, size_t size);
-/* The pages become plain memory of the host again, with what is in them; false: not tracked. */
+/* Turn the pages into plain host memory; with @keep, their contents stay. False: not tracked. */
 bool ck_managed_untrack(uint64_t base, bool keep);
 bool ck_managed_is(uint64_t address);
 
-/* A kernel is about to be sent to @stream. Nearly free while no page is in use here. */
+/* A kernel is about to be sent to @stream. Nearly free while no page is valid here. */
 void ck_managed_launch(uint64_t stream);
-/* Something is loaded onto the device, as a kernel is by its first launch: functions that run may need their pages first. */
+/* The device is about to load something, as at a kernel's first launch. Host functions that run may
+ * need their pages first. */
 void ck_managed_loading(void);
-/* The device is about to read, or to write, a range, as a copy does. */
+/* The device is about to read, or write, a range, as in a copy. */
 void ck_managed_device(uint64_t address, size_t size, bool write);
 /*
- * We are about to read, or to write, memory of the program, which may be tracked: its pages are
- * fetched, and the address is given by which we reach them whatever other threads do. NULL: some of
- * them are lost, and the call must fail.
+ * The client is about to read, or write, memory of the program, which may be tracked. Fetches the
+ * pages, and returns an address that works whatever protection other threads' calls set. NULL: some
+ * pages are lost, and the call must fail.
  */
 void *ck_managed_host(const void *p, size_t size, bool write);
-/* The same for memory that the kernel is about to use at the program's own address. */
+/* The same for memory that the kernel will access at the program's own address. */
 void ck_managed_need(uint64_t address, size_t size, bool write);
 /*
- * A touch of the program at @address: 0, or -ENOENT when that is not tracked memory. A host
- * function (@inside) is part of the device's work: it waits for none.
+ * The program accessed @address: 0, or -ENOENT if it is not tracked memory. A host function
+ * (@inside) is part of the device's work, so it waits for no work.
  */
 int ck_managed_touch(uint64_t address, bool write, bool inside);
 
-/* From now on only @stream (SINGLE), no stream (HOST) or every stream (GLOBAL) uses the memory. */
+/* From now on, only @stream (SINGLE), no stream (HOST) or every stream (GLOBAL) uses the memory. */
 void ck_managed_attach(uint64_t base, unsigned int attach, uint64_t stream);
-/* Bring a range here, as a prefetch to the host does. */
+/* Fetch a range, as a prefetch to the host does. */
 void ck_managed_fetch(uint64_t address, size_t size);
 
-/* Is @address in a range outside of the window? Takes no lock. */
+/* Is @address in a range outside the window? Takes no lock. */
 bool ck_managed_foreign(const struct ck_managed_state *s, uint64_t address);
 /* Can @address be tracked? Two comparisons while there is no variable. */
 static inline bool ck_managed_may_be(uint64_t address)

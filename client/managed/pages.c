@@ -1,6 +1,6 @@
 /*
- * client/managed/pages.c - states of pages, and their bytes on the way to the device and back. All of it
- * runs with the lock held; see client/managed/pages.h.
+ * client/managed/pages.c - page states, and transfer of page contents to the device and back. Call
+ * everything here with the lock held; see client/managed/pages.h.
  */
 #define _GNU_SOURCE
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 
 CK_LOG_DEFINE("client");
 
-#define PIECE ((size_t)64 << 20) /* bytes of one message */
+#define PIECE ((size_t)64 << 20) /* maximal bytes per message */
 
 struct ck_managed *ck_pages_of(const struct ck_pages *pages, uint64_t address)
 {
@@ -29,7 +29,7 @@ static void *page_alias(const struct ck_managed *m, size_t page)
 	return m->alias + page * CK_PAGE;
 }
 
-/* --- states and what the program may do */
+/* --- states, and the program's access */
 
 static int protect(const struct ck_managed *m, size_t first, size_t last, int prot)
 {
@@ -38,7 +38,7 @@ static int protect(const struct ck_managed *m, size_t first, size_t last, int pr
 	return mprotect(start, (last - first) * CK_PAGE, prot);
 }
 
-/* Pages [first, last) are valid here from now on, in @state. */
+/* Mark pages [first, last) valid here, in @state. */
 static void note(struct ck_managed *m, size_t first, size_t last, enum ck_page state)
 {
 	struct ck_pages *pages = ck_pages_of_context(m->context);
@@ -86,8 +86,8 @@ CUresult ck_pages_prepare(struct ck_context *context)
 }
 
 /*
- * The next pages to send of [first, last): dirty, and touched since there is this memory; what was
- * not is zero on both sides. *@end is behind them; @last: there are none.
+ * Find the next pages in [first, last) to send: dirty, and touched since allocation (untouched ones
+ * are zero on both sides). *@end is the end of them; @last: there are none.
  */
 static size_t next_dirty(const struct ck_managed *m, size_t first, size_t last, size_t *end,
 			 struct ck_window_extent *touched)
@@ -107,8 +107,8 @@ static size_t next_dirty(const struct ck_managed *m, size_t first, size_t last, 
 }
 
 /*
- * The bytes of pages [first, last) that the device has too, the @index-th stretch of them, as
- * (address, size), and where we see them; NULL: no more.
+ * The device's bytes in pages [first, last): the @index-th extent of them as (address, size).
+ * Returns its address in the alias; NULL: no more.
  */
 static void *bytes_of(const struct ck_managed *m, size_t first, size_t last, unsigned int *index,
 		      uint64_t *at, size_t *size)
@@ -136,7 +136,7 @@ static void send_run(struct ck_managed *m, size_t first, size_t last, bool wait)
 	void *bytes;
 	size_t size;
 
-	/* pieces of variables are few: each may be the last one, and is waited for */
+	/* pieces of variables are few: wait for each, since each may be the last one */
 	while ((bytes = bytes_of(m, first, last, &index, &at, &size)) != NULL) {
 		if (ck_aside)
 			ck_wire_upload_part(m->ctx, at, stream, bytes, size);
@@ -162,8 +162,8 @@ static CUresult fetch_run(struct ck_managed *m, size_t first, size_t last)
 }
 
 /*
- * Send the dirty pages of [first, last), in runs; they are clean then. What is sent later, to any
- * stream, finds them in place: the server waits for the last of the copies.
+ * Send the dirty pages of [first, last), in runs, and mark them clean. Later work in any stream
+ * finds the bytes in place: the server waits for the last copy.
  */
 static void flush(struct ck_managed *m, size_t first, size_t last)
 {
@@ -197,14 +197,14 @@ static void surrender(struct ck_managed *m, size_t first, size_t last, bool writ
 	if (first == m->lo && last == m->hi) {
 		m->dirty = false;
 		if (write) {
-			m->reading = false; /* a touch waits now, whatever for */
+			m->reading = false; /* any later access waits for the device */
 			m->lo = m->hi = 0;
 			atomic_fetch_sub(&pages->active, 1);
 		}
 	}
 }
 
-/* A read protection must not open pages that are invalid: those between valid ones stay shut. */
+/* Surrender dirty runs only: read protection must not open invalid pages between them. */
 static void surrender_to_reading(struct ck_managed *m, size_t first, size_t last)
 {
 	first = ck_max(first, m->lo);
@@ -228,11 +228,11 @@ void ck_pages_surrender(struct ck_managed *m, size_t first, size_t last, bool wr
 		surrender_to_reading(m, first, last);
 }
 
-/* --- pages that will never come */
+/* --- lost pages */
 
 /*
- * Have the kernel raise SIGBUS at each touch of pages [first, last): they are behind the end of a file. A system call
- * that is given them fails with EFAULT. False: there are no descriptors or no mappings left.
+ * Make every access to pages [first, last) raise SIGBUS, by mapping a file that ends before them. A
+ * system call on them fails with EFAULT. False: no descriptors or mappings are left.
  */
 static bool raise_at(const struct ck_managed *m, size_t first, size_t last)
 {
@@ -249,7 +249,7 @@ static bool raise_at(const struct ck_managed *m, size_t first, size_t last)
 	return done;
 }
 
-/* What is valid here stays, and may be used as before; the rest raises SIGBUS. */
+/* Valid pages stay usable; accesses to the others raise SIGBUS. */
 static void give_up_pages(struct ck_managed *m)
 {
 	size_t end;
@@ -295,7 +295,7 @@ static void lose(struct ck_managed *m, CUresult err)
 		give_up_pages(m);
 }
 
-/* Fill the invalid pages of [first, last) from the device; false: it is lost. */
+/* Fetch the invalid pages of [first, last) from the device; false: the device is lost. */
 static bool fill(struct ck_managed *m, size_t first, size_t last)
 {
 	CUresult err = CUDA_SUCCESS;
@@ -313,7 +313,7 @@ static bool fill(struct ck_managed *m, size_t first, size_t last)
 	return !err;
 }
 
-/* The kernel bounds the number of stretches of different protection: make it one stretch. */
+/* The kernel limits the number of mappings: open all pages, so that they need only one. */
 static void open_all(struct ck_managed *m)
 {
 	if (fill(m, 0, m->pages) && protect(m, 0, m->pages, PROT_READ | PROT_WRITE) == 0)

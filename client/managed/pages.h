@@ -1,9 +1,9 @@
 /*
- * client/managed/pages.h - the states of pages that program and device both use, for the files that
- * change them: managed.c (what is about to run, ranges), touch.c (what the program touches) and
- * variable.c (__managed__ variables). Everyone else uses client/managed/managed.h.
+ * client/managed/pages.h - page states, for the files that change them: managed.c (work about to
+ * start, ranges), touch.c (accesses by the program) and variable.c (__managed__ variables). All
+ * other files use client/managed/managed.h.
  *
- * All is under one lock, the outermost of the client.
+ * One lock, the outermost of the client, guards everything here.
  */
 #ifndef CK_CLIENT_MANAGED_PAGES_H
 #define CK_CLIENT_MANAGED_PAGES_H
@@ -23,40 +23,40 @@ enum ck_page {
 	CK_PAGE_DIRTY,
 };
 
-/* Bytes of the device. */
+/* A piece of device memory. */
 struct ck_part {
 	uint64_t from, to;
 };
 
-/* Pages that are tracked together. */
+/* A range of pages tracked together. */
 struct ck_managed {
 	uint64_t base;
 	size_t pages;
 	struct ck_context *context;
 	uint64_t ctx;
 	unsigned int attach, attached_first;
-	uint64_t stream;	/* SINGLE: its stream; HOST: where it was attached; else 0 */
-	size_t lo, hi;		/* no page outside of [lo, hi) is valid here */
-	bool dirty;		/* some page is */
-	bool reading;		/* the device may yet read pages that are valid here */
-	bool lost;		/* the device's pages are out of reach for good: */
-	bool raises;		/* a touch of an invalid one raises SIGBUS */
-	uint64_t quiet;		/* the last command when we have waited for the device */
+	uint64_t stream;	/* SINGLE: its stream; HOST: of the attach call */
+	size_t lo, hi;		/* all pages valid here are in [lo, hi) */
+	bool dirty;		/* some page is dirty */
+	bool reading;		/* the device may still read pages that are valid here */
+	bool lost;		/* the device's pages can never be fetched again */
+	bool raises;		/* an access to an invalid page raises SIGBUS */
+	uint64_t quiet;		/* the last command when the device was waited for */
 	uint8_t *state;
-	char *alias;		/* where we see the pages */
-	struct ck_part *parts;	/* variables in the pages, */
-	unsigned int users;	/* so many; 0: the range is of the window, all of it */
-	void (*shut)(struct ck_managed *m); /* of variables: give back the pages of the range */
+	char *alias;		/* the client's view of the pages */
+	struct ck_part *parts;	/* variables in the pages */
+	unsigned int users;	/* their number; 0: the range is in the window */
+	void (*shut)(struct ck_managed *m); /* of variables: give back the range's pages */
 };
 
 /*
- * The stream on which pages of @context travel, made before there are any, and there when this
- * returns: a host function that has written pages sends them without waiting for any command, and
- * the server may be unable to carry one out until that function is done.
+ * Create the stream that transfers pages of @context, before there are pages, and wait for it. A
+ * host function that has written pages sends them without waiting for commands, and the server may
+ * be unable to execute a command until that function returns.
  */
 CUresult ck_pages_prepare(struct ck_context *context);
 
-/* The rest of this file is used with the lock held. */
+/* Use the rest of this file with the lock held. */
 static inline struct ck_pages *ck_pages_current(void)
 {
 	return &ck_client_current()->managed->pages;
@@ -67,11 +67,11 @@ static inline struct ck_pages *ck_pages_of_context(const struct ck_context *cont
 	return &context->client->managed->pages;
 }
 
-/* Enter a range whose pages are all in @state. */
+/* Add a range with all pages in @state. */
 CUresult ck_pages_insert(struct ck_managed *m, enum ck_page state);
-/* Take it out, and free it; with @keep, its pages are fetched and opened. */
+/* Remove a range and free it; with @keep, fetch and open its pages first. */
 void ck_pages_drop(struct ck_managed *m, bool keep);
-/* What holds @address; NULL: that is not tracked. */
+/* The range that contains @address; NULL: not tracked. */
 struct ck_managed *ck_pages_of(const struct ck_pages *pages, uint64_t address);
 
 static inline uint64_t ck_page_address(const struct ck_managed *m, size_t page)
@@ -79,7 +79,7 @@ static inline uint64_t ck_page_address(const struct ck_managed *m, size_t page)
 	return m->base + page * CK_PAGE;
 }
 
-/* Pages of @m that hold [address, address+size): those from @first on, before @last. */
+/* The pages of @m that contain [address, address+size): from @first up to, not including, @last. */
 static inline size_t ck_page_first(const struct ck_managed *m, uint64_t address)
 {
 	return (address - m->base) / CK_PAGE;
@@ -96,22 +96,23 @@ static inline bool ck_pages_active(const struct ck_managed *m)
 	return m->lo < m->hi;
 }
 
-/* The first page from @page on that is (or is not) in @state, or @last. */
+/* The first page from @page on that is (or is not) in @state; @last if there is none. */
 size_t ck_pages_skip(const struct ck_managed *m, size_t page, size_t last, enum ck_page state,
 		     bool is);
 
-/* The device is about to read pages of [first, last), or to write them: then none stays valid. */
+/* The device is about to read pages of [first, last), or to write them, which makes them
+ * invalid. */
 void ck_pages_surrender(struct ck_managed *m, size_t first, size_t last, bool write);
 /* Fetch the invalid pages of [first, last) and open them for reading. */
 void ck_pages_fetch(struct ck_managed *m, size_t first, size_t last);
-/* Open the valid pages of [first, last) for writing. */
+/* Make the valid pages of [first, last) writable. */
 void ck_pages_soil(struct ck_managed *m, size_t first, size_t last);
 
 /* --- touch.c */
 /*
- * Takes the lock. The range of @address with the lock held, and no work of the device on it, when
- * some page is to be fetched, or written while the device may yet read it; NULL, without the lock:
- * not tracked.
+ * Take the lock and find the range of @address. If a page must be fetched, or is to be written
+ * while the device may still read it, wait until the device does no work on the range. NULL,
+ * without the lock: not tracked.
  */
 struct ck_managed *ck_pages_settle(uint64_t address, size_t size, bool write, bool inside);
 

@@ -1,5 +1,6 @@
 /*
- * client/managed/space.c - see client/managed/space.h: bits of pages in units that are shared, ranges for the rest.
+ * client/managed/space.c - see client/managed/space.h: page bitmaps for shared units, ranges for
+ * the rest.
  */
 #define _GNU_SOURCE
 #include <stdlib.h>
@@ -17,16 +18,16 @@
 #define SMALL_MAX (CK_UNIT / 2)
 #define SMALL_UNITS 8192ul	/* the lower part: 16 GiB */
 
-/* A unit that small pieces share. */
+/* A unit shared by small pieces. */
 struct unit {
-	uint64_t ctx;			/* whose it is while pages are in use */
+	uint64_t ctx;			/* the owner while pages are in use */
 	uint16_t pages, users;		/* in use; the owner's count */
 	uint64_t taken[UNIT_PAGES / 64]; /* a bit for each page */
 };
 
 struct ck_space {
 	uint64_t lo, hi;
-	uint64_t next;			/* where large pieces go, as long as there is room */
+	uint64_t next;			/* address of the next large piece, while there is room */
 	struct unit *units;
 	struct ck_ranges *large;
 };
@@ -46,10 +47,11 @@ uint64_t ck_space_reserve(uint64_t place, size_t size)
 		munmap(got, size);
 		return 0;
 	}
-	return CK_ALIGN_UP(at, CK_UNIT);	/* what is before and behind stays reserved */
+	return CK_ALIGN_UP(at, CK_UNIT);	/* the rest stays reserved */
 }
 
-/* What the server has in use is kept until the others have been tried: where there is room is somewhere else then. */
+/* Keep a place that the server has in use until the others have been tried. Otherwise a search for
+ * any free place could return the same one. */
 uint64_t ck_space_agree(const uint64_t *places, size_t count, size_t size, bool (*server_takes)(uint64_t at, size_t size))
 {
 	uint64_t at = ck_space_reserve(places[0], size), found;
@@ -114,7 +116,7 @@ static void mark(struct unit *u, size_t page, size_t count, bool taken)
 	u->pages = (uint16_t)(taken ? u->pages + count : u->pages - count);
 }
 
-/* First of @count free pages side by side; UNIT_PAGES: there are none. */
+/* First of @count adjacent free pages; UNIT_PAGES: there are none. */
 static size_t gap_in(const struct unit *u, size_t count)
 {
 	size_t run = 0;

@@ -1,9 +1,9 @@
 /*
- * client/managed/space.h - handing out the pages of a range of addresses.
+ * client/managed/space.h - allocate the pages of an address range.
  *
- * What lies behind them comes in units of 2 MiB. A piece of more than half a unit has whole units
- * for itself, in the upper part of the range; small pieces of one context share units of its lower
- * part. The caller has a lock: it is held over every call.
+ * Memory behind the pages comes in units of 2 MiB. A piece of more than half a unit gets whole
+ * units, in the upper part of the range. Small pieces of one context share units in the lower part.
+ * The caller holds a lock over every call.
  */
 #ifndef CK_CLIENT_MANAGED_SPACE_H
 #define CK_CLIENT_MANAGED_SPACE_H
@@ -17,24 +17,26 @@
 
 struct ck_space;
 
-/* [lo, hi), whole units, of which nothing is taken. NULL: no memory. */
+/* Make a space of [lo, hi), whole units, all free. NULL: out of memory. */
 struct ck_space *ck_space_create(uint64_t lo, uint64_t hi);
 void ck_space_destroy(struct ck_space *space);
 
-/* Whole pages for @size bytes, for context @ctx; 0: there are none. Give back with that size. */
+/* Allocate whole pages for @size bytes and context @ctx; 0: none left. Free with the same size. */
 uint64_t ck_space_take(struct ck_space *space, uint64_t ctx, size_t size);
 void ck_space_give(struct ck_space *space, uint64_t at, size_t size);
 
-/* What lies behind a piece of that many bytes at @at: whole units, *@length of them in bytes. */
+/* The memory behind a piece of @size bytes at @at: whole units, *@length bytes of them. */
 uint64_t ck_space_behind(uint64_t at, size_t size, size_t *length);
 
-/* The caller's own count of the unit of a small piece, 0 at first; NULL: the piece is not small. */
+/* The caller's own counter for the unit of a small piece, 0 at first; NULL: the piece is not
+ * small. */
 uint16_t *ck_space_users(struct ck_space *space, uint64_t at, size_t size);
 
-/* Reserve @size bytes, whole units, at @place in this process, or anywhere with 0. 0: not there. */
+/* Reserve @size bytes, whole units, at @place in this process; 0: anywhere. Returns 0 on
+ * failure. */
 uint64_t ck_space_reserve(uint64_t place, size_t size);
 
-/* The same at the first of @count @places that the server takes as well. 0: at none. */
+/* The same at the first of @count @places that the server accepts too. 0: none. */
 uint64_t ck_space_agree(const uint64_t *places, size_t count, size_t size, bool (*server_takes)(uint64_t at, size_t size));
 
 #endif

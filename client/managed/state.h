@@ -1,6 +1,6 @@
 /*
- * client/managed/state.h - what the files of client/managed keep of a session. The handler of
- * faults belongs to the process: fault.c keeps it.
+ * client/managed/state.h - the session state of client/managed. The fault handler belongs to the
+ * process, so fault.c keeps its own state.
  */
 #ifndef CK_CLIENT_MANAGED_STATE_H
 #define CK_CLIENT_MANAGED_STATE_H
@@ -17,14 +17,14 @@ struct ck_space;
 
 struct ck_pages {	/* pages.c, managed.c, touch.c, variable.c */
 	struct ck_mutex lock;
-	struct ck_ranges *table;	/* of struct ck_managed; NULL: nothing was tracked yet */
-	_Atomic unsigned int active;	/* ranges with pages that are valid here */
-	bool told;			/* that memory is out of reach */
+	struct ck_ranges *table;	/* of struct ck_managed; NULL: nothing tracked yet */
+	_Atomic unsigned int active;	/* ranges with pages valid here */
+	bool told;			/* the loss of memory was logged */
 };
 
 struct ck_window {	/* window.c */
 	struct ck_mutex lock;
-	uint64_t lo, hi;		/* both 0 before it is open; read without the lock */
+	uint64_t lo, hi;		/* both 0 until it is open; read without the lock */
 	bool tried;
 	char *alias;
 	struct ck_fd_kept file;
@@ -33,9 +33,9 @@ struct ck_window {	/* window.c */
 
 #define CK_VARIABLE_PLACES 256
 
-/* variable.c: where variables are, for handlers and system calls, which cannot take a lock. */
+/* variable.c: addresses of variables, for handlers and system calls, which cannot take a lock. */
 struct ck_managed_variables {
-	_Atomic unsigned int ranges;	/* outside of the window */
+	_Atomic unsigned int ranges;	/* outside the window */
 	struct {
 		_Atomic uint64_t lo, hi;
 	} places[CK_VARIABLE_PLACES];
@@ -47,7 +47,7 @@ struct ck_managed_state {
 	struct ck_managed_variables variables;
 };
 
-/* NULL before there is a session. For signal handlers and system calls of the program. */
+/* NULL until there is a session. For signal handlers and system calls of the program. */
 static inline struct ck_managed_state *ck_managed_if_any(void)
 {
 	struct ck_client *c = __atomic_load_n(&ck_client_default, __ATOMIC_ACQUIRE);

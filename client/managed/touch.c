@@ -1,6 +1,6 @@
 /*
- * client/managed/touch.c - touches of pages that program and device both use: by the program's own
- * instructions (fault.c calls us), by the kernel on its behalf, by us.
+ * client/managed/touch.c - accesses to pages that program and device share: by the program's own
+ * instructions (through fault.c), by the kernel on its behalf, and by the client.
  */
 #include <errno.h>
 
@@ -11,7 +11,7 @@
 #define FETCH_MAX 2048u		/* up to 8 MiB when touched in order */
 #define WRITE_MAX 512u		/* pages opened for writing at a time, likewise */
 
-/* Pages right before @page that are dirty, or only valid; at most @max. */
+/* The number of valid (with @dirty: dirty) pages directly before @page; at most @max. */
 static size_t run_before(const struct ck_managed *m, size_t page, size_t max, bool dirty)
 {
 	size_t n = 0;
@@ -27,8 +27,8 @@ static size_t run_before(const struct ck_managed *m, size_t page, size_t max, bo
 }
 
 /*
- * How far a touch reaches: as many pages as were touched in order before it, so that what is
- * scanned comes in few messages and what is touched here and there alone.
+ * Decide how many pages an access opens: as many as were accessed in sequence before it. So a scan
+ * needs few messages, and a scattered access fetches few pages.
  */
 static void admit(struct ck_managed *m, size_t page, bool write)
 {
@@ -43,13 +43,13 @@ static void admit(struct ck_managed *m, size_t page, bool write)
 					     CK_PAGE_INVALID, true));
 }
 
-/* What a touch must wait for. */
+/* The work an access must wait for. */
 struct busy {
 	uint64_t ctx, stream, last;
 	unsigned int wait;
 };
 
-/* True when the device may still work on what @m's pages hold; @b says how to wait for it. */
+/* May the device still use @m's pages? If so, @b says how to wait for it. */
 static bool is_busy(const struct ck_managed *m, struct busy *b)
 {
 	bool global = m->attach == CU_MEM_ATTACH_GLOBAL;
@@ -61,7 +61,7 @@ static bool is_busy(const struct ck_managed *m, struct busy *b)
 	return !global || m->context->synced != b->last;
 }
 
-/* Several devices may work on one memory. An error here will be the fetch's as well. */
+/* Several devices may use the memory. Ignore errors here: the fetch will report them. */
 static void wait_for(const struct ck_client *c, const struct busy *b)
 {
 	ck_wire_fetch(b->ctx, 0, 0, 0, b->wait, b->stream, &(struct ck_sink){ 0 });
@@ -119,14 +119,14 @@ int ck_managed_touch(uint64_t address, bool write, bool inside)
 	if (m->state[page] == CK_PAGE_DIRTY || (m->state[page] == CK_PAGE_CLEAN && !write))
 		ret = 0;
 	else if (m->state[page] == CK_PAGE_INVALID && m->raises)
-		ret = 0;	/* tried again, it raises SIGBUS */
+		ret = 0;	/* the repeated access raises SIGBUS */
 	ck_unlock(&ck_pages_of_context(m->context)->lock);
 	return ret;
 }
 
 /*
- * Fetch what is invalid in a range, whole, and make it writable if it is to be written: its alias, or
- * @other when it is not tracked; NULL when some of it is lost.
+ * Fetch the invalid pages of a range, and make them writable with @write. Returns the alias; @other
+ * if the range is not tracked; NULL if some pages are lost.
  */
 static char *prepare(uint64_t address, size_t size, bool write, char *other)
 {
@@ -158,8 +158,8 @@ void *ck_managed_host(const void *p, size_t size, bool write)
 }
 CK_ON_PAYLOAD(ck_managed_host);
 
-/* A child of fork has no such memory, and no session to ask: the kernel says EFAULT, as of any
- * address that is none. */
+/* The child of a fork has neither the memory nor a session: let the kernel return EFAULT, as for
+ * any invalid address. */
 void ck_managed_need(uint64_t address, size_t size, bool write)
 {
 	if (unlikely(ck_client_current()->state == CK_STATE_FORKED))
@@ -167,7 +167,7 @@ void ck_managed_need(uint64_t address, size_t size, bool write)
 	prepare(address, size, write, NULL);
 }
 
-/* While the device is at work the pages are left to the first touch, which waits for it. */
+/* While the device is at work, leave the pages to the first access, which waits for it. */
 void ck_managed_fetch(uint64_t address, size_t size)
 {
 	struct ck_pages *pages = ck_pages_current();

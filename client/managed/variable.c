@@ -1,6 +1,6 @@
 /*
- * client/managed/variable.c - __managed__ variables: pages at addresses that the server's driver has
- * chosen, which hold whatever else the program has there on the device.
+ * client/managed/variable.c - __managed__ variables: pages at addresses that the server's driver
+ * chose. Other variables of the program may lie in the same pages.
  */
 #define _GNU_SOURCE
 #include <stdlib.h>
@@ -23,7 +23,7 @@ bool ck_managed_foreign(const struct ck_managed_state *s, uint64_t address)
 	return false;
 }
 
-/* Replace the place that begins at @was; false: there is none. The lock is held. */
+/* Replace the place that begins at @was; false: there is none. Call with the lock held. */
 static bool place_set(struct ck_managed_variables *v, uint64_t was, uint64_t lo, uint64_t hi)
 {
 	for (size_t i = 0; i < CK_VARIABLE_PLACES; i++) {
@@ -37,7 +37,8 @@ static bool place_set(struct ck_managed_variables *v, uint64_t was, uint64_t lo,
 	return false;
 }
 
-/* Pages of a file in memory at @m's address, shut, and their alias; false: not possible. */
+/* Map pages of a memory file at @m's address, without access, and their alias; false:
+ * impossible. */
 static bool open_pages(struct ck_managed *m)
 {
 	size_t size = m->pages * CK_PAGE;
@@ -70,7 +71,7 @@ static void shut(struct ck_managed *m)
 	atomic_fetch_sub(&v->ranges, 1);
 }
 
-/* A range for pages [lo, hi), none of which is tracked. */
+/* Add a range for pages [lo, hi), none of which is tracked. */
 static CUresult adopt_pages(uint64_t lo, uint64_t hi, struct ck_context *context)
 {
 	struct ck_managed_state *s = context->client->managed;
@@ -105,7 +106,7 @@ static CUresult adopt_pages(uint64_t lo, uint64_t hi, struct ck_context *context
 	return CUDA_SUCCESS;
 }
 
-/* [from, to) is one more variable in the pages of @m: more of them is the device's from now on. */
+/* Add a variable at [from, to) to the pages of @m. */
 static CUresult add_part(struct ck_managed *m, uint64_t from, uint64_t to)
 {
 	struct ck_part *more = realloc(m->parts, (m->users + 1) * sizeof(*more));
@@ -118,7 +119,7 @@ static CUresult add_part(struct ck_managed *m, uint64_t from, uint64_t to)
 	return CUDA_SUCCESS;
 }
 
-/* The tracked range at or behind @lo, before @hi. */
+/* The first tracked range that ends after @lo and begins before @hi. */
 static struct ck_managed *next_range(const struct ck_pages *pages, uint64_t lo, uint64_t hi)
 {
 	const struct ck_range *r = NULL;
@@ -159,7 +160,7 @@ CUresult ck_managed_adopt(uint64_t at, size_t size, struct ck_context *context)
 	return err;
 }
 
-/* False: there is no other variable in the pages. */
+/* Remove a variable; false: it was the last one in the pages. */
 static bool remove_part(struct ck_managed *m, uint64_t from)
 {
 	unsigned int i = 0;

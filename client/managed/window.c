@@ -1,6 +1,6 @@
 /*
- * client/managed/window.c - the window: finding a place for it, its pages, device memory behind them: a
- * unit that small pieces share is backed while any piece in it is.
+ * client/managed/window.c - the window: find a place for it, manage its pages and the device memory
+ * behind them. A unit shared by small pieces is backed while any piece in it is.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -26,9 +26,9 @@ static struct ck_window *window(void)
 	return &ck_client_current()->managed->window;
 }
 
-/* --- a place for the window */
+/* --- choosing the place */
 
-/* Where nothing is usually mapped, neither by Linux nor by a driver; 0: where there is room. */
+/* Addresses that neither Linux nor drivers usually use; 0: any free address. */
 #ifndef __SANITIZE_THREAD__
 static const uint64_t places[] = { 0x200000000000, 0x300000000000, 0x400000000000,
 				   0x100000000000, 0x500000000000, 0, 0 };
@@ -45,7 +45,7 @@ static bool server_takes(uint64_t at, size_t size)
 	return ck_wire_window(0, at, size, &taken) == CUDA_SUCCESS && taken;
 }
 
-/* The device's own answer, before client/objects/device.c says what of it programs may use. */
+/* The device's own answer; client/objects/device.c may hide it from programs. */
 static bool driver_can(const struct ck_client *c)
 {
 	const ck_device *facts = c->gpus[0].facts;
@@ -58,7 +58,8 @@ static bool driver_can(const struct ck_client *c)
 	return false;
 }
 
-/* The file behind the window and its alias. A child of fork gets neither view: it has no GPU. */
+/* Make the file behind the window and its alias. The child of a fork inherits neither mapping: it
+ * has no GPU. */
 static int map_file(struct ck_window *w, uint64_t at, size_t size)
 {
 	int fd = memfd_create("cricket window", MFD_CLOEXEC);
@@ -122,7 +123,8 @@ void *ck_window_alias(uint64_t address)
 	return w->alias + (address - w->lo);
 }
 
-/* The touched stretch that holds @address, or the next one behind it; false: the kernel cannot tell. */
+/* Find the touched extent that contains @address, or the next one; false: the kernel cannot report
+ * it. */
 static bool find_extent(uint64_t address, struct ck_window_extent *found)
 {
 	struct ck_window *w = window();
@@ -143,7 +145,7 @@ size_t ck_window_used(uint64_t address, size_t *pages, struct ck_window_extent *
 	size_t before;
 
 	if (address >= known->hi && !find_extent(address, known))
-		return 0; /* all of them may have been touched */
+		return 0; /* assume that all were touched */
 	before = known->lo <= address ? 0 : (size_t)(ck_min(known->lo, end) - address) / CK_PAGE;
 	*pages = (size_t)(ck_min(known->hi, end) - address + CK_PAGE - 1) / CK_PAGE - before;
 	return before;
@@ -151,7 +153,7 @@ size_t ck_window_used(uint64_t address, size_t *pages, struct ck_window_extent *
 
 /* --- pages */
 
-/* The program's view of the pages. */
+/* Map the program's view of the pages. */
 static int map_pages(const struct ck_window *w, uint64_t at, size_t size)
 {
 	void *p = (void *)(uintptr_t)at;
@@ -182,7 +184,7 @@ CUresult ck_window_take(uint64_t ctx, size_t size, uint64_t *address)
 	return at ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* The pages' memory goes back to the system; a late access of the program faults. */
+/* Return the pages' memory to the system; a late access of the program faults. */
 void ck_window_give(uint64_t address, size_t size)
 {
 	struct ck_window *w = window();
@@ -198,7 +200,8 @@ void ck_window_give(uint64_t address, size_t size)
 	ck_unlock_uncancelled(&w->lock, cancel);
 }
 
-/* --- device memory. The lock is held over the call: a unit is not used before it is there. */
+/* --- device memory. The lock is held over the call, so that no unit is used before it is
+ * mapped. */
 
 CUresult ck_window_back(uint64_t ctx, uint64_t address, size_t size)
 {
@@ -210,7 +213,7 @@ CUresult ck_window_back(uint64_t ctx, uint64_t address, size_t size)
 	int cancel = ck_lock_uncancelled(&w->lock);
 
 	users = ck_space_users(w->space, address, size);
-	if (users && *users > 0)	/* the device's bytes are those of an earlier piece */
+	if (users && *users > 0)	/* the device still holds the bytes of an earlier piece */
 		fallocate(ck_fd_ours(&w->file), 0, (off_t)(address - w->lo),
 			  (off_t)CK_ALIGN_UP(size, CK_PAGE));
 	else

@@ -1,9 +1,9 @@
 /*
- * client/managed/window.h - addresses that client and server have agreed on: what lies there has the same
- * address in this process and on the device.
+ * client/managed/window.h - the window: addresses that client and server agree on. Memory in it has
+ * the same address in this process and on the device.
  *
- * The pages are of a file in memory that is mapped twice: where the program sees them, and at an
- * alias that only we use. So a page can be filled or read while the program's view of it is shut.
+ * The pages belong to a memory file that is mapped twice: where the program sees them, and at an
+ * alias for the client. So the client can access a page while the program cannot.
  */
 #ifndef CK_CLIENT_MANAGED_WINDOW_H
 #define CK_CLIENT_MANAGED_WINDOW_H
@@ -16,7 +16,7 @@
 #include "client/managed/state.h"
 #include "cuda/types.h"
 
-/* Agree with the server on a window, once. NOT_SUPPORTED: there is none that suits both. */
+/* Agree with the server on a window, once. NOT_SUPPORTED: no window suits both. */
 CUresult ck_window_open(void);
 
 static inline bool ck_window_has(const struct ck_window *w, uint64_t address)
@@ -31,31 +31,31 @@ static inline bool ck_window_holds(uint64_t address)
 	return s && ck_window_has(&s->window, address);
 }
 
-/* Where we see the byte that the program sees at @address of the window. */
+/* The alias of the byte at @address of the window. */
 void *ck_window_alias(uint64_t address);
 
-/* A stretch of pages that have been touched; zero: none is known. */
+/* An extent of touched pages; zero: none is known. */
 struct ck_window_extent {
 	uint64_t lo, hi;	/* addresses */
 };
 
 /*
- * Of *@pages pages from @address on: return how many have not been touched since they were taken, and set
- * *@pages to the number of touched pages that follow. The kernel looks at each page up to the end of a
- * touched stretch, so *@known keeps the last one: a caller that walks upwards passes the same each time.
+ * Of *@pages pages from @address on, return the number that is untouched since allocation, and set
+ * *@pages to the number of touched pages after them. The kernel scans to the end of a touched
+ * extent, so *@known caches the last one: a caller that walks upwards passes the same each time.
  */
 size_t ck_window_used(uint64_t address, size_t *pages, struct ck_window_extent *known);
 
 /*
- * Whole pages for @size bytes, zeroed and open for reading and writing, that belong to context
- * @ctx: OUT_OF_MEMORY. Give them back by their address.
+ * Allocate zeroed, accessible pages for @size bytes for context @ctx: OUT_OF_MEMORY. Free them by
+ * their address.
  */
 CUresult ck_window_take(uint64_t ctx, size_t size, uint64_t *address);
 void ck_window_give(uint64_t address, size_t size);
 
 /*
- * Put device memory behind the pages of @address: zeros where no page has been touched. Every
- * success is undone by one unback.
+ * Map device memory behind the pages of @address; untouched pages read as zero. Undo each success
+ * with one unback.
  */
 CUresult ck_window_back(uint64_t ctx, uint64_t address, size_t size);
 void ck_window_unback(uint64_t ctx, uint64_t address, size_t size);

@@ -1,13 +1,12 @@
 /*
  * client/memory/adopt.c - see client/memory/adopt.h.
  *
- * Pages are exchanged in pieces: shut for writing, copied, replaced by one system call. So the
- * program's threads may go on meanwhile: one that writes gets a fault and tries again. What shares
- * the first and the last page with the program's bytes, as its neighbours in the heap do, comes
- * along.
+ * Pages are exchanged in pieces. Each piece is write-protected, copied, and replaced by one system
+ * call, so the program's threads can continue: a thread that writes faults and retries. The first
+ * and last page may also contain other memory of the program, such as neighbours in the heap; it is
+ * exchanged along with them.
  *
- * What CUDA promises of such memory and a shared page does not, is kept at a fork: the child gets
- * pages of its own.
+ * A page of the shared file would break CUDA's rules for fork, so the child gets private pages.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -30,12 +29,12 @@
 
 CK_LOG_DEFINE("client");
 
-#define PIECE ((size_t)2 << 20)		/* exchanged at a time: a writer waits for so long */
-#define COPIED_AT_FORK ((size_t)4 << 20) /* larger memory is shared with a child until it writes */
-#define LATE_NS 1000000000u		/* how late the handler of a fault may run */
+#define PIECE ((size_t)2 << 20)		/* exchanged at a time; blocks writers */
+#define COPIED_AT_FORK ((size_t)4 << 20) /* the child gets larger memory copy-on-write */
+#define LATE_NS 1000000000u		/* a fault may be handled this long after the exchange */
 #define PAUSE_NS 20000
 
-/* Pages that have been exchanged. */
+/* An exchanged range. */
 struct ck_adopted {
 	char *at;
 	size_t size, offset;		/* in the file */
@@ -57,7 +56,7 @@ static uint64_t now_ns(void)
 
 bool ck_adopt_retry(uint64_t address)
 {
-	/* in a signal handler, which stands since there is a session */
+	/* runs in a signal handler; the process's session exists by then */
 	const struct ck_adoptions *all = &ck_client_default->memory->adoptions;
 	const struct timespec pause = { .tv_nsec = PAUSE_NS };
 	uint64_t end;
@@ -88,7 +87,7 @@ static bool next_mapping(FILE *maps, struct mapping *m)
 
 	if (!fgets(line, sizeof(line), maps))
 		return false;
-	if (!strchr(line, '\n'))	/* a long path: the rest of the line is of no interest */
+	if (!strchr(line, '\n'))	/* skip the rest of a long path */
 		while ((c = fgetc(maps)) != '\n' && c != EOF)
 			;
 	m->name[0] = '\0';
@@ -97,8 +96,8 @@ static bool next_mapping(FILE *maps, struct mapping *m)
 }
 
 /*
- * The program's own: private, and not the stack that we are on. Of a file too, as static data is:
- * what it has in memory is what counts. But devices and huge pages are another matter.
+ * Is it the program's own private memory, and not the current stack? Mappings of files are
+ * accepted, as static data needs; devices and huge pages are not.
  */
 static bool is_private(const struct mapping *m)
 {
@@ -109,13 +108,13 @@ static bool is_private(const struct mapping *m)
 	       strncmp(m->name, "/anon_hugepage", 14) != 0;
 }
 
-/* Pages of the file, still. A program may have given them back without a word. */
+/* Is it still mapped from the file? A program may have unmapped it directly. */
 static bool is_of_file(const struct mapping *m)
 {
 	return strcmp(m->rights, "rw-s") == 0 && strncmp(m->name, "/memfd:cricket", 14) == 0;
 }
 
-/* Are all the pages of @a such? */
+/* Do all mappings of @a satisfy @such? */
 static bool all_are(const struct ck_adopted *a, bool (*such)(const struct mapping *m))
 {
 	uint64_t lo = (uintptr_t)a->at, hi = lo + a->size;
@@ -135,18 +134,18 @@ static bool all_are(const struct ck_adopted *a, bool (*such)(const struct mappin
 	return are && lo >= hi;
 }
 
-/* --- exchanging. The lock is held. */
+/* --- exchange; call with the lock held */
 
 typedef bool (*exchange_fn)(const struct ck_adopted *a, size_t done, size_t size, void *how);
 
-/* Whole pages, and what of the program's lies around the memory with them: AddressSanitizer's memcpy
- * would take that for a mistake. */
+/* Copy whole pages, including other memory of the program in them, which AddressSanitizer's memcpy
+ * would report. */
 static void copy_pages(void *to, const void *from, size_t size)
 {
 	__asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(size) : : "memory");
 }
 
-/* Pages of the file in place of the program's; @view is where we see the file. */
+/* Replace the program's pages by pages of the file; @view is the client's mapping of the file. */
 static bool to_file(const struct ck_adopted *a, size_t done, size_t size, void *view)
 {
 	copy_pages((char *)view + done, a->at + done, size);
@@ -154,7 +153,7 @@ static bool to_file(const struct ck_adopted *a, size_t done, size_t size, void *
 		    ck_pinned_fd(), (off_t)(a->offset + done)) != MAP_FAILED;
 }
 
-/* New pages, at @fresh so far, in place of those of the file. */
+/* Replace pages of the file by the new pages at @fresh. */
 static bool from_file(const struct ck_adopted *a, size_t done, size_t size, void *fresh)
 {
 	copy_pages((char *)fresh + done, a->at + done, size);
@@ -163,8 +162,8 @@ static bool from_file(const struct ck_adopted *a, size_t done, size_t size, void
 }
 
 /*
- * Piece by piece. While one is shut we take no lock, allocate nothing and take no signal: what
- * these would write to may be in it.
+ * Exchange piece by piece. While a piece is write-protected, take no lock, allocate nothing and
+ * block signals: any of these might write to the piece.
  */
 static bool exchange(struct ck_adoptions *all, const struct ck_adopted *a, exchange_fn replace,
 		     void *how)
@@ -214,7 +213,7 @@ static bool make_shared(struct ck_adoptions *all, const struct ck_adopted *a)
 
 /* --- fork */
 
-/* In the child: no page of the file where the program had pages of its own. */
+/* In the child: replace pages of the file by private ones, copied now with @copy, else on write. */
 static void leave_shared(const struct ck_adopted *a, char *at, size_t size, bool copy)
 {
 	void *fresh = copy ? mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
@@ -229,7 +228,7 @@ static void leave_shared(const struct ck_adopted *a, char *at, size_t size, bool
 	}
 }
 
-/* The outer pages hold other memory of the program too, which must stay as it was. */
+/* Always copy the outer pages: they also contain other memory of the program. */
 static void in_child(void)
 {
 	struct ck_adoptions *all = adoptions();
@@ -262,9 +261,9 @@ static void after_fork(void)
 	ck_unlock(&all->lock);
 }
 
-/* --- what others call */
+/* --- called from other files */
 
-/* The handler must stand before anything is shut, and so must the handlers of a fork. */
+/* Install the fault handler and the fork handlers. Both must exist before pages are protected. */
 static bool prepare(void)
 {
 	static bool prepared;
@@ -276,7 +275,7 @@ static bool prepare(void)
 	return prepared;
 }
 
-/* Pages that are not exchanged back, for want of memory say, stay the program's in the file. */
+/* Pages that cannot be exchanged back, for lack of memory, stay in the file. */
 static void end(struct ck_adoptions *all, uint64_t ctx, uint64_t address,
 		const struct ck_adopted *a)
 {
@@ -285,7 +284,7 @@ static void end(struct ck_adoptions *all, uint64_t ctx, uint64_t address,
 		ck_pinned_unreserve(a->offset, a->size);
 }
 
-/* First the worker, which may refuse, then the pages. */
+/* Register with the worker first, which may refuse, then exchange the pages. */
 static CUresult adopt(struct ck_adoptions *all, uint64_t ctx, uint64_t address, size_t size,
 		      struct ck_adopted *a)
 {

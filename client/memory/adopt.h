@@ -1,6 +1,6 @@
 /*
- * client/memory/adopt.h - memory that the program has registered becomes shared with the worker: its pages
- * are exchanged for pages of the shared file, with what is in them, and back.
+ * client/memory/adopt.h - share registered memory of the program with the worker. Its pages are
+ * exchanged for pages of the shared file with the same contents, and back.
  */
 #ifndef CK_CLIENT_MEMORY_ADOPT_H
 #define CK_CLIENT_MEMORY_ADOPT_H
@@ -12,18 +12,18 @@
 #include "cuda/types.h"
 
 /*
- * Exchange the pages of [address, address+size) and have the worker register these bytes, in
- * context @ctx. NOT_SUPPORTED: it is not the program's own private memory, the address is in use
- * in the worker, or there is no file; nothing has changed then.
+ * Exchange the pages of [address, address+size), and have the worker register these bytes in
+ * context @ctx. NOT_SUPPORTED, with nothing changed: the memory is not private to the program, the
+ * address is in use in the worker, or there is no shared file.
  */
 CUresult ck_adopt(uint64_t ctx, uint64_t address, size_t size);
 
-/* The pages are the program's alone again. Nothing of the device uses them any more. */
+/* Make the pages private to the program again. The device must not use them any more. */
 void ck_adopt_end(uint64_t ctx, uint64_t address);
 
 /*
- * In the handler of a fault at @address: it may be due to pages that are being exchanged. True: to
- * be tried again, after a moment that has been waited here.
+ * For the fault handler: may an exchange have caused a fault at @address? If so, wait a moment and
+ * return true: the access is to be retried.
  */
 bool ck_adopt_retry(uint64_t address);
 

@@ -1,9 +1,9 @@
 /*
- * client/memory/allocation.c - what is known of memory: device allocations and variables by the server's
- * addresses, pinned host memory by this process's own.
+ * client/memory/allocation.c - the table of known memory: device allocations and variables by the
+ * server's addresses, pinned host memory by this process's addresses.
  *
- * Two sets, because the two kinds of addresses belong to two processes and may be equal. The
- * lock is a leaf: nothing is called with it held.
+ * There are two sets, because the two kinds of addresses belong to two processes and may coincide.
+ * The lock is a leaf: no function that locks is called with it held.
  */
 #include <stdlib.h>
 
@@ -22,10 +22,10 @@ static struct ck_ranges **set_of(struct ck_allocations *all, enum ck_memory_kind
 }
 
 /*
- * Make way for [lo, hi). On the device the server's word is newer than ours: what is in the way
- * has gone unnoticed, as the variables of a module do. Memory of the host that has just been
- * mapped makes a registration there stale in the same way; but registering again what is
- * registered is an error.
+ * Remove entries that overlap [lo, hi), which is about to be noted. On the device, the server's
+ * answer is newer: an old entry went away unnoticed, as a module's variables do. A registration is
+ * likewise stale if its range was just mapped as new host memory. But registering a range twice is
+ * an error.
  */
 static CUresult clear_way(struct ck_ranges *set, uint64_t lo, uint64_t hi,
 			  enum ck_memory_kind kind)
@@ -46,7 +46,7 @@ static CUresult clear_way(struct ck_ranges *set, uint64_t lo, uint64_t hi,
 
 static CUresult insert(struct ck_allocations *all, struct ck_allocation *a)
 {
-	static _Atomic uint64_t last_id; /* of the process: CUDA promises that none comes again */
+	static _Atomic uint64_t last_id; /* per process: CUDA promises that no id is reused */
 	struct ck_ranges **set = set_of(all, a->kind);
 	CUresult err;
 
@@ -152,7 +152,7 @@ bool ck_allocation_remove(uint64_t base, enum ck_memory_kind kind, struct ck_all
 	return a != NULL;
 }
 
-/* Take the last of @context out of @set, to be freed by the caller; NULL when there are none. */
+/* Remove the last entry of @context from @set; the caller frees it. NULL: none is left. */
 static struct ck_allocation *take_last(struct ck_ranges *set, const struct ck_context *context,
 				       size_t *at)
 {
@@ -179,7 +179,7 @@ static void forget_in(struct ck_allocations *all, struct ck_ranges **set,
 		at = ck_min(at, *set ? ck_ranges_count(*set) : 0);
 		a = take_last(*set, context, &at);
 		ck_unlock(&all->lock);
-		/* with its context pinned memory goes too, and can no longer be touched */
+		/* pinned memory ends with its context, and can no longer be accessed */
 		if (a)
 			ck_hostmem_dispose(a);
 		free(a);
@@ -207,7 +207,8 @@ void ck_allocation_share(uint64_t base)
 	ck_unlock(&all->lock);
 }
 
-/* The mapping at or behind @address that begins before @end, or NULL. */
+/* The mapping that contains @address, or the first one after it that begins before @end, or
+ * NULL. */
 static struct ck_allocation *mapped_from(const struct ck_allocations *all, uint64_t address,
 					 uint64_t end)
 {
@@ -257,7 +258,7 @@ CUresult ck_device_range(uint64_t address, size_t size)
 		const struct ck_allocation *a = find(all->device_set, address);
 		size_t room = a ? a->size - (address - a->base) : 0;
 
-		/* only mappings go on in their neighbours; nobody's may be touched by nobody */
+		/* only mappings continue in adjacent ones; a mapping without access is invalid */
 		if (!a || (a->mapped && !a->access) || (size > room && !a->mapped))
 			err = CUDA_ERROR_INVALID_VALUE;
 		room = size < room ? size : room;

@@ -1,7 +1,8 @@
 /*
- * client/memory/array.c - arrays: what copies need to know of them, and objects that live in others.
+ * client/memory/array.c - arrays: their descriptors, which copies need, and objects that belong to
+ * others.
  *
- * An array's descriptor is asked for when it is first copied; it never changes.
+ * An array's descriptor is fetched for the first copy; it never changes.
  */
 #include <stdatomic.h>
 
@@ -33,7 +34,7 @@ static void inmate_end(struct ck_object *object)
 
 void ck_inmates_end(const struct ck_object *parent)
 {
-	/* mostly there are none, and then there is nothing to look for */
+	/* usually there are none to search */
 	if (atomic_load(&ck_client_current()->memory->inmates) == 0)
 		return;
 	ending = parent->id;
@@ -101,7 +102,7 @@ CK_EXPORT CUresult cuMipmappedArrayGetLevel(CUarray *pLevelArray, CUmipmappedArr
 	return *pLevelArray ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* Its levels go with it, here before there: the server may use their ids again at once. */
+/* The levels end with it. Forget them before the server does: it may reuse their ids at once. */
 CK_EXPORT CUresult cuMipmappedArrayDestroy(CUmipmappedArray hMipmappedArray)
 {
 	struct ck_object *mipmap = ck_object_check(hMipmappedArray, CK_OBJECT_MIPMAP);
@@ -138,7 +139,7 @@ CK_EXPORT CUresult cuArrayGetPlane(CUarray *pPlaneArray, CUarray hArray, unsigne
 	return *pPlaneArray ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* Planes go with their array. */
+/* The planes end with their array. */
 CK_EXPORT CUresult cuArrayDestroy(CUarray hArray)
 {
 	struct ck_object *array = ck_object_check(hArray, CK_OBJECT_ARRAY);

@@ -19,7 +19,7 @@ bool ck_box_place(struct ck_box *box, uint64_t base, size_t pitch, size_t rows,
 	rows = rows ? rows : height;
 	if (box->pitch < width || rows < height || ck_mul_overflow(box->pitch, rows, &box->slice))
 		return false;
-	/* the last byte is the farthest; where it can be addressed, all can */
+	/* the last byte has the highest address: if it fits, all do */
 	if (ck_mul_overflow(planes, box->slice, &last) || ck_add_overflow(base, last, &last))
 		return false;
 	box->start = base + at[2] * box->slice + at[1] * box->pitch + at[0];
@@ -42,7 +42,7 @@ void ck_box_copy(const struct ck_box *dst, const struct ck_box *src)
 	}
 }
 
-/* A box of the same size at @bytes, without gaps. */
+/* A packed box of the same size at @bytes. */
 static struct ck_box packed_at(const struct ck_box *box, const char *bytes)
 {
 	struct ck_box packed = *box;

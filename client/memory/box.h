@@ -1,5 +1,5 @@
 /*
- * client/memory/box.h - boxes of memory: rows that lie a pitch apart, in planes that lie a slice apart.
+ * client/memory/box.h - boxes of memory: rows a pitch apart, in planes a slice apart.
  */
 #ifndef CK_CLIENT_MEMORY_BOX_H
 #define CK_CLIENT_MEMORY_BOX_H
@@ -10,22 +10,22 @@
 
 struct ck_box {
 	uint64_t start;			/* address of its first byte */
-	size_t width, height, depth;	/* bytes of a row, rows of a plane, planes */
-	size_t pitch, slice;		/* bytes from row to row, from plane to plane */
+	size_t width, height, depth;	/* bytes per row, rows per plane, planes */
+	size_t pitch, slice;		/* bytes between rows, between planes */
 };
 
 /*
- * Place a box of known size @at (byte, row, plane) in memory at @base that has @pitch bytes a row
- * and @rows rows a plane; 0: as many as it takes. False: rows overlap, or a number is too large.
+ * Place a box of known size @at (byte, row, plane) in memory at @base that has @pitch bytes per row
+ * and @rows rows per plane; 0: the minimum. False: rows overlap, or a number is too large.
  */
 bool ck_box_place(struct ck_box *box, uint64_t base, size_t pitch, size_t rows,
 		  const size_t at[3]);
-/* Is it without gaps? */
+/* Is it packed, without gaps? */
 bool ck_box_is_packed(const struct ck_box *box);
-/* Copy it to, or from, memory of the host without gaps. */
+/* Copy it to, or from, packed host memory. */
 void ck_box_pack(const struct ck_box *box, char *packed);
 void ck_box_unpack(const struct ck_box *box, const char *packed);
-/* Copy between boxes of one size. */
+/* Copy between boxes of equal size. */
 void ck_box_copy(const struct ck_box *dst, const struct ck_box *src);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * client/memory/decompress.c - decompression by the GPU's own engine, many operations in one message.
+ * client/memory/decompress.c - decompression by the GPU's engine, many operations per message.
  *
- * It is one-way, in the order of the stream; what is wrong is refused here, with its index.
+ * The messages are one-way, in stream order. Invalid operations are refused here, with their index.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +33,7 @@ static CUresult check(const CUmemDecompressParams *p, CUdevice device)
 	return err;
 }
 
-/* @fail: the index of the operation that is refused, SIZE_MAX when it is none of them. */
+/* @fail: index of the refused operation; SIZE_MAX: the error concerns none of them. */
 static CUresult decompress(const CUmemDecompressParams *params, size_t count, unsigned int flags,
 			   size_t *fail, CUstream handle)
 {

@@ -1,16 +1,17 @@
 /*
- * client/memory/hostmem.c - pinned memory of the host, and the GPU's way to it.
+ * client/memory/hostmem.c - pinned host memory, and the GPU's access to it.
  *
- * With the server on the same host, allocations are shared with the worker, which registers them
- * with the driver: copies and kernels use the program's own pages (client/memory/pinned.h). So is memory
- * that the program registers, where that is possible (client/memory/adopt.h).
+ * If the server is on this host, the worker shares allocations and registers them with the driver:
+ * copies and kernels use the program's own pages (client/memory/pinned.h). The same holds for
+ * memory that the program registers, where possible (client/memory/adopt.h).
  *
- * Else "pinned" means at first only that we know the range: copies from and to it are asynchronous,
- * and the calls that ask about it answer. Allocations lie in the window (client/managed/window.h). One
- * becomes "mapped" when the program asks for its device address, has asked for mapped memory, or
- * gives a kernel its address: then device memory lies at the same address, and pages travel as
- * those of managed memory do (client/managed/managed.h). What is only used for copies pays nothing for it.
- * Registered memory lies where the program has it, and is not mapped.
+ * Otherwise, "pinned" first means only that the client knows the range: copies to and from it are
+ * asynchronous, and queries about it work. Allocations lie in the window (client/managed/window.h).
+ * An allocation becomes "mapped" when the program queries its device address, requests mapped
+ * memory, or passes its address to a kernel. Then device memory is mapped at the same address, and
+ * pages are transferred as for managed memory (client/managed/managed.h). Memory used only for
+ * copies does not pay for this. Registered memory is at an address of the program, and cannot be
+ * mapped.
  */
 #include <sys/mman.h>
 #include <unistd.h>
@@ -33,7 +34,7 @@
 	(CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |                             \
 	 CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY)
 
-/* What is known of the pinned memory at @p; false for all else, device memory too. */
+/* Find the pinned memory at @p; false for any other memory, including device memory. */
 static bool host_find(const void *p, struct ck_allocation *a)
 {
 	return ck_allocation_find((uintptr_t)p, a) && !ck_kind_on_device(a->kind);
@@ -41,7 +42,7 @@ static bool host_find(const void *p, struct ck_allocation *a)
 
 /* --- pages */
 
-/* Whole pages of its own, so that freed memory is really gone: a late access faults. */
+/* Allocate whole pages, so that freed memory is unmapped: a late access faults. */
 static CUresult pages_take(struct ck_context *context, size_t size, struct ck_allocation *a)
 {
 	void *p;
@@ -82,7 +83,7 @@ void ck_hostmem_dispose(const struct ck_allocation *a)
 	pages_give(a);
 }
 
-/* Put device memory behind an allocation and track its pages. */
+/* Map device memory at the address of an allocation, and track its pages. */
 static CUresult map(const struct ck_allocation *a)
 {
 	struct ck_client *c = a->context->client;
@@ -174,8 +175,8 @@ CK_EXPORT CUresult cuMemAllocHost_v2(void **pp, size_t bytesize)
 }
 
 /*
- * What the device is at may use memory that is about to go: as the driver does, wait for it. A
- * capture in relaxed mode allows the call, and would not survive the wait.
+ * The device may still use memory that is about to be freed: wait for it, as the driver does. A
+ * capture in relaxed mode allows the call but would not survive the wait, so skip it then.
  */
 static CUresult quiesce(struct ck_context *context)
 {
@@ -208,7 +209,7 @@ CK_EXPORT CUresult cuMemFreeHost(void *p)
 	return err;
 }
 
-/* True when all pages of the range are mapped; asks without touching them. */
+/* Are all pages of the range mapped? Checks without touching them. */
 static bool is_mapped(const void *p, size_t size)
 {
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
@@ -304,9 +305,9 @@ CK_EXPORT CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, uns
 }
 
 /*
- * CUDA reads pinned memory when the copy's turn comes, we when it is enqueued. That is another
- * moment only for what functions write that have not run yet, and for what copies bring that are
- * under way.
+ * CUDA reads pinned memory when the stream reaches the copy; the client reads it when the copy is
+ * enqueued. The difference matters only for bytes still to be written: by pending host functions,
+ * by outstanding deliveries, or by the device.
  */
 CUresult ck_hostmem_settle(struct ck_context *context, struct ck_stream *stream,
 			     const void *source)

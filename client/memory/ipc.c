@@ -1,9 +1,9 @@
 /*
- * client/memory/ipc.c - cuIpc: memory and events for other processes, which are other sessions of the same
- * server.
+ * client/memory/ipc.c - cuIpc: memory and events shared with other processes, which are other
+ * sessions of the same server.
  *
- * The 64 bytes that a program gets are not the driver's, which anybody could guess, but the ticket
- * of what the server has left with its broker.
+ * The 64 bytes that the program gets are not the driver's handle, which can be guessed. They hold
+ * the ticket for the object that the server has deposited with its broker.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@
 
 _Static_assert(sizeof(struct ck_ipc_handle) == sizeof(CUipcMemHandle), "as CUDA has them");
 
-/* The server's answer as a handle: NOT_SUPPORTED when nothing could be left. */
+/* Turn the server's answer into a handle: NOT_SUPPORTED if nothing was deposited. */
 static CUresult handle_make(void *out, enum ck_ipc_kind kind, void *bytes, size_t size)
 {
 	struct ck_ticket ticket = ck_ticket_take(bytes, size);
@@ -27,7 +27,7 @@ static CUresult handle_make(void *out, enum ck_ipc_kind kind, void *bytes, size_
 	return h.number ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
 }
 
-/* The ticket in a handle; false: it is none of that kind. */
+/* Read the ticket in a handle; false: not a handle of that kind. */
 static bool handle_read(const void *bytes, enum ck_ipc_kind kind, struct ck_ticket *ticket)
 {
 	struct ck_ipc_handle h;
@@ -40,14 +40,14 @@ static bool handle_read(const void *bytes, enum ck_ipc_kind kind, struct ck_tick
 
 /* --- memory */
 
-/* How often memory of another session is open here, by its address. */
+/* Open count of another session's memory, by address. */
 struct ck_ipc_opened {
 	struct ck_ipc_opened *next;
 	CUdeviceptr at;
 	unsigned int count;
 };
 
-/* Lock held. */
+/* Call with the lock held. */
 static struct ck_ipc_opened **find_open(struct ck_ipc_memory *all, CUdeviceptr at)
 {
 	struct ck_ipc_opened **link = &all->opened;
@@ -74,7 +74,8 @@ CK_EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr)
 	return err ? err : handle_make(pHandle, CK_IPC_MEMORY, bytes, size);
 }
 
-/* Enter memory at @at, which the driver gives again when it is open already. Lock held. */
+/* Note opened memory at @at; if it is already open, the driver returns the same address. Call with
+ * the lock held. */
 static CUresult enter(struct ck_ipc_memory *all, struct ck_context *context, CUdeviceptr at,
 		      size_t size)
 {
@@ -126,7 +127,8 @@ CK_EXPORT CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle hand
 	err = ck_wire_ipc_memory_open(ctx, &ticket, sizeof(ticket), Flags, &at, &size);
 	if (err)
 		return err;
-	/* a clash matters only to questions about addresses: the driver picks the same one again */
+	/* ignore a clash: it affects only queries about addresses, and the driver would pick the
+	 * same one again */
 	ck_address_claim(at, size);
 	all = &context->client->memory->ipc;
 	ck_lock(&all->lock);
@@ -179,7 +181,7 @@ CK_EXPORT CUresult cuIpcGetEventHandle(CUipcEventHandle *pHandle, CUevent event)
 		return err;
 	if (!pHandle)
 		return CUDA_ERROR_INVALID_VALUE;
-	memset(pHandle, 0, sizeof(*pHandle)); /* some programs look at it and not at the error */
+	memset(pHandle, 0, sizeof(*pHandle)); /* some programs ignore the error */
 	if (!e || !(e->flags & CU_EVENT_INTERPROCESS))
 		return CUDA_ERROR_INVALID_HANDLE;
 	err = ck_wire_ipc_event(ctx, e->object.id, &bytes, &size);
@@ -203,9 +205,9 @@ CK_EXPORT CUresult cuIpcOpenEventHandle(CUevent *phEvent, CUipcEventHandle handl
 	if (!e)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	e->flags = CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING;
-	atomic_store(&e->recorded, true); /* by another process, as far as anybody here knows */
+	atomic_store(&e->recorded, true); /* possibly, by another process */
 	err = ck_wire_ipc_event_open(context->object.id, e->object.id, &ticket,
-				     sizeof(ticket));
+					sizeof(ticket));
 	if (err)
 		ck_object_free(e);
 	else

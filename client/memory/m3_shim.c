@@ -1,6 +1,6 @@
 /*
- * client/memory/m3_shim.c - libm3 in a program that runs under this client: its requests go to the
- * session's worker, which has a connection to the memory broker of its host. See m3/shim.h.
+ * client/memory/m3_shim.c - libm3 in a program that runs under this client. Its requests go to the
+ * session's worker, which is connected to the memory broker of its host. See m3/shim.h.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -44,7 +44,7 @@ static int subscribe(unsigned int mask, unsigned int *number)
 	return err ? -EIO : 0;
 }
 
-/* It waits beside the program's calls, on a connection of the thread's own. */
+/* Wait for news on the calling thread's own connection, beside the program's calls. */
 static int news(unsigned int number, unsigned int *event, uint64_t *rid)
 {
 	ck_m3_news_args args = {.number = number, .milliseconds = WAIT_MS};
@@ -66,7 +66,7 @@ static void unsubscribe(unsigned int number)
 		ck_wire_m3_unsubscribe(ctx, number);
 }
 
-/* The one export table of ours: libm3 asks for it. */
+/* The client's only export table, for libm3. */
 const void *ck_libcuda_own_table(const CUuuid *id)
 {
 	static const CUuuid ours = CK_M3_SHIM_UUID;

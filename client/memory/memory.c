@@ -1,22 +1,22 @@
 /*
- * client/memory/memory.c - device memory: getting it, giving it back, and where a block begins.
+ * client/memory/memory.c - device memory: allocation, free, and the base address of a block.
  *
- * Getting memory waits for the server, for its address and because a program must learn at once
- * that there is no more. Giving it back does not wait.
+ * An allocation waits for the server: the address is needed, and a program must learn at once that
+ * memory is exhausted. A free does not wait.
  */
 #include "client/objects/capture.h"
 #include "client/wire/client.h"
 
-#define TRIES 8	/* blocks that lie where this process has something of its own */
+#define TRIES 8	/* allocations that may clash with addresses in use here */
 
-/* What is asked of the server: bytes, rows when height is not 0, or bytes of a pool. */
+/* A request to the server: bytes; rows, if height is not 0; or bytes of a pool. */
 struct want {
 	size_t bytes;
 	size_t width, height, pitch;
 	unsigned int element;
 	bool pooled, captured;
 	uint64_t stream, pool;		/* pool 0: the current one of the device */
-	const struct ck_pool *from;	/* NULL: the same */
+	const struct ck_pool *from;	/* NULL: the current one */
 };
 
 static CUresult ask(uint64_t ctx, struct want *w, CUdeviceptr *at)
@@ -61,9 +61,9 @@ static CUresult note(struct ck_context *context, const struct want *w, CUdevicep
 }
 
 /*
- * Memory whose addresses mean nothing else in this process: a block in the way of something of
- * ours is held while another is asked for, then given back. When there is no other, it is taken
- * all the same: a clash matters only to questions about addresses.
+ * Allocate memory whose address is unused in this process. While a block clashes, keep it and
+ * request another, then free the clashing ones. If no other block can be had, use the clashing one:
+ * a clash affects only queries about addresses.
  */
 static CUresult obtain(struct ck_context *context, struct want *w, CUdeviceptr *out)
 {
@@ -127,8 +127,8 @@ CK_EXPORT CUresult cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t 
 }
 
 /*
- * From a pool, in the order of a stream. A pool is of a device, not of a context, and so is its
- * memory. That it waits for the address costs a round trip, as every allocation does.
+ * Allocate from a pool, in stream order. A pool and its memory belong to a device, not a context.
+ * As for every allocation, the address costs a round trip.
  */
 static CUresult obtain_async(CUdeviceptr *dptr, size_t size, const struct ck_pool *pool,
 			     CUstream stream)
@@ -173,7 +173,7 @@ CK_EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, C
 	return obtain_async(dptr, bytesize, from, hStream);
 }
 
-/* Take note of a free; false: no memory of the device, or of kind @also, begins there. */
+/* Note that memory is freed; false: no device memory, or memory of kind @also, begins there. */
 static bool release(CUdeviceptr at, enum ck_memory_kind also, struct ck_allocation *a)
 {
 	if (!ck_allocation_find(at, a) || a->variable || a->mapped || a->opened || a->base != at ||
@@ -182,7 +182,7 @@ static bool release(CUdeviceptr at, enum ck_memory_kind also, struct ck_allocati
 	return a->graph || ck_allocation_remove(at, a->kind, a);
 }
 
-/* Memory of cuMemAlloc can be freed so too, and NULL. A capture frees what is a graph's. */
+/* Accepts memory of cuMemAlloc, and NULL. Under capture, frees memory of the graph. */
 CK_EXPORT CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream)
 {
 	struct ck_allocation a;
@@ -203,7 +203,7 @@ CK_EXPORT CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream)
 	return ck_wire_cuMemFreeAsync(ctx, dptr, stream);
 }
 
-/* The message names the memory's own context, which need not be the current one. */
+/* The message names the context of the memory, which may differ from the current one. */
 CK_EXPORT CUresult cuMemFree_v2(CUdeviceptr dptr)
 {
 	struct ck_allocation a;
@@ -224,7 +224,7 @@ CK_EXPORT CUresult cuMemFree_v2(CUdeviceptr dptr)
 	return ck_wire_cuMemFree_v2(a.context ? a.context->object.id : ctx, dptr);
 }
 
-/* Pinned memory of the host has an address range as well. */
+/* Works for pinned host memory too. */
 CK_EXPORT CUresult cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr)
 {
 	struct ck_allocation a;

@@ -1,5 +1,6 @@
 /*
- * client/memory/pinned.c - see client/memory/pinned.h: the file, its addresses, what is taken of them.
+ * client/memory/pinned.c - see client/memory/pinned.h: the file, its addresses, and their
+ * allocation.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -18,7 +19,7 @@
 
 CK_LOG_DEFINE("client");
 
-/* Next to those of the window (client/managed/window.c); 0: where there is room. */
+/* Next to those of the window (client/managed/window.c); 0: any free address. */
 #ifndef __SANITIZE_THREAD__
 static const uint64_t places[] = { 0x220000000000, 0x320000000000, 0x420000000000,
 				   0x120000000000, 0, 0 };
@@ -33,7 +34,7 @@ static struct ck_pinned_file *pinned(void)
 	return &ck_client_current()->memory->pinned;
 }
 
-/* A file of @size bytes that cannot change its size: a worker must be able to rely on it. */
+/* Make a file of @size bytes and seal its size, so that a worker can rely on it. */
 static int make_file(size_t size)
 {
 	int fd = memfd_create("cricket pinned", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -96,7 +97,7 @@ bool ck_pinned_open(void)
 	return f->space != NULL;
 }
 
-/* --- pieces. The lock is held over the call: a unit is not used before the worker has it. */
+/* --- pieces. The lock is held over the call, so that no unit is used before the worker has it. */
 
 static int map_pages(const struct ck_pinned_file *f, uint64_t at, size_t size)
 {
@@ -109,7 +110,7 @@ static int map_pages(const struct ck_pinned_file *f, uint64_t at, size_t size)
 	return 0;
 }
 
-/* Have the worker register the units behind a piece, unless it has for another piece. */
+/* Have the worker register the units behind a piece, unless another piece already did. */
 static CUresult register_behind(struct ck_pinned_file *f, uint64_t ctx, uint64_t at, size_t size)
 {
 	size_t length;
@@ -147,7 +148,7 @@ CUresult ck_pinned_take(uint64_t ctx, size_t size, uint64_t *address)
 	return CUDA_SUCCESS;
 }
 
-/* The pages of [@at, @at + @size) go back to the system. */
+/* Return the pages of [@at, @at + @size) to the system. */
 static void empty(const struct ck_pinned_file *f, uint64_t at, size_t size)
 {
 	fallocate(ck_fd_ours(&f->file), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
@@ -155,8 +156,8 @@ static void empty(const struct ck_pinned_file *f, uint64_t at, size_t size)
 }
 
 /*
- * A late access of the program faults. The pages of a unit go back to the system when no piece in
- * it is left and the GPU has done with them, by the worker if there is one.
+ * A late access of the program faults. When no piece in a unit is left and the GPU has finished
+ * with it, its pages return to the system: by the worker, if there is one.
  */
 void ck_pinned_give(uint64_t ctx, uint64_t at, size_t size)
 {
@@ -178,7 +179,7 @@ void ck_pinned_give(uint64_t ctx, uint64_t at, size_t size)
 	atomic_fetch_sub(&f->count, 1);
 }
 
-/* Of whole units: pages of a unit that small pieces share are registered as long as one is. */
+/* Round up to a unit: a shared unit stays registered while any small piece is in use. */
 static size_t of_units(size_t size)
 {
 	return ck_max(size, CK_UNIT);

@@ -1,9 +1,9 @@
 /*
- * client/memory/pointer.c - what a pointer is: attributes of device, pinned and unknown addresses.
+ * client/memory/pointer.c - pointer attributes: of device, pinned and unknown addresses.
  *
- * Sizes of the answers, and what is answered for addresses that are not known, are those of
- * driver 580 on an H200. It differs in what the GPU cannot do through the network: registered
- * memory has no device address, and nothing can be shared with other processes or network cards.
+ * Sizes of answers, and answers for unknown addresses, match driver 580 on an H200. Answers differ
+ * where the GPU lacks an ability over the network: registered memory has no device address, and
+ * memory cannot be shared with other processes or network cards.
  */
 #include <string.h>
 
@@ -11,7 +11,7 @@
 #include "client/managed/window.h"
 
 #define MAPPING ((uint64_t)2 << 20) /* device memory is mapped in blocks of this size */
-#define NO_DEVICE (-2)		     /* ordinal of memory that no driver call has made */
+#define NO_DEVICE (-2)		     /* ordinal of memory that no driver call made */
 #define READ_WRITE 3
 #define DECOMPRESS_MASK CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_ALGORITHM_MASK
 
@@ -19,7 +19,7 @@
 struct answer {
 	uint64_t value;
 	size_t size;
-	bool none; /* of this memory there is none: for a single question an error */
+	bool none; /* not available: an error if queried alone */
 };
 
 static void set(struct answer *out, uint64_t value, size_t size)
@@ -36,7 +36,7 @@ static void mapping(struct answer *out, const struct ck_allocation *a, bool base
 	set(out, base ? first : CK_ALIGN_UP(a->base + a->size, unit) - first, 8);
 }
 
-/* The handle of the pool that @p has been allocated from, which the server's driver knows. */
+/* The handle of the pool that @p was allocated from; the server's driver knows it. */
 static uint64_t pool_of(uint64_t p)
 {
 	uint64_t ctx, id = 0;
@@ -46,14 +46,14 @@ static uint64_t pool_of(uint64_t p)
 	return (uintptr_t)ck_object_named(CK_OBJECT_POOL, id);
 }
 
-/* Memory of cuMemAlloc: what mappings and pools were made for is not asked. */
+/* Memory of cuMemAlloc, for which mapping and pool attributes are trivial. */
 static bool is_plain(const struct ck_allocation *a)
 {
 	return a->kind == CK_MEMORY_DEVICE && !a->variable && !a->pooled && !a->mapped &&
 	       !a->opened && !a->graph;
 }
 
-/* INVALID_VALUE: not an attribute; NOT_SUPPORTED: one that nobody can have here. */
+/* INVALID_VALUE: not an attribute; NOT_SUPPORTED: an attribute that never applies here. */
 static CUresult known(CUpointer_attribute attribute, uint64_t p, const struct ck_allocation *a,
 		      struct answer *out)
 {
@@ -64,7 +64,7 @@ static CUresult known(CUpointer_attribute attribute, uint64_t p, const struct ck
 	out->none = false;
 	switch (attribute) {
 	case CU_POINTER_ATTRIBUTE_CONTEXT:
-		/* a managed variable is of no context */
+		/* a managed variable belongs to no context */
 		set(out, managed && a->variable ? 0 : (uintptr_t)a->context, 8);
 		break;
 	case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
@@ -128,11 +128,11 @@ static CUresult known(CUpointer_attribute attribute, uint64_t p, const struct ck
 	return CUDA_SUCCESS;
 }
 
-/* The answer about an address that no call of ours has made; size 0: the output is left alone. */
+/* The answer for an address of no known memory; size 0: leave the output alone. */
 static CUresult unknown(CUpointer_attribute attribute, uint64_t p, struct answer *out)
 {
 	static const struct ck_allocation nothing = { .kind = CK_MEMORY_HOST_ALLOC };
-	CUresult err = known(attribute, p, &nothing, out); /* for the size */
+	CUresult err = known(attribute, p, &nothing, out); /* to get the size */
 
 	if (err)
 		return err;
@@ -165,7 +165,7 @@ CK_EXPORT CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribu
 	return answer.none ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
-/* Several at once; what there is none of reads as zero, without an error. */
+/* Query several attributes; unavailable ones read as zero, without an error. */
 CK_EXPORT CUresult cuPointerGetAttributes(unsigned int numAttributes,
 					  CUpointer_attribute *attributes, void **data,
 					  CUdeviceptr ptr)
@@ -191,7 +191,7 @@ CK_EXPORT CUresult cuPointerGetAttributes(unsigned int numAttributes,
 	return CUDA_SUCCESS;
 }
 
-/* Only SYNC_MEMOPS can be set. It is for other devices that reach into the memory: none does. */
+/* Only SYNC_MEMOPS can be set. It concerns access by other devices, which does not happen here. */
 CK_EXPORT CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute attribute,
 					 CUdeviceptr ptr)
 {

@@ -1,9 +1,9 @@
 /*
- * client/memory/pool.c - memory pools: their making, the pools of devices, and sharing. What they say of
- * themselves is in pool_info.c, what is allocated from them in memory.c.
+ * client/memory/pool.c - memory pools: creation, the pools of devices, and sharing. Attributes are
+ * in pool_info.c, allocations in memory.c.
  *
- * Structures carry numbers of devices, which are translated, and pointers for Windows, which are
- * not sent. Pools of the host's memory are refused: the device cannot reach it from here.
+ * Device numbers in structures are translated; pointers for Windows are not sent. Pools of host
+ * memory are refused, because the device cannot reach this host's memory.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -81,7 +81,7 @@ CK_EXPORT CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poo
 	return err;
 }
 
-/* What is known of it, and of devices whose pool it is, goes with it. */
+/* Cached answers about it, and about devices that use it, are dropped with it. */
 CK_EXPORT CUresult cuMemPoolDestroy(CUmemoryPool pool)
 {
 	uint64_t ctx, id;
@@ -98,7 +98,7 @@ CK_EXPORT CUresult cuMemPoolDestroy(CUmemoryPool pool)
 	return CUDA_SUCCESS;
 }
 
-/* --- the pool of a location: asked for at every allocation by some, and seldom changed */
+/* --- the pool of a location: some programs query it for each allocation, and few change it */
 
 static CUresult enter_location(const void *pool, const CUmemLocation *location,
 			       CUmemAllocationType type, uint64_t *ctx, CUmemLocation *out)
@@ -114,7 +114,7 @@ static CUresult enter_location(const void *pool, const CUmemLocation *location,
 	return ck_location_id(location, out);
 }
 
-/* The pool that the server has told of for @device. */
+/* Note the pool that the server reported for @device. */
 static CUresult told(CUresult err, uint64_t id, CUdevice device, CUmemoryPool *pool)
 {
 	struct ck_pool *p;
@@ -130,7 +130,7 @@ static CUresult told(CUresult err, uint64_t id, CUdevice device, CUmemoryPool *p
 	return CUDA_SUCCESS;
 }
 
-/* The pool of @dev that @ask tells of, once. */
+/* The pool of @dev, cached; @ask queries the server. */
 static CUresult pool_of_device(CUmemoryPool *pool, CUdevice dev, uint64_t proc,
 			       CUresult (*ask)(uint64_t ctx, uint64_t *id, int ordinal))
 {
@@ -283,7 +283,7 @@ CK_EXPORT CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, vo
 	return err;
 }
 
-/* The driver says whether it can be; what it exports is left for other sessions. */
+/* The driver decides whether it can be exported; the export is deposited for other sessions. */
 CK_EXPORT CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData *shareData_out, CUdeviceptr ptr)
 {
 	struct ck_ticket ticket;
@@ -304,7 +304,7 @@ CK_EXPORT CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData *shareData_out,
 	return CUDA_SUCCESS;
 }
 
-/* A pointer of this session: the memory is known. */
+/* Import a pointer of this session, whose memory is known. */
 static CUresult pointer_of_ours(uint64_t ctx, uint64_t pool, CUdeviceptr source,
 				struct ck_allocation *a)
 {

@@ -1,5 +1,5 @@
 /*
- * client/memory/pool_info.c - memory pools: attributes, and who may use their memory.
+ * client/memory/pool_info.c - memory pools: attributes and access.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,8 @@ static size_t attribute_size(CUmemPool_attribute attr)
 	return 0;
 }
 
-/* Changes by nothing but a call of this process: no figure of use, no pool of another's. */
+/* Can only a call of this process change it? Not usage figures, nor the pools of other
+ * processes. */
 static bool lasting(const struct ck_pool *pool, CUmemPool_attribute attr)
 {
 	return pool->located && attr <= CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
@@ -53,7 +54,7 @@ CK_EXPORT CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute 
 			ck_cache_put(key, sizeof(key), &result, sizeof(result));
 	}
 	if (!err)
-		memcpy(value, &result, attribute_size(attr));	/* an int is the low half */
+		memcpy(value, &result, attribute_size(attr));	/* for an int, the low half */
 	return err;
 }
 

@@ -1,12 +1,11 @@
 /*
  * client/memory/reservation.c - addresses that the program reserves (cuMemAddressReserve).
  *
- * A reserved address must mean nothing else, neither in this process nor in the server's. Drivers
- * put small reservations among their process's libraries, where another process has its own, and
- * take no heed of a wish for another place. So one large stretch, where neither Linux nor a driver
- * puts anything by itself, is reserved in both processes when a program first asks, and reservations
- * are parts of it, given out here: the server is asked once. What does not fit into it, or
- * is of a size that the driver should judge, is the driver's affair.
+ * A reserved address must be unused in this process and the server's. Drivers place small
+ * reservations among their process's libraries, where another process has its own, and ignore a
+ * wish for another place. So on first use, both processes reserve one large arena where neither
+ * Linux nor a driver places anything by itself. Reservations are parts of the arena, allocated here
+ * without a message. The driver handles requests that do not fit or whose size it should judge.
  */
 #include "client/memory/reservation.h"
 #include "client/memory/state.h"
@@ -16,8 +15,8 @@
 
 CK_LOG_DEFINE("client");
 
-#define UNIT ((size_t)2 << 20)	/* what drivers reserve is made of */
-#define TRIES 8			/* reservations of the driver's that are in the way of something */
+#define UNIT ((size_t)2 << 20)	/* granularity of driver reservations */
+#define TRIES 8			/* driver reservations that may clash here */
 
 static struct ck_reservations *reservations(void)
 {
@@ -27,12 +26,12 @@ static struct ck_reservations *reservations(void)
 #ifndef __SANITIZE_THREAD__
 static const uint64_t places[] = { 0x240000000000, 0x340000000000, 0x440000000000, 0x140000000000 };
 static const size_t sizes[] = { 4ul << 40, 1ul << 40, 1ul << 37 };
-#else	/* its own memory lies there */
+#else	/* TSan's own memory is there */
 static const uint64_t places[] = { 0 };
 static const size_t sizes[] = { 0 };
 #endif
 
-/* Reserve [place, place+size) in both processes; false: it is not free in one of them. */
+/* Reserve [place, place+size) in both processes; false: one of them uses it. */
 static bool reserve_both(uint64_t ctx, uint64_t place, size_t size)
 {
 	CUdeviceptr at = 0;
@@ -51,7 +50,7 @@ static bool reserve_both(uint64_t ctx, uint64_t place, size_t size)
 	return false;
 }
 
-/* Lock held. */
+/* Call with the lock held. */
 static void open_arena(struct ck_reservations *all, uint64_t ctx)
 {
 	all->tried = true;
@@ -70,7 +69,7 @@ static void open_arena(struct ck_reservations *all, uint64_t ctx)
 	ck_info("no addresses for reservations that are free both here and on the server");
 }
 
-/* The first place from @from on that is aligned and has room; 0: none. Lock held. */
+/* The first aligned gap of @size bytes from @from on; 0: none. Call with the lock held. */
 static uint64_t gap_from(const struct ck_reservations *all, uint64_t from, size_t size,
 			 size_t alignment)
 {
@@ -86,7 +85,7 @@ static uint64_t gap_from(const struct ck_reservations *all, uint64_t from, size_
 	return 0;
 }
 
-/* A part of the arena, at @wish if that is possible; 0: none. */
+/* Allocate a part of the arena, at @wish if possible; 0: no room. */
 static uint64_t take_part(uint64_t ctx, size_t size, size_t alignment, uint64_t wish)
 {
 	struct ck_reservations *all = reservations();
@@ -114,10 +113,7 @@ static uint64_t take_part(uint64_t ctx, size_t size, size_t alignment, uint64_t 
 	return at;
 }
 
-/*
- * A reservation of the driver's. One that is in the way of something here is held while another is
- * asked for.
- */
+/* Request a reservation from the driver. While one clashes here, keep it and request another. */
 static CUresult ask_driver(uint64_t ctx, CUdeviceptr *out, size_t size, size_t alignment,
 			   CUdeviceptr wish)
 {
@@ -128,7 +124,7 @@ static CUresult ask_driver(uint64_t ctx, CUdeviceptr *out, size_t size, size_t a
 	while ((err = ck_wire_cuMemAddressReserve(ctx, &at, size, alignment, wish, 0)) == 0) {
 		if (ck_address_claim(at, size))
 			break;
-		ck_address_release(at, size);	/* the all->parts that were free */
+		ck_address_release(at, size);	/* release the parts that were free */
 		held[count++] = at;
 		if (count == TRIES) {
 			ck_warn("no addresses for %zu bytes that are free here and there", size);
@@ -162,7 +158,8 @@ CK_EXPORT CUresult cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t ali
 	return err;
 }
 
-/* False: not a part. INVALID_VALUE: a part, but not of this size, or something is mapped in it. */
+/* Free a part of the arena; false: not a part. INVALID_VALUE: not of this size, or something is
+ * mapped in it. */
 static bool give_part(uint64_t at, size_t size, CUresult *err)
 {
 	struct ck_reservations *all = reservations();
@@ -188,7 +185,7 @@ CK_EXPORT CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size)
 
 	if (err || give_part(ptr, size, &err))
 		return err;
-	/* first: once the driver has it back, another thread may be given the same place */
+	/* first: after the driver frees it, another thread may get the same place */
 	ck_address_release(ptr, size);
 	err = ck_wire_cuMemAddressFree(ctx, ptr, size);
 	if (err)

@@ -8,7 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* May memory be mapped at [address, address+size), as far as is known here: within one reservation? */
+/* May memory be mapped at [address, address+size)? It must lie within one reservation, as far as
+ * the client knows. */
 bool ck_reservation_holds(uint64_t address, size_t size);
 
 #endif

@@ -1,11 +1,11 @@
 /*
- * client/memory/share.c - what a program gets when it exports memory: a descriptor of a small file in
- * memory that names the object and its session, or 64 bytes that do so for a pointer.
+ * client/memory/share.c - exported memory: a descriptor of a small memory file that names the
+ * object and its session, or 64 bytes that do so for a pointer.
  *
- * A descriptor of the driver belongs to the server's process and cannot cross the wire. The one
- * made here can be handed about and imported again, as long as the object lives: in this process,
- * by its id, and in another session of the same server by the ticket of what the server has left
- * with its memory broker.
+ * A driver's descriptor belongs to the server's process and cannot cross the wire. The one made
+ * here can be passed on and imported while the object lives: in this process by its id, in another
+ * session of the same server by the ticket of the object that the server has deposited with its
+ * memory broker.
  */
 #define _GNU_SOURCE
 #include <stdatomic.h>
@@ -30,7 +30,7 @@ struct ticket {
 	struct ck_ticket shared;
 };
 
-/* A pointer of a pool, in CUDA's 64 bytes. */
+/* A pool's pointer, in CUDA's 64 bytes. */
 struct pointer {
 	char mark[8];
 	unsigned char session[CK_ID];
@@ -74,7 +74,7 @@ static bool is_ours(const unsigned char session[CK_ID])
 	return memcmp(session, ck_client_current()->hello.session, CK_ID) == 0;
 }
 
-/* SUCCESS when it can be imported: it is ours, or something has been left for us. */
+/* SUCCESS if it can be imported: it is of this session, or was deposited. */
 static CUresult importable(const struct ck_shared *shared)
 {
 	if (shared->here || shared->ticket.number)
@@ -90,7 +90,8 @@ static bool is_ticket(const struct ticket *t, uint64_t kind)
 
 int ck_share_make(const struct ck_object *object, uint64_t unique, const struct ck_ticket *ticket)
 {
-	/* the program's from now on: kernel-loader, which notes what memfd_create gives us, would close it with us */
+	/* a raw system call: the descriptor belongs to the program, but kernel-loader records those
+	 * that memfd_create returns here, and would close it with the client's */
 	int fd = (int)syscall(SYS_memfd_create, "cricket-shared", MFD_CLOEXEC);
 	struct ticket t;
 

@@ -1,9 +1,9 @@
 /*
- * client/memory/sparse.c - memory behind arrays that were made without: sparse ones, by tiles, and those
- * whose mapping was put off.
+ * client/memory/sparse.c - memory for arrays made without it: sparse ones, mapped tile by tile, and
+ * those with deferred mapping.
  *
- * It is done in the order of the stream. Tiles are the driver's to check, and its answer is waited for; handles, devices
- * and forms are checked here.
+ * The mapping is in stream order. The driver checks the tiles, and the call waits for its answer;
+ * handles, devices and structures are checked here.
  */
 #include <string.h>
 
@@ -13,7 +13,8 @@
 
 #define COLLECT 256 /* operations in one message */
 
-/* One that was made without memory. A level goes with what it is of, which is what is mapped. */
+/* Id of an array made without memory. A level belongs to its mipmapped array, which is to be mapped
+ * instead. */
 static CUresult array_id(CUarray handle, uint64_t *id)
 {
 	const struct ck_inmate *a = ck_object_check(handle, CK_OBJECT_ARRAY);
@@ -39,7 +40,7 @@ static CUresult resource_id(const CUarrayMapInfo *m, uint64_t *id)
 	}
 }
 
-/* What is mapped comes from a pool of tiles on the same device; what is unmapped names none. */
+/* A map operation uses a tile pool on the same device; an unmap operation names no memory. */
 static CUresult memory_id(const CUarrayMapInfo *m, CUdevice device, uint64_t *id)
 {
 	const struct ck_physical *p;
@@ -58,7 +59,7 @@ static CUresult memory_id(const CUarrayMapInfo *m, CUdevice device, uint64_t *id
 	return CUDA_SUCCESS;
 }
 
-/* @m as it travels: ids in place of handles, and the server's number of the device. */
+/* Encode @m: ids for handles, and the server's device number. */
 static CUresult pack(const CUarrayMapInfo *m, CUdevice device, CUarrayMapInfo *out)
 {
 	const struct ck_gpu *gpu = ck_gpu(device);
@@ -102,7 +103,7 @@ CK_EXPORT CUresult cuMemMapArrayAsync(CUarrayMapInfo *mapInfoList, unsigned int 
 		return err;
 	if (!mapInfoList || count == 0)
 		return CUDA_ERROR_INVALID_VALUE;
-	for (unsigned int i = 0; i < count && !err; i++) /* all, before one is sent */
+	for (unsigned int i = 0; i < count && !err; i++) /* check all before sending one */
 		err = pack(&mapInfoList[i], device, &packed[0]);
 	for (unsigned int i = 0, n = 0; i < count && !err; i++) {
 		err = pack(&mapInfoList[i], device, &packed[n++]);

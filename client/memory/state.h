@@ -1,5 +1,5 @@
 /*
- * client/memory/state.h - what the files of client/memory keep of a session.
+ * client/memory/state.h - the session state of client/memory.
  */
 #ifndef CK_CLIENT_MEMORY_STATE_H
 #define CK_CLIENT_MEMORY_STATE_H
@@ -26,21 +26,21 @@ struct ck_pinned_file {	/* pinned.c */
 	struct ck_fd_kept file;
 	uint64_t base;
 	struct ck_space *space;
-	_Atomic unsigned int count;	/* allocations that are shared */
+	_Atomic unsigned int count;	/* shared allocations */
 };
 
 struct ck_adoptions {	/* adopt.c */
 	struct ck_mutex lock;
 	struct ck_adopted *list;
-	/* Being exchanged, or exchanged last, for the handler of faults; moved_ns: 0 meanwhile. */
+	/* The current or last exchange, for the fault handler; moved_ns is 0 during it. */
 	_Atomic uint64_t moving_lo, moving_hi, moved_ns;
 };
 
 struct ck_reservations {	/* reservation.c */
 	struct ck_mutex lock;
-	struct ck_ranges *parts;	/* of the arena, that are in use */
+	struct ck_ranges *parts;	/* parts of the arena in use */
 	uint64_t arena_lo, arena_hi;
-	uint64_t next;			/* where to look first: freed parts rest for a while */
+	uint64_t next;			/* where the search starts: freed parts rest for a while */
 	bool tried;
 };
 
@@ -56,13 +56,13 @@ struct ck_textures {	/* texture.c */
 
 struct ck_memory {
 	struct ck_allocations allocations;
-	struct ck_mutex host_map_lock;	/* hostmem.c: putting device memory behind pinned memory */
+	struct ck_mutex host_map_lock;	/* hostmem.c: mapping device memory behind pinned memory */
 	struct ck_pinned_file pinned;
 	struct ck_adoptions adoptions;
 	struct ck_reservations reservations;
 	struct ck_ipc_memory ipc;
 	struct ck_textures textures;
-	_Atomic uint64_t inmates;	/* array.c: objects that live inside others: mostly none */
+	_Atomic uint64_t inmates;	/* array.c: objects that belong to others; usually 0 */
 };
 
 #endif

@@ -3,9 +3,9 @@
  */
 #include "client/wire/client.h"
 
-#define OPERATIONS_MAX 255	/* of one batch, as the driver has it */
+#define OPERATIONS_MAX 255	/* the driver's limit per batch */
 
-/* A value's address: aligned to it, in known device memory. */
+/* Check a value's address: aligned, and reachable by the device. */
 static CUresult check(CUdeviceptr at, size_t size)
 {
 	return at % size ? CUDA_ERROR_INVALID_VALUE : ck_device_reach(at, size);
@@ -18,7 +18,7 @@ static CUresult enter(CUstream handle, uint64_t *ctx, uint64_t *stream)
 	return err ? err : ck_stream_id(handle, stream);
 }
 
-/* The flush is of what other devices write: no device here has it. */
+/* The flush flag concerns writes by other devices: no device here supports it. */
 static CUresult check_wait(unsigned int flags)
 {
 	if ((flags & ~CU_STREAM_WAIT_VALUE_FLUSH) > CU_STREAM_WAIT_VALUE_NOR)
@@ -26,7 +26,7 @@ static CUresult check_wait(unsigned int flags)
 	return flags & CU_STREAM_WAIT_VALUE_FLUSH ? CUDA_ERROR_NOT_SUPPORTED : CUDA_SUCCESS;
 }
 
-/* The one that there is belongs to the first version of these calls. */
+/* The only flag belongs to the first version of these calls. */
 static CUresult check_write(unsigned int flags)
 {
 	return flags ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;

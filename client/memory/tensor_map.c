@@ -1,6 +1,6 @@
 /*
- * client/memory/tensor_map.c - descriptors of tensors for the copy engine of the multiprocessors: the
- * server's driver encodes them, the application keeps the 128 bytes.
+ * client/memory/tensor_map.c - tensor descriptors for the copy engine of the multiprocessors. The
+ * server's driver encodes them; the application keeps the 128 bytes.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +28,7 @@ struct form {
 	CUtensorMapFloatOOBfill fill;
 };
 
-/* The 128 bytes of a reply. */
+/* Take the 128 bytes from a reply. */
 static CUresult take(CUresult err, CUtensorMap *map, void *bytes, size_t size)
 {
 	if (!err && size != sizeof(*map))
@@ -39,7 +39,7 @@ static CUresult take(CUresult err, CUtensorMap *map, void *bytes, size_t size)
 	return err;
 }
 
-/* Arrays have as many elements as the rank says, so that must be right to begin with. */
+/* Check the rank first: it determines how many elements the arrays have. */
 static bool form_valid(const struct form *f)
 {
 	size_t least = f->kind == TILED ? 1 : 3;

@@ -1,8 +1,8 @@
 /*
  * client/memory/texture.c - texture and surface objects.
  *
- * An object's value is the driver's own number, which kernels get as a parameter. What it was made
- * from is kept here, so that it can be told in the program's own handles.
+ * An object's value is the driver's own number, which kernels take as a parameter. Its description
+ * is kept here, so that queries can return the program's own handles.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,7 @@ struct object {
 	bool has_view;
 };
 
-/* Numbers are a context's own; textures and surfaces are counted apart. */
+/* Numbers are unique per context, separately for textures and surfaces. */
 struct key {
 	uint64_t ctx, number, surface;
 };
@@ -52,7 +52,7 @@ static CUresult note(const struct key *key, const struct object *from)
 	return done ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* What is known of a number of the current context: INVALID_VALUE when there is no such object. */
+/* Find a number of the current context: INVALID_VALUE if there is no such object. */
 static CUresult look_up(uint64_t number, bool surface, const void *output, struct object *found)
 {
 	struct ck_textures *all = textures();
@@ -101,7 +101,7 @@ static void context_ended(struct ck_context *context)
 }
 CK_ON_CONTEXT_END(CK_LAYER_MEMORY, context_ended);
 
-/* A resource as it travels: ids in place of handles. */
+/* Encode a resource: ids for handles. */
 static CUresult resource_encode(const CUDA_RESOURCE_DESC *from, CUDA_RESOURCE_DESC *to)
 {
 	uint64_t id = 0;

@@ -1,16 +1,16 @@
 /*
- * client/memory/unified.c - the calls on managed memory: allocation, attaching, prefetches.
+ * client/memory/unified.c - calls on managed memory: allocation, attaching, prefetches.
  *
- * The device is one without concurrent managed access: after a launch the program synchronises
- * before it touches managed memory. A touch while the device is at work, which ends a program on
- * such a device, waits here.
+ * The device reports no concurrent managed access: after a launch, the program must synchronise
+ * before it accesses managed memory. An access while the device is busy would crash a program on
+ * such a device; here it waits.
  */
 #include "libcuda/advice.h"
 #include "client/wire/client.h"
 #include "client/managed/managed.h"
 #include "client/managed/window.h"
 
-/* Pages, the device's memory behind them, and their states; undone in reverse order. */
+/* Allocate pages, map device memory behind them and track them; undo in reverse order on error. */
 static CUresult obtain(struct ck_context *context, size_t size, unsigned int flags, uint64_t *at)
 {
 	uint64_t ctx = context->object.id;
@@ -53,7 +53,7 @@ CK_EXPORT CUresult cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigne
 	return err;
 }
 
-/* The managed allocation that holds [address, address+size). */
+/* The managed allocation that contains [address, address+size). */
 static CUresult managed_range(CUdeviceptr address, size_t size, struct ck_allocation *a)
 {
 	CUresult err = ck_session_check();
@@ -106,7 +106,7 @@ static CUresult location_check(const CUmemLocation *location)
 	}
 }
 
-/* The old form of the calls names the CPU as a device. */
+/* The old form of the calls passes the CPU as a device. */
 static CUmemLocation location_of(CUdevice device)
 {
 	CUmemLocation l = { .type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device };
@@ -154,7 +154,8 @@ CK_EXPORT CUresult cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUdevice
 	return prefetch(devPtr, count, &location, hStream);
 }
 
-/* Ranges and where each run of them goes. The legacy stream takes no batch, as with the driver. */
+/* Check the ranges and the location of each run of them. The legacy stream takes no batch, as with
+ * the driver. */
 static CUresult batch_check(CUdeviceptr *at, size_t *sizes, size_t count, unsigned long long flags,
 			    CUstream stream)
 {
@@ -206,7 +207,7 @@ CK_EXPORT CUresult cuMemPrefetchBatchAsync(CUdeviceptr *dptrs, size_t *sizes, si
 	return err;
 }
 
-/* What is discarded need not be kept: to keep it is allowed, and a read then finds old bytes. */
+/* A discard permits the loss of the contents. Keeping them is allowed: a read finds old bytes. */
 CK_EXPORT CUresult cuMemDiscardBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count,
 					  unsigned long long flags, CUstream hStream)
 {

@@ -1,6 +1,6 @@
 /*
- * client/memory/virtual.c - virtual memory management: physical memory and its mappings at addresses that
- * have been reserved (reservation.c). What is mapped counts as device memory (allocation.c).
+ * client/memory/virtual.c - virtual memory management: physical memory, and its mappings at
+ * reserved addresses (reservation.c). Mapped memory counts as device memory (allocation.c).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "client/memory/reservation.h"
 #include "client/memory/share.h"
 
-/* Physical memory behind a handle. CUDA has no error of its own for a wrong one. */
+/* The physical memory of a handle. CUDA has no special error for an invalid one. */
 static struct ck_physical *physical_from(CUmemGenericAllocationHandle handle)
 {
 	return ck_object_check((const void *)(uintptr_t)handle, CK_OBJECT_PHYSICAL);
@@ -18,7 +18,7 @@ static struct ck_physical *physical_from(CUmemGenericAllocationHandle handle)
 
 /* --- physical memory */
 
-/* What of @prop goes to the server. Memory of the host is out of the device's reach. */
+/* Translate @prop for the server. Host memory is refused: the device cannot reach it. */
 static CUresult prop_id(const CUmemAllocationProp *prop, CUmemAllocationProp *out)
 {
 	*out = *prop;
@@ -107,7 +107,7 @@ CK_EXPORT CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *p
 	return CUDA_SUCCESS;
 }
 
-/* The server has made @p's memory its object, and has told its properties; or @err. */
+/* The server has made its memory @p's and reported the properties; or failed with @err. */
 static CUresult another_made(CUmemGenericAllocationHandle *handle, struct ck_physical *p,
 			     CUresult err)
 {
@@ -120,7 +120,7 @@ static CUresult another_made(CUmemGenericAllocationHandle *handle, struct ck_phy
 	return err;
 }
 
-/* A further handle, which @ask obtains; @what: an address, or an object's id. */
+/* Make a further handle; @ask obtains the memory by @what: an address, or an object's id. */
 static CUresult another(CUmemGenericAllocationHandle *handle, uint64_t ctx, uint64_t what,
 			CUresult (*ask)(uint64_t ctx, uint64_t id, uint64_t what,
 					CUmemAllocationProp *prop))
@@ -247,7 +247,7 @@ CK_EXPORT CUresult cuMemExportToShareableHandle(void *shareableHandle,
 	return fd < 0 ? CUDA_ERROR_OPERATING_SYSTEM : CUDA_SUCCESS;
 }
 
-/* An object of this session by its id; one of another by its ticket. */
+/* Import an object of this session by its id, or one of another by its ticket. */
 static CUresult import(const struct ck_shared *shared, uint64_t ctx,
 		       CUmemGenericAllocationHandle *handle)
 {

@@ -1,11 +1,11 @@
 /*
- * client/modules/cluster.c - what is refused at once of a launch that asks for clusters.
+ * client/modules/cluster.c - check the clusters that a launch asks for.
  */
 #include "client/wire/client.h"
 
-#define PORTABLE 8 /* blocks that a cluster may have on every GPU that has clusters */
+#define PORTABLE 8 /* cluster size that every GPU with clusters supports */
 
-/* What the kernel itself says of its clusters; the driver's answers are kept. */
+/* Check against the kernel's own cluster attributes; the driver's answers are cached. */
 static CUresult check_kernel(CUfunction f, const unsigned int *size, uint64_t blocks)
 {
 	CUresult err = CUDA_SUCCESS;
@@ -19,7 +19,7 @@ static CUresult check_kernel(CUfunction f, const unsigned int *size, uint64_t bl
 	for (int i = 0; !err && i < 3; i++) {
 		err = cuFuncGetAttribute(&value, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH + i, f);
 		if (err || !value)
-			return err; /* it requires none */
+			return err; /* no size is required */
 		if ((unsigned int)value != size[i])
 			err = CUDA_ERROR_INVALID_CLUSTER_SIZE;
 	}

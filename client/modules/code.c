@@ -1,5 +1,5 @@
 /*
- * client/modules/code.c - from the image that the application passed to code on the server (D8).
+ * client/modules/code.c - turn the image that the application passes into code on the server (D8).
  */
 #include <errno.h>
 #include <stdatomic.h>
@@ -22,14 +22,14 @@
 
 CK_LOG_DEFINE("client");
 
-#define PIECE (4u << 20)		/* an image travels in messages of this payload */
+#define PIECE (4u << 20)		/* an image is sent in messages of this payload */
 
 static CUresult from_errno(int ret)
 {
 	return ret == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_IMAGE;
 }
 
-/* The one image of @image that @device would use; *@out is to be freed. */
+/* Choose the one image in @image that @device would use; the caller frees *@out. */
 static CUresult choose(const void *image, CUdevice device, struct ck_fatbin_choice *out)
 {
 	struct ck_fatbin_device target = {
@@ -45,7 +45,7 @@ static CUresult choose(const void *image, CUdevice device, struct ck_fatbin_choi
 	if (found.kind == CK_IMAGE_CONTAINER) {
 		bool cubin = ck_client_current()->hello.accepts_cubin;
 
-		/* What nvcc has linked is machine code only; its PTX is in the parts. */
+		/* the result of nvcc's linker contains machine code only; PTX is in the parts */
 		ret = found.prelinked && !cubin ?
 			      -ENOENT :
 			      ck_fatbin_choose(found.data, found.size, target, cubin, out);
@@ -77,7 +77,7 @@ CUresult ck_code_missing(void)
 	return CUDA_ERROR_NO_BINARY_FOR_GPU;
 }
 
-/* Kernels of the image, and their index by name. */
+/* Read the kernels of the image, and index them by name. */
 static CUresult read_kernels(struct ck_code *code, const struct ck_fatbin_choice *c)
 {
 	int ret = code->ptx ? ck_ptx_kernels(c->data, c->size, &code->kernels) :
@@ -113,7 +113,8 @@ static CUresult send_image(const struct ck_code *code, const struct ck_fatbin_ch
 	return CUDA_SUCCESS;
 }
 
-/* One at a time: who finds that the server holds an image must find all of it sent. */
+/* One upload at a time: a thread that finds an image on the server relies on all of it being
+ * sent. */
 static CUresult upload(const struct ck_code *code, const struct ck_fatbin_choice *chosen)
 {
 	struct ck_client *c = ck_client_current();
@@ -206,7 +207,7 @@ CUresult ck_code_read_file(const char *path, void **image, size_t *size_out)
 	if (fstat(fileno(f), &st) < 0 || !S_ISREG(st.st_mode))
 		goto close_file;
 	size = (size_t)st.st_size;
-	data = calloc(1, size + 64);	/* classify reads a few bytes ahead */
+	data = calloc(1, size + 64);	/* classify reads a few bytes past the end */
 	if (!data) {
 		err = CUDA_ERROR_OUT_OF_MEMORY;
 		goto close_file;

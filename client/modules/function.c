@@ -10,13 +10,13 @@ struct ck_function *ck_function_from(const void *handle)
 	return ck_object_check(handle, CK_OBJECT_FUNCTION);
 }
 
-/* The error for @handle, which is no function, of calls that only read what is known of it. */
+/* The error of a read-only query on @handle, which is no function. */
 static CUresult no_function(const void *handle)
 {
 	return handle ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* The server learns of a function when it is first needed: most are never launched. */
+/* Announce a function on first use: most are never launched. */
 CUresult ck_function_announce(struct ck_function *f, uint64_t *id)
 {
 	struct ck_mutex *lock;
@@ -162,8 +162,8 @@ CK_EXPORT CUresult cuFuncLoad(CUfunction function)
 	return ck_function_id(function, &id);
 }
 
-/* Setting an attribute waits for its outcome: libraries choose kernels by it. Setting what is set
- * already is frequent and stays here. */
+/* Setting an attribute waits for the result, because libraries choose kernels by it. Programs often
+ * set the current value again; that is answered here. */
 static bool is_set(const struct ck_function *f, CUfunction_attribute attrib, int value)
 {
 	return (unsigned)attrib < CU_FUNC_ATTRIBUTE_MAX && (f->set & 1u << attrib) &&

@@ -1,5 +1,6 @@
 /*
- * client/modules/jit.c - options that carry a value travel; those that point to buffers stay here.
+ * client/modules/jit.c - compiler options: those with a value are sent, those that point to buffers
+ * are handled here.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +37,7 @@ void ck_jit_log(const struct ck_jit_log *log, const char *text, size_t size)
 		return;
 	if (log->buffer && log->room > 0) {
 		size = ck_min(size, log->room - 1);
-		if (size > 0)	/* else there may be no text */
+		if (size > 0)	/* otherwise there may be no text */
 			memcpy(log->buffer, text, size);
 		log->buffer[size] = '\0';
 	} else {
@@ -56,7 +57,7 @@ size_t ck_jit_pack(const struct ck_jit *jit, bool target, struct ck_jit_option o
 			break;
 		switch (o) {
 		case CU_JIT_TARGET:
-			if (!target)	/* of a module: the context's */
+			if (!target)	/* for a module, the context determines it */
 				break;
 			/* fall through */
 		case CU_JIT_MAX_REGISTERS:
@@ -75,7 +76,7 @@ size_t ck_jit_pack(const struct ck_jit *jit, bool target, struct ck_jit_option o
 			out[n].pad = 0;
 			out[n++].value = (uint64_t)(uintptr_t)jit->values[i];
 			break;
-		default:	/* buffers, or what the driver itself no longer heeds */
+		default:	/* buffers, or options that the driver ignores today */
 			break;
 		}
 	}
@@ -103,7 +104,7 @@ CUresult ck_jit_build(const struct ck_jit *jit, uint64_t ctx, uint64_t id, bool 
 	ck_jit_logs(jit, &info_log, &error_log);
 	ck_jit_log(&info_log, r.info_log.info_log_val, r.info_log.info_log_len);
 	ck_jit_log(&error_log, error, error_size);
-	/* The emulated driver names the instruction that it lacks: its user wants to know. */
+	/* The emulated driver names the missing instruction: report it to the user. */
 	if (err == CUDA_ERROR_NOT_SUPPORTED && error_size > 0)
 		ck_warn("PTX: %.*s", (int)error_size, error);
 	else if (err && error_size > 0)

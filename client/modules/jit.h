@@ -1,5 +1,5 @@
 /*
- * client/modules/jit.h - options of the compiler in the driver, and the logs that it leaves.
+ * client/modules/jit.h - options of the compiler in the driver, and its logs.
  */
 #ifndef CK_CLIENT_MODULES_JIT_H
 #define CK_CLIENT_MODULES_JIT_H
@@ -10,14 +10,14 @@
 
 #include "client/wire/object.h"
 
-/* As the application passed them. */
+/* The options as the application passed them. */
 struct ck_jit {
 	unsigned int count;
 	CUjit_option *options;
 	void **values;
 };
 
-/* An option as it travels. */
+/* An encoded option. */
 struct ck_jit_option {
 	uint32_t option, pad;
 	uint64_t value;
@@ -25,20 +25,21 @@ struct ck_jit_option {
 
 #define CK_JIT_OPTIONS 64
 
-/* Options that carry a value, packed; their number. @target: the link's own target counts too. */
+/* Encode the options that carry a value; returns their number. @target: include the link's
+ * target. */
 size_t ck_jit_pack(const struct ck_jit *jit, bool target,
 		   struct ck_jit_option out[CK_JIT_OPTIONS]);
 
-/* Where the options want the logs, to write to later. */
+/* Find the buffers for the logs in the options, to be written later. */
 void ck_jit_logs(const struct ck_jit *jit, struct ck_jit_log *info, struct ck_jit_log *error);
 void ck_jit_log(const struct ck_jit_log *log, const char *text, size_t size);
 
-/* Compile and load the image of @hash as module @id on the server; logs and sizes go where the
- * options say. @jit may be NULL. */
+/* Compile and load the image with @hash as module @id on the server. Logs and sizes are written
+ * where the options say. @jit may be NULL. */
 CUresult ck_jit_build(const struct ck_jit *jit, uint64_t ctx, uint64_t id, bool library,
 		      const unsigned char hash[32]);
 
-/* Nothing was compiled: empty logs. */
+/* Write empty logs: nothing was compiled. */
 void ck_jit_no_log(const struct ck_jit *jit);
 
 #endif

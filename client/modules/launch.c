@@ -1,5 +1,6 @@
 /*
- * client/modules/launch.c - kernel launches: checked here as the driver would at once (D7), then one-way.
+ * client/modules/launch.c - kernel launches: checked here like the driver's immediate checks (D7),
+ * then sent one-way.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,7 @@
 CK_LOG_DEFINE("client");
 
 #define MAX_ATTRIBUTES 64
-#define DEFAULT_SHARED 49152		/* static and dynamic together, unless raised */
+#define DEFAULT_SHARED 49152		/* static and dynamic, unless raised */
 
 static CUresult check_dimensions(const struct ck_launch *l, CUdevice dev, uint64_t *threads)
 {
@@ -47,8 +48,8 @@ static CUresult check_dimensions(const struct ck_launch *l, CUdevice dev, uint64
 }
 
 /*
- * What the kernel itself bounds. The image says roughly; before a launch is refused by that, the
- * driver is asked (its answer is kept): it counts what it reserves, we cannot.
+ * Check the kernel's own limits. The image gives an estimate. Before a launch is refused because of
+ * it, ask the driver (the answer is cached): only the driver knows what it reserves.
  */
 static CUresult check_kernel(const struct ck_launch *l, struct ck_function *f, CUdevice dev,
 			     uint64_t threads)
@@ -80,7 +81,7 @@ static CUresult check_kernel(const struct ck_launch *l, struct ck_function *f, C
 	return CUDA_SUCCESS;
 }
 
-/* The parameter block from `extra`, which gives it whole. */
+/* Take the whole parameter block from `extra`. */
 static CUresult params_of_extra(void **extra, const void **block, size_t *size)
 {
 	*block = NULL;
@@ -98,7 +99,7 @@ static CUresult params_of_extra(void **extra, const void **block, size_t *size)
 	return CUDA_SUCCESS;
 }
 
-/* Gaps are zeroed: what is sent depends on the parameters alone. */
+/* Zero the gaps, so that the bytes sent depend on the parameters only. */
 static CUresult pack_params(const struct ck_kernel *k, void **params, unsigned char *out)
 {
 	memset(out, 0, k->param_bytes);
@@ -124,7 +125,7 @@ CUresult ck_launch_params(const struct ck_function *f, void **params, void **ext
 	return params ? pack_params(f->kernel, params, room) : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* Copies with ids in place of event handles; those that ask for nothing are left out. */
+/* Copy the attributes, with ids for event handles, and drop those that request nothing. */
 static CUresult pack_attributes(const struct ck_launch *l, CUlaunchAttribute *out, unsigned int *n)
 {
 	*n = 0;
@@ -175,8 +176,8 @@ bool ck_launch_blocking(void)
 	return known;
 }
 
-/* Where a launch is to leave the handle by which kernels change the node that it becomes; NULL: it
- * does not ask for one. */
+/* Where to store the handle by which kernels update the node that the launch becomes; NULL: the
+ * launch does not request one. */
 static cuuint64_t *updatable(const struct ck_launch *l)
 {
 	for (unsigned int i = 0; i < l->attribute_count; i++) {
@@ -189,7 +190,7 @@ static cuuint64_t *updatable(const struct ck_launch *l)
 	return NULL;
 }
 
-/* What is captured does not run. */
+/* Wait for a blocking launch; a captured one does not run. */
 static CUresult wait_for(CUstream handle)
 {
 	struct ck_stream *s;
@@ -206,7 +207,7 @@ CUresult ck_launch_check(const struct ck_launch *l, struct ck_function *f, CUdev
 	return err ? err : check_kernel(l, f, device, threads);
 }
 
-/* A launch that is refused takes the capture of its stream with it. */
+/* A refused launch invalidates the capture of its stream. */
 static CUresult spoil(CUstream handle, CUresult err)
 {
 	struct ck_stream *s;
@@ -216,7 +217,7 @@ static CUresult spoil(CUstream handle, CUresult err)
 	return err;
 }
 
-/* What is sent of a launch; memory for parameters and attributes is the caller's. */
+/* A launch, checked and encoded; the caller provides memory for parameters and attributes. */
 struct prepared {
 	unsigned char *room;
 	CUlaunchAttribute *attributes;
@@ -228,7 +229,7 @@ struct prepared {
 	unsigned int n;
 };
 
-/* Where it goes, and whether it may: the stream, which is not one of another context. */
+/* Find the stream, and check that it is not one of another context. */
 static CUresult prepare_stream(const struct ck_function *f, const struct ck_launch *l,
 			       struct prepared *p)
 {
@@ -408,7 +409,8 @@ CK_EXPORT CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX
 	return err ? err : launch(f, &l);
 }
 
-/* Ask with the whole configuration, on which the answer depends, or know it from before. */
+/* Get a cluster figure for a configuration, from the cache or the server; it depends on the whole
+ * configuration. */
 static CUresult ask_cluster(int *value, uint64_t ctx, uint64_t function, unsigned int which,
 			    const CUlaunchConfig *c, const CUlaunchAttribute *attributes,
 			    unsigned int n)

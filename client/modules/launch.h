@@ -1,5 +1,5 @@
 /*
- * client/modules/launch.h - what launches and kernel nodes of graphs have in common.
+ * client/modules/launch.h - shared by launches and kernel nodes of graphs.
  */
 #ifndef CK_CLIENT_MODULES_LAUNCH_H
 #define CK_CLIENT_MODULES_LAUNCH_H
@@ -7,7 +7,7 @@
 #include "client/wire/client.h"
 #include "client/managed/managed.h"
 
-/* What every form of launch comes down to. */
+/* The common form of all launches. */
 struct ck_launch {
 	unsigned int grid[3], block[3], shared;
 	CUstream stream;
@@ -16,18 +16,19 @@ struct ck_launch {
 	void **params, **extra;
 };
 
-/* Whether the device and the kernel take these dimensions: INVALID_VALUE, OUT_OF_RESOURCES. */
+/* Check that the device and the kernel accept these dimensions: INVALID_VALUE, OUT_OF_RESOURCES. */
 CUresult ck_launch_check(const struct ck_launch *l, struct ck_function *f, CUdevice device);
-/* All blocks must fit on the current device at once; the driver says so at the call, and so do
- * we: COOPERATIVE_LAUNCH_TOO_LARGE. */
+/* Check that all blocks fit on the current device at once. Reported at the call, as by the driver:
+ * COOPERATIVE_LAUNCH_TOO_LARGE. */
 CUresult ck_launch_check_cooperative(CUfunction f, const struct ck_launch *l);
-/* Tells a device's context from those before it, but for every 128th; never 0. */
+/* A mark for a device's context; only every 128th one has the same. Never 0. */
 static inline uint8_t ck_launch_mark(const struct ck_context *ctx)
 {
 	return (uint8_t)(ctx->unique_id * 2 + 1);
 }
 
-/* Before a launch of @f in @ctx: the first one there has the driver load it. And after one that is to run. */
+/* Call before a launch of @f in @ctx: the first one there makes the driver load it. Call the second
+ * function after a launch that will run. */
 static inline void ck_launch_loading(const struct ck_function *f, const struct ck_context *ctx)
 {
 	if (unlikely(f->launched[ctx->device % CK_LAUNCHED] != ck_launch_mark(ctx)))
@@ -42,14 +43,14 @@ static inline void ck_launch_loaded(struct ck_function *f, const struct ck_conte
 		*launched = ck_launch_mark(ctx);
 }
 
-/* A parameter may be the address of pinned memory: any aligned word may be. */
+/* Any aligned word may be the address of pinned memory: map it for the device if so. */
 CUresult ck_launch_expose(const unsigned char *block, size_t size);
-/* CUDA_LAUNCH_BLOCKING=1: a launch returns when the kernel has run, with its error. */
+/* CUDA_LAUNCH_BLOCKING=1: a launch returns after the kernel has run, with its error. */
 bool ck_launch_blocking(void);
 
 /*
  * The parameter block of @f, *@size bytes at *@block: packed from @params into @room, which has
- * CK_KERNEL_PARAM_MAX + 4 bytes, or as @extra gives it. INVALID_VALUE.
+ * CK_KERNEL_PARAM_MAX + 4 bytes, or as given by @extra. INVALID_VALUE.
  */
 CUresult ck_launch_params(const struct ck_function *f, void **params, void **extra,
 			  unsigned char *room, const void **block, size_t *size);

@@ -1,6 +1,6 @@
 /*
- * client/modules/library.c - libraries: modules that belong to no context, have one in each context that
- * asks, and kernels and variables that are found without one.
+ * client/modules/library.c - libraries: modules without a context. A library gets a module in each
+ * context that uses it; its kernels and variables can be found without a context.
  */
 #include <stdlib.h>
 
@@ -17,7 +17,8 @@ CUresult ck_library_id(CUlibrary handle, uint64_t *id)
 	return m ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
-/* Library options only say whether the caller's bytes stay valid; we keep nothing of them. */
+/* The options only say whether the caller's bytes stay valid; the client keeps none of the
+ * bytes. */
 CK_EXPORT CUresult cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jitOptions,
 				     void **jitOptionsValues, unsigned int numJitOptions,
 				     CUlibraryOption *libraryOptions, void **libraryOptionValues,
@@ -76,8 +77,8 @@ CK_EXPORT CUresult cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, cons
 }
 
 /*
- * An object that shares the library's code and lives in @context, with which it goes: the runtime of
- * CUDA 12 asks again after a reset, and once for each device. Called with the lock.
+ * Make a module that shares the library's code and belongs to @context, with which it ends. The
+ * runtime of CUDA 12 asks again after a reset, and once per device. Call with the lock held.
  */
 static CUresult make_library_module(struct ck_module *lib, struct ck_context *context,
 				    struct ck_module **out)
@@ -135,7 +136,7 @@ static CUresult adopt(struct ck_module *m, const char *name, CUdeviceptr *at, si
 	struct ck_context *ctx = ck_context_current();
 	CUresult err = CUDA_SUCCESS;
 
-	/* asked for before there is a context, as the CUDA runtime does: someone must copy */
+	/* the CUDA runtime asks before there is a context; the copy needs one */
 	if (!ctx)
 		err = cuDevicePrimaryCtxRetain((CUcontext *)&ctx, 0);
 	if (!err)
@@ -167,7 +168,7 @@ CK_EXPORT CUresult cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibra
 	return err;
 }
 
-/* A function that host and device call alike is none where the two have no memory in common. */
+/* There are no functions for both host and device, because the two share no memory. */
 CK_EXPORT CUresult cuLibraryGetUnifiedFunction(void **fptr, CUlibrary library, const char *symbol)
 {
 	CUresult err = ck_session_check();

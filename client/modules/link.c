@@ -1,8 +1,9 @@
 /*
- * client/modules/link.c - the driver's linker: inputs go to the server as they come, files are read here.
+ * client/modules/link.c - the driver's linker: inputs are sent to the server as they are added;
+ * files are read here.
  *
- * What it made stays with the link until that is destroyed, as CUDA has it. Logs go to where the
- * options of cuLinkCreate point, which the application keeps until then.
+ * The result stays with the link until its destruction, as in CUDA. Logs are written where the
+ * options of cuLinkCreate point; the application keeps those buffers valid until then.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -69,7 +70,7 @@ CK_EXPORT CUresult cuLinkCreate_v2(unsigned int numOptions, CUjit_option *option
 	return err;
 }
 
-/* What the compiler has said so far, and what it is called for. */
+/* Write the compiler's logs so far, and pass on @err. */
 static CUresult logged(struct ck_link *link, CUresult err, void *info, size_t info_size,
 		       void *error, size_t error_size)
 {
@@ -112,7 +113,7 @@ CK_EXPORT CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void
 		return err;
 	if (!data || !size || (unsigned int)type >= CU_JIT_NUM_INPUT_TYPES)
 		return CUDA_ERROR_INVALID_VALUE;
-	/* A wrapper points to its container in our memory. */
+	/* A wrapper points to its container in this process. */
 	if (type == CU_JIT_INPUT_FATBINARY && size >= 16 && ck_image_classify(data, &image) == 0 &&
 	    image.kind == CK_IMAGE_CONTAINER)
 		return add(link, ctx, type, image.data, image.size, name ? name : "", &jit);
@@ -142,10 +143,10 @@ CK_EXPORT CUresult cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, cons
 	return err;
 }
 
-/* Fetch what the server's driver has made, in pieces. */
+/* Fetch the linked image from the server's driver, in pieces. */
 static CUresult fetch(struct ck_link *link, uint64_t ctx, size_t size)
 {
-	char *cubin = calloc(1, size + 64);	/* classify reads a few bytes ahead */
+	char *cubin = calloc(1, size + 64);	/* classify reads a few bytes past the end */
 	void *piece;
 	size_t n;
 
@@ -181,7 +182,7 @@ CK_EXPORT CUresult cuLinkComplete(CUlinkState state, void **cubinOut, size_t *si
 		return err;
 	if (!cubinOut)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (link->cubin)	/* as driver 580 has it */
+	if (link->cubin)	/* as in driver 580 */
 		return CUDA_ERROR_INVALID_HANDLE;
 	err = ck_wire_link_complete(ctx, link->object.id, &size, &info, &info_size, &error,
 				    &error_size);

@@ -1,5 +1,6 @@
 /*
- * client/modules/module.c - modules: one object here, one on the server; what libraries do as well.
+ * client/modules/module.c - modules: one object here, one on the server. Libraries use this code
+ * too.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,8 @@
 
 CK_LOG_DEFINE("client");
 
-/* Have the server make the module: machine code one-way, PTX with its outcome and logs. */
+/* Make the module on the server: machine code one-way; PTX with a reply that has the result and
+ * logs. */
 static CUresult load_on_server(struct ck_module *m, const struct ck_jit *jit)
 {
 	uint64_t ctx = m->object.context ? m->object.context->object.id : 0;
@@ -43,7 +45,7 @@ CUresult ck_module_make(const void *image, struct ck_context *ctx, bool library,
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	m->library = library;
 	err = ck_code_load(image, device, &m->code);
-	/* a library is there all the same, as far as the driver goes: its kernels are not */
+	/* as in the driver, the library still loads, without kernels */
 	if (err == CUDA_ERROR_NO_BINARY_FOR_GPU && library) {
 		m->code = ck_code_none();
 		err = m->code ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
@@ -60,7 +62,7 @@ CUresult ck_module_make(const void *image, struct ck_context *ctx, bool library,
 	return err;
 }
 
-/* Take a library's module out of the library's list. */
+/* Remove a library's module from the library's list. */
 static void unlink_origin(struct ck_module *m)
 {
 	struct ck_module **at;
@@ -132,7 +134,7 @@ CUresult ck_module_id(CUmodule handle, uint64_t *id)
 	return m ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
-/* Index-th function of @m, made when first asked for; NULL: out of memory. */
+/* The @index-th function of @m, made on first use; NULL: out of memory. */
 static struct ck_function *function_at(struct ck_module *m, size_t index)
 {
 	struct ck_function *f;
@@ -231,7 +233,7 @@ CUresult ck_module_get_global(struct ck_module *m, const char *name, CUdeviceptr
 				     &managed);
 		if (err)
 			return err;
-		/* without pages here for the host, a managed one is still the device's */
+		/* without pages here, a managed variable still exists on the device */
 		if (!managed || ck_module_note_managed(m, found.at, found.size,
 						       ck_context_current())) {
 			ck_address_claim(found.at, found.size);

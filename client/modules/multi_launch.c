@@ -1,7 +1,7 @@
 /*
- * client/modules/multi_launch.c - one cooperative launch on several devices: one message with all of them.
+ * client/modules/multi_launch.c - a cooperative launch on several devices, in one message.
  *
- * It is one-way as other launches are, so what the driver would refuse is refused here.
+ * The message is one-way, as for other launches, so what the driver would refuse is refused here.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +31,7 @@ static struct ck_launch launch_of(const CUDA_LAUNCH_PARAMS *p)
 	};
 }
 
-/* Only streams that the program has made, none of which is being captured. */
+/* Accepts only streams that the program created and that are not being captured. */
 static CUresult stream_of(CUstream handle, struct ck_stream **s)
 {
 	CUresult err;
@@ -42,7 +42,7 @@ static CUresult stream_of(CUstream handle, struct ck_stream **s)
 	return err ? err : ck_capture_work_uncaptured(*s);
 }
 
-/* The @i-th launch alone, and beside those before it: the same shape, on a device of its own. */
+/* Check the @i-th launch by itself and against the earlier ones: the same shape, another device. */
 static CUresult check(const CUDA_LAUNCH_PARAMS *list, unsigned int i)
 {
 	struct ck_launch l = launch_of(&list[i]), first = launch_of(&list[0]);

@@ -1,5 +1,5 @@
 /*
- * client/modules/occupancy.c - the block size that fills the device best, found by asking for each.
+ * client/modules/occupancy.c - the block size with the highest occupancy, found by trying each.
  */
 #include "client/wire/client.h"
 
@@ -41,7 +41,7 @@ CK_EXPORT CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(
 	full = ck_gpu_attribute(ctx->device, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR);
 	if (warp <= 0)
 		warp = 32;
-	/* from the largest down, the limit itself first even if it is no multiple of a warp */
+	/* downwards from the limit itself, even if it is no multiple of a warp */
 	for (int block = limit; block > 0 && !err && best.threads < full;
 	     block = (block - 1) / warp * warp) {
 		size_t shared = blockSizeToDynamicSMemSize ? blockSizeToDynamicSMemSize(block) :

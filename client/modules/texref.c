@@ -1,10 +1,10 @@
 /*
- * client/modules/texref.c - texture and surface references, which a module names.
+ * client/modules/texref.c - texture and surface references, named in a module.
  */
 #include "client/memory/array.h"
 #include "client/wire/client.h"
 
-/* The module of a call that names something in it. */
+/* Check the arguments of a call that looks up a name in a module. */
 static CUresult enter_module(CUmodule handle, const void *output, const char *name, uint64_t *ctx,
 			     struct ck_module **module, uint64_t *id)
 {
@@ -46,7 +46,7 @@ CK_EXPORT CUresult cuModuleGetSurfRef(CUsurfref *pSurfRef, CUmodule hmod, const 
 	return *pSurfRef ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* Who knows that the offset is 0 may pass no place for it. */
+/* @ByteOffset may be NULL, if the program knows that it is 0. */
 CK_EXPORT CUresult cuTexRefSetAddress_v2(size_t *ByteOffset, CUtexref hTexRef, CUdeviceptr dptr,
 					 size_t bytes)
 {

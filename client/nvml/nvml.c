@@ -1,9 +1,9 @@
 /*
- * client/nvml/nvml.c - NVML's library itself: start and end, handles, errors, older forms of structures.
+ * client/nvml/nvml.c - core of NVML: start and end, handles, errors, old versions of structures.
  *
- * NVML lives in the same shared object as the driver and uses its session: a program that uses both
- * is one client of the server. cpu/libnvidia-ml.so.1 is nothing but a second name for this object,
- * see client/wire/names.c.
+ * NVML is in the same shared object as the driver and uses its session: a program that uses both is
+ * one client of the server. cpu/libnvidia-ml.so.1 is only a second name for this object, see
+ * client/wire/names.c.
  */
 #include <stdatomic.h>
 #include <string.h>
@@ -17,20 +17,20 @@
 
 CK_LOG_DEFINE("client");
 
-#define HANDLES 1024			/* GPUs and their instances; the server's limit too */
-#define PCI_V1_SIZE 32			/* of nvmlPciInfo_t as the oldest programs know it: to the device's id */
-#define PCI_V2_SIZE 36			/* and to the subsystem's */
+#define HANDLES 1024			/* GPUs and their instances; also the server's limit */
+#define PCI_V1_SIZE 32			/* oldest nvmlPciInfo_t: up to the device id */
+#define PCI_V2_SIZE 36			/* up to the subsystem id */
 
-/* Of the process, as addresses are. */
-static char handles[HANDLES];		/* a device's handle is the address of its byte here */
-static _Atomic unsigned int highest;	/* number that the server has used */
+/* Per process, as addresses are. */
+static char handles[HANDLES];		/* a device's handle is the address of its byte */
+static _Atomic unsigned int highest;	/* highest number the server has used */
 
 CK_EXPORT const char *nvmlErrorString(nvmlReturn_t result)
 {
 	return ck_nvml_error_text((unsigned int)result);
 }
 
-/* What the loss of the session, or the lack of one, is to NVML. */
+/* Translate an error of the session to NVML's. */
 static nvmlReturn_t from_driver(CUresult err)
 {
 	switch (err) {
@@ -44,7 +44,7 @@ static nvmlReturn_t from_driver(CUresult err)
 		return NVML_ERROR_FUNCTION_NOT_FOUND;
 	case CUDA_ERROR_DEVICE_UNAVAILABLE:
 		return NVML_ERROR_GPU_IS_LOST;
-	case CUDA_ERROR_NOT_INITIALIZED: /* the child of a process that has a session */
+	case CUDA_ERROR_NOT_INITIALIZED: /* the child of a process with a session */
 	case CUDA_ERROR_DEINITIALIZED:
 		return NVML_ERROR_UNINITIALIZED;
 	default:
@@ -68,7 +68,7 @@ nvmlReturn_t ck_nvml_enter(void)
 	}
 }
 
-/* Flags ask for a start without GPUs, or without attaching to them: there is no other start here. */
+/* The flags request a start without GPUs, or without attaching to them; this start does neither. */
 CK_EXPORT nvmlReturn_t nvmlInitWithFlags(unsigned int flags)
 {
 	struct ck_client *c = ck_client_current();
@@ -111,7 +111,7 @@ CK_EXPORT nvmlReturn_t nvmlShutdown(void)
 	return ret;
 }
 
-/* In the child of a fork: it starts anew, as the real library lets it. */
+/* A forked child starts NVML anew, as with the real library. */
 static void in_child(struct ck_client *c)
 {
 	ck_mutex_renew(&c->nvml->lock);
@@ -181,7 +181,7 @@ nvmlReturn_t ck_nvml_refused(const char *name, nvmlReturn_t code, bool *told)
 	return code;
 }
 
-/* --- forms of structures that are shorter than today's: never write more than the caller has */
+/* --- old, shorter versions of structures: never write more than the caller has */
 
 CK_EXPORT nvmlReturn_t nvmlDeviceGetPciInfo(nvmlDevice_t device, struct nvmlPciInfo_t *pci)
 {

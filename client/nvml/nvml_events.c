@@ -1,8 +1,8 @@
 /*
- * client/nvml/nvml_events.c - sets of events: they can be made and waited for, and nothing happens in them.
+ * client/nvml/nvml_events.c - event sets: programs can make them and wait, but no events occur.
  *
- * Events of a device are not sent here, so registering for one is refused, as by a device that has
- * none. The sets themselves must be there: nvidia-smi ends when it gets none.
+ * Events of devices are not transmitted. So registering for one is refused, as by a device that has
+ * none. The sets must work, because nvidia-smi exits if it gets none.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,11 +15,11 @@
 
 #define SETS 256
 
-/* Of the process: a set is the address of its place here. */
+/* Per process: a set is the address of its slot. */
 static struct ck_mutex sets_lock = CK_MUTEX(CK_RANK_NVML_SETS);
 static bool used[SETS];
 
-/* The place of a live set, or NULL. */
+/* The slot of a live set, or NULL. */
 static bool *find(nvmlEventSet_t set)
 {
 	uintptr_t at = (uintptr_t)set - (uintptr_t)used;
@@ -79,7 +79,7 @@ CK_EXPORT nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t device, unsigned lo
 	return eventTypes ? NVML_ERROR_NOT_SUPPORTED : NVML_SUCCESS;
 }
 
-/* For as long as the caller is ready to wait. */
+/* Waits for the caller's full timeout. */
 CK_EXPORT nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, void *data, unsigned int timeoutms)
 {
 	const struct timespec time = { .tv_sec = timeoutms / 1000,

@@ -1,13 +1,14 @@
 /*
- * client/nvml/nvml_table.c - nvmlInternalGetExportTable: the table of functions by which nvidia-smi asks
- * NVML for devices and processes. It is not documented; all that Cricket knows of it is here.
+ * client/nvml/nvml_table.c - nvmlInternalGetExportTable: the function table by which nvidia-smi
+ * queries devices and processes. It is undocumented; this file contains everything that Cricket
+ * knows about it.
  *
- * Provenance: own observation of nvidia-smi of driver 580.159 on an H200 (which slots it calls, with
- * what, and what they give); the published tests of NVIDIA's k8s-test-infra (its mock of NVML), used
- * for facts only. Built with -DCK_NO_EXPORT_TABLES this file knows no id.
+ * Provenance: own observation of nvidia-smi of driver 580.159 on an H200 (the slots it calls, their
+ * arguments and results); the published tests of NVIDIA's k8s-test-infra (its mock of NVML), used
+ * for facts only. Built with -DCK_NO_EXPORT_TABLES, this file knows no id.
  *
- * The table is an array of words, the first its size in bytes. A slot that is not understood tells
- * its number to the log: never NULL, for callers jump there.
+ * The table is an array of words; the first is its size in bytes. An unknown slot logs its number.
+ * It is never NULL, because callers jump there.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -32,14 +33,14 @@ const void *ck_nvml_table(const void *id)
 #else
 
 #define SLOTS 256
-#define SLOT_LOG 26			/* (format, ...): a line for NVML's own log */
+#define SLOT_LOG 26			/* (format, ...): write a line to NVML's own log */
 #define SLOT_BUS_ID 81			/* (index, char *pciBusId, length) */
 #define SLOT_COMPUTE 213		/* (device, unsigned int *count, struct process *list) */
 #define SLOT_GRAPHICS 214
 #define SLOT_MPS 215
 #define LIST_MAX 4096
 
-/* A process as these lists have it: its name is part of it. */
+/* A process in these lists, including its name. */
 struct process {
 	unsigned int pid;
 	unsigned long long memory;
@@ -54,7 +55,7 @@ static nvmlReturn_t log_line(const char *format)
 	return NVML_SUCCESS;
 }
 
-/* As the kernel writes it: 0000:00:06.0. */
+/* Format the id like the kernel does: 0000:00:06.0. */
 static nvmlReturn_t bus_id(unsigned int index, char *text, unsigned int length)
 {
 	struct nvmlPciInfo_t pci;
@@ -123,9 +124,9 @@ static nvmlReturn_t mps(nvmlDevice_t device, unsigned int *count, struct process
 }
 
 /*
- * A slot that is not understood knows its number, and whether it was asked about a device: what
- * nvidia-smi cannot learn of one it prints as N/A. An error of another call it takes for its end,
- * so those are acknowledged, and nothing is written.
+ * An unknown slot checks whether it was called for a device. nvidia-smi prints N/A for an
+ * unsupported property of a device, but exits on an error of another call. So other calls succeed
+ * and write nothing.
  */
 static nvmlReturn_t unknown(unsigned int slot, nvmlDevice_t maybe)
 {

@@ -1,5 +1,6 @@
 /*
- * client/nvml/state.h - what NVML keeps of a session. Its handles are addresses, of the process.
+ * client/nvml/state.h - NVML's session state. Its handles are addresses, so they belong to the
+ * process.
  */
 #ifndef CK_CLIENT_NVML_STATE_H
 #define CK_CLIENT_NVML_STATE_H
@@ -10,7 +11,7 @@
 
 struct ck_nvml {
 	struct ck_mutex lock;
-	_Atomic unsigned int initialized; /* calls of nvmlInit without their nvmlShutdown */
+	_Atomic unsigned int initialized; /* calls of nvmlInit without a matching nvmlShutdown */
 };
 
 #endif

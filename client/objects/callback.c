@@ -1,11 +1,10 @@
 /*
- * client/objects/callback.c - the functions that the server may have called, and the threads that call
- * them.
+ * client/objects/callback.c - functions that the server may call, and the threads that run them.
  *
- * One thread at least waits in the server for work. A thread that gets some sees to it that another
- * waits before it calls the function: one that blocks holds up no other stream. Threads beyond the
- * first that find nothing to do for a while end. Their messages pass the command stream by, which
- * may itself wait for what a callback is to do.
+ * At least one thread waits in the server for work. A thread that receives work first makes sure
+ * that another thread waits, then calls the function; so a function that blocks delays no other
+ * stream. A thread beyond the first ends if it receives no work for a while. The threads' messages
+ * bypass the command stream, which may itself be blocked until a callback has run.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -36,7 +35,7 @@ static struct ck_callbacks *callbacks(void)
 	return &ck_client_current()->objects->callbacks;
 }
 
-/* --- entries; all called with the lock */
+/* --- entries; call with the lock held */
 
 static bool grow(struct ck_callbacks *all)
 {
@@ -99,7 +98,8 @@ static void drop(struct ck_callbacks *all, struct ck_callback_entry *e)
 
 static void *serve(void *client);
 
-/* Called with the lock. -errno: there is no thread at all-> */
+/* Make sure that a thread waits. Call with the lock held. -errno: there is no thread and none could
+ * start. */
 static int ensure_waiting(struct ck_client *c)
 {
 	struct ck_callbacks *all = &c->objects->callbacks;
@@ -119,7 +119,7 @@ static void call(const struct ck_client *c, const struct ck_callback *callback, 
 		 uint64_t value)
 {
 	if (c->state != CK_STATE_READY && c->state != CK_STATE_LOST)
-		return;	/* at exit, what the function works on may be gone */
+		return;	/* at exit, data of the function may be gone */
 	ck_inside_callback = !callback->ours;
 	callback->run(callback, status, value);
 	ck_inside_callback = false;
@@ -154,7 +154,7 @@ static void run(struct ck_client *c, const ck_callback_next_res *res)
 	ck_unlock(&all->lock);
 }
 
-/* The server is gone: callbacks of streams learn it, the rest is never called. */
+/* The server is lost: report the error to callbacks of streams; the others are never called. */
 static void give_up(struct ck_client *c)
 {
 	struct ck_callbacks *all = &c->objects->callbacks;
@@ -179,7 +179,7 @@ static void give_up(struct ck_client *c)
 	ck_unlock(&all->lock);
 }
 
-/* Nothing has come for a while: does somebody else wait? Then this thread is not needed. */
+/* No work for a while. Returns true if another thread waits, so that this one can end. */
 static bool idle(struct ck_callbacks *all)
 {
 	bool leave;
@@ -215,7 +215,7 @@ static void *serve(void *client)
 	return NULL;
 }
 
-/* --- what others call */
+/* --- called from other files */
 
 CUresult ck_callback_add(const struct ck_callback *callback, uint64_t *id)
 {

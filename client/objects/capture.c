@@ -1,5 +1,5 @@
 /*
- * client/objects/capture.c - the captures under way, and the rules of their modes; see capture.h.
+ * client/objects/capture.c - the active captures, and the rules of their modes; see capture.h.
  */
 #include <stdlib.h>
 
@@ -11,7 +11,8 @@ static struct ck_captures *captures(void)
 	return &ck_client_current()->objects->captures;
 }
 
-/* The capture of number @sequence if it is under way. Locked by the caller, as in what follows. */
+/* Find the active capture with number @sequence. Call with the lock held, as for the next
+ * functions. */
 static struct ck_capture *find(const struct ck_captures *all, uint64_t sequence)
 {
 	struct ck_capture *c = all->list;
@@ -27,7 +28,8 @@ static struct ck_capture *capture_of(const struct ck_captures *all,
 	return stream ? find(all, atomic_load(&stream->capture)) : NULL;
 }
 
-/* Work in the legacy stream waits for all others of its context but the non-blocking ones. */
+/* The legacy stream synchronises with all streams of its context except the non-blocking ones, so a
+ * capture of one forbids work in it. */
 static CUresult refuse_legacy(const struct ck_captures *all, bool lose)
 {
 	const struct ck_context *context = ck_context_current();
@@ -114,7 +116,7 @@ CUresult ck_capture_refuses_context(struct ck_context *context)
 	return err;
 }
 
-/* Does @c forbid unsafe calls to thread @t, by the thread's own mode? */
+/* Does @c forbid unsafe calls to thread @t, given the thread's own mode? */
 static bool forbids(const struct ck_capture *c, const struct ck_thread *t)
 {
 	if (t->capture_mode == CU_STREAM_CAPTURE_MODE_RELAXED)
@@ -167,7 +169,7 @@ void ck_capture_record(struct ck_event *event, const struct ck_stream *stream)
 	ck_unlock(&all->lock);
 }
 
-/* @stream, of @c or of none, waits for an event of the capture @other. */
+/* @stream, which is part of @c (or of no capture), waits for an event of capture @other. */
 static CUresult join(struct ck_stream *stream, struct ck_capture *c, struct ck_capture *other)
 {
 	if (!stream) {
@@ -183,7 +185,7 @@ static CUresult join(struct ck_stream *stream, struct ck_capture *c, struct ck_c
 	return CUDA_SUCCESS;
 }
 
-/* True when an event was recorded in a capture that is over or lost: it means nothing since. */
+/* Was the event recorded in a capture that has ended or is invalid? Then the record is void. */
 static bool stale(const struct ck_captures *all, const struct ck_event *event)
 {
 	const struct ck_capture *c = find(all, event->capture);
@@ -266,7 +268,7 @@ void ck_capture_spoil_stream(const struct ck_stream *stream)
 CUresult ck_capture_note(struct ck_stream *stream, CUstreamCaptureMode mode, bool to_graph)
 {
 	struct ck_captures *all = captures();
-	static _Atomic uint64_t last;	/* of the process: ids are never used again */
+	static _Atomic uint64_t last;	/* per process: ids are never reused */
 	const struct ck_thread *t = ck_thread();
 	struct ck_capture *c = t ? calloc(1, sizeof(*c)) : NULL;
 

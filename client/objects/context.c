@@ -1,8 +1,8 @@
 /*
- * client/objects/context.c - contexts: which one is current, making and destroying them.
+ * client/objects/context.c - contexts: the current one, creation, destruction.
  *
- * The stack of current contexts (wire/thread.c) is state of this process alone; every message names the context
- * that it is for. Answers to dead and to placeholder contexts are those of driver 580 on an H200.
+ * The stack of current contexts (wire/thread.c) exists in this process only; each message names its
+ * context. Calls with dead and placeholder contexts return what driver 580 on an H200 returns.
  */
 #include "client/objects/context.h"
 #include "client/objects/state.h"
@@ -27,7 +27,7 @@ CUresult ck_context_usable(struct ck_context **context)
 	return CUDA_SUCCESS;
 }
 
-/* A context is current only after cuInit, so these checks say all that the slow way would. */
+/* A context is current only after cuInit, so these checks cover all that the slow path checks. */
 static inline bool enter_fast(uint64_t *ctx)
 {
 	struct ck_context *current = ck_context_current();
@@ -106,7 +106,7 @@ uint64_t ck_context_number(void)
 	static _Atomic uint64_t last;
 	uint64_t number = atomic_fetch_add(&last, 1) + 1;
 
-	if (number > 1)		/* no order between the streams of two contexts */
+	if (number > 1)		/* the streams of two contexts have no order */
 		ck_client_current()->unordered_streams = true;
 	return number;
 }
@@ -134,7 +134,7 @@ void ck_context_forget(struct ck_context *context)
 	ck_cache_clear();
 }
 
-/* --- making and destroying */
+/* --- creation and destruction */
 
 static CUresult create(CUcontext *pctx, unsigned int flags, CUdevice dev)
 {
@@ -201,7 +201,7 @@ CK_EXPORT CUresult cuCtxCreate_v4(CUcontext *pctx, void *ctxCreateParams, unsign
 			      params ? params->affinity_count : 0, flags, dev);
 }
 
-/* Destroy @context when its usage count, less @count, is 0. The slot is not used again. */
+/* Destroy @context when its usage count, less @count, is 0. The slot is not reused. */
 static CUresult drop(struct ck_context *context, unsigned int count)
 {
 	CUresult err = CUDA_SUCCESS;
@@ -217,7 +217,7 @@ static CUresult drop(struct ck_context *context, unsigned int count)
 	ck_unlock(&context->client->objects->usage_lock);
 	if (!last)
 		return err;
-	ck_local_forget((CUcontext)context); /* the destructors may still use the context */
+	ck_local_forget((CUcontext)context); /* first: the destructors may still use the context */
 	atomic_store_explicit(&context->active, false, memory_order_release);
 	ck_context_forget(context);
 	if (ck_context_current() == context)
@@ -273,7 +273,7 @@ CK_EXPORT CUresult cuCtxDetach(CUcontext ctx)
 	return drop(current, 1);
 }
 
-/* --- the stack as the application sees it; it may hold contexts that are dead */
+/* --- the stack as the application sees it; it may contain dead contexts */
 
 CK_EXPORT CUresult cuCtxPushCurrent_v2(CUcontext ctx)
 {

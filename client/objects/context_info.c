@@ -1,11 +1,11 @@
 /*
- * client/objects/context_info.c - what a context says of itself. Answers about contexts that are dead are
- * those of driver 580 on an H200.
+ * client/objects/context_info.c - queries about a context. For dead contexts they return what
+ * driver 580 on an H200 returns.
  */
 #include "client/objects/capture.h"
 #include "client/objects/context.h"
 
-#define API_VERSION 3020 /* of every context since CUDA 3.2 */
+#define API_VERSION 3020 /* the same for every context since CUDA 3.2 */
 
 /* The context of @handle, NULL for the current one, dead or alive. */
 static CUresult context_at(CUcontext handle, struct ck_context **context)
@@ -36,7 +36,7 @@ CK_EXPORT CUresult cuCtxGetDevice(CUdevice *device)
 	return cuCtxGetDevice_v2(device, NULL);
 }
 
-/* Runtimes take this call for the question whether a context lives. */
+/* Runtimes use this call to find out whether a context is alive. */
 CK_EXPORT CUresult cuCtxGetApiVersion(CUcontext ctx, unsigned int *version)
 {
 	struct ck_context *context;
@@ -80,7 +80,7 @@ CK_EXPORT CUresult cuCtxGetFlags(unsigned int *flags)
 	return CUDA_SUCCESS;
 }
 
-/* How to wait for the GPU is nothing that the server needs to know; mapping is always on. */
+/* The server need not know how the application waits for the GPU; mapping is always on. */
 CK_EXPORT CUresult cuCtxSetFlags(unsigned int flags)
 {
 	struct ck_context *context;
@@ -110,7 +110,7 @@ CK_EXPORT CUresult cuCtxGetStreamPriorityRange(int *leastPriority, int *greatest
 	return CUDA_SUCCESS;
 }
 
-/* Limits are asked for by every library's set-up; the answers are kept until one is set. */
+/* Every library queries limits during set-up, so the answers are cached until one is set. */
 CK_EXPORT CUresult cuCtxSetLimit(CUlimit limit, size_t value)
 {
 	uint64_t ctx;
@@ -125,7 +125,7 @@ CK_EXPORT CUresult cuCtxSetLimit(CUlimit limit, size_t value)
 	return err;
 }
 
-/* Preferences of the context; launches and occupancy may go by them. */
+/* Preferences of the context; they may affect launches and occupancy. */
 CK_EXPORT CUresult cuCtxSetCacheConfig(CUfunc_cache config)
 {
 	uint64_t ctx;

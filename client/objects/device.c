@@ -1,7 +1,7 @@
 /*
- * client/objects/device.c - what devices say of themselves, all from the server's first reply.
+ * client/objects/device.c - properties of devices, all from the server's first reply.
  *
- * The CUDA runtime asks a hundred questions a device at every start; none crosses the wire.
+ * The CUDA runtime makes about a hundred queries per device at every start; none crosses the wire.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,12 +15,12 @@
 CK_LOG_DEFINE("client");
 
 /*
- * Attributes that promise something which this release refuses: they read 0 in place of the
- * device's own answer. A program that looks before it uses a feature then takes its other way.
+ * Attributes that promise features which this release refuses. They read 0 instead of the device's
+ * value, so that a program that checks before it uses a feature takes its alternative.
  */
 static const CUdevice_attribute refused[] = {
 #define NO(name) CU_DEVICE_ATTRIBUTE_##name
-	/* memory that host and device use at the same time, or without a call that says so */
+	/* concurrent use of memory by host and device, or use without a call that announces it */
 	NO(CONCURRENT_MANAGED_ACCESS),
 	NO(DIRECT_MANAGED_MEM_ACCESS_FROM_HOST),
 	NO(PAGEABLE_MEMORY_ACCESS),
@@ -29,7 +29,7 @@ static const CUdevice_attribute refused[] = {
 	NO(READ_ONLY_HOST_REGISTER_SUPPORTED),
 	NO(HOST_NATIVE_ATOMIC_SUPPORTED),
 	NO(ONLY_PARTIAL_HOST_NATIVE_ATOMIC_SUPPORTED),
-	/* handles to memory but descriptors; memory that lies in the host */
+	/* handles to memory other than descriptors; memory located in the host */
 	NO(HANDLE_TYPE_WIN32_HANDLE_SUPPORTED),
 	NO(HANDLE_TYPE_WIN32_KMT_HANDLE_SUPPORTED),
 	NO(HANDLE_TYPE_FABRIC_SUPPORTED),
@@ -40,7 +40,7 @@ static const CUdevice_attribute refused[] = {
 	NO(HOST_MEMORY_POOLS_SUPPORTED),
 	NO(HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED),
 	NO(HOST_ALLOC_DMA_BUF_SUPPORTED),
-	/* other devices and other processes that reach into this one */
+	/* access from other devices and processes */
 	NO(GPU_DIRECT_RDMA_SUPPORTED),
 	NO(GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED),
 	NO(GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS),
@@ -88,7 +88,7 @@ static CUresult gpu_build(struct ck_client *c, struct ck_gpu *gpu, int ordinal, 
 	}
 	for (size_t i = 0; i < CK_ARRAY_SIZE(refused); i++)
 		values[refused[i]] = 0;
-	/* a mask, of which descriptors stay */
+	/* a mask: only descriptors remain */
 	values[CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES] &=
 		CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 	gpu->server_ordinal = server_ordinal;
@@ -101,7 +101,8 @@ static CUresult gpu_build(struct ck_client *c, struct ck_gpu *gpu, int ordinal, 
 	return CUDA_SUCCESS;
 }
 
-/* Indices of the devices to show, in @chosen; how many, or -1: one is named twice. */
+/* Write the indices of the visible devices to @chosen. Returns their number; -1: one is named
+ * twice. */
 static int choose(const struct ck_client *c, int *chosen, int count)
 {
 	const char *list = ck_env_string("CUDA_VISIBLE_DEVICES");
@@ -179,7 +180,7 @@ int ck_gpu_attribute(CUdevice device, CUdevice_attribute attribute)
 	return gpu->attributes[attribute];
 }
 
-/* --- the calls; what each checks first: session, output, device */
+/* --- the calls; each checks session, output and device first */
 
 static CUresult begin(const void *output, CUdevice dev, const struct ck_gpu **gpu)
 {
@@ -261,7 +262,7 @@ CK_EXPORT CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev)
 	return err;
 }
 
-/* A LUID is Windows's name of an adapter; a driver for Linux has none. */
+/* A LUID identifies an adapter on Windows; a Linux driver has none. */
 CK_EXPORT CUresult cuDeviceGetLuid(char *luid, unsigned int *deviceNodeMask, CUdevice dev)
 {
 	static const char none[sizeof(((ck_device *)0)->luid)];

@@ -1,9 +1,9 @@
 /*
- * client/objects/event.c - events: named here, made and recorded one-way. What is known to be done, because a
- * wait covered it or the server has said so, is not asked for.
+ * client/objects/event.c - events: named here, made and recorded by one-way messages. An event
+ * known to be done, from a wait or from the server's report, is not queried again.
  *
- * Threads may record an event while others ask for it. A record counts its version up twice, before
- * and behind its message: an answer is kept only if it belongs to the version that is there then.
+ * Threads may record an event while others query it. A record raises the event's version twice,
+ * before and after its message. An answer is kept only if it belongs to the current version.
  */
 #include "client/objects/capture.h"
 #include "client/objects/state.h"
@@ -11,9 +11,9 @@
 #include "client/wire/status.h"
 #include "rpc/status.h"
 
-#define RECORDS_BITS 32		/* of a version; above is what tells the event from all others */
+#define RECORDS_BITS 32		/* low bits of a version; the rest identifies the event */
 
-static _Atomic uint64_t events;		/* of the process: no version is used again */
+static _Atomic uint64_t events;		/* per process: versions are never reused */
 
 CUresult ck_event_id(CUevent handle, uint64_t *id)
 {
@@ -66,7 +66,6 @@ CK_EXPORT CUresult cuEventDestroy_v2(CUevent hEvent)
 	return err;
 }
 
-/* The record itself. */
 static CUresult record(uint64_t ctx, struct ck_event *e, struct ck_stream *s, unsigned int flags)
 {
 	uint64_t id = s ? s->object.id : 0;
@@ -74,7 +73,7 @@ static CUresult record(uint64_t ctx, struct ck_event *e, struct ck_stream *s, un
 
 	atomic_fetch_add(&e->version, 1);
 	if (flags) {
-		e->elsewhere = true;	/* by each launch of the graph that is captured */
+		e->elsewhere = true;	/* each launch of the captured graph records it */
 		err = ck_wire_cuEventRecordWithFlags(ctx, e->object.id, id, flags);
 	} else {
 		ck_capture_record(e, s);
@@ -108,7 +107,7 @@ CK_EXPORT CUresult cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsi
 		err = CUDA_ERROR_ILLEGAL_STATE;
 	if (!err)
 		err = record(ctx, e, s, flags);
-	/* another process, told of it in whatever way, may wait for this record at once */
+	/* another process may wait for this record as soon as the call returns */
 	return err || !(e->flags & CU_EVENT_INTERPROCESS) ? err : ck_wire_wait(ctx);
 }
 
@@ -117,7 +116,7 @@ CK_EXPORT CUresult cuEventRecord(CUevent hEvent, CUstream hStream)
 	return cuEventRecordWithFlags(hEvent, hStream, 0);
 }
 
-/* An event of a capture takes the stream into it. */
+/* Waiting for an event of a capture makes the stream join the capture. */
 CK_EXPORT CUresult cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags)
 {
 	struct ck_event *e = ck_object_check(hEvent, CK_OBJECT_EVENT);
@@ -141,9 +140,9 @@ CK_EXPORT CUresult cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned 
 	return err ? err : ck_wire_cuStreamWaitEvent(ctx, id, e->object.id, Flags);
 }
 
-/* --- what is known of the last record */
+/* --- the state of the last record */
 
-/* May anything about @version of @e be known here? */
+/* Can the client know the state of @version of @e? */
 static bool is_ours(const struct ck_event *e, uint64_t version)
 {
 	return version % 2 == 0 && !e->elsewhere && !e->object.context->fault;
@@ -159,7 +158,7 @@ static bool was_waited(const struct ck_event *e, uint64_t version)
 	return e->recorded && !e->capture && ck_stream_waited(e->object.context, stream, at);
 }
 
-/* The event behind @handle may be asked for, which a capture of another thread may forbid. */
+/* Check that the event may be queried now; a capture of another thread may forbid that. */
 static CUresult enter(CUevent handle, uint64_t *ctx, struct ck_event **e)
 {
 	CUresult err = ck_enter_any(ctx);
@@ -170,7 +169,7 @@ static CUresult enter(CUevent handle, uint64_t *ctx, struct ck_event **e)
 	return err ? err : ck_capture_ask(*e);
 }
 
-/* A call that also has the server watch it. */
+/* Query the server, and have it watch the event. */
 static CUresult ask(uint64_t ctx, struct ck_event *e, uint64_t version)
 {
 	bool ours = is_ours(e, version);
@@ -211,7 +210,7 @@ CK_EXPORT CUresult cuEventQuery(CUevent hEvent)
 	}
 }
 
-/* That a query has found it done does not suffice: a wait also brings what kernels have printed. */
+/* A finished query is not enough: a wait also brings the output of kernels. */
 CK_EXPORT CUresult cuEventSynchronize(CUevent hEvent)
 {
 	struct ck_event *e;

@@ -1,7 +1,8 @@
 /*
- * client/objects/green.c - parts of a device's multiprocessors, and green contexts that have one.
+ * client/objects/green.c - partitions of a device's multiprocessors, and green contexts that own
+ * one.
  *
- * What a green context holds belongs to the device's primary context, and outlives it.
+ * Objects made in a green context belong to the device's primary context, and outlive it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,14 +11,14 @@
 #include "client/objects/context.h"
 #include "libcuda/local.h"
 
-#define GROUPS_MAX 1024u	/* more multiprocessors than any device has */
+#define GROUPS_MAX 1024u	/* more than any device has multiprocessors */
 
 static struct ck_green *green_from(CUgreenCtx handle)
 {
 	return ck_object_check(handle, CK_OBJECT_GREEN);
 }
 
-/* --- resources: bytes that the server has made, and takes back only as they were */
+/* --- resources: opaque bytes made by the server, which accepts them only unchanged */
 
 CK_EXPORT CUresult cuCtxGetDevResource(CUcontext hCtx, CUdevResource *resource,
 				       CUdevResourceType type)
@@ -126,7 +127,7 @@ CK_EXPORT CUresult cuGreenCtxCreate(CUgreenCtx *phCtx, CUdevResourceDesc desc, C
 	return err;
 }
 
-/* Its converted form, a slot that is not used again, dies with it; what it owned does not. */
+/* Its converted form dies with it, and the slot is not reused; the objects made in it live on. */
 CK_EXPORT CUresult cuGreenCtxDestroy(CUgreenCtx hCtx)
 {
 	struct ck_green *green = green_from(hCtx);
@@ -218,7 +219,7 @@ CK_EXPORT CUresult cuGreenCtxStreamCreate(CUstream *phStream, CUgreenCtx greenCt
 	return err;
 }
 
-/* --- contexts with a share of the multiprocessors, which only MPS on the server's host gives */
+/* --- contexts with a share of the multiprocessors; these need MPS on the server's host */
 
 CK_EXPORT CUresult cuDeviceGetExecAffinitySupport(int *pi, CUexecAffinityType type, CUdevice dev)
 {

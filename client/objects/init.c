@@ -1,5 +1,5 @@
 /*
- * client/objects/init.c - cuInit, and the version, which may be asked for before it.
+ * client/objects/init.c - cuInit, and the driver version, which may be queried before it.
  */
 #include "client/objects/state.h"
 
@@ -25,7 +25,7 @@ CK_EXPORT CUresult cuInit(unsigned int flags)
 	return err;
 }
 
-/* Works before cuInit: the version is the server's, so this may be what connects. */
+/* Works before cuInit. The version is the server's, so this call may connect. */
 CK_EXPORT CUresult cuDriverGetVersion(int *driverVersion)
 {
 	struct ck_client *c = ck_client_current();

@@ -1,5 +1,6 @@
 /*
- * client/objects/own.c - what libcuda/ asks of this driver library; see libcuda/libcuda.h.
+ * client/objects/own.c - the functions that libcuda/ requires of this library; see
+ * libcuda/libcuda.h.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +39,7 @@ CUresult ck_libcuda_primary(CUcontext *context, CUdevice device)
 	return CUDA_SUCCESS;
 }
 
-/* Ask the server for the map, which its first reply did not have. */
+/* Fetch the map from the server; the first reply does not contain it. */
 static CUresult tpc_map_fetch(unsigned char *gpc, unsigned char *index, size_t tpcs)
 {
 	void *gpcs = NULL, *indices = NULL;
@@ -49,7 +50,7 @@ static CUresult tpc_map_fetch(unsigned char *gpc, unsigned char *index, size_t t
 	if (!err) /* the server answers for the device of the context */
 		err = ck_wire_tpc_map(ctx, &gpcs, &gpcs_size, &indices, &indices_size);
 	if (!err && (gpcs_size < tpcs || indices_size < tpcs))
-		err = CUDA_ERROR_NOT_FOUND; /* never shorter than what the caller will read */
+		err = CUDA_ERROR_NOT_FOUND; /* never fewer bytes than the caller will read */
 	if (!err) {
 		memcpy(gpc, gpcs, tpcs);
 		memcpy(index, indices, tpcs);
@@ -86,7 +87,7 @@ int ck_libcuda_version(void)
 	return c->driver_version ? c->driver_version : CK_CUDA_VERSION_ON_TABLE;
 }
 
-/* Programs ask for addresses before they call anything, so the counting begins here. */
+/* Programs get addresses before they call anything, so counting begins here. */
 void *ck_libcuda_address(const struct ck_entry *entry)
 {
 	ck_stats_init();

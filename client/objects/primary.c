@@ -1,12 +1,12 @@
 /*
  * client/objects/primary.c - the primary context of each device.
  *
- * The object is made with the session, before anyone retains it: the CUDA runtime makes it
- * current first and retains it later. The handle stays the same for the life of the process;
- * the number of cuCtxGetId is new each time the context comes to life.
+ * The object is made with the session, before any retain: the CUDA runtime makes it current first
+ * and retains it later. The handle stays the same for the life of the process. The number of
+ * cuCtxGetId is new each time the context is activated.
  *
- * A reset ends the context and leaves the usage count alone, as driver 580 does: who retained it
- * may release it afterwards, and the next retain brings it to life again.
+ * A reset ends the context but keeps the usage count, as driver 580 does: a release is still valid
+ * afterwards, and the next retain activates the context again.
  */
 #include "client/objects/context.h"
 #include "client/objects/state.h"
@@ -87,7 +87,7 @@ CK_EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev)
 		return err;
 	ck_local_forget((CUcontext)gpu->primary);
 	ck_lock(lock_of(gpu));
-	/* another thread, or a destructor, may have retained it in between */
+	/* another thread, or a destructor, may have retained it meanwhile */
 	if (gpu->primary->retained == 0 && ck_context_active(gpu->primary)) {
 		deactivate(gpu);
 		err = ck_wire_primary_release(0, gpu->primary->object.id, gpu->server_ordinal);

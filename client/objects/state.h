@@ -1,5 +1,5 @@
 /*
- * client/objects/state.h - what the files of client/objects keep of a session.
+ * client/objects/state.h - the session state of client/objects.
  */
 #ifndef CK_CLIENT_OBJECTS_STATE_H
 #define CK_CLIENT_OBJECTS_STATE_H
@@ -11,9 +11,9 @@
 
 #include "client/wire/client.h"
 
-#define CK_ELAPSED_KEPT 64	/* times between events */
+#define CK_ELAPSED_KEPT 64	/* cached times between events */
 
-/* The time between two records stays: a few answers are kept. */
+/* The time between two records does not change, so some answers are cached. */
 struct ck_elapsed {
 	uint64_t start, end;	/* versions */
 	float milliseconds;
@@ -22,15 +22,16 @@ struct ck_elapsed {
 struct ck_callbacks {	/* callback.c */
 	struct ck_mutex lock;
 	struct ck_callback_entry *entries;
-	uint32_t count, free;	/* free: index of the first, count: none */
+	uint32_t count, free;	/* free: index of the first free one; count: none */
 	struct ck_map *persistent;	/* (function, data) to id + 1 */
 	unsigned int threads, waiting;
-	_Atomic unsigned int pending;	/* entries, and functions that run */
-	/* What streams wait for, in rounds: each wait for them ends one. */
-	uint64_t round;			/* the one that goes on, from 1 */
-	uint64_t given_up;		/* of those before it none is waited for: it was in vain */
-	unsigned int added, awaited;	/* functions of this round; of those between */
-	pthread_cond_t returned;	/* the last awaited one has */
+	_Atomic unsigned int pending;	/* entries, plus functions that run now */
+	/* Functions that streams are blocked on, grouped in rounds: each wait for them ends a
+	 * round. */
+	uint64_t round;			/* the current round, from 1 */
+	uint64_t given_up;		/* earlier rounds are given up: a wait timed out */
+	unsigned int added, awaited;	/* functions of this round; of the rounds in between */
+	pthread_cond_t returned;	/* signalled when the last awaited one returns */
 };
 
 struct ck_captures {	/* capture.c */
@@ -41,9 +42,9 @@ struct ck_captures {	/* capture.c */
 
 struct ck_objects {
 	struct ck_mutex devices_lock;	/* init.c: building gpus, once */
-	/* primary.c. Held while messages of a context's life are sent, so that the server sees them
-	 * in the order in which they take effect here. Never held while destructors of the
-	 * application's libraries run, which take locks of their own. */
+	/* primary.c. Held while messages about a context's life are sent, so that the server sees
+	 * them in the order of their effect here. Never held while destructors of the application's
+	 * libraries run: they take locks of their own. */
 	struct ck_mutex primary_lock;
 	struct ck_mutex usage_lock;	/* context.c: usage counts of all other contexts */
 	struct ck_callbacks callbacks;

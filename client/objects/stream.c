@@ -1,6 +1,6 @@
 /*
- * client/objects/stream.c - streams: named here, created one-way; a synchronise with nothing outstanding
- * is answered here (D5).
+ * client/objects/stream.c - streams: named here, created one-way. A synchronise with nothing
+ * outstanding returns without a message (D5).
  */
 #include <stdlib.h>
 
@@ -11,7 +11,8 @@
 #include "client/wire/hooks.h"
 #include "rpc/status.h"
 
-/* The thread's own stream of its current context: an ordinary blocking stream behind handle 2. */
+/* The calling thread's own stream in its current context: an ordinary blocking stream for handle
+ * 2. */
 static CUresult own_stream(struct ck_stream **out)
 {
 	struct ck_thread *t = ck_thread();
@@ -63,8 +64,8 @@ CUresult ck_stream_from(CUstream handle, struct ck_stream **stream)
 }
 
 /*
- * Copies into a stream of another context, and waits for it, are allowed. They are made in its context: what has been
- * waited for there counts, and the server's own events for the copy must be of that.
+ * A copy into, or a wait for, a stream of another context is allowed. It runs in the stream's
+ * context: waits are noted there, and the server's events for the copy must be of it.
  */
 CUresult ck_stream_enter(CUstream handle, struct ck_context **context, struct ck_stream **stream)
 {
@@ -72,7 +73,7 @@ CUresult ck_stream_enter(CUstream handle, struct ck_context **context, struct ck
 
 	if (!err)
 		err = ck_stream_from(handle, stream);
-	/* a green context's stream is the primary one's, which need not be retained */
+	/* a green context's stream belongs to the primary one, which need not be retained */
 	if (!err && *stream && ck_context_active((*stream)->object.context))
 		*context = (*stream)->object.context;
 	return err;
@@ -111,7 +112,7 @@ CUresult ck_stream_uncaptured(CUstream handle, struct ck_context **ctx, uint64_t
 	return CUDA_SUCCESS;
 }
 
-/* A stream that was made later may have the id of one that is gone. */
+/* A later stream may have the id of a destroyed one. */
 bool ck_stream_waited(struct ck_context *context, uint64_t id, uint64_t number)
 {
 	const struct ck_stream *s = id ? ck_object_by_id(CK_OBJECT_STREAM, id) : NULL;
@@ -165,7 +166,7 @@ CK_EXPORT CUresult cuStreamCreateWithPriority(CUstream *phStream, unsigned int f
 	s = ck_object_new(CK_OBJECT_STREAM, ctx);
 	if (!s)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	cuCtxGetStreamPriorityRange(&low, &high);	/* numbers fall as priority rises */
+	cuCtxGetStreamPriorityRange(&low, &high);	/* a lower number is a higher priority */
 	s->flags = flags;
 	s->born = ck_command_last();
 	if (flags & CU_STREAM_NON_BLOCKING)
@@ -203,7 +204,8 @@ CK_EXPORT CUresult cuStreamDestroy_v2(CUstream hStream)
 }
 
 /*
- * Wait unless @may forbids it or nothing is outstanding; success covers what came before.
+ * Wait, unless @may forbids it or nothing is outstanding. On success, note that earlier work is
+ * done.
  */
 static CUresult settle(CUstream handle, CUresult (*may)(struct ck_stream *stream))
 {
@@ -226,7 +228,7 @@ CK_EXPORT CUresult cuStreamSynchronize(CUstream hStream)
 	return settle(hStream, ck_capture_question);
 }
 
-/* A call that also has the server watch for the end of what is in the stream now. */
+/* Query the server, and have it watch for the end of the work now in the stream. */
 static CUresult ask(struct ck_context *ctx, struct ck_stream *s, uint64_t last)
 {
 	uint64_t number = ck_status_number(ctx->client, s ? s->object.id : ctx->object.id);
@@ -280,7 +282,7 @@ CK_EXPORT CUresult cuCtxSynchronize(void)
 	return err;
 }
 
-/* The same for a context that need not be current; NULL means the current one. */
+/* The same for any context; NULL means the current one. */
 CK_EXPORT CUresult cuCtxSynchronize_v2(CUcontext handle)
 {
 	struct ck_context *ctx = ck_context_from(handle);
@@ -300,7 +302,8 @@ CK_EXPORT CUresult cuCtxSynchronize_v2(CUcontext handle)
 	return err;
 }
 
-/* The streams of a thread (CU_STREAM_PER_THREAD) go with it; the driver finishes their work first. */
+/* Destroy the ending thread's own streams (CU_STREAM_PER_THREAD); the driver first completes their
+ * work. */
 static void thread_ended(struct ck_thread *t)
 {
 	for (unsigned int i = 0; i < t->own_stream_count; i++) {

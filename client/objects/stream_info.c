@@ -1,5 +1,5 @@
 /*
- * client/objects/stream_info.c - questions about streams that the client answers.
+ * client/objects/stream_info.c - queries about streams that the client answers itself.
  */
 #include "client/objects/capture.h"
 #include "client/wire/client.h"
@@ -24,7 +24,7 @@ CK_EXPORT CUresult cuStreamGetFlags(CUstream hStream, unsigned int *flags)
 		return err;
 	if (!flags)
 		return CUDA_ERROR_INVALID_VALUE;
-	err = s ? ck_capture_wait(s) : CUDA_SUCCESS;	/* odd, but the driver refuses this, too */
+	err = s ? ck_capture_wait(s) : CUDA_SUCCESS;	/* odd, but as in the driver */
 	if (err)
 		return err;
 	*flags = s ? s->flags : CU_STREAM_DEFAULT;
@@ -73,7 +73,7 @@ CK_EXPORT CUresult cuStreamGetCtx(CUstream hStream, CUcontext *pctx)
 	return CUDA_SUCCESS;
 }
 
-/* NULL for a stream that belongs to no green context, which most do not. */
+/* NULL for a stream of no green context, the usual case. */
 CK_EXPORT CUresult cuStreamGetGreenCtx(CUstream hStream, CUgreenCtx *phCtx)
 {
 	struct ck_stream *s;

@@ -1,11 +1,11 @@
 /*
- * client/wire/address.c - addresses of device memory are reserved in this process.
+ * client/wire/address.c - reserve the addresses of device memory in this process.
  *
- * Device addresses are the server process's own. Were the same numbers used here for memory of
- * the host, a pointer would not tell which of the two it means. Reserving costs a system call for
- * each 2 MiB-aligned stretch that is new, and no memory; it is not undone, because the server's
- * driver hands the same addresses out again. Reservations of cuMemAddressReserve are the exception:
- * a program may make them as large as it likes, again and again.
+ * Device addresses come from the server process. If the client used the same numbers for host
+ * memory, a pointer would be ambiguous. A reservation costs one system call per new 2 MiB-aligned
+ * range, and no memory. Ranges stay reserved, because the server's driver hands the same addresses
+ * out again. The exception is cuMemAddressReserve: a program may make such reservations repeatedly
+ * and as large as it likes, so they are released.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -24,11 +24,11 @@ CK_LOG_DEFINE("client");
 
 #define UNIT ((uint64_t)2 << 20)	/* drivers map device memory in such pages */
 
-/* Of the process, whatever its sessions: its address space is one. */
+/* Per process, not per session: the process has one address space. */
 static struct ck_mutex claimed_lock = CK_MUTEX(CK_RANK_CLAIMED);
 static struct ck_ranges *claimed;
 
-/* Reserve [lo, hi), none of which is claimed. Old kernels take the address for a hint only. */
+/* Reserve [lo, hi), none of which is claimed. Old kernels treat the address as a hint only. */
 static bool reserve(uint64_t lo, uint64_t hi)
 {
 	void *want = (void *)(uintptr_t)lo;
@@ -36,7 +36,7 @@ static bool reserve(uint64_t lo, uint64_t hi)
 			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
 
 	if (got == MAP_FAILED)
-		return errno != EEXIST;	/* not an address of ours at all: nothing can clash */
+		return errno != EEXIST;	/* an impossible address cannot clash */
 	if (got != want) {
 		munmap(got, hi - lo);
 		return false;
@@ -68,7 +68,7 @@ bool ck_address_claim(uint64_t address, size_t size)
 	return clear;
 }
 
-/* A stretch that reaches beyond the reservation has been claimed for something else as well. */
+/* A 2 MiB unit that extends beyond the reservation may be claimed for something else; keep it. */
 void ck_address_release(uint64_t address, size_t size)
 {
 	uint64_t lo = address, end = address + size;

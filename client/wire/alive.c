@@ -1,10 +1,10 @@
 /*
- * client/wire/alive.c - a call waits, and nothing comes: does the kernel run for long, or does the server
- * not respond?
+ * client/wire/alive.c - find out, when a call waits for long, whether the kernel is slow or the
+ * server does not respond.
  *
- * A thread of ours asks the server on a lane of its own. Any thread of the worker can answer, whatever
- * the GPU does; a stopped worker cannot. The first wait that lasts a second starts the thread, which
- * asks only while some call waits.
+ * A thread of the client pings the server on its own lane. Any thread of the worker can answer,
+ * even while the GPU is busy; a stopped worker cannot. The first wait that lasts a second starts
+ * the thread. It pings only while some call waits.
  */
 #include <pthread.h>
 #include <stdbool.h>
@@ -20,9 +20,9 @@
 
 CK_LOG_DEFINE("client");
 
-#define PATIENCE_NS 4000000000 /* with the second that passes before the server is asked: 5 s */
+#define PATIENCE_NS 4000000000 /* plus the second that passes before the first ping: 5 s */
 
-/* Of the thread that asks. */
+/* Set in the thread that pings. */
 static __thread bool asks __attribute__((tls_model("initial-exec")));
 
 static void overdue(struct ck_client *c)
@@ -57,7 +57,8 @@ static void suspicion_settled(struct ck_suspicion *s)
 	ck_unlock(&s->lock);
 }
 
-/* A lane that cannot be had, or breaks, says nothing of the session, whose calls find out for themselves. */
+/* Ping while calls wait. A lane that fails says nothing about the session: its calls will
+ * notice. */
 static void *ask(void *client)
 {
 	struct ck_exchange ping = { .proc = CK_PING, .xdr_args = ck_code_nothing,

@@ -1,11 +1,11 @@
 /*
- * client/wire/cache.c - answers of the server that stay true: attributes of functions, occupancy,
- * limits, pools of devices.
+ * client/wire/cache.c - cache answers of the server that stay true: attributes of functions,
+ * occupancy, limits, pools of devices.
  *
- * Setting an attribute of a function forgets what is known of that one; what may change more
- * (unloading a module, losing a context, a new limit, another pool) clears the whole cache; that is
- * rare. Both come after the change. An answer that was asked for before one of them and arrives
- * after it is not kept: it may be the old one.
+ * Setting an attribute of a function drops the entries of that function. A change with a wider
+ * effect (unloading a module, losing a context, a new limit, another pool) is rare and clears the
+ * whole cache. Both happen after the change. An answer that was requested before such a change and
+ * arrives after it may be stale and is not cached.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -54,7 +54,7 @@ void ck_cache_put(const void *key, size_t key_size, const void *value, size_t va
 	pthread_rwlock_unlock(&all->lock);
 }
 
-/* Keys are words: procedure, context, then arguments; ids are never small numbers. */
+/* A key is an array of words: procedure, context, arguments. Ids are never small numbers. */
 void ck_cache_forget(uint64_t id)
 {
 	struct ck_answers *all = &ck_client_current()->answers;

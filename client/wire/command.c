@@ -1,13 +1,13 @@
 /*
  * client/wire/command.c - the one ordered stream of one-way messages (D4), ONC RPC batching.
  *
- * Threads append encoded messages to one buffer under a short lock; whoever finds nobody
- * writing writes, and goes on until the buffer is empty. While one thread writes, the others
- * fill the second buffer: under load messages leave in large pieces, a lone message leaves at
- * once. In a storm of small messages the writing is left to a thread of our own, so that the
- * application's thread pays for the encoding only.
+ * Threads append encoded messages to a buffer under a short lock. If no other thread is writing,
+ * the thread writes the buffer out, and continues until it is empty. Meanwhile the others fill the
+ * second buffer. So under load, messages leave in large pieces; a single message leaves at once. In
+ * a burst of small messages, a client thread does the writing, and the application's thread pays
+ * only for encoding.
  *
- * In shared memory none of this is needed: a message goes straight into it, and the server sees it.
+ * In shared memory none of this is needed: the message is placed where the server sees it.
  */
 #define _GNU_SOURCE
 #include <endian.h>
@@ -35,10 +35,10 @@ CK_LOG_DEFINE("client");
 
 #define BUFFER_SIZE (CK_RECORD_MAX + 4)	/* the longest message fits, with its mark */
 #define INLINE_BULK (16u << 10)		/* payload up to this is copied into the buffer */
-#define SMALL 8192			/* messages that need no memory of their own: launches too */
-#define STORM_NS 20000			/* messages closer than this are a storm */
-#define SPIN_US 200			/* the sender looks for more before it sleeps: operators of
-					 * a framework come every 5 to 50 us */
+#define SMALL 8192			/* larger messages need an allocation */
+#define STORM_NS 20000			/* messages closer than this form a burst */
+#define SPIN_US 200			/* before the sender sleeps: operators of a framework come
+					 * every 5 to 50 us */
 #define ROOM_SPIN_US 20			/* for room in shared memory, which is large */
 
 /* One message; the payload is the caller's. */
@@ -49,13 +49,13 @@ struct message {
 	size_t bulk_size;
 };
 
-static const unsigned char zero[4]; /* what pads payloads */
+static const unsigned char zero[4]; /* padding of payloads */
 
-/* This thread has the lock or waits, as a handler of a signal that calls exit() must know: what is
- * held here stays held, and who waits on a condition holds up those that signal it. */
+/* This thread holds the lock or waits. The handler of a signal that calls exit() must know: a lock
+ * held here stays held, and a waiter on a condition delays the thread that signals it. */
 static __thread volatile bool inside __attribute__((tls_model("initial-exec")));
 
-/* What writing has ended with: an error ends the session. */
+/* Note the result of a write: an error ends the session. */
 static void note_result(struct ck_client *c, int ret)
 {
 	struct ck_command *cmd = &c->command;
@@ -68,7 +68,7 @@ static void note_result(struct ck_client *c, int ret)
 	ck_session_lost(c, why);
 }
 
-/* Give @m the next number: the call's, and its head's, which begins the arguments. */
+/* Give @m the next number, in the xid and in the head that begins the arguments. */
 static void number(struct ck_command *cmd, struct message *m)
 {
 	uint64_t seq = cmd->seq + 1;
@@ -80,8 +80,8 @@ static void number(struct ck_command *cmd, struct message *m)
 	atomic_store_explicit(&cmd->seq, seq, memory_order_release);
 }
 
-/* Write the filled buffer and @bulk behind it. Called with the lock and with nobody writing;
- * the lock is given up while the bytes go out. */
+/* Write the filled buffer, then @bulk. Call with the lock held and no writer active; the lock is
+ * released during the write. */
 static void write_piece(struct ck_client *c, const void *bulk, size_t bulk_size)
 {
 	struct ck_command *cmd = &c->command;
@@ -139,13 +139,13 @@ static void *sender(void *client)
 	return NULL;
 }
 
-/* After an append: see to it that the bytes leave soon. Called with the lock. */
+/* Called with the lock held after an append: arrange for the bytes to leave soon. */
 static void dispatch(struct ck_client *c)
 {
 	struct ck_command *cmd = &c->command;
 
 	if (cmd->writing || !cmd->sender_sleeps)
-		return;			/* whoever writes, or the sender, will take it along */
+		return;			/* the current writer or the sender will write it too */
 	if (ck_now_ns() - cmd->last_write_ns > STORM_NS) {
 		write_all(c);
 		return;
@@ -154,8 +154,8 @@ static void dispatch(struct ck_client *c)
 	pthread_cond_signal(&cmd->work);
 }
 
-/* Room for @size bytes in the buffer; for a payload that stays where it is also the writer's role,
- * because it must directly follow its message. Then nothing lets go of the lock in between. */
+/* Make room for @size bytes in the buffer. With @write, also become the writer, for a payload that
+ * is not copied: it must directly follow its message. The lock is not released after that. */
 static void make_room(struct ck_client *c, size_t size, bool write)
 {
 	struct ck_command *cmd = &c->command;
@@ -182,7 +182,7 @@ static void append(struct ck_command *cmd, const void *bytes, size_t size)
 	atomic_store_explicit(&cmd->len, cmd->len + size, memory_order_relaxed);
 }
 
-/* Put @m, an encoded message, into the buffer, and see to it that it leaves soon. */
+/* Append the encoded message @m to the buffer, and arrange for it to leave soon. */
 static void send_buffered(struct ck_client *c, struct message *m)
 {
 	struct ck_command *cmd = &c->command;
@@ -203,7 +203,7 @@ static void send_buffered(struct ck_client *c, struct message *m)
 	dispatch(c);
 }
 
-/* Shared memory is the buffer: no other is needed, and nobody to write it out. */
+/* Shared memory is the buffer: there is nothing to write out. */
 static void send_shared(struct ck_client *c, struct message *m)
 {
 	struct ck_command *cmd = &c->command;
@@ -219,8 +219,8 @@ static void send_shared(struct ck_client *c, struct message *m)
 	note_result(c, ck_chan_writev(cmd->chan, iov, m->bulk_size ? 3 : 1));
 }
 
-/* Encode outside the lock, with a number that is put in later; into @room, or memory of its own
- * where that does not do. */
+/* Encode outside the lock; the number is filled in later. Uses @room, or allocates if the message
+ * does not fit. */
 static int encode(struct message *m, unsigned char room[SMALL], uint32_t proc, const void *args)
 {
 	long n = ck_message_encode(room, SMALL, 0, proc, args, m->bulk_size);
@@ -236,7 +236,7 @@ static int encode(struct message *m, unsigned char room[SMALL], uint32_t proc, c
 	return n < 0 ? (int)n : 0;
 }
 
-/* The message goes out as the next one; false: the stream is broken. */
+/* Send the message next in order; false: the stream is broken. */
 static bool send_next(struct ck_client *c, struct message *m, ck_head *head)
 {
 	struct ck_command *cmd = &c->command;
@@ -312,7 +312,7 @@ void ck_command_flush(struct ck_client *c)
 	struct ck_command *cmd = &c->command;
 
 	if (atomic_load_explicit(&cmd->len, memory_order_acquire) == 0)
-		return;			/* whatever is being written is on its way */
+		return;			/* all bytes have left or are being written */
 	inside = true;
 	ck_lock(&cmd->lock);
 	write_all(c);
@@ -362,7 +362,7 @@ bool ck_command_stop(struct ck_client *c)
 
 	if (inside)
 		return false;
-	/* a thread may be stuck in a write to a server that is stuck */
+	/* a thread may be blocked in a write to a hung server */
 	until = ck_until(CLOCK_REALTIME, 1000 * CK_NS_PER_MS);
 	if (ck_lock_until(&cmd->lock, &until) != 0)
 		return false;

@@ -1,9 +1,9 @@
 /*
  * client/wire/delivery.c - see client/wire/delivery.h.
  *
- * Threads of ours, one at first and more for large copies, ask the server for what is done
- * (ck_delivery_next) and receive it straight into its place, each on a lane of its own. The server
- * names a copy by our number of it, never by an address.
+ * Client threads, one at first and more for large copies, ask the server for finished copies
+ * (ck_delivery_next). Each receives the bytes on its own lane, directly into their destination. The
+ * server identifies a copy by the client's number, never by an address.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -22,25 +22,25 @@
 #include "util/until.h"
 
 #define IDLE_MS 10000
-#define LOOK_MS 200		/* whether the session is still there */
+#define LOOK_MS 200		/* interval for checking that the session is alive */
 #define LOOKS_A_SECOND (1000 / LOOK_MS)
 
-/* A copy of which bytes are to come. */
+/* A copy with bytes outstanding. */
 struct ck_copy {
 	uint64_t number;
-	char *to;		/* NULL: nobody wants it any more */
+	char *to;		/* NULL: cancelled */
 	size_t size, left;
 	unsigned int busy;	/* threads that receive a part of it */
 };
 
-/* --- what has come. The lock is held. */
+/* --- received parts; the lock is held */
 
 static bool is_beyond(const struct ck_client *c, uint32_t rank)
 {
 	return (int32_t)(rank - atomic_load(&c->lanes.delivered)) > 0;
 }
 
-/* Go on with ranks that came early, as long as they follow. */
+/* Advance over ranks that came early, as long as they follow. */
 static void advance(struct ck_client *c, uint32_t rank)
 {
 	struct ck_deliveries *all = &c->deliveries;
@@ -106,7 +106,7 @@ void *ck_delivery_place(void *closure, const void *results, size_t size)
 	struct ck_copy *c;
 	void *to = NULL;
 
-	if (res->number == 0 && size == 0)	/* nothing has come for a while */
+	if (res->number == 0 && size == 0)	/* the server had nothing to send for a while */
 		return closure;
 	arrival->news = res->number & CK_DELIVERY_NEWS && res->span == 0 && size == 0;
 	if (arrival->news)
@@ -143,7 +143,7 @@ static void arrived(const struct ck_arrival *arrival, const ck_delivery_next_res
 	ck_unlock(&all->lock);
 }
 
-/* What was done before is here before anybody sees that it is done. */
+/* Publish a completion only after everything ranked before it has arrived. */
 static void told(struct ck_client *c, const ck_delivery_next_res *res)
 {
 	if (ck_delivery_wait(c, res->rank - 1))
@@ -181,7 +181,8 @@ CK_HOOK(along, delivery, ck_delivery_place, ck_delivery_arrived, ck_delivery_bro
 _Static_assert(sizeof(struct ck_arrival) <= sizeof(struct ck_along),
 	       "a lane has no room for an arrival");
 
-/* Without this thread no wait would end: its end is the session's. */
+/* Receive until the session ends. No wait would end without this thread, so its failure ends the
+ * session. */
 static void *receive(void *client)
 {
 	ck_delivery_next_args args = { .milliseconds = IDLE_MS };
@@ -200,9 +201,9 @@ static void *receive(void *client)
 	}
 }
 
-/* --- what others call */
+/* --- called from other files */
 
-/* False: there is no thread at all-> */
+/* False: no thread could be started. */
 static bool start_threads(struct ck_client *c, unsigned int count)
 {
 	struct ck_deliveries *all = &c->deliveries;
@@ -258,7 +259,7 @@ CUresult ck_delivery_copy(struct ck_client *c, uint64_t ctx, uint64_t stream, vo
 	return err ? err : ck_wire_deliver(ctx, src, size, stream, number);
 }
 
-/* The first copy into the range that somebody still wants. */
+/* The first copy into the range that is not cancelled. */
 static struct ck_copy *copy_into(struct ck_deliveries *all, uint64_t base, size_t size)
 {
 	struct ck_map_iter it = CK_MAP_ITER_INIT;
@@ -295,7 +296,7 @@ void ck_delivery_forget(struct ck_client *client, uint64_t base, size_t size)
 		return;
 	ck_lock(&all->lock);
 	while ((c = copy_into(all, base, size)) != NULL) {
-		if (c->busy > 0)	/* not for long, also when the session is lost */
+		if (c->busy > 0)	/* short, even if the session is lost */
 			wait_a_while(all);
 		else
 			c->to = NULL;

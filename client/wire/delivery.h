@@ -1,7 +1,7 @@
 /*
- * client/wire/delivery.h - copies from the device to pinned memory that do not wait, with a server that
- * does not share that memory: the bytes come when they are there, and whatever tells the program
- * that they are waits for them.
+ * client/wire/delivery.h - asynchronous copies from the device to pinned memory that the server
+ * does not share. The bytes arrive when they are ready. Any function that reports them as done
+ * waits for them first.
  */
 #ifndef CK_CLIENT_WIRE_DELIVERY_H
 #define CK_CLIENT_WIRE_DELIVERY_H
@@ -13,43 +13,43 @@
 
 #include "client/wire/client.h"
 
-/* Have @size bytes at @src copied to @to, in the order of @stream. */
+/* Copy @size bytes at @src to @to, in the order of @stream. */
 CUresult ck_delivery_copy(struct ck_client *c, uint64_t ctx, uint64_t stream, void *to,
 			  CUdeviceptr src, size_t size);
 
-/* Has a copy bytes to come; is one of them into [base, base+size)? */
+/* Is any copy outstanding? Is any outstanding into [base, base+size)? */
 static inline bool ck_delivery_any(const struct ck_client *c)
 {
 	return c->deliveries.count != 0;
 }
 bool ck_delivery_expects(struct ck_client *c, uint64_t base, size_t size);
 
-/* See to it that a thread receives what the server has to tell; false: there is none. */
+/* Make sure that a thread receives the server's news; false: there is none. */
 bool ck_delivery_listen(struct ck_client *c);
 
-/* The memory is about to go, or to be used in another way: nothing comes to it any more. */
+/* The memory is about to be freed or reused: cancel the copies into it. */
 void ck_delivery_forget(struct ck_client *c, uint64_t base, size_t size);
 
 /*
- * A part of a copy, or news, has come: where its @size bytes belong, given the results that precede
- * them (NULL: it is not as the protocol has it); and then, that they are there.
+ * For a part of a copy, or news, that arrives. Place: where its @size bytes belong, given the
+ * results ahead of them (NULL: protocol error). Arrived: they are there.
  */
 struct ck_arrival {
 	struct ck_client *client;
 	struct ck_copy *copy;
-	void *scratch;		/* for what nobody wants */
+	void *scratch;		/* for bytes of a cancelled copy */
 	bool news;
 };
 
 void *ck_delivery_place(void *arrival, const void *results, size_t size);
 void ck_delivery_arrived(const void *arrival, const void *results);
 
-/* The connection broke while the part came: its memory is not written any more. */
+/* The connection broke while the part was arriving: its memory is no longer written. */
 void ck_delivery_broken(const void *arrival);
 
 /*
- * Wait until parts up to @rank are here. An error means that the session has ended and that they
- * will not come: the caller must not report that work in front of them is done.
+ * Wait until the parts up to @rank have arrived. An error means that the session has ended and they
+ * never will: the caller must not report the work ahead of them as done.
  */
 __attribute__((warn_unused_result)) CUresult ck_delivery_wait(struct ck_client *c, uint32_t rank);
 

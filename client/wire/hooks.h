@@ -1,10 +1,10 @@
 /*
  * client/wire/hooks.h - hook lists, by which a lower folder of client/ calls higher ones.
  *
- * A folder calls only itself and lower ones (enum ck_layer). Where an event in a lower folder concerns
- * higher ones, the lower one declares a list and runs it; each file that has something to do adds a
- * hook. The linker collects the hooks of a list in one section, so that no constructor has to run: the
- * libraries of a program may call CUDA before the constructors of a preloaded library run.
+ * A folder calls only itself and lower ones (enum ck_layer). If an event in a lower folder concerns
+ * higher ones, the lower folder declares a list and runs it; a higher folder adds hooks to the
+ * list. The linker collects the hooks of a list in one section. So no constructor has to run first:
+ * a program's libraries may call CUDA before the constructors of a preloaded library run.
  */
 #ifndef CK_CLIENT_WIRE_HOOKS_H
 #define CK_CLIENT_WIRE_HOOKS_H
@@ -44,13 +44,13 @@ enum ck_layer {
 	static const struct ck_hook_##list ck_hook_of_##name                                   \
 		__attribute__((used, aligned(sizeof(void *)), section("ck_" #list))) = { __VA_ARGS__ }
 
-/* Runs the statement that follows for each hook @h of @list. */
+/* Run the statement that follows for each hook @h of @list. */
 #define ck_each_hook(list, h)                                                                  \
 	for (const struct ck_hook_##list *h = __start_ck_##list; h < __stop_ck_##list; h++)
 
 /*
- * --- a session begins (wire/root.c): a folder's part of it, zeroed, of which @slot is the pointer
- * in struct ck_client. The process's first session has its parts in memory of their own.
+ * --- a session begins (wire/root.c): allocate a folder's part of it, zeroed. @slot is the offset
+ * of its pointer in struct ck_client. The parts of the process's first session are static.
  */
 struct ck_hook_part {
 	size_t slot, size;
@@ -63,7 +63,7 @@ CK_HOOK_LIST(part);
 	CK_HOOK(part, member, offsetof(struct ck_client, member), sizeof(type), &first_##member,  \
 		begin)
 
-/* --- a context ends (objects/context.c): forget what belongs to it, the highest layer first */
+/* --- a context ends (objects/context.c): forget its objects, the highest layer first */
 struct ck_hook_context_end {
 	enum ck_layer layer;
 	void (*run)(struct ck_context *context);
@@ -85,14 +85,15 @@ struct ck_hook_stream_end {
 CK_HOOK_LIST(stream_end);
 #define CK_ON_STREAM_END(function) CK_HOOK(stream_end, function, function)
 
-/* --- this process is the child of a fork (wire/session.c): forget state that threads of the parent held */
+/* --- this process is the child of a fork (wire/session.c): reset state that the parent's threads
+ * held */
 struct ck_hook_fork {
 	void (*run)(struct ck_client *c);
 };
 CK_HOOK_LIST(fork);
 #define CK_ON_FORK(function) CK_HOOK(fork, function, function)
 
-/* --- a function of the application that the server called has returned (objects/callback.c) */
+/* --- a function of the application, called for the server, has returned (objects/callback.c) */
 struct ck_hook_function_end {
 	void (*run)(void);
 };
@@ -100,8 +101,9 @@ CK_HOOK_LIST(function_end);
 #define CK_ON_FUNCTION_END(function) CK_HOOK(function_end, function, function)
 
 /*
- * --- a message is about to read (@write: or write) [@data, @data+@size) of the application (wire/lane.c,
- * wire/command.c). The hook returns where those bytes can be accessed without a page fault.
+ * --- a message is about to read (@write: to write) the application's [@data, @data+@size)
+ * (wire/lane.c, wire/command.c). The hook returns an address where the bytes can be accessed
+ * without a page fault.
  */
 struct ck_hook_payload {
 	void *(*run)(const void *data, size_t size, bool write);
@@ -117,7 +119,7 @@ static inline void *ck_payload_reach(const void *data, size_t size, bool write)
 	return (void *)(uintptr_t)data;
 }
 
-/* --- a thread has waited for the server for a second, or for one more. Any lock may be held. */
+/* --- a thread has waited for the server for a second; runs each second. Any lock may be held. */
 struct ck_hook_quiet {
 	void (*run)(struct ck_client *c);
 };
@@ -131,14 +133,14 @@ static inline void ck_quiet(struct ck_client *c)
 }
 
 /*
- * --- bytes that no call asked for come in front of a reply (wire/lane.c). place() returns where they
- * belong, given the results before them (NULL: they are not as the protocol has it). Then arrived(), or
- * broken() if the connection broke. The closure is a struct ck_along. wait() returns when
- * all bytes up to a rank that a reply names have come, or with an error: they will not.
+ * --- bytes that no call asked for arrive ahead of a reply (wire/lane.c). place() returns where
+ * they belong, given the results ahead of them (NULL: protocol error). Then arrived() runs, or
+ * broken() if the connection broke. The closure is a struct ck_along. wait() returns when all bytes
+ * up to the rank of a reply have arrived, or with an error if they never will.
  */
 struct ck_along {
 	struct ck_client *client;
-	void *own[3];			/* the hook's; NULL at first */
+	void *own[3];			/* for the hook's use; NULL at first */
 };
 struct ck_hook_along {
 	void *(*place)(void *closure, const void *results, size_t size);
@@ -148,7 +150,7 @@ struct ck_hook_along {
 };
 CK_HOOK_LIST(along);
 
-/* --- a thread has touched @address, which it cannot access (managed/fault.c). True: now it can. */
+/* --- a thread has faulted at @address (managed/fault.c). True: it can access it now. */
 struct ck_hook_fault {
 	bool (*run)(uintptr_t address);
 };

@@ -1,5 +1,5 @@
 /*
- * client/wire/lane.c - a lane is a connection, a reader and a buffer; threads keep theirs.
+ * client/wire/lane.c - a lane: a connection with a reader and a buffer. A thread keeps its lane.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -27,7 +27,7 @@ struct ck_lane {
 	struct ck_chan *chan;
 	struct ck_reader *reader;
 	uint32_t xid;
-	bool busy;			/* with a call */
+	bool busy;			/* a call is in progress */
 	bool idle;			/* see struct ck_exchange */
 	size_t received;		/* bytes of the last reply */
 	struct ck_lane *next;		/* in the pool */
@@ -37,11 +37,12 @@ struct ck_lane {
 };
 
 #define LANE_BUFFER 4096
-/* A round trip takes a few microseconds, a step of a model some milliseconds, and waking a sleeper up to
- * 50 us on a virtual machine. The driver itself spins while it waits for the GPU, however long. */
+/* A round trip takes a few microseconds, a step of a model some milliseconds. Waking a sleeper
+ * costs up to 50 us on a virtual machine. The driver itself spins without limit while it waits for
+ * the GPU. */
 #define LANE_SPIN_US 10000
 
-#define JOIN_FIRST_MS 10 /* between two attempts; doubled */
+#define JOIN_FIRST_MS 10 /* between two attempts; doubled each time */
 #define JOIN_LAST_MS 640
 
 static void quiet(void *closure)
@@ -178,7 +179,8 @@ void ck_lane_timeout(struct ck_lane *lane, int milliseconds)
 	ck_chan_timeout(lane->chan, milliseconds);
 }
 
-/* Too many threads come at once for the server: it has closed the connection, or could not pass it on. */
+/* A temporary failure: with too many new connections at once, the server closes one or cannot pass
+ * it to the worker. */
 static bool is_passing(int ret)
 {
 	return ret == -EACCES || ret == -EPIPE || ret == -ECONNRESET || ret == -EAGAIN;
@@ -220,7 +222,7 @@ static int send_call(struct ck_lane *lane, struct ck_exchange *x)
 	long n;
 
 	if (++lane->xid == 0)
-		lane->xid = 1;	/* 0 is that of what comes in front of replies */
+		lane->xid = 1;	/* xid 0 marks a delivery sent ahead of a reply */
 	for (;;) {
 		unsigned char *bigger;
 
@@ -247,7 +249,7 @@ static int send_call(struct ck_lane *lane, struct ck_exchange *x)
 	return ck_chan_writev(lane->chan, iov, x->bulk_size ? 3 : 1);
 }
 
-/* Payload behind the results at @offset: as much as the sink takes, then the CUresult. */
+/* Receive the payload after the results at @offset, up to the sink's size, then the CUresult. */
 static int take_bulk(struct ck_lane *lane, size_t offset, uint32_t length, struct ck_exchange *x)
 {
 	unsigned char pad[4];
@@ -267,7 +269,7 @@ static int take_bulk(struct ck_lane *lane, size_t offset, uint32_t length, struc
 	return ret;
 }
 
-/* The next reply that has come: whose it is, and where its results begin. */
+/* Receive the next reply: its xid, and the offset of its results. */
 static int next_reply(struct ck_lane *lane, struct ck_record *record, uint32_t *xid, size_t *offset)
 {
 	uint32_t low, high;
@@ -283,7 +285,7 @@ static int next_reply(struct ck_lane *lane, struct ck_record *record, uint32_t *
 	return ret;
 }
 
-/* The results at @offset, and what is behind them. */
+/* Decode the results at @offset, and receive the payload that follows them. */
 static int take_results(struct ck_lane *lane, const struct ck_record *record, size_t offset,
 			struct ck_exchange *x)
 {
@@ -297,7 +299,7 @@ static int take_results(struct ck_lane *lane, const struct ck_record *record, si
 	if (!x->sink)
 		return 0;
 	offset += xdr_getpos(&xdrs);
-	/* the length is the last word of the results, wherever the record lies */
+	/* the length is the last word of the results; it may be unaligned */
 	memcpy(&length, record->body + offset - sizeof(length), sizeof(length));
 	length = ntohl(length);
 	if (x->place)
@@ -316,7 +318,7 @@ CUresult ck_lane_covered(struct ck_client *c, uint32_t rank)
 	return __start_ck_along->wait(c, rank);
 }
 
-/* A small copy that the reply has taken along; it comes in front of it. */
+/* Receive a small copy that the server sent ahead of the reply. */
 static int take_along(struct ck_lane *lane, const struct ck_record *record, size_t offset)
 {
 	const struct ck_hook_along *along = __start_ck_along; /* there is one: delivery.c's */
@@ -385,8 +387,9 @@ bool ck_output_fetch(void)
 	return any;
 }
 
-/* A call was not carried out. The session is over, since a lane broke in the middle of it; but not
- * where nothing was sent, or the call got no lane while the session goes on: the program has used up its descriptors, say. */
+/* Handle a call that failed on the wire. A lane that broke in the middle of a call ends the
+ * session. The session continues if nothing was sent, or if the thread got no lane (the process may
+ * be out of descriptors). */
 static CUresult lost(struct ck_client *c, const struct ck_proc *p, const struct ck_exchange *x,
 		     int ret)
 {
@@ -456,7 +459,7 @@ CUresult ck_call_aside_bulk(struct ck_client *c, uint32_t proc, void *args, void
 	return call_aside(c, &x);
 }
 
-/* What kernels have printed comes before the program goes on, as the other bytes that a wait covers. */
+/* Print the output of kernels before the program continues; like deliveries, a wait covers it. */
 static CUresult fetch_output(const struct ck_client *c, CUresult err)
 {
 	while (ck_output_fetch())
@@ -464,7 +467,7 @@ static CUresult fetch_output(const struct ck_client *c, CUresult err)
 	return unlikely(c->state == CK_STATE_LOST) ? CUDA_ERROR_DEVICE_UNAVAILABLE : err;
 }
 
-/* The reply is here: so must be what it covers. */
+/* The reply is here. Wait for everything that it covers. */
 static CUresult answered(struct ck_client *c, const struct ck_lane *lane, const struct ck_proc *p,
 			 struct ck_exchange *x, uint64_t began)
 {
@@ -484,13 +487,13 @@ static CUresult answered(struct ck_client *c, const struct ck_lane *lane, const 
 		ck_trace_message(x->proc, args, head, (CUresult)head->err);
 	if (unlikely(head->err))
 		ck_context_outcome(args->ctx, (CUresult)head->err);
-	/* who waits for a page may hold the lock of stdout */
+	/* not in a fetch: a thread that faulted on a page may hold the stdout lock */
 	if (unlikely(head->output) && x->proc != CK_PROC_output && x->proc != CK_PROC_fetch)
 		return fetch_output(c, (CUresult)head->err);
 	return (CUresult)head->err;
 }
 
-/* A call in the order of commands. */
+/* Make a call, ordered after all commands sent so far. */
 static CUresult call_uncancelled(struct ck_client *c, struct ck_exchange *x)
 {
 	const struct ck_proc *p = &ck_procs[x->proc];

@@ -1,5 +1,5 @@
 /*
- * client/wire/lane.h - calls that wait: one connection a thread of the application.
+ * client/wire/lane.h - calls that wait for a reply: one connection per thread of the application.
  */
 #ifndef CK_CLIENT_WIRE_LANE_H
 #define CK_CLIENT_WIRE_LANE_H
@@ -14,72 +14,73 @@ struct ck_chan;
 struct ck_client;
 struct ck_lane;
 
-/* Connect to the session's server as @kind and join the session; the channel is the caller's.
- * 0 or -errno. session.c */
+/* Connect to the session's server as @kind and join the session. The caller owns the channel. 0 or
+ * -errno. session.c */
 int ck_session_join(struct ck_client *c, int kind, struct ck_chan **chan);
 
-/* A lane on @chan, which it owns from then on, also on failure. */
+/* Make a lane on @chan. The lane owns @chan from then on, also on failure. */
 int ck_lane_create(struct ck_client *c, struct ck_chan *chan, struct ck_lane **lane);
 void ck_lane_destroy(struct ck_lane *lane);
 
-/* The channel of a lane that is given up; for the one that becomes the command stream. Nothing
- * may have been received but what was read. */
+/* Give up a lane and return its channel, which becomes the command stream. The lane must not have
+ * received bytes beyond the replies read. */
 struct ck_chan *ck_lane_detach(struct ck_lane *lane);
 
-/* A lane from the pool, or a new one, for which the server may be asked several times; the caller's. 0 or -errno. */
+/* Take a lane from the pool, or connect a new one, with retries; the caller owns it. 0 or
+ * -errno. */
 int ck_lane_take(struct ck_client *c, struct ck_lane **lane);
 
-/* Give a lane that nobody uses to the pool; at thread exit, and after hello. */
+/* Return an unused lane to the pool; at thread exit, and after hello. */
 void ck_lane_release(struct ck_lane *lane);
 
-/* Close every pooled lane (the session is over). */
+/* Close every pooled lane: the session is over. */
 void ck_lane_drop_all(struct ck_client *c);
 
-/* The session is over: whoever waits for a reply gets an error at once, and no bytes are received any more. */
+/* The session is over: fail all waits for replies at once, and stop receiving. */
 void ck_lane_shut_all(struct ck_client *c);
 
-/* In a forked child: close the copies of all connections, which are the parent's. Takes no lock:
- * whoever held one does not exist here. */
+/* In a forked child: close the copies of all connections, which belong to the parent. Takes no
+ * lock: the thread that held one does not exist in the child. */
 void ck_lane_forked(struct ck_client *c);
 
 /* In a child that starts anew: no lane is left. */
 void ck_lane_forget(struct ck_client *c);
 
-/* A call is being made on it: exit() was called by the handler of a signal that came in the middle. */
+/* A call is in progress on it: a signal handler called exit() in the middle. */
 bool ck_lane_busy(const struct ck_lane *lane);
 
-/* Bound the wait for a reply, at set-up and at exit; 0: no bound. */
+/* Limit the wait for a reply, at set-up and at exit; 0: no limit. */
 void ck_lane_timeout(struct ck_lane *lane, int milliseconds);
 
-/* One call and its reply, either of which may end with payload. */
+/* One call and its reply. Either may end with payload. */
 struct ck_exchange {
 	uint32_t proc;
 	xdrproc_t xdr_args, xdr_res;
 	const void *args;
 	void *res;
-	const void *bulk;		/* behind the arguments */
+	const void *bulk;		/* payload after the arguments */
 	size_t bulk_size;
-	const int *fd;			/* goes with the arguments; NULL: none does */
-	struct ck_sink *sink;		/* for what is behind the results; NULL: nothing is */
-	ck_place_fn place;		/* where that belongs; NULL: where the sink says */
-	void *closure;			/* of place */
+	const int *fd;			/* descriptor sent with the arguments; NULL: none */
+	struct ck_sink *sink;		/* for the payload after the results; NULL: there is none */
+	ck_place_fn place;		/* finds the payload's destination; NULL: the sink has it */
+	void *closure;			/* for place */
 	int bulk_err;			/* result: the CUresult at the very end of such a reply */
-	bool idle;			/* the reply comes when there is news: that it does not says nothing */
-	bool unsent;			/* result: no message can hold the arguments; nothing was sent */
+	bool idle;			/* silence is no sign of a dead server */
+	bool unsent;			/* result: too large to send; nothing was sent */
 };
 
-/* Carry it out: 0 or -errno (see rpc/record.h). */
+/* Make the call: 0 or -errno (see rpc/record.h). */
 int ck_lane_exchange(struct ck_lane *lane, struct ck_exchange *x);
 
 /*
- * What kernels have printed goes to our stdout, lines of failed assertions to our stderr: a piece of
- * each. False: there was none.
+ * Print one piece of the output of kernels to stdout, and one of failed assertions to stderr.
+ * False: there was none.
  */
 bool ck_output_fetch(void);
 
 /*
- * Wait until deliveries up to the rank that a reply has named are here; ranks wrap round. Nearly
- * free when nothing is under way. An error: they will not come, and the caller must not report success.
+ * Wait until the deliveries up to a reply's rank have arrived; ranks wrap round. Nearly free if
+ * none is outstanding. On error they will not arrive: the caller must not report success.
  */
 __attribute__((warn_unused_result)) CUresult ck_lane_covered(struct ck_client *c, uint32_t rank);
 

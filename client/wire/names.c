@@ -1,12 +1,12 @@
 /*
- * client/wire/names.c - this object is libcuda.so and libnvidia-ml.so.1 too.
+ * client/wire/names.c - make this library serve as libcuda.so and libnvidia-ml.so.1 too.
  *
- * A library has one SONAME; this one's is libcuda.so.1. But programs look for NVML as
- * libnvidia-ml.so.1, and some for the driver as libcuda.so. So a library with each of these SONAMEs
- * lies beside it, empty but for the need of this one: what is looked up there is found here.
- * Loading them when this library is loaded makes LD_PRELOAD of cricket-client.so alone enough: the
- * loader then takes every later dlopen() of the name for them. CRICKET_NVML=0 leaves NVML to
- * whoever else has that name.
+ * A library has one SONAME; this one's is libcuda.so.1. But programs open NVML as
+ * libnvidia-ml.so.1, and some open the driver as libcuda.so. So an almost empty library with each
+ * of these SONAMEs lies beside this one and depends on it: symbols looked up there are found here.
+ * This library loads them at start, so that an LD_PRELOAD of cricket-client.so alone is enough: the
+ * dynamic loader resolves every later dlopen() of these names to them. With CRICKET_NVML=0, another
+ * library may provide NVML.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -17,7 +17,7 @@
 
 #include "util/env.h"
 
-/* Load the library @name, if it lies where @self does. */
+/* Load the library @name from the folder of @self, if it exists. */
 static void take_name(const char *self, const char *name)
 {
 	const char *slash = strrchr(self, '/');
@@ -27,7 +27,7 @@ static void take_name(const char *self, const char *name)
 	if (!slash || snprintf(path, sizeof(path), "%.*s/%s", dir, self, name) >= PATH_MAX)
 		return;
 	if (access(path, R_OK) == 0 && !dlopen(path, RTLD_LAZY | RTLD_LOCAL))
-		dlerror();	/* it is not this program's business */
+		dlerror();	/* hide the error from the program's dlerror() */
 }
 
 __attribute__((constructor)) static void take_names(void)

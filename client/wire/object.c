@@ -1,9 +1,9 @@
 /*
  * client/wire/object.c - slots of handles in one reserved region.
  *
- * Slots are handed out in order and, once freed, again only after many others: a stale handle
- * is then still told from a live one. The region is reserved, not committed; pages come as
- * slots are used.
+ * Slots are handed out in order. A freed slot is reused only after many others, so that a stale
+ * handle can be told from a live one for a while. The region is reserved, not committed: pages are
+ * allocated as slots are used.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -21,7 +21,7 @@ CK_LOG_DEFINE("client");
 #define SLOT_COUNT (1u << 22)
 #define FIRST_ID 16			/* 0, 1 and 2 are streams that need no object */
 #define MAGIC 0x6f6b6372u
-#define REUSE_AFTER 1024		/* free slots that wait before one is used again */
+#define REUSE_AFTER 1024		/* free slots that wait before one is reused */
 
 union slot {
 	struct ck_object head;
@@ -47,7 +47,7 @@ union slot {
 
 _Static_assert(sizeof(union slot) == SLOT_SIZE, "an object has outgrown its slot");
 
-/* Of the process, whatever its sessions: a handle says by itself whether it is one. */
+/* Per process, not per session: a value alone must show whether it is a handle. */
 static struct ck_mutex slots_lock = CK_MUTEX(CK_RANK_SLOTS);
 static union slot *slots;
 static uint32_t used = FIRST_ID;	/* slots ever handed out */
@@ -144,7 +144,7 @@ void *ck_object_check(const void *handle, enum ck_object_kind kind)
 	return o;
 }
 
-/* Graphs, pools and the like outlive the context in which they were made. */
+/* False for kinds that outlive the context they were made in, such as graphs and pools. */
 static bool of_context(enum ck_object_kind kind)
 {
 	return kind == CK_OBJECT_ARRAY || kind == CK_OBJECT_MIPMAP || kind == CK_OBJECT_LINK ||
@@ -161,7 +161,7 @@ CUresult ck_object_make(enum ck_object_kind kind, uint64_t *id)
 	return CUDA_SUCCESS;
 }
 
-/* An object that the server has named, made when it is new here. */
+/* The object with an id that the server chose; with @make, create it if it is new here. */
 static struct ck_object *named_object(enum ck_object_kind kind, uint64_t id, bool make)
 {
 	struct ck_named *named = &ck_client_current()->named;
@@ -180,7 +180,7 @@ static struct ck_object *named_object(enum ck_object_kind kind, uint64_t id, boo
 		return NULL;
 	ck_lock(&named->lock);
 	o->id = id;
-	/* Two threads that are told of it at the same time: the first one's object counts. */
+	/* Two threads may learn of it at once: the first one's object wins. */
 	if (ck_map_insert(named->objects, &id, sizeof(id), o)) {
 		struct ck_object *first = ck_map_find(named->objects, &id, sizeof(id));
 

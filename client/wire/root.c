@@ -1,5 +1,5 @@
 /*
- * client/wire/root.c - where sessions come from: the process's first one, and further ones.
+ * client/wire/root.c - create sessions: the process's first one, and further ones.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 struct ck_client *ck_client_default;
 
-/* In memory that is always there: calls come before cuInit and before anything can fail. */
+/* Static: calls may come before cuInit, and this must not fail. */
 static struct ck_client first;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 

@@ -1,5 +1,5 @@
 /*
- * client/wire/session.c - the connection to the server: where it is, hello, join, and its loss.
+ * client/wire/session.c - the connection to the server: find it, hello, join, loss.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -26,7 +26,7 @@
 
 CK_LOG_DEFINE("client");
 
-/* Bytes of the rings of a connection. Commands are sent ahead; a lane has one call at a time. */
+/* Ring sizes of a connection. Commands are sent ahead; a lane has one call at a time. */
 #define RING_COMMANDS (4u << 20)
 #define RING_LANE (256u << 10)
 #define RING_TO_CLIENT (256u << 10)
@@ -42,7 +42,7 @@ static int dial_timeout_ms(void)
 	return seconds > 0 && seconds < 86400 ? (int)seconds * 1000 : 10000;
 }
 
-/* The unix socket of this host's server, if one answers. */
+/* Connect to the unix socket of this host's server, if one answers. */
 static bool dial_local(struct ck_connection *at, struct ck_chan **chan)
 {
 	const char *path;
@@ -56,7 +56,7 @@ static bool dial_local(struct ck_connection *at, struct ck_chan **chan)
 	return false;
 }
 
-/* Names this host, and the port on which its server listens by default, as well as its socket. */
+/* Does @where name this host and the default port, so that the unix socket can replace it? */
 static bool names_this_host(const char *where)
 {
 	static const char *const names[] = { "localhost", "127.0.0.1", "[::1]" };
@@ -73,7 +73,7 @@ static bool names_this_host(const char *where)
 	return false;
 }
 
-/* CRICKET_INJECT, if it is set and says what can be played. */
+/* Apply CRICKET_INJECT, if it is set and valid. */
 static int play_network(void)
 {
 	const char *inject = ck_env_string("CRICKET_INJECT");
@@ -134,7 +134,8 @@ static CUresult hello_status(const struct ck_client *c, const ck_hello_res *res)
 									CUDA_ERROR_UNKNOWN;
 }
 
-/* The first exchange on a connection: behind it, where both ends can, it is in shared memory. */
+/* Make the first exchange on a connection. It offers shared memory, which carries the rest if both
+ * ends can. */
 static int first_exchange(struct ck_client *c, struct ck_lane *lane, struct ck_chan *chan,
 			  size_t to_server, struct ck_exchange *x)
 {
@@ -249,9 +250,9 @@ bool ck_session_has_image(struct ck_client *c, const unsigned char hash[32])
 }
 
 /*
- * A child whose parent had a session but not called cuInit may have a session of its own: NVML is
- * what programs ask before they fork, because the real one survives that. If another thread of the
- * parent was filling something, that is left as it is.
+ * Give a forked child its own session, if the parent had one but did not call cuInit. Programs
+ * query NVML before they fork, because the real one survives that. State that another thread of the
+ * parent was filling is left alone.
  */
 static void start_anew(struct ck_client *c)
 {
@@ -263,13 +264,13 @@ static void start_anew(struct ck_client *c)
 		ck_map_destroy(c->connection.images);
 		xdr_free((xdrproc_t)xdr_ck_hello_res, &c->hello);
 	}
-	c->state = CK_STATE_FORKED;	/* it stays so when there is no memory for another */
+	c->state = CK_STATE_FORKED;	/* stays so if there is no memory for another session */
 	if (own)
 		__atomic_store_n(&ck_client_default, own, __ATOMIC_RELEASE);
 }
 
-/* The child of a fork has no session. Its copies of the connections are closed, so that the server
- * sees the end of the parent when that ends. */
+/* In a forked child there is no session. Close the copies of the connections, so that the server
+ * sees the parent's end. */
 static void in_child(void)
 {
 	struct ck_client *c = ck_client_current();
@@ -328,7 +329,7 @@ static CUresult connect_session(struct ck_client *c)
 	}
 	remember_images(c);
 	ck_lane_release(lane);
-	/* never more than the table has entries for: libraries choose their calls by it */
+	/* at most the version that the table covers: libraries choose their calls by it */
 	c->driver_version = ck_min(c->hello.driver_version, CK_CUDA_VERSION_ON_TABLE);
 	ck_info("session with %s: %u device%s%s", address, c->hello.devices.devices_len,
 		c->hello.devices.devices_len == 1 ? "" : "s",
@@ -336,7 +337,7 @@ static CUresult connect_session(struct ck_client *c)
 	return CUDA_SUCCESS;
 }
 
-/* The first attempt. A fork in another thread may come at any time of it. */
+/* Connect for the first time. Another thread may fork at any time. */
 static CUresult begin(struct ck_client *c)
 {
 	static bool at_fork;
@@ -415,8 +416,9 @@ CUresult ck_session_check(void)
 	return state == CK_STATE_EXITING ? CUDA_ERROR_DEINITIALIZED : CUDA_ERROR_NOT_INITIALIZED;
 }
 
-/* After the application's own exit handlers, before the libraries below us go. What kernels
- * printed last is fetched, within two seconds; then the server sees the connections close. */
+/* Runs after the application's exit handlers and before the libraries that the client uses are
+ * unloaded. Fetch the last output of kernels, within two seconds. Then the server sees the
+ * connections close. */
 __attribute__((destructor)) static void at_exit(void)
 {
 	struct ck_client *c = ck_client_current();
@@ -426,7 +428,7 @@ __attribute__((destructor)) static void at_exit(void)
 		return;
 	if (c->state != CK_STATE_READY)
 		goto out;
-	c->state = CK_STATE_EXITING;	/* what fails from now on is not told */
+	c->state = CK_STATE_EXITING;	/* errors are not reported from now on */
 	t = ck_thread();
 	if (ck_command_stop(c) && t && t->lane && !ck_lane_busy(t->lane)) {
 		ck_lane_timeout(t->lane, 2000);

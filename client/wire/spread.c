@@ -1,10 +1,10 @@
 /*
- * client/wire/spread.c - a large copy goes over several connections at a time.
+ * client/wire/spread.c - spread a large copy over several connections.
  *
- * One thread that copies into a socket is slower than the GPU's memory and than most networks. So
- * a few threads of the shim, started when first wanted, take a part each; a part is an ordinary
- * call on the lane of its thread, and the caller, who has a part too, waits for all of them.
- * Nothing orders the parts among each other, and nothing needs to: they do not overlap.
+ * One thread that copies into a socket is slower than GPU memory and most networks. So a few client
+ * threads, started on first use, take a part each. A part is an ordinary call on the lane of its
+ * thread. The caller copies a part too, and waits for all of them. The parts do not overlap, so
+ * they need no order.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -36,7 +36,8 @@ unsigned int ck_spread_width(void)
 	return (unsigned int)n;
 }
 
-/* Take the next part, if there is one, and copy it. With the lock, which is open meanwhile. */
+/* Take the next part, if any, and copy it. Call with the lock held; it is released during the
+ * copy. */
 static bool take_part(struct ck_spreading *s)
 {
 	size_t at, n;
@@ -85,7 +86,7 @@ CUresult ck_spread(struct ck_client *c, ck_part_fn fn, const void *copy, size_t 
 	int cancel;
 	CUresult err;
 
-	/* A second large copy at the same time has the processors it needs without this. */
+	/* with two large copies at once, the processors are busy already */
 	if (parts == 1 || size < CK_SPREAD_MIN || ck_trylock(&s->one_lock))
 		return fn(copy, 0, size);
 	cancel = ck_cancel_disable();

@@ -1,6 +1,6 @@
 /*
- * client/wire/state.h - what the files of client/wire keep of a session: parts of struct ck_client.
- * Each structure is used by the file of its name alone.
+ * client/wire/state.h - the session state of client/wire: parts of struct ck_client. Only the file
+ * of its name uses a structure.
  */
 #ifndef CK_CLIENT_WIRE_STATE_H
 #define CK_CLIENT_WIRE_STATE_H
@@ -23,42 +23,42 @@ struct ck_status_file;
 /* session.c */
 struct ck_connection {
 	struct ck_mutex set_up_lock;
-	char address[512];		/* where the server was found */
-	char joins[512];		/* the same one, whatever a name stands for later */
-	/* Over what, where it is on this host. */
+	char address[512];		/* the server's address as found */
+	char joins[512];		/* resolved: the name may change its meaning */
+	/* Transports that may be used on this host. */
 	enum { CK_SOCKETS, CK_RINGS_IF_ANY, CK_RINGS } wanted;
-	CUresult failed;		/* what an attempt to connect ended with */
-	bool connecting;		/* such an attempt is being made */
+	CUresult failed;		/* result of a failed attempt to connect */
+	bool connecting;		/* an attempt is in progress */
 	struct ck_mutex images_lock;
-	struct ck_map *images;		/* that the server holds, by alias (rpc/alias.h) */
+	struct ck_map *images;		/* images on the server, by alias (rpc/alias.h) */
 };
 
 struct ck_lanes {
 	struct ck_mutex lock;
 	struct ck_lane *pool;
 	struct ck_lane *newest;		/* all lanes, for a forked child */
-	_Atomic uint32_t delivered;	/* deliveries up to this rank, and all before, have come */
+	_Atomic uint32_t delivered;	/* all deliveries up to this rank have arrived */
 };
 
 struct ck_command {
 	struct ck_mutex lock;
 	pthread_cond_t written;		/* the writer has finished a piece */
-	pthread_cond_t work;		/* the sender is to write */
+	pthread_cond_t work;		/* there is work for the sender */
 	struct ck_chan *chan;
-	bool shared;			/* it is in shared memory: what follows is not used */
+	bool shared;			/* uses shared memory; the fields below are unused */
 	unsigned char *buf[2];
 	_Atomic size_t len;		/* of the buffer being filled */
 	int fill;
-	bool writing;			/* somebody writes the other buffer */
+	bool writing;			/* a thread is writing the other buffer */
 	bool sender_sleeps;
 	bool broken;
 	uint64_t last_write_ns;
 	struct ck_spin spin;
 	_Atomic uint64_t seq;
-	_Atomic uint64_t calls;		/* that have enqueued work */
+	_Atomic uint64_t calls;		/* calls that enqueued work */
 };
 
-#define CK_DELIVERIES_EARLY 1024	/* ranks before an earlier one: far more than threads */
+#define CK_DELIVERIES_EARLY 1024	/* ranks received out of order: far more than threads */
 
 /* delivery.c */
 struct ck_deliveries {
@@ -68,7 +68,7 @@ struct ck_deliveries {
 	uint64_t numbers;
 	uint32_t early[CK_DELIVERIES_EARLY];
 	size_t early_count;
-	_Atomic unsigned int count;	/* copies that have bytes to come */
+	_Atomic unsigned int count;	/* outstanding copies */
 	struct ck_mutex starting_lock;	/* taken first */
 	unsigned int threads;
 };
@@ -76,7 +76,7 @@ struct ck_deliveries {
 struct ck_watches {	/* status.c */
 	struct ck_mutex lock;
 	bool tried;
-	struct ck_status_file *_Atomic file; /* NULL: nothing tells us */
+	struct ck_status_file *_Atomic file; /* NULL: the server does not share one */
 	_Atomic uint64_t numbers;
 };
 
@@ -85,16 +85,16 @@ struct ck_suspicion {
 	struct ck_mutex lock;
 	pthread_cond_t asked;
 	bool running, wanted;
-	uint64_t since;			/* of the thread that asks, as is told */
+	uint64_t since;			/* written by the asking thread */
 	bool told;
 };
 
-/* spread.c: one copy and its parts. Under the lock, except for what the thread of a part reads. */
+/* spread.c: one copy and its parts. The lock guards all but the fields that part threads read. */
 struct ck_spreading {
-	struct ck_mutex one_lock;	/* held by the caller whose copy this is */
+	struct ck_mutex one_lock;	/* held by the caller of the current copy */
 	struct ck_mutex lock;
 	pthread_cond_t work, done;
-	unsigned int threads;		/* helpers that run */
+	unsigned int threads;		/* running helpers */
 	unsigned int next, parts, pending;
 	CUresult (*fn)(const void *copy, size_t at, size_t size);
 	const void *copy;
@@ -105,13 +105,13 @@ struct ck_spreading {
 struct ck_answers {	/* cache.c */
 	pthread_rwlock_t lock;		/* leaf */
 	struct ck_map *map;
-	uint64_t changes;		/* how often something was forgotten */
+	uint64_t changes;		/* counts drops from the cache */
 };
 
 /* object.c */
 struct ck_named {
 	struct ck_mutex lock;
-	struct ck_map *objects;		/* by ids that the server picked */
+	struct ck_map *objects;		/* by ids that the server chose */
 };
 
 #endif

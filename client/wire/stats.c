@@ -125,7 +125,7 @@ struct line {
 	uint64_t calls, local, one_way, waited, sent, received, ns;
 };
 
-/* False: there was none of it. */
+/* Fill a line from @row; false: the row is empty. */
 static bool take(struct line *l, const char *name, const struct ck_stats_row *row)
 {
 	*l = (struct line){ .name = name, .local = row->local, .one_way = row->one_way,
@@ -144,7 +144,7 @@ static void sum(struct line *total, const struct line *l)
 	total->ns += l->ns;
 }
 
-/* What waited longest comes first, then what was called most. */
+/* Sort by time waited, then by number of calls. */
 static int dearest_first(const void *a, const void *b)
 {
 	const struct line *x = a, *y = b;
@@ -181,7 +181,7 @@ static void print_calls(FILE *f, struct line *lines, struct line *total)
 		if (take(&lines[n], ck_stats_names[i], &ck_stats_rows[i]))
 			total->local += lines[n++].local;
 	}
-	/* of calls without a name that crossed the wire, each had a message at least */
+	/* each unnamed call that crossed the wire sent at least one message */
 	if (entered > unnamed) {
 		lines[n] = (struct line){ .name = "(by other ways than cuGetProcAddress)",
 					  .calls = entered - unnamed, .local = entered - unnamed };
@@ -224,7 +224,7 @@ static void print(FILE *f)
 		(double)total.ns / 1e6);
 }
 
-/* A file is appended to: a program may have children that write to the same one. */
+/* Append to the file: children of the program may write to the same one. */
 void ck_stats_end_of_process(void)
 {
 	const char *where = ck_env_string("CRICKET_STATS");

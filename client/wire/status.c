@@ -20,9 +20,9 @@
 
 CK_LOG_DEFINE("client");
 
-#define TRUST_NS 250000000	/* a server that is gone is found out after this */
+#define TRUST_NS 250000000	/* a dead server is noticed after this */
 
-/* Memory that the worker writes; NULL: it is not on this host, or does not want it. */
+/* Map the memory that the worker writes. NULL: the server is on another host, or declines. */
 static void *share(void)
 {
 	ck_status_file_args args = { .size = sizeof(struct ck_status_file) };
@@ -80,7 +80,7 @@ uint64_t ck_status_number(struct ck_client *c, uint64_t id)
 	       (id & (CK_STATUS_WORDS - 1));
 }
 
-/* Of two threads that ask at the same time the later number counts, as it does for the server. */
+/* If two threads ask at once, the higher number counts, as on the server. */
 void ck_status_watched(struct ck_client *c, struct ck_watch *watch, uint64_t of, uint64_t number)
 {
 	ck_lock(&c->watches.lock);

@@ -1,10 +1,9 @@
 /*
- * client/wire/status.h - events and streams that the program asks for again and again: the server says when
- * they are done, so that asking is a look at a word.
+ * client/wire/status.h - events and streams that the program polls. The server reports when they
+ * are done, so that a query only reads a word.
  *
- * Every object has a word by its id. Where the server is on this host it writes the words itself,
- * into memory that both have (rpc/status.h); elsewhere a thread of ours does that as the news
- * comes (client/wire/delivery.h).
+ * Each object has a word by its id. A server on this host writes the words itself, in shared memory
+ * (rpc/status.h). Otherwise a client thread writes them as news arrives (client/wire/delivery.h).
  */
 #ifndef CK_CLIENT_WIRE_STATUS_H
 #define CK_CLIENT_WIRE_STATUS_H
@@ -17,24 +16,25 @@
 struct ck_client;
 
 enum ck_status {
-	CK_STATUS_UNKNOWN,		/* ask */
+	CK_STATUS_UNKNOWN,		/* ask the server */
 	CK_STATUS_PENDING,
 	CK_STATUS_DONE,
 };
 
 /*
- * What is known of @of, a record of an event or a point in a stream, whose watch is @watch. It stays
- * PENDING for a quarter of a second at most, then the server is asked whether it is still there.
+ * The known state of @of, a record of an event or a point in a stream, which @watch watches. It
+ * stays PENDING for at most a quarter of a second; then the client asks the server, to notice if it
+ * is gone.
  */
 enum ck_status ck_status_look(const struct ck_client *c, const struct ck_watch *watch, uint64_t of);
 
-/* A number for a watch of the object @id, to ask with; 0: the server cannot tell us later. */
+/* A number for a watch of object @id, to send with a query. 0: the server cannot report later. */
 uint64_t ck_status_number(struct ck_client *c, uint64_t id);
 
-/* The server watches @of under @number from now on. */
+/* From now on, the server watches @of under @number. */
 void ck_status_watched(struct ck_client *c, struct ck_watch *watch, uint64_t of, uint64_t number);
 
-/* News of the end of watch @number, in the order of the batches: @what as rpc/status.h has it. */
+/* The watch @number has ended; news come in the order of the batches. @what: see rpc/status.h. */
 void ck_status_news(struct ck_client *c, uint64_t number, uint64_t what);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * client/wire/stub.h - what generated stubs and hand bodies ask of the client's core.
+ * client/wire/stub.h - the functions that generated stubs and hand-written bodies call.
  */
 #ifndef CK_CLIENT_WIRE_STUB_H
 #define CK_CLIENT_WIRE_STUB_H
@@ -24,22 +24,22 @@ struct ck_sink {
 #define CK_LIST(values, count) { (u_int)(count), (void *)(uintptr_t)(values) }
 
 /*
- * Send a one-way message: @args is the procedure's argument structure, whose head's seq is
- * filled in here; @bulk of @bulk_size bytes follows it and is free to be changed on return.
- * INVALID_VALUE: the arguments are more than a record holds (CK_RECORD_MAX), here as in calls.
+ * Send a one-way message. @args is the procedure's argument structure; its head's seq is filled in
+ * here. @bulk of @bulk_size bytes follows it and may be changed on return. INVALID_VALUE: the
+ * arguments exceed a record (CK_RECORD_MAX); this holds for calls too.
  */
 CUresult ck_send(uint32_t proc, void *args, const void *bulk, size_t bulk_size);
 
-/* Make a call and wait: *@res is decoded (owned strings and arrays: to be freed by the caller);
- * the result is the server's CUresult or CUDA_ERROR_DEVICE_UNAVAILABLE when it is lost. */
+/* Make a call and wait. *@res is decoded; the caller frees its strings and arrays. Returns the
+ * server's CUresult, or CUDA_ERROR_DEVICE_UNAVAILABLE if the server is lost. */
 CUresult ck_call(uint32_t proc, void *args, void *res, struct ck_sink *sink);
-/* The same with payload behind the arguments; procedures of which one end has payload only. */
+/* The same with payload after the arguments, for procedures with payload in one direction only. */
 CUresult ck_call_bulk(uint32_t proc, void *args, void *res, const void *bulk, size_t bulk_size,
 		      struct ck_sink *sink);
 
-/* The same with descriptor @fd, still the caller's, for the handler to take (ck_chan_take_fd).
- * NOT_SUPPORTED where the server is not on this host or is reached by tcp: passes_fds of
- * struct ck_client. */
+/* The same with descriptor @fd, which the caller keeps, for the handler to take (ck_chan_take_fd).
+ * NOT_SUPPORTED if the server is on another host or reached by tcp: see passes_fds of struct
+ * ck_client. */
 CUresult ck_call_fd(uint32_t proc, void *args, void *res, int fd);
 
 /* The same out of the order of commands: it waits for none of them and sends none on its way. For
@@ -47,22 +47,24 @@ CUresult ck_call_fd(uint32_t proc, void *args, void *res, int fd);
 CUresult ck_call_aside(struct ck_client *c, uint32_t proc, void *args, void *res);
 
 /*
- * The same with payload behind the results, @size bytes of it, which goes where @place says once it
- * has seen them (NULL: a broken protocol).
+ * The same with payload of @size bytes after the results. @place chooses the destination when it
+ * has seen the results (NULL: protocol error).
  */
 typedef void *(*ck_place_fn)(void *closure, const void *res, size_t size);
 CUresult ck_call_aside_bulk(struct ck_client *c, uint32_t proc, void *args, void *res,
 			    ck_place_fn place, void *closure);
 
-/* May calls be made now? Then the id of the current context: INVALID_CONTEXT without one. */
+/* Check that calls may be made now; returns the id of the current context. INVALID_CONTEXT:
+ * none. */
 CUresult ck_enter(uint64_t *ctx);
 CUresult ck_enter_any(uint64_t *ctx);	/* the same; 0 without a context */
-/* For what gives back something of a context: any may be current, or none, but not a faulty one. */
+/* For a call that frees an object of a context: any context or none may be current, but not a
+ * faulty one. */
 CUresult ck_enter_owned(uint64_t *ctx);
 
-/* Handle to id on the wire, checked: INVALID_HANDLE (contexts: INVALID_CONTEXT). */
+/* Convert a handle to its id, with checks: INVALID_HANDLE (contexts: INVALID_CONTEXT). */
 CUresult ck_context_id(CUcontext handle, uint64_t *id);
-CUresult ck_stream_id(CUstream handle, uint64_t *id);	/* 0 and 2: the thread's meaning of it */
+CUresult ck_stream_id(CUstream handle, uint64_t *id);	/* 0 and 2: as the thread defines them */
 CUresult ck_event_id(CUevent handle, uint64_t *id);
 CUresult ck_module_id(CUmodule handle, uint64_t *id);
 CUresult ck_library_id(CUlibrary handle, uint64_t *id);
@@ -72,7 +74,7 @@ CUresult ck_device_id(CUdevice device, int *server_ordinal);
 
 CUresult ck_object_id(const void *handle, enum ck_object_kind kind, uint64_t *id);
 
-/* The same for the kinds that need no more than a look at the object. */
+/* The same, for kinds that need only a check of the object. */
 #define CK_HANDLE_ID_OR(error, none, tag, type, kind)                                   \
 	static inline CUresult ck_##tag##_id(type handle, uint64_t *id)                 \
 	{                                                                               \
@@ -82,13 +84,13 @@ CUresult ck_object_id(const void *handle, enum ck_object_kind kind, uint64_t *id
 	}
 #define CK_HANDLE_ID(...) \
 	CK_HANDLE_ID_OR(CUDA_ERROR_INVALID_HANDLE, CUDA_ERROR_INVALID_HANDLE, __VA_ARGS__)
-/* NULL is a wrong value, another address a wrong handle. */
+/* NULL is an invalid value, any other bad address an invalid handle. */
 #define CK_NULL_VALUE_ID(...) \
 	CK_HANDLE_ID_OR(CUDA_ERROR_INVALID_HANDLE, CUDA_ERROR_INVALID_VALUE, __VA_ARGS__)
 #define CK_VALUE_ID(...) \
 	CK_HANDLE_ID_OR(CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_INVALID_VALUE, __VA_ARGS__)
 
-/* What the calls on graphs say of all that they are given. */
+/* Calls on graphs return INVALID_VALUE for all bad arguments. */
 CK_VALUE_ID(graph, CUgraph, CK_OBJECT_GRAPH)
 CK_VALUE_ID(node, CUgraphNode, CK_OBJECT_NODE)
 CK_VALUE_ID(exec, CUgraphExec, CK_OBJECT_EXEC)
@@ -108,17 +110,17 @@ CK_HANDLE_ID(surfref, CUsurfref, CK_OBJECT_SURFREF)
 #undef CK_NULL_VALUE_ID
 #undef CK_VALUE_ID
 
-/* What stream 0 means on this thread until the next call; the former meaning. */
+/* Set the meaning of stream 0 on this thread until the next call; returns the former meaning. */
 CUstream ck_default_stream_set(CUstream stream);
 
-/* Answers that do not change: @key is an array of words, the procedure, the context or 0, and what
- * the answer is about. What was not found is put by the thread that has asked for it. */
+/* Answers that do not change. @key is an array of words: the procedure, the context or 0, and the
+ * subject of the answer. On a miss, the same thread asks the server and puts the answer. */
 bool ck_cache_get(const void *key, size_t key_size, void *value, size_t value_size);
 void ck_cache_put(const void *key, size_t key_size, const void *value, size_t value_size);
-void ck_cache_forget(uint64_t id);	/* what has this object among the words of its key */
+void ck_cache_forget(uint64_t id);	/* drop entries with this id in the key */
 void ck_cache_clear(void);
 
-/* The one line in the log for a call that is not supported; CUDA_ERROR_NOT_SUPPORTED. */
+/* Log an unsupported call once; returns CUDA_ERROR_NOT_SUPPORTED. */
 CUresult ck_refused(const char *name, bool *told);
 
 #define CK_REFUSE(name)                                     \

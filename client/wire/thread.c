@@ -21,7 +21,7 @@ static pthread_key_t key;
 static bool has_key;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* Of a thread that ends; also of one whose state no key holds. */
+/* Clean up at a thread's end; also called for a state that no key holds. */
 static void end(void *arg)
 {
 	struct ck_thread *t = arg;
@@ -39,7 +39,7 @@ static void make_key(void)
 	has_key = pthread_key_create(&key, end) == 0;
 }
 
-/* @t is the calling thread's from now on. False: nothing will free it at the thread's end. */
+/* Make @t the calling thread's state. False: it will not be freed at the thread's end. */
 static bool adopt(struct ck_thread *t)
 {
 	self = t;
@@ -81,7 +81,7 @@ struct ck_context *ck_context_pop(void)
 	struct ck_thread *t = ck_thread();
 	struct ck_context *was = ck_thread_context;
 
-	if (!t)			/* it has pushed nothing */
+	if (!t)			/* nothing was pushed */
 		return NULL;
 	if (t->depth > 0)
 		t->depth--;
@@ -100,7 +100,7 @@ CUstream ck_default_stream_set(CUstream stream)
 	struct ck_thread *t = ck_thread();
 	CUstream was;
 
-	if (!t)		/* the call fails too, or uses the legacy stream, which orders more */
+	if (!t)			/* the call fails or uses the legacy stream */
 		return 0;
 	was = t->default_stream;
 	t->default_stream = stream;
@@ -165,7 +165,7 @@ int ck_thread_start(void *(*run)(void *), void *arg)
 
 	sigfillset(&all);
 	sigdelset(&all, SIGSEGV);	/* host functions may touch managed memory, */
-	sigdelset(&all, SIGBUS);	/* that of a lost server too */
+	sigdelset(&all, SIGBUS);	/* or that of a lost server */
 	pthread_sigmask(SIG_SETMASK, &all, &was);
 	ret = pthread_create(&thread, NULL, run, arg);
 	pthread_sigmask(SIG_SETMASK, &was, NULL);

@@ -1,5 +1,5 @@
 /*
- * rpc/transport/delay.c - a queue whose pieces come out at the moments they are marked with.
+ * rpc/transport/delay.c - a queue that releases each piece at its due time.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include "rpc/transport/delay.h"
 
 #define NS_PER_S 1000000000
-#define QUEUE_MAX (64u << 20) /* bytes in a queue that takes more */
+#define QUEUE_MAX (64u << 20) /* a queue with more bytes accepts no piece */
 
 static struct timespec timespec_of(int64_t ns)
 {
@@ -37,7 +37,8 @@ void ck_delay_init(struct ck_delay *q, int64_t late_ns)
 	pthread_condattr_destroy(&attributes);
 	pthread_mutex_init(&q->lock, NULL);
 	q->end = &q->first;
-	/* Looking at the clock takes the time of those who work where processors are few. */
+	/* Polling the clock would take processor time from other threads if there are few
+	 * processors. */
 	if (sched_getaffinity(0, sizeof(cpus), &cpus) == 0 && CPU_COUNT(&cpus) >= CK_SPIN_CPUS)
 		q->wake_ns = late_ns;
 }
@@ -73,7 +74,8 @@ void ck_delay_close(struct ck_delay *q)
 	pthread_mutex_unlock(&q->lock);
 }
 
-/* Wait for a change, at most until @deadline (-1: for ever). Called with the lock. -ETIMEDOUT. */
+/* Wait for a change, at most until @deadline (-1: no limit). Call with the lock held.
+ * -ETIMEDOUT. */
 static int queue_wait(struct ck_delay *q, int64_t deadline)
 {
 	struct timespec ts = timespec_of(deadline);

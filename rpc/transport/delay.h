@@ -1,7 +1,7 @@
 /*
- * rpc/transport/delay.h - a queue whose pieces come out at the moments they are marked with.
+ * rpc/transport/delay.h - a queue that releases each piece at its due time.
  *
- * One thread or several put, one takes. Times are ns of CLOCK_MONOTONIC.
+ * One or more threads put pieces, one takes them. Times are ns of CLOCK_MONOTONIC.
  */
 #ifndef CK_RPC_TRANSPORT_DELAY_H
 #define CK_RPC_TRANSPORT_DELAY_H
@@ -25,10 +25,10 @@ struct ck_delay {
 	pthread_cond_t changed;
 	struct ck_piece *first, **end;
 	size_t bytes;
-	int64_t wake_ns; /* this long before a piece is due its taker stops sleeping */
-	int error;	 /* what comes behind the last piece */
+	int64_t wake_ns; /* the taker stops sleeping this long before a piece is due */
+	int error;	 /* returned after the last piece */
 	int64_t error_due;
-	bool closed; /* nobody wants what is in it any more */
+	bool closed; /* the contents are no longer needed */
 	bool idle;   /* the taker has seen the error, and left */
 };
 
@@ -39,34 +39,35 @@ static inline int64_t ck_delay_now(void)
 
 void ck_delay_sleep(int64_t until);
 
-/* @late_ns: by what the taker's timers and its waking up may be late. It stops sleeping that much
- * early and looks at the clock, on machines with four processors or more. */
+/* @late_ns: maximal delay of the taker's timers and wake-up. The taker stops sleeping that much
+ * early and polls the clock, on machines with four or more processors. */
 void ck_delay_init(struct ck_delay *q, int64_t late_ns);
 void ck_delay_destroy(struct ck_delay *q);
 
-/* @size bytes to be filled, or NULL; free(3) is its end. */
+/* A piece of @size bytes to fill, or NULL; free it with free(3). */
 struct ck_piece *ck_piece_new(size_t size);
 
-/* Put @p, which is the queue's from then on, when it has room: until @deadline (-1: for ever).
- * -EPIPE: it is closed; -ETIMEDOUT; or the error at its end. */
+/* Put @p when there is room, waiting until @deadline (-1: no limit). The queue owns it then.
+ * -EPIPE: closed; -ETIMEDOUT; or the error of the end. */
 int ck_delay_put(struct ck_delay *q, struct ck_piece *p, int64_t deadline);
 
-/* No more will come: behind what is in it the taker finds @error, not before @due. */
+/* End the queue: after the pieces in it the taker gets @error, not before @due. */
 void ck_delay_end(struct ck_delay *q, int error, int64_t due);
 
-/* Everybody leaves, with -EPIPE. */
+/* Make all waiters return -EPIPE. */
 void ck_delay_close(struct ck_delay *q);
 
 /*
- * With the lock held: wait until the first piece is due, and leave it in the queue; NULL and
- * @error: closed, at the end, or nothing there at @deadline. The lock is given up meanwhile.
+ * Call with the lock held. Wait until the first piece is due; it stays in the queue. NULL with
+ * @error: closed, ended, or none due at @deadline. The lock is released while waiting.
  */
 struct ck_piece *ck_delay_first(struct ck_delay *q, int64_t deadline, int *error);
 
-/* With the lock held: take the first piece out; it is the caller's. */
+/* Call with the lock held. Remove the first piece; the caller owns it. */
 void ck_delay_drop(struct ck_delay *q);
 
-/* The taker leaves; somebody may wait for that, until @deadline. With and without the lock held. */
+/* The taker leaves; another thread may wait for that until @deadline. The first is called with the
+ * lock held, the second without. */
 void ck_delay_left(struct ck_delay *q);
 void ck_delay_await_left(struct ck_delay *q, int64_t deadline);
 

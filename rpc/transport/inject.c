@@ -1,10 +1,10 @@
 /*
- * rpc/transport/inject.c - a channel that goes through another one as over a slower network.
+ * rpc/transport/inject.c - a channel that uses another one as if over a slower network.
  *
- * Each direction is a queue of pieces, each with the moment at which it arrives (rpc/inject.h). A
- * writer puts its bytes there and goes on; a thread passes them to the channel below when they are
- * due. Another thread takes what comes from below at once, notes when, and the reader waits until
- * it is due: so a delay hides what waking a thread costs, and much can be under way at a time.
+ * Each direction is a queue of pieces with their arrival times (rpc/inject.h). A writer queues its
+ * bytes and continues; a thread sends them to the channel below when they are due. Another thread
+ * reads the channel below at once and notes the times; the reader waits until bytes are due. So the
+ * delay hides the cost of waking a thread, and many bytes can be in transit at once.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -19,8 +19,8 @@
 #include "rpc/transport/delay.h"
 #include "rpc/transport/transport.h"
 
-#define CLOSE_NS 1000000000	/* how long a stuck peer keeps a closing channel */
-#define LATE_NS 80000		/* what a timer and a wake-up may be late by */
+#define CLOSE_NS 1000000000	/* how long a hung peer delays the close of a channel */
+#define LATE_NS 80000		/* maximal delay of a timer plus wake-up */
 #define LATE_SLACKLESS_NS 20000 /* the same for a thread whose timers have no slack */
 
 enum { UP, DOWN };
@@ -31,10 +31,10 @@ struct injected {
 	struct ck_inject like;
 	struct ck_delay queue[2];
 	pthread_t thread[2];
-	pid_t owner; /* a forked child has no threads */
+	pid_t owner; /* a forked child does not have the threads */
 };
 
-/* Bytes of @p come to the link of @direction: put them on their way. */
+/* Reserve the link of @direction for @p, and queue it. */
 static int send_piece(struct injected *c, int direction, struct ck_piece *p, int64_t deadline)
 {
 	ck_delay_sleep(ck_inject_hold_until(direction));
@@ -42,7 +42,7 @@ static int send_piece(struct injected *c, int direction, struct ck_piece *p, int
 	return ck_delay_put(&c->queue[direction], p, deadline);
 }
 
-/* To the server: what is due goes out. */
+/* To the server: send pieces when they are due. */
 static void *pass_up(void *arg)
 {
 	struct injected *c = arg;
@@ -68,7 +68,7 @@ static void *pass_up(void *arg)
 	return NULL;
 }
 
-/* From the server: what comes is noted with its time. */
+/* From the server: receive bytes and queue them with their times. */
 static void *pass_down(void *arg)
 {
 	struct injected *c = arg;
@@ -94,7 +94,7 @@ static int64_t deadline_of(const struct ck_chan *chan)
 	return chan->timeout_ms > 0 ? ck_delay_now() + (int64_t)chan->timeout_ms * 1000000 : -1;
 }
 
-/* Copy up to @size bytes off the front of @iov. */
+/* Copy up to @size bytes from the front of @iov. */
 static size_t gather(struct iovec **iov, int *count, unsigned char *to, size_t size)
 {
 	size_t done = 0;
@@ -144,7 +144,7 @@ static long inject_read(struct ck_chan *chan, void *buf, size_t size, size_t lea
 	size_t n;
 	int error;
 
-	(void)least; /* the rest may come much later: what has arrived is handed out */
+	(void)least; /* return what has arrived: the rest may come much later */
 	pthread_mutex_lock(&q->lock);
 	p = ck_delay_first(q, deadline_of(chan), &error);
 	if (!p) {
@@ -176,7 +176,7 @@ static void inject_close(struct ck_chan *chan)
 	struct injected *c = (struct injected *)chan;
 
 	if (c->owner == getpid()) {
-		/* What has been written goes out, as it does behind a socket that is closed. */
+		/* send written bytes, as a closed socket would */
 		ck_delay_end(&c->queue[UP], -EPIPE, 0);
 		ck_delay_await_left(&c->queue[UP], ck_delay_now() + c->like.delay_ns + CLOSE_NS);
 		inject_shutdown(chan);
@@ -197,7 +197,7 @@ static const struct ck_transport_ops inject_ops = {
 	.close = inject_close,
 };
 
-/* Signals are the application's own threads' business. */
+/* Block signals in these threads: they are for the application's threads. */
 static int start_threads(struct injected *c)
 {
 	sigset_t all, was;

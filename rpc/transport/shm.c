@@ -1,16 +1,16 @@
 /*
- * rpc/transport/shm.c - a unix connection that goes on in shared memory.
+ * rpc/transport/shm.c - a unix connection that continues in shared memory.
  *
  * The client makes a memory file with a ring for each direction, seals its size, and sends it with
- * the connection's first record. A server that takes it marks it, and answers over the socket;
- * both go on in the rings from then on. A server that knows nothing of this drops the descriptor,
- * the mark stays away, and the connection remains a socket: nobody has waited for anything.
+ * the connection's first record. A server that accepts it marks it, and replies over the socket;
+ * then both continue in the rings. A server without this feature drops the descriptor and sets no
+ * mark, and the connection remains a socket without delay.
  *
- * The socket stays open. It carries descriptors, and it is how the death of the other process is
- * noticed: who sleeps looks at it twice a second, and before the first sleep.
+ * The socket stays open. It carries descriptors, and it shows when the other process dies: a
+ * sleeper checks it twice a second, and before the first sleep.
  *
- * What is in the file belongs to the other end as much as to us. Sizes are read once and checked;
- * the seals see to it that no page of it can be taken away under us.
+ * The file's contents are not trusted, because the other end can change them at any time. Sizes are
+ * read once and checked; the seals ensure that pages cannot be removed.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -30,25 +30,25 @@
 #include "util/util.h"
 
 #define CK_SHM_MAGIC 0x68736b63u /* "ckhs" */
-#define CK_SHM_LAYOUT 1		 /* of the file */
+#define CK_SHM_LAYOUT 1		 /* version of the file's layout */
 #define CK_SHM_PAGE 4096u
 #define CK_SHM_SMALLEST (16u << 10)
 #define CK_SHM_LARGEST (64u << 20)
 #define CK_SHM_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 #define QUIET_NS (2 * CK_STALL_MS * 1000000ull - 1000000)
-#define CK_SHM_PART (128u << 10) /* bytes put between two publications: the reader copies them meanwhile */
+#define CK_SHM_PART (128u << 10) /* bytes per publication: the reader copies them meanwhile */
 
 /* The file's first page; the rings' bytes follow it, to the server first. */
 struct shm_header {
 	uint32_t magic, layout;
 	uint32_t size[2];	       /* of the rings, powers of two */
-	_Atomic uint32_t taken;	       /* by the server: it will go on in the rings */
+	_Atomic uint32_t taken;	       /* set by the server: it will use the rings */
 	struct ck_pipe_control ring[2]; /* to the server, to the client */
 };
 
 struct ck_shm {
 	struct shm_header *header;
-	int fd;		      /* until it has been sent */
+	int fd;		      /* until it is sent */
 	bool client;
 	struct ck_pipe in, out;
 };
@@ -75,8 +75,9 @@ static void shm_free(struct ck_shm *shm)
 }
 
 /*
- * The @size bytes at @offset of the file, twice in a row. The client, whose file it is, takes all
- * pages at once: a fault for every few messages would cost more. The server takes those that come.
+ * Map the @size bytes at @offset of the file twice in a row. The client, which owns the file, maps
+ * all pages at once: a fault every few messages would cost more. The server maps pages on first
+ * use.
  */
 static int map_ring(struct ck_shm *shm, off_t offset, size_t size,
 		    struct ck_pipe_control *control, struct ck_pipe *ring)
@@ -96,7 +97,7 @@ static int map_ring(struct ck_shm *shm, off_t offset, size_t size,
 	return 0;
 }
 
-/* Map what @size says of @shm->fd, whose header is mapped. */
+/* Map the rings of @shm->fd with sizes @size; the header is mapped already. */
 static int map_rings(struct ck_shm *shm, const uint32_t size[2])
 {
 	struct ck_pipe *to_server = shm->client ? &shm->out : &shm->in;
@@ -177,11 +178,11 @@ int ck_chan_offer_rings(struct ck_chan *chan, size_t to_server, size_t to_client
 	shm->header->layout = CK_SHM_LAYOUT;
 	memcpy(shm->header->size, size, sizeof(size));
 	chan->shm = shm;
-	chan->offer_fd = fd; /* goes with the next bytes written */
+	chan->offer_fd = fd; /* sent with the next bytes */
 	return 0;
 }
 
-/* The file is of the size that it says, and nobody can change that. */
+/* Check that the file has the size it claims, and that the size is sealed. */
 static int check_file(struct ck_shm *shm, uint32_t size[2])
 {
 	struct stat st;
@@ -247,7 +248,7 @@ bool ck_chan_enter_rings(struct ck_chan *chan)
 		close(shm->fd);
 	shm->fd = -1;
 	chan->ops = &ck_transport_shm;
-	memcpy(chan->peer, "shm ", 4); /* it said "unix", which is longer by one */
+	memcpy(chan->peer, "shm ", 4); /* one character shorter than "unix" before it */
 	memmove(chan->peer + 4, chan->peer + 5, strlen(chan->peer + 5) + 1);
 	return true;
 }
@@ -260,7 +261,7 @@ bool ck_chan_in_rings(const struct ck_chan *chan)
 typedef long (*look_fn)(struct ck_pipe *ring);
 typedef int (*sleep_fn)(struct ck_pipe *ring, int timeout_ms);
 
-/* Sleep until @look finds something, the peer is gone, or the channel's patience is at an end. */
+/* Sleep until @look returns nonzero, the peer is gone, or the channel's timeout expires. */
 static long sleep_until(struct ck_chan *chan, struct ck_pipe *ring, look_fn look, sleep_fn sleep)
 {
 	int64_t deadline = ck_deadline(chan->timeout_ms > 0 ? chan->timeout_ms : -1);
@@ -271,7 +272,7 @@ static long sleep_until(struct ck_chan *chan, struct ck_pipe *ring, look_fn look
 		bool gone = atomic_load(&chan->down) || ck_chan_peer_gone(chan);
 		int left = ck_deadline_left(deadline);
 
-		n = look(ring); /* what was written before the end counts */
+		n = look(ring); /* after the check for the end: bytes written before it count */
 		if (n != 0)
 			return n;
 		if (gone)
@@ -288,7 +289,7 @@ static long sleep_until(struct ck_chan *chan, struct ck_pipe *ring, look_fn look
 	}
 }
 
-/* Bytes or room in @ring, at least one; or -errno. */
+/* Wait for bytes or room in @ring; returns their number, or -errno. */
 static long await(struct ck_chan *chan, struct ck_pipe *ring, look_fn look, sleep_fn sleep)
 {
 	struct ck_spin_turn turn;
@@ -313,7 +314,7 @@ static long shm_read(struct ck_chan *chan, void *buf, size_t size, size_t least)
 {
 	long n = await(chan, &chan->shm->in, ck_pipe_filled, ck_pipe_sleep_filled);
 
-	(void)least; /* the caller comes again for the rest */
+	(void)least; /* the caller reads the rest with another call */
 	if (n < 0)
 		return n;
 	size = ck_min(size, (size_t)n);
@@ -321,7 +322,7 @@ static long shm_read(struct ck_chan *chan, void *buf, size_t size, size_t least)
 	return (long)size;
 }
 
-/* One byte that means nothing but that @fd is with it. */
+/* Send one dummy byte with @fd. */
 static int send_fd(struct ck_chan *chan, int fd)
 {
 	struct iovec iov = { (char *)(uintptr_t)"", 1 };
@@ -338,7 +339,7 @@ static int put_all(struct ck_chan *chan, const unsigned char *from, size_t size)
 		long n = ck_pipe_room(out);
 
 		if (n == 0) {
-			ck_pipe_publish(out); /* the reader makes room of what it sees */
+			ck_pipe_publish(out); /* only then can the reader make room */
 			n = await(chan, out, ck_pipe_room, ck_pipe_sleep_room);
 		}
 		if (n < 0)
@@ -362,13 +363,13 @@ static int shm_writev(struct ck_chan *chan, struct iovec *iov, int count, int fd
 		return -EPIPE;
 	for (int i = 0; ret == 0 && i < count; i++)
 		ret = put_all(chan, iov[i].iov_base, iov[i].iov_len);
-	/* who sleeps may be dead: then a sender that never waits learns of it here */
+	/* the sleeper may be dead: a sender that never waits finds out here */
 	if (ret == 0 && ck_pipe_publish(&chan->shm->out) && ck_chan_peer_gone(chan))
 		ret = -EPIPE;
 	return ret;
 }
 
-/* Sent before the record was written, so it is in the socket when the record has been read. */
+/* The descriptor was sent before the record was written, so it is in the socket by now. */
 static int shm_take_fd(struct ck_chan *chan)
 {
 	char byte;
@@ -388,7 +389,7 @@ static size_t shm_pending(struct ck_chan *chan)
 	return (size_t)(atomic_load(&control->written) - atomic_load(&control->taken));
 }
 
-/* Sleepers of the other end find the socket closed when they wake. */
+/* Sleepers at the other end wake and find the socket closed. */
 static void shm_shutdown(struct ck_chan *chan)
 {
 	ck_socket_shutdown(chan);
@@ -413,7 +414,7 @@ static int shm_dial(const char *where, int timeout_ms, struct ck_chan **chan)
 static int shm_listen(const char *where)
 {
 	(void)where;
-	return -EINVAL; /* the unix socket's listener is what takes these connections */
+	return -EINVAL; /* the unix socket's listener accepts these connections */
 }
 
 const struct ck_transport_ops ck_transport_shm = {

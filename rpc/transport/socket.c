@@ -1,8 +1,8 @@
 /*
- * rpc/transport/socket.c - moving bytes over a blocking stream socket, for tcp.c and unix.c.
+ * rpc/transport/socket.c - transfer over a blocking stream socket, for tcp.c and unix.c.
  *
- * Never a SIGPIPE: the client is a library inside somebody's program. Signals of that program
- * interrupt our system calls, which go on.
+ * Raise no SIGPIPE: the client is a library in another program. That program's signals interrupt
+ * system calls, which are then retried.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -36,9 +36,9 @@ int ck_socket_chan_create(const struct ck_transport_ops *ops, int fd, const char
 }
 
 /*
- * A system call on @chan failed with @error: 0 to try again, or -errno. EAGAIN comes where the
- * transport set SO_RCVTIMEO and SO_SNDTIMEO, and where another process that holds the same
- * socket made it non-blocking.
+ * A system call on @chan failed with @error: returns 0 to retry, or -errno. EAGAIN happens if the
+ * transport set SO_RCVTIMEO and SO_SNDTIMEO, or if another process with the same socket made it
+ * non-blocking.
  */
 static int socket_retry(struct ck_chan *chan, int error, short events)
 {
@@ -49,13 +49,13 @@ static int socket_retry(struct ck_chan *chan, int error, short events)
 	if (error != EAGAIN && error != EWOULDBLOCK)
 		return -error;
 	if (poll(&pfd, 1, CK_STALL_MS) != 0)
-		return 0; /* ready, or failed in a way that the next try reports */
+		return 0; /* ready, or failed: the retry reports the error */
 	if (chan->quiet)
 		chan->quiet(chan->quiet_closure);
 	return chan->ops->check ? chan->ops->check(chan) : 0;
 }
 
-/* With the time that socket_retry polls this makes a second. */
+/* With the poll in socket_retry, this adds up to a second. */
 void ck_socket_awake(struct ck_chan *chan)
 {
 	const struct timeval tick = {.tv_usec = CK_STALL_MS * 1000};
@@ -64,7 +64,7 @@ void ck_socket_awake(struct ck_chan *chan)
 	setsockopt(chan->fd, SOL_SOCKET, SO_SNDTIMEO, &tick, sizeof(tick));
 }
 
-/* Take @sent bytes off the front of @iov; the number of entries that are done. */
+/* Remove @sent bytes from the front of @iov; returns the number of entries finished. */
 static int iov_advance(struct iovec *iov, int count, size_t sent)
 {
 	int done = 0;
@@ -78,7 +78,7 @@ static int iov_advance(struct iovec *iov, int count, size_t sent)
 	return done;
 }
 
-/* Wait for bytes, or for room for some, as long as the channel's time-out allows. */
+/* Wait for bytes, or for room, within the channel's timeout. */
 static int await(struct ck_chan *chan, short events)
 {
 	struct pollfd pfd = {.fd = chan->fd, .events = events};
@@ -89,7 +89,7 @@ static int await(struct ck_chan *chan, short events)
 		int n = poll(&pfd, 1, left < 2 * CK_STALL_MS ? left : 2 * CK_STALL_MS);
 
 		if (n > 0 || (n < 0 && errno != EINTR))
-			return 0; /* an error of the socket is the next call's to tell */
+			return 0; /* the next call reports an error of the socket */
 		if (n == 0 && chan->quiet)
 			chan->quiet(chan->quiet_closure);
 		if (n == 0 && left == 0)
@@ -97,7 +97,7 @@ static int await(struct ck_chan *chan, short events)
 	}
 }
 
-/* Room for the control message that carries descriptors, aligned as it must be. */
+/* Buffer for the control message with descriptors, aligned. */
 union fd_control {
 	struct cmsghdr align;
 	char bytes[CMSG_SPACE(sizeof(int) * CK_FDS_WAITING)];
@@ -119,7 +119,7 @@ static void attach_fd(struct msghdr *msg, union fd_control *control, int fd)
 
 int ck_socket_writev(struct ck_chan *chan, struct iovec *iov, int count, int fd)
 {
-	int done = iov_advance(iov, count, 0); /* empty ones at the front */
+	int done = iov_advance(iov, count, 0); /* skip empty entries at the front */
 	union fd_control control;
 
 	while (done < count) {
@@ -140,7 +140,7 @@ int ck_socket_writev(struct ck_chan *chan, struct iovec *iov, int count, int fd)
 		n = sendmsg(chan->fd, &msg,
 			    MSG_NOSIGNAL | (chan->timeout_ms > 0 ? MSG_DONTWAIT : 0));
 		if (n >= 0) {
-			fd = -1; /* it went with the first byte */
+			fd = -1; /* sent with the first byte */
 			done += iov_advance(iov + done, count - done, (size_t)n);
 			continue;
 		}
@@ -151,7 +151,7 @@ int ck_socket_writev(struct ck_chan *chan, struct iovec *iov, int count, int fd)
 	return 0;
 }
 
-/* Keep the descriptors that came with @msg; those for which there is no room are closed. */
+/* Keep the descriptors of @msg; close those without room. */
 static int keep_fds(struct ck_chan *chan, struct msghdr *msg)
 {
 	struct cmsghdr *header;
@@ -215,7 +215,7 @@ size_t ck_socket_pending(struct ck_chan *chan)
 	return ioctl(chan->fd, FIONREAD, &queued) < 0 ? 0 : (size_t)queued;
 }
 
-/* What recv gives before spinning does not pay any more; then -1 with EAGAIN. */
+/* Spin on recv while that pays; then -1 with EAGAIN. */
 static ssize_t recv_spinning(struct ck_chan *chan, struct ck_spin_turn *turn, void *buf, size_t size)
 {
 	ssize_t n;
@@ -230,7 +230,7 @@ static ssize_t recv_spinning(struct ck_chan *chan, struct ck_spin_turn *turn, vo
 static long read_turn(struct ck_chan *chan, void *buf, size_t size, size_t least,
 		      struct ck_spin_turn *turn)
 {
-	/* Only a reader that takes the whole buffer can leave the waiting to the kernel. */
+	/* only a read of the whole buffer can wait in the kernel */
 	int flags = least == size && !chan->timeout_ms ? MSG_WAITALL : 0;
 	bool spin = chan->spin.most_ns > 0 && !flags;
 
@@ -272,7 +272,7 @@ long ck_socket_read(struct ck_chan *chan, void *buf, size_t size, size_t least)
 
 void ck_socket_shutdown(struct ck_chan *chan)
 {
-	shutdown(chan->fd, SHUT_RDWR); /* ENOTCONN: the peer was faster */
+	shutdown(chan->fd, SHUT_RDWR); /* ENOTCONN: the peer closed first */
 }
 
 void ck_socket_close(struct ck_chan *chan)
@@ -280,7 +280,7 @@ void ck_socket_close(struct ck_chan *chan)
 	while (chan->fd_count > 0)
 		close(chan->fds[--chan->fd_count]);
 	close(chan->fd);
-	ck_shm_close(chan); /* who is woken by this finds the socket closed */
+	ck_shm_close(chan); /* woken sleepers find the socket closed */
 	free(chan);
 }
 

@@ -1,12 +1,12 @@
 /*
  * rpc/transport/tcp.c - channels to other machines.
  *
- * A peer that vanishes without a word (its machine lost power, the cable is out) is noticed in
- * about 30 seconds. Idle: by TCP's keep-alive. With bytes under way, where keep-alive is silent:
- * by tcp_check, which a thread blocked in read or write comes to every 10 seconds.
- * TCP_USER_TIMEOUT looks made for this and is not used: on Linux it also ends connections whose
- * peer is alive, answers probes, and merely does not read for that long - a server that waits for
- * a kernel of a minute while the client sends ahead.
+ * A peer that vanishes (its machine lost power, the cable is out) is noticed in about 30 seconds.
+ * If idle, by TCP's keep-alive. With bytes in transit, when keep-alive does not work, by tcp_check,
+ * which a thread blocked in read or write calls every 10 seconds. TCP_USER_TIMEOUT seems suitable
+ * but is not used: on Linux, it also ends connections whose peer is alive and answers probes but
+ * does not read for that long. A server is such a peer while it waits for a kernel of a minute and
+ * the client sends ahead.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -24,18 +24,18 @@
 #include "rpc/transport/transport.h"
 
 #define CK_TCP_HOST_MAX 256 /* a DNS name has at most 253 characters */
-#define CK_TCP_TICK_S 10    /* a blocked read or write looks at its peer this often */
+#define CK_TCP_TICK_S 10    /* interval at which a blocked read or write checks its peer */
 #ifndef CK_TCP_SILENCE_MS
-#define CK_TCP_SILENCE_MS 30000 /* a peer that owes an answer and says nothing for this is dead */
+#define CK_TCP_SILENCE_MS 30000 /* a peer that owes an answer and is silent for this long is dead */
 #endif
 
 struct tcp_where {
 	char host[CK_TCP_HOST_MAX];
 	char port[8];
-	bool literal; /* written in brackets: an IPv6 address, no name to look up */
+	bool literal; /* written in brackets: an IPv6 address, not a name */
 };
 
-/* "9909" to @port; the empty string is no port. */
+/* Parse "9909" to @port; the empty string is not a port. */
 static int parse_port(const char *text, bool listening, char *port, size_t size)
 {
 	unsigned long value;
@@ -51,8 +51,8 @@ static int parse_port(const char *text, bool listening, char *port, size_t size)
 }
 
 /*
- * HOST, HOST:PORT, [V6] or [V6]:PORT. A V6 address without brackets is refused, because its last
- * group could be meant as a port.
+ * Parse HOST, HOST:PORT, [V6] or [V6]:PORT. An IPv6 address without brackets is refused, because
+ * its last group could be a port.
  */
 static int parse_where(const char *text, bool listening, struct tcp_where *where)
 {
@@ -85,7 +85,7 @@ static int parse_where(const char *text, bool listening, struct tcp_where *where
 	return parse_port(rest + 1, listening, where->port, sizeof(where->port));
 }
 
-/* getaddrinfo's own error numbers, as what a caller of connect(2) would understand. */
+/* Translate errors of getaddrinfo to those of connect(2). */
 static int resolve_error(int error, bool literal)
 {
 	switch (error) {
@@ -94,9 +94,9 @@ static int resolve_error(int error, bool literal)
 	case EAI_MEMORY:
 		return -ENOMEM;
 	case EAI_NONAME:
-		return literal ? -EINVAL : -ENXIO; /* nobody has that name */
+		return literal ? -EINVAL : -ENXIO; /* the name does not exist */
 	default:
-		return -EHOSTUNREACH; /* name servers do not answer, or fail */
+		return -EHOSTUNREACH; /* name servers fail or do not answer */
 	}
 }
 
@@ -118,7 +118,8 @@ static int resolve(const char *text, bool listening, struct addrinfo **list)
 	return ret ? resolve_error(ret, where.literal) : 0;
 }
 
-/* The system's limit for @file (rmem_max or wmem_max) lets a plain setsockopt reach our size. */
+/* Does the system's limit in @file (rmem_max or wmem_max) permit CK_SOCKET_BUFFER with a plain
+ * setsockopt? */
 static bool buffer_allowed(const char *file)
 {
 	char path[64];
@@ -136,9 +137,9 @@ static bool buffer_allowed(const char *file)
 }
 
 /*
- * A size set by hand ends the kernel's own tuning of a TCP buffer, and a size above the system's
- * limit is cut to it in silence, often to less than tuning would reach: so all or nothing.
- * Before connect or listen, since the window scale is agreed with the connection.
+ * Setting a size disables the kernel's tuning of a TCP buffer. A size above the system's limit is
+ * silently reduced, often below the result of tuning. So set both sizes or none. Call before
+ * connect or listen, because the window scale is fixed with the connection.
  */
 static void set_buffers(int fd)
 {
@@ -150,7 +151,7 @@ static void set_buffers(int fd)
 		ck_socket_option(fd, SOL_SOCKET, SO_SNDBUF, CK_SOCKET_BUFFER);
 }
 
-/* What a connection needs; none of it is worth failing for but TCP_NODELAY. */
+/* Set a connection's options; only a failure of TCP_NODELAY is an error. */
 static int set_options(int fd)
 {
 	struct timeval tick = {.tv_sec = CK_TCP_TICK_S};
@@ -164,8 +165,8 @@ static int set_options(int fd)
 	return ck_socket_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
 }
 
-/* -ETIMEDOUT when the peer owes us acknowledgements and has been silent for too long. A peer
- * that only keeps its window closed answers the probes, each of which resets the count. */
+/* -ETIMEDOUT: the peer owes acknowledgements and has been silent for too long. A peer that only
+ * keeps its window closed answers the probes; each answer resets the count. */
 static int tcp_check(struct ck_chan *chan)
 {
 	struct tcp_info info;
@@ -179,8 +180,7 @@ static int tcp_check(struct ck_chan *chan)
 	return info.tcpi_retransmits + info.tcpi_probes >= 2 ? -ETIMEDOUT : 0;
 }
 
-/* Both ends of @fd are the same port: connecting to an ephemeral port of this host where nobody
- * listens can meet itself. */
+/* Is @fd connected to itself? That happens on an ephemeral port of this host without a listener. */
 static bool is_own_peer(int fd)
 {
 	struct sockaddr_storage own = {0}, peer = {0};
@@ -191,7 +191,7 @@ static bool is_own_peer(int fd)
 	       own_size == peer_size && memcmp(&own, &peer, own_size) == 0;
 }
 
-/* Wait for a non-blocking connect on @fd until @deadline. */
+/* Wait until @deadline for a non-blocking connect on @fd. */
 static int finish_connect(int fd, int64_t deadline)
 {
 	struct pollfd pfd = {.fd = fd, .events = POLLOUT};
@@ -212,7 +212,7 @@ static int finish_connect(int fd, int64_t deadline)
 	return is_own_peer(fd) ? -ECONNREFUSED : 0;
 }
 
-/* A connected socket, still non-blocking; the descriptor or -errno. */
+/* Make a connected socket, still non-blocking; returns the descriptor or -errno. */
 static int connect_one(const struct addrinfo *ai, int timeout_ms)
 {
 	int64_t deadline = ck_deadline(timeout_ms);
@@ -260,9 +260,10 @@ static int tcp_adopt(int fd, struct ck_chan **chan)
 }
 
 /*
- * Every address of the name in the system's order of preference, each with an equal share of the
- * time that is left, so that a silent first one does not use it all. The error is the first
- * address's, which the system thought best. Looking the name up counts, but is not cut short.
+ * Try all addresses of the name in the system's order of preference. Each gets an equal share of
+ * the time left, so that a silent first one does not use it up. Returns the error of the first
+ * address, which the system preferred. The name lookup counts towards the time but is not cut
+ * short.
  */
 static int tcp_dial(const char *where, int timeout_ms, struct ck_chan **chan)
 {
@@ -301,7 +302,7 @@ static int listen_one(const struct addrinfo *ai)
 	if (fd < 0)
 		return -errno;
 	ck_socket_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
-	if (ai->ai_family == AF_INET6) /* [::] means every address of the host, IPv4 too */
+	if (ai->ai_family == AF_INET6) /* let [::] mean every address of the host, IPv4 too */
 		ck_socket_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0);
 	set_buffers(fd); /* accepted sockets inherit them */
 	if (bind(fd, ai->ai_addr, ai->ai_addrlen) < 0 || listen(fd, SOMAXCONN) < 0) {
@@ -312,7 +313,7 @@ static int listen_one(const struct addrinfo *ai)
 	return fd;
 }
 
-/* On the first address of the name that can be had. */
+/* Listen on the first address of the name that is available. */
 static int tcp_listen(const char *where)
 {
 	struct addrinfo *list, *ai;

@@ -1,10 +1,10 @@
 /*
- * rpc/transport/transport.h - what rpc/chan.c asks of a transport.
+ * rpc/transport/transport.h - interface between rpc/chan.c and the transports.
  *
- * A transport is one file and one table. tcp.c and unix.c share the byte moving of socket.c; a
+ * A transport is one file and one table. tcp.c and unix.c share the transfer code of socket.c. A
  * channel of shm.c begins as one of unix.c and changes its table when both ends have agreed.
  *
- * Ops return 0 or -errno and set outputs only on 0, as rpc/chan.h says of their callers.
+ * Ops return 0 or -errno and set outputs only on 0, like the functions of rpc/chan.h.
  */
 #ifndef CK_RPC_TRANSPORT_H
 #define CK_RPC_TRANSPORT_H
@@ -19,10 +19,10 @@
 #include "rpc/chan.h"
 #include "util/spin.h"
 
-#define CK_PEER_SIZE 160	   /* a unix path or a numeric address, with its kind */
-#define CK_STALL_MS 500		   /* a wait in which nothing happens looks around this often */
-#define CK_FDS_WAITING 8	   /* descriptors that have come and nobody has taken yet */
-#define CK_SOCKET_BUFFER (4 << 20) /* bytes asked of the kernel for each direction */
+#define CK_PEER_SIZE 160	   /* for a unix path or a numeric address, with its kind */
+#define CK_STALL_MS 500		   /* interval of checks during a wait without progress */
+#define CK_FDS_WAITING 8	   /* descriptors received and not yet taken */
+#define CK_SOCKET_BUFFER (4 << 20) /* bytes requested from the kernel for each direction */
 
 struct ck_transport_ops {
 	const char *name;
@@ -31,28 +31,29 @@ struct ck_transport_ops {
 	int (*dial)(const char *where, int timeout_ms, struct ck_chan **chan);
 	int (*listen)(const char *where); /* the descriptor or -errno */
 
-	/* @fd is connected, blocking and close-on-exec; it stays the caller's on an error. */
+	/* @fd is connected, blocking and close-on-exec; on error, the caller still owns it. */
 	int (*adopt)(int fd, struct ck_chan **chan);
 
-	/* @fd goes with the first byte, -1 for none: always where take_fd is NULL. */
+	/* Send @fd with the first byte; -1: none, as always if take_fd is NULL. */
 	int (*writev)(struct ck_chan *chan, struct iovec *iov, int count, int fd);
 
-	/* At least @least (1 to @size) and at most @size bytes; fewer only on a short wait,
-	 * never none. The count, or -errno; the end of the stream is -EPIPE. */
+	/* Read at least @least (1 to @size) and at most @size bytes; fewer only after a short wait,
+	 * never none. Returns the count, or -errno; the end of the stream is -EPIPE. */
 	long (*read)(struct ck_chan *chan, void *buf, size_t size, size_t least);
 
-	/* The oldest descriptor that came with bytes already read, or -ENOENT. NULL: this
-	 * transport passes none. */
+	/* The oldest descriptor that came with bytes already read, or -ENOENT. NULL: the transport
+	 * passes none. */
 	int (*take_fd)(struct ck_chan *chan);
 
-	/* Bytes that have arrived and not been read; 0 where that cannot be told. */
+	/* Bytes received and not read; 0 if unknown. */
 	size_t (*pending)(struct ck_chan *chan);
 
-	/* Nothing has moved on a blocked channel for a while: 0 to wait on, -errno to give up.
-	 * NULL: wait for ever, the kernel knows when this kind of peer dies. */
+	/* Called when a blocked channel makes no progress for a while: 0 to keep waiting, -errno to
+	 * give up. NULL: wait without limit; the kernel reports the death of such a peer. */
 	int (*check)(struct ck_chan *chan);
 
-	/* Have waits in the kernel return now and then, for ck_chan_on_quiet. NULL: they do. */
+	/* Make waits in the kernel return periodically, for ck_chan_on_quiet. NULL: they do so
+	 * anyway. */
 	void (*awake)(struct ck_chan *chan);
 
 	void (*shutdown)(struct ck_chan *chan);
@@ -62,14 +63,14 @@ struct ck_transport_ops {
 struct ck_chan {
 	const struct ck_transport_ops *ops;
 	int fd;
-	struct ck_spin spin; /* a read looks for bytes before it sleeps */
-	int timeout_ms; /* no wait for the next bytes is longer; 0: for ever */
+	struct ck_spin spin; /* reads spin before they sleep */
+	int timeout_ms; /* limit of a wait for the next bytes; 0: none */
 	void (*quiet)(void *closure); /* ck_chan_on_quiet; or NULL */
 	void *quiet_closure;
-	atomic_bool down; /* ck_chan_shutdown was called: what is still queued is not read */
-	int fds[CK_FDS_WAITING]; /* came with bytes that have been read; oldest first */
+	atomic_bool down; /* ck_chan_shutdown was called: do not read queued bytes */
+	int fds[CK_FDS_WAITING]; /* received with bytes already read; oldest first */
 	unsigned int fd_count;
-	int offer_fd; /* goes with the next bytes written, then -1: ck_chan_offer_rings */
+	int offer_fd; /* sent with the next bytes, then -1: ck_chan_offer_rings */
 	struct ck_shm *shm; /* rings offered or in use; NULL */
 	char peer[CK_PEER_SIZE];
 };
@@ -78,18 +79,18 @@ extern const struct ck_transport_ops ck_transport_tcp;
 extern const struct ck_transport_ops ck_transport_unix;
 extern const struct ck_transport_ops ck_transport_shm;
 
-/* A channel closes: its rings, if it has any, go; their sleepers in the other process wake. */
+/* Release the rings of a channel that closes, if any; wakes sleepers in the other process. */
 void ck_shm_close(struct ck_chan *chan);
 
 /*
  * Stream sockets, transport/socket.c.
  */
 
-/* A channel over connected @fd, which it owns from then on; @peer is copied. -ENOMEM. */
+/* Make a channel over the connected @fd, which it owns from then on; copies @peer. -ENOMEM. */
 int ck_socket_chan_create(const struct ck_transport_ops *ops, int fd, const char *peer,
 			  struct ck_chan **chan);
 
-/* The ops of the same names. */
+/* Implementations of the ops with the same names. */
 int ck_socket_writev(struct ck_chan *chan, struct iovec *iov, int count, int fd);
 long ck_socket_read(struct ck_chan *chan, void *buf, size_t size, size_t least);
 int ck_socket_take_fd(struct ck_chan *chan);
@@ -98,7 +99,7 @@ void ck_socket_awake(struct ck_chan *chan);
 void ck_socket_shutdown(struct ck_chan *chan);
 void ck_socket_close(struct ck_chan *chan);
 
-/* recv(2), or -1 and errno; descriptors that come along are kept for take_fd. */
+/* recv(2): returns -1 and sets errno on error; keeps received descriptors for take_fd. */
 ssize_t ck_socket_receive(struct ck_chan *chan, void *buf, size_t size, int flags);
 
 /* Make @fd blocking or not. -errno of fcntl(2). */
@@ -107,10 +108,10 @@ int ck_socket_blocking(int fd, bool blocking);
 /* setsockopt(2) of an int; -errno. */
 int ck_socket_option(int fd, int level, int name, int value);
 
-/* The moment @timeout_ms from now, in ms of CLOCK_MONOTONIC; -1 (never) for a negative one. */
+/* The time @timeout_ms from now, in ms of CLOCK_MONOTONIC; -1 (never) if negative. */
 int64_t ck_deadline(int timeout_ms);
 
-/* Milliseconds until @deadline: 0 when it has passed, -1 when there is none. */
+/* Milliseconds until @deadline: 0 if it has passed, -1 if there is none. */
 int ck_deadline_left(int64_t deadline);
 
 #endif

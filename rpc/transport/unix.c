@@ -1,5 +1,5 @@
 /*
- * rpc/transport/unix.c - channels between processes of one host, by a socket file.
+ * rpc/transport/unix.c - channels between processes of one host, through a socket file.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -18,7 +18,7 @@ static struct {
 	pthread_once_t once;
 	char path[3][CK_UNIX_PATH_MAX];
 	unsigned int count;
-	unsigned int temporary; /* index of the path that lies where anybody may create files */
+	unsigned int temporary; /* index of a path that any user may create */
 } defaults = {.once = PTHREAD_ONCE_INIT};
 
 static void add_default(const char *dir, const char *file)
@@ -35,7 +35,7 @@ static void fill_defaults(void)
 	const char *runtime = getenv("XDG_RUNTIME_DIR");
 	char file[32];
 
-	if (runtime && *runtime == '/') /* a relative one is to be ignored, says its standard */
+	if (runtime && *runtime == '/') /* the standard says to ignore a relative path */
 		add_default(runtime, "cricket.sock");
 	add_default("/run", "cricket.sock");
 	snprintf(file, sizeof(file), "cricket-%u.sock", (unsigned int)geteuid());
@@ -50,8 +50,8 @@ const char *ck_chan_default_unix(unsigned int index)
 }
 
 /*
- * connect(2) waits where the server's queue is full, for as long as SO_SNDTIMEO says; a signal
- * before the connection stands leaves nothing behind.
+ * connect(2) blocks for up to SO_SNDTIMEO while the server's queue is full. A signal before the
+ * connection is made leaves no trace.
  */
 static int connect_until(int fd, const struct sockaddr_un *addr, int64_t deadline)
 {
@@ -77,8 +77,8 @@ static int connect_until(int fd, const struct sockaddr_un *addr, int64_t deadlin
 	return 0;
 }
 
-/* In the temporary directory anybody may have been first: only our own user's server, or
- * root's, gets our data. */
+/* In the temporary directory, any user may have made the socket: send data only to a server of the
+ * same user or root. */
 static int check_owner(int fd, const char *path)
 {
 	const char *temporary;
@@ -99,8 +99,8 @@ static bool socket_path(const struct sockaddr_un *addr, socklen_t size)
 	return size > offsetof(struct sockaddr_un, sun_path) && addr->sun_path[0] == '/';
 }
 
-/* The path that the connection was made by, which one end has as its peer's name and the other
- * as its own; a pair has none, and is told by the other process's id. */
+/* The path of the connection: the peer's name at one end, its own at the other. A socketpair has
+ * none; use the other process's id. */
 static void peer_name(int fd, char *name, size_t size)
 {
 	struct sockaddr_un addr;
@@ -127,8 +127,8 @@ static int unix_adopt(int fd, struct ck_chan **chan)
 {
 	char peer[CK_PEER_SIZE];
 
-	/* These buffers do not tune themselves: what the system's limit leaves is a gain. Only
-	 * the sender's counts. */
+	/* Unix socket buffers are not tuned by the kernel, so any size that the limit allows helps.
+	 * Only the sender's buffer matters. */
 	if (ck_socket_option(fd, SOL_SOCKET, SO_SNDBUFFORCE, CK_SOCKET_BUFFER) < 0)
 		ck_socket_option(fd, SOL_SOCKET, SO_SNDBUF, CK_SOCKET_BUFFER);
 	peer_name(fd, peer, sizeof(peer));

@@ -1,18 +1,18 @@
 /*
- * server/copy/batch.c - copies between addresses of devices: many in one message, and those of boxes
- * between two contexts.
+ * server/copy/batch.c - copies between device addresses: many per message, and boxes between two
+ * contexts.
  */
 #include <string.h>
 
 #include "gen/handlers.h"
 #include "server/session/session.h"
 
-/* One copy of a batch as it travels. */
+/* An encoded copy of a batch. */
 struct item {
 	uint64_t dst, src, size;
 };
 
-/* One after the other in the stream: a batch promises no more, and no less, than its end. */
+/* Copies run in sequence in the stream: a batch only promises that all are done at its end. */
 CUresult ck_serve_copy_batch(struct ck_request *q, ck_copy_batch_args *a, void *res)
 {
 	size_t count = a->copies.copies_len / sizeof(struct item);
@@ -53,7 +53,7 @@ CUresult ck_serve_copy_3d_peer(struct ck_request *q, ck_copy_3d_peer_args *a, vo
 		return CUDA_ERROR_INVALID_CONTEXT;
 	if (!ck_stream_find(q, a->stream, &stream))
 		return CUDA_ERROR_INVALID_HANDLE;
-	/* The driver gets no pointer of the client's but the two device addresses. */
+	/* The driver gets only the two device addresses from the client, no other pointers. */
 	copy.srcHost = NULL;
 	copy.dstHost = NULL;
 	copy.srcArray = copy.dstArray = NULL;

@@ -1,8 +1,8 @@
 /*
- * server/copy/copy.c - bytes between the client and the device, through pinned slots.
+ * server/copy/copy.c - copies between the client and the device, through pinned slots.
  *
- * An upload is received piece by piece into slots and handed to the device while the next piece
- * arrives; a download is the same the other way round.
+ * An upload is received into slots, piece by piece; the device takes a piece while the next one
+ * arrives. A download works the other way round.
  */
 #include <arpa/inet.h>
 #include <string.h>
@@ -20,9 +20,9 @@
 
 #define CK_COPY_BLOCKING 1u /* in flags: the program waits for the copy */
 #define CK_DOWNLOAD_MAX 0x7fff0000u /* a record's length has 31 bits */
-#define CK_HEAD_SIZE 128 /* bytes that the head of a bulk reply may take */
+#define CK_HEAD_SIZE 128 /* upper bound for the head of a bulk reply */
 
-/* Receive one piece and hand it to the device. */
+/* Receive one piece and pass it to the device. */
 static CUresult upload_piece(struct ck_request *q, const struct ck_walk *walk,
 			     struct ck_ring *ring, CUstream stream, uint64_t serial,
 			     struct ck_slot **slot)
@@ -68,7 +68,7 @@ static CUresult upload_flat(struct ck_request *q, uint64_t dst, uint64_t stream,
 	struct ck_walk walk;
 	CUresult err = CUDA_ERROR_INVALID_VALUE;
 
-	/* What does not fit is refused whole, as by the driver, not after its first pieces. */
+	/* Refuse a copy that exceeds the memory before its first piece, as the driver does. */
 	if (q->bulk_size <= CK_PIECE_MAX ||
 	    ck_memory_covers(q->session->memory, dst, q->bulk_size)) {
 		ck_walk_flat(&walk, true, dst, q->bulk_size);
@@ -85,15 +85,16 @@ CUresult ck_serve_upload(struct ck_request *q, ck_upload_args *a, void *res)
 			   ck_staging_upload(q->session->staging));
 }
 
-/* One of several calls that share a copy: they come on lanes of their own, at the same time. */
+/* One of several calls that share a copy; they arrive in parallel on their own lanes. */
 CUresult ck_serve_upload_part(struct ck_request *q, ck_upload_part_args *a,
-			      ck_upload_part_res *res)
+				 ck_upload_part_res *res)
 {
 	(void)res;
 	return upload_flat(q, a->dst, a->stream, 0, ck_staging_call(q->session->staging));
 }
 
-/* The copy of a message: the driver's arrays in place of ids, and no pointer of the client's. */
+/* Decode the copy of a message: replace ids by the driver's arrays, and drop the client's
+ * pointers. */
 static CUresult copy_decode(struct ck_request *q, const void *bytes, CUDA_MEMCPY3D *copy)
 {
 	CUarray src = NULL, dst = NULL;
@@ -133,24 +134,24 @@ CUresult ck_serve_upload_3d(struct ck_request *q, ck_upload_3d_args *a, void *re
 	return err;
 }
 
-/* A download under way: its reply has a head, the packed bytes, and a tail. */
+/* A download in progress: its reply has a head, the packed bytes, and a tail. */
 struct download {
 	struct ck_request *q;
 	struct ck_walk walk;
 	CUstream stream;
 	uint64_t serial;
-	struct ck_slot *slot;	/* of the newest piece handed to the device */
-	unsigned char *host;	/* where in it */
+	struct ck_slot *slot;	/* of the newest piece passed to the device */
+	unsigned char *host;	/* its address in the slot */
 	unsigned char head[CK_HEAD_SIZE];
 	size_t head_size;
 };
 
-/* Let the device fill a slot with the walk's current piece. */
+/* Let the device fill a slot with the current piece. */
 static CUresult download_begin(struct download *d, struct ck_ring *ring)
 {
 	CUresult err;
 
-	/* Two slots in turn: the next one is that which has been sent. */
+	/* Two slots alternate: the next one has been sent already. */
 	err = ck_ring_next(ring, d->q->ctx, d->serial, &d->slot);
 	if (err)
 		return err;
@@ -161,7 +162,7 @@ static CUresult download_begin(struct download *d, struct ck_ring *ring)
 
 static int head_encode(struct download *d, xdrproc_t xdr)
 {
-	/* The replies of all downloads look alike; ck_download's stands for them. */
+	/* the replies of all downloads have the same layout as ck_download's */
 	ck_download_res res = {
 		.head.output = ck_output_pending(d->q->session->output),
 		.head.delivered = ck_deliveries_settle(d->q->session),
@@ -176,7 +177,7 @@ static int head_encode(struct download *d, xdrproc_t xdr)
 	return 0;
 }
 
-/* Send the @size bytes at @host, with the head before the first and the tail after the last. */
+/* Send @size bytes at @host, after the head if @first, and before the tail if @last. */
 static int send_piece(struct download *d, void *host, size_t size, bool first, bool last,
 		      CUresult outcome)
 {
@@ -195,7 +196,7 @@ static int send_piece(struct download *d, void *host, size_t size, bool first, b
 
 /*
  * The first piece is in its slot: send it while the device fills the other slot, and so on. After
- * an error the promised number of bytes is sent all the same (zeroes), and the tail tells.
+ * an error, send zeroes up to the promised number of bytes; the tail has the error.
  */
 static void download_send(struct download *d, struct ck_ring *ring)
 {
@@ -259,7 +260,7 @@ CUresult ck_serve_download(struct ck_request *q, ck_download_args *a, ck_downloa
 	return download(&d, a->stream);
 }
 
-/* Wait for the work that may still write what is about to be read. */
+/* Wait for work that may still write the memory to be read. */
 static CUresult quiesce(struct ck_request *q, unsigned int wait, uint64_t after)
 {
 	CUstream stream;
@@ -282,7 +283,8 @@ CUresult ck_serve_fetch(struct ck_request *q, ck_fetch_args *a, ck_fetch_res *re
 	(void)res;
 	if (err || a->size == 0)
 		return err;
-	/* Variables lie side by side, each a range of its own for the driver: its word decides. */
+	/* Adjacent variables are separate ranges for the driver, so outside the window it
+	 * decides. */
 	if (a->src >= q->session->window_lo && a->src < q->session->window_hi &&
 	    !ck_memory_covers(q->session->memory, a->src, a->size))
 		return CUDA_ERROR_INVALID_VALUE;

@@ -14,7 +14,7 @@
 CK_LOG_DEFINE("server");
 
 #define CK_EVENT_DISABLE_TIMING 2
-#define CK_SLOT_ALIGN 256u /* small copies begin on their own cache lines */
+#define CK_SLOT_ALIGN 256u /* small copies start on separate cache lines */
 
 struct ck_ring {
 	struct ck_mutex lock; /* held from taking the ring until its release */
@@ -27,7 +27,7 @@ struct ck_ring {
 struct ck_staging {
 	struct ck_ring upload;
 	struct ck_ring calls[CK_CALL_RINGS];
-	_Atomic unsigned int turn; /* which ring to wait for when all are taken */
+	_Atomic unsigned int turn; /* the ring to wait for if all are taken */
 };
 
 static void ring_init(struct ck_ring *ring, unsigned int count, size_t slot_size)
@@ -99,7 +99,7 @@ void ck_ring_release(struct ck_ring *ring)
 	ck_unlock(&ring->lock);
 }
 
-/* Pin a slot's memory; without that the driver copies through memory of its own. */
+/* Pin a slot's memory; otherwise the driver would copy through its own buffer. */
 static void slot_pin(struct ck_slot *slot, size_t size, uint64_t ctx)
 {
 	CUresult err;
@@ -113,7 +113,7 @@ static void slot_pin(struct ck_slot *slot, size_t size, uint64_t ctx)
 		ck_debug("staging memory is not pinned: error %d", err);
 }
 
-/* Make an empty slot of @size bytes fit for copies in context @ctx, the thread's current one. */
+/* Prepare an empty slot of @size bytes for copies in context @ctx, which is current. */
 static CUresult slot_prepare(struct ck_slot *slot, size_t size, uint64_t ctx)
 {
 	void *host;
@@ -154,7 +154,7 @@ CUresult ck_ring_next(struct ck_ring *ring, uint64_t ctx, uint64_t stream, struc
 
 	ring->at = (ring->at + 1) % ring->count;
 	slot = &ring->slots[ring->at];
-	ck_slot_wait(slot); /* an error belongs to the stream of older copies, which will tell it */
+	ck_slot_wait(slot); /* the stream of older copies will report its errors */
 	err = slot_prepare(slot, ring->slot_size, ctx);
 	if (err)
 		return err;
@@ -164,8 +164,8 @@ CUresult ck_ring_next(struct ck_ring *ring, uint64_t ctx, uint64_t stream, struc
 }
 
 /*
- * One event a slot is enough because the copies of a slot are all on one stream: the newest is
- * done last. That is why another stream gets another slot.
+ * One event per slot is enough, because all copies of a slot are in one stream: the newest is the
+ * last to finish. So another stream needs another slot.
  */
 CUresult ck_ring_take(struct ck_ring *ring, uint64_t ctx, uint64_t stream, size_t size,
 		      struct ck_slot **out)
@@ -184,7 +184,7 @@ CUresult ck_slot_mark(struct ck_slot *slot, CUstream stream, size_t size)
 	slot->pending = true;
 	err = ck_driver.cuEventRecord(slot->event, stream);
 	if (err && ck_driver.cuStreamSynchronize) {
-		ck_driver.cuStreamSynchronize(stream); /* the slot must not be used again before */
+		ck_driver.cuStreamSynchronize(stream); /* the slot must not be reused before */
 		slot->pending = false;
 	}
 	return err;

@@ -1,5 +1,5 @@
 /*
- * server/copy/walk.c - pieces of copies; see walk.h.
+ * server/copy/walk.c - cut copies into pieces; see walk.h.
  */
 #include <string.h>
 
@@ -17,7 +17,7 @@ void ck_walk_flat(struct ck_walk *walk, bool to_device, CUdeviceptr address, siz
 	};
 }
 
-/* Whether the extent lies within rows of @pitch bytes and slices of @height rows. */
+/* Does the extent fit in rows of @pitch bytes and slices of @height rows? */
 static bool fits(size_t x, size_t y, size_t pitch, size_t height, const CUDA_MEMCPY3D *c)
 {
 	size_t end;
@@ -39,7 +39,7 @@ CUresult ck_walk_box(struct ck_walk *walk, bool to_device, const CUDA_MEMCPY3D *
 	if ((type != CU_MEMORYTYPE_DEVICE && type != CU_MEMORYTYPE_ARRAY) || lod || ck_mul_overflow(c->WidthInBytes, c->Height, &total) ||
 	    ck_mul_overflow(total, c->Depth, &total))
 		return CUDA_ERROR_INVALID_VALUE;
-	/* an array's extents are the driver's to check */
+	/* the driver checks the extents of an array */
 	if (type == CU_MEMORYTYPE_DEVICE &&
 	    (to_device ? !fits(c->dstXInBytes, c->dstY, c->dstPitch, c->dstHeight, c)
 		       : !fits(c->srcXInBytes, c->srcY, c->srcPitch, c->srcHeight, c)))
@@ -48,7 +48,7 @@ CUresult ck_walk_box(struct ck_walk *walk, bool to_device, const CUDA_MEMCPY3D *
 	return CUDA_SUCCESS;
 }
 
-/* The piece that begins at (x, y, z): the longest run of packed bytes that is a box. */
+/* The piece at (x, y, z): the longest run of packed bytes that is a box. */
 static void box_piece(struct ck_walk *walk)
 {
 	const CUDA_MEMCPY3D *c = &walk->shape;
@@ -68,7 +68,7 @@ static void box_piece(struct ck_walk *walk)
 	walk->piece = walk->w * walk->h * walk->d;
 }
 
-/* Past the current piece: x runs fastest, then y, then z. */
+/* Move past the current piece: x first, then y, then z. */
 static void box_advance(struct ck_walk *walk)
 {
 	walk->x += walk->w;
@@ -82,7 +82,8 @@ static void box_advance(struct ck_walk *walk)
 	walk->z += walk->d;
 }
 
-/* A quarter of the copy, so that the device moves a piece while the next is on its way; of use from 64 KiB on. */
+/* A quarter of the copy, so that the device moves a piece while the next arrives; useful from 64
+ * KiB on. */
 static size_t flat_piece(const struct ck_walk *walk)
 {
 	size_t quarter = CK_ALIGN_UP(walk->total / 4, CK_PIECE_MIN);

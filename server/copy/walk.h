@@ -1,8 +1,8 @@
 /*
  * server/copy/walk.h - a copy between packed bytes and device memory, cut into pieces.
  *
- * Packed bytes are what travels: rows of the copied width, one after the other. A piece is a run
- * of them that one call of the driver moves.
+ * Packed bytes are sent: rows of the copied width, without gaps. A piece is a run of them that one
+ * call of the driver moves.
  */
 #ifndef CK_SERVER_COPY_WALK_H
 #define CK_SERVER_COPY_WALK_H
@@ -20,23 +20,23 @@ struct ck_walk {
 	bool to_device;
 	CUdeviceptr address;
 	CUDA_MEMCPY3D shape;	/* only the device's side and the extent are used */
-	size_t x, y, z;		/* where the current piece begins inside the extent */
+	size_t x, y, z;		/* position of the current piece in the extent */
 	size_t w, h, d;		/* its extent */
 };
 
-/* A walk over @size bytes at @address. */
+/* Start a walk over @size bytes at @address. */
 void ck_walk_flat(struct ck_walk *walk, bool to_device, CUdeviceptr address, size_t size);
 
 /*
- * A walk over the device's side of @copy. INVALID_VALUE: it is neither plain device memory nor an
- * array, its pitch or height does not hold the extent, or sizes overflow.
+ * Start a walk over the device's side of @copy. INVALID_VALUE: it is neither plain device memory
+ * nor an array, the extent exceeds its pitch or height, or sizes overflow.
  */
 CUresult ck_walk_box(struct ck_walk *walk, bool to_device, const CUDA_MEMCPY3D *copy);
 
-/* Go on to the next (at first: the first) piece, of at most CK_PIECE_MAX bytes. False: no more. */
+/* Go to the next (at first: the first) piece, of at most CK_PIECE_MAX bytes. False: no more. */
 bool ck_walk_next(struct ck_walk *walk);
 
-/* Hand the current piece, packed at @host, to @stream. */
+/* Copy the current piece, packed at @host, in @stream. */
 CUresult ck_walk_copy(const struct ck_walk *walk, void *host, CUstream stream);
 
 #endif

@@ -1,8 +1,8 @@
 /*
  * server/graphs/capture.c - streams that the client captures.
  *
- * Always in relaxed mode: the threads here are not the client's, and what other modes forbid the
- * client's own threads is watched over there.
+ * Captures always run in relaxed mode, because the threads here are not the client's. The client
+ * enforces the rules of the other modes.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #include "server/memory/status.h"
 #include "server/session/driver.h"
 
-/* Marks of a stream that a capture has begun in: into what. It goes with the stream. */
+/* Mark of a stream in which a capture began: the kind of its graph. It ends with the stream. */
 enum { CK_CAPTURE_NEW = 1, CK_CAPTURE_IN_GRAPH };
 
 static CUresult begin_in_graph(struct ck_request *q, ck_capture_begin_args *a, CUstream stream)
@@ -66,9 +66,9 @@ CUresult ck_serve_capture_begin(struct ck_request *q, ck_capture_begin_args *a,
 }
 
 /*
- * A capture that has failed takes the driver's graph with it, unless the graph was there before:
- * what the client has been told of it is forgotten. A command's error that nobody has been told is
- * what has failed, or belongs to the program all the same.
+ * If the capture fails, the driver destroys its graph, unless the graph existed before: forget the
+ * objects reported to the client. An unreported error of a command makes the capture fail too; in
+ * any case, the program must get it.
  */
 CUresult ck_serve_capture_end(struct ck_request *q, ck_capture_end_args *a,
 			      ck_capture_end_res *res)
@@ -99,7 +99,7 @@ CUresult ck_serve_capture_end(struct ck_request *q, ck_capture_end_args *a,
 	return ck_handle_name(q, CK_KIND_GRAPH, graph, 0, &res->graph);
 }
 
-/* What cuStreamGetCaptureInfo tells; the arrays are the driver's. */
+/* Result of cuStreamGetCaptureInfo; the driver owns the arrays. */
 struct info {
 	CUstreamCaptureStatus status;
 	cuuint64_t sequence;
@@ -181,7 +181,7 @@ CUresult ck_serve_capture_update(struct ck_request *q, ck_capture_update_args *a
 	return err;
 }
 
-/* The driver makes a plain node of a plain copy only when it is asked in the plain way. */
+/* The driver makes a linear copy node only for a call of the linear kind. */
 static CUresult capture_flat(const CUDA_MEMCPY3D *c, CUstream stream)
 {
 	bool to_host = c->dstMemoryType == CU_MEMORYTYPE_HOST;

@@ -1,5 +1,5 @@
 /*
- * server/graphs/graph.c - the life and the shape of graphs; see graph.h.
+ * server/graphs/graph.c - creation, destruction and structure of graphs; see graph.h.
  */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include "server/graphs/mirror.h"
 #include "util/util.h"
 
-#define CK_DOT_PIECE (512u << 10) /* bytes of a printed graph in one reply */
+#define CK_DOT_PIECE (512u << 10) /* bytes of a printed graph per reply */
 
 CUresult ck_nodes_find(struct ck_request *q, const uint64_t *ids, size_t count,
 		       CUgraphNode **nodes)
@@ -40,7 +40,7 @@ CUresult ck_nodes_name(struct ck_request *q, uint64_t graph, const CUgraphNode *
 	CUresult err = CUDA_SUCCESS;
 
 	if (count > CK_IDS_MAX)
-		return CUDA_ERROR_NOT_SUPPORTED; /* more than a reply holds */
+		return CUDA_ERROR_NOT_SUPPORTED; /* more than fits in a reply */
 	*ids = calloc(count + 1, sizeof(**ids));
 	if (!*ids)
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -111,7 +111,7 @@ CUresult ck_serve_graph_nodes(struct ck_request *q, ck_graph_nodes_args *a,
 	return err;
 }
 
-/* Edges of a graph, or of one node of it: .which as in the message. */
+/* Edges of a graph, or of one of its nodes: .which as in the message. */
 struct edges {
 	CUgraph graph;
 	CUgraphNode node;
@@ -254,7 +254,7 @@ CUresult ck_serve_cuGraphClone(struct ck_request *q, cuGraphClone_args *a, cuGra
 	return err;
 }
 
-/* Only a graph that belongs to no other may be destroyed: the driver would be left with a hole. */
+/* Destroy only a graph that is in no other: the driver would keep a dangling reference. */
 static CUresult destroy(struct ck_request *q, uint64_t id)
 {
 	CUgraph graph;
@@ -279,7 +279,7 @@ CUresult ck_serve_cuGraphDestroy(struct ck_request *q, cuGraphDestroy_args *a, v
 	return err;
 }
 
-/* The same for a graph or an exec whose client wants to know which mirrors went with it. */
+/* The same for a graph or an exec with mirrors; reports the mirrors that end with it. */
 CUresult ck_serve_graph_end(struct ck_request *q, ck_graph_end_args *a, ck_graph_end_res *res)
 {
 	CUgraphExec exec;
@@ -331,7 +331,7 @@ CUresult ck_serve_cuGraphNodeFindInClone(struct ck_request *q, cuGraphNodeFindIn
 	return err ? err : ck_handle_name(q, CK_KIND_NODE, found, a->hClonedGraph, &res->phNode);
 }
 
-/* Attributes with a pointer in them are none of a node's. */
+/* Refuse attributes that contain a pointer: they do not apply to nodes. */
 CUresult ck_serve_cuGraphKernelNodeSetAttribute(struct ck_request *q,
 						cuGraphKernelNodeSetAttribute_args *a,
 						cuGraphKernelNodeSetAttribute_res *res)
@@ -351,7 +351,7 @@ CUresult ck_serve_cuGraphKernelNodeSetAttribute(struct ck_request *q,
 	return ck_driver.cuGraphKernelNodeSetAttribute(node, (CUlaunchAttributeID)a->attr, &value);
 }
 
-/* Part of the file @fd, for a reply. */
+/* Read part of the file @fd into a reply. */
 static CUresult read_piece(int fd, size_t offset, ck_graph_dot_res *res)
 {
 	char *text = malloc(CK_DOT_PIECE);
@@ -369,7 +369,7 @@ static CUresult read_piece(int fd, size_t offset, ck_graph_dot_res *res)
 	return CUDA_SUCCESS;
 }
 
-/* The driver writes into a file without a name; the client never says where anything is written. */
+/* The driver writes to an unnamed file; the client never chooses where the server writes. */
 CUresult ck_serve_graph_dot(struct ck_request *q, ck_graph_dot_args *a, ck_graph_dot_res *res)
 {
 	char path[64];

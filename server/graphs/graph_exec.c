@@ -1,5 +1,5 @@
 /*
- * server/graphs/graph_exec.c - graphs made ready for launching, updated, launched.
+ * server/graphs/graph_exec.c - instantiate, update and launch graphs.
  */
 #include <stdlib.h>
 
@@ -8,7 +8,7 @@
 #include "server/graphs/mirror.h"
 #include "server/session/driver.h"
 
-/* By the newest entry that the driver has; the older ones tell less. */
+/* Use the newest function that the driver has; older ones report less. */
 static CUresult instantiate(CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *p, CUgraphExec *exec)
 {
 	if (ck_driver.cuGraphInstantiateWithParams)
@@ -73,9 +73,9 @@ static CUresult update(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultI
 	return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-/* What mirrors the exec had may go: whatever runs with them is waited for. */
+/* Mirrors of the exec may end here, so wait for launches that use them. */
 CUresult ck_serve_graph_update(struct ck_request *q, ck_graph_update_args *a,
-			       ck_graph_update_res *res)
+				  ck_graph_update_res *res)
 {
 	CUgraphExecUpdateResultInfo info = { .result = CU_GRAPH_EXEC_UPDATE_ERROR };
 	struct ck_told told;
@@ -100,7 +100,7 @@ CUresult ck_serve_graph_update(struct ck_request *q, ck_graph_update_args *a,
 	return err;
 }
 
-/* In a capture a launch is a node, whose copies are the exec's. */
+/* In a capture, a launch becomes a node, which shares the exec's copies. */
 CUresult ck_serve_cuGraphLaunch(struct ck_request *q, cuGraphLaunch_args *a, void *res)
 {
 	struct ck_mirrors *mirrors = q->session->mirrors;

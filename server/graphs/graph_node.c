@@ -1,8 +1,9 @@
 /*
- * server/graphs/graph_node.c - nodes of graphs: parameters off the wire, to the driver, and back.
+ * server/graphs/graph_node.c - nodes of graphs: decode parameters for the driver, and encode its
+ * own.
  *
- * They travel as CUgraphNodeParams with ids for handles, followed by what its pointers point to.
- * Nothing of the client's is handed to the driver as a pointer.
+ * The encoding is CUgraphNodeParams with ids for handles, followed by the data that its pointers
+ * refer to. No pointer from the client reaches the driver.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,10 +14,10 @@
 #include "server/memory/memory.h"
 #include "server/graphs/mirror.h"
 
-/* Parameters as the driver takes them, and what theirs point to. */
+/* Decoded parameters, and the data they point to. */
 struct node {
 	CUgraphNodeParams p;
-	void *tail; /* a copy: nothing in a message is aligned */
+	void *tail; /* a copy, because data in a message is unaligned */
 	size_t tail_size;
 	void *extra[5];
 };
@@ -25,12 +26,12 @@ static CUresult context_find(struct ck_request *q, CUcontext *context)
 {
 	uint64_t id = (uintptr_t)*context;
 
-	*context = NULL; /* the current one */
+	*context = NULL; /* means the current one */
 	return id == 0 || ck_context_find(q, id, context) ? CUDA_SUCCESS :
 							    CUDA_ERROR_INVALID_CONTEXT;
 }
 
-/* A kernel of a library is a node's kernel, a function of a module its function. */
+/* For a kernel of a library, set the node's kernel; for a function of a module, its function. */
 static CUresult take_kernel(struct ck_request *q, struct node *n)
 {
 	CUDA_KERNEL_NODE_PARAMS_v3 *k = &n->p.kernel;
@@ -95,7 +96,7 @@ static CUresult take_memory_ops(struct ck_request *q, struct node *n)
 	return context_find(q, &m->ctx);
 }
 
-/* @owner: of the mirrors that a copy needs. */
+/* @owner: owner of the mirrors that a copy needs. */
 static CUresult take_type(struct ck_request *q, struct node *n, uint64_t owner)
 {
 	CUgraphNodeParams *p = &n->p;
@@ -157,7 +158,7 @@ static CUresult drive_add(CUgraph graph, const CUgraphNode *nodes, const CUgraph
 	return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-/* The bodies of a conditional node get names, and live inside it. */
+/* Assign ids to the bodies of a conditional node, as its children. */
 static CUresult name_bodies(struct ck_request *q, uint64_t node,
 			    const CUDA_CONDITIONAL_NODE_PARAMS *c, ck_node_add_res *res)
 {
@@ -175,7 +176,7 @@ static CUresult name_bodies(struct ck_request *q, uint64_t node,
 	return err;
 }
 
-/* A child's copies are the new node's, too; a child that was moved lives in it from now on. */
+/* The new node shares the mirrors of its child graph; a moved child becomes part of the node. */
 static CUresult note_child(struct ck_request *q, const ck_node_add_args *a, uint64_t node,
 			   uint64_t child, bool moved)
 {
@@ -244,7 +245,7 @@ static CUresult drive_set(CUgraphExec exec, CUgraphNode node, CUgraphNodeParams 
 						CUDA_ERROR_NOT_SUPPORTED;
 }
 
-/* What an exec's copies now use. Those of a child are found by walking through it. */
+/* Report the mirrors that an exec's copies use now. For a child graph, walk through it. */
 static CUresult tell_mirrors(struct ck_request *q, const ck_node_set_args *a, const struct node *n,
 			     CUgraphNode node, bool done, ck_node_set_res *res)
 {

@@ -1,5 +1,5 @@
 /*
- * server/graphs/graph_params.c - the parameters of nodes as the driver tells them, for a reply.
+ * server/graphs/graph_params.c - the driver's parameters of nodes, for a reply.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,9 +10,9 @@
 #include "server/graphs/mirror.h"
 #include "util/util.h"
 
-#define CK_PARAM_BYTES_MAX 65536u /* of a kernel: far more than a driver takes */
+#define CK_PARAM_BYTES_MAX 65536u /* of a kernel: far more than a driver accepts */
 
-/* The answer: the structure, and what its pointers point to. */
+/* The reply: the structure, and the data that its pointers refer to. */
 struct answer {
 	CUgraphNodeParams p;
 	void *tail;
@@ -29,8 +29,8 @@ static void context_name(struct ck_request *q, CUcontext *context)
 }
 
 /*
- * The id under which the client knows a kernel. The driver may tell the function that it has made
- * of a library's kernel: that is looked for among the kernels.
+ * The client's id for a kernel. The driver may report the function that it made from a library's
+ * kernel, so search the kernels for it.
  */
 static CUresult function_name(struct ck_request *q, const CUDA_KERNEL_NODE_PARAMS *k, uint64_t *id)
 {
@@ -59,7 +59,7 @@ static CUresult param_at(const CUDA_KERNEL_NODE_PARAMS *k, size_t i, size_t *off
 	return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-/* Parameters that the driver has one by one, into a block as the kernel takes it. */
+/* Pack the driver's separate parameters into the kernel's parameter block. */
 static CUresult pack(const CUDA_KERNEL_NODE_PARAMS *k, struct answer *a)
 {
 	size_t offset, size;
@@ -74,7 +74,7 @@ static CUresult pack(const CUDA_KERNEL_NODE_PARAMS *k, struct answer *a)
 		memcpy((char *)a->tail + offset, k->kernelParams[i], size);
 		a->tail_size = ck_max(a->tail_size, offset + size);
 	}
-	return err == CUDA_ERROR_INVALID_VALUE ? CUDA_SUCCESS : err; /* no more of them */
+	return err == CUDA_ERROR_INVALID_VALUE ? CUDA_SUCCESS : err; /* past the last parameter */
 }
 
 static CUresult copy_block(void **extra, struct answer *a)
@@ -136,7 +136,7 @@ static CUresult get_memset(CUgraphNode node, struct answer *a)
 						    (CUDA_MEMSET_NODE_PARAMS *)&a->p.memset);
 }
 
-/* A function that is not of the client's is nobody's business. */
+/* Report a host function only if it is the client's. */
 static CUresult get_host(CUgraphNode node, struct answer *a)
 {
 	CUDA_HOST_NODE_PARAMS h = { 0 };
@@ -159,7 +159,7 @@ static CUresult get_event(struct ck_request *q, CUgraphNode node, CUevent *out,
 	CUresult err = ask ? ask(node, &event) : CUDA_ERROR_NOT_SUPPORTED;
 
 	if (!err && !ck_handles_known(q->session->handles, CK_KIND_EVENT, event, &id))
-		err = CUDA_ERROR_INVALID_HANDLE; /* it has been destroyed */
+		err = CUDA_ERROR_INVALID_HANDLE; /* the event was destroyed */
 	if (!err)
 		*out = (CUevent)(uintptr_t)id;
 	return err;
@@ -238,7 +238,7 @@ static CUresult get(struct ck_request *q, CUgraphNode node, struct answer *a)
 	}
 }
 
-/* Is @node what the client says? The driver may not look at that itself. */
+/* Check that @node has the type the client claims: the driver may not. */
 static CUresult check_type(CUgraphNode node, CUgraphNodeType type)
 {
 	CUgraphNodeType is;

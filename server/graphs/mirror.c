@@ -1,5 +1,5 @@
 /*
- * server/graphs/mirror.c - mirrors and who owns them; see mirror.h. What travels is in mirror_serve.c.
+ * server/graphs/mirror.c - mirrors and their owners; see mirror.h. Transfers are in mirror_serve.c.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -101,7 +101,7 @@ CUresult ck_mirror_make(struct ck_request *q, uint64_t id, size_t size, struct c
 	return CUDA_SUCCESS;
 }
 
-/* The mirror goes with its last use; its id is then added to @gone. */
+/* Drop one use; the mirror ends with its last use. Its id is then added to @gone. */
 void ck_mirror_drop(struct ck_mirrors *ms, struct ck_mirror *m, struct ck_gone *gone)
 {
 	if (m->uses > 0 && --m->uses > 0)
@@ -129,7 +129,7 @@ CUresult ck_owner_add(struct ck_owner *o, struct ck_mirror *m, CUgraphNode node)
 	return CUDA_SUCCESS;
 }
 
-/* The uses of @o from the @first-th on are given up. */
+/* Drop the uses of @o from the @first-th on. */
 void ck_owner_cut(struct ck_mirrors *ms, struct ck_owner *o, size_t first, struct ck_gone *gone)
 {
 	for (size_t i = first; i < o->count; i++)
@@ -208,7 +208,7 @@ CUresult ck_mirrors_launched(struct ck_request *q, uint64_t exec, CUstream strea
 	return err;
 }
 
-/* The end of a launch that may use a mirror of @o yet, or NULL. */
+/* The end of a launch that may still use a mirror of @o, or NULL. */
 static struct ck_mark *next_mark(const struct ck_owner *o)
 {
 	for (size_t i = 0; i < o->count; i++) {

@@ -1,10 +1,9 @@
 /*
- * server/graphs/mirror.h - what stands in for the client's memory in the copies of its graphs.
+ * server/graphs/mirror.h - mirrors: they replace the client's memory in copies of its graphs.
  *
- * A copy between host and device in a graph runs at every launch, and the driver reads or writes
- * the host's side then. That side is a mirror here: pinned memory of the copy's size, which the
- * client fills before a launch or fetches after it. Graphs and execs own mirrors; a mirror goes
- * with the last of its owners.
+ * A copy between host and device in a graph runs at each launch; the driver accesses the host side
+ * then. That side is a mirror here: pinned memory of the copy's size. The client fills it before a
+ * launch or fetches it afterwards. Graphs and execs own mirrors; a mirror ends with its last owner.
  */
 #ifndef CK_SERVER_GRAPHS_MIRROR_H
 #define CK_SERVER_GRAPHS_MIRROR_H
@@ -17,17 +16,17 @@ int ck_mirrors_create(struct ck_mirrors **mirrors);
 void ck_mirrors_destroy(struct ck_mirrors *mirrors);
 
 /*
- * Put handles and addresses into a copy of the client's: ids of arrays become arrays, and ids of
- * mirrors become memory, made here and owned by @owner. On an error nothing is made.
+ * Decode a copy of the client: replace ids of arrays by arrays, and ids of mirrors by memory, which
+ * is made here and owned by @owner. On an error, nothing is made.
  */
 CUresult ck_mirror_copy(struct ck_request *q, CUDA_MEMCPY3D *copy, uint64_t owner);
-/* The other way round. */
+/* The reverse: encode a copy. */
 CUresult ck_mirror_describe(struct ck_request *q, CUDA_MEMCPY3D *copy);
 
-/* @to owns what @from owns, too. */
+/* Make @to own all that @from owns. */
 CUresult ck_mirrors_share(struct ck_mirrors *mirrors, uint64_t from, uint64_t to);
 
-/* What a reply tells of an exec: the mirrors that it has, and those that nobody has any more. */
+/* The part of a reply about an exec: its mirrors, and mirrors without owners left. */
 struct ck_told {
 	uint64_t *ids, *gone;
 	u_int count, gone_count;
@@ -37,30 +36,31 @@ struct ck_told {
 CUresult ck_mirrors_of_graph(struct ck_request *q, uint64_t exec, CUgraph graph,
 			     struct ck_told *told);
 /*
- * ck_mirror_copy has made mirrors for @exec: they are for the copy of @node from now on, in place
- * of those that it had; or the change has failed (not @done), and they go.
+ * ck_mirror_copy has made mirrors for @exec. They replace those of the copy of @node; if the change
+ * failed (not @done), they end.
  */
 CUresult ck_mirrors_edit(struct ck_request *q, uint64_t exec, CUgraphNode node, bool done,
 			 struct ck_told *told);
 
-/* The child graph that @node of @exec runs has become @child; NULL: nothing has changed. */
+/* The child graph that @node of @exec runs is now @child; NULL: no change. */
 CUresult ck_mirrors_edit_child(struct ck_request *q, uint64_t exec, CUgraphNode node,
 			       CUgraph child, struct ck_told *told);
 
-/* Has @exec any? */
+/* Does @exec own mirrors? */
 bool ck_mirrors_has(struct ck_mirrors *mirrors, uint64_t exec);
-/* @exec has been put into @stream: note when it is done, if it has mirrors. */
+/* @exec was launched in @stream: if it has mirrors, record an event to learn when it is done. */
 CUresult ck_mirrors_launched(struct ck_request *q, uint64_t exec, CUstream stream);
-/* Wait until nothing uses the mirrors of @exec any more. */
+/* Wait until no launch uses the mirrors of @exec. */
 CUresult ck_mirrors_wait(struct ck_mirrors *mirrors, uint64_t exec);
 
-/* A graph or an exec has gone; ids of the mirrors that went with it, unless @ids is NULL. */
+/* A graph or an exec has ended; returns the ids of mirrors that ended with it, unless @ids is
+ * NULL. */
 void ck_mirrors_owner_gone(struct ck_mirrors *mirrors, uint64_t owner, uint64_t **ids,
 			   u_int *count);
-/* Context @ctx is about to go: forget its events, and let go of the memory that is pinned in it. */
+/* Context @ctx is about to end: forget its events, and release memory pinned in it. */
 void ck_mirrors_drop_context(struct ck_mirrors *mirrors, uint64_t ctx);
 
-/* The graph that @id lies in, at whatever depth; @id itself if it lies in none. */
+/* The outermost graph around @id; @id itself if it is in no other. */
 uint64_t ck_graph_root(struct ck_request *q, uint64_t id);
 
 #endif

@@ -1,5 +1,6 @@
 /*
- * server/graphs/mirror_copy.c - copies of the client's graphs: ids in, handles and mirrors out, and back.
+ * server/graphs/mirror_copy.c - decode copies of the client's graphs, from ids to handles and
+ * mirrors, and encode them.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +10,7 @@
 #include "server/graphs/mirror_list.h"
 #include "util/util.h"
 
-#define CK_DEPTH_MAX 64 /* graphs inside graphs */
+#define CK_DEPTH_MAX 64 /* nesting of graphs */
 
 uint64_t ck_graph_root(struct ck_request *q, uint64_t id)
 {
@@ -52,7 +53,7 @@ static CUresult mirror_for(struct ck_request *q, const CUDA_MEMCPY3D *c, uint64_
 	return err;
 }
 
-/* One end of a copy off the wire: the handle of its array, or a mirror for the client's memory. */
+/* Decode one end of a copy: the handle of its array, or a mirror for the client's memory. */
 static CUresult resolve(struct ck_request *q, CUDA_MEMCPY3D *c, enum ck_copy_end end,
 			uint64_t owner)
 {
@@ -77,7 +78,7 @@ static CUresult resolve(struct ck_request *q, CUDA_MEMCPY3D *c, enum ck_copy_end
 	return err;
 }
 
-/* A mirror made for a copy that then fails goes with its owner: that does no harm. */
+/* If the copy fails, a mirror made for it stays until its owner ends: harmless. */
 CUresult ck_mirror_copy(struct ck_request *q, CUDA_MEMCPY3D *copy, uint64_t owner)
 {
 	CUresult err = resolve(q, copy, CK_COPY_SOURCE, owner);
@@ -85,7 +86,7 @@ CUresult ck_mirror_copy(struct ck_request *q, CUDA_MEMCPY3D *copy, uint64_t owne
 	return err ? err : resolve(q, copy, CK_COPY_DESTINATION, owner);
 }
 
-/* The mirror that an end of a copy lies in, or NULL. Locked. */
+/* The mirror at an end of a copy, or NULL. Call with the lock held. */
 static struct ck_mirror *mirror_of(struct ck_mirrors *ms, const struct ck_copy_side *side)
 {
 	return ck_mirror_at(ms, side->type == CU_MEMORYTYPE_HOST  ? (uintptr_t)side->host :
@@ -93,7 +94,7 @@ static struct ck_mirror *mirror_of(struct ck_mirrors *ms, const struct ck_copy_s
 								    side->device);
 }
 
-/* The other way round: ids for what the driver reports of one end. */
+/* Encode one end as the driver reports it, with ids. */
 static CUresult describe(struct ck_request *q, CUDA_MEMCPY3D *c, enum ck_copy_end end)
 {
 	struct ck_mirrors *ms = q->session->mirrors;
@@ -123,15 +124,15 @@ CUresult ck_mirror_describe(struct ck_request *q, CUDA_MEMCPY3D *c)
 	return err ? err : also;
 }
 
-/* A walk through a graph and what is inside it, for the mirrors of @owner. */
+/* A walk through a graph and the graphs inside it, for the mirrors of @owner. */
 struct search {
 	struct ck_request *q;
 	struct ck_owner *owner;
-	CUgraphNode top; /* the node of the outermost graph that the walk is in */
+	CUgraphNode top; /* the node of the outermost graph in the current walk */
 	int depth;
 };
 
-/* Locked, as all of it. */
+/* Call with the lock held, as for the rest of the walk. */
 static CUresult add_copy(const struct search *s, const CUDA_MEMCPY3D *c)
 {
 	CUresult err = CUDA_SUCCESS;
@@ -148,7 +149,7 @@ static CUresult add_copy(const struct search *s, const CUDA_MEMCPY3D *c)
 
 static CUresult search_graph(struct search *s, CUgraph graph);
 
-/* The bodies of a conditional node are known from when it was added. */
+/* The bodies of a conditional node are known since it was added. */
 static CUresult search_bodies(struct search *s, CUgraphNode node)
 {
 	struct ck_handles *handles = s->q->session->handles;
@@ -209,7 +210,7 @@ static CUresult search_graph(struct search *s, CUgraph graph)
 	return err;
 }
 
-/* Every mirror of @o once, for a reply. Locked. */
+/* List each mirror of @o once, for a reply. Call with the lock held. */
 static CUresult list(const struct ck_owner *o, uint64_t **ids, u_int *count)
 {
 	*ids = calloc(o->count + 1, sizeof(**ids));
@@ -233,7 +234,7 @@ static bool can_walk(void)
 	       ck_driver.cuGraphChildGraphNodeGetGraph;
 }
 
-/* Its uses anew, from the nodes of @graph. Locked. */
+/* Recompute the owner's uses from the nodes of @graph. Call with the lock held. */
 static CUresult use_graph(struct ck_request *q, struct ck_owner *o, CUgraph graph,
 			  struct ck_told *told)
 {
@@ -254,7 +255,7 @@ static CUresult use_graph(struct ck_request *q, struct ck_owner *o, CUgraph grap
 	return err;
 }
 
-/* While the session has no mirror at all no graph is looked at. */
+/* Skip the walk while the session has no mirrors. */
 CUresult ck_mirrors_of_graph(struct ck_request *q, uint64_t exec, CUgraph graph,
 			     struct ck_told *told)
 {
@@ -273,8 +274,8 @@ CUresult ck_mirrors_of_graph(struct ck_request *q, uint64_t exec, CUgraph graph,
 }
 
 /*
- * Uses of @node, or with NULL the fresh ones, which have no node yet, are cut off; fresh ones that
- * stay become @name's.
+ * Drop the uses of @node; NULL: the new uses, which have no node yet. Remaining new uses become
+ * those of @name.
  */
 static void cut_uses(struct ck_mirrors *ms, struct ck_owner *o, CUgraphNode node, CUgraphNode name,
 		     struct ck_told *told)

@@ -1,9 +1,10 @@
 /*
- * server/graphs/mirror_memory.c - the memory of mirrors, and until when launches use it; see mirror_list.h.
+ * server/graphs/mirror_memory.c - the memory of mirrors, and how long launches use it; see
+ * mirror_list.h.
  *
- * A graph may end while its launch still runs, and where no context is current. To unpin memory is to
- * wait for the device, perhaps for a host function that waits for the caller. So what is given up is
- * kept: for the next mirror once no launch uses it, or until its context goes.
+ * A graph may be destroyed while its launch still runs, and while no context is current. Unpinning
+ * memory waits for the device, perhaps for a host function that itself waits for the caller. So a
+ * dropped mirror is kept: for reuse once no launch uses it, or until its context ends.
  */
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -12,7 +13,7 @@
 #include "util/util.h"
 
 #define CK_EVENT_DISABLE_TIMING 2
-#define CK_KEPT_MAX ((size_t)256 << 20) /* bytes that may wait for a next mirror */
+#define CK_KEPT_MAX ((size_t)256 << 20) /* bytes kept for reuse */
 
 /* --- marks */
 
@@ -64,7 +65,7 @@ CUresult ck_mark_wait(struct ck_mirrors *ms, struct ck_mark *mark)
 
 /* --- memory */
 
-/* Pinned where the driver can: without that it copies through memory of its own. */
+/* Pin the memory if the driver can: otherwise it copies through its own buffer. */
 static void pin(struct ck_request *q, struct ck_mirror *m)
 {
 	m->ctx = q->ctx;
@@ -74,7 +75,7 @@ static void pin(struct ck_request *q, struct ck_mirror *m)
 				    m->host, m->room, CU_MEMHOSTREGISTER_PORTABLE) == CUDA_SUCCESS;
 }
 
-/* Whatever context is current, if any: the driver wants one. It may wait for the device. */
+/* The driver requires a current context; any will do. The call may wait for the device. */
 static void unpin(struct ck_mirror *m)
 {
 	CUcontext popped;
@@ -131,9 +132,9 @@ void ck_mirror_leave(struct ck_mirror *m, uint64_t ctx)
 		unpin(m);
 }
 
-/* --- what is kept */
+/* --- kept mirrors */
 
-/* No launch uses it any more. */
+/* Has every launch finished with it? */
 static bool idle(struct ck_mirror *m)
 {
 	struct ck_mark *mark = m->mark;
@@ -169,7 +170,7 @@ void ck_kept_give(struct ck_mirrors *ms, struct ck_mirror *m)
 	ms->kept = m;
 }
 
-/* Free what no launch uses any more: what is not pinned, and of the rest what is too much. */
+/* Free mirrors that no launch uses: all unpinned ones, and pinned ones beyond the limit. */
 static void trim(struct ck_mirrors *ms)
 {
 	struct ck_mirror **link = &ms->kept, *m;

@@ -1,5 +1,5 @@
 /*
- * server/graphs/mirror_serve.c - the bytes of mirrors, in before a launch and out after it.
+ * server/graphs/mirror_serve.c - transfer of mirrors' bytes: in before a launch, out after it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,11 +14,9 @@
 
 #define CK_READ_MAX 0x7fff0000u /* a record's length has 31 bits */
 #define CK_ASIDE_BYTES (512u << 10)
-#define CK_HEAD_SIZE 128 /* bytes that the head of a bulk reply may take */
+#define CK_HEAD_SIZE 128 /* upper bound for the head of a bulk reply */
 
-/*
- * Keep the mirror while its bytes move: one more use. NULL: there is none, or not that many bytes.
- */
+/* Add a use while the mirror's bytes are transferred. NULL: no such mirror, or it is shorter. */
 static struct ck_mirror *hold(struct ck_mirrors *ms, uint64_t id, uint64_t offset, uint64_t size)
 {
 	struct ck_mirror *m;
@@ -33,7 +31,8 @@ static struct ck_mirror *hold(struct ck_mirrors *ms, uint64_t id, uint64_t offse
 	return m;
 }
 
-/* Wait for a launch that uses it: the exec may have gone since, and the client asks for execs. */
+/* Wait for launches that use the mirror; the client only waits per exec, and that exec may have
+ * ended. */
 static CUresult settle(struct ck_mirrors *ms, struct ck_mirror *m)
 {
 	CUresult err = CUDA_SUCCESS;
@@ -70,7 +69,7 @@ CUresult ck_serve_mirror_fill(struct ck_request *q, ck_mirror_fill_args *a, void
 	return q->broken ? CUDA_ERROR_UNKNOWN : err;
 }
 
-/* The reply with its bytes straight from the mirror. */
+/* Send the reply with the bytes directly from the mirror. */
 static CUresult send_bytes(struct ck_request *q, unsigned char *bytes, size_t size)
 {
 	ck_mirror_read_res res = {
@@ -95,9 +94,9 @@ static CUresult send_bytes(struct ck_request *q, unsigned char *bytes, size_t si
 	return CUDA_SUCCESS;
 }
 
-/* With an exec: when its launch is done. Without a mirror: that alone. */
+/* With an exec, wait for its launch first. Without a mirror, only wait. */
 CUresult ck_serve_mirror_read(struct ck_request *q, ck_mirror_read_args *a,
-			      ck_mirror_read_res *res)
+				 ck_mirror_read_res *res)
 {
 	struct ck_mirrors *ms = q->session->mirrors;
 	struct ck_mirror *m;
@@ -116,9 +115,9 @@ CUresult ck_serve_mirror_read(struct ck_request *q, ck_mirror_read_args *a,
 	return err;
 }
 
-/* Around a host function of a launch, which may run right now: bytes out, or bytes in. */
+/* For a host function in a running launch: transfer bytes out or in. */
 CUresult ck_serve_mirror_aside(struct ck_request *q, ck_mirror_aside_args *a,
-			       ck_mirror_aside_res *res)
+				  ck_mirror_aside_res *res)
 {
 	struct ck_mirrors *ms = q->session->mirrors;
 	size_t size = ck_max((size_t)a->size, (size_t)a->data.data_len);

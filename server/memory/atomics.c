@@ -1,5 +1,6 @@
 /*
- * server/memory/atomics.c - which atomic operations a device can do in another one's memory.
+ * server/memory/atomics.c - the atomic operations that a device supports in another device's
+ * memory.
  */
 #include <stdlib.h>
 #include <string.h>

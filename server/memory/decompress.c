@@ -1,5 +1,5 @@
 /*
- * server/memory/decompress.c - decompression by the GPU's own engine.
+ * server/memory/decompress.c - decompression by the GPU's engine.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "server/memory/memory.h"
 #include "server/session/session.h"
 
-/* All three places are device memory: an address of this process is not for the client to name. */
+/* Are all three addresses in device memory? A client must not name addresses of this process. */
 static bool reaches(struct ck_memory *m, const CUmemDecompressParams *p)
 {
 	struct ck_allocation found;
@@ -35,7 +35,7 @@ CUresult ck_serve_decompress(struct ck_request *q, ck_decompress_args *a, void *
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (count == 0 || bytes % sizeof(*params))
 		return CUDA_ERROR_INVALID_VALUE;
-	params = malloc(bytes); /* nothing aligns them on the wire */
+	params = malloc(bytes); /* a copy, because data in a message is unaligned */
 	if (!params)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	memcpy(params, a->params.params_val, bytes);

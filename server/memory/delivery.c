@@ -1,7 +1,8 @@
 /*
- * server/memory/delivery.c - copies under way: what is done gets a rank, and a lane that takes it along.
+ * server/memory/delivery.c - copies in progress: a finished part gets a rank, and a lane that
+ * carries it.
  *
- * Parts of one stream are done in order, so only the first of each stream is looked at.
+ * Parts of one stream finish in order, so only the first part of each stream is polled.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -45,14 +46,15 @@ void ck_part_free(struct ck_deliveries *d, struct ck_part *p)
 	free(p);
 }
 
-/* --- what is done. The lock is held. */
+/* --- finished parts; the lock is held */
 
 static bool is_done(const struct ck_part *p)
 {
 	return !p->flag || atomic_load_explicit(p->flag, memory_order_acquire) != 0;
 }
 
-/* What is under way in context @ctx will not come: the waits of its streams report why. */
+/* Give up the copies in progress in context @ctx: they cannot finish. Waits in their streams report
+ * the error. */
 static void fail_context(struct ck_deliveries *d, uint64_t ctx)
 {
 	for (struct ck_part_queue *q = d->queues; q; q = q->next) {
@@ -65,7 +67,7 @@ static void fail_context(struct ck_deliveries *d, uint64_t ctx)
 	}
 }
 
-/* The part is for the next lane that has nothing else to take along. */
+/* Give the part a rank, and queue it for the next free lane. */
 static void make_ready(struct ck_deliveries *d, struct ck_part *p)
 {
 	p->next = NULL;
@@ -76,8 +78,8 @@ static void make_ready(struct ck_deliveries *d, struct ck_part *p)
 }
 
 /*
- * Give what is done of one stream a rank; true: there is more under way. What replies take along is
- * left to them for one look of a waiter's.
+ * Rank the finished parts of one stream; returns true if parts remain. When a waiter polls, a part
+ * that a reply can carry is skipped once, to give a reply the chance.
  */
 static bool collect_queue(struct ck_deliveries *d, struct ck_part_queue *q, bool by_waiter)
 {

@@ -1,5 +1,6 @@
 /*
- * server/memory/delivery_copy.c - a copy begins, on the command thread: its parts into pinned slots.
+ * server/memory/delivery_copy.c - start a copy on the command thread: its parts go into pinned
+ * slots.
  */
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -12,10 +13,10 @@
 #include "util/until.h"
 #include "util/util.h"
 
-#define SLOTS 256u		/* 1 GiB; more copies wait for others to be taken along */
+#define SLOTS 256u		/* 1 GiB; further copies wait until slots are free */
 #define PART_ALIGN 256u
-#define ALONG_MOST 8192u	/* bytes of a copy that a reply takes along: larger ones overlap with it */
-#define LINGER_NS 100000000	/* after the last small copy a lane looks on: the next needs no waking */
+#define ALONG_MOST 8192u	/* largest copy that a reply carries: larger ones overlap with it */
+#define LINGER_NS 100000000	/* polling time after a small copy, to save a wake-up */
 
 static struct ck_slot *slot_make(struct ck_deliveries *d)
 {
@@ -34,7 +35,7 @@ static struct ck_slot *slot_make(struct ck_deliveries *d)
 	return slot;
 }
 
-/* A slot that nobody uses, or NULL. */
+/* An unused slot, or NULL. */
 static struct ck_slot *slot_idle(struct ck_deliveries *d)
 {
 	struct ck_slot *slot = d->slots;
@@ -79,7 +80,7 @@ static struct ck_part_queue *queue_of(struct ck_deliveries *d, uint64_t ctx, uin
 	return q;
 }
 
-/* Room for @p in a slot of its stream; waits for some while all slots are in use. */
+/* Allocate room for @p in a slot of its stream; waits while all slots are in use. */
 static CUresult place(struct ck_deliveries *d, struct ck_part *p, uint64_t stream)
 {
 	struct ck_part_queue *q;
@@ -114,7 +115,7 @@ static CUresult place(struct ck_deliveries *d, struct ck_part *p, uint64_t strea
 	return CUDA_SUCCESS;
 }
 
-/* Where a part's flag is, for this process and for the device. */
+/* Allocate a flag for a part, and return its device address. */
 static void take_flag(struct ck_part *p, CUdeviceptr *device)
 {
 	size_t offset = CK_SLOT_SIZE + p->slot->parts++ * sizeof(uint32_t);
@@ -124,7 +125,7 @@ static void take_flag(struct ck_part *p, CUdeviceptr *device)
 	*device = p->slot->device + offset;
 }
 
-/* In its stream: the copy into the slot, and the flag behind it. */
+/* Enqueue the copy into the slot, then the write of the flag. */
 static CUresult begin(struct ck_part *p, CUdeviceptr src, CUstream stream)
 {
 	CUdeviceptr flag;
@@ -139,12 +140,12 @@ static CUresult begin(struct ck_part *p, CUdeviceptr src, CUstream stream)
 			return CUDA_SUCCESS;
 		p->flag = NULL;
 	}
-	/* Without a flag the copy is done, and the slot free, only after this wait. */
+	/* without a flag, wait until the copy is done and the slot is free */
 	return err ? (ck_driver.cuStreamSynchronize(stream), err) :
 		     ck_driver.cuStreamSynchronize(stream);
 }
 
-/* The next part; after an error it stands for all that is left, without bytes. */
+/* Start the next part. After an error, it stands for the rest of the copy, without bytes. */
 static CUresult deliver_part(struct ck_request *r, const ck_deliver_args *a, uint64_t offset,
 			     CUstream stream, uint64_t serial, uint64_t *span)
 {

@@ -1,6 +1,6 @@
 /*
- * server/memory/delivery_lane.c - a part goes to the client: with a lane that came for it, or in front of
- * another call's reply.
+ * server/memory/delivery_lane.c - send a part to the client: in a lane that waits for it, or ahead
+ * of another call's reply.
  */
 #include <pthread.h>
 
@@ -13,7 +13,7 @@
 #include "util/until.h"
 #include "util/util.h"
 
-#define LOOK_FIRST_NS 20000 /* between two looks; doubled up to CK_LOOK_MOST_NS */
+#define LOOK_FIRST_NS 20000 /* first poll interval; doubled up to CK_LOOK_MOST_NS */
 
 static void waiter_leave(struct ck_deliveries *d, struct ck_waiter *w)
 {
@@ -22,7 +22,7 @@ static void waiter_leave(struct ck_deliveries *d, struct ck_waiter *w)
 	while (*at != w)
 		at = &(*at)->next;
 	*at = w->next;
-	/* another one is to look from now on */
+	/* another one must poll from now on */
 	if (atomic_load(&d->outstanding) > 0)
 		ck_deliveries_call_looker(d, false);
 }
@@ -32,7 +32,7 @@ static bool is_before(const struct timespec *a, const struct timespec *b)
 	return a->tv_sec < b->tv_sec || (a->tv_sec == b->tv_sec && a->tv_nsec < b->tv_nsec);
 }
 
-/* Until there is a part for @w, or @ms have passed. */
+/* Wait until there is a part for @w, for at most @ms. */
 static void wait_for_part(struct ck_deliveries *d, struct ck_request *r, struct ck_waiter *w,
 			  unsigned int ms)
 {
@@ -64,7 +64,7 @@ static void wait_for_part(struct ck_deliveries *d, struct ck_request *r, struct 
 	}
 }
 
-/* The head of the reply that carries @p, and what follows its bytes. */
+/* Encode the head of the reply that carries @p, and the bytes after the part. */
 static int encode_part(struct ck_session *s, const struct ck_part *p, uint32_t xid,
 		       unsigned char head[CK_ALONG_HEAD], struct iovec iov[3])
 {
@@ -89,7 +89,7 @@ static int encode_part(struct ck_session *s, const struct ck_part *p, uint32_t x
 	return 0;
 }
 
-/* Take the first parts that may go along out of those that are ready; the rest is for waiters. */
+/* Take the first ready parts that a reply may carry; the others are for waiters. */
 static void pick(struct ck_deliveries *d, struct ck_along *along)
 {
 	struct ck_part **at = &d->ready;
@@ -152,9 +152,9 @@ static int send_part(struct ck_request *r, const struct ck_part *p)
 	return ret < 0 ? ret : ck_chan_writev(r->chan, iov, 3);
 }
 
-/* A reply without a number: there is nothing to take along for now. */
+/* A reply without a number means that nothing is ready yet. */
 CUresult ck_serve_delivery_next(struct ck_request *r, ck_delivery_next_args *a,
-				ck_delivery_next_res *res)
+				   ck_delivery_next_res *res)
 {
 	struct ck_deliveries *d = r->session->deliveries;
 	struct ck_waiter w = { 0 };

@@ -1,8 +1,8 @@
 /*
- * server/memory/m3.c - a worker's connection to the memory broker, and regions of M3 for its client.
+ * server/memory/m3.c - a worker's connection to the memory broker, and M3 regions for its client.
  *
- * The client's requests go to the broker as they come, but for the hello, which is the worker's
- * own: it says for whom it acts. Descriptors stay here; the client gets handles.
+ * The client's requests are passed to the broker unchanged, except for the hello, which is the
+ * worker's own and names the principal. Descriptors stay here; the client gets handles.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -24,8 +24,8 @@ CK_LOG_DEFINE("server");
 static struct {
 	struct ck_mutex lock; /* one question at a time */
 	const char *path;
-	char principal[M3_PRINCIPAL_MAX]; /* whom the client acts for */
-	bool owner; /* the client's user is the broker's, or root: the kernel says so */
+	char principal[M3_PRINCIPAL_MAX]; /* the user that the client acts for */
+	bool owner; /* the client's user, as the kernel reports it, is the broker's or root */
 	int sock;
 	struct ck_m3_question question;
 	struct ck_m3_answer answer;
@@ -34,7 +34,7 @@ static struct {
 void ck_broker_link(const char *path, int client)
 {
 	struct sockaddr_storage peer;
-	struct ucred who = {.uid = geteuid()}; /* of a client on another host */
+	struct ucred who = {.uid = geteuid()}; /* default, for a client on another host */
 	socklen_t size = sizeof(peer), cred = sizeof(who);
 
 	broker.path = path;
@@ -45,7 +45,7 @@ void ck_broker_link(const char *path, int client)
 	snprintf(broker.principal, sizeof(broker.principal), "uid:%u", (unsigned int)who.uid);
 }
 
-/* --- connecting; no lock is needed, since the worker's link is not changed */
+/* --- connection; needs no lock, since the worker's link is not changed */
 
 int ck_broker_exchange(int sock, const struct ck_m3_request *request)
 {
@@ -82,7 +82,7 @@ int ck_broker_connect(int *out)
 	return status;
 }
 
-/* --- one question and its answer; the lock is held */
+/* --- one request and its answer; call with the lock held */
 
 static int exchange(size_t size, int fd_out, int *fd)
 {
@@ -103,7 +103,8 @@ static int connect_broker(void)
 }
 
 /*
- * The question that stands in the buffer. A broker that has gone is a lost connection, told once.
+ * Send the request in the buffer. If the broker is gone, that is reported once, as a lost
+ * connection.
  */
 static int ask(size_t size, int fd_out, int *fd)
 {
@@ -168,8 +169,8 @@ CUresult ck_broker_error(int status)
 /* --- messages */
 
 /*
- * Events that are left with regions are the driver's, for programs on this host as well; the client
- * has handles of its own (m3/shim.h), which are exchanged on the way.
+ * Events deposited with regions are the driver's, so that programs on this host can use them too.
+ * The client has its own handles (m3/shim.h); translate them.
  */
 static int event_in(void *data, size_t size)
 {
@@ -208,8 +209,8 @@ static int event_out(void *data, size_t size)
 }
 
 /*
- * Ask the broker, or answer in its place: the client's hello was that of the connection, and a
- * connection that is lost is told as such, since the client has to know. -EPIPE then.
+ * Pass a request to the broker, or answer the hello, which the worker has sent when it connected.
+ * Report a lost connection with -EPIPE: the client must know.
  */
 static int pass_on(const struct ck_m3_question *question, size_t size, struct ck_m3_answer *answer)
 {
@@ -226,13 +227,13 @@ static int pass_on(const struct ck_m3_question *question, size_t size, struct ck
 		       sizeof(broker.answer.head) + broker.answer.head.data_size);
 	ck_unlock(&broker.lock);
 	if (fd >= 0)
-		close(fd); /* of a FETCH: ck_m3_import asks for its own */
+		close(fd); /* unused result of FETCH: ck_m3_import requests its own */
 	return status;
 }
 
 /*
- * What a client may not ask: deposits are for the worker, news come another way. The broker trusts
- * the worker; so whose quota a client may see or set is judged here, as the broker would.
+ * Requests that a client must not make: deposits are for the worker, and news use another path. The
+ * broker trusts the worker, so access to quotas is checked here, by the broker's rules.
  */
 static bool forbidden(const struct ck_m3_request *q)
 {
@@ -249,7 +250,7 @@ static bool forbidden(const struct ck_m3_request *q)
 	}
 }
 
-/* A request of libm3's to its answer. */
+/* Answer a request of libm3. */
 static int answer_to(struct ck_m3_question *question, size_t size, struct ck_m3_answer *answer)
 {
 	unsigned int op = question->head.op;
@@ -259,7 +260,7 @@ static int answer_to(struct ck_m3_question *question, size_t size, struct ck_m3_
 	if (status == M3_OK && forbidden(&question->head))
 		status = M3_EPERM;
 	if (op == CK_M3_LEASE)
-		question->head.value = 0; /* one that waits would hold up all of the session's */
+		question->head.value = 0; /* no waiting: it would block the session */
 	if (status == M3_OK && op == CK_M3_EVENT_SET)
 		status = event_in(question->data, question->head.data_size);
 	if (status == M3_OK)
@@ -307,7 +308,7 @@ CUresult ck_serve_m3_call(struct ck_request *q, ck_m3_call_args *a, ck_m3_call_r
 	return err;
 }
 
-/* A region that the session has open, as a handle of the session's. */
+/* Import a region that the session has open, as a handle of the session. */
 CUresult ck_serve_m3_import(struct ck_request *q, ck_m3_import_args *a, ck_m3_import_res *res)
 {
 	CUmemGenericAllocationHandle handle = 0;
@@ -331,7 +332,7 @@ CUresult ck_serve_m3_import(struct ck_request *q, ck_m3_import_args *a, ck_m3_im
 	err = ck_driver.cuMemImportFromShareableHandle(&handle, (void *)(uintptr_t)fd,
 						       CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
 	close(fd);
-	if (a->part == 0) { /* libm3 has fetched it too: that one counts */
+	if (a->part == 0) { /* libm3 has fetched it too: only that one counts */
 		ck_m3_request_init(&request, CK_M3_UNMAP);
 		request.region = a->region;
 		ck_broker_ask(&request, NULL, -1, NULL, 0, &none, &fd, &number);

@@ -1,8 +1,9 @@
 /*
- * server/memory/m3_news.c - what the memory broker tells those who subscribe, for this worker's client.
+ * server/memory/m3_news.c - news from the memory broker for subscribers, on behalf of this worker's
+ * client.
  *
- * A subscription is a connection to the broker of its own, so that news do not come between a
- * question and its answer. A thread of the client waits here in a call, on a lane of its own.
+ * Each subscription has its own connection to the broker, so that news never come between a request
+ * and its answer. A thread of the client waits here in a call on its own lane.
  */
 #include <errno.h>
 #include <poll.h>
@@ -17,23 +18,23 @@
 #include "server/memory/share.h"
 #include "util/util.h"
 
-#define SUBSCRIPTIONS_MAX 4 /* each takes one of the principal's 1024 connections */
+#define SUBSCRIPTIONS_MAX 4 /* each uses one of the principal's 1024 connections */
 
-enum over { GOES_ON, OVER, BROKER_LOST }; /* in a reply */
+enum over { GOES_ON, OVER, BROKER_LOST }; /* values in a reply */
 
 struct subscription {
 	struct subscription *next;
 	unsigned int number;
 	int sock;
-	unsigned int waiting; /* calls that look at the socket now */
-	bool ended;	      /* goes with the last of them */
+	unsigned int waiting; /* calls that poll the socket now */
+	bool ended;	      /* freed with the last of them */
 };
 
 static struct ck_mutex subscriptions_lock = CK_MUTEX(CK_RANK_M3_NEWS);
 static struct subscription *all;
 static unsigned int count, numbers;
 
-/* Lock held in these. */
+/* Call with the lock held, as for the next functions. */
 static struct subscription **find(unsigned int number)
 {
 	struct subscription **at = &all;
@@ -57,7 +58,7 @@ static void put(struct subscription *s)
 	free(s);
 }
 
-/* A connection that has subscribed. */
+/* Open a connection and subscribe. */
 static int open_news(unsigned int mask, int *out)
 {
 	struct ck_m3_request q;
@@ -102,7 +103,7 @@ unlock:
 	return err;
 }
 
-/* One piece of news, or none in time. */
+/* Receive one item of news, if one arrives in time. */
 static enum over look(int sock, unsigned int milliseconds, ck_m3_news_res *res)
 {
 	struct pollfd p = {.fd = sock, .events = POLLIN};
@@ -157,7 +158,7 @@ CUresult ck_serve_m3_unsubscribe(struct ck_request *q, ck_m3_unsubscribe_args *a
 	s = *find(a->number);
 	if (s) {
 		s->ended = true;
-		shutdown(s->sock, SHUT_RDWR); /* wakes those who wait */
+		shutdown(s->sock, SHUT_RDWR); /* wakes the waiting calls */
 		put(s);
 	}
 	ck_unlock(&subscriptions_lock);

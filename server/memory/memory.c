@@ -1,5 +1,5 @@
 /*
- * server/memory/memory.c - device allocations of a session, and the messages about them.
+ * server/memory/memory.c - device allocations of a session, and the handlers for them.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -50,7 +50,7 @@ void ck_memory_destroy(struct ck_memory *m)
 	free(m);
 }
 
-/* Take out what lies in [lo, hi), of one kind. Locked by the caller. */
+/* Remove the entries in [lo, hi), or only the mapped ones. Call with the lock held. */
 static void drop_range(struct ck_memory *m, CUdeviceptr lo, CUdeviceptr hi, bool only_mapped)
 {
 	const struct ck_range *range;
@@ -68,8 +68,8 @@ static void drop_range(struct ck_memory *m, CUdeviceptr lo, CUdeviceptr hi, bool
 }
 
 /*
- * Enter new memory in the table. The driver's word is newer than what lies there: it frees memory
- * of pools and graphs without telling.
+ * Add new memory to the table, replacing overlapping entries: the driver frees memory of pools and
+ * graphs without notice.
  */
 static int enter(struct ck_memory *m, const struct ck_allocation *from)
 {
@@ -207,7 +207,7 @@ CUresult ck_memory_alloc_async(struct ck_memory *m, size_t size, CUmemoryPool po
 	return err;
 }
 
-/* Take the allocation that begins at @address out of the table; false: there is none. */
+/* Remove the allocation that begins at @address from the table; false: there is none. */
 static bool take(struct ck_memory *m, CUdeviceptr address)
 {
 	struct ck_allocation *a = NULL;
@@ -219,7 +219,8 @@ static bool take(struct ck_memory *m, CUdeviceptr address)
 	if (range && range->lo == address)
 		a = range->value;
 	found = a && !a->mapped;
-	/* the next launch allocates again what is a graph's: the driver knows whether it has */
+	/* keep memory of a graph: the next launch allocates it again, and only the driver knows its
+	 * state */
 	if (found && !a->graph) {
 		ck_ranges_remove(m->ranges, address, NULL);
 		m->total -= a->size;

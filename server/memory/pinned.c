@@ -1,10 +1,9 @@
 /*
- * server/memory/pinned.c - pinned memory that a client on this host shares with us.
+ * server/memory/pinned.c - pinned memory that a client on this host shares.
  *
- * The client has sent the descriptor of a file in memory, sealed against shrinking: so no access of
- * ours can miss a page. Pieces of it are mapped where the client has them and registered with the
- * driver, which then knows them by the client's own addresses. Nothing is read out of them here but
- * by the driver, on the client's behalf.
+ * The client has sent the descriptor of a memory file, sealed against shrinking, so no access here
+ * can fail. Pieces of it are mapped at the client's addresses and registered with the driver, which
+ * then knows them by these addresses. Only the driver accesses them, on the client's behalf.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -43,9 +42,9 @@ struct ck_pinned {
 	struct ck_mutex lock;
 	int file;		/* -1: none yet */
 	size_t size;		/* of the file */
-	uint64_t lo, hi;	/* addresses kept for it here */
+	uint64_t lo, hi;	/* addresses reserved for it here */
 	size_t most, registered; /* bytes */
-	struct ck_ranges *pieces; /* by the bytes that are registered; values: struct piece */
+	struct ck_ranges *pieces; /* the registered ranges; values: struct piece */
 };
 
 struct piece {
@@ -66,7 +65,8 @@ int ck_pinned_create(struct ck_pinned **out)
 	}
 	p->file = -1;
 	p->most = SIZE_MOST;
-	/* who copies all the time must not keep a mapping from going, and the command thread with it */
+	/* a steady stream of copies (readers) must not starve an unmap (writer), and with it the
+	 * command thread */
 	p->moves = (pthread_rwlock_t)PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
 	p->lock = (struct ck_mutex)CK_MUTEX(CK_RANK_PINNED);
 	*out = p;
@@ -78,9 +78,9 @@ void ck_pinned_bound(struct ck_pinned *p, size_t most)
 	p->most = most;
 }
 
-/* --- mappings. The lock is held. */
+/* --- mappings; call with the lock held */
 
-/* The pages of a piece; what is behind its last byte in the last page is mapped with it. */
+/* The pages of a piece. The rest of its last page is mapped with it. */
 static void *pages_of(uint64_t address, size_t size, size_t *length)
 {
 	uint64_t first = address & ~(PAGE - 1);
@@ -89,7 +89,7 @@ static void *pages_of(uint64_t address, size_t size, size_t *length)
 	return (void *)(uintptr_t)first;
 }
 
-/* Mappings go: what is copied out of them or into them meanwhile would be whatever comes to lie there. */
+/* Lock before unmapping: a concurrent copy would access whatever is mapped there next. */
 static void lock_for_end(struct ck_pinned *p)
 {
 	pthread_rwlock_wrlock(&p->moves);
@@ -107,7 +107,7 @@ static bool is_kept(const struct ck_pinned *p, uint64_t address)
 	return address >= p->lo && address < p->hi;
 }
 
-/* Take the mapping away; addresses that are kept stay kept. */
+/* Unmap the pages; reserved addresses stay reserved. */
 static void unmap(const struct ck_pinned *p, uint64_t address, size_t size)
 {
 	size_t length;
@@ -120,7 +120,7 @@ static void unmap(const struct ck_pinned *p, uint64_t address, size_t size)
 		munmap(at, length);
 }
 
-/* NOT_SUPPORTED: something of this process lies there. */
+/* NOT_SUPPORTED: the address is in use in this process. */
 static CUresult map(const struct ck_pinned *p, uint64_t address, size_t size, size_t offset)
 {
 	size_t length;
@@ -131,15 +131,15 @@ static CUresult map(const struct ck_pinned *p, uint64_t address, size_t size, si
 		   (off_t)offset);
 	if (got == MAP_FAILED)
 		return errno == EEXIST ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_OUT_OF_MEMORY;
-	if (got != at) {	/* an old kernel takes the address for a wish */
+	if (got != at) {	/* an old kernel treats the address as a hint */
 		munmap(got, length);
 		return CUDA_ERROR_NOT_SUPPORTED;
 	}
-	madvise(at, length, MADV_HUGEPAGE);	/* where the system has that for such files */
+	madvise(at, length, MADV_HUGEPAGE);	/* if such files can have huge pages */
 	return CUDA_SUCCESS;
 }
 
-/* Have the driver know the memory, by the client's address. */
+/* Register the memory with the driver, by the client's address. */
 static CUresult enlist(uint64_t address, size_t size)
 {
 	void *at = (void *)(uintptr_t)address;
@@ -187,8 +187,8 @@ free_piece:
 }
 
 /*
- * The driver has done with the piece, so its pages go back to the system; the client could not say when. Those from
- * elsewhere are the client's memory yet.
+ * The driver has finished with the piece, so return its pages to the system; the client cannot know
+ * when. Pages outside the reserved range are still the client's memory.
  */
 static void piece_drop(struct ck_pinned *p, struct piece *piece)
 {
@@ -252,8 +252,8 @@ static bool supported(void)
 }
 
 /*
- * A file of @size bytes at least that stays so, of pages of the usual size: a mapping of huge ones
- * is rounded up, and would take the place of what lies behind it.
+ * Does the file have at least @size bytes, a fixed size and normal pages? A mapping of huge pages
+ * would be rounded up and replace what follows it.
  */
 static bool is_sound(int fd, size_t size)
 {
@@ -266,7 +266,8 @@ static bool is_sound(int fd, size_t size)
 	       (uint64_t)st.st_size >= size;
 }
 
-/* Keep the addresses that the client proposes for its file, if they are free. One a session. */
+/* Reserve the addresses that the client proposes for its file, if they are free. Once per
+ * session. */
 static CUresult take_file(struct ck_pinned *p, int fd, uint64_t address, size_t size, int *taken)
 {
 	void *want = (void *)(uintptr_t)address, *got;
@@ -312,14 +313,14 @@ CUresult ck_serve_pinned_file(struct ck_request *q, ck_pinned_file_args *a,
 }
 
 /*
- * Inside of the kept addresses a piece lies where it lies in the file; elsewhere it is memory that
- * the client had before, and lies where that is free here too.
+ * A piece in the reserved range lies at its offset in the file. Elsewhere, it is memory that the
+ * client had before; its address must be free here too.
  */
 static bool is_valid(const struct ck_pinned *p, const ck_pinned_map_args *a)
 {
 	uint64_t end, offset_end;
 
-	if (p->file < 0 || a->size == 0 || a->offset % PAGE || a->flags || /* none has a meaning yet */
+	if (p->file < 0 || a->size == 0 || a->offset % PAGE || a->flags || /* none defined yet */
 	    ck_add_overflow(a->address, CK_ALIGN_UP(a->size, PAGE) + PAGE, &end) ||
 	    ck_add_overflow(a->offset, a->address % PAGE + a->size, &offset_end) ||
 	    a->size > SIZE_MOST || offset_end > p->size)
@@ -346,8 +347,8 @@ CUresult ck_serve_pinned_map(struct ck_request *q, ck_pinned_map_args *a, ck_pin
 }
 
 /*
- * The driver waits for the work that uses the memory, as it does for a program of its own. What it
- * says then it says of that work, and the client hears it from there.
+ * The driver waits for work that uses the memory, as for a local program. An error from this call
+ * belongs to that work, which reports it.
  */
 CUresult ck_serve_pinned_unmap(struct ck_request *q, ck_pinned_unmap_args *a, void *res)
 {
@@ -368,7 +369,7 @@ CUresult ck_serve_pinned_unmap(struct ck_request *q, ck_pinned_unmap_args *a, vo
 	return CUDA_SUCCESS;
 }
 
-/* The host's side of a copy of @kind; false: not one of ours, or not of that size. */
+/* The host side of a copy of @kind; false: not in one of the pieces, or of another size. */
 static bool host_side(struct ck_request *q, unsigned int kind, uint64_t dst, uint64_t src, size_t size,
 		      void **host)
 {
@@ -393,8 +394,8 @@ static CUresult enqueue(struct ck_request *q, const ck_pinned_copy_args *a)
 }
 
 /*
- * A copy between the device and such memory, in the order of the stream. Unregistering waits for
- * those that are enqueued, so none may be found good and be enqueued after it.
+ * Copy between the device and such memory, in stream order. Unregistering waits for enqueued
+ * copies, so no copy may be checked before it and enqueued after it.
  */
 CUresult ck_serve_pinned_copy(struct ck_request *q, ck_pinned_copy_args *a, void *res)
 {
@@ -407,9 +408,9 @@ CUresult ck_serve_pinned_copy(struct ck_request *q, ck_pinned_copy_args *a, void
 	return err;
 }
 
-/* The same in the legacy stream, and waited for: the driver has a shorter way for that. */
+/* The same in the legacy stream, with a wait: the driver has a faster path for that. */
 CUresult ck_serve_pinned_move(struct ck_request *q, ck_pinned_move_args *a,
-			      ck_pinned_move_res *res)
+				 ck_pinned_move_res *res)
 {
 	CUresult err = CUDA_ERROR_INVALID_VALUE;
 	void *host;

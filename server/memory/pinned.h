@@ -13,13 +13,13 @@ struct ck_pinned;
 int ck_pinned_create(struct ck_pinned **pinned);
 void ck_pinned_destroy(struct ck_pinned *pinned); /* for tests: unregisters nothing */
 
-/* Register at most @most bytes at a time. Before the session's first message. */
+/* Limit registered memory to @most bytes. Call before the session's first message. */
 void ck_pinned_bound(struct ck_pinned *pinned, size_t most);
 
-/* The context has gone, and what was registered in it: the mappings go too. */
+/* The context has ended: unmap all that was registered in it. */
 void ck_pinned_drop_context(struct ck_pinned *pinned, uint64_t ctx);
 
-/* Is all of [address, address+size) in one piece of the client's memory? */
+/* Does one piece of the client's memory contain all of [address, address+size)? */
 bool ck_pinned_covers(struct ck_pinned *pinned, uint64_t address, size_t size);
 
 #endif

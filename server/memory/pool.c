@@ -1,5 +1,5 @@
 /*
- * server/memory/pool.c - memory pools. What is allocated from them goes through memory.c.
+ * server/memory/pool.c - memory pools; allocations from them are in memory.c.
  */
 #include <string.h>
 #include <unistd.h>
@@ -32,7 +32,7 @@ CUresult ck_serve_cuMemPoolCreate(struct ck_request *q, cuMemPoolCreate_args *a,
 	return err;
 }
 
-/* Withdrawn first: the driver may give the next pool the same handle. */
+/* First take back what was shared: the driver may give the next pool the same handle. */
 CUresult ck_serve_cuMemPoolDestroy(struct ck_request *q, cuMemPoolDestroy_args *a,
 				   cuMemPoolDestroy_res *res)
 {
@@ -51,9 +51,9 @@ CUresult ck_serve_cuMemPoolDestroy(struct ck_request *q, cuMemPoolDestroy_args *
 	return err;
 }
 
-/* An int and a word of 64 bits lie at the same address: both are little-endian. */
+/* An int and a 64-bit word can share an address, because both are little-endian. */
 CUresult ck_serve_pool_attribute(struct ck_request *q, ck_pool_attribute_args *a,
-				 ck_pool_attribute_res *res)
+				    ck_pool_attribute_res *res)
 {
 	CUmemPool_attribute attr = (CUmemPool_attribute)a->attr;
 	cuuint64_t value = a->set ? a->value : 0;
@@ -64,7 +64,7 @@ CUresult ck_serve_pool_attribute(struct ck_request *q, ck_pool_attribute_args *a
 		return CUDA_ERROR_NOT_SUPPORTED;
 	if (!ck_pool_find(q, a->pool, &pool))
 		return CUDA_ERROR_INVALID_HANDLE;
-	/* of others nobody knows how large they are */
+	/* the size of other attributes is unknown */
 	if (attr < CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES ||
 	    attr > CU_MEMPOOL_ATTR_USED_MEM_HIGH)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -92,9 +92,9 @@ CUresult ck_serve_pool_access(struct ck_request *q, ck_pool_access_args *a,
 	return ck_driver.cuMemPoolSetAccess(pool, desc, bytes / sizeof(desc[0]));
 }
 
-/* Memory of one pool through another that has been imported from it. */
+/* A pointer of one pool, through another pool imported from it. */
 CUresult ck_serve_pool_pointer(struct ck_request *q, ck_pool_pointer_args *a,
-			       ck_pool_pointer_res *res)
+				  ck_pool_pointer_res *res)
 {
 	struct ck_allocation source;
 	CUmemPoolPtrExportData data;
@@ -117,16 +117,16 @@ CUresult ck_serve_pool_pointer(struct ck_request *q, ck_pool_pointer_args *a,
 	return err;
 }
 
-/* --- pointers for other sessions: as the driver exports them, and how much memory it is */
+/* --- pointers for other sessions: the driver's export data, and the size of the memory */
 
 struct left_pointer {
 	CUmemPoolPtrExportData data;
 	uint64_t size;
 };
 
-/* Without a broker the ticket is empty: then the pointer is imported in this session alone. */
+/* Without a broker, the ticket is empty: then only this session can import the pointer. */
 CUresult ck_serve_pool_pointer_leave(struct ck_request *q, ck_pool_pointer_leave_args *a,
-				     ck_pool_pointer_leave_res *res)
+					ck_pool_pointer_leave_res *res)
 {
 	struct ck_allocation memory;
 	struct left_pointer left;

@@ -1,10 +1,10 @@
 /*
- * server/memory/share.c - CUDA's own sharing between sessions of one server: exported memory and pools,
- * and the handles of cuIpc.
+ * server/memory/share.c - CUDA's own sharing between sessions of one server: exported memory and
+ * pools, and cuIpc handles.
  *
- * The driver's descriptor or handle is left with the broker, and the client passes a ticket about:
- * a number and a key that nobody can guess. The session that has it claims what was left and gives
- * it to its own driver.
+ * The driver's descriptor or handle is deposited with the broker. The client gets a ticket, a
+ * number and an unguessable key, and passes it on. A session with the ticket claims the deposit and
+ * passes it to its own driver.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -17,11 +17,12 @@
 #include "server/memory/share.h"
 #include "util/util.h"
 
-/* What this session has left: again asked for, it is the same, as programs expect of handles. */
+/* A deposit of this session. Repeated requests return the same one, as programs expect of
+ * handles. */
 struct left {
 	struct left *next;
-	CUmemGenericAllocationHandle physical; /* 0: it is bytes */
-	uint64_t owner; /* the memory that they are a handle of, or the pool; 0: none */
+	CUmemGenericAllocationHandle physical; /* 0: the deposit is bytes */
+	uint64_t owner; /* the memory or pool it is a handle of; 0: none */
 	unsigned char bytes[CK_M3_BLOB_MAX];
 	size_t size;
 	struct ck_ticket ticket;
@@ -30,7 +31,7 @@ struct left {
 struct restricted {
 	struct restricted *next;
 	CUmemGenericAllocationHandle physical;
-	unsigned int arriving; /* lanes that have it from the driver and no id of it yet */
+	unsigned int arriving; /* lanes that have it from the driver and no id yet */
 };
 
 static struct ck_mutex shares_lock = CK_MUTEX(CK_RANK_SHARES);
@@ -85,9 +86,9 @@ CUresult ck_ticket_answer(const struct ck_ticket *ticket, char **bytes, unsigned
 	return CUDA_SUCCESS;
 }
 
-/* --- what has been left */
+/* --- deposits */
 
-/* Lock held. */
+/* Call with the lock held. */
 static struct left *left_find(CUmemGenericAllocationHandle physical, uint64_t owner,
 			      const void *bytes, size_t size)
 {
@@ -99,7 +100,7 @@ static struct left *left_find(CUmemGenericAllocationHandle physical, uint64_t ow
 	return l;
 }
 
-/* Leave it, unless it has been left already. */
+/* Make the deposit, unless it exists already. */
 static CUresult leave_once(CUmemGenericAllocationHandle physical, int fd, uint64_t owner,
 			   const void *bytes, size_t size, struct ck_ticket *ticket)
 {
@@ -140,7 +141,7 @@ static void withdraw(const struct left *l)
 	ck_broker_ask(&request, NULL, -1, NULL, 0, &none, &fd, &number);
 }
 
-/* Whether the session still has the memory: a handle of it, or a mapping. */
+/* Does the session still have the memory, by a handle or a mapping? */
 static bool in_use(struct ck_request *q, CUmemGenericAllocationHandle physical)
 {
 	struct ck_object object;
@@ -196,9 +197,9 @@ void ck_share_freed(uint64_t owner)
 	ck_unlock(&shares_lock);
 }
 
-/* --- memory that is for reading only */
+/* --- read-only memory */
 
-/* Lock held. */
+/* Call with the lock held. */
 static struct restricted **restricted_at(CUmemGenericAllocationHandle physical)
 {
 	struct restricted **at = &restricted;
@@ -208,7 +209,8 @@ static struct restricted **restricted_at(CUmemGenericAllocationHandle physical)
 	return at;
 }
 
-/* From now on, and what ck_share_check finds until arrived() is called. */
+/* Note whether the memory is read-only. ck_share_check keeps the entry until arrived() is
+ * called. */
 static CUresult arrives(CUmemGenericAllocationHandle physical, bool read_only)
 {
 	struct restricted **at, *r;
@@ -269,7 +271,7 @@ CUresult ck_share_adopt(struct ck_request *q, uint64_t id, CUmemGenericAllocatio
 	return err;
 }
 
-/* --- exported memory and pools: virtual.c has the driver's side */
+/* --- exported memory and pools; virtual.c has the driver's side */
 
 CUresult ck_share_physical(CUmemGenericAllocationHandle physical, int fd, struct ck_ticket *ticket)
 {

@@ -1,5 +1,5 @@
 /*
- * server/memory/sparse.c - memory behind arrays that were made without.
+ * server/memory/sparse.c - memory for arrays made without it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "gen/handlers.h"
 #include "server/session/session.h"
 
-/* The handles of the objects that @m names by their ids. */
+/* Replace ids in @m by handles. */
 static CUresult unpack(struct ck_request *q, CUarrayMapInfo *m)
 {
 	uint64_t id;
@@ -41,7 +41,7 @@ static CUresult unpack(struct ck_request *q, CUarrayMapInfo *m)
 	}
 }
 
-/* All or none: what is wrong is found before the driver is asked. */
+/* All or none: check all before calling the driver. */
 CUresult ck_serve_map_arrays(struct ck_request *q, ck_map_arrays_args *a, ck_map_arrays_res *res)
 {
 	size_t bytes = a->maps.maps_len, count = bytes / sizeof(CUarrayMapInfo);
@@ -56,7 +56,7 @@ CUresult ck_serve_map_arrays(struct ck_request *q, ck_map_arrays_args *a, ck_map
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (count == 0 || bytes % sizeof(*maps))
 		return CUDA_ERROR_INVALID_VALUE;
-	maps = malloc(bytes); /* nothing aligns them on the wire */
+	maps = malloc(bytes); /* a copy, because data in a message is unaligned */
 	if (!maps)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	memcpy(maps, a->maps.maps_val, bytes);

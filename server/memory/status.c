@@ -1,9 +1,9 @@
 /*
  * server/memory/status.c - see server/memory/status.h.
  *
- * A thread looks at what is watched: closely at first, since who asks in a loop wants to know at
- * once, and then less and less often. It is started by the first watch and sleeps while there is
- * none. Replies look as well.
+ * A thread polls the watched objects: closely at first, since a polling client wants to know at
+ * once, then less and less often. The first watch starts it; it sleeps while there is none. Replies
+ * poll too.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -28,17 +28,17 @@
 
 CK_LOG_DEFINE("server");
 
-#define WATCHES 32u		/* a reply looks at all of them: more are asked for */
-#define CLOSELY_NS 100000	/* looked for without sleeping, where processors are not few */
-#define LOOK_FIRST_NS 20000	/* between two looks; doubled up to: */
+#define WATCHES 32u		/* a reply polls all of them; clients query the others */
+#define CLOSELY_NS 100000	/* time of polling without sleep, with enough processors */
+#define LOOK_FIRST_NS 20000	/* first poll interval; doubled up to: */
 #define LOOK_MOST_NS 1000000
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
 
 struct watch {
-	CUevent event;		/* or, where it is NULL: */
+	CUevent event;		/* if NULL: */
 	CUstream stream;
-	CUcontext context;	/* in which it is asked for */
-	uint64_t object;	/* the client's id of what is watched */
+	CUcontext context;	/* for querying the stream */
+	uint64_t object;	/* the client's id of the watched object */
 	uint64_t number;
 };
 
@@ -47,9 +47,9 @@ struct ck_status {
 	pthread_cond_t work;
 	struct watch watches[WATCHES];
 	_Atomic unsigned int count;
-	_Atomic unsigned int untold; /* these, and those whose end is being told */
-	_Atomic uint64_t begun;	/* watches so far */
-	struct ck_status_file *file; /* the client's, or NULL */
+	_Atomic unsigned int untold; /* these, plus ended ones being reported */
+	_Atomic uint64_t begun;	/* number of watches so far */
+	struct ck_status_file *file; /* in the client's memory, or NULL */
 	uint64_t batch;
 	pthread_t thread;
 	bool running, stop;
@@ -69,7 +69,7 @@ int ck_status_create(struct ck_status **out)
 
 /* --- ends of watches. The lock is held. */
 
-/* Of one batch. */
+/* Ends found in one batch. */
 struct ends {
 	uint64_t number[WATCHES];
 	unsigned int state[WATCHES], count;
@@ -106,8 +106,8 @@ static void tell(struct ck_session *s, const struct ends *ends, bool by_reply)
 }
 
 /*
- * Copies that the client has to receive have a rank in a reply, which a word has no room for; what
- * kernels have printed is fetched, and a command's error told, by a call.
+ * A word cannot carry everything: deliveries need the rank in a reply, and kernel output and
+ * command errors need a call.
  */
 static bool needs_call(struct ck_session *s)
 {
@@ -224,7 +224,7 @@ void ck_status_destroy(struct ck_status *t)
 
 /* --- the thread */
 
-/* Look until nothing is watched any more. */
+/* Poll until nothing is watched. */
 static void look_often(struct ck_session *s)
 {
 	struct ck_status *t = s->status;
@@ -266,9 +266,9 @@ static void *run(void *session)
 	return NULL;
 }
 
-/* --- watches begin */
+/* --- starting watches */
 
-/* Called with the lock: a place for a watch of @object, or NULL. A newer number wins. */
+/* A slot for a watch of @object, or NULL. Call with the lock held. A newer number wins. */
 static struct watch *place(struct ck_session *s, uint64_t object)
 {
 	struct ck_status *t = s->status;
@@ -287,7 +287,7 @@ static struct watch *place(struct ck_session *s, uint64_t object)
 	return &t->watches[n];
 }
 
-/* A look at a stream in a capture would end it: while there are any, no stream is looked at. */
+/* Polling a captured stream would end the capture, so no stream is watched during captures. */
 static bool watch(struct ck_session *s, const struct watch *new)
 {
 	struct ck_status *t = s->status;
@@ -325,10 +325,10 @@ CUresult ck_serve_event_ask(struct ck_request *q, ck_event_ask_args *a, ck_event
 	return err;
 }
 
-/* Nothing is put into the stream, not even an event: it would be work, which others may wait for. */
+/* Enqueue nothing in the stream, not even an event: it would be work that others may wait for. */
 CUresult ck_serve_stream_ask(struct ck_request *q, ck_stream_ask_args *a, ck_stream_ask_res *res)
 {
-	/* the legacy stream is another one in each context */
+	/* the legacy stream is a different one in each context */
 	struct watch w = { .object = a->stream ? a->stream : q->ctx, .number = a->watch };
 	CUresult err;
 
@@ -345,7 +345,7 @@ CUresult ck_serve_stream_ask(struct ck_request *q, ck_stream_ask_args *a, ck_str
 	return CUDA_SUCCESS;
 }
 
-/* --- the rest of their lives */
+/* --- ends of objects, and the shared file */
 
 CUresult ck_serve_cuEventDestroy_v2(struct ck_request *q, cuEventDestroy_v2_args *a, void *res)
 {
@@ -375,7 +375,7 @@ CUresult ck_serve_cuStreamDestroy_v2(struct ck_request *q, cuStreamDestroy_v2_ar
 	return ck_driver.cuStreamDestroy_v2(stream);
 }
 
-/* A file of words that cannot shrink under us; nothing is read out of it here. */
+/* Map a file of words that cannot shrink; it is never read here. */
 static CUresult take_words(struct ck_status *t, int fd, size_t size)
 {
 	struct stat st;

@@ -1,12 +1,12 @@
 /*
- * server/memory/status.h - events and streams that the client asks for again and again: it is told when
- * they are done, so that it need not ask.
+ * server/memory/status.h - events and streams that the client polls: the server reports when they
+ * are done, so that the client need not ask.
  *
- * rpc/status.h says how. What is watched is looked at until a look finds no more that is done: what has
- * been found so far is one batch.
+ * See rpc/status.h for the protocol. Watched objects are polled until a pass finds no further
+ * finished ones; all found so far form one batch.
  *
- * What is done when a reply is sent has been told by then: a program that has learned in whatever
- * way that work is over never finds an event in front of that work undone.
+ * Everything that is done when a reply is sent has been reported by then. So a program that knows
+ * that work is over never finds an event ahead of that work unfinished.
  */
 #ifndef CK_SERVER_MEMORY_STATUS_H
 #define CK_SERVER_MEMORY_STATUS_H
@@ -18,17 +18,17 @@ struct ck_session;
 struct ck_status;
 
 int ck_status_create(struct ck_status **status);
-void ck_status_destroy(struct ck_status *status); /* no other thread uses it any more */
+void ck_status_destroy(struct ck_status *status); /* no thread may use it any more */
 
-/* A reply is about to be sent: tell of all watches that are done. @takes: it takes the news along. */
+/* Report all finished watches before a reply is sent. @takes: the reply carries the news. */
 void ck_status_settle(struct ck_session *session, bool takes);
 
-/* A context is about to go, and what is in it: the watches end, the client is to ask. */
+/* A context is about to end: end all watches, so that the client asks. */
 void ck_status_drop_all(struct ck_session *session);
 /* The same for one event or stream, by the client's id. */
 void ck_status_drop(struct ck_session *session, uint64_t object);
 
-/* A capture is about to begin, and its stream is marked (ck_handles_mark): streams are not looked at
+/* A capture is about to begin and its stream is marked (ck_handles_mark): stop polling streams
  * while one is. */
 void ck_status_capture(struct ck_session *session);
 

@@ -1,6 +1,6 @@
 /*
- * server/memory/tensor_map.c - descriptors of tensors. The driver reads as many elements as the rank says:
- * there must be as many.
+ * server/memory/tensor_map.c - tensor descriptors. The driver reads as many elements as the rank
+ * says, so their number is checked.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,14 +10,14 @@
 
 #define CK_RANK_MAX 5
 
-/* Arrays off the wire, where nothing aligns them. */
+/* Arrays copied from the message, where they are unaligned. */
 struct arrays {
 	cuuint64_t dims[CK_RANK_MAX], strides[CK_RANK_MAX];
 	cuuint32_t box[CK_RANK_MAX], steps[CK_RANK_MAX];
 	int lower[CK_RANK_MAX], upper[CK_RANK_MAX];
 };
 
-/* @count elements of @size bytes, and no more. */
+/* Copy exactly @count elements of @size bytes. */
 static bool take(void *to, size_t size, size_t count, const void *bytes, u_int length)
 {
 	if (length != size * count)
@@ -68,7 +68,7 @@ static CUresult encode(CUtensorMap *map, const ck_tensor_map_args *a, const stru
 	return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-/* A copy of @map for a reply. */
+/* Copy @map to a reply. */
 static CUresult give(const CUtensorMap *map, char **bytes, u_int *size)
 {
 	*bytes = malloc(sizeof(*map));

@@ -17,7 +17,7 @@ struct ck_textures {
 	struct ck_map *known; /* of struct key; the values say nothing */
 };
 
-/* Numbers are a context's own; textures and surfaces are counted apart. */
+/* Numbers are unique per context, separately for textures and surfaces. */
 struct key {
 	uint64_t ctx, number, surface;
 };
@@ -86,7 +86,7 @@ static bool forget(struct ck_request *q, uint64_t number, bool surface)
 	return found;
 }
 
-/* The driver's handles in place of ids; what a resource does not have stays 0. */
+/* Replace ids by the driver's handles; absent parts stay 0. */
 static CUresult resource_decode(struct ck_request *q, const void *bytes, CUDA_RESOURCE_DESC *to)
 {
 	CUDA_RESOURCE_DESC from;
@@ -175,7 +175,7 @@ CUresult ck_serve_cuSurfObjectDestroy(struct ck_request *q, cuSurfObjectDestroy_
 						CUDA_ERROR_INVALID_VALUE;
 }
 
-/* --- what lives inside another object, and goes with it */
+/* --- objects that belong to others and end with them */
 
 static bool parent_find(struct ck_request *q, uint64_t id, enum ck_kind kind,
 			struct ck_object *parent)

@@ -1,8 +1,8 @@
 /*
- * server/memory/virtual.c - virtual memory management, and what a session shares with itself.
+ * server/memory/virtual.c - virtual memory management, and sharing within a session.
  *
- * What is mapped is entered in memory.c's table, so that copies know how far they may go. A
- * descriptor that the driver exports stays in this process: it lives for one call.
+ * Mappings are noted in memory.c's table, so that the bounds of copies can be checked. A descriptor
+ * exported by the driver stays in this process and is closed in the same call.
  */
 #include <string.h>
 #include <unistd.h>
@@ -15,7 +15,7 @@
 
 #define ACCESS_MAX 1024 /* descriptors in one message */
 
-/* A structure of a message; its pointer is for Windows and never the client's. */
+/* Copy a structure from a message; drop its pointer, which is for Windows only. */
 static CUmemAllocationProp prop_of(const void *bytes)
 {
 	CUmemAllocationProp prop;
@@ -66,7 +66,7 @@ CUresult ck_serve_cuMemGetAllocationGranularity(struct ck_request *q,
  * what leave. */
 static struct ck_mutex mappings_lock = CK_MUTEX(CK_RANK_MAPPINGS);
 
-/* What lies in the window is window.c's, which forgets it first and then has the driver unmap it. */
+/* window.c owns the window: it forgets a range first and then unmaps it. */
 static bool in_window(const struct ck_session *s, CUdeviceptr at, size_t size)
 {
 	return at < s->window_hi && (at >= s->window_lo || size > s->window_lo - at);
@@ -137,7 +137,7 @@ CUresult ck_serve_cuMemRelease(struct ck_request *q, cuMemRelease_args *a, void 
 	return err;
 }
 
-/* Whether something in the range is for reading only, so that nobody may write it here. */
+/* Is any memory in the range read-only, so that write access must be refused? */
 static bool has_read_only(struct ck_memory *m, CUdeviceptr at, size_t size)
 {
 	CUdeviceptr end = at + size;
@@ -201,9 +201,9 @@ CUresult ck_physical_adopt(struct ck_request *q, uint64_t id, CUmemGenericAlloca
 	return err;
 }
 
-/* The driver may give the same handle again, but counts; here each has an id of its own. */
+/* The driver returns the same handle again and counts it; here, each one gets its own id. */
 CUresult ck_serve_physical_retain(struct ck_request *q, ck_physical_retain_args *a,
-				  ck_physical_retain_res *res)
+				     ck_physical_retain_res *res)
 {
 	CUmemGenericAllocationHandle handle = 0;
 	CUresult err;
@@ -232,8 +232,8 @@ static CUresult export_pool(CUmemoryPool pool, CUmemAllocationHandleType type, i
 }
 
 /*
- * Whether the object may be exported is the driver's to say. What it exports is left with the
- * broker; without one, the ticket is empty, and the object can be imported in this session alone.
+ * The driver decides whether the object may be exported. The export is deposited with the broker;
+ * without one, the ticket is empty, and only this session can import the object.
  */
 CUresult ck_serve_export(struct ck_request *q, ck_export_args *a, ck_export_res *res)
 {
@@ -261,7 +261,7 @@ CUresult ck_serve_export(struct ck_request *q, ck_export_args *a, ck_export_res 
 	return ck_ticket_answer(&ticket, &res->ticket.ticket_val, &res->ticket.ticket_len);
 }
 
-/* @fd is used up. */
+/* Takes ownership of @fd. */
 static CUresult import_physical_fd(struct ck_request *q, uint64_t id, int fd, char *prop)
 {
 	CUmemGenericAllocationHandle handle = 0;
@@ -284,7 +284,7 @@ static CUresult import_physical(struct ck_request *q, uint64_t id,
 	return err ? err : import_physical_fd(q, id, fd, prop);
 }
 
-/* @fd is used up. */
+/* Takes ownership of @fd. */
 static CUresult import_pool_fd(struct ck_request *q, uint64_t id, int fd)
 {
 	CUmemoryPool pool = NULL;
@@ -315,7 +315,7 @@ CUresult ck_serve_import(struct ck_request *q, ck_import_args *a, ck_import_res 
 	CUmemGenericAllocationHandle handle;
 	CUmemoryPool pool;
 
-	/* a further handle would be one that nobody knows to be restricted */
+	/* refuse a further handle of read-only memory: its restriction would be lost */
 	if (ck_physical_find(q, a->source, &handle))
 		return ck_share_is_read_only(handle) ? CUDA_ERROR_NOT_PERMITTED :
 						       import_physical(q, a->object, handle, res->prop);
@@ -324,9 +324,9 @@ CUresult ck_serve_import(struct ck_request *q, ck_import_args *a, ck_import_res 
 	return CUDA_ERROR_INVALID_HANDLE;
 }
 
-/* What another session has left. */
+/* Import the deposit of another session. */
 CUresult ck_serve_import_ticket(struct ck_request *q, ck_import_ticket_args *a,
-				ck_import_ticket_res *res)
+				   ck_import_ticket_res *res)
 {
 	size_t size = 0;
 	CUresult err;

@@ -1,6 +1,6 @@
 /*
- * server/memory/window.c - the window: addresses kept free for memory that has the same address in the
- * client's process and on the device, and device memory mapped there.
+ * server/memory/window.c - the window: addresses reserved for memory that has the same address in
+ * the client's process and on the device, and the device memory mapped there.
  */
 #include "gen/handlers.h"
 #include "server/memory/memory.h"
@@ -12,7 +12,7 @@ CK_LOG_DEFINE("server");
 #define UNIT ((size_t)2 << 20)
 #define WINDOW_MAX ((size_t)4 << 40)
 
-/* False where the driver is too old for any of it. */
+/* False: the driver is too old. */
 static bool supported(void)
 {
 	return ck_driver.cuMemAddressReserve && ck_driver.cuMemAddressFree &&
@@ -20,7 +20,7 @@ static bool supported(void)
 	       ck_driver.cuMemUnmap && ck_driver.cuMemSetAccess && ck_driver.cuCtxGetDevice;
 }
 
-/* Keep the range that the client proposes, if it is free here: taken, or not. One a session. */
+/* Reserve the range that the client proposes, if it is free here. Once per session. */
 CUresult ck_serve_window(struct ck_request *q, ck_window_args *a, ck_window_res *res)
 {
 	struct ck_session *s = q->session;
@@ -48,7 +48,7 @@ CUresult ck_serve_window(struct ck_request *q, ck_window_args *a, ck_window_res 
 	return CUDA_SUCCESS;
 }
 
-/* Every device may use the memory if it can; the one that it lies on must. */
+/* Give access to every device that supports it; the memory's own device must. */
 static CUresult grant(const struct ck_session *s, CUdeviceptr at, size_t size, CUdevice own)
 {
 	CUmemAccessDesc access = {
@@ -65,7 +65,7 @@ static CUresult grant(const struct ck_session *s, CUdeviceptr at, size_t size, C
 	return err;
 }
 
-/* Zeros, on a stream of their own: what else is under way is not waited for. */
+/* Zero the memory on a separate stream, so that no other work is waited for. */
 static CUresult clear(CUdeviceptr at, size_t size)
 {
 	CUstream stream;
@@ -80,7 +80,7 @@ static CUresult clear(CUdeviceptr at, size_t size)
 	return err;
 }
 
-/* Physical memory of device @own at @at; its handle is given up, the mapping keeps it. */
+/* Map physical memory of device @own at @at; the mapping keeps it after the handle is released. */
 static CUresult map(const struct ck_session *s, CUdeviceptr at, size_t size, CUdevice own)
 {
 	CUmemAllocationProp prop = {
@@ -125,7 +125,7 @@ CUresult ck_serve_map(struct ck_request *q, ck_map_args *a, ck_map_res *res)
 	return err;
 }
 
-/* Unmapping under running work would break the context: the work is waited for. */
+/* Wait for running work first: unmapping under it would break the context. */
 CUresult ck_serve_unmap(struct ck_request *q, ck_unmap_args *a, void *res)
 {
 	const struct ck_session *s = q->session;

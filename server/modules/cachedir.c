@@ -25,7 +25,7 @@ CK_LOG_DEFINE("server");
 #define CK_TEMPORARY "tmp."
 #define CK_TEMPORARY_AGE 3600 /* seconds; no image takes an hour to write */
 
-/* mkdir -p. */
+/* Like mkdir -p. */
 static int make_folders(const char *path)
 {
 	char part[PATH_MAX];
@@ -77,7 +77,7 @@ int ck_cachedir_open(const char *dir)
 	return open_one("/var/cache/cricket");
 }
 
-/* Whether the writer of temporary @name has died or given up. */
+/* Has the writer of the temporary @name died or given up? */
 static bool abandoned(const char *name, const struct stat *st)
 {
 	long pid = strtol(name + strlen(CK_TEMPORARY), NULL, 10);
@@ -98,7 +98,7 @@ static int newest_first(const void *a, const void *b)
 	return ck_hash_compare(&x->hash, &y->hash);
 }
 
-/* One name of the folder: true when it is an image. */
+/* Check one name in the folder: true if it is an image. */
 static bool scan_name(int dir, const char *name, struct ck_cachefile *file)
 {
 	bool temporary = strncmp(name, CK_TEMPORARY, strlen(CK_TEMPORARY)) == 0;
@@ -187,7 +187,7 @@ int ck_cachedir_write(int dir, const struct ck_hash *hash, const void *data, siz
 	ret = ck_fd_write_full(fd, data, size);
 	if (close(fd) < 0 && ret == 0)
 		ret = -errno;
-	/* No fsync: a file that a crash of the machine cuts is found out by its hash. */
+	/* No fsync: a file truncated by a crash of the machine is detected by its hash. */
 	if (ret == 0 && renameat(dir, temporary, dir, name) < 0)
 		ret = -errno;
 	if (ret < 0)

@@ -14,7 +14,7 @@
 #include "server/modules/cacheindex.h"
 
 #define CK_OWNERS "owners"
-#define CK_EMPTY_AGE 3600 /* seconds; a session that has just made its index may be about to use it */
+#define CK_EMPTY_AGE 3600 /* seconds; the session that made it may be about to use it */
 
 static int open_folder(int dir, const char *name, bool make)
 {
@@ -69,7 +69,7 @@ void ck_cacheindex_touch(int index, const struct ck_hash *hash)
 	utimensat(index, name, NULL, AT_SYMLINK_NOFOLLOW);
 }
 
-/* Call @visit for each index of @dir until one returns true; whether one has. */
+/* Call @visit for each index of @dir until one call returns true; returns whether one did. */
 static bool each_index(int dir, bool (*visit)(int dir, int owners, const char *name,
 					      const struct ck_hash *hash),
 		       const struct ck_hash *hash)
@@ -123,7 +123,7 @@ size_t ck_cacheindex_evict(int dir, int index, size_t limit)
 	return total;
 }
 
-/* Remove entries of one index whose image is not in @dir. The number that stay. */
+/* Remove entries of one index whose image is not in @dir. Returns the number left. */
 static long sweep_one(int dir, int index)
 {
 	struct ck_cachefile *entries = NULL;
@@ -139,7 +139,7 @@ static long sweep_one(int dir, int index)
 	return left;
 }
 
-/* An index that has been empty for long goes too: asked before the sweep, which renews its time. */
+/* Also remove an index that has long been empty. Check that first: the sweep updates its time. */
 static bool sweep(int dir, int owners, const char *name, const struct ck_hash *unused)
 {
 	int index = open_folder(owners, name, false);

@@ -1,8 +1,8 @@
 /*
- * server/modules/image.c - an image put together from its pieces and handed to the module cache.
+ * server/modules/image.c - assemble an image from its pieces and pass it to the module cache.
  *
- * One image arrives at a time: the command connection has one order, and the client sends the
- * pieces of an image one after the other.
+ * One image arrives at a time: the command connection is ordered, and the client sends the pieces
+ * of an image in sequence.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ CK_LOG_DEFINE("server");
 
 struct ck_assembly {
 	struct ck_hash hash;
-	unsigned char *data; /* NULL: no image is under way */
+	unsigned char *data; /* NULL: no image is arriving */
 	size_t size, have;
 };
 
@@ -42,7 +42,7 @@ void ck_assembly_destroy(struct ck_assembly *a)
 	free(a);
 }
 
-/* All pieces are there: is it the image that its name says? */
+/* All pieces have arrived: check the hash, and store the image. */
 static CUresult assembly_finish(struct ck_request *q, struct ck_assembly *a)
 {
 	struct ck_hash found;

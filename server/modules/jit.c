@@ -1,5 +1,5 @@
 /*
- * server/modules/jit.c - options of the driver's compiler off the wire: none of them may hold a pointer.
+ * server/modules/jit.c - decode options of the driver's compiler; none may contain a pointer.
  */
 #include <stdbool.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 #include "server/modules/jit.h"
 
-/* An option as it travels. */
+/* An encoded option. */
 struct wire_option {
 	uint32_t option, pad;
 	uint64_t value;
@@ -29,7 +29,7 @@ void ck_build_init(struct ck_build *b)
 	add_option(b, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, CK_LOG_SIZE);
 }
 
-/* Options whose value is a pointer, or the length of what one points to. */
+/* Is the option's value a pointer, or the length of the data at one? */
 static bool holds_pointer(uint32_t option)
 {
 	switch (option) {

@@ -1,8 +1,8 @@
 /*
- * server/modules/launch.c - kernels.
+ * server/modules/launch.c - kernel launches.
  *
- * Parameters travel as the packed buffer that the driver's `extra` form takes, so nothing here
- * needs to know a kernel's signature.
+ * Parameters arrive in the packed buffer of the driver's `extra` form, so this file needs no
+ * kernel's signature.
  */
 #include <string.h>
 
@@ -12,7 +12,7 @@
 
 #define CK_LAUNCH_ATTRIBUTES 32
 
-/* A kernel of a library is launched under its own handle: the driver takes it for a function. */
+/* Launch a library's kernel by its own handle: the driver accepts it as a function. */
 static bool launchable(struct ck_request *q, uint64_t id, CUfunction *out)
 {
 	struct ck_object object;
@@ -24,7 +24,7 @@ static bool launchable(struct ck_request *q, uint64_t id, CUfunction *out)
 	return true;
 }
 
-/* An attribute with an event in it carries the event's id: put the handle in its place. */
+/* Replace an event's id in an attribute by its handle. */
 static CUresult attribute_event(struct ck_request *q, CUevent *event)
 {
 	uint64_t id = (uintptr_t)*event;
@@ -34,7 +34,7 @@ static CUresult attribute_event(struct ck_request *q, CUevent *event)
 	return ck_event_find(q, id, event) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
-/* @updatable: the caller has a place for the handle that the driver leaves in the attribute. */
+/* @updatable: the caller can return the handle that the driver writes to the attribute. */
 static CUresult attribute_check(struct ck_request *q, CUlaunchAttribute *attribute, bool updatable)
 {
 	switch (attribute->id) {
@@ -51,7 +51,7 @@ static CUresult attribute_check(struct ck_request *q, CUlaunchAttribute *attribu
 	}
 }
 
-/* Copy attributes off the wire, where nothing aligns them. */
+/* Copy attributes from the message, where they are unaligned. */
 static CUresult attributes_copy(struct ck_request *q, const void *bytes, size_t size,
 				CUlaunchAttribute out[CK_LAUNCH_ATTRIBUTES], CUlaunchConfig *config,
 				bool updatable)
@@ -72,7 +72,7 @@ static CUresult attributes_copy(struct ck_request *q, const void *bytes, size_t 
 	return CUDA_SUCCESS;
 }
 
-/* The handle of the node in @attributes goes to *@device_node, unless that is NULL. */
+/* Return the handle of the node in *@device_node, unless that is NULL. */
 static void tell_node(const CUlaunchConfig *config, uint64_t *device_node)
 {
 	for (unsigned int i = 0; device_node && i < config->numAttrs; i++) {
@@ -132,9 +132,9 @@ CUresult ck_serve_launch(struct ck_request *q, ck_launch_args *a, void *res)
 	return launch(q, a, NULL);
 }
 
-/* The same in a capture, for a node that kernels may change. */
+/* The same in a capture, for a node that kernels may update. */
 CUresult ck_serve_launch_updatable(struct ck_request *q, ck_launch_updatable_args *a,
-				   ck_launch_updatable_res *res)
+				      ck_launch_updatable_res *res)
 {
 	ck_launch_args plain = {
 		.function = a->function, .gx = a->gx, .gy = a->gy, .gz = a->gz,

@@ -1,8 +1,9 @@
 /*
- * server/modules/link.c - the driver's linker, for the client's links and for modules of several units.
+ * server/modules/link.c - the driver's linker, for the client's links and for modules of several
+ * units.
  *
- * A link's logs are memory that the driver writes to until the link is destroyed. Lanes may name one
- * link at the same time: it is theirs by turns, and stays until the last of them is done with it.
+ * The driver writes a link's logs until the link is destroyed. Several lanes may use one link: they
+ * take turns, and it stays until the last one is done.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -17,14 +18,14 @@
 
 CK_LOG_DEFINE("server");
 
-#define CK_FETCH_MAX ((size_t)512 << 10) /* bytes of one reply */
+#define CK_FETCH_MAX ((size_t)512 << 10) /* bytes per reply */
 
 struct ck_link {
 	struct ck_mutex lock; /* of all but the users */
 	unsigned int users;   /* the session, while it has the link, and lanes */
 	CUlinkState state;    /* NULL: destroyed */
 	struct ck_build build;
-	const char *cubin; /* the driver's, until the end of the link */
+	const char *cubin; /* owned by the driver until the link ends */
 	size_t size;
 };
 
@@ -36,7 +37,7 @@ static bool linker_there(void)
 	       ck_driver.cuLinkComplete && ck_driver.cuLinkDestroy;
 }
 
-/* One user less. */
+/* Remove a user; the last one frees the link. */
 static void leave(struct ck_link *link)
 {
 	bool last;
@@ -74,7 +75,7 @@ static CUresult create(const void *options, size_t size, struct ck_link **out)
 	return err;
 }
 
-/* In place of the session, which does not know it any more. */
+/* Destroy the link and remove the session as its user; it is no longer in the session's table. */
 static CUresult destroy(struct ck_link *link)
 {
 	CUresult err = ck_driver.cuLinkDestroy(link->state);
@@ -84,14 +85,14 @@ static CUresult destroy(struct ck_link *link)
 	return err;
 }
 
-/* The end of a turn. */
+/* End a turn. */
 static void put(struct ck_link *link)
 {
 	ck_unlock(&link->lock);
 	leave(link);
 }
 
-/* Wait for one's turn; NULL: somebody has destroyed it meanwhile. The caller counts as a user. */
+/* Wait for a turn; NULL: the link was destroyed meanwhile. The caller is counted as a user. */
 static struct ck_link *get(struct ck_link *link)
 {
 	ck_lock(&link->lock);
@@ -101,7 +102,7 @@ static struct ck_link *get(struct ck_link *link)
 	return NULL;
 }
 
-/* Put it back. */
+/* Find a link and wait for a turn; call put() after it. */
 static struct ck_link *find(struct ck_request *q, uint64_t id)
 {
 	struct ck_link *link;
@@ -129,7 +130,7 @@ CUresult ck_serve_link_create(struct ck_request *q, ck_link_create_args *a,
 	return err;
 }
 
-/* The payload in memory, with a NUL behind it; free it. */
+/* Receive the payload into memory, with a NUL after it; the caller frees it. */
 static CUresult receive(struct ck_request *q, char **data)
 {
 	CUresult err = CUDA_SUCCESS;
@@ -153,7 +154,7 @@ static CUresult add(struct ck_link *link, ck_link_add_args *a, char *data, size_
 
 	if (!err && (size == 0 || a->type >= CU_JIT_NUM_INPUT_TYPES || link->cubin))
 		err = CUDA_ERROR_INVALID_VALUE;
-	if (!err)	/* text counts its NUL, as compilers' callers do */
+	if (!err)	/* the length of text includes its NUL, as from callers of compilers */
 		err = ck_driver.cuLinkAddData_v2(link->state, (CUjitInputType)a->type, data,
 						 a->type == CU_JIT_INPUT_PTX ? strlen(data) + 1 :
 									       size,
@@ -166,7 +167,7 @@ CUresult ck_serve_link_add(struct ck_request *q, ck_link_add_args *a, ck_link_ad
 {
 	struct ck_link *link;
 	char *data = NULL;
-	CUresult err = receive(q, &data); /* the client may take its time: no link is held */
+	CUresult err = receive(q, &data); /* a slow client must not hold a link, so receive first */
 
 	if (err)
 		goto free_data;
@@ -242,9 +243,9 @@ CUresult ck_serve_link_fetch(struct ck_request *q, ck_link_fetch_args *a, ck_lin
 }
 
 /*
- * A call, though nothing is asked: it must run in the thread that the link was used in. Driver 580's compiler
- * keeps memory for each thread, and after a failed link crashes in the next one
- * when another thread has destroyed the first.
+ * This is a call, although it returns nothing: it must run in the thread that used the link. Driver
+ * 580's compiler keeps memory per thread. After a failed link that another thread destroyed, the
+ * next link in the thread crashes.
  */
 CUresult ck_serve_cuLinkDestroy(struct ck_request *q, cuLinkDestroy_args *a,
 				cuLinkDestroy_res *res)
@@ -261,7 +262,7 @@ CUresult ck_serve_cuLinkDestroy(struct ck_request *q, cuLinkDestroy_args *a,
 	return err;
 }
 
-/* The next link of the context after *@id, with one more user; NULL: no more. */
+/* The next link of the context after *@id, with the caller as a user; NULL: no more. */
 static struct ck_link *next_of(struct ck_handles *handles, uint64_t ctx, uint64_t *id)
 {
 	struct ck_object object;
@@ -293,9 +294,9 @@ void ck_links_drop_context(struct ck_handles *handles, uint64_t ctx)
 	}
 }
 
-/* --- text of several units, as nvcc -rdc=true leaves them, for a driver that takes one */
+/* --- text of several units, as from nvcc -rdc=true, for a driver that accepts one */
 
-/* Each begins with its .version, at the start of a line: the one after @text, or NULL. */
+/* A unit begins with .version at the start of a line: the first one after @text, or NULL. */
 static char *next_unit(const char *text)
 {
 	char *next = strstr(text, "\n.version");
@@ -318,7 +319,7 @@ bool ck_link_needed(const void *image)
 	return first && next_unit(first);
 }
 
-/* Hand each unit over, cut at the line where the next begins. */
+/* Add each unit, split at the line where the next begins. */
 static CUresult add_units(struct ck_link *link, char *text)
 {
 	CUresult err = CUDA_SUCCESS;
@@ -363,7 +364,7 @@ static CUresult link_units(const void *image, struct ck_build *build, void **cub
 	return err;
 }
 
-/* A library is loaded without a context; the linker wants one: the first device's, meanwhile. */
+/* A library loads without a context, but the linker needs one: use the first device's meanwhile. */
 CUresult ck_link_units(const void *image, struct ck_build *build, void **cubin)
 {
 	CUcontext context = NULL;

@@ -1,8 +1,8 @@
 /*
- * server/modules/modcache.c - the module cache as one session sees it; see modcache.h.
+ * server/modules/modcache.c - the module cache of one session; see modcache.h.
  *
- * An image that the session knows of is held as an open descriptor, of its file or of memory.
- * So what the client was told of stays, whoever removes the file.
+ * The session holds a descriptor for each image that it knows, of a file or of memory. So images
+ * reported to the client stay available even if their files are removed.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -29,17 +29,17 @@ CK_LOG_DEFINE("server");
 struct ck_modcache {
 	struct ck_mutex lock;
 	int dir;		/* -1: memory only */
-	int index;		/* the owner's; -1: not there yet */
+	int index;		/* the owner's; -1: not made yet */
 	bool owned;
 	struct ck_hash owner;
-	size_t limit;		/* bytes in the folder */
-	size_t owner_limit;	/* bytes of the owner's images in it, or of the session's in memory */
-	size_t total;		/* bytes in the folder as far as this process knows; 0: not counted */
+	size_t limit;		/* limit for the folder, in bytes */
+	size_t owner_limit;	/* limit for the owner's images in it, or the session's in memory */
+	size_t total;		/* bytes in the folder, as far as known here; 0: not counted */
 	size_t owner_total;
 	size_t in_memory;
-	size_t kept;		/* bytes of files that are held and were sent in this session */
+	size_t kept;		/* bytes of held files that this session sent */
 	struct ck_map *held;	/* by hash: descriptor + 1, as a pointer */
-	size_t held_max;	/* descriptors that files may take */
+	size_t held_max;	/* limit of descriptors for files */
 	struct ck_hash listed[CK_MODCACHE_LIST];
 	size_t listed_count;
 };
@@ -49,7 +49,7 @@ static int held_fd(struct ck_modcache *c, const struct ck_hash *hash)
 	return (int)(intptr_t)ck_map_find(c->held, hash, sizeof(*hash)) - 1;
 }
 
-/* Keep @fd for @hash in place of an older one; closes it when it cannot be kept. */
+/* Keep @fd for @hash and drop an older one; if it cannot be kept, close it. */
 static int hold(struct ck_modcache *c, const struct ck_hash *hash, int fd)
 {
 	int old = held_fd(c, hash);
@@ -65,7 +65,7 @@ static int hold(struct ck_modcache *c, const struct ck_hash *hash, int fd)
 	return ret;
 }
 
-/* Open the owner's newest images. An entry whose image has been evicted is dropped. */
+/* Open the owner's newest images. Drop entries whose image has been evicted. */
 static void hold_newest(struct ck_modcache *c)
 {
 	struct ck_cachefile *files = NULL;
@@ -152,7 +152,7 @@ size_t ck_modcache_list(struct ck_modcache *c, struct ck_hash hashes[CK_MODCACHE
 	return c->listed_count;
 }
 
-/* Say in the owner's index that it has sent the image. */
+/* Record in the owner's index that it sent the image. */
 static int enter(struct ck_modcache *c, const struct ck_hash *hash, size_t size)
 {
 	if (!c->owned)
@@ -181,8 +181,8 @@ static void evict(struct ck_modcache *c, size_t added)
 }
 
 /*
- * Store in the folder: 0 also says that the file is held, or can be opened when it is wanted. What
- * a session holds is bounded too: a file that has been evicted takes its room until it is closed.
+ * Store in the folder. 0 also means that the file is held or can be opened when needed. Held files
+ * are limited too: an evicted file takes disk space until it is closed.
  */
 static int put_file(struct ck_modcache *c, const struct ck_hash *hash, const void *data,
 		    size_t size)
@@ -245,7 +245,7 @@ int ck_modcache_put(struct ck_modcache *c, const struct ck_hash *hash, const voi
 	return ret;
 }
 
-/* All of @fd in memory, if it is what @hash names. */
+/* Read all of @fd into memory, and check that its hash is @hash. */
 static int read_image(int fd, const struct ck_hash *hash, void **data, size_t *size)
 {
 	struct ck_hash found;
@@ -290,7 +290,7 @@ static int get(struct ck_modcache *c, const struct ck_hash *hash, void **data, s
 	if (fd < 0)
 		return -ENOENT;
 	ret = read_image(fd, hash, data, size);
-	if (ret == 0) {	/* used now; a folder that is read-only has no order to keep */
+	if (ret == 0) {	/* update its time, unless the folder is read-only */
 		futimens(fd, NULL);
 		if (c->index >= 0)
 			ck_cacheindex_touch(c->index, hash);

@@ -1,9 +1,9 @@
 /*
- * server/modules/module.c - modules, libraries, and what is found in them by name.
+ * server/modules/module.c - modules, libraries, and lookup of names in them.
  *
- * Libraries are loaded by cuLibraryLoadData and belong to no context; modules belong to the
- * caller's. Both kinds are named by ids of one space, so that a function or variable can be asked
- * of either.
+ * Libraries are loaded with cuLibraryLoadData and belong to no context; modules belong to the
+ * caller's. Ids of both kinds share one space, so that functions and variables can be looked up in
+ * either.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,8 @@ CK_LOG_DEFINE("server");
 
 #define CK_LOADED (CK_KIND_BIT(CK_KIND_MODULE) | CK_KIND_BIT(CK_KIND_LIBRARY))
 
-/* The image of @bytes in memory, known to hold what its own header says. Free it. */
+/* Get the image with the hash @bytes, and check that it is as long as its header says. The caller
+ * frees it. */
 static CUresult find_image(struct ck_request *q, const char *bytes, void **data)
 {
 	struct ck_image image;
@@ -35,7 +36,8 @@ static CUresult find_image(struct ck_request *q, const char *bytes, void **data)
 		ck_info("a module that the server does not hold: %s", strerror(-ret));
 		return CUDA_ERROR_INVALID_IMAGE;
 	}
-	/* The driver is given no length: what the headers claim must be there. Text has its NUL. */
+	/* The driver gets no length, so all bytes that the headers claim must exist. Text ends with
+	 * a NUL. */
 	ret = ck_image_classify_bounded(*data, size + 1, &image);
 	if (ret == 0)
 		return CUDA_SUCCESS;
@@ -58,7 +60,7 @@ static CUresult drive_load(struct ck_build *b, bool library, const void *image, 
 					    b->value);
 }
 
-/* Text of several units: drivers take it through their linker. */
+/* Text of several units must pass through the driver's linker. */
 static CUresult load_units(struct ck_build *b, bool library, const void *image, void **handle)
 {
 	void *cubin = NULL;

@@ -1,8 +1,8 @@
 /*
- * server/modules/multi_launch.c - one cooperative launch on several devices.
+ * server/modules/multi_launch.c - a cooperative launch on several devices.
  *
- * The driver takes parameters one by one here, and reads as many as the kernel has: where they lie
- * in the block that has come, and that they all do, it tells itself.
+ * The driver takes separate parameters here, and reads as many as the kernel has. It reports their
+ * offsets, which are checked against the received block.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -22,10 +22,11 @@ static CUresult param_at(const struct ck_object *f, size_t i, size_t *offset, si
 	return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-/* A pointer to each parameter of the kernel in the block of @size bytes; to be freed. */
+/* Make an array of pointers to the kernel's parameters in the block of @size bytes; the caller
+ * frees it. */
 static CUresult params_find(const struct ck_object *f, char *block, size_t size, void ***params)
 {
-	void **p = calloc(size + 1, sizeof(*p)); /* a parameter has a byte at least */
+	void **p = calloc(size + 1, sizeof(*p)); /* a parameter has at least one byte */
 	size_t offset, bytes;
 	CUresult err;
 
@@ -38,7 +39,7 @@ static CUresult params_find(const struct ck_object *f, char *block, size_t size,
 		}
 		p[i] = block + offset;
 	}
-	if (err != CUDA_ERROR_INVALID_VALUE) { /* that means: no more of them */
+	if (err != CUDA_ERROR_INVALID_VALUE) { /* INVALID_VALUE: past the last parameter */
 		free(p);
 		return err;
 	}
@@ -46,7 +47,7 @@ static CUresult params_find(const struct ck_object *f, char *block, size_t size,
 	return CUDA_SUCCESS;
 }
 
-/* The launch at *@at, which moves on behind it. */
+/* Decode the launch at *@at, and advance *@at past it. */
 static CUresult launch_read(struct ck_request *q, char **at, const char *end, CUDA_LAUNCH_PARAMS *l)
 {
 	struct ck_object f;

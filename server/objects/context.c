@@ -1,8 +1,8 @@
 /*
  * server/objects/context.c - contexts that the client makes, and the devices' primary ones.
  *
- * Every change of a context's life counts up session.context_epoch: threads then bind their
- * context anew, since the driver may give a new context the handle of an old one.
+ * Each creation or end of a context raises session.context_epoch, so that threads bind their
+ * context again: the driver may reuse the handle of an old context for a new one.
  */
 #include "gen/handlers.h"
 #include "server/memory/delivery.h"
@@ -33,7 +33,7 @@ void ck_context_retire(struct ck_session *s, uint64_t id, CUcontext context)
 	ck_mirrors_drop_context(s->mirrors, id);
 }
 
-/* What belonged to context @id has gone with it. */
+/* Forget the objects of context @id, which ended with it. */
 static void forget_contents(struct ck_session *s, uint64_t id)
 {
 	ck_links_drop_context(s->handles, id);
@@ -62,7 +62,7 @@ CUresult ck_serve_context_create(struct ck_request *q, ck_context_create_args *a
 		err = CUDA_ERROR_NOT_SUPPORTED;
 	if (err)
 		return err;
-	ck_driver.cuCtxPopCurrent_v2(&popped); /* a message says which context it is for */
+	ck_driver.cuCtxPopCurrent_v2(&popped); /* each message names its context */
 	contexts_changed(q->session);
 	err = ck_handles_put(q->session->handles, a->context, CK_KIND_CONTEXT, 0, context);
 	if (err)
@@ -82,7 +82,7 @@ CUresult ck_serve_context_destroy(struct ck_request *q, ck_context_destroy_args 
 		return CUDA_ERROR_NOT_SUPPORTED;
 	if (!ck_context_find(q, a->context, &context))
 		return CUDA_ERROR_INVALID_CONTEXT;
-	ck_handles_remove(s->handles, a->context); /* first: nobody shall bind it any more */
+	ck_handles_remove(s->handles, a->context); /* first, so that no thread binds it again */
 	ck_context_retire(s, a->context, context);
 	err = ck_driver.cuCtxDestroy_v2(context);
 	forget_contents(s, a->context);
@@ -112,7 +112,7 @@ CUresult ck_serve_primary_retain(struct ck_request *q, ck_primary_retain_args *a
 	return ck_handles_put(s->handles, a->context, CK_KIND_CONTEXT, 0, context);
 }
 
-/* The client uses the id of a primary context again after it has gone and come back. */
+/* The client reuses the id of a primary context after it has ended and been retained again. */
 CUresult ck_serve_primary_release(struct ck_request *q, ck_primary_release_args *a, void *res)
 {
 	unsigned int flags = 0;
@@ -123,7 +123,7 @@ CUresult ck_serve_primary_release(struct ck_request *q, ck_primary_release_args 
 	if (!ck_driver.cuDevicePrimaryCtxRelease_v2 || !ck_driver.cuDevicePrimaryCtxGetState)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	if (ck_warm_drop(a->device))
-		return CUDA_ERROR_INVALID_CONTEXT; /* the client has none */
+		return CUDA_ERROR_INVALID_CONTEXT; /* the client has no context */
 	ck_context_retire(q->session, a->context,
 			  ck_handles_get(q->session->handles, a->context, CK_KIND_CONTEXT));
 	err = ck_driver.cuDevicePrimaryCtxRelease_v2(a->device);
@@ -160,7 +160,7 @@ CUresult ck_serve_primary_flags(struct ck_request *q, ck_primary_flags_args *a, 
 	(void)res;
 	if (!ck_driver.cuDevicePrimaryCtxSetFlags_v2)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	/* a context that is there takes on a way to wait; the rest is for its making */
+	/* an existing context accepts scheduling flags; the others apply at creation */
 	if (a->flags & ~(unsigned int)(CU_CTX_SCHED_MASK | CU_CTX_MAP_HOST))
 		ck_warm_drop(a->device);
 	err = ck_driver.cuDevicePrimaryCtxSetFlags_v2(a->device, a->flags);
@@ -169,7 +169,7 @@ CUresult ck_serve_primary_flags(struct ck_request *q, ck_primary_flags_args *a, 
 	return err;
 }
 
-/* Waiting for the commands before it, and telling their error, is done for every call. */
+/* Nothing to do: each call waits for the commands before it and reports their error. */
 CUresult ck_serve_wait(struct ck_request *q, ck_wait_args *a, ck_wait_res *res)
 {
 	(void)q;

@@ -10,8 +10,8 @@
 
 struct ck_session;
 
-/* Before the driver destroys @context, the client's @id: wait for what is under way in it, and let go
- * of all that refers to it. */
+/* Before the driver destroys @context, the client's @id: wait for its work, and drop all references
+ * to it. */
 void ck_context_retire(struct ck_session *session, uint64_t id, CUcontext context);
 
 #endif

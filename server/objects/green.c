@@ -1,8 +1,8 @@
 /*
- * server/objects/green.c - parts of a device's multiprocessors, and green contexts.
+ * server/objects/green.c - partitions of a device's multiprocessors, and green contexts.
  *
- * A resource is the driver's own bytes. A client's are taken only when they are as the driver has
- * made them: who knows what it finds in the part that is not documented.
+ * A resource consists of the driver's own bytes, partly undocumented. The driver's behaviour on
+ * changed bytes is unknown, so a client's bytes are accepted only if the driver made them.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,7 @@ static struct ck_mutex issued_lock = CK_MUTEX(CK_RANK_GREEN);
 static CUdevResource *issued; /* each content once */
 static size_t issued_count;
 
-/* Called with the lock. */
+/* Call with the lock held. */
 static bool is_issued(const CUdevResource *r)
 {
 	for (size_t i = 0; i < issued_count; i++) {
@@ -50,7 +50,7 @@ static CUresult issue(const CUdevResource *r)
 	return err;
 }
 
-/* @count resources off the wire into @out, each of which we have given. */
+/* Decode @count resources into @out; refuse those that this process has not issued. */
 static CUresult take(CUdevResource *out, size_t count, const void *bytes, size_t size)
 {
 	bool known = true;
@@ -65,7 +65,7 @@ static CUresult take(CUdevResource *out, size_t count, const void *bytes, size_t
 	return known ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* The outcome of a question for a resource. */
+/* Note the resource that a query returned, and copy it to the reply. */
 static CUresult answer(CUresult err, const CUdevResource *r, char *out)
 {
 	if (!err)
@@ -118,7 +118,7 @@ CUresult ck_serve_cuGreenCtxGetDevResource(struct ck_request *q, cuGreenCtxGetDe
 		      res->resource);
 }
 
-/* A copy of @count resources for a reply, which are given with it. */
+/* Copy @count resources to a reply, and note them as issued. */
 static CUresult give(const CUdevResource *r, size_t count, char **bytes, u_int *size)
 {
 	CUresult err = CUDA_SUCCESS;
@@ -221,7 +221,7 @@ CUresult ck_serve_green_destroy(struct ck_request *q, ck_green_destroy_args *a,
 		return CUDA_ERROR_NOT_SUPPORTED;
 	if (!ck_green_find(q, a->green, &green))
 		return CUDA_ERROR_INVALID_CONTEXT;
-	/* First its converted form: nobody shall bind it any more. */
+	/* First remove its converted form, so that no thread binds it again. */
 	context = ck_handles_get(s->handles, a->context, CK_KIND_CONTEXT);
 	if (context) {
 		ck_handles_remove(s->handles, a->context);

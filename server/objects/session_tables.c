@@ -1,5 +1,5 @@
 /*
- * server/objects/session_tables.c - makes and frees the tables of a session, one of each folder.
+ * server/objects/session_tables.c - make and free the tables of a session, one per folder.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -19,11 +19,11 @@
 #include "server/session/session.h"
 #include "util/util.h"
 
-/* Of looking before a waiting lane sleeps: a command's bytes are often just arriving on the other
- * connection, and waking a thread costs more than carrying the command out. */
+/* How long a waiting lane spins before it sleeps. A command's bytes are often just arriving on the
+ * other connection, and waking a thread costs more than executing the command. */
 #define CK_SPIN_US 100
 
-#define WAIT_MAX_MS 60000 /* a client asks again: a lane is not kept for ever by one that is gone */
+#define WAIT_MAX_MS 60000 /* a live client asks again; this frees the lane of a dead one */
 
 int ck_session_create(struct ck_modcache *modules, struct ck_output *output, int device_count,
 		      struct ck_session **out)

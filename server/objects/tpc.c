@@ -2,10 +2,9 @@
  * server/objects/tpc.c - the TPC map, read from an undocumented table of the driver; see tpc.h.
  *
  * The only file of the server that uses such an interface. Provenance: own observation of CUDA
- * 13.0's libraries on an H200 (driver 580); nothing here comes from NVIDIA's sources. The table
- * with the id below has its size in bytes in word 0; word 4 is a function that returns two arrays
- * from malloc with one byte a TPC, word 13 one that releases both.
- * Build with -DCK_NO_EXPORT_TABLES to leave it out.
+ * 13.0's libraries on an H200 (driver 580); nothing here comes from NVIDIA's sources. In the table
+ * with the id below, word 0 is the size in bytes. Word 4 is a function that returns two arrays from
+ * malloc with one byte per TPC; word 13 frees both. Build with -DCK_NO_EXPORT_TABLES to omit it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +31,7 @@ CUresult ck_tpc_map(CUdevice device, struct ck_tpc *out)
 static const CUuuid table_id = { { 0x17, 0x34, 0xdc, 0x26, 0x80, 0x0d, 0x47, 0x45, 0x87, 0x26, 0xc0,
 				   0xf1, 0xe7, 0xdd, 0x8b, 0xca } };
 
-/* The table's words, or NULL when the driver has none of that size. */
+/* The table's words, or NULL if the driver has no table of that size. */
 static const uintptr_t *find_table(void)
 {
 	const void *table = NULL;

@@ -1,5 +1,5 @@
 /*
- * server/objects/tpc.h - which GPC each TPC of a device belongs to, as cuBLASLt asks for it.
+ * server/objects/tpc.h - the GPC of each TPC of a device, which cuBLASLt queries.
  */
 #ifndef CK_SERVER_OBJECTS_TPC_H
 #define CK_SERVER_OBJECTS_TPC_H
@@ -11,14 +11,14 @@
 #define CK_TPC_MAX 4096
 
 struct ck_tpc {
-	size_t count; /* TPCs; 0: the driver does not tell */
+	size_t count; /* TPCs; 0: the driver does not report them */
 	unsigned char gpc[CK_TPC_MAX];	 /* per TPC: its GPC */
-	unsigned char index[CK_TPC_MAX]; /* per TPC: its place inside the GPC */
+	unsigned char index[CK_TPC_MAX]; /* per TPC: its index in the GPC */
 };
 
 /*
- * The map of @device, a context of which is current in this thread. NOT_SUPPORTED: the driver (or
- * this build) does not tell; INVALID_CONTEXT: no context of that device is current.
+ * The map of @device, which must have a context current in this thread. NOT_SUPPORTED: the driver
+ * or this build cannot report it; INVALID_CONTEXT: no context of that device is current.
  */
 CUresult ck_tpc_map(CUdevice device, struct ck_tpc *out);
 

@@ -1,10 +1,10 @@
 /*
- * server/objects/warm.c - primary contexts that stand before a client asks for them; see warm.h.
+ * server/objects/warm.c - primary contexts made before a client needs them; see warm.h.
  *
- * The client must not notice but by the time that it takes. Its first retain takes the context over,
- * and with it the one count that there is, so state, release and reset are as they would be. What
- * a context that is there already would change is preceded by giving it up: flags that are more
- * than a way to wait, and contexts of another kind, beside which its memory would be taken twice.
+ * The client must notice nothing except the saved time. Its first retain takes the context over
+ * with its single reference, so that state, release and reset behave as usual. A call whose effect
+ * the existing context would change gives the context up first: flags other than scheduling flags,
+ * and contexts of another kind, which would take memory a second time.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -21,15 +21,15 @@
 
 CK_LOG_DEFINE("server");
 
-/* A client that has not wanted its context by now may be one that only asks questions: a monitor
- * shall not hold memory of a GPU. */
+/* A client that has not used its context by now may only query the GPU: a monitor must not hold GPU
+ * memory. */
 #define CK_WARM_SECONDS 10
 
 /* Held over calls of the driver: who wants a context that is being given up waits for that. */
 static struct ck_mutex held_lock = CK_MUTEX(CK_RANK_WARM);
 static CUcontext held[CK_MAX_DEVICES];
 
-/* A GPU that one process has for itself is kept for those that use it. */
+/* Leave a GPU in exclusive mode to the processes that use it. */
 static bool is_shared(CUdevice device)
 {
 	int mode = 0;
@@ -45,7 +45,7 @@ static void make(CUdevice device)
 	CUresult err = CUDA_ERROR_INVALID_DEVICE;
 
 	if (device < CK_MAX_DEVICES && (held[device] || !is_shared(device)))
-		return; /* named twice, or not to be had */
+		return; /* listed twice, or in exclusive mode */
 	if (device < CK_MAX_DEVICES)
 		err = ck_driver.cuDevicePrimaryCtxRetain(&context, device);
 	if (err)

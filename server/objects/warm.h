@@ -1,5 +1,5 @@
 /*
- * server/objects/warm.h - primary contexts that stand before a client asks for them.
+ * server/objects/warm.h - primary contexts made before a client needs them.
  */
 #ifndef CK_SERVER_OBJECTS_WARM_H
 #define CK_SERVER_OBJECTS_WARM_H
@@ -8,22 +8,21 @@
 
 #include "cuda/types.h"
 
-/* Make the primary contexts of @devices, "0,1" or "none", and hold them. A device that is not
- * there, has no room, or is in a compute mode of one process, is left out. */
+/* Make and hold the primary contexts of @devices, "0,1" or "none". Skips a device that does not
+ * exist, has no memory left, or is in exclusive mode. */
 void ck_warm_up(const char *devices);
 
-/* Whether all that is held still works. */
+/* Do all held contexts still work? */
 bool ck_warm_sound(void);
 
-/* The context that is held of @device becomes the caller's, as if it had retained it; false:
- * none is. */
+/* Hand the held context of @device to the caller, as if it had retained it; false: none is held. */
 bool ck_warm_take(CUdevice device, CUcontext *context);
 
-/* Give up what is held of @device, or of all with CK_WARM_ALL; false: nothing was. */
+/* Give up the held context of @device, or all with CK_WARM_ALL; false: none was held. */
 #define CK_WARM_ALL (-1)
 bool ck_warm_drop(CUdevice device);
 
-/* Give up after a while what the client has not taken, in a thread. -errno. */
+/* After a while, give up the contexts that the client has not taken, in a thread. -errno. */
 int ck_warm_expire(void);
 
 #endif

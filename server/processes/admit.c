@@ -53,8 +53,8 @@ static bool decode(const unsigned char *bytes, const struct ck_peeked *call, ck_
 	return xdr_ck_hello_args(&xdrs, args);
 }
 
-/* What a hello that is none of ours says first: the hello of another protocol need not look like ours
- * behind that. */
+/* The first word of a hello: its protocol version. The rest of another version's hello may have
+ * another layout. */
 static uint32_t first_word(const unsigned char *bytes, const struct ck_peeked *call)
 {
 	uint32_t word;
@@ -65,7 +65,7 @@ static uint32_t first_word(const unsigned char *bytes, const struct ck_peeked *c
 	return ntohl(word);
 }
 
-/* Whether one session more is too many for somebody; @why. */
+/* Would one more session exceed a limit? @why: the reason. */
 static bool has_too_many(const struct ck_admission *a, const struct ck_owner *owner, char why[CK_WHY_SIZE])
 {
 	const uint64_t *most = a->options->limits.value;
@@ -87,7 +87,7 @@ static bool has_too_many(const struct ck_admission *a, const struct ck_owner *ow
 	return true;
 }
 
-/* The token counts where the server asked for one: others can be made up at will. */
+/* The token identifies the client only if the server requires one: otherwise it may be made up. */
 static void start_session(struct ck_admission *a, int fd, const struct ck_peer *peer,
 			  const ck_hello_args *args, const struct ck_peeked *call)
 {

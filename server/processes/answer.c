@@ -8,7 +8,7 @@
 
 #define CK_ANSWER_SIZE 1024
 
-/* Take @size bytes off the connection, which have been seen to be there. */
+/* Read @size bytes from the connection; a peek has shown that they are there. */
 static bool consume(int fd, size_t size)
 {
 	unsigned char bytes[CK_PEEK_MAX];

@@ -1,7 +1,9 @@
 /*
- * server/processes/answer.h - what the supervisor answers itself: calls that need no session, refusals.
+ * server/processes/answer.h - replies of the supervisor itself: calls that need no session,
+ * refusals.
  *
- * Each takes the call's record off the connection, and sends what fits at once, which these answers do.
+ * Each function reads the call's record from the connection, and sends only what fits at once;
+ * these replies do fit.
  */
 #ifndef CK_SERVER_PROCESSES_ANSWER_H
 #define CK_SERVER_PROCESSES_ANSWER_H
@@ -11,10 +13,10 @@
 
 #include "server/processes/peek.h"
 
-/* The result @res, coded by @xdr. False: the connection is of no further use. */
+/* Reply with @res, encoded by @xdr. False: close the connection. */
 bool ck_answer(int fd, const struct ck_peeked *call, xdrproc_t xdr, const void *res);
 
-/* An answer to a call of @kind: the null procedure's, or that there is no such one. False: as above. */
+/* Reply to a call of @kind: the null procedure, or one that does not exist. False: as above. */
 bool ck_answer_small(int fd, enum ck_peek kind, const struct ck_peeked *call);
 
 #endif

@@ -1,9 +1,9 @@
 /*
- * server/processes/broker.c - the memory broker (m3/) that the server carries: its socket, and starting its
+ * server/processes/broker.c - the memory broker (m3/) of the server: its socket, and starting its
  * process.
  *
- * The supervisor listens and starts the broker when the first client comes; it does so again when
- * the broker has ended. A server that nobody asks for shared memory has no broker.
+ * The supervisor listens, and starts the broker when the first client connects, also after a broker
+ * has ended. Without clients for shared memory there is no broker.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -28,13 +28,13 @@
 CK_LOG_DEFINE("server");
 
 #define CK_BROKER_FD 3
-#define CK_BROKER_REGIONS 1024 /* of one user, as m3-server has it */
-#define CK_RESTART_MS 200      /* between two starts */
+#define CK_BROKER_REGIONS 1024 /* per user, as in m3-server */
+#define CK_RESTART_MS 200      /* pause between two starts */
 
 struct ck_broker {
 	int listener;
 	char path[108];
-	struct stat file; /* the socket, when it has one */
+	struct stat file; /* the socket's file, if any */
 	const char *driver;
 	pid_t pid; /* 0: not running */
 	int64_t not_before;
@@ -129,7 +129,8 @@ void ck_broker_start(struct ck_broker *b)
 		ck_err("starting the memory broker: %m");
 }
 
-/* One that cannot start would be started for the same clients for ever: they are sent away. */
+/* The broker cannot start: disconnect the waiting clients, since they would trigger starts without
+ * end. */
 static void send_away(struct ck_broker *b)
 {
 	int fd;

@@ -1,9 +1,9 @@
 /*
- * server/processes/dispatch.c - decode a message, bind its context, run its handler, answer.
+ * server/processes/dispatch.c - decode a message, bind its context, run its handler, reply.
  *
- * A command's error has nobody to go to: it is kept in the session and told by the next call that
- * waits, which is then not carried out. Everything about a message that its handler does not
- * check is checked here.
+ * A command has no reply for its error. The session keeps the error until the next call that waits,
+ * which returns it without being executed. This file checks everything about a message that its
+ * handler does not check.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -24,23 +24,23 @@
 
 CK_LOG_DEFINE("server");
 
-#define CK_SEQ_AHEAD ((uint64_t)1 << 40) /* no client has that many commands on the way */
+#define CK_SEQ_AHEAD ((uint64_t)1 << 40) /* far more commands than a client can have sent */
 #define CK_REPLY_START 16384
 #define CK_REPLY_MAX (CK_RECORD_MAX + 4096)
 #define CK_TRACE_TEXT 400
 
-/* One connection and what its thread keeps from message to message. */
+/* A connection, and the state of its thread. */
 struct lane {
 	struct ck_session *session;
 	struct ck_chan *chan;
 	struct ck_reader *reader;
-	void *args, *res;	/* room for any message, aligned as malloc does */
+	void *args, *res;	/* buffers for any message, aligned as by malloc */
 	unsigned char *out;	/* encoded replies */
 	size_t out_size;
-	uint64_t bound;		/* id of the context that is current in this thread */
+	uint64_t bound;		/* id of this thread's current context */
 	uint64_t epoch;		/* session.context_epoch when it was bound */
-	struct ck_along along;	/* what goes in front of the next reply */
-	bool in_place;		/* the arguments' bytes lie in the record: nothing to free */
+	struct ck_along along;	/* sent ahead of the next reply */
+	bool in_place;		/* the arguments point into the record: nothing to free */
 };
 
 static int lane_init(struct lane *l, struct ck_session *s, struct ck_chan *chan,
@@ -69,9 +69,9 @@ static void lane_fini(struct lane *l)
 }
 
 /*
- * Make the caller's context current in this thread. An id that is unknown (a primary context that
- * nobody has retained, a context that was destroyed) means no context: a call that needs one gets
- * INVALID_CONTEXT from the driver, one that needs none works.
+ * Make the caller's context current in this thread. An unknown id (of a primary context that was
+ * not retained, or a destroyed context) means no context: the driver returns INVALID_CONTEXT for a
+ * call that needs one; other calls work.
  */
 static CUresult bind_context(struct lane *l, uint64_t id)
 {
@@ -86,12 +86,12 @@ static CUresult bind_context(struct lane *l, uint64_t id)
 	if (!ck_driver.cuCtxSetCurrent)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	err = ck_driver.cuCtxSetCurrent(context);
-	l->bound = err ? ~(uint64_t)0 : id; /* after an error: bind anew */
+	l->bound = err ? ~(uint64_t)0 : id; /* after an error: bind again next time */
 	l->epoch = epoch;
 	return err;
 }
 
-/* The length word of the payload that ends the arguments. */
+/* The length word of the payload, at the end of the arguments. */
 static size_t payload_size(const struct ck_proc *proc, const void *args)
 {
 	const struct ck_field *f;
@@ -104,7 +104,8 @@ static size_t payload_size(const struct ck_proc *proc, const void *args)
 	return size;
 }
 
-/* The bytes of the arguments, or -EBADMSG. xdrmem reads nothing outside the record. */
+/* Decode by XDR. Returns the size of the arguments, or -EBADMSG. xdrmem reads nothing outside the
+ * record. */
 static long decode_xdr(struct lane *l, const struct ck_proc *proc, const struct ck_record *record,
 		       size_t at)
 {
@@ -117,8 +118,8 @@ static long decode_xdr(struct lane *l, const struct ck_proc *proc, const struct 
 }
 
 /*
- * Decode the arguments into lane.args, which the caller frees by release_args, whatever is
- * returned. A message must be used up to its last byte.
+ * Decode the arguments into lane.args. The caller calls release_args, also on error. A message must
+ * be used up to its last byte.
  */
 static int decode(struct lane *l, const struct ck_proc *proc, const struct ck_record *record,
 		  size_t at, struct ck_request *q)
@@ -159,8 +160,8 @@ static void trace_message(const struct ck_proc *proc, const void *args)
 }
 
 /*
- * A call is not carried out, for @err: a descriptor that came with it would be taken for that of
- * the next one.
+ * Refuse a call with @err. Close the descriptors that came with it, or they would be taken for
+ * those of the next call.
  */
 static CUresult turn_away(struct lane *l, CUresult err)
 {
@@ -171,7 +172,7 @@ static CUresult turn_away(struct lane *l, CUresult err)
 	return err;
 }
 
-/* Bind and run; the driver's result or the handler's. */
+/* Bind the context and run the handler; returns the error of either. */
 static CUresult carry_out(struct lane *l, struct ck_request *q, const struct ck_proc *proc,
 			  void *res)
 {
@@ -189,7 +190,7 @@ static CUresult carry_out(struct lane *l, struct ck_request *q, const struct ck_
 	return handler(q, l->args, res);
 }
 
-/* Whether a call waits for a command that cannot be on its way. */
+/* Does a call wait for a command with an impossible number? */
 static bool too_far(const struct lane *l, uint64_t seq)
 {
 	uint64_t executed = atomic_load(&l->session->executed);
@@ -197,7 +198,7 @@ static bool too_far(const struct lane *l, uint64_t seq)
 	return seq > executed && seq - executed > CK_SEQ_AHEAD;
 }
 
-/* Add to a number of which this thread is the only writer: no other need be locked out. */
+/* Add to a counter that only this thread writes; needs no atomic addition. */
 static void add(_Atomic uint64_t *number, uint64_t n)
 {
 	atomic_store_explicit(number, atomic_load_explicit(number, memory_order_relaxed) + n,
@@ -215,7 +216,7 @@ static void request_init(struct lane *l, struct ck_request *q, const struct ck_c
 	};
 }
 
-/* The next message's record and header. 0, or -errno; -EPROTO is logged. */
+/* Read the record and header of the next message. 0, or -errno; -EPROTO is logged. */
 static int next_message(struct lane *l, struct ck_record *record, struct ck_call_header *header)
 {
 	int ret = ck_reader_next(l->reader, record);
@@ -228,7 +229,7 @@ static int next_message(struct lane *l, struct ck_record *record, struct ck_call
 	return ret;
 }
 
-/* Carry out the decoded command and count it. */
+/* Run the decoded command and count it. */
 static int command_run(struct lane *l, struct ck_request *q, const struct ck_proc *proc)
 {
 	const struct ck_head *head = l->args;
@@ -244,7 +245,7 @@ static int command_run(struct lane *l, struct ck_request *q, const struct ck_pro
 	if (q->broken)
 		return q->broken;
 	ck_retime_command(s, q->proc, l->args, err);
-	/* One line for the error that will be told: in a broken context every command fails. */
+	/* Log only the error that will be reported: in a broken context, every command fails. */
 	if (err && ck_session_fail(s, err))
 		ck_info("%s: %s", proc->name, ck_error_name(err));
 	else if (err)
@@ -314,7 +315,7 @@ static int refuse(struct lane *l, uint32_t xid, enum accept_stat stat)
 	return n < 0 ? (int)n : send_bytes(l, l->out, (size_t)n);
 }
 
-/* Encode a result, with @tail bytes to follow: its length, or -errno. */
+/* Encode a result, with @tail bytes to follow; returns its length, or -errno. */
 static long encode_result(struct lane *l, uint32_t xid, xdrproc_t xdr, const void *res, size_t tail)
 {
 	long n = ck_reply_encode(l->out, l->out_size - tail, xid, xdr, res, tail);
@@ -330,7 +331,7 @@ static long encode_result(struct lane *l, uint32_t xid, xdrproc_t xdr, const voi
 	return ck_reply_encode(l->out, l->out_size - tail, xid, xdr, res, tail);
 }
 
-/* Instead of a result that no record holds: an empty one, whose error says so. */
+/* Encode an empty result with an error, for a result that exceeds a record. */
 static long encode_refused(struct lane *l, uint32_t xid, const struct ck_proc *proc, size_t tail)
 {
 	struct ck_result head;
@@ -344,8 +345,8 @@ static long encode_refused(struct lane *l, uint32_t xid, const struct ck_proc *p
 }
 
 /*
- * Encode and send the result in lane.res. One with bulk payload comes here only when there is no
- * payload: its tail, the result of moving the bytes, is then the result itself.
+ * Encode and send the result in lane.res. A call with bulk payload comes here only without any: the
+ * tail, which has the status of the payload, is then the result itself.
  */
 static int reply(struct lane *l, uint32_t xid, const struct ck_proc *proc)
 {
@@ -367,7 +368,7 @@ static int reply(struct lane *l, uint32_t xid, const struct ck_proc *proc)
 	return send_bytes(l, l->out, (size_t)n + tail);
 }
 
-/* The result of a decoded call, in lane.res. */
+/* Run a decoded call; its result is in lane.res. */
 static void call_run(struct lane *l, struct ck_request *q, const struct ck_proc *proc)
 {
 	const struct ck_head *head = l->args;
@@ -386,13 +387,14 @@ static void call_run(struct lane *l, struct ck_request *q, const struct ck_proc 
 	result->output = ck_output_pending(s->output);
 	if (unlikely(err) && ck_error_is_sticky(err))
 		ck_deliveries_fail(s->deliveries, head->ctx);
-	/* The reply to a thread for host functions must not wait for the driver: see delivery_part.h. */
+	/* A reply to a thread for host functions must not wait for the driver: see
+	 * delivery_part.h. */
 	if (q->proc != CK_PROC_delivery_next && !q->replied)
 		result->delivered = ck_deliveries_take(s, q->proc != CK_PROC_callback_next, &l->along);
 	atomic_fetch_add_explicit(&s->calls, 1, memory_order_relaxed);
 }
 
-/* A call of driver.api. */
+/* Handle a call of driver.api. */
 static int regular_call(struct lane *l, const struct ck_proc *proc, const struct ck_record *record,
 			const struct ck_call_header *header)
 {
@@ -420,7 +422,7 @@ static int regular_call(struct lane *l, const struct ck_proc *proc, const struct
 	return ret;
 }
 
-/* Procedures of control.x: they take no arguments here. */
+/* Handle a procedure of control.x; those here take no arguments. */
 static int control_call(struct lane *l, const struct ck_call_header *header)
 {
 	long n;

@@ -1,21 +1,21 @@
 /*
- * server/processes/dispatch.h - messages of one connection, taken one after the other.
+ * server/processes/dispatch.h - the messages of one connection, in sequence.
  */
 #ifndef CK_SERVER_PROCESSES_DISPATCH_H
 #define CK_SERVER_PROCESSES_DISPATCH_H
 
 #include "server/session/session.h"
 
-#define CK_DISPATCH_BYE 1 /* the client has said that it is done */
+#define CK_DISPATCH_BYE 1 /* the client has said goodbye */
 
 /*
- * Carry out the one-way messages of the command connection until it ends. 0: the peer closed it
- * between two messages; -EPROTO: it broke the protocol (logged); else -errno of the channel.
+ * Execute the one-way messages of the command connection until it ends. 0: the peer closed it
+ * between two messages; -EPROTO: protocol error (logged); else -errno of the channel.
  */
 int ck_dispatch_commands(struct ck_session *session, struct ck_chan *chan,
 			 struct ck_reader *reader);
 
-/* Answer the calls of a lane until it ends: as above, or CK_DISPATCH_BYE. */
+/* Answer the calls of a lane until it ends. Returns the same, or CK_DISPATCH_BYE. */
 int ck_dispatch_calls(struct ck_session *session, struct ck_chan *chan, struct ck_reader *reader);
 
 /* Send the reply @res to call @xid, encoded by @xdr. 0 or -errno. */

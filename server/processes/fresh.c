@@ -1,14 +1,15 @@
 /*
- * server/processes/fresh.c - connections that have not said yet what they are.
+ * server/processes/fresh.c - new connections, whose purpose is not yet known.
  *
- * Their first record is looked at, not taken, so that it can go to a worker with the connection.
- * A record that arrives in parts is looked at again after a moment: polling for more bytes would
- * return at once for those that are there. So is one whose worker has no room for it.
+ * Their first record is peeked at, not read, so that it can go to a worker with the connection. A
+ * partial record is peeked at again after a moment: poll(2) would return at once because of the
+ * bytes already there. The same goes for a join whose worker has no room.
  *
- * One peer may have CK_SHARE of them. Beyond that, its oldest is closed when the next comes. When the list
- * is full, the peer with most connections loses its oldest, so a flood closes its own. Each connection has
- * CK_YOUNG_MS to speak, because the threads of a program may all connect at once and speak when they run.
- * While all in the list are younger, new ones wait in the listeners' queues.
+ * One peer may have CK_SHARE of them. Beyond that, its oldest one is closed when another arrives.
+ * When the list is full, the peer with most connections loses its oldest, so a flood closes its
+ * own. Each connection has CK_YOUNG_MS to send its record, because the threads of a program may all
+ * connect at once and send when they are scheduled. While all in the list are younger, new ones
+ * wait in the listeners' queues.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -33,32 +34,32 @@
 CK_LOG_DEFINE("server");
 
 #define CK_SILENCE_MS 10000 /* for the first record to arrive */
-#define CK_AGAIN_MS 20	    /* until a record in parts is looked at again */
-#define CK_JOIN_MS 2	    /* until a worker is asked again, which is taking others */
-#define CK_YOUNG_MS 100	    /* a connection is not pushed out before */
+#define CK_AGAIN_MS 20	    /* until a partial record is peeked at again */
+#define CK_JOIN_MS 2	    /* until a busy worker is asked again */
+#define CK_YOUNG_MS 100	    /* a connection is safe from eviction this long */
 #define CK_SHARE 1024	    /* silent connections of one peer */
-#define CK_BUCKETS 4096	    /* of peers, for counting */
+#define CK_BUCKETS 4096	    /* hash buckets for counting peers */
 
 struct fresh {
 	int fd;
 	int64_t deadline; /* in ms of CLOCK_MONOTONIC */
-	int64_t again;	  /* not to be looked at before; 0: when bytes come */
-	bool ready;	  /* bytes have come, or it is new */
-	bool answered;	  /* it has had an answer: rpcinfo, and the like */
-	bool joining;	  /* its worker has had no room */
+	int64_t again;	  /* earliest time to peek again; 0: when bytes arrive */
+	bool ready;	  /* has bytes to read, or is new */
+	bool answered;	  /* has had a reply, such as to rpcinfo */
+	bool joining;	  /* waits for room at its worker */
 	unsigned int bucket;
 	struct ck_peer peer;
 };
 
 struct ck_fresh_list {
 	struct ck_admission admission;
-	unsigned char seed[16]; /* peers cannot choose whom they are counted with */
+	unsigned char seed[16]; /* so that peers cannot choose their bucket */
 	size_t most, count;
-	unsigned short silent[CK_BUCKETS]; /* of each bucket's peers, those that are not joining */
+	unsigned short silent[CK_BUCKETS]; /* connections of each bucket, without joining ones */
 	struct fresh list[CK_FRESH_MAX];   /* oldest first */
 };
 
-/* At most half of the descriptors: the other half is for sessions. */
+/* At most half of the descriptors; sessions need the other half. */
 static size_t room_for_all(void)
 {
 	struct rlimit files;
@@ -91,7 +92,7 @@ void ck_fresh_destroy(struct ck_fresh_list *l)
 	free(l);
 }
 
-/* Peers share a bucket rarely, and then a share. */
+/* Peers rarely share a bucket; if they do, they share its limit too. */
 static unsigned int bucket_of(const struct ck_fresh_list *l, const struct ck_peer *peer)
 {
 	unsigned char text[sizeof(l->seed) + 1 + sizeof(peer->bytes)];
@@ -113,13 +114,13 @@ static void set_joining(struct ck_fresh_list *l, struct fresh *f, bool joining)
 
 static void drop(struct ck_fresh_list *l, size_t i)
 {
-	set_joining(l, &l->list[i], true); /* counted no more */
+	set_joining(l, &l->list[i], true); /* no longer counted */
 	close(l->list[i].fd);
 	l->count--;
 	memmove(&l->list[i], &l->list[i + 1], (l->count - i) * sizeof(l->list[0]));
 }
 
-/* The oldest that may be pushed out, of those of @bucket; the count: none. */
+/* Index of the oldest connection of @bucket that may be evicted; the count: none. */
 static size_t oldest_of(const struct ck_fresh_list *l, unsigned int bucket)
 {
 	size_t i = 0;
@@ -129,7 +130,8 @@ static size_t oldest_of(const struct ck_fresh_list *l, unsigned int bucket)
 	return i;
 }
 
-/* The one to push out of the full list: the oldest of the peer that has most; the count: none. */
+/* Find the connection to evict from a full list: the oldest of the peer with most; the count:
+ * none. */
 static size_t find_victim(const struct ck_fresh_list *l)
 {
 	unsigned int heaviest = 0;
@@ -146,7 +148,7 @@ static size_t find_victim(const struct ck_fresh_list *l)
 	return most > 0 ? oldest_of(l, heaviest) : l->count;
 }
 
-/* How long it is still to be given, in ms. */
+/* How long it is still safe from eviction, in ms. */
 static int64_t young_for(const struct fresh *f)
 {
 	int64_t born = f->deadline - CK_SILENCE_MS;
@@ -154,7 +156,7 @@ static int64_t young_for(const struct fresh *f)
 	return ck_max(born + CK_YOUNG_MS - ck_now_ms(), (int64_t)0);
 }
 
-/* When one more may come, in ms from now. */
+/* How long until there is room for another one, in ms. */
 static int64_t room_in(const struct ck_fresh_list *l)
 {
 	size_t i;
@@ -221,7 +223,7 @@ void ck_fresh_polled(struct ck_fresh_list *l, const struct pollfd *fds)
 		l->list[i].ready = fds[i].revents != 0;
 }
 
-/* True: keep it, the worker is to be asked again. */
+/* Pass it to its session. True: keep it and ask the worker again. */
 static bool join_session(struct ck_fresh_list *l, struct fresh *f, const struct ck_peeked *p,
 			 int64_t now)
 {
@@ -237,7 +239,7 @@ static bool join_session(struct ck_fresh_list *l, struct fresh *f, const struct 
 	return false;
 }
 
-/* Whether the peer has said its last; what it said before hides that from recv. */
+/* Has the peer closed its side? Bytes in the buffer hide that from recv. */
 static bool hung_up(int fd)
 {
 	struct pollfd p = { .fd = fd, .events = POLLRDHUP };
@@ -245,7 +247,7 @@ static bool hung_up(int fd)
 	return poll(&p, 1, 0) > 0;
 }
 
-/* Judge what has arrived on a connection; true: keep it. */
+/* Peek at a connection and act on its first record; true: keep it. */
 static bool look(struct ck_fresh_list *l, struct fresh *f, int64_t now)
 {
 	unsigned char bytes[CK_PEEK_MAX];
@@ -280,7 +282,7 @@ static bool look(struct ck_fresh_list *l, struct fresh *f, int64_t now)
 	}
 }
 
-/* Whether there is something to see: bytes, or the moment to look at them again. */
+/* Is it time to peek: have bytes arrived, or has the pause ended? */
 static bool is_due(const struct fresh *f, int64_t now)
 {
 	return f->again ? f->again <= now : f->ready;

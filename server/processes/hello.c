@@ -1,5 +1,6 @@
 /*
- * server/processes/hello.c - versions, token, driver, device snapshot: a session begins or is refused.
+ * server/processes/hello.c - versions, token, driver, device snapshot: start a session or refuse
+ * it.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -27,7 +28,7 @@
 
 CK_LOG_DEFINE("server");
 
-/* Printable and bounded: it goes to logs. */
+/* Keep printable characters only, and truncate: the text goes to logs. */
 static void copy_text(char *out, size_t size, const char *text)
 {
 	size_t n = 0;
@@ -74,7 +75,7 @@ static void set_message(ck_hello_res *res, ck_hello_status status, const char *f
 	res->status = status;
 }
 
-/* Whether the client may come in at all: the supervisor has let it, but the token may have changed. */
+/* May the client have a session? The supervisor has admitted it, but the token may have changed. */
 static void judge(const struct ck_options *options, const ck_hello_args *args, ck_hello_res *res)
 {
 	struct ck_token token = { .known = false };
@@ -110,7 +111,7 @@ static void start_driver(const struct ck_options *options, ck_hello_res *res)
 	res->emulated = ck_driver_emulated();
 }
 
-/* What start_driver has found before there was a client. */
+/* Result of start_driver, prepared before there is a client. */
 static ck_hello_res ready;
 
 int ck_hello_prepare(const struct ck_options *options)
@@ -119,7 +120,7 @@ int ck_hello_prepare(const struct ck_options *options)
 	return ready.status == CK_HELLO_OK ? 0 : -ENODEV;
 }
 
-/* Hand over what was found; false: nothing was prepared. */
+/* Take the prepared result; false: there is none. */
 static bool take_ready(ck_hello_res *res)
 {
 	if (!ready.devices.devices_val)
@@ -171,7 +172,7 @@ static int make_session(const struct ck_options *options, const struct ck_identi
 	return ret < 0 ? ret : tell_procedures(res);
 }
 
-/* The token counts where the server asked for one: others can be made up at will. */
+/* The token identifies the client only if the server requires one: otherwise it may be made up. */
 static void identify(const struct ck_options *options, struct ck_chan *chan,
 		     const ck_hello_args *args, struct ck_client *client)
 {
@@ -180,7 +181,7 @@ static void identify(const struct ck_options *options, struct ck_chan *chan,
 	ck_identity_of(ck_chan_fd(chan), token, args->token.token_len, &client->identity);
 }
 
-/* Everything between the call and its answer; the status is in @res. */
+/* All steps between the call and the reply; the status is in @res. */
 static int prepare(const struct ck_options *options, struct ck_chan *chan, const ck_hello_args *args,
 		   struct ck_output *output, struct ck_client *client, ck_hello_res *res,
 		   struct ck_session **session)

@@ -11,10 +11,10 @@
 #include "util/util.h"
 
 #define CK_SIZE_MOST ((uint64_t)1 << 62)
-#define CK_SESSIONS_LEAST 64u /* of the default bounds, so that a small server is left to whoever comes */
+#define CK_SESSIONS_LEAST 64u /* minimum of the default limits */
 
 static const struct row {
-	const char *name, *argument, *help, *usual; /* usual: the default as it is told */
+	const char *name, *argument, *help, *usual; /* usual: text of the default */
 	uint64_t fallback, least, most;
 } table[CK_LIMITS] = {
 	[CK_LIMIT_LANES] = { "max-lanes", "N", "most threads of a program that wait for the GPU at a time",

@@ -1,5 +1,5 @@
 /*
- * server/processes/limits.h - what one client may take, each an option of the server: one table.
+ * server/processes/limits.h - limits per client, each an option of the server, in one table.
  */
 #ifndef CK_SERVER_PROCESSES_LIMITS_H
 #define CK_SERVER_PROCESSES_LIMITS_H
@@ -8,13 +8,13 @@
 #include <stdio.h>
 
 enum ck_limit {
-	CK_LIMIT_LANES,		/* connections of a session that answer calls */
-	CK_LIMIT_OUTPUT,	/* bytes of kernel output that wait to be fetched */
-	CK_LIMIT_PINNED,	/* bytes of host memory that a session registers */
+	CK_LIMIT_LANES,		/* connections of a session for calls */
+	CK_LIMIT_OUTPUT,	/* bytes of unfetched kernel output */
+	CK_LIMIT_PINNED,	/* bytes of host memory that a session may register */
 	CK_LIMIT_CACHE,		/* bytes of an identity's images in the module cache */
 	CK_LIMIT_ADDRESS,	/* sessions of one peer (peer.h) */
 	CK_LIMIT_IDENTITY,	/* sessions of one identity */
-	CK_LIMIT_COMMANDS,	/* seconds that a session may be without its command connection */
+	CK_LIMIT_COMMANDS,	/* seconds that a session may be without a command connection */
 	CK_LIMITS,
 };
 
@@ -28,10 +28,11 @@ const char *ck_limit_name(enum ck_limit limit);
 
 void ck_limits_init(struct ck_limits *limits);
 
-/* Set those that were not given and depend on the most sessions there may be. */
+/* Set defaults that depend on the maximal number of sessions. */
 void ck_limits_settle(struct ck_limits *limits, unsigned int max_sessions);
 
-/* Set a limit from @text: a number, of bytes with K, M, G or T behind it. -EINVAL: told on stderr. */
+/* Set a limit from @text: a number; for bytes, optionally with K, M, G or T. -EINVAL, printed on
+ * stderr. */
 int ck_limits_set(struct ck_limits *limits, enum ck_limit limit, const char *text);
 
 void ck_limits_help(FILE *out);

@@ -1,5 +1,5 @@
 /*
- * server/processes/main.c - cricket-rpc-server: the supervisor, or one of the processes that it starts.
+ * server/processes/main.c - cricket-rpc-server: the supervisor, or a process that it starts.
  */
 #include <stdbool.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ int main(int argc, char **argv)
 	int ret;
 
 	ck_log_default("info");
-	setenv("CRICKET_LOG_DROP", "1", 0); /* of workers and their drivers too */
+	setenv("CRICKET_LOG_DROP", "1", 0); /* for workers and their drivers too */
 	if (argc == 3 && strcmp(argv[1], "--probe") == 0)
 		return ck_probe_main(argv[2]);
 	if (argc == 3 && strcmp(argv[1], "--m3-broker") == 0)

@@ -1,6 +1,6 @@
 /*
- * server/processes/mps.c - NVIDIA's MPS puts the work of several processes into one context: one session's
- * fault would then end the others. The server cannot turn it off, but says so.
+ * server/processes/mps.c - detect NVIDIA's MPS, which puts several processes into one context: one
+ * session's fault would end the others. The server cannot turn it off, so it warns.
  */
 #define _GNU_SOURCE
 #include <ctype.h>
@@ -14,7 +14,7 @@
 
 CK_LOG_DEFINE("server");
 
-/* The kernel cuts names of processes to 15 characters: -control and -server look alike. */
+/* The kernel truncates process names to 15 characters, so -control and -server look the same. */
 #define CK_MPS_NAME "nvidia-cuda-mps"
 
 static bool is_mps(const char *pid)

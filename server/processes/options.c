@@ -34,7 +34,7 @@ enum {
 	OPT_HELP,
 	OPT_HELP_ENV,
 	OPT_VERSION,
-	OPT_LIMIT, /* the first; the last of the numbers */
+	OPT_LIMIT, /* the first limit; keep it last in this list */
 };
 
 static const struct option long_options[] = {
@@ -107,7 +107,7 @@ static int parse_number(const char *text, long least, long most, long *out)
 	return 0;
 }
 
-/* Digits and commas; whether there are such devices is known where the driver is. */
+/* Allow digits and commas; only the process with the driver knows whether the devices exist. */
 static int parse_devices(const char *text, const char **out)
 {
 	*out = text;
@@ -118,7 +118,7 @@ static int parse_devices(const char *text, const char **out)
 		       : refuse("not a list of devices", text);
 }
 
-/* Checked where it is given: a worker that cannot read it would refuse every client. */
+/* Check it now: a worker that cannot parse it would refuse every client. */
 static int parse_size(const char *text)
 {
 	if (setenv("CRICKET_CACHE_SIZE", text, 1) < 0)
@@ -166,7 +166,7 @@ static int parse_option(int option, const char *value, struct ck_options *o)
 	case OPT_NO_UNIX:
 		o->no_unix = true;
 		return 0;
-	case OPT_NO_SHM: /* workers inherit it */
+	case OPT_NO_SHM: /* in the environment, so that workers inherit it */
 		return setenv("CRICKET_SHM", "0", 1) < 0 ? -errno : 0;
 	case OPT_DRIVER:
 		o->driver = value;
@@ -207,7 +207,7 @@ static int parse_option(int option, const char *value, struct ck_options *o)
 	}
 }
 
-/* The options above, and those of the limits. The last one is empty. */
+/* Combine the options above with those of the limits. The last entry is empty. */
 static void all_options(struct option out[CK_OPTIONS + CK_LIMITS + 1])
 {
 	memcpy(out, long_options, sizeof(long_options));

@@ -25,11 +25,11 @@ struct ck_options {
 	const char *pid_file;	/* NULL: none */
 	unsigned int max_sessions;
 	struct ck_limits limits;
-	int warm;		/* spare workers; -1: one where the driver is a real one */
-	const char *warm_devices; /* whose contexts they hold: "0,1", or "none" */
+	int warm;		/* number of spare workers; -1: one with a real driver */
+	const char *warm_devices; /* devices whose contexts they hold: "0,1", or "none" */
 };
 
-/* 0: go on; 1: done, exit successfully (--help); -EINVAL: refused, and told on stderr. */
+/* 0: continue; 1: done, exit successfully (--help); -EINVAL: invalid, printed on stderr. */
 int ck_options_parse(int argc, char **argv, struct ck_options *options);
 
 #endif

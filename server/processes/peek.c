@@ -20,7 +20,7 @@ static uint32_t word_at(const unsigned char *data)
 	return ntohl(word);
 }
 
-/* A wrong beginning is told before the rest arrives: mark, message type, RPC version. */
+/* Detect an invalid start before the rest arrives: mark, message type, RPC version. */
 static bool looks_wrong(const unsigned char *data, size_t size)
 {
 	uint32_t mark = size >= CK_MARK ? word_at(data) : CK_LAST_FRAGMENT | CK_CALL_MIN;

@@ -10,7 +10,7 @@
 
 #include "server/processes/peer.h"
 
-#define CK_NETWORK 8 /* bytes of an IPv6 address that name its network */
+#define CK_NETWORK 8 /* bytes of an IPv6 address that identify its network */
 
 static void of_user(int fd, struct ck_peer *peer)
 {
@@ -23,7 +23,8 @@ static void of_user(int fd, struct ck_peer *peer)
 	memcpy(peer->bytes, &user.uid, sizeof(user.uid));
 }
 
-/* IPv4 comes so too, to a socket that listens for both. On one link there may be many hosts. */
+/* A dual-stack socket reports IPv4 this way too. Use link-local addresses in full: many hosts share
+ * a link. */
 static void of_ipv6(const struct in6_addr *address, struct ck_peer *peer)
 {
 	if (IN6_IS_ADDR_V4MAPPED(address)) {

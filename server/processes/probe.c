@@ -1,6 +1,6 @@
 /*
- * server/processes/probe.c - whether the driver that was asked for works, and which one --driver auto is:
- * tried out in a process of its own, because the supervisor must never load a driver.
+ * server/processes/probe.c - check whether the requested driver works, and choose the driver for
+ * --driver auto. This runs in a separate process, because the supervisor must never load a driver.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -25,9 +25,9 @@ CK_LOG_DEFINE("server");
 #define CK_PROBE_STEP_MS 100
 #define CK_PROBE_END_STEP_MS 1
 #define CK_PROBE_END_MS 1000
-#define CK_PROBE_MS 60000 /* a driver whose GPUs sleep takes seconds */
+#define CK_PROBE_MS 60000 /* waking GPUs takes the driver seconds */
 
-/* One write, so all of it or nothing arrives. */
+/* Sent in one write, so it arrives as a whole or not at all. */
 struct answer {
 	enum { CK_NONE, CK_CUDA, CK_EMU, CK_AS_ASKED } driver;
 	char why[508];
@@ -67,7 +67,7 @@ static pid_t start(const char *which, int fd)
 	_exit(127);
 }
 
-/* Somebody wants the supervisor to end; its loop, which comes next, sees to it. */
+/* A signal asks the supervisor to stop; its loop, which runs next, handles it. */
 static bool stop_wanted(void)
 {
 	sigset_t set;
@@ -76,7 +76,7 @@ static bool stop_wanted(void)
 	       (sigismember(&set, SIGTERM) == 1 || sigismember(&set, SIGINT) == 1);
 }
 
-/* The whole answer within the time, or false. */
+/* Read the whole answer within the time limit; false: failed. */
 static bool wait_answer(int fd, struct answer *a)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
@@ -109,8 +109,8 @@ static const char *without_gpu(void)
 	return "emu";
 }
 
-/* One that is stuck in the kernel, as with a GPU that has fallen off the bus, ends when it can: the
- * supervisor reaps it then, like any child. */
+/* Kill the probe. If it hangs in the kernel, as with a GPU that has fallen off the bus, the
+ * supervisor reaps it later, like any child. */
 static void end(pid_t pid)
 {
 	const struct timespec step = { .tv_nsec = CK_PROBE_END_STEP_MS * 1000000L };

@@ -1,8 +1,8 @@
 /*
  * server/processes/rpcbind.c - registration with rpcbind, so that `rpcinfo` shows program 99.
  *
- * libtirpc's calls wait for an rpcbind that is slow or dead, so they are made in a child process,
- * and only when something answers at its port.
+ * libtirpc's calls block on a slow or dead rpcbind. So a child process makes them, and only if
+ * something answers at the port of rpcbind.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -25,7 +25,7 @@ CK_LOG_DEFINE("server");
 
 #define CK_RPCBIND_PORT 111
 #define CK_ANSWER_MS 200
-#define CK_CHILD_S 5	 /* then the child gives up */
+#define CK_CHILD_S 5	 /* time limit of the child */
 #define CK_UNSET_MS 1000
 
 static bool registered;
@@ -49,7 +49,7 @@ static bool rpcbind_answers(void)
 	return ok;
 }
 
-/* In the child: never longer than CK_CHILD_S. */
+/* Run in the child, for at most CK_CHILD_S. */
 static _Noreturn void child(struct sockaddr_in *address)
 {
 	struct netconfig *tcp;
@@ -80,7 +80,7 @@ void ck_rpcbind_set(int fd)
 
 	if (getsockname(fd, (struct sockaddr *)&bound, &size) < 0)
 		return;
-	/* rpcbind's tcp is of IPv4; a socket of IPv6 that takes both is registered for any. */
+	/* rpcbind's tcp means IPv4; register a dual-stack IPv6 socket for any address. */
 	address = (struct sockaddr_in){ .sin_family = AF_INET };
 	if (bound.ss_family == AF_INET)
 		address = *(struct sockaddr_in *)&bound;

@@ -1,5 +1,5 @@
 /*
- * server/processes/snapshot.c - device facts, asked of the driver once a session.
+ * server/processes/snapshot.c - device facts, queried from the driver once per session.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -11,10 +11,10 @@
 #include "rpc/alias.h"
 #include "util/util.h"
 
-/* Attributes are asked for by number; drivers newer than our list may know some more. */
+/* Attributes are queried by number; newer drivers may know more than this build's list. */
 #define CK_ATTRIBUTES_ASKED (CU_DEVICE_ATTRIBUTE_MAX + 32)
 
-/* What every GPU so far answers; to ask takes a context, which a snapshot must not make. */
+/* The values of every GPU so far; a query would need a context, which a snapshot must not make. */
 #define CK_PRIORITY_LOW 0
 #define CK_PRIORITY_HIGH (-5)
 
@@ -40,7 +40,7 @@ static CUresult fill_attributes(ck_device *d, CUdevice dev)
 	return CUDA_SUCCESS;
 }
 
-/* Names and numbers: what the driver does not tell stays empty. */
+/* Names and numbers; values that the driver does not report stay empty. */
 static void fill_identity(ck_device *d, CUdevice dev)
 {
 	char text[256] = "";
@@ -98,7 +98,7 @@ static CUresult fill_device(ck_device *d, int ordinal)
 	return fill_attributes(d, dev);
 }
 
-/* One fact of a pair of devices; attribute 0 stands for cuDeviceCanAccessPeer. */
+/* Query one fact of a pair of devices; attribute 0 stands for cuDeviceCanAccessPeer. */
 static bool peer_fact(int attribute, int src, int dst, int *value)
 {
 	if (attribute == 0)

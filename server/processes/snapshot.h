@@ -1,5 +1,5 @@
 /*
- * server/processes/snapshot.h - what a client wants to know of the devices, in one piece.
+ * server/processes/snapshot.h - all device facts for a client, in one structure.
  */
 #ifndef CK_SERVER_PROCESSES_SNAPSHOT_H
 #define CK_SERVER_PROCESSES_SNAPSHOT_H
@@ -10,8 +10,8 @@
 struct ck_modcache;
 
 /*
- * Fill the driver's version, devices and peer table of @res from the driver, which cuInit has
- * been called for. No context is made. The memory belongs to @res (xdr_free).
+ * Fill the driver version, devices and peer table of @res from the driver, after cuInit. Makes no
+ * context. The memory belongs to @res (xdr_free).
  */
 CUresult ck_snapshot_fill(ck_hello_res *res);
 

@@ -1,8 +1,8 @@
 /*
- * server/processes/spare.c - a worker before its client has come: see spare.h.
+ * server/processes/spare.c - a worker that waits for a client: see spare.h.
  *
- * Nothing here belongs to a session. The token is judged at the hello, as a fresh worker does, and
- * arguments, environment and limits are those of a fresh one.
+ * Nothing here depends on a session. As in a fresh worker, the token is checked at the hello, and
+ * arguments, environment and limits are the same.
  */
 #define _GNU_SOURCE
 #include <poll.h>
@@ -27,7 +27,7 @@ static bool client_waits(void)
 	return poll(&p, 1, 0) > 0;
 }
 
-/* Wait for the client's connection, and put it where a worker has it. */
+/* Wait for the client's connection, and move it to a worker's descriptor. */
 static void take_client(void)
 {
 	char kind;
@@ -50,7 +50,7 @@ static _Noreturn void become_fresh(char **argv)
 	_exit(127);
 }
 
-/* A client that is there already is served by a fresh worker, which tells it what is wrong. */
+/* If a client is waiting already, a fresh worker serves it and reports the error. */
 static _Noreturn void give_up(char **argv)
 {
 	if (!client_waits())
@@ -73,7 +73,7 @@ void ck_spare_wait(const struct ck_options *options, char **argv)
 	prctl(PR_SET_NAME, "cricket-spare");
 	if (ck_hello_prepare(options) < 0)
 		give_up(argv);
-	/* Who comes meanwhile shall not wait for a context that it may not want. */
+	/* a client that has come already must not wait for a context it may not need */
 	if (!client_waits())
 		ck_warm_up(options->warm_devices);
 	if (say_ready() < 0)

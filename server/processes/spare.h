@@ -1,5 +1,5 @@
 /*
- * server/processes/spare.h - a worker before its client has come.
+ * server/processes/spare.h - a worker that is started before its client connects.
  */
 #ifndef CK_SERVER_PROCESSES_SPARE_H
 #define CK_SERVER_PROCESSES_SPARE_H
@@ -7,11 +7,10 @@
 struct ck_options;
 
 /*
- * Load the driver, make the contexts that are asked for, say that this process is ready, and wait.
- * Returns when a client is there: its connection is CK_WORKER_CONNECTION, its hello not read.
- * What does not work is left to a fresh worker, which this process becomes with @argv, the
- * arguments that it was started with. Without a client it ends: CK_SPARE_FAILED, or 0 with the
- * server.
+ * Load the driver, make the configured contexts, report that this process is ready, and wait.
+ * Returns when a client has connected: its connection is CK_WORKER_CONNECTION, its hello unread. If
+ * something fails, this process becomes a fresh worker with @argv, its own arguments. Without a
+ * client it exits: with CK_SPARE_FAILED, or with 0 when the server stops.
  */
 void ck_spare_wait(const struct ck_options *options, char **argv);
 

@@ -1,8 +1,9 @@
 /*
- * server/processes/spares.c - when spare workers are started: at once when the server starts, a while after
- * one has been taken, and ever later when they fail.
+ * server/processes/spares.c - decide when to start spare workers: at server start, a while after
+ * one was taken, and with growing delays after failures.
  *
- * One at a time, since loading a driver and making a context takes locks that all processes share.
+ * One starts at a time, because loading a driver and making a context take locks that all processes
+ * share.
  */
 #include <errno.h>
 #include <string.h>
@@ -14,12 +15,12 @@
 
 CK_LOG_DEFINE("server");
 
-#define CK_TAKEN_MS 1000    /* the session that has just begun shall not compete with the next spare */
-#define CK_FAILED_MS 1000   /* after a failure; twice that after the next */
+#define CK_TAKEN_MS 1000    /* so that a new session does not compete with the next spare */
+#define CK_FAILED_MS 1000   /* after a failure; doubled after each further one */
 #define CK_FAILED_MAX 300000
-#define CK_WARMING_MS 60000 /* a driver whose GPUs sleep takes seconds */
+#define CK_WARMING_MS 60000 /* waking GPUs takes the driver seconds */
 
-/* What has become of spares since the last look. */
+/* Handle spares that were taken or lost since the last call. */
 static void look(struct ck_spares *s, const struct ck_spare_counts *counts, int64_t now)
 {
 	if (counts->lost != s->lost) {

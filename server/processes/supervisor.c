@@ -28,13 +28,13 @@
 CK_LOG_DEFINE("server");
 
 #define CK_LISTENERS (CK_LISTEN_MAX + 1)
-#define CK_ACCEPTS 64	   /* connections taken in one round, so that others get their turn */
-#define CK_PAUSE_MS 100	   /* without accepting, when there is nothing to accept with */
+#define CK_ACCEPTS 64	   /* connections accepted per round, so that others get their turn */
+#define CK_PAUSE_MS 100	   /* pause in accepting when descriptors run out */
 
 struct listener {
 	int fd;
-	char path[108];	 /* of a unix socket, to be removed; else empty */
-	struct stat file; /* only if it is still this one */
+	char path[108];	 /* of a unix socket, for removal; else empty */
+	struct stat file; /* remove only this file */
 };
 
 struct supervisor {
@@ -42,16 +42,16 @@ struct supervisor {
 	struct listener listeners[CK_LISTENERS];
 	size_t listener_count;
 	int signals;
-	int reserve;	/* a descriptor to give up when there are no more */
+	int reserve;	/* a descriptor to close when none are left */
 	int pid_file;
-	int64_t paused;	/* no accepting before this moment */
+	int64_t paused;	/* do not accept before this time */
 	struct ck_workers *workers;
 	struct ck_spares spares;
 	struct ck_fresh_list *fresh;
 	struct ck_broker *broker;
 };
 
-/* Where clients find it: the port that port 0 has become is the kernel's choice. */
+/* Log the client's address; the kernel chooses the port for port 0. */
 static void log_listener(int fd, const char *address)
 {
 	struct sockaddr_storage bound;
@@ -91,7 +91,7 @@ static int add_listener(struct supervisor *s, const char *address)
 	return 0;
 }
 
-/* The unix socket: at the path given, or at the first usual place where one can be made. */
+/* Make the unix socket, at the given path or the first usual place that works. */
 static int add_unix(struct supervisor *s)
 {
 	const char *path = s->options->unix_path;
@@ -111,7 +111,7 @@ static int add_unix(struct supervisor *s)
 			ck_info("no unix socket %s: %s", path, strerror(-fd));
 	}
 	if (fd < 0)
-		return 0; /* tcp is there */
+		return 0; /* not fatal: tcp works */
 	note_listener(s, fd, address);
 	return 0;
 }
@@ -145,7 +145,7 @@ static void close_listeners(struct supervisor *s)
 	s->listener_count = 0;
 }
 
-/* The file is locked while the server lives, so a stale one is no hindrance. */
+/* The file is locked while the server lives, so a stale one does no harm. */
 static int write_pid_file(struct supervisor *s)
 {
 	const char *path = s->options->pid_file;
@@ -185,7 +185,7 @@ static int block_signals(struct supervisor *s)
 	return s->signals < 0 ? -errno : 0;
 }
 
-/* Children that have ended. */
+/* Handle children that have ended. */
 static void reap(struct supervisor *s)
 {
 	int status;
@@ -216,8 +216,8 @@ static bool read_signals(struct supervisor *s)
 }
 
 /*
- * No descriptors left: take the next connection with the reserve and close it, so that its client
- * hears at once and does not wait in the queue.
+ * No descriptors are left: accept the next connection with the reserve and close it, so that its
+ * client gets an error at once instead of waiting in the queue.
  */
 static void shed(struct supervisor *s, int listener)
 {
@@ -249,11 +249,11 @@ static void accept_some(struct supervisor *s, int listener)
 	}
 }
 
-/* What one round waits for. */
+/* The descriptors of one poll. */
 struct round {
 	struct pollfd *fds;
 	size_t count;
-	size_t fresh, listeners; /* where those of fresh connections and of listeners begin */
+	size_t fresh, listeners; /* index of the first fresh connection, of the first listener */
 	int timeout;
 };
 
@@ -264,8 +264,8 @@ static void lower(int *timeout, int64_t ms)
 }
 
 /*
- * Descriptors of one round: signals, the broker's socket or nothing in its place, workers, fresh
- * connections, and listeners unless paused or full.
+ * Collect the descriptors of one round: signals, the broker's socket (or an empty entry), workers,
+ * fresh connections, and listeners unless paused or full.
  */
 static void gather(struct supervisor *s, struct round *r)
 {
@@ -288,7 +288,7 @@ static void gather(struct supervisor *s, struct round *r)
 	r->count = n;
 }
 
-/* Connections that are there are heard before others come, which may push out silent ones. */
+/* Read existing connections before accepting new ones, which may evict silent ones. */
 static void hear(struct supervisor *s, const struct round *r)
 {
 	ck_fresh_polled(s->fresh, r->fds + r->fresh);
@@ -337,7 +337,7 @@ static void raise_limit(void)
 	setrlimit(RLIMIT_NOFILE, &files);
 }
 
-/* Of the server's own socket; NULL: it has none. */
+/* The path of the server's own socket; NULL: none. */
 static const char *unix_path(const struct supervisor *s)
 {
 	for (size_t i = s->listener_count; i-- > 0;) {
@@ -350,7 +350,7 @@ static const char *unix_path(const struct supervisor *s)
 static int start(struct supervisor *s)
 {
 	const char *driver;
-	int ret = block_signals(s); /* before anything is there that a signal would leave behind */
+	int ret = block_signals(s); /* before anything exists that a signal would leave behind */
 
 	if (ret == 0)
 		ret = write_pid_file(s);
@@ -359,13 +359,13 @@ static int start(struct supervisor *s)
 	if (ret < 0)
 		return ret;
 	s->broker = ck_broker_create(s->options->m3_path, unix_path(s));
-	/* Clients that come meanwhile wait in the sockets' queues. */
+	/* Clients that connect meanwhile wait in the sockets' queues. */
 	driver = ck_probe_driver(s->options->driver);
 	if (!driver)
 		return -ENODEV;
 	if (strcmp(driver, "emu") != 0)
 		ck_mps_check();
-	/* the emulated driver is there in milliseconds */
+	/* the emulated driver loads in milliseconds */
 	s->spares.wanted = (unsigned int)(s->options->warm >= 0 ? s->options->warm :
 								  strcmp(driver, "emu") != 0);
 	s->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);

@@ -14,7 +14,7 @@
 
 CK_LOG_DEFINE("server");
 
-#define CK_SETTLED_S 2 /* the times of files are coarse: one changed just now may change unseen */
+#define CK_SETTLED_S 2 /* file times are coarse: changes within this time may go unnoticed */
 
 bool ck_secret_equal(const void *a, const void *b, size_t size)
 {
@@ -37,7 +37,7 @@ static bool unchanged(const struct stat *a, const struct stat *b)
 	       same_time(&a->st_mtim, &b->st_mtim) && same_time(&a->st_ctim, &b->st_ctim);
 }
 
-/* The secret of the open file @f: 0 or -errno. */
+/* Read the secret from the open file @f: 0 or -errno. */
 static int read_token(FILE *f, struct ck_token *token)
 {
 	size_t n;
@@ -50,10 +50,10 @@ static int read_token(FILE *f, struct ck_token *token)
 	while (n > 0 && strchr("\r\n", token->text[n - 1]))
 		n--;
 	token->size = n;
-	return n > 0 ? 0 : -EINVAL; /* an empty secret would admit everyone who says none */
+	return n > 0 ? 0 : -EINVAL; /* an empty secret would admit clients without one */
 }
 
-/* Have the content of @file in @token, which knows it already unless the file has changed. */
+/* Read @file into @token, unless it is unchanged. */
 static int refresh(struct ck_token *token, const char *file)
 {
 	struct stat now;
@@ -100,7 +100,7 @@ bool ck_token_admits(struct ck_token *token, const char *file, const void *bytes
 	} else {
 		return true;
 	}
-	/* Hashes have one length: comparing them tells nothing of the secret's. */
+	/* Hashes have equal lengths: comparing them reveals nothing about the secret's length. */
 	ck_hash(secret, n, &ours);
 	ck_hash(bytes, size, &theirs);
 	return ck_secret_equal(ours.bytes, theirs.bytes, sizeof(ours.bytes));

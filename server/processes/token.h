@@ -1,5 +1,5 @@
 /*
- * server/processes/token.h - secrets: who may come in, and comparing without telling how far it matched.
+ * server/processes/token.h - secrets: admission by token, and comparison in constant time.
  */
 #ifndef CK_SERVER_PROCESSES_TOKEN_H
 #define CK_SERVER_PROCESSES_TOKEN_H
@@ -10,11 +10,11 @@
 
 #define CK_TOKEN_MAX 1024
 
-/* Whether two byte strings are equal, in a time that does not depend on where they differ. */
+/* Are two byte strings equal? The time does not depend on where they differ. */
 bool ck_secret_equal(const void *a, const void *b, size_t size);
 
-/* The content of a token's file as last read, so that it is read again only when it has changed. All
- * zeros at first. */
+/* A token file's content as last read; it is read again only after a change. Initially all
+ * zeros. */
 struct ck_token {
 	bool known;
 	struct stat file;
@@ -23,13 +23,13 @@ struct ck_token {
 };
 
 /*
- * Whether a client that shows @bytes comes in: they must equal the content of @file (line ends at
- * its end left out), or of the variable CRICKET_TOKEN when @file is NULL. With neither, all do.
- * A file that cannot be read admits nobody (logged).
+ * Is a client with the token @bytes admitted? It must equal the content of @file (without a final
+ * line end), or of the variable CRICKET_TOKEN if @file is NULL. With neither, all clients are
+ * admitted. If the file cannot be read, none is (logged).
  */
 bool ck_token_admits(struct ck_token *token, const char *file, const void *bytes, size_t size);
 
-/* Whether the server has a token, so that one which it admits tells clients apart. */
+/* Does the server have a token, so that an admitted token identifies a client? */
 bool ck_token_wanted(const char *file);
 
 #endif

@@ -1,9 +1,9 @@
 /*
  * server/processes/worker.c - the process of one session.
  *
- * Threads: the main one takes further connections from the supervisor and starts a thread for
- * each; one watches whether the client is still there. However the session ends, the process
- * ends with it, at once, and the driver gives back all that the client held.
+ * Threads: the main thread takes further connections from the supervisor and starts a thread for
+ * each; another thread watches whether the client is alive. When the session ends, for any reason,
+ * the process exits at once, and the driver frees everything the client held.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -39,39 +39,40 @@
 
 CK_LOG_DEFINE("server");
 
-#define CK_DRAIN_MS 1000 /* after a bye: for commands that are still on the way */
+#define CK_DRAIN_MS 1000 /* after a bye: for commands still arriving */
 #define CK_DRAIN_STEP_MS 2
-#define CK_BUSY_TICK_MS 50   /* between looks at kernel output while commands come */
-#define CK_QUIET 20	     /* of those in vain, until they are rarer */
+#define CK_BUSY_TICK_MS 50   /* interval of checks for kernel output while commands arrive */
+#define CK_QUIET 20	     /* number of vain checks before they become rarer */
 #define CK_IDLE_TICK_MS 2000 /* a kernel may print long after the last command */
-#define CK_LONG_MESSAGES 32 /* that the lanes of a session receive at a time; others wait */
+#define CK_LONG_MESSAGES 32 /* per session, received at a time by its lanes; others wait */
 
-/* The process has one session; threads share this. */
+/* State of the process's one session, shared by its threads. */
 static struct {
-	struct ck_session *_Atomic session; /* set last: then the rest stands */
+	struct ck_session *_Atomic session; /* set last: once set, the rest is valid */
 	struct ck_client client;
 	char peer[160];
 	int watch;			/* epoll: connections whose end is the session's */
-	int stir_fd;			/* also watched: the session's */
-	int hello_fd;			/* watched until the command connection stands */
+	int stir_fd;			/* also watched: wakes the watch */
+	int hello_fd;			/* watched until the command connection exists */
 	struct ck_chan *_Atomic commands; /* NULL before it has joined */
 	atomic_bool command_taken;
 	atomic_uint lanes;		/* connections with a thread */
-	unsigned int max_lanes;		/* that answer calls */
-	int64_t commands_by;		/* the session ends unless its command connection is there by then; in ms */
+	unsigned int max_lanes;		/* limit for call lanes */
+	int64_t commands_by;		/* deadline for the command connection; in ms */
 	unsigned int command_wait;	/* seconds until then */
 	struct ck_reader_room *room;	/* for their long messages */
 	atomic_flag ended;
 } worker = { .watch = -1, .stir_fd = -1 };
 
-/* End the process, from any thread. The driver may hang in another: no handlers are run. */
+/* End the process, from any thread. Run no exit handlers, since the driver may hang in another
+ * thread. */
 static _Noreturn void end_session(const char *reason)
 {
 	struct ck_session *s = atomic_load(&worker.session);
 
 	if (atomic_flag_test_and_set(&worker.ended))
 		for (;;)
-			pause(); /* another thread is about to end the process */
+			pause(); /* another thread is ending the process */
 	ck_log_tend(true);
 	if (s)
 		ck_info("session of %s pid %u ended: %s; %llu calls, %llu commands, "
@@ -85,7 +86,7 @@ static _Noreturn void end_session(const char *reason)
 	_exit(0);
 }
 
-/* A session that does nothing holds a process all the same. */
+/* End a session that has no command connection: it occupies a process. */
 static void end_without_commands(void)
 {
 	char reason[80];
@@ -95,7 +96,7 @@ static void end_without_commands(void)
 	end_session(reason);
 }
 
-/* Until when to wait for the command connection, in ms from now; -1: it is there. */
+/* Milliseconds left to wait for the command connection; -1: it exists. */
 static int64_t commands_in(void)
 {
 	if (!atomic_load(&worker.session) || atomic_load(&worker.command_taken))
@@ -103,7 +104,7 @@ static int64_t commands_in(void)
 	return ck_max(worker.commands_by - ck_now_ms(), (int64_t)0);
 }
 
-/* One wait; @quiet counts looks at the session that found nothing. False: the client has gone. */
+/* Wait once; @quiet counts checks without result. False: the client has gone. */
 static bool watch(unsigned int *quiet)
 {
 	int64_t left = commands_in();
@@ -131,8 +132,8 @@ static bool watch(unsigned int *quiet)
 }
 
 /*
- * The end of a watched connection wakes this thread, never its data. It also bounds what kernels
- * print while no call is made that could fetch it.
+ * Wake when a watched connection ends, not on its data. Also limits kernel output while the client
+ * makes no call that fetches it.
  */
 static void *watch_thread(void *unused)
 {
@@ -176,7 +177,7 @@ static int start_thread(void *(*run)(void *), void *data)
 	return ret;
 }
 
-/* A bye: what the client sent before is carried out first, as far as it arrives in time. */
+/* After a bye: let earlier commands execute, if they arrive in time. */
 static void drain(void)
 {
 	const struct timespec step = { .tv_nsec = CK_DRAIN_STEP_MS * 1000000L };
@@ -186,7 +187,7 @@ static void drain(void)
 
 	if (!commands)
 		return;
-	/* Twice nothing to read and nothing done in between: the command thread sleeps. */
+	/* idle twice, with nothing executed in between: the command thread sleeps */
 	for (int ms = 0; ms < CK_DRAIN_MS && quiet < 2; ms += CK_DRAIN_STEP_MS) {
 		uint64_t now = atomic_load(&worker.session->executed);
 
@@ -196,9 +197,9 @@ static void drain(void)
 	}
 }
 
-/* Messages of a busy client come every few microseconds, but for the gaps in which it waits for the
- * GPU: the step of a model, behind which the next begins with a command. An idle one costs no time
- * after this. */
+/* A busy client sends messages every few microseconds, except while it waits for the GPU: a step of
+ * a model, after which the next step begins with a command. An idle client costs no processor time
+ * after these limits. */
 #define SPIN_US 1000
 #define COMMAND_SPIN_US 10000
 
@@ -235,7 +236,7 @@ static _Noreturn void run_commands(struct ck_chan *chan, struct ck_reader *reade
 	end_session(ret == 0 ? "the client has gone" : strerror(-ret));
 }
 
-/* From here on the session lives as long as its command connection. */
+/* From now on, the session lives as long as its command connection. */
 static void claim_commands(struct ck_chan *chan)
 {
 	int ret = watch_fd(ck_chan_fd(chan));
@@ -245,7 +246,7 @@ static void claim_commands(struct ck_chan *chan)
 	epoll_ctl(worker.watch, EPOLL_CTL_DEL, worker.hello_fd, NULL);
 }
 
-/* Decode and judge a join: the lane that was asked for, or -errno. The client is told. */
+/* Decode and check a join; returns the requested lane, or -errno. Sends the reply. */
 static int take_join(struct ck_chan *chan, struct ck_reader *reader)
 {
 	ck_join_args args = { 0 };
@@ -284,7 +285,7 @@ static int take_join(struct ck_chan *chan, struct ck_reader *reader)
 	return ret < 0 ? ret : (int)args.lane;
 }
 
-/* A connection that joins; the supervisor has seen that its first record is complete. */
+/* Serve a connection that joins; the supervisor has checked that its first record is complete. */
 static void *join_thread(void *data)
 {
 	struct ck_reader *reader = NULL;
@@ -312,25 +313,25 @@ leave:
 	return NULL;
 }
 
-/* The connection of the hello goes on as the first call lane. */
+/* The connection of the hello becomes the first call lane. */
 struct first_lane {
 	struct ck_chan *chan;
 	struct ck_reader *reader;
 };
 
-/* Its descriptor stays open: the number must not be taken by another connection while it may
- * still be watched. */
+/* Its descriptor stays open: while it may still be watched, another connection must not get the
+ * same number. */
 static void *first_thread(void *data)
 {
 	struct first_lane *first = data;
 
 	run_lane(first->chan, first->reader);
-	ck_chan_shutdown(first->chan); /* nobody answers any more */
+	ck_chan_shutdown(first->chan); /* the lane answers no further calls */
 	atomic_fetch_sub(&worker.lanes, 1);
 	return NULL;
 }
 
-/* Until the supervisor goes, which ends this process too. */
+/* Take connections until the supervisor exits, which ends this process too. */
 static _Noreturn void take_connections(void)
 {
 	for (;;) {
@@ -342,7 +343,7 @@ static _Noreturn void take_connections(void)
 			end_session("the server is stopping");
 		if (kind != CK_CONTROL_JOIN || fd < 0)
 			continue;
-		/* One more than call lanes: the command connection. */
+		/* one more than call lanes: the command connection */
 		if (atomic_fetch_add(&worker.lanes, 1) > worker.max_lanes) {
 			ck_warn("a session wants more than %u connections for calls: refused "
 				"(--max-lanes)", worker.max_lanes);
@@ -365,7 +366,7 @@ static int announce(const struct ck_session *session)
 	return ck_fd_write_full(CK_WORKER_CONTROL, &note, sizeof(note));
 }
 
-/* What a fresh process needs before it talks to anyone. */
+/* Prepare a fresh process before it communicates. */
 static int prepare_process(const struct ck_options *options, struct ck_output **output)
 {
 	struct rlimit files;
@@ -373,7 +374,7 @@ static int prepare_process(const struct ck_options *options, struct ck_output **
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	prctl(PR_SET_NAME, "cricket-worker");
 	signal(SIGPIPE, SIG_IGN);
-	signal(SIGINT, SIG_IGN); /* of a terminal: the supervisor decides */
+	signal(SIGINT, SIG_IGN); /* SIGINT from a terminal: the supervisor decides */
 	ck_fd_set_cloexec(CK_WORKER_CONNECTION, true);
 	ck_fd_set_cloexec(CK_WORKER_CONTROL, true);
 	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
@@ -383,8 +384,8 @@ static int prepare_process(const struct ck_options *options, struct ck_output **
 	return ck_output_redirect(options->limits.value[CK_LIMIT_OUTPUT], output);
 }
 
-/* The connection of the hello, watched from its first moment: a client may go while the driver
- * is being loaded. */
+/* Open the connection of the hello, and watch it from the start: a client may disconnect while the
+ * driver loads. */
 static int open_first(struct first_lane *first)
 {
 	int ret = ck_chan_adopt(CK_WORKER_CONNECTION, &first->chan);

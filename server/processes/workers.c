@@ -1,5 +1,6 @@
 /*
- * server/processes/workers.c - starting the processes of sessions, handing connections to them, their ends.
+ * server/processes/workers.c - start the processes of sessions, pass connections to them, handle
+ * their ends.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -23,7 +24,7 @@
 CK_LOG_DEFINE("server");
 
 #define CK_ARGUMENTS (18 + 2 * CK_LIMITS)
-#define CK_NOTES_MAX 2 /* of one worker, and the most to be read in a row */
+#define CK_NOTES_MAX 2 /* per worker; also the limit for reading in a row */
 #define CK_REAP_MS 2000
 #define CK_REAP_STEP_MS 5
 
@@ -33,7 +34,7 @@ struct worker {
 	int control; /* -1: the worker has closed its end */
 	enum { SPARE_WARMING, SPARE_READY, SERVING } state;
 	int64_t begin; /* of a spare, in ms */
-	struct ck_owner owner; /* of a session */
+	struct ck_owner owner; /* of its session */
 	bool named;    /* session is known */
 	unsigned char session[16];
 };
@@ -43,7 +44,7 @@ struct ck_workers {
 	size_t count;
 	struct ck_spare_counts spares;
 	char *arguments[CK_ARGUMENTS];
-	char limits[CK_LIMITS][32]; /* names of options among them */
+	char limits[CK_LIMITS][32]; /* option names of limits among the arguments */
 };
 
 struct ck_workers *ck_workers_create(const struct ck_options *o, const char *driver,
@@ -86,7 +87,7 @@ struct ck_workers *ck_workers_create(const struct ck_options *o, const char *dri
 	return w;
 }
 
-/* Processes that have been killed are gone when the server is, unless the driver holds one up. */
+/* Killed processes should be gone when the server exits, unless the driver delays one. */
 static void reap_killed(void)
 {
 	const struct timespec step = { .tv_nsec = CK_REAP_STEP_MS * 1000000L };
@@ -131,8 +132,8 @@ void ck_workers_count(const struct ck_workers *w, const struct ck_owner *owner,
 	}
 }
 
-/* In the child: descriptors 3 and 4, and nothing else of the supervisor's. A spare has nothing
- * yet at 3, but the number is taken. */
+/* In the child: keep only descriptors 3 and 4 of the supervisor's. A spare gets /dev/null at 3, so
+ * that the number is taken. */
 static _Noreturn void become_worker(struct ck_workers *w, int connection, int control)
 {
 	sigset_t none;
@@ -141,7 +142,7 @@ static _Noreturn void become_worker(struct ck_workers *w, int connection, int co
 		w->arguments[1] = (char *)CK_SPARE_ARGUMENT;
 		connection = open("/dev/null", O_RDWR | O_CLOEXEC);
 	}
-	/* Out of the way of the numbers that they are to have. */
+	/* move them away from their final numbers first */
 	int high_connection = fcntl(connection, F_DUPFD_CLOEXEC, 10);
 	int high_control = fcntl(control, F_DUPFD_CLOEXEC, 10);
 
@@ -155,7 +156,7 @@ static _Noreturn void become_worker(struct ck_workers *w, int connection, int co
 	_exit(127);
 }
 
-/* A process for connection @fd of @owner, or a spare one for -1. */
+/* Start a process for connection @fd of @owner; -1: start a spare one. */
 static int spawn(struct ck_workers *w, int fd, const struct ck_owner *owner)
 {
 	struct worker *worker = calloc(1, sizeof(*worker));
@@ -206,7 +207,8 @@ static void become_ready(struct ck_workers *w, struct worker *worker)
 	w->spares.ready++;
 }
 
-/* A worker's note, if it has come: it is sent in one piece. True: there may be another. */
+/* Read a worker's note, if one has arrived; each is sent in one write. True: there may be
+ * another. */
 static bool read_note(struct ck_workers *w, struct worker *worker)
 {
 	struct ck_worker_note note;
@@ -219,7 +221,7 @@ static bool read_note(struct ck_workers *w, struct worker *worker)
 		return false;
 	if (n == (ssize_t)sizeof(note) && note.kind == CK_NOTE_READY &&
 	    worker->state != SPARE_READY) {
-		if (worker->state == SPARE_WARMING) /* else a client was there first */
+		if (worker->state == SPARE_WARMING) /* otherwise a client came first */
 			become_ready(w, worker);
 		return true;
 	}
@@ -228,13 +230,13 @@ static bool read_note(struct ck_workers *w, struct worker *worker)
 		worker->named = true;
 		return true;
 	}
-	close(worker->control); /* it ends; SIGCHLD tells how */
+	close(worker->control); /* it is exiting; SIGCHLD reports the status */
 	worker->control = -1;
 	worker->named = false;
 	return false;
 }
 
-/* All of them: a spare that was not ready when its client came says that and its session at once. */
+/* Read all notes: a spare that got its client before it was ready sends both notes at once. */
 void ck_workers_read(struct ck_workers *w)
 {
 	for (struct worker *worker = w->first; worker; worker = worker->next) {
@@ -263,7 +265,7 @@ static struct worker *find_session(struct ck_workers *w, const unsigned char ses
 	return NULL;
 }
 
-/* ck_fd_send waits for a full socket; this must not. */
+/* Like ck_fd_send, which waits for a full socket; this must not wait. */
 static int send_now(int control, char kind, int fd)
 {
 	union {
@@ -283,7 +285,7 @@ static int send_now(int control, char kind, int fd)
 	memcpy(CMSG_DATA(header), &fd, sizeof(int));
 	if (sendmsg(control, &message, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
 		return 0;
-	return errno == ETOOMANYREFS ? -EAGAIN : -errno; /* too many are on their way */
+	return errno == ETOOMANYREFS ? -EAGAIN : -errno; /* too many descriptors in transit */
 }
 
 int ck_workers_join(struct ck_workers *w, const unsigned char session[16], int fd)
@@ -291,13 +293,13 @@ int ck_workers_join(struct ck_workers *w, const unsigned char session[16], int f
 	struct worker *worker = find_session(w, session);
 
 	if (!worker) {
-		ck_workers_read(w); /* the note may be as fresh as the connection */
+		ck_workers_read(w); /* the note may be as recent as the connection */
 		worker = find_session(w, session);
 	}
 	return worker ? send_now(worker->control, CK_CONTROL_JOIN, fd) : -ENOENT;
 }
 
-/* A spare is not one any more: it serves, or has ended. */
+/* Remove it from the count of spares: it serves, or has ended. */
 static void leave_spares(struct ck_workers *w, struct worker *worker)
 {
 	if (worker->state == SPARE_WARMING)
@@ -307,7 +309,7 @@ static void leave_spares(struct ck_workers *w, struct worker *worker)
 	worker->state = SERVING;
 }
 
-/* The spare to give away, a ready one if there is. */
+/* Find a spare for a client, preferably a ready one. */
 static struct worker *find_spare(struct ck_workers *w)
 {
 	struct worker *found = NULL;
@@ -325,7 +327,7 @@ int ck_workers_serve(struct ck_workers *w, int fd, const struct ck_owner *owner)
 {
 	struct worker *spare;
 
-	ck_workers_read(w); /* who has just got ready, or has gone */
+	ck_workers_read(w); /* update which spares are ready or gone */
 	spare = find_spare(w);
 	if (!spare || send_now(spare->control, CK_CONTROL_CLIENT, fd) < 0)
 		return spawn(w, fd, owner);

@@ -1,6 +1,7 @@
 /*
- * server/session/callback.c - tickets for the client's callbacks: made in the driver's threads, fetched by
- * lanes of the client that wait here, and waited for until the client is done with them.
+ * server/session/callback.c - tickets for the client's callbacks. The driver's threads make them;
+ * lanes of the client wait here and fetch them; the driver's threads wait until the client has
+ * finished.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -23,7 +24,7 @@ struct ck_host_call {
 struct ticket {
 	uint64_t number, id, value;
 	int status;
-	bool waited;		/* somebody waits for its end and owns it */
+	bool waited;		/* a thread waits for its end and owns it */
 	bool done;
 	pthread_cond_t end;
 	struct ticket *next;
@@ -33,9 +34,9 @@ struct ck_callbacks {
 	struct ck_mutex lock;
 	pthread_cond_t work;	/* a ticket has come; on the monotonic clock */
 	struct ticket *first, **last; /* not fetched yet */
-	struct ticket *running;	/* fetched, and somebody waits for the end */
+	struct ticket *running;	/* fetched tickets that a thread waits for */
 	uint64_t numbers;
-	struct ck_map *kept;	/* id to call: those of graphs */
+	struct ck_map *kept;	/* calls of graphs, by id */
 	bool ended;
 };
 
@@ -172,7 +173,7 @@ void ck_host_call_run_once(void *call)
 
 void ck_host_call_run_status(CUstream stream, CUresult status, void *call)
 {
-	(void)stream;	/* the client has kept its own name of it */
+	(void)stream;	/* the client has its own handle of it */
 	run(call, (int)status);
 	ck_host_call_destroy(call);
 }
@@ -192,7 +193,7 @@ void ck_host_call_tell(struct ck_host_call *call, int status, uint64_t value)
 	ck_unlock(&c->lock);
 }
 
-/* The client is done with a ticket; one that nobody waits for, or a wrong number, is nothing. */
+/* The client has finished a ticket; ignore a number that no thread waits for. */
 static void finish(struct ck_callbacks *c, uint64_t number)
 {
 	for (struct ticket **at = &c->running; *at; at = &(*at)->next) {
@@ -232,9 +233,9 @@ static struct ticket *take(struct ck_callbacks *c)
 	return t;
 }
 
-/* A thread of the client is done with one ticket (0: with none) and waits for the next. */
+/* A client thread has finished a ticket (0: none) and waits for the next one. */
 CUresult ck_serve_callback_next(struct ck_request *q, ck_callback_next_args *a,
-				ck_callback_next_res *res)
+				   ck_callback_next_res *res)
 {
 	struct ck_callbacks *c = q->session->callbacks;
 	struct ticket *t;

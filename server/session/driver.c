@@ -1,5 +1,5 @@
 /*
- * server/session/driver.c - dlopen of the driver library, and its functions into ck_driver.
+ * server/session/driver.c - dlopen the driver library, and fill ck_driver with its functions.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -16,7 +16,7 @@ CK_LOG_DEFINE("server");
 
 static void *library;
 
-/* Entries that older drivers have under an older name, with the same arguments. */
+/* Functions that older drivers have under an older name, with the same arguments. */
 static const struct {
 	const char *name, *older;
 } renamed[] = {
@@ -84,7 +84,7 @@ bool ck_driver_accepts_cubin(void)
 	return !ask || ask() != 0;
 }
 
-/* Whether libcuda.so.1 is there and has a device. */
+/* Does libcuda.so.1 load and find a device? */
 static bool cuda_works(char *why, size_t size)
 {
 	int count = 0;

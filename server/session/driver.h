@@ -1,5 +1,5 @@
 /*
- * server/session/driver.h - the driver library under the server, opened by name.
+ * server/session/driver.h - the driver library that the server uses, opened by name.
  */
 #ifndef CK_SERVER_SESSION_DRIVER_H
 #define CK_SERVER_SESSION_DRIVER_H
@@ -10,30 +10,30 @@
 #include "gen/driver.h"
 
 /*
- * Open @which ("cuda": libcuda.so.1; "emu": libcuda-emu.so beside this program, else where the
- * loader looks; else a path) and fill ck_driver. The library stays open for the process's life.
- * -ENOENT: it cannot be loaded; -ELIBBAD: it is no CUDA driver; @why (always set on an error)
- * says it in words.
+ * Open @which ("cuda": libcuda.so.1; "emu": libcuda-emu.so beside this program, else in the
+ * loader's search path; else a path) and fill ck_driver. The library stays open for the life of the
+ * process. -ENOENT: it cannot be loaded; -ELIBBAD: it is no CUDA driver. On an error, @why is the
+ * reason as text.
  */
 int ck_driver_open(const char *which, char *why, size_t size);
 
-/* After ck_driver_open. No real GPU behind it. */
+/* Is there no real GPU? Call after ck_driver_open. */
 bool ck_driver_emulated(void);
 
-/* Its handle, for dlsym; NULL before. */
+/* Its handle for dlsym; NULL before ck_driver_open. */
 void *ck_driver_library(void);
 
-/* Whether it takes cubins, not PTX only. */
+/* Does it accept cubins, not only PTX? */
 bool ck_driver_accepts_cubin(void);
 
 /*
- * Try @which out: a driver must open; "auto" is "cuda" when libcuda.so.1 loads and finds a device,
- * else "emu". Loads drivers into this process, which should end soon. The driver to use, or NULL
- * when none works; @why says it in words.
+ * Check which driver opens: "auto" is "cuda" if libcuda.so.1 loads and finds a device, else "emu".
+ * Loads drivers into this process, which should end soon. Returns the driver to use, or NULL if
+ * none works; @why is the reason as text.
  */
 const char *ck_driver_probe(const char *which, char *why, size_t size);
 
-/* The graph that @stream is being captured into; NULL: it is not being captured. */
+/* The graph of @stream's capture; NULL: it is not being captured. */
 CUgraph ck_capture_graph(CUstream stream);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * server/session/handles.c - the table behind handles.h: pages of entries, found by id.
+ * server/session/handles.c - the table behind handles.h: pages of entries, by id.
  *
- * Ids are dense, so a page of entries is made when its first id is used: a client that names id
+ * Ids are dense, so a page of entries is made when its first id is used: a client that uses id
  * 16,000,000 costs one page, not a table of that length.
  */
 #include <errno.h>
@@ -15,7 +15,7 @@
 #define CK_PAGE 4096u /* entries */
 #define CK_PAGES (CK_MAX_OBJECTS / CK_PAGE)
 
-/* Ids of relatives, 0 for none: the object it lives in, its first inmate, its neighbours there. */
+/* Ids of relatives, 0 for none: the parent object, its first child, its siblings. */
 struct entry {
 	void *handle; /* NULL: the id is free */
 	uint64_t ctx, serial;
@@ -26,9 +26,9 @@ struct entry {
 
 struct ck_handles {
 	pthread_rwlock_t lock;	/* leaf */
-	uint64_t serial; /* of the newest entry */
-	struct ck_map *named; /* kind and handle, to the id: kinds that the driver tells of */
-	uint32_t own_first;   /* ids of the server's own: those used, and a list of free ones */
+	uint64_t serial; /* that of the newest entry */
+	struct ck_map *named; /* (kind, handle) to id, for kinds that the driver reports */
+	uint32_t own_first;   /* the server's own ids: number used, and a list of free ones */
 	uint32_t *own_free;
 	size_t own_free_count, own_free_room;
 	_Atomic size_t marked;
@@ -36,13 +36,13 @@ struct ck_handles {
 };
 
 /*
- * What a thread has found lately, so that the stream and the kernel of its next launch cost no lock.
- * Good until any table of the process changes: who changes one says so, with the lock in its hands.
+ * Cache of a thread's recent lookups, so that the stream and kernel of its next launch need no
+ * lock. Valid until any table of the process changes; each change is counted with the lock held.
  */
 #define CK_FOUND 64
 
 struct found {
-	const struct ck_handles *table; /* NULL: nothing */
+	const struct ck_handles *table; /* NULL: empty */
 	uint64_t changes, id;
 	struct ck_object object;
 };
@@ -80,19 +80,19 @@ void ck_handles_destroy(struct ck_handles *h)
 	free(h);
 }
 
-/* What the driver tells of is found again by its handle. */
+/* The key by which a handle from the driver is found again. */
 struct name {
 	uint64_t handle, kind;
 };
 
-/* Are objects of @kind told by the driver? Others never get a name. */
+/* Does the driver report objects of @kind? Others get no name. */
 static bool is_told(enum ck_kind kind)
 {
 	return kind >= CK_KIND_GRAPH || kind == CK_KIND_CONTEXT || kind == CK_KIND_EVENT ||
 	       kind == CK_KIND_FUNCTION || kind == CK_KIND_KERNEL;
 }
 
-/* The entry in use of @id, or NULL. Locked by the caller, as in all that follow. */
+/* The entry of @id if in use, or NULL. Call with the lock held, as for the next functions. */
 static struct entry *entry_at(struct ck_handles *h, uint64_t id)
 {
 	struct entry *page;
@@ -133,7 +133,7 @@ static void link_child(struct ck_handles *h, uint32_t id, struct entry *e, uint3
 	parent->child = id;
 }
 
-/* An id of the server's own is kept for use again; failing that it is lost, which harms nobody. */
+/* Keep one of the server's own ids for reuse; if that fails, the id is lost, which is harmless. */
 static void own_release(struct ck_handles *h, uint32_t id)
 {
 	if (h->own_free_count == h->own_free_room) {
@@ -156,14 +156,15 @@ static void forget_name(struct ck_handles *h, const struct entry *e)
 	if (!h->named || !is_told(e->kind))
 		return;
 	id = (uint32_t)(uintptr_t)ck_map_find(h->named, &name, sizeof(name));
-	if (entry_at(h, id) != e) /* the driver uses the handle again, for something newer */
+	if (entry_at(h, id) != e) /* the driver has reused the handle for a newer object */
 		return;
 	ck_map_remove(h->named, &name, sizeof(name));
 	if (id >= CK_OWN_OBJECTS)
 		own_release(h, id);
 }
 
-/* Children are functions, a library's modules with theirs, a graph's nodes and their graphs. */
+/* Remove an entry and its children: functions, a library's modules, a graph's nodes and their
+ * graphs. */
 static void entry_remove(struct ck_handles *h, struct entry *e)
 {
 	while (e->child)
@@ -175,7 +176,7 @@ static void entry_remove(struct ck_handles *h, struct entry *e)
 	*e = (struct entry){ 0 };
 }
 
-/* 0 or -ENOMEM. A handle that the driver uses again takes the name over. */
+/* 0 or -ENOMEM. If the driver reuses a handle, the newer object takes the name. */
 static int note_name(struct ck_handles *h, uint64_t id, const struct entry *from)
 {
 	const struct name name = { (uint64_t)(uintptr_t)from->handle, from->kind };
@@ -232,7 +233,7 @@ CUresult ck_handles_put(struct ck_handles *h, uint64_t id, enum ck_kind kind, ui
 	return ck_handles_put_child(h, id, kind, ctx, handle, 0);
 }
 
-/* An id of the server's own that is free, 0 when all are taken. */
+/* A free id of the server's own; 0: all are taken. */
 static uint32_t own_id(struct ck_handles *h)
 {
 	if (h->own_free_count > 0)
@@ -285,7 +286,7 @@ uint64_t ck_handles_parent(struct ck_handles *h, uint64_t id)
 	return parent;
 }
 
-/* Does @id live inside @outer, or is it that? */
+/* Is @id inside @outer, or the same? */
 static bool lies_in(struct ck_handles *h, uint64_t id, uint64_t outer)
 {
 	const struct entry *e;
@@ -342,7 +343,7 @@ bool ck_handles_next(struct ck_handles *h, uint64_t *id, enum ck_kind kind,
 	pthread_rwlock_rdlock(&h->lock);
 	while (++*id < CK_MAX_OBJECTS && !e) {
 		if (!h->pages[*id / CK_PAGE]) {
-			*id |= CK_PAGE - 1; /* the last of a page that is not there */
+			*id |= CK_PAGE - 1; /* the last id of a missing page */
 			continue;
 		}
 		e = entry_at(h, *id);
@@ -380,7 +381,7 @@ size_t ck_handles_marked(struct ck_handles *h)
 	return atomic_load(&h->marked);
 }
 
-/* Look @id up and keep what there is. */
+/* Find @id and cache it. */
 static bool find_locked(struct ck_handles *h, uint64_t id, struct found *f)
 {
 	const struct entry *e;

@@ -1,9 +1,10 @@
 /*
- * server/session/handles.h - objects of a session: the client's id on the wire, the driver's handle here.
+ * server/session/handles.h - objects of a session: the client's id on the wire, and the driver's
+ * handle.
  *
- * The client picks ids (small integers, dense); creations travel one-way. An entry knows its
- * kind and its context: a wrong kind, a stale id or an object of a destroyed context is never
- * handed to the driver. Safe from all threads of a session.
+ * The client chooses ids (small integers, dense), and creation is one-way. An entry knows its kind
+ * and context. So a wrong kind, a stale id or an object of a destroyed context never reaches the
+ * driver. Safe from all threads of a session.
  */
 #ifndef CK_SERVER_SESSION_HANDLES_H
 #define CK_SERVER_SESSION_HANDLES_H
@@ -17,7 +18,7 @@ struct ck_request;
 struct ck_handles;
 
 #define CK_MAX_OBJECTS (1u << 24)	/* ids are below this */
-#define CK_OWN_OBJECTS (1u << 23)	/* and from here on they are picked by the server */
+#define CK_OWN_OBJECTS (1u << 23)	/* the server chooses ids from here on */
 
 enum ck_kind {
 	CK_KIND_NONE,
@@ -48,72 +49,71 @@ enum ck_kind {
 int ck_handles_create(struct ck_handles **handles);
 void ck_handles_destroy(struct ck_handles *handles);
 
-/* Note @handle under @id for context @ctx (0: of no context). INVALID_VALUE: id out of range
- * or taken. */
+/* Note @handle under @id for context @ctx (0: none). INVALID_VALUE: the id is out of range or
+ * taken. */
 CUresult ck_handles_put(struct ck_handles *handles, uint64_t id, enum ck_kind kind, uint64_t ctx,
 			void *handle);
 
-/* The same for an object that lives inside the one of id @parent and goes with it: a function in
- * its module. INVALID_HANDLE: there is no @parent (any more). */
+/* The same for a child of the object @parent, which ends with it: a function in its module.
+ * INVALID_HANDLE: @parent does not exist (any more). */
 CUresult ck_handles_put_child(struct ck_handles *handles, uint64_t id, enum ck_kind kind,
 			      uint64_t ctx, void *handle, uint64_t parent);
 
-/* What is known of an object. */
+/* An entry. */
 struct ck_object {
 	void *handle;
 	enum ck_kind kind;
 	uint64_t ctx;
-	uint64_t serial; /* of this entry alone, for ever: ids and handles are used again */
+	uint64_t serial; /* unique to this entry: ids and handles are reused */
 };
 
-/* The handle of @id, NULL when there is none of that kind. */
+/* The handle of @id; NULL: none of that kind. */
 void *ck_handles_get(struct ck_handles *handles, uint64_t id, enum ck_kind kind);
 
-/* The object of @id when its kind is one of @kinds (CK_KIND_BIT, or-ed). */
+/* The object of @id, if its kind is one of @kinds (CK_KIND_BIT, or-ed). */
 bool ck_handles_find(struct ck_handles *handles, uint64_t id, unsigned int kinds,
 		     struct ck_object *object);
 
 /*
- * The id of a handle that the driver has told: the one it is known by, else a new one of the
- * server's own, as a child of @parent unless that is 0. INVALID_VALUE: NULL; OUT_OF_MEMORY.
+ * The id of a handle from the driver: its known id, else a new one of the server's own, as a child
+ * of @parent unless that is 0. INVALID_VALUE: NULL; OUT_OF_MEMORY.
  */
 CUresult ck_handles_name(struct ck_handles *handles, enum ck_kind kind, uint64_t ctx, void *handle,
 			 uint64_t parent, uint64_t *id);
 
-/* The id of a handle that the driver has told, if it has one. */
+/* The id of a handle from the driver, if it has one. */
 bool ck_handles_known(struct ck_handles *handles, enum ck_kind kind, const void *handle,
 		      uint64_t *id);
 
-/* The id of the object that @id lives inside, 0 for none. */
+/* The id of the parent of @id; 0: none. */
 uint64_t ck_handles_parent(struct ck_handles *handles, uint64_t id);
-/* @id lives inside @parent from now on. INVALID_HANDLE: there is no such parent, or it
- * lives inside @id itself. */
+/* Make @id a child of @parent. INVALID_HANDLE: there is no such parent, or it is inside @id. */
 CUresult ck_handles_adopt(struct ck_handles *handles, uint64_t id, uint64_t parent);
-/* What lives inside @id and is of @kind; an array of @count ids, NULL for none. */
+/* The children of @id of @kind: an array of @count ids; NULL for none. */
 uint64_t *ck_handles_children(struct ck_handles *handles, uint64_t id, enum ck_kind kind,
 			      size_t *count);
 
-/* The object of @kind with the next id after *@id, which is moved on to it; false: no more. */
+/* The object of @kind with the next id after *@id, which is advanced to it; false: no more. */
 bool ck_handles_next(struct ck_handles *handles, uint64_t *id, enum ck_kind kind,
 		     struct ck_object *object);
 
-/* A mark for its users: set it to @mark; what it was. 0, none, for an id that is not there. */
+/* Set the mark of @id for its users; returns the previous one, 0 for an unknown id. */
 unsigned char ck_handles_mark(struct ck_handles *handles, uint64_t id, unsigned char mark);
-/* How many objects have a mark. */
+/* The number of objects with a mark. */
 size_t ck_handles_marked(struct ck_handles *handles);
 
-/* Forget @id and all that lives inside it; no such id: nothing happens. */
+/* Forget @id and all its children, if it exists. */
 void ck_handles_remove(struct ck_handles *handles, uint64_t id);
-/* Forget everything that belongs to @ctx (its context has gone), but not @ctx itself. */
+/* Forget all objects of @ctx, which has ended, but not @ctx itself. */
 void ck_handles_drop_context(struct ck_handles *handles, uint64_t ctx);
 
 /*
- * What generated handlers call. Streams 0, 1 and 2 stand for themselves. A function id may name
- * a kernel: ck_function_find then gives the function of the current context.
+ * Called by generated handlers. Streams 0, 1 and 2 stand for themselves. A function id may be that
+ * of a kernel: ck_function_find then returns the function in the current context.
  */
 bool ck_context_find(struct ck_request *q, uint64_t id, CUcontext *out);
 bool ck_stream_find(struct ck_request *q, uint64_t id, CUstream *out);
-/* The same, with a number that tells it from all others of its context, past ones included. */
+/* The same, with a number that is unique in its context, past ones included. */
 bool ck_stream_serial(struct ck_request *q, uint64_t id, CUstream *out, uint64_t *serial);
 bool ck_event_find(struct ck_request *q, uint64_t id, CUevent *out);
 bool ck_module_find(struct ck_request *q, uint64_t id, CUmodule *out);
@@ -127,7 +127,7 @@ void ck_handle_remove(struct ck_request *q, uint64_t id);
 CUresult ck_handle_name(struct ck_request *q, enum ck_kind kind, void *handle, uint64_t parent,
 			uint64_t *id);
 
-/* Of any kind: its handle; noting a new one. */
+/* For any kind: find a handle; note a new one. */
 bool ck_handle_find(struct ck_request *q, uint64_t id, enum ck_kind kind, void **handle);
 CUresult ck_handle_put(struct ck_request *q, uint64_t id, enum ck_kind kind, void *handle);
 

@@ -1,6 +1,6 @@
 /*
- * server/session/host_function.c - what the client registers for the driver to call: host functions and
- * callbacks of streams, destructors of user objects, notifications of a device.
+ * server/session/host_function.c - functions that the client registers for the driver to call: host
+ * functions and callbacks of streams, destructors of user objects, notifications of a device.
  */
 #include <stdlib.h>
 
@@ -9,7 +9,7 @@
 #include "server/session/locks.h"
 #include "server/session/session.h"
 
-#define CK_FUNCTION_REPEATED 1u	/* in flags: of a stream that is captured, so run by graphs */
+#define CK_FUNCTION_REPEATED 1u	/* in flags: the stream is captured, so graphs run it */
 #define CK_FUNCTION_STATUS 2u	/* takes the stream's error: a callback */
 
 CUresult ck_serve_host_function(struct ck_request *q, ck_host_function_args *a, void *res)
@@ -40,7 +40,7 @@ CUresult ck_serve_host_function(struct ck_request *q, ck_host_function_args *a, 
 	return err;
 }
 
-/* --- user objects: the driver may call the destructor in any thread, our command thread too */
+/* --- user objects: the driver may call the destructor in any thread, even the command thread */
 
 struct user {
 	struct ck_host_call *call;
@@ -97,7 +97,7 @@ CUresult ck_serve_user_object(struct ck_request *q, ck_user_object_args *a,
 	return err;
 }
 
-/* --- notifications: a handle is the driver's own with the call behind it, in one list */
+/* --- notifications: a list of the driver's handles with their calls */
 
 struct notification {
 	struct ck_host_call *call;
@@ -180,7 +180,7 @@ CUresult ck_serve_notification_end(struct ck_request *q, ck_notification_end_arg
 	if (!n)
 		return CUDA_ERROR_INVALID_HANDLE;
 	err = ck_driver.cuDeviceUnregisterAsyncNotification(a->device, n->handle);
-	if (err) { /* the driver may call it yet */
+	if (err) { /* the driver may still call it */
 		put(n);
 		return err;
 	}

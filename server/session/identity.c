@@ -17,7 +17,7 @@ CK_LOG_DEFINE("server");
 
 #define CK_SECRET_MAX 1024 /* bytes of a token */
 
-/* The key says what kind of name it was made from: a token cannot pose as a user. */
+/* Include the kind of name in the key, so that a token cannot pose as a user. */
 static void make_key(const char *kind, const void *bytes, size_t size, struct ck_hash *key)
 {
 	unsigned char text[32 + CK_SECRET_MAX];

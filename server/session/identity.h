@@ -1,9 +1,9 @@
 /*
- * server/session/identity.h - on whose behalf a session runs, as far as the server knows it by itself.
+ * server/session/identity.h - the identity of a session, as far as the server can verify it.
  *
- * What one identity leaves on the server is used by sessions of the same identity only. The kernel
- * vouches for the user at the other end of a unix socket, the token for its holder. A TCP client of
- * a server without a token is known by its address only.
+ * Data that one identity leaves on the server is used only by sessions of the same identity. The
+ * kernel vouches for the user at the other end of a unix socket, a token for its holder. With a
+ * server without a token, a TCP client is identified by its address only.
  */
 #ifndef CK_SERVER_SESSION_IDENTITY_H
 #define CK_SERVER_SESSION_IDENTITY_H
@@ -13,13 +13,13 @@
 #include "util/hash.h"
 
 struct ck_identity {
-	char name[64];	    /* for people: "user 1000", "the token's holder", "address 10.0.0.7" */
+	char name[64];	    /* for display: "user 1000", "the token's holder", "address 10.0.0.7" */
 	struct ck_hash key; /* equal for the same identity, now and after a restart */
 };
 
 /*
- * The identity behind socket @fd. @token: what the client has shown, if the server has a token and
- * found it right; else NULL. A peer that has gone gets a key that no other session has.
+ * The identity behind socket @fd. @token: what the client presented, if the server has a token and
+ * it matched; else NULL. A peer that has disconnected gets a unique key.
  */
 void ck_identity_of(int fd, const void *token, size_t size, struct ck_identity *identity);
 

@@ -1,5 +1,6 @@
 /*
- * server/session/nvml.c - libnvidia-ml.so.1 by name, or the emulated driver's; handles, lists, processes.
+ * server/session/nvml.c - load libnvidia-ml.so.1, or the emulated driver's NVML; handles, lists,
+ * processes.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -21,7 +22,7 @@ CK_LOG_DEFINE("server");
 static struct {
 	struct ck_mutex lock;
 	pthread_once_t once;
-	int result;			/* of opening it: an nvmlReturn_t */
+	int result;			/* result of opening it: an nvmlReturn_t */
 	nvmlDevice_t handles[MAX_HANDLES];
 	unsigned int count;
 	unsigned int client_pid;
@@ -127,7 +128,7 @@ void ck_nvml_pids(struct ck_request *q, char *list, unsigned int count, size_t s
 	}
 }
 
-/* The client's own name is what it said at hello; others are processes of this machine. */
+/* The client's own name is from its hello; other processes are of this machine. */
 CUresult ck_serve_nvmlSystemGetProcessName(struct ck_request *q,
 					   nvmlSystemGetProcessName_args *a,
 					   nvmlSystemGetProcessName_res *res)

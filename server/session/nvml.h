@@ -1,8 +1,8 @@
 /*
- * server/session/nvml.h - the management library under the server, and what its handlers ask for.
+ * server/session/nvml.h - the NVML library that the server uses, and functions for its handlers.
  *
- * A worker opens NVML when its client first asks something. What NVML says goes into the reply as
- * it is; a call that does not come so far has one of NVML's errors of its own.
+ * A worker opens NVML on its client's first call. NVML's results are returned unchanged; a call
+ * that does not reach NVML returns a suitable NVML error.
  */
 #ifndef CK_SERVER_SESSION_NVML_H
 #define CK_SERVER_SESSION_NVML_H
@@ -15,27 +15,27 @@
 
 struct ck_request;
 
-/* For this process's client: its pid stands for the worker's in lists of processes. */
+/* Set this process's client: its pid replaces the worker's in lists of processes. */
 void ck_nvml_client(unsigned int pid, const char *application);
 
-/* Is NVML open, and has it the function behind @slot? Else *@result says why not. */
+/* Is NVML open, with the function of @slot? If not, *@result is the error. */
 bool ck_nvml_begin(void **slot, int *result);
 
-/* Numbers for NVML's handles, from 1; the same handle always gets the same. */
+/* Numbers for NVML's handles, from 1; a handle always gets the same number. */
 bool ck_nvml_device_find(unsigned int id, nvmlDevice_t *device);
 int ck_nvml_device_put(nvmlDevice_t device, unsigned int *id);
 
-/* Zeroed room for @count elements, or for as many as a reply holds, in *@room (part of the reply):
- * that number; 0 and NULL for none. */
+/* Allocate zeroed memory in *@room (part of the reply) for @count elements, or as many as a reply
+ * can hold; returns that number; 0 and NULL for none. */
 unsigned int ck_nvml_room(unsigned int count, size_t size, char **room);
 
-/* The same filled with @length bytes from the client, which are whole elements, else 0. */
+/* The same, filled with @length bytes from the client; 0 if those are not whole elements. */
 unsigned int ck_nvml_copy(const char *from, unsigned int length, size_t size, char **room);
 
-/* Length of a text with its end. */
+/* Length of a text including its NUL. */
 unsigned int ck_nvml_length(const char *text, unsigned int room);
 
-/* This worker's pid becomes the client's in @count elements that begin with one. */
+/* Replace this worker's pid by the client's in @count elements that begin with a pid. */
 void ck_nvml_pids(struct ck_request *q, char *list, unsigned int count, size_t size);
 
 #endif

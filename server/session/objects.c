@@ -1,5 +1,6 @@
 /*
- * server/session/objects.c - ids of a message to the driver's handles, as generated handlers ask for them.
+ * server/session/objects.c - convert ids of a message to the driver's handles, for generated
+ * handlers.
  */
 #include "server/session/session.h"
 
@@ -33,7 +34,7 @@ bool ck_stream_serial(struct ck_request *q, uint64_t id, CUstream *out, uint64_t
 
 	*serial = 0;
 	if (id <= (uintptr_t)CU_STREAM_PER_THREAD) {
-		*serial = ~(uint64_t)0 - id; /* no entry's number comes near these */
+		*serial = ~(uint64_t)0 - id; /* unique: no entry has such a high number */
 		return ck_stream_find(q, id, out);
 	}
 	if (!ck_handles_find(q->session->handles, id, CK_KIND_BIT(CK_KIND_STREAM), &object))
@@ -80,7 +81,7 @@ bool ck_kernel_find(struct ck_request *q, uint64_t id, CUkernel *out)
 
 CUresult ck_stream_put(struct ck_request *q, uint64_t id, CUstream handle)
 {
-	if (id <= (uintptr_t)CU_STREAM_PER_THREAD) /* taken by the streams that everyone has */
+	if (id <= (uintptr_t)CU_STREAM_PER_THREAD) /* taken by the predefined streams */
 		return CUDA_ERROR_INVALID_VALUE;
 	return ck_handles_put(q->session->handles, id, CK_KIND_STREAM, q->ctx, handle);
 }
@@ -90,7 +91,7 @@ CUresult ck_event_put(struct ck_request *q, uint64_t id, CUevent handle)
 	return ck_handles_put(q->session->handles, id, CK_KIND_EVENT, q->ctx, handle);
 }
 
-/* Graphs, pools and the like outlive the context in which they were made. */
+/* Graphs, pools and similar objects outlive the context they were made in. */
 static uint64_t owner(const struct ck_request *q, enum ck_kind kind)
 {
 	const unsigned int bound = CK_KIND_BIT(CK_KIND_ARRAY) | CK_KIND_BIT(CK_KIND_MIPMAP) |

@@ -1,8 +1,8 @@
 /*
- * server/session/output.c - the files in memory behind a worker's stdout and stderr; see output.h.
+ * server/session/output.c - the memory files behind a worker's stdout and stderr; see output.h.
  *
- * Writers append, at any time. What has been taken is cut out as a hole, so a file keeps its
- * length, offsets only grow, and nothing that is written meanwhile is lost.
+ * Writers append at any time. Taken bytes are removed as a hole, so a file keeps its length,
+ * offsets only grow, and concurrent writes are not lost.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -24,7 +24,7 @@
 
 CK_LOG_DEFINE("server");
 
-#define CK_OUTPUT_MAX ((CK_RECORD_MAX - 4096) / 2) /* bytes of each file in one reply, which has both */
+#define CK_OUTPUT_MAX ((CK_RECORD_MAX - 4096) / 2) /* per file; a reply has both */
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define FILES 1
@@ -37,9 +37,9 @@ static const char cut[] = "cricket: output of kernels is missing here: the progr
 
 struct file {
 	int fd;
-	int target;	     /* the descriptor that the file is behind */
-	_Atomic off_t taken; /* bytes that have been taken; changed under the lock */
-	_Atomic bool full;   /* /dev/null is behind the target meanwhile */
+	int target;	     /* the descriptor that the file replaces */
+	_Atomic off_t taken; /* bytes taken; changed under the lock */
+	_Atomic bool full;   /* the target is /dev/null meanwhile */
 };
 
 struct ck_output {
@@ -48,10 +48,10 @@ struct ck_output {
 	struct file file[2]; /* behind stdout, behind stderr; -1: none */
 };
 
-static int log_fd = -1; /* what was stderr */
+static int log_fd = -1; /* the original stderr */
 static struct ck_output *redirected;
 
-/* The last words of the C library (abort) are for the log. Only calls that a handler may make. */
+/* On abort, copy the C library's last words to the log. Uses only async-signal-safe calls. */
 static void on_abort(int signal)
 {
 	char text[1024];
@@ -66,7 +66,7 @@ static void on_abort(int signal)
 	}
 }
 
-/* Put a file in memory behind descriptor @target. */
+/* Put a memory file behind descriptor @target. */
 static int redirect(struct file *file, const char *name, int target)
 {
 	file->target = target;
@@ -78,7 +78,7 @@ static int redirect(struct file *file, const char *name, int target)
 	return 0;
 }
 
-/* The driver has a log of its own where it is the emulated one: the environment tells both. */
+/* The emulated driver has its own log: the environment passes it the descriptor. */
 static int keep_log(void)
 {
 	char text[16];
@@ -132,7 +132,7 @@ void ck_output_destroy(struct ck_output *o)
 	free(o);
 }
 
-/* From now on what is written is lost, until what waits has been fetched. Lock held. */
+/* Drop further output until the unfetched bytes have been taken. Call with the lock held. */
 static void close_tap(struct ck_output *o, struct file *f)
 {
 	int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
@@ -147,7 +147,7 @@ static void close_tap(struct ck_output *o, struct file *f)
 	f->full = true;
 }
 
-/* All that waited has been taken: the file is written again, behind a line about the gap. */
+/* All bytes have been taken: write to the file again, after a line about the gap. */
 static void open_tap(struct file *f)
 {
 	if (write(f->fd, cut, sizeof(cut) - 1) < 0 || dup2(f->fd, f->target) < 0)

@@ -1,6 +1,6 @@
 /*
- * server/session/output.h - what the driver writes for the program: what kernels print goes to stdout, the
- * line of a failed assertion to stderr. The client fetches both and writes them to its own.
+ * server/session/output.h - output of kernels: printf to stdout, failed assertions to stderr. The
+ * client fetches both and writes them to its own.
  */
 #ifndef CK_SERVER_SESSION_OUTPUT_H
 #define CK_SERVER_SESSION_OUTPUT_H
@@ -11,20 +11,20 @@
 struct ck_output;
 
 /*
- * Make this process's stdout and stderr files in memory; log lines go where stderr was, and so does what
- * was written to stderr and not fetched if the process aborts. Under a sanitizer, which
- * reports there, stderr stays. -errno.
+ * Replace this process's stdout and stderr by memory files. Log lines go to the original stderr; so
+ * does unfetched output on stderr if the process aborts. With a sanitizer, which reports on stderr,
+ * stderr stays. -errno.
  *
- * When ck_output_pending finds more than @most bytes of one of them that wait to be fetched, what
- * follows is dropped until they have been; a line in its place tells the program.
+ * When ck_output_pending finds more than @most unfetched bytes in a file, further output is dropped
+ * until they have been fetched; the program gets a line about the gap.
  */
 int ck_output_redirect(size_t most, struct ck_output **output);
 void ck_output_destroy(struct ck_output *output);
 
-/* Whether there are bytes to fetch. @output may be NULL here and below: then there never are. */
+/* Are there bytes to fetch? @output may be NULL here and below: then there are none. */
 bool ck_output_pending(struct ck_output *output);
 
-/* Take up to @size bytes of stdout, of stderr (@errors), that have not been taken yet; their number. */
+/* Take up to @size unfetched bytes of stdout, or of stderr (@errors); returns their number. */
 size_t ck_output_take(struct ck_output *output, bool errors, void *buf, size_t size);
 
 #endif

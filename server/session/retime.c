@@ -5,7 +5,7 @@
 #include "server/session/retime.h"
 #include "util/spin.h"
 
-#define CK_PAUSE_NS 50000000ull /* until our first message: a longer pause is the program's own */
+#define CK_PAUSE_NS 50000000ull /* a longer pause is the program's own */
 
 static bool is_armed(const struct ck_retime *r)
 {
@@ -51,5 +51,5 @@ void ck_retime_launch(struct ck_request *q, uint64_t id, CUstream stream)
 	if (likely(!is_armed(r)) || !r->loading || r->stream != id)
 		return;
 	if (ck_driver.cuEventRecord && ck_event_find(q, r->event, &event))
-		ck_driver.cuEventRecord(event, stream); /* if it fails, the first record stands */
+		ck_driver.cuEventRecord(event, stream); /* if this fails, the first record stands */
 }

@@ -1,10 +1,11 @@
 /*
  * server/session/retime.h - events that time the first launch of a kernel.
  *
- * Programs time a kernel by an event before the launch and one behind it. Before the first launch, messages of ours
- * fall between the two: the image, the module, the function. They would count as the kernel's time, over a network
- * with round trips and all. So the event is recorded once more, right before the launch, if nothing else has happened
- * since. The stream has had no work in between, so all that waits for the event waits for the same work.
+ * Programs time a kernel with an event before the launch and one after it. At the first launch,
+ * Cricket's own messages come between the two: image, module, function. They would count as the
+ * kernel's time, including network round trips. So the event is recorded again, directly before the
+ * launch, if nothing else happened since. The stream has had no work in between, so waiters for the
+ * event wait for the same work.
  */
 #ifndef CK_SERVER_SESSION_RETIME_H
 #define CK_SERVER_SESSION_RETIME_H
@@ -13,10 +14,10 @@
 #include "server/session/session.h"
 #include "util/util.h"
 
-/* Command @proc with @args has been carried out with result @err. Command thread only. */
+/* Command @proc with @args was executed with result @err. Command thread only. */
 void ck_retime_command(struct ck_session *session, uint32_t proc, const void *args, CUresult err);
 
-/* A call that waits has come: the program may have seen the event. Any thread; cheap. */
+/* A waiting call has arrived: the program may have seen the event. Any thread; cheap. */
 static inline void ck_retime_call(struct ck_session *session, uint32_t proc)
 {
 	if (unlikely(atomic_load_explicit(&session->retime.armed, memory_order_relaxed)) &&
@@ -24,7 +25,7 @@ static inline void ck_retime_call(struct ck_session *session, uint32_t proc)
 		atomic_store_explicit(&session->retime.armed, false, memory_order_relaxed);
 }
 
-/* A kernel is about to be launched into @stream, by id and handle. Command thread only. */
+/* A kernel is about to be launched in @stream, given by id and handle. Command thread only. */
 void ck_retime_launch(struct ck_request *q, uint64_t id, CUstream stream);
 
 #endif

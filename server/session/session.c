@@ -1,5 +1,5 @@
 /*
- * server/session/session.c - what a session's threads share: its progress, its first error.
+ * server/session/session.c - state shared by a session's threads: its progress, its first error.
  */
 #include <sys/eventfd.h>
 
@@ -14,9 +14,9 @@ bool ck_session_fail(struct ck_session *s, CUresult err)
 }
 
 /*
- * Both sides are sequentially consistent: either the lane sees the new number when it looks after
- * having said what it waits for, or the command thread sees what it waits for. Who waits is woken once, by
- * the command that it waits for: waking it at each before that would cost more than a launch does.
+ * Both sides are sequentially consistent: either a lane that has announced its number sees the new
+ * one, or the command thread sees the announcement. Wake a waiter once, on its own command: waking
+ * it on every command costs more than a launch.
  */
 void ck_session_executed(struct ck_session *s, uint64_t seq)
 {
