@@ -73,6 +73,11 @@ BAD = {
     "parameters without brackets": (" 101 cuBad 2000 local int x", 2,
                                     "a C parameter list in parentheses is missing"),
     "hand without parameters": (" 101 cuBad 2000 hand", 2, "a C parameter list"),
+    "refused without such a reason": (" 101 cuBad 2000 refuse noise", 2, "no line 'reason noise' above"),
+    "reason without text": ("reason noise", 2, "expected: reason WORD text"),
+    "structure of no header": (" 101 cuBad 2000 call in pod CUnone *x", 2, "declare it in a header that cuda/types.h"),
+    "structure that is no pod": (" 101 cuBad 2000 call in CUDA_MEMCPY3D x", 2, "a structure is 'pod CUDA_MEMCPY3D *'"),
+    "mistake in a continued line": (" 101 cuBad 2000 call in int x,\n        out int *x", 2, "'x' names another"),
     "refused with arguments": (" 101 cuBad 2000 refuse in int x", 2, "takes no arguments"),
 }
 

@@ -5,9 +5,9 @@ import subprocess
 
 import pytest
 
-from helpers import (CLIENT, ROOT, driver_table, management_table, toolkit_include,
+from helpers import (CLIENT, ROOT, TABLE, driver_table, management_table, toolkit_include,
                      toolkit_version)
-from api.proto import INTERPOSED, REASONS, base_name, is_narrow
+from api.proto import INTERPOSED, base_name, is_narrow
 
 # What driver 580 exports, one a line.
 NAMES = (ROOT / "tests" / "data" / "driver_names.txt").read_text().split()
@@ -47,9 +47,13 @@ def test_the_table_has_exactly_the_drivers_names(table):
 
 def test_every_refused_name_has_one_reason_and_every_reason_a_name(table):
     refused = [r.name for r in table.rows if r.kind == "refuse" and not is_narrow(r, table)]
-    fitting = {name: [p for p, _ in REASONS if re.fullmatch(p, name)] for name in refused}
-    assert [name for name, patterns in fitting.items() if len(patterns) != 1] == []
-    assert {p for p, _ in REASONS} == {p for patterns in fitting.values() for p in patterns}
+    given = {r.name: r.reason for r in table.rows if r.name in refused}
+    assert [name for name, reason in given.items() if not reason] == []
+    assert set(table.reasons) == set(given.values())
+
+
+def test_no_row_is_wider_than_a_window():
+    assert [line for line in TABLE.read_text().splitlines() if len(line) > 120] == []
 
 
 def test_the_client_exports_the_drivers_and_nvmls_names_and_what_it_puts_before_the_c_library():

@@ -1,6 +1,7 @@
 """C prototypes of the driver calls, and small helpers that the other modules share."""
 
 import re
+import textwrap
 
 from . import banner
 
@@ -89,41 +90,13 @@ def emu_refuse_c(table):
     return "".join(out)
 
 
-# Why names are refused for good: a pattern of whole names, and the reason.
-REASONS = (
-    (r"cu(Graphics|GL|EGL|VDPAU)\w+",
-     "Graphics and video: they name objects of the drivers of the machine on which the program runs."),
-    (r"cu(ImportExternal|DestroyExternal|ExternalMemory|SignalExternal|WaitExternal)\w+"
-     r"|cuGraph\w*ExternalSemaphores\w+",
-     "External memory and semaphores: objects of another driver (Vulkan, Direct3D, NvSci), given by a\n"
-     "handle of the program's machine."),
-    (r"cuDeviceGetNvSciSyncAttributes", "NvSci: as external semaphores."),
-    (r"cuMulticast\w+",
-     "Multicast between GPUs: `CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED` reads 0, and libraries do\n"
-     "without it."),
-    (r"cuMemGetHandleForAddressRange",
-     "A dma-buf for network cards and drivers of the server's machine:\n"
-     "`CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED` reads 0, so nobody asks for one."),
-    (r"cuMemGetAttribute(_v2)?",
-     "Exported, and in no header: NVIDIA says nowhere what they take."),
-    (r"cuCheckpoint\w+",
-     "They act on the process that has the driver, by its number: that is the server's worker, of which\n"
-     "the program knows nothing."),
-    (r"cuProfilerInitialize",
-     "It has the driver read a configuration and write a profile, files of the server's machine; it is\n"
-     "deprecated."),
-    (r"cudbg\w+", "For debuggers, which work on the process that has the driver."),
-)
-
-
 def reasons_md(table):
     """Why names are refused, by name; empty where there is nothing to say."""
     out = []
-    for pattern, reason in REASONS:
-        names = [r.name for r in table.rows
-                 if r.kind == "refuse" and re.fullmatch(pattern, r.name)]
+    for word, reason in table.reasons.items():
+        names = [r.name for r in table.rows if r.kind == "refuse" and r.reason == word]
         if names:
-            out.append(f"\n{reason}\n\n" + ",\n".join(names) + "\n")
+            out.append("\n" + textwrap.fill(reason, 100) + "\n\n" + ",\n".join(names) + "\n")
     return ["\n## Why names are refused\n", *out] if out else []
 
 

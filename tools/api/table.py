@@ -1,6 +1,11 @@
 """Read rpc/driver.api: rows, arguments, types. Errors name file and line."""
 
+import os
 import re
+import subprocess
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+CONTINUED = " " * 8  # what a line begins with that goes on with the row above
 
 KINDS = ("call", "send", "cached", "local", "hand", "alias", "ptsz", "refuse")
 WIRE = ("call", "send", "cached")
@@ -47,25 +52,6 @@ HANDLES = {
     "CUuserObject": "user",
 }
 
-# Structures without pointers that need translation: sent as their bytes.
-PODS = {
-    "CUstreamAttrValue": 64,
-    "CUDA_MEMCPY3D": 200,
-    # Pointers in these two are for Windows; hand bodies on both sides clear them.
-    "CUmemPoolProps": 88,
-    "CUmemAllocationProp": 32,
-    "CUmemLocation": 8,
-    "CUmemPoolPtrExportData": 64,
-    "CUDA_ARRAY_DESCRIPTOR": 24,
-    "CUDA_ARRAY3D_DESCRIPTOR": 40,
-    "CUDA_ARRAY_MEMORY_REQUIREMENTS": 32,
-    "CUDA_ARRAY_SPARSE_PROPERTIES": 48,
-    "CUDA_RESOURCE_DESC": 144,
-    "CUDA_RESOURCE_VIEW_DESC": 112,
-    "CUDA_TEXTURE_DESC": 104,
-    "CUdevResource": 144,
-}
-
 SPECIAL = ("id", "ids", "bytes", "string", "hash", "bulk")
 
 FIRST_CALL = 100  # numbers below are Cricket's own messages
@@ -82,13 +68,14 @@ class Arg:
 
     def __init__(self, direction, ctype, name, kind):
         self.direction, self.ctype, self.name, self.kind = direction, ctype, name, kind
+        self.size = None  # of a pod, in bytes: Table.measure
 
     @property
     def xdr(self):
         """XDR declaration of the field."""
         n = self.name
         if self.kind == "pod":
-            return f"opaque {n}[{PODS[self.ctype]}]"
+            return f"opaque {n}[{self.size}]"
         return {
             "scalar": f"{SCALARS.get(self.ctype)} {n}",
             "enum": f"int {n}",
@@ -147,6 +134,26 @@ def enum_types(headers):
     return set(re.findall(r"typedef enum {[^{}]*}\s*(\w+);", headers)) | {"CUstreamAttrID"}
 
 
+def declared(name):
+    """Do the headers of cuda/ declare the type?"""
+    folder = os.path.join(ROOT, "cuda")
+    for header in sorted(os.listdir(folder)):
+        if header.endswith(".h"):
+            with open(os.path.join(folder, header), encoding="utf-8") as f:
+                if re.search(rf"^(typedef .*|}}) *{name};", f.read(), re.M):
+                    return True
+    return False
+
+
+def sizes_of(types):
+    """Size of each C type, from the compiler: an array of so many bytes is in its assembly."""
+    text = '#include "cuda/types.h"\n' + "".join(
+        f"char ck_size_{t}[sizeof({t})] = {{ 1 }};\n" for t in types)
+    done = subprocess.run([os.environ.get("CC", "cc").split()[0], "-S", "-xc", "-I", ROOT, "-o", "-", "-"],
+                          input=text, capture_output=True, text=True, check=True, timeout=60)
+    return {t: int(n) for t, n in re.findall(r"\.size\s+ck_size_(\w+), (\d+)", done.stdout)}
+
+
 class Table:
     """All rows of one file, checked."""
 
@@ -154,22 +161,49 @@ class Table:
         self.path, self.enums, self.rows = path, enums, []
         self.more = []  # messages that other tables add, see nvml_table.py
         self.numbers, self.names = {}, {}
-        for i, raw in enumerate(text.splitlines(), 1):
-            line = raw.split("#", 1)[0].strip()
-            if line:
+        self.reasons = {}  # why names are refused: word -> text
+        for i, line in self.lines(text):
+            if line.startswith("reason "):
+                self.add_reason(i, line)
+            else:
                 self.add(i, line)
+        self.measure()
         if not any(row.wire for row in self.rows):
             self.fail(1, "a table without a message")
         for row in self.rows:
             if row.target:
                 self.check_target(row)
 
+    def lines(self, text):
+        """(line number, text) of each row, with the lines that go on with it."""
+        found = []
+        for i, raw in enumerate(text.splitlines(), 1):
+            line = raw.split("#", 1)[0].rstrip()
+            if line.startswith(CONTINUED) and found:
+                found[-1][1] += " " + line.strip()
+            elif line.strip():
+                found.append([i, line.strip()])
+        return found
+
+    def add_reason(self, line, text):
+        words = text.split(None, 2)
+        if len(words) < 3:
+            self.fail(line, "expected: reason WORD text")
+        self.reasons[words[1]] = words[2]
+
+    def measure(self):
+        """Ask the compiler for the sizes of all structures that travel as their bytes."""
+        pods = [a for r in self.rows for a in r.args if a.kind == "pod"]
+        sizes = sizes_of(sorted({a.ctype for a in pods})) if pods else {}
+        for a in pods:
+            a.size = sizes[a.ctype]
+
     def fail(self, line, what):
         raise TableError(f"{self.path}:{line}: error: {what}")
 
     def messages(self):
         """Rows that have a message on the wire."""
-        return [r for r in self.rows if r.wire] + self.more
+        return sorted([r for r in self.rows if r.wire] + self.more, key=lambda r: r.number)
 
     def check_target(self, row):
         """An alias leads, maybe over others, to a call that works."""
@@ -220,9 +254,12 @@ class Table:
                 self.fail(line, f"{name} points to nothing")
         elif kind in ("local", "hand"):
             params = self.parameters(line, rest)
-        elif rest:
+        elif len(rest.split()) > 1:
             self.fail(line, f"{name} is refused and takes no arguments here")
+        elif rest and rest not in self.reasons:
+            self.fail(line, f"no line 'reason {rest}' above says why {name} is refused")
         row = Row(number, name, since, kind, flags, args, params, target, line)
+        row.reason = rest if kind == "refuse" else ""
         self.check(row)
         self.rows.append(row)
         self.numbers[number] = self.names[name] = name
@@ -284,8 +321,8 @@ class Table:
 
     def kind_of(self, line, ctype, pod):
         if pod:
-            if ctype not in PODS:
-                self.fail(line, f"unknown pod type '{ctype}'")
+            if not declared(ctype):
+                self.fail(line, f"unknown pod type '{ctype}': declare it in a header that cuda/types.h includes")
             return "pod"
         if ctype in SPECIAL:
             return ctype
@@ -297,4 +334,8 @@ class Table:
             return "scalar"
         if ctype in self.enums:
             return "enum"
-        return self.fail(line, f"unknown type '{ctype}'")
+        if declared(ctype):
+            return self.fail(line, f"unknown type '{ctype}': a structure is 'pod {ctype} *'; a number goes into "
+                             "SCALARS, a handle into HANDLES, of tools/api/table.py")
+        return self.fail(line, f"unknown type '{ctype}': declare it in a header that cuda/types.h includes; "
+                         "a number or a handle also in tools/api/table.py")
