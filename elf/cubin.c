@@ -37,7 +37,7 @@ struct cubin {
 	size_t symbol_count;
 };
 
-/* What is collected on the way to a list of kernels. */
+/* Data collected on the way to a list of kernels. */
 struct kernel_scan {
 	struct ck_kernels kernels;
 	struct ck_map *by_name; /* to index + 1, as a pointer */

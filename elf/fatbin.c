@@ -48,7 +48,7 @@ int ck_fatbin_open(const void *container, size_t size, struct ck_fatbin_iter *it
 	return 0;
 }
 
-/* Fill in what says how the payload is stored; false when the sizes contradict each other. */
+/* Fill in how the payload is stored; false when the sizes contradict each other. */
 static bool payload_describe(const struct stored_entry *stored, size_t room,
 			     struct ck_fatbin_entry *entry)
 {

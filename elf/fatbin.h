@@ -26,7 +26,7 @@ enum ck_fatbin_compression {
 	CK_FATBIN_PLAIN,
 	CK_FATBIN_LZ4,	 /* raw block */
 	CK_FATBIN_ZSTD,	 /* frame */
-	CK_FATBIN_OTHER, /* a scheme of before CUDA 11, not supported */
+	CK_FATBIN_OTHER, /* the scheme of toolkits before CUDA 11, not supported */
 };
 
 /* One entry; pointers lie in the container. */

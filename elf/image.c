@@ -97,8 +97,8 @@ static int segments_end(const char *elf, const Elf64_Ehdr *header, size_t limit,
 }
 
 /*
- * The end of whatever reaches furthest. All four must be asked: CUDA 13 puts the program
- * headers behind the section table.
+ * The highest end of the four parts. All four must be checked: CUDA 13 puts the program headers
+ * behind the section table.
  */
 static int elf_size(const char *elf, size_t limit, size_t *size)
 {
@@ -138,8 +138,8 @@ static int container_size(const void *data, size_t limit, size_t *size)
 }
 
 /*
- * PTX begins with blanks, a comment or a directive, in ASCII but for comments; anything else is
- * refused here, where the driver would fail to parse it.
+ * PTX begins with blanks, a comment or a directive, in ASCII except for comments. Other text is
+ * refused here; the driver would fail to parse it.
  */
 static int text_size(const char *text, size_t limit, size_t *size)
 {

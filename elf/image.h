@@ -37,8 +37,8 @@ struct ck_image {
 int ck_image_classify(const void *image, struct ck_image *out);
 
 /*
- * The same for `size` bytes that nobody vouches for (from a file or the wire): reads nothing
- * beyond them. A wrapper holds pointers and is refused. PTX must have its NUL within the bound.
+ * The same for `size` untrusted bytes (from a file or the wire): reads nothing beyond them. A
+ * wrapper holds pointers and is refused. PTX must have its NUL within the bound.
  */
 int ck_image_classify_bounded(const void *image, size_t size, struct ck_image *out);
 

@@ -10,7 +10,7 @@
 /* Most bytes of parameters of one kernel (CUDA 12.1 and later). */
 #define CK_KERNEL_PARAM_MAX 32764
 
-/* What an image says of a parameter's type. */
+/* The type of a parameter, as far as an image has it. */
 enum ck_param_kind {
 	CK_PARAM_UNKNOWN, /* a cubin, or .b32 and the like in PTX */
 	CK_PARAM_INTEGER, /* of either sign, or a pointer of old PTX */
@@ -35,7 +35,7 @@ struct ck_kernel {
 	uint32_t registers;		/* a thread; 0 where not known (PTX) */
 };
 
-/* Owned by the caller, who frees it. */
+/* The caller owns it and frees it. */
 struct ck_kernels {
 	size_t count;
 	struct ck_kernel *items;
@@ -57,7 +57,7 @@ void ck_kernels_free(struct ck_kernels *kernels);
 void ck_variables_free(struct ck_variables *variables);
 
 /*
- * For the parsers: append one, all zero but for a copy of the name. Returns it, valid until the
+ * For the parsers: append one, all zero except for a copy of the name. Returns it, valid until the
  * next call, or NULL when out of memory.
  */
 struct ck_kernel *ck_kernels_add(struct ck_kernels *kernels, const char *name, size_t size);

@@ -73,7 +73,7 @@ static int parameters_prepare(struct ck_nvinfo_iter it, struct ck_kernel *kernel
 	kernel->params = calloc(count, sizeof(*kernel->params));
 	if (!kernel->params)
 		return -ENOMEM;
-	/* an ordinal that never comes is told by this offset, which no parameter can have */
+	/* the offset, which no parameter can have, of an ordinal that never appears */
 	for (uint32_t i = 0; i < count; i++)
 		kernel->params[i].offset = UINT32_MAX;
 	kernel->param_count = count;
@@ -112,7 +112,7 @@ static bool block_read(const struct ck_nvinfo_record *record, uint32_t block[3])
 	return (uint64_t)block[0] * block[1] * block[2] <= UINT32_MAX;
 }
 
-/* What the records other than parameters say; the first that is out of order gives -ENOEXEC. */
+/* Read the records other than parameters; the first malformed one gives -ENOEXEC. */
 static int limits_read(const struct ck_nvinfo_record *record, struct ck_kernel *kernel,
 		       uint32_t *bank_size)
 {

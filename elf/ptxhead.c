@@ -129,7 +129,7 @@ static int block_size(struct ck_ptx_lex *lex, uint32_t block[3], uint32_t *threa
 	return 0;
 }
 
-/* What stands between the parameters and the body; leaves `{` or `;`. */
+/* Skip the text between the parameters and the body; stops at `{` or `;`. */
 static int tuning(struct ck_ptx_lex *lex, struct ck_kernel *kernel)
 {
 	uint32_t block[3];

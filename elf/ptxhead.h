@@ -1,12 +1,12 @@
 /*
- * elf/ptxhead.h - what PTX text says at its outermost level: version, target, kernels, variables.
+ * elf/ptxhead.h - the outermost level of PTX text: version, target, kernels, variables.
  *
- * A light scanner: bodies of functions are skipped, but for the shared variables they declare.
- * Independent of the emulator's parser. Grammar: PTX ISA manual, NVIDIA. The text ends at a NUL
- * or after `size` bytes. It is not trusted; what makes no sense gives -ENOEXEC.
+ * A light scanner: it skips bodies of functions, except for the shared variables that they declare.
+ * Independent of the emulator's parser. Grammar: PTX ISA manual, NVIDIA. The text ends at a NUL or
+ * after `size` bytes. It is not trusted; invalid text gives -ENOEXEC.
  *
  * A text may be several translation units, one after the other, each with a head of its own (see
- * ck_fatbin_join). Of definitions that several units have (.weak) the first counts.
+ * ck_fatbin_join). Of definitions that several units have (.weak), the first counts.
  */
 #ifndef CK_ELF_PTXHEAD_H
 #define CK_ELF_PTXHEAD_H
@@ -27,9 +27,10 @@ struct ck_ptx_head {
 int ck_ptx_head(const char *text, size_t size, struct ck_ptx_head *out);
 
 /*
- * All .entry functions that have a body, in the order of the text. `shared` is a lower bound: what
- * the body itself declares, without module-wide .shared variables and those of functions it
- * calls. `registers` is 0. Free with ck_kernels_free. -ENOEXEC, -ENOMEM; *out is set only on 0.
+ * All .entry functions that have a body, in the order of the text. `shared` is a lower bound:
+ * variables that the body itself declares, without module-wide .shared variables and those of
+ * functions that it calls. `registers` is 0. Free with ck_kernels_free. -ENOEXEC, -ENOMEM; *out is
+ * set only on 0.
  */
 int ck_ptx_kernels(const char *text, size_t size, struct ck_kernels *out);
 

@@ -141,14 +141,14 @@ static int mode_set(struct ck_reading *r, struct ck_arg *arg, const json_t *obje
 	if (keep && !json_is_boolean(keep))
 		return ck_fail_input(r->fail, "%s: \"keep\" is neither true nor false", arg->name);
 	arg->keep = json_is_true(keep);
-	/* What stays on the GPU need not come back. */
+	/* An array that stays on the GPU is not returned by default. */
 	arg->returned = !arg->keep && arg->source != CK_FROM_GPU;
 	if (!mode)
 		return 0;
 	if (strcmp(mode, "in") != 0 && strcmp(mode, "out") != 0 && strcmp(mode, "inout") != 0)
 		return ck_fail_input(r->fail, "%s: there is no mode \"%s\"", arg->name, mode);
 	arg->returned = strcmp(mode, "in") != 0;
-	/* An output's former content is nobody's business. */
+	/* The initial content of an output does not matter. */
 	if (strcmp(mode, "out") == 0 && arg->source != CK_FROM_GPU && arg->source != CK_FROM_SHM)
 		arg->source = CK_FROM_ZEROES;
 	return 0;

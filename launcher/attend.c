@@ -43,7 +43,7 @@ static void job_failed(struct ck_job *job, struct ck_fail *fail)
 	ck_fail_clear(fail);
 }
 
-/* End the worker and what it runs, which fails so; a new one takes the rest. */
+/* End the worker. The request that it carries out fails; a new worker takes the rest. */
 void ck_session_replace(struct ck_session *s, struct ck_fail *fail)
 {
 	struct ck_job *job = ck_jobs_first(&s->jobs, CK_JOB_RUNNING);
@@ -68,7 +68,7 @@ void ck_session_lost(struct ck_session *s)
 		ck_fail(&fail, CK_EXIT_SERVICE, "service", "WORKER_LOST",
 			"the process that loads the driver has ended");
 	if (!s->worker.ready && !job) {
-		/* Whatever ended it before it was ready would end the next one too. */
+		/* If this one ended before it was ready, the next one would too. */
 		ck_session_fail(s, s->options->frames, 0, &fail);
 		ck_worker_end(&s->worker);
 		s->gone = true;

@@ -33,7 +33,7 @@ void ck_block_trim(struct ck_block *block);
 
 void ck_block_free(struct ck_block *block);
 
-/* What session and worker tell each other, with a block's descriptor the first time. */
+/* The messages between session and worker; the first one about a block carries its descriptor. */
 enum ck_ticket_what {
 	CK_TICKET_READY, /* worker: has a driver, or an error for each request */
 	CK_TICKET_RUN,	 /* session: here is a message */

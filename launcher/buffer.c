@@ -1,9 +1,9 @@
 /*
  * launcher/buffer.c - arrays in device memory: filling, fetching, keeping.
  *
- * Allocating costs the driver as much as several launches, so memory is kept for the next array
- * of the same size. Of the same, because an access beyond an array is then found by who looks for
- * it.
+ * An allocation costs the driver as much as several launches, so memory is kept for the next array
+ * of the same size. The size must be equal, so that memory checkers still find an access beyond an
+ * array.
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -39,7 +39,7 @@ static int make_folders(const char *path)
 	return mkdir(part, 0700) < 0 && errno != EEXIST ? -errno : 0;
 }
 
-/* The folder that the first launchers used, where it is there and nobody else can write to it. */
+/* The folder of the first launchers, if it exists and other users cannot write to it. */
 static bool is_own_folder(const char *path)
 {
 	struct stat st;
@@ -130,7 +130,7 @@ static void entry_name(const struct ck_hash *key, char name[CK_HASH_TEXT + 8])
 
 /* --- reading */
 
-/* What meta.json says, if it is ours. */
+/* Read meta.json, if it is ours. */
 static json_t *meta_read(int dir)
 {
 	json_t *meta = NULL;

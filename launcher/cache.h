@@ -1,10 +1,10 @@
 /*
- * launcher/cache.h - the kernel cache: compiled code on disk, named by what it was made from.
+ * launcher/cache.h - the kernel cache: compiled code on disk, named by a hash of its inputs.
  *
- * A folder kernel_HASH for each entry, with the source, what came of it, and meta.json. Entries
- * appear whole (written aside, synced, renamed), are checked against the hash in meta.json when
- * they are read, and the longest unused go when there are too many bytes. The text of a compile
- * error is an entry too.
+ * Each entry is a folder kernel_HASH with the source, the results, and meta.json. Entries appear
+ * whole (written under another name, synced, renamed) and are checked against the hash in meta.json
+ * when they are read. When the cache is too large, the least recently used entries are removed. The
+ * text of a compile error is an entry too.
  */
 #ifndef CK_LAUNCHER_CACHE_H
 #define CK_LAUNCHER_CACHE_H
@@ -41,7 +41,7 @@ struct ck_entry {
 /* 0; -ENOENT: none, or a damaged one, which is removed. Counts as a use. */
 int ck_cache_get(struct ck_cache *cache, const struct ck_hash *key, struct ck_entry *entry);
 
-/* What an entry is made of. */
+/* The inputs of an entry. */
 struct ck_making {
 	const char *name;   /* of its files, without suffix; made safe */
 	const char *suffix; /* of data: ".ptx", ".cubin" */

@@ -21,7 +21,7 @@ CK_LOG_DEFINE("launcher");
 /* Options that nvcc takes from its environment. */
 static const char *const flags[] = {"NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"};
 
-/* Whether one of them can add headers, which nobody follows there. */
+/* Whether one of the options can add headers: ck_includes_find does not follow those. */
 static bool flags_include(void)
 {
 	static const char *const options[] = {"-I", "-i", "--pre-include", "-optf", "--options"};

@@ -17,7 +17,7 @@ struct ck_compile {
 	const char *text;	      /* NUL-terminated */
 	size_t size;		      /* without the NUL */
 	const char *path;	      /* its file, for what it includes; NULL: none */
-	const char *name;	      /* what to call it in the cache when it has no file */
+	const char *name;	      /* its name in the cache if it has no file */
 	json_t *options;	      /* list of strings for the compiler, or NULL */
 	const char *compiler;	      /* auto, nvrtc, nvcc, or a file */
 	unsigned sm;		      /* 10 * major + minor of the device it is for */
@@ -33,7 +33,7 @@ struct ck_compile {
 int ck_compile_ptx(struct ck_cache *cache, const struct ck_compile *in, char **ptx, size_t *size,
 		   struct ck_fail *fail);
 
-/* What the files of its entry are called, without suffix. */
+/* The names of the entry's files, without suffix. */
 void ck_compile_name(const struct ck_compile *in, char name[CK_CACHE_NAME]);
 
 /*

@@ -1,5 +1,5 @@
 /*
- * launcher/compiler.c - look for NVRTC and nvcc; see compiler.h.
+ * launcher/compiler.c - find NVRTC and nvcc; see compiler.h.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -15,7 +15,7 @@ struct ck_compiler {
 	char identity[PATH_MAX + 64]; /* changes whenever the compiler does */
 };
 
-/* What came of compiling. */
+/* The result of compiling. */
 struct ck_compiled {
 	char *ptx; /* malloc'ed, NUL-terminated; NULL: it does not compile */
 	size_t size;

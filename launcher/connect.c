@@ -49,7 +49,7 @@ static int dial(const char *path)
 	return -ECONNREFUSED;
 }
 
-/* What the command line says, with the folder that paths in requests are from. */
+/* The command line's settings, with the folder that relative paths in requests start from. */
 static int send_defaults(int sock, const json_t *defaults)
 {
 	char *folder = getcwd(NULL, 0), *text;
@@ -81,11 +81,11 @@ static int tell(bool frame, struct ck_fail *fail)
 	return exit;
 }
 
-/* What there is to know of a reply. */
+/* The facts about a reply that matter here. */
 struct reply {
 	int exit; /* code that it stands for */
 	enum ck_pump_status status;
-	bool last; /* the daemon says that it reads no more */
+	bool last; /* the daemon reports that it reads no more */
 };
 
 /* Errors behind which a session reads nothing; those of what is no message the pump sees itself. */

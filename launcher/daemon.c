@@ -1,9 +1,10 @@
 /*
  * launcher/daemon.c - accept clients, keep a worker ready for the next; see daemon.h.
  *
- * Three kinds of processes: this one, which only accepts; a session for each client, forked from
- * it; and a worker for each session. A worker is started before its client comes, so that nobody
- * waits for the driver. This process forks them and has no thread and no CUDA.
+ * There are three kinds of processes: this one, which only accepts; a session for each client,
+ * forked from it; and a worker for each session. A worker is started before its client connects, so
+ * that clients do not wait for the driver. This process forks them and uses neither threads nor
+ * CUDA.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -106,14 +107,14 @@ static void client_accept(struct daemon *d)
 	pid_t pid = -1;
 
 	if (sock < 0) {
-		/* without descriptors: who comes still waits, as then we do */
+		/* out of descriptors: new clients stay in the queue, and we wait */
 		poll(NULL, 0, REST_MS);
 		return;
 	}
 	if (client && is_admitted(sock))
 		pid = fork();
 	else
-		ck_warn("a client is turned away: %s", client ? "another user's" : "too many");
+		ck_warn("a client is refused: %s", client ? "another user's" : "too many");
 	if (pid == 0)
 		session_run(d, sock);
 	if (pid > 0) {

@@ -45,7 +45,7 @@ static int open_driver(struct ck_driver *driver, const char *which, struct ck_fa
 	return 0;
 }
 
-/* What cuInit and cuDeviceGetCount say; no device at all is an error too. */
+/* Call cuInit and cuDeviceGetCount. No device is an error too. */
 static CUresult begin(struct ck_driver *driver, int *count)
 {
 	CUresult result = driver->init(0);

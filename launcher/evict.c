@@ -1,5 +1,5 @@
 /*
- * launcher/evict.c - the kernel cache as a list: what is there, and what goes.
+ * launcher/evict.c - list the kernel cache, and remove entries.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -34,7 +34,7 @@ void ck_cache_remove(struct ck_cache *cache, const char *name)
 	struct dirent *entry;
 	DIR *d;
 
-	/* First out of sight, so that nobody sees half of it. */
+	/* Rename it first, so that other processes never see half of an entry. */
 	snprintf(aside, sizeof(aside), TEMPORARY "%ld.gone%u", (long)getpid(), number++);
 	if (renameat(cache->root, name, cache->root, aside) < 0)
 		return;

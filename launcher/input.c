@@ -17,7 +17,7 @@
 int ck_input_open(struct ck_input *input, int fd, uint64_t limit)
 {
 	*input = (struct ck_input){.fd = fd, .limit = limit, .pending = malloc(CK_INPUT_PENDING)};
-	fcntl(fd, F_SETPIPE_SZ, PIPE_SIZE); /* fewer turns where it is a pipe */
+	fcntl(fd, F_SETPIPE_SZ, PIPE_SIZE); /* fewer iterations for a pipe */
 	return input->pending ? 0 : -ENOMEM;
 }
 
@@ -37,7 +37,7 @@ void ck_input_begin(struct ck_input *input, size_t base)
 	input->frame_size = 0;
 }
 
-/* Blanks between messages are nobody's. */
+/* Blanks between messages belong to none. */
 static void skip_blanks(struct ck_input *input)
 {
 	while (input->pending_size > 0 && input->have == 0 &&
@@ -118,7 +118,7 @@ static int use_pending(struct ck_input *input, struct ck_block *block, struct ck
 	return ret;
 }
 
-/* What lies behind the end of a message in the block is the next one's. */
+/* Bytes behind the end of a message in the block belong to the next message. */
 static void leave_rest(struct ck_input *input, struct ck_block *block, size_t end)
 {
 	memcpy(input->pending, block->map + input->base + end, input->have - end);

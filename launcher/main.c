@@ -60,8 +60,8 @@ static int run(struct ck_options *options)
 }
 
 /*
- * A caller may have closed any of the three; a socket to a worker in that place would be taken for
- * it. What stands there instead can neither be read as input nor written to as output.
+ * The caller may have closed any of the three, and a socket to a worker would then get that number.
+ * The substitutes can be neither read nor written.
  */
 static void hold_places(void)
 {
@@ -73,7 +73,7 @@ static void hold_places(void)
 	}
 }
 
-/* What stdio still holds. Sessions write by themselves, and know when they cannot. */
+/* Flush stdio. Sessions write with their own functions and check for errors. */
 static int flush(int ret)
 {
 	if (fflush(stdout) == 0 && !ferror(stdout))

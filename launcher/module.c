@@ -14,7 +14,7 @@
 
 #define JIT_LOG 16384
 
-/* What a request's module is known by. */
+/* The key of a request's module. */
 static int key_of(const struct ck_request *request, struct ck_hash *key)
 {
 	const char *name = request->module ? request->module : request->source;

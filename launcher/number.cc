@@ -60,7 +60,7 @@ static bool is_word(const char *at, size_t size, const char *word)
 	return size == strlen(word) && memcmp(at, word, size) == 0;
 }
 
-/* Out of range is told apart here: the library says only that it is. */
+/* from_chars reports both overflow and underflow as out of range; distinguish them here. */
 template <typename T> static bool read_float(const char *at, size_t size, T *out)
 {
 	bool integral;
@@ -76,7 +76,10 @@ template <typename T> static bool read_float(const char *at, size_t size, T *out
 	else if (std::from_chars(at, at + size, *out).ec == std::errc())
 		return true;
 	else {
-		/* Rare, so it may cost: strtold has the range to say which way it went. */
+		/*
+		 * This is rare, so it may be slow: strtold has the range to tell overflow from
+		 * underflow.
+		 */
 		char text[2048]; /* more than the digits of any double */
 		long double value;
 

@@ -22,8 +22,8 @@ extern "C" {
 size_t ck_number_length(const char *at, const char *end, bool *integral);
 
 /*
- * Read all of the @size bytes at @at, a JSON number or a word for one that is not finite (NaN,
- * Infinity, -Infinity). False: it is none, or too large for the type. What is too small is 0.
+ * Read all of the @size bytes at @at: a JSON number or one of the words NaN, Infinity, -Infinity.
+ * False: it is neither, or too large for the type. A number that is too small reads as 0.
  */
 bool ck_number_f32(const char *at, size_t size, float *out);
 bool ck_number_f64(const char *at, size_t size, double *out);
@@ -35,8 +35,8 @@ bool ck_number_f64(const char *at, size_t size, double *out);
 bool ck_number_integer(const char *at, size_t size, bool *negative, uint64_t *magnitude);
 
 /*
- * Print without a NUL; returns the bytes. Floats always say that they are (8.0, 1e+20); those that
- * are not finite are a JSON string: "NaN", "Infinity", "-Infinity".
+ * Print without a NUL; returns the number of bytes. Floats always have a point or an exponent (8.0,
+ * 1e+20); those that are not finite are a JSON string: "NaN", "Infinity", "-Infinity".
  */
 size_t ck_number_print_f32(char *out, float value);
 size_t ck_number_print_f64(char *out, double value);

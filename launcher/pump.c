@@ -45,7 +45,7 @@ void ck_pump_await(void)
 	poll(&p, 1, -1);
 }
 
-/* A message begins: whatever it will be, until its end is there it can get an error. */
+/* A message begins. Until its end is there, it can get an error. */
 static bool entry_add(struct ck_pump *pump)
 {
 	struct entry *entry = calloc(1, sizeof(*entry));
@@ -106,7 +106,10 @@ static enum kind message_kind(struct ck_pump *pump, bool *quits)
 	return kind;
 }
 
-/* What has come since *sent bytes; of what is no message, all that was read. False: no daemon. */
+/*
+ * Forward the bytes since *sent; if they are no message, all bytes that were read. False: no
+ * daemon.
+ */
 static bool pass(struct ck_pump *pump, size_t *sent, bool wrong)
 {
 	const struct ck_input *input = &pump->input;

@@ -1,9 +1,9 @@
 /*
  * launcher/pump.h - the requests of a batch to a daemon, and which of them still want a reply.
  *
- * A session whose daemon has died ends its connection as one does that has done everything. So who
- * asks counts: a request has one reply, but for `quit` and `defaults`; an asynchronous launch has
- * its result, too, asked for or not.
+ * A session whose daemon has died closes its connection in the same way as one that has finished.
+ * So the client counts: each request has one reply, except `quit` and `defaults`; an asynchronous
+ * launch also has its result, even if the result is never requested.
  */
 #ifndef CK_LAUNCHER_PUMP_H
 #define CK_LAUNCHER_PUMP_H
@@ -13,7 +13,7 @@
 
 struct ck_pump;
 
-/* What a reply says of an asynchronous launch. */
+/* The status of an asynchronous launch in a reply. */
 enum ck_pump_status {
 	CK_PUMP_NONE,
 	CK_PUMP_QUEUED,

@@ -9,7 +9,7 @@
 #include "launcher/reply.h"
 #include "util/util.h"
 
-#define PIECE 4096 /* elements printed between looks at the room */
+#define PIECE 4096 /* elements printed between checks of the room */
 
 void ck_reply_document(struct ck_out *out, bool frame, const char *text, size_t size)
 {

@@ -227,7 +227,7 @@ static int names_read(struct ck_reading *r)
 	return 0;
 }
 
-/* What the document leaves open. One that names a kernel's text names it alone. */
+/* Fill in defaults. A document that names a kernel's text uses only that text. */
 static int defaults_add(json_t *root, json_t *defaults)
 {
 	bool named = json_object_get(root, "module") || json_object_get(root, "source") ||
@@ -331,7 +331,10 @@ int ck_request_read(struct ck_request *request, const char *message, size_t size
 static const char *const lasting[] = {"module", "source", "kernel",	"options", "grid",
 				      "block",	"shared", "timeout_ms", "timing",  "cwd"};
 
-/* A list or sizes out of the text; what is no list as it is. New reference. */
+/*
+ * Replace an index by its list or sizes from the text; return other values unchanged. New
+ * reference.
+ */
 static json_t *lasting_value(struct ck_reading *r, const char *key)
 {
 	json_t *value = json_object_get(r->request->root, key);

@@ -25,7 +25,7 @@ enum ck_command {
 	CK_POLL,     /* how far an asynchronous launch is */
 	CK_WAIT,     /* for its result */
 	CK_CANCEL,   /* end it */
-	CK_DEFAULTS, /* what later requests of this connection need not say */
+	CK_DEFAULTS, /* defaults for later requests of this connection */
 	CK_PING,
 	CK_QUIT,
 };
@@ -84,7 +84,7 @@ int ck_request_peek(struct ck_request *request, const char *message, size_t size
 		    struct ck_scan *scan, json_t *defaults, struct ck_fail *fail);
 
 /*
- * Of a peeked CK_DEFAULTS (a JSON message, not a frame): what it sets, an object for later
+ * For a peeked CK_DEFAULTS (a JSON message, not a frame): its settings, an object for later
  * requests' @defaults; new reference. NULL on a failure.
  */
 json_t *ck_request_defaults(struct ck_request *request, const char *message, struct ck_fail *fail);

@@ -153,7 +153,9 @@ static bool has_results(const struct ck_request *request)
 	return false;
 }
 
-/* Who asks for times wants the kernel's alone; others wait with the first copy of a result. */
+/*
+ * With "timing", wait now, to measure the kernel alone. Otherwise the first copy of a result waits.
+ */
 static int launch(struct ck_runner *runner, CUfunction function, const struct ck_kernel *kernel,
 		  const struct ck_request *request, void **params, struct ck_fail *fail)
 {

@@ -19,7 +19,7 @@ struct ck_spare {
 	size_t size;
 };
 
-/* What lasts from one request to the next. */
+/* State that lasts from one request to the next. */
 struct ck_runner {
 	struct ck_driver driver;
 	struct ck_modules modules;

@@ -50,7 +50,7 @@ static void filling_failed(struct ck_session *s, int error)
 	s->closing = true;
 }
 
-/* What was begun when the input ended. */
+/* Finish the requests that were begun when the input ended. */
 static void input_ended(struct ck_session *s)
 {
 	struct ck_fail fail = {0};
@@ -76,7 +76,7 @@ static void client_heard(struct ck_session *s)
 	}
 	ret = ck_input_read(&s->input, &s->filling->block, &fail);
 	if (ret < 0) {
-		/* Where a message ends that is none, nobody knows. */
+		/* An invalid message has no known end. */
 		ck_session_fail(s, s->input.frame, 0, &fail);
 		s->closing = true;
 	} else if (ret == 1) {
@@ -105,7 +105,7 @@ static bool turn(struct ck_session *s)
 	}
 	if (job || busy || !s->closing)
 		return false;
-	/* At the end those are due, too, that nobody has asked for. */
+	/* At the end, send also the results that were never requested. */
 	job = ck_jobs_first(&s->jobs, CK_JOB_DONE);
 	if (job)
 		ck_session_reply(s, job);
@@ -176,7 +176,9 @@ static void wait_and_hear(struct ck_session *s)
 		{.fd = s->closing ? -1 : s->stop, .events = POLLIN},
 	};
 
-	/* A pipe that has ended says so at every poll; that a client has gone is news. */
+	/*
+	 * A pipe that has ended reports this at every poll; the end of a client is reported once.
+	 */
 	if (!reads && s->options->mode != CK_MODE_DAEMON)
 		fds[1].fd = -1;
 	if (await(s, fds, CK_ARRAY_SIZE(fds), at_once) < 0 && errno != EINTR) {
@@ -185,7 +187,7 @@ static void wait_and_hear(struct ck_session *s)
 	}
 	if (fds[0].revents)
 		ck_session_hear(s);
-	if (fds[2].revents) /* what has come since is not begun any more */
+	if (fds[2].revents) /* requests that arrived later are no longer begun */
 		s->closing = true;
 	else if (at_once || (reads && fds[1].revents))
 		client_heard(s);

@@ -39,11 +39,11 @@ struct ck_session {
 	char *defaults; /* JSON text, or NULL */
 	json_t *client_defaults;
 	int exit;     /* of the first request that failed */
-	/* Looking before sleeping: for the end of a job, and for the client's next message. */
+	/* Polling before sleeping: for the end of a job, and for the client's next message. */
 	struct ck_spin job_spin, client_spin;
 	double trim_at;	 /* when idle memory is given back; 0: there is none */
 	bool closing; /* nothing more is read */
-	bool gone;    /* nobody is left to write to */
+	bool gone;    /* the client is gone */
 };
 
 /* A complete message lies in the job that is being filled: answer it or queue it. */
@@ -61,7 +61,10 @@ void ck_session_hear(struct ck_session *s);
 /* The worker has gone by itself. */
 void ck_session_lost(struct ck_session *s);
 
-/* End the worker; what it runs fails with @fail, which is cleared. A new one takes the rest. */
+/*
+ * End the worker; its current request fails with @fail, which is cleared. A new worker takes the
+ * rest.
+ */
 void ck_session_replace(struct ck_session *s, struct ck_fail *fail);
 
 /* End the worker because of a job that took too long. */

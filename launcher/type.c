@@ -70,7 +70,7 @@ static bool half_from(double value, int mantissa, int exponent_max, uint16_t *ou
 	value = fabs(value);
 	frexp(value, &exponent);
 	exponent = value == 0 ? lowest : ck_max(exponent - 1, lowest);
-	scaled = nearbyint(ldexp(value, mantissa - exponent)); /* exact but for the rounding */
+	scaled = nearbyint(ldexp(value, mantissa - exponent)); /* exact except for the rounding */
 	/* A carry out of the mantissa goes into the exponent, as it should. */
 	scaled += ldexp(exponent - lowest, mantissa);
 	if (scaled >= ldexp(2 * exponent_max - 1, mantissa))

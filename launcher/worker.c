@@ -108,7 +108,7 @@ static void carry_out(struct work *work, struct ck_ticket *ticket)
 	json_decref(defaults);
 }
 
-/* Until a ticket is there, or the socket's end: looking for a while before sleeping. */
+/* Wait for a ticket or the socket's end: spin for a while, then sleep. */
 static void await_ticket(struct ck_spin *spin)
 {
 	struct ck_spin_turn turn = ck_spin_begin(spin);
@@ -143,7 +143,10 @@ static int serve(struct work *work)
 	return ret;
 }
 
-/* Nothing of the session but the socket; what a driver or a kernel prints goes to stderr. */
+/*
+ * Keep nothing of the session except the socket. Output of the driver or of a kernel goes to
+ * stderr.
+ */
 static void leave_session(int sock, pid_t parent)
 {
 	int null = open("/dev/null", O_RDONLY);

@@ -11,7 +11,7 @@
 
 #include "launcher/options.h"
 
-/* Microseconds that session and worker look for a word of each other before they sleep. */
+/* Microseconds that session and worker spin for each other's messages before they sleep. */
 #define CK_SESSION_SPIN_US 100
 
 /* A worker as its session sees it; sock is -1 without one. */
@@ -19,7 +19,7 @@ struct ck_worker {
 	int sock;
 	pid_t pid;
 	int pidfd;  /* -1 where the kernel has none: then the pid has to do */
-	bool ready; /* has said so */
+	bool ready; /* has reported it */
 };
 
 /*

@@ -1,7 +1,7 @@
 /*
- * libcuda/advice.c - advice on managed memory: kept, and told again; it changes nothing here.
+ * libcuda/advice.c - advice on managed memory: stored and reported; it has no effect here.
  *
- * Kept in stretches of pages of which the same was said. A page of no stretch has heard nothing.
+ * Stored as stretches of pages with the same advice. A page outside all stretches has no advice.
  */
 #include <stdbool.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "util/util.h"
 
 #define CPU_BIT 31
-#define PAGE 4096ull /* what is said holds for whole ones */
+#define PAGE 4096ull /* advice holds for whole pages */
 
 struct advice {
 	bool read_mostly;
@@ -165,7 +165,7 @@ static void agree(CUmemLocation *all, const CUmemLocation *one)
 		*all = nothing.preferred;
 }
 
-/* What is true of every page of the range. */
+/* The advice that every page of the range has. */
 static struct advice common(uint64_t at, size_t size)
 {
 	uint64_t lo = first_page(at), hi = at + size;

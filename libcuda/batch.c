@@ -1,5 +1,5 @@
 /*
- * libcuda/batch.c - many copies in one call: what is checked of them, and batches of boxes.
+ * libcuda/batch.c - many copies in one call: their checks, and batches of boxes.
  */
 #include <stdint.h>
 

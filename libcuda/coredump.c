@@ -1,9 +1,9 @@
 /*
- * libcuda/coredump.c - settings of core dumps of the GPU: kept and told, and dumps are not made.
+ * libcuda/coredump.c - settings of core dumps of the GPU: stored and reported; no dumps are made.
  *
- * A dump would hold the memory of another process, or of one without a GPU. So a program may read the
- * settings and choose files and contents, as debuggers' helpers do at start-up; switching dumps on is
- * refused. A context's settings are those of the process, since they change nothing.
+ * A dump would hold the memory of another process, or of one without a GPU. So a program may read
+ * the settings and choose files and contents, as debuggers' helpers do at start-up; switching dumps
+ * on is refused. A context's settings are those of the process, since they have no effect.
  */
 #include <pthread.h>
 #include <stdbool.h>

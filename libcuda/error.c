@@ -5,7 +5,7 @@
 #include "gen/api.h"
 #include "util/util.h"
 
-/* The pointer is written for unknown errors too: callers print it without a look at the result. */
+/* Write the pointer for unknown errors too: callers print it without checking the result. */
 CK_EXPORT CUresult cuGetErrorName(CUresult error, const char **pStr)
 {
 	const struct ck_error *row = ck_error_find(error);

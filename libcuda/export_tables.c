@@ -88,7 +88,7 @@ CK_EXPORT_UNUSED(checks)
 CK_EXPORT_UNUSED(objects)
 CK_EXPORT_UNUSED(functions)
 
-/* --- 1: what the runtime needs of modules and primary contexts */
+/* --- 1: modules and primary contexts, for the runtime */
 
 static CUresult interface_load(CUmodule *out, const void *wrapper)
 {
@@ -237,7 +237,7 @@ static CUresult objects_stream(CUcontext context, CUstream handle, void **object
 	return err;
 }
 
-/* What it asks is not known; no value changes what cuBLAS does. */
+/* Its meaning is unknown; no value changes the behaviour of cuBLAS. */
 static CUresult objects_query(CUcontext context, void *object, uint64_t *out)
 {
 	(void)context, (void)object;
@@ -325,7 +325,9 @@ static const void *find(const CUuuid *id)
 
 #endif
 
-/* Works before cuInit. What is refused is also set to NULL: not all callers look at the result. */
+/*
+ * Works before cuInit. On a refusal, set the pointer to NULL too: not all callers check the result.
+ */
 CK_EXPORT CUresult cuGetExportTable(const void **ppExportTable, const CUuuid *pExportTableId)
 {
 	if (!ppExportTable || !pExportTableId)

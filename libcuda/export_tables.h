@@ -21,7 +21,7 @@
 		return ck_export_unused(#name, &told, __builtin_return_address(0));               \
 	}
 
-/* Say once, by *@told, which table was called by whom: NOT_SUPPORTED. */
+/* Log once, by *@told, which table was called and by which file: NOT_SUPPORTED. */
 CUresult ck_export_unused(const char *table, bool *told, const void *caller);
 
 /* Tables that more than one file knows, by their numbers in export_tables.c: 1, 6, 9. */
@@ -29,7 +29,7 @@ extern const void *const ck_export_interface[13];
 extern const void *const ck_export_integrity[3];
 extern const void *const ck_export_tpc[17];
 
-/* What the integrity answer is computed from. */
+/* The inputs of the integrity answer. */
 struct ck_integrity_device {
 	unsigned char uuid[16];
 	int32_t pci_domain, pci_bus, pci_device;

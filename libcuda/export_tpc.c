@@ -23,7 +23,7 @@ struct tpc_map {
 	unsigned char *gpc, *index;
 };
 
-/* What fails is not asked again. */
+/* A query that failed is not repeated. */
 static void tpc_map_fill(struct tpc_map *map, CUdevice device)
 {
 	int sms = 0;

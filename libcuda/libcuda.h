@@ -30,23 +30,23 @@ CUresult ck_libcuda_primary(CUcontext *context, CUdevice device);
 CUresult ck_libcuda_tpc_map(CUdevice device, unsigned char *gpc, unsigned char *index,
 			    size_t tpcs);
 
-/* Say whether the calling thread is inside a callback, which may make no CUDA call; what it was. */
+/*
+ * Mark whether the calling thread is inside a callback, which may make no CUDA call; returns the
+ * former state.
+ */
 bool ck_libcuda_inside(bool inside);
 
 /* INVALID_VALUE for the legacy stream, of which there is one for all: it takes no batches. */
 CUresult ck_libcuda_takes_batch(CUstream stream);
 
-/*
- * Add a node to @graph behind @count dependencies; what CUDA gives back in the parameters is written
- * into @params.
- */
+/* Add a node to @graph behind @count dependencies; CUDA's outputs are written into @params. */
 CUresult ck_libcuda_node_add(CUgraphNode *out, CUgraph graph, const CUgraphNode *dependencies,
 			     size_t count, CUgraphNodeParams *params);
 /* Change the parameters of @node in @exec, or (@exec is NULL) in its graph. */
 CUresult ck_libcuda_node_change(CUgraphExec exec, CUgraphNode node, CUgraphNodeParams *params);
 /*
- * The parameters of a node of @type: INVALID_VALUE if it is of another type. What they point to
- * lives until the node is queried again or destroyed.
+ * The parameters of a node of @type: INVALID_VALUE if it is of another type. Memory that they point
+ * to lives until the node is queried again or destroyed.
  */
 CUresult ck_libcuda_node_params(CUgraphNode node, CUgraphNodeType type, CUgraphNodeParams *params);
 

@@ -19,7 +19,7 @@
 #include "util/util.h"
 
 #define LINES 128
-#define BUFFER_MAX 25600	/* CUDA: what all messages take at most */
+#define BUFFER_MAX 25600	/* the most that all messages take, as CUDA documents */
 #define PATIENCE 1000
 
 struct CUlogsCallbackEntry_st {

@@ -6,7 +6,7 @@
 
 #include "cuda/types.h"
 
-/* The function goes; what was set on it too. */
+/* Forget the function and its settings. */
 void ck_old_launch_forget(CUfunction function);
 
 #endif

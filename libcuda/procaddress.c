@@ -78,7 +78,7 @@ static CUresult find(const char *symbol, void **pfn, int version, cuuint64_t fla
 	return CUDA_SUCCESS;
 }
 
-/* The form of CUDA 11.3: what is not found is an error, and *pfn stays as it was. */
+/* The form of CUDA 11.3: an unknown name is an error, and *pfn stays unchanged. */
 CK_EXPORT CUresult cuGetProcAddress(const char *symbol, void **pfn, int cudaVersion,
 				    cuuint64_t flags)
 {
@@ -94,7 +94,7 @@ CK_EXPORT CUresult cuGetProcAddress(const char *symbol, void **pfn, int cudaVers
 	return CUDA_SUCCESS;
 }
 
-/* The form of CUDA 12: what is not found is NULL, and the status says why. */
+/* The form of CUDA 12: an unknown name gives NULL, and the status has the reason. */
 CK_EXPORT CUresult cuGetProcAddress_v2(const char *symbol, void **pfn, int cudaVersion,
 				       cuuint64_t flags,
 				       CUdriverProcAddressQueryResult *symbolStatus)

@@ -36,7 +36,7 @@ KINDS = {"f2": "f16", "f4": "f32", "f8": "f64", "i1": "i8", "i2": "i16", "i4": "
 
 
 class LaunchError(Exception):
-    """What went wrong: the launcher's error object."""
+    """A failure: the launcher's error object."""
 
     def __init__(self, error):
         super().__init__(f"{error['stage']}: {error['code']}: {error['message']}")
@@ -89,7 +89,7 @@ def _array_of(kind, data):
 
 
 def _number(value):
-    """A scalar as the protocol has it: what JSON has no number for is a string."""
+    """A scalar in the protocol's form: a value that JSON has no number for is a string."""
     if isinstance(value, dict):
         return {**value, "value": _number(value["value"])}
     if isinstance(value, (list, tuple)):
@@ -193,7 +193,7 @@ class Launcher:
         return self._ask({"cmd": "ping"}, [])[0]["status"] == "ready"
 
     def defaults(self, **values):
-        """What later launches need not say."""
+        """Defaults for later launches."""
         self._write([json.dumps({"cmd": "defaults", **values}).encode()])
 
     # --- messages

@@ -16,8 +16,8 @@ static const struct ck_env_row table[] = {
 	{"CRICKET_SHM", "1",
 	 "client and server: 0 keeps connections on one host out of shared memory"},
 	{"CRICKET_SPIN", NULL,
-	 "client, server and gpu_launcher: microseconds that a thread looks at most for what it waits for\n"
-	 "before it sleeps; 0: it sleeps at once; default: as long as has been found to pay, 10000 at most,\n"
+	 "client, server and gpu_launcher: the most microseconds that a waiting thread spins before it\n"
+	 "sleeps; 0: it sleeps at once; default: adapts to how often spinning succeeded, 10000 at most,\n"
 	 "and 10 with less than four processors"},
 	{"CRICKET_LOG", NULL,
 	 "what to log on stderr: a level (none, error, warning, info, debug, trace) or a list of\n"
@@ -42,17 +42,17 @@ static const struct ck_env_row table[] = {
 	 "emulated driver: threads that run a grid; 0: as many as there are processors"},
 	{"CRICKET_EMU_MEMORY", "2G", "emulated driver: memory of each device, in bytes"},
 	{"CRICKET_EMU_CHECK", NULL,
-	 "emulated driver: what to look for in shared memory: race, init, or both, as in race,init; each\n"
-	 "place is told in a line on stderr, and kernels run slower; count: instructions of each launch"},
+	 "emulated driver: check shared memory: race, init, or both, as in race,init; each finding is a line\n"
+	 "on stderr, and kernels run slower; count: instructions of each launch"},
 	{"CRICKET_EMU_DIRTY", "0",
-	 "emulated driver: 1 fills new memory of cuMemCreate with rubbish, as a driver may leave it"},
+	 "emulated driver: 1 fills new memory of cuMemCreate with garbage, as a driver may leave it"},
 	{"CRICKET_EMU_USAGE", NULL,
-	 "emulated driver: file in which processes tell each other how much device memory they use, for\n"
+	 "emulated driver: file in which processes share how much device memory they use, for\n"
 	 "NVML; default: one in /dev/shm for each user; empty: NVML shows each process alone"},
 	{"CRICKET_M3", NULL,
 	 "m3: socket of the memory broker; default: the server's usual unix socket and .m3"},
 	{"CRICKET_WCM_BACKING", "auto",
-	 "chunked memory: ipc (CUDA's IPC handles), vmm (descriptors of cuMemCreate), or auto: what works"},
+	 "chunked memory: ipc (CUDA's IPC handles), vmm (descriptors of cuMemCreate), or auto: the one that works"},
 	{"CRICKET_WCM_GROUP", NULL,
 	 "chunked memory: name under which the ranks meet; default: of the job of Open MPI, Slurm or\n"
 	 "torchrun, else of the parent process"},
@@ -64,7 +64,7 @@ static const struct ck_env_row table[] = {
 	 "client: connections that a large copy uses at a time, 1 to 8 (default: 4, fewer on\n"
 	 "machines with less than 8 processors)"},
 	{"CRICKET_LOST", "sigbus",
-	 "client: what a touch of managed memory does when the server is lost: sigbus (it raises SIGBUS) or\n"
+	 "client: an access to managed memory after the server is lost: sigbus (it raises SIGBUS) or\n"
 	 "zeros (it reads as zeros)"},
 	{"CRICKET_TIMEOUT", "10", "client: seconds to wait for a connection to the server"},
 	{"CRICKET_INJECT", NULL,

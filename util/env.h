@@ -17,7 +17,7 @@ struct ck_env_row {
 /* The table, ended by a row whose name is NULL. */
 const struct ck_env_row *ck_env_table(void);
 
-/* Print every variable with its default and what it does; for --help-env. */
+/* Print every variable with its default and its meaning; for --help-env. */
 void ck_env_help(FILE *out);
 
 /*

@@ -1,9 +1,9 @@
 /*
  * util/range.c - sorted array of ranges; see range.h.
  *
- * An array rather than a tree: a look-up, which every copy and launch does, is a binary search
- * in memory that lies together, and moving the tail of ten thousand entries at an insertion
- * costs microseconds, far less than the allocation that it records.
+ * An array rather than a tree: a look-up, which every copy and launch does, is a binary search in
+ * contiguous memory. An insertion moves the tail of ten thousand entries in microseconds, far less
+ * than the allocation that it records.
  */
 #include <errno.h>
 #include <stdlib.h>

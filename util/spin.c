@@ -9,12 +9,15 @@
 #include "util/spin.h"
 #include "util/util.h"
 
-#define CLOCK_ROUNDS 16	     /* pauses between looks at the clock, which costs as much as one */
+#define CLOCK_ROUNDS 16	     /* pauses between reads of the clock, which cost as much as one
+			      * pause */
 #define MOST_US 1000000ul
 #define FEW_NS 100000	     /* of spinning where processors are few: less than a wake-up takes would never pay */
-#define ALONE_NS 50000	     /* who looks for longer gives way to others that want the processor */
-#define LEAST_NS 1000	     /* looking is never given up: it finds out when it pays again */
-#define CROWDED_NS 100000    /* who gave way and comes back after this has given a whole turn away */
+#define ALONE_NS 50000	     /* a thread that spins longer yields to threads that want the
+			      * processor */
+#define LEAST_NS 1000	     /* spinning never stops entirely: only trying shows when it pays
+			      * again */
+#define CROWDED_NS 100000    /* a yield that takes longer than this gave away a whole time slice */
 #define CROWD_FIRST_MS 10    /* then all waits sleep for that long; twice as long each next time, */
 #define CROWD_MOST_MS 320    /* up to this */
 
@@ -58,9 +61,9 @@ void ck_spin_init(struct ck_spin *spin, unsigned int us)
 }
 
 /*
- * Let others have the processor. The scheduler lets who wakes up go before who computes, and who yields
- * behind: where others compute, a wait that gives way takes as long as their turn, some milliseconds, and
- * one that sleeps does not. False: so it is here.
+ * Yield the processor. The scheduler favours a thread that wakes up over one that is computing, and
+ * puts one that yields last. Where other threads compute, a wait that yields takes as long as their
+ * time slice, some milliseconds, while a wait that sleeps does not. False: this is such a case.
  */
 static bool give_way(struct ck_spin *spin, uint64_t now)
 {

@@ -34,7 +34,7 @@ int ck_unix_address(const char *path, struct sockaddr_un *address)
 	return (int)(offsetof(struct sockaddr_un, sun_path) + length);
 }
 
-/* Nobody answers at @address, and what is there is a socket: 0. */
+/* 0: there is a socket at @address, and nothing listens at it. */
 static int check_stale(const struct sockaddr_un *address, int type)
 {
 	struct stat st;

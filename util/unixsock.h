@@ -1,7 +1,7 @@
 /*
  * util/unixsock.h - addresses of unix sockets, and listening at one.
  *
- * The socket's file has mode 0600: who may use the GPU is who may open the file.
+ * The socket's file has mode 0600: access to the file is access to the GPU.
  */
 #ifndef CK_UTIL_UNIXSOCK_H
 #define CK_UTIL_UNIXSOCK_H

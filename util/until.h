@@ -9,7 +9,10 @@
 
 #define CK_NS_PER_MS 1000000ull
 
-/* The moment @ns nanoseconds from now on @clock: that of the condition variable, CLOCK_REALTIME unless it was told another. */
+/*
+ * The time @ns nanoseconds from now on @clock. That is the clock of the condition variable:
+ * CLOCK_REALTIME unless it was created with another.
+ */
 static inline struct timespec ck_until(clockid_t clock, uint64_t ns)
 {
 	struct timespec t;

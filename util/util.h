@@ -11,7 +11,7 @@
 #define unlikely(x) __builtin_expect(!!(x), 0)
 #endif
 
-/* Everything is built hidden; what a shared library offers is marked with this. */
+/* All symbols are hidden by default; this marks those that a shared library exports. */
 #define CK_EXPORT __attribute__((visibility("default")))
 
 /* Elements of a true array; refuses to compile for a pointer. */

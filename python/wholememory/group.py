@@ -6,7 +6,7 @@ import os
 
 from ._library import ANY_DEVICE, BACKINGS, Options, WholeMemoryError, byref, call, library, load
 
-# One of these says which rank a process is (wcm_init looks at them).
+# One of these has the rank of a process (wcm_init reads them).
 LAUNCHERS = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", "RANK")
 NAME_MAX = 80
 INT_MAX, UINT_MAX = (1 << 31) - 1, (1 << 32) - 1

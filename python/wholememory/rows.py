@@ -11,7 +11,7 @@ _NAMES = {kind[1:]: name for name, (_, _, kind) in TYPES.items() if kind}
 
 
 class _Array:
-    """What the library has to know of an array: address, type, shape, stride of its rows in elements."""
+    """The library's description of an array: address, type, shape, stride of its rows in elements."""
 
     def __init__(self, array, what):
         if hasattr(array, "data_ptr"):

@@ -9,7 +9,7 @@ from ._library import RANKS_MAX, TYPES, Info, Table, byref, call, dtype_name, li
 
 
 class _Storage:
-    """One allocation, until nobody uses it: tensors and parts of them share it."""
+    """One allocation, which tensors and parts of them share until the last is gone."""
 
     def __init__(self, size, granularity, ranks):
         memory = ctypes.c_void_p()
@@ -123,7 +123,7 @@ class ChunkedTensor:
         return info
 
     def table(self):
-        """What the calls on rows take (struct wcm_table)."""
+        """The argument of the calls on rows (struct wcm_table)."""
         two = len(self._shape) == 2
         return Table(chunked=self.memory(), type=TYPES[self._type][0], rows=self._shape[0],
                      columns=self._shape[1] if two else 1, stride=self._stride[0], offset=self._offset)
@@ -163,7 +163,7 @@ class ChunkedTensor:
             raise ValueError(f"{view.nbytes} bytes are no multiple of a row's {row}")
         memory, at = self.memory(), 0
         for offset, size in self._spans(start, view.nbytes // row):
-            # a copy of one's own: what is read-only has no address for ctypes
+            # a copy of our own: read-only memory has no address for ctypes
             piece = (ctypes.c_char * size).from_buffer_copy(view[at:at + size])
             call("wcm_copy_to", memory, offset, piece, size, None)
             at += size

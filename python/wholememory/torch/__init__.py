@@ -61,7 +61,7 @@ def _embedding_chunked(indices, bags, ptr, mode, out_dtype):
     return rows.embedding(table, indices, bags, _gathered(bags, table.shape, out_dtype), mode, stream)
 
 
-# Shapes and errors without a GPU: what torch.compile and tensors of the device "meta" ask.
+# Shapes and errors without a GPU, for torch.compile and tensors of the device "meta".
 def _meta_gather_chunked(indices, ptr, out_dtype):
     return _gathered(indices, from_ptr(ptr).shape, out_dtype)
 
@@ -91,7 +91,7 @@ _OPS = {
 for _schema, (_cuda, _meta) in _OPS.items():
     _name = _schema.split("(")[0]
     _ops.define(_schema)
-    # tensors of the CPU reach the same function, which says that they have to be on the GPU
+    # tensors of the CPU reach the same function, which reports that they have to be on the GPU
     _ops.impl(_name, _cuda, "CUDA")
     _ops.impl(_name, _cuda, "CPU")
     _ops.impl(_name, _meta, "Meta")
