@@ -104,7 +104,7 @@ static long forward(const struct entry *e, const struct call *c, uint64_t fs)
 	return order.ret;
 }
 
-/* The next order, and whether nobody is left who waits for another. */
+/* The next order, and whether no thread waits for another any more. */
 static struct order *next_order(bool *last_one)
 {
 	for (;;) {

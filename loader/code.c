@@ -1,6 +1,7 @@
 /*
- * loader/code.c - instructions between the one that sets a system call's number and the call. A
- * compiler puts some there: those that set arguments. What is not in this file is not carried.
+ * loader/code.c - instructions between the one that sets a system call's number and the call.
+ * Compilers place some there to set arguments. Instructions that this file does not know are not
+ * moved.
  */
 #include "loader/code.h"
 
@@ -46,7 +47,7 @@ static void copy(uint32_t *holding, unsigned int to, unsigned int from)
 	*holding = (*holding & ~(1u << to)) | (from < NO_REGISTER && *holding >> from & 1) << to;
 }
 
-/* What follows 0f. */
+/* The opcodes behind 0f. */
 static size_t step_second(const uint8_t *p, size_t left, uint8_t rex, uint32_t *holding)
 {
 	struct operands o;

@@ -1,5 +1,5 @@
 /*
- * loader/elf.h - ELF files: what kind they are, and mapping one.
+ * loader/elf.h - ELF files: their kind, and mapping one.
  */
 #ifndef CK_LOADER_ELF_H
 #define CK_LOADER_ELF_H

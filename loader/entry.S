@@ -15,7 +15,10 @@ _start:
 	call	ck_main
 	hlt
 
-/* What a called function must keep goes onto this stack, whose place goes to *rdi; rsi is the next one. */
+/*
+ * The registers that a called function must keep are saved on this stack, whose place goes to *rdi;
+ * rsi is the next one.
+ */
 	.macro	leave_stack
 	.irp	register, rbp, rbx, r12, r13, r14, r15
 	pushq	%\register
@@ -89,7 +92,7 @@ ck_hook_entry:
 	leaq	128(%rsp), %rsp
 	jmp	*%rcx
 
-/* One signal handler for each half: what the kernel is given in place of the half's own. */
+/* One signal handler for each half: the kernel gets it in place of the half's own. */
 	.balign 16
 	.globl ck_signal_entries
 ck_signal_entries:

@@ -22,15 +22,15 @@ struct ck_half ck_halves[LHINFO_HALVES];
 struct lhinfo ck_info;
 struct ck_start ck_start;
 
-static uint64_t loader_rsp;   /* of who waits for ready() */
-static uint64_t finisher_rsp; /* of who waits for a lower half's exit */
+static uint64_t loader_rsp;   /* of the context that waits for ready() */
+static uint64_t finisher_rsp; /* of the context that waits for a lower half's exit */
 static int finishing = -1;
 static char *strings[STRINGS]; /* argv and envp of one half */
 
 void ck_switch(uint64_t *save, uint64_t rsp);
 void ck_enter_program(uint64_t *save, uint64_t rsp, uint64_t entry);
 
-/* --- the parts of a new half; what fails ends the loader */
+/* --- the parts of a new half; a failure ends the loader */
 
 static uint64_t room(unsigned int half, size_t size, int prot)
 {
@@ -53,7 +53,7 @@ static void refuse_libc(unsigned int half, const char *file, int error,
 		       ck_halves[half].name, file, found->call ? found->call : "anything",
 		       found->function ? " in its function " : "",
 		       found->function ? found->function : "");
-	ck_die("%s: %s: cannot turn its system calls: %m", ck_halves[half].name, file, -error);
+	ck_die("%s: %s: cannot intercept its system calls: %m", ck_halves[half].name, file, -error);
 }
 
 /* ld.so of a glibc before 2.33 has no --argv0: then argv[0] is the program's path. */
@@ -227,7 +227,7 @@ void ck_half_run(unsigned int half)
 
 /* --- libc comes */
 
-/* By the name of the file: true, and *kind, when its calls are to be turned. */
+/* By the name of the file: true, and *kind, when its calls are to be intercepted. */
 static bool is_libc(int fd, enum ck_file *kind)
 {
 	char link[32], path[4096], *name;
@@ -294,7 +294,7 @@ void ck_half_ready(struct lh_half *h)
 		ck_die("%s: its libc.so.6 has not been met", ck_halves[half].name);
 	ret = ck_patch_exit(half, at, half_exit);
 	if (ret)
-		ck_die("%s: cannot turn _exit: %m", ck_halves[half].name, -ret);
+		ck_die("%s: cannot intercept _exit: %m", ck_halves[half].name, -ret);
 	h->fs = fs_get();
 	ck_thread_loaded(half, h->fs);
 	__atomic_store_n(&h->state, LH_READY, __ATOMIC_RELEASE);

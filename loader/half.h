@@ -8,25 +8,25 @@
 #include "loader/lhinfo.h"
 #include "loader/sys.h"
 
-/* What the command line, the environment and the files say of a half. */
+/* The description of a half, from the command line, the environment and the files. */
 struct ck_half {
 	char name[16];
 	char path[4096];      /* of the program */
 	char ldso[256];	      /* its PT_INTERP */
 	const char *argv0;
-	char **args;	      /* what follows argv[0], NULL-terminated */
+	char **args;	      /* the arguments after argv[0], NULL-terminated */
 	struct ck_elf program, linker; /* as read from the files */
 	uint64_t base, end;
 	uint64_t linker_base;
-	bool linker_argv0;	/* its ld.so can be told the program's argv[0] */
-	bool known_libc;	/* its libc has been met, and turned */
+	bool linker_argv0;	/* its ld.so accepts the program's argv[0] */
+	bool known_libc;	/* its libc was mapped, and its calls are intercepted */
 	uint64_t rsp;		/* of its main, which sleeps in ready() */
 };
 
 extern struct ck_half ck_halves[LHINFO_HALVES];
 extern struct lhinfo ck_info;
 
-/* What all halves are started with. */
+/* The common start parameters of all halves. */
 extern struct ck_start {
 	char **envp;
 	uint64_t *auxv;
@@ -35,15 +35,18 @@ extern struct ck_start {
 } ck_start;
 
 /*
- * Maps ld.so, builds a stack, enters the program: a lower half comes back when it calls ready();
- * the upper half does not. What fails before is said, and ends the loader with status 2.
+ * Maps ld.so, builds a stack, enters the program: a lower half returns when it calls ready(); the
+ * upper half does not. An earlier failure is reported, and ends the loader with status 2.
  */
 void ck_half_run(unsigned int half);
 
 /* Has the main of a ready lower half return and its exit handlers run, on this thread. */
 void ck_half_finish(unsigned int half);
 
-/* The half's libc maps a file's code: where it is the libc itself, it is turned. 0 or -errno. */
+/*
+ * The half's libc maps a file's code. If that is libc itself, its calls are intercepted. 0 or
+ * -errno.
+ */
 int ck_half_mapped(unsigned int half, uint64_t at, size_t size, int fd, uint64_t offset);
 
 /* The functions behind lhinfo's pointers of the same names. */

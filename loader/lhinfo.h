@@ -17,7 +17,7 @@
 #ifndef CK_LOADER_LHINFO_H
 #define CK_LOADER_LHINFO_H
 
-/* What loader/stubs/call.S needs to know; checked at the end of this file. */
+/* Offsets for loader/stubs/call.S; checked at the end of this file. */
 #define LHINFO_HALF0 64
 #define LHINFO_HALF_SIZE 256
 #define LHINFO_HALF_TABLE 48
@@ -39,12 +39,12 @@ enum lh_fork_stage { LH_FORK_PREPARE, LH_FORK_PARENT, LH_FORK_CHILD };
 
 enum lh_state { LH_EMPTY, LH_LOADING, LH_READY, LH_FINISHED, LH_DROPPED };
 
-/* What one thread is in each half. Never unmapped: a stale GS still points at one. */
+/* The state of one thread in each half. Never unmapped: a stale GS still points at one. */
 struct lh_thread {
 	struct lh_thread *self;
 	uint64_t fs[LHINFO_HALVES];	    /* FS there; 0: the thread has not been there */
 	struct lh_parked *parked[LHINFO_HALVES]; /* whose FS that is; NULL: the main thread's own */
-	int32_t tid;			    /* whose block it is; 0: nobody's */
+	int32_t tid;			    /* the thread that owns the block; 0: free */
 	uint32_t pad;
 };
 
@@ -70,7 +70,7 @@ struct lh_half {
 	uint32_t state, generation;  /* enum lh_state; loads of this half so far */
 	uint64_t fs;		     /* FS of the thread that loaded it */
 	void **table;		     /* functions, in the order of names; NULL while there are none */
-	const char *const *names;    /* what the half offers, NULL-terminated */
+	const char *const *names;    /* the half's functions, NULL-terminated */
 	void *(*dlsym)(const char *name); /* any symbol of the half; to be called on its FS */
 	void *(*exit_entry)(void);   /* its libc's _exit */
 	uint64_t entry;		     /* where its program starts */
@@ -79,14 +79,18 @@ struct lh_half {
 	/* runs what the half's libraries gave pthread_atfork, on its FS; stage: enum lh_fork_stage.
 	 * NULL: they gave nothing */
 	long (*forked)(void *stage);
-	/* descriptors that the half has open, a bit each; what is set goes when it is dropped */
+	/*
+	 * descriptors that the half has open, a bit each; they are closed when the half is dropped
+	 */
 	uint64_t *descriptors;
 	uint64_t descriptor_words;
 	/* brings memory of the half that is elsewhere until it is touched, because a system call is about to
 	 * use it; argument: struct lh_range. NULL: there is no such memory */
 	long (*bring)(void *range);
-	/* with bring: what the application does with the signal by which touches are told; argument: struct
-	 * lh_action. 0 or -errno */
+	/*
+	 * with bring: the application's action for the signal that reports touches; argument:
+	 * struct lh_action. 0 or -errno
+	 */
 	long (*action)(void *action);
 	uint64_t reserved[12];
 };
@@ -123,8 +127,10 @@ struct lhinfo {
 	/* Called once by the main of a lower half, with everything filled in that is its own; comes
 	 * back when the half is to end. And by the upper half before its first own constructor. */
 	void (*ready)(struct lh_half *half);
-	/* The thread block of the calling thread, with fs[half] in it; NULL: there is none to be had
-	 * (a child of fork asks, in a thread it made). leave() gives back all that enter() took. */
+	/*
+	 * The thread block of the calling thread, with fs[half] in it; NULL: none is available (a
+	 * child of fork calls, in a thread that it made). leave() undoes enter().
+	 */
 	struct lh_thread *(*enter)(unsigned int half);
 	void (*leave)(void);
 	/* A function that code of @half may call: it runs target(..., user) in the upper half, on
@@ -144,7 +150,7 @@ struct lhinfo {
 	int (*drop)(unsigned int half);
 	int (*load)(unsigned int half);
 
-	/* What the upper half leaves for a lower half that is loaded anew. */
+	/* State of the upper half for a lower half that is loaded again. */
 	unsigned char upper[LHINFO_UPPER_BYTES];
 };
 

@@ -66,7 +66,7 @@ static void put_address(void)
 		ck_start.lhinfo[--n] = "0123456789abcdef"[at & 15];
 }
 
-/* FSGSBASE is the kernel's to allow: bit 1 of AT_HWCAP2, whatever the CPU says. */
+/* The kernel must enable FSGSBASE: bit 1 of AT_HWCAP2, independent of the CPU's own flag. */
 static void read_auxv(void)
 {
 	const char *off = ck_getenv(ck_start.envp, "CRICKET_LOADER_FSGSBASE");
@@ -92,7 +92,7 @@ void ck_main(uint64_t *stack)
 	ck_copy_text(ck_halves[0].name, sizeof(ck_halves[0].name), "upper", 5);
 	args = ck_options_parse(argv, &options);
 	if (!*args)
-		ck_die("no program is named (--help says how)");
+		ck_die("no program is named (see --help)");
 	ck_halves[0].argv0 = *args;
 	ck_halves[0].args = args + 1;
 	ck_place_find(*args, ck_halves[0].path, sizeof(ck_halves[0].path));

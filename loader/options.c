@@ -81,7 +81,7 @@ static void add_half(const char *text)
 	ck_info.halves++;
 }
 
-/* "(Debian GLIBC 2.41-12)", from the text that the file has of itself; empty where it has none. */
+/* "(Debian GLIBC 2.41-12)", from the version text in the file; empty without one. */
 static void say_version(const char *file, size_t size, char *to, size_t room)
 {
 	static const char mark[] = " stable release version ";

@@ -12,8 +12,8 @@ struct ck_options {
 };
 
 /*
- * Reads the options, with a half of ck_halves for each --lh. Returns the program and its
- * arguments. --help, --version and --check end the loader; so does, with status 2, what is wrong.
+ * Reads the options, with a half of ck_halves for each --lh. Returns the program and its arguments.
+ * --help, --version and --check end the loader; so does an error, with status 2.
  */
 char **ck_options_parse(char **argv, struct ck_options *options);
 

@@ -71,7 +71,7 @@ static int turn(unsigned int half, const struct ck_site *s, uint64_t at)
 
 	if (piece + PIECE > halves[half].page + CK_PATCH_SIZE)
 		return -ENOSPC;
-	/* other threads may be in the pieces of before */
+	/* other threads may be in the pieces that were there before */
 	protect(piece, PIECE, PROT_READ | PROT_WRITE | PROT_EXEC);
 	write_piece((uint8_t *)piece, (const uint8_t *)at, s->size - 2u, at + s->size, half);
 	ret = (int)protect(piece, PIECE, PROT_READ | PROT_EXEC);

@@ -1,5 +1,5 @@
 /*
- * loader/patch.h - the system calls of a half's ld.so and libc, turned to the loader.
+ * loader/patch.h - redirect the system calls of a half's ld.so and libc to the loader.
  */
 #ifndef CK_LOADER_PATCH_H
 #define CK_LOADER_PATCH_H
@@ -13,9 +13,9 @@
 void ck_patch_begin(unsigned int half, uint64_t at);
 
 /*
- * Turns the calls that lie in [at, at + size), where the file @fd is mapped from @offset on. What
- * the file has is in *found. -ENOEXEC: a call was not found as it must be, see sites.h; -ENOSPC;
- * -ERANGE; as the kernel's mmap and mprotect.
+ * Intercepts the calls in [at, at + size), where the file @fd is mapped from @offset on. The file's
+ * calls are listed in *found. -ENOEXEC: a call does not have the expected form, see sites.h;
+ * -ENOSPC; -ERANGE; as the kernel's mmap and mprotect.
  */
 int ck_patch_mapped(unsigned int half, enum ck_file kind, int fd, uint64_t at, size_t size,
 		    uint64_t offset, struct ck_sites *found);

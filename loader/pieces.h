@@ -1,8 +1,10 @@
 /*
- * loader/pieces.h - stretches of addresses: those of a window that came back, and those outside of it that a half has.
+ * loader/pieces.h - stretches of addresses: those of a window that were returned, and those outside
+ * of it that a half has.
  *
- * Nothing here waits: it runs in place of system calls, so also in signal handlers and in a child of fork, whose other
- * threads are gone with whatever they held. Who does not get the lock at once goes on without.
+ * Nothing here waits, because it runs in place of system calls: in signal handlers too, and in a
+ * child of fork, where other threads and the locks that they held are lost. A thread that does not
+ * get the lock at once continues without the list.
  */
 #ifndef CK_LOADER_PIECES_H
 #define CK_LOADER_PIECES_H
@@ -20,14 +22,14 @@ struct ck_pieces {
 	struct ck_piece piece[CK_PIECES];
 };
 
-/* False: whoever has it does not give it back soon, or is gone. */
+/* False: the lock is not released soon, or its owner has gone. */
 bool ck_pieces_lock(struct ck_pieces *list);
 void ck_pieces_unlock(struct ck_pieces *list);
 
 /* These with the lock held. [at, end) is joined with its neighbours; false: the list is full. */
 bool ck_pieces_add(struct ck_pieces *list, uint64_t at, uint64_t end);
 
-/* What is in [at, end) is no more; false: the list is full, and the upper rest of a piece is lost. */
+/* Forget [at, end); false: the list is full, and the upper rest of a piece is lost. */
 bool ck_pieces_remove(struct ck_pieces *list, uint64_t at, uint64_t end);
 
 /* A piece that reaches to @end, if there is one, reaches to @new_end; false: the list is full. */

@@ -80,7 +80,7 @@ static void place_given(void)
 	}
 }
 
-/* The application lies above the lower halves, so that these keep their places whatever it is. */
+/* The application lies above the lower halves, so that their places do not depend on it. */
 static void place_others(void)
 {
 	uint64_t at = CK_WINDOW_FIRST;
@@ -103,7 +103,7 @@ static void place_others(void)
 	}
 }
 
-/* What is not moved must not lie in a window, and nobody else may. */
+/* A program at a fixed address must not overlap a window or another such program. */
 static void check_places(void)
 {
 	extern char __executable_start[], _end[];

@@ -9,8 +9,10 @@
 /* The path of the program @name, found as a shell finds it. */
 void ck_place_find(const char *name, char *path, size_t size);
 
-/* Reads every half's program and ld.so and gives it a window. What is wrong ends the loader, before
- * anything has been mapped. */
+/*
+ * Reads every half's program and ld.so and gives it a window. An error ends the loader, before
+ * anything has been mapped.
+ */
 void ck_place_all(void);
 
 #endif

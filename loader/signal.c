@@ -52,10 +52,11 @@ static long native(int sig, const struct action *act, struct action *old)
 }
 
 /*
- * The table is written before the kernel knows, and never for SIG_DFL and SIG_IGN: a child of
- * posix_spawn, which shares our memory for a while, sets only these. Who asks is told his own
- * handler; of another half's he is told the entry, which he may call or install again. An entry
- * reads the siginfo, which the kernel writes only with SA_SIGINFO: that is always set for one.
+ * The table is written before the kernel's action is set, and never for SIG_DFL and SIG_IGN: a
+ * child of posix_spawn, which shares our memory for a while, sets only these. A query returns the
+ * half's own handler; for another half's handler it returns the entry, which the caller may call or
+ * install again. An entry reads the siginfo, which the kernel writes only with SA_SIGINFO: that is
+ * always set for one.
  */
 long ck_signal_action(unsigned int half, int sig, const void *act, void *old, size_t size)
 {

@@ -141,7 +141,7 @@ static bool same_text(const char *a, const char *b, size_t left)
 	return false;
 }
 
-/* Where the function's code is in the file; false: that cannot be told. */
+/* The place of the function's code in the file; false: unknown. */
 static bool place_of(const Elf64_Ehdr *h, const Elf64_Phdr *segments, const Elf64_Sym *s,
 		     uint64_t *from)
 {
@@ -157,8 +157,10 @@ static bool place_of(const Elf64_Ehdr *h, const Elf64_Phdr *segments, const Elf6
 	return false;
 }
 
-/* Holds the exported functions against the sites. False: found->call and function say which has
- * none. */
+/*
+ * Compares the exported functions with the sites. False: found->call and function name the one
+ * without a site.
+ */
 static bool check_functions(const uint8_t *file, size_t size, const Elf64_Ehdr *h,
 			    const Elf64_Shdr *table, const Elf64_Shdr *names,
 			    struct ck_sites *found)

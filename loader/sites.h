@@ -1,5 +1,5 @@
 /*
- * loader/sites.h - where a file of a libc makes the system calls that the loader turns.
+ * loader/sites.h - the places in a libc's file of the system calls that the loader intercepts.
  */
 #ifndef CK_LOADER_SITES_H
 #define CK_LOADER_SITES_H

@@ -6,7 +6,7 @@
 
 #include "loader/sys.h"
 
-/* A list of strings that grows; what does not fit is an error of the command line. */
+/* A list of strings that grows; a string that does not fit is an error of the command line. */
 struct ck_list {
 	char **at;
 	size_t count, size;
@@ -14,7 +14,7 @@ struct ck_list {
 
 void ck_list_add(struct ck_list *list, const char *string);
 
-/* What ld.so is told of itself: that it was started as a program. */
+/* The auxiliary vector for ld.so, as if it had been started as a program. */
 struct ck_aux {
 	uint64_t phdr, phnum, entry;
 	const char *name;

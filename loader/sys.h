@@ -110,7 +110,7 @@ void ck_print(int fd, const char *format, ...);
 void ck_say(const char *format, ...);
 void ck_die(const char *format, ...) __attribute__((noreturn));
 
-/* The first @n bytes of @from as a string; what does not fit ends the loader. */
+/* The first @n bytes of @from as a string; a string that does not fit ends the loader. */
 void ck_copy_text(char *to, size_t size, const char *from, size_t n);
 
 /* All signals of the thread, blocked and put back. */

@@ -1,13 +1,14 @@
 /*
  * loader/window.c - choosing addresses in a half's window.
  *
- * A window is handed out from below, and pieces that come back are kept in a short list and used
- * first. The kernel has the last word: what we choose is asked for with MAP_FIXED_NOREPLACE, and
- * where something lies already the next place is tried.
+ * A window is allocated from below. Pieces that are returned go into a short list and are used
+ * first. The kernel decides: the chosen place is requested with MAP_FIXED_NOREPLACE, and if it is
+ * occupied, the next place is tried.
  *
- * All this runs in place of a system call, so also in signal handlers and in a child of fork, whose
- * other threads are gone with whatever they held. Therefore nothing here waits: the lists of pieces (loader/pieces.h) are
- * used by whom gets their lock at once; who does not takes new addresses, or lets some lie.
+ * All this runs in place of a system call: in signal handlers too, and in a child of fork, where
+ * other threads and the locks that they held are lost. Therefore nothing here waits. A thread that
+ * gets the lock of the lists of pieces (loader/pieces.h) at once uses them; any other takes new
+ * addresses, or leaves returned ones unused.
  */
 #include "loader/window.h"
 #include "loader/lhinfo.h"
@@ -23,7 +24,8 @@ struct window {
 	uint64_t brk_base, brk_end, brk_now; /* its heap has a place of its own */
 	struct ck_pieces free;
 	struct ck_pieces outside;
-	bool astray;	/* what is outside is not known any more: it stays when the rest is removed */
+	bool astray;	/* addresses outside are not recorded any more: they stay when the rest
+			 * is removed */
 };
 
 static struct window windows[LHINFO_HALVES];
@@ -128,7 +130,10 @@ static long map_outside(struct window *w, uint64_t at, size_t size, int prot, in
 	return ret;
 }
 
-/* Places that the caller chose, or that no window has room for. What replaces something is whose that was. */
+/*
+ * Addresses that the caller chose, or that no window has room for. A mapping that replaces another
+ * keeps its owner.
+ */
 static long map_as_told(struct window *w, uint64_t at, size_t size, int prot, int flags, int fd,
 			uint64_t offset)
 {
@@ -141,7 +146,7 @@ static long map_as_told(struct window *w, uint64_t at, size_t size, int prot, in
 
 typedef bool (*change_fn)(struct ck_pieces *list, uint64_t at, uint64_t end);
 
-/* Any half may remove, or make longer, what another one has mapped. */
+/* Any half may remove or extend mappings of another. */
 static void change_outside(change_fn change, uint64_t at, uint64_t end)
 {
 	for (int i = 0; i < LHINFO_HALVES; i++) {
@@ -234,7 +239,7 @@ static long remap_as_told(unsigned int half, uint64_t old, size_t old_size, size
 	if ((uint64_t)ret != old) {
 		if (!(flags & MREMAP_DONTUNMAP) && old_size)
 			left(old, old_size);
-		change_outside(ck_pieces_remove, at, page_up(at + size)); /* what was there */
+		change_outside(ck_pieces_remove, at, page_up(at + size)); /* the former mapping */
 		if (is_outside(at, page_up(size)))
 			note_outside(&windows[half], at, page_up(at + size));
 	} else if (new_end < end) {

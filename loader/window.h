@@ -20,9 +20,9 @@ void ck_window_set(unsigned int half, uint64_t base, uint64_t end);
 int ck_window_of(uint64_t address);
 
 /*
- * The calls of a half's libc that make, move and remove mappings, as the kernel's but for the
- * place: what is not fixed comes to lie in the window of @half, or, memory that is wanted outside of all windows, where
- * it is wanted. -errno as the kernel's.
+ * The calls of a half's libc that make, move and remove mappings. They behave as the kernel's
+ * except for the place: a mapping that is not fixed is placed in the window of @half, or, if the
+ * hint is outside of all windows, at the hint. -errno as the kernel's.
  */
 long ck_window_mmap(unsigned int half, uint64_t at, size_t size, int prot, int flags, int fd,
 		    uint64_t offset);

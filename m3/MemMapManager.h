@@ -26,7 +26,7 @@
 
 #define MAX_MEMID_LEN 256
 
-/* What the first M3 passed about; a descriptor then, a region's number now. */
+/* An address in the first M3: a descriptor then, a region's number now. */
 typedef uint64_t shareable_handle_t;
 typedef unsigned long long m3_legacy_device_ptr;
 
@@ -118,7 +118,7 @@ struct MemMapResponse {
 	size_t roundedSize = 0;
 	m3_legacy_device_ptr d_ptr = 0;
 	uint32_t numShareableHandles = 0;
-	int m3 = M3_OK; /* what m3.h says: more than the status can */
+	int m3 = M3_OK; /* m3.h's error, which is more precise than the status */
 };
 
 class MemMapManager
@@ -173,7 +173,7 @@ class MemMapManager
 		request.size = num_bytes;
 		return Request(sock_fd, request, nullptr);
 	}
-	/* memId NULL or "": memory of its own, which nobody else gets. */
+	/* memId NULL or "": private memory, which other clients cannot open. */
 	static MemMapResponse RequestAllocate(ProcessInfo &pInfo, int sock_fd, const char *memId,
 					      size_t alignment, size_t num_bytes)
 	{
@@ -301,7 +301,7 @@ class MemMapManager
 		a.numShareableHandles = 1;
 		return M3_OK;
 	}
-	/* The region to go on with: a process that asks twice for one name gets one address, as it did. */
+	/* The region to use: as before, a process that asks twice for a name gets one address. */
 	m3_region *Remember(m3_region *region)
 	{
 		Entry &entry = regions_[m3_region_id(region)];

@@ -27,7 +27,10 @@
 CK_LOG_DEFINE("m3");
 
 #define CONNECTIONS 4096
-/* What other users leave of them for the broker's own and root; what one user leaves for others. */
+/*
+ * Connections that other users leave free for the broker's user and root, and that one user leaves
+ * free for others.
+ */
 #define CONNECTIONS_KEPT 1024
 #define CONNECTIONS_OF_USER 1536
 #define FIXED 3	   /* descriptors of the loop's own: signals, copier, listener */
@@ -102,7 +105,7 @@ static void hand_over(struct ck_m3_broker *b, struct ck_m3_conn *c)
 		ck_m3_holds_merge(other, c);
 }
 
-/* Nobody hears from it any more; what its process may still map stays charged. */
+/* Its connection is closed; memory that its process may still map stays charged. */
 static void conn_end(struct ck_m3_broker *b, struct ck_m3_conn *c)
 {
 	ck_m3_copier_forget(b->copier, c);
@@ -209,7 +212,10 @@ static bool is_idle(const struct ck_m3_broker *b)
 	return b->options->idle_s && !b->conns && !b->pieces;
 }
 
-/* What to wait for: of each connection its packets, or only its end, or the end of its process. */
+/*
+ * The events to poll for: of each connection its packets, or only its end, or the end of its
+ * process.
+ */
 static nfds_t gather(struct ck_m3_broker *b, struct pollfd *fds, int *timeout)
 {
 	bool pauses = ck_m3_now() < b->paused;
@@ -323,7 +329,7 @@ static void prepare_process(struct ck_m3_broker *b)
 	}
 }
 
-/* What the driver keeps for us goes with the process; this is for whoever looks for leaks. */
+/* The driver frees the rest when the process ends; this is for leak checkers. */
 static void forget_all(struct ck_m3_broker *b)
 {
 	while (b->conns) {

@@ -1,9 +1,9 @@
 /*
- * m3/broker.h - the broker's parts for each other. One thread and one poll loop; nobody outside of
- * m3/ but ck_m3_broker_main's callers needs it.
+ * m3/broker.h - the broker's internal interface. One thread and one poll loop. Outside of m3/, only
+ * the callers of ck_m3_broker_main need it.
  *
- * The broker has memory, not a context: it makes physical memory, keeps it and hands out
- * descriptors of it. What has to touch bytes is done by a process of its own, the copier.
+ * The broker has memory, but no context: it makes physical memory, keeps it and hands out
+ * descriptors of it. The copier, a process of its own, does the work that accesses bytes.
  */
 #ifndef CK_M3_BROKER_H
 #define CK_M3_BROKER_H
@@ -29,7 +29,7 @@ struct ck_m3_broker_options {
 int ck_m3_broker_main(const struct ck_m3_broker_options *options);
 /* The process that copies; its socket is descriptor 3. The exit status. */
 int ck_m3_copier_main(const char *driver);
-/* What to start this program with for that, followed by the driver. */
+/* The command that starts this program as the copier; the driver is appended. */
 #define CK_M3_COPIER_OPTION "--m3-copier"
 #define CK_M3_COPIER_FD 3
 
@@ -54,7 +54,7 @@ struct ck_m3_grant {
 	unsigned int access;
 };
 
-/* What a region has on one device. */
+/* The part of a region on one device. */
 struct ck_m3_part {
 	CUmemGenericAllocationHandle handle;
 	int fd; /* the memory as it is handed out */
@@ -88,7 +88,7 @@ struct ck_m3_piece {
 	int64_t born_ms;
 };
 
-/* What one connection has of one piece. */
+/* The references of one connection to one piece. */
 struct ck_m3_hold {
 	struct ck_m3_hold *next;
 	struct ck_m3_piece *piece;
@@ -139,14 +139,14 @@ struct ck_m3_broker {
 	unsigned int conn_count;
 	int signals;
 	int reserve;	/* a descriptor to take a connection with when there are no more */
-	int64_t paused; /* until when nobody is let in */
+	int64_t paused; /* until when no client is accepted */
 	bool changed;	/* parked questions may have an answer now */
 	bool stop;
 };
 
 int64_t ck_m3_now(void); /* milliseconds of CLOCK_MONOTONIC */
 
-/* --- piece.c: regions and who may have them */
+/* --- piece.c: regions and their rights */
 
 /* The principal of that name, which is made when it is new; NULL: out of memory. */
 struct ck_m3_principal *ck_m3_principal_get(struct ck_m3_broker *b, const char *name);
@@ -155,7 +155,7 @@ void ck_m3_principal_check(struct ck_m3_broker *b, struct ck_m3_principal *princ
 uint64_t ck_m3_number(struct ck_m3_broker *b); /* never given before */
 
 /*
- * New memory of @size rounded bytes on each of @count devices, filled with whatever; charged to
+ * New memory of @size rounded bytes on each of @count devices, its content undefined; charged to
  * @owner. m3_status.
  */
 int ck_m3_piece_create(struct ck_m3_broker *b, struct ck_m3_principal *owner, const int *devices,
@@ -166,14 +166,14 @@ struct ck_m3_piece *ck_m3_piece_named(struct ck_m3_broker *b, const char *name,
 				      const struct ck_m3_principal *principal, bool own_only);
 unsigned int ck_m3_piece_access(const struct ck_m3_piece *piece,
 				const struct ck_m3_principal *principal);
-/* @part: whose device is told. */
+/* @part: of the device in question. */
 void ck_m3_piece_info(const struct ck_m3_broker *b, const struct ck_m3_piece *piece,
 		      const struct ck_m3_principal *principal, unsigned int part, m3_info *info);
 /* Something may have been its last use: give the memory back, then forget it. */
 void ck_m3_piece_check(struct ck_m3_broker *b, struct ck_m3_piece *piece);
 int ck_m3_granularity(struct ck_m3_broker *b, int device, bool recommended, uint64_t *out);
 
-/* --- hold.c: what connections have */
+/* --- hold.c: references of connections */
 
 struct ck_m3_hold *ck_m3_hold_find(struct ck_m3_conn *conn, const struct ck_m3_piece *piece);
 /* One more reference with @access; NULL: out of memory. */
@@ -191,7 +191,7 @@ void ck_m3_holds_drained(struct ck_m3_broker *b, struct ck_m3_conn *conn);
 
 /* --- serve*.c: requests */
 
-/* What a handler may return besides a status. */
+/* A handler's return value besides a status. */
 #define CK_M3_LATER 1	 /* no answer yet: parked, or a job will give it */
 #define CK_M3_ANSWERED 2 /* a job has given it */
 
@@ -203,7 +203,7 @@ struct ck_m3_ask {
 	int fd; /* that came with it; a handler that keeps it sets this to -1 */
 	bool again;
 	struct ck_m3_reply reply;
-	const void *back; /* what goes behind the reply */
+	const void *back; /* the data behind the reply */
 	size_t back_size;
 	int back_fd;
 };
@@ -227,13 +227,13 @@ void ck_m3_answer(struct ck_m3_broker *b, struct ck_m3_conn *conn, const struct 
  * The device that a request names, by UUID or by the broker's number; -1: none, M3_EINVAL: unknown.
  */
 int ck_m3_device_of(const struct ck_m3_broker *b, const struct ck_m3_request *q, int *device);
-/* What @bytes become on @device: rounded up, 0 as 1; M3_EINVAL where that wraps around. */
+/* @bytes as the size of an allocation on @device: rounded up, 0 as 1; M3_EINVAL on overflow. */
 int ck_m3_round(struct ck_m3_broker *b, int device, uint64_t bytes, bool recommended,
 		uint64_t *rounded, uint64_t *granularity);
 uint64_t ck_m3_device_bytes(const struct ck_m3_broker *b, int device);
 bool ck_m3_reaches(const struct ck_m3_broker *b, int from, int to);
 /*
- * Tell those who asked for @event: those of @principal unless NULL, who may have @piece unless
+ * Notify the subscribers of @event: those of @principal unless NULL that may have @piece unless
  * NULL.
  */
 void ck_m3_notify(struct ck_m3_broker *b, unsigned int event, const struct ck_m3_piece *piece,

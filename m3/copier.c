@@ -25,7 +25,7 @@ struct ck_m3_job {
 	struct ck_m3_piece *to, *from;
 	struct ck_m3_reply reply;
 	uint32_t op;
-	struct ck_m3_order *order; /* of all bytes; what has been read is gathered in it */
+	struct ck_m3_order *order; /* of all bytes; data that was read is gathered in it */
 	uint64_t size, at, step;   /* bytes: all, done, of the order under way; 0: none is */
 };
 
@@ -110,7 +110,7 @@ int ck_m3_copier_fd(const struct ck_m3_copier *c)
 	return c->sock;
 }
 
-/* The part that byte @offset of a region is in, and where in that; how many bytes it goes on. */
+/* The part of a region that has byte @offset, the offset in that part, and the bytes left in it. */
 static const struct ck_m3_part *part_at(const struct ck_m3_piece *p, uint64_t *offset,
 					uint64_t *left)
 {

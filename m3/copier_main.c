@@ -148,8 +148,8 @@ static int serve(const struct ck_m3_order *o, const int *fds, struct ck_m3_done 
 }
 
 /*
- * After an error of a kernel or of the device nothing works in this process any more. A driver that
- * is well says so here, whatever the order's own error was.
+ * After an error of a kernel or of the device, nothing works in this process any more. A working
+ * driver returns success here, even if the order itself failed.
  */
 static bool is_over(int status)
 {

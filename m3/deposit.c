@@ -1,7 +1,7 @@
 /*
  * m3/deposit.c - descriptors and handles that one worker leaves for another: CUDA's own ways of
- * sharing, between sessions. Who knows number and key of a deposit gets it; it goes with the worker
- * that left it.
+ * sharing, between sessions. A client with the number and the key of a deposit gets it. It ends
+ * with the worker that left it.
  */
 #define _GNU_SOURCE
 #include <stdlib.h>

@@ -1,7 +1,6 @@
 /*
- * m3/hold.c - what a connection has of regions: references, mappings, leases. The connection is the
- * lease: with its end all of that ends, and nothing that a dead client held can be in another's
- * way.
+ * m3/hold.c - a connection's references to regions: references, mappings, leases. The connection is
+ * the lease: all of them end with it, so a dead client cannot block others.
  */
 #include <poll.h>
 #include <stdlib.h>
@@ -73,8 +72,8 @@ static void unlink_hold(struct ck_m3_conn *conn, struct ck_m3_hold *h)
 }
 
 /*
- * The client says that it is done with the region. It is believed: a process that lies about memory
- * that it still maps could have allocated as much without asking.
+ * The client reports that it no longer uses the region. The report is trusted: a process that lies
+ * about memory that it still maps could have allocated as much without asking.
  */
 void ck_m3_hold_release(struct ck_m3_broker *b, struct ck_m3_conn *conn, struct ck_m3_hold *h)
 {

@@ -55,7 +55,7 @@ struct m3_region {
 	unsigned char event_bytes[M3_EVENT_SIZE];
 };
 
-/* What comes back besides the reply. */
+/* Results besides the reply. */
 struct ck_m3_back {
 	void *data; /* NULL: nothing is wanted */
 	size_t room, size;

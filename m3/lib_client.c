@@ -1,8 +1,8 @@
 /*
  * m3/lib_client.c - libm3's connection to the broker.
  *
- * A broker that has gone is looked for anew with the next call. What was open in the old one is not
- * open in the new one: such regions answer M3_ESTALE, and what is mapped of them stays.
+ * After the broker has ended, the next call connects to a new one. Regions that were open in the
+ * old one are not open in the new one: calls on them return M3_ESTALE, and their mappings stay.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -270,7 +270,8 @@ void ck_m3_client_put(m3_client *c)
 }
 
 /*
- * A session's connection to the broker stays, so what this client has of it is given up one by one.
+ * A session's connection to the broker stays open, so the references of this client are released
+ * one by one.
  */
 static void give_up(m3_client *c)
 {

@@ -249,7 +249,7 @@ int m3_set_access(m3_region *r, uint64_t devices, int access)
 	return status;
 }
 
-/* What this process has mapped is for reading from now on. */
+/* Make this process's mappings read-only. */
 int ck_m3_read_only(m3_region *r)
 {
 	int status = M3_OK;

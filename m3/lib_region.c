@@ -1,5 +1,5 @@
 /*
- * m3/lib_region.c - libm3: making and opening regions, and what is asked of the broker about them.
+ * m3/lib_region.c - libm3: make and open regions, and requests about them.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -82,7 +82,10 @@ static int tell(const m3_region *r, enum ck_m3_op op, unsigned int access, unsig
 	return ck_m3_call(r->client, r, &q, NULL, NULL, NULL);
 }
 
-/* One reference less; @undo: a region that it made, and that nobody else has, was never made. */
+/*
+ * Release one reference. @undo: if this client made the region and no other has it, remove it as if
+ * it had never been made.
+ */
 static int let_go(m3_region *r, bool undo)
 {
 	int status;

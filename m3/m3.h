@@ -64,14 +64,14 @@ enum m3_policy {
 };
 
 enum m3_flags {
-	M3_CREATE = 1,	     /* attach, or create it: what 0 means too */
+	M3_CREATE = 1,	     /* attach, or create it: 0 has this meaning too */
 	M3_EXCL = 2,	     /* create; M3_EEXIST when it is there */
 	M3_ATTACH_ONLY = 4,  /* M3_ENOENT when it is not there */
 	M3_ZERO = 8,	     /* filled with zeros; new memory always is */
 	M3_SEALABLE = 16,    /* m3_seal is allowed */
 	M3_RDMA = 32,	     /* for devices that reach it over PCIe (gpuDirectRDMACapable) */
 	M3_FABRIC_OK = 64,   /* accepted; memory is shared by descriptors */
-	M3_DETACHED = 128,   /* stays when nobody has it open, until it is unlinked */
+	M3_DETACHED = 128,   /* stays without users until it is unlinked */
 	M3_NO_MAP = 256,     /* m3_alloc does not map it */
 	M3_RECOMMENDED = 512 /* m3_rounded_size: the granularity that is best, not the smallest */
 };
@@ -89,8 +89,9 @@ enum m3_event_mask {
 typedef struct m3_opts {
 	const char *path;      /* the broker's socket; NULL: CRICKET_M3, else the usual places */
 	int device;	       /* wanted, or M3_ANY_DEVICE */
-	int no_driver;	       /* do not look for a CUDA driver in this process */
-	const char *principal; /* whom to act for; only the broker's own user and root may say so */
+	int no_driver;	       /* do not search for a CUDA driver in this process */
+	const char *principal; /* the principal to act for; only the broker's own user and root
+			        * may set it */
 } m3_opts;
 
 typedef struct m3_process_info {
@@ -131,7 +132,7 @@ typedef struct m3_topo {
 	int32_t count;
 	struct m3_topo_device {
 		int32_t device;		  /* in this process; -1: not seen */
-		uint32_t vmm, fd, fabric; /* what it supports */
+		uint32_t vmm, fd, fabric; /* its supported features */
 		uint64_t bytes, used;	  /* of the device; of those, given by the broker */
 		uint32_t peers;		  /* bit i: reaches the memory of entry i */
 		uint32_t links;		  /* bit i: and carries its atomics, as NVLink does */
@@ -140,11 +141,11 @@ typedef struct m3_topo {
 } m3_topo;
 
 /*
- * Connect to the broker; @opts may be NULL. Disconnecting, or the end of the process, gives up all
- * that the client holds. Regions are freed with m3_release, before or after; what is still mapped
- * at the time stays charged to the principal until the process ends; in a client of a Cricket
- * server, whose session goes on, it is given up and charged no longer, though its mappings work
- * until they are unmapped.
+ * Connect to the broker; @opts may be NULL. Disconnecting, or the end of the process, releases all
+ * of the client's references. Regions are freed with m3_release, before or after. Memory that is
+ * still mapped then stays charged to the principal until the process ends. In a client of a Cricket
+ * server, whose session continues, that memory is released and no longer charged, though its
+ * mappings work until they are unmapped.
  */
 M3_API int m3_connect(const m3_opts *opts, m3_client **client);
 /*
@@ -155,11 +156,13 @@ M3_API int m3_connect(const m3_opts *opts, m3_client **client);
 M3_API int m3_boot(m3_client **client);
 M3_API void m3_disconnect(m3_client *client);
 
-/* Tell the broker a label and a device; for lists of who is there. A second time: M3_EDUPLICATE. */
+/*
+ * Send a label and a device to the broker, for its list of clients. A second call: M3_EDUPLICATE.
+ */
 M3_API int m3_register(m3_client *client, const m3_process_info *info);
 M3_API int m3_deregister(m3_client *client);
 
-/* What m3_alloc makes of @bytes on @device, 0 counting as 1; @granularity may be NULL. */
+/* The size that m3_alloc makes of @bytes on @device, 0 counting as 1; @granularity may be NULL. */
 M3_API int m3_rounded_size(m3_client *client, int device, uint64_t bytes, unsigned int flags,
 			   uint64_t *rounded, uint64_t *granularity);
 
@@ -176,7 +179,7 @@ M3_API int m3_open_id(m3_client *client, m3_rid rid, int access, m3_region **reg
 
 M3_API m3_rid m3_region_id(const m3_region *region);
 M3_API uint64_t m3_region_size(const m3_region *region);
-/* The device of part @stripe: -1, this process does not see it; M3_EINVAL, there is no such part. */
+/* The device of part @stripe. -1: this process does not see it; M3_EINVAL: no such part. */
 M3_API int m3_region_device(const m3_region *region, unsigned int stripe);
 M3_API m3_device_ptr m3_region_ptr(const m3_region *region); /* 0: not mapped */
 
@@ -190,8 +193,8 @@ M3_API int m3_map(m3_region *region, int device, int access, m3_device_ptr hint,
 M3_API int m3_unmap(m3_region *region, int device);
 
 /*
- * Change what devices (bit i: device i) may do with a mapped region. M3_ENOPEER is told before
- * anything is changed.
+ * Change the access of devices (bit i: device i) to a mapped region. M3_ENOPEER is returned before
+ * any change.
  */
 M3_API int m3_set_access(m3_region *region, uint64_t devices, int access);
 
@@ -206,8 +209,8 @@ M3_API int m3_release(m3_region *region);
 M3_API int m3_unlink(m3_client *client, const char *mem_id);
 
 /*
- * From now on nobody opens or maps it for writing. Existing mappings for writing must go first:
- * M3_EBUSY.
+ * From now on, the region cannot be opened or mapped for writing. Existing mappings for writing
+ * must be removed first: M3_EBUSY.
  */
 M3_API int m3_seal(m3_region *region);
 
@@ -225,7 +228,7 @@ M3_API int m3_stat(m3_region *region, m3_info *info);
 M3_API int m3_list(m3_client *client, const char *prefix, int (*each)(const m3_info *, void *),
 		   void *data);
 
-/* Who may open it from now on; a client that has it keeps it. Of the owner. */
+/* Set who may open it from now on; clients that have it keep it. For the owner. */
 M3_API int m3_chmod(m3_region *region, unsigned int mode);
 M3_API int m3_grant(m3_region *region, const char *principal, int access);
 M3_API int m3_revoke(m3_region *region, const char *principal);
@@ -255,8 +258,8 @@ M3_API int m3_copy(m3_region *to, uint64_t to_offset, m3_region *from, uint64_t 
 		   uint64_t size);
 
 /*
- * @notify is called in a thread of the library until the client is disconnected, which it may not do
- * itself. When it has told M3_ON_BROKER_LOST that was the last; one may then subscribe again.
+ * The library calls @notify in a thread of its own until the client disconnects; @notify itself
+ * must not disconnect. M3_ON_BROKER_LOST is the last event; the program may then subscribe again.
  */
 M3_API int m3_subscribe(m3_client *client, unsigned int mask,
 			void (*notify)(unsigned int event, m3_rid rid, void *data), void *data);

@@ -11,7 +11,7 @@
 
 #define FDS 8 /* descriptors that one packet may bring; all but the first are closed */
 
-/* What each request has to have. */
+/* The required fields of each request. */
 enum { NAMED = 1, REGION = 2, DATA = 4, OPTIONAL_DATA = 8 };
 static const unsigned char needs[CK_M3_OPS] = {
 	[CK_M3_ECHO] = OPTIONAL_DATA,

@@ -29,7 +29,8 @@ enum ck_m3_op {
 	CK_M3_FETCH, /* the descriptor, to map it */
 	CK_M3_UNMAP, /* it is mapped no more */
 	CK_M3_RETAIN,
-	CK_M3_RELEASE, /* value 1: and if it made it and nobody else has it, as if it had not */
+	CK_M3_RELEASE, /* value 1: undo also its creation, if this client made it and no other
+		        * has it */
 	CK_M3_UNLINK,
 	CK_M3_SEAL,
 	CK_M3_LEASE,
@@ -48,7 +49,7 @@ enum ck_m3_op {
 	CK_M3_FILL,
 	CK_M3_COPY,
 	CK_M3_SUBSCRIBE,
-	CK_M3_DEPOSIT, /* leave a descriptor or a few bytes for whoever knows number and key */
+	CK_M3_DEPOSIT, /* leave a descriptor or a few bytes for clients with its number and key */
 	CK_M3_CLAIM,   /* get what was deposited */
 	CK_M3_WITHDRAW,
 	CK_M3_OPS, /* their number */
@@ -59,7 +60,7 @@ struct ck_m3_request {
 	uint16_t version;
 	uint16_t op;
 	uint64_t region;
-	uint64_t from; /* COPY: another region; LIST: the last one told */
+	uint64_t from; /* COPY: another region; LIST: the last one listed */
 	uint64_t offset, from_offset;
 	uint64_t size;
 	uint64_t count; /* QUOTA_SET: regions; ALLOC: on how many devices, when striped */
@@ -131,7 +132,7 @@ const char *ck_m3_path(unsigned int index, char *buffer, size_t size);
 /* A connected socket, or -errno; "@name" is an abstract address. */
 int ck_m3_dial(const char *path);
 /*
- * A listening socket; a file that nobody listens at is replaced. -EADDRINUSE: somebody does.
+ * A listening socket; a stale socket file is replaced. -EADDRINUSE: another process listens there.
  * -errno.
  */
 int ck_m3_listen(const char *path);

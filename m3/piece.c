@@ -1,10 +1,9 @@
 /*
- * m3/piece.c - pieces of device memory in the broker: making them, names, rights, quotas, their
- * end.
+ * m3/piece.c - pieces of device memory in the broker: creation, names, rights, quotas, release.
  *
- * A piece's memory goes back to the driver when nobody refers to it. Its charge stays until each
- * process that had the descriptor and has not said that it is done with it is known to be dead:
- * until then the driver itself keeps the memory, for that process.
+ * A piece's memory goes back to the driver when its last reference is gone. Its charge stays until
+ * each process that had the descriptor has released it or is known to be dead: until then the
+ * driver itself keeps the memory for that process.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -162,7 +162,7 @@ static void run(struct ck_m3_ask *ask)
 		status = conn->greeted ? serve_general(ask) : M3_EPROTO;
 	if (status == CK_M3_LATER) {
 		if (conn->job) {
-			conn->parked = false; /* the job answers, and nobody else */
+			conn->parked = false; /* the job sends the reply */
 		} else if (!conn->parked) {
 			conn->parked = true;
 			conn->question = *ask->q;

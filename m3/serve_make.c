@@ -92,7 +92,7 @@ static int attach(struct ck_m3_ask *ask, struct ck_m3_piece *p, unsigned int wan
 	unsigned int allowed = ck_m3_piece_access(p, ask->conn->principal);
 
 	if (!allowed)
-		return M3_ENOENT; /* nobody is told what there is that he may not have */
+		return M3_ENOENT; /* do not reveal regions that the caller may not have */
 	if ((wanted & allowed) != wanted)
 		return M3_EPERM;
 	if (p->creating)
@@ -128,10 +128,7 @@ static int attach_matching(struct ck_m3_ask *ask, struct ck_m3_piece *p, int dev
 	return attach(ask, p, access);
 }
 
-/*
- * New memory, which somebody else's bytes may be in: it is told of when it has been filled with
- * zeros.
- */
+/* New memory may hold bytes of another client: the reply is sent after it was filled with zeros. */
 static int create(struct ck_m3_ask *ask, int device)
 {
 	const struct ck_m3_request *q = ask->q;
@@ -180,7 +177,7 @@ int ck_m3_serve_alloc(struct ck_m3_ask *ask)
 	if ((attach_only && (q->flags & M3_EXCL || !q->name[0])) || q->mode & ~0777u ||
 	    q->policy > M3_STRIPED || q->count > M3_DEVICES_MAX)
 		return M3_EINVAL;
-	if (q->name[0]) /* what is made under a name is one's own, whatever others share */
+	if (q->name[0]) /* names that a client makes are its own, even among shared ones */
 		p = ck_m3_piece_named(ask->b, q->name, ask->conn->principal, !attach_only);
 	if (p)
 		return attach_matching(ask, p, device, access);

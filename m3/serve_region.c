@@ -10,9 +10,9 @@
 #define GRANTS_MAX 256 /* of one region */
 
 /*
- * A descriptor is for reading and writing, whatever else is said. So it is given to those who may
- * write; to other clients of the owner, who could allow themselves to; and to our own workers,
- * which map for the others as they are told.
+ * A descriptor always permits reading and writing. So it is given to clients that may write; to
+ * other clients of the owner, who could grant themselves the right; and to our own workers, which
+ * map for the others with the rights that they are given.
  */
 static bool may_have_fd(const struct ck_m3_conn *conn, const struct ck_m3_piece *p,
 			const struct ck_m3_hold *h)
@@ -51,8 +51,8 @@ static int unmap(struct ck_m3_piece *p, struct ck_m3_hold *h)
 }
 
 /*
- * Nobody else may have it mapped for writing; the caller's library sees to its own mappings. Sealed
- * at once; the answer comes when what was asked for before has been written.
+ * No other client may have it mapped for writing; the caller's library handles its own mappings.
+ * The seal takes effect at once; the reply is sent after earlier requests have been written.
  */
 static int seal(struct ck_m3_ask *ask, struct ck_m3_piece *p, struct ck_m3_hold *own)
 {

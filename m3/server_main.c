@@ -158,7 +158,7 @@ static int wait_ready(int fd, pid_t pid)
 	return 1;
 }
 
-/* 0 in the process that goes on. */
+/* Returns 0 in the child, which continues. */
 static int detach(struct ck_m3_broker_options *options)
 {
 	int ends[2];

@@ -23,7 +23,7 @@
 		}                                                                                  \
 	} /* "cricket-m3-shim1" */
 
-/* What the 64 bytes of a cuIpc handle are under Cricket's client: a ticket of the broker's. */
+/* The 64 bytes of a cuIpc handle under Cricket's client: a ticket of the broker's. */
 struct ck_ipc_handle {
 	char mark[12];
 	uint32_t kind; /* enum ck_ipc_kind */
@@ -42,7 +42,7 @@ struct ck_m3_shim {
 	 * -errno.
 	 */
 	int (*call)(const void *question, size_t size, void *answer, size_t room, size_t *got);
-	/* A handle of part @part of region @rid, which the session has open, for mapping with @access. */
+	/* A handle of part @part of region @rid, open in the session, for mapping with @access. */
 	CUresult (*import)(uint64_t rid, unsigned int part, unsigned int access,
 			   CUmemGenericAllocationHandle *handle);
 	/*

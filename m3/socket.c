@@ -1,9 +1,8 @@
 /*
- * m3/socket.c - where the broker's socket is, connecting to it, and listening.
+ * m3/socket.c - the path of the broker's socket, connecting to it, and listening.
  *
- * The socket stands beside that of the server that carries the broker, and has its name with ".m3"
- * behind it. A path that begins with @ is an abstract address, for a server that was told to have
- * no socket file.
+ * The path is that of the server that carries the broker, with ".m3" appended. A path that begins
+ * with @ is an abstract address, for a server that was started without a socket file.
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -1,9 +1,9 @@
 /*
- * wcm/group.c - groups of ranks: coming together, what they do together, going.
+ * wcm/group.c - groups of ranks: joining, collective steps, leaving.
  *
- * Nothing here waits for a rank longer than the group's time-out. A rank that goes does not wait
- * for the others' calls: what it has lent them it gives back when the meeting place says that all
- * are done with it.
+ * No call waits for a rank longer than the group's time-out. A rank that leaves does not wait for
+ * the others' calls: it releases memory that it has lent when the meeting place reports that no
+ * rank uses it.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -291,8 +291,8 @@ static void wait_for_kept(wcm_group *g)
 }
 
 /*
- * What is kept when the meeting place has gone goes now: there is nobody to say when. What other
- * ranks do use is left alone for ever.
+ * Without the meeting place there is no report that memory is unused. Release the memory of this
+ * rank now, and never the memory that other ranks use.
  */
 static void end_kept(wcm_group *g)
 {

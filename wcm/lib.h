@@ -29,7 +29,7 @@ struct ck_wcm_piece {
 	size_t size; /* of the mapping, for CREATED and IMPORTED */
 };
 
-/* What a rank tells the others of its piece; a descriptor may go with it. */
+/* A rank's description of its piece for the others; a descriptor may go with it. */
 struct ck_wcm_offer {
 	int32_t status; /* of making it */
 	int32_t device; /* in the owner's numbers */
@@ -69,7 +69,7 @@ struct wcm_group {
 	int rank, size, device, backing;
 	unsigned int timeout_ms;
 	CUcontext context;    /* NULL: not retained yet */
-	pthread_mutex_t lock; /* what follows */
+	pthread_mutex_t lock; /* the data that follows */
 	pthread_cond_t changed;
 	struct ck_wcm_kept *kept;
 	unsigned int busy;		/* pieces that are just being given back */
@@ -81,7 +81,7 @@ struct wcm_group {
 /* Whether it is one that has been made and not finalised. */
 bool ck_wcm_group_ok(const wcm_group *group);
 
-/* The group's context becomes current; and what was before. */
+/* Make the group's context current, and restore the former one. */
 int ck_wcm_enter(const wcm_group *group);
 void ck_wcm_leave(const wcm_group *group);
 
@@ -93,7 +93,8 @@ int ck_wcm_exchange(wcm_group *group, uint32_t mask, const void *give, size_t si
 		    uint64_t *number);
 
 /*
- * What all ranks of @mask come to: WCM_OK when each one's @status is, else the first other one.
+ * The common result of all ranks of @mask: WCM_OK when each one's @status is, else the first other
+ * one.
  */
 int ck_wcm_agree(wcm_group *group, uint32_t mask, int status);
 
@@ -104,7 +105,7 @@ uint32_t ck_wcm_all_ranks(const wcm_group *group);
 
 /* --- what backs memory (trial.c) */
 
-/* What options and environment say: an enum wcm_backing, or -1 for what is none. */
+/* The backing in options and environment: an enum wcm_backing, or -1 for an invalid one. */
 int ck_wcm_backing_wanted(const wcm_opts *opts);
 
 /* Collective: find out what works, of what all must want. */
@@ -133,7 +134,7 @@ struct WholeChunkedMemory {
 #define CK_WCM_BAD_OFFSET 192 /* of that count, in the memory of the handle */
 #define CK_WCM_HANDLE_ROOM 256
 
-/* What wcm_malloc wants; all ranks the same. */
+/* The arguments of wcm_malloc; equal on all ranks. */
 struct ck_wcm_wish {
 	int32_t status; /* WCM_OK, or why this rank cannot take part */
 	int32_t backing, count;

@@ -1,8 +1,8 @@
 /*
  * wcm/link.c - a rank's connection to its meeting place; see link.h.
  *
- * A thread receives: it hands over what an exchange waits for, and tells of releases and losses as
- * they come, whatever the rank's own threads do.
+ * A thread receives: it hands the results of exchanges to their callers, and reports releases and
+ * losses as they arrive, independently of the rank's own threads.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -33,7 +33,7 @@ struct ck_wcm_link {
 	void *data;
 	pthread_t thread;
 	pthread_mutex_t turn; /* one exchange at a time */
-	pthread_mutex_t lock; /* what follows */
+	pthread_mutex_t lock; /* the data that follows */
 	pthread_cond_t answered;
 	uint64_t serial; /* of the last exchange */
 	struct ck_wcm_exchange *waiting;
@@ -77,7 +77,7 @@ static void answer(struct ck_wcm_link *l, const struct ck_wcm_packet *p, const i
 	unsigned int next = 0;
 
 	if (!x || h->serial != l->serial || l->got) {
-		close_fds(fds, count); /* nobody waits for it any more */
+		close_fds(fds, count); /* no thread waits for it any more */
 		return;
 	}
 	l->got = true;

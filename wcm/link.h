@@ -11,7 +11,7 @@
 
 struct ck_wcm_link;
 
-/* What a link tells of, in its own thread; nothing of the link is held. */
+/* A link's events, called in its own thread without locks of the link. */
 struct ck_wcm_link_ops {
 	/* All ranks are done with object @number, or (bits in @lost) have gone. */
 	void (*released)(void *data, uint64_t number, uint32_t lost);
@@ -37,10 +37,13 @@ int ck_wcm_link_open(const char *name, int rank, int size, unsigned int timeout_
 /* Leave it; NULL is nothing. The thread has ended when this returns. */
 void ck_wcm_link_close(struct ck_wcm_link *link);
 
-/* wcm_status, which is the same for all ranks of the mask but for those that are lost. */
+/* wcm_status, the same for all ranks of the mask except lost ones. */
 int ck_wcm_link_exchange(struct ck_wcm_link *link, struct ck_wcm_exchange *x);
 
-/* This rank is done with object @number of the ranks in @mask. False: nobody is there to know. */
+/*
+ * This rank no longer uses object @number of the ranks in @mask. False: there is no meeting place
+ * any more.
+ */
 bool ck_wcm_link_done(struct ck_wcm_link *link, uint64_t number, uint32_t mask);
 
 #endif

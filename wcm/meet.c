@@ -23,7 +23,7 @@
 
 CK_LOG_DEFINE("wcm");
 
-#define REST_MS 20 /* without descriptors: who comes waits, and the thread does not spin */
+#define REST_MS 20 /* out of descriptors: new ranks wait, and the thread does not spin */
 
 /* --- ranks come and go */
 
@@ -41,7 +41,7 @@ static void lose(struct ck_wcm_meet *m, int rank)
 	ck_wcm_meet_without(m, rank);
 }
 
-/* What a rank has sent; false: it does not keep to the rules. */
+/* Receive from a rank; false: it broke the protocol. */
 static bool handle(struct ck_wcm_meet *m, int rank, const struct ck_wcm_packet *p, const int *fds,
 		   unsigned int fd_count)
 {
@@ -151,7 +151,7 @@ static pthread_cond_t all_changed = PTHREAD_COND_INITIALIZER;
 static struct ck_wcm_meet *all;
 static pid_t all_pid; /* whose they are: a fork has only their memory */
 
-/* What to wait for; entry 0 is the pipe, 1 the listener, then strangers, then ranks. */
+/* The descriptors to poll; entry 0 is the pipe, 1 the listener, then strangers, then ranks. */
 static nfds_t gather(const struct ck_wcm_meet *m, struct pollfd *fds)
 {
 	nfds_t n = 2;

@@ -1,6 +1,6 @@
 /*
- * wcm/meet.h - the meeting place of a group: a thread in rank 0's process that knows who is there,
- * and what the ranks wait for.
+ * wcm/meet.h - the meeting place of a group: a thread in rank 0's process that knows the group's
+ * members and the exchanges that they wait for.
  */
 #ifndef CK_WCM_MEET_H
 #define CK_WCM_MEET_H
@@ -8,14 +8,17 @@
 struct ck_wcm_meet;
 
 /*
- * Open the place of the group @name of @size ranks. -EADDRINUSE: it is taken. It ends when all
- * ranks have gone that came. When the process exits before, its own ranks are taken for gone, and
- * the exit waits for those of other processes, @patience_ms at most. 0 or -errno.
+ * Open the place of the group @name of @size ranks. -EADDRINUSE: the name is taken. The place ends
+ * when all ranks that came have gone. If the process exits before that, its own ranks count as
+ * gone, and the exit waits for ranks of other processes, @patience_ms at most. 0 or -errno.
  */
 int ck_wcm_meet_open(const char *name, int size, unsigned int patience_ms,
 		     struct ck_wcm_meet **meet);
 
-/* Give it up, when rank 0 has not come into the group: the others are told, and its name is free again. */
+/*
+ * Close it when rank 0 could not join the group: the other ranks are notified, and the name is free
+ * again.
+ */
 void ck_wcm_meet_stop(struct ck_wcm_meet *meet);
 
 /* From now on it ends by itself. */

@@ -1,8 +1,8 @@
 /*
- * wcm/meet_exchange.c - what ranks wait for at their meeting place; see meet.h and message.h.
+ * wcm/meet_exchange.c - exchanges at the meeting place; see meet.h and message.h.
  *
- * An exchange does not wait for a rank that has gone: the others are told, and so are ranks that
- * wait for each other in a circle.
+ * An exchange does not wait for a rank that has gone: its other ranks are notified. The same holds
+ * for ranks that wait for each other in a circle.
  */
 #define _GNU_SOURCE
 #include <stdlib.h>
@@ -29,7 +29,7 @@ void ck_wcm_meet_tell(struct ck_wcm_meet *m, int rank, const struct ck_wcm_messa
 	struct ck_wcm_meet_rank *r = &m->ranks[rank];
 
 	if (r->sock >= 0 && ck_wcm_send(r->sock, head, bytes, size, fds, count, MSG_DONTWAIT) < 0)
-		shutdown(r->sock, SHUT_RDWR); /* the loop sees its end, in its turn */
+		shutdown(r->sock, SHUT_RDWR); /* the loop handles its end later */
 }
 
 /* --- exchanges */
@@ -123,8 +123,8 @@ static void fail_exchange(struct ck_wcm_meet *m, uint32_t mask, int status)
 }
 
 /*
- * Ranks that wait for each other in different exchanges wait for ever. An exchange may yet come
- * about when all who are missing are free, or are in one that may yet come about.
+ * Ranks that wait for each other in different exchanges would never finish. An exchange can still
+ * complete if all missing ranks are free, or are in one that can still complete.
  */
 static void end_circles(struct ck_wcm_meet *m)
 {

@@ -1,6 +1,6 @@
 /*
- * wcm/meet_state.h - what a meeting place knows; for its two files. All of it is its thread's,
- * but for next, awaited and ended, which have the lock of the process's list.
+ * wcm/meet_state.h - the state of a meeting place, for its two files. It belongs to the place's
+ * thread, except for next, awaited and ended, which the lock of the process's list guards.
  */
 #ifndef CK_WCM_MEET_STATE_H
 #define CK_WCM_MEET_STATE_H
@@ -35,7 +35,7 @@ enum ck_wcm_meet_order { CK_WCM_STOP = 's', CK_WCM_LEAVE = 'l', CK_WCM_EXIT = 'x
 struct ck_wcm_meet {
 	int size;
 	int listener;  /* -1: all have come */
-	bool rests;    /* there was no descriptor for who comes: not looked at for a moment */
+	bool rests;    /* out of descriptors for new ranks: do not poll for a moment */
 	int orders[2]; /* a pipe: an enum ck_wcm_meet_order a byte */
 	bool left;     /* rank 0 is in the group: end when all have gone */
 	unsigned int patience_ms;
@@ -55,8 +55,8 @@ uint32_t ck_wcm_meet_all(const struct ck_wcm_meet *m);
 uint32_t ck_wcm_meet_gone(const struct ck_wcm_meet *m);
 
 /*
- * Send to a rank, without waiting. One that does not take it is shut out: the loop sees that in its
- * turn.
+ * Send to a rank, without waiting. A rank that does not take it is shut out, which the loop handles
+ * later.
  */
 void ck_wcm_meet_tell(struct ck_wcm_meet *m, int rank, const struct ck_wcm_message *head,
 		      const void *bytes, size_t size, const int *fds, unsigned int count);
@@ -68,7 +68,7 @@ void ck_wcm_meet_cancel(struct ck_wcm_meet *m, int rank, uint64_t serial);
 /* A rank is done with an object. */
 void ck_wcm_meet_done(struct ck_wcm_meet *m, int rank, uint64_t number, uint32_t mask);
 
-/* A rank has gone: what waited for it is ended. */
+/* A rank has gone: end the exchanges that wait for it. */
 void ck_wcm_meet_without(struct ck_wcm_meet *m, int rank);
 
 /* Free what is kept of exchanges and objects. */

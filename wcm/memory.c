@@ -275,7 +275,7 @@ static int make_handle(wcm_t m)
 	if (status == WCM_OK)
 		status = ck_wcm_status_of(d->cuMemcpyHtoD_v2(m->device_handle, h, sizeof(*h)),
 					  "cuMemcpyHtoD");
-	if (status == WCM_OK) /* it must be there for every stream */
+	if (status == WCM_OK) /* it must be complete for every stream */
 		status = ck_wcm_status_of(d->cuCtxSynchronize(), "cuCtxSynchronize");
 	return status;
 }
@@ -386,7 +386,10 @@ int wcm_malloc_exact(wcm_group *g, size_t size, size_t granularity, const int *r
 			 ranks, count, memory);
 }
 
-/* Whatever of it there is. The device must be done with it: nobody unmaps under a kernel. */
+/*
+ * Release the parts that exist. The device must be done with them: unmapping under a running kernel
+ * is an error.
+ */
 void ck_wcm_memory_end(wcm_t m)
 {
 	const struct ck_wcm_driver *d = m->group->driver;

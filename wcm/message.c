@@ -1,8 +1,8 @@
 /*
- * wcm/message.c - packets with descriptors, and where the meeting place is.
+ * wcm/message.c - packets with descriptors, and the address of the meeting place.
  *
- * It is an abstract address, which needs no file and goes with the last who has it open. Others may
- * take the name of a group of ours: so both ends look whose process the other is.
+ * It is an abstract address, which needs no file and ends with its last open socket. Other users
+ * may take the name of one of our groups, so both ends check the owner of the other process.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -84,7 +84,7 @@ static int check(const struct ck_wcm_message *m, size_t n, unsigned int count)
 	if (n < sizeof(*m) || m->magic != CK_WCM_MAGIC)
 		return -EPROTO;
 	if (m->version != CK_WCM_VERSION)
-		return 0; /* whoever receives it can say so */
+		return 0; /* the receiver can report it */
 	if (m->size > CK_WCM_PART_MAX || m->mask >> WCM_RANKS_MAX ||
 	    (unsigned int)__builtin_popcount(m->fds) != count)
 		return -EPROTO;

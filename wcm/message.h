@@ -1,11 +1,11 @@
 /*
- * wcm/message.h - what ranks say at their meeting place: packets of a SOCK_SEQPACKET socket, on one
+ * wcm/message.h - the messages at the meeting place: packets of a SOCK_SEQPACKET socket, on one
  * host and between processes of one user.
  *
  * A rank says hello, and then takes part in exchanges: each of the ranks in a mask gives some bytes
- * and perhaps a descriptor, and gets those of all. Everything that ranks do together is made of
- * exchanges. Besides, a rank says when it is done with an object (the memory of one wcm_malloc),
- * and is told when all are, or have gone.
+ * and perhaps a descriptor, and gets those of all. All collective steps are made of exchanges. In
+ * addition, a rank reports when it no longer uses an object (the memory of one wcm_malloc), and is
+ * notified when all ranks have done so or have gone.
  */
 #ifndef CK_WCM_MESSAGE_H
 #define CK_WCM_MESSAGE_H
@@ -57,8 +57,8 @@ int ck_wcm_send(int sock, const struct ck_wcm_message *m, const void *bytes, siz
 		const int *fds, unsigned int count, int flags);
 
 /*
- * Receive a packet whose head makes sense. @fds gets its descriptors, which are the caller's; 0 and
- * *@count, or -errno: -ECONNRESET when there is nobody any more, -EPROTO for what is none.
+ * Receive a packet with a valid head. @fds gets its descriptors, which the caller then owns; 0 and
+ * *@count, or -errno: -ECONNRESET when the other end has gone, -EPROTO for an invalid packet.
  */
 int ck_wcm_receive(int sock, struct ck_wcm_packet *packet, int fds[WCM_RANKS_MAX],
 		   unsigned int *count, int flags);

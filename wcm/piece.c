@@ -17,7 +17,7 @@
 
 CK_LOG_DEFINE("wcm");
 
-/* What tells this process from all others, whatever namespaces they are in. */
+/* Identifies this process among all others, across namespaces. */
 static uint64_t process_key;
 
 static void draw_key(void)

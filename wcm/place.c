@@ -15,8 +15,8 @@
 #include "wcm/lib.h"
 
 /*
- * What tells one job from another: PMIx and Open MPI, Slurm, torchrun. MPICH has no name for a job;
- * on one host its ranks have the same parent process.
+ * The variables that identify a job: PMIx and Open MPI, Slurm, torchrun. MPICH has no name for a
+ * job; on one host its ranks have the same parent process.
  */
 static const struct {
 	const char *first, *second;
@@ -45,7 +45,9 @@ static int copy_name(const char *from, char name[WCM_GROUP_NAME_MAX])
 	return WCM_OK;
 }
 
-/* What does not fit goes in whole as a hash: jobs may differ in their last character alone. */
+/*
+ * A name that is too long is replaced by its hash: jobs may differ in their last character alone.
+ */
 static void name_job(const char *first, const char *second, char name[WCM_GROUP_NAME_MAX])
 {
 	int length = snprintf(name, WCM_GROUP_NAME_MAX, "job-%s-%s", first, second);

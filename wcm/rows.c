@@ -177,7 +177,7 @@ static int take_rows(const wcm_table *t, const wcm_rows *r, int64_t count,
 	return WCM_OK;
 }
 
-/* What divides all addresses and sizes of a job, 16 at most; as a power of two. */
+/* The greatest power of two, 16 at most, that divides all addresses and sizes of a job. */
 static int common_width(const struct ck_wcm_rows_job *job, uint64_t chunk_size, bool chunked)
 {
 	uint64_t all = (uint64_t)(uintptr_t)job->data | job->data_stride | job->row_size |

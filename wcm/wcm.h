@@ -52,7 +52,7 @@ typedef enum wcm_status {
 } wcm_status;
 
 enum wcm_backing {
-	WCM_AUTO = 0, /* what a trial at the start shows to work: ipc, else vmm */
+	WCM_AUTO = 0, /* the one that works in a trial at the start: ipc, else vmm */
 	WCM_IPC = 1,  /* cuMemAlloc and CUDA's IPC handles */
 	WCM_VMM = 2,  /* cuMemCreate, exported as descriptors */
 };
@@ -188,10 +188,10 @@ WCM_API int wcm_malloc_exact(wcm_group *group, size_t size, size_t granularity, 
 			     int count, wcm_t *memory);
 
 /*
- * Not collective: this rank is done with it, after the work of its device so far. Other ranks may
- * go on; the own chunk is given back when the last of them has freed it or has gone. In any order.
- * After a barrier that all have come to after their wcm_free, the memory is back.
- * NULL is nothing; what is no memory, or was freed, is WCM_EINVAL.
+ * Not collective: this rank no longer uses it, after the work of its device so far. Other ranks may
+ * continue; a chunk is released when the last of them has freed it or has gone. In any order. After
+ * a barrier that all ranks have entered after their wcm_free, the memory is released. NULL is a
+ * no-op; an unknown or freed pointer is WCM_EINVAL.
  */
 WCM_API int wcm_free(wcm_t memory);
 

@@ -66,7 +66,7 @@ def main():
     entries = common.entries_s("cuda.py", table + dynamic,
                                lambda n: f"lh_{n}" if n in hand else n,
                                hidden | {n for n, _ in dynamic})
-    # The unnamed ones go through a piece that looks at their arguments first.
+    # Functions without names go through code that checks their arguments first.
     entries = re.sub(rf"(lh_dynamic\d+:\n.*?)jmp lh_call{MOST_WORDS}\n", r"\1jmp lh_call_dynamic\n",
                      entries, flags=re.S)
     (args.out / "entries.S").write_text(entries)

@@ -31,7 +31,7 @@ SCALARS = {"int": "int", "MPI_Fint": "int", "MPI_Aint": "long", "MPI_Offset": "l
            "MPI_Count": "long", "double": "double", "MPI_T_enum": "void *",
            "MPI_T_cvar_handle": "void *", "MPI_T_pvar_handle": "void *",
            "MPI_T_pvar_session": "void *"}
-# What a function that is called back translates: see stubs/mpi.c.
+# The translation by a callback: see stubs/mpi.c.
 CALLBACKS = {"MPI_User_function": "op", "MPI_Comm_errhandler_function": "errhandler",
              "MPI_Win_errhandler_function": "errhandler", "ompi_file_errhandler_fn": "errhandler",
              "MPI_File_errhandler_function": "errhandler", "MPI_Handler_function": "errhandler",

@@ -8,7 +8,7 @@ import subprocess
 
 REGISTERS = 6       # for integers and pointers
 FLOAT_REGISTERS = 8
-# What gcc and clang name a type: __builtin_classify_type.
+# The class that gcc and clang give a type: __builtin_classify_type.
 REAL, COMPLEX, STRUCT, UNION = 8, 9, 12, 13
 
 Type = collections.namedtuple("Type", "size align kind")

@@ -24,13 +24,13 @@ static void *find(const char *name)
 	return f || !management ? f : dlsym(management, name);
 }
 
-/* --- managed memory: the client's own functions in place of libc's fetch it for who calls them */
+/* --- managed memory: the client's own functions replace libc's and fetch it for their callers */
 
 static ssize_t (*client_pread)(int fd, void *buf, size_t size, off_t at);
 static ssize_t (*client_pwrite)(int fd, const void *buf, size_t size, off_t at);
 static int (*client_sigaction)(int sig, const struct sigaction *act, struct sigaction *old);
 
-/* Of no file: what is left of such a call is that the buffer is there. */
+/* Not about a file: the call only makes the buffer present. */
 static long bring(void *argument)
 {
 	const struct lh_range *range = argument;

@@ -1,9 +1,10 @@
 /*
- * loader/halves/descriptors.c - which descriptors a half's libraries have open, so that they go with
- * the half when it is dropped.
+ * loader/halves/descriptors.c - the descriptors that a half's libraries have open, so that they are
+ * closed when the half is dropped.
  *
- * A half's program is searched before libc, so the libraries' calls come here first. What libc
- * opens inside itself (name look-ups) it closes itself; what it closes for a FILE or a DIR is said below.
+ * A half's program is searched before libc, so the libraries' calls come here first. Descriptors
+ * that libc opens inside itself (name look-ups), it closes itself; those of a FILE or a DIR are
+ * handled below.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -139,7 +140,7 @@ EXPORT int dup(int fd)
 	return opened(NEXT(dup)(fd));
 }
 
-/* What the program has there, its stdout say, stays the program's. */
+/* A descriptor of the program, its stdout for example, stays the program's. */
 static bool is_theirs(int as)
 {
 	bool noted = as >= 0 && as < CK_HALF_DESCRIPTORS &&
@@ -179,7 +180,9 @@ EXPORT int accept(int fd, struct sockaddr *address, socklen_t *size)
 	return accept4(fd, address, size, 0);
 }
 
-/* What follows @last: a mode or a command's argument, or what is not looked at. It is no longer than a long. */
+/*
+ * The argument behind @last: a mode, a command's argument, or unused. It is no longer than a long.
+ */
 #define REST(last)                           \
 	__extension__({                      \
 		va_list args_;               \

@@ -126,8 +126,10 @@ static long forked(void *argument)
 
 int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *dso);
 
-/* What pthread_atfork calls: ours is found before libc's. The half itself forks rarely; then libc
- * runs them. */
+/*
+ * The function that pthread_atfork calls: ours is found before libc's. The half itself forks
+ * rarely; then libc runs them.
+ */
 int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *dso)
 {
 	static int (*next)(void (*)(void), void (*)(void), void (*)(void), void *);

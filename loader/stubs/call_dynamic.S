@@ -1,6 +1,6 @@
 /*
- * loader/stubs/call_dynamic.S - a call of a function without a name: lh_convert looks at the arguments
- * in registers, then it goes as any other.
+ * loader/stubs/call_dynamic.S - a call of a function without a name: lh_convert checks the
+ * arguments in registers, then the call continues like any other.
  */
 	.text
 	.globl	lh_call_dynamic

@@ -11,8 +11,8 @@ extern void *const lh_entries[];
 void *lh_dynamic_entry(unsigned int i);
 
 /*
- * What the application may call in place of @function, an address of the lower half: the entry of
- * that name, or one that is made for it. NULL when there are none left.
+ * The function that the application may call in place of @function, an address of the lower half:
+ * the entry of that name, or one that is made for it. NULL when there are none left.
  */
 void *lh_upper_address(void *function);
 

@@ -1,13 +1,13 @@
 /*
  * loader/stubs/cuda_address.c - functions of the CUDA half that the application got as addresses.
  *
- * An address is that of a name, whose entry it gets, or of none: then it takes a free place behind
- * the names in the half's table, and an entry without a name. What such a function takes nobody
- * has told us, so arguments that are the application's code are taken for functions to be called back.
+ * If the address has a name, it gets the entry of that name. Otherwise it gets a free place behind
+ * the names in the half's table, and an entry without a name. The parameters of such a function are
+ * unknown, so arguments that point to the application's code are taken for callbacks.
  *
- * Tables that cuGetExportTable gives are turned in place, because the runtime checks their
- * addresses. The one with that check (libcuda/export_integrity.c) is left as it is: its function
- * must see the caller's thread, and uses none of its half's thread-local data.
+ * Tables from cuGetExportTable are changed in place, because the runtime checks their addresses.
+ * The one with that check (libcuda/export_integrity.c) is left unchanged: its function must see the
+ * caller's thread, and uses none of its half's thread-local data.
  */
 #define _GNU_SOURCE
 #include <link.h>

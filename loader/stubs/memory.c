@@ -46,7 +46,7 @@ static unsigned int keeper(void)
 
 /* --- buffers */
 
-/* What lies in the application's own window is its own. */
+/* Memory in the application's own window needs no fetch. */
 static void need(uintptr_t at, size_t size, bool write)
 {
 	struct lh_range range = {(void *)at, size, write};
@@ -65,13 +65,13 @@ static void need(uintptr_t at, size_t size, bool write)
 
 /* --- signals */
 
-/* What the application has set for SIGSEGV, for who asks; the last one to set it wins. */
+/* The application's action for SIGSEGV, for queries; the last one set counts. */
 static struct sigaction ours;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /*
- * The half is given an entry of the loader, by which the handler runs on the application's thread
- * block whoever calls it. It takes three arguments, so it is always called with them.
+ * The half gets an entry of the loader, through which the handler always runs on the application's
+ * thread block. The entry takes three arguments, so it is always called with them.
  */
 static int set_with(unsigned int half, const struct sigaction *act, struct sigaction *old)
 {

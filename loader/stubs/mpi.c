@@ -98,7 +98,7 @@ void *lh_in_of(void *p)
 	return p ? lh_in(*(void **)p) : NULL;
 }
 
-/* Written only where it differs: another thread may look at the same constant. */
+/* Written only if it differs: another thread may read the same constant. */
 void lh_in_place(void *p, long count)
 {
 	void **handles = p;
@@ -151,7 +151,9 @@ void lh_copy_free(void *copy, void *given)
 		free(copy);
 }
 
-/* Open MPI reads the array of a non-blocking call until that is done, and nobody tells us when. */
+/*
+ * Open MPI reads the array of a non-blocking call until the call is done, and does not report when.
+ */
 void *lh_intern(void *given, long count)
 {
 	struct kept {

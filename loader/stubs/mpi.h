@@ -23,8 +23,10 @@ void *lh_in_of(void *p);
 void lh_in_place(void *p, long count);
 void lh_out_place(void *p, long count);
 
-/* A translated copy of an array, or the array itself where nothing differs; and its end. The
- * interned one is kept for ever, and the same for the same contents. */
+/*
+ * A translated copy of an array, or the array itself where nothing differs; and its release. The
+ * interned one is never freed; equal contents share one.
+ */
 void *lh_copy(void *given, long count);
 void lh_copy_free(void *copy, void *given);
 void *lh_intern(void *given, long count);
@@ -34,7 +36,7 @@ enum lh_side { LH_SOURCES, LH_DESTINATIONS };
 long lh_peers(void *comm, enum lh_side side);
 long lh_neighbors(void *comm, enum lh_side side);
 
-/* What the lower half is to call in place of the application's @function. */
+/* The function that the lower half calls in place of the application's @function. */
 enum lh_kind { LH_OP, LH_ERRHANDLER, LH_ATTRIBUTE, LH_PLAIN, LH_DATAREP };
 void *lh_function(enum lh_kind kind, void *function);
 

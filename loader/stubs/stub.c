@@ -1,6 +1,6 @@
 /*
- * loader/stubs/stub.c - the part of a stub library that is the same for every lower half: finding the
- * half, getting a thread its place in it, giving it back when the thread ends.
+ * loader/stubs/stub.c - the part of a stub library that is the same for every lower half: finding
+ * the half, getting a thread its place in it, releasing that when the thread ends.
  */
 #include <pthread.h>
 #include <stdio.h>

@@ -9,12 +9,12 @@
 
 #include "loader/lhinfo.h"
 
-/* What a stub says of itself: generated. */
+/* The stub's description: generated. */
 extern const char lh_stub_half[];	   /* the half that it stands for: "mpi" */
 extern const char *const lh_names[]; /* its functions, in the order of the table */
 extern const unsigned long lh_hash;
 
-/* What a function returns when it cannot be called; the stub's own. */
+/* The return value of a function that cannot be called; the stub's own. */
 long lh_stub_error(const char *name);
 
 /* NULL: no loader, or it has no such half. */
@@ -26,7 +26,7 @@ void *lh_callback(lh_target target, void *user);
 /* The same, and it may be called from a thread that the lower half made. */
 void *lh_callback_any_thread(lh_target target, void *user);
 
-/* What lies behind an address that lh_callback gave; false: it is none. */
+/* The function behind an address that lh_callback gave; false: it is none. */
 bool lh_callback_behind(const void *address, lh_target *target, void **user);
 
 #endif

@@ -1,6 +1,7 @@
 /*
- * loader/upper.c - libupper.so, which the loader has the application's ld.so preload: it says that
- * the application is there, when it forks, and when it ends by exit(), so that lower halves end too.
+ * loader/upper.c - libupper.so, which the loader makes the application's ld.so preload. It reports
+ * to the loader that the application is there, when it forks, and when it ends by exit(), so that
+ * lower halves end too.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -17,7 +18,7 @@ static void *exit_entry(void)
 
 static struct lhinfo *info;
 
-/* Asking for the forking thread's block before the fork, because nobody makes one in the child. */
+/* Get the forking thread's block before the fork, because the child cannot make one. */
 static void fork_stage(enum lh_fork_stage stage)
 {
 	for (unsigned int i = 1; i < info->halves; i++)

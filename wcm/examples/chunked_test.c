@@ -63,7 +63,7 @@ static int check(wcm_group *g, wcm_t m, int part, int parts, int round, const in
 	    said(wcm_scatter(&table, &by, &to, NULL), "wcm_scatter") ||
 	    said(wcm_copy_from(rows, m, 0, sizeof(int32_t), NULL), "wcm_copy_from"))
 		return 1;
-	/* what the others have written is there when they have come here */
+	/* after this barrier, the data that the others wrote is there */
 	if (said(wcm_malloc(g, 1, 0, ranks, ranks ? parts : 0, &meet), "wcm_malloc") ||
 	    wcm_free(meet))
 		return 1;

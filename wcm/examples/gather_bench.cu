@@ -177,7 +177,7 @@ static int pass(struct bench *b, size_t segment, unsigned int seed, double *rate
 	return 0;
 }
 
-/* The first pass warms up, and what it reads is compared. */
+/* The first pass warms up, and its result is compared. */
 static int measure(struct bench *b, size_t segment, double *best, u64 *wrong)
 {
 	unsigned int seed = (unsigned int)wcm_rank(b->g) * 1000 + 1;
@@ -305,7 +305,7 @@ static int take_segments(char *list)
 	return 0;
 }
 
-/* What can be measured: whole segments of whole loads that no chunk's end divides. */
+/* The rows that can be measured: whole segments of whole loads that no chunk's end divides. */
 static int is_sensible(void)
 {
 	for (int i = 0; i < want.segment_count; i++) {

@@ -14,7 +14,7 @@
 
 #include "wcm/wcm.h"
 
-/* What a rank is told. */
+/* The arguments of a rank. */
 struct rank {
 	int rank, size;			/* -1 and 0: as the launcher says */
 	char group[WCM_GROUP_NAME_MAX]; /* empty: as the library finds it */
