@@ -1,5 +1,5 @@
 /*
- * emu/device.c - how many devices there are and what they say of themselves.
+ * emu/device.c - the number of devices and their properties.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -106,7 +106,7 @@ bool ck_emu_device_attribute(const struct ck_emu_device *device, int attribute, 
 	}
 }
 
-/* What every query of one device checks first. */
+/* The checks at the start of every query of one device. */
 static CUresult begin(const void *output, CUdevice ordinal, struct ck_emu_device **device)
 {
 	CUresult result = ck_emu_enter_bare();

@@ -74,8 +74,8 @@ struct ck_emu_object {
 };
 
 /*
- * A handle of a context that is another one under it: what a green context is converted to. Where
- * a context is asked for, ck_emu_object_get() gives the one under it.
+ * A handle that stands for another context, as the one a green context is converted to. Where a
+ * context is expected, ck_emu_object_get() returns the other one.
  */
 struct ck_emu_view {
 	struct ck_emu_object base;
@@ -160,7 +160,7 @@ int ck_emu_context_revive(struct ck_emu_context *context);
  */
 CUresult ck_emu_enter(struct ck_emu_context **context);
 /*
- * The same for what gives back something of a context: without a current one *@context is NULL,
+ * The same for calls that release an object of a context: without a current one *@context is NULL,
  * whose state is good.
  */
 CUresult ck_emu_enter_owned(struct ck_emu_context **context);
@@ -181,7 +181,7 @@ struct ck_emu_stream *ck_emu_thread_stream(struct ck_emu_context *context);
 /* True on a worker that is inside the application's callback. */
 bool ck_emu_thread_in_callback(void);
 void ck_emu_thread_callback(bool inside);
-/* What a null handle means in the call that this thread is in: CU_STREAM_PER_THREAD, or NULL. */
+/* The meaning of a null handle in this thread's current call: CU_STREAM_PER_THREAD, or NULL. */
 CUstream ck_emu_thread_default(void);
 /* Swap that: in front of a call and behind it, in the forms for per-thread default streams. */
 CUstream ck_default_stream_set(CUstream stream);
@@ -203,9 +203,9 @@ struct ck_emu_point {
 
 /*
  * A queued piece of work; the first member of each file's own struct. @run is called by the
- * stream's thread, in order; what it returns, if not 0, becomes the context's sticky fault.
- * Once there is a fault, or the context goes, @run is called only when @always is set.
- * @free releases the command; it is called once, whether it ran or not.
+ * stream's thread, in order; a result other than 0 becomes the context's sticky fault. After a
+ * fault, or when the context ends, @run is called only when @always is set. @free releases the
+ * command; it is called once, whether it ran or not.
  */
 struct ck_emu_command {
 	struct ck_emu_command *next;
@@ -213,7 +213,7 @@ struct ck_emu_command {
 	bool always;
 	CUresult (*run)(struct ck_emu_command *command, struct ck_emu_context *context);
 	void (*free)(struct ck_emu_command *command);
-	struct ck_emu_point *after; /* what it waits for besides its predecessor */
+	struct ck_emu_point *after; /* prerequisites besides its predecessor */
 	unsigned int after_count;
 };
 
@@ -295,7 +295,7 @@ void ck_emu_print(struct ck_emu_context *context, const char *text, size_t size)
 /* Write what is there to stdout; at every point where the host waits for a device. */
 void ck_emu_print_flush(struct ck_emu_context *context);
 
-/* What a running grid may ask of the driver (grid.c); @context is its context. */
+/* The driver's services for a running grid (grid.c); @context is its context. */
 void ck_emu_grid_host(struct ck_emu_context *context, struct ck_ptx_host *host);
 
 #endif

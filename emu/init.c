@@ -44,7 +44,7 @@ CUresult ck_emu_enter_bare(void)
 	return CUDA_SUCCESS;
 }
 
-/* What cuInit says in each state. */
+/* The result of cuInit in each state. */
 static CUresult state_result(int now)
 {
 	switch (now) {

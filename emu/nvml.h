@@ -1,8 +1,8 @@
 /*
- * emu/nvml.h - the emulated driver's own NVML: what its two files share.
+ * emu/nvml.h - the emulated driver's own NVML: shared by its two files.
  *
- * The real driver comes with a management library; this is as much of one as tells the same of the
- * emulated devices as the driver's calls do. A name that is not here is not supported.
+ * The real driver comes with a management library. This one has the calls that report the same of
+ * the emulated devices as the driver's calls do. A name that is not here is not supported.
  */
 #ifndef CK_EMU_NVML_H
 #define CK_EMU_NVML_H

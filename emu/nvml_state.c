@@ -1,7 +1,7 @@
 /*
- * emu/nvml_state.c - the emulated driver's NVML: what its devices are doing.
+ * emu/nvml_state.c - the emulated driver's NVML: the state of its devices.
  *
- * Memory and processes are true. A device without silicon has neither heat nor clocks: where the
+ * Memory and processes are true. A device without silicon has neither heat nor clocks: where
  * programs that watch GPUs expect a number, it is that of an idle card; the rest is not supported.
  */
 #include <string.h>
@@ -23,7 +23,7 @@
 #define TOPOLOGY_NODE 40	/* the same memory of the host between them */
 #define P2P_NOT_SUPPORTED 5
 
-/* A call that has one answer for every device. */
+/* A call with the same result for every device. */
 #define SAME(name, type, number)                                          \
 	nvmlReturn_t name(nvmlDevice_t device, type *out)                 \
 	{                                                                 \
@@ -134,7 +134,7 @@ nvmlReturn_t nvmlDeviceGetTotalEccErrors(nvmlDevice_t device, int errorType, int
 
 	(void)errorType;
 	(void)counterType;
-	return err ? err : NVML_ERROR_NOT_SUPPORTED; /* as with ECC turned off */
+	return err ? err : NVML_ERROR_NOT_SUPPORTED; /* as if ECC were off */
 }
 
 /* --- load, heat, clocks */

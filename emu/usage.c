@@ -1,9 +1,9 @@
 /*
  * emu/usage.c - the table of processes and the device memory that they use, in a file in memory.
  *
- * Each process writes only its own row. A row belongs to a process by its id and the time of its
- * start, so that a row of one that was killed is known as such, and is taken or cleared by others.
- * Processes of another PID namespace cannot be told alive or dead: the file's name keeps them apart.
+ * Each process writes only its own row. A row belongs to a process by its id and its start time, so
+ * that other processes recognise the row of a killed one, and take or clear it. A process of
+ * another PID namespace cannot be checked; the file's name keeps them apart.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -63,7 +63,7 @@ static bool alive(uint64_t owner)
 	return owner == table.owner || mark_of((unsigned int)(owner >> 32)) == owner;
 }
 
-/* The file's name: what the user has said, or one of the user and the PID namespace. */
+/* The file's name: the user's setting, or one made from the user and the PID namespace. */
 static void name_table(char *path, size_t room)
 {
 	const char *said = ck_env_string("CRICKET_EMU_USAGE");

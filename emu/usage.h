@@ -1,6 +1,6 @@
 /*
- * emu/usage.h - who uses how much of the emulated devices' memory: a table that the processes of a
- * user share. NVML tells of it; nothing else depends on it.
+ * emu/usage.h - the device memory that each process uses: a table that the processes of a user
+ * share. NVML reports it; nothing else depends on it.
  */
 #ifndef CK_EMU_USAGE_H
 #define CK_EMU_USAGE_H

@@ -14,7 +14,7 @@ struct ck_emu_box {
 	size_t dst_slice, src_slice; /* from slice to slice */
 };
 
-/* What a side of a copy is said to be. */
+/* The description of one side of a copy. */
 enum ck_emu_side {
 	CK_EMU_SIDE_HOST,   /* any memory of the process */
 	CK_EMU_SIDE_DEVICE, /* memory that devices know */

@@ -1,6 +1,6 @@
 /*
- * emu/copy/copy_peer.c - copies of boxes between two contexts: those of copy_nd.c, whose addresses say
- * all, after a look at the contexts.
+ * emu/copy/copy_peer.c - copies of boxes between two contexts: the contexts are checked, then
+ * copy_nd.c copies by addresses alone.
  */
 #include <string.h>
 

@@ -42,7 +42,7 @@ static void fill_free(struct ck_emu_command *command)
 	free(command);
 }
 
-/* Check the target of @fill, whose width counts elements still, and turn that into bytes. */
+/* Check the target of @fill, whose width still counts elements, and convert that to bytes. */
 static CUresult fill_check(struct fill *fill)
 {
 	struct ck_emu_box box = {.height = fill->height, .depth = 1};

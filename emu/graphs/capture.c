@@ -1,9 +1,10 @@
 /*
- * emu/graphs/capture.c - stream capture: which streams are in which capture, and what it forbids.
+ * emu/graphs/capture.c - stream capture: the streams of each capture, and the calls that it
+ * forbids.
  *
- * A capture has an origin, the stream that began it, and an end in each stream that takes part:
- * the nodes that the stream's next node will depend on. An event that is recorded in a capturing
- * stream remembers these; a stream that waits for it gets them as well, and so takes part.
+ * A capture has an origin, the stream that began it, and an end in each stream that takes part: the
+ * nodes that the stream's next node will depend on. An event that is recorded in a capturing stream
+ * remembers these; a stream that waits for it gets them as well, and so takes part.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -262,7 +263,7 @@ static void leave(struct ck_emu_capture_end *end)
 	struct ck_emu_capture *capture = end->capture;
 
 	if (capture->origin == end->stream) {
-		/* nobody is left who could end it */
+		/* no stream is left that could end it */
 		if (!capture->lent)
 			ck_emu_graph_end(capture->graph);
 		ck_emu_capture_finish(capture);
@@ -272,7 +273,7 @@ static void leave(struct ck_emu_capture_end *end)
 	}
 }
 
-/* What a stream that had joined has left in the capture must still be joined. */
+/* Nodes that a stream which had joined has left in the capture must still be joined. */
 void ck_emu_capture_leave(struct ck_emu_stream *stream)
 {
 	struct ck_emu_capture_end *end;

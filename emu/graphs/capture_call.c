@@ -132,7 +132,7 @@ static bool joined(const struct ck_emu_capture *capture, const struct ck_emu_cap
 	return all;
 }
 
-/* What the end of a capture in this stream gives; *@over: it ends, with that result. */
+/* The result of ending a capture in this stream; *@over: it ends, with that result. */
 static CUresult end_result(const struct ck_emu_capture_end *end, bool *over)
 {
 	const struct ck_emu_capture *capture = end->capture;
@@ -171,7 +171,7 @@ CUresult cuStreamEndCapture(CUstream hStream, CUgraph *phGraph)
 		if (result == CUDA_SUCCESS && phGraph)
 			*phGraph = (CUgraph)graph;
 		else if (!end->capture->lent)
-			ck_emu_graph_end(graph); /* nobody will know of it */
+			ck_emu_graph_end(graph); /* no handle to it remains */
 		ck_emu_capture_finish(end->capture);
 	} else if (end && result == CUDA_ERROR_STREAM_CAPTURE_UNMATCHED) {
 		end->capture->invalid = true;
@@ -266,7 +266,7 @@ CUresult cuStreamGetCaptureInfo_v3(CUstream hStream, CUstreamCaptureStatus *capt
 		goto unlock;
 	}
 	*captureStatus = status_of(end);
-	/* what is not active has no more to say, and the rest stays as it was */
+	/* an inactive capture returns no more, and the other outputs stay unchanged */
 	if (*captureStatus != CU_STREAM_CAPTURE_STATUS_ACTIVE)
 		goto unlock;
 	if (id)

@@ -1,5 +1,5 @@
 /*
- * emu/graphs/graph.c - graphs and their nodes: what holds what, and how they are copied and ordered.
+ * emu/graphs/graph.c - graphs and their nodes: ownership, copies, order.
  */
 #include <errno.h>
 #include <stdlib.h>

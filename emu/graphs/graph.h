@@ -1,9 +1,9 @@
 /*
  * emu/graphs/graph.h - graphs, their instances and stream capture; see graph.c.
  *
- * A graph has nodes, a node has a step: what it does. Steps do not change; to change a node is to
- * give it another step. So a clone or an instance shares the steps of its graph, and work that is
- * queued keeps those that it started with.
+ * A graph has nodes, and a node has a step, which is its operation. Steps do not change; to change
+ * a node is to give it another step. So a clone or an instance shares the steps of its graph, and
+ * queued work keeps those that it started with.
  *
  * One lock for all graphs, instances and captures: ck_emu_graph_lock(). The locks of emu.h are
  * taken inside it. No step is made, and no function of the application called, while it is held.
@@ -28,7 +28,7 @@ struct ck_emu_step {
 	struct ck_emu_graph_memory *memory; /* of the allocation nodes, with a reference */
 };
 
-/* What a step is made of; @context is for steps that name none. */
+/* The input of a step; @context is for steps that name none. */
 struct ck_emu_step_source {
 	const CUgraphNodeParams *params;
 	const CUlaunchAttribute *attributes;
@@ -39,7 +39,7 @@ struct ck_emu_step_source {
 CUresult ck_emu_step_create(const struct ck_emu_step_source *source, struct ck_emu_step **step);
 void ck_emu_step_ref(struct ck_emu_step *step);
 void ck_emu_step_put(struct ck_emu_step *step); /* NULL: nothing */
-/* True while this thread makes a step: what it would queue is kept for that. */
+/* True while this thread makes a step: work that it would queue is kept for the step. */
 bool ck_emu_step_recording(void);
 /* Give the step that is being made its command. */
 CUresult ck_emu_step_take(struct ck_emu_stream *stream, struct ck_emu_command *command);
@@ -88,7 +88,7 @@ bool ck_emu_graph_locked(void); /* by this thread */
  */
 CUresult ck_emu_graph_begin(CUgraph handle, struct ck_emu_graph **graph);
 CUresult ck_emu_node_begin(CUgraphNode handle, struct ck_emu_node **node);
-/* What is behind a handle while the lock is held; NULL: nothing. */
+/* The object of a handle, while the lock is held; NULL: none. */
 struct ck_emu_graph *ck_emu_graph_find(CUgraph handle);
 struct ck_emu_node *ck_emu_node_find(CUgraphNode handle);
 
@@ -138,7 +138,9 @@ CUresult ck_emu_exec_node(struct ck_emu_exec *exec, CUgraphNode handle, struct c
 
 /* Why the host may not wait for this stream, ask it or queue work in it, or SUCCESS. */
 CUresult ck_emu_capture_check(struct ck_emu_stream *stream);
-/* Refuse a call that may wait for, or disturb, what other threads capture; at its start. */
+/*
+ * At the start of a call that may wait for, or disturb, the captures of other threads: refuse it.
+ */
 CUresult ck_emu_capture_unsafe(void);
 /* Refuse to wait for a context that has a capturing stream. */
 CUresult ck_emu_capture_context(struct ck_emu_context *context);
@@ -156,8 +158,8 @@ CUresult ck_emu_capture_nothing(struct ck_emu_stream *stream);
 /* A call was so wrong that the capture of its stream is lost with it. */
 void ck_emu_capture_lose(struct ck_emu_stream *stream);
 /*
- * What cuMemAllocAsync() and cuMemFreeAsync() do in a capturing stream, and the latter with memory
- * of a graph in any: false when it is neither, and nothing was done.
+ * The effect of cuMemAllocAsync() and cuMemFreeAsync() in a capturing stream, and of the latter
+ * with memory of a graph in any: false when it is neither, and nothing was done.
  */
 bool ck_emu_capture_alloc(struct ck_emu_stream *stream, size_t size, CUdeviceptr *address,
 			  CUresult *result);
@@ -166,7 +168,7 @@ bool ck_emu_capture_free(struct ck_emu_stream *stream, CUdeviceptr address, CUre
 void ck_emu_capture_leave(struct ck_emu_stream *stream);
 void ck_emu_capture_leave_all(const struct ck_emu_context *context);
 
-/* Nodes that come before something: what a capturing stream's next node depends on. */
+/* Nodes that precede something, such as a capturing stream's next node. */
 struct ck_emu_after {
 	struct ck_emu_node **nodes; /* with references */
 	CUgraphEdgeData *data;
@@ -181,7 +183,7 @@ struct ck_emu_capture_place {
 
 /* Set @place to where a capturing stream is. */
 CUresult ck_emu_capture_mark(struct ck_emu_stream *stream, struct ck_emu_capture_place *place);
-/* Forget it; the second when nobody else knows of it any more, under any lock. */
+/* Forget it; the second when no other reference exists, under any lock. */
 void ck_emu_capture_unmark(struct ck_emu_capture_place *place);
 void ck_emu_capture_place_fini(struct ck_emu_capture_place *place);
 static inline bool ck_emu_capture_marked(struct ck_emu_capture_place *place)

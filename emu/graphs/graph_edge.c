@@ -77,7 +77,8 @@ void ck_emu_edges_drop(struct ck_emu_node *node)
 	node->in = node->out = (struct ck_emu_edges){0};
 }
 
-/* What a driver without programmatic launches in graphs takes: plain edges, and those of kernels.
+/*
+ * The edges of a driver without programmatic launches in graphs: plain ones, and those of kernels.
  */
 static bool data_valid(const CUgraphEdgeData *data, const struct ck_emu_node *from)
 {

@@ -33,7 +33,7 @@ static bool stopped(const struct ck_emu_context *context)
 	return atomic_load(&context->cancelled) || ck_emu_exiting();
 }
 
-/* Add a node to a list, with its step; child graphs and what does nothing are no items. */
+/* Add a node to a list, with its step; child graphs and empty nodes are no items. */
 static size_t item_add(struct item *items, size_t count, struct ck_emu_node *node)
 {
 	CUgraphNodeType type = node->step->params.type;
@@ -199,7 +199,7 @@ static CUresult event_submit(const struct ck_emu_node *node, struct ck_emu_strea
 	return ck_emu_event_record_object(event, stream);
 }
 
-/* Whether memory that nodes allocate is free, and what they free is allocated. */
+/* Whether memory to be allocated is free, and memory to be freed is allocated. */
 static CUresult memory_check(const struct ck_emu_exec *exec)
 {
 	bool auto_free = exec->flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;

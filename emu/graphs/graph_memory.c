@@ -1,8 +1,8 @@
 /*
- * emu/graphs/graph_memory.c - memory that allocation nodes give.
+ * emu/graphs/graph_memory.c - the memory of allocation nodes.
  *
- * The address of a node's memory is fixed when the node is made. So is the memory, here: what
- * launches and frees change is only whether it counts as allocated.
+ * The address of a node's memory is fixed when the node is made. So is the memory, here: launches
+ * and frees change only whether it counts as allocated.
  */
 #include <stdlib.h>
 
@@ -74,7 +74,7 @@ static bool allocated_set(struct ck_emu_graph_memory *memory, bool allocated)
 	bool changed = memory->allocated != allocated;
 
 	memory->allocated = allocated;
-	/* allocated memory stays, whatever becomes of the graph */
+	/* allocated memory outlives the graph */
 	if (changed)
 		memory->refs += allocated ? 1 : -1u;
 	return changed;
@@ -121,7 +121,7 @@ void ck_emu_graph_memory_reserve(const struct ck_emu_exec *exec, const struct ck
 void ck_emu_graph_memory_launched(const struct ck_emu_exec *exec)
 {
 	ck_lock(&memory_lock);
-	/* what an earlier launch has left is freed first, where the instance says so */
+	/* free the memory of an earlier launch first, if the instance asks for this */
 	for (size_t i = 0; i < exec->count; i++) {
 		const struct ck_emu_step *step = exec->order[i]->step;
 

@@ -92,7 +92,7 @@ CUresult ck_emu_node_add(CUgraphNode *out, CUgraph handle, const struct ck_emu_b
 	result = node_insert(graph, step, before, &node);
 	if (result == CUDA_SUCCESS) {
 		*out = (CUgraphNode)node;
-		/* what the caller is told in its own parameters */
+		/* outputs in the caller's own parameters */
 		if (params->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
 			params->alloc.dptr = step->params.alloc.dptr;
 		else if (params->type == CU_GRAPH_NODE_TYPE_CONDITIONAL)

@@ -6,14 +6,14 @@
 
 #include "emu/graphs/graph.h"
 
-/* What a new node depends on, as the application says it. */
+/* The dependencies of a new node, as the application lists them. */
 struct ck_emu_before {
 	const CUgraphNode *nodes;
 	const CUgraphEdgeData *data; /* may be NULL */
 	size_t count;
 };
 
-/* cuGraphAddNode(), and the others. What a node decides itself is set in @params. */
+/* cuGraphAddNode(), and the others. Outputs of a node are set in @params. */
 CUresult ck_emu_node_add(CUgraphNode *out, CUgraph handle, const struct ck_emu_before *before,
 			 CUgraphNodeParams *params);
 /* The parameters of a node that has to be of this type. */

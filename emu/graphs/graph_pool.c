@@ -113,7 +113,7 @@ void ck_emu_graph_pool_take(int device, const void *exec, uint64_t bytes,
 	struct piece *p;
 
 	ck_lock(&pools_lock);
-	/* what it has already, then what may follow another launch */
+	/* its own reservation, then those of launches that it may follow */
 	for (int other = 0; other < 2; other++) {
 		for (p = pool->pieces; p && need; p = p->next) {
 			bool own = exec_index(p, exec) < p->exec_count;
@@ -189,7 +189,7 @@ static CUresult begin(CUdevice device)
 	return ck_emu_device_at(device) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
-/* Give back what no launch uses that is queued or running. */
+/* Release the reservations that no queued or running launch uses. */
 CUresult cuDeviceGraphMemTrim(CUdevice device)
 {
 	CUresult result = begin(device);

@@ -1,10 +1,10 @@
 /*
- * emu/graphs/graph_pool.h - the physical memory that launches of graphs reserve on a device, as a model:
- * what devices say of it. The bytes themselves are those of the allocation nodes.
+ * emu/graphs/graph_pool.h - a model of the physical memory that launches of graphs reserve on a
+ * device, for the device's counters. The bytes themselves are those of the allocation nodes.
  *
- * A launch needs as much as its graph has allocated at one time. It takes what an earlier launch of
- * its stream had, or one that is done; the rest it reserves. What it takes stays mapped by its
- * instance until that ends, and reserved until it is trimmed.
+ * A launch needs as much as its graph has allocated at one time. It takes the reservation of an
+ * earlier launch of its stream, or of one that is done, and reserves the rest. Its instance keeps
+ * that memory mapped until it ends, and reserved until it is trimmed.
  */
 #ifndef CK_EMU_GRAPHS_GRAPH_POOL_H
 #define CK_EMU_GRAPHS_GRAPH_POOL_H

@@ -28,7 +28,7 @@ void ck_emu_condition_put(struct ck_emu_condition *condition);
 /* At the start of a launch: the value that its handle was made with, if there is one. */
 void ck_emu_condition_start(struct ck_emu_condition *condition);
 unsigned int ck_emu_condition_value(const struct ck_emu_condition *condition);
-/* What a kernel's cudaGraphSetConditional() does; a bad handle is ignored. */
+/* The effect of a kernel's cudaGraphSetConditional(); a bad handle is ignored. */
 void ck_emu_condition_set(CUgraphConditionalHandle id, unsigned int value);
 /* The rest with the lock of the graphs held. One node only has it: false when another does. */
 bool ck_emu_condition_use(struct ck_emu_condition *condition, bool use);
@@ -56,7 +56,7 @@ bool ck_emu_graph_memory_allocated(struct ck_emu_graph_memory *memory);
  * has some of it. With the lock of the graphs held.
  */
 bool ck_emu_graph_memory_claim(const struct ck_emu_graph *graph, bool claim);
-/* What cuMemFree() does: NOT_FOUND when no node gave this address. */
+/* The effect of cuMemFree(): NOT_FOUND when no node gave this address. */
 CUresult ck_emu_graph_memory_free(CUdeviceptr address);
 
 #endif

@@ -1,9 +1,9 @@
 /*
- * emu/graphs/graph_step.c - steps: what a node does, checked and made ready to run.
+ * emu/graphs/graph_step.c - steps: the operations of nodes, checked and made ready to run.
  *
- * Most steps are a command of the kind that a stream would queue. The call that queues it makes
- * it: meanwhile this thread "records", and what it submits becomes the step's. So a node is
- * checked as its call is, and does the same.
+ * Most steps are a command of the kind that a stream would queue. The call that queues it makes it:
+ * meanwhile this thread "records", and the command that it submits becomes the step's. So a node is
+ * checked as its call is, and has the same effect.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -82,7 +82,7 @@ static CUgraphExecUpdateResult graph_compare(const struct ck_emu_graph *old,
 					     const struct ck_emu_graph *new,
 					     CUgraphExecUpdateResultInfo *info);
 
-/* What is below a pair of nodes. */
+/* The contents of a pair of nodes. */
 static CUgraphExecUpdateResult below_compare(const struct ck_emu_node *old,
 					     const struct ck_emu_node *new,
 					     CUgraphExecUpdateResultInfo *info)

@@ -1,8 +1,10 @@
 /*
- * emu/graphs/user_object.c - user objects: memory of the application that lives as long as graphs need it.
+ * emu/graphs/user_object.c - user objects: memory of the application that lives as long as graphs
+ * need it.
  *
- * A destructor is the application's function, so none is called under a lock: what has no
- * reference left is put in a list, and who releases the lock of the graphs calls for it.
+ * A destructor is the application's function, so none is called under a lock: objects without a
+ * reference are put in a list, and the thread that releases the lock of the graphs calls their
+ * destructors.
  */
 #include <limits.h>
 #include <stdlib.h>

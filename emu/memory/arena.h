@@ -11,7 +11,7 @@ enum ck_emu_memory_kind {
 	CK_EMU_MEMORY_MANAGED,	  /* cuMemAllocManaged, __managed__ variables */
 	CK_EMU_MEMORY_VARIABLE,	  /* of a module */
 	CK_EMU_MEMORY_HEAP,	  /* malloc in a kernel */
-	CK_EMU_MEMORY_ARRAY,	  /* of an array: nobody is told its address */
+	CK_EMU_MEMORY_ARRAY,	  /* of an array: its address is not revealed */
 	CK_EMU_MEMORY_HOST,	  /* cuMemHostAlloc */
 	CK_EMU_MEMORY_REGISTERED, /* cuMemHostRegister */
 	CK_EMU_MEMORY_VIRTUAL,	  /* cuMemMap: of no context */
@@ -61,7 +61,7 @@ void ck_emu_arena_info(const struct ck_emu_device *device, size_t *used);
 /* Count @size bytes as used on a device, or no longer so: false when there are not as many. */
 bool ck_emu_arena_take(int device, size_t size);
 void ck_emu_arena_give(int device, size_t size);
-/* Enter a mapping: *@memory as it shall be, but for its id. 0 or -errno as of add_host. */
+/* Enter a mapping: *@memory in its final form, except for its id. 0 or -errno as of add_host. */
 int ck_emu_arena_add_mapping(struct ck_emu_memory *memory);
 /* Set what the devices of @mask may do with the mapping, or a pool's memory, at @lo. */
 void ck_emu_arena_grant(uint64_t lo, unsigned int mask, bool read, bool write);

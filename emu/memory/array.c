@@ -85,7 +85,7 @@ static bool within(const struct ck_emu_device *device, const CUDA_ARRAY3D_DESCRI
 	return true;
 }
 
-/* What kind of array a descriptor asks for; false: none. */
+/* The kind of array that a descriptor requests; false: none. */
 static bool kind_of(const CUDA_ARRAY3D_DESCRIPTOR *d, enum kind *kind)
 {
 	bool layered = d->Flags & CUDA_ARRAY3D_LAYERED;

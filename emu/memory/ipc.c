@@ -21,7 +21,7 @@
 
 #define MARK 0x6370692d6b63ull
 #define PAGE 4096ul
-#define STEP_NS 100000 /* between two looks at another process's event */
+#define STEP_NS 100000 /* between two polls of another process's event */
 
 /* --- handles */
 
@@ -272,7 +272,7 @@ CUresult cuIpcGetEventHandle(CUipcEventHandle *pHandle, CUevent event)
 		return result;
 	if (!pHandle)
 		return CUDA_ERROR_INVALID_VALUE;
-	memset(pHandle, 0, sizeof(*pHandle)); /* some programs look at it and not at the error */
+	memset(pHandle, 0, sizeof(*pHandle)); /* some programs read it and ignore the error */
 	object = ck_emu_object_get(event, CK_EMU_EVENT);
 	if (!object)
 		return CUDA_ERROR_INVALID_HANDLE;

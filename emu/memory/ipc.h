@@ -11,7 +11,7 @@
 
 enum ck_emu_ipc_kind { CK_EMU_IPC_MEMORY = 1, CK_EMU_IPC_EVENT, CK_EMU_IPC_POINTER };
 
-/* What is in the 64 bytes of a handle: where its file is to be found, and what of it is meant. */
+/* The 64 bytes of a handle: the place of its file, and the object in it. */
 struct ck_emu_ipc_handle {
 	uint64_t mark;
 	int32_t pid, fd;

@@ -1,6 +1,6 @@
 /*
- * emu/memory/managed.c - managed memory. Device memory lies in this process, so host and device touch the
- * same bytes and nothing moves; what CUDA checks is checked.
+ * emu/memory/managed.c - managed memory. Device memory lies in this process, so host and device
+ * access the same bytes and nothing moves; the calls have CUDA's checks.
  */
 #include "emu/memory/arena.h"
 #include "emu/emu.h"
@@ -44,7 +44,7 @@ static CUresult check(CUdeviceptr address, size_t size, CUstream handle,
 	return CUDA_SUCCESS;
 }
 
-/* --- prefetches: nothing moves, and where to is told again */
+/* --- prefetches: nothing moves, and the location is stored and reported */
 
 static CUresult location_check(const CUmemLocation *location)
 {
@@ -131,7 +131,7 @@ CUresult cuMemPrefetchBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count
 	return result;
 }
 
-/* What is discarded need not be kept: to keep it is allowed, and a read then finds old bytes. */
+/* Discarded memory may be kept: a read then finds old bytes. */
 CUresult cuMemDiscardBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count,
 				unsigned long long flags, CUstream hStream)
 {
@@ -147,7 +147,7 @@ CUresult cuMemDiscardAndPrefetchBatchAsync(CUdeviceptr *dptrs, size_t *sizes, si
 				       numPrefetchLocs, flags, hStream);
 }
 
-/* --- advice: kept, and told again */
+/* --- advice: stored and reported */
 
 CUresult cuMemAdvise_v2(CUdeviceptr devPtr, size_t count, CUmem_advise advice,
 			CUmemLocation location)

@@ -1,10 +1,10 @@
 /*
- * emu/memory/physical.c - physical memory of cuMemCreate: a memfd, so that each of its mappings shows the
- * same bytes, in other processes too. Both its handle and its mappings keep it; the handle counts
- * how often it was given.
+ * emu/memory/physical.c - physical memory of cuMemCreate: a memfd, so that each of its mappings
+ * shows the same bytes, in other processes too. Both its handle and its mappings keep it; the
+ * handle counts how often it was given.
  *
- * A descriptor says all that another process has to know: its file's name says of which device it
- * is and how it may be shared, its seal that nobody takes its pages away.
+ * A descriptor carries all that another process needs: its file's name has the device and the ways
+ * to share it, its seal prevents truncation.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -67,7 +67,7 @@ CUresult cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocatio
 	return result;
 }
 
-/* What a driver leaves in new memory is nobody's to rely on: CRICKET_EMU_DIRTY shows who does. */
+/* Programs must not rely on the content of new memory: CRICKET_EMU_DIRTY finds those that do. */
 static void make_dirty(int fd, size_t size)
 {
 	char page[4096];
@@ -216,7 +216,7 @@ CUresult ck_emu_physical_give(struct ck_emu_physical *p, CUmemGenericAllocationH
 	return result;
 }
 
-/* Whether @fd is a file that this driver has made, in whatever process; what it is then. */
+/* Whether this driver, in any process, made the file @fd; its properties then. */
 static bool file_read(int fd, CUmemAllocationProp *prop, size_t *size)
 {
 	char link[32], name[128];

@@ -137,7 +137,7 @@ CUresult cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute 
 		return result;
 	if (!numAttributes || !attributes || !data)
 		return CUDA_ERROR_INVALID_VALUE;
-	/* an unknown address is no error here: each value then says so */
+	/* an unknown address is no error here: each value shows it */
 	known = ck_emu_arena_find(ptr, &memory);
 	for (unsigned int i = 0; result == CUDA_SUCCESS && i < numAttributes; i++) {
 		if (!data[i])

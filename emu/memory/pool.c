@@ -262,7 +262,7 @@ CUresult cuMemPoolCreate(CUmemoryPool *handle, const CUmemPoolProps *poolProps)
 	return result;
 }
 
-/* What has been allocated from it stays, and so does the pool for as long. */
+/* Its allocations stay, and so does the pool for as long. */
 CUresult cuMemPoolDestroy(CUmemoryPool handle)
 {
 	CUresult result = ck_emu_enter_bare();

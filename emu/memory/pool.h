@@ -7,14 +7,14 @@
 #include "emu/memory/arena.h"
 #include "emu/locks.h"
 
-/* A piece of a pool: in use, or kept for the next one who asks. */
+/* A piece of a pool: in use, or kept for the next allocation. */
 struct ck_emu_block {
 	struct ck_emu_block *next;
 	uint64_t address;
 	size_t size;
 	bool used;
 	bool alias; /* shows the bytes of a piece of another pool, perhaps of another process */
-	int fd;	    /* the file that its pages are of; -1: nobody else can have them */
+	int fd;	    /* the file of its pages; -1: they cannot be shared */
 };
 
 struct ck_emu_pool {

@@ -98,7 +98,7 @@ static uint64_t *word_of(struct ck_emu_pool *pool, CUmemPool_attribute attr)
 	}
 }
 
-/* High marks can be set back, and only to 0; what is used now cannot be set. */
+/* High marks can be reset, and only to 0; current usage cannot be set. */
 static CUresult word_set(struct ck_emu_pool *pool, CUmemPool_attribute attr, uint64_t value)
 {
 	if (attr == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD)

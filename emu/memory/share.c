@@ -20,7 +20,7 @@
 #define POSIX_FD CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
 #define MARK 0x6c6f6f702d6b63ull
 
-/* What is in the file that stands for a pool. */
+/* The content of the file that stands for a pool. */
 struct pool_file {
 	uint64_t mark, name;
 	int32_t device, handle_types;

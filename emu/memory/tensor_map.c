@@ -13,7 +13,7 @@
 #define STRIDE_END ((uint64_t)1 << 40)
 #define DIM_MAX ((uint64_t)1 << 32)
 
-/* What fills the opaque 128 bytes. */
+/* The layout of the opaque 128 bytes. */
 struct map {
 	uint64_t address;
 	uint32_t magic;
@@ -35,7 +35,7 @@ static bool is_float(CUtensorMapDataType type)
 	       type <= CU_TENSOR_MAP_DATA_TYPE_TFLOAT32_FTZ;
 }
 
-/* What all forms have; the packed types are of later GPUs than ours. */
+/* Checks of all forms; the packed types are of later GPUs than ours. */
 static bool common_put(struct map *m, CUtensorMapDataType type, cuuint32_t rank, void *address,
 		       CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
 		       CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill)

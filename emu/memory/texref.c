@@ -35,7 +35,7 @@ static CUresult rebind(struct ck_emu_reference *ref)
 	CUresult result = CUDA_SUCCESS;
 	uint64_t number;
 
-	/* what is mipmapped has normalised coordinates, whatever the flags say */
+	/* mipmapped textures have normalised coordinates, independent of the flags */
 	if (ref->resource.resType == CU_RESOURCE_TYPE_MIPMAPPED_ARRAY)
 		desc.flags |= CU_TRSF_NORMALIZED_COORDINATES;
 	if (ref->bound)

@@ -1,5 +1,5 @@
 /*
- * emu/memory/texref_info.c - the settings of references, and what they are bound to.
+ * emu/memory/texref_info.c - the settings of references, and their bindings.
  */
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /*
- * emu/memory/texture.c - texture and surface objects: what they are made of, and their descriptors.
+ * emu/memory/texture.c - texture and surface objects: their resources and descriptors.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -60,7 +60,7 @@ static CUresult pitch_fill(struct ck_emu_context *context, const CUDA_RESOURCE_D
 	return CUDA_SUCCESS;
 }
 
-/* The format of the elements; what an array and a mipmapped array have in common. */
+/* The format of the elements, common to arrays and mipmapped arrays. */
 static void format_fill(const CUDA_ARRAY3D_DESCRIPTOR *desc, struct ck_ptx_texture *t)
 {
 	t->format = desc->Format;

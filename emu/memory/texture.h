@@ -1,9 +1,9 @@
 /*
  * emu/memory/texture.h - arrays, mipmapped arrays, texture and surface objects, references.
  *
- * An array is memory in rows and slices, in a layout of our own that nobody can see. Objects hold
- * a reference to the array that they show, and a kernel finds them by their number, which is the
- * address of the object. Destroyed arrays and objects live until the work that may use them is done.
+ * An array is memory in rows and slices, in a private layout. Objects hold a reference to the array
+ * that they show, and a kernel finds them by their number, which is the address of the object.
+ * Destroyed arrays and objects live until the work that may use them is done.
  */
 #ifndef CK_EMU_MEMORY_TEXTURE_H
 #define CK_EMU_MEMORY_TEXTURE_H
@@ -56,7 +56,9 @@ struct ck_emu_reference {
 unsigned int ck_emu_texel_bytes(CUarray_format format, unsigned int channels);
 /* Whether the device has arrays like that: INVALID_VALUE, NOT_SUPPORTED. */
 CUresult ck_emu_array_check(const struct ck_emu_device *device, const CUDA_ARRAY3D_DESCRIPTOR *d);
-/* Fill in texel and image but for its base; the bytes that it takes, 0 when they are too many. */
+/*
+ * Fill in texel and image except for its base; the bytes that it takes, 0 when they are too many.
+ */
 size_t ck_emu_array_lay_out(struct ck_emu_array *array);
 /* The array behind a handle, with a reference, or NULL. */
 struct ck_emu_array *ck_emu_array_get(CUarray handle);

@@ -1,5 +1,6 @@
 /*
- * emu/modules/device_runtime.c - the device runtime library: how it is recognised, what stands for it.
+ * emu/modules/device_runtime.c - the device runtime library: how it is recognised, and its
+ * replacement.
  */
 #define _GNU_SOURCE
 #include <stdint.h>
@@ -14,9 +15,9 @@
 
 /*
  * The barrier is the one that cooperative_groups.h makes in the same workspace, so that a program
- * may use both: the thread 0 of each block adds to the word behind the first; all additions of a
- * phase make 2^31, and a block goes on when the highest bit is no longer as it found it. The fences
- * are the library's promise that what was written before the barrier is seen behind it.
+ * may use both. Thread 0 of each block adds to the word behind the first; all additions of a phase
+ * make 2^31, and a block continues when the highest bit has changed. The fences keep the library's
+ * promise that writes before the barrier are visible behind it.
  */
 const char ck_emu_device_runtime[] =
 	".version 8.0\n.target sm_75\n.address_size 64\n"

@@ -1,5 +1,6 @@
 /*
- * emu/modules/function.h - modules and functions: an image's text, what is loaded of it, what is launched.
+ * emu/modules/function.h - modules and functions: an image's text, its loaded form, launchable
+ * functions.
  */
 #ifndef CK_EMU_MODULES_FUNCTION_H
 #define CK_EMU_MODULES_FUNCTION_H

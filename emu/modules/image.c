@@ -48,7 +48,7 @@ CUresult ck_emu_jit_read(unsigned int count, const CUjit_option *options, void *
 		}
 	}
 	for (int i = 0; i < 2; i++) {
-		/* the size comes in the slot that later says how much was written */
+		/* the size is passed in the slot that later returns the number of bytes written */
 		if (jit->log_written[i])
 			jit->log_room[i] = (unsigned int)(uintptr_t)*jit->log_written[i];
 	}
@@ -116,7 +116,7 @@ static CUresult container_open(const void *image, struct ck_emu_image *out, cons
 	return CUDA_SUCCESS;
 }
 
-/* What an image is; @why says what is wrong with it. */
+/* The kind of an image; @why names its defect. */
 static CUresult image_open(const char *image, struct ck_emu_image *out, const char **why)
 {
 	static const char wrapper[] = "\xb1\x43\x62\x46", container[] = "\x50\xed\x55\xba";
@@ -181,7 +181,7 @@ CUresult ck_emu_image_parse(const char *text, const struct ck_emu_jit *jit,
 	jit_write(jit, 1, log);
 	if (ret == 0)
 		return CUDA_SUCCESS;
-	/* one line, whatever the text holds */
+	/* always one line */
 	for (char *c = log; *c; c++) {
 		if (*c == '\n')
 			*c = ' ';

@@ -1,5 +1,5 @@
 /*
- * emu/modules/launch.c - kernel launches: what is refused at once, and what is queued.
+ * emu/modules/launch.c - kernel launches: checks at once, and the queued work.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -183,7 +183,7 @@ static bool launch_blocking(void)
 	return value;
 }
 
-/* What an attribute asks of a launch; hints ask nothing. */
+/* The effect of an attribute on a launch; hints have none. */
 static CUresult attribute_apply(const CUlaunchAttribute *attribute, struct ck_ptx_grid *grid,
 				CUevent *done)
 {

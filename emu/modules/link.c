@@ -1,6 +1,7 @@
 /*
- * emu/modules/link.c - the linker of the driver: PTX units go in, and what comes out as the "cubin" is
- * their joined text, which a module can be loaded from. Of libraries it knows the device runtime.
+ * emu/modules/link.c - the linker of the driver: its input is PTX units, and its output, the
+ * "cubin", is their joined text, which a module can be loaded from. Of libraries it knows the
+ * device runtime.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -74,7 +75,7 @@ static CUresult append(struct link *link, const char *text, size_t size)
 	return CUDA_SUCCESS;
 }
 
-/* What a unit lacks, another one may bring. */
+/* Another unit may define the names that this one lacks. */
 static bool lacks_others(const char *text)
 {
 	char log[256] = "";
@@ -97,7 +98,7 @@ static CUresult add(struct link *link, CUjitInputType type, const char *image)
 		return CUDA_ERROR_INVALID_PTX;
 	if (result != CUDA_SUCCESS)
 		return result;
-	/* its own faults are told here, those of the whole at the end */
+	/* report the unit's own faults here, those of the whole at the end */
 	if (!lacks_others(opened.text)) {
 		result = ck_emu_image_parse(opened.text, &link->jit, &ptx);
 		if (result == CUDA_SUCCESS)

@@ -9,7 +9,7 @@
 #include "emu/graphs/graph.h"
 #include "emu/memory/texture.h"
 
-#define VARIABLE_ALIGN 512 /* what device memory has */
+#define VARIABLE_ALIGN 512 /* its copy in device memory */
 
 static void module_free(struct ck_emu_object *object)
 {
@@ -302,7 +302,7 @@ CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode *mode)
 		return result;
 	if (!mode)
 		return CUDA_ERROR_INVALID_VALUE;
-	/* what runtimes expect by default; with the other one they load all they have at once */
+	/* the default that runtimes expect; with the other one they load all modules at once */
 	*mode = CU_MODULE_LAZY_LOADING;
 	return CUDA_SUCCESS;
 }

@@ -38,7 +38,7 @@ static CUresult mark(struct ck_emu_stream *stream, const struct ck_emu_point *af
 	return ck_emu_stream_submit(stream, command, after, point);
 }
 
-/* What is queued from now on waits for all that was queued in any of the streams. */
+/* Later work waits for all work that is queued in any of the streams. */
 static CUresult meet(struct ck_emu_stream **streams, unsigned int n)
 {
 	struct ck_emu_point points[CK_EMU_MAX_DEVICES] = {0};

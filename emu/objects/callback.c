@@ -63,7 +63,7 @@ static CUresult queue(const struct callback *call)
 			.host = {.fn = call->function, .userData = call->data},
 		};
 
-		/* a callback, unlike a host function, is told a stream's state: no node */
+		/* a callback, unlike a host function, gets the stream's state: no node */
 		result = call->function ? ck_emu_capture_node(stream, &node, NULL, 0)
 					: ck_emu_capture_check(stream);
 		goto put_stream;

@@ -21,10 +21,10 @@ static void context_free(struct ck_emu_object *object)
 	free(context);
 }
 
-/* The settings of a context that nobody has changed yet. */
+/* The default settings of a context. */
 static void settings_reset(struct ck_emu_context *context)
 {
-	/* by CUlimit; what an H200 answers */
+	/* by CUlimit; the values of an H200 */
 	static const size_t limits[CK_EMU_LIMITS] = {
 		[CU_LIMIT_STACK_SIZE] = 1024,
 		[CU_LIMIT_PRINTF_FIFO_SIZE] = 8650752,

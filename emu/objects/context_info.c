@@ -110,7 +110,7 @@ CUresult cuCtxSetFlags(unsigned int flags)
 	return CUDA_SUCCESS;
 }
 
-/* Whether a limit has a value: what an H200 says of each number. */
+/* Whether a limit has a value: as on an H200. */
 static CUresult limit_check(CUlimit limit)
 {
 	switch ((int)limit) {

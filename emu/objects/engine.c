@@ -43,7 +43,7 @@ static void command_run(struct ck_emu_command *command, struct ck_emu_context *c
 	if (!command->always && (cancelled || atomic_load(&context->fault) != CUDA_SUCCESS))
 		return;
 	result = command->run(command, context);
-	/* a grid that was told to stop is no fault */
+	/* stopping a grid on request is no fault */
 	if (result != CUDA_SUCCESS && !atomic_load(&context->cancelled) && !ck_emu_exiting())
 		atomic_compare_exchange_strong(&context->fault, &none, (int)result);
 }
@@ -80,7 +80,7 @@ static void *worker(void *arg)
 		if (!stream->head)
 			stream->tail = &stream->head;
 		ck_unlock(&ck_emu_engine_lock);
-		/* before it counts as done: who waits for it may expect its module to be gone */
+		/* free first: a waiter may rely on the module being unloaded once this completes */
 		ck_emu_points_fini(command->after, command->after_count);
 		command->free(command);
 		ck_lock(&ck_emu_engine_lock);

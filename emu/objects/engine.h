@@ -39,7 +39,7 @@ struct ck_emu_points {
 int ck_emu_points_add(struct ck_emu_points *points, struct ck_emu_stream *stream, uint64_t number);
 /* Add what the legacy rule makes a command of @stream wait for. */
 int ck_emu_points_add_order(struct ck_emu_points *points, struct ck_emu_stream *stream);
-/* Add what the whole context was told to wait for (cuCtxWaitEvent). */
+/* Add the events that the whole context waits for (cuCtxWaitEvent). */
 int ck_emu_points_add_gate(struct ck_emu_points *points, struct ck_emu_stream *stream);
 /* Without the lock: the last reference of a stream may go here. */
 void ck_emu_points_fini(struct ck_emu_point *list, unsigned int count);

@@ -108,7 +108,7 @@ static bool recorded(struct event *event)
 	return once || ck_emu_capture_marked(&event->place);
 }
 
-/* An event; @shared and @fd become its own, whatever happens. */
+/* An event; it takes over @shared and @fd, even on failure. */
 static CUresult event_new(struct ck_emu_context *context, unsigned int flags,
 			  struct ck_emu_ipc_event *shared, int fd, CUevent *out)
 {

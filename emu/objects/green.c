@@ -14,7 +14,7 @@
 #define PARTITION 8 /* multiprocessors: least part, and alignment */
 #define PARTITION_ALONE 2 /* the same without co-scheduling */
 
-/* What fills a resource's padding. */
+/* The padding of a resource. */
 struct origin {
 	uint32_t magic;
 	int32_t device;
@@ -50,7 +50,7 @@ static CUdevResource make(int device, uint32_t split, unsigned int count)
 	return r;
 }
 
-/* What @resource came from; false: not of ours. */
+/* The origin of @resource; false: not of ours. */
 static bool origin_of(const CUdevResource *resource, struct origin *origin)
 {
 	memcpy(origin, resource->_internal_padding, sizeof(*origin));

@@ -1,8 +1,8 @@
 /*
- * emu/objects/memop.c - stream memory operations: writing a word, and waiting for one to have a value.
+ * emu/objects/memop.c - stream memory operations: write a word, or wait for one to have a value.
  *
- * Who waits is woken by the writes of other streams. Kernels and the CPU write memory as they
- * like, so it also looks by itself, now and then.
+ * The writes of other streams wake a waiter. Kernels and the CPU may write memory at any time, so
+ * it also polls now and then.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -52,7 +52,7 @@ CUresult cuStreamDestroy_v2(CUstream hStream)
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	/* the streams that nobody created cannot be destroyed: they are not in the table */
+	/* the default streams cannot be destroyed: they are not in the table */
 	stream = ck_emu_object_get(hStream, CK_EMU_STREAM);
 	if (!stream)
 		return CUDA_ERROR_INVALID_HANDLE;

@@ -23,7 +23,7 @@ struct thread {
 	size_t depth, room;
 	struct own_stream *streams;
 	CUstreamCaptureMode capture_mode;
-	CUstream default_stream; /* what a null handle means; NULL: the legacy stream */
+	CUstream default_stream; /* meaning of a null handle; NULL: the legacy stream */
 	bool in_callback, registered;
 };
 

@@ -1,5 +1,5 @@
 /*
- * emu/ptx/block.c - one block: its memory, its start, its warps' turns.
+ * emu/ptx/block.c - one block: its memory, its start, and the scheduling of its warps.
  */
 #include <stdlib.h>
 

@@ -52,7 +52,7 @@ static int read_text(struct ck_ptx_warp *w, uint32_t l, uint64_t address, char t
 	return 0;
 }
 
-/* The message has CUDA's wording: programs and their tests look for it. */
+/* The message has CUDA's wording: programs and their tests search for it. */
 static int assert_failed(struct ck_ptx_warp *w, uint32_t l, const struct ck_ptx_call *call)
 {
 	char what[MAX_TEXT], file[MAX_TEXT], function[MAX_TEXT], line[3 * MAX_TEXT + 256];

@@ -72,7 +72,7 @@ static unsigned int strong(const struct ck_ptx_insn *in)
 	return in->mod[CK_PTX_MOD_SEM] > CK_PTX_WEAK ? CK_PTX_TOUCH_STRONG : 0;
 }
 
-/* What an instruction does to the memory that it names. */
+/* How an instruction accesses the memory that it names. */
 static unsigned int touch_of(const struct ck_ptx_insn *in)
 {
 	switch (in->op) {
@@ -104,7 +104,7 @@ static unsigned int touch_of(const struct ck_ptx_insn *in)
 	}
 }
 
-/* A store of what is there already harms nobody: many threads may set one flag. */
+/* A store that does not change the value is no race: many threads may set one flag. */
 static bool writes_same(const struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uint32_t l,
 			uint32_t byte, uint8_t old)
 {
@@ -127,8 +127,8 @@ static bool is_conflict(const struct ck_ptx_check *check, uint32_t thread, unsig
 }
 
 /*
- * A reader is remembered beside another one that is not ordered before it; with more of them, two
- * of different warps, so that whoever writes meets one that is not his own.
+ * A reader is recorded beside another one that is not ordered before it. Of more readers, two of
+ * different warps are kept, so that a writer always meets one of another warp.
  */
 static void note_read(const struct ck_ptx_check *check, struct ck_ptx_byte *byte, uint32_t thread,
 		      const struct ck_ptx_stamp *mine)
@@ -209,7 +209,7 @@ static void touch_own(struct ck_ptx_check *check, const struct ck_ptx_warp *w, u
 		ck_ptx_check_pend(check, mine.thread, offset, size);
 }
 
-/* Another block of the cluster: what its threads did in between is not looked at. */
+/* Another block of the cluster: accesses of its threads in between are not checked. */
 static void touch_other(struct ck_ptx_check *owner, const struct ck_ptx_check *check,
 			const struct ck_ptx_warp *w, uint32_t l, uint32_t offset, uint32_t size,
 			unsigned int touch)
@@ -229,7 +229,7 @@ static void touch_other(struct ck_ptx_check *owner, const struct ck_ptx_check *c
 	}
 }
 
-/* In what is the kernel's; what cooperative groups do in the part that is reserved is theirs. */
+/* Check the kernel's part only; the reserved part belongs to cooperative groups. */
 static bool in_shared(const struct ck_ptx_block *block, const uint8_t *at)
 {
 	return at >= block->shared && at < block->shared + block->run->user_shared;

@@ -1,11 +1,11 @@
 /*
- * emu/ptx/check.h - looking for races and uninitialised reads in shared memory (CRICKET_EMU_CHECK).
+ * emu/ptx/check.h - find races and uninitialised reads in shared memory (CRICKET_EMU_CHECK).
  *
- * What a block's threads did to each byte is kept in a shadow of its shared memory. Two accesses
- * are a race when at least one writes, not both are strong operations of PTX's memory model
- * (volatile, relaxed and the like, atomics), and no synchronisation orders them. A barrier of the
- * whole block begins a new epoch; within one, vector clocks hold what each thread knows of the
- * others: by bar.warp.sync, named barriers, mbarriers, and by fences with strong operations.
+ * A shadow of a block's shared memory records the threads' accesses to each byte. Two accesses are
+ * a race when at least one writes, not both are strong operations of PTX's memory model (volatile,
+ * relaxed and the like, atomics), and no synchronisation orders them. A barrier of the whole block
+ * begins a new epoch. Within one, vector clocks hold each thread's knowledge of the others: by
+ * bar.warp.sync, named barriers, mbarriers, and by fences with strong operations.
  *
  * A block's state belongs to the thread that runs the block. block->check is NULL when it is off.
  */
@@ -20,7 +20,7 @@ enum {
 	CK_PTX_TOUCH_STRONG = 4,
 	CK_PTX_TOUCH_CHANGE = 7, /* an atomic operation */
 	CK_PTX_TOUCH_ASYNC = 8,	 /* cp.async: done when its thread has waited */
-	CK_PTX_TOUCH_AGENT = 16, /* bulk copies: done when their mbarrier says so */
+	CK_PTX_TOUCH_AGENT = 16, /* bulk copies: done when their mbarrier reports it */
 };
 
 #define CK_PTX_FOREIGN UINT16_MAX /* as a stamp's thread: one of another block of the cluster */
@@ -86,14 +86,16 @@ void ck_ptx_check_destroy(struct ck_ptx_check *check);
 
 /* @in is about to be carried out for the lanes of @mask, which are together. */
 void ck_ptx_check_insn(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uint32_t mask);
-/* Lane @l touches @size bytes at @at, in whatever space. @touch: CK_PTX_TOUCH_, 0: as the opcode.
- */
+/* Lane @l touches @size bytes at @at, in any space. @touch: CK_PTX_TOUCH_, 0: as the opcode. */
 void ck_ptx_check_touch(struct ck_ptx_warp *w, uint32_t l, const uint8_t *at, uint32_t size,
 			unsigned int touch);
 
 /* Lanes of @mask leave a bar.warp.sync. */
 void ck_ptx_check_warp(struct ck_ptx_warp *w, uint32_t mask);
-/* Lane @l passes bar.arrive. Barrier @id lets go who waits there. A barrier of the cluster does. */
+/*
+ * Lane @l passes bar.arrive. Barrier @id releases its waiting threads. A barrier of the cluster
+ * does.
+ */
 void ck_ptx_check_arrive(struct ck_ptx_warp *w, uint32_t l, unsigned int id);
 void ck_ptx_check_barrier(struct ck_ptx_block *block, unsigned int id);
 void ck_ptx_check_epoch(struct ck_ptx_check *check);
@@ -102,11 +104,11 @@ void ck_ptx_check_epoch(struct ck_ptx_check *check);
 void ck_ptx_check_mbarrier(struct ck_ptx_warp *w, uint32_t l, const void *word, unsigned int op,
 			   bool result, bool ended);
 
-/* What check.c and check_order.c share. */
+/* Shared by check.c and check_order.c. */
 #define CK_PTX_OP_BULK_DONE 0 /* as op of check_mbarrier: bytes of a bulk copy have come in */
 bool ck_ptx_check_before(const struct ck_ptx_check *check, uint32_t thread,
 			 const struct ck_ptx_stamp *stamp);
-/* A strong access of @thread at @address passes on, or takes, what is known. */
+/* A strong access of @thread at @address releases, or acquires, knowledge. */
 void ck_ptx_check_strong(struct ck_ptx_check *check, uint32_t thread, uint64_t address,
 			 unsigned int touch);
 /* The copies of @thread before group @until are done. */

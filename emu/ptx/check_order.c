@@ -1,9 +1,9 @@
 /*
- * emu/ptx/check_order.c - what orders the threads of a block, as vector clocks see it.
+ * emu/ptx/check_order.c - the order of a block's threads, by vector clocks.
  *
- * Whoever releases gives away what it knows and its own time, and its time goes on; whoever
- * acquires takes the later of each. Where memory for a clock is wanting, races are no longer looked
- * for in this block: better none than a false one.
+ * A thread that releases passes on its knowledge and its own time, and its time advances; a thread
+ * that acquires takes the later of each. If there is no memory for a clock, the search for races
+ * ends in this block: a missed race is better than a false one.
  */
 #include <stdlib.h>
 
@@ -112,8 +112,8 @@ void ck_ptx_check_barrier(struct ck_ptx_block *block, unsigned int id)
 }
 
 /*
- * Threads that meet at an address. Addresses may share a clock: what is ordered by it may then be
- * too much, never too little.
+ * Threads that meet at an address. Addresses may share a clock: it may then order too much, never
+ * too little.
  */
 void ck_ptx_check_strong(struct ck_ptx_check *check, uint32_t thread, uint64_t address,
 			 unsigned int touch)

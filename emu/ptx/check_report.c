@@ -1,8 +1,8 @@
 /*
  * emu/ptx/check_report.c - a line on stderr for each place where a check found something.
  *
- * A place is a pair of instructions of a module, and the kernel; it is told once, of whichever
- * threads and block come to it first. After MOST lines a process says no more.
+ * A place is a pair of instructions of a module, and the kernel. It is reported once, for the
+ * threads and the block that reach it first. After MOST lines a process reports no more.
  */
 #include <stdatomic.h>
 #include <stdio.h>
@@ -16,9 +16,10 @@ CK_LOG_DEFINE("emu");
 
 #define MOST 200
 
-struct ck_ptx_hazards { /* of a module: what has been told */
+struct ck_ptx_hazards { /* of a module: the places reported */
 	struct place {
-		uint32_t kernel, first, second; /* instructions; second CK_PTX_NONE: nobody wrote */
+		uint32_t kernel, first, second; /* instructions; second CK_PTX_NONE: no thread
+						 * wrote */
 	} * places;
 	uint32_t count, room;
 };

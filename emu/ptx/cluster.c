@@ -1,5 +1,5 @@
 /*
- * emu/ptx/cluster.c - a cluster: its blocks' starts and turns. Most have one block.
+ * emu/ptx/cluster.c - a cluster: the starts and the scheduling of its blocks. Most have one block.
  */
 #include <stdlib.h>
 

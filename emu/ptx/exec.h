@@ -1,9 +1,9 @@
 /*
- * emu/ptx/exec.h - a running grid: blocks, warps, lanes; what the executors' files share.
+ * emu/ptx/exec.h - a running grid: blocks, warps, lanes; shared by the executors' files.
  *
- * Lanes have pcs and frames of their own. A warp runs the group of lanes that share frame and
- * pc, deepest frame first and then lowest pc, so lanes that part meet again; lanes that wait
- * (at a barrier, or for the members of a mask) are left out.
+ * Lanes have pcs and frames of their own. A warp runs the group of lanes that share frame and pc,
+ * deepest frame first and then lowest pc, so lanes that diverge meet again. Lanes that wait (at a
+ * barrier, or for the members of a mask) are left out.
  */
 #ifndef CK_EMU_PTX_EXEC_H
 #define CK_EMU_PTX_EXEC_H
@@ -15,12 +15,12 @@
 #include "util/util.h"
 
 #define CK_PTX_BARRIERS 16
-#define CK_PTX_SLICE 16384 /* instructions of a warp before another has its turn */
+#define CK_PTX_SLICE 16384 /* instructions of a warp before another one runs */
 #define CK_PTX_SPIN 256 /* instructions that a failed attempt to take a lock counts for */
 #define CK_PTX_RANGES 16
 
 struct ck_ptx_team;  /* the threads that share the blocks: team.h */
-struct ck_ptx_check; /* what a block's threads did to shared memory: check.h */
+struct ck_ptx_check; /* accesses of a block's threads to shared memory: check.h */
 
 struct ck_ptx_run { /* one launch, as one thread has it */
 	struct ck_ptx_team *team;
@@ -117,7 +117,7 @@ static inline uint32_t ck_ptx_members(const struct ck_ptx_warp *w, const struct 
 #define D(i) ck_ptx_row(w, in->d[i])
 #define S(i) ((const uint64_t *)ck_ptx_row(w, in->s[i]))
 
-/* Whoever looks at memory again and again should let those run that will change it. */
+/* A lane that polls memory should let those run that will change it. */
 static inline void ck_ptx_spins(struct ck_ptx_warp *w)
 {
 	w->budget -= ck_min(w->budget, (uint32_t)CK_PTX_SPIN);

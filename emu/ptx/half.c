@@ -64,7 +64,7 @@ static uint32_t pack(double value, const struct format *f, unsigned int round, b
 		return sign;
 	shift = 52 - f->mantissa + (e < 1 - bias ? 1 - bias - e : 0);
 	if (shift > 62) {
-		/* Below half of the smallest number, whatever it is. */
+		/* Any value below half of the smallest number. */
 		m = 1;
 		shift = 62;
 	}

@@ -12,8 +12,8 @@ uint16_t ck_ptx_half_from(double value, unsigned int round);
 uint16_t ck_ptx_bfloat_from(double value, unsigned int round);
 
 /*
- * @value to F16, BF16, E4M3, E5M2, or TF32 (whose bits stand as in a single); with @finite, what is
- * too large becomes the largest number, infinity too. A NaN has all bits of its magnitude set.
+ * @value to F16, BF16, E4M3, E5M2, or TF32 (whose bits stand as in a single). With @finite, larger
+ * values and infinity become the largest number. A NaN has all bits of its magnitude set.
  */
 uint32_t ck_ptx_small_from(double value, unsigned int type, unsigned int round, bool finite);
 double ck_ptx_small_to(uint32_t bits, unsigned int type);

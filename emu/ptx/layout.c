@@ -1,9 +1,9 @@
 /*
- * emu/ptx/layout.c - after the last line of a text: what each kernel needs.
+ * emu/ptx/layout.c - after the last line of a text: the needs of each kernel.
  *
- * A .shared variable has one offset for the whole module, as functions that name it are shared;
- * it is put above everything that the kernels which can reach it have so far. So no two
- * variables of one kernel overlap, and kernels that share nothing all start at 0.
+ * A .shared variable has one offset for the whole module, as functions that name it are shared. It
+ * is placed above all variables so far of the kernels that can reach it. So no two variables of one
+ * kernel overlap, and kernels that share nothing all start at 0.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -167,9 +167,9 @@ static void finish_kernel(struct walk *w, struct ck_ptx_kernel *k)
 }
 
 /*
- * Whether a call agrees with its callee. Of another unit's function the call may expect a result
- * where there is none, and the other way round: linkers let it pass, and nobody uses it (Numba
- * declares functions of C so that return nothing).
+ * Whether a call agrees with its callee. A call of another unit's function may expect a result
+ * where there is none, and the other way round: linkers accept this, and the result is not used
+ * (Numba declares C functions that return nothing in this way).
  */
 static bool agree(const struct ck_ptx_module *m, const struct ck_ptx_call *call)
 {
@@ -185,7 +185,7 @@ static bool agree(const struct ck_ptx_module *m, const struct ck_ptx_call *call)
 	return same;
 }
 
-/* Of the device runtime library: what a kernel launches others with, in CUDA 12 and before. */
+/* The device runtime library's calls by which a kernel launches others, in CUDA 12 and before. */
 static bool launches(const char *name)
 {
 	return strncmp(name, "__cudaCDP2", 10) == 0 || strncmp(name, "cudaGetParameterBuffer", 22) == 0 ||

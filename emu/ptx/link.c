@@ -33,7 +33,7 @@ int ck_ptx_symbol_find(struct ck_ptx_parser *p, const struct ck_ptx_name *n,
 	struct ck_ptx_name *own = ck_ptx_names_find(&p->names, n->text, n->size), *linked = NULL;
 	int size = (int)ck_min(n->size, (size_t)60), ret = 0;
 
-	/* What an outer scope calls so, and registers, are hidden by the new name. */
+	/* The new name hides registers, and that name in outer scopes. */
 	if (own && (own->depth != n->depth || (n->depth > 0 && own->kind != n->kind)))
 		own = NULL;
 	if (linkage != CK_PTX_LINK_NONE)

@@ -6,7 +6,7 @@
 void ck_ptx_forget_ranges(struct ck_ptx_run *run)
 {
 	run->range_count = run->range_next = run->range_last = 0;
-	/* the last one is looked at whatever the count is */
+	/* the last one is checked for any count */
 	run->ranges[0] = (struct ck_ptx_span){0};
 }
 

@@ -2,10 +2,10 @@
  * emu/ptx/module.h - a parsed text of one or more translation units: variables, functions and
  * resolved instructions.
  *
- * Registers of one warp are rows of 32 lanes, 64 bits each; an operand is a row number: from 0
- * up, a row of the running function's frame; below 0, row ~n of the module's pool of constants
+ * Registers of one warp are rows of 32 lanes, 64 bits each. An operand is a row number: from 0 up,
+ * a row of the running function's frame; below 0, row ~n of the module's pool of constants
  * (immediates and addresses of symbols, spread over the lanes). The low bits of a lane hold the
- * value; whoever reads it cuts it to the type. A register of 128 bits has two rows.
+ * value; its readers truncate it to the type. A register of 128 bits has two rows.
  */
 #ifndef CK_EMU_PTX_MODULE_H
 #define CK_EMU_PTX_MODULE_H
@@ -32,7 +32,7 @@
  */
 #define CK_PTX_RANK_SHIFT 24
 
-/* What a hostile text may ask for. */
+/* Limits for hostile texts. */
 #define CK_PTX_MAX_SHARED (256u << 10)
 #define CK_PTX_RESERVED_SHARED 1024u /* the system's part of a block's, in the modules that use it */
 #define CK_PTX_MAX_LOCAL (512u << 10)
@@ -110,7 +110,7 @@ enum ck_ptx_mod {
 	CK_PTX_MOD_BOUND,
 	CK_PTX_MOD_UNFORMATTED,
 	CK_PTX_MOD_SPACE2, /* of a copy's source */
-	CK_PTX_MOD_CLUSTER, /* shared::cluster, where it is told from shared::cta */
+	CK_PTX_MOD_CLUSTER, /* shared::cluster, where it differs from shared::cta */
 	CK_PTX_MOD_MULTICAST,
 	CK_PTX_MOD_TYPES,  /* no modifier: the opcode has up to four types */
 	CK_PTX_MOD_SCALE,
@@ -313,12 +313,12 @@ struct ck_ptx_access {
 	int32_t object;	  /* its number; or, with by_name, the address of a reference */
 	int32_t coord[4]; /* the layer first, where there are layers */
 	int32_t lod, dx[4], dy[4];
-	int32_t data[4];  /* what a surface gets */
+	int32_t data[4];  /* the data for a surface */
 	int32_t resident; /* predicate that says whether memory was there */
 	bool by_name;
 };
 
-/* What a .global variable is to the program: memory, or a reference of an opaque type. */
+/* The program's view of a .global variable: memory, or a reference of an opaque type. */
 enum ck_ptx_opaque { CK_PTX_NOT_OPAQUE, CK_PTX_TEXREF, CK_PTX_SURFREF };
 
 enum ck_ptx_builtin {
@@ -374,7 +374,7 @@ struct ck_ptx_func {
 	bool indirect;				     /* has a call through a register */
 	bool address_taken;
 	bool own_stack; /* has an alloca */
-	char *refusal;	/* why it cannot run: what the interpreter does not know; or NULL */
+	char *refusal;	/* why it cannot run: an unknown instruction; or NULL */
 	uint32_t line;
 	uint8_t mark; /* of the walk over the call graph */
 };
@@ -427,7 +427,8 @@ struct ck_ptx_module {
 	uint32_t max_registers; /* of kernels that say nothing themselves; 0: no limit */
 	bool placed;
 	bool reserved_shared; /* it uses the system's part of shared memory */
-	struct ck_ptx_hazards *hazards; /* what checks have told, changed while it runs */
+	struct ck_ptx_hazards *hazards; /* places that checks have reported, changed while it
+					 * runs */
 };
 
 /* The size in bytes of a value of @type; its class. */

@@ -1,12 +1,12 @@
 /*
  * emu/ptx/op_async.c - executors of asynchronous copies and of mbarriers.
  *
- * A copy is done when it is asked for: waiting for it is nothing, and the barrier that it
- * completes on is told at once.
+ * A copy completes immediately: waiting for it is a no-op, and the barrier that it completes on is
+ * notified at once.
  *
  * An mbarrier is 64 bits of shared memory, opaque to the program. Ours, from bit 0: the phase's
- * parity 1; arrivals expected in a phase 20; arrivals still pending 20; bytes still to come 23,
- * a signed number. A phase ends when nothing is pending and nothing is to come.
+ * parity 1; arrivals expected in a phase 20; arrivals still pending 20; bytes still to come 23, a
+ * signed number. A phase ends when no arrival is pending and no bytes are to come.
  */
 #include "emu/ptx/check.h"
 #include "emu/ptx/op_atom.h"
@@ -148,7 +148,7 @@ EXECUTOR(mbarrier)
 			ck_ptx_check_mbarrier(w, l, word, in->op, rd[l] != 0,
 					      b.parity != unpack(*word).parity);
 		*word = pack(&b);
-		/* who waits lets others run soon */
+		/* a waiting lane lets others run soon */
 		if (waits && !rd[l])
 			ck_ptx_spins(w);
 	});
@@ -322,7 +322,9 @@ ck_ptx_exec ck_ptx_pick_bulk(struct ck_ptx_insn *in, unsigned int operands)
 	return copy_bulk;
 }
 
-/* Each element is stored or added by itself; then the mbarrier beside it is told of all bytes. */
+/*
+ * Each element is stored or added by itself; then the mbarrier beside it is notified of all bytes.
+ */
 EXECUTOR(store_async)
 {
 	const uint64_t *ra = S(0), *barrier = S(1 + in->vec);

@@ -146,7 +146,7 @@ static uint64_t extract(const struct ck_ptx_insn *in, uint64_t a, uint32_t pos, 
 	if (ck_ptx_type_class(in->type) == CK_PTX_CLASS_SINT && len > 0)
 		sign = v >> ck_min(pos + len - 1, msb) & 1;
 	v = pos > msb ? 0 : v >> pos;
-	/* What lies above the value is filled with the sign of the field. */
+	/* The bits above the value are filled with the sign of the field. */
 	if (pos <= msb && sign && pos + len > msb + 1)
 		v |= pos ? ~0ull << (msb + 1 - pos) : 0;
 	else if (pos > msb)

@@ -7,7 +7,7 @@
 #include "emu/ptx/half.h"
 #include "emu/ptx/op_float.h"
 
-/* What a comparison accepts: less, equal, greater, unordered. */
+/* The relations that a comparison accepts: less, equal, greater, unordered. */
 enum { LESS = 1, EQUAL = 2, GREATER = 4, UNORDERED = 8 };
 
 static unsigned int accepted(unsigned int cmp)

@@ -338,7 +338,7 @@ double ck_ptx_extreme(const struct ck_ptx_insn *in, double a, double b)
 SLOW32(extreme, (float)ck_ptx_extreme(in, (double)a, (double)b))
 DOUBLE(extreme, ck_ptx_extreme(in, a, b))
 
-/* What floats may have of it. */
+/* The operations that floats support. */
 static bool bad_extreme(const struct ck_ptx_insn *in)
 {
 	return in->mod[CK_PTX_MOD_RELU] || in->mod[CK_PTX_MOD_XORSIGN] != in->mod[CK_PTX_MOD_ABS];

@@ -106,7 +106,7 @@ enum order { SCATTERED, SAME, ROW };
 /* Two lanes of a row, for what a compiler makes no vectors of by itself. */
 typedef uint64_t lanes __attribute__((vector_size(16), aligned(8), may_alias));
 
-/* Of the bits of @mask: what else there is in a register is no part of the address. */
+/* Only the bits of @mask: the rest of a register is not part of the address. */
 static inline enum order order_of(const uint64_t *ra, uint64_t size, uint64_t mask)
 {
 	const lanes first = {ra[0], ra[0]}, step = {2 * size, 2 * size};
@@ -135,8 +135,8 @@ static inline void *run_of(const struct piece *p, uint64_t address, uint64_t siz
 }
 
 /*
- * The same, of lane @l and those behind it; a kernel that reads two arrays in turn has the piece
- * changed.
+ * The same for lane @l and those behind it; a kernel that reads two arrays in alternation changes
+ * the piece each time.
  */
 static inline void *run_at(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, struct piece *p,
 			   uint32_t l, uint64_t size, uint64_t count)

@@ -71,7 +71,7 @@ ck_ptx_exec ck_ptx_pick_mov(struct ck_ptx_insn *in, unsigned int operands __attr
 	return in->space == CK_PTX_PACK ? mov_pack : mov_unpack;
 }
 
-/* The frame's local address + a constant: what the name of a .local or .param stands for. */
+/* The frame's local address + a constant: the name of a .local or .param. */
 EXECUTOR(frame_address)
 {
 	const uint64_t *base = ck_ptx_row(w, CK_PTX_ROW_LOCAL);
@@ -98,7 +98,7 @@ ck_ptx_exec ck_ptx_pick_nop(struct ck_ptx_insn *in __attribute__((unused)),
 	return nop;
 }
 
-/* The warp's loop carries these out itself; the pointer only says that they are known. */
+/* The warp's loop carries these out itself; the pointer only marks them as known. */
 ck_ptx_exec ck_ptx_pick_flow(struct ck_ptx_insn *in __attribute__((unused)),
 			     unsigned int operands __attribute__((unused)))
 {

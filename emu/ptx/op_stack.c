@@ -3,7 +3,7 @@
  */
 #include "emu/ptx/exec.h"
 
-/* What a frame allocates lies behind its variables, up to where a callee's frame begins. */
+/* A frame's allocations lie behind its variables, up to the start of a callee's frame. */
 EXECUTOR(stack)
 {
 	const struct ck_ptx_func *f = &w->block->run->module->funcs[in->target];

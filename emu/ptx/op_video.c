@@ -2,11 +2,11 @@
  * emu/ptx/op_video.c - executors of the video instructions: one value of parts of registers, pairs
  * of 16 bits, fours of 8 bits.
  *
- * They are rare, so one executor serves them all: it looks at the opcode for each lane.
+ * They are rare, so one executor serves them all: it checks the opcode for each lane.
  */
 #include "emu/ptx/exec.h"
 
-/* What an opcode does, and to how many lanes of a register: 1, 2 or 4. */
+/* An opcode's operation, and its number of lanes in a register: 1, 2 or 4. */
 enum what { ADD, SUB, AVERAGE, DIFFERENCE, LEAST, MOST, LEFT, RIGHT, MAD, SET };
 
 struct video {

@@ -45,7 +45,7 @@ EXECUTOR(shfl)
 		uint32_t from;
 
 		hit[l] = shfl_source(mode, l, (uint32_t)rb[l], (uint32_t)rc[l], &from);
-		/* What a lane that does not take part gives is undefined: its last value. */
+		/* The value of a lane that does not take part is undefined: here its last value. */
 		value[l] = (uint32_t)ra[from];
 	});
 	EACH_LANE(mask, l, rp[l] = hit[l]; rd[l] = value[l];);

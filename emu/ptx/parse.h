@@ -12,7 +12,7 @@
 
 #define CK_PTX_MAX_OPERANDS 10
 
-/* What a .func, .entry or variable is to the other units of a joined text. */
+/* The linkage of a .func, .entry or variable in a joined text. */
 enum ck_ptx_linkage {
 	CK_PTX_LINK_NONE,
 	CK_PTX_LINK_EXTERN,
@@ -126,8 +126,8 @@ int ck_ptx_symbol_find(struct ck_ptx_parser *p, const struct ck_ptx_name *n,
 int ck_ptx_symbol_add(struct ck_ptx_parser *p, const struct ck_ptx_name *n,
 		      enum ck_ptx_linkage linkage, uint32_t index);
 /*
- * What to do with a definition: of weak ones in several units the first counts, unless another
- * unit has one that is not weak. -EINVAL for a second one that may not be.
+ * Handle a definition: of weak ones in several units the first counts, unless another unit has one
+ * that is not weak. -EINVAL for a second one that is not allowed.
  */
 enum { CK_PTX_TAKE, CK_PTX_KEEP, CK_PTX_REPLACE };
 int ck_ptx_definition(struct ck_ptx_parser *p, const char *name, const struct ck_ptx_origin *old,
@@ -141,7 +141,7 @@ int ck_ptx_constant(struct ck_ptx_parser *p, uint64_t value, int32_t *row);
 /* A new row of constants, not shared. */
 int ck_ptx_pool_add(struct ck_ptx_parser *p, uint64_t value, uint32_t *index);
 struct ck_ptx_insn *ck_ptx_emit(struct ck_ptx_parser *p, const char *opcode);
-/* An instruction of our own in front of the one being parsed; it runs whatever the guard says. */
+/* An instruction of our own in front of the one being parsed; it ignores the guard. */
 int ck_ptx_emit_hidden(struct ck_ptx_parser *p, const char *opcode, int64_t imm, int32_t *row);
 
 /* Operands as they are written (parse_operand.c) */

@@ -10,7 +10,7 @@
 #include "emu/ptx/parse_func.h"
 #include "util/util.h"
 
-/* What stands before a function's body. */
+/* The text before a function's body. */
 struct header {
 	int64_t maxntid[3], reqntid[3], cluster[3];
 	int64_t min_blocks, max_registers; /* 0: not said */
@@ -313,7 +313,7 @@ static int skip_body(struct ck_ptx_parser *p)
 	return 0;
 }
 
-/* A weak definition gives way: its code stays where it is, but nothing leads there. */
+/* A weak definition loses: its code stays where it is, but nothing leads there. */
 static void forget_body(struct ck_ptx_module *m, uint32_t index)
 {
 	struct ck_ptx_func *func = &m->funcs[index];
@@ -342,7 +342,7 @@ static int declare(struct ck_ptx_parser *p, const struct header *h, bool entry)
 
 	if (!ck_ptx_at(p, ';'))
 		return ck_ptx_unexpected(p, "'{'");
-	/* What is defined stays as it is. */
+	/* A defined name stays as it is. */
 	if (func->defined)
 		return 0;
 	func->entry = entry;
@@ -387,7 +387,7 @@ int ck_ptx_parse_func(struct ck_ptx_parser *p, bool entry, enum ck_ptx_linkage l
 	return ret;
 }
 
-/* .section name { ... }: debugging information, skipped whatever it holds. */
+/* .section name { ... }: debugging information, always skipped. */
 static int skip_section(struct ck_ptx_parser *p)
 {
 	while (p->tok.kind != CK_PTX_END && !ck_ptx_at(p, '{'))

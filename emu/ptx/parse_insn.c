@@ -10,7 +10,7 @@
 #include "emu/ptx/parse.h"
 #include "util/util.h"
 
-/* What was read of an instruction before it is made. */
+/* The parts of an instruction before it is made. */
 struct raw {
 	unsigned int op;
 	uint8_t type[4];

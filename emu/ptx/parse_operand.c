@@ -1,6 +1,6 @@
 /*
  * emu/ptx/parse_operand.c - operands as they are written: registers, names, literals, addresses,
- * vectors. What rows they become is resolve.c's.
+ * vectors. resolve.c turns them into rows.
  */
 #include <errno.h>
 #include <string.h>

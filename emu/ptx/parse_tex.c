@@ -52,7 +52,7 @@ static int parse_rows(struct ck_ptx_parser *p, unsigned int type, bool dest, uns
 	return ret;
 }
 
-/* What comes after the opcode: a vector and maybe "|p". */
+/* The operand after the opcode: a vector and maybe "|p". */
 static int parse_results(struct ck_ptx_parser *p, struct ck_ptx_insn *draft,
 			 struct ck_ptx_access *access)
 {
@@ -92,7 +92,7 @@ static int parse_object(struct ck_ptx_parser *p, struct ck_ptx_access *access)
 	return ck_ptx_operand_row(p, &o, CK_PTX_U64, &access->object);
 }
 
-/* "[object, {coordinates}]"; a literal layer is an integer whatever the coordinates are. */
+/* "[object, {coordinates}]"; a literal layer is an integer for any type of coordinates. */
 static int parse_place(struct ck_ptx_parser *p, const struct ck_ptx_insn *draft,
 		       struct ck_ptx_access *access)
 {

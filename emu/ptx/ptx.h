@@ -71,7 +71,7 @@ const struct ck_ptx_kernel *ck_ptx_kernel_find(const struct ck_ptx_module *modul
 					       const char *name);
 
 /*
- * At the end of a unit: what CU_JIT_MAX_REGISTERS asked for, so that it stays with the text where
+ * At the end of a unit: the value of CU_JIT_MAX_REGISTERS, so that it stays with the text where
  * that is linked and parsed again.
  */
 #define CK_PTX_PRAGMA_REGISTERS "cricket max registers %u"
@@ -88,10 +88,10 @@ struct ck_ptx_kernel_info {
 	uint32_t shared_bytes; /* static shared memory */
 	uint32_t local_bytes;  /* local memory of one thread */
 	uint32_t const_bytes;  /* the module's .const space */
-	uint32_t target;       /* what its unit is for: 75 for sm_75 */
+	uint32_t target;       /* the target of its unit: 75 for sm_75 */
 	uint32_t max_threads;  /* from .maxntid or .reqntid, else 1024 */
 	uint32_t registers;    /* a plausible count for one thread, at most 255 */
-	uint32_t cluster[3];   /* from .reqnctapercluster: what a launch must have; 0: nothing */
+	uint32_t cluster[3];   /* from .reqnctapercluster: required at a launch; 0: any */
 	bool must_cluster;     /* .explicitcluster: a launch must ask for clusters */
 	const char *refusal;   /* "line N: ...": why it cannot be launched; NULL: it can */
 };
@@ -108,7 +108,7 @@ struct ck_ptx_image {
 	uint32_t size[3];      /* width, height, depth or layers; at least 1 each */
 };
 
-/* What a texture or surface object stands for. */
+/* The target of a texture or surface object. */
 struct ck_ptx_texture {
 	CUarray_format format;
 	unsigned int channels;
@@ -125,14 +125,14 @@ struct ck_ptx_texture {
 	float border[4];
 };
 
-/* What may be looked for in shared memory, or counted, at a price. */
+/* Checks of shared memory, and counting, which slow kernels down. */
 enum {
 	CK_PTX_CHECK_RACE = 1, /* accesses that nothing orders */
-	CK_PTX_CHECK_INIT = 2, /* reads of what nobody has written */
-	CK_PTX_CHECK_COUNT = 4, /* instructions: told when the grid has ended */
+	CK_PTX_CHECK_INIT = 2, /* reads of memory that no thread has written */
+	CK_PTX_CHECK_COUNT = 4, /* instructions: reported when the grid has ended */
 };
 
-/* What the driver lends a running grid. Callbacks may be called from several threads. */
+/* The driver's services for a running grid. Callbacks may be called from several threads. */
 struct ck_ptx_host {
 	void *opaque;
 	/*
@@ -152,7 +152,7 @@ struct ck_ptx_host {
 	const struct ck_ptx_texture *(*texture)(void *opaque, uint64_t object, bool surface);
 	uint32_t stack;	      /* bytes of a thread's stack, where its depth is not known before */
 	unsigned int threads; /* beside the caller's, that a grid may start */
-	unsigned int check;   /* CK_PTX_CHECK_: what to look for, told on stderr */
+	unsigned int check;   /* CK_PTX_CHECK_: the checks, reported on stderr */
 	/* True once the grid should stop early (the context is being destroyed). */
 	bool (*cancelled)(void *opaque);
 };

@@ -1,6 +1,6 @@
 /*
- * emu/ptx/resolve.c - what was written as an operand to a row: literals and addresses to constants,
- * what is known only when it runs to a hidden instruction in front.
+ * emu/ptx/resolve.c - from a written operand to a row: literals and addresses become constants;
+ * values known only at run time come from a hidden instruction in front.
  */
 #include <errno.h>
 #include <string.h>

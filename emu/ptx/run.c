@@ -1,5 +1,5 @@
 /*
- * emu/ptx/run.c - a grid: what it may ask for, its parameters, and its end.
+ * emu/ptx/run.c - a grid: its limits, its parameters, and its end.
  */
 #include <stdlib.h>
 

@@ -138,7 +138,7 @@ static int fetch(const struct ck_ptx_place *p, const struct ck_ptx_image *m, con
 	return texel(p, m, at, out);
 }
 
-/* A coordinate in texels; what no texture is large enough for is as good as the edge. */
+/* A coordinate in texels; one that is too large for any texture counts as the edge. */
 static float scaled(const struct ck_ptx_place *p, const struct ck_ptx_image *m, unsigned int d)
 {
 	float x = p->at[d];
@@ -171,7 +171,7 @@ static int64_t lower(const struct ck_ptx_place *p, const struct ck_ptx_image *m,
 
 /*
  * The weights of the texels round a place, in 1/256. They are whole numbers whose sum is 256: a
- * product of fractions is rounded, and what it lost is found again in its neighbours' weights.
+ * product of fractions is rounded, and its neighbours' weights get the difference.
  */
 static void corner_weights(unsigned int dims, const unsigned int fraction[3], int weights[8])
 {

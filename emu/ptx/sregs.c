@@ -63,7 +63,7 @@ static uint64_t lane_mask(unsigned int id, uint32_t l)
 	}
 }
 
-/* Cooperative groups look for the workspace of the grid's barrier in %envreg1:%envreg2. */
+/* Cooperative groups expect the workspace of the grid's barrier in %envreg1:%envreg2. */
 static uint64_t envreg(const struct ck_ptx_run *run, unsigned int number)
 {
 	uint64_t workspace = run->grid->cooperative ? (uint64_t)(uintptr_t)run->workspace : 0;

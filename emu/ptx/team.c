@@ -16,7 +16,7 @@
 
 CK_LOG_DEFINE("emu");
 
-#define PATIENCE 64	/* turns of a block before another is started beside it */
+#define PATIENCE 64	/* time slices of a block before another is started beside it */
 #define ALONE_NS 200000 /* after which a thread that has more blocks to run asks for help */
 
 /* Clusters of @run that have memory; those with live threads are running. */
@@ -46,7 +46,7 @@ static uint64_t now_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-/* The first error is the grid's; the others stop at the end of their block's turn. */
+/* The first error is the grid's; the others stop at the end of their block's time slice. */
 static void team_fail(struct ck_ptx_team *team, int err)
 {
 	int none = 0;
@@ -119,7 +119,7 @@ static int share_run(struct residents *r, struct ck_ptx_run *run, uint64_t slots
 	return err;
 }
 
-/* What a thread does for a grid, with a run and with residents of its own. */
+/* A thread's work for a grid, with a run and with residents of its own. */
 static int thread_run(const struct ck_ptx_run *model, uint64_t slots)
 {
 	struct ck_ptx_run run = *model;

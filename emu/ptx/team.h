@@ -13,7 +13,7 @@
 #define CK_PTX_MAX_RESIDENT 4096 /* blocks of a cooperative grid */
 
 struct ck_ptx_team {
-	const struct ck_ptx_run *model; /* what each thread copies; none writes to it */
+	const struct ck_ptx_run *model; /* each thread copies it; none writes to it */
 	_Atomic uint64_t next;		/* cluster to start */
 	uint64_t clusters;
 	uint64_t slots;	    /* of them that a thread has resident from the start */

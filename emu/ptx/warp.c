@@ -106,8 +106,8 @@ static bool is_together(struct ck_ptx_warp *w, const struct ck_ptx_insn *in, uin
 }
 
 /*
- * Run the chosen group until it parts, stops, meets others or has used up the budget. There are two
- * of it, so that it costs nothing not to look for races.
+ * Run the chosen group until it diverges, stops, meets others or has used up the budget. There are
+ * two copies of it, so that the check for races costs nothing when it is off.
  */
 static inline __attribute__((always_inline)) int group_run(struct ck_ptx_warp *w, uint32_t stop,
 							   const bool checked)
