@@ -89,7 +89,7 @@ static int base64_set(struct ck_reading *r, struct ck_arg *arg, const json_t *ob
 	return count_set(r, arg, object, true);
 }
 
-/* An array that something else than the document holds: shared memory, or the GPU. */
+/* An array whose bytes are not in the document: they are in shared memory or on the GPU. */
 static int elsewhere_set(struct ck_reading *r, struct ck_arg *arg, const json_t *object)
 {
 	int ret = ck_reading_string(r, object, "ref", &arg->text);
@@ -141,14 +141,14 @@ static int mode_set(struct ck_reading *r, struct ck_arg *arg, const json_t *obje
 	if (keep && !json_is_boolean(keep))
 		return ck_fail_input(r->fail, "%s: \"keep\" is neither true nor false", arg->name);
 	arg->keep = json_is_true(keep);
-	/* An array that stays on the GPU is not returned by default. */
+	/* An array that stays on the GPU is not returned unless the mode asks for it. */
 	arg->returned = !arg->keep && arg->source != CK_FROM_GPU;
 	if (!mode)
 		return 0;
 	if (strcmp(mode, "in") != 0 && strcmp(mode, "out") != 0 && strcmp(mode, "inout") != 0)
 		return ck_fail_input(r->fail, "%s: there is no mode \"%s\"", arg->name, mode);
 	arg->returned = strcmp(mode, "in") != 0;
-	/* The initial content of an output does not matter. */
+	/* The kernel does not read the former content of an output. */
 	if (strcmp(mode, "out") == 0 && arg->source != CK_FROM_GPU && arg->source != CK_FROM_SHM)
 		arg->source = CK_FROM_ZEROES;
 	return 0;

@@ -24,7 +24,7 @@ void ck_session_start(struct ck_session *s)
 	ck_jobs_unsent(&s->jobs);
 }
 
-/* The reply of a job that its worker did not write. */
+/* Write the reply of a job for which the worker wrote none. */
 static void job_failed(struct ck_job *job, struct ck_fail *fail)
 {
 	struct ck_out out = {0};
@@ -43,7 +43,7 @@ static void job_failed(struct ck_job *job, struct ck_fail *fail)
 	ck_fail_clear(fail);
 }
 
-/* End the worker. The request that it carries out fails; a new worker takes the rest. */
+/* End the worker. Its running job fails with this error; a new worker runs the others. */
 void ck_session_replace(struct ck_session *s, struct ck_fail *fail)
 {
 	struct ck_job *job = ck_jobs_first(&s->jobs, CK_JOB_RUNNING);
@@ -68,7 +68,10 @@ void ck_session_lost(struct ck_session *s)
 		ck_fail(&fail, CK_EXIT_SERVICE, "service", "WORKER_LOST",
 			"the process that loads the driver has ended");
 	if (!s->worker.ready && !job) {
-		/* If this one ended before it was ready, the next one would too. */
+		/*
+		 * A worker that ended before it was ready had a cause that would end the next one
+		 * too.
+		 */
 		ck_session_fail(s, s->options->frames, 0, &fail);
 		ck_worker_end(&s->worker);
 		s->gone = true;
@@ -95,7 +98,7 @@ void ck_session_dispatch(struct ck_session *s, struct ck_job *job)
 		job->sent = true;
 }
 
-/* A word of the worker's. */
+/* Handle a ticket from the worker. */
 void ck_session_hear(struct ck_session *s)
 {
 	struct ck_job *job = ck_jobs_first(&s->jobs, CK_JOB_RUNNING);

@@ -33,7 +33,7 @@ int ck_block_map(struct ck_block *block, size_t capacity, int extend)
 		map = mmap(NULL, capacity, PROT_READ | PROT_WRITE, MAP_SHARED, block->fd, 0);
 	if (map == MAP_FAILED)
 		return -errno;
-	/* A worker that is started later gets by descriptor what it needs. */
+	/* A worker that is started later receives the descriptors that it needs. */
 	madvise(map, capacity, MADV_DONTFORK);
 	block->map = map;
 	block->capacity = capacity;

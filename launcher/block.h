@@ -1,9 +1,9 @@
 /*
  * launcher/block.h - memory that a session and its worker share: a message and its reply.
  *
- * Large data so is copied from the client's pipe to here, and from here to the device, and no
- * more. It is laid out as: defaults (JSON text), then the message and, in its place, the reply, at
- * a multiple of 64.
+ * Large data is therefore copied only twice: from the client's pipe to the block, and from the
+ * block to the device. The layout is: defaults (JSON text), then the message and, in its place, the
+ * reply, at a multiple of 64.
  */
 #ifndef CK_LAUNCHER_BLOCK_H
 #define CK_LAUNCHER_BLOCK_H
@@ -33,7 +33,7 @@ void ck_block_trim(struct ck_block *block);
 
 void ck_block_free(struct ck_block *block);
 
-/* The messages between session and worker; the first one about a block carries its descriptor. */
+/* A message between session and worker. The first one for a block carries its descriptor. */
 enum ck_ticket_what {
 	CK_TICKET_READY, /* worker: has a driver, or an error for each request */
 	CK_TICKET_RUN,	 /* session: here is a message */

@@ -1,9 +1,9 @@
 /*
  * launcher/buffer.c - arrays in device memory: filling, fetching, keeping.
  *
- * An allocation costs the driver as much as several launches, so memory is kept for the next array
- * of the same size. The size must be equal, so that memory checkers still find an access beyond an
- * array.
+ * Allocating costs the driver as much as several launches, so memory is kept for the next array of
+ * the same size. Memory of another size is not reused: tools that look for accesses beyond an array
+ * would miss them.
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -39,7 +39,7 @@ static int make_folders(const char *path)
 	return mkdir(part, 0700) < 0 && errno != EEXIST ? -errno : 0;
 }
 
-/* The folder of the first launchers, if it exists and other users cannot write to it. */
+/* The folder of the first versions, if it exists and no other user can write to it. */
 static bool is_own_folder(const char *path)
 {
 	struct stat st;
@@ -130,7 +130,7 @@ static void entry_name(const struct ck_hash *key, char name[CK_HASH_TEXT + 8])
 
 /* --- reading */
 
-/* Read meta.json, if it is ours. */
+/* The content of meta.json, if this version wrote it. */
 static json_t *meta_read(int dir)
 {
 	json_t *meta = NULL;
@@ -291,7 +291,7 @@ int ck_cache_put(struct ck_cache *cache, const struct ck_hash *key, const struct
 	int dir, ret;
 
 	entry_name(key, name);
-	do /* over what a dead process of the same number left */
+	do /* over the file of a dead process that had the same pid */
 		snprintf(temporary, sizeof(temporary), "tmp.%ld.%u", (long)getpid(), number++);
 	while ((ret = mkdirat(cache->root, temporary, 0700)) < 0 && errno == EEXIST);
 	if (ret < 0)

@@ -1,10 +1,10 @@
 /*
- * launcher/cache.h - the kernel cache: compiled code on disk, named by a hash of its inputs.
+ * launcher/cache.h - the kernel cache: compiled code on disk, named by a hash of its input.
  *
- * Each entry is a folder kernel_HASH with the source, the results, and meta.json. Entries appear
- * whole (written under another name, synced, renamed) and are checked against the hash in meta.json
- * when they are read. When the cache is too large, the least recently used entries are removed. The
- * text of a compile error is an entry too.
+ * A folder kernel_HASH for each entry, with the source, the compiled code, and meta.json. Entries
+ * appear whole (written aside, synced, renamed), are checked against the hash in meta.json when
+ * they are read, and the least recently used ones are removed when the cache is too large. The text
+ * of a compile error is an entry too.
  */
 #ifndef CK_LAUNCHER_CACHE_H
 #define CK_LAUNCHER_CACHE_H
@@ -41,7 +41,7 @@ struct ck_entry {
 /* 0; -ENOENT: none, or a damaged one, which is removed. Counts as a use. */
 int ck_cache_get(struct ck_cache *cache, const struct ck_hash *key, struct ck_entry *entry);
 
-/* The inputs of an entry. */
+/* The parts of an entry. */
 struct ck_making {
 	const char *name;   /* of its files, without suffix; made safe */
 	const char *suffix; /* of data: ".ptx", ".cubin" */
@@ -52,7 +52,10 @@ struct ck_making {
 	json_t *about; /* more for meta.json, or NULL */
 };
 
-/* Write an entry, in the place of one that is there, and let old ones go. -errno. */
+/*
+ * Write an entry, in the place of one that is there, and remove old ones if the cache is too large.
+ * -errno.
+ */
 int ck_cache_put(struct ck_cache *cache, const struct ck_hash *key, const struct ck_making *making);
 
 /* A name that comes from a user, as the name of a file: letters, digits and a few signs. */
@@ -69,18 +72,22 @@ struct ck_listed {
 	struct timespec used;
 };
 
-/* All entries, newest use first; malloc'ed. The count, or -errno. Removes what dead writers left.
+/*
+ * All entries, newest use first; malloc'ed. The count, or -errno. Removes leftovers of dead
+ * writers.
  */
 long ck_cache_list(struct ck_cache *cache, struct ck_listed **list);
 
 /* Remove an entry at once. */
 void ck_cache_remove(struct ck_cache *cache, const char *name);
 
-/* Remove the longest unused until the rest holds @limit bytes; returns how many went. */
+/* Remove the least recently used until the rest holds @limit bytes; returns how many. */
 long ck_cache_evict(struct ck_cache *cache, uint64_t limit);
 
-/* Read an entry by the name of its folder and check it; meta.json to *meta (new reference) or NULL.
- * No use of it. */
+/*
+ * Read an entry by the name of its folder and check it; meta.json to *meta (new reference) or NULL.
+ * This does not count as a use.
+ */
 int ck_cache_check(struct ck_cache *cache, const char *name, struct ck_entry *entry, json_t **meta);
 
 #endif

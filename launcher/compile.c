@@ -21,7 +21,7 @@ CK_LOG_DEFINE("launcher");
 /* Options that nvcc takes from its environment. */
 static const char *const flags[] = {"NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"};
 
-/* Whether one of the options can add headers: ck_includes_find does not follow those. */
+/* Whether one of them can add headers. Such headers are not followed. */
 static bool flags_include(void)
 {
 	static const char *const options[] = {"-I", "-i", "--pre-include", "-optf", "--options"};
@@ -35,7 +35,7 @@ static bool flags_include(void)
 	return false;
 }
 
-/* The name of what comes of it: everything that it depends on. */
+/* The hash that names the result: it covers everything that the result depends on. */
 static int key_make(const struct ck_compile *in, const struct ck_compiler *compiler,
 		    const struct ck_hash *includes, struct ck_hash *key)
 {
@@ -77,7 +77,7 @@ void ck_compile_name(const struct ck_compile *in, char name[CK_CACHE_NAME])
 	ck_cache_safe_name(base, dot && dot > base ? (size_t)(dot - base) : strlen(base), name);
 }
 
-/* The line of a compiler's log that says what is wrong. */
+/* The line of a compiler's log that contains the error. */
 static void error_line(const char *log, char *out, size_t size)
 {
 	const char *at = strstr(log, "error");
@@ -104,7 +104,7 @@ static int fail_compile(struct ck_fail *fail, char *log)
 	return ret;
 }
 
-/* By the compiler found; where NVRTC does not take a source or option that is nvcc's, by nvcc. */
+/* Use the compiler that was found. Use nvcc if NVRTC refuses a source or an option. */
 static int compile_now(const struct ck_compiler *compiler, const struct ck_compile *in,
 		       struct ck_compiled *out)
 {
@@ -222,7 +222,7 @@ int ck_compile_ptx(struct ck_cache *cache, const struct ck_compile *in, char **p
 
 /* --- machine code */
 
-/* By the driver's linker; NULL: no machine code comes of it. */
+/* Use the driver's linker; NULL: it makes no machine code. */
 static char *link_cubin(const struct ck_driver *driver, const char *ptx, size_t size,
 			size_t *cubin_size)
 {

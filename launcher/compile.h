@@ -16,13 +16,13 @@
 struct ck_compile {
 	const char *text;	      /* NUL-terminated */
 	size_t size;		      /* without the NUL */
-	const char *path;	      /* its file, for what it includes; NULL: none */
-	const char *name;	      /* its name in the cache if it has no file */
+	const char *path;	      /* its file, to find its includes; NULL: none */
+	const char *name;	      /* its name in the cache when it has no file */
 	json_t *options;	      /* list of strings for the compiler, or NULL */
 	const char *compiler;	      /* auto, nvrtc, nvcc, or a file */
 	unsigned sm;		      /* 10 * major + minor of the device it is for */
 	struct ck_hash *key;	      /* set to the name of its entry; may be NULL */
-	struct ck_includes *includes; /* empty; set to what it includes, the caller's to free */
+	struct ck_includes *includes; /* empty; set to its includes, the caller frees it */
 };
 
 /*
@@ -33,13 +33,13 @@ struct ck_compile {
 int ck_compile_ptx(struct ck_cache *cache, const struct ck_compile *in, char **ptx, size_t *size,
 		   struct ck_fail *fail);
 
-/* The names of the entry's files, without suffix. */
+/* The name of its entry's files, without suffix. */
 void ck_compile_name(const struct ck_compile *in, char name[CK_CACHE_NAME]);
 
 /*
  * Machine code of PTX for the driver's device, from the cache, else made by the driver's linker.
- * malloc'ed; NULL where there is none to be had (not PTX, an emulated device, an error): the PTX
- * then does.
+ * malloc'ed; NULL if there is none (the source is not PTX, the device is emulated, or an error):
+ * load the PTX then.
  */
 char *ck_compile_cubin(struct ck_cache *cache, const struct ck_driver *driver, const char *ptx,
 		       size_t size);

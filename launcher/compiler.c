@@ -1,5 +1,5 @@
 /*
- * launcher/compiler.c - find NVRTC and nvcc; see compiler.h.
+ * launcher/compiler.c - look for NVRTC and nvcc; see compiler.h.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -57,7 +57,7 @@ static bool look_along(struct ck_compiler *compiler, bool nvrtc, const char *lis
 	return false;
 }
 
-/* Where a toolkit is said to be, and where it is by default. */
+/* Toolkits that the environment names, and the default one. */
 static bool look_in_toolkits(struct ck_compiler *compiler, bool nvrtc)
 {
 	const char *homes[] = {getenv("CUDA_HOME"), getenv("CUDA_PATH"), "/usr/local/cuda"};
@@ -74,7 +74,7 @@ static bool look_in_toolkits(struct ck_compiler *compiler, bool nvrtc)
 	return false;
 }
 
-/* As the loader finds it, which takes loading it. */
+/* As the dynamic loader finds it; this loads it. */
 static bool look_with_loader(struct ck_compiler *compiler)
 {
 	struct link_map *map;

@@ -23,7 +23,7 @@
 
 #define REPLY_MAX UINT64_MAX / 4
 
-/* Anybody can listen under a name in /tmp: data goes to this user's daemon, or root's. */
+/* Any user can listen under a name in /tmp: send data only to this user's daemon, or root's. */
 static bool is_trusted(int sock)
 {
 	struct ucred peer;
@@ -49,7 +49,7 @@ static int dial(const char *path)
 	return -ECONNREFUSED;
 }
 
-/* The command line's settings, with the folder that relative paths in requests start from. */
+/* The command line's defaults, with the folder to which paths in requests are relative. */
 static int send_defaults(int sock, const json_t *defaults)
 {
 	char *folder = getcwd(NULL, 0), *text;
@@ -81,14 +81,14 @@ static int tell(bool frame, struct ck_fail *fail)
 	return exit;
 }
 
-/* The facts about a reply that matter here. */
+/* A reply as far as this program reads it. */
 struct reply {
 	int exit; /* code that it stands for */
 	enum ck_pump_status status;
-	bool last; /* the daemon reports that it reads no more */
+	bool last; /* the daemon says that it reads no more */
 };
 
-/* Errors behind which a session reads nothing; those of what is no message the pump sees itself. */
+/* Errors after which a session reads nothing. The pump itself sees input that is no message. */
 static bool is_last(json_t *error)
 {
 	static const char *const codes[] = {"TOO_MANY_LAUNCHES", "OUT_OF_DESCRIPTORS",
@@ -134,7 +134,7 @@ static struct reply reply_read(struct ck_input *input, const char *text)
 	return reply;
 }
 
-/* One reply to stdout. 1: done, and *reply is what it says; 0: the daemon has closed. */
+/* One reply to stdout. 1: done, with *reply set; 0: the daemon has closed. */
 static int reply_pass(struct ck_input *input, struct ck_block *block, struct reply *reply)
 {
 	struct ck_fail fail = {0};
@@ -154,7 +154,7 @@ static int reply_pass(struct ck_input *input, struct ck_block *block, struct rep
 	return ret < 0 ? ret : 1;
 }
 
-/* One request: it is read whole, because where it ends is where reading stops. */
+/* One request. It is read whole, because reading stops at its end. */
 static int request_pass(const struct ck_options *options, int sock, struct ck_block *block,
 			bool *frame, struct ck_fail *fail)
 {
@@ -226,7 +226,7 @@ static int batch(const struct ck_options *options, int sock, struct ck_input *re
 		last = last || reply.last;
 	}
 	missing = ck_pump_missing(pump, &all);
-	/* In order a daemon closes at a reply's end, after the last one. */
+	/* A daemon that ends normally closes after the last reply, at its end. */
 	if (ret == 0 && replies->have == 0 && (last || (all && missing == 0)))
 		return first;
 	ret = daemon_lost(options->frames, missing);

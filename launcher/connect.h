@@ -7,8 +7,8 @@
 #include "launcher/options.h"
 
 /*
- * Let the daemon at options->daemon do what stdin asks for. Returns the exit code, as if it had
- * been done here; -ECONNREFUSED only with options->connect_try, when no daemon is there.
+ * Send the requests on stdin to the daemon at options->daemon. Returns the exit code, as if they
+ * had run here; -ECONNREFUSED only with options->connect_try, when no daemon is there.
  */
 int ck_connect_run(const struct ck_options *options);
 

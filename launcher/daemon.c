@@ -1,10 +1,9 @@
 /*
  * launcher/daemon.c - accept clients, keep a worker ready for the next; see daemon.h.
  *
- * There are three kinds of processes: this one, which only accepts; a session for each client,
- * forked from it; and a worker for each session. A worker is started before its client connects, so
- * that clients do not wait for the driver. This process forks them and uses neither threads nor
- * CUDA.
+ * Three kinds of processes: this one, which only accepts; a session for each client, forked from
+ * it; and a worker for each session. A worker is started before its client comes, so that no client
+ * waits for the driver. This process forks them and has no thread and no CUDA.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -57,7 +56,7 @@ static void spare_begin(struct daemon *d)
 	d->spare_since = ck_milliseconds();
 }
 
-/* The forked session. Its parent's word that all shall end is SIGTERM. */
+/* The forked session. Its parent ends it with SIGTERM. */
 static void session_run(struct daemon *d, int sock)
 {
 	struct ck_worker worker = d->spare;
@@ -90,7 +89,7 @@ static struct client *client_slot(struct daemon *d)
 	return NULL;
 }
 
-/* Only this user's programs: whoever launches kernels may do what we may. */
+/* Accept only programs of this user: a program that launches kernels has our rights. */
 static bool is_admitted(int sock)
 {
 	struct ucred peer;
@@ -107,19 +106,19 @@ static void client_accept(struct daemon *d)
 	pid_t pid = -1;
 
 	if (sock < 0) {
-		/* out of descriptors: new clients stay in the queue, and we wait */
+		/* out of descriptors: clients wait, and we wait for descriptors */
 		poll(NULL, 0, REST_MS);
 		return;
 	}
 	if (client && is_admitted(sock))
 		pid = fork();
 	else
-		ck_warn("a client is refused: %s", client ? "another user's" : "too many");
+		ck_warn("a client is turned away: %s", client ? "another user's" : "too many");
 	if (pid == 0)
 		session_run(d, sock);
 	if (pid > 0) {
 		client->session = (int)syscall(SYS_pidfd_open, pid, 0);
-		/* The session has the socket; we only keep what kills the worker. */
+		/* The session has the socket; we keep only the means to kill the worker. */
 		client->worker = d->spare;
 		if (d->spare.sock >= 0)
 			close(d->spare.sock);
@@ -159,7 +158,7 @@ static void signal_heard(struct daemon *d)
 	d->stop_by = ck_milliseconds() + GRACE_MS;
 	close(d->listen);
 	d->listen = -1;
-	signal_all(d, SIGTERM); /* before anybody can see that the daemon ends */
+	signal_all(d, SIGTERM); /* before a client can see that the daemon ends */
 	unlink(d->options->daemon);
 }
 

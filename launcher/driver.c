@@ -45,7 +45,7 @@ static int open_driver(struct ck_driver *driver, const char *which, struct ck_fa
 	return 0;
 }
 
-/* Call cuInit and cuDeviceGetCount. No device is an error too. */
+/* The result of cuInit and cuDeviceGetCount; having no device is an error too. */
 static CUresult begin(struct ck_driver *driver, int *count)
 {
 	CUresult result = driver->init(0);
@@ -56,8 +56,8 @@ static CUresult begin(struct ck_driver *driver, int *count)
 }
 
 /*
- * With "auto", a machine that has no GPU gets the emulated one. A driver that is there and broken,
- * and a server that was asked for and is not there, are errors.
+ * With "auto", a machine that has no GPU gets the emulated one. A driver that is broken is an
+ * error, and so is a server that was requested and cannot be reached.
  */
 static bool falls_back(const char *which, const struct ck_driver *driver, CUresult result)
 {

@@ -1,23 +1,24 @@
 /*
- * launcher/elements.c - the elements of a flat JSON array: walking over them, reading all.
+ * launcher/elements.c - lists of elements between JSON's brackets, into memory; see type.h.
  *
- * A large array is read by several threads. Each gets a piece of the text that begins behind a comma; the commas
- * before it tell the index of its first element. Only numbers are read so: a comma inside a string would mislead, and
- * arrays with strings in them ("NaN") are read by one thread. So is an array in which a piece is wrong, because the
- * message names the first element that is.
+ * A large list is cut at commas into pieces, which are read in parallel. A piece has as many
+ * elements as commas and one, so that its place in memory is known when the commas have been
+ * counted. If any piece is wrong, the list is read again from its start, one element after the
+ * other: the error is then that of the first wrong element.
  */
-#define _GNU_SOURCE
 #include <errno.h>
-#include <pthread.h>
-#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "launcher/number.h"
+#include "launcher/parallel.h"
+#include "launcher/scan.h"
 #include "launcher/type.h"
 #include "util/util.h"
 
-#define PIECE_LEAST ((size_t)128 << 10) /* bytes of text that a thread is worth */
-#define THREADS_MOST 16
+#define PIECE ((size_t)64 << 10) /* bytes of text */
+#define PARALLEL_MIN (4 * PIECE) /* starting threads takes longer than reading less */
 
 static const char *skip_blanks(const char *at, const char *end)
 {
@@ -70,144 +71,119 @@ int ck_elements_next(struct ck_elements *it, const char **at, size_t *size)
 	return 1;
 }
 
-/* --- reading all */
-
-/* Elements @from to @most - 1; *@next is the index behind the last that was read, also on an error. */
-static int read_range(enum ck_type type, const char *text, size_t size, size_t from, size_t most,
-		      size_t *next, char *out, const char **at, size_t *length)
+/* Read plain numbers fast, and stop at any other element: ck_elements_next handles that one. */
+static size_t read_run(enum ck_type type, struct ck_elements *it, size_t count, void *out)
 {
-	struct ck_elements it = {.at = text, .end = text + size};
-	size_t step = ck_type_size(type);
+	size_t done = 0;
+
+	if (type == CK_TYPE_F32)
+		done = ck_number_run_f32(&it->at, it->end, it->begun, out, count);
+	else if (type == CK_TYPE_F64)
+		done = ck_number_run_f64(&it->at, it->end, it->begun, out, count);
+	it->begun |= done > 0;
+	return done;
+}
+
+/* All of a list of @count elements; @fail may be NULL. */
+static int read_serially(enum ck_type type, struct ck_elements it, size_t count, char *out,
+			 const char *what, struct ck_fail *fail)
+{
+	size_t step = ck_type_size(type), i, length;
+	const char *at;
 	int ret;
 
-	for (*next = from; (ret = ck_elements_next(&it, at, length)) > 0; ++*next) {
-		if (*next == most)
-			return -EINVAL;
-		if (!ck_type_read(type, *at, *length, false, out + *next * step))
-			return -ERANGE;
+	for (i = read_run(type, &it, count, out);
+	     (ret = ck_elements_next(&it, &at, &length)) > 0 && i < count;
+	     i += read_run(type, &it, count - i, out + i * step)) {
+		if (!ck_type_read(type, at, length, false, out + i * step))
+			return !fail ? -EINVAL
+				     : ck_fail_input(fail, "%s: element %zu, %.*s, is no %s", what,
+						     i, (int)ck_min(length, (size_t)40), at,
+						     ck_type_name(type));
+		i++;
 	}
-	return ret;
+	if (ret == 0 && i == count)
+		return 0;
+	return fail ? ck_fail_input(fail, "%s: element %zu is no number", what, i) : -EINVAL;
 }
 
-/* A thread's part. */
 struct piece {
-	pthread_t thread;
-	bool started, good;
-	enum ck_type type;
 	const char *text;
 	size_t size;
-	size_t commas, first; /* inside of it; the index of its first element */
-	char *out;
+	size_t first, count; /* elements */
 };
 
-static size_t count_commas(const char *text, size_t size)
+struct list {
+	enum ck_type type;
+	char *out;
+	struct piece *pieces;
+	size_t count;
+	atomic_bool wrong;
+};
+
+/* Cut @size bytes at the comma behind each @piece of them. False: no memory. */
+static bool cut(struct list *list, const char *text, size_t size, size_t piece)
 {
-	size_t count = 0;
+	const char *end = text + size, *comma;
 
-	for (size_t i = 0; i < size; i++) /* compilers make vector code of this */
-		count += text[i] == ',';
-	return count;
-}
-
-static void *count_piece(void *data)
-{
-	struct piece *p = data;
-
-	p->commas = count_commas(p->text, p->size);
-	return NULL;
-}
-
-static void *read_piece(void *data)
-{
-	struct piece *p = data;
-	const char *at;
-	size_t length, next, most = p->first + p->commas + 1;
-
-	p->good = read_range(p->type, p->text, p->size, p->first, most, &next, p->out, &at, &length) == 0 &&
-		  next == most;
-	return NULL;
-}
-
-/* @run each piece in a thread of its own, the first in this one, and any for which there is no thread. */
-static void run_all(struct piece *pieces, size_t n, void *(*run)(void *))
-{
-	for (size_t i = 1; i < n; i++)
-		pieces[i].started = pthread_create(&pieces[i].thread, NULL, run, &pieces[i]) == 0;
-	run(&pieces[0]);
-	for (size_t i = 1; i < n; i++) {
-		if (pieces[i].started)
-			pthread_join(pieces[i].thread, NULL);
-		else
-			run(&pieces[i]);
+	list->pieces = calloc(size / piece + 1, sizeof(*list->pieces));
+	if (!list->pieces)
+		return false;
+	for (;; text = comma + 1) {
+		comma = (size_t)(end - text) > piece
+				? memchr(text + piece, ',', (size_t)(end - text) - piece)
+				: NULL;
+		list->pieces[list->count++] = (struct piece){
+			.text = text, .size = (size_t)((comma ? comma : end) - text)};
+		if (!comma)
+			return true;
 	}
 }
 
-static size_t threads_for(size_t size)
+static void count_piece(void *context, size_t index)
 {
-	cpu_set_t set;
-	size_t cpus = sched_getaffinity(0, sizeof(set), &set) == 0 ? (size_t)CPU_COUNT(&set) : 1;
+	struct piece *piece = &((struct list *)context)->pieces[index];
 
-	return ck_min(ck_min(cpus, (size_t)THREADS_MOST), size / PIECE_LEAST);
+	piece->count = ck_scan_commas(piece->text, piece->size) + 1;
 }
 
-/* Cut @text at commas into at most @n pieces; how many there are. */
-static size_t cut(const char *text, size_t size, size_t n, struct piece *pieces)
+static void read_piece(void *context, size_t index)
 {
-	const char *at = text, *end = text + size, *stop;
-	size_t made = 0;
+	struct list *list = context;
+	const struct piece *piece = &list->pieces[index];
+	struct ck_elements it = {.at = piece->text, .end = piece->text + piece->size};
+	char *out = list->out + piece->first * ck_type_size(list->type);
 
-	while (made < n && at < end) {
-		stop = made + 1 == n ? NULL : memchr(at + size / n, ',', (size_t)(end - at) - size / n);
-		stop = stop ? stop : end;
-		pieces[made++] = (struct piece){.text = at, .size = (size_t)(stop - at)};
-		if (stop == end)
-			return made;
-		at = stop + 1;
-	}
-	return 0; /* a comma ends the text: one thread says what is wrong */
+	if (!atomic_load(&list->wrong) &&
+	    read_serially(list->type, it, piece->count, out, NULL, NULL) < 0)
+		atomic_store(&list->wrong, true);
 }
 
-/* False: it has not been tried, or something is wrong somewhere. */
-static bool read_in_pieces(enum ck_type type, const char *text, size_t size, size_t count, char *out)
+bool ck_type_read_parallel(enum ck_type type, const char *text, size_t size, size_t count,
+			   void *out, size_t piece)
 {
-	struct piece pieces[THREADS_MOST];
-	size_t n = threads_for(size), index = 0;
-	bool good = true;
+	struct list list = {.type = type, .out = out};
+	size_t sum = 0;
 
-	if (n < 2 || memchr(text, '"', size))
+	if (!cut(&list, text, size, piece))
 		return false;
-	n = cut(text, size, n, pieces);
-	if (n < 2)
-		return false;
-	run_all(pieces, n, count_piece);
-	for (size_t i = 0; i < n; i++) {
-		pieces[i].type = type;
-		pieces[i].first = index;
-		pieces[i].out = out;
-		index += pieces[i].commas + 1;
+	ck_parallel(list.count, count_piece, &list);
+	for (size_t i = 0; i < list.count; i++) {
+		list.pieces[i].first = sum;
+		sum += list.pieces[i].count;
 	}
-	if (index != count)
-		return false;
-	run_all(pieces, n, read_piece);
-	for (size_t i = 0; i < n; i++)
-		good = good && pieces[i].good;
-	return good;
+	if (sum == count)
+		ck_parallel(list.count, read_piece, &list);
+	free(list.pieces);
+	return sum == count && !atomic_load(&list.wrong);
 }
 
 int ck_type_read_all(enum ck_type type, const char *text, size_t size, size_t count, void *out,
 		     const char *what, struct ck_fail *fail)
 {
-	size_t length = 0, next;
-	const char *at = NULL;
-	int ret;
+	struct ck_elements it = {.at = text, .end = text + size};
 
-	if (read_in_pieces(type, text, size, count, out))
+	if (size >= PARALLEL_MIN && ck_type_read_parallel(type, text, size, count, out, PIECE))
 		return 0;
-	ret = read_range(type, text, size, 0, count, &next, out, &at, &length);
-	if (ret == -ERANGE)
-		return ck_fail_input(fail, "%s: element %zu, %.*s, is no %s", what, next,
-				     (int)ck_min(length, (size_t)40), at, ck_type_name(type));
-	if (ret != 0 || next != count)
-		return ck_fail_input(fail, "%s: element %zu is no number", what, next);
-	return 0;
+	return read_serially(type, it, count, out, what, fail);
 }

@@ -1,5 +1,5 @@
 /*
- * launcher/evict.c - list the kernel cache, and remove entries.
+ * launcher/evict.c - list the entries of the kernel cache, and remove some.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -34,7 +34,7 @@ void ck_cache_remove(struct ck_cache *cache, const char *name)
 	struct dirent *entry;
 	DIR *d;
 
-	/* Rename it first, so that other processes never see half of an entry. */
+	/* Rename it first, so that no process sees half of it. */
 	snprintf(aside, sizeof(aside), TEMPORARY "%ld.gone%u", (long)getpid(), number++);
 	if (renameat(cache->root, name, cache->root, aside) < 0)
 		return;

@@ -30,8 +30,8 @@ struct ck_fail {
 };
 
 /*
- * Record a failure unless one is there already; the first is the one to tell. Returns a negative
- * errno that fits, so that a function can end with `return ck_fail(...)`.
+ * Record a failure unless one is there already; the first one is reported. Returns a negative errno
+ * that fits, so that a function can end with `return ck_fail(...)`.
  */
 int ck_fail(struct ck_fail *fail, enum ck_exit exit, const char *stage, const char *code,
 	    const char *format, ...) __attribute__((format(printf, 5, 6)));

@@ -86,7 +86,7 @@ bool ck_file_is_stream(const char *path)
 	       (stat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode));
 }
 
-/* The next bytes, also of a descriptor that somebody made non-blocking. 0: the end. -errno. */
+/* The next bytes, also of a non-blocking descriptor. 0: the end. -errno. */
 static ssize_t read_some(int fd, char *room)
 {
 	struct pollfd readable = {.fd = fd, .events = POLLIN};

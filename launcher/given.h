@@ -1,6 +1,6 @@
 /*
- * launcher/given.h - what the command line gives in files that only this process can read: the
- * kernel, and the request.
+ * launcher/given.h - a kernel and a request that the command line names and only this process can
+ * read, such as a pipe.
  */
 #ifndef CK_LAUNCHER_GIVEN_H
 #define CK_LAUNCHER_GIVEN_H
@@ -9,8 +9,8 @@
 #include "launcher/options.h"
 
 /*
- * Put the kernel of @options->file into the defaults, as "module" where a worker can open it and
- * else as what it is; then make @options->request standard input. -errno with @fail set.
+ * Put the kernel of @options->file into the defaults, as "module" if a worker can open it, else by
+ * its content; then make @options->request standard input. -errno with @fail set.
  */
 int ck_given_take(struct ck_options *options, struct ck_fail *fail);
 

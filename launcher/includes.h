@@ -1,10 +1,10 @@
 /*
  * launcher/includes.h - the files that a source includes, without a compiler.
  *
- * The result is a superset, because conditions are ignored: it has every file that the compiler
- * could include from the source's folder, from its -I and -isystem folders, and from those of
- * CPATH, C_INCLUDE_PATH and CPLUS_INCLUDE_PATH. The headers of the toolkit and of the system are
- * covered by the compiler's identity.
+ * The result is a superset, because conditions are not evaluated: every file counts that the
+ * compiler could include from beside the source, from its -I and -isystem folders, or from those of
+ * CPATH, C_INCLUDE_PATH and CPLUS_INCLUDE_PATH. The headers of the toolkit and of the system do not
+ * count: the compiler's identity stands for them.
  */
 #ifndef CK_LAUNCHER_INCLUDES_H
 #define CK_LAUNCHER_INCLUDES_H
@@ -31,8 +31,7 @@ struct ck_includes {
 
 /*
  * Find them for @text, which lies at @path (NULL: nowhere), with the compiler's @options. -ENOTSUP:
- * they cannot be determined (#include MACRO, -include), and the source is not cached. Free in any
- * case.
+ * it cannot be told (#include MACRO, -include): such a source is not cached. Free in any case.
  */
 int ck_includes_find(const char *text, const char *path, const json_t *options,
 		     struct ck_includes *out);

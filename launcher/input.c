@@ -17,7 +17,7 @@
 int ck_input_open(struct ck_input *input, int fd, uint64_t limit)
 {
 	*input = (struct ck_input){.fd = fd, .limit = limit, .pending = malloc(CK_INPUT_PENDING)};
-	fcntl(fd, F_SETPIPE_SZ, PIPE_SIZE); /* fewer iterations for a pipe */
+	fcntl(fd, F_SETPIPE_SZ, PIPE_SIZE); /* a pipe then needs fewer reads */
 	return input->pending ? 0 : -ENOMEM;
 }
 
@@ -37,7 +37,7 @@ void ck_input_begin(struct ck_input *input, size_t base)
 	input->frame_size = 0;
 }
 
-/* Blanks between messages belong to none. */
+/* Blanks between messages belong to no message. */
 static void skip_blanks(struct ck_input *input)
 {
 	while (input->pending_size > 0 && input->have == 0 &&
@@ -47,7 +47,7 @@ static void skip_blanks(struct ck_input *input)
 	}
 }
 
-/* How much of what has come belongs to the message: 1 with *size, 0: all and more is to come. */
+/* How many of the bytes belong to the message. 1: *size of them; 0: all, and more will come. */
 static int frame_end(struct ck_input *input, const char *text, size_t have, size_t *size,
 		     struct ck_fail *fail)
 {
@@ -118,7 +118,7 @@ static int use_pending(struct ck_input *input, struct ck_block *block, struct ck
 	return ret;
 }
 
-/* Bytes behind the end of a message in the block belong to the next message. */
+/* Bytes behind the end of a message in the block belong to the next one. */
 static void leave_rest(struct ck_input *input, struct ck_block *block, size_t end)
 {
 	memcpy(input->pending, block->map + input->base + end, input->have - end);

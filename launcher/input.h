@@ -33,8 +33,8 @@ int ck_input_open(struct ck_input *input, int fd, uint64_t limit);
 void ck_input_close(struct ck_input *input);
 
 /*
- * Begin a message that goes to @base of the block. The rest of the former message is dropped,
- * except for the pending bytes.
+ * Begin a message that goes to @base of the block. All of the former one is dropped except for the
+ * pending bytes.
  */
 void ck_input_begin(struct ck_input *input, size_t base);
 

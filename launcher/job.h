@@ -56,7 +56,7 @@ struct ck_job *ck_jobs_awaited(struct ck_jobs *jobs);
 /* Its reply has been sent. */
 void ck_jobs_done(struct ck_job *job);
 
-/* Free the memory of idle jobs after a time without requests. */
+/* Give back the memory of those that are free, when nothing has happened for a while. */
 void ck_jobs_trim(struct ck_jobs *jobs);
 
 /* A new worker has none of the blocks. */

@@ -60,8 +60,8 @@ static int run(struct ck_options *options)
 }
 
 /*
- * The caller may have closed any of the three, and a socket to a worker would then get that number.
- * The substitutes can be neither read nor written.
+ * A caller may have closed any of the three; a socket to a worker would then take its number. The
+ * descriptor that we open there can neither be read as input nor written to as output.
  */
 static void hold_places(void)
 {
@@ -73,7 +73,7 @@ static void hold_places(void)
 	}
 }
 
-/* Flush stdio. Sessions write with their own functions and check for errors. */
+/* Flush stdio. Sessions write without stdio, and detect errors themselves. */
 static int flush(int ret)
 {
 	if (fflush(stdout) == 0 && !ferror(stdout))
@@ -92,8 +92,10 @@ int main(int argc, char **argv)
 	if (ret == 0) {
 		ck_log_default("warning");
 		signal(SIGPIPE, SIG_IGN);
-		/* No zombies: how workers end is seen otherwise. A compiler is waited for, though
-		 * whoever started this one may ignore what becomes of children. */
+		/*
+		 * A session leaves no zombies: it sees the end of workers by other means. Other
+		 * modes wait for a compiler, even if our parent ignores SIGCHLD.
+		 */
 		signal(SIGCHLD, options.mode <= CK_MODE_DAEMON ? SIG_IGN : SIG_DFL);
 		ret = run(&options);
 	} else {

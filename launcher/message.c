@@ -1,5 +1,5 @@
 /*
- * launcher/message.c - what a session does with a message of its client.
+ * launcher/message.c - how a session handles a message of its client.
  */
 #include <stdlib.h>
 #include <string.h>

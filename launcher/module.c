@@ -14,7 +14,7 @@
 
 #define JIT_LOG 16384
 
-/* The key of a request's module. */
+/* The key by which a request's module is found. */
 static int key_of(const struct ck_request *request, struct ck_hash *key)
 {
 	const char *name = request->module ? request->module : request->source;
@@ -39,7 +39,7 @@ static void module_drop(struct ck_modules *modules, struct ck_module *module)
 	*module = modules->items[--modules->count];
 }
 
-/* Whether all that it was made from is as it was. */
+/* Whether none of its files has changed since. */
 static bool is_current(const struct ck_module *module, const struct ck_request *request)
 {
 	if (module->includes.unknown ||
@@ -91,7 +91,7 @@ static bool has_suffix(const char *path, const char *suffix)
 	return length >= size && strcmp(path + length - size, suffix) == 0;
 }
 
-/* CUDA C++ by the file's name; a text without one is what does not begin as PTX does. */
+/* Whether it is CUDA C++: by the file's name, or as a text that does not begin as PTX does. */
 static bool is_source(const struct ck_request *request, const char *text, size_t size)
 {
 	struct ck_ptx_head head;

@@ -9,7 +9,17 @@
 #include <cstring>
 #include <limits>
 
+/* libfast-float-dev; without it the C++ library reads the same numbers, a bit slower. */
+#if __has_include(<fast_float/fast_float.h>)
+#include <fast_float/fast_float.h>
+using fast_float::from_chars;
+#else
+using std::from_chars;
+#endif
+
 #include "launcher/number.h"
+
+#define TEXT_MAX 2048 /* more than the digits of any double */
 
 static bool is_digit(char c)
 {
@@ -60,7 +70,7 @@ static bool is_word(const char *at, size_t size, const char *word)
 	return size == strlen(word) && memcmp(at, word, size) == 0;
 }
 
-/* from_chars reports both overflow and underflow as out of range; distinguish them here. */
+/* Tell too large from too small: the library only reports that it is out of range. */
 template <typename T> static bool read_float(const char *at, size_t size, T *out)
 {
 	bool integral;
@@ -77,10 +87,10 @@ template <typename T> static bool read_float(const char *at, size_t size, T *out
 		return true;
 	else {
 		/*
-		 * This is rare, so it may be slow: strtold has the range to tell overflow from
-		 * underflow.
+		 * This is rare and may be slow. strtold has the range to tell which of the two it
+		 * is.
 		 */
-		char text[2048]; /* more than the digits of any double */
+		char text[TEXT_MAX];
 		long double value;
 
 		if (size >= sizeof(text))
@@ -103,6 +113,68 @@ bool ck_number_f32(const char *at, size_t size, float *out)
 bool ck_number_f64(const char *at, size_t size, double *out)
 {
 	return read_float(at, size, out);
+}
+
+static bool is_blank(char c)
+{
+	return c == ' ' || c == '\n' || c == '\r' || c == '\t';
+}
+
+static const char *blanks(const char *at, const char *end)
+{
+	while (at < end && is_blank(*at))
+		at++;
+	return at;
+}
+
+/*
+ * Read the number at @at and return its end. NULL leaves it to read_float: it is not JSON's, it is
+ * not finite, or its text is longer than read_float takes for one that is too small.
+ */
+template <typename T> static const char *plain_number(const char *at, const char *end, T *out)
+{
+	const char *first = at + (at < end && *at == '-'), *next = digits(first, end);
+
+	if (next == first || (*first == '0' && next - first > 1))
+		return nullptr;
+	if (end - next > 1 && *next == '.' && !is_digit(next[1]))
+		return nullptr;
+	auto result = from_chars(at, end, *out);
+	next = result.ptr;
+	if (result.ec != std::errc() || !std::isfinite(*out) || next[-1] == '.' ||
+	    (*out == 0 && next - at >= TEXT_MAX))
+		return nullptr;
+	return next == end || *next == ',' || is_blank(*next) ? next : nullptr;
+}
+
+template <typename T>
+static size_t read_run(const char **at, const char *end, bool begun, T *out, size_t count)
+{
+	const char *next;
+	size_t i;
+
+	for (i = 0; i < count; i++, begun = true, *at = next) {
+		next = blanks(*at, end);
+		if (begun) {
+			if (next == end || *next != ',')
+				break;
+			next = blanks(next + 1, end);
+		}
+		next = plain_number(next, end, &out[i]);
+		if (!next)
+			break;
+	}
+	return i;
+}
+
+size_t ck_number_run_f32(const char **at, const char *end, bool begun, float *out, size_t count)
+{
+	return read_run(at, end, begun, out, count);
+}
+
+size_t ck_number_run_f64(const char **at, const char *end, bool begun, double *out, size_t count)
+{
+	return read_run(at, end, begun, out, count);
 }
 
 /* The number from @at to @end, without sign, digit by digit: a double has 53 bits only. */

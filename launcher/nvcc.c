@@ -2,8 +2,8 @@
  * launcher/nvcc.c - compile by running nvcc in a folder of its own.
  *
  * A worker can be killed at any time, because its launch takes too long or its client has gone. So
- * a process of its own, the keeper, makes the folder and runs nvcc; when the worker is done, or
- * gone, it ends what is left of nvcc's process group and removes the folder.
+ * a process of its own, the keeper, makes the folder and runs nvcc; when the worker is done or has
+ * died, it kills the rest of nvcc's process group and removes the folder.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -81,7 +81,7 @@ static void run_end(const struct run *run)
 	rmdir(run->folder);
 }
 
-/* Start it as a process group of its own, its words into the log. -errno. */
+/* Start it as a process group of its own, with its output in the log. -errno. */
 static int start(pid_t *pid, const char *path, const char **arguments, const char *log)
 {
 	posix_spawn_file_actions_t actions;
@@ -118,7 +118,10 @@ static int await(pid_t pid)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -EINTR;
 }
 
-/* The keeper: @arguments point into @run. It has nothing of the worker but its end of a socket. */
+/*
+ * The keeper: @arguments point into @run. It inherits nothing from the worker except its end of a
+ * socket.
+ */
 static void keep(struct run *run, const char **arguments, const struct ck_compile *in, int sock)
 {
 	struct pollfd end = {.fd = KEEPER_SOCK};

@@ -93,13 +93,13 @@ static void print_help(void)
 	     "  --device N            which GPU (0)\n"
 	     "  --shared BYTES        dynamic shared memory of a block (0)\n"
 	     "  --timeout-ms N        end a launch that takes longer\n"
-	     "  --timing              report how long the parts took\n"
-	     "  --lend                with --batch: the reader of stdout uses read(2), so large\n"
+	     "  --timing              say how long the parts took\n"
+	     "  --lend                with --batch: who reads stdout reads it with read(2), so large\n"
 	     "                        results need not be copied into the pipe\n"
 	     "  --format json|bin     form of errors that come before a request\n"
 	     "  --option OPTION       for the compiler, as in --option=-DN=4; several times\n"
 	     "  --compiler WHICH      auto, nvrtc, nvcc, or a file\n"
-	     "  --compile FILE        put CUDA C++ into the cache, print where; needs no GPU. From\n"
+	     "  --compile FILE        put CUDA C++ into the cache and say where; needs no GPU. From\n"
 	     "                        stdin (-), its files are called NAME\n"
 	     "  --arch SM             for which architecture --compile does (75)\n"
 	     "  --cache COMMAND       ls, prune or verify the kernel cache\n"
@@ -110,7 +110,7 @@ static void print_help(void)
 	     "  --help, --version");
 }
 
-/* Report to people on stderr, and as an error object on stdout. */
+/* On stderr for people, on stdout as for every failure. */
 static int refuse(const char *what, const char *value)
 {
 	struct ck_fail fail = {0};
@@ -214,7 +214,7 @@ static int parse_word(const char *value, const char *const *words, const char *w
 	return refuse(what, value);
 }
 
-/* The settings of each launch. */
+/* Defaults of each launch. */
 static int parse_default(int option, const char *value, struct ck_options *o)
 {
 	switch (option) {
@@ -229,7 +229,7 @@ static int parse_default(int option, const char *value, struct ck_options *o)
 	}
 }
 
-/* Options that choose what to do. */
+/* Options that choose the mode. */
 static int parse_mode(int option, const char *value, struct ck_options *o)
 {
 	static const char *const commands[] = {"ls", "prune", "verify", NULL};
@@ -312,9 +312,7 @@ static int parse_option(int option, const char *value, struct ck_options *o)
 	}
 }
 
-/*
- * The eight arguments of a launch: file, kernel, sizes. The rest of the request comes from stdin.
- */
+/* The eight arguments of a launch: file, kernel, sizes. The rest comes from stdin. */
 static int parse_launch(struct ck_options *o, char **arguments, int count)
 {
 	long sizes[6];

@@ -27,18 +27,18 @@ struct ck_options {
 	bool connect;	      /* to a daemon */
 	bool connect_try;     /* only if one is there */
 	const char *cache_command;
-	bool lend;   /* the reader of stdout copies the data as it reads */
+	bool lend;   /* the reader of stdout copies at once what it reads */
 	bool frames; /* stdin and stdout are frames: errors before the first are too */
 	uint64_t input_max;
-	const char *file;    /* of the kernel, "-": stdin; NULL unless the mode is one launch */
+	const char *file;    /* of the kernel, "-": stdin; NULL except for one launch */
 	const char *request; /* a file in place of stdin, or NULL */
-	json_t *defaults; /* the command line's settings for each launch */
+	json_t *defaults; /* the command line's defaults of each launch */
 	const char *compile_path; /* "-": stdin */
 	const char *compile_name; /* of a text from stdin */
 	unsigned compile_sm;
 };
 
-/* 0: continue; 1: finished (--help); -EINVAL: refused, and reported on stderr. */
+/* 0: go on; 1: nothing is left to do (--help); -EINVAL: refused, with a message on stderr. */
 int ck_options_parse(int argc, char **argv, struct ck_options *options);
 
 /* The usual path of a daemon's socket: $XDG_RUNTIME_DIR/gpu_launcher.sock, else one in /tmp. */

@@ -15,7 +15,7 @@ struct ck_out {
 	char *base;
 	size_t size, capacity;
 	int (*grow)(struct ck_out *out, size_t capacity);
-	bool failed; /* out of memory: later writes are missing */
+	bool failed; /* out of memory: all that was written since is missing */
 };
 
 /* Room for @size bytes more, which are not counted yet; NULL without memory. */
@@ -28,7 +28,7 @@ void ck_out_format(struct ck_out *out, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 void ck_out_string(struct ck_out *out, const char *text);
 
-/* The same for bytes that need not be UTF-8: invalid ones become U+FFFD. */
+/* The same of bytes that need not be UTF-8: invalid ones become U+FFFD. */
 void ck_out_string_n(struct ck_out *out, const char *text, size_t size);
 
 #endif

@@ -1,5 +1,6 @@
 /*
- * launcher/params.h - what a module says of its kernels, and a launch's arguments in that form.
+ * launcher/params.h - kernels' parameters as their module describes them, and a launch's arguments
+ * in that form.
  */
 #ifndef CK_LAUNCHER_PARAMS_H
 #define CK_LAUNCHER_PARAMS_H
@@ -15,7 +16,7 @@ void ck_params_kernels(const void *image, size_t size, struct ck_kernels *out);
 
 /*
  * The kernel of that name: exactly, or as the one C++ function of that name (_Z11saxpyKerneliPf).
- * NULL with the failure set, which lists what there is.
+ * NULL with the failure set, which lists the kernels of the module.
  */
 const struct ck_kernel *ck_params_find(const struct ck_kernels *kernels, const char *name,
 				       struct ck_fail *fail);

@@ -1,8 +1,8 @@
 /*
  * launcher/pump.c - stdin to a daemon, message by message; see pump.h.
  *
- * What has come of a message is sent on at once. Its end is looked for, by the code by which the
- * daemon looks, to know what it asks for.
+ * Each part of a message is sent on as soon as it arrives. The pump looks for the end with the
+ * daemon's code, to know which reply the message will have.
  */
 #include <poll.h>
 #include <pthread.h>
@@ -19,7 +19,7 @@
 /* How a request is replied to. */
 enum kind {
 	PLAIN,
-	ABOUT, /* by what has come of an asynchronous launch */
+	ABOUT, /* by the result of an asynchronous launch */
 	NEVER,
 };
 
@@ -45,7 +45,7 @@ void ck_pump_await(void)
 	poll(&p, 1, -1);
 }
 
-/* A message begins. Until its end is there, it can get an error. */
+/* A message begins. Until its end is there, its reply can only be an error. */
 static bool entry_add(struct ck_pump *pump)
 {
 	struct entry *entry = calloc(1, sizeof(*entry));
@@ -107,8 +107,7 @@ static enum kind message_kind(struct ck_pump *pump, bool *quits)
 }
 
 /*
- * Forward the bytes since *sent; if they are no message, all bytes that were read. False: no
- * daemon.
+ * Send the bytes behind the first *sent; if it is no message, all that was read. False: no daemon.
  */
 static bool pass(struct ck_pump *pump, size_t *sent, bool wrong)
 {
@@ -172,7 +171,7 @@ struct ck_pump *ck_pump_start(int sock)
 	pthread_t thread;
 
 	pump.sock = sock;
-	/* How much is too much, the daemon says. */
+	/* The daemon decides how much is too much. */
 	if (ck_block_make(&pump.block, 0) < 0 ||
 	    ck_input_open(&pump.input, STDIN_FILENO, UINT64_MAX / 4) < 0 ||
 	    pthread_create(&thread, NULL, pump_run, &pump))

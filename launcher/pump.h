@@ -1,9 +1,9 @@
 /*
  * launcher/pump.h - the requests of a batch to a daemon, and which of them still want a reply.
  *
- * A session whose daemon has died closes its connection in the same way as one that has finished.
- * So the client counts: each request has one reply, except `quit` and `defaults`; an asynchronous
- * launch also has its result, even if the result is never requested.
+ * A session whose daemon has died closes its connection just as one that has finished. So the
+ * client counts the replies: every request has one, except for `quit` and `defaults`; an
+ * asynchronous launch also has its result, whether it was asked for or not.
  */
 #ifndef CK_LAUNCHER_PUMP_H
 #define CK_LAUNCHER_PUMP_H
@@ -13,7 +13,7 @@
 
 struct ck_pump;
 
-/* The status of an asynchronous launch in a reply. */
+/* The state of an asynchronous launch by its reply. */
 enum ck_pump_status {
 	CK_PUMP_NONE,
 	CK_PUMP_QUEUED,

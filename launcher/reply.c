@@ -1,5 +1,5 @@
 /*
- * launcher/reply.c - what a reply consists of; see reply.h.
+ * launcher/reply.c - the parts of a reply; see reply.h.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "launcher/reply.h"
 #include "util/util.h"
 
-#define PIECE 4096 /* elements printed between checks of the room */
+#define PIECE 4096 /* elements printed between looks at the room */
 
 void ck_reply_document(struct ck_out *out, bool frame, const char *text, size_t size)
 {

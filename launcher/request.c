@@ -227,7 +227,10 @@ static int names_read(struct ck_reading *r)
 	return 0;
 }
 
-/* Fill in defaults. A document that names a kernel's text uses only that text. */
+/*
+ * Add the defaults of keys that the document lacks. If the document names a kernel's file or text,
+ * the defaults' kernel is ignored.
+ */
 static int defaults_add(json_t *root, json_t *defaults)
 {
 	bool named = json_object_get(root, "module") || json_object_get(root, "source") ||
@@ -331,10 +334,7 @@ int ck_request_read(struct ck_request *request, const char *message, size_t size
 static const char *const lasting[] = {"module", "source", "kernel",	"options", "grid",
 				      "block",	"shared", "timeout_ms", "timing",  "cwd"};
 
-/*
- * Replace an index by its list or sizes from the text; return other values unchanged. New
- * reference.
- */
+/* A list or sizes out of the text; any other value as it is. New reference. */
 static json_t *lasting_value(struct ck_reading *r, const char *key)
 {
 	json_t *value = json_object_get(r->request->root, key);

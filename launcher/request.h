@@ -1,5 +1,5 @@
 /*
- * launcher/request.h - what a message asks for, as read from its JSON document.
+ * launcher/request.h - a request as read from a message's JSON document.
  *
  * Everything is checked here that can be without a GPU and without the kernel. A request points
  * into the message, which must live as long.
@@ -25,7 +25,7 @@ enum ck_command {
 	CK_POLL,     /* how far an asynchronous launch is */
 	CK_WAIT,     /* for its result */
 	CK_CANCEL,   /* end it */
-	CK_DEFAULTS, /* defaults for later requests of this connection */
+	CK_DEFAULTS, /* set the defaults of this connection's later requests */
 	CK_PING,
 	CK_QUIT,
 };
@@ -79,13 +79,13 @@ struct ck_request {
 int ck_request_read(struct ck_request *request, const char *message, size_t size,
 		    struct ck_scan *scan, json_t *defaults, struct ck_fail *fail);
 
-/* The same without the arguments: for whoever passes the message on. */
+/* The same without the arguments, for code that passes the message on. */
 int ck_request_peek(struct ck_request *request, const char *message, size_t size,
 		    struct ck_scan *scan, json_t *defaults, struct ck_fail *fail);
 
 /*
- * For a peeked CK_DEFAULTS (a JSON message, not a frame): its settings, an object for later
- * requests' @defaults; new reference. NULL on a failure.
+ * Of a peeked CK_DEFAULTS (a JSON message, not a frame): the defaults that it sets, an object for
+ * later requests' @defaults; new reference. NULL on a failure.
  */
 json_t *ck_request_defaults(struct ck_request *request, const char *message, struct ck_fail *fail);
 
@@ -122,7 +122,7 @@ int ck_reading_arguments(struct ck_reading *r);
 /* One more argument, all zero; NULL on a failure. Earlier pointers may be void after it. */
 struct ck_arg *ck_reading_add(struct ck_reading *r);
 
-/* An array by its name and what the document says of it. */
+/* An array by its name and its value in the document. */
 int ck_reading_array(struct ck_reading *r, const char *name, json_t *value);
 
 /* "type" of an object, if it has one. */

@@ -150,7 +150,7 @@ static int write_frame(struct ck_runner *runner, const struct ck_request *reques
 		return ck_fail_memory(fail);
 	out->size += CK_FRAME_TEXT;
 	bytes = places_write(request, buffers, id, out);
-	/* Blanks keep the place of what is known only when the data has come. */
+	/* Blanks reserve the space of values that are known only when the data has come. */
 	text = out->size - start - CK_FRAME_TEXT + (request->timing ? TIMING_ROOM : 0) + 1;
 	data = ck_frame_data_offset(text);
 	room = ck_out_room(out, start + data + bytes - out->size);

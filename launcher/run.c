@@ -40,7 +40,7 @@ static int layout_check(struct ck_runner *runner, CUfunction function,
 	return 0;
 }
 
-/* The kernel that the driver was asked for before, by the name of then, or NULL. */
+/* The kernel that the driver was asked for before, by its name at that time, or NULL. */
 static const struct ck_kernel *layout_known(const struct ck_kernels *kernels, const char *name)
 {
 	for (size_t i = 0; i < kernels->count; i++) {
@@ -108,7 +108,9 @@ static const struct ck_kernel *find_kernel(struct ck_runner *runner, struct ck_m
 		      : layout_ask(runner, *function, request->kernel, &module->kernels, fail);
 }
 
-/* Device memory and values of all arguments; params[i] points to what the launch reads. */
+/*
+ * Device memory and values of all arguments; params[i] points to the bytes that the launch reads.
+ */
 static int arguments_in(struct ck_runner *runner, const struct ck_kernel *kernel,
 			const struct ck_request *request, struct ck_buffer *buffers, char *values,
 			void **params, struct ck_fail *fail)
@@ -143,7 +145,7 @@ static int wait_for(struct ck_runner *runner, struct ck_fail *fail)
 	return ck_fail_cuda(fail, CK_EXIT_LAUNCH, "exec", result, kernel);
 }
 
-/* Whether something is copied back: that waits for the kernel, and has its error. */
+/* Whether something is copied back: the copy waits for the kernel, and reports its error. */
 static bool has_results(const struct ck_request *request)
 {
 	for (size_t i = 0; i < request->argc; i++) {
@@ -153,9 +155,7 @@ static bool has_results(const struct ck_request *request)
 	return false;
 }
 
-/*
- * With "timing", wait now, to measure the kernel alone. Otherwise the first copy of a result waits.
- */
+/* With timing, wait here to measure the kernel alone; else the first copy of a result waits. */
 static int launch(struct ck_runner *runner, CUfunction function, const struct ck_kernel *kernel,
 		  const struct ck_request *request, void **params, struct ck_fail *fail)
 {

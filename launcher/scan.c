@@ -1,8 +1,8 @@
 /*
  * launcher/scan.c - one pass over JSON text; see scan.h.
  */
-#include <emmintrin.h>
 #include <errno.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@ static bool is_blank(char c)
 	return c == ' ' || c == '\n' || c == '\r' || c == '\t';
 }
 
-/* Skip what is plain inside a string; the index of the next byte that matters, or @size. */
+/* Skip the plain bytes of a string; the index of the next quote or backslash, or @size. */
 static size_t string_run(const char *text, size_t at, size_t size)
 {
 	while (at < size && text[at] != '"' && text[at] != '\\')
@@ -22,31 +22,57 @@ static size_t string_run(const char *text, size_t at, size_t size)
 	return at;
 }
 
-/*
- * Inside of a leaf, the bulk of a large request: skip to the next quote or bracket, or less than 16 bytes before @size,
- * and count the elements.
- */
-static size_t leaf_run(struct ck_leaf *leaf, const char *text, size_t at, size_t size)
+/* Sixteen bytes at once: the bulk of a large request is inside of a leaf. */
+typedef unsigned char bytes __attribute__((vector_size(16)));
+
+static bytes load(const char *text)
 {
-	const __m128i opening = _mm_set1_epi8('{'), closing = _mm_set1_epi8('}'), quote = _mm_set1_epi8('"'),
-		      comma = _mm_set1_epi8(','), fold = _mm_set1_epi8('{' ^ '[');
+	bytes out;
 
-	for (; size - at >= 16; at += 16) {
-		__m128i bytes = _mm_loadu_si128((const __m128i *)(text + at));
-		__m128i folded = _mm_or_si128(bytes, fold); /* brackets and braces are alike */
-		__m128i stops = _mm_or_si128(_mm_or_si128(_mm_cmpeq_epi8(folded, opening),
-							  _mm_cmpeq_epi8(folded, closing)),
-					     _mm_cmpeq_epi8(bytes, quote));
-		unsigned int stop = (unsigned int)_mm_movemask_epi8(stops);
-		unsigned int commas = (unsigned int)_mm_movemask_epi8(_mm_cmpeq_epi8(bytes, comma));
+	memcpy(&out, text, sizeof(out));
+	return out;
+}
 
-		if (stop) {
-			unsigned int n = (unsigned int)__builtin_ctz(stop);
+/* How many of 16 bytes are true; a byte is 0 or 255. */
+static size_t count_true(bytes truth)
+{
+	uint64_t half[2];
 
-			leaf->count += (size_t)__builtin_popcount(commas & ((1u << n) - 1));
-			return at + n;
-		}
-		leaf->count += (size_t)__builtin_popcount(commas);
+	memcpy(half, &truth, sizeof(half));
+	half[0] &= UINT64_C(0x0101010101010101);
+	half[1] &= UINT64_C(0x0101010101010101);
+	return (half[0] + half[1]) * UINT64_C(0x0101010101010101) >> 56;
+}
+
+static bool any_true(bytes truth)
+{
+	uint64_t half[2];
+
+	memcpy(half, &truth, sizeof(half));
+	return half[0] | half[1];
+}
+
+size_t ck_scan_commas(const char *text, size_t size)
+{
+	size_t count = 0, at = 0;
+
+	for (; size - at >= sizeof(bytes); at += sizeof(bytes))
+		count += count_true((bytes)(load(text + at) == ','));
+	for (; at < size; at++)
+		count += text[at] == ',';
+	return count;
+}
+
+/* Skip the plain bytes of a leaf that has an element, and count its commas. */
+static size_t leaf_run(const char *text, size_t at, size_t size, size_t *commas)
+{
+	for (; size - at >= sizeof(bytes); at += sizeof(bytes)) {
+		bytes now = load(text + at), brackets = now | 0x20;
+
+		/* A brace is a bracket with this bit. */
+		if (any_true((bytes)((now == '"') | (brackets == '{') | (brackets == '}'))))
+			break;
+		*commas += count_true((bytes)(now == ','));
 	}
 	return at;
 }
@@ -164,8 +190,8 @@ int ck_scan(struct ck_scan *scan, const char *text, size_t size)
 		scan->at++;
 		if (ret > 0)
 			return 1;
-		if (scan->flat && !scan->blank && !scan->string)
-			scan->at = leaf_run(&scan->leaf, text, scan->at, size);
+		if (scan->flat && !scan->blank)
+			scan->at = leaf_run(text, scan->at, size, &scan->leaf.count);
 	}
 	return 0;
 }

@@ -2,12 +2,11 @@
  * launcher/scan.h - find the end of a JSON object while it arrives, and its flat arrays.
  *
  * A request is a small document around large arrays of numbers. A general JSON library would make
- * an object on the heap of each number. So the scan finds the leaves, which are the arrays that
- * hold no other array or object, and jansson gets the document with each leaf replaced by [its
- * index]. Since every leaf is replaced, an array of one integer in that document is always an
- * index.
+ * an object on the heap of each number; so the arrays that hold no other array or object, the
+ * leaves, are found here, and jansson gets the document with each leaf replaced by [its index].
+ * Since every leaf is replaced, an array of one integer in that document is always an index.
  *
- * The scan does not check the text between the brackets; its readers do (jansson,
+ * The scan does not judge the text between the brackets: its readers do (jansson,
  * ck_elements_next).
  */
 #ifndef CK_LAUNCHER_SCAN_H
@@ -26,7 +25,7 @@ struct ck_leaf {
 
 /* A scan; zeroed it is at the start. Free with ck_scan_free. */
 struct ck_scan {
-	size_t start, at; /* of the object; of the first byte not scanned yet */
+	size_t start, at; /* of the object; scanned so far */
 	unsigned depth;
 	bool string, escape, blank; /* inside a string; behind a backslash; no element yet */
 	bool flat; /* the innermost bracket is a '[' and nothing was opened since */
@@ -37,14 +36,17 @@ struct ck_scan {
 };
 
 /*
- * Scan the bytes that came since the last call, text[scan->at] to text[size - 1]. 1: the object is
- * complete, text[scan->start] to text[scan->at - 1]; 0: more is needed; -EINVAL: no JSON object;
- * -E2BIG: nested too deeply; -ENOMEM.
+ * Scan the bytes that have come since the last call, text[scan->at] to text[size - 1]. 1: the
+ * object is complete, text[scan->start] to text[scan->at - 1]; 0: more is needed; -EINVAL: no JSON
+ * object; -E2BIG: nested too deeply; -ENOMEM.
  */
 int ck_scan(struct ck_scan *scan, const char *text, size_t size);
 
 /* The complete object with its leaves replaced, malloc'ed, *size bytes; NULL without memory. */
 char *ck_scan_outline(const struct ck_scan *scan, const char *text, size_t *size);
+
+/* Commas among @size bytes. */
+size_t ck_scan_commas(const char *text, size_t size);
 
 /* Free the leaves and start anew. */
 void ck_scan_free(struct ck_scan *scan);

@@ -1,10 +1,9 @@
 /*
- * launcher/send.c - write to a session's client.
+ * launcher/send.c - replies to a session's client.
  *
- * A large reply into a pipe is lent: the pipe gets the pages themselves, and its reader copies
- * them. A page that is in the pipe must not change. So a session with more than one request lends
- * pages only to readers that promise to copy (--lend), and no page remains lent when the call
- * returns.
+ * A large reply into a pipe is lent: the pipe gets the pages, which its reader copies, in place of
+ * copies of them. A page in the pipe must not change. If more requests come, pages are therefore
+ * lent only to readers that promise to copy (--lend), and none is left when the call returns.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -61,7 +60,7 @@ static void send_bytes(struct ck_session *s, const void *data, size_t size)
 		s->gone = true;
 }
 
-/* Copy the last part, as much as the pipe holds, so that no lent page remains in the pipe. */
+/* The end of the reply is copied, as much as the pipe holds, so that no lent page is left in it. */
 static void send_large(struct ck_session *s, const char *data, size_t size)
 {
 	size_t lent = s->pipe_size && size > 2 * s->pipe_size ? size - s->pipe_size : 0;

@@ -50,7 +50,7 @@ static void filling_failed(struct ck_session *s, int error)
 	s->closing = true;
 }
 
-/* Finish the requests that were begun when the input ended. */
+/* The input has ended: finish, or report a message that is incomplete. */
 static void input_ended(struct ck_session *s)
 {
 	struct ck_fail fail = {0};
@@ -76,7 +76,7 @@ static void client_heard(struct ck_session *s)
 	}
 	ret = ck_input_read(&s->input, &s->filling->block, &fail);
 	if (ret < 0) {
-		/* An invalid message has no known end. */
+		/* Input that is no message has no known end. */
 		ck_session_fail(s, s->input.frame, 0, &fail);
 		s->closing = true;
 	} else if (ret == 1) {
@@ -105,7 +105,7 @@ static bool turn(struct ck_session *s)
 	}
 	if (job || busy || !s->closing)
 		return false;
-	/* At the end, send also the results that were never requested. */
+	/* At the end, results that the client has not asked for are due too. */
 	job = ck_jobs_first(&s->jobs, CK_JOB_DONE);
 	if (job)
 		ck_session_reply(s, job);
@@ -119,7 +119,7 @@ static bool is_over(struct ck_session *s)
 		!ck_jobs_first(&s->jobs, CK_JOB_RUNNING) && !ck_jobs_first(&s->jobs, CK_JOB_DONE));
 }
 
-/* Milliseconds until something must happen by itself; -1: never. */
+/* Milliseconds until a timeout is due; -1: never. */
 static int patience(struct ck_session *s)
 {
 	struct ck_job *job = ck_jobs_first(&s->jobs, CK_JOB_RUNNING);
@@ -150,7 +150,7 @@ static void time_check(struct ck_session *s)
 	}
 }
 
-/* Poll. Who wakes a sleeper pays for it, so what may come soon is looked for a while. */
+/* Poll. Waking a sleeper costs its waker time, so spin for a while if something may come soon. */
 static int await(struct ck_session *s, struct pollfd *fds, nfds_t count, bool at_once)
 {
 	bool runs = ck_jobs_first(&s->jobs, CK_JOB_RUNNING);
@@ -168,7 +168,7 @@ static int await(struct ck_session *s, struct pollfd *fds, nfds_t count, bool at
 static void wait_and_hear(struct ck_session *s)
 {
 	bool reads = !s->closing && !ck_jobs_awaited(&s->jobs);
-	/* Something pending needs no waiting for. */
+	/* Pending input needs no wait. */
 	bool at_once = reads && s->input.pending_size > 0;
 	struct pollfd fds[] = {
 		{.fd = s->worker.sock, .events = POLLIN},
@@ -176,9 +176,7 @@ static void wait_and_hear(struct ck_session *s)
 		{.fd = s->closing ? -1 : s->stop, .events = POLLIN},
 	};
 
-	/*
-	 * A pipe that has ended reports this at every poll; the end of a client is reported once.
-	 */
+	/* A pipe that has ended reports it at every poll, so only the first report counts. */
 	if (!reads && s->options->mode != CK_MODE_DAEMON)
 		fds[1].fd = -1;
 	if (await(s, fds, CK_ARRAY_SIZE(fds), at_once) < 0 && errno != EINTR) {
@@ -187,7 +185,7 @@ static void wait_and_hear(struct ck_session *s)
 	}
 	if (fds[0].revents)
 		ck_session_hear(s);
-	if (fds[2].revents) /* requests that arrived later are no longer begun */
+	if (fds[2].revents) /* messages that have come since are not begun any more */
 		s->closing = true;
 	else if (at_once || (reads && fds[1].revents))
 		client_heard(s);

@@ -18,8 +18,8 @@
 /*
  * Serve messages from @in until it ends, or only the first when options->mode is CK_MODE_ONCE;
  * replies go to @out. @worker: one that is started, which the session takes over; its sock may be
- * -1. A readable @stop (-1: none) ends the session after what it has begun. Returns the exit code:
- * that of the first request that failed.
+ * -1. A readable @stop (-1: none) ends the session after the requests that it has begun. Returns
+ * the exit code: that of the first request that failed.
  */
 int ck_session_serve(const struct ck_options *options, int in, int out, struct ck_worker *worker,
 		     int stop);
@@ -39,11 +39,11 @@ struct ck_session {
 	char *defaults; /* JSON text, or NULL */
 	json_t *client_defaults;
 	int exit;     /* of the first request that failed */
-	/* Polling before sleeping: for the end of a job, and for the client's next message. */
+	/* Spinning before sleeping: for the end of a job, and for the client's next message. */
 	struct ck_spin job_spin, client_spin;
 	double trim_at;	 /* when idle memory is given back; 0: there is none */
 	bool closing; /* nothing more is read */
-	bool gone;    /* the client is gone */
+	bool gone;    /* the client has gone */
 };
 
 /* A complete message lies in the job that is being filled: answer it or queue it. */
@@ -55,15 +55,14 @@ void ck_session_start(struct ck_session *s);
 /* Hand a queued job to the worker, which is ready and idle. */
 void ck_session_dispatch(struct ck_session *s, struct ck_job *job);
 
-/* Read what the worker says, or that it has gone. */
+/* Read a ticket of the worker, or its end. */
 void ck_session_hear(struct ck_session *s);
 
 /* The worker has gone by itself. */
 void ck_session_lost(struct ck_session *s);
 
 /*
- * End the worker; its current request fails with @fail, which is cleared. A new worker takes the
- * rest.
+ * End the worker; its running job fails with @fail, which is cleared. A new worker runs the rest.
  */
 void ck_session_replace(struct ck_session *s, struct ck_fail *fail);
 

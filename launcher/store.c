@@ -1,5 +1,5 @@
 /*
- * launcher/store.c - list and fill the kernel cache; see store.h.
+ * launcher/store.c - look at the kernel cache and fill it; see store.h.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +14,7 @@
 #include "launcher/reply.h"
 #include "launcher/store.h"
 
-/* A line of the list: when it was last used, bytes, folder, of what it is. */
+/* A line of the list: last use, bytes, folder, and the name of the source. */
 static void list_one(struct ck_cache *cache, const struct ck_listed *listed)
 {
 	const char *source, *what = "damaged";
@@ -35,7 +35,7 @@ static void list_one(struct ck_cache *cache, const struct ck_listed *listed)
 	free(entry.log);
 }
 
-/* Removes what is damaged; an exit code. */
+/* Removes damaged entries; an exit code. */
 static int verify(struct ck_cache *cache, const struct ck_listed *list, long count)
 {
 	struct ck_entry entry;
@@ -98,7 +98,7 @@ int ck_store_command(const struct ck_options *options)
 	return count < 0 ? CK_EXIT_FILE : ret;
 }
 
-/* The entry in the form of Lean's CachedKernel, with the file names that its creator chose. */
+/* The entry as lean's CachedKernel has it, by the names that its files have. */
 static int print_entry(struct ck_cache *cache, const struct ck_hash *key, struct ck_fail *fail)
 {
 	char hash[CK_HASH_TEXT], folder[CK_HASH_TEXT + 8];
@@ -158,7 +158,7 @@ int ck_store_compile(const struct ck_options *options)
 		ck_compile_ptx(cache, &in, &ptx, &size, &fail);
 	if (!fail.exit && ck_hash_equal(&key, &none))
 		ck_fail(&fail, CK_EXIT_FILE, "compile", "NOT_CACHED",
-			"the files that the source includes cannot be determined without a compiler");
+			"what the source includes cannot be told without a compiler");
 	ret = fail.exit || print_entry(cache, &key, &fail) < 0 ? print_fail(&fail) : CK_EXIT_OK;
 	ck_includes_free(&includes);
 	ck_cache_close(cache);

@@ -1,5 +1,5 @@
 /*
- * launcher/type.c - the table of element types, and what follows from it; see type.h.
+ * launcher/type.c - the table of element types, and elements as text; see type.h.
  */
 #include <errno.h>
 #include <math.h>

@@ -33,9 +33,9 @@ size_t ck_type_size(enum ck_type type);
 bool ck_type_is_float(enum ck_type type);
 
 /*
- * One element from its text: a number, true, false, or without its quotes a word for what is not
- * finite. False: it does not fit. @any_sign: an integer type takes what fits either sign, as for a
- * parameter of which only the size is known.
+ * One element from its text: a number, true, false, or (without its quotes) a word for a value that
+ * is not finite. False: it does not fit. @any_sign: an integer type takes a number that fits with
+ * or without sign, as for a parameter of which only the size is known.
  */
 bool ck_type_read(enum ck_type type, const char *at, size_t size, bool any_sign, void *out);
 
@@ -48,9 +48,19 @@ struct ck_elements {
 /* 1: the next element's text, of a string without its quotes; 0: the end; -EINVAL: not JSON. */
 int ck_elements_next(struct ck_elements *it, const char **at, size_t *size);
 
-/* All @count elements of such an array into memory, by several threads if there are many; @what names it in the message. */
+/*
+ * All @count elements of such an array into memory; @what names it in the message. A large array
+ * is read on several processors.
+ */
 int ck_type_read_all(enum ck_type type, const char *text, size_t size, size_t count, void *out,
 		     const char *what, struct ck_fail *fail);
+
+/*
+ * Its way for a large array: in parallel, in pieces of about @piece bytes of text. False: an
+ * element is wrong, or memory is short; *out is then undefined.
+ */
+bool ck_type_read_parallel(enum ck_type type, const char *text, size_t size, size_t count,
+			   void *out, size_t piece);
 
 /* Room that an element needs as text, with the comma behind it. */
 #define CK_TYPE_TEXT 34

@@ -1,5 +1,5 @@
 /*
- * launcher/worker.c - start workers, and what a worker does; see worker.h.
+ * launcher/worker.c - start workers, and the main loop of a worker; see worker.h.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -144,8 +144,7 @@ static int serve(struct work *work)
 }
 
 /*
- * Keep nothing of the session except the socket. Output of the driver or of a kernel goes to
- * stderr.
+ * Keep only the socket of the session's descriptors. Output of a driver or a kernel goes to stderr.
  */
 static void leave_session(int sock, pid_t parent)
 {

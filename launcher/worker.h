@@ -2,7 +2,7 @@
  * launcher/worker.h - the process that has the driver and runs the kernels of one session.
  *
  * It is a process of its own so that a fault, a crash inside the driver, or a kernel that never
- * ends takes nothing else along: the session ends it and starts another.
+ * ends harms nothing else: the session ends it and starts another.
  */
 #ifndef CK_LAUNCHER_WORKER_H
 #define CK_LAUNCHER_WORKER_H
@@ -11,15 +11,15 @@
 
 #include "launcher/options.h"
 
-/* Microseconds that session and worker spin for each other's messages before they sleep. */
+/* Microseconds that session and worker spin for a ticket of each other before they sleep. */
 #define CK_SESSION_SPIN_US 100
 
 /* A worker as its session sees it; sock is -1 without one. */
 struct ck_worker {
 	int sock;
 	pid_t pid;
-	int pidfd;  /* -1 where the kernel has none: then the pid has to do */
-	bool ready; /* has reported it */
+	int pidfd;  /* -1 if the kernel has none: the pid is then used */
+	bool ready; /* has said so */
 };
 
 /*

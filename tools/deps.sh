@@ -11,7 +11,7 @@ cd "$(dirname "$0")/.."
 
 packages=(gcc g++ libc6-dev make python3 pkg-config rpcsvc-proto libtirpc-dev libelf-dev liblz4-dev
 	libzstd-dev libb2-dev libjansson-dev zlib1g-dev libcmocka-dev python3-pytest python3-pytest-xdist
-	autoconf automake libtool groff-base procps openmpi-bin libopenmpi-dev hpcc python3-mpi4py)
+	libfast-float-dev autoconf automake libtool groff-base procps openmpi-bin libopenmpi-dev hpcc python3-mpi4py)
 # Ubuntu 24.04 has put a t64 behind some names.
 runtime=(libtirpc3t64/libtirpc3 libelf1t64/libelf1 liblz4-1 libzstd1 libb2-1 libstdc++6)
 # One release's compiler, runtime and headers, as NVIDIA publishes them on PyPI.

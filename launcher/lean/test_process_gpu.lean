@@ -1,17 +1,16 @@
 /-
-launcher/lean/test_process_gpu.lean - kernels on a GPU, from end to end: a kernel is compiled once and then cached,
-its results are those of the CPU, errors are exceptions, launches run at the same time, large arrays travel.
+launcher/lean/test_process_gpu.lean - from Lean to the GPU and back: the cache, results compared
+with the CPU's, errors, launches at the same time, large arrays.
 
-  lake build test_process_gpu
-  .lake/build/bin/test_process_gpu ../../cpu/gpu_launcher [FLOATS]
+  lake build test_process_gpu && .lake/build/bin/test_process_gpu ../../cpu/gpu_launcher [FLOATS]
 
-Ends with status 1 when a result is wrong.
+Where the toolchain cannot link a program: lake env lean --run test_process_gpu.lean LAUNCHER
 -/
 import CLean.GPU.ProcessLauncher
 
 open Lean CLean.GPU.KernelCache CLean.GPU.ProcessLauncher
 
-def saxpy : Kernel where
+def saxpyKernel : Kernel where
   name := "saxpyKernel"
   source := "extern \"C\" __global__ void saxpyKernel(int N, float alpha, const float *x, const float *y, float *r)
 {
@@ -20,67 +19,94 @@ def saxpy : Kernel where
 }
 "
 
-/-- The state of a program whose kernel is SAXPY. -/
+def badKernel : Kernel where
+  name := "badKernel"
+  source := "extern \"C\" __global__ void badKernel(int n) { this is no CUDA; }\n"
+
+/-- The state of a SAXPY; the GPU and the CPU take the same. -/
 structure Saxpy where
   alpha : Float
   x : Array Float
   y : Array Float
   r : Array Float
 
-def result (arrays : List (Name × Array Float)) : Array Float :=
-  ((arrays.find? (·.1 == `R)).map Prod.snd).getD #[]
-
 instance : KernelMemory Saxpy where
   scalars s := #[Float.ofNat s.x.size, s.alpha]
   arrays s := [(`X, s.x), (`Y, s.y), (`R, s.r)]
-  update s results := { s with r := result results }
+  update s results :=
+    match results.find? (·.1 == `R) with
+    | some (_, r) => { s with r := r }
+    | none => s
 
-def grid (n : Nat) : Dim3 := ⟨(n + 255) / 256, 1, 1⟩
+/-- Numbers that 32 bits hold exactly, and so do the results: equal means equal. -/
+def saxpy (n : Nat) (alpha : Float) : Saxpy where
+  alpha := alpha
+  x := (Array.range n).map fun i => Float.ofNat (i % 1024)
+  y := Array.replicate n 1
+  r := Array.replicate n 0
+
+def runKernelCPU (s : Saxpy) : Saxpy :=
+  { s with r := Array.zipWith (fun x y => s.alpha * x + y) s.x s.y }
+
+def grid (s : Saxpy) : Dim3 := ⟨(s.x.size + 255) / 256, 1, 1⟩
 
 def block : Dim3 := ⟨256, 1, 1⟩
 
-/-- Small integers, so that 32-bit floats are exact. -/
-def start (n : Nat) (alpha : Float) : Saxpy :=
-  let x := (Array.range n).map fun i => Float.ofNat (i % 1000)
-  { alpha, x, y := x.map (· + 1), r := Array.replicate n 0 }
+def check (what : String) (right : Bool) : IO Unit := do
+  unless right do throw <| IO.userError s!"{what}: wrong"
+  IO.println s!"{what}: ok"
 
-def runSaxpyCPU (s : Saxpy) : Array Float :=
-  Array.zipWith (fun x y => s.alpha * x + y) s.x s.y
+def milliseconds {α : Type} (work : IO α) : IO (α × Nat) := do
+  let began ← IO.monoMsNow
+  let result ← work
+  return (result, (← IO.monoMsNow) - began)
 
-def check (what : String) (good : Bool) : IO Unit := do
-  unless good do throw <| IO.userError s!"{what}: wrong"
-  IO.println s!"{what}: right"
+def testCache (launcher : String) : IO Unit := do
+  let (first, before) ← milliseconds (getCachedKernel saxpyKernel launcher)
+  let (second, after) ← milliseconds (getCachedKernel saxpyKernel launcher)
+  IO.println s!"compile: {before} ms, again: {after} ms"
+  check "cache" (first.hash == second.hash && (← second.ptxPath.pathExists))
 
-def timed {α : Type} (what : String) (work : IO α) : IO α := do
-  let before ← IO.monoMsNow
-  let value ← work
-  IO.println s!"{what}: {(← IO.monoMsNow) - before} ms"
-  return value
+def testCorrectness (launcher : String) : IO Unit := do
+  let state := saxpy 1000 2.5
+  let gpu ← runKernelGPU_Process saxpyKernel (grid state) block state launcher
+  check "correctness" (gpu.r == (runKernelCPU state).r)
+
+def testErrors (launcher : String) : IO Unit := do
+  let refused ← try
+      let _ ← executeKernel badKernel ⟨1, 1, 1⟩ block #[1] [] launcher
+      pure false
+    catch e =>
+      IO.println ("expected: " ++ ((toString e).splitOn "\n").head!)
+      pure true
+  check "errors" refused
+
+/-- Four launches at the same time, and one that fails when it is awaited. -/
+def testAsync (launcher : String) : IO Unit := do
+  let states := [1, 2, 3, 4].map fun k => saxpy (256 * k) (Float.ofNat k)
+  let failing ← executeKernelAsync badKernel ⟨1, 1, 1⟩ block #[1] [] launcher
+  let launches ← states.mapM fun s =>
+    runKernelGPU_ProcessAsync saxpyKernel (grid s) block s launcher
+  let results ← launches.mapM awaitKernel
+  check "async" (results.map (·.r) == states.map (fun s => (runKernelCPU s).r))
+  let refused ← try
+      let _ ← awaitKernel failing
+      pure false
+    catch _ => pure true
+  check "async error" refused
+
+def testLarge (launcher : String) (n : Nat) : IO Unit := do
+  let state := saxpy n 2
+  let (gpu, took) ← milliseconds <|
+    runKernelGPU_Process saxpyKernel (grid state) block state launcher
+  IO.println s!"{n} floats: {took} ms"
+  check "large" (gpu.r == (runKernelCPU state).r)
 
 def main (args : List String) : IO UInt32 := do
-  let launcher := args.headD "./gpu_launcher"
-  let large := ((args.drop 1).head?.bind String.toNat?).getD 1000000
-  let small := start 1000 2.5
-  -- a kernel is compiled once
-  let first ← timed "compile" (getCachedKernel saxpy launcher)
-  let again ← timed "cached" (getCachedKernel saxpy launcher)
-  check "the cache" (first.ptxPath == again.ptxPath)
-  -- the results are those of the CPU
-  let done ← timed "one launch" (runKernelGPU_Process saxpy (grid 1000) block small launcher)
-  check "SAXPY" (done.r == runSaxpyCPU small)
-  -- four launches at the same time
-  let tasks ← [1.0, 2.0, 3.0, 4.0].mapM fun alpha => do
-    let state := start 1000 alpha
-    return (state, ← runKernelGPU_ProcessAsync saxpy (grid 1000) block state launcher)
-  for (state, task) in tasks do
-    check s!"a task, {state.alpha}" ((← awaitKernel task).r == runSaxpyCPU state)
-  -- an error is an exception, with the compiler's log
-  let bad : Kernel := { name := "bad", source := "extern \"C\" __global__ void bad( {" }
-  let refused ← try discard <| executeKernel bad (grid 1) block #[] [] launcher; pure false
-    catch error => IO.println s!"expected: {error}"; pure true
-  check "an error" refused
-  -- a large array
-  let big := start large 0.5
-  let sum ← timed s!"{large} floats" (runKernelGPU_Process saxpy (grid large) block big launcher)
-  check "a large array" (sum.r == runSaxpyCPU big)
+  let launcher := args.head?.getD "./gpu_launcher"
+  testCache launcher
+  testCorrectness launcher
+  testErrors launcher
+  testAsync launcher
+  testLarge launcher (((args.drop 1).head?.bind String.toNat?).getD 100000)
   return 0

@@ -1,12 +1,17 @@
-"""launcher/lean/twin.py - what ProcessLauncher.lean writes to the launcher, written in Python.
+"""launcher/lean/twin.py - what ProcessLauncher.lean and test_process_gpu.lean do, written in Python.
 
-Lean is on few machines; this is, function by function, its requestText and what that calls, so that
-the bytes can be tested everywhere. Whoever changes one changes the other, and the golden file.
+Lean is on few machines; this follows its functions one by one, so that the bytes and the launches
+can be tested everywhere. A change of one file needs the same change of the other, and of the golden
+file.
 """
 import base64
+import concurrent.futures
 import json
 import math
+import pathlib
+import re
 import struct
+import subprocess
 
 
 def float_to_json(value):
@@ -48,6 +53,84 @@ def request_text(scalars, arrays):
 
     return '{"scalars":[' + ",".join(map(float_to_json, scalars)) + '],"arrays":{' + \
         ",".join(array(name, values) for name, values in arrays) + "}}"
+
+
+def bytes_to_floats(data):
+    return list(struct.unpack(f"<{len(data) // 4}f", data))
+
+
+def run_launcher(launcher, args, text):
+    """runLauncher and parseOutput."""
+    done = subprocess.run([launcher, *args], input=text.encode(), capture_output=True, check=False)
+    reply = json.loads(done.stdout)
+    if "error" in reply:
+        raise RuntimeError("{stage}: {code}: {message}".format(**reply["error"]))
+    return reply
+
+
+def compile_to_ptx(kernel, launcher):
+    name, source = kernel
+    return run_launcher(launcher, ["--compile", "-", name], source)
+
+
+def execute_kernel(kernel, grid, block, scalars, arrays, launcher):
+    """executeKernel; a kernel is (name, source)."""
+    ptx = compile_to_ptx(kernel, launcher)["ptx"]
+    args = ["--connect", "auto", ptx, kernel[0], *map(str, (*grid, *block))]
+    results = run_launcher(launcher, args, request_text(scalars, arrays))["results"]
+    return [(name, bytes_to_floats(base64.b64decode(results[name]["b64"]))) for name, _ in arrays]
+
+
+def execute_kernel_async(*launch):
+    """executeKernelAsync: a thread for each launch. result() is awaitKernel."""
+    pool = concurrent.futures.ThreadPoolExecutor(1)
+    future = pool.submit(execute_kernel, *launch)
+    pool.shutdown(wait=False)
+    return future
+
+
+def kernel_of(example, name):
+    """(name, source) of a kernel that a Lean file defines."""
+    text = (pathlib.Path(__file__).parent / example).read_text(encoding="utf-8")
+    source = re.search(rf'name := "{name}"\s+source := "((?:[^"\\]|\\.)*)"', text).group(1)
+    return name, source.replace('\\"', '"').replace("\\n", "\n")
+
+
+def process_gpu(launcher, floats):
+    """test_process_gpu.lean: the same launches, and the lines that it prints of each check."""
+    kernel, bad = (kernel_of("test_process_gpu.lean", name) for name in ("saxpyKernel", "badKernel"))
+
+    def saxpy(n, alpha):
+        return alpha, [i % 1024 for i in range(n)], [1] * n
+
+    def launch(state):
+        alpha, x, y = state
+        return (kernel, ((len(x) + 255) // 256, 1, 1), (256, 1, 1), [len(x), alpha],
+                [("X", x), ("Y", y), ("R", [0] * len(x))], launcher)
+
+    def right(results, state):
+        alpha, x, y = state
+        return dict(results)["R"] == [alpha * a + b for a, b in zip(x, y)]
+
+    def refused(work):
+        try:
+            work()
+            return False
+        except RuntimeError:
+            return True
+
+    failing = (bad, (1, 1, 1), (256, 1, 1), [1], [], launcher)
+    first, second = compile_to_ptx(kernel, launcher), compile_to_ptx(kernel, launcher)
+    yield "cache", first["hash"] == second["hash"] and pathlib.Path(second["ptx"]).exists()
+    state = saxpy(1000, 2.5)
+    yield "correctness", right(execute_kernel(*launch(state)), state)
+    yield "errors", refused(lambda: execute_kernel(*failing))
+    states = [saxpy(256 * k, k) for k in (1, 2, 3, 4)]
+    failed, launches = execute_kernel_async(*failing), [execute_kernel_async(*launch(s)) for s in states]
+    yield "async", all(right(one.result(), s) for one, s in zip(launches, states))
+    yield "async error", refused(failed.result)
+    state = saxpy(floats, 2)
+    yield "large", right(execute_kernel(*launch(state)), state)
 
 
 # Those of Golden.lean.

@@ -1,8 +1,7 @@
 """tests/e2e/test_launcher_lean.py - the Lean 4 client: its bytes by its twin, itself where Lean is."""
 import base64
-import concurrent.futures
 import json
-import re
+import os
 import shutil
 import struct
 import subprocess
@@ -17,7 +16,7 @@ from test_launcher import KERNELS, LAUNCHER, WAY, Answer
 LEAN = ROOT / "launcher" / "lean"
 GOLDEN = ROOT / "tests" / "data" / "launcher" / "lean" / "requests.jsonl"
 sys.path.insert(0, str(LEAN))
-from twin import CASES, float_to_json, request_text  # noqa: E402
+from twin import CASES, float_to_json, process_gpu, request_text  # noqa: E402
 
 
 def golden():
@@ -54,25 +53,53 @@ def test_the_launcher_takes_the_bytes_and_replies_in_base64():
     assert (out[5], out[7]) == (-1e-310, 1e300)
 
 
-def test_launches_at_the_same_time_as_the_tasks_of_lean_make_them():
-    """Each in a launcher of its own, all from one process."""
-    def saxpy(alpha):
-        text = request_text([4, alpha], [("X", [1, 2, 3, 4]), ("Y", [1, 1, 1, 1]), ("R", [0, 0, 0, 0])])
-        return struct.unpack("<4f", base64.b64decode(launch(text, "saxpyKernel").results["R"]["b64"]))
+CHECKS = ["cache", "correctness", "errors", "async", "async error", "large"]
+# A compiler that knows one kernel.
+COMPILER = r"""#!/bin/sh
+while [ $# -gt 1 ]; do [ "$1" = -o ] && out=$2; shift; done
+grep -q 'this is no CUDA' "$1" && { echo 'error: this is no CUDA' >&2; exit 1; }
+cp "$PTX" "$out"
+"""
+# A launcher whose second to fifth launch go on only when all four have begun.
+TOGETHER = r"""#!/bin/bash
+[ "$1" = --compile ] && exec "$LAUNCHER" --compiler "$NVCC" "$@"
+begun() { ls "$MEET" | wc -l; }
+first=$(begun)
+touch "$MEET/$$"
+for ((i = 0; first > 0 && $(begun) < 5 && i < 300; i++)); do sleep 0.1; done
+[ "$first" -gt 0 ] && [ "$(begun)" -lt 5 ] && { echo '{"error": {"stage": "test", "code": "ALONE", "message": ""}}'; exit 1; }
+exec "$LAUNCHER" "$@"
+"""
 
-    with concurrent.futures.ThreadPoolExecutor(4) as pool:
-        results = list(pool.map(saxpy, (1, 2, 3, 4)))
-    assert results == [tuple(alpha * x + 1 for x in (1, 2, 3, 4)) for alpha in (1, 2, 3, 4)]
+
+@pytest.fixture
+def together(tmp_path, monkeypatch):
+    """The path of a launcher for test_process_gpu, in an environment for it."""
+    for name, text in (("nvcc", COMPILER), ("launcher", TOGETHER)):
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / "meet").mkdir()
+    env = clean_env(CRICKET_DRIVER=DRIVER, XDG_CACHE_HOME=str(tmp_path / "cache"), PTX=str(KERNELS),
+                    XDG_RUNTIME_DIR=str(tmp_path), LAUNCHER=str(LAUNCHER), NVCC=str(tmp_path / "nvcc"),
+                    MEET=str(tmp_path / "meet"))
+    for name in set(os.environ) - set(env):
+        monkeypatch.delenv(name)
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    return str(tmp_path / "launcher")
 
 
-def test_the_example_uses_what_the_client_has():
-    """Without a Lean compiler: the names that the example calls are defined, and lake knows the program."""
-    example = (LEAN / "test_process_gpu.lean").read_text(encoding="utf-8")
-    client = "".join(path.read_text(encoding="utf-8") for path in (LEAN / "CLean" / "GPU").glob("*.lean"))
-    called = set(re.findall(r"\b(?:run|execute|await|getCached)Kernel\w*|\bgetCachedKernel\b", example))
-    assert {"runKernelGPU_Process", "runKernelGPU_ProcessAsync", "awaitKernel", "getCachedKernel"} <= called
-    assert all(re.search(rf"def {name}\b", client) for name in called)
-    assert 'name = "test_process_gpu"' in (LEAN / "lakefile.toml").read_text(encoding="utf-8")
+def test_the_twin_of_the_example_runs_launches_at_the_same_time(together):
+    assert list(process_gpu(together, 100000)) == [(what, True) for what in CHECKS]
+
+
+def test_the_example_in_lean_checks_the_same(together):
+    if not shutil.which("lake"):
+        pytest.skip("no Lean here (lake): only its twin is tested")
+    subprocess.run(["lake", "build"], cwd=LEAN, check=True, timeout=600)
+    done = subprocess.run(["lake", "env", "lean", "--run", "test_process_gpu.lean", together], cwd=LEAN, check=True,
+                          timeout=120 * SLOW, capture_output=True, text=True)
+    assert [line[:-4] for line in done.stdout.splitlines() if line.endswith(": ok")] == CHECKS
 
 
 def test_lean_itself():
@@ -84,6 +111,3 @@ def test_lean_itself():
     lines = done.stdout.splitlines()
     assert lines[:-1] == golden()
     assert "3.5" in lines[-1] and "8.5" in lines[-1]
-    subprocess.run(["lake", "build", "test_process_gpu"], cwd=LEAN, check=True, timeout=600, env=clean_env())
-    program = LEAN / ".lake" / "build" / "bin" / "test_process_gpu"
-    subprocess.run([program, LAUNCHER, "100000"], cwd=LEAN, check=True, timeout=120, env=clean_env(CRICKET_DRIVER=DRIVER))

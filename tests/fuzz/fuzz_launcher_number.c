@@ -1,10 +1,11 @@
 /*
- * tests/fuzz/fuzz_launcher_number.c - elements and base64 from text, and back.
+ * tests/fuzz/fuzz_launcher_number.c - elements, lists and base64 from text, and back.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "launcher/base64.h"
+#include "launcher/scan.h"
 #include "launcher/type.h"
 #include "tests/fuzz/standalone.h"
 
@@ -38,13 +39,60 @@ static void check_base64(const char *text, size_t size)
 	free(back);
 }
 
+/* How many elements the list has, one by one into @out; -1 with the index of a wrong one. */
+static int read_list(enum ck_type type, const char *text, size_t size, char *out, size_t *count)
+{
+	struct ck_elements it = {.at = text, .end = text + size};
+	const char *at;
+	size_t length;
+	int ret;
+
+	for (*count = 0; (ret = ck_elements_next(&it, &at, &length)) > 0; ++*count) {
+		if (!ck_type_read(type, at, length, false, out + *count * ck_type_size(type)))
+			return -1;
+	}
+	return ret < 0 ? -1 : 0;
+}
+
+/* Runs and pieces give the same bytes and the same error as one element after the other. */
+static void check_list(enum ck_type type, const char *text, size_t size, size_t piece)
+{
+	size_t step = ck_type_size(type), count, commas = ck_scan_commas(text, size);
+	char *one = malloc((size + 1) * step), *all = malloc((size + 1) * step), name[64];
+	int ret = read_list(type, text, size, one, &count);
+	size_t expected = ret == 0 ? count : commas + 1;
+	struct ck_fail fail = {0};
+
+	CK_FUZZ_CHECK((ck_type_read_all(type, text, size, expected, all, "a", &fail) == 0) ==
+		      (ret == 0));
+	if (ret == 0)
+		CK_FUZZ_CHECK(memcmp(one, all, count * step) == 0);
+	snprintf(name, sizeof(name), "a: element %zu", count);
+	CK_FUZZ_CHECK(ret == 0 || strncmp(fail.message, name, strlen(name)) == 0);
+	memset(all, 1, (size + 1) * step);
+	/* Of no element there is one piece, which has one. */
+	CK_FUZZ_CHECK(ck_type_read_parallel(type, text, size, expected, all, piece) ==
+		      (ret == 0 && count > 0));
+	if (ret == 0)
+		CK_FUZZ_CHECK(memcmp(one, all, count * step) == 0 || count == 0);
+	ck_fail_clear(&fail);
+	free(one);
+	free(all);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	char *text = malloc(size ? size : 1);
+	unsigned sum = 0;
 
 	memcpy(text, data, size);
 	for (enum ck_type type = CK_TYPE_F16; type <= CK_TYPE_BOOL; type++)
 		check_element(type, text, size);
+	/* Starting threads takes long, so it is one type and one cut for each text. */
+	for (size_t i = 0; i < size; i++)
+		sum += data[i];
+	if (size > 0)
+		check_list(CK_TYPE_F16 + sum % CK_TYPE_BOOL, text, size, 1 + sum / 16 % 32);
 	check_base64(text, size);
 	free(text);
 	return 0;

@@ -6,7 +6,6 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -222,87 +221,6 @@ static void lists_are_read_or_the_wrong_element_is_named(void **state)
 	}
 }
 
-#define MANY 200000
-
-/* Text of @MANY numbers, of all lengths and with blanks; the values as strtof has them. */
-static char *many_numbers(float *values, size_t *size)
-{
-	char *text = malloc(MANY * 40), *at = text;
-
-	for (size_t i = 0; i < MANY; i++) {
-		static const char *const forms[] = {"%.0f", " %.3f", "%.9g", "%.17g\n", "%.7e"};
-		double value = (double)rand() / RAND_MAX * (i % 7 ? 1000 : 1e-30) * (i % 3 ? 1 : -1);
-		char *begin = at;
-
-		at += sprintf(at, forms[i % CK_ARRAY_SIZE(forms)], value);
-		values[i] = strtof(begin, NULL);
-		*at++ = ',';
-	}
-	*size = (size_t)(at - text) - 1;
-	return text;
-}
-
-static void a_large_list_is_what_one_number_after_the_other_would_be(void **state)
-{
-	float *values = malloc(MANY * sizeof(*values)), *out = calloc(MANY, sizeof(*out));
-	struct ck_fail fail = {0};
-	size_t size;
-	char *text = many_numbers(values, &size);
-
-	(void)state;
-	assert_true(size > 1 << 20); /* enough for several threads */
-	assert_int_equal(ck_type_read_all(CK_TYPE_F32, text, size, MANY, out, "a", &fail), 0);
-	assert_memory_equal(out, values, MANY * sizeof(*out));
-	/* one more or one less than said */
-	assert_true(ck_type_read_all(CK_TYPE_F32, text, size, MANY - 1, out, "a", &fail) < 0);
-	ck_fail_clear(&fail);
-	assert_true(ck_type_read_all(CK_TYPE_F32, text, size + 1, MANY + 1, out, "a", &fail) < 0);
-	ck_fail_clear(&fail);
-	free(text);
-	free(values);
-	free(out);
-}
-
-/* The index of the byte behind the @n-th comma. */
-static size_t element_at(const char *text, size_t n)
-{
-	size_t at = 0;
-
-	while (n > 0)
-		n -= text[at++] == ',';
-	return at;
-}
-
-static void the_first_wrong_element_of_a_large_list_is_named(void **state)
-{
-	static const size_t wrong[] = {0, 1, MANY / 2, MANY - 1};
-	float *values = malloc(MANY * sizeof(*values)), *out = calloc(MANY, sizeof(*out));
-	struct ck_fail fail = {0};
-	char expected[64];
-	size_t size, at;
-	char *text = many_numbers(values, &size), was;
-
-	(void)state;
-	for (size_t i = 0; i < CK_ARRAY_SIZE(wrong); i++) {
-		at = element_at(text, wrong[i]);
-		was = text[at];
-		text[at] = 'x';
-		assert_true(ck_type_read_all(CK_TYPE_F32, text, size, MANY, out, "a", &fail) < 0);
-		snprintf(expected, sizeof(expected), "a: element %zu is no number", wrong[i]);
-		assert_string_equal(fail.message, expected);
-		ck_fail_clear(&fail);
-		text[at] = was;
-	}
-	/* words come in quotes */
-	at = element_at(text, MANY - 2);
-	size = at + (size_t)sprintf(text + at, "\"NaN\",\"-Infinity\"");
-	assert_int_equal(ck_type_read_all(CK_TYPE_F32, text, size, MANY, out, "a", &fail), 0);
-	assert_true(isnan(out[MANY - 2]) && isinf(out[MANY - 1]));
-	free(text);
-	free(values);
-	free(out);
-}
-
 static void base64_comes_back_and_rubbish_does_not(void **state)
 {
 	static const char *const bad[] = {"A===", "====", "AA=A", "A!AA", "AA A"};
@@ -336,8 +254,6 @@ int main(void)
 		cmocka_unit_test(every_half_comes_back),
 		cmocka_unit_test(halves_round_to_even_and_end_where_they_should),
 		cmocka_unit_test(lists_are_read_or_the_wrong_element_is_named),
-		cmocka_unit_test(a_large_list_is_what_one_number_after_the_other_would_be),
-		cmocka_unit_test(the_first_wrong_element_of_a_large_list_is_named),
 		cmocka_unit_test(base64_comes_back_and_rubbish_does_not),
 	};
 

@@ -9,7 +9,7 @@ import Lean.Data.Json
 namespace CLean.GPU.KernelCache
 open Lean
 
-/-- What is needed of a kernel: its name in the CUDA source, and that source. -/
+/-- A kernel has a name in its CUDA source, and that source. -/
 class CudaKernel (κ : Type) where
   kernelName : κ → String
   cudaSource : κ → String

@@ -23,7 +23,7 @@ private partial def reduce (mantissa : Nat) (exponent : Int) : Nat × Int :=
   if exponent < 0 && mantissa % 2 == 0 && mantissa != 0 then reduce (mantissa / 2) (exponent + 1)
   else (mantissa, exponent)
 
-/-- A float as a JSON value, exactly: `8`, `25e-1`; what is not finite as a string. -/
+/-- A float as a JSON value, exactly: `8`, `25e-1`; a value that is not finite as a string. -/
 def floatToJson (value : Float) : String :=
   let bits := value.toBits.toNat
   let sign := if bits >= 2 ^ 63 then "-" else ""
@@ -137,21 +137,26 @@ def executeKernel {κ : Type} [CudaKernel κ] (kernel : κ) (grid block : Dim3)
   let json ← parseOutput (← runLauncher launcherPath args (requestText scalarParams arrays))
   IO.ofExcept (readResults json (arrays.map Prod.fst))
 
-/-- The same without waiting: the launch goes on in a thread of its own, also while others do. `awaitKernel`
-waits for its arrays. -/
+/-! ### Launches that run beside the program -/
+
+/-- A launch that has begun: its results, or its error. -/
+abbrev Launch (α : Type) := Task (Except IO.Error α)
+
+/-- Begin `executeKernel` and return at once. Each launch has a thread and a launcher of its own, so
+several run at the same time, in any order. -/
 def executeKernelAsync {κ : Type} [CudaKernel κ] (kernel : κ) (grid block : Dim3)
     (scalarParams : Array Float) (arrays : List (Name × Array Float))
-    (launcherPath : String := "./gpu_launcher") :
-    IO (Task (Except IO.Error (List (Name × Array Float)))) :=
-  IO.asTask (executeKernel kernel grid block scalarParams arrays launcherPath) Task.Priority.dedicated
+    (launcherPath : String := "./gpu_launcher") : IO (Launch (List (Name × Array Float))) :=
+  IO.asTask (executeKernel kernel grid block scalarParams arrays launcherPath)
+    Task.Priority.dedicated
 
-/-- Wait for an asynchronous call. An error of it is thrown here. -/
-def awaitKernel {α : Type} (task : Task (Except IO.Error α)) : IO α := do
-  match ← IO.wait task with
-  | .ok result => return result
+/-- Wait for a launch and return its results; its error is thrown. -/
+def awaitKernel {α : Type} (launch : Launch α) : IO α := do
+  match ← IO.wait launch with
+  | .ok results => return results
   | .error error => throw error
 
-/-- What a kernel reads and writes, as the program's own type of state has it. -/
+/-- The arguments and results of a kernel in the program's own type of state. -/
 class KernelMemory (σ : Type) where
   scalars : σ → Array Float
   arrays : σ → List (Name × Array Float)
@@ -164,10 +169,11 @@ def runKernelGPU_Process {κ σ : Type} [CudaKernel κ] [KernelMemory σ] (kerne
     (KernelMemory.arrays initState) launcherPath
   return KernelMemory.update initState results
 
-/-- The same without waiting; `awaitKernel` waits for the state. -/
+/-- Begin `runKernelGPU_Process` and return at once; `awaitKernel` gives the new state. -/
 def runKernelGPU_ProcessAsync {κ σ : Type} [CudaKernel κ] [KernelMemory σ] (kernel : κ)
     (grid block : Dim3) (initState : σ) (launcherPath : String := "./gpu_launcher") :
-    IO (Task (Except IO.Error σ)) :=
-  IO.asTask (runKernelGPU_Process kernel grid block initState launcherPath) Task.Priority.dedicated
+    IO (Launch σ) :=
+  IO.asTask (runKernelGPU_Process kernel grid block initState launcherPath)
+    Task.Priority.dedicated
 
 end CLean.GPU.ProcessLauncher
