@@ -34,7 +34,7 @@ check: $(if $(SAN)$(TSAN),,check-style check-gen) check-unit $(if $(SAN)$(TSAN),
 	@echo "check: everything passed$(if $(SAN)$(TSAN), (with sanitizers))"
 check-style:	## who may include and call whom; the client's state and locks; headers
 	@$(MAKE) -j$(JOBS) --no-print-directory -C cpu SAN= TSAN=
-	tools/check-includes && tools/check-layers && tools/check-state && tools/check-headers
+	tools/check-includes && tools/check-layers && tools/check-names && tools/check-state && tools/check-headers
 check-gen: cpu	## the generator against its goldens; what it made is not stale
 	$(PYTEST) $(BESIDE) tests/gen
 check-unit: cpu	## unit tests (cmocka); one alone: make -C tests unit/test_NAME.run

@@ -10,7 +10,7 @@
 #define ALIGN_MAX 4096
 
 /* The dimensions behind a name: `[4][2]`; leaves the token after them. */
-static int dimensions(struct ck_ptx_lex *lex, struct ck_ptx_declaration *decl)
+static int dimensions(struct ck_ptxhead_lex *lex, struct ck_ptx_declaration *decl)
 {
 	uint32_t number;
 	bool first = true;
@@ -36,7 +36,7 @@ static int dimensions(struct ck_ptx_lex *lex, struct ck_ptx_declaration *decl)
 }
 
 /* Behind .ptr stands the alignment of what is pointed to, not of the pointer. */
-int ck_ptx_qualifiers(struct ck_ptx_lex *lex, struct ck_ptx_declaration *decl)
+int ck_ptx_qualifiers(struct ck_ptxhead_lex *lex, struct ck_ptx_declaration *decl)
 {
 	uint32_t align = 0, vector = 1, element = 0, number;
 	bool pointee = false;
@@ -73,7 +73,7 @@ int ck_ptx_qualifiers(struct ck_ptx_lex *lex, struct ck_ptx_declaration *decl)
 	return 0;
 }
 
-int ck_ptx_declarator(struct ck_ptx_lex *lex, struct ck_ptx_declaration *decl)
+int ck_ptx_declarator(struct ck_ptxhead_lex *lex, struct ck_ptx_declaration *decl)
 {
 	if (lex->kind != CK_PTX_NAME)
 		return -ENOEXEC;
@@ -83,7 +83,7 @@ int ck_ptx_declarator(struct ck_ptx_lex *lex, struct ck_ptx_declaration *decl)
 	return dimensions(lex, decl);
 }
 
-int ck_ptx_initialiser(struct ck_ptx_lex *lex, uint64_t *count)
+int ck_ptx_initialiser(struct ck_ptxhead_lex *lex, uint64_t *count)
 {
 	size_t depth = 0;
 	bool pending = false; /* an element has begun since the last comma */

@@ -27,15 +27,15 @@ struct ck_ptx_declaration {
 };
 
 /* From behind the space to the name: sets align, opaque, and size to that of one element. */
-int ck_ptx_qualifiers(struct ck_ptx_lex *lex, struct ck_ptx_declaration *decl);
+int ck_ptx_qualifiers(struct ck_ptxhead_lex *lex, struct ck_ptx_declaration *decl);
 
 /* `name[dims]`: sets name and open, and multiplies size by the dimensions. */
-int ck_ptx_declarator(struct ck_ptx_lex *lex, struct ck_ptx_declaration *decl);
+int ck_ptx_declarator(struct ck_ptxhead_lex *lex, struct ck_ptx_declaration *decl);
 
 /*
  * From behind `=` up to `,` or `;`. *count: elements on the outer level of the braces, which
  * tell a first dimension that was left open.
  */
-int ck_ptx_initialiser(struct ck_ptx_lex *lex, uint64_t *count);
+int ck_ptx_initialiser(struct ck_ptxhead_lex *lex, uint64_t *count);
 
 #endif

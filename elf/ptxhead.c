@@ -15,7 +15,7 @@
  * Is the token a linking directive of definitions? Names without one belong to their unit alone;
  * of those with one, several units may define the same (.weak), and the first counts.
  */
-static bool is_linkage(const struct ck_ptx_lex *lex)
+static bool is_linkage(const struct ck_ptxhead_lex *lex)
 {
 	return ck_ptx_is(lex, ".visible") || ck_ptx_is(lex, ".weak") || ck_ptx_is(lex, ".common");
 }
@@ -27,7 +27,7 @@ static int linked_once(struct ck_map *linked, const char *name)
 }
 
 /* Skip to behind the bracket that closes the one just read, over nested ones. */
-static int skip_block(struct ck_ptx_lex *lex)
+static int skip_block(struct ck_ptxhead_lex *lex)
 {
 	size_t depth = 1;
 
@@ -60,7 +60,7 @@ static enum ck_param_kind kind_of(const struct ck_ptx_declaration *decl)
 }
 
 /* One parameter of a kernel, .param having been read; leaves `,` or `)`. */
-static int parameter(struct ck_ptx_lex *lex, struct ck_kernel *kernel)
+static int parameter(struct ck_ptxhead_lex *lex, struct ck_kernel *kernel)
 {
 	uint32_t count = kernel->param_count, offset;
 	struct ck_ptx_declaration decl = {0};
@@ -89,7 +89,7 @@ static int parameter(struct ck_ptx_lex *lex, struct ck_kernel *kernel)
 }
 
 /* `(.param ..., .param ...)`, the opening bracket having been read; leaves the token after. */
-static int parameters(struct ck_ptx_lex *lex, struct ck_kernel *kernel)
+static int parameters(struct ck_ptxhead_lex *lex, struct ck_kernel *kernel)
 {
 	int ret;
 
@@ -110,7 +110,7 @@ static int parameters(struct ck_ptx_lex *lex, struct ck_kernel *kernel)
 }
 
 /* `nx, ny, nz` behind .maxntid or .reqntid, missing ones being 1; leaves the token after. */
-static int block_size(struct ck_ptx_lex *lex, uint32_t block[3], uint32_t *threads)
+static int block_size(struct ck_ptxhead_lex *lex, uint32_t block[3], uint32_t *threads)
 {
 	uint32_t product = 1;
 
@@ -130,7 +130,7 @@ static int block_size(struct ck_ptx_lex *lex, uint32_t block[3], uint32_t *threa
 }
 
 /* Skip the text between the parameters and the body; stops at `{` or `;`. */
-static int tuning(struct ck_ptx_lex *lex, struct ck_kernel *kernel)
+static int tuning(struct ck_ptxhead_lex *lex, struct ck_kernel *kernel)
 {
 	uint32_t block[3];
 	int ret;
@@ -160,7 +160,7 @@ static int tuning(struct ck_ptx_lex *lex, struct ck_kernel *kernel)
 }
 
 /* A .shared declaration in a body: add its variables to the kernel's. */
-static int shared_variables(struct ck_ptx_lex *lex, struct ck_kernel *kernel)
+static int shared_variables(struct ck_ptxhead_lex *lex, struct ck_kernel *kernel)
 {
 	struct ck_ptx_declaration decl = {0};
 	uint64_t element, end;
@@ -189,7 +189,7 @@ static int shared_variables(struct ck_ptx_lex *lex, struct ck_kernel *kernel)
  * The body, its `{` having been read. `.shared` starts a declaration where a statement may
  * start; elsewhere it is part of an instruction (ld.shared), where no blank stands before it.
  */
-static int body(struct ck_ptx_lex *lex, struct ck_kernel *kernel)
+static int body(struct ck_ptxhead_lex *lex, struct ck_kernel *kernel)
 {
 	bool starts = true, external = false;
 	size_t depth = 1;
@@ -218,7 +218,7 @@ static int body(struct ck_ptx_lex *lex, struct ck_kernel *kernel)
  * A kernel, .entry having been read. Nothing is left in the list of one that is only declared, or
  * that is in @linked already; that is NULL for a kernel without linkage.
  */
-static int entry(struct ck_ptx_lex *lex, struct ck_map *linked, struct ck_kernels *kernels)
+static int entry(struct ck_ptxhead_lex *lex, struct ck_map *linked, struct ck_kernels *kernels)
 {
 	struct ck_kernel *kernel;
 	int ret = 0;
@@ -266,7 +266,7 @@ static int variable_add(const struct ck_ptx_declaration *decl, struct ck_map *li
 }
 
 /* Variables of one declaration, .global or .const having been read; @linked as for kernels. */
-static int variables_read(struct ck_ptx_lex *lex, bool external, struct ck_map *linked,
+static int variables_read(struct ck_ptxhead_lex *lex, bool external, struct ck_map *linked,
 			  struct ck_variables *variables)
 {
 	struct ck_ptx_declaration decl = {0};
@@ -299,7 +299,7 @@ int ck_ptx_kernels(const char *text, size_t size, struct ck_kernels *out)
 	struct ck_map *linked = ck_map_create();
 	struct ck_kernels kernels = {0};
 	int ret = linked ? 0 : -ENOMEM;
-	struct ck_ptx_lex lex;
+	struct ck_ptxhead_lex lex;
 	bool linkage = false;
 
 	ck_ptx_lex_init(&lex, text, size);
@@ -324,7 +324,7 @@ int ck_ptx_variables(const char *text, size_t size, struct ck_variables *out)
 	struct ck_map *linked = ck_map_create();
 	struct ck_variables variables = {0};
 	int ret = linked ? 0 : -ENOMEM;
-	struct ck_ptx_lex lex;
+	struct ck_ptxhead_lex lex;
 
 	ck_ptx_lex_init(&lex, text, size);
 	while (ret == 0 && ck_ptx_next(&lex) != CK_PTX_END) {
@@ -348,7 +348,7 @@ int ck_ptx_variables(const char *text, size_t size, struct ck_variables *out)
 }
 
 /* `sm_90a`: the number and what follows it. */
-static int target_read(const struct ck_ptx_lex *lex, struct ck_ptx_head *head)
+static int target_read(const struct ck_ptxhead_lex *lex, struct ck_ptx_head *head)
 {
 	size_t at = 3;
 
@@ -367,7 +367,7 @@ static int target_read(const struct ck_ptx_lex *lex, struct ck_ptx_head *head)
 }
 
 /* `9.0`, in digits. */
-static int version_read(const struct ck_ptx_lex *lex, struct ck_ptx_head *head)
+static int version_read(const struct ck_ptxhead_lex *lex, struct ck_ptx_head *head)
 {
 	unsigned *part = &head->version_major;
 
@@ -389,7 +389,7 @@ static int version_read(const struct ck_ptx_lex *lex, struct ck_ptx_head *head)
 int ck_ptx_head(const char *text, size_t size, struct ck_ptx_head *out)
 {
 	struct ck_ptx_head head = {0};
-	struct ck_ptx_lex lex;
+	struct ck_ptxhead_lex lex;
 	int ret = 0;
 
 	ck_ptx_lex_init(&lex, text, size);

@@ -6,9 +6,9 @@
 #include "elf/ptxlex.h"
 #include "util/util.h"
 
-void ck_ptx_lex_init(struct ck_ptx_lex *lex, const char *text, size_t size)
+void ck_ptx_lex_init(struct ck_ptxhead_lex *lex, const char *text, size_t size)
 {
-	*lex = (struct ck_ptx_lex){
+	*lex = (struct ck_ptxhead_lex){
 		.at = text, .end = text + strnlen(text, size), .kind = CK_PTX_END, .token = text};
 }
 
@@ -72,7 +72,7 @@ static const char *string_end(const char *at, const char *end)
 	return at < end ? at + 1 : end;
 }
 
-enum ck_ptx_token ck_ptx_next(struct ck_ptx_lex *lex)
+enum ck_ptx_token ck_ptx_next(struct ck_ptxhead_lex *lex)
 {
 	const char *at = skip_blanks(lex->at, lex->end), *end = lex->end;
 
@@ -104,12 +104,12 @@ enum ck_ptx_token ck_ptx_next(struct ck_ptx_lex *lex)
 	return lex->kind;
 }
 
-bool ck_ptx_is(const struct ck_ptx_lex *lex, const char *word)
+bool ck_ptx_is(const struct ck_ptxhead_lex *lex, const char *word)
 {
 	return strlen(word) == lex->length && memcmp(lex->token, word, lex->length) == 0;
 }
 
-bool ck_ptx_is_punct(const struct ck_ptx_lex *lex, char c)
+bool ck_ptx_is_punct(const struct ck_ptxhead_lex *lex, char c)
 {
 	return lex->kind == CK_PTX_PUNCT && *lex->token == c;
 }
@@ -123,7 +123,7 @@ static uint32_t digit_value(char c)
 	return c >= 'a' && c <= 'f' ? (uint32_t)(c - 'a' + 10) : 16;
 }
 
-bool ck_ptx_number(const struct ck_ptx_lex *lex, uint32_t *value)
+bool ck_ptx_number(const struct ck_ptxhead_lex *lex, uint32_t *value)
 {
 	const char *at = lex->token, *end = at + lex->length;
 	uint32_t base = 10, digit;
@@ -151,7 +151,7 @@ bool ck_ptx_number(const struct ck_ptx_lex *lex, uint32_t *value)
 	return true;
 }
 
-uint32_t ck_ptx_type_size(const struct ck_ptx_lex *lex)
+uint32_t ck_ptx_type_size(const struct ck_ptxhead_lex *lex)
 {
 	static const struct {
 		const char *name;

@@ -26,7 +26,7 @@ static uint32_t group(const uint8_t table[256], const unsigned char *c)
 	       (uint32_t)table[c[2]] << 6 | table[c[3]];
 }
 
-int ck_base64_read(const char *text, size_t length, void *out, size_t size)
+int ckl_base64_read(const char *text, size_t length, void *out, size_t size)
 {
 	unsigned char last[4], *to = out;
 	uint8_t table[256];
@@ -49,12 +49,12 @@ int ck_base64_read(const char *text, size_t length, void *out, size_t size)
 	return 0;
 }
 
-size_t ck_base64_length(size_t size)
+size_t ckl_base64_length(size_t size)
 {
 	return (size + 2) / 3 * 4;
 }
 
-void ck_base64_print(const void *data, size_t size, char *out)
+void ckl_base64_print(const void *data, size_t size, char *out)
 {
 	const unsigned char *from = data;
 

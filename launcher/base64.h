@@ -7,10 +7,10 @@
 #include <stddef.h>
 
 /* Read @length characters, a multiple of 4, into exactly @size bytes. -EINVAL: it is none. */
-int ck_base64_read(const char *text, size_t length, void *out, size_t size);
+int ckl_base64_read(const char *text, size_t length, void *out, size_t size);
 
 /* Characters that @size bytes need, and writing them, without a NUL. */
-size_t ck_base64_length(size_t size);
-void ck_base64_print(const void *data, size_t size, char *out);
+size_t ckl_base64_length(size_t size);
+void ckl_base64_print(const void *data, size_t size, char *out);
 
 #endif

@@ -11,14 +11,14 @@
 
 #define IDLE_MAX ((size_t)1 << 20)
 
-int ck_block_make(struct ck_block *block, uint32_t number)
+int ckl_block_make(struct ckl_block *block, uint32_t number)
 {
-	*block = (struct ck_block){.number = number,
+	*block = (struct ckl_block){.number = number,
 				   .fd = memfd_create("gpu_launcher", MFD_CLOEXEC)};
 	return block->fd < 0 ? -errno : 0;
 }
 
-int ck_block_map(struct ck_block *block, size_t capacity, int extend)
+int ckl_block_map(struct ckl_block *block, size_t capacity, int extend)
 {
 	char *map;
 
@@ -40,28 +40,28 @@ int ck_block_map(struct ck_block *block, size_t capacity, int extend)
 	return 0;
 }
 
-void ck_block_trim(struct ck_block *block)
+void ckl_block_trim(struct ckl_block *block)
 {
 	if (block->capacity > IDLE_MAX)
 		madvise(block->map, block->capacity, MADV_REMOVE);
 }
 
-void ck_block_free(struct ck_block *block)
+void ckl_block_free(struct ckl_block *block)
 {
 	if (block->map)
 		munmap(block->map, block->capacity);
 	if (block->fd >= 0)
 		close(block->fd);
-	*block = (struct ck_block){.fd = -1};
+	*block = (struct ckl_block){.fd = -1};
 }
 
-int ck_ticket_send(int sock, const struct ck_ticket *ticket, int fd)
+int ckl_ticket_send(int sock, const struct ckl_ticket *ticket, int fd)
 {
 	return fd < 0 ? ck_fd_write_full(sock, ticket, sizeof(*ticket))
 		      : ck_fd_send(sock, fd, ticket, sizeof(*ticket));
 }
 
-int ck_ticket_receive(int sock, struct ck_ticket *ticket, int *fd)
+int ckl_ticket_receive(int sock, struct ckl_ticket *ticket, int *fd)
 {
 	return ck_fd_recv(sock, ticket, sizeof(*ticket), fd);
 }

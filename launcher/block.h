@@ -15,7 +15,7 @@
 
 #define CK_BLOCK_ALIGN(size) CK_ALIGN_UP((size_t)(size), (size_t)64)
 
-struct ck_block {
+struct ckl_block {
 	uint32_t number; /* by which both sides know it */
 	int fd;		 /* a memfd */
 	char *map;
@@ -23,24 +23,24 @@ struct ck_block {
 };
 
 /* A new one without memory. -errno. */
-int ck_block_make(struct ck_block *block, uint32_t number);
+int ckl_block_make(struct ckl_block *block, uint32_t number);
 
 /* Have at least @capacity bytes mapped; the map may move. Extends the file only if @extend. */
-int ck_block_map(struct ck_block *block, size_t capacity, int extend);
+int ckl_block_map(struct ckl_block *block, size_t capacity, int extend);
 
 /* Give the memory of a large one back to the system; its content is gone. */
-void ck_block_trim(struct ck_block *block);
+void ckl_block_trim(struct ckl_block *block);
 
-void ck_block_free(struct ck_block *block);
+void ckl_block_free(struct ckl_block *block);
 
 /* A message between session and worker. The first one for a block carries its descriptor. */
-enum ck_ticket_what {
+enum ckl_ticket_what {
 	CK_TICKET_READY, /* worker: has a driver, or an error for each request */
 	CK_TICKET_RUN,	 /* session: here is a message */
 	CK_TICKET_DONE,	 /* worker: and here the reply */
 };
 
-struct ck_ticket {
+struct ckl_ticket {
 	uint32_t what, number;		   /* of the block */
 	uint64_t id;			   /* of an asynchronous launch, else 0 */
 	uint64_t capacity;		   /* of the block now */
@@ -50,7 +50,7 @@ struct ck_ticket {
 };
 
 /* Send or receive one; @fd is -1 without a descriptor. -errno; -ENODATA: the other side closed. */
-int ck_ticket_send(int sock, const struct ck_ticket *ticket, int fd);
-int ck_ticket_receive(int sock, struct ck_ticket *ticket, int *fd);
+int ckl_ticket_send(int sock, const struct ckl_ticket *ticket, int fd);
+int ckl_ticket_receive(int sock, struct ckl_ticket *ticket, int *fd);
 
 #endif

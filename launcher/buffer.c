@@ -19,7 +19,7 @@
 
 #define SPARE_MAX ((size_t)1 << 30) /* larger pieces are freed at once */
 
-static void spare_drop(struct ck_runner *runner, size_t index)
+static void spare_drop(struct ckl_runner *runner, size_t index)
 {
 	runner->driver.free(runner->spares[index].address);
 	runner->spare_count--;
@@ -27,7 +27,7 @@ static void spare_drop(struct ck_runner *runner, size_t index)
 		(runner->spare_count - index) * sizeof(runner->spares[0]));
 }
 
-static void memory_put(struct ck_runner *runner, CUdeviceptr address, size_t size)
+static void memory_put(struct ckl_runner *runner, CUdeviceptr address, size_t size)
 {
 	if (!address)
 		return;
@@ -37,12 +37,12 @@ static void memory_put(struct ck_runner *runner, CUdeviceptr address, size_t siz
 	}
 	if (runner->spare_count == CK_SPARES)
 		spare_drop(runner, 0);
-	runner->spares[runner->spare_count++] = (struct ck_spare){address, size};
+	runner->spares[runner->spare_count++] = (struct ckl_spare){address, size};
 }
 
 /* An array without elements has one byte, so that its address is one. */
-static int memory_get(struct ck_runner *runner, size_t size, CUdeviceptr *address,
-		      struct ck_fail *fail)
+static int memory_get(struct ckl_runner *runner, size_t size, CUdeviceptr *address,
+		      struct ckl_fail *fail)
 {
 	CUresult result;
 
@@ -66,13 +66,13 @@ static int memory_get(struct ck_runner *runner, size_t size, CUdeviceptr *addres
 
 		*address = 0;
 		snprintf(what, sizeof(what), "%zu bytes of device memory", size);
-		return ck_fail_cuda(fail, CK_EXIT_MEMORY, "memory", result, what);
+		return ckl_fail_cuda(fail, CK_EXIT_MEMORY, "memory", result, what);
 	}
 	return 0;
 }
 
 /* Map as much of a shared memory object as the array has. */
-static int shm_map(const struct ck_arg *arg, struct ck_buffer *buffer, struct ck_fail *fail)
+static int shm_map(const struct ckl_arg *arg, struct ckl_buffer *buffer, struct ckl_fail *fail)
 {
 	struct stat st;
 	int fd;
@@ -81,11 +81,11 @@ static int shm_map(const struct ck_arg *arg, struct ck_buffer *buffer, struct ck
 		return 0;
 	fd = shm_open(arg->text, (arg->returned ? O_RDWR : O_RDONLY) | O_CLOEXEC, 0);
 	if (fd < 0)
-		return ck_fail(fail, CK_EXIT_FILE, "file", "NO_FILE", "shared memory %.200s: %s",
+		return ckl_fail(fail, CK_EXIT_FILE, "file", "NO_FILE", "shared memory %.200s: %s",
 			       arg->text, strerror(errno));
 	if (fstat(fd, &st) < 0 || (size_t)st.st_size < buffer->size) {
 		close(fd);
-		return ck_fail_input(fail, "%s: shared memory %.200s has less than %zu bytes",
+		return ckl_fail_input(fail, "%s: shared memory %.200s has less than %zu bytes",
 				     arg->name, arg->text, buffer->size);
 	}
 	buffer->shared =
@@ -94,14 +94,14 @@ static int shm_map(const struct ck_arg *arg, struct ck_buffer *buffer, struct ck
 	close(fd);
 	if (buffer->shared == MAP_FAILED) {
 		buffer->shared = NULL;
-		return ck_fail_memory(fail);
+		return ckl_fail_memory(fail);
 	}
 	return 0;
 }
 
 /* The array's bytes in host memory, or NULL with 0 for zeroes. */
-static int host_bytes(const struct ck_arg *arg, struct ck_buffer *buffer, const void **bytes,
-		      struct ck_fail *fail)
+static int host_bytes(const struct ckl_arg *arg, struct ckl_buffer *buffer, const void **bytes,
+		      struct ckl_fail *fail)
 {
 	*bytes = NULL;
 	switch (arg->source) {
@@ -117,27 +117,27 @@ static int host_bytes(const struct ck_arg *arg, struct ck_buffer *buffer, const 
 	case CK_FROM_BASE64:
 		*bytes = buffer->host = malloc(buffer->size + 1);
 		if (!buffer->host)
-			return ck_fail_memory(fail);
+			return ckl_fail_memory(fail);
 		break;
 	default:
 		return 0;
 	}
 	if (arg->source == CK_FROM_TEXT)
-		return ck_type_read_all(arg->type, arg->text, arg->text_size, arg->count,
+		return ckl_type_read_all(arg->type, arg->text, arg->text_size, arg->count,
 					buffer->host, arg->name, fail);
-	if (ck_base64_read(arg->text, arg->text_size, buffer->host, buffer->size) < 0)
-		return ck_fail_input(fail, "%s: \"b64\" is no base64", arg->name);
+	if (ckl_base64_read(arg->text, arg->text_size, buffer->host, buffer->size) < 0)
+		return ckl_fail_input(fail, "%s: \"b64\" is no base64", arg->name);
 	return 0;
 }
 
 /* An array that stayed from an earlier launch. */
-static int kept_use(struct ck_runner *runner, const struct ck_arg *arg, struct ck_buffer *buffer,
-		    struct ck_fail *fail)
+static int kept_use(struct ckl_runner *runner, const struct ckl_arg *arg, struct ckl_buffer *buffer,
+		    struct ckl_fail *fail)
 {
-	const struct ck_kept *kept = ck_map_find(runner->kept, arg->text, strlen(arg->text));
+	const struct ckl_kept *kept = ck_map_find(runner->kept, arg->text, strlen(arg->text));
 
 	if (!kept)
-		return ck_fail_input(fail,
+		return ckl_fail_input(fail,
 				     "no array %.200s was kept on the GPU, or its worker has "
 				     "been replaced since",
 				     arg->text);
@@ -148,14 +148,14 @@ static int kept_use(struct ck_runner *runner, const struct ck_arg *arg, struct c
 	return 0;
 }
 
-int ck_buffer_fill(struct ck_runner *runner, const struct ck_arg *arg, struct ck_buffer *buffer,
-		   struct ck_fail *fail)
+int ckl_buffer_fill(struct ckl_runner *runner, const struct ckl_arg *arg, struct ckl_buffer *buffer,
+		   struct ckl_fail *fail)
 {
 	CUresult result = CUDA_SUCCESS;
 	const void *bytes;
 	int ret;
 
-	*buffer = (struct ck_buffer){.type = arg->type, .count = arg->count, .size = arg->size};
+	*buffer = (struct ckl_buffer){.type = arg->type, .count = arg->count, .size = arg->size};
 	if (arg->source == CK_FROM_GPU)
 		return kept_use(runner, arg, buffer, fail);
 	ret = host_bytes(arg, buffer, &bytes, fail);
@@ -170,11 +170,11 @@ int ck_buffer_fill(struct ck_runner *runner, const struct ck_arg *arg, struct ck
 	if (!result)
 		return 0;
 	runner->lost = true;
-	return ck_fail_cuda(fail, CK_EXIT_LAUNCH, "copy", result, "copying to the device");
+	return ckl_fail_cuda(fail, CK_EXIT_LAUNCH, "copy", result, "copying to the device");
 }
 
-int ck_buffer_fetch(struct ck_runner *runner, struct ck_buffer *buffer, void *to,
-		    struct ck_fail *fail)
+int ckl_buffer_fetch(struct ckl_runner *runner, struct ckl_buffer *buffer, void *to,
+		    struct ckl_fail *fail)
 {
 	CUresult result = CUDA_SUCCESS;
 
@@ -185,7 +185,7 @@ int ck_buffer_fetch(struct ck_runner *runner, struct ck_buffer *buffer, void *to
 	if (!to)
 		to = buffer->host;
 	if (!to)
-		return ck_fail_memory(fail);
+		return ckl_fail_memory(fail);
 	if (buffer->size)
 		result = runner->driver.to_host(to, buffer->address, buffer->size);
 	if (!result) {
@@ -195,26 +195,26 @@ int ck_buffer_fetch(struct ck_runner *runner, struct ck_buffer *buffer, void *to
 	}
 	runner->lost = true;
 	if (runner->running)
-		return ck_fail_cuda(fail, CK_EXIT_LAUNCH, "exec", result, runner->running);
-	return ck_fail_cuda(fail, CK_EXIT_LAUNCH, "copy", result, "copying from the device");
+		return ckl_fail_cuda(fail, CK_EXIT_LAUNCH, "exec", result, runner->running);
+	return ckl_fail_cuda(fail, CK_EXIT_LAUNCH, "copy", result, "copying from the device");
 }
 
 /* Into the table under @name, in the place of one that is there. */
-static bool kept_add(struct ck_runner *runner, const char *name, const struct ck_buffer *buffer)
+static bool kept_add(struct ckl_runner *runner, const char *name, const struct ckl_buffer *buffer)
 {
-	struct ck_kept *kept = malloc(sizeof(*kept));
+	struct ckl_kept *kept = malloc(sizeof(*kept));
 
 	if (!kept)
 		return false;
-	*kept = (struct ck_kept){buffer->address, buffer->type, buffer->count, buffer->size};
-	ck_buffer_forget(runner, name);
+	*kept = (struct ckl_kept){buffer->address, buffer->type, buffer->count, buffer->size};
+	ckl_buffer_forget(runner, name);
 	if (ck_map_insert(runner->kept, name, strlen(name), kept) == 0)
 		return true;
 	free(kept);
 	return false;
 }
 
-void ck_buffer_release(struct ck_runner *runner, const struct ck_arg *arg, struct ck_buffer *buffer,
+void ckl_buffer_release(struct ckl_runner *runner, const struct ckl_arg *arg, struct ckl_buffer *buffer,
 		       bool keep)
 {
 	if (arg->source != CK_FROM_GPU && !(keep && kept_add(runner, arg->name, buffer)))
@@ -222,12 +222,12 @@ void ck_buffer_release(struct ck_runner *runner, const struct ck_arg *arg, struc
 	if (buffer->shared)
 		munmap(buffer->shared, buffer->size);
 	free(buffer->host);
-	*buffer = (struct ck_buffer){0};
+	*buffer = (struct ckl_buffer){0};
 }
 
-int ck_buffer_forget(struct ck_runner *runner, const char *name)
+int ckl_buffer_forget(struct ckl_runner *runner, const char *name)
 {
-	struct ck_kept *kept = ck_map_remove(runner->kept, name, strlen(name));
+	struct ckl_kept *kept = ck_map_remove(runner->kept, name, strlen(name));
 
 	if (!kept)
 		return -ENOENT;

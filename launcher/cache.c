@@ -68,9 +68,9 @@ static bool usual_place(char *path, size_t size)
 	return false;
 }
 
-struct ck_cache *ck_cache_open(const char *dir, uint64_t limit)
+struct ckl_cache *ckl_cache_open(const char *dir, uint64_t limit)
 {
-	struct ck_cache *cache = calloc(1, sizeof(*cache));
+	struct ckl_cache *cache = calloc(1, sizeof(*cache));
 	char path[PATH_MAX];
 	int ret;
 
@@ -85,7 +85,7 @@ struct ck_cache *ck_cache_open(const char *dir, uint64_t limit)
 		if (!cache->path || errno != EEXIST) {
 			ck_warn("no kernel cache: %s: %s", dir ? dir : "no home",
 				strerror(ret ? -ret : errno));
-			ck_cache_close(cache);
+			ckl_cache_close(cache);
 			return NULL;
 		}
 	}
@@ -93,7 +93,7 @@ struct ck_cache *ck_cache_open(const char *dir, uint64_t limit)
 	return cache;
 }
 
-void ck_cache_close(struct ck_cache *cache)
+void ckl_cache_close(struct ckl_cache *cache)
 {
 	if (!cache)
 		return;
@@ -104,7 +104,7 @@ void ck_cache_close(struct ck_cache *cache)
 }
 
 /* One of 256 locks: few files for any number of entries. */
-int ck_cache_lock(struct ck_cache *cache, const struct ck_hash *key)
+int ckl_cache_lock(struct ckl_cache *cache, const struct ck_hash *key)
 {
 	char name[16];
 	int fd;
@@ -137,7 +137,7 @@ static json_t *meta_read(int dir)
 	char *text;
 	size_t size;
 
-	if (ck_file_read(dir, META, &text, &size, NULL) < 0)
+	if (ckl_file_read(dir, META, &text, &size, NULL) < 0)
 		return NULL;
 	meta = json_loadb(text, size, 0, NULL);
 	free(text);
@@ -148,7 +148,7 @@ static json_t *meta_read(int dir)
 }
 
 /* The content that @meta names, if its hash is the one in it. */
-static int content_read(int dir, const json_t *meta, struct ck_entry *entry)
+static int content_read(int dir, const json_t *meta, struct ckl_entry *entry)
 {
 	const char *file = json_string_value(json_object_get(meta, "file"));
 	const char *said = json_string_value(json_object_get(meta, "hash"));
@@ -162,7 +162,7 @@ static int content_read(int dir, const json_t *meta, struct ck_entry *entry)
 	}
 	if (!file || strchr(file, '/') || !said || ck_hash_parse(said, &expected) < 0)
 		return -EBADMSG;
-	ret = ck_file_read(dir, file, &entry->data, &entry->size, NULL);
+	ret = ckl_file_read(dir, file, &entry->data, &entry->size, NULL);
 	if (ret < 0)
 		return ret;
 	ck_hash(entry->data, entry->size, &hash);
@@ -173,12 +173,12 @@ static int content_read(int dir, const json_t *meta, struct ck_entry *entry)
 	return -EBADMSG;
 }
 
-int ck_cache_check(struct ck_cache *cache, const char *name, struct ck_entry *entry, json_t **meta)
+int ckl_cache_check(struct ckl_cache *cache, const char *name, struct ckl_entry *entry, json_t **meta)
 {
 	int dir = openat(cache->root, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW), ret;
 	json_t *said;
 
-	*entry = (struct ck_entry){0};
+	*entry = (struct ckl_entry){0};
 	if (dir < 0)
 		return -errno;
 	said = meta_read(dir);
@@ -191,27 +191,27 @@ int ck_cache_check(struct ck_cache *cache, const char *name, struct ck_entry *en
 	return ret;
 }
 
-int ck_cache_get(struct ck_cache *cache, const struct ck_hash *key, struct ck_entry *entry)
+int ckl_cache_get(struct ckl_cache *cache, const struct ck_hash *key, struct ckl_entry *entry)
 {
 	char name[CK_HASH_TEXT + 8], meta[CK_HASH_TEXT + 8 + sizeof("/" META)];
 	int ret;
 
 	entry_name(key, name);
-	ret = ck_cache_check(cache, name, entry, NULL);
+	ret = ckl_cache_check(cache, name, entry, NULL);
 	if (ret == 0) {
 		snprintf(meta, sizeof(meta), "%s/" META, name);
 		utimensat(cache->root, meta, NULL, 0);
 	}
 	if (ret == -EBADMSG) {
 		ck_warn("kernel cache: %s is damaged and goes", name);
-		ck_cache_remove(cache, name);
+		ckl_cache_remove(cache, name);
 	}
 	return ret < 0 ? -ENOENT : 0;
 }
 
 /* --- writing */
 
-void ck_cache_safe_name(const char *name, size_t size, char out[CK_CACHE_NAME])
+void ckl_cache_safe_name(const char *name, size_t size, char out[CK_CACHE_NAME])
 {
 	size_t n = 0;
 
@@ -240,7 +240,7 @@ static int write_file(int dir, const char *name, const void *data, size_t size)
 	return ret;
 }
 
-static char *meta_text(const struct ck_making *making, const char *file)
+static char *meta_text(const struct ckl_making *making, const char *file)
 {
 	json_t *meta = json_pack("{si}", "format", FORMAT);
 	char hash_text[CK_HASH_TEXT], *text;
@@ -262,12 +262,12 @@ static char *meta_text(const struct ck_making *making, const char *file)
 }
 
 /* The files of an entry into an empty folder. */
-static int write_files(int dir, const struct ck_making *making)
+static int write_files(int dir, const struct ckl_making *making)
 {
 	char name[CK_CACHE_NAME], file[CK_CACHE_NAME + 16], *meta;
 	int ret = 0;
 
-	ck_cache_safe_name(making->name, strlen(making->name), name);
+	ckl_cache_safe_name(making->name, strlen(making->name), name);
 	if (making->source) {
 		snprintf(file, sizeof(file), "%s.cu", name);
 		ret = write_file(dir, file, making->source, strlen(making->source));
@@ -284,7 +284,7 @@ static int write_files(int dir, const struct ck_making *making)
 	return ret;
 }
 
-int ck_cache_put(struct ck_cache *cache, const struct ck_hash *key, const struct ck_making *making)
+int ckl_cache_put(struct ckl_cache *cache, const struct ck_hash *key, const struct ckl_making *making)
 {
 	static unsigned number;
 	char name[CK_HASH_TEXT + 8], temporary[64];
@@ -301,14 +301,14 @@ int ck_cache_put(struct ck_cache *cache, const struct ck_hash *key, const struct
 	if (dir >= 0)
 		close(dir);
 	if (ret == 0 && renameat(cache->root, temporary, cache->root, name) < 0) {
-		ck_cache_remove(cache, name);
+		ckl_cache_remove(cache, name);
 		if (renameat(cache->root, temporary, cache->root, name) < 0)
 			ret = -errno;
 	}
 	if (ret < 0)
-		ck_cache_remove(cache, temporary);
+		ckl_cache_remove(cache, temporary);
 	else
 		fsync(cache->root);
-	ck_cache_evict(cache, cache->limit);
+	ckl_cache_evict(cache, cache->limit);
 	return ret;
 }

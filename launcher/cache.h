@@ -17,7 +17,7 @@
 
 #include "util/hash.h"
 
-struct ck_cache {
+struct ckl_cache {
 	int root; /* its folder */
 	char *path;
 	uint64_t limit; /* bytes */
@@ -28,21 +28,21 @@ struct ck_cache {
  * .cache/gpu_kernels here if it is there and ours, else $XDG_CACHE_HOME or ~/.cache. NULL, and a
  * line in the log, where none can be used: everything is then compiled anew.
  */
-struct ck_cache *ck_cache_open(const char *dir, uint64_t limit);
-void ck_cache_close(struct ck_cache *cache);
+struct ckl_cache *ckl_cache_open(const char *dir, uint64_t limit);
+void ckl_cache_close(struct ckl_cache *cache);
 
 /* An entry as read: its content, or the log of the error that it keeps. Free both with free. */
-struct ck_entry {
+struct ckl_entry {
 	char *data; /* a NUL behind it */
 	size_t size;
 	char *log; /* not NULL: a compile error */
 };
 
 /* 0; -ENOENT: none, or a damaged one, which is removed. Counts as a use. */
-int ck_cache_get(struct ck_cache *cache, const struct ck_hash *key, struct ck_entry *entry);
+int ckl_cache_get(struct ckl_cache *cache, const struct ck_hash *key, struct ckl_entry *entry);
 
 /* The parts of an entry. */
-struct ck_making {
+struct ckl_making {
 	const char *name;   /* of its files, without suffix; made safe */
 	const char *suffix; /* of data: ".ptx", ".cubin" */
 	const char *source; /* text to keep beside it as name.cu, or NULL */
@@ -56,17 +56,17 @@ struct ck_making {
  * Write an entry, in the place of one that is there, and remove old ones if the cache is too large.
  * -errno.
  */
-int ck_cache_put(struct ck_cache *cache, const struct ck_hash *key, const struct ck_making *making);
+int ckl_cache_put(struct ckl_cache *cache, const struct ck_hash *key, const struct ckl_making *making);
 
 /* A name that comes from a user, as the name of a file: letters, digits and a few signs. */
 #define CK_CACHE_NAME 64
-void ck_cache_safe_name(const char *name, size_t size, char out[CK_CACHE_NAME]);
+void ckl_cache_safe_name(const char *name, size_t size, char out[CK_CACHE_NAME]);
 
 /* Keep other processes from making this entry until the descriptor is closed. -errno. */
-int ck_cache_lock(struct ck_cache *cache, const struct ck_hash *key);
+int ckl_cache_lock(struct ckl_cache *cache, const struct ck_hash *key);
 
 /* An entry in a list. */
-struct ck_listed {
+struct ckl_listed {
 	char name[CK_HASH_TEXT + 8]; /* of its folder */
 	uint64_t size;
 	struct timespec used;
@@ -76,18 +76,18 @@ struct ck_listed {
  * All entries, newest use first; malloc'ed. The count, or -errno. Removes leftovers of dead
  * writers.
  */
-long ck_cache_list(struct ck_cache *cache, struct ck_listed **list);
+long ckl_cache_list(struct ckl_cache *cache, struct ckl_listed **list);
 
 /* Remove an entry at once. */
-void ck_cache_remove(struct ck_cache *cache, const char *name);
+void ckl_cache_remove(struct ckl_cache *cache, const char *name);
 
 /* Remove the least recently used until the rest holds @limit bytes; returns how many. */
-long ck_cache_evict(struct ck_cache *cache, uint64_t limit);
+long ckl_cache_evict(struct ckl_cache *cache, uint64_t limit);
 
 /*
  * Read an entry by the name of its folder and check it; meta.json to *meta (new reference) or NULL.
  * This does not count as a use.
  */
-int ck_cache_check(struct ck_cache *cache, const char *name, struct ck_entry *entry, json_t **meta);
+int ckl_cache_check(struct ckl_cache *cache, const char *name, struct ckl_entry *entry, json_t **meta);
 
 #endif

@@ -36,28 +36,28 @@ static bool flags_include(void)
 }
 
 /* The hash that names the result: it covers everything that the result depends on. */
-static int key_make(const struct ck_compile *in, const struct ck_compiler *compiler,
+static int key_make(const struct ckl_compile *in, const struct ckl_compiler *compiler,
 		    const struct ck_hash *includes, struct ck_hash *key)
 {
 	char *options = in->options ? json_dumps(in->options, JSON_COMPACT) : NULL;
 	char includes_text[CK_HASH_TEXT];
-	struct ck_out text = {0};
+	struct ckl_out text = {0};
 	int ret;
 
 	ck_hash_print(includes, includes_text);
-	ck_out_format(&text, "ptx " KEY_FORMAT "\ncompute_%u\n%s\n", in->sm, includes_text);
-	ck_out_text(&text, compiler->identity);
-	ck_out_text(&text, "\n");
-	ck_out_text(&text, options ? options : "[]");
-	ck_out_text(&text, "\n");
+	ckl_out_format(&text, "ptx " KEY_FORMAT "\ncompute_%u\n%s\n", in->sm, includes_text);
+	ckl_out_text(&text, compiler->identity);
+	ckl_out_text(&text, "\n");
+	ckl_out_text(&text, options ? options : "[]");
+	ckl_out_text(&text, "\n");
 	for (size_t i = 0; i < CK_ARRAY_SIZE(flags); i++) {
 		if (getenv(flags[i])) {
-			ck_out_text(&text, flags[i]);
-			ck_out_text(&text, getenv(flags[i]));
-			ck_out_text(&text, "\n");
+			ckl_out_text(&text, flags[i]);
+			ckl_out_text(&text, getenv(flags[i]));
+			ckl_out_text(&text, "\n");
 		}
 	}
-	ck_out_bytes(&text, in->text, in->size);
+	ckl_out_bytes(&text, in->text, in->size);
 	ck_hash(text.base, text.size, key);
 	ret = text.failed ? -ENOMEM : 0;
 	free(text.base);
@@ -66,7 +66,7 @@ static int key_make(const struct ck_compile *in, const struct ck_compiler *compi
 }
 
 /* saxpy of /home/me/saxpy.cu, or the kernel's name. */
-void ck_compile_name(const struct ck_compile *in, char name[CK_CACHE_NAME])
+void ckl_compile_name(const struct ckl_compile *in, char name[CK_CACHE_NAME])
 {
 	const char *slash = in->path ? strrchr(in->path, '/') : NULL;
 	const char *base = !in->path ? in->name : slash ? slash + 1 : in->path;
@@ -74,7 +74,7 @@ void ck_compile_name(const struct ck_compile *in, char name[CK_CACHE_NAME])
 
 	if (!base)
 		base = "kernel";
-	ck_cache_safe_name(base, dot && dot > base ? (size_t)(dot - base) : strlen(base), name);
+	ckl_cache_safe_name(base, dot && dot > base ? (size_t)(dot - base) : strlen(base), name);
 }
 
 /* The line of a compiler's log that contains the error. */
@@ -89,13 +89,13 @@ static void error_line(const char *log, char *out, size_t size)
 	snprintf(out, size, "%.*s", (int)strcspn(at, "\n"), at);
 }
 
-static int fail_compile(struct ck_fail *fail, char *log)
+static int fail_compile(struct ckl_fail *fail, char *log)
 {
 	char line[300];
 	int ret;
 
 	error_line(log, line, sizeof(line));
-	ret = ck_fail(fail, CK_EXIT_FILE, "compile", "COMPILE_ERROR", "%s",
+	ret = ckl_fail(fail, CK_EXIT_FILE, "compile", "COMPILE_ERROR", "%s",
 		      *line ? line : "the source does not compile");
 	if (!fail->log)
 		fail->log = log;
@@ -105,19 +105,19 @@ static int fail_compile(struct ck_fail *fail, char *log)
 }
 
 /* Use the compiler that was found. Use nvcc if NVRTC refuses a source or an option. */
-static int compile_now(const struct ck_compiler *compiler, const struct ck_compile *in,
-		       struct ck_compiled *out)
+static int compile_now(const struct ckl_compiler *compiler, const struct ckl_compile *in,
+		       struct ckl_compiled *out)
 {
-	struct ck_compiler nvcc;
-	struct ck_compiled second;
+	struct ckl_compiler nvcc;
+	struct ckl_compiled second;
 	int ret;
 
 	if (!compiler->nvrtc)
-		return ck_nvcc_compile(compiler, in, out);
-	ret = ck_nvrtc_compile(compiler, in, out);
-	if (out->ptx || strcmp(in->compiler, "auto") != 0 || !ck_compiler_find("nvcc", &nvcc))
+		return ckl_nvcc_compile(compiler, in, out);
+	ret = ckl_nvrtc_compile(compiler, in, out);
+	if (out->ptx || strcmp(in->compiler, "auto") != 0 || !ckl_compiler_find("nvcc", &nvcc))
 		return ret;
-	if (ck_nvcc_compile(&nvcc, in, &second) == 0 && (second.ptx || !out->log)) {
+	if (ckl_nvcc_compile(&nvcc, in, &second) == 0 && (second.ptx || !out->log)) {
 		free(out->log);
 		*out = second;
 		return 0;
@@ -127,11 +127,11 @@ static int compile_now(const struct ck_compiler *compiler, const struct ck_compi
 }
 
 /* Into the cache, a compile error too. */
-static void keep(struct ck_cache *cache, const struct ck_hash *key, const struct ck_compile *in,
-		 const struct ck_compiler *compiler, const struct ck_compiled *compiled)
+static void keep(struct ckl_cache *cache, const struct ck_hash *key, const struct ckl_compile *in,
+		 const struct ckl_compiler *compiler, const struct ckl_compiled *compiled)
 {
 	char name[CK_CACHE_NAME];
-	struct ck_making making = {.name = name,
+	struct ckl_making making = {.name = name,
 				   .suffix = ".ptx",
 				   .source = in->text,
 				   .data = compiled->ptx,
@@ -139,21 +139,21 @@ static void keep(struct ck_cache *cache, const struct ck_hash *key, const struct
 				   .log = compiled->log};
 	int ret;
 
-	ck_compile_name(in, name);
+	ckl_compile_name(in, name);
 	making.about = json_pack("{sssssO*}", "source", in->path ? in->path : name, "compiler",
 				 compiler->identity, "options", in->options);
-	ret = ck_cache_put(cache, key, &making);
+	ret = ckl_cache_put(cache, key, &making);
 	json_decref(making.about);
 	if (ret < 0)
 		ck_warn("kernel cache: %s: %s", cache->path, strerror(-ret));
 }
 
 /* From the cache: 0, a compile error's failure, or -ENOENT. */
-static int look_up(struct ck_cache *cache, const struct ck_hash *key, char **ptx, size_t *size,
-		   struct ck_fail *fail)
+static int look_up(struct ckl_cache *cache, const struct ck_hash *key, char **ptx, size_t *size,
+		   struct ckl_fail *fail)
 {
-	struct ck_entry entry;
-	int ret = ck_cache_get(cache, key, &entry);
+	struct ckl_entry entry;
+	int ret = ckl_cache_get(cache, key, &entry);
 
 	if (ret < 0)
 		return ret;
@@ -164,15 +164,15 @@ static int look_up(struct ck_cache *cache, const struct ck_hash *key, char **ptx
 	return 0;
 }
 
-static int compile_and_keep(struct ck_cache *cache, const struct ck_hash *key, bool cached,
-			    const struct ck_compile *in, const struct ck_compiler *compiler,
-			    char **ptx, size_t *size, struct ck_fail *fail)
+static int compile_and_keep(struct ckl_cache *cache, const struct ck_hash *key, bool cached,
+			    const struct ckl_compile *in, const struct ckl_compiler *compiler,
+			    char **ptx, size_t *size, struct ckl_fail *fail)
 {
-	struct ck_compiled compiled = {0};
+	struct ckl_compiled compiled = {0};
 	int ret = compile_now(compiler, in, &compiled);
 
 	if (ret < 0) {
-		ret = ck_fail(fail, CK_EXIT_FILE, "compile", "COMPILER_FAILED", "%.300s: %s",
+		ret = ckl_fail(fail, CK_EXIT_FILE, "compile", "COMPILER_FAILED", "%.300s: %s",
 			      compiler->path,
 			      ret == -EINVAL ? "an option is wrong" : strerror(-ret));
 		fail->log = compiled.log;
@@ -188,21 +188,21 @@ static int compile_and_keep(struct ck_cache *cache, const struct ck_hash *key, b
 	return 0;
 }
 
-int ck_compile_ptx(struct ck_cache *cache, const struct ck_compile *in, char **ptx, size_t *size,
-		   struct ck_fail *fail)
+int ckl_compile_ptx(struct ckl_cache *cache, const struct ckl_compile *in, char **ptx, size_t *size,
+		   struct ckl_fail *fail)
 {
-	struct ck_compiler compiler;
+	struct ckl_compiler compiler;
 	struct ck_hash key;
 	bool cached;
 	int ret, lock;
 
-	if (!ck_compiler_find(in->compiler, &compiler))
-		return ck_fail(fail, CK_EXIT_FILE, "compile", "NO_COMPILER",
+	if (!ckl_compiler_find(in->compiler, &compiler))
+		return ckl_fail(fail, CK_EXIT_FILE, "compile", "NO_COMPILER",
 			       "neither NVRTC nor nvcc is here to compile with");
-	cached = ck_includes_find(in->text, in->path, in->options, in->includes) == 0 && cache &&
+	cached = ckl_includes_find(in->text, in->path, in->options, in->includes) == 0 && cache &&
 		 !flags_include();
 	if (cached && key_make(in, &compiler, &in->includes->digest, &key) < 0)
-		return ck_fail_memory(fail);
+		return ckl_fail_memory(fail);
 	if (cached && in->key)
 		*in->key = key;
 	if (!cached)
@@ -211,7 +211,7 @@ int ck_compile_ptx(struct ck_cache *cache, const struct ck_compile *in, char **p
 	if (ret != -ENOENT || fail->exit)
 		return ret;
 	/* One compiles, the others wait for it and look again. */
-	lock = ck_cache_lock(cache, &key);
+	lock = ckl_cache_lock(cache, &key);
 	ret = look_up(cache, &key, ptx, size, fail);
 	if (ret == -ENOENT && !fail->exit)
 		ret = compile_and_keep(cache, &key, true, in, &compiler, ptx, size, fail);
@@ -223,7 +223,7 @@ int ck_compile_ptx(struct ck_cache *cache, const struct ck_compile *in, char **p
 /* --- machine code */
 
 /* Use the driver's linker; NULL: it makes no machine code. */
-static char *link_cubin(const struct ck_driver *driver, const char *ptx, size_t size,
+static char *link_cubin(const struct ckl_driver *driver, const char *ptx, size_t size,
 			size_t *cubin_size)
 {
 	CUlinkState link;
@@ -245,10 +245,10 @@ static char *link_cubin(const struct ck_driver *driver, const char *ptx, size_t 
 	return cubin;
 }
 
-char *ck_compile_cubin(struct ck_cache *cache, const struct ck_driver *driver, const char *ptx,
+char *ckl_compile_cubin(struct ckl_cache *cache, const struct ckl_driver *driver, const char *ptx,
 		       size_t size)
 {
-	struct ck_making making = {.name = "kernel", .suffix = ".cubin"};
+	struct ckl_making making = {.name = "kernel", .suffix = ".cubin"};
 	struct {
 		char what[24];
 		unsigned sm, release;
@@ -257,7 +257,7 @@ char *ck_compile_cubin(struct ck_cache *cache, const struct ck_driver *driver, c
 		.sm = driver->sm,
 		.release = (unsigned)driver->release};
 	struct ck_ptx_head head;
-	struct ck_entry entry;
+	struct ckl_entry entry;
 	struct ck_hash key;
 	char *cubin;
 
@@ -265,7 +265,7 @@ char *ck_compile_cubin(struct ck_cache *cache, const struct ck_driver *driver, c
 		return NULL;
 	ck_hash(ptx, size, &of.ptx);
 	ck_hash(&of, sizeof(of), &key);
-	if (ck_cache_get(cache, &key, &entry) == 0) {
+	if (ckl_cache_get(cache, &key, &entry) == 0) {
 		free(entry.log);
 		return entry.data;
 	}
@@ -274,7 +274,7 @@ char *ck_compile_cubin(struct ck_cache *cache, const struct ck_driver *driver, c
 		return NULL;
 	making.data = cubin;
 	making.about = json_pack("{sisi}", "sm", (int)driver->sm, "driver", driver->release);
-	ck_cache_put(cache, &key, &making);
+	ckl_cache_put(cache, &key, &making);
 	json_decref(making.about);
 	return cubin;
 }

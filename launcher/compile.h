@@ -13,7 +13,7 @@
 #include "launcher/includes.h"
 
 /* A text to compile. */
-struct ck_compile {
+struct ckl_compile {
 	const char *text;	      /* NUL-terminated */
 	size_t size;		      /* without the NUL */
 	const char *path;	      /* its file, to find its includes; NULL: none */
@@ -22,7 +22,7 @@ struct ck_compile {
 	const char *compiler;	      /* auto, nvrtc, nvcc, or a file */
 	unsigned sm;		      /* 10 * major + minor of the device it is for */
 	struct ck_hash *key;	      /* set to the name of its entry; may be NULL */
-	struct ck_includes *includes; /* empty; set to its includes, the caller frees it */
+	struct ckl_includes *includes; /* empty; set to its includes, the caller frees it */
 };
 
 /*
@@ -30,18 +30,18 @@ struct ck_compile {
  * *size bytes and a NUL behind. A text that does not compile is CK_EXIT_FILE with the compiler's
  * log; that is in the cache too. @cache may be NULL.
  */
-int ck_compile_ptx(struct ck_cache *cache, const struct ck_compile *in, char **ptx, size_t *size,
-		   struct ck_fail *fail);
+int ckl_compile_ptx(struct ckl_cache *cache, const struct ckl_compile *in, char **ptx, size_t *size,
+		   struct ckl_fail *fail);
 
 /* The name of its entry's files, without suffix. */
-void ck_compile_name(const struct ck_compile *in, char name[CK_CACHE_NAME]);
+void ckl_compile_name(const struct ckl_compile *in, char name[CK_CACHE_NAME]);
 
 /*
  * Machine code of PTX for the driver's device, from the cache, else made by the driver's linker.
  * malloc'ed; NULL if there is none (the source is not PTX, the device is emulated, or an error):
  * load the PTX then.
  */
-char *ck_compile_cubin(struct ck_cache *cache, const struct ck_driver *driver, const char *ptx,
+char *ckl_compile_cubin(struct ckl_cache *cache, const struct ckl_driver *driver, const char *ptx,
 		       size_t size);
 
 #endif

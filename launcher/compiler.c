@@ -16,7 +16,7 @@
 static const char *const libraries[] = {"libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12"};
 
 /* Take the file at @path, if it is one. Its size and time stand for its version. */
-static bool take(struct ck_compiler *compiler, bool nvrtc, const char *path)
+static bool take(struct ckl_compiler *compiler, bool nvrtc, const char *path)
 {
 	struct stat st;
 
@@ -31,7 +31,7 @@ static bool take(struct ck_compiler *compiler, bool nvrtc, const char *path)
 }
 
 /* One of @names in @folder. */
-static bool look_in(struct ck_compiler *compiler, bool nvrtc, const char *folder, size_t length)
+static bool look_in(struct ckl_compiler *compiler, bool nvrtc, const char *folder, size_t length)
 {
 	char path[PATH_MAX];
 
@@ -45,7 +45,7 @@ static bool look_in(struct ck_compiler *compiler, bool nvrtc, const char *folder
 }
 
 /* In the folders of a list like PATH. */
-static bool look_along(struct ck_compiler *compiler, bool nvrtc, const char *list)
+static bool look_along(struct ckl_compiler *compiler, bool nvrtc, const char *list)
 {
 	size_t length;
 
@@ -58,7 +58,7 @@ static bool look_along(struct ck_compiler *compiler, bool nvrtc, const char *lis
 }
 
 /* Toolkits that the environment names, and the default one. */
-static bool look_in_toolkits(struct ck_compiler *compiler, bool nvrtc)
+static bool look_in_toolkits(struct ckl_compiler *compiler, bool nvrtc)
 {
 	const char *homes[] = {getenv("CUDA_HOME"), getenv("CUDA_PATH"), "/usr/local/cuda"};
 	const char *folders[] = {nvrtc ? "lib64" : "bin", nvrtc ? "lib" : "bin"};
@@ -75,7 +75,7 @@ static bool look_in_toolkits(struct ck_compiler *compiler, bool nvrtc)
 }
 
 /* As the dynamic loader finds it; this loads it. */
-static bool look_with_loader(struct ck_compiler *compiler)
+static bool look_with_loader(struct ckl_compiler *compiler)
 {
 	struct link_map *map;
 	bool found = false;
@@ -92,13 +92,13 @@ static bool look_with_loader(struct ck_compiler *compiler)
 	return found;
 }
 
-static bool find_nvrtc(struct ck_compiler *compiler)
+static bool find_nvrtc(struct ckl_compiler *compiler)
 {
 	return look_along(compiler, true, getenv("LD_LIBRARY_PATH")) ||
 	       look_in_toolkits(compiler, true) || look_with_loader(compiler);
 }
 
-static bool find_nvcc(struct ck_compiler *compiler)
+static bool find_nvcc(struct ckl_compiler *compiler)
 {
 	const char *own = getenv("NVCC");
 
@@ -106,7 +106,7 @@ static bool find_nvcc(struct ck_compiler *compiler)
 	       look_along(compiler, false, getenv("PATH"));
 }
 
-bool ck_compiler_find(const char *which, struct ck_compiler *compiler)
+bool ckl_compiler_find(const char *which, struct ckl_compiler *compiler)
 {
 	const char *name = strrchr(which, '/');
 

@@ -68,23 +68,23 @@ static int send_defaults(int sock, const json_t *defaults)
 	return ret;
 }
 
-static int tell(bool frame, struct ck_fail *fail)
+static int tell(bool frame, struct ckl_fail *fail)
 {
-	struct ck_out out = {0};
+	struct ckl_out out = {0};
 	int exit = fail->exit;
 
-	ck_reply_fail(&out, frame, 0, fail);
+	ckl_reply_fail(&out, frame, 0, fail);
 	if (out.base)
 		ck_fd_write_full(STDOUT_FILENO, out.base, out.size);
 	free(out.base);
-	ck_fail_clear(fail);
+	ckl_fail_clear(fail);
 	return exit;
 }
 
 /* A reply as far as this program reads it. */
 struct reply {
 	int exit; /* code that it stands for */
-	enum ck_pump_status status;
+	enum ckl_pump_status status;
 	bool last; /* the daemon says that it reads no more */
 };
 
@@ -105,19 +105,19 @@ static bool is_last(json_t *error)
 	return false;
 }
 
-static struct reply reply_read(struct ck_input *input, const char *text)
+static struct reply reply_read(struct ckl_input *input, const char *text)
 {
 	size_t head = ck_min(input->have, (size_t)256);
 	struct reply reply = {.exit = CK_EXIT_OK};
-	struct ck_fail fail = {0};
-	struct ck_request request;
+	struct ckl_fail fail = {0};
+	struct ckl_request request;
 	const char *status;
 	json_t *error;
 
 	/* Only these begin so: an error object, and replies about an asynchronous launch. */
 	if (!memmem(text, head, "\"error\"", 7) && !memmem(text, head, "\"status\"", 8))
 		return reply;
-	if (ck_request_peek(&request, text, input->have, input->frame ? NULL : &input->scan, NULL,
+	if (ckl_request_peek(&request, text, input->have, input->frame ? NULL : &input->scan, NULL,
 			    &fail) < 0)
 		return reply;
 	error = json_object_get(request.root, "error");
@@ -130,71 +130,71 @@ static struct reply reply_read(struct ck_input *input, const char *text)
 		reply.status = CK_PUMP_QUEUED;
 	else if (status && (strcmp(status, "done") == 0 || strcmp(status, "cancelled") == 0))
 		reply.status = CK_PUMP_DONE;
-	ck_request_free(&request);
+	ckl_request_free(&request);
 	return reply;
 }
 
 /* One reply to stdout. 1: done, with *reply set; 0: the daemon has closed. */
-static int reply_pass(struct ck_input *input, struct ck_block *block, struct reply *reply)
+static int reply_pass(struct ckl_input *input, struct ckl_block *block, struct reply *reply)
 {
-	struct ck_fail fail = {0};
+	struct ckl_fail fail = {0};
 	int ret = 0;
 
-	ck_input_begin(input, 0);
+	ckl_input_begin(input, 0);
 	while (ret == 0 && !input->ended)
-		ret = ck_input_read(input, block, &fail);
-	ck_fail_clear(&fail);
+		ret = ckl_input_read(input, block, &fail);
+	ckl_fail_clear(&fail);
 	if (ret != 1)
 		return ret;
 	*reply = reply_read(input, block->map);
 	ret = ck_fd_write_full(STDOUT_FILENO, block->map, input->have);
 	if (ret == 0 && !input->frame)
 		ret = ck_fd_write_full(STDOUT_FILENO, "\n", 1);
-	ck_block_trim(block);
+	ckl_block_trim(block);
 	return ret < 0 ? ret : 1;
 }
 
 /* One request. It is read whole, because reading stops at its end. */
-static int request_pass(const struct ck_options *options, int sock, struct ck_block *block,
-			bool *frame, struct ck_fail *fail)
+static int request_pass(const struct ckl_options *options, int sock, struct ckl_block *block,
+			bool *frame, struct ckl_fail *fail)
 {
-	struct ck_input input;
-	int ret = ck_input_open(&input, STDIN_FILENO, options->input_max);
+	struct ckl_input input;
+	int ret = ckl_input_open(&input, STDIN_FILENO, options->input_max);
 
 	if (ret < 0)
-		return ck_fail_memory(fail);
-	ck_input_begin(&input, 0);
+		return ckl_fail_memory(fail);
+	ckl_input_begin(&input, 0);
 	ret = 0;
 	while (ret == 0 && !input.ended) {
 		if (input.pending_size == 0)
-			ck_pump_await();
-		ret = ck_input_read(&input, block, fail);
+			ckl_pump_await();
+		ret = ckl_input_read(&input, block, fail);
 	}
 	*frame = input.frame;
 	if (ret == 0)
-		ret = ck_fail_input(fail, input.have ? "the message is cut off"
+		ret = ckl_fail_input(fail, input.have ? "the message is cut off"
 						     : "there is no request on stdin");
 	if (ret == 1)
 		ret = ck_fd_write_full(sock, block->map, input.have);
-	ck_input_close(&input);
+	ckl_input_close(&input);
 	return ret;
 }
 
 static int daemon_lost(bool frame, size_t missing)
 {
-	struct ck_fail fail = {0};
+	struct ckl_fail fail = {0};
 
-	ck_fail(&fail, CK_EXIT_SERVICE, "service", "DAEMON_LOST",
+	ckl_fail(&fail, CK_EXIT_SERVICE, "service", "DAEMON_LOST",
 		"the daemon has closed the connection; replies that are missing: %zu "
 		"(a server's socket goes into REMOTE_GPU_ADDRESS, with --driver remote)",
 		missing);
 	return tell(frame, &fail);
 }
 
-static int once(const struct ck_options *options, int sock, struct ck_input *replies,
-		struct ck_block *block)
+static int once(const struct ckl_options *options, int sock, struct ckl_input *replies,
+		struct ckl_block *block)
 {
-	struct ck_fail fail = {0};
+	struct ckl_fail fail = {0};
 	bool frame = options->frames;
 	struct reply reply;
 
@@ -206,26 +206,26 @@ static int once(const struct ck_options *options, int sock, struct ck_input *rep
 	return reply.exit;
 }
 
-static int batch(const struct ck_options *options, int sock, struct ck_input *replies,
-		 struct ck_block *block)
+static int batch(const struct ckl_options *options, int sock, struct ckl_input *replies,
+		 struct ckl_block *block)
 {
-	struct ck_pump *pump = ck_pump_start(sock);
-	struct ck_fail fail = {0};
+	struct ckl_pump *pump = ckl_pump_start(sock);
+	struct ckl_fail fail = {0};
 	bool last = false, all;
 	struct reply reply;
 	int first = 0, ret;
 	size_t missing;
 
 	if (!pump) {
-		ck_fail_memory(&fail);
+		ckl_fail_memory(&fail);
 		return tell(options->frames, &fail);
 	}
 	while ((ret = reply_pass(replies, block, &reply)) == 1) {
-		ck_pump_replied(pump, reply.status);
+		ckl_pump_replied(pump, reply.status);
 		first = first ? first : reply.exit;
 		last = last || reply.last;
 	}
-	missing = ck_pump_missing(pump, &all);
+	missing = ckl_pump_missing(pump, &all);
 	/* A daemon that ends normally closes after the last reply, at its end. */
 	if (ret == 0 && replies->have == 0 && (last || (all && missing == 0)))
 		return first;
@@ -233,23 +233,23 @@ static int batch(const struct ck_options *options, int sock, struct ck_input *re
 	return first ? first : ret;
 }
 
-int ck_connect_run(const struct ck_options *options)
+int ckl_connect_run(const struct ckl_options *options)
 {
-	struct ck_fail fail = {0};
-	struct ck_input replies = {0};
-	struct ck_block block;
+	struct ckl_fail fail = {0};
+	struct ckl_input replies = {0};
+	struct ckl_block block;
 	int sock = dial(options->daemon), ret;
 
 	if (sock < 0 && options->connect_try)
 		return -ECONNREFUSED;
 	if (sock < 0) {
-		ck_fail(&fail, CK_EXIT_SERVICE, "service", "NO_DAEMON",
+		ckl_fail(&fail, CK_EXIT_SERVICE, "service", "NO_DAEMON",
 			"%.200s: %s: is a gpu_launcher --daemon running there?", options->daemon,
 			strerror(-sock));
 		return tell(options->frames, &fail);
 	}
-	if (ck_block_make(&block, 0) < 0 || ck_input_open(&replies, sock, REPLY_MAX) < 0) {
-		ck_fail_memory(&fail);
+	if (ckl_block_make(&block, 0) < 0 || ckl_input_open(&replies, sock, REPLY_MAX) < 0) {
+		ckl_fail_memory(&fail);
 		return tell(options->frames, &fail);
 	}
 	if (send_defaults(sock, options->defaults) < 0)
@@ -258,8 +258,8 @@ int ck_connect_run(const struct ck_options *options)
 		ret = batch(options, sock, &replies, &block);
 	else
 		ret = once(options, sock, &replies, &block);
-	ck_input_close(&replies);
-	ck_block_free(&block);
+	ckl_input_close(&replies);
+	ckl_block_free(&block);
 	close(sock);
 	return ret;
 }

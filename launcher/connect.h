@@ -10,6 +10,6 @@
  * Send the requests on stdin to the daemon at options->daemon. Returns the exit code, as if they
  * had run here; -ECONNREFUSED only with options->connect_try, when no daemon is there.
  */
-int ck_connect_run(const struct ck_options *options);
+int ckl_connect_run(const struct ckl_options *options);
 
 #endif

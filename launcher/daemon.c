@@ -35,13 +35,13 @@ CK_LOG_DEFINE("launcher");
 /* A session, and the worker that it was given: it can outlive a session that is killed. */
 struct client {
 	int session; /* pidfd, -1: free */
-	struct ck_worker worker;
+	struct ckl_worker worker;
 };
 
 struct daemon {
-	const struct ck_options *options;
+	const struct ckl_options *options;
 	int listen, signals;
-	struct ck_worker spare;
+	struct ckl_worker spare;
 	double spare_since;
 	struct client clients[CLIENTS_MAX];
 	bool stopping;
@@ -50,16 +50,16 @@ struct daemon {
 
 static void spare_begin(struct daemon *d)
 {
-	if (d->spare.sock >= 0 || d->stopping || ck_milliseconds() - d->spare_since < RESPAWN_MS)
+	if (d->spare.sock >= 0 || d->stopping || ckl_milliseconds() - d->spare_since < RESPAWN_MS)
 		return;
-	ck_worker_start(&d->spare, d->options);
-	d->spare_since = ck_milliseconds();
+	ckl_worker_start(&d->spare, d->options);
+	d->spare_since = ckl_milliseconds();
 }
 
 /* The forked session. Its parent ends it with SIGTERM. */
 static void session_run(struct daemon *d, int sock)
 {
-	struct ck_worker worker = d->spare;
+	struct ckl_worker worker = d->spare;
 	sigset_t terms;
 	int stop;
 
@@ -77,7 +77,7 @@ static void session_run(struct daemon *d, int sock)
 	sigprocmask(SIG_BLOCK, &terms, NULL);
 	sigdelset(&terms, SIGINT);
 	stop = signalfd(-1, &terms, SFD_CLOEXEC);
-	exit(ck_session_serve(d->options, sock, sock, &worker, stop));
+	exit(ckl_session_serve(d->options, sock, sock, &worker, stop));
 }
 
 static struct client *client_slot(struct daemon *d)
@@ -123,7 +123,7 @@ static void client_accept(struct daemon *d)
 		if (d->spare.sock >= 0)
 			close(d->spare.sock);
 		client->worker.sock = -1;
-		d->spare = (struct ck_worker){.sock = -1, .pidfd = -1};
+		d->spare = (struct ckl_worker){.sock = -1, .pidfd = -1};
 		d->spare_since = 0;
 	}
 	close(sock);
@@ -133,7 +133,7 @@ static void client_ended(struct client *client)
 {
 	close(client->session);
 	client->session = -1;
-	ck_worker_end(&client->worker);
+	ckl_worker_end(&client->worker);
 }
 
 static void signal_all(struct daemon *d, int signal)
@@ -155,7 +155,7 @@ static void signal_heard(struct daemon *d)
 		return;
 	}
 	d->stopping = true;
-	d->stop_by = ck_milliseconds() + GRACE_MS;
+	d->stop_by = ckl_milliseconds() + GRACE_MS;
 	close(d->listen);
 	d->listen = -1;
 	signal_all(d, SIGTERM); /* before a client can see that the daemon ends */
@@ -184,7 +184,7 @@ static void wait_and_hear(struct daemon *d)
 	if (poll(fds, CK_ARRAY_SIZE(fds), d->stopping || d->spare.sock < 0 ? 200 : -1) < 0)
 		return;
 	if (fds[2].revents) /* the spare worker has ended */
-		ck_worker_end(&d->spare);
+		ckl_worker_end(&d->spare);
 	for (size_t i = 0; i < CLIENTS_MAX; i++) {
 		if (fds[i + 3].revents)
 			client_ended(&d->clients[i]);
@@ -193,11 +193,11 @@ static void wait_and_hear(struct daemon *d)
 		signal_heard(d);
 	if (fds[0].revents && d->listen >= 0)
 		client_accept(d);
-	if (d->stopping && ck_milliseconds() >= d->stop_by)
+	if (d->stopping && ckl_milliseconds() >= d->stop_by)
 		signal_all(d, SIGKILL);
 }
 
-int ck_daemon_run(const struct ck_options *options)
+int ckl_daemon_run(const struct ckl_options *options)
 {
 	struct daemon d = {.options = options, .spare = {.sock = -1, .pidfd = -1}};
 	sigset_t signals;
@@ -218,6 +218,6 @@ int ck_daemon_run(const struct ck_options *options)
 		spare_begin(&d);
 		wait_and_hear(&d);
 	}
-	ck_worker_end(&d.spare);
+	ckl_worker_end(&d.spare);
 	return CK_EXIT_OK;
 }

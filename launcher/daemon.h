@@ -10,6 +10,6 @@
  * Serve clients at options->daemon until SIGTERM or SIGINT, which lets each session finish what it
  * has begun; a second one ends all at once. Returns the exit code.
  */
-int ck_daemon_run(const struct ck_options *options);
+int ckl_daemon_run(const struct ckl_options *options);
 
 #endif

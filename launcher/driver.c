@@ -18,7 +18,7 @@ CK_LOG_DEFINE("launcher");
 #define ATTRIBUTE_MINOR 76
 
 /* Fill the table. False: it is no CUDA driver. */
-static bool find_functions(struct ck_driver *driver)
+static bool find_functions(struct ckl_driver *driver)
 {
 	bool found = true;
 
@@ -32,21 +32,21 @@ static bool find_functions(struct ck_driver *driver)
 	return found;
 }
 
-static int open_driver(struct ck_driver *driver, const char *which, struct ck_fail *fail)
+static int open_driver(struct ckl_driver *driver, const char *which, struct ckl_fail *fail)
 {
 	driver->library = ck_cuda_open(strcmp(which, "auto") == 0 ? "cuda" : which);
 	if (!driver->library)
-		return ck_fail(fail, CK_EXIT_SERVICE, "driver", "NO_DRIVER", "%s%s", dlerror(),
+		return ckl_fail(fail, CK_EXIT_SERVICE, "driver", "NO_DRIVER", "%s%s", dlerror(),
 			       strcmp(which, "cuda") == 0
 				       ? "; without an NVIDIA driver use --driver emu or --connect HOST" : "");
 	if (!find_functions(driver))
-		return ck_fail(fail, CK_EXIT_SERVICE, "driver", "NO_DRIVER",
+		return ckl_fail(fail, CK_EXIT_SERVICE, "driver", "NO_DRIVER",
 			       "%s is no CUDA driver library", which);
 	return 0;
 }
 
 /* The result of cuInit and cuDeviceGetCount; having no device is an error too. */
-static CUresult begin(struct ck_driver *driver, int *count)
+static CUresult begin(struct ckl_driver *driver, int *count)
 {
 	CUresult result = driver->init(0);
 
@@ -59,7 +59,7 @@ static CUresult begin(struct ck_driver *driver, int *count)
  * With "auto", a machine that has no GPU gets the emulated one. A driver that is broken is an
  * error, and so is a server that was requested and cannot be reached.
  */
-static bool falls_back(const char *which, const struct ck_driver *driver, CUresult result)
+static bool falls_back(const char *which, const struct ckl_driver *driver, CUresult result)
 {
 	if (strcmp(which, "auto") != 0 || getenv("REMOTE_GPU_ADDRESS"))
 		return false;
@@ -67,7 +67,7 @@ static bool falls_back(const char *which, const struct ck_driver *driver, CUresu
 	       result == CUDA_ERROR_STUB_LIBRARY;
 }
 
-static int make_context(struct ck_driver *driver, int ordinal, struct ck_fail *fail)
+static int make_context(struct ckl_driver *driver, int ordinal, struct ckl_fail *fail)
 {
 	int major = 0, minor = 0;
 	CUcontext context;
@@ -85,25 +85,25 @@ static int make_context(struct ck_driver *driver, int ordinal, struct ck_fail *f
 	if (!result)
 		result = driver->version(&driver->release);
 	if (result)
-		return ck_fail_cuda(fail, CK_EXIT_SERVICE, "driver", result,
+		return ckl_fail_cuda(fail, CK_EXIT_SERVICE, "driver", result,
 				    "the device's context");
 	driver->emulated = ck_cuda_emulated(driver->library);
 	driver->sm = (unsigned)(10 * major + minor);
 	return 0;
 }
 
-int ck_driver_start(struct ck_driver *driver, const char *which, int device, struct ck_fail *fail)
+int ckl_driver_start(struct ckl_driver *driver, const char *which, int device, struct ckl_fail *fail)
 {
 	CUresult result = CUDA_SUCCESS;
 	int count = 0, ret;
 
-	*driver = (struct ck_driver){0};
+	*driver = (struct ckl_driver){0};
 	ret = open_driver(driver, which, fail);
 	if (ret == 0)
 		result = begin(driver, &count);
 	if ((ret < 0 || result) && falls_back(which, driver, result)) {
 		ck_warn("no GPU here: the emulated one runs the kernels");
-		ck_fail_clear(fail);
+		ckl_fail_clear(fail);
 		ret = open_driver(driver, "emu", fail);
 		if (ret == 0)
 			result = begin(driver, &count);
@@ -111,9 +111,9 @@ int ck_driver_start(struct ck_driver *driver, const char *which, int device, str
 	if (ret < 0)
 		return ret;
 	if (result)
-		return ck_fail_cuda(fail, CK_EXIT_SERVICE, "driver", result, "cuInit");
+		return ckl_fail_cuda(fail, CK_EXIT_SERVICE, "driver", result, "cuInit");
 	if (device >= count)
-		return ck_fail(fail, CK_EXIT_SERVICE, "driver", "CUDA_ERROR_INVALID_DEVICE",
+		return ckl_fail(fail, CK_EXIT_SERVICE, "driver", "CUDA_ERROR_INVALID_DEVICE",
 			       "there is no device %d; there are %d", device, count);
 	return make_context(driver, device, fail);
 }

@@ -48,7 +48,7 @@
 	OPTIONAL(cuLinkComplete, link_complete, (CUlinkState link, void **image, size_t *size))    \
 	OPTIONAL(cuLinkDestroy, link_destroy, (CUlinkState link))
 
-struct ck_driver {
+struct ckl_driver {
 #define CK_FIELD(name, field, arguments) CUresult (*field) arguments;
 	CK_DRIVER_FUNCTIONS(CK_FIELD, CK_FIELD)
 #undef CK_FIELD
@@ -64,6 +64,6 @@ struct ck_driver {
  * no GPU. Our own libraries are looked for beside this program first. Then make the primary
  * context of @device current. Failures are of CK_EXIT_SERVICE.
  */
-int ck_driver_start(struct ck_driver *driver, const char *which, int device, struct ck_fail *fail);
+int ckl_driver_start(struct ckl_driver *driver, const char *which, int device, struct ckl_fail *fail);
 
 #endif

@@ -41,11 +41,11 @@ static const char *element_end(const char *at, const char *end)
 		if ((size_t)(end - at) >= size && memcmp(at, words[i], size) == 0)
 			return at + size;
 	}
-	size = ck_number_length(at, end, &integral);
+	size = ckl_number_length(at, end, &integral);
 	return size ? at + size : NULL;
 }
 
-int ck_elements_next(struct ck_elements *it, const char **at, size_t *size)
+int ckl_elements_next(struct ckl_elements *it, const char **at, size_t *size)
 {
 	const char *start = skip_blanks(it->at, it->end), *stop;
 
@@ -71,40 +71,40 @@ int ck_elements_next(struct ck_elements *it, const char **at, size_t *size)
 	return 1;
 }
 
-/* Read plain numbers fast, and stop at any other element: ck_elements_next handles that one. */
-static size_t read_run(enum ck_type type, struct ck_elements *it, size_t count, void *out)
+/* Read plain numbers fast, and stop at any other element: ckl_elements_next handles that one. */
+static size_t read_run(enum ckl_type type, struct ckl_elements *it, size_t count, void *out)
 {
 	size_t done = 0;
 
 	if (type == CK_TYPE_F32)
-		done = ck_number_run_f32(&it->at, it->end, it->begun, out, count);
+		done = ckl_number_run_f32(&it->at, it->end, it->begun, out, count);
 	else if (type == CK_TYPE_F64)
-		done = ck_number_run_f64(&it->at, it->end, it->begun, out, count);
+		done = ckl_number_run_f64(&it->at, it->end, it->begun, out, count);
 	it->begun |= done > 0;
 	return done;
 }
 
 /* All of a list of @count elements; @fail may be NULL. */
-static int read_serially(enum ck_type type, struct ck_elements it, size_t count, char *out,
-			 const char *what, struct ck_fail *fail)
+static int read_serially(enum ckl_type type, struct ckl_elements it, size_t count, char *out,
+			 const char *what, struct ckl_fail *fail)
 {
-	size_t step = ck_type_size(type), i, length;
+	size_t step = ckl_type_size(type), i, length;
 	const char *at;
 	int ret;
 
 	for (i = read_run(type, &it, count, out);
-	     (ret = ck_elements_next(&it, &at, &length)) > 0 && i < count;
+	     (ret = ckl_elements_next(&it, &at, &length)) > 0 && i < count;
 	     i += read_run(type, &it, count - i, out + i * step)) {
-		if (!ck_type_read(type, at, length, false, out + i * step))
+		if (!ckl_type_read(type, at, length, false, out + i * step))
 			return !fail ? -EINVAL
-				     : ck_fail_input(fail, "%s: element %zu, %.*s, is no %s", what,
+				     : ckl_fail_input(fail, "%s: element %zu, %.*s, is no %s", what,
 						     i, (int)ck_min(length, (size_t)40), at,
-						     ck_type_name(type));
+						     ckl_type_name(type));
 		i++;
 	}
 	if (ret == 0 && i == count)
 		return 0;
-	return fail ? ck_fail_input(fail, "%s: element %zu is no number", what, i) : -EINVAL;
+	return fail ? ckl_fail_input(fail, "%s: element %zu is no number", what, i) : -EINVAL;
 }
 
 struct piece {
@@ -114,7 +114,7 @@ struct piece {
 };
 
 struct list {
-	enum ck_type type;
+	enum ckl_type type;
 	char *out;
 	struct piece *pieces;
 	size_t count;
@@ -144,22 +144,22 @@ static void count_piece(void *context, size_t index)
 {
 	struct piece *piece = &((struct list *)context)->pieces[index];
 
-	piece->count = ck_scan_commas(piece->text, piece->size) + 1;
+	piece->count = ckl_scan_commas(piece->text, piece->size) + 1;
 }
 
 static void read_piece(void *context, size_t index)
 {
 	struct list *list = context;
 	const struct piece *piece = &list->pieces[index];
-	struct ck_elements it = {.at = piece->text, .end = piece->text + piece->size};
-	char *out = list->out + piece->first * ck_type_size(list->type);
+	struct ckl_elements it = {.at = piece->text, .end = piece->text + piece->size};
+	char *out = list->out + piece->first * ckl_type_size(list->type);
 
 	if (!atomic_load(&list->wrong) &&
 	    read_serially(list->type, it, piece->count, out, NULL, NULL) < 0)
 		atomic_store(&list->wrong, true);
 }
 
-bool ck_type_read_parallel(enum ck_type type, const char *text, size_t size, size_t count,
+bool ckl_type_read_parallel(enum ckl_type type, const char *text, size_t size, size_t count,
 			   void *out, size_t piece)
 {
 	struct list list = {.type = type, .out = out};
@@ -167,23 +167,23 @@ bool ck_type_read_parallel(enum ck_type type, const char *text, size_t size, siz
 
 	if (!cut(&list, text, size, piece))
 		return false;
-	ck_parallel(list.count, count_piece, &list);
+	ckl_parallel(list.count, count_piece, &list);
 	for (size_t i = 0; i < list.count; i++) {
 		list.pieces[i].first = sum;
 		sum += list.pieces[i].count;
 	}
 	if (sum == count)
-		ck_parallel(list.count, read_piece, &list);
+		ckl_parallel(list.count, read_piece, &list);
 	free(list.pieces);
 	return sum == count && !atomic_load(&list.wrong);
 }
 
-int ck_type_read_all(enum ck_type type, const char *text, size_t size, size_t count, void *out,
-		     const char *what, struct ck_fail *fail)
+int ckl_type_read_all(enum ckl_type type, const char *text, size_t size, size_t count, void *out,
+		     const char *what, struct ckl_fail *fail)
 {
-	struct ck_elements it = {.at = text, .end = text + size};
+	struct ckl_elements it = {.at = text, .end = text + size};
 
-	if (size >= PARALLEL_MIN && ck_type_read_parallel(type, text, size, count, out, PIECE))
+	if (size >= PARALLEL_MIN && ckl_type_read_parallel(type, text, size, count, out, PIECE))
 		return 0;
 	return read_serially(type, it, count, out, what, fail);
 }

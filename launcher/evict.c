@@ -27,7 +27,7 @@ static DIR *open_folder(int dir, const char *name)
 	return d;
 }
 
-void ck_cache_remove(struct ck_cache *cache, const char *name)
+void ckl_cache_remove(struct ckl_cache *cache, const char *name)
 {
 	static unsigned number;
 	char aside[64];
@@ -77,7 +77,7 @@ static uint64_t folder_size(int root, const char *name, struct timespec *used)
 }
 
 /* One name of the root: true when it is an entry. */
-static bool list_name(struct ck_cache *cache, const char *name, struct ck_listed *listed)
+static bool list_name(struct ckl_cache *cache, const char *name, struct ckl_listed *listed)
 {
 	struct ck_hash key;
 	struct stat st;
@@ -85,7 +85,7 @@ static bool list_name(struct ck_cache *cache, const char *name, struct ck_listed
 	if (fstatat(cache->root, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(st.st_mode))
 		return false;
 	if (strncmp(name, TEMPORARY, strlen(TEMPORARY)) == 0 && abandoned(name, &st))
-		ck_cache_remove(cache, name);
+		ckl_cache_remove(cache, name);
 	if (strncmp(name, "kernel_", 7) != 0 || ck_hash_parse(name + 7, &key) < 0)
 		return false;
 	memcpy(listed->name, name, 7 + CK_HASH_TEXT); /* its length is known by now */
@@ -96,7 +96,7 @@ static bool list_name(struct ck_cache *cache, const char *name, struct ck_listed
 
 static int newest_first(const void *a, const void *b)
 {
-	const struct ck_listed *x = a, *y = b;
+	const struct ckl_listed *x = a, *y = b;
 
 	if (x->used.tv_sec != y->used.tv_sec)
 		return x->used.tv_sec < y->used.tv_sec ? 1 : -1;
@@ -105,9 +105,9 @@ static int newest_first(const void *a, const void *b)
 	return strcmp(x->name, y->name);
 }
 
-long ck_cache_list(struct ck_cache *cache, struct ck_listed **out)
+long ckl_cache_list(struct ckl_cache *cache, struct ckl_listed **out)
 {
-	struct ck_listed *list = NULL, *bigger;
+	struct ckl_listed *list = NULL, *bigger;
 	size_t count = 0, room = 0;
 	struct dirent *entry;
 	DIR *d = open_folder(cache->root, ".");
@@ -132,15 +132,15 @@ long ck_cache_list(struct ck_cache *cache, struct ck_listed **out)
 	return (long)count;
 }
 
-long ck_cache_evict(struct ck_cache *cache, uint64_t limit)
+long ckl_cache_evict(struct ckl_cache *cache, uint64_t limit)
 {
-	struct ck_listed *list = NULL;
-	long count = ck_cache_list(cache, &list), gone = 0;
+	struct ckl_listed *list = NULL;
+	long count = ckl_cache_list(cache, &list), gone = 0;
 	uint64_t total = 0;
 
 	for (long i = 0; i < count; i++) {
 		if (list[i].size > limit || total > limit - list[i].size) {
-			ck_cache_remove(cache, list[i].name);
+			ckl_cache_remove(cache, list[i].name);
 			gone++;
 		} else {
 			total += list[i].size;

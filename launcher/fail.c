@@ -9,7 +9,7 @@
 #include "cuda/errors.h"
 #include "launcher/fail.h"
 
-static int errno_of(enum ck_exit exit)
+static int errno_of(enum ckl_exit exit)
 {
 	switch (exit) {
 	case CK_EXIT_FILE:
@@ -28,7 +28,7 @@ static int errno_of(enum ck_exit exit)
 	}
 }
 
-static int record(struct ck_fail *fail, enum ck_exit exit, const char *stage, const char *code,
+static int record(struct ckl_fail *fail, enum ckl_exit exit, const char *stage, const char *code,
 		  const char *format, va_list args)
 {
 	if (fail->exit == CK_EXIT_OK) {
@@ -40,7 +40,7 @@ static int record(struct ck_fail *fail, enum ck_exit exit, const char *stage, co
 	return errno_of(exit);
 }
 
-int ck_fail(struct ck_fail *fail, enum ck_exit exit, const char *stage, const char *code,
+int ckl_fail(struct ckl_fail *fail, enum ckl_exit exit, const char *stage, const char *code,
 	    const char *format, ...)
 {
 	va_list args;
@@ -52,7 +52,7 @@ int ck_fail(struct ck_fail *fail, enum ck_exit exit, const char *stage, const ch
 	return ret;
 }
 
-int ck_fail_input(struct ck_fail *fail, const char *format, ...)
+int ckl_fail_input(struct ckl_fail *fail, const char *format, ...)
 {
 	va_list args;
 	int ret;
@@ -63,13 +63,13 @@ int ck_fail_input(struct ck_fail *fail, const char *format, ...)
 	return ret;
 }
 
-int ck_fail_memory(struct ck_fail *fail)
+int ckl_fail_memory(struct ckl_fail *fail)
 {
-	return ck_fail(fail, CK_EXIT_MEMORY, "memory", "OUT_OF_HOST_MEMORY",
+	return ckl_fail(fail, CK_EXIT_MEMORY, "memory", "OUT_OF_HOST_MEMORY",
 		       "this machine has too little memory for the request");
 }
 
-int ck_fail_cuda(struct ck_fail *fail, enum ck_exit exit, const char *stage, CUresult result,
+int ckl_fail_cuda(struct ckl_fail *fail, enum ckl_exit exit, const char *stage, CUresult result,
 		 const char *what)
 {
 	const struct ck_error *row = ck_error_find(result);
@@ -78,11 +78,11 @@ int ck_fail_cuda(struct ck_fail *fail, enum ck_exit exit, const char *stage, CUr
 		row = ck_error_find(CUDA_ERROR_UNKNOWN);
 	if (result == CUDA_ERROR_OUT_OF_MEMORY)
 		exit = CK_EXIT_MEMORY;
-	return ck_fail(fail, exit, stage, row->name, "%s: %s", what, row->text);
+	return ckl_fail(fail, exit, stage, row->name, "%s: %s", what, row->text);
 }
 
-void ck_fail_clear(struct ck_fail *fail)
+void ckl_fail_clear(struct ckl_fail *fail)
 {
 	free(fail->log);
-	*fail = (struct ck_fail){0};
+	*fail = (struct ckl_fail){0};
 }

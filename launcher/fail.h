@@ -8,7 +8,7 @@
 #include "cuda/types.h"
 
 /* Exit codes of gpu_launcher; part of its contract. */
-enum ck_exit {
+enum ckl_exit {
 	CK_EXIT_OK = 0,
 	CK_EXIT_USAGE = 1,
 	CK_EXIT_INPUT = 2,  /* the request makes no sense */
@@ -21,8 +21,8 @@ enum ck_exit {
 };
 
 /* One failure. Zeroed it is none; `log` is malloc'ed or NULL. */
-struct ck_fail {
-	enum ck_exit exit;
+struct ckl_fail {
+	enum ckl_exit exit;
 	const char *stage; /* a literal */
 	const char *code;  /* a literal: CUDA_ERROR_..., or a word of ours */
 	char message[480];
@@ -31,21 +31,21 @@ struct ck_fail {
 
 /*
  * Record a failure unless one is there already; the first one is reported. Returns a negative errno
- * that fits, so that a function can end with `return ck_fail(...)`.
+ * that fits, so that a function can end with `return ckl_fail(...)`.
  */
-int ck_fail(struct ck_fail *fail, enum ck_exit exit, const char *stage, const char *code,
+int ckl_fail(struct ckl_fail *fail, enum ckl_exit exit, const char *stage, const char *code,
 	    const char *format, ...) __attribute__((format(printf, 5, 6)));
 
 /* The same for a request that makes no sense, and for memory of the host. */
-int ck_fail_input(struct ck_fail *fail, const char *format, ...)
+int ckl_fail_input(struct ckl_fail *fail, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
-int ck_fail_memory(struct ck_fail *fail);
+int ckl_fail_memory(struct ckl_fail *fail);
 
 /* The same for a call of the driver; running out of memory is CK_EXIT_MEMORY at any stage. */
-int ck_fail_cuda(struct ck_fail *fail, enum ck_exit exit, const char *stage, CUresult result,
+int ckl_fail_cuda(struct ckl_fail *fail, enum ckl_exit exit, const char *stage, CUresult result,
 		 const char *what);
 
 /* Forget it. */
-void ck_fail_clear(struct ck_fail *fail);
+void ckl_fail_clear(struct ckl_fail *fail);
 
 #endif

@@ -15,7 +15,7 @@
 
 #define STREAM_PIECE 65536
 
-void ck_file_state_of(const struct stat *st, struct ck_file_state *state)
+void ckl_file_state_of(const struct stat *st, struct ckl_file_state *state)
 {
 	memset(state, 0, sizeof(*state));
 	state->device = st->st_dev;
@@ -24,14 +24,14 @@ void ck_file_state_of(const struct stat *st, struct ck_file_state *state)
 	state->modified = st->st_mtim;
 }
 
-bool ck_file_unchanged(const char *path, const struct ck_file_state *state)
+bool ckl_file_unchanged(const char *path, const struct ckl_file_state *state)
 {
-	struct ck_file_state now;
+	struct ckl_file_state now;
 	struct stat st;
 
 	if (stat(path, &st) < 0)
 		return false;
-	ck_file_state_of(&st, &now);
+	ckl_file_state_of(&st, &now);
 	return memcmp(&now, state, sizeof(now)) == 0;
 }
 
@@ -60,7 +60,7 @@ static int read_open(int fd, char **data, size_t *size, struct stat *state)
 	return 0;
 }
 
-int ck_file_read(int dir, const char *path, char **data, size_t *size, struct stat *state)
+int ckl_file_read(int dir, const char *path, char **data, size_t *size, struct stat *state)
 {
 	struct stat own;
 	int fd = openat(dir, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY), ret;
@@ -72,7 +72,7 @@ int ck_file_read(int dir, const char *path, char **data, size_t *size, struct st
 	return ret;
 }
 
-bool ck_file_is_stream(const char *path)
+bool ckl_file_is_stream(const char *path)
 {
 	/* A regular file behind one of these is another one, or none, in another process. */
 	static const char *const own[] = {"/dev/fd/", "/dev/std", "/proc/self/", "/proc/thread-self/"};
@@ -101,13 +101,13 @@ static ssize_t read_some(int fd, char *room)
 	return n;
 }
 
-static int read_to_end(int fd, struct ck_out *out)
+static int read_to_end(int fd, struct ckl_out *out)
 {
 	ssize_t n;
 	char *room;
 
 	do {
-		room = ck_out_room(out, STREAM_PIECE + 1);
+		room = ckl_out_room(out, STREAM_PIECE + 1);
 		n = room ? read_some(fd, room) : -ENOMEM;
 		if (n < 0)
 			return (int)n;
@@ -119,9 +119,9 @@ static int read_to_end(int fd, struct ck_out *out)
 	return out->size ? 0 : -ENODATA;
 }
 
-int ck_file_read_stream(const char *path, char **data, size_t *size)
+int ckl_file_read_stream(const char *path, char **data, size_t *size)
 {
-	struct ck_out out = {0};
+	struct ckl_out out = {0};
 	int fd = strcmp(path, "-") == 0 ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
 	int ret;
 

@@ -7,7 +7,7 @@
 #include "launcher/frame.h"
 #include "util/util.h"
 
-int ck_frame_size(const void *head, uint64_t *size)
+int ckl_frame_size(const void *head, uint64_t *size)
 {
 	uint32_t words[2];
 
@@ -20,7 +20,7 @@ int ck_frame_size(const void *head, uint64_t *size)
 	return ck_add_overflow(*size, (uint64_t)CK_FRAME_HEAD, size) ? -EINVAL : 0;
 }
 
-int ck_frame_open(const void *frame, size_t size, struct ck_frame *out)
+int ckl_frame_open(const void *frame, size_t size, struct ckl_frame *out)
 {
 	uint64_t said, offset;
 	uint32_t text_size;
@@ -28,11 +28,11 @@ int ck_frame_open(const void *frame, size_t size, struct ck_frame *out)
 
 	if (size < CK_FRAME_TEXT)
 		return -EINVAL;
-	ret = ck_frame_size(frame, &said);
+	ret = ckl_frame_size(frame, &said);
 	if (ret < 0)
 		return ret;
 	memcpy(&text_size, (const char *)frame + CK_FRAME_HEAD, sizeof(text_size));
-	offset = ck_frame_data_offset(text_size);
+	offset = ckl_frame_data_offset(text_size);
 	if (said != size || text_size > size - CK_FRAME_TEXT)
 		return -EINVAL;
 	out->text = (const char *)frame + CK_FRAME_TEXT;
@@ -43,14 +43,14 @@ int ck_frame_open(const void *frame, size_t size, struct ck_frame *out)
 	return 0;
 }
 
-size_t ck_frame_data_offset(size_t text_size)
+size_t ckl_frame_data_offset(size_t text_size)
 {
 	return CK_ALIGN_UP(CK_FRAME_TEXT + text_size, (size_t)CK_FRAME_ALIGN);
 }
 
-void ck_frame_close(void *frame, size_t text_size, size_t data_size)
+void ckl_frame_close(void *frame, size_t text_size, size_t data_size)
 {
-	size_t offset = ck_frame_data_offset(text_size);
+	size_t offset = ckl_frame_data_offset(text_size);
 	uint32_t words[2] = {CK_FRAME_MAGIC, CK_FRAME_VERSION}, length = (uint32_t)text_size;
 	uint64_t following = offset + data_size - CK_FRAME_HEAD;
 	char *at = frame;

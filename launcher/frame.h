@@ -19,7 +19,7 @@
 #define CK_FRAME_FIRST 0xFE
 
 /* A frame's parts, in its own bytes. */
-struct ck_frame {
+struct ckl_frame {
 	const char *text; /* the document */
 	size_t text_size;
 	const char *data; /* the data section */
@@ -27,18 +27,18 @@ struct ck_frame {
 };
 
 /* Bytes of the whole frame by its head. -EINVAL: not a frame; -EPROTO: another version. */
-int ck_frame_size(const void *head, uint64_t *size);
+int ckl_frame_size(const void *head, uint64_t *size);
 
 /* Take a complete frame of @size bytes apart. -EINVAL: its lengths do not fit. */
-int ck_frame_open(const void *frame, size_t size, struct ck_frame *out);
+int ckl_frame_open(const void *frame, size_t size, struct ckl_frame *out);
 
 /*
  * Where the data section begins in a frame with a document of @text_size bytes; and write all
  * before it but the document: head and length at @frame, zeroes behind the document, for
  * @data_size bytes of data.
  */
-size_t ck_frame_data_offset(size_t text_size);
-void ck_frame_close(void *frame, size_t text_size, size_t data_size);
+size_t ckl_frame_data_offset(size_t text_size);
+void ckl_frame_close(void *frame, size_t text_size, size_t data_size);
 
 /* Where the document stands. */
 #define CK_FRAME_TEXT (CK_FRAME_HEAD + 4)

@@ -14,7 +14,7 @@
 #include "launcher/given.h"
 #include "util/fd.h"
 
-static int no_file(struct ck_fail *fail, const char *path, int error)
+static int no_file(struct ckl_fail *fail, const char *path, int error)
 {
 	const char *why = strerror(-error);
 
@@ -24,10 +24,10 @@ static int no_file(struct ck_fail *fail, const char *path, int error)
 		why = "it is empty";
 	else if (error == -EILSEQ)
 		why = "not UTF-8";
-	return ck_fail(fail, CK_EXIT_FILE, "file", "NO_FILE", "%.300s: %s", path, why);
+	return ckl_fail(fail, CK_EXIT_FILE, "file", "NO_FILE", "%.300s: %s", path, why);
 }
 
-static int set(struct ck_options *options, const char *key, json_t *value)
+static int set(struct ckl_options *options, const char *key, json_t *value)
 {
 	return json_object_set_new(options->defaults, key, value);
 }
@@ -36,7 +36,7 @@ static int set(struct ck_options *options, const char *key, json_t *value)
  * A cubin or a fat binary: JSON cannot hold it, so it lies in memory that the worker opens by a
  * name. The descriptor stays open as long as this process.
  */
-static int give_image(struct ck_options *options, const char *data, size_t size)
+static int give_image(struct ckl_options *options, const char *data, size_t size)
 {
 	int fd = memfd_create("gpu_launcher kernel", MFD_CLOEXEC), ret;
 	char path[64];
@@ -53,7 +53,7 @@ static int give_image(struct ck_options *options, const char *data, size_t size)
 }
 
 /* PTX and CUDA C++ are text, which may end with NULs. */
-static int give(struct ck_options *options, const char *data, size_t size, struct ck_fail *fail)
+static int give(struct ckl_options *options, const char *data, size_t size, struct ckl_fail *fail)
 {
 	size_t end = size;
 	int ret;
@@ -69,18 +69,18 @@ static int give(struct ck_options *options, const char *data, size_t size, struc
 	return 0;
 }
 
-static int take_kernel(struct ck_options *options, struct ck_fail *fail)
+static int take_kernel(struct ckl_options *options, struct ckl_fail *fail)
 {
 	char *data;
 	size_t size;
 	int ret;
 
-	if (!ck_file_is_stream(options->file)) {
+	if (!ckl_file_is_stream(options->file)) {
 		if (set(options, "module", json_string(options->file)) < 0)
 			return no_file(fail, options->file, -EILSEQ);
 		return 0;
 	}
-	ret = ck_file_read_stream(options->file, &data, &size);
+	ret = ckl_file_read_stream(options->file, &data, &size);
 	if (ret < 0)
 		return no_file(fail, options->file, ret);
 	ret = give(options, data, size, fail);
@@ -88,7 +88,7 @@ static int take_kernel(struct ck_options *options, struct ck_fail *fail)
 	return ret;
 }
 
-static int take_request(const struct ck_options *options, struct ck_fail *fail)
+static int take_request(const struct ckl_options *options, struct ckl_fail *fail)
 {
 	int fd = open(options->request, O_RDONLY | O_CLOEXEC | O_NOCTTY);
 
@@ -98,7 +98,7 @@ static int take_request(const struct ck_options *options, struct ck_fail *fail)
 	return 0;
 }
 
-int ck_given_take(struct ck_options *options, struct ck_fail *fail)
+int ckl_given_take(struct ckl_options *options, struct ckl_fail *fail)
 {
 	int ret = options->file ? take_kernel(options, fail) : 0;
 

@@ -12,6 +12,6 @@
  * Put the kernel of @options->file into the defaults, as "module" if a worker can open it, else by
  * its content; then make @options->request standard input. -errno with @fail set.
  */
-int ck_given_take(struct ck_options *options, struct ck_fail *fail);
+int ckl_given_take(struct ckl_options *options, struct ckl_fail *fail);
 
 #endif

@@ -21,7 +21,7 @@
 struct search {
 	const json_t *options;
 	struct ck_map *seen; /* by path */
-	struct ck_includes *out;
+	struct ckl_includes *out;
 	unsigned depth;
 };
 
@@ -68,8 +68,8 @@ static bool is_opaque(const json_t *options, size_t i)
 /* One file that is included: remembered with its content, and followed. -ENOENT: not there. */
 static int file_add(struct search *s, const char *path)
 {
-	struct ck_includes *out = s->out;
-	struct ck_dependency *items;
+	struct ckl_includes *out = s->out;
+	struct ckl_dependency *items;
 	struct stat st;
 	struct {
 		struct ck_hash before, content;
@@ -80,7 +80,7 @@ static int file_add(struct search *s, const char *path)
 
 	if (ck_map_find(s->seen, path, strlen(path)))
 		return 0;
-	ret = ck_file_read(AT_FDCWD, path, &text, &size, &st);
+	ret = ckl_file_read(AT_FDCWD, path, &text, &size, &st);
 	if (ret < 0)
 		return ret;
 	items = reallocarray(out->items, out->count + 1, sizeof(*items));
@@ -90,7 +90,7 @@ static int file_add(struct search *s, const char *path)
 		free(text);
 		return -ENOMEM;
 	}
-	ck_file_state_of(&st, &items[out->count++].state);
+	ckl_file_state_of(&st, &items[out->count++].state);
 	both.before = out->digest;
 	ck_hash(text, size, &both.content);
 	ck_hash(&both, sizeof(both), &out->digest);
@@ -218,8 +218,8 @@ static int text_scan(struct search *s, const char *text, const char *path)
 	return ret;
 }
 
-int ck_includes_find(const char *text, const char *path, const json_t *options,
-		     struct ck_includes *out)
+int ckl_includes_find(const char *text, const char *path, const json_t *options,
+		     struct ckl_includes *out)
 {
 	struct search s = {.options = options, .seen = ck_map_create(), .out = out};
 	int ret = s.seen ? 0 : -ENOMEM;
@@ -236,7 +236,7 @@ int ck_includes_find(const char *text, const char *path, const json_t *options,
 	return ret;
 }
 
-void ck_includes_free(struct ck_includes *includes)
+void ckl_includes_free(struct ckl_includes *includes)
 {
 	for (size_t i = 0; i < includes->count; i++)
 		free(includes->items[i].path);

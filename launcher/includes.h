@@ -17,13 +17,13 @@
 #include "util/hash.h"
 
 /* A file that a module depends on, as it was. */
-struct ck_dependency {
+struct ckl_dependency {
 	char *path;
-	struct ck_file_state state;
+	struct ckl_file_state state;
 };
 
-struct ck_includes {
-	struct ck_dependency *items;
+struct ckl_includes {
+	struct ckl_dependency *items;
 	size_t count;
 	struct ck_hash digest; /* of all their names and contents */
 	bool unknown;	       /* there may be more */
@@ -33,8 +33,8 @@ struct ck_includes {
  * Find them for @text, which lies at @path (NULL: nowhere), with the compiler's @options. -ENOTSUP:
  * it cannot be told (#include MACRO, -include): such a source is not cached. Free in any case.
  */
-int ck_includes_find(const char *text, const char *path, const json_t *options,
-		     struct ck_includes *out);
-void ck_includes_free(struct ck_includes *includes);
+int ckl_includes_find(const char *text, const char *path, const json_t *options,
+		     struct ckl_includes *out);
+void ckl_includes_free(struct ckl_includes *includes);
 
 #endif

@@ -14,23 +14,23 @@
 #define PIECE_MAX ((size_t)8 << 20)
 #define PIPE_SIZE (1 << 20)
 
-int ck_input_open(struct ck_input *input, int fd, uint64_t limit)
+int ckl_input_open(struct ckl_input *input, int fd, uint64_t limit)
 {
-	*input = (struct ck_input){.fd = fd, .limit = limit, .pending = malloc(CK_INPUT_PENDING)};
+	*input = (struct ckl_input){.fd = fd, .limit = limit, .pending = malloc(CK_INPUT_PENDING)};
 	fcntl(fd, F_SETPIPE_SZ, PIPE_SIZE); /* a pipe then needs fewer reads */
 	return input->pending ? 0 : -ENOMEM;
 }
 
-void ck_input_close(struct ck_input *input)
+void ckl_input_close(struct ckl_input *input)
 {
-	ck_scan_free(&input->scan);
+	ckl_scan_free(&input->scan);
 	free(input->pending);
 	input->pending = NULL;
 }
 
-void ck_input_begin(struct ck_input *input, size_t base)
+void ckl_input_begin(struct ckl_input *input, size_t base)
 {
-	ck_scan_free(&input->scan);
+	ckl_scan_free(&input->scan);
 	input->base = base;
 	input->have = 0;
 	input->frame = false;
@@ -38,7 +38,7 @@ void ck_input_begin(struct ck_input *input, size_t base)
 }
 
 /* Blanks between messages belong to no message. */
-static void skip_blanks(struct ck_input *input)
+static void skip_blanks(struct ckl_input *input)
 {
 	while (input->pending_size > 0 && input->have == 0 &&
 	       memchr(" \n\r\t", input->pending[input->pending_at], 4)) {
@@ -48,20 +48,20 @@ static void skip_blanks(struct ck_input *input)
 }
 
 /* How many of the bytes belong to the message. 1: *size of them; 0: all, and more will come. */
-static int frame_end(struct ck_input *input, const char *text, size_t have, size_t *size,
-		     struct ck_fail *fail)
+static int frame_end(struct ckl_input *input, const char *text, size_t have, size_t *size,
+		     struct ckl_fail *fail)
 {
 	int ret = 0;
 
 	if (have < CK_FRAME_HEAD)
 		return 0;
 	if (!input->frame_size)
-		ret = ck_frame_size(text, &input->frame_size);
+		ret = ckl_frame_size(text, &input->frame_size);
 	if (ret < 0)
-		return ck_fail_input(fail, ret == -EPROTO ? "a frame of another version"
+		return ckl_fail_input(fail, ret == -EPROTO ? "a frame of another version"
 							  : "this is no frame");
 	if (input->frame_size > input->limit)
-		return ck_fail(fail, CK_EXIT_MEMORY, "memory", "MESSAGE_TOO_LARGE",
+		return ckl_fail(fail, CK_EXIT_MEMORY, "memory", "MESSAGE_TOO_LARGE",
 			       "a frame of %llu bytes; %llu are allowed",
 			       (unsigned long long)input->frame_size,
 			       (unsigned long long)input->limit);
@@ -69,27 +69,27 @@ static int frame_end(struct ck_input *input, const char *text, size_t have, size
 	return have >= input->frame_size;
 }
 
-static int text_end(struct ck_input *input, const char *text, size_t have, size_t *size,
-		    struct ck_fail *fail)
+static int text_end(struct ckl_input *input, const char *text, size_t have, size_t *size,
+		    struct ckl_fail *fail)
 {
-	int ret = ck_scan(&input->scan, text, have);
+	int ret = ckl_scan(&input->scan, text, have);
 
 	if (ret == -ENOMEM)
-		return ck_fail_memory(fail);
+		return ckl_fail_memory(fail);
 	if (ret == -E2BIG)
-		return ck_fail_input(fail, "nested more than %d deep", CK_SCAN_DEPTH);
+		return ckl_fail_input(fail, "nested more than %d deep", CK_SCAN_DEPTH);
 	if (ret < 0)
-		return ck_fail_input(fail, "this is no JSON object");
+		return ckl_fail_input(fail, "this is no JSON object");
 	*size = input->scan.at;
 	if (*size > input->limit)
-		return ck_fail(fail, CK_EXIT_MEMORY, "memory", "MESSAGE_TOO_LARGE",
+		return ckl_fail(fail, CK_EXIT_MEMORY, "memory", "MESSAGE_TOO_LARGE",
 			       "a message of more than %llu bytes",
 			       (unsigned long long)input->limit);
 	return ret;
 }
 
-static int find_end(struct ck_input *input, const char *text, size_t have, size_t *size,
-		    struct ck_fail *fail)
+static int find_end(struct ckl_input *input, const char *text, size_t have, size_t *size,
+		    struct ckl_fail *fail)
 {
 	input->frame = have > 0 && (unsigned char)*text == CK_FRAME_FIRST;
 	if (have == 0)
@@ -99,7 +99,7 @@ static int find_end(struct ck_input *input, const char *text, size_t have, size_
 }
 
 /* The pending bytes, or as many as the message has, into the block. */
-static int use_pending(struct ck_input *input, struct ck_block *block, struct ck_fail *fail)
+static int use_pending(struct ckl_input *input, struct ckl_block *block, struct ckl_fail *fail)
 {
 	const char *from = input->pending + input->pending_at;
 	size_t size = input->pending_size;
@@ -109,8 +109,8 @@ static int use_pending(struct ck_input *input, struct ck_block *block, struct ck
 		return ret;
 	if (ret == 0)
 		size = input->pending_size;
-	if (ck_block_map(block, input->base + size, 1) < 0)
-		return ck_fail_memory(fail);
+	if (ckl_block_map(block, input->base + size, 1) < 0)
+		return ckl_fail_memory(fail);
 	memcpy(block->map + input->base, from, size);
 	input->have = size;
 	input->pending_at += size;
@@ -119,7 +119,7 @@ static int use_pending(struct ck_input *input, struct ck_block *block, struct ck
 }
 
 /* Bytes behind the end of a message in the block belong to the next one. */
-static void leave_rest(struct ck_input *input, struct ck_block *block, size_t end)
+static void leave_rest(struct ckl_input *input, struct ckl_block *block, size_t end)
 {
 	memcpy(input->pending, block->map + input->base + end, input->have - end);
 	input->pending_at = 0;
@@ -128,7 +128,7 @@ static void leave_rest(struct ck_input *input, struct ck_block *block, size_t en
 }
 
 /* Straight into the block. Beyond a text's end at most as much is read as can be pending. */
-static int read_block(struct ck_input *input, struct ck_block *block, struct ck_fail *fail)
+static int read_block(struct ckl_input *input, struct ckl_block *block, struct ckl_fail *fail)
 {
 	size_t piece = CK_INPUT_PENDING, end = 0;
 	ssize_t n;
@@ -138,11 +138,11 @@ static int read_block(struct ck_input *input, struct ck_block *block, struct ck_
 		piece = ck_min((size_t)input->frame_size - input->have, PIECE_MAX);
 	/* In steps of a half more, so that the bytes of a growing map are moved seldom. */
 	if (input->base + input->have + piece > block->capacity &&
-	    ck_block_map(block,
+	    ckl_block_map(block,
 			 ck_max(input->base + (size_t)input->frame_size + 1,
 				(input->base + input->have + piece) / 2 * 3),
 			 1) < 0)
-		return ck_fail_memory(fail);
+		return ckl_fail_memory(fail);
 	n = read(input->fd, block->map + input->base + input->have, piece);
 	if (n < 0 && (errno == EINTR || errno == EAGAIN))
 		return 0;
@@ -157,7 +157,7 @@ static int read_block(struct ck_input *input, struct ck_block *block, struct ck_
 	return ret;
 }
 
-int ck_input_read(struct ck_input *input, struct ck_block *block, struct ck_fail *fail)
+int ckl_input_read(struct ckl_input *input, struct ckl_block *block, struct ckl_fail *fail)
 {
 	ssize_t n;
 

@@ -5,29 +5,29 @@
 
 #include "launcher/job.h"
 
-void ck_jobs_init(struct ck_jobs *jobs)
+void ckl_jobs_init(struct ckl_jobs *jobs)
 {
-	*jobs = (struct ck_jobs){0};
+	*jobs = (struct ckl_jobs){0};
 	for (size_t i = 0; i < CK_JOBS_MAX; i++)
 		jobs->items[i].block.fd = -1;
 }
 
-void ck_jobs_free(struct ck_jobs *jobs)
+void ckl_jobs_free(struct ckl_jobs *jobs)
 {
 	for (size_t i = 0; i < CK_JOBS_MAX; i++)
-		ck_block_free(&jobs->items[i].block);
+		ckl_block_free(&jobs->items[i].block);
 }
 
-int ck_jobs_take(struct ck_jobs *jobs, struct ck_job **taken)
+int ckl_jobs_take(struct ckl_jobs *jobs, struct ckl_job **taken)
 {
 	int ret = -EBUSY;
 
 	for (size_t i = 0; i < CK_JOBS_MAX; i++) {
-		struct ck_job *job = &jobs->items[i];
+		struct ckl_job *job = &jobs->items[i];
 
 		if (job->state != CK_JOB_FREE)
 			continue;
-		ret = job->block.fd < 0 ? ck_block_make(&job->block, (uint32_t)i) : 0;
+		ret = job->block.fd < 0 ? ckl_block_make(&job->block, (uint32_t)i) : 0;
 		if (ret < 0)
 			break;
 		job->state = CK_JOB_FILLING;
@@ -40,12 +40,12 @@ int ck_jobs_take(struct ck_jobs *jobs, struct ck_job **taken)
 	return ret;
 }
 
-struct ck_job *ck_jobs_first(struct ck_jobs *jobs, enum ck_job_state state)
+struct ckl_job *ckl_jobs_first(struct ckl_jobs *jobs, enum ckl_job_state state)
 {
-	struct ck_job *first = NULL;
+	struct ckl_job *first = NULL;
 
 	for (size_t i = 0; i < CK_JOBS_MAX; i++) {
-		struct ck_job *job = &jobs->items[i];
+		struct ckl_job *job = &jobs->items[i];
 
 		if (job->state == state && (!first || job->order < first->order))
 			first = job;
@@ -53,7 +53,7 @@ struct ck_job *ck_jobs_first(struct ck_jobs *jobs, enum ck_job_state state)
 	return first;
 }
 
-struct ck_job *ck_jobs_find(struct ck_jobs *jobs, uint64_t id)
+struct ckl_job *ckl_jobs_find(struct ckl_jobs *jobs, uint64_t id)
 {
 	for (size_t i = 0; i < CK_JOBS_MAX; i++) {
 		if (jobs->items[i].state >= CK_JOB_QUEUED && jobs->items[i].id == id)
@@ -62,7 +62,7 @@ struct ck_job *ck_jobs_find(struct ck_jobs *jobs, uint64_t id)
 	return NULL;
 }
 
-struct ck_job *ck_jobs_awaited(struct ck_jobs *jobs)
+struct ckl_job *ckl_jobs_awaited(struct ckl_jobs *jobs)
 {
 	for (size_t i = 0; i < CK_JOBS_MAX; i++) {
 		if (jobs->items[i].state >= CK_JOB_QUEUED && jobs->items[i].awaited)
@@ -71,20 +71,20 @@ struct ck_job *ck_jobs_awaited(struct ck_jobs *jobs)
 	return NULL;
 }
 
-void ck_jobs_done(struct ck_job *job)
+void ckl_jobs_done(struct ckl_job *job)
 {
 	job->state = CK_JOB_FREE;
 }
 
-void ck_jobs_trim(struct ck_jobs *jobs)
+void ckl_jobs_trim(struct ckl_jobs *jobs)
 {
 	for (size_t i = 0; i < CK_JOBS_MAX; i++) {
 		if (jobs->items[i].state == CK_JOB_FREE)
-			ck_block_trim(&jobs->items[i].block);
+			ckl_block_trim(&jobs->items[i].block);
 	}
 }
 
-void ck_jobs_unsent(struct ck_jobs *jobs)
+void ckl_jobs_unsent(struct ckl_jobs *jobs)
 {
 	for (size_t i = 0; i < CK_JOBS_MAX; i++)
 		jobs->items[i].sent = false;

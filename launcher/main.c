@@ -21,41 +21,41 @@
 #include "launcher/store.h"
 #include "util/log.h"
 
-static int refuse(const struct ck_options *options, struct ck_fail *fail)
+static int refuse(const struct ckl_options *options, struct ckl_fail *fail)
 {
-	struct ck_out out = {0};
+	struct ckl_out out = {0};
 	int exit = fail->exit;
 
-	ck_reply_fail(&out, options->frames, 0, fail);
+	ckl_reply_fail(&out, options->frames, 0, fail);
 	if (out.base)
 		fwrite(out.base, 1, out.size, stdout);
 	free(out.base);
-	ck_fail_clear(fail);
+	ckl_fail_clear(fail);
 	return exit;
 }
 
-static int run(struct ck_options *options)
+static int run(struct ckl_options *options)
 {
-	struct ck_worker none = {.sock = -1, .pidfd = -1};
-	struct ck_fail fail = {0};
+	struct ckl_worker none = {.sock = -1, .pidfd = -1};
+	struct ckl_fail fail = {0};
 	int ret;
 
-	if (ck_given_take(options, &fail) < 0)
+	if (ckl_given_take(options, &fail) < 0)
 		return refuse(options, &fail);
 	if (options->connect) {
-		ret = ck_connect_run(options);
+		ret = ckl_connect_run(options);
 		if (ret >= 0)
 			return ret;
 	}
 	switch (options->mode) {
 	case CK_MODE_DAEMON:
-		return ck_daemon_run(options);
+		return ckl_daemon_run(options);
 	case CK_MODE_CACHE:
-		return ck_store_command(options);
+		return ckl_store_command(options);
 	case CK_MODE_COMPILE:
-		return ck_store_compile(options);
+		return ckl_store_compile(options);
 	default:
-		return ck_session_serve(options, STDIN_FILENO, STDOUT_FILENO, &none, -1);
+		return ckl_session_serve(options, STDIN_FILENO, STDOUT_FILENO, &none, -1);
 	}
 }
 
@@ -84,11 +84,11 @@ static int flush(int ret)
 
 int main(int argc, char **argv)
 {
-	struct ck_options options;
+	struct ckl_options options;
 	int ret;
 
 	hold_places();
-	ret = ck_options_parse(argc, argv, &options);
+	ret = ckl_options_parse(argc, argv, &options);
 	if (ret == 0) {
 		ck_log_default("warning");
 		signal(SIGPIPE, SIG_IGN);

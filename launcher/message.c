@@ -7,45 +7,45 @@
 #include "launcher/request.h"
 #include "launcher/session.h"
 
-static void message_cancel(struct ck_session *s, struct ck_job *job)
+static void message_cancel(struct ckl_session *s, struct ckl_job *job)
 {
-	struct ck_fail fail = {0};
+	struct ckl_fail fail = {0};
 
 	if (job->state == CK_JOB_RUNNING) {
-		ck_fail(&fail, CK_EXIT_TIMEOUT, "cancel", "CANCELLED", "cancelled");
-		ck_session_replace(s, &fail);
+		ckl_fail(&fail, CK_EXIT_TIMEOUT, "cancel", "CANCELLED", "cancelled");
+		ckl_session_replace(s, &fail);
 	}
-	ck_session_status(s, s->input.frame, job->id, "cancelled");
-	ck_jobs_done(job);
+	ckl_session_status(s, s->input.frame, job->id, "cancelled");
+	ckl_jobs_done(job);
 }
 
 /* A message about an asynchronous launch. */
-static void message_about(struct ck_session *s, const struct ck_request *request)
+static void message_about(struct ckl_session *s, const struct ckl_request *request)
 {
 	static const char *const states[] = {
 		[CK_JOB_QUEUED] = "queued", [CK_JOB_RUNNING] = "running"};
-	struct ck_job *job = request->id ? ck_jobs_find(&s->jobs, request->id) : NULL;
-	struct ck_fail fail = {0};
+	struct ckl_job *job = request->id ? ckl_jobs_find(&s->jobs, request->id) : NULL;
+	struct ckl_fail fail = {0};
 
 	if (!job) {
-		ck_fail_input(&fail, "there is no launch %llu to ask for",
+		ckl_fail_input(&fail, "there is no launch %llu to ask for",
 			      (unsigned long long)request->id);
-		ck_session_fail(s, s->input.frame, 0, &fail);
+		ckl_session_fail(s, s->input.frame, 0, &fail);
 	} else if (request->command == CK_CANCEL) {
 		message_cancel(s, job);
 	} else if (job->state == CK_JOB_DONE) {
-		ck_session_reply(s, job);
+		ckl_session_reply(s, job);
 	} else if (request->command == CK_POLL) {
-		ck_session_status(s, s->input.frame, job->id, states[job->state]);
+		ckl_session_status(s, s->input.frame, job->id, states[job->state]);
 	} else {
 		job->awaited = true;
 	}
 }
 
 /* A launch, read or free: into the queue. */
-static void message_queue(struct ck_session *s, const struct ck_request *request)
+static void message_queue(struct ckl_session *s, const struct ckl_request *request)
 {
-	struct ck_job *job = s->filling;
+	struct ckl_job *job = s->filling;
 
 	s->filling = NULL;
 	job->state = CK_JOB_QUEUED;
@@ -56,20 +56,20 @@ static void message_queue(struct ck_session *s, const struct ck_request *request
 	job->awaited = !request->async;
 	if (request->async) {
 		job->id = ++s->ids;
-		ck_session_status(s, job->frame, job->id, "queued");
+		ckl_session_status(s, job->frame, job->id, "queued");
 	}
 }
 
-static void message_defaults(struct ck_session *s, struct ck_request *request, const char *message)
+static void message_defaults(struct ckl_session *s, struct ckl_request *request, const char *message)
 {
-	struct ck_fail fail = {0};
+	struct ckl_fail fail = {0};
 	json_t *defaults;
 
 	if (s->input.frame)
-		ck_fail_input(&fail, "defaults are JSON, not a frame");
-	defaults = s->input.frame ? NULL : ck_request_defaults(request, message, &fail);
+		ckl_fail_input(&fail, "defaults are JSON, not a frame");
+	defaults = s->input.frame ? NULL : ckl_request_defaults(request, message, &fail);
 	if (!defaults) {
-		ck_session_fail(s, s->input.frame, 0, &fail);
+		ckl_session_fail(s, s->input.frame, 0, &fail);
 		return;
 	}
 	json_decref(s->client_defaults);
@@ -79,31 +79,31 @@ static void message_defaults(struct ck_session *s, struct ck_request *request, c
 }
 
 /* A complete message lies in the job that is being filled. */
-void ck_session_take(struct ck_session *s)
+void ckl_session_take(struct ckl_session *s)
 {
 	const char *message = s->filling->block.map + s->input.base;
-	struct ck_request request;
-	struct ck_fail fail = {0};
+	struct ckl_request request;
+	struct ckl_fail fail = {0};
 
 	s->filling->message = s->input.have;
-	if (ck_request_peek(&request, message, s->input.have,
+	if (ckl_request_peek(&request, message, s->input.have,
 			    s->input.frame ? NULL : &s->input.scan, s->client_defaults,
 			    &fail) < 0) {
-		ck_session_fail(s, s->input.frame, 0, &fail);
+		ckl_session_fail(s, s->input.frame, 0, &fail);
 	} else if (request.command <= CK_FREE) {
 		message_queue(s, &request);
 	} else if (request.command == CK_DEFAULTS) {
 		message_defaults(s, &request, message);
 	} else if (request.command == CK_PING) {
-		ck_session_status(s, s->input.frame, 0, "ready");
+		ckl_session_status(s, s->input.frame, 0, "ready");
 	} else if (request.command == CK_QUIT) {
 		s->closing = true;
 	} else {
 		message_about(s, &request);
 	}
-	ck_request_free(&request);
+	ckl_request_free(&request);
 	if (s->filling)
-		ck_jobs_done(s->filling);
+		ckl_jobs_done(s->filling);
 	s->filling = NULL;
 	if (s->options->mode == CK_MODE_ONCE)
 		s->closing = true;

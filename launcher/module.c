@@ -15,7 +15,7 @@
 #define JIT_LOG 16384
 
 /* The key by which a request's module is found. */
-static int key_of(const struct ck_request *request, struct ck_hash *key)
+static int key_of(const struct ckl_request *request, struct ck_hash *key)
 {
 	const char *name = request->module ? request->module : request->source;
 	char *options = request->options ? json_dumps(request->options, JSON_COMPACT) : NULL;
@@ -30,34 +30,34 @@ static int key_of(const struct ck_request *request, struct ck_hash *key)
 	return text ? 0 : -ENOMEM;
 }
 
-static void module_drop(struct ck_modules *modules, struct ck_module *module)
+static void module_drop(struct ckl_modules *modules, struct ckl_module *module)
 {
 	if (module->handle)
 		modules->driver->module_unload(module->handle);
 	ck_kernels_free(&module->kernels);
-	ck_includes_free(&module->includes);
+	ckl_includes_free(&module->includes);
 	*module = modules->items[--modules->count];
 }
 
 /* Whether none of its files has changed since. */
-static bool is_current(const struct ck_module *module, const struct ck_request *request)
+static bool is_current(const struct ckl_module *module, const struct ckl_request *request)
 {
 	if (module->includes.unknown ||
-	    (request->module && !ck_file_unchanged(request->module, &module->state)))
+	    (request->module && !ckl_file_unchanged(request->module, &module->state)))
 		return false;
 	for (size_t i = 0; i < module->includes.count; i++) {
-		if (!ck_file_unchanged(module->includes.items[i].path,
+		if (!ckl_file_unchanged(module->includes.items[i].path,
 				       &module->includes.items[i].state))
 			return false;
 	}
 	return true;
 }
 
-static struct ck_module *find(struct ck_modules *modules, const struct ck_hash *key,
-			      const struct ck_request *request)
+static struct ckl_module *find(struct ckl_modules *modules, const struct ck_hash *key,
+			      const struct ckl_request *request)
 {
 	for (size_t i = 0; i < modules->count; i++) {
-		struct ck_module *module = &modules->items[i];
+		struct ckl_module *module = &modules->items[i];
 
 		if (!ck_hash_equal(&module->key, key))
 			continue;
@@ -69,9 +69,9 @@ static struct ck_module *find(struct ck_modules *modules, const struct ck_hash *
 	return NULL;
 }
 
-static struct ck_module *slot(struct ck_modules *modules)
+static struct ckl_module *slot(struct ckl_modules *modules)
 {
-	struct ck_module *oldest = &modules->items[0];
+	struct ckl_module *oldest = &modules->items[0];
 
 	if (modules->count == CK_MODULES_MAX) {
 		for (size_t i = 1; i < modules->count; i++) {
@@ -92,7 +92,7 @@ static bool has_suffix(const char *path, const char *suffix)
 }
 
 /* Whether it is CUDA C++: by the file's name, or as a text that does not begin as PTX does. */
-static bool is_source(const struct ck_request *request, const char *text, size_t size)
+static bool is_source(const struct ckl_request *request, const char *text, size_t size)
 {
 	struct ck_ptx_head head;
 
@@ -102,8 +102,8 @@ static bool is_source(const struct ck_request *request, const char *text, size_t
 	return ck_ptx_head(text, size, &head) < 0;
 }
 
-static int load(struct ck_modules *modules, struct ck_module *module, const void *image,
-		struct ck_fail *fail)
+static int load(struct ckl_modules *modules, struct ckl_module *module, const void *image,
+		struct ckl_fail *fail)
 {
 	CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
 	char *log = calloc(1, JIT_LOG);
@@ -111,14 +111,14 @@ static int load(struct ck_modules *modules, struct ck_module *module, const void
 	CUresult result;
 
 	if (!log)
-		return ck_fail_memory(fail);
+		return ckl_fail_memory(fail);
 	result = modules->driver->module_load(&module->handle, image, 2, options, values);
 	if (!result) {
 		free(log);
 		return 0;
 	}
 	module->handle = NULL;
-	ck_fail_cuda(fail, CK_EXIT_MODULE, "module", result, "loading the module");
+	ckl_fail_cuda(fail, CK_EXIT_MODULE, "module", result, "loading the module");
 	if (*log && !fail->log)
 		fail->log = log;
 	else
@@ -127,8 +127,8 @@ static int load(struct ck_modules *modules, struct ck_module *module, const void
 }
 
 /* Bytes of the file or text, NUL-terminated, malloc'ed. */
-static char *read_bytes(const struct ck_request *request, struct ck_module *module, size_t *size,
-			struct ck_fail *fail)
+static char *read_bytes(const struct ckl_request *request, struct ckl_module *module, size_t *size,
+			struct ckl_fail *fail)
 {
 	struct stat st;
 	char *bytes;
@@ -138,25 +138,25 @@ static char *read_bytes(const struct ck_request *request, struct ck_module *modu
 		bytes = strdup(request->source);
 		*size = strlen(request->source);
 		if (!bytes)
-			ck_fail_memory(fail);
+			ckl_fail_memory(fail);
 		return bytes;
 	}
-	ret = ck_file_read(AT_FDCWD, request->module, &bytes, size, &st);
+	ret = ckl_file_read(AT_FDCWD, request->module, &bytes, size, &st);
 	if (ret < 0) {
-		ck_fail(fail, CK_EXIT_FILE, "file", "NO_FILE", "%.300s: %s", request->module,
+		ckl_fail(fail, CK_EXIT_FILE, "file", "NO_FILE", "%.300s: %s", request->module,
 			ret == -EINVAL ? "no regular file; a pipe is for the command line's FILE"
 				       : strerror(-ret));
 		return NULL;
 	}
-	ck_file_state_of(&st, &module->state);
+	ckl_file_state_of(&st, &module->state);
 	return bytes;
 }
 
 /* PTX or machine code in the place of *bytes, and loaded. */
-static int make(struct ck_modules *modules, const struct ck_request *request,
-		struct ck_module *module, char **bytes, size_t size, struct ck_fail *fail)
+static int make(struct ckl_modules *modules, const struct ckl_request *request,
+		struct ckl_module *module, char **bytes, size_t size, struct ckl_fail *fail)
 {
-	struct ck_compile compile = {.text = *bytes,
+	struct ckl_compile compile = {.text = *bytes,
 				     .size = size,
 				     .path = request->module,
 				     .name = request->kernel,
@@ -168,33 +168,33 @@ static int make(struct ck_modules *modules, const struct ck_request *request,
 	int ret = 0;
 
 	if (is_source(request, *bytes, size)) {
-		ret = ck_compile_ptx(modules->cache, &compile, &image, &size, fail);
+		ret = ckl_compile_ptx(modules->cache, &compile, &image, &size, fail);
 		if (ret < 0)
 			return ret;
 		free(*bytes);
 		*bytes = image;
 	}
-	ck_params_kernels(*bytes, size + 1, &module->kernels);
+	ckl_params_kernels(*bytes, size + 1, &module->kernels);
 	module->unread = module->kernels.count == 0;
 	image = NULL;
 	if (modules->cache)
-		image = ck_compile_cubin(modules->cache, modules->driver, *bytes, size);
+		image = ckl_compile_cubin(modules->cache, modules->driver, *bytes, size);
 	ret = load(modules, module, image ? image : *bytes, fail);
 	free(image);
 	return ret;
 }
 
-struct ck_module *ck_modules_get(struct ck_modules *modules, const struct ck_request *request,
-				 struct ck_fail *fail)
+struct ckl_module *ckl_modules_get(struct ckl_modules *modules, const struct ckl_request *request,
+				 struct ckl_fail *fail)
 {
-	struct ck_module *module;
+	struct ckl_module *module;
 	struct ck_hash key;
 	size_t size = 0;
 	char *bytes;
 	int ret;
 
 	if (key_of(request, &key) < 0) {
-		ck_fail_memory(fail);
+		ckl_fail_memory(fail);
 		return NULL;
 	}
 	module = find(modules, &key, request);
@@ -212,7 +212,7 @@ struct ck_module *ck_modules_get(struct ck_modules *modules, const struct ck_req
 	free(bytes);
 	if (ret < 0) {
 		ck_kernels_free(&module->kernels);
-		ck_includes_free(&module->includes);
+		ckl_includes_free(&module->includes);
 		return NULL;
 	}
 	modules->count++;

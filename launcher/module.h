@@ -13,23 +13,23 @@
 
 #define CK_MODULES_MAX 64 /* loaded at a time; the one longest unused goes */
 
-struct ck_cache; /* launcher/cache.h */
+struct ckl_cache; /* launcher/cache.h */
 
-struct ck_module {
+struct ckl_module {
 	struct ck_hash key;	     /* of path or text, and options */
-	struct ck_file_state state;  /* zeroes for a text */
-	struct ck_includes includes; /* that it was compiled with */
+	struct ckl_file_state state;  /* zeroes for a text */
+	struct ckl_includes includes; /* that it was compiled with */
 	struct ck_kernels kernels;
 	bool unread; /* only the driver can read it: kernels has those that it was asked for */
 	CUmodule handle;
 	uint64_t used; /* when, in uses of the table */
 };
 
-struct ck_modules {
-	struct ck_driver *driver;
-	struct ck_cache *cache; /* or NULL */
-	const char *compiler;	/* as of struct ck_compile */
-	struct ck_module items[CK_MODULES_MAX];
+struct ckl_modules {
+	struct ckl_driver *driver;
+	struct ckl_cache *cache; /* or NULL */
+	const char *compiler;	/* as of struct ckl_compile */
+	struct ckl_module items[CK_MODULES_MAX];
 	size_t count;
 	uint64_t uses;
 };
@@ -38,7 +38,7 @@ struct ck_modules {
  * The module of a launch: one that is loaded, else its file or text is read, compiled through the
  * cache when it is CUDA C++, and loaded. Valid until the next call. NULL: the failure is set.
  */
-struct ck_module *ck_modules_get(struct ck_modules *modules, const struct ck_request *request,
-				 struct ck_fail *fail);
+struct ckl_module *ckl_modules_get(struct ckl_modules *modules, const struct ckl_request *request,
+				 struct ckl_fail *fail);
 
 #endif

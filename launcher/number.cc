@@ -34,7 +34,7 @@ static const char *digits(const char *at, const char *end)
 }
 
 /* JSON's grammar, which is narrower than that of from_chars. */
-size_t ck_number_length(const char *start, const char *end, bool *integral)
+size_t ckl_number_length(const char *start, const char *end, bool *integral)
 {
 	const char *at = start, *next;
 
@@ -81,7 +81,7 @@ template <typename T> static bool read_float(const char *at, size_t size, T *out
 		*out = std::numeric_limits<T>::infinity();
 	else if (is_word(at, size, "-Infinity"))
 		*out = -std::numeric_limits<T>::infinity();
-	else if (ck_number_length(at, at + size, &integral) != size || size == 0)
+	else if (ckl_number_length(at, at + size, &integral) != size || size == 0)
 		return false;
 	else if (std::from_chars(at, at + size, *out).ec == std::errc())
 		return true;
@@ -105,12 +105,12 @@ template <typename T> static bool read_float(const char *at, size_t size, T *out
 	return true;
 }
 
-bool ck_number_f32(const char *at, size_t size, float *out)
+bool ckl_number_f32(const char *at, size_t size, float *out)
 {
 	return read_float(at, size, out);
 }
 
-bool ck_number_f64(const char *at, size_t size, double *out)
+bool ckl_number_f64(const char *at, size_t size, double *out)
 {
 	return read_float(at, size, out);
 }
@@ -167,12 +167,12 @@ static size_t read_run(const char **at, const char *end, bool begun, T *out, siz
 	return i;
 }
 
-size_t ck_number_run_f32(const char **at, const char *end, bool begun, float *out, size_t count)
+size_t ckl_number_run_f32(const char **at, const char *end, bool begun, float *out, size_t count)
 {
 	return read_run(at, end, begun, out, count);
 }
 
-size_t ck_number_run_f64(const char **at, const char *end, bool begun, double *out, size_t count)
+size_t ckl_number_run_f64(const char **at, const char *end, bool begun, double *out, size_t count)
 {
 	return read_run(at, end, begun, out, count);
 }
@@ -212,11 +212,11 @@ static bool exact_integer(const char *at, const char *end, uint64_t *out)
 	return true;
 }
 
-bool ck_number_integer(const char *at, size_t size, bool *negative, uint64_t *magnitude)
+bool ckl_number_integer(const char *at, size_t size, bool *negative, uint64_t *magnitude)
 {
 	bool integral;
 
-	if (size == 0 || ck_number_length(at, at + size, &integral) != size)
+	if (size == 0 || ckl_number_length(at, at + size, &integral) != size)
 		return false;
 	*negative = *at == '-';
 	if (integral)
@@ -246,22 +246,22 @@ template <typename T> static size_t print_float(char *out, T value)
 	return end - out;
 }
 
-size_t ck_number_print_f32(char *out, float value)
+size_t ckl_number_print_f32(char *out, float value)
 {
 	return print_float(out, value);
 }
 
-size_t ck_number_print_f64(char *out, double value)
+size_t ckl_number_print_f64(char *out, double value)
 {
 	return print_float(out, value);
 }
 
-size_t ck_number_print_i64(char *out, int64_t value)
+size_t ckl_number_print_i64(char *out, int64_t value)
 {
 	return std::to_chars(out, out + CK_NUMBER_TEXT, value).ptr - out;
 }
 
-size_t ck_number_print_u64(char *out, uint64_t value)
+size_t ckl_number_print_u64(char *out, uint64_t value)
 {
 	return std::to_chars(out, out + CK_NUMBER_TEXT, value).ptr - out;
 }

@@ -21,38 +21,38 @@ extern "C" {
 #define CK_NUMBER_TEXT 32 /* room that any number needs, without a NUL */
 
 /* Bytes of the JSON number that starts at @at, 0 for none; *integral: no fraction, no exponent. */
-size_t ck_number_length(const char *at, const char *end, bool *integral);
+size_t ckl_number_length(const char *at, const char *end, bool *integral);
 
 /*
  * Read all of the @size bytes at @at, a JSON number or a word for one that is not finite (NaN,
  * Infinity, -Infinity). False: it is none, or too large for the type. A number that is too small is
  * 0.
  */
-bool ck_number_f32(const char *at, size_t size, float *out);
-bool ck_number_f64(const char *at, size_t size, double *out);
+bool ckl_number_f32(const char *at, size_t size, float *out);
+bool ckl_number_f64(const char *at, size_t size, double *out);
 
 /*
  * Read a list of numbers between commas, up to @count of them, and return how many. *at moves
  * behind the last one that was read; @begun: a comma comes first. The run ends before an element
  * that is not a plain number of the type: the functions above judge it.
  */
-size_t ck_number_run_f32(const char **at, const char *end, bool begun, float *out, size_t count);
-size_t ck_number_run_f64(const char **at, const char *end, bool begun, double *out, size_t count);
+size_t ckl_number_run_f32(const char **at, const char *end, bool begun, float *out, size_t count);
+size_t ckl_number_run_f64(const char **at, const char *end, bool begun, double *out, size_t count);
 
 /*
  * Read all of the @size bytes at @at, an integer; 8.0 and 1e3 are integers too. *negative is set and *magnitude without
  * the sign; false when it is none or needs more than 64 bits.
  */
-bool ck_number_integer(const char *at, size_t size, bool *negative, uint64_t *magnitude);
+bool ckl_number_integer(const char *at, size_t size, bool *negative, uint64_t *magnitude);
 
 /*
  * Print without a NUL; returns the bytes. Floats always say that they are (8.0, 1e+20); those that
  * are not finite are a JSON string: "NaN", "Infinity", "-Infinity".
  */
-size_t ck_number_print_f32(char *out, float value);
-size_t ck_number_print_f64(char *out, double value);
-size_t ck_number_print_i64(char *out, int64_t value);
-size_t ck_number_print_u64(char *out, uint64_t value);
+size_t ckl_number_print_f32(char *out, float value);
+size_t ckl_number_print_f64(char *out, double value);
+size_t ckl_number_print_i64(char *out, int64_t value);
+size_t ckl_number_print_u64(char *out, uint64_t value);
 
 #ifdef __cplusplus
 }

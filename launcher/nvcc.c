@@ -37,7 +37,7 @@ struct run {
 	char source[320], ptx[320], log[320];
 };
 
-static int write_source(const char *path, const struct ck_compile *in)
+static int write_source(const char *path, const struct ckl_compile *in)
 {
 	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600), ret;
 
@@ -49,7 +49,7 @@ static int write_source(const char *path, const struct ck_compile *in)
 }
 
 /* The source keeps its name, which the compiler's messages show. */
-static int run_begin(struct run *run, const struct ck_compile *in)
+static int run_begin(struct run *run, const struct ckl_compile *in)
 {
 	const char *slash = in->path ? strrchr(in->path, '/') : NULL;
 	const char *name = !in->path ? "source.cu" : slash ? slash + 1 : in->path;
@@ -122,7 +122,7 @@ static int await(pid_t pid)
  * The keeper: @arguments point into @run. It inherits nothing from the worker except its end of a
  * socket.
  */
-static void keep(struct run *run, const char **arguments, const struct ck_compile *in, int sock)
+static void keep(struct run *run, const char **arguments, const struct ckl_compile *in, int sock)
 {
 	struct pollfd end = {.fd = KEEPER_SOCK};
 	sigset_t all;
@@ -148,7 +148,7 @@ static void keep(struct run *run, const char **arguments, const struct ck_compil
 }
 
 /* Start the keeper, and fill in @run when nvcc has ended. Returns its socket or -errno. */
-static int run_make(struct run *run, const char **arguments, const struct ck_compile *in,
+static int run_make(struct run *run, const char **arguments, const struct ckl_compile *in,
 		    pid_t *keeper)
 {
 	int pair[2];
@@ -166,7 +166,7 @@ static int run_make(struct run *run, const char **arguments, const struct ck_com
 }
 
 /* nvcc's command line, malloc'ed; @include has room for an option. */
-static const char **command(const struct ck_compiler *compiler, const struct ck_compile *in,
+static const char **command(const struct ckl_compiler *compiler, const struct ckl_compile *in,
 			    const struct run *run, char arch[48], char include[PATH_MAX])
 {
 	const char **arguments = calloc(12 + json_array_size(in->options), sizeof(*arguments));
@@ -191,8 +191,8 @@ static const char **command(const struct ck_compiler *compiler, const struct ck_
 	return arguments;
 }
 
-int ck_nvcc_compile(const struct ck_compiler *compiler, const struct ck_compile *in,
-		    struct ck_compiled *out)
+int ckl_nvcc_compile(const struct ckl_compiler *compiler, const struct ckl_compile *in,
+		    struct ckl_compiled *out)
 {
 	char arch[48], include[PATH_MAX];
 	struct run run = {0};
@@ -201,7 +201,7 @@ int ck_nvcc_compile(const struct ck_compiler *compiler, const struct ck_compile 
 	size_t size;
 	int ret, sock;
 
-	*out = (struct ck_compiled){0};
+	*out = (struct ckl_compiled){0};
 	if (!arguments)
 		return -ENOMEM;
 	sock = run_make(&run, arguments, in, &keeper);
@@ -210,8 +210,8 @@ int ck_nvcc_compile(const struct ck_compiler *compiler, const struct ck_compile 
 		return sock;
 	ret = run.status;
 	if (ret == 0)
-		ret = ck_file_read(AT_FDCWD, run.ptx, &out->ptx, &out->size, NULL);
-	else if (ret > 0 && ck_file_read(AT_FDCWD, run.log, &out->log, &size, NULL) == 0)
+		ret = ckl_file_read(AT_FDCWD, run.ptx, &out->ptx, &out->size, NULL);
+	else if (ret > 0 && ckl_file_read(AT_FDCWD, run.log, &out->log, &size, NULL) == 0)
 		ret = 0;
 	close(sock);
 	while (keeper > 0 && waitpid(keeper, NULL, 0) < 0 && errno == EINTR)

@@ -99,7 +99,7 @@ static bool toolkit_headers(const char *library, char *out, size_t size)
 }
 
 /* Our options and the user's, which come last and win. Returns how many. */
-static int options_make(const struct ck_compiler *compiler, const struct ck_compile *in,
+static int options_make(const struct ckl_compiler *compiler, const struct ckl_compile *in,
 			unsigned sm, const char **options, char own[OPTIONS_OWN][PATH_MAX + 64])
 {
 	const char *slash = in->path ? strrchr(in->path, '/') : NULL;
@@ -134,8 +134,8 @@ static char *text_get(int (*size_of)(nvrtc_program, size_t *), int (*get)(nvrtc_
 	return text;
 }
 
-int ck_nvrtc_compile(const struct ck_compiler *compiler, const struct ck_compile *in,
-		     struct ck_compiled *out)
+int ckl_nvrtc_compile(const struct ckl_compiler *compiler, const struct ckl_compile *in,
+		     struct ckl_compiled *out)
 {
 	char own[OPTIONS_OWN][PATH_MAX + 64];
 	const char **options = calloc(OPTIONS_OWN + json_array_size(in->options), sizeof(*options));
@@ -144,7 +144,7 @@ int ck_nvrtc_compile(const struct ck_compiler *compiler, const struct ck_compile
 	size_t size;
 	int count, result;
 
-	*out = (struct ck_compiled){0};
+	*out = (struct ckl_compiled){0};
 	if (!options || !open_library(compiler->path, &n)) {
 		free(options);
 		return -ENOENT;

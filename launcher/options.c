@@ -113,12 +113,12 @@ static void print_help(void)
 /* On stderr for people, on stdout as for every failure. */
 static int refuse(const char *what, const char *value)
 {
-	struct ck_fail fail = {0};
-	struct ck_out out = {0};
+	struct ckl_fail fail = {0};
+	struct ckl_out out = {0};
 
 	fprintf(stderr, "gpu_launcher: %s: %s\n%s", what, value, usage);
-	ck_fail(&fail, CK_EXIT_USAGE, "usage", "USAGE", "%s: %.300s", what, value);
-	ck_reply_fail(&out, false, 0, &fail);
+	ckl_fail(&fail, CK_EXIT_USAGE, "usage", "USAGE", "%s: %.300s", what, value);
+	ckl_reply_fail(&out, false, 0, &fail);
 	fwrite(out.base, 1, out.size, stdout);
 	free(out.base);
 	return -EINVAL;
@@ -156,7 +156,7 @@ static int parse_size(const char *text, uint64_t *out)
 	return 0;
 }
 
-static int set_number(struct ck_options *o, const char *key, const char *text, long high)
+static int set_number(struct ckl_options *o, const char *key, const char *text, long high)
 {
 	long value;
 	int ret = parse_number(text, 0, high, &value);
@@ -164,7 +164,7 @@ static int set_number(struct ck_options *o, const char *key, const char *text, l
 	return ret < 0 ? ret : json_object_set_new(o->defaults, key, json_integer(value));
 }
 
-static int add_option(struct ck_options *o, const char *text)
+static int add_option(struct ckl_options *o, const char *text)
 {
 	json_t *list = json_object_get(o->defaults, "options");
 
@@ -175,7 +175,7 @@ static int add_option(struct ck_options *o, const char *text)
 	return json_array_append_new(list, json_string(text)) < 0 ? refuse("not UTF-8", text) : 0;
 }
 
-const char *ck_options_socket(void)
+const char *ckl_options_socket(void)
 {
 	static char path[PATH_MAX];
 	const char *base = getenv("XDG_RUNTIME_DIR");
@@ -188,13 +188,13 @@ const char *ck_options_socket(void)
 }
 
 /* A path is a daemon's socket; any other word is a host with a cricket-rpc-server. */
-static int parse_connect(struct ck_options *o, const char *value)
+static int parse_connect(struct ckl_options *o, const char *value)
 {
 	if (strncmp(value, "unix:", 5) == 0)
 		value += 5;
 	if (strcmp(value, "auto") == 0) {
 		o->connect = o->connect_try = true;
-		o->daemon = ck_options_socket();
+		o->daemon = ckl_options_socket();
 	} else if (strchr(value, '/') && strncmp(value, "tcp://", 6) != 0) {
 		o->connect = true;
 		o->daemon = value;
@@ -215,7 +215,7 @@ static int parse_word(const char *value, const char *const *words, const char *w
 }
 
 /* Defaults of each launch. */
-static int parse_default(int option, const char *value, struct ck_options *o)
+static int parse_default(int option, const char *value, struct ckl_options *o)
 {
 	switch (option) {
 	case OPT_SHARED:
@@ -230,7 +230,7 @@ static int parse_default(int option, const char *value, struct ck_options *o)
 }
 
 /* Options that choose the mode. */
-static int parse_mode(int option, const char *value, struct ck_options *o)
+static int parse_mode(int option, const char *value, struct ckl_options *o)
 {
 	static const char *const commands[] = {"ls", "prune", "verify", NULL};
 
@@ -243,7 +243,7 @@ static int parse_mode(int option, const char *value, struct ck_options *o)
 		return 0;
 	case OPT_DAEMON:
 		o->mode = CK_MODE_DAEMON;
-		o->daemon = strcmp(value, "auto") == 0 ? ck_options_socket() : value;
+		o->daemon = strcmp(value, "auto") == 0 ? ckl_options_socket() : value;
 		return 0;
 	case OPT_CONNECT:
 		return parse_connect(o, value);
@@ -266,7 +266,7 @@ static int parse_mode(int option, const char *value, struct ck_options *o)
 	}
 }
 
-static int parse_option(int option, const char *value, struct ck_options *o)
+static int parse_option(int option, const char *value, struct ckl_options *o)
 {
 	static const char *const formats[] = {"json", "bin", NULL};
 	long number = 0;
@@ -313,7 +313,7 @@ static int parse_option(int option, const char *value, struct ck_options *o)
 }
 
 /* The eight arguments of a launch: file, kernel, sizes. The rest comes from stdin. */
-static int parse_launch(struct ck_options *o, char **arguments, int count)
+static int parse_launch(struct ckl_options *o, char **arguments, int count)
 {
 	long sizes[6];
 	int ret = 0;
@@ -340,11 +340,11 @@ static int parse_launch(struct ck_options *o, char **arguments, int count)
 	return 0;
 }
 
-int ck_options_parse(int argc, char **argv, struct ck_options *o)
+int ckl_options_parse(int argc, char **argv, struct ckl_options *o)
 {
 	int option, ret;
 
-	*o = (struct ck_options){.compiler = "auto",
+	*o = (struct ckl_options){.compiler = "auto",
 				 .cache_size = CACHE_SIZE,
 				 .input_max = INPUT_MAX,
 				 .compile_sm = COMPILE_SM,

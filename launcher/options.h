@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum ck_mode {
+enum ckl_mode {
 	CK_MODE_ONCE,	/* one launch, stdin to stdout */
 	CK_MODE_BATCH,	/* messages from stdin until it ends */
 	CK_MODE_DAEMON, /* the same for each client of a socket */
@@ -16,8 +16,8 @@ enum ck_mode {
 	CK_MODE_COMPILE, /* a source into the cache, without a GPU */
 };
 
-struct ck_options {
-	enum ck_mode mode;
+struct ckl_options {
+	enum ckl_mode mode;
 	const char *driver;
 	int device;
 	const char *cache_dir; /* NULL: the usual places */
@@ -39,9 +39,9 @@ struct ck_options {
 };
 
 /* 0: go on; 1: nothing is left to do (--help); -EINVAL: refused, with a message on stderr. */
-int ck_options_parse(int argc, char **argv, struct ck_options *options);
+int ckl_options_parse(int argc, char **argv, struct ckl_options *options);
 
 /* The usual path of a daemon's socket: $XDG_RUNTIME_DIR/gpu_launcher.sock, else one in /tmp. */
-const char *ck_options_socket(void);
+const char *ckl_options_socket(void);
 
 #endif

@@ -12,7 +12,7 @@
 
 #define FIRST 4096
 
-static int grow(struct ck_out *out, size_t need)
+static int grow(struct ckl_out *out, size_t need)
 {
 	size_t capacity = ck_max(ck_max(need, out->capacity / 2 * 3), (size_t)FIRST);
 	char *base;
@@ -27,7 +27,7 @@ static int grow(struct ck_out *out, size_t need)
 	return 0;
 }
 
-char *ck_out_room(struct ck_out *out, size_t size)
+char *ckl_out_room(struct ckl_out *out, size_t size)
 {
 	size_t need;
 
@@ -40,9 +40,9 @@ char *ck_out_room(struct ck_out *out, size_t size)
 	return out->base + out->size;
 }
 
-void ck_out_bytes(struct ck_out *out, const void *data, size_t size)
+void ckl_out_bytes(struct ckl_out *out, const void *data, size_t size)
 {
-	char *room = ck_out_room(out, size);
+	char *room = ckl_out_room(out, size);
 
 	if (!room)
 		return;
@@ -50,12 +50,12 @@ void ck_out_bytes(struct ck_out *out, const void *data, size_t size)
 	out->size += size;
 }
 
-void ck_out_text(struct ck_out *out, const char *text)
+void ckl_out_text(struct ckl_out *out, const char *text)
 {
-	ck_out_bytes(out, text, strlen(text));
+	ckl_out_bytes(out, text, strlen(text));
 }
 
-void ck_out_format(struct ck_out *out, const char *format, ...)
+void ckl_out_format(struct ckl_out *out, const char *format, ...)
 {
 	char text[1024];
 	va_list args;
@@ -63,7 +63,7 @@ void ck_out_format(struct ck_out *out, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	ck_out_text(out, text);
+	ckl_out_text(out, text);
 }
 
 /* Bytes of the UTF-8 character at @at, 0 when it is none. */
@@ -86,30 +86,30 @@ static size_t utf8_length(const unsigned char *at, size_t left)
 	return size;
 }
 
-void ck_out_string_n(struct ck_out *out, const char *text, size_t size)
+void ckl_out_string_n(struct ckl_out *out, const char *text, size_t size)
 {
 	size_t length;
 
-	ck_out_text(out, "\"");
+	ckl_out_text(out, "\"");
 	for (size_t i = 0; i < size; i += ck_max(length, (size_t)1)) {
 		unsigned char c = (unsigned char)text[i];
 
 		length = utf8_length((const unsigned char *)text + i, size - i);
 		if (c == '"' || c == '\\')
-			ck_out_format(out, "\\%c", c);
+			ckl_out_format(out, "\\%c", c);
 		else if (c == '\n')
-			ck_out_text(out, "\\n");
+			ckl_out_text(out, "\\n");
 		else if (c < 0x20)
-			ck_out_format(out, "\\u%04x", c);
+			ckl_out_format(out, "\\u%04x", c);
 		else if (length == 0)
-			ck_out_text(out, "\\ufffd");
+			ckl_out_text(out, "\\ufffd");
 		else
-			ck_out_bytes(out, text + i, length);
+			ckl_out_bytes(out, text + i, length);
 	}
-	ck_out_text(out, "\"");
+	ckl_out_text(out, "\"");
 }
 
-void ck_out_string(struct ck_out *out, const char *text)
+void ckl_out_string(struct ckl_out *out, const char *text)
 {
-	ck_out_string_n(out, text, strlen(text));
+	ckl_out_string_n(out, text, strlen(text));
 }

@@ -11,24 +11,24 @@
  * Zeroed, it is empty and its memory is malloc'ed. @grow, if set, gets at least @capacity bytes at
  * base in another way: 0 or -errno.
  */
-struct ck_out {
+struct ckl_out {
 	char *base;
 	size_t size, capacity;
-	int (*grow)(struct ck_out *out, size_t capacity);
+	int (*grow)(struct ckl_out *out, size_t capacity);
 	bool failed; /* out of memory: all that was written since is missing */
 };
 
 /* Room for @size bytes more, which are not counted yet; NULL without memory. */
-char *ck_out_room(struct ck_out *out, size_t size);
+char *ckl_out_room(struct ckl_out *out, size_t size);
 
 /* Append bytes, a C string, a formatted text of at most 1 KB, or a JSON string with its quotes. */
-void ck_out_bytes(struct ck_out *out, const void *data, size_t size);
-void ck_out_text(struct ck_out *out, const char *text);
-void ck_out_format(struct ck_out *out, const char *format, ...)
+void ckl_out_bytes(struct ckl_out *out, const void *data, size_t size);
+void ckl_out_text(struct ckl_out *out, const char *text);
+void ckl_out_format(struct ckl_out *out, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
-void ck_out_string(struct ck_out *out, const char *text);
+void ckl_out_string(struct ckl_out *out, const char *text);
 
 /* The same of bytes that need not be UTF-8: invalid ones become U+FFFD. */
-void ck_out_string_n(struct ck_out *out, const char *text, size_t size);
+void ckl_out_string_n(struct ckl_out *out, const char *text, size_t size);
 
 #endif

@@ -38,7 +38,7 @@ static size_t processors(void)
 	return sched_getaffinity(0, sizeof(set), &set) == 0 ? (size_t)CPU_COUNT(&set) : 1;
 }
 
-void ck_parallel(size_t count, void (*work)(void *context, size_t index), void *context)
+void ckl_parallel(size_t count, void (*work)(void *context, size_t index), void *context)
 {
 	struct crew crew = {.work = work, .context = context, .count = count};
 	size_t want = ck_min(count, ck_min(processors(), (size_t)CK_PARALLEL_MAX)), started = 0;

@@ -13,6 +13,6 @@
  * when all calls have. There are no more threads than pieces, than processors that this process
  * may use, and than CK_PARALLEL_MAX. If no thread can be started, this one does all the work.
  */
-void ck_parallel(size_t count, void (*work)(void *context, size_t index), void *context);
+void ckl_parallel(size_t count, void (*work)(void *context, size_t index), void *context);
 
 #endif

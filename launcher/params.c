@@ -43,7 +43,7 @@ static void container_kernels(const void *container, size_t size, struct ck_kern
 	}
 }
 
-void ck_params_kernels(const void *data, size_t size, struct ck_kernels *out)
+void ckl_params_kernels(const void *data, size_t size, struct ck_kernels *out)
 {
 	struct ck_image image;
 
@@ -78,8 +78,8 @@ static void list_kernels(const struct ck_kernels *kernels, char *text, size_t ro
 					 kernels->items[i].name);
 }
 
-const struct ck_kernel *ck_params_find(const struct ck_kernels *kernels, const char *name,
-				       struct ck_fail *fail)
+const struct ck_kernel *ckl_params_find(const struct ck_kernels *kernels, const char *name,
+				       struct ckl_fail *fail)
 {
 	const struct ck_kernel *found = NULL;
 	size_t matches = 0;
@@ -96,30 +96,30 @@ const struct ck_kernel *ck_params_find(const struct ck_kernels *kernels, const c
 	if (matches == 1)
 		return found;
 	list_kernels(kernels, list, sizeof(list));
-	ck_fail(fail, CK_EXIT_MODULE, "kernel", "CUDA_ERROR_NOT_FOUND",
+	ckl_fail(fail, CK_EXIT_MODULE, "kernel", "CUDA_ERROR_NOT_FOUND",
 		"%s kernel is named %.100s; the module has: %s", matches ? "more than one" : "no",
 		name, kernels->count ? list : "none");
 	return NULL;
 }
 
-int ck_params_check(const struct ck_kernel *kernel, const struct ck_request *request,
-		    struct ck_fail *fail)
+int ckl_params_check(const struct ck_kernel *kernel, const struct ckl_request *request,
+		    struct ckl_fail *fail)
 {
 	if (request->argc != kernel->param_count)
-		return ck_fail_input(fail, "%s takes %u arguments, and %zu are given", kernel->name,
+		return ckl_fail_input(fail, "%s takes %u arguments, and %zu are given", kernel->name,
 				     kernel->param_count, request->argc);
 	for (size_t i = 0; i < request->argc; i++) {
 		const struct ck_kernel_param *param = &kernel->params[i];
 
 		if (!request->args[i].array && !request->args[i].type &&
 		    param->kind == CK_PARAM_POINTER)
-			return ck_fail_input(fail,
+			return ckl_fail_input(fail,
 					     "argument %zu is a number, and the kernel has a "
 					     "pointer there",
 					     i);
 		if (request->args[i].array && (param->size != 8 || param->kind == CK_PARAM_FLOAT ||
 					       param->kind == CK_PARAM_BYTES))
-			return ck_fail_input(fail,
+			return ckl_fail_input(fail,
 					     "argument %zu, %s, is an array, and the kernel "
 					     "has no pointer there",
 					     i, request->args[i].name);
@@ -128,12 +128,12 @@ int ck_params_check(const struct ck_kernel *kernel, const struct ck_request *req
 }
 
 /* The type that a number without one gets. CK_TYPE_NONE: the module does not say. */
-static enum ck_type type_of(const struct ck_kernel_param *param)
+static enum ckl_type type_of(const struct ck_kernel_param *param)
 {
 	static const struct {
 		enum ck_param_kind kind;
 		uint32_t size;
-		enum ck_type type;
+		enum ckl_type type;
 	} rows[] = {
 		{CK_PARAM_FLOAT, 2, CK_TYPE_F16},   {CK_PARAM_FLOAT, 4, CK_TYPE_F32},
 		{CK_PARAM_FLOAT, 8, CK_TYPE_F64},   {CK_PARAM_INTEGER, 1, CK_TYPE_U8},
@@ -148,32 +148,32 @@ static enum ck_type type_of(const struct ck_kernel_param *param)
 	return CK_TYPE_NONE;
 }
 
-int ck_params_scalar(const struct ck_kernel *kernel, const struct ck_request *request, size_t index,
-		     void *out, struct ck_fail *fail)
+int ckl_params_scalar(const struct ck_kernel *kernel, const struct ckl_request *request, size_t index,
+		     void *out, struct ckl_fail *fail)
 {
 	const struct ck_kernel_param *param = &kernel->params[index];
-	const struct ck_arg *arg = &request->args[index];
-	enum ck_type type = arg->type ? arg->type : type_of(param);
+	const struct ckl_arg *arg = &request->args[index];
+	enum ckl_type type = arg->type ? arg->type : type_of(param);
 	const char *text = arg->text ? arg->text : arg->number;
 	char what[32];
 
 	if (type == CK_TYPE_NONE)
-		return ck_fail_input(fail,
+		return ckl_fail_input(fail,
 				     "argument %zu: the module does not say what its %u "
 				     "bytes are; give it a \"type\"",
 				     index, param->size);
-	if (arg->count * ck_type_size(type) != param->size)
-		return ck_fail_input(fail,
+	if (arg->count * ckl_type_size(type) != param->size)
+		return ckl_fail_input(fail,
 				     "argument %zu: %zu of type %s are not the parameter's "
 				     "%u bytes",
-				     index, arg->count, ck_type_name(type), param->size);
+				     index, arg->count, ckl_type_name(type), param->size);
 	snprintf(what, sizeof(what), "argument %zu", index);
 	if (arg->list)
-		return ck_type_read_all(type, text, arg->text_size, arg->count, out, what, fail);
-	if (!ck_type_read(type, text, arg->text_size, !arg->type, out))
-		return ck_fail_input(fail, "argument %zu: %.*s is no %s of %u bytes", index,
+		return ckl_type_read_all(type, text, arg->text_size, arg->count, out, what, fail);
+	if (!ckl_type_read(type, text, arg->text_size, !arg->type, out))
+		return ckl_fail_input(fail, "argument %zu: %.*s is no %s of %u bytes", index,
 				     (int)ck_min(arg->text_size, (size_t)40), text,
-				     ck_type_is_float(type) ? "number" : "whole number",
+				     ckl_type_is_float(type) ? "number" : "whole number",
 				     param->size);
 	return 0;
 }

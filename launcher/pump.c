@@ -28,17 +28,17 @@ struct entry {
 	enum kind kind;
 };
 
-struct ck_pump {
+struct ckl_pump {
 	int sock;
-	struct ck_input input;
-	struct ck_block block;
+	struct ckl_input input;
+	struct ckl_block block;
 	pthread_mutex_t lock;	    /* of what follows */
 	struct entry *first, *last; /* requests that have no reply yet, in order */
 	size_t results;		    /* of asynchronous launches, that are still to come */
 	bool all;		    /* nothing more is sent */
 };
 
-void ck_pump_await(void)
+void ckl_pump_await(void)
 {
 	struct pollfd p = {.fd = STDIN_FILENO, .events = POLLIN};
 
@@ -46,7 +46,7 @@ void ck_pump_await(void)
 }
 
 /* A message begins. Until its end is there, its reply can only be an error. */
-static bool entry_add(struct ck_pump *pump)
+static bool entry_add(struct ckl_pump *pump)
 {
 	struct entry *entry = calloc(1, sizeof(*entry));
 
@@ -63,7 +63,7 @@ static bool entry_add(struct ck_pump *pump)
 }
 
 /* The message that was begun is of that kind, and maybe the last one that has a reply. */
-static void entry_is(struct ck_pump *pump, enum kind kind, bool all)
+static void entry_is(struct ckl_pump *pump, enum kind kind, bool all)
 {
 	pthread_mutex_lock(&pump->lock);
 	if (pump->last)
@@ -72,7 +72,7 @@ static void entry_is(struct ck_pump *pump, enum kind kind, bool all)
 	pthread_mutex_unlock(&pump->lock);
 }
 
-static void first_drop(struct ck_pump *pump)
+static void first_drop(struct ckl_pump *pump)
 {
 	struct entry *first = pump->first;
 
@@ -83,35 +83,35 @@ static void first_drop(struct ck_pump *pump)
 }
 
 /* The kind of a complete message; *quits: nothing behind it is read. */
-static enum kind message_kind(struct ck_pump *pump, bool *quits)
+static enum kind message_kind(struct ckl_pump *pump, bool *quits)
 {
 	bool frame = pump->input.frame;
-	struct ck_fail fail = {0};
-	struct ck_request request;
+	struct ckl_fail fail = {0};
+	struct ckl_request request;
 	enum kind kind = PLAIN;
 	json_t *defaults;
 
-	if (ck_request_peek(&request, pump->block.map, pump->input.have,
+	if (ckl_request_peek(&request, pump->block.map, pump->input.have,
 			    frame ? NULL : &pump->input.scan, NULL, &fail) < 0)
 		return PLAIN;
 	*quits = request.command == CK_QUIT;
 	if (request.command == CK_DEFAULTS && !frame) {
-		defaults = ck_request_defaults(&request, pump->block.map, &fail);
+		defaults = ckl_request_defaults(&request, pump->block.map, &fail);
 		kind = defaults ? NEVER : PLAIN;
 		json_decref(defaults);
 	} else if (request.command > CK_FREE && request.command != CK_PING) {
 		kind = *quits ? NEVER : request.command == CK_DEFAULTS ? PLAIN : ABOUT;
 	}
-	ck_request_free(&request);
+	ckl_request_free(&request);
 	return kind;
 }
 
 /*
  * Send the bytes behind the first *sent; if it is no message, all that was read. False: no daemon.
  */
-static bool pass(struct ck_pump *pump, size_t *sent, bool wrong)
+static bool pass(struct ckl_pump *pump, size_t *sent, bool wrong)
 {
-	const struct ck_input *input = &pump->input;
+	const struct ckl_input *input = &pump->input;
 	size_t size = input->have - *sent;
 
 	if (size > 0 && ck_fd_write_full(pump->sock, pump->block.map + *sent, size) < 0)
@@ -122,19 +122,19 @@ static bool pass(struct ck_pump *pump, size_t *sent, bool wrong)
 }
 
 /* One message. False: it was the last. */
-static bool message_pass(struct ck_pump *pump)
+static bool message_pass(struct ckl_pump *pump)
 {
-	struct ck_input *input = &pump->input;
+	struct ckl_input *input = &pump->input;
 	bool begun = false, quits = false;
-	struct ck_fail fail = {0};
+	struct ckl_fail fail = {0};
 	size_t sent = 0;
 	int ret = 0;
 
-	ck_input_begin(input, 0);
+	ckl_input_begin(input, 0);
 	while (ret == 0 && !input->ended) {
 		if (input->pending_size == 0)
-			ck_pump_await();
-		ret = ck_input_read(input, &pump->block, &fail);
+			ckl_pump_await();
+		ret = ckl_input_read(input, &pump->block, &fail);
 		if (!begun && (ret != 0 || input->have > 0) && !entry_add(pump))
 			return false;
 		begun = begun || ret != 0 || input->have > 0;
@@ -148,13 +148,13 @@ static bool message_pass(struct ck_pump *pump)
 		if (!pass(pump, &sent, ret < 0))
 			return false;
 	}
-	ck_block_trim(&pump->block);
+	ckl_block_trim(&pump->block);
 	return ret == 1 && !quits;
 }
 
 static void *pump_run(void *argument)
 {
-	struct ck_pump *pump = argument;
+	struct ckl_pump *pump = argument;
 
 	while (message_pass(pump))
 		;
@@ -165,22 +165,22 @@ static void *pump_run(void *argument)
 	return NULL;
 }
 
-struct ck_pump *ck_pump_start(int sock)
+struct ckl_pump *ckl_pump_start(int sock)
 {
-	static struct ck_pump pump = {.lock = PTHREAD_MUTEX_INITIALIZER};
+	static struct ckl_pump pump = {.lock = PTHREAD_MUTEX_INITIALIZER};
 	pthread_t thread;
 
 	pump.sock = sock;
 	/* The daemon decides how much is too much. */
-	if (ck_block_make(&pump.block, 0) < 0 ||
-	    ck_input_open(&pump.input, STDIN_FILENO, UINT64_MAX / 4) < 0 ||
+	if (ckl_block_make(&pump.block, 0) < 0 ||
+	    ckl_input_open(&pump.input, STDIN_FILENO, UINT64_MAX / 4) < 0 ||
 	    pthread_create(&thread, NULL, pump_run, &pump))
 		return NULL;
 	pthread_detach(thread);
 	return &pump;
 }
 
-void ck_pump_replied(struct ck_pump *pump, enum ck_pump_status status)
+void ckl_pump_replied(struct ckl_pump *pump, enum ckl_pump_status status)
 {
 	enum kind kind;
 
@@ -198,7 +198,7 @@ void ck_pump_replied(struct ck_pump *pump, enum ck_pump_status status)
 	pthread_mutex_unlock(&pump->lock);
 }
 
-size_t ck_pump_missing(struct ck_pump *pump, bool *all)
+size_t ckl_pump_missing(struct ckl_pump *pump, bool *all)
 {
 	size_t count;
 

@@ -11,10 +11,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-struct ck_pump;
+struct ckl_pump;
 
 /* The state of an asynchronous launch by its reply. */
-enum ck_pump_status {
+enum ckl_pump_status {
 	CK_PUMP_NONE,
 	CK_PUMP_QUEUED,
 	CK_PUMP_DONE, /* its result, or it was cancelled */
@@ -25,15 +25,15 @@ enum ck_pump_status {
  * shut down that direction. NULL: no memory, or no thread. It lasts as long as the process, which
  * may end while stdin is waited for.
  */
-struct ck_pump *ck_pump_start(int sock);
+struct ckl_pump *ckl_pump_start(int sock);
 
 /* A reply has come. */
-void ck_pump_replied(struct ck_pump *pump, enum ck_pump_status status);
+void ckl_pump_replied(struct ckl_pump *pump, enum ckl_pump_status status);
 
 /* How many replies are missing. *all: everything was sent that can have one. */
-size_t ck_pump_missing(struct ck_pump *pump, bool *all);
+size_t ckl_pump_missing(struct ckl_pump *pump, bool *all);
 
 /* Wait for input: stdin need not be one that reading waits for. */
-void ck_pump_await(void);
+void ckl_pump_await(void);
 
 #endif

@@ -12,15 +12,15 @@
 #include "launcher/type.h"
 
 /* A small JSON document as a whole reply: a line of text, or a frame. */
-void ck_reply_document(struct ck_out *out, bool frame, const char *text, size_t size);
+void ckl_reply_document(struct ckl_out *out, bool frame, const char *text, size_t size);
 
 /* An error object: {"error": {...}}; with the number of an asynchronous launch unless that is 0. */
-void ck_reply_fail(struct ck_out *out, bool frame, uint64_t id, const struct ck_fail *fail);
+void ckl_reply_fail(struct ckl_out *out, bool frame, uint64_t id, const struct ckl_fail *fail);
 
 /* A JSON list of elements. */
-void ck_reply_list(struct ck_out *out, enum ck_type type, const void *data, size_t count);
+void ckl_reply_list(struct ckl_out *out, enum ckl_type type, const void *data, size_t count);
 
 /* A JSON string of base64. */
-void ck_reply_base64(struct ck_out *out, const void *data, size_t size);
+void ckl_reply_base64(struct ckl_out *out, const void *data, size_t size);
 
 #endif

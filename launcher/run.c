@@ -13,7 +13,7 @@
 #define SHARED_FREE 49152	   /* bytes that a block may have without asking for more */
 #define ATTRIBUTE_DYNAMIC_SHARED 8 /* CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES */
 
-double ck_milliseconds(void)
+double ckl_milliseconds(void)
 {
 	struct timespec now;
 
@@ -22,8 +22,8 @@ double ck_milliseconds(void)
 }
 
 /* The driver's view of the parameters, where it has one, against ours. */
-static int layout_check(struct ck_runner *runner, CUfunction function,
-			const struct ck_kernel *kernel, struct ck_fail *fail)
+static int layout_check(struct ckl_runner *runner, CUfunction function,
+			const struct ck_kernel *kernel, struct ckl_fail *fail)
 {
 	size_t offset, size;
 
@@ -31,7 +31,7 @@ static int layout_check(struct ck_runner *runner, CUfunction function,
 		if (runner->driver.param_info(function, i, &offset, &size) != CUDA_SUCCESS)
 			return 0;
 		if (size != kernel->params[i].size)
-			return ck_fail(
+			return ckl_fail(
 				fail, CK_EXIT_MODULE, "kernel", "CUDA_ERROR_INVALID_IMAGE",
 				"%s: parameter %zu has %zu bytes for the driver and %u in the "
 				"module",
@@ -51,9 +51,9 @@ static const struct ck_kernel *layout_known(const struct ck_kernels *kernels, co
 }
 
 /* The parameters of a kernel that only the driver can read: sizes, no types. */
-static const struct ck_kernel *layout_ask(struct ck_runner *runner, CUfunction function,
+static const struct ck_kernel *layout_ask(struct ckl_runner *runner, CUfunction function,
 					  const char *name, struct ck_kernels *kernels,
-					  struct ck_fail *fail)
+					  struct ckl_fail *fail)
 {
 	struct ck_kernel asked = {0}, *kernel;
 	struct ck_kernel_param *params;
@@ -78,27 +78,27 @@ static const struct ck_kernel *layout_ask(struct ck_runner *runner, CUfunction f
 	return kernel;
 no_memory:
 	free(asked.params);
-	ck_fail_memory(fail);
+	ckl_fail_memory(fail);
 	return NULL;
 }
 
 /* Function and parameters of the request's kernel. */
-static const struct ck_kernel *find_kernel(struct ck_runner *runner, struct ck_module *module,
-					   const struct ck_request *request, CUfunction *function,
-					   struct ck_fail *fail)
+static const struct ck_kernel *find_kernel(struct ckl_runner *runner, struct ckl_module *module,
+					   const struct ckl_request *request, CUfunction *function,
+					   struct ckl_fail *fail)
 {
 	const struct ck_kernel *kernel = NULL;
 	CUresult result;
 
 	if (!module->unread) {
-		kernel = ck_params_find(&module->kernels, request->kernel, fail);
+		kernel = ckl_params_find(&module->kernels, request->kernel, fail);
 		if (!kernel)
 			return NULL;
 	}
 	result = runner->driver.get_function(function, module->handle,
 					     kernel ? kernel->name : request->kernel);
 	if (result) {
-		ck_fail_cuda(fail, CK_EXIT_MODULE, "kernel", result, request->kernel);
+		ckl_fail_cuda(fail, CK_EXIT_MODULE, "kernel", result, request->kernel);
 		return NULL;
 	}
 	if (kernel)
@@ -111,29 +111,29 @@ static const struct ck_kernel *find_kernel(struct ck_runner *runner, struct ck_m
 /*
  * Device memory and values of all arguments; params[i] points to the bytes that the launch reads.
  */
-static int arguments_in(struct ck_runner *runner, const struct ck_kernel *kernel,
-			const struct ck_request *request, struct ck_buffer *buffers, char *values,
-			void **params, struct ck_fail *fail)
+static int arguments_in(struct ckl_runner *runner, const struct ck_kernel *kernel,
+			const struct ckl_request *request, struct ckl_buffer *buffers, char *values,
+			void **params, struct ckl_fail *fail)
 {
-	int ret = ck_params_check(kernel, request, fail);
+	int ret = ckl_params_check(kernel, request, fail);
 
 	/* All that can be wrong with the request is found before the GPU works on it. */
 	for (size_t i = 0; ret == 0 && i < request->argc; i++) {
 		params[i] = values + kernel->params[i].offset;
 		if (!request->args[i].array)
-			ret = ck_params_scalar(kernel, request, i, params[i], fail);
+			ret = ckl_params_scalar(kernel, request, i, params[i], fail);
 	}
 	for (size_t i = 0; ret == 0 && i < request->argc; i++) {
 		if (!request->args[i].array)
 			continue;
-		ret = ck_buffer_fill(runner, &request->args[i], &buffers[i], fail);
+		ret = ckl_buffer_fill(runner, &request->args[i], &buffers[i], fail);
 		memcpy(params[i], &buffers[i].address, sizeof(buffers[i].address));
 	}
 	return ret;
 }
 
 /* The end of the kernel that runs. */
-static int wait_for(struct ck_runner *runner, struct ck_fail *fail)
+static int wait_for(struct ckl_runner *runner, struct ckl_fail *fail)
 {
 	CUresult result = runner->driver.synchronize();
 	const char *kernel = runner->running;
@@ -142,11 +142,11 @@ static int wait_for(struct ck_runner *runner, struct ck_fail *fail)
 	if (!result)
 		return 0;
 	runner->lost = true;
-	return ck_fail_cuda(fail, CK_EXIT_LAUNCH, "exec", result, kernel);
+	return ckl_fail_cuda(fail, CK_EXIT_LAUNCH, "exec", result, kernel);
 }
 
 /* Whether something is copied back: the copy waits for the kernel, and reports its error. */
-static bool has_results(const struct ck_request *request)
+static bool has_results(const struct ckl_request *request)
 {
 	for (size_t i = 0; i < request->argc; i++) {
 		if (request->args[i].array && request->args[i].returned)
@@ -156,10 +156,10 @@ static bool has_results(const struct ck_request *request)
 }
 
 /* With timing, wait here to measure the kernel alone; else the first copy of a result waits. */
-static int launch(struct ck_runner *runner, CUfunction function, const struct ck_kernel *kernel,
-		  const struct ck_request *request, void **params, struct ck_fail *fail)
+static int launch(struct ckl_runner *runner, CUfunction function, const struct ck_kernel *kernel,
+		  const struct ckl_request *request, void **params, struct ckl_fail *fail)
 {
-	const struct ck_driver *driver = &runner->driver;
+	const struct ckl_driver *driver = &runner->driver;
 	const uint32_t *grid = request->grid, *block = request->block;
 	CUresult result = CUDA_SUCCESS;
 
@@ -174,40 +174,40 @@ static int launch(struct ck_runner *runner, CUfunction function, const struct ck
 
 		snprintf(what, sizeof(what), "grid %u %u %u, block %u %u %u, %u bytes shared",
 			 grid[0], grid[1], grid[2], block[0], block[1], block[2], request->shared);
-		return ck_fail_cuda(fail, CK_EXIT_LAUNCH, "launch", result, what);
+		return ckl_fail_cuda(fail, CK_EXIT_LAUNCH, "launch", result, what);
 	}
 	runner->running = request->kernel;
 	return has_results(request) && !request->timing ? 0 : wait_for(runner, fail);
 }
 
 /* From here on everything is allocated that the launch needs. */
-static int run_with(struct ck_runner *runner, CUfunction function, const struct ck_kernel *kernel,
-		    const struct ck_request *request, struct ck_buffer *buffers, void **params,
-		    struct ck_timing *timing, struct ck_fail *fail)
+static int run_with(struct ckl_runner *runner, CUfunction function, const struct ck_kernel *kernel,
+		    const struct ckl_request *request, struct ckl_buffer *buffers, void **params,
+		    struct ckl_timing *timing, struct ckl_fail *fail)
 {
 	char *values = calloc(1, CK_KERNEL_PARAM_MAX + 8);
-	double began = ck_milliseconds();
+	double began = ckl_milliseconds();
 	int ret;
 
 	if (!values)
-		return ck_fail_memory(fail);
+		return ckl_fail_memory(fail);
 	ret = arguments_in(runner, kernel, request, buffers, values, params, fail);
-	timing->to_device = ck_milliseconds() - began;
+	timing->to_device = ckl_milliseconds() - began;
 	if (ret == 0) {
-		began = ck_milliseconds();
+		began = ckl_milliseconds();
 		ret = launch(runner, function, kernel, request, params, fail);
-		timing->kernel = ck_milliseconds() - began;
+		timing->kernel = ckl_milliseconds() - began;
 	}
 	free(values);
 	return ret;
 }
 
-static int run_launch(struct ck_runner *runner, const struct ck_request *request, bool frame,
-		      uint64_t id, struct ck_out *out, struct ck_fail *fail)
+static int run_launch(struct ckl_runner *runner, const struct ckl_request *request, bool frame,
+		      uint64_t id, struct ckl_out *out, struct ckl_fail *fail)
 {
-	struct ck_timing timing = {.load = ck_milliseconds()};
-	struct ck_module *module = ck_modules_get(&runner->modules, request, fail);
-	struct ck_buffer *buffers = calloc(request->argc + 1, sizeof(*buffers));
+	struct ckl_timing timing = {.load = ckl_milliseconds()};
+	struct ckl_module *module = ckl_modules_get(&runner->modules, request, fail);
+	struct ckl_buffer *buffers = calloc(request->argc + 1, sizeof(*buffers));
 	void **params = calloc(request->argc + 1, sizeof(*params));
 	const struct ck_kernel *kernel = NULL;
 	CUfunction function;
@@ -215,18 +215,18 @@ static int run_launch(struct ck_runner *runner, const struct ck_request *request
 
 	if (module)
 		kernel = find_kernel(runner, module, request, &function, fail);
-	timing.load = ck_milliseconds() - timing.load;
+	timing.load = ckl_milliseconds() - timing.load;
 	if (!buffers || !params)
-		ret = ck_fail_memory(fail);
+		ret = ckl_fail_memory(fail);
 	else if (kernel)
 		ret = run_with(runner, function, kernel, request, buffers, params, &timing, fail);
 	if (ret == 0)
-		ret = ck_result_write(runner, request, buffers, frame, id, &timing, out, fail);
+		ret = ckl_result_write(runner, request, buffers, frame, id, &timing, out, fail);
 	if (ret == 0 && runner->running) /* all results are empty */
 		ret = wait_for(runner, fail);
 	runner->running = NULL;
 	for (size_t i = 0; buffers && i < request->argc; i++)
-		ck_buffer_release(runner, &request->args[i], &buffers[i],
+		ckl_buffer_release(runner, &request->args[i], &buffers[i],
 				  ret == 0 && request->args[i].keep);
 	free(buffers);
 	free(params);
@@ -234,39 +234,39 @@ static int run_launch(struct ck_runner *runner, const struct ck_request *request
 }
 
 /* Arrays that were kept, fetched. */
-static int run_read(struct ck_runner *runner, const struct ck_request *request, bool frame,
-		    struct ck_out *out, struct ck_fail *fail)
+static int run_read(struct ckl_runner *runner, const struct ckl_request *request, bool frame,
+		    struct ckl_out *out, struct ckl_fail *fail)
 {
-	struct ck_buffer *buffers = calloc(request->argc + 1, sizeof(*buffers));
-	struct ck_timing timing = {0};
-	int ret = buffers ? 0 : ck_fail_memory(fail);
+	struct ckl_buffer *buffers = calloc(request->argc + 1, sizeof(*buffers));
+	struct ckl_timing timing = {0};
+	int ret = buffers ? 0 : ckl_fail_memory(fail);
 
 	for (size_t i = 0; ret == 0 && i < request->argc; i++)
-		ret = ck_buffer_fill(runner, &request->args[i], &buffers[i], fail);
+		ret = ckl_buffer_fill(runner, &request->args[i], &buffers[i], fail);
 	if (ret == 0)
-		ret = ck_result_write(runner, request, buffers, frame, 0, &timing, out, fail);
+		ret = ckl_result_write(runner, request, buffers, frame, 0, &timing, out, fail);
 	for (size_t i = 0; buffers && i < request->argc; i++)
-		ck_buffer_release(runner, &request->args[i], &buffers[i], false);
+		ckl_buffer_release(runner, &request->args[i], &buffers[i], false);
 	free(buffers);
 	return ret;
 }
 
-static int run_free(struct ck_runner *runner, const struct ck_request *request, bool frame,
-		    struct ck_out *out, struct ck_fail *fail)
+static int run_free(struct ckl_runner *runner, const struct ckl_request *request, bool frame,
+		    struct ckl_out *out, struct ckl_fail *fail)
 {
 	static const char reply[] = "{\"results\":{}}";
 
 	for (size_t i = 0; i < request->argc; i++) {
-		if (ck_buffer_forget(runner, request->args[i].name) < 0)
-			return ck_fail_input(fail, "no array %.200s is kept on the GPU",
+		if (ckl_buffer_forget(runner, request->args[i].name) < 0)
+			return ckl_fail_input(fail, "no array %.200s is kept on the GPU",
 					     request->args[i].name);
 	}
-	ck_reply_document(out, frame, reply, strlen(reply));
+	ckl_reply_document(out, frame, reply, strlen(reply));
 	return 0;
 }
 
-enum ck_exit ck_run(struct ck_runner *runner, struct ck_request *request, bool frame, uint64_t id,
-		    struct ck_out *out, struct ck_fail *fail)
+enum ckl_exit ckl_run(struct ckl_runner *runner, struct ckl_request *request, bool frame, uint64_t id,
+		    struct ckl_out *out, struct ckl_fail *fail)
 {
 	size_t start = out->size;
 	int ret = fail->exit ? -EINVAL : 0;
@@ -283,7 +283,7 @@ enum ck_exit ck_run(struct ck_runner *runner, struct ck_request *request, bool f
 	out->size = start;
 	out->failed = false;
 	if (!fail->exit)
-		ck_fail_memory(fail);
-	ck_reply_fail(out, frame, id, fail);
+		ckl_fail_memory(fail);
+	ckl_reply_fail(out, frame, id, fail);
 	return fail->exit;
 }

@@ -14,17 +14,17 @@
 
 #define CK_SPARES 64 /* pieces of device memory kept for the next launch */
 
-struct ck_spare {
+struct ckl_spare {
 	CUdeviceptr address;
 	size_t size;
 };
 
 /* State that lasts from one request to the next. */
-struct ck_runner {
-	struct ck_driver driver;
-	struct ck_modules modules;
-	struct ck_map *kept; /* name to struct ck_kept: arrays that stay on the GPU */
-	struct ck_spare spares[CK_SPARES];
+struct ckl_runner {
+	struct ckl_driver driver;
+	struct ckl_modules modules;
+	struct ck_map *kept; /* name to struct ckl_kept: arrays that stay on the GPU */
+	struct ckl_spare spares[CK_SPARES];
 	size_t spare_count;
 	const char *running; /* a kernel that has been launched and not waited for, or NULL */
 	bool lost; /* the context is: this process can do no more */
@@ -35,52 +35,52 @@ struct ck_runner {
  * error object, in the message's own form. @id: of an asynchronous launch, else 0. Returns the exit
  * code of it. @request was read from @message; a failure to read it is in @fail.
  */
-enum ck_exit ck_run(struct ck_runner *runner, struct ck_request *request, bool frame, uint64_t id,
-		    struct ck_out *out, struct ck_fail *fail);
+enum ckl_exit ckl_run(struct ckl_runner *runner, struct ckl_request *request, bool frame, uint64_t id,
+		    struct ckl_out *out, struct ckl_fail *fail);
 
 /* --- between run.c, buffer.c and result.c */
 
-struct ck_kept {
+struct ckl_kept {
 	CUdeviceptr address;
-	enum ck_type type;
+	enum ckl_type type;
 	size_t count, size;
 };
 
 /* An argument on its way. */
-struct ck_buffer {
+struct ckl_buffer {
 	CUdeviceptr address;
 	size_t size;
 	void *host;   /* malloc'ed bytes of it, or NULL */
 	void *shared; /* mapping of its shared memory, or NULL */
-	enum ck_type type;
+	enum ckl_type type;
 	size_t count;
 };
 
 /* Milliseconds that the parts of a launch took. */
-struct ck_timing {
+struct ckl_timing {
 	double load, to_device, kernel, to_host;
 };
 
-double ck_milliseconds(void); /* of the monotonic clock */
+double ckl_milliseconds(void); /* of the monotonic clock */
 
 /* Device memory for argument @arg with its content. */
-int ck_buffer_fill(struct ck_runner *runner, const struct ck_arg *arg, struct ck_buffer *buffer,
-		   struct ck_fail *fail);
+int ckl_buffer_fill(struct ckl_runner *runner, const struct ckl_arg *arg, struct ckl_buffer *buffer,
+		   struct ckl_fail *fail);
 
 /* Bring its content back to @to, or to shared memory, or to buffer->host when @to is NULL. */
-int ck_buffer_fetch(struct ck_runner *runner, struct ck_buffer *buffer, void *to,
-		    struct ck_fail *fail);
+int ckl_buffer_fetch(struct ckl_runner *runner, struct ckl_buffer *buffer, void *to,
+		    struct ckl_fail *fail);
 
 /* Let go of it; when @keep it stays on the GPU under the argument's name. */
-void ck_buffer_release(struct ck_runner *runner, const struct ck_arg *arg, struct ck_buffer *buffer,
+void ckl_buffer_release(struct ckl_runner *runner, const struct ckl_arg *arg, struct ckl_buffer *buffer,
 		       bool keep);
 
 /* Free an array that was kept. -ENOENT: there is none of that name. */
-int ck_buffer_forget(struct ck_runner *runner, const char *name);
+int ckl_buffer_forget(struct ckl_runner *runner, const char *name);
 
 /* The reply with all returned arrays. */
-int ck_result_write(struct ck_runner *runner, const struct ck_request *request,
-		    struct ck_buffer *buffers, bool frame, uint64_t id, struct ck_timing *timing,
-		    struct ck_out *out, struct ck_fail *fail);
+int ckl_result_write(struct ckl_runner *runner, const struct ckl_request *request,
+		    struct ckl_buffer *buffers, bool frame, uint64_t id, struct ckl_timing *timing,
+		    struct ckl_out *out, struct ckl_fail *fail);
 
 #endif

@@ -52,7 +52,7 @@ static bool any_true(bytes truth)
 	return half[0] | half[1];
 }
 
-size_t ck_scan_commas(const char *text, size_t size)
+size_t ckl_scan_commas(const char *text, size_t size)
 {
 	size_t count = 0, at = 0;
 
@@ -77,20 +77,20 @@ static size_t leaf_run(const char *text, size_t at, size_t size, size_t *commas)
 	return at;
 }
 
-static int opened(struct ck_scan *scan, char c)
+static int opened(struct ckl_scan *scan, char c)
 {
 	if (scan->depth == CK_SCAN_DEPTH)
 		return -E2BIG;
 	scan->closing[scan->depth++] = c == '{' ? '}' : ']';
 	scan->flat = c == '[';
 	scan->blank = true;
-	scan->leaf = (struct ck_leaf){.start = scan->at + 1};
+	scan->leaf = (struct ckl_leaf){.start = scan->at + 1};
 	return 0;
 }
 
-static int leaf_closed(struct ck_scan *scan)
+static int leaf_closed(struct ckl_scan *scan)
 {
-	struct ck_leaf *leaves;
+	struct ckl_leaf *leaves;
 
 	if (scan->count == scan->room) {
 		scan->room = scan->room ? 2 * scan->room : 16;
@@ -105,7 +105,7 @@ static int leaf_closed(struct ck_scan *scan)
 	return 0;
 }
 
-static int closed(struct ck_scan *scan, char c)
+static int closed(struct ckl_scan *scan, char c)
 {
 	int ret = 0;
 
@@ -119,7 +119,7 @@ static int closed(struct ck_scan *scan, char c)
 }
 
 /* One byte outside of strings. 1: it has closed the object. */
-static int step(struct ck_scan *scan, char c)
+static int step(struct ckl_scan *scan, char c)
 {
 	int ret;
 
@@ -146,7 +146,7 @@ static int step(struct ck_scan *scan, char c)
 	}
 }
 
-static int find_start(struct ck_scan *scan, const char *text, size_t size)
+static int find_start(struct ckl_scan *scan, const char *text, size_t size)
 {
 	while (scan->at < size && is_blank(text[scan->at]))
 		scan->at++;
@@ -155,7 +155,7 @@ static int find_start(struct ck_scan *scan, const char *text, size_t size)
 }
 
 /* Inside a string; on its closing quote the scan is outside again. */
-static void string_step(struct ck_scan *scan, const char *text, size_t size)
+static void string_step(struct ckl_scan *scan, const char *text, size_t size)
 {
 	if (scan->escape) {
 		scan->escape = false;
@@ -170,7 +170,7 @@ static void string_step(struct ck_scan *scan, const char *text, size_t size)
 	scan->at++;
 }
 
-int ck_scan(struct ck_scan *scan, const char *text, size_t size)
+int ckl_scan(struct ckl_scan *scan, const char *text, size_t size)
 {
 	int ret;
 
@@ -196,7 +196,7 @@ int ck_scan(struct ck_scan *scan, const char *text, size_t size)
 	return 0;
 }
 
-char *ck_scan_outline(const struct ck_scan *scan, const char *text, size_t *size)
+char *ckl_scan_outline(const struct ckl_scan *scan, const char *text, size_t *size)
 {
 	size_t from = scan->start, room = scan->at - scan->start + scan->count * 20 + 1, used = 0;
 	char *out = NULL;
@@ -205,7 +205,7 @@ char *ck_scan_outline(const struct ck_scan *scan, const char *text, size_t *size
 		room -= scan->leaves[i].end - scan->leaves[i].start;
 	out = malloc(room);
 	for (size_t i = 0; out && i < scan->count; i++) {
-		const struct ck_leaf *leaf = &scan->leaves[i];
+		const struct ckl_leaf *leaf = &scan->leaves[i];
 
 		memcpy(out + used, text + from, leaf->start - from);
 		used += leaf->start - from;
@@ -219,8 +219,8 @@ char *ck_scan_outline(const struct ck_scan *scan, const char *text, size_t *size
 	return out;
 }
 
-void ck_scan_free(struct ck_scan *scan)
+void ckl_scan_free(struct ckl_scan *scan)
 {
 	free(scan->leaves);
-	*scan = (struct ck_scan){0};
+	*scan = (struct ckl_scan){0};
 }

@@ -7,7 +7,7 @@
  * Since every leaf is replaced, an array of one integer in that document is always an index.
  *
  * The scan does not judge the text between the brackets: its readers do (jansson,
- * ck_elements_next).
+ * ckl_elements_next).
  */
 #ifndef CK_LAUNCHER_SCAN_H
 #define CK_LAUNCHER_SCAN_H
@@ -18,20 +18,20 @@
 #define CK_SCAN_DEPTH 64
 
 /* A flat array: text[start] is behind its bracket, text[end] the closing one. */
-struct ck_leaf {
+struct ckl_leaf {
 	size_t start, end;
 	size_t count; /* elements, by its commas */
 };
 
-/* A scan; zeroed it is at the start. Free with ck_scan_free. */
-struct ck_scan {
+/* A scan; zeroed it is at the start. Free with ckl_scan_free. */
+struct ckl_scan {
 	size_t start, at; /* of the object; scanned so far */
 	unsigned depth;
 	bool string, escape, blank; /* inside a string; behind a backslash; no element yet */
 	bool flat; /* the innermost bracket is a '[' and nothing was opened since */
 	char closing[CK_SCAN_DEPTH];
-	struct ck_leaf leaf; /* the one that may be open */
-	struct ck_leaf *leaves;
+	struct ckl_leaf leaf; /* the one that may be open */
+	struct ckl_leaf *leaves;
 	size_t count, room;
 };
 
@@ -40,15 +40,15 @@ struct ck_scan {
  * object is complete, text[scan->start] to text[scan->at - 1]; 0: more is needed; -EINVAL: no JSON
  * object; -E2BIG: nested too deeply; -ENOMEM.
  */
-int ck_scan(struct ck_scan *scan, const char *text, size_t size);
+int ckl_scan(struct ckl_scan *scan, const char *text, size_t size);
 
 /* The complete object with its leaves replaced, malloc'ed, *size bytes; NULL without memory. */
-char *ck_scan_outline(const struct ck_scan *scan, const char *text, size_t *size);
+char *ckl_scan_outline(const struct ckl_scan *scan, const char *text, size_t *size);
 
 /* Commas among @size bytes. */
-size_t ck_scan_commas(const char *text, size_t size);
+size_t ckl_scan_commas(const char *text, size_t size);
 
 /* Free the leaves and start anew. */
-void ck_scan_free(struct ck_scan *scan);
+void ckl_scan_free(struct ckl_scan *scan);
 
 #endif

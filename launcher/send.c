@@ -22,7 +22,7 @@
 #define TRIM_MS 1000
 #define PIPE_SIZE (1 << 20)
 
-void ck_session_lend(struct ck_session *s)
+void ckl_session_lend(struct ckl_session *s)
 {
 	struct stat st;
 	int size;
@@ -54,14 +54,14 @@ static int lend(int fd, const char *data, size_t size)
 	return 0;
 }
 
-static void send_bytes(struct ck_session *s, const void *data, size_t size)
+static void send_bytes(struct ckl_session *s, const void *data, size_t size)
 {
 	if (!s->gone && ck_fd_write_full(s->out, data, size) < 0)
 		s->gone = true;
 }
 
 /* The end of the reply is copied, as much as the pipe holds, so that no lent page is left in it. */
-static void send_large(struct ck_session *s, const char *data, size_t size)
+static void send_large(struct ckl_session *s, const char *data, size_t size)
 {
 	size_t lent = s->pipe_size && size > 2 * s->pipe_size ? size - s->pipe_size : 0;
 
@@ -70,42 +70,42 @@ static void send_large(struct ck_session *s, const char *data, size_t size)
 	send_bytes(s, data + lent, size - lent);
 }
 
-void ck_session_note(struct ck_session *s, int exit)
+void ckl_session_note(struct ckl_session *s, int exit)
 {
 	if (s->exit == 0)
 		s->exit = exit;
 }
 
-void ck_session_fail(struct ck_session *s, bool frame, uint64_t id, struct ck_fail *fail)
+void ckl_session_fail(struct ckl_session *s, bool frame, uint64_t id, struct ckl_fail *fail)
 {
-	struct ck_out out = {0};
+	struct ckl_out out = {0};
 
-	ck_session_note(s, fail->exit);
-	ck_reply_fail(&out, frame, id, fail);
+	ckl_session_note(s, fail->exit);
+	ckl_reply_fail(&out, frame, id, fail);
 	send_bytes(s, out.base, out.size);
 	free(out.base);
-	ck_fail_clear(fail);
+	ckl_fail_clear(fail);
 }
 
-void ck_session_status(struct ck_session *s, bool frame, uint64_t id, const char *status)
+void ckl_session_status(struct ckl_session *s, bool frame, uint64_t id, const char *status)
 {
-	struct ck_out out = {0};
+	struct ckl_out out = {0};
 	char text[96];
 	int n;
 
 	n = id ? snprintf(text, sizeof(text), "{\"id\":%llu,\"status\":\"%s\"}",
 			  (unsigned long long)id, status)
 	       : snprintf(text, sizeof(text), "{\"status\":\"%s\"}", status);
-	ck_reply_document(&out, frame, text, (size_t)n);
+	ckl_reply_document(&out, frame, text, (size_t)n);
 	send_bytes(s, out.base, out.size);
 	free(out.base);
 }
 
-void ck_session_reply(struct ck_session *s, struct ck_job *job)
+void ckl_session_reply(struct ckl_session *s, struct ckl_job *job)
 {
 	send_large(s, job->block.map + job->reply_at, job->reply);
-	ck_session_note(s, (int)job->exit);
-	ck_jobs_done(job);
+	ckl_session_note(s, (int)job->exit);
+	ckl_jobs_done(job);
 	/* The next request most likely needs as much, and pages that are there are faster. */
-	s->trim_at = ck_milliseconds() + TRIM_MS;
+	s->trim_at = ckl_milliseconds() + TRIM_MS;
 }

@@ -13,74 +13,74 @@
 #define START_MS 120000 /* a driver that takes longer to start never will */
 
 /* A block for the next message, with the defaults in front of it. -errno; -EBUSY: all are used. */
-static int filling_begin(struct ck_session *s)
+static int filling_begin(struct ckl_session *s)
 {
 	size_t size = s->defaults ? strlen(s->defaults) : 0;
-	struct ck_job *job;
-	int ret = ck_jobs_take(&s->jobs, &job);
+	struct ckl_job *job;
+	int ret = ckl_jobs_take(&s->jobs, &job);
 
 	if (ret < 0)
 		return ret;
-	ret = ck_block_map(&job->block, CK_BLOCK_ALIGN(size) + 1, 1);
+	ret = ckl_block_map(&job->block, CK_BLOCK_ALIGN(size) + 1, 1);
 	if (ret < 0) {
 		job->state = CK_JOB_FREE;
 		return ret;
 	}
 	memcpy(job->block.map, s->defaults ? s->defaults : "", size);
 	job->defaults = size;
-	ck_input_begin(&s->input, CK_BLOCK_ALIGN(size));
+	ckl_input_begin(&s->input, CK_BLOCK_ALIGN(size));
 	s->filling = job;
 	return 0;
 }
 
 /* No block for the next message: nothing more is read. */
-static void filling_failed(struct ck_session *s, int error)
+static void filling_failed(struct ckl_session *s, int error)
 {
-	struct ck_fail fail = {0};
+	struct ckl_fail fail = {0};
 
 	if (error == -EBUSY)
-		ck_fail(&fail, CK_EXIT_MEMORY, "memory", "TOO_MANY_LAUNCHES",
+		ckl_fail(&fail, CK_EXIT_MEMORY, "memory", "TOO_MANY_LAUNCHES",
 			"%d launches are outstanding; ask for results first", CK_JOBS_MAX);
 	else if (error == -EMFILE || error == -ENFILE)
-		ck_fail(&fail, CK_EXIT_MEMORY, "memory", "OUT_OF_DESCRIPTORS",
+		ckl_fail(&fail, CK_EXIT_MEMORY, "memory", "OUT_OF_DESCRIPTORS",
 			"no memory that session and worker share: %s", strerror(-error));
 	else
-		ck_fail_memory(&fail);
-	ck_session_fail(s, s->options->frames, 0, &fail);
+		ckl_fail_memory(&fail);
+	ckl_session_fail(s, s->options->frames, 0, &fail);
 	s->closing = true;
 }
 
 /* The input has ended: finish, or report a message that is incomplete. */
-static void input_ended(struct ck_session *s)
+static void input_ended(struct ckl_session *s)
 {
-	struct ck_fail fail = {0};
+	struct ckl_fail fail = {0};
 
 	s->closing = true;
 	if (s->filling && s->input.have > 0) {
-		ck_fail_input(&fail, "the message is cut off after %zu bytes", s->input.have);
-		ck_session_fail(s, s->input.frame, 0, &fail);
+		ckl_fail_input(&fail, "the message is cut off after %zu bytes", s->input.have);
+		ckl_session_fail(s, s->input.frame, 0, &fail);
 	} else if (s->options->mode == CK_MODE_ONCE) {
-		ck_fail_input(&fail, "there is no request on stdin");
-		ck_session_fail(s, s->options->frames, 0, &fail);
+		ckl_fail_input(&fail, "there is no request on stdin");
+		ckl_session_fail(s, s->options->frames, 0, &fail);
 	}
 }
 
-static void client_heard(struct ck_session *s)
+static void client_heard(struct ckl_session *s)
 {
-	struct ck_fail fail = {0};
+	struct ckl_fail fail = {0};
 	int ret = s->filling ? 0 : filling_begin(s);
 
 	if (ret < 0) {
 		filling_failed(s, ret);
 		return;
 	}
-	ret = ck_input_read(&s->input, &s->filling->block, &fail);
+	ret = ckl_input_read(&s->input, &s->filling->block, &fail);
 	if (ret < 0) {
 		/* Input that is no message has no known end. */
-		ck_session_fail(s, s->input.frame, 0, &fail);
+		ckl_session_fail(s, s->input.frame, 0, &fail);
 		s->closing = true;
 	} else if (ret == 1) {
-		ck_session_take(s);
+		ckl_session_take(s);
 	} else if (s->input.ended) {
 		input_ended(s);
 	}
@@ -89,71 +89,71 @@ static void client_heard(struct ck_session *s)
 /* --- the loop */
 
 /* Something that needs no waiting: a reply that is due, the next job. False: there is nothing. */
-static bool turn(struct ck_session *s)
+static bool turn(struct ckl_session *s)
 {
-	struct ck_job *job = ck_jobs_awaited(&s->jobs);
-	bool busy = ck_jobs_first(&s->jobs, CK_JOB_RUNNING);
+	struct ckl_job *job = ckl_jobs_awaited(&s->jobs);
+	bool busy = ckl_jobs_first(&s->jobs, CK_JOB_RUNNING);
 
 	if (job && job->state == CK_JOB_DONE) {
-		ck_session_reply(s, job);
+		ckl_session_reply(s, job);
 		return true;
 	}
-	job = ck_jobs_first(&s->jobs, CK_JOB_QUEUED);
+	job = ckl_jobs_first(&s->jobs, CK_JOB_QUEUED);
 	if (job && s->worker.ready && !busy) {
-		ck_session_dispatch(s, job);
+		ckl_session_dispatch(s, job);
 		return true;
 	}
 	if (job || busy || !s->closing)
 		return false;
 	/* At the end, results that the client has not asked for are due too. */
-	job = ck_jobs_first(&s->jobs, CK_JOB_DONE);
+	job = ckl_jobs_first(&s->jobs, CK_JOB_DONE);
 	if (job)
-		ck_session_reply(s, job);
+		ckl_session_reply(s, job);
 	return job != NULL;
 }
 
-static bool is_over(struct ck_session *s)
+static bool is_over(struct ckl_session *s)
 {
 	return s->gone ||
-	       (s->closing && !ck_jobs_first(&s->jobs, CK_JOB_QUEUED) &&
-		!ck_jobs_first(&s->jobs, CK_JOB_RUNNING) && !ck_jobs_first(&s->jobs, CK_JOB_DONE));
+	       (s->closing && !ckl_jobs_first(&s->jobs, CK_JOB_QUEUED) &&
+		!ckl_jobs_first(&s->jobs, CK_JOB_RUNNING) && !ckl_jobs_first(&s->jobs, CK_JOB_DONE));
 }
 
 /* Milliseconds until a timeout is due; -1: never. */
-static int patience(struct ck_session *s)
+static int patience(struct ckl_session *s)
 {
-	struct ck_job *job = ck_jobs_first(&s->jobs, CK_JOB_RUNNING);
+	struct ckl_job *job = ckl_jobs_first(&s->jobs, CK_JOB_RUNNING);
 	double left;
 
 	if (!s->worker.ready)
-		left = s->worker_since + START_MS - ck_milliseconds();
+		left = s->worker_since + START_MS - ckl_milliseconds();
 	else if (job && job->deadline > 0)
-		left = job->deadline - ck_milliseconds();
+		left = job->deadline - ckl_milliseconds();
 	else if (s->trim_at > 0)
-		left = s->trim_at - ck_milliseconds();
+		left = s->trim_at - ckl_milliseconds();
 	else
 		return -1;
 	return left < 0 ? 0 : (int)ck_min(left, 1e9) + 1;
 }
 
-static void time_check(struct ck_session *s)
+static void time_check(struct ckl_session *s)
 {
-	struct ck_job *job = ck_jobs_first(&s->jobs, CK_JOB_RUNNING);
+	struct ckl_job *job = ckl_jobs_first(&s->jobs, CK_JOB_RUNNING);
 
-	if (job && job->deadline > 0 && ck_milliseconds() >= job->deadline)
-		ck_session_time_out(s, job);
-	else if (!s->worker.ready && ck_milliseconds() - s->worker_since >= START_MS)
-		ck_session_lost(s);
-	if (s->trim_at > 0 && ck_milliseconds() >= s->trim_at) {
-		ck_jobs_trim(&s->jobs);
+	if (job && job->deadline > 0 && ckl_milliseconds() >= job->deadline)
+		ckl_session_time_out(s, job);
+	else if (!s->worker.ready && ckl_milliseconds() - s->worker_since >= START_MS)
+		ckl_session_lost(s);
+	if (s->trim_at > 0 && ckl_milliseconds() >= s->trim_at) {
+		ckl_jobs_trim(&s->jobs);
 		s->trim_at = 0;
 	}
 }
 
 /* Poll. Waking a sleeper costs its waker time, so spin for a while if something may come soon. */
-static int await(struct ck_session *s, struct pollfd *fds, nfds_t count, bool at_once)
+static int await(struct ckl_session *s, struct pollfd *fds, nfds_t count, bool at_once)
 {
-	bool runs = ck_jobs_first(&s->jobs, CK_JOB_RUNNING);
+	bool runs = ckl_jobs_first(&s->jobs, CK_JOB_RUNNING);
 	struct ck_spin_turn turn = ck_spin_begin(runs ? &s->job_spin : &s->client_spin);
 	int ret = poll(fds, count, 0);
 
@@ -165,9 +165,9 @@ static int await(struct ck_session *s, struct pollfd *fds, nfds_t count, bool at
 	return ret;
 }
 
-static void wait_and_hear(struct ck_session *s)
+static void wait_and_hear(struct ckl_session *s)
 {
-	bool reads = !s->closing && !ck_jobs_awaited(&s->jobs);
+	bool reads = !s->closing && !ckl_jobs_awaited(&s->jobs);
 	/* Pending input needs no wait. */
 	bool at_once = reads && s->input.pending_size > 0;
 	struct pollfd fds[] = {
@@ -184,7 +184,7 @@ static void wait_and_hear(struct ck_session *s)
 		return;
 	}
 	if (fds[0].revents)
-		ck_session_hear(s);
+		ckl_session_hear(s);
 	if (fds[2].revents) /* messages that have come since are not begun any more */
 		s->closing = true;
 	else if (at_once || (reads && fds[1].revents))
@@ -194,10 +194,10 @@ static void wait_and_hear(struct ck_session *s)
 	time_check(s);
 }
 
-int ck_session_serve(const struct ck_options *options, int in, int out, struct ck_worker *worker,
+int ckl_session_serve(const struct ckl_options *options, int in, int out, struct ckl_worker *worker,
 		     int stop)
 {
-	struct ck_session *s = calloc(1, sizeof(*s));
+	struct ckl_session *s = calloc(1, sizeof(*s));
 
 	if (!s)
 		return CK_EXIT_MEMORY;
@@ -205,26 +205,26 @@ int ck_session_serve(const struct ck_options *options, int in, int out, struct c
 	s->out = out;
 	s->stop = stop;
 	s->worker = *worker;
-	s->worker_since = ck_milliseconds();
+	s->worker_since = ckl_milliseconds();
 	s->client_defaults = json_incref(options->defaults);
 	s->defaults = json_dumps(options->defaults, JSON_COMPACT);
 	ck_spin_init(&s->job_spin, CK_SESSION_SPIN_US);
 	ck_spin_init(&s->client_spin, CK_SESSION_SPIN_US);
-	ck_session_lend(s);
-	ck_jobs_init(&s->jobs);
-	if (ck_input_open(&s->input, in, options->input_max) < 0)
+	ckl_session_lend(s);
+	ckl_jobs_init(&s->jobs);
+	if (ckl_input_open(&s->input, in, options->input_max) < 0)
 		s->gone = true;
 	if (s->worker.sock < 0 && !s->gone)
-		ck_session_start(s);
+		ckl_session_start(s);
 	while (!is_over(s)) {
 		if (!turn(s))
 			wait_and_hear(s);
 	}
 	if (s->gone)
-		ck_session_note(s, CK_EXIT_SERVICE);
-	ck_worker_end(&s->worker);
-	ck_input_close(&s->input);
-	ck_jobs_free(&s->jobs);
+		ckl_session_note(s, CK_EXIT_SERVICE);
+	ckl_worker_end(&s->worker);
+	ckl_input_close(&s->input);
+	ckl_jobs_free(&s->jobs);
 	json_decref(s->client_defaults);
 	free(s->defaults);
 	stop = s->exit;

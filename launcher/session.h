@@ -21,20 +21,20 @@
  * -1. A readable @stop (-1: none) ends the session after the requests that it has begun. Returns
  * the exit code: that of the first request that failed.
  */
-int ck_session_serve(const struct ck_options *options, int in, int out, struct ck_worker *worker,
+int ckl_session_serve(const struct ckl_options *options, int in, int out, struct ckl_worker *worker,
 		     int stop);
 
 /* --- between session.c, message.c, attend.c and send.c */
 
-struct ck_session {
-	const struct ck_options *options;
+struct ckl_session {
+	const struct ckl_options *options;
 	int out, stop;
 	size_t pipe_size; /* of @out, when large replies are lent to it; else 0 */
-	struct ck_input input;
-	struct ck_worker worker;
+	struct ckl_input input;
+	struct ckl_worker worker;
 	double worker_since; /* when it was started */
-	struct ck_jobs jobs;
-	struct ck_job *filling;
+	struct ckl_jobs jobs;
+	struct ckl_job *filling;
 	uint64_t ids;	/* of asynchronous launches */
 	char *defaults; /* JSON text, or NULL */
 	json_t *client_defaults;
@@ -47,37 +47,37 @@ struct ck_session {
 };
 
 /* A complete message lies in the job that is being filled: answer it or queue it. */
-void ck_session_take(struct ck_session *s);
+void ckl_session_take(struct ckl_session *s);
 
 /* Start a worker, which has no block yet. */
-void ck_session_start(struct ck_session *s);
+void ckl_session_start(struct ckl_session *s);
 
 /* Hand a queued job to the worker, which is ready and idle. */
-void ck_session_dispatch(struct ck_session *s, struct ck_job *job);
+void ckl_session_dispatch(struct ckl_session *s, struct ckl_job *job);
 
 /* Read a ticket of the worker, or its end. */
-void ck_session_hear(struct ck_session *s);
+void ckl_session_hear(struct ckl_session *s);
 
 /* The worker has gone by itself. */
-void ck_session_lost(struct ck_session *s);
+void ckl_session_lost(struct ckl_session *s);
 
 /*
  * End the worker; its running job fails with @fail, which is cleared. A new worker runs the rest.
  */
-void ck_session_replace(struct ck_session *s, struct ck_fail *fail);
+void ckl_session_replace(struct ckl_session *s, struct ckl_fail *fail);
 
 /* End the worker because of a job that took too long. */
-void ck_session_time_out(struct ck_session *s, struct ck_job *job);
+void ckl_session_time_out(struct ckl_session *s, struct ckl_job *job);
 
 /* To the client: an error object (@fail is cleared), a status, a job's reply. */
-void ck_session_fail(struct ck_session *s, bool frame, uint64_t id, struct ck_fail *fail);
-void ck_session_status(struct ck_session *s, bool frame, uint64_t id, const char *status);
-void ck_session_reply(struct ck_session *s, struct ck_job *job);
+void ckl_session_fail(struct ckl_session *s, bool frame, uint64_t id, struct ckl_fail *fail);
+void ckl_session_status(struct ckl_session *s, bool frame, uint64_t id, const char *status);
+void ckl_session_reply(struct ckl_session *s, struct ckl_job *job);
 
 /* Find out whether large replies can be lent to the client. */
-void ck_session_lend(struct ck_session *s);
+void ckl_session_lend(struct ckl_session *s);
 
 /* A request has ended with this exit code. */
-void ck_session_note(struct ck_session *s, int exit);
+void ckl_session_note(struct ckl_session *s, int exit);
 
 #endif

@@ -15,15 +15,15 @@
 #include "launcher/store.h"
 
 /* A line of the list: last use, bytes, folder, and the name of the source. */
-static void list_one(struct ck_cache *cache, const struct ck_listed *listed)
+static void list_one(struct ckl_cache *cache, const struct ckl_listed *listed)
 {
 	const char *source, *what = "damaged";
-	struct ck_entry entry;
+	struct ckl_entry entry;
 	json_t *meta = NULL;
 	char when[32];
 	struct tm tm;
 
-	if (ck_cache_check(cache, listed->name, &entry, &meta) == 0) {
+	if (ckl_cache_check(cache, listed->name, &entry, &meta) == 0) {
 		source = json_string_value(json_object_get(meta, "source"));
 		what = entry.log ? "does not compile" : source ? source : "machine code";
 	}
@@ -36,15 +36,15 @@ static void list_one(struct ck_cache *cache, const struct ck_listed *listed)
 }
 
 /* Removes damaged entries; an exit code. */
-static int verify(struct ck_cache *cache, const struct ck_listed *list, long count)
+static int verify(struct ckl_cache *cache, const struct ckl_listed *list, long count)
 {
-	struct ck_entry entry;
+	struct ckl_entry entry;
 	long bad = 0;
 
 	for (long i = 0; i < count; i++) {
-		if (ck_cache_check(cache, list[i].name, &entry, NULL) < 0) {
+		if (ckl_cache_check(cache, list[i].name, &entry, NULL) < 0) {
 			printf("damaged, removed: %s\n", list[i].name);
-			ck_cache_remove(cache, list[i].name);
+			ckl_cache_remove(cache, list[i].name);
 			bad++;
 			continue;
 		}
@@ -55,66 +55,66 @@ static int verify(struct ck_cache *cache, const struct ck_listed *list, long cou
 	return bad ? CK_EXIT_FILE : CK_EXIT_OK;
 }
 
-static int print_fail(struct ck_fail *fail)
+static int print_fail(struct ckl_fail *fail)
 {
-	struct ck_out out = {0};
+	struct ckl_out out = {0};
 	int exit = fail->exit;
 
-	ck_reply_fail(&out, false, 0, fail);
+	ckl_reply_fail(&out, false, 0, fail);
 	fwrite(out.base, 1, out.size, stdout);
 	free(out.base);
-	ck_fail_clear(fail);
+	ckl_fail_clear(fail);
 	return exit;
 }
 
 /* The log says why. */
 static int no_cache(void)
 {
-	struct ck_fail fail = {0};
+	struct ckl_fail fail = {0};
 
-	ck_fail(&fail, CK_EXIT_FILE, "file", "NO_CACHE", "there is no folder for the kernel cache");
+	ckl_fail(&fail, CK_EXIT_FILE, "file", "NO_CACHE", "there is no folder for the kernel cache");
 	return print_fail(&fail);
 }
 
-int ck_store_command(const struct ck_options *options)
+int ckl_store_command(const struct ckl_options *options)
 {
-	struct ck_cache *cache = ck_cache_open(options->cache_dir, options->cache_size);
-	struct ck_listed *list = NULL;
+	struct ckl_cache *cache = ckl_cache_open(options->cache_dir, options->cache_size);
+	struct ckl_listed *list = NULL;
 	int ret = CK_EXIT_OK;
 	long count;
 
 	if (!cache)
 		return no_cache();
-	count = ck_cache_list(cache, &list);
+	count = ckl_cache_list(cache, &list);
 	if (strcmp(options->cache_command, "verify") == 0)
 		ret = verify(cache, list, count);
 	else if (strcmp(options->cache_command, "prune") == 0)
-		printf("%ld entries removed\n", ck_cache_evict(cache, options->cache_size));
+		printf("%ld entries removed\n", ckl_cache_evict(cache, options->cache_size));
 	else
 		for (long i = 0; i < count; i++)
 			list_one(cache, &list[i]);
 	free(list);
-	ck_cache_close(cache);
+	ckl_cache_close(cache);
 	return count < 0 ? CK_EXIT_FILE : ret;
 }
 
 /* The entry as lean's CachedKernel has it, by the names that its files have. */
-static int print_entry(struct ck_cache *cache, const struct ck_hash *key, struct ck_fail *fail)
+static int print_entry(struct ckl_cache *cache, const struct ck_hash *key, struct ckl_fail *fail)
 {
 	char hash[CK_HASH_TEXT], folder[CK_HASH_TEXT + 8];
 	json_t *meta = NULL, *printed;
-	struct ck_entry entry;
+	struct ckl_entry entry;
 	const char *file = NULL;
 
 	ck_hash_print(key, hash);
 	snprintf(folder, sizeof(folder), "kernel_%s", hash);
-	if (ck_cache_check(cache, folder, &entry, &meta) == 0)
+	if (ckl_cache_check(cache, folder, &entry, &meta) == 0)
 		file = json_string_value(json_object_get(meta, "file"));
 	free(entry.data);
 	free(entry.log);
 	if (!file) {
 		json_decref(meta);
-		return ck_fail(fail, CK_EXIT_FILE, "compile", "NOT_CACHED",
+		return ckl_fail(fail, CK_EXIT_FILE, "compile", "NOT_CACHED",
 			       "the kernel cache has not kept it");
 	}
 	printed = json_pack("{sssoso}", "hash", hash, "source",
@@ -128,13 +128,13 @@ static int print_entry(struct ck_cache *cache, const struct ck_hash *key, struct
 	return 0;
 }
 
-int ck_store_compile(const struct ck_options *options)
+int ckl_store_compile(const struct ckl_options *options)
 {
-	struct ck_cache *cache = ck_cache_open(options->cache_dir, options->cache_size);
-	struct ck_includes includes = {0};
+	struct ckl_cache *cache = ckl_cache_open(options->cache_dir, options->cache_size);
+	struct ckl_includes includes = {0};
 	struct ck_hash key = {0}, none = {0};
-	bool stream = ck_file_is_stream(options->compile_path);
-	struct ck_compile in = {.path = stream ? NULL : options->compile_path,
+	bool stream = ckl_file_is_stream(options->compile_path);
+	struct ckl_compile in = {.path = stream ? NULL : options->compile_path,
 				.name = options->compile_name,
 				.options = json_object_get(options->defaults, "options"),
 				.compiler = options->compiler,
@@ -142,26 +142,26 @@ int ck_store_compile(const struct ck_options *options)
 				.key = &key,
 				.includes = &includes};
 	char *text = NULL, *ptx = NULL;
-	struct ck_fail fail = {0};
+	struct ckl_fail fail = {0};
 	size_t size;
 	int ret;
 
 	if (!cache)
 		return no_cache();
-	ret = stream ? ck_file_read_stream(options->compile_path, &text, &in.size)
-		     : ck_file_read(AT_FDCWD, in.path, &text, &in.size, NULL);
+	ret = stream ? ckl_file_read_stream(options->compile_path, &text, &in.size)
+		     : ckl_file_read(AT_FDCWD, in.path, &text, &in.size, NULL);
 	in.text = text;
 	if (ret < 0)
-		ck_fail(&fail, CK_EXIT_FILE, "file", "NO_FILE", "%.300s: %s",
+		ckl_fail(&fail, CK_EXIT_FILE, "file", "NO_FILE", "%.300s: %s",
 			options->compile_path, strerror(-ret));
 	else
-		ck_compile_ptx(cache, &in, &ptx, &size, &fail);
+		ckl_compile_ptx(cache, &in, &ptx, &size, &fail);
 	if (!fail.exit && ck_hash_equal(&key, &none))
-		ck_fail(&fail, CK_EXIT_FILE, "compile", "NOT_CACHED",
+		ckl_fail(&fail, CK_EXIT_FILE, "compile", "NOT_CACHED",
 			"what the source includes cannot be told without a compiler");
 	ret = fail.exit || print_entry(cache, &key, &fail) < 0 ? print_fail(&fail) : CK_EXIT_OK;
-	ck_includes_free(&includes);
-	ck_cache_close(cache);
+	ckl_includes_free(&includes);
+	ckl_cache_close(cache);
 	free(text);
 	free(ptx);
 	return ret;

@@ -7,12 +7,12 @@
 #include "launcher/options.h"
 
 /* Carry out options->cache_command; prints to stdout. Returns the exit code. */
-int ck_store_command(const struct ck_options *options);
+int ckl_store_command(const struct ckl_options *options);
 
 /*
  * Compile options->compile_path into the cache, and print one JSON object on stdout: the entry's
  * hash and the paths of source and PTX, or the error object. Returns the exit code.
  */
-int ck_store_compile(const struct ck_options *options);
+int ckl_store_compile(const struct ckl_options *options);
 
 #endif

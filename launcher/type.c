@@ -24,27 +24,27 @@ static const struct {
 	[CK_TYPE_U64] = {"u64", NULL, 8, 'u'},	   [CK_TYPE_BOOL] = {"bool", NULL, 1, 'b'},
 };
 
-enum ck_type ck_type_find(const char *name)
+enum ckl_type ckl_type_find(const char *name)
 {
 	for (size_t i = 1; i < CK_ARRAY_SIZE(types); i++) {
 		if (strcmp(name, types[i].name) == 0 ||
 		    (types[i].also && strcmp(name, types[i].also) == 0))
-			return (enum ck_type)i;
+			return (enum ckl_type)i;
 	}
 	return CK_TYPE_NONE;
 }
 
-const char *ck_type_name(enum ck_type type)
+const char *ckl_type_name(enum ckl_type type)
 {
 	return types[type].name;
 }
 
-size_t ck_type_size(enum ck_type type)
+size_t ckl_type_size(enum ckl_type type)
 {
 	return types[type].size;
 }
 
-bool ck_type_is_float(enum ck_type type)
+bool ckl_type_is_float(enum ckl_type type)
 {
 	return types[type].kind == 'f';
 }
@@ -98,28 +98,28 @@ static double half_to(uint16_t bits, int mantissa, int exponent_max)
 #define BF16_MANTISSA 7
 #define BF16_EXPONENT 128
 
-static bool read_float(enum ck_type type, const char *at, size_t size, void *out)
+static bool read_float(enum ckl_type type, const char *at, size_t size, void *out)
 {
 	double value;
 
 	if (type == CK_TYPE_F32)
-		return ck_number_f32(at, size, out);
+		return ckl_number_f32(at, size, out);
 	if (type == CK_TYPE_F64)
-		return ck_number_f64(at, size, out);
-	if (!ck_number_f64(at, size, &value))
+		return ckl_number_f64(at, size, out);
+	if (!ckl_number_f64(at, size, &value))
 		return false;
 	return type == CK_TYPE_F16 ? half_from(value, F16_MANTISSA, F16_EXPONENT, out)
 				   : half_from(value, BF16_MANTISSA, BF16_EXPONENT, out);
 }
 
 /* @bytes of the number in two's complement, the low end first as on this machine. */
-static bool read_integer(enum ck_type type, const char *at, size_t size, bool any_sign, void *out)
+static bool read_integer(enum ckl_type type, const char *at, size_t size, bool any_sign, void *out)
 {
 	size_t bytes = types[type].size;
 	bool is_signed = types[type].kind == 'i', negative;
 	uint64_t half = UINT64_C(1) << (8 * bytes - 1), magnitude;
 
-	if (!ck_number_integer(at, size, &negative, &magnitude))
+	if (!ckl_number_integer(at, size, &negative, &magnitude))
 		return false;
 	if (magnitude == 0)
 		negative = false;
@@ -133,7 +133,7 @@ static bool read_integer(enum ck_type type, const char *at, size_t size, bool an
 	return true;
 }
 
-bool ck_type_read(enum ck_type type, const char *at, size_t size, bool any_sign, void *out)
+bool ckl_type_read(enum ckl_type type, const char *at, size_t size, bool any_sign, void *out)
 {
 	static const char words[2][6] = {"false", "true"};
 	static const char digits[2][2] = {"0", "1"};
@@ -151,7 +151,7 @@ bool ck_type_read(enum ck_type type, const char *at, size_t size, bool any_sign,
 	return read_integer(CK_TYPE_U8, at, size, false, out) && *(unsigned char *)out <= 1;
 }
 
-size_t ck_type_print(enum ck_type type, const void *element, char *out)
+size_t ckl_type_print(enum ckl_type type, const void *element, char *out)
 {
 	union {
 		float f32;
@@ -166,20 +166,20 @@ size_t ck_type_print(enum ck_type type, const void *element, char *out)
 	unused = 64 - 8 * types[type].size;
 	switch (type) {
 	case CK_TYPE_F32:
-		return ck_number_print_f32(out, v.f32);
+		return ckl_number_print_f32(out, v.f32);
 	case CK_TYPE_F64:
-		return ck_number_print_f64(out, v.f64);
+		return ckl_number_print_f64(out, v.f64);
 	case CK_TYPE_F16:
-		return ck_number_print_f32(out, (float)half_to(v.u16, F16_MANTISSA, F16_EXPONENT));
+		return ckl_number_print_f32(out, (float)half_to(v.u16, F16_MANTISSA, F16_EXPONENT));
 	case CK_TYPE_BF16:
-		return ck_number_print_f32(out,
+		return ckl_number_print_f32(out,
 					   (float)half_to(v.u16, BF16_MANTISSA, BF16_EXPONENT));
 	case CK_TYPE_BOOL:
 		memcpy(out, v.u64 ? "true" : "false", v.u64 ? 4 : 5);
 		return v.u64 ? 4 : 5;
 	default:
 		if (types[type].kind == 'u')
-			return ck_number_print_u64(out, v.u64);
-		return ck_number_print_i64(out, (int64_t)(v.u64 << unused) >> unused);
+			return ckl_number_print_u64(out, v.u64);
+		return ckl_number_print_i64(out, (int64_t)(v.u64 << unused) >> unused);
 	}
 }

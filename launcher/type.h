@@ -9,7 +9,7 @@
 
 #include "launcher/fail.h"
 
-enum ck_type {
+enum ckl_type {
 	CK_TYPE_NONE, /* not said */
 	CK_TYPE_F16,
 	CK_TYPE_BF16,
@@ -27,45 +27,45 @@ enum ck_type {
 };
 
 /* By name: f32, i64, bool ...; also float, double, int. CK_TYPE_NONE for any other word. */
-enum ck_type ck_type_find(const char *name);
-const char *ck_type_name(enum ck_type type);
-size_t ck_type_size(enum ck_type type);
-bool ck_type_is_float(enum ck_type type);
+enum ckl_type ckl_type_find(const char *name);
+const char *ckl_type_name(enum ckl_type type);
+size_t ckl_type_size(enum ckl_type type);
+bool ckl_type_is_float(enum ckl_type type);
 
 /*
  * One element from its text: a number, true, false, or (without its quotes) a word for a value that
  * is not finite. False: it does not fit. @any_sign: an integer type takes a number that fits with
  * or without sign, as for a parameter of which only the size is known.
  */
-bool ck_type_read(enum ck_type type, const char *at, size_t size, bool any_sign, void *out);
+bool ckl_type_read(enum ckl_type type, const char *at, size_t size, bool any_sign, void *out);
 
 /* A walk over the elements of a JSON array without nested ones, from behind its bracket. */
-struct ck_elements {
+struct ckl_elements {
 	const char *at, *end; /* end: the closing bracket */
 	bool begun;
 };
 
 /* 1: the next element's text, of a string without its quotes; 0: the end; -EINVAL: not JSON. */
-int ck_elements_next(struct ck_elements *it, const char **at, size_t *size);
+int ckl_elements_next(struct ckl_elements *it, const char **at, size_t *size);
 
 /*
  * All @count elements of such an array into memory; @what names it in the message. A large array
  * is read on several processors.
  */
-int ck_type_read_all(enum ck_type type, const char *text, size_t size, size_t count, void *out,
-		     const char *what, struct ck_fail *fail);
+int ckl_type_read_all(enum ckl_type type, const char *text, size_t size, size_t count, void *out,
+		     const char *what, struct ckl_fail *fail);
 
 /*
  * Its way for a large array: in parallel, in pieces of about @piece bytes of text. False: an
  * element is wrong, or memory is short; *out is then undefined.
  */
-bool ck_type_read_parallel(enum ck_type type, const char *text, size_t size, size_t count,
+bool ckl_type_read_parallel(enum ckl_type type, const char *text, size_t size, size_t count,
 			   void *out, size_t piece);
 
 /* Room that an element needs as text, with the comma behind it. */
 #define CK_TYPE_TEXT 34
 
 /* Print one element; returns the bytes, at most CK_TYPE_TEXT - 2. */
-size_t ck_type_print(enum ck_type type, const void *element, char *out);
+size_t ckl_type_print(enum ckl_type type, const void *element, char *out);
 
 #endif

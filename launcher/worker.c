@@ -29,14 +29,14 @@ CK_LOG_DEFINE("launcher");
 
 /* A worker's state. */
 struct work {
-	struct ck_runner runner;
-	struct ck_fail start; /* why there is no driver, if so */
-	struct ck_cache *cache;
+	struct ckl_runner runner;
+	struct ckl_fail start; /* why there is no driver, if so */
+	struct ckl_cache *cache;
 	/*
 	 * A block is mapped twice: a reply can outgrow its map, which then moves, while the request
 	 * is still read.
 	 */
-	struct ck_block in[BLOCKS_MAX], out[BLOCKS_MAX];
+	struct ckl_block in[BLOCKS_MAX], out[BLOCKS_MAX];
 };
 
 /*
@@ -44,15 +44,15 @@ struct work {
  * written: pages that are there are faster than new ones. An error does, too.
  */
 struct block_out {
-	struct ck_out out;
-	struct ck_block *block;
+	struct ckl_out out;
+	struct ckl_block *block;
 	size_t at;
 };
 
-static int block_grow(struct ck_out *out, size_t capacity)
+static int block_grow(struct ckl_out *out, size_t capacity)
 {
 	struct block_out *own = container_of(out, struct block_out, out);
-	int ret = ck_block_map(own->block, own->at + capacity, 1);
+	int ret = ckl_block_map(own->block, own->at + capacity, 1);
 
 	if (ret < 0)
 		return ret;
@@ -62,32 +62,32 @@ static int block_grow(struct ck_out *out, size_t capacity)
 }
 
 /* Both maps of the ticket's block, as large as the session has it. -errno. */
-static int block_open(struct work *work, const struct ck_ticket *ticket, int fd)
+static int block_open(struct work *work, const struct ckl_ticket *ticket, int fd)
 {
-	struct ck_block *in = &work->in[ticket->number % BLOCKS_MAX];
-	struct ck_block *out = &work->out[ticket->number % BLOCKS_MAX];
+	struct ckl_block *in = &work->in[ticket->number % BLOCKS_MAX];
+	struct ckl_block *out = &work->out[ticket->number % BLOCKS_MAX];
 	int ret;
 
 	if (fd >= 0) {
-		ck_block_free(in);
-		ck_block_free(out);
-		*in = (struct ck_block){.number = ticket->number, .fd = fd};
-		*out = (struct ck_block){.number = ticket->number, .fd = dup(fd)};
+		ckl_block_free(in);
+		ckl_block_free(out);
+		*in = (struct ckl_block){.number = ticket->number, .fd = fd};
+		*out = (struct ckl_block){.number = ticket->number, .fd = dup(fd)};
 	}
-	ret = ck_block_map(in, ticket->capacity, 0);
-	return ret < 0 ? ret : ck_block_map(out, ticket->capacity, 0);
+	ret = ckl_block_map(in, ticket->capacity, 0);
+	return ret < 0 ? ret : ckl_block_map(out, ticket->capacity, 0);
 }
 
 /* Carry out the ticket's message; the ticket then tells the reply. */
-static void carry_out(struct work *work, struct ck_ticket *ticket)
+static void carry_out(struct work *work, struct ckl_ticket *ticket)
 {
 	size_t at = CK_BLOCK_ALIGN(ticket->defaults);
 	const char *in = work->in[ticket->number % BLOCKS_MAX].map;
 	struct block_out own = {.out = {.grow = block_grow},
 				.block = &work->out[ticket->number % BLOCKS_MAX],
 				.at = at};
-	struct ck_fail fail = {0};
-	struct ck_request request = {0};
+	struct ckl_fail fail = {0};
+	struct ckl_request request = {0};
 	bool frame = (unsigned char)in[at] == CK_FRAME_FIRST;
 	json_t *defaults = NULL;
 
@@ -96,15 +96,15 @@ static void carry_out(struct work *work, struct ck_ticket *ticket)
 	if (work->start.exit)
 		fail = work->start;
 	else
-		ck_request_read(&request, in + at, ticket->message, NULL, defaults, &fail);
-	ticket->exit = ck_run(&work->runner, &request, frame, ticket->id, &own.out, &fail);
+		ckl_request_read(&request, in + at, ticket->message, NULL, defaults, &fail);
+	ticket->exit = ckl_run(&work->runner, &request, frame, ticket->id, &own.out, &fail);
 	ticket->reply_at = own.at;
 	ticket->reply = own.out.size;
 	ticket->capacity = own.block->capacity;
 	ticket->lost = work->runner.lost;
 	if (!work->start.exit)
-		ck_fail_clear(&fail);
-	ck_request_free(&request);
+		ckl_fail_clear(&fail);
+	ckl_request_free(&request);
 	json_decref(defaults);
 }
 
@@ -122,15 +122,15 @@ static void await_ticket(struct ck_spin *spin)
 
 static int serve(struct work *work)
 {
-	struct ck_ticket ticket = {.what = CK_TICKET_READY, .exit = work->start.exit};
+	struct ckl_ticket ticket = {.what = CK_TICKET_READY, .exit = work->start.exit};
 	struct ck_spin spin;
 	int fd, ret;
 
 	ck_spin_init(&spin, CK_SESSION_SPIN_US);
-	ret = ck_ticket_send(WORKER_SOCK, &ticket, -1);
+	ret = ckl_ticket_send(WORKER_SOCK, &ticket, -1);
 	while (ret == 0 && !work->runner.lost) {
 		await_ticket(&spin);
-		ret = ck_ticket_receive(WORKER_SOCK, &ticket, &fd);
+		ret = ckl_ticket_receive(WORKER_SOCK, &ticket, &fd);
 		if (ret < 0)
 			return ret;
 		ret = block_open(work, &ticket, fd);
@@ -138,7 +138,7 @@ static int serve(struct work *work)
 			return ret;
 		carry_out(work, &ticket);
 		ticket.what = CK_TICKET_DONE;
-		ret = ck_ticket_send(WORKER_SOCK, &ticket, -1);
+		ret = ckl_ticket_send(WORKER_SOCK, &ticket, -1);
 	}
 	return ret;
 }
@@ -168,7 +168,7 @@ static void leave_session(int sock, pid_t parent)
 	close_range(WORKER_SOCK + 1, ~0U, 0);
 }
 
-static void work_for(const struct ck_options *options)
+static void work_for(const struct ckl_options *options)
 {
 	struct work *work = calloc(1, sizeof(*work));
 
@@ -176,25 +176,25 @@ static void work_for(const struct ck_options *options)
 		_exit(1);
 	for (size_t i = 0; i < BLOCKS_MAX; i++)
 		work->in[i].fd = work->out[i].fd = -1;
-	work->cache = ck_cache_open(options->cache_dir, options->cache_size);
+	work->cache = ckl_cache_open(options->cache_dir, options->cache_size);
 	work->runner.modules.driver = &work->runner.driver;
 	work->runner.modules.cache = work->cache;
 	work->runner.modules.compiler = options->compiler;
 	work->runner.kept = ck_map_create();
 	if (!work->runner.kept)
 		_exit(1);
-	ck_driver_start(&work->runner.driver, options->driver, options->device, &work->start);
+	ckl_driver_start(&work->runner.driver, options->driver, options->device, &work->start);
 	serve(work);
 	/* The driver's own handlers: a remote session ends in good order. */
 	exit(0);
 }
 
-int ck_worker_start(struct ck_worker *worker, const struct ck_options *options)
+int ckl_worker_start(struct ckl_worker *worker, const struct ckl_options *options)
 {
 	pid_t parent = getpid(), pid;
 	int pair[2], ret;
 
-	*worker = (struct ck_worker){.sock = -1, .pidfd = -1};
+	*worker = (struct ckl_worker){.sock = -1, .pidfd = -1};
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
 		return -errno;
 	pid = fork();
@@ -215,7 +215,7 @@ int ck_worker_start(struct ck_worker *worker, const struct ck_options *options)
 	return 0;
 }
 
-void ck_worker_end(struct ck_worker *worker)
+void ckl_worker_end(struct ckl_worker *worker)
 {
 	if (worker->pidfd >= 0) {
 		syscall(SYS_pidfd_send_signal, worker->pidfd, SIGKILL, NULL, 0);
@@ -225,5 +225,5 @@ void ck_worker_end(struct ck_worker *worker)
 	}
 	if (worker->sock >= 0)
 		close(worker->sock);
-	*worker = (struct ck_worker){.sock = -1, .pidfd = -1};
+	*worker = (struct ckl_worker){.sock = -1, .pidfd = -1};
 }

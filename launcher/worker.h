@@ -15,7 +15,7 @@
 #define CK_SESSION_SPIN_US 100
 
 /* A worker as its session sees it; sock is -1 without one. */
-struct ck_worker {
+struct ckl_worker {
 	int sock;
 	pid_t pid;
 	int pidfd;  /* -1 if the kernel has none: the pid is then used */
@@ -26,9 +26,9 @@ struct ck_worker {
  * Fork one, which begins at once with the driver's initialisation, and is killed when its parent
  * ends. -errno. The caller must not have used CUDA, nor have threads.
  */
-int ck_worker_start(struct ck_worker *worker, const struct ck_options *options);
+int ckl_worker_start(struct ckl_worker *worker, const struct ckl_options *options);
 
 /* Kill it if it still runs, and forget it. */
-void ck_worker_end(struct ck_worker *worker);
+void ckl_worker_end(struct ckl_worker *worker);
 
 #endif

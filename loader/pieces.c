@@ -33,14 +33,14 @@ static bool append(struct ck_pieces *list, uint64_t at, uint64_t end)
 {
 	if (list->count == CK_PIECES)
 		return false;
-	list->piece[list->count++] = (struct ck_piece){ at, end };
+	list->piece[list->count++] = (struct ck_loader_piece){ at, end };
 	return true;
 }
 
 bool ck_pieces_add(struct ck_pieces *list, uint64_t at, uint64_t end)
 {
 	for (uint32_t i = 0; i < list->count;) {
-		struct ck_piece *p = &list->piece[i];
+		struct ck_loader_piece *p = &list->piece[i];
 
 		if (p->end < at || p->at > end) {
 			i++;
@@ -58,7 +58,7 @@ bool ck_pieces_remove(struct ck_pieces *list, uint64_t at, uint64_t end)
 	bool whole = true;
 
 	for (uint32_t i = 0; i < list->count;) {
-		struct ck_piece p = list->piece[i];
+		struct ck_loader_piece p = list->piece[i];
 
 		if (!overlap(p.at, p.end, at, end)) {
 			i++;
@@ -85,7 +85,7 @@ bool ck_pieces_grow(struct ck_pieces *list, uint64_t end, uint64_t new_end)
 uint64_t ck_pieces_take(struct ck_pieces *list, size_t size, uint64_t align)
 {
 	for (uint32_t i = 0; i < list->count; i++) {
-		struct ck_piece p = list->piece[i];
+		struct ck_loader_piece p = list->piece[i];
 		uint64_t at = (p.at + align - 1) & -align;
 
 		if (at > p.end || p.end - at < size)

@@ -13,13 +13,13 @@
 
 #define CK_PIECES 1024
 
-struct ck_piece {
+struct ck_loader_piece {
 	uint64_t at, end;
 };
 
 struct ck_pieces {
 	uint32_t lock, count;
-	struct ck_piece piece[CK_PIECES];
+	struct ck_loader_piece piece[CK_PIECES];
 };
 
 /* False: the lock is not released soon, or its owner has gone. */

@@ -298,7 +298,7 @@ uint64_t ck_window_brk(unsigned int half, uint64_t end)
 static void clear_outside(struct window *w)
 {
 	while (!w->astray && ck_pieces_lock(&w->outside)) {
-		struct ck_piece p = {0, 0};
+		struct ck_loader_piece p = {0, 0};
 
 		if (w->outside.count)
 			p = w->outside.piece[--w->outside.count];

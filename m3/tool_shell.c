@@ -167,7 +167,7 @@ static bool run(m3_client *c, char **word, int words)
 	return true;
 }
 
-int ck_tool_shell(m3_client *c)
+int ck_m3_tool_shell(m3_client *c)
 {
 	char line[512], *word[WORDS], *rest;
 	int words;

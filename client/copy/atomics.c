@@ -25,10 +25,10 @@ CK_EXPORT CUresult cuDeviceGetHostAtomicCapabilities(unsigned int *capabilities,
 						     unsigned int count, CUdevice dev)
 {
 	int ordinal;
-	CUresult err = ck_session_check();
+	CUresult err = ckc_session_check();
 
 	if (!err)
-		err = ck_device_id(dev, &ordinal);
+		err = ckc_device_id(dev, &ordinal);
 	if (err)
 		return err;
 	if (!operations_valid(capabilities, operations, count))
@@ -45,12 +45,12 @@ CK_EXPORT CUresult cuDeviceGetP2PAtomicCapabilities(unsigned int *capabilities,
 	int from, to;
 	void *bytes = NULL;
 	size_t size = 0;
-	CUresult err = ck_session_check();
+	CUresult err = ckc_session_check();
 
 	if (!err)
-		err = ck_device_id(srcDevice, &from);
+		err = ckc_device_id(srcDevice, &from);
 	if (!err)
-		err = ck_device_id(dstDevice, &to);
+		err = ckc_device_id(dstDevice, &to);
 	if (err)
 		return err;
 	if (srcDevice == dstDevice)

@@ -18,29 +18,29 @@
 
 struct peer {
 	uint64_t ctx, dst, src;	/* context ids: current, and of both sides' memory */
-	struct ck_stream *stream;
+	struct ckc_stream *stream;
 };
 
 static CUresult enter_peer(CUcontext dst, CUcontext src, CUdeviceptr to, CUdeviceptr from,
 			   size_t size, CUstream stream, struct peer *p)
 {
-	CUresult err = ck_enter(&p->ctx);
+	CUresult err = ckc_enter(&p->ctx);
 
 	if (err)
 		return err;
-	err = ck_stream_from(stream, &p->stream);
+	err = ckc_stream_from(stream, &p->stream);
 	if (err || size == 0)
 		return err;
-	if (ck_context_id(dst, &p->dst) || ck_context_id(src, &p->src))
+	if (ckc_context_id(dst, &p->dst) || ckc_context_id(src, &p->src))
 		return CUDA_ERROR_INVALID_CONTEXT;
-	err = ck_device_reach(to, size);
+	err = ckc_device_reach(to, size);
 	if (err)
 		return err;
-	err = ck_device_reach(from, size);
+	err = ckc_device_reach(from, size);
 	if (err)
 		return err;
-	ck_managed_device(from, size, false);
-	ck_managed_device(to, size, true);
+	ckc_managed_device(from, size, false);
+	ckc_managed_device(to, size, true);
 	return CUDA_SUCCESS;
 }
 
@@ -96,21 +96,21 @@ static CUresult batch_send(struct batch *b)
 
 CUresult ck_libcuda_takes_batch(CUstream handle)
 {
-	struct ck_stream *stream;
-	CUresult err = ck_stream_from(handle, &stream);
+	struct ckc_stream *stream;
+	CUresult err = ckc_stream_from(handle, &stream);
 
 	return err ? err : stream ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 static CUresult enter_batch(CUstream handle, struct batch *b)
 {
-	struct ck_stream *stream = NULL;
-	CUresult err = ck_enter(&b->ctx);
+	struct ckc_stream *stream = NULL;
+	CUresult err = ckc_enter(&b->ctx);
 
 	if (!err)
 		err = ck_libcuda_takes_batch(handle);
 	if (!err)
-		err = ck_stream_from(handle, &stream);
+		err = ckc_stream_from(handle, &stream);
 	if (err)
 		return err;
 	b->count = 0;
@@ -123,17 +123,17 @@ static CUresult batch_copy(struct batch *b, CUdeviceptr dst, CUdeviceptr src, si
 {
 	CUresult err;
 
-	if (!ck_on_device(dst) || !ck_on_device(src)) {
+	if (!ckc_on_device(dst) || !ckc_on_device(src)) {
 		err = batch_send(b);
 		return err ? err : cuMemcpyAsync(dst, src, size, stream);
 	}
-	err = ck_device_reach(dst, size);
+	err = ckc_device_reach(dst, size);
 	if (!err)
-		err = ck_device_reach(src, size);
+		err = ckc_device_reach(src, size);
 	if (err)
 		return err;
-	ck_managed_device(src, size, false);
-	ck_managed_device(dst, size, true);
+	ckc_managed_device(src, size, false);
+	ckc_managed_device(dst, size, true);
 	if (b->count == COLLECT)
 		err = batch_send(b);
 	b->items[b->count++] = (struct item){ dst, src, size };

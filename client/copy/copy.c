@@ -41,8 +41,8 @@ enum way {
 
 /* The context of a copy, and the stream on both sides. */
 struct place {
-	struct ck_context *ctx;
-	struct ck_stream *stream;	/* NULL: legacy */
+	struct ckc_context *ctx;
+	struct ckc_stream *stream;	/* NULL: legacy */
 	uint64_t id;
 	bool waits;			/* until the copy is done: a synchronous form */
 	bool drains;			/* it waits for the work in its stream, or there is none */
@@ -51,12 +51,12 @@ struct place {
 
 static CUresult enter(CUstream handle, struct place *p)
 {
-	CUresult err = ck_stream_enter(handle, &p->ctx, &p->stream);
+	CUresult err = ckc_stream_enter(handle, &p->ctx, &p->stream);
 
 	p->waits = p->drains = p->direct = false;
 	if (!err)
 		p->id = p->stream ? p->stream->object.id : 0;
-	return err ? err : ck_capture_work(p->stream);
+	return err ? err : ckc_capture_work(p->stream);
 }
 
 /* The synchronous forms wait, which is impossible in a stream that is being captured. */
@@ -65,7 +65,7 @@ static CUresult enter_sync(struct place *p)
 	CUresult err = enter(NULL, p);
 
 	p->waits = true;
-	return err ? err : ck_capture_wait(p->stream);
+	return err ? err : ckc_capture_wait(p->stream);
 }
 
 /* A copy in progress between host and device. */
@@ -75,18 +75,18 @@ struct transfer {
 	void *host;
 };
 
-static struct ck_staged staged(const struct place *p, CUdeviceptr device, const void *host, size_t size)
+static struct ckc_staged staged(const struct place *p, CUdeviceptr device, const void *host, size_t size)
 {
-	return (struct ck_staged){ p->ctx, p->stream, device, (void *)(uintptr_t)host, size, p->drains };
+	return (struct ckc_staged){ p->ctx, p->stream, device, (void *)(uintptr_t)host, size, p->drains };
 }
 
 static CUresult upload_part(const void *transfer, size_t at, size_t size)
 {
 	const struct transfer *t = transfer;
-	const struct ck_staged s = staged(t->place, t->device + at, (char *)t->host + at, size);
+	const struct ckc_staged s = staged(t->place, t->device + at, (char *)t->host + at, size);
 	CUresult err = CUDA_SUCCESS;
 
-	if (ck_stage_upload(&s, &err))
+	if (ckc_stage_upload(&s, &err))
 		return err;
 	for (size_t end = at + size; at < end && !err; at += PIECE)
 		err = ck_wire_upload_part(t->place->ctx->object.id, t->device + at,
@@ -98,13 +98,13 @@ static CUresult upload_part(const void *transfer, size_t at, size_t size)
 static CUresult download_part(const void *transfer, size_t at, size_t size)
 {
 	const struct transfer *t = transfer;
-	const struct ck_staged s = staged(t->place, t->device + at, (char *)t->host + at, size);
+	const struct ckc_staged s = staged(t->place, t->device + at, (char *)t->host + at, size);
 	CUresult err = CUDA_SUCCESS;
 
-	if (ck_stage_download(&s, &err))
+	if (ckc_stage_download(&s, &err))
 		return err;
 	for (size_t end = at + size; at < end && !err; at += PIECE) {
-		struct ck_sink sink = { (char *)t->host + at, ck_min(end - at, PIECE) };
+		struct ckc_sink sink = { (char *)t->host + at, ck_min(end - at, PIECE) };
 
 		err = ck_wire_download(t->place->ctx->object.id, t->device + at, t->place->id,
 				       sink.size, 0, &sink);
@@ -115,15 +115,15 @@ static CUresult download_part(const void *transfer, size_t at, size_t size)
 /* Copy in parts. Other client threads may make the calls, so note an error for this context
  * here. */
 static CUresult transfer(const struct place *p, CUdeviceptr device, const void *host, size_t size,
-			 ck_part_fn part)
+			 ckc_part_fn part)
 {
-	void *bytes = ck_managed_host(host, size, part == download_part);
+	void *bytes = ckc_managed_host(host, size, part == download_part);
 	const struct transfer t = { p, device, bytes };
-	CUresult err = bytes ? ck_spread(ck_client_current(), part, &t, size) :
+	CUresult err = bytes ? ckc_spread(ckc_client_current(), part, &t, size) :
 			       CUDA_ERROR_DEVICE_UNAVAILABLE;
 
 	if (err)
-		ck_context_outcome(p->ctx->object.id, err);
+		ckc_context_outcome(p->ctx->object.id, err);
 	return err;
 }
 
@@ -133,10 +133,10 @@ static CUresult transfer(const struct place *p, CUdeviceptr device, const void *
  */
 static bool is_quiet(const struct place *p, uint64_t last)
 {
-	const struct ck_uploaded *u = &p->ctx->client->copying->uploaded;
+	const struct ckc_uploaded *u = &p->ctx->client->copying->uploaded;
 
 	return (u->command == last && u->context == p->ctx) ||
-	       (ck_stream_idle(p->ctx, p->stream) && last == ck_command_last());
+	       (ckc_stream_idle(p->ctx, p->stream) && last == ckc_command_last());
 }
 
 /*
@@ -145,12 +145,12 @@ static bool is_quiet(const struct place *p, uint64_t last)
  */
 static enum way choose_way(const struct place *p, const void *host, size_t size, const struct limits *l)
 {
-	if (ck_capturing(p->stream))
+	if (ckc_capturing(p->stream))
 		return CAPTURED;
-	if (ck_pinned_holds(host, size) &&
-	    !(p->waits && size <= l->message && is_quiet(p, ck_command_last())))
+	if (ckc_pinned_holds(host, size) &&
+	    !(p->waits && size <= l->message && is_quiet(p, ckc_command_last())))
 		return DIRECT;
-	if (l == &down && !p->waits && ck_hostmem_takes_delivery((void *)(uintptr_t)host, size))
+	if (l == &down && !p->waits && ckc_hostmem_takes_delivery((void *)(uintptr_t)host, size))
 		return DELIVERED;
 	return size < l->parts ? MESSAGE : PARTS;
 }
@@ -159,32 +159,32 @@ static enum way choose_way(const struct place *p, const void *host, size_t size,
 static CUresult pinned_copy(const struct place *p, CUdeviceptr dst, CUdeviceptr src, size_t size,
 			    unsigned int kind)
 {
-	uint64_t last = ck_command_last();
+	uint64_t last = ckc_command_last();
 	CUresult err;
 
 	if (p->waits && !p->stream) {	/* the driver has a faster path */
 		err = ck_wire_pinned_move(p->ctx->object.id, dst, src, size, kind);
 		if (!err)
-			ck_stream_synced(p->ctx, NULL, last);
+			ckc_stream_synced(p->ctx, NULL, last);
 		return err;
 	}
 	err = ck_wire_pinned_copy(p->ctx->object.id, dst, src, size, p->id, kind);
-	return err || !p->waits ? err : ck_stream_wait(p->ctx, p->stream);
+	return err || !p->waits ? err : ckc_stream_wait(p->ctx, p->stream);
 }
 
 /* Small bytes: taken over when this returns. */
 static CUresult upload_message(const struct place *p, CUdeviceptr dst, const void *src, size_t size)
 {
-	const struct ck_staged s = staged(p, dst, src, size);
-	struct ck_uploaded *u = &p->ctx->client->copying->uploaded;
-	uint64_t last = ck_command_last();
+	const struct ckc_staged s = staged(p, dst, src, size);
+	struct ckc_uploaded *u = &p->ctx->client->copying->uploaded;
+	uint64_t last = ckc_command_last();
 	bool quiet = is_quiet(p, last);
 	CUresult err;
 
-	if (ck_stage_upload(&s, &err))
+	if (ckc_stage_upload(&s, &err))
 		return err;
 	err = ck_wire_upload(p->ctx->object.id, dst, p->id, 0, src, size);
-	if (quiet && ck_command_last() == last + 1) { /* and no other thread has enqueued anything */
+	if (quiet && ckc_command_last() == last + 1) { /* and no other thread has enqueued anything */
 		u->context = p->ctx;
 		u->command = last + 1;
 	}
@@ -195,7 +195,7 @@ static CUresult upload_parts(const struct place *p, CUdeviceptr dst, const void 
 {
 	CUresult err = transfer(p, dst, src, size, upload_part);
 
-	ck_command_called();
+	ckc_command_called();
 	return err;
 }
 
@@ -206,21 +206,21 @@ static CUresult upload(struct place *p, CUdeviceptr dst, const void *src, size_t
 
 	if (size == 0)
 		return CUDA_SUCCESS;
-	err = src ? ck_device_reach(dst, size) : CUDA_ERROR_INVALID_VALUE;
+	err = src ? ckc_device_reach(dst, size) : CUDA_ERROR_INVALID_VALUE;
 	if (err)
 		return err;
 	way = choose_way(p, src, size, &up);
 	if (way == CAPTURED)
-		return ck_mirror_capture_flat(dst, true, (uintptr_t)src, false, size, p->id);
+		return ckc_mirror_capture_flat(dst, true, (uintptr_t)src, false, size, p->id);
 	p->direct = way == DIRECT;
-	if (!p->direct && !is_quiet(p, ck_command_last()))
-		err = ck_hostmem_settle(p->ctx, p->stream, src);
+	if (!p->direct && !is_quiet(p, ckc_command_last()))
+		err = ckc_hostmem_settle(p->ctx, p->stream, src);
 	if (err)
 		return err;
-	ck_managed_device(dst, size, true);
+	ckc_managed_device(dst, size, true);
 	if (way == DIRECT)
 		return pinned_copy(p, dst, (uintptr_t)src, size, CK_PINNED_TO_DEVICE);
-	p->drains = p->waits || (size >= CK_STAGE_MIN && ck_stream_idle(p->ctx, p->stream));
+	p->drains = p->waits || (size >= CK_STAGE_MIN && ckc_stream_idle(p->ctx, p->stream));
 	return (way == MESSAGE ? upload_message : upload_parts)(p, dst, src, size);
 }
 
@@ -232,18 +232,18 @@ static CUresult settle(const struct place *p, size_t size)
 {
 	if (size == 0 || p->direct || (size <= SETTLED && !p->ctx->client->unordered_streams))
 		return CUDA_SUCCESS;
-	return ck_stream_wait(p->ctx, p->stream);
+	return ckc_stream_wait(p->ctx, p->stream);
 }
 
 static CUresult download_parts(struct place *p, void *dst, CUdeviceptr src, size_t size)
 {
-	uint64_t last = ck_command_last();
+	uint64_t last = ckc_command_last();
 	CUresult err;
 
 	p->drains = true;
 	err = transfer(p, src, dst, size, download_part);
 	if (!err)
-		ck_stream_synced(p->ctx, p->stream, last);
+		ckc_stream_synced(p->ctx, p->stream, last);
 	return err;
 }
 
@@ -254,17 +254,17 @@ static CUresult download(struct place *p, void *dst, CUdeviceptr src, size_t siz
 
 	if (size == 0)
 		return CUDA_SUCCESS;
-	err = dst ? ck_device_reach(src, size) : CUDA_ERROR_INVALID_VALUE;
+	err = dst ? ckc_device_reach(src, size) : CUDA_ERROR_INVALID_VALUE;
 	if (err)
 		return err;
 	way = choose_way(p, dst, size, &down);
 	if (way == CAPTURED)
-		return ck_mirror_capture_flat((uintptr_t)dst, false, src, true, size, p->id);
-	ck_managed_device(src, size, false);
+		return ckc_mirror_capture_flat((uintptr_t)dst, false, src, true, size, p->id);
+	ckc_managed_device(src, size, false);
 	if (way == DIRECT)
 		return pinned_copy(p, (uintptr_t)dst, src, size, CK_PINNED_TO_HOST);
 	if (way == DELIVERED)
-		return ck_delivery_copy(p->ctx->client, p->ctx->object.id, p->id, dst, src, size);
+		return ckc_delivery_copy(p->ctx->client, p->ctx->object.id, p->id, dst, src, size);
 	return download_parts(p, dst, src, size);
 }
 
@@ -307,14 +307,14 @@ CK_EXPORT CUresult cuMemcpyDtoHAsync_v2(void *dstHost, CUdeviceptr srcDevice, si
 
 static CUresult check_both(CUdeviceptr dst, CUdeviceptr src, size_t size)
 {
-	CUresult err = size ? ck_device_reach(dst, size) : CUDA_SUCCESS;
+	CUresult err = size ? ckc_device_reach(dst, size) : CUDA_SUCCESS;
 
 	if (!err && size)
-		err = ck_device_reach(src, size);
+		err = ckc_device_reach(src, size);
 	if (err)
 		return err;
-	ck_managed_device(src, size, false);
-	ck_managed_device(dst, size, true);
+	ckc_managed_device(src, size, false);
+	ckc_managed_device(dst, size, true);
 	return CUDA_SUCCESS;
 }
 
@@ -352,11 +352,11 @@ static CUresult host_to_host(void *dst, const void *src, size_t size, CUstream s
 	struct place p;
 	CUresult err = enter(stream, &p);
 
-	if (!err && size && ck_capturing(p.stream))
-		return ck_mirror_capture_flat((uintptr_t)dst, false, (uintptr_t)src, false, size,
+	if (!err && size && ckc_capturing(p.stream))
+		return ckc_mirror_capture_flat((uintptr_t)dst, false, (uintptr_t)src, false, size,
 					      p.id);
 	if (!err)
-		err = ck_stream_settle(stream);
+		err = ckc_stream_settle(stream);
 	if (!err && size)
 		memmove(dst, src, size);
 	return err;
@@ -365,7 +365,7 @@ static CUresult host_to_host(void *dst, const void *src, size_t size, CUstream s
 /* Unified addressing: the addresses determine the kind of copy. */
 static CUresult any(CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream stream, bool async)
 {
-	bool to = ck_on_device(dst), from = ck_on_device(src);
+	bool to = ckc_on_device(dst), from = ckc_on_device(src);
 	void *to_host = (void *)(uintptr_t)dst, *from_host = (void *)(uintptr_t)src;
 
 	if (to && from)

@@ -13,7 +13,7 @@
 #include "client/copy/mirror.h"
 #include "client/memory/pinned.h"
 
-size_t ck_copy_part = (size_t)1 << 30; /* a record's length has 31 bits */
+size_t ckc_copy_part = (size_t)1 << 30; /* a record's length has 31 bits */
 
 /* One side of a copy, resolved to an address in one space, or a place in an array. */
 struct side {
@@ -31,9 +31,9 @@ struct copy {
 	size_t width, height, depth;
 };
 
-static struct ck_box box_of(const struct side *s, const struct copy *b)
+static struct ckc_box box_of(const struct side *s, const struct copy *b)
 {
-	return (struct ck_box){ .start = s->start, .width = b->width, .height = b->height,
+	return (struct ckc_box){ .start = s->start, .width = b->width, .height = b->height,
 				.depth = b->depth, .pitch = s->pitch, .slice = s->slice };
 }
 
@@ -41,9 +41,9 @@ static struct ck_box box_of(const struct side *s, const struct copy *b)
 static bool measure(struct side *s, const struct copy *b, size_t pitch, size_t rows,
 		    const size_t at[3])
 {
-	struct ck_box box = box_of(s, b);
+	struct ckc_box box = box_of(s, b);
 
-	if (!ck_box_place(&box, s->start, pitch, rows, at))
+	if (!ckc_box_place(&box, s->start, pitch, rows, at))
 		return false;
 	s->start = box.start;
 	s->pitch = box.pitch;
@@ -62,12 +62,12 @@ static CUresult resolve_array(struct side *s, const struct copy *b, CUarray hand
 			      const size_t at[3])
 {
 	CUDA_ARRAY3D_DESCRIPTOR desc;
-	CUresult err = ck_array_describe(handle, &desc, &s->array);
+	CUresult err = ckc_array_describe(handle, &desc, &s->array);
 	size_t element;
 
 	if (err)
 		return err;
-	element = ck_array_element(&desc);
+	element = ckc_array_element(&desc);
 	if (element && (at[0] % element || b->width % element ||
 			!fits(at[0], b->width, desc.Width * element)))
 		return CUDA_ERROR_INVALID_VALUE;
@@ -86,12 +86,12 @@ static CUresult resolve(struct side *s, const struct copy *b, CUmemorytype type,
 	    type != CU_MEMORYTYPE_UNIFIED)
 		return CUDA_ERROR_INVALID_VALUE;
 	s->device = type == CU_MEMORYTYPE_DEVICE ||
-		    (type == CU_MEMORYTYPE_UNIFIED && ck_on_device(device));
+		    (type == CU_MEMORYTYPE_UNIFIED && ckc_on_device(device));
 	s->start = type == CU_MEMORYTYPE_HOST ? (uint64_t)(uintptr_t)host : device;
 	if (!s->start || !measure(s, b, pitch, height, at))
 		return CUDA_ERROR_INVALID_VALUE;
 	/* memory that the GPU reaches directly counts as device memory */
-	s->device = s->device || ck_pinned_holds((const void *)(uintptr_t)s->start, s->extent);
+	s->device = s->device || ckc_pinned_holds((const void *)(uintptr_t)s->start, s->extent);
 	return CUDA_SUCCESS;
 }
 
@@ -134,14 +134,14 @@ static void describe(const struct copy *b, CUDA_MEMCPY3D *c)
 
 /* The context and stream of a copy. */
 struct place {
-	struct ck_context *ctx;
-	struct ck_stream *stream;	/* NULL: legacy */
+	struct ckc_context *ctx;
+	struct ckc_stream *stream;	/* NULL: legacy */
 	uint64_t id;
 };
 
 static CUresult to_device(const struct copy *b, const struct place *p)
 {
-	struct ck_box src = box_of(&b->src, b);
+	struct ckc_box src = box_of(&b->src, b);
 	size_t size = b->width * b->height * b->depth;
 	const char *bytes = (const char *)(uintptr_t)src.start;
 	char *packed = NULL;
@@ -149,11 +149,11 @@ static CUresult to_device(const struct copy *b, const struct place *p)
 	CUresult err;
 
 	describe(b, &c);
-	if (!ck_box_is_packed(&src)) {
+	if (!ckc_box_is_packed(&src)) {
 		packed = malloc(size);
 		if (!packed)
 			return CUDA_ERROR_OUT_OF_MEMORY;
-		ck_box_pack(&src, packed);
+		ckc_box_pack(&src, packed);
 		bytes = packed;
 	}
 	err = ck_wire_upload_3d(p->ctx->object.id, &c, p->id, bytes, size);
@@ -163,11 +163,11 @@ static CUresult to_device(const struct copy *b, const struct place *p)
 
 static CUresult to_host(const struct copy *b, const struct place *p)
 {
-	struct ck_box dst = box_of(&b->dst, b);
+	struct ckc_box dst = box_of(&b->dst, b);
 	size_t size = b->width * b->height * b->depth;
-	bool direct = ck_box_is_packed(&dst);
-	struct ck_sink sink = { direct ? (void *)(uintptr_t)dst.start : malloc(size), size };
-	uint64_t last = ck_command_last();
+	bool direct = ckc_box_is_packed(&dst);
+	struct ckc_sink sink = { direct ? (void *)(uintptr_t)dst.start : malloc(size), size };
+	uint64_t last = ckc_command_last();
 	CUDA_MEMCPY3D c;
 	CUresult err;
 
@@ -176,21 +176,21 @@ static CUresult to_host(const struct copy *b, const struct place *p)
 	describe(b, &c);
 	err = ck_wire_download_3d(p->ctx->object.id, &c, p->id, &sink);
 	if (!err && !direct)
-		ck_box_unpack(&dst, sink.data);
+		ckc_box_unpack(&dst, sink.data);
 	if (!direct)
 		free(sink.data);
 	if (!err)
-		ck_stream_synced(p->ctx, p->stream, last);
+		ckc_stream_synced(p->ctx, p->stream, last);
 	return err;
 }
 
 static CUresult on_host(const struct copy *b, CUstream handle)
 {
-	struct ck_box dst = box_of(&b->dst, b), src = box_of(&b->src, b);
-	CUresult err = ck_stream_settle(handle);
+	struct ckc_box dst = box_of(&b->dst, b), src = box_of(&b->src, b);
+	CUresult err = ckc_stream_settle(handle);
 
 	if (!err)
-		ck_box_copy(&dst, &src);
+		ckc_box_copy(&dst, &src);
 	return err;
 }
 
@@ -223,10 +223,10 @@ static CUresult in_parts(const struct copy *b, const struct place *p)
 	enum cut cut = b->depth > 1 ? CUT_DEPTH : b->height > 1 ? CUT_HEIGHT : CUT_WIDTH;
 	size_t whole = cut == CUT_DEPTH ? b->depth : cut == CUT_HEIGHT ? b->height : b->width;
 	size_t bytes = b->width * b->height * b->depth, unit = bytes / whole;
-	size_t step = unit < ck_copy_part ? ck_copy_part / unit : 1;
+	size_t step = unit < ckc_copy_part ? ckc_copy_part / unit : 1;
 	CUresult err = CUDA_SUCCESS;
 
-	if (bytes <= ck_copy_part)
+	if (bytes <= ckc_copy_part)
 		return b->dst.device ? to_device(b, p) : to_host(b, p);
 	for (size_t at = 0; at < whole && !err; at += step) {
 		struct copy part = part_of(b, cut, at, ck_min(step, whole - at));
@@ -251,30 +251,30 @@ static CUresult run(const struct copy *b, const CUDA_MEMCPY3D *asked, CUstream h
 {
 	struct place p;
 	uint64_t bytes;
-	CUresult err = ck_stream_enter(handle, &p.ctx, &p.stream);
+	CUresult err = ckc_stream_enter(handle, &p.ctx, &p.stream);
 
 	if (!err)
-		err = ck_capture_work(p.stream);
+		err = ckc_capture_work(p.stream);
 	if (!err && b->dst.device && !b->dst.array)
-		err = ck_device_reach(b->dst.start, b->dst.extent);
+		err = ckc_device_reach(b->dst.start, b->dst.extent);
 	if (!err && b->src.device && !b->src.array)
-		err = ck_device_reach(b->src.start, b->src.extent);
+		err = ckc_device_reach(b->src.start, b->src.extent);
 	if (err)
 		return err;
 	if (__builtin_mul_overflow(b->width, b->height, &bytes) ||
 	    __builtin_mul_overflow(bytes, b->depth, &bytes))
 		return CUDA_ERROR_INVALID_VALUE;
 	p.id = p.stream ? p.stream->object.id : 0;
-	if (ck_capturing(p.stream) && !(b->dst.device && b->src.device))
-		return ck_mirror_capture(asked, p.id);
+	if (ckc_capturing(p.stream) && !(b->dst.device && b->src.device))
+		return ckc_mirror_capture(asked, p.id);
 	if (b->src.device && !b->src.array)
-		ck_managed_device(b->src.start, b->src.extent, false);
+		ckc_managed_device(b->src.start, b->src.extent, false);
 	if (b->dst.device && !b->dst.array)
-		ck_managed_device(b->dst.start, b->dst.extent, true);
+		ckc_managed_device(b->dst.start, b->dst.extent, true);
 	if (b->dst.device && b->src.device)
 		return between_devices(b, &p);
 	if (b->dst.device)
-		err = ck_hostmem_settle(p.ctx, p.stream, (const void *)(uintptr_t)b->src.start);
+		err = ckc_hostmem_settle(p.ctx, p.stream, (const void *)(uintptr_t)b->src.start);
 	if (b->dst.device || b->src.device)
 		return err ? err : in_parts(b, &p);
 	return on_host(b, handle);
@@ -302,8 +302,8 @@ static CUresult resolve_both(struct copy *b, const CUDA_MEMCPY3D *c)
 /* Build the box that @c describes; it has no bytes if there is nothing to copy. */
 static CUresult copy_of(const CUDA_MEMCPY3D *c, struct copy *b)
 {
-	struct ck_context *context;
-	CUresult err = ck_context_usable(&context);
+	struct ckc_context *context;
+	CUresult err = ckc_context_usable(&context);
 
 	if (err)
 		return err;
@@ -356,16 +356,16 @@ static CUresult copy_peer(const CUDA_MEMCPY3D_PEER *peer, CUstream stream)
 	if (err || !b.width || !b.height || !b.depth)
 		return err;
 	if (b.src.device && peer->srcMemoryType != CU_MEMORYTYPE_HOST)
-		err = ck_context_id(peer->srcContext, &b.src.context);
+		err = ckc_context_id(peer->srcContext, &b.src.context);
 	if (!err && b.dst.device && peer->dstMemoryType != CU_MEMORYTYPE_HOST)
-		err = ck_context_id(peer->dstContext, &b.dst.context);
+		err = ckc_context_id(peer->dstContext, &b.dst.context);
 	return err ? err : run(&b, &c, stream);
 }
 
 /* Synchronous forms: bytes to the device have arrived on return. */
 static CUresult settled(CUresult err)
 {
-	return err ? err : ck_stream_settle(NULL);
+	return err ? err : ckc_stream_settle(NULL);
 }
 
 CK_EXPORT CUresult cuMemcpy2D_v2(const CUDA_MEMCPY2D *pCopy)

@@ -9,10 +9,10 @@ static CUresult enter(CUstream handle, CUdeviceptr dst, size_t pitch, size_t uni
 		      size_t height, uint64_t *ctx, uint64_t *stream)
 {
 	size_t row, size;
-	CUresult err = ck_enter(ctx);
+	CUresult err = ckc_enter(ctx);
 
 	if (!err)
-		err = ck_stream_id(handle, stream);
+		err = ckc_stream_id(handle, stream);
 	if (err || width == 0 || height == 0)
 		return err;
 	if (dst % unit || __builtin_mul_overflow(width, unit, &row) ||
@@ -20,9 +20,9 @@ static CUresult enter(CUstream handle, CUdeviceptr dst, size_t pitch, size_t uni
 	    __builtin_mul_overflow(height - 1, pitch, &size) ||
 	    __builtin_add_overflow(size, row, &size))
 		return CUDA_ERROR_INVALID_VALUE;
-	err = ck_device_reach(dst, size);
+	err = ckc_device_reach(dst, size);
 	if (!err)
-		ck_managed_device(dst, size, true);
+		ckc_managed_device(dst, size, true);
 	return err;
 }
 
@@ -33,11 +33,11 @@ static CUresult enter(CUstream handle, CUdeviceptr dst, size_t pitch, size_t uni
  */
 static CUresult over(CUdeviceptr dst, CUresult err)
 {
-	struct ck_allocation a;
+	struct ckc_allocation a;
 
-	if (err || !ck_allocation_find(dst, &a) || ck_kind_on_device(a.kind))
+	if (err || !ckc_allocation_find(dst, &a) || ckc_kind_on_device(a.kind))
 		return err;
-	return ck_stream_settle(NULL);
+	return ckc_stream_settle(NULL);
 }
 
 /* The synchronous forms use the legacy stream; their _ptds forms use the thread's own. */

@@ -18,23 +18,23 @@
 struct mirror {
 	uint64_t id;
 	bool source;			/* the copy reads it */
-	struct ck_box box;		/* in the memory of the application */
+	struct ckc_box box;		/* in the memory of the application */
 	struct ck_copy_side side;	/* as the application described it */
 };
 
-static struct ck_mirrors *all_mirrors(void)
+static struct ckc_mirrors *all_mirrors(void)
 {
-	return &ck_client_current()->copying->mirrors;
+	return &ckc_client_current()->copying->mirrors;
 }
 
-bool ck_mirrors_any(void)
+bool ckc_mirrors_any(void)
 {
 	return all_mirrors()->count != 0;
 }
 
 static void forget(uint64_t id)
 {
-	struct ck_mirrors *all = all_mirrors();
+	struct ckc_mirrors *all = all_mirrors();
 	struct mirror *m;
 
 	ck_lock(&all->lock);
@@ -48,7 +48,7 @@ static void forget(uint64_t id)
 /* Copy the mirror @id; false: there is none. */
 static bool find(uint64_t id, struct mirror *out)
 {
-	struct ck_mirrors *all = all_mirrors();
+	struct ckc_mirrors *all = all_mirrors();
 	const struct mirror *m;
 
 	ck_lock(&all->lock);
@@ -61,7 +61,7 @@ static bool find(uint64_t id, struct mirror *out)
 
 static CUresult note(struct mirror *m)
 {
-	struct ck_mirrors *all = all_mirrors();
+	struct ckc_mirrors *all = all_mirrors();
 	static _Atomic uint64_t last; /* per process: a number is never reused */
 	int ret = -1;
 
@@ -84,7 +84,7 @@ static bool place(struct mirror *m)
 	const size_t at[3] = { s->x, s->y, s->z };
 	size_t bytes;
 
-	return s->host && ck_box_place(&m->box, (uintptr_t)s->host, s->pitch, s->height, at) &&
+	return s->host && ckc_box_place(&m->box, (uintptr_t)s->host, s->pitch, s->height, at) &&
 	       !ck_mul_overflow(m->box.width, m->box.height, &bytes) &&
 	       !ck_mul_overflow(bytes, m->box.depth, &bytes);
 }
@@ -116,12 +116,12 @@ static CUresult encode(CUDA_MEMCPY3D *c, enum ck_copy_end end, uint64_t *made)
 	CUresult err = CUDA_SUCCESS;
 
 	if (side.type == CU_MEMORYTYPE_UNIFIED) {
-		side.type = ck_on_device(side.device) ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
+		side.type = ckc_on_device(side.device) ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
 		side.host = (void *)(uintptr_t)side.device;
 		ck_copy_side_set(c, end, &side);
 	}
 	if (side.type == CU_MEMORYTYPE_ARRAY) {
-		err = ck_array_id(side.array, &id);
+		err = ckc_array_id(side.array, &id);
 		side.array = (CUarray)(uintptr_t)id;
 	} else if (side.type == CU_MEMORYTYPE_HOST) {
 		err = make(c, end, made);
@@ -131,7 +131,7 @@ static CUresult encode(CUDA_MEMCPY3D *c, enum ck_copy_end end, uint64_t *made)
 	return err;
 }
 
-void ck_mirror_undo(const struct ck_mirrored *m)
+void ckc_mirror_undo(const struct ckc_mirrored *m)
 {
 	for (int i = 0; i < 2; i++) {
 		if (m->made[i])
@@ -139,18 +139,18 @@ void ck_mirror_undo(const struct ck_mirrored *m)
 	}
 }
 
-CUresult ck_mirror_copy(const CUDA_MEMCPY3D *copy, struct ck_mirrored *out)
+CUresult ckc_mirror_copy(const CUDA_MEMCPY3D *copy, struct ckc_mirrored *out)
 {
 	CUresult err;
 
-	*out = (struct ck_mirrored){ .copy = *copy };
+	*out = (struct ckc_mirrored){ .copy = *copy };
 	if (!copy->WidthInBytes || !copy->Height || !copy->Depth)
 		return CUDA_ERROR_INVALID_VALUE;
 	err = encode(&out->copy, CK_COPY_SOURCE, &out->made[0]);
 	if (!err)
 		err = encode(&out->copy, CK_COPY_DESTINATION, &out->made[1]);
 	if (err)
-		ck_mirror_undo(out);
+		ckc_mirror_undo(out);
 	return err;
 }
 
@@ -160,7 +160,7 @@ static CUresult restore(CUDA_MEMCPY3D *c, enum ck_copy_end end)
 	struct mirror m;
 
 	if (side.type == CU_MEMORYTYPE_ARRAY) {
-		side.array = ck_object_named(CK_OBJECT_ARRAY, (uintptr_t)side.array);
+		side.array = ckc_object_named(CK_OBJECT_ARRAY, (uintptr_t)side.array);
 	} else if (side.type == CU_MEMORYTYPE_HOST) {
 		if (!find((uintptr_t)side.host, &m))
 			return CUDA_ERROR_UNKNOWN;
@@ -171,30 +171,30 @@ static CUresult restore(CUDA_MEMCPY3D *c, enum ck_copy_end end)
 	return CUDA_SUCCESS;
 }
 
-CUresult ck_mirror_restore(CUDA_MEMCPY3D *c)
+CUresult ckc_mirror_restore(CUDA_MEMCPY3D *c)
 {
 	CUresult err = restore(c, CK_COPY_DESTINATION);
 
 	return err ? err : restore(c, CK_COPY_SOURCE);
 }
 
-CUresult ck_mirror_capture(const CUDA_MEMCPY3D *copy, uint64_t stream)
+CUresult ckc_mirror_capture(const CUDA_MEMCPY3D *copy, uint64_t stream)
 {
-	struct ck_mirrored m;
+	struct ckc_mirrored m;
 	uint64_t ctx;
-	CUresult err = ck_enter(&ctx);
+	CUresult err = ckc_enter(&ctx);
 
 	if (!err)
-		err = ck_mirror_copy(copy, &m);
+		err = ckc_mirror_copy(copy, &m);
 	if (err)
 		return err;
 	err = ck_wire_capture_copy(ctx, &m.copy, stream);
 	if (err)
-		ck_mirror_undo(&m);
+		ckc_mirror_undo(&m);
 	return err;
 }
 
-CUresult ck_mirror_capture_flat(uint64_t dst, bool to_device, uint64_t src, bool from_device,
+CUresult ckc_mirror_capture_flat(uint64_t dst, bool to_device, uint64_t src, bool from_device,
 				size_t size, uint64_t stream)
 {
 	const CUDA_MEMCPY3D copy = {
@@ -207,7 +207,7 @@ CUresult ck_mirror_capture_flat(uint64_t dst, bool to_device, uint64_t src, bool
 		.WidthInBytes = size, .Height = 1, .Depth = 1,
 	};
 
-	return ck_mirror_capture(&copy, stream);
+	return ckc_mirror_capture(&copy, stream);
 }
 
 static void forget_all(uint64_t *ids, size_t count)
@@ -217,10 +217,10 @@ static void forget_all(uint64_t *ids, size_t count)
 	free(ids);
 }
 
-void ck_mirror_assign(struct ck_exec *exec, CUresult err, uint64_t *ids, size_t count,
+void ckc_mirror_assign(struct ckc_exec *exec, CUresult err, uint64_t *ids, size_t count,
 		      uint64_t *gone, size_t gone_count)
 {
-	struct ck_mirrors *all = all_mirrors();
+	struct ckc_mirrors *all = all_mirrors();
 	uint64_t *old = ids;
 
 	ck_lock(&all->launch_lock);
@@ -242,7 +242,7 @@ static size_t size_of(const struct mirror *m)
 /* A packed buffer for the bytes of @m: the application's memory if it is packed, or new memory. */
 static char *bytes_take(const struct mirror *m)
 {
-	return ck_box_is_packed(&m->box) ? (char *)(uintptr_t)m->box.start : malloc(size_of(m));
+	return ckc_box_is_packed(&m->box) ? (char *)(uintptr_t)m->box.start : malloc(size_of(m));
 }
 
 static bool is_own(const struct mirror *m, const char *bytes)
@@ -263,7 +263,7 @@ static CUresult fill(const struct mirror *m)
 	CUresult err = from ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 
 	if (from && !is_own(m, from))
-		ck_box_pack(&m->box, from);
+		ckc_box_pack(&m->box, from);
 	for (size_t at = 0; at < size && !err; at += PIECE)
 		err = ck_wire_mirror_fill(0, m->id, at, from + at, ck_min(size - at, PIECE));
 	bytes_give(m, from);
@@ -278,18 +278,18 @@ static CUresult fetch(const struct mirror *m, uint64_t ctx, uint64_t exec)
 
 	for (size_t at = 0; at < size && !err; at += PIECE) {
 		size_t n = ck_min(size - at, PIECE);
-		struct ck_sink sink = { to + at, n };
+		struct ckc_sink sink = { to + at, n };
 
 		err = ck_wire_mirror_read(ctx, m->id, exec, at, n, &sink);
 	}
 	if (!err && !is_own(m, to))
-		ck_box_unpack(&m->box, to);
+		ckc_box_unpack(&m->box, to);
 	bytes_give(m, to);
 	return err;
 }
 
 /* Transfer the mirrors of @exec on one side: fill sources, fetch destinations. */
-static CUresult each(const struct ck_exec *exec, uint64_t ctx, bool source)
+static CUresult each(const struct ckc_exec *exec, uint64_t ctx, bool source)
 {
 	CUresult err = CUDA_SUCCESS;
 	struct mirror m;
@@ -306,7 +306,7 @@ static CUresult each(const struct ck_exec *exec, uint64_t ctx, bool source)
 }
 
 /* Note the mirrors of the running launch, for its host functions. */
-static void note_running(struct ck_mirrors *all, const struct ck_exec *exec)
+static void note_running(struct ckc_mirrors *all, const struct ckc_exec *exec)
 {
 	uint64_t *ids = all->functions ? malloc(exec->mirror_count * sizeof(*ids)) : NULL;
 
@@ -322,10 +322,10 @@ static void note_running(struct ck_mirrors *all, const struct ck_exec *exec)
 
 /* Call with the launch lock held. A mirror is filled only after the previous launch has finished
  * with all its own. */
-static CUresult launch(struct ck_client *c, struct ck_exec *exec, uint64_t ctx, uint64_t stream)
+static CUresult launch(struct ckc_client *c, struct ckc_exec *exec, uint64_t ctx, uint64_t stream)
 {
-	struct ck_mirrors *all = &c->copying->mirrors;
-	struct ck_sink nothing = { 0 };
+	struct ckc_mirrors *all = &c->copying->mirrors;
+	struct ckc_sink nothing = { 0 };
 	CUresult err = CUDA_SUCCESS;
 
 	if (all->exec)
@@ -333,7 +333,7 @@ static CUresult launch(struct ck_client *c, struct ck_exec *exec, uint64_t ctx, 
 	if (err)
 		return err;
 	/* bytes of a source may still be on their way to it */
-	if (ck_pinned_any(c) || ck_delivery_any(c))
+	if (ckc_pinned_any(c) || ckc_delivery_any(c))
 		err = ck_wire_cuStreamSynchronize(ctx, stream);
 	if (err)
 		return err;
@@ -345,9 +345,9 @@ static CUresult launch(struct ck_client *c, struct ck_exec *exec, uint64_t ctx, 
 	return err ? err : each(exec, ctx, false);
 }
 
-CUresult ck_mirror_launch(struct ck_exec *exec, uint64_t ctx, uint64_t stream)
+CUresult ckc_mirror_launch(struct ckc_exec *exec, uint64_t ctx, uint64_t stream)
 {
-	struct ck_client *c = ck_client_current();
+	struct ckc_client *c = ckc_client_current();
 	CUresult err;
 
 	ck_lock(&c->copying->mirrors.launch_lock);
@@ -356,7 +356,7 @@ CUresult ck_mirror_launch(struct ck_exec *exec, uint64_t ctx, uint64_t stream)
 	return err;
 }
 
-CUresult ck_mirror_owner_end(uint64_t object)
+CUresult ckc_mirror_owner_end(uint64_t object)
 {
 	uint64_t *gone = NULL;
 	size_t count = 0;
@@ -366,7 +366,7 @@ CUresult ck_mirror_owner_end(uint64_t object)
 	return err;
 }
 
-void ck_mirror_functions(void)
+void ckc_mirror_functions(void)
 {
 	all_mirrors()->functions = true;
 }
@@ -374,7 +374,7 @@ void ck_mirror_functions(void)
 /* List the mirrors of the running launch; the caller frees the list. False: out of memory. */
 static bool running_mirrors(uint64_t **ids, size_t *count)
 {
-	struct ck_mirrors *all = all_mirrors();
+	struct ckc_mirrors *all = all_mirrors();
 
 	*ids = NULL;
 	ck_lock(&all->lock);
@@ -395,7 +395,7 @@ static bool pull_piece(const struct mirror *m, size_t at, char *to, size_t size)
 	bool done;
 
 	memset(&res, 0, sizeof(res));
-	done = ck_call_aside(ck_client_current(), CK_PROC_mirror_aside, &args, &res) ==
+	done = ckc_call_aside(ckc_client_current(), CK_PROC_mirror_aside, &args, &res) ==
 		       CUDA_SUCCESS &&
 	       res.back.back_len == size;
 	if (done)
@@ -413,7 +413,7 @@ static bool push_piece(const struct mirror *m, size_t at, char *from, size_t siz
 	memset(&res, 0, sizeof(res));
 	args.data.data_val = from;
 	args.data.data_len = (u_int)size;
-	done = ck_call_aside(ck_client_current(), CK_PROC_mirror_aside, &args, &res) ==
+	done = ckc_call_aside(ckc_client_current(), CK_PROC_mirror_aside, &args, &res) ==
 	       CUDA_SUCCESS;
 	free(res.back.back_val);
 	return done;
@@ -426,21 +426,21 @@ static bool exchange(const struct mirror *m, bool pull)
 	bool done = bytes != NULL;
 
 	if (bytes && !is_own(m, bytes))
-		ck_box_pack(&m->box, bytes);
+		ckc_box_pack(&m->box, bytes);
 	for (size_t at = 0; at < size && done; at += SMALL_PIECE) {
 		size_t n = ck_min(size - at, SMALL_PIECE);
 
 		done = pull ? pull_piece(m, at, bytes + at, n) : push_piece(m, at, bytes + at, n);
 	}
 	if (done && pull && !is_own(m, bytes))
-		ck_box_unpack(&m->box, bytes);
+		ckc_box_unpack(&m->box, bytes);
 	bytes_give(m, bytes);
 	/* not an error if the program has just destroyed the mirror */
-	return done || (bytes && ck_client_current()->state == CK_STATE_READY);
+	return done || (bytes && ckc_client_current()->state == CK_STATE_READY);
 }
 
 /* All mirrors were filled before the launch, so bytes that no copy has written are unchanged. */
-bool ck_mirror_pull(void)
+bool ckc_mirror_pull(void)
 {
 	struct mirror m;
 	uint64_t *ids;
@@ -455,7 +455,7 @@ bool ck_mirror_pull(void)
 	return done;
 }
 
-bool ck_mirror_push(void)
+bool ckc_mirror_push(void)
 {
 	struct mirror m;
 	uint64_t *ids;

@@ -12,44 +12,44 @@
 #include "client/wire/client.h"
 
 /* Are there any mirrors? If not, graphs cost nothing here. */
-bool ck_mirrors_any(void);
+bool ckc_mirrors_any(void);
 
 /* An encoded copy, and the mirrors made for it: 0 if a side needs none. */
-struct ck_mirrored {
+struct ckc_mirrored {
 	CUDA_MEMCPY3D copy;
 	uint64_t made[2];
 };
 
 /* Encode @copy: replace arrays by ids, and host memory by mirrors. INVALID_VALUE, OUT_OF_MEMORY. */
-CUresult ck_mirror_copy(const CUDA_MEMCPY3D *copy, struct ck_mirrored *out);
+CUresult ckc_mirror_copy(const CUDA_MEMCPY3D *copy, struct ckc_mirrored *out);
 /* The copy failed: forget its mirrors. */
-void ck_mirror_undo(const struct ck_mirrored *m);
+void ckc_mirror_undo(const struct ckc_mirrored *m);
 /* The reverse: put the application's own memory into a copy that the server describes. */
-CUresult ck_mirror_restore(CUDA_MEMCPY3D *copy);
+CUresult ckc_mirror_restore(CUDA_MEMCPY3D *copy);
 
 /* Add a copy to a stream that is being captured. */
-CUresult ck_mirror_capture(const CUDA_MEMCPY3D *copy, uint64_t stream);
-CUresult ck_mirror_capture_flat(uint64_t dst, bool to_device, uint64_t src, bool from_device,
+CUresult ckc_mirror_capture(const CUDA_MEMCPY3D *copy, uint64_t stream);
+CUresult ckc_mirror_capture_flat(uint64_t dst, bool to_device, uint64_t src, bool from_device,
 				size_t size, uint64_t stream);
 
 /*
  * Unless the change failed with @err, the mirrors of @exec are now @ids, and those of @gone are
  * forgotten. Takes ownership of both arrays.
  */
-void ck_mirror_assign(struct ck_exec *exec, CUresult err, uint64_t *ids, size_t count,
+void ckc_mirror_assign(struct ckc_exec *exec, CUresult err, uint64_t *ids, size_t count,
 		      uint64_t *gone, size_t gone_count);
 /* Launch an @exec that has mirrors. */
-CUresult ck_mirror_launch(struct ck_exec *exec, uint64_t ctx, uint64_t stream);
+CUresult ckc_mirror_launch(struct ckc_exec *exec, uint64_t ctx, uint64_t stream);
 /* From now on, graphs may contain host functions of the application. */
-void ck_mirror_functions(void);
+void ckc_mirror_functions(void);
 /*
  * Call before and after such a function: fetch the destinations' current bytes, then send the
  * sources as the function left them. False: some bytes were not moved, because the session is lost
  * or memory is exhausted.
  */
-__attribute__((warn_unused_result)) bool ck_mirror_pull(void);
-__attribute__((warn_unused_result)) bool ck_mirror_push(void);
+__attribute__((warn_unused_result)) bool ckc_mirror_pull(void);
+__attribute__((warn_unused_result)) bool ckc_mirror_push(void);
 /* A graph or an exec with this id ends; forget the mirrors that no other one uses. */
-CUresult ck_mirror_owner_end(uint64_t object);
+CUresult ckc_mirror_owner_end(uint64_t object);
 
 #endif

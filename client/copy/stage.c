@@ -23,18 +23,18 @@
 #define HALF (WINDOW / 2)		/* a download fills one half while the other is emptied */
 #define EARNED ((size_t)16 << 20)	/* copied bytes per window */
 
-static uint64_t stream_id(const struct ck_staged *c)
+static uint64_t stream_id(const struct ckc_staged *c)
 {
 	return c->stream ? c->stream->object.id : 0;
 }
 
 /* Make a window in a free slot, if the program has earned one more. Call with the lock held. */
-static bool make(struct ck_stages *all, struct ck_stage *w, unsigned int count,
-		 const struct ck_staged *c)
+static bool make(struct ckc_stages *all, struct ckc_stage *w, unsigned int count,
+		 const struct ckc_staged *c)
 {
 	if (!w || all->refused || all->copied / EARNED <= count)
 		return false;
-	all->refused = !ck_pinned_open() || ck_pinned_take(c->ctx->object.id, WINDOW, &w->address);
+	all->refused = !ckc_pinned_open() || ckc_pinned_take(c->ctx->object.id, WINDOW, &w->address);
 	if (all->refused)
 		return false;
 	w->ctx = c->ctx;
@@ -44,21 +44,21 @@ static bool make(struct ck_stages *all, struct ck_stage *w, unsigned int count,
 
 /* Take a window for a copy of at least @least bytes; NULL: none is free, or the copy is too
  * small. */
-static struct ck_stage *take(const struct ck_staged *c, size_t least)
+static struct ckc_stage *take(const struct ckc_staged *c, size_t least)
 {
-	struct ck_stages *all = &c->ctx->client->copying->stages;
-	struct ck_stage *found = NULL, *empty = NULL;
+	struct ckc_stages *all = &c->ctx->client->copying->stages;
+	struct ckc_stage *found = NULL, *empty = NULL;
 	unsigned int count = 0;
 
 	if (!c->ctx->client->passes_fds || c->size < least)
 		return NULL;
 	all->copied += c->size;
 	ck_lock(&all->lock);
-	for (struct ck_stage *w = all->windows; w < all->windows + CK_STAGES && !found; w++) {
+	for (struct ckc_stage *w = all->windows; w < all->windows + CK_STAGES && !found; w++) {
 		count += w->ctx != NULL;
 		if (!w->ctx && !w->taken)
 			empty = w;
-		else if (!w->taken && w->ctx == c->ctx && ck_stream_waited(w->ctx, w->stream, w->used))
+		else if (!w->taken && w->ctx == c->ctx && ckc_stream_waited(w->ctx, w->stream, w->used))
 			found = w;
 	}
 	if (!found && make(all, empty, count, c))
@@ -69,25 +69,25 @@ static struct ck_stage *take(const struct ck_staged *c, size_t least)
 	return found;
 }
 
-static void give(struct ck_stage *w, const struct ck_staged *c)
+static void give(struct ckc_stage *w, const struct ckc_staged *c)
 {
-	struct ck_stages *all = &c->ctx->client->copying->stages;
+	struct ckc_stages *all = &c->ctx->client->copying->stages;
 
 	ck_lock(&all->lock);
 	w->stream = stream_id(c);
-	w->used = ck_command_last();
+	w->used = ckc_command_last();
 	w->taken = false;
 	ck_unlock(&all->lock);
 }
 
-static CUresult enqueue(const struct ck_staged *c, size_t at, uint64_t window, size_t size, bool up)
+static CUresult enqueue(const struct ckc_staged *c, size_t at, uint64_t window, size_t size, bool up)
 {
 	return ck_wire_pinned_copy(c->ctx->object.id, up ? c->device + at : window,
 				   up ? window : c->device + at, size, stream_id(c),
 				   up ? CK_PINNED_TO_DEVICE : CK_PINNED_TO_HOST);
 }
 
-static CUresult fill(const struct ck_staged *c, const struct ck_stage *w)
+static CUresult fill(const struct ckc_staged *c, const struct ckc_stage *w)
 {
 	CUresult err = CUDA_SUCCESS;
 
@@ -96,7 +96,7 @@ static CUresult fill(const struct ck_staged *c, const struct ck_stage *w)
 
 		n = ck_min(PIECE, c->size - at);
 		if (at > 0 && at % WINDOW == 0)
-			err = ck_stream_wait(c->ctx, c->stream); /* then the window is free */
+			err = ckc_stream_wait(c->ctx, c->stream); /* then the window is free */
 		if (err)
 			break;
 		memcpy((void *)(uintptr_t)slot, (char *)c->host + at, n);
@@ -105,9 +105,9 @@ static CUresult fill(const struct ck_staged *c, const struct ck_stage *w)
 	return err;
 }
 
-bool ck_stage_upload(const struct ck_staged *c, CUresult *err)
+bool ckc_stage_upload(const struct ckc_staged *c, CUresult *err)
 {
-	struct ck_stage *w = c->size <= WINDOW || c->waits ? take(c, CK_STAGE_MIN) : NULL;
+	struct ckc_stage *w = c->size <= WINDOW || c->waits ? take(c, CK_STAGE_MIN) : NULL;
 
 	if (!w)
 		return false;
@@ -118,14 +118,14 @@ bool ck_stage_upload(const struct ck_staged *c, CUresult *err)
 
 /* The size of the piece at @at. A small copy is split into halves, so that both halves are moved at
  * the same time. */
-static size_t next_piece(const struct ck_staged *c, size_t at)
+static size_t next_piece(const struct ckc_staged *c, size_t at)
 {
 	size_t half = CK_ALIGN_UP(c->size / 2, PIECE);
 
 	return ck_min(ck_min(half, HALF), c->size - at);
 }
 
-static CUresult empty(const struct ck_staged *c, const struct ck_stage *w)
+static CUresult empty(const struct ckc_staged *c, const struct ckc_stage *w)
 {
 	uint64_t now = w->address, other = w->address + HALF;
 	size_t at = 0, n = next_piece(c, 0);
@@ -135,7 +135,7 @@ static CUresult empty(const struct ck_staged *c, const struct ck_stage *w)
 		size_t more = next_piece(c, at + n);
 		uint64_t full = now;
 
-		err = ck_stream_wait(c->ctx, c->stream);
+		err = ckc_stream_wait(c->ctx, c->stream);
 		if (!err && more > 0)
 			err = enqueue(c, at + n, other, more, false);
 		if (err)
@@ -150,7 +150,7 @@ static CUresult empty(const struct ck_staged *c, const struct ck_stage *w)
 }
 
 /* Fetch one piece in the legacy stream and wait: the driver has a faster path for that. */
-static CUresult fetch(const struct ck_staged *c, const struct ck_stage *w)
+static CUresult fetch(const struct ckc_staged *c, const struct ckc_stage *w)
 {
 	CUresult err = ck_wire_pinned_move(c->ctx->object.id, w->address, c->device, c->size,
 					   CK_PINNED_TO_HOST);
@@ -160,9 +160,9 @@ static CUresult fetch(const struct ck_staged *c, const struct ck_stage *w)
 	return err;
 }
 
-bool ck_stage_download(const struct ck_staged *c, CUresult *err)
+bool ckc_stage_download(const struct ckc_staged *c, CUresult *err)
 {
-	struct ck_stage *w = take(c, DOWN_MIN);
+	struct ckc_stage *w = take(c, DOWN_MIN);
 
 	if (!w)
 		return false;
@@ -171,30 +171,30 @@ bool ck_stage_download(const struct ck_staged *c, CUresult *err)
 	return true;
 }
 
-static void stream_ended(const struct ck_stream *stream)
+static void stream_ended(const struct ckc_stream *stream)
 {
-	struct ck_stages *all = &stream->object.context->client->copying->stages;
+	struct ckc_stages *all = &stream->object.context->client->copying->stages;
 
 	ck_lock(&all->lock);
-	for (struct ck_stage *w = all->windows; w < all->windows + CK_STAGES; w++) {
+	for (struct ckc_stage *w = all->windows; w < all->windows + CK_STAGES; w++) {
 		if (!w->taken && w->ctx == stream->object.context && w->stream == stream->object.id &&
-		    ck_stream_waited(w->ctx, w->stream, w->used))
+		    ckc_stream_waited(w->ctx, w->stream, w->used))
 			w->used = 0;
 	}
 	ck_unlock(&all->lock);
 }
 CK_ON_STREAM_END(stream_ended);
 
-static void context_ended(struct ck_context *context)
+static void context_ended(struct ckc_context *context)
 {
-	struct ck_stages *all = &context->client->copying->stages;
+	struct ckc_stages *all = &context->client->copying->stages;
 
 	ck_lock(&all->lock);
-	for (struct ck_stage *w = all->windows; w < all->windows + CK_STAGES; w++) {
+	for (struct ckc_stage *w = all->windows; w < all->windows + CK_STAGES; w++) {
 		if (w->ctx != context)
 			continue;
 		if (!w->taken)	/* otherwise its user sees an error, and the memory stays */
-			ck_pinned_give(context->object.id, w->address, WINDOW);
+			ckc_pinned_give(context->object.id, w->address, WINDOW);
 		w->ctx = NULL;
 	}
 	all->refused = false;	/* it may work in another context */

@@ -17,9 +17,9 @@
 #define CK_STAGE_MIN ((size_t)128 << 10) /* bytes of an upload; fewer go faster in a message */
 
 /* A copy whose host side is [@host, @host+@size), in @stream (NULL: legacy) of @ctx. */
-struct ck_staged {
-	struct ck_context *ctx;
-	struct ck_stream *stream;
+struct ckc_staged {
+	struct ckc_context *ctx;
+	struct ckc_stream *stream;
 	CUdeviceptr device;
 	void *host;
 	size_t size;
@@ -30,7 +30,7 @@ struct ck_staged {
  * True: the upload is enqueued and @host may be written again, or the download is done; or *@err is
  * set. False: no window is available, and nothing was done.
  */
-bool ck_stage_upload(const struct ck_staged *copy, CUresult *err);
-bool ck_stage_download(const struct ck_staged *copy, CUresult *err);
+bool ckc_stage_upload(const struct ckc_staged *copy, CUresult *err);
+bool ckc_stage_download(const struct ckc_staged *copy, CUresult *err);
 
 #endif

@@ -6,10 +6,10 @@
 
 static void begin(void *part)
 {
-	struct ck_copying *c = part;
+	struct ckc_copying *c = part;
 
 	c->stages.lock = (struct ck_mutex)CK_MUTEX(CK_RANK_STAGES);
 	c->mirrors.launch_lock = (struct ck_mutex)CK_MUTEX(CK_RANK_MIRROR_LAUNCH);
 	c->mirrors.lock = (struct ck_mutex)CK_MUTEX(CK_RANK_MIRRORS);
 }
-CK_CLIENT_PART(copying, struct ck_copying, begin);
+CK_CLIENT_PART(copying, struct ckc_copying, begin);

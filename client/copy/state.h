@@ -15,21 +15,21 @@ struct ck_map;
 
 #define CK_STAGES 8
 
-struct ck_stage {
+struct ckc_stage {
 	bool taken;
-	struct ck_context *ctx;	/* NULL: the slot has no window */
+	struct ckc_context *ctx;	/* NULL: the slot has no window */
 	uint64_t address;
 	uint64_t stream, used;	/* of its last copies: stream id, and number of the last command */
 };
 
-struct ck_stages {	/* stage.c */
+struct ckc_stages {	/* stage.c */
 	struct ck_mutex lock;
-	struct ck_stage windows[CK_STAGES];
+	struct ckc_stage windows[CK_STAGES];
 	bool refused;		/* windows cannot be made: do not retry */
 	_Atomic size_t copied;
 };
 
-struct ck_mirrors {	/* mirror.c */
+struct ckc_mirrors {	/* mirror.c */
 	struct ck_mutex launch_lock;	/* taken first: mirrors hold the bytes of one launch */
 	struct ck_mutex lock;
 	struct ck_map *map;
@@ -40,15 +40,15 @@ struct ck_mirrors {	/* mirror.c */
 };
 
 /* Since all work of a context was done, there have been only small uploads in it, up to this command. */
-struct ck_uploaded {
-	_Atomic(const struct ck_context *) context; /* written before the number, read after it */
+struct ckc_uploaded {
+	_Atomic(const struct ckc_context *) context; /* written before the number, read after it */
 	_Atomic uint64_t command;
 };
 
-struct ck_copying {
-	struct ck_stages stages;
-	struct ck_mirrors mirrors;
-	struct ck_uploaded uploaded;
+struct ckc_copying {
+	struct ckc_stages stages;
+	struct ckc_mirrors mirrors;
+	struct ckc_uploaded uploaded;
 };
 
 #endif

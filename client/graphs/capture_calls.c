@@ -10,7 +10,7 @@
 
 /* For a capture into a graph of the application: the graph, and the dependencies in it. */
 struct into {
-	struct ck_graph *graph;
+	struct ckc_graph *graph;
 	const uint64_t *dependencies;
 	size_t count;
 	const CUgraphEdgeData *edges;
@@ -18,25 +18,25 @@ struct into {
 
 static CUresult begin(CUstream handle, CUstreamCaptureMode mode, const struct into *into)
 {
-	struct ck_context *ctx;
-	struct ck_stream *s;
-	CUresult err = ck_context_usable(&ctx);
+	struct ckc_context *ctx;
+	struct ckc_stream *s;
+	CUresult err = ckc_context_usable(&ctx);
 
 	if (!err)
-		err = ck_stream_from(handle, &s);
+		err = ckc_stream_from(handle, &s);
 	if (err)
 		return err;
 	if ((unsigned int)mode > CU_STREAM_CAPTURE_MODE_RELAXED)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!s)
 		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-	if (ck_capturing(s))
+	if (ckc_capturing(s))
 		return CUDA_ERROR_ILLEGAL_STATE;
 	err = ck_wire_capture_begin(ctx->object.id, s->object.id,
 				    into->graph ? into->graph->object.id : 0,
 				    into->dependencies, into->count, into->edges,
 				    into->edges ? into->count * sizeof(*into->edges) : 0);
-	return err ? err : ck_capture_note(s, mode, into->graph != NULL);
+	return err ? err : ckc_capture_note(s, mode, into->graph != NULL);
 }
 
 CK_EXPORT CUresult cuStreamBeginCapture_v2(CUstream hStream, CUstreamCaptureMode mode)
@@ -58,12 +58,12 @@ CK_EXPORT CUresult cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph,
 {
 	struct into into = { .count = numDependencies, .edges = dependencyData };
 	uint64_t *ids = NULL;
-	CUresult err = ck_session_check();
+	CUresult err = ckc_session_check();
 
 	if (!err)
-		err = ck_graph_from(hGraph, &into.graph);
+		err = ckc_graph_from(hGraph, &into.graph);
 	if (!err)
-		err = ck_node_ids(dependencies, numDependencies, &ids);
+		err = ckc_node_ids(dependencies, numDependencies, &ids);
 	into.dependencies = ids;
 	if (!err)
 		err = begin(hStream, mode, &into);
@@ -72,21 +72,21 @@ CK_EXPORT CUresult cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph,
 }
 
 /* The stream of a handle, and its capture. ILLEGAL_STATE: it has none. */
-static CUresult enter(CUstream handle, struct ck_stream **s, struct ck_capture *c)
+static CUresult enter(CUstream handle, struct ckc_stream **s, struct ckc_capture *c)
 {
-	CUresult err = ck_session_check();
+	CUresult err = ckc_session_check();
 
 	if (!err)
-		err = ck_stream_from(handle, s);
+		err = ckc_stream_from(handle, s);
 	if (err)
 		return err;
-	return *s && ck_capture_find(*s, c) ? CUDA_SUCCESS : CUDA_ERROR_ILLEGAL_STATE;
+	return *s && ckc_capture_find(*s, c) ? CUDA_SUCCESS : CUDA_ERROR_ILLEGAL_STATE;
 }
 
 /* The result of ending the capture, as far as the client decides it: the server knows no modes. */
-static CUresult outcome(const struct ck_capture *c)
+static CUresult outcome(const struct ckc_capture *c)
 {
-	if (c->mode != CU_STREAM_CAPTURE_MODE_RELAXED && c->thread != ck_thread())
+	if (c->mode != CU_STREAM_CAPTURE_MODE_RELAXED && c->thread != ckc_thread())
 		return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
 	return c->invalid ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : CUDA_SUCCESS;
 }
@@ -95,8 +95,8 @@ static CUresult outcome(const struct ck_capture *c)
  * not returned, because of an error or because @phGraph is NULL. */
 CK_EXPORT CUresult cuStreamEndCapture(CUstream hStream, CUgraph *phGraph)
 {
-	struct ck_stream *s;
-	struct ck_capture c;
+	struct ckc_stream *s;
+	struct ckc_capture c;
 	uint64_t id = 0;
 	CUgraph graph;
 	CUresult told, err = enter(hStream, &s, &c);
@@ -106,15 +106,15 @@ CK_EXPORT CUresult cuStreamEndCapture(CUstream hStream, CUgraph *phGraph)
 	if (err)
 		return err;
 	if (c.origin != s->object.id) {
-		ck_capture_invalidate(c.sequence);
+		ckc_capture_invalidate(c.sequence);
 		return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
 	}
 	err = outcome(&c);
-	told = ck_wire_capture_end(ck_current_id(), s->object.id, &id);
-	ck_capture_forget(c.sequence);
+	told = ck_wire_capture_end(ckc_current_id(), s->object.id, &id);
+	ckc_capture_forget(c.sequence);
 	if (told)
 		return err ? err : told;
-	graph = (CUgraph)ck_object_named(CK_OBJECT_GRAPH, id);
+	graph = (CUgraph)ckc_object_named(CK_OBJECT_GRAPH, id);
 	if (!graph)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	if (!err && phGraph)
@@ -125,25 +125,25 @@ CK_EXPORT CUresult cuStreamEndCapture(CUstream hStream, CUgraph *phGraph)
 }
 
 /* Get the status only; *@c is valid if it is ACTIVE. */
-static CUresult status_of(CUstream handle, CUstreamCaptureStatus *status, struct ck_stream **s,
-			  struct ck_capture *c)
+static CUresult status_of(CUstream handle, CUstreamCaptureStatus *status, struct ckc_stream **s,
+			  struct ckc_capture *c)
 {
-	CUresult err = ck_session_check();
+	CUresult err = ckc_session_check();
 
 	if (!err)
-		err = ck_stream_from(handle, s);
+		err = ckc_stream_from(handle, s);
 	if (err)
 		return err;
-	if (!*s && !ck_context_current())
+	if (!*s && !ckc_context_current())
 		return CUDA_ERROR_INVALID_CONTEXT;
 	if (!status)
 		return CUDA_ERROR_INVALID_VALUE;
 	*status = CU_STREAM_CAPTURE_STATUS_NONE;
-	if (!ck_captures_any())
+	if (!ckc_captures_any())
 		return CUDA_SUCCESS;
 	if (!*s)
-		return ck_capture_legacy();
-	if (ck_capture_find(*s, c))
+		return ckc_capture_legacy();
+	if (ckc_capture_find(*s, c))
 		*status = c->invalid ? CU_STREAM_CAPTURE_STATUS_INVALIDATED :
 				       CU_STREAM_CAPTURE_STATUS_ACTIVE;
 	return CUDA_SUCCESS;
@@ -151,8 +151,8 @@ static CUresult status_of(CUstream handle, CUstreamCaptureStatus *status, struct
 
 CK_EXPORT CUresult cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captureStatus)
 {
-	struct ck_stream *s;
-	struct ck_capture c;
+	struct ckc_stream *s;
+	struct ckc_capture c;
 
 	return status_of(hStream, captureStatus, &s, &c);
 }
@@ -161,8 +161,8 @@ CK_EXPORT CUresult cuStreamGetCaptureInfo(CUstream hStream,
 					  CUstreamCaptureStatus *captureStatus_out,
 					  cuuint64_t *id_out)
 {
-	struct ck_stream *s;
-	struct ck_capture c;
+	struct ckc_stream *s;
+	struct ckc_capture c;
 	CUresult err = status_of(hStream, captureStatus_out, &s, &c);
 
 	if (!err && *captureStatus_out == CU_STREAM_CAPTURE_STATUS_ACTIVE && id_out)
@@ -174,30 +174,30 @@ CK_EXPORT CUresult cuStreamGetCaptureInfo(CUstream hStream,
  * The returned dependencies must stay valid until the next call on the stream, so they are kept
  * with the calling thread.
  */
-static CUresult describe(struct ck_stream *s, CUgraph *graph_out,
+static CUresult describe(struct ckc_stream *s, CUgraph *graph_out,
 			 const CUgraphNode **dependencies_out,
 			 const CUgraphEdgeData **edges_out, size_t *count_out)
 {
 	static __thread CUgraphNode *nodes;
 	static __thread CUgraphEdgeData *edges;
-	struct ck_graph *g;
+	struct ckc_graph *g;
 	size_t count;
 	ck_capture_info_res r;
 	CUresult err = ck_wire_capture_info(&(ck_capture_info_args){
-		.head.ctx = ck_current_id(), .stream = s->object.id }, &r);
+		.head.ctx = ckc_current_id(), .stream = s->object.id }, &r);
 
 	free(edges);
 	edges = (void *)r.edges.edges_val;
 	count = r.dependencies.dependencies_len;
-	g = err ? NULL : ck_object_named(CK_OBJECT_GRAPH, r.graph);
+	g = err ? NULL : ckc_object_named(CK_OBJECT_GRAPH, r.graph);
 	if (!err && (!g || r.edges.edges_len != count * sizeof(*edges)))
 		err = CUDA_ERROR_UNKNOWN;
 	if (!err)
-		err = ck_graph_tell(g, r.dependencies.dependencies_val, count, &nodes);
+		err = ckc_graph_tell(g, r.dependencies.dependencies_val, count, &nodes);
 	free(r.dependencies.dependencies_val);
 	if (err)
 		return err;
-	if (dependencies_out && !edges_out && ck_edges_hold_data(edges, count))
+	if (dependencies_out && !edges_out && ckc_edges_hold_data(edges, count))
 		return CUDA_ERROR_LOSSY_QUERY;
 	if (graph_out)
 		*graph_out = (CUgraph)g;
@@ -217,8 +217,8 @@ CK_EXPORT CUresult cuStreamGetCaptureInfo_v3(CUstream hStream,
 					     const CUgraphEdgeData **edgeData_out,
 					     size_t *numDependencies_out)
 {
-	struct ck_stream *s;
-	struct ck_capture c;
+	struct ckc_stream *s;
+	struct ckc_capture c;
 	CUresult err;
 
 	if (edgeData_out && !dependencies_out)
@@ -248,18 +248,18 @@ CK_EXPORT CUresult cuStreamUpdateCaptureDependencies_v2(CUstream hStream,
 							const CUgraphEdgeData *dependencyData,
 							size_t numDependencies, unsigned int flags)
 {
-	struct ck_stream *s;
-	struct ck_capture c;
+	struct ckc_stream *s;
+	struct ckc_capture c;
 	uint64_t *ids = NULL;
 	CUresult err = enter(hStream, &s, &c);
 
 	if (!err && c.invalid)
 		err = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
 	if (!err)
-		err = ck_node_ids(dependencies, numDependencies, &ids);
+		err = ckc_node_ids(dependencies, numDependencies, &ids);
 	if (!err)
 		err = ck_wire_capture_update(
-			ck_current_id(), s->object.id, ids, numDependencies, dependencyData,
+			ckc_current_id(), s->object.id, ids, numDependencies, dependencyData,
 			dependencyData ? numDependencies * sizeof(*dependencyData) : 0, flags);
 	free(ids);
 	return err;
@@ -274,7 +274,7 @@ CK_EXPORT CUresult cuStreamUpdateCaptureDependencies(CUstream hStream, CUgraphNo
 
 CK_EXPORT CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
 {
-	struct ck_thread *t = ck_thread();
+	struct ckc_thread *t = ckc_thread();
 	CUstreamCaptureMode was;
 
 	if (!t)
@@ -284,5 +284,5 @@ CK_EXPORT CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
 		return CUDA_ERROR_INVALID_VALUE;
 	t->capture_mode = *mode;
 	*mode = was;
-	return ck_session_check();
+	return ckc_session_check();
 }

@@ -10,28 +10,28 @@
 
 static struct ck_mutex *lists_lock(void)
 {
-	return &ck_client_current()->graphs->lists_lock;
+	return &ckc_client_current()->graphs->lists_lock;
 }
 
-CUresult ck_graph_from(CUgraph handle, struct ck_graph **graph)
+CUresult ckc_graph_from(CUgraph handle, struct ckc_graph **graph)
 {
-	*graph = ck_object_check(handle, CK_OBJECT_GRAPH);
+	*graph = ckc_object_check(handle, CK_OBJECT_GRAPH);
 	return *graph ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult ck_node_from(CUgraphNode handle, struct ck_node **node)
+CUresult ckc_node_from(CUgraphNode handle, struct ckc_node **node)
 {
-	*node = ck_object_check(handle, CK_OBJECT_NODE);
+	*node = ckc_object_check(handle, CK_OBJECT_NODE);
 	return *node ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult ck_exec_from(CUgraphExec handle, struct ck_exec **exec)
+CUresult ckc_exec_from(CUgraphExec handle, struct ckc_exec **exec)
 {
-	*exec = ck_object_check(handle, CK_OBJECT_EXEC);
+	*exec = ckc_object_check(handle, CK_OBJECT_EXEC);
 	return *exec ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult ck_node_ids(const CUgraphNode *nodes, size_t count, uint64_t **ids)
+CUresult ckc_node_ids(const CUgraphNode *nodes, size_t count, uint64_t **ids)
 {
 	*ids = NULL;
 	if (count == 0)
@@ -42,7 +42,7 @@ CUresult ck_node_ids(const CUgraphNode *nodes, size_t count, uint64_t **ids)
 	if (!*ids)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	for (size_t i = 0; i < count; i++) {
-		if (ck_node_id(nodes[i], &(*ids)[i])) {
+		if (ckc_node_id(nodes[i], &(*ids)[i])) {
 			free(*ids);
 			*ids = NULL;
 			return CUDA_ERROR_INVALID_VALUE;
@@ -51,16 +51,16 @@ CUresult ck_node_ids(const CUgraphNode *nodes, size_t count, uint64_t **ids)
 	return CUDA_SUCCESS;
 }
 
-uint64_t ck_current_id(void)
+uint64_t ckc_current_id(void)
 {
-	struct ck_context *context = ck_context_current();
+	struct ckc_context *context = ckc_context_current();
 
 	return context ? context->object.id : 0;
 }
 
-struct ck_node *ck_graph_node(struct ck_graph *graph, uint64_t id)
+struct ckc_node *ckc_graph_node(struct ckc_graph *graph, uint64_t id)
 {
-	struct ck_node *node = ck_object_named(CK_OBJECT_NODE, id);
+	struct ckc_node *node = ckc_object_named(CK_OBJECT_NODE, id);
 
 	ck_lock(lists_lock());
 	if (node && !node->graph) {
@@ -74,9 +74,9 @@ struct ck_node *ck_graph_node(struct ck_graph *graph, uint64_t id)
 	return node;
 }
 
-struct ck_graph *ck_node_graph(struct ck_node *node, uint64_t id)
+struct ckc_graph *ckc_node_graph(struct ckc_node *node, uint64_t id)
 {
-	struct ck_graph *graph = ck_object_named(CK_OBJECT_GRAPH, id);
+	struct ckc_graph *graph = ckc_object_named(CK_OBJECT_GRAPH, id);
 
 	ck_lock(lists_lock());
 	if (graph && !graph->inside) {
@@ -88,7 +88,7 @@ struct ck_graph *ck_node_graph(struct ck_node *node, uint64_t id)
 	return graph;
 }
 
-CUresult ck_graph_tell(struct ck_graph *graph, const uint64_t *ids, size_t count,
+CUresult ckc_graph_tell(struct ckc_graph *graph, const uint64_t *ids, size_t count,
 		       CUgraphNode **nodes)
 {
 	CUgraphNode *more = realloc(*nodes, (count + 1) * sizeof(*more));
@@ -97,18 +97,18 @@ CUresult ck_graph_tell(struct ck_graph *graph, const uint64_t *ids, size_t count
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	*nodes = more;
 	for (size_t i = 0; i < count; i++) {
-		more[i] = (CUgraphNode)ck_graph_node(graph, ids[i]);
+		more[i] = (CUgraphNode)ckc_graph_node(graph, ids[i]);
 		if (!more[i])
 			return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	return CUDA_SUCCESS;
 }
 
-static void forget_graph(struct ck_graph *graph);
+static void forget_graph(struct ckc_graph *graph);
 
-static void forget_inner(struct ck_node *node)
+static void forget_inner(struct ckc_node *node)
 {
-	struct ck_graph *graph;
+	struct ckc_graph *graph;
 
 	while ((graph = node->inner) != NULL) {
 		node->inner = graph->next;
@@ -116,7 +116,7 @@ static void forget_inner(struct ck_node *node)
 	}
 }
 
-static void forget_node(struct ck_node *node)
+static void forget_node(struct ckc_node *node)
 {
 	if (node->prev)
 		node->prev->next = node->next;
@@ -126,24 +126,24 @@ static void forget_node(struct ck_node *node)
 		node->next->prev = node->prev;
 	forget_inner(node);
 	free(node->kept);
-	ck_object_free(node);
+	ckc_object_free(node);
 }
 
-static void forget_graph(struct ck_graph *graph)
+static void forget_graph(struct ckc_graph *graph)
 {
 	while (graph->nodes)
 		forget_node(graph->nodes);
-	ck_object_free(graph);
+	ckc_object_free(graph);
 }
 
-void ck_node_empty(struct ck_node *node)
+void ckc_node_empty(struct ckc_node *node)
 {
 	ck_lock(lists_lock());
 	forget_inner(node);
 	ck_unlock(lists_lock());
 }
 
-bool ck_edges_hold_data(const CUgraphEdgeData *edges, size_t count)
+bool ckc_edges_hold_data(const CUgraphEdgeData *edges, size_t count)
 {
 	static const CUgraphEdgeData none;
 
@@ -156,12 +156,12 @@ bool ck_edges_hold_data(const CUgraphEdgeData *edges, size_t count)
 
 CK_EXPORT CUresult cuGraphDestroy(CUgraph hGraph)
 {
-	struct ck_graph *graph;
+	struct ckc_graph *graph;
 	uint64_t id;
-	CUresult err = ck_session_check();
+	CUresult err = ckc_session_check();
 
 	if (!err)
-		err = ck_graph_from(hGraph, &graph);
+		err = ckc_graph_from(hGraph, &graph);
 	if (err)
 		return err;
 	if (graph->inside)	/* it is destroyed with its node */
@@ -170,19 +170,19 @@ CK_EXPORT CUresult cuGraphDestroy(CUgraph hGraph)
 	ck_lock(lists_lock());
 	forget_graph(graph);
 	ck_unlock(lists_lock());
-	return ck_mirrors_any() ? ck_mirror_owner_end(id) :
-				  ck_wire_cuGraphDestroy(ck_current_id(), id);
+	return ckc_mirrors_any() ? ckc_mirror_owner_end(id) :
+				  ck_wire_cuGraphDestroy(ckc_current_id(), id);
 }
 
 CK_EXPORT CUresult cuGraphDestroyNode(CUgraphNode hNode)
 {
-	struct ck_node *node;
-	CUresult err = ck_session_check();
+	struct ckc_node *node;
+	CUresult err = ckc_session_check();
 
 	if (!err)
-		err = ck_node_from(hNode, &node);
+		err = ckc_node_from(hNode, &node);
 	if (!err)
-		err = ck_wire_cuGraphDestroyNode(ck_current_id(), node->object.id);
+		err = ck_wire_cuGraphDestroyNode(ckc_current_id(), node->object.id);
 	if (err)
 		return err;
 	ck_lock(lists_lock());
@@ -193,41 +193,41 @@ CK_EXPORT CUresult cuGraphDestroyNode(CUgraphNode hNode)
 
 CK_EXPORT CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode hNode, CUgraph *phGraph)
 {
-	struct ck_node *node;
+	struct ckc_node *node;
 	uint64_t id = 0;
-	CUresult err = ck_session_check();
+	CUresult err = ckc_session_check();
 
 	if (!err)
-		err = ck_node_from(hNode, &node);
+		err = ckc_node_from(hNode, &node);
 	if (!err && !phGraph)
 		err = CUDA_ERROR_INVALID_VALUE;
 	if (!err)
-		err = ck_wire_cuGraphChildGraphNodeGetGraph(ck_current_id(), node->object.id, &id);
+		err = ck_wire_cuGraphChildGraphNodeGetGraph(ckc_current_id(), node->object.id, &id);
 	if (err)
 		return err;
-	*phGraph = (CUgraph)ck_node_graph(node, id);
+	*phGraph = (CUgraph)ckc_node_graph(node, id);
 	return *phGraph ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 CK_EXPORT CUresult cuGraphNodeFindInClone(CUgraphNode *phNode, CUgraphNode hOriginalNode,
 					  CUgraph hClonedGraph)
 {
-	struct ck_graph *graph;
-	struct ck_node *node;
+	struct ckc_graph *graph;
+	struct ckc_node *node;
 	uint64_t id = 0;
-	CUresult err = ck_session_check();
+	CUresult err = ckc_session_check();
 
 	if (!err)
-		err = ck_node_from(hOriginalNode, &node);
+		err = ckc_node_from(hOriginalNode, &node);
 	if (!err)
-		err = ck_graph_from(hClonedGraph, &graph);
+		err = ckc_graph_from(hClonedGraph, &graph);
 	if (!err && !phNode)
 		err = CUDA_ERROR_INVALID_VALUE;
 	if (!err)
-		err = ck_wire_cuGraphNodeFindInClone(ck_current_id(), &id, node->object.id,
+		err = ck_wire_cuGraphNodeFindInClone(ckc_current_id(), &id, node->object.id,
 						     graph->object.id);
 	if (err)
 		return err;
-	*phNode = (CUgraphNode)ck_graph_node(graph, id);
+	*phNode = (CUgraphNode)ckc_graph_node(graph, id);
 	return *phNode ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }

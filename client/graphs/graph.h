@@ -11,28 +11,28 @@
 #include "client/wire/client.h"
 
 /* Objects of handles. INVALID_VALUE if not valid, as the driver returns for graphs. */
-CUresult ck_graph_from(CUgraph handle, struct ck_graph **graph);
-CUresult ck_node_from(CUgraphNode handle, struct ck_node **node);
-CUresult ck_exec_from(CUgraphExec handle, struct ck_exec **exec);
+CUresult ckc_graph_from(CUgraph handle, struct ckc_graph **graph);
+CUresult ckc_node_from(CUgraphNode handle, struct ckc_node **node);
+CUresult ckc_exec_from(CUgraphExec handle, struct ckc_exec **exec);
 
 /* Ids of @count nodes, for the caller to free; NULL if there are none. */
-CUresult ck_node_ids(const CUgraphNode *nodes, size_t count, uint64_t **ids);
+CUresult ckc_node_ids(const CUgraphNode *nodes, size_t count, uint64_t **ids);
 
 /* The node of @graph with the server's @id; NULL: out of memory. */
-struct ck_node *ck_graph_node(struct ck_graph *graph, uint64_t id);
+struct ckc_node *ckc_graph_node(struct ckc_graph *graph, uint64_t id);
 /* The graph inside @node with the server's @id. */
-struct ck_graph *ck_node_graph(struct ck_node *node, uint64_t id);
+struct ckc_graph *ckc_node_graph(struct ckc_node *node, uint64_t id);
 /* Store handles of @count nodes of @graph in *@nodes, which is grown by realloc. */
-CUresult ck_graph_tell(struct ck_graph *graph, const uint64_t *ids, size_t count,
+CUresult ckc_graph_tell(struct ckc_graph *graph, const uint64_t *ids, size_t count,
 		       CUgraphNode **nodes);
 
 /* Forget the graphs inside @node: its parameters were replaced. */
-void ck_node_empty(struct ck_node *node);
+void ckc_node_empty(struct ckc_node *node);
 
 /* Does any edge have data beyond plain order? */
-bool ck_edges_hold_data(const CUgraphEdgeData *edges, size_t count);
+bool ckc_edges_hold_data(const CUgraphEdgeData *edges, size_t count);
 
 /* Id of the current context; 0 without one. */
-uint64_t ck_current_id(void);
+uint64_t ckc_current_id(void);
 
 #endif

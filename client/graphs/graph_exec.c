@@ -9,9 +9,9 @@
 #include "client/copy/mirror.h"
 
 /* The node with @id from a reply, somewhere inside @graph; 0: none. */
-static CUgraphNode node_of(struct ck_graph *graph, uint64_t id)
+static CUgraphNode node_of(struct ckc_graph *graph, uint64_t id)
 {
-	return id ? (CUgraphNode)ck_graph_node(graph, id) : NULL;
+	return id ? (CUgraphNode)ckc_graph_node(graph, id) : NULL;
 }
 
 /* Parameters and results of instantiation besides the graph. */
@@ -25,19 +25,19 @@ struct instantiate {
 static CUresult instantiate(CUgraphExec *out, CUgraph handle, struct instantiate *i)
 {
 	uint64_t ctx, id;
-	struct ck_graph *graph;
-	struct ck_exec *exec;
+	struct ckc_graph *graph;
+	struct ckc_exec *exec;
 	ck_graph_instantiate_res r;
-	CUresult err = ck_enter(&ctx);
+	CUresult err = ckc_enter(&ctx);
 
 	if (!err)
-		err = ck_graph_from(handle, &graph);
+		err = ckc_graph_from(handle, &graph);
 	if (!err && !out)
 		err = CUDA_ERROR_INVALID_VALUE;
 	if (!err)
-		err = ck_capture_unsafe();
+		err = ckc_capture_unsafe();
 	if (!err)
-		err = ck_object_make(CK_OBJECT_EXEC, &id);
+		err = ckc_object_make(CK_OBJECT_EXEC, &id);
 	if (err)
 		return err;
 	err = ck_wire_graph_instantiate(&(ck_graph_instantiate_args){
@@ -45,15 +45,15 @@ static CUresult instantiate(CUgraphExec *out, CUgraph handle, struct instantiate
 		.upload = i->upload }, &r);
 	i->result = r.result;
 	if (i->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD)
-		ck_command_called();
+		ckc_command_called();
 	i->error_node = node_of(graph, r.error_node);
 	if (err) {
 		free(r.mirrors.mirrors_val);
-		ck_object_end(CK_OBJECT_EXEC, id);
+		ckc_object_end(CK_OBJECT_EXEC, id);
 		return err;
 	}
-	exec = ck_object_by_id(CK_OBJECT_EXEC, id);
-	ck_mirror_assign(exec, CUDA_SUCCESS, r.mirrors.mirrors_val, r.mirrors.mirrors_len, NULL, 0);
+	exec = ckc_object_by_id(CK_OBJECT_EXEC, id);
+	ckc_mirror_assign(exec, CUDA_SUCCESS, r.mirrors.mirrors_val, r.mirrors.mirrors_len, NULL, 0);
 	*out = (CUgraphExec)exec;
 	return CUDA_SUCCESS;
 }
@@ -90,7 +90,7 @@ CK_EXPORT CUresult cuGraphInstantiateWithParams(CUgraphExec *phGraphExec, CUgrap
 		return err;
 	i.flags = p->flags;
 	if (p->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD)
-		err = ck_stream_id(p->hUploadStream, &i.upload);
+		err = ckc_stream_id(p->hUploadStream, &i.upload);
 	if (!err)
 		err = instantiate(phGraphExec, hGraph, &i);
 	p->hErrNode_out = i.error_node;
@@ -104,28 +104,28 @@ CK_EXPORT CUresult cuGraphExecUpdate_v2(CUgraphExec hGraphExec, CUgraph hGraph,
 					CUgraphExecUpdateResultInfo *resultInfo)
 {
 	CUgraphExecUpdateResultInfo unwanted;
-	struct ck_graph *graph;
-	struct ck_exec *exec;
+	struct ckc_graph *graph;
+	struct ckc_exec *exec;
 	ck_graph_update_res r;
-	CUresult err = ck_session_check();
+	CUresult err = ckc_session_check();
 
 	if (!err)
-		err = ck_exec_from(hGraphExec, &exec);
+		err = ckc_exec_from(hGraphExec, &exec);
 	if (!err)
-		err = ck_graph_from(hGraph, &graph);
+		err = ckc_graph_from(hGraph, &graph);
 	if (err)
 		return err;
 	if (!resultInfo)
 		resultInfo = &unwanted;
 	err = ck_wire_graph_update(&(ck_graph_update_args){
-		.head.ctx = ck_current_id(), .exec = exec->object.id, .graph = graph->object.id }, &r);
+		.head.ctx = ckc_current_id(), .exec = exec->object.id, .graph = graph->object.id }, &r);
 	*resultInfo = (CUgraphExecUpdateResultInfo){
 		.result = err && !r.result ? CU_GRAPH_EXEC_UPDATE_ERROR :
 					     (CUgraphExecUpdateResult)r.result,
 		.errorNode = node_of(graph, r.error_node),
 		.errorFromNode = node_of(graph, r.error_from),
 	};
-	ck_mirror_assign(exec, err, r.mirrors.mirrors_val, r.mirrors.mirrors_len, r.gone.gone_val,
+	ckc_mirror_assign(exec, err, r.mirrors.mirrors_val, r.mirrors.mirrors_len, r.gone.gone_val,
 			 r.gone.gone_len);
 	return err;
 }
@@ -151,18 +151,18 @@ CK_EXPORT CUresult cuGraphExecUpdate(CUgraphExec hGraphExec, CUgraph hGraph,
  * server's events for the launch must belong to it.
  */
 static CUresult enter_launch(CUgraphExec handle, CUstream stream, uint64_t *ctx,
-			     struct ck_exec **exec, uint64_t *id)
+			     struct ckc_exec **exec, uint64_t *id)
 {
-	struct ck_context *context;
-	struct ck_stream *s;
-	CUresult err = ck_context_usable(&context);
+	struct ckc_context *context;
+	struct ckc_stream *s;
+	CUresult err = ckc_context_usable(&context);
 
 	if (!err)
-		err = ck_exec_from(handle, exec);
+		err = ckc_exec_from(handle, exec);
 	if (!err)
-		err = ck_stream_enter(stream, &context, &s);
+		err = ckc_stream_enter(stream, &context, &s);
 	if (!err)
-		err = ck_capture_wait(s);
+		err = ckc_capture_wait(s);
 	if (err)
 		return err;
 	*ctx = context->object.id;
@@ -172,21 +172,21 @@ static CUresult enter_launch(CUgraphExec handle, CUstream stream, uint64_t *ctx,
 
 CK_EXPORT CUresult cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream)
 {
-	struct ck_exec *exec;
+	struct ckc_exec *exec;
 	uint64_t ctx, id;
 	CUresult err = enter_launch(hGraphExec, hStream, &ctx, &exec, &id);
 
 	if (err)
 		return err;
-	ck_managed_launch(id);
+	ckc_managed_launch(id);
 	if (likely(exec->mirror_count == 0))
 		return ck_wire_cuGraphLaunch(ctx, exec->object.id, id);
-	return ck_mirror_launch(exec, ctx, id);
+	return ckc_mirror_launch(exec, ctx, id);
 }
 
 CK_EXPORT CUresult cuGraphUpload(CUgraphExec hGraphExec, CUstream hStream)
 {
-	struct ck_exec *exec;
+	struct ckc_exec *exec;
 	uint64_t ctx, id;
 	CUresult err = enter_launch(hGraphExec, hStream, &ctx, &exec, &id);
 
@@ -195,19 +195,19 @@ CK_EXPORT CUresult cuGraphUpload(CUgraphExec hGraphExec, CUstream hStream)
 
 CK_EXPORT CUresult cuGraphExecDestroy(CUgraphExec hGraphExec)
 {
-	struct ck_exec *exec;
+	struct ckc_exec *exec;
 	uint64_t id;
-	CUresult err = ck_session_check();
+	CUresult err = ckc_session_check();
 
 	if (!err)
-		err = ck_exec_from(hGraphExec, &exec);
+		err = ckc_exec_from(hGraphExec, &exec);
 	if (!err)
-		err = ck_capture_unsafe();
+		err = ckc_capture_unsafe();
 	if (err)
 		return err;
 	id = exec->object.id;
 	free(exec->mirrors);
-	ck_object_free(exec);
-	return ck_mirrors_any() ? ck_mirror_owner_end(id) :
-				  ck_wire_cuGraphExecDestroy(ck_current_id(), id);
+	ckc_object_free(exec);
+	return ckc_mirrors_any() ? ckc_mirror_owner_end(id) :
+				  ck_wire_cuGraphExecDestroy(ckc_current_id(), id);
 }

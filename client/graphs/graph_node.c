@@ -11,21 +11,21 @@
 /* Note an allocation node's memory now, although it exists only when the graph runs. */
 static void note_memory(const CUDA_MEM_ALLOC_NODE_PARAMS_v2 *a)
 {
-	const struct ck_allocation memory = {
+	const struct ckc_allocation memory = {
 		.base = a->dptr,
 		.size = a->bytesize,
 		.kind = CK_MEMORY_DEVICE,
-		.context = ck_context_current(),
+		.context = ckc_context_current(),
 		.device = a->poolProps.location.id,
 		.graph = true,
 	};
 
-	ck_address_claim(a->dptr, a->bytesize);
-	ck_allocation_note(&memory);
+	ckc_address_claim(a->dptr, a->bytesize);
+	ckc_allocation_note(&memory);
 }
 
 /* Return the bodies of a conditional node, in an array that stays with the node. */
-static CUresult tell_bodies(struct ck_node *node, const uint64_t *ids, size_t count,
+static CUresult tell_bodies(struct ckc_node *node, const uint64_t *ids, size_t count,
 			    CUDA_CONDITIONAL_NODE_PARAMS *c)
 {
 	CUgraph *bodies = calloc(count + 1, sizeof(*bodies));
@@ -33,7 +33,7 @@ static CUresult tell_bodies(struct ck_node *node, const uint64_t *ids, size_t co
 	if (!bodies)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	for (size_t i = 0; i < count; i++)
-		bodies[i] = (CUgraph)ck_node_graph(node, ids[i]);
+		bodies[i] = (CUgraph)ckc_node_graph(node, ids[i]);
 	free(node->kept);
 	node->kept = bodies;
 	c->phGraph_out = bodies;
@@ -47,10 +47,10 @@ struct answer {
 	size_t graph_count;
 };
 
-static CUresult finish(CUgraphNode *out, struct ck_graph *graph, const struct answer *a,
+static CUresult finish(CUgraphNode *out, struct ckc_graph *graph, const struct answer *a,
 		       CUgraphNodeParams *p)
 {
-	struct ck_node *node = ck_graph_node(graph, a->node);
+	struct ckc_node *node = ckc_graph_node(graph, a->node);
 	CUresult err = CUDA_SUCCESS;
 
 	if (!node)
@@ -61,10 +61,10 @@ static CUresult finish(CUgraphNode *out, struct ck_graph *graph, const struct an
 	} else if (p->type == CU_GRAPH_NODE_TYPE_CONDITIONAL) {
 		err = tell_bodies(node, a->graphs, a->graph_count, &p->conditional);
 	} else if (p->type == CU_GRAPH_NODE_TYPE_GRAPH && p->graph.ownership) {
-		struct ck_graph *child = ck_object_check(p->graph.graph, CK_OBJECT_GRAPH);
+		struct ckc_graph *child = ckc_object_check(p->graph.graph, CK_OBJECT_GRAPH);
 
 		if (child)	/* moved: it belongs to the node from now on */
-			ck_node_graph(node, child->object.id);
+			ckc_node_graph(node, child->object.id);
 	}
 	*out = (CUgraphNode)node;
 	return err;
@@ -79,16 +79,16 @@ struct place {
 };
 
 /* Make the node on the server; the reply is in @a. The caller frees its graphs, also on error. */
-static CUresult send_node(uint64_t ctx, const struct ck_graph *graph, const struct place *place,
+static CUresult send_node(uint64_t ctx, const struct ckc_graph *graph, const struct place *place,
 			  const CUgraphNodeParams *params, struct answer *a)
 {
-	struct ck_packed packed = { 0 };
+	struct ckc_packed packed = { 0 };
 	uint64_t *ids;
-	CUresult err = ck_node_ids(place->dependencies, place->count, &ids);
+	CUresult err = ckc_node_ids(place->dependencies, place->count, &ids);
 
 	if (err)
 		return err;
-	err = ck_node_pack(params, &packed);
+	err = ckc_node_pack(params, &packed);
 	if (!err) {
 		ck_node_add_res r;
 
@@ -100,7 +100,7 @@ static CUresult send_node(uint64_t ctx, const struct ck_graph *graph, const stru
 			.params = CK_LIST(packed.bytes, packed.size) }, &r);
 		*a = (struct answer){ .node = r.node, .address = r.address,
 				      .graphs = r.graphs.graphs_val, .graph_count = r.graphs.graphs_len };
-		ck_packed_free(&packed, err != CUDA_SUCCESS);
+		ckc_packed_free(&packed, err != CUDA_SUCCESS);
 	}
 	free(ids);
 	return err;
@@ -109,13 +109,13 @@ static CUresult send_node(uint64_t ctx, const struct ck_graph *graph, const stru
 static CUresult add(CUgraphNode *out, const struct place *place, CUgraphNodeParams *params)
 {
 	struct answer a = { 0 };
-	struct ck_graph *graph;
+	struct ckc_graph *graph;
 	uint64_t ctx;
-	CUresult err = ck_enter(&ctx);
+	CUresult err = ckc_enter(&ctx);
 
 	if (err)
 		return err;
-	err = ck_graph_from(place->graph, &graph);
+	err = ckc_graph_from(place->graph, &graph);
 	if (err)
 		return err;
 	if (!out || !params)
@@ -140,50 +140,50 @@ CUresult ck_libcuda_node_change(CUgraphExec exec_handle, CUgraphNode handle,
 {
 	uint64_t ctx;
 	ck_node_set_res r;
-	struct ck_packed packed = { 0 };
-	struct ck_exec *exec = NULL;
-	struct ck_node *node;
-	CUresult err = ck_enter(&ctx);
+	struct ckc_packed packed = { 0 };
+	struct ckc_exec *exec = NULL;
+	struct ckc_node *node;
+	CUresult err = ckc_enter(&ctx);
 
 	if (err)
 		return err;
-	if (exec_handle && ck_exec_from(exec_handle, &exec))
+	if (exec_handle && ckc_exec_from(exec_handle, &exec))
 		return CUDA_ERROR_INVALID_VALUE;
-	if (ck_node_from(handle, &node) || !params)
+	if (ckc_node_from(handle, &node) || !params)
 		return CUDA_ERROR_INVALID_VALUE;
-	err = ck_node_pack(params, &packed);
+	err = ckc_node_pack(params, &packed);
 	if (err)
 		return err;
 	err = ck_wire_node_set(&(ck_node_set_args){
 		.head.ctx = ctx, .node = node->object.id, .exec = exec ? exec->object.id : 0,
 		.params = CK_LIST(packed.bytes, packed.size) }, &r);
-	ck_packed_free(&packed, err != CUDA_SUCCESS);
+	ckc_packed_free(&packed, err != CUDA_SUCCESS);
 	if (exec && (params->type == CU_GRAPH_NODE_TYPE_MEMCPY ||
 		     params->type == CU_GRAPH_NODE_TYPE_GRAPH)) {
-		ck_mirror_assign(exec, err, r.mirrors.mirrors_val, r.mirrors.mirrors_len,
+		ckc_mirror_assign(exec, err, r.mirrors.mirrors_val, r.mirrors.mirrors_len,
 				 r.gone.gone_val, r.gone.gone_len);
 		return err;
 	}
 	if (!err && !exec && params->type == CU_GRAPH_NODE_TYPE_GRAPH)
-		ck_node_empty(node);
+		ckc_node_empty(node);
 	xdr_free((xdrproc_t)xdr_ck_node_set_res, &r);
 	return err;
 }
 
 CUresult ck_libcuda_node_params(CUgraphNode handle, CUgraphNodeType type, CUgraphNodeParams *params)
 {
-	struct ck_node *node;
+	struct ckc_node *node;
 	void *bytes = NULL, *kept;
 	size_t size = 0;
-	CUresult err = ck_session_check();
+	CUresult err = ckc_session_check();
 
 	if (!err)
-		err = ck_node_from(handle, &node);
+		err = ckc_node_from(handle, &node);
 	if (!err)
-		err = ck_wire_node_get(ck_current_id(), node->object.id, (int)type, &bytes,
+		err = ck_wire_node_get(ckc_current_id(), node->object.id, (int)type, &bytes,
 				       &size);
 	if (!err) {
-		err = ck_node_unpack(bytes, size, params, &kept);
+		err = ckc_node_unpack(bytes, size, params, &kept);
 		if (!err) {
 			free(node->kept);
 			node->kept = kept;

@@ -8,17 +8,17 @@
 #include "client/graphs/graph.h"
 
 /* Encoded parameters; see graph_pack.c. */
-struct ck_packed {
+struct ckc_packed {
 	unsigned char *bytes;
 	size_t size;
 	uint64_t mirrors[2];	/* mirrors made for it; 0: none */
 };
 
-CUresult ck_node_pack(const CUgraphNodeParams *params, struct ck_packed *packed);
+CUresult ckc_node_pack(const CUgraphNodeParams *params, struct ckc_packed *packed);
 /* @failed: also undo the mirrors. */
-void ck_packed_free(struct ck_packed *packed, bool failed);
+void ckc_packed_free(struct ckc_packed *packed, bool failed);
 /* Decode parameters; *@kept is the memory that the result points to, for the caller to free. */
-CUresult ck_node_unpack(const unsigned char *bytes, size_t size, CUgraphNodeParams *params,
+CUresult ckc_node_unpack(const unsigned char *bytes, size_t size, CUgraphNodeParams *params,
 			void **kept);
 
 #endif

@@ -16,7 +16,7 @@
 static CUresult context_id(CUcontext *context)
 {
 	uint64_t id = 0;
-	CUresult err = *context ? ck_context_id(*context, &id) : CUDA_SUCCESS;
+	CUresult err = *context ? ckc_context_id(*context, &id) : CUDA_SUCCESS;
 
 	*context = (CUcontext)(uintptr_t)id;
 	return err;
@@ -26,18 +26,18 @@ static void context_back(CUcontext *context)
 {
 	uint64_t id = (uintptr_t)*context;
 
-	*context = id ? (CUcontext)ck_object_by_id(CK_OBJECT_CONTEXT, id) : NULL;
+	*context = id ? (CUcontext)ckc_object_by_id(CK_OBJECT_CONTEXT, id) : NULL;
 }
 
 /* Allocate the structure and @tail bytes after it. */
-static CUresult reserve(struct ck_packed *packed, size_t tail)
+static CUresult reserve(struct ckc_packed *packed, size_t tail)
 {
 	packed->size = sizeof(CUgraphNodeParams) + tail;
 	packed->bytes = calloc(1, packed->size);
 	return packed->bytes ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-static CUresult reserve_with(struct ck_packed *packed, const void *array, size_t count,
+static CUresult reserve_with(struct ckc_packed *packed, const void *array, size_t count,
 			     size_t size)
 {
 	CUresult err;
@@ -50,11 +50,11 @@ static CUresult reserve_with(struct ck_packed *packed, const void *array, size_t
 	return err;
 }
 
-static CUresult pack_kernel(CUDA_KERNEL_NODE_PARAMS *k, struct ck_packed *packed)
+static CUresult pack_kernel(CUDA_KERNEL_NODE_PARAMS *k, struct ckc_packed *packed)
 {
 	unsigned char room[CK_KERNEL_PARAM_MAX + 4];
 	const void *handle = k->func ? (const void *)k->func : (const void *)k->kern;
-	struct ck_function *f = ck_function_from(handle);
+	struct ck_function *f = ckc_function_from(handle);
 	const void *block = room;
 	uint64_t id;
 	size_t size;
@@ -62,9 +62,9 @@ static CUresult pack_kernel(CUDA_KERNEL_NODE_PARAMS *k, struct ck_packed *packed
 
 	if (!f)
 		return CUDA_ERROR_INVALID_HANDLE;
-	err = ck_function_announce(f, &id);
+	err = ckc_function_announce(f, &id);
 	if (!err)
-		err = ck_launch_params(f, k->kernelParams, k->extra, room, &block, &size);
+		err = ckc_launch_params(f, k->kernelParams, k->extra, room, &block, &size);
 	if (!err)
 		err = reserve(packed, size);
 	if (!err)
@@ -79,13 +79,13 @@ static CUresult pack_kernel(CUDA_KERNEL_NODE_PARAMS *k, struct ck_packed *packed
 	return CUDA_SUCCESS;
 }
 
-static CUresult pack_memcpy(CUDA_MEMCPY_NODE_PARAMS *m, struct ck_packed *packed)
+static CUresult pack_memcpy(CUDA_MEMCPY_NODE_PARAMS *m, struct ckc_packed *packed)
 {
-	struct ck_mirrored mirrored;
+	struct ckc_mirrored mirrored;
 	CUresult err = context_id(&m->copyCtx);
 
 	if (!err)
-		err = ck_mirror_copy(&m->copyParams, &mirrored);
+		err = ckc_mirror_copy(&m->copyParams, &mirrored);
 	if (err)
 		return err;
 	memcpy(packed->mirrors, mirrored.made, sizeof(packed->mirrors));
@@ -93,10 +93,10 @@ static CUresult pack_memcpy(CUDA_MEMCPY_NODE_PARAMS *m, struct ck_packed *packed
 	return reserve(packed, 0);
 }
 
-static CUresult pack_host(CUDA_HOST_NODE_PARAMS_v2 *h, struct ck_packed *packed)
+static CUresult pack_host(CUDA_HOST_NODE_PARAMS_v2 *h, struct ckc_packed *packed)
 {
 	uint64_t id;
-	CUresult err = h->fn ? ck_host_function_register(h->fn, h->userData, true, &id) :
+	CUresult err = h->fn ? ckc_host_function_register(h->fn, h->userData, true, &id) :
 			       CUDA_ERROR_INVALID_VALUE;
 
 	if (err)
@@ -106,10 +106,10 @@ static CUresult pack_host(CUDA_HOST_NODE_PARAMS_v2 *h, struct ck_packed *packed)
 	return reserve(packed, 0);
 }
 
-static CUresult pack_graph(CUDA_CHILD_GRAPH_NODE_PARAMS *g, struct ck_packed *packed)
+static CUresult pack_graph(CUDA_CHILD_GRAPH_NODE_PARAMS *g, struct ckc_packed *packed)
 {
-	struct ck_graph *graph;
-	CUresult err = ck_graph_from(g->graph, &graph);
+	struct ckc_graph *graph;
+	CUresult err = ckc_graph_from(g->graph, &graph);
 
 	if (err)
 		return err;
@@ -117,16 +117,16 @@ static CUresult pack_graph(CUDA_CHILD_GRAPH_NODE_PARAMS *g, struct ck_packed *pa
 	return reserve(packed, 0);
 }
 
-static CUresult pack_event(CUevent *event, struct ck_packed *packed)
+static CUresult pack_event(CUevent *event, struct ckc_packed *packed)
 {
 	uint64_t id;
-	CUresult err = ck_event_id(*event, &id);
+	CUresult err = ckc_event_id(*event, &id);
 
 	*event = (CUevent)(uintptr_t)id;
 	return err ? CUDA_ERROR_INVALID_VALUE : reserve(packed, 0);
 }
 
-static CUresult pack_alloc(CUDA_MEM_ALLOC_NODE_PARAMS_v2 *a, struct ck_packed *packed)
+static CUresult pack_alloc(CUDA_MEM_ALLOC_NODE_PARAMS_v2 *a, struct ckc_packed *packed)
 {
 	CUresult err = reserve_with(packed, a->accessDescs, a->accessDescCount,
 				    sizeof(*a->accessDescs));
@@ -136,7 +136,7 @@ static CUresult pack_alloc(CUDA_MEM_ALLOC_NODE_PARAMS_v2 *a, struct ck_packed *p
 	return err;
 }
 
-static CUresult pack_memory_ops(CUDA_BATCH_MEM_OP_NODE_PARAMS_v2 *m, struct ck_packed *packed)
+static CUresult pack_memory_ops(CUDA_BATCH_MEM_OP_NODE_PARAMS_v2 *m, struct ckc_packed *packed)
 {
 	CUresult err = context_id(&m->ctx);
 
@@ -146,7 +146,7 @@ static CUresult pack_memory_ops(CUDA_BATCH_MEM_OP_NODE_PARAMS_v2 *m, struct ck_p
 	return err;
 }
 
-static CUresult pack_conditional(CUDA_CONDITIONAL_NODE_PARAMS *c, struct ck_packed *packed)
+static CUresult pack_conditional(CUDA_CONDITIONAL_NODE_PARAMS *c, struct ckc_packed *packed)
 {
 	c->phGraph_out = NULL;
 	if (!c->ctx)
@@ -154,7 +154,7 @@ static CUresult pack_conditional(CUDA_CONDITIONAL_NODE_PARAMS *c, struct ck_pack
 	return context_id(&c->ctx) ? CUDA_ERROR_INVALID_VALUE : reserve(packed, 0);
 }
 
-static CUresult pack_type(CUgraphNodeParams *p, struct ck_packed *packed)
+static CUresult pack_type(CUgraphNodeParams *p, struct ckc_packed *packed)
 {
 	switch (p->type) {
 	case CU_GRAPH_NODE_TYPE_KERNEL:
@@ -188,26 +188,26 @@ static CUresult pack_type(CUgraphNodeParams *p, struct ck_packed *packed)
 	}
 }
 
-CUresult ck_node_pack(const CUgraphNodeParams *params, struct ck_packed *packed)
+CUresult ckc_node_pack(const CUgraphNodeParams *params, struct ckc_packed *packed)
 {
 	CUgraphNodeParams p = *params;
 	CUresult err;
 
-	*packed = (struct ck_packed){ 0 };
+	*packed = (struct ckc_packed){ 0 };
 	err = pack_type(&p, packed);
 	if (err)
-		ck_packed_free(packed, true);
+		ckc_packed_free(packed, true);
 	else
 		memcpy(packed->bytes, &p, sizeof(p));
 	return err;
 }
 
-void ck_packed_free(struct ck_packed *packed, bool failed)
+void ckc_packed_free(struct ckc_packed *packed, bool failed)
 {
-	struct ck_mirrored m = { .made = { packed->mirrors[0], packed->mirrors[1] } };
+	struct ckc_mirrored m = { .made = { packed->mirrors[0], packed->mirrors[1] } };
 
 	if (failed)
-		ck_mirror_undo(&m);
+		ckc_mirror_undo(&m);
 	free(packed->bytes);
 	packed->bytes = NULL;
 }
@@ -216,7 +216,7 @@ void ck_packed_free(struct ck_packed *packed, bool failed)
 static CUresult unpack_kernel(CUDA_KERNEL_NODE_PARAMS *k, const unsigned char *tail, size_t size,
 			      void **kept)
 {
-	struct ck_function *f = ck_object_by_id(CK_OBJECT_FUNCTION, (uintptr_t)k->func);
+	struct ck_function *f = ckc_object_by_id(CK_OBJECT_FUNCTION, (uintptr_t)k->func);
 	uint32_t count;
 	void **pointers;
 	char *block;
@@ -257,13 +257,13 @@ static CUresult unpack_array(const unsigned char *tail, size_t size, size_t want
 
 static CUresult unpack_event(CUevent *event)
 {
-	*event = (CUevent)ck_object_by_id(CK_OBJECT_EVENT, (uintptr_t)*event);
+	*event = (CUevent)ckc_object_by_id(CK_OBJECT_EVENT, (uintptr_t)*event);
 	return *event ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
 }
 
 static CUresult unpack_host(CUDA_HOST_NODE_PARAMS_v2 *h)
 {
-	return ck_callback_find((uintptr_t)h->userData, &h->fn, &h->userData) ?
+	return ckc_callback_find((uintptr_t)h->userData, &h->fn, &h->userData) ?
 		       CUDA_SUCCESS :
 		       CUDA_ERROR_UNKNOWN;
 }
@@ -278,7 +278,7 @@ static CUresult unpack_type(CUgraphNodeParams *p, const unsigned char *tail, siz
 		return unpack_kernel((CUDA_KERNEL_NODE_PARAMS *)&p->kernel, tail, size, kept);
 	case CU_GRAPH_NODE_TYPE_MEMCPY:
 		context_back(&p->memcpy.copyCtx);
-		return ck_mirror_restore(&p->memcpy.copyParams);
+		return ckc_mirror_restore(&p->memcpy.copyParams);
 	case CU_GRAPH_NODE_TYPE_MEMSET:
 		context_back(&p->memset.ctx);
 		return CUDA_SUCCESS;
@@ -303,7 +303,7 @@ static CUresult unpack_type(CUgraphNodeParams *p, const unsigned char *tail, siz
 	}
 }
 
-CUresult ck_node_unpack(const unsigned char *bytes, size_t size, CUgraphNodeParams *params,
+CUresult ckc_node_unpack(const unsigned char *bytes, size_t size, CUgraphNodeParams *params,
 			void **kept)
 {
 	*kept = NULL;

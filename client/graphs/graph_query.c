@@ -11,11 +11,11 @@
  * Return a list in CUDA's way. Without an array, return only the number. If the array is larger
  * than the list, clear the rest. *count is the number of entries written.
  */
-static CUresult hand_out(struct ck_graph *graph, const uint64_t *ids, size_t found,
+static CUresult hand_out(struct ckc_graph *graph, const uint64_t *ids, size_t found,
 			 CUgraphNode *out, size_t room)
 {
 	for (size_t i = 0; i < room; i++) {
-		out[i] = i < found ? (CUgraphNode)ck_graph_node(graph, ids[i]) : NULL;
+		out[i] = i < found ? (CUgraphNode)ckc_graph_node(graph, ids[i]) : NULL;
 		if (i < found && !out[i])
 			return CUDA_ERROR_OUT_OF_MEMORY;
 	}
@@ -28,16 +28,16 @@ static void set_count(size_t *count, size_t found, bool listed)
 }
 
 /* Checks at the start of each call: the session, then the graph. */
-static CUresult enter(CUgraph handle, struct ck_graph **graph)
+static CUresult enter(CUgraph handle, struct ckc_graph **graph)
 {
-	CUresult err = ck_session_check();
+	CUresult err = ckc_session_check();
 
-	return err ? err : ck_graph_from(handle, graph);
+	return err ? err : ckc_graph_from(handle, graph);
 }
 
 static CUresult nodes(CUgraph handle, unsigned int roots, CUgraphNode *out, size_t *count)
 {
-	struct ck_graph *graph;
+	struct ckc_graph *graph;
 	uint64_t *ids = NULL;
 	size_t found = 0;
 	CUresult err = enter(handle, &graph);
@@ -46,7 +46,7 @@ static CUresult nodes(CUgraph handle, unsigned int roots, CUgraphNode *out, size
 		return err;
 	if (!count)
 		return CUDA_ERROR_INVALID_VALUE;
-	err = ck_wire_graph_nodes(ck_current_id(), graph->object.id, roots, &ids, &found);
+	err = ck_wire_graph_nodes(ckc_current_id(), graph->object.id, roots, &ids, &found);
 	if (!err && out)
 		err = hand_out(graph, ids, found, out, *count);
 	if (!err)
@@ -68,7 +68,7 @@ CK_EXPORT CUresult cuGraphGetRootNodes(CUgraph hGraph, CUgraphNode *rootNodes,
 
 /* Edges from a reply: all of a graph, or those of one node. */
 struct edges {
-	struct ck_graph *graph;
+	struct ckc_graph *graph;
 	uint64_t node;
 	unsigned int which;
 	uint64_t *from, *to;
@@ -80,7 +80,7 @@ static CUresult ask(struct edges *e)
 {
 	ck_graph_edges_res r;
 	CUresult err = ck_wire_graph_edges(&(ck_graph_edges_args){
-		.head.ctx = ck_current_id(), .graph = e->graph->object.id, .node = e->node,
+		.head.ctx = ckc_current_id(), .graph = e->graph->object.id, .node = e->node,
 		.which = e->which }, &r);
 
 	e->from = r.from.from_val;
@@ -99,7 +99,7 @@ static CUresult deliver(const struct edges *e, CUgraphNode *from, CUgraphNode *t
 	bool listed = from || to;
 	CUresult err = CUDA_SUCCESS;
 
-	if (listed && !data && ck_edges_hold_data(e->data, e->found))
+	if (listed && !data && ckc_edges_hold_data(e->data, e->found))
 		return CUDA_ERROR_LOSSY_QUERY;
 	if (from)
 		err = hand_out(e->graph, e->from, e->found, from, *count);
@@ -148,11 +148,11 @@ static CUresult neighbours(CUgraphNode handle, unsigned int which, CUgraphNode *
 			   CUgraphEdgeData *data, size_t *count)
 {
 	struct edges e = { .which = which };
-	struct ck_node *node;
-	CUresult err = ck_session_check();
+	struct ckc_node *node;
+	CUresult err = ckc_session_check();
 
 	if (!err)
-		err = ck_node_from(handle, &node);
+		err = ckc_node_from(handle, &node);
 	if (!err && (!count || (data && !out)))
 		err = CUDA_ERROR_INVALID_VALUE;
 	if (err)
@@ -201,7 +201,7 @@ static CUresult link_ids(uint64_t graph, unsigned int cut, const uint64_t *from,
 {
 	const size_t at = ck_min(count, LINKS_MAX);
 	ck_graph_link_args a = {
-		.head.ctx = ck_current_id(), .graph = graph, .cut = cut,
+		.head.ctx = ckc_current_id(), .graph = graph, .cut = cut,
 		.from = CK_LIST(from, at), .to = CK_LIST(to, at),
 		.data = CK_LIST(data, data ? at * sizeof(*data) : 0),
 	};
@@ -221,14 +221,14 @@ static CUresult link_nodes(CUgraph handle, unsigned int cut, const CUgraphNode *
 			   const CUgraphNode *to, const CUgraphEdgeData *data, size_t count)
 {
 	uint64_t *from_ids = NULL, *to_ids = NULL;
-	struct ck_graph *graph;
+	struct ckc_graph *graph;
 	CUresult err = enter(handle, &graph);
 
 	if (err)
 		return err;
-	err = ck_node_ids(from, count, &from_ids);
+	err = ckc_node_ids(from, count, &from_ids);
 	if (!err)
-		err = ck_node_ids(to, count, &to_ids);
+		err = ckc_node_ids(to, count, &to_ids);
 	if (!err && count > 0)
 		err = link_ids(graph->object.id, cut, from_ids, to_ids, data, count);
 	free(from_ids);
@@ -265,7 +265,7 @@ CK_EXPORT CUresult cuGraphRemoveDependencies(CUgraph hGraph, const CUgraphNode *
 }
 
 /* The server produces the text; the file is the application's, so it is written here. */
-static CUresult write_dot(struct ck_graph *graph, unsigned int flags, FILE *file)
+static CUresult write_dot(struct ckc_graph *graph, unsigned int flags, FILE *file)
 {
 	size_t at = 0, size;
 	CUresult err;
@@ -274,7 +274,7 @@ static CUresult write_dot(struct ck_graph *graph, unsigned int flags, FILE *file
 	do {
 		text = NULL;
 		size = 0;
-		err = ck_wire_graph_dot(ck_current_id(), graph->object.id, flags, at, &text,
+		err = ck_wire_graph_dot(ckc_current_id(), graph->object.id, flags, at, &text,
 					&size);
 		if (!err && size > 0 && fwrite(text, 1, size, file) != size)
 			err = CUDA_ERROR_OPERATING_SYSTEM;
@@ -286,7 +286,7 @@ static CUresult write_dot(struct ck_graph *graph, unsigned int flags, FILE *file
 
 CK_EXPORT CUresult cuGraphDebugDotPrint(CUgraph hGraph, const char *path, unsigned int flags)
 {
-	struct ck_graph *graph;
+	struct ckc_graph *graph;
 	CUresult err = enter(hGraph, &graph);
 	FILE *file;
 
@@ -307,13 +307,13 @@ CK_EXPORT CUresult cuGraphDebugDotPrint(CUgraph hGraph, const char *path, unsign
 static CUresult memory(CUdevice device, CUgraphMem_attribute attr, bool set, cuuint64_t *value)
 {
 	int ordinal;
-	CUresult err = ck_session_check();
+	CUresult err = ckc_session_check();
 
 	if (!err)
-		err = ck_device_id(device, &ordinal);
+		err = ckc_device_id(device, &ordinal);
 	if (!err && !value)
 		err = CUDA_ERROR_INVALID_VALUE;
-	return err ? err : ck_wire_graph_memory(ck_current_id(), ordinal, attr, set,
+	return err ? err : ck_wire_graph_memory(ckc_current_id(), ordinal, attr, set,
 						set ? *value : 0, set ? NULL : value);
 }
 

@@ -18,7 +18,7 @@
 
 /* Run a host function. In a graph, it sees the results of earlier copies, and later copies see its
  * writes. */
-static void run_host_function(const struct ck_callback *callback, int status, uint64_t value)
+static void run_host_function(const struct ckc_callback *callback, int status, uint64_t value)
 {
 	(void)status;
 	(void)value;
@@ -26,18 +26,18 @@ static void run_host_function(const struct ck_callback *callback, int status, ui
 		((CUhostFn)callback->function)(callback->data);
 		return;
 	}
-	if (!ck_mirror_pull()) {
-		ck_session_lost(ck_client_current(), "no bytes for a host function of a graph");
+	if (!ckc_mirror_pull()) {
+		ckc_session_lost(ckc_client_current(), "no bytes for a host function of a graph");
 		return;
 	}
 	((CUhostFn)callback->function)(callback->data);
-	if (!ck_mirror_push())
-		ck_session_lost(ck_client_current(), "no bytes from a host function of a graph");
+	if (!ckc_mirror_push())
+		ckc_session_lost(ckc_client_current(), "no bytes from a host function of a graph");
 }
 
-CUresult ck_host_function_register(CUhostFn fn, void *data, bool persistent, uint64_t *id)
+CUresult ckc_host_function_register(CUhostFn fn, void *data, bool persistent, uint64_t *id)
 {
-	const struct ck_callback callback = {
+	const struct ckc_callback callback = {
 		.run = run_host_function,
 		.function = (void (*)(void))fn,
 		.data = data,
@@ -46,43 +46,43 @@ CUresult ck_host_function_register(CUhostFn fn, void *data, bool persistent, uin
 	};
 
 	if (persistent)
-		ck_mirror_functions();
-	return persistent ? ck_callback_keep(&callback, id) : ck_callback_add(&callback, id);
+		ckc_mirror_functions();
+	return persistent ? ckc_callback_keep(&callback, id) : ckc_callback_add(&callback, id);
 }
 
-static CUresult send_function(struct ck_context *ctx, struct ck_stream *s, uint64_t id,
+static CUresult send_function(struct ckc_context *ctx, struct ckc_stream *s, uint64_t id,
 			      unsigned int flags)
 {
 	CUresult err = ck_wire_host_function(ctx->object.id, s ? s->object.id : 0, id, flags);
 
 	if (err && !(flags & FUNCTION_REPEATED))
-		ck_callback_drop(id);
+		ckc_callback_drop(id);
 	return err;
 }
 
 CK_EXPORT CUresult cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData)
 {
-	struct ck_context *ctx;
-	struct ck_stream *s;
+	struct ckc_context *ctx;
+	struct ckc_stream *s;
 	bool repeated;
 	uint64_t id;
-	CUresult err = ck_context_usable(&ctx);
+	CUresult err = ckc_context_usable(&ctx);
 
 	if (err)
 		return err;
 	if (!fn)
 		return CUDA_ERROR_INVALID_VALUE;
-	err = ck_stream_from(hStream, &s);
+	err = ckc_stream_from(hStream, &s);
 	if (!err)
-		err = ck_capture_work(s);
+		err = ckc_capture_work(s);
 	if (err)
 		return err;
-	repeated = ck_capturing(s);
-	err = ck_host_function_register(fn, userData, repeated, &id);
+	repeated = ckc_capturing(s);
+	err = ckc_host_function_register(fn, userData, repeated, &id);
 	return err ? err : send_function(ctx, s, id, repeated ? FUNCTION_REPEATED : 0);
 }
 
-static void run_stream_callback(const struct ck_callback *callback, int status, uint64_t value)
+static void run_stream_callback(const struct ckc_callback *callback, int status, uint64_t value)
 {
 	(void)value;
 	((CUstreamCallback)callback->function)(callback->handle, (CUresult)status, callback->data);
@@ -91,7 +91,7 @@ static void run_stream_callback(const struct ck_callback *callback, int status, 
 CK_EXPORT CUresult cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void *userData,
 				       unsigned int flags)
 {
-	const struct ck_callback entry = {
+	const struct ckc_callback entry = {
 		.run = run_stream_callback,
 		.function = (void (*)(void))callback,
 		.data = userData,
@@ -99,61 +99,61 @@ CK_EXPORT CUresult cuStreamAddCallback(CUstream hStream, CUstreamCallback callba
 		.on_loss = true,
 		.in_stream = true,
 	};
-	struct ck_context *ctx;
-	struct ck_stream *s;
+	struct ckc_context *ctx;
+	struct ckc_stream *s;
 	uint64_t id;
-	CUresult err = ck_context_usable(&ctx);
+	CUresult err = ckc_context_usable(&ctx);
 
 	if (err)
 		return err;
 	if (flags || !callback)
 		return CUDA_ERROR_INVALID_VALUE;
-	err = ck_stream_from(hStream, &s);
+	err = ckc_stream_from(hStream, &s);
 	if (!err)
-		err = ck_capture_wait(s);
+		err = ckc_capture_wait(s);
 	if (!err)
-		err = ck_callback_add(&entry, &id);
+		err = ckc_callback_add(&entry, &id);
 	return err ? err : send_function(ctx, s, id, FUNCTION_STATUS);
 }
 
 /* --- user objects */
 
 /* The last reference is gone: the handle is now free. */
-static void run_destructor(const struct ck_callback *callback, int status, uint64_t value)
+static void run_destructor(const struct ckc_callback *callback, int status, uint64_t value)
 {
 	(void)status;
 	(void)value;
-	ck_object_free(callback->handle);
+	ckc_object_free(callback->handle);
 	((CUhostFn)callback->function)(callback->data);
 }
 
 CK_EXPORT CUresult cuUserObjectCreate(CUuserObject *object_out, void *ptr, CUhostFn destroy,
 				      unsigned int initialRefcount, unsigned int flags)
 {
-	struct ck_callback entry = {
+	struct ckc_callback entry = {
 		.run = run_destructor, .function = (void (*)(void))destroy, .data = ptr,
 	};
-	struct ck_object *object;
+	struct ckc_object *object;
 	uint64_t id;
-	CUresult err = ck_session_check();
+	CUresult err = ckc_session_check();
 
 	if (err)
 		return err;
 	if (!object_out || !destroy || initialRefcount == 0 || initialRefcount > INT32_MAX ||
 	    flags != CU_USER_OBJECT_NO_DESTRUCTOR_SYNC)
 		return CUDA_ERROR_INVALID_VALUE;
-	object = ck_object_new(CK_OBJECT_USER, NULL);
+	object = ckc_object_new(CK_OBJECT_USER, NULL);
 	if (!object)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	entry.handle = object;
-	err = ck_callback_add(&entry, &id);
+	err = ckc_callback_add(&entry, &id);
 	if (!err) {
 		err = ck_wire_user_object(0, object->id, id, initialRefcount);
 		if (err)
-			ck_callback_drop(id);
+			ckc_callback_drop(id);
 	}
 	if (err)
-		ck_object_free(object);
+		ckc_object_free(object);
 	else
 		*object_out = (CUuserObject)object;
 	return err;
@@ -168,7 +168,7 @@ struct ck_notification {
 	struct ck_notification *next;
 };
 
-static void run_notification(const struct ck_callback *callback, int status, uint64_t value)
+static void run_notification(const struct ckc_callback *callback, int status, uint64_t value)
 {
 	CUasyncNotificationInfo info = { .type = (CUasyncNotificationType)status };
 
@@ -179,7 +179,7 @@ static void run_notification(const struct ck_callback *callback, int status, uin
 static CUresult register_notification(struct ck_notification *n, CUasyncCallback function,
 				      void *data)
 {
-	const struct ck_callback entry = {
+	const struct ckc_callback entry = {
 		.run = run_notification,
 		.function = (void (*)(void))function,
 		.data = data,
@@ -187,15 +187,15 @@ static CUresult register_notification(struct ck_notification *n, CUasyncCallback
 		.persistent = true,
 	};
 	int ordinal;
-	CUresult err = ck_device_id(n->device, &ordinal);
+	CUresult err = ckc_device_id(n->device, &ordinal);
 
 	if (!err)
-		err = ck_callback_add(&entry, &n->callback);
+		err = ckc_callback_add(&entry, &n->callback);
 	if (err)
 		return err;
 	err = ck_wire_notification(0, ordinal, n->callback, &n->handle);
 	if (err)
-		ck_callback_drop(n->callback);
+		ckc_callback_drop(n->callback);
 	return err;
 }
 
@@ -203,9 +203,9 @@ CK_EXPORT CUresult cuDeviceRegisterAsyncNotification(CUdevice device, CUasyncCal
 						     void *userData,
 						     CUasyncCallbackHandle *callback)
 {
-	struct ck_graphs *g = ck_client_current()->graphs;
+	struct ckc_graphs *g = ckc_client_current()->graphs;
 	struct ck_notification *n;
-	CUresult err = ck_session_check();
+	CUresult err = ckc_session_check();
 
 	if (err)
 		return err;
@@ -231,13 +231,13 @@ CK_EXPORT CUresult cuDeviceRegisterAsyncNotification(CUdevice device, CUasyncCal
 CK_EXPORT CUresult cuDeviceUnregisterAsyncNotification(CUdevice device,
 						       CUasyncCallbackHandle callback)
 {
-	struct ck_graphs *g = ck_client_current()->graphs;
+	struct ckc_graphs *g = ckc_client_current()->graphs;
 	struct ck_notification **at = &g->notifications, *n;
 	int ordinal;
-	CUresult err = ck_session_check();
+	CUresult err = ckc_session_check();
 
 	if (!err)
-		err = ck_device_id(device, &ordinal);
+		err = ckc_device_id(device, &ordinal);
 	if (err)
 		return err;
 	ck_lock(&g->notifications_lock);
@@ -250,7 +250,7 @@ CK_EXPORT CUresult cuDeviceUnregisterAsyncNotification(CUdevice device,
 	if (!n)
 		return CUDA_ERROR_INVALID_VALUE;
 	err = ck_wire_notification_end(0, ordinal, n->handle);
-	ck_callback_drop(n->callback);
+	ckc_callback_drop(n->callback);
 	free(n);
 	return err;
 }

@@ -11,6 +11,6 @@
 
 /* Register a host function. A persistent one may run any number of times and is kept; an equal pair
  * of function and data gets the same id. Otherwise it is forgotten after it has run. */
-CUresult ck_host_function_register(CUhostFn fn, void *data, bool persistent, uint64_t *id);
+CUresult ckc_host_function_register(CUhostFn fn, void *data, bool persistent, uint64_t *id);
 
 #endif

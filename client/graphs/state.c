@@ -6,9 +6,9 @@
 
 static void begin(void *part)
 {
-	struct ck_graphs *s = part;
+	struct ckc_graphs *s = part;
 
 	s->lists_lock = (struct ck_mutex)CK_MUTEX(CK_RANK_GRAPHS);
 	s->notifications_lock = (struct ck_mutex)CK_MUTEX(CK_RANK_NOTIFICATIONS);
 }
-CK_CLIENT_PART(graphs, struct ck_graphs, begin);
+CK_CLIENT_PART(graphs, struct ckc_graphs, begin);

@@ -1,5 +1,5 @@
 /*
- * client/managed/fault.c - pass a SIGSEGV to ck_managed_touch, or to the program's own handler.
+ * client/managed/fault.c - pass a SIGSEGV to ckc_managed_touch, or to the program's own handler.
  *
  * A signal handler may do almost nothing, and the thread may hold any lock of any library. So the
  * handler passes the address to a client thread and sleeps; that thread talks to the server. A
@@ -31,7 +31,7 @@ CK_LOG_DEFINE("client");
 struct fault {
 	uint64_t address;
 	bool write, inside;	/* inside: in a host function */
-	int result;		/* of ck_managed_touch */
+	int result;		/* of ckc_managed_touch */
 	_Atomic uint32_t done;
 	struct fault *next;
 };
@@ -66,7 +66,7 @@ static void theirs_unlock(const sigset_t *was)
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, was, NULL, _NSIG / 8);
 }
 
-int ck_fault_sigaction(const struct sigaction *act, struct sigaction *old)
+int ckc_fault_sigaction(const struct sigaction *act, struct sigaction *old)
 {
 	struct sigaction before;
 	sigset_t was;
@@ -90,7 +90,7 @@ static void die(int sig, const siginfo_t *info)
 {
 	struct sigaction dfl = { .sa_handler = SIG_DFL };
 
-	ck_fault_system(sig, &dfl, NULL);
+	ckc_fault_system(sig, &dfl, NULL);
 	if (info->si_code <= 0)	/* sent by a process: the fault will not repeat by itself */
 		syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), sig);
 }
@@ -133,7 +133,7 @@ static void futex(_Atomic uint32_t *word, int op, uint32_t value)
 static int ask(uint64_t address, bool write_access)
 {
 	struct fault f = { .address = address, .write = write_access,
-			   .inside = ck_inside_callback };
+			   .inside = ckc_inside_callback };
 
 	f.next = atomic_load(&waiting);
 	while (!atomic_compare_exchange_weak(&waiting, &f.next, &f))
@@ -146,8 +146,8 @@ static int ask(uint64_t address, bool write_access)
 
 static bool is_ours(const siginfo_t *info)
 {
-	return info->si_code > 0 && ck_managed_may_be((uintptr_t)info->si_addr) &&
-	       ck_client_default->state != CK_STATE_FORKED;
+	return info->si_code > 0 && ckc_managed_may_be((uintptr_t)info->si_addr) &&
+	       ckc_client_default->state != CK_STATE_FORKED;
 }
 
 static void handler(int sig, siginfo_t *info, void *context)
@@ -157,7 +157,7 @@ static void handler(int sig, siginfo_t *info, void *context)
 	bool served = false;
 
 	if (info->si_code > 0)
-		ck_each_hook(fault, h)
+		ckc_each_hook(fault, h)
 			served = served || h->run((uintptr_t)info->si_addr);
 	served = served || (is_ours(info) &&
 		      ask((uintptr_t)info->si_addr,
@@ -174,9 +174,9 @@ static void serve(struct fault *f)
 	while (f) {
 		struct fault *next = f->next;
 
-		ck_aside = f->inside;
-		f->result = ck_managed_touch(f->address, f->write, f->inside);
-		ck_aside = false;
+		ckc_aside = f->inside;
+		f->result = ckc_managed_touch(f->address, f->write, f->inside);
+		ckc_aside = false;
 		atomic_store(&f->done, 1);
 		futex(&f->done, FUTEX_WAKE, 1);
 		f = next;
@@ -215,16 +215,16 @@ static int start(void)
 
 	if (sem_init(&bell, 0, 0) < 0)
 		return -errno;
-	ret = ck_thread_start_calling(ck_client_current(), server);
+	ret = ckc_thread_start_calling(ckc_client_current(), server);
 	if (ret < 0)
 		return ret;
-	if (ck_fault_system(SIGSEGV, ours(), &theirs) < 0)
+	if (ckc_fault_system(SIGSEGV, ours(), &theirs) < 0)
 		return -errno;
 	__atomic_store_n(&started, true, __ATOMIC_RELEASE);
 	return 0;
 }
 
-int ck_fault_start(void)
+int ckc_fault_start(void)
 {
 	int cancel = ck_lock_uncancelled(&start_lock);
 	int ret = 0;
@@ -238,14 +238,14 @@ int ck_fault_start(void)
 	return ret;
 }
 
-void ck_fault_rearm(void)
+void ckc_fault_rearm(void)
 {
 	struct sigaction now;
 	sigset_t was;
 
-	if (!started || ck_fault_system(SIGSEGV, NULL, &now) < 0 || now.sa_sigaction == handler)
+	if (!started || ckc_fault_system(SIGSEGV, NULL, &now) < 0 || now.sa_sigaction == handler)
 		return;
-	ck_fault_system(SIGSEGV, ours(), NULL);
+	ckc_fault_system(SIGSEGV, ours(), NULL);
 	theirs_lock(&was);
 	theirs = now;
 	theirs_unlock(&was);

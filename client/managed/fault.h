@@ -1,5 +1,5 @@
 /*
- * client/managed/fault.h - turn accesses to invalid pages into calls of ck_managed_touch.
+ * client/managed/fault.h - turn accesses to invalid pages into calls of ckc_managed_touch.
  */
 #ifndef CK_CLIENT_MANAGED_FAULT_H
 #define CK_CLIENT_MANAGED_FAULT_H
@@ -7,18 +7,18 @@
 #include <signal.h>
 
 /* Start handling faults: 0 or -errno. May be called again. */
-int ck_fault_start(void);
+int ckc_fault_start(void);
 
 /* Install the handler again, in case the program replaced it unnoticed. */
-void ck_fault_rearm(void);
+void ckc_fault_rearm(void);
 
 /*
  * sigaction(2) for SIGSEGV as the program sees it. The client's handler stays installed; the
  * program's is called for other faults. -1 and EAGAIN: no handler is installed, call the system's.
  */
-int ck_fault_sigaction(const struct sigaction *act, struct sigaction *old);
+int ckc_fault_sigaction(const struct sigaction *act, struct sigaction *old);
 
 /* The C library's sigaction(2), behind the one in client/managed/interpose.c. */
-int ck_fault_system(int sig, const struct sigaction *act, struct sigaction *old);
+int ckc_fault_system(int sig, const struct sigaction *act, struct sigaction *old);
 
 #endif

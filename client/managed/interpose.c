@@ -27,7 +27,7 @@
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(__FUZZER__)
 
-int ck_fault_system(int sig, const struct sigaction *act, struct sigaction *old)
+int ckc_fault_system(int sig, const struct sigaction *act, struct sigaction *old)
 {
 	return sigaction(sig, act, old);
 }
@@ -51,8 +51,8 @@ static void *behind_us(const char *name)
 /* Fetch [p, p+size), and make it writable if needed, before a system call. */
 static inline void need(uintptr_t p, size_t size, bool write)
 {
-	if (unlikely(ck_managed_may_be(p)))
-		ck_managed_need(p, size, write);
+	if (unlikely(ckc_managed_may_be(p)))
+		ckc_managed_need(p, size, write);
 }
 
 #define EXPORT CK_EXPORT
@@ -60,7 +60,7 @@ static inline void need(uintptr_t p, size_t size, bool write)
 
 /* --- signals */
 
-int ck_fault_system(int sig, const struct sigaction *act, struct sigaction *old)
+int ckc_fault_system(int sig, const struct sigaction *act, struct sigaction *old)
 {
 	return NEXT(sigaction)(sig, act, old);
 }
@@ -76,7 +76,7 @@ CK_EXPORT __sighandler_t signal(int sig, __sighandler_t handler)
 
 static bool window_is_open(void)
 {
-	const struct ck_managed_state *s = ck_managed_if_any();
+	const struct ckc_managed_state *s = ckc_managed_if_any();
 
 	return s && s->window.lo;
 }
@@ -99,14 +99,14 @@ CK_EXPORT int sigaction(int sig, const struct sigaction *act, struct sigaction *
 	struct sigaction open;
 
 	if (sig == SIGSEGV)
-		return ck_fault_sigaction(act, old) == 0 ? 0 : ck_fault_system(sig, act, old);
+		return ckc_fault_sigaction(act, old) == 0 ? 0 : ckc_fault_system(sig, act, old);
 	if (act && without_ours(SIG_BLOCK, &act->sa_mask, &open.sa_mask) != &act->sa_mask) {
 		open.sa_flags = act->sa_flags;
 		open.sa_restorer = act->sa_restorer;
 		open.sa_sigaction = act->sa_sigaction;
 		act = &open;
 	}
-	return ck_fault_system(sig, act, old);
+	return ckc_fault_system(sig, act, old);
 }
 
 CK_EXPORT int sigprocmask(int how, const sigset_t *set, sigset_t *old)

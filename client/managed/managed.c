@@ -13,7 +13,7 @@
 
 #define ANY_STREAM UINT64_MAX
 
-static bool may_use(const struct ck_managed *m, uint64_t stream)
+static bool may_use(const struct ckc_managed *m, uint64_t stream)
 {
 	if (stream == ANY_STREAM)
 		return m->attach != CU_MEM_ATTACH_HOST;
@@ -21,28 +21,28 @@ static bool may_use(const struct ck_managed *m, uint64_t stream)
 	       (m->attach == CU_MEM_ATTACH_SINGLE && m->stream == stream);
 }
 
-void ck_managed_launch(uint64_t stream)
+void ckc_managed_launch(uint64_t stream)
 {
-	struct ck_pages *pages = ck_pages_current();
+	struct ckc_pages *pages = ckc_pages_current();
 
 	if (likely(atomic_load_explicit(&pages->active, memory_order_relaxed) == 0))
 		return;
-	ck_fault_rearm();
+	ckc_fault_rearm();
 	ck_lock(&pages->lock);
 	for (size_t i = 0; i < ck_ranges_count(pages->table); i++) {
-		struct ck_managed *m = ck_ranges_at(pages->table, i)->value;
+		struct ckc_managed *m = ck_ranges_at(pages->table, i)->value;
 
-		if (ck_pages_active(m) && may_use(m, stream) && !m->lost)
-			ck_pages_surrender(m, 0, m->pages, true);
+		if (ckc_pages_active(m) && may_use(m, stream) && !m->lost)
+			ckc_pages_surrender(m, 0, m->pages, true);
 	}
 	ck_unlock(&pages->lock);
 }
 
 static void function_returned(void)
 {
-	ck_aside = true;
-	ck_managed_launch(ANY_STREAM);
-	ck_aside = false;
+	ckc_aside = true;
+	ckc_managed_launch(ANY_STREAM);
+	ckc_aside = false;
 }
 CK_ON_FUNCTION_END(function_returned);
 
@@ -52,33 +52,33 @@ CK_ON_FUNCTION_END(function_returned);
  * managed memory meanwhile would wait for its pages without end. So let these functions return
  * first.
  */
-void ck_managed_loading(void)
+void ckc_managed_loading(void)
 {
-	struct ck_pages *pages = ck_pages_current();
+	struct ckc_pages *pages = ckc_pages_current();
 	bool any;
 
-	if (likely(!ck_callback_pending()))
+	if (likely(!ckc_callback_pending()))
 		return;
 	ck_lock(&pages->lock);
 	any = pages->table && ck_ranges_count(pages->table) > 0;
 	ck_unlock(&pages->lock);
 	if (any)
-		ck_callbacks_let_return();
+		ckc_callbacks_let_return();
 }
 
-void ck_managed_device(uint64_t address, size_t size, bool write)
+void ckc_managed_device(uint64_t address, size_t size, bool write)
 {
-	struct ck_pages *pages = ck_pages_current();
-	struct ck_managed *m;
+	struct ckc_pages *pages = ckc_pages_current();
+	struct ckc_managed *m;
 
 	if (likely(atomic_load_explicit(&pages->active, memory_order_relaxed) == 0) ||
 	    size == 0)
 		return;
-	ck_fault_rearm();
+	ckc_fault_rearm();
 	ck_lock(&pages->lock);
-	m = ck_pages_of(pages, address);
-	if (m && ck_pages_active(m) && !m->lost) {
-		ck_pages_surrender(m, ck_page_first(m, address), ck_page_last(m, address, size),
+	m = ckc_pages_of(pages, address);
+	if (m && ckc_pages_active(m) && !m->lost) {
+		ckc_pages_surrender(m, ckc_page_first(m, address), ckc_page_last(m, address, size),
 				   write);
 		m->reading |= !write;
 	}
@@ -88,29 +88,29 @@ void ck_managed_device(uint64_t address, size_t size, bool write)
 /* --- ranges */
 
 /* All pages are dirty at first: they are accessible, and this side's bytes count. */
-CUresult ck_managed_track(uint64_t base, size_t size, struct ck_context *context,
+CUresult ckc_managed_track(uint64_t base, size_t size, struct ckc_context *context,
 			  unsigned int attach)
 {
-	struct ck_pages *pages = ck_pages_of_context(context);
-	struct ck_managed *m;
+	struct ckc_pages *pages = ckc_pages_of_context(context);
+	struct ckc_managed *m;
 	CUresult err;
 
-	if (ck_fault_start() < 0)
+	if (ckc_fault_start() < 0)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	err = ck_pages_prepare(context);
+	err = ckc_pages_prepare(context);
 	if (err)
 		return err;
 	err = CUDA_ERROR_OUT_OF_MEMORY;
 	m = calloc(1, sizeof(*m));
 	if (!m)
 		return err;
-	*m = (struct ck_managed){ .base = base, .pages = CK_ALIGN_UP(size, CK_PAGE) / CK_PAGE,
+	*m = (struct ckc_managed){ .base = base, .pages = CK_ALIGN_UP(size, CK_PAGE) / CK_PAGE,
 				  .context = context, .ctx = context->object.id, .attach = attach,
-				  .attached_first = attach, .alias = ck_window_alias(base) };
+				  .attached_first = attach, .alias = ckc_window_alias(base) };
 	m->state = calloc(m->pages, 1);
 	ck_lock(&pages->lock);
 	if (m->state)
-		err = ck_pages_insert(m, CK_PAGE_DIRTY);
+		err = ckc_pages_insert(m, CK_PAGE_DIRTY);
 	ck_unlock(&pages->lock);
 	if (err) {
 		free(m->state);
@@ -119,20 +119,20 @@ CUresult ck_managed_track(uint64_t base, size_t size, struct ck_context *context
 	return err;
 }
 
-bool ck_managed_untrack(uint64_t base, bool keep)
+bool ckc_managed_untrack(uint64_t base, bool keep)
 {
-	struct ck_pages *pages = ck_pages_current();
-	struct ck_managed *m;
+	struct ckc_pages *pages = ckc_pages_current();
+	struct ckc_managed *m;
 	bool found = true;
 
 	if (keep) {
-		m = ck_pages_settle(base, SIZE_MAX / 2, true, false);
+		m = ckc_pages_settle(base, SIZE_MAX / 2, true, false);
 	} else {
 		ck_lock(&pages->lock);
-		m = ck_pages_of(pages, base);
+		m = ckc_pages_of(pages, base);
 	}
 	if (m && m->base == base)
-		ck_pages_drop(m, keep);
+		ckc_pages_drop(m, keep);
 	else
 		found = false;
 	if (m || !keep)
@@ -140,40 +140,40 @@ bool ck_managed_untrack(uint64_t base, bool keep)
 	return found;
 }
 
-static void context_ended(struct ck_context *context)
+static void context_ended(struct ckc_context *context)
 {
-	struct ck_pages *pages = ck_pages_of_context(context);
+	struct ckc_pages *pages = ckc_pages_of_context(context);
 
 	ck_lock(&pages->lock);
 	for (size_t i = pages->table ? ck_ranges_count(pages->table) : 0; i-- > 0;) {
-		struct ck_managed *m = ck_ranges_at(pages->table, i)->value;
+		struct ckc_managed *m = ck_ranges_at(pages->table, i)->value;
 
 		if (m->context == context)
-			ck_pages_drop(m, false);
+			ckc_pages_drop(m, false);
 	}
 	context->copies = 0;
 	ck_unlock(&pages->lock);
 }
 CK_ON_CONTEXT_END(CK_LAYER_MANAGED, context_ended);
 
-bool ck_managed_is(uint64_t address)
+bool ckc_managed_is(uint64_t address)
 {
-	struct ck_pages *pages = ck_pages_current();
+	struct ckc_pages *pages = ckc_pages_current();
 	bool is;
 
 	ck_lock(&pages->lock);
-	is = ck_pages_of(pages, address) != NULL;
+	is = ckc_pages_of(pages, address) != NULL;
 	ck_unlock(&pages->lock);
 	return is;
 }
 
-void ck_managed_attach(uint64_t base, unsigned int attach, uint64_t stream)
+void ckc_managed_attach(uint64_t base, unsigned int attach, uint64_t stream)
 {
-	struct ck_pages *pages = ck_pages_current();
-	struct ck_managed *m;
+	struct ckc_pages *pages = ckc_pages_current();
+	struct ckc_managed *m;
 
 	ck_lock(&pages->lock);
-	m = ck_pages_of(pages, base);
+	m = ckc_pages_of(pages, base);
 	if (m) {
 		m->attach = attach;
 		m->stream = stream;
@@ -182,13 +182,13 @@ void ck_managed_attach(uint64_t base, unsigned int attach, uint64_t stream)
 	ck_unlock(&pages->lock);
 }
 
-static void stream_ended(const struct ck_stream *stream)
+static void stream_ended(const struct ckc_stream *stream)
 {
-	struct ck_pages *pages = ck_pages_of_context(stream->object.context);
+	struct ckc_pages *pages = ckc_pages_of_context(stream->object.context);
 
 	ck_lock(&pages->lock);
 	for (size_t i = 0; pages->table && i < ck_ranges_count(pages->table); i++) {
-		struct ck_managed *m = ck_ranges_at(pages->table, i)->value;
+		struct ckc_managed *m = ck_ranges_at(pages->table, i)->value;
 
 		if (m->stream == stream->object.id) {
 			m->attach = m->attached_first;

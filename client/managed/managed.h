@@ -21,55 +21,55 @@
 #include "client/managed/window.h"
 
 /* Track whole pages of the window, which have the same address on the device. */
-CUresult ck_managed_track(uint64_t base, size_t size, struct ck_context *context,
+CUresult ckc_managed_track(uint64_t base, size_t size, struct ckc_context *context,
 			  unsigned int attach);
 /*
  * Track a variable at [at, at+size) on the device, along with anything else in its pages: the
  * client takes these addresses. NOT_SUPPORTED: the addresses are in use here. Undone by leave.
  */
-CUresult ck_managed_adopt(uint64_t at, size_t size, struct ck_context *context);
-void ck_managed_leave(uint64_t at, size_t size);
+CUresult ckc_managed_adopt(uint64_t at, size_t size, struct ckc_context *context);
+void ckc_managed_leave(uint64_t at, size_t size);
 /* Turn the pages into plain host memory; with @keep, their contents stay. False: not tracked. */
-bool ck_managed_untrack(uint64_t base, bool keep);
-bool ck_managed_is(uint64_t address);
+bool ckc_managed_untrack(uint64_t base, bool keep);
+bool ckc_managed_is(uint64_t address);
 
 /* A kernel is about to be sent to @stream. Nearly free while no page is valid here. */
-void ck_managed_launch(uint64_t stream);
+void ckc_managed_launch(uint64_t stream);
 /* The device is about to load something, as at a kernel's first launch. Host functions that run may
  * need their pages first. */
-void ck_managed_loading(void);
+void ckc_managed_loading(void);
 /* The device is about to read, or write, a range, as in a copy. */
-void ck_managed_device(uint64_t address, size_t size, bool write);
+void ckc_managed_device(uint64_t address, size_t size, bool write);
 /*
  * The client is about to read, or write, memory of the program, which may be tracked. Fetches the
  * pages, and returns an address that works whatever protection other threads' calls set. NULL: some
  * pages are lost, and the call must fail.
  */
-void *ck_managed_host(const void *p, size_t size, bool write);
+void *ckc_managed_host(const void *p, size_t size, bool write);
 /* The same for memory that the kernel will access at the program's own address. */
-void ck_managed_need(uint64_t address, size_t size, bool write);
+void ckc_managed_need(uint64_t address, size_t size, bool write);
 /*
  * The program accessed @address: 0, or -ENOENT if it is not tracked memory. A host function
  * (@inside) is part of the device's work, so it waits for no work.
  */
-int ck_managed_touch(uint64_t address, bool write, bool inside);
+int ckc_managed_touch(uint64_t address, bool write, bool inside);
 
 /* From now on, only @stream (SINGLE), no stream (HOST) or every stream (GLOBAL) uses the memory. */
-void ck_managed_attach(uint64_t base, unsigned int attach, uint64_t stream);
+void ckc_managed_attach(uint64_t base, unsigned int attach, uint64_t stream);
 /* Fetch a range, as a prefetch to the host does. */
-void ck_managed_fetch(uint64_t address, size_t size);
+void ckc_managed_fetch(uint64_t address, size_t size);
 
 /* Is @address in a range outside the window? Takes no lock. */
-bool ck_managed_foreign(const struct ck_managed_state *s, uint64_t address);
+bool ckc_managed_foreign(const struct ckc_managed_state *s, uint64_t address);
 /* Can @address be tracked? Two comparisons while there is no variable. */
-static inline bool ck_managed_may_be(uint64_t address)
+static inline bool ckc_managed_may_be(uint64_t address)
 {
-	const struct ck_managed_state *s = ck_managed_if_any();
+	const struct ckc_managed_state *s = ckc_managed_if_any();
 
-	return s && (ck_window_has(&s->window, address) ||
+	return s && (ckc_window_has(&s->window, address) ||
 		     (unlikely(atomic_load_explicit(&s->variables.ranges,
 						    memory_order_relaxed) > 0) &&
-		      ck_managed_foreign(s, address)));
+		      ckc_managed_foreign(s, address)));
 }
 
 #endif

@@ -17,33 +17,33 @@ CK_LOG_DEFINE("client");
 
 #define PIECE ((size_t)64 << 20) /* maximal bytes per message */
 
-struct ck_managed *ck_pages_of(const struct ck_pages *pages, uint64_t address)
+struct ckc_managed *ckc_pages_of(const struct ckc_pages *pages, uint64_t address)
 {
 	const struct ck_range *r = pages->table ? ck_ranges_find(pages->table, address) : NULL;
 
 	return r ? r->value : NULL;
 }
 
-static void *page_alias(const struct ck_managed *m, size_t page)
+static void *page_alias(const struct ckc_managed *m, size_t page)
 {
 	return m->alias + page * CK_PAGE;
 }
 
 /* --- states, and the program's access */
 
-static int protect(const struct ck_managed *m, size_t first, size_t last, int prot)
+static int protect(const struct ckc_managed *m, size_t first, size_t last, int prot)
 {
-	void *start = (void *)(uintptr_t)ck_page_address(m, first);
+	void *start = (void *)(uintptr_t)ckc_page_address(m, first);
 
 	return mprotect(start, (last - first) * CK_PAGE, prot);
 }
 
 /* Mark pages [first, last) valid here, in @state. */
-static void note(struct ck_managed *m, size_t first, size_t last, enum ck_page state)
+static void note(struct ckc_managed *m, size_t first, size_t last, enum ckc_page state)
 {
-	struct ck_pages *pages = ck_pages_of_context(m->context);
+	struct ckc_pages *pages = ckc_pages_of_context(m->context);
 
-	if (!ck_pages_active(m)) {
+	if (!ckc_pages_active(m)) {
 		m->lo = first;
 		m->hi = last;
 		atomic_fetch_add(&pages->active, 1);
@@ -54,7 +54,7 @@ static void note(struct ck_managed *m, size_t first, size_t last, enum ck_page s
 	memset(m->state + first, state, last - first);
 }
 
-size_t ck_pages_skip(const struct ck_managed *m, size_t page, size_t last, enum ck_page state,
+size_t ckc_pages_skip(const struct ckc_managed *m, size_t page, size_t last, enum ckc_page state,
 		     bool is)
 {
 	while (page < last && (m->state[page] == state) != is)
@@ -64,14 +64,14 @@ size_t ck_pages_skip(const struct ck_managed *m, size_t page, size_t last, enum 
 
 /* --- the device's side */
 
-CUresult ck_pages_prepare(struct ck_context *context)
+CUresult ckc_pages_prepare(struct ckc_context *context)
 {
-	struct ck_stream *s;
+	struct ckc_stream *s;
 	CUresult err;
 
 	if (context->copies)
 		return CUDA_SUCCESS;
-	s = ck_object_new(CK_OBJECT_STREAM, context);
+	s = ckc_object_new(CK_OBJECT_STREAM, context);
 	if (!s)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	err = ck_wire_cuStreamCreateWithPriority(context->object.id, s->object.id,
@@ -79,7 +79,7 @@ CUresult ck_pages_prepare(struct ck_context *context)
 	if (!err)
 		err = ck_wire_wait(0);
 	if (err)
-		ck_object_free(s);
+		ckc_object_free(s);
 	else
 		context->copies = s->object.id;
 	return err;
@@ -89,18 +89,18 @@ CUresult ck_pages_prepare(struct ck_context *context)
  * Find the next pages in [first, last) to send: dirty, and touched since allocation (untouched ones
  * are zero on both sides). *@end is the end of them; @last: there are none.
  */
-static size_t next_dirty(const struct ck_managed *m, size_t first, size_t last, size_t *end,
-			 struct ck_window_extent *touched)
+static size_t next_dirty(const struct ckc_managed *m, size_t first, size_t last, size_t *end,
+			 struct ckc_window_extent *touched)
 {
 	size_t count;
 
 	do {
-		first = ck_pages_skip(m, first, last, CK_PAGE_DIRTY, true);
-		*end = ck_pages_skip(m, first, ck_min(last, first + PIECE / CK_PAGE), CK_PAGE_DIRTY,
+		first = ckc_pages_skip(m, first, last, CK_PAGE_DIRTY, true);
+		*end = ckc_pages_skip(m, first, ck_min(last, first + PIECE / CK_PAGE), CK_PAGE_DIRTY,
 				     false);
 		count = *end - first;
 		if (m->users == 0)
-			first += ck_window_used(ck_page_address(m, first), &count, touched);
+			first += ckc_window_used(ckc_page_address(m, first), &count, touched);
 	} while (count == 0 && first < last);
 	*end = first + count;
 	return count ? first : last;
@@ -110,10 +110,10 @@ static size_t next_dirty(const struct ck_managed *m, size_t first, size_t last, 
  * The device's bytes in pages [first, last): the @index-th extent of them as (address, size).
  * Returns its address in the alias; NULL: no more.
  */
-static void *bytes_of(const struct ck_managed *m, size_t first, size_t last, unsigned int *index,
+static void *bytes_of(const struct ckc_managed *m, size_t first, size_t last, unsigned int *index,
 		      uint64_t *at, size_t *size)
 {
-	uint64_t lo = ck_page_address(m, first), hi = ck_page_address(m, last);
+	uint64_t lo = ckc_page_address(m, first), hi = ckc_page_address(m, last);
 
 	for (; *index < ck_max(m->users, 1u); ++*index) {
 		uint64_t from = m->users ? ck_max(lo, m->parts[*index].from) : lo;
@@ -129,7 +129,7 @@ static void *bytes_of(const struct ck_managed *m, size_t first, size_t last, uns
 	return NULL;
 }
 
-static void send_run(struct ck_managed *m, size_t first, size_t last, bool wait)
+static void send_run(struct ckc_managed *m, size_t first, size_t last, bool wait)
 {
 	uint64_t stream = m->context->copies, at;
 	unsigned int index = 0;
@@ -138,26 +138,26 @@ static void send_run(struct ck_managed *m, size_t first, size_t last, bool wait)
 
 	/* pieces of variables are few: wait for each, since each may be the last one */
 	while ((bytes = bytes_of(m, first, last, &index, &at, &size)) != NULL) {
-		if (ck_aside)
+		if (ckc_aside)
 			ck_wire_upload_part(m->ctx, at, stream, bytes, size);
 		else
 			ck_wire_upload(m->ctx, at, stream, wait || m->users, bytes, size);
 	}
-	if (ck_aside)
-		ck_wire_fetch(m->ctx, 0, 0, 0, CK_FETCH_STREAM, stream, &(struct ck_sink){ 0 });
-	ck_stats_pages(last - first, 0);
+	if (ckc_aside)
+		ck_wire_fetch(m->ctx, 0, 0, 0, CK_FETCH_STREAM, stream, &(struct ckc_sink){ 0 });
+	ckc_stats_pages(last - first, 0);
 }
 
-static CUresult fetch_run(struct ck_managed *m, size_t first, size_t last)
+static CUresult fetch_run(struct ckc_managed *m, size_t first, size_t last)
 {
 	uint64_t stream = m->context->copies, at;
 	CUresult err = CUDA_SUCCESS;
 	unsigned int index = 0;
-	struct ck_sink sink;
+	struct ckc_sink sink;
 
 	while (!err && (sink.data = bytes_of(m, first, last, &index, &at, &sink.size)) != NULL)
 		err = ck_wire_fetch(m->ctx, at, sink.size, stream, CK_FETCH_NOW, 0, &sink);
-	ck_stats_pages(0, last - first);
+	ckc_stats_pages(0, last - first);
 	return err;
 }
 
@@ -165,9 +165,9 @@ static CUresult fetch_run(struct ck_managed *m, size_t first, size_t last)
  * Send the dirty pages of [first, last), in runs, and mark them clean. Later work in any stream
  * finds the bytes in place: the server waits for the last copy.
  */
-static void flush(struct ck_managed *m, size_t first, size_t last)
+static void flush(struct ckc_managed *m, size_t first, size_t last)
 {
-	struct ck_window_extent touched = { 0 };
+	struct ckc_window_extent touched = { 0 };
 	size_t at, end, next, next_end;
 
 	if (!m->dirty || m->lost)
@@ -182,9 +182,9 @@ static void flush(struct ck_managed *m, size_t first, size_t last)
 	}
 }
 
-static void surrender(struct ck_managed *m, size_t first, size_t last, bool write)
+static void surrender(struct ckc_managed *m, size_t first, size_t last, bool write)
 {
-	struct ck_pages *pages = ck_pages_of_context(m->context);
+	struct ckc_pages *pages = ckc_pages_of_context(m->context);
 
 	first = ck_max(first, m->lo);
 	last = ck_min(last, m->hi);
@@ -205,22 +205,22 @@ static void surrender(struct ck_managed *m, size_t first, size_t last, bool writ
 }
 
 /* Surrender dirty runs only: read protection must not open invalid pages between them. */
-static void surrender_to_reading(struct ck_managed *m, size_t first, size_t last)
+static void surrender_to_reading(struct ckc_managed *m, size_t first, size_t last)
 {
 	first = ck_max(first, m->lo);
 	last = ck_min(last, m->hi);
 	while (first < last && m->dirty) {
 		size_t end;
 
-		first = ck_pages_skip(m, first, last, CK_PAGE_DIRTY, true);
-		end = ck_pages_skip(m, first, last, CK_PAGE_DIRTY, false);
+		first = ckc_pages_skip(m, first, last, CK_PAGE_DIRTY, true);
+		end = ckc_pages_skip(m, first, last, CK_PAGE_DIRTY, false);
 		if (first < end)
 			surrender(m, first, end, false);
 		first = end;
 	}
 }
 
-void ck_pages_surrender(struct ck_managed *m, size_t first, size_t last, bool write)
+void ckc_pages_surrender(struct ckc_managed *m, size_t first, size_t last, bool write)
 {
 	if (write)
 		surrender(m, first, last, true);
@@ -234,9 +234,9 @@ void ck_pages_surrender(struct ck_managed *m, size_t first, size_t last, bool wr
  * Make every access to pages [first, last) raise SIGBUS, by mapping a file that ends before them. A
  * system call on them fails with EFAULT. False: no descriptors or mappings are left.
  */
-static bool raise_at(const struct ck_managed *m, size_t first, size_t last)
+static bool raise_at(const struct ckc_managed *m, size_t first, size_t last)
 {
-	void *start = (void *)(uintptr_t)ck_page_address(m, first);
+	void *start = (void *)(uintptr_t)ckc_page_address(m, first);
 	size_t size = (last - first) * CK_PAGE;
 	int fd = memfd_create("cricket lost", MFD_CLOEXEC);
 	bool done = fd >= 0 && mmap(start, size, PROT_READ | PROT_WRITE,
@@ -250,7 +250,7 @@ static bool raise_at(const struct ck_managed *m, size_t first, size_t last)
 }
 
 /* Valid pages stay usable; accesses to the others raise SIGBUS. */
-static void give_up_pages(struct ck_managed *m)
+static void give_up_pages(struct ckc_managed *m)
 {
 	size_t end;
 
@@ -258,7 +258,7 @@ static void give_up_pages(struct ck_managed *m)
 	for (size_t first = 0; first < m->pages; first = end) {
 		bool invalid = m->state[first] == CK_PAGE_INVALID;
 
-		end = ck_pages_skip(m, first, m->pages, CK_PAGE_INVALID, !invalid);
+		end = ckc_pages_skip(m, first, m->pages, CK_PAGE_INVALID, !invalid);
 		if (!invalid && protect(m, first, end, PROT_READ | PROT_WRITE) == 0)
 			note(m, first, end, CK_PAGE_DIRTY);
 		else if (invalid)
@@ -266,7 +266,7 @@ static void give_up_pages(struct ck_managed *m)
 	}
 }
 
-static void zero_pages(struct ck_managed *m)
+static void zero_pages(struct ckc_managed *m)
 {
 	for (size_t page = 0; page < m->pages; page++) {
 		if (m->state[page] == CK_PAGE_INVALID)
@@ -276,10 +276,10 @@ static void zero_pages(struct ck_managed *m)
 	note(m, 0, m->pages, CK_PAGE_DIRTY);
 }
 
-static void lose(struct ck_managed *m, CUresult err)
+static void lose(struct ckc_managed *m, CUresult err)
 {
 	bool zeros = strcmp(ck_env_string("CRICKET_LOST"), "zeros") == 0;
-	struct ck_pages *pages = ck_pages_of_context(m->context);
+	struct ckc_pages *pages = ckc_pages_of_context(m->context);
 
 	if (!pages->told)
 		ck_err("managed memory is out of reach (%s): %s",
@@ -296,14 +296,14 @@ static void lose(struct ck_managed *m, CUresult err)
 }
 
 /* Fetch the invalid pages of [first, last) from the device; false: the device is lost. */
-static bool fill(struct ck_managed *m, size_t first, size_t last)
+static bool fill(struct ckc_managed *m, size_t first, size_t last)
 {
 	CUresult err = CUDA_SUCCESS;
 	size_t end;
 
 	for (; !err && first < last; first = end) {
-		first = ck_pages_skip(m, first, last, CK_PAGE_INVALID, true);
-		end = ck_pages_skip(m, first, ck_min(last, first + PIECE / CK_PAGE),
+		first = ckc_pages_skip(m, first, last, CK_PAGE_INVALID, true);
+		end = ckc_pages_skip(m, first, ck_min(last, first + PIECE / CK_PAGE),
 				    CK_PAGE_INVALID, false);
 		if (first < end)
 			err = fetch_run(m, first, end);
@@ -314,21 +314,21 @@ static bool fill(struct ck_managed *m, size_t first, size_t last)
 }
 
 /* The kernel limits the number of mappings: open all pages, so that they need only one. */
-static void open_all(struct ck_managed *m)
+static void open_all(struct ckc_managed *m)
 {
 	if (fill(m, 0, m->pages) && protect(m, 0, m->pages, PROT_READ | PROT_WRITE) == 0)
 		note(m, 0, m->pages, CK_PAGE_DIRTY);
 }
 
-void ck_pages_fetch(struct ck_managed *m, size_t first, size_t last)
+void ckc_pages_fetch(struct ckc_managed *m, size_t first, size_t last)
 {
 	size_t end;
 
 	if (m->lost || !fill(m, first, last))
 		return;
 	for (; first < last; first = end) {
-		first = ck_pages_skip(m, first, last, CK_PAGE_INVALID, true);
-		end = ck_pages_skip(m, first, last, CK_PAGE_INVALID, false);
+		first = ckc_pages_skip(m, first, last, CK_PAGE_INVALID, true);
+		end = ckc_pages_skip(m, first, last, CK_PAGE_INVALID, false);
 		if (first == end)
 			return;
 		if (protect(m, first, end, PROT_READ) < 0) {
@@ -339,7 +339,7 @@ void ck_pages_fetch(struct ck_managed *m, size_t first, size_t last)
 	}
 }
 
-void ck_pages_soil(struct ck_managed *m, size_t first, size_t last)
+void ckc_pages_soil(struct ckc_managed *m, size_t first, size_t last)
 {
 	if (m->lost)
 		return;
@@ -351,30 +351,30 @@ void ck_pages_soil(struct ck_managed *m, size_t first, size_t last)
 
 /* --- ranges */
 
-CUresult ck_pages_insert(struct ck_managed *m, enum ck_page state)
+CUresult ckc_pages_insert(struct ckc_managed *m, enum ckc_page state)
 {
-	struct ck_pages *pages = ck_pages_of_context(m->context);
+	struct ckc_pages *pages = ckc_pages_of_context(m->context);
 	CUresult err = CUDA_SUCCESS;
 
 	if (!pages->table)
 		pages->table = ck_ranges_create();
 	if (!pages->table ||
-	    ck_ranges_insert(pages->table, m->base, ck_page_address(m, m->pages), m) < 0)
+	    ck_ranges_insert(pages->table, m->base, ckc_page_address(m, m->pages), m) < 0)
 		err = CUDA_ERROR_OUT_OF_MEMORY;
 	else if (state != CK_PAGE_INVALID)
 		note(m, 0, m->pages, state);
 	return err;
 }
 
-void ck_pages_drop(struct ck_managed *m, bool keep)
+void ckc_pages_drop(struct ckc_managed *m, bool keep)
 {
-	struct ck_pages *pages = ck_pages_of_context(m->context);
+	struct ckc_pages *pages = ckc_pages_of_context(m->context);
 
 	if (keep) {
-		ck_pages_fetch(m, 0, m->pages);
+		ckc_pages_fetch(m, 0, m->pages);
 		protect(m, 0, m->pages, PROT_READ | PROT_WRITE);
 	}
-	if (ck_pages_active(m))
+	if (ckc_pages_active(m))
 		atomic_fetch_sub(&pages->active, 1);
 	ck_ranges_remove(pages->table, m->base, NULL);
 	if (m->users > 0)

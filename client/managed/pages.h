@@ -17,22 +17,22 @@
 #include "client/managed/window.h"
 #include "util/range.h"
 
-enum ck_page {
+enum ckc_page {
 	CK_PAGE_INVALID, /* newest on the device */
 	CK_PAGE_CLEAN,
 	CK_PAGE_DIRTY,
 };
 
 /* A piece of device memory. */
-struct ck_part {
+struct ckc_part {
 	uint64_t from, to;
 };
 
 /* A range of pages tracked together. */
-struct ck_managed {
+struct ckc_managed {
 	uint64_t base;
 	size_t pages;
-	struct ck_context *context;
+	struct ckc_context *context;
 	uint64_t ctx;
 	unsigned int attach, attached_first;
 	uint64_t stream;	/* SINGLE: its stream; HOST: of the attach call */
@@ -44,9 +44,9 @@ struct ck_managed {
 	uint64_t quiet;		/* the last command when the device was waited for */
 	uint8_t *state;
 	char *alias;		/* the client's view of the pages */
-	struct ck_part *parts;	/* variables in the pages */
+	struct ckc_part *parts;	/* variables in the pages */
 	unsigned int users;	/* their number; 0: the range is in the window */
-	void (*shut)(struct ck_managed *m); /* of variables: give back the range's pages */
+	void (*shut)(struct ckc_managed *m); /* of variables: give back the range's pages */
 };
 
 /*
@@ -54,59 +54,59 @@ struct ck_managed {
  * host function that has written pages sends them without waiting for commands, and the server may
  * be unable to execute a command until that function returns.
  */
-CUresult ck_pages_prepare(struct ck_context *context);
+CUresult ckc_pages_prepare(struct ckc_context *context);
 
 /* Use the rest of this file with the lock held. */
-static inline struct ck_pages *ck_pages_current(void)
+static inline struct ckc_pages *ckc_pages_current(void)
 {
-	return &ck_client_current()->managed->pages;
+	return &ckc_client_current()->managed->pages;
 }
 
-static inline struct ck_pages *ck_pages_of_context(const struct ck_context *context)
+static inline struct ckc_pages *ckc_pages_of_context(const struct ckc_context *context)
 {
 	return &context->client->managed->pages;
 }
 
 /* Add a range with all pages in @state. */
-CUresult ck_pages_insert(struct ck_managed *m, enum ck_page state);
+CUresult ckc_pages_insert(struct ckc_managed *m, enum ckc_page state);
 /* Remove a range and free it; with @keep, fetch and open its pages first. */
-void ck_pages_drop(struct ck_managed *m, bool keep);
+void ckc_pages_drop(struct ckc_managed *m, bool keep);
 /* The range that contains @address; NULL: not tracked. */
-struct ck_managed *ck_pages_of(const struct ck_pages *pages, uint64_t address);
+struct ckc_managed *ckc_pages_of(const struct ckc_pages *pages, uint64_t address);
 
-static inline uint64_t ck_page_address(const struct ck_managed *m, size_t page)
+static inline uint64_t ckc_page_address(const struct ckc_managed *m, size_t page)
 {
 	return m->base + page * CK_PAGE;
 }
 
 /* The pages of @m that contain [address, address+size): from @first up to, not including, @last. */
-static inline size_t ck_page_first(const struct ck_managed *m, uint64_t address)
+static inline size_t ckc_page_first(const struct ckc_managed *m, uint64_t address)
 {
 	return (address - m->base) / CK_PAGE;
 }
 
-static inline size_t ck_page_last(const struct ck_managed *m, uint64_t address, size_t size)
+static inline size_t ckc_page_last(const struct ckc_managed *m, uint64_t address, size_t size)
 {
 	return ck_min(m->pages, (address + size - m->base + CK_PAGE - 1) / CK_PAGE);
 }
 
 /* Is any page valid here? */
-static inline bool ck_pages_active(const struct ck_managed *m)
+static inline bool ckc_pages_active(const struct ckc_managed *m)
 {
 	return m->lo < m->hi;
 }
 
 /* The first page from @page on that is (or is not) in @state; @last if there is none. */
-size_t ck_pages_skip(const struct ck_managed *m, size_t page, size_t last, enum ck_page state,
+size_t ckc_pages_skip(const struct ckc_managed *m, size_t page, size_t last, enum ckc_page state,
 		     bool is);
 
 /* The device is about to read pages of [first, last), or to write them, which makes them
  * invalid. */
-void ck_pages_surrender(struct ck_managed *m, size_t first, size_t last, bool write);
+void ckc_pages_surrender(struct ckc_managed *m, size_t first, size_t last, bool write);
 /* Fetch the invalid pages of [first, last) and open them for reading. */
-void ck_pages_fetch(struct ck_managed *m, size_t first, size_t last);
+void ckc_pages_fetch(struct ckc_managed *m, size_t first, size_t last);
 /* Make the valid pages of [first, last) writable. */
-void ck_pages_soil(struct ck_managed *m, size_t first, size_t last);
+void ckc_pages_soil(struct ckc_managed *m, size_t first, size_t last);
 
 /* --- touch.c */
 /*
@@ -114,7 +114,7 @@ void ck_pages_soil(struct ck_managed *m, size_t first, size_t last);
  * while the device may still read it, wait until the device does no work on the range. NULL,
  * without the lock: not tracked.
  */
-struct ck_managed *ck_pages_settle(uint64_t address, size_t size, bool write, bool inside);
+struct ckc_managed *ckc_pages_settle(uint64_t address, size_t size, bool write, bool inside);
 
 /* --- variable.c */
 

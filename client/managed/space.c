@@ -25,14 +25,14 @@ struct unit {
 	uint64_t taken[UNIT_PAGES / 64]; /* a bit for each page */
 };
 
-struct ck_space {
+struct ckc_space {
 	uint64_t lo, hi;
 	uint64_t next;			/* address of the next large piece, while there is room */
 	struct unit *units;
 	struct ck_ranges *large;
 };
 
-uint64_t ck_space_reserve(uint64_t place, size_t size)
+uint64_t ckc_space_reserve(uint64_t place, size_t size)
 {
 	char *want = (char *)(uintptr_t)place;
 	size_t extra = place ? 0 : CK_UNIT;
@@ -52,21 +52,21 @@ uint64_t ck_space_reserve(uint64_t place, size_t size)
 
 /* Keep a place that the server has in use until the others have been tried. Otherwise a search for
  * any free place could return the same one. */
-uint64_t ck_space_agree(const uint64_t *places, size_t count, size_t size, bool (*server_takes)(uint64_t at, size_t size))
+uint64_t ckc_space_agree(const uint64_t *places, size_t count, size_t size, bool (*server_takes)(uint64_t at, size_t size))
 {
-	uint64_t at = ck_space_reserve(places[0], size), found;
+	uint64_t at = ckc_space_reserve(places[0], size), found;
 
 	if (at && server_takes(at, size))
 		return at;
-	found = count > 1 ? ck_space_agree(places + 1, count - 1, size, server_takes) : 0;
+	found = count > 1 ? ckc_space_agree(places + 1, count - 1, size, server_takes) : 0;
 	if (at)
 		munmap((void *)(uintptr_t)at, size);
 	return found;
 }
 
-struct ck_space *ck_space_create(uint64_t lo, uint64_t hi)
+struct ckc_space *ckc_space_create(uint64_t lo, uint64_t hi)
 {
-	struct ck_space *s = calloc(1, sizeof(*s));
+	struct ckc_space *s = calloc(1, sizeof(*s));
 
 	if (!s)
 		return NULL;
@@ -77,11 +77,11 @@ struct ck_space *ck_space_create(uint64_t lo, uint64_t hi)
 	s->large = ck_ranges_create();
 	if (s->units && s->large)
 		return s;
-	ck_space_destroy(s);
+	ckc_space_destroy(s);
 	return NULL;
 }
 
-void ck_space_destroy(struct ck_space *s)
+void ckc_space_destroy(struct ckc_space *s)
 {
 	if (!s)
 		return;
@@ -96,7 +96,7 @@ static bool is_small(size_t size)
 	return CK_ALIGN_UP(size, CK_PAGE) <= SMALL_MAX;
 }
 
-static struct unit *unit_of(const struct ck_space *s, uint64_t at)
+static struct unit *unit_of(const struct ckc_space *s, uint64_t at)
 {
 	return &s->units[(at - s->lo) / CK_UNIT];
 }
@@ -129,7 +129,7 @@ static size_t gap_in(const struct unit *u, size_t count)
 	return UNIT_PAGES;
 }
 
-static uint64_t take_small(struct ck_space *s, uint64_t ctx, size_t count)
+static uint64_t take_small(struct ckc_space *s, uint64_t ctx, size_t count)
 {
 	for (size_t i = 0; i < SMALL_UNITS; i++) {
 		struct unit *u = &s->units[i];
@@ -147,7 +147,7 @@ static uint64_t take_small(struct ck_space *s, uint64_t ctx, size_t count)
 	return 0;
 }
 
-static uint64_t take_large(struct ck_space *s, size_t size)
+static uint64_t take_large(struct ckc_space *s, size_t size)
 {
 	uint64_t lo = s->lo + SMALL_UNITS * CK_UNIT;
 
@@ -170,7 +170,7 @@ static uint64_t take_large(struct ck_space *s, size_t size)
 	return lo;
 }
 
-uint64_t ck_space_take(struct ck_space *s, uint64_t ctx, size_t size)
+uint64_t ckc_space_take(struct ckc_space *s, uint64_t ctx, size_t size)
 {
 	if (size > s->hi - s->lo)
 		return 0;
@@ -178,7 +178,7 @@ uint64_t ck_space_take(struct ck_space *s, uint64_t ctx, size_t size)
 				take_large(s, CK_ALIGN_UP(size, CK_UNIT));
 }
 
-void ck_space_give(struct ck_space *s, uint64_t at, size_t size)
+void ckc_space_give(struct ckc_space *s, uint64_t at, size_t size)
 {
 	if (is_small(size)) {
 		mark(unit_of(s, at), at % CK_UNIT / CK_PAGE, CK_ALIGN_UP(size, CK_PAGE) / CK_PAGE,
@@ -190,13 +190,13 @@ void ck_space_give(struct ck_space *s, uint64_t at, size_t size)
 		s->next = at;
 }
 
-uint64_t ck_space_behind(uint64_t at, size_t size, size_t *length)
+uint64_t ckc_space_behind(uint64_t at, size_t size, size_t *length)
 {
 	*length = is_small(size) ? CK_UNIT : CK_ALIGN_UP(size, CK_UNIT);
 	return at & ~(CK_UNIT - 1);
 }
 
-uint16_t *ck_space_users(struct ck_space *s, uint64_t at, size_t size)
+uint16_t *ckc_space_users(struct ckc_space *s, uint64_t at, size_t size)
 {
 	return is_small(size) ? &unit_of(s, at)->users : NULL;
 }

@@ -15,28 +15,28 @@
 #define CK_PAGE 4096ul
 #define CK_UNIT ((size_t)2 << 20)
 
-struct ck_space;
+struct ckc_space;
 
 /* Make a space of [lo, hi), whole units, all free. NULL: out of memory. */
-struct ck_space *ck_space_create(uint64_t lo, uint64_t hi);
-void ck_space_destroy(struct ck_space *space);
+struct ckc_space *ckc_space_create(uint64_t lo, uint64_t hi);
+void ckc_space_destroy(struct ckc_space *space);
 
 /* Allocate whole pages for @size bytes and context @ctx; 0: none left. Free with the same size. */
-uint64_t ck_space_take(struct ck_space *space, uint64_t ctx, size_t size);
-void ck_space_give(struct ck_space *space, uint64_t at, size_t size);
+uint64_t ckc_space_take(struct ckc_space *space, uint64_t ctx, size_t size);
+void ckc_space_give(struct ckc_space *space, uint64_t at, size_t size);
 
 /* The memory behind a piece of @size bytes at @at: whole units, *@length bytes of them. */
-uint64_t ck_space_behind(uint64_t at, size_t size, size_t *length);
+uint64_t ckc_space_behind(uint64_t at, size_t size, size_t *length);
 
 /* The caller's own counter for the unit of a small piece, 0 at first; NULL: the piece is not
  * small. */
-uint16_t *ck_space_users(struct ck_space *space, uint64_t at, size_t size);
+uint16_t *ckc_space_users(struct ckc_space *space, uint64_t at, size_t size);
 
 /* Reserve @size bytes, whole units, at @place in this process; 0: anywhere. Returns 0 on
  * failure. */
-uint64_t ck_space_reserve(uint64_t place, size_t size);
+uint64_t ckc_space_reserve(uint64_t place, size_t size);
 
 /* The same at the first of @count @places that the server accepts too. 0: none. */
-uint64_t ck_space_agree(const uint64_t *places, size_t count, size_t size, bool (*server_takes)(uint64_t at, size_t size));
+uint64_t ckc_space_agree(const uint64_t *places, size_t count, size_t size, bool (*server_takes)(uint64_t at, size_t size));
 
 #endif

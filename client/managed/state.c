@@ -6,10 +6,10 @@
 
 static void begin(void *part)
 {
-	struct ck_managed_state *s = part;
+	struct ckc_managed_state *s = part;
 
 	s->pages.lock = (struct ck_mutex)CK_MUTEX(CK_RANK_PAGES);
 	s->window.lock = (struct ck_mutex)CK_MUTEX(CK_RANK_WINDOW);
 	s->window.file.fd = -1;
 }
-CK_CLIENT_PART(managed, struct ck_managed_state, begin);
+CK_CLIENT_PART(managed, struct ckc_managed_state, begin);

@@ -13,11 +13,11 @@
 #include "util/fd.h"
 
 struct ck_ranges;
-struct ck_space;
+struct ckc_space;
 
-struct ck_pages {	/* pages.c, managed.c, touch.c, variable.c */
+struct ckc_pages {	/* pages.c, managed.c, touch.c, variable.c */
 	struct ck_mutex lock;
-	struct ck_ranges *table;	/* of struct ck_managed; NULL: nothing tracked yet */
+	struct ck_ranges *table;	/* of struct ckc_managed; NULL: nothing tracked yet */
 	_Atomic unsigned int active;	/* ranges with pages valid here */
 	bool told;			/* the loss of memory was logged */
 };
@@ -28,29 +28,29 @@ struct ck_window {	/* window.c */
 	bool tried;
 	char *alias;
 	struct ck_fd_kept file;
-	struct ck_space *space;
+	struct ckc_space *space;
 };
 
 #define CK_VARIABLE_PLACES 256
 
 /* variable.c: addresses of variables, for handlers and system calls, which cannot take a lock. */
-struct ck_managed_variables {
+struct ckc_managed_variables {
 	_Atomic unsigned int ranges;	/* outside the window */
 	struct {
 		_Atomic uint64_t lo, hi;
 	} places[CK_VARIABLE_PLACES];
 };
 
-struct ck_managed_state {
-	struct ck_pages pages;
+struct ckc_managed_state {
+	struct ckc_pages pages;
 	struct ck_window window;
-	struct ck_managed_variables variables;
+	struct ckc_managed_variables variables;
 };
 
 /* NULL until there is a session. For signal handlers and system calls of the program. */
-static inline struct ck_managed_state *ck_managed_if_any(void)
+static inline struct ckc_managed_state *ckc_managed_if_any(void)
 {
-	struct ck_client *c = __atomic_load_n(&ck_client_default, __ATOMIC_ACQUIRE);
+	struct ckc_client *c = __atomic_load_n(&ckc_client_default, __ATOMIC_ACQUIRE);
 
 	return c ? c->managed : NULL;
 }

@@ -12,7 +12,7 @@
 #define WRITE_MAX 512u		/* pages opened for writing at a time, likewise */
 
 /* The number of valid (with @dirty: dirty) pages directly before @page; at most @max. */
-static size_t run_before(const struct ck_managed *m, size_t page, size_t max, bool dirty)
+static size_t run_before(const struct ckc_managed *m, size_t page, size_t max, bool dirty)
 {
 	size_t n = 0;
 
@@ -30,16 +30,16 @@ static size_t run_before(const struct ck_managed *m, size_t page, size_t max, bo
  * Decide how many pages an access opens: as many as were accessed in sequence before it. So a scan
  * needs few messages, and a scattered access fetches few pages.
  */
-static void admit(struct ck_managed *m, size_t page, bool write)
+static void admit(struct ckc_managed *m, size_t page, bool write)
 {
 	size_t reach = ck_max(run_before(m, page, FETCH_MAX, false), (size_t)FETCH_FIRST);
 
 	if (m->state[page] == CK_PAGE_INVALID)
-		ck_pages_fetch(m, page, ck_min(m->pages, page + reach));
+		ckc_pages_fetch(m, page, ck_min(m->pages, page + reach));
 	if (!write || m->lost || m->state[page] == CK_PAGE_DIRTY)
 		return;
 	reach = ck_max(run_before(m, page, WRITE_MAX, true), (size_t)1);
-	ck_pages_soil(m, page, ck_pages_skip(m, page, ck_min(m->pages, page + reach),
+	ckc_pages_soil(m, page, ckc_pages_skip(m, page, ck_min(m->pages, page + reach),
 					     CK_PAGE_INVALID, true));
 }
 
@@ -50,11 +50,11 @@ struct busy {
 };
 
 /* May the device still use @m's pages? If so, @b says how to wait for it. */
-static bool is_busy(const struct ck_managed *m, struct busy *b)
+static bool is_busy(const struct ckc_managed *m, struct busy *b)
 {
 	bool global = m->attach == CU_MEM_ATTACH_GLOBAL;
 
-	*b = (struct busy){ .ctx = m->ctx, .stream = m->stream, .last = ck_command_last(),
+	*b = (struct busy){ .ctx = m->ctx, .stream = m->stream, .last = ckc_command_last(),
 			    .wait = global ? CK_FETCH_CONTEXT : CK_FETCH_STREAM };
 	if (m->lost || m->quiet == b->last)
 		return false;
@@ -62,23 +62,23 @@ static bool is_busy(const struct ck_managed *m, struct busy *b)
 }
 
 /* Several devices may use the memory. Ignore errors here: the fetch will report them. */
-static void wait_for(const struct ck_client *c, const struct busy *b)
+static void wait_for(const struct ckc_client *c, const struct busy *b)
 {
-	ck_wire_fetch(b->ctx, 0, 0, 0, b->wait, b->stream, &(struct ck_sink){ 0 });
+	ck_wire_fetch(b->ctx, 0, 0, 0, b->wait, b->stream, &(struct ckc_sink){ 0 });
 	for (int i = 0; i < c->gpu_count && b->wait == CK_FETCH_CONTEXT; i++) {
-		const struct ck_context *other = c->gpus[i].primary;
+		const struct ckc_context *other = c->gpus[i].primary;
 
 		if (other->active && other->object.id != b->ctx)
 			ck_wire_fetch(other->object.id, 0, 0, 0, b->wait, 0,
-				      &(struct ck_sink){ 0 });
+				      &(struct ckc_sink){ 0 });
 	}
 }
 
-struct ck_managed *ck_pages_settle(uint64_t address, size_t size, bool write, bool inside)
+struct ckc_managed *ckc_pages_settle(uint64_t address, size_t size, bool write, bool inside)
 {
-	struct ck_client *c = ck_client_current();
-	struct ck_pages *pages = &c->managed->pages;
-	struct ck_managed *m;
+	struct ckc_client *c = ckc_client_current();
+	struct ckc_pages *pages = &c->managed->pages;
+	struct ckc_managed *m;
 	struct busy b = { 0 };
 
 	for (bool waited = inside;; waited = true) {
@@ -86,14 +86,14 @@ struct ck_managed *ck_pages_settle(uint64_t address, size_t size, bool write, bo
 		bool alone;
 
 		ck_lock(&pages->lock);
-		m = ck_pages_of(pages, address);
+		m = ckc_pages_of(pages, address);
 		if (!m)
 			break;
 		if (b.last)
 			m->quiet = b.last;
-		first = ck_page_first(m, address);
-		last = ck_page_last(m, address, size);
-		alone = ck_pages_skip(m, first, last, CK_PAGE_INVALID, true) == last &&
+		first = ckc_page_first(m, address);
+		last = ckc_page_last(m, address, size);
+		alone = ckc_pages_skip(m, first, last, CK_PAGE_INVALID, true) == last &&
 			!(write && m->reading);
 		if (waited || alone || !is_busy(m, &b)) {
 			m->reading = m->reading && !write;
@@ -106,21 +106,21 @@ struct ck_managed *ck_pages_settle(uint64_t address, size_t size, bool write, bo
 	return NULL;
 }
 
-int ck_managed_touch(uint64_t address, bool write, bool inside)
+int ckc_managed_touch(uint64_t address, bool write, bool inside)
 {
-	struct ck_managed *m = ck_pages_settle(address, 1, write, inside);
+	struct ckc_managed *m = ckc_pages_settle(address, 1, write, inside);
 	size_t page;
 	int ret = -EFAULT;
 
 	if (!m)
 		return -ENOENT;
-	page = ck_page_first(m, address);
+	page = ckc_page_first(m, address);
 	admit(m, page, write);
 	if (m->state[page] == CK_PAGE_DIRTY || (m->state[page] == CK_PAGE_CLEAN && !write))
 		ret = 0;
 	else if (m->state[page] == CK_PAGE_INVALID && m->raises)
 		ret = 0;	/* the repeated access raises SIGBUS */
-	ck_unlock(&ck_pages_of_context(m->context)->lock);
+	ck_unlock(&ckc_pages_of_context(m->context)->lock);
 	return ret;
 }
 
@@ -130,53 +130,53 @@ int ck_managed_touch(uint64_t address, bool write, bool inside)
  */
 static char *prepare(uint64_t address, size_t size, bool write, char *other)
 {
-	struct ck_managed *m = ck_pages_settle(address, size, write, ck_inside_callback);
+	struct ckc_managed *m = ckc_pages_settle(address, size, write, ckc_inside_callback);
 	size_t first, last;
 	char *alias;
 
 	if (!m)
 		return other;
 	alias = m->alias + (address - m->base);
-	first = ck_page_first(m, address);
-	last = ck_page_last(m, address, size);
-	ck_pages_fetch(m, first, last);
+	first = ckc_page_first(m, address);
+	last = ckc_page_last(m, address, size);
+	ckc_pages_fetch(m, first, last);
 	if (write)
-		ck_pages_soil(m, first, last);
-	if (m->lost && ck_pages_skip(m, first, last, CK_PAGE_INVALID, true) < last)
+		ckc_pages_soil(m, first, last);
+	if (m->lost && ckc_pages_skip(m, first, last, CK_PAGE_INVALID, true) < last)
 		alias = NULL;
-	ck_unlock(&ck_pages_of_context(m->context)->lock);
+	ck_unlock(&ckc_pages_of_context(m->context)->lock);
 	return alias;
 }
 
-void *ck_managed_host(const void *p, size_t size, bool write)
+void *ckc_managed_host(const void *p, size_t size, bool write)
 {
 	uint64_t address = (uintptr_t)p;
 
-	if (likely(!ck_managed_may_be(address)) || size == 0)
+	if (likely(!ckc_managed_may_be(address)) || size == 0)
 		return (void *)(uintptr_t)p;
 	return prepare(address, size, write, (char *)(uintptr_t)p);
 }
-CK_ON_PAYLOAD(ck_managed_host);
+CK_ON_PAYLOAD(ckc_managed_host);
 
 /* The child of a fork has neither the memory nor a session: let the kernel return EFAULT, as for
  * any invalid address. */
-void ck_managed_need(uint64_t address, size_t size, bool write)
+void ckc_managed_need(uint64_t address, size_t size, bool write)
 {
-	if (unlikely(ck_client_current()->state == CK_STATE_FORKED))
+	if (unlikely(ckc_client_current()->state == CK_STATE_FORKED))
 		return;
 	prepare(address, size, write, NULL);
 }
 
 /* While the device is at work, leave the pages to the first access, which waits for it. */
-void ck_managed_fetch(uint64_t address, size_t size)
+void ckc_managed_fetch(uint64_t address, size_t size)
 {
-	struct ck_pages *pages = ck_pages_current();
-	struct ck_managed *m;
+	struct ckc_pages *pages = ckc_pages_current();
+	struct ckc_managed *m;
 	struct busy b;
 
 	ck_lock(&pages->lock);
-	m = ck_pages_of(pages, address);
+	m = ckc_pages_of(pages, address);
 	if (m && !is_busy(m, &b))
-		ck_pages_fetch(m, ck_page_first(m, address), ck_page_last(m, address, size));
+		ckc_pages_fetch(m, ckc_page_first(m, address), ckc_page_last(m, address, size));
 	ck_unlock(&pages->lock);
 }

@@ -14,7 +14,7 @@
 
 CK_LOG_DEFINE("client");
 
-bool ck_managed_foreign(const struct ck_managed_state *s, uint64_t address)
+bool ckc_managed_foreign(const struct ckc_managed_state *s, uint64_t address)
 {
 	for (size_t i = 0; i < CK_VARIABLE_PLACES; i++) {
 		if (address >= s->variables.places[i].lo && address < s->variables.places[i].hi)
@@ -24,7 +24,7 @@ bool ck_managed_foreign(const struct ck_managed_state *s, uint64_t address)
 }
 
 /* Replace the place that begins at @was; false: there is none. Call with the lock held. */
-static bool place_set(struct ck_managed_variables *v, uint64_t was, uint64_t lo, uint64_t hi)
+static bool place_set(struct ckc_managed_variables *v, uint64_t was, uint64_t lo, uint64_t hi)
 {
 	for (size_t i = 0; i < CK_VARIABLE_PLACES; i++) {
 		if (v->places[i].lo != was)
@@ -39,7 +39,7 @@ static bool place_set(struct ck_managed_variables *v, uint64_t was, uint64_t lo,
 
 /* Map pages of a memory file at @m's address, without access, and their alias; false:
  * impossible. */
-static bool open_pages(struct ck_managed *m)
+static bool open_pages(struct ckc_managed *m)
 {
 	size_t size = m->pages * CK_PAGE;
 	int fd = memfd_create("cricket variables", MFD_CLOEXEC);
@@ -59,9 +59,9 @@ static bool open_pages(struct ck_managed *m)
 	return done;
 }
 
-static void shut(struct ck_managed *m)
+static void shut(struct ckc_managed *m)
 {
-	struct ck_managed_variables *v = &m->context->client->managed->variables;
+	struct ckc_managed_variables *v = &m->context->client->managed->variables;
 	size_t size = m->pages * CK_PAGE;
 
 	mmap((void *)(uintptr_t)m->base, size, PROT_NONE,
@@ -72,11 +72,11 @@ static void shut(struct ck_managed *m)
 }
 
 /* Add a range for pages [lo, hi), none of which is tracked. */
-static CUresult adopt_pages(uint64_t lo, uint64_t hi, struct ck_context *context)
+static CUresult adopt_pages(uint64_t lo, uint64_t hi, struct ckc_context *context)
 {
-	struct ck_managed_state *s = context->client->managed;
-	CUresult err = ck_pages_prepare(context);
-	struct ck_managed *m;
+	struct ckc_managed_state *s = context->client->managed;
+	CUresult err = ckc_pages_prepare(context);
+	struct ckc_managed *m;
 	int cancel;
 
 	if (err)
@@ -85,14 +85,14 @@ static CUresult adopt_pages(uint64_t lo, uint64_t hi, struct ck_context *context
 	m = calloc(1, sizeof(*m));
 	if (!m)
 		return err;
-	*m = (struct ck_managed){ .base = lo, .pages = (hi - lo) / CK_PAGE, .context = context,
+	*m = (struct ckc_managed){ .base = lo, .pages = (hi - lo) / CK_PAGE, .context = context,
 				  .ctx = context->object.id, .attach = CU_MEM_ATTACH_GLOBAL,
 				  .attached_first = CU_MEM_ATTACH_GLOBAL, .shut = shut };
 	m->state = calloc(m->pages, 1);
 	cancel = ck_lock_uncancelled(&s->pages.lock);
 	if (m->state && place_set(&s->variables, 0, lo, hi)) {
 		if (open_pages(m))
-			err = ck_pages_insert(m, CK_PAGE_INVALID);
+			err = ckc_pages_insert(m, CK_PAGE_INVALID);
 		if (err)
 			place_set(&s->variables, lo, 0, 0);
 	}
@@ -107,20 +107,20 @@ static CUresult adopt_pages(uint64_t lo, uint64_t hi, struct ck_context *context
 }
 
 /* Add a variable at [from, to) to the pages of @m. */
-static CUresult add_part(struct ck_managed *m, uint64_t from, uint64_t to)
+static CUresult add_part(struct ckc_managed *m, uint64_t from, uint64_t to)
 {
-	struct ck_part *more = realloc(m->parts, (m->users + 1) * sizeof(*more));
+	struct ckc_part *more = realloc(m->parts, (m->users + 1) * sizeof(*more));
 
 	if (!more)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	m->parts = more;
-	ck_pages_surrender(m, 0, m->pages, true);
-	m->parts[m->users++] = (struct ck_part){ from, to };
+	ckc_pages_surrender(m, 0, m->pages, true);
+	m->parts[m->users++] = (struct ckc_part){ from, to };
 	return CUDA_SUCCESS;
 }
 
 /* The first tracked range that ends after @lo and begins before @hi. */
-static struct ck_managed *next_range(const struct ck_pages *pages, uint64_t lo, uint64_t hi)
+static struct ckc_managed *next_range(const struct ckc_pages *pages, uint64_t lo, uint64_t hi)
 {
 	const struct ck_range *r = NULL;
 
@@ -129,26 +129,26 @@ static struct ck_managed *next_range(const struct ck_pages *pages, uint64_t lo, 
 	return r ? r->value : NULL;
 }
 
-CUresult ck_managed_adopt(uint64_t at, size_t size, struct ck_context *context)
+CUresult ckc_managed_adopt(uint64_t at, size_t size, struct ckc_context *context)
 {
-	struct ck_pages *pages = &context->client->managed->pages;
+	struct ckc_pages *pages = &context->client->managed->pages;
 	uint64_t lo = at & ~(CK_PAGE - 1), hi = CK_ALIGN_UP(at + size, CK_PAGE);
 	CUresult err = CUDA_SUCCESS;
 
-	if (!ck_address_claim(at, size)) {
+	if (!ckc_address_claim(at, size)) {
 		ck_err("a __managed__ variable is at %#llx on the server, where this process has "
 		       "something else", (unsigned long long)at);
 		return CUDA_ERROR_NOT_SUPPORTED;
 	}
-	if (ck_fault_start() < 0)
+	if (ckc_fault_start() < 0)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	while (!err && lo < hi) {
-		struct ck_managed *m;
+		struct ckc_managed *m;
 		uint64_t next;
 
 		ck_lock(&pages->lock);
 		m = next_range(pages, lo, hi);
-		next = !m ? hi : m->base > lo ? m->base : ck_page_address(m, m->pages);
+		next = !m ? hi : m->base > lo ? m->base : ckc_page_address(m, m->pages);
 		if (m && m->base <= lo) {
 			err = add_part(m, ck_max(at, m->base), ck_min(at + size, next));
 			lo = next;
@@ -161,7 +161,7 @@ CUresult ck_managed_adopt(uint64_t at, size_t size, struct ck_context *context)
 }
 
 /* Remove a variable; false: it was the last one in the pages. */
-static bool remove_part(struct ck_managed *m, uint64_t from)
+static bool remove_part(struct ckc_managed *m, uint64_t from)
 {
 	unsigned int i = 0;
 
@@ -173,17 +173,17 @@ static bool remove_part(struct ck_managed *m, uint64_t from)
 	return true;
 }
 
-void ck_managed_leave(uint64_t at, size_t size)
+void ckc_managed_leave(uint64_t at, size_t size)
 {
-	struct ck_pages *pages = ck_pages_current();
+	struct ckc_pages *pages = ckc_pages_current();
 	uint64_t lo = at & ~(CK_PAGE - 1);
-	struct ck_managed *m;
+	struct ckc_managed *m;
 
 	ck_lock(&pages->lock);
 	while ((m = next_range(pages, lo, at + size)) != NULL) {
-		lo = ck_page_address(m, m->pages);
+		lo = ckc_page_address(m, m->pages);
 		if (!remove_part(m, ck_max(at, m->base)))
-			ck_pages_drop(m, false);
+			ckc_pages_drop(m, false);
 	}
 	ck_unlock(&pages->lock);
 }

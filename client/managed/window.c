@@ -23,7 +23,7 @@ CK_LOG_DEFINE("client");
 
 static struct ck_window *window(void)
 {
-	return &ck_client_current()->managed->window;
+	return &ckc_client_current()->managed->window;
 }
 
 /* --- choosing the place */
@@ -46,7 +46,7 @@ static bool server_takes(uint64_t at, size_t size)
 }
 
 /* The device's own answer; client/objects/device.c may hide it from programs. */
-static bool driver_can(const struct ck_client *c)
+static bool driver_can(const struct ckc_client *c)
 {
 	const ck_device *facts = c->gpus[0].facts;
 
@@ -71,11 +71,11 @@ static int map_file(struct ck_window *w, uint64_t at, size_t size)
 	if (w->alias == MAP_FAILED)
 		return -errno;
 	madvise(w->alias, size, MADV_DONTFORK);
-	w->space = ck_space_create(at, at + size);
+	w->space = ckc_space_create(at, at + size);
 	return w->space ? 0 : -ENOMEM;
 }
 
-static void open_once(struct ck_client *c)
+static void open_once(struct ckc_client *c)
 {
 	struct ck_window *w = &c->managed->window;
 	uint64_t at = 0;
@@ -84,7 +84,7 @@ static void open_once(struct ck_client *c)
 
 	for (size_t i = 0; !at && driver_can(c) && i < CK_ARRAY_SIZE(sizes); i++) {
 		size = sizes[i];
-		at = ck_space_agree(places, CK_ARRAY_SIZE(places), size, server_takes);
+		at = ckc_space_agree(places, CK_ARRAY_SIZE(places), size, server_takes);
 	}
 	if (!at) {
 		ck_info("no addresses that are free both here and on the server: no managed and no "
@@ -101,9 +101,9 @@ static void open_once(struct ck_client *c)
 	ck_debug("window of %zu GiB at %#llx", size >> 30, (unsigned long long)at);
 }
 
-CUresult ck_window_open(void)
+CUresult ckc_window_open(void)
 {
-	struct ck_client *c = ck_client_current();
+	struct ckc_client *c = ckc_client_current();
 	struct ck_window *w = &c->managed->window;
 	int cancel = ck_lock_uncancelled(&w->lock);
 
@@ -116,7 +116,7 @@ CUresult ck_window_open(void)
 	return w->lo ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
 }
 
-void *ck_window_alias(uint64_t address)
+void *ckc_window_alias(uint64_t address)
 {
 	const struct ck_window *w = window();
 
@@ -125,7 +125,7 @@ void *ck_window_alias(uint64_t address)
 
 /* Find the touched extent that contains @address, or the next one; false: the kernel cannot report
  * it. */
-static bool find_extent(uint64_t address, struct ck_window_extent *found)
+static bool find_extent(uint64_t address, struct ckc_window_extent *found)
 {
 	struct ck_window *w = window();
 	int fd = ck_fd_ours(&w->file);
@@ -139,7 +139,7 @@ static bool find_extent(uint64_t address, struct ck_window_extent *found)
 	return true;
 }
 
-size_t ck_window_used(uint64_t address, size_t *pages, struct ck_window_extent *known)
+size_t ckc_window_used(uint64_t address, size_t *pages, struct ckc_window_extent *known)
 {
 	uint64_t end = address + *pages * CK_PAGE;
 	size_t before;
@@ -165,7 +165,7 @@ static int map_pages(const struct ck_window *w, uint64_t at, size_t size)
 	return 0;
 }
 
-CUresult ck_window_take(uint64_t ctx, size_t size, uint64_t *address)
+CUresult ckc_window_take(uint64_t ctx, size_t size, uint64_t *address)
 {
 	struct ck_window *w = window();
 	uint64_t at;
@@ -174,9 +174,9 @@ CUresult ck_window_take(uint64_t ctx, size_t size, uint64_t *address)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	size = CK_ALIGN_UP(size, CK_PAGE);
 	ck_lock(&w->lock);
-	at = ck_space_take(w->space, ctx, size);
+	at = ckc_space_take(w->space, ctx, size);
 	if (at && map_pages(w, at, size) < 0) {
-		ck_space_give(w->space, at, size);
+		ckc_space_give(w->space, at, size);
 		at = 0;
 	}
 	ck_unlock(&w->lock);
@@ -185,7 +185,7 @@ CUresult ck_window_take(uint64_t ctx, size_t size, uint64_t *address)
 }
 
 /* Return the pages' memory to the system; a late access of the program faults. */
-void ck_window_give(uint64_t address, size_t size)
+void ckc_window_give(uint64_t address, size_t size)
 {
 	struct ck_window *w = window();
 	int cancel = ck_lock_uncancelled(&w->lock);
@@ -195,24 +195,24 @@ void ck_window_give(uint64_t address, size_t size)
 	     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 	if (fallocate(ck_fd_ours(&w->file), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 		      (off_t)(address - w->lo), (off_t)size) < 0)
-		madvise(ck_window_alias(address), size, MADV_REMOVE);
-	ck_space_give(w->space, address, size);
+		madvise(ckc_window_alias(address), size, MADV_REMOVE);
+	ckc_space_give(w->space, address, size);
 	ck_unlock_uncancelled(&w->lock, cancel);
 }
 
 /* --- device memory. The lock is held over the call, so that no unit is used before it is
  * mapped. */
 
-CUresult ck_window_back(uint64_t ctx, uint64_t address, size_t size)
+CUresult ckc_window_back(uint64_t ctx, uint64_t address, size_t size)
 {
 	struct ck_window *w = window();
 	size_t length;
-	uint64_t behind = ck_space_behind(address, size, &length);
+	uint64_t behind = ckc_space_behind(address, size, &length);
 	uint16_t *users;
 	CUresult err = CUDA_SUCCESS;
 	int cancel = ck_lock_uncancelled(&w->lock);
 
-	users = ck_space_users(w->space, address, size);
+	users = ckc_space_users(w->space, address, size);
 	if (users && *users > 0)	/* the device still holds the bytes of an earlier piece */
 		fallocate(ck_fd_ours(&w->file), 0, (off_t)(address - w->lo),
 			  (off_t)CK_ALIGN_UP(size, CK_PAGE));
@@ -224,15 +224,15 @@ CUresult ck_window_back(uint64_t ctx, uint64_t address, size_t size)
 	return err;
 }
 
-void ck_window_unback(uint64_t ctx, uint64_t address, size_t size)
+void ckc_window_unback(uint64_t ctx, uint64_t address, size_t size)
 {
 	struct ck_window *w = window();
 	size_t length;
-	uint64_t behind = ck_space_behind(address, size, &length);
+	uint64_t behind = ckc_space_behind(address, size, &length);
 	uint16_t *users;
 
 	ck_lock(&w->lock);
-	users = ck_space_users(w->space, address, size);
+	users = ckc_space_users(w->space, address, size);
 	if (!users || --*users == 0)
 		ck_wire_unmap(ctx, behind);
 	ck_unlock(&w->lock);

@@ -17,25 +17,25 @@
 #include "cuda/types.h"
 
 /* Agree with the server on a window, once. NOT_SUPPORTED: no window suits both. */
-CUresult ck_window_open(void);
+CUresult ckc_window_open(void);
 
-static inline bool ck_window_has(const struct ck_window *w, uint64_t address)
+static inline bool ckc_window_has(const struct ck_window *w, uint64_t address)
 {
 	return address >= w->lo && address < w->hi;
 }
 
-static inline bool ck_window_holds(uint64_t address)
+static inline bool ckc_window_holds(uint64_t address)
 {
-	const struct ck_managed_state *s = ck_managed_if_any();
+	const struct ckc_managed_state *s = ckc_managed_if_any();
 
-	return s && ck_window_has(&s->window, address);
+	return s && ckc_window_has(&s->window, address);
 }
 
 /* The alias of the byte at @address of the window. */
-void *ck_window_alias(uint64_t address);
+void *ckc_window_alias(uint64_t address);
 
 /* An extent of touched pages; zero: none is known. */
-struct ck_window_extent {
+struct ckc_window_extent {
 	uint64_t lo, hi;	/* addresses */
 };
 
@@ -44,20 +44,20 @@ struct ck_window_extent {
  * *@pages to the number of touched pages after them. The kernel scans to the end of a touched
  * extent, so *@known caches the last one: a caller that walks upwards passes the same each time.
  */
-size_t ck_window_used(uint64_t address, size_t *pages, struct ck_window_extent *known);
+size_t ckc_window_used(uint64_t address, size_t *pages, struct ckc_window_extent *known);
 
 /*
  * Allocate zeroed, accessible pages for @size bytes for context @ctx: OUT_OF_MEMORY. Free them by
  * their address.
  */
-CUresult ck_window_take(uint64_t ctx, size_t size, uint64_t *address);
-void ck_window_give(uint64_t address, size_t size);
+CUresult ckc_window_take(uint64_t ctx, size_t size, uint64_t *address);
+void ckc_window_give(uint64_t address, size_t size);
 
 /*
  * Map device memory behind the pages of @address; untouched pages read as zero. Undo each success
  * with one unback.
  */
-CUresult ck_window_back(uint64_t ctx, uint64_t address, size_t size);
-void ck_window_unback(uint64_t ctx, uint64_t address, size_t size);
+CUresult ckc_window_back(uint64_t ctx, uint64_t address, size_t size);
+void ckc_window_unback(uint64_t ctx, uint64_t address, size_t size);
 
 #endif

@@ -35,15 +35,15 @@ CK_LOG_DEFINE("client");
 #define PAUSE_NS 20000
 
 /* An exchanged range. */
-struct ck_adopted {
+struct ckc_adopted {
 	char *at;
 	size_t size, offset;		/* in the file */
-	struct ck_adopted *next;
+	struct ckc_adopted *next;
 };
 
-static struct ck_adoptions *adoptions(void)
+static struct ckc_adoptions *adoptions(void)
 {
-	return &ck_client_current()->memory->adoptions;
+	return &ckc_client_current()->memory->adoptions;
 }
 
 static uint64_t now_ns(void)
@@ -54,10 +54,10 @@ static uint64_t now_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-bool ck_adopt_retry(uint64_t address)
+bool ckc_adopt_retry(uint64_t address)
 {
 	/* runs in a signal handler; the process's session exists by then */
-	const struct ck_adoptions *all = &ck_client_default->memory->adoptions;
+	const struct ckc_adoptions *all = &ckc_client_default->memory->adoptions;
 	const struct timespec pause = { .tv_nsec = PAUSE_NS };
 	uint64_t end;
 
@@ -69,7 +69,7 @@ bool ck_adopt_retry(uint64_t address)
 	nanosleep(&pause, NULL);
 	return true;
 }
-CK_ON_FAULT(ck_adopt_retry);
+CK_ON_FAULT(ckc_adopt_retry);
 
 /* --- which memory */
 
@@ -115,7 +115,7 @@ static bool is_of_file(const struct mapping *m)
 }
 
 /* Do all mappings of @a satisfy @such? */
-static bool all_are(const struct ck_adopted *a, bool (*such)(const struct mapping *m))
+static bool all_are(const struct ckc_adopted *a, bool (*such)(const struct mapping *m))
 {
 	uint64_t lo = (uintptr_t)a->at, hi = lo + a->size;
 	FILE *maps = fopen("/proc/self/maps", "re");
@@ -136,7 +136,7 @@ static bool all_are(const struct ck_adopted *a, bool (*such)(const struct mappin
 
 /* --- exchange; call with the lock held */
 
-typedef bool (*exchange_fn)(const struct ck_adopted *a, size_t done, size_t size, void *how);
+typedef bool (*exchange_fn)(const struct ckc_adopted *a, size_t done, size_t size, void *how);
 
 /* Copy whole pages, including other memory of the program in them, which AddressSanitizer's memcpy
  * would report. */
@@ -146,15 +146,15 @@ static void copy_pages(void *to, const void *from, size_t size)
 }
 
 /* Replace the program's pages by pages of the file; @view is the client's mapping of the file. */
-static bool to_file(const struct ck_adopted *a, size_t done, size_t size, void *view)
+static bool to_file(const struct ckc_adopted *a, size_t done, size_t size, void *view)
 {
 	copy_pages((char *)view + done, a->at + done, size);
 	return mmap(a->at + done, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
-		    ck_pinned_fd(), (off_t)(a->offset + done)) != MAP_FAILED;
+		    ckc_pinned_fd(), (off_t)(a->offset + done)) != MAP_FAILED;
 }
 
 /* Replace pages of the file by the new pages at @fresh. */
-static bool from_file(const struct ck_adopted *a, size_t done, size_t size, void *fresh)
+static bool from_file(const struct ckc_adopted *a, size_t done, size_t size, void *fresh)
 {
 	copy_pages((char *)fresh + done, a->at + done, size);
 	return mremap((char *)fresh + done, size, size, MREMAP_MAYMOVE | MREMAP_FIXED,
@@ -165,7 +165,7 @@ static bool from_file(const struct ck_adopted *a, size_t done, size_t size, void
  * Exchange piece by piece. While a piece is write-protected, take no lock, allocate nothing and
  * block signals: any of these might write to the piece.
  */
-static bool exchange(struct ck_adoptions *all, const struct ck_adopted *a, exchange_fn replace,
+static bool exchange(struct ckc_adoptions *all, const struct ckc_adopted *a, exchange_fn replace,
 		     void *how)
 {
 	sigset_t every, was;
@@ -190,7 +190,7 @@ static bool exchange(struct ck_adoptions *all, const struct ck_adopted *a, excha
 	return done;
 }
 
-static bool make_private(struct ck_adoptions *all, const struct ck_adopted *a)
+static bool make_private(struct ckc_adoptions *all, const struct ckc_adopted *a)
 {
 	void *fresh = mmap(NULL, a->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
 			   0);
@@ -198,9 +198,9 @@ static bool make_private(struct ck_adoptions *all, const struct ck_adopted *a)
 	return fresh != MAP_FAILED && exchange(all, a, from_file, fresh);
 }
 
-static bool make_shared(struct ck_adoptions *all, const struct ck_adopted *a)
+static bool make_shared(struct ckc_adoptions *all, const struct ckc_adopted *a)
 {
-	void *view = mmap(NULL, a->size, PROT_READ | PROT_WRITE, MAP_SHARED, ck_pinned_fd(),
+	void *view = mmap(NULL, a->size, PROT_READ | PROT_WRITE, MAP_SHARED, ckc_pinned_fd(),
 			  (off_t)a->offset);
 	bool done;
 
@@ -214,7 +214,7 @@ static bool make_shared(struct ck_adoptions *all, const struct ck_adopted *a)
 /* --- fork */
 
 /* In the child: replace pages of the file by private ones, copied now with @copy, else on write. */
-static void leave_shared(const struct ck_adopted *a, char *at, size_t size, bool copy)
+static void leave_shared(const struct ckc_adopted *a, char *at, size_t size, bool copy)
 {
 	void *fresh = copy ? mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
 				  -1, 0) : MAP_FAILED;
@@ -223,7 +223,7 @@ static void leave_shared(const struct ck_adopted *a, char *at, size_t size, bool
 		memcpy(fresh, at, size);
 		mremap(fresh, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, at);
 	} else {
-		mmap(at, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, ck_pinned_fd(),
+		mmap(at, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, ckc_pinned_fd(),
 		     (off_t)(a->offset + (size_t)(at - a->at)));
 	}
 }
@@ -231,9 +231,9 @@ static void leave_shared(const struct ck_adopted *a, char *at, size_t size, bool
 /* Always copy the outer pages: they also contain other memory of the program. */
 static void in_child(void)
 {
-	struct ck_adoptions *all = adoptions();
+	struct ckc_adoptions *all = adoptions();
 
-	for (const struct ck_adopted *a = all->list; a; a = a->next) {
+	for (const struct ckc_adopted *a = all->list; a; a = a->next) {
 		if (!all_are(a, is_of_file))
 			continue;
 		if (a->size <= COPIED_AT_FORK) {
@@ -249,14 +249,14 @@ static void in_child(void)
 
 static void before_fork(void)
 {
-	struct ck_adoptions *all = adoptions();
+	struct ckc_adoptions *all = adoptions();
 
 	ck_lock(&all->lock);
 }
 
 static void after_fork(void)
 {
-	struct ck_adoptions *all = adoptions();
+	struct ckc_adoptions *all = adoptions();
 
 	ck_unlock(&all->lock);
 }
@@ -269,38 +269,38 @@ static bool prepare(void)
 	static bool prepared;
 
 	if (!prepared)
-		prepared = ck_fault_start() == 0 &&
+		prepared = ckc_fault_start() == 0 &&
 			   pthread_atfork(before_fork, after_fork, in_child) == 0;
-	ck_fault_rearm();
+	ckc_fault_rearm();
 	return prepared;
 }
 
 /* Pages that cannot be exchanged back, for lack of memory, stay in the file. */
-static void end(struct ck_adoptions *all, uint64_t ctx, uint64_t address,
-		const struct ck_adopted *a)
+static void end(struct ckc_adoptions *all, uint64_t ctx, uint64_t address,
+		const struct ckc_adopted *a)
 {
 	ck_wire_pinned_unmap(ctx, address);
 	if (all_are(a, is_of_file) && make_private(all, a))
-		ck_pinned_unreserve(a->offset, a->size);
+		ckc_pinned_unreserve(a->offset, a->size);
 }
 
 /* Register with the worker first, which may refuse, then exchange the pages. */
-static CUresult adopt(struct ck_adoptions *all, uint64_t ctx, uint64_t address, size_t size,
-		      struct ck_adopted *a)
+static CUresult adopt(struct ckc_adoptions *all, uint64_t ctx, uint64_t address, size_t size,
+		      struct ckc_adopted *a)
 {
 	CUresult err;
 
-	if (!ck_pinned_reserve(ctx, a->size, &a->offset))
+	if (!ckc_pinned_reserve(ctx, a->size, &a->offset))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	err = ck_wire_pinned_map(ctx, address, size, a->offset, 0);
 	if (err) {
-		ck_pinned_unreserve(a->offset, a->size);
+		ckc_pinned_unreserve(a->offset, a->size);
 		return err;
 	}
 	if (!make_shared(all, a)) {
 		ck_wire_pinned_unmap(ctx, address);
 		if (make_private(all, a))
-			ck_pinned_unreserve(a->offset, a->size);
+			ckc_pinned_unreserve(a->offset, a->size);
 		return CUDA_ERROR_NOT_SUPPORTED;
 	}
 	a->next = all->list;
@@ -308,20 +308,20 @@ static CUresult adopt(struct ck_adoptions *all, uint64_t ctx, uint64_t address, 
 	return CUDA_SUCCESS;
 }
 
-CUresult ck_adopt(uint64_t ctx, uint64_t address, size_t size)
+CUresult ckc_adopt(uint64_t ctx, uint64_t address, size_t size)
 {
-	struct ck_adoptions *all = adoptions();
+	struct ckc_adoptions *all = adoptions();
 	uint64_t lo = address & ~(CK_PAGE - 1), hi = CK_ALIGN_UP(address + size, CK_PAGE);
 	CUresult err = CUDA_ERROR_NOT_SUPPORTED;
-	struct ck_adopted *a;
+	struct ckc_adopted *a;
 	int cancel;
 
-	if (!ck_pinned_open())
+	if (!ckc_pinned_open())
 		return err;
 	a = malloc(sizeof(*a));
 	if (!a)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	*a = (struct ck_adopted){ .at = (char *)lo, .size = hi - lo };
+	*a = (struct ckc_adopted){ .at = (char *)lo, .size = hi - lo };
 	cancel = ck_lock_uncancelled(&all->lock);
 	if (all_are(a, is_private) && prepare())
 		err = adopt(all, ctx, address, size, a);
@@ -334,11 +334,11 @@ CUresult ck_adopt(uint64_t ctx, uint64_t address, size_t size)
 	return err;
 }
 
-void ck_adopt_end(uint64_t ctx, uint64_t address)
+void ckc_adopt_end(uint64_t ctx, uint64_t address)
 {
-	struct ck_adoptions *all = adoptions();
+	struct ckc_adoptions *all = adoptions();
 	uint64_t lo = address & ~(CK_PAGE - 1);
-	struct ck_adopted **at = &all->list, *a;
+	struct ckc_adopted **at = &all->list, *a;
 	int cancel = ck_lock_uncancelled(&all->lock);
 
 	while (*at && (uintptr_t)(*at)->at != lo)
@@ -346,7 +346,7 @@ void ck_adopt_end(uint64_t ctx, uint64_t address)
 	a = *at;
 	if (a) {
 		*at = a->next;
-		ck_fault_rearm();
+		ckc_fault_rearm();
 		end(all, ctx, address, a);
 	}
 	ck_unlock_uncancelled(&all->lock, cancel);

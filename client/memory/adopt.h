@@ -16,15 +16,15 @@
  * context @ctx. NOT_SUPPORTED, with nothing changed: the memory is not private to the program, the
  * address is in use in the worker, or there is no shared file.
  */
-CUresult ck_adopt(uint64_t ctx, uint64_t address, size_t size);
+CUresult ckc_adopt(uint64_t ctx, uint64_t address, size_t size);
 
 /* Make the pages private to the program again. The device must not use them any more. */
-void ck_adopt_end(uint64_t ctx, uint64_t address);
+void ckc_adopt_end(uint64_t ctx, uint64_t address);
 
 /*
  * For the fault handler: may an exchange have caused a fault at @address? If so, wait a moment and
  * return true: the access is to be retried.
  */
-bool ck_adopt_retry(uint64_t address);
+bool ckc_adopt_retry(uint64_t address);
 
 #endif

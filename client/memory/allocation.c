@@ -11,14 +11,14 @@
 #include "client/wire/hooks.h"
 #include "util/range.h"
 
-static struct ck_allocations *allocations(void)
+static struct ckc_allocations *allocations(void)
 {
-	return &ck_client_current()->memory->allocations;
+	return &ckc_client_current()->memory->allocations;
 }
 
-static struct ck_ranges **set_of(struct ck_allocations *all, enum ck_memory_kind kind)
+static struct ck_ranges **set_of(struct ckc_allocations *all, enum ckc_memory_kind kind)
 {
-	return ck_kind_on_device(kind) ? &all->device_set : &all->host_set;
+	return ckc_kind_on_device(kind) ? &all->device_set : &all->host_set;
 }
 
 /*
@@ -28,12 +28,12 @@ static struct ck_ranges **set_of(struct ck_allocations *all, enum ck_memory_kind
  * an error.
  */
 static CUresult clear_way(struct ck_ranges *set, uint64_t lo, uint64_t hi,
-			  enum ck_memory_kind kind)
+			  enum ckc_memory_kind kind)
 {
 	const struct ck_range *range;
 
 	while ((range = ck_ranges_overlap(set, lo, hi)) != NULL) {
-		struct ck_allocation *old = range->value;
+		struct ckc_allocation *old = range->value;
 
 		if (kind == CK_MEMORY_HOST_REGISTERED)
 			return old->kind == kind ? CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED :
@@ -44,7 +44,7 @@ static CUresult clear_way(struct ck_ranges *set, uint64_t lo, uint64_t hi,
 	return CUDA_SUCCESS;
 }
 
-static CUresult insert(struct ck_allocations *all, struct ck_allocation *a)
+static CUresult insert(struct ckc_allocations *all, struct ckc_allocation *a)
 {
 	static _Atomic uint64_t last_id; /* per process: CUDA promises that no id is reused */
 	struct ck_ranges **set = set_of(all, a->kind);
@@ -63,10 +63,10 @@ static CUresult insert(struct ck_allocations *all, struct ck_allocation *a)
 	return CUDA_SUCCESS;
 }
 
-CUresult ck_allocation_note(const struct ck_allocation *what)
+CUresult ckc_allocation_note(const struct ckc_allocation *what)
 {
-	struct ck_allocations *all = allocations();
-	struct ck_allocation *a;
+	struct ckc_allocations *all = allocations();
+	struct ckc_allocation *a;
 	uint64_t end;
 	CUresult err;
 
@@ -84,10 +84,10 @@ CUresult ck_allocation_note(const struct ck_allocation *what)
 	return err;
 }
 
-CUresult ck_allocation_add(uint64_t base, size_t size, enum ck_memory_kind kind,
-			   struct ck_context *context, unsigned int flags, bool variable)
+CUresult ckc_allocation_add(uint64_t base, size_t size, enum ckc_memory_kind kind,
+			   struct ckc_context *context, unsigned int flags, bool variable)
 {
-	return ck_allocation_note(&(struct ck_allocation){
+	return ckc_allocation_note(&(struct ckc_allocation){
 		.base = base,
 		.size = size,
 		.kind = kind,
@@ -98,16 +98,16 @@ CUresult ck_allocation_add(uint64_t base, size_t size, enum ck_memory_kind kind,
 	});
 }
 
-static const struct ck_allocation *find(const struct ck_ranges *set, uint64_t address)
+static const struct ckc_allocation *find(const struct ck_ranges *set, uint64_t address)
 {
 	const struct ck_range *range = set ? ck_ranges_find(set, address) : NULL;
 
 	return range ? range->value : NULL;
 }
 
-bool ck_allocation_mapped(uint64_t base, size_t size)
+bool ckc_allocation_mapped(uint64_t base, size_t size)
 {
-	struct ck_allocations *all = allocations();
+	struct ckc_allocations *all = allocations();
 	bool any;
 
 	ck_lock(&all->lock);
@@ -116,10 +116,10 @@ bool ck_allocation_mapped(uint64_t base, size_t size)
 	return any;
 }
 
-bool ck_allocation_find(uint64_t address, struct ck_allocation *found)
+bool ckc_allocation_find(uint64_t address, struct ckc_allocation *found)
 {
-	struct ck_allocations *all = allocations();
-	const struct ck_allocation *a;
+	struct ckc_allocations *all = allocations();
+	const struct ckc_allocation *a;
 
 	ck_lock(&all->lock);
 	a = find(all->device_set, address);
@@ -131,11 +131,11 @@ bool ck_allocation_find(uint64_t address, struct ck_allocation *found)
 	return a != NULL;
 }
 
-bool ck_allocation_remove(uint64_t base, enum ck_memory_kind kind, struct ck_allocation *gone)
+bool ckc_allocation_remove(uint64_t base, enum ckc_memory_kind kind, struct ckc_allocation *gone)
 {
-	struct ck_allocations *all = allocations();
+	struct ckc_allocations *all = allocations();
 	struct ck_ranges *set;
-	const struct ck_allocation *a;
+	const struct ckc_allocation *a;
 
 	ck_lock(&all->lock);
 	set = *set_of(all, kind);
@@ -153,12 +153,12 @@ bool ck_allocation_remove(uint64_t base, enum ck_memory_kind kind, struct ck_all
 }
 
 /* Remove the last entry of @context from @set; the caller frees it. NULL: none is left. */
-static struct ck_allocation *take_last(struct ck_ranges *set, const struct ck_context *context,
+static struct ckc_allocation *take_last(struct ck_ranges *set, const struct ckc_context *context,
 				       size_t *at)
 {
 	while (set && *at > 0) {
 		const struct ck_range *range = ck_ranges_at(set, --*at);
-		struct ck_allocation *a = range->value;
+		struct ckc_allocation *a = range->value;
 
 		if (a->context == context) {
 			ck_ranges_remove(set, range->lo, NULL);
@@ -168,10 +168,10 @@ static struct ck_allocation *take_last(struct ck_ranges *set, const struct ck_co
 	return NULL;
 }
 
-static void forget_in(struct ck_allocations *all, struct ck_ranges **set,
-		      const struct ck_context *context)
+static void forget_in(struct ckc_allocations *all, struct ck_ranges **set,
+		      const struct ckc_context *context)
 {
-	struct ck_allocation *a;
+	struct ckc_allocation *a;
 	size_t at = SIZE_MAX;
 
 	do {
@@ -181,49 +181,49 @@ static void forget_in(struct ck_allocations *all, struct ck_ranges **set,
 		ck_unlock(&all->lock);
 		/* pinned memory ends with its context, and can no longer be accessed */
 		if (a)
-			ck_hostmem_dispose(a);
+			ckc_hostmem_dispose(a);
 		free(a);
 	} while (a);
 }
 
-void ck_allocation_forget(struct ck_context *context)
+void ckc_allocation_forget(struct ckc_context *context)
 {
-	struct ck_allocations *all = &context->client->memory->allocations;
+	struct ckc_allocations *all = &context->client->memory->allocations;
 
 	forget_in(all, &all->device_set, context);
 	forget_in(all, &all->host_set, context);
 }
-CK_ON_CONTEXT_END(CK_LAYER_MEMORY, ck_allocation_forget);
+CK_ON_CONTEXT_END(CK_LAYER_MEMORY, ckc_allocation_forget);
 
-void ck_allocation_share(uint64_t base)
+void ckc_allocation_share(uint64_t base)
 {
-	struct ck_allocations *all = allocations();
+	struct ckc_allocations *all = allocations();
 	const struct ck_range *range;
 
 	ck_lock(&all->lock);
 	range = all->host_set ? ck_ranges_find(all->host_set, base) : NULL;
 	if (range)
-		((struct ck_allocation *)range->value)->shared = true;
+		((struct ckc_allocation *)range->value)->shared = true;
 	ck_unlock(&all->lock);
 }
 
 /* The mapping that contains @address, or the first one after it that begins before @end, or
  * NULL. */
-static struct ck_allocation *mapped_from(const struct ck_allocations *all, uint64_t address,
+static struct ckc_allocation *mapped_from(const struct ckc_allocations *all, uint64_t address,
 					 uint64_t end)
 {
 	struct ck_ranges *set = all->device_set;
 	const struct ck_range *range = set ? ck_ranges_overlap(set, address, end) : NULL;
-	struct ck_allocation *a = range ? range->value : NULL;
+	struct ckc_allocation *a = range ? range->value : NULL;
 
 	return a && a->mapped ? a : NULL;
 }
 
-void ck_allocation_access(uint64_t base, size_t size, uint64_t gained, uint64_t lost)
+void ckc_allocation_access(uint64_t base, size_t size, uint64_t gained, uint64_t lost)
 {
-	struct ck_allocations *all = allocations();
+	struct ckc_allocations *all = allocations();
 	uint64_t end = base + size;
-	struct ck_allocation *a;
+	struct ckc_allocation *a;
 
 	ck_lock(&all->lock);
 	while (base < end && (a = mapped_from(all, base, end)) != NULL) {
@@ -233,11 +233,11 @@ void ck_allocation_access(uint64_t base, size_t size, uint64_t gained, uint64_t 
 	ck_unlock(&all->lock);
 }
 
-void ck_allocation_unmap(uint64_t base, size_t size)
+void ckc_allocation_unmap(uint64_t base, size_t size)
 {
-	struct ck_allocations *all = allocations();
+	struct ckc_allocations *all = allocations();
 	uint64_t end = base + size;
-	struct ck_allocation *a;
+	struct ckc_allocation *a;
 
 	ck_lock(&all->lock);
 	while (base < end && (a = mapped_from(all, base, end)) != NULL) {
@@ -248,14 +248,14 @@ void ck_allocation_unmap(uint64_t base, size_t size)
 	ck_unlock(&all->lock);
 }
 
-CUresult ck_device_range(uint64_t address, size_t size)
+CUresult ckc_device_range(uint64_t address, size_t size)
 {
-	struct ck_allocations *all = allocations();
+	struct ckc_allocations *all = allocations();
 	CUresult err = CUDA_SUCCESS;
 
 	ck_lock(&all->lock);
 	while (size > 0 && !err) {
-		const struct ck_allocation *a = find(all->device_set, address);
+		const struct ckc_allocation *a = find(all->device_set, address);
 		size_t room = a ? a->size - (address - a->base) : 0;
 
 		/* only mappings continue in adjacent ones; a mapping without access is invalid */
@@ -269,9 +269,9 @@ CUresult ck_device_range(uint64_t address, size_t size)
 	return err;
 }
 
-bool ck_on_device(uint64_t address)
+bool ckc_on_device(uint64_t address)
 {
-	struct ck_allocation a;
+	struct ckc_allocation a;
 
-	return ck_allocation_find(address, &a) && ck_kind_on_device(a.kind);
+	return ckc_allocation_find(address, &a) && ckc_kind_on_device(a.kind);
 }

@@ -9,39 +9,39 @@
 #include "client/memory/array.h"
 #include "client/memory/state.h"
 
-void *ck_inmate_named(enum ck_object_kind kind, uint64_t id, const struct ck_object *parent)
+void *ckc_inmate_named(enum ckc_object_kind kind, uint64_t id, const struct ckc_object *parent)
 {
-	struct ck_inmate *o = ck_object_named(kind, id);
+	struct ckc_inmate *o = ckc_object_named(kind, id);
 
 	if (o && o->parent != parent->id) {
 		o->parent = parent->id;
 		o->object.context = parent->context;
-		atomic_fetch_add(&ck_client_current()->memory->inmates, 1);
+		atomic_fetch_add(&ckc_client_current()->memory->inmates, 1);
 	}
 	return o;
 }
 
 static __thread uint64_t ending;
 
-static void inmate_end(struct ck_object *object)
+static void inmate_end(struct ckc_object *object)
 {
-	struct ck_inmate *o = (struct ck_inmate *)object;
+	struct ckc_inmate *o = (struct ckc_inmate *)object;
 
 	if ((object->kind == CK_OBJECT_ARRAY || object->kind == CK_OBJECT_TEXREF ||
 	     object->kind == CK_OBJECT_SURFREF) && o->parent == ending)
-		ck_object_free(object);
+		ckc_object_free(object);
 }
 
-void ck_inmates_end(const struct ck_object *parent)
+void ckc_inmates_end(const struct ckc_object *parent)
 {
 	/* usually there are none to search */
-	if (atomic_load(&ck_client_current()->memory->inmates) == 0)
+	if (atomic_load(&ckc_client_current()->memory->inmates) == 0)
 		return;
 	ending = parent->id;
-	ck_object_each(parent->context, inmate_end);
+	ckc_object_each(parent->context, inmate_end);
 }
 
-size_t ck_array_element(const CUDA_ARRAY3D_DESCRIPTOR *desc)
+size_t ckc_array_element(const CUDA_ARRAY3D_DESCRIPTOR *desc)
 {
 	switch (desc->Format) {
 	case CU_AD_FORMAT_UNSIGNED_INT8:
@@ -60,11 +60,11 @@ size_t ck_array_element(const CUDA_ARRAY3D_DESCRIPTOR *desc)
 	}
 }
 
-CUresult ck_array_describe(CUarray handle, CUDA_ARRAY3D_DESCRIPTOR *desc, uint64_t *id)
+CUresult ckc_array_describe(CUarray handle, CUDA_ARRAY3D_DESCRIPTOR *desc, uint64_t *id)
 {
-	struct ck_inmate *a = ck_object_check(handle, CK_OBJECT_ARRAY);
+	struct ckc_inmate *a = ckc_object_check(handle, CK_OBJECT_ARRAY);
 	uint64_t ctx;
-	CUresult err = ck_enter(&ctx);
+	CUresult err = ckc_enter(&ctx);
 
 	if (err)
 		return err;
@@ -85,9 +85,9 @@ CUresult ck_array_describe(CUarray handle, CUDA_ARRAY3D_DESCRIPTOR *desc, uint64
 CK_EXPORT CUresult cuMipmappedArrayGetLevel(CUarray *pLevelArray, CUmipmappedArray hMipmappedArray,
 					    unsigned int level)
 {
-	struct ck_object *mipmap = ck_object_check(hMipmappedArray, CK_OBJECT_MIPMAP);
+	struct ckc_object *mipmap = ckc_object_check(hMipmappedArray, CK_OBJECT_MIPMAP);
 	uint64_t ctx, id = 0;
-	CUresult err = ck_enter(&ctx);
+	CUresult err = ckc_enter(&ctx);
 
 	if (err)
 		return err;
@@ -98,33 +98,33 @@ CK_EXPORT CUresult cuMipmappedArrayGetLevel(CUarray *pLevelArray, CUmipmappedArr
 	err = ck_wire_cuMipmappedArrayGetLevel(ctx, &id, mipmap->id, level);
 	if (err)
 		return err;
-	*pLevelArray = ck_inmate_named(CK_OBJECT_ARRAY, id, mipmap);
+	*pLevelArray = ckc_inmate_named(CK_OBJECT_ARRAY, id, mipmap);
 	return *pLevelArray ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 /* The levels end with it. Forget them before the server does: it may reuse their ids at once. */
 CK_EXPORT CUresult cuMipmappedArrayDestroy(CUmipmappedArray hMipmappedArray)
 {
-	struct ck_object *mipmap = ck_object_check(hMipmappedArray, CK_OBJECT_MIPMAP);
+	struct ckc_object *mipmap = ckc_object_check(hMipmappedArray, CK_OBJECT_MIPMAP);
 	uint64_t ctx;
-	CUresult err = ck_enter(&ctx);
+	CUresult err = ckc_enter(&ctx);
 
 	if (err)
 		return err;
 	if (!mipmap)
 		return CUDA_ERROR_INVALID_HANDLE;
-	ck_inmates_end(mipmap);
+	ckc_inmates_end(mipmap);
 	err = ck_wire_cuMipmappedArrayDestroy(ctx, mipmap->id);
 	if (!err)
-		ck_object_end(CK_OBJECT_MIPMAP, mipmap->id);
+		ckc_object_end(CK_OBJECT_MIPMAP, mipmap->id);
 	return err;
 }
 
 CK_EXPORT CUresult cuArrayGetPlane(CUarray *pPlaneArray, CUarray hArray, unsigned int planeIdx)
 {
-	struct ck_object *array = ck_object_check(hArray, CK_OBJECT_ARRAY);
+	struct ckc_object *array = ckc_object_check(hArray, CK_OBJECT_ARRAY);
 	uint64_t ctx, id = 0;
-	CUresult err = ck_enter(&ctx);
+	CUresult err = ckc_enter(&ctx);
 
 	if (err)
 		return err;
@@ -135,24 +135,24 @@ CK_EXPORT CUresult cuArrayGetPlane(CUarray *pPlaneArray, CUarray hArray, unsigne
 	err = ck_wire_cuArrayGetPlane(ctx, &id, array->id, planeIdx);
 	if (err)
 		return err;
-	*pPlaneArray = ck_inmate_named(CK_OBJECT_ARRAY, id, array);
+	*pPlaneArray = ckc_inmate_named(CK_OBJECT_ARRAY, id, array);
 	return *pPlaneArray ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 /* The planes end with their array. */
 CK_EXPORT CUresult cuArrayDestroy(CUarray hArray)
 {
-	struct ck_object *array = ck_object_check(hArray, CK_OBJECT_ARRAY);
+	struct ckc_object *array = ckc_object_check(hArray, CK_OBJECT_ARRAY);
 	uint64_t ctx;
-	CUresult err = ck_enter(&ctx);
+	CUresult err = ckc_enter(&ctx);
 
 	if (err)
 		return err;
 	if (!array)
 		return CUDA_ERROR_INVALID_HANDLE;
-	ck_inmates_end(array);
+	ckc_inmates_end(array);
 	err = ck_wire_cuArrayDestroy(ctx, array->id);
 	if (!err)
-		ck_object_end(CK_OBJECT_ARRAY, array->id);
+		ckc_object_end(CK_OBJECT_ARRAY, array->id);
 	return err;
 }

@@ -6,7 +6,7 @@
 #include "client/memory/box.h"
 #include "util/util.h"
 
-bool ck_box_place(struct ck_box *box, uint64_t base, size_t pitch, size_t rows,
+bool ckc_box_place(struct ckc_box *box, uint64_t base, size_t pitch, size_t rows,
 		  const size_t at[3])
 {
 	size_t width, height, planes, last;
@@ -26,13 +26,13 @@ bool ck_box_place(struct ck_box *box, uint64_t base, size_t pitch, size_t rows,
 	return true;
 }
 
-bool ck_box_is_packed(const struct ck_box *box)
+bool ckc_box_is_packed(const struct ckc_box *box)
 {
 	return (box->pitch == box->width || box->height == 1) &&
 	       (box->slice == box->width * box->height || box->depth == 1);
 }
 
-void ck_box_copy(const struct ck_box *dst, const struct ck_box *src)
+void ckc_box_copy(const struct ckc_box *dst, const struct ckc_box *src)
 {
 	for (size_t z = 0; z < dst->depth; z++) {
 		for (size_t y = 0; y < dst->height; y++)
@@ -43,9 +43,9 @@ void ck_box_copy(const struct ck_box *dst, const struct ck_box *src)
 }
 
 /* A packed box of the same size at @bytes. */
-static struct ck_box packed_at(const struct ck_box *box, const char *bytes)
+static struct ckc_box packed_at(const struct ckc_box *box, const char *bytes)
 {
-	struct ck_box packed = *box;
+	struct ckc_box packed = *box;
 
 	packed.start = (uintptr_t)bytes;
 	packed.pitch = box->width;
@@ -53,16 +53,16 @@ static struct ck_box packed_at(const struct ck_box *box, const char *bytes)
 	return packed;
 }
 
-void ck_box_pack(const struct ck_box *box, char *packed)
+void ckc_box_pack(const struct ckc_box *box, char *packed)
 {
-	struct ck_box to = packed_at(box, packed);
+	struct ckc_box to = packed_at(box, packed);
 
-	ck_box_copy(&to, box);
+	ckc_box_copy(&to, box);
 }
 
-void ck_box_unpack(const struct ck_box *box, const char *packed)
+void ckc_box_unpack(const struct ckc_box *box, const char *packed)
 {
-	struct ck_box from = packed_at(box, packed);
+	struct ckc_box from = packed_at(box, packed);
 
-	ck_box_copy(box, &from);
+	ckc_box_copy(box, &from);
 }

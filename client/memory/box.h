@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct ck_box {
+struct ckc_box {
 	uint64_t start;			/* address of its first byte */
 	size_t width, height, depth;	/* bytes per row, rows per plane, planes */
 	size_t pitch, slice;		/* bytes between rows, between planes */
@@ -18,14 +18,14 @@ struct ck_box {
  * Place a box of known size @at (byte, row, plane) in memory at @base that has @pitch bytes per row
  * and @rows rows per plane; 0: the minimum. False: rows overlap, or a number is too large.
  */
-bool ck_box_place(struct ck_box *box, uint64_t base, size_t pitch, size_t rows,
+bool ckc_box_place(struct ckc_box *box, uint64_t base, size_t pitch, size_t rows,
 		  const size_t at[3]);
 /* Is it packed, without gaps? */
-bool ck_box_is_packed(const struct ck_box *box);
+bool ckc_box_is_packed(const struct ckc_box *box);
 /* Copy it to, or from, packed host memory. */
-void ck_box_pack(const struct ck_box *box, char *packed);
-void ck_box_unpack(const struct ck_box *box, const char *packed);
+void ckc_box_pack(const struct ckc_box *box, char *packed);
+void ckc_box_unpack(const struct ckc_box *box, const char *packed);
 /* Copy between boxes of equal size. */
-void ck_box_copy(const struct ck_box *dst, const struct ck_box *src);
+void ckc_box_copy(const struct ckc_box *dst, const struct ckc_box *src);
 
 #endif

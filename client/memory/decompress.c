@@ -15,9 +15,9 @@ static CUresult check(const CUmemDecompressParams *p, CUdevice device)
 {
 	static const unsigned char unused[sizeof(p->padding)];
 	unsigned int algo = (unsigned int)p->algo;
-	unsigned int known = (unsigned)ck_gpu_attribute(
+	unsigned int known = (unsigned)ckc_gpu_attribute(
 		device, CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_ALGORITHM_MASK);
-	unsigned int longest = (unsigned)ck_gpu_attribute(
+	unsigned int longest = (unsigned)ckc_gpu_attribute(
 		device, CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_MAXIMUM_LENGTH);
 	CUresult err;
 
@@ -25,11 +25,11 @@ static CUresult check(const CUmemDecompressParams *p, CUdevice device)
 	    p->srcNumBytes > longest || p->dstNumBytes > longest ||
 	    memcmp(p->padding, unused, sizeof(unused)) != 0)
 		return CUDA_ERROR_INVALID_VALUE;
-	err = ck_device_reach((uintptr_t)p->src, p->srcNumBytes);
+	err = ckc_device_reach((uintptr_t)p->src, p->srcNumBytes);
 	if (!err)
-		err = ck_device_reach((uintptr_t)p->dst, p->dstNumBytes ? p->dstNumBytes : 1);
+		err = ckc_device_reach((uintptr_t)p->dst, p->dstNumBytes ? p->dstNumBytes : 1);
 	if (!err)
-		err = ck_device_reach((uintptr_t)p->dstActBytes, sizeof(*p->dstActBytes));
+		err = ckc_device_reach((uintptr_t)p->dstActBytes, sizeof(*p->dstActBytes));
 	return err;
 }
 
@@ -37,14 +37,14 @@ static CUresult check(const CUmemDecompressParams *p, CUdevice device)
 static CUresult decompress(const CUmemDecompressParams *params, size_t count, unsigned int flags,
 			   size_t *fail, CUstream handle)
 {
-	struct ck_context *ctx;
+	struct ckc_context *ctx;
 	CUdevice device;
 	uint64_t stream;
-	CUresult err = ck_stream_uncaptured(handle, &ctx, &stream, &device);
+	CUresult err = ckc_stream_uncaptured(handle, &ctx, &stream, &device);
 
 	*fail = SIZE_MAX;
 	if (!err &&
-	    !ck_gpu_attribute(device, CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_ALGORITHM_MASK))
+	    !ckc_gpu_attribute(device, CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_ALGORITHM_MASK))
 		err = CUDA_ERROR_NOT_SUPPORTED;
 	if (err)
 		return err;

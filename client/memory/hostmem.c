@@ -35,97 +35,97 @@
 	 CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY)
 
 /* Find the pinned memory at @p; false for any other memory, including device memory. */
-static bool host_find(const void *p, struct ck_allocation *a)
+static bool host_find(const void *p, struct ckc_allocation *a)
 {
-	return ck_allocation_find((uintptr_t)p, a) && !ck_kind_on_device(a->kind);
+	return ckc_allocation_find((uintptr_t)p, a) && !ckc_kind_on_device(a->kind);
 }
 
 /* --- pages */
 
 /* Allocate whole pages, so that freed memory is unmapped: a late access faults. */
-static CUresult pages_take(struct ck_context *context, size_t size, struct ck_allocation *a)
+static CUresult pages_take(struct ckc_context *context, size_t size, struct ckc_allocation *a)
 {
 	void *p;
 
 	a->size = size;
-	a->shared = ck_pinned_open();
+	a->shared = ckc_pinned_open();
 	if (a->shared)
-		return ck_pinned_take(context->object.id, size, &a->base);
-	if (ck_window_open() == CUDA_SUCCESS)
-		return ck_window_take(context->object.id, size, &a->base);
+		return ckc_pinned_take(context->object.id, size, &a->base);
+	if (ckc_window_open() == CUDA_SUCCESS)
+		return ckc_window_take(context->object.id, size, &a->base);
 	p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	a->base = (uintptr_t)p;
 	return p == MAP_FAILED ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
 
-static void pages_give(const struct ck_allocation *a)
+static void pages_give(const struct ckc_allocation *a)
 {
 	if (a->shared)
-		ck_pinned_give(a->context->object.id, a->base, a->size);
-	else if (ck_window_holds(a->base))
-		ck_window_give(a->base, a->size);
+		ckc_pinned_give(a->context->object.id, a->base, a->size);
+	else if (ckc_window_holds(a->base))
+		ckc_window_give(a->base, a->size);
 	else
 		munmap((void *)(uintptr_t)a->base, a->size);
 }
 
-void ck_hostmem_dispose(const struct ck_allocation *a)
+void ckc_hostmem_dispose(const struct ckc_allocation *a)
 {
-	if (!ck_kind_on_device(a->kind))
-		ck_delivery_forget(a->context->client, a->base, a->size);
+	if (!ckc_kind_on_device(a->kind))
+		ckc_delivery_forget(a->context->client, a->base, a->size);
 	if (a->kind == CK_MEMORY_HOST_REGISTERED && a->shared)
-		ck_adopt_end(a->context->object.id, a->base);
+		ckc_adopt_end(a->context->object.id, a->base);
 	if (a->variable || a->kind == CK_MEMORY_DEVICE || a->kind == CK_MEMORY_HOST_REGISTERED)
 		return;
 	if (a->kind == CK_MEMORY_MANAGED)
 		ck_advice_forget(a->base, a->size);
-	if (ck_managed_untrack(a->base, false))
-		ck_window_unback(a->context->object.id, a->base, a->size);
+	if (ckc_managed_untrack(a->base, false))
+		ckc_window_unback(a->context->object.id, a->base, a->size);
 	pages_give(a);
 }
 
 /* Map device memory at the address of an allocation, and track its pages. */
-static CUresult map(const struct ck_allocation *a)
+static CUresult map(const struct ckc_allocation *a)
 {
-	struct ck_client *c = a->context->client;
+	struct ckc_client *c = a->context->client;
 	uint64_t ctx = a->context->object.id;
 	CUresult err;
 
-	if (!ck_window_holds(a->base))
+	if (!ckc_window_holds(a->base))
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (ck_delivery_expects(c, a->base, a->size)) {
+	if (ckc_delivery_expects(c, a->base, a->size)) {
 		err = ck_wire_cuCtxSynchronize(ctx);
 		if (err)
 			return err;
 	}
 	ck_lock(&c->memory->host_map_lock);
-	err = ck_managed_is(a->base) ? CUDA_SUCCESS : ck_window_back(ctx, a->base, a->size);
-	if (!err && !ck_managed_is(a->base)) {
-		err = ck_managed_track(a->base, a->size, a->context, CU_MEM_ATTACH_GLOBAL);
+	err = ckc_managed_is(a->base) ? CUDA_SUCCESS : ckc_window_back(ctx, a->base, a->size);
+	if (!err && !ckc_managed_is(a->base)) {
+		err = ckc_managed_track(a->base, a->size, a->context, CU_MEM_ATTACH_GLOBAL);
 		if (err)
-			ck_window_unback(ctx, a->base, a->size);
+			ckc_window_unback(ctx, a->base, a->size);
 	}
 	ck_unlock(&c->memory->host_map_lock);
 	return err;
 }
 
-CUresult ck_hostmem_expose(uint64_t address)
+CUresult ckc_hostmem_expose(uint64_t address)
 {
-	struct ck_allocation a;
+	struct ckc_allocation a;
 
-	if (!ck_allocation_find(address, &a) || a.kind != CK_MEMORY_HOST_ALLOC)
+	if (!ckc_allocation_find(address, &a) || a.kind != CK_MEMORY_HOST_ALLOC)
 		return CUDA_SUCCESS;
 	return map(&a);
 }
 
-CUresult ck_device_reach(uint64_t address, size_t size)
+CUresult ckc_device_reach(uint64_t address, size_t size)
 {
-	struct ck_allocation a;
-	CUresult err = ck_device_range(address, size);
+	struct ckc_allocation a;
+	CUresult err = ckc_device_range(address, size);
 
-	if (err && ck_allocation_find(address, &a) && size <= a.base + a.size - address) {
+	if (err && ckc_allocation_find(address, &a) && size <= a.base + a.size - address) {
 		if (a.shared)
 			err = CUDA_SUCCESS;
-		else if (a.kind == CK_MEMORY_HOST_ALLOC && ck_window_holds(address))
+		else if (a.kind == CK_MEMORY_HOST_ALLOC && ckc_window_holds(address))
 			err = map(&a);
 	}
 	return err;
@@ -133,17 +133,17 @@ CUresult ck_device_reach(uint64_t address, size_t size)
 
 /* --- calls */
 
-static CUresult obtain(struct ck_allocation *a)
+static CUresult obtain(struct ckc_allocation *a)
 {
 	CUresult err = pages_take(a->context, a->size, a);
 
 	if (err)
 		return err;
-	err = ck_allocation_note(a);
-	if (!err && a->flags & CU_MEMHOSTALLOC_DEVICEMAP && ck_window_holds(a->base)) {
+	err = ckc_allocation_note(a);
+	if (!err && a->flags & CU_MEMHOSTALLOC_DEVICEMAP && ckc_window_holds(a->base)) {
 		err = map(a);
 		if (err)
-			ck_allocation_remove(a->base, CK_MEMORY_HOST_ALLOC, NULL);
+			ckc_allocation_remove(a->base, CK_MEMORY_HOST_ALLOC, NULL);
 	}
 	if (err)
 		pages_give(a);
@@ -152,11 +152,11 @@ static CUresult obtain(struct ck_allocation *a)
 
 CK_EXPORT CUresult cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags)
 {
-	struct ck_allocation a = { .kind = CK_MEMORY_HOST_ALLOC, .size = bytesize, .flags = Flags };
-	CUresult err = ck_context_usable(&a.context);
+	struct ckc_allocation a = { .kind = CK_MEMORY_HOST_ALLOC, .size = bytesize, .flags = Flags };
+	CUresult err = ckc_context_usable(&a.context);
 
 	if (!err)
-		err = ck_capture_unsafe();
+		err = ckc_capture_unsafe();
 	if (err)
 		return err;
 	if (!pp || Flags & ~(unsigned int)ALLOC_FLAGS)
@@ -178,12 +178,12 @@ CK_EXPORT CUresult cuMemAllocHost_v2(void **pp, size_t bytesize)
  * The device may still use memory that is about to be freed: wait for it, as the driver does. A
  * capture in relaxed mode allows the call but would not survive the wait, so skip it then.
  */
-static CUresult quiesce(struct ck_context *context)
+static CUresult quiesce(struct ckc_context *context)
 {
-	uint64_t last = ck_command_last();
+	uint64_t last = ckc_command_last();
 	CUresult err;
 
-	if (context->synced == last || ck_captures_any())
+	if (context->synced == last || ckc_captures_any())
 		return CUDA_SUCCESS;
 	err = ck_wire_cuCtxSynchronize(context->object.id);
 	if (!err)
@@ -193,19 +193,19 @@ static CUresult quiesce(struct ck_context *context)
 
 CK_EXPORT CUresult cuMemFreeHost(void *p)
 {
-	CUresult err = ck_session_check();
-	struct ck_allocation a;
+	CUresult err = ckc_session_check();
+	struct ckc_allocation a;
 
 	if (err || !p)
 		return err;
-	err = ck_capture_unsafe();
+	err = ckc_capture_unsafe();
 	if (err)
 		return err;
-	if (!ck_allocation_remove((uintptr_t)p, CK_MEMORY_HOST_ALLOC, &a))
+	if (!ckc_allocation_remove((uintptr_t)p, CK_MEMORY_HOST_ALLOC, &a))
 		return CUDA_ERROR_INVALID_VALUE;
-	if (a.shared || ck_delivery_expects(a.context->client, a.base, a.size))
+	if (a.shared || ckc_delivery_expects(a.context->client, a.base, a.size))
 		err = quiesce(a.context);
-	ck_hostmem_dispose(&a);
+	ckc_hostmem_dispose(&a);
 	return err;
 }
 
@@ -227,44 +227,44 @@ static bool is_mapped(const void *p, size_t size)
 CK_EXPORT CUresult cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags)
 {
 	static bool told;
-	struct ck_context *context;
-	CUresult err = ck_context_usable(&context);
+	struct ckc_context *context;
+	CUresult err = ckc_context_usable(&context);
 
 	if (!err)
-		err = ck_capture_unsafe();
+		err = ckc_capture_unsafe();
 	if (err)
 		return err;
 	if (!p || bytesize == 0 || Flags & ~(unsigned int)REGISTER_FLAGS)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (Flags & CU_MEMHOSTREGISTER_IOMEMORY)
-		return ck_refused("cuMemHostRegister of I/O memory", &told);
+		return ckc_refused("cuMemHostRegister of I/O memory", &told);
 	if (Flags & CU_MEMHOSTREGISTER_READ_ONLY &&
-	    !ck_gpu_attribute(context->device, CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED))
+	    !ckc_gpu_attribute(context->device, CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED))
 		return CUDA_ERROR_NOT_SUPPORTED;
 	if (!is_mapped(p, bytesize))
 		return CUDA_ERROR_INVALID_VALUE;
-	err = ck_allocation_add((uintptr_t)p, bytesize, CK_MEMORY_HOST_REGISTERED, context, Flags,
+	err = ckc_allocation_add((uintptr_t)p, bytesize, CK_MEMORY_HOST_REGISTERED, context, Flags,
 				false);
-	if (!err && ck_adopt(context->object.id, (uintptr_t)p, bytesize) == CUDA_SUCCESS)
-		ck_allocation_share((uintptr_t)p);
+	if (!err && ckc_adopt(context->object.id, (uintptr_t)p, bytesize) == CUDA_SUCCESS)
+		ckc_allocation_share((uintptr_t)p);
 	return err;
 }
 
 CK_EXPORT CUresult cuMemHostUnregister(void *p)
 {
-	CUresult err = ck_session_check();
-	struct ck_allocation a;
+	CUresult err = ckc_session_check();
+	struct ckc_allocation a;
 
 	if (!err)
-		err = ck_capture_unsafe();
+		err = ckc_capture_unsafe();
 	if (err)
 		return err;
 	if (!p)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (ck_allocation_remove((uintptr_t)p, CK_MEMORY_HOST_REGISTERED, &a)) {
-		if (a.shared || ck_delivery_expects(a.context->client, a.base, a.size))
+	if (ckc_allocation_remove((uintptr_t)p, CK_MEMORY_HOST_REGISTERED, &a)) {
+		if (a.shared || ckc_delivery_expects(a.context->client, a.base, a.size))
 			err = quiesce(a.context);
-		ck_hostmem_dispose(&a);
+		ckc_hostmem_dispose(&a);
 		return err;
 	}
 	/* pinned, but not registered at this address */
@@ -273,9 +273,9 @@ CK_EXPORT CUresult cuMemHostUnregister(void *p)
 
 CK_EXPORT CUresult cuMemHostGetFlags(unsigned int *pFlags, void *p)
 {
-	struct ck_allocation a;
+	struct ckc_allocation a;
 	uint64_t ctx;
-	CUresult err = ck_enter(&ctx);
+	CUresult err = ckc_enter(&ctx);
 
 	if (err)
 		return err;
@@ -288,16 +288,16 @@ CK_EXPORT CUresult cuMemHostGetFlags(unsigned int *pFlags, void *p)
 CK_EXPORT CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, unsigned int Flags)
 {
 	static bool told;
-	struct ck_allocation a;
+	struct ckc_allocation a;
 	uint64_t ctx;
-	CUresult err = ck_enter(&ctx);
+	CUresult err = ckc_enter(&ctx);
 
 	if (err)
 		return err;
 	if (!pdptr || Flags != 0 || !host_find(p, &a))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (a.kind == CK_MEMORY_HOST_REGISTERED && !a.shared)
-		return ck_refused("cuMemHostGetDevicePointer of registered memory", &told);
+		return ckc_refused("cuMemHostGetDevicePointer of registered memory", &told);
 	err = a.shared ? CUDA_SUCCESS : map(&a);
 	if (!err)
 		*pdptr = (uintptr_t)p;
@@ -309,27 +309,27 @@ CK_EXPORT CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, uns
  * enqueued. The difference matters only for bytes still to be written: by pending host functions,
  * by outstanding deliveries, or by the device.
  */
-CUresult ck_hostmem_settle(struct ck_context *context, struct ck_stream *stream,
+CUresult ckc_hostmem_settle(struct ckc_context *context, struct ckc_stream *stream,
 			     const void *source)
 {
-	struct ck_allocation a;
+	struct ckc_allocation a;
 
-	if (likely(!ck_callback_pending() && !ck_pinned_any(context->client) &&
-		   !ck_delivery_any(context->client)))
+	if (likely(!ckc_callback_pending() && !ckc_pinned_any(context->client) &&
+		   !ckc_delivery_any(context->client)))
 		return CUDA_SUCCESS;
-	if (!ck_allocation_find((uintptr_t)source, &a) || a.kind == CK_MEMORY_DEVICE)
+	if (!ckc_allocation_find((uintptr_t)source, &a) || a.kind == CK_MEMORY_DEVICE)
 		return CUDA_SUCCESS;
-	if (!ck_callback_pending() && !ck_delivery_expects(context->client, a.base, a.size) &&
-	    !(a.shared && !ck_stream_idle(context, stream)))
+	if (!ckc_callback_pending() && !ckc_delivery_expects(context->client, a.base, a.size) &&
+	    !(a.shared && !ckc_stream_idle(context, stream)))
 		return CUDA_SUCCESS;
-	return ck_stream_wait(context, stream);
+	return ckc_stream_wait(context, stream);
 }
 
-bool ck_hostmem_takes_delivery(const void *to, size_t size)
+bool ckc_hostmem_takes_delivery(const void *to, size_t size)
 {
 	uint64_t at = (uintptr_t)to;
-	struct ck_allocation a;
+	struct ckc_allocation a;
 
-	return ck_allocation_find(at, &a) && !ck_kind_on_device(a.kind) && !a.shared &&
-	       size <= a.base + a.size - at && !(ck_managed_may_be(at) && ck_managed_is(at));
+	return ckc_allocation_find(at, &a) && !ckc_kind_on_device(a.kind) && !a.shared &&
+	       size <= a.base + a.size - at && !(ckc_managed_may_be(at) && ckc_managed_is(at));
 }

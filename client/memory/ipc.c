@@ -19,7 +19,7 @@ _Static_assert(sizeof(struct ck_ipc_handle) == sizeof(CUipcMemHandle), "as CUDA 
 /* Turn the server's answer into a handle: NOT_SUPPORTED if nothing was deposited. */
 static CUresult handle_make(void *out, enum ck_ipc_kind kind, void *bytes, size_t size)
 {
-	struct ck_ticket ticket = ck_ticket_take(bytes, size);
+	struct ckc_ticket ticket = ckc_ticket_take(bytes, size);
 	struct ck_ipc_handle h = {.mark = CK_IPC_MARK, .kind = kind, .number = ticket.number};
 
 	memcpy(h.key, ticket.key, sizeof(h.key));
@@ -28,7 +28,7 @@ static CUresult handle_make(void *out, enum ck_ipc_kind kind, void *bytes, size_
 }
 
 /* Read the ticket in a handle; false: not a handle of that kind. */
-static bool handle_read(const void *bytes, enum ck_ipc_kind kind, struct ck_ticket *ticket)
+static bool handle_read(const void *bytes, enum ck_ipc_kind kind, struct ckc_ticket *ticket)
 {
 	struct ck_ipc_handle h;
 
@@ -41,16 +41,16 @@ static bool handle_read(const void *bytes, enum ck_ipc_kind kind, struct ck_tick
 /* --- memory */
 
 /* Open count of another session's memory, by address. */
-struct ck_ipc_opened {
-	struct ck_ipc_opened *next;
+struct ckc_ipc_opened {
+	struct ckc_ipc_opened *next;
 	CUdeviceptr at;
 	unsigned int count;
 };
 
 /* Call with the lock held. */
-static struct ck_ipc_opened **find_open(struct ck_ipc_memory *all, CUdeviceptr at)
+static struct ckc_ipc_opened **find_open(struct ck_ipc_memory *all, CUdeviceptr at)
 {
-	struct ck_ipc_opened **link = &all->opened;
+	struct ckc_ipc_opened **link = &all->opened;
 
 	while (*link && (*link)->at != at)
 		link = &(*link)->next;
@@ -59,15 +59,15 @@ static struct ck_ipc_opened **find_open(struct ck_ipc_memory *all, CUdeviceptr a
 
 CK_EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr)
 {
-	struct ck_allocation a;
+	struct ckc_allocation a;
 	void *bytes = NULL;
 	size_t size = 0;
 	uint64_t ctx;
-	CUresult err = ck_enter_any(&ctx);
+	CUresult err = ckc_enter_any(&ctx);
 
 	if (err)
 		return err;
-	if (!pHandle || !ck_allocation_find(dptr, &a) || a.kind != CK_MEMORY_DEVICE || a.mapped ||
+	if (!pHandle || !ckc_allocation_find(dptr, &a) || a.kind != CK_MEMORY_DEVICE || a.mapped ||
 	    a.pooled)
 		return CUDA_ERROR_INVALID_VALUE;
 	err = ck_wire_ipc_memory(ctx, dptr, &bytes, &size);
@@ -76,10 +76,10 @@ CK_EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr)
 
 /* Note opened memory at @at; if it is already open, the driver returns the same address. Call with
  * the lock held. */
-static CUresult enter(struct ck_ipc_memory *all, struct ck_context *context, CUdeviceptr at,
+static CUresult enter(struct ck_ipc_memory *all, struct ckc_context *context, CUdeviceptr at,
 		      size_t size)
 {
-	struct ck_ipc_opened *o = *find_open(all, at);
+	struct ckc_ipc_opened *o = *find_open(all, at);
 	CUresult err;
 
 	if (o) {
@@ -89,7 +89,7 @@ static CUresult enter(struct ck_ipc_memory *all, struct ck_context *context, CUd
 	o = calloc(1, sizeof(*o));
 	if (!o)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	err = ck_allocation_note(&(struct ck_allocation){
+	err = ckc_allocation_note(&(struct ckc_allocation){
 		.base = at,
 		.size = size,
 		.kind = CK_MEMORY_DEVICE,
@@ -101,7 +101,7 @@ static CUresult enter(struct ck_ipc_memory *all, struct ck_context *context, CUd
 		free(o);
 		return err;
 	}
-	*o = (struct ck_ipc_opened){.next = all->opened, .at = at, .count = 1};
+	*o = (struct ckc_ipc_opened){.next = all->opened, .at = at, .count = 1};
 	all->opened = o;
 	return CUDA_SUCCESS;
 }
@@ -109,11 +109,11 @@ static CUresult enter(struct ck_ipc_memory *all, struct ck_context *context, CUd
 CK_EXPORT CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle,
 					 unsigned int Flags)
 {
-	struct ck_context *context;
-	CUresult err = ck_context_usable(&context);
+	struct ckc_context *context;
+	CUresult err = ckc_context_usable(&context);
 	CUdeviceptr at = 0;
 	struct ck_ipc_memory *all;
-	struct ck_ticket ticket;
+	struct ckc_ticket ticket;
 	size_t size = 0;
 	uint64_t ctx;
 
@@ -129,7 +129,7 @@ CK_EXPORT CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle hand
 		return err;
 	/* ignore a clash: it affects only queries about addresses, and the driver would pick the
 	 * same one again */
-	ck_address_claim(at, size);
+	ckc_address_claim(at, size);
 	all = &context->client->memory->ipc;
 	ck_lock(&all->lock);
 	err = enter(all, context, at, size);
@@ -143,9 +143,9 @@ CK_EXPORT CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle hand
 
 CK_EXPORT CUresult cuIpcCloseMemHandle(CUdeviceptr dptr)
 {
-	struct ck_context *context;
-	CUresult err = ck_context_usable(&context);
-	struct ck_ipc_opened **link, *o;
+	struct ckc_context *context;
+	CUresult err = ckc_context_usable(&context);
+	struct ckc_ipc_opened **link, *o;
 	struct ck_ipc_memory *all;
 	bool last;
 
@@ -159,7 +159,7 @@ CK_EXPORT CUresult cuIpcCloseMemHandle(CUdeviceptr dptr)
 	if (last) {
 		*link = o->next;
 		free(o);
-		ck_allocation_remove(dptr, CK_MEMORY_DEVICE, NULL);
+		ckc_allocation_remove(dptr, CK_MEMORY_DEVICE, NULL);
 	}
 	ck_unlock(&all->lock);
 	if (!o)
@@ -171,11 +171,11 @@ CK_EXPORT CUresult cuIpcCloseMemHandle(CUdeviceptr dptr)
 
 CK_EXPORT CUresult cuIpcGetEventHandle(CUipcEventHandle *pHandle, CUevent event)
 {
-	struct ck_event *e = ck_object_check(event, CK_OBJECT_EVENT);
+	struct ckc_event *e = ckc_object_check(event, CK_OBJECT_EVENT);
 	void *bytes = NULL;
 	size_t size = 0;
 	uint64_t ctx;
-	CUresult err = ck_enter_any(&ctx);
+	CUresult err = ckc_enter_any(&ctx);
 
 	if (err)
 		return err;
@@ -190,10 +190,10 @@ CK_EXPORT CUresult cuIpcGetEventHandle(CUipcEventHandle *pHandle, CUevent event)
 
 CK_EXPORT CUresult cuIpcOpenEventHandle(CUevent *phEvent, CUipcEventHandle handle)
 {
-	struct ck_context *context;
-	CUresult err = ck_context_usable(&context);
-	struct ck_event *e;
-	struct ck_ticket ticket;
+	struct ckc_context *context;
+	CUresult err = ckc_context_usable(&context);
+	struct ckc_event *e;
+	struct ckc_ticket ticket;
 
 	if (err)
 		return err;
@@ -201,7 +201,7 @@ CK_EXPORT CUresult cuIpcOpenEventHandle(CUevent *phEvent, CUipcEventHandle handl
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!handle_read(&handle, CK_IPC_EVENT, &ticket))
 		return CUDA_ERROR_INVALID_HANDLE;
-	e = ck_object_new(CK_OBJECT_EVENT, context);
+	e = ckc_object_new(CK_OBJECT_EVENT, context);
 	if (!e)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	e->flags = CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING;
@@ -209,7 +209,7 @@ CK_EXPORT CUresult cuIpcOpenEventHandle(CUevent *phEvent, CUipcEventHandle handl
 	err = ck_wire_ipc_event_open(context->object.id, e->object.id, &ticket,
 					sizeof(ticket));
 	if (err)
-		ck_object_free(e);
+		ckc_object_free(e);
 	else
 		*phEvent = (CUevent)e;
 	return err;

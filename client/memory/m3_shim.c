@@ -16,7 +16,7 @@ static int call(const void *question, size_t size, void *answer, size_t room, si
 	void *bytes = NULL;
 	size_t length = 0;
 	uint64_t ctx;
-	CUresult err = ck_enter_any(&ctx);
+	CUresult err = ckc_enter_any(&ctx);
 
 	if (!err)
 		err = ck_wire_m3_call(ctx, question, size, &bytes, &length);
@@ -37,7 +37,7 @@ static int call(const void *question, size_t size, void *answer, size_t room, si
 static int subscribe(unsigned int mask, unsigned int *number)
 {
 	uint64_t ctx;
-	CUresult err = ck_enter_any(&ctx);
+	CUresult err = ckc_enter_any(&ctx);
 
 	if (!err)
 		err = ck_wire_m3_subscribe(ctx, mask, number);
@@ -51,7 +51,7 @@ static int news(unsigned int number, unsigned int *event, uint64_t *rid)
 	ck_m3_news_res res;
 
 	memset(&res, 0, sizeof(res));
-	if (ck_call_aside(ck_client_current(), CK_PROC_m3_news, &args, &res))
+	if (ckc_call_aside(ckc_client_current(), CK_PROC_m3_news, &args, &res))
 		return -EPIPE;
 	*event = res.event;
 	*rid = res.region;
@@ -62,7 +62,7 @@ static void unsubscribe(unsigned int number)
 {
 	uint64_t ctx;
 
-	if (ck_enter_any(&ctx) == CUDA_SUCCESS)
+	if (ckc_enter_any(&ctx) == CUDA_SUCCESS)
 		ck_wire_m3_unsubscribe(ctx, number);
 }
 
@@ -73,7 +73,7 @@ const void *ck_libcuda_own_table(const CUuuid *id)
 	static const struct ck_m3_shim table = {
 		.size = sizeof(table),
 		.call = call,
-		.import = ck_physical_import,
+		.import = ckc_physical_import,
 		.subscribe = subscribe,
 		.news = news,
 		.unsubscribe = unsubscribe,

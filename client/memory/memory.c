@@ -16,7 +16,7 @@ struct want {
 	unsigned int element;
 	bool pooled, captured;
 	uint64_t stream, pool;		/* pool 0: the current one of the device */
-	const struct ck_pool *from;	/* NULL: the current one */
+	const struct ckc_pool *from;	/* NULL: the current one */
 };
 
 static CUresult ask(uint64_t ctx, struct want *w, CUdeviceptr *at)
@@ -27,7 +27,7 @@ static CUresult ask(uint64_t ctx, struct want *w, CUdeviceptr *at)
 		err = w->pool ? ck_wire_cuMemAllocFromPoolAsync(ctx, at, w->bytes, w->pool,
 								w->stream) :
 				ck_wire_cuMemAllocAsync(ctx, at, w->bytes, w->stream);
-		ck_command_called();
+		ckc_command_called();
 		return err;
 	}
 	if (w->height == 0)
@@ -44,9 +44,9 @@ static void give_back(uint64_t ctx, const struct want *w, CUdeviceptr at)
 		ck_wire_cuMemFree_v2(ctx, at);
 }
 
-static CUresult note(struct ck_context *context, const struct want *w, CUdeviceptr at)
+static CUresult note(struct ckc_context *context, const struct want *w, CUdeviceptr at)
 {
-	struct ck_allocation a = {
+	struct ckc_allocation a = {
 		.base = at,
 		.size = w->bytes,
 		.kind = CK_MEMORY_DEVICE,
@@ -57,7 +57,7 @@ static CUresult note(struct ck_context *context, const struct want *w, CUdevicep
 		.handle_types = w->from ? w->from->handle_types : 0,
 	};
 
-	return ck_allocation_note(&a);
+	return ckc_allocation_note(&a);
 }
 
 /*
@@ -65,17 +65,17 @@ static CUresult note(struct ck_context *context, const struct want *w, CUdevicep
  * request another, then free the clashing ones. If no other block can be had, use the clashing one:
  * a clash affects only queries about addresses.
  */
-static CUresult obtain(struct ck_context *context, struct want *w, CUdeviceptr *out)
+static CUresult obtain(struct ckc_context *context, struct want *w, CUdeviceptr *out)
 {
 	uint64_t ctx = context->object.id;
 	CUdeviceptr held[TRIES], at;
 	unsigned int count = 0;
-	CUresult err = w->pooled ? CUDA_SUCCESS : ck_capture_unsafe();
+	CUresult err = w->pooled ? CUDA_SUCCESS : ckc_capture_unsafe();
 
 	if (!err)
 		err = ask(ctx, w, &at);
 
-	while (!err && !ck_address_claim(at, w->bytes) && count < TRIES) {
+	while (!err && !ckc_address_claim(at, w->bytes) && count < TRIES) {
 		held[count++] = at;
 		if (ask(ctx, w, &at)) {
 			at = held[--count];
@@ -97,8 +97,8 @@ static CUresult obtain(struct ck_context *context, struct want *w, CUdeviceptr *
 CK_EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)
 {
 	struct want w = { .bytes = bytesize };
-	struct ck_context *context;
-	CUresult err = ck_context_usable(&context);
+	struct ckc_context *context;
+	CUresult err = ckc_context_usable(&context);
 
 	if (err)
 		return err;
@@ -111,8 +111,8 @@ CK_EXPORT CUresult cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t 
 				      size_t Height, unsigned int ElementSizeBytes)
 {
 	struct want w = { .width = WidthInBytes, .height = Height, .element = ElementSizeBytes };
-	struct ck_context *context;
-	CUresult err = ck_context_usable(&context);
+	struct ckc_context *context;
+	CUresult err = ckc_context_usable(&context);
 
 	if (err)
 		return err;
@@ -130,21 +130,21 @@ CK_EXPORT CUresult cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t 
  * Allocate from a pool, in stream order. A pool and its memory belong to a device, not a context.
  * As for every allocation, the address costs a round trip.
  */
-static CUresult obtain_async(CUdeviceptr *dptr, size_t size, const struct ck_pool *pool,
+static CUresult obtain_async(CUdeviceptr *dptr, size_t size, const struct ckc_pool *pool,
 			     CUstream stream)
 {
 	struct want w = { .bytes = size, .pooled = true, .from = pool };
-	struct ck_context *context;
-	struct ck_stream *s;
-	CUresult err = ck_context_usable(&context);
+	struct ckc_context *context;
+	struct ckc_stream *s;
+	CUresult err = ckc_context_usable(&context);
 
 	if (!err)
-		err = ck_stream_id(stream, &w.stream);
+		err = ckc_stream_id(stream, &w.stream);
 	if (!err)
-		err = ck_stream_from(stream, &s);
+		err = ckc_stream_from(stream, &s);
 	if (err)
 		return err;
-	w.captured = ck_capturing(s);
+	w.captured = ckc_capturing(s);
 	if (!dptr)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (size == 0) {
@@ -163,8 +163,8 @@ CK_EXPORT CUresult cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream 
 CK_EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool,
 					   CUstream hStream)
 {
-	const struct ck_pool *from = ck_object_check(pool, CK_OBJECT_POOL);
-	CUresult err = ck_session_check();
+	const struct ckc_pool *from = ckc_object_check(pool, CK_OBJECT_POOL);
+	CUresult err = ckc_session_check();
 
 	if (err)
 		return err;
@@ -174,29 +174,29 @@ CK_EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, C
 }
 
 /* Note that memory is freed; false: no device memory, or memory of kind @also, begins there. */
-static bool release(CUdeviceptr at, enum ck_memory_kind also, struct ck_allocation *a)
+static bool release(CUdeviceptr at, enum ckc_memory_kind also, struct ckc_allocation *a)
 {
-	if (!ck_allocation_find(at, a) || a->variable || a->mapped || a->opened || a->base != at ||
+	if (!ckc_allocation_find(at, a) || a->variable || a->mapped || a->opened || a->base != at ||
 	    (a->kind != CK_MEMORY_DEVICE && a->kind != also))
 		return false;
-	return a->graph || ck_allocation_remove(at, a->kind, a);
+	return a->graph || ckc_allocation_remove(at, a->kind, a);
 }
 
 /* Accepts memory of cuMemAlloc, and NULL. Under capture, frees memory of the graph. */
 CK_EXPORT CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream)
 {
-	struct ck_allocation a;
-	struct ck_stream *s;
+	struct ckc_allocation a;
+	struct ckc_stream *s;
 	uint64_t ctx, stream;
-	CUresult err = ck_enter(&ctx);
+	CUresult err = ckc_enter(&ctx);
 
 	if (!err)
-		err = ck_stream_id(hStream, &stream);
+		err = ckc_stream_id(hStream, &stream);
 	if (!err)
-		err = ck_stream_from(hStream, &s);
+		err = ckc_stream_from(hStream, &s);
 	if (err || dptr == 0)
 		return err;
-	if (ck_capturing(s) && !(ck_allocation_find(dptr, &a) && a.graph))
+	if (ckc_capturing(s) && !(ckc_allocation_find(dptr, &a) && a.graph))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!release(dptr, CK_MEMORY_DEVICE, &a))
 		return CUDA_ERROR_INVALID_VALUE;
@@ -206,19 +206,19 @@ CK_EXPORT CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream)
 /* The message names the context of the memory, which may differ from the current one. */
 CK_EXPORT CUresult cuMemFree_v2(CUdeviceptr dptr)
 {
-	struct ck_allocation a;
+	struct ckc_allocation a;
 	uint64_t ctx;
-	CUresult err = ck_enter_owned(&ctx);
+	CUresult err = ckc_enter_owned(&ctx);
 
 	if (err || dptr == 0)
 		return err;
-	err = ck_capture_unsafe();
+	err = ckc_capture_unsafe();
 	if (err)
 		return err;
 	if (!release(dptr, CK_MEMORY_MANAGED, &a))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (a.kind == CK_MEMORY_MANAGED) {
-		ck_hostmem_dispose(&a);
+		ckc_hostmem_dispose(&a);
 		return CUDA_SUCCESS;
 	}
 	return ck_wire_cuMemFree_v2(a.context ? a.context->object.id : ctx, dptr);
@@ -227,15 +227,15 @@ CK_EXPORT CUresult cuMemFree_v2(CUdeviceptr dptr)
 /* Works for pinned host memory too. */
 CK_EXPORT CUresult cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr)
 {
-	struct ck_allocation a;
+	struct ckc_allocation a;
 	uint64_t ctx;
-	CUresult err = ck_enter(&ctx);
+	CUresult err = ckc_enter(&ctx);
 
 	if (err)
 		return err;
 	if (!pbase && !psize)
 		return CUDA_SUCCESS;
-	if (!ck_allocation_find(dptr, &a))
+	if (!ckc_allocation_find(dptr, &a))
 		return CUDA_ERROR_NOT_FOUND;
 	if (pbase)
 		*pbase = a.base;

@@ -31,7 +31,7 @@ static const size_t sizes[] = { 1ul << 36, 1ul << 35 };
 
 static struct ck_pinned_file *pinned(void)
 {
-	return &ck_client_current()->memory->pinned;
+	return &ckc_client_current()->memory->pinned;
 }
 
 /* Make a file of @size bytes and seal its size, so that a worker can rely on it. */
@@ -53,7 +53,7 @@ static bool worker_takes(uint64_t at, size_t size)
 	ck_pinned_file_args args = { .address = at, .size = size };
 	ck_pinned_file_res res = { 0 };
 
-	return ck_call_fd(CK_PROC_pinned_file, &args, &res, pinned()->file.fd) == CUDA_SUCCESS &&
+	return ckc_call_fd(CK_PROC_pinned_file, &args, &res, pinned()->file.fd) == CUDA_SUCCESS &&
 	       res.taken;
 }
 
@@ -67,7 +67,7 @@ static void open_once(struct ck_pinned_file *f)
 		f->file = ck_fd_keep(make_file(size));
 		if (f->file.fd < 0)
 			return;
-		at = ck_space_agree(places, CK_ARRAY_SIZE(places), size, worker_takes);
+		at = ckc_space_agree(places, CK_ARRAY_SIZE(places), size, worker_takes);
 		if (!at)
 			close(f->file.fd);
 	}
@@ -77,13 +77,13 @@ static void open_once(struct ck_pinned_file *f)
 		return;
 	}
 	f->base = at;
-	f->space = ck_space_create(at, at + size);
+	f->space = ckc_space_create(at, at + size);
 	ck_debug("pinned memory is shared: %zu GiB at %#llx", size >> 30, (unsigned long long)at);
 }
 
-bool ck_pinned_open(void)
+bool ckc_pinned_open(void)
 {
-	struct ck_client *c = ck_client_current();
+	struct ckc_client *c = ckc_client_current();
 	struct ck_pinned_file *f = &c->memory->pinned;
 	int cancel;
 
@@ -114,8 +114,8 @@ static int map_pages(const struct ck_pinned_file *f, uint64_t at, size_t size)
 static CUresult register_behind(struct ck_pinned_file *f, uint64_t ctx, uint64_t at, size_t size)
 {
 	size_t length;
-	uint64_t behind = ck_space_behind(at, size, &length);
-	uint16_t *users = ck_space_users(f->space, at, size);
+	uint64_t behind = ckc_space_behind(at, size, &length);
+	uint16_t *users = ckc_space_users(f->space, at, size);
 	CUresult err = CUDA_SUCCESS;
 
 	if (!users || *users == 0)
@@ -125,7 +125,7 @@ static CUresult register_behind(struct ck_pinned_file *f, uint64_t ctx, uint64_t
 	return err;
 }
 
-CUresult ck_pinned_take(uint64_t ctx, size_t size, uint64_t *address)
+CUresult ckc_pinned_take(uint64_t ctx, size_t size, uint64_t *address)
 {
 	struct ck_pinned_file *f = pinned();
 	CUresult err = CUDA_ERROR_OUT_OF_MEMORY;
@@ -135,11 +135,11 @@ CUresult ck_pinned_take(uint64_t ctx, size_t size, uint64_t *address)
 		return err;
 	size = CK_ALIGN_UP(size, CK_PAGE);
 	ck_lock(&f->lock);
-	at = ck_space_take(f->space, ctx, size);
+	at = ckc_space_take(f->space, ctx, size);
 	if (at && map_pages(f, at, size) == 0)
 		err = register_behind(f, ctx, at, size);
 	if (at && err)
-		ck_space_give(f->space, at, size);
+		ckc_space_give(f->space, at, size);
 	ck_unlock(&f->lock);
 	if (err)
 		return err;
@@ -159,7 +159,7 @@ static void empty(const struct ck_pinned_file *f, uint64_t at, size_t size)
  * A late access of the program faults. When no piece in a unit is left and the GPU has finished
  * with it, its pages return to the system: by the worker, if there is one.
  */
-void ck_pinned_give(uint64_t ctx, uint64_t at, size_t size)
+void ckc_pinned_give(uint64_t ctx, uint64_t at, size_t size)
 {
 	struct ck_pinned_file *f = pinned();
 	uint64_t behind;
@@ -170,11 +170,11 @@ void ck_pinned_give(uint64_t ctx, uint64_t at, size_t size)
 	size = CK_ALIGN_UP(size, CK_PAGE);
 	mmap((void *)(uintptr_t)at, size, PROT_NONE,
 	     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-	behind = ck_space_behind(at, size, &length);
-	users = ck_space_users(f->space, at, size);
+	behind = ckc_space_behind(at, size, &length);
+	users = ckc_space_users(f->space, at, size);
 	if ((!users || --*users == 0) && ck_wire_pinned_unmap(ctx, behind))
 		empty(f, behind, length);
-	ck_space_give(f->space, at, size);
+	ckc_space_give(f->space, at, size);
 	ck_unlock_uncancelled(&f->lock, cancel);
 	atomic_fetch_sub(&f->count, 1);
 }
@@ -185,13 +185,13 @@ static size_t of_units(size_t size)
 	return ck_max(size, CK_UNIT);
 }
 
-bool ck_pinned_reserve(uint64_t ctx, size_t size, size_t *offset)
+bool ckc_pinned_reserve(uint64_t ctx, size_t size, size_t *offset)
 {
 	struct ck_pinned_file *f = pinned();
 	uint64_t at;
 
 	ck_lock(&f->lock);
-	at = ck_space_take(f->space, ctx, of_units(size));
+	at = ckc_space_take(f->space, ctx, of_units(size));
 	ck_unlock(&f->lock);
 	if (!at)
 		return false;
@@ -200,30 +200,30 @@ bool ck_pinned_reserve(uint64_t ctx, size_t size, size_t *offset)
 	return true;
 }
 
-void ck_pinned_unreserve(size_t offset, size_t size)
+void ckc_pinned_unreserve(size_t offset, size_t size)
 {
 	struct ck_pinned_file *f = pinned();
 	int cancel = ck_lock_uncancelled(&f->lock);
 
 	empty(f, f->base + offset, size);
-	ck_space_give(f->space, f->base + offset, of_units(size));
+	ckc_space_give(f->space, f->base + offset, of_units(size));
 	ck_unlock_uncancelled(&f->lock, cancel);
 	atomic_fetch_sub(&f->count, 1);
 }
 
-int ck_pinned_fd(void)
+int ckc_pinned_fd(void)
 {
 	struct ck_pinned_file *f = pinned();
 
 	return ck_fd_ours(&f->file);
 }
 
-bool ck_pinned_holds(const void *p, size_t size)
+bool ckc_pinned_holds(const void *p, size_t size)
 {
 	struct ck_pinned_file *f = pinned();
-	struct ck_allocation a;
+	struct ckc_allocation a;
 
 	return unlikely(atomic_load_explicit(&f->count, memory_order_relaxed) > 0) &&
-	       ck_allocation_find((uintptr_t)p, &a) && a.shared &&
+	       ckc_allocation_find((uintptr_t)p, &a) && a.shared &&
 	       size <= a.base + a.size - (uintptr_t)p;
 }

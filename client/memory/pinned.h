@@ -17,31 +17,31 @@
 #include "client/memory/state.h"
 
 /* Agree with the worker on a file and addresses, once. False: memory cannot be shared. */
-bool ck_pinned_open(void);
+bool ckc_pinned_open(void);
 
 /*
  * Allocate accessible pages for @size bytes that the device sees at the same address:
  * OUT_OF_MEMORY, or the driver's error. They belong to context @ctx. Free them with the same size,
  * when the device no longer uses them.
  */
-CUresult ck_pinned_take(uint64_t ctx, size_t size, uint64_t *address);
-void ck_pinned_give(uint64_t ctx, uint64_t address, size_t size);
+CUresult ckc_pinned_take(uint64_t ctx, size_t size, uint64_t *address);
+void ckc_pinned_give(uint64_t ctx, uint64_t address, size_t size);
 
 /*
  * Reserve @size bytes of the file, to be mapped at other addresses: false if it is full. Unreserve
  * also frees the pages.
  */
-bool ck_pinned_reserve(uint64_t ctx, size_t size, size_t *offset);
-void ck_pinned_unreserve(size_t offset, size_t size);
-int ck_pinned_fd(void);	/* -1: the program has closed it */
+bool ckc_pinned_reserve(uint64_t ctx, size_t size, size_t *offset);
+void ckc_pinned_unreserve(size_t offset, size_t size);
+int ckc_pinned_fd(void);	/* -1: the program has closed it */
 
 /* Is any allocation shared? If not, calls need not look one up. */
-static inline bool ck_pinned_any(const struct ck_client *c)
+static inline bool ckc_pinned_any(const struct ckc_client *c)
 {
 	return c->memory->pinned.count != 0;
 }
 
 /* Does one shared allocation contain all of [p, p+size)? */
-bool ck_pinned_holds(const void *p, size_t size);
+bool ckc_pinned_holds(const void *p, size_t size);
 
 #endif

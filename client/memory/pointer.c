@@ -28,9 +28,9 @@ static void set(struct answer *out, uint64_t value, size_t size)
 	out->size = size;
 }
 
-static void mapping(struct answer *out, const struct ck_allocation *a, bool base)
+static void mapping(struct answer *out, const struct ckc_allocation *a, bool base)
 {
-	uint64_t unit = ck_kind_on_device(a->kind) ? MAPPING : 4096;
+	uint64_t unit = ckc_kind_on_device(a->kind) ? MAPPING : 4096;
 	uint64_t first = a->base & ~(unit - 1);
 
 	set(out, base ? first : CK_ALIGN_UP(a->base + a->size, unit) - first, 8);
@@ -41,25 +41,25 @@ static uint64_t pool_of(uint64_t p)
 {
 	uint64_t ctx, id = 0;
 
-	if (ck_enter_any(&ctx) || ck_wire_pointer_pool(ctx, p, &id))
+	if (ckc_enter_any(&ctx) || ck_wire_pointer_pool(ctx, p, &id))
 		return 0;
-	return (uintptr_t)ck_object_named(CK_OBJECT_POOL, id);
+	return (uintptr_t)ckc_object_named(CK_OBJECT_POOL, id);
 }
 
 /* Memory of cuMemAlloc, for which mapping and pool attributes are trivial. */
-static bool is_plain(const struct ck_allocation *a)
+static bool is_plain(const struct ckc_allocation *a)
 {
 	return a->kind == CK_MEMORY_DEVICE && !a->variable && !a->pooled && !a->mapped &&
 	       !a->opened && !a->graph;
 }
 
 /* INVALID_VALUE: not an attribute; NOT_SUPPORTED: an attribute that never applies here. */
-static CUresult known(CUpointer_attribute attribute, uint64_t p, const struct ck_allocation *a,
+static CUresult known(CUpointer_attribute attribute, uint64_t p, const struct ckc_allocation *a,
 		      struct answer *out)
 {
-	bool device = ck_kind_on_device(a->kind), managed = a->kind == CK_MEMORY_MANAGED;
+	bool device = ckc_kind_on_device(a->kind), managed = a->kind == CK_MEMORY_MANAGED;
 	bool reached = device || a->shared ||
-		       (a->kind == CK_MEMORY_HOST_ALLOC && ck_window_holds(p));
+		       (a->kind == CK_MEMORY_HOST_ALLOC && ckc_window_holds(p));
 
 	out->none = false;
 	switch (attribute) {
@@ -112,7 +112,7 @@ static CUresult known(CUpointer_attribute attribute, uint64_t p, const struct ck
 		set(out, 0, 4);
 		break;
 	case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
-		set(out, is_plain(a) && ck_gpu_attribute(a->device, DECOMPRESS_MASK), 4);
+		set(out, is_plain(a) && ckc_gpu_attribute(a->device, DECOMPRESS_MASK), 4);
 		break;
 	case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
 		set(out, a->handle_types, 8);
@@ -131,7 +131,7 @@ static CUresult known(CUpointer_attribute attribute, uint64_t p, const struct ck
 /* The answer for an address of no known memory; size 0: leave the output alone. */
 static CUresult unknown(CUpointer_attribute attribute, uint64_t p, struct answer *out)
 {
-	static const struct ck_allocation nothing = { .kind = CK_MEMORY_HOST_ALLOC };
+	static const struct ckc_allocation nothing = { .kind = CK_MEMORY_HOST_ALLOC };
 	CUresult err = known(attribute, p, &nothing, out); /* to get the size */
 
 	if (err)
@@ -150,13 +150,13 @@ static CUresult unknown(CUpointer_attribute attribute, uint64_t p, struct answer
 CK_EXPORT CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute,
 					 CUdeviceptr ptr)
 {
-	CUresult err = ck_session_check();
-	struct ck_allocation a;
+	CUresult err = ckc_session_check();
+	struct ckc_allocation a;
 	struct answer answer;
 
 	if (err)
 		return err;
-	if (!data || !ck_allocation_find(ptr, &a))
+	if (!data || !ckc_allocation_find(ptr, &a))
 		return CUDA_ERROR_INVALID_VALUE;
 	err = known(attribute, ptr, &a, &answer);
 	if (err)
@@ -170,15 +170,15 @@ CK_EXPORT CUresult cuPointerGetAttributes(unsigned int numAttributes,
 					  CUpointer_attribute *attributes, void **data,
 					  CUdeviceptr ptr)
 {
-	CUresult err = ck_session_check();
-	struct ck_allocation a;
+	CUresult err = ckc_session_check();
+	struct ckc_allocation a;
 	bool found;
 
 	if (err)
 		return err;
 	if (numAttributes == 0 || !attributes || !data)
 		return CUDA_ERROR_INVALID_VALUE;
-	found = ck_allocation_find(ptr, &a);
+	found = ckc_allocation_find(ptr, &a);
 	for (unsigned int i = 0; i < numAttributes; i++) {
 		struct answer answer;
 
@@ -195,12 +195,12 @@ CK_EXPORT CUresult cuPointerGetAttributes(unsigned int numAttributes,
 CK_EXPORT CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute attribute,
 					 CUdeviceptr ptr)
 {
-	CUresult err = ck_session_check();
-	struct ck_allocation a;
+	CUresult err = ckc_session_check();
+	struct ckc_allocation a;
 
 	if (err)
 		return err;
-	if (!value || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS || !ck_allocation_find(ptr, &a))
+	if (!value || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS || !ckc_allocation_find(ptr, &a))
 		return CUDA_ERROR_INVALID_VALUE;
 	return CUDA_SUCCESS;
 }

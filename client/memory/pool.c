@@ -14,15 +14,15 @@
 
 #define ACCESS_MAX 1024 /* descriptors in one call; CUDA names no limit */
 
-CUresult ck_location_id(const CUmemLocation *location, CUmemLocation *out)
+CUresult ckc_location_id(const CUmemLocation *location, CUmemLocation *out)
 {
 	*out = *location;
 	if (location->type != CU_MEM_LOCATION_TYPE_DEVICE)
 		return CUDA_SUCCESS;
-	return ck_device_id(location->id, &out->id);
+	return ckc_device_id(location->id, &out->id);
 }
 
-CUresult ck_access_ids(const CUmemAccessDesc *desc, size_t count, CUmemAccessDesc **out,
+CUresult ckc_access_ids(const CUmemAccessDesc *desc, size_t count, CUmemAccessDesc **out,
 		       uint64_t *gained, uint64_t *lost)
 {
 	CUresult err = CUDA_SUCCESS;
@@ -37,7 +37,7 @@ CUresult ck_access_ids(const CUmemAccessDesc *desc, size_t count, CUmemAccessDes
 		unsigned int bit = (unsigned int)desc[i].location.id & 63;
 
 		(*out)[i].flags = desc[i].flags;
-		err = ck_location_id(&desc[i].location, &(*out)[i].location);
+		err = ckc_location_id(&desc[i].location, &(*out)[i].location);
 		if (desc[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE)
 			continue;
 		*(desc[i].flags ? gained : lost) |= (uint64_t)1 << bit;
@@ -49,10 +49,10 @@ CUresult ck_access_ids(const CUmemAccessDesc *desc, size_t count, CUmemAccessDes
 
 CK_EXPORT CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps)
 {
-	struct ck_pool *p;
+	struct ckc_pool *p;
 	CUmemPoolProps props;
 	uint64_t ctx;
-	CUresult err = ck_enter_any(&ctx);
+	CUresult err = ckc_enter_any(&ctx);
 
 	if (err)
 		return err;
@@ -63,19 +63,19 @@ CK_EXPORT CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poo
 			       CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_NOT_SUPPORTED;
 	props = *poolProps;
 	props.win32SecurityAttributes = NULL;
-	err = ck_location_id(&poolProps->location, &props.location);
+	err = ckc_location_id(&poolProps->location, &props.location);
 	if (err)
 		return err;
-	p = ck_object_new(CK_OBJECT_POOL, NULL);
+	p = ckc_object_new(CK_OBJECT_POOL, NULL);
 	if (!p)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	p->unique = ck_share_unique();
+	p->unique = ckc_share_unique();
 	p->handle_types = (unsigned int)props.handleTypes;
 	p->located = true;
 	p->device = poolProps->location.id;
 	err = ck_wire_cuMemPoolCreate(ctx, p->object.id, &props);
 	if (err)
-		ck_object_free(p);
+		ckc_object_free(p);
 	else
 		*pool = (CUmemoryPool)p;
 	return err;
@@ -85,16 +85,16 @@ CK_EXPORT CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poo
 CK_EXPORT CUresult cuMemPoolDestroy(CUmemoryPool pool)
 {
 	uint64_t ctx, id;
-	CUresult err = ck_enter_any(&ctx);
+	CUresult err = ckc_enter_any(&ctx);
 
 	if (!err)
-		err = ck_pool_id(pool, &id);
+		err = ckc_pool_id(pool, &id);
 	if (!err)
 		err = ck_wire_cuMemPoolDestroy(ctx, id);
 	if (err)
 		return err;
-	ck_cache_clear();
-	ck_object_end(CK_OBJECT_POOL, id);
+	ckc_cache_clear();
+	ckc_object_end(CK_OBJECT_POOL, id);
 	return CUDA_SUCCESS;
 }
 
@@ -103,7 +103,7 @@ CK_EXPORT CUresult cuMemPoolDestroy(CUmemoryPool pool)
 static CUresult enter_location(const void *pool, const CUmemLocation *location,
 			       CUmemAllocationType type, uint64_t *ctx, CUmemLocation *out)
 {
-	CUresult err = ck_enter_any(ctx);
+	CUresult err = ckc_enter_any(ctx);
 
 	if (err)
 		return err;
@@ -111,17 +111,17 @@ static CUresult enter_location(const void *pool, const CUmemLocation *location,
 		return CUDA_ERROR_INVALID_VALUE;
 	if (location->type != CU_MEM_LOCATION_TYPE_DEVICE || type != CU_MEM_ALLOCATION_TYPE_PINNED)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	return ck_location_id(location, out);
+	return ckc_location_id(location, out);
 }
 
 /* Note the pool that the server reported for @device. */
 static CUresult told(CUresult err, uint64_t id, CUdevice device, CUmemoryPool *pool)
 {
-	struct ck_pool *p;
+	struct ckc_pool *p;
 
 	if (err)
 		return err;
-	p = ck_object_named(CK_OBJECT_POOL, id);
+	p = ckc_object_named(CK_OBJECT_POOL, id);
 	if (!p)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	p->located = true;
@@ -137,17 +137,17 @@ static CUresult pool_of_device(CUmemoryPool *pool, CUdevice dev, uint64_t proc,
 	uint64_t key[] = { proc, 0, (uint64_t)dev };
 	uint64_t ctx, id = 0;
 	int ordinal;
-	CUresult err = ck_enter_any(&ctx);
+	CUresult err = ckc_enter_any(&ctx);
 
 	if (err)
 		return err;
-	err = pool ? ck_device_id(dev, &ordinal) : CUDA_ERROR_INVALID_VALUE;
-	if (err || ck_cache_get(key, sizeof(key), pool, sizeof(*pool)))
+	err = pool ? ckc_device_id(dev, &ordinal) : CUDA_ERROR_INVALID_VALUE;
+	if (err || ckc_cache_get(key, sizeof(key), pool, sizeof(*pool)))
 		return err;
 	err = ask(ctx, &id, ordinal);
 	err = told(err, id, dev, pool);
 	if (!err)
-		ck_cache_put(key, sizeof(key), pool, sizeof(*pool));
+		ckc_cache_put(key, sizeof(key), pool, sizeof(*pool));
 	return err;
 }
 
@@ -166,16 +166,16 @@ CK_EXPORT CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool)
 {
 	uint64_t ctx, id;
 	int ordinal;
-	CUresult err = ck_enter_any(&ctx);
+	CUresult err = ckc_enter_any(&ctx);
 
 	if (!err)
-		err = ck_device_id(dev, &ordinal);
+		err = ckc_device_id(dev, &ordinal);
 	if (!err)
-		err = ck_pool_id(pool, &id);
+		err = ckc_pool_id(pool, &id);
 	if (err)
 		return err;
 	err = ck_wire_cuDeviceSetMemPool(ctx, ordinal, id);
-	ck_cache_clear();
+	ckc_cache_clear();
 	return err;
 }
 
@@ -211,11 +211,11 @@ CK_EXPORT CUresult cuMemSetMemPool(const CUmemLocation *location, CUmemAllocatio
 	CUresult err = enter_location(location, location, type, &ctx, &at);
 
 	if (!err)
-		err = ck_pool_id(pool, &id);
+		err = ckc_pool_id(pool, &id);
 	if (err)
 		return err;
 	err = ck_wire_cuMemSetMemPool(ctx, &at, type, id);
-	ck_cache_clear();
+	ckc_cache_clear();
 	return err;
 }
 
@@ -225,10 +225,10 @@ CK_EXPORT CUresult cuMemPoolExportToShareableHandle(void *handle_out, CUmemoryPo
 						    CUmemAllocationHandleType handleType,
 						    unsigned long long flags)
 {
-	struct ck_pool *p = ck_object_check(pool, CK_OBJECT_POOL);
-	struct ck_ticket ticket;
+	struct ckc_pool *p = ckc_object_check(pool, CK_OBJECT_POOL);
+	struct ckc_ticket ticket;
 	uint64_t ctx;
-	CUresult err = ck_enter_any(&ctx);
+	CUresult err = ckc_enter_any(&ctx);
 	size_t size = 0;
 	void *bytes = NULL;
 	int fd;
@@ -242,8 +242,8 @@ CK_EXPORT CUresult cuMemPoolExportToShareableHandle(void *handle_out, CUmemoryPo
 	err = ck_wire_export(ctx, p->object.id, handleType, &bytes, &size);
 	if (err)
 		return err;
-	ticket = ck_ticket_take(bytes, size);
-	fd = ck_share_make(&p->object, p->unique, &ticket);
+	ticket = ckc_ticket_take(bytes, size);
+	fd = ckc_share_make(&p->object, p->unique, &ticket);
 	memcpy(handle_out, &fd, sizeof(fd));
 	return fd < 0 ? CUDA_ERROR_OPERATING_SYSTEM : CUDA_SUCCESS;
 }
@@ -252,32 +252,32 @@ CK_EXPORT CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, vo
 						      CUmemAllocationHandleType handleType,
 						      unsigned long long flags)
 {
-	const struct ck_pool *source;
+	const struct ckc_pool *source;
 	CUmemAllocationProp unused;
-	struct ck_shared shared;
-	struct ck_pool *p;
+	struct ckc_shared shared;
+	struct ckc_pool *p;
 	uint64_t ctx;
-	CUresult err = ck_enter_any(&ctx);
+	CUresult err = ckc_enter_any(&ctx);
 
 	if (err)
 		return err;
 	if (!pool_out || flags || handleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
 		return CUDA_ERROR_INVALID_VALUE;
-	err = ck_share_read((int)(intptr_t)handle, CK_OBJECT_POOL, &shared);
+	err = ckc_share_read((int)(intptr_t)handle, CK_OBJECT_POOL, &shared);
 	if (err)
 		return err;
-	source = shared.here ? ck_object_by_id(CK_OBJECT_POOL, shared.id) : NULL;
+	source = shared.here ? ckc_object_by_id(CK_OBJECT_POOL, shared.id) : NULL;
 	if (shared.here && (!source || source->unique != shared.unique))
 		return CUDA_ERROR_INVALID_VALUE;
-	p = ck_object_new(CK_OBJECT_POOL, NULL);
+	p = ckc_object_new(CK_OBJECT_POOL, NULL);
 	if (!p)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	p->unique = ck_share_unique();
+	p->unique = ckc_share_unique();
 	err = shared.here ? ck_wire_import(ctx, p->object.id, shared.id, &unused) :
 			    ck_wire_import_ticket(ctx, p->object.id, 1, &shared.ticket,
 						  sizeof(shared.ticket), &unused);
 	if (err)
-		ck_object_free(p);
+		ckc_object_free(p);
 	else
 		*pool_out = (CUmemoryPool)p;
 	return err;
@@ -286,11 +286,11 @@ CK_EXPORT CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, vo
 /* The driver decides whether it can be exported; the export is deposited for other sessions. */
 CK_EXPORT CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData *shareData_out, CUdeviceptr ptr)
 {
-	struct ck_ticket ticket;
+	struct ckc_ticket ticket;
 	void *bytes = NULL;
 	size_t size = 0;
 	uint64_t ctx;
-	CUresult err = ck_enter_any(&ctx);
+	CUresult err = ckc_enter_any(&ctx);
 
 	if (err)
 		return err;
@@ -299,27 +299,27 @@ CK_EXPORT CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData *shareData_out,
 	err = ck_wire_pool_pointer_leave(ctx, ptr, &bytes, &size);
 	if (err)
 		return err;
-	ticket = ck_ticket_take(bytes, size);
-	ck_share_pointer_make(shareData_out, ptr, &ticket);
+	ticket = ckc_ticket_take(bytes, size);
+	ckc_share_pointer_make(shareData_out, ptr, &ticket);
 	return CUDA_SUCCESS;
 }
 
 /* Import a pointer of this session, whose memory is known. */
 static CUresult pointer_of_ours(uint64_t ctx, uint64_t pool, CUdeviceptr source,
-				struct ck_allocation *a)
+				struct ckc_allocation *a)
 {
 	CUdeviceptr at = 0;
 	CUresult err;
 
-	if (!ck_allocation_find(source, a) || a->base != source || !a->pooled)
+	if (!ckc_allocation_find(source, a) || a->base != source || !a->pooled)
 		return CUDA_ERROR_INVALID_VALUE;
 	err = ck_wire_pool_pointer(ctx, pool, source, &at);
 	a->base = at;
 	return err;
 }
 
-static CUresult pointer_of_another(uint64_t ctx, uint64_t pool, const struct ck_ticket *ticket,
-				   struct ck_allocation *a)
+static CUresult pointer_of_another(uint64_t ctx, uint64_t pool, const struct ckc_ticket *ticket,
+				   struct ckc_allocation *a)
 {
 	CUdeviceptr at = 0;
 	size_t size = 0;
@@ -327,31 +327,31 @@ static CUresult pointer_of_another(uint64_t ctx, uint64_t pool, const struct ck_
 	CUresult err = ck_wire_pool_pointer_claim(ctx, pool, ticket, sizeof(*ticket), &at,
 						  &size, &device);
 
-	*a = (struct ck_allocation){ .base = at, .size = size, .kind = CK_MEMORY_DEVICE,
-				     .pooled = true, .device = ck_share_ordinal(device) };
+	*a = (struct ckc_allocation){ .base = at, .size = size, .kind = CK_MEMORY_DEVICE,
+				     .pooled = true, .device = ckc_share_ordinal(device) };
 	return err;
 }
 
 CK_EXPORT CUresult cuMemPoolImportPointer(CUdeviceptr *ptr_out, CUmemoryPool pool,
 					  CUmemPoolPtrExportData *shareData)
 {
-	struct ck_allocation a;
-	struct ck_shared shared;
+	struct ckc_allocation a;
+	struct ckc_shared shared;
 	uint64_t ctx, id;
-	CUresult err = ck_enter_any(&ctx);
+	CUresult err = ckc_enter_any(&ctx);
 
 	if (!err)
-		err = ck_pool_id(pool, &id);
+		err = ckc_pool_id(pool, &id);
 	if (!err)
-		err = ptr_out && shareData ? ck_share_pointer_read(shareData, &shared) :
+		err = ptr_out && shareData ? ckc_share_pointer_read(shareData, &shared) :
 					     CUDA_ERROR_INVALID_VALUE;
 	if (!err)
 		err = shared.here ? pointer_of_ours(ctx, id, shared.id, &a) :
 				    pointer_of_another(ctx, id, &shared.ticket, &a);
 	if (err)
 		return err;
-	ck_address_claim(a.base, a.size);
-	err = ck_allocation_note(&a);
+	ckc_address_claim(a.base, a.size);
+	err = ckc_allocation_note(&a);
 	if (!err)
 		*ptr_out = a.base;
 	return err;

@@ -8,13 +8,13 @@
 
 /* Translate the device of a location to the server's number: INVALID_DEVICE. Others are
  * unchanged. */
-CUresult ck_location_id(const CUmemLocation *location, CUmemLocation *out);
+CUresult ckc_location_id(const CUmemLocation *location, CUmemLocation *out);
 
 /*
  * The same for a list of access descriptors, which the caller frees. Also returns a bit for each
  * device that gains or loses access: INVALID_VALUE, OUT_OF_MEMORY.
  */
-CUresult ck_access_ids(const CUmemAccessDesc *desc, size_t count, CUmemAccessDesc **out,
+CUresult ckc_access_ids(const CUmemAccessDesc *desc, size_t count, CUmemAccessDesc **out,
 		       uint64_t *gained, uint64_t *lost);
 
 #endif

@@ -21,7 +21,7 @@ static size_t attribute_size(CUmemPool_attribute attr)
 
 /* Can only a call of this process change it? Not usage figures, nor the pools of other
  * processes. */
-static bool lasting(const struct ck_pool *pool, CUmemPool_attribute attr)
+static bool lasting(const struct ckc_pool *pool, CUmemPool_attribute attr)
 {
 	return pool->located && attr <= CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
 }
@@ -29,10 +29,10 @@ static bool lasting(const struct ck_pool *pool, CUmemPool_attribute attr)
 static CUresult enter_attribute(CUmemoryPool pool, CUmemPool_attribute attr, const void *value,
 				uint64_t *ctx, uint64_t *id)
 {
-	CUresult err = ck_enter_any(ctx);
+	CUresult err = ckc_enter_any(ctx);
 
 	if (!err)
-		err = ck_pool_id(pool, id);
+		err = ckc_pool_id(pool, id);
 	if (err)
 		return err;
 	return value && attribute_size(attr) > 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
@@ -48,10 +48,10 @@ CK_EXPORT CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute 
 	if (err)
 		return err;
 	key[2] = id;
-	if (!ck_cache_get(key, sizeof(key), &result, sizeof(result))) {
+	if (!ckc_cache_get(key, sizeof(key), &result, sizeof(result))) {
 		err = ck_wire_pool_attribute(ctx, id, attr, false, 0, &result);
-		if (!err && lasting((struct ck_pool *)pool, attr))
-			ck_cache_put(key, sizeof(key), &result, sizeof(result));
+		if (!err && lasting((struct ckc_pool *)pool, attr))
+			ckc_cache_put(key, sizeof(key), &result, sizeof(result));
 	}
 	if (!err)
 		memcpy(value, &result, attribute_size(attr));	/* for an int, the low half */
@@ -68,7 +68,7 @@ CK_EXPORT CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute 
 		return err;
 	memcpy(&word, value, attribute_size(attr));
 	err = ck_wire_pool_attribute(ctx, id, attr, true, word, &unused);
-	ck_cache_clear();
+	ckc_cache_clear();
 	return err;
 }
 
@@ -78,12 +78,12 @@ CK_EXPORT CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *
 {
 	uint64_t ctx, id, gained, lost;
 	CUmemAccessDesc *ids;
-	CUresult err = ck_enter_any(&ctx);
+	CUresult err = ckc_enter_any(&ctx);
 
 	if (!err)
-		err = ck_pool_id(pool, &id);
+		err = ckc_pool_id(pool, &id);
 	if (!err)
-		err = ck_access_ids(map, count, &ids, &gained, &lost);
+		err = ckc_access_ids(map, count, &ids, &gained, &lost);
 	if (err)
 		return err;
 	err = ck_wire_pool_access(ctx, id, ids, count * sizeof(*ids));
@@ -96,11 +96,11 @@ CK_EXPORT CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool mem
 {
 	CUmemLocation at;
 	uint64_t ctx, id;
-	CUresult err = ck_enter_any(&ctx);
+	CUresult err = ckc_enter_any(&ctx);
 
 	if (!err)
-		err = ck_pool_id(memPool, &id);
+		err = ckc_pool_id(memPool, &id);
 	if (!err)
-		err = flags && location ? ck_location_id(location, &at) : CUDA_ERROR_INVALID_VALUE;
+		err = flags && location ? ckc_location_id(location, &at) : CUDA_ERROR_INVALID_VALUE;
 	return err ? err : ck_wire_cuMemPoolGetAccess(ctx, flags, id, &at);
 }

@@ -18,9 +18,9 @@ CK_LOG_DEFINE("client");
 #define UNIT ((size_t)2 << 20)	/* granularity of driver reservations */
 #define TRIES 8			/* driver reservations that may clash here */
 
-static struct ck_reservations *reservations(void)
+static struct ckc_reservations *reservations(void)
 {
-	return &ck_client_current()->memory->reservations;
+	return &ckc_client_current()->memory->reservations;
 }
 
 #ifndef __SANITIZE_THREAD__
@@ -38,7 +38,7 @@ static bool reserve_both(uint64_t ctx, uint64_t place, size_t size)
 
 	if (place == 0)
 		return false;
-	if (ck_address_claim(place, size)) {
+	if (ckc_address_claim(place, size)) {
 		CUresult err = ck_wire_cuMemAddressReserve(ctx, &at, size, 0, place, 0);
 
 		if (!err && at == place)
@@ -46,12 +46,12 @@ static bool reserve_both(uint64_t ctx, uint64_t place, size_t size)
 		if (!err)
 			ck_wire_cuMemAddressFree(ctx, at, size);
 	}
-	ck_address_release(place, size);
+	ckc_address_release(place, size);
 	return false;
 }
 
 /* Call with the lock held. */
-static void open_arena(struct ck_reservations *all, uint64_t ctx)
+static void open_arena(struct ckc_reservations *all, uint64_t ctx)
 {
 	all->tried = true;
 	all->parts = ck_ranges_create();
@@ -70,7 +70,7 @@ static void open_arena(struct ck_reservations *all, uint64_t ctx)
 }
 
 /* The first aligned gap of @size bytes from @from on; 0: none. Call with the lock held. */
-static uint64_t gap_from(const struct ck_reservations *all, uint64_t from, size_t size,
+static uint64_t gap_from(const struct ckc_reservations *all, uint64_t from, size_t size,
 			 size_t alignment)
 {
 	uint64_t at = CK_ALIGN_UP(from, (uint64_t)alignment);
@@ -88,7 +88,7 @@ static uint64_t gap_from(const struct ck_reservations *all, uint64_t from, size_
 /* Allocate a part of the arena, at @wish if possible; 0: no room. */
 static uint64_t take_part(uint64_t ctx, size_t size, size_t alignment, uint64_t wish)
 {
-	struct ck_reservations *all = reservations();
+	struct ckc_reservations *all = reservations();
 	uint64_t at = 0;
 
 	alignment = ck_max(alignment, UNIT);
@@ -122,9 +122,9 @@ static CUresult ask_driver(uint64_t ctx, CUdeviceptr *out, size_t size, size_t a
 	CUresult err;
 
 	while ((err = ck_wire_cuMemAddressReserve(ctx, &at, size, alignment, wish, 0)) == 0) {
-		if (ck_address_claim(at, size))
+		if (ckc_address_claim(at, size))
 			break;
-		ck_address_release(at, size);	/* release the parts that were free */
+		ckc_address_release(at, size);	/* release the parts that were free */
 		held[count++] = at;
 		if (count == TRIES) {
 			ck_warn("no addresses for %zu bytes that are free here and there", size);
@@ -143,7 +143,7 @@ CK_EXPORT CUresult cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t ali
 {
 	CUdeviceptr at = 0;
 	uint64_t ctx;
-	CUresult err = ck_enter_any(&ctx);
+	CUresult err = ckc_enter_any(&ctx);
 
 	if (err)
 		return err;
@@ -162,7 +162,7 @@ CK_EXPORT CUresult cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t ali
  * mapped in it. */
 static bool give_part(uint64_t at, size_t size, CUresult *err)
 {
-	struct ck_reservations *all = reservations();
+	struct ckc_reservations *all = reservations();
 	const struct ck_range *r;
 	bool ours;
 
@@ -170,7 +170,7 @@ static bool give_part(uint64_t at, size_t size, CUresult *err)
 	ours = at >= all->arena_lo && at < all->arena_hi;
 	r = ours ? ck_ranges_find(all->parts, at) : NULL;
 	*err = CUDA_ERROR_INVALID_VALUE;
-	if (r && r->lo == at && r->hi - r->lo == size && !ck_allocation_mapped(at, size)) {
+	if (r && r->lo == at && r->hi - r->lo == size && !ckc_allocation_mapped(at, size)) {
 		ck_ranges_remove(all->parts, at, NULL);
 		*err = CUDA_SUCCESS;
 	}
@@ -181,21 +181,21 @@ static bool give_part(uint64_t at, size_t size, CUresult *err)
 CK_EXPORT CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size)
 {
 	uint64_t ctx;
-	CUresult err = ck_enter_any(&ctx);
+	CUresult err = ckc_enter_any(&ctx);
 
 	if (err || give_part(ptr, size, &err))
 		return err;
 	/* first: after the driver frees it, another thread may get the same place */
-	ck_address_release(ptr, size);
+	ckc_address_release(ptr, size);
 	err = ck_wire_cuMemAddressFree(ctx, ptr, size);
 	if (err)
-		ck_address_claim(ptr, size);
+		ckc_address_claim(ptr, size);
 	return err;
 }
 
-bool ck_reservation_holds(uint64_t address, size_t size)
+bool ckc_reservation_holds(uint64_t address, size_t size)
 {
-	struct ck_reservations *all = reservations();
+	struct ckc_reservations *all = reservations();
 	const struct ck_range *r;
 	bool holds = true;
 

@@ -10,6 +10,6 @@
 
 /* May memory be mapped at [address, address+size)? It must lie within one reservation, as far as
  * the client knows. */
-bool ck_reservation_holds(uint64_t address, size_t size);
+bool ckc_reservation_holds(uint64_t address, size_t size);
 
 #endif

@@ -27,7 +27,7 @@ struct ticket {
 	char mark[16];
 	unsigned char session[CK_ID];
 	uint64_t kind, id, unique;
-	struct ck_ticket shared;
+	struct ckc_ticket shared;
 };
 
 /* A pool's pointer, in CUDA's 64 bytes. */
@@ -35,14 +35,14 @@ struct pointer {
 	char mark[8];
 	unsigned char session[CK_ID];
 	uint64_t address;
-	struct ck_ticket shared;
+	struct ckc_ticket shared;
 	unsigned char unused[8];
 };
 
 #define POINTER_MARK "ck pool" /* with its NUL 8 bytes */
 _Static_assert(sizeof(struct pointer) == sizeof(CUmemPoolPtrExportData), "as CUDA has them");
 
-uint64_t ck_share_unique(void)
+uint64_t ckc_share_unique(void)
 {
 	static _Atomic uint64_t last;
 
@@ -53,15 +53,15 @@ static void ticket_make(struct ticket *t, uint64_t kind, uint64_t id, uint64_t u
 {
 	memset(t, 0, sizeof(*t));
 	memcpy(t->mark, MARK, sizeof(t->mark));
-	memcpy(t->session, ck_client_current()->hello.session, sizeof(t->session));
+	memcpy(t->session, ckc_client_current()->hello.session, sizeof(t->session));
 	t->kind = kind;
 	t->id = id;
 	t->unique = unique;
 }
 
-struct ck_ticket ck_ticket_take(void *bytes, size_t size)
+struct ckc_ticket ckc_ticket_take(void *bytes, size_t size)
 {
-	struct ck_ticket ticket = { 0 };
+	struct ckc_ticket ticket = { 0 };
 
 	if (size == sizeof(ticket))
 		memcpy(&ticket, bytes, sizeof(ticket));
@@ -71,11 +71,11 @@ struct ck_ticket ck_ticket_take(void *bytes, size_t size)
 
 static bool is_ours(const unsigned char session[CK_ID])
 {
-	return memcmp(session, ck_client_current()->hello.session, CK_ID) == 0;
+	return memcmp(session, ckc_client_current()->hello.session, CK_ID) == 0;
 }
 
 /* SUCCESS if it can be imported: it is of this session, or was deposited. */
-static CUresult importable(const struct ck_shared *shared)
+static CUresult importable(const struct ckc_shared *shared)
 {
 	if (shared->here || shared->ticket.number)
 		return CUDA_SUCCESS;
@@ -88,7 +88,7 @@ static bool is_ticket(const struct ticket *t, uint64_t kind)
 	return memcmp(t->mark, MARK, sizeof(t->mark)) == 0 && t->kind == kind;
 }
 
-int ck_share_make(const struct ck_object *object, uint64_t unique, const struct ck_ticket *ticket)
+int ckc_share_make(const struct ckc_object *object, uint64_t unique, const struct ckc_ticket *ticket)
 {
 	/* a raw system call: the descriptor belongs to the program, but kernel-loader records those
 	 * that memfd_create returns here, and would close it with the client's */
@@ -108,42 +108,42 @@ int ck_share_make(const struct ck_object *object, uint64_t unique, const struct 
 	return fd;
 }
 
-CUresult ck_share_read(int fd, enum ck_object_kind kind, struct ck_shared *shared)
+CUresult ckc_share_read(int fd, enum ckc_object_kind kind, struct ckc_shared *shared)
 {
 	struct ticket t;
 
 	if (fd < 0 || pread(fd, &t, sizeof(t), 0) != (ssize_t)sizeof(t) || !is_ticket(&t, kind))
 		return CUDA_ERROR_INVALID_VALUE;
-	*shared = (struct ck_shared){ .here = is_ours(t.session), .id = t.id, .unique = t.unique,
+	*shared = (struct ckc_shared){ .here = is_ours(t.session), .id = t.id, .unique = t.unique,
 				      .ticket = t.shared };
 	return importable(shared);
 }
 
-void ck_share_pointer_make(CUmemPoolPtrExportData *data, CUdeviceptr address,
-			   const struct ck_ticket *ticket)
+void ckc_share_pointer_make(CUmemPoolPtrExportData *data, CUdeviceptr address,
+			   const struct ckc_ticket *ticket)
 {
 	struct pointer p = { .mark = POINTER_MARK, .address = address, .shared = *ticket };
 
-	memcpy(p.session, ck_client_current()->hello.session, sizeof(p.session));
+	memcpy(p.session, ckc_client_current()->hello.session, sizeof(p.session));
 	memcpy(data, &p, sizeof(p));
 }
 
-CUresult ck_share_pointer_read(const CUmemPoolPtrExportData *data, struct ck_shared *shared)
+CUresult ckc_share_pointer_read(const CUmemPoolPtrExportData *data, struct ckc_shared *shared)
 {
 	struct pointer p;
 
 	memcpy(&p, data, sizeof(p));
 	if (memcmp(p.mark, POINTER_MARK, sizeof(p.mark)) != 0)
 		return CUDA_ERROR_INVALID_VALUE;
-	*shared = (struct ck_shared){ .here = is_ours(p.session), .id = p.address,
+	*shared = (struct ckc_shared){ .here = is_ours(p.session), .id = p.address,
 				      .ticket = p.shared };
 	return importable(shared);
 }
 
-int ck_share_ordinal(int server_ordinal)
+int ckc_share_ordinal(int server_ordinal)
 {
-	for (int i = 0; i < ck_client_current()->gpu_count; i++) {
-		if (ck_client_current()->gpus[i].server_ordinal == server_ordinal)
+	for (int i = 0; i < ckc_client_current()->gpu_count; i++) {
+		if (ckc_client_current()->gpus[i].server_ordinal == server_ordinal)
 			return i;
 	}
 	return -1;

@@ -17,9 +17,9 @@
  * instead. */
 static CUresult array_id(CUarray handle, uint64_t *id)
 {
-	const struct ck_inmate *a = ck_object_check(handle, CK_OBJECT_ARRAY);
+	const struct ckc_inmate *a = ckc_object_check(handle, CK_OBJECT_ARRAY);
 	CUDA_ARRAY3D_DESCRIPTOR desc;
-	CUresult err = ck_array_describe(handle, &desc, id);
+	CUresult err = ckc_array_describe(handle, &desc, id);
 
 	if (err)
 		return err;
@@ -34,7 +34,7 @@ static CUresult resource_id(const CUarrayMapInfo *m, uint64_t *id)
 	case CU_RESOURCE_TYPE_ARRAY:
 		return array_id(m->resource.array, id);
 	case CU_RESOURCE_TYPE_MIPMAPPED_ARRAY:
-		return ck_mipmap_id(m->resource.mipmap, id);
+		return ckc_mipmap_id(m->resource.mipmap, id);
 	default:
 		return CUDA_ERROR_INVALID_VALUE;
 	}
@@ -43,7 +43,7 @@ static CUresult resource_id(const CUarrayMapInfo *m, uint64_t *id)
 /* A map operation uses a tile pool on the same device; an unmap operation names no memory. */
 static CUresult memory_id(const CUarrayMapInfo *m, CUdevice device, uint64_t *id)
 {
-	const struct ck_physical *p;
+	const struct ckc_physical *p;
 
 	*id = 0;
 	if (m->memOperationType == CU_MEM_OPERATION_TYPE_UNMAP)
@@ -51,7 +51,7 @@ static CUresult memory_id(const CUarrayMapInfo *m, CUdevice device, uint64_t *id
 	if (m->memOperationType != CU_MEM_OPERATION_TYPE_MAP ||
 	    m->memHandleType != CU_MEM_HANDLE_TYPE_GENERIC)
 		return CUDA_ERROR_INVALID_VALUE;
-	p = ck_object_check((const void *)(uintptr_t)m->memHandle.memHandle, CK_OBJECT_PHYSICAL);
+	p = ckc_object_check((const void *)(uintptr_t)m->memHandle.memHandle, CK_OBJECT_PHYSICAL);
 	if (!p || p->prop.location.id != device ||
 	    !(p->prop.allocFlags.usage & CU_MEM_CREATE_USAGE_TILE_POOL))
 		return CUDA_ERROR_INVALID_VALUE;
@@ -62,7 +62,7 @@ static CUresult memory_id(const CUarrayMapInfo *m, CUdevice device, uint64_t *id
 /* Encode @m: ids for handles, and the server's device number. */
 static CUresult pack(const CUarrayMapInfo *m, CUdevice device, CUarrayMapInfo *out)
 {
-	const struct ck_gpu *gpu = ck_gpu(device);
+	const struct ckc_gpu *gpu = ckc_gpu(device);
 	uint64_t array = 0, memory = 0;
 	CUresult err;
 
@@ -84,18 +84,18 @@ static CUresult pack(const CUarrayMapInfo *m, CUdevice device, CUarrayMapInfo *o
 
 static bool has_such_arrays(CUdevice device)
 {
-	return ck_gpu_attribute(device, CU_DEVICE_ATTRIBUTE_SPARSE_CUDA_ARRAY_SUPPORTED) ||
-	       ck_gpu_attribute(device, CU_DEVICE_ATTRIBUTE_DEFERRED_MAPPING_CUDA_ARRAY_SUPPORTED);
+	return ckc_gpu_attribute(device, CU_DEVICE_ATTRIBUTE_SPARSE_CUDA_ARRAY_SUPPORTED) ||
+	       ckc_gpu_attribute(device, CU_DEVICE_ATTRIBUTE_DEFERRED_MAPPING_CUDA_ARRAY_SUPPORTED);
 }
 
 CK_EXPORT CUresult cuMemMapArrayAsync(CUarrayMapInfo *mapInfoList, unsigned int count,
 				      CUstream hStream)
 {
 	CUarrayMapInfo packed[COLLECT];
-	struct ck_context *ctx;
+	struct ckc_context *ctx;
 	uint64_t stream;
 	CUdevice device;
-	CUresult err = ck_stream_uncaptured(hStream, &ctx, &stream, &device);
+	CUresult err = ckc_stream_uncaptured(hStream, &ctx, &stream, &device);
 
 	if (!err && !has_such_arrays(device))
 		err = CUDA_ERROR_NOT_SUPPORTED;
@@ -109,7 +109,7 @@ CK_EXPORT CUresult cuMemMapArrayAsync(CUarrayMapInfo *mapInfoList, unsigned int 
 		err = pack(&mapInfoList[i], device, &packed[n++]);
 		if (!err && (n == COLLECT || i + 1 == count)) {
 			err = ck_wire_map_arrays(ctx->object.id, stream, packed, n * sizeof(packed[0]));
-			ck_command_called();
+			ckc_command_called();
 			n = 0;
 		}
 	}

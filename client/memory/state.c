@@ -6,7 +6,7 @@
 
 static void begin(void *part)
 {
-	*(struct ck_memory *)part = (struct ck_memory){
+	*(struct ckc_memory *)part = (struct ckc_memory){
 		.allocations = { .lock = CK_MUTEX(CK_RANK_ALLOCATIONS) },
 		.host_map_lock = CK_MUTEX(CK_RANK_HOST_MAP),
 		.pinned = { .lock = CK_MUTEX(CK_RANK_PINNED), .file = { .fd = -1 } },
@@ -16,4 +16,4 @@ static void begin(void *part)
 		.textures = { .lock = CK_MUTEX(CK_RANK_TEXTURES) },
 	};
 }
-CK_CLIENT_PART(memory, struct ck_memory, begin);
+CK_CLIENT_PART(memory, struct ckc_memory, begin);

@@ -8,14 +8,14 @@
 /* Check a value's address: aligned, and reachable by the device. */
 static CUresult check(CUdeviceptr at, size_t size)
 {
-	return at % size ? CUDA_ERROR_INVALID_VALUE : ck_device_reach(at, size);
+	return at % size ? CUDA_ERROR_INVALID_VALUE : ckc_device_reach(at, size);
 }
 
 static CUresult enter(CUstream handle, uint64_t *ctx, uint64_t *stream)
 {
-	CUresult err = ck_enter(ctx);
+	CUresult err = ckc_enter(ctx);
 
-	return err ? err : ck_stream_id(handle, stream);
+	return err ? err : ckc_stream_id(handle, stream);
 }
 
 /* The flush flag concerns writes by other devices: no device here supports it. */

@@ -55,7 +55,7 @@ static CUresult encode(CUtensorMap *map, const struct form *f)
 {
 	size_t corners = f->kind == IM2COL ? f->rank - 2 : f->kind == IM2COL_WIDE ? 1 : 0;
 	uint64_t ctx;
-	CUresult err = ck_enter_any(&ctx);
+	CUresult err = ckc_enter_any(&ctx);
 	ck_tensor_map_res r;
 
 	if (err)
@@ -141,7 +141,7 @@ CK_EXPORT CUresult cuTensorMapEncodeIm2colWide(
 CK_EXPORT CUresult cuTensorMapReplaceAddress(CUtensorMap *tensorMap, void *globalAddress)
 {
 	uint64_t ctx;
-	CUresult err = ck_enter_any(&ctx);
+	CUresult err = ckc_enter_any(&ctx);
 	void *bytes = NULL;
 	size_t size = 0;
 

@@ -25,14 +25,14 @@ struct key {
 	uint64_t ctx, number, surface;
 };
 
-static struct ck_textures *textures(void)
+static struct ckc_textures *textures(void)
 {
-	return &ck_client_current()->memory->textures;
+	return &ckc_client_current()->memory->textures;
 }
 
 static CUresult note(const struct key *key, const struct object *from)
 {
-	struct ck_textures *all = textures();
+	struct ckc_textures *all = textures();
 	struct object *o = malloc(sizeof(*o));
 	bool done;
 
@@ -55,10 +55,10 @@ static CUresult note(const struct key *key, const struct object *from)
 /* Find a number of the current context: INVALID_VALUE if there is no such object. */
 static CUresult look_up(uint64_t number, bool surface, const void *output, struct object *found)
 {
-	struct ck_textures *all = textures();
+	struct ckc_textures *all = textures();
 	struct key key = { .number = number, .surface = surface };
 	const struct object *o;
-	CUresult err = ck_enter(&key.ctx);
+	CUresult err = ckc_enter(&key.ctx);
 
 	if (err)
 		return err;
@@ -74,7 +74,7 @@ static CUresult look_up(uint64_t number, bool surface, const void *output, struc
 
 static bool forget(const struct key *key)
 {
-	struct ck_textures *all = textures();
+	struct ckc_textures *all = textures();
 	struct object *o;
 
 	ck_lock(&all->lock);
@@ -84,9 +84,9 @@ static bool forget(const struct key *key)
 	return o;
 }
 
-static void context_ended(struct ck_context *context)
+static void context_ended(struct ckc_context *context)
 {
-	struct ck_textures *all = &context->client->memory->textures;
+	struct ckc_textures *all = &context->client->memory->textures;
 	struct ck_map_iter it = CK_MAP_ITER_INIT;
 
 	ck_lock(&all->lock);
@@ -109,10 +109,10 @@ static CUresult resource_encode(const CUDA_RESOURCE_DESC *from, CUDA_RESOURCE_DE
 
 	*to = *from;
 	if (from->resType == CU_RESOURCE_TYPE_ARRAY) {
-		err = ck_array_id(from->res.array.hArray, &id);
+		err = ckc_array_id(from->res.array.hArray, &id);
 		to->res.array.hArray = (CUarray)(uintptr_t)id;
 	} else if (from->resType == CU_RESOURCE_TYPE_MIPMAPPED_ARRAY) {
-		err = ck_mipmap_id(from->res.mipmap.hMipmappedArray, &id);
+		err = ckc_mipmap_id(from->res.mipmap.hMipmappedArray, &id);
 		to->res.mipmap.hMipmappedArray = (CUmipmappedArray)(uintptr_t)id;
 	} else if (from->resType != CU_RESOURCE_TYPE_LINEAR &&
 		   from->resType != CU_RESOURCE_TYPE_PITCH2D) {
@@ -130,7 +130,7 @@ CK_EXPORT CUresult cuTexObjectCreate(CUtexObject *pTexObject, const CUDA_RESOURC
 	struct object o = { 0 };
 	struct key key = { 0 };
 	CUtexObject number = 0;
-	CUresult err = ck_enter(&key.ctx);
+	CUresult err = ckc_enter(&key.ctx);
 
 	if (err)
 		return err;
@@ -158,7 +158,7 @@ CK_EXPORT CUresult cuSurfObjectCreate(CUsurfObject *pSurfObject,
 	struct object o = { 0 };
 	struct key key = { .surface = true };
 	CUsurfObject number = 0;
-	CUresult err = ck_enter(&key.ctx);
+	CUresult err = ckc_enter(&key.ctx);
 
 	if (err)
 		return err;
@@ -177,7 +177,7 @@ CK_EXPORT CUresult cuSurfObjectCreate(CUsurfObject *pSurfObject,
 CK_EXPORT CUresult cuTexObjectDestroy(CUtexObject texObject)
 {
 	struct key key = { .number = texObject };
-	CUresult err = ck_enter(&key.ctx);
+	CUresult err = ckc_enter(&key.ctx);
 
 	if (err)
 		return err;
@@ -190,7 +190,7 @@ CK_EXPORT CUresult cuTexObjectDestroy(CUtexObject texObject)
 CK_EXPORT CUresult cuSurfObjectDestroy(CUsurfObject surfObject)
 {
 	struct key key = { .number = surfObject, .surface = true };
-	CUresult err = ck_enter(&key.ctx);
+	CUresult err = ckc_enter(&key.ctx);
 
 	if (err)
 		return err;

@@ -11,36 +11,36 @@
 #include "client/managed/window.h"
 
 /* Allocate pages, map device memory behind them and track them; undo in reverse order on error. */
-static CUresult obtain(struct ck_context *context, size_t size, unsigned int flags, uint64_t *at)
+static CUresult obtain(struct ckc_context *context, size_t size, unsigned int flags, uint64_t *at)
 {
 	uint64_t ctx = context->object.id;
-	CUresult err = ck_window_open();
+	CUresult err = ckc_window_open();
 
 	if (!err)
-		err = ck_window_take(ctx, size, at);
+		err = ckc_window_take(ctx, size, at);
 	if (err)
 		return err;
-	err = ck_window_back(ctx, *at, size);
+	err = ckc_window_back(ctx, *at, size);
 	if (err)
 		goto give;
-	err = ck_managed_track(*at, size, context, flags);
+	err = ckc_managed_track(*at, size, context, flags);
 	if (err)
 		goto unback;
-	err = ck_allocation_add(*at, size, CK_MEMORY_MANAGED, context, flags, false);
+	err = ckc_allocation_add(*at, size, CK_MEMORY_MANAGED, context, flags, false);
 	if (!err)
 		return CUDA_SUCCESS;
-	ck_managed_untrack(*at, false);
+	ckc_managed_untrack(*at, false);
 unback:
-	ck_window_unback(ctx, *at, size);
+	ckc_window_unback(ctx, *at, size);
 give:
-	ck_window_give(*at, size);
+	ckc_window_give(*at, size);
 	return err;
 }
 
 CK_EXPORT CUresult cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigned int flags)
 {
-	struct ck_context *context;
-	CUresult err = ck_context_usable(&context);
+	struct ckc_context *context;
+	CUresult err = ckc_context_usable(&context);
 	uint64_t at;
 
 	if (err)
@@ -54,13 +54,13 @@ CK_EXPORT CUresult cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigne
 }
 
 /* The managed allocation that contains [address, address+size). */
-static CUresult managed_range(CUdeviceptr address, size_t size, struct ck_allocation *a)
+static CUresult managed_range(CUdeviceptr address, size_t size, struct ckc_allocation *a)
 {
-	CUresult err = ck_session_check();
+	CUresult err = ckc_session_check();
 
 	if (err)
 		return err;
-	if (size == 0 || !ck_allocation_find(address, a) || a->kind != CK_MEMORY_MANAGED ||
+	if (size == 0 || !ckc_allocation_find(address, a) || a->kind != CK_MEMORY_MANAGED ||
 	    size > a->size - (address - a->base))
 		return CUDA_ERROR_INVALID_VALUE;
 	return CUDA_SUCCESS;
@@ -71,13 +71,13 @@ static CUresult managed_range(CUdeviceptr address, size_t size, struct ck_alloca
 CK_EXPORT CUresult cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size_t length,
 					  unsigned int flags)
 {
-	struct ck_allocation a;
-	struct ck_stream *s;
-	struct ck_context *context;
-	CUresult err = ck_context_usable(&context);
+	struct ckc_allocation a;
+	struct ckc_stream *s;
+	struct ckc_context *context;
+	CUresult err = ckc_context_usable(&context);
 
 	if (!err)
-		err = ck_stream_from(hStream, &s);
+		err = ckc_stream_from(hStream, &s);
 	if (err)
 		return err;
 	if (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST &&
@@ -86,7 +86,7 @@ CK_EXPORT CUresult cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, si
 	if (managed_range(dptr, 1, &a) || a.base != dptr || (length != 0 && length != a.size) ||
 	    (flags == CU_MEM_ATTACH_SINGLE && !s))
 		return CUDA_ERROR_INVALID_VALUE;
-	ck_managed_attach(dptr, flags, s ? s->object.id : 0);
+	ckc_managed_attach(dptr, flags, s ? s->object.id : 0);
 	return CUDA_SUCCESS;
 }
 
@@ -96,7 +96,7 @@ static CUresult location_check(const CUmemLocation *location)
 {
 	switch (location->type) {
 	case CU_MEM_LOCATION_TYPE_DEVICE:
-		return ck_gpu(location->id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+		return ckc_gpu(location->id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 	case CU_MEM_LOCATION_TYPE_HOST:
 	case CU_MEM_LOCATION_TYPE_HOST_NUMA:
 	case CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT:
@@ -118,13 +118,13 @@ static CUmemLocation location_of(CUdevice device)
 
 static CUresult prefetch(CUdeviceptr at, size_t size, const CUmemLocation *location, CUstream stream)
 {
-	struct ck_allocation a;
-	struct ck_stream *s;
-	struct ck_context *context;
-	CUresult err = ck_context_usable(&context);
+	struct ckc_allocation a;
+	struct ckc_stream *s;
+	struct ckc_context *context;
+	CUresult err = ckc_context_usable(&context);
 
 	if (!err)
-		err = ck_stream_from(stream, &s);
+		err = ckc_stream_from(stream, &s);
 	if (!err)
 		err = managed_range(at, size, &a);
 	if (!err)
@@ -132,9 +132,9 @@ static CUresult prefetch(CUdeviceptr at, size_t size, const CUmemLocation *locat
 	if (err)
 		return err;
 	if (location->type == CU_MEM_LOCATION_TYPE_DEVICE)
-		ck_managed_device(at, size, false);
+		ckc_managed_device(at, size, false);
 	else
-		ck_managed_fetch(at, size);
+		ckc_managed_fetch(at, size);
 	return ck_advice_prefetched(at, size, location);
 }
 
@@ -159,13 +159,13 @@ CK_EXPORT CUresult cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUdevice
 static CUresult batch_check(CUdeviceptr *at, size_t *sizes, size_t count, unsigned long long flags,
 			    CUstream stream)
 {
-	struct ck_allocation a;
-	struct ck_stream *s;
-	struct ck_context *context;
-	CUresult err = ck_context_usable(&context);
+	struct ckc_allocation a;
+	struct ckc_stream *s;
+	struct ckc_context *context;
+	CUresult err = ckc_context_usable(&context);
 
 	if (!err)
-		err = ck_stream_from(stream, &s);
+		err = ckc_stream_from(stream, &s);
 	if (err)
 		return err;
 	if (!at || !sizes || count == 0 || flags != 0 || !s)
@@ -232,7 +232,7 @@ CK_EXPORT CUresult cuMemAdvise_v2(CUdeviceptr devPtr, size_t count, CUmem_advise
 	bool located = advice != CU_MEM_ADVISE_SET_READ_MOSTLY &&
 		       advice != CU_MEM_ADVISE_UNSET_READ_MOSTLY &&
 		       advice != CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION;
-	struct ck_allocation a;
+	struct ckc_allocation a;
 	CUresult err = managed_range(devPtr, count, &a);
 
 	if (!err && (advice < CU_MEM_ADVISE_SET_READ_MOSTLY ||
@@ -253,7 +253,7 @@ CK_EXPORT CUresult cuMemRangeGetAttribute(void *data, size_t dataSize,
 					  CUmem_range_attribute attribute, CUdeviceptr devPtr,
 					  size_t count)
 {
-	struct ck_allocation a;
+	struct ckc_allocation a;
 	CUresult err = managed_range(devPtr, count, &a);
 
 	if (err)
@@ -266,7 +266,7 @@ CK_EXPORT CUresult cuMemRangeGetAttributes(void **data, size_t *dataSizes,
 					   CUmem_range_attribute *attributes, size_t numAttributes,
 					   CUdeviceptr devPtr, size_t count)
 {
-	CUresult err = ck_session_check();
+	CUresult err = ckc_session_check();
 
 	if (err)
 		return err;

@@ -11,9 +11,9 @@
 #include "client/memory/share.h"
 
 /* The physical memory of a handle. CUDA has no special error for an invalid one. */
-static struct ck_physical *physical_from(CUmemGenericAllocationHandle handle)
+static struct ckc_physical *physical_from(CUmemGenericAllocationHandle handle)
 {
-	return ck_object_check((const void *)(uintptr_t)handle, CK_OBJECT_PHYSICAL);
+	return ckc_object_check((const void *)(uintptr_t)handle, CK_OBJECT_PHYSICAL);
 }
 
 /* --- physical memory */
@@ -24,7 +24,7 @@ static CUresult prop_id(const CUmemAllocationProp *prop, CUmemAllocationProp *ou
 	*out = *prop;
 	out->win32HandleMetaData = NULL;
 	if (prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE)
-		return ck_location_id(&prop->location, &out->location);
+		return ckc_location_id(&prop->location, &out->location);
 	return prop->location.type == CU_MEM_LOCATION_TYPE_INVALID ? CUDA_ERROR_INVALID_VALUE :
 								     CUDA_ERROR_NOT_SUPPORTED;
 }
@@ -38,41 +38,41 @@ CK_EXPORT CUresult cuMemGetAllocationGranularity(size_t *granularity,
 		CUmemAllocationProp prop;
 	} key;
 	uint64_t ctx;
-	CUresult err = ck_enter_any(&ctx);
+	CUresult err = ckc_enter_any(&ctx);
 
 	memset(&key, 0, sizeof(key));
 	key.proc = CK_PROC_cuMemGetAllocationGranularity;
 	key.option = option;
 	if (!err)
 		err = granularity && prop ? prop_id(prop, &key.prop) : CUDA_ERROR_INVALID_VALUE;
-	if (err || ck_cache_get(&key, sizeof(key), granularity, sizeof(*granularity)))
+	if (err || ckc_cache_get(&key, sizeof(key), granularity, sizeof(*granularity)))
 		return err;
 	err = ck_wire_cuMemGetAllocationGranularity(ctx, granularity, &key.prop, option);
 	if (!err)
-		ck_cache_put(&key, sizeof(key), granularity, sizeof(*granularity));
+		ckc_cache_put(&key, sizeof(key), granularity, sizeof(*granularity));
 	return err;
 }
 
 CK_EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
 			       const CUmemAllocationProp *prop, unsigned long long flags)
 {
-	struct ck_physical *p;
+	struct ckc_physical *p;
 	CUmemAllocationProp sent;
 	uint64_t ctx;
-	CUresult err = ck_enter_any(&ctx);
+	CUresult err = ckc_enter_any(&ctx);
 
 	if (!err)
 		err = handle && prop && size ? prop_id(prop, &sent) : CUDA_ERROR_INVALID_VALUE;
 	if (err)
 		return err;
-	p = ck_object_new(CK_OBJECT_PHYSICAL, NULL);
+	p = ckc_object_new(CK_OBJECT_PHYSICAL, NULL);
 	if (!p)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	p->unique = ck_share_unique();
+	p->unique = ckc_share_unique();
 	p->prop = *prop;
 	err = ck_wire_cuMemCreate(ctx, p->object.id, size, &sent, flags);
 	if (err)
-		ck_object_free(p);
+		ckc_object_free(p);
 	else
 		*handle = (uintptr_t)p;
 	return err;
@@ -80,24 +80,24 @@ CK_EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size
 
 CK_EXPORT CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
 {
-	struct ck_physical *p = physical_from(handle);
+	struct ckc_physical *p = physical_from(handle);
 	uint64_t ctx;
-	CUresult err = ck_enter_any(&ctx);
+	CUresult err = ckc_enter_any(&ctx);
 
 	if (err)
 		return err;
 	if (!p)
 		return CUDA_ERROR_INVALID_VALUE;
 	err = ck_wire_cuMemRelease(ctx, p->object.id);
-	ck_object_free(p);
+	ckc_object_free(p);
 	return err;
 }
 
 CK_EXPORT CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop,
 							  CUmemGenericAllocationHandle handle)
 {
-	const struct ck_physical *p = physical_from(handle);
-	CUresult err = ck_session_check();
+	const struct ckc_physical *p = physical_from(handle);
+	CUresult err = ckc_session_check();
 
 	if (err)
 		return err;
@@ -108,13 +108,13 @@ CK_EXPORT CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *p
 }
 
 /* The server has made its memory @p's and reported the properties; or failed with @err. */
-static CUresult another_made(CUmemGenericAllocationHandle *handle, struct ck_physical *p,
+static CUresult another_made(CUmemGenericAllocationHandle *handle, struct ckc_physical *p,
 			     CUresult err)
 {
-	p->unique = ck_share_unique();
-	p->prop.location.id = ck_share_ordinal(p->prop.location.id);
+	p->unique = ckc_share_unique();
+	p->prop.location.id = ckc_share_ordinal(p->prop.location.id);
 	if (err)
-		ck_object_free(p);
+		ckc_object_free(p);
 	else
 		*handle = (uintptr_t)p;
 	return err;
@@ -125,7 +125,7 @@ static CUresult another(CUmemGenericAllocationHandle *handle, uint64_t ctx, uint
 			CUresult (*ask)(uint64_t ctx, uint64_t id, uint64_t what,
 					CUmemAllocationProp *prop))
 {
-	struct ck_physical *p = ck_object_new(CK_OBJECT_PHYSICAL, NULL);
+	struct ckc_physical *p = ckc_object_new(CK_OBJECT_PHYSICAL, NULL);
 
 	if (!p)
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -139,13 +139,13 @@ static CUresult retain(uint64_t ctx, uint64_t id, uint64_t address, CUmemAllocat
 
 CK_EXPORT CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *addr)
 {
-	struct ck_allocation a;
+	struct ckc_allocation a;
 	uint64_t ctx;
-	CUresult err = ck_enter_any(&ctx);
+	CUresult err = ckc_enter_any(&ctx);
 
 	if (err)
 		return err;
-	if (!handle || !ck_allocation_find((uintptr_t)addr, &a) || !a.mapped)
+	if (!handle || !ckc_allocation_find((uintptr_t)addr, &a) || !a.mapped)
 		return CUDA_ERROR_INVALID_VALUE;
 	return another(handle, ctx, (uintptr_t)addr, retain);
 }
@@ -155,18 +155,18 @@ CK_EXPORT CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *han
 CK_EXPORT CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset,
 			    CUmemGenericAllocationHandle handle, unsigned long long flags)
 {
-	const struct ck_physical *p = physical_from(handle);
+	const struct ckc_physical *p = physical_from(handle);
 	uint64_t ctx;
-	CUresult err = ck_enter_any(&ctx);
+	CUresult err = ckc_enter_any(&ctx);
 
 	if (err)
 		return err;
-	if (!p || size == 0 || !ck_reservation_holds(ptr, size))
+	if (!p || size == 0 || !ckc_reservation_holds(ptr, size))
 		return CUDA_ERROR_INVALID_VALUE;
 	err = ck_wire_cuMemMap(ctx, ptr, size, offset, p->object.id, flags);
 	if (err)
 		return err;
-	return ck_allocation_note(&(struct ck_allocation){
+	return ckc_allocation_note(&(struct ckc_allocation){
 		.base = ptr,
 		.size = size,
 		.kind = CK_MEMORY_DEVICE,
@@ -179,13 +179,13 @@ CK_EXPORT CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset,
 CK_EXPORT CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
 {
 	uint64_t ctx;
-	CUresult err = ck_enter_any(&ctx);
+	CUresult err = ckc_enter_any(&ctx);
 
 	if (err)
 		return err;
 	err = ck_wire_cuMemUnmap(ctx, ptr, size);
 	if (!err)
-		ck_allocation_unmap(ptr, size);
+		ckc_allocation_unmap(ptr, size);
 	return err;
 }
 
@@ -194,16 +194,16 @@ CK_EXPORT CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAcces
 {
 	uint64_t ctx, gained, lost;
 	CUmemAccessDesc *ids;
-	CUresult err = ck_enter_any(&ctx);
+	CUresult err = ckc_enter_any(&ctx);
 
 	if (!err)
-		err = ck_access_ids(desc, count, &ids, &gained, &lost);
+		err = ckc_access_ids(desc, count, &ids, &gained, &lost);
 	if (err)
 		return err;
 	err = ck_wire_set_access(ctx, ptr, size, ids, count * sizeof(*ids));
 	free(ids);
 	if (!err)
-		ck_allocation_access(ptr, size, gained, lost);
+		ckc_allocation_access(ptr, size, gained, lost);
 	return err;
 }
 
@@ -212,10 +212,10 @@ CK_EXPORT CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation
 {
 	CUmemLocation at;
 	uint64_t ctx;
-	CUresult err = ck_enter_any(&ctx);
+	CUresult err = ckc_enter_any(&ctx);
 
 	if (!err)
-		err = flags && location ? ck_location_id(location, &at) : CUDA_ERROR_INVALID_VALUE;
+		err = flags && location ? ckc_location_id(location, &at) : CUDA_ERROR_INVALID_VALUE;
 	return err ? err : ck_wire_cuMemGetAccess(ctx, flags, &at, ptr);
 }
 
@@ -226,10 +226,10 @@ CK_EXPORT CUresult cuMemExportToShareableHandle(void *shareableHandle,
 						CUmemAllocationHandleType handleType,
 						unsigned long long flags)
 {
-	const struct ck_physical *p = physical_from(handle);
-	struct ck_ticket ticket;
+	const struct ckc_physical *p = physical_from(handle);
+	struct ckc_ticket ticket;
 	uint64_t ctx;
-	CUresult err = ck_enter_any(&ctx);
+	CUresult err = ckc_enter_any(&ctx);
 	size_t size = 0;
 	void *bytes = NULL;
 	int fd;
@@ -241,27 +241,27 @@ CK_EXPORT CUresult cuMemExportToShareableHandle(void *shareableHandle,
 	err = ck_wire_export(ctx, p->object.id, handleType, &bytes, &size);
 	if (err)
 		return err;
-	ticket = ck_ticket_take(bytes, size);
-	fd = ck_share_make(&p->object, p->unique, &ticket);
+	ticket = ckc_ticket_take(bytes, size);
+	fd = ckc_share_make(&p->object, p->unique, &ticket);
 	memcpy(shareableHandle, &fd, sizeof(fd));
 	return fd < 0 ? CUDA_ERROR_OPERATING_SYSTEM : CUDA_SUCCESS;
 }
 
 /* Import an object of this session by its id, or one of another by its ticket. */
-static CUresult import(const struct ck_shared *shared, uint64_t ctx,
+static CUresult import(const struct ckc_shared *shared, uint64_t ctx,
 		       CUmemGenericAllocationHandle *handle)
 {
-	const struct ck_physical *source;
-	struct ck_physical *p;
+	const struct ckc_physical *source;
+	struct ckc_physical *p;
 	CUresult err;
 
 	if (shared->here) {
-		source = ck_object_by_id(CK_OBJECT_PHYSICAL, shared->id);
+		source = ckc_object_by_id(CK_OBJECT_PHYSICAL, shared->id);
 		if (!source || source->unique != shared->unique)
 			return CUDA_ERROR_INVALID_VALUE;
 		return another(handle, ctx, shared->id, ck_wire_import);
 	}
-	p = ck_object_new(CK_OBJECT_PHYSICAL, NULL);
+	p = ckc_object_new(CK_OBJECT_PHYSICAL, NULL);
 	if (!p)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	err = ck_wire_import_ticket(ctx, p->object.id, 0, &shared->ticket,
@@ -273,28 +273,28 @@ CK_EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *
 						  void *osHandle,
 						  CUmemAllocationHandleType shHandleType)
 {
-	struct ck_shared shared;
+	struct ckc_shared shared;
 	uint64_t ctx;
-	CUresult err = ck_enter_any(&ctx);
+	CUresult err = ckc_enter_any(&ctx);
 
 	if (err)
 		return err;
 	if (!handle || shHandleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
 		return CUDA_ERROR_INVALID_VALUE;
-	err = ck_share_read((int)(intptr_t)osHandle, CK_OBJECT_PHYSICAL, &shared);
+	err = ckc_share_read((int)(intptr_t)osHandle, CK_OBJECT_PHYSICAL, &shared);
 	return err ? err : import(&shared, ctx, handle);
 }
 
-CUresult ck_physical_import(uint64_t rid, unsigned int part, unsigned int access,
+CUresult ckc_physical_import(uint64_t rid, unsigned int part, unsigned int access,
 			    CUmemGenericAllocationHandle *handle)
 {
-	struct ck_physical *p;
+	struct ckc_physical *p;
 	uint64_t ctx;
-	CUresult err = ck_enter_any(&ctx);
+	CUresult err = ckc_enter_any(&ctx);
 
 	if (err)
 		return err;
-	p = ck_object_new(CK_OBJECT_PHYSICAL, NULL);
+	p = ckc_object_new(CK_OBJECT_PHYSICAL, NULL);
 	if (!p)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	err = ck_wire_m3_import(ctx, p->object.id, rid, part, access, &p->prop);

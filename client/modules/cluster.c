@@ -26,7 +26,7 @@ static CUresult check_kernel(CUfunction f, const unsigned int *size, uint64_t bl
 	return err;
 }
 
-CUresult ck_cluster_check(CUfunction f, const unsigned int *grid,
+CUresult ckc_cluster_check(CUfunction f, const unsigned int *grid,
 			  const CUlaunchAttribute *attributes, unsigned int count)
 {
 	for (unsigned int i = 0; i < count; i++) {

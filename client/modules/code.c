@@ -33,8 +33,8 @@ static CUresult from_errno(int ret)
 static CUresult choose(const void *image, CUdevice device, struct ck_fatbin_choice *out)
 {
 	struct ck_fatbin_device target = {
-		(unsigned)ck_gpu_attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR),
-		(unsigned)ck_gpu_attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR),
+		(unsigned)ckc_gpu_attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR),
+		(unsigned)ckc_gpu_attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR),
 	};
 	struct ck_image found;
 	unsigned sm;
@@ -43,7 +43,7 @@ static CUresult choose(const void *image, CUdevice device, struct ck_fatbin_choi
 	if (ret < 0)
 		return from_errno(ret);
 	if (found.kind == CK_IMAGE_CONTAINER) {
-		bool cubin = ck_client_current()->hello.accepts_cubin;
+		bool cubin = ckc_client_current()->hello.accepts_cubin;
 
 		/* the result of nvcc's linker contains machine code only; PTX is in the parts */
 		ret = found.prelinked && !cubin ?
@@ -61,24 +61,24 @@ static CUresult choose(const void *image, CUdevice device, struct ck_fatbin_choi
 		return CUDA_SUCCESS;
 	if (ck_cubin_sm(found.data, found.size, &sm) < 0)
 		return CUDA_ERROR_INVALID_IMAGE;
-	if (!ck_client_current()->hello.accepts_cubin || sm / 10 != target.major ||
+	if (!ckc_client_current()->hello.accepts_cubin || sm / 10 != target.major ||
 	    sm % 10 > target.minor)
 		return CUDA_ERROR_NO_BINARY_FOR_GPU;
 	return CUDA_SUCCESS;
 }
 
-CUresult ck_code_missing(void)
+CUresult ckc_code_missing(void)
 {
 	static atomic_flag told = ATOMIC_FLAG_INIT;
 
-	if (!ck_client_current()->hello.accepts_cubin && !atomic_flag_test_and_set(&told))
+	if (!ckc_client_current()->hello.accepts_cubin && !atomic_flag_test_and_set(&told))
 		ck_warn("a module has no PTX for compute capability 9.0 or below, and the emulated "
 			"GPU runs nothing else (nvcc: -gencode arch=compute_90,code=compute_90)");
 	return CUDA_ERROR_NO_BINARY_FOR_GPU;
 }
 
 /* Read the kernels of the image, and index them by name. */
-static CUresult read_kernels(struct ck_code *code, const struct ck_fatbin_choice *c)
+static CUresult read_kernels(struct ckc_code *code, const struct ck_fatbin_choice *c)
 {
 	int ret = code->ptx ? ck_ptx_kernels(c->data, c->size, &code->kernels) :
 			      ck_cubin_kernels(c->data, c->size, &code->kernels);
@@ -100,7 +100,7 @@ static CUresult read_kernels(struct ck_code *code, const struct ck_fatbin_choice
 	return CUDA_SUCCESS;
 }
 
-static CUresult send_image(const struct ck_code *code, const struct ck_fatbin_choice *c)
+static CUresult send_image(const struct ckc_code *code, const struct ck_fatbin_choice *c)
 {
 	for (size_t at = 0; at < c->size; at += PIECE) {
 		size_t n = c->size - at < PIECE ? c->size - at : PIECE;
@@ -115,21 +115,21 @@ static CUresult send_image(const struct ck_code *code, const struct ck_fatbin_ch
 
 /* One upload at a time: a thread that finds an image on the server relies on all of it being
  * sent. */
-static CUresult upload(const struct ck_code *code, const struct ck_fatbin_choice *chosen)
+static CUresult upload(const struct ckc_code *code, const struct ck_fatbin_choice *chosen)
 {
-	struct ck_client *c = ck_client_current();
+	struct ckc_client *c = ckc_client_current();
 	CUresult err = CUDA_SUCCESS;
 
 	ck_lock(&c->modules->upload_lock);
-	if (!ck_session_has_image(c, code->hash))
+	if (!ckc_session_has_image(c, code->hash))
 		err = send_image(code, chosen);
 	ck_unlock(&c->modules->upload_lock);
 	return err;
 }
 
-CUresult ck_code_load(const void *image, CUdevice device, struct ck_code **out)
+CUresult ckc_code_load(const void *image, CUdevice device, struct ckc_code **out)
 {
-	struct ck_code *code = calloc(1, sizeof(*code));
+	struct ckc_code *code = calloc(1, sizeof(*code));
 	struct ck_fatbin_choice chosen = { 0 };
 	struct ck_hash hash;
 	CUresult err;
@@ -153,15 +153,15 @@ CUresult ck_code_load(const void *image, CUdevice device, struct ck_code **out)
 		ck_debug("an image that is not used: error %d", (int)err);
 	ck_fatbin_choice_free(&chosen);
 	if (err)
-		ck_code_put(code);
+		ckc_code_put(code);
 	else
 		*out = code;
 	return err;
 }
 
-struct ck_code *ck_code_none(void)
+struct ckc_code *ckc_code_none(void)
 {
-	struct ck_code *code = calloc(1, sizeof(*code));
+	struct ckc_code *code = calloc(1, sizeof(*code));
 
 	if (!code)
 		return NULL;
@@ -174,13 +174,13 @@ struct ck_code *ck_code_none(void)
 	return NULL;
 }
 
-struct ck_code *ck_code_get(struct ck_code *code)
+struct ckc_code *ckc_code_get(struct ckc_code *code)
 {
 	__atomic_add_fetch(&code->users, 1, __ATOMIC_RELAXED);
 	return code;
 }
 
-void ck_code_put(struct ck_code *code)
+void ckc_code_put(struct ckc_code *code)
 {
 	if (__atomic_sub_fetch(&code->users, 1, __ATOMIC_ACQ_REL) > 0)
 		return;
@@ -189,12 +189,12 @@ void ck_code_put(struct ck_code *code)
 	free(code);
 }
 
-long ck_code_find(const struct ck_code *code, const char *name)
+long ckc_code_find(const struct ckc_code *code, const char *name)
 {
 	return (long)(uintptr_t)ck_map_find(code->by_name, name, strlen(name)) - 1;
 }
 
-CUresult ck_code_read_file(const char *path, void **image, size_t *size_out)
+CUresult ckc_code_read_file(const char *path, void **image, size_t *size_out)
 {
 	CUresult err = CUDA_ERROR_FILE_NOT_FOUND;
 	FILE *f = fopen(path, "rb");

@@ -11,7 +11,7 @@
 #include "cuda/types.h"
 #include "elf/kernels.h"
 
-struct ck_code {
+struct ckc_code {
 	unsigned char hash[32];		/* BLAKE2b of the image that was sent */
 	bool ptx;			/* the server's driver must compile it */
 	bool none;			/* contains nothing for the device: no kernels, not sent */
@@ -25,20 +25,20 @@ struct ck_code {
  * its kernels, and send it unless the server holds it. The caller gets one reference;
  * INVALID_IMAGE, NO_BINARY_FOR_GPU, INVALID_PTX, OUT_OF_MEMORY.
  */
-CUresult ck_code_load(const void *image, CUdevice device, struct ck_code **code);
+CUresult ckc_code_load(const void *image, CUdevice device, struct ckc_code **code);
 /* Make the code of a library without code for the device; NULL: out of memory. */
-struct ck_code *ck_code_none(void);
+struct ckc_code *ckc_code_none(void);
 /* The code for the device is missing: returns NO_BINARY_FOR_GPU. Logs once if PTX would have
  * helped. */
-CUresult ck_code_missing(void);
-struct ck_code *ck_code_get(struct ck_code *code);
-void ck_code_put(struct ck_code *code);
+CUresult ckc_code_missing(void);
+struct ckc_code *ckc_code_get(struct ckc_code *code);
+void ckc_code_put(struct ckc_code *code);
 
 /* Index of the kernel named @name, or -1. */
-long ck_code_find(const struct ck_code *code, const char *name);
+long ckc_code_find(const struct ckc_code *code, const char *name);
 
 /* Read the whole file @path, NUL-terminated, for cuModuleLoad; the caller frees it with free(3).
  * FILE_NOT_FOUND: it does not exist or cannot be read; OUT_OF_MEMORY. @size may be NULL. */
-CUresult ck_code_read_file(const char *path, void **image, size_t *size);
+CUresult ckc_code_read_file(const char *path, void **image, size_t *size);
 
 #endif

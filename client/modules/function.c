@@ -5,9 +5,9 @@
 
 #include "client/modules/state.h"
 
-struct ck_function *ck_function_from(const void *handle)
+struct ck_function *ckc_function_from(const void *handle)
 {
-	return ck_object_check(handle, CK_OBJECT_FUNCTION);
+	return ckc_object_check(handle, CK_OBJECT_FUNCTION);
 }
 
 /* The error of a read-only query on @handle, which is no function. */
@@ -17,7 +17,7 @@ static CUresult no_function(const void *handle)
 }
 
 /* Announce a function on first use: most are never launched. */
-CUresult ck_function_announce(struct ck_function *f, uint64_t *id)
+CUresult ckc_function_announce(struct ck_function *f, uint64_t *id)
 {
 	struct ck_mutex *lock;
 	CUresult err = CUDA_SUCCESS;
@@ -25,10 +25,10 @@ CUresult ck_function_announce(struct ck_function *f, uint64_t *id)
 	*id = f->object.id;
 	if (likely(f->announced))
 		return CUDA_SUCCESS;
-	lock = &ck_client_current()->modules->announce_lock;
+	lock = &ckc_client_current()->modules->announce_lock;
 	ck_lock(lock);
 	if (!f->announced) {
-		struct ck_context *ctx = ck_context_current();
+		struct ckc_context *ctx = ckc_context_current();
 
 		err = ck_wire_function(ctx ? ctx->object.id : 0, f->object.id,
 				       f->module->object.id, f->kernel->name);
@@ -39,23 +39,23 @@ CUresult ck_function_announce(struct ck_function *f, uint64_t *id)
 	return err;
 }
 
-CUresult ck_function_id(CUfunction handle, uint64_t *id)
+CUresult ckc_function_id(CUfunction handle, uint64_t *id)
 {
-	struct ck_function *f = ck_function_from(handle);
+	struct ck_function *f = ckc_function_from(handle);
 
-	return f ? ck_function_announce(f, id) : CUDA_ERROR_INVALID_HANDLE;
+	return f ? ckc_function_announce(f, id) : CUDA_ERROR_INVALID_HANDLE;
 }
 
-CUresult ck_kernel_id(CUkernel handle, uint64_t *id)
+CUresult ckc_kernel_id(CUkernel handle, uint64_t *id)
 {
-	struct ck_function *f = ck_function_from(handle);
+	struct ck_function *f = ckc_function_from(handle);
 
-	return f && f->module->library ? ck_function_announce(f, id) : CUDA_ERROR_INVALID_HANDLE;
+	return f && f->module->library ? ckc_function_announce(f, id) : CUDA_ERROR_INVALID_HANDLE;
 }
 
 static CUresult param_info(const void *handle, size_t index, size_t *offset, size_t *size)
 {
-	struct ck_function *f = ck_function_from(handle);
+	struct ck_function *f = ckc_function_from(handle);
 
 	if (!f)
 		return no_function(handle);
@@ -69,7 +69,7 @@ static CUresult param_info(const void *handle, size_t index, size_t *offset, siz
 
 static CUresult name(const void *handle, const char **out)
 {
-	struct ck_function *f = ck_function_from(handle);
+	struct ck_function *f = ckc_function_from(handle);
 
 	if (!f)
 		return no_function(handle);
@@ -104,13 +104,13 @@ CK_EXPORT CUresult cuFuncGetName(const char **out, CUfunction hfunc)
 CK_EXPORT CUresult cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel)
 {
 	uint64_t ctx;
-	CUresult err = ck_enter(&ctx);
+	CUresult err = ckc_enter(&ctx);
 
 	if (err)
 		return err;
 	if (!pFunc)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!ck_function_from(kernel))
+	if (!ckc_function_from(kernel))
 		return CUDA_ERROR_INVALID_HANDLE;
 	*pFunc = (CUfunction)kernel;
 	return CUDA_SUCCESS;
@@ -118,7 +118,7 @@ CK_EXPORT CUresult cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel)
 
 CK_EXPORT CUresult cuKernelGetLibrary(CUlibrary *pLib, CUkernel kernel)
 {
-	struct ck_function *f = ck_function_from(kernel);
+	struct ck_function *f = ckc_function_from(kernel);
 
 	if (!pLib)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -130,7 +130,7 @@ CK_EXPORT CUresult cuKernelGetLibrary(CUlibrary *pLib, CUkernel kernel)
 
 CK_EXPORT CUresult cuFuncGetModule(CUmodule *hmod, CUfunction hfunc)
 {
-	struct ck_function *f = ck_function_from(hfunc);
+	struct ck_function *f = ckc_function_from(hfunc);
 
 	if (!hmod)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -144,7 +144,7 @@ CK_EXPORT CUresult cuFuncGetModule(CUmodule *hmod, CUfunction hfunc)
 
 CK_EXPORT CUresult cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction function)
 {
-	struct ck_function *f = ck_function_from(function);
+	struct ck_function *f = ckc_function_from(function);
 
 	if (!state)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -159,7 +159,7 @@ CK_EXPORT CUresult cuFuncLoad(CUfunction function)
 {
 	uint64_t id;
 
-	return ck_function_id(function, &id);
+	return ckc_function_id(function, &id);
 }
 
 /* Setting an attribute waits for the result, because libraries choose kernels by it. Programs often
@@ -178,14 +178,14 @@ static void note_attribute(struct ck_function *f, CUfunction_attribute attrib, i
 		f->value[attrib] = value;
 		f->set |= (uint16_t)(1u << attrib);
 	}
-	ck_cache_forget(f->object.id);
+	ckc_cache_forget(f->object.id);
 }
 
 CK_EXPORT CUresult cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value)
 {
-	struct ck_function *f = ck_function_from(hfunc);
+	struct ck_function *f = ckc_function_from(hfunc);
 	uint64_t ctx, id;
-	CUresult err = ck_enter(&ctx);
+	CUresult err = ckc_enter(&ctx);
 
 	if (err)
 		return err;
@@ -193,7 +193,7 @@ CK_EXPORT CUresult cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute att
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (is_set(f, attrib, value))
 		return CUDA_SUCCESS;
-	err = ck_function_announce(f, &id);
+	err = ckc_function_announce(f, &id);
 	if (!err)
 		err = ck_wire_cuFuncSetAttribute(ctx, id, attrib, value);
 	if (!err)
@@ -204,20 +204,20 @@ CK_EXPORT CUresult cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute att
 CK_EXPORT CUresult cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkernel kernel,
 					CUdevice dev)
 {
-	struct ck_function *f = ck_function_from(kernel);
+	struct ck_function *f = ckc_function_from(kernel);
 	uint64_t ctx, id;
 	int ordinal;
-	CUresult err = ck_enter_any(&ctx);
+	CUresult err = ckc_enter_any(&ctx);
 
 	if (err)
 		return err;
 	if (!f || !f->module->library)
 		return CUDA_ERROR_INVALID_HANDLE;
-	err = ck_device_id(dev, &ordinal);
-	if (!err && is_set(f, attrib, val) && ck_client_current()->gpu_count == 1)
+	err = ckc_device_id(dev, &ordinal);
+	if (!err && is_set(f, attrib, val) && ckc_client_current()->gpu_count == 1)
 		return CUDA_SUCCESS;
 	if (!err)
-		err = ck_function_announce(f, &id);
+		err = ckc_function_announce(f, &id);
 	if (!err)
 		err = ck_wire_cuKernelSetAttribute(ctx, attrib, val, id, ordinal);
 	if (!err)

@@ -11,10 +11,10 @@
 
 CK_LOG_DEFINE("client");
 
-static void find_log(const struct ck_jit *jit, CUjit_option buffer, CUjit_option size,
-		     struct ck_jit_log *log)
+static void find_log(const struct ckc_jit *jit, CUjit_option buffer, CUjit_option size,
+		     struct ckc_jit_log *log)
 {
-	*log = (struct ck_jit_log){ 0 };
+	*log = (struct ckc_jit_log){ 0 };
 	for (unsigned int i = 0; jit && jit->options && jit->values && i < jit->count; i++) {
 		if (jit->options[i] == buffer)
 			log->buffer = jit->values[i];
@@ -25,13 +25,13 @@ static void find_log(const struct ck_jit *jit, CUjit_option buffer, CUjit_option
 		log->room = (size_t)(uintptr_t)*log->size & 0xffffffffu;
 }
 
-void ck_jit_logs(const struct ck_jit *jit, struct ck_jit_log *info, struct ck_jit_log *error)
+void ckc_jit_logs(const struct ckc_jit *jit, struct ckc_jit_log *info, struct ckc_jit_log *error)
 {
 	find_log(jit, CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, info);
 	find_log(jit, CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, error);
 }
 
-void ck_jit_log(const struct ck_jit_log *log, const char *text, size_t size)
+void ckc_jit_log(const struct ckc_jit_log *log, const char *text, size_t size)
 {
 	if (!log->size)
 		return;
@@ -46,7 +46,7 @@ void ck_jit_log(const struct ck_jit_log *log, const char *text, size_t size)
 	*log->size = (void *)size;
 }
 
-size_t ck_jit_pack(const struct ck_jit *jit, bool target, struct ck_jit_option out[CK_JIT_OPTIONS])
+size_t ckc_jit_pack(const struct ckc_jit *jit, bool target, struct ckc_jit_option out[CK_JIT_OPTIONS])
 {
 	size_t n = 0;
 
@@ -83,14 +83,14 @@ size_t ck_jit_pack(const struct ck_jit *jit, bool target, struct ck_jit_option o
 	return n;
 }
 
-CUresult ck_jit_build(const struct ck_jit *jit, uint64_t ctx, uint64_t id, bool library,
+CUresult ckc_jit_build(const struct ckc_jit *jit, uint64_t ctx, uint64_t id, bool library,
 		      const unsigned char hash[32])
 {
-	struct ck_jit_option options[CK_JIT_OPTIONS];
-	struct ck_jit_log info_log, error_log;
+	struct ckc_jit_option options[CK_JIT_OPTIONS];
+	struct ckc_jit_log info_log, error_log;
 	ck_module_build_args a = {
 		.head.ctx = ctx, .module = id, .library = library,
-		.options = CK_LIST(options, ck_jit_pack(jit, false, options) * sizeof(options[0])),
+		.options = CK_LIST(options, ckc_jit_pack(jit, false, options) * sizeof(options[0])),
 	};
 	ck_module_build_res r;
 	const char *error;
@@ -101,9 +101,9 @@ CUresult ck_jit_build(const struct ck_jit *jit, uint64_t ctx, uint64_t id, bool 
 	err = ck_wire_module_build(&a, &r);
 	error = r.error_log.error_log_val;
 	error_size = r.error_log.error_log_len;
-	ck_jit_logs(jit, &info_log, &error_log);
-	ck_jit_log(&info_log, r.info_log.info_log_val, r.info_log.info_log_len);
-	ck_jit_log(&error_log, error, error_size);
+	ckc_jit_logs(jit, &info_log, &error_log);
+	ckc_jit_log(&info_log, r.info_log.info_log_val, r.info_log.info_log_len);
+	ckc_jit_log(&error_log, error, error_size);
 	/* The emulated driver names the missing instruction: report it to the user. */
 	if (err == CUDA_ERROR_NOT_SUPPORTED && error_size > 0)
 		ck_warn("PTX: %.*s", (int)error_size, error);
@@ -113,11 +113,11 @@ CUresult ck_jit_build(const struct ck_jit *jit, uint64_t ctx, uint64_t id, bool 
 	return err;
 }
 
-void ck_jit_no_log(const struct ck_jit *jit)
+void ckc_jit_no_log(const struct ckc_jit *jit)
 {
-	struct ck_jit_log info, error;
+	struct ckc_jit_log info, error;
 
-	ck_jit_logs(jit, &info, &error);
-	ck_jit_log(&info, "", 0);
-	ck_jit_log(&error, "", 0);
+	ckc_jit_logs(jit, &info, &error);
+	ckc_jit_log(&info, "", 0);
+	ckc_jit_log(&error, "", 0);
 }

@@ -11,14 +11,14 @@
 #include "client/wire/object.h"
 
 /* The options as the application passed them. */
-struct ck_jit {
+struct ckc_jit {
 	unsigned int count;
 	CUjit_option *options;
 	void **values;
 };
 
 /* An encoded option. */
-struct ck_jit_option {
+struct ckc_jit_option {
 	uint32_t option, pad;
 	uint64_t value;
 };
@@ -27,19 +27,19 @@ struct ck_jit_option {
 
 /* Encode the options that carry a value; returns their number. @target: include the link's
  * target. */
-size_t ck_jit_pack(const struct ck_jit *jit, bool target,
-		   struct ck_jit_option out[CK_JIT_OPTIONS]);
+size_t ckc_jit_pack(const struct ckc_jit *jit, bool target,
+		   struct ckc_jit_option out[CK_JIT_OPTIONS]);
 
 /* Find the buffers for the logs in the options, to be written later. */
-void ck_jit_logs(const struct ck_jit *jit, struct ck_jit_log *info, struct ck_jit_log *error);
-void ck_jit_log(const struct ck_jit_log *log, const char *text, size_t size);
+void ckc_jit_logs(const struct ckc_jit *jit, struct ckc_jit_log *info, struct ckc_jit_log *error);
+void ckc_jit_log(const struct ckc_jit_log *log, const char *text, size_t size);
 
 /* Compile and load the image with @hash as module @id on the server. Logs and sizes are written
  * where the options say. @jit may be NULL. */
-CUresult ck_jit_build(const struct ck_jit *jit, uint64_t ctx, uint64_t id, bool library,
+CUresult ckc_jit_build(const struct ckc_jit *jit, uint64_t ctx, uint64_t id, bool library,
 		      const unsigned char hash[32]);
 
 /* Write empty logs: nothing was compiled. */
-void ck_jit_no_log(const struct ck_jit *jit);
+void ckc_jit_no_log(const struct ckc_jit *jit);
 
 #endif

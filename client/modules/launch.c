@@ -28,7 +28,7 @@ static CUresult check_dimensions(const struct ck_launch *l, CUdevice dev, uint64
 		CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y,
 		CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z };
 
-	const struct ck_gpu *gpu = ck_gpu(dev);
+	const struct ckc_gpu *gpu = ckc_gpu(dev);
 	const int *most;
 
 	if (!gpu)
@@ -59,7 +59,7 @@ static CUresult check_kernel(const struct ck_launch *l, struct ck_function *f, C
 	int limit;
 	CUresult err;
 
-	if (registers > (unsigned)ck_gpu_attribute(dev,
+	if (registers > (unsigned)ckc_gpu_attribute(dev,
 						   CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK) ||
 	    (k->max_threads && threads > k->max_threads)) {
 		err = cuFuncGetAttribute(&limit, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK,
@@ -113,7 +113,7 @@ static CUresult pack_params(const struct ck_kernel *k, void **params, unsigned c
 	return CUDA_SUCCESS;
 }
 
-CUresult ck_launch_params(const struct ck_function *f, void **params, void **extra,
+CUresult ckc_launch_params(const struct ck_function *f, void **params, void **extra,
 			  unsigned char *room, const void **block, size_t *size)
 {
 	*block = room;
@@ -140,7 +140,7 @@ static CUresult pack_attributes(const struct ck_launch *l, CUlaunchAttribute *ou
 			continue;
 		if (a->id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT ||
 		    a->id == CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT) {
-			if (ck_event_id(a->value.programmaticEvent.event, &id))
+			if (ckc_event_id(a->value.programmaticEvent.event, &id))
 				return CUDA_ERROR_INVALID_HANDLE;
 			memcpy(&a->value.programmaticEvent.event, &id, sizeof(id));
 		}
@@ -149,22 +149,22 @@ static CUresult pack_attributes(const struct ck_launch *l, CUlaunchAttribute *ou
 	return CUDA_SUCCESS;
 }
 
-CUresult ck_launch_expose(const unsigned char *block, size_t size)
+CUresult ckc_launch_expose(const unsigned char *block, size_t size)
 {
-	const struct ck_window *w = &ck_client_current()->managed->window;
+	const struct ck_window *w = &ckc_client_current()->managed->window;
 	CUresult err = CUDA_SUCCESS;
 
 	for (size_t at = 0; !err && at + 8 <= size; at += 8) {
 		uint64_t word;
 
 		memcpy(&word, block + at, sizeof(word));
-		if (unlikely(ck_window_has(w, word)))
-			err = ck_hostmem_expose(word);
+		if (unlikely(ckc_window_has(w, word)))
+			err = ckc_hostmem_expose(word);
 	}
 	return err;
 }
 
-bool ck_launch_blocking(void)
+bool ckc_launch_blocking(void)
 {
 	static _Atomic int known = -1;
 	const char *value;
@@ -193,13 +193,13 @@ static cuuint64_t *updatable(const struct ck_launch *l)
 /* Wait for a blocking launch; a captured one does not run. */
 static CUresult wait_for(CUstream handle)
 {
-	struct ck_stream *s;
-	CUresult err = ck_stream_from(handle, &s);
+	struct ckc_stream *s;
+	CUresult err = ckc_stream_from(handle, &s);
 
-	return err || ck_capturing(s) ? err : ck_stream_settle(handle);
+	return err || ckc_capturing(s) ? err : ckc_stream_settle(handle);
 }
 
-CUresult ck_launch_check(const struct ck_launch *l, struct ck_function *f, CUdevice device)
+CUresult ckc_launch_check(const struct ck_launch *l, struct ck_function *f, CUdevice device)
 {
 	uint64_t threads;
 	CUresult err = check_dimensions(l, device, &threads);
@@ -210,10 +210,10 @@ CUresult ck_launch_check(const struct ck_launch *l, struct ck_function *f, CUdev
 /* A refused launch invalidates the capture of its stream. */
 static CUresult spoil(CUstream handle, CUresult err)
 {
-	struct ck_stream *s;
+	struct ckc_stream *s;
 
-	if (ck_captures_any() && !ck_stream_from(handle, &s))
-		ck_capture_spoil(s);
+	if (ckc_captures_any() && !ckc_stream_from(handle, &s))
+		ckc_capture_spoil(s);
 	return err;
 }
 
@@ -221,8 +221,8 @@ static CUresult spoil(CUstream handle, CUresult err)
 struct prepared {
 	unsigned char *room;
 	CUlaunchAttribute *attributes;
-	struct ck_context *ctx;
-	struct ck_stream *s;
+	struct ckc_context *ctx;
+	struct ckc_stream *s;
 	uint64_t function;
 	const void *block;
 	size_t size;
@@ -233,13 +233,13 @@ struct prepared {
 static CUresult prepare_stream(const struct ck_function *f, const struct ck_launch *l,
 			       struct prepared *p)
 {
-	CUresult err = ck_stream_from(l->stream, &p->s);
+	CUresult err = ckc_stream_from(l->stream, &p->s);
 
 	if (err)
 		return err;
-	if (!f->module->library && !ck_stream_takes(p->s, f->module->object.context))
+	if (!f->module->library && !ckc_stream_takes(p->s, f->module->object.context))
 		return CUDA_ERROR_INVALID_HANDLE;
-	return ck_capture_work(p->s);
+	return ckc_capture_work(p->s);
 }
 
 static CUresult prepare_attributes(const struct ck_function *f, const struct ck_launch *l,
@@ -251,33 +251,33 @@ static CUresult prepare_attributes(const struct ck_function *f, const struct ck_
 	if (!l->attribute_count)
 		return CUDA_SUCCESS;
 	err = pack_attributes(l, p->attributes, &p->n);
-	return err || !p->n ? err : ck_cluster_check((CUfunction)f, l->grid, p->attributes, p->n);
+	return err || !p->n ? err : ckc_cluster_check((CUfunction)f, l->grid, p->attributes, p->n);
 }
 
 static CUresult prepare_params(const struct ck_function *f, const struct ck_launch *l,
 			       struct prepared *p)
 {
-	CUresult err = ck_launch_params(f, l->params, l->extra, p->room, &p->block, &p->size);
+	CUresult err = ckc_launch_params(f, l->params, l->extra, p->room, &p->block, &p->size);
 
 	if (err)
 		return err;
-	p->block = ck_managed_host(p->block, p->size, false);
+	p->block = ckc_managed_host(p->block, p->size, false);
 	if (!p->block && p->size > 0)
 		return CUDA_ERROR_DEVICE_UNAVAILABLE;
-	return ck_launch_expose(p->block, p->size);
+	return ckc_launch_expose(p->block, p->size);
 }
 
 static CUresult prepare(struct ck_function *f, const struct ck_launch *l, struct prepared *p)
 {
-	CUresult err = ck_launch_check(l, f, p->ctx->device);
+	CUresult err = ckc_launch_check(l, f, p->ctx->device);
 
 	if (err)
 		return err;
 	err = prepare_stream(f, l, p);
 	if (err)
 		return err;
-	ck_launch_loading(f, p->s ? p->s->object.context : p->ctx);
-	err = ck_function_announce(f, &p->function);
+	ckc_launch_loading(f, p->s ? p->s->object.context : p->ctx);
+	err = ckc_function_announce(f, &p->function);
 	if (err)
 		return err;
 	err = prepare_attributes(f, l, p);
@@ -286,17 +286,17 @@ static CUresult prepare(struct ck_function *f, const struct ck_launch *l, struct
 
 static CUresult launch(CUfunction handle, const struct ck_launch *l)
 {
-	struct ck_function *f = ck_function_from(handle);
+	struct ck_function *f = ckc_function_from(handle);
 	unsigned char packed[CK_KERNEL_PARAM_MAX + 4];
 	CUlaunchAttribute attributes[MAX_ATTRIBUTES];
 	struct prepared p = { .room = packed, .attributes = attributes };
 	const void *block;
 	uint64_t function, stream;
-	struct ck_context *ctx;
-	struct ck_stream *s;
+	struct ckc_context *ctx;
+	struct ckc_stream *s;
 	size_t size;
 	unsigned int n;
-	CUresult err = ck_context_usable(&ctx);
+	CUresult err = ckc_context_usable(&ctx);
 
 	if (err)
 		return err;
@@ -316,8 +316,8 @@ static CUresult launch(CUfunction handle, const struct ck_launch *l)
 	size = p.size;
 	n = p.n;
 	stream = s ? s->object.id : 0;
-	if (likely(!ck_capturing(s)))
-		ck_managed_launch(stream);
+	if (likely(!ckc_capturing(s)))
+		ckc_managed_launch(stream);
 	if (unlikely(updatable(l))) {
 		ck_launch_updatable_res r;
 
@@ -329,7 +329,7 @@ static CUresult launch(CUfunction handle, const struct ck_launch *l)
 			.attributes = CK_LIST(attributes, n * sizeof(attributes[0])) }, &r);
 		if (!err)
 			*updatable(l) = r.device_node;
-		ck_command_called();
+		ckc_command_called();
 		return err;
 	}
 	err = ck_wire_launch(&(ck_launch_args){
@@ -338,9 +338,9 @@ static CUresult launch(CUfunction handle, const struct ck_launch *l)
 		.bx = l->block[0], .by = l->block[1], .bz = l->block[2],
 		.shared = l->shared, .params = CK_LIST(block, size),
 		.attributes = CK_LIST(attributes, n * sizeof(attributes[0])) });
-	if (likely(!err && !ck_capturing(s)))
-		ck_launch_loaded(f, s ? s->object.context : ctx);
-	return unlikely(ck_launch_blocking()) && !err ? wait_for(l->stream) : err;
+	if (likely(!err && !ckc_capturing(s)))
+		ckc_launch_loaded(f, s ? s->object.context : ctx);
+	return unlikely(ckc_launch_blocking()) && !err ? wait_for(l->stream) : err;
 }
 
 CK_EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
@@ -372,19 +372,19 @@ CK_EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, 
 	return launch(f, &l);
 }
 
-CUresult ck_launch_check_cooperative(CUfunction f, const struct ck_launch *l)
+CUresult ckc_launch_check_cooperative(CUfunction f, const struct ck_launch *l)
 {
 	uint64_t blocks = (uint64_t)l->grid[0] * l->grid[1] * l->grid[2];
-	struct ck_context *ctx;
+	struct ckc_context *ctx;
 	int per_sm = 0;
-	CUresult err = ck_context_usable(&ctx);
+	CUresult err = ckc_context_usable(&ctx);
 
 	if (!err)
 		err = cuOccupancyMaxActiveBlocksPerMultiprocessor(
 			&per_sm, f, (int)(l->block[0] * l->block[1] * l->block[2]), l->shared);
 	if (err)
 		return err;
-	if (blocks > (uint64_t)per_sm * (unsigned)ck_gpu_attribute(
+	if (blocks > (uint64_t)per_sm * (unsigned)ckc_gpu_attribute(
 				ctx->device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT))
 		return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
 	return CUDA_SUCCESS;
@@ -405,7 +405,7 @@ CK_EXPORT CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX
 	CUresult err;
 
 	cooperative.value.cooperative = 1;
-	err = ck_launch_check_cooperative(f, &l);
+	err = ckc_launch_check_cooperative(f, &l);
 	return err ? err : launch(f, &l);
 }
 
@@ -436,7 +436,7 @@ static CUresult ask_cluster(int *value, uint64_t ctx, uint64_t function, unsigne
 	key.block[2] = c->blockDimZ;
 	key.shared = c->sharedMemBytes;
 	memcpy(key.attributes, attributes, n * sizeof(attributes[0]));
-	if (ck_cache_get(&key, size, value, sizeof(*value)))
+	if (ckc_cache_get(&key, size, value, sizeof(*value)))
 		return CUDA_SUCCESS;
 	err = ck_wire_cluster(&(ck_cluster_args){
 		.head.ctx = ctx, .function = function, .which = which,
@@ -447,7 +447,7 @@ static CUresult ask_cluster(int *value, uint64_t ctx, uint64_t function, unsigne
 	if (err)
 		return err;
 	*value = r.value;
-	ck_cache_put(&key, size, value, sizeof(*value));
+	ckc_cache_put(&key, size, value, sizeof(*value));
 	return err;
 }
 
@@ -457,14 +457,14 @@ static CUresult cluster(int *value, CUfunction func, const CUlaunchConfig *c, un
 	struct ck_launch l;
 	uint64_t ctx, function;
 	unsigned int n;
-	CUresult err = ck_enter(&ctx);
+	CUresult err = ckc_enter(&ctx);
 
 	if (err)
 		return err;
 	if (!value || !c)
 		return CUDA_ERROR_INVALID_VALUE;
 	l = (struct ck_launch){ .attributes = c->attrs, .attribute_count = c->numAttrs };
-	err = ck_function_id(func, &function);
+	err = ckc_function_id(func, &function);
 	if (!err)
 		err = pack_attributes(&l, attributes, &n);
 	return err ? err : ask_cluster(value, ctx, function, which, c, attributes, n);

@@ -17,42 +17,42 @@ struct ck_launch {
 };
 
 /* Check that the device and the kernel accept these dimensions: INVALID_VALUE, OUT_OF_RESOURCES. */
-CUresult ck_launch_check(const struct ck_launch *l, struct ck_function *f, CUdevice device);
+CUresult ckc_launch_check(const struct ck_launch *l, struct ck_function *f, CUdevice device);
 /* Check that all blocks fit on the current device at once. Reported at the call, as by the driver:
  * COOPERATIVE_LAUNCH_TOO_LARGE. */
-CUresult ck_launch_check_cooperative(CUfunction f, const struct ck_launch *l);
+CUresult ckc_launch_check_cooperative(CUfunction f, const struct ck_launch *l);
 /* A mark for a device's context; only every 128th one has the same. Never 0. */
-static inline uint8_t ck_launch_mark(const struct ck_context *ctx)
+static inline uint8_t ckc_launch_mark(const struct ckc_context *ctx)
 {
 	return (uint8_t)(ctx->unique_id * 2 + 1);
 }
 
 /* Call before a launch of @f in @ctx: the first one there makes the driver load it. Call the second
  * function after a launch that will run. */
-static inline void ck_launch_loading(const struct ck_function *f, const struct ck_context *ctx)
+static inline void ckc_launch_loading(const struct ck_function *f, const struct ckc_context *ctx)
 {
-	if (unlikely(f->launched[ctx->device % CK_LAUNCHED] != ck_launch_mark(ctx)))
-		ck_managed_loading();
+	if (unlikely(f->launched[ctx->device % CK_LAUNCHED] != ckc_launch_mark(ctx)))
+		ckc_managed_loading();
 }
 
-static inline void ck_launch_loaded(struct ck_function *f, const struct ck_context *ctx)
+static inline void ckc_launch_loaded(struct ck_function *f, const struct ckc_context *ctx)
 {
 	_Atomic uint8_t *launched = &f->launched[ctx->device % CK_LAUNCHED];
 
-	if (unlikely(*launched != ck_launch_mark(ctx)))
-		*launched = ck_launch_mark(ctx);
+	if (unlikely(*launched != ckc_launch_mark(ctx)))
+		*launched = ckc_launch_mark(ctx);
 }
 
 /* Any aligned word may be the address of pinned memory: map it for the device if so. */
-CUresult ck_launch_expose(const unsigned char *block, size_t size);
+CUresult ckc_launch_expose(const unsigned char *block, size_t size);
 /* CUDA_LAUNCH_BLOCKING=1: a launch returns after the kernel has run, with its error. */
-bool ck_launch_blocking(void);
+bool ckc_launch_blocking(void);
 
 /*
  * The parameter block of @f, *@size bytes at *@block: packed from @params into @room, which has
  * CK_KERNEL_PARAM_MAX + 4 bytes, or as given by @extra. INVALID_VALUE.
  */
-CUresult ck_launch_params(const struct ck_function *f, void **params, void **extra,
+CUresult ckc_launch_params(const struct ck_function *f, void **params, void **extra,
 			  unsigned char *room, const void **block, size_t *size);
 
 #endif

@@ -9,9 +9,9 @@
 #include "client/managed/managed.h"
 #include "client/modules/module.h"
 
-CUresult ck_library_id(CUlibrary handle, uint64_t *id)
+CUresult ckc_library_id(CUlibrary handle, uint64_t *id)
 {
-	struct ck_module *m = ck_module_from(handle, true);
+	struct ckc_module *m = ckc_module_from(handle, true);
 
 	*id = m ? m->object.id : 0;
 	return m ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
@@ -24,13 +24,13 @@ CK_EXPORT CUresult cuLibraryLoadData(CUlibrary *library, const void *code, CUjit
 				     CUlibraryOption *libraryOptions, void **libraryOptionValues,
 				     unsigned int numLibraryOptions)
 {
-	struct ck_jit jit = { numJitOptions, jitOptions, jitOptionsValues };
-	CUresult err = ck_session_check();
+	struct ckc_jit jit = { numJitOptions, jitOptions, jitOptionsValues };
+	CUresult err = ckc_session_check();
 
 	(void)libraryOptions;
 	(void)libraryOptionValues;
 	(void)numLibraryOptions;
-	return err ? err : ck_module_make(code, NULL, true, &jit, (struct ck_module **)library);
+	return err ? err : ckc_module_make(code, NULL, true, &jit, (struct ckc_module **)library);
 }
 
 CK_EXPORT CUresult cuLibraryLoadFromFile(CUlibrary *library, const char *fileName,
@@ -39,7 +39,7 @@ CK_EXPORT CUresult cuLibraryLoadFromFile(CUlibrary *library, const char *fileNam
 					 void **libraryOptionValues, unsigned int numLibraryOptions)
 {
 	void *image;
-	CUresult err = fileName ? ck_code_read_file(fileName, &image, NULL) :
+	CUresult err = fileName ? ckc_code_read_file(fileName, &image, NULL) :
 				  CUDA_ERROR_INVALID_VALUE;
 
 	if (err)
@@ -52,8 +52,8 @@ CK_EXPORT CUresult cuLibraryLoadFromFile(CUlibrary *library, const char *fileNam
 
 CK_EXPORT CUresult cuLibraryUnload(CUlibrary library)
 {
-	struct ck_module *m = ck_module_from(library, true);
-	CUresult err = ck_session_check();
+	struct ckc_module *m = ckc_module_from(library, true);
+	CUresult err = ckc_session_check();
 
 	if (err)
 		return err;
@@ -61,18 +61,18 @@ CK_EXPORT CUresult cuLibraryUnload(CUlibrary library)
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (!m->code->none)
 		err = ck_wire_cuLibraryUnload(0, m->object.id);
-	ck_cache_clear();
+	ckc_cache_clear();
 	while (m->modules)
-		ck_module_forget(m->modules);
-	ck_module_forget(m);
+		ckc_module_forget(m->modules);
+	ckc_module_forget(m);
 	return err;
 }
 
 CK_EXPORT CUresult cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const char *name)
 {
-	CUresult err = ck_session_check();
+	CUresult err = ckc_session_check();
 
-	return err ? err : ck_module_get_function(ck_module_from(library, true), name,
+	return err ? err : ckc_module_get_function(ckc_module_from(library, true), name,
 					(struct ck_function **)pKernel);
 }
 
@@ -80,19 +80,19 @@ CK_EXPORT CUresult cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, cons
  * Make a module that shares the library's code and belongs to @context, with which it ends. The
  * runtime of CUDA 12 asks again after a reset, and once per device. Call with the lock held.
  */
-static CUresult make_library_module(struct ck_module *lib, struct ck_context *context,
-				    struct ck_module **out)
+static CUresult make_library_module(struct ckc_module *lib, struct ckc_context *context,
+				    struct ckc_module **out)
 {
-	struct ck_module *m = ck_object_new(CK_OBJECT_MODULE, context);
+	struct ckc_module *m = ckc_object_new(CK_OBJECT_MODULE, context);
 
 	if (m)
 		m->functions = calloc(lib->code->kernels.count + 1, sizeof(*m->functions));
 	if (!m || !m->functions) {
 		if (m)
-			ck_object_free(m);
+			ckc_object_free(m);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	m->code = ck_code_get(lib->code);
+	m->code = ckc_code_get(lib->code);
 	m->origin = lib;
 	m->next = lib->modules;
 	lib->modules = m;
@@ -102,9 +102,9 @@ static CUresult make_library_module(struct ck_module *lib, struct ck_context *co
 
 CK_EXPORT CUresult cuLibraryGetModule(CUmodule *pMod, CUlibrary library)
 {
-	struct ck_module *lib = ck_module_from(library, true), *m;
-	struct ck_context *context;
-	CUresult err = ck_context_usable(&context);
+	struct ckc_module *lib = ckc_module_from(library, true), *m;
+	struct ckc_context *context;
+	CUresult err = ckc_context_usable(&context);
 
 	if (err)
 		return err;
@@ -113,13 +113,13 @@ CK_EXPORT CUresult cuLibraryGetModule(CUmodule *pMod, CUlibrary library)
 	if (!lib)
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (lib->code->none)
-		return ck_code_missing();
-	ck_lock(ck_modules_lock());
+		return ckc_code_missing();
+	ck_lock(ckc_modules_lock());
 	for (m = lib->modules; m && m->object.context != context;)
 		m = m->next;
 	if (!m)
 		err = make_library_module(lib, context, &m);
-	ck_unlock(ck_modules_lock());
+	ck_unlock(ckc_modules_lock());
 	if (!err)
 		*pMod = (CUmodule)m;
 	return err;
@@ -128,12 +128,12 @@ CK_EXPORT CUresult cuLibraryGetModule(CUmodule *pMod, CUlibrary library)
 CK_EXPORT CUresult cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlibrary library,
 				      const char *name)
 {
-	return ck_module_get_global(ck_module_from(library, true), name, dptr, bytes);
+	return ckc_module_get_global(ckc_module_from(library, true), name, dptr, bytes);
 }
 
-static CUresult adopt(struct ck_module *m, const char *name, CUdeviceptr *at, size_t *size)
+static CUresult adopt(struct ckc_module *m, const char *name, CUdeviceptr *at, size_t *size)
 {
-	struct ck_context *ctx = ck_context_current();
+	struct ckc_context *ctx = ckc_context_current();
 	CUresult err = CUDA_SUCCESS;
 
 	/* the CUDA runtime asks before there is a context; the copy needs one */
@@ -141,16 +141,16 @@ static CUresult adopt(struct ck_module *m, const char *name, CUdeviceptr *at, si
 		err = cuDevicePrimaryCtxRetain((CUcontext *)&ctx, 0);
 	if (!err)
 		err = ck_wire_managed_global(ctx->object.id, m->object.id, name, at, size);
-	return err ? err : ck_module_note_managed(m, *at, *size, ctx);
+	return err ? err : ckc_module_note_managed(m, *at, *size, ctx);
 }
 
 CK_EXPORT CUresult cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibrary library,
 				       const char *name)
 {
-	struct ck_module *m = ck_module_from(library, true);
+	struct ckc_module *m = ckc_module_from(library, true);
 	CUdeviceptr at = 0;
 	size_t size = 0;
-	CUresult err = ck_session_check();
+	CUresult err = ckc_session_check();
 
 	if (err)
 		return err;
@@ -159,7 +159,7 @@ CK_EXPORT CUresult cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibra
 	if (!name || (!dptr && !bytes))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (m->code->none)
-		return ck_code_missing();
+		return ckc_code_missing();
 	err = adopt(m, name, &at, &size);
 	if (!err && dptr)
 		*dptr = at;
@@ -171,22 +171,22 @@ CK_EXPORT CUresult cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibra
 /* There are no functions for both host and device, because the two share no memory. */
 CK_EXPORT CUresult cuLibraryGetUnifiedFunction(void **fptr, CUlibrary library, const char *symbol)
 {
-	CUresult err = ck_session_check();
+	CUresult err = ckc_session_check();
 
 	if (err)
 		return err;
-	if (!ck_module_from(library, true))
+	if (!ckc_module_from(library, true))
 		return CUDA_ERROR_INVALID_HANDLE;
 	return fptr && symbol ? CUDA_ERROR_NOT_FOUND : CUDA_ERROR_INVALID_VALUE;
 }
 
 CK_EXPORT CUresult cuLibraryGetKernelCount(unsigned int *n, CUlibrary lib)
 {
-	return ck_module_count(ck_module_from(lib, true), n);
+	return ckc_module_count(ckc_module_from(lib, true), n);
 }
 
 CK_EXPORT CUresult cuLibraryEnumerateKernels(CUkernel *kernels, unsigned int numKernels,
 					     CUlibrary lib)
 {
-	return ck_module_enumerate(ck_module_from(lib, true), (void **)kernels, numKernels);
+	return ckc_module_enumerate(ckc_module_from(lib, true), (void **)kernels, numKernels);
 }

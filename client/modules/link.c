@@ -16,75 +16,75 @@
 
 #define INPUT_MAX ((size_t)1 << 30)	/* payload of one message */
 
-static CUresult enter(CUlinkState state, uint64_t *ctx, struct ck_link **link)
+static CUresult enter(CUlinkState state, uint64_t *ctx, struct ckc_link **link)
 {
-	CUresult err = ck_enter(ctx);
+	CUresult err = ckc_enter(ctx);
 
 	if (err)
 		return err;
-	*link = ck_object_check(state, CK_OBJECT_LINK);
+	*link = ckc_object_check(state, CK_OBJECT_LINK);
 	return *link ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
-static void forget(struct ck_link *link)
+static void forget(struct ckc_link *link)
 {
 	free(link->cubin);
-	ck_object_free(link);
+	ckc_object_free(link);
 }
 
-static void forget_if_link(struct ck_object *object)
+static void forget_if_link(struct ckc_object *object)
 {
 	if (object->kind == CK_OBJECT_LINK)
-		forget((struct ck_link *)object);
+		forget((struct ckc_link *)object);
 }
 
-static void forget_links(struct ck_context *context)
+static void forget_links(struct ckc_context *context)
 {
-	ck_object_each(context, forget_if_link);
+	ckc_object_each(context, forget_if_link);
 }
 CK_ON_CONTEXT_END(CK_LAYER_MODULES, forget_links);
 
 CK_EXPORT CUresult cuLinkCreate_v2(unsigned int numOptions, CUjit_option *options,
 				   void **optionValues, CUlinkState *stateOut)
 {
-	const struct ck_jit jit = { numOptions, options, optionValues };
-	struct ck_jit_option packed[CK_JIT_OPTIONS];
-	struct ck_context *ctx;
-	struct ck_link *link;
-	CUresult err = ck_context_usable(&ctx);
+	const struct ckc_jit jit = { numOptions, options, optionValues };
+	struct ckc_jit_option packed[CK_JIT_OPTIONS];
+	struct ckc_context *ctx;
+	struct ckc_link *link;
+	CUresult err = ckc_context_usable(&ctx);
 
 	if (err)
 		return err;
 	if (!stateOut || (numOptions && (!options || !optionValues)))
 		return CUDA_ERROR_INVALID_VALUE;
-	link = ck_object_new(CK_OBJECT_LINK, ctx);
+	link = ckc_object_new(CK_OBJECT_LINK, ctx);
 	if (!link)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	ck_jit_logs(&jit, &link->info, &link->error);
+	ckc_jit_logs(&jit, &link->info, &link->error);
 	err = ck_wire_link_create(ctx->object.id, link->object.id, packed,
-				  ck_jit_pack(&jit, true, packed) * sizeof(packed[0]));
+				  ckc_jit_pack(&jit, true, packed) * sizeof(packed[0]));
 	if (err)
-		ck_object_free(link);
+		ckc_object_free(link);
 	else
 		*stateOut = (CUlinkState)link;
 	return err;
 }
 
 /* Write the compiler's logs so far, and pass on @err. */
-static CUresult logged(struct ck_link *link, CUresult err, void *info, size_t info_size,
+static CUresult logged(struct ckc_link *link, CUresult err, void *info, size_t info_size,
 		       void *error, size_t error_size)
 {
-	ck_jit_log(&link->info, info, info_size);
-	ck_jit_log(&link->error, error, error_size);
+	ckc_jit_log(&link->info, info, info_size);
+	ckc_jit_log(&link->error, error, error_size);
 	free(info);
 	free(error);
 	return err;
 }
 
-static CUresult add(struct ck_link *link, uint64_t ctx, CUjitInputType type, const void *data,
-		    size_t size, const char *name, const struct ck_jit *jit)
+static CUresult add(struct ckc_link *link, uint64_t ctx, CUjitInputType type, const void *data,
+		    size_t size, const char *name, const struct ckc_jit *jit)
 {
-	struct ck_jit_option packed[CK_JIT_OPTIONS];
+	struct ckc_jit_option packed[CK_JIT_OPTIONS];
 	ck_link_add_args a = { .head.ctx = ctx, .link = link->object.id, .type = (u_int)type };
 	ck_link_add_res r;
 	CUresult err;
@@ -93,7 +93,7 @@ static CUresult add(struct ck_link *link, uint64_t ctx, CUjitInputType type, con
 		return CUDA_ERROR_INVALID_VALUE;
 	a.name = (char *)(uintptr_t)name;
 	a.options.options_val = (char *)packed;
-	a.options.options_len = (u_int)(ck_jit_pack(jit, false, packed) * sizeof(packed[0]));
+	a.options.options_len = (u_int)(ckc_jit_pack(jit, false, packed) * sizeof(packed[0]));
 	err = ck_wire_link_add(&a, data, size, &r);
 	return logged(link, err, r.info_log.info_log_val, r.info_log.info_log_len,
 		      r.error_log.error_log_val, r.error_log.error_log_len);
@@ -103,9 +103,9 @@ CK_EXPORT CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void
 				    const char *name, unsigned int numOptions,
 				    CUjit_option *options, void **optionValues)
 {
-	const struct ck_jit jit = { numOptions, options, optionValues };
+	const struct ckc_jit jit = { numOptions, options, optionValues };
 	struct ck_image image;
-	struct ck_link *link;
+	struct ckc_link *link;
 	uint64_t ctx;
 	CUresult err = enter(state, &ctx, &link);
 
@@ -124,8 +124,8 @@ CK_EXPORT CUresult cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, cons
 				    unsigned int numOptions, CUjit_option *options,
 				    void **optionValues)
 {
-	const struct ck_jit jit = { numOptions, options, optionValues };
-	struct ck_link *link;
+	const struct ckc_jit jit = { numOptions, options, optionValues };
+	struct ckc_link *link;
 	void *image;
 	size_t size;
 	uint64_t ctx;
@@ -135,7 +135,7 @@ CK_EXPORT CUresult cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, cons
 		return err;
 	if (!path || (unsigned int)type >= CU_JIT_NUM_INPUT_TYPES)
 		return CUDA_ERROR_INVALID_VALUE;
-	err = ck_code_read_file(path, &image, &size);
+	err = ckc_code_read_file(path, &image, &size);
 	if (err)
 		return err;
 	err = size ? add(link, ctx, type, image, size, path, &jit) : CUDA_ERROR_INVALID_IMAGE;
@@ -144,7 +144,7 @@ CK_EXPORT CUresult cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, cons
 }
 
 /* Fetch the linked image from the server's driver, in pieces. */
-static CUresult fetch(struct ck_link *link, uint64_t ctx, size_t size)
+static CUresult fetch(struct ckc_link *link, uint64_t ctx, size_t size)
 {
 	char *cubin = calloc(1, size + 64);	/* classify reads a few bytes past the end */
 	void *piece;
@@ -174,7 +174,7 @@ CK_EXPORT CUresult cuLinkComplete(CUlinkState state, void **cubinOut, size_t *si
 {
 	void *info = NULL, *error = NULL;
 	size_t info_size = 0, error_size = 0, size = 0;
-	struct ck_link *link;
+	struct ckc_link *link;
 	uint64_t ctx;
 	CUresult err = enter(state, &ctx, &link);
 
@@ -199,7 +199,7 @@ CK_EXPORT CUresult cuLinkComplete(CUlinkState state, void **cubinOut, size_t *si
 
 CK_EXPORT CUresult cuLinkDestroy(CUlinkState state)
 {
-	struct ck_link *link;
+	struct ckc_link *link;
 	uint64_t ctx;
 	CUresult err = enter(state, &ctx, &link);
 

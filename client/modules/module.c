@@ -19,142 +19,142 @@ CK_LOG_DEFINE("client");
 
 /* Make the module on the server: machine code one-way; PTX with a reply that has the result and
  * logs. */
-static CUresult load_on_server(struct ck_module *m, const struct ck_jit *jit)
+static CUresult load_on_server(struct ckc_module *m, const struct ckc_jit *jit)
 {
 	uint64_t ctx = m->object.context ? m->object.context->object.id : 0;
 
-	ck_managed_loading();
+	ckc_managed_loading();
 	if (m->code->ptx)
-		return ck_jit_build(jit, ctx, m->object.id, m->library, m->code->hash);
-	ck_jit_no_log(jit);
+		return ckc_jit_build(jit, ctx, m->object.id, m->library, m->code->hash);
+	ckc_jit_no_log(jit);
 	return ck_wire_module_load(ctx, m->object.id, m->library, m->code->hash);
 }
 
-CUresult ck_module_make(const void *image, struct ck_context *ctx, bool library,
-			const struct ck_jit *jit, struct ck_module **out)
+CUresult ckc_module_make(const void *image, struct ckc_context *ctx, bool library,
+			const struct ckc_jit *jit, struct ckc_module **out)
 {
-	struct ck_context *current = ck_context_current();
+	struct ckc_context *current = ckc_context_current();
 	CUdevice device = current ? current->device : 0;
-	struct ck_module *m;
+	struct ckc_module *m;
 	CUresult err;
 
 	if (!image || !out)
 		return CUDA_ERROR_INVALID_VALUE;
-	m = ck_object_new(CK_OBJECT_MODULE, ctx);
+	m = ckc_object_new(CK_OBJECT_MODULE, ctx);
 	if (!m)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	m->library = library;
-	err = ck_code_load(image, device, &m->code);
+	err = ckc_code_load(image, device, &m->code);
 	/* as in the driver, the library still loads, without kernels */
 	if (err == CUDA_ERROR_NO_BINARY_FOR_GPU && library) {
-		m->code = ck_code_none();
+		m->code = ckc_code_none();
 		err = m->code ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 	} else if (err == CUDA_ERROR_NO_BINARY_FOR_GPU) {
-		err = ck_code_missing();
+		err = ckc_code_missing();
 	} else if (!err) {
 		m->functions = calloc(m->code->kernels.count + 1, sizeof(*m->functions));
 		err = m->functions ? load_on_server(m, jit) : CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	if (err)
-		ck_module_forget(m);
+		ckc_module_forget(m);
 	else
 		*out = m;
 	return err;
 }
 
 /* Remove a library's module from the library's list. */
-static void unlink_origin(struct ck_module *m)
+static void unlink_origin(struct ckc_module *m)
 {
-	struct ck_module **at;
+	struct ckc_module **at;
 
 	if (!m->origin)
 		return;
-	ck_lock(ck_modules_lock());
+	ck_lock(ckc_modules_lock());
 	at = &m->origin->modules;
 	while (*at && *at != m)
 		at = &(*at)->next;
 	if (*at)
 		*at = m->next;
-	ck_unlock(ck_modules_lock());
+	ck_unlock(ckc_modules_lock());
 }
 
 static void forget_variable(uint64_t at)
 {
-	struct ck_allocation a;
+	struct ckc_allocation a;
 
-	if (ck_allocation_remove(at, CK_MEMORY_MANAGED, &a))
-		ck_managed_leave(a.base, a.size);
+	if (ckc_allocation_remove(at, CK_MEMORY_MANAGED, &a))
+		ckc_managed_leave(a.base, a.size);
 	else
-		ck_allocation_remove(at, CK_MEMORY_DEVICE, NULL);
+		ckc_allocation_remove(at, CK_MEMORY_DEVICE, NULL);
 }
 
-void ck_module_forget(struct ck_module *m)
+void ckc_module_forget(struct ckc_module *m)
 {
-	ck_inmates_end(&m->object);
+	ckc_inmates_end(&m->object);
 	unlink_origin(m);
 	for (size_t i = 0; m->functions && i < m->code->kernels.count; i++) {
 		if (!m->functions[i])
 			continue;
 		ck_old_launch_forget((CUfunction)m->functions[i]);
-		ck_object_free(m->functions[i]);
+		ckc_object_free(m->functions[i]);
 	}
 	free(m->functions);
 	for (unsigned int i = 0; i < m->variable_count; i++)
 		forget_variable(m->variables[i]);
 	free(m->variables);
 	if (m->code)
-		ck_code_put(m->code);
-	ck_object_free(m);
+		ckc_code_put(m->code);
+	ckc_object_free(m);
 }
 
-static void forget_if_module(struct ck_object *object)
+static void forget_if_module(struct ckc_object *object)
 {
 	if (object->kind == CK_OBJECT_MODULE)
-		ck_module_forget((struct ck_module *)object);
+		ckc_module_forget((struct ckc_module *)object);
 }
 
-static void forget_modules(struct ck_context *context)
+static void forget_modules(struct ckc_context *context)
 {
-	ck_object_each(context, forget_if_module);
+	ckc_object_each(context, forget_if_module);
 }
 CK_ON_CONTEXT_END(CK_LAYER_MODULES, forget_modules);
 
-struct ck_module *ck_module_from(const void *handle, bool library)
+struct ckc_module *ckc_module_from(const void *handle, bool library)
 {
-	struct ck_module *m = ck_object_check(handle, CK_OBJECT_MODULE);
+	struct ckc_module *m = ckc_object_check(handle, CK_OBJECT_MODULE);
 
 	return m && m->library == library ? m : NULL;
 }
 
-CUresult ck_module_id(CUmodule handle, uint64_t *id)
+CUresult ckc_module_id(CUmodule handle, uint64_t *id)
 {
-	struct ck_module *m = ck_module_from(handle, false);
+	struct ckc_module *m = ckc_module_from(handle, false);
 
 	*id = m ? m->object.id : 0;
 	return m ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
 /* The @index-th function of @m, made on first use; NULL: out of memory. */
-static struct ck_function *function_at(struct ck_module *m, size_t index)
+static struct ck_function *function_at(struct ckc_module *m, size_t index)
 {
 	struct ck_function *f;
 
-	ck_lock(ck_modules_lock());
+	ck_lock(ckc_modules_lock());
 	f = m->functions[index];
 	if (!f) {
-		f = ck_object_new(CK_OBJECT_FUNCTION, m->object.context);
+		f = ckc_object_new(CK_OBJECT_FUNCTION, m->object.context);
 		if (f) {
 			f->module = m;
 			f->kernel = &m->code->kernels.items[index];
-			ck_object_filled(f);
+			ckc_object_filled(f);
 			m->functions[index] = f;
 		}
 	}
-	ck_unlock(ck_modules_lock());
+	ck_unlock(ckc_modules_lock());
 	return f;
 }
 
-CUresult ck_module_get_function(struct ck_module *m, const char *name, struct ck_function **out)
+CUresult ckc_module_get_function(struct ckc_module *m, const char *name, struct ck_function **out)
 {
 	long index;
 
@@ -162,47 +162,47 @@ CUresult ck_module_get_function(struct ck_module *m, const char *name, struct ck
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!m)
 		return CUDA_ERROR_INVALID_HANDLE;
-	index = ck_code_find(m->code, name);
+	index = ckc_code_find(m->code, name);
 	if (index < 0)
-		return m->code->none ? ck_code_missing() : CUDA_ERROR_NOT_FOUND;
+		return m->code->none ? ckc_code_missing() : CUDA_ERROR_NOT_FOUND;
 	*out = function_at(m, (size_t)index);
 	return *out ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-void ck_module_note_variable(struct ck_module *m, CUdeviceptr at, size_t size,
-			     enum ck_memory_kind kind, struct ck_context *ctx)
+void ckc_module_note_variable(struct ckc_module *m, CUdeviceptr at, size_t size,
+			     enum ckc_memory_kind kind, struct ckc_context *ctx)
 {
 	uint64_t *more;
 
-	ck_lock(ck_modules_lock());
+	ck_lock(ckc_modules_lock());
 	more = realloc(m->variables, (m->variable_count + 1) * sizeof(*more));
 	if (more) {
 		m->variables = more;
-		if (ck_allocation_add(at, size, kind, ctx, 0, true) ==
+		if (ckc_allocation_add(at, size, kind, ctx, 0, true) ==
 		    CUDA_SUCCESS)
 			m->variables[m->variable_count++] = at;
 	}
-	ck_unlock(ck_modules_lock());
+	ck_unlock(ckc_modules_lock());
 }
 
-CUresult ck_module_note_managed(struct ck_module *m, CUdeviceptr at, size_t size,
-				struct ck_context *ctx)
+CUresult ckc_module_note_managed(struct ckc_module *m, CUdeviceptr at, size_t size,
+				struct ckc_context *ctx)
 {
 	struct ck_mutex *lock = &ctx->client->modules->managed_lock; /* two threads may ask */
-	struct ck_allocation known;
+	struct ckc_allocation known;
 	CUresult err = CUDA_SUCCESS;
 
 	ck_lock(lock);
-	if (!ck_allocation_find(at, &known) || known.kind != CK_MEMORY_MANAGED) {
-		err = ck_managed_adopt(at, size, ctx);
+	if (!ckc_allocation_find(at, &known) || known.kind != CK_MEMORY_MANAGED) {
+		err = ckc_managed_adopt(at, size, ctx);
 		if (!err)
-			ck_module_note_variable(m, at, size, CK_MEMORY_MANAGED, ctx);
+			ckc_module_note_variable(m, at, size, CK_MEMORY_MANAGED, ctx);
 	}
 	ck_unlock(lock);
 	return err;
 }
 
-CUresult ck_module_get_global(struct ck_module *m, const char *name, CUdeviceptr *dptr,
+CUresult ckc_module_get_global(struct ckc_module *m, const char *name, CUdeviceptr *dptr,
 			      size_t *bytes)
 {
 	struct {
@@ -215,7 +215,7 @@ CUresult ck_module_get_global(struct ck_module *m, const char *name, CUdeviceptr
 	} found = { 0 };
 	size_t key_size;
 	int managed = 0;
-	CUresult err = ck_enter(&key.ctx);
+	CUresult err = ckc_enter(&key.ctx);
 
 	if (err)
 		return err;
@@ -224,23 +224,23 @@ CUresult ck_module_get_global(struct ck_module *m, const char *name, CUdeviceptr
 	if (!name || strlen(name) >= sizeof(key.name))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (m->code->none)
-		return ck_code_missing();
+		return ckc_code_missing();
 	key.module = m->object.id;
 	strcpy(key.name, name);
 	key_size = offsetof(__typeof__(key), name) + strlen(name);
-	if (!ck_cache_get(&key, key_size, &found, sizeof(found))) {
+	if (!ckc_cache_get(&key, key_size, &found, sizeof(found))) {
 		err = ck_wire_global(key.ctx, key.module, name, &found.at, &found.size,
 				     &managed);
 		if (err)
 			return err;
 		/* without pages here, a managed variable still exists on the device */
-		if (!managed || ck_module_note_managed(m, found.at, found.size,
-						       ck_context_current())) {
-			ck_address_claim(found.at, found.size);
-			ck_module_note_variable(m, found.at, found.size, CK_MEMORY_DEVICE,
-						ck_context_current());
+		if (!managed || ckc_module_note_managed(m, found.at, found.size,
+						       ckc_context_current())) {
+			ckc_address_claim(found.at, found.size);
+			ckc_module_note_variable(m, found.at, found.size, CK_MEMORY_DEVICE,
+						ckc_context_current());
 		}
-		ck_cache_put(&key, key_size, &found, sizeof(found));
+		ckc_cache_put(&key, key_size, &found, sizeof(found));
 	}
 	if (dptr)
 		*dptr = found.at;
@@ -249,12 +249,12 @@ CUresult ck_module_get_global(struct ck_module *m, const char *name, CUdeviceptr
 	return CUDA_SUCCESS;
 }
 
-static CUresult load_module(CUmodule *module, const void *image, const struct ck_jit *jit)
+static CUresult load_module(CUmodule *module, const void *image, const struct ckc_jit *jit)
 {
-	struct ck_context *ctx;
-	CUresult err = ck_context_usable(&ctx);
+	struct ckc_context *ctx;
+	CUresult err = ckc_context_usable(&ctx);
 
-	return err ? err : ck_module_make(image, ctx, false, jit, (struct ck_module **)module);
+	return err ? err : ckc_module_make(image, ctx, false, jit, (struct ckc_module **)module);
 }
 
 CK_EXPORT CUresult cuModuleLoadData(CUmodule *module, const void *image)
@@ -265,7 +265,7 @@ CK_EXPORT CUresult cuModuleLoadData(CUmodule *module, const void *image)
 CK_EXPORT CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int numOptions,
 				      CUjit_option *options, void **optionValues)
 {
-	struct ck_jit jit = { numOptions, options, optionValues };
+	struct ckc_jit jit = { numOptions, options, optionValues };
 
 	return load_module(module, image, &jit);
 }
@@ -278,7 +278,7 @@ CK_EXPORT CUresult cuModuleLoadFatBinary(CUmodule *module, const void *fatCubin)
 CK_EXPORT CUresult cuModuleLoad(CUmodule *module, const char *fname)
 {
 	void *image;
-	CUresult err = fname ? ck_code_read_file(fname, &image, NULL) : CUDA_ERROR_INVALID_VALUE;
+	CUresult err = fname ? ckc_code_read_file(fname, &image, NULL) : CUDA_ERROR_INVALID_VALUE;
 
 	if (err)
 		return err;
@@ -289,38 +289,38 @@ CK_EXPORT CUresult cuModuleLoad(CUmodule *module, const char *fname)
 
 CK_EXPORT CUresult cuModuleUnload(CUmodule hmod)
 {
-	struct ck_module *m = ck_module_from(hmod, false);
+	struct ckc_module *m = ckc_module_from(hmod, false);
 	uint64_t ctx;
-	CUresult err = ck_enter_owned(&ctx);
+	CUresult err = ckc_enter_owned(&ctx);
 
 	if (err)
 		return err;
 	if (!m || m->origin)
 		return CUDA_ERROR_INVALID_HANDLE;
-	err = ck_capture_unsafe();
+	err = ckc_capture_unsafe();
 	if (err)
 		return err;
 	err = ck_wire_cuModuleUnload(ctx ? ctx : m->object.context->object.id, m->object.id);
-	ck_cache_clear();
-	ck_module_forget(m);
+	ckc_cache_clear();
+	ckc_module_forget(m);
 	return err;
 }
 
 CK_EXPORT CUresult cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name)
 {
-	CUresult err = ck_session_check();
+	CUresult err = ckc_session_check();
 
-	return err ? err : ck_module_get_function(ck_module_from(hmod, false), name,
+	return err ? err : ckc_module_get_function(ckc_module_from(hmod, false), name,
 					(struct ck_function **)hfunc);
 }
 
 CK_EXPORT CUresult cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod,
 					const char *name)
 {
-	return ck_module_get_global(ck_module_from(hmod, false), name, dptr, bytes);
+	return ckc_module_get_global(ckc_module_from(hmod, false), name, dptr, bytes);
 }
 
-CUresult ck_module_count(struct ck_module *m, unsigned int *n)
+CUresult ckc_module_count(struct ckc_module *m, unsigned int *n)
 {
 	if (!n)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -330,7 +330,7 @@ CUresult ck_module_count(struct ck_module *m, unsigned int *n)
 	return CUDA_SUCCESS;
 }
 
-CUresult ck_module_enumerate(struct ck_module *m, void **out, unsigned int n)
+CUresult ckc_module_enumerate(struct ckc_module *m, void **out, unsigned int n)
 {
 	if (!out)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -346,13 +346,13 @@ CUresult ck_module_enumerate(struct ck_module *m, void **out, unsigned int n)
 
 CK_EXPORT CUresult cuModuleGetFunctionCount(unsigned int *n, CUmodule mod)
 {
-	return ck_module_count(ck_module_from(mod, false), n);
+	return ckc_module_count(ckc_module_from(mod, false), n);
 }
 
 CK_EXPORT CUresult cuModuleEnumerateFunctions(CUfunction *functions, unsigned int numFunctions,
 					      CUmodule mod)
 {
-	return ck_module_enumerate(ck_module_from(mod, false), (void **)functions, numFunctions);
+	return ckc_module_enumerate(ckc_module_from(mod, false), (void **)functions, numFunctions);
 }
 
 CK_EXPORT CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode *mode)
@@ -363,5 +363,5 @@ CK_EXPORT CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode *mode)
 		return CUDA_ERROR_INVALID_VALUE;
 	*mode = wish && strcmp(wish, "EAGER") == 0 ? CU_MODULE_EAGER_LOADING :
 						     CU_MODULE_LAZY_LOADING;
-	return ck_session_check();
+	return ckc_session_check();
 }

@@ -32,22 +32,22 @@ static struct ck_launch launch_of(const CUDA_LAUNCH_PARAMS *p)
 }
 
 /* Accepts only streams that the program created and that are not being captured. */
-static CUresult stream_of(CUstream handle, struct ck_stream **s)
+static CUresult stream_of(CUstream handle, struct ckc_stream **s)
 {
 	CUresult err;
 
 	if (!handle || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD)
 		return CUDA_ERROR_INVALID_VALUE;
-	err = ck_stream_from(handle, s);
-	return err ? err : ck_capture_work_uncaptured(*s);
+	err = ckc_stream_from(handle, s);
+	return err ? err : ckc_capture_work_uncaptured(*s);
 }
 
 /* Check the @i-th launch by itself and against the earlier ones: the same shape, another device. */
 static CUresult check(const CUDA_LAUNCH_PARAMS *list, unsigned int i)
 {
 	struct ck_launch l = launch_of(&list[i]), first = launch_of(&list[0]);
-	struct ck_function *f = ck_function_from(list[i].function);
-	struct ck_stream *s, *other;
+	struct ck_function *f = ckc_function_from(list[i].function);
+	struct ckc_stream *s, *other;
 	CUresult err;
 
 	if (!f)
@@ -56,35 +56,35 @@ static CUresult check(const CUDA_LAUNCH_PARAMS *list, unsigned int i)
 	if (err)
 		return err;
 	for (unsigned int k = 0; k < i; k++) {
-		err = ck_stream_from(list[k].hStream, &other);
+		err = ckc_stream_from(list[k].hStream, &other);
 		if (err || other->object.context->device == s->object.context->device)
 			return err ? err : CUDA_ERROR_INVALID_VALUE;
 	}
 	if (memcmp(l.grid, first.grid, sizeof(l.grid)) ||
 	    memcmp(l.block, first.block, sizeof(l.block)) || l.shared != first.shared)
 		return CUDA_ERROR_INVALID_VALUE;
-	return ck_launch_check(&l, f, s->object.context->device);
+	return ckc_launch_check(&l, f, s->object.context->device);
 }
 
 static CUresult pack(const CUDA_LAUNCH_PARAMS *p, struct batch *b)
 {
 	struct ck_launch l = launch_of(p);
-	struct ck_function *f = ck_function_from(p->function);
+	struct ck_function *f = ckc_function_from(p->function);
 	unsigned char *room = b->bytes + b->size + sizeof(struct ck_multi_launch);
 	struct ck_multi_launch item = { .shared = l.shared };
 	const void *block;
-	struct ck_stream *s;
+	struct ckc_stream *s;
 	size_t size;
-	CUresult err = ck_stream_from(p->hStream, &s);
+	CUresult err = ckc_stream_from(p->hStream, &s);
 
 	if (!err && f)
-		ck_launch_loading(f, s->object.context);
+		ckc_launch_loading(f, s->object.context);
 	if (!err)
-		err = f ? ck_function_announce(f, &item.function) : CUDA_ERROR_INVALID_HANDLE;
+		err = f ? ckc_function_announce(f, &item.function) : CUDA_ERROR_INVALID_HANDLE;
 	if (!err)
-		err = ck_launch_params(f, l.params, NULL, room, &block, &size);
+		err = ckc_launch_params(f, l.params, NULL, room, &block, &size);
 	if (!err)
-		err = ck_launch_expose(room, size);
+		err = ckc_launch_expose(room, size);
 	if (err)
 		return err;
 	item.stream = s->object.id;
@@ -93,17 +93,17 @@ static CUresult pack(const CUDA_LAUNCH_PARAMS *p, struct batch *b)
 	memcpy(item.block, l.block, sizeof(item.block));
 	memcpy(b->bytes + b->size, &item, sizeof(item));
 	b->size += sizeof(item) + size;
-	ck_managed_launch(item.stream);
+	ckc_managed_launch(item.stream);
 	return CUDA_SUCCESS;
 }
 
 static void loaded(const CUDA_LAUNCH_PARAMS *p)
 {
-	struct ck_function *f = ck_function_from(p->function);
-	struct ck_stream *s;
+	struct ck_function *f = ckc_function_from(p->function);
+	struct ckc_stream *s;
 
-	if (f && !ck_stream_from(p->hStream, &s))
-		ck_launch_loaded(f, s->object.context);
+	if (f && !ckc_stream_from(p->hStream, &s))
+		ckc_launch_loaded(f, s->object.context);
 }
 
 static CUresult send_all(const CUDA_LAUNCH_PARAMS *list, unsigned int n, unsigned int flags)
@@ -118,7 +118,7 @@ static CUresult send_all(const CUDA_LAUNCH_PARAMS *list, unsigned int n, unsigne
 	for (unsigned int i = 0; i < n && !err; i++)
 		err = pack(&list[i], &b);
 	if (!err)
-		err = ck_enter(&ctx);
+		err = ckc_enter(&ctx);
 	if (!err)
 		err = ck_wire_launch_multi(ctx, b.bytes, b.size, flags);
 	for (unsigned int i = 0; i < n && !err; i++)
@@ -130,14 +130,14 @@ static CUresult send_all(const CUDA_LAUNCH_PARAMS *list, unsigned int n, unsigne
 CK_EXPORT CUresult cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *launchParamsList,
 							unsigned int numDevices, unsigned int flags)
 {
-	struct ck_context *ctx;
+	struct ckc_context *ctx;
 	struct ck_launch first;
-	CUresult err = ck_context_usable(&ctx);
+	CUresult err = ckc_context_usable(&ctx);
 
 	if (err)
 		return err;
 	if (!launchParamsList || numDevices == 0 ||
-	    numDevices > (unsigned)ck_client_current()->gpu_count ||
+	    numDevices > (unsigned)ckc_client_current()->gpu_count ||
 	    flags & ~FLAGS)
 		return CUDA_ERROR_INVALID_VALUE;
 	for (unsigned int i = 0; i < numDevices && !err; i++)
@@ -145,10 +145,10 @@ CK_EXPORT CUresult cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *laun
 	if (err)
 		return err;
 	first = launch_of(launchParamsList);
-	err = ck_launch_check_cooperative(launchParamsList[0].function, &first);
+	err = ckc_launch_check_cooperative(launchParamsList[0].function, &first);
 	if (!err)
 		err = send_all(launchParamsList, numDevices, flags);
-	for (unsigned int i = 0; i < numDevices && !err && ck_launch_blocking(); i++)
-		err = ck_stream_settle(launchParamsList[i].hStream);
+	for (unsigned int i = 0; i < numDevices && !err && ckc_launch_blocking(); i++)
+		err = ckc_stream_settle(launchParamsList[i].hStream);
 	return err;
 }

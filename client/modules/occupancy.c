@@ -23,10 +23,10 @@ CK_EXPORT CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(
 	int *minGridSize, int *blockSize, CUfunction func, CUoccupancyB2DSize blockSizeToDynamicSMemSize,
 	size_t dynamicSMemSize, int blockSizeLimit, unsigned int flags)
 {
-	struct ck_context *ctx;
+	struct ckc_context *ctx;
 	struct best best = { 0 };
 	int limit, warp, full;
-	CUresult err = ck_context_usable(&ctx);
+	CUresult err = ckc_context_usable(&ctx);
 
 	if (err)
 		return err;
@@ -37,8 +37,8 @@ CK_EXPORT CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(
 		return err;
 	if (blockSizeLimit > 0 && blockSizeLimit < limit)
 		limit = blockSizeLimit;
-	warp = ck_gpu_attribute(ctx->device, CU_DEVICE_ATTRIBUTE_WARP_SIZE);
-	full = ck_gpu_attribute(ctx->device, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR);
+	warp = ckc_gpu_attribute(ctx->device, CU_DEVICE_ATTRIBUTE_WARP_SIZE);
+	full = ckc_gpu_attribute(ctx->device, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR);
 	if (warp <= 0)
 		warp = 32;
 	/* downwards from the limit itself, even if it is no multiple of a warp */
@@ -53,7 +53,7 @@ CK_EXPORT CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(
 		return err;
 	*blockSize = best.block;
 	*minGridSize = best.blocks_per_sm *
-		       ck_gpu_attribute(ctx->device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+		       ckc_gpu_attribute(ctx->device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
 	return CUDA_SUCCESS;
 }
 

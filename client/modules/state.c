@@ -6,11 +6,11 @@
 
 static void begin(void *part)
 {
-	struct ck_modules *s = part;
+	struct ckc_modules *s = part;
 
 	s->tables_lock = (struct ck_mutex)CK_MUTEX(CK_RANK_MODULES);
 	s->announce_lock = (struct ck_mutex)CK_MUTEX(CK_RANK_ANNOUNCE);
 	s->upload_lock = (struct ck_mutex)CK_MUTEX(CK_RANK_UPLOAD);
 	s->managed_lock = (struct ck_mutex)CK_MUTEX(CK_RANK_MODULE_MANAGED);
 }
-CK_CLIENT_PART(modules, struct ck_modules, begin);
+CK_CLIENT_PART(modules, struct ckc_modules, begin);

@@ -6,7 +6,7 @@
 
 #include "client/wire/client.h"
 
-struct ck_modules {
+struct ckc_modules {
 	struct ck_mutex tables_lock;	/* functions, variables, modules of libraries */
 	struct ck_mutex announce_lock;	/* function.c: functions announced to the server */
 	struct ck_mutex upload_lock;	/* code.c: sending images */

@@ -6,21 +6,21 @@
 
 /* Check the arguments of a call that looks up a name in a module. */
 static CUresult enter_module(CUmodule handle, const void *output, const char *name, uint64_t *ctx,
-			     struct ck_module **module, uint64_t *id)
+			     struct ckc_module **module, uint64_t *id)
 {
-	CUresult err = ck_enter(ctx);
+	CUresult err = ckc_enter(ctx);
 
 	if (err)
 		return err;
 	if (!output || !name)
 		return CUDA_ERROR_INVALID_VALUE;
-	*module = ck_object_check(handle, CK_OBJECT_MODULE);
-	return ck_module_id(handle, id);
+	*module = ckc_object_check(handle, CK_OBJECT_MODULE);
+	return ckc_module_id(handle, id);
 }
 
 CK_EXPORT CUresult cuModuleGetTexRef(CUtexref *pTexRef, CUmodule hmod, const char *name)
 {
-	struct ck_module *module;
+	struct ckc_module *module;
 	uint64_t ctx, id, told = 0;
 	CUresult err = enter_module(hmod, pTexRef, name, &ctx, &module, &id);
 
@@ -28,13 +28,13 @@ CK_EXPORT CUresult cuModuleGetTexRef(CUtexref *pTexRef, CUmodule hmod, const cha
 		err = ck_wire_cuModuleGetTexRef(ctx, &told, id, name);
 	if (err)
 		return err;
-	*pTexRef = ck_inmate_named(CK_OBJECT_TEXREF, told, &module->object);
+	*pTexRef = ckc_inmate_named(CK_OBJECT_TEXREF, told, &module->object);
 	return *pTexRef ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 CK_EXPORT CUresult cuModuleGetSurfRef(CUsurfref *pSurfRef, CUmodule hmod, const char *name)
 {
-	struct ck_module *module;
+	struct ckc_module *module;
 	uint64_t ctx, id, told = 0;
 	CUresult err = enter_module(hmod, pSurfRef, name, &ctx, &module, &id);
 
@@ -42,7 +42,7 @@ CK_EXPORT CUresult cuModuleGetSurfRef(CUsurfref *pSurfRef, CUmodule hmod, const 
 		err = ck_wire_cuModuleGetSurfRef(ctx, &told, id, name);
 	if (err)
 		return err;
-	*pSurfRef = ck_inmate_named(CK_OBJECT_SURFREF, told, &module->object);
+	*pSurfRef = ckc_inmate_named(CK_OBJECT_SURFREF, told, &module->object);
 	return *pSurfRef ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
@@ -52,10 +52,10 @@ CK_EXPORT CUresult cuTexRefSetAddress_v2(size_t *ByteOffset, CUtexref hTexRef, C
 {
 	size_t offset = 0;
 	uint64_t ctx, id;
-	CUresult err = ck_enter(&ctx);
+	CUresult err = ckc_enter(&ctx);
 
 	if (!err)
-		err = ck_texref_id(hTexRef, &id);
+		err = ckc_texref_id(hTexRef, &id);
 	if (!err)
 		err = ck_wire_cuTexRefSetAddress_v2(ctx, &offset, id, dptr, bytes);
 	if (!err && ByteOffset)
@@ -66,12 +66,12 @@ CK_EXPORT CUresult cuTexRefSetAddress_v2(size_t *ByteOffset, CUtexref hTexRef, C
 CK_EXPORT CUresult cuTexRefSetBorderColor(CUtexref hTexRef, float *pBorderColor)
 {
 	uint64_t ctx, id;
-	CUresult err = ck_enter(&ctx);
+	CUresult err = ckc_enter(&ctx);
 
 	if (!err && !pBorderColor)
 		err = CUDA_ERROR_INVALID_VALUE;
 	if (!err)
-		err = ck_texref_id(hTexRef, &id);
+		err = ckc_texref_id(hTexRef, &id);
 	return err ? err : ck_wire_border_set(ctx, id, pBorderColor[0], pBorderColor[1],
 					      pBorderColor[2], pBorderColor[3]);
 }
@@ -79,12 +79,12 @@ CK_EXPORT CUresult cuTexRefSetBorderColor(CUtexref hTexRef, float *pBorderColor)
 CK_EXPORT CUresult cuTexRefGetBorderColor(float *pBorderColor, CUtexref hTexRef)
 {
 	uint64_t ctx, id;
-	CUresult err = ck_enter(&ctx);
+	CUresult err = ckc_enter(&ctx);
 
 	if (!err && !pBorderColor)
 		err = CUDA_ERROR_INVALID_VALUE;
 	if (!err)
-		err = ck_texref_id(hTexRef, &id);
+		err = ckc_texref_id(hTexRef, &id);
 	return err ? err : ck_wire_border_get(ctx, id, &pBorderColor[0], &pBorderColor[1],
 					      &pBorderColor[2], &pBorderColor[3]);
 }

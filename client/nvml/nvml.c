@@ -52,9 +52,9 @@ static nvmlReturn_t from_driver(CUresult err)
 	}
 }
 
-nvmlReturn_t ck_nvml_enter(void)
+nvmlReturn_t ckc_nvml_enter(void)
 {
-	const struct ck_client *c = ck_client_current();
+	const struct ckc_client *c = ckc_client_current();
 
 	if (atomic_load_explicit(&c->nvml->initialized, memory_order_relaxed) == 0)
 		return NVML_ERROR_UNINITIALIZED;
@@ -71,13 +71,13 @@ nvmlReturn_t ck_nvml_enter(void)
 /* The flags request a start without GPUs, or without attaching to them; this start does neither. */
 CK_EXPORT nvmlReturn_t nvmlInitWithFlags(unsigned int flags)
 {
-	struct ck_client *c = ck_client_current();
+	struct ckc_client *c = ckc_client_current();
 	nvmlReturn_t ret;
 	CUresult err;
 
 	(void)flags;
 	ck_lock(&c->nvml->lock);
-	err = ck_session_open(c);
+	err = ckc_session_open(c);
 	ret = err == CUDA_ERROR_NO_DEVICE || err == CUDA_ERROR_SYSTEM_DRIVER_MISMATCH ?
 		      NVML_ERROR_DRIVER_NOT_LOADED :
 		      from_driver(err);
@@ -99,7 +99,7 @@ CK_EXPORT nvmlReturn_t nvmlInit(void)
 
 CK_EXPORT nvmlReturn_t nvmlShutdown(void)
 {
-	struct ck_client *c = ck_client_current();
+	struct ckc_client *c = ckc_client_current();
 	nvmlReturn_t ret = NVML_SUCCESS;
 
 	ck_lock(&c->nvml->lock);
@@ -112,21 +112,21 @@ CK_EXPORT nvmlReturn_t nvmlShutdown(void)
 }
 
 /* A forked child starts NVML anew, as with the real library. */
-static void in_child(struct ck_client *c)
+static void in_child(struct ckc_client *c)
 {
 	ck_mutex_renew(&c->nvml->lock);
 	c->nvml->initialized = 0;
 }
 CK_ON_FORK(in_child);
 
-nvmlReturn_t ck_nvml_call(uint32_t proc, void *args, void *res, const int *nvml)
+nvmlReturn_t ckc_nvml_call(uint32_t proc, void *args, void *res, const int *nvml)
 {
-	CUresult err = ck_call(proc, args, res, NULL);
+	CUresult err = ckc_call(proc, args, res, NULL);
 
 	return err ? from_driver(err) : (nvmlReturn_t)*nvml;
 }
 
-nvmlReturn_t ck_nvml_device_id(nvmlDevice_t device, unsigned int *id)
+nvmlReturn_t ckc_nvml_device_id(nvmlDevice_t device, unsigned int *id)
 {
 	uintptr_t offset = (uintptr_t)device - (uintptr_t)handles;
 
@@ -136,7 +136,7 @@ nvmlReturn_t ck_nvml_device_id(nvmlDevice_t device, unsigned int *id)
 	return NVML_SUCCESS;
 }
 
-nvmlDevice_t ck_nvml_device(unsigned int id)
+nvmlDevice_t ckc_nvml_device(unsigned int id)
 {
 	unsigned int was = highest;
 
@@ -147,7 +147,7 @@ nvmlDevice_t ck_nvml_device(unsigned int id)
 	return (nvmlDevice_t)(void *)&handles[id];
 }
 
-size_t ck_nvml_size(const void *versioned)
+size_t ckc_nvml_size(const void *versioned)
 {
 	unsigned int word;
 
@@ -155,13 +155,13 @@ size_t ck_nvml_size(const void *versioned)
 	return word & 0xffffff;
 }
 
-void ck_nvml_bytes(void *to, size_t room, const void *from, size_t size)
+void ckc_nvml_bytes(void *to, size_t room, const void *from, size_t size)
 {
 	if (to && size > 0)
 		memcpy(to, from, ck_min(room, size));
 }
 
-nvmlReturn_t ck_nvml_text(char *to, size_t room, const char *from, size_t size)
+nvmlReturn_t ckc_nvml_text(char *to, size_t room, const char *from, size_t size)
 {
 	if (size > room)
 		return NVML_ERROR_INSUFFICIENT_SIZE;
@@ -170,9 +170,9 @@ nvmlReturn_t ck_nvml_text(char *to, size_t room, const char *from, size_t size)
 	return NVML_SUCCESS;
 }
 
-nvmlReturn_t ck_nvml_refused(const char *name, nvmlReturn_t code, bool *told)
+nvmlReturn_t ckc_nvml_refused(const char *name, nvmlReturn_t code, bool *told)
 {
-	nvmlReturn_t err = ck_nvml_enter();
+	nvmlReturn_t err = ckc_nvml_enter();
 
 	if (err)
 		return err;
@@ -219,6 +219,6 @@ CK_EXPORT nvmlReturn_t nvmlInternalGetExportTable(const void **ppExportTable,
 {
 	if (!ppExportTable || !pExportTableId)
 		return NVML_ERROR_INVALID_ARGUMENT;
-	*ppExportTable = ck_nvml_table(pExportTableId);
+	*ppExportTable = ckc_nvml_table(pExportTableId);
 	return *ppExportTable ? NVML_SUCCESS : NVML_ERROR_FUNCTION_NOT_FOUND;
 }

@@ -11,34 +11,34 @@
 #include "cuda/nvml.h"
 
 /* Check that calls may be made: UNINITIALIZED before nvmlInit and after nvmlShutdown. */
-nvmlReturn_t ck_nvml_enter(void);
+nvmlReturn_t ckc_nvml_enter(void);
 
 /* Make a call and wait; @nvml points to NVML's own result in @res. */
-nvmlReturn_t ck_nvml_call(uint32_t proc, void *args, void *res, const int *nvml);
+nvmlReturn_t ckc_nvml_call(uint32_t proc, void *args, void *res, const int *nvml);
 
 /* Convert handles to the server's numbers and back. INVALID_ARGUMENT: not a handle. */
-nvmlReturn_t ck_nvml_device_id(nvmlDevice_t device, unsigned int *id);
-nvmlDevice_t ck_nvml_device(unsigned int id);
+nvmlReturn_t ckc_nvml_device_id(nvmlDevice_t device, unsigned int *id);
+nvmlDevice_t ckc_nvml_device(unsigned int id);
 
 /* The size of a structure, from its version word. */
-size_t ck_nvml_size(const void *versioned);
+size_t ckc_nvml_size(const void *versioned);
 
 /* Copy the server's data into the caller's array of @room bytes, or text into @room characters. */
-void ck_nvml_bytes(void *to, size_t room, const void *from, size_t size);
-nvmlReturn_t ck_nvml_text(char *to, size_t room, const char *from, size_t size);
+void ckc_nvml_bytes(void *to, size_t room, const void *from, size_t size);
+nvmlReturn_t ckc_nvml_text(char *to, size_t room, const char *from, size_t size);
 
 /* Log an unsupported call once; returns @code, or UNINITIALIZED. */
-nvmlReturn_t ck_nvml_refused(const char *name, nvmlReturn_t code, bool *told);
+nvmlReturn_t ckc_nvml_refused(const char *name, nvmlReturn_t code, bool *told);
 
 /* The table with this id for nvmlInternalGetExportTable, or NULL: client/nvml/nvml_table.c */
-const void *ck_nvml_table(const void *id);
+const void *ckc_nvml_table(const void *id);
 
 #define CK_NVML_REFUSE(name, code)                              \
 	nvmlReturn_t name(void);                                \
 	CK_EXPORT nvmlReturn_t name(void)                       \
 	{                                                       \
 		static bool told;                               \
-		return ck_nvml_refused(#name, code, &told);     \
+		return ckc_nvml_refused(#name, code, &told);     \
 	}
 
 #endif

@@ -30,7 +30,7 @@ static bool *find(nvmlEventSet_t set)
 
 CK_EXPORT nvmlReturn_t nvmlEventSetCreate(nvmlEventSet_t *set)
 {
-	nvmlReturn_t err = ck_nvml_enter();
+	nvmlReturn_t err = ckc_nvml_enter();
 
 	if (err)
 		return err;
@@ -51,7 +51,7 @@ CK_EXPORT nvmlReturn_t nvmlEventSetCreate(nvmlEventSet_t *set)
 
 CK_EXPORT nvmlReturn_t nvmlEventSetFree(nvmlEventSet_t set)
 {
-	nvmlReturn_t err = ck_nvml_enter();
+	nvmlReturn_t err = ckc_nvml_enter();
 	bool *place;
 
 	if (err)
@@ -68,10 +68,10 @@ CK_EXPORT nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t device, unsigned lo
 						nvmlEventSet_t set)
 {
 	unsigned int id;
-	nvmlReturn_t err = ck_nvml_enter();
+	nvmlReturn_t err = ckc_nvml_enter();
 
 	if (!err)
-		err = ck_nvml_device_id(device, &id);
+		err = ckc_nvml_device_id(device, &id);
 	if (err)
 		return err;
 	if (!find(set))
@@ -84,7 +84,7 @@ CK_EXPORT nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, void *data, unsig
 {
 	const struct timespec time = { .tv_sec = timeoutms / 1000,
 				       .tv_nsec = (long)(timeoutms % 1000) * 1000000 };
-	nvmlReturn_t err = ck_nvml_enter();
+	nvmlReturn_t err = ckc_nvml_enter();
 
 	if (err)
 		return err;

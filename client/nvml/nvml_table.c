@@ -24,7 +24,7 @@ CK_LOG_DEFINE("client");
 
 #ifdef CK_NO_EXPORT_TABLES
 
-const void *ck_nvml_table(const void *id)
+const void *ckc_nvml_table(const void *id)
 {
 	(void)id;
 	return NULL;
@@ -133,7 +133,7 @@ static nvmlReturn_t unknown(unsigned int slot, nvmlDevice_t maybe)
 	unsigned int id;
 
 	ck_debug("slot %u of nvidia-smi's table is not supported", slot);
-	return ck_nvml_device_id(maybe, &id) ? NVML_SUCCESS : NVML_ERROR_NOT_SUPPORTED;
+	return ckc_nvml_device_id(maybe, &id) ? NVML_SUCCESS : NVML_ERROR_NOT_SUPPORTED;
 }
 
 #define ONE(n)                                       \
@@ -163,7 +163,7 @@ static void make_table(void)
 	table[SLOT_MPS] = (void *)mps;
 }
 
-const void *ck_nvml_table(const void *id)
+const void *ckc_nvml_table(const void *id)
 {
 	static const unsigned char known[16] = { 0xc4, 0xfe, 0x3e, 0x6c, 0xc9, 0x8f, 0x6c, 0x4e,
 						 0xa3, 0x27, 0xee, 0x69, 0x6e, 0x12, 0xf7, 0xc4 };

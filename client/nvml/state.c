@@ -6,8 +6,8 @@
 
 static void begin(void *part)
 {
-	struct ck_nvml *s = part;
+	struct ckc_nvml *s = part;
 
 	s->lock = (struct ck_mutex)CK_MUTEX(CK_RANK_NVML);
 }
-CK_CLIENT_PART(nvml, struct ck_nvml, begin);
+CK_CLIENT_PART(nvml, struct ckc_nvml, begin);

@@ -9,7 +9,7 @@
 
 #include "client/wire/client.h"
 
-struct ck_nvml {
+struct ckc_nvml {
 	struct ck_mutex lock;
 	_Atomic unsigned int initialized; /* calls of nvmlInit without a matching nvmlShutdown */
 };

@@ -24,45 +24,45 @@
 #define INDEX_BITS 32
 #define RETURN_MS 2000
 
-struct ck_callback_entry {
-	struct ck_callback callback;
+struct ckc_callback_entry {
+	struct ckc_callback callback;
 	uint32_t generation;	/* odd: in use */
 	uint32_t next_free;
 };
 
-static struct ck_callbacks *callbacks(void)
+static struct ckc_callbacks *callbacks(void)
 {
-	return &ck_client_current()->objects->callbacks;
+	return &ckc_client_current()->objects->callbacks;
 }
 
 /* --- entries; call with the lock held */
 
-static bool grow(struct ck_callbacks *all)
+static bool grow(struct ckc_callbacks *all)
 {
 	uint32_t more = all->count ? all->count * 2 : 64;
-	struct ck_callback_entry *e = realloc(all->entries, more * sizeof(*e));
+	struct ckc_callback_entry *e = realloc(all->entries, more * sizeof(*e));
 
 	if (!e)
 		return false;
 	for (uint32_t i = all->count; i < more; i++)
-		e[i] = (struct ck_callback_entry){ .next_free = i + 1 };
+		e[i] = (struct ckc_callback_entry){ .next_free = i + 1 };
 	all->entries = e;
 	all->free = all->count;
 	all->count = more;
 	return true;
 }
 
-static struct ck_callback_entry *find(const struct ck_callbacks *all, uint64_t id)
+static struct ckc_callback_entry *find(const struct ckc_callbacks *all, uint64_t id)
 {
 	uint64_t index = id & (((uint64_t)1 << INDEX_BITS) - 1);
-	struct ck_callback_entry *e = index < all->count ? &all->entries[index] : NULL;
+	struct ckc_callback_entry *e = index < all->count ? &all->entries[index] : NULL;
 
 	return e && e->generation == id >> INDEX_BITS && e->generation % 2 ? e : NULL;
 }
 
-static bool put(struct ck_callbacks *all, const struct ck_callback *callback, uint64_t *id)
+static bool put(struct ckc_callbacks *all, const struct ckc_callback *callback, uint64_t *id)
 {
-	struct ck_callback_entry *e;
+	struct ckc_callback_entry *e;
 
 	if (all->free == all->count && !grow(all))
 		return false;
@@ -76,7 +76,7 @@ static bool put(struct ck_callbacks *all, const struct ck_callback *callback, ui
 	return true;
 }
 
-static void returned(struct ck_callbacks *all, const struct ck_callback *callback)
+static void returned(struct ckc_callbacks *all, const struct ckc_callback *callback)
 {
 	if (!callback->in_stream || callback->round < all->given_up)
 		return;
@@ -86,7 +86,7 @@ static void returned(struct ck_callbacks *all, const struct ck_callback *callbac
 		pthread_cond_broadcast(&all->returned);
 }
 
-static void drop(struct ck_callbacks *all, struct ck_callback_entry *e)
+static void drop(struct ckc_callbacks *all, struct ckc_callback_entry *e)
 {
 	e->generation++;
 	e->next_free = all->free;
@@ -100,14 +100,14 @@ static void *serve(void *client);
 
 /* Make sure that a thread waits. Call with the lock held. -errno: there is no thread and none could
  * start. */
-static int ensure_waiting(struct ck_client *c)
+static int ensure_waiting(struct ckc_client *c)
 {
-	struct ck_callbacks *all = &c->objects->callbacks;
+	struct ckc_callbacks *all = &c->objects->callbacks;
 	int ret = 0;
 
 	if (all->waiting > 0 || all->threads == THREADS_MAX)
 		return 0;
-	ret = ck_thread_start_calling(c, serve);
+	ret = ckc_thread_start_calling(c, serve);
 	if (ret == 0) {
 		all->threads++;
 		all->waiting++;
@@ -115,23 +115,23 @@ static int ensure_waiting(struct ck_client *c)
 	return all->threads > 0 ? 0 : ret;
 }
 
-static void call(const struct ck_client *c, const struct ck_callback *callback, int status,
+static void call(const struct ckc_client *c, const struct ckc_callback *callback, int status,
 		 uint64_t value)
 {
 	if (c->state != CK_STATE_READY && c->state != CK_STATE_LOST)
 		return;	/* at exit, data of the function may be gone */
-	ck_inside_callback = !callback->ours;
+	ckc_inside_callback = !callback->ours;
 	callback->run(callback, status, value);
-	ck_inside_callback = false;
-	ck_each_hook(function_end, h)
+	ckc_inside_callback = false;
+	ckc_each_hook(function_end, h)
 		h->run();
 }
 
-static void run(struct ck_client *c, const ck_callback_next_res *res)
+static void run(struct ckc_client *c, const ck_callback_next_res *res)
 {
-	struct ck_callbacks *all = &c->objects->callbacks;
-	struct ck_callback callback;
-	struct ck_callback_entry *e;
+	struct ckc_callbacks *all = &c->objects->callbacks;
+	struct ckc_callback callback;
+	struct ckc_callback_entry *e;
 
 	ck_lock(&all->lock);
 	all->waiting--;
@@ -155,15 +155,15 @@ static void run(struct ck_client *c, const ck_callback_next_res *res)
 }
 
 /* The server is lost: report the error to callbacks of streams; the others are never called. */
-static void give_up(struct ck_client *c)
+static void give_up(struct ckc_client *c)
 {
-	struct ck_callbacks *all = &c->objects->callbacks;
-	struct ck_callback callback;
+	struct ckc_callbacks *all = &c->objects->callbacks;
+	struct ckc_callback callback;
 
 	ck_lock(&all->lock);
 	all->waiting--;
 	for (uint32_t i = 0; i < all->count; i++) {
-		struct ck_callback_entry *e = &all->entries[i];
+		struct ckc_callback_entry *e = &all->entries[i];
 
 		if (e->generation % 2 == 0 || !e->callback.on_loss)
 			continue;
@@ -180,7 +180,7 @@ static void give_up(struct ck_client *c)
 }
 
 /* No work for a while. Returns true if another thread waits, so that this one can end. */
-static bool idle(struct ck_callbacks *all)
+static bool idle(struct ckc_callbacks *all)
 {
 	bool leave;
 
@@ -196,13 +196,13 @@ static bool idle(struct ck_callbacks *all)
 
 static void *serve(void *client)
 {
-	struct ck_client *c = client;
+	struct ckc_client *c = client;
 	ck_callback_next_args args = { .milliseconds = IDLE_MS };
 	ck_callback_next_res res;
 
 	for (;;) {
 		memset(&res, 0, sizeof(res));
-		if (ck_call_aside(c, CK_PROC_callback_next, &args, &res)) {
+		if (ckc_call_aside(c, CK_PROC_callback_next, &args, &res)) {
 			give_up(c);
 			break;
 		}
@@ -217,10 +217,10 @@ static void *serve(void *client)
 
 /* --- called from other files */
 
-CUresult ck_callback_add(const struct ck_callback *callback, uint64_t *id)
+CUresult ckc_callback_add(const struct ckc_callback *callback, uint64_t *id)
 {
-	struct ck_client *c = ck_client_current();
-	struct ck_callbacks *all = &c->objects->callbacks;
+	struct ckc_client *c = ckc_client_current();
+	struct ckc_callbacks *all = &c->objects->callbacks;
 	CUresult err = CUDA_SUCCESS;
 
 	ck_lock(&all->lock);
@@ -232,10 +232,10 @@ CUresult ck_callback_add(const struct ck_callback *callback, uint64_t *id)
 	return err;
 }
 
-void ck_callback_drop(uint64_t id)
+void ckc_callback_drop(uint64_t id)
 {
-	struct ck_callbacks *all = callbacks();
-	struct ck_callback_entry *e;
+	struct ckc_callbacks *all = callbacks();
+	struct ckc_callback_entry *e;
 
 	ck_lock(&all->lock);
 	e = find(all, id);
@@ -246,10 +246,10 @@ void ck_callback_drop(uint64_t id)
 	ck_unlock(&all->lock);
 }
 
-void ck_callbacks_let_return(void)
+void ckc_callbacks_let_return(void)
 {
-	const struct ck_client *c = ck_client_current();
-	struct ck_callbacks *all = &c->objects->callbacks;
+	const struct ckc_client *c = ckc_client_current();
+	struct ckc_callbacks *all = &c->objects->callbacks;
 	struct timespec until = ck_until(CLOCK_REALTIME, RETURN_MS * CK_NS_PER_MS);
 	int cancel = ck_lock_uncancelled(&all->lock);
 
@@ -266,15 +266,15 @@ void ck_callbacks_let_return(void)
 	ck_unlock_uncancelled(&all->lock, cancel);
 }
 
-bool ck_callback_pending(void)
+bool ckc_callback_pending(void)
 {
 	return atomic_load(&callbacks()->pending) > 0;
 }
 
-bool ck_callback_find(uint64_t id, CUhostFn *fn, void **data)
+bool ckc_callback_find(uint64_t id, CUhostFn *fn, void **data)
 {
-	struct ck_callbacks *all = callbacks();
-	const struct ck_callback_entry *e;
+	struct ckc_callbacks *all = callbacks();
+	const struct ckc_callback_entry *e;
 	bool found;
 
 	ck_lock(&all->lock);
@@ -288,10 +288,10 @@ bool ck_callback_find(uint64_t id, CUhostFn *fn, void **data)
 	return found;
 }
 
-CUresult ck_callback_keep(const struct ck_callback *callback, uint64_t *id)
+CUresult ckc_callback_keep(const struct ckc_callback *callback, uint64_t *id)
 {
-	struct ck_client *c = ck_client_current();
-	struct ck_callbacks *all = &c->objects->callbacks;
+	struct ckc_client *c = ckc_client_current();
+	struct ckc_callbacks *all = &c->objects->callbacks;
 	const uintptr_t key[2] = { (uintptr_t)callback->function, (uintptr_t)callback->data };
 	CUresult err = CUDA_SUCCESS;
 

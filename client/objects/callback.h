@@ -14,38 +14,38 @@
 #include "cuda/types.h"
 
 /* A function to call: @run casts @function to its real type. */
-struct ck_callback {
-	void (*run)(const struct ck_callback *callback, int status, uint64_t value);
+struct ckc_callback {
+	void (*run)(const struct ckc_callback *callback, int status, uint64_t value);
 	void (*function)(void);
 	void *data;
 	void *handle;	/* a stream or an object, for run */
 	bool persistent; /* kept: may be called any number of times */
 	bool on_loss;	/* called with an error when the server is lost */
-	bool ours;	/* of this library, not of the application: may call ck_call_aside */
+	bool ours;	/* of this library, not of the application: may call ckc_call_aside */
 	bool in_stream;	/* its stream blocks until it returns */
-	uint64_t round;	/* the round of waiting it was added in; set by ck_callback_add */
+	uint64_t round;	/* the round of waiting it was added in; set by ckc_callback_add */
 };
 
 /* Note a callback and make sure that a thread waits for work. OUT_OF_MEMORY, OPERATING_SYSTEM. */
-CUresult ck_callback_add(const struct ck_callback *callback, uint64_t *id);
+CUresult ckc_callback_add(const struct ckc_callback *callback, uint64_t *id);
 /* Drop a callback: it will not be called (again). */
-void ck_callback_drop(uint64_t id);
+void ckc_callback_drop(uint64_t id);
 
 /* The id for a pair of function and data, which is kept: an equal pair has the same id.
  * OUT_OF_MEMORY, OPERATING_SYSTEM. */
-CUresult ck_callback_keep(const struct ck_callback *callback, uint64_t *id);
+CUresult ckc_callback_keep(const struct ckc_callback *callback, uint64_t *id);
 
 /* The function and data of a kept host function; false: there is none. */
-bool ck_callback_find(uint64_t id, CUhostFn *fn, void **data);
+bool ckc_callback_find(uint64_t id, CUhostFn *fn, void **data);
 
 /*
  * Wait, for a limited time, until the functions that streams are blocked on now have returned. If
  * the wait times out, these functions are not waited for again: they may be waiting for this
  * thread.
  */
-void ck_callbacks_let_return(void);
+void ckc_callbacks_let_return(void);
 
 /* Is any function outstanding? Then the data it writes may not be there yet. */
-bool ck_callback_pending(void);
+bool ckc_callback_pending(void);
 
 #endif

@@ -6,36 +6,36 @@
 #include "client/objects/capture.h"
 #include "client/objects/capture_list.h"
 
-static struct ck_captures *captures(void)
+static struct ckc_captures *captures(void)
 {
-	return &ck_client_current()->objects->captures;
+	return &ckc_client_current()->objects->captures;
 }
 
 /* Find the active capture with number @sequence. Call with the lock held, as for the next
  * functions. */
-static struct ck_capture *find(const struct ck_captures *all, uint64_t sequence)
+static struct ckc_capture *find(const struct ckc_captures *all, uint64_t sequence)
 {
-	struct ck_capture *c = all->list;
+	struct ckc_capture *c = all->list;
 
 	while (c && c->sequence != sequence)
 		c = c->next;
 	return sequence ? c : NULL;
 }
 
-static struct ck_capture *capture_of(const struct ck_captures *all,
-				     const struct ck_stream *stream)
+static struct ckc_capture *capture_of(const struct ckc_captures *all,
+				     const struct ckc_stream *stream)
 {
 	return stream ? find(all, atomic_load(&stream->capture)) : NULL;
 }
 
 /* The legacy stream synchronises with all streams of its context except the non-blocking ones, so a
  * capture of one forbids work in it. */
-static CUresult refuse_legacy(const struct ck_captures *all, bool lose)
+static CUresult refuse_legacy(const struct ckc_captures *all, bool lose)
 {
-	const struct ck_context *context = ck_context_current();
+	const struct ckc_context *context = ckc_context_current();
 	CUresult err = CUDA_SUCCESS;
 
-	for (struct ck_capture *c = all->list; c; c = c->next) {
+	for (struct ckc_capture *c = all->list; c; c = c->next) {
 		if (c->blocking && c->context == context) {
 			c->invalid |= lose;
 			err = CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
@@ -44,9 +44,9 @@ static CUresult refuse_legacy(const struct ck_captures *all, bool lose)
 	return err;
 }
 
-bool ck_capture_has(const struct ck_stream *stream)
+bool ckc_capture_has(const struct ckc_stream *stream)
 {
-	struct ck_captures *all = captures();
+	struct ckc_captures *all = captures();
 	bool has;
 
 	ck_lock(&all->lock);
@@ -55,10 +55,10 @@ bool ck_capture_has(const struct ck_stream *stream)
 	return has;
 }
 
-CUresult ck_capture_refuses_work(struct ck_stream *stream)
+CUresult ckc_capture_refuses_work(struct ckc_stream *stream)
 {
-	struct ck_captures *all = captures();
-	const struct ck_capture *c;
+	struct ckc_captures *all = captures();
+	const struct ckc_capture *c;
 	CUresult err = CUDA_SUCCESS;
 
 	ck_lock(&all->lock);
@@ -71,9 +71,9 @@ CUresult ck_capture_refuses_work(struct ck_stream *stream)
 	return err;
 }
 
-CUresult ck_capture_legacy(void)
+CUresult ckc_capture_legacy(void)
 {
-	struct ck_captures *all = captures();
+	struct ckc_captures *all = captures();
 	CUresult err;
 
 	ck_lock(&all->lock);
@@ -82,10 +82,10 @@ CUresult ck_capture_legacy(void)
 	return err;
 }
 
-CUresult ck_capture_refuses_wait(struct ck_stream *stream)
+CUresult ckc_capture_refuses_wait(struct ckc_stream *stream)
 {
-	struct ck_captures *all = captures();
-	struct ck_capture *c;
+	struct ckc_captures *all = captures();
+	struct ckc_capture *c;
 	CUresult err = CUDA_SUCCESS;
 
 	ck_lock(&all->lock);
@@ -100,13 +100,13 @@ CUresult ck_capture_refuses_wait(struct ck_stream *stream)
 	return err;
 }
 
-CUresult ck_capture_refuses_context(struct ck_context *context)
+CUresult ckc_capture_refuses_context(struct ckc_context *context)
 {
-	struct ck_captures *all = captures();
+	struct ckc_captures *all = captures();
 	CUresult err = CUDA_SUCCESS;
 
 	ck_lock(&all->lock);
-	for (struct ck_capture *c = all->list; c; c = c->next) {
+	for (struct ckc_capture *c = all->list; c; c = c->next) {
 		if (c->context == context) {
 			c->invalid = true;
 			err = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
@@ -117,7 +117,7 @@ CUresult ck_capture_refuses_context(struct ck_context *context)
 }
 
 /* Does @c forbid unsafe calls to thread @t, given the thread's own mode? */
-static bool forbids(const struct ck_capture *c, const struct ck_thread *t)
+static bool forbids(const struct ckc_capture *c, const struct ckc_thread *t)
 {
 	if (t->capture_mode == CU_STREAM_CAPTURE_MODE_RELAXED)
 		return false;
@@ -127,16 +127,16 @@ static bool forbids(const struct ck_capture *c, const struct ck_thread *t)
 	       t->capture_mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
 }
 
-CUresult ck_capture_refuses_unsafe(void)
+CUresult ckc_capture_refuses_unsafe(void)
 {
-	struct ck_captures *all = captures();
-	const struct ck_thread *t = ck_thread();
+	struct ckc_captures *all = captures();
+	const struct ckc_thread *t = ckc_thread();
 	CUresult err = CUDA_SUCCESS;
 
 	if (!t)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	ck_lock(&all->lock);
-	for (struct ck_capture *c = all->list; c; c = c->next) {
+	for (struct ckc_capture *c = all->list; c; c = c->next) {
 		if (forbids(c, t)) {
 			c->invalid = true;
 			err = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
@@ -146,20 +146,20 @@ CUresult ck_capture_refuses_unsafe(void)
 	return err;
 }
 
-CUresult ck_capture_refuses_question(struct ck_stream *stream)
+CUresult ckc_capture_refuses_question(struct ckc_stream *stream)
 {
-	CUresult err = ck_capture_refuses_wait(stream);
+	CUresult err = ckc_capture_refuses_wait(stream);
 
-	return err ? err : ck_capture_refuses_unsafe();
+	return err ? err : ckc_capture_refuses_unsafe();
 }
 
-void ck_capture_record(struct ck_event *event, const struct ck_stream *stream)
+void ckc_capture_record(struct ckc_event *event, const struct ckc_stream *stream)
 {
-	struct ck_captures *all = captures();
-	struct ck_capture *c = NULL;
+	struct ckc_captures *all = captures();
+	struct ckc_capture *c = NULL;
 
 	event->recorded = true;
-	if (!ck_captures_any()) {
+	if (!ckc_captures_any()) {
 		event->capture = 0;
 		return;
 	}
@@ -170,7 +170,7 @@ void ck_capture_record(struct ck_event *event, const struct ck_stream *stream)
 }
 
 /* @stream, which is part of @c (or of no capture), waits for an event of capture @other. */
-static CUresult join(struct ck_stream *stream, struct ck_capture *c, struct ck_capture *other)
+static CUresult join(struct ckc_stream *stream, struct ckc_capture *c, struct ckc_capture *other)
 {
 	if (!stream) {
 		other->invalid = true;
@@ -186,20 +186,20 @@ static CUresult join(struct ck_stream *stream, struct ck_capture *c, struct ck_c
 }
 
 /* Was the event recorded in a capture that has ended or is invalid? Then the record is void. */
-static bool stale(const struct ck_captures *all, const struct ck_event *event)
+static bool stale(const struct ckc_captures *all, const struct ckc_event *event)
 {
-	const struct ck_capture *c = find(all, event->capture);
+	const struct ckc_capture *c = find(all, event->capture);
 
 	return event->capture && (!c || c->invalid);
 }
 
-CUresult ck_capture_join(struct ck_stream *stream, const struct ck_event *event)
+CUresult ckc_capture_join(struct ckc_stream *stream, const struct ckc_event *event)
 {
-	struct ck_captures *all = captures();
-	struct ck_capture *c;
+	struct ckc_captures *all = captures();
+	struct ckc_capture *c;
 	CUresult err = CUDA_SUCCESS;
 
-	if (!ck_captures_any() && !event->capture)
+	if (!ckc_captures_any() && !event->capture)
 		return CUDA_SUCCESS;
 	ck_lock(&all->lock);
 	c = capture_of(all, stream);
@@ -215,9 +215,9 @@ CUresult ck_capture_join(struct ck_stream *stream, const struct ck_event *event)
 	return err;
 }
 
-CUresult ck_capture_ask(const struct ck_event *event)
+CUresult ckc_capture_ask(const struct ckc_event *event)
 {
-	struct ck_captures *all = captures();
+	struct ckc_captures *all = captures();
 	CUresult err = CUDA_SUCCESS;
 
 	if (event->capture) {
@@ -227,12 +227,12 @@ CUresult ck_capture_ask(const struct ck_event *event)
 			find(all, event->capture)->invalid = true;
 		ck_unlock(&all->lock);
 	}
-	return err ? err : ck_capture_unsafe();
+	return err ? err : ckc_capture_unsafe();
 }
 
-static void take_out(struct ck_captures *all, struct ck_capture *c)
+static void take_out(struct ckc_captures *all, struct ckc_capture *c)
 {
-	struct ck_capture **at = &all->list;
+	struct ckc_capture **at = &all->list;
 
 	while (*at != c)
 		at = &(*at)->next;
@@ -241,10 +241,10 @@ static void take_out(struct ck_captures *all, struct ck_capture *c)
 	free(c);
 }
 
-void ck_capture_lose_stream(struct ck_stream *stream)
+void ckc_capture_lose_stream(struct ckc_stream *stream)
 {
-	struct ck_captures *all = captures();
-	struct ck_capture *c;
+	struct ckc_captures *all = captures();
+	struct ckc_capture *c;
 
 	ck_lock(&all->lock);
 	c = capture_of(all, stream);
@@ -253,10 +253,10 @@ void ck_capture_lose_stream(struct ck_stream *stream)
 	ck_unlock(&all->lock);
 }
 
-void ck_capture_spoil_stream(const struct ck_stream *stream)
+void ckc_capture_spoil_stream(const struct ckc_stream *stream)
 {
-	struct ck_captures *all = captures();
-	struct ck_capture *c;
+	struct ckc_captures *all = captures();
+	struct ckc_capture *c;
 
 	ck_lock(&all->lock);
 	c = capture_of(all, stream);
@@ -265,16 +265,16 @@ void ck_capture_spoil_stream(const struct ck_stream *stream)
 	ck_unlock(&all->lock);
 }
 
-CUresult ck_capture_note(struct ck_stream *stream, CUstreamCaptureMode mode, bool to_graph)
+CUresult ckc_capture_note(struct ckc_stream *stream, CUstreamCaptureMode mode, bool to_graph)
 {
-	struct ck_captures *all = captures();
+	struct ckc_captures *all = captures();
 	static _Atomic uint64_t last;	/* per process: ids are never reused */
-	const struct ck_thread *t = ck_thread();
-	struct ck_capture *c = t ? calloc(1, sizeof(*c)) : NULL;
+	const struct ckc_thread *t = ckc_thread();
+	struct ckc_capture *c = t ? calloc(1, sizeof(*c)) : NULL;
 
 	if (!c)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	*c = (struct ck_capture){
+	*c = (struct ckc_capture){
 		.origin = stream->object.id,
 		.context = stream->object.context,
 		.thread = t,
@@ -292,10 +292,10 @@ CUresult ck_capture_note(struct ck_stream *stream, CUstreamCaptureMode mode, boo
 	return CUDA_SUCCESS;
 }
 
-bool ck_capture_find(const struct ck_stream *stream, struct ck_capture *out)
+bool ckc_capture_find(const struct ckc_stream *stream, struct ckc_capture *out)
 {
-	struct ck_captures *all = captures();
-	const struct ck_capture *c;
+	struct ckc_captures *all = captures();
+	const struct ckc_capture *c;
 
 	ck_lock(&all->lock);
 	c = capture_of(all, stream);
@@ -305,10 +305,10 @@ bool ck_capture_find(const struct ck_stream *stream, struct ck_capture *out)
 	return c != NULL;
 }
 
-void ck_capture_forget(uint64_t sequence)
+void ckc_capture_forget(uint64_t sequence)
 {
-	struct ck_captures *all = captures();
-	struct ck_capture *c;
+	struct ckc_captures *all = captures();
+	struct ckc_capture *c;
 
 	ck_lock(&all->lock);
 	c = find(all, sequence);
@@ -317,10 +317,10 @@ void ck_capture_forget(uint64_t sequence)
 	ck_unlock(&all->lock);
 }
 
-void ck_capture_invalidate(uint64_t sequence)
+void ckc_capture_invalidate(uint64_t sequence)
 {
-	struct ck_captures *all = captures();
-	struct ck_capture *c;
+	struct ckc_captures *all = captures();
+	struct ckc_capture *c;
 
 	ck_lock(&all->lock);
 	c = find(all, sequence);

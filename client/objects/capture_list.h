@@ -7,12 +7,12 @@
 
 #include "client/wire/client.h"
 
-struct ck_capture {
-	struct ck_capture *next;
+struct ckc_capture {
+	struct ckc_capture *next;
 	uint64_t sequence;		/* cuStreamGetCaptureInfo's id; never reused */
 	uint64_t origin;		/* the stream in which it began */
-	struct ck_context *context;
-	const struct ck_thread *thread;
+	struct ckc_context *context;
+	const struct ckc_thread *thread;
 	CUstreamCaptureMode mode;
 	bool to_graph;			/* into a graph that the application provides */
 	bool blocking;			/* one of its streams synchronises with the legacy one */
@@ -20,12 +20,12 @@ struct ck_capture {
 };
 
 /* A capture has begun in @stream. OUT_OF_MEMORY. */
-CUresult ck_capture_note(struct ck_stream *stream, CUstreamCaptureMode mode, bool to_graph);
+CUresult ckc_capture_note(struct ckc_stream *stream, CUstreamCaptureMode mode, bool to_graph);
 /* Copy the capture of @stream; false: there is none. */
-bool ck_capture_find(const struct ck_stream *stream, struct ck_capture *out);
+bool ckc_capture_find(const struct ckc_stream *stream, struct ckc_capture *out);
 /* May the legacy stream be queried? STREAM_CAPTURE_IMPLICIT; the query harms no capture. */
-CUresult ck_capture_legacy(void);
-void ck_capture_forget(uint64_t sequence);
-void ck_capture_invalidate(uint64_t sequence);
+CUresult ckc_capture_legacy(void);
+void ckc_capture_forget(uint64_t sequence);
+void ckc_capture_invalidate(uint64_t sequence);
 
 #endif

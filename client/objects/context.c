@@ -10,17 +10,17 @@
 #include "client/wire/hooks.h"
 #include "client/wire/stats.h"
 
-CUresult ck_context_usable(struct ck_context **context)
+CUresult ckc_context_usable(struct ckc_context **context)
 {
-	struct ck_context *current = ck_context_current();
-	CUresult err = ck_session_check();
+	struct ckc_context *current = ckc_context_current();
+	CUresult err = ckc_session_check();
 
 	if (err)
 		return err;
 	if (!current)
 		return CUDA_ERROR_INVALID_CONTEXT;
-	if (!ck_context_active(current))
-		return ck_context_dead(current);
+	if (!ckc_context_active(current))
+		return ckc_context_dead(current);
 	if (current->fault)
 		return (CUresult)current->fault;
 	*context = current;
@@ -30,48 +30,48 @@ CUresult ck_context_usable(struct ck_context **context)
 /* A context is current only after cuInit, so these checks cover all that the slow path checks. */
 static inline bool enter_fast(uint64_t *ctx)
 {
-	struct ck_context *current = ck_context_current();
+	struct ckc_context *current = ckc_context_current();
 
 	if (unlikely(!current ||
 		     atomic_load_explicit(&current->client->state, memory_order_relaxed) !=
 			     CK_STATE_READY ||
-		     !ck_context_active(current) || current->fault || ck_stats_on))
+		     !ckc_context_active(current) || current->fault || ckc_stats_on))
 		return false;
 	*ctx = current->object.id;
 	return true;
 }
 
-CUresult ck_enter(uint64_t *ctx)
+CUresult ckc_enter(uint64_t *ctx)
 {
-	struct ck_context *context;
+	struct ckc_context *context;
 	CUresult err;
 
 	if (likely(enter_fast(ctx)))
 		return CUDA_SUCCESS;
-	err = ck_context_usable(&context);
+	err = ckc_context_usable(&context);
 	if (!err)
 		*ctx = context->object.id;
 	return err;
 }
 
-CUresult ck_enter_any(uint64_t *ctx)
+CUresult ckc_enter_any(uint64_t *ctx)
 {
-	struct ck_context *current = ck_context_current();
+	struct ckc_context *current = ckc_context_current();
 	CUresult err;
 
 	if (likely(enter_fast(ctx)))
 		return CUDA_SUCCESS;
-	err = ck_session_check();
+	err = ckc_session_check();
 	if (!err)
-		*ctx = current && ck_context_active(current) ? current->object.id : 0;
+		*ctx = current && ckc_context_active(current) ? current->object.id : 0;
 	return err;
 }
 
-CUresult ck_enter_owned(uint64_t *ctx)
+CUresult ckc_enter_owned(uint64_t *ctx)
 {
-	CUresult err = ck_enter(ctx);
+	CUresult err = ckc_enter(ctx);
 
-	if (err != CUDA_ERROR_INVALID_CONTEXT || ck_context_current())
+	if (err != CUDA_ERROR_INVALID_CONTEXT || ckc_context_current())
 		return err;
 	*ctx = 0;
 	return CUDA_SUCCESS;
@@ -79,87 +79,87 @@ CUresult ck_enter_owned(uint64_t *ctx)
 
 /* --- handles */
 
-struct ck_context *ck_context_known(CUcontext handle)
+struct ckc_context *ckc_context_known(CUcontext handle)
 {
-	return ck_object_check(handle, CK_OBJECT_CONTEXT);
+	return ckc_object_check(handle, CK_OBJECT_CONTEXT);
 }
 
-struct ck_context *ck_context_from(CUcontext handle)
+struct ckc_context *ckc_context_from(CUcontext handle)
 {
-	struct ck_context *context = handle ? ck_context_known(handle) : ck_context_current();
+	struct ckc_context *context = handle ? ckc_context_known(handle) : ckc_context_current();
 
-	return context && (context->primary || ck_context_active(context)) ? context : NULL;
+	return context && (context->primary || ckc_context_active(context)) ? context : NULL;
 }
 
-CUresult ck_context_id(CUcontext handle, uint64_t *id)
+CUresult ckc_context_id(CUcontext handle, uint64_t *id)
 {
-	struct ck_context *context = ck_context_known(handle);
+	struct ckc_context *context = ckc_context_known(handle);
 
-	if (!context || !ck_context_active(context))
+	if (!context || !ckc_context_active(context))
 		return CUDA_ERROR_INVALID_CONTEXT;
 	*id = context->object.id;
 	return CUDA_SUCCESS;
 }
 
-uint64_t ck_context_number(void)
+uint64_t ckc_context_number(void)
 {
 	static _Atomic uint64_t last;
 	uint64_t number = atomic_fetch_add(&last, 1) + 1;
 
 	if (number > 1)		/* the streams of two contexts have no order */
-		ck_client_current()->unordered_streams = true;
+		ckc_client_current()->unordered_streams = true;
 	return number;
 }
 
-bool ck_context_flags_valid(unsigned int flags)
+bool ckc_context_flags_valid(unsigned int flags)
 {
 	unsigned int wait = flags & CU_CTX_SCHED_MASK;
 
 	return (flags & ~(unsigned int)CU_CTX_FLAGS_MASK) == 0 && (wait & (wait - 1)) == 0;
 }
 
-static void object_forget(struct ck_object *object)
+static void object_forget(struct ckc_object *object)
 {
-	ck_object_free(object);
+	ckc_object_free(object);
 }
 
-void ck_context_forget(struct ck_context *context)
+void ckc_context_forget(struct ckc_context *context)
 {
 	ck_local_forget((CUcontext)context);
 	for (int layer = CK_LAYER_COUNT; layer-- > 0;)
-		ck_each_hook(context_end, h)
+		ckc_each_hook(context_end, h)
 			if ((int)h->layer == layer)
 				h->run(context);
-	ck_object_each(context, object_forget);
-	ck_cache_clear();
+	ckc_object_each(context, object_forget);
+	ckc_cache_clear();
 }
 
 /* --- creation and destruction */
 
 static CUresult create(CUcontext *pctx, unsigned int flags, CUdevice dev)
 {
-	CUresult err = ck_session_check();
-	struct ck_client *c = ck_client_current();
-	const struct ck_thread *t;
-	struct ck_context *context;
-	struct ck_gpu *gpu;
+	CUresult err = ckc_session_check();
+	struct ckc_client *c = ckc_client_current();
+	const struct ckc_thread *t;
+	struct ckc_context *context;
+	struct ckc_gpu *gpu;
 
 	if (err)
 		return err;
-	if (!pctx || !ck_context_flags_valid(flags))
+	if (!pctx || !ckc_context_flags_valid(flags))
 		return CUDA_ERROR_INVALID_VALUE;
-	gpu = ck_gpu(dev);
+	gpu = ckc_gpu(dev);
 	if (!gpu)
 		return CUDA_ERROR_INVALID_DEVICE;
-	t = ck_thread();
+	t = ckc_thread();
 	if (!t || t->depth == CK_CONTEXT_STACK)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	context = ck_object_new(CK_OBJECT_CONTEXT, NULL);
+	context = ckc_object_new(CK_OBJECT_CONTEXT, NULL);
 	if (!context)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	err = ck_wire_context_create(0, context->object.id, gpu->server_ordinal, flags);
 	if (err) {
-		ck_object_free(context);
+		ckc_object_free(context);
 		return err;
 	}
 	context->client = c;
@@ -167,9 +167,9 @@ static CUresult create(CUcontext *pctx, unsigned int flags, CUdevice dev)
 	context->flags = flags;
 	context->retained = 1;
 	context->was_active = true;
-	context->unique_id = ck_context_number();
+	context->unique_id = ckc_context_number();
 	atomic_store(&context->active, true);
-	ck_context_push(context);
+	ckc_context_push(context);
 	*pctx = (CUcontext)context;
 	return CUDA_SUCCESS;
 }
@@ -191,18 +191,18 @@ CK_EXPORT CUresult cuCtxCreate_v4(CUcontext *pctx, void *ctxCreateParams, unsign
 {
 	static bool told;
 	const struct create_params *params = ctxCreateParams;
-	CUresult err = ck_session_check();
+	CUresult err = ckc_session_check();
 
 	if (err)
 		return err;
 	if (params && params->graphics)
-		return ck_refused("cuCtxCreate_v4 for a graphics client", &told);
+		return ckc_refused("cuCtxCreate_v4 for a graphics client", &told);
 	return cuCtxCreate_v3(pctx, params ? params->affinity : NULL,
 			      params ? params->affinity_count : 0, flags, dev);
 }
 
 /* Destroy @context when its usage count, less @count, is 0. The slot is not reused. */
-static CUresult drop(struct ck_context *context, unsigned int count)
+static CUresult drop(struct ckc_context *context, unsigned int count)
 {
 	CUresult err = CUDA_SUCCESS;
 	bool last = false;
@@ -219,16 +219,16 @@ static CUresult drop(struct ck_context *context, unsigned int count)
 		return err;
 	ck_local_forget((CUcontext)context); /* first: the destructors may still use the context */
 	atomic_store_explicit(&context->active, false, memory_order_release);
-	ck_context_forget(context);
-	if (ck_context_current() == context)
-		ck_context_pop();
+	ckc_context_forget(context);
+	if (ckc_context_current() == context)
+		ckc_context_pop();
 	return ck_wire_context_destroy(0, context->object.id);
 }
 
 CK_EXPORT CUresult cuCtxDestroy_v2(CUcontext ctx)
 {
-	struct ck_context *context = ck_context_known(ctx);
-	CUresult err = ck_session_check();
+	struct ckc_context *context = ckc_context_known(ctx);
+	CUresult err = ckc_session_check();
 
 	if (err)
 		return err;
@@ -241,8 +241,8 @@ CK_EXPORT CUresult cuCtxDestroy_v2(CUcontext ctx)
 
 CK_EXPORT CUresult cuCtxAttach(CUcontext *pctx, unsigned int flags)
 {
-	struct ck_context *context;
-	CUresult err = ck_context_usable(&context);
+	struct ckc_context *context;
+	CUresult err = ckc_context_usable(&context);
 
 	if (err)
 		return err;
@@ -261,12 +261,12 @@ CK_EXPORT CUresult cuCtxAttach(CUcontext *pctx, unsigned int flags)
 
 CK_EXPORT CUresult cuCtxDetach(CUcontext ctx)
 {
-	struct ck_context *current = ck_context_current();
-	CUresult err = ck_session_check();
+	struct ckc_context *current = ckc_context_current();
+	CUresult err = ckc_session_check();
 
 	if (err)
 		return err;
-	if (!current || ck_context_known(ctx) != current)
+	if (!current || ckc_context_known(ctx) != current)
 		return CUDA_ERROR_INVALID_CONTEXT;
 	if (current->primary)
 		return cuDevicePrimaryCtxRelease_v2(current->device);
@@ -277,24 +277,24 @@ CK_EXPORT CUresult cuCtxDetach(CUcontext ctx)
 
 CK_EXPORT CUresult cuCtxPushCurrent_v2(CUcontext ctx)
 {
-	struct ck_context *context = ck_context_known(ctx);
-	CUresult err = ck_session_check();
+	struct ckc_context *context = ckc_context_known(ctx);
+	CUresult err = ckc_session_check();
 
 	if (err)
 		return err;
 	if (!ctx)
 		return CUDA_ERROR_INVALID_VALUE;
-	return context ? ck_context_push(context) : CUDA_ERROR_INVALID_CONTEXT;
+	return context ? ckc_context_push(context) : CUDA_ERROR_INVALID_CONTEXT;
 }
 
 CK_EXPORT CUresult cuCtxPopCurrent_v2(CUcontext *pctx)
 {
-	CUresult err = ck_session_check();
-	struct ck_context *context;
+	CUresult err = ckc_session_check();
+	struct ckc_context *context;
 
 	if (err)
 		return err;
-	context = ck_context_pop();
+	context = ckc_context_pop();
 	if (!context)
 		return CUDA_ERROR_INVALID_CONTEXT;
 	if (pctx)
@@ -304,28 +304,28 @@ CK_EXPORT CUresult cuCtxPopCurrent_v2(CUcontext *pctx)
 
 CK_EXPORT CUresult cuCtxSetCurrent(CUcontext ctx)
 {
-	CUresult err = ck_session_check();
-	struct ck_context *context = NULL;
+	CUresult err = ckc_session_check();
+	struct ckc_context *context = NULL;
 
 	if (err)
 		return err;
 	if (ctx) {
-		context = ck_context_known(ctx);
+		context = ckc_context_known(ctx);
 		if (!context)
 			return CUDA_ERROR_INVALID_CONTEXT;
 	}
-	ck_context_pop();
-	return context ? ck_context_push(context) : CUDA_SUCCESS;
+	ckc_context_pop();
+	return context ? ckc_context_push(context) : CUDA_SUCCESS;
 }
 
 CK_EXPORT CUresult cuCtxGetCurrent(CUcontext *pctx)
 {
-	CUresult err = ck_session_check();
+	CUresult err = ckc_session_check();
 
 	if (err)
 		return err;
 	if (!pctx)
 		return CUDA_ERROR_INVALID_VALUE;
-	*pctx = (CUcontext)ck_context_current();
+	*pctx = (CUcontext)ckc_context_current();
 	return CUDA_SUCCESS;
 }

@@ -7,28 +7,28 @@
 #include "client/wire/client.h"
 
 /* A new number for cuCtxGetId, from 1: no context of this process has had it. */
-uint64_t ck_context_number(void);
+uint64_t ckc_context_number(void);
 
 /* Are @flags valid for a context? Known bits only, and at most one scheduling flag. */
-bool ck_context_flags_valid(unsigned int flags);
+bool ckc_context_flags_valid(unsigned int flags);
 
 /*
  * The context of @handle, also if it has been destroyed; NULL: this process never made it. Slots of
  * contexts are not reused, so that stale handles are recognised.
  */
-struct ck_context *ck_context_known(CUcontext handle);
+struct ckc_context *ckc_context_known(CUcontext handle);
 
 /* A context ends: run the destructors of its local storage, and forget its objects and
  * allocations. */
-void ck_context_forget(struct ck_context *context);
+void ckc_context_forget(struct ckc_context *context);
 
-static inline bool ck_context_active(const struct ck_context *context)
+static inline bool ckc_context_active(const struct ckc_context *context)
 {
 	return atomic_load_explicit(&context->active, memory_order_acquire);
 }
 
 /* The error of a call that needs @context to be active when it is not. */
-static inline CUresult ck_context_dead(const struct ck_context *context)
+static inline CUresult ckc_context_dead(const struct ckc_context *context)
 {
 	return context->was_active ? CUDA_ERROR_CONTEXT_IS_DESTROYED : CUDA_ERROR_INVALID_CONTEXT;
 }

@@ -8,19 +8,19 @@
 #define API_VERSION 3020 /* the same for every context since CUDA 3.2 */
 
 /* The context of @handle, NULL for the current one, dead or alive. */
-static CUresult context_at(CUcontext handle, struct ck_context **context)
+static CUresult context_at(CUcontext handle, struct ckc_context **context)
 {
-	CUresult err = ck_session_check();
+	CUresult err = ckc_session_check();
 
 	if (err)
 		return err;
-	*context = handle ? ck_context_known(handle) : ck_context_current();
+	*context = handle ? ckc_context_known(handle) : ckc_context_current();
 	return *context ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
 }
 
 CK_EXPORT CUresult cuCtxGetDevice_v2(CUdevice *device, CUcontext ctx)
 {
-	struct ck_context *context;
+	struct ckc_context *context;
 	CUresult err = context_at(ctx, &context);
 
 	if (err)
@@ -39,13 +39,13 @@ CK_EXPORT CUresult cuCtxGetDevice(CUdevice *device)
 /* Runtimes use this call to find out whether a context is alive. */
 CK_EXPORT CUresult cuCtxGetApiVersion(CUcontext ctx, unsigned int *version)
 {
-	struct ck_context *context;
+	struct ckc_context *context;
 	CUresult err = context_at(ctx, &context);
 
 	if (err)
 		return err;
-	if (!ck_context_active(context))
-		return ctx ? CUDA_ERROR_INVALID_CONTEXT : ck_context_dead(context);
+	if (!ckc_context_active(context))
+		return ctx ? CUDA_ERROR_INVALID_CONTEXT : ckc_context_dead(context);
 	if (!version)
 		return CUDA_ERROR_INVALID_VALUE;
 	*version = API_VERSION;
@@ -54,13 +54,13 @@ CK_EXPORT CUresult cuCtxGetApiVersion(CUcontext ctx, unsigned int *version)
 
 CK_EXPORT CUresult cuCtxGetId(CUcontext ctx, unsigned long long *ctxId)
 {
-	struct ck_context *context;
+	struct ckc_context *context;
 	CUresult err = context_at(ctx, &context);
 
 	if (err)
 		return err;
-	if (!ck_context_active(context))
-		return ck_context_dead(context);
+	if (!ckc_context_active(context))
+		return ckc_context_dead(context);
 	if (!ctxId)
 		return CUDA_ERROR_INVALID_VALUE;
 	*ctxId = atomic_load(&context->unique_id);
@@ -69,7 +69,7 @@ CK_EXPORT CUresult cuCtxGetId(CUcontext ctx, unsigned long long *ctxId)
 
 CK_EXPORT CUresult cuCtxGetFlags(unsigned int *flags)
 {
-	struct ck_context *context;
+	struct ckc_context *context;
 	CUresult err = context_at(NULL, &context);
 
 	if (err)
@@ -83,12 +83,12 @@ CK_EXPORT CUresult cuCtxGetFlags(unsigned int *flags)
 /* The server need not know how the application waits for the GPU; mapping is always on. */
 CK_EXPORT CUresult cuCtxSetFlags(unsigned int flags)
 {
-	struct ck_context *context;
-	CUresult err = ck_context_usable(&context);
+	struct ckc_context *context;
+	CUresult err = ckc_context_usable(&context);
 
 	if (err)
 		return err;
-	if (!ck_context_flags_valid(flags))
+	if (!ckc_context_flags_valid(flags))
 		return CUDA_ERROR_INVALID_VALUE;
 	context->flags = flags | (context->flags & CU_CTX_MAP_HOST);
 	return CUDA_SUCCESS;
@@ -96,13 +96,13 @@ CK_EXPORT CUresult cuCtxSetFlags(unsigned int flags)
 
 CK_EXPORT CUresult cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPriority)
 {
-	struct ck_context *context;
-	CUresult err = ck_context_usable(&context);
+	struct ckc_context *context;
+	CUresult err = ckc_context_usable(&context);
 	const ck_device *facts;
 
 	if (err)
 		return err;
-	facts = ck_gpu(context->device)->facts;
+	facts = ckc_gpu(context->device)->facts;
 	if (leastPriority)
 		*leastPriority = facts->stream_priority_low;
 	if (greatestPriority)
@@ -114,14 +114,14 @@ CK_EXPORT CUresult cuCtxGetStreamPriorityRange(int *leastPriority, int *greatest
 CK_EXPORT CUresult cuCtxSetLimit(CUlimit limit, size_t value)
 {
 	uint64_t ctx;
-	CUresult err = ck_enter(&ctx);
+	CUresult err = ckc_enter(&ctx);
 
 	if (!err)
-		err = ck_capture_unsafe();
+		err = ckc_capture_unsafe();
 	if (err)
 		return err;
 	err = ck_wire_cuCtxSetLimit(ctx, limit, value);
-	ck_cache_clear();
+	ckc_cache_clear();
 	return err;
 }
 
@@ -129,23 +129,23 @@ CK_EXPORT CUresult cuCtxSetLimit(CUlimit limit, size_t value)
 CK_EXPORT CUresult cuCtxSetCacheConfig(CUfunc_cache config)
 {
 	uint64_t ctx;
-	CUresult err = ck_enter(&ctx);
+	CUresult err = ckc_enter(&ctx);
 
 	if (err)
 		return err;
 	err = ck_wire_cuCtxSetCacheConfig(ctx, config);
-	ck_cache_clear();
+	ckc_cache_clear();
 	return err;
 }
 
 CK_EXPORT CUresult cuCtxSetSharedMemConfig(CUsharedconfig config)
 {
 	uint64_t ctx;
-	CUresult err = ck_enter(&ctx);
+	CUresult err = ckc_enter(&ctx);
 
 	if (err)
 		return err;
 	err = ck_wire_cuCtxSetSharedMemConfig(ctx, config);
-	ck_cache_clear();
+	ckc_cache_clear();
 	return err;
 }

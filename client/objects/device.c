@@ -66,13 +66,13 @@ static int attribute_of(const ck_device *facts, CUdevice_attribute attribute)
 	return 0;
 }
 
-static CUresult gpu_build(struct ck_client *c, struct ck_gpu *gpu, int ordinal, int server_ordinal)
+static CUresult gpu_build(struct ckc_client *c, struct ckc_gpu *gpu, int ordinal, int server_ordinal)
 {
 	const ck_device *facts = &c->hello.devices.devices_val[server_ordinal];
 	int *values = calloc(CK_ATTRIBUTE_END, sizeof(*values));
 	bool *has = calloc(CK_ATTRIBUTE_END, sizeof(*has));
 
-	gpu->primary = ck_object_new(CK_OBJECT_CONTEXT, NULL);
+	gpu->primary = ckc_object_new(CK_OBJECT_CONTEXT, NULL);
 	if (!values || !has || !gpu->primary) {
 		free(values);
 		free(has);
@@ -103,7 +103,7 @@ static CUresult gpu_build(struct ck_client *c, struct ck_gpu *gpu, int ordinal, 
 
 /* Write the indices of the visible devices to @chosen. Returns their number; -1: one is named
  * twice. */
-static int choose(const struct ck_client *c, int *chosen, int count)
+static int choose(const struct ckc_client *c, int *chosen, int count)
 {
 	const char *list = ck_env_string("CUDA_VISIBLE_DEVICES");
 	struct ck_visible_device *devices = calloc((size_t)count + 1, sizeof(*devices));
@@ -131,12 +131,12 @@ static int choose(const struct ck_client *c, int *chosen, int count)
 	return n;
 }
 
-CUresult ck_devices_build(struct ck_client *c)
+CUresult ckc_devices_build(struct ckc_client *c)
 {
 	int count = (int)c->hello.devices.devices_len, n;
 	int *chosen = calloc((size_t)count + 1, sizeof(*chosen));
 	CUresult err = CUDA_SUCCESS;
-	struct ck_gpu *gpus;
+	struct ckc_gpu *gpus;
 
 	if (!chosen)
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -154,16 +154,16 @@ CUresult ck_devices_build(struct ck_client *c)
 	return CUDA_SUCCESS;
 }
 
-struct ck_gpu *ck_gpu(CUdevice device)
+struct ckc_gpu *ckc_gpu(CUdevice device)
 {
-	const struct ck_client *c = ck_client_current();
+	const struct ckc_client *c = ckc_client_current();
 
 	return device >= 0 && device < c->gpu_count ? &c->gpus[device] : NULL;
 }
 
-CUresult ck_device_id(CUdevice device, int *server_ordinal)
+CUresult ckc_device_id(CUdevice device, int *server_ordinal)
 {
-	const struct ck_gpu *gpu = ck_gpu(device);
+	const struct ckc_gpu *gpu = ckc_gpu(device);
 
 	if (!gpu)
 		return CUDA_ERROR_INVALID_DEVICE;
@@ -171,9 +171,9 @@ CUresult ck_device_id(CUdevice device, int *server_ordinal)
 	return CUDA_SUCCESS;
 }
 
-int ck_gpu_attribute(CUdevice device, CUdevice_attribute attribute)
+int ckc_gpu_attribute(CUdevice device, CUdevice_attribute attribute)
 {
-	const struct ck_gpu *gpu = ck_gpu(device);
+	const struct ckc_gpu *gpu = ckc_gpu(device);
 
 	if (!gpu || (unsigned int)attribute >= CK_ATTRIBUTE_END)
 		return 0;
@@ -182,33 +182,33 @@ int ck_gpu_attribute(CUdevice device, CUdevice_attribute attribute)
 
 /* --- the calls; each checks session, output and device first */
 
-static CUresult begin(const void *output, CUdevice dev, const struct ck_gpu **gpu)
+static CUresult begin(const void *output, CUdevice dev, const struct ckc_gpu **gpu)
 {
-	CUresult err = ck_session_check();
+	CUresult err = ckc_session_check();
 
 	if (err)
 		return err;
 	if (!output)
 		return CUDA_ERROR_INVALID_VALUE;
-	*gpu = ck_gpu(dev);
+	*gpu = ckc_gpu(dev);
 	return *gpu ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
 CK_EXPORT CUresult cuDeviceGetCount(int *count)
 {
-	CUresult err = ck_session_check();
+	CUresult err = ckc_session_check();
 
 	if (err)
 		return err;
 	if (!count)
 		return CUDA_ERROR_INVALID_VALUE;
-	*count = ck_client_current()->gpu_count;
+	*count = ckc_client_current()->gpu_count;
 	return CUDA_SUCCESS;
 }
 
 CK_EXPORT CUresult cuDeviceGet(CUdevice *device, int ordinal)
 {
-	const struct ck_gpu *gpu;
+	const struct ckc_gpu *gpu;
 	CUresult err = begin(device, ordinal, &gpu);
 
 	if (!err)
@@ -218,7 +218,7 @@ CK_EXPORT CUresult cuDeviceGet(CUdevice *device, int ordinal)
 
 CK_EXPORT CUresult cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev)
 {
-	const struct ck_gpu *gpu;
+	const struct ckc_gpu *gpu;
 	CUresult err = begin(pi, dev, &gpu);
 
 	if (err)
@@ -231,7 +231,7 @@ CK_EXPORT CUresult cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUde
 
 CK_EXPORT CUresult cuDeviceGetName(char *name, int len, CUdevice dev)
 {
-	const struct ck_gpu *gpu;
+	const struct ckc_gpu *gpu;
 	CUresult err = begin(name, dev, &gpu);
 
 	if (err)
@@ -244,7 +244,7 @@ CK_EXPORT CUresult cuDeviceGetName(char *name, int len, CUdevice dev)
 
 CK_EXPORT CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice dev)
 {
-	const struct ck_gpu *gpu;
+	const struct ckc_gpu *gpu;
 	CUresult err = begin(uuid, dev, &gpu);
 
 	if (!err)
@@ -254,7 +254,7 @@ CK_EXPORT CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice dev)
 
 CK_EXPORT CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev)
 {
-	const struct ck_gpu *gpu;
+	const struct ckc_gpu *gpu;
 	CUresult err = begin(uuid, dev, &gpu);
 
 	if (!err)
@@ -266,7 +266,7 @@ CK_EXPORT CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev)
 CK_EXPORT CUresult cuDeviceGetLuid(char *luid, unsigned int *deviceNodeMask, CUdevice dev)
 {
 	static const char none[sizeof(((ck_device *)0)->luid)];
-	const struct ck_gpu *gpu;
+	const struct ckc_gpu *gpu;
 	CUresult err = begin(luid, dev, &gpu);
 
 	if (err)
@@ -282,7 +282,7 @@ CK_EXPORT CUresult cuDeviceGetLuid(char *luid, unsigned int *deviceNodeMask, CUd
 
 CK_EXPORT CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev)
 {
-	const struct ck_gpu *gpu;
+	const struct ckc_gpu *gpu;
 	CUresult err = begin(bytes, dev, &gpu);
 
 	if (!err)
@@ -292,7 +292,7 @@ CK_EXPORT CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev)
 
 CK_EXPORT CUresult cuDeviceComputeCapability(int *major, int *minor, CUdevice dev)
 {
-	const struct ck_gpu *gpu;
+	const struct ckc_gpu *gpu;
 	CUresult err = begin(major && minor ? major : NULL, dev, &gpu);
 
 	if (err)
@@ -304,7 +304,7 @@ CK_EXPORT CUresult cuDeviceComputeCapability(int *major, int *minor, CUdevice de
 
 CK_EXPORT CUresult cuDeviceGetProperties(CUdevprop *prop, CUdevice dev)
 {
-	const struct ck_gpu *gpu;
+	const struct ckc_gpu *gpu;
 	CUresult err = begin(prop, dev, &gpu);
 	const int *a;
 
@@ -332,7 +332,7 @@ CK_EXPORT CUresult cuDeviceGetProperties(CUdevprop *prop, CUdevice dev)
 
 CK_EXPORT CUresult cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev)
 {
-	const struct ck_gpu *gpu;
+	const struct ckc_gpu *gpu;
 	CUresult err = begin(pciBusId, dev, &gpu);
 
 	if (err)
@@ -362,15 +362,15 @@ static bool pci_parse(const char *text, int *domain, int *bus, int *device)
 
 CK_EXPORT CUresult cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId)
 {
-	CUresult err = ck_session_check();
+	CUresult err = ckc_session_check();
 	int domain, bus, device;
 
 	if (err)
 		return err;
 	if (!dev || !pciBusId || !pci_parse(pciBusId, &domain, &bus, &device))
 		return CUDA_ERROR_INVALID_VALUE;
-	for (int i = 0; i < ck_client_current()->gpu_count; i++) {
-		const int *a = ck_client_current()->gpus[i].attributes;
+	for (int i = 0; i < ckc_client_current()->gpu_count; i++) {
+		const int *a = ckc_client_current()->gpus[i].attributes;
 
 		if (a[CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID] == domain &&
 		    a[CU_DEVICE_ATTRIBUTE_PCI_BUS_ID] == bus &&
@@ -386,8 +386,8 @@ CK_EXPORT CUresult cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId)
 
 static bool p2p_find(int src, int dst, int attribute, int *value)
 {
-	for (u_int i = 0; i < ck_client_current()->hello.p2p.p2p_len; i++) {
-		const ck_p2p *p = &ck_client_current()->hello.p2p.p2p_val[i];
+	for (u_int i = 0; i < ckc_client_current()->hello.p2p.p2p_len; i++) {
+		const ck_p2p *p = &ckc_client_current()->hello.p2p.p2p_val[i];
 
 		if (p->src == src && p->dst == dst && p->attribute == attribute) {
 			*value = p->value;
@@ -399,7 +399,7 @@ static bool p2p_find(int src, int dst, int attribute, int *value)
 
 CK_EXPORT CUresult cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevice peerDev)
 {
-	const struct ck_gpu *gpu, *peer;
+	const struct ckc_gpu *gpu, *peer;
 	CUresult err = begin(canAccessPeer, dev, &gpu);
 
 	if (!err)
@@ -414,7 +414,7 @@ CK_EXPORT CUresult cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdev
 CK_EXPORT CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attrib,
 					   CUdevice srcDevice, CUdevice dstDevice)
 {
-	const struct ck_gpu *src, *dst;
+	const struct ckc_gpu *src, *dst;
 	CUresult err = begin(value, srcDevice, &src);
 
 	if (!err)

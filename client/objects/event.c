@@ -15,9 +15,9 @@
 
 static _Atomic uint64_t events;		/* per process: versions are never reused */
 
-CUresult ck_event_id(CUevent handle, uint64_t *id)
+CUresult ckc_event_id(CUevent handle, uint64_t *id)
 {
-	struct ck_event *e = ck_object_check(handle, CK_OBJECT_EVENT);
+	struct ckc_event *e = ckc_object_check(handle, CK_OBJECT_EVENT);
 
 	*id = e ? e->object.id : 0;
 	if (e)
@@ -28,16 +28,16 @@ CUresult ck_event_id(CUevent handle, uint64_t *id)
 CK_EXPORT CUresult cuEventCreate(CUevent *phEvent, unsigned int Flags)
 {
 	const unsigned int known = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING;
-	struct ck_context *ctx;
-	struct ck_event *e;
-	CUresult err = ck_context_usable(&ctx);
+	struct ckc_context *ctx;
+	struct ckc_event *e;
+	CUresult err = ckc_context_usable(&ctx);
 
 	if (err)
 		return err;
 	if (!phEvent || (Flags & ~(known | CU_EVENT_INTERPROCESS)) ||
 	    (Flags & CU_EVENT_INTERPROCESS && !(Flags & CU_EVENT_DISABLE_TIMING)))
 		return CUDA_ERROR_INVALID_VALUE;
-	e = ck_object_new(CK_OBJECT_EVENT, ctx);
+	e = ckc_object_new(CK_OBJECT_EVENT, ctx);
 	if (!e)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	e->flags = Flags;
@@ -45,7 +45,7 @@ CK_EXPORT CUresult cuEventCreate(CUevent *phEvent, unsigned int Flags)
 	e->version = (atomic_fetch_add(&events, 1) + 1) << RECORDS_BITS;
 	err = ck_wire_cuEventCreate(ctx->object.id, e->object.id, Flags);
 	if (err)
-		ck_object_free(e);
+		ckc_object_free(e);
 	else
 		*phEvent = (CUevent)e;
 	return err;
@@ -53,20 +53,20 @@ CK_EXPORT CUresult cuEventCreate(CUevent *phEvent, unsigned int Flags)
 
 CK_EXPORT CUresult cuEventDestroy_v2(CUevent hEvent)
 {
-	struct ck_event *e = ck_object_check(hEvent, CK_OBJECT_EVENT);
+	struct ckc_event *e = ckc_object_check(hEvent, CK_OBJECT_EVENT);
 	uint64_t ctx;
-	CUresult err = ck_enter_any(&ctx);
+	CUresult err = ckc_enter_any(&ctx);
 
 	if (err)
 		return err;
 	if (!e)
 		return CUDA_ERROR_INVALID_HANDLE;
 	err = ck_wire_cuEventDestroy_v2(ctx, e->object.id);
-	ck_object_free(e);
+	ckc_object_free(e);
 	return err;
 }
 
-static CUresult record(uint64_t ctx, struct ck_event *e, struct ck_stream *s, unsigned int flags)
+static CUresult record(uint64_t ctx, struct ckc_event *e, struct ckc_stream *s, unsigned int flags)
 {
 	uint64_t id = s ? s->object.id : 0;
 	CUresult err;
@@ -76,21 +76,21 @@ static CUresult record(uint64_t ctx, struct ck_event *e, struct ck_stream *s, un
 		e->elsewhere = true;	/* each launch of the captured graph records it */
 		err = ck_wire_cuEventRecordWithFlags(ctx, e->object.id, id, flags);
 	} else {
-		ck_capture_record(e, s);
+		ckc_capture_record(e, s);
 		err = ck_wire_cuEventRecord(ctx, e->object.id, id);
 	}
 	e->stream = id;
-	e->at = ck_command_last();
+	e->at = ckc_command_last();
 	atomic_fetch_add(&e->version, 1);
 	return err;
 }
 
 CK_EXPORT CUresult cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int flags)
 {
-	struct ck_event *e = ck_object_check(hEvent, CK_OBJECT_EVENT);
-	struct ck_stream *s;
+	struct ckc_event *e = ckc_object_check(hEvent, CK_OBJECT_EVENT);
+	struct ckc_stream *s;
 	uint64_t ctx, id;
-	CUresult err = ck_enter(&ctx);
+	CUresult err = ckc_enter(&ctx);
 
 	if (err)
 		return err;
@@ -98,12 +98,12 @@ CK_EXPORT CUresult cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsi
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (flags & ~CU_EVENT_RECORD_EXTERNAL)
 		return CUDA_ERROR_INVALID_VALUE;
-	err = ck_stream_id(hStream, &id);
+	err = ckc_stream_id(hStream, &id);
 	if (!err)
-		err = ck_stream_from(hStream, &s);
-	if (!err && !ck_stream_takes(s, e->object.context))
+		err = ckc_stream_from(hStream, &s);
+	if (!err && !ckc_stream_takes(s, e->object.context))
 		err = CUDA_ERROR_INVALID_HANDLE;
-	if (!err && flags && !ck_capturing(s))
+	if (!err && flags && !ckc_capturing(s))
 		err = CUDA_ERROR_ILLEGAL_STATE;
 	if (!err)
 		err = record(ctx, e, s, flags);
@@ -119,10 +119,10 @@ CK_EXPORT CUresult cuEventRecord(CUevent hEvent, CUstream hStream)
 /* Waiting for an event of a capture makes the stream join the capture. */
 CK_EXPORT CUresult cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags)
 {
-	struct ck_event *e = ck_object_check(hEvent, CK_OBJECT_EVENT);
-	struct ck_stream *s;
+	struct ckc_event *e = ckc_object_check(hEvent, CK_OBJECT_EVENT);
+	struct ckc_stream *s;
 	uint64_t ctx, id;
-	CUresult err = ck_enter(&ctx);
+	CUresult err = ckc_enter(&ctx);
 
 	if (err)
 		return err;
@@ -130,12 +130,12 @@ CK_EXPORT CUresult cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned 
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (Flags & ~CU_EVENT_WAIT_EXTERNAL)
 		return CUDA_ERROR_INVALID_VALUE;
-	err = ck_stream_id(hStream, &id);
+	err = ckc_stream_id(hStream, &id);
 	if (!err)
-		err = ck_stream_from(hStream, &s);
+		err = ckc_stream_from(hStream, &s);
 	if (!err && !Flags)
-		err = ck_capture_join(s, e);
-	else if (!err && !ck_capturing(s))
+		err = ckc_capture_join(s, e);
+	else if (!err && !ckc_capturing(s))
 		err = CUDA_ERROR_ILLEGAL_STATE;
 	return err ? err : ck_wire_cuStreamWaitEvent(ctx, id, e->object.id, Flags);
 }
@@ -143,37 +143,37 @@ CK_EXPORT CUresult cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned 
 /* --- the state of the last record */
 
 /* Can the client know the state of @version of @e? */
-static bool is_ours(const struct ck_event *e, uint64_t version)
+static bool is_ours(const struct ckc_event *e, uint64_t version)
 {
 	return version % 2 == 0 && !e->elsewhere && !e->object.context->fault;
 }
 
 /* Has a wait of the program covered the record? */
-static bool was_waited(const struct ck_event *e, uint64_t version)
+static bool was_waited(const struct ckc_event *e, uint64_t version)
 {
 	uint64_t at = e->at, stream = e->stream;
 
 	if (e->waited == version)
 		return true;
-	return e->recorded && !e->capture && ck_stream_waited(e->object.context, stream, at);
+	return e->recorded && !e->capture && ckc_stream_waited(e->object.context, stream, at);
 }
 
 /* Check that the event may be queried now; a capture of another thread may forbid that. */
-static CUresult enter(CUevent handle, uint64_t *ctx, struct ck_event **e)
+static CUresult enter(CUevent handle, uint64_t *ctx, struct ckc_event **e)
 {
-	CUresult err = ck_enter_any(ctx);
+	CUresult err = ckc_enter_any(ctx);
 
-	*e = ck_object_check(handle, CK_OBJECT_EVENT);
+	*e = ckc_object_check(handle, CK_OBJECT_EVENT);
 	if (!err && !*e)
 		err = CUDA_ERROR_INVALID_HANDLE;
-	return err ? err : ck_capture_ask(*e);
+	return err ? err : ckc_capture_ask(*e);
 }
 
 /* Query the server, and have it watch the event. */
-static CUresult ask(uint64_t ctx, struct ck_event *e, uint64_t version)
+static CUresult ask(uint64_t ctx, struct ckc_event *e, uint64_t version)
 {
 	bool ours = is_ours(e, version);
-	uint64_t number = ours ? ck_status_number(e->object.context->client, e->object.id) : 0;
+	uint64_t number = ours ? ckc_status_number(e->object.context->client, e->object.id) : 0;
 	unsigned int state = CK_ASKED_BUSY;
 	CUresult err = ck_wire_event_ask(ctx, e->object.id, number, &state);
 
@@ -182,13 +182,13 @@ static CUresult ask(uint64_t ctx, struct ck_event *e, uint64_t version)
 	if (ours && state == CK_ASKED_DONE)
 		e->done = version;
 	if (ours && state == CK_ASKED_WATCHED)
-		ck_status_watched(e->object.context->client, &e->watch, version, number);
+		ckc_status_watched(e->object.context->client, &e->watch, version, number);
 	return state == CK_ASKED_DONE ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
 CK_EXPORT CUresult cuEventQuery(CUevent hEvent)
 {
-	struct ck_event *e;
+	struct ckc_event *e;
 	uint64_t ctx, version;
 	CUresult err = enter(hEvent, &ctx, &e);
 
@@ -199,7 +199,7 @@ CK_EXPORT CUresult cuEventQuery(CUevent hEvent)
 		return ask(ctx, e, version);
 	if (e->done == version || was_waited(e, version))
 		return CUDA_SUCCESS;
-	switch (ck_status_look(e->object.context->client, &e->watch, version)) {
+	switch (ckc_status_look(e->object.context->client, &e->watch, version)) {
 	case CK_STATUS_DONE:
 		e->done = version;
 		return CUDA_SUCCESS;
@@ -213,7 +213,7 @@ CK_EXPORT CUresult cuEventQuery(CUevent hEvent)
 /* A finished query is not enough: a wait also brings the output of kernels. */
 CK_EXPORT CUresult cuEventSynchronize(CUevent hEvent)
 {
-	struct ck_event *e;
+	struct ckc_event *e;
 	uint64_t ctx, version;
 	CUresult err = enter(hEvent, &ctx, &e);
 	bool ours;
@@ -230,16 +230,16 @@ CK_EXPORT CUresult cuEventSynchronize(CUevent hEvent)
 	return err;
 }
 
-static struct ck_elapsed *place(struct ck_objects *objects, uint64_t start, uint64_t end)
+static struct ckc_elapsed *place(struct ckc_objects *objects, uint64_t start, uint64_t end)
 {
 	uint64_t mixed = (start >> RECORDS_BITS) * 31 + (end >> RECORDS_BITS);
 
 	return &objects->elapsed[mixed % CK_ELAPSED_KEPT];
 }
 
-static bool elapsed_find(struct ck_objects *objects, struct ck_elapsed *e)
+static bool elapsed_find(struct ckc_objects *objects, struct ckc_elapsed *e)
 {
-	const struct ck_elapsed *at = place(objects, e->start, e->end);
+	const struct ckc_elapsed *at = place(objects, e->start, e->end);
 	bool found;
 
 	ck_lock(&objects->elapsed_lock);
@@ -250,7 +250,7 @@ static bool elapsed_find(struct ck_objects *objects, struct ck_elapsed *e)
 	return found;
 }
 
-static void elapsed_keep(struct ck_objects *objects, const struct ck_elapsed *e)
+static void elapsed_keep(struct ckc_objects *objects, const struct ckc_elapsed *e)
 {
 	ck_lock(&objects->elapsed_lock);
 	*place(objects, e->start, e->end) = *e;
@@ -259,13 +259,13 @@ static void elapsed_keep(struct ck_objects *objects, const struct ck_elapsed *e)
 
 CK_EXPORT CUresult cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEnd)
 {
-	struct ck_event *start = ck_object_check(hStart, CK_OBJECT_EVENT);
-	struct ck_event *end = ck_object_check(hEnd, CK_OBJECT_EVENT);
-	struct ck_objects *objects = ck_client_current()->objects;
-	struct ck_elapsed e;
+	struct ckc_event *start = ckc_object_check(hStart, CK_OBJECT_EVENT);
+	struct ckc_event *end = ckc_object_check(hEnd, CK_OBJECT_EVENT);
+	struct ckc_objects *objects = ckc_client_current()->objects;
+	struct ckc_elapsed e;
 	uint64_t ctx;
 	bool ours;
-	CUresult err = ck_enter_any(&ctx);
+	CUresult err = ckc_enter_any(&ctx);
 
 	if (err)
 		return err;
@@ -273,7 +273,7 @@ CK_EXPORT CUresult cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, C
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!start || !end)
 		return CUDA_ERROR_INVALID_HANDLE;
-	e = (struct ck_elapsed){ .start = start->version, .end = end->version };
+	e = (struct ckc_elapsed){ .start = start->version, .end = end->version };
 	ours = is_ours(start, e.start) && is_ours(end, e.end);
 	if (!ours || !elapsed_find(objects, &e))
 		err = ck_wire_cuEventElapsedTime_v2(ctx, &e.milliseconds, start->object.id,

@@ -13,9 +13,9 @@
 
 #define GROUPS_MAX 1024u	/* more than any device has multiprocessors */
 
-static struct ck_green *green_from(CUgreenCtx handle)
+static struct ckc_green *green_from(CUgreenCtx handle)
 {
-	return ck_object_check(handle, CK_OBJECT_GREEN);
+	return ckc_object_check(handle, CK_OBJECT_GREEN);
 }
 
 /* --- resources: opaque bytes made by the server, which accepts them only unchanged */
@@ -23,8 +23,8 @@ static struct ck_green *green_from(CUgreenCtx handle)
 CK_EXPORT CUresult cuCtxGetDevResource(CUcontext hCtx, CUdevResource *resource,
 				       CUdevResourceType type)
 {
-	struct ck_context *context = ck_context_from(hCtx);
-	CUresult err = ck_session_check();
+	struct ckc_context *context = ckc_context_from(hCtx);
+	CUresult err = ckc_session_check();
 
 	if (err)
 		return err;
@@ -55,7 +55,7 @@ CK_EXPORT CUresult cuDevSmResourceSplitByCount(CUdevResource *result, unsigned i
 					       unsigned int minCount)
 {
 	ck_resource_split_res r;
-	CUresult err = ck_session_check();
+	CUresult err = ckc_session_check();
 
 	if (err)
 		return err;
@@ -81,19 +81,19 @@ CK_EXPORT CUresult cuDevSmResourceSplitByCount(CUdevResource *result, unsigned i
 CK_EXPORT CUresult cuDevResourceGenerateDesc(CUdevResourceDesc *phDesc, CUdevResource *resources,
 					     unsigned int nbResources)
 {
-	struct ck_object *desc;
-	CUresult err = ck_session_check();
+	struct ckc_object *desc;
+	CUresult err = ckc_session_check();
 
 	if (err)
 		return err;
 	if (!phDesc || !resources || nbResources == 0 || nbResources > GROUPS_MAX)
 		return CUDA_ERROR_INVALID_VALUE;
-	desc = ck_object_new(CK_OBJECT_RESOURCES, NULL);
+	desc = ckc_object_new(CK_OBJECT_RESOURCES, NULL);
 	if (!desc)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	err = ck_wire_resource_desc(0, desc->id, resources, nbResources * sizeof(*resources));
 	if (err)
-		ck_object_free(desc);
+		ckc_object_free(desc);
 	else
 		*phDesc = (CUdevResourceDesc)desc;
 	return err;
@@ -104,24 +104,24 @@ CK_EXPORT CUresult cuDevResourceGenerateDesc(CUdevResourceDesc *phDesc, CUdevRes
 CK_EXPORT CUresult cuGreenCtxCreate(CUgreenCtx *phCtx, CUdevResourceDesc desc, CUdevice dev,
 				    unsigned int flags)
 {
-	struct ck_object *resources = ck_object_check(desc, CK_OBJECT_RESOURCES);
-	struct ck_green *green;
+	struct ckc_object *resources = ckc_object_check(desc, CK_OBJECT_RESOURCES);
+	struct ckc_green *green;
 	int ordinal;
-	CUresult err = ck_session_check();
+	CUresult err = ckc_session_check();
 
 	if (!err)
-		err = ck_device_id(dev, &ordinal);
+		err = ckc_device_id(dev, &ordinal);
 	if (err)
 		return err;
 	if (!phCtx || !resources || flags != CU_GREEN_CTX_DEFAULT_STREAM)
 		return CUDA_ERROR_INVALID_VALUE;
-	green = ck_object_new(CK_OBJECT_GREEN, NULL);
+	green = ckc_object_new(CK_OBJECT_GREEN, NULL);
 	if (!green)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	green->device = dev;
 	err = ck_wire_cuGreenCtxCreate(0, green->object.id, resources->id, ordinal, flags);
 	if (err)
-		ck_object_free(green);
+		ckc_object_free(green);
 	else
 		*phCtx = (CUgreenCtx)green;
 	return err;
@@ -130,8 +130,8 @@ CK_EXPORT CUresult cuGreenCtxCreate(CUgreenCtx *phCtx, CUdevResourceDesc desc, C
 /* Its converted form dies with it, and the slot is not reused; the objects made in it live on. */
 CK_EXPORT CUresult cuGreenCtxDestroy(CUgreenCtx hCtx)
 {
-	struct ck_green *green = green_from(hCtx);
-	CUresult err = ck_session_check();
+	struct ckc_green *green = green_from(hCtx);
+	CUresult err = ckc_session_check();
 
 	if (err)
 		return err;
@@ -141,32 +141,32 @@ CK_EXPORT CUresult cuGreenCtxDestroy(CUgreenCtx hCtx)
 		ck_local_forget((CUcontext)green->context);
 		green->context->active = false;
 		green->context->green = NULL;
-		ck_cache_clear();
+		ckc_cache_clear();
 	}
 	err = ck_wire_green_destroy(0, green->object.id,
 				    green->context ? green->context->object.id : 0);
-	ck_object_free(green);
+	ckc_object_free(green);
 	return err;
 }
 
-static CUresult convert(struct ck_green *green)
+static CUresult convert(struct ckc_green *green)
 {
-	struct ck_context *context = ck_object_new(CK_OBJECT_CONTEXT, NULL);
+	struct ckc_context *context = ckc_object_new(CK_OBJECT_CONTEXT, NULL);
 	CUresult err;
 
 	if (!context)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	err = ck_wire_green_context(0, context->object.id, green->object.id);
 	if (err) {
-		ck_object_free(context);
+		ckc_object_free(context);
 		return err;
 	}
-	context->client = ck_gpu(green->device)->primary->client;
+	context->client = ckc_gpu(green->device)->primary->client;
 	context->device = green->device;
 	context->green = green;
 	context->retained = 1;
 	context->was_active = true;
-	context->unique_id = ck_context_number();
+	context->unique_id = ckc_context_number();
 	atomic_store(&context->active, true);
 	green->context = context;
 	return CUDA_SUCCESS;
@@ -174,8 +174,8 @@ static CUresult convert(struct ck_green *green)
 
 CK_EXPORT CUresult cuCtxFromGreenCtx(CUcontext *pContext, CUgreenCtx hCtx)
 {
-	struct ck_green *green = green_from(hCtx);
-	CUresult err = ck_session_check();
+	struct ckc_green *green = green_from(hCtx);
+	CUresult err = ckc_session_check();
 
 	if (err)
 		return err;
@@ -193,9 +193,9 @@ CK_EXPORT CUresult cuCtxFromGreenCtx(CUcontext *pContext, CUgreenCtx hCtx)
 CK_EXPORT CUresult cuGreenCtxStreamCreate(CUstream *phStream, CUgreenCtx greenCtx,
 					  unsigned int flags, int priority)
 {
-	struct ck_green *green = green_from(greenCtx);
-	struct ck_stream *s;
-	CUresult err = ck_session_check();
+	struct ckc_green *green = green_from(greenCtx);
+	struct ckc_stream *s;
+	CUresult err = ckc_session_check();
 
 	if (err)
 		return err;
@@ -203,17 +203,17 @@ CK_EXPORT CUresult cuGreenCtxStreamCreate(CUstream *phStream, CUgreenCtx greenCt
 		return CUDA_ERROR_INVALID_CONTEXT;
 	if (!phStream || flags != CU_STREAM_NON_BLOCKING)
 		return CUDA_ERROR_INVALID_VALUE;
-	s = ck_object_new(CK_OBJECT_STREAM, ck_gpu(green->device)->primary);
+	s = ckc_object_new(CK_OBJECT_STREAM, ckc_gpu(green->device)->primary);
 	if (!s)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	s->flags = flags;
 	s->priority = priority;
 	s->green = greenCtx;
-	s->born = ck_command_last();
+	s->born = ckc_command_last();
 	s->object.context->client->unordered_streams = true;
 	err = ck_wire_cuGreenCtxStreamCreate(0, s->object.id, green->object.id, flags, priority);
 	if (err)
-		ck_object_free(s);
+		ckc_object_free(s);
 	else
 		*phStream = (CUstream)s;
 	return err;
@@ -224,10 +224,10 @@ CK_EXPORT CUresult cuGreenCtxStreamCreate(CUstream *phStream, CUgreenCtx greenCt
 CK_EXPORT CUresult cuDeviceGetExecAffinitySupport(int *pi, CUexecAffinityType type, CUdevice dev)
 {
 	int ordinal;
-	CUresult err = ck_session_check();
+	CUresult err = ckc_session_check();
 
 	if (!err)
-		err = ck_device_id(dev, &ordinal);
+		err = ckc_device_id(dev, &ordinal);
 	if (err)
 		return err;
 	if (!pi || (unsigned int)type >= CU_EXEC_AFFINITY_TYPE_MAX)
@@ -240,7 +240,7 @@ CK_EXPORT CUresult cuCtxGetExecAffinity(CUexecAffinityParam *pExecAffinity,
 					CUexecAffinityType type)
 {
 	uint64_t ctx;
-	CUresult err = ck_enter(&ctx);
+	CUresult err = ckc_enter(&ctx);
 
 	if (err)
 		return err;
@@ -252,7 +252,7 @@ CK_EXPORT CUresult cuCtxGetExecAffinity(CUexecAffinityParam *pExecAffinity,
 CK_EXPORT CUresult cuCtxCreate_v3(CUcontext *pctx, CUexecAffinityParam *paramsArray, int numParams,
 				  unsigned int flags, CUdevice dev)
 {
-	CUresult err = ck_session_check();
+	CUresult err = ckc_session_check();
 
 	if (err)
 		return err;

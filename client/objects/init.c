@@ -6,17 +6,17 @@
 /* Read CUDA_VISIBLE_DEVICES here, not when NVML or cuDriverGetVersion connected. */
 CK_EXPORT CUresult cuInit(unsigned int flags)
 {
-	struct ck_client *c = ck_client_current();
+	struct ckc_client *c = ckc_client_current();
 	CUresult err;
 
 	if (flags != 0)
 		return CUDA_ERROR_INVALID_VALUE;
-	err = ck_session_open(c);
+	err = ckc_session_open(c);
 	if (err)
 		return err;
 	ck_lock(&c->objects->devices_lock);
 	if (!c->gpus)
-		err = ck_devices_build(c);
+		err = ckc_devices_build(c);
 	if (!err && c->gpu_count == 0)
 		err = CUDA_ERROR_NO_DEVICE;
 	if (!err)
@@ -28,12 +28,12 @@ CK_EXPORT CUresult cuInit(unsigned int flags)
 /* Works before cuInit. The version is the server's, so this call may connect. */
 CK_EXPORT CUresult cuDriverGetVersion(int *driverVersion)
 {
-	struct ck_client *c = ck_client_current();
+	struct ckc_client *c = ckc_client_current();
 	CUresult err;
 
 	if (!driverVersion)
 		return CUDA_ERROR_INVALID_VALUE;
-	err = c->driver_version ? CUDA_SUCCESS : ck_session_open(c);
+	err = c->driver_version ? CUDA_SUCCESS : ckc_session_open(c);
 	*driverVersion = c->driver_version ? c->driver_version : CK_CUDA_VERSION_ON_TABLE;
 	return c->driver_version || err != CUDA_ERROR_NOT_INITIALIZED ? CUDA_SUCCESS : err;
 }

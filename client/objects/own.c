@@ -12,25 +12,25 @@
 
 CUresult ck_libcuda_context(CUcontext handle, CUcontext *context)
 {
-	const struct ck_client *c = ck_client_current();
+	const struct ckc_client *c = ckc_client_current();
 
 	if (atomic_load_explicit(&c->state, memory_order_relaxed) == CK_STATE_EXITING)
 		return CUDA_ERROR_DEINITIALIZED;
 	if (!handle || handle == (CUcontext)-1)
-		*context = (CUcontext)ck_context_current();
+		*context = (CUcontext)ckc_context_current();
 	else
-		*context = ck_object_check(handle, CK_OBJECT_CONTEXT);
+		*context = ckc_object_check(handle, CK_OBJECT_CONTEXT);
 	return *context ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
 }
 
 CUresult ck_libcuda_primary(CUcontext *context, CUdevice device)
 {
-	CUresult err = ck_session_check();
-	const struct ck_gpu *gpu;
+	CUresult err = ckc_session_check();
+	const struct ckc_gpu *gpu;
 
 	if (err)
 		return err;
-	gpu = ck_gpu(device);
+	gpu = ckc_gpu(device);
 	if (!context)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!gpu)
@@ -45,7 +45,7 @@ static CUresult tpc_map_fetch(unsigned char *gpc, unsigned char *index, size_t t
 	void *gpcs = NULL, *indices = NULL;
 	size_t gpcs_size = 0, indices_size = 0;
 	uint64_t ctx;
-	CUresult err = ck_enter(&ctx);
+	CUresult err = ckc_enter(&ctx);
 
 	if (!err) /* the server answers for the device of the context */
 		err = ck_wire_tpc_map(ctx, &gpcs, &gpcs_size, &indices, &indices_size);
@@ -63,7 +63,7 @@ static CUresult tpc_map_fetch(unsigned char *gpc, unsigned char *index, size_t t
 CUresult ck_libcuda_tpc_map(CUdevice device, unsigned char *gpc, unsigned char *index,
 			    size_t tpcs)
 {
-	const ck_device *facts = ck_gpu(device)->facts;
+	const ck_device *facts = ckc_gpu(device)->facts;
 
 	if (facts->tpc_gpc.tpc_gpc_len < tpcs || facts->tpc_index.tpc_index_len < tpcs)
 		return tpc_map_fetch(gpc, index, tpcs);
@@ -74,15 +74,15 @@ CUresult ck_libcuda_tpc_map(CUdevice device, unsigned char *gpc, unsigned char *
 
 bool ck_libcuda_inside(bool inside)
 {
-	bool was = ck_inside_callback;
+	bool was = ckc_inside_callback;
 
-	ck_inside_callback = inside;
+	ckc_inside_callback = inside;
 	return was;
 }
 
 int ck_libcuda_version(void)
 {
-	const struct ck_client *c = ck_client_current();
+	const struct ckc_client *c = ckc_client_current();
 
 	return c->driver_version ? c->driver_version : CK_CUDA_VERSION_ON_TABLE;
 }
@@ -90,6 +90,6 @@ int ck_libcuda_version(void)
 /* Programs get addresses before they call anything, so counting begins here. */
 void *ck_libcuda_address(const struct ck_entry *entry)
 {
-	ck_stats_init();
-	return unlikely(ck_stats_on) && entry->counted ? entry->counted : entry->function;
+	ckc_stats_init();
+	return unlikely(ckc_stats_on) && entry->counted ? entry->counted : entry->function;
 }

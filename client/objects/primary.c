@@ -12,27 +12,27 @@
 #include "client/objects/state.h"
 #include "libcuda/local.h"
 
-static struct ck_mutex *lock_of(const struct ck_gpu *gpu)
+static struct ck_mutex *lock_of(const struct ckc_gpu *gpu)
 {
 	return &gpu->primary->client->objects->primary_lock;
 }
 
-static CUresult begin(CUdevice dev, struct ck_gpu **gpu)
+static CUresult begin(CUdevice dev, struct ckc_gpu **gpu)
 {
-	CUresult err = ck_session_check();
+	CUresult err = ckc_session_check();
 
 	if (err)
 		return err;
-	*gpu = ck_gpu(dev);
+	*gpu = ckc_gpu(dev);
 	return *gpu ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
-static void activate(struct ck_gpu *gpu)
+static void activate(struct ckc_gpu *gpu)
 {
-	struct ck_context *context = gpu->primary;
+	struct ckc_context *context = gpu->primary;
 
 	context->flags = gpu->primary_flags | CU_CTX_MAP_HOST;
-	context->unique_id = ck_context_number();
+	context->unique_id = ckc_context_number();
 	context->was_active = true;
 	atomic_store(&context->synced, 0);
 	atomic_store(&context->legacy_synced, 0);
@@ -40,15 +40,15 @@ static void activate(struct ck_gpu *gpu)
 	atomic_store_explicit(&context->active, true, memory_order_release);
 }
 
-static void deactivate(struct ck_gpu *gpu)
+static void deactivate(struct ckc_gpu *gpu)
 {
 	atomic_store_explicit(&gpu->primary->active, false, memory_order_release);
-	ck_context_forget(gpu->primary);
+	ckc_context_forget(gpu->primary);
 }
 
 CK_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
 {
-	struct ck_gpu *gpu;
+	struct ckc_gpu *gpu;
 	CUresult err = begin(dev, &gpu);
 
 	if (err)
@@ -56,7 +56,7 @@ CK_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
 	if (!pctx)
 		return CUDA_ERROR_INVALID_VALUE;
 	ck_lock(lock_of(gpu));
-	if (!ck_context_active(gpu->primary)) {
+	if (!ckc_context_active(gpu->primary)) {
 		err = ck_wire_primary_retain(0, gpu->primary->object.id, gpu->server_ordinal);
 		if (!err)
 			activate(gpu);
@@ -71,7 +71,7 @@ CK_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
 
 CK_EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev)
 {
-	struct ck_gpu *gpu;
+	struct ckc_gpu *gpu;
 	CUresult err = begin(dev, &gpu);
 	bool last = false;
 
@@ -81,14 +81,14 @@ CK_EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev)
 	if (gpu->primary->retained == 0)
 		err = CUDA_ERROR_INVALID_CONTEXT;
 	else
-		last = --gpu->primary->retained == 0 && ck_context_active(gpu->primary);
+		last = --gpu->primary->retained == 0 && ckc_context_active(gpu->primary);
 	ck_unlock(lock_of(gpu));
 	if (!last)
 		return err;
 	ck_local_forget((CUcontext)gpu->primary);
 	ck_lock(lock_of(gpu));
 	/* another thread, or a destructor, may have retained it meanwhile */
-	if (gpu->primary->retained == 0 && ck_context_active(gpu->primary)) {
+	if (gpu->primary->retained == 0 && ckc_context_active(gpu->primary)) {
 		deactivate(gpu);
 		err = ck_wire_primary_release(0, gpu->primary->object.id, gpu->server_ordinal);
 	}
@@ -98,7 +98,7 @@ CK_EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev)
 
 CK_EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev)
 {
-	struct ck_gpu *gpu;
+	struct ckc_gpu *gpu;
 	CUresult err = begin(dev, &gpu);
 
 	if (err)
@@ -107,7 +107,7 @@ CK_EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev)
 	ck_lock(lock_of(gpu));
 	gpu->primary_flags = CU_CTX_SCHED_AUTO;
 	gpu->primary->flags = CU_CTX_SCHED_AUTO;
-	if (ck_context_active(gpu->primary)) {
+	if (ckc_context_active(gpu->primary)) {
 		deactivate(gpu);
 		err = ck_wire_primary_reset(0, gpu->primary->object.id, gpu->server_ordinal);
 	}
@@ -117,7 +117,7 @@ CK_EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev)
 
 CK_EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, int *active)
 {
-	struct ck_gpu *gpu;
+	struct ckc_gpu *gpu;
 	CUresult err = begin(dev, &gpu);
 
 	if (err)
@@ -126,23 +126,23 @@ CK_EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags,
 		return CUDA_ERROR_INVALID_VALUE;
 	ck_lock(lock_of(gpu));
 	*flags = gpu->primary_flags;
-	*active = ck_context_active(gpu->primary);
+	*active = ckc_context_active(gpu->primary);
 	ck_unlock(lock_of(gpu));
 	return CUDA_SUCCESS;
 }
 
 CK_EXPORT CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned int flags)
 {
-	struct ck_gpu *gpu;
+	struct ckc_gpu *gpu;
 	CUresult err = begin(dev, &gpu);
 
 	if (err)
 		return err;
-	if (!ck_context_flags_valid(flags))
+	if (!ckc_context_flags_valid(flags))
 		return CUDA_ERROR_INVALID_VALUE;
 	ck_lock(lock_of(gpu));
 	gpu->primary_flags = flags;
-	if (ck_context_active(gpu->primary))
+	if (ckc_context_active(gpu->primary))
 		gpu->primary->flags = flags | CU_CTX_MAP_HOST;
 	err = ck_wire_primary_flags(0, gpu->server_ordinal, flags);
 	ck_unlock(lock_of(gpu));

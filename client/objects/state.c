@@ -6,7 +6,7 @@
 
 static void begin(void *part)
 {
-	*(struct ck_objects *)part = (struct ck_objects){
+	*(struct ckc_objects *)part = (struct ckc_objects){
 		.devices_lock = CK_MUTEX(CK_RANK_DEVICES),
 		.primary_lock = CK_MUTEX(CK_RANK_PRIMARY),
 		.usage_lock = CK_MUTEX(CK_RANK_USAGE),
@@ -17,4 +17,4 @@ static void begin(void *part)
 		.elapsed_lock = CK_MUTEX(CK_RANK_ELAPSED),
 	};
 }
-CK_CLIENT_PART(objects, struct ck_objects, begin);
+CK_CLIENT_PART(objects, struct ckc_objects, begin);

@@ -14,14 +14,14 @@
 #define CK_ELAPSED_KEPT 64	/* cached times between events */
 
 /* The time between two records does not change, so some answers are cached. */
-struct ck_elapsed {
+struct ckc_elapsed {
 	uint64_t start, end;	/* versions */
 	float milliseconds;
 };
 
-struct ck_callbacks {	/* callback.c */
+struct ckc_callbacks {	/* callback.c */
 	struct ck_mutex lock;
-	struct ck_callback_entry *entries;
+	struct ckc_callback_entry *entries;
 	uint32_t count, free;	/* free: index of the first free one; count: none */
 	struct ck_map *persistent;	/* (function, data) to id + 1 */
 	unsigned int threads, waiting;
@@ -34,23 +34,23 @@ struct ck_callbacks {	/* callback.c */
 	pthread_cond_t returned;	/* signalled when the last awaited one returns */
 };
 
-struct ck_captures {	/* capture.c */
+struct ckc_captures {	/* capture.c */
 	struct ck_mutex lock;
-	struct ck_capture *list;
+	struct ckc_capture *list;
 	_Atomic unsigned int count;
 };
 
-struct ck_objects {
+struct ckc_objects {
 	struct ck_mutex devices_lock;	/* init.c: building gpus, once */
 	/* primary.c. Held while messages about a context's life are sent, so that the server sees
 	 * them in the order of their effect here. Never held while destructors of the application's
 	 * libraries run: they take locks of their own. */
 	struct ck_mutex primary_lock;
 	struct ck_mutex usage_lock;	/* context.c: usage counts of all other contexts */
-	struct ck_callbacks callbacks;
-	struct ck_captures captures;
+	struct ckc_callbacks callbacks;
+	struct ckc_captures captures;
 	struct ck_mutex elapsed_lock;	/* event.c */
-	struct ck_elapsed elapsed[CK_ELAPSED_KEPT];
+	struct ckc_elapsed elapsed[CK_ELAPSED_KEPT];
 };
 
 #endif

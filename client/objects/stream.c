@@ -13,11 +13,11 @@
 
 /* The calling thread's own stream in its current context: an ordinary blocking stream for handle
  * 2. */
-static CUresult own_stream(struct ck_stream **out)
+static CUresult own_stream(struct ckc_stream **out)
 {
-	struct ck_thread *t = ck_thread();
-	struct ck_context *ctx = ck_context_current();
-	struct ck_stream **more;
+	struct ckc_thread *t = ckc_thread();
+	struct ckc_context *ctx = ckc_context_current();
+	struct ckc_stream **more;
 	CUstream made;
 	CUresult err;
 
@@ -26,7 +26,7 @@ static CUresult own_stream(struct ck_stream **out)
 	if (!t)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	for (unsigned int i = 0; i < t->own_stream_count; i++) {
-		struct ck_stream *s = ck_object_check(t->own_streams[i], CK_OBJECT_STREAM);
+		struct ckc_stream *s = ckc_object_check(t->own_streams[i], CK_OBJECT_STREAM);
 
 		if (s && s->object.context == ctx) {
 			*out = s;
@@ -40,17 +40,17 @@ static CUresult own_stream(struct ck_stream **out)
 	err = cuStreamCreateWithPriority(&made, CU_STREAM_DEFAULT, 0);
 	if (err)
 		return err;
-	*out = t->own_streams[t->own_stream_count++] = (struct ck_stream *)made;
+	*out = t->own_streams[t->own_stream_count++] = (struct ckc_stream *)made;
 	return CUDA_SUCCESS;
 }
 
-CUresult ck_stream_from(CUstream handle, struct ck_stream **stream)
+CUresult ckc_stream_from(CUstream handle, struct ckc_stream **stream)
 {
-	const struct ck_thread *t;
+	const struct ckc_thread *t;
 
 	*stream = NULL;
 	if (!handle) {
-		t = ck_thread();
+		t = ckc_thread();
 		if (unlikely(!t))
 			return CUDA_ERROR_OUT_OF_MEMORY;
 		handle = t->default_stream;
@@ -59,7 +59,7 @@ CUresult ck_stream_from(CUstream handle, struct ck_stream **stream)
 		return CUDA_SUCCESS;
 	if (handle == CU_STREAM_PER_THREAD)
 		return own_stream(stream);
-	*stream = ck_object_check(handle, CK_OBJECT_STREAM);
+	*stream = ckc_object_check(handle, CK_OBJECT_STREAM);
 	return *stream ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
@@ -67,44 +67,44 @@ CUresult ck_stream_from(CUstream handle, struct ck_stream **stream)
  * A copy into, or a wait for, a stream of another context is allowed. It runs in the stream's
  * context: waits are noted there, and the server's events for the copy must be of it.
  */
-CUresult ck_stream_enter(CUstream handle, struct ck_context **context, struct ck_stream **stream)
+CUresult ckc_stream_enter(CUstream handle, struct ckc_context **context, struct ckc_stream **stream)
 {
-	CUresult err = ck_context_usable(context);
+	CUresult err = ckc_context_usable(context);
 
 	if (!err)
-		err = ck_stream_from(handle, stream);
+		err = ckc_stream_from(handle, stream);
 	/* a green context's stream belongs to the primary one, which need not be retained */
-	if (!err && *stream && ck_context_active((*stream)->object.context))
+	if (!err && *stream && ckc_context_active((*stream)->object.context))
 		*context = (*stream)->object.context;
 	return err;
 }
 
-bool ck_stream_takes(const struct ck_stream *stream, const struct ck_context *context)
+bool ckc_stream_takes(const struct ckc_stream *stream, const struct ckc_context *context)
 {
-	const struct ck_context *own = stream ? stream->object.context : ck_context_current();
+	const struct ckc_context *own = stream ? stream->object.context : ckc_context_current();
 
 	return own == context || own->green || context->green || (stream && stream->green);
 }
 
-CUresult ck_stream_id(CUstream handle, uint64_t *id)
+CUresult ckc_stream_id(CUstream handle, uint64_t *id)
 {
-	struct ck_stream *s;
-	CUresult err = ck_stream_from(handle, &s);
+	struct ckc_stream *s;
+	CUresult err = ckc_stream_from(handle, &s);
 
 	*id = s ? s->object.id : 0;
-	return err ? err : ck_capture_work(s);
+	return err ? err : ckc_capture_work(s);
 }
 
-CUresult ck_stream_uncaptured(CUstream handle, struct ck_context **ctx, uint64_t *id,
+CUresult ckc_stream_uncaptured(CUstream handle, struct ckc_context **ctx, uint64_t *id,
 			      CUdevice *device)
 {
-	struct ck_stream *s;
-	CUresult err = ck_context_usable(ctx);
+	struct ckc_stream *s;
+	CUresult err = ckc_context_usable(ctx);
 
 	if (!err)
-		err = ck_stream_from(handle, &s);
+		err = ckc_stream_from(handle, &s);
 	if (!err)
-		err = ck_capture_work_uncaptured(s);
+		err = ckc_capture_work_uncaptured(s);
 	if (err)
 		return err;
 	*id = s ? s->object.id : 0;
@@ -113,9 +113,9 @@ CUresult ck_stream_uncaptured(CUstream handle, struct ck_context **ctx, uint64_t
 }
 
 /* A later stream may have the id of a destroyed one. */
-bool ck_stream_waited(struct ck_context *context, uint64_t id, uint64_t number)
+bool ckc_stream_waited(struct ckc_context *context, uint64_t id, uint64_t number)
 {
-	const struct ck_stream *s = id ? ck_object_by_id(CK_OBJECT_STREAM, id) : NULL;
+	const struct ckc_stream *s = id ? ckc_object_by_id(CK_OBJECT_STREAM, id) : NULL;
 
 	if (context->synced >= number)
 		return true;
@@ -124,15 +124,15 @@ bool ck_stream_waited(struct ck_context *context, uint64_t id, uint64_t number)
 	return s && s->born < number && s->synced >= number;
 }
 
-bool ck_stream_idle(struct ck_context *context, struct ck_stream *stream)
+bool ckc_stream_idle(struct ckc_context *context, struct ckc_stream *stream)
 {
-	uint64_t last = ck_command_last();
+	uint64_t last = ckc_command_last();
 
 	return context->synced == last ||
 	       (stream ? stream->synced : context->legacy_synced) == last;
 }
 
-void ck_stream_synced(struct ck_context *context, struct ck_stream *stream, uint64_t command)
+void ckc_stream_synced(struct ckc_context *context, struct ckc_stream *stream, uint64_t command)
 {
 	_Atomic uint64_t *synced = stream ? &stream->synced : &context->legacy_synced;
 	uint64_t before = atomic_load(synced);
@@ -141,40 +141,40 @@ void ck_stream_synced(struct ck_context *context, struct ck_stream *stream, uint
 		; /* another thread, or a part of the same copy, may have waited for more */
 }
 
-CUresult ck_stream_wait(struct ck_context *context, struct ck_stream *stream)
+CUresult ckc_stream_wait(struct ckc_context *context, struct ckc_stream *stream)
 {
-	uint64_t last = ck_command_last();
+	uint64_t last = ckc_command_last();
 	CUresult err = ck_wire_cuStreamSynchronize(context->object.id,
 						   stream ? stream->object.id : 0);
 
 	if (!err)
-		ck_stream_synced(context, stream, last);
+		ckc_stream_synced(context, stream, last);
 	return err;
 }
 
 CK_EXPORT CUresult cuStreamCreateWithPriority(CUstream *phStream, unsigned int flags, int priority)
 {
-	struct ck_stream *s;
-	struct ck_context *ctx;
+	struct ckc_stream *s;
+	struct ckc_context *ctx;
 	int low = 0, high = 0;
-	CUresult err = ck_context_usable(&ctx);
+	CUresult err = ckc_context_usable(&ctx);
 
 	if (err)
 		return err;
 	if (!phStream || flags > CU_STREAM_NON_BLOCKING)
 		return CUDA_ERROR_INVALID_VALUE;
-	s = ck_object_new(CK_OBJECT_STREAM, ctx);
+	s = ckc_object_new(CK_OBJECT_STREAM, ctx);
 	if (!s)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	cuCtxGetStreamPriorityRange(&low, &high);	/* a lower number is a higher priority */
 	s->flags = flags;
-	s->born = ck_command_last();
+	s->born = ckc_command_last();
 	if (flags & CU_STREAM_NON_BLOCKING)
 		ctx->client->unordered_streams = true;
 	s->priority = priority > low ? low : priority < high ? high : priority;
 	err = ck_wire_cuStreamCreateWithPriority(ctx->object.id, s->object.id, flags, priority);
 	if (err)
-		ck_object_free(s);
+		ckc_object_free(s);
 	else
 		*phStream = (CUstream)s;
 	return err;
@@ -187,19 +187,19 @@ CK_EXPORT CUresult cuStreamCreate(CUstream *phStream, unsigned int Flags)
 
 CK_EXPORT CUresult cuStreamDestroy_v2(CUstream hStream)
 {
-	struct ck_stream *s = ck_object_check(hStream, CK_OBJECT_STREAM);
+	struct ckc_stream *s = ckc_object_check(hStream, CK_OBJECT_STREAM);
 	uint64_t ctx;
-	CUresult err = ck_enter_any(&ctx);
+	CUresult err = ckc_enter_any(&ctx);
 
 	if (err)
 		return err;
 	if (!s)
 		return CUDA_ERROR_INVALID_HANDLE;
-	ck_capture_stream_gone(s);
-	ck_each_hook(stream_end, h)
+	ckc_capture_stream_gone(s);
+	ckc_each_hook(stream_end, h)
 		h->run(s);
 	err = ck_wire_cuStreamDestroy_v2(s->object.context->object.id, s->object.id);
-	ck_object_free(s);
+	ckc_object_free(s);
 	return err;
 }
 
@@ -207,31 +207,31 @@ CK_EXPORT CUresult cuStreamDestroy_v2(CUstream hStream)
  * Wait, unless @may forbids it or nothing is outstanding. On success, note that earlier work is
  * done.
  */
-static CUresult settle(CUstream handle, CUresult (*may)(struct ck_stream *stream))
+static CUresult settle(CUstream handle, CUresult (*may)(struct ckc_stream *stream))
 {
-	struct ck_context *ctx;
-	struct ck_stream *s;
-	CUresult err = ck_stream_enter(handle, &ctx, &s);
+	struct ckc_context *ctx;
+	struct ckc_stream *s;
+	CUresult err = ckc_stream_enter(handle, &ctx, &s);
 
 	if (!err)
 		err = may(s);
-	return err || ck_stream_idle(ctx, s) ? err : ck_stream_wait(ctx, s);
+	return err || ckc_stream_idle(ctx, s) ? err : ckc_stream_wait(ctx, s);
 }
 
-CUresult ck_stream_settle(CUstream handle)
+CUresult ckc_stream_settle(CUstream handle)
 {
-	return settle(handle, ck_capture_wait);
+	return settle(handle, ckc_capture_wait);
 }
 
 CK_EXPORT CUresult cuStreamSynchronize(CUstream hStream)
 {
-	return settle(hStream, ck_capture_question);
+	return settle(hStream, ckc_capture_question);
 }
 
 /* Query the server, and have it watch for the end of the work now in the stream. */
-static CUresult ask(struct ck_context *ctx, struct ck_stream *s, uint64_t last)
+static CUresult ask(struct ckc_context *ctx, struct ckc_stream *s, uint64_t last)
 {
-	uint64_t number = ck_status_number(ctx->client, s ? s->object.id : ctx->object.id);
+	uint64_t number = ckc_status_number(ctx->client, s ? s->object.id : ctx->object.id);
 	unsigned int state = CK_ASKED_BUSY;
 	CUresult err = ck_wire_stream_ask(ctx->object.id, s ? s->object.id : 0, number, &state);
 
@@ -240,22 +240,22 @@ static CUresult ask(struct ck_context *ctx, struct ck_stream *s, uint64_t last)
 	if (state == CK_ASKED_DONE)
 		atomic_store(s ? &s->done : &ctx->legacy_done, last);
 	if (state == CK_ASKED_WATCHED)
-		ck_status_watched(ctx->client, s ? &s->watch : &ctx->legacy_watch, last, number);
+		ckc_status_watched(ctx->client, s ? &s->watch : &ctx->legacy_watch, last, number);
 	return state == CK_ASKED_DONE ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
 CK_EXPORT CUresult cuStreamQuery(CUstream hStream)
 {
-	struct ck_context *ctx;
-	struct ck_stream *s;
-	uint64_t last = ck_command_last();
-	CUresult err = ck_stream_enter(hStream, &ctx, &s);
+	struct ckc_context *ctx;
+	struct ckc_stream *s;
+	uint64_t last = ckc_command_last();
+	CUresult err = ckc_stream_enter(hStream, &ctx, &s);
 
 	if (!err)
-		err = ck_capture_question(s);
-	if (err || ck_stream_idle(ctx, s) || (s ? s->done : ctx->legacy_done) == last)
+		err = ckc_capture_question(s);
+	if (err || ckc_stream_idle(ctx, s) || (s ? s->done : ctx->legacy_done) == last)
 		return err;
-	switch (ck_status_look(ctx->client, s ? &s->watch : &ctx->legacy_watch, last)) {
+	switch (ckc_status_look(ctx->client, s ? &s->watch : &ctx->legacy_watch, last)) {
 	case CK_STATUS_DONE:
 		atomic_store(s ? &s->done : &ctx->legacy_done, last);
 		return CUDA_SUCCESS;
@@ -268,12 +268,12 @@ CK_EXPORT CUresult cuStreamQuery(CUstream hStream)
 
 CK_EXPORT CUresult cuCtxSynchronize(void)
 {
-	struct ck_context *ctx;
-	uint64_t last = ck_command_last();
-	CUresult err = ck_context_usable(&ctx);
+	struct ckc_context *ctx;
+	uint64_t last = ckc_command_last();
+	CUresult err = ckc_context_usable(&ctx);
 
 	if (!err)
-		err = ck_capture_wait_context(ctx);
+		err = ckc_capture_wait_context(ctx);
 	if (err || ctx->synced == last)
 		return err;
 	err = ck_wire_cuCtxSynchronize(ctx->object.id);
@@ -285,15 +285,15 @@ CK_EXPORT CUresult cuCtxSynchronize(void)
 /* The same for any context; NULL means the current one. */
 CK_EXPORT CUresult cuCtxSynchronize_v2(CUcontext handle)
 {
-	struct ck_context *ctx = ck_context_from(handle);
-	uint64_t last = ck_command_last();
-	CUresult err = ck_session_check();
+	struct ckc_context *ctx = ckc_context_from(handle);
+	uint64_t last = ckc_command_last();
+	CUresult err = ckc_session_check();
 
 	if (err)
 		return err;
 	if (!ctx || !ctx->active)
 		return CUDA_ERROR_INVALID_CONTEXT;
-	err = ck_capture_wait_context(ctx);
+	err = ckc_capture_wait_context(ctx);
 	if (err || ctx->synced == last)
 		return err;
 	err = ck_wire_cuCtxSynchronize(ctx->object.id);
@@ -304,12 +304,12 @@ CK_EXPORT CUresult cuCtxSynchronize_v2(CUcontext handle)
 
 /* Destroy the ending thread's own streams (CU_STREAM_PER_THREAD); the driver first completes their
  * work. */
-static void thread_ended(struct ck_thread *t)
+static void thread_ended(struct ckc_thread *t)
 {
 	for (unsigned int i = 0; i < t->own_stream_count; i++) {
-		struct ck_stream *s = ck_object_check(t->own_streams[i], CK_OBJECT_STREAM);
+		struct ckc_stream *s = ckc_object_check(t->own_streams[i], CK_OBJECT_STREAM);
 
-		if (s && ck_session_check() == CUDA_SUCCESS)
+		if (s && ckc_session_check() == CUDA_SUCCESS)
 			cuStreamDestroy_v2((CUstream)s);
 	}
 	free(t->own_streams);

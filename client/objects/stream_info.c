@@ -5,26 +5,26 @@
 #include "client/wire/client.h"
 
 /* Legacy stream: flags 0, priority 0, ids 1 and 2 as the driver's. */
-static CUresult stream_of(CUstream handle, struct ck_stream **s)
+static CUresult stream_of(CUstream handle, struct ckc_stream **s)
 {
-	CUresult err = ck_session_check();
+	CUresult err = ckc_session_check();
 
 	if (!err)
-		err = ck_stream_from(handle, s);
+		err = ckc_stream_from(handle, s);
 	/* the default stream is that of the current context */
-	return err || *s || ck_context_current() ? err : CUDA_ERROR_INVALID_CONTEXT;
+	return err || *s || ckc_context_current() ? err : CUDA_ERROR_INVALID_CONTEXT;
 }
 
 CK_EXPORT CUresult cuStreamGetFlags(CUstream hStream, unsigned int *flags)
 {
-	struct ck_stream *s;
+	struct ckc_stream *s;
 	CUresult err = stream_of(hStream, &s);
 
 	if (err)
 		return err;
 	if (!flags)
 		return CUDA_ERROR_INVALID_VALUE;
-	err = s ? ck_capture_wait(s) : CUDA_SUCCESS;	/* odd, but as in the driver */
+	err = s ? ckc_capture_wait(s) : CUDA_SUCCESS;	/* odd, but as in the driver */
 	if (err)
 		return err;
 	*flags = s ? s->flags : CU_STREAM_DEFAULT;
@@ -33,7 +33,7 @@ CK_EXPORT CUresult cuStreamGetFlags(CUstream hStream, unsigned int *flags)
 
 CK_EXPORT CUresult cuStreamGetPriority(CUstream hStream, int *priority)
 {
-	struct ck_stream *s;
+	struct ckc_stream *s;
 	CUresult err = stream_of(hStream, &s);
 
 	if (err)
@@ -46,7 +46,7 @@ CK_EXPORT CUresult cuStreamGetPriority(CUstream hStream, int *priority)
 
 CK_EXPORT CUresult cuStreamGetId(CUstream hStream, unsigned long long *streamId)
 {
-	struct ck_stream *s;
+	struct ckc_stream *s;
 	CUresult err = stream_of(hStream, &s);
 
 	if (err)
@@ -59,9 +59,9 @@ CK_EXPORT CUresult cuStreamGetId(CUstream hStream, unsigned long long *streamId)
 
 CK_EXPORT CUresult cuStreamGetCtx(CUstream hStream, CUcontext *pctx)
 {
-	struct ck_stream *s;
+	struct ckc_stream *s;
 	CUresult err = stream_of(hStream, &s);
-	struct ck_context *ctx = err ? NULL : s ? s->object.context : ck_context_current();
+	struct ckc_context *ctx = err ? NULL : s ? s->object.context : ckc_context_current();
 
 	if (err)
 		return err;
@@ -76,7 +76,7 @@ CK_EXPORT CUresult cuStreamGetCtx(CUstream hStream, CUcontext *pctx)
 /* NULL for a stream of no green context, the usual case. */
 CK_EXPORT CUresult cuStreamGetGreenCtx(CUstream hStream, CUgreenCtx *phCtx)
 {
-	struct ck_stream *s;
+	struct ckc_stream *s;
 	CUresult err = stream_of(hStream, &s);
 
 	if (err)
@@ -102,6 +102,6 @@ CK_EXPORT CUresult cuStreamGetDevice(CUstream hStream, CUdevice *device)
 	CUresult err = device ? cuStreamGetCtx(hStream, &ctx) : CUDA_ERROR_INVALID_VALUE;
 
 	if (!err)
-		*device = ((struct ck_context *)ctx)->device;
+		*device = ((struct ckc_context *)ctx)->device;
 	return err;
 }

@@ -44,7 +44,7 @@ static bool reserve(uint64_t lo, uint64_t hi)
 	return ck_ranges_insert(claimed, lo, hi, &claimed) == 0;
 }
 
-bool ck_address_claim(uint64_t address, size_t size)
+bool ckc_address_claim(uint64_t address, size_t size)
 {
 	uint64_t lo = address & ~(UNIT - 1);
 	uint64_t hi = (address + size + UNIT - 1) & ~(UNIT - 1);
@@ -69,7 +69,7 @@ bool ck_address_claim(uint64_t address, size_t size)
 }
 
 /* A 2 MiB unit that extends beyond the reservation may be claimed for something else; keep it. */
-void ck_address_release(uint64_t address, size_t size)
+void ckc_address_release(uint64_t address, size_t size)
 {
 	uint64_t lo = address, end = address + size;
 	const struct ck_range *r;

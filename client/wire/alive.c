@@ -25,24 +25,24 @@ CK_LOG_DEFINE("client");
 /* Set in the thread that pings. */
 static __thread bool asks __attribute__((tls_model("initial-exec")));
 
-static void overdue(struct ck_client *c)
+static void overdue(struct ckc_client *c)
 {
-	struct ck_suspicion *s = &c->suspicion;
+	struct ckc_suspicion *s = &c->suspicion;
 
 	if (s->told || ck_now_ns() - s->since < PATIENCE_NS || c->state != CK_STATE_READY)
 		return;
 	s->told = true;
-	ck_warn("server %s has not responded for 5 s, still waiting", ck_session_server(c));
+	ck_warn("server %s has not responded for 5 s, still waiting", ckc_session_server(c));
 }
 
-static void answered(struct ck_client *c)
+static void answered(struct ckc_client *c)
 {
 	if (c->suspicion.told && c->state == CK_STATE_READY)
-		ck_warn("server %s responds again", ck_session_server(c));
+		ck_warn("server %s responds again", ckc_session_server(c));
 	c->suspicion.told = false;
 }
 
-static void wait_for_suspicion(struct ck_suspicion *s)
+static void wait_for_suspicion(struct ckc_suspicion *s)
 {
 	ck_lock(&s->lock);
 	while (!s->wanted)
@@ -50,7 +50,7 @@ static void wait_for_suspicion(struct ck_suspicion *s)
 	ck_unlock(&s->lock);
 }
 
-static void suspicion_settled(struct ck_suspicion *s)
+static void suspicion_settled(struct ckc_suspicion *s)
 {
 	ck_lock(&s->lock);
 	s->wanted = false;
@@ -61,10 +61,10 @@ static void suspicion_settled(struct ck_suspicion *s)
  * notice. */
 static void *ask(void *client)
 {
-	struct ck_exchange ping = { .proc = CK_PING, .xdr_args = ck_code_nothing,
+	struct ckc_exchange ping = { .proc = CK_PING, .xdr_args = ck_code_nothing,
 				    .xdr_res = ck_code_nothing };
-	struct ck_client *c = client;
-	struct ck_lane *lane = NULL;
+	struct ckc_client *c = client;
+	struct ckc_lane *lane = NULL;
 
 	asks = true;
 	while (c->state == CK_STATE_READY) {
@@ -73,25 +73,25 @@ static void *ask(void *client)
 		wait_for_suspicion(&c->suspicion);
 		c->suspicion.since = ck_now_ns();
 		if (!lane)
-			ret = ck_lane_take(c, &lane);
+			ret = ckc_lane_take(c, &lane);
 		if (ret == 0)
-			ret = ck_lane_exchange(lane, &ping);
+			ret = ckc_lane_exchange(lane, &ping);
 		if (ret == 0)
 			answered(c);
 		else if (lane)
-			ck_lane_destroy(lane);
+			ckc_lane_destroy(lane);
 		if (ret < 0)
 			lane = NULL;
 		suspicion_settled(&c->suspicion);
 	}
 	if (lane)
-		ck_lane_destroy(lane);
+		ckc_lane_destroy(lane);
 	return NULL;
 }
 
-static void suspect(struct ck_client *c)
+static void suspect(struct ckc_client *c)
 {
-	struct ck_suspicion *s = &c->suspicion;
+	struct ckc_suspicion *s = &c->suspicion;
 	int cancel;
 
 	if (asks) {
@@ -102,7 +102,7 @@ static void suspect(struct ck_client *c)
 		return;
 	cancel = ck_lock_uncancelled(&s->lock);
 	if (!s->running)
-		s->running = ck_thread_start(ask, c) == 0;
+		s->running = ckc_thread_start(ask, c) == 0;
 	if (!s->wanted)
 		pthread_cond_signal(&s->asked);
 	s->wanted = true;

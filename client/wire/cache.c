@@ -21,9 +21,9 @@ struct answer {
 	unsigned char bytes[];
 };
 
-bool ck_cache_get(const void *key, size_t key_size, void *value, size_t value_size)
+bool ckc_cache_get(const void *key, size_t key_size, void *value, size_t value_size)
 {
-	struct ck_answers *all = &ck_client_current()->answers;
+	struct ckc_answers *all = &ckc_client_current()->answers;
 	const struct answer *a;
 
 	pthread_rwlock_rdlock(&all->lock);
@@ -37,9 +37,9 @@ bool ck_cache_get(const void *key, size_t key_size, void *value, size_t value_si
 	return a != NULL;
 }
 
-void ck_cache_put(const void *key, size_t key_size, const void *value, size_t value_size)
+void ckc_cache_put(const void *key, size_t key_size, const void *value, size_t value_size)
 {
-	struct ck_answers *all = &ck_client_current()->answers;
+	struct ckc_answers *all = &ckc_client_current()->answers;
 	struct answer *a = malloc(sizeof(*a) + value_size);
 
 	if (!a)
@@ -55,9 +55,9 @@ void ck_cache_put(const void *key, size_t key_size, const void *value, size_t va
 }
 
 /* A key is an array of words: procedure, context, arguments. Ids are never small numbers. */
-void ck_cache_forget(uint64_t id)
+void ckc_cache_forget(uint64_t id)
 {
-	struct ck_answers *all = &ck_client_current()->answers;
+	struct ckc_answers *all = &ckc_client_current()->answers;
 	struct ck_map_iter it = CK_MAP_ITER_INIT;
 
 	pthread_rwlock_wrlock(&all->lock);
@@ -76,9 +76,9 @@ void ck_cache_forget(uint64_t id)
 	pthread_rwlock_unlock(&all->lock);
 }
 
-void ck_cache_clear(void)
+void ckc_cache_clear(void)
 {
-	struct ck_answers *all = &ck_client_current()->answers;
+	struct ckc_answers *all = &ckc_client_current()->answers;
 	struct ck_map_iter it = CK_MAP_ITER_INIT;
 
 	pthread_rwlock_wrlock(&all->lock);

@@ -1,10 +1,10 @@
 /*
  * client/wire/client.h - the state of a session and the functions that many files share.
  *
- * A session is one struct ck_client. Each folder's state.h declares the folder's part of it:
+ * A session is one struct ckc_client. Each folder's state.h declares the folder's part of it:
  * wire/state.h is embedded in the structure, the parts of higher folders are allocated separately.
  * wire/locks.h lists the locks, outermost first. A function that the application calls, or that
- * gets no session from its caller, begins with ck_client_current().
+ * gets no session from its caller, begins with ckc_client_current().
  */
 #ifndef CK_CLIENT_WIRE_CLIENT_H
 #define CK_CLIENT_WIRE_CLIENT_H
@@ -21,7 +21,7 @@
 #include "gen/api.h"
 #include "gen/wire.h"
 
-enum ck_state {
+enum ckc_state {
 	CK_STATE_FRESH,			/* cuInit not called, or not successful yet */
 	CK_STATE_READY,
 	CK_STATE_LOST,			/* the server is gone: DEVICE_UNAVAILABLE for good */
@@ -30,10 +30,10 @@ enum ck_state {
 };
 
 /* A device as the application sees it (after CUDA_VISIBLE_DEVICES), from the hello reply. */
-struct ck_gpu {
+struct ckc_gpu {
 	int server_ordinal;
 	const ck_device *facts;		/* owned by the session */
-	struct ck_context *primary;	/* a placeholder until it is retained */
+	struct ckc_context *primary;	/* a placeholder until it is retained */
 	unsigned int primary_flags;
 	const int *attributes;		/* by CUdevice_attribute; valid where has_attribute */
 	const bool *has_attribute;
@@ -42,8 +42,8 @@ struct ck_gpu {
 #define CK_ATTRIBUTE_END 512
 #define CK_CUDA_VERSION_ON_TABLE 13000	/* the table has all calls of it */
 
-struct ck_client {
-	_Atomic int state;		/* enum ck_state */
+struct ckc_client {
+	_Atomic int state;		/* enum ckc_state */
 	_Atomic bool initialized;	/* cuInit succeeded */
 	bool passes_fds;		/* descriptors can be sent: the server is on this host */
 	ck_hello_res hello;
@@ -52,58 +52,58 @@ struct ck_client {
 	_Atomic bool unordered_streams;
 	int driver_version;		/* reported to the application; never changes */
 	int gpu_count;
-	struct ck_gpu *gpus;
+	struct ckc_gpu *gpus;
 
-	struct ck_connection connection;
-	struct ck_lanes lanes;
-	struct ck_command command;
-	struct ck_deliveries deliveries;
-	struct ck_watches watches;
-	struct ck_suspicion suspicion;
-	struct ck_spreading spreading;
-	struct ck_answers answers;
-	struct ck_named named;
+	struct ckc_connection connection;
+	struct ckc_lanes lanes;
+	struct ckc_command command;
+	struct ckc_deliveries deliveries;
+	struct ckc_watches watches;
+	struct ckc_suspicion suspicion;
+	struct ckc_spreading spreading;
+	struct ckc_answers answers;
+	struct ckc_named named;
 
 	/* The parts of the higher folders; see CK_CLIENT_PART in wire/hooks.h. */
-	struct ck_objects *objects;
-	struct ck_managed_state *managed;
-	struct ck_memory *memory;
-	struct ck_copying *copying;
-	struct ck_modules *modules;
-	struct ck_graphs *graphs;
-	struct ck_nvml *nvml;
+	struct ckc_objects *objects;
+	struct ckc_managed_state *managed;
+	struct ckc_memory *memory;
+	struct ckc_copying *copying;
+	struct ckc_modules *modules;
+	struct ckc_graphs *graphs;
+	struct ckc_nvml *nvml;
 };
 
 /* --- root.c: which session */
 
 /* The process's session; NULL until a call needs it. For signal handlers. */
-extern struct ck_client *ck_client_default __attribute__((visibility("hidden")));
-struct ck_client *ck_client_first(void);
+extern struct ckc_client *ckc_client_default __attribute__((visibility("hidden")));
+struct ckc_client *ckc_client_first(void);
 /* The session of the calling thread. */
-static inline struct ck_client *ck_client_current(void)
+static inline struct ckc_client *ckc_client_current(void)
 {
-	struct ck_client *c = __atomic_load_n(&ck_client_default, __ATOMIC_ACQUIRE);
+	struct ckc_client *c = __atomic_load_n(&ckc_client_default, __ATOMIC_ACQUIRE);
 
-	return likely(c != NULL) ? c : ck_client_first();
+	return likely(c != NULL) ? c : ckc_client_first();
 }
 /* Make a session that has not connected yet. NULL: out of memory. */
-struct ck_client *ck_client_create(void);
+struct ckc_client *ckc_client_create(void);
 
 /* --- session.c: connection to the server */
 
 /* Connect if not yet connected. Returns 0 or the error for cuInit; an error is printed once. */
-CUresult ck_session_open(struct ck_client *c);
+CUresult ckc_session_open(struct ckc_client *c);
 /* Give up the session: every later call returns DEVICE_UNAVAILABLE. @why is printed once. */
-void ck_session_lost(struct ck_client *c, const char *why);
+void ckc_session_lost(struct ckc_client *c, const char *why);
 /* The server's address, as the user wrote it. */
-const char *ck_session_server(const struct ck_client *c);
+const char *ckc_session_server(const struct ckc_client *c);
 /* State to error, for entries; CUDA_SUCCESS in READY. Before cuInit: NOT_INITIALIZED. */
-CUresult ck_session_check(void);
+CUresult ckc_session_check(void);
 /* Does the server hold the image with this hash? From now on it counts as held. */
-bool ck_session_has_image(struct ck_client *c, const unsigned char hash[32]);
+bool ckc_session_has_image(struct ckc_client *c, const unsigned char hash[32]);
 
 /* Does the server know message @proc? One that does not tell is taken to know all. */
-static inline bool ck_session_offers(const struct ck_client *c, uint32_t proc)
+static inline bool ckc_session_offers(const struct ckc_client *c, uint32_t proc)
 {
 	u_int length = c->hello.procedures.procedures_len;
 	const unsigned char *bits = (unsigned char *)c->hello.procedures.procedures_val;
@@ -111,115 +111,115 @@ static inline bool ck_session_offers(const struct ck_client *c, uint32_t proc)
 	return length == 0 || (proc / 8 < length && (bits[proc / 8] >> proc % 8 & 1));
 }
 /* --- refuse.c: NOT_SUPPORTED, for a message that the server does not know; told once of each. */
-CUresult ck_not_offered(struct ck_client *c, uint32_t proc);
+CUresult ckc_not_offered(struct ckc_client *c, uint32_t proc);
 
 /* --- command.c: the one ordered stream of one-way messages (D4); the rest is in command.h */
 /* Counts enqueued work: commands, and calls that enqueue work. A fact noted about a stream at count
  * N holds while the count is still N. */
-uint64_t ck_command_last(void);
-void ck_command_called(void);			/* a call that has enqueued work has returned */
+uint64_t ckc_command_last(void);
+void ckc_command_called(void);			/* a call that has enqueued work has returned */
 
 /* --- thread.c: the state of one thread of the application */
 
 #define CK_CONTEXT_STACK 64
 
-struct ck_lane;
+struct ckc_lane;
 
-struct ck_thread {
-	struct ck_context *stack[CK_CONTEXT_STACK];
+struct ckc_thread {
+	struct ckc_context *stack[CK_CONTEXT_STACK];
 	unsigned int depth;
 	CUstream default_stream;	/* stream 0 is 0 (legacy) or CU_STREAM_PER_THREAD */
 	CUstreamCaptureMode capture_mode;
-	struct ck_lane *lane;		/* client/wire/lane.h */
-	struct ck_stream **own_streams;	/* CU_STREAM_PER_THREAD of each context used */
+	struct ckc_lane *lane;		/* client/wire/lane.h */
+	struct ckc_stream **own_streams;	/* CU_STREAM_PER_THREAD of each context used */
 	unsigned int own_stream_count;
 };
 
-struct ck_thread *ck_thread(void);		/* of the calling thread; NULL: out of memory */
+struct ckc_thread *ckc_thread(void);		/* of the calling thread; NULL: out of memory */
 /* This thread runs a host function of a stream: CUDA calls return NOT_PERMITTED. */
-extern __thread bool ck_inside_callback __attribute__((tls_model("initial-exec")));
+extern __thread bool ckc_inside_callback __attribute__((tls_model("initial-exec")));
 /* This thread's calls serve a host function. Later commands may wait for that function, so the
  * calls must not wait for commands. */
-extern __thread bool ck_aside __attribute__((tls_model("initial-exec")));
+extern __thread bool ckc_aside __attribute__((tls_model("initial-exec")));
 /* Start a detached client thread with signals blocked: signals are for the application. -errno. */
-int ck_thread_start(void *(*run)(void *), void *arg);
+int ckc_thread_start(void *(*run)(void *), void *arg);
 /* Start a thread that makes calls. Its lane is opened first, so it cannot fail later for lack of
  * descriptors. */
-int ck_thread_start_calling(struct ck_client *c, void *(*run)(void *client));
+int ckc_thread_start_calling(struct ckc_client *c, void *(*run)(void *client));
 /* Top of the calling thread's stack; separate, because most calls need nothing else of the
  * thread. */
-extern __thread struct ck_context *ck_thread_context __attribute__((tls_model("initial-exec")));
+extern __thread struct ckc_context *ckc_thread_context __attribute__((tls_model("initial-exec")));
 /* Current context of the calling thread or NULL. */
-static inline struct ck_context *ck_context_current(void)
+static inline struct ckc_context *ckc_context_current(void)
 {
-	return ck_thread_context;
+	return ckc_thread_context;
 }
 /* Make @context current: OUT_OF_MEMORY when the stack is full. */
-CUresult ck_context_push(struct ck_context *context);
+CUresult ckc_context_push(struct ckc_context *context);
 /* Pop the top context off the stack. NULL: the stack is empty. */
-struct ck_context *ck_context_pop(void);
+struct ckc_context *ckc_context_pop(void);
 /* The current context, if it accepts work; else INVALID_CONTEXT or CONTEXT_IS_DESTROYED. */
-CUresult ck_context_usable(struct ck_context **context);
+CUresult ckc_context_usable(struct ckc_context **context);
 
 /* --- context.c */
 /* Note the result of a call in context @ctx: some errors stay with the context (D7). */
-void ck_context_outcome(uint64_t ctx, CUresult err);
+void ckc_context_outcome(uint64_t ctx, CUresult err);
 /* Context of a handle; a NULL handle means the current one. NULL: none or not valid. */
-struct ck_context *ck_context_from(CUcontext handle);
+struct ckc_context *ckc_context_from(CUcontext handle);
 
 /* --- stream.c */
 /* Stream of a handle; *@stream is NULL for the legacy stream. INVALID_HANDLE. */
-CUresult ck_stream_from(CUstream handle, struct ck_stream **stream);
+CUresult ckc_stream_from(CUstream handle, struct ckc_stream **stream);
 /* The same, with the context of the stream, which may differ from the current one and must be
  * usable. */
-CUresult ck_stream_enter(CUstream handle, struct ck_context **context, struct ck_stream **stream);
+CUresult ckc_stream_enter(CUstream handle, struct ckc_context **context, struct ckc_stream **stream);
 /*
  * May an event or a function of @context be used in @stream (NULL: the legacy one)? Only if the
  * stream is of the same context. Objects of a green context count as the primary context's.
  */
-bool ck_stream_takes(const struct ck_stream *stream, const struct ck_context *context);
+bool ckc_stream_takes(const struct ckc_stream *stream, const struct ckc_context *context);
 /* Current context, stream id and device, for work that cannot be captured. */
-CUresult ck_stream_uncaptured(CUstream handle, struct ck_context **ctx, uint64_t *id,
+CUresult ckc_stream_uncaptured(CUstream handle, struct ckc_context **ctx, uint64_t *id,
 			      CUdevice *device);
 /* Has a synchronise covered command @number in stream @id (0: legacy) of @context? The stream may
  * be destroyed. */
-bool ck_stream_waited(struct ck_context *context, uint64_t id, uint64_t number);
+bool ckc_stream_waited(struct ckc_context *context, uint64_t id, uint64_t number);
 /* Nothing has been enqueued since a synchronise covered @stream (NULL: legacy). */
-bool ck_stream_idle(struct ck_context *context, struct ck_stream *stream);
+bool ckc_stream_idle(struct ckc_context *context, struct ckc_stream *stream);
 /* cuStreamSynchronize(), for a call that is as safe as work in that stream. */
-CUresult ck_stream_settle(CUstream handle);
-void ck_stream_synced(struct ck_context *context, struct ck_stream *stream, uint64_t command);
+CUresult ckc_stream_settle(CUstream handle);
+void ckc_stream_synced(struct ckc_context *context, struct ckc_stream *stream, uint64_t command);
 /* Wait for all work in @stream (NULL: legacy), and note it. */
-CUresult ck_stream_wait(struct ck_context *context, struct ck_stream *stream);
+CUresult ckc_stream_wait(struct ckc_context *context, struct ckc_stream *stream);
 
 /* --- device.c */
-CUresult ck_devices_build(struct ck_client *c); /* gpus of the session from hello */
-struct ck_gpu *ck_gpu(CUdevice device);		/* NULL: no such device */
+CUresult ckc_devices_build(struct ckc_client *c); /* gpus of the session from hello */
+struct ckc_gpu *ckc_gpu(CUdevice device);		/* NULL: no such device */
 /* Attribute of @device; 0 if the driver does not report it. */
-int ck_gpu_attribute(CUdevice device, CUdevice_attribute attribute);
+int ckc_gpu_attribute(CUdevice device, CUdevice_attribute attribute);
 
 /* --- address.c */
 /*
  * Reserve [address, address+size), the server's device memory, in this process, so that unified
  * addressing holds (D9). False: the range is already in use here.
  */
-bool ck_address_claim(uint64_t address, size_t size);
+bool ckc_address_claim(uint64_t address, size_t size);
 /* The server's driver has released a reservation: the range may be used here again. */
-void ck_address_release(uint64_t address, size_t size);
+void ckc_address_release(uint64_t address, size_t size);
 
 /* --- allocation.c: the table of known memory */
 
-enum ck_memory_kind {
+enum ckc_memory_kind {
 	CK_MEMORY_DEVICE,		/* cuMemAlloc, or a module's variable */
 	CK_MEMORY_HOST_ALLOC,		/* cuMemHostAlloc: pages of this process */
 	CK_MEMORY_HOST_REGISTERED,
 	CK_MEMORY_MANAGED,		/* see client/managed/managed.h */
 };
 
-struct ck_allocation {
+struct ckc_allocation {
 	uint64_t base, size;
-	enum ck_memory_kind kind;
-	struct ck_context *context;
+	enum ckc_memory_kind kind;
+	struct ckc_context *context;
 	int device;
 	unsigned int flags;		/* of cuMemHostAlloc, cuMemHostRegister */
 	uint64_t buffer_id;
@@ -233,65 +233,65 @@ struct ck_allocation {
 	unsigned int handle_types;	/* mapped, pooled: allowed export types */
 };
 
-CUresult ck_allocation_add(uint64_t base, size_t size, enum ck_memory_kind kind,
-			   struct ck_context *context, unsigned int flags, bool variable);
+CUresult ckc_allocation_add(uint64_t base, size_t size, enum ckc_memory_kind kind,
+			   struct ckc_context *context, unsigned int flags, bool variable);
 /* Note a copy of @what, also for memory without a context. */
-CUresult ck_allocation_note(const struct ck_allocation *what);
+CUresult ckc_allocation_note(const struct ckc_allocation *what);
 /* Grant the devices in @gained access to mappings in [base, base+size), and revoke @lost. */
-void ck_allocation_access(uint64_t base, size_t size, uint64_t gained, uint64_t lost);
+void ckc_allocation_access(uint64_t base, size_t size, uint64_t gained, uint64_t lost);
 /* From now on, the worker shares the registered memory that begins at @base. */
-void ck_allocation_share(uint64_t base);
+void ckc_allocation_share(uint64_t base);
 /* Forget the mappings in [base, base+size). */
-void ck_allocation_unmap(uint64_t base, size_t size);
+void ckc_allocation_unmap(uint64_t base, size_t size);
 /* Is anything mapped in [base, base+size)? */
-bool ck_allocation_mapped(uint64_t base, size_t size);
+bool ckc_allocation_mapped(uint64_t base, size_t size);
 /* Copy the allocation that contains @address; false: no known one does. */
-bool ck_allocation_find(uint64_t address, struct ck_allocation *found);
+bool ckc_allocation_find(uint64_t address, struct ckc_allocation *found);
 /* Remove the allocation of @kind that begins at @base; false: there is none. */
-bool ck_allocation_remove(uint64_t base, enum ck_memory_kind kind, struct ck_allocation *gone);
-void ck_allocation_forget(struct ck_context *context);
+bool ckc_allocation_remove(uint64_t base, enum ckc_memory_kind kind, struct ckc_allocation *gone);
+void ckc_allocation_forget(struct ckc_context *context);
 /* Does the device know memory of @kind by its address? True for all but pure host memory. */
-static inline bool ck_kind_on_device(enum ck_memory_kind kind)
+static inline bool ckc_kind_on_device(enum ckc_memory_kind kind)
 {
 	return kind == CK_MEMORY_DEVICE || kind == CK_MEMORY_MANAGED;
 }
 /* Is @address in known device memory? Any other address counts as host memory. */
-bool ck_on_device(uint64_t address);
+bool ckc_on_device(uint64_t address);
 /* CUDA_SUCCESS if [address, address+size) lies in one device allocation, or in adjacent
  * mappings. */
-CUresult ck_device_range(uint64_t address, size_t size);
+CUresult ckc_device_range(uint64_t address, size_t size);
 
 /* --- copy_3d.c */
 /* Largest part of a box in one message; larger boxes are split. Only tests change it. */
-extern size_t ck_copy_part;
+extern size_t ckc_copy_part;
 
 /* --- hostmem.c */
 /* Free the pages of pinned or managed memory that was removed from the table. */
-void ck_hostmem_dispose(const struct ck_allocation *a);
+void ckc_hostmem_dispose(const struct ckc_allocation *a);
 /* Map pinned memory for the device, if @address, a word of a kernel's parameters, points to
  * some. */
-CUresult ck_hostmem_expose(uint64_t address);
+CUresult ckc_hostmem_expose(uint64_t address);
 /* Is [@to, @to+@size) pinned and untracked, so that a copy may be written there later? */
-bool ck_hostmem_takes_delivery(const void *to, size_t size);
+bool ckc_hostmem_takes_delivery(const void *to, size_t size);
 /* CUDA_SUCCESS if the device can use [address, address+size) directly: device memory, or pinned
  * memory, which is then mapped as for a kernel. */
-CUresult ck_device_reach(uint64_t address, size_t size);
+CUresult ckc_device_reach(uint64_t address, size_t size);
 /* A copy in @stream is about to read @source. Wait until the host functions ahead of it, which may
  * write @source, have run. */
-CUresult ck_hostmem_settle(struct ck_context *context, struct ck_stream *stream,
+CUresult ckc_hostmem_settle(struct ckc_context *context, struct ckc_stream *stream,
 			     const void *source);
 
 /* --- module.c, function.c */
 /* The function behind a CUfunction or a CUkernel; NULL: none. */
-struct ck_function *ck_function_from(const void *handle);
+struct ck_function *ckc_function_from(const void *handle);
 /* The function's id on the wire. Announces the function to the server before first use. */
-CUresult ck_function_announce(struct ck_function *function, uint64_t *id);
+CUresult ckc_function_announce(struct ck_function *function, uint64_t *id);
 
 /*
  * Check that the grid and the kernel allow the clusters of a launch's attributes: INVALID_VALUE,
  * INVALID_CLUSTER_SIZE (cluster.c).
  */
-CUresult ck_cluster_check(CUfunction function, const unsigned int *grid,
+CUresult ckc_cluster_check(CUfunction function, const unsigned int *grid,
 			  const CUlaunchAttribute *attributes, unsigned int count);
 
 #endif

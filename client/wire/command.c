@@ -56,20 +56,20 @@ static const unsigned char zero[4]; /* padding of payloads */
 static __thread volatile bool inside __attribute__((tls_model("initial-exec")));
 
 /* Note the result of a write: an error ends the session. */
-static void note_result(struct ck_client *c, int ret)
+static void note_result(struct ckc_client *c, int ret)
 {
-	struct ck_command *cmd = &c->command;
+	struct ckc_command *cmd = &c->command;
 	char why[96];
 
 	if (likely(ret == 0) || cmd->broken)
 		return;
 	cmd->broken = true;
 	snprintf(why, sizeof(why), "sending: %s", strerror(-ret));
-	ck_session_lost(c, why);
+	ckc_session_lost(c, why);
 }
 
 /* Give @m the next number, in the xid and in the head that begins the arguments. */
-static void number(struct ck_command *cmd, struct message *m)
+static void number(struct ckc_command *cmd, struct message *m)
 {
 	uint64_t seq = cmd->seq + 1;
 	uint64_t wide = htobe64(seq);
@@ -82,9 +82,9 @@ static void number(struct ck_command *cmd, struct message *m)
 
 /* Write the filled buffer, then @bulk. Call with the lock held and no writer active; the lock is
  * released during the write. */
-static void write_piece(struct ck_client *c, const void *bulk, size_t bulk_size)
+static void write_piece(struct ckc_client *c, const void *bulk, size_t bulk_size)
 {
-	struct ck_command *cmd = &c->command;
+	struct ckc_command *cmd = &c->command;
 	struct iovec iov[3] = {
 		{ cmd->buf[cmd->fill], cmd->len },
 		{ (void *)(uintptr_t)bulk, bulk_size },
@@ -105,9 +105,9 @@ static void write_piece(struct ck_client *c, const void *bulk, size_t bulk_size)
 	ck_cancel_restore(cancel);
 }
 
-static void write_all(struct ck_client *c)
+static void write_all(struct ckc_client *c)
 {
-	struct ck_command *cmd = &c->command;
+	struct ckc_command *cmd = &c->command;
 
 	while (cmd->len > 0 && !cmd->writing && !cmd->broken)
 		write_piece(c, NULL, 0);
@@ -115,8 +115,8 @@ static void write_all(struct ck_client *c)
 
 static void *sender(void *client)
 {
-	struct ck_client *c = client;
-	struct ck_command *cmd = &c->command;
+	struct ckc_client *c = client;
+	struct ckc_command *cmd = &c->command;
 
 	ck_lock(&cmd->lock);
 	while (!cmd->broken) {
@@ -140,9 +140,9 @@ static void *sender(void *client)
 }
 
 /* Called with the lock held after an append: arrange for the bytes to leave soon. */
-static void dispatch(struct ck_client *c)
+static void dispatch(struct ckc_client *c)
 {
-	struct ck_command *cmd = &c->command;
+	struct ckc_command *cmd = &c->command;
 
 	if (cmd->writing || !cmd->sender_sleeps)
 		return;			/* the current writer or the sender will write it too */
@@ -156,9 +156,9 @@ static void dispatch(struct ck_client *c)
 
 /* Make room for @size bytes in the buffer. With @write, also become the writer, for a payload that
  * is not copied: it must directly follow its message. The lock is not released after that. */
-static void make_room(struct ck_client *c, size_t size, bool write)
+static void make_room(struct ckc_client *c, size_t size, bool write)
 {
-	struct ck_command *cmd = &c->command;
+	struct ckc_command *cmd = &c->command;
 	int cancel;
 
 	while (!cmd->broken) {
@@ -176,16 +176,16 @@ static void make_room(struct ck_client *c, size_t size, bool write)
 	}
 }
 
-static void append(struct ck_command *cmd, const void *bytes, size_t size)
+static void append(struct ckc_command *cmd, const void *bytes, size_t size)
 {
 	memcpy(cmd->buf[cmd->fill] + cmd->len, bytes, size);
 	atomic_store_explicit(&cmd->len, cmd->len + size, memory_order_relaxed);
 }
 
 /* Append the encoded message @m to the buffer, and arrange for it to leave soon. */
-static void send_buffered(struct ck_client *c, struct message *m)
+static void send_buffered(struct ckc_client *c, struct message *m)
 {
-	struct ck_command *cmd = &c->command;
+	struct ckc_command *cmd = &c->command;
 	bool write = m->bulk_size > INLINE_BULK;
 	size_t pad = -m->bulk_size & 3;
 
@@ -204,9 +204,9 @@ static void send_buffered(struct ck_client *c, struct message *m)
 }
 
 /* Shared memory is the buffer: there is nothing to write out. */
-static void send_shared(struct ck_client *c, struct message *m)
+static void send_shared(struct ckc_client *c, struct message *m)
 {
-	struct ck_command *cmd = &c->command;
+	struct ckc_command *cmd = &c->command;
 	struct iovec iov[3] = {
 		{ m->bytes, m->size },
 		{ (void *)(uintptr_t)m->bulk, m->bulk_size },
@@ -237,9 +237,9 @@ static int encode(struct message *m, unsigned char room[SMALL], uint32_t proc, c
 }
 
 /* Send the message next in order; false: the stream is broken. */
-static bool send_next(struct ck_client *c, struct message *m, ck_head *head)
+static bool send_next(struct ckc_client *c, struct message *m, ck_head *head)
 {
-	struct ck_command *cmd = &c->command;
+	struct ckc_command *cmd = &c->command;
 	bool sent;
 
 	inside = true;
@@ -255,7 +255,7 @@ static bool send_next(struct ck_client *c, struct message *m, ck_head *head)
 	return sent;
 }
 
-CUresult ck_unsent(const struct ck_proc *p, int ret)
+CUresult ckc_unsent(const struct ck_proc *p, int ret)
 {
 	if (ret == -ENOMEM)
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -263,10 +263,10 @@ CUresult ck_unsent(const struct ck_proc *p, int ret)
 	return CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult ck_send(uint32_t proc, void *args, const void *bulk, size_t bulk_size)
+CUresult ckc_send(uint32_t proc, void *args, const void *bulk, size_t bulk_size)
 {
-	struct ck_client *c = ck_client_current();
-	struct message m = { .bulk = ck_payload_reach(bulk, bulk_size, false),
+	struct ckc_client *c = ckc_client_current();
+	struct message m = { .bulk = ckc_payload_reach(bulk, bulk_size, false),
 			     .bulk_size = bulk_size };
 	unsigned char room[SMALL];
 	bool sent = false;
@@ -274,42 +274,42 @@ CUresult ck_send(uint32_t proc, void *args, const void *bulk, size_t bulk_size)
 
 	if (unlikely(c->state == CK_STATE_LOST || (bulk_size > 0 && !m.bulk)))
 		return CUDA_ERROR_DEVICE_UNAVAILABLE;
-	if (unlikely(!ck_session_offers(c, proc)))
-		return ck_not_offered(c, proc);
+	if (unlikely(!ckc_session_offers(c, proc)))
+		return ckc_not_offered(c, proc);
 	ret = encode(&m, room, proc, args);
 	if (likely(ret == 0))
 		sent = send_next(c, &m, args);
 	if (unlikely(m.bytes != room))
 		free(m.bytes);
-	if (unlikely(ck_stats_on))
-		ck_stats_sent(proc, CK_CALL_HEADER + ck_procs[proc].args_size + bulk_size);
-	if (unlikely(ck_trace_on))
-		ck_trace_message(proc, args, NULL, CUDA_SUCCESS);
+	if (unlikely(ckc_stats_on))
+		ckc_stats_sent(proc, CK_CALL_HEADER + ck_procs[proc].args_size + bulk_size);
+	if (unlikely(ckc_trace_on))
+		ckc_trace_message(proc, args, NULL, CUDA_SUCCESS);
 	if (unlikely(ret < 0))
-		return ck_unsent(&ck_procs[proc], ret);
+		return ckc_unsent(&ck_procs[proc], ret);
 	return sent ? CUDA_SUCCESS : CUDA_ERROR_DEVICE_UNAVAILABLE;
 }
 
-uint64_t ck_command_number(const struct ck_client *c)
+uint64_t ckc_command_number(const struct ckc_client *c)
 {
 	return atomic_load(&c->command.seq);
 }
 
-uint64_t ck_command_last(void)
+uint64_t ckc_command_last(void)
 {
-	const struct ck_command *cmd = &ck_client_current()->command;
+	const struct ckc_command *cmd = &ckc_client_current()->command;
 
 	return atomic_load(&cmd->seq) + atomic_load(&cmd->calls);
 }
 
-void ck_command_called(void)
+void ckc_command_called(void)
 {
-	atomic_fetch_add(&ck_client_current()->command.calls, 1);
+	atomic_fetch_add(&ckc_client_current()->command.calls, 1);
 }
 
-void ck_command_flush(struct ck_client *c)
+void ckc_command_flush(struct ckc_client *c)
 {
-	struct ck_command *cmd = &c->command;
+	struct ckc_command *cmd = &c->command;
 
 	if (atomic_load_explicit(&cmd->len, memory_order_acquire) == 0)
 		return;			/* all bytes have left or are being written */
@@ -322,12 +322,12 @@ void ck_command_flush(struct ck_client *c)
 
 static void quiet(void *client)
 {
-	ck_quiet(client);
+	ckc_quiet(client);
 }
 
-int ck_command_start(struct ck_client *c, struct ck_chan *chan)
+int ckc_command_start(struct ckc_client *c, struct ck_chan *chan)
 {
-	struct ck_command *cmd = &c->command;
+	struct ckc_command *cmd = &c->command;
 	int ret;
 
 	cmd->chan = chan;
@@ -343,20 +343,20 @@ int ck_command_start(struct ck_client *c, struct ck_chan *chan)
 			return -ENOMEM;
 	}
 	ck_spin_init(&cmd->spin, SPIN_US);
-	ret = ck_thread_start(sender, c);
+	ret = ckc_thread_start(sender, c);
 	if (ret < 0)
 		ck_err("no thread for the command stream: %s", strerror(-ret));
 	return ret;
 }
 
-bool ck_command_over(const struct ck_client *c)
+bool ckc_command_over(const struct ckc_client *c)
 {
 	return !c->command.chan || ck_chan_peer_gone(c->command.chan);
 }
 
-bool ck_command_stop(struct ck_client *c)
+bool ckc_command_stop(struct ckc_client *c)
 {
-	struct ck_command *cmd = &c->command;
+	struct ckc_command *cmd = &c->command;
 	struct timespec until;
 	bool stuck;
 
@@ -377,21 +377,21 @@ bool ck_command_stop(struct ck_client *c)
 	return !stuck;
 }
 
-void ck_command_abandon(struct ck_client *c)
+void ckc_command_abandon(struct ckc_client *c)
 {
 	if (c->command.chan)
 		ck_chan_shutdown(c->command.chan);
 }
 
-void ck_command_forked(struct ck_client *c)
+void ckc_command_forked(struct ckc_client *c)
 {
 	if (c->command.chan)
 		close(ck_chan_fd(c->command.chan));
 }
 
-void ck_command_forget(struct ck_client *c)
+void ckc_command_forget(struct ckc_client *c)
 {
-	struct ck_command *cmd = &c->command;
+	struct ckc_command *cmd = &c->command;
 
 	if (cmd->chan)
 		ck_chan_close(cmd->chan);

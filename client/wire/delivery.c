@@ -26,7 +26,7 @@
 #define LOOKS_A_SECOND (1000 / LOOK_MS)
 
 /* A copy with bytes outstanding. */
-struct ck_copy {
+struct ckc_copy {
 	uint64_t number;
 	char *to;		/* NULL: cancelled */
 	size_t size, left;
@@ -35,15 +35,15 @@ struct ck_copy {
 
 /* --- received parts; the lock is held */
 
-static bool is_beyond(const struct ck_client *c, uint32_t rank)
+static bool is_beyond(const struct ckc_client *c, uint32_t rank)
 {
 	return (int32_t)(rank - atomic_load(&c->lanes.delivered)) > 0;
 }
 
 /* Advance over ranks that came early, as long as they follow. */
-static void advance(struct ck_client *c, uint32_t rank)
+static void advance(struct ckc_client *c, uint32_t rank)
 {
-	struct ck_deliveries *all = &c->deliveries;
+	struct ckc_deliveries *all = &c->deliveries;
 
 	atomic_store(&c->lanes.delivered, rank);
 	for (size_t i = 0; i < all->early_count;) {
@@ -58,7 +58,7 @@ static void advance(struct ck_client *c, uint32_t rank)
 	pthread_cond_broadcast(&all->changed);
 }
 
-static void wait_a_while(struct ck_deliveries *all)
+static void wait_a_while(struct ckc_deliveries *all)
 {
 	struct timespec until = ck_until(CLOCK_REALTIME, LOOK_MS * CK_NS_PER_MS);
 	int cancel = ck_cancel_disable();
@@ -67,9 +67,9 @@ static void wait_a_while(struct ck_deliveries *all)
 	ck_cancel_restore(cancel);
 }
 
-static void note_rank(struct ck_client *c, uint32_t rank)
+static void note_rank(struct ckc_client *c, uint32_t rank)
 {
-	struct ck_deliveries *all = &c->deliveries;
+	struct ckc_deliveries *all = &c->deliveries;
 
 	while (all->early_count == CK_DELIVERIES_EARLY &&
 	       rank != atomic_load(&c->lanes.delivered) + 1 && c->state == CK_STATE_READY)
@@ -80,9 +80,9 @@ static void note_rank(struct ck_client *c, uint32_t rank)
 		all->early[all->early_count++] = rank;
 }
 
-CUresult ck_delivery_wait(struct ck_client *c, uint32_t rank)
+CUresult ckc_delivery_wait(struct ckc_client *c, uint32_t rank)
 {
-	struct ck_deliveries *all = &c->deliveries;
+	struct ckc_deliveries *all = &c->deliveries;
 	unsigned int looks = 0;
 	bool missing;
 
@@ -90,7 +90,7 @@ CUresult ck_delivery_wait(struct ck_client *c, uint32_t rank)
 	while ((missing = is_beyond(c, rank)) && c->state == CK_STATE_READY) {
 		wait_a_while(all);
 		if (++looks % LOOKS_A_SECOND == 0)
-			ck_quiet(c);
+			ckc_quiet(c);
 	}
 	ck_unlock(&all->lock);
 	return missing ? CUDA_ERROR_DEVICE_UNAVAILABLE : CUDA_SUCCESS;
@@ -98,12 +98,12 @@ CUresult ck_delivery_wait(struct ck_client *c, uint32_t rank)
 
 /* --- receiving */
 
-void *ck_delivery_place(void *closure, const void *results, size_t size)
+void *ckc_delivery_place(void *closure, const void *results, size_t size)
 {
 	const ck_delivery_next_res *res = results;
-	struct ck_arrival *arrival = closure;
-	struct ck_deliveries *all = &arrival->client->deliveries;
-	struct ck_copy *c;
+	struct ckc_arrival *arrival = closure;
+	struct ckc_deliveries *all = &arrival->client->deliveries;
+	struct ckc_copy *c;
 	void *to = NULL;
 
 	if (res->number == 0 && size == 0)	/* the server had nothing to send for a while */
@@ -123,11 +123,11 @@ void *ck_delivery_place(void *closure, const void *results, size_t size)
 	return to;
 }
 
-static void arrived(const struct ck_arrival *arrival, const ck_delivery_next_res *res)
+static void arrived(const struct ckc_arrival *arrival, const ck_delivery_next_res *res)
 {
-	struct ck_client *client = arrival->client;
-	struct ck_deliveries *all = &client->deliveries;
-	struct ck_copy *c = arrival->copy;
+	struct ckc_client *client = arrival->client;
+	struct ckc_deliveries *all = &client->deliveries;
+	struct ckc_copy *c = arrival->copy;
 
 	free(arrival->scratch);
 	ck_lock(&all->lock);
@@ -144,19 +144,19 @@ static void arrived(const struct ck_arrival *arrival, const ck_delivery_next_res
 }
 
 /* Publish a completion only after everything ranked before it has arrived. */
-static void told(struct ck_client *c, const ck_delivery_next_res *res)
+static void told(struct ckc_client *c, const ck_delivery_next_res *res)
 {
-	if (ck_delivery_wait(c, res->rank - 1))
+	if (ckc_delivery_wait(c, res->rank - 1))
 		return;
-	ck_status_news(c, res->number & ~CK_DELIVERY_NEWS, res->offset);
+	ckc_status_news(c, res->number & ~CK_DELIVERY_NEWS, res->offset);
 	ck_lock(&c->deliveries.lock);
 	note_rank(c, res->rank);
 	ck_unlock(&c->deliveries.lock);
 }
 
-void ck_delivery_arrived(const void *closure, const void *results)
+void ckc_delivery_arrived(const void *closure, const void *results)
 {
-	const struct ck_arrival *arrival = closure;
+	const struct ckc_arrival *arrival = closure;
 
 	if (arrival->copy)
 		arrived(arrival, results);
@@ -164,10 +164,10 @@ void ck_delivery_arrived(const void *closure, const void *results)
 		told(arrival->client, results);
 }
 
-void ck_delivery_broken(const void *closure)
+void ckc_delivery_broken(const void *closure)
 {
-	const struct ck_arrival *arrival = closure;
-	struct ck_deliveries *all = &arrival->client->deliveries;
+	const struct ckc_arrival *arrival = closure;
+	struct ckc_deliveries *all = &arrival->client->deliveries;
 
 	if (!arrival->copy)
 		return;
@@ -177,8 +177,8 @@ void ck_delivery_broken(const void *closure)
 	pthread_cond_broadcast(&all->changed);
 	ck_unlock(&all->lock);
 }
-CK_HOOK(along, delivery, ck_delivery_place, ck_delivery_arrived, ck_delivery_broken, ck_delivery_wait);
-_Static_assert(sizeof(struct ck_arrival) <= sizeof(struct ck_along),
+CK_HOOK(along, delivery, ckc_delivery_place, ckc_delivery_arrived, ckc_delivery_broken, ckc_delivery_wait);
+_Static_assert(sizeof(struct ckc_arrival) <= sizeof(struct ckc_along),
 	       "a lane has no room for an arrival");
 
 /* Receive until the session ends. No wait would end without this thread, so its failure ends the
@@ -188,47 +188,47 @@ static void *receive(void *client)
 	ck_delivery_next_args args = { .milliseconds = IDLE_MS };
 
 	for (;;) {
-		struct ck_arrival arrival = { .client = client };
+		struct ckc_arrival arrival = { .client = client };
 		ck_delivery_next_res res = { 0 };
 
-		if (ck_call_aside_bulk(client, CK_PROC_delivery_next, &args, &res,
-				       ck_delivery_place, &arrival)) {
-			ck_delivery_broken(&arrival);
-			ck_session_lost(client, "no more deliveries");
+		if (ckc_call_aside_bulk(client, CK_PROC_delivery_next, &args, &res,
+				       ckc_delivery_place, &arrival)) {
+			ckc_delivery_broken(&arrival);
+			ckc_session_lost(client, "no more deliveries");
 			return NULL;
 		}
-		ck_delivery_arrived(&arrival, &res);
+		ckc_delivery_arrived(&arrival, &res);
 	}
 }
 
 /* --- called from other files */
 
 /* False: no thread could be started. */
-static bool start_threads(struct ck_client *c, unsigned int count)
+static bool start_threads(struct ckc_client *c, unsigned int count)
 {
-	struct ck_deliveries *all = &c->deliveries;
+	struct ckc_deliveries *all = &c->deliveries;
 	int cancel = ck_lock_uncancelled(&all->starting_lock);
 	bool any;
 
-	while (all->threads < count && ck_thread_start_calling(c, receive) == 0)
+	while (all->threads < count && ckc_thread_start_calling(c, receive) == 0)
 		all->threads++;
 	any = all->threads > 0;
 	ck_unlock_uncancelled(&all->starting_lock, cancel);
 	return any;
 }
 
-bool ck_delivery_listen(struct ck_client *c)
+bool ckc_delivery_listen(struct ckc_client *c)
 {
 	return start_threads(c, 1);
 }
 
-static CUresult enter_copy(struct ck_client *client, void *to, size_t size, uint64_t *number)
+static CUresult enter_copy(struct ckc_client *client, void *to, size_t size, uint64_t *number)
 {
-	struct ck_deliveries *all = &client->deliveries;
+	struct ckc_deliveries *all = &client->deliveries;
 	CUresult err = CUDA_ERROR_OUT_OF_MEMORY;
-	struct ck_copy *c;
+	struct ckc_copy *c;
 
-	if (!start_threads(client, size < CK_SPREAD_MIN ? 1 : ck_spread_width()))
+	if (!start_threads(client, size < CK_SPREAD_MIN ? 1 : ckc_spread_width()))
 		return CUDA_ERROR_OPERATING_SYSTEM;
 	c = malloc(sizeof(*c));
 	if (!c)
@@ -236,7 +236,7 @@ static CUresult enter_copy(struct ck_client *client, void *to, size_t size, uint
 	ck_lock(&all->lock);
 	if (!all->copies)
 		all->copies = ck_map_create();
-	*c = (struct ck_copy){
+	*c = (struct ckc_copy){
 		.number = ++all->numbers | CK_DELIVERY_ALONG, .to = to, .size = size, .left = size
 	};
 	if (all->copies && ck_map_insert(all->copies, &c->number, sizeof(c->number), c) == 0) {
@@ -250,7 +250,7 @@ static CUresult enter_copy(struct ck_client *client, void *to, size_t size, uint
 	return err;
 }
 
-CUresult ck_delivery_copy(struct ck_client *c, uint64_t ctx, uint64_t stream, void *to,
+CUresult ckc_delivery_copy(struct ckc_client *c, uint64_t ctx, uint64_t stream, void *to,
 			  CUdeviceptr src, size_t size)
 {
 	uint64_t number;
@@ -260,12 +260,12 @@ CUresult ck_delivery_copy(struct ck_client *c, uint64_t ctx, uint64_t stream, vo
 }
 
 /* The first copy into the range that is not cancelled. */
-static struct ck_copy *copy_into(struct ck_deliveries *all, uint64_t base, size_t size)
+static struct ckc_copy *copy_into(struct ckc_deliveries *all, uint64_t base, size_t size)
 {
 	struct ck_map_iter it = CK_MAP_ITER_INIT;
 
 	while (all->copies && ck_map_next(all->copies, &it)) {
-		struct ck_copy *c = it.value;
+		struct ckc_copy *c = it.value;
 		uint64_t to = (uintptr_t)c->to;
 
 		if (to && to < base + size && base < to + c->size)
@@ -274,9 +274,9 @@ static struct ck_copy *copy_into(struct ck_deliveries *all, uint64_t base, size_
 	return NULL;
 }
 
-bool ck_delivery_expects(struct ck_client *c, uint64_t base, size_t size)
+bool ckc_delivery_expects(struct ckc_client *c, uint64_t base, size_t size)
 {
-	struct ck_deliveries *all = &c->deliveries;
+	struct ckc_deliveries *all = &c->deliveries;
 	bool expects;
 
 	if (likely(atomic_load_explicit(&all->count, memory_order_relaxed) == 0))
@@ -287,10 +287,10 @@ bool ck_delivery_expects(struct ck_client *c, uint64_t base, size_t size)
 	return expects;
 }
 
-void ck_delivery_forget(struct ck_client *client, uint64_t base, size_t size)
+void ckc_delivery_forget(struct ckc_client *client, uint64_t base, size_t size)
 {
-	struct ck_deliveries *all = &client->deliveries;
-	struct ck_copy *c;
+	struct ckc_deliveries *all = &client->deliveries;
+	struct ckc_copy *c;
 
 	if (likely(atomic_load_explicit(&all->count, memory_order_relaxed) == 0))
 		return;

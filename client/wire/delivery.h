@@ -14,43 +14,43 @@
 #include "client/wire/client.h"
 
 /* Copy @size bytes at @src to @to, in the order of @stream. */
-CUresult ck_delivery_copy(struct ck_client *c, uint64_t ctx, uint64_t stream, void *to,
+CUresult ckc_delivery_copy(struct ckc_client *c, uint64_t ctx, uint64_t stream, void *to,
 			  CUdeviceptr src, size_t size);
 
 /* Is any copy outstanding? Is any outstanding into [base, base+size)? */
-static inline bool ck_delivery_any(const struct ck_client *c)
+static inline bool ckc_delivery_any(const struct ckc_client *c)
 {
 	return c->deliveries.count != 0;
 }
-bool ck_delivery_expects(struct ck_client *c, uint64_t base, size_t size);
+bool ckc_delivery_expects(struct ckc_client *c, uint64_t base, size_t size);
 
 /* Make sure that a thread receives the server's news; false: there is none. */
-bool ck_delivery_listen(struct ck_client *c);
+bool ckc_delivery_listen(struct ckc_client *c);
 
 /* The memory is about to be freed or reused: cancel the copies into it. */
-void ck_delivery_forget(struct ck_client *c, uint64_t base, size_t size);
+void ckc_delivery_forget(struct ckc_client *c, uint64_t base, size_t size);
 
 /*
  * For a part of a copy, or news, that arrives. Place: where its @size bytes belong, given the
  * results ahead of them (NULL: protocol error). Arrived: they are there.
  */
-struct ck_arrival {
-	struct ck_client *client;
-	struct ck_copy *copy;
+struct ckc_arrival {
+	struct ckc_client *client;
+	struct ckc_copy *copy;
 	void *scratch;		/* for bytes of a cancelled copy */
 	bool news;
 };
 
-void *ck_delivery_place(void *arrival, const void *results, size_t size);
-void ck_delivery_arrived(const void *arrival, const void *results);
+void *ckc_delivery_place(void *arrival, const void *results, size_t size);
+void ckc_delivery_arrived(const void *arrival, const void *results);
 
 /* The connection broke while the part was arriving: its memory is no longer written. */
-void ck_delivery_broken(const void *arrival);
+void ckc_delivery_broken(const void *arrival);
 
 /*
  * Wait until the parts up to @rank have arrived. An error means that the session has ended and they
  * never will: the caller must not report the work ahead of them as done.
  */
-__attribute__((warn_unused_result)) CUresult ck_delivery_wait(struct ck_client *c, uint32_t rank);
+__attribute__((warn_unused_result)) CUresult ckc_delivery_wait(struct ckc_client *c, uint32_t rank);
 
 #endif

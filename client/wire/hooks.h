@@ -1,7 +1,7 @@
 /*
  * client/wire/hooks.h - hook lists, by which a lower folder of client/ calls higher ones.
  *
- * A folder calls only itself and lower ones (enum ck_layer). If an event in a lower folder concerns
+ * A folder calls only itself and lower ones (enum ckc_layer). If an event in a lower folder concerns
  * higher ones, the lower folder declares a list and runs it; a higher folder adds hooks to the
  * list. The linker collects the hooks of a list in one section. So no constructor has to run first:
  * a program's libraries may call CUDA before the constructors of a preloaded library run.
@@ -15,13 +15,13 @@
 
 #include "cuda/types.h"
 
-struct ck_client;
-struct ck_context;
-struct ck_stream;
-struct ck_thread;
+struct ckc_client;
+struct ckc_context;
+struct ckc_stream;
+struct ckc_thread;
 
 /* The folders of client/, the lowest first. */
-enum ck_layer {
+enum ckc_layer {
 	CK_LAYER_WIRE,
 	CK_LAYER_OBJECTS,
 	CK_LAYER_MANAGED,
@@ -35,24 +35,24 @@ enum ck_layer {
 
 /* Weak: a list may be empty. */
 #define CK_HOOK_LIST(list)                                                                    \
-	extern const struct ck_hook_##list __start_ck_##list[]                                 \
+	extern const struct ckc_hook_##list __start_ck_##list[]                                 \
 		__attribute__((weak, visibility("hidden")));                                   \
-	extern const struct ck_hook_##list __stop_ck_##list[]                                  \
+	extern const struct ckc_hook_##list __stop_ck_##list[]                                  \
 		__attribute__((weak, visibility("hidden")))
 
 #define CK_HOOK(list, name, ...)                                                              \
-	static const struct ck_hook_##list ck_hook_of_##name                                   \
+	static const struct ckc_hook_##list ck_hook_of_##name                                   \
 		__attribute__((used, aligned(sizeof(void *)), section("ck_" #list))) = { __VA_ARGS__ }
 
 /* Run the statement that follows for each hook @h of @list. */
-#define ck_each_hook(list, h)                                                                  \
-	for (const struct ck_hook_##list *h = __start_ck_##list; h < __stop_ck_##list; h++)
+#define ckc_each_hook(list, h)                                                                  \
+	for (const struct ckc_hook_##list *h = __start_ck_##list; h < __stop_ck_##list; h++)
 
 /*
  * --- a session begins (wire/root.c): allocate a folder's part of it, zeroed. @slot is the offset
- * of its pointer in struct ck_client. The parts of the process's first session are static.
+ * of its pointer in struct ckc_client. The parts of the process's first session are static.
  */
-struct ck_hook_part {
+struct ckc_hook_part {
 	size_t slot, size;
 	void *first;
 	void (*begin)(void *part);
@@ -60,41 +60,41 @@ struct ck_hook_part {
 CK_HOOK_LIST(part);
 #define CK_CLIENT_PART(member, type, begin)                                                    \
 	static type first_##member;                                                             \
-	CK_HOOK(part, member, offsetof(struct ck_client, member), sizeof(type), &first_##member,  \
+	CK_HOOK(part, member, offsetof(struct ckc_client, member), sizeof(type), &first_##member,  \
 		begin)
 
 /* --- a context ends (objects/context.c): forget its objects, the highest layer first */
-struct ck_hook_context_end {
-	enum ck_layer layer;
-	void (*run)(struct ck_context *context);
+struct ckc_hook_context_end {
+	enum ckc_layer layer;
+	void (*run)(struct ckc_context *context);
 };
 CK_HOOK_LIST(context_end);
 #define CK_ON_CONTEXT_END(layer, function) CK_HOOK(context_end, function, layer, function)
 
 /* --- a thread of the application ends (wire/thread.c) */
-struct ck_hook_thread_end {
-	void (*run)(struct ck_thread *thread);
+struct ckc_hook_thread_end {
+	void (*run)(struct ckc_thread *thread);
 };
 CK_HOOK_LIST(thread_end);
 #define CK_ON_THREAD_END(function) CK_HOOK(thread_end, function, function)
 
 /* --- the application destroys a stream (objects/stream.c) */
-struct ck_hook_stream_end {
-	void (*run)(const struct ck_stream *stream);
+struct ckc_hook_stream_end {
+	void (*run)(const struct ckc_stream *stream);
 };
 CK_HOOK_LIST(stream_end);
 #define CK_ON_STREAM_END(function) CK_HOOK(stream_end, function, function)
 
 /* --- this process is the child of a fork (wire/session.c): reset state that the parent's threads
  * held */
-struct ck_hook_fork {
-	void (*run)(struct ck_client *c);
+struct ckc_hook_fork {
+	void (*run)(struct ckc_client *c);
 };
 CK_HOOK_LIST(fork);
 #define CK_ON_FORK(function) CK_HOOK(fork, function, function)
 
 /* --- a function of the application, called for the server, has returned (objects/callback.c) */
-struct ck_hook_function_end {
+struct ckc_hook_function_end {
 	void (*run)(void);
 };
 CK_HOOK_LIST(function_end);
@@ -105,53 +105,53 @@ CK_HOOK_LIST(function_end);
  * (wire/lane.c, wire/command.c). The hook returns an address where the bytes can be accessed
  * without a page fault.
  */
-struct ck_hook_payload {
+struct ckc_hook_payload {
 	void *(*run)(const void *data, size_t size, bool write);
 };
 CK_HOOK_LIST(payload);
 #define CK_ON_PAYLOAD(function) CK_HOOK(payload, function, function)
 
-static inline void *ck_payload_reach(const void *data, size_t size, bool write)
+static inline void *ckc_payload_reach(const void *data, size_t size, bool write)
 {
 	if (size > 0)
-		ck_each_hook(payload, h)
+		ckc_each_hook(payload, h)
 			data = h->run(data, size, write);
 	return (void *)(uintptr_t)data;
 }
 
 /* --- a thread has waited for the server for a second; runs each second. Any lock may be held. */
-struct ck_hook_quiet {
-	void (*run)(struct ck_client *c);
+struct ckc_hook_quiet {
+	void (*run)(struct ckc_client *c);
 };
 CK_HOOK_LIST(quiet);
 #define CK_ON_QUIET(function) CK_HOOK(quiet, function, function)
 
-static inline void ck_quiet(struct ck_client *c)
+static inline void ckc_quiet(struct ckc_client *c)
 {
-	ck_each_hook(quiet, h)
+	ckc_each_hook(quiet, h)
 		h->run(c);
 }
 
 /*
  * --- bytes that no call asked for arrive ahead of a reply (wire/lane.c). place() returns where
  * they belong, given the results ahead of them (NULL: protocol error). Then arrived() runs, or
- * broken() if the connection broke. The closure is a struct ck_along. wait() returns when all bytes
+ * broken() if the connection broke. The closure is a struct ckc_along. wait() returns when all bytes
  * up to the rank of a reply have arrived, or with an error if they never will.
  */
-struct ck_along {
-	struct ck_client *client;
+struct ckc_along {
+	struct ckc_client *client;
 	void *own[3];			/* for the hook's use; NULL at first */
 };
-struct ck_hook_along {
+struct ckc_hook_along {
 	void *(*place)(void *closure, const void *results, size_t size);
 	void (*arrived)(const void *closure, const void *results);
 	void (*broken)(const void *closure);
-	CUresult (*wait)(struct ck_client *c, uint32_t rank);
+	CUresult (*wait)(struct ckc_client *c, uint32_t rank);
 };
 CK_HOOK_LIST(along);
 
 /* --- a thread has faulted at @address (managed/fault.c). True: it can access it now. */
-struct ck_hook_fault {
+struct ckc_hook_fault {
 	bool (*run)(uintptr_t address);
 };
 CK_HOOK_LIST(fault);

@@ -22,16 +22,16 @@
 
 CK_LOG_DEFINE("client");
 
-struct ck_lane {
-	struct ck_client *client;
+struct ckc_lane {
+	struct ckc_client *client;
 	struct ck_chan *chan;
 	struct ck_reader *reader;
 	uint32_t xid;
 	bool busy;			/* a call is in progress */
-	bool idle;			/* see struct ck_exchange */
+	bool idle;			/* see struct ckc_exchange */
 	size_t received;		/* bytes of the last reply */
-	struct ck_lane *next;		/* in the pool */
-	struct ck_lane *older;		/* in the list of all */
+	struct ckc_lane *next;		/* in the pool */
+	struct ckc_lane *older;		/* in the list of all */
 	size_t size;
 	unsigned char *buf;
 };
@@ -47,15 +47,15 @@ struct ck_lane {
 
 static void quiet(void *closure)
 {
-	const struct ck_lane *lane = closure;
+	const struct ckc_lane *lane = closure;
 
 	if (!lane->idle)
-		ck_quiet(lane->client);
+		ckc_quiet(lane->client);
 }
 
-int ck_lane_create(struct ck_client *c, struct ck_chan *chan, struct ck_lane **out)
+int ckc_lane_create(struct ckc_client *c, struct ck_chan *chan, struct ckc_lane **out)
 {
-	struct ck_lane *lane = calloc(1, sizeof(*lane));
+	struct ckc_lane *lane = calloc(1, sizeof(*lane));
 	int ret = -ENOMEM;
 
 	if (!lane)
@@ -86,10 +86,10 @@ close_chan:
 	return ret;
 }
 
-static void unlist(struct ck_lane *lane)
+static void unlist(struct ckc_lane *lane)
 {
-	struct ck_lanes *lanes = &lane->client->lanes;
-	struct ck_lane **at = &lanes->newest;
+	struct ckc_lanes *lanes = &lane->client->lanes;
+	struct ckc_lane **at = &lanes->newest;
 
 	ck_lock(&lanes->lock);
 	while (*at != lane)
@@ -98,7 +98,7 @@ static void unlist(struct ck_lane *lane)
 	ck_unlock(&lanes->lock);
 }
 
-void ck_lane_destroy(struct ck_lane *lane)
+void ckc_lane_destroy(struct ckc_lane *lane)
 {
 	unlist(lane);
 	ck_reader_destroy(lane->reader);
@@ -107,7 +107,7 @@ void ck_lane_destroy(struct ck_lane *lane)
 	free(lane);
 }
 
-struct ck_chan *ck_lane_detach(struct ck_lane *lane)
+struct ck_chan *ckc_lane_detach(struct ckc_lane *lane)
 {
 	struct ck_chan *chan = lane->chan;
 
@@ -119,9 +119,9 @@ struct ck_chan *ck_lane_detach(struct ck_lane *lane)
 	return chan;
 }
 
-void ck_lane_release(struct ck_lane *lane)
+void ckc_lane_release(struct ckc_lane *lane)
 {
-	struct ck_lanes *lanes = &lane->client->lanes;
+	struct ckc_lanes *lanes = &lane->client->lanes;
 
 	ck_lock(&lanes->lock);
 	lane->next = lanes->pool;
@@ -129,9 +129,9 @@ void ck_lane_release(struct ck_lane *lane)
 	ck_unlock(&lanes->lock);
 }
 
-void ck_lane_drop_all(struct ck_client *c)
+void ckc_lane_drop_all(struct ckc_client *c)
 {
-	struct ck_lane *lane, *next;
+	struct ckc_lane *lane, *next;
 
 	ck_lock(&c->lanes.lock);
 	lane = c->lanes.pool;
@@ -139,42 +139,42 @@ void ck_lane_drop_all(struct ck_client *c)
 	ck_unlock(&c->lanes.lock);
 	for (; lane; lane = next) {
 		next = lane->next;
-		ck_lane_destroy(lane);
+		ckc_lane_destroy(lane);
 	}
 }
 
-void ck_lane_shut_all(struct ck_client *c)
+void ckc_lane_shut_all(struct ckc_client *c)
 {
 	ck_lock(&c->lanes.lock);
-	for (struct ck_lane *lane = c->lanes.newest; lane; lane = lane->older)
+	for (struct ckc_lane *lane = c->lanes.newest; lane; lane = lane->older)
 		ck_chan_shutdown(lane->chan);
 	ck_unlock(&c->lanes.lock);
 }
 
-void ck_lane_forked(struct ck_client *c)
+void ckc_lane_forked(struct ckc_client *c)
 {
-	for (struct ck_lane *lane = c->lanes.newest; lane; lane = lane->older)
+	for (struct ckc_lane *lane = c->lanes.newest; lane; lane = lane->older)
 		close(ck_chan_fd(lane->chan));
 }
 
-void ck_lane_forget(struct ck_client *c)
+void ckc_lane_forget(struct ckc_client *c)
 {
-	struct ck_thread *t = ck_thread();
+	struct ckc_thread *t = ckc_thread();
 
 	ck_mutex_renew(&c->lanes.lock);
 	c->lanes.pool = NULL;
 	while (c->lanes.newest)
-		ck_lane_destroy(c->lanes.newest);
+		ckc_lane_destroy(c->lanes.newest);
 	if (t)
 		t->lane = NULL;
 }
 
-bool ck_lane_busy(const struct ck_lane *lane)
+bool ckc_lane_busy(const struct ckc_lane *lane)
 {
 	return lane->busy;
 }
 
-void ck_lane_timeout(struct ck_lane *lane, int milliseconds)
+void ckc_lane_timeout(struct ckc_lane *lane, int milliseconds)
 {
 	ck_chan_timeout(lane->chan, milliseconds);
 }
@@ -186,20 +186,20 @@ static bool is_passing(int ret)
 	return ret == -EACCES || ret == -EPIPE || ret == -ECONNRESET || ret == -EAGAIN;
 }
 
-static int join_patiently(struct ck_client *c, struct ck_chan **chan)
+static int join_patiently(struct ckc_client *c, struct ck_chan **chan)
 {
-	int ret = ck_session_join(c, CK_LANE_CALL, chan);
+	int ret = ckc_session_join(c, CK_LANE_CALL, chan);
 
 	for (unsigned int ms = JOIN_FIRST_MS; is_passing(ret) && ms <= JOIN_LAST_MS; ms *= 2) {
-		if (ck_command_over(c))
+		if (ckc_command_over(c))
 			break;
 		usleep(ms * 1000);
-		ret = ck_session_join(c, CK_LANE_CALL, chan);
+		ret = ckc_session_join(c, CK_LANE_CALL, chan);
 	}
 	return ret;
 }
 
-int ck_lane_take(struct ck_client *c, struct ck_lane **lane)
+int ckc_lane_take(struct ckc_client *c, struct ckc_lane **lane)
 {
 	struct ck_chan *chan;
 	int ret;
@@ -212,10 +212,10 @@ int ck_lane_take(struct ck_client *c, struct ck_lane **lane)
 	if (*lane)
 		return 0;
 	ret = join_patiently(c, &chan);
-	return ret < 0 ? ret : ck_lane_create(c, chan, lane);
+	return ret < 0 ? ret : ckc_lane_create(c, chan, lane);
 }
 
-static int send_call(struct ck_lane *lane, struct ck_exchange *x)
+static int send_call(struct ckc_lane *lane, struct ckc_exchange *x)
 {
 	static const unsigned char zero[4];
 	struct iovec iov[3];
@@ -250,7 +250,7 @@ static int send_call(struct ck_lane *lane, struct ck_exchange *x)
 }
 
 /* Receive the payload after the results at @offset, up to the sink's size, then the CUresult. */
-static int take_bulk(struct ck_lane *lane, size_t offset, uint32_t length, struct ck_exchange *x)
+static int take_bulk(struct ckc_lane *lane, size_t offset, uint32_t length, struct ckc_exchange *x)
 {
 	unsigned char pad[4];
 	uint32_t word;
@@ -270,7 +270,7 @@ static int take_bulk(struct ck_lane *lane, size_t offset, uint32_t length, struc
 }
 
 /* Receive the next reply: its xid, and the offset of its results. */
-static int next_reply(struct ck_lane *lane, struct ck_record *record, uint32_t *xid, size_t *offset)
+static int next_reply(struct ckc_lane *lane, struct ck_record *record, uint32_t *xid, size_t *offset)
 {
 	uint32_t low, high;
 	int ret = ck_reader_next(lane->reader, record);
@@ -286,8 +286,8 @@ static int next_reply(struct ck_lane *lane, struct ck_record *record, uint32_t *
 }
 
 /* Decode the results at @offset, and receive the payload that follows them. */
-static int take_results(struct ck_lane *lane, const struct ck_record *record, size_t offset,
-			struct ck_exchange *x)
+static int take_results(struct ckc_lane *lane, const struct ck_record *record, size_t offset,
+			struct ckc_exchange *x)
 {
 	uint32_t length;
 	XDR xdrs;
@@ -303,7 +303,7 @@ static int take_results(struct ck_lane *lane, const struct ck_record *record, si
 	memcpy(&length, record->body + offset - sizeof(length), sizeof(length));
 	length = ntohl(length);
 	if (x->place)
-		*x->sink = (struct ck_sink){ x->place(x->closure, x->res, length), length };
+		*x->sink = (struct ckc_sink){ x->place(x->closure, x->res, length), length };
 	if (x->place && !x->sink->data)
 		return -EPROTO;
 	if (((const ck_result *)x->res)->err == 0 && length != x->sink->size)
@@ -311,7 +311,7 @@ static int take_results(struct ck_lane *lane, const struct ck_record *record, si
 	return take_bulk(lane, offset, length, x);
 }
 
-CUresult ck_lane_covered(struct ck_client *c, uint32_t rank)
+CUresult ckc_lane_covered(struct ckc_client *c, uint32_t rank)
 {
 	if (likely(rank == atomic_load_explicit(&c->lanes.delivered, memory_order_acquire)))
 		return CUDA_SUCCESS;
@@ -319,13 +319,13 @@ CUresult ck_lane_covered(struct ck_client *c, uint32_t rank)
 }
 
 /* Receive a small copy that the server sent ahead of the reply. */
-static int take_along(struct ck_lane *lane, const struct ck_record *record, size_t offset)
+static int take_along(struct ckc_lane *lane, const struct ck_record *record, size_t offset)
 {
-	const struct ck_hook_along *along = __start_ck_along; /* there is one: delivery.c's */
-	struct ck_along closure = { .client = lane->client };
+	const struct ckc_hook_along *along = __start_ck_along; /* there is one: delivery.c's */
+	struct ckc_along closure = { .client = lane->client };
 	ck_delivery_next_res res = { 0 };
-	struct ck_sink sink = { 0 };
-	struct ck_exchange x = { .xdr_res = (xdrproc_t)xdr_ck_delivery_next_res, .res = &res,
+	struct ckc_sink sink = { 0 };
+	struct ckc_exchange x = { .xdr_res = (xdrproc_t)xdr_ck_delivery_next_res, .res = &res,
 				 .sink = &sink, .place = along->place, .closure = &closure };
 	int ret = take_results(lane, record, offset, &x);
 
@@ -336,7 +336,7 @@ static int take_along(struct ck_lane *lane, const struct ck_record *record, size
 	return ret;
 }
 
-static int receive_reply(struct ck_lane *lane, struct ck_exchange *x)
+static int receive_reply(struct ckc_lane *lane, struct ckc_exchange *x)
 {
 	struct ck_record record;
 	uint32_t xid;
@@ -354,7 +354,7 @@ static int receive_reply(struct ck_lane *lane, struct ck_exchange *x)
 	return xid == lane->xid ? take_results(lane, &record, offset, x) : -EPROTO;
 }
 
-int ck_lane_exchange(struct ck_lane *lane, struct ck_exchange *x)
+int ckc_lane_exchange(struct ckc_lane *lane, struct ckc_exchange *x)
 {
 	int ret;
 
@@ -368,7 +368,7 @@ int ck_lane_exchange(struct ck_lane *lane, struct ck_exchange *x)
 	return ret;
 }
 
-bool ck_output_fetch(void)
+bool ckc_output_fetch(void)
 {
 	void *text = NULL, *errors = NULL;
 	size_t size = 0, errors_size = 0;
@@ -390,41 +390,41 @@ bool ck_output_fetch(void)
 /* Handle a call that failed on the wire. A lane that broke in the middle of a call ends the
  * session. The session continues if nothing was sent, or if the thread got no lane (the process may
  * be out of descriptors). */
-static CUresult lost(struct ck_client *c, const struct ck_proc *p, const struct ck_exchange *x,
+static CUresult lost(struct ckc_client *c, const struct ck_proc *p, const struct ckc_exchange *x,
 		     int ret)
 {
-	const struct ck_thread *t = ck_thread();
+	const struct ckc_thread *t = ckc_thread();
 	char why[128];
 
 	if (x->unsent)
-		return ck_unsent(p, ret);
+		return ckc_unsent(p, ret);
 	if (ret == -EOPNOTSUPP)		/* PROC_UNAVAIL: the session lives */
-		return ck_not_offered(c, x->proc);
-	if ((!t || !t->lane) && !ck_command_over(c)) {
+		return ckc_not_offered(c, x->proc);
+	if ((!t || !t->lane) && !ckc_command_over(c)) {
 		ck_info("%s: no connection for this thread: %s", p->name, strerror(-ret));
 		return CUDA_ERROR_OPERATING_SYSTEM;
 	}
 	snprintf(why, sizeof(why), "%s: %s", p->name,
 		 ret == -EPIPE ? "the server closed the connection" : strerror(-ret));
-	ck_session_lost(c, why);
+	ckc_session_lost(c, why);
 	return CUDA_ERROR_DEVICE_UNAVAILABLE;
 }
 
 /* See to it that the thread has a lane of @c, and not of another session. */
-static int lane_for(struct ck_client *c, struct ck_thread *t)
+static int lane_for(struct ckc_client *c, struct ckc_thread *t)
 {
 	if (likely(t->lane && t->lane->client == c))
 		return 0;
 	if (t->lane)
-		ck_lane_release(t->lane);
+		ckc_lane_release(t->lane);
 	t->lane = NULL;
-	return ck_lane_take(c, &t->lane);
+	return ckc_lane_take(c, &t->lane);
 }
 
-static CUresult call_aside(struct ck_client *c, struct ck_exchange *x)
+static CUresult call_aside(struct ckc_client *c, struct ckc_exchange *x)
 {
 	const struct ck_proc *p = &ck_procs[x->proc];
-	struct ck_thread *t = ck_thread();
+	struct ckc_thread *t = ckc_thread();
 	int cancel, ret;
 
 	if (unlikely(!t))
@@ -432,27 +432,27 @@ static CUresult call_aside(struct ck_client *c, struct ck_exchange *x)
 	cancel = ck_cancel_disable();
 	ret = lane_for(c, t);
 	if (ret == 0)
-		ret = ck_lane_exchange(t->lane, x);
+		ret = ckc_lane_exchange(t->lane, x);
 	ck_cancel_restore(cancel);
 	return ret < 0 ? lost(c, p, x, ret) : (CUresult)((const ck_result *)x->res)->err;
 }
 
-CUresult ck_call_aside(struct ck_client *c, uint32_t proc, void *args, void *res)
+CUresult ckc_call_aside(struct ckc_client *c, uint32_t proc, void *args, void *res)
 {
 	const struct ck_proc *p = &ck_procs[proc];
-	struct ck_exchange x = { .proc = proc, .xdr_args = p->xdr_args, .xdr_res = p->xdr_res,
+	struct ckc_exchange x = { .proc = proc, .xdr_args = p->xdr_args, .xdr_res = p->xdr_res,
 				 .args = args, .res = res, .idle = true };
 	CUresult err = call_aside(c, &x);
 
-	return err ? err : ck_lane_covered(c, ((const ck_result *)res)->delivered);
+	return err ? err : ckc_lane_covered(c, ((const ck_result *)res)->delivered);
 }
 
-CUresult ck_call_aside_bulk(struct ck_client *c, uint32_t proc, void *args, void *res,
-			    ck_place_fn place, void *closure)
+CUresult ckc_call_aside_bulk(struct ckc_client *c, uint32_t proc, void *args, void *res,
+			    ckc_place_fn place, void *closure)
 {
 	const struct ck_proc *p = &ck_procs[proc];
-	struct ck_sink sink = { 0 };
-	struct ck_exchange x = { .proc = proc, .xdr_args = p->xdr_args, .xdr_res = p->xdr_res,
+	struct ckc_sink sink = { 0 };
+	struct ckc_exchange x = { .proc = proc, .xdr_args = p->xdr_args, .xdr_res = p->xdr_res,
 				 .args = args, .res = res, .sink = &sink, .place = place,
 				 .closure = closure, .idle = true };
 
@@ -460,16 +460,16 @@ CUresult ck_call_aside_bulk(struct ck_client *c, uint32_t proc, void *args, void
 }
 
 /* Print the output of kernels before the program continues; like deliveries, a wait covers it. */
-static CUresult fetch_output(const struct ck_client *c, CUresult err)
+static CUresult fetch_output(const struct ckc_client *c, CUresult err)
 {
-	while (ck_output_fetch())
+	while (ckc_output_fetch())
 		;
 	return unlikely(c->state == CK_STATE_LOST) ? CUDA_ERROR_DEVICE_UNAVAILABLE : err;
 }
 
 /* The reply is here. Wait for everything that it covers. */
-static CUresult answered(struct ck_client *c, const struct ck_lane *lane, const struct ck_proc *p,
-			 struct ck_exchange *x, uint64_t began)
+static CUresult answered(struct ckc_client *c, const struct ckc_lane *lane, const struct ck_proc *p,
+			 struct ckc_exchange *x, uint64_t began)
 {
 	const ck_head *args = x->args;
 	ck_result *head = x->res;
@@ -477,16 +477,16 @@ static CUresult answered(struct ck_client *c, const struct ck_lane *lane, const 
 
 	if (head->err == 0)
 		head->err = x->bulk_err;
-	missing = ck_lane_covered(c, head->delivered);
+	missing = ckc_lane_covered(c, head->delivered);
 	if (unlikely(missing))
 		return missing;
-	if (unlikely(ck_stats_on))
-		ck_stats_waited(x->proc, CK_CALL_HEADER + p->args_size + x->bulk_size,
+	if (unlikely(ckc_stats_on))
+		ckc_stats_waited(x->proc, CK_CALL_HEADER + p->args_size + x->bulk_size,
 				lane->received, began);
-	if (unlikely(ck_trace_on))
-		ck_trace_message(x->proc, args, head, (CUresult)head->err);
+	if (unlikely(ckc_trace_on))
+		ckc_trace_message(x->proc, args, head, (CUresult)head->err);
 	if (unlikely(head->err))
-		ck_context_outcome(args->ctx, (CUresult)head->err);
+		ckc_context_outcome(args->ctx, (CUresult)head->err);
 	/* not in a fetch: a thread that faulted on a page may hold the stdout lock */
 	if (unlikely(head->output) && x->proc != CK_PROC_output && x->proc != CK_PROC_fetch)
 		return fetch_output(c, (CUresult)head->err);
@@ -494,38 +494,38 @@ static CUresult answered(struct ck_client *c, const struct ck_lane *lane, const 
 }
 
 /* Make a call, ordered after all commands sent so far. */
-static CUresult call_uncancelled(struct ck_client *c, struct ck_exchange *x)
+static CUresult call_uncancelled(struct ckc_client *c, struct ckc_exchange *x)
 {
 	const struct ck_proc *p = &ck_procs[x->proc];
-	struct ck_thread *t = ck_thread();
+	struct ckc_thread *t = ckc_thread();
 	ck_head *args = (ck_head *)(uintptr_t)x->args;
-	uint64_t began = unlikely(ck_stats_on) ? ck_stats_clock() : 0;
+	uint64_t began = unlikely(ckc_stats_on) ? ckc_stats_clock() : 0;
 	int ret;
 
 	if (unlikely(c->state == CK_STATE_LOST))
 		return CUDA_ERROR_DEVICE_UNAVAILABLE;
 	if (unlikely(!t))
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	if (unlikely(!ck_session_offers(c, x->proc)))
-		return ck_not_offered(c, x->proc);
+	if (unlikely(!ckc_session_offers(c, x->proc)))
+		return ckc_not_offered(c, x->proc);
 	ret = lane_for(c, t);
 	if (x->sink && x->sink->size > 0) {
-		x->sink->data = ck_payload_reach(x->sink->data, x->sink->size, true);
+		x->sink->data = ckc_payload_reach(x->sink->data, x->sink->size, true);
 		if (unlikely(!x->sink->data))
 			return CUDA_ERROR_DEVICE_UNAVAILABLE;
 	}
-	if (ret == 0 && likely(!ck_aside)) {
-		args->seq = ck_command_number(c);
-		ck_command_flush(c);
+	if (ret == 0 && likely(!ckc_aside)) {
+		args->seq = ckc_command_number(c);
+		ckc_command_flush(c);
 	}
 	if (ret == 0)
-		ret = ck_lane_exchange(t->lane, x);
+		ret = ckc_lane_exchange(t->lane, x);
 	if (unlikely(ret < 0))
 		return lost(c, p, x, ret);
 	return answered(c, t->lane, p, x, began);
 }
 
-static CUresult call(struct ck_client *c, struct ck_exchange *x)
+static CUresult call(struct ckc_client *c, struct ckc_exchange *x)
 {
 	int cancel = ck_cancel_disable();
 	CUresult err = call_uncancelled(c, x);
@@ -534,28 +534,28 @@ static CUresult call(struct ck_client *c, struct ck_exchange *x)
 	return err;
 }
 
-CUresult ck_call_bulk(uint32_t proc, void *args, void *res, const void *bulk, size_t bulk_size,
-		      struct ck_sink *sink)
+CUresult ckc_call_bulk(uint32_t proc, void *args, void *res, const void *bulk, size_t bulk_size,
+		      struct ckc_sink *sink)
 {
 	const struct ck_proc *p = &ck_procs[proc];
-	struct ck_exchange x = { .proc = proc, .xdr_args = p->xdr_args, .xdr_res = p->xdr_res,
+	struct ckc_exchange x = { .proc = proc, .xdr_args = p->xdr_args, .xdr_res = p->xdr_res,
 				 .args = args, .res = res, .bulk = bulk, .bulk_size = bulk_size,
 				 .sink = sink };
 
-	return call(ck_client_current(), &x);
+	return call(ckc_client_current(), &x);
 }
 
-CUresult ck_call_fd(uint32_t proc, void *args, void *res, int fd)
+CUresult ckc_call_fd(uint32_t proc, void *args, void *res, int fd)
 {
 	const struct ck_proc *p = &ck_procs[proc];
-	struct ck_exchange x = { .proc = proc, .xdr_args = p->xdr_args, .xdr_res = p->xdr_res,
+	struct ckc_exchange x = { .proc = proc, .xdr_args = p->xdr_args, .xdr_res = p->xdr_res,
 				 .args = args, .res = res, .fd = &fd };
-	struct ck_client *c = ck_client_current();
+	struct ckc_client *c = ckc_client_current();
 
 	return c->passes_fds ? call(c, &x) : CUDA_ERROR_NOT_SUPPORTED;
 }
 
-CUresult ck_call(uint32_t proc, void *args, void *res, struct ck_sink *sink)
+CUresult ckc_call(uint32_t proc, void *args, void *res, struct ckc_sink *sink)
 {
-	return ck_call_bulk(proc, args, res, NULL, 0, sink);
+	return ckc_call_bulk(proc, args, res, NULL, 0, sink);
 }

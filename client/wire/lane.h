@@ -11,49 +11,49 @@
 #include "client/wire/stub.h"
 
 struct ck_chan;
-struct ck_client;
-struct ck_lane;
+struct ckc_client;
+struct ckc_lane;
 
 /* Connect to the session's server as @kind and join the session. The caller owns the channel. 0 or
  * -errno. session.c */
-int ck_session_join(struct ck_client *c, int kind, struct ck_chan **chan);
+int ckc_session_join(struct ckc_client *c, int kind, struct ck_chan **chan);
 
 /* Make a lane on @chan. The lane owns @chan from then on, also on failure. */
-int ck_lane_create(struct ck_client *c, struct ck_chan *chan, struct ck_lane **lane);
-void ck_lane_destroy(struct ck_lane *lane);
+int ckc_lane_create(struct ckc_client *c, struct ck_chan *chan, struct ckc_lane **lane);
+void ckc_lane_destroy(struct ckc_lane *lane);
 
 /* Give up a lane and return its channel, which becomes the command stream. The lane must not have
  * received bytes beyond the replies read. */
-struct ck_chan *ck_lane_detach(struct ck_lane *lane);
+struct ck_chan *ckc_lane_detach(struct ckc_lane *lane);
 
 /* Take a lane from the pool, or connect a new one, with retries; the caller owns it. 0 or
  * -errno. */
-int ck_lane_take(struct ck_client *c, struct ck_lane **lane);
+int ckc_lane_take(struct ckc_client *c, struct ckc_lane **lane);
 
 /* Return an unused lane to the pool; at thread exit, and after hello. */
-void ck_lane_release(struct ck_lane *lane);
+void ckc_lane_release(struct ckc_lane *lane);
 
 /* Close every pooled lane: the session is over. */
-void ck_lane_drop_all(struct ck_client *c);
+void ckc_lane_drop_all(struct ckc_client *c);
 
 /* The session is over: fail all waits for replies at once, and stop receiving. */
-void ck_lane_shut_all(struct ck_client *c);
+void ckc_lane_shut_all(struct ckc_client *c);
 
 /* In a forked child: close the copies of all connections, which belong to the parent. Takes no
  * lock: the thread that held one does not exist in the child. */
-void ck_lane_forked(struct ck_client *c);
+void ckc_lane_forked(struct ckc_client *c);
 
 /* In a child that starts anew: no lane is left. */
-void ck_lane_forget(struct ck_client *c);
+void ckc_lane_forget(struct ckc_client *c);
 
 /* A call is in progress on it: a signal handler called exit() in the middle. */
-bool ck_lane_busy(const struct ck_lane *lane);
+bool ckc_lane_busy(const struct ckc_lane *lane);
 
 /* Limit the wait for a reply, at set-up and at exit; 0: no limit. */
-void ck_lane_timeout(struct ck_lane *lane, int milliseconds);
+void ckc_lane_timeout(struct ckc_lane *lane, int milliseconds);
 
 /* One call and its reply. Either may end with payload. */
-struct ck_exchange {
+struct ckc_exchange {
 	uint32_t proc;
 	xdrproc_t xdr_args, xdr_res;
 	const void *args;
@@ -61,8 +61,8 @@ struct ck_exchange {
 	const void *bulk;		/* payload after the arguments */
 	size_t bulk_size;
 	const int *fd;			/* descriptor sent with the arguments; NULL: none */
-	struct ck_sink *sink;		/* for the payload after the results; NULL: there is none */
-	ck_place_fn place;		/* finds the payload's destination; NULL: the sink has it */
+	struct ckc_sink *sink;		/* for the payload after the results; NULL: there is none */
+	ckc_place_fn place;		/* finds the payload's destination; NULL: the sink has it */
 	void *closure;			/* for place */
 	int bulk_err;			/* result: the CUresult at the very end of such a reply */
 	bool idle;			/* silence is no sign of a dead server */
@@ -70,18 +70,18 @@ struct ck_exchange {
 };
 
 /* Make the call: 0 or -errno (see rpc/record.h). */
-int ck_lane_exchange(struct ck_lane *lane, struct ck_exchange *x);
+int ckc_lane_exchange(struct ckc_lane *lane, struct ckc_exchange *x);
 
 /*
  * Print one piece of the output of kernels to stdout, and one of failed assertions to stderr.
  * False: there was none.
  */
-bool ck_output_fetch(void);
+bool ckc_output_fetch(void);
 
 /*
  * Wait until the deliveries up to a reply's rank have arrived; ranks wrap round. Nearly free if
  * none is outstanding. On error they will not arrive: the caller must not report success.
  */
-__attribute__((warn_unused_result)) CUresult ck_lane_covered(struct ck_client *c, uint32_t rank);
+__attribute__((warn_unused_result)) CUresult ckc_lane_covered(struct ckc_client *c, uint32_t rank);
 
 #endif

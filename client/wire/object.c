@@ -24,22 +24,22 @@ CK_LOG_DEFINE("client");
 #define REUSE_AFTER 1024		/* free slots that wait before one is reused */
 
 union slot {
-	struct ck_object head;
-	struct ck_context context;
-	struct ck_stream stream;
-	struct ck_event event;
-	struct ck_module module;
+	struct ckc_object head;
+	struct ckc_context context;
+	struct ckc_stream stream;
+	struct ckc_event event;
+	struct ckc_module module;
 	struct ck_function function;
-	struct ck_pool pool;
-	struct ck_physical physical;
-	struct ck_inmate inmate;
-	struct ck_graph graph;
-	struct ck_node node;
-	struct ck_exec exec;
-	struct ck_link link;
-	struct ck_green green;
+	struct ckc_pool pool;
+	struct ckc_physical physical;
+	struct ckc_inmate inmate;
+	struct ckc_graph graph;
+	struct ckc_node node;
+	struct ckc_exec exec;
+	struct ckc_link link;
+	struct ckc_green green;
 	struct {
-		struct ck_object head;
+		struct ckc_object head;
 		uint32_t next_free;
 	} free;
 	unsigned char size[SLOT_SIZE];
@@ -80,9 +80,9 @@ static uint32_t take(void)
 	return i;
 }
 
-void *ck_object_new(enum ck_object_kind kind, struct ck_context *context)
+void *ckc_object_new(enum ckc_object_kind kind, struct ckc_context *context)
 {
-	struct ck_object *o = NULL;
+	struct ckc_object *o = NULL;
 	uint32_t i = 0;
 
 	ck_lock(&slots_lock);
@@ -100,12 +100,12 @@ void *ck_object_new(enum ck_object_kind kind, struct ck_context *context)
 	return o;
 }
 
-void ck_object_filled(void *object)
+void ckc_object_filled(void *object)
 {
-	__atomic_store_n(&((struct ck_object *)object)->magic, MAGIC, __ATOMIC_RELEASE);
+	__atomic_store_n(&((struct ckc_object *)object)->magic, MAGIC, __ATOMIC_RELEASE);
 }
 
-static void forget_name(struct ck_named *named, uint64_t id)
+static void forget_name(struct ckc_named *named, uint64_t id)
 {
 	ck_lock(&named->lock);
 	if (named->objects)
@@ -113,14 +113,14 @@ static void forget_name(struct ck_named *named, uint64_t id)
 	ck_unlock(&named->lock);
 }
 
-void ck_object_free(void *object)
+void ckc_object_free(void *object)
 {
-	struct ck_object *o = object;
+	struct ckc_object *o = object;
 	uint32_t i = (uint32_t)((union slot *)object - slots);
 
 	__atomic_store_n(&o->magic, 0, __ATOMIC_RELEASE);
 	if (o->id >= SLOT_COUNT)
-		forget_name(&ck_client_current()->named, o->id);
+		forget_name(&ckc_client_current()->named, o->id);
 	ck_lock(&slots_lock);
 	if (free_count == 0)
 		free_first = i;
@@ -131,11 +131,11 @@ void ck_object_free(void *object)
 	ck_unlock(&slots_lock);
 }
 
-void *ck_object_check(const void *handle, enum ck_object_kind kind)
+void *ckc_object_check(const void *handle, enum ckc_object_kind kind)
 {
 	union slot *base = __atomic_load_n(&slots, __ATOMIC_ACQUIRE);
 	uintptr_t offset = (uintptr_t)handle - (uintptr_t)base;
-	struct ck_object *o = (struct ck_object *)(uintptr_t)handle;
+	struct ckc_object *o = (struct ckc_object *)(uintptr_t)handle;
 
 	if (!base || offset >= (uintptr_t)SLOT_COUNT * SLOT_SIZE || offset % SLOT_SIZE)
 		return NULL;
@@ -145,15 +145,15 @@ void *ck_object_check(const void *handle, enum ck_object_kind kind)
 }
 
 /* False for kinds that outlive the context they were made in, such as graphs and pools. */
-static bool of_context(enum ck_object_kind kind)
+static bool of_context(enum ckc_object_kind kind)
 {
 	return kind == CK_OBJECT_ARRAY || kind == CK_OBJECT_MIPMAP || kind == CK_OBJECT_LINK ||
 	       kind == CK_OBJECT_TEXREF || kind == CK_OBJECT_SURFREF;
 }
 
-CUresult ck_object_make(enum ck_object_kind kind, uint64_t *id)
+CUresult ckc_object_make(enum ckc_object_kind kind, uint64_t *id)
 {
-	struct ck_object *o = ck_object_new(kind, of_context(kind) ? ck_context_current() : NULL);
+	struct ckc_object *o = ckc_object_new(kind, of_context(kind) ? ckc_context_current() : NULL);
 
 	if (!o)
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -162,10 +162,10 @@ CUresult ck_object_make(enum ck_object_kind kind, uint64_t *id)
 }
 
 /* The object with an id that the server chose; with @make, create it if it is new here. */
-static struct ck_object *named_object(enum ck_object_kind kind, uint64_t id, bool make)
+static struct ckc_object *named_object(enum ckc_object_kind kind, uint64_t id, bool make)
 {
-	struct ck_named *named = &ck_client_current()->named;
-	struct ck_object *o = NULL;
+	struct ckc_named *named = &ckc_client_current()->named;
+	struct ckc_object *o = NULL;
 
 	ck_lock(&named->lock);
 	if (!named->objects)
@@ -175,49 +175,49 @@ static struct ck_object *named_object(enum ck_object_kind kind, uint64_t id, boo
 	ck_unlock(&named->lock);
 	if (o || !make || !named->objects)
 		return o && o->kind == kind ? o : NULL;
-	o = ck_object_new(kind, of_context(kind) ? ck_context_current() : NULL);
+	o = ckc_object_new(kind, of_context(kind) ? ckc_context_current() : NULL);
 	if (!o)
 		return NULL;
 	ck_lock(&named->lock);
 	o->id = id;
 	/* Two threads may learn of it at once: the first one's object wins. */
 	if (ck_map_insert(named->objects, &id, sizeof(id), o)) {
-		struct ck_object *first = ck_map_find(named->objects, &id, sizeof(id));
+		struct ckc_object *first = ck_map_find(named->objects, &id, sizeof(id));
 
 		o->id = 0;
 		ck_unlock(&named->lock);
-		ck_object_free(o);
+		ckc_object_free(o);
 		return first && first->kind == kind ? first : NULL;
 	}
 	ck_unlock(&named->lock);
 	return o;
 }
 
-void *ck_object_by_id(enum ck_object_kind kind, uint64_t id)
+void *ckc_object_by_id(enum ckc_object_kind kind, uint64_t id)
 {
 	union slot *base = __atomic_load_n(&slots, __ATOMIC_ACQUIRE);
 
 	if (id >= SLOT_COUNT)
 		return named_object(kind, id, false);
-	return base ? ck_object_check(&base[id], kind) : NULL;
+	return base ? ckc_object_check(&base[id], kind) : NULL;
 }
 
-void *ck_object_named(enum ck_object_kind kind, uint64_t id)
+void *ckc_object_named(enum ckc_object_kind kind, uint64_t id)
 {
-	return id < SLOT_COUNT ? ck_object_by_id(kind, id) : named_object(kind, id, true);
+	return id < SLOT_COUNT ? ckc_object_by_id(kind, id) : named_object(kind, id, true);
 }
 
-void ck_object_end(enum ck_object_kind kind, uint64_t id)
+void ckc_object_end(enum ckc_object_kind kind, uint64_t id)
 {
-	void *o = ck_object_by_id(kind, id);
+	void *o = ckc_object_by_id(kind, id);
 
 	if (o)
-		ck_object_free(o);
+		ckc_object_free(o);
 }
 
-CUresult ck_object_id(const void *handle, enum ck_object_kind kind, uint64_t *id)
+CUresult ckc_object_id(const void *handle, enum ckc_object_kind kind, uint64_t *id)
 {
-	const struct ck_object *o = ck_object_check(handle, kind);
+	const struct ckc_object *o = ckc_object_check(handle, kind);
 
 	if (!o)
 		return CUDA_ERROR_INVALID_HANDLE;
@@ -225,7 +225,7 @@ CUresult ck_object_id(const void *handle, enum ck_object_kind kind, uint64_t *id
 	return CUDA_SUCCESS;
 }
 
-void ck_object_each(struct ck_context *context, void (*fn)(struct ck_object *object))
+void ckc_object_each(struct ckc_context *context, void (*fn)(struct ckc_object *object))
 {
 	uint32_t end;
 
@@ -233,7 +233,7 @@ void ck_object_each(struct ck_context *context, void (*fn)(struct ck_object *obj
 	end = slots ? used : FIRST_ID;
 	ck_unlock(&slots_lock);
 	for (uint32_t i = FIRST_ID; i < end; i++) {
-		struct ck_object *o = &slots[i].head;
+		struct ckc_object *o = &slots[i].head;
 
 		if (__atomic_load_n(&o->magic, __ATOMIC_ACQUIRE) == MAGIC &&
 		    o->context == context)

@@ -15,7 +15,7 @@
 #include "cuda/types.h"
 #include "elf/kernels.h"
 
-enum ck_object_kind {
+enum ckc_object_kind {
 	CK_OBJECT_NONE,
 	CK_OBJECT_CONTEXT,
 	CK_OBJECT_STREAM,
@@ -38,15 +38,15 @@ enum ck_object_kind {
 	CK_OBJECT_USER,
 };
 
-struct ck_object {
+struct ckc_object {
 	uint32_t magic;			/* 0 in a free slot */
 	uint32_t kind;
 	uint64_t id;			/* on the wire; never 0, 1 or 2 */
-	struct ck_context *context;	/* owner; NULL: belongs to no context */
+	struct ckc_context *context;	/* owner; NULL: belongs to no context */
 };
 
 /* An object that the server watches for the client, to save queries: client/wire/status.h. */
-struct ck_watch {
+struct ckc_watch {
 	_Atomic uint64_t of;		/* the current or last target; 0: none yet */
 	_Atomic uint64_t number;
 	_Atomic uint64_t asked_ns;	/* when the server last reported "not done" */
@@ -54,9 +54,9 @@ struct ck_watch {
 
 struct ck_local;			/* context-local storage, client/objects/context.c */
 
-struct ck_context {
-	struct ck_object object;
-	struct ck_client *client;	/* its session: calls in this context go there */
+struct ckc_context {
+	struct ckc_object object;
+	struct ckc_client *client;	/* its session: calls in this context go there */
 	int device;			/* ordinal of the application */
 	unsigned int flags;
 	bool primary;
@@ -68,31 +68,31 @@ struct ck_context {
 	_Atomic uint64_t synced;	/* number of the last command that a synchronise covered */
 	_Atomic uint64_t legacy_synced;	/* the same for its legacy stream alone */
 	_Atomic uint64_t legacy_done;	/* as the fields of a stream */
-	struct ck_watch legacy_watch;
-	struct ck_green *green;		/* whose converted form this is, or NULL */
+	struct ckc_watch legacy_watch;
+	struct ckc_green *green;		/* whose converted form this is, or NULL */
 	uint64_t copies;		/* id of the stream that moves managed pages, or 0 */
 };
 
-struct ck_green {
-	struct ck_object object;
+struct ckc_green {
+	struct ckc_object object;
 	int device;
-	struct ck_context *context;	/* its converted form, once requested */
+	struct ckc_context *context;	/* its converted form, once requested */
 };
 
-struct ck_stream {
-	struct ck_object object;
+struct ckc_stream {
+	struct ckc_object object;
 	unsigned int flags;
 	int priority;
 	uint64_t born;			/* number of the last command before it was created */
 	_Atomic uint64_t synced;	/* number of the last command that a wait in it covered */
 	_Atomic uint64_t done;		/* the same, as found by a query */
-	struct ck_watch watch;
+	struct ckc_watch watch;
 	_Atomic uint64_t capture;	/* client/objects/capture.h: current or last capture */
 	CUgreenCtx green;		/* set if it is a green context's stream, or NULL */
 };
 
-struct ck_event {
-	struct ck_object object;
+struct ckc_event {
+	struct ckc_object object;
 	unsigned int flags;
 	_Atomic uint64_t capture;	/* of its last record; 0: none */
 	_Atomic bool recorded;
@@ -101,27 +101,27 @@ struct ck_event {
 	 * sent; of the last one known to be done; of the last one waited for. */
 	_Atomic uint64_t version, done, waited;
 	_Atomic uint64_t stream, at;	/* id of the last record's stream; a command not before it */
-	struct ck_watch watch;
+	struct ckc_watch watch;
 };
 
 /* The nodes of a graph that the application has been given; client/graphs/graph.h. */
-struct ck_graph {
-	struct ck_object object;
-	struct ck_node *nodes;
-	struct ck_node *inside;		/* the node that contains it */
-	struct ck_graph *next;		/* the next graph in that node */
+struct ckc_graph {
+	struct ckc_object object;
+	struct ckc_node *nodes;
+	struct ckc_node *inside;		/* the node that contains it */
+	struct ckc_graph *next;		/* the next graph in that node */
 };
 
-struct ck_node {
-	struct ck_object object;
-	struct ck_graph *graph;
-	struct ck_node *next, *prev;	/* in the graph */
-	struct ck_graph *inner;		/* the first graph inside it */
+struct ckc_node {
+	struct ckc_object object;
+	struct ckc_graph *graph;
+	struct ckc_node *next, *prev;	/* in the graph */
+	struct ckc_graph *inner;		/* the first graph inside it */
 	void *kept;			/* memory behind the last returned parameters */
 };
 
-struct ck_exec {
-	struct ck_object object;
+struct ckc_exec {
+	struct ckc_object object;
 	uint64_t *mirrors;		/* host memory of its copies: client/copy/mirror.h */
 	unsigned int mirror_count;
 };
@@ -129,8 +129,8 @@ struct ck_exec {
 #define CK_LAUNCHED 8 /* further devices share entries */
 
 struct ck_function {
-	struct ck_object object;
-	struct ck_module *module;
+	struct ckc_object object;
+	struct ckc_module *module;
 	const struct ck_kernel *kernel;	/* name and parameter layout; lives with the module */
 	_Atomic bool announced;		/* ck_function has been sent */
 	_Atomic uint8_t launched[CK_LAUNCHED];	/* by device: mark of its last launch's context */
@@ -139,34 +139,34 @@ struct ck_function {
 	int value[CU_FUNC_ATTRIBUTE_MAX]; /* and its value */
 };
 
-struct ck_module {
-	struct ck_object object;
+struct ckc_module {
+	struct ckc_object object;
 	bool library;
-	struct ck_code *code;		/* kernels by name; shared with the library's module */
+	struct ckc_code *code;		/* kernels by name; shared with the library's module */
 	struct ck_function **functions;	/* by index in code; made on first use */
-	struct ck_module *origin;	/* the library, for a library's module in some context */
-	struct ck_module *modules, *next; /* a library's modules, at most one per context */
+	struct ckc_module *origin;	/* the library, for a library's module in some context */
+	struct ckc_module *modules, *next; /* a library's modules, at most one per context */
 	uint64_t *variables;		/* addresses noted as allocations */
 	unsigned int variable_count;
 };
 
-struct ck_pool {
-	struct ck_object object;
+struct ckc_pool {
+	struct ckc_object object;
 	uint64_t unique;		/* distinguishes it from all others, past ones included */
 	unsigned int handle_types;	/* CUmemAllocationHandleType, or-ed */
 	bool located;			/* device is known */
 	int device;			/* ordinal of the application */
 };
 
-struct ck_physical {
-	struct ck_object object;
+struct ckc_physical {
+	struct ckc_object object;
 	uint64_t unique;
 	CUmemAllocationProp prop;	/* its device is the application's */
 };
 
 /* An array or a reference; it may belong to a mipmapped array or a module. */
-struct ck_inmate {
-	struct ck_object object;
+struct ckc_inmate {
+	struct ckc_object object;
 	uint64_t parent;		/* id of the object it is freed with; 0: none */
 	_Atomic bool described;
 	CUDA_ARRAY3D_DESCRIPTOR desc;	/* of an array, once it has been queried */
@@ -174,44 +174,44 @@ struct ck_inmate {
 
 /* A log that the application requested: its buffer, the size of it, and the slot that held the size
  * and receives the length. */
-struct ck_jit_log {
+struct ckc_jit_log {
 	char *buffer;
 	size_t room;
 	void **size;
 };
 
-struct ck_link {
-	struct ck_object object;
-	struct ck_jit_log info, error;
+struct ckc_link {
+	struct ckc_object object;
+	struct ckc_jit_log info, error;
 	void *cubin;			/* once it is complete */
 	size_t size;
 };
 
 /* Make an object of @kind, zeroed except for its head. NULL: out of memory. */
-void *ck_object_new(enum ck_object_kind kind, struct ck_context *context);
-void ck_object_free(void *object);
+void *ckc_object_new(enum ckc_object_kind kind, struct ckc_context *context);
+void ckc_object_free(void *object);
 
-/* Publish @object: a thread that finds it with ck_object_check sees it complete, however the
+/* Publish @object: a thread that finds it with ckc_object_check sees it complete, however the
  * application passed the handle. For objects that are filled while other threads may use them. */
-void ck_object_filled(void *object);
+void ckc_object_filled(void *object);
 
 /* The live object of @kind behind @handle, else NULL; never faults. */
-void *ck_object_check(const void *handle, enum ck_object_kind kind);
+void *ckc_object_check(const void *handle, enum ckc_object_kind kind);
 
 /*
  * Used by generated stubs, for kinds that need only a handle. make: a new object of the current
  * context, or of none where CUDA says so; OUT_OF_MEMORY. by_id: a live object, or NULL. end: free
  * it, if it exists.
  */
-CUresult ck_object_make(enum ck_object_kind kind, uint64_t *id);
-void *ck_object_by_id(enum ck_object_kind kind, uint64_t id);
-void ck_object_end(enum ck_object_kind kind, uint64_t id);
+CUresult ckc_object_make(enum ckc_object_kind kind, uint64_t *id);
+void *ckc_object_by_id(enum ckc_object_kind kind, uint64_t id);
+void ckc_object_end(enum ckc_object_kind kind, uint64_t id);
 
 /* The object of an id from the server. The server may have chosen the id; the object is then made
  * here on first sight. NULL: out of memory, or the id is of another kind. */
-void *ck_object_named(enum ck_object_kind kind, uint64_t id);
+void *ckc_object_named(enum ckc_object_kind kind, uint64_t id);
 
 /* Call @fn for each live object of @context; it may free the object. */
-void ck_object_each(struct ck_context *context, void (*fn)(struct ck_object *object));
+void ckc_object_each(struct ckc_context *context, void (*fn)(struct ckc_object *object));
 
 #endif

@@ -8,14 +8,14 @@
 
 CK_LOG_DEFINE("client");
 
-CUresult ck_refused(const char *name, bool *told)
+CUresult ckc_refused(const char *name, bool *told)
 {
 	if (!__atomic_exchange_n(told, true, __ATOMIC_RELAXED))
 		ck_warn("%s is not supported: it returns CUDA_ERROR_NOT_SUPPORTED", name);
 	return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-CUresult ck_not_offered(struct ck_client *c, uint32_t proc)
+CUresult ckc_not_offered(struct ckc_client *c, uint32_t proc)
 {
 	if (!__atomic_exchange_n(&c->missing[proc], true, __ATOMIC_RELAXED))
 		ck_warn("the server, of another release, does not know %s: it returns CUDA_ERROR_NOT_SUPPORTED",

@@ -7,15 +7,15 @@
 #include "client/wire/client.h"
 #include "client/wire/hooks.h"
 
-struct ck_client *ck_client_default;
+struct ckc_client *ckc_client_default;
 
 /* Static: calls may come before cuInit, and this must not fail. */
-static struct ck_client first;
+static struct ckc_client first;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static void begin(struct ck_client *c)
+static void begin(struct ckc_client *c)
 {
-	*c = (struct ck_client){
+	*c = (struct ckc_client){
 		.connection = { .set_up_lock = CK_MUTEX(CK_RANK_SET_UP),
 				.images_lock = CK_MUTEX(CK_RANK_IMAGES) },
 		.lanes = { .lock = CK_MUTEX(CK_RANK_LANES) },
@@ -40,28 +40,28 @@ static void begin(struct ck_client *c)
 static void begin_first(void)
 {
 	begin(&first);
-	ck_each_hook(part, h) {
+	ckc_each_hook(part, h) {
 		*(void **)((char *)&first + h->slot) = h->first;
 		h->begin(h->first);
 	}
-	__atomic_store_n(&ck_client_default, &first, __ATOMIC_RELEASE);
+	__atomic_store_n(&ckc_client_default, &first, __ATOMIC_RELEASE);
 }
 
-struct ck_client *ck_client_first(void)
+struct ckc_client *ckc_client_first(void)
 {
 	pthread_once(&once, begin_first);
-	return ck_client_default;
+	return ckc_client_default;
 }
 
-struct ck_client *ck_client_create(void)
+struct ckc_client *ckc_client_create(void)
 {
-	struct ck_client *c = malloc(sizeof(*c));
+	struct ckc_client *c = malloc(sizeof(*c));
 	bool whole = c != NULL;
 
 	if (!c)
 		return NULL;
 	begin(c);
-	ck_each_hook(part, h) {
+	ckc_each_hook(part, h) {
 		void *part = calloc(1, h->size);
 
 		*(void **)((char *)c + h->slot) = part;
@@ -71,7 +71,7 @@ struct ck_client *ck_client_create(void)
 	}
 	if (whole)
 		return c;
-	ck_each_hook(part, h)
+	ckc_each_hook(part, h)
 		free(*(void **)((char *)c + h->slot));
 	free(c);
 	return NULL;

@@ -43,7 +43,7 @@ static int dial_timeout_ms(void)
 }
 
 /* Connect to the unix socket of this host's server, if one answers. */
-static bool dial_local(struct ck_connection *at, struct ck_chan **chan)
+static bool dial_local(struct ckc_connection *at, struct ck_chan **chan)
 {
 	const char *path;
 
@@ -87,7 +87,7 @@ static int play_network(void)
 	return ret;
 }
 
-static int dial_server(struct ck_connection *at, struct ck_chan **chan)
+static int dial_server(struct ckc_connection *at, struct ck_chan **chan)
 {
 	const char *where = ck_env_string("REMOTE_GPU_ADDRESS");
 	bool anywhere = !where || !*where;
@@ -116,7 +116,7 @@ static int dial_server(struct ck_connection *at, struct ck_chan **chan)
 	return ret;
 }
 
-static CUresult hello_status(const struct ck_client *c, const ck_hello_res *res)
+static CUresult hello_status(const struct ckc_client *c, const ck_hello_res *res)
 {
 	static const CUresult code[] = {
 		[CK_HELLO_OK] = CUDA_SUCCESS,
@@ -136,23 +136,23 @@ static CUresult hello_status(const struct ck_client *c, const ck_hello_res *res)
 
 /* Make the first exchange on a connection. It offers shared memory, which carries the rest if both
  * ends can. */
-static int first_exchange(struct ck_client *c, struct ck_lane *lane, struct ck_chan *chan,
-			  size_t to_server, struct ck_exchange *x)
+static int first_exchange(struct ckc_client *c, struct ckc_lane *lane, struct ck_chan *chan,
+			  size_t to_server, struct ckc_exchange *x)
 {
 	int ret;
 
 	if (c->connection.wanted != CK_SOCKETS)
 		ck_chan_offer_rings(chan, to_server, RING_TO_CLIENT); /* or it stays a socket */
-	ck_lane_timeout(lane, dial_timeout_ms());
-	ret = ck_lane_exchange(lane, x);
+	ckc_lane_timeout(lane, dial_timeout_ms());
+	ret = ckc_lane_exchange(lane, x);
 	if (ret < 0)
 		return ret;
-	ck_lane_timeout(lane, 0);
+	ckc_lane_timeout(lane, 0);
 	ck_chan_enter_rings(chan);
 	return 0;
 }
 
-static CUresult hello(struct ck_client *c, struct ck_lane *lane, struct ck_chan *chan)
+static CUresult hello(struct ckc_client *c, struct ckc_lane *lane, struct ck_chan *chan)
 {
 	const char *token = ck_env_string("CRICKET_TOKEN");
 	char host[256] = "";
@@ -164,11 +164,11 @@ static CUresult hello(struct ck_client *c, struct ck_lane *lane, struct ck_chan 
 		.host = host,
 		.pid = (u_int)getpid(),
 	};
-	struct ck_connection *at = &c->connection;
+	struct ckc_connection *at = &c->connection;
 	int ret;
 
 	gethostname(host, sizeof(host) - 1);
-	ret = first_exchange(c, lane, chan, RING_LANE, &(struct ck_exchange){
+	ret = first_exchange(c, lane, chan, RING_LANE, &(struct ckc_exchange){
 		.proc = CK_HELLO, .args = &args, .res = &c->hello,
 		.xdr_args = (xdrproc_t)xdr_ck_hello_args,
 		.xdr_res = (xdrproc_t)xdr_ck_hello_res,
@@ -193,11 +193,11 @@ static CUresult hello(struct ck_client *c, struct ck_lane *lane, struct ck_chan 
 	return hello_status(c, &c->hello);
 }
 
-int ck_session_join(struct ck_client *c, int kind, struct ck_chan **chan)
+int ckc_session_join(struct ckc_client *c, int kind, struct ck_chan **chan)
 {
 	ck_join_args args = { .lane = (ck_lane_kind)kind };
 	ck_join_res res = { .status = 1 };
-	struct ck_lane *lane;
+	struct ckc_lane *lane;
 	struct ck_chan *made;
 	int ret = ck_chan_dial(c->connection.joins, dial_timeout_ms(), &made);
 
@@ -205,11 +205,11 @@ int ck_session_join(struct ck_client *c, int kind, struct ck_chan **chan)
 		return ret;
 	memcpy(args.session, c->hello.session, sizeof(args.session));
 	memcpy(args.key, c->hello.key, sizeof(args.key));
-	ret = ck_lane_create(c, made, &lane);
+	ret = ckc_lane_create(c, made, &lane);
 	if (ret < 0)
 		return ret;
 	ret = first_exchange(c, lane, made, kind == CK_LANE_COMMAND ? RING_COMMANDS : RING_LANE,
-			     &(struct ck_exchange){
+			     &(struct ckc_exchange){
 		.proc = CK_JOIN, .args = &args, .res = &res,
 		.xdr_args = (xdrproc_t)xdr_ck_join_args,
 		.xdr_res = (xdrproc_t)xdr_ck_join_res,
@@ -217,14 +217,14 @@ int ck_session_join(struct ck_client *c, int kind, struct ck_chan **chan)
 	if (ret == 0 && res.status != 0)
 		ret = -EACCES;
 	if (ret < 0) {
-		ck_lane_destroy(lane);
+		ckc_lane_destroy(lane);
 		return ret;
 	}
-	*chan = ck_lane_detach(lane);
+	*chan = ckc_lane_detach(lane);
 	return 0;
 }
 
-static void remember_images(struct ck_client *c)
+static void remember_images(struct ckc_client *c)
 {
 	struct ck_map *images = ck_map_create();
 
@@ -233,9 +233,9 @@ static void remember_images(struct ck_client *c)
 	c->connection.images = images;
 }
 
-bool ck_session_has_image(struct ck_client *c, const unsigned char hash[32])
+bool ckc_session_has_image(struct ckc_client *c, const unsigned char hash[32])
 {
-	struct ck_connection *at = &c->connection;
+	struct ckc_connection *at = &c->connection;
 	struct ck_hash image, alias;
 	bool held;
 
@@ -254,29 +254,29 @@ bool ck_session_has_image(struct ck_client *c, const unsigned char hash[32])
  * query NVML before they fork, because the real one survives that. State that another thread of the
  * parent was filling is left alone.
  */
-static void start_anew(struct ck_client *c)
+static void start_anew(struct ckc_client *c)
 {
-	struct ck_client *own = ck_client_create();
+	struct ckc_client *own = ckc_client_create();
 
-	ck_lane_forget(c);
-	ck_command_forget(c);
+	ckc_lane_forget(c);
+	ckc_command_forget(c);
 	if (!c->connection.connecting) {
 		ck_map_destroy(c->connection.images);
 		xdr_free((xdrproc_t)xdr_ck_hello_res, &c->hello);
 	}
 	c->state = CK_STATE_FORKED;	/* stays so if there is no memory for another session */
 	if (own)
-		__atomic_store_n(&ck_client_default, own, __ATOMIC_RELEASE);
+		__atomic_store_n(&ckc_client_default, own, __ATOMIC_RELEASE);
 }
 
 /* In a forked child there is no session. Close the copies of the connections, so that the server
  * sees the parent's end. */
 static void in_child(void)
 {
-	struct ck_client *c = ck_client_current();
+	struct ckc_client *c = ckc_client_current();
 
 	ck_mutex_renew(&c->connection.set_up_lock);
-	ck_each_hook(fork, h)
+	ckc_each_hook(fork, h)
 		h->run(c);
 	if (c->state != CK_STATE_READY && c->state != CK_STATE_LOST && !c->connection.connecting)
 		return;
@@ -285,11 +285,11 @@ static void in_child(void)
 		return;
 	}
 	c->state = CK_STATE_FORKED;
-	ck_lane_forked(c);
-	ck_command_forked(c);
+	ckc_lane_forked(c);
+	ckc_command_forked(c);
 }
 
-static void note_server(struct ck_connection *at, const struct ck_chan *chan)
+static void note_server(struct ckc_connection *at, const struct ck_chan *chan)
 {
 	const char *peer = ck_chan_peer(chan);
 
@@ -299,36 +299,36 @@ static void note_server(struct ck_connection *at, const struct ck_chan *chan)
 		memcpy(at->joins, at->address, sizeof(at->joins));
 }
 
-static CUresult connect_session(struct ck_client *c)
+static CUresult connect_session(struct ckc_client *c)
 {
 	const char *address = c->connection.address;
 	struct ck_chan *chan, *commands;
-	struct ck_lane *lane;
+	struct ckc_lane *lane;
 	CUresult err;
 	int ret = dial_server(&c->connection, &chan);
 
 	if (ret < 0)
 		return CUDA_ERROR_NO_DEVICE;
-	if (ck_lane_create(c, chan, &lane) < 0)
+	if (ckc_lane_create(c, chan, &lane) < 0)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	c->passes_fds = ck_chan_passes_fds(chan);
 	note_server(&c->connection, chan);
 	err = hello(c, lane, chan);
 	if (err) {
-		ck_lane_destroy(lane);
+		ckc_lane_destroy(lane);
 		return err;
 	}
-	ret = ck_session_join(c, CK_LANE_COMMAND, &commands);
+	ret = ckc_session_join(c, CK_LANE_COMMAND, &commands);
 	if (ret == 0)
-		ret = ck_command_start(c, commands);
+		ret = ckc_command_start(c, commands);
 	if (ret < 0) {
 		ck_err("the GPU server at %s: cannot join the session: %s", address,
 		       strerror(-ret));
-		ck_lane_destroy(lane);
+		ckc_lane_destroy(lane);
 		return CUDA_ERROR_DEVICE_UNAVAILABLE;
 	}
 	remember_images(c);
-	ck_lane_release(lane);
+	ckc_lane_release(lane);
 	/* at most the version that the table covers: libraries choose their calls by it */
 	c->driver_version = ck_min(c->hello.driver_version, CK_CUDA_VERSION_ON_TABLE);
 	ck_info("session with %s: %u device%s%s", address, c->hello.devices.devices_len,
@@ -338,7 +338,7 @@ static CUresult connect_session(struct ck_client *c)
 }
 
 /* Connect for the first time. Another thread may fork at any time. */
-static CUresult begin(struct ck_client *c)
+static CUresult begin(struct ckc_client *c)
 {
 	static bool at_fork;
 	CUresult err;
@@ -346,7 +346,7 @@ static CUresult begin(struct ck_client *c)
 	if (!__atomic_exchange_n(&at_fork, true, __ATOMIC_RELAXED))
 		pthread_atfork(NULL, NULL, in_child);
 	c->connection.connecting = true;
-	ck_stats_init();
+	ckc_stats_init();
 	ck_logs_begin();
 	err = connect_session(c);
 	c->connection.failed = err;
@@ -356,7 +356,7 @@ static CUresult begin(struct ck_client *c)
 	return err;
 }
 
-static CUresult open_session(struct ck_client *c)
+static CUresult open_session(struct ckc_client *c)
 {
 	switch (atomic_load(&c->state)) {
 	case CK_STATE_FORKED:
@@ -372,7 +372,7 @@ static CUresult open_session(struct ck_client *c)
 	}
 }
 
-CUresult ck_session_open(struct ck_client *c)
+CUresult ckc_session_open(struct ckc_client *c)
 {
 	int cancel = ck_lock_uncancelled(&c->connection.set_up_lock);
 	CUresult err = open_session(c);
@@ -381,12 +381,12 @@ CUresult ck_session_open(struct ck_client *c)
 	return err;
 }
 
-const char *ck_session_server(const struct ck_client *c)
+const char *ckc_session_server(const struct ckc_client *c)
 {
 	return c->connection.address;
 }
 
-void ck_session_lost(struct ck_client *c, const char *why)
+void ckc_session_lost(struct ckc_client *c, const char *why)
 {
 	int ready = CK_STATE_READY;
 
@@ -394,21 +394,21 @@ void ck_session_lost(struct ck_client *c, const char *why)
 		return;
 	ck_err("the GPU server at %s is lost (%s): every CUDA call fails from now on",
 	       c->connection.address, why);
-	ck_command_abandon(c);
-	ck_lane_shut_all(c);
-	ck_lane_drop_all(c);
+	ckc_command_abandon(c);
+	ckc_lane_shut_all(c);
+	ckc_lane_drop_all(c);
 }
 
-CUresult ck_session_check(void)
+CUresult ckc_session_check(void)
 {
-	const struct ck_client *c = ck_client_current();
+	const struct ckc_client *c = ckc_client_current();
 	int state = atomic_load_explicit(&c->state, memory_order_relaxed);
 
-	if (unlikely(ck_inside_callback))
+	if (unlikely(ckc_inside_callback))
 		return CUDA_ERROR_NOT_PERMITTED;
 	if (likely(state == CK_STATE_READY && c->initialized)) {
-		if (unlikely(ck_stats_on))
-			ck_stats_entered();
+		if (unlikely(ckc_stats_on))
+			ckc_stats_entered();
 		return CUDA_SUCCESS;
 	}
 	if (state == CK_STATE_LOST)
@@ -421,20 +421,20 @@ CUresult ck_session_check(void)
  * connections close. */
 __attribute__((destructor)) static void at_exit(void)
 {
-	struct ck_client *c = ck_client_current();
-	struct ck_thread *t;
+	struct ckc_client *c = ckc_client_current();
+	struct ckc_thread *t;
 
 	if (c->state == CK_STATE_FORKED)
 		return;
 	if (c->state != CK_STATE_READY)
 		goto out;
 	c->state = CK_STATE_EXITING;	/* errors are not reported from now on */
-	t = ck_thread();
-	if (ck_command_stop(c) && t && t->lane && !ck_lane_busy(t->lane)) {
-		ck_lane_timeout(t->lane, 2000);
-		ck_output_fetch();
+	t = ckc_thread();
+	if (ckc_command_stop(c) && t && t->lane && !ckc_lane_busy(t->lane)) {
+		ckc_lane_timeout(t->lane, 2000);
+		ckc_output_fetch();
 	}
 out:
-	if (ck_stats_on)
-		ck_stats_end_of_process();
+	if (ckc_stats_on)
+		ckc_stats_end_of_process();
 }

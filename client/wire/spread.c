@@ -21,7 +21,7 @@ CK_LOG_DEFINE("client");
 #define MAX_PARTS 8
 #define PART_ALIGN ((size_t)256 << 10)
 
-unsigned int ck_spread_width(void)
+unsigned int ckc_spread_width(void)
 {
 	static _Atomic unsigned int known;
 	long n = known;
@@ -38,7 +38,7 @@ unsigned int ck_spread_width(void)
 
 /* Take the next part, if any, and copy it. Call with the lock held; it is released during the
  * copy. */
-static bool take_part(struct ck_spreading *s)
+static bool take_part(struct ckc_spreading *s)
 {
 	size_t at, n;
 	CUresult err;
@@ -59,7 +59,7 @@ static bool take_part(struct ck_spreading *s)
 
 static void *helper(void *client)
 {
-	struct ck_spreading *s = &((struct ck_client *)client)->spreading;
+	struct ckc_spreading *s = &((struct ckc_client *)client)->spreading;
 
 	ck_lock(&s->lock);
 	for (;;) {
@@ -69,20 +69,20 @@ static void *helper(void *client)
 	return NULL;
 }
 
-static void start_helpers(struct ck_client *c, unsigned int count)
+static void start_helpers(struct ckc_client *c, unsigned int count)
 {
-	struct ck_spreading *s = &c->spreading;
+	struct ckc_spreading *s = &c->spreading;
 
-	while (s->threads < count && ck_thread_start_calling(c, helper) == 0)
+	while (s->threads < count && ckc_thread_start_calling(c, helper) == 0)
 		s->threads++;
 	if (s->threads < count)
 		ck_debug("no thread for a large copy: fewer connections are used");
 }
 
-CUresult ck_spread(struct ck_client *c, ck_part_fn fn, const void *copy, size_t size)
+CUresult ckc_spread(struct ckc_client *c, ckc_part_fn fn, const void *copy, size_t size)
 {
-	struct ck_spreading *s = &c->spreading;
-	unsigned int parts = ck_spread_width();
+	struct ckc_spreading *s = &c->spreading;
+	unsigned int parts = ckc_spread_width();
 	int cancel;
 	CUresult err;
 

@@ -1,5 +1,5 @@
 /*
- * client/wire/state.h - the session state of client/wire: parts of struct ck_client. Only the file
+ * client/wire/state.h - the session state of client/wire: parts of struct ckc_client. Only the file
  * of its name uses a structure.
  */
 #ifndef CK_CLIENT_WIRE_STATE_H
@@ -16,12 +16,12 @@
 #include "util/spin.h"
 
 struct ck_chan;
-struct ck_lane;
+struct ckc_lane;
 struct ck_map;
 struct ck_status_file;
 
 /* session.c */
-struct ck_connection {
+struct ckc_connection {
 	struct ck_mutex set_up_lock;
 	char address[512];		/* the server's address as found */
 	char joins[512];		/* resolved: the name may change its meaning */
@@ -33,14 +33,14 @@ struct ck_connection {
 	struct ck_map *images;		/* images on the server, by alias (rpc/alias.h) */
 };
 
-struct ck_lanes {
+struct ckc_lanes {
 	struct ck_mutex lock;
-	struct ck_lane *pool;
-	struct ck_lane *newest;		/* all lanes, for a forked child */
+	struct ckc_lane *pool;
+	struct ckc_lane *newest;		/* all lanes, for a forked child */
 	_Atomic uint32_t delivered;	/* all deliveries up to this rank have arrived */
 };
 
-struct ck_command {
+struct ckc_command {
 	struct ck_mutex lock;
 	pthread_cond_t written;		/* the writer has finished a piece */
 	pthread_cond_t work;		/* there is work for the sender */
@@ -61,7 +61,7 @@ struct ck_command {
 #define CK_DELIVERIES_EARLY 1024	/* ranks received out of order: far more than threads */
 
 /* delivery.c */
-struct ck_deliveries {
+struct ckc_deliveries {
 	struct ck_mutex lock;
 	pthread_cond_t changed;
 	struct ck_map *copies;
@@ -73,7 +73,7 @@ struct ck_deliveries {
 	unsigned int threads;
 };
 
-struct ck_watches {	/* status.c */
+struct ckc_watches {	/* status.c */
 	struct ck_mutex lock;
 	bool tried;
 	struct ck_status_file *_Atomic file; /* NULL: the server does not share one */
@@ -81,7 +81,7 @@ struct ck_watches {	/* status.c */
 };
 
 /* alive.c */
-struct ck_suspicion {
+struct ckc_suspicion {
 	struct ck_mutex lock;
 	pthread_cond_t asked;
 	bool running, wanted;
@@ -90,7 +90,7 @@ struct ck_suspicion {
 };
 
 /* spread.c: one copy and its parts. The lock guards all but the fields that part threads read. */
-struct ck_spreading {
+struct ckc_spreading {
 	struct ck_mutex one_lock;	/* held by the caller of the current copy */
 	struct ck_mutex lock;
 	pthread_cond_t work, done;
@@ -102,14 +102,14 @@ struct ck_spreading {
 	CUresult err;
 };
 
-struct ck_answers {	/* cache.c */
+struct ckc_answers {	/* cache.c */
 	pthread_rwlock_t lock;		/* leaf */
 	struct ck_map *map;
 	uint64_t changes;		/* counts drops from the cache */
 };
 
 /* object.c */
-struct ck_named {
+struct ckc_named {
 	struct ck_mutex lock;
 	struct ck_map *objects;		/* by ids that the server chose */
 };

@@ -19,12 +19,12 @@
 
 CK_LOG_DEFINE("client");
 
-bool ck_stats_on, ck_trace_on;
+bool ckc_stats_on, ckc_trace_on;
 
-static struct ck_stats_row messages[CK_PROC_END];
+static struct ckc_stats_row messages[CK_PROC_END];
 static _Atomic uint64_t entered, unnamed; /* calls without a name; messages for such */
 static _Atomic uint64_t pages_sent, pages_fetched;
-static __thread struct ck_stats_call *current __attribute__((tls_model("initial-exec")));
+static __thread struct ckc_stats_call *current __attribute__((tls_model("initial-exec")));
 
 static bool enabled(const char *name)
 {
@@ -35,11 +35,11 @@ static bool enabled(const char *name)
 
 static void read_variables(void)
 {
-	ck_stats_on = enabled("CRICKET_STATS");
-	ck_trace_on = enabled("CRICKET_TRACE");
+	ckc_stats_on = enabled("CRICKET_STATS");
+	ckc_trace_on = enabled("CRICKET_TRACE");
 }
 
-void ck_stats_init(void)
+void ckc_stats_init(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -51,7 +51,7 @@ static void add(_Atomic uint64_t *count, uint64_t n)
 	atomic_fetch_add_explicit(count, n, memory_order_relaxed);
 }
 
-uint64_t ck_stats_clock(void)
+uint64_t ckc_stats_clock(void)
 {
 	struct timespec ts;
 
@@ -59,15 +59,15 @@ uint64_t ck_stats_clock(void)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-void ck_stats_begin(struct ck_stats_call *call, unsigned int row)
+void ckc_stats_begin(struct ckc_stats_call *call, unsigned int row)
 {
-	*call = (struct ck_stats_call){ .outer = current, .row = row };
+	*call = (struct ckc_stats_call){ .outer = current, .row = row };
 	current = call;
 }
 
-void ck_stats_end(struct ck_stats_call *call)
+void ckc_stats_end(struct ckc_stats_call *call)
 {
-	struct ck_stats_row *row = &ck_stats_rows[call->row];
+	struct ckc_stats_row *row = &ckc_stats_rows[call->row];
 
 	current = call->outer;
 	add(call->waits ? &row->waited : call->messages ? &row->one_way : &row->local, 1);
@@ -76,13 +76,13 @@ void ck_stats_end(struct ck_stats_call *call)
 	add(&row->ns, call->ns);
 }
 
-void ck_stats_entered(void)
+void ckc_stats_entered(void)
 {
 	if (!current)
 		add(&entered, 1);
 }
 
-void ck_stats_sent(uint32_t proc, size_t bytes)
+void ckc_stats_sent(uint32_t proc, size_t bytes)
 {
 	add(&messages[proc].one_way, 1);
 	add(&messages[proc].sent, bytes);
@@ -94,9 +94,9 @@ void ck_stats_sent(uint32_t proc, size_t bytes)
 	current->sent += bytes;
 }
 
-void ck_stats_waited(uint32_t proc, size_t bytes_out, size_t bytes_in, uint64_t began)
+void ckc_stats_waited(uint32_t proc, size_t bytes_out, size_t bytes_in, uint64_t began)
 {
-	uint64_t ns = ck_stats_clock() - began;
+	uint64_t ns = ckc_stats_clock() - began;
 
 	add(&messages[proc].waited, 1);
 	add(&messages[proc].sent, bytes_out);
@@ -112,7 +112,7 @@ void ck_stats_waited(uint32_t proc, size_t bytes_out, size_t bytes_in, uint64_t 
 	current->ns += ns;
 }
 
-void ck_stats_pages(size_t sent, size_t fetched)
+void ckc_stats_pages(size_t sent, size_t fetched)
 {
 	add(&pages_sent, sent);
 	add(&pages_fetched, fetched);
@@ -126,7 +126,7 @@ struct line {
 };
 
 /* Fill a line from @row; false: the row is empty. */
-static bool take(struct line *l, const char *name, const struct ck_stats_row *row)
+static bool take(struct line *l, const char *name, const struct ckc_stats_row *row)
 {
 	*l = (struct line){ .name = name, .local = row->local, .one_way = row->one_way,
 			    .waited = row->waited, .sent = row->sent, .received = row->received,
@@ -177,8 +177,8 @@ static void print_calls(FILE *f, struct line *lines, struct line *total)
 {
 	size_t n = 0;
 
-	for (unsigned int i = 0; i < ck_stats_name_count; i++) {
-		if (take(&lines[n], ck_stats_names[i], &ck_stats_rows[i]))
+	for (unsigned int i = 0; i < ckc_stats_name_count; i++) {
+		if (take(&lines[n], ckc_stats_names[i], &ckc_stats_rows[i]))
 			total->local += lines[n++].local;
 	}
 	/* each unnamed call that crossed the wire sent at least one message */
@@ -203,7 +203,7 @@ static void print_messages(FILE *f, struct line *lines, struct line *total)
 
 static void print(FILE *f)
 {
-	struct line *lines = calloc(ck_stats_name_count + CK_PROC_END, sizeof(*lines));
+	struct line *lines = calloc(ckc_stats_name_count + CK_PROC_END, sizeof(*lines));
 	struct line total = { 0 };
 
 	fprintf(f, "cricket: %s, pid %d\n", program_invocation_short_name, (int)getpid());
@@ -225,7 +225,7 @@ static void print(FILE *f)
 }
 
 /* Append to the file: children of the program may write to the same one. */
-void ck_stats_end_of_process(void)
+void ckc_stats_end_of_process(void)
 {
 	const char *where = ck_env_string("CRICKET_STATS");
 	FILE *f = stderr;
@@ -241,7 +241,7 @@ void ck_stats_end_of_process(void)
 		fclose(f);
 }
 
-void ck_trace_message(uint32_t proc, const void *args, const void *res, CUresult err)
+void ckc_trace_message(uint32_t proc, const void *args, const void *res, CUresult err)
 {
 	const struct ck_proc *p = &ck_procs[proc];
 	char line[1024];

@@ -34,7 +34,7 @@ static void *share(void)
 	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
 		at = mmap(NULL, sizeof(struct ck_status_file), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (at != MAP_FAILED &&
-	    (ck_call_fd(CK_PROC_status_file, &args, &res, fd) || !res.taken)) {
+	    (ckc_call_fd(CK_PROC_status_file, &args, &res, fd) || !res.taken)) {
 		munmap(at, sizeof(struct ck_status_file));
 		at = MAP_FAILED;
 	}
@@ -43,22 +43,22 @@ static void *share(void)
 	return at == MAP_FAILED ? NULL : at;
 }
 
-static void *make(struct ck_client *c)
+static void *make(struct ckc_client *c)
 {
 	void *at = mmap(NULL, sizeof(struct ck_status_file), PROT_READ | PROT_WRITE,
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	if (at == MAP_FAILED)
 		return NULL;
-	if (ck_delivery_listen(c))
+	if (ckc_delivery_listen(c))
 		return at;
 	munmap(at, sizeof(struct ck_status_file));
 	return NULL;
 }
 
-static void open_once(struct ck_client *c)
+static void open_once(struct ckc_client *c)
 {
-	struct ck_watches *w = &c->watches;
+	struct ckc_watches *w = &c->watches;
 	int cancel = ck_lock_uncancelled(&w->lock);
 
 	if (!w->tried) {
@@ -70,7 +70,7 @@ static void open_once(struct ck_client *c)
 	ck_unlock_uncancelled(&w->lock, cancel);
 }
 
-uint64_t ck_status_number(struct ck_client *c, uint64_t id)
+uint64_t ckc_status_number(struct ckc_client *c, uint64_t id)
 {
 	if (unlikely(!atomic_load(&c->watches.file)))
 		open_once(c);
@@ -81,7 +81,7 @@ uint64_t ck_status_number(struct ck_client *c, uint64_t id)
 }
 
 /* If two threads ask at once, the higher number counts, as on the server. */
-void ck_status_watched(struct ck_client *c, struct ck_watch *watch, uint64_t of, uint64_t number)
+void ckc_status_watched(struct ckc_client *c, struct ckc_watch *watch, uint64_t of, uint64_t number)
 {
 	ck_lock(&c->watches.lock);
 	if (number > watch->number) {
@@ -92,7 +92,7 @@ void ck_status_watched(struct ck_client *c, struct ck_watch *watch, uint64_t of,
 	ck_unlock(&c->watches.lock);
 }
 
-void ck_status_news(struct ck_client *c, uint64_t number, uint64_t what)
+void ckc_status_news(struct ckc_client *c, uint64_t number, uint64_t what)
 {
 	struct ck_status_file *f = atomic_load(&c->watches.file);
 	struct ck_status_word *word;
@@ -106,7 +106,7 @@ void ck_status_news(struct ck_client *c, uint64_t number, uint64_t what)
 		atomic_store(&f->closed, what >> 3);
 }
 
-enum ck_status ck_status_look(const struct ck_client *c, const struct ck_watch *watch, uint64_t of)
+enum ckc_status ckc_status_look(const struct ckc_client *c, const struct ckc_watch *watch, uint64_t of)
 {
 	struct ck_status_file *f = atomic_load(&c->watches.file);
 	const struct ck_status_word *word;

@@ -12,10 +12,10 @@
 #include "cuda/types.h"
 #include "util/util.h"
 
-struct ck_client;
+struct ckc_client;
 
 /* Destination of the payload of a reply, filled as it arrives. */
-struct ck_sink {
+struct ckc_sink {
 	void *data;
 	size_t size;
 };
@@ -28,57 +28,57 @@ struct ck_sink {
  * here. @bulk of @bulk_size bytes follows it and may be changed on return. INVALID_VALUE: the
  * arguments exceed a record (CK_RECORD_MAX); this holds for calls too.
  */
-CUresult ck_send(uint32_t proc, void *args, const void *bulk, size_t bulk_size);
+CUresult ckc_send(uint32_t proc, void *args, const void *bulk, size_t bulk_size);
 
 /* Make a call and wait. *@res is decoded; the caller frees its strings and arrays. Returns the
  * server's CUresult, or CUDA_ERROR_DEVICE_UNAVAILABLE if the server is lost. */
-CUresult ck_call(uint32_t proc, void *args, void *res, struct ck_sink *sink);
+CUresult ckc_call(uint32_t proc, void *args, void *res, struct ckc_sink *sink);
 /* The same with payload after the arguments, for procedures with payload in one direction only. */
-CUresult ck_call_bulk(uint32_t proc, void *args, void *res, const void *bulk, size_t bulk_size,
-		      struct ck_sink *sink);
+CUresult ckc_call_bulk(uint32_t proc, void *args, void *res, const void *bulk, size_t bulk_size,
+		      struct ckc_sink *sink);
 
 /* The same with descriptor @fd, which the caller keeps, for the handler to take (ck_chan_take_fd).
  * NOT_SUPPORTED if the server is on another host or reached by tcp: see passes_fds of struct
- * ck_client. */
-CUresult ck_call_fd(uint32_t proc, void *args, void *res, int fd);
+ * ckc_client. */
+CUresult ckc_call_fd(uint32_t proc, void *args, void *res, int fd);
 
 /* The same out of the order of commands: it waits for none of them and sends none on its way. For
  * what must come through while a stream, and with it perhaps the command stream, is held up. */
-CUresult ck_call_aside(struct ck_client *c, uint32_t proc, void *args, void *res);
+CUresult ckc_call_aside(struct ckc_client *c, uint32_t proc, void *args, void *res);
 
 /*
  * The same with payload of @size bytes after the results. @place chooses the destination when it
  * has seen the results (NULL: protocol error).
  */
-typedef void *(*ck_place_fn)(void *closure, const void *res, size_t size);
-CUresult ck_call_aside_bulk(struct ck_client *c, uint32_t proc, void *args, void *res,
-			    ck_place_fn place, void *closure);
+typedef void *(*ckc_place_fn)(void *closure, const void *res, size_t size);
+CUresult ckc_call_aside_bulk(struct ckc_client *c, uint32_t proc, void *args, void *res,
+			    ckc_place_fn place, void *closure);
 
 /* Check that calls may be made now; returns the id of the current context. INVALID_CONTEXT:
  * none. */
-CUresult ck_enter(uint64_t *ctx);
-CUresult ck_enter_any(uint64_t *ctx);	/* the same; 0 without a context */
+CUresult ckc_enter(uint64_t *ctx);
+CUresult ckc_enter_any(uint64_t *ctx);	/* the same; 0 without a context */
 /* For a call that frees an object of a context: any context or none may be current, but not a
  * faulty one. */
-CUresult ck_enter_owned(uint64_t *ctx);
+CUresult ckc_enter_owned(uint64_t *ctx);
 
 /* Convert a handle to its id, with checks: INVALID_HANDLE (contexts: INVALID_CONTEXT). */
-CUresult ck_context_id(CUcontext handle, uint64_t *id);
-CUresult ck_stream_id(CUstream handle, uint64_t *id);	/* 0 and 2: as the thread defines them */
-CUresult ck_event_id(CUevent handle, uint64_t *id);
-CUresult ck_module_id(CUmodule handle, uint64_t *id);
-CUresult ck_library_id(CUlibrary handle, uint64_t *id);
-CUresult ck_function_id(CUfunction handle, uint64_t *id);
-CUresult ck_kernel_id(CUkernel handle, uint64_t *id);
-CUresult ck_device_id(CUdevice device, int *server_ordinal);
+CUresult ckc_context_id(CUcontext handle, uint64_t *id);
+CUresult ckc_stream_id(CUstream handle, uint64_t *id);	/* 0 and 2: as the thread defines them */
+CUresult ckc_event_id(CUevent handle, uint64_t *id);
+CUresult ckc_module_id(CUmodule handle, uint64_t *id);
+CUresult ckc_library_id(CUlibrary handle, uint64_t *id);
+CUresult ckc_function_id(CUfunction handle, uint64_t *id);
+CUresult ckc_kernel_id(CUkernel handle, uint64_t *id);
+CUresult ckc_device_id(CUdevice device, int *server_ordinal);
 
-CUresult ck_object_id(const void *handle, enum ck_object_kind kind, uint64_t *id);
+CUresult ckc_object_id(const void *handle, enum ckc_object_kind kind, uint64_t *id);
 
 /* The same, for kinds that need only a check of the object. */
 #define CK_HANDLE_ID_OR(error, none, tag, type, kind)                                   \
-	static inline CUresult ck_##tag##_id(type handle, uint64_t *id)                 \
+	static inline CUresult ckc_##tag##_id(type handle, uint64_t *id)                 \
 	{                                                                               \
-		if (!ck_object_id((const void *)(uintptr_t)handle, kind, id))           \
+		if (!ckc_object_id((const void *)(uintptr_t)handle, kind, id))           \
 			return CUDA_SUCCESS;                                            \
 		return handle ? error : none;                                           \
 	}
@@ -115,20 +115,20 @@ CUstream ck_default_stream_set(CUstream stream);
 
 /* Answers that do not change. @key is an array of words: the procedure, the context or 0, and the
  * subject of the answer. On a miss, the same thread asks the server and puts the answer. */
-bool ck_cache_get(const void *key, size_t key_size, void *value, size_t value_size);
-void ck_cache_put(const void *key, size_t key_size, const void *value, size_t value_size);
-void ck_cache_forget(uint64_t id);	/* drop entries with this id in the key */
-void ck_cache_clear(void);
+bool ckc_cache_get(const void *key, size_t key_size, void *value, size_t value_size);
+void ckc_cache_put(const void *key, size_t key_size, const void *value, size_t value_size);
+void ckc_cache_forget(uint64_t id);	/* drop entries with this id in the key */
+void ckc_cache_clear(void);
 
 /* Log an unsupported call once; returns CUDA_ERROR_NOT_SUPPORTED. */
-CUresult ck_refused(const char *name, bool *told);
+CUresult ckc_refused(const char *name, bool *told);
 
 #define CK_REFUSE(name)                                     \
 	CUresult name(void);                                \
 	CK_EXPORT CUresult name(void)                       \
 	{                                                   \
 		static bool told;                           \
-		return ck_refused(#name, &told);            \
+		return ckc_refused(#name, &told);            \
 	}
 
 #endif

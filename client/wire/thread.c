@@ -13,10 +13,10 @@
 #include "cuda/errors.h"
 #include "util/cancel.h"
 
-static __thread struct ck_thread *self __attribute__((tls_model("initial-exec")));
-__thread bool ck_inside_callback __attribute__((tls_model("initial-exec")));
-__thread bool ck_aside __attribute__((tls_model("initial-exec")));
-__thread struct ck_context *ck_thread_context __attribute__((tls_model("initial-exec")));
+static __thread struct ckc_thread *self __attribute__((tls_model("initial-exec")));
+__thread bool ckc_inside_callback __attribute__((tls_model("initial-exec")));
+__thread bool ckc_aside __attribute__((tls_model("initial-exec")));
+__thread struct ckc_context *ckc_thread_context __attribute__((tls_model("initial-exec")));
 static pthread_key_t key;
 static bool has_key;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -24,12 +24,12 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 /* Clean up at a thread's end; also called for a state that no key holds. */
 static void end(void *arg)
 {
-	struct ck_thread *t = arg;
+	struct ckc_thread *t = arg;
 
-	ck_each_hook(thread_end, h)
+	ckc_each_hook(thread_end, h)
 		h->run(t);
 	if (t->lane)
-		ck_lane_release(t->lane);
+		ckc_lane_release(t->lane);
 	self = NULL;
 	free(t);
 }
@@ -40,16 +40,16 @@ static void make_key(void)
 }
 
 /* Make @t the calling thread's state. False: it will not be freed at the thread's end. */
-static bool adopt(struct ck_thread *t)
+static bool adopt(struct ckc_thread *t)
 {
 	self = t;
 	pthread_once(&once, make_key);
 	return has_key && pthread_setspecific(key, t) == 0;
 }
 
-static struct ck_thread *begin(void)
+static struct ckc_thread *begin(void)
 {
-	struct ck_thread *t = calloc(1, sizeof(*t));
+	struct ckc_thread *t = calloc(1, sizeof(*t));
 
 	if (t && adopt(t))
 		return t;
@@ -58,46 +58,46 @@ static struct ck_thread *begin(void)
 	return NULL;
 }
 
-struct ck_thread *ck_thread(void)
+struct ckc_thread *ckc_thread(void)
 {
 	return likely(self != NULL) ? self : begin();
 }
 
 /* --- the calling thread's stack */
 
-CUresult ck_context_push(struct ck_context *context)
+CUresult ckc_context_push(struct ckc_context *context)
 {
-	struct ck_thread *t = ck_thread();
+	struct ckc_thread *t = ckc_thread();
 
 	if (!t || t->depth == CK_CONTEXT_STACK)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	t->stack[t->depth++] = context;
-	ck_thread_context = context;
+	ckc_thread_context = context;
 	return CUDA_SUCCESS;
 }
 
-struct ck_context *ck_context_pop(void)
+struct ckc_context *ckc_context_pop(void)
 {
-	struct ck_thread *t = ck_thread();
-	struct ck_context *was = ck_thread_context;
+	struct ckc_thread *t = ckc_thread();
+	struct ckc_context *was = ckc_thread_context;
 
 	if (!t)			/* nothing was pushed */
 		return NULL;
 	if (t->depth > 0)
 		t->depth--;
-	ck_thread_context = t->depth > 0 ? t->stack[t->depth - 1] : NULL;
+	ckc_thread_context = t->depth > 0 ? t->stack[t->depth - 1] : NULL;
 	return was;
 }
 
-void ck_context_outcome(uint64_t ctx, CUresult err)
+void ckc_context_outcome(uint64_t ctx, CUresult err)
 {
-	if (ck_thread_context && ck_thread_context->object.id == ctx && ck_error_is_sticky(err))
-		ck_thread_context->fault = (int)err;
+	if (ckc_thread_context && ckc_thread_context->object.id == ctx && ck_error_is_sticky(err))
+		ckc_thread_context->fault = (int)err;
 }
 
 CUstream ck_default_stream_set(CUstream stream)
 {
-	struct ck_thread *t = ck_thread();
+	struct ckc_thread *t = ckc_thread();
 	CUstream was;
 
 	if (!t)			/* the call fails or uses the legacy stream */
@@ -108,8 +108,8 @@ CUstream ck_default_stream_set(CUstream stream)
 }
 
 struct calling {
-	struct ck_thread *thread;	/* has its lane */
-	struct ck_client *client;
+	struct ckc_thread *thread;	/* has its lane */
+	struct ckc_client *client;
 	void *(*run)(void *client);
 };
 
@@ -129,21 +129,21 @@ static void *run_calling(void *arg)
 static int start_calling(struct calling *c)
 {
 	int cancel = ck_cancel_disable();
-	int ret = ck_lane_take(c->client, &c->thread->lane);
+	int ret = ckc_lane_take(c->client, &c->thread->lane);
 
 	ck_cancel_restore(cancel);
 	if (ret < 0)
 		return ret;
-	ret = ck_thread_start(run_calling, c);
+	ret = ckc_thread_start(run_calling, c);
 	if (ret < 0)
-		ck_lane_release(c->thread->lane);
+		ckc_lane_release(c->thread->lane);
 	return ret;
 }
 
-int ck_thread_start_calling(struct ck_client *client, void *(*run)(void *client))
+int ckc_thread_start_calling(struct ckc_client *client, void *(*run)(void *client))
 {
 	struct calling *c = malloc(sizeof(*c));
-	struct ck_thread *t = calloc(1, sizeof(*t));
+	struct ckc_thread *t = calloc(1, sizeof(*t));
 	int ret = -ENOMEM;
 
 	if (c && t) {
@@ -157,7 +157,7 @@ int ck_thread_start_calling(struct ck_client *client, void *(*run)(void *client)
 	return ret;
 }
 
-int ck_thread_start(void *(*run)(void *), void *arg)
+int ckc_thread_start(void *(*run)(void *), void *arg)
 {
 	sigset_t all, was;
 	pthread_t thread;

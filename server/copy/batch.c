@@ -13,7 +13,7 @@ struct item {
 };
 
 /* Copies run in sequence in the stream: a batch only promises that all are done at its end. */
-CUresult ck_serve_copy_batch(struct ck_request *q, ck_copy_batch_args *a, void *res)
+CUresult ck_serve_copy_batch(struct cks_request *q, ck_copy_batch_args *a, void *res)
 {
 	size_t count = a->copies.copies_len / sizeof(struct item);
 	CUresult err = CUDA_SUCCESS;
@@ -22,7 +22,7 @@ CUresult ck_serve_copy_batch(struct ck_request *q, ck_copy_batch_args *a, void *
 	(void)res;
 	if (!ck_driver.cuMemcpyDtoDAsync_v2)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!ck_stream_find(q, a->stream, &stream))
+	if (!cks_stream_find(q, a->stream, &stream))
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (a->copies.copies_len % sizeof(struct item))
 		return CUDA_ERROR_INVALID_VALUE;
@@ -35,7 +35,7 @@ CUresult ck_serve_copy_batch(struct ck_request *q, ck_copy_batch_args *a, void *
 	return err;
 }
 
-CUresult ck_serve_copy_3d_peer(struct ck_request *q, ck_copy_3d_peer_args *a, void *res)
+CUresult ck_serve_copy_3d_peer(struct cks_request *q, ck_copy_3d_peer_args *a, void *res)
 {
 	CUDA_MEMCPY3D_PEER copy;
 	CUcontext dst, src;
@@ -49,9 +49,9 @@ CUresult ck_serve_copy_3d_peer(struct ck_request *q, ck_copy_3d_peer_args *a, vo
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!ck_driver.cuMemcpy3DPeerAsync)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!ck_context_find(q, a->dst_context, &dst) || !ck_context_find(q, a->src_context, &src))
+	if (!cks_context_find(q, a->dst_context, &dst) || !cks_context_find(q, a->src_context, &src))
 		return CUDA_ERROR_INVALID_CONTEXT;
-	if (!ck_stream_find(q, a->stream, &stream))
+	if (!cks_stream_find(q, a->stream, &stream))
 		return CUDA_ERROR_INVALID_HANDLE;
 	/* The driver gets only the two device addresses from the client, no other pointers. */
 	copy.srcHost = NULL;

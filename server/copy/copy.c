@@ -23,11 +23,11 @@
 #define CK_HEAD_SIZE 128 /* upper bound for the head of a bulk reply */
 
 /* Receive one piece and pass it to the device. */
-static CUresult upload_piece(struct ck_request *q, const struct ck_walk *walk,
-			     struct ck_ring *ring, CUstream stream, uint64_t serial,
-			     struct ck_slot **slot)
+static CUresult upload_piece(struct cks_request *q, const struct cks_walk *walk,
+			     struct cks_ring *ring, CUstream stream, uint64_t serial,
+			     struct cks_slot **slot)
 {
-	CUresult err = ck_ring_take(ring, q->ctx, serial, walk->piece, slot);
+	CUresult err = cks_ring_take(ring, q->ctx, serial, walk->piece, slot);
 	unsigned char *host;
 
 	if (err)
@@ -36,75 +36,75 @@ static CUresult upload_piece(struct ck_request *q, const struct ck_walk *walk,
 	q->broken = ck_reader_bulk(q->reader, host, walk->piece);
 	if (q->broken)
 		return CUDA_ERROR_UNKNOWN;
-	err = ck_walk_copy(walk, host, stream);
-	return err ? err : ck_slot_mark(*slot, stream, walk->piece);
+	err = cks_walk_copy(walk, host, stream);
+	return err ? err : cks_slot_mark(*slot, stream, walk->piece);
 }
 
-static CUresult upload(struct ck_request *q, struct ck_walk *walk, uint64_t stream_id,
-		       unsigned int flags, struct ck_ring *ring)
+static CUresult upload(struct cks_request *q, struct cks_walk *walk, uint64_t stream_id,
+		       unsigned int flags, struct cks_ring *ring)
 {
-	struct ck_slot *slot = NULL;
+	struct cks_slot *slot = NULL;
 	CUresult err = CUDA_SUCCESS;
 	CUstream stream;
 	uint64_t serial;
 
 	if (walk->total != q->bulk_size)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!ck_stream_serial(q, stream_id, &stream, &serial))
+	if (!cks_stream_serial(q, stream_id, &stream, &serial))
 		return CUDA_ERROR_INVALID_HANDLE;
 	q->broken = ck_reader_bulk_begin(q->reader, q->bulk_offset);
 	if (q->broken)
 		return CUDA_ERROR_UNKNOWN;
-	while (!err && ck_walk_next(walk))
+	while (!err && cks_walk_next(walk))
 		err = upload_piece(q, walk, ring, stream, serial, &slot);
 	if (!err && slot && (flags & CK_COPY_BLOCKING))
-		err = ck_slot_wait(slot);
+		err = cks_slot_wait(slot);
 	return err;
 }
 
-static CUresult upload_flat(struct ck_request *q, uint64_t dst, uint64_t stream,
-			    unsigned int flags, struct ck_ring *ring)
+static CUresult upload_flat(struct cks_request *q, uint64_t dst, uint64_t stream,
+			    unsigned int flags, struct cks_ring *ring)
 {
-	struct ck_walk walk;
+	struct cks_walk walk;
 	CUresult err = CUDA_ERROR_INVALID_VALUE;
 
 	/* Refuse a copy that exceeds the memory before its first piece, as the driver does. */
 	if (q->bulk_size <= CK_PIECE_MAX ||
-	    ck_memory_covers(q->session->memory, dst, q->bulk_size)) {
-		ck_walk_flat(&walk, true, dst, q->bulk_size);
+	    cks_memory_covers(q->session->memory, dst, q->bulk_size)) {
+		cks_walk_flat(&walk, true, dst, q->bulk_size);
 		err = upload(q, &walk, stream, flags, ring);
 	}
-	ck_ring_release(ring);
+	cks_ring_release(ring);
 	return err;
 }
 
-CUresult ck_serve_upload(struct ck_request *q, ck_upload_args *a, void *res)
+CUresult ck_serve_upload(struct cks_request *q, ck_upload_args *a, void *res)
 {
 	(void)res;
 	return upload_flat(q, a->dst, a->stream, a->flags,
-			   ck_staging_upload(q->session->staging));
+			   cks_staging_upload(q->session->staging));
 }
 
 /* One of several calls that share a copy; they arrive in parallel on their own lanes. */
-CUresult ck_serve_upload_part(struct ck_request *q, ck_upload_part_args *a,
+CUresult ck_serve_upload_part(struct cks_request *q, ck_upload_part_args *a,
 				 ck_upload_part_res *res)
 {
 	(void)res;
-	return upload_flat(q, a->dst, a->stream, 0, ck_staging_call(q->session->staging));
+	return upload_flat(q, a->dst, a->stream, 0, cks_staging_call(q->session->staging));
 }
 
 /* Decode the copy of a message: replace ids by the driver's arrays, and drop the client's
  * pointers. */
-static CUresult copy_decode(struct ck_request *q, const void *bytes, CUDA_MEMCPY3D *copy)
+static CUresult copy_decode(struct cks_request *q, const void *bytes, CUDA_MEMCPY3D *copy)
 {
 	CUarray src = NULL, dst = NULL;
 
 	memcpy(copy, bytes, sizeof(*copy));
 	if (copy->srcMemoryType == CU_MEMORYTYPE_ARRAY &&
-	    !ck_array_find(q, (uintptr_t)copy->srcArray, &src))
+	    !cks_array_find(q, (uintptr_t)copy->srcArray, &src))
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (copy->dstMemoryType == CU_MEMORYTYPE_ARRAY &&
-	    !ck_array_find(q, (uintptr_t)copy->dstArray, &dst))
+	    !cks_array_find(q, (uintptr_t)copy->dstArray, &dst))
 		return CUDA_ERROR_INVALID_HANDLE;
 	copy->srcArray = src;
 	copy->dstArray = dst;
@@ -114,58 +114,58 @@ static CUresult copy_decode(struct ck_request *q, const void *bytes, CUDA_MEMCPY
 	return CUDA_SUCCESS;
 }
 
-CUresult ck_serve_upload_3d(struct ck_request *q, ck_upload_3d_args *a, void *res)
+CUresult ck_serve_upload_3d(struct cks_request *q, ck_upload_3d_args *a, void *res)
 {
 	CUDA_MEMCPY3D copy;
-	struct ck_ring *ring;
-	struct ck_walk walk;
+	struct cks_ring *ring;
+	struct cks_walk walk;
 	CUresult err;
 
 	(void)res;
 	_Static_assert(sizeof(copy) == sizeof(a->copy), "the structure travels as its bytes");
 	err = copy_decode(q, a->copy, &copy);
 	if (!err)
-		err = ck_walk_box(&walk, true, &copy);
+		err = cks_walk_box(&walk, true, &copy);
 	if (err)
 		return err;
-	ring = ck_staging_upload(q->session->staging);
+	ring = cks_staging_upload(q->session->staging);
 	err = upload(q, &walk, a->stream, 0, ring);
-	ck_ring_release(ring);
+	cks_ring_release(ring);
 	return err;
 }
 
 /* A download in progress: its reply has a head, the packed bytes, and a tail. */
 struct download {
-	struct ck_request *q;
-	struct ck_walk walk;
+	struct cks_request *q;
+	struct cks_walk walk;
 	CUstream stream;
 	uint64_t serial;
-	struct ck_slot *slot;	/* of the newest piece passed to the device */
+	struct cks_slot *slot;	/* of the newest piece passed to the device */
 	unsigned char *host;	/* its address in the slot */
 	unsigned char head[CK_HEAD_SIZE];
 	size_t head_size;
 };
 
 /* Let the device fill a slot with the current piece. */
-static CUresult download_begin(struct download *d, struct ck_ring *ring)
+static CUresult download_begin(struct download *d, struct cks_ring *ring)
 {
 	CUresult err;
 
 	/* Two slots alternate: the next one has been sent already. */
-	err = ck_ring_next(ring, d->q->ctx, d->serial, &d->slot);
+	err = cks_ring_next(ring, d->q->ctx, d->serial, &d->slot);
 	if (err)
 		return err;
 	d->host = d->slot->host;
-	err = ck_walk_copy(&d->walk, d->host, d->stream);
-	return err ? err : ck_slot_mark(d->slot, d->stream, d->walk.piece);
+	err = cks_walk_copy(&d->walk, d->host, d->stream);
+	return err ? err : cks_slot_mark(d->slot, d->stream, d->walk.piece);
 }
 
 static int head_encode(struct download *d, xdrproc_t xdr)
 {
 	/* the replies of all downloads have the same layout as ck_download's */
 	ck_download_res res = {
-		.head.output = ck_output_pending(d->q->session->output),
-		.head.delivered = ck_deliveries_settle(d->q->session),
+		.head.output = cks_output_pending(d->q->session->output),
+		.head.delivered = cks_deliveries_settle(d->q->session),
 		.data_length = (u_int)d->walk.total,
 	};
 	long n = ck_reply_encode(d->head, sizeof(d->head), d->q->xid, xdr, &res,
@@ -198,23 +198,23 @@ static int send_piece(struct download *d, void *host, size_t size, bool first, b
  * The first piece is in its slot: send it while the device fills the other slot, and so on. After
  * an error, send zeroes up to the promised number of bytes; the tail has the error.
  */
-static void download_send(struct download *d, struct ck_ring *ring)
+static void download_send(struct download *d, struct cks_ring *ring)
 {
 	CUresult err = CUDA_SUCCESS;
 	bool first = true, more = true;
 
 	while (more && !d->q->broken) {
-		struct ck_slot *slot = d->slot;
+		struct cks_slot *slot = d->slot;
 		unsigned char *host = d->host;
 		size_t size = d->walk.piece;
 
-		more = ck_walk_next(&d->walk);
+		more = cks_walk_next(&d->walk);
 		if (more && !err)
 			err = download_begin(d, ring);
 		d->q->broken = send_piece(d, host, size, first, !more, err);
 		first = false;
 		if (more && !err)
-			err = ck_slot_wait(d->slot);
+			err = cks_slot_wait(d->slot);
 		if (err) {
 			d->slot = slot;
 			d->host = host;
@@ -225,49 +225,49 @@ static void download_send(struct download *d, struct ck_ring *ring)
 
 static CUresult download(struct download *d, uint64_t stream_id)
 {
-	struct ck_request *q = d->q;
-	struct ck_ring *ring;
+	struct cks_request *q = d->q;
+	struct cks_ring *ring;
 	CUresult err;
 
 	if (d->walk.total > CK_DOWNLOAD_MAX)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!ck_stream_serial(q, stream_id, &d->stream, &d->serial))
+	if (!cks_stream_serial(q, stream_id, &d->stream, &d->serial))
 		return CUDA_ERROR_INVALID_HANDLE;
-	if (!ck_walk_next(&d->walk))
+	if (!cks_walk_next(&d->walk))
 		return CUDA_SUCCESS; /* nothing to send: an empty reply */
-	ring = ck_staging_call(q->session->staging);
+	ring = cks_staging_call(q->session->staging);
 	err = download_begin(d, ring);
 	if (!err)
-		err = ck_slot_wait(d->slot);
+		err = cks_slot_wait(d->slot);
 	if (!err && head_encode(d, (xdrproc_t)xdr_ck_download_res) < 0)
 		err = CUDA_ERROR_UNKNOWN;
 	if (!err) {
 		q->replied = true;
 		download_send(d, ring);
 	}
-	ck_ring_release(ring);
+	cks_ring_release(ring);
 	return err;
 }
 
-CUresult ck_serve_download(struct ck_request *q, ck_download_args *a, ck_download_res *res)
+CUresult ck_serve_download(struct cks_request *q, ck_download_args *a, ck_download_res *res)
 {
 	struct download d = { .q = q };
 
 	(void)res;
-	if (a->size > CK_PIECE_MAX && !ck_memory_covers(q->session->memory, a->src, a->size))
+	if (a->size > CK_PIECE_MAX && !cks_memory_covers(q->session->memory, a->src, a->size))
 		return CUDA_ERROR_INVALID_VALUE;
-	ck_walk_flat(&d.walk, false, a->src, a->size);
+	cks_walk_flat(&d.walk, false, a->src, a->size);
 	return download(&d, a->stream);
 }
 
 /* Wait for work that may still write the memory to be read. */
-static CUresult quiesce(struct ck_request *q, unsigned int wait, uint64_t after)
+static CUresult quiesce(struct cks_request *q, unsigned int wait, uint64_t after)
 {
 	CUstream stream;
 
 	if (wait == CK_FETCH_NOW)
 		return CUDA_SUCCESS;
-	if (wait == CK_FETCH_STREAM && !ck_stream_find(q, after, &stream))
+	if (wait == CK_FETCH_STREAM && !cks_stream_find(q, after, &stream))
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (wait == CK_FETCH_STREAM)
 		return ck_driver.cuStreamSynchronize ? ck_driver.cuStreamSynchronize(stream)
@@ -275,7 +275,7 @@ static CUresult quiesce(struct ck_request *q, unsigned int wait, uint64_t after)
 	return ck_driver.cuCtxSynchronize ? ck_driver.cuCtxSynchronize() : CUDA_ERROR_NOT_SUPPORTED;
 }
 
-CUresult ck_serve_fetch(struct ck_request *q, ck_fetch_args *a, ck_fetch_res *res)
+CUresult ck_serve_fetch(struct cks_request *q, ck_fetch_args *a, ck_fetch_res *res)
 {
 	struct download d = { .q = q };
 	CUresult err = quiesce(q, a->wait, a->after);
@@ -286,13 +286,13 @@ CUresult ck_serve_fetch(struct ck_request *q, ck_fetch_args *a, ck_fetch_res *re
 	/* Adjacent variables are separate ranges for the driver, so outside the window it
 	 * decides. */
 	if (a->src >= q->session->window_lo && a->src < q->session->window_hi &&
-	    !ck_memory_covers(q->session->memory, a->src, a->size))
+	    !cks_memory_covers(q->session->memory, a->src, a->size))
 		return CUDA_ERROR_INVALID_VALUE;
-	ck_walk_flat(&d.walk, false, a->src, a->size);
+	cks_walk_flat(&d.walk, false, a->src, a->size);
 	return download(&d, a->stream);
 }
 
-CUresult ck_serve_download_3d(struct ck_request *q, ck_download_3d_args *a,
+CUresult ck_serve_download_3d(struct cks_request *q, ck_download_3d_args *a,
 			      ck_download_3d_res *res)
 {
 	struct download d = { .q = q };
@@ -302,7 +302,7 @@ CUresult ck_serve_download_3d(struct ck_request *q, ck_download_3d_args *a,
 	(void)res;
 	err = copy_decode(q, a->copy, &copy);
 	if (!err)
-		err = ck_walk_box(&d.walk, false, &copy);
+		err = cks_walk_box(&d.walk, false, &copy);
 	return err ? err : download(&d, a->stream);
 }
 
@@ -311,7 +311,7 @@ static bool on_device(CUmemorytype type)
 	return type == CU_MEMORYTYPE_DEVICE || type == CU_MEMORYTYPE_ARRAY;
 }
 
-CUresult ck_serve_copy_3d(struct ck_request *q, ck_copy_3d_args *a, void *res)
+CUresult ck_serve_copy_3d(struct cks_request *q, ck_copy_3d_args *a, void *res)
 {
 	CUDA_MEMCPY3D copy;
 	CUstream stream;
@@ -324,7 +324,7 @@ CUresult ck_serve_copy_3d(struct ck_request *q, ck_copy_3d_args *a, void *res)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!ck_driver.cuMemcpy3DAsync_v2)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!ck_stream_find(q, a->stream, &stream))
+	if (!cks_stream_find(q, a->stream, &stream))
 		return CUDA_ERROR_INVALID_HANDLE;
 	return ck_driver.cuMemcpy3DAsync_v2(&copy, stream);
 }

@@ -16,31 +16,31 @@ CK_LOG_DEFINE("server");
 #define CK_EVENT_DISABLE_TIMING 2
 #define CK_SLOT_ALIGN 256u /* small copies start on separate cache lines */
 
-struct ck_ring {
+struct cks_ring {
 	struct ck_mutex lock; /* held from taking the ring until its release */
 	size_t slot_size;
 	unsigned int count;
 	unsigned int at; /* the newest slot */
-	struct ck_slot slots[CK_UPLOAD_SLOTS];
+	struct cks_slot slots[CK_UPLOAD_SLOTS];
 };
 
-struct ck_staging {
-	struct ck_ring upload;
-	struct ck_ring calls[CK_CALL_RINGS];
+struct cks_staging {
+	struct cks_ring upload;
+	struct cks_ring calls[CK_CALL_RINGS];
 	_Atomic unsigned int turn; /* the ring to wait for if all are taken */
 };
 
-static void ring_init(struct ck_ring *ring, unsigned int count, size_t slot_size)
+static void ring_init(struct cks_ring *ring, unsigned int count, size_t slot_size)
 {
 	ring->lock = (struct ck_mutex)CK_MUTEX(CK_RANK_STAGING);
 	ring->slot_size = slot_size;
 	ring->count = count;
 }
 
-static void ring_fini(struct ck_ring *ring)
+static void ring_fini(struct cks_ring *ring)
 {
 	for (unsigned int i = 0; i < ring->count; i++) {
-		struct ck_slot *slot = &ring->slots[i];
+		struct cks_slot *slot = &ring->slots[i];
 
 		if (slot->event)
 			ck_driver.cuEventDestroy_v2(slot->event);
@@ -52,9 +52,9 @@ static void ring_fini(struct ck_ring *ring)
 	ck_mutex_destroy(&ring->lock);
 }
 
-int ck_staging_create(struct ck_staging **out)
+int cks_staging_create(struct cks_staging **out)
 {
-	struct ck_staging *s = calloc(1, sizeof(*s));
+	struct cks_staging *s = calloc(1, sizeof(*s));
 
 	if (!s)
 		return -ENOMEM;
@@ -65,7 +65,7 @@ int ck_staging_create(struct ck_staging **out)
 	return 0;
 }
 
-void ck_staging_destroy(struct ck_staging *s)
+void cks_staging_destroy(struct cks_staging *s)
 {
 	if (!s)
 		return;
@@ -75,15 +75,15 @@ void ck_staging_destroy(struct ck_staging *s)
 	free(s);
 }
 
-struct ck_ring *ck_staging_upload(struct ck_staging *s)
+struct cks_ring *cks_staging_upload(struct cks_staging *s)
 {
 	ck_lock(&s->upload.lock);
 	return &s->upload;
 }
 
-struct ck_ring *ck_staging_call(struct ck_staging *s)
+struct cks_ring *cks_staging_call(struct cks_staging *s)
 {
-	struct ck_ring *ring;
+	struct cks_ring *ring;
 
 	for (int i = 0; i < CK_CALL_RINGS; i++) {
 		if (ck_trylock(&s->calls[i].lock) == 0)
@@ -94,13 +94,13 @@ struct ck_ring *ck_staging_call(struct ck_staging *s)
 	return ring;
 }
 
-void ck_ring_release(struct ck_ring *ring)
+void cks_ring_release(struct cks_ring *ring)
 {
 	ck_unlock(&ring->lock);
 }
 
 /* Pin a slot's memory; otherwise the driver would copy through its own buffer. */
-static void slot_pin(struct ck_slot *slot, size_t size, uint64_t ctx)
+static void slot_pin(struct cks_slot *slot, size_t size, uint64_t ctx)
 {
 	CUresult err;
 
@@ -114,7 +114,7 @@ static void slot_pin(struct ck_slot *slot, size_t size, uint64_t ctx)
 }
 
 /* Prepare an empty slot of @size bytes for copies in context @ctx, which is current. */
-static CUresult slot_prepare(struct ck_slot *slot, size_t size, uint64_t ctx)
+static CUresult slot_prepare(struct cks_slot *slot, size_t size, uint64_t ctx)
 {
 	void *host;
 
@@ -139,22 +139,22 @@ static CUresult slot_prepare(struct ck_slot *slot, size_t size, uint64_t ctx)
 	return CUDA_SUCCESS;
 }
 
-static bool has_room(const struct ck_ring *ring, uint64_t ctx, uint64_t stream, size_t size)
+static bool has_room(const struct cks_ring *ring, uint64_t ctx, uint64_t stream, size_t size)
 {
-	const struct ck_slot *slot = &ring->slots[ring->at];
+	const struct cks_slot *slot = &ring->slots[ring->at];
 
 	return slot->event && slot->ctx == ctx && slot->stream == stream &&
 	       slot->used + size <= ring->slot_size;
 }
 
-CUresult ck_ring_next(struct ck_ring *ring, uint64_t ctx, uint64_t stream, struct ck_slot **out)
+CUresult cks_ring_next(struct cks_ring *ring, uint64_t ctx, uint64_t stream, struct cks_slot **out)
 {
-	struct ck_slot *slot;
+	struct cks_slot *slot;
 	CUresult err;
 
 	ring->at = (ring->at + 1) % ring->count;
 	slot = &ring->slots[ring->at];
-	ck_slot_wait(slot); /* the stream of older copies will report its errors */
+	cks_slot_wait(slot); /* the stream of older copies will report its errors */
 	err = slot_prepare(slot, ring->slot_size, ctx);
 	if (err)
 		return err;
@@ -167,16 +167,16 @@ CUresult ck_ring_next(struct ck_ring *ring, uint64_t ctx, uint64_t stream, struc
  * One event per slot is enough, because all copies of a slot are in one stream: the newest is the
  * last to finish. So another stream needs another slot.
  */
-CUresult ck_ring_take(struct ck_ring *ring, uint64_t ctx, uint64_t stream, size_t size,
-		      struct ck_slot **out)
+CUresult cks_ring_take(struct cks_ring *ring, uint64_t ctx, uint64_t stream, size_t size,
+		      struct cks_slot **out)
 {
 	if (!has_room(ring, ctx, stream, size))
-		return ck_ring_next(ring, ctx, stream, out);
+		return cks_ring_next(ring, ctx, stream, out);
 	*out = &ring->slots[ring->at];
 	return CUDA_SUCCESS;
 }
 
-CUresult ck_slot_mark(struct ck_slot *slot, CUstream stream, size_t size)
+CUresult cks_slot_mark(struct cks_slot *slot, CUstream stream, size_t size)
 {
 	CUresult err;
 
@@ -190,7 +190,7 @@ CUresult ck_slot_mark(struct ck_slot *slot, CUstream stream, size_t size)
 	return err;
 }
 
-CUresult ck_slot_wait(struct ck_slot *slot)
+CUresult cks_slot_wait(struct cks_slot *slot)
 {
 	CUresult err = CUDA_SUCCESS;
 
@@ -201,14 +201,14 @@ CUresult ck_slot_wait(struct ck_slot *slot)
 	return err;
 }
 
-static void ring_drop_context(struct ck_ring *ring, uint64_t ctx)
+static void ring_drop_context(struct cks_ring *ring, uint64_t ctx)
 {
 	ck_lock(&ring->lock);
 	for (unsigned int i = 0; i < ring->count; i++) {
-		struct ck_slot *slot = &ring->slots[i];
+		struct cks_slot *slot = &ring->slots[i];
 
 		if (slot->ctx == ctx && slot->event) {
-			ck_slot_wait(slot);
+			cks_slot_wait(slot);
 			ck_driver.cuEventDestroy_v2(slot->event);
 			slot->event = NULL;
 		}
@@ -218,7 +218,7 @@ static void ring_drop_context(struct ck_ring *ring, uint64_t ctx)
 	ck_unlock(&ring->lock);
 }
 
-void ck_staging_drop_context(struct ck_staging *s, uint64_t ctx)
+void cks_staging_drop_context(struct cks_staging *s, uint64_t ctx)
 {
 	ring_drop_context(&s->upload, ctx);
 	for (int i = 0; i < CK_CALL_RINGS; i++)

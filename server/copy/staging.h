@@ -22,10 +22,10 @@
 #define CK_CALL_SLOTS 2 /* one piece each: small enough to stay in a processor's cache */
 #define CK_CALL_RINGS 8 /* simultaneous calls; more have to wait */
 
-struct ck_staging;
-struct ck_ring;
+struct cks_staging;
+struct cks_ring;
 
-struct ck_slot {
+struct cks_slot {
 	unsigned char *host;	/* size: that of the ring's slots */
 	size_t used;		/* bytes passed to the device since the slot was empty */
 	uint64_t ctx;		/* of the event and of the copies */
@@ -36,32 +36,32 @@ struct ck_slot {
 	uint64_t pinned_ctx;	/* context it was registered in */
 };
 
-int ck_staging_create(struct ck_staging **staging);
-void ck_staging_destroy(struct ck_staging *staging);
+int cks_staging_create(struct cks_staging **staging);
+void cks_staging_destroy(struct cks_staging *staging);
 
 /* The ring for one-way uploads; a free ring for a call. The caller owns it until its release. */
-struct ck_ring *ck_staging_upload(struct ck_staging *staging);
-struct ck_ring *ck_staging_call(struct ck_staging *staging);
-void ck_ring_release(struct ck_ring *ring);
+struct cks_ring *cks_staging_upload(struct cks_staging *staging);
+struct cks_ring *cks_staging_call(struct cks_staging *staging);
+void cks_ring_release(struct cks_ring *ring);
 
 /*
  * A slot with room for @size bytes (at most CK_PIECE_MAX) at host + used, for copies in context
  * @ctx on the stream with serial number @stream. Returns the newest slot if it has room, else the
  * next one after its copies are done. Returns the driver's errors.
  */
-CUresult ck_ring_take(struct ck_ring *ring, uint64_t ctx, uint64_t stream, size_t size,
-		      struct ck_slot **slot);
+CUresult cks_ring_take(struct cks_ring *ring, uint64_t ctx, uint64_t stream, size_t size,
+		      struct cks_slot **slot);
 
 /* The next slot, empty, even if the newest one has room. */
-CUresult ck_ring_next(struct ck_ring *ring, uint64_t ctx, uint64_t stream, struct ck_slot **slot);
+CUresult cks_ring_next(struct cks_ring *ring, uint64_t ctx, uint64_t stream, struct cks_slot **slot);
 
 /* Note that a copy of @size bytes at host + used was passed to @stream. */
-CUresult ck_slot_mark(struct ck_slot *slot, CUstream stream, size_t size);
+CUresult cks_slot_mark(struct cks_slot *slot, CUstream stream, size_t size);
 
 /* Wait until all copies of the slot are done; returns the error of the stream, if any. */
-CUresult ck_slot_wait(struct ck_slot *slot);
+CUresult cks_slot_wait(struct cks_slot *slot);
 
 /* Context @ctx is about to end: forget its events. Waits for copies of other threads. */
-void ck_staging_drop_context(struct ck_staging *staging, uint64_t ctx);
+void cks_staging_drop_context(struct cks_staging *staging, uint64_t ctx);
 
 #endif

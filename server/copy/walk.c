@@ -10,9 +10,9 @@
 
 #define CK_PIECE_MIN (64u << 10)
 
-void ck_walk_flat(struct ck_walk *walk, bool to_device, CUdeviceptr address, size_t size)
+void cks_walk_flat(struct cks_walk *walk, bool to_device, CUdeviceptr address, size_t size)
 {
-	*walk = (struct ck_walk){
+	*walk = (struct cks_walk){
 		.total = size, .flat = true, .to_device = to_device, .address = address
 	};
 }
@@ -31,7 +31,7 @@ static bool fits(size_t x, size_t y, size_t pitch, size_t height, const CUDA_MEM
 	return c->Depth <= 1 || end <= height;
 }
 
-CUresult ck_walk_box(struct ck_walk *walk, bool to_device, const CUDA_MEMCPY3D *c)
+CUresult cks_walk_box(struct cks_walk *walk, bool to_device, const CUDA_MEMCPY3D *c)
 {
 	CUmemorytype type = to_device ? c->dstMemoryType : c->srcMemoryType;
 	size_t total, lod = to_device ? c->dstLOD : c->srcLOD;
@@ -44,12 +44,12 @@ CUresult ck_walk_box(struct ck_walk *walk, bool to_device, const CUDA_MEMCPY3D *
 	    (to_device ? !fits(c->dstXInBytes, c->dstY, c->dstPitch, c->dstHeight, c)
 		       : !fits(c->srcXInBytes, c->srcY, c->srcPitch, c->srcHeight, c)))
 		return CUDA_ERROR_INVALID_VALUE;
-	*walk = (struct ck_walk){ .total = total, .to_device = to_device, .shape = *c };
+	*walk = (struct cks_walk){ .total = total, .to_device = to_device, .shape = *c };
 	return CUDA_SUCCESS;
 }
 
 /* The piece at (x, y, z): the longest run of packed bytes that is a box. */
-static void box_piece(struct ck_walk *walk)
+static void box_piece(struct cks_walk *walk)
 {
 	const CUDA_MEMCPY3D *c = &walk->shape;
 	size_t width = c->WidthInBytes;
@@ -69,7 +69,7 @@ static void box_piece(struct ck_walk *walk)
 }
 
 /* Move past the current piece: x first, then y, then z. */
-static void box_advance(struct ck_walk *walk)
+static void box_advance(struct cks_walk *walk)
 {
 	walk->x += walk->w;
 	if (walk->x < walk->shape.WidthInBytes)
@@ -84,7 +84,7 @@ static void box_advance(struct ck_walk *walk)
 
 /* A quarter of the copy, so that the device moves a piece while the next arrives; useful from 64
  * KiB on. */
-static size_t flat_piece(const struct ck_walk *walk)
+static size_t flat_piece(const struct cks_walk *walk)
 {
 	size_t quarter = CK_ALIGN_UP(walk->total / 4, CK_PIECE_MIN);
 
@@ -92,7 +92,7 @@ static size_t flat_piece(const struct ck_walk *walk)
 		      ck_min(ck_max(quarter, (size_t)CK_PIECE_MIN), (size_t)CK_PIECE_MAX));
 }
 
-bool ck_walk_next(struct ck_walk *walk)
+bool cks_walk_next(struct cks_walk *walk)
 {
 	if (walk->piece > 0 && !walk->flat)
 		box_advance(walk);
@@ -107,7 +107,7 @@ bool ck_walk_next(struct ck_walk *walk)
 	return true;
 }
 
-static CUresult box_copy(const struct ck_walk *walk, void *host, CUstream stream)
+static CUresult box_copy(const struct cks_walk *walk, void *host, CUstream stream)
 {
 	const CUDA_MEMCPY3D *c = &walk->shape;
 	CUDA_MEMCPY3D m = {
@@ -146,7 +146,7 @@ static CUresult box_copy(const struct ck_walk *walk, void *host, CUstream stream
 	return ck_driver.cuMemcpy3DAsync_v2(&m, stream);
 }
 
-CUresult ck_walk_copy(const struct ck_walk *walk, void *host, CUstream stream)
+CUresult cks_walk_copy(const struct cks_walk *walk, void *host, CUstream stream)
 {
 	CUdeviceptr at = walk->address + walk->done;
 

@@ -12,7 +12,7 @@
 
 #include "cuda/types.h"
 
-struct ck_walk {
+struct cks_walk {
 	size_t total;		/* packed bytes of the whole copy */
 	size_t piece;		/* packed bytes of the current piece */
 	size_t done;		/* packed bytes before it */
@@ -25,18 +25,18 @@ struct ck_walk {
 };
 
 /* Start a walk over @size bytes at @address. */
-void ck_walk_flat(struct ck_walk *walk, bool to_device, CUdeviceptr address, size_t size);
+void cks_walk_flat(struct cks_walk *walk, bool to_device, CUdeviceptr address, size_t size);
 
 /*
  * Start a walk over the device's side of @copy. INVALID_VALUE: it is neither plain device memory
  * nor an array, the extent exceeds its pitch or height, or sizes overflow.
  */
-CUresult ck_walk_box(struct ck_walk *walk, bool to_device, const CUDA_MEMCPY3D *copy);
+CUresult cks_walk_box(struct cks_walk *walk, bool to_device, const CUDA_MEMCPY3D *copy);
 
 /* Go to the next (at first: the first) piece, of at most CK_PIECE_MAX bytes. False: no more. */
-bool ck_walk_next(struct ck_walk *walk);
+bool cks_walk_next(struct cks_walk *walk);
 
 /* Copy the current piece, packed at @host, in @stream. */
-CUresult ck_walk_copy(const struct ck_walk *walk, void *host, CUstream stream);
+CUresult cks_walk_copy(const struct cks_walk *walk, void *host, CUstream stream);
 
 #endif

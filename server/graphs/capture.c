@@ -16,7 +16,7 @@
 /* Mark of a stream in which a capture began: the kind of its graph. It ends with the stream. */
 enum { CK_CAPTURE_NEW = 1, CK_CAPTURE_IN_GRAPH };
 
-static CUresult begin_in_graph(struct ck_request *q, ck_capture_begin_args *a, CUstream stream)
+static CUresult begin_in_graph(struct cks_request *q, ck_capture_begin_args *a, CUstream stream)
 {
 	const size_t count = a->dependencies.dependencies_len;
 	const CUgraphEdgeData *edges;
@@ -26,12 +26,12 @@ static CUresult begin_in_graph(struct ck_request *q, ck_capture_begin_args *a, C
 
 	if (!ck_driver.cuStreamBeginCaptureToGraph)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!ck_graph_find(q, a->graph, &graph))
+	if (!cks_graph_find(q, a->graph, &graph))
 		return CUDA_ERROR_INVALID_HANDLE;
-	err = ck_edges_check(a->edges.edges_val, a->edges.edges_len, count, &edges);
+	err = cks_edges_check(a->edges.edges_val, a->edges.edges_len, count, &edges);
 	if (err)
 		return err;
-	err = ck_nodes_find(q, a->dependencies.dependencies_val, count, &nodes);
+	err = cks_nodes_find(q, a->dependencies.dependencies_val, count, &nodes);
 	if (!err)
 		err = ck_driver.cuStreamBeginCaptureToGraph(stream, graph, nodes, edges, count,
 							    CU_STREAM_CAPTURE_MODE_RELAXED);
@@ -46,7 +46,7 @@ static CUresult begin_new(CUstream stream)
 	return ck_driver.cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED);
 }
 
-CUresult ck_serve_capture_begin(struct ck_request *q, ck_capture_begin_args *a,
+CUresult ck_serve_capture_begin(struct cks_request *q, ck_capture_begin_args *a,
 				ck_capture_begin_res *res)
 {
 	unsigned char was;
@@ -54,14 +54,14 @@ CUresult ck_serve_capture_begin(struct ck_request *q, ck_capture_begin_args *a,
 	CUresult err;
 
 	(void)res;
-	if (!ck_stream_find(q, a->stream, &stream))
+	if (!cks_stream_find(q, a->stream, &stream))
 		return CUDA_ERROR_INVALID_HANDLE;
-	was = ck_handles_mark(q->session->handles, a->stream,
+	was = cks_handles_mark(q->session->handles, a->stream,
 			      a->graph ? CK_CAPTURE_IN_GRAPH : CK_CAPTURE_NEW);
-	ck_status_capture(q->session);
+	cks_status_capture(q->session);
 	err = a->graph ? begin_in_graph(q, a, stream) : begin_new(stream);
 	if (err)
-		ck_handles_mark(q->session->handles, a->stream, was);
+		cks_handles_mark(q->session->handles, a->stream, was);
 	return err;
 }
 
@@ -70,7 +70,7 @@ CUresult ck_serve_capture_begin(struct ck_request *q, ck_capture_begin_args *a,
  * objects reported to the client. An unreported error of a command makes the capture fail too; in
  * any case, the program must get it.
  */
-CUresult ck_serve_capture_end(struct ck_request *q, ck_capture_end_args *a,
+CUresult ck_serve_capture_end(struct cks_request *q, ck_capture_end_args *a,
 			      ck_capture_end_res *res)
 {
 	CUgraph before, graph = NULL;
@@ -81,22 +81,22 @@ CUresult ck_serve_capture_end(struct ck_request *q, ck_capture_end_args *a,
 
 	if (!ck_driver.cuStreamEndCapture)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!ck_stream_find(q, a->stream, &stream))
+	if (!cks_stream_find(q, a->stream, &stream))
 		return CUDA_ERROR_INVALID_HANDLE;
-	before = ck_capture_graph(stream);
+	before = cks_capture_graph(stream);
 	err = ck_driver.cuStreamEndCapture(stream, &graph);
-	own = ck_handles_mark(q->session->handles, a->stream, 0) == CK_CAPTURE_NEW;
+	own = cks_handles_mark(q->session->handles, a->stream, 0) == CK_CAPTURE_NEW;
 	earlier = (CUresult)atomic_exchange(&q->session->async_error, 0);
 	if (!err && earlier && own && ck_driver.cuGraphDestroy)
 		ck_driver.cuGraphDestroy(graph);
 	if (err || earlier) {
-		if (own && before && !ck_handle_name(q, CK_KIND_GRAPH, before, 0, &id)) {
-			ck_handle_remove(q, id);
-			ck_mirrors_owner_gone(q->session->mirrors, id, NULL, NULL);
+		if (own && before && !cks_handle_name(q, CK_KIND_GRAPH, before, 0, &id)) {
+			cks_handle_remove(q, id);
+			cks_mirrors_owner_gone(q->session->mirrors, id, NULL, NULL);
 		}
 		return earlier ? earlier : err;
 	}
-	return ck_handle_name(q, CK_KIND_GRAPH, graph, 0, &res->graph);
+	return cks_handle_name(q, CK_KIND_GRAPH, graph, 0, &res->graph);
 }
 
 /* Result of cuStreamGetCaptureInfo; the driver owns the arrays. */
@@ -121,14 +121,14 @@ static CUresult info_get(CUstream stream, struct info *i)
 	return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-CUresult ck_serve_capture_info(struct ck_request *q, ck_capture_info_args *a,
+CUresult ck_serve_capture_info(struct cks_request *q, ck_capture_info_args *a,
 			       ck_capture_info_res *res)
 {
 	struct info i = { 0 };
 	CUstream stream;
 	CUresult err;
 
-	if (!ck_stream_find(q, a->stream, &stream))
+	if (!cks_stream_find(q, a->stream, &stream))
 		return CUDA_ERROR_INVALID_HANDLE;
 	err = info_get(stream, &i);
 	res->status = (int)i.status;
@@ -137,9 +137,9 @@ CUresult ck_serve_capture_info(struct ck_request *q, ck_capture_info_args *a,
 	if (i.status != CU_STREAM_CAPTURE_STATUS_ACTIVE)
 		return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
 	res->sequence = i.sequence;
-	err = ck_handle_name(q, CK_KIND_GRAPH, i.graph, 0, &res->graph);
+	err = cks_handle_name(q, CK_KIND_GRAPH, i.graph, 0, &res->graph);
 	if (!err)
-		err = ck_nodes_name(q, res->graph, i.nodes, i.count,
+		err = cks_nodes_name(q, res->graph, i.nodes, i.count,
 				    &res->dependencies.dependencies_val);
 	if (err)
 		return err;
@@ -153,7 +153,7 @@ CUresult ck_serve_capture_info(struct ck_request *q, ck_capture_info_args *a,
 	return CUDA_SUCCESS;
 }
 
-CUresult ck_serve_capture_update(struct ck_request *q, ck_capture_update_args *a,
+CUresult ck_serve_capture_update(struct cks_request *q, ck_capture_update_args *a,
 				 ck_capture_update_res *res)
 {
 	const size_t count = a->dependencies.dependencies_len;
@@ -163,11 +163,11 @@ CUresult ck_serve_capture_update(struct ck_request *q, ck_capture_update_args *a
 	CUresult err;
 
 	(void)res;
-	if (!ck_stream_find(q, a->stream, &stream))
+	if (!cks_stream_find(q, a->stream, &stream))
 		return CUDA_ERROR_INVALID_HANDLE;
-	err = ck_edges_check(a->edges.edges_val, a->edges.edges_len, count, &edges);
+	err = cks_edges_check(a->edges.edges_val, a->edges.edges_len, count, &edges);
 	if (!err)
-		err = ck_nodes_find(q, a->dependencies.dependencies_val, count, &nodes);
+		err = cks_nodes_find(q, a->dependencies.dependencies_val, count, &nodes);
 	if (err)
 		return err;
 	if (ck_driver.cuStreamUpdateCaptureDependencies_v2)
@@ -198,7 +198,7 @@ static CUresult capture_flat(const CUDA_MEMCPY3D *c, CUstream stream)
 					      CUDA_ERROR_NOT_SUPPORTED;
 }
 
-CUresult ck_serve_capture_copy(struct ck_request *q, ck_capture_copy_args *a,
+CUresult ck_serve_capture_copy(struct cks_request *q, ck_capture_copy_args *a,
 			       ck_capture_copy_res *res)
 {
 	CUDA_MEMCPY3D copy;
@@ -210,14 +210,14 @@ CUresult ck_serve_capture_copy(struct ck_request *q, ck_capture_copy_args *a,
 
 	(void)res;
 	memcpy(&copy, a->copy, sizeof(copy));
-	if (!ck_stream_find(q, a->stream, &stream))
+	if (!cks_stream_find(q, a->stream, &stream))
 		return CUDA_ERROR_INVALID_HANDLE;
-	graph = ck_capture_graph(stream);
+	graph = cks_capture_graph(stream);
 	if (!graph)
 		return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-	err = ck_handle_name(q, CK_KIND_GRAPH, graph, 0, &id);
+	err = cks_handle_name(q, CK_KIND_GRAPH, graph, 0, &id);
 	if (!err)
-		err = ck_mirror_copy(q, &copy, ck_graph_root(q, id));
+		err = cks_mirror_copy(q, &copy, cks_graph_root(q, id));
 	if (err)
 		return err;
 	flat = copy.Height == 1 && copy.Depth == 1 && copy.srcMemoryType != CU_MEMORYTYPE_ARRAY &&

@@ -15,7 +15,7 @@
 
 #define CK_DOT_PIECE (512u << 10) /* bytes of a printed graph per reply */
 
-CUresult ck_nodes_find(struct ck_request *q, const uint64_t *ids, size_t count,
+CUresult cks_nodes_find(struct cks_request *q, const uint64_t *ids, size_t count,
 		       CUgraphNode **nodes)
 {
 	*nodes = NULL;
@@ -25,7 +25,7 @@ CUresult ck_nodes_find(struct ck_request *q, const uint64_t *ids, size_t count,
 	if (!*nodes)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	for (size_t i = 0; i < count; i++) {
-		if (!ck_node_find(q, ids[i], &(*nodes)[i])) {
+		if (!cks_node_find(q, ids[i], &(*nodes)[i])) {
 			free(*nodes);
 			*nodes = NULL;
 			return CUDA_ERROR_INVALID_HANDLE;
@@ -34,7 +34,7 @@ CUresult ck_nodes_find(struct ck_request *q, const uint64_t *ids, size_t count,
 	return CUDA_SUCCESS;
 }
 
-CUresult ck_nodes_name(struct ck_request *q, uint64_t graph, const CUgraphNode *nodes,
+CUresult cks_nodes_name(struct cks_request *q, uint64_t graph, const CUgraphNode *nodes,
 		       size_t count, uint64_t **ids)
 {
 	CUresult err = CUDA_SUCCESS;
@@ -46,12 +46,12 @@ CUresult ck_nodes_name(struct ck_request *q, uint64_t graph, const CUgraphNode *
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	for (size_t i = 0; i < count && !err; i++) {
 		if (nodes[i])
-			err = ck_handle_name(q, CK_KIND_NODE, nodes[i], graph, &(*ids)[i]);
+			err = cks_handle_name(q, CK_KIND_NODE, nodes[i], graph, &(*ids)[i]);
 	}
 	return err;
 }
 
-CUresult ck_edges_check(const void *bytes, size_t size, size_t count,
+CUresult cks_edges_check(const void *bytes, size_t size, size_t count,
 			const CUgraphEdgeData **edges)
 {
 	*edges = size > 0 ? bytes : NULL;
@@ -60,7 +60,7 @@ CUresult ck_edges_check(const void *bytes, size_t size, size_t count,
 							      CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult ck_graph_nodes(CUgraph graph, CUgraphNode **nodes, size_t *count)
+CUresult cks_graph_nodes(CUgraph graph, CUgraphNode **nodes, size_t *count)
 {
 	CUresult err;
 
@@ -92,7 +92,7 @@ static CUresult roots(CUgraph graph, CUgraphNode **nodes, size_t *count)
 	return ck_driver.cuGraphGetRootNodes(graph, *nodes, count);
 }
 
-CUresult ck_serve_graph_nodes(struct ck_request *q, ck_graph_nodes_args *a,
+CUresult ck_serve_graph_nodes(struct cks_request *q, ck_graph_nodes_args *a,
 			      ck_graph_nodes_res *res)
 {
 	CUgraphNode *nodes = NULL;
@@ -100,11 +100,11 @@ CUresult ck_serve_graph_nodes(struct ck_request *q, ck_graph_nodes_args *a,
 	size_t count = 0;
 	CUresult err;
 
-	if (!ck_graph_find(q, a->graph, &graph))
+	if (!cks_graph_find(q, a->graph, &graph))
 		return CUDA_ERROR_INVALID_HANDLE;
-	err = a->roots ? roots(graph, &nodes, &count) : ck_graph_nodes(graph, &nodes, &count);
+	err = a->roots ? roots(graph, &nodes, &count) : cks_graph_nodes(graph, &nodes, &count);
 	if (!err)
-		err = ck_nodes_name(q, a->graph, nodes, count, &res->nodes.nodes_val);
+		err = cks_nodes_name(q, a->graph, nodes, count, &res->nodes.nodes_val);
 	if (!err)
 		res->nodes.nodes_len = (u_int)count;
 	free(nodes);
@@ -163,20 +163,20 @@ static CUresult edges_get(struct edges *e)
 	return edges_ask(e);
 }
 
-CUresult ck_serve_graph_edges(struct ck_request *q, ck_graph_edges_args *a,
+CUresult ck_serve_graph_edges(struct cks_request *q, ck_graph_edges_args *a,
 			      ck_graph_edges_res *res)
 {
 	struct edges e = { .which = a->which };
 	CUresult err;
 
-	if (!ck_graph_find(q, a->graph, &e.graph) ||
-	    (a->which && !ck_node_find(q, a->node, &e.node)))
+	if (!cks_graph_find(q, a->graph, &e.graph) ||
+	    (a->which && !cks_node_find(q, a->node, &e.node)))
 		return CUDA_ERROR_INVALID_HANDLE;
 	err = edges_get(&e);
 	if (!err)
-		err = ck_nodes_name(q, a->graph, e.from, e.count, &res->from.from_val);
+		err = cks_nodes_name(q, a->graph, e.from, e.count, &res->from.from_val);
 	if (!err)
-		err = ck_nodes_name(q, a->graph, e.to, e.count, &res->to.to_val);
+		err = cks_nodes_name(q, a->graph, e.to, e.count, &res->to.to_val);
 	if (!err) {
 		res->from.from_len = res->to.to_len = (u_int)e.count;
 		res->data.data_len = (u_int)(e.count * sizeof(*e.data));
@@ -206,7 +206,7 @@ static CUresult change_edges(CUgraph graph, bool cut, const struct edges *e)
 	return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-CUresult ck_serve_graph_link(struct ck_request *q, ck_graph_link_args *a,
+CUresult ck_serve_graph_link(struct cks_request *q, ck_graph_link_args *a,
 			     ck_graph_link_res *res)
 {
 	struct edges e = { .count = a->from.from_len };
@@ -217,14 +217,14 @@ CUresult ck_serve_graph_link(struct ck_request *q, ck_graph_link_args *a,
 	(void)res;
 	if (a->from.from_len != a->to.to_len)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!ck_graph_find(q, a->graph, &graph))
+	if (!cks_graph_find(q, a->graph, &graph))
 		return CUDA_ERROR_INVALID_HANDLE;
-	err = ck_edges_check(a->data.data_val, a->data.data_len, e.count, &data);
+	err = cks_edges_check(a->data.data_val, a->data.data_len, e.count, &data);
 	e.data = (CUgraphEdgeData *)(uintptr_t)data;
 	if (!err)
-		err = ck_nodes_find(q, a->from.from_val, e.count, &e.from);
+		err = cks_nodes_find(q, a->from.from_val, e.count, &e.from);
 	if (!err)
-		err = ck_nodes_find(q, a->to.to_val, e.count, &e.to);
+		err = cks_nodes_find(q, a->to.to_val, e.count, &e.to);
 	if (!err)
 		err = change_edges(graph, a->cut != 0, &e);
 	free(e.from);
@@ -232,7 +232,7 @@ CUresult ck_serve_graph_link(struct ck_request *q, ck_graph_link_args *a,
 	return err;
 }
 
-CUresult ck_serve_cuGraphClone(struct ck_request *q, cuGraphClone_args *a, cuGraphClone_res *res)
+CUresult ck_serve_cuGraphClone(struct cks_request *q, cuGraphClone_args *a, cuGraphClone_res *res)
 {
 	CUgraph original, clone = NULL;
 	CUresult err;
@@ -240,66 +240,66 @@ CUresult ck_serve_cuGraphClone(struct ck_request *q, cuGraphClone_args *a, cuGra
 	(void)res;
 	if (!ck_driver.cuGraphClone || !ck_driver.cuGraphDestroy)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!ck_graph_find(q, a->originalGraph, &original))
+	if (!cks_graph_find(q, a->originalGraph, &original))
 		return CUDA_ERROR_INVALID_HANDLE;
 	err = ck_driver.cuGraphClone(&clone, original);
 	if (err)
 		return err;
-	err = ck_graph_put(q, a->phGraphClone, clone);
+	err = cks_graph_put(q, a->phGraphClone, clone);
 	if (err)
 		ck_driver.cuGraphDestroy(clone);
 	else
-		err = ck_mirrors_share(q->session->mirrors, ck_graph_root(q, a->originalGraph),
+		err = cks_mirrors_share(q->session->mirrors, cks_graph_root(q, a->originalGraph),
 				       a->phGraphClone);
 	return err;
 }
 
 /* Destroy only a graph that is in no other: the driver would keep a dangling reference. */
-static CUresult destroy(struct ck_request *q, uint64_t id)
+static CUresult destroy(struct cks_request *q, uint64_t id)
 {
 	CUgraph graph;
 
 	if (!ck_driver.cuGraphDestroy)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!ck_graph_find(q, id, &graph))
+	if (!cks_graph_find(q, id, &graph))
 		return CUDA_ERROR_INVALID_HANDLE;
-	if (ck_graph_root(q, id) != id)
+	if (cks_graph_root(q, id) != id)
 		return CUDA_ERROR_INVALID_VALUE;
-	ck_handle_remove(q, id);
+	cks_handle_remove(q, id);
 	return ck_driver.cuGraphDestroy(graph);
 }
 
-CUresult ck_serve_cuGraphDestroy(struct ck_request *q, cuGraphDestroy_args *a, void *res)
+CUresult ck_serve_cuGraphDestroy(struct cks_request *q, cuGraphDestroy_args *a, void *res)
 {
 	CUresult err = destroy(q, a->hGraph);
 
 	(void)res;
 	if (!err)
-		ck_mirrors_owner_gone(q->session->mirrors, a->hGraph, NULL, NULL);
+		cks_mirrors_owner_gone(q->session->mirrors, a->hGraph, NULL, NULL);
 	return err;
 }
 
 /* The same for a graph or an exec with mirrors; reports the mirrors that end with it. */
-CUresult ck_serve_graph_end(struct ck_request *q, ck_graph_end_args *a, ck_graph_end_res *res)
+CUresult ck_serve_graph_end(struct cks_request *q, ck_graph_end_args *a, ck_graph_end_res *res)
 {
 	CUgraphExec exec;
 	CUresult err;
 
-	if (ck_exec_find(q, a->object, &exec)) {
+	if (cks_exec_find(q, a->object, &exec)) {
 		if (!ck_driver.cuGraphExecDestroy)
 			return CUDA_ERROR_NOT_SUPPORTED;
-		ck_handle_remove(q, a->object);
+		cks_handle_remove(q, a->object);
 		err = ck_driver.cuGraphExecDestroy(exec);
 	} else {
 		err = destroy(q, a->object);
 	}
 	if (!err)
-		ck_mirrors_owner_gone(q->session->mirrors, a->object, &res->gone.gone_val,
+		cks_mirrors_owner_gone(q->session->mirrors, a->object, &res->gone.gone_val,
 				      &res->gone.gone_len);
 	return err;
 }
 
-CUresult ck_serve_cuGraphChildGraphNodeGetGraph(struct ck_request *q,
+CUresult ck_serve_cuGraphChildGraphNodeGetGraph(struct cks_request *q,
 						cuGraphChildGraphNodeGetGraph_args *a,
 						cuGraphChildGraphNodeGetGraph_res *res)
 {
@@ -309,13 +309,13 @@ CUresult ck_serve_cuGraphChildGraphNodeGetGraph(struct ck_request *q,
 
 	if (!ck_driver.cuGraphChildGraphNodeGetGraph)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!ck_node_find(q, a->hNode, &node))
+	if (!cks_node_find(q, a->hNode, &node))
 		return CUDA_ERROR_INVALID_HANDLE;
 	err = ck_driver.cuGraphChildGraphNodeGetGraph(node, &graph);
-	return err ? err : ck_handle_name(q, CK_KIND_GRAPH, graph, a->hNode, &res->phGraph);
+	return err ? err : cks_handle_name(q, CK_KIND_GRAPH, graph, a->hNode, &res->phGraph);
 }
 
-CUresult ck_serve_cuGraphNodeFindInClone(struct ck_request *q, cuGraphNodeFindInClone_args *a,
+CUresult ck_serve_cuGraphNodeFindInClone(struct cks_request *q, cuGraphNodeFindInClone_args *a,
 					 cuGraphNodeFindInClone_res *res)
 {
 	CUgraphNode original, found = NULL;
@@ -324,15 +324,15 @@ CUresult ck_serve_cuGraphNodeFindInClone(struct ck_request *q, cuGraphNodeFindIn
 
 	if (!ck_driver.cuGraphNodeFindInClone)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!ck_node_find(q, a->hOriginalNode, &original) ||
-	    !ck_graph_find(q, a->hClonedGraph, &clone))
+	if (!cks_node_find(q, a->hOriginalNode, &original) ||
+	    !cks_graph_find(q, a->hClonedGraph, &clone))
 		return CUDA_ERROR_INVALID_HANDLE;
 	err = ck_driver.cuGraphNodeFindInClone(&found, original, clone);
-	return err ? err : ck_handle_name(q, CK_KIND_NODE, found, a->hClonedGraph, &res->phNode);
+	return err ? err : cks_handle_name(q, CK_KIND_NODE, found, a->hClonedGraph, &res->phNode);
 }
 
 /* Refuse attributes that contain a pointer: they do not apply to nodes. */
-CUresult ck_serve_cuGraphKernelNodeSetAttribute(struct ck_request *q,
+CUresult ck_serve_cuGraphKernelNodeSetAttribute(struct cks_request *q,
 						cuGraphKernelNodeSetAttribute_args *a,
 						cuGraphKernelNodeSetAttribute_res *res)
 {
@@ -342,7 +342,7 @@ CUresult ck_serve_cuGraphKernelNodeSetAttribute(struct ck_request *q,
 	(void)res;
 	if (!ck_driver.cuGraphKernelNodeSetAttribute)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!ck_node_find(q, a->hNode, &node))
+	if (!cks_node_find(q, a->hNode, &node))
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (a->attr == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT ||
 	    a->attr == CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT)
@@ -370,7 +370,7 @@ static CUresult read_piece(int fd, size_t offset, ck_graph_dot_res *res)
 }
 
 /* The driver writes to an unnamed file; the client never chooses where the server writes. */
-CUresult ck_serve_graph_dot(struct ck_request *q, ck_graph_dot_args *a, ck_graph_dot_res *res)
+CUresult ck_serve_graph_dot(struct cks_request *q, ck_graph_dot_args *a, ck_graph_dot_res *res)
 {
 	char path[64];
 	CUgraph graph;
@@ -379,7 +379,7 @@ CUresult ck_serve_graph_dot(struct ck_request *q, ck_graph_dot_args *a, ck_graph
 
 	if (!ck_driver.cuGraphDebugDotPrint)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!ck_graph_find(q, a->graph, &graph))
+	if (!cks_graph_find(q, a->graph, &graph))
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (a->offset > INT64_MAX)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -394,7 +394,7 @@ CUresult ck_serve_graph_dot(struct ck_request *q, ck_graph_dot_args *a, ck_graph
 	return err;
 }
 
-CUresult ck_serve_graph_memory(struct ck_request *q, ck_graph_memory_args *a,
+CUresult ck_serve_graph_memory(struct cks_request *q, ck_graph_memory_args *a,
 			       ck_graph_memory_res *res)
 {
 	cuuint64_t value = a->value;

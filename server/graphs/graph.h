@@ -10,18 +10,18 @@
 #include "server/session/session.h"
 
 /* Handles of @count nodes, for the caller to free; NULL if there are none. INVALID_HANDLE. */
-CUresult ck_nodes_find(struct ck_request *q, const uint64_t *ids, size_t count,
+CUresult cks_nodes_find(struct cks_request *q, const uint64_t *ids, size_t count,
 		       CUgraphNode **nodes);
 /* Ids of @count nodes of @graph, in an array for a reply; 0 for NULL nodes. */
-CUresult ck_nodes_name(struct ck_request *q, uint64_t graph, const CUgraphNode *nodes,
+CUresult cks_nodes_name(struct cks_request *q, uint64_t graph, const CUgraphNode *nodes,
 		       size_t count, uint64_t **ids);
 
 /* Check the encoded data of @count edges: *@edges is NULL if there is none. INVALID_VALUE. */
-CUresult ck_edges_check(const void *bytes, size_t size, size_t count,
+CUresult cks_edges_check(const void *bytes, size_t size, size_t count,
 			const CUgraphEdgeData **edges);
 
 /* All nodes of @graph, for the caller to free. */
-CUresult ck_graph_nodes(CUgraph graph, CUgraphNode **nodes, size_t *count);
+CUresult cks_graph_nodes(CUgraph graph, CUgraphNode **nodes, size_t *count);
 
 
 #endif

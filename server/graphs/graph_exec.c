@@ -20,45 +20,45 @@ static CUresult instantiate(CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *p, CUg
 	return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-static uint64_t name_node(struct ck_request *q, uint64_t graph, CUgraphNode node)
+static uint64_t name_node(struct cks_request *q, uint64_t graph, CUgraphNode node)
 {
 	uint64_t id = 0;
 
-	if (node && ck_handle_name(q, CK_KIND_NODE, node, graph, &id))
+	if (node && cks_handle_name(q, CK_KIND_NODE, node, graph, &id))
 		id = 0;
 	return id;
 }
 
-CUresult ck_serve_graph_instantiate(struct ck_request *q, ck_graph_instantiate_args *a,
+CUresult ck_serve_graph_instantiate(struct cks_request *q, ck_graph_instantiate_args *a,
 				    ck_graph_instantiate_res *res)
 {
 	CUDA_GRAPH_INSTANTIATE_PARAMS p = { .flags = a->flags };
 	CUgraphExec exec = NULL;
-	struct ck_told told;
+	struct cks_told told;
 	CUgraph graph;
 	CUresult err;
 
 	if (!ck_driver.cuGraphExecDestroy)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!ck_graph_find(q, a->graph, &graph) || !ck_stream_find(q, a->upload, &p.hUploadStream))
+	if (!cks_graph_find(q, a->graph, &graph) || !cks_stream_find(q, a->upload, &p.hUploadStream))
 		return CUDA_ERROR_INVALID_HANDLE;
 	err = instantiate(graph, &p, &exec);
 	res->result = (int)p.result_out;
 	res->error_node = name_node(q, a->graph, p.hErrNode_out);
 	if (err)
 		return err;
-	err = ck_exec_put(q, a->exec, exec);
+	err = cks_exec_put(q, a->exec, exec);
 	if (err) {
 		ck_driver.cuGraphExecDestroy(exec);
 		return err;
 	}
-	err = ck_mirrors_of_graph(q, a->exec, graph, &told);
+	err = cks_mirrors_of_graph(q, a->exec, graph, &told);
 	res->mirrors.mirrors_val = told.ids;
 	res->mirrors.mirrors_len = told.count;
 	free(told.gone);
 	if (err) {
-		ck_handle_remove(q, a->exec);
-		ck_mirrors_owner_gone(q->session->mirrors, a->exec, NULL, NULL);
+		cks_handle_remove(q, a->exec);
+		cks_mirrors_owner_gone(q->session->mirrors, a->exec, NULL, NULL);
 		ck_driver.cuGraphExecDestroy(exec);
 	}
 	return err;
@@ -74,16 +74,16 @@ static CUresult update(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultI
 }
 
 /* Mirrors of the exec may end here, so wait for launches that use them. */
-CUresult ck_serve_graph_update(struct ck_request *q, ck_graph_update_args *a,
+CUresult ck_serve_graph_update(struct cks_request *q, ck_graph_update_args *a,
 				  ck_graph_update_res *res)
 {
 	CUgraphExecUpdateResultInfo info = { .result = CU_GRAPH_EXEC_UPDATE_ERROR };
-	struct ck_told told;
+	struct cks_told told;
 	CUgraphExec exec;
 	CUgraph graph;
 	CUresult err;
 
-	if (!ck_exec_find(q, a->exec, &exec) || !ck_graph_find(q, a->graph, &graph))
+	if (!cks_exec_find(q, a->exec, &exec) || !cks_graph_find(q, a->graph, &graph))
 		return CUDA_ERROR_INVALID_HANDLE;
 	err = update(exec, graph, &info);
 	res->result = (int)info.result;
@@ -91,8 +91,8 @@ CUresult ck_serve_graph_update(struct ck_request *q, ck_graph_update_args *a,
 	res->error_from = name_node(q, a->graph, info.errorFromNode);
 	if (err)
 		return err;
-	ck_mirrors_wait(q->session->mirrors, a->exec);
-	err = ck_mirrors_of_graph(q, a->exec, graph, &told);
+	cks_mirrors_wait(q->session->mirrors, a->exec);
+	err = cks_mirrors_of_graph(q, a->exec, graph, &told);
 	res->mirrors.mirrors_val = told.ids;
 	res->mirrors.mirrors_len = told.count;
 	res->gone.gone_val = told.gone;
@@ -101,9 +101,9 @@ CUresult ck_serve_graph_update(struct ck_request *q, ck_graph_update_args *a,
 }
 
 /* In a capture, a launch becomes a node, which shares the exec's copies. */
-CUresult ck_serve_cuGraphLaunch(struct ck_request *q, cuGraphLaunch_args *a, void *res)
+CUresult ck_serve_cuGraphLaunch(struct cks_request *q, cuGraphLaunch_args *a, void *res)
 {
-	struct ck_mirrors *mirrors = q->session->mirrors;
+	struct cks_mirrors *mirrors = q->session->mirrors;
 	CUgraphExec exec;
 	CUstream stream;
 	CUgraph into;
@@ -113,19 +113,19 @@ CUresult ck_serve_cuGraphLaunch(struct ck_request *q, cuGraphLaunch_args *a, voi
 	(void)res;
 	if (!ck_driver.cuGraphLaunch)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!ck_exec_find(q, a->hGraphExec, &exec) || !ck_stream_find(q, a->hStream, &stream))
+	if (!cks_exec_find(q, a->hGraphExec, &exec) || !cks_stream_find(q, a->hStream, &stream))
 		return CUDA_ERROR_INVALID_HANDLE;
 	err = ck_driver.cuGraphLaunch(exec, stream);
-	if (err || !ck_mirrors_has(mirrors, a->hGraphExec))
+	if (err || !cks_mirrors_has(mirrors, a->hGraphExec))
 		return err;
-	into = ck_capture_graph(stream);
+	into = cks_capture_graph(stream);
 	if (!into)
-		return ck_mirrors_launched(q, a->hGraphExec, stream);
-	err = ck_handle_name(q, CK_KIND_GRAPH, into, 0, &id);
-	return err ? err : ck_mirrors_share(mirrors, a->hGraphExec, ck_graph_root(q, id));
+		return cks_mirrors_launched(q, a->hGraphExec, stream);
+	err = cks_handle_name(q, CK_KIND_GRAPH, into, 0, &id);
+	return err ? err : cks_mirrors_share(mirrors, a->hGraphExec, cks_graph_root(q, id));
 }
 
-CUresult ck_serve_cuGraphExecDestroy(struct ck_request *q, cuGraphExecDestroy_args *a, void *res)
+CUresult ck_serve_cuGraphExecDestroy(struct cks_request *q, cuGraphExecDestroy_args *a, void *res)
 {
 	CUgraphExec exec;
 	CUresult err;
@@ -133,11 +133,11 @@ CUresult ck_serve_cuGraphExecDestroy(struct ck_request *q, cuGraphExecDestroy_ar
 	(void)res;
 	if (!ck_driver.cuGraphExecDestroy)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!ck_exec_find(q, a->hGraphExec, &exec))
+	if (!cks_exec_find(q, a->hGraphExec, &exec))
 		return CUDA_ERROR_INVALID_HANDLE;
-	ck_mirrors_wait(q->session->mirrors, a->hGraphExec);
-	ck_handle_remove(q, a->hGraphExec);
+	cks_mirrors_wait(q->session->mirrors, a->hGraphExec);
+	cks_handle_remove(q, a->hGraphExec);
 	err = ck_driver.cuGraphExecDestroy(exec);
-	ck_mirrors_owner_gone(q->session->mirrors, a->hGraphExec, NULL, NULL);
+	cks_mirrors_owner_gone(q->session->mirrors, a->hGraphExec, NULL, NULL);
 	return err;
 }

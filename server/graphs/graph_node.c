@@ -22,22 +22,22 @@ struct node {
 	void *extra[5];
 };
 
-static CUresult context_find(struct ck_request *q, CUcontext *context)
+static CUresult context_find(struct cks_request *q, CUcontext *context)
 {
 	uint64_t id = (uintptr_t)*context;
 
 	*context = NULL; /* means the current one */
-	return id == 0 || ck_context_find(q, id, context) ? CUDA_SUCCESS :
+	return id == 0 || cks_context_find(q, id, context) ? CUDA_SUCCESS :
 							    CUDA_ERROR_INVALID_CONTEXT;
 }
 
 /* For a kernel of a library, set the node's kernel; for a function of a module, its function. */
-static CUresult take_kernel(struct ck_request *q, struct node *n)
+static CUresult take_kernel(struct cks_request *q, struct node *n)
 {
 	CUDA_KERNEL_NODE_PARAMS_v3 *k = &n->p.kernel;
-	struct ck_object object;
+	struct cks_object object;
 
-	if (!ck_handles_find(q->session->handles, (uintptr_t)k->func,
+	if (!cks_handles_find(q->session->handles, (uintptr_t)k->func,
 			     CK_KIND_BIT(CK_KIND_FUNCTION) | CK_KIND_BIT(CK_KIND_KERNEL), &object))
 		return CUDA_ERROR_INVALID_HANDLE;
 	k->func = object.kind == CK_KIND_FUNCTION ? object.handle : NULL;
@@ -52,25 +52,25 @@ static CUresult take_kernel(struct ck_request *q, struct node *n)
 	return context_find(q, &k->ctx);
 }
 
-static CUresult take_host(struct ck_request *q, CUDA_HOST_NODE_PARAMS_v2 *h)
+static CUresult take_host(struct cks_request *q, CUDA_HOST_NODE_PARAMS_v2 *h)
 {
-	h->userData = ck_host_call_keep(q->session, (uintptr_t)h->userData);
-	h->fn = ck_host_call_run;
+	h->userData = cks_host_call_keep(q->session, (uintptr_t)h->userData);
+	h->fn = cks_host_call_run;
 	return h->userData ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-static CUresult take_graph(struct ck_request *q, CUDA_CHILD_GRAPH_NODE_PARAMS *g)
+static CUresult take_graph(struct cks_request *q, CUDA_CHILD_GRAPH_NODE_PARAMS *g)
 {
 	uint64_t id = (uintptr_t)g->graph;
 
-	return ck_graph_find(q, id, &g->graph) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+	return cks_graph_find(q, id, &g->graph) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
-static CUresult take_event(struct ck_request *q, CUevent *event)
+static CUresult take_event(struct cks_request *q, CUevent *event)
 {
 	uint64_t id = (uintptr_t)*event;
 
-	return ck_event_find(q, id, event) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+	return cks_event_find(q, id, event) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
 static CUresult take_alloc(struct node *n)
@@ -85,7 +85,7 @@ static CUresult take_alloc(struct node *n)
 	return CUDA_SUCCESS;
 }
 
-static CUresult take_memory_ops(struct ck_request *q, struct node *n)
+static CUresult take_memory_ops(struct cks_request *q, struct node *n)
 {
 	CUDA_BATCH_MEM_OP_NODE_PARAMS_v2 *m = &n->p.memOp;
 
@@ -97,7 +97,7 @@ static CUresult take_memory_ops(struct ck_request *q, struct node *n)
 }
 
 /* @owner: owner of the mirrors that a copy needs. */
-static CUresult take_type(struct ck_request *q, struct node *n, uint64_t owner)
+static CUresult take_type(struct cks_request *q, struct node *n, uint64_t owner)
 {
 	CUgraphNodeParams *p = &n->p;
 	CUresult err;
@@ -107,7 +107,7 @@ static CUresult take_type(struct ck_request *q, struct node *n, uint64_t owner)
 		return take_kernel(q, n);
 	case CU_GRAPH_NODE_TYPE_MEMCPY:
 		err = context_find(q, &p->memcpy.copyCtx);
-		return err ? err : ck_mirror_copy(q, &p->memcpy.copyParams, owner);
+		return err ? err : cks_mirror_copy(q, &p->memcpy.copyParams, owner);
 	case CU_GRAPH_NODE_TYPE_MEMSET:
 		return context_find(q, &p->memset.ctx);
 	case CU_GRAPH_NODE_TYPE_HOST:
@@ -133,7 +133,7 @@ static CUresult take_type(struct ck_request *q, struct node *n, uint64_t owner)
 	}
 }
 
-static CUresult take(struct ck_request *q, const char *bytes, size_t size, uint64_t owner,
+static CUresult take(struct cks_request *q, const char *bytes, size_t size, uint64_t owner,
 		     struct node *n)
 {
 	*n = (struct node){ 0 };
@@ -159,7 +159,7 @@ static CUresult drive_add(CUgraph graph, const CUgraphNode *nodes, const CUgraph
 }
 
 /* Assign ids to the bodies of a conditional node, as its children. */
-static CUresult name_bodies(struct ck_request *q, uint64_t node,
+static CUresult name_bodies(struct cks_request *q, uint64_t node,
 			    const CUDA_CONDITIONAL_NODE_PARAMS *c, ck_node_add_res *res)
 {
 	CUresult err = CUDA_SUCCESS;
@@ -171,22 +171,22 @@ static CUresult name_bodies(struct ck_request *q, uint64_t node,
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	res->graphs.graphs_len = c->size;
 	for (unsigned int i = 0; i < c->size && !err; i++)
-		err = ck_handle_name(q, CK_KIND_GRAPH, c->phGraph_out[i], node,
+		err = cks_handle_name(q, CK_KIND_GRAPH, c->phGraph_out[i], node,
 				     &res->graphs.graphs_val[i]);
 	return err;
 }
 
 /* The new node shares the mirrors of its child graph; a moved child becomes part of the node. */
-static CUresult note_child(struct ck_request *q, const ck_node_add_args *a, uint64_t node,
+static CUresult note_child(struct cks_request *q, const ck_node_add_args *a, uint64_t node,
 			   uint64_t child, bool moved)
 {
-	CUresult err = ck_mirrors_share(q->session->mirrors, ck_graph_root(q, child),
-					ck_graph_root(q, a->graph));
+	CUresult err = cks_mirrors_share(q->session->mirrors, cks_graph_root(q, child),
+					cks_graph_root(q, a->graph));
 
-	return err || !moved ? err : ck_handles_adopt(q->session->handles, child, node);
+	return err || !moved ? err : cks_handles_adopt(q->session->handles, child, node);
 }
 
-static CUresult note_added(struct ck_request *q, const ck_node_add_args *a, const struct node *n,
+static CUresult note_added(struct cks_request *q, const ck_node_add_args *a, const struct node *n,
 			   ck_node_add_res *res)
 {
 	CUgraphNodeParams sent;
@@ -195,7 +195,7 @@ static CUresult note_added(struct ck_request *q, const ck_node_add_args *a, cons
 	switch (n->p.type) {
 	case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
 		res->address = n->p.alloc.dptr;
-		ck_memory_graph(q->session->memory, res->address, n->p.alloc.bytesize);
+		cks_memory_graph(q->session->memory, res->address, n->p.alloc.bytesize);
 		return CUDA_SUCCESS;
 	case CU_GRAPH_NODE_TYPE_CONDITIONAL:
 		return name_bodies(q, res->node, &n->p.conditional, res);
@@ -207,7 +207,7 @@ static CUresult note_added(struct ck_request *q, const ck_node_add_args *a, cons
 	}
 }
 
-CUresult ck_serve_node_add(struct ck_request *q, ck_node_add_args *a, ck_node_add_res *res)
+CUresult ck_serve_node_add(struct cks_request *q, ck_node_add_args *a, ck_node_add_res *res)
 {
 	const size_t count = a->dependencies.dependencies_len;
 	const CUgraphEdgeData *edges;
@@ -216,18 +216,18 @@ CUresult ck_serve_node_add(struct ck_request *q, ck_node_add_args *a, ck_node_ad
 	CUgraph graph;
 	CUresult err;
 
-	if (!ck_graph_find(q, a->graph, &graph))
+	if (!cks_graph_find(q, a->graph, &graph))
 		return CUDA_ERROR_INVALID_HANDLE;
-	err = ck_edges_check(a->edges.edges_val, a->edges.edges_len, count, &edges);
+	err = cks_edges_check(a->edges.edges_val, a->edges.edges_len, count, &edges);
 	if (!err)
-		err = ck_nodes_find(q, a->dependencies.dependencies_val, count, &nodes);
+		err = cks_nodes_find(q, a->dependencies.dependencies_val, count, &nodes);
 	if (!err)
 		err = take(q, a->params.params_val, a->params.params_len,
-			   ck_graph_root(q, a->graph), &n);
+			   cks_graph_root(q, a->graph), &n);
 	if (!err)
 		err = drive_add(graph, nodes, edges, count, &n.p, &node);
 	if (!err)
-		err = ck_handle_name(q, CK_KIND_NODE, node, a->graph, &res->node);
+		err = cks_handle_name(q, CK_KIND_NODE, node, a->graph, &res->node);
 	if (!err)
 		err = note_added(q, a, &n, res);
 	free(nodes);
@@ -246,17 +246,17 @@ static CUresult drive_set(CUgraphExec exec, CUgraphNode node, CUgraphNodeParams 
 }
 
 /* Report the mirrors that an exec's copies use now. For a child graph, walk through it. */
-static CUresult tell_mirrors(struct ck_request *q, const ck_node_set_args *a, const struct node *n,
+static CUresult tell_mirrors(struct cks_request *q, const ck_node_set_args *a, const struct node *n,
 			     CUgraphNode node, bool done, ck_node_set_res *res)
 {
-	struct ck_told told = { 0 };
+	struct cks_told told = { 0 };
 	CUresult err = CUDA_SUCCESS;
 
-	ck_mirrors_wait(q->session->mirrors, a->exec);
+	cks_mirrors_wait(q->session->mirrors, a->exec);
 	if (n->p.type == CU_GRAPH_NODE_TYPE_MEMCPY)
-		err = ck_mirrors_edit(q, a->exec, node, done, &told);
+		err = cks_mirrors_edit(q, a->exec, node, done, &told);
 	else if (n->p.type == CU_GRAPH_NODE_TYPE_GRAPH)
-		err = ck_mirrors_edit_child(q, a->exec, node, done ? n->p.graph.graph : NULL,
+		err = cks_mirrors_edit_child(q, a->exec, node, done ? n->p.graph.graph : NULL,
 					    &told);
 	res->mirrors.mirrors_val = told.ids;
 	res->mirrors.mirrors_len = told.count;
@@ -265,7 +265,7 @@ static CUresult tell_mirrors(struct ck_request *q, const ck_node_set_args *a, co
 	return err;
 }
 
-CUresult ck_serve_node_set(struct ck_request *q, ck_node_set_args *a, ck_node_set_res *res)
+CUresult ck_serve_node_set(struct cks_request *q, ck_node_set_args *a, ck_node_set_res *res)
 {
 	CUgraphExec exec = NULL;
 	struct node n = { 0 };
@@ -273,9 +273,9 @@ CUresult ck_serve_node_set(struct ck_request *q, ck_node_set_args *a, ck_node_se
 	uint64_t owner;
 	CUresult err, told = CUDA_SUCCESS;
 
-	if (!ck_node_find(q, a->node, &node) || (a->exec && !ck_exec_find(q, a->exec, &exec)))
+	if (!cks_node_find(q, a->node, &node) || (a->exec && !cks_exec_find(q, a->exec, &exec)))
 		return CUDA_ERROR_INVALID_HANDLE;
-	owner = exec ? a->exec : ck_graph_root(q, a->node);
+	owner = exec ? a->exec : cks_graph_root(q, a->node);
 	err = take(q, a->params.params_val, a->params.params_len, owner, &n);
 	if (!err)
 		err = drive_set(exec, node, &n.p);

@@ -19,12 +19,12 @@ struct answer {
 	size_t tail_size;
 };
 
-static void context_name(struct ck_request *q, CUcontext *context)
+static void context_name(struct cks_request *q, CUcontext *context)
 {
 	uint64_t id = 0;
 
 	if (*context)
-		ck_handles_known(q->session->handles, CK_KIND_CONTEXT, *context, &id);
+		cks_handles_known(q->session->handles, CK_KIND_CONTEXT, *context, &id);
 	*context = (CUcontext)(uintptr_t)id;
 }
 
@@ -32,18 +32,18 @@ static void context_name(struct ck_request *q, CUcontext *context)
  * The client's id for a kernel. The driver may report the function that it made from a library's
  * kernel, so search the kernels for it.
  */
-static CUresult function_name(struct ck_request *q, const CUDA_KERNEL_NODE_PARAMS *k, uint64_t *id)
+static CUresult function_name(struct cks_request *q, const CUDA_KERNEL_NODE_PARAMS *k, uint64_t *id)
 {
-	struct ck_handles *h = q->session->handles;
-	struct ck_object object;
+	struct cks_handles *h = q->session->handles;
+	struct cks_object object;
 	CUfunction of;
 
-	if ((k->kern && ck_handles_known(h, CK_KIND_KERNEL, k->kern, id)) ||
-	    (k->func && (ck_handles_known(h, CK_KIND_FUNCTION, k->func, id) ||
-			 ck_handles_known(h, CK_KIND_KERNEL, k->func, id))))
+	if ((k->kern && cks_handles_known(h, CK_KIND_KERNEL, k->kern, id)) ||
+	    (k->func && (cks_handles_known(h, CK_KIND_FUNCTION, k->func, id) ||
+			 cks_handles_known(h, CK_KIND_KERNEL, k->func, id))))
 		return CUDA_SUCCESS;
 	*id = 0;
-	while (ck_driver.cuKernelGetFunction && ck_handles_next(h, id, CK_KIND_KERNEL, &object)) {
+	while (ck_driver.cuKernelGetFunction && cks_handles_next(h, id, CK_KIND_KERNEL, &object)) {
 		if (!ck_driver.cuKernelGetFunction(&of, object.handle) && of == k->func)
 			return CUDA_SUCCESS;
 	}
@@ -97,7 +97,7 @@ static CUresult copy_block(void **extra, struct answer *a)
 	return CUDA_SUCCESS;
 }
 
-static CUresult get_kernel(struct ck_request *q, CUgraphNode node, struct answer *a)
+static CUresult get_kernel(struct cks_request *q, CUgraphNode node, struct answer *a)
 {
 	CUDA_KERNEL_NODE_PARAMS k = { 0 };
 	uint64_t id = 0;
@@ -119,13 +119,13 @@ static CUresult get_kernel(struct ck_request *q, CUgraphNode node, struct answer
 	return err;
 }
 
-static CUresult get_memcpy(struct ck_request *q, CUgraphNode node, struct answer *a)
+static CUresult get_memcpy(struct cks_request *q, CUgraphNode node, struct answer *a)
 {
 	CUresult err = CUDA_ERROR_NOT_SUPPORTED;
 
 	if (ck_driver.cuGraphMemcpyNodeGetParams)
 		err = ck_driver.cuGraphMemcpyNodeGetParams(node, &a->p.memcpy.copyParams);
-	return err ? err : ck_mirror_describe(q, &a->p.memcpy.copyParams);
+	return err ? err : cks_mirror_describe(q, &a->p.memcpy.copyParams);
 }
 
 static CUresult get_memset(CUgraphNode node, struct answer *a)
@@ -144,21 +144,21 @@ static CUresult get_host(CUgraphNode node, struct answer *a)
 
 	if (ck_driver.cuGraphHostNodeGetParams)
 		err = ck_driver.cuGraphHostNodeGetParams(node, &h);
-	if (!err && h.fn != ck_host_call_run)
+	if (!err && h.fn != cks_host_call_run)
 		err = CUDA_ERROR_NOT_SUPPORTED;
 	if (!err)
-		a->p.host.userData = (void *)(uintptr_t)ck_host_call_id(h.userData);
+		a->p.host.userData = (void *)(uintptr_t)cks_host_call_id(h.userData);
 	return err;
 }
 
-static CUresult get_event(struct ck_request *q, CUgraphNode node, CUevent *out,
+static CUresult get_event(struct cks_request *q, CUgraphNode node, CUevent *out,
 			  CUresult (*ask)(CUgraphNode node, CUevent *event))
 {
 	CUevent event = NULL;
 	uint64_t id;
 	CUresult err = ask ? ask(node, &event) : CUDA_ERROR_NOT_SUPPORTED;
 
-	if (!err && !ck_handles_known(q->session->handles, CK_KIND_EVENT, event, &id))
+	if (!err && !cks_handles_known(q->session->handles, CK_KIND_EVENT, event, &id))
 		err = CUDA_ERROR_INVALID_HANDLE; /* the event was destroyed */
 	if (!err)
 		*out = (CUevent)(uintptr_t)id;
@@ -193,7 +193,7 @@ static CUresult get_alloc(CUgraphNode node, struct answer *a)
 	return err;
 }
 
-static CUresult get_memory_ops(struct ck_request *q, CUgraphNode node, struct answer *a)
+static CUresult get_memory_ops(struct cks_request *q, CUgraphNode node, struct answer *a)
 {
 	CUDA_BATCH_MEM_OP_NODE_PARAMS m = { 0 };
 	CUresult err = CUDA_ERROR_NOT_SUPPORTED;
@@ -208,7 +208,7 @@ static CUresult get_memory_ops(struct ck_request *q, CUgraphNode node, struct an
 	return err;
 }
 
-static CUresult get(struct ck_request *q, CUgraphNode node, struct answer *a)
+static CUresult get(struct cks_request *q, CUgraphNode node, struct answer *a)
 {
 	switch (a->p.type) {
 	case CU_GRAPH_NODE_TYPE_KERNEL:
@@ -250,14 +250,14 @@ static CUresult check_type(CUgraphNode node, CUgraphNodeType type)
 	return !err && is != type ? CUDA_ERROR_INVALID_VALUE : err;
 }
 
-CUresult ck_serve_node_get(struct ck_request *q, ck_node_get_args *a, ck_node_get_res *res)
+CUresult ck_serve_node_get(struct cks_request *q, ck_node_get_args *a, ck_node_get_res *res)
 {
 	struct answer answer = { 0 };
 	CUgraphNode node;
 	char *bytes;
 	CUresult err;
 
-	if (!ck_node_find(q, a->node, &node))
+	if (!cks_node_find(q, a->node, &node))
 		return CUDA_ERROR_INVALID_HANDLE;
 	answer.p.type = (CUgraphNodeType)a->type;
 	err = check_type(node, answer.p.type);

@@ -10,9 +10,9 @@
 #include "server/session/locks.h"
 #include "util/util.h"
 
-int ck_mirrors_create(struct ck_mirrors **out)
+int cks_mirrors_create(struct cks_mirrors **out)
 {
-	struct ck_mirrors *ms = calloc(1, sizeof(*ms));
+	struct cks_mirrors *ms = calloc(1, sizeof(*ms));
 
 	if (!ms)
 		return -ENOMEM;
@@ -23,26 +23,26 @@ int ck_mirrors_create(struct ck_mirrors **out)
 	*out = ms;
 	if (ms->by_id && ms->by_address && ms->owners)
 		return 0;
-	ck_mirrors_destroy(ms);
+	cks_mirrors_destroy(ms);
 	*out = NULL;
 	return -ENOMEM;
 }
 
-static void owner_free(struct ck_owner *o)
+static void owner_free(struct cks_owner *o)
 {
 	free(o->uses);
 	free(o);
 }
 
-void ck_mirrors_destroy(struct ck_mirrors *ms)
+void cks_mirrors_destroy(struct cks_mirrors *ms)
 {
 	struct ck_map_iter mirrors = CK_MAP_ITER_INIT, owners = CK_MAP_ITER_INIT;
 
 	if (!ms)
 		return;
 	while (ms->by_id && ck_map_next(ms->by_id, &mirrors))
-		ck_mirror_free(mirrors.value);
-	ck_kept_free(ms, 0);
+		cks_mirror_free(mirrors.value);
+	cks_kept_free(ms, 0);
 	while (ms->owners && ck_map_next(ms->owners, &owners))
 		owner_free(owners.value);
 	ck_map_destroy(ms->by_id);
@@ -52,21 +52,21 @@ void ck_mirrors_destroy(struct ck_mirrors *ms)
 	free(ms);
 }
 
-struct ck_mirror *ck_mirror_of(struct ck_mirrors *ms, uint64_t id)
+struct cks_mirror *cks_mirror_of(struct cks_mirrors *ms, uint64_t id)
 {
 	return ck_map_find(ms->by_id, &id, sizeof(id));
 }
 
-struct ck_mirror *ck_mirror_at(struct ck_mirrors *ms, uint64_t address)
+struct cks_mirror *cks_mirror_at(struct cks_mirrors *ms, uint64_t address)
 {
 	const struct ck_range *range = ck_ranges_find(ms->by_address, address);
 
 	return range ? range->value : NULL;
 }
 
-struct ck_owner *ck_owner_of(struct ck_mirrors *ms, uint64_t id, bool make)
+struct cks_owner *cks_owner_of(struct cks_mirrors *ms, uint64_t id, bool make)
 {
-	struct ck_owner *o = ck_map_find(ms->owners, &id, sizeof(id));
+	struct cks_owner *o = ck_map_find(ms->owners, &id, sizeof(id));
 
 	if (o || !make)
 		return o;
@@ -78,15 +78,15 @@ struct ck_owner *ck_owner_of(struct ck_mirrors *ms, uint64_t id, bool make)
 	return o;
 }
 
-CUresult ck_mirror_make(struct ck_request *q, uint64_t id, size_t size, struct ck_mirror **out)
+CUresult cks_mirror_make(struct cks_request *q, uint64_t id, size_t size, struct cks_mirror **out)
 {
-	struct ck_mirrors *ms = q->session->mirrors;
+	struct cks_mirrors *ms = q->session->mirrors;
 	size_t room = CK_ALIGN_UP(size, (size_t)sysconf(_SC_PAGESIZE));
-	struct ck_mirror *m;
+	struct cks_mirror *m;
 
-	if (id == 0 || size == 0 || size > CK_MIRROR_MAX || ck_mirror_of(ms, id))
+	if (id == 0 || size == 0 || size > CK_MIRROR_MAX || cks_mirror_of(ms, id))
 		return CUDA_ERROR_INVALID_VALUE;
-	m = ck_kept_take(q, room);
+	m = cks_kept_take(q, room);
 	if (!m)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	m->id = id;
@@ -94,7 +94,7 @@ CUresult ck_mirror_make(struct ck_request *q, uint64_t id, size_t size, struct c
 	if (ck_map_insert(ms->by_id, &id, sizeof(id), m) < 0 ||
 	    ck_ranges_insert(ms->by_address, (uintptr_t)m->host, (uintptr_t)m->host + size, m)) {
 		ck_map_remove(ms->by_id, &id, sizeof(id));
-		ck_mirror_free(m);
+		cks_mirror_free(m);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	*out = m;
@@ -102,7 +102,7 @@ CUresult ck_mirror_make(struct ck_request *q, uint64_t id, size_t size, struct c
 }
 
 /* Drop one use; the mirror ends with its last use. Its id is then added to @gone. */
-void ck_mirror_drop(struct ck_mirrors *ms, struct ck_mirror *m, struct ck_gone *gone)
+void cks_mirror_drop(struct cks_mirrors *ms, struct cks_mirror *m, struct cks_gone *gone)
 {
 	if (m->uses > 0 && --m->uses > 0)
 		return;
@@ -110,60 +110,60 @@ void ck_mirror_drop(struct ck_mirrors *ms, struct ck_mirror *m, struct ck_gone *
 		gone->ids[gone->count++] = m->id;
 	ck_map_remove(ms->by_id, &m->id, sizeof(m->id));
 	ck_ranges_remove(ms->by_address, (uintptr_t)m->host, NULL);
-	ck_kept_give(ms, m);
+	cks_kept_give(ms, m);
 }
 
-CUresult ck_owner_add(struct ck_owner *o, struct ck_mirror *m, CUgraphNode node)
+CUresult cks_owner_add(struct cks_owner *o, struct cks_mirror *m, CUgraphNode node)
 {
 	if (o->count == o->room) {
 		size_t room = o->room ? 2 * o->room : 8;
-		struct ck_use *more = realloc(o->uses, room * sizeof(*more));
+		struct cks_use *more = realloc(o->uses, room * sizeof(*more));
 
 		if (!more)
 			return CUDA_ERROR_OUT_OF_MEMORY;
 		o->uses = more;
 		o->room = room;
 	}
-	o->uses[o->count++] = (struct ck_use){ m, node };
+	o->uses[o->count++] = (struct cks_use){ m, node };
 	m->uses++;
 	return CUDA_SUCCESS;
 }
 
 /* Drop the uses of @o from the @first-th on. */
-void ck_owner_cut(struct ck_mirrors *ms, struct ck_owner *o, size_t first, struct ck_gone *gone)
+void cks_owner_cut(struct cks_mirrors *ms, struct cks_owner *o, size_t first, struct cks_gone *gone)
 {
 	for (size_t i = first; i < o->count; i++)
-		ck_mirror_drop(ms, o->uses[i].mirror, gone);
+		cks_mirror_drop(ms, o->uses[i].mirror, gone);
 	o->count = first;
 }
 
-CUresult ck_mirrors_share(struct ck_mirrors *ms, uint64_t from_id, uint64_t to_id)
+CUresult cks_mirrors_share(struct cks_mirrors *ms, uint64_t from_id, uint64_t to_id)
 {
-	struct ck_owner *from, *to;
+	struct cks_owner *from, *to;
 	CUresult err = CUDA_SUCCESS;
 
 	ck_lock(&ms->lock);
-	from = ck_owner_of(ms, from_id, false);
+	from = cks_owner_of(ms, from_id, false);
 	if (from && from->count > 0 && from_id != to_id) {
-		to = ck_owner_of(ms, to_id, true);
+		to = cks_owner_of(ms, to_id, true);
 		err = to ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 		for (size_t i = 0; i < from->count && !err; i++)
-			err = ck_owner_add(to, from->uses[i].mirror, NULL);
+			err = cks_owner_add(to, from->uses[i].mirror, NULL);
 	}
 	ck_unlock(&ms->lock);
 	return err;
 }
 
-void ck_mirrors_owner_gone(struct ck_mirrors *ms, uint64_t id, uint64_t **ids, u_int *count)
+void cks_mirrors_owner_gone(struct cks_mirrors *ms, uint64_t id, uint64_t **ids, u_int *count)
 {
-	struct ck_gone gone = { 0 };
-	struct ck_owner *o;
+	struct cks_gone gone = { 0 };
+	struct cks_owner *o;
 
 	ck_lock(&ms->lock);
 	o = ck_map_remove(ms->owners, &id, sizeof(id));
 	if (o) {
 		gone.ids = ids ? calloc(o->count + 1, sizeof(*gone.ids)) : NULL;
-		ck_owner_cut(ms, o, 0, &gone);
+		cks_owner_cut(ms, o, 0, &gone);
 		owner_free(o);
 	}
 	ck_unlock(&ms->lock);
@@ -173,46 +173,46 @@ void ck_mirrors_owner_gone(struct ck_mirrors *ms, uint64_t id, uint64_t **ids, u
 	}
 }
 
-bool ck_mirrors_has(struct ck_mirrors *ms, uint64_t exec)
+bool cks_mirrors_has(struct cks_mirrors *ms, uint64_t exec)
 {
-	const struct ck_owner *o;
+	const struct cks_owner *o;
 	bool has;
 
 	ck_lock(&ms->lock);
-	o = ck_owner_of(ms, exec, false);
+	o = cks_owner_of(ms, exec, false);
 	has = o && o->count > 0;
 	ck_unlock(&ms->lock);
 	return has;
 }
 
-CUresult ck_mirrors_launched(struct ck_request *q, uint64_t exec, CUstream stream)
+CUresult cks_mirrors_launched(struct cks_request *q, uint64_t exec, CUstream stream)
 {
-	struct ck_mirrors *ms = q->session->mirrors;
-	struct ck_mark *mark = NULL;
+	struct cks_mirrors *ms = q->session->mirrors;
+	struct cks_mark *mark = NULL;
 	CUresult err = CUDA_SUCCESS;
-	struct ck_owner *o;
+	struct cks_owner *o;
 
 	ck_lock(&ms->lock);
-	o = ck_owner_of(ms, exec, false);
+	o = cks_owner_of(ms, exec, false);
 	if (o && o->count > 0)
-		err = ck_mark_make(q, stream, &mark);
+		err = cks_mark_make(q, stream, &mark);
 	for (size_t i = 0; mark && i < o->count; i++) {
-		struct ck_mirror *m = o->uses[i].mirror;
+		struct cks_mirror *m = o->uses[i].mirror;
 
-		ck_mark_put(m->mark);
+		cks_mark_put(m->mark);
 		m->mark = mark;
 		mark->users++;
 	}
-	ck_mark_put(mark);
+	cks_mark_put(mark);
 	ck_unlock(&ms->lock);
 	return err;
 }
 
 /* The end of a launch that may still use a mirror of @o, or NULL. */
-static struct ck_mark *next_mark(const struct ck_owner *o)
+static struct cks_mark *next_mark(const struct cks_owner *o)
 {
 	for (size_t i = 0; i < o->count; i++) {
-		struct ck_mark *mark = o->uses[i].mirror->mark;
+		struct cks_mark *mark = o->uses[i].mirror->mark;
 
 		if (mark && !mark->done)
 			return mark;
@@ -220,26 +220,26 @@ static struct ck_mark *next_mark(const struct ck_owner *o)
 	return NULL;
 }
 
-CUresult ck_mirrors_wait(struct ck_mirrors *ms, uint64_t exec)
+CUresult cks_mirrors_wait(struct cks_mirrors *ms, uint64_t exec)
 {
 	CUresult err = CUDA_SUCCESS;
-	struct ck_mark *mark;
-	struct ck_owner *o;
+	struct cks_mark *mark;
+	struct cks_owner *o;
 
 	ck_lock(&ms->lock);
-	while (!err && (o = ck_owner_of(ms, exec, false)) != NULL && (mark = next_mark(o)) != NULL)
-		err = ck_mark_wait(ms, mark);
+	while (!err && (o = cks_owner_of(ms, exec, false)) != NULL && (mark = next_mark(o)) != NULL)
+		err = cks_mark_wait(ms, mark);
 	ck_unlock(&ms->lock);
 	return err;
 }
 
-void ck_mirrors_drop_context(struct ck_mirrors *ms, uint64_t ctx)
+void cks_mirrors_drop_context(struct cks_mirrors *ms, uint64_t ctx)
 {
 	struct ck_map_iter mirrors = CK_MAP_ITER_INIT;
 
 	ck_lock(&ms->lock);
 	while (ck_map_next(ms->by_id, &mirrors))
-		ck_mirror_leave(mirrors.value, ctx);
-	ck_kept_free(ms, ctx);
+		cks_mirror_leave(mirrors.value, ctx);
+	cks_kept_free(ms, ctx);
 	ck_unlock(&ms->lock);
 }

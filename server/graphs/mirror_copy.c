@@ -12,11 +12,11 @@
 
 #define CK_DEPTH_MAX 64 /* nesting of graphs */
 
-uint64_t ck_graph_root(struct ck_request *q, uint64_t id)
+uint64_t cks_graph_root(struct cks_request *q, uint64_t id)
 {
 	uint64_t parent;
 
-	while ((parent = ck_handles_parent(q->session->handles, id)) != 0)
+	while ((parent = cks_handles_parent(q->session->handles, id)) != 0)
 		id = parent;
 	return id;
 }
@@ -29,32 +29,32 @@ static CUresult size_of(const CUDA_MEMCPY3D *c, size_t *size)
 	return *size ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-static CUresult mirror_for(struct ck_request *q, const CUDA_MEMCPY3D *c, uint64_t id,
+static CUresult mirror_for(struct cks_request *q, const CUDA_MEMCPY3D *c, uint64_t id,
 			   uint64_t owner, void **host)
 {
-	struct ck_mirrors *ms = q->session->mirrors;
-	struct ck_mirror *m;
-	struct ck_owner *o;
+	struct cks_mirrors *ms = q->session->mirrors;
+	struct cks_mirror *m;
+	struct cks_owner *o;
 	size_t size;
 	CUresult err = size_of(c, &size);
 
 	if (err)
 		return err;
 	ck_lock(&ms->lock);
-	o = ck_owner_of(ms, owner, true);
-	err = o ? ck_mirror_make(q, id, size, &m) : CUDA_ERROR_OUT_OF_MEMORY;
+	o = cks_owner_of(ms, owner, true);
+	err = o ? cks_mirror_make(q, id, size, &m) : CUDA_ERROR_OUT_OF_MEMORY;
 	if (!err) {
-		err = ck_owner_add(o, m, NULL);
+		err = cks_owner_add(o, m, NULL);
 		*host = m->host;
 		if (err)
-			ck_mirror_drop(ms, m, NULL);
+			cks_mirror_drop(ms, m, NULL);
 	}
 	ck_unlock(&ms->lock);
 	return err;
 }
 
 /* Decode one end of a copy: the handle of its array, or a mirror for the client's memory. */
-static CUresult resolve(struct ck_request *q, CUDA_MEMCPY3D *c, enum ck_copy_end end,
+static CUresult resolve(struct cks_request *q, CUDA_MEMCPY3D *c, enum ck_copy_end end,
 			uint64_t owner)
 {
 	struct ck_copy_side side = ck_copy_side(c, end);
@@ -66,7 +66,7 @@ static CUresult resolve(struct ck_request *q, CUDA_MEMCPY3D *c, enum ck_copy_end
 	side.array = NULL;
 	side.reserved = NULL;
 	if (side.type == CU_MEMORYTYPE_ARRAY) {
-		if (!ck_array_find(q, array, &side.array))
+		if (!cks_array_find(q, array, &side.array))
 			err = CUDA_ERROR_INVALID_HANDLE;
 	} else if (side.type == CU_MEMORYTYPE_HOST) {
 		err = mirror_for(q, c, id, owner, &host);
@@ -79,7 +79,7 @@ static CUresult resolve(struct ck_request *q, CUDA_MEMCPY3D *c, enum ck_copy_end
 }
 
 /* If the copy fails, a mirror made for it stays until its owner ends: harmless. */
-CUresult ck_mirror_copy(struct ck_request *q, CUDA_MEMCPY3D *copy, uint64_t owner)
+CUresult cks_mirror_copy(struct cks_request *q, CUDA_MEMCPY3D *copy, uint64_t owner)
 {
 	CUresult err = resolve(q, copy, CK_COPY_SOURCE, owner);
 
@@ -87,19 +87,19 @@ CUresult ck_mirror_copy(struct ck_request *q, CUDA_MEMCPY3D *copy, uint64_t owne
 }
 
 /* The mirror at an end of a copy, or NULL. Call with the lock held. */
-static struct ck_mirror *mirror_of(struct ck_mirrors *ms, const struct ck_copy_side *side)
+static struct cks_mirror *mirror_of(struct cks_mirrors *ms, const struct ck_copy_side *side)
 {
-	return ck_mirror_at(ms, side->type == CU_MEMORYTYPE_HOST  ? (uintptr_t)side->host :
+	return cks_mirror_at(ms, side->type == CU_MEMORYTYPE_HOST  ? (uintptr_t)side->host :
 				side->type == CU_MEMORYTYPE_ARRAY ? 0 :
 								    side->device);
 }
 
 /* Encode one end as the driver reports it, with ids. */
-static CUresult describe(struct ck_request *q, CUDA_MEMCPY3D *c, enum ck_copy_end end)
+static CUresult describe(struct cks_request *q, CUDA_MEMCPY3D *c, enum ck_copy_end end)
 {
-	struct ck_mirrors *ms = q->session->mirrors;
+	struct cks_mirrors *ms = q->session->mirrors;
 	struct ck_copy_side side = ck_copy_side(c, end);
-	const struct ck_mirror *m;
+	const struct cks_mirror *m;
 	uint64_t id = 0;
 	CUresult err = CUDA_SUCCESS;
 
@@ -110,14 +110,14 @@ static CUresult describe(struct ck_request *q, CUDA_MEMCPY3D *c, enum ck_copy_en
 	if (m)
 		side.type = CU_MEMORYTYPE_HOST;
 	if (side.type == CU_MEMORYTYPE_ARRAY)
-		err = ck_handle_name(q, CK_KIND_ARRAY, side.array, 0, &id);
+		err = cks_handle_name(q, CK_KIND_ARRAY, side.array, 0, &id);
 	side.array = (CUarray)(uintptr_t)id;
 	side.reserved = NULL;
 	ck_copy_side_set(c, end, &side);
 	return err;
 }
 
-CUresult ck_mirror_describe(struct ck_request *q, CUDA_MEMCPY3D *c)
+CUresult cks_mirror_describe(struct cks_request *q, CUDA_MEMCPY3D *c)
 {
 	CUresult err = describe(q, c, CK_COPY_SOURCE), also = describe(q, c, CK_COPY_DESTINATION);
 
@@ -126,8 +126,8 @@ CUresult ck_mirror_describe(struct ck_request *q, CUDA_MEMCPY3D *c)
 
 /* A walk through a graph and the graphs inside it, for the mirrors of @owner. */
 struct search {
-	struct ck_request *q;
-	struct ck_owner *owner;
+	struct cks_request *q;
+	struct cks_owner *owner;
 	CUgraphNode top; /* the node of the outermost graph in the current walk */
 	int depth;
 };
@@ -139,10 +139,10 @@ static CUresult add_copy(const struct search *s, const CUDA_MEMCPY3D *c)
 
 	for (int end = CK_COPY_SOURCE; end <= CK_COPY_DESTINATION && !err; end++) {
 		const struct ck_copy_side side = ck_copy_side(c, end);
-		struct ck_mirror *m = mirror_of(s->q->session->mirrors, &side);
+		struct cks_mirror *m = mirror_of(s->q->session->mirrors, &side);
 
 		if (m)
-			err = ck_owner_add(s->owner, m, s->top);
+			err = cks_owner_add(s->owner, m, s->top);
 	}
 	return err;
 }
@@ -152,16 +152,16 @@ static CUresult search_graph(struct search *s, CUgraph graph);
 /* The bodies of a conditional node are known since it was added. */
 static CUresult search_bodies(struct search *s, CUgraphNode node)
 {
-	struct ck_handles *handles = s->q->session->handles;
+	struct cks_handles *handles = s->q->session->handles;
 	uint64_t id, *graphs;
 	CUresult err = CUDA_SUCCESS;
 	size_t count;
 
-	if (!ck_handles_known(handles, CK_KIND_NODE, node, &id))
+	if (!cks_handles_known(handles, CK_KIND_NODE, node, &id))
 		return CUDA_SUCCESS;
-	graphs = ck_handles_children(handles, id, CK_KIND_GRAPH, &count);
+	graphs = cks_handles_children(handles, id, CK_KIND_GRAPH, &count);
 	for (size_t i = 0; i < count && !err; i++)
-		err = search_graph(s, ck_handles_get(handles, graphs[i], CK_KIND_GRAPH));
+		err = search_graph(s, cks_handles_get(handles, graphs[i], CK_KIND_GRAPH));
 	free(graphs);
 	return err;
 }
@@ -198,7 +198,7 @@ static CUresult search_graph(struct search *s, CUgraph graph)
 
 	if (!graph || s->depth == CK_DEPTH_MAX)
 		return CUDA_ERROR_INVALID_VALUE;
-	err = ck_graph_nodes(graph, &nodes, &count);
+	err = cks_graph_nodes(graph, &nodes, &count);
 	s->depth++;
 	for (size_t i = 0; i < count && !err; i++) {
 		if (s->depth == 1)
@@ -211,7 +211,7 @@ static CUresult search_graph(struct search *s, CUgraph graph)
 }
 
 /* List each mirror of @o once, for a reply. Call with the lock held. */
-static CUresult list(const struct ck_owner *o, uint64_t **ids, u_int *count)
+static CUresult list(const struct cks_owner *o, uint64_t **ids, u_int *count)
 {
 	*ids = calloc(o->count + 1, sizeof(**ids));
 	if (!*ids)
@@ -235,12 +235,12 @@ static bool can_walk(void)
 }
 
 /* Recompute the owner's uses from the nodes of @graph. Call with the lock held. */
-static CUresult use_graph(struct ck_request *q, struct ck_owner *o, CUgraph graph,
-			  struct ck_told *told)
+static CUresult use_graph(struct cks_request *q, struct cks_owner *o, CUgraph graph,
+			  struct cks_told *told)
 {
 	struct search search = { .q = q, .owner = o };
-	struct ck_owner old = *o;
-	struct ck_gone gone = { calloc(old.count + 1, sizeof(uint64_t)), 0 };
+	struct cks_owner old = *o;
+	struct cks_gone gone = { calloc(old.count + 1, sizeof(uint64_t)), 0 };
 	CUresult err;
 
 	o->uses = NULL;
@@ -248,7 +248,7 @@ static CUresult use_graph(struct ck_request *q, struct ck_owner *o, CUgraph grap
 	err = gone.ids ? search_graph(&search, graph) : CUDA_ERROR_OUT_OF_MEMORY;
 	if (!err)
 		err = list(o, &told->ids, &told->count);
-	ck_owner_cut(q->session->mirrors, &old, 0, &gone);
+	cks_owner_cut(q->session->mirrors, &old, 0, &gone);
 	free(old.uses);
 	told->gone = gone.ids;
 	told->gone_count = (u_int)gone.count;
@@ -256,17 +256,17 @@ static CUresult use_graph(struct ck_request *q, struct ck_owner *o, CUgraph grap
 }
 
 /* Skip the walk while the session has no mirrors. */
-CUresult ck_mirrors_of_graph(struct ck_request *q, uint64_t exec, CUgraph graph,
-			     struct ck_told *told)
+CUresult cks_mirrors_of_graph(struct cks_request *q, uint64_t exec, CUgraph graph,
+			     struct cks_told *told)
 {
-	struct ck_mirrors *ms = q->session->mirrors;
+	struct cks_mirrors *ms = q->session->mirrors;
 	CUresult err = CUDA_SUCCESS;
-	struct ck_owner *o;
+	struct cks_owner *o;
 
-	*told = (struct ck_told){ 0 };
+	*told = (struct cks_told){ 0 };
 	ck_lock(&ms->lock);
 	if (ck_map_count(ms->by_id) > 0 && can_walk()) {
-		o = ck_owner_of(ms, exec, true);
+		o = cks_owner_of(ms, exec, true);
 		err = o ? use_graph(q, o, graph, told) : CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	ck_unlock(&ms->lock);
@@ -277,14 +277,14 @@ CUresult ck_mirrors_of_graph(struct ck_request *q, uint64_t exec, CUgraph graph,
  * Drop the uses of @node; NULL: the new uses, which have no node yet. Remaining new uses become
  * those of @name.
  */
-static void cut_uses(struct ck_mirrors *ms, struct ck_owner *o, CUgraphNode node, CUgraphNode name,
-		     struct ck_told *told)
+static void cut_uses(struct cks_mirrors *ms, struct cks_owner *o, CUgraphNode node, CUgraphNode name,
+		     struct cks_told *told)
 {
-	struct ck_gone gone = { calloc(o->count + 1, sizeof(uint64_t)), 0 };
+	struct cks_gone gone = { calloc(o->count + 1, sizeof(uint64_t)), 0 };
 	size_t kept = 0;
 
 	for (size_t i = 0; i < o->count; i++) {
-		struct ck_use use = o->uses[i];
+		struct cks_use use = o->uses[i];
 
 		if (use.node == node)
 			continue;
@@ -292,21 +292,21 @@ static void cut_uses(struct ck_mirrors *ms, struct ck_owner *o, CUgraphNode node
 		use.node = use.node ? use.node : name;
 		o->uses[kept++] = use;
 	}
-	ck_owner_cut(ms, o, kept, &gone);
+	cks_owner_cut(ms, o, kept, &gone);
 	told->gone = gone.ids;
 	told->gone_count = (u_int)gone.count;
 }
 
-CUresult ck_mirrors_edit(struct ck_request *q, uint64_t exec, CUgraphNode node, bool done,
-			 struct ck_told *told)
+CUresult cks_mirrors_edit(struct cks_request *q, uint64_t exec, CUgraphNode node, bool done,
+			 struct cks_told *told)
 {
-	struct ck_mirrors *ms = q->session->mirrors;
+	struct cks_mirrors *ms = q->session->mirrors;
 	CUresult err = CUDA_SUCCESS;
-	struct ck_owner *o;
+	struct cks_owner *o;
 
-	*told = (struct ck_told){ 0 };
+	*told = (struct cks_told){ 0 };
 	ck_lock(&ms->lock);
-	o = ck_owner_of(ms, exec, false);
+	o = cks_owner_of(ms, exec, false);
 	if (o) {
 		cut_uses(ms, o, done ? node : NULL, node, told);
 		err = list(o, &told->ids, &told->count);
@@ -315,17 +315,17 @@ CUresult ck_mirrors_edit(struct ck_request *q, uint64_t exec, CUgraphNode node, 
 	return err;
 }
 
-CUresult ck_mirrors_edit_child(struct ck_request *q, uint64_t exec, CUgraphNode node,
-			       CUgraph child, struct ck_told *told)
+CUresult cks_mirrors_edit_child(struct cks_request *q, uint64_t exec, CUgraphNode node,
+			       CUgraph child, struct cks_told *told)
 {
 	struct search search = { .q = q, .top = node, .depth = 1 };
-	struct ck_mirrors *ms = q->session->mirrors;
+	struct cks_mirrors *ms = q->session->mirrors;
 	CUresult err = CUDA_SUCCESS;
 
-	*told = (struct ck_told){ 0 };
+	*told = (struct cks_told){ 0 };
 	ck_lock(&ms->lock);
 	if (ck_map_count(ms->by_id) > 0 && can_walk()) {
-		search.owner = ck_owner_of(ms, exec, true);
+		search.owner = cks_owner_of(ms, exec, true);
 		err = search.owner ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 		if (!err && child) {
 			cut_uses(ms, search.owner, node, NULL, told);

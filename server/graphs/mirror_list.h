@@ -13,76 +13,76 @@
 #define CK_MIRROR_MAX ((size_t)1 << 36)
 
 /* The end of a launch. */
-struct ck_mark {
+struct cks_mark {
 	CUevent event;		/* NULL: its context has ended */
 	uint64_t ctx;
 	unsigned int users;	/* mirrors and waiters */
 	bool done;		/* known to be done */
 };
 
-struct ck_mirror {
+struct cks_mirror {
 	uint64_t id;		/* the client's, in a separate space */
 	unsigned char *host;
 	size_t size, room;	/* bytes of the copy, bytes of the memory */
 	bool pinned;
 	uint64_t ctx;		/* where it is pinned: the context's id and the driver's handle */
 	CUcontext context;
-	struct ck_mark *mark;	/* of the newest launch that uses it; NULL: none yet */
+	struct cks_mark *mark;	/* of the newest launch that uses it; NULL: none yet */
 	unsigned int uses;	/* number of uses by owners */
-	struct ck_mirror *next;	/* in the list of kept ones */
+	struct cks_mirror *next;	/* in the list of kept ones */
 };
 
-struct ck_use {
-	struct ck_mirror *mirror;
+struct cks_use {
+	struct cks_mirror *mirror;
 	CUgraphNode node;	/* of an exec: its node with the copy; NULL: new */
 };
 
 /* An outermost graph, or an exec. */
-struct ck_owner {
-	struct ck_use *uses;
+struct cks_owner {
+	struct cks_use *uses;
 	size_t count, room;
 };
 
-struct ck_mirrors {
+struct cks_mirrors {
 	struct ck_mutex lock;
 	struct ck_map *by_id, *owners;	/* by mirror's id; by graph's or exec's */
 	struct ck_ranges *by_address;
-	struct ck_mirror *kept;	/* without owners: still pinned, or in use by a launch */
+	struct cks_mirror *kept;	/* without owners: still pinned, or in use by a launch */
 };
 
 /* Ids of ended mirrors, with room for all that can end. */
-struct ck_gone {
+struct cks_gone {
 	uint64_t *ids;
 	size_t count;
 };
 
-struct ck_mirror *ck_mirror_of(struct ck_mirrors *ms, uint64_t id);
-struct ck_mirror *ck_mirror_at(struct ck_mirrors *ms, uint64_t address);
-struct ck_owner *ck_owner_of(struct ck_mirrors *ms, uint64_t id, bool make);
-CUresult ck_mirror_make(struct ck_request *q, uint64_t id, size_t size, struct ck_mirror **out);
-void ck_mirror_drop(struct ck_mirrors *ms, struct ck_mirror *m, struct ck_gone *gone);
-CUresult ck_owner_add(struct ck_owner *o, struct ck_mirror *m, CUgraphNode node);
-void ck_owner_cut(struct ck_mirrors *ms, struct ck_owner *o, size_t first, struct ck_gone *gone);
+struct cks_mirror *cks_mirror_of(struct cks_mirrors *ms, uint64_t id);
+struct cks_mirror *cks_mirror_at(struct cks_mirrors *ms, uint64_t address);
+struct cks_owner *cks_owner_of(struct cks_mirrors *ms, uint64_t id, bool make);
+CUresult cks_mirror_make(struct cks_request *q, uint64_t id, size_t size, struct cks_mirror **out);
+void cks_mirror_drop(struct cks_mirrors *ms, struct cks_mirror *m, struct cks_gone *gone);
+CUresult cks_owner_add(struct cks_owner *o, struct cks_mirror *m, CUgraphNode node);
+void cks_owner_cut(struct cks_mirrors *ms, struct cks_owner *o, size_t first, struct cks_gone *gone);
 
 /* --- mirror_memory.c: the memory of mirrors, and how long launches use it */
 
 /* Take a kept mirror of @room bytes, whole pages, or make one. NULL: out of memory. */
-struct ck_mirror *ck_kept_take(struct ck_request *q, size_t room);
+struct cks_mirror *cks_kept_take(struct cks_request *q, size_t room);
 /* Keep a mirror that is no longer in a table. */
-void ck_kept_give(struct ck_mirrors *ms, struct ck_mirror *m);
+void cks_kept_give(struct cks_mirrors *ms, struct cks_mirror *m);
 /* Free kept mirrors of a context that ends; 0: of all contexts. */
-void ck_kept_free(struct ck_mirrors *ms, uint64_t ctx);
-void ck_mirror_free(struct ck_mirror *m);
+void cks_kept_free(struct cks_mirrors *ms, uint64_t ctx);
+void cks_mirror_free(struct cks_mirror *m);
 /* Context @ctx ends: wait for its launches of @m, and unpin its memory. */
-void ck_mirror_leave(struct ck_mirror *m, uint64_t ctx);
+void cks_mirror_leave(struct cks_mirror *m, uint64_t ctx);
 
 /* Make a mark after the current work in @stream, with one user. */
-CUresult ck_mark_make(struct ck_request *q, CUstream stream, struct ck_mark **out);
-void ck_mark_put(struct ck_mark *mark);
+CUresult cks_mark_make(struct cks_request *q, CUstream stream, struct cks_mark **out);
+void cks_mark_put(struct cks_mark *mark);
 /*
  * Wait for the mark. Releases the lock meanwhile: a host function of the launch may need it. The
  * mirrors that use @mark may change.
  */
-CUresult ck_mark_wait(struct ck_mirrors *ms, struct ck_mark *mark);
+CUresult cks_mark_wait(struct cks_mirrors *ms, struct cks_mark *mark);
 
 #endif

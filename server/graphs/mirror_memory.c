@@ -17,9 +17,9 @@
 
 /* --- marks */
 
-CUresult ck_mark_make(struct ck_request *q, CUstream stream, struct ck_mark **out)
+CUresult cks_mark_make(struct cks_request *q, CUstream stream, struct cks_mark **out)
 {
-	struct ck_mark *mark;
+	struct cks_mark *mark;
 	CUresult err;
 
 	if (!ck_driver.cuEventCreate || !ck_driver.cuEventRecord || !ck_driver.cuEventQuery ||
@@ -34,13 +34,13 @@ CUresult ck_mark_make(struct ck_request *q, CUstream stream, struct ck_mark **ou
 	if (!err)
 		err = ck_driver.cuEventRecord(mark->event, stream);
 	if (err)
-		ck_mark_put(mark);
+		cks_mark_put(mark);
 	else
 		*out = mark;
 	return err;
 }
 
-void ck_mark_put(struct ck_mark *mark)
+void cks_mark_put(struct cks_mark *mark)
 {
 	if (!mark || --mark->users > 0)
 		return;
@@ -49,7 +49,7 @@ void ck_mark_put(struct ck_mark *mark)
 	free(mark);
 }
 
-CUresult ck_mark_wait(struct ck_mirrors *ms, struct ck_mark *mark)
+CUresult cks_mark_wait(struct cks_mirrors *ms, struct cks_mark *mark)
 {
 	CUevent event = mark->event;
 	CUresult err;
@@ -59,24 +59,24 @@ CUresult ck_mark_wait(struct ck_mirrors *ms, struct ck_mark *mark)
 	err = ck_driver.cuEventSynchronize(event);
 	ck_lock(&ms->lock);
 	mark->done = true; /* or it has failed, which is told once */
-	ck_mark_put(mark);
+	cks_mark_put(mark);
 	return err;
 }
 
 /* --- memory */
 
 /* Pin the memory if the driver can: otherwise it copies through its own buffer. */
-static void pin(struct ck_request *q, struct ck_mirror *m)
+static void pin(struct cks_request *q, struct cks_mirror *m)
 {
 	m->ctx = q->ctx;
-	ck_context_find(q, q->ctx, &m->context);
+	cks_context_find(q, q->ctx, &m->context);
 	if (ck_driver.cuMemHostRegister_v2 && ck_driver.cuMemHostUnregister)
 		m->pinned = ck_driver.cuMemHostRegister_v2(
 				    m->host, m->room, CU_MEMHOSTREGISTER_PORTABLE) == CUDA_SUCCESS;
 }
 
 /* The driver requires a current context; any will do. The call may wait for the device. */
-static void unpin(struct ck_mirror *m)
+static void unpin(struct cks_mirror *m)
 {
 	CUcontext popped;
 	bool away;
@@ -91,9 +91,9 @@ static void unpin(struct ck_mirror *m)
 	m->pinned = false;
 }
 
-static struct ck_mirror *mirror_new(struct ck_request *q, size_t room)
+static struct cks_mirror *mirror_new(struct cks_request *q, size_t room)
 {
-	struct ck_mirror *m = calloc(1, sizeof(*m));
+	struct cks_mirror *m = calloc(1, sizeof(*m));
 
 	if (!m)
 		return NULL;
@@ -107,19 +107,19 @@ static struct ck_mirror *mirror_new(struct ck_request *q, size_t room)
 	return m;
 }
 
-void ck_mirror_free(struct ck_mirror *m)
+void cks_mirror_free(struct cks_mirror *m)
 {
 	if (m->mark && !m->mark->done)
 		ck_driver.cuEventSynchronize(m->mark->event);
-	ck_mark_put(m->mark);
+	cks_mark_put(m->mark);
 	unpin(m);
 	munmap(m->host, m->room);
 	free(m);
 }
 
-void ck_mirror_leave(struct ck_mirror *m, uint64_t ctx)
+void cks_mirror_leave(struct cks_mirror *m, uint64_t ctx)
 {
-	struct ck_mark *mark = m->mark;
+	struct cks_mark *mark = m->mark;
 
 	if (mark && mark->event && mark->ctx == ctx) {
 		if (!mark->done)
@@ -135,35 +135,35 @@ void ck_mirror_leave(struct ck_mirror *m, uint64_t ctx)
 /* --- kept mirrors */
 
 /* Has every launch finished with it? */
-static bool idle(struct ck_mirror *m)
+static bool idle(struct cks_mirror *m)
 {
-	struct ck_mark *mark = m->mark;
+	struct cks_mark *mark = m->mark;
 
 	if (mark && !mark->done)
 		mark->done = ck_driver.cuEventQuery(mark->event) != CUDA_ERROR_NOT_READY;
 	return !mark || mark->done;
 }
 
-void ck_kept_free(struct ck_mirrors *ms, uint64_t ctx)
+void cks_kept_free(struct cks_mirrors *ms, uint64_t ctx)
 {
-	struct ck_mirror **link = &ms->kept, *m;
+	struct cks_mirror **link = &ms->kept, *m;
 
 	while ((m = *link) != NULL) {
 		if (ctx)
-			ck_mirror_leave(m, ctx);
+			cks_mirror_leave(m, ctx);
 		if (ctx && m->ctx != ctx) {
 			link = &m->next;
 			continue;
 		}
 		*link = m->next;
-		ck_mirror_free(m);
+		cks_mirror_free(m);
 	}
 }
 
-void ck_kept_give(struct ck_mirrors *ms, struct ck_mirror *m)
+void cks_kept_give(struct cks_mirrors *ms, struct cks_mirror *m)
 {
 	if (m->mark && m->mark->done) {
-		ck_mark_put(m->mark);
+		cks_mark_put(m->mark);
 		m->mark = NULL;
 	}
 	m->next = ms->kept;
@@ -171,9 +171,9 @@ void ck_kept_give(struct ck_mirrors *ms, struct ck_mirror *m)
 }
 
 /* Free mirrors that no launch uses: all unpinned ones, and pinned ones beyond the limit. */
-static void trim(struct ck_mirrors *ms)
+static void trim(struct cks_mirrors *ms)
 {
-	struct ck_mirror **link = &ms->kept, *m;
+	struct cks_mirror **link = &ms->kept, *m;
 	size_t sum = 0;
 
 	while ((m = *link) != NULL) {
@@ -184,17 +184,17 @@ static void trim(struct ck_mirrors *ms)
 		}
 		sum -= m->room;
 		*link = m->next;
-		ck_mirror_free(m);
+		cks_mirror_free(m);
 	}
 }
 
-struct ck_mirror *ck_kept_take(struct ck_request *q, size_t room)
+struct cks_mirror *cks_kept_take(struct cks_request *q, size_t room)
 {
-	struct ck_mirrors *ms = q->session->mirrors;
-	struct ck_mirror *m;
+	struct cks_mirrors *ms = q->session->mirrors;
+	struct cks_mirror *m;
 
 	trim(ms);
-	for (struct ck_mirror **link = &ms->kept; (m = *link) != NULL; link = &m->next) {
+	for (struct cks_mirror **link = &ms->kept; (m = *link) != NULL; link = &m->next) {
 		if (m->ctx == q->ctx && m->room >= room && m->room / 2 <= room && m->pinned &&
 		    idle(m)) {
 			*link = m->next;

@@ -17,12 +17,12 @@
 #define CK_HEAD_SIZE 128 /* upper bound for the head of a bulk reply */
 
 /* Add a use while the mirror's bytes are transferred. NULL: no such mirror, or it is shorter. */
-static struct ck_mirror *hold(struct ck_mirrors *ms, uint64_t id, uint64_t offset, uint64_t size)
+static struct cks_mirror *hold(struct cks_mirrors *ms, uint64_t id, uint64_t offset, uint64_t size)
 {
-	struct ck_mirror *m;
+	struct cks_mirror *m;
 
 	ck_lock(&ms->lock);
-	m = ck_mirror_of(ms, id);
+	m = cks_mirror_of(ms, id);
 	if (m && (offset > m->size || size > m->size - offset))
 		m = NULL;
 	if (m)
@@ -33,28 +33,28 @@ static struct ck_mirror *hold(struct ck_mirrors *ms, uint64_t id, uint64_t offse
 
 /* Wait for launches that use the mirror; the client only waits per exec, and that exec may have
  * ended. */
-static CUresult settle(struct ck_mirrors *ms, struct ck_mirror *m)
+static CUresult settle(struct cks_mirrors *ms, struct cks_mirror *m)
 {
 	CUresult err = CUDA_SUCCESS;
 
 	ck_lock(&ms->lock);
 	while (!err && m->mark && !m->mark->done)
-		err = ck_mark_wait(ms, m->mark);
+		err = cks_mark_wait(ms, m->mark);
 	ck_unlock(&ms->lock);
 	return err;
 }
 
-static void let_go(struct ck_mirrors *ms, struct ck_mirror *m)
+static void let_go(struct cks_mirrors *ms, struct cks_mirror *m)
 {
 	ck_lock(&ms->lock);
-	ck_mirror_drop(ms, m, NULL);
+	cks_mirror_drop(ms, m, NULL);
 	ck_unlock(&ms->lock);
 }
 
-CUresult ck_serve_mirror_fill(struct ck_request *q, ck_mirror_fill_args *a, void *res)
+CUresult ck_serve_mirror_fill(struct cks_request *q, ck_mirror_fill_args *a, void *res)
 {
-	struct ck_mirrors *ms = q->session->mirrors;
-	struct ck_mirror *m = hold(ms, a->mirror, a->offset, q->bulk_size);
+	struct cks_mirrors *ms = q->session->mirrors;
+	struct cks_mirror *m = hold(ms, a->mirror, a->offset, q->bulk_size);
 	CUresult err;
 
 	(void)res;
@@ -70,11 +70,11 @@ CUresult ck_serve_mirror_fill(struct ck_request *q, ck_mirror_fill_args *a, void
 }
 
 /* Send the reply with the bytes directly from the mirror. */
-static CUresult send_bytes(struct ck_request *q, unsigned char *bytes, size_t size)
+static CUresult send_bytes(struct cks_request *q, unsigned char *bytes, size_t size)
 {
 	ck_mirror_read_res res = {
-		.head.output = ck_output_pending(q->session->output),
-		.head.delivered = ck_deliveries_settle(q->session),
+		.head.output = cks_output_pending(q->session->output),
+		.head.delivered = cks_deliveries_settle(q->session),
 		.data_length = (u_int)size,
 	};
 	unsigned char head[CK_HEAD_SIZE], tail[8] = { 0 };
@@ -95,16 +95,16 @@ static CUresult send_bytes(struct ck_request *q, unsigned char *bytes, size_t si
 }
 
 /* With an exec, wait for its launch first. Without a mirror, only wait. */
-CUresult ck_serve_mirror_read(struct ck_request *q, ck_mirror_read_args *a,
+CUresult ck_serve_mirror_read(struct cks_request *q, ck_mirror_read_args *a,
 				 ck_mirror_read_res *res)
 {
-	struct ck_mirrors *ms = q->session->mirrors;
-	struct ck_mirror *m;
+	struct cks_mirrors *ms = q->session->mirrors;
+	struct cks_mirror *m;
 	CUresult err = CUDA_SUCCESS;
 
 	(void)res;
 	if (a->exec)
-		err = ck_mirrors_wait(ms, a->exec);
+		err = cks_mirrors_wait(ms, a->exec);
 	if (err || a->mirror == 0)
 		return err;
 	m = a->size <= CK_READ_MAX ? hold(ms, a->mirror, a->offset, a->size) : NULL;
@@ -116,12 +116,12 @@ CUresult ck_serve_mirror_read(struct ck_request *q, ck_mirror_read_args *a,
 }
 
 /* For a host function in a running launch: transfer bytes out or in. */
-CUresult ck_serve_mirror_aside(struct ck_request *q, ck_mirror_aside_args *a,
+CUresult ck_serve_mirror_aside(struct cks_request *q, ck_mirror_aside_args *a,
 				  ck_mirror_aside_res *res)
 {
-	struct ck_mirrors *ms = q->session->mirrors;
+	struct cks_mirrors *ms = q->session->mirrors;
 	size_t size = ck_max((size_t)a->size, (size_t)a->data.data_len);
-	struct ck_mirror *m;
+	struct cks_mirror *m;
 
 	m = size <= CK_ASIDE_BYTES ? hold(ms, a->mirror, a->offset, size) : NULL;
 	if (!m)

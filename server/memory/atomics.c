@@ -10,7 +10,7 @@
 
 #define CK_OPERATIONS_MAX 4096
 
-CUresult ck_serve_p2p_atomics(struct ck_request *q, ck_p2p_atomics_args *a,
+CUresult ck_serve_p2p_atomics(struct cks_request *q, ck_p2p_atomics_args *a,
 			      ck_p2p_atomics_res *res)
 {
 	CUatomicOperation operations[CK_OPERATIONS_MAX];

@@ -9,19 +9,19 @@
 #include "server/session/session.h"
 
 /* Are all three addresses in device memory? A client must not name addresses of this process. */
-static bool reaches(struct ck_memory *m, const CUmemDecompressParams *p)
+static bool reaches(struct cks_memory *m, const CUmemDecompressParams *p)
 {
-	struct ck_allocation found;
+	struct cks_allocation found;
 
-	return ck_memory_find(m, (uintptr_t)p->src, &found) &&
-	       ck_memory_covers(m, (uintptr_t)p->src, p->srcNumBytes) &&
-	       ck_memory_find(m, (uintptr_t)p->dst, &found) &&
-	       ck_memory_covers(m, (uintptr_t)p->dst, p->dstNumBytes ? p->dstNumBytes : 1) &&
-	       ck_memory_find(m, (uintptr_t)p->dstActBytes, &found) &&
-	       ck_memory_covers(m, (uintptr_t)p->dstActBytes, sizeof(*p->dstActBytes));
+	return cks_memory_find(m, (uintptr_t)p->src, &found) &&
+	       cks_memory_covers(m, (uintptr_t)p->src, p->srcNumBytes) &&
+	       cks_memory_find(m, (uintptr_t)p->dst, &found) &&
+	       cks_memory_covers(m, (uintptr_t)p->dst, p->dstNumBytes ? p->dstNumBytes : 1) &&
+	       cks_memory_find(m, (uintptr_t)p->dstActBytes, &found) &&
+	       cks_memory_covers(m, (uintptr_t)p->dstActBytes, sizeof(*p->dstActBytes));
 }
 
-CUresult ck_serve_decompress(struct ck_request *q, ck_decompress_args *a, void *res)
+CUresult ck_serve_decompress(struct cks_request *q, ck_decompress_args *a, void *res)
 {
 	size_t bytes = a->params.params_len, count = bytes / sizeof(CUmemDecompressParams);
 	CUmemDecompressParams *params;
@@ -31,7 +31,7 @@ CUresult ck_serve_decompress(struct ck_request *q, ck_decompress_args *a, void *
 	(void)res;
 	if (!ck_driver.cuMemBatchDecompressAsync)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!ck_stream_find(q, a->stream, &stream))
+	if (!cks_stream_find(q, a->stream, &stream))
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (count == 0 || bytes % sizeof(*params))
 		return CUDA_ERROR_INVALID_VALUE;

@@ -14,9 +14,9 @@
 #include "server/session/session.h"
 #include "server/memory/status.h"
 
-int ck_deliveries_create(struct ck_deliveries **out)
+int cks_deliveries_create(struct cks_deliveries **out)
 {
-	struct ck_deliveries *d = calloc(1, sizeof(*d));
+	struct cks_deliveries *d = calloc(1, sizeof(*d));
 
 	if (!d)
 		return -ENOMEM;
@@ -31,7 +31,7 @@ int ck_deliveries_create(struct ck_deliveries **out)
 
 /* --- slots and parts. The lock is held. */
 
-void ck_slot_unref(struct ck_deliveries *d, struct ck_slot *slot)
+void cks_slot_unref(struct cks_deliveries *d, struct cks_slot *slot)
 {
 	if (slot && --slot->refs == 0) {
 		slot->used = 0;
@@ -40,25 +40,25 @@ void ck_slot_unref(struct ck_deliveries *d, struct ck_slot *slot)
 	}
 }
 
-void ck_part_free(struct ck_deliveries *d, struct ck_part *p)
+void cks_part_free(struct cks_deliveries *d, struct cks_part *p)
 {
-	ck_slot_unref(d, p->slot);
+	cks_slot_unref(d, p->slot);
 	free(p);
 }
 
 /* --- finished parts; the lock is held */
 
-static bool is_done(const struct ck_part *p)
+static bool is_done(const struct cks_part *p)
 {
 	return !p->flag || atomic_load_explicit(p->flag, memory_order_acquire) != 0;
 }
 
 /* Give up the copies in progress in context @ctx: they cannot finish. Waits in their streams report
  * the error. */
-static void fail_context(struct ck_deliveries *d, uint64_t ctx)
+static void fail_context(struct cks_deliveries *d, uint64_t ctx)
 {
-	for (struct ck_part_queue *q = d->queues; q; q = q->next) {
-		for (struct ck_part *p = q->first; p; p = p->next) {
+	for (struct cks_part_queue *q = d->queues; q; q = q->next) {
+		for (struct cks_part *p = q->first; p; p = p->next) {
 			if (p->ctx != ctx || is_done(p))
 				continue;
 			p->flag = NULL;
@@ -68,7 +68,7 @@ static void fail_context(struct ck_deliveries *d, uint64_t ctx)
 }
 
 /* Give the part a rank, and queue it for the next free lane. */
-static void make_ready(struct ck_deliveries *d, struct ck_part *p)
+static void make_ready(struct cks_deliveries *d, struct cks_part *p)
 {
 	p->next = NULL;
 	p->rank = atomic_load(&d->rank) + 1;
@@ -81,10 +81,10 @@ static void make_ready(struct ck_deliveries *d, struct ck_part *p)
  * Rank the finished parts of one stream; returns true if parts remain. When a waiter polls, a part
  * that a reply can carry is skipped once, to give a reply the chance.
  */
-static bool collect_queue(struct ck_deliveries *d, struct ck_part_queue *q, bool by_waiter)
+static bool collect_queue(struct cks_deliveries *d, struct cks_part_queue *q, bool by_waiter)
 {
 	while (q->first && is_done(q->first)) {
-		struct ck_part *p = q->first;
+		struct cks_part *p = q->first;
 
 		if (by_waiter && p->along && !p->seen) {
 			p->seen = true;
@@ -98,9 +98,9 @@ static bool collect_queue(struct ck_deliveries *d, struct ck_part_queue *q, bool
 	return q->first != NULL;
 }
 
-void ck_deliveries_assign(struct ck_deliveries *d)
+void cks_deliveries_assign(struct cks_deliveries *d)
 {
-	for (struct ck_waiter *w = d->waiters; w && d->ready; w = w->next) {
+	for (struct cks_waiter *w = d->waiters; w && d->ready; w = w->next) {
 		if (w->part)
 			continue;
 		w->part = d->ready;
@@ -111,41 +111,41 @@ void ck_deliveries_assign(struct ck_deliveries *d)
 	}
 }
 
-void ck_deliveries_collect(struct ck_deliveries *d, bool by_waiter)
+void cks_deliveries_collect(struct cks_deliveries *d, bool by_waiter)
 {
-	struct ck_part_queue **at = &d->queues;
+	struct cks_part_queue **at = &d->queues;
 
 	while (*at) {
-		struct ck_part_queue *q = *at;
+		struct cks_part_queue *q = *at;
 
 		if (collect_queue(d, q, by_waiter)) {
 			at = &q->next;
 			continue;
 		}
 		*at = q->next;
-		ck_slot_unref(d, q->slot);
+		cks_slot_unref(d, q->slot);
 		free(q);
 	}
 }
 
-uint32_t ck_deliveries_settle(struct ck_session *session)
+uint32_t cks_deliveries_settle(struct cks_session *session)
 {
-	struct ck_deliveries *d = session->deliveries;
+	struct cks_deliveries *d = session->deliveries;
 
-	ck_status_settle(session, false);
+	cks_status_settle(session, false);
 	if (atomic_load(&d->outstanding) > 0) {
 		ck_lock(&d->lock);
-		ck_deliveries_collect(d, false);
-		ck_deliveries_assign(d);
+		cks_deliveries_collect(d, false);
+		cks_deliveries_assign(d);
 		ck_unlock(&d->lock);
 	}
 	return atomic_load(&d->rank);
 }
 
-void ck_deliveries_tell(struct ck_session *session, uint64_t number, uint64_t what, bool by_reply)
+void cks_deliveries_tell(struct cks_session *session, uint64_t number, uint64_t what, bool by_reply)
 {
-	struct ck_deliveries *d = session->deliveries;
-	struct ck_part *p = calloc(1, sizeof(*p));
+	struct cks_deliveries *d = session->deliveries;
+	struct cks_part *p = calloc(1, sizeof(*p));
 
 	if (!p)
 		return;	/* the client asks again after a while */
@@ -153,19 +153,19 @@ void ck_deliveries_tell(struct ck_session *session, uint64_t number, uint64_t wh
 	p->offset = what;
 	p->along = true;
 	ck_lock(&d->lock);
-	ck_deliveries_collect(d, false);
+	cks_deliveries_collect(d, false);
 	make_ready(d, p);
 	if (!by_reply)
-		ck_deliveries_assign(d);
+		cks_deliveries_assign(d);
 	ck_unlock(&d->lock);
 }
 
-bool ck_deliveries_any(struct ck_deliveries *d)
+bool cks_deliveries_any(struct cks_deliveries *d)
 {
 	return atomic_load(&d->rank) != 0 || atomic_load(&d->outstanding) != 0;
 }
 
-void ck_deliveries_fail(struct ck_deliveries *d, uint64_t ctx)
+void cks_deliveries_fail(struct cks_deliveries *d, uint64_t ctx)
 {
 	if (atomic_load(&d->outstanding) == 0)
 		return;
@@ -174,7 +174,7 @@ void ck_deliveries_fail(struct ck_deliveries *d, uint64_t ctx)
 	ck_unlock(&d->lock);
 }
 
-void ck_deliveries_drop_context(struct ck_deliveries *d, uint64_t ctx, CUcontext context)
+void cks_deliveries_drop_context(struct cks_deliveries *d, uint64_t ctx, CUcontext context)
 {
 	CUcontext popped;
 
@@ -185,26 +185,26 @@ void ck_deliveries_drop_context(struct ck_deliveries *d, uint64_t ctx, CUcontext
 	}
 	ck_lock(&d->lock);
 	fail_context(d, ctx);
-	for (struct ck_slot *slot = d->slots; slot; slot = slot->next)
+	for (struct cks_slot *slot = d->slots; slot; slot = slot->next)
 		slot->pinned &= slot->pinned_ctx != ctx;
 	ck_unlock(&d->lock);
 }
 
-void ck_deliveries_destroy(struct ck_deliveries *d)
+void cks_deliveries_destroy(struct cks_deliveries *d)
 {
 	if (!d)
 		return;
-	for (struct ck_part_queue *q = d->queues; q; q = q->next)
+	for (struct cks_part_queue *q = d->queues; q; q = q->next)
 		fail_context(d, q->ctx);
-	ck_deliveries_collect(d, false);
+	cks_deliveries_collect(d, false);
 	while (d->ready) {
-		struct ck_part *p = d->ready;
+		struct cks_part *p = d->ready;
 
 		d->ready = p->next;
-		ck_part_free(d, p);
+		cks_part_free(d, p);
 	}
 	while (d->slots) {
-		struct ck_slot *slot = d->slots;
+		struct cks_slot *slot = d->slots;
 
 		d->slots = slot->next;
 		if (slot->pinned)
@@ -217,9 +217,9 @@ void ck_deliveries_destroy(struct ck_deliveries *d)
 	free(d);
 }
 
-void ck_deliveries_call_looker(struct ck_deliveries *d, bool hurry)
+void cks_deliveries_call_looker(struct cks_deliveries *d, bool hurry)
 {
-	struct ck_waiter *w = d->looker ? d->looker : d->waiters;
+	struct cks_waiter *w = d->looker ? d->looker : d->waiters;
 
 	if (w && (!d->looker || hurry))
 		pthread_cond_signal(&w->woken);

@@ -15,49 +15,49 @@
 
 #include "cuda/types.h"
 
-struct ck_session;
-struct ck_deliveries;
+struct cks_session;
+struct cks_deliveries;
 
 #define CK_ALONG_PARTS 8		/* parts sent ahead of one reply, at most */
 #define CK_ALONG_HEAD 128		/* upper bound for the head of a bulk reply */
 
-int ck_deliveries_create(struct ck_deliveries **deliveries);
-void ck_deliveries_destroy(struct ck_deliveries *deliveries); /* no thread may use them any more */
+int cks_deliveries_create(struct cks_deliveries **deliveries);
+void cks_deliveries_destroy(struct cks_deliveries *deliveries); /* no thread may use them any more */
 
 /* Rank all finished copies, and report all finished watches. Returns the rank for a reply. */
-uint32_t ck_deliveries_settle(struct ck_session *session);
+uint32_t cks_deliveries_settle(struct cks_session *session);
 
 /*
  * The same for a reply that carries small copies: its waiting thread then receives them without
  * another thread. On the wire, each is a reply to ck_delivery_next with xid 0, ahead of the true
- * reply. @along lists them: send its iov first, then call ck_along_sent. Without @watches, nothing
+ * reply. @along lists them: send its iov first, then call cks_along_sent. Without @watches, nothing
  * here calls the driver.
  */
-struct ck_along {
+struct cks_along {
 	unsigned int count;
-	struct ck_part *part[CK_ALONG_PARTS];
+	struct cks_part *part[CK_ALONG_PARTS];
 	unsigned char head[CK_ALONG_PARTS][CK_ALONG_HEAD];
 	struct iovec iov[3 * CK_ALONG_PARTS + 1]; /* 3 per part; the last one is for the reply */
 };
 
-uint32_t ck_deliveries_take(struct ck_session *session, bool watches, struct ck_along *along);
-void ck_along_sent(struct ck_session *session, struct ck_along *along);
+uint32_t cks_deliveries_take(struct cks_session *session, bool watches, struct cks_along *along);
+void cks_along_sent(struct cks_session *session, struct cks_along *along);
 
 /*
  * Report the end of watch @number to the client; @what: see rpc/status.h. It is sent like a copy
- * without bytes, ranked after all finished copies. @by_reply: ck_deliveries_take is called next,
+ * without bytes, ranked after all finished copies. @by_reply: cks_deliveries_take is called next,
  * and takes it.
  */
-void ck_deliveries_tell(struct ck_session *session, uint64_t number, uint64_t what, bool by_reply);
+void cks_deliveries_tell(struct cks_session *session, uint64_t number, uint64_t what, bool by_reply);
 
 /* Has the session had any? */
-bool ck_deliveries_any(struct ck_deliveries *deliveries);
+bool cks_deliveries_any(struct cks_deliveries *deliveries);
 
 /* A call failed with an error that stays with context @ctx: give up the copies in progress in
  * it. */
-void ck_deliveries_fail(struct ck_deliveries *deliveries, uint64_t ctx);
+void cks_deliveries_fail(struct cks_deliveries *deliveries, uint64_t ctx);
 
 /* Context @ctx is about to end: wait for the copies in progress in it. */
-void ck_deliveries_drop_context(struct ck_deliveries *deliveries, uint64_t ctx, CUcontext context);
+void cks_deliveries_drop_context(struct cks_deliveries *deliveries, uint64_t ctx, CUcontext context);
 
 #endif

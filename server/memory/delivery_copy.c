@@ -18,9 +18,9 @@
 #define ALONG_MOST 8192u	/* largest copy that a reply carries: larger ones overlap with it */
 #define LINGER_NS 100000000	/* polling time after a small copy, to save a wake-up */
 
-static struct ck_slot *slot_make(struct ck_deliveries *d)
+static struct cks_slot *slot_make(struct cks_deliveries *d)
 {
-	struct ck_slot *slot = calloc(1, sizeof(*slot));
+	struct cks_slot *slot = calloc(1, sizeof(*slot));
 
 	if (!slot)
 		return NULL;
@@ -36,9 +36,9 @@ static struct ck_slot *slot_make(struct ck_deliveries *d)
 }
 
 /* An unused slot, or NULL. */
-static struct ck_slot *slot_idle(struct ck_deliveries *d)
+static struct cks_slot *slot_idle(struct cks_deliveries *d)
 {
-	struct ck_slot *slot = d->slots;
+	struct cks_slot *slot = d->slots;
 
 	while (slot && slot->refs > 0)
 		slot = slot->next;
@@ -47,7 +47,7 @@ static struct ck_slot *slot_idle(struct ck_deliveries *d)
 	return slot;
 }
 
-static void slot_pin(struct ck_slot *slot, uint64_t ctx)
+static void slot_pin(struct cks_slot *slot, uint64_t ctx)
 {
 	CUresult err;
 
@@ -61,9 +61,9 @@ static void slot_pin(struct ck_slot *slot, uint64_t ctx)
 	slot->pinned_ctx = ctx;
 }
 
-static struct ck_part_queue *queue_of(struct ck_deliveries *d, uint64_t ctx, uint64_t stream)
+static struct cks_part_queue *queue_of(struct cks_deliveries *d, uint64_t ctx, uint64_t stream)
 {
-	struct ck_part_queue *q = d->queues;
+	struct cks_part_queue *q = d->queues;
 
 	while (q && (q->stream != stream || q->ctx != ctx))
 		q = q->next;
@@ -81,10 +81,10 @@ static struct ck_part_queue *queue_of(struct ck_deliveries *d, uint64_t ctx, uin
 }
 
 /* Allocate room for @p in a slot of its stream; waits while all slots are in use. */
-static CUresult place(struct ck_deliveries *d, struct ck_part *p, uint64_t stream)
+static CUresult place(struct cks_deliveries *d, struct cks_part *p, uint64_t stream)
 {
-	struct ck_part_queue *q;
-	struct ck_slot *slot;
+	struct cks_part_queue *q;
+	struct cks_slot *slot;
 
 	for (;;) {
 		struct timespec until = ck_until(CLOCK_MONOTONIC, CK_LOOK_MOST_NS);
@@ -97,15 +97,15 @@ static CUresult place(struct ck_deliveries *d, struct ck_part *p, uint64_t strea
 			break;
 		slot = slot_idle(d);
 		if (slot) {
-			ck_slot_unref(d, q->slot);
+			cks_slot_unref(d, q->slot);
 			q->slot = slot;
 			slot->refs = 1;
 			break;
 		}
 		if (d->slot_count == 0)
 			return CUDA_ERROR_OUT_OF_MEMORY;
-		ck_deliveries_collect(d, false);
-		ck_deliveries_assign(d);
+		cks_deliveries_collect(d, false);
+		cks_deliveries_assign(d);
 		ck_cond_timedwait(&d->room, &d->lock, &until);
 	}
 	p->slot = slot;
@@ -116,7 +116,7 @@ static CUresult place(struct ck_deliveries *d, struct ck_part *p, uint64_t strea
 }
 
 /* Allocate a flag for a part, and return its device address. */
-static void take_flag(struct ck_part *p, CUdeviceptr *device)
+static void take_flag(struct cks_part *p, CUdeviceptr *device)
 {
 	size_t offset = CK_SLOT_SIZE + p->slot->parts++ * sizeof(uint32_t);
 
@@ -126,7 +126,7 @@ static void take_flag(struct ck_part *p, CUdeviceptr *device)
 }
 
 /* Enqueue the copy into the slot, then the write of the flag. */
-static CUresult begin(struct ck_part *p, CUdeviceptr src, CUstream stream)
+static CUresult begin(struct cks_part *p, CUdeviceptr src, CUstream stream)
 {
 	CUdeviceptr flag;
 	CUresult err;
@@ -146,17 +146,17 @@ static CUresult begin(struct ck_part *p, CUdeviceptr src, CUstream stream)
 }
 
 /* Start the next part. After an error, it stands for the rest of the copy, without bytes. */
-static CUresult deliver_part(struct ck_request *r, const ck_deliver_args *a, uint64_t offset,
+static CUresult deliver_part(struct cks_request *r, const ck_deliver_args *a, uint64_t offset,
 			     CUstream stream, uint64_t serial, uint64_t *span)
 {
-	struct ck_deliveries *d = r->session->deliveries;
-	struct ck_part *p = calloc(1, sizeof(*p));
-	struct ck_part_queue *q;
+	struct cks_deliveries *d = r->session->deliveries;
+	struct cks_part *p = calloc(1, sizeof(*p));
+	struct cks_part_queue *q;
 	CUresult err;
 
 	if (!p)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	*p = (struct ck_part){ .number = a->number, .offset = offset, .ctx = r->ctx };
+	*p = (struct cks_part){ .number = a->number, .offset = offset, .ctx = r->ctx };
 	p->along = a->number & CK_DELIVERY_ALONG && a->size <= ALONG_MOST;
 	p->size = p->span = ck_min(a->size - offset, (uint64_t)CK_SLOT_SIZE);
 	ck_lock(&d->lock);
@@ -177,10 +177,10 @@ static CUresult deliver_part(struct ck_request *r, const ck_deliver_args *a, uin
 		atomic_fetch_add(&d->outstanding, 1);
 		d->hurried += !p->along;
 		d->lingers = ck_now_ns() + LINGER_NS;
-		ck_deliveries_call_looker(d, !p->along && d->hurried == 1);
+		cks_deliveries_call_looker(d, !p->along && d->hurried == 1);
 	} else {
 		err = CUDA_ERROR_OUT_OF_MEMORY;
-		ck_part_free(d, p);
+		cks_part_free(d, p);
 	}
 	ck_unlock(&d->lock);
 	return err;
@@ -193,7 +193,7 @@ static bool supported(void)
 	       ck_driver.cuStreamSynchronize;
 }
 
-CUresult ck_serve_deliver(struct ck_request *r, ck_deliver_args *a, void *res)
+CUresult ck_serve_deliver(struct cks_request *r, ck_deliver_args *a, void *res)
 {
 	CUstream stream;
 	uint64_t serial, span;
@@ -202,9 +202,9 @@ CUresult ck_serve_deliver(struct ck_request *r, ck_deliver_args *a, void *res)
 	(void)res;
 	if (!supported())
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!ck_stream_serial(r, a->stream, &stream, &serial))
+	if (!cks_stream_serial(r, a->stream, &stream, &serial))
 		return CUDA_ERROR_INVALID_HANDLE;
-	if (a->size > CK_SLOT_SIZE && !ck_memory_covers(r->session->memory, a->src, a->size))
+	if (a->size > CK_SLOT_SIZE && !cks_memory_covers(r->session->memory, a->src, a->size))
 		return CUDA_ERROR_INVALID_VALUE;
 	for (uint64_t at = 0; at < a->size && !err; at += span)
 		err = deliver_part(r, a, at, stream, serial, &span);

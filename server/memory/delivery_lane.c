@@ -15,16 +15,16 @@
 
 #define LOOK_FIRST_NS 20000 /* first poll interval; doubled up to CK_LOOK_MOST_NS */
 
-static void waiter_leave(struct ck_deliveries *d, struct ck_waiter *w)
+static void waiter_leave(struct cks_deliveries *d, struct cks_waiter *w)
 {
-	struct ck_waiter **at = &d->waiters;
+	struct cks_waiter **at = &d->waiters;
 
 	while (*at != w)
 		at = &(*at)->next;
 	*at = w->next;
 	/* another one must poll from now on */
 	if (atomic_load(&d->outstanding) > 0)
-		ck_deliveries_call_looker(d, false);
+		cks_deliveries_call_looker(d, false);
 }
 
 static bool is_before(const struct timespec *a, const struct timespec *b)
@@ -33,14 +33,14 @@ static bool is_before(const struct timespec *a, const struct timespec *b)
 }
 
 /* Wait until there is a part for @w, for at most @ms. */
-static void wait_for_part(struct ck_deliveries *d, struct ck_request *r, struct ck_waiter *w,
+static void wait_for_part(struct cks_deliveries *d, struct cks_request *r, struct cks_waiter *w,
 			  unsigned int ms)
 {
 	struct timespec end = ck_until(CLOCK_MONOTONIC, ck_min(ms, r->session->wait_max_ms) * CK_NS_PER_MS);
 	uint64_t look = LOOK_FIRST_NS;
 
-	ck_deliveries_collect(d, true);
-	ck_deliveries_assign(d);
+	cks_deliveries_collect(d, true);
+	cks_deliveries_assign(d);
 	while (!w->part) {
 		struct timespec until = ck_until(CLOCK_MONOTONIC, d->hurried ? look : CK_LOOK_MOST_NS);
 
@@ -58,19 +58,19 @@ static void wait_for_part(struct ck_deliveries *d, struct ck_request *r, struct 
 					    LOOK_FIRST_NS;
 		}
 		if (!w->part) {
-			ck_deliveries_collect(d, true);
-			ck_deliveries_assign(d);
+			cks_deliveries_collect(d, true);
+			cks_deliveries_assign(d);
 		}
 	}
 }
 
 /* Encode the head of the reply that carries @p, and the bytes after the part. */
-static int encode_part(struct ck_session *s, const struct ck_part *p, uint32_t xid,
+static int encode_part(struct cks_session *s, const struct cks_part *p, uint32_t xid,
 		       unsigned char head[CK_ALONG_HEAD], struct iovec iov[3])
 {
 	static const unsigned char tail[8];
 	ck_delivery_next_res res = {
-		.head.output = ck_output_pending(s->output),
+		.head.output = cks_output_pending(s->output),
 		.number = p->number,
 		.offset = p->offset,
 		.span = p->span,
@@ -90,12 +90,12 @@ static int encode_part(struct ck_session *s, const struct ck_part *p, uint32_t x
 }
 
 /* Take the first ready parts that a reply may carry; the others are for waiters. */
-static void pick(struct ck_deliveries *d, struct ck_along *along)
+static void pick(struct cks_deliveries *d, struct cks_along *along)
 {
-	struct ck_part **at = &d->ready;
+	struct cks_part **at = &d->ready;
 
 	while (*at && along->count < CK_ALONG_PARTS) {
-		struct ck_part *p = *at;
+		struct cks_part *p = *at;
 
 		if (!p->along) {
 			at = &p->next;
@@ -107,21 +107,21 @@ static void pick(struct ck_deliveries *d, struct ck_along *along)
 	while (*at)
 		at = &(*at)->next;
 	d->ready_last = at;
-	ck_deliveries_assign(d);
+	cks_deliveries_assign(d);
 }
 
-uint32_t ck_deliveries_take(struct ck_session *s, bool watches, struct ck_along *along)
+uint32_t cks_deliveries_take(struct cks_session *s, bool watches, struct cks_along *along)
 {
-	struct ck_deliveries *d = s->deliveries;
+	struct cks_deliveries *d = s->deliveries;
 	uint32_t rank;
 
 	along->count = 0;
 	if (watches)
-		ck_status_settle(s, true);
-	if (!ck_deliveries_any(d))
+		cks_status_settle(s, true);
+	if (!cks_deliveries_any(d))
 		return 0;
 	ck_lock(&d->lock);
-	ck_deliveries_collect(d, false);
+	cks_deliveries_collect(d, false);
 	pick(d, along);
 	rank = atomic_load(&d->rank);
 	ck_unlock(&d->lock);
@@ -130,20 +130,20 @@ uint32_t ck_deliveries_take(struct ck_session *s, bool watches, struct ck_along 
 	return rank;
 }
 
-void ck_along_sent(struct ck_session *s, struct ck_along *along)
+void cks_along_sent(struct cks_session *s, struct cks_along *along)
 {
-	struct ck_deliveries *d = s->deliveries;
+	struct cks_deliveries *d = s->deliveries;
 
 	if (along->count == 0)
 		return;
 	ck_lock(&d->lock);
 	for (unsigned int i = 0; i < along->count; i++)
-		ck_part_free(d, along->part[i]);
+		cks_part_free(d, along->part[i]);
 	ck_unlock(&d->lock);
 	along->count = 0;
 }
 
-static int send_part(struct ck_request *r, const struct ck_part *p)
+static int send_part(struct cks_request *r, const struct cks_part *p)
 {
 	unsigned char head[CK_ALONG_HEAD];
 	struct iovec iov[3];
@@ -153,11 +153,11 @@ static int send_part(struct ck_request *r, const struct ck_part *p)
 }
 
 /* A reply without a number means that nothing is ready yet. */
-CUresult ck_serve_delivery_next(struct ck_request *r, ck_delivery_next_args *a,
+CUresult ck_serve_delivery_next(struct cks_request *r, ck_delivery_next_args *a,
 				   ck_delivery_next_res *res)
 {
-	struct ck_deliveries *d = r->session->deliveries;
-	struct ck_waiter w = { 0 };
+	struct cks_deliveries *d = r->session->deliveries;
+	struct cks_waiter w = { 0 };
 
 	(void)res;
 	pthread_cond_init(&w.woken, &d->clock);
@@ -173,7 +173,7 @@ CUresult ck_serve_delivery_next(struct ck_request *r, ck_delivery_next_args *a,
 	r->replied = true;
 	r->broken = send_part(r, w.part);
 	ck_lock(&d->lock);
-	ck_part_free(d, w.part);
+	cks_part_free(d, w.part);
 	ck_unlock(&d->lock);
 	return CUDA_SUCCESS;
 }

@@ -29,7 +29,7 @@
 #define CK_SLOT_PARTS 16384u	/* in one slot, at most */
 
 /* After the bytes of a slot there is a flag per part, which the stream sets to 1. */
-struct ck_slot {
+struct cks_slot {
 	unsigned char *host;
 	CUdeviceptr device;	/* its address for the device */
 	size_t used;
@@ -37,48 +37,48 @@ struct ck_slot {
 	unsigned int refs;	/* parts in it, plus the queue that fills it */
 	bool pinned;
 	uint64_t pinned_ctx;
-	struct ck_slot *next;	/* in the list of all */
+	struct cks_slot *next;	/* in the list of all */
 };
 
 /* One part of a copy, or news, for one reply. */
-struct ck_part {
+struct cks_part {
 	uint64_t number, offset, span;	/* of the client's copy; offset, length */
 	uint64_t ctx;
 	size_t size;		/* bytes present: span, or 0 after an error */
-	struct ck_slot *slot;
+	struct cks_slot *slot;
 	unsigned char *at;
 	_Atomic uint32_t *flag;	/* set after the copy; NULL: nothing to wait for */
 	bool along;		/* small and not urgent: a reply may carry it */
 	bool seen;		/* done and skipped once, to give a reply the chance */
 	uint32_t rank;
-	struct ck_part *next;
+	struct cks_part *next;
 };
 
 /* Parts of one stream. */
-struct ck_part_queue {
+struct cks_part_queue {
 	uint64_t stream, ctx;	/* serial number of the stream, id of its context */
-	struct ck_part *first, **last;
-	struct ck_slot *slot;	/* the slot being filled, or NULL */
-	struct ck_part_queue *next;
+	struct cks_part *first, **last;
+	struct cks_slot *slot;	/* the slot being filled, or NULL */
+	struct cks_part_queue *next;
 };
 
 /* A lane of the client. */
-struct ck_waiter {
-	struct ck_part *part;
+struct cks_waiter {
+	struct cks_part *part;
 	pthread_cond_t woken;
-	struct ck_waiter *next;
+	struct cks_waiter *next;
 };
 
-struct ck_deliveries {
+struct cks_deliveries {
 	struct ck_mutex lock;
 	pthread_condattr_t clock;
 	pthread_cond_t room;	/* signals that a slot may be free */
-	struct ck_part_queue *queues;
-	struct ck_part *ready, **ready_last; /* ranked, waiting for a lane */
-	struct ck_waiter *waiters;
-	struct ck_slot *slots;
+	struct cks_part_queue *queues;
+	struct cks_part *ready, **ready_last; /* ranked, waiting for a lane */
+	struct cks_waiter *waiters;
+	struct cks_slot *slots;
 	unsigned int slot_count;
-	struct ck_waiter *looker;	/* the lane that polls; NULL: none */
+	struct cks_waiter *looker;	/* the lane that polls; NULL: none */
 	uint64_t lingers;	/* polls until then, for further small copies */
 	unsigned int hurried;	/* queued parts that no reply carries */
 	_Atomic unsigned int outstanding; /* queued parts */
@@ -86,16 +86,16 @@ struct ck_deliveries {
 };
 
 /* Call with the lock held, as for the next functions. */
-void ck_slot_unref(struct ck_deliveries *d, struct ck_slot *slot);
-void ck_part_free(struct ck_deliveries *d, struct ck_part *part);
+void cks_slot_unref(struct cks_deliveries *d, struct cks_slot *slot);
+void cks_part_free(struct cks_deliveries *d, struct cks_part *part);
 
 /* Rank finished parts and queue them for lanes: before a reply, or when a waiter polls. */
-void ck_deliveries_collect(struct ck_deliveries *d, bool by_waiter);
+void cks_deliveries_collect(struct cks_deliveries *d, bool by_waiter);
 
 /* Pass ranked parts to waiting lanes. */
-void ck_deliveries_assign(struct ck_deliveries *d);
+void cks_deliveries_assign(struct cks_deliveries *d);
 
 /* Make sure that a waiter polls; if none does so often, wake one in a @hurry. */
-void ck_deliveries_call_looker(struct ck_deliveries *d, bool hurry);
+void cks_deliveries_call_looker(struct cks_deliveries *d, bool hurry);
 
 #endif

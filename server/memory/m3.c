@@ -31,7 +31,7 @@ static struct {
 	struct ck_m3_answer answer;
 } broker = {.lock = CK_MUTEX(CK_RANK_M3_BROKER), .sock = -1};
 
-void ck_broker_link(const char *path, int client)
+void cks_broker_link(const char *path, int client)
 {
 	struct sockaddr_storage peer;
 	struct ucred who = {.uid = geteuid()}; /* default, for a client on another host */
@@ -47,7 +47,7 @@ void ck_broker_link(const char *path, int client)
 
 /* --- connection; needs no lock, since the worker's link is not changed */
 
-int ck_broker_exchange(int sock, const struct ck_m3_request *request)
+int cks_broker_exchange(int sock, const struct ck_m3_request *request)
 {
 	struct ck_m3_reply reply;
 	int fd = -1;
@@ -62,7 +62,7 @@ int ck_broker_exchange(int sock, const struct ck_m3_request *request)
 	return reply.status;
 }
 
-int ck_broker_connect(int *out)
+int cks_broker_connect(int *out)
 {
 	int status, sock = broker.path ? ck_m3_dial(broker.path) : -ENOENT;
 	struct ck_m3_request hello;
@@ -74,7 +74,7 @@ int ck_broker_connect(int *out)
 	}
 	ck_m3_request_init(&hello, CK_M3_HELLO);
 	strcpy(hello.principal, broker.principal);
-	status = ck_broker_exchange(sock, &hello);
+	status = cks_broker_exchange(sock, &hello);
 	if (status == M3_OK)
 		*out = sock;
 	else
@@ -99,7 +99,7 @@ static int exchange(size_t size, int fd_out, int *fd)
 
 static int connect_broker(void)
 {
-	return broker.sock >= 0 ? M3_OK : ck_broker_connect(&broker.sock);
+	return broker.sock >= 0 ? M3_OK : cks_broker_connect(&broker.sock);
 }
 
 /*
@@ -117,7 +117,7 @@ static int ask(size_t size, int fd_out, int *fd)
 	return status;
 }
 
-int ck_broker_ask(struct ck_m3_request *request, const void *data, int fd_out, void *back,
+int cks_broker_ask(struct ck_m3_request *request, const void *data, int fd_out, void *back,
 		  size_t room, size_t *size, int *fd, uint64_t *number)
 {
 	int got = -1, status;
@@ -149,7 +149,7 @@ int ck_broker_ask(struct ck_m3_request *request, const void *data, int fd_out, v
 	return status;
 }
 
-CUresult ck_broker_error(int status)
+CUresult cks_broker_error(int status)
 {
 	switch (status) {
 	case M3_OK:
@@ -175,7 +175,7 @@ CUresult ck_broker_error(int status)
 static int event_in(void *data, size_t size)
 {
 	struct ck_ipc_handle h;
-	struct ck_ticket ticket;
+	struct cks_ticket ticket;
 	CUipcEventHandle handle;
 	CUresult err;
 	int fd = -1;
@@ -186,7 +186,7 @@ static int event_in(void *data, size_t size)
 		return M3_EINVAL;
 	ticket.number = h.number;
 	memcpy(ticket.key, h.key, sizeof(h.key));
-	err = ck_share_claim(&ticket, sizeof(ticket), &handle, sizeof(handle), &size, &fd);
+	err = cks_share_claim(&ticket, sizeof(ticket), &handle, sizeof(handle), &size, &fd);
 	if (fd >= 0)
 		close(fd);
 	if (err || size != sizeof(handle))
@@ -198,9 +198,9 @@ static int event_in(void *data, size_t size)
 static int event_out(void *data, size_t size)
 {
 	struct ck_ipc_handle h = {.mark = CK_IPC_MARK, .kind = CK_IPC_EVENT};
-	struct ck_ticket ticket;
+	struct cks_ticket ticket;
 
-	if (size != sizeof(h) || ck_share_handle(0, data, size, &ticket))
+	if (size != sizeof(h) || cks_share_handle(0, data, size, &ticket))
 		return M3_EIO;
 	h.number = ticket.number;
 	memcpy(h.key, ticket.key, sizeof(h.key));
@@ -277,7 +277,7 @@ static int answer_to(struct ck_m3_question *question, size_t size, struct ck_m3_
 	return status == -EPIPE ? -EPIPE : 0;
 }
 
-CUresult ck_serve_m3_call(struct ck_request *q, ck_m3_call_args *a, ck_m3_call_res *res)
+CUresult ck_serve_m3_call(struct cks_request *q, ck_m3_call_args *a, ck_m3_call_res *res)
 {
 	size_t size = a->request.request_len;
 	struct {
@@ -309,7 +309,7 @@ CUresult ck_serve_m3_call(struct ck_request *q, ck_m3_call_args *a, ck_m3_call_r
 }
 
 /* Import a region that the session has open, as a handle of the session. */
-CUresult ck_serve_m3_import(struct ck_request *q, ck_m3_import_args *a, ck_m3_import_res *res)
+CUresult ck_serve_m3_import(struct cks_request *q, ck_m3_import_args *a, ck_m3_import_res *res)
 {
 	CUmemGenericAllocationHandle handle = 0;
 	struct ck_m3_request request;
@@ -326,7 +326,7 @@ CUresult ck_serve_m3_import(struct ck_request *q, ck_m3_import_args *a, ck_m3_im
 	request.region = a->region;
 	request.access = a->access;
 	request.value = a->part;
-	err = ck_broker_error(ck_broker_ask(&request, NULL, -1, NULL, 0, &none, &fd, &number));
+	err = cks_broker_error(cks_broker_ask(&request, NULL, -1, NULL, 0, &none, &fd, &number));
 	if (err || fd < 0)
 		return err ? err : CUDA_ERROR_INVALID_HANDLE;
 	err = ck_driver.cuMemImportFromShareableHandle(&handle, (void *)(uintptr_t)fd,
@@ -335,7 +335,7 @@ CUresult ck_serve_m3_import(struct ck_request *q, ck_m3_import_args *a, ck_m3_im
 	if (a->part == 0) { /* libm3 has fetched it too: only that one counts */
 		ck_m3_request_init(&request, CK_M3_UNMAP);
 		request.region = a->region;
-		ck_broker_ask(&request, NULL, -1, NULL, 0, &none, &fd, &number);
+		cks_broker_ask(&request, NULL, -1, NULL, 0, &none, &fd, &number);
 	}
-	return err ? err : ck_share_adopt(q, a->object, handle, a->access == M3_READ, res->prop);
+	return err ? err : cks_share_adopt(q, a->object, handle, a->access == M3_READ, res->prop);
 }

@@ -62,13 +62,13 @@ static void put(struct subscription *s)
 static int open_news(unsigned int mask, int *out)
 {
 	struct ck_m3_request q;
-	int sock, status = ck_broker_connect(&sock);
+	int sock, status = cks_broker_connect(&sock);
 
 	if (status != M3_OK)
 		return status;
 	ck_m3_request_init(&q, CK_M3_SUBSCRIBE);
 	q.value = mask;
-	status = ck_broker_exchange(sock, &q);
+	status = cks_broker_exchange(sock, &q);
 	if (status == M3_OK)
 		*out = sock;
 	else
@@ -76,7 +76,7 @@ static int open_news(unsigned int mask, int *out)
 	return status;
 }
 
-CUresult ck_serve_m3_subscribe(struct ck_request *q, ck_m3_subscribe_args *a,
+CUresult ck_serve_m3_subscribe(struct cks_request *q, ck_m3_subscribe_args *a,
 			       ck_m3_subscribe_res *res)
 {
 	struct subscription *s;
@@ -89,7 +89,7 @@ CUresult ck_serve_m3_subscribe(struct ck_request *q, ck_m3_subscribe_args *a,
 	if (!s)
 		goto unlock;
 	status = open_news(a->mask, &s->sock);
-	err = ck_broker_error(status);
+	err = cks_broker_error(status);
 	if (status != M3_OK) {
 		free(s);
 		goto unlock;
@@ -125,7 +125,7 @@ static enum over look(int sock, unsigned int milliseconds, ck_m3_news_res *res)
 	return GOES_ON;
 }
 
-CUresult ck_serve_m3_news(struct ck_request *q, ck_m3_news_args *a, ck_m3_news_res *res)
+CUresult ck_serve_m3_news(struct cks_request *q, ck_m3_news_args *a, ck_m3_news_res *res)
 {
 	struct subscription *s;
 
@@ -147,7 +147,7 @@ CUresult ck_serve_m3_news(struct ck_request *q, ck_m3_news_args *a, ck_m3_news_r
 	return CUDA_SUCCESS;
 }
 
-CUresult ck_serve_m3_unsubscribe(struct ck_request *q, ck_m3_unsubscribe_args *a,
+CUresult ck_serve_m3_unsubscribe(struct cks_request *q, ck_m3_unsubscribe_args *a,
 				 ck_m3_unsubscribe_res *res)
 {
 	struct subscription *s;

@@ -17,15 +17,15 @@
 
 CK_LOG_DEFINE("server");
 
-struct ck_memory {
+struct cks_memory {
 	struct ck_mutex lock;
-	struct ck_ranges *ranges; /* values: struct ck_allocation */
+	struct ck_ranges *ranges; /* values: struct cks_allocation */
 	size_t total;
 };
 
-int ck_memory_create(struct ck_memory **out)
+int cks_memory_create(struct cks_memory **out)
 {
-	struct ck_memory *m = calloc(1, sizeof(*m));
+	struct cks_memory *m = calloc(1, sizeof(*m));
 
 	if (!m)
 		return -ENOMEM;
@@ -39,7 +39,7 @@ int ck_memory_create(struct ck_memory **out)
 	return 0;
 }
 
-void ck_memory_destroy(struct ck_memory *m)
+void cks_memory_destroy(struct cks_memory *m)
 {
 	if (!m)
 		return;
@@ -51,12 +51,12 @@ void ck_memory_destroy(struct ck_memory *m)
 }
 
 /* Remove the entries in [lo, hi), or only the mapped ones. Call with the lock held. */
-static void drop_range(struct ck_memory *m, CUdeviceptr lo, CUdeviceptr hi, bool only_mapped)
+static void drop_range(struct cks_memory *m, CUdeviceptr lo, CUdeviceptr hi, bool only_mapped)
 {
 	const struct ck_range *range;
 
 	while (lo < hi && (range = ck_ranges_overlap(m->ranges, lo, hi)) != NULL) {
-		struct ck_allocation *a = range->value;
+		struct cks_allocation *a = range->value;
 
 		lo = range->hi;
 		if (only_mapped && !a->mapped)
@@ -71,9 +71,9 @@ static void drop_range(struct ck_memory *m, CUdeviceptr lo, CUdeviceptr hi, bool
  * Add new memory to the table, replacing overlapping entries: the driver frees memory of pools and
  * graphs without notice.
  */
-static int enter(struct ck_memory *m, const struct ck_allocation *from)
+static int enter(struct cks_memory *m, const struct cks_allocation *from)
 {
-	struct ck_allocation *a = malloc(sizeof(*a));
+	struct cks_allocation *a = malloc(sizeof(*a));
 	CUdeviceptr end;
 	int ret = -EINVAL;
 
@@ -98,9 +98,9 @@ static int enter(struct ck_memory *m, const struct ck_allocation *from)
 	return ret;
 }
 
-CUresult ck_memory_note(struct ck_memory *m, uint64_t ctx, CUdeviceptr address, size_t size)
+CUresult cks_memory_note(struct cks_memory *m, uint64_t ctx, CUdeviceptr address, size_t size)
 {
-	const struct ck_allocation a = { .address = address, .size = size, .ctx = ctx };
+	const struct cks_allocation a = { .address = address, .size = size, .ctx = ctx };
 
 	if (enter(m, &a) == 0)
 		return CUDA_SUCCESS;
@@ -108,28 +108,28 @@ CUresult ck_memory_note(struct ck_memory *m, uint64_t ctx, CUdeviceptr address, 
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-void ck_memory_graph(struct ck_memory *m, CUdeviceptr address, size_t size)
+void cks_memory_graph(struct cks_memory *m, CUdeviceptr address, size_t size)
 {
-	const struct ck_allocation a = { .address = address, .size = size, .graph = true };
+	const struct cks_allocation a = { .address = address, .size = size, .graph = true };
 
 	enter(m, &a);
 }
 
-CUresult ck_memory_import(struct ck_memory *m, uint64_t ctx, CUdeviceptr address, size_t size)
+CUresult cks_memory_import(struct cks_memory *m, uint64_t ctx, CUdeviceptr address, size_t size)
 {
-	const struct ck_allocation a = { .address = address, .size = size, .ctx = ctx,
+	const struct cks_allocation a = { .address = address, .size = size, .ctx = ctx,
 					 .mapped = true };
 
 	return enter(m, &a) == 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-bool ck_memory_shows(struct ck_memory *m, CUmemGenericAllocationHandle physical)
+bool cks_memory_shows(struct cks_memory *m, CUmemGenericAllocationHandle physical)
 {
 	bool found = false;
 
 	ck_lock(&m->lock);
 	for (size_t i = 0; !found && i < ck_ranges_count(m->ranges); i++) {
-		const struct ck_allocation *a = ck_ranges_at(m->ranges, i)->value;
+		const struct cks_allocation *a = ck_ranges_at(m->ranges, i)->value;
 
 		found = a->mapped && a->physical == physical;
 	}
@@ -137,23 +137,23 @@ bool ck_memory_shows(struct ck_memory *m, CUmemGenericAllocationHandle physical)
 	return found;
 }
 
-CUresult ck_memory_map(struct ck_memory *m, CUdeviceptr address, size_t size,
+CUresult cks_memory_map(struct cks_memory *m, CUdeviceptr address, size_t size,
 		       CUmemGenericAllocationHandle physical)
 {
-	const struct ck_allocation a = { .address = address, .size = size, .mapped = true,
+	const struct cks_allocation a = { .address = address, .size = size, .mapped = true,
 					 .physical = physical };
 
 	return enter(m, &a) == 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-void ck_memory_unmap(struct ck_memory *m, CUdeviceptr address, size_t size)
+void cks_memory_unmap(struct cks_memory *m, CUdeviceptr address, size_t size)
 {
 	ck_lock(&m->lock);
 	drop_range(m, address, address + size, true);
 	ck_unlock(&m->lock);
 }
 
-CUresult ck_memory_alloc(struct ck_memory *m, uint64_t ctx, size_t size, CUdeviceptr *out)
+CUresult cks_memory_alloc(struct cks_memory *m, uint64_t ctx, size_t size, CUdeviceptr *out)
 {
 	CUdeviceptr address = 0;
 	CUresult err;
@@ -162,13 +162,13 @@ CUresult ck_memory_alloc(struct ck_memory *m, uint64_t ctx, size_t size, CUdevic
 		return CUDA_ERROR_NOT_SUPPORTED;
 	err = ck_driver.cuMemAlloc_v2(&address, size);
 	if (!err)
-		err = ck_memory_note(m, ctx, address, size);
+		err = cks_memory_note(m, ctx, address, size);
 	if (!err)
 		*out = address;
 	return err;
 }
 
-CUresult ck_memory_alloc_pitch(struct ck_memory *m, uint64_t ctx, size_t width, size_t height,
+CUresult cks_memory_alloc_pitch(struct cks_memory *m, uint64_t ctx, size_t width, size_t height,
 			       unsigned int element, CUdeviceptr *out, size_t *pitch)
 {
 	CUdeviceptr address = 0;
@@ -179,7 +179,7 @@ CUresult ck_memory_alloc_pitch(struct ck_memory *m, uint64_t ctx, size_t width, 
 		return CUDA_ERROR_NOT_SUPPORTED;
 	err = ck_driver.cuMemAllocPitch_v2(&address, &row, width, height, element);
 	if (!err)
-		err = ck_memory_note(m, ctx, address, row * height);
+		err = cks_memory_note(m, ctx, address, row * height);
 	if (!err) {
 		*out = address;
 		*pitch = row;
@@ -187,7 +187,7 @@ CUresult ck_memory_alloc_pitch(struct ck_memory *m, uint64_t ctx, size_t width, 
 	return err;
 }
 
-CUresult ck_memory_alloc_async(struct ck_memory *m, size_t size, CUmemoryPool pool,
+CUresult cks_memory_alloc_async(struct cks_memory *m, size_t size, CUmemoryPool pool,
 			       CUstream stream, CUdeviceptr *out)
 {
 	CUdeviceptr address = 0;
@@ -198,19 +198,19 @@ CUresult ck_memory_alloc_async(struct ck_memory *m, size_t size, CUmemoryPool po
 		return CUDA_ERROR_NOT_SUPPORTED;
 	err = pool ? ck_driver.cuMemAllocFromPoolAsync(&address, size, pool, stream) :
 		     ck_driver.cuMemAllocAsync(&address, size, stream);
-	if (!err && ck_capture_graph(stream))
-		ck_memory_graph(m, address, size);
+	if (!err && cks_capture_graph(stream))
+		cks_memory_graph(m, address, size);
 	else if (!err)
-		err = ck_memory_note(m, 0, address, size);
+		err = cks_memory_note(m, 0, address, size);
 	if (!err)
 		*out = address;
 	return err;
 }
 
 /* Remove the allocation that begins at @address from the table; false: there is none. */
-static bool take(struct ck_memory *m, CUdeviceptr address)
+static bool take(struct cks_memory *m, CUdeviceptr address)
 {
-	struct ck_allocation *a = NULL;
+	struct cks_allocation *a = NULL;
 	const struct ck_range *range;
 	bool found;
 
@@ -232,14 +232,14 @@ static bool take(struct ck_memory *m, CUdeviceptr address)
 	return found;
 }
 
-CUresult ck_memory_free(struct ck_memory *m, CUdeviceptr address)
+CUresult cks_memory_free(struct cks_memory *m, CUdeviceptr address)
 {
 	if (address == 0)
 		return CUDA_SUCCESS;
 	return take(m, address) ? ck_driver.cuMemFree_v2(address) : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult ck_memory_free_async(struct ck_memory *m, CUdeviceptr address, CUstream stream)
+CUresult cks_memory_free_async(struct cks_memory *m, CUdeviceptr address, CUstream stream)
 {
 	if (!ck_driver.cuMemFreeAsync)
 		return CUDA_ERROR_NOT_SUPPORTED;
@@ -247,25 +247,25 @@ CUresult ck_memory_free_async(struct ck_memory *m, CUdeviceptr address, CUstream
 				  CUDA_ERROR_INVALID_VALUE;
 }
 
-bool ck_memory_find(struct ck_memory *m, CUdeviceptr address, struct ck_allocation *out)
+bool cks_memory_find(struct cks_memory *m, CUdeviceptr address, struct cks_allocation *out)
 {
 	const struct ck_range *range;
 
 	ck_lock(&m->lock);
 	range = ck_ranges_find(m->ranges, address);
 	if (range)
-		*out = *(const struct ck_allocation *)range->value;
+		*out = *(const struct cks_allocation *)range->value;
 	ck_unlock(&m->lock);
 	return range != NULL;
 }
 
-bool ck_memory_covers(struct ck_memory *m, CUdeviceptr address, size_t size)
+bool cks_memory_covers(struct cks_memory *m, CUdeviceptr address, size_t size)
 {
-	struct ck_allocation a;
+	struct cks_allocation a;
 	CUdeviceptr base = 0;
 	size_t length = 0;
 
-	while (ck_memory_find(m, address, &a)) {
+	while (cks_memory_find(m, address, &a)) {
 		size_t room = a.size - (address - a.address);
 
 		if (size <= room)
@@ -281,13 +281,13 @@ bool ck_memory_covers(struct ck_memory *m, CUdeviceptr address, size_t size)
 	return address >= base && address - base <= length && size <= length - (address - base);
 }
 
-void ck_memory_drop_context(struct ck_memory *m, uint64_t ctx)
+void cks_memory_drop_context(struct cks_memory *m, uint64_t ctx)
 {
 	size_t i = 0;
 
 	ck_lock(&m->lock);
 	while (i < ck_ranges_count(m->ranges)) {
-		struct ck_allocation *a = ck_ranges_at(m->ranges, i)->value;
+		struct cks_allocation *a = ck_ranges_at(m->ranges, i)->value;
 
 		if (a->ctx != ctx) {
 			i++;
@@ -300,7 +300,7 @@ void ck_memory_drop_context(struct ck_memory *m, uint64_t ctx)
 	ck_unlock(&m->lock);
 }
 
-size_t ck_memory_total(struct ck_memory *m)
+size_t cks_memory_total(struct cks_memory *m)
 {
 	size_t total;
 
@@ -310,22 +310,22 @@ size_t ck_memory_total(struct ck_memory *m)
 	return total;
 }
 
-CUresult ck_serve_cuMemAlloc_v2(struct ck_request *q, cuMemAlloc_v2_args *a,
+CUresult ck_serve_cuMemAlloc_v2(struct cks_request *q, cuMemAlloc_v2_args *a,
 				cuMemAlloc_v2_res *res)
 {
 	CUdeviceptr address = 0;
-	CUresult err = ck_memory_alloc(q->session->memory, q->ctx, a->bytesize, &address);
+	CUresult err = cks_memory_alloc(q->session->memory, q->ctx, a->bytesize, &address);
 
 	res->dptr = address;
 	return err;
 }
 
-CUresult ck_serve_cuMemAllocPitch_v2(struct ck_request *q, cuMemAllocPitch_v2_args *a,
+CUresult ck_serve_cuMemAllocPitch_v2(struct cks_request *q, cuMemAllocPitch_v2_args *a,
 				     cuMemAllocPitch_v2_res *res)
 {
 	CUdeviceptr address = 0;
 	size_t pitch = 0;
-	CUresult err = ck_memory_alloc_pitch(q->session->memory, q->ctx, a->WidthInBytes, a->Height,
+	CUresult err = cks_memory_alloc_pitch(q->session->memory, q->ctx, a->WidthInBytes, a->Height,
 					     a->ElementSizeBytes, &address, &pitch);
 
 	res->dptr = address;
@@ -333,28 +333,28 @@ CUresult ck_serve_cuMemAllocPitch_v2(struct ck_request *q, cuMemAllocPitch_v2_ar
 	return err;
 }
 
-CUresult ck_serve_cuMemFree_v2(struct ck_request *q, cuMemFree_v2_args *a, void *res)
+CUresult ck_serve_cuMemFree_v2(struct cks_request *q, cuMemFree_v2_args *a, void *res)
 {
 	(void)res;
-	ck_share_freed(a->dptr);
-	return ck_memory_free(q->session->memory, a->dptr);
+	cks_share_freed(a->dptr);
+	return cks_memory_free(q->session->memory, a->dptr);
 }
 
-CUresult ck_serve_cuMemAllocAsync(struct ck_request *q, cuMemAllocAsync_args *a,
+CUresult ck_serve_cuMemAllocAsync(struct cks_request *q, cuMemAllocAsync_args *a,
 				  cuMemAllocAsync_res *res)
 {
 	CUdeviceptr address = 0;
 	CUstream stream;
 	CUresult err = CUDA_ERROR_INVALID_HANDLE;
 
-	if (ck_stream_find(q, a->hStream, &stream))
-		err = ck_memory_alloc_async(q->session->memory, a->bytesize, NULL, stream,
+	if (cks_stream_find(q, a->hStream, &stream))
+		err = cks_memory_alloc_async(q->session->memory, a->bytesize, NULL, stream,
 					    &address);
 	res->dptr = address;
 	return err;
 }
 
-CUresult ck_serve_cuMemAllocFromPoolAsync(struct ck_request *q, cuMemAllocFromPoolAsync_args *a,
+CUresult ck_serve_cuMemAllocFromPoolAsync(struct cks_request *q, cuMemAllocFromPoolAsync_args *a,
 					  cuMemAllocFromPoolAsync_res *res)
 {
 	CUdeviceptr address = 0;
@@ -362,20 +362,20 @@ CUresult ck_serve_cuMemAllocFromPoolAsync(struct ck_request *q, cuMemAllocFromPo
 	CUstream stream;
 	CUresult err = CUDA_ERROR_INVALID_HANDLE;
 
-	if (ck_stream_find(q, a->hStream, &stream) && ck_pool_find(q, a->pool, &pool))
-		err = ck_memory_alloc_async(q->session->memory, a->bytesize, pool, stream,
+	if (cks_stream_find(q, a->hStream, &stream) && cks_pool_find(q, a->pool, &pool))
+		err = cks_memory_alloc_async(q->session->memory, a->bytesize, pool, stream,
 					    &address);
 	res->dptr = address;
 	return err;
 }
 
-CUresult ck_serve_cuMemFreeAsync(struct ck_request *q, cuMemFreeAsync_args *a, void *res)
+CUresult ck_serve_cuMemFreeAsync(struct cks_request *q, cuMemFreeAsync_args *a, void *res)
 {
 	CUstream stream;
 
 	(void)res;
-	if (!ck_stream_find(q, a->hStream, &stream))
+	if (!cks_stream_find(q, a->hStream, &stream))
 		return CUDA_ERROR_INVALID_HANDLE;
-	ck_share_freed(a->dptr);
-	return ck_memory_free_async(q->session->memory, a->dptr, stream);
+	cks_share_freed(a->dptr);
+	return cks_memory_free_async(q->session->memory, a->dptr, stream);
 }

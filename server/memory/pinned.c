@@ -36,7 +36,7 @@ CK_LOG_DEFINE("server");
 #define PAGE 4096ul
 #define SIZE_MOST ((size_t)4 << 40)
 
-struct ck_pinned {
+struct cks_pinned {
 	/* Read: while a copy is enqueued, or waited for; written: mappings go. */
 	pthread_rwlock_t moves;	/* taken before the other lock */
 	struct ck_mutex lock;
@@ -52,9 +52,9 @@ struct piece {
 	size_t size;
 };
 
-int ck_pinned_create(struct ck_pinned **out)
+int cks_pinned_create(struct cks_pinned **out)
 {
-	struct ck_pinned *p = calloc(1, sizeof(*p));
+	struct cks_pinned *p = calloc(1, sizeof(*p));
 
 	if (!p)
 		return -ENOMEM;
@@ -73,7 +73,7 @@ int ck_pinned_create(struct ck_pinned **out)
 	return 0;
 }
 
-void ck_pinned_bound(struct ck_pinned *p, size_t most)
+void cks_pinned_bound(struct cks_pinned *p, size_t most)
 {
 	p->most = most;
 }
@@ -90,25 +90,25 @@ static void *pages_of(uint64_t address, size_t size, size_t *length)
 }
 
 /* Lock before unmapping: a concurrent copy would access whatever is mapped there next. */
-static void lock_for_end(struct ck_pinned *p)
+static void lock_for_end(struct cks_pinned *p)
 {
 	pthread_rwlock_wrlock(&p->moves);
 	ck_lock(&p->lock);
 }
 
-static void unlock_for_end(struct ck_pinned *p)
+static void unlock_for_end(struct cks_pinned *p)
 {
 	ck_unlock(&p->lock);
 	pthread_rwlock_unlock(&p->moves);
 }
 
-static bool is_kept(const struct ck_pinned *p, uint64_t address)
+static bool is_kept(const struct cks_pinned *p, uint64_t address)
 {
 	return address >= p->lo && address < p->hi;
 }
 
 /* Unmap the pages; reserved addresses stay reserved. */
-static void unmap(const struct ck_pinned *p, uint64_t address, size_t size)
+static void unmap(const struct cks_pinned *p, uint64_t address, size_t size)
 {
 	size_t length;
 	void *at = pages_of(address, size, &length);
@@ -121,7 +121,7 @@ static void unmap(const struct ck_pinned *p, uint64_t address, size_t size)
 }
 
 /* NOT_SUPPORTED: the address is in use in this process. */
-static CUresult map(const struct ck_pinned *p, uint64_t address, size_t size, size_t offset)
+static CUresult map(const struct cks_pinned *p, uint64_t address, size_t size, size_t offset)
 {
 	size_t length;
 	void *at = pages_of(address, size, &length), *got;
@@ -156,7 +156,7 @@ static CUresult enlist(uint64_t address, size_t size)
 	return err ? err : CUDA_ERROR_NOT_SUPPORTED;
 }
 
-static CUresult piece_add(struct ck_pinned *p, uint64_t ctx, const ck_pinned_map_args *a)
+static CUresult piece_add(struct cks_pinned *p, uint64_t ctx, const ck_pinned_map_args *a)
 {
 	struct piece *piece = malloc(sizeof(*piece));
 	CUresult err = CUDA_ERROR_OUT_OF_MEMORY;
@@ -190,7 +190,7 @@ free_piece:
  * The driver has finished with the piece, so return its pages to the system; the client cannot know
  * when. Pages outside the reserved range are still the client's memory.
  */
-static void piece_drop(struct ck_pinned *p, struct piece *piece)
+static void piece_drop(struct cks_pinned *p, struct piece *piece)
 {
 	ck_ranges_remove(p->pieces, piece->address, NULL);
 	p->registered -= piece->size;
@@ -201,7 +201,7 @@ static void piece_drop(struct ck_pinned *p, struct piece *piece)
 	free(piece);
 }
 
-void ck_pinned_drop_context(struct ck_pinned *p, uint64_t ctx)
+void cks_pinned_drop_context(struct cks_pinned *p, uint64_t ctx)
 {
 	lock_for_end(p);
 	for (size_t i = ck_ranges_count(p->pieces); i-- > 0;) {
@@ -213,7 +213,7 @@ void ck_pinned_drop_context(struct ck_pinned *p, uint64_t ctx)
 	unlock_for_end(p);
 }
 
-void ck_pinned_destroy(struct ck_pinned *p)
+void cks_pinned_destroy(struct cks_pinned *p)
 {
 	if (!p)
 		return;
@@ -229,7 +229,7 @@ void ck_pinned_destroy(struct ck_pinned *p)
 	free(p);
 }
 
-bool ck_pinned_covers(struct ck_pinned *p, uint64_t address, size_t size)
+bool cks_pinned_covers(struct cks_pinned *p, uint64_t address, size_t size)
 {
 	const struct ck_range *r;
 	bool covers;
@@ -268,7 +268,7 @@ static bool is_sound(int fd, size_t size)
 
 /* Reserve the addresses that the client proposes for its file, if they are free. Once per
  * session. */
-static CUresult take_file(struct ck_pinned *p, int fd, uint64_t address, size_t size, int *taken)
+static CUresult take_file(struct cks_pinned *p, int fd, uint64_t address, size_t size, int *taken)
 {
 	void *want = (void *)(uintptr_t)address, *got;
 
@@ -290,10 +290,10 @@ static CUresult take_file(struct ck_pinned *p, int fd, uint64_t address, size_t 
 	return CUDA_SUCCESS;
 }
 
-CUresult ck_serve_pinned_file(struct ck_request *q, ck_pinned_file_args *a,
+CUresult ck_serve_pinned_file(struct cks_request *q, ck_pinned_file_args *a,
 			      ck_pinned_file_res *res)
 {
-	struct ck_pinned *p = q->session->pinned;
+	struct cks_pinned *p = q->session->pinned;
 	int fd = ck_chan_take_fd(q->chan);
 	CUresult err = CUDA_ERROR_INVALID_VALUE;
 
@@ -316,7 +316,7 @@ CUresult ck_serve_pinned_file(struct ck_request *q, ck_pinned_file_args *a,
  * A piece in the reserved range lies at its offset in the file. Elsewhere, it is memory that the
  * client had before; its address must be free here too.
  */
-static bool is_valid(const struct ck_pinned *p, const ck_pinned_map_args *a)
+static bool is_valid(const struct cks_pinned *p, const ck_pinned_map_args *a)
 {
 	uint64_t end, offset_end;
 
@@ -330,9 +330,9 @@ static bool is_valid(const struct ck_pinned *p, const ck_pinned_map_args *a)
 	return a->address >= PAGE && (a->address + a->size <= p->lo || a->address >= p->hi);
 }
 
-CUresult ck_serve_pinned_map(struct ck_request *q, ck_pinned_map_args *a, ck_pinned_map_res *res)
+CUresult ck_serve_pinned_map(struct cks_request *q, ck_pinned_map_args *a, ck_pinned_map_res *res)
 {
-	struct ck_pinned *p = q->session->pinned;
+	struct cks_pinned *p = q->session->pinned;
 	CUresult err = CUDA_ERROR_INVALID_VALUE;
 
 	(void)res;
@@ -342,7 +342,7 @@ CUresult ck_serve_pinned_map(struct ck_request *q, ck_pinned_map_args *a, ck_pin
 	ck_unlock(&p->lock);
 	if (err)
 		ck_debug("pinned memory of %zu bytes at %#llx: %s", (size_t)a->size,
-			 (unsigned long long)a->address, ck_error_name(err));
+			 (unsigned long long)a->address, cks_error_name(err));
 	return err;
 }
 
@@ -350,9 +350,9 @@ CUresult ck_serve_pinned_map(struct ck_request *q, ck_pinned_map_args *a, ck_pin
  * The driver waits for work that uses the memory, as for a local program. An error from this call
  * belongs to that work, which reports it.
  */
-CUresult ck_serve_pinned_unmap(struct ck_request *q, ck_pinned_unmap_args *a, void *res)
+CUresult ck_serve_pinned_unmap(struct cks_request *q, ck_pinned_unmap_args *a, void *res)
 {
-	struct ck_pinned *p = q->session->pinned;
+	struct cks_pinned *p = q->session->pinned;
 	const struct ck_range *r;
 
 	(void)res;
@@ -362,7 +362,7 @@ CUresult ck_serve_pinned_unmap(struct ck_request *q, ck_pinned_unmap_args *a, vo
 		CUresult err = ck_driver.cuMemHostUnregister((void *)(uintptr_t)a->address);
 
 		if (err)
-			ck_debug("unregistering pinned memory: %s", ck_error_name(err));
+			ck_debug("unregistering pinned memory: %s", cks_error_name(err));
 		piece_drop(p, r->value);
 	}
 	unlock_for_end(p);
@@ -370,23 +370,23 @@ CUresult ck_serve_pinned_unmap(struct ck_request *q, ck_pinned_unmap_args *a, vo
 }
 
 /* The host side of a copy of @kind; false: not in one of the pieces, or of another size. */
-static bool host_side(struct ck_request *q, unsigned int kind, uint64_t dst, uint64_t src, size_t size,
+static bool host_side(struct cks_request *q, unsigned int kind, uint64_t dst, uint64_t src, size_t size,
 		      void **host)
 {
 	uint64_t at = kind == CK_PINNED_TO_DEVICE ? src : dst;
 
 	*host = (void *)(uintptr_t)at;
-	return kind <= CK_PINNED_TO_HOST && ck_pinned_covers(q->session->pinned, at, size);
+	return kind <= CK_PINNED_TO_HOST && cks_pinned_covers(q->session->pinned, at, size);
 }
 
-static CUresult enqueue(struct ck_request *q, const ck_pinned_copy_args *a)
+static CUresult enqueue(struct cks_request *q, const ck_pinned_copy_args *a)
 {
 	CUstream stream;
 	void *host;
 
 	if (!host_side(q, a->kind, a->dst, a->src, a->size, &host))
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!ck_stream_find(q, a->stream, &stream))
+	if (!cks_stream_find(q, a->stream, &stream))
 		return CUDA_ERROR_INVALID_HANDLE;
 	return a->kind == CK_PINNED_TO_DEVICE ?
 		       ck_driver.cuMemcpyHtoDAsync_v2(a->dst, host, a->size, stream) :
@@ -397,7 +397,7 @@ static CUresult enqueue(struct ck_request *q, const ck_pinned_copy_args *a)
  * Copy between the device and such memory, in stream order. Unregistering waits for enqueued
  * copies, so no copy may be checked before it and enqueued after it.
  */
-CUresult ck_serve_pinned_copy(struct ck_request *q, ck_pinned_copy_args *a, void *res)
+CUresult ck_serve_pinned_copy(struct cks_request *q, ck_pinned_copy_args *a, void *res)
 {
 	CUresult err;
 
@@ -409,7 +409,7 @@ CUresult ck_serve_pinned_copy(struct ck_request *q, ck_pinned_copy_args *a, void
 }
 
 /* The same in the legacy stream, with a wait: the driver has a faster path for that. */
-CUresult ck_serve_pinned_move(struct ck_request *q, ck_pinned_move_args *a,
+CUresult ck_serve_pinned_move(struct cks_request *q, ck_pinned_move_args *a,
 				 ck_pinned_move_res *res)
 {
 	CUresult err = CUDA_ERROR_INVALID_VALUE;

@@ -8,18 +8,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct ck_pinned;
+struct cks_pinned;
 
-int ck_pinned_create(struct ck_pinned **pinned);
-void ck_pinned_destroy(struct ck_pinned *pinned); /* for tests: unregisters nothing */
+int cks_pinned_create(struct cks_pinned **pinned);
+void cks_pinned_destroy(struct cks_pinned *pinned); /* for tests: unregisters nothing */
 
 /* Limit registered memory to @most bytes. Call before the session's first message. */
-void ck_pinned_bound(struct ck_pinned *pinned, size_t most);
+void cks_pinned_bound(struct cks_pinned *pinned, size_t most);
 
 /* The context has ended: unmap all that was registered in it. */
-void ck_pinned_drop_context(struct ck_pinned *pinned, uint64_t ctx);
+void cks_pinned_drop_context(struct cks_pinned *pinned, uint64_t ctx);
 
 /* Does one piece of the client's memory contain all of [address, address+size)? */
-bool ck_pinned_covers(struct ck_pinned *pinned, uint64_t address, size_t size);
+bool cks_pinned_covers(struct cks_pinned *pinned, uint64_t address, size_t size);
 
 #endif

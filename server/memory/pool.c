@@ -11,7 +11,7 @@
 
 #define ACCESS_MAX 1024 /* descriptors in one message */
 
-CUresult ck_serve_cuMemPoolCreate(struct ck_request *q, cuMemPoolCreate_args *a,
+CUresult ck_serve_cuMemPoolCreate(struct cks_request *q, cuMemPoolCreate_args *a,
 				  cuMemPoolCreate_res *res)
 {
 	CUmemPoolProps props;
@@ -26,14 +26,14 @@ CUresult ck_serve_cuMemPoolCreate(struct ck_request *q, cuMemPoolCreate_args *a,
 	err = ck_driver.cuMemPoolCreate(&pool, &props);
 	if (err)
 		return err;
-	err = ck_pool_put(q, a->pool, pool);
+	err = cks_pool_put(q, a->pool, pool);
 	if (err)
 		ck_driver.cuMemPoolDestroy(pool);
 	return err;
 }
 
 /* First take back what was shared: the driver may give the next pool the same handle. */
-CUresult ck_serve_cuMemPoolDestroy(struct ck_request *q, cuMemPoolDestroy_args *a,
+CUresult ck_serve_cuMemPoolDestroy(struct cks_request *q, cuMemPoolDestroy_args *a,
 				   cuMemPoolDestroy_res *res)
 {
 	CUmemoryPool pool;
@@ -42,17 +42,17 @@ CUresult ck_serve_cuMemPoolDestroy(struct ck_request *q, cuMemPoolDestroy_args *
 	(void)res;
 	if (!ck_driver.cuMemPoolDestroy)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!ck_pool_find(q, a->pool, &pool))
+	if (!cks_pool_find(q, a->pool, &pool))
 		return CUDA_ERROR_INVALID_HANDLE;
-	ck_share_freed((uintptr_t)pool);
+	cks_share_freed((uintptr_t)pool);
 	err = ck_driver.cuMemPoolDestroy(pool);
 	if (!err)
-		ck_handle_remove(q, a->pool);
+		cks_handle_remove(q, a->pool);
 	return err;
 }
 
 /* An int and a 64-bit word can share an address, because both are little-endian. */
-CUresult ck_serve_pool_attribute(struct ck_request *q, ck_pool_attribute_args *a,
+CUresult ck_serve_pool_attribute(struct cks_request *q, ck_pool_attribute_args *a,
 				    ck_pool_attribute_res *res)
 {
 	CUmemPool_attribute attr = (CUmemPool_attribute)a->attr;
@@ -62,7 +62,7 @@ CUresult ck_serve_pool_attribute(struct ck_request *q, ck_pool_attribute_args *a
 
 	if (!ck_driver.cuMemPoolGetAttribute || !ck_driver.cuMemPoolSetAttribute)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!ck_pool_find(q, a->pool, &pool))
+	if (!cks_pool_find(q, a->pool, &pool))
 		return CUDA_ERROR_INVALID_HANDLE;
 	/* the size of other attributes is unknown */
 	if (attr < CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES ||
@@ -74,7 +74,7 @@ CUresult ck_serve_pool_attribute(struct ck_request *q, ck_pool_attribute_args *a
 	return err;
 }
 
-CUresult ck_serve_pool_access(struct ck_request *q, ck_pool_access_args *a,
+CUresult ck_serve_pool_access(struct cks_request *q, ck_pool_access_args *a,
 			      ck_pool_access_res *res)
 {
 	CUmemAccessDesc desc[ACCESS_MAX];
@@ -84,7 +84,7 @@ CUresult ck_serve_pool_access(struct ck_request *q, ck_pool_access_args *a,
 	(void)res;
 	if (!ck_driver.cuMemPoolSetAccess)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!ck_pool_find(q, a->pool, &pool))
+	if (!cks_pool_find(q, a->pool, &pool))
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (bytes == 0 || bytes > sizeof(desc) || bytes % sizeof(desc[0]))
 		return CUDA_ERROR_INVALID_VALUE;
@@ -93,10 +93,10 @@ CUresult ck_serve_pool_access(struct ck_request *q, ck_pool_access_args *a,
 }
 
 /* A pointer of one pool, through another pool imported from it. */
-CUresult ck_serve_pool_pointer(struct ck_request *q, ck_pool_pointer_args *a,
+CUresult ck_serve_pool_pointer(struct cks_request *q, ck_pool_pointer_args *a,
 				  ck_pool_pointer_res *res)
 {
-	struct ck_allocation source;
+	struct cks_allocation source;
 	CUmemPoolPtrExportData data;
 	CUdeviceptr at = 0;
 	CUmemoryPool pool;
@@ -104,15 +104,15 @@ CUresult ck_serve_pool_pointer(struct ck_request *q, ck_pool_pointer_args *a,
 
 	if (!ck_driver.cuMemPoolExportPointer || !ck_driver.cuMemPoolImportPointer)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!ck_pool_find(q, a->pool, &pool))
+	if (!cks_pool_find(q, a->pool, &pool))
 		return CUDA_ERROR_INVALID_HANDLE;
-	if (!ck_memory_find(q->session->memory, a->source, &source))
+	if (!cks_memory_find(q->session->memory, a->source, &source))
 		return CUDA_ERROR_INVALID_VALUE;
 	err = ck_driver.cuMemPoolExportPointer(&data, a->source);
 	if (!err)
 		err = ck_driver.cuMemPoolImportPointer(&at, pool, &data);
 	if (!err)
-		err = ck_memory_note(q->session->memory, 0, at, source.size);
+		err = cks_memory_note(q->session->memory, 0, at, source.size);
 	res->ptr = at;
 	return err;
 }
@@ -125,29 +125,29 @@ struct left_pointer {
 };
 
 /* Without a broker, the ticket is empty: then only this session can import the pointer. */
-CUresult ck_serve_pool_pointer_leave(struct ck_request *q, ck_pool_pointer_leave_args *a,
+CUresult ck_serve_pool_pointer_leave(struct cks_request *q, ck_pool_pointer_leave_args *a,
 					ck_pool_pointer_leave_res *res)
 {
-	struct ck_allocation memory;
+	struct cks_allocation memory;
 	struct left_pointer left;
-	struct ck_ticket ticket = { 0 };
+	struct cks_ticket ticket = { 0 };
 	CUresult err;
 
 	if (!ck_driver.cuMemPoolExportPointer)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!ck_memory_find(q->session->memory, a->ptr, &memory) || memory.address != a->ptr)
+	if (!cks_memory_find(q->session->memory, a->ptr, &memory) || memory.address != a->ptr)
 		return CUDA_ERROR_INVALID_VALUE;
 	memset(&left, 0, sizeof(left));
 	left.size = memory.size;
 	err = ck_driver.cuMemPoolExportPointer(&left.data, a->ptr);
 	if (err)
 		return err;
-	if (ck_share_handle(a->ptr, &left, sizeof(left), &ticket))
+	if (cks_share_handle(a->ptr, &left, sizeof(left), &ticket))
 		memset(&ticket, 0, sizeof(ticket));
-	return ck_ticket_answer(&ticket, &res->ticket.ticket_val, &res->ticket.ticket_len);
+	return cks_ticket_answer(&ticket, &res->ticket.ticket_val, &res->ticket.ticket_len);
 }
 
-CUresult ck_serve_pool_pointer_claim(struct ck_request *q, ck_pool_pointer_claim_args *a,
+CUresult ck_serve_pool_pointer_claim(struct cks_request *q, ck_pool_pointer_claim_args *a,
 				     ck_pool_pointer_claim_res *res)
 {
 	struct left_pointer left;
@@ -159,9 +159,9 @@ CUresult ck_serve_pool_pointer_claim(struct ck_request *q, ck_pool_pointer_claim
 
 	if (!ck_driver.cuMemPoolImportPointer || !ck_driver.cuMemFree_v2)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!ck_pool_find(q, a->pool, &pool))
+	if (!cks_pool_find(q, a->pool, &pool))
 		return CUDA_ERROR_INVALID_HANDLE;
-	err = ck_share_claim(a->ticket.ticket_val, a->ticket.ticket_len, &left, sizeof(left), &size,
+	err = cks_share_claim(a->ticket.ticket_val, a->ticket.ticket_len, &left, sizeof(left), &size,
 			     &fd);
 	if (fd >= 0)
 		close(fd);
@@ -169,7 +169,7 @@ CUresult ck_serve_pool_pointer_claim(struct ck_request *q, ck_pool_pointer_claim
 		return CUDA_ERROR_INVALID_VALUE;
 	err = ck_driver.cuMemPoolImportPointer(&at, pool, &left.data);
 	if (!err)
-		err = ck_memory_note(q->session->memory, 0, at, left.size);
+		err = cks_memory_note(q->session->memory, 0, at, left.size);
 	res->device = -1;
 	if (!err && ck_driver.cuPointerGetAttribute)
 		ck_driver.cuPointerGetAttribute(&res->device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
@@ -179,7 +179,7 @@ CUresult ck_serve_pool_pointer_claim(struct ck_request *q, ck_pool_pointer_claim
 	return err;
 }
 
-CUresult ck_serve_pointer_pool(struct ck_request *q, ck_pointer_pool_args *a,
+CUresult ck_serve_pointer_pool(struct cks_request *q, ck_pointer_pool_args *a,
 			       ck_pointer_pool_res *res)
 {
 	CUmemoryPool pool = NULL;
@@ -190,7 +190,7 @@ CUresult ck_serve_pointer_pool(struct ck_request *q, ck_pointer_pool_args *a,
 		return CUDA_ERROR_NOT_SUPPORTED;
 	err = ck_driver.cuPointerGetAttribute(&pool, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, a->ptr);
 	if (!err)
-		err = ck_handle_name(q, CK_KIND_POOL, pool, 0, &name);
+		err = cks_handle_name(q, CK_KIND_POOL, pool, 0, &name);
 	res->pool = name;
 	return err;
 }

@@ -25,7 +25,7 @@ struct left {
 	uint64_t owner; /* the memory or pool it is a handle of; 0: none */
 	unsigned char bytes[CK_M3_BLOB_MAX];
 	size_t size;
-	struct ck_ticket ticket;
+	struct cks_ticket ticket;
 };
 
 struct restricted {
@@ -40,7 +40,7 @@ static struct restricted *restricted;
 
 /* --- the broker */
 
-static CUresult leave(int fd, const void *bytes, size_t size, struct ck_ticket *ticket)
+static CUresult leave(int fd, const void *bytes, size_t size, struct cks_ticket *ticket)
 {
 	struct ck_m3_request request;
 	size_t got = 0;
@@ -50,18 +50,18 @@ static CUresult leave(int fd, const void *bytes, size_t size, struct ck_ticket *
 		return CUDA_ERROR_INVALID_VALUE;
 	ck_m3_request_init(&request, CK_M3_DEPOSIT);
 	request.data_size = (uint32_t)size;
-	status = ck_broker_ask(&request, bytes, fd, ticket->key, sizeof(ticket->key), &got, &none,
+	status = cks_broker_ask(&request, bytes, fd, ticket->key, sizeof(ticket->key), &got, &none,
 			       &ticket->number);
 	if (status == M3_OK && got != sizeof(ticket->key))
 		status = M3_EPROTO;
-	return ck_broker_error(status);
+	return cks_broker_error(status);
 }
 
-CUresult ck_share_claim(const void *bytes, size_t bytes_size, void *back, size_t room, size_t *size,
+CUresult cks_share_claim(const void *bytes, size_t bytes_size, void *back, size_t room, size_t *size,
 			int *fd)
 {
 	struct ck_m3_request request;
-	struct ck_ticket ticket;
+	struct cks_ticket ticket;
 	uint64_t number;
 
 	if (bytes_size != sizeof(ticket))
@@ -72,11 +72,11 @@ CUresult ck_share_claim(const void *bytes, size_t bytes_size, void *back, size_t
 	ck_m3_request_init(&request, CK_M3_CLAIM);
 	request.region = ticket.number;
 	request.data_size = sizeof(ticket.key);
-	return ck_broker_error(
-		ck_broker_ask(&request, ticket.key, -1, back, room, size, fd, &number));
+	return cks_broker_error(
+		cks_broker_ask(&request, ticket.key, -1, back, room, size, fd, &number));
 }
 
-CUresult ck_ticket_answer(const struct ck_ticket *ticket, char **bytes, unsigned int *size)
+CUresult cks_ticket_answer(const struct cks_ticket *ticket, char **bytes, unsigned int *size)
 {
 	*bytes = malloc(sizeof(*ticket));
 	if (!*bytes)
@@ -102,7 +102,7 @@ static struct left *left_find(CUmemGenericAllocationHandle physical, uint64_t ow
 
 /* Make the deposit, unless it exists already. */
 static CUresult leave_once(CUmemGenericAllocationHandle physical, int fd, uint64_t owner,
-			   const void *bytes, size_t size, struct ck_ticket *ticket)
+			   const void *bytes, size_t size, struct cks_ticket *ticket)
 {
 	CUresult err = CUDA_SUCCESS;
 	struct left *l;
@@ -138,23 +138,23 @@ static void withdraw(const struct left *l)
 
 	ck_m3_request_init(&request, CK_M3_WITHDRAW);
 	request.region = l->ticket.number;
-	ck_broker_ask(&request, NULL, -1, NULL, 0, &none, &fd, &number);
+	cks_broker_ask(&request, NULL, -1, NULL, 0, &none, &fd, &number);
 }
 
 /* Does the session still have the memory, by a handle or a mapping? */
-static bool in_use(struct ck_request *q, CUmemGenericAllocationHandle physical)
+static bool in_use(struct cks_request *q, CUmemGenericAllocationHandle physical)
 {
-	struct ck_object object;
+	struct cks_object object;
 	uint64_t id = 0;
 
-	while (ck_handles_next(q->session->handles, &id, CK_KIND_PHYSICAL, &object)) {
+	while (cks_handles_next(q->session->handles, &id, CK_KIND_PHYSICAL, &object)) {
 		if ((CUmemGenericAllocationHandle)(uintptr_t)object.handle == physical)
 			return true;
 	}
-	return ck_memory_shows(q->session->memory, physical);
+	return cks_memory_shows(q->session->memory, physical);
 }
 
-void ck_share_check(struct ck_request *q)
+void cks_share_check(struct cks_request *q)
 {
 	struct left **at, *l;
 	struct restricted **ra, *r;
@@ -180,7 +180,7 @@ void ck_share_check(struct ck_request *q)
 	ck_unlock(&shares_lock);
 }
 
-void ck_share_freed(uint64_t owner)
+void cks_share_freed(uint64_t owner)
 {
 	struct left **at, *l;
 
@@ -209,7 +209,7 @@ static struct restricted **restricted_at(CUmemGenericAllocationHandle physical)
 	return at;
 }
 
-/* Note whether the memory is read-only. ck_share_check keeps the entry until arrived() is
+/* Note whether the memory is read-only. cks_share_check keeps the entry until arrived() is
  * called. */
 static CUresult arrives(CUmemGenericAllocationHandle physical, bool read_only)
 {
@@ -246,7 +246,7 @@ static void arrived(CUmemGenericAllocationHandle physical)
 	ck_unlock(&shares_lock);
 }
 
-bool ck_share_is_read_only(CUmemGenericAllocationHandle physical)
+bool cks_share_is_read_only(CUmemGenericAllocationHandle physical)
 {
 	bool found;
 
@@ -256,7 +256,7 @@ bool ck_share_is_read_only(CUmemGenericAllocationHandle physical)
 	return found;
 }
 
-CUresult ck_share_adopt(struct ck_request *q, uint64_t id, CUmemGenericAllocationHandle handle,
+CUresult cks_share_adopt(struct cks_request *q, uint64_t id, CUmemGenericAllocationHandle handle,
 			bool read_only, char *prop)
 {
 	CUresult err = arrives(handle, read_only);
@@ -265,7 +265,7 @@ CUresult ck_share_adopt(struct ck_request *q, uint64_t id, CUmemGenericAllocatio
 		ck_driver.cuMemRelease(handle);
 		return err;
 	}
-	err = ck_physical_adopt(q, id, handle, prop);
+	err = cks_physical_adopt(q, id, handle, prop);
 	if (read_only)
 		arrived(handle);
 	return err;
@@ -273,20 +273,20 @@ CUresult ck_share_adopt(struct ck_request *q, uint64_t id, CUmemGenericAllocatio
 
 /* --- exported memory and pools; virtual.c has the driver's side */
 
-CUresult ck_share_physical(CUmemGenericAllocationHandle physical, int fd, struct ck_ticket *ticket)
+CUresult cks_share_physical(CUmemGenericAllocationHandle physical, int fd, struct cks_ticket *ticket)
 {
-	if (ck_share_is_read_only(physical))
+	if (cks_share_is_read_only(physical))
 		return CUDA_ERROR_NOT_PERMITTED;
 	return leave_once(physical, fd, 0, "", 0, ticket);
 }
 
-CUresult ck_share_pool(CUmemoryPool pool, int fd, struct ck_ticket *ticket)
+CUresult cks_share_pool(CUmemoryPool pool, int fd, struct cks_ticket *ticket)
 {
 	return leave_once(0, fd, (uintptr_t)pool, "", 0, ticket);
 }
 
-CUresult ck_share_handle(CUdeviceptr address, const void *bytes, size_t size,
-			 struct ck_ticket *ticket)
+CUresult cks_share_handle(CUdeviceptr address, const void *bytes, size_t size,
+			 struct cks_ticket *ticket)
 {
 	return size <= CK_M3_BLOB_MAX ? leave_once(0, -1, address, bytes, size, ticket) :
 					CUDA_ERROR_INVALID_VALUE;
@@ -294,31 +294,31 @@ CUresult ck_share_handle(CUdeviceptr address, const void *bytes, size_t size,
 
 /* --- cuIpc: memory */
 
-CUresult ck_serve_ipc_memory(struct ck_request *q, ck_ipc_memory_args *a, ck_ipc_memory_res *res)
+CUresult ck_serve_ipc_memory(struct cks_request *q, ck_ipc_memory_args *a, ck_ipc_memory_res *res)
 {
 	struct {
 		CUipcMemHandle handle;
 		uint64_t size;
 	} left;
-	struct ck_allocation memory;
-	struct ck_ticket ticket;
+	struct cks_allocation memory;
+	struct cks_ticket ticket;
 	CUresult err;
 
 	if (!ck_driver.cuIpcGetMemHandle)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!ck_memory_find(q->session->memory, a->ptr, &memory))
+	if (!cks_memory_find(q->session->memory, a->ptr, &memory))
 		return CUDA_ERROR_INVALID_VALUE;
 	memset(&left, 0, sizeof(left));
 	left.size = memory.size;
 	err = ck_driver.cuIpcGetMemHandle(&left.handle, memory.address);
 	if (!err)
-		err = ck_share_handle(memory.address, &left, sizeof(left), &ticket);
+		err = cks_share_handle(memory.address, &left, sizeof(left), &ticket);
 	if (err)
 		return err;
-	return ck_ticket_answer(&ticket, &res->ticket.ticket_val, &res->ticket.ticket_len);
+	return cks_ticket_answer(&ticket, &res->ticket.ticket_val, &res->ticket.ticket_len);
 }
 
-CUresult ck_serve_ipc_memory_open(struct ck_request *q, ck_ipc_memory_open_args *a,
+CUresult ck_serve_ipc_memory_open(struct cks_request *q, ck_ipc_memory_open_args *a,
 				  ck_ipc_memory_open_res *res)
 {
 	struct {
@@ -332,7 +332,7 @@ CUresult ck_serve_ipc_memory_open(struct ck_request *q, ck_ipc_memory_open_args 
 
 	if (!ck_driver.cuIpcOpenMemHandle_v2 || !ck_driver.cuIpcCloseMemHandle)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	err = ck_share_claim(a->ticket.ticket_val, a->ticket.ticket_len, &left, sizeof(left), &size,
+	err = cks_share_claim(a->ticket.ticket_val, a->ticket.ticket_len, &left, sizeof(left), &size,
 			     &fd);
 	if (fd >= 0)
 		close(fd);
@@ -340,13 +340,13 @@ CUresult ck_serve_ipc_memory_open(struct ck_request *q, ck_ipc_memory_open_args 
 		return err ? err : CUDA_ERROR_INVALID_HANDLE;
 	err = ck_driver.cuIpcOpenMemHandle_v2(&address, left.handle, a->flags);
 	if (!err)
-		err = ck_memory_import(q->session->memory, q->ctx, address, left.size);
+		err = cks_memory_import(q->session->memory, q->ctx, address, left.size);
 	res->ptr = address;
 	res->size = left.size;
 	return err;
 }
 
-CUresult ck_serve_ipc_memory_close(struct ck_request *q, ck_ipc_memory_close_args *a,
+CUresult ck_serve_ipc_memory_close(struct cks_request *q, ck_ipc_memory_close_args *a,
 				   ck_ipc_memory_close_res *res)
 {
 	CUresult err;
@@ -356,32 +356,32 @@ CUresult ck_serve_ipc_memory_close(struct ck_request *q, ck_ipc_memory_close_arg
 		return CUDA_ERROR_NOT_SUPPORTED;
 	err = ck_driver.cuIpcCloseMemHandle(a->ptr);
 	if (!err && a->last)
-		ck_memory_unmap(q->session->memory, a->ptr, 1);
+		cks_memory_unmap(q->session->memory, a->ptr, 1);
 	return err;
 }
 
 /* --- cuIpc: events */
 
-CUresult ck_serve_ipc_event(struct ck_request *q, ck_ipc_event_args *a, ck_ipc_event_res *res)
+CUresult ck_serve_ipc_event(struct cks_request *q, ck_ipc_event_args *a, ck_ipc_event_res *res)
 {
 	CUipcEventHandle handle;
-	struct ck_ticket ticket;
+	struct cks_ticket ticket;
 	CUevent event;
 	CUresult err;
 
 	if (!ck_driver.cuIpcGetEventHandle)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!ck_event_find(q, a->event, &event))
+	if (!cks_event_find(q, a->event, &event))
 		return CUDA_ERROR_INVALID_HANDLE;
 	err = ck_driver.cuIpcGetEventHandle(&handle, event);
 	if (!err)
-		err = ck_share_handle(0, &handle, sizeof(handle), &ticket);
+		err = cks_share_handle(0, &handle, sizeof(handle), &ticket);
 	if (err)
 		return err;
-	return ck_ticket_answer(&ticket, &res->ticket.ticket_val, &res->ticket.ticket_len);
+	return cks_ticket_answer(&ticket, &res->ticket.ticket_val, &res->ticket.ticket_len);
 }
 
-CUresult ck_serve_ipc_event_open(struct ck_request *q, ck_ipc_event_open_args *a,
+CUresult ck_serve_ipc_event_open(struct cks_request *q, ck_ipc_event_open_args *a,
 				 ck_ipc_event_open_res *res)
 {
 	CUipcEventHandle handle;
@@ -393,7 +393,7 @@ CUresult ck_serve_ipc_event_open(struct ck_request *q, ck_ipc_event_open_args *a
 	(void)res;
 	if (!ck_driver.cuIpcOpenEventHandle || !ck_driver.cuEventDestroy_v2)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	err = ck_share_claim(a->ticket.ticket_val, a->ticket.ticket_len, &handle, sizeof(handle),
+	err = cks_share_claim(a->ticket.ticket_val, a->ticket.ticket_len, &handle, sizeof(handle),
 			     &size, &fd);
 	if (fd >= 0)
 		close(fd);
@@ -401,7 +401,7 @@ CUresult ck_serve_ipc_event_open(struct ck_request *q, ck_ipc_event_open_args *a
 		return err ? err : CUDA_ERROR_INVALID_HANDLE;
 	err = ck_driver.cuIpcOpenEventHandle(&event, handle);
 	if (!err)
-		err = ck_event_put(q, a->event, event);
+		err = cks_event_put(q, a->event, event);
 	if (err && event)
 		ck_driver.cuEventDestroy_v2(event);
 	return err;

@@ -8,7 +8,7 @@
 #include "server/session/session.h"
 
 /* Replace ids in @m by handles. */
-static CUresult unpack(struct ck_request *q, CUarrayMapInfo *m)
+static CUresult unpack(struct cks_request *q, CUarrayMapInfo *m)
 {
 	uint64_t id;
 	bool known;
@@ -16,10 +16,10 @@ static CUresult unpack(struct ck_request *q, CUarrayMapInfo *m)
 	memcpy(&id, &m->resource, sizeof(id));
 	switch (m->resourceType) {
 	case CU_RESOURCE_TYPE_ARRAY:
-		known = ck_array_find(q, id, &m->resource.array);
+		known = cks_array_find(q, id, &m->resource.array);
 		break;
 	case CU_RESOURCE_TYPE_MIPMAPPED_ARRAY:
-		known = ck_mipmap_find(q, id, &m->resource.mipmap);
+		known = cks_mipmap_find(q, id, &m->resource.mipmap);
 		break;
 	default:
 		return CUDA_ERROR_INVALID_VALUE;
@@ -31,7 +31,7 @@ static CUresult unpack(struct ck_request *q, CUarrayMapInfo *m)
 	id = m->memHandle.memHandle;
 	switch (m->memOperationType) {
 	case CU_MEM_OPERATION_TYPE_MAP:
-		return ck_physical_find(q, id, &m->memHandle.memHandle) ?
+		return cks_physical_find(q, id, &m->memHandle.memHandle) ?
 			       CUDA_SUCCESS :
 			       CUDA_ERROR_INVALID_HANDLE;
 	case CU_MEM_OPERATION_TYPE_UNMAP:
@@ -42,7 +42,7 @@ static CUresult unpack(struct ck_request *q, CUarrayMapInfo *m)
 }
 
 /* All or none: check all before calling the driver. */
-CUresult ck_serve_map_arrays(struct ck_request *q, ck_map_arrays_args *a, ck_map_arrays_res *res)
+CUresult ck_serve_map_arrays(struct cks_request *q, ck_map_arrays_args *a, ck_map_arrays_res *res)
 {
 	size_t bytes = a->maps.maps_len, count = bytes / sizeof(CUarrayMapInfo);
 	CUresult err = CUDA_SUCCESS;
@@ -52,7 +52,7 @@ CUresult ck_serve_map_arrays(struct ck_request *q, ck_map_arrays_args *a, ck_map
 	(void)res;
 	if (!ck_driver.cuMemMapArrayAsync)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!ck_stream_find(q, a->stream, &stream))
+	if (!cks_stream_find(q, a->stream, &stream))
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (count == 0 || bytes % sizeof(*maps))
 		return CUDA_ERROR_INVALID_VALUE;

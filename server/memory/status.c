@@ -42,7 +42,7 @@ struct watch {
 	uint64_t number;
 };
 
-struct ck_status {
+struct cks_status {
 	struct ck_mutex lock;
 	pthread_cond_t work;
 	struct watch watches[WATCHES];
@@ -55,9 +55,9 @@ struct ck_status {
 	bool running, stop;
 };
 
-int ck_status_create(struct ck_status **out)
+int cks_status_create(struct cks_status **out)
 {
-	struct ck_status *t = calloc(1, sizeof(*t));
+	struct cks_status *t = calloc(1, sizeof(*t));
 
 	if (!t)
 		return -ENOMEM;
@@ -75,16 +75,16 @@ struct ends {
 	unsigned int state[WATCHES], count;
 };
 
-static void end_watch(struct ck_status *t, struct ends *ends, unsigned int i, unsigned int state)
+static void end_watch(struct cks_status *t, struct ends *ends, unsigned int i, unsigned int state)
 {
 	ends->number[ends->count] = t->watches[i].number;
 	ends->state[ends->count++] = state;
 	t->watches[i] = t->watches[atomic_fetch_sub(&t->count, 1) - 1];
 }
 
-static void tell(struct ck_session *s, const struct ends *ends, bool by_reply)
+static void tell(struct cks_session *s, const struct ends *ends, bool by_reply)
 {
-	struct ck_status *t = s->status;
+	struct cks_status *t = s->status;
 	uint64_t batch = ends->count > 0 ? ++t->batch : 0;
 
 	for (unsigned int i = 0; i < ends->count; i++) {
@@ -92,7 +92,7 @@ static void tell(struct ck_session *s, const struct ends *ends, bool by_reply)
 		struct ck_status_word *word;
 
 		if (!t->file) {
-			ck_deliveries_tell(s, number, batch << 3 | ends->state[i] |
+			cks_deliveries_tell(s, number, batch << 3 | ends->state[i] |
 				(i + 1 == ends->count ? CK_STATUS_CLOSES : 0), by_reply);
 			continue;
 		}
@@ -109,10 +109,10 @@ static void tell(struct ck_session *s, const struct ends *ends, bool by_reply)
  * A word cannot carry everything: deliveries need the rank in a reply, and kernel output and
  * command errors need a call.
  */
-static bool needs_call(struct ck_session *s)
+static bool needs_call(struct cks_session *s)
 {
-	return atomic_load(&s->async_error) != 0 || ck_output_pending(s->output) ||
-	       (s->status->file && ck_deliveries_any(s->deliveries));
+	return atomic_load(&s->async_error) != 0 || cks_output_pending(s->output) ||
+	       (s->status->file && cks_deliveries_any(s->deliveries));
 }
 
 static CUresult look_at(const struct watch *w)
@@ -129,9 +129,9 @@ static CUresult look_at(const struct watch *w)
 	return err;
 }
 
-static void look(struct ck_session *s, bool by_reply)
+static void look(struct cks_session *s, bool by_reply)
 {
-	struct ck_status *t = s->status;
+	struct cks_status *t = s->status;
 	struct ends ends = { .count = 0 };
 	unsigned int before;
 
@@ -151,9 +151,9 @@ static void look(struct ck_session *s, bool by_reply)
 }
 
 /* End the watches of @object, or of all streams, or all. */
-static void drop(struct ck_session *s, uint64_t object, bool streams, bool all)
+static void drop(struct cks_session *s, uint64_t object, bool streams, bool all)
 {
-	struct ck_status *t = s->status;
+	struct cks_status *t = s->status;
 	struct ends ends = { .count = 0 };
 
 	for (unsigned int i = atomic_load(&t->count); i-- > 0;) {
@@ -165,9 +165,9 @@ static void drop(struct ck_session *s, uint64_t object, bool streams, bool all)
 	tell(s, &ends, false);
 }
 
-void ck_status_settle(struct ck_session *s, bool takes)
+void cks_status_settle(struct cks_session *s, bool takes)
 {
-	struct ck_status *t = s->status;
+	struct cks_status *t = s->status;
 
 	if (likely(atomic_load(&t->untold) == 0))
 		return;
@@ -176,18 +176,18 @@ void ck_status_settle(struct ck_session *s, bool takes)
 	ck_unlock(&t->lock);
 }
 
-void ck_status_drop_all(struct ck_session *s)
+void cks_status_drop_all(struct cks_session *s)
 {
-	struct ck_status *t = s->status;
+	struct cks_status *t = s->status;
 
 	ck_lock(&t->lock);
 	drop(s, 0, false, true);
 	ck_unlock(&t->lock);
 }
 
-void ck_status_drop(struct ck_session *s, uint64_t object)
+void cks_status_drop(struct cks_session *s, uint64_t object)
 {
-	struct ck_status *t = s->status;
+	struct cks_status *t = s->status;
 
 	if (likely(atomic_load(&t->count) == 0))
 		return;
@@ -196,16 +196,16 @@ void ck_status_drop(struct ck_session *s, uint64_t object)
 	ck_unlock(&t->lock);
 }
 
-void ck_status_capture(struct ck_session *s)
+void cks_status_capture(struct cks_session *s)
 {
-	struct ck_status *t = s->status;
+	struct cks_status *t = s->status;
 
 	ck_lock(&t->lock);
 	drop(s, 0, true, false);
 	ck_unlock(&t->lock);
 }
 
-void ck_status_destroy(struct ck_status *t)
+void cks_status_destroy(struct cks_status *t)
 {
 	if (!t)
 		return;
@@ -225,9 +225,9 @@ void ck_status_destroy(struct ck_status *t)
 /* --- the thread */
 
 /* Poll until nothing is watched. */
-static void look_often(struct ck_session *s)
+static void look_often(struct cks_session *s)
 {
-	struct ck_status *t = s->status;
+	struct cks_status *t = s->status;
 	struct ck_spin spin;
 	struct ck_spin_turn turn = { 0 };
 	uint64_t begun = 0, pause = LOOK_FIRST_NS;
@@ -253,8 +253,8 @@ static void look_often(struct ck_session *s)
 
 static void *run(void *session)
 {
-	struct ck_session *s = session;
-	struct ck_status *t = s->status;
+	struct cks_session *s = session;
+	struct cks_status *t = s->status;
 
 	ck_lock(&t->lock);
 	while (!t->stop) {
@@ -269,9 +269,9 @@ static void *run(void *session)
 /* --- starting watches */
 
 /* A slot for a watch of @object, or NULL. Call with the lock held. A newer number wins. */
-static struct watch *place(struct ck_session *s, uint64_t object)
+static struct watch *place(struct cks_session *s, uint64_t object)
 {
-	struct ck_status *t = s->status;
+	struct cks_status *t = s->status;
 	unsigned int n = atomic_load(&t->count);
 
 	for (unsigned int i = 0; i < n; i++) {
@@ -288,16 +288,16 @@ static struct watch *place(struct ck_session *s, uint64_t object)
 }
 
 /* Polling a captured stream would end the capture, so no stream is watched during captures. */
-static bool watch(struct ck_session *s, const struct watch *new)
+static bool watch(struct cks_session *s, const struct watch *new)
 {
-	struct ck_status *t = s->status;
+	struct cks_status *t = s->status;
 	struct watch *w;
 	bool placed = false;
 
 	if (new->number == 0)
 		return false;
 	ck_lock(&t->lock);
-	w = new->event || ck_handles_marked(s->handles) == 0 ? place(s, new->object) : NULL;
+	w = new->event || cks_handles_marked(s->handles) == 0 ? place(s, new->object) : NULL;
 	if (w && w->number < new->number) {
 		*w = *new;
 		placed = true;
@@ -308,14 +308,14 @@ static bool watch(struct ck_session *s, const struct watch *new)
 	return placed;
 }
 
-CUresult ck_serve_event_ask(struct ck_request *q, ck_event_ask_args *a, ck_event_ask_res *res)
+CUresult ck_serve_event_ask(struct cks_request *q, ck_event_ask_args *a, ck_event_ask_res *res)
 {
 	struct watch w = { .object = a->event, .number = a->watch };
 	CUresult err;
 
 	if (!ck_driver.cuEventQuery)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!ck_event_find(q, a->event, &w.event))
+	if (!cks_event_find(q, a->event, &w.event))
 		return CUDA_ERROR_INVALID_HANDLE;
 	err = ck_driver.cuEventQuery(w.event);
 	if (err == CUDA_ERROR_NOT_READY) {
@@ -326,7 +326,7 @@ CUresult ck_serve_event_ask(struct ck_request *q, ck_event_ask_args *a, ck_event
 }
 
 /* Enqueue nothing in the stream, not even an event: it would be work that others may wait for. */
-CUresult ck_serve_stream_ask(struct ck_request *q, ck_stream_ask_args *a, ck_stream_ask_res *res)
+CUresult ck_serve_stream_ask(struct cks_request *q, ck_stream_ask_args *a, ck_stream_ask_res *res)
 {
 	/* the legacy stream is a different one in each context */
 	struct watch w = { .object = a->stream ? a->stream : q->ctx, .number = a->watch };
@@ -335,9 +335,9 @@ CUresult ck_serve_stream_ask(struct ck_request *q, ck_stream_ask_args *a, ck_str
 	if (!ck_driver.cuStreamQuery || !ck_driver.cuCtxPushCurrent_v2 ||
 	    !ck_driver.cuCtxPopCurrent_v2)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!ck_stream_find(q, a->stream, &w.stream))
+	if (!cks_stream_find(q, a->stream, &w.stream))
 		return CUDA_ERROR_INVALID_HANDLE;
-	w.context = ck_handles_get(q->session->handles, q->ctx, CK_KIND_CONTEXT);
+	w.context = cks_handles_get(q->session->handles, q->ctx, CK_KIND_CONTEXT);
 	err = ck_driver.cuStreamQuery(w.stream);
 	if (err != CUDA_ERROR_NOT_READY)
 		return err;
@@ -347,36 +347,36 @@ CUresult ck_serve_stream_ask(struct ck_request *q, ck_stream_ask_args *a, ck_str
 
 /* --- ends of objects, and the shared file */
 
-CUresult ck_serve_cuEventDestroy_v2(struct ck_request *q, cuEventDestroy_v2_args *a, void *res)
+CUresult ck_serve_cuEventDestroy_v2(struct cks_request *q, cuEventDestroy_v2_args *a, void *res)
 {
 	CUevent event;
 
 	(void)res;
 	if (!ck_driver.cuEventDestroy_v2)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!ck_event_find(q, a->hEvent, &event))
+	if (!cks_event_find(q, a->hEvent, &event))
 		return CUDA_ERROR_INVALID_HANDLE;
-	ck_handle_remove(q, a->hEvent);
-	ck_status_drop(q->session, a->hEvent);
+	cks_handle_remove(q, a->hEvent);
+	cks_status_drop(q->session, a->hEvent);
 	return ck_driver.cuEventDestroy_v2(event);
 }
 
-CUresult ck_serve_cuStreamDestroy_v2(struct ck_request *q, cuStreamDestroy_v2_args *a, void *res)
+CUresult ck_serve_cuStreamDestroy_v2(struct cks_request *q, cuStreamDestroy_v2_args *a, void *res)
 {
 	CUstream stream;
 
 	(void)res;
 	if (!ck_driver.cuStreamDestroy_v2)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!ck_stream_find(q, a->hStream, &stream))
+	if (!cks_stream_find(q, a->hStream, &stream))
 		return CUDA_ERROR_INVALID_HANDLE;
-	ck_handle_remove(q, a->hStream);
-	ck_status_drop(q->session, a->hStream);
+	cks_handle_remove(q, a->hStream);
+	cks_status_drop(q->session, a->hStream);
 	return ck_driver.cuStreamDestroy_v2(stream);
 }
 
 /* Map a file of words that cannot shrink; it is never read here. */
-static CUresult take_words(struct ck_status *t, int fd, size_t size)
+static CUresult take_words(struct cks_status *t, int fd, size_t size)
 {
 	struct stat st;
 	int seals = fcntl(fd, F_GET_SEALS);
@@ -392,10 +392,10 @@ static CUresult take_words(struct ck_status *t, int fd, size_t size)
 	return CUDA_SUCCESS;
 }
 
-CUresult ck_serve_status_file(struct ck_request *q, ck_status_file_args *a,
+CUresult ck_serve_status_file(struct cks_request *q, ck_status_file_args *a,
 			      ck_status_file_res *res)
 {
-	struct ck_status *t = q->session->status;
+	struct cks_status *t = q->session->status;
 	int fd = ck_chan_take_fd(q->chan);
 	CUresult err = CUDA_ERROR_INVALID_VALUE;
 

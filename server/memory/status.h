@@ -14,22 +14,22 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct ck_session;
-struct ck_status;
+struct cks_session;
+struct cks_status;
 
-int ck_status_create(struct ck_status **status);
-void ck_status_destroy(struct ck_status *status); /* no thread may use it any more */
+int cks_status_create(struct cks_status **status);
+void cks_status_destroy(struct cks_status *status); /* no thread may use it any more */
 
 /* Report all finished watches before a reply is sent. @takes: the reply carries the news. */
-void ck_status_settle(struct ck_session *session, bool takes);
+void cks_status_settle(struct cks_session *session, bool takes);
 
 /* A context is about to end: end all watches, so that the client asks. */
-void ck_status_drop_all(struct ck_session *session);
+void cks_status_drop_all(struct cks_session *session);
 /* The same for one event or stream, by the client's id. */
-void ck_status_drop(struct ck_session *session, uint64_t object);
+void cks_status_drop(struct cks_session *session, uint64_t object);
 
-/* A capture is about to begin and its stream is marked (ck_handles_mark): stop polling streams
+/* A capture is about to begin and its stream is marked (cks_handles_mark): stop polling streams
  * while one is. */
-void ck_status_capture(struct ck_session *session);
+void cks_status_capture(struct cks_session *session);
 
 #endif

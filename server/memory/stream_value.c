@@ -8,7 +8,7 @@
 
 #define CK_OPERATIONS_MAX 255
 
-CUresult ck_serve_stream_operations(struct ck_request *q, ck_stream_operations_args *a,
+CUresult ck_serve_stream_operations(struct cks_request *q, ck_stream_operations_args *a,
 				    void *res)
 {
 	CUstreamBatchMemOpParams operations[CK_OPERATIONS_MAX];
@@ -20,7 +20,7 @@ CUresult ck_serve_stream_operations(struct ck_request *q, ck_stream_operations_a
 		return CUDA_ERROR_NOT_SUPPORTED;
 	if (size == 0 || size % sizeof(operations[0]) != 0 || size > sizeof(operations))
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!ck_stream_find(q, a->stream, &stream))
+	if (!cks_stream_find(q, a->stream, &stream))
 		return CUDA_ERROR_INVALID_HANDLE;
 	memcpy(operations, a->operations.operations_val, size);
 	return ck_driver.cuStreamBatchMemOp_v2(

@@ -79,7 +79,7 @@ static CUresult give(const CUtensorMap *map, char **bytes, u_int *size)
 	return CUDA_SUCCESS;
 }
 
-CUresult ck_serve_tensor_map(struct ck_request *q, ck_tensor_map_args *a, ck_tensor_map_res *res)
+CUresult ck_serve_tensor_map(struct cks_request *q, ck_tensor_map_args *a, ck_tensor_map_res *res)
 {
 	struct arrays arrays = { 0 };
 	CUtensorMap map;
@@ -93,7 +93,7 @@ CUresult ck_serve_tensor_map(struct ck_request *q, ck_tensor_map_args *a, ck_ten
 	return err ? err : give(&map, &res->map.map_val, &res->map.map_len);
 }
 
-CUresult ck_serve_tensor_map_address(struct ck_request *q, ck_tensor_map_address_args *a,
+CUresult ck_serve_tensor_map_address(struct cks_request *q, ck_tensor_map_address_args *a,
 				     ck_tensor_map_address_res *res)
 {
 	CUtensorMap map;

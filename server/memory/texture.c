@@ -12,7 +12,7 @@
 #include "server/memory/texture.h"
 #include "util/map.h"
 
-struct ck_textures {
+struct cks_textures {
 	struct ck_mutex lock;
 	struct ck_map *known; /* of struct key; the values say nothing */
 };
@@ -22,9 +22,9 @@ struct key {
 	uint64_t ctx, number, surface;
 };
 
-int ck_textures_create(struct ck_textures **out)
+int cks_textures_create(struct cks_textures **out)
 {
-	struct ck_textures *t = calloc(1, sizeof(*t));
+	struct cks_textures *t = calloc(1, sizeof(*t));
 
 	if (!t)
 		return -ENOMEM;
@@ -38,7 +38,7 @@ int ck_textures_create(struct ck_textures **out)
 	return 0;
 }
 
-void ck_textures_destroy(struct ck_textures *t)
+void cks_textures_destroy(struct cks_textures *t)
 {
 	if (!t)
 		return;
@@ -47,7 +47,7 @@ void ck_textures_destroy(struct ck_textures *t)
 	free(t);
 }
 
-void ck_textures_drop_context(struct ck_textures *t, uint64_t ctx)
+void cks_textures_drop_context(struct cks_textures *t, uint64_t ctx)
 {
 	struct ck_map_iter it = CK_MAP_ITER_INIT;
 
@@ -62,10 +62,10 @@ void ck_textures_drop_context(struct ck_textures *t, uint64_t ctx)
 	ck_unlock(&t->lock);
 }
 
-static CUresult note(struct ck_request *q, uint64_t number, bool surface)
+static CUresult note(struct cks_request *q, uint64_t number, bool surface)
 {
 	const struct key key = { q->ctx, number, surface };
-	struct ck_textures *t = q->session->textures;
+	struct cks_textures *t = q->session->textures;
 	int ret;
 
 	ck_lock(&t->lock);
@@ -74,10 +74,10 @@ static CUresult note(struct ck_request *q, uint64_t number, bool surface)
 	return ret == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
 
-static bool forget(struct ck_request *q, uint64_t number, bool surface)
+static bool forget(struct cks_request *q, uint64_t number, bool surface)
 {
 	const struct key key = { q->ctx, number, surface };
-	struct ck_textures *t = q->session->textures;
+	struct cks_textures *t = q->session->textures;
 	bool found;
 
 	ck_lock(&t->lock);
@@ -87,7 +87,7 @@ static bool forget(struct ck_request *q, uint64_t number, bool surface)
 }
 
 /* Replace ids by the driver's handles; absent parts stay 0. */
-static CUresult resource_decode(struct ck_request *q, const void *bytes, CUDA_RESOURCE_DESC *to)
+static CUresult resource_decode(struct cks_request *q, const void *bytes, CUDA_RESOURCE_DESC *to)
 {
 	CUDA_RESOURCE_DESC from;
 
@@ -97,10 +97,10 @@ static CUresult resource_decode(struct ck_request *q, const void *bytes, CUDA_RE
 	to->flags = from.flags;
 	switch (from.resType) {
 	case CU_RESOURCE_TYPE_ARRAY:
-		return ck_array_find(q, (uintptr_t)from.res.array.hArray, &to->res.array.hArray) ?
+		return cks_array_find(q, (uintptr_t)from.res.array.hArray, &to->res.array.hArray) ?
 			       CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 	case CU_RESOURCE_TYPE_MIPMAPPED_ARRAY:
-		return ck_mipmap_find(q, (uintptr_t)from.res.mipmap.hMipmappedArray,
+		return cks_mipmap_find(q, (uintptr_t)from.res.mipmap.hMipmappedArray,
 				      &to->res.mipmap.hMipmappedArray) ?
 			       CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 	case CU_RESOURCE_TYPE_LINEAR:
@@ -114,7 +114,7 @@ static CUresult resource_decode(struct ck_request *q, const void *bytes, CUDA_RE
 	}
 }
 
-CUresult ck_serve_cuTexObjectCreate(struct ck_request *q, cuTexObjectCreate_args *a,
+CUresult ck_serve_cuTexObjectCreate(struct cks_request *q, cuTexObjectCreate_args *a,
 				    cuTexObjectCreate_res *res)
 {
 	static const CUDA_RESOURCE_VIEW_DESC no_view;
@@ -141,7 +141,7 @@ CUresult ck_serve_cuTexObjectCreate(struct ck_request *q, cuTexObjectCreate_args
 	return err;
 }
 
-CUresult ck_serve_cuTexObjectDestroy(struct ck_request *q, cuTexObjectDestroy_args *a,
+CUresult ck_serve_cuTexObjectDestroy(struct cks_request *q, cuTexObjectDestroy_args *a,
 				     cuTexObjectDestroy_res *res)
 {
 	(void)res;
@@ -149,7 +149,7 @@ CUresult ck_serve_cuTexObjectDestroy(struct ck_request *q, cuTexObjectDestroy_ar
 						CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult ck_serve_cuSurfObjectCreate(struct ck_request *q, cuSurfObjectCreate_args *a,
+CUresult ck_serve_cuSurfObjectCreate(struct cks_request *q, cuSurfObjectCreate_args *a,
 				     cuSurfObjectCreate_res *res)
 {
 	CUDA_RESOURCE_DESC resource;
@@ -167,7 +167,7 @@ CUresult ck_serve_cuSurfObjectCreate(struct ck_request *q, cuSurfObjectCreate_ar
 	return err;
 }
 
-CUresult ck_serve_cuSurfObjectDestroy(struct ck_request *q, cuSurfObjectDestroy_args *a,
+CUresult ck_serve_cuSurfObjectDestroy(struct cks_request *q, cuSurfObjectDestroy_args *a,
 				      cuSurfObjectDestroy_res *res)
 {
 	(void)res;
@@ -177,16 +177,16 @@ CUresult ck_serve_cuSurfObjectDestroy(struct ck_request *q, cuSurfObjectDestroy_
 
 /* --- objects that belong to others and end with them */
 
-static bool parent_find(struct ck_request *q, uint64_t id, enum ck_kind kind,
-			struct ck_object *parent)
+static bool parent_find(struct cks_request *q, uint64_t id, enum cks_kind kind,
+			struct cks_object *parent)
 {
-	return ck_handles_find(q->session->handles, id, CK_KIND_BIT(kind), parent);
+	return cks_handles_find(q->session->handles, id, CK_KIND_BIT(kind), parent);
 }
 
-CUresult ck_serve_cuMipmappedArrayGetLevel(struct ck_request *q, cuMipmappedArrayGetLevel_args *a,
+CUresult ck_serve_cuMipmappedArrayGetLevel(struct cks_request *q, cuMipmappedArrayGetLevel_args *a,
 					   cuMipmappedArrayGetLevel_res *res)
 {
-	struct ck_object mipmap;
+	struct cks_object mipmap;
 	CUarray level = NULL;
 	CUresult err;
 
@@ -195,14 +195,14 @@ CUresult ck_serve_cuMipmappedArrayGetLevel(struct ck_request *q, cuMipmappedArra
 	if (!parent_find(q, a->hMipmappedArray, CK_KIND_MIPMAP, &mipmap))
 		return CUDA_ERROR_INVALID_HANDLE;
 	err = ck_driver.cuMipmappedArrayGetLevel(&level, mipmap.handle, a->level);
-	return err ? err : ck_handles_name(q->session->handles, CK_KIND_ARRAY, mipmap.ctx, level,
+	return err ? err : cks_handles_name(q->session->handles, CK_KIND_ARRAY, mipmap.ctx, level,
 					   a->hMipmappedArray, &res->pLevelArray);
 }
 
-CUresult ck_serve_cuArrayGetPlane(struct ck_request *q, cuArrayGetPlane_args *a,
+CUresult ck_serve_cuArrayGetPlane(struct cks_request *q, cuArrayGetPlane_args *a,
 				  cuArrayGetPlane_res *res)
 {
-	struct ck_object array;
+	struct cks_object array;
 	CUarray plane = NULL;
 	CUresult err;
 
@@ -211,14 +211,14 @@ CUresult ck_serve_cuArrayGetPlane(struct ck_request *q, cuArrayGetPlane_args *a,
 	if (!parent_find(q, a->hArray, CK_KIND_ARRAY, &array))
 		return CUDA_ERROR_INVALID_HANDLE;
 	err = ck_driver.cuArrayGetPlane(&plane, array.handle, a->planeIdx);
-	return err ? err : ck_handles_name(q->session->handles, CK_KIND_ARRAY, array.ctx, plane,
+	return err ? err : cks_handles_name(q->session->handles, CK_KIND_ARRAY, array.ctx, plane,
 					   a->hArray, &res->pPlaneArray);
 }
 
-CUresult ck_serve_cuModuleGetTexRef(struct ck_request *q, cuModuleGetTexRef_args *a,
+CUresult ck_serve_cuModuleGetTexRef(struct cks_request *q, cuModuleGetTexRef_args *a,
 				    cuModuleGetTexRef_res *res)
 {
-	struct ck_object module;
+	struct cks_object module;
 	CUtexref reference = NULL;
 	CUresult err;
 
@@ -227,14 +227,14 @@ CUresult ck_serve_cuModuleGetTexRef(struct ck_request *q, cuModuleGetTexRef_args
 	if (!parent_find(q, a->hmod, CK_KIND_MODULE, &module))
 		return CUDA_ERROR_INVALID_HANDLE;
 	err = ck_driver.cuModuleGetTexRef(&reference, module.handle, a->name);
-	return err ? err : ck_handles_name(q->session->handles, CK_KIND_TEXREF, module.ctx,
+	return err ? err : cks_handles_name(q->session->handles, CK_KIND_TEXREF, module.ctx,
 					   reference, a->hmod, &res->pTexRef);
 }
 
-CUresult ck_serve_cuModuleGetSurfRef(struct ck_request *q, cuModuleGetSurfRef_args *a,
+CUresult ck_serve_cuModuleGetSurfRef(struct cks_request *q, cuModuleGetSurfRef_args *a,
 				     cuModuleGetSurfRef_res *res)
 {
-	struct ck_object module;
+	struct cks_object module;
 	CUsurfref reference = NULL;
 	CUresult err;
 
@@ -243,11 +243,11 @@ CUresult ck_serve_cuModuleGetSurfRef(struct ck_request *q, cuModuleGetSurfRef_ar
 	if (!parent_find(q, a->hmod, CK_KIND_MODULE, &module))
 		return CUDA_ERROR_INVALID_HANDLE;
 	err = ck_driver.cuModuleGetSurfRef(&reference, module.handle, a->name);
-	return err ? err : ck_handles_name(q->session->handles, CK_KIND_SURFREF, module.ctx,
+	return err ? err : cks_handles_name(q->session->handles, CK_KIND_SURFREF, module.ctx,
 					   reference, a->hmod, &res->pSurfRef);
 }
 
-CUresult ck_serve_border_set(struct ck_request *q, ck_border_set_args *a,
+CUresult ck_serve_border_set(struct cks_request *q, ck_border_set_args *a,
 			     ck_border_set_res *res)
 {
 	float color[4] = { a->red, a->green, a->blue, a->alpha };
@@ -256,12 +256,12 @@ CUresult ck_serve_border_set(struct ck_request *q, ck_border_set_args *a,
 	(void)res;
 	if (!ck_driver.cuTexRefSetBorderColor)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!ck_texref_find(q, a->reference, &reference))
+	if (!cks_texref_find(q, a->reference, &reference))
 		return CUDA_ERROR_INVALID_HANDLE;
 	return ck_driver.cuTexRefSetBorderColor(reference, color);
 }
 
-CUresult ck_serve_border_get(struct ck_request *q, ck_border_get_args *a,
+CUresult ck_serve_border_get(struct cks_request *q, ck_border_get_args *a,
 			     ck_border_get_res *res)
 {
 	float color[4] = { 0 };
@@ -270,7 +270,7 @@ CUresult ck_serve_border_get(struct ck_request *q, ck_border_get_args *a,
 
 	if (!ck_driver.cuTexRefGetBorderColor)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!ck_texref_find(q, a->reference, &reference))
+	if (!cks_texref_find(q, a->reference, &reference))
 		return CUDA_ERROR_INVALID_HANDLE;
 	err = ck_driver.cuTexRefGetBorderColor(color, reference);
 	res->red = color[0];

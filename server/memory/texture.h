@@ -9,12 +9,12 @@
 
 #include <stdint.h>
 
-struct ck_textures;
+struct cks_textures;
 
-int ck_textures_create(struct ck_textures **textures);
-void ck_textures_destroy(struct ck_textures *textures);
+int cks_textures_create(struct cks_textures **textures);
+void cks_textures_destroy(struct cks_textures *textures);
 
 /* The context has ended, with its objects. */
-void ck_textures_drop_context(struct ck_textures *textures, uint64_t ctx);
+void cks_textures_drop_context(struct cks_textures *textures, uint64_t ctx);
 
 #endif

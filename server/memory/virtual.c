@@ -25,7 +25,7 @@ static CUmemAllocationProp prop_of(const void *bytes)
 	return prop;
 }
 
-CUresult ck_serve_cuMemCreate(struct ck_request *q, cuMemCreate_args *a, cuMemCreate_res *res)
+CUresult ck_serve_cuMemCreate(struct cks_request *q, cuMemCreate_args *a, cuMemCreate_res *res)
 {
 	CUmemAllocationProp prop = prop_of(a->prop);
 	CUmemGenericAllocationHandle handle = 0;
@@ -37,13 +37,13 @@ CUresult ck_serve_cuMemCreate(struct ck_request *q, cuMemCreate_args *a, cuMemCr
 	err = ck_driver.cuMemCreate(&handle, a->size, &prop, a->flags);
 	if (err)
 		return err;
-	err = ck_physical_put(q, a->handle, handle);
+	err = cks_physical_put(q, a->handle, handle);
 	if (err)
 		ck_driver.cuMemRelease(handle);
 	return err;
 }
 
-CUresult ck_serve_cuMemGetAllocationGranularity(struct ck_request *q,
+CUresult ck_serve_cuMemGetAllocationGranularity(struct cks_request *q,
 						cuMemGetAllocationGranularity_args *a,
 						cuMemGetAllocationGranularity_res *res)
 {
@@ -67,25 +67,25 @@ CUresult ck_serve_cuMemGetAllocationGranularity(struct ck_request *q,
 static struct ck_mutex mappings_lock = CK_MUTEX(CK_RANK_MAPPINGS);
 
 /* window.c owns the window: it forgets a range first and then unmaps it. */
-static bool in_window(const struct ck_session *s, CUdeviceptr at, size_t size)
+static bool in_window(const struct cks_session *s, CUdeviceptr at, size_t size)
 {
 	return at < s->window_hi && (at >= s->window_lo || size > s->window_lo - at);
 }
 
-static CUresult map(struct ck_request *q, const cuMemMap_args *a,
+static CUresult map(struct cks_request *q, const cuMemMap_args *a,
 		    CUmemGenericAllocationHandle handle)
 {
 	CUresult err = ck_driver.cuMemMap(a->ptr, a->size, a->offset, handle, a->flags);
 
 	if (err)
 		return err;
-	err = ck_memory_map(q->session->memory, a->ptr, a->size, handle);
+	err = cks_memory_map(q->session->memory, a->ptr, a->size, handle);
 	if (err)
 		ck_driver.cuMemUnmap(a->ptr, a->size);
 	return err;
 }
 
-CUresult ck_serve_cuMemMap(struct ck_request *q, cuMemMap_args *a, cuMemMap_res *res)
+CUresult ck_serve_cuMemMap(struct cks_request *q, cuMemMap_args *a, cuMemMap_res *res)
 {
 	CUmemGenericAllocationHandle handle;
 	CUresult err;
@@ -93,7 +93,7 @@ CUresult ck_serve_cuMemMap(struct ck_request *q, cuMemMap_args *a, cuMemMap_res 
 	(void)res;
 	if (!ck_driver.cuMemMap || !ck_driver.cuMemUnmap)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!ck_physical_find(q, a->handle, &handle))
+	if (!cks_physical_find(q, a->handle, &handle))
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (in_window(q->session, a->ptr, a->size))
 		return CUDA_ERROR_INVALID_VALUE;
@@ -103,7 +103,7 @@ CUresult ck_serve_cuMemMap(struct ck_request *q, cuMemMap_args *a, cuMemMap_res 
 	return err;
 }
 
-CUresult ck_serve_cuMemUnmap(struct ck_request *q, cuMemUnmap_args *a, cuMemUnmap_res *res)
+CUresult ck_serve_cuMemUnmap(struct cks_request *q, cuMemUnmap_args *a, cuMemUnmap_res *res)
 {
 	CUresult err;
 
@@ -113,13 +113,13 @@ CUresult ck_serve_cuMemUnmap(struct ck_request *q, cuMemUnmap_args *a, cuMemUnma
 	ck_lock(&mappings_lock);
 	err = ck_driver.cuMemUnmap(a->ptr, a->size);
 	if (!err)
-		ck_memory_unmap(q->session->memory, a->ptr, a->size);
-	ck_share_check(q);
+		cks_memory_unmap(q->session->memory, a->ptr, a->size);
+	cks_share_check(q);
 	ck_unlock(&mappings_lock);
 	return err;
 }
 
-CUresult ck_serve_cuMemRelease(struct ck_request *q, cuMemRelease_args *a, void *res)
+CUresult ck_serve_cuMemRelease(struct cks_request *q, cuMemRelease_args *a, void *res)
 {
 	CUmemGenericAllocationHandle handle;
 	CUresult err;
@@ -127,31 +127,31 @@ CUresult ck_serve_cuMemRelease(struct ck_request *q, cuMemRelease_args *a, void 
 	(void)res;
 	if (!ck_driver.cuMemRelease)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!ck_physical_find(q, a->handle, &handle))
+	if (!cks_physical_find(q, a->handle, &handle))
 		return CUDA_ERROR_INVALID_HANDLE;
 	ck_lock(&mappings_lock);
-	ck_handle_remove(q, a->handle);
+	cks_handle_remove(q, a->handle);
 	err = ck_driver.cuMemRelease(handle);
-	ck_share_check(q);
+	cks_share_check(q);
 	ck_unlock(&mappings_lock);
 	return err;
 }
 
 /* Is any memory in the range read-only, so that write access must be refused? */
-static bool has_read_only(struct ck_memory *m, CUdeviceptr at, size_t size)
+static bool has_read_only(struct cks_memory *m, CUdeviceptr at, size_t size)
 {
 	CUdeviceptr end = at + size;
-	struct ck_allocation found;
+	struct cks_allocation found;
 
-	while (at < end && ck_memory_find(m, at, &found)) {
-		if (ck_share_is_read_only(found.physical))
+	while (at < end && cks_memory_find(m, at, &found)) {
+		if (cks_share_is_read_only(found.physical))
 			return true;
 		at = found.address + found.size;
 	}
 	return false;
 }
 
-static CUresult set_access(struct ck_memory *m, CUdeviceptr at, size_t size,
+static CUresult set_access(struct cks_memory *m, CUdeviceptr at, size_t size,
 			   const CUmemAccessDesc *desc, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
@@ -162,7 +162,7 @@ static CUresult set_access(struct ck_memory *m, CUdeviceptr at, size_t size,
 	return ck_driver.cuMemSetAccess(at, size, desc, count);
 }
 
-CUresult ck_serve_set_access(struct ck_request *q, ck_set_access_args *a,
+CUresult ck_serve_set_access(struct cks_request *q, ck_set_access_args *a,
 			     ck_set_access_res *res)
 {
 	CUmemAccessDesc desc[ACCESS_MAX];
@@ -183,7 +183,7 @@ CUresult ck_serve_set_access(struct ck_request *q, ck_set_access_args *a,
 
 /* --- further handles of the same memory */
 
-CUresult ck_physical_adopt(struct ck_request *q, uint64_t id, CUmemGenericAllocationHandle handle,
+CUresult cks_physical_adopt(struct cks_request *q, uint64_t id, CUmemGenericAllocationHandle handle,
 			   char *out)
 {
 	CUmemAllocationProp prop;
@@ -195,14 +195,14 @@ CUresult ck_physical_adopt(struct ck_request *q, uint64_t id, CUmemGenericAlloca
 	prop.win32HandleMetaData = NULL;
 	memcpy(out, &prop, sizeof(prop));
 	if (!err)
-		err = ck_physical_put(q, id, handle);
+		err = cks_physical_put(q, id, handle);
 	if (err)
 		ck_driver.cuMemRelease(handle);
 	return err;
 }
 
 /* The driver returns the same handle again and counts it; here, each one gets its own id. */
-CUresult ck_serve_physical_retain(struct ck_request *q, ck_physical_retain_args *a,
+CUresult ck_serve_physical_retain(struct cks_request *q, ck_physical_retain_args *a,
 				     ck_physical_retain_res *res)
 {
 	CUmemGenericAllocationHandle handle = 0;
@@ -211,7 +211,7 @@ CUresult ck_serve_physical_retain(struct ck_request *q, ck_physical_retain_args 
 	if (!ck_driver.cuMemRetainAllocationHandle || !ck_driver.cuMemRelease)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	err = ck_driver.cuMemRetainAllocationHandle(&handle, (void *)(uintptr_t)a->ptr);
-	return err ? err : ck_physical_adopt(q, a->object, handle, res->prop);
+	return err ? err : cks_physical_adopt(q, a->object, handle, res->prop);
 }
 
 /* --- sharing: out of the driver and into it again */
@@ -235,34 +235,34 @@ static CUresult export_pool(CUmemoryPool pool, CUmemAllocationHandleType type, i
  * The driver decides whether the object may be exported. The export is deposited with the broker;
  * without one, the ticket is empty, and only this session can import the object.
  */
-CUresult ck_serve_export(struct ck_request *q, ck_export_args *a, ck_export_res *res)
+CUresult ck_serve_export(struct cks_request *q, ck_export_args *a, ck_export_res *res)
 {
 	CUmemGenericAllocationHandle handle = 0;
-	struct ck_ticket ticket = { 0 };
+	struct cks_ticket ticket = { 0 };
 	CUmemoryPool pool;
 	CUresult err = CUDA_ERROR_INVALID_HANDLE;
 	int fd = -1;
 
 	if (a->type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (ck_physical_find(q, a->object, &handle))
+	if (cks_physical_find(q, a->object, &handle))
 		err = export_physical(handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, &fd);
-	else if (ck_pool_find(q, a->object, &pool))
+	else if (cks_pool_find(q, a->object, &pool))
 		err = export_pool(pool, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, &fd);
-	if (!err && handle && ck_share_is_read_only(handle))
+	if (!err && handle && cks_share_is_read_only(handle))
 		err = CUDA_ERROR_NOT_PERMITTED;
-	else if (!err && (handle ? ck_share_physical(handle, fd, &ticket) :
-				   ck_share_pool(pool, fd, &ticket)))
+	else if (!err && (handle ? cks_share_physical(handle, fd, &ticket) :
+				   cks_share_pool(pool, fd, &ticket)))
 		memset(&ticket, 0, sizeof(ticket));
 	if (fd >= 0)
 		close(fd);
 	if (err)
 		return err;
-	return ck_ticket_answer(&ticket, &res->ticket.ticket_val, &res->ticket.ticket_len);
+	return cks_ticket_answer(&ticket, &res->ticket.ticket_val, &res->ticket.ticket_len);
 }
 
 /* Takes ownership of @fd. */
-static CUresult import_physical_fd(struct ck_request *q, uint64_t id, int fd, char *prop)
+static CUresult import_physical_fd(struct cks_request *q, uint64_t id, int fd, char *prop)
 {
 	CUmemGenericAllocationHandle handle = 0;
 	CUresult err = CUDA_ERROR_NOT_SUPPORTED;
@@ -271,10 +271,10 @@ static CUresult import_physical_fd(struct ck_request *q, uint64_t id, int fd, ch
 		err = ck_driver.cuMemImportFromShareableHandle(
 			&handle, (void *)(uintptr_t)fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
 	close(fd);
-	return err ? err : ck_physical_adopt(q, id, handle, prop);
+	return err ? err : cks_physical_adopt(q, id, handle, prop);
 }
 
-static CUresult import_physical(struct ck_request *q, uint64_t id,
+static CUresult import_physical(struct cks_request *q, uint64_t id,
 				CUmemGenericAllocationHandle source, char *prop)
 {
 	CUresult err;
@@ -285,7 +285,7 @@ static CUresult import_physical(struct ck_request *q, uint64_t id,
 }
 
 /* Takes ownership of @fd. */
-static CUresult import_pool_fd(struct ck_request *q, uint64_t id, int fd)
+static CUresult import_pool_fd(struct cks_request *q, uint64_t id, int fd)
 {
 	CUmemoryPool pool = NULL;
 	CUresult err = CUDA_ERROR_NOT_SUPPORTED;
@@ -295,13 +295,13 @@ static CUresult import_pool_fd(struct ck_request *q, uint64_t id, int fd)
 			&pool, (void *)(uintptr_t)fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
 	close(fd);
 	if (!err)
-		err = ck_pool_put(q, id, pool);
+		err = cks_pool_put(q, id, pool);
 	if (err && pool)
 		ck_driver.cuMemPoolDestroy(pool);
 	return err;
 }
 
-static CUresult import_pool(struct ck_request *q, uint64_t id, CUmemoryPool source)
+static CUresult import_pool(struct cks_request *q, uint64_t id, CUmemoryPool source)
 {
 	CUresult err;
 	int fd = -1;
@@ -310,29 +310,29 @@ static CUresult import_pool(struct ck_request *q, uint64_t id, CUmemoryPool sour
 	return err ? err : import_pool_fd(q, id, fd);
 }
 
-CUresult ck_serve_import(struct ck_request *q, ck_import_args *a, ck_import_res *res)
+CUresult ck_serve_import(struct cks_request *q, ck_import_args *a, ck_import_res *res)
 {
 	CUmemGenericAllocationHandle handle;
 	CUmemoryPool pool;
 
 	/* refuse a further handle of read-only memory: its restriction would be lost */
-	if (ck_physical_find(q, a->source, &handle))
-		return ck_share_is_read_only(handle) ? CUDA_ERROR_NOT_PERMITTED :
+	if (cks_physical_find(q, a->source, &handle))
+		return cks_share_is_read_only(handle) ? CUDA_ERROR_NOT_PERMITTED :
 						       import_physical(q, a->object, handle, res->prop);
-	if (ck_pool_find(q, a->source, &pool))
+	if (cks_pool_find(q, a->source, &pool))
 		return import_pool(q, a->object, pool);
 	return CUDA_ERROR_INVALID_HANDLE;
 }
 
 /* Import the deposit of another session. */
-CUresult ck_serve_import_ticket(struct ck_request *q, ck_import_ticket_args *a,
+CUresult ck_serve_import_ticket(struct cks_request *q, ck_import_ticket_args *a,
 				   ck_import_ticket_res *res)
 {
 	size_t size = 0;
 	CUresult err;
 	int fd = -1;
 
-	err = ck_share_claim(a->ticket.ticket_val, a->ticket.ticket_len, NULL, 0, &size, &fd);
+	err = cks_share_claim(a->ticket.ticket_val, a->ticket.ticket_len, NULL, 0, &size, &fd);
 	if (err || fd < 0)
 		return err ? err : CUDA_ERROR_INVALID_VALUE;
 	return a->pool ? import_pool_fd(q, a->object, fd) :

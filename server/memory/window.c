@@ -21,9 +21,9 @@ static bool supported(void)
 }
 
 /* Reserve the range that the client proposes, if it is free here. Once per session. */
-CUresult ck_serve_window(struct ck_request *q, ck_window_args *a, ck_window_res *res)
+CUresult ck_serve_window(struct cks_request *q, ck_window_args *a, ck_window_res *res)
 {
-	struct ck_session *s = q->session;
+	struct cks_session *s = q->session;
 	CUdeviceptr got = 0;
 	CUresult err;
 
@@ -35,7 +35,7 @@ CUresult ck_serve_window(struct ck_request *q, ck_window_args *a, ck_window_res 
 	err = ck_driver.cuMemAddressReserve(&got, a->size, 0, a->address, 0);
 	if (err) {
 		ck_debug("no window at %#llx: %s", (unsigned long long)a->address,
-			 ck_error_name(err));
+			 cks_error_name(err));
 		return CUDA_SUCCESS;
 	}
 	if (got != a->address) {
@@ -49,7 +49,7 @@ CUresult ck_serve_window(struct ck_request *q, ck_window_args *a, ck_window_res 
 }
 
 /* Give access to every device that supports it; the memory's own device must. */
-static CUresult grant(const struct ck_session *s, CUdeviceptr at, size_t size, CUdevice own)
+static CUresult grant(const struct cks_session *s, CUdeviceptr at, size_t size, CUdevice own)
 {
 	CUmemAccessDesc access = {
 		.location = { .type = CU_MEM_LOCATION_TYPE_DEVICE, .id = own },
@@ -81,7 +81,7 @@ static CUresult clear(CUdeviceptr at, size_t size)
 }
 
 /* Map physical memory of device @own at @at; the mapping keeps it after the handle is released. */
-static CUresult map(const struct ck_session *s, CUdeviceptr at, size_t size, CUdevice own)
+static CUresult map(const struct cks_session *s, CUdeviceptr at, size_t size, CUdevice own)
 {
 	CUmemAllocationProp prop = {
 		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
@@ -104,9 +104,9 @@ static CUresult map(const struct ck_session *s, CUdeviceptr at, size_t size, CUd
 	return err;
 }
 
-CUresult ck_serve_map(struct ck_request *q, ck_map_args *a, ck_map_res *res)
+CUresult ck_serve_map(struct cks_request *q, ck_map_args *a, ck_map_res *res)
 {
-	const struct ck_session *s = q->session;
+	const struct cks_session *s = q->session;
 	CUdevice device;
 	CUresult err;
 
@@ -116,26 +116,26 @@ CUresult ck_serve_map(struct ck_request *q, ck_map_args *a, ck_map_res *res)
 		return CUDA_ERROR_INVALID_VALUE;
 	err = ck_driver.cuCtxGetDevice(&device);
 	if (!err)
-		err = ck_memory_map(s->memory, a->address, a->size, 0);
+		err = cks_memory_map(s->memory, a->address, a->size, 0);
 	if (err)
 		return err;
 	err = map(s, a->address, a->size, device);
 	if (err)
-		ck_memory_unmap(s->memory, a->address, a->size);
+		cks_memory_unmap(s->memory, a->address, a->size);
 	return err;
 }
 
 /* Wait for running work first: unmapping under it would break the context. */
-CUresult ck_serve_unmap(struct ck_request *q, ck_unmap_args *a, void *res)
+CUresult ck_serve_unmap(struct cks_request *q, ck_unmap_args *a, void *res)
 {
-	const struct ck_session *s = q->session;
-	struct ck_allocation mapped;
+	const struct cks_session *s = q->session;
+	struct cks_allocation mapped;
 
 	(void)res;
 	if (a->address < s->window_lo || a->address >= s->window_hi ||
-	    !ck_memory_find(s->memory, a->address, &mapped) || mapped.address != a->address)
+	    !cks_memory_find(s->memory, a->address, &mapped) || mapped.address != a->address)
 		return CUDA_ERROR_INVALID_VALUE;
-	ck_memory_unmap(s->memory, a->address, mapped.size);
+	cks_memory_unmap(s->memory, a->address, mapped.size);
 	if (ck_driver.cuCtxSynchronize)
 		ck_driver.cuCtxSynchronize();
 	return ck_driver.cuMemUnmap(a->address, mapped.size);

@@ -54,7 +54,7 @@ static int open_one(const char *path)
 	return ret < 0 ? ret : -errno;
 }
 
-int ck_cachedir_open(const char *dir)
+int cks_cachedir_open(const char *dir)
 {
 	static const struct {
 		const char *variable, *rest;
@@ -89,7 +89,7 @@ static bool abandoned(const char *name, const struct stat *st)
 
 static int newest_first(const void *a, const void *b)
 {
-	const struct ck_cachefile *x = a, *y = b;
+	const struct cks_cachefile *x = a, *y = b;
 
 	if (x->used.tv_sec != y->used.tv_sec)
 		return x->used.tv_sec < y->used.tv_sec ? 1 : -1;
@@ -99,7 +99,7 @@ static int newest_first(const void *a, const void *b)
 }
 
 /* Check one name in the folder: true if it is an image. */
-static bool scan_name(int dir, const char *name, struct ck_cachefile *file)
+static bool scan_name(int dir, const char *name, struct cks_cachefile *file)
 {
 	bool temporary = strncmp(name, CK_TEMPORARY, strlen(CK_TEMPORARY)) == 0;
 	struct stat st;
@@ -118,9 +118,9 @@ static bool scan_name(int dir, const char *name, struct ck_cachefile *file)
 	return true;
 }
 
-long ck_cachedir_scan(int dir, struct ck_cachefile **out)
+long cks_cachedir_scan(int dir, struct cks_cachefile **out)
 {
-	struct ck_cachefile *files = NULL, *bigger;
+	struct cks_cachefile *files = NULL, *bigger;
 	size_t count = 0, room = 0;
 	struct dirent *entry;
 	int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -155,7 +155,7 @@ no_memory:
 	return -ENOMEM;
 }
 
-int ck_cachedir_read(int dir, const struct ck_hash *hash)
+int cks_cachedir_read(int dir, const struct ck_hash *hash)
 {
 	char name[CK_HASH_TEXT];
 	struct stat st;
@@ -172,7 +172,7 @@ int ck_cachedir_read(int dir, const struct ck_hash *hash)
 	return fd;
 }
 
-int ck_cachedir_write(int dir, const struct ck_hash *hash, const void *data, size_t size)
+int cks_cachedir_write(int dir, const struct ck_hash *hash, const void *data, size_t size)
 {
 	static atomic_uint number;
 	char name[CK_HASH_TEXT], temporary[64];
@@ -195,7 +195,7 @@ int ck_cachedir_write(int dir, const struct ck_hash *hash, const void *data, siz
 	return ret;
 }
 
-void ck_cachedir_remove(int dir, const struct ck_hash *hash)
+void cks_cachedir_remove(int dir, const struct ck_hash *hash)
 {
 	char name[CK_HASH_TEXT];
 
@@ -203,16 +203,16 @@ void ck_cachedir_remove(int dir, const struct ck_hash *hash)
 	unlinkat(dir, name, 0);
 }
 
-size_t ck_cachedir_evict(int dir, size_t limit)
+size_t cks_cachedir_evict(int dir, size_t limit)
 {
-	struct ck_cachefile *files = NULL;
-	long count = ck_cachedir_scan(dir, &files);
+	struct cks_cachefile *files = NULL;
+	long count = cks_cachedir_scan(dir, &files);
 	size_t total = 0;
 
 	for (long i = 0; i < count; i++) {
 		if (files[i].size > limit || total > limit - files[i].size) {
 			ck_debug("module cache: %zu bytes go", files[i].size);
-			ck_cachedir_remove(dir, &files[i].hash);
+			cks_cachedir_remove(dir, &files[i].hash);
 		} else {
 			total += files[i].size;
 		}

@@ -12,7 +12,7 @@
 #define CK_CACHE_BLOCK 4096u /* a file occupies whole blocks: many small ones fill a disk too */
 
 /* A file of the folder. */
-struct ck_cachefile {
+struct cks_cachefile {
 	struct ck_hash hash;
 	size_t size;	      /* in whole blocks */
 	struct timespec used; /* its modification time, which each use updates */
@@ -20,24 +20,24 @@ struct ck_cachefile {
 
 /* Open @dir, or make it; NULL: the first usual place that works. Returns a descriptor, or
  * -errno. */
-int ck_cachedir_open(const char *dir);
+int cks_cachedir_open(const char *dir);
 
 /*
  * List all images of the folder, newest first, in memory from malloc. Removes abandoned
  * temporaries. Returns the number, or -errno.
  */
-long ck_cachedir_scan(int dir, struct ck_cachefile **files);
+long cks_cachedir_scan(int dir, struct cks_cachefile **files);
 
 /* Open the file of @hash for reading: a descriptor, or -errno. */
-int ck_cachedir_read(int dir, const struct ck_hash *hash);
+int cks_cachedir_read(int dir, const struct ck_hash *hash);
 
 /* Write the file of @hash atomically. -errno. */
-int ck_cachedir_write(int dir, const struct ck_hash *hash, const void *data, size_t size);
+int cks_cachedir_write(int dir, const struct ck_hash *hash, const void *data, size_t size);
 
-void ck_cachedir_remove(int dir, const struct ck_hash *hash);
+void cks_cachedir_remove(int dir, const struct ck_hash *hash);
 
 /* Remove the least recently used files until the rest fits in @limit bytes; returns the bytes
  * left. */
-size_t ck_cachedir_evict(int dir, size_t limit);
+size_t cks_cachedir_evict(int dir, size_t limit);
 
 #endif

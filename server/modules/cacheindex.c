@@ -26,7 +26,7 @@ static int open_folder(int dir, const char *name, bool make)
 	return fd < 0 ? -errno : fd;
 }
 
-int ck_cacheindex_open(int dir, const struct ck_hash *owner, bool make)
+int cks_cacheindex_open(int dir, const struct ck_hash *owner, bool make)
 {
 	int owners = open_folder(dir, CK_OWNERS, make), fd;
 	char name[CK_HASH_TEXT];
@@ -39,7 +39,7 @@ int ck_cacheindex_open(int dir, const struct ck_hash *owner, bool make)
 	return fd;
 }
 
-int ck_cacheindex_add(int index, const struct ck_hash *hash, size_t size)
+int cks_cacheindex_add(int index, const struct ck_hash *hash, size_t size)
 {
 	char name[CK_HASH_TEXT];
 	int fd, ret;
@@ -53,7 +53,7 @@ int ck_cacheindex_add(int index, const struct ck_hash *hash, size_t size)
 	return ret;
 }
 
-bool ck_cacheindex_has(int index, const struct ck_hash *hash)
+bool cks_cacheindex_has(int index, const struct ck_hash *hash)
 {
 	char name[CK_HASH_TEXT];
 
@@ -61,7 +61,7 @@ bool ck_cacheindex_has(int index, const struct ck_hash *hash)
 	return faccessat(index, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-void ck_cacheindex_touch(int index, const struct ck_hash *hash)
+void cks_cacheindex_touch(int index, const struct ck_hash *hash)
 {
 	char name[CK_HASH_TEXT];
 
@@ -94,7 +94,7 @@ static bool each_index(int dir, bool (*visit)(int dir, int owners, const char *n
 static bool names(int dir, int owners, const char *name, const struct ck_hash *hash)
 {
 	int index = open_folder(owners, name, false);
-	bool has = index >= 0 && ck_cacheindex_has(index, hash);
+	bool has = index >= 0 && cks_cacheindex_has(index, hash);
 
 	(void)dir;
 	if (index >= 0)
@@ -102,10 +102,10 @@ static bool names(int dir, int owners, const char *name, const struct ck_hash *h
 	return has;
 }
 
-size_t ck_cacheindex_evict(int dir, int index, size_t limit)
+size_t cks_cacheindex_evict(int dir, int index, size_t limit)
 {
-	struct ck_cachefile *entries = NULL;
-	long count = ck_cachedir_scan(index, &entries);
+	struct cks_cachefile *entries = NULL;
+	long count = cks_cachedir_scan(index, &entries);
 	size_t total = 0;
 
 	for (long i = 0; i < count; i++) {
@@ -115,9 +115,9 @@ size_t ck_cacheindex_evict(int dir, int index, size_t limit)
 			total += entries[i].size;
 			continue;
 		}
-		ck_cachedir_remove(index, hash);
+		cks_cachedir_remove(index, hash);
 		if (!each_index(dir, names, hash))
-			ck_cachedir_remove(dir, hash);
+			cks_cachedir_remove(dir, hash);
 	}
 	free(entries);
 	return total;
@@ -126,13 +126,13 @@ size_t ck_cacheindex_evict(int dir, int index, size_t limit)
 /* Remove entries of one index whose image is not in @dir. Returns the number left. */
 static long sweep_one(int dir, int index)
 {
-	struct ck_cachefile *entries = NULL;
-	long count = ck_cachedir_scan(index, &entries), left = count;
+	struct cks_cachefile *entries = NULL;
+	long count = cks_cachedir_scan(index, &entries), left = count;
 
 	for (long i = 0; i < count; i++) {
-		if (ck_cacheindex_has(dir, &entries[i].hash))
+		if (cks_cacheindex_has(dir, &entries[i].hash))
 			continue;
-		ck_cachedir_remove(index, &entries[i].hash);
+		cks_cachedir_remove(index, &entries[i].hash);
 		left--;
 	}
 	free(entries);
@@ -155,7 +155,7 @@ static bool sweep(int dir, int owners, const char *name, const struct ck_hash *u
 	return false;
 }
 
-void ck_cacheindex_sweep(int dir)
+void cks_cacheindex_sweep(int dir)
 {
 	each_index(dir, sweep, NULL);
 }

@@ -16,23 +16,23 @@
 
 /* Open the index of @owner in folder @dir; with @make, create it. Returns a descriptor, or
  * -errno. */
-int ck_cacheindex_open(int dir, const struct ck_hash *owner, bool make);
+int cks_cacheindex_open(int dir, const struct ck_hash *owner, bool make);
 
 /* Add an image of @size bytes, used now. -errno. */
-int ck_cacheindex_add(int index, const struct ck_hash *hash, size_t size);
+int cks_cacheindex_add(int index, const struct ck_hash *hash, size_t size);
 
-bool ck_cacheindex_has(int index, const struct ck_hash *hash);
+bool cks_cacheindex_has(int index, const struct ck_hash *hash);
 
 /* Mark the image as used now. */
-void ck_cacheindex_touch(int index, const struct ck_hash *hash);
+void cks_cacheindex_touch(int index, const struct ck_hash *hash);
 
 /*
  * Remove the least recently used entries until the rest fits in @limit bytes, and their images if
  * no index names them; returns the bytes left.
  */
-size_t ck_cacheindex_evict(int dir, int index, size_t limit);
+size_t cks_cacheindex_evict(int dir, int index, size_t limit);
 
 /* Remove entries of all indices whose image is gone, and indices that have long been empty. */
-void ck_cacheindex_sweep(int dir);
+void cks_cacheindex_sweep(int dir);
 
 #endif

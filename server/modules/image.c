@@ -16,25 +16,25 @@
 
 CK_LOG_DEFINE("server");
 
-struct ck_assembly {
+struct cks_assembly {
 	struct ck_hash hash;
 	unsigned char *data; /* NULL: no image is arriving */
 	size_t size, have;
 };
 
-int ck_assembly_create(struct ck_assembly **out)
+int cks_assembly_create(struct cks_assembly **out)
 {
 	*out = calloc(1, sizeof(**out));
 	return *out ? 0 : -ENOMEM;
 }
 
-static void assembly_drop(struct ck_assembly *a)
+static void assembly_drop(struct cks_assembly *a)
 {
 	free(a->data);
-	*a = (struct ck_assembly){ 0 };
+	*a = (struct cks_assembly){ 0 };
 }
 
-void ck_assembly_destroy(struct ck_assembly *a)
+void cks_assembly_destroy(struct cks_assembly *a)
 {
 	if (!a)
 		return;
@@ -43,7 +43,7 @@ void ck_assembly_destroy(struct ck_assembly *a)
 }
 
 /* All pieces have arrived: check the hash, and store the image. */
-static CUresult assembly_finish(struct ck_request *q, struct ck_assembly *a)
+static CUresult assembly_finish(struct cks_request *q, struct cks_assembly *a)
 {
 	struct ck_hash found;
 	CUresult err = CUDA_SUCCESS;
@@ -54,7 +54,7 @@ static CUresult assembly_finish(struct ck_request *q, struct ck_assembly *a)
 	if (!ck_hash_equal(&found, &a->hash)) {
 		ck_warn("image %.16s: %zu bytes that are something else", text, a->size);
 		err = CUDA_ERROR_INVALID_IMAGE;
-	} else if (ck_modcache_put(q->session->modules, &a->hash, a->data, a->size) < 0) {
+	} else if (cks_modcache_put(q->session->modules, &a->hash, a->data, a->size) < 0) {
 		err = CUDA_ERROR_OUT_OF_MEMORY;
 	} else {
 		ck_debug("image %.16s: %zu bytes arrived", text, a->size);
@@ -63,7 +63,7 @@ static CUresult assembly_finish(struct ck_request *q, struct ck_assembly *a)
 	return err;
 }
 
-static CUresult assembly_begin(struct ck_assembly *a, const struct ck_hash *hash, size_t size)
+static CUresult assembly_begin(struct cks_assembly *a, const struct ck_hash *hash, size_t size)
 {
 	assembly_drop(a);
 	if (size == 0 || size > CK_IMAGE_MAX)
@@ -76,9 +76,9 @@ static CUresult assembly_begin(struct ck_assembly *a, const struct ck_hash *hash
 	return CUDA_SUCCESS;
 }
 
-CUresult ck_serve_image(struct ck_request *q, ck_image_args *args, void *res)
+CUresult ck_serve_image(struct cks_request *q, ck_image_args *args, void *res)
 {
-	struct ck_assembly *a = q->session->assembly;
+	struct cks_assembly *a = q->session->assembly;
 	struct ck_hash hash;
 	CUresult err;
 

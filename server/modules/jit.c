@@ -13,13 +13,13 @@ struct wire_option {
 	uint64_t value;
 };
 
-static void add_option(struct ck_build *b, CUjit_option option, uint64_t value)
+static void add_option(struct cks_build *b, CUjit_option option, uint64_t value)
 {
 	b->option[b->count] = option;
 	b->value[b->count++] = (void *)(uintptr_t)value;
 }
 
-void ck_build_init(struct ck_build *b)
+void cks_build_init(struct cks_build *b)
 {
 	b->count = 0;
 	b->info[0] = b->error[0] = '\0';
@@ -50,7 +50,7 @@ static bool holds_pointer(uint32_t option)
 	}
 }
 
-CUresult ck_build_options(struct ck_build *b, const void *bytes, size_t size)
+CUresult cks_build_options(struct cks_build *b, const void *bytes, size_t size)
 {
 	struct wire_option o;
 
@@ -65,7 +65,7 @@ CUresult ck_build_options(struct ck_build *b, const void *bytes, size_t size)
 	return CUDA_SUCCESS;
 }
 
-char *ck_build_log(const char *log, u_int *size)
+char *cks_build_log(const char *log, u_int *size)
 {
 	char *text = strndup(log, CK_LOG_SIZE - 1);
 

@@ -15,7 +15,7 @@
 #define CK_OWN_OPTIONS 4
 
 /* The driver writes to the logs, so the structure must not move. */
-struct ck_build {
+struct cks_build {
 	CUjit_option option[CK_BUILD_OPTIONS + CK_OWN_OPTIONS];
 	void *value[CK_BUILD_OPTIONS + CK_OWN_OPTIONS];
 	unsigned int count;
@@ -23,10 +23,10 @@ struct ck_build {
 };
 
 /* Start with only the options for the logs, which are empty. */
-void ck_build_init(struct ck_build *build);
+void cks_build_init(struct cks_build *build);
 /* Add the encoded options in @bytes; refuse one that contains a pointer (INVALID_VALUE). */
-CUresult ck_build_options(struct ck_build *build, const void *bytes, size_t size);
+CUresult cks_build_options(struct cks_build *build, const void *bytes, size_t size);
 /* Copy a log; the caller frees it. */
-char *ck_build_log(const char *log, u_int *size);
+char *cks_build_log(const char *log, u_int *size);
 
 #endif

@@ -13,11 +13,11 @@
 #define CK_LAUNCH_ATTRIBUTES 32
 
 /* Launch a library's kernel by its own handle: the driver accepts it as a function. */
-static bool launchable(struct ck_request *q, uint64_t id, CUfunction *out)
+static bool launchable(struct cks_request *q, uint64_t id, CUfunction *out)
 {
-	struct ck_object object;
+	struct cks_object object;
 
-	if (!ck_handles_find(q->session->handles, id,
+	if (!cks_handles_find(q->session->handles, id,
 			     CK_KIND_BIT(CK_KIND_FUNCTION) | CK_KIND_BIT(CK_KIND_KERNEL), &object))
 		return false;
 	*out = object.handle;
@@ -25,17 +25,17 @@ static bool launchable(struct ck_request *q, uint64_t id, CUfunction *out)
 }
 
 /* Replace an event's id in an attribute by its handle. */
-static CUresult attribute_event(struct ck_request *q, CUevent *event)
+static CUresult attribute_event(struct cks_request *q, CUevent *event)
 {
 	uint64_t id = (uintptr_t)*event;
 
 	if (id == 0)
 		return CUDA_SUCCESS;
-	return ck_event_find(q, id, event) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+	return cks_event_find(q, id, event) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
 /* @updatable: the caller can return the handle that the driver writes to the attribute. */
-static CUresult attribute_check(struct ck_request *q, CUlaunchAttribute *attribute, bool updatable)
+static CUresult attribute_check(struct cks_request *q, CUlaunchAttribute *attribute, bool updatable)
 {
 	switch (attribute->id) {
 	case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT:
@@ -52,7 +52,7 @@ static CUresult attribute_check(struct ck_request *q, CUlaunchAttribute *attribu
 }
 
 /* Copy attributes from the message, where they are unaligned. */
-static CUresult attributes_copy(struct ck_request *q, const void *bytes, size_t size,
+static CUresult attributes_copy(struct cks_request *q, const void *bytes, size_t size,
 				CUlaunchAttribute out[CK_LAUNCH_ATTRIBUTES], CUlaunchConfig *config,
 				bool updatable)
 {
@@ -84,7 +84,7 @@ static void tell_node(const CUlaunchConfig *config, uint64_t *device_node)
 	}
 }
 
-static CUresult launch_ex(struct ck_request *q, CUfunction f, ck_launch_args *a, CUstream stream,
+static CUresult launch_ex(struct cks_request *q, CUfunction f, ck_launch_args *a, CUstream stream,
 			  void **extra, uint64_t *device_node)
 {
 	CUlaunchAttribute attributes[CK_LAUNCH_ATTRIBUTES];
@@ -106,7 +106,7 @@ static CUresult launch_ex(struct ck_request *q, CUfunction f, ck_launch_args *a,
 	return err;
 }
 
-static CUresult launch(struct ck_request *q, ck_launch_args *a, uint64_t *device_node)
+static CUresult launch(struct cks_request *q, ck_launch_args *a, uint64_t *device_node)
 {
 	size_t size = a->params.params_len;
 	void *extra[] = { CU_LAUNCH_PARAM_BUFFER_POINTER, a->params.params_val,
@@ -115,9 +115,9 @@ static CUresult launch(struct ck_request *q, ck_launch_args *a, uint64_t *device
 	CUstream stream;
 	CUfunction f;
 
-	if (!launchable(q, a->function, &f) || !ck_stream_find(q, a->stream, &stream))
+	if (!launchable(q, a->function, &f) || !cks_stream_find(q, a->stream, &stream))
 		return CUDA_ERROR_INVALID_HANDLE;
-	ck_retime_launch(q, a->stream, stream);
+	cks_retime_launch(q, a->stream, stream);
 	if (a->attributes.attributes_len > 0)
 		return launch_ex(q, f, a, stream, params, device_node);
 	if (!ck_driver.cuLaunchKernel)
@@ -126,14 +126,14 @@ static CUresult launch(struct ck_request *q, ck_launch_args *a, uint64_t *device
 					stream, NULL, params);
 }
 
-CUresult ck_serve_launch(struct ck_request *q, ck_launch_args *a, void *res)
+CUresult ck_serve_launch(struct cks_request *q, ck_launch_args *a, void *res)
 {
 	(void)res;
 	return launch(q, a, NULL);
 }
 
 /* The same in a capture, for a node that kernels may update. */
-CUresult ck_serve_launch_updatable(struct ck_request *q, ck_launch_updatable_args *a,
+CUresult ck_serve_launch_updatable(struct cks_request *q, ck_launch_updatable_args *a,
 				      ck_launch_updatable_res *res)
 {
 	ck_launch_args plain = {
@@ -148,7 +148,7 @@ CUresult ck_serve_launch_updatable(struct ck_request *q, ck_launch_updatable_arg
 	return launch(q, &plain, &res->device_node);
 }
 
-CUresult ck_serve_cluster(struct ck_request *q, ck_cluster_args *a, ck_cluster_res *res)
+CUresult ck_serve_cluster(struct cks_request *q, ck_cluster_args *a, ck_cluster_res *res)
 {
 	CUlaunchAttribute attributes[CK_LAUNCH_ATTRIBUTES];
 	CUlaunchConfig config = {

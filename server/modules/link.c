@@ -20,11 +20,11 @@ CK_LOG_DEFINE("server");
 
 #define CK_FETCH_MAX ((size_t)512 << 10) /* bytes per reply */
 
-struct ck_link {
+struct cks_link {
 	struct ck_mutex lock; /* of all but the users */
 	unsigned int users;   /* the session, while it has the link, and lanes */
 	CUlinkState state;    /* NULL: destroyed */
-	struct ck_build build;
+	struct cks_build build;
 	const char *cubin; /* owned by the driver until the link ends */
 	size_t size;
 };
@@ -38,7 +38,7 @@ static bool linker_there(void)
 }
 
 /* Remove a user; the last one frees the link. */
-static void leave(struct ck_link *link)
+static void leave(struct cks_link *link)
 {
 	bool last;
 
@@ -51,9 +51,9 @@ static void leave(struct ck_link *link)
 	free(link);
 }
 
-static CUresult create(const void *options, size_t size, struct ck_link **out)
+static CUresult create(const void *options, size_t size, struct cks_link **out)
 {
-	struct ck_link *link;
+	struct cks_link *link;
 	CUresult err;
 
 	if (!linker_there())
@@ -63,8 +63,8 @@ static CUresult create(const void *options, size_t size, struct ck_link **out)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	link->lock = (struct ck_mutex)CK_MUTEX(CK_RANK_LINK);
 	link->users = 1;
-	ck_build_init(&link->build);
-	err = ck_build_options(&link->build, options, size);
+	cks_build_init(&link->build);
+	err = cks_build_options(&link->build, options, size);
 	if (!err)
 		err = ck_driver.cuLinkCreate_v2(link->build.count, link->build.option,
 						link->build.value, &link->state);
@@ -76,7 +76,7 @@ static CUresult create(const void *options, size_t size, struct ck_link **out)
 }
 
 /* Destroy the link and remove the session as its user; it is no longer in the session's table. */
-static CUresult destroy(struct ck_link *link)
+static CUresult destroy(struct cks_link *link)
 {
 	CUresult err = ck_driver.cuLinkDestroy(link->state);
 
@@ -86,14 +86,14 @@ static CUresult destroy(struct ck_link *link)
 }
 
 /* End a turn. */
-static void put(struct ck_link *link)
+static void put(struct cks_link *link)
 {
 	ck_unlock(&link->lock);
 	leave(link);
 }
 
 /* Wait for a turn; NULL: the link was destroyed meanwhile. The caller is counted as a user. */
-static struct ck_link *get(struct ck_link *link)
+static struct cks_link *get(struct cks_link *link)
 {
 	ck_lock(&link->lock);
 	if (link->state)
@@ -103,35 +103,35 @@ static struct ck_link *get(struct ck_link *link)
 }
 
 /* Find a link and wait for a turn; call put() after it. */
-static struct ck_link *find(struct ck_request *q, uint64_t id)
+static struct cks_link *find(struct cks_request *q, uint64_t id)
 {
-	struct ck_link *link;
+	struct cks_link *link;
 
 	ck_lock(&users_lock);
-	link = ck_handles_get(q->session->handles, id, CK_KIND_LINK);
+	link = cks_handles_get(q->session->handles, id, CK_KIND_LINK);
 	if (link)
 		link->users++;
 	ck_unlock(&users_lock);
 	return link ? get(link) : NULL;
 }
 
-CUresult ck_serve_link_create(struct ck_request *q, ck_link_create_args *a,
+CUresult ck_serve_link_create(struct cks_request *q, ck_link_create_args *a,
 			      ck_link_create_res *res)
 {
-	struct ck_link *link;
+	struct cks_link *link;
 	CUresult err = create(a->options.options_val, a->options.options_len, &link);
 
 	(void)res;
 	if (err)
 		return err;
-	err = ck_handle_put(q, a->link, CK_KIND_LINK, link);
+	err = cks_handle_put(q, a->link, CK_KIND_LINK, link);
 	if (err)
 		destroy(link);
 	return err;
 }
 
 /* Receive the payload into memory, with a NUL after it; the caller frees it. */
-static CUresult receive(struct ck_request *q, char **data)
+static CUresult receive(struct cks_request *q, char **data)
 {
 	CUresult err = CUDA_SUCCESS;
 
@@ -147,10 +147,10 @@ static CUresult receive(struct ck_request *q, char **data)
 	return err;
 }
 
-static CUresult add(struct ck_link *link, ck_link_add_args *a, char *data, size_t size)
+static CUresult add(struct cks_link *link, ck_link_add_args *a, char *data, size_t size)
 {
-	struct ck_build options = { .count = 0 };
-	CUresult err = ck_build_options(&options, a->options.options_val, a->options.options_len);
+	struct cks_build options = { .count = 0 };
+	CUresult err = cks_build_options(&options, a->options.options_val, a->options.options_len);
 
 	if (!err && (size == 0 || a->type >= CU_JIT_NUM_INPUT_TYPES || link->cubin))
 		err = CUDA_ERROR_INVALID_VALUE;
@@ -163,9 +163,9 @@ static CUresult add(struct ck_link *link, ck_link_add_args *a, char *data, size_
 	return err;
 }
 
-CUresult ck_serve_link_add(struct ck_request *q, ck_link_add_args *a, ck_link_add_res *res)
+CUresult ck_serve_link_add(struct cks_request *q, ck_link_add_args *a, ck_link_add_res *res)
 {
-	struct ck_link *link;
+	struct cks_link *link;
 	char *data = NULL;
 	CUresult err = receive(q, &data); /* a slow client must not hold a link, so receive first */
 
@@ -175,9 +175,9 @@ CUresult ck_serve_link_add(struct ck_request *q, ck_link_add_args *a, ck_link_ad
 	err = link ? add(link, a, data, q->bulk_size) : CUDA_ERROR_INVALID_HANDLE;
 	if (link) {
 		res->info_log.info_log_val =
-			ck_build_log(link->build.info, &res->info_log.info_log_len);
+			cks_build_log(link->build.info, &res->info_log.info_log_len);
 		res->error_log.error_log_val =
-			ck_build_log(link->build.error, &res->error_log.error_log_len);
+			cks_build_log(link->build.error, &res->error_log.error_log_len);
 		put(link);
 	}
 free_data:
@@ -185,7 +185,7 @@ free_data:
 	return err;
 }
 
-static CUresult complete(struct ck_link *link)
+static CUresult complete(struct cks_link *link)
 {
 	void *cubin = NULL;
 	size_t size = 0;
@@ -198,24 +198,24 @@ static CUresult complete(struct ck_link *link)
 	return CUDA_SUCCESS;
 }
 
-CUresult ck_serve_link_complete(struct ck_request *q, ck_link_complete_args *a,
+CUresult ck_serve_link_complete(struct cks_request *q, ck_link_complete_args *a,
 				ck_link_complete_res *res)
 {
-	struct ck_link *link = find(q, a->link);
+	struct cks_link *link = find(q, a->link);
 	CUresult err;
 
 	if (!link)
 		return CUDA_ERROR_INVALID_HANDLE;
 	err = link->cubin ? CUDA_SUCCESS : complete(link);
 	res->size = link->size;
-	res->info_log.info_log_val = ck_build_log(link->build.info, &res->info_log.info_log_len);
+	res->info_log.info_log_val = cks_build_log(link->build.info, &res->info_log.info_log_len);
 	res->error_log.error_log_val =
-		ck_build_log(link->build.error, &res->error_log.error_log_len);
+		cks_build_log(link->build.error, &res->error_log.error_log_len);
 	put(link);
 	return err;
 }
 
-static CUresult fetch(const struct ck_link *link, uint64_t offset, ck_link_fetch_res *res)
+static CUresult fetch(const struct cks_link *link, uint64_t offset, ck_link_fetch_res *res)
 {
 	size_t size;
 
@@ -230,9 +230,9 @@ static CUresult fetch(const struct ck_link *link, uint64_t offset, ck_link_fetch
 	return CUDA_SUCCESS;
 }
 
-CUresult ck_serve_link_fetch(struct ck_request *q, ck_link_fetch_args *a, ck_link_fetch_res *res)
+CUresult ck_serve_link_fetch(struct cks_request *q, ck_link_fetch_args *a, ck_link_fetch_res *res)
 {
-	struct ck_link *link = find(q, a->link);
+	struct cks_link *link = find(q, a->link);
 	CUresult err;
 
 	if (!link)
@@ -247,29 +247,29 @@ CUresult ck_serve_link_fetch(struct ck_request *q, ck_link_fetch_args *a, ck_lin
  * 580's compiler keeps memory per thread. After a failed link that another thread destroyed, the
  * next link in the thread crashes.
  */
-CUresult ck_serve_cuLinkDestroy(struct ck_request *q, cuLinkDestroy_args *a,
+CUresult ck_serve_cuLinkDestroy(struct cks_request *q, cuLinkDestroy_args *a,
 				cuLinkDestroy_res *res)
 {
-	struct ck_link *link = find(q, a->state);
+	struct cks_link *link = find(q, a->state);
 	CUresult err;
 
 	(void)res;
 	if (!link)
 		return CUDA_ERROR_INVALID_HANDLE;
-	ck_handle_remove(q, a->state);
+	cks_handle_remove(q, a->state);
 	err = destroy(link);
 	put(link);
 	return err;
 }
 
 /* The next link of the context after *@id, with the caller as a user; NULL: no more. */
-static struct ck_link *next_of(struct ck_handles *handles, uint64_t ctx, uint64_t *id)
+static struct cks_link *next_of(struct cks_handles *handles, uint64_t ctx, uint64_t *id)
 {
-	struct ck_object object;
-	struct ck_link *link = NULL;
+	struct cks_object object;
+	struct cks_link *link = NULL;
 
 	ck_lock(&users_lock);
-	while (!link && ck_handles_next(handles, id, CK_KIND_LINK, &object)) {
+	while (!link && cks_handles_next(handles, id, CK_KIND_LINK, &object)) {
 		if (object.ctx == ctx)
 			link = object.handle;
 	}
@@ -279,15 +279,15 @@ static struct ck_link *next_of(struct ck_handles *handles, uint64_t ctx, uint64_
 	return link;
 }
 
-void ck_links_drop_context(struct ck_handles *handles, uint64_t ctx)
+void cks_links_drop_context(struct cks_handles *handles, uint64_t ctx)
 {
-	struct ck_link *link;
+	struct cks_link *link;
 	uint64_t id = 0;
 
 	while ((link = next_of(handles, ctx, &id)) != NULL) {
 		if (!get(link))
 			continue;
-		ck_handles_remove(handles, id);
+		cks_handles_remove(handles, id);
 		link->state = NULL;
 		leave(link);
 		put(link);
@@ -309,7 +309,7 @@ static char *first_unit(const char *text)
 	return strncmp(text, ".version", 8) == 0 ? (char *)(uintptr_t)text : next_unit(text);
 }
 
-bool ck_link_needed(const void *image)
+bool cks_link_needed(const void *image)
 {
 	const char *first;
 
@@ -320,7 +320,7 @@ bool ck_link_needed(const void *image)
 }
 
 /* Add each unit, split at the line where the next begins. */
-static CUresult add_units(struct ck_link *link, char *text)
+static CUresult add_units(struct cks_link *link, char *text)
 {
 	CUresult err = CUDA_SUCCESS;
 
@@ -337,10 +337,10 @@ static CUresult add_units(struct ck_link *link, char *text)
 	return err;
 }
 
-static CUresult link_units(const void *image, struct ck_build *build, void **cubin)
+static CUresult link_units(const void *image, struct cks_build *build, void **cubin)
 {
 	char *text = strdup(image);
-	struct ck_link *link = NULL;
+	struct cks_link *link = NULL;
 	CUresult err = text ? create(NULL, 0, &link) : CUDA_ERROR_OUT_OF_MEMORY;
 
 	if (!err)
@@ -359,13 +359,13 @@ static CUresult link_units(const void *image, struct ck_build *build, void **cub
 		memcpy(build->error, link->build.error, sizeof(build->error));
 		destroy(link);
 	}
-	ck_debug("a module of several units is linked: %s", ck_error_name(err));
+	ck_debug("a module of several units is linked: %s", cks_error_name(err));
 	free(text);
 	return err;
 }
 
 /* A library loads without a context, but the linker needs one: use the first device's meanwhile. */
-CUresult ck_link_units(const void *image, struct ck_build *build, void **cubin)
+CUresult cks_link_units(const void *image, struct cks_build *build, void **cubin)
 {
 	CUcontext context = NULL;
 	CUresult err;

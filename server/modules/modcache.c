@@ -26,7 +26,7 @@
 
 CK_LOG_DEFINE("server");
 
-struct ck_modcache {
+struct cks_modcache {
 	struct ck_mutex lock;
 	int dir;		/* -1: memory only */
 	int index;		/* the owner's; -1: not made yet */
@@ -44,13 +44,13 @@ struct ck_modcache {
 	size_t listed_count;
 };
 
-static int held_fd(struct ck_modcache *c, const struct ck_hash *hash)
+static int held_fd(struct cks_modcache *c, const struct ck_hash *hash)
 {
 	return (int)(intptr_t)ck_map_find(c->held, hash, sizeof(*hash)) - 1;
 }
 
 /* Keep @fd for @hash and drop an older one; if it cannot be kept, close it. */
-static int hold(struct ck_modcache *c, const struct ck_hash *hash, int fd)
+static int hold(struct cks_modcache *c, const struct ck_hash *hash, int fd)
 {
 	int old = held_fd(c, hash);
 	int ret;
@@ -66,10 +66,10 @@ static int hold(struct ck_modcache *c, const struct ck_hash *hash, int fd)
 }
 
 /* Open the owner's newest images. Drop entries whose image has been evicted. */
-static void hold_newest(struct ck_modcache *c)
+static void hold_newest(struct cks_modcache *c)
 {
-	struct ck_cachefile *files = NULL;
-	long count = ck_cachedir_scan(c->index, &files);
+	struct cks_cachefile *files = NULL;
+	long count = cks_cachedir_scan(c->index, &files);
 
 	for (long i = 0; i < count; i++) {
 		int fd;
@@ -77,9 +77,9 @@ static void hold_newest(struct ck_modcache *c)
 		c->owner_total += files[i].size;
 		if (c->listed_count >= ck_min((size_t)CK_MODCACHE_LIST, c->held_max / 2))
 			continue;
-		fd = ck_cachedir_read(c->dir, &files[i].hash);
+		fd = cks_cachedir_read(c->dir, &files[i].hash);
 		if (fd == -ENOENT) {
-			ck_cachedir_remove(c->index, &files[i].hash);
+			cks_cachedir_remove(c->index, &files[i].hash);
 			c->owner_total -= files[i].size;
 		}
 		if (fd >= 0 && hold(c, &files[i].hash, fd) == 0)
@@ -88,24 +88,24 @@ static void hold_newest(struct ck_modcache *c)
 	free(files);
 }
 
-static void open_folders(struct ck_modcache *c, const char *dir)
+static void open_folders(struct cks_modcache *c, const char *dir)
 {
-	c->dir = ck_cachedir_open(dir);
+	c->dir = cks_cachedir_open(dir);
 	if (c->dir < 0) {
 		ck_warn("module cache %s: %s; modules are kept for the session only",
 			dir ? dir : "in the usual places", strerror(-c->dir));
 		return;
 	}
 	if (c->owned)
-		c->index = ck_cacheindex_open(c->dir, &c->owner, false);
+		c->index = cks_cacheindex_open(c->dir, &c->owner, false);
 	if (c->index >= 0)
 		hold_newest(c);
 }
 
-int ck_modcache_open(const char *dir, const struct ck_hash *owner, size_t limit,
-		     size_t owner_limit, struct ck_modcache **out)
+int cks_modcache_open(const char *dir, const struct ck_hash *owner, size_t limit,
+		     size_t owner_limit, struct cks_modcache **out)
 {
-	struct ck_modcache *c = calloc(1, sizeof(*c));
+	struct cks_modcache *c = calloc(1, sizeof(*c));
 	struct rlimit files = { .rlim_cur = 256 };
 
 	if (!c)
@@ -129,7 +129,7 @@ int ck_modcache_open(const char *dir, const struct ck_hash *owner, size_t limit,
 	return 0;
 }
 
-void ck_modcache_close(struct ck_modcache *c)
+void cks_modcache_close(struct cks_modcache *c)
 {
 	struct ck_map_iter it = CK_MAP_ITER_INIT;
 
@@ -146,45 +146,45 @@ void ck_modcache_close(struct ck_modcache *c)
 	free(c);
 }
 
-size_t ck_modcache_list(struct ck_modcache *c, struct ck_hash hashes[CK_MODCACHE_LIST])
+size_t cks_modcache_list(struct cks_modcache *c, struct ck_hash hashes[CK_MODCACHE_LIST])
 {
 	memcpy(hashes, c->listed, c->listed_count * sizeof(hashes[0]));
 	return c->listed_count;
 }
 
 /* Record in the owner's index that it sent the image. */
-static int enter(struct ck_modcache *c, const struct ck_hash *hash, size_t size)
+static int enter(struct cks_modcache *c, const struct ck_hash *hash, size_t size)
 {
 	if (!c->owned)
 		return -ENOENT;
 	if (c->index < 0)
-		c->index = ck_cacheindex_open(c->dir, &c->owner, true);
-	return c->index < 0 ? c->index : ck_cacheindex_add(c->index, hash, size);
+		c->index = cks_cacheindex_open(c->dir, &c->owner, true);
+	return c->index < 0 ? c->index : cks_cacheindex_add(c->index, hash, size);
 }
 
-static void evict(struct ck_modcache *c, size_t added)
+static void evict(struct cks_modcache *c, size_t added)
 {
 	bool counted = c->total > 0;
 
 	c->owner_total += added;
 	c->total += added;
 	if (c->owner_total > c->owner_limit) {
-		c->owner_total = ck_cacheindex_evict(c->dir, c->index,
+		c->owner_total = cks_cacheindex_evict(c->dir, c->index,
 						     c->owner_limit - c->owner_limit / 8);
 		counted = false;
 	}
 	if (counted && c->total <= c->limit)
 		return;
-	c->total = ck_cachedir_evict(c->dir, counted ? c->limit - c->limit / 8 : c->limit);
+	c->total = cks_cachedir_evict(c->dir, counted ? c->limit - c->limit / 8 : c->limit);
 	if (counted)
-		ck_cacheindex_sweep(c->dir);
+		cks_cacheindex_sweep(c->dir);
 }
 
 /*
  * Store in the folder. 0 also means that the file is held or can be opened when needed. Held files
  * are limited too: an evicted file takes disk space until it is closed.
  */
-static int put_file(struct ck_modcache *c, const struct ck_hash *hash, const void *data,
+static int put_file(struct cks_modcache *c, const struct ck_hash *hash, const void *data,
 		    size_t size)
 {
 	int ret, fd = -1;
@@ -193,20 +193,20 @@ static int put_file(struct ck_modcache *c, const struct ck_hash *hash, const voi
 		return -ENOSPC;
 	ret = enter(c, hash, size);
 	if (ret == 0)
-		ret = ck_cachedir_write(c->dir, hash, data, size);
+		ret = cks_cachedir_write(c->dir, hash, data, size);
 	if (ret < 0) {
 		ck_debug("module cache: cannot write: %s", strerror(-ret));
 		return ret;
 	}
 	if (ck_map_count(c->held) < c->held_max && c->kept <= c->owner_limit - size)
-		fd = ck_cachedir_read(c->dir, hash);
+		fd = cks_cachedir_read(c->dir, hash);
 	if (fd >= 0 && hold(c, hash, fd) == 0)
 		c->kept += size;
 	evict(c, CK_ALIGN_UP(size, CK_CACHE_BLOCK));
 	return 0;
 }
 
-static int put_memory(struct ck_modcache *c, const struct ck_hash *hash, const void *data,
+static int put_memory(struct cks_modcache *c, const struct ck_hash *hash, const void *data,
 		      size_t size)
 {
 	int fd, ret;
@@ -232,7 +232,7 @@ static int put_memory(struct ck_modcache *c, const struct ck_hash *hash, const v
 	return ret;
 }
 
-int ck_modcache_put(struct ck_modcache *c, const struct ck_hash *hash, const void *data,
+int cks_modcache_put(struct cks_modcache *c, const struct ck_hash *hash, const void *data,
 		    size_t size)
 {
 	int ret;
@@ -280,25 +280,25 @@ static int read_image(int fd, const struct ck_hash *hash, void **data, size_t *s
 	return 0;
 }
 
-static int get(struct ck_modcache *c, const struct ck_hash *hash, void **data, size_t *size)
+static int get(struct cks_modcache *c, const struct ck_hash *hash, void **data, size_t *size)
 {
 	int fd = held_fd(c, hash), ret;
 	bool kept = fd >= 0;
 
-	if (!kept && c->index >= 0 && ck_cacheindex_has(c->index, hash))
-		fd = ck_cachedir_read(c->dir, hash);
+	if (!kept && c->index >= 0 && cks_cacheindex_has(c->index, hash))
+		fd = cks_cachedir_read(c->dir, hash);
 	if (fd < 0)
 		return -ENOENT;
 	ret = read_image(fd, hash, data, size);
 	if (ret == 0) {	/* update its time, unless the folder is read-only */
 		futimens(fd, NULL);
 		if (c->index >= 0)
-			ck_cacheindex_touch(c->index, hash);
+			cks_cacheindex_touch(c->index, hash);
 	}
 	if (ret == -EBADMSG) {
 		ck_warn("module cache: a file is not what its name says: removed");
 		if (c->dir >= 0)
-			ck_cachedir_remove(c->dir, hash);
+			cks_cachedir_remove(c->dir, hash);
 		if (kept)
 			ck_map_remove(c->held, hash, sizeof(*hash));
 	}
@@ -307,7 +307,7 @@ static int get(struct ck_modcache *c, const struct ck_hash *hash, void **data, s
 	return ret;
 }
 
-int ck_modcache_get(struct ck_modcache *c, const struct ck_hash *hash, void **data, size_t *size)
+int cks_modcache_get(struct cks_modcache *c, const struct ck_hash *hash, void **data, size_t *size)
 {
 	int ret;
 

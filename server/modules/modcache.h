@@ -20,32 +20,32 @@
 #define CK_IMAGE_MAX (1u << 30) /* bytes per image */
 #define CK_MODCACHE_LIST 512	/* images reported to a session */
 
-struct ck_modcache;
+struct cks_modcache;
 
 /*
- * Open the cache in @dir for @owner (ck_identity.key; NULL: no images are kept or found). The
+ * Open the cache in @dir for @owner (cks_identity.key; NULL: no images are kept or found). The
  * folder may hold @limit bytes, of which @owner_limit may be images of this owner. @dir NULL: the
  * usual place of this user ($XDG_CACHE_HOME/cricket, ~/.cache/cricket, /var/cache/cricket). The
- * images that ck_modcache_list will report are held from now on: other sessions may evict them
+ * images that cks_modcache_list will report are held from now on: other sessions may evict them
  * meanwhile. -ENOMEM; a folder that does not work is logged and not used.
  */
-int ck_modcache_open(const char *dir, const struct ck_hash *owner, size_t limit,
-		     size_t owner_limit, struct ck_modcache **cache);
-void ck_modcache_close(struct ck_modcache *cache);
+int cks_modcache_open(const char *dir, const struct ck_hash *owner, size_t limit,
+		     size_t owner_limit, struct cks_modcache **cache);
+void cks_modcache_close(struct cks_modcache *cache);
 
 /* List the hashes of the owner's images, at most CK_MODCACHE_LIST, newest first; returns the
  * number. */
-size_t ck_modcache_list(struct ck_modcache *cache, struct ck_hash hashes[CK_MODCACHE_LIST]);
+size_t cks_modcache_list(struct cks_modcache *cache, struct ck_hash hashes[CK_MODCACHE_LIST]);
 
 /* Store @size bytes with hash @hash, which the caller has checked. -ENOSPC, -ENOMEM. */
-int ck_modcache_put(struct ck_modcache *cache, const struct ck_hash *hash, const void *data,
+int cks_modcache_put(struct cks_modcache *cache, const struct ck_hash *hash, const void *data,
 		    size_t size);
 
 /*
  * Read the image of @hash into memory from malloc, with a zero byte after its end. -ENOENT: not
  * here; -EBADMSG: the file was altered (it is removed); -ENOMEM.
  */
-int ck_modcache_get(struct ck_modcache *cache, const struct ck_hash *hash, void **data,
+int cks_modcache_get(struct cks_modcache *cache, const struct ck_hash *hash, void **data,
 		    size_t *size);
 
 #endif

@@ -23,7 +23,7 @@ CK_LOG_DEFINE("server");
 
 /* Get the image with the hash @bytes, and check that it is as long as its header says. The caller
  * frees it. */
-static CUresult find_image(struct ck_request *q, const char *bytes, void **data)
+static CUresult find_image(struct cks_request *q, const char *bytes, void **data)
 {
 	struct ck_image image;
 	struct ck_hash hash;
@@ -31,7 +31,7 @@ static CUresult find_image(struct ck_request *q, const char *bytes, void **data)
 	int ret;
 
 	memcpy(hash.bytes, bytes, sizeof(hash.bytes));
-	ret = ck_modcache_get(q->session->modules, &hash, data, &size);
+	ret = cks_modcache_get(q->session->modules, &hash, data, &size);
 	if (ret < 0) {
 		ck_info("a module that the server does not hold: %s", strerror(-ret));
 		return CUDA_ERROR_INVALID_IMAGE;
@@ -46,7 +46,7 @@ static CUresult find_image(struct ck_request *q, const char *bytes, void **data)
 	return CUDA_ERROR_INVALID_IMAGE;
 }
 
-static CUresult drive_load(struct ck_build *b, bool library, const void *image, void **handle)
+static CUresult drive_load(struct cks_build *b, bool library, const void *image, void **handle)
 {
 	if (library) {
 		if (!ck_driver.cuLibraryLoadData)
@@ -61,10 +61,10 @@ static CUresult drive_load(struct ck_build *b, bool library, const void *image, 
 }
 
 /* Text of several units must pass through the driver's linker. */
-static CUresult load_units(struct ck_build *b, bool library, const void *image, void **handle)
+static CUresult load_units(struct cks_build *b, bool library, const void *image, void **handle)
 {
 	void *cubin = NULL;
-	CUresult err = ck_link_units(image, b, &cubin);
+	CUresult err = cks_link_units(image, b, &cubin);
 
 	if (!err)
 		err = drive_load(b, library, cubin, handle);
@@ -72,7 +72,7 @@ static CUresult load_units(struct ck_build *b, bool library, const void *image, 
 	return err;
 }
 
-static CUresult load(struct ck_request *q, struct ck_build *b, uint64_t id, bool library,
+static CUresult load(struct cks_request *q, struct cks_build *b, uint64_t id, bool library,
 		     const char *hash)
 {
 	void *image = NULL, *handle = NULL;
@@ -80,7 +80,7 @@ static CUresult load(struct ck_request *q, struct ck_build *b, uint64_t id, bool
 
 	if (err)
 		return err;
-	if (ck_link_needed(image))
+	if (cks_link_needed(image))
 		err = load_units(b, library, image, &handle);
 	else
 		err = drive_load(b, library, image, &handle);
@@ -88,10 +88,10 @@ static CUresult load(struct ck_request *q, struct ck_build *b, uint64_t id, bool
 	b->info[CK_LOG_SIZE - 1] = b->error[CK_LOG_SIZE - 1] = '\0';
 	if (err) {
 		ck_info("loading a %s: %s%s%.400s", library ? "library" : "module",
-			ck_error_name(err), b->error[0] ? ": " : "", b->error);
+			cks_error_name(err), b->error[0] ? ": " : "", b->error);
 		return err;
 	}
-	err = ck_handles_put(q->session->handles, id, library ? CK_KIND_LIBRARY : CK_KIND_MODULE,
+	err = cks_handles_put(q->session->handles, id, library ? CK_KIND_LIBRARY : CK_KIND_MODULE,
 			     library ? 0 : q->ctx, handle);
 	if (err && library && ck_driver.cuLibraryUnload)
 		ck_driver.cuLibraryUnload(handle);
@@ -100,39 +100,39 @@ static CUresult load(struct ck_request *q, struct ck_build *b, uint64_t id, bool
 	return err;
 }
 
-CUresult ck_serve_module_load(struct ck_request *q, ck_module_load_args *a, void *res)
+CUresult ck_serve_module_load(struct cks_request *q, ck_module_load_args *a, void *res)
 {
-	struct ck_build b;
+	struct cks_build b;
 
 	(void)res;
-	ck_build_init(&b);
+	cks_build_init(&b);
 	return load(q, &b, a->module, a->library != 0, a->hash);
 }
 
-CUresult ck_serve_module_build(struct ck_request *q, ck_module_build_args *a,
+CUresult ck_serve_module_build(struct cks_request *q, ck_module_build_args *a,
 			       ck_module_build_res *res)
 {
-	struct ck_build b;
+	struct cks_build b;
 	CUresult err;
 
-	ck_build_init(&b);
-	err = ck_build_options(&b, a->options.options_val, a->options.options_len);
+	cks_build_init(&b);
+	err = cks_build_options(&b, a->options.options_val, a->options.options_len);
 	if (!err)
 		err = load(q, &b, a->module, a->library != 0, a->hash);
-	res->info_log.info_log_val = ck_build_log(b.info, &res->info_log.info_log_len);
-	res->error_log.error_log_val = ck_build_log(b.error, &res->error_log.error_log_len);
+	res->info_log.info_log_val = cks_build_log(b.info, &res->info_log.info_log_len);
+	res->error_log.error_log_val = cks_build_log(b.error, &res->error_log.error_log_len);
 	return err;
 }
 
-CUresult ck_serve_function(struct ck_request *q, ck_function_args *a, void *res)
+CUresult ck_serve_function(struct cks_request *q, ck_function_args *a, void *res)
 {
-	struct ck_object in;
-	enum ck_kind kind;
+	struct cks_object in;
+	enum cks_kind kind;
 	void *handle = NULL;
 	CUresult err;
 
 	(void)res;
-	if (!ck_handles_find(q->session->handles, a->module, CK_LOADED, &in))
+	if (!cks_handles_find(q->session->handles, a->module, CK_LOADED, &in))
 		return CUDA_ERROR_INVALID_HANDLE;
 	kind = in.kind == CK_KIND_MODULE ? CK_KIND_FUNCTION : CK_KIND_KERNEL;
 	if (kind == CK_KIND_FUNCTION && ck_driver.cuModuleGetFunction)
@@ -142,22 +142,22 @@ CUresult ck_serve_function(struct ck_request *q, ck_function_args *a, void *res)
 	else
 		err = CUDA_ERROR_NOT_SUPPORTED;
 	if (err) {
-		ck_info("kernel %.200s: %s", a->name, ck_error_name(err));
+		ck_info("kernel %.200s: %s", a->name, cks_error_name(err));
 		return err;
 	}
-	return ck_handles_put_child(q->session->handles, a->function, kind, in.ctx, handle,
+	return cks_handles_put_child(q->session->handles, a->function, kind, in.ctx, handle,
 				    a->module);
 }
 
-CUresult ck_serve_global(struct ck_request *q, ck_global_args *a, ck_global_res *res)
+CUresult ck_serve_global(struct cks_request *q, ck_global_args *a, ck_global_res *res)
 {
 	CUdeviceptr address = 0;
-	struct ck_object in;
+	struct cks_object in;
 	size_t size = 0;
 	int managed = 0;
 	CUresult err;
 
-	if (!ck_handles_find(q->session->handles, a->module, CK_LOADED, &in))
+	if (!cks_handles_find(q->session->handles, a->module, CK_LOADED, &in))
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (in.kind == CK_KIND_MODULE && ck_driver.cuModuleGetGlobal_v2)
 		err = ck_driver.cuModuleGetGlobal_v2(&address, &size, in.handle, a->name);
@@ -175,15 +175,15 @@ CUresult ck_serve_global(struct ck_request *q, ck_global_args *a, ck_global_res 
 	return err;
 }
 
-CUresult ck_serve_managed_global(struct ck_request *q, ck_managed_global_args *a,
+CUresult ck_serve_managed_global(struct cks_request *q, ck_managed_global_args *a,
 				 ck_managed_global_res *res)
 {
 	CUdeviceptr address = 0;
-	struct ck_object in;
+	struct cks_object in;
 	size_t size = 0;
 	CUresult err;
 
-	if (!ck_handles_find(q->session->handles, a->module, CK_KIND_BIT(CK_KIND_LIBRARY), &in))
+	if (!cks_handles_find(q->session->handles, a->module, CK_KIND_BIT(CK_KIND_LIBRARY), &in))
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (!ck_driver.cuLibraryGetManaged)
 		return CUDA_ERROR_NOT_SUPPORTED;
@@ -193,7 +193,7 @@ CUresult ck_serve_managed_global(struct ck_request *q, ck_managed_global_args *a
 	return err;
 }
 
-CUresult ck_serve_library_module(struct ck_request *q, ck_library_module_args *a, void *res)
+CUresult ck_serve_library_module(struct cks_request *q, ck_library_module_args *a, void *res)
 {
 	CUlibrary library;
 	CUmodule module = NULL;
@@ -202,11 +202,11 @@ CUresult ck_serve_library_module(struct ck_request *q, ck_library_module_args *a
 	(void)res;
 	if (!ck_driver.cuLibraryGetModule)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!ck_library_find(q, a->library, &library))
+	if (!cks_library_find(q, a->library, &library))
 		return CUDA_ERROR_INVALID_HANDLE;
 	err = ck_driver.cuLibraryGetModule(&module, library);
 	if (err)
 		return err;
-	return ck_handles_put_child(q->session->handles, a->module, CK_KIND_MODULE, q->ctx, module,
+	return cks_handles_put_child(q->session->handles, a->module, CK_KIND_MODULE, q->ctx, module,
 				    a->library);
 }

@@ -5,9 +5,9 @@
 #define CK_SERVER_MODULES_MODULE_H
 
 /* The image that is arriving in pieces on the command connection. -ENOMEM. */
-struct ck_assembly;
+struct cks_assembly;
 
-int ck_assembly_create(struct ck_assembly **assembly);
-void ck_assembly_destroy(struct ck_assembly *assembly);
+int cks_assembly_create(struct cks_assembly **assembly);
+void cks_assembly_destroy(struct cks_assembly *assembly);
 
 #endif

@@ -13,7 +13,7 @@
 
 #define LAUNCHES 64 /* more devices than a host has */
 
-static CUresult param_at(const struct ck_object *f, size_t i, size_t *offset, size_t *size)
+static CUresult param_at(const struct cks_object *f, size_t i, size_t *offset, size_t *size)
 {
 	if (f->kind == CK_KIND_KERNEL && ck_driver.cuKernelGetParamInfo)
 		return ck_driver.cuKernelGetParamInfo(f->handle, i, offset, size);
@@ -24,7 +24,7 @@ static CUresult param_at(const struct ck_object *f, size_t i, size_t *offset, si
 
 /* Make an array of pointers to the kernel's parameters in the block of @size bytes; the caller
  * frees it. */
-static CUresult params_find(const struct ck_object *f, char *block, size_t size, void ***params)
+static CUresult params_find(const struct cks_object *f, char *block, size_t size, void ***params)
 {
 	void **p = calloc(size + 1, sizeof(*p)); /* a parameter has at least one byte */
 	size_t offset, bytes;
@@ -48,9 +48,9 @@ static CUresult params_find(const struct ck_object *f, char *block, size_t size,
 }
 
 /* Decode the launch at *@at, and advance *@at past it. */
-static CUresult launch_read(struct ck_request *q, char **at, const char *end, CUDA_LAUNCH_PARAMS *l)
+static CUresult launch_read(struct cks_request *q, char **at, const char *end, CUDA_LAUNCH_PARAMS *l)
 {
-	struct ck_object f;
+	struct cks_object f;
 	struct ck_multi_launch item;
 	char *block;
 
@@ -61,9 +61,9 @@ static CUresult launch_read(struct ck_request *q, char **at, const char *end, CU
 	if (item.params > (size_t)(end - block))
 		return CUDA_ERROR_INVALID_VALUE;
 	*at = block + item.params;
-	if (!ck_handles_find(q->session->handles, item.function,
+	if (!cks_handles_find(q->session->handles, item.function,
 			     CK_KIND_BIT(CK_KIND_FUNCTION) | CK_KIND_BIT(CK_KIND_KERNEL), &f) ||
-	    !ck_stream_find(q, item.stream, &l->hStream))
+	    !cks_stream_find(q, item.stream, &l->hStream))
 		return CUDA_ERROR_INVALID_HANDLE;
 	l->function = f.handle;
 	l->gridDimX = item.grid[0];
@@ -76,7 +76,7 @@ static CUresult launch_read(struct ck_request *q, char **at, const char *end, CU
 	return params_find(&f, block, item.params, &l->kernelParams);
 }
 
-CUresult ck_serve_launch_multi(struct ck_request *q, ck_launch_multi_args *a, void *res)
+CUresult ck_serve_launch_multi(struct cks_request *q, ck_launch_multi_args *a, void *res)
 {
 	CUDA_LAUNCH_PARAMS launches[LAUNCHES] = { 0 };
 	char *at = a->launches.launches_val, *end = at + a->launches.launches_len;

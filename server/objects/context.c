@@ -20,31 +20,31 @@
 
 CK_LOG_DEFINE("server");
 
-static void contexts_changed(struct ck_session *s)
+static void contexts_changed(struct cks_session *s)
 {
 	atomic_fetch_add(&s->context_epoch, 1);
 }
 
-void ck_context_retire(struct ck_session *s, uint64_t id, CUcontext context)
+void cks_context_retire(struct cks_session *s, uint64_t id, CUcontext context)
 {
-	ck_status_drop_all(s);
-	ck_staging_drop_context(s->staging, id);
-	ck_deliveries_drop_context(s->deliveries, id, context);
-	ck_mirrors_drop_context(s->mirrors, id);
+	cks_status_drop_all(s);
+	cks_staging_drop_context(s->staging, id);
+	cks_deliveries_drop_context(s->deliveries, id, context);
+	cks_mirrors_drop_context(s->mirrors, id);
 }
 
 /* Forget the objects of context @id, which ended with it. */
-static void forget_contents(struct ck_session *s, uint64_t id)
+static void forget_contents(struct cks_session *s, uint64_t id)
 {
-	ck_links_drop_context(s->handles, id);
-	ck_handles_drop_context(s->handles, id);
-	ck_memory_drop_context(s->memory, id);
-	ck_textures_drop_context(s->textures, id);
-	ck_pinned_drop_context(s->pinned, id);
+	cks_links_drop_context(s->handles, id);
+	cks_handles_drop_context(s->handles, id);
+	cks_memory_drop_context(s->memory, id);
+	cks_textures_drop_context(s->textures, id);
+	cks_pinned_drop_context(s->pinned, id);
 	contexts_changed(s);
 }
 
-CUresult ck_serve_context_create(struct ck_request *q, ck_context_create_args *a,
+CUresult ck_serve_context_create(struct cks_request *q, ck_context_create_args *a,
 				 ck_context_create_res *res)
 {
 	CUcontext context = NULL, popped;
@@ -53,7 +53,7 @@ CUresult ck_serve_context_create(struct ck_request *q, ck_context_create_args *a
 	(void)res;
 	if (!ck_driver.cuCtxDestroy_v2 || !ck_driver.cuCtxPopCurrent_v2)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	ck_warm_drop(a->device);
+	cks_warm_drop(a->device);
 	if (ck_driver.cuCtxCreate_v2)
 		err = ck_driver.cuCtxCreate_v2(&context, a->flags, a->device);
 	else if (ck_driver.cuCtxCreate_v4)
@@ -64,56 +64,56 @@ CUresult ck_serve_context_create(struct ck_request *q, ck_context_create_args *a
 		return err;
 	ck_driver.cuCtxPopCurrent_v2(&popped); /* each message names its context */
 	contexts_changed(q->session);
-	err = ck_handles_put(q->session->handles, a->context, CK_KIND_CONTEXT, 0, context);
+	err = cks_handles_put(q->session->handles, a->context, CK_KIND_CONTEXT, 0, context);
 	if (err)
 		ck_driver.cuCtxDestroy_v2(context);
 	return err;
 }
 
-CUresult ck_serve_context_destroy(struct ck_request *q, ck_context_destroy_args *a,
+CUresult ck_serve_context_destroy(struct cks_request *q, ck_context_destroy_args *a,
 				  ck_context_destroy_res *res)
 {
-	struct ck_session *s = q->session;
+	struct cks_session *s = q->session;
 	CUcontext context;
 	CUresult err;
 
 	(void)res;
 	if (!ck_driver.cuCtxDestroy_v2)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!ck_context_find(q, a->context, &context))
+	if (!cks_context_find(q, a->context, &context))
 		return CUDA_ERROR_INVALID_CONTEXT;
-	ck_handles_remove(s->handles, a->context); /* first, so that no thread binds it again */
-	ck_context_retire(s, a->context, context);
+	cks_handles_remove(s->handles, a->context); /* first, so that no thread binds it again */
+	cks_context_retire(s, a->context, context);
 	err = ck_driver.cuCtxDestroy_v2(context);
 	forget_contents(s, a->context);
 	return err;
 }
 
-CUresult ck_serve_primary_retain(struct ck_request *q, ck_primary_retain_args *a, void *res)
+CUresult ck_serve_primary_retain(struct cks_request *q, ck_primary_retain_args *a, void *res)
 {
-	struct ck_session *s = q->session;
+	struct cks_session *s = q->session;
 	CUcontext context = NULL, known;
 	CUresult err;
 
 	(void)res;
 	if (!ck_driver.cuDevicePrimaryCtxRetain)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	err = ck_warm_take(a->device, &context) ?
+	err = cks_warm_take(a->device, &context) ?
 		      CUDA_SUCCESS :
 		      ck_driver.cuDevicePrimaryCtxRetain(&context, a->device);
 	if (err)
 		return err;
 	contexts_changed(s);
-	known = ck_handles_get(s->handles, a->context, CK_KIND_CONTEXT);
+	known = cks_handles_get(s->handles, a->context, CK_KIND_CONTEXT);
 	if (known == context)
 		return CUDA_SUCCESS;
 	if (known)
-		ck_handles_remove(s->handles, a->context);
-	return ck_handles_put(s->handles, a->context, CK_KIND_CONTEXT, 0, context);
+		cks_handles_remove(s->handles, a->context);
+	return cks_handles_put(s->handles, a->context, CK_KIND_CONTEXT, 0, context);
 }
 
 /* The client reuses the id of a primary context after it has ended and been retained again. */
-CUresult ck_serve_primary_release(struct ck_request *q, ck_primary_release_args *a, void *res)
+CUresult ck_serve_primary_release(struct cks_request *q, ck_primary_release_args *a, void *res)
 {
 	unsigned int flags = 0;
 	int active = 0;
@@ -122,10 +122,10 @@ CUresult ck_serve_primary_release(struct ck_request *q, ck_primary_release_args 
 	(void)res;
 	if (!ck_driver.cuDevicePrimaryCtxRelease_v2 || !ck_driver.cuDevicePrimaryCtxGetState)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (ck_warm_drop(a->device))
+	if (cks_warm_drop(a->device))
 		return CUDA_ERROR_INVALID_CONTEXT; /* the client has no context */
-	ck_context_retire(q->session, a->context,
-			  ck_handles_get(q->session->handles, a->context, CK_KIND_CONTEXT));
+	cks_context_retire(q->session, a->context,
+			  cks_handles_get(q->session->handles, a->context, CK_KIND_CONTEXT));
 	err = ck_driver.cuDevicePrimaryCtxRelease_v2(a->device);
 	if (err)
 		return err;
@@ -135,7 +135,7 @@ CUresult ck_serve_primary_release(struct ck_request *q, ck_primary_release_args 
 	return CUDA_SUCCESS;
 }
 
-CUresult ck_serve_primary_reset(struct ck_request *q, ck_primary_reset_args *a,
+CUresult ck_serve_primary_reset(struct cks_request *q, ck_primary_reset_args *a,
 				ck_primary_reset_res *res)
 {
 	CUresult err;
@@ -143,16 +143,16 @@ CUresult ck_serve_primary_reset(struct ck_request *q, ck_primary_reset_args *a,
 	(void)res;
 	if (!ck_driver.cuDevicePrimaryCtxReset_v2)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	ck_warm_drop(a->device);
-	ck_context_retire(q->session, a->context,
-			  ck_handles_get(q->session->handles, a->context, CK_KIND_CONTEXT));
+	cks_warm_drop(a->device);
+	cks_context_retire(q->session, a->context,
+			  cks_handles_get(q->session->handles, a->context, CK_KIND_CONTEXT));
 	err = ck_driver.cuDevicePrimaryCtxReset_v2(a->device);
 	if (!err)
 		forget_contents(q->session, a->context);
 	return err;
 }
 
-CUresult ck_serve_primary_flags(struct ck_request *q, ck_primary_flags_args *a, void *res)
+CUresult ck_serve_primary_flags(struct cks_request *q, ck_primary_flags_args *a, void *res)
 {
 	CUresult err;
 
@@ -162,15 +162,15 @@ CUresult ck_serve_primary_flags(struct ck_request *q, ck_primary_flags_args *a, 
 		return CUDA_ERROR_NOT_SUPPORTED;
 	/* an existing context accepts scheduling flags; the others apply at creation */
 	if (a->flags & ~(unsigned int)(CU_CTX_SCHED_MASK | CU_CTX_MAP_HOST))
-		ck_warm_drop(a->device);
+		cks_warm_drop(a->device);
 	err = ck_driver.cuDevicePrimaryCtxSetFlags_v2(a->device, a->flags);
-	if (err && ck_warm_drop(a->device))
+	if (err && cks_warm_drop(a->device))
 		err = ck_driver.cuDevicePrimaryCtxSetFlags_v2(a->device, a->flags);
 	return err;
 }
 
 /* Nothing to do: each call waits for the commands before it and reports their error. */
-CUresult ck_serve_wait(struct ck_request *q, ck_wait_args *a, ck_wait_res *res)
+CUresult ck_serve_wait(struct cks_request *q, ck_wait_args *a, ck_wait_res *res)
 {
 	(void)q;
 	(void)a;

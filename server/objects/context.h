@@ -8,10 +8,10 @@
 
 #include "cuda/types.h"
 
-struct ck_session;
+struct cks_session;
 
 /* Before the driver destroys @context, the client's @id: wait for its work, and drop all references
  * to it. */
-void ck_context_retire(struct ck_session *session, uint64_t id, CUcontext context);
+void cks_context_retire(struct cks_session *session, uint64_t id, CUcontext context);
 
 #endif

@@ -75,7 +75,7 @@ static CUresult answer(CUresult err, const CUdevResource *r, char *out)
 	return err;
 }
 
-CUresult ck_serve_cuDeviceGetDevResource(struct ck_request *q, cuDeviceGetDevResource_args *a,
+CUresult ck_serve_cuDeviceGetDevResource(struct cks_request *q, cuDeviceGetDevResource_args *a,
 					 cuDeviceGetDevResource_res *res)
 {
 	CUdevResource r;
@@ -88,7 +88,7 @@ CUresult ck_serve_cuDeviceGetDevResource(struct ck_request *q, cuDeviceGetDevRes
 		      &r, res->resource);
 }
 
-CUresult ck_serve_cuCtxGetDevResource(struct ck_request *q, cuCtxGetDevResource_args *a,
+CUresult ck_serve_cuCtxGetDevResource(struct cks_request *q, cuCtxGetDevResource_args *a,
 				      cuCtxGetDevResource_res *res)
 {
 	CUcontext context;
@@ -96,14 +96,14 @@ CUresult ck_serve_cuCtxGetDevResource(struct ck_request *q, cuCtxGetDevResource_
 
 	if (!ck_driver.cuCtxGetDevResource)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!ck_context_find(q, a->hCtx, &context))
+	if (!cks_context_find(q, a->hCtx, &context))
 		return CUDA_ERROR_INVALID_CONTEXT;
 	memset(&r, 0, sizeof(r));
 	return answer(ck_driver.cuCtxGetDevResource(context, &r, (CUdevResourceType)a->type), &r,
 		      res->resource);
 }
 
-CUresult ck_serve_cuGreenCtxGetDevResource(struct ck_request *q, cuGreenCtxGetDevResource_args *a,
+CUresult ck_serve_cuGreenCtxGetDevResource(struct cks_request *q, cuGreenCtxGetDevResource_args *a,
 					   cuGreenCtxGetDevResource_res *res)
 {
 	CUgreenCtx green;
@@ -111,7 +111,7 @@ CUresult ck_serve_cuGreenCtxGetDevResource(struct ck_request *q, cuGreenCtxGetDe
 
 	if (!ck_driver.cuGreenCtxGetDevResource)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!ck_green_find(q, a->hCtx, &green))
+	if (!cks_green_find(q, a->hCtx, &green))
 		return CUDA_ERROR_INVALID_CONTEXT;
 	memset(&r, 0, sizeof(r));
 	return answer(ck_driver.cuGreenCtxGetDevResource(green, &r, (CUdevResourceType)a->type), &r,
@@ -135,7 +135,7 @@ static CUresult give(const CUdevResource *r, size_t count, char **bytes, u_int *
 	return CUDA_SUCCESS;
 }
 
-CUresult ck_serve_resource_split(struct ck_request *q, ck_resource_split_args *a,
+CUresult ck_serve_resource_split(struct cks_request *q, ck_resource_split_args *a,
 				 ck_resource_split_res *res)
 {
 	unsigned int groups = ck_min(a->room, CK_GROUPS_MAX);
@@ -164,7 +164,7 @@ CUresult ck_serve_resource_split(struct ck_request *q, ck_resource_split_args *a
 	return err;
 }
 
-CUresult ck_serve_resource_desc(struct ck_request *q, ck_resource_desc_args *a,
+CUresult ck_serve_resource_desc(struct cks_request *q, ck_resource_desc_args *a,
 				ck_resource_desc_res *res)
 {
 	size_t size = a->resources.resources_len, count = size / sizeof(CUdevResource);
@@ -184,12 +184,12 @@ CUresult ck_serve_resource_desc(struct ck_request *q, ck_resource_desc_args *a,
 	if (!err)
 		err = ck_driver.cuDevResourceGenerateDesc(&desc, resources, (unsigned int)count);
 	if (!err)
-		err = ck_resources_put(q, a->desc, desc);
+		err = cks_resources_put(q, a->desc, desc);
 	free(resources);
 	return err;
 }
 
-CUresult ck_serve_green_context(struct ck_request *q, ck_green_context_args *a,
+CUresult ck_serve_green_context(struct cks_request *q, ck_green_context_args *a,
 				ck_green_context_res *res)
 {
 	CUcontext context = NULL;
@@ -199,35 +199,35 @@ CUresult ck_serve_green_context(struct ck_request *q, ck_green_context_args *a,
 	(void)res;
 	if (!ck_driver.cuCtxFromGreenCtx)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!ck_green_find(q, a->green, &green))
+	if (!cks_green_find(q, a->green, &green))
 		return CUDA_ERROR_INVALID_CONTEXT;
 	err = ck_driver.cuCtxFromGreenCtx(&context, green);
 	if (err)
 		return err;
-	err = ck_handles_put(q->session->handles, a->context, CK_KIND_CONTEXT, 0, context);
+	err = cks_handles_put(q->session->handles, a->context, CK_KIND_CONTEXT, 0, context);
 	atomic_fetch_add(&q->session->context_epoch, 1);
 	return err;
 }
 
-CUresult ck_serve_green_destroy(struct ck_request *q, ck_green_destroy_args *a,
+CUresult ck_serve_green_destroy(struct cks_request *q, ck_green_destroy_args *a,
 				ck_green_destroy_res *res)
 {
-	struct ck_session *s = q->session;
+	struct cks_session *s = q->session;
 	CUcontext context;
 	CUgreenCtx green;
 
 	(void)res;
 	if (!ck_driver.cuGreenCtxDestroy)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!ck_green_find(q, a->green, &green))
+	if (!cks_green_find(q, a->green, &green))
 		return CUDA_ERROR_INVALID_CONTEXT;
 	/* First remove its converted form, so that no thread binds it again. */
-	context = ck_handles_get(s->handles, a->context, CK_KIND_CONTEXT);
+	context = cks_handles_get(s->handles, a->context, CK_KIND_CONTEXT);
 	if (context) {
-		ck_handles_remove(s->handles, a->context);
-		ck_context_retire(s, a->context, context);
+		cks_handles_remove(s->handles, a->context);
+		cks_context_retire(s, a->context, context);
 	}
-	ck_handle_remove(q, a->green);
+	cks_handle_remove(q, a->green);
 	atomic_fetch_add(&s->context_epoch, 1);
 	return ck_driver.cuGreenCtxDestroy(green);
 }

@@ -25,10 +25,10 @@
 
 #define WAIT_MAX_MS 60000 /* a live client asks again; this frees the lane of a dead one */
 
-int ck_session_create(struct ck_modcache *modules, struct ck_output *output, int device_count,
-		      struct ck_session **out)
+int cks_session_create(struct cks_modcache *modules, struct ck_output *output, int device_count,
+		      struct cks_session **out)
 {
-	struct ck_session *s = calloc(1, sizeof(*s));
+	struct cks_session *s = calloc(1, sizeof(*s));
 
 	if (!s)
 		return -ENOMEM;
@@ -39,13 +39,13 @@ int ck_session_create(struct ck_modcache *modules, struct ck_output *output, int
 	s->device_count = device_count;
 	s->stir_fd = -1;
 	s->wait_max_ms = WAIT_MAX_MS;
-	if (ck_handles_create(&s->handles) < 0 || ck_memory_create(&s->memory) < 0 ||
-	    ck_staging_create(&s->staging) < 0 || ck_assembly_create(&s->assembly) < 0 ||
-	    ck_textures_create(&s->textures) < 0 ||
-	    ck_callbacks_create(&s->callbacks) < 0 || ck_mirrors_create(&s->mirrors) < 0 ||
-	    ck_pinned_create(&s->pinned) < 0 || ck_deliveries_create(&s->deliveries) < 0 ||
-	    ck_status_create(&s->status) < 0) {
-		ck_session_destroy(s);
+	if (cks_handles_create(&s->handles) < 0 || cks_memory_create(&s->memory) < 0 ||
+	    cks_staging_create(&s->staging) < 0 || cks_assembly_create(&s->assembly) < 0 ||
+	    cks_textures_create(&s->textures) < 0 ||
+	    cks_callbacks_create(&s->callbacks) < 0 || cks_mirrors_create(&s->mirrors) < 0 ||
+	    cks_pinned_create(&s->pinned) < 0 || cks_deliveries_create(&s->deliveries) < 0 ||
+	    cks_status_create(&s->status) < 0) {
+		cks_session_destroy(s);
 		return -ENOMEM;
 	}
 	s->modules = modules;
@@ -54,22 +54,22 @@ int ck_session_create(struct ck_modcache *modules, struct ck_output *output, int
 	return 0;
 }
 
-void ck_session_destroy(struct ck_session *s)
+void cks_session_destroy(struct cks_session *s)
 {
 	if (!s)
 		return;
-	ck_status_destroy(s->status);
-	ck_callbacks_destroy(s->callbacks);
-	ck_mirrors_destroy(s->mirrors);
-	ck_pinned_destroy(s->pinned);
-	ck_deliveries_destroy(s->deliveries);
-	ck_output_destroy(s->output);
-	ck_assembly_destroy(s->assembly);
-	ck_staging_destroy(s->staging);
-	ck_textures_destroy(s->textures);
-	ck_memory_destroy(s->memory);
-	ck_handles_destroy(s->handles);
-	ck_modcache_close(s->modules);
+	cks_status_destroy(s->status);
+	cks_callbacks_destroy(s->callbacks);
+	cks_mirrors_destroy(s->mirrors);
+	cks_pinned_destroy(s->pinned);
+	cks_deliveries_destroy(s->deliveries);
+	cks_output_destroy(s->output);
+	cks_assembly_destroy(s->assembly);
+	cks_staging_destroy(s->staging);
+	cks_textures_destroy(s->textures);
+	cks_memory_destroy(s->memory);
+	cks_handles_destroy(s->handles);
+	cks_modcache_close(s->modules);
 	pthread_cond_destroy(&s->progress);
 	ck_mutex_destroy(&s->lock);
 	free(s);

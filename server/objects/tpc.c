@@ -15,7 +15,7 @@
 
 #ifdef CK_NO_EXPORT_TABLES
 
-CUresult ck_tpc_map(CUdevice device, struct ck_tpc *out)
+CUresult cks_tpc_map(CUdevice device, struct cks_tpc *out)
 {
 	(void)device;
 	out->count = 0;
@@ -54,7 +54,7 @@ static size_t tpc_count(CUdevice device)
 	return sms > 0 ? (size_t)sms / CK_SMS_A_TPC : 0;
 }
 
-CUresult ck_tpc_map(CUdevice device, struct ck_tpc *out)
+CUresult cks_tpc_map(CUdevice device, struct cks_tpc *out)
 {
 	const uintptr_t *table = find_table();
 	CUresult (*get)(unsigned char **, unsigned char **);
@@ -84,9 +84,9 @@ CUresult ck_tpc_map(CUdevice device, struct ck_tpc *out)
 
 #endif
 
-CUresult ck_serve_tpc_map(struct ck_request *q, ck_tpc_map_args *a, ck_tpc_map_res *res)
+CUresult ck_serve_tpc_map(struct cks_request *q, ck_tpc_map_args *a, ck_tpc_map_res *res)
 {
-	struct ck_tpc map = { 0 };
+	struct cks_tpc map = { 0 };
 	CUdevice device = -1;
 	CUresult err;
 
@@ -96,7 +96,7 @@ CUresult ck_serve_tpc_map(struct ck_request *q, ck_tpc_map_args *a, ck_tpc_map_r
 		return CUDA_ERROR_NOT_SUPPORTED;
 	err = ck_driver.cuCtxGetDevice(&device);
 	if (!err)
-		err = ck_tpc_map(device, &map);
+		err = cks_tpc_map(device, &map);
 	if (err)
 		return err;
 	res->gpc.gpc_val = malloc(map.count);

@@ -10,7 +10,7 @@
 
 #define CK_TPC_MAX 4096
 
-struct ck_tpc {
+struct cks_tpc {
 	size_t count; /* TPCs; 0: the driver does not report them */
 	unsigned char gpc[CK_TPC_MAX];	 /* per TPC: its GPC */
 	unsigned char index[CK_TPC_MAX]; /* per TPC: its index in the GPC */
@@ -20,6 +20,6 @@ struct ck_tpc {
  * The map of @device, which must have a context current in this thread. NOT_SUPPORTED: the driver
  * or this build cannot report it; INVALID_CONTEXT: no context of that device is current.
  */
-CUresult ck_tpc_map(CUdevice device, struct ck_tpc *out);
+CUresult cks_tpc_map(CUdevice device, struct cks_tpc *out);
 
 #endif

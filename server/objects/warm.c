@@ -49,12 +49,12 @@ static void make(CUdevice device)
 	if (device < CK_MAX_DEVICES)
 		err = ck_driver.cuDevicePrimaryCtxRetain(&context, device);
 	if (err)
-		ck_warn("no warm context of device %d: %s", device, ck_error_name(err));
+		ck_warn("no warm context of device %d: %s", device, cks_error_name(err));
 	else
 		held[device] = context;
 }
 
-void ck_warm_up(const char *devices)
+void cks_warm_up(const char *devices)
 {
 	char *end;
 
@@ -85,7 +85,7 @@ static bool works(CUcontext context)
 	return !ck_driver.cuCtxPopCurrent_v2(&popped) && !err;
 }
 
-bool ck_warm_sound(void)
+bool cks_warm_sound(void)
 {
 	bool sound = true;
 
@@ -96,7 +96,7 @@ bool ck_warm_sound(void)
 	return sound;
 }
 
-bool ck_warm_take(CUdevice device, CUcontext *context)
+bool cks_warm_take(CUdevice device, CUcontext *context)
 {
 	bool taken = false;
 
@@ -110,7 +110,7 @@ bool ck_warm_take(CUdevice device, CUcontext *context)
 	return taken;
 }
 
-bool ck_warm_drop(CUdevice device)
+bool cks_warm_drop(CUdevice device)
 {
 	bool dropped = false;
 	CUresult err;
@@ -123,7 +123,7 @@ bool ck_warm_drop(CUdevice device)
 		dropped = true;
 		err = ck_driver.cuDevicePrimaryCtxRelease_v2(i);
 		if (err)
-			ck_warn("the warm context of device %d: %s", i, ck_error_name(err));
+			ck_warn("the warm context of device %d: %s", i, cks_error_name(err));
 	}
 	ck_unlock(&held_lock);
 	return dropped;
@@ -135,12 +135,12 @@ static void *expire(void *unused)
 
 	(void)unused;
 	nanosleep(&time, NULL);
-	if (ck_warm_drop(CK_WARM_ALL))
+	if (cks_warm_drop(CK_WARM_ALL))
 		ck_debug("the client has not used its warm context: given up");
 	return NULL;
 }
 
-int ck_warm_expire(void)
+int cks_warm_expire(void)
 {
 	pthread_t thread;
 	bool any = false;

@@ -16,7 +16,7 @@
 
 CK_LOG_DEFINE("server");
 
-ck_hello_status ck_admit_judge(const struct ck_options *options, struct ck_token *token,
+ck_hello_status cks_admit_judge(const struct cks_options *options, struct cks_token *token,
 			       const ck_hello_args *args, char why[CK_WHY_SIZE])
 {
 	if (args->protocol != CK_PROTOCOL) {
@@ -25,14 +25,14 @@ ck_hello_status ck_admit_judge(const struct ck_options *options, struct ck_token
 			 "both sides", args->release, args->protocol, CK_RELEASE, CK_PROTOCOL);
 		return CK_HELLO_PROTOCOL;
 	}
-	if (!ck_token_admits(token, options->token_file, args->token.token_val, args->token.token_len)) {
+	if (!cks_token_admits(token, options->token_file, args->token.token_val, args->token.token_len)) {
 		snprintf(why, CK_WHY_SIZE, "the server admits only clients with its token; set CRICKET_TOKEN");
 		return CK_HELLO_DENIED;
 	}
 	return CK_HELLO_OK;
 }
 
-static void refuse(int fd, const struct ck_peeked *call, ck_hello_status status, const char *why)
+static void refuse(int fd, const struct cks_peeked *call, ck_hello_status status, const char *why)
 {
 	ck_hello_res res = {
 		.status = status,
@@ -41,10 +41,10 @@ static void refuse(int fd, const struct ck_peeked *call, ck_hello_status status,
 		.release = (char *)(uintptr_t)CK_RELEASE,
 	};
 
-	ck_answer(fd, call, (xdrproc_t)xdr_ck_hello_res, &res);
+	cks_answer(fd, call, (xdrproc_t)xdr_ck_hello_res, &res);
 }
 
-static bool decode(const unsigned char *bytes, const struct ck_peeked *call, ck_hello_args *args)
+static bool decode(const unsigned char *bytes, const struct cks_peeked *call, ck_hello_args *args)
 {
 	XDR xdrs;
 
@@ -55,7 +55,7 @@ static bool decode(const unsigned char *bytes, const struct ck_peeked *call, ck_
 
 /* The first word of a hello: its protocol version. The rest of another version's hello may have
  * another layout. */
-static uint32_t first_word(const unsigned char *bytes, const struct ck_peeked *call)
+static uint32_t first_word(const unsigned char *bytes, const struct cks_peeked *call)
 {
 	uint32_t word;
 
@@ -66,65 +66,65 @@ static uint32_t first_word(const unsigned char *bytes, const struct ck_peeked *c
 }
 
 /* Would one more session exceed a limit? @why: the reason. */
-static bool has_too_many(const struct ck_admission *a, const struct ck_owner *owner, char why[CK_WHY_SIZE])
+static bool has_too_many(const struct cks_admission *a, const struct cks_owner *owner, char why[CK_WHY_SIZE])
 {
 	const uint64_t *most = a->options->limits.value;
-	struct ck_session_counts counts;
+	struct cks_session_counts counts;
 	char name[CK_PEER_NAME];
 
-	ck_workers_count(a->workers, owner, &counts);
+	cks_workers_count(a->workers, owner, &counts);
 	if (counts.all >= a->options->max_sessions)
 		snprintf(why, CK_WHY_SIZE, "the server has no more sessions to give (--max-sessions)");
 	else if (counts.peer >= most[CK_LIMIT_ADDRESS])
 		snprintf(why, CK_WHY_SIZE, "%s has %zu sessions, and the server gives one address no more "
-			 "(--%s)", ck_peer_name(&owner->peer, name), counts.peer,
-			 ck_limit_name(CK_LIMIT_ADDRESS));
+			 "(--%s)", cks_peer_name(&owner->peer, name), counts.peer,
+			 cks_limit_name(CK_LIMIT_ADDRESS));
 	else if (counts.identity >= most[CK_LIMIT_IDENTITY])
 		snprintf(why, CK_WHY_SIZE, "%s has %zu sessions, and the server gives one identity no more "
-			 "(--%s)", owner->identity.name, counts.identity, ck_limit_name(CK_LIMIT_IDENTITY));
+			 "(--%s)", owner->identity.name, counts.identity, cks_limit_name(CK_LIMIT_IDENTITY));
 	else
 		return false;
 	return true;
 }
 
 /* The token identifies the client only if the server requires one: otherwise it may be made up. */
-static void start_session(struct ck_admission *a, int fd, const struct ck_peer *peer,
-			  const ck_hello_args *args, const struct ck_peeked *call)
+static void start_session(struct cks_admission *a, int fd, const struct cks_peer *peer,
+			  const ck_hello_args *args, const struct cks_peeked *call)
 {
-	const void *token = ck_token_wanted(a->options->token_file) ? args->token.token_val : NULL;
-	struct ck_owner owner = { .peer = *peer };
+	const void *token = cks_token_wanted(a->options->token_file) ? args->token.token_val : NULL;
+	struct cks_owner owner = { .peer = *peer };
 	char why[CK_WHY_SIZE];
 	int ret;
 
-	ck_identity_of(fd, token, args->token.token_len, &owner.identity);
+	cks_identity_of(fd, token, args->token.token_len, &owner.identity);
 	if (has_too_many(a, &owner, why)) {
 		ck_warn("a session is refused: %s", why);
 		refuse(fd, call, CK_HELLO_BUSY, why);
 		return;
 	}
-	ret = ck_workers_serve(a->workers, fd, &owner);
+	ret = cks_workers_serve(a->workers, fd, &owner);
 	if (ret < 0) {
 		ck_err("starting a worker: %s", strerror(-ret));
 		refuse(fd, call, CK_HELLO_BUSY, "the server cannot start another process");
 	}
 }
 
-static void judge(struct ck_admission *a, int fd, const struct ck_peer *peer, const ck_hello_args *args,
-		  const struct ck_peeked *call)
+static void judge(struct cks_admission *a, int fd, const struct cks_peer *peer, const ck_hello_args *args,
+		  const struct cks_peeked *call)
 {
 	char why[CK_WHY_SIZE], name[CK_PEER_NAME];
-	ck_hello_status status = ck_admit_judge(a->options, &a->token, args, why);
+	ck_hello_status status = cks_admit_judge(a->options, &a->token, args, why);
 
 	if (status == CK_HELLO_OK) {
 		start_session(a, fd, peer, args, call);
 		return;
 	}
-	ck_info("%s: %s pid %u refused: %s", ck_peer_name(peer, name), args->application, args->pid, why);
+	ck_info("%s: %s pid %u refused: %s", cks_peer_name(peer, name), args->application, args->pid, why);
 	refuse(fd, call, status, why);
 }
 
-void ck_admit(struct ck_admission *a, int fd, const struct ck_peer *peer, const unsigned char *bytes,
-	      const struct ck_peeked *call)
+void cks_admit(struct cks_admission *a, int fd, const struct cks_peer *peer, const unsigned char *bytes,
+	      const struct cks_peeked *call)
 {
 	ck_hello_args args = { 0 }, foreign = { .release = (char *)"?", .application = (char *)"a program" };
 	char name[CK_PEER_NAME];
@@ -135,6 +135,6 @@ void ck_admit(struct ck_admission *a, int fd, const struct ck_peer *peer, const 
 	else if (foreign.protocol != CK_PROTOCOL)
 		judge(a, fd, peer, &foreign, call);
 	else
-		ck_info("%s: a hello that cannot be read: closed", ck_peer_name(peer, name));
+		ck_info("%s: a hello that cannot be read: closed", cks_peer_name(peer, name));
 	xdr_free((xdrproc_t)xdr_ck_hello_args, &args);
 }

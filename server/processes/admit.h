@@ -12,25 +12,25 @@
 #include "server/processes/peer.h"
 #include "server/processes/token.h"
 
-struct ck_options;
-struct ck_workers;
+struct cks_options;
+struct cks_workers;
 
 #define CK_WHY_SIZE 256
 
 /* May a client with these @args have a session? If not, @why is the reason. */
-ck_hello_status ck_admit_judge(const struct ck_options *options, struct ck_token *token,
+ck_hello_status cks_admit_judge(const struct cks_options *options, struct cks_token *token,
 			       const ck_hello_args *args, char why[CK_WHY_SIZE]);
 
 /* State that the supervisor needs to check hellos. */
-struct ck_admission {
-	const struct ck_options *options;
-	struct ck_workers *workers;
-	struct ck_token token;
+struct cks_admission {
+	const struct cks_options *options;
+	struct cks_workers *workers;
+	struct cks_token token;
 };
 
 /* Check the hello in @bytes that @peer has sent on @fd: pass it to a worker, or refuse it. The
  * caller closes @fd. */
-void ck_admit(struct ck_admission *admission, int fd, const struct ck_peer *peer,
-	      const unsigned char *bytes, const struct ck_peeked *call);
+void cks_admit(struct cks_admission *admission, int fd, const struct cks_peer *peer,
+	      const unsigned char *bytes, const struct cks_peeked *call);
 
 #endif

@@ -21,7 +21,7 @@ static bool send_now(int fd, const void *bytes, long size)
 	return size > 0 && send(fd, bytes, (size_t)size, MSG_DONTWAIT | MSG_NOSIGNAL) == size;
 }
 
-bool ck_answer(int fd, const struct ck_peeked *call, xdrproc_t xdr, const void *res)
+bool cks_answer(int fd, const struct cks_peeked *call, xdrproc_t xdr, const void *res)
 {
 	unsigned char out[CK_ANSWER_SIZE];
 
@@ -29,13 +29,13 @@ bool ck_answer(int fd, const struct ck_peeked *call, xdrproc_t xdr, const void *
 	       send_now(fd, out, ck_reply_encode(out, sizeof(out), call->xid, xdr, res, 0));
 }
 
-bool ck_answer_small(int fd, enum ck_peek kind, const struct ck_peeked *call)
+bool cks_answer_small(int fd, enum cks_peek kind, const struct cks_peeked *call)
 {
 	unsigned char out[CK_ANSWER_SIZE];
 	enum accept_stat stat = PROC_UNAVAIL;
 
 	if (kind == CK_PEEK_NULL)
-		return ck_answer(fd, call, ck_code_nothing, NULL);
+		return cks_answer(fd, call, ck_code_nothing, NULL);
 	if (kind == CK_PEEK_NO_PROGRAM)
 		stat = PROG_UNAVAIL;
 	else if (kind == CK_PEEK_NO_VERSION)

@@ -14,9 +14,9 @@
 #include "server/processes/peek.h"
 
 /* Reply with @res, encoded by @xdr. False: close the connection. */
-bool ck_answer(int fd, const struct ck_peeked *call, xdrproc_t xdr, const void *res);
+bool cks_answer(int fd, const struct cks_peeked *call, xdrproc_t xdr, const void *res);
 
 /* Reply to a call of @kind: the null procedure, or one that does not exist. False: as above. */
-bool ck_answer_small(int fd, enum ck_peek kind, const struct ck_peeked *call);
+bool cks_answer_small(int fd, enum cks_peek kind, const struct cks_peeked *call);
 
 #endif

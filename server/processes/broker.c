@@ -31,7 +31,7 @@ CK_LOG_DEFINE("server");
 #define CK_BROKER_REGIONS 1024 /* per user, as in m3-server */
 #define CK_RESTART_MS 200      /* pause between two starts */
 
-struct ck_broker {
+struct cks_broker {
 	int listener;
 	char path[108];
 	struct stat file; /* the socket's file, if any */
@@ -40,9 +40,9 @@ struct ck_broker {
 	int64_t not_before;
 };
 
-struct ck_broker *ck_broker_create(const char *path, const char *unix_path)
+struct cks_broker *cks_broker_create(const char *path, const char *unix_path)
 {
-	struct ck_broker *b = calloc(1, sizeof(*b));
+	struct cks_broker *b = calloc(1, sizeof(*b));
 
 	if (!b)
 		return NULL;
@@ -68,7 +68,7 @@ struct ck_broker *ck_broker_create(const char *path, const char *unix_path)
 	return NULL;
 }
 
-void ck_broker_destroy(struct ck_broker *b)
+void cks_broker_destroy(struct cks_broker *b)
 {
 	if (!b)
 		return;
@@ -76,22 +76,22 @@ void ck_broker_destroy(struct ck_broker *b)
 		kill(b->pid, SIGKILL);
 	close(b->listener);
 	if (b->path[0] == '/')
-		ck_unlink_own(b->path, &b->file);
+		cks_unlink_own(b->path, &b->file);
 	free(b);
 }
 
-void ck_broker_driver(struct ck_broker *b, const char *driver)
+void cks_broker_driver(struct cks_broker *b, const char *driver)
 {
 	if (b)
 		b->driver = driver;
 }
 
-const char *ck_broker_path(const struct ck_broker *b)
+const char *cks_broker_path(const struct cks_broker *b)
 {
 	return b ? b->path : NULL;
 }
 
-size_t ck_broker_poll(const struct ck_broker *b, struct pollfd *fds, int *timeout_ms)
+size_t cks_broker_poll(const struct cks_broker *b, struct pollfd *fds, int *timeout_ms)
 {
 	int64_t wait;
 
@@ -107,7 +107,7 @@ size_t ck_broker_poll(const struct ck_broker *b, struct pollfd *fds, int *timeou
 	return 1;
 }
 
-static _Noreturn void become_broker(struct ck_broker *b)
+static _Noreturn void become_broker(struct cks_broker *b)
 {
 	sigset_t none;
 	int high = fcntl(b->listener, F_DUPFD_CLOEXEC, 10);
@@ -119,7 +119,7 @@ static _Noreturn void become_broker(struct ck_broker *b)
 	_exit(127);
 }
 
-void ck_broker_start(struct ck_broker *b)
+void cks_broker_start(struct cks_broker *b)
 {
 	b->not_before = ck_now_ms() + CK_RESTART_MS;
 	b->pid = fork();
@@ -131,7 +131,7 @@ void ck_broker_start(struct ck_broker *b)
 
 /* The broker cannot start: disconnect the waiting clients, since they would trigger starts without
  * end. */
-static void send_away(struct ck_broker *b)
+static void send_away(struct cks_broker *b)
 {
 	int fd;
 
@@ -139,7 +139,7 @@ static void send_away(struct ck_broker *b)
 		close(fd);
 }
 
-bool ck_broker_ended(struct ck_broker *b, pid_t pid, int status)
+bool cks_broker_ended(struct cks_broker *b, pid_t pid, int status)
 {
 	if (!b || pid != b->pid)
 		return false;
@@ -157,7 +157,7 @@ bool ck_broker_ended(struct ck_broker *b, pid_t pid, int status)
 	return true;
 }
 
-int ck_broker_main(const char *driver)
+int cks_broker_main(const char *driver)
 {
 	struct ck_m3_broker_options options = {
 		.driver = driver, .listener = CK_BROKER_FD, .quota_regions = CK_BROKER_REGIONS};

@@ -31,7 +31,7 @@ CK_LOG_DEFINE("server");
 
 /* A connection, and the state of its thread. */
 struct lane {
-	struct ck_session *session;
+	struct cks_session *session;
 	struct ck_chan *chan;
 	struct ck_reader *reader;
 	void *args, *res;	/* buffers for any message, aligned as by malloc */
@@ -39,11 +39,11 @@ struct lane {
 	size_t out_size;
 	uint64_t bound;		/* id of this thread's current context */
 	uint64_t epoch;		/* session.context_epoch when it was bound */
-	struct ck_along along;	/* sent ahead of the next reply */
+	struct cks_along along;	/* sent ahead of the next reply */
 	bool in_place;		/* the arguments point into the record: nothing to free */
 };
 
-static int lane_init(struct lane *l, struct ck_session *s, struct ck_chan *chan,
+static int lane_init(struct lane *l, struct cks_session *s, struct ck_chan *chan,
 		     struct ck_reader *reader)
 {
 	size_t args = sizeof(struct ck_head), res = sizeof(struct ck_result);
@@ -82,7 +82,7 @@ static CUresult bind_context(struct lane *l, uint64_t id)
 	if (id == l->bound && epoch == l->epoch)
 		return CUDA_SUCCESS;
 	if (id != 0)
-		context = ck_handles_get(l->session->handles, id, CK_KIND_CONTEXT);
+		context = cks_handles_get(l->session->handles, id, CK_KIND_CONTEXT);
 	if (!ck_driver.cuCtxSetCurrent)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	err = ck_driver.cuCtxSetCurrent(context);
@@ -122,7 +122,7 @@ static long decode_xdr(struct lane *l, const struct ck_proc *proc, const struct 
  * be used up to its last byte.
  */
 static int decode(struct lane *l, const struct ck_proc *proc, const struct ck_record *record,
-		  size_t at, struct ck_request *q)
+		  size_t at, struct cks_request *q)
 {
 	long size = -EOPNOTSUPP;
 	size_t end;
@@ -173,7 +173,7 @@ static CUresult turn_away(struct lane *l, CUresult err)
 }
 
 /* Bind the context and run the handler; returns the error of either. */
-static CUresult carry_out(struct lane *l, struct ck_request *q, const struct ck_proc *proc,
+static CUresult carry_out(struct lane *l, struct cks_request *q, const struct ck_proc *proc,
 			  void *res)
 {
 	const struct ck_head *head = l->args;
@@ -205,9 +205,9 @@ static void add(_Atomic uint64_t *number, uint64_t n)
 			      memory_order_relaxed);
 }
 
-static void request_init(struct lane *l, struct ck_request *q, const struct ck_call_header *header)
+static void request_init(struct lane *l, struct cks_request *q, const struct ck_call_header *header)
 {
-	*q = (struct ck_request){
+	*q = (struct cks_request){
 		.session = l->session,
 		.chan = l->chan,
 		.reader = l->reader,
@@ -230,10 +230,10 @@ static int next_message(struct lane *l, struct ck_record *record, struct ck_call
 }
 
 /* Run the decoded command and count it. */
-static int command_run(struct lane *l, struct ck_request *q, const struct ck_proc *proc)
+static int command_run(struct lane *l, struct cks_request *q, const struct ck_proc *proc)
 {
 	const struct ck_head *head = l->args;
-	struct ck_session *s = l->session;
+	struct cks_session *s = l->session;
 	CUresult err;
 
 	if (head->seq != atomic_load_explicit(&s->executed, memory_order_relaxed) + 1) {
@@ -244,14 +244,14 @@ static int command_run(struct lane *l, struct ck_request *q, const struct ck_pro
 	err = carry_out(l, q, proc, NULL);
 	if (q->broken)
 		return q->broken;
-	ck_retime_command(s, q->proc, l->args, err);
+	cks_retime_command(s, q->proc, l->args, err);
 	/* Log only the error that will be reported: in a broken context, every command fails. */
-	if (err && ck_session_fail(s, err))
-		ck_info("%s: %s", proc->name, ck_error_name(err));
+	if (err && cks_session_fail(s, err))
+		ck_info("%s: %s", proc->name, cks_error_name(err));
 	else if (err)
-		ck_debug("%s: %s", proc->name, ck_error_name(err));
-	ck_session_executed(s, head->seq);
-	ck_session_stir(s);
+		ck_debug("%s: %s", proc->name, cks_error_name(err));
+	cks_session_executed(s, head->seq);
+	cks_session_stir(s);
 	return 0;
 }
 
@@ -260,7 +260,7 @@ static int command(struct lane *l)
 	const struct ck_proc *proc;
 	struct ck_call_header header;
 	struct ck_record record;
-	struct ck_request q;
+	struct cks_request q;
 	int ret = next_message(l, &record, &header);
 
 	if (ret < 0)
@@ -285,7 +285,7 @@ static int command(struct lane *l)
 	return ret;
 }
 
-int ck_dispatch_commands(struct ck_session *s, struct ck_chan *chan, struct ck_reader *reader)
+int cks_dispatch_commands(struct cks_session *s, struct ck_chan *chan, struct ck_reader *reader)
 {
 	struct lane l;
 	int ret = lane_init(&l, s, chan, reader);
@@ -304,7 +304,7 @@ static int send_bytes(struct lane *l, void *bytes, size_t size)
 	l->along.iov[n] = (struct iovec){ .iov_base = bytes, .iov_len = size };
 	atomic_fetch_add_explicit(&l->session->bytes_out, size, memory_order_relaxed);
 	ret = ck_chan_writev(l->chan, l->along.iov, (int)n + 1);
-	ck_along_sent(l->session, &l->along);
+	cks_along_sent(l->session, &l->along);
 	return ret;
 }
 
@@ -369,28 +369,28 @@ static int reply(struct lane *l, uint32_t xid, const struct ck_proc *proc)
 }
 
 /* Run a decoded call; its result is in lane.res. */
-static void call_run(struct lane *l, struct ck_request *q, const struct ck_proc *proc)
+static void call_run(struct lane *l, struct cks_request *q, const struct ck_proc *proc)
 {
 	const struct ck_head *head = l->args;
-	struct ck_session *s = l->session;
+	struct cks_session *s = l->session;
 	struct ck_result *result = l->res;
 	CUresult err = CUDA_SUCCESS;
 
-	ck_session_wait(s, head->seq);
-	ck_retime_call(s, q->proc);
+	cks_session_wait(s, head->seq);
+	cks_retime_call(s, q->proc);
 	if (!proc->no_error && !ck_proc_is_nvml(q->proc))
 		err = (CUresult)atomic_exchange(&s->async_error, 0);
 	err = err ? turn_away(l, err) : carry_out(l, q, proc, l->res);
 	if (err)
-		ck_debug("%s: %s", proc->name, ck_error_name(err));
+		ck_debug("%s: %s", proc->name, cks_error_name(err));
 	result->err = (int)err;
-	result->output = ck_output_pending(s->output);
+	result->output = cks_output_pending(s->output);
 	if (unlikely(err) && ck_error_is_sticky(err))
-		ck_deliveries_fail(s->deliveries, head->ctx);
+		cks_deliveries_fail(s->deliveries, head->ctx);
 	/* A reply to a thread for host functions must not wait for the driver: see
 	 * delivery_part.h. */
 	if (q->proc != CK_PROC_delivery_next && !q->replied)
-		result->delivered = ck_deliveries_take(s, q->proc != CK_PROC_callback_next, &l->along);
+		result->delivered = cks_deliveries_take(s, q->proc != CK_PROC_callback_next, &l->along);
 	atomic_fetch_add_explicit(&s->calls, 1, memory_order_relaxed);
 }
 
@@ -399,7 +399,7 @@ static int regular_call(struct lane *l, const struct ck_proc *proc, const struct
 			const struct ck_call_header *header)
 {
 	const struct ck_head *head = l->args;
-	struct ck_request q;
+	struct cks_request q;
 	int ret;
 
 	request_init(l, &q, header);
@@ -461,7 +461,7 @@ static int call(struct lane *l)
 	return regular_call(l, proc, &record, &header);
 }
 
-int ck_dispatch_calls(struct ck_session *s, struct ck_chan *chan, struct ck_reader *reader)
+int cks_dispatch_calls(struct cks_session *s, struct ck_chan *chan, struct ck_reader *reader)
 {
 	struct lane l;
 	int ret = lane_init(&l, s, chan, reader);
@@ -472,7 +472,7 @@ int ck_dispatch_calls(struct ck_session *s, struct ck_chan *chan, struct ck_read
 	return ret == -EPIPE ? 0 : ret;
 }
 
-int ck_dispatch_reply(struct ck_chan *chan, uint32_t xid, xdrproc_t xdr, const void *res)
+int cks_dispatch_reply(struct ck_chan *chan, uint32_t xid, xdrproc_t xdr, const void *res)
 {
 	unsigned char *out = malloc(CK_REPLY_MAX);
 	struct iovec iov;

@@ -12,13 +12,13 @@
  * Execute the one-way messages of the command connection until it ends. 0: the peer closed it
  * between two messages; -EPROTO: protocol error (logged); else -errno of the channel.
  */
-int ck_dispatch_commands(struct ck_session *session, struct ck_chan *chan,
+int cks_dispatch_commands(struct cks_session *session, struct ck_chan *chan,
 			 struct ck_reader *reader);
 
 /* Answer the calls of a lane until it ends. Returns the same, or CK_DISPATCH_BYE. */
-int ck_dispatch_calls(struct ck_session *session, struct ck_chan *chan, struct ck_reader *reader);
+int cks_dispatch_calls(struct cks_session *session, struct ck_chan *chan, struct ck_reader *reader);
 
 /* Send the reply @res to call @xid, encoded by @xdr. 0 or -errno. */
-int ck_dispatch_reply(struct ck_chan *chan, uint32_t xid, xdrproc_t xdr, const void *res);
+int cks_dispatch_reply(struct ck_chan *chan, uint32_t xid, xdrproc_t xdr, const void *res);
 
 #endif

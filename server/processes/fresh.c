@@ -48,11 +48,11 @@ struct fresh {
 	bool answered;	  /* has had a reply, such as to rpcinfo */
 	bool joining;	  /* waits for room at its worker */
 	unsigned int bucket;
-	struct ck_peer peer;
+	struct cks_peer peer;
 };
 
-struct ck_fresh_list {
-	struct ck_admission admission;
+struct cks_fresh_list {
+	struct cks_admission admission;
 	unsigned char seed[16]; /* so that peers cannot choose their bucket */
 	size_t most, count;
 	unsigned short silent[CK_BUCKETS]; /* connections of each bucket, without joining ones */
@@ -69,9 +69,9 @@ static size_t room_for_all(void)
 	return ck_max((size_t)files.rlim_cur / 2, (size_t)8);
 }
 
-struct ck_fresh_list *ck_fresh_create(struct ck_workers *workers, const struct ck_options *options)
+struct cks_fresh_list *cks_fresh_create(struct cks_workers *workers, const struct cks_options *options)
 {
-	struct ck_fresh_list *l = calloc(1, sizeof(*l));
+	struct cks_fresh_list *l = calloc(1, sizeof(*l));
 
 	if (!l)
 		return NULL;
@@ -83,7 +83,7 @@ struct ck_fresh_list *ck_fresh_create(struct ck_workers *workers, const struct c
 	return l;
 }
 
-void ck_fresh_destroy(struct ck_fresh_list *l)
+void cks_fresh_destroy(struct cks_fresh_list *l)
 {
 	if (!l)
 		return;
@@ -93,7 +93,7 @@ void ck_fresh_destroy(struct ck_fresh_list *l)
 }
 
 /* Peers rarely share a bucket; if they do, they share its limit too. */
-static unsigned int bucket_of(const struct ck_fresh_list *l, const struct ck_peer *peer)
+static unsigned int bucket_of(const struct cks_fresh_list *l, const struct cks_peer *peer)
 {
 	unsigned char text[sizeof(l->seed) + 1 + sizeof(peer->bytes)];
 	struct ck_hash hash;
@@ -105,14 +105,14 @@ static unsigned int bucket_of(const struct ck_fresh_list *l, const struct ck_pee
 	return (hash.bytes[0] | (unsigned int)hash.bytes[1] << 8) % CK_BUCKETS;
 }
 
-static void set_joining(struct ck_fresh_list *l, struct fresh *f, bool joining)
+static void set_joining(struct cks_fresh_list *l, struct fresh *f, bool joining)
 {
 	if (f->joining != joining)
 		l->silent[f->bucket] = (unsigned short)(l->silent[f->bucket] + (joining ? -1 : 1));
 	f->joining = joining;
 }
 
-static void drop(struct ck_fresh_list *l, size_t i)
+static void drop(struct cks_fresh_list *l, size_t i)
 {
 	set_joining(l, &l->list[i], true); /* no longer counted */
 	close(l->list[i].fd);
@@ -121,7 +121,7 @@ static void drop(struct ck_fresh_list *l, size_t i)
 }
 
 /* Index of the oldest connection of @bucket that may be evicted; the count: none. */
-static size_t oldest_of(const struct ck_fresh_list *l, unsigned int bucket)
+static size_t oldest_of(const struct cks_fresh_list *l, unsigned int bucket)
 {
 	size_t i = 0;
 
@@ -132,7 +132,7 @@ static size_t oldest_of(const struct ck_fresh_list *l, unsigned int bucket)
 
 /* Find the connection to evict from a full list: the oldest of the peer with most; the count:
  * none. */
-static size_t find_victim(const struct ck_fresh_list *l)
+static size_t find_victim(const struct cks_fresh_list *l)
 {
 	unsigned int heaviest = 0;
 	unsigned short most = 0;
@@ -157,7 +157,7 @@ static int64_t young_for(const struct fresh *f)
 }
 
 /* How long until there is room for another one, in ms. */
-static int64_t room_in(const struct ck_fresh_list *l)
+static int64_t room_in(const struct cks_fresh_list *l)
 {
 	size_t i;
 
@@ -167,26 +167,26 @@ static int64_t room_in(const struct ck_fresh_list *l)
 	return i == l->count ? CK_JOIN_MS : young_for(&l->list[i]);
 }
 
-bool ck_fresh_has_room(const struct ck_fresh_list *l)
+bool cks_fresh_has_room(const struct cks_fresh_list *l)
 {
 	return room_in(l) == 0;
 }
 
-static void push_out(struct ck_fresh_list *l, size_t i)
+static void push_out(struct cks_fresh_list *l, size_t i)
 {
 	char name[CK_PEER_NAME];
 
 	ck_info("%s has %u connections that say nothing: the oldest is closed",
-		ck_peer_name(&l->list[i].peer, name), l->silent[l->list[i].bucket]);
+		cks_peer_name(&l->list[i].peer, name), l->silent[l->list[i].bucket]);
 	drop(l, i);
 }
 
-void ck_fresh_add(struct ck_fresh_list *l, int fd)
+void cks_fresh_add(struct cks_fresh_list *l, int fd)
 {
 	struct fresh f = { .fd = fd, .deadline = ck_now_ms() + CK_SILENCE_MS, .ready = true };
 	size_t i;
 
-	ck_peer_of(fd, &f.peer);
+	cks_peer_of(fd, &f.peer);
 	f.bucket = bucket_of(l, &f.peer);
 	if (l->silent[f.bucket] >= ck_min((size_t)CK_SHARE, l->most / 2)) {
 		i = oldest_of(l, f.bucket);
@@ -199,7 +199,7 @@ void ck_fresh_add(struct ck_fresh_list *l, int fd)
 	l->silent[f.bucket]++;
 }
 
-size_t ck_fresh_poll(struct ck_fresh_list *l, struct pollfd *fds, int *timeout_ms)
+size_t cks_fresh_poll(struct cks_fresh_list *l, struct pollfd *fds, int *timeout_ms)
 {
 	int64_t now = ck_now_ms(), room = room_in(l);
 
@@ -217,25 +217,25 @@ size_t ck_fresh_poll(struct ck_fresh_list *l, struct pollfd *fds, int *timeout_m
 	return l->count;
 }
 
-void ck_fresh_polled(struct ck_fresh_list *l, const struct pollfd *fds)
+void cks_fresh_polled(struct cks_fresh_list *l, const struct pollfd *fds)
 {
 	for (size_t i = 0; i < l->count; i++)
 		l->list[i].ready = fds[i].revents != 0;
 }
 
 /* Pass it to its session. True: keep it and ask the worker again. */
-static bool join_session(struct ck_fresh_list *l, struct fresh *f, const struct ck_peeked *p,
+static bool join_session(struct cks_fresh_list *l, struct fresh *f, const struct cks_peeked *p,
 			 int64_t now)
 {
 	ck_join_res res = { .status = 1 };
-	int ret = ck_workers_join(l->admission.workers, p->session, f->fd);
+	int ret = cks_workers_join(l->admission.workers, p->session, f->fd);
 
 	set_joining(l, f, ret == -EAGAIN && now < f->deadline);
 	f->again = now + CK_JOIN_MS;
 	if (ret == 0 || f->joining)
 		return f->joining;
 	ck_info("a connection joins no session: %s", strerror(-ret));
-	ck_answer(f->fd, p, (xdrproc_t)xdr_ck_join_res, &res);
+	cks_answer(f->fd, p, (xdrproc_t)xdr_ck_join_res, &res);
 	return false;
 }
 
@@ -248,11 +248,11 @@ static bool hung_up(int fd)
 }
 
 /* Peek at a connection and act on its first record; true: keep it. */
-static bool look(struct ck_fresh_list *l, struct fresh *f, int64_t now)
+static bool look(struct cks_fresh_list *l, struct fresh *f, int64_t now)
 {
 	unsigned char bytes[CK_PEEK_MAX];
-	struct ck_peeked p;
-	enum ck_peek kind;
+	struct cks_peeked p;
+	enum cks_peek kind;
 	ssize_t n = recv(f->fd, bytes, sizeof(bytes), MSG_PEEK | MSG_DONTWAIT);
 
 	f->again = 0;
@@ -263,7 +263,7 @@ static bool look(struct ck_fresh_list *l, struct fresh *f, int64_t now)
 		ck_debug("a connection ends %s", f->answered ? "after its answer" : "unheard");
 		return false;
 	}
-	kind = ck_peek(bytes, (size_t)n, &p);
+	kind = cks_peek(bytes, (size_t)n, &p);
 	switch (kind) {
 	case CK_PEEK_MORE:
 		f->again = now + CK_AGAIN_MS;
@@ -272,13 +272,13 @@ static bool look(struct ck_fresh_list *l, struct fresh *f, int64_t now)
 		ck_info("a connection that speaks no RPC: closed");
 		return false;
 	case CK_PEEK_HELLO:
-		ck_admit(&l->admission, f->fd, &f->peer, bytes, &p);
+		cks_admit(&l->admission, f->fd, &f->peer, bytes, &p);
 		return false;
 	case CK_PEEK_JOIN:
 		return join_session(l, f, &p, now) && !hung_up(f->fd);
 	default:
 		f->answered = true;
-		return ck_answer_small(f->fd, kind, &p);
+		return cks_answer_small(f->fd, kind, &p);
 	}
 }
 
@@ -288,7 +288,7 @@ static bool is_due(const struct fresh *f, int64_t now)
 	return f->again ? f->again <= now : f->ready;
 }
 
-void ck_fresh_run(struct ck_fresh_list *l)
+void cks_fresh_run(struct cks_fresh_list *l)
 {
 	int64_t now = ck_now_ms();
 	size_t i = 0;

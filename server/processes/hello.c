@@ -76,22 +76,22 @@ static void set_message(ck_hello_res *res, ck_hello_status status, const char *f
 }
 
 /* May the client have a session? The supervisor has admitted it, but the token may have changed. */
-static void judge(const struct ck_options *options, const ck_hello_args *args, ck_hello_res *res)
+static void judge(const struct cks_options *options, const ck_hello_args *args, ck_hello_res *res)
 {
-	struct ck_token token = { .known = false };
+	struct cks_token token = { .known = false };
 	char why[CK_WHY_SIZE];
-	ck_hello_status status = ck_admit_judge(options, &token, args, why);
+	ck_hello_status status = cks_admit_judge(options, &token, args, why);
 
 	if (status != CK_HELLO_OK)
 		set_message(res, status, "%s", why);
 }
 
-static void start_driver(const struct ck_options *options, ck_hello_res *res)
+static void start_driver(const struct cks_options *options, ck_hello_res *res)
 {
 	char why[256];
 	CUresult err;
 
-	if (ck_driver_open(options->driver, why, sizeof(why)) < 0) {
+	if (cks_driver_open(options->driver, why, sizeof(why)) < 0) {
 		ck_err("driver %s: %s", options->driver, why);
 		res->cuda_error = CUDA_ERROR_NO_DEVICE;
 		set_message(res, CK_HELLO_DRIVER, "the server's driver %s: %s", options->driver,
@@ -100,21 +100,21 @@ static void start_driver(const struct ck_options *options, ck_hello_res *res)
 	}
 	err = ck_driver.cuInit(0);
 	if (!err)
-		err = ck_snapshot_fill(res);
+		err = cks_snapshot_fill(res);
 	if (err) {
-		ck_err("driver %s: %s", options->driver, ck_error_name(err));
+		ck_err("driver %s: %s", options->driver, cks_error_name(err));
 		res->cuda_error = (int)err;
-		set_message(res, CK_HELLO_DRIVER, "the server's driver: %s", ck_error_name(err));
+		set_message(res, CK_HELLO_DRIVER, "the server's driver: %s", cks_error_name(err));
 		return;
 	}
-	res->accepts_cubin = ck_driver_accepts_cubin();
-	res->emulated = ck_driver_emulated();
+	res->accepts_cubin = cks_driver_accepts_cubin();
+	res->emulated = cks_driver_emulated();
 }
 
 /* Result of start_driver, prepared before there is a client. */
 static ck_hello_res ready;
 
-int ck_hello_prepare(const struct ck_options *options)
+int cks_hello_prepare(const struct cks_options *options)
 {
 	start_driver(options, &ready);
 	return ready.status == CK_HELLO_OK ? 0 : -ENODEV;
@@ -150,41 +150,41 @@ static int tell_procedures(ck_hello_res *res)
 	return 0;
 }
 
-static int make_session(const struct ck_options *options, const struct ck_identity *identity,
-			struct ck_output *output, ck_hello_res *res, struct ck_session **session)
+static int make_session(const struct cks_options *options, const struct cks_identity *identity,
+			struct ck_output *output, ck_hello_res *res, struct cks_session **session)
 {
-	struct ck_modcache *cache;
-	int ret = ck_modcache_open(options->cache_dir, &identity->key,
+	struct cks_modcache *cache;
+	int ret = cks_modcache_open(options->cache_dir, &identity->key,
 				   (size_t)ck_env_long("CRICKET_CACHE_SIZE"),
 				   options->limits.value[CK_LIMIT_CACHE], &cache);
 
 	if (ret == 0)
-		ret = ck_session_create(cache, output, (int)res->devices.devices_len, session);
+		ret = cks_session_create(cache, output, (int)res->devices.devices_len, session);
 	if (ret < 0)
 		return ret;
-	ck_pinned_bound((*session)->pinned, options->limits.value[CK_LIMIT_PINNED]);
+	cks_pinned_bound((*session)->pinned, options->limits.value[CK_LIMIT_PINNED]);
 	if (getrandom((*session)->id, sizeof((*session)->id), 0) != sizeof((*session)->id) ||
 	    getrandom((*session)->key, sizeof((*session)->key), 0) != sizeof((*session)->key))
 		return -EIO;
 	memcpy(res->session, (*session)->id, sizeof(res->session));
 	memcpy(res->key, (*session)->key, sizeof(res->key));
-	ret = ck_snapshot_modules(res, cache);
+	ret = cks_snapshot_modules(res, cache);
 	return ret < 0 ? ret : tell_procedures(res);
 }
 
 /* The token identifies the client only if the server requires one: otherwise it may be made up. */
-static void identify(const struct ck_options *options, struct ck_chan *chan,
-		     const ck_hello_args *args, struct ck_client *client)
+static void identify(const struct cks_options *options, struct ck_chan *chan,
+		     const ck_hello_args *args, struct cks_client *client)
 {
-	const void *token = ck_token_wanted(options->token_file) ? args->token.token_val : NULL;
+	const void *token = cks_token_wanted(options->token_file) ? args->token.token_val : NULL;
 
-	ck_identity_of(ck_chan_fd(chan), token, args->token.token_len, &client->identity);
+	cks_identity_of(ck_chan_fd(chan), token, args->token.token_len, &client->identity);
 }
 
 /* All steps between the call and the reply; the status is in @res. */
-static int prepare(const struct ck_options *options, struct ck_chan *chan, const ck_hello_args *args,
-		   struct ck_output *output, struct ck_client *client, ck_hello_res *res,
-		   struct ck_session **session)
+static int prepare(const struct cks_options *options, struct ck_chan *chan, const ck_hello_args *args,
+		   struct ck_output *output, struct cks_client *client, ck_hello_res *res,
+		   struct cks_session **session)
 {
 	judge(options, args, res);
 	if (res->status == CK_HELLO_OK && !take_ready(res))
@@ -195,7 +195,7 @@ static int prepare(const struct ck_options *options, struct ck_chan *chan, const
 	return make_session(options, &client->identity, output, res, session);
 }
 
-static void note_client(const ck_hello_args *args, struct ck_client *client)
+static void note_client(const ck_hello_args *args, struct cks_client *client)
 {
 	copy_text(client->application, sizeof(client->application), args->application);
 	copy_text(client->host, sizeof(client->host), args->host);
@@ -203,9 +203,9 @@ static void note_client(const ck_hello_args *args, struct ck_client *client)
 	client->pid = args->pid;
 }
 
-int ck_hello(const struct ck_options *options, struct ck_chan *chan, struct ck_reader *reader,
-	     struct ck_output *output, int (*announce)(const struct ck_session *session),
-	     struct ck_client *client, struct ck_session **session)
+int cks_hello(const struct cks_options *options, struct ck_chan *chan, struct ck_reader *reader,
+	     struct ck_output *output, int (*announce)(const struct cks_session *session),
+	     struct cks_client *client, struct cks_session **session)
 {
 	ck_hello_args args = { 0 };
 	ck_hello_res res = { .protocol = CK_PROTOCOL };
@@ -229,7 +229,7 @@ int ck_hello(const struct ck_options *options, struct ck_chan *chan, struct ck_r
 	else if (!res.message || !res.release)
 		ret = -ENOMEM;
 	else
-		ret = ck_dispatch_reply(chan, xid, (xdrproc_t)xdr_ck_hello_res, &res);
+		ret = cks_dispatch_reply(chan, xid, (xdrproc_t)xdr_ck_hello_res, &res);
 	ck_chan_enter_rings(chan);
 	if (ret == 0 && res.status != CK_HELLO_OK) {
 		ck_info("%s: %s pid %u refused: %s", ck_chan_peer(chan), client->application,

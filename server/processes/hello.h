@@ -7,28 +7,28 @@
 #include "rpc/record.h"
 #include "server/session/identity.h"
 
-struct ck_options;
+struct cks_options;
 struct ck_output;
-struct ck_session;
+struct cks_session;
 
 /* The client's own data, for logs, and its identity as the server knows it. */
-struct ck_client {
+struct cks_client {
 	char application[257], host[257], release[65];
 	unsigned int pid;
-	struct ck_identity identity;
+	struct cks_identity identity;
 };
 
-/* Load the driver and prepare the reply to ck_hello in advance, once. -ENODEV: the driver does not
+/* Load the driver and prepare the reply to cks_hello in advance, once. -ENODEV: the driver does not
  * work (logged). */
-int ck_hello_prepare(const struct ck_options *options);
+int cks_hello_prepare(const struct cks_options *options);
 
 /*
  * Read and check the hello on @chan, load the driver if needed, and make the session. @output is
  * for output of the session's driver. 0: the session exists, @announce was called with it, and the
  * client has its reply. -ECONNREFUSED: the client was sent the reason; else -errno.
  */
-int ck_hello(const struct ck_options *options, struct ck_chan *chan, struct ck_reader *reader,
-	     struct ck_output *output, int (*announce)(const struct ck_session *session),
-	     struct ck_client *client, struct ck_session **session);
+int cks_hello(const struct cks_options *options, struct ck_chan *chan, struct ck_reader *reader,
+	     struct ck_output *output, int (*announce)(const struct cks_session *session),
+	     struct cks_client *client, struct cks_session **session);
 
 #endif

@@ -33,7 +33,7 @@ static const struct row {
 				"10", 10, 1, 86400 },
 };
 
-const char *ck_limit_name(enum ck_limit limit)
+const char *cks_limit_name(enum cks_limit limit)
 {
 	return table[limit].name;
 }
@@ -45,15 +45,15 @@ static uint64_t half_of_memory(void)
 	return pages > 0 && size > 0 ? (uint64_t)pages / 2 * (uint64_t)size : CK_SIZE_MOST;
 }
 
-void ck_limits_init(struct ck_limits *limits)
+void cks_limits_init(struct cks_limits *limits)
 {
-	*limits = (struct ck_limits){ .given = { NULL } };
+	*limits = (struct cks_limits){ .given = { NULL } };
 	for (int i = 0; i < CK_LIMITS; i++)
 		limits->value[i] = table[i].fallback;
 	limits->value[CK_LIMIT_PINNED] = half_of_memory();
 }
 
-void ck_limits_settle(struct ck_limits *limits, unsigned int max_sessions)
+void cks_limits_settle(struct cks_limits *limits, unsigned int max_sessions)
 {
 	if (!limits->given[CK_LIMIT_ADDRESS])
 		limits->value[CK_LIMIT_ADDRESS] = ck_max(max_sessions / 2, CK_SESSIONS_LEAST);
@@ -61,7 +61,7 @@ void ck_limits_settle(struct ck_limits *limits, unsigned int max_sessions)
 		limits->value[CK_LIMIT_IDENTITY] = ck_max(max_sessions - max_sessions / 4, CK_SESSIONS_LEAST);
 }
 
-int ck_limits_set(struct ck_limits *limits, enum ck_limit limit, const char *text)
+int cks_limits_set(struct cks_limits *limits, enum cks_limit limit, const char *text)
 {
 	const struct row *row = &table[limit];
 	uint64_t value;
@@ -77,7 +77,7 @@ int ck_limits_set(struct ck_limits *limits, enum ck_limit limit, const char *tex
 	return 0;
 }
 
-void ck_limits_help(FILE *out)
+void cks_limits_help(FILE *out)
 {
 	for (int i = 0; i < CK_LIMITS; i++) {
 		const struct row *row = &table[i];

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-enum ck_limit {
+enum cks_limit {
 	CK_LIMIT_LANES,		/* connections of a session for calls */
 	CK_LIMIT_OUTPUT,	/* bytes of unfetched kernel output */
 	CK_LIMIT_PINNED,	/* bytes of host memory that a session may register */
@@ -18,23 +18,23 @@ enum ck_limit {
 	CK_LIMITS,
 };
 
-struct ck_limits {
+struct cks_limits {
 	uint64_t value[CK_LIMITS];
 	const char *given[CK_LIMITS]; /* as on the command line; NULL: the default */
 };
 
 /* The option's name, without dashes. */
-const char *ck_limit_name(enum ck_limit limit);
+const char *cks_limit_name(enum cks_limit limit);
 
-void ck_limits_init(struct ck_limits *limits);
+void cks_limits_init(struct cks_limits *limits);
 
 /* Set defaults that depend on the maximal number of sessions. */
-void ck_limits_settle(struct ck_limits *limits, unsigned int max_sessions);
+void cks_limits_settle(struct cks_limits *limits, unsigned int max_sessions);
 
 /* Set a limit from @text: a number; for bytes, optionally with K, M, G or T. -EINVAL, printed on
  * stderr. */
-int ck_limits_set(struct ck_limits *limits, enum ck_limit limit, const char *text);
+int cks_limits_set(struct cks_limits *limits, enum cks_limit limit, const char *text);
 
-void ck_limits_help(FILE *out);
+void cks_limits_help(FILE *out);
 
 #endif

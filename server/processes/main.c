@@ -13,7 +13,7 @@
 
 int main(int argc, char **argv)
 {
-	struct ck_options options;
+	struct cks_options options;
 	bool spare = argc > 1 && strcmp(argv[1], CK_SPARE_ARGUMENT) == 0;
 	bool worker = spare || (argc > 1 && strcmp(argv[1], CK_WORKER_ARGUMENT) == 0);
 	char **all = argv;
@@ -22,9 +22,9 @@ int main(int argc, char **argv)
 	ck_log_default("info");
 	setenv("CRICKET_LOG_DROP", "1", 0); /* for workers and their drivers too */
 	if (argc == 3 && strcmp(argv[1], "--probe") == 0)
-		return ck_probe_main(argv[2]);
+		return cks_probe_main(argv[2]);
 	if (argc == 3 && strcmp(argv[1], "--m3-broker") == 0)
-		return ck_broker_main(argv[2]);
+		return cks_broker_main(argv[2]);
 	if (argc == 3 && strcmp(argv[1], CK_M3_COPIER_OPTION) == 0)
 		return ck_m3_copier_main(argv[2]);
 	if (worker) {
@@ -32,10 +32,10 @@ int main(int argc, char **argv)
 		argc--;
 		argv++;
 	}
-	ret = ck_options_parse(argc, argv, &options);
+	ret = cks_options_parse(argc, argv, &options);
 	if (ret != 0)
 		return ret > 0 ? EXIT_SUCCESS : 2;
 	if (worker)
-		return ck_worker_main(&options, spare ? all : NULL);
-	return ck_supervisor_main(&options);
+		return cks_worker_main(&options, spare ? all : NULL);
+	return cks_supervisor_main(&options);
 }

@@ -46,7 +46,7 @@ static bool mps_runs(void)
 	return found;
 }
 
-void ck_mps_check(void)
+void cks_mps_check(void)
 {
 	if (mps_runs())
 		ck_warn("NVIDIA MPS is running: a fault of one session may end the others; "

@@ -82,7 +82,7 @@ static void print_help(void)
 	       "  --help, --help-env, --version\n\n"
 	       "Bounds of programs, addresses and identities:\n",
 	       CK_DEFAULT_PORT, ck_chan_default_unix(0), CK_SESSIONS, CK_WARM_DEVICES);
-	ck_limits_help(stdout);
+	cks_limits_help(stdout);
 }
 
 static int refuse(const char *what, const char *value)
@@ -128,7 +128,7 @@ static int parse_size(const char *text)
 		       : refuse("not a size", text);
 }
 
-static int add_listen(struct ck_options *o, const char *address)
+static int add_listen(struct cks_options *o, const char *address)
 {
 	if (o->listen_count == CK_LISTEN_MAX)
 		return refuse("too many addresses", address);
@@ -136,7 +136,7 @@ static int add_listen(struct ck_options *o, const char *address)
 	return 0;
 }
 
-static int parse_workers(int option, const char *value, struct ck_options *o)
+static int parse_workers(int option, const char *value, struct cks_options *o)
 {
 	long number = 0;
 	int ret;
@@ -153,10 +153,10 @@ static int parse_workers(int option, const char *value, struct ck_options *o)
 	return ret;
 }
 
-static int parse_option(int option, const char *value, struct ck_options *o)
+static int parse_option(int option, const char *value, struct cks_options *o)
 {
 	if (option >= OPT_LIMIT)
-		return ck_limits_set(&o->limits, (enum ck_limit)(option - OPT_LIMIT), value);
+		return cks_limits_set(&o->limits, (enum cks_limit)(option - OPT_LIMIT), value);
 	switch (option) {
 	case OPT_LISTEN:
 		return add_listen(o, value);
@@ -212,19 +212,19 @@ static void all_options(struct option out[CK_OPTIONS + CK_LIMITS + 1])
 {
 	memcpy(out, long_options, sizeof(long_options));
 	for (int i = 0; i < CK_LIMITS; i++)
-		out[CK_OPTIONS + i] = (struct option){ ck_limit_name((enum ck_limit)i),
+		out[CK_OPTIONS + i] = (struct option){ cks_limit_name((enum cks_limit)i),
 						       required_argument, NULL, OPT_LIMIT + i };
 	out[CK_OPTIONS + CK_LIMITS] = (struct option){ NULL, 0, NULL, 0 };
 }
 
-int ck_options_parse(int argc, char **argv, struct ck_options *o)
+int cks_options_parse(int argc, char **argv, struct cks_options *o)
 {
 	struct option options[CK_OPTIONS + CK_LIMITS + 1];
 	int option, ret;
 
-	*o = (struct ck_options){ .max_sessions = CK_SESSIONS, .warm = -1,
+	*o = (struct cks_options){ .max_sessions = CK_SESSIONS, .warm = -1,
 				  .warm_devices = CK_WARM_DEVICES };
-	ck_limits_init(&o->limits);
+	cks_limits_init(&o->limits);
 	all_options(options);
 	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		ret = parse_option(option, optarg, o);
@@ -237,7 +237,7 @@ int ck_options_parse(int argc, char **argv, struct ck_options *o)
 		o->driver = ck_env_string("CRICKET_DRIVER");
 	if (!o->cache_dir)
 		o->cache_dir = ck_env_string("CRICKET_CACHE_DIR");
-	ck_limits_settle(&o->limits, o->max_sessions);
+	cks_limits_settle(&o->limits, o->max_sessions);
 	if (o->listen_count == 0)
 		o->listen[o->listen_count++] = "127.0.0.1";
 	return 0;

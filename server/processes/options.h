@@ -12,7 +12,7 @@
 #define CK_LISTEN_MAX 16
 #define CK_WARM_MAX 64	/* spare workers */
 
-struct ck_options {
+struct cks_options {
 	const char *listen[CK_LISTEN_MAX];
 	size_t listen_count;
 	const char *unix_path;	/* NULL: the first usual place that works */
@@ -24,12 +24,12 @@ struct ck_options {
 	const char *m3_path;	/* the memory broker's socket; NULL: beside the server's own */
 	const char *pid_file;	/* NULL: none */
 	unsigned int max_sessions;
-	struct ck_limits limits;
+	struct cks_limits limits;
 	int warm;		/* number of spare workers; -1: one with a real driver */
 	const char *warm_devices; /* devices whose contexts they hold: "0,1", or "none" */
 };
 
 /* 0: continue; 1: done, exit successfully (--help); -EINVAL: invalid, printed on stderr. */
-int ck_options_parse(int argc, char **argv, struct ck_options *options);
+int cks_options_parse(int argc, char **argv, struct cks_options *options);
 
 #endif

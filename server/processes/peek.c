@@ -33,7 +33,7 @@ static bool looks_wrong(const unsigned char *data, size_t size)
 	return size >= CK_MARK + 12 && word_at(data + CK_MARK + 8) != RPC_MSG_VERSION;
 }
 
-static enum ck_peek classify(const struct ck_call_header *header)
+static enum cks_peek classify(const struct ck_call_header *header)
 {
 	if (header->program != CK_PROGRAM)
 		return CK_PEEK_NO_PROGRAM;
@@ -51,10 +51,10 @@ static enum ck_peek classify(const struct ck_call_header *header)
 	}
 }
 
-enum ck_peek ck_peek(const unsigned char *data, size_t size, struct ck_peeked *out)
+enum cks_peek cks_peek(const unsigned char *data, size_t size, struct cks_peeked *out)
 {
 	struct ck_call_header header;
-	enum ck_peek kind;
+	enum cks_peek kind;
 	size_t length;
 
 	if (looks_wrong(data, size))

@@ -10,7 +10,7 @@
 
 #define CK_PEEK_MAX 4096 /* bytes; the client's first records are never longer */
 
-enum ck_peek {
+enum cks_peek {
 	CK_PEEK_MORE,	       /* not all of the record has arrived */
 	CK_PEEK_GARBAGE,       /* no RPC call, or too long to peek at */
 	CK_PEEK_NULL,	       /* procedure 0 of this program and version */
@@ -21,7 +21,7 @@ enum ck_peek {
 	CK_PEEK_JOIN,
 };
 
-struct ck_peeked {
+struct cks_peeked {
 	uint32_t xid;
 	size_t record;		   /* bytes of the record, its mark included */
 	size_t args;		   /* offset of its arguments */
@@ -29,6 +29,6 @@ struct ck_peeked {
 };
 
 /* Classify the first @size bytes of a connection. *out is set from CK_PEEK_NULL on. */
-enum ck_peek ck_peek(const unsigned char *data, size_t size, struct ck_peeked *out);
+enum cks_peek cks_peek(const unsigned char *data, size_t size, struct cks_peeked *out);
 
 #endif

@@ -12,7 +12,7 @@
 
 #define CK_NETWORK 8 /* bytes of an IPv6 address that identify its network */
 
-static void of_user(int fd, struct ck_peer *peer)
+static void of_user(int fd, struct cks_peer *peer)
 {
 	struct ucred user;
 	socklen_t size = sizeof(user);
@@ -25,7 +25,7 @@ static void of_user(int fd, struct ck_peer *peer)
 
 /* A dual-stack socket reports IPv4 this way too. Use link-local addresses in full: many hosts share
  * a link. */
-static void of_ipv6(const struct in6_addr *address, struct ck_peer *peer)
+static void of_ipv6(const struct in6_addr *address, struct cks_peer *peer)
 {
 	if (IN6_IS_ADDR_V4MAPPED(address)) {
 		peer->kind = CK_PEER_IPV4;
@@ -39,7 +39,7 @@ static void of_ipv6(const struct in6_addr *address, struct ck_peer *peer)
 	}
 }
 
-void ck_peer_of(int fd, struct ck_peer *peer)
+void cks_peer_of(int fd, struct cks_peer *peer)
 {
 	union {
 		struct sockaddr any;
@@ -62,12 +62,12 @@ void ck_peer_of(int fd, struct ck_peer *peer)
 	}
 }
 
-bool ck_peer_equal(const struct ck_peer *a, const struct ck_peer *b)
+bool cks_peer_equal(const struct cks_peer *a, const struct cks_peer *b)
 {
 	return a->kind == b->kind && memcmp(a->bytes, b->bytes, sizeof(a->bytes)) == 0;
 }
 
-const char *ck_peer_name(const struct ck_peer *peer, char out[CK_PEER_NAME])
+const char *cks_peer_name(const struct cks_peer *peer, char out[CK_PEER_NAME])
 {
 	char text[INET6_ADDRSTRLEN] = "?";
 	uint32_t user;

@@ -13,17 +13,17 @@
 
 #define CK_PEER_NAME 64
 
-struct ck_peer {
+struct cks_peer {
 	enum { CK_PEER_UNKNOWN, CK_PEER_USER, CK_PEER_IPV4, CK_PEER_IPV6, CK_PEER_NETWORK } kind;
 	uint8_t bytes[16]; /* the significant ones; the others are 0 */
 };
 
 /* The peer of socket @fd. All peers that have disconnected count as one, the unknown peer. */
-void ck_peer_of(int fd, struct ck_peer *peer);
+void cks_peer_of(int fd, struct cks_peer *peer);
 
-bool ck_peer_equal(const struct ck_peer *a, const struct ck_peer *b);
+bool cks_peer_equal(const struct cks_peer *a, const struct cks_peer *b);
 
 /* For display: "user 1000", "address 10.0.0.7", "network 2001:db8::/64". Returns @out. */
-const char *ck_peer_name(const struct ck_peer *peer, char out[CK_PEER_NAME]);
+const char *cks_peer_name(const struct cks_peer *peer, char out[CK_PEER_NAME]);
 
 #endif

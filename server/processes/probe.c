@@ -33,14 +33,14 @@ struct answer {
 	char why[508];
 };
 
-int ck_probe_main(const char *which)
+int cks_probe_main(const char *which)
 {
 	const char *driver;
 	struct answer a;
 
 	memset(&a, 0, sizeof(a));
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	driver = ck_driver_probe(which, a.why, sizeof(a.why));
+	driver = cks_driver_probe(which, a.why, sizeof(a.why));
 	if (!driver)
 		a.driver = CK_NONE;
 	else if (strcmp(driver, "cuda") == 0)
@@ -121,7 +121,7 @@ static void end(pid_t pid)
 		nanosleep(&step, NULL);
 }
 
-const char *ck_probe_driver(const char *which)
+const char *cks_probe_driver(const char *which)
 {
 	const char *driver = NULL;
 	struct answer a;

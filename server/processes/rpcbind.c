@@ -71,7 +71,7 @@ static _Noreturn void child(struct sockaddr_in *address)
 	_exit(!ok);
 }
 
-void ck_rpcbind_set(int fd)
+void cks_rpcbind_set(int fd)
 {
 	struct sockaddr_storage bound;
 	struct sockaddr_in address;
@@ -96,7 +96,7 @@ void ck_rpcbind_set(int fd)
 	registered = pid > 0;
 }
 
-void ck_rpcbind_unset(void)
+void cks_rpcbind_unset(void)
 {
 	const struct timespec step = { .tv_nsec = 10 * 1000000L };
 	pid_t pid;

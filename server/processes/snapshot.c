@@ -134,7 +134,7 @@ static CUresult fill_peers(ck_hello_res *res)
 	return CUDA_SUCCESS;
 }
 
-CUresult ck_snapshot_fill(ck_hello_res *res)
+CUresult cks_snapshot_fill(ck_hello_res *res)
 {
 	int count = 0;
 	CUresult err = ck_driver.cuDriverGetVersion(&res->driver_version);
@@ -154,7 +154,7 @@ CUresult ck_snapshot_fill(ck_hello_res *res)
 	return err ? err : fill_peers(res);
 }
 
-int ck_snapshot_modules(ck_hello_res *res, struct ck_modcache *cache)
+int cks_snapshot_modules(ck_hello_res *res, struct cks_modcache *cache)
 {
 	struct ck_hash *hashes = calloc(CK_MODCACHE_LIST, sizeof(*hashes));
 	ck_module_hash *list = calloc(CK_MODCACHE_LIST, sizeof(*list));
@@ -165,7 +165,7 @@ int ck_snapshot_modules(ck_hello_res *res, struct ck_modcache *cache)
 		free(list);
 		return -ENOMEM;
 	}
-	count = ck_modcache_list(cache, hashes);
+	count = cks_modcache_list(cache, hashes);
 	for (size_t i = 0; i < count; i++) {
 		struct ck_hash alias;
 

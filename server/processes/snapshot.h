@@ -7,15 +7,15 @@
 #include "cricket.h"
 #include "cuda/types.h"
 
-struct ck_modcache;
+struct cks_modcache;
 
 /*
  * Fill the driver version, devices and peer table of @res from the driver, after cuInit. Makes no
  * context. The memory belongs to @res (xdr_free).
  */
-CUresult ck_snapshot_fill(ck_hello_res *res);
+CUresult cks_snapshot_fill(ck_hello_res *res);
 
 /* Add the names of the images that @cache lists, for the session of @res (rpc/alias.h). -ENOMEM. */
-int ck_snapshot_modules(ck_hello_res *res, struct ck_modcache *cache);
+int cks_snapshot_modules(ck_hello_res *res, struct cks_modcache *cache);
 
 #endif

@@ -61,25 +61,25 @@ static _Noreturn void give_up(char **argv)
 
 static int say_ready(void)
 {
-	struct ck_worker_note note;
+	struct cks_worker_note note;
 
 	memset(&note, 0, sizeof(note));
 	note.kind = CK_NOTE_READY;
 	return ck_fd_write_full(CK_WORKER_CONTROL, &note, sizeof(note));
 }
 
-void ck_spare_wait(const struct ck_options *options, char **argv)
+void cks_spare_wait(const struct cks_options *options, char **argv)
 {
 	prctl(PR_SET_NAME, "cricket-spare");
-	if (ck_hello_prepare(options) < 0)
+	if (cks_hello_prepare(options) < 0)
 		give_up(argv);
 	/* a client that has come already must not wait for a context it may not need */
 	if (!client_waits())
-		ck_warm_up(options->warm_devices);
+		cks_warm_up(options->warm_devices);
 	if (say_ready() < 0)
 		_exit(0);
 	take_client();
-	if (!ck_warm_sound()) {
+	if (!cks_warm_sound()) {
 		ck_warn("a spare worker's context is broken: a fresh one takes its place");
 		become_fresh(argv);
 	}

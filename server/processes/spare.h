@@ -4,7 +4,7 @@
 #ifndef CK_SERVER_PROCESSES_SPARE_H
 #define CK_SERVER_PROCESSES_SPARE_H
 
-struct ck_options;
+struct cks_options;
 
 /*
  * Load the driver, make the configured contexts, report that this process is ready, and wait.
@@ -12,6 +12,6 @@ struct ck_options;
  * something fails, this process becomes a fresh worker with @argv, its own arguments. Without a
  * client it exits: with CK_SPARE_FAILED, or with 0 when the server stops.
  */
-void ck_spare_wait(const struct ck_options *options, char **argv);
+void cks_spare_wait(const struct cks_options *options, char **argv);
 
 #endif

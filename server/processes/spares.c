@@ -21,7 +21,7 @@ CK_LOG_DEFINE("server");
 #define CK_WARMING_MS 60000 /* waking GPUs takes the driver seconds */
 
 /* Handle spares that were taken or lost since the last call. */
-static void look(struct ck_spares *s, const struct ck_spare_counts *counts, int64_t now)
+static void look(struct cks_spares *s, const struct cks_spare_counts *counts, int64_t now)
 {
 	if (counts->lost != s->lost) {
 		s->due = now + ck_min((int64_t)CK_FAILED_MS << ck_min(s->failures, 10u),
@@ -38,9 +38,9 @@ static void look(struct ck_spares *s, const struct ck_spare_counts *counts, int6
 	s->taken = counts->taken;
 }
 
-int ck_spares_run(struct ck_spares *s, struct ck_workers *workers)
+int cks_spares_run(struct cks_spares *s, struct cks_workers *workers)
 {
-	const struct ck_spare_counts *counts = ck_workers_spares(workers);
+	const struct cks_spare_counts *counts = cks_workers_spares(workers);
 	int64_t now = ck_now_ms();
 	int ret;
 
@@ -48,14 +48,14 @@ int ck_spares_run(struct ck_spares *s, struct ck_workers *workers)
 		return -1;
 	look(s, counts, now);
 	if (counts->warming > 0) {
-		ck_workers_expire(workers, now - CK_WARMING_MS);
+		cks_workers_expire(workers, now - CK_WARMING_MS);
 		return 1000;
 	}
 	if (counts->ready >= s->wanted)
 		return -1;
 	if (now < s->due)
 		return (int)(s->due - now);
-	ret = ck_workers_spare(workers);
+	ret = cks_workers_spare(workers);
 	if (ret == 0)
 		return 1000;
 	ck_err("starting a spare worker: %s", strerror(-ret));

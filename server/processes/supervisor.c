@@ -38,17 +38,17 @@ struct listener {
 };
 
 struct supervisor {
-	const struct ck_options *options;
+	const struct cks_options *options;
 	struct listener listeners[CK_LISTENERS];
 	size_t listener_count;
 	int signals;
 	int reserve;	/* a descriptor to close when none are left */
 	int pid_file;
 	int64_t paused;	/* do not accept before this time */
-	struct ck_workers *workers;
-	struct ck_spares spares;
-	struct ck_fresh_list *fresh;
-	struct ck_broker *broker;
+	struct cks_workers *workers;
+	struct cks_spares spares;
+	struct cks_fresh_list *fresh;
+	struct cks_broker *broker;
 };
 
 /* Log the client's address; the kernel chooses the port for port 0. */
@@ -125,7 +125,7 @@ static int open_listeners(struct supervisor *s)
 	return ret < 0 ? ret : add_unix(s);
 }
 
-void ck_unlink_own(const char *path, const struct stat *own)
+void cks_unlink_own(const char *path, const struct stat *own)
 {
 	struct stat now;
 
@@ -140,7 +140,7 @@ static void close_listeners(struct supervisor *s)
 
 		close(l->fd);
 		if (l->path[0])
-			ck_unlink_own(l->path, &l->file);
+			cks_unlink_own(l->path, &l->file);
 	}
 	s->listener_count = 0;
 }
@@ -192,8 +192,8 @@ static void reap(struct supervisor *s)
 	pid_t pid;
 
 	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
-		if (!ck_workers_ended(s->workers, pid, status) &&
-		    !ck_broker_ended(s->broker, pid, status))
+		if (!cks_workers_ended(s->workers, pid, status) &&
+		    !cks_broker_ended(s->broker, pid, status))
 			ck_debug("rpcbind %s", status == 0 ? "knows program 99"
 							   : "has not taken the registration");
 	}
@@ -235,11 +235,11 @@ static void shed(struct supervisor *s, int listener)
 
 static void accept_some(struct supervisor *s, int listener)
 {
-	for (int i = 0; i < CK_ACCEPTS && ck_fresh_has_room(s->fresh); i++) {
+	for (int i = 0; i < CK_ACCEPTS && cks_fresh_has_room(s->fresh); i++) {
 		int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
 
 		if (fd >= 0) {
-			ck_fresh_add(s->fresh, fd);
+			cks_fresh_add(s->fresh, fd);
 			continue;
 		}
 		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
@@ -272,18 +272,18 @@ static void gather(struct supervisor *s, struct round *r)
 	int64_t pause = s->paused - ck_now_ms();
 	size_t n = 0;
 
-	r->timeout = ck_spares_run(&s->spares, s->workers);
+	r->timeout = cks_spares_run(&s->spares, s->workers);
 	lower(&r->timeout, ck_log_tend(false));
 	r->fds[n++] = (struct pollfd){ .fd = s->signals, .events = POLLIN };
 	r->fds[n] = (struct pollfd){ .fd = -1 };
-	ck_broker_poll(s->broker, &r->fds[n++], &r->timeout);
-	n += ck_workers_poll(s->workers, r->fds + n);
+	cks_broker_poll(s->broker, &r->fds[n++], &r->timeout);
+	n += cks_workers_poll(s->workers, r->fds + n);
 	r->fresh = n;
-	n += ck_fresh_poll(s->fresh, r->fds + n, &r->timeout);
+	n += cks_fresh_poll(s->fresh, r->fds + n, &r->timeout);
 	r->listeners = n;
 	if (pause > 0)
 		lower(&r->timeout, pause);
-	for (size_t i = 0; pause <= 0 && i < s->listener_count && ck_fresh_has_room(s->fresh); i++)
+	for (size_t i = 0; pause <= 0 && i < s->listener_count && cks_fresh_has_room(s->fresh); i++)
 		r->fds[n++] = (struct pollfd){ .fd = s->listeners[i].fd, .events = POLLIN };
 	r->count = n;
 }
@@ -291,13 +291,13 @@ static void gather(struct supervisor *s, struct round *r)
 /* Read existing connections before accepting new ones, which may evict silent ones. */
 static void hear(struct supervisor *s, const struct round *r)
 {
-	ck_fresh_polled(s->fresh, r->fds + r->fresh);
-	ck_fresh_run(s->fresh);
+	cks_fresh_polled(s->fresh, r->fds + r->fresh);
+	cks_fresh_run(s->fresh);
 	for (size_t i = r->listeners; i < r->count; i++) {
 		if (r->fds[i].revents)
 			accept_some(s, r->fds[i].fd);
 	}
-	ck_fresh_run(s->fresh);
+	cks_fresh_run(s->fresh);
 }
 
 static int run(struct supervisor *s)
@@ -319,8 +319,8 @@ static int run(struct supervisor *s)
 		if (read_signals(s))
 			break;
 		if (r.fds[1].revents)
-			ck_broker_start(s->broker);
-		ck_workers_read(s->workers);
+			cks_broker_start(s->broker);
+		cks_workers_read(s->workers);
 		hear(s, &r);
 	}
 	free(r.fds);
@@ -358,21 +358,21 @@ static int start(struct supervisor *s)
 		ret = open_listeners(s);
 	if (ret < 0)
 		return ret;
-	s->broker = ck_broker_create(s->options->m3_path, unix_path(s));
+	s->broker = cks_broker_create(s->options->m3_path, unix_path(s));
 	/* Clients that connect meanwhile wait in the sockets' queues. */
-	driver = ck_probe_driver(s->options->driver);
+	driver = cks_probe_driver(s->options->driver);
 	if (!driver)
 		return -ENODEV;
 	if (strcmp(driver, "emu") != 0)
-		ck_mps_check();
+		cks_mps_check();
 	/* the emulated driver loads in milliseconds */
 	s->spares.wanted = (unsigned int)(s->options->warm >= 0 ? s->options->warm :
 								  strcmp(driver, "emu") != 0);
 	s->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	ck_broker_driver(s->broker, driver);
-	s->workers = ck_workers_create(s->options, driver, ck_broker_path(s->broker));
+	cks_broker_driver(s->broker, driver);
+	s->workers = cks_workers_create(s->options, driver, cks_broker_path(s->broker));
 	if (s->workers)
-		s->fresh = ck_fresh_create(s->workers, s->options);
+		s->fresh = cks_fresh_create(s->workers, s->options);
 	return ret == 0 && !s->fresh ? -ENOMEM : ret;
 }
 
@@ -381,15 +381,15 @@ static void stop(struct supervisor *s)
 	struct stat own;
 
 	close_listeners(s);
-	ck_fresh_destroy(s->fresh);
-	ck_broker_destroy(s->broker);
-	ck_workers_destroy(s->workers);
-	ck_rpcbind_unset();
+	cks_fresh_destroy(s->fresh);
+	cks_broker_destroy(s->broker);
+	cks_workers_destroy(s->workers);
+	cks_rpcbind_unset();
 	if (s->pid_file >= 0 && fstat(s->pid_file, &own) == 0)
-		ck_unlink_own(s->options->pid_file, &own);
+		cks_unlink_own(s->options->pid_file, &own);
 }
 
-int ck_supervisor_main(const struct ck_options *options)
+int cks_supervisor_main(const struct cks_options *options)
 {
 	static struct supervisor s;
 	int ret;
@@ -401,7 +401,7 @@ int ck_supervisor_main(const struct ck_options *options)
 	ret = start(&s);
 	if (ret == 0) {
 		for (size_t i = 0; i < s.listener_count; i++)
-			ck_rpcbind_set(s.listeners[i].fd);
+			cks_rpcbind_set(s.listeners[i].fd);
 		ret = run(&s);
 	}
 	stop(&s);

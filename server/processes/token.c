@@ -16,7 +16,7 @@ CK_LOG_DEFINE("server");
 
 #define CK_SETTLED_S 2 /* file times are coarse: changes within this time may go unnoticed */
 
-bool ck_secret_equal(const void *a, const void *b, size_t size)
+bool cks_secret_equal(const void *a, const void *b, size_t size)
 {
 	const volatile uint8_t *x = a, *y = b;
 	uint8_t differ = 0;
@@ -38,7 +38,7 @@ static bool unchanged(const struct stat *a, const struct stat *b)
 }
 
 /* Read the secret from the open file @f: 0 or -errno. */
-static int read_token(FILE *f, struct ck_token *token)
+static int read_token(FILE *f, struct cks_token *token)
 {
 	size_t n;
 
@@ -54,7 +54,7 @@ static int read_token(FILE *f, struct ck_token *token)
 }
 
 /* Read @file into @token, unless it is unchanged. */
-static int refresh(struct ck_token *token, const char *file)
+static int refresh(struct cks_token *token, const char *file)
 {
 	struct stat now;
 	FILE *f;
@@ -73,14 +73,14 @@ static int refresh(struct ck_token *token, const char *file)
 	return ret;
 }
 
-bool ck_token_wanted(const char *file)
+bool cks_token_wanted(const char *file)
 {
 	const char *secret = ck_env_string("CRICKET_TOKEN");
 
 	return file || (secret && *secret);
 }
 
-bool ck_token_admits(struct ck_token *token, const char *file, const void *bytes, size_t size)
+bool cks_token_admits(struct cks_token *token, const char *file, const void *bytes, size_t size)
 {
 	struct ck_hash ours, theirs;
 	const char *secret = token->text;
@@ -94,7 +94,7 @@ bool ck_token_admits(struct ck_token *token, const char *file, const void *bytes
 			return false;
 		}
 		n = token->size;
-	} else if (ck_token_wanted(NULL)) {
+	} else if (cks_token_wanted(NULL)) {
 		secret = ck_env_string("CRICKET_TOKEN");
 		n = strlen(secret);
 	} else {
@@ -103,5 +103,5 @@ bool ck_token_admits(struct ck_token *token, const char *file, const void *bytes
 	/* Hashes have equal lengths: comparing them reveals nothing about the secret's length. */
 	ck_hash(secret, n, &ours);
 	ck_hash(bytes, size, &theirs);
-	return ck_secret_equal(ours.bytes, theirs.bytes, sizeof(ours.bytes));
+	return cks_secret_equal(ours.bytes, theirs.bytes, sizeof(ours.bytes));
 }

@@ -11,11 +11,11 @@
 #define CK_TOKEN_MAX 1024
 
 /* Are two byte strings equal? The time does not depend on where they differ. */
-bool ck_secret_equal(const void *a, const void *b, size_t size);
+bool cks_secret_equal(const void *a, const void *b, size_t size);
 
 /* A token file's content as last read; it is read again only after a change. Initially all
  * zeros. */
-struct ck_token {
+struct cks_token {
 	bool known;
 	struct stat file;
 	size_t size;
@@ -27,9 +27,9 @@ struct ck_token {
  * line end), or of the variable CRICKET_TOKEN if @file is NULL. With neither, all clients are
  * admitted. If the file cannot be read, none is (logged).
  */
-bool ck_token_admits(struct ck_token *token, const char *file, const void *bytes, size_t size);
+bool cks_token_admits(struct cks_token *token, const char *file, const void *bytes, size_t size);
 
 /* Does the server have a token, so that an admitted token identifies a client? */
-bool ck_token_wanted(const char *file);
+bool cks_token_wanted(const char *file);
 
 #endif

@@ -48,8 +48,8 @@ CK_LOG_DEFINE("server");
 
 /* State of the process's one session, shared by its threads. */
 static struct {
-	struct ck_session *_Atomic session; /* set last: once set, the rest is valid */
-	struct ck_client client;
+	struct cks_session *_Atomic session; /* set last: once set, the rest is valid */
+	struct cks_client client;
 	char peer[160];
 	int watch;			/* epoll: connections whose end is the session's */
 	int stir_fd;			/* also watched: wakes the watch */
@@ -68,7 +68,7 @@ static struct {
  * thread. */
 static _Noreturn void end_session(const char *reason)
 {
-	struct ck_session *s = atomic_load(&worker.session);
+	struct cks_session *s = atomic_load(&worker.session);
 
 	if (atomic_flag_test_and_set(&worker.ended))
 		for (;;)
@@ -92,7 +92,7 @@ static void end_without_commands(void)
 	char reason[80];
 
 	snprintf(reason, sizeof(reason), "no command connection in %u s (--%s)", worker.command_wait,
-		 ck_limit_name(CK_LIMIT_COMMANDS));
+		 cks_limit_name(CK_LIMIT_COMMANDS));
 	end_session(reason);
 }
 
@@ -110,7 +110,7 @@ static bool watch(unsigned int *quiet)
 	int64_t left = commands_in();
 	int tick = (int)ck_min((int64_t)(*quiet < CK_QUIET ? CK_BUSY_TICK_MS : CK_IDLE_TICK_MS),
 			       left < 0 ? INT64_MAX : left);
-	struct ck_session *s = atomic_load(&worker.session);
+	struct cks_session *s = atomic_load(&worker.session);
 	struct epoll_event event;
 	int n = epoll_wait(worker.watch, &event, 1, tick);
 	eventfd_t count;
@@ -126,7 +126,7 @@ static bool watch(unsigned int *quiet)
 	if (!s)
 		return true;
 	++*quiet;
-	if (n > 0 || ck_output_pending(s->output) || atomic_exchange(&s->stirred, false))
+	if (n > 0 || cks_output_pending(s->output) || atomic_exchange(&s->stirred, false))
 		*quiet = 0;
 	return true;
 }
@@ -208,7 +208,7 @@ static void run_lane(struct ck_chan *chan, struct ck_reader *reader)
 	int ret;
 
 	ck_chan_spin(chan, SPIN_US);
-	ret = ck_dispatch_calls(worker.session, chan, reader);
+	ret = cks_dispatch_calls(worker.session, chan, reader);
 
 	if (ret == CK_DISPATCH_BYE) {
 		drain();
@@ -229,7 +229,7 @@ static _Noreturn void run_commands(struct ck_chan *chan, struct ck_reader *reade
 
 	ck_chan_spin(chan, COMMAND_SPIN_US);
 	atomic_store(&worker.commands, chan);
-	ret = ck_dispatch_commands(worker.session, chan, reader);
+	ret = cks_dispatch_commands(worker.session, chan, reader);
 
 	if (ret == -EPROTO)
 		end_session("the client broke the protocol");
@@ -265,8 +265,8 @@ static int take_join(struct ck_chan *chan, struct ck_reader *reader)
 		      (u_int)(record.body_size - header.size), XDR_DECODE);
 	if (!xdr_ck_join_args(&xdrs, &args))
 		return -EPROTO;
-	if (ck_secret_equal(args.session, worker.session->id, sizeof(worker.session->id)) &&
-	    ck_secret_equal(args.key, worker.session->key, sizeof(worker.session->key)) &&
+	if (cks_secret_equal(args.session, worker.session->id, sizeof(worker.session->id)) &&
+	    cks_secret_equal(args.key, worker.session->key, sizeof(worker.session->key)) &&
 	    (args.lane == CK_LANE_CALL ||
 	     (args.lane == CK_LANE_COMMAND && !atomic_exchange(&worker.command_taken, true))))
 		res.status = 0;
@@ -274,7 +274,7 @@ static int take_join(struct ck_chan *chan, struct ck_reader *reader)
 		ck_warn("%s: offers shared memory that is not as it should be", ck_chan_peer(chan));
 	if (res.status == 0 && args.lane == CK_LANE_COMMAND)
 		claim_commands(chan);
-	ret = ck_dispatch_reply(chan, header.xid, (xdrproc_t)xdr_ck_join_res, &res);
+	ret = cks_dispatch_reply(chan, header.xid, (xdrproc_t)xdr_ck_join_res, &res);
 	ck_chan_enter_rings(chan);
 	if (ret < 0 && res.status == 0 && args.lane == CK_LANE_COMMAND)
 		end_session(strerror(-ret));
@@ -358,16 +358,16 @@ static _Noreturn void take_connections(void)
 	}
 }
 
-static int announce(const struct ck_session *session)
+static int announce(const struct cks_session *session)
 {
-	struct ck_worker_note note = { .kind = CK_NOTE_SESSION };
+	struct cks_worker_note note = { .kind = CK_NOTE_SESSION };
 
 	memcpy(note.session, session->id, sizeof(note.session));
 	return ck_fd_write_full(CK_WORKER_CONTROL, &note, sizeof(note));
 }
 
 /* Prepare a fresh process before it communicates. */
-static int prepare_process(const struct ck_options *options, struct ck_output **output)
+static int prepare_process(const struct cks_options *options, struct ck_output **output)
 {
 	struct rlimit files;
 
@@ -381,7 +381,7 @@ static int prepare_process(const struct ck_options *options, struct ck_output **
 		files.rlim_cur = files.rlim_max;
 		setrlimit(RLIMIT_NOFILE, &files);
 	}
-	return ck_output_redirect(options->limits.value[CK_LIMIT_OUTPUT], output);
+	return cks_output_redirect(options->limits.value[CK_LIMIT_OUTPUT], output);
 }
 
 /* Open the connection of the hello, and watch it from the start: a client may disconnect while the
@@ -407,30 +407,30 @@ static int open_first(struct first_lane *first)
 	return ret < 0 ? ret : start_thread(watch_thread, NULL);
 }
 
-int ck_worker_main(const struct ck_options *options, char **spare_argv)
+int cks_worker_main(const struct cks_options *options, char **spare_argv)
 {
 	static struct first_lane first;
-	struct ck_session *session = NULL;
+	struct cks_session *session = NULL;
 	struct ck_output *output = NULL;
 	int ret = prepare_process(options, &output);
 
 	worker.max_lanes = (unsigned int)options->limits.value[CK_LIMIT_LANES];
 	if (ret == 0 && spare_argv)
-		ck_spare_wait(options, spare_argv);
+		cks_spare_wait(options, spare_argv);
 	if (ret == 0)
 		ret = open_first(&first);
 	if (ret < 0) {
 		ck_err("worker: %s", strerror(-ret));
 		return 1;
 	}
-	ck_broker_link(options->m3_path, worker.hello_fd);
-	ret = ck_hello(options, first.chan, first.reader, output, announce, &worker.client,
+	cks_broker_link(options->m3_path, worker.hello_fd);
+	ret = cks_hello(options, first.chan, first.reader, output, announce, &worker.client,
 		       &session);
 	if (ret == -ECONNREFUSED)
 		_exit(0);
 	if (ret < 0)
 		_exit(1);
-	ck_nvml_client(worker.client.pid, worker.client.application);
+	cks_nvml_client(worker.client.pid, worker.client.application);
 	session->stir_fd = worker.stir_fd;
 	worker.command_wait = (unsigned int)options->limits.value[CK_LIMIT_COMMANDS];
 	worker.commands_by = ck_now_ms() + worker.command_wait * 1000LL;
@@ -441,7 +441,7 @@ int ck_worker_main(const struct ck_options *options, char **spare_argv)
 	atomic_fetch_add(&worker.lanes, 1);
 	ret = start_thread(first_thread, &first);
 	if (ret == 0)
-		ret = ck_warm_expire();
+		ret = cks_warm_expire();
 	if (ret < 0)
 		end_session(strerror(-ret));
 	take_connections();

@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-struct ck_options;
+struct cks_options;
 
 /* First argument of a worker, and of a spare one. */
 #define CK_WORKER_ARGUMENT "--worker"
@@ -15,11 +15,11 @@ struct ck_options;
 
 /* Descriptors of a new worker. */
 #define CK_WORKER_CONNECTION 3 /* the client's first, hello unread; spare: /dev/null */
-#define CK_WORKER_CONTROL 4    /* a unix socket pair: struct ck_worker_note up, connections down */
+#define CK_WORKER_CONTROL 4    /* a unix socket pair: struct cks_worker_note up, connections down */
 
 /* Sent by the worker: a spare reports once that it is ready; each worker reports once that its
  * session exists and connections may join it by this id. */
-struct ck_worker_note {
+struct cks_worker_note {
 	enum { CK_NOTE_READY, CK_NOTE_SESSION } kind;
 	unsigned char session[16];
 };
@@ -35,6 +35,6 @@ struct ck_worker_note {
  * Run the process `cricket-rpc-server --worker ...`; returns the exit status. @spare_argv: NULL, or
  * the arguments of a process `--spare ...`.
  */
-int ck_worker_main(const struct ck_options *options, char **spare_argv);
+int cks_worker_main(const struct cks_options *options, char **spare_argv);
 
 #endif

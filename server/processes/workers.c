@@ -34,23 +34,23 @@ struct worker {
 	int control; /* -1: the worker has closed its end */
 	enum { SPARE_WARMING, SPARE_READY, SERVING } state;
 	int64_t begin; /* of a spare, in ms */
-	struct ck_owner owner; /* of its session */
+	struct cks_owner owner; /* of its session */
 	bool named;    /* session is known */
 	unsigned char session[16];
 };
 
-struct ck_workers {
+struct cks_workers {
 	struct worker *first;
 	size_t count;
-	struct ck_spare_counts spares;
+	struct cks_spare_counts spares;
 	char *arguments[CK_ARGUMENTS];
 	char limits[CK_LIMITS][32]; /* option names of limits among the arguments */
 };
 
-struct ck_workers *ck_workers_create(const struct ck_options *o, const char *driver,
+struct cks_workers *cks_workers_create(const struct cks_options *o, const char *driver,
 				     const char *broker)
 {
-	struct ck_workers *w = calloc(1, sizeof(*w));
+	struct cks_workers *w = calloc(1, sizeof(*w));
 	size_t n = 0;
 
 	if (!w)
@@ -80,7 +80,7 @@ struct ck_workers *ck_workers_create(const struct ck_options *o, const char *dri
 	for (int i = 0; i < CK_LIMITS; i++) {
 		if (!o->limits.given[i])
 			continue;
-		snprintf(w->limits[i], sizeof(w->limits[i]), "--%s", ck_limit_name((enum ck_limit)i));
+		snprintf(w->limits[i], sizeof(w->limits[i]), "--%s", cks_limit_name((enum cks_limit)i));
 		w->arguments[n++] = w->limits[i];
 		w->arguments[n++] = (char *)o->limits.given[i];
 	}
@@ -103,7 +103,7 @@ static void reap_killed(void)
 	}
 }
 
-void ck_workers_destroy(struct ck_workers *w)
+void cks_workers_destroy(struct cks_workers *w)
 {
 	struct worker *next;
 
@@ -120,21 +120,21 @@ void ck_workers_destroy(struct ck_workers *w)
 	free(w);
 }
 
-void ck_workers_count(const struct ck_workers *w, const struct ck_owner *owner,
-		      struct ck_session_counts *counts)
+void cks_workers_count(const struct cks_workers *w, const struct cks_owner *owner,
+		      struct cks_session_counts *counts)
 {
-	*counts = (struct ck_session_counts){ .all = w->count };
+	*counts = (struct cks_session_counts){ .all = w->count };
 	for (const struct worker *worker = w->first; worker; worker = worker->next) {
 		if (worker->state != SERVING)
 			continue;
-		counts->peer += ck_peer_equal(&worker->owner.peer, &owner->peer);
+		counts->peer += cks_peer_equal(&worker->owner.peer, &owner->peer);
 		counts->identity += ck_hash_equal(&worker->owner.identity.key, &owner->identity.key);
 	}
 }
 
 /* In the child: keep only descriptors 3 and 4 of the supervisor's. A spare gets /dev/null at 3, so
  * that the number is taken. */
-static _Noreturn void become_worker(struct ck_workers *w, int connection, int control)
+static _Noreturn void become_worker(struct cks_workers *w, int connection, int control)
 {
 	sigset_t none;
 
@@ -157,7 +157,7 @@ static _Noreturn void become_worker(struct ck_workers *w, int connection, int co
 }
 
 /* Start a process for connection @fd of @owner; -1: start a spare one. */
-static int spawn(struct ck_workers *w, int fd, const struct ck_owner *owner)
+static int spawn(struct cks_workers *w, int fd, const struct cks_owner *owner)
 {
 	struct worker *worker = calloc(1, sizeof(*worker));
 	int pair[2], ret;
@@ -198,7 +198,7 @@ free_worker:
 	return ret;
 }
 
-static void become_ready(struct ck_workers *w, struct worker *worker)
+static void become_ready(struct cks_workers *w, struct worker *worker)
 {
 	ck_debug("spare worker %d is ready after %lld ms", (int)worker->pid,
 		 (long long)(ck_now_ms() - worker->begin));
@@ -209,9 +209,9 @@ static void become_ready(struct ck_workers *w, struct worker *worker)
 
 /* Read a worker's note, if one has arrived; each is sent in one write. True: there may be
  * another. */
-static bool read_note(struct ck_workers *w, struct worker *worker)
+static bool read_note(struct cks_workers *w, struct worker *worker)
 {
-	struct ck_worker_note note;
+	struct cks_worker_note note;
 	ssize_t n;
 
 	if (worker->control < 0)
@@ -237,7 +237,7 @@ static bool read_note(struct ck_workers *w, struct worker *worker)
 }
 
 /* Read all notes: a spare that got its client before it was ready sends both notes at once. */
-void ck_workers_read(struct ck_workers *w)
+void cks_workers_read(struct cks_workers *w)
 {
 	for (struct worker *worker = w->first; worker; worker = worker->next) {
 		for (int i = 0; i < CK_NOTES_MAX && read_note(w, worker); i++)
@@ -245,7 +245,7 @@ void ck_workers_read(struct ck_workers *w)
 	}
 }
 
-size_t ck_workers_poll(const struct ck_workers *w, struct pollfd *fds)
+size_t cks_workers_poll(const struct cks_workers *w, struct pollfd *fds)
 {
 	size_t n = 0;
 
@@ -256,7 +256,7 @@ size_t ck_workers_poll(const struct ck_workers *w, struct pollfd *fds)
 	return n;
 }
 
-static struct worker *find_session(struct ck_workers *w, const unsigned char session[16])
+static struct worker *find_session(struct cks_workers *w, const unsigned char session[16])
 {
 	for (struct worker *worker = w->first; worker; worker = worker->next) {
 		if (worker->named && memcmp(worker->session, session, 16) == 0)
@@ -288,19 +288,19 @@ static int send_now(int control, char kind, int fd)
 	return errno == ETOOMANYREFS ? -EAGAIN : -errno; /* too many descriptors in transit */
 }
 
-int ck_workers_join(struct ck_workers *w, const unsigned char session[16], int fd)
+int cks_workers_join(struct cks_workers *w, const unsigned char session[16], int fd)
 {
 	struct worker *worker = find_session(w, session);
 
 	if (!worker) {
-		ck_workers_read(w); /* the note may be as recent as the connection */
+		cks_workers_read(w); /* the note may be as recent as the connection */
 		worker = find_session(w, session);
 	}
 	return worker ? send_now(worker->control, CK_CONTROL_JOIN, fd) : -ENOENT;
 }
 
 /* Remove it from the count of spares: it serves, or has ended. */
-static void leave_spares(struct ck_workers *w, struct worker *worker)
+static void leave_spares(struct cks_workers *w, struct worker *worker)
 {
 	if (worker->state == SPARE_WARMING)
 		w->spares.warming--;
@@ -310,7 +310,7 @@ static void leave_spares(struct ck_workers *w, struct worker *worker)
 }
 
 /* Find a spare for a client, preferably a ready one. */
-static struct worker *find_spare(struct ck_workers *w)
+static struct worker *find_spare(struct cks_workers *w)
 {
 	struct worker *found = NULL;
 
@@ -323,11 +323,11 @@ static struct worker *find_spare(struct ck_workers *w)
 	return found;
 }
 
-int ck_workers_serve(struct ck_workers *w, int fd, const struct ck_owner *owner)
+int cks_workers_serve(struct cks_workers *w, int fd, const struct cks_owner *owner)
 {
 	struct worker *spare;
 
-	ck_workers_read(w); /* update which spares are ready or gone */
+	cks_workers_read(w); /* update which spares are ready or gone */
 	spare = find_spare(w);
 	if (!spare || send_now(spare->control, CK_CONTROL_CLIENT, fd) < 0)
 		return spawn(w, fd, owner);
@@ -339,17 +339,17 @@ int ck_workers_serve(struct ck_workers *w, int fd, const struct ck_owner *owner)
 	return 0;
 }
 
-int ck_workers_spare(struct ck_workers *w)
+int cks_workers_spare(struct cks_workers *w)
 {
 	return spawn(w, -1, NULL);
 }
 
-const struct ck_spare_counts *ck_workers_spares(const struct ck_workers *w)
+const struct cks_spare_counts *cks_workers_spares(const struct cks_workers *w)
 {
 	return &w->spares;
 }
 
-void ck_workers_expire(struct ck_workers *w, int64_t begin)
+void cks_workers_expire(struct cks_workers *w, int64_t begin)
 {
 	for (struct worker *worker = w->first; worker; worker = worker->next) {
 		if (worker->state != SPARE_WARMING || worker->begin > begin)
@@ -375,7 +375,7 @@ static void log_end(pid_t pid, int status)
 		ck_debug("worker %d ended", (int)pid);
 }
 
-bool ck_workers_ended(struct ck_workers *w, pid_t pid, int status)
+bool cks_workers_ended(struct cks_workers *w, pid_t pid, int status)
 {
 	struct worker **at = &w->first;
 	struct worker *worker;

@@ -16,8 +16,8 @@
 #include "util/until.h"
 #include "util/util.h"
 
-struct ck_host_call {
-	struct ck_callbacks *callbacks;
+struct cks_host_call {
+	struct cks_callbacks *callbacks;
 	uint64_t id;
 };
 
@@ -30,7 +30,7 @@ struct ticket {
 	struct ticket *next;
 };
 
-struct ck_callbacks {
+struct cks_callbacks {
 	struct ck_mutex lock;
 	pthread_cond_t work;	/* a ticket has come; on the monotonic clock */
 	struct ticket *first, **last; /* not fetched yet */
@@ -40,9 +40,9 @@ struct ck_callbacks {
 	bool ended;
 };
 
-int ck_callbacks_create(struct ck_callbacks **out)
+int cks_callbacks_create(struct cks_callbacks **out)
 {
-	struct ck_callbacks *c = calloc(1, sizeof(*c));
+	struct cks_callbacks *c = calloc(1, sizeof(*c));
 	pthread_condattr_t clock;
 
 	if (!c)
@@ -70,7 +70,7 @@ static void let_go(struct ticket *t)
 	}
 }
 
-void ck_callbacks_end(struct ck_callbacks *c)
+void cks_callbacks_end(struct cks_callbacks *c)
 {
 	ck_lock(&c->lock);
 	c->ended = true;
@@ -82,13 +82,13 @@ void ck_callbacks_end(struct ck_callbacks *c)
 	ck_unlock(&c->lock);
 }
 
-void ck_callbacks_destroy(struct ck_callbacks *c)
+void cks_callbacks_destroy(struct cks_callbacks *c)
 {
 	struct ck_map_iter it = CK_MAP_ITER_INIT;
 
 	if (!c)
 		return;
-	ck_callbacks_end(c);
+	cks_callbacks_end(c);
 	while (c->kept && ck_map_next(c->kept, &it))
 		free(it.value);
 	ck_map_destroy(c->kept);
@@ -97,19 +97,19 @@ void ck_callbacks_destroy(struct ck_callbacks *c)
 	free(c);
 }
 
-struct ck_host_call *ck_host_call_create(struct ck_session *session, uint64_t id)
+struct cks_host_call *cks_host_call_create(struct cks_session *session, uint64_t id)
 {
-	struct ck_host_call *call = malloc(sizeof(*call));
+	struct cks_host_call *call = malloc(sizeof(*call));
 
 	if (call)
-		*call = (struct ck_host_call){ session->callbacks, id };
+		*call = (struct cks_host_call){ session->callbacks, id };
 	return call;
 }
 
-struct ck_host_call *ck_host_call_keep(struct ck_session *session, uint64_t id)
+struct cks_host_call *cks_host_call_keep(struct cks_session *session, uint64_t id)
 {
-	struct ck_callbacks *c = session->callbacks;
-	struct ck_host_call *call = NULL;
+	struct cks_callbacks *c = session->callbacks;
+	struct cks_host_call *call = NULL;
 
 	ck_lock(&c->lock);
 	if (!c->kept)
@@ -117,7 +117,7 @@ struct ck_host_call *ck_host_call_keep(struct ck_session *session, uint64_t id)
 	if (c->kept)
 		call = ck_map_find(c->kept, &id, sizeof(id));
 	if (c->kept && !call) {
-		call = ck_host_call_create(session, id);
+		call = cks_host_call_create(session, id);
 		if (call && ck_map_insert(c->kept, &id, sizeof(id), call) < 0) {
 			free(call);
 			call = NULL;
@@ -127,17 +127,17 @@ struct ck_host_call *ck_host_call_keep(struct ck_session *session, uint64_t id)
 	return call;
 }
 
-uint64_t ck_host_call_id(const struct ck_host_call *call)
+uint64_t cks_host_call_id(const struct cks_host_call *call)
 {
 	return call->id;
 }
 
-void ck_host_call_destroy(struct ck_host_call *call)
+void cks_host_call_destroy(struct cks_host_call *call)
 {
 	free(call);
 }
 
-static void queue(struct ck_callbacks *c, struct ticket *t)
+static void queue(struct cks_callbacks *c, struct ticket *t)
 {
 	t->number = ++c->numbers;
 	*c->last = t;
@@ -145,9 +145,9 @@ static void queue(struct ck_callbacks *c, struct ticket *t)
 	pthread_cond_signal(&c->work);
 }
 
-static void run(const struct ck_host_call *call, int status)
+static void run(const struct cks_host_call *call, int status)
 {
-	struct ck_callbacks *c = call->callbacks;
+	struct cks_callbacks *c = call->callbacks;
 	struct ticket t = { .id = call->id, .status = status, .waited = true };
 
 	pthread_cond_init(&t.end, NULL);
@@ -160,27 +160,27 @@ static void run(const struct ck_host_call *call, int status)
 	pthread_cond_destroy(&t.end);
 }
 
-void ck_host_call_run(void *call)
+void cks_host_call_run(void *call)
 {
 	run(call, CUDA_SUCCESS);
 }
 
-void ck_host_call_run_once(void *call)
+void cks_host_call_run_once(void *call)
 {
 	run(call, CUDA_SUCCESS);
-	ck_host_call_destroy(call);
+	cks_host_call_destroy(call);
 }
 
-void ck_host_call_run_status(CUstream stream, CUresult status, void *call)
+void cks_host_call_run_status(CUstream stream, CUresult status, void *call)
 {
 	(void)stream;	/* the client has its own handle of it */
 	run(call, (int)status);
-	ck_host_call_destroy(call);
+	cks_host_call_destroy(call);
 }
 
-void ck_host_call_tell(struct ck_host_call *call, int status, uint64_t value)
+void cks_host_call_tell(struct cks_host_call *call, int status, uint64_t value)
 {
-	struct ck_callbacks *c = call->callbacks;
+	struct cks_callbacks *c = call->callbacks;
 	struct ticket *t = calloc(1, sizeof(*t));
 
 	if (!t)
@@ -194,7 +194,7 @@ void ck_host_call_tell(struct ck_host_call *call, int status, uint64_t value)
 }
 
 /* The client has finished a ticket; ignore a number that no thread waits for. */
-static void finish(struct ck_callbacks *c, uint64_t number)
+static void finish(struct cks_callbacks *c, uint64_t number)
 {
 	for (struct ticket **at = &c->running; *at; at = &(*at)->next) {
 		struct ticket *t = *at;
@@ -208,7 +208,7 @@ static void finish(struct ck_callbacks *c, uint64_t number)
 	}
 }
 
-static void wait_for_work(struct ck_callbacks *c, unsigned int milliseconds)
+static void wait_for_work(struct cks_callbacks *c, unsigned int milliseconds)
 {
 	struct timespec until = ck_until(CLOCK_MONOTONIC, milliseconds * CK_NS_PER_MS);
 
@@ -217,7 +217,7 @@ static void wait_for_work(struct ck_callbacks *c, unsigned int milliseconds)
 		;
 }
 
-static struct ticket *take(struct ck_callbacks *c)
+static struct ticket *take(struct cks_callbacks *c)
 {
 	struct ticket *t = c->first;
 
@@ -234,10 +234,10 @@ static struct ticket *take(struct ck_callbacks *c)
 }
 
 /* A client thread has finished a ticket (0: none) and waits for the next one. */
-CUresult ck_serve_callback_next(struct ck_request *q, ck_callback_next_args *a,
+CUresult ck_serve_callback_next(struct cks_request *q, ck_callback_next_args *a,
 				   ck_callback_next_res *res)
 {
-	struct ck_callbacks *c = q->session->callbacks;
+	struct cks_callbacks *c = q->session->callbacks;
 	struct ticket *t;
 
 	ck_lock(&c->lock);

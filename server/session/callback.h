@@ -1,7 +1,7 @@
 /*
  * server/session/callback.h - functions of the client that the driver calls from a stream.
  *
- * The driver is given ck_host_call_run with a host call. The driver runs it in one of its threads.
+ * The driver is given cks_host_call_run with a host call. The driver runs it in one of its threads.
  * It leaves a ticket, which the client fetches with ck_callback_next, and waits until the client
  * reports that the function has returned; the stream is blocked meanwhile. Safe from any thread.
  */
@@ -12,32 +12,32 @@
 
 #include "cuda/types.h"
 
-struct ck_session;
-struct ck_callbacks;
-struct ck_host_call;
+struct cks_session;
+struct cks_callbacks;
+struct cks_host_call;
 
-int ck_callbacks_create(struct ck_callbacks **callbacks);
+int cks_callbacks_create(struct cks_callbacks **callbacks);
 /* Release all waiters. A worker process ends with its session and needs neither function. */
-void ck_callbacks_end(struct ck_callbacks *callbacks);
-void ck_callbacks_destroy(struct ck_callbacks *callbacks);
+void cks_callbacks_end(struct cks_callbacks *callbacks);
+void cks_callbacks_destroy(struct cks_callbacks *callbacks);
 
 /* The one call of a function that graphs run, made on first use. It stays until the end of the
  * session, because a graph may refer to it. NULL: out of memory. */
-struct ck_host_call *ck_host_call_keep(struct ck_session *session, uint64_t id);
-uint64_t ck_host_call_id(const struct ck_host_call *call);
+struct cks_host_call *cks_host_call_keep(struct cks_session *session, uint64_t id);
+uint64_t cks_host_call_id(const struct cks_host_call *call);
 
 /* Make a call of the client's function @id that may run any number of times; NULL: out of
  * memory. */
-struct ck_host_call *ck_host_call_create(struct ck_session *session, uint64_t id);
-void ck_host_call_destroy(struct ck_host_call *call);
+struct cks_host_call *cks_host_call_create(struct cks_session *session, uint64_t id);
+void cks_host_call_destroy(struct cks_host_call *call);
 
 /* Run it and wait for its end: a CUhostFn for cuLaunchHostFunc and host nodes. */
-void ck_host_call_run(void *call);
+void cks_host_call_run(void *call);
 /* The same, once: destroys @call. */
-void ck_host_call_run_once(void *call);
+void cks_host_call_run_once(void *call);
 /* The same with the stream's error: a CUstreamCallback. */
-void ck_host_call_run_status(CUstream stream, CUresult status, void *call);
+void cks_host_call_run_status(CUstream stream, CUresult status, void *call);
 /* Send the call to the client without waiting, for threads that must not block. */
-void ck_host_call_tell(struct ck_host_call *call, int status, uint64_t value);
+void cks_host_call_tell(struct cks_host_call *call, int status, uint64_t value);
 
 #endif

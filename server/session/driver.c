@@ -34,7 +34,7 @@ static void *find_symbol(const char *name)
 	return symbol;
 }
 
-int ck_driver_open(const char *which, char *why, size_t size)
+int cks_driver_open(const char *which, char *why, size_t size)
 {
 	const struct ck_driver_symbol *s;
 	unsigned int missing = 0;
@@ -67,17 +67,17 @@ static int (*accepts_cubin(void))(void)
 	return function;
 }
 
-void *ck_driver_library(void)
+void *cks_driver_library(void)
 {
 	return library;
 }
 
-bool ck_driver_emulated(void)
+bool cks_driver_emulated(void)
 {
 	return library && ck_cuda_emulated(library);
 }
 
-bool ck_driver_accepts_cubin(void)
+bool cks_driver_accepts_cubin(void)
 {
 	int (*ask)(void) = library ? accepts_cubin() : NULL;
 
@@ -90,33 +90,33 @@ static bool cuda_works(char *why, size_t size)
 	int count = 0;
 	CUresult err;
 
-	if (ck_driver_open("cuda", why, size) < 0)
+	if (cks_driver_open("cuda", why, size) < 0)
 		return false;
 	err = ck_driver.cuInit(0);
 	if (!err)
 		err = ck_driver.cuDeviceGetCount(&count);
 	if (err || count == 0) {
 		snprintf(why, size, "libcuda.so.1: %s",
-			 err ? ck_error_name(err) : "finds no device");
+			 err ? cks_error_name(err) : "finds no device");
 		return false;
 	}
 	snprintf(why, size, "libcuda.so.1 finds %d device%s", count, count == 1 ? "" : "s");
 	return true;
 }
 
-const char *ck_driver_probe(const char *which, char *why, size_t size)
+const char *cks_driver_probe(const char *which, char *why, size_t size)
 {
 	char also[256];
 
 	if (strcmp(which, "auto") != 0) {
-		if (ck_driver_open(which, why, size) < 0)
+		if (cks_driver_open(which, why, size) < 0)
 			return NULL;
 		snprintf(why, size, "as asked for");
 		return which;
 	}
 	if (cuda_works(why, size))
 		return "cuda";
-	if (ck_driver_open("emu", also, sizeof(also)) < 0) {
+	if (cks_driver_open("emu", also, sizeof(also)) < 0) {
 		snprintf(why + strlen(why), size - strlen(why), "; %s", also);
 		return NULL;
 	}
@@ -125,7 +125,7 @@ const char *ck_driver_probe(const char *which, char *why, size_t size)
 	return "emu";
 }
 
-CUgraph ck_capture_graph(CUstream stream)
+CUgraph cks_capture_graph(CUstream stream)
 {
 	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
 	cuuint64_t id;

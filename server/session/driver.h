@@ -15,25 +15,25 @@
  * process. -ENOENT: it cannot be loaded; -ELIBBAD: it is no CUDA driver. On an error, @why is the
  * reason as text.
  */
-int ck_driver_open(const char *which, char *why, size_t size);
+int cks_driver_open(const char *which, char *why, size_t size);
 
-/* Is there no real GPU? Call after ck_driver_open. */
-bool ck_driver_emulated(void);
+/* Is there no real GPU? Call after cks_driver_open. */
+bool cks_driver_emulated(void);
 
-/* Its handle for dlsym; NULL before ck_driver_open. */
-void *ck_driver_library(void);
+/* Its handle for dlsym; NULL before cks_driver_open. */
+void *cks_driver_library(void);
 
 /* Does it accept cubins, not only PTX? */
-bool ck_driver_accepts_cubin(void);
+bool cks_driver_accepts_cubin(void);
 
 /*
  * Check which driver opens: "auto" is "cuda" if libcuda.so.1 loads and finds a device, else "emu".
  * Loads drivers into this process, which should end soon. Returns the driver to use, or NULL if
  * none works; @why is the reason as text.
  */
-const char *ck_driver_probe(const char *which, char *why, size_t size);
+const char *cks_driver_probe(const char *which, char *why, size_t size);
 
 /* The graph of @stream's capture; NULL: it is not being captured. */
-CUgraph ck_capture_graph(CUstream stream);
+CUgraph cks_capture_graph(CUstream stream);
 
 #endif

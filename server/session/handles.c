@@ -19,12 +19,12 @@
 struct entry {
 	void *handle; /* NULL: the id is free */
 	uint64_t ctx, serial;
-	enum ck_kind kind;
+	enum cks_kind kind;
 	unsigned char mark;
 	uint32_t parent, child, next, prev;
 };
 
-struct ck_handles {
+struct cks_handles {
 	pthread_rwlock_t lock;	/* leaf */
 	uint64_t serial; /* that of the newest entry */
 	struct ck_map *named; /* (kind, handle) to id, for kinds that the driver reports */
@@ -42,23 +42,23 @@ struct ck_handles {
 #define CK_FOUND 64
 
 struct found {
-	const struct ck_handles *table; /* NULL: empty */
+	const struct cks_handles *table; /* NULL: empty */
 	uint64_t changes, id;
-	struct ck_object object;
+	struct cks_object object;
 };
 
 static _Thread_local struct found found[CK_FOUND];
 static _Atomic uint64_t changes;
 
-static void lock_for_change(struct ck_handles *h)
+static void lock_for_change(struct cks_handles *h)
 {
 	pthread_rwlock_wrlock(&h->lock);
 	atomic_fetch_add(&changes, 1);
 }
 
-int ck_handles_create(struct ck_handles **out)
+int cks_handles_create(struct cks_handles **out)
 {
-	struct ck_handles *h = calloc(1, sizeof(*h));
+	struct cks_handles *h = calloc(1, sizeof(*h));
 
 	if (!h)
 		return -ENOMEM;
@@ -67,7 +67,7 @@ int ck_handles_create(struct ck_handles **out)
 	return 0;
 }
 
-void ck_handles_destroy(struct ck_handles *h)
+void cks_handles_destroy(struct cks_handles *h)
 {
 	if (!h)
 		return;
@@ -86,14 +86,14 @@ struct name {
 };
 
 /* Does the driver report objects of @kind? Others get no name. */
-static bool is_told(enum ck_kind kind)
+static bool is_told(enum cks_kind kind)
 {
 	return kind >= CK_KIND_GRAPH || kind == CK_KIND_CONTEXT || kind == CK_KIND_EVENT ||
 	       kind == CK_KIND_FUNCTION || kind == CK_KIND_KERNEL;
 }
 
 /* The entry of @id if in use, or NULL. Call with the lock held, as for the next functions. */
-static struct entry *entry_at(struct ck_handles *h, uint64_t id)
+static struct entry *entry_at(struct cks_handles *h, uint64_t id)
 {
 	struct entry *page;
 
@@ -105,7 +105,7 @@ static struct entry *entry_at(struct ck_handles *h, uint64_t id)
 	return &page[id % CK_PAGE];
 }
 
-static void unlink_child(struct ck_handles *h, struct entry *e)
+static void unlink_child(struct cks_handles *h, struct entry *e)
 {
 	struct entry *parent = entry_at(h, e->parent);
 	struct entry *next = entry_at(h, e->next);
@@ -121,7 +121,7 @@ static void unlink_child(struct ck_handles *h, struct entry *e)
 		next->prev = e->prev;
 }
 
-static void link_child(struct ck_handles *h, uint32_t id, struct entry *e, uint32_t parent_id)
+static void link_child(struct cks_handles *h, uint32_t id, struct entry *e, uint32_t parent_id)
 {
 	struct entry *parent = entry_at(h, parent_id);
 	struct entry *first = entry_at(h, parent->child);
@@ -134,7 +134,7 @@ static void link_child(struct ck_handles *h, uint32_t id, struct entry *e, uint3
 }
 
 /* Keep one of the server's own ids for reuse; if that fails, the id is lost, which is harmless. */
-static void own_release(struct ck_handles *h, uint32_t id)
+static void own_release(struct cks_handles *h, uint32_t id)
 {
 	if (h->own_free_count == h->own_free_room) {
 		size_t room = h->own_free_room ? 2 * h->own_free_room : 256;
@@ -148,7 +148,7 @@ static void own_release(struct ck_handles *h, uint32_t id)
 	h->own_free[h->own_free_count++] = id;
 }
 
-static void forget_name(struct ck_handles *h, const struct entry *e)
+static void forget_name(struct cks_handles *h, const struct entry *e)
 {
 	const struct name name = { (uint64_t)(uintptr_t)e->handle, e->kind };
 	uint32_t id;
@@ -165,7 +165,7 @@ static void forget_name(struct ck_handles *h, const struct entry *e)
 
 /* Remove an entry and its children: functions, a library's modules, a graph's nodes and their
  * graphs. */
-static void entry_remove(struct ck_handles *h, struct entry *e)
+static void entry_remove(struct cks_handles *h, struct entry *e)
 {
 	while (e->child)
 		entry_remove(h, entry_at(h, e->child));
@@ -177,7 +177,7 @@ static void entry_remove(struct ck_handles *h, struct entry *e)
 }
 
 /* 0 or -ENOMEM. If the driver reuses a handle, the newer object takes the name. */
-static int note_name(struct ck_handles *h, uint64_t id, const struct entry *from)
+static int note_name(struct cks_handles *h, uint64_t id, const struct entry *from)
 {
 	const struct name name = { (uint64_t)(uintptr_t)from->handle, from->kind };
 
@@ -189,7 +189,7 @@ static int note_name(struct ck_handles *h, uint64_t id, const struct entry *from
 	return ck_map_insert(h->named, &name, sizeof(name), (void *)(uintptr_t)id);
 }
 
-static CUresult entry_put(struct ck_handles *h, uint64_t id, const struct entry *from,
+static CUresult entry_put(struct cks_handles *h, uint64_t id, const struct entry *from,
 			  uint64_t parent)
 {
 	struct entry **page = &h->pages[id / CK_PAGE];
@@ -213,7 +213,7 @@ static CUresult entry_put(struct ck_handles *h, uint64_t id, const struct entry 
 	return CUDA_SUCCESS;
 }
 
-CUresult ck_handles_put_child(struct ck_handles *h, uint64_t id, enum ck_kind kind, uint64_t ctx,
+CUresult cks_handles_put_child(struct cks_handles *h, uint64_t id, enum cks_kind kind, uint64_t ctx,
 			      void *handle, uint64_t parent)
 {
 	const struct entry from = { .handle = handle, .ctx = ctx, .kind = kind };
@@ -227,14 +227,14 @@ CUresult ck_handles_put_child(struct ck_handles *h, uint64_t id, enum ck_kind ki
 	return err;
 }
 
-CUresult ck_handles_put(struct ck_handles *h, uint64_t id, enum ck_kind kind, uint64_t ctx,
+CUresult cks_handles_put(struct cks_handles *h, uint64_t id, enum cks_kind kind, uint64_t ctx,
 			void *handle)
 {
-	return ck_handles_put_child(h, id, kind, ctx, handle, 0);
+	return cks_handles_put_child(h, id, kind, ctx, handle, 0);
 }
 
 /* A free id of the server's own; 0: all are taken. */
-static uint32_t own_id(struct ck_handles *h)
+static uint32_t own_id(struct cks_handles *h)
 {
 	if (h->own_free_count > 0)
 		return h->own_free[--h->own_free_count];
@@ -243,7 +243,7 @@ static uint32_t own_id(struct ck_handles *h)
 	return CK_OWN_OBJECTS + h->own_first++;
 }
 
-CUresult ck_handles_name(struct ck_handles *h, enum ck_kind kind, uint64_t ctx, void *handle,
+CUresult cks_handles_name(struct cks_handles *h, enum cks_kind kind, uint64_t ctx, void *handle,
 			 uint64_t parent, uint64_t *id)
 {
 	const struct entry from = { .handle = handle, .ctx = ctx, .kind = kind };
@@ -264,7 +264,7 @@ CUresult ck_handles_name(struct ck_handles *h, enum ck_kind kind, uint64_t ctx, 
 	return err;
 }
 
-bool ck_handles_known(struct ck_handles *h, enum ck_kind kind, const void *handle, uint64_t *id)
+bool cks_handles_known(struct cks_handles *h, enum cks_kind kind, const void *handle, uint64_t *id)
 {
 	const struct name name = { (uint64_t)(uintptr_t)handle, kind };
 
@@ -274,7 +274,7 @@ bool ck_handles_known(struct ck_handles *h, enum ck_kind kind, const void *handl
 	return *id != 0;
 }
 
-uint64_t ck_handles_parent(struct ck_handles *h, uint64_t id)
+uint64_t cks_handles_parent(struct cks_handles *h, uint64_t id)
 {
 	const struct entry *e;
 	uint64_t parent;
@@ -287,7 +287,7 @@ uint64_t ck_handles_parent(struct ck_handles *h, uint64_t id)
 }
 
 /* Is @id inside @outer, or the same? */
-static bool lies_in(struct ck_handles *h, uint64_t id, uint64_t outer)
+static bool lies_in(struct cks_handles *h, uint64_t id, uint64_t outer)
 {
 	const struct entry *e;
 
@@ -296,7 +296,7 @@ static bool lies_in(struct ck_handles *h, uint64_t id, uint64_t outer)
 	return id == outer;
 }
 
-CUresult ck_handles_adopt(struct ck_handles *h, uint64_t id, uint64_t parent)
+CUresult cks_handles_adopt(struct cks_handles *h, uint64_t id, uint64_t parent)
 {
 	CUresult err = CUDA_ERROR_INVALID_HANDLE;
 	struct entry *e;
@@ -311,7 +311,7 @@ CUresult ck_handles_adopt(struct ck_handles *h, uint64_t id, uint64_t parent)
 	return err;
 }
 
-uint64_t *ck_handles_children(struct ck_handles *h, uint64_t id, enum ck_kind kind, size_t *count)
+uint64_t *cks_handles_children(struct cks_handles *h, uint64_t id, enum cks_kind kind, size_t *count)
 {
 	const struct entry *e, *child;
 	uint64_t *ids = NULL;
@@ -335,8 +335,8 @@ uint64_t *ck_handles_children(struct ck_handles *h, uint64_t id, enum ck_kind ki
 	return ids;
 }
 
-bool ck_handles_next(struct ck_handles *h, uint64_t *id, enum ck_kind kind,
-		     struct ck_object *object)
+bool cks_handles_next(struct cks_handles *h, uint64_t *id, enum cks_kind kind,
+		     struct cks_object *object)
 {
 	const struct entry *e = NULL;
 
@@ -353,14 +353,14 @@ bool ck_handles_next(struct ck_handles *h, uint64_t *id, enum ck_kind kind,
 			break;
 	}
 	if (e)
-		*object = (struct ck_object){
+		*object = (struct cks_object){
 			.handle = e->handle, .kind = e->kind, .ctx = e->ctx, .serial = e->serial
 		};
 	pthread_rwlock_unlock(&h->lock);
 	return e != NULL;
 }
 
-unsigned char ck_handles_mark(struct ck_handles *h, uint64_t id, unsigned char mark)
+unsigned char cks_handles_mark(struct cks_handles *h, uint64_t id, unsigned char mark)
 {
 	struct entry *e;
 	unsigned char was;
@@ -376,13 +376,13 @@ unsigned char ck_handles_mark(struct ck_handles *h, uint64_t id, unsigned char m
 	return was;
 }
 
-size_t ck_handles_marked(struct ck_handles *h)
+size_t cks_handles_marked(struct cks_handles *h)
 {
 	return atomic_load(&h->marked);
 }
 
 /* Find @id and cache it. */
-static bool find_locked(struct ck_handles *h, uint64_t id, struct found *f)
+static bool find_locked(struct cks_handles *h, uint64_t id, struct found *f)
 {
 	const struct entry *e;
 
@@ -399,8 +399,8 @@ static bool find_locked(struct ck_handles *h, uint64_t id, struct found *f)
 	return e != NULL;
 }
 
-bool ck_handles_find(struct ck_handles *h, uint64_t id, unsigned int kinds,
-		     struct ck_object *object)
+bool cks_handles_find(struct cks_handles *h, uint64_t id, unsigned int kinds,
+		     struct cks_object *object)
 {
 	struct found *f = &found[id % CK_FOUND];
 
@@ -414,14 +414,14 @@ bool ck_handles_find(struct ck_handles *h, uint64_t id, unsigned int kinds,
 	return true;
 }
 
-void *ck_handles_get(struct ck_handles *h, uint64_t id, enum ck_kind kind)
+void *cks_handles_get(struct cks_handles *h, uint64_t id, enum cks_kind kind)
 {
-	struct ck_object object;
+	struct cks_object object;
 
-	return ck_handles_find(h, id, CK_KIND_BIT(kind), &object) ? object.handle : NULL;
+	return cks_handles_find(h, id, CK_KIND_BIT(kind), &object) ? object.handle : NULL;
 }
 
-void ck_handles_remove(struct ck_handles *h, uint64_t id)
+void cks_handles_remove(struct cks_handles *h, uint64_t id)
 {
 	struct entry *e;
 
@@ -432,7 +432,7 @@ void ck_handles_remove(struct ck_handles *h, uint64_t id)
 	pthread_rwlock_unlock(&h->lock);
 }
 
-void ck_handles_drop_context(struct ck_handles *h, uint64_t ctx)
+void cks_handles_drop_context(struct cks_handles *h, uint64_t ctx)
 {
 	if (ctx == 0)
 		return;

@@ -14,13 +14,13 @@
 
 #include "cuda/types.h"
 
-struct ck_request;
-struct ck_handles;
+struct cks_request;
+struct cks_handles;
 
 #define CK_MAX_OBJECTS (1u << 24)	/* ids are below this */
 #define CK_OWN_OBJECTS (1u << 23)	/* the server chooses ids from here on */
 
-enum ck_kind {
+enum cks_kind {
 	CK_KIND_NONE,
 	CK_KIND_CONTEXT,
 	CK_KIND_STREAM,
@@ -46,99 +46,99 @@ enum ck_kind {
 
 #define CK_KIND_BIT(kind) (1u << (kind))
 
-int ck_handles_create(struct ck_handles **handles);
-void ck_handles_destroy(struct ck_handles *handles);
+int cks_handles_create(struct cks_handles **handles);
+void cks_handles_destroy(struct cks_handles *handles);
 
 /* Note @handle under @id for context @ctx (0: none). INVALID_VALUE: the id is out of range or
  * taken. */
-CUresult ck_handles_put(struct ck_handles *handles, uint64_t id, enum ck_kind kind, uint64_t ctx,
+CUresult cks_handles_put(struct cks_handles *handles, uint64_t id, enum cks_kind kind, uint64_t ctx,
 			void *handle);
 
 /* The same for a child of the object @parent, which ends with it: a function in its module.
  * INVALID_HANDLE: @parent does not exist (any more). */
-CUresult ck_handles_put_child(struct ck_handles *handles, uint64_t id, enum ck_kind kind,
+CUresult cks_handles_put_child(struct cks_handles *handles, uint64_t id, enum cks_kind kind,
 			      uint64_t ctx, void *handle, uint64_t parent);
 
 /* An entry. */
-struct ck_object {
+struct cks_object {
 	void *handle;
-	enum ck_kind kind;
+	enum cks_kind kind;
 	uint64_t ctx;
 	uint64_t serial; /* unique to this entry: ids and handles are reused */
 };
 
 /* The handle of @id; NULL: none of that kind. */
-void *ck_handles_get(struct ck_handles *handles, uint64_t id, enum ck_kind kind);
+void *cks_handles_get(struct cks_handles *handles, uint64_t id, enum cks_kind kind);
 
 /* The object of @id, if its kind is one of @kinds (CK_KIND_BIT, or-ed). */
-bool ck_handles_find(struct ck_handles *handles, uint64_t id, unsigned int kinds,
-		     struct ck_object *object);
+bool cks_handles_find(struct cks_handles *handles, uint64_t id, unsigned int kinds,
+		     struct cks_object *object);
 
 /*
  * The id of a handle from the driver: its known id, else a new one of the server's own, as a child
  * of @parent unless that is 0. INVALID_VALUE: NULL; OUT_OF_MEMORY.
  */
-CUresult ck_handles_name(struct ck_handles *handles, enum ck_kind kind, uint64_t ctx, void *handle,
+CUresult cks_handles_name(struct cks_handles *handles, enum cks_kind kind, uint64_t ctx, void *handle,
 			 uint64_t parent, uint64_t *id);
 
 /* The id of a handle from the driver, if it has one. */
-bool ck_handles_known(struct ck_handles *handles, enum ck_kind kind, const void *handle,
+bool cks_handles_known(struct cks_handles *handles, enum cks_kind kind, const void *handle,
 		      uint64_t *id);
 
 /* The id of the parent of @id; 0: none. */
-uint64_t ck_handles_parent(struct ck_handles *handles, uint64_t id);
+uint64_t cks_handles_parent(struct cks_handles *handles, uint64_t id);
 /* Make @id a child of @parent. INVALID_HANDLE: there is no such parent, or it is inside @id. */
-CUresult ck_handles_adopt(struct ck_handles *handles, uint64_t id, uint64_t parent);
+CUresult cks_handles_adopt(struct cks_handles *handles, uint64_t id, uint64_t parent);
 /* The children of @id of @kind: an array of @count ids; NULL for none. */
-uint64_t *ck_handles_children(struct ck_handles *handles, uint64_t id, enum ck_kind kind,
+uint64_t *cks_handles_children(struct cks_handles *handles, uint64_t id, enum cks_kind kind,
 			      size_t *count);
 
 /* The object of @kind with the next id after *@id, which is advanced to it; false: no more. */
-bool ck_handles_next(struct ck_handles *handles, uint64_t *id, enum ck_kind kind,
-		     struct ck_object *object);
+bool cks_handles_next(struct cks_handles *handles, uint64_t *id, enum cks_kind kind,
+		     struct cks_object *object);
 
 /* Set the mark of @id for its users; returns the previous one, 0 for an unknown id. */
-unsigned char ck_handles_mark(struct ck_handles *handles, uint64_t id, unsigned char mark);
+unsigned char cks_handles_mark(struct cks_handles *handles, uint64_t id, unsigned char mark);
 /* The number of objects with a mark. */
-size_t ck_handles_marked(struct ck_handles *handles);
+size_t cks_handles_marked(struct cks_handles *handles);
 
 /* Forget @id and all its children, if it exists. */
-void ck_handles_remove(struct ck_handles *handles, uint64_t id);
+void cks_handles_remove(struct cks_handles *handles, uint64_t id);
 /* Forget all objects of @ctx, which has ended, but not @ctx itself. */
-void ck_handles_drop_context(struct ck_handles *handles, uint64_t ctx);
+void cks_handles_drop_context(struct cks_handles *handles, uint64_t ctx);
 
 /*
  * Called by generated handlers. Streams 0, 1 and 2 stand for themselves. A function id may be that
- * of a kernel: ck_function_find then returns the function in the current context.
+ * of a kernel: cks_function_find then returns the function in the current context.
  */
-bool ck_context_find(struct ck_request *q, uint64_t id, CUcontext *out);
-bool ck_stream_find(struct ck_request *q, uint64_t id, CUstream *out);
+bool cks_context_find(struct cks_request *q, uint64_t id, CUcontext *out);
+bool cks_stream_find(struct cks_request *q, uint64_t id, CUstream *out);
 /* The same, with a number that is unique in its context, past ones included. */
-bool ck_stream_serial(struct ck_request *q, uint64_t id, CUstream *out, uint64_t *serial);
-bool ck_event_find(struct ck_request *q, uint64_t id, CUevent *out);
-bool ck_module_find(struct ck_request *q, uint64_t id, CUmodule *out);
-bool ck_library_find(struct ck_request *q, uint64_t id, CUlibrary *out);
-bool ck_function_find(struct ck_request *q, uint64_t id, CUfunction *out);
-bool ck_kernel_find(struct ck_request *q, uint64_t id, CUkernel *out);
-CUresult ck_stream_put(struct ck_request *q, uint64_t id, CUstream handle);
-CUresult ck_event_put(struct ck_request *q, uint64_t id, CUevent handle);
-void ck_handle_remove(struct ck_request *q, uint64_t id);
-/* ck_handles_name() for objects of this session; arrays and references belong to the context. */
-CUresult ck_handle_name(struct ck_request *q, enum ck_kind kind, void *handle, uint64_t parent,
+bool cks_stream_serial(struct cks_request *q, uint64_t id, CUstream *out, uint64_t *serial);
+bool cks_event_find(struct cks_request *q, uint64_t id, CUevent *out);
+bool cks_module_find(struct cks_request *q, uint64_t id, CUmodule *out);
+bool cks_library_find(struct cks_request *q, uint64_t id, CUlibrary *out);
+bool cks_function_find(struct cks_request *q, uint64_t id, CUfunction *out);
+bool cks_kernel_find(struct cks_request *q, uint64_t id, CUkernel *out);
+CUresult cks_stream_put(struct cks_request *q, uint64_t id, CUstream handle);
+CUresult cks_event_put(struct cks_request *q, uint64_t id, CUevent handle);
+void cks_handle_remove(struct cks_request *q, uint64_t id);
+/* cks_handles_name() for objects of this session; arrays and references belong to the context. */
+CUresult cks_handle_name(struct cks_request *q, enum cks_kind kind, void *handle, uint64_t parent,
 			uint64_t *id);
 
 /* For any kind: find a handle; note a new one. */
-bool ck_handle_find(struct ck_request *q, uint64_t id, enum ck_kind kind, void **handle);
-CUresult ck_handle_put(struct ck_request *q, uint64_t id, enum ck_kind kind, void *handle);
+bool cks_handle_find(struct cks_request *q, uint64_t id, enum cks_kind kind, void **handle);
+CUresult cks_handle_put(struct cks_request *q, uint64_t id, enum cks_kind kind, void *handle);
 
 #define CK_HANDLE_KIND(tag, type, kind)                                                          \
-	static inline bool ck_##tag##_find(struct ck_request *q, uint64_t id, type *out)         \
+	static inline bool cks_##tag##_find(struct cks_request *q, uint64_t id, type *out)         \
 	{                                                                                        \
-		return ck_handle_find(q, id, kind, (void **)out);                                \
+		return cks_handle_find(q, id, kind, (void **)out);                                \
 	}                                                                                        \
-	static inline CUresult ck_##tag##_put(struct ck_request *q, uint64_t id, type handle)    \
+	static inline CUresult cks_##tag##_put(struct cks_request *q, uint64_t id, type handle)    \
 	{                                                                                        \
-		return ck_handle_put(q, id, kind, (void *)(uintptr_t)handle);                    \
+		return cks_handle_put(q, id, kind, (void *)(uintptr_t)handle);                    \
 	}
 
 CK_HANDLE_KIND(graph, CUgraph, CK_KIND_GRAPH)

@@ -12,39 +12,39 @@
 #define CK_FUNCTION_REPEATED 1u	/* in flags: the stream is captured, so graphs run it */
 #define CK_FUNCTION_STATUS 2u	/* takes the stream's error: a callback */
 
-CUresult ck_serve_host_function(struct ck_request *q, ck_host_function_args *a, void *res)
+CUresult ck_serve_host_function(struct cks_request *q, ck_host_function_args *a, void *res)
 {
-	struct ck_host_call *call;
+	struct cks_host_call *call;
 	CUstream stream;
 	CUresult err;
 
 	(void)res;
 	if (!ck_driver.cuLaunchHostFunc || !ck_driver.cuStreamAddCallback)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!ck_stream_find(q, a->stream, &stream))
+	if (!cks_stream_find(q, a->stream, &stream))
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (a->flags & CK_FUNCTION_REPEATED) {
-		call = ck_host_call_keep(q->session, a->callback);
-		return call ? ck_driver.cuLaunchHostFunc(stream, ck_host_call_run, call) :
+		call = cks_host_call_keep(q->session, a->callback);
+		return call ? ck_driver.cuLaunchHostFunc(stream, cks_host_call_run, call) :
 			      CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	call = ck_host_call_create(q->session, a->callback);
+	call = cks_host_call_create(q->session, a->callback);
 	if (!call)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	if (a->flags & CK_FUNCTION_STATUS)
-		err = ck_driver.cuStreamAddCallback(stream, ck_host_call_run_status, call, 0);
+		err = ck_driver.cuStreamAddCallback(stream, cks_host_call_run_status, call, 0);
 	else
-		err = ck_driver.cuLaunchHostFunc(stream, ck_host_call_run_once, call);
+		err = ck_driver.cuLaunchHostFunc(stream, cks_host_call_run_once, call);
 	if (err)
-		ck_host_call_destroy(call);
+		cks_host_call_destroy(call);
 	return err;
 }
 
 /* --- user objects: the driver may call the destructor in any thread, even the command thread */
 
 struct user {
-	struct ck_host_call *call;
-	struct ck_session *session;
+	struct cks_host_call *call;
+	struct cks_session *session;
 	uint64_t id;
 };
 
@@ -52,26 +52,26 @@ static void user_gone(void *data)
 {
 	struct user *user = data;
 
-	ck_handles_remove(user->session->handles, user->id);
-	ck_host_call_tell(user->call, CUDA_SUCCESS, 0);
-	ck_host_call_destroy(user->call);
+	cks_handles_remove(user->session->handles, user->id);
+	cks_host_call_tell(user->call, CUDA_SUCCESS, 0);
+	cks_host_call_destroy(user->call);
 	free(user);
 }
 
-static struct user *user_create(struct ck_session *session, uint64_t id, uint64_t callback)
+static struct user *user_create(struct cks_session *session, uint64_t id, uint64_t callback)
 {
 	struct user *user = malloc(sizeof(*user));
 
 	if (!user)
 		return NULL;
-	*user = (struct user){ ck_host_call_create(session, callback), session, id };
+	*user = (struct user){ cks_host_call_create(session, callback), session, id };
 	if (user->call)
 		return user;
 	free(user);
 	return NULL;
 }
 
-CUresult ck_serve_user_object(struct ck_request *q, ck_user_object_args *a,
+CUresult ck_serve_user_object(struct cks_request *q, ck_user_object_args *a,
 			      ck_user_object_res *res)
 {
 	CUuserObject object = NULL;
@@ -87,11 +87,11 @@ CUresult ck_serve_user_object(struct ck_request *q, ck_user_object_args *a,
 	err = ck_driver.cuUserObjectCreate(&object, user, user_gone, a->count,
 					   CU_USER_OBJECT_NO_DESTRUCTOR_SYNC);
 	if (err) {
-		ck_host_call_destroy(user->call);
+		cks_host_call_destroy(user->call);
 		free(user);
 		return err;
 	}
-	err = ck_user_put(q, a->object, object);
+	err = cks_user_put(q, a->object, object);
 	if (err)
 		ck_driver.cuUserObjectRelease(object, a->count);
 	return err;
@@ -100,7 +100,7 @@ CUresult ck_serve_user_object(struct ck_request *q, ck_user_object_args *a,
 /* --- notifications: a list of the driver's handles with their calls */
 
 struct notification {
-	struct ck_host_call *call;
+	struct cks_host_call *call;
 	CUasyncCallbackHandle handle;
 	uint64_t number;
 	struct notification *next;
@@ -115,7 +115,7 @@ static void notify(CUasyncNotificationInfo *info, void *data, CUasyncCallbackHan
 	struct notification *n = data;
 
 	(void)handle;
-	ck_host_call_tell(n->call, (int)info->type, info->info.overBudget.bytesOverBudget);
+	cks_host_call_tell(n->call, (int)info->type, info->info.overBudget.bytesOverBudget);
 }
 
 static void put(struct notification *n)
@@ -126,7 +126,7 @@ static void put(struct notification *n)
 	ck_unlock(&notifications_lock);
 }
 
-CUresult ck_serve_notification(struct ck_request *q, ck_notification_args *a,
+CUresult ck_serve_notification(struct cks_request *q, ck_notification_args *a,
 			       ck_notification_res *res)
 {
 	struct notification *n;
@@ -136,14 +136,14 @@ CUresult ck_serve_notification(struct ck_request *q, ck_notification_args *a,
 		return CUDA_ERROR_NOT_SUPPORTED;
 	n = calloc(1, sizeof(*n));
 	if (n)
-		n->call = ck_host_call_create(q->session, a->callback);
+		n->call = cks_host_call_create(q->session, a->callback);
 	if (!n || !n->call) {
 		free(n);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	err = ck_driver.cuDeviceRegisterAsyncNotification(a->device, notify, n, &n->handle);
 	if (err) {
-		ck_host_call_destroy(n->call);
+		cks_host_call_destroy(n->call);
 		free(n);
 		return err;
 	}
@@ -166,7 +166,7 @@ static struct notification *take(uint64_t number)
 	return n;
 }
 
-CUresult ck_serve_notification_end(struct ck_request *q, ck_notification_end_args *a,
+CUresult ck_serve_notification_end(struct cks_request *q, ck_notification_end_args *a,
 				   ck_notification_end_res *res)
 {
 	struct notification *n;
@@ -184,7 +184,7 @@ CUresult ck_serve_notification_end(struct ck_request *q, ck_notification_end_arg
 		put(n);
 		return err;
 	}
-	ck_host_call_destroy(n->call);
+	cks_host_call_destroy(n->call);
 	free(n);
 	return CUDA_SUCCESS;
 }

@@ -29,20 +29,20 @@ static void make_key(const char *kind, const void *bytes, size_t size, struct ck
 	ck_hash(text, n + size, key);
 }
 
-static void of_user(uid_t uid, struct ck_identity *identity)
+static void of_user(uid_t uid, struct cks_identity *identity)
 {
 	snprintf(identity->name, sizeof(identity->name), "user %lu", (unsigned long)uid);
 	make_key("user", identity->name, strlen(identity->name), &identity->key);
 }
 
-static void of_token(const void *token, size_t size, struct ck_identity *identity)
+static void of_token(const void *token, size_t size, struct cks_identity *identity)
 {
 	snprintf(identity->name, sizeof(identity->name), "the token's holder");
 	make_key("token", token, size, &identity->key);
 }
 
 static bool of_address(const struct sockaddr_storage *peer, socklen_t length,
-		       struct ck_identity *identity)
+		       struct cks_identity *identity)
 {
 	char host[46 + 1];
 
@@ -54,7 +54,7 @@ static bool of_address(const struct sockaddr_storage *peer, socklen_t length,
 	return true;
 }
 
-static void of_stranger(struct ck_identity *identity)
+static void of_stranger(struct cks_identity *identity)
 {
 	unsigned char bytes[32] = { 0 };
 
@@ -64,7 +64,7 @@ static void of_stranger(struct ck_identity *identity)
 	make_key("stranger", bytes, sizeof(bytes), &identity->key);
 }
 
-void ck_identity_of(int fd, const void *token, size_t size, struct ck_identity *identity)
+void cks_identity_of(int fd, const void *token, size_t size, struct cks_identity *identity)
 {
 	struct sockaddr_storage peer = { .ss_family = AF_UNSPEC };
 	socklen_t length = sizeof(peer), room = sizeof(struct ucred);

@@ -12,7 +12,7 @@
 
 #include "util/hash.h"
 
-struct ck_identity {
+struct cks_identity {
 	char name[64];	    /* for display: "user 1000", "the token's holder", "address 10.0.0.7" */
 	struct ck_hash key; /* equal for the same identity, now and after a restart */
 };
@@ -21,6 +21,6 @@ struct ck_identity {
  * The identity behind socket @fd. @token: what the client presented, if the server has a token and
  * it matched; else NULL. A peer that has disconnected gets a unique key.
  */
-void ck_identity_of(int fd, const void *token, size_t size, struct ck_identity *identity);
+void cks_identity_of(int fd, const void *token, size_t size, struct cks_identity *identity);
 
 #endif

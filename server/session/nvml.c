@@ -29,7 +29,7 @@ static struct {
 	char application[257];
 } state = { .lock = CK_MUTEX(CK_RANK_NVML), .once = PTHREAD_ONCE_INIT };
 
-void ck_nvml_client(unsigned int pid, const char *application)
+void cks_nvml_client(unsigned int pid, const char *application)
 {
 	state.client_pid = pid;
 	strncpy(state.application, application, sizeof(state.application) - 1);
@@ -37,7 +37,7 @@ void ck_nvml_client(unsigned int pid, const char *application)
 
 static void open_library(void)
 {
-	void *library = ck_driver_emulated() ? ck_driver_library() :
+	void *library = cks_driver_emulated() ? cks_driver_library() :
 					       dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
 	nvmlReturn_t (*init)(void);
 
@@ -55,17 +55,17 @@ static void open_library(void)
 		ck_warn("a client asks for NVML: nvmlInit_v2 says %d", state.result);
 }
 
-bool ck_nvml_begin(void **slot, int *result)
+bool cks_nvml_begin(void **slot, int *result)
 {
 	pthread_once(&state.once, open_library);
 	*result = state.result;
 	if (!state.result && !*slot)
-		*result = ck_driver_emulated() ? NVML_ERROR_NOT_SUPPORTED :
+		*result = cks_driver_emulated() ? NVML_ERROR_NOT_SUPPORTED :
 						 NVML_ERROR_FUNCTION_NOT_FOUND;
 	return *result == NVML_SUCCESS;
 }
 
-bool ck_nvml_device_find(unsigned int id, nvmlDevice_t *device)
+bool cks_nvml_device_find(unsigned int id, nvmlDevice_t *device)
 {
 	bool found;
 
@@ -77,7 +77,7 @@ bool ck_nvml_device_find(unsigned int id, nvmlDevice_t *device)
 	return found;
 }
 
-int ck_nvml_device_put(nvmlDevice_t device, unsigned int *id)
+int cks_nvml_device_put(nvmlDevice_t device, unsigned int *id)
 {
 	int ret = NVML_SUCCESS;
 	unsigned int i = 0;
@@ -94,29 +94,29 @@ int ck_nvml_device_put(nvmlDevice_t device, unsigned int *id)
 	return ret;
 }
 
-unsigned int ck_nvml_room(unsigned int count, size_t size, char **room)
+unsigned int cks_nvml_room(unsigned int count, size_t size, char **room)
 {
 	count = (unsigned int)ck_min((size_t)count, CK_BYTES_MAX / size);
 	*room = count > 0 ? calloc(count, size) : NULL;
 	return *room ? count : 0;
 }
 
-unsigned int ck_nvml_copy(const char *from, unsigned int length, size_t size, char **room)
+unsigned int cks_nvml_copy(const char *from, unsigned int length, size_t size, char **room)
 {
 	unsigned int count = length % size ? 0 : (unsigned int)(length / size);
 
-	count = ck_nvml_room(count, size, room);
+	count = cks_nvml_room(count, size, room);
 	if (count > 0)
 		memcpy(*room, from, count * size);
 	return count;
 }
 
-unsigned int ck_nvml_length(const char *text, unsigned int room)
+unsigned int cks_nvml_length(const char *text, unsigned int room)
 {
 	return room > 0 ? (unsigned int)strnlen(text, room - 1) + 1 : 0;
 }
 
-void ck_nvml_pids(struct ck_request *q, char *list, unsigned int count, size_t size)
+void cks_nvml_pids(struct cks_request *q, char *list, unsigned int count, size_t size)
 {
 	unsigned int own = (unsigned int)getpid(), pid;
 
@@ -129,15 +129,15 @@ void ck_nvml_pids(struct ck_request *q, char *list, unsigned int count, size_t s
 }
 
 /* The client's own name is from its hello; other processes are of this machine. */
-CUresult ck_serve_nvmlSystemGetProcessName(struct ck_request *q,
+CUresult ck_serve_nvmlSystemGetProcessName(struct cks_request *q,
 					   nvmlSystemGetProcessName_args *a,
 					   nvmlSystemGetProcessName_res *res)
 {
-	unsigned int length = ck_nvml_room(a->length, 1, &res->text.text_val);
+	unsigned int length = cks_nvml_room(a->length, 1, &res->text.text_val);
 	char *text = res->text.text_val;
 
 	(void)q;
-	if (!ck_nvml_begin((void **)&ck_nvml.nvmlSystemGetProcessName, &res->nvml))
+	if (!cks_nvml_begin((void **)&ck_nvml.nvmlSystemGetProcessName, &res->nvml))
 		return CUDA_SUCCESS;
 	if (a->pid != state.client_pid)
 		res->nvml = ck_nvml.nvmlSystemGetProcessName(a->pid, text, length);
@@ -146,6 +146,6 @@ CUresult ck_serve_nvmlSystemGetProcessName(struct ck_request *q,
 	else
 		strcpy(text, state.application);
 	if (!res->nvml)
-		res->text.text_len = ck_nvml_length(text, length);
+		res->text.text_len = cks_nvml_length(text, length);
 	return CUDA_SUCCESS;
 }

@@ -4,9 +4,9 @@
  */
 #include "server/session/session.h"
 
-static bool find(struct ck_request *q, uint64_t id, enum ck_kind kind, void *out)
+static bool find(struct cks_request *q, uint64_t id, enum cks_kind kind, void *out)
 {
-	void *handle = ck_handles_get(q->session->handles, id, kind);
+	void *handle = cks_handles_get(q->session->handles, id, kind);
 
 	if (!handle)
 		return false;
@@ -14,12 +14,12 @@ static bool find(struct ck_request *q, uint64_t id, enum ck_kind kind, void *out
 	return true;
 }
 
-bool ck_context_find(struct ck_request *q, uint64_t id, CUcontext *out)
+bool cks_context_find(struct cks_request *q, uint64_t id, CUcontext *out)
 {
 	return find(q, id, CK_KIND_CONTEXT, out);
 }
 
-bool ck_stream_find(struct ck_request *q, uint64_t id, CUstream *out)
+bool cks_stream_find(struct cks_request *q, uint64_t id, CUstream *out)
 {
 	if (id <= (uintptr_t)CU_STREAM_PER_THREAD) {
 		*out = (CUstream)(uintptr_t)id;
@@ -28,42 +28,42 @@ bool ck_stream_find(struct ck_request *q, uint64_t id, CUstream *out)
 	return find(q, id, CK_KIND_STREAM, out);
 }
 
-bool ck_stream_serial(struct ck_request *q, uint64_t id, CUstream *out, uint64_t *serial)
+bool cks_stream_serial(struct cks_request *q, uint64_t id, CUstream *out, uint64_t *serial)
 {
-	struct ck_object object;
+	struct cks_object object;
 
 	*serial = 0;
 	if (id <= (uintptr_t)CU_STREAM_PER_THREAD) {
 		*serial = ~(uint64_t)0 - id; /* unique: no entry has such a high number */
-		return ck_stream_find(q, id, out);
+		return cks_stream_find(q, id, out);
 	}
-	if (!ck_handles_find(q->session->handles, id, CK_KIND_BIT(CK_KIND_STREAM), &object))
+	if (!cks_handles_find(q->session->handles, id, CK_KIND_BIT(CK_KIND_STREAM), &object))
 		return false;
 	*out = object.handle;
 	*serial = object.serial;
 	return true;
 }
 
-bool ck_event_find(struct ck_request *q, uint64_t id, CUevent *out)
+bool cks_event_find(struct cks_request *q, uint64_t id, CUevent *out)
 {
 	return find(q, id, CK_KIND_EVENT, out);
 }
 
-bool ck_module_find(struct ck_request *q, uint64_t id, CUmodule *out)
+bool cks_module_find(struct cks_request *q, uint64_t id, CUmodule *out)
 {
 	return find(q, id, CK_KIND_MODULE, out);
 }
 
-bool ck_library_find(struct ck_request *q, uint64_t id, CUlibrary *out)
+bool cks_library_find(struct cks_request *q, uint64_t id, CUlibrary *out)
 {
 	return find(q, id, CK_KIND_LIBRARY, out);
 }
 
-bool ck_function_find(struct ck_request *q, uint64_t id, CUfunction *out)
+bool cks_function_find(struct cks_request *q, uint64_t id, CUfunction *out)
 {
-	struct ck_object object;
+	struct cks_object object;
 
-	if (!ck_handles_find(q->session->handles, id,
+	if (!cks_handles_find(q->session->handles, id,
 			     CK_KIND_BIT(CK_KIND_FUNCTION) | CK_KIND_BIT(CK_KIND_KERNEL), &object))
 		return false;
 	if (object.kind == CK_KIND_FUNCTION) {
@@ -74,25 +74,25 @@ bool ck_function_find(struct ck_request *q, uint64_t id, CUfunction *out)
 	       ck_driver.cuKernelGetFunction(out, object.handle) == CUDA_SUCCESS;
 }
 
-bool ck_kernel_find(struct ck_request *q, uint64_t id, CUkernel *out)
+bool cks_kernel_find(struct cks_request *q, uint64_t id, CUkernel *out)
 {
 	return find(q, id, CK_KIND_KERNEL, out);
 }
 
-CUresult ck_stream_put(struct ck_request *q, uint64_t id, CUstream handle)
+CUresult cks_stream_put(struct cks_request *q, uint64_t id, CUstream handle)
 {
 	if (id <= (uintptr_t)CU_STREAM_PER_THREAD) /* taken by the predefined streams */
 		return CUDA_ERROR_INVALID_VALUE;
-	return ck_handles_put(q->session->handles, id, CK_KIND_STREAM, q->ctx, handle);
+	return cks_handles_put(q->session->handles, id, CK_KIND_STREAM, q->ctx, handle);
 }
 
-CUresult ck_event_put(struct ck_request *q, uint64_t id, CUevent handle)
+CUresult cks_event_put(struct cks_request *q, uint64_t id, CUevent handle)
 {
-	return ck_handles_put(q->session->handles, id, CK_KIND_EVENT, q->ctx, handle);
+	return cks_handles_put(q->session->handles, id, CK_KIND_EVENT, q->ctx, handle);
 }
 
 /* Graphs, pools and similar objects outlive the context they were made in. */
-static uint64_t owner(const struct ck_request *q, enum ck_kind kind)
+static uint64_t owner(const struct cks_request *q, enum cks_kind kind)
 {
 	const unsigned int bound = CK_KIND_BIT(CK_KIND_ARRAY) | CK_KIND_BIT(CK_KIND_MIPMAP) |
 				   CK_KIND_BIT(CK_KIND_LINK) | CK_KIND_BIT(CK_KIND_TEXREF) |
@@ -101,23 +101,23 @@ static uint64_t owner(const struct ck_request *q, enum ck_kind kind)
 	return CK_KIND_BIT(kind) & bound ? q->ctx : 0;
 }
 
-bool ck_handle_find(struct ck_request *q, uint64_t id, enum ck_kind kind, void **handle)
+bool cks_handle_find(struct cks_request *q, uint64_t id, enum cks_kind kind, void **handle)
 {
 	return find(q, id, kind, handle);
 }
 
-CUresult ck_handle_put(struct ck_request *q, uint64_t id, enum ck_kind kind, void *handle)
+CUresult cks_handle_put(struct cks_request *q, uint64_t id, enum cks_kind kind, void *handle)
 {
-	return ck_handles_put(q->session->handles, id, kind, owner(q, kind), handle);
+	return cks_handles_put(q->session->handles, id, kind, owner(q, kind), handle);
 }
 
-CUresult ck_handle_name(struct ck_request *q, enum ck_kind kind, void *handle, uint64_t parent,
+CUresult cks_handle_name(struct cks_request *q, enum cks_kind kind, void *handle, uint64_t parent,
 			uint64_t *id)
 {
-	return ck_handles_name(q->session->handles, kind, owner(q, kind), handle, parent, id);
+	return cks_handles_name(q->session->handles, kind, owner(q, kind), handle, parent, id);
 }
 
-void ck_handle_remove(struct ck_request *q, uint64_t id)
+void cks_handle_remove(struct cks_request *q, uint64_t id)
 {
-	ck_handles_remove(q->session->handles, id);
+	cks_handles_remove(q->session->handles, id);
 }

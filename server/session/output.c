@@ -90,7 +90,7 @@ static int keep_log(void)
 	return setenv("CRICKET_LOG_FD", text, 1) < 0 ? -errno : 0;
 }
 
-int ck_output_redirect(size_t most, struct ck_output **output)
+int cks_output_redirect(size_t most, struct ck_output **output)
 {
 	struct ck_output *o = calloc(1, sizeof(*o));
 	int ret;
@@ -113,14 +113,14 @@ int ck_output_redirect(size_t most, struct ck_output **output)
 		}
 	}
 	if (ret < 0) {
-		ck_output_destroy(o);
+		cks_output_destroy(o);
 		return ret;
 	}
 	*output = o;
 	return 0;
 }
 
-void ck_output_destroy(struct ck_output *o)
+void cks_output_destroy(struct ck_output *o)
 {
 	if (!o)
 		return;
@@ -175,7 +175,7 @@ static bool pending(struct ck_output *o, struct file *f)
 	return bytes > 0;
 }
 
-bool ck_output_pending(struct ck_output *o)
+bool cks_output_pending(struct ck_output *o)
 {
 	bool text, errors;
 
@@ -186,7 +186,7 @@ bool ck_output_pending(struct ck_output *o)
 	return text || errors;
 }
 
-size_t ck_output_take(struct ck_output *o, bool errors, void *buf, size_t size)
+size_t cks_output_take(struct ck_output *o, bool errors, void *buf, size_t size)
 {
 	struct file *f = o ? &o->file[errors] : NULL;
 	ssize_t n;
@@ -211,17 +211,17 @@ static CUresult take(struct ck_output *o, bool errors, char **text, u_int *lengt
 	*text = malloc(CK_OUTPUT_MAX);
 	if (!*text)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	*length = (u_int)ck_output_take(o, errors, *text, CK_OUTPUT_MAX);
+	*length = (u_int)cks_output_take(o, errors, *text, CK_OUTPUT_MAX);
 	return CUDA_SUCCESS;
 }
 
-CUresult ck_serve_output(struct ck_request *q, ck_output_args *a, ck_output_res *res)
+CUresult ck_serve_output(struct cks_request *q, ck_output_args *a, ck_output_res *res)
 {
 	struct ck_output *o = q->session->output;
 	CUresult err;
 
 	(void)a;
-	if (!ck_output_pending(o))
+	if (!cks_output_pending(o))
 		return CUDA_SUCCESS;
 	err = take(o, false, &res->text.text_val, &res->text.text_len);
 	if (!err)

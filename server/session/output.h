@@ -15,16 +15,16 @@ struct ck_output;
  * does unfetched output on stderr if the process aborts. With a sanitizer, which reports on stderr,
  * stderr stays. -errno.
  *
- * When ck_output_pending finds more than @most unfetched bytes in a file, further output is dropped
+ * When cks_output_pending finds more than @most unfetched bytes in a file, further output is dropped
  * until they have been fetched; the program gets a line about the gap.
  */
-int ck_output_redirect(size_t most, struct ck_output **output);
-void ck_output_destroy(struct ck_output *output);
+int cks_output_redirect(size_t most, struct ck_output **output);
+void cks_output_destroy(struct ck_output *output);
 
 /* Are there bytes to fetch? @output may be NULL here and below: then there are none. */
-bool ck_output_pending(struct ck_output *output);
+bool cks_output_pending(struct ck_output *output);
 
 /* Take up to @size unfetched bytes of stdout, or of stderr (@errors); returns their number. */
-size_t ck_output_take(struct ck_output *output, bool errors, void *buf, size_t size);
+size_t cks_output_take(struct ck_output *output, bool errors, void *buf, size_t size);
 
 #endif

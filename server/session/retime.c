@@ -7,19 +7,19 @@
 
 #define CK_PAUSE_NS 50000000ull /* a longer pause is the program's own */
 
-static bool is_armed(const struct ck_retime *r)
+static bool is_armed(const struct cks_retime *r)
 {
 	return atomic_load_explicit(&r->armed, memory_order_relaxed);
 }
 
-static void arm(struct ck_retime *r, bool armed)
+static void arm(struct cks_retime *r, bool armed)
 {
 	atomic_store_explicit(&r->armed, armed, memory_order_relaxed);
 }
 
-void ck_retime_command(struct ck_session *session, uint32_t proc, const void *args, CUresult err)
+void cks_retime_command(struct cks_session *session, uint32_t proc, const void *args, CUresult err)
 {
-	struct ck_retime *r = &session->retime;
+	struct cks_retime *r = &session->retime;
 	const cuEventRecord_args *record = args;
 
 	switch (proc) {
@@ -43,13 +43,13 @@ void ck_retime_command(struct ck_session *session, uint32_t proc, const void *ar
 	}
 }
 
-void ck_retime_launch(struct ck_request *q, uint64_t id, CUstream stream)
+void cks_retime_launch(struct cks_request *q, uint64_t id, CUstream stream)
 {
-	const struct ck_retime *r = &q->session->retime;
+	const struct cks_retime *r = &q->session->retime;
 	CUevent event;
 
 	if (likely(!is_armed(r)) || !r->loading || r->stream != id)
 		return;
-	if (ck_driver.cuEventRecord && ck_event_find(q, r->event, &event))
+	if (ck_driver.cuEventRecord && cks_event_find(q, r->event, &event))
 		ck_driver.cuEventRecord(event, stream); /* if this fails, the first record stands */
 }

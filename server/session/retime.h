@@ -15,10 +15,10 @@
 #include "util/util.h"
 
 /* Command @proc with @args was executed with result @err. Command thread only. */
-void ck_retime_command(struct ck_session *session, uint32_t proc, const void *args, CUresult err);
+void cks_retime_command(struct cks_session *session, uint32_t proc, const void *args, CUresult err);
 
 /* A waiting call has arrived: the program may have seen the event. Any thread; cheap. */
-static inline void ck_retime_call(struct ck_session *session, uint32_t proc)
+static inline void cks_retime_call(struct cks_session *session, uint32_t proc)
 {
 	if (unlikely(atomic_load_explicit(&session->retime.armed, memory_order_relaxed)) &&
 	    proc != CK_PROC_module_build)
@@ -26,6 +26,6 @@ static inline void ck_retime_call(struct ck_session *session, uint32_t proc)
 }
 
 /* A kernel is about to be launched in @stream, given by id and handle. Command thread only. */
-void ck_retime_launch(struct ck_request *q, uint64_t id, CUstream stream);
+void cks_retime_launch(struct cks_request *q, uint64_t id, CUstream stream);
 
 #endif

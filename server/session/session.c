@@ -6,7 +6,7 @@
 #include "server/session/session.h"
 #include "util/util.h"
 
-bool ck_session_fail(struct ck_session *s, CUresult err)
+bool cks_session_fail(struct cks_session *s, CUresult err)
 {
 	int none = 0;
 
@@ -18,7 +18,7 @@ bool ck_session_fail(struct ck_session *s, CUresult err)
  * one, or the command thread sees the announcement. Wake a waiter once, on its own command: waking
  * it on every command costs more than a launch.
  */
-void ck_session_executed(struct ck_session *s, uint64_t seq)
+void cks_session_executed(struct cks_session *s, uint64_t seq)
 {
 	atomic_store(&s->executed, seq);
 	if (atomic_load(&s->awaited) > seq)
@@ -29,14 +29,14 @@ void ck_session_executed(struct ck_session *s, uint64_t seq)
 	ck_unlock(&s->lock);
 }
 
-void ck_session_stir_up(struct ck_session *s)
+void cks_session_stir_up(struct cks_session *s)
 {
 	atomic_store(&s->stirred, true);
 	if (s->stir_fd >= 0)
 		eventfd_write(s->stir_fd, 1);
 }
 
-void ck_session_wait(struct ck_session *s, uint64_t seq)
+void cks_session_wait(struct cks_session *s, uint64_t seq)
 {
 	struct ck_spin_turn turn = ck_spin_begin(&s->spin);
 
@@ -56,7 +56,7 @@ done:
 	ck_spin_end(&turn);
 }
 
-const char *ck_error_name(CUresult err)
+const char *cks_error_name(CUresult err)
 {
 	switch (err) {
 #define CK_ERROR(name, value, text)                                                               \

@@ -22,27 +22,27 @@
 
 /* The event that the last commands recorded; see retime.h. The command thread owns all but
  * armed. */
-struct ck_retime {
+struct cks_retime {
 	_Atomic bool armed;
 	uint64_t event, stream; /* ids */
 	uint64_t recorded_ns;
 	bool loading;		/* messages that load a kernel came after it */
 };
 
-struct ck_session {
+struct cks_session {
 	unsigned char id[16], key[16];
-	struct ck_handles *handles;
-	struct ck_memory *memory;	/* every device allocation of the session */
-	struct ck_staging *staging;	/* pinned slots for pageable copies */
-	struct ck_textures *textures;	/* numbers of texture and surface objects */
-	struct ck_modcache *modules;	/* images by content hash */
-	struct ck_assembly *assembly;	/* the image that is arriving */
+	struct cks_handles *handles;
+	struct cks_memory *memory;	/* every device allocation of the session */
+	struct cks_staging *staging;	/* pinned slots for pageable copies */
+	struct cks_textures *textures;	/* numbers of texture and surface objects */
+	struct cks_modcache *modules;	/* images by content hash */
+	struct cks_assembly *assembly;	/* the image that is arriving */
 	struct ck_output *output;	/* of kernels */
-	struct ck_callbacks *callbacks;	/* functions for the client to run */
-	struct ck_mirrors *mirrors;	/* host memory of graphs */
-	struct ck_deliveries *deliveries; /* asynchronous copies to the client's memory */
-	struct ck_status *status;	/* events and streams that the client watches */
-	struct ck_pinned *pinned;	/* host memory of a client on this host */
+	struct cks_callbacks *callbacks;	/* functions for the client to run */
+	struct cks_mirrors *mirrors;	/* host memory of graphs */
+	struct cks_deliveries *deliveries; /* asynchronous copies to the client's memory */
+	struct cks_status *status;	/* events and streams that the client watches */
+	struct cks_pinned *pinned;	/* host memory of a client on this host */
 	_Atomic uint64_t executed;	/* number of the last command carried out */
 	_Atomic uint64_t awaited;	/* the first command that a lane sleeps for; or UINT64_MAX */
 	struct ck_mutex lock;		/* with the condition: waiting for executed */
@@ -50,7 +50,7 @@ struct ck_session {
 	struct ck_spin spin;		/* of lanes, before they sleep */
 	_Atomic int async_error;	/* first CUresult of a failed command, until reported */
 	_Atomic uint64_t context_epoch; /* counts changes of contexts: threads bind again */
-	struct ck_retime retime;
+	struct cks_retime retime;
 	_Atomic bool stirred;		/* commands have arrived: the watch checks output */
 	int stir_fd;			/* an eventfd that wakes the watch; -1: none */
 	int device_count;
@@ -63,8 +63,8 @@ struct ck_session {
 };
 
 /* One message, passed to a handler. */
-struct ck_request {
-	struct ck_session *session;
+struct cks_request {
+	struct cks_session *session;
 	struct ck_chan *chan;
 	struct ck_reader *reader;	/* bulk payload is read through it */
 	uint32_t xid;
@@ -80,33 +80,33 @@ struct ck_request {
  * Make the tables of a session. Takes ownership of the module cache, already open, and of @output
  * (NULL: none). -errno: takes neither.
  */
-int ck_session_create(struct ck_modcache *modules, struct ck_output *output, int device_count,
-		      struct ck_session **session);
+int cks_session_create(struct cks_modcache *modules, struct ck_output *output, int device_count,
+		      struct cks_session **session);
 
 /* For tests: a worker process ends with its session and frees nothing. No thread may use the
  * session. */
-void ck_session_destroy(struct ck_session *session);
+void cks_session_destroy(struct cks_session *session);
 
 /* Keep @err for the next call that waits, unless an earlier one is kept; returns whether it is
  * kept. */
-bool ck_session_fail(struct ck_session *session, CUresult err);
+bool cks_session_fail(struct cks_session *session, CUresult err);
 
 /* Command @seq was executed: wake the lanes that wait for it. */
-void ck_session_executed(struct ck_session *session, uint64_t seq);
+void cks_session_executed(struct cks_session *session, uint64_t seq);
 
-void ck_session_stir_up(struct ck_session *session);
+void cks_session_stir_up(struct cks_session *session);
 
 /* A command may have made kernels print: check the output soon. Cheap if already requested. */
-static inline void ck_session_stir(struct ck_session *session)
+static inline void cks_session_stir(struct cks_session *session)
 {
 	if (!atomic_load_explicit(&session->stirred, memory_order_relaxed))
-		ck_session_stir_up(session);
+		cks_session_stir_up(session);
 }
 
 /* Wait until command @seq has been executed. */
-void ck_session_wait(struct ck_session *session, uint64_t seq);
+void cks_session_wait(struct cks_session *session, uint64_t seq);
 
 /* The name of @err for logs; never NULL. */
-const char *ck_error_name(CUresult err);
+const char *cks_error_name(CUresult err);
 
 #endif

@@ -119,18 +119,18 @@ static void install_driver(void)
 	ck_driver.cuLaunchKernelEx = launch_ex;
 }
 
-static struct ck_session *make_session(void)
+static struct cks_session *make_session(void)
 {
-	struct ck_session *session = NULL;
-	struct ck_modcache *cache = NULL;
+	struct cks_session *session = NULL;
+	struct cks_modcache *cache = NULL;
 
 	install_driver();
-	if (ck_modcache_open("/proc/no-such-place", NULL, 1 << 20, 1 << 20, &cache) < 0 ||
-	    ck_session_create(cache, NULL, 1, &session) < 0)
+	if (cks_modcache_open("/proc/no-such-place", NULL, 1 << 20, 1 << 20, &cache) < 0 ||
+	    cks_session_create(cache, NULL, 1, &session) < 0)
 		abort();
 	session->wait_max_ms = 1; /* nobody brings news */
 	for (int kind = CK_KIND_CONTEXT; kind <= CK_KIND_KERNEL; kind++)
-		ck_handles_put(session->handles, (uint64_t)(OBJECT + kind), (enum ck_kind)kind,
+		cks_handles_put(session->handles, (uint64_t)(OBJECT + kind), (enum cks_kind)kind,
 			       OBJECT + CK_KIND_CONTEXT, &objects[kind]);
 	return session;
 }
@@ -169,7 +169,7 @@ static void *swallow(void *data)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static uint8_t stream[STREAM_MAX];
-	struct ck_session *session;
+	struct cks_session *session;
 	struct ck_reader *reader;
 	struct ck_chan *chan;
 	pthread_t thread;
@@ -199,16 +199,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	shutdown(pair[1], SHUT_WR);
 	if (data[0] & 1) {
-		ck_dispatch_commands(session, chan, reader);
+		cks_dispatch_commands(session, chan, reader);
 	} else {
-		ck_session_executed(session, UINT64_MAX); /* so that no call waits for ever */
-		ck_dispatch_calls(session, chan, reader);
+		cks_session_executed(session, UINT64_MAX); /* so that no call waits for ever */
+		cks_dispatch_calls(session, chan, reader);
 	}
 	ck_chan_shutdown(chan);
 	pthread_join(thread, NULL);
 	ck_reader_destroy(reader);
 	ck_chan_close(chan);
 	close(pair[1]);
-	ck_session_destroy(session);
+	cks_session_destroy(session);
 	return 0;
 }

@@ -34,3 +34,26 @@ def test_a_source_belongs_into_a_layer(tmp_path):
     ran = check_includes(tree_with(tmp_path, "client/x.c", "client/wire/lane.h"))
     assert ran.returncode != 0
     assert "belongs into a sub-folder" in ran.stdout
+
+
+def names_checked(tmp_path, source):
+    """What tools/check-names says of a tree whose client has the file SOURCE, compiled."""
+    shutil.copytree(ROOT / "tools", tmp_path / "tools", ignore=lambda _, names: [n for n in names if n != "check-names"])
+    for folder in ("client", "server", "launcher", "emu", "m3", "wcm", "rpc", "util", "elf", "libcuda"):
+        for text, path in ((source if folder == "client" else "static int unused;\n", tmp_path / folder / "x.c"),):
+            path.parent.mkdir()
+            path.write_text(text)
+            built = tmp_path / "cpu" / "build" / folder / "x.o"
+            built.parent.mkdir(parents=True)
+            subprocess.run(["cc", "-w", "-c", "-o", built, path], check=True, timeout=60)
+    return subprocess.run([tmp_path / "tools" / "check-names"], capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_a_name_without_its_prefix_is_refused(tmp_path):
+    ran = names_checked(tmp_path, "void ckc_right(void) {}\nvoid cks_wrong(void) {}\n")
+    assert ran.returncode != 0
+    assert "cks_wrong does not begin with ckc_" in ran.stdout and "ckc_right" not in ran.stdout
+
+
+def test_names_with_their_prefix_pass(tmp_path):
+    assert names_checked(tmp_path, "void ckc_right(void) {}\nint ck_wire_x;\n").returncode == 0

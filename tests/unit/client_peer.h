@@ -321,8 +321,8 @@ static inline int peer_begin(void **state)
 /* Wait until all that was sent has arrived. */
 static inline void peer_settle(void)
 {
-	ck_command_flush(ck_client_current());
-	peer_await(ck_command_number(ck_client_current()));
+	ckc_command_flush(ckc_client_current());
+	peer_await(ckc_command_number(ckc_client_current()));
 }
 
 /* Forget the messages so far. */

@@ -58,15 +58,15 @@ static inline int session_begin(void **state)
 	(void)state;
 	unsetenv("CUDA_VISIBLE_DEVICES");
 	unsetenv("CUDA_DEVICE_ORDER");
-	ck_client_current()->hello.devices.devices_len = 2;
-	ck_client_current()->hello.devices.devices_val = session_devices;
-	ck_client_current()->hello.p2p.p2p_len = 2;
-	ck_client_current()->hello.p2p.p2p_val = session_p2p;
-	ck_client_current()->driver_version = 13000;
-	if (ck_devices_build(ck_client_current()) != CUDA_SUCCESS)
+	ckc_client_current()->hello.devices.devices_len = 2;
+	ckc_client_current()->hello.devices.devices_val = session_devices;
+	ckc_client_current()->hello.p2p.p2p_len = 2;
+	ckc_client_current()->hello.p2p.p2p_val = session_p2p;
+	ckc_client_current()->driver_version = 13000;
+	if (ckc_devices_build(ckc_client_current()) != CUDA_SUCCESS)
 		return -1;
-	ck_client_current()->initialized = true;
-	ck_client_current()->state = CK_STATE_READY;
+	ckc_client_current()->initialized = true;
+	ckc_client_current()->state = CK_STATE_READY;
 	return 0;
 }
 
@@ -74,14 +74,14 @@ static inline int session_begin(void **state)
 static inline int session_end(void **state)
 {
 	(void)state;
-	ck_client_current()->state = CK_STATE_FRESH;
+	ckc_client_current()->state = CK_STATE_FRESH;
 	return 0;
 }
 
 /* The primary context of @device as it is once somebody has retained it. */
-static inline struct ck_context *session_activate(CUdevice device)
+static inline struct ckc_context *session_activate(CUdevice device)
 {
-	struct ck_context *context = ck_gpu(device)->primary;
+	struct ckc_context *context = ckc_gpu(device)->primary;
 
 	context->unique_id = 100 + (uint64_t)device;
 	context->was_active = true;

@@ -34,7 +34,7 @@ static void claimed_addresses_are_given_to_nobody_else(void **state)
 	uint64_t at = unused(4 * UNIT);
 
 	(void)state;
-	assert_true(ck_address_claim(at + 512, 3 * UNIT));
+	assert_true(ckc_address_claim(at + 512, 3 * UNIT));
 	assert_ptr_equal(map_at(at + UNIT, 4096), MAP_FAILED);
 	assert_ptr_equal(map_at(at + 3 * UNIT, 4096), MAP_FAILED);
 }
@@ -45,8 +45,8 @@ static void small_blocks_of_one_page_are_claimed_one_by_one(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < 64; i++)
-		assert_true(ck_address_claim(at + i * 512, 512));
-	assert_true(ck_address_claim(at, 2 * UNIT));	/* grows over what is claimed */
+		assert_true(ckc_address_claim(at + i * 512, 512));
+	assert_true(ckc_address_claim(at, 2 * UNIT));	/* grows over what is claimed */
 }
 
 static void memory_of_the_program_is_a_clash_and_stays_as_it_is(void **state)
@@ -58,10 +58,10 @@ static void memory_of_the_program_is_a_clash_and_stays_as_it_is(void **state)
 	(void)state;
 	assert_ptr_not_equal(own, MAP_FAILED);
 	own[0] = 42;
-	assert_false(ck_address_claim(at, 2 * UNIT));
+	assert_false(ckc_address_claim(at, 2 * UNIT));
 	assert_int_equal(own[0], 42);
 	munmap(own, 4096);
-	assert_true(ck_address_claim(at, 2 * UNIT));
+	assert_true(ckc_address_claim(at, 2 * UNIT));
 }
 
 static void what_reaches_beyond_a_reservation_stays_claimed(void **state)
@@ -69,9 +69,9 @@ static void what_reaches_beyond_a_reservation_stays_claimed(void **state)
 	uint64_t at = unused(4 * UNIT);
 
 	(void)state;
-	assert_true(ck_address_claim(at, UNIT));
-	assert_true(ck_address_claim(at + UNIT, 2 * UNIT));
-	ck_address_release(at, 2 * UNIT);
+	assert_true(ckc_address_claim(at, UNIT));
+	assert_true(ckc_address_claim(at + UNIT, 2 * UNIT));
+	ckc_address_release(at, 2 * UNIT);
 	assert_ptr_not_equal(map_at(at, 4096), MAP_FAILED);
 	assert_ptr_equal(map_at(at + UNIT, 4096), MAP_FAILED);
 	munmap((void *)(uintptr_t)at, 4096);

@@ -80,7 +80,7 @@ static int clear(void **state)
 {
 	(void)state;
 	peer_clear();
-	ck_cache_clear();
+	ckc_cache_clear();
 	truth = 1;
 	return 0;
 }
@@ -178,7 +178,7 @@ static uint64_t current_pool(void)
 	CUmemoryPool found = NULL;
 
 	assert_int_equal(cuDeviceGetMemPool(&found, 0), CUDA_SUCCESS);
-	return ((struct ck_object *)found)->id - FIRST_POOL;
+	return ((struct ckc_object *)found)->id - FIRST_POOL;
 }
 
 static uint64_t granularity(void)
@@ -381,15 +381,15 @@ static void an_answer_from_before_a_change_is_not_kept(void **unused)
 	int value = 7, found;
 
 	(void)unused;
-	assert_false(ck_cache_get(key, sizeof(key), &found, sizeof(found)));
-	ck_cache_forget(99); /* another thread changes something meanwhile */
-	ck_cache_put(key, sizeof(key), &value, sizeof(value));
-	assert_false(ck_cache_get(key, sizeof(key), &found, sizeof(found)));
-	ck_cache_put(key, sizeof(key), &value, sizeof(value));
-	assert_true(ck_cache_get(key, sizeof(key), &found, sizeof(found)));
-	assert_false(ck_cache_get(other, sizeof(other), &found, sizeof(found)));
-	ck_cache_forget(3);
-	assert_false(ck_cache_get(key, sizeof(key), &found, sizeof(found)));
+	assert_false(ckc_cache_get(key, sizeof(key), &found, sizeof(found)));
+	ckc_cache_forget(99); /* another thread changes something meanwhile */
+	ckc_cache_put(key, sizeof(key), &value, sizeof(value));
+	assert_false(ckc_cache_get(key, sizeof(key), &found, sizeof(found)));
+	ckc_cache_put(key, sizeof(key), &value, sizeof(value));
+	assert_true(ckc_cache_get(key, sizeof(key), &found, sizeof(found)));
+	assert_false(ckc_cache_get(other, sizeof(other), &found, sizeof(found)));
+	ckc_cache_forget(3);
+	assert_false(ckc_cache_get(key, sizeof(key), &found, sizeof(found)));
 }
 
 #define TEST(name) cmocka_unit_test_setup(name, clear)

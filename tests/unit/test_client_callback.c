@@ -188,9 +188,9 @@ static void test_a_kept_function_is_called_any_number_of_times(void **state)
 	uint64_t id, again, other;
 
 	(void)state;
-	assert_int_equal(ck_host_function_register(count, (void *)&calls, true, &id), CUDA_SUCCESS);
-	assert_int_equal(ck_host_function_register(count, (void *)&calls, true, &again), CUDA_SUCCESS);
-	assert_int_equal(ck_host_function_register(count, NULL, true, &other), CUDA_SUCCESS);
+	assert_int_equal(ckc_host_function_register(count, (void *)&calls, true, &id), CUDA_SUCCESS);
+	assert_int_equal(ckc_host_function_register(count, (void *)&calls, true, &again), CUDA_SUCCESS);
+	assert_int_equal(ckc_host_function_register(count, NULL, true, &other), CUDA_SUCCESS);
 	assert_int_equal(id, again);
 	assert_int_not_equal(id, other);
 	for (int i = 0; i < 3; i++)

@@ -72,9 +72,9 @@ static int begin(void **state)
 	reader_fd = fds[1];
 	if (shared)
 		assert_true(rings_agree(client, server, RING, true));
-	ck_client_current()->initialized = true;
-	ck_client_current()->state = CK_STATE_READY;
-	return ck_command_start(ck_client_current(), client);
+	ckc_client_current()->initialized = true;
+	ckc_client_current()->state = CK_STATE_READY;
+	return ckc_command_start(ckc_client_current(), client);
 }
 
 static double seconds(void)
@@ -175,7 +175,7 @@ static void assert_all_read(struct reading *r)
 		nap(1000);
 	assert_int_equal(arrived, r->count);
 	pthread_join(r->thread, NULL);
-	assert_int_equal(ck_command_last(), r->count);
+	assert_int_equal(ckc_command_last(), r->count);
 }
 
 /* --- order */
@@ -217,7 +217,7 @@ static void *send_many(void *arg)
 			kind = KINDS - 1;
 		peer_check(send_one(thread, i, kind, scratch) == CUDA_SUCCESS);
 		if ((random >> 55) % 64 == 0)
-			ck_command_flush(ck_client_current());
+			ckc_command_flush(ckc_client_current());
 	}
 	free(scratch);
 	return NULL;
@@ -326,9 +326,9 @@ static void assert_senders_end(pthread_t *threads)
 	assert_int_equal(in_time, THREADS);
 	for (int i = 0; i < THREADS; i++)
 		pthread_join(threads[i], NULL);
-	ck_command_flush(ck_client_current());
-	ck_command_stop(ck_client_current());
-	assert_int_equal(ck_client_current()->state, CK_STATE_LOST);
+	ckc_command_flush(ckc_client_current());
+	ckc_command_stop(ckc_client_current());
+	assert_int_equal(ckc_client_current()->state, CK_STATE_LOST);
 	assert_int_equal(sigpipes, 0);
 }
 
@@ -383,7 +383,7 @@ static void senders_that_are_held_back_end_when_the_session_is_lost(void **state
 	start_senders(threads);
 	nap(500000);
 	assert_int_equal(in_time, 0);
-	ck_session_lost(ck_client_current(), "a test says so"); /* as a call does whose lane breaks */
+	ckc_session_lost(ckc_client_current(), "a test says so"); /* as a call does whose lane breaks */
 	assert_senders_end(threads);
 }
 
@@ -397,7 +397,7 @@ static void an_idle_client_learns_of_a_closed_reader_within_two_sends(void **sta
 	nap(100000);
 	close(reader_fd);
 	send_one(0, 1, 2, scratch); /* this one may still have been taken */
-	while (ck_client_current()->state != CK_STATE_LOST && seconds() < limit)
+	while (ckc_client_current()->state != CK_STATE_LOST && seconds() < limit)
 		nap(1000);
 	assert_int_equal(send_one(0, 2, 2, scratch), CUDA_ERROR_DEVICE_UNAVAILABLE);
 	assert_int_equal(sigpipes, 0);

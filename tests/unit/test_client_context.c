@@ -30,8 +30,8 @@ static void nothing_is_current_at_first(void **state)
 	assert_null(c);
 	assert_int_equal(cuCtxPopCurrent_v2(&c), CUDA_ERROR_INVALID_CONTEXT);
 	assert_int_equal(cuCtxGetDevice(&device), CUDA_ERROR_INVALID_CONTEXT);
-	assert_int_equal(ck_enter(&id), CUDA_ERROR_INVALID_CONTEXT);
-	assert_int_equal(ck_enter_any(&id), CUDA_SUCCESS);
+	assert_int_equal(ckc_enter(&id), CUDA_ERROR_INVALID_CONTEXT);
+	assert_int_equal(ckc_enter_any(&id), CUDA_SUCCESS);
 	assert_int_equal(id, 0);
 	assert_int_equal(cuCtxDetach((CUcontext)&c), CUDA_ERROR_INVALID_CONTEXT);
 }
@@ -44,8 +44,8 @@ static void contexts_are_pushed_popped_and_replaced(void **state)
 	(void)state;
 	assert_int_equal(cuCtxPushCurrent_v2(a), CUDA_SUCCESS);
 	assert_int_equal(cuCtxPushCurrent_v2(b), CUDA_SUCCESS);
-	assert_int_equal(ck_enter(&id), CUDA_SUCCESS);
-	assert_int_equal(id, ck_gpu(1)->primary->object.id);
+	assert_int_equal(ckc_enter(&id), CUDA_SUCCESS);
+	assert_int_equal(id, ckc_gpu(1)->primary->object.id);
 	assert_int_equal(cuCtxPopCurrent_v2(&c), CUDA_SUCCESS);
 	assert_ptr_equal(c, b);
 	assert_int_equal(cuCtxSetCurrent(b), CUDA_SUCCESS);
@@ -67,7 +67,7 @@ static void the_stack_has_an_end(void **state)
 	assert_int_equal(cuCtxSetCurrent(a), CUDA_SUCCESS);
 	while (n-- > 0)
 		assert_int_equal(cuCtxPopCurrent_v2(NULL), CUDA_SUCCESS);
-	assert_null(ck_context_current());
+	assert_null(ckc_context_current());
 }
 
 static void handles_that_are_none_are_refused(void **state)
@@ -82,7 +82,7 @@ static void handles_that_are_none_are_refused(void **state)
 	assert_int_equal(cuCtxPushCurrent_v2(NULL), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(cuCtxDestroy_v2(bad), CUDA_ERROR_INVALID_CONTEXT);
 	assert_int_equal(cuCtxDestroy_v2(NULL), CUDA_ERROR_INVALID_VALUE);
-	assert_int_equal(cuCtxDestroy_v2((CUcontext)ck_gpu(0)->primary),
+	assert_int_equal(cuCtxDestroy_v2((CUcontext)ckc_gpu(0)->primary),
 			 CUDA_ERROR_INVALID_CONTEXT);
 	assert_int_equal(cuCtxGetApiVersion(bad, &version), CUDA_ERROR_INVALID_CONTEXT);
 	assert_int_equal(cuCtxGetId(bad, &id), CUDA_ERROR_INVALID_CONTEXT);
@@ -90,7 +90,7 @@ static void handles_that_are_none_are_refused(void **state)
 
 static void a_dead_context_stays_current_and_takes_no_work(void **state)
 {
-	struct ck_context *p = session_activate(0), *c;
+	struct ckc_context *p = session_activate(0), *c;
 	CUcontext handle = (CUcontext)p, now;
 	unsigned long long number;
 	unsigned int version;
@@ -104,12 +104,12 @@ static void a_dead_context_stays_current_and_takes_no_work(void **state)
 	assert_int_equal(cuCtxGetCurrent(&now), CUDA_SUCCESS);
 	assert_ptr_equal(now, handle);
 	assert_int_equal(cuCtxGetDevice(&device), CUDA_SUCCESS);
-	assert_int_equal(ck_context_usable(&c), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+	assert_int_equal(ckc_context_usable(&c), CUDA_ERROR_CONTEXT_IS_DESTROYED);
 	assert_int_equal(cuCtxGetApiVersion(handle, &version), CUDA_ERROR_INVALID_CONTEXT);
 	assert_int_equal(cuCtxGetApiVersion(NULL, &version), CUDA_ERROR_CONTEXT_IS_DESTROYED);
 	assert_int_equal(cuCtxGetId(handle, &number), CUDA_ERROR_CONTEXT_IS_DESTROYED);
 	p->active = true;
-	assert_int_equal(ck_context_usable(&c), CUDA_SUCCESS);
+	assert_int_equal(ckc_context_usable(&c), CUDA_SUCCESS);
 	cuCtxSetCurrent(NULL);
 }
 
@@ -145,16 +145,16 @@ static void without_cuinit_nothing_works(void **state)
 	int n;
 
 	(void)state;
-	ck_client_current()->initialized = false;
+	ckc_client_current()->initialized = false;
 	assert_int_equal(cuCtxGetCurrent(&c), CUDA_ERROR_NOT_INITIALIZED);
 	assert_int_equal(cuDeviceGetCount(&n), CUDA_ERROR_NOT_INITIALIZED);
 	assert_int_equal(cuPointerGetAttribute(&n, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, 16),
 			 CUDA_ERROR_NOT_INITIALIZED);
-	ck_client_current()->initialized = true;
-	ck_client_current()->state = CK_STATE_EXITING;
+	ckc_client_current()->initialized = true;
+	ckc_client_current()->state = CK_STATE_EXITING;
 	assert_int_equal(cuDevicePrimaryCtxRelease_v2(0), CUDA_ERROR_DEINITIALIZED);
 	assert_int_equal(ck_local_delete(NULL, keys), CUDA_ERROR_DEINITIALIZED);
-	ck_client_current()->state = CK_STATE_READY;
+	ckc_client_current()->state = CK_STATE_READY;
 }
 
 /* --- context-local storage */
@@ -196,8 +196,8 @@ static void a_value_is_kept_for_each_context_and_key(void **state)
 	assert_int_equal(ck_local_delete(a, &keys[0]), CUDA_SUCCESS);
 	assert_int_equal(ck_local_get(&value, a, &keys[0]), CUDA_ERROR_INVALID_HANDLE);
 	assert_int_equal(ck_local_delete(a, &keys[0]), CUDA_ERROR_INVALID_HANDLE);
-	ck_local_forget((CUcontext)ck_gpu(0)->primary);
-	ck_local_forget((CUcontext)ck_gpu(1)->primary);
+	ck_local_forget((CUcontext)ckc_gpu(0)->primary);
+	ck_local_forget((CUcontext)ckc_gpu(1)->primary);
 }
 
 static void null_and_minus_one_mean_the_current_context(void **state)
@@ -213,13 +213,13 @@ static void null_and_minus_one_mean_the_current_context(void **state)
 	assert_int_equal(ck_local_put((CUcontext)-1, keys, "x", NULL), CUDA_SUCCESS);
 	assert_int_equal(ck_local_get(&value, NULL, keys), CUDA_SUCCESS);
 	assert_int_equal(ck_local_get(&value, a, keys), CUDA_SUCCESS);
-	ck_local_forget((CUcontext)ck_gpu(0)->primary);
+	ck_local_forget((CUcontext)ckc_gpu(0)->primary);
 	cuCtxSetCurrent(NULL);
 }
 
 static void a_context_that_goes_calls_the_destructors_once(void **state)
 {
-	struct ck_context *p = session_activate(0);
+	struct ckc_context *p = session_activate(0);
 	CUcontext a = (CUcontext)p;
 	void *value;
 
@@ -229,11 +229,11 @@ static void a_context_that_goes_calls_the_destructors_once(void **state)
 		assert_int_equal(ck_local_put(a, &keys[i], &keys[i + 1], destructor),
 				 CUDA_SUCCESS);
 	assert_int_equal(ck_local_get(&value, a, &keys[0]), CUDA_SUCCESS);
-	ck_context_forget(p);
+	ckc_context_forget(p);
 	assert_int_equal(destroyed, 2);
 	assert_ptr_equal(destroyed_context, a);
 	assert_int_equal(ck_local_get(&value, a, &keys[0]), CUDA_ERROR_INVALID_HANDLE);
-	ck_context_forget(p);
+	ckc_context_forget(p);
 	assert_int_equal(destroyed, 2);
 }
 
@@ -424,7 +424,7 @@ static void device_memory_is_known_by_its_pointer(void **state)
 
 	(void)state;
 	cuCtxSetCurrent((CUcontext)session_activate(1));
-	assert_int_equal(ck_allocation_add(base, 1000, CK_MEMORY_DEVICE, ck_gpu(1)->primary, 0,
+	assert_int_equal(ckc_allocation_add(base, 1000, CK_MEMORY_DEVICE, ckc_gpu(1)->primary, 0,
 					   false),
 			 CUDA_SUCCESS);
 	assert_int_equal(cuPointerGetAttribute(&found, CU_POINTER_ATTRIBUTE_DEVICE_POINTER,
@@ -433,7 +433,7 @@ static void device_memory_is_known_by_its_pointer(void **state)
 	assert_int_equal(found, base + 8);
 	assert_int_equal(cuPointerGetAttribute(&context, CU_POINTER_ATTRIBUTE_CONTEXT, base),
 			 CUDA_SUCCESS);
-	assert_int_equal(context, (uintptr_t)ck_gpu(1)->primary);
+	assert_int_equal(context, (uintptr_t)ckc_gpu(1)->primary);
 	assert_int_equal(cuPointerGetAttribute(managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, base),
 			 CUDA_SUCCESS);
 	assert_int_equal(managed[0], 0);
@@ -452,7 +452,7 @@ static void device_memory_is_known_by_its_pointer(void **state)
 	assert_int_equal(cuMemGetAddressRange_v2(NULL, &size, base + 1000), CUDA_ERROR_NOT_FOUND);
 	assert_int_equal(cuMemFree_v2(base + 1), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(cuMemFree_v2(0), CUDA_SUCCESS);
-	ck_allocation_forget(ck_gpu(1)->primary);
+	ckc_allocation_forget(ckc_gpu(1)->primary);
 	cuCtxSetCurrent(NULL);
 }
 

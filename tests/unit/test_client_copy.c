@@ -126,8 +126,8 @@ static int begin(void **state)
 	if (peer_begin(state) < 0)
 		return -1;
 	for (int i = 0; i < 2; i++) {
-		if (ck_allocation_add(address(device[i]), SPACE, CK_MEMORY_DEVICE,
-				      ck_context_current(), 0, false))
+		if (ckc_allocation_add(address(device[i]), SPACE, CK_MEMORY_DEVICE,
+				      ckc_context_current(), 0, false))
 			return -1;
 	}
 	return (int)cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
@@ -251,7 +251,7 @@ static void check_copy(const CUDA_MEMCPY3D *c, int from, int to, CUresult (*copy
 			 "pitch %zu height %zu x %zu",
 			 c->WidthInBytes, c->Height, c->Depth, from, c->srcPitch, c->srcHeight,
 			 c->srcXInBytes, to, c->dstPitch, c->dstHeight, c->dstXInBytes);
-	if (ck_copy_part > SPACE)
+	if (ckc_copy_part > SPACE)
 		assert_int_equal(moved(), places[from].device || places[to].device ? 1 : 0);
 	peer_clear();
 }
@@ -572,8 +572,8 @@ static void a_large_upload_is_waited_for(void **state)
 	CUdeviceptr d = (CUdeviceptr)1 << 45;
 
 	(void)state;
-	assert_int_equal(ck_allocation_add(d, sizeof(large), CK_MEMORY_DEVICE,
-					   ck_context_current(), 0, false), CUDA_SUCCESS);
+	assert_int_equal(ckc_allocation_add(d, sizeof(large), CK_MEMORY_DEVICE,
+					   ckc_context_current(), 0, false), CUDA_SUCCESS);
 	assert_int_equal(cuStreamSynchronize(stream), CUDA_SUCCESS);
 	peer_clear();
 	assert_int_equal(cuMemcpyHtoDAsync_v2(d, large, sizeof(large), stream), CUDA_SUCCESS);
@@ -621,13 +621,13 @@ static void fills_that_leave_their_allocation_or_overflow_are_refused(void **sta
 
 static void boxes_that_are_too_large_for_a_message_go_in_parts(void **state)
 {
-	size_t was = ck_copy_part;
+	size_t was = ckc_copy_part;
 
-	for (ck_copy_part = 1; ck_copy_part < 100; ck_copy_part = ck_copy_part * 3 + 1) {
+	for (ckc_copy_part = 1; ckc_copy_part < 100; ckc_copy_part = ckc_copy_part * 3 + 1) {
 		copy_boxes(17);
 		clear(state);
 	}
-	ck_copy_part = was;
+	ckc_copy_part = was;
 }
 
 #define copy_test(name) cmocka_unit_test_setup(name, clear)

@@ -81,10 +81,10 @@ static int begin(void **state)
 	peer.call = answer;
 	for (size_t i = 0; i < SIZE; i++)
 		bytes[i] = (unsigned char)(i * 3 + 1);
-	if (peer_begin(state) < 0 || ck_allocation_add(DEVICE, 1 << 20, CK_MEMORY_DEVICE,
-						       ck_context_current(), 0, false))
+	if (peer_begin(state) < 0 || ckc_allocation_add(DEVICE, 1 << 20, CK_MEMORY_DEVICE,
+						       ckc_context_current(), 0, false))
 		return -1;
-	ck_client_current()->passes_fds = false; /* as if the server were on another host */
+	ckc_client_current()->passes_fds = false; /* as if the server were on another host */
 	return (int)cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
 }
 
@@ -116,7 +116,7 @@ static uint64_t copied(unsigned char *to, size_t size)
 static void *give_late(void *number)
 {
 	usleep(20000);
-	give(*(uint64_t *)number, 0, SIZE, SIZE, ck_client_current()->lanes.delivered + 1);
+	give(*(uint64_t *)number, 0, SIZE, SIZE, ckc_client_current()->lanes.delivered + 1);
 	return NULL;
 }
 
@@ -127,13 +127,13 @@ static void a_reply_that_covers_a_copy_waits_for_it(void **state)
 	pthread_t thread;
 
 	(void)state;
-	assert_int_equal(ck_client_current()->deliveries.count, 1);
-	part.told = ck_client_current()->lanes.delivered + 1;
+	assert_int_equal(ckc_client_current()->deliveries.count, 1);
+	part.told = ckc_client_current()->lanes.delivered + 1;
 	assert_int_equal(pthread_create(&thread, NULL, give_late, &number), 0);
 	ok(cuStreamSynchronize(stream));
 	assert_memory_equal(p, bytes, SIZE);
 	pthread_join(thread, NULL);
-	assert_int_equal(ck_client_current()->deliveries.count, 0);
+	assert_int_equal(ckc_client_current()->deliveries.count, 0);
 	ok(cuMemFreeHost(p));
 }
 
@@ -142,7 +142,7 @@ static void parts_may_come_in_any_order(void **state)
 {
 	unsigned char *p = obtain();
 	uint64_t number = copied(p, SIZE);
-	uint32_t first = ck_client_current()->lanes.delivered + 1;
+	uint32_t first = ckc_client_current()->lanes.delivered + 1;
 
 	(void)state;
 	part.told = first + 1;
@@ -150,7 +150,7 @@ static void parts_may_come_in_any_order(void **state)
 	give(number, 0, 1000, 1000, first);
 	ok(cuStreamSynchronize(stream));
 	assert_memory_equal(p, bytes, SIZE);
-	assert_int_equal(ck_client_current()->lanes.delivered, first + 1);
+	assert_int_equal(ckc_client_current()->lanes.delivered, first + 1);
 	ok(cuMemFreeHost(p));
 }
 
@@ -160,11 +160,11 @@ static void a_copy_without_bytes_has_failed_and_is_over(void **state)
 	uint64_t number = copied(p, SIZE);
 
 	(void)state;
-	part.told = ck_client_current()->lanes.delivered + 1;
+	part.told = ckc_client_current()->lanes.delivered + 1;
 	give(number, 0, SIZE, 0, part.told);
 	ok(cuStreamSynchronize(stream));
 	assert_int_equal(p[0], 0);
-	assert_int_equal(ck_client_current()->deliveries.count, 0);
+	assert_int_equal(ckc_client_current()->deliveries.count, 0);
 	ok(cuMemFreeHost(p));
 }
 
@@ -177,10 +177,10 @@ static void nothing_comes_to_memory_that_has_gone(void **state)
 	peer_clear();
 	ok(cuMemFreeHost(p));	/* the device is waited for: the test's peer does not care */
 	assert_int_equal(peer_count(CK_PROC_cuCtxSynchronize), 1);
-	part.told = ck_client_current()->lanes.delivered + 1;
+	part.told = ckc_client_current()->lanes.delivered + 1;
 	give(number, 0, SIZE, SIZE, part.told);
-	ok(ck_delivery_wait(ck_client_current(), part.told));
-	assert_int_equal(ck_client_current()->deliveries.count, 0);
+	ok(ckc_delivery_wait(ckc_client_current(), part.told));
+	assert_int_equal(ckc_client_current()->deliveries.count, 0);
 }
 
 /* What the copy brings is the source of the next: that is not taken before it has come. */
@@ -192,7 +192,7 @@ static void a_source_that_is_on_its_way_is_waited_for(void **state)
 	size_t count;
 
 	(void)state;
-	part.told = ck_client_current()->lanes.delivered + 1;
+	part.told = ckc_client_current()->lanes.delivered + 1;
 	assert_int_equal(pthread_create(&thread, NULL, give_late, &number), 0);
 	ok(cuMemcpyHtoDAsync_v2(DEVICE, p, 100, stream));
 	pthread_join(thread, NULL);
@@ -205,14 +205,14 @@ static void *lose_late(void *unused)
 {
 	(void)unused;
 	usleep(20000);
-	ck_session_lost(ck_client_current(), "the test wants it");
+	ckc_session_lost(ckc_client_current(), "the test wants it");
 	return NULL;
 }
 
 /* The last test: the session is over. */
 static void a_wait_over_bytes_that_will_not_come_is_an_error(void **state)
 {
-	uint32_t rank = ck_client_current()->lanes.delivered + 1;
+	uint32_t rank = ckc_client_current()->lanes.delivered + 1;
 	pthread_t thread;
 
 	(void)state;
@@ -221,8 +221,8 @@ static void a_wait_over_bytes_that_will_not_come_is_an_error(void **state)
 	assert_int_equal(pthread_create(&thread, NULL, lose_late, NULL), 0);
 	assert_int_equal(cuStreamSynchronize(stream), CUDA_ERROR_DEVICE_UNAVAILABLE);
 	pthread_join(thread, NULL);
-	assert_int_equal(ck_lane_covered(ck_client_current(), rank), CUDA_ERROR_DEVICE_UNAVAILABLE);
-	ok(ck_lane_covered(ck_client_current(), rank - 1));
+	assert_int_equal(ckc_lane_covered(ckc_client_current(), rank), CUDA_ERROR_DEVICE_UNAVAILABLE);
+	ok(ckc_lane_covered(ckc_client_current(), rank - 1));
 }
 
 int main(void)

@@ -210,7 +210,7 @@ static void the_primary_context_is_handed_out_without_being_retained(void **stat
 
 	(void)state;
 	assert_int_equal(primary(&c, 1), CUDA_SUCCESS);
-	assert_ptr_equal(c, ck_gpu(1)->primary);
+	assert_ptr_equal(c, ckc_gpu(1)->primary);
 	assert_int_equal(cuDevicePrimaryCtxGetState(1, &flags, &active), CUDA_SUCCESS);
 	assert_int_equal(active, 0);
 	assert_int_equal(cuCtxSetCurrent(c), CUDA_SUCCESS);

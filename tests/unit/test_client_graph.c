@@ -87,8 +87,8 @@ static int begin(void **state)
 {
 	peer.call = answer;
 	if (peer_begin(state) < 0 ||
-	    ck_allocation_add((uintptr_t)device, sizeof(device), CK_MEMORY_DEVICE,
-			      ck_context_current(), 0, false))
+	    ckc_allocation_add((uintptr_t)device, sizeof(device), CK_MEMORY_DEVICE,
+			      ckc_context_current(), 0, false))
 		return -1;
 	return cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) ||
 	       cuStreamCreate(&other, CU_STREAM_NON_BLOCKING) || cuStreamCreate(&blocking, 0);
@@ -161,7 +161,7 @@ static void whether_a_stream_is_captured_is_known_here(void **state)
 	assert_int_equal(ended(), CUDA_SUCCESS);
 	assert_int_equal(cuStreamIsCapturing(other, &status), CUDA_SUCCESS);
 	assert_int_equal(status, CU_STREAM_CAPTURE_STATUS_NONE);
-	assert_false(ck_captures_any());
+	assert_false(ckc_captures_any());
 	cuEventDestroy_v2(event);
 }
 
@@ -377,7 +377,7 @@ static void another_thread_ends_a_capture_to_no_avail(void **state)
 	pthread_join(thread, NULL);
 	assert_int_equal(err, CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
 	assert_int_equal(peer_count(CK_PROC_capture_end), 1);
-	assert_false(ck_captures_any());
+	assert_false(ckc_captures_any());
 	assert_int_equal(ended(), CUDA_ERROR_ILLEGAL_STATE);
 }
 
@@ -408,9 +408,9 @@ static void a_stream_that_goes_takes_its_capture_along(void **state)
 	(void)state;
 	assert_int_equal(cuStreamCreate(&gone, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
 	assert_int_equal(cuStreamBeginCapture_v2(gone, CU_STREAM_CAPTURE_MODE_GLOBAL), 0);
-	assert_true(ck_captures_any());
+	assert_true(ckc_captures_any());
 	assert_int_equal(cuStreamDestroy_v2(gone), CUDA_SUCCESS);
-	assert_false(ck_captures_any());
+	assert_false(ckc_captures_any());
 }
 
 static void nodes_go_with_their_graph(void **state)
@@ -542,10 +542,10 @@ static void host_memory_is_read_and_written_at_each_launch(void **state)
 		assert_int_equal(out[16], round * 50 + 8);
 		assert_int_equal(out[24], 0);
 	}
-	assert_true(ck_mirrors_any());
+	assert_true(ckc_mirrors_any());
 	assert_int_equal(cuGraphExecDestroy(exec), CUDA_SUCCESS);
 	assert_int_equal(cuGraphDestroy(graph), CUDA_SUCCESS);
-	assert_false(ck_mirrors_any());
+	assert_false(ckc_mirrors_any());
 	assert_int_not_equal(cuGraphLaunch(exec, stream), CUDA_SUCCESS);
 }
 

@@ -23,7 +23,7 @@
 #define GUARD 64
 
 static struct ck_chan *far; /* the peer's end */
-static struct ck_lane *lane;
+static struct ckc_lane *lane;
 
 /* Each test has a new lane, which is the thread's own. */
 static int lane_begin(void **state)
@@ -33,22 +33,22 @@ static int lane_begin(void **state)
 
 	(void)state;
 	if (socketpair(AF_UNIX, SOCK_STREAM, 0, fds) < 0 || ck_chan_adopt(fds[0], &near) < 0 ||
-	    ck_chan_adopt(fds[1], &far) < 0 || ck_lane_create(ck_client_current(), near, &lane) < 0)
+	    ck_chan_adopt(fds[1], &far) < 0 || ckc_lane_create(ckc_client_current(), near, &lane) < 0)
 		return -1;
-	ck_thread()->lane = lane;
-	ck_client_current()->state = CK_STATE_READY;
-	ck_client_current()->initialized = true;
+	ckc_thread()->lane = lane;
+	ckc_client_current()->state = CK_STATE_READY;
+	ckc_client_current()->initialized = true;
 	return 0;
 }
 
 static int lane_end(void **state)
 {
 	(void)state;
-	if (ck_thread()->lane)
-		ck_lane_destroy(ck_thread()->lane);
-	ck_thread()->lane = NULL;
+	if (ckc_thread()->lane)
+		ckc_lane_destroy(ckc_thread()->lane);
+	ckc_thread()->lane = NULL;
 	ck_chan_close(far);
-	ck_client_current()->state = CK_STATE_FRESH;
+	ckc_client_current()->state = CK_STATE_FRESH;
 	return 0;
 }
 
@@ -128,7 +128,7 @@ static void results_and_errors_come_back(void **state)
 		assert_int_equal(free, i == 2 ? 1001 : 1000 + i); /* kept as it was */
 		assert_int_equal(total, 1ull << 40);
 	}
-	assert_int_equal(ck_client_current()->state, CK_STATE_READY);
+	assert_int_equal(ckc_client_current()->state, CK_STATE_READY);
 	end(&p);
 }
 
@@ -139,7 +139,7 @@ static bool give_along(const struct peer_message *m, int index)
 {
 	cuMemGetInfo_v2_res res = { .free = 1, .total = 2 };
 	ck_delivery_next_res along = { .number = along_number,
-				       .rank = ck_client_current()->lanes.delivered + 1 };
+				       .rank = ckc_client_current()->lanes.delivered + 1 };
 	uint32_t tail = 0;
 
 	(void)index;
@@ -153,7 +153,7 @@ static bool give_along(const struct peer_message *m, int index)
 static void a_reply_brings_small_things_along(void **state)
 {
 	struct player p = { .play = give_along };
-	uint32_t before = ck_client_current()->lanes.delivered;
+	uint32_t before = ckc_client_current()->lanes.delivered;
 	size_t free, total;
 
 	(void)state;
@@ -162,7 +162,7 @@ static void a_reply_brings_small_things_along(void **state)
 	assert_int_equal(ck_wire_cuMemGetInfo_v2(77, &free, &total), CUDA_SUCCESS);
 	assert_int_equal(ck_wire_cuMemGetInfo_v2(77, &free, &total), CUDA_SUCCESS);
 	assert_int_equal(free, 1);
-	assert_int_equal(ck_client_current()->lanes.delivered, before + 6);
+	assert_int_equal(ckc_client_current()->lanes.delivered, before + 6);
 	end(&p);
 }
 
@@ -176,7 +176,7 @@ static void what_nobody_has_asked_for_ends_the_session(void **state)
 	start(&p);
 	assert_int_equal(ck_wire_cuMemGetInfo_v2(77, &free, &total),
 			 CUDA_ERROR_DEVICE_UNAVAILABLE);
-	assert_int_equal(ck_client_current()->state, CK_STATE_LOST);
+	assert_int_equal(ckc_client_current()->state, CK_STATE_LOST);
 	end(&p);
 }
 
@@ -247,7 +247,7 @@ static void a_call_that_no_record_holds_is_refused_and_harms_nothing(void **stat
 					 .head.ctx = 1, .module = 2,
 					 .options = CK_LIST(name, size) }, &r),
 				 CUDA_ERROR_INVALID_VALUE);
-	assert_int_equal(ck_client_current()->state, CK_STATE_READY);
+	assert_int_equal(ckc_client_current()->state, CK_STATE_READY);
 	assert_int_equal(ck_wire_cuMemGetInfo_v2(77, &bytes, &total), CUDA_SUCCESS);
 	assert_int_equal(bytes, 1000);
 	end(&p);
@@ -308,7 +308,7 @@ static void payloads_of_odd_sizes_come_whole_and_stay_in_bounds(void **state)
 	start(&p);
 	for (unsigned int i = 0; i < 3 * CK_ARRAY_SIZE(bulk_sizes); i++) {
 		size_t size = bulk_sizes[i / 3];
-		struct ck_sink sink = { buf + GUARD, size };
+		struct ckc_sink sink = { buf + GUARD, size };
 
 		memset(buf, 0xaa, size + 2 * GUARD);
 		assert_int_equal(ck_wire_download(1, i % 13, 0, size, 0, &sink),
@@ -316,7 +316,7 @@ static void payloads_of_odd_sizes_come_whole_and_stay_in_bounds(void **state)
 		assert_guarded(buf, size);
 		assert_memory_equal(buf + GUARD, pattern + i % 13, size);
 	}
-	assert_int_equal(ck_client_current()->state, CK_STATE_READY);
+	assert_int_equal(ckc_client_current()->state, CK_STATE_READY);
 	end(&p);
 	free(buf);
 }
@@ -335,7 +335,7 @@ static void an_error_without_payload_leaves_the_sink_alone(void **state)
 {
 	struct player p = { .play = give_error_and_no_bulk };
 	unsigned char byte = 0xaa;
-	struct ck_sink sink = { &byte, 1 };
+	struct ckc_sink sink = { &byte, 1 };
 
 	(void)state;
 	start(&p);
@@ -343,7 +343,7 @@ static void an_error_without_payload_leaves_the_sink_alone(void **state)
 		assert_int_equal(ck_wire_download(1, 1, 0, 1, 0, &sink),
 				 CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(byte, 0xaa);
-	assert_int_equal(ck_client_current()->state, CK_STATE_READY);
+	assert_int_equal(ckc_client_current()->state, CK_STATE_READY);
 	end(&p);
 }
 
@@ -376,14 +376,14 @@ static int exchange_download(size_t size, unsigned char *buf)
 {
 	ck_download_args args = { .size = size };
 	ck_download_res res = { 0 };
-	struct ck_sink sink = { buf, size };
-	struct ck_exchange x = {
+	struct ckc_sink sink = { buf, size };
+	struct ckc_exchange x = {
 		.proc = CK_PROC_download, .args = &args, .res = &res, .sink = &sink,
 		.xdr_args = (xdrproc_t)xdr_ck_download_args,
 		.xdr_res = (xdrproc_t)xdr_ck_download_res,
 	};
 
-	return ck_lane_exchange(lane, &x);
+	return ckc_lane_exchange(lane, &x);
 }
 
 static void more_payload_than_asked_for_is_not_taken(void **state)
@@ -481,23 +481,23 @@ static void an_unknown_call_fails_alone(void **state)
 		assert_int_equal(ck_wire_cuMemGetInfo_v2(1, &free, &total),
 				 CUDA_ERROR_NOT_SUPPORTED);
 	}
-	assert_int_equal(ck_client_current()->state, CK_STATE_READY);
+	assert_int_equal(ckc_client_current()->state, CK_STATE_READY);
 }
 
 static void what_the_server_does_not_offer_is_not_sent(void **state)
 {
 	char bits[1] = { 0 };
 	size_t free, total;
-	uint64_t sent = ck_command_number(ck_client_current());
+	uint64_t sent = ckc_command_number(ckc_client_current());
 
 	(void)state;
-	ck_client_current()->hello.procedures.procedures_val = bits;
-	ck_client_current()->hello.procedures.procedures_len = sizeof(bits);
+	ckc_client_current()->hello.procedures.procedures_val = bits;
+	ckc_client_current()->hello.procedures.procedures_len = sizeof(bits);
 	assert_int_equal(ck_wire_cuMemFree_v2(1, 1), CUDA_ERROR_NOT_SUPPORTED);
 	assert_int_equal(ck_wire_cuMemGetInfo_v2(1, &free, &total), CUDA_ERROR_NOT_SUPPORTED);
-	assert_int_equal(ck_command_number(ck_client_current()), sent);
-	assert_int_equal(ck_client_current()->state, CK_STATE_READY);
-	memset(&ck_client_current()->hello.procedures, 0, sizeof(ck_client_current()->hello.procedures));
+	assert_int_equal(ckc_command_number(ckc_client_current()), sent);
+	assert_int_equal(ckc_client_current()->state, CK_STATE_READY);
+	memset(&ckc_client_current()->hello.procedures, 0, sizeof(ckc_client_current()->hello.procedures));
 }
 
 static void a_call_refused_for_its_arguments_ends_the_session(void **state)
@@ -511,7 +511,7 @@ static void a_call_refused_for_its_arguments_ends_the_session(void **state)
 	for (int i = 0; i < 3; i++) /* only the first of these needs the wire */
 		assert_int_equal(ck_wire_cuMemGetInfo_v2(1, &free, &total),
 				 CUDA_ERROR_DEVICE_UNAVAILABLE);
-	assert_int_equal(ck_client_current()->state, CK_STATE_LOST);
+	assert_int_equal(ckc_client_current()->state, CK_STATE_LOST);
 	assert_int_equal(ck_wire_cuMemFree_v2(1, 1), CUDA_ERROR_DEVICE_UNAVAILABLE);
 }
 
@@ -575,14 +575,14 @@ static void a_peer_that_dies_inside_a_payload_ends_the_session(void **state)
 {
 	struct player p = { .play = give_half_and_die };
 	unsigned char *buf = malloc(4000);
-	struct ck_sink sink = { buf, 4000 };
+	struct ckc_sink sink = { buf, 4000 };
 
 	(void)state;
 	start(&p);
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(ck_wire_download(1, 1, 0, 4000, 0, &sink),
 				 CUDA_ERROR_DEVICE_UNAVAILABLE);
-	assert_int_equal(ck_client_current()->state, CK_STATE_LOST);
+	assert_int_equal(ckc_client_current()->state, CK_STATE_LOST);
 	end(&p);
 	free(buf);
 }
@@ -592,7 +592,7 @@ static void assert_times_out(size_t size)
 	unsigned char *buf = malloc(size);
 	double start_time = seconds(), took;
 
-	ck_lane_timeout(lane, 200);
+	ckc_lane_timeout(lane, 200);
 	assert_int_equal(exchange_download(size, buf), -ETIMEDOUT);
 	took = seconds() - start_time;
 	assert_true(took > 0.15 && took < 5);
@@ -621,9 +621,9 @@ static void *call_in_thread(void *arg)
 {
 	size_t free, total;
 
-	peer_check(!ck_thread()->lane);
+	peer_check(!ckc_thread()->lane);
 	peer_check(ck_wire_cuMemGetInfo_v2(77, &free, &total) == CUDA_SUCCESS);
-	peer_check(ck_thread()->lane == arg);
+	peer_check(ckc_thread()->lane == arg);
 	return NULL; /* the lane goes back to the pool */
 }
 
@@ -634,14 +634,14 @@ static void a_lane_that_nobody_uses_serves_the_next_thread(void **state)
 
 	(void)state;
 	start(&p);
-	ck_thread()->lane = NULL;
-	ck_lane_release(lane);
+	ckc_thread()->lane = NULL;
+	ckc_lane_release(lane);
 	for (int i = 0; i < 2; i++) {
 		assert_int_equal(pthread_create(&thread, NULL, call_in_thread, lane), 0);
 		pthread_join(thread, NULL);
 	}
 	end(&p);
-	ck_lane_drop_all(ck_client_current());
+	ckc_lane_drop_all(ckc_client_current());
 }
 
 static void without_a_lane_and_a_server_a_call_ends_the_session(void **state)
@@ -649,10 +649,10 @@ static void without_a_lane_and_a_server_a_call_ends_the_session(void **state)
 	size_t free, total;
 
 	(void)state;
-	ck_lane_destroy(lane);
-	ck_thread()->lane = NULL;
+	ckc_lane_destroy(lane);
+	ckc_thread()->lane = NULL;
 	assert_int_equal(ck_wire_cuMemGetInfo_v2(1, &free, &total), CUDA_ERROR_DEVICE_UNAVAILABLE);
-	assert_int_equal(ck_client_current()->state, CK_STATE_LOST);
+	assert_int_equal(ckc_client_current()->state, CK_STATE_LOST);
 }
 
 /* --- what kernels have printed */

@@ -83,7 +83,7 @@ static int clear(void **state)
 {
 	(void)state;
 	peer_clear();
-	ck_cache_clear();
+	ckc_cache_clear();
 	return 0;
 }
 
@@ -156,7 +156,7 @@ static void parameters_are_packed_and_gaps_are_zero(void **state)
 	assert_memory_equal(sent->params.params_val, block, sizeof(block));
 	assert_int_equal(sent->attributes.attributes_len, 0);
 	assert_int_equal(sent->function, ((struct ck_function *)mixed)->object.id);
-	assert_int_equal(sent->head.ctx, ck_context_current()->object.id);
+	assert_int_equal(sent->head.ctx, ckc_context_current()->object.id);
 	assert_int_equal(sent->stream, 0);
 	assert_true(sent->gx == 2 && sent->gy == 3 && sent->gz == 4);
 	assert_true(sent->bx == 5 && sent->by == 6 && sent->bz == 7 && sent->shared == 8);
@@ -315,7 +315,7 @@ static void the_stream_travels_as_its_id(void **state)
 	(void)state;
 	assert_int_equal(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
 	assert_int_equal(cuLaunchKernel(no_args, 1, 1, 1, 1, 1, 1, 0, s, NULL, NULL), CUDA_SUCCESS);
-	assert_int_equal(only_launch()->stream, ((struct ck_stream *)s)->object.id);
+	assert_int_equal(only_launch()->stream, ((struct ckc_stream *)s)->object.id);
 	peer_clear();
 	assert_int_equal(cuLaunchKernel(no_args, 1, 1, 1, 1, 1, 1, 0, CU_STREAM_LEGACY, NULL, NULL),
 			 CUDA_SUCCESS);
@@ -347,7 +347,7 @@ static void a_function_is_announced_once_and_before_its_launch(void **state)
 	assert_int_equal(peer_count(CK_PROC_launch), 3);
 	announced = peer_args(CK_PROC_function, 0);
 	assert_string_equal(announced->name, "_Z9templatedIdEvPT_S0_");
-	assert_int_equal(announced->module, ((struct ck_module *)module)->object.id);
+	assert_int_equal(announced->module, ((struct ckc_module *)module)->object.id);
 	assert_int_equal(announced->head.seq + 1,
 			 ((ck_launch_args *)peer_args(CK_PROC_launch, 0))->head.seq);
 }
@@ -366,7 +366,7 @@ static void too_many_threads_for_the_kernel_ask_the_driver_once(void **state)
 		assert_int_equal(launch(bounded, 193, 0, params, NULL), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(peer_count(CK_PROC_cuFuncGetAttribute), 1);
 	assert_int_equal(peer_count(CK_PROC_launch), 1);
-	ck_cache_clear();
+	ckc_cache_clear();
 	driver_max_threads = 200; /* its word counts, not the image's */
 	assert_int_equal(launch(bounded, 200, 0, params, NULL), CUDA_SUCCESS);
 	driver_max_threads = 192;
@@ -378,7 +378,7 @@ static void too_many_registers_are_another_error(void **state)
 	driver_max_threads = 256;
 	assert_int_equal(launch(no_args, 1024, 0, NULL, NULL), CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
 	assert_nothing_launched();
-	ck_cache_clear();
+	ckc_cache_clear();
 	driver_max_threads = 1024;
 	assert_int_equal(launch(no_args, 1024, 0, NULL, NULL), CUDA_SUCCESS);
 	driver_max_threads = 192;
@@ -465,10 +465,10 @@ static void attributes_travel_with_ids_in_place_of_events(void **state)
 	assert_memory_equal(&sent[0], &given[0], sizeof(sent[0]));
 	assert_int_equal(sent[1].id, CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT);
 	assert_int_equal((uintptr_t)sent[1].value.programmaticEvent.event,
-			 ((struct ck_event *)event)->object.id);
+			 ((struct ckc_event *)event)->object.id);
 	assert_int_equal(sent[1].value.programmaticEvent.triggerAtBlockStart, 1);
 	assert_int_equal((uintptr_t)sent[2].value.launchCompletionEvent.event,
-			 ((struct ck_event *)event)->object.id);
+			 ((struct ckc_event *)event)->object.id);
 	assert_int_equal(cuEventDestroy_v2(event), CUDA_SUCCESS);
 	given[2].value.programmaticEvent.event = event;
 	assert_int_equal(launch_with(given, 4), CUDA_ERROR_INVALID_HANDLE);

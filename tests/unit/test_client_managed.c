@@ -115,7 +115,7 @@ static int begin(void **state)
 	peer.call = call;
 	if (peer_begin(state) < 0)
 		return -1;
-	ck_client_current()->passes_fds = false; /* as if the server were on another host */
+	ckc_client_current()->passes_fds = false; /* as if the server were on another host */
 	return 0;
 }
 
@@ -163,7 +163,7 @@ static void only_pages_that_were_touched_are_sent_before_the_first_launch(void *
 	p[3 * CK_PAGE] = 3;
 	p[4 * CK_PAGE + 5] = 4;
 	p[9 * CK_PAGE] = 9;
-	ck_managed_launch(0);
+	ckc_managed_launch(0);
 	assert_int_equal(peer_count(CK_PROC_upload), 2);
 	assert_int_equal(sent(), 3 * CK_PAGE);
 	assert_int_equal(*place((uint64_t)p + 4 * CK_PAGE + 5), 4);
@@ -177,11 +177,11 @@ static void only_the_changed_page_is_sent_again(void **state)
 	(void)state;
 	for (size_t i = 0; i < PAGES; i++)
 		p[i * CK_PAGE] = (unsigned char)i;
-	ck_managed_launch(0);
+	ckc_managed_launch(0);
 	assert_int_equal(sent(), SIZE);
 	peer_clear();
 	p[40 * CK_PAGE + 1] = 1;
-	ck_managed_launch(0);
+	ckc_managed_launch(0);
 	assert_int_equal(sent(), CK_PAGE);
 	assert_int_equal(p[40 * CK_PAGE], 40);
 	release(p);
@@ -193,12 +193,12 @@ static void launches_between_which_nothing_is_touched_send_nothing(void **state)
 
 	(void)state;
 	p[0] = 1;
-	ck_managed_launch(0);
+	ckc_managed_launch(0);
 	peer_clear();
-	assert_int_equal(ck_client_current()->managed->pages.active, 0);
+	assert_int_equal(ckc_client_current()->managed->pages.active, 0);
 	for (int i = 0; i < 100; i++)
-		ck_managed_launch(0);
-	assert_int_equal(ck_client_current()->managed->pages.active, 0);
+		ckc_managed_launch(0);
+	assert_int_equal(ckc_client_current()->managed->pages.active, 0);
 	peer_settle();
 	assert_int_equal(peer.count, 0);
 	release(p);
@@ -210,7 +210,7 @@ static void a_touch_after_a_launch_finds_what_the_device_wrote(void **state)
 
 	(void)state;
 	p[5] = 5;
-	ck_managed_launch(0);
+	ckc_managed_launch(0);
 	peer_settle();
 	*place((uint64_t)p + 5) = 50;
 	*place((uint64_t)p + 6) = 60;
@@ -229,7 +229,7 @@ static void a_scan_is_fetched_in_growing_pieces(void **state)
 	unsigned int sum = 0;
 
 	(void)state;
-	ck_managed_launch(0);
+	ckc_managed_launch(0);
 	for (size_t i = 0; i < size; i += 512)
 		sum += p[i];
 	assert_int_equal(sum, 0);
@@ -244,11 +244,11 @@ static void a_page_written_by_both_keeps_what_each_wrote(void **state)
 
 	(void)state;
 	p[0] = 1;
-	ck_managed_launch(0);
+	ckc_managed_launch(0);
 	peer_settle();
 	*place((uint64_t)p + 100) = 100;
 	p[200] = 200;
-	ck_managed_launch(0);
+	ckc_managed_launch(0);
 	peer_settle();
 	assert_int_equal(*place((uint64_t)p), 1);
 	assert_int_equal(*place((uint64_t)p + 100), 100);
@@ -266,16 +266,16 @@ static void memory_of_one_stream_is_left_alone_by_others(void **state)
 	ok(cuStreamAttachMemAsync(one, (CUdeviceptr)p, 0, CU_MEM_ATTACH_SINGLE));
 	p[0] = 1;
 	peer_clear();
-	ck_managed_launch(0);
+	ckc_managed_launch(0);
 	assert_int_equal(sent(), 0);
-	ck_managed_launch(((struct ck_stream *)one)->object.id);
+	ckc_managed_launch(((struct ckc_stream *)one)->object.id);
 	assert_int_equal(sent(), CK_PAGE);
 	assert_int_equal(p[0], 1);
 	assert_int_equal(((ck_fetch_args *)peer_args(CK_PROC_fetch, 0))->wait, CK_FETCH_STREAM);
 	p[0] = 2;
 	ok(cuStreamDestroy_v2(one));
 	peer_clear();
-	ck_managed_launch(0);
+	ckc_managed_launch(0);
 	assert_int_equal(sent(), CK_PAGE);
 	release(p);
 }
@@ -311,7 +311,7 @@ static void pages_of_freed_memory_come_back_as_zeros(void **state)
 		p[10] = 1;
 		release(p);
 		p = allocate(CK_PAGE * 2);
-		ck_managed_launch(0);
+		ckc_managed_launch(0);
 		peer_settle();
 		assert_int_equal(p[10], 0);
 		release(p);
@@ -329,12 +329,12 @@ static void pinned_memory_costs_nothing_until_a_kernel_gets_it(void **state)
 	ok(cuMemHostAlloc((void **)&p, SIZE, 0));
 	p[0] = 1;
 	assert_int_equal(peer_count(CK_PROC_map), 0);
-	ok(ck_hostmem_expose((uint64_t)p + 77));
-	ok(ck_hostmem_expose((uint64_t)p));
+	ok(ckc_hostmem_expose((uint64_t)p + 77));
+	ok(ckc_hostmem_expose((uint64_t)p));
 	assert_int_equal(peer_count(CK_PROC_map), 1);
 	ok(cuMemHostGetDevicePointer_v2(&d, p + 5, 0));
 	assert_int_equal(d, (uint64_t)p + 5);
-	ck_managed_launch(0);
+	ckc_managed_launch(0);
 	assert_int_equal(sent(), CK_PAGE);
 	peer_clear();
 	ok(cuMemFreeHost(p));
@@ -417,12 +417,12 @@ static void every_second_page_written_stays_right(void **state)
 	(void)state;
 	p = allocate((size_t)20 << 20);
 	memset((void *)p, 1, (size_t)20 << 20); /* one stretch with data */
-	ck_managed_launch(0);
+	ckc_managed_launch(0);
 	peer_settle();
 	for (size_t i = 0; i < (20u << 20) / CK_PAGE; i += 2)
 		p[i * CK_PAGE] = (unsigned char)i;
 	holes_sought = 0;
-	ck_managed_launch(0);
+	ckc_managed_launch(0);
 	peer_settle();
 	assert_in_range(holes_sought, 1, 10); /* not once a page */
 	for (size_t i = 0; i < (20u << 20) / CK_PAGE; i += 2)
@@ -451,7 +451,7 @@ static void a_touch_of_what_cannot_be_fetched_raises_sigbus(void **state)
 	(void)state;
 	*place((uint64_t)p) = 9;
 	p[1] = 1;
-	ck_managed_launch(0);
+	ckc_managed_launch(0);
 	peer_settle();
 	*place((uint64_t)p) = 9;
 	assert_int_equal(p[0], 9);
@@ -469,8 +469,8 @@ static void a_touch_of_what_cannot_be_fetched_raises_sigbus(void **state)
 	assert_int_equal(p[0], 9);
 	p[0] = 8;
 	assert_int_equal(p[0], 8);
-	assert_non_null(ck_managed_host((const void *)p, 1, false));
-	assert_null(ck_managed_host((const void *)gone, 1, false));
+	assert_non_null(ckc_managed_host((const void *)p, 1, false));
+	assert_null(ckc_managed_host((const void *)gone, 1, false));
 	fetch_error = CUDA_SUCCESS;
 	release(p);
 }
@@ -482,7 +482,7 @@ static void what_cannot_be_fetched_reads_as_zeros_if_the_user_wants_that(void **
 	(void)state;
 	setenv("CRICKET_LOST", "zeros", 1);
 	p[1] = 1;
-	ck_managed_launch(0);
+	ckc_managed_launch(0);
 	peer_settle();
 	fetch_error = CUDA_ERROR_ILLEGAL_ADDRESS;
 	assert_int_equal(p[1], 0);
@@ -529,7 +529,7 @@ static void a_file_in_place_of_ours_is_left_alone(void **state)
 	p[0] = 1;
 	p[CK_PAGE] = 2;
 	assert_int_equal(dup2(theirs, fd), fd);
-	ck_managed_launch(0);
+	ckc_managed_launch(0);
 	assert_true(sent() >= 2 * CK_PAGE);
 	release(p);
 	assert_int_not_equal(cuMemAllocManaged(&refused, SIZE, CU_MEM_ATTACH_GLOBAL), CUDA_SUCCESS);

@@ -112,7 +112,7 @@ static void memory_of_a_pool_is_known_and_freed_once(void **state)
 	assert_null(sent.win32SecurityAttributes);
 	assert_int_equal(cuMemAllocFromPoolAsync(&p, 100, pool, stream), CUDA_SUCCESS);
 	assert_int_equal(p, next);
-	assert_true(ck_on_device(p + 99));
+	assert_true(ckc_on_device(p + 99));
 	assert_int_equal(cuPointerGetAttribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, p), 0);
 	assert_int_equal(device, 1); /* the pool's, not the stream's */
 	assert_int_equal(cuPointerGetAttribute(&context, CU_POINTER_ATTRIBUTE_CONTEXT, p), 0);
@@ -281,8 +281,8 @@ static void what_is_mapped_is_device_memory_once_it_has_access(void **state)
 	assert_int_equal(cuMemAddressReserve(&p, 4 * UNIT, 0, 0, 0), CUDA_SUCCESS);
 	assert_int_equal(cuMemMap(p, UNIT, 0, handle + 1, 0), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(cuMemMap(p, UNIT, 0, handle, 0), CUDA_SUCCESS);
-	assert_true(ck_on_device(p + 5));
-	assert_false(ck_on_device(p + UNIT));
+	assert_true(ckc_on_device(p + 5));
+	assert_false(ckc_on_device(p + UNIT));
 	assert_int_equal(cuMemcpyHtoD_v2(p, &byte, 1), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(cuMemSetAccess(p, UNIT, &desc, 0), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(cuMemSetAccess(p, UNIT, &desc, 1), CUDA_SUCCESS);
@@ -293,10 +293,10 @@ static void what_is_mapped_is_device_memory_once_it_has_access(void **state)
 	assert_int_equal(prop.location.id, 1);
 	refusal = CUDA_ERROR_INVALID_VALUE;
 	assert_int_equal(cuMemUnmap(p, UNIT / 2), CUDA_ERROR_INVALID_VALUE);
-	assert_true(ck_on_device(p));
+	assert_true(ckc_on_device(p));
 	refusal = CUDA_SUCCESS;
 	assert_int_equal(cuMemUnmap(p, UNIT), CUDA_SUCCESS);
-	assert_false(ck_on_device(p));
+	assert_false(ckc_on_device(p));
 	assert_int_equal(cuMemRelease(handle), CUDA_SUCCESS);
 	assert_int_equal(cuMemRelease(handle), CUDA_ERROR_INVALID_VALUE);
 }
@@ -315,10 +315,10 @@ static void a_descriptor_stands_for_its_object_in_this_session_only(void **state
 	assert_int_equal(cuMemPoolImportFromShareableHandle(&pool, (void *)(intptr_t)fd, POSIX_FD,
 							    0),
 			 CUDA_ERROR_INVALID_VALUE);
-	ck_client_current()->hello.session[0] ^= 1; /* as in another process */
+	ckc_client_current()->hello.session[0] ^= 1; /* as in another process */
 	assert_int_equal(cuMemImportFromShareableHandle(&other, (void *)(intptr_t)fd, POSIX_FD),
 			 CUDA_ERROR_NOT_SUPPORTED);
-	ck_client_current()->hello.session[0] ^= 1;
+	ckc_client_current()->hello.session[0] ^= 1;
 	assert_int_equal(cuMemRelease(handle), CUDA_SUCCESS);
 	assert_int_equal(cuMemImportFromShareableHandle(&other, (void *)(intptr_t)fd, POSIX_FD),
 			 CUDA_ERROR_INVALID_VALUE);
@@ -381,7 +381,7 @@ static void memory_is_freed_in_its_own_context_with_none_current(void **state)
 
 static void contexts_of_a_copy_between_peers_are_looked_at(void **state)
 {
-	CUcontext here = (CUcontext)ck_context_current();
+	CUcontext here = (CUcontext)ckc_context_current();
 	CUdeviceptr p = 0;
 
 	(void)state;

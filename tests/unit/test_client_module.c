@@ -55,7 +55,7 @@ static CUresult answer(const struct peer_message *m, void *res, struct peer_payl
 /* Each test finds no message and leaves no object behind. */
 static unsigned int objects;
 
-static void count_object(struct ck_object *o)
+static void count_object(struct ckc_object *o)
 {
 	(void)o;
 	objects++;
@@ -64,15 +64,15 @@ static void count_object(struct ck_object *o)
 static unsigned int count_objects(void)
 {
 	objects = 0;
-	ck_object_each(ck_context_current(), count_object);
-	ck_object_each(NULL, count_object);
+	ckc_object_each(ckc_context_current(), count_object);
+	ckc_object_each(NULL, count_object);
 	return objects;
 }
 
 static int test_begin(void **state)
 {
 	peer_clear();
-	ck_client_current()->hello.accepts_cubin = 1;
+	ckc_client_current()->hello.accepts_cubin = 1;
 	info_log = error_log = "";
 	built = CUDA_SUCCESS;
 	*state = (void *)(uintptr_t)count_objects();
@@ -148,10 +148,10 @@ static void assert_choice(const char *file, unsigned int major, unsigned int min
 	int found;
 
 	peer_clear();
-	ck_client_current()->hello.accepts_cubin = cubin;
-	*(int *)(uintptr_t)&ck_gpu(0)->attributes[CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR] =
+	ckc_client_current()->hello.accepts_cubin = cubin;
+	*(int *)(uintptr_t)&ckc_gpu(0)->attributes[CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR] =
 		(int)major;
-	*(int *)(uintptr_t)&ck_gpu(0)->attributes[CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR] =
+	*(int *)(uintptr_t)&ckc_gpu(0)->attributes[CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR] =
 		(int)minor;
 	found = ck_fatbin_choose(data.bytes, data.size, device, cubin, &choice);
 	if (found < 0) {
@@ -167,7 +167,7 @@ static void assert_choice(const char *file, unsigned int major, unsigned int min
 		assert_int_equal(cuModuleLoadData(&module, data.bytes), CUDA_SUCCESS);
 		assert_int_equal(peer_count(load), 1);
 		args = peer_args(load, 0); /* the heads of both are alike up to the hash */
-		assert_int_equal(args->module, ((struct ck_module *)module)->object.id);
+		assert_int_equal(args->module, ((struct ckc_module *)module)->object.id);
 		assert_int_equal(args->library, 0);
 		assert_memory_equal(args->hash, hash.bytes, 32);
 		image = find_stored(args->hash);
@@ -230,7 +230,7 @@ static void a_cubin_must_be_for_the_device(void **state)
 	CUmodule module = (CUmodule)state;
 
 	assert_int_equal(cuModuleLoadData(&module, data.bytes), CUDA_ERROR_NO_BINARY_FOR_GPU);
-	ck_client_current()->hello.accepts_cubin = 0;
+	ckc_client_current()->hello.accepts_cubin = 0;
 	assert_int_equal(cuModuleLoadData(&module, good.bytes), CUDA_ERROR_NO_BINARY_FOR_GPU);
 	assert_ptr_equal(module, state);
 	elf_data_free(&data);
@@ -289,7 +289,7 @@ static void what_is_no_image_is_refused(void **state)
 	assert_int_equal(cuModuleLoad(&module, NULL), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(cuModuleLoad(&module, "/"), CUDA_ERROR_FILE_NOT_FOUND);
 	assert_int_equal(cuModuleLoad(&module, "/dev/null"), CUDA_ERROR_FILE_NOT_FOUND);
-	assert_int_equal(ck_command_number(ck_client_current()), peer.seq);
+	assert_int_equal(ckc_command_number(ckc_client_current()), peer.seq);
 }
 
 static void an_image_travels_once(void **state)
@@ -563,11 +563,11 @@ static void handles_of_modules_and_libraries_do_not_pass_for_each_other(void **s
 	assert_int_equal(cuLibraryUnload((CUlibrary)module), CUDA_ERROR_INVALID_HANDLE);
 	assert_int_equal(cuModuleGetFunction(&f, module, "no_args"), CUDA_SUCCESS);
 	assert_int_equal(cuLibraryGetKernel(&k, library, "no_args"), CUDA_SUCCESS);
-	assert_int_equal(ck_kernel_id((CUkernel)f, &id), CUDA_ERROR_INVALID_HANDLE);
+	assert_int_equal(ckc_kernel_id((CUkernel)f, &id), CUDA_ERROR_INVALID_HANDLE);
 	assert_int_equal(cuKernelGetLibrary(&found, (CUkernel)f), CUDA_ERROR_INVALID_HANDLE);
 	assert_int_equal(cuKernelGetLibrary(&found, k), CUDA_SUCCESS);
 	assert_ptr_equal(found, library);
-	assert_int_equal(ck_function_id((CUfunction)k, &id), CUDA_SUCCESS); /* as CUDA allows */
+	assert_int_equal(ckc_function_id((CUfunction)k, &id), CUDA_SUCCESS); /* as CUDA allows */
 	assert_int_equal(cuModuleUnload((CUmodule)f), CUDA_ERROR_INVALID_HANDLE);
 	assert_int_equal(cuModuleUnload(module), CUDA_SUCCESS);
 	assert_int_equal(cuLibraryUnload(library), CUDA_SUCCESS);
@@ -616,7 +616,7 @@ static void a_library_has_a_module_in_each_context(void **state)
 	assert_int_equal(cuLibraryGetModule(&second, library), CUDA_SUCCESS);
 	assert_ptr_not_equal(first, second);
 	sent = peer_args(CK_PROC_library_module, 1);
-	assert_int_equal(sent->head.ctx, ((struct ck_context *)other)->object.id);
+	assert_int_equal(sent->head.ctx, ((struct ckc_context *)other)->object.id);
 	assert_int_equal(cuCtxDestroy_v2(other), CUDA_SUCCESS);
 	assert_int_equal(cuModuleGetFunction(&f, second, "no_args"), CUDA_ERROR_INVALID_HANDLE);
 	assert_int_equal(cuLibraryGetModule(&again, library), CUDA_SUCCESS);
@@ -631,7 +631,7 @@ static void a_library_has_a_module_in_each_context(void **state)
 static void a_variable_is_asked_for_once_and_goes_with_its_module(void **state)
 {
 	struct elf_data data = elf_data_read("sm_90.cubin");
-	struct ck_allocation a;
+	struct ckc_allocation a;
 	CUdeviceptr at = 0;
 	CUmodule module;
 	size_t size = 0;
@@ -646,13 +646,13 @@ static void a_variable_is_asked_for_once_and_goes_with_its_module(void **state)
 	assert_int_equal(cuModuleGetGlobal_v2(NULL, NULL, module, "table"), CUDA_SUCCESS);
 	assert_int_equal(cuModuleGetGlobal_v2(&at, &size, module, "tabl"), CUDA_ERROR_NOT_FOUND);
 	assert_int_equal(cuModuleGetGlobal_v2(&at, &size, module, NULL), CUDA_ERROR_INVALID_VALUE);
-	assert_true(ck_allocation_find(variable_at + 399, &a));
+	assert_true(ckc_allocation_find(variable_at + 399, &a));
 	assert_true(a.variable);
 	assert_int_equal(cuMemFree_v2(variable_at), CUDA_ERROR_INVALID_VALUE);
-	ck_cache_clear();
+	ckc_cache_clear();
 	assert_int_equal(cuModuleGetGlobal_v2(&at, &size, module, "table"), CUDA_SUCCESS);
 	assert_int_equal(cuModuleUnload(module), CUDA_SUCCESS);
-	assert_false(ck_allocation_find(variable_at, &a));
+	assert_false(ckc_allocation_find(variable_at, &a));
 	elf_data_free(&data);
 }
 

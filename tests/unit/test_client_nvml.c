@@ -113,7 +113,7 @@ static int in_child(void)
 
 static void the_child_of_a_fork_has_not_started_nvml(void **state)
 {
-	struct ck_mutex *lock = &ck_client_current()->nvml->lock;
+	struct ck_mutex *lock = &ckc_client_current()->nvml->lock;
 	int status;
 	pid_t child;
 

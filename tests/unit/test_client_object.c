@@ -23,27 +23,27 @@
 #define KINDS (CK_OBJECT_FUNCTION + 1)
 #define WAIT_BEFORE_REUSE 1024 /* slots that are freed in between, at least */
 
-static struct ck_context owner, other;
+static struct ckc_context owner, other;
 
 static void assert_no_handle(const void *handle)
 {
 	uint64_t id;
 
 	for (int kind = CK_OBJECT_NONE; kind <= KINDS; kind++)
-		assert_null(ck_object_check(handle, (enum ck_object_kind)kind));
-	assert_int_equal(ck_event_id((CUevent)(uintptr_t)handle, &id), CUDA_ERROR_INVALID_HANDLE);
-	assert_int_equal(ck_module_id((CUmodule)(uintptr_t)handle, &id),
+		assert_null(ckc_object_check(handle, (enum ckc_object_kind)kind));
+	assert_int_equal(ckc_event_id((CUevent)(uintptr_t)handle, &id), CUDA_ERROR_INVALID_HANDLE);
+	assert_int_equal(ckc_module_id((CUmodule)(uintptr_t)handle, &id),
 			 CUDA_ERROR_INVALID_HANDLE);
-	assert_int_equal(ck_library_id((CUlibrary)(uintptr_t)handle, &id),
+	assert_int_equal(ckc_library_id((CUlibrary)(uintptr_t)handle, &id),
 			 CUDA_ERROR_INVALID_HANDLE);
-	assert_int_equal(ck_function_id((CUfunction)(uintptr_t)handle, &id),
+	assert_int_equal(ckc_function_id((CUfunction)(uintptr_t)handle, &id),
 			 CUDA_ERROR_INVALID_HANDLE);
-	assert_int_equal(ck_kernel_id((CUkernel)(uintptr_t)handle, &id),
+	assert_int_equal(ckc_kernel_id((CUkernel)(uintptr_t)handle, &id),
 			 CUDA_ERROR_INVALID_HANDLE);
-	assert_int_equal(ck_context_id((CUcontext)(uintptr_t)handle, &id),
+	assert_int_equal(ckc_context_id((CUcontext)(uintptr_t)handle, &id),
 			 CUDA_ERROR_INVALID_CONTEXT);
 	if ((uintptr_t)handle > 2) /* else a stream that needs no object */
-		assert_int_equal(ck_stream_id((CUstream)(uintptr_t)handle, &id),
+		assert_int_equal(ckc_stream_id((CUstream)(uintptr_t)handle, &id),
 				 CUDA_ERROR_INVALID_HANDLE);
 }
 
@@ -60,16 +60,16 @@ static uintptr_t slot_size, region;
 
 static void find_region(void)
 {
-	struct ck_object *a = ck_object_new(CK_OBJECT_EVENT, &owner);
-	struct ck_object *b = ck_object_new(CK_OBJECT_EVENT, &owner);
+	struct ckc_object *a = ckc_object_new(CK_OBJECT_EVENT, &owner);
+	struct ckc_object *b = ckc_object_new(CK_OBJECT_EVENT, &owner);
 
 	assert_non_null(a);
 	assert_non_null(b);
 	assert_int_equal(b->id, a->id + 1);
 	slot_size = (uintptr_t)b - (uintptr_t)a;
 	region = (uintptr_t)a - a->id * slot_size;
-	ck_object_free(a);
-	ck_object_free(b);
+	ckc_object_free(a);
+	ckc_object_free(b);
 }
 
 static void a_live_object_is_found_by_its_own_kind_only(void **state)
@@ -77,34 +77,34 @@ static void a_live_object_is_found_by_its_own_kind_only(void **state)
 	(void)state;
 	find_region();
 	for (int kind = CK_OBJECT_CONTEXT; kind < KINDS; kind++) {
-		struct ck_object *o = ck_object_new((enum ck_object_kind)kind, &owner);
+		struct ckc_object *o = ckc_object_new((enum ckc_object_kind)kind, &owner);
 
 		for (int asked = CK_OBJECT_NONE; asked <= KINDS; asked++)
-			assert_ptr_equal(ck_object_check(o, (enum ck_object_kind)asked),
+			assert_ptr_equal(ckc_object_check(o, (enum ckc_object_kind)asked),
 					 asked == kind ? o : NULL);
 		assert_ptr_equal(o->context, &owner);
-		ck_object_free(o);
+		ckc_object_free(o);
 		assert_no_handle(o);
 	}
 }
 
 static void a_new_object_is_zero_but_for_its_head(void **state)
 {
-	struct ck_event *e = ck_object_new(CK_OBJECT_EVENT, &owner);
-	struct ck_function *f = ck_object_new(CK_OBJECT_FUNCTION, &owner);
+	struct ckc_event *e = ckc_object_new(CK_OBJECT_EVENT, &owner);
+	struct ck_function *f = ckc_object_new(CK_OBJECT_FUNCTION, &owner);
 	unsigned char zero[sizeof(*f)] = { 0 };
 
 	(void)state;
 	assert_memory_equal(&e->object + 1, zero, sizeof(*e) - sizeof(e->object));
 	assert_memory_equal(&f->object + 1, zero, sizeof(*f) - sizeof(f->object));
 	memset(&f->object + 1, 0xff, sizeof(*f) - sizeof(f->object));
-	ck_object_free(f);
-	ck_object_free(e);
+	ckc_object_free(f);
+	ckc_object_free(e);
 	for (int i = 0; i < 3 * WAIT_BEFORE_REUSE; i++) { /* used ones too */
-		f = ck_object_new(CK_OBJECT_FUNCTION, &owner);
+		f = ckc_object_new(CK_OBJECT_FUNCTION, &owner);
 		assert_memory_equal(&f->object + 1, zero, sizeof(*f) - sizeof(f->object));
 		memset(&f->object + 1, 0xff, sizeof(*f) - sizeof(f->object));
-		ck_object_free(f);
+		ckc_object_free(f);
 	}
 }
 
@@ -130,7 +130,7 @@ static void any_value_can_be_asked_about(void **state)
 	assert_no_handle((void *)(uintptr_t)any_value_can_be_asked_about);
 	for (int i = 0; i < 100000; i++) {
 		random = random * 6364136223846793005u + 1442695040888963407u;
-		assert_null(ck_object_check((void *)(uintptr_t)random, CK_OBJECT_STREAM));
+		assert_null(ckc_object_check((void *)(uintptr_t)random, CK_OBJECT_STREAM));
 	}
 	munmap(closed, page);
 	free(heap);
@@ -138,17 +138,17 @@ static void any_value_can_be_asked_about(void **state)
 
 static void the_inside_of_an_object_is_no_object_whatever_it_holds(void **state)
 {
-	struct ck_function *f = ck_object_new(CK_OBJECT_FUNCTION, &owner);
+	struct ck_function *f = ckc_object_new(CK_OBJECT_FUNCTION, &owner);
 
 	(void)state;
 	memcpy(f->value, &f->object, sizeof(f->object)); /* a head that would do */
 	assert_no_handle(f->value);
-	ck_object_free(f);
+	ckc_object_free(f);
 }
 
 static void all_of_the_region_can_be_asked_about(void **state)
 {
-	struct ck_object *live = ck_object_new(CK_OBJECT_STREAM, &owner);
+	struct ckc_object *live = ckc_object_new(CK_OBJECT_STREAM, &owner);
 	uint64_t random = 3;
 
 	(void)state;
@@ -163,21 +163,21 @@ static void all_of_the_region_can_be_asked_about(void **state)
 		assert_no_handle(
 			(void *)(region + slot_size * (5000 + (random >> 32) % (5u << 20))));
 	}
-	ck_object_free(live);
+	ckc_object_free(live);
 }
 
 static void a_freed_handle_stays_stale_while_many_others_come_and_go(void **state)
 {
-	void *stale = ck_object_new(CK_OBJECT_STREAM, &owner);
+	void *stale = ckc_object_new(CK_OBJECT_STREAM, &owner);
 
 	(void)state;
-	ck_object_free(stale);
+	ckc_object_free(stale);
 	for (int i = 0; i < WAIT_BEFORE_REUSE; i++) {
-		void *o = ck_object_new(CK_OBJECT_STREAM, &owner);
+		void *o = ckc_object_new(CK_OBJECT_STREAM, &owner);
 
 		assert_ptr_not_equal(o, stale);
-		assert_null(ck_object_check(stale, CK_OBJECT_STREAM));
-		ck_object_free(o);
+		assert_null(ckc_object_check(stale, CK_OBJECT_STREAM));
+		ckc_object_free(o);
 	}
 }
 
@@ -187,11 +187,11 @@ static void objects_that_come_and_go_do_not_use_up_the_region(void **state)
 
 	(void)state;
 	for (int i = 0; i < 100000; i++) {
-		struct ck_object *o = ck_object_new(CK_OBJECT_STREAM, &owner);
+		struct ckc_object *o = ckc_object_new(CK_OBJECT_STREAM, &owner);
 
 		if (o->id > highest)
 			highest = o->id;
-		ck_object_free(o);
+		ckc_object_free(o);
 	}
 	assert_true(highest < 2 * WAIT_BEFORE_REUSE);
 }
@@ -199,38 +199,38 @@ static void objects_that_come_and_go_do_not_use_up_the_region(void **state)
 static void ids_are_the_places_of_the_objects_and_never_small(void **state)
 {
 	enum { COUNT = 3000 };
-	static struct ck_object *o[COUNT];
+	static struct ckc_object *o[COUNT];
 
 	(void)state;
 	for (int i = 0; i < COUNT; i++) {
-		o[i] = ck_object_new(CK_OBJECT_EVENT, &owner);
+		o[i] = ckc_object_new(CK_OBJECT_EVENT, &owner);
 		assert_true(o[i]->id > 2); /* 0, 1 and 2 mean streams without an object */
 		assert_int_equal((uintptr_t)o[i], region + o[i]->id * slot_size);
 		for (int k = 0; k < i; k++)
 			assert_ptr_not_equal(o[i], o[k]);
 	}
 	for (int i = 0; i < COUNT; i++)
-		ck_object_free(o[i]);
+		ckc_object_free(o[i]);
 }
 
 /* --- a context's objects */
 
-static struct ck_object *seen[64];
+static struct ckc_object *seen[64];
 static int seen_count;
 
-static void see(struct ck_object *o)
+static void see(struct ckc_object *o)
 {
 	assert_true(seen_count < 64);
 	seen[seen_count++] = o;
 }
 
-static void see_and_free(struct ck_object *o)
+static void see_and_free(struct ckc_object *o)
 {
 	see(o);
-	ck_object_free(o);
+	ckc_object_free(o);
 }
 
-static int times_seen(const struct ck_object *o)
+static int times_seen(const struct ckc_object *o)
 {
 	int n = 0;
 
@@ -241,31 +241,31 @@ static int times_seen(const struct ck_object *o)
 
 static void each_visits_a_context_s_objects_and_no_others(void **state)
 {
-	struct ck_context *owners[] = { &owner, &other, NULL };
-	struct ck_object *o[60];
+	struct ckc_context *owners[] = { &owner, &other, NULL };
+	struct ckc_object *o[60];
 
 	(void)state;
 	for (int i = 0; i < 60; i++)
-		o[i] = ck_object_new((enum ck_object_kind)(CK_OBJECT_STREAM + i % 4),
+		o[i] = ckc_object_new((enum ckc_object_kind)(CK_OBJECT_STREAM + i % 4),
 				     owners[i % 3]);
 	for (int i = 0; i < 60; i += 10)	/* two of each owner */
-		ck_object_free(o[i]);
+		ckc_object_free(o[i]);
 	seen_count = 0;
-	ck_object_each(&owner, see);
+	ckc_object_each(&owner, see);
 	for (int i = 0; i < 60; i++)
 		assert_int_equal(times_seen(o[i]), i % 3 == 0 && i % 10 != 0);
 	assert_int_equal(seen_count, 18);
 
 	seen_count = 0;
-	ck_object_each(&owner, see_and_free); /* as a context does that goes */
+	ckc_object_each(&owner, see_and_free); /* as a context does that goes */
 	assert_int_equal(seen_count, 18);
 	seen_count = 0;
-	ck_object_each(&owner, see);
+	ckc_object_each(&owner, see);
 	assert_int_equal(seen_count, 0);
-	ck_object_each(&other, see_and_free);
+	ckc_object_each(&other, see_and_free);
 	assert_int_equal(seen_count, 18);
 	seen_count = 0;
-	ck_object_each(NULL, see_and_free);
+	ckc_object_each(NULL, see_and_free);
 	assert_int_equal(seen_count, 18);
 }
 
@@ -276,29 +276,29 @@ static void each_visits_a_context_s_objects_and_no_others(void **state)
 
 static void *come_and_go(void *arg)
 {
-	struct ck_object *held[HELD] = { 0 };
-	struct ck_context *mine = arg;
+	struct ckc_object *held[HELD] = { 0 };
+	struct ckc_context *mine = arg;
 	uintptr_t faults = 0;
 
 	for (int i = 0; i < 20000; i++) {
-		struct ck_object **slot = &held[i % HELD];
+		struct ckc_object **slot = &held[i % HELD];
 
 		if (*slot) {
-			faults += ck_object_check(*slot, CK_OBJECT_EVENT) != *slot;
+			faults += ckc_object_check(*slot, CK_OBJECT_EVENT) != *slot;
 			faults += (*slot)->context != mine; /* handed out twice */
-			ck_object_free(*slot);
+			ckc_object_free(*slot);
 		}
-		*slot = ck_object_new(CK_OBJECT_EVENT, mine);
+		*slot = ckc_object_new(CK_OBJECT_EVENT, mine);
 		faults += !*slot;
 	}
 	for (int i = 0; i < HELD; i++)
-		ck_object_free(held[i]);
+		ckc_object_free(held[i]);
 	return (void *)faults;
 }
 
 static void threads_never_get_the_same_object(void **state)
 {
-	static struct ck_context contexts[THREADS];
+	static struct ckc_context contexts[THREADS];
 	pthread_t threads[THREADS];
 	void *faults;
 
@@ -326,24 +326,24 @@ static int status_of(int (*fn)(void))
 
 static int use_all(void)
 {
-	struct ck_object *o, *last = NULL;
+	struct ckc_object *o, *last = NULL;
 	uint64_t count = 0;
 
-	while ((o = ck_object_new(CK_OBJECT_EVENT, &owner)) != NULL) {
+	while ((o = ckc_object_new(CK_OBJECT_EVENT, &owner)) != NULL) {
 		last = o;
 		if (o->id <= 2 || ++count > 1u << 24)
 			return 1;
 	}
 	if (count < 1000000 || !last)
 		return 2;
-	if (ck_object_new(CK_OBJECT_STREAM, &owner) ||
-	    ck_object_check(last, CK_OBJECT_EVENT) != last)
+	if (ckc_object_new(CK_OBJECT_STREAM, &owner) ||
+	    ckc_object_check(last, CK_OBJECT_EVENT) != last)
 		return 3;
-	ck_object_free(last);
-	if (ck_object_check(last, CK_OBJECT_EVENT))
+	ckc_object_free(last);
+	if (ckc_object_check(last, CK_OBJECT_EVENT))
 		return 4;
-	o = ck_object_new(CK_OBJECT_STREAM, &owner); /* better soon than never */
-	if (o != last || ck_object_new(CK_OBJECT_STREAM, &owner))
+	o = ckc_object_new(CK_OBJECT_STREAM, &owner); /* better soon than never */
+	if (o != last || ckc_object_new(CK_OBJECT_STREAM, &owner))
 		return 5;
 	return 0;
 }
@@ -362,10 +362,10 @@ static int use_none(void)
 	limit = was;
 	limit.rlim_cur = 256u << 20;
 	setrlimit(RLIMIT_AS, &limit);
-	if (ck_object_new(CK_OBJECT_EVENT, NULL) || ck_object_check(&was, CK_OBJECT_EVENT))
+	if (ckc_object_new(CK_OBJECT_EVENT, NULL) || ckc_object_check(&was, CK_OBJECT_EVENT))
 		return 1;
 	setrlimit(RLIMIT_AS, &was);
-	return ck_object_new(CK_OBJECT_EVENT, NULL) ? 0 : 2;
+	return ckc_object_new(CK_OBJECT_EVENT, NULL) ? 0 : 2;
 }
 
 /* Runs before any object has been made. */

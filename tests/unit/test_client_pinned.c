@@ -51,8 +51,8 @@ static CUresult answer(const struct peer_message *m, void *res, struct peer_payl
 static int begin(void **state)
 {
 	peer.call = answer;
-	if (peer_begin(state) < 0 || ck_allocation_add(DEVICE, 8 * MIB, CK_MEMORY_DEVICE,
-						       ck_context_current(), 0, false))
+	if (peer_begin(state) < 0 || ckc_allocation_add(DEVICE, 8 * MIB, CK_MEMORY_DEVICE,
+						       ckc_context_current(), 0, false))
 		return -1;
 	return (int)cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
 }
@@ -217,7 +217,7 @@ static void work_is_waited_for_before_memory_goes(void **state)
 static void what_the_driver_refuses_is_not_kept(void **state)
 {
 	void *p = NULL;
-	unsigned int before = ck_client_current()->memory->pinned.count;
+	unsigned int before = ckc_client_current()->memory->pinned.count;
 
 	(void)state;
 	map_error = CUDA_ERROR_OUT_OF_MEMORY;
@@ -225,7 +225,7 @@ static void what_the_driver_refuses_is_not_kept(void **state)
 	assert_int_equal(cuMemHostAlloc(&p, 30, 0), CUDA_ERROR_OUT_OF_MEMORY);
 	assert_int_equal(cuMemHostAlloc(&p, SIZE_MAX - 10, 0), CUDA_ERROR_OUT_OF_MEMORY);
 	assert_null(p);
-	assert_int_equal(ck_client_current()->memory->pinned.count, before);
+	assert_int_equal(ckc_client_current()->memory->pinned.count, before);
 	map_error = CUDA_SUCCESS;
 	p = obtain(30);
 	ok(cuMemFreeHost(p));
@@ -335,24 +335,24 @@ static void wrong_registrations_are_refused(void **state)
 
 static void pieces_do_not_overlap(void **state)
 {
-	struct ck_space *s = ck_space_create(1ul << 40, 1ul << 41);
-	uint64_t a = ck_space_take(s, 1, 4096), b = ck_space_take(s, 2, 4096);
-	uint64_t c = ck_space_take(s, 1, 5000), d = ck_space_take(s, 1, 3 * MIB);
-	uint64_t e = ck_space_take(s, 1, 3 * MIB), behind;
+	struct ckc_space *s = ckc_space_create(1ul << 40, 1ul << 41);
+	uint64_t a = ckc_space_take(s, 1, 4096), b = ckc_space_take(s, 2, 4096);
+	uint64_t c = ckc_space_take(s, 1, 5000), d = ckc_space_take(s, 1, 3 * MIB);
+	uint64_t e = ckc_space_take(s, 1, 3 * MIB), behind;
 	size_t length;
 
 	(void)state;
 	assert_int_equal(c, a + 4096);
 	assert_int_not_equal(a / CK_UNIT, b / CK_UNIT); /* of another context */
 	assert_int_equal(e, d + 4 * MIB);
-	behind = ck_space_behind(c, 5000, &length);
+	behind = ckc_space_behind(c, 5000, &length);
 	assert_int_equal(behind, a & ~(CK_UNIT - 1));
 	assert_int_equal(length, CK_UNIT);
-	assert_null(ck_space_users(s, d, 3 * MIB));
-	ck_space_give(s, d, 3 * MIB);
-	assert_int_equal(ck_space_take(s, 1, 1ul << 40), 0);
-	assert_int_equal(ck_space_take(s, 1, 8 * MIB), e + 4 * MIB);
-	ck_space_destroy(s);
+	assert_null(ckc_space_users(s, d, 3 * MIB));
+	ckc_space_give(s, d, 3 * MIB);
+	assert_int_equal(ckc_space_take(s, 1, 1ul << 40), 0);
+	assert_int_equal(ckc_space_take(s, 1, 8 * MIB), e + 4 * MIB);
+	ckc_space_destroy(s);
 }
 
 /* A program that closes what it does not know, and opens a file there. */
@@ -360,7 +360,7 @@ static void a_file_in_place_of_ours_is_left_alone(void **state)
 {
 	unsigned char *p = obtain(4 * MIB), *bytes;
 	const size_t size = 4 * MIB;
-	int fd = ck_pinned_fd(), kept = dup(fd), theirs = memfd_create("theirs", 0);
+	int fd = ckc_pinned_fd(), kept = dup(fd), theirs = memfd_create("theirs", 0);
 	void *refused = NULL;
 
 	(void)state;
@@ -371,7 +371,7 @@ static void a_file_in_place_of_ours_is_left_alone(void **state)
 	memset(bytes, 0x5a, size);
 	memset(p, 1, size);
 	assert_int_equal(dup2(theirs, fd), fd);
-	assert_int_equal(ck_pinned_fd(), -1);
+	assert_int_equal(ckc_pinned_fd(), -1);
 	ok(cuMemFreeHost(p));
 	assert_int_not_equal(cuMemHostAlloc(&refused, MIB, 0), CUDA_SUCCESS);
 	assert_int_equal(dup2(kept, fd), fd);

@@ -156,13 +156,13 @@ static void bad_arguments_and_versions_above_the_drivers_are_refused(void **stat
 			 CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(cuGetProcAddress_v2("cuInit", &f, 13001, 0, NULL),
 			 CUDA_ERROR_INVALID_VALUE);
-	ck_client_current()->driver_version = 12040;
+	ckc_client_current()->driver_version = 12040;
 	assert_int_equal(cuGetProcAddress_v2("cuInit", &f, 12041, 0, NULL),
 			 CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(cuGetProcAddress("cuInit", &f, 13000, 0), CUDA_ERROR_INVALID_VALUE);
 	assert_ptr_equal(f, (void *)1);
 	assert_int_equal(cuGetProcAddress_v2("cuInit", &f, 12040, 0, NULL), CUDA_SUCCESS);
-	ck_client_current()->driver_version = 0;
+	ckc_client_current()->driver_version = 0;
 }
 
 int main(void)

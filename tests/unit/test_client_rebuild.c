@@ -44,17 +44,17 @@ static void expect_another(void)
 
 static void a_session_can_follow_one_that_is_lost(void **state)
 {
-	struct ck_client *first = ck_client_current(), *second;
+	struct ckc_client *first = ckc_client_current(), *second;
 	CUcontext context;
 
 	(void)state;
 	assert_int_equal(ask(), CUDA_SUCCESS);
-	ck_session_lost(first, "the test wants it");
+	ckc_session_lost(first, "the test wants it");
 	assert_int_equal(ask(), CUDA_ERROR_DEVICE_UNAVAILABLE);
 	expect_another();
-	second = ck_client_create();
+	second = ckc_client_create();
 	assert_non_null(second);
-	ck_client_default = second;
+	ckc_client_default = second;
 	assert_int_equal(cuInit(0), CUDA_SUCCESS);
 	assert_int_equal(cuDevicePrimaryCtxRetain(&context, 0), CUDA_SUCCESS);
 	assert_int_equal(cuCtxSetCurrent(context), CUDA_SUCCESS);

@@ -17,21 +17,21 @@
 #include "tests/unit/client_session.h"
 
 /* What follows concerns @c, as if it were the process's session. */
-static void be(struct ck_client *c)
+static void be(struct ckc_client *c)
 {
-	ck_client_default = c;
+	ckc_client_default = c;
 }
 
 static void a_new_session_is_fresh(void **state)
 {
-	struct ck_client *first = ck_client_current(), *second = ck_client_create();
+	struct ckc_client *first = ckc_client_current(), *second = ckc_client_create();
 	int count;
 
 	(void)state;
 	assert_non_null(second);
 	assert_ptr_not_equal(first, second);
 	be(second);
-	assert_ptr_equal(ck_client_current(), second);
+	assert_ptr_equal(ckc_client_current(), second);
 	assert_int_equal(second->state, CK_STATE_FRESH);
 	assert_int_equal(cuDeviceGetCount(&count), CUDA_ERROR_NOT_INITIALIZED);
 	be(first);
@@ -40,66 +40,66 @@ static void a_new_session_is_fresh(void **state)
 
 static void answers_of_one_session_are_not_those_of_another(void **state)
 {
-	struct ck_client *first = ck_client_current(), *second = ck_client_create();
+	struct ckc_client *first = ckc_client_current(), *second = ckc_client_create();
 	const uint64_t key[3] = { 5, 0, 7 };
 	int answer = 42, got = 0;
 
 	(void)state;
 	assert_non_null(second);
-	assert_false(ck_cache_get(key, sizeof(key), &got, sizeof(got)));
-	ck_cache_put(key, sizeof(key), &answer, sizeof(answer));
-	assert_true(ck_cache_get(key, sizeof(key), &got, sizeof(got)));
+	assert_false(ckc_cache_get(key, sizeof(key), &got, sizeof(got)));
+	ckc_cache_put(key, sizeof(key), &answer, sizeof(answer));
+	assert_true(ckc_cache_get(key, sizeof(key), &got, sizeof(got)));
 	be(second);
-	assert_false(ck_cache_get(key, sizeof(key), &got, sizeof(got)));
-	ck_cache_clear();
+	assert_false(ckc_cache_get(key, sizeof(key), &got, sizeof(got)));
+	ckc_cache_clear();
 	be(first);
-	assert_true(ck_cache_get(key, sizeof(key), &got, sizeof(got)));
+	assert_true(ckc_cache_get(key, sizeof(key), &got, sizeof(got)));
 }
 
 static void an_id_that_the_server_picked_names_an_object_of_its_session(void **state)
 {
-	struct ck_client *first = ck_client_current(), *second = ck_client_create();
+	struct ckc_client *first = ckc_client_current(), *second = ckc_client_create();
 	const uint64_t id = 1ull << 33;
 	void *pool, *other;
 
 	(void)state;
 	assert_non_null(second);
-	pool = ck_object_named(CK_OBJECT_POOL, id);
+	pool = ckc_object_named(CK_OBJECT_POOL, id);
 	assert_non_null(pool);
 	be(second);
-	assert_null(ck_object_by_id(CK_OBJECT_POOL, id));
-	other = ck_object_named(CK_OBJECT_POOL, id);
+	assert_null(ckc_object_by_id(CK_OBJECT_POOL, id));
+	other = ckc_object_named(CK_OBJECT_POOL, id);
 	assert_ptr_not_equal(other, pool);
 	be(first);
-	assert_ptr_equal(ck_object_by_id(CK_OBJECT_POOL, id), pool);
+	assert_ptr_equal(ckc_object_by_id(CK_OBJECT_POOL, id), pool);
 }
 
 static void memory_of_one_session_is_unknown_to_another(void **state)
 {
-	struct ck_client *first = ck_client_current(), *second = ck_client_create();
+	struct ckc_client *first = ckc_client_current(), *second = ckc_client_create();
 	const uint64_t at = 0x7f0000000000;
-	struct ck_allocation a;
+	struct ckc_allocation a;
 
 	(void)state;
 	assert_non_null(second);
-	assert_int_equal(CUDA_SUCCESS, ck_allocation_add(at, 100, CK_MEMORY_DEVICE,
+	assert_int_equal(CUDA_SUCCESS, ckc_allocation_add(at, 100, CK_MEMORY_DEVICE,
 							 session_activate(0), 0, false));
 	be(second);
-	assert_false(ck_allocation_find(at, &a));
+	assert_false(ckc_allocation_find(at, &a));
 	be(first);
-	assert_true(ck_allocation_remove(at, CK_MEMORY_DEVICE, &a));
+	assert_true(ckc_allocation_remove(at, CK_MEMORY_DEVICE, &a));
 }
 
 /* Leave no keys of thread-specific data: then no thread's state can be kept. */
 static int without_keys(void)
 {
-	CUcontext context = (CUcontext)ck_gpu(0)->primary, current = context;
+	CUcontext context = (CUcontext)ckc_gpu(0)->primary, current = context;
 	pthread_key_t key;
 
 	session_activate(0);
 	while (pthread_key_create(&key, NULL) == 0)
 		;
-	if (ck_thread() || cuCtxPushCurrent_v2(context) != CUDA_ERROR_OUT_OF_MEMORY)
+	if (ckc_thread() || cuCtxPushCurrent_v2(context) != CUDA_ERROR_OUT_OF_MEMORY)
 		return 1;
 	if (cuCtxGetCurrent(&current) != CUDA_SUCCESS || current)
 		return 2;

@@ -96,14 +96,14 @@ static void what_is_mapped_travels_with_ids(void **state)
 	ok(cuMemMapArrayAsync(list, 2, stream));
 	args = peer_args(CK_PROC_map_arrays, 0);
 	assert_non_null(args);
-	assert_int_equal(args->stream, ((struct ck_object *)stream)->id);
+	assert_int_equal(args->stream, ((struct ckc_object *)stream)->id);
 	assert_int_equal(args->maps.maps_len, sizeof(sent));
 	memcpy(sent, args->maps.maps_val, sizeof(sent));
-	assert_int_equal((uintptr_t)sent[0].resource.array, ((struct ck_object *)array)->id);
-	assert_int_equal(sent[0].memHandle.memHandle, ((struct ck_object *)pool)->id);
+	assert_int_equal((uintptr_t)sent[0].resource.array, ((struct ckc_object *)array)->id);
+	assert_int_equal(sent[0].memHandle.memHandle, ((struct ckc_object *)pool)->id);
 	assert_int_equal(sent[0].subresource.sparseLevel.extentWidth, 128);
 	assert_int_equal(sent[0].offset, 65536);
-	assert_int_equal((uintptr_t)sent[1].resource.mipmap, ((struct ck_object *)mipmap)->id);
+	assert_int_equal((uintptr_t)sent[1].resource.mipmap, ((struct ckc_object *)mipmap)->id);
 	assert_int_equal(sent[1].memHandle.memHandle, 0);
 	ok(cuStreamDestroy_v2(stream));
 }

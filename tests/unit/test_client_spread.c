@@ -66,7 +66,7 @@ static void every_byte_is_in_one_part(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		memset(c.marks, 0, SIZE);
-		assert_int_equal(ck_spread(ck_client_current(), mark, &c, sizes[i]), CUDA_SUCCESS);
+		assert_int_equal(ckc_spread(ckc_client_current(), mark, &c, sizes[i]), CUDA_SUCCESS);
 		assert_true(all_are(c.marks, sizes[i], 1));
 		assert_true(all_are(c.marks + sizes[i], SIZE - sizes[i], 0));
 	}
@@ -79,9 +79,9 @@ static void the_error_of_any_part_is_the_copys(void **state)
 
 	(void)state;
 	for (c.bad = 0; c.bad < SIZE; c.bad += SIZE / 5)
-		assert_int_equal(ck_spread(ck_client_current(), mark, &c, SIZE), CUDA_ERROR_ILLEGAL_ADDRESS);
+		assert_int_equal(ckc_spread(ckc_client_current(), mark, &c, SIZE), CUDA_ERROR_ILLEGAL_ADDRESS);
 	c.err = CUDA_SUCCESS;
-	assert_int_equal(ck_spread(ck_client_current(), mark, &c, SIZE), CUDA_SUCCESS);
+	assert_int_equal(ckc_spread(ckc_client_current(), mark, &c, SIZE), CUDA_SUCCESS);
 	free(c.marks);
 }
 
@@ -91,7 +91,7 @@ static void *copy_again(void *data)
 	bool *right = data;
 
 	for (int n = 1; n <= 20; n++)
-		ck_spread(ck_client_current(), mark, &c, SIZE);
+		ckc_spread(ckc_client_current(), mark, &c, SIZE);
 	*right = all_are(c.marks, SIZE, 20);
 	free(c.marks);
 	return NULL;

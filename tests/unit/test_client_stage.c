@@ -76,8 +76,8 @@ static int begin(void **state)
 {
 	peer.call = answer;
 	peer.command = command;
-	if (peer_begin(state) < 0 || ck_allocation_add(DEVICE, SIZE, CK_MEMORY_DEVICE,
-						       ck_context_current(), 0, false))
+	if (peer_begin(state) < 0 || ckc_allocation_add(DEVICE, SIZE, CK_MEMORY_DEVICE,
+						       ckc_context_current(), 0, false))
 		return -1;
 	return (int)cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
 }
@@ -175,7 +175,7 @@ static void a_copy_is_made_in_the_context_of_its_stream(void **state)
 	ok(cuMemcpyHtoDAsync_v2(DEVICE, host, MIB, foreign));
 	upload = peer_args(CK_PROC_upload, 0);
 	assert_non_null(upload);	/* the window is of the current context */
-	assert_int_equal(upload->head.ctx, ((struct ck_object *)other)->id);
+	assert_int_equal(upload->head.ctx, ((struct ckc_object *)other)->id);
 	ok(cuCtxSynchronize());
 	ok(cuStreamSynchronize(foreign));
 	assert_int_equal(peer_count(CK_PROC_cuStreamSynchronize), 1);
@@ -185,20 +185,20 @@ static void a_copy_is_made_in_the_context_of_its_stream(void **state)
 /* What was copied in a stream that is gone may still be under way. */
 static void a_stream_with_the_id_of_an_older_one_says_nothing_of_its_copies(void **state)
 {
-	struct ck_stream *s;
+	struct ckc_stream *s;
 	CUstream first, second;
 	uint64_t id;
 
 	(void)state;
 	ok(cuCtxSynchronize());
 	ok(cuStreamCreate(&first, CU_STREAM_NON_BLOCKING));
-	s = (struct ck_stream *)first;
+	s = (struct ckc_stream *)first;
 	id = s->object.id;
 	ok(cuMemcpyHtoDAsync_v2(DEVICE, host, MIB, first));
 	ok(cuStreamDestroy_v2(first));
 	for (;;) {
 		ok(cuStreamCreate(&second, CU_STREAM_NON_BLOCKING));
-		s = (struct ck_stream *)second;
+		s = (struct ckc_stream *)second;
 		if (s->object.id == id)
 			break;
 		ok(cuStreamDestroy_v2(second));

@@ -195,14 +195,14 @@ static void a_stream_in_the_place_of_another_covers_nothing_of_it(void **state)
 	assert_int_equal(cuEventCreate(&e, 0), CUDA_SUCCESS);
 	assert_int_equal(cuStreamCreate(&first, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
 	assert_int_equal(cuEventRecord(e, first), CUDA_SUCCESS);
-	((struct ck_event *)e)->stream = ((struct ck_stream *)stream)->object.id;
-	((struct ck_stream *)stream)->born = ck_command_last();
+	((struct ckc_event *)e)->stream = ((struct ckc_stream *)stream)->object.id;
+	((struct ckc_stream *)stream)->born = ckc_command_last();
 	assert_int_equal(cuStreamCreate(&second, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
 	assert_int_equal(cuStreamSynchronize(stream), CUDA_SUCCESS);
 	peer_clear();
 	assert_int_equal(cuEventSynchronize(e), CUDA_SUCCESS);
 	assert_int_equal(peer_count(CK_PROC_cuEventSynchronize), 1);
-	((struct ck_stream *)stream)->born = 0;
+	((struct ckc_stream *)stream)->born = 0;
 	cuStreamDestroy_v2(first);
 	cuStreamDestroy_v2(second);
 	cuEventDestroy_v2(e);
@@ -214,7 +214,7 @@ static void events_that_others_record_are_always_asked_for(void **state)
 	uint64_t id;
 
 	(void)state;
-	assert_int_equal(ck_event_id(e, &id), CUDA_SUCCESS);	/* as for a node of a graph */
+	assert_int_equal(ckc_event_id(e, &id), CUDA_SUCCESS);	/* as for a node of a graph */
 	for (int i = 0; i < 4; i++)
 		query(e, CUDA_ERROR_NOT_READY);
 	assert_int_equal(peer_count(CK_PROC_event_ask), 4);

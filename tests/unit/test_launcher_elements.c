@@ -28,40 +28,40 @@ static uint32_t draw(uint32_t below)
 }
 
 /* One element after the other, as the lists were read before. Returns the index of a wrong one. */
-static size_t read_one_by_one(enum ck_type type, const char *text, size_t size, char *out,
+static size_t read_one_by_one(enum ckl_type type, const char *text, size_t size, char *out,
 			      bool *wrong)
 {
-	struct ck_elements it = {.at = text, .end = text + size};
+	struct ckl_elements it = {.at = text, .end = text + size};
 	size_t length, i;
 	const char *at;
 	int ret;
 
-	for (i = 0; (ret = ck_elements_next(&it, &at, &length)) > 0; i++) {
-		if (!ck_type_read(type, at, length, false, out + i * ck_type_size(type)))
+	for (i = 0; (ret = ckl_elements_next(&it, &at, &length)) > 0; i++) {
+		if (!ckl_type_read(type, at, length, false, out + i * ckl_type_size(type)))
 			break;
 	}
 	*wrong = ret != 0;
 	return i;
 }
 
-static void assert_reads_the_same(enum ck_type type, const char *text, size_t size)
+static void assert_reads_the_same(enum ckl_type type, const char *text, size_t size)
 {
-	size_t count = ck_scan_commas(text, size) + 1, bytes = count * ck_type_size(type), at;
+	size_t count = ckl_scan_commas(text, size) + 1, bytes = count * ckl_type_size(type), at;
 	char *one = calloc(1, bytes), *all = calloc(1, bytes), name[64];
-	struct ck_fail fail = {0};
+	struct ckl_fail fail = {0};
 	bool wrong;
 	int ret;
 
 	at = read_one_by_one(type, text, size, one, &wrong);
-	ret = ck_type_read_all(type, text, size, count, all, "a", &fail);
+	ret = ckl_type_read_all(type, text, size, count, all, "a", &fail);
 	if (ret == 0 && !wrong)
 		assert_memory_equal(one, all, bytes);
 	snprintf(name, sizeof(name), "a: element %zu", at);
 	if (wrong)
 		assert_memory_equal(fail.message, name, strlen(name));
 	assert_true((ret < 0) == wrong);
-	assert_true(ck_type_read_parallel(type, text, size, count, all, 100) == !wrong);
-	ck_fail_clear(&fail);
+	assert_true(ckl_type_read_parallel(type, text, size, count, all, 100) == !wrong);
+	ckl_fail_clear(&fail);
 	free(one);
 	free(all);
 }
@@ -94,7 +94,7 @@ static size_t make_list(char *text, bool words)
 		else if (draw(2))
 			at += sprintf(at, "%.6f", draw(1000000) / 1e5);
 		else if (value == value && value - value == 0)
-			at += ck_number_print_f32(at, value);
+			at += ckl_number_print_f32(at, value);
 		else
 			*at++ = '7';
 		at = stpcpy(at, gaps[draw(5)]);
@@ -105,7 +105,7 @@ static size_t make_list(char *text, bool words)
 
 static void large_lists_are_bit_for_bit_the_same(void **state)
 {
-	static const enum ck_type types[] = {CK_TYPE_F32, CK_TYPE_F64, CK_TYPE_BF16};
+	static const enum ckl_type types[] = {CK_TYPE_F32, CK_TYPE_F64, CK_TYPE_BF16};
 	char *text = malloc(COUNT * 48);
 
 	(void)state;
@@ -170,7 +170,7 @@ static void a_run_takes_json_numbers_only(void **state)
 
 		for (size_t k = 0; k < size; k++)
 			text[k] = bytes[draw(sizeof(bytes) - 1)];
-		count = ck_number_run_f32(&at, text + size, false, run, CK_ARRAY_SIZE(run));
+		count = ckl_number_run_f32(&at, text + size, false, run, CK_ARRAY_SIZE(run));
 		limit = read_one_by_one(CK_TYPE_F32, text, size, (char *)one, &wrong);
 		assert_true(count <= limit);
 		/* The C++ library's from_chars leaves what is too small. */
@@ -190,7 +190,7 @@ static void a_run_leaves_what_is_not_plain(void **state)
 	for (size_t i = 0; i < CK_ARRAY_SIZE(left); i++) {
 		const char *at = left[i];
 
-		assert_int_equal(ck_number_run_f32(&at, at + strlen(at), false, &value, 1), 0);
+		assert_int_equal(ckl_number_run_f32(&at, at + strlen(at), false, &value, 1), 0);
 		assert_ptr_equal(at, left[i]);
 	}
 }
@@ -202,7 +202,7 @@ static void commas_are_counted_and_leaves_end_where_they_end(void **state)
 	(void)state;
 	for (int i = 0; i < 3000; i++) {
 		size_t size, commas = 0, at = 0;
-		struct ck_scan scan = {0};
+		struct ckl_scan scan = {0};
 
 		seed = (uint32_t)i;
 		at = (size_t)sprintf(text, "{\"a\":[1");
@@ -211,13 +211,13 @@ static void commas_are_counted_and_leaves_end_where_they_end(void **state)
 			text[k] = "0123.,,-e\x80\xff|\x0c"[draw(13)];
 			commas += text[k] == ',';
 		}
-		assert_int_equal(ck_scan_commas(text, size), commas);
+		assert_int_equal(ckl_scan_commas(text, size), commas);
 		memcpy(text + size, "]}", 2);
-		assert_int_equal(ck_scan(&scan, text, size + 2), 1);
+		assert_int_equal(ckl_scan(&scan, text, size + 2), 1);
 		assert_int_equal(scan.count, 1);
 		assert_int_equal(scan.leaves[0].end, size);
 		assert_int_equal(scan.leaves[0].count, commas + 1);
-		ck_scan_free(&scan);
+		ckl_scan_free(&scan);
 	}
 }
 
@@ -231,8 +231,8 @@ static void every_piece_is_worked_on_once(void **state)
 	int marks[1000] = {0};
 
 	(void)state;
-	ck_parallel(0, mark, marks);
-	ck_parallel(999, mark, marks);
+	ckl_parallel(0, mark, marks);
+	ckl_parallel(999, mark, marks);
 	for (size_t i = 0; i < 999; i++)
 		assert_int_equal(marks[i], 1);
 	assert_int_equal(marks[999], 0);

@@ -20,7 +20,7 @@ static float f32_of(const char *text)
 {
 	float value = -77;
 
-	assert_true(ck_number_f32(text, strlen(text), &value));
+	assert_true(ckl_number_f32(text, strlen(text), &value));
 	return value;
 }
 
@@ -34,10 +34,10 @@ static void the_grammar_is_jsons(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < CK_ARRAY_SIZE(good); i++)
-		assert_int_equal(ck_number_length(good[i], good[i] + strlen(good[i]), &integral),
+		assert_int_equal(ckl_number_length(good[i], good[i] + strlen(good[i]), &integral),
 				 strlen(good[i]));
 	for (size_t i = 0; i < CK_ARRAY_SIZE(bad); i++)
-		assert_false(ck_number_f32(bad[i], strlen(bad[i]), &value));
+		assert_false(ckl_number_f32(bad[i], strlen(bad[i]), &value));
 }
 
 static void floats_are_read_correctly_rounded(void **state)
@@ -52,9 +52,9 @@ static void floats_are_read_correctly_rounded(void **state)
 	assert_true(f32_of("1e-50") == 0);
 	assert_true(f32_of("1e-45") == 0x1p-149f);
 	assert_true(isinf(f32_of("-Infinity")) && isnan(f32_of("NaN")));
-	assert_false(ck_number_f32("1e39", 4, &value));
-	assert_true(ck_number_f64("1e39", 4, &wide));
-	assert_false(ck_number_f64("1e400", 5, &wide));
+	assert_false(ckl_number_f32("1e39", 4, &value));
+	assert_true(ckl_number_f64("1e39", 4, &wide));
+	assert_false(ckl_number_f64("1e400", 5, &wide));
 }
 
 static void printed_floats_read_back_as_the_same_bits(void **state)
@@ -68,14 +68,14 @@ static void printed_floats_read_back_as_the_same_bits(void **state)
 	for (int i = 0; i < 200000; i++) {
 		bits = bits * 1664525 + 1013904223;
 		memcpy(&value, &bits, sizeof(value));
-		size = ck_number_print_f32(text, value);
+		size = ckl_number_print_f32(text, value);
 		assert_true(size <= CK_TYPE_TEXT - 2);
 		if (isfinite(value)) {
-			assert_true(ck_number_f32(text, size, &back));
+			assert_true(ckl_number_f32(text, size, &back));
 			assert_memory_equal(&value, &back, sizeof(value));
 		}
 	}
-	size = ck_number_print_f64(text, -2.2250738585072014e-308);
+	size = ckl_number_print_f64(text, -2.2250738585072014e-308);
 	assert_true(size <= CK_TYPE_TEXT - 2);
 }
 
@@ -93,17 +93,17 @@ static void printed_floats_are_short_and_say_that_they_are(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < CK_ARRAY_SIZE(cases); i++) {
-		size = ck_number_print_f32(text, (float)cases[i].value);
+		size = ckl_number_print_f32(text, (float)cases[i].value);
 		assert_int_equal(size, strlen(cases[i].text));
 		assert_memory_equal(text, cases[i].text, size);
 	}
 }
 
-static bool fits(enum ck_type type, const char *text, bool any_sign)
+static bool fits(enum ckl_type type, const char *text, bool any_sign)
 {
 	uint64_t out;
 
-	return ck_type_read(type, text, strlen(text), any_sign, &out);
+	return ckl_type_read(type, text, strlen(text), any_sign, &out);
 }
 
 static void integers_have_their_types_range(void **state)
@@ -137,7 +137,7 @@ static void integers_are_exact_in_every_form(void **state)
 	(void)state;
 	for (size_t i = 0; i < CK_ARRAY_SIZE(same); i++) {
 		value = 0;
-		assert_true(ck_type_read(CK_TYPE_I64, same[i], strlen(same[i]), false, &value));
+		assert_true(ckl_type_read(CK_TYPE_I64, same[i], strlen(same[i]), false, &value));
 		assert_int_equal(value, UINT64_C(9007199254740993));
 	}
 	for (size_t i = 0; i < CK_ARRAY_SIZE(none); i++)
@@ -152,18 +152,18 @@ static void a_parameter_of_unknown_sign_takes_both_ranges(void **state)
 	int32_t out;
 
 	(void)state;
-	assert_true(ck_type_read(CK_TYPE_U32, "-2147483648", 11, true, &out));
+	assert_true(ckl_type_read(CK_TYPE_U32, "-2147483648", 11, true, &out));
 	assert_int_equal(out, INT32_MIN);
-	assert_true(ck_type_read(CK_TYPE_U32, "4294967295", 10, true, &out));
+	assert_true(ckl_type_read(CK_TYPE_U32, "4294967295", 10, true, &out));
 	assert_int_equal(out, -1);
-	assert_false(ck_type_read(CK_TYPE_U32, "4294967296", 10, true, &out));
-	assert_false(ck_type_read(CK_TYPE_U32, "-2147483649", 11, true, &out));
+	assert_false(ckl_type_read(CK_TYPE_U32, "4294967296", 10, true, &out));
+	assert_false(ckl_type_read(CK_TYPE_U32, "-2147483649", 11, true, &out));
 }
 
 /* Every finite half, by way of its text. */
 static void every_half_comes_back(void **state)
 {
-	static const enum ck_type types[] = {CK_TYPE_F16, CK_TYPE_BF16};
+	static const enum ckl_type types[] = {CK_TYPE_F16, CK_TYPE_BF16};
 	char text[CK_TYPE_TEXT];
 	uint16_t in, out;
 	size_t size;
@@ -172,10 +172,10 @@ static void every_half_comes_back(void **state)
 	for (size_t t = 0; t < CK_ARRAY_SIZE(types); t++) {
 		for (uint32_t bits = 0; bits < 65536; bits++) {
 			in = (uint16_t)bits;
-			size = ck_type_print(types[t], &in, text);
+			size = ckl_type_print(types[t], &in, text);
 			if (text[0] == '"')
 				continue;
-			assert_true(ck_type_read(types[t], text, size, false, &out));
+			assert_true(ckl_type_read(types[t], text, size, false, &out));
 			assert_int_equal(in, out);
 		}
 	}
@@ -194,7 +194,7 @@ static void halves_round_to_even_and_end_where_they_should(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < CK_ARRAY_SIZE(cases); i++) {
-		assert_true(ck_type_read(CK_TYPE_F16, cases[i].text, strlen(cases[i].text), false,
+		assert_true(ckl_type_read(CK_TYPE_F16, cases[i].text, strlen(cases[i].text), false,
 					 &out));
 		assert_int_equal(out, cases[i].bits);
 	}
@@ -206,18 +206,18 @@ static void lists_are_read_or_the_wrong_element_is_named(void **state)
 {
 	static const char *const bad[] = {"1,2,", "1 2",   ",1",  "1,,2",
 					  "1,x",  "1,\"2", "1,[", "1,tru"};
-	struct ck_fail fail = {0};
+	struct ckl_fail fail = {0};
 	float out[3];
 
 	(void)state;
 	assert_int_equal(
-		ck_type_read_all(CK_TYPE_F32, " 1 ,\n2.5,\"NaN\" ", 15, 3, out, "a", &fail), 0);
+		ckl_type_read_all(CK_TYPE_F32, " 1 ,\n2.5,\"NaN\" ", 15, 3, out, "a", &fail), 0);
 	assert_true(out[0] == 1 && out[1] == 2.5f && isnan(out[2]));
 	for (size_t i = 0; i < CK_ARRAY_SIZE(bad); i++) {
-		assert_true(ck_type_read_all(CK_TYPE_F32, bad[i], strlen(bad[i]), 2, out, "a",
+		assert_true(ckl_type_read_all(CK_TYPE_F32, bad[i], strlen(bad[i]), 2, out, "a",
 					     &fail) < 0);
 		assert_int_equal(fail.exit, CK_EXIT_INPUT);
-		ck_fail_clear(&fail);
+		ckl_fail_clear(&fail);
 	}
 }
 
@@ -231,13 +231,13 @@ static void base64_comes_back_and_rubbish_does_not(void **state)
 	for (size_t size = 0; size < sizeof(in); size++) {
 		for (size_t i = 0; i < size; i++)
 			in[i] = (unsigned char)(i * 37 + size);
-		ck_base64_print(in, size, text);
-		assert_int_equal(ck_base64_read(text, ck_base64_length(size), out, size), 0);
+		ckl_base64_print(in, size, text);
+		assert_int_equal(ckl_base64_read(text, ckl_base64_length(size), out, size), 0);
 		assert_memory_equal(in, out, size);
 	}
 	for (size_t i = 0; i < CK_ARRAY_SIZE(bad); i++) {
 		for (size_t size = 0; size <= 3; size++)
-			assert_true(ck_base64_read(bad[i], 4, out, size) < 0);
+			assert_true(ckl_base64_read(bad[i], 4, out, size) < 0);
 	}
 }
 

@@ -25,25 +25,25 @@ static void the_end_is_found_wherever_the_text_is_cut(void **state)
 {
 	static const char text[] =
 		" \n{\"a\":[1,2],\"b\\\"}\":{\"c\":[[],[\"]\"]]},\"d\":\"\\\\\"}";
-	struct ck_scan scan = {0};
+	struct ckl_scan scan = {0};
 	size_t size = strlen(text), length;
 	char *outline;
 
 	(void)state;
 	for (size_t i = 0; i < size; i++)
-		assert_int_equal(ck_scan(&scan, text, i), 0);
-	assert_int_equal(ck_scan(&scan, text, size), 1);
+		assert_int_equal(ckl_scan(&scan, text, i), 0);
+	assert_int_equal(ckl_scan(&scan, text, size), 1);
 	assert_int_equal(scan.at, size);
 	assert_int_equal(scan.count, 3);
 	assert_int_equal(scan.leaves[0].count, 2);
 	assert_int_equal(scan.leaves[1].count, 0);
 	assert_int_equal(scan.leaves[2].count, 1);
-	outline = ck_scan_outline(&scan, text, &length);
+	outline = ckl_scan_outline(&scan, text, &length);
 	assert_int_equal(length, strlen("{\"a\":[0],\"b\\\"}\":{\"c\":[[1],[2]]},\"d\":\"\\\\\"}"));
 	assert_memory_equal(outline, "{\"a\":[0],\"b\\\"}\":{\"c\":[[1],[2]]},\"d\":\"\\\\\"}",
 			    length);
 	free(outline);
-	ck_scan_free(&scan);
+	ckl_scan_free(&scan);
 }
 
 static void what_is_no_object_is_refused(void **state)
@@ -53,26 +53,26 @@ static void what_is_no_object_is_refused(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < CK_ARRAY_SIZE(texts); i++) {
-		struct ck_scan scan = {0};
+		struct ckl_scan scan = {0};
 
-		assert_int_equal(ck_scan(&scan, texts[i], strlen(texts[i])), -EINVAL);
-		ck_scan_free(&scan);
+		assert_int_equal(ckl_scan(&scan, texts[i], strlen(texts[i])), -EINVAL);
+		ckl_scan_free(&scan);
 	}
 }
 
-static struct ck_request read_good(const char *text)
+static struct ckl_request read_good(const char *text)
 {
-	struct ck_request request;
-	struct ck_fail fail = {0};
+	struct ckl_request request;
+	struct ckl_fail fail = {0};
 
-	if (ck_request_read(&request, text, strlen(text), NULL, NULL, &fail) < 0)
+	if (ckl_request_read(&request, text, strlen(text), NULL, NULL, &fail) < 0)
 		fail_msg("%s: %s", text, fail.message);
 	return request;
 }
 
 static void arguments_are_in_the_kernels_order(void **state)
 {
-	struct ck_request r =
+	struct ckl_request r =
 		read_good("{" LAUNCH ",\"scalars\":[8.0,true],\"arrays\":{\"b\":[1,2,3],"
 			  "\"a\":{\"type\":\"i16\",\"data\":[4],\"mode\":\"in\"}}}");
 
@@ -87,7 +87,7 @@ static void arguments_are_in_the_kernels_order(void **state)
 	assert_int_equal(r.args[3].type, CK_TYPE_I16);
 	assert_int_equal(r.block[2], 3);
 	assert_int_equal(r.grid[1], 1);
-	ck_request_free(&r);
+	ckl_request_free(&r);
 }
 
 /* A list of one integer and an index of the outline look alike; no text may mix them up. */
@@ -95,8 +95,8 @@ static void lists_in_lists_are_refused_and_lists_of_one_are_not(void **state)
 {
 	static const char good[] = "{" LAUNCH ",\"args\":[[7],[0],1,{\"data\":[5]}]}";
 	static const char bad[] = "{" LAUNCH ",\"args\":[[[0]]]}";
-	struct ck_request r = read_good(good), wrong;
-	struct ck_fail fail = {0};
+	struct ckl_request r = read_good(good), wrong;
+	struct ckl_fail fail = {0};
 
 	(void)state;
 	assert_int_equal(r.argc, 4);
@@ -104,8 +104,8 @@ static void lists_in_lists_are_refused_and_lists_of_one_are_not(void **state)
 	assert_memory_equal(r.args[1].text, "0", 1);
 	assert_memory_equal(r.args[3].text, "5", 1);
 	assert_string_equal(r.args[3].name, "arg3");
-	ck_request_free(&r);
-	assert_true(ck_request_read(&wrong, bad, strlen(bad), NULL, NULL, &fail) < 0);
+	ckl_request_free(&r);
+	assert_true(ckl_request_read(&wrong, bad, strlen(bad), NULL, NULL, &fail) < 0);
 	assert_int_equal(fail.exit, CK_EXIT_INPUT);
 }
 
@@ -114,40 +114,40 @@ static void defaults_fill_what_is_missing(void **state)
 	static const char text[] = "{\"source\":\"s\",\"block\":[5]}";
 	json_t *defaults = json_pack("{ssss s[iii] s[iii] si}", "module", "m", "kernel", "k",
 				     "grid", 2, 3, 4, "block", 1, 1, 1, "shared", 7);
-	struct ck_fail fail = {0};
-	struct ck_request r;
+	struct ckl_fail fail = {0};
+	struct ckl_request r;
 
 	(void)state;
-	assert_int_equal(ck_request_read(&r, text, strlen(text), NULL, defaults, &fail), 0);
+	assert_int_equal(ckl_request_read(&r, text, strlen(text), NULL, defaults, &fail), 0);
 	assert_null(r.module);
 	assert_string_equal(r.source, "s");
 	assert_string_equal(r.kernel, "k");
 	assert_int_equal(r.grid[2], 4);
 	assert_int_equal(r.block[0], 5);
 	assert_int_equal(r.shared, 7);
-	ck_request_free(&r);
+	ckl_request_free(&r);
 	json_decref(defaults);
 }
 
 static void a_frame_is_taken_apart_and_its_lengths_are_checked(void **state)
 {
 	static const char text[] = "{" LAUNCH ",\"args\":[{\"at\":4,\"n\":1}]}";
-	size_t length = strlen(text), offset = ck_frame_data_offset(length), size = offset + 8;
+	size_t length = strlen(text), offset = ckl_frame_data_offset(length), size = offset + 8;
 	char *frame = calloc(1, size);
-	struct ck_fail fail = {0};
-	struct ck_request r;
-	struct ck_frame parts;
+	struct ckl_fail fail = {0};
+	struct ckl_request r;
+	struct ckl_frame parts;
 
 	(void)state;
 	memcpy(frame + CK_FRAME_TEXT, text, length);
-	ck_frame_close(frame, length, 8);
-	assert_int_equal(ck_request_read(&r, frame, size, NULL, NULL, &fail), 0);
+	ckl_frame_close(frame, length, 8);
+	assert_int_equal(ckl_request_read(&r, frame, size, NULL, NULL, &fail), 0);
 	assert_ptr_equal(r.args[0].data, frame + offset + 4);
-	ck_request_free(&r);
+	ckl_request_free(&r);
 	for (size_t cut = 0; cut < size; cut++)
-		assert_true(ck_frame_open(frame, cut, &parts) < 0);
-	ck_frame_close(frame, length, 4);
-	assert_true(ck_request_read(&r, frame, size - 4, NULL, NULL, &fail) < 0);
+		assert_true(ckl_frame_open(frame, cut, &parts) < 0);
+	ckl_frame_close(frame, length, 4);
+	assert_true(ckl_request_read(&r, frame, size - 4, NULL, NULL, &fail) < 0);
 	assert_int_equal(fail.exit, CK_EXIT_INPUT);
 	free(frame);
 }
@@ -158,25 +158,25 @@ static void scalars_take_the_parameters_type(void **state)
 		".version 8.0\n.target sm_75\n.address_size 64\n.visible .entry k("
 		".param .u32 a, .param .f32 b, .param .u64 .ptr .align 1 c, .param .b32 d)"
 		"{ ret; }";
-	struct ck_request r = read_good("{" LAUNCH ",\"args\":[8.0,8,1,8]}");
+	struct ckl_request r = read_good("{" LAUNCH ",\"args\":[8.0,8,1,8]}");
 	struct ck_kernels kernels;
 	const struct ck_kernel *kernel;
-	struct ck_fail fail = {0};
+	struct ckl_fail fail = {0};
 	uint32_t out;
 
 	(void)state;
-	ck_params_kernels(ptx, sizeof(ptx), &kernels);
-	kernel = ck_params_find(&kernels, "k", &fail);
+	ckl_params_kernels(ptx, sizeof(ptx), &kernels);
+	kernel = ckl_params_find(&kernels, "k", &fail);
 	assert_non_null(kernel);
-	assert_int_equal(ck_params_scalar(kernel, &r, 0, &out, &fail), 0);
+	assert_int_equal(ckl_params_scalar(kernel, &r, 0, &out, &fail), 0);
 	assert_int_equal(out, 8);
-	assert_int_equal(ck_params_scalar(kernel, &r, 1, &out, &fail), 0);
+	assert_int_equal(ckl_params_scalar(kernel, &r, 1, &out, &fail), 0);
 	assert_int_equal(out, 0x41000000);
-	assert_true(ck_params_scalar(kernel, &r, 3, &out, &fail) < 0);
-	ck_fail_clear(&fail);
+	assert_true(ckl_params_scalar(kernel, &r, 3, &out, &fail) < 0);
+	ckl_fail_clear(&fail);
 	/* a number where a pointer is */
-	assert_true(ck_params_check(kernel, &r, &fail) < 0);
-	ck_request_free(&r);
+	assert_true(ckl_params_check(kernel, &r, &fail) < 0);
+	ckl_request_free(&r);
 	ck_kernels_free(&kernels);
 }
 

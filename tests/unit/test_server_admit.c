@@ -45,34 +45,34 @@ static void a_peer_is_an_address_or_a_user(void **state)
 	int one = connection_from(0x7f000001, AF_INET), again = connection_from(0x7f000001, AF_INET),
 	    other = connection_from(0x7f000002, AF_INET), mapped = connection_from(0x7f000001, AF_INET6);
 	char name[CK_PEER_NAME], expected[CK_PEER_NAME];
-	struct ck_peer a, b;
+	struct cks_peer a, b;
 	int pair[2];
 
 	(void)state;
-	ck_peer_of(one, &a);
-	assert_string_equal(ck_peer_name(&a, name), "address 127.0.0.1");
-	ck_peer_of(again, &b);
-	assert_true(ck_peer_equal(&a, &b)); /* whatever the port */
-	ck_peer_of(other, &b);
-	assert_false(ck_peer_equal(&a, &b));
-	ck_peer_of(mapped, &b);
-	assert_true(mapped < 0 || ck_peer_equal(&a, &b));
+	cks_peer_of(one, &a);
+	assert_string_equal(cks_peer_name(&a, name), "address 127.0.0.1");
+	cks_peer_of(again, &b);
+	assert_true(cks_peer_equal(&a, &b)); /* whatever the port */
+	cks_peer_of(other, &b);
+	assert_false(cks_peer_equal(&a, &b));
+	cks_peer_of(mapped, &b);
+	assert_true(mapped < 0 || cks_peer_equal(&a, &b));
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
-	ck_peer_of(pair[0], &b);
+	cks_peer_of(pair[0], &b);
 	snprintf(expected, sizeof(expected), "user %lu", (unsigned long)getuid());
-	assert_string_equal(ck_peer_name(&b, name), expected);
-	assert_false(ck_peer_equal(&a, &b));
-	ck_peer_of(-1, &b);
-	assert_string_equal(ck_peer_name(&b, name), "an unknown peer");
+	assert_string_equal(cks_peer_name(&b, name), expected);
+	assert_false(cks_peer_equal(&a, &b));
+	cks_peer_of(-1, &b);
+	assert_string_equal(cks_peer_name(&b, name), "an unknown peer");
 }
 
 static void a_network_has_a_name_of_its_own(void **state)
 {
-	const struct ck_peer peer = { .kind = CK_PEER_NETWORK, .bytes = { 0x20, 1, 0x0d, 0xb8 } };
+	const struct cks_peer peer = { .kind = CK_PEER_NETWORK, .bytes = { 0x20, 1, 0x0d, 0xb8 } };
 	char name[CK_PEER_NAME];
 
 	(void)state;
-	assert_string_equal(ck_peer_name(&peer, name), "network 2001:db8::/64");
+	assert_string_equal(cks_peer_name(&peer, name), "network 2001:db8::/64");
 }
 
 static void put(const char *path, const char *text)
@@ -84,15 +84,15 @@ static void put(const char *path, const char *text)
 	fclose(f);
 }
 
-static bool admits(struct ck_token *token, const char *file, const char *secret)
+static bool admits(struct cks_token *token, const char *file, const char *secret)
 {
-	return ck_token_admits(token, file, secret, strlen(secret));
+	return cks_token_admits(token, file, secret, strlen(secret));
 }
 
 static void a_changed_token_counts_at_once(void **state)
 {
 	char path[] = "/tmp/cricket-token-XXXXXX";
-	struct ck_token token = { .known = false };
+	struct cks_token token = { .known = false };
 	int fd = mkstemp(path);
 
 	(void)state;
@@ -113,7 +113,7 @@ static void a_changed_token_counts_at_once(void **state)
 static void a_token_that_has_not_changed_is_not_read_again(void **state)
 {
 	char path[] = "/tmp/cricket-token-XXXXXX";
-	struct ck_token token = { .known = false };
+	struct cks_token token = { .known = false };
 	int fd = mkstemp(path);
 
 	(void)state;
@@ -137,24 +137,24 @@ static void a_token_that_has_not_changed_is_not_read_again(void **state)
 
 static void a_hello_is_judged_by_protocol_and_token(void **state)
 {
-	const struct ck_options options = { .token_file = NULL };
-	struct ck_token token = { .known = false };
+	const struct cks_options options = { .token_file = NULL };
+	struct cks_token token = { .known = false };
 	ck_hello_args args = { .protocol = CK_PROTOCOL + 1, .release = (char *)"9.9" };
 	char why[CK_WHY_SIZE];
 
 	(void)state;
 	setenv("CRICKET_TOKEN", "sesame", 1);
-	assert_int_equal(ck_admit_judge(&options, &token, &args, why), CK_HELLO_PROTOCOL);
+	assert_int_equal(cks_admit_judge(&options, &token, &args, why), CK_HELLO_PROTOCOL);
 	assert_non_null(strstr(why, "client 9.9 speaks protocol"));
 	args.protocol = CK_PROTOCOL;
-	assert_int_equal(ck_admit_judge(&options, &token, &args, why), CK_HELLO_DENIED);
+	assert_int_equal(cks_admit_judge(&options, &token, &args, why), CK_HELLO_DENIED);
 	assert_non_null(strstr(why, "CRICKET_TOKEN"));
 	args.token.token_val = (char *)"sesame";
 	args.token.token_len = 6;
-	assert_int_equal(ck_admit_judge(&options, &token, &args, why), CK_HELLO_OK);
+	assert_int_equal(cks_admit_judge(&options, &token, &args, why), CK_HELLO_OK);
 	unsetenv("CRICKET_TOKEN");
 	args.token.token_len = 0;
-	assert_int_equal(ck_admit_judge(&options, &token, &args, why), CK_HELLO_OK);
+	assert_int_equal(cks_admit_judge(&options, &token, &args, why), CK_HELLO_OK);
 }
 
 int main(void)

@@ -15,8 +15,8 @@
 #include "server/session/callback.h"
 #include "server/session/session.h"
 
-static struct ck_session session = { .wait_max_ms = 60000 };
-static struct ck_request request = { .session = &session };
+static struct cks_session session = { .wait_max_ms = 60000 };
+static struct cks_request request = { .session = &session };
 
 /* A thread of the driver's that calls a host function. */
 struct stream {
@@ -29,7 +29,7 @@ static void *run(void *data)
 {
 	struct stream *s = data;
 
-	ck_host_call_run_once(s->call);
+	cks_host_call_run_once(s->call);
 	s->through = true;
 	return NULL;
 }
@@ -37,7 +37,7 @@ static void *run(void *data)
 static void begin(struct stream *s, uint64_t id)
 {
 	s->through = false;
-	s->call = ck_host_call_create(&session, id);
+	s->call = cks_host_call_create(&session, id);
 	assert_non_null(s->call);
 	assert_int_equal(pthread_create(&s->thread, NULL, run, s), 0);
 }
@@ -54,13 +54,13 @@ static ck_callback_next_res next(uint64_t done, unsigned int milliseconds)
 static int set_up(void **state)
 {
 	(void)state;
-	return ck_callbacks_create(&session.callbacks);
+	return cks_callbacks_create(&session.callbacks);
 }
 
 static int tear_down(void **state)
 {
 	(void)state;
-	ck_callbacks_destroy(session.callbacks);
+	cks_callbacks_destroy(session.callbacks);
 	return 0;
 }
 
@@ -102,13 +102,13 @@ static void test_one_stream_does_not_wait_for_another(void **state)
 
 static void test_tickets_come_in_order(void **state)
 {
-	struct ck_host_call *call;
+	struct cks_host_call *call;
 
 	(void)state;
 	for (uint64_t i = 1; i <= 100; i++) {
-		call = ck_host_call_create(&session, i);
-		ck_host_call_tell(call, (int)i, 2 * i);
-		ck_host_call_destroy(call);
+		call = cks_host_call_create(&session, i);
+		cks_host_call_tell(call, (int)i, 2 * i);
+		cks_host_call_destroy(call);
 	}
 	for (uint64_t i = 1; i <= 100; i++) {
 		ck_callback_next_res res = next(0, 0);
@@ -122,11 +122,11 @@ static void test_tickets_come_in_order(void **state)
 
 static void test_the_error_of_a_stream_is_told(void **state)
 {
-	struct ck_host_call *call = ck_host_call_create(&session, 5);
+	struct cks_host_call *call = cks_host_call_create(&session, 5);
 
 	(void)state;
-	ck_host_call_tell(call, CUDA_ERROR_ILLEGAL_ADDRESS, 0);
-	ck_host_call_destroy(call);
+	cks_host_call_tell(call, CUDA_ERROR_ILLEGAL_ADDRESS, 0);
+	cks_host_call_destroy(call);
 	assert_int_equal(next(0, 0).status, CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
@@ -139,7 +139,7 @@ static void test_the_end_lets_everyone_go(void **state)
 	assert_int_equal(next(0, 5000).callback, 1);
 	begin(&queued, 2);
 	usleep(10000);
-	ck_callbacks_end(session.callbacks);
+	cks_callbacks_end(session.callbacks);
 	pthread_join(fetched.thread, NULL);
 	pthread_join(queued.thread, NULL);
 }

@@ -25,8 +25,8 @@
 #define MIB ((size_t)1 << 20)
 #define FLAGS 64
 
-static struct ck_session *session;
-static struct ck_request request;
+static struct cks_session *session;
+static struct cks_request request;
 static struct ck_chan *client;
 static struct ck_reader *reader;
 static unsigned char device[9 * MIB], got[9 * MIB];
@@ -73,10 +73,10 @@ static int begin(void **state)
 	for (size_t i = 0; i < sizeof(device); i++)
 		device[i] = (unsigned char)(i * 7 + i / 4096);
 	if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) < 0 || ck_chan_adopt(ends[0], &client) < 0 ||
-	    ck_reader_create(client, &reader) < 0 || ck_session_create(NULL, NULL, 1, &session) < 0)
+	    ck_reader_create(client, &reader) < 0 || cks_session_create(NULL, NULL, 1, &session) < 0)
 		return -1;
-	request = (struct ck_request){ .session = session, .ctx = 1, .xid = 7 };
-	ck_memory_note(session->memory, 1, (uintptr_t)device, sizeof(device));
+	request = (struct cks_request){ .session = session, .ctx = 1, .xid = 7 };
+	cks_memory_note(session->memory, 1, (uintptr_t)device, sizeof(device));
 	return ck_chan_adopt(ends[1], &request.chan);
 }
 
@@ -84,7 +84,7 @@ static int end(void **state)
 {
 	(void)state;
 	fake_flush();
-	ck_session_destroy(session);
+	cks_session_destroy(session);
 	ck_reader_destroy(reader);
 	ck_chan_close(client);
 	ck_chan_close(request.chan);
@@ -130,7 +130,7 @@ static bool next(ck_delivery_next_res *res, unsigned char *to)
 
 static uint32_t settle(void)
 {
-	return ck_deliveries_settle(session);
+	return cks_deliveries_settle(session);
 }
 
 static void nothing_comes_before_it_is_there(void **state)
@@ -177,21 +177,21 @@ static void ranks_are_in_the_order_of_being_done(void **state)
 /* What of a small copy goes in front of a reply: its bytes. */
 static void small_copies_go_along_with_replies(void **state)
 {
-	struct ck_along along;
+	struct cks_along along;
 	ck_delivery_next_res res;
 
 	(void)state;
 	assert_int_equal(deliver(1 | CK_DELIVERY_ALONG, 64, 20, 0), CUDA_SUCCESS);
 	assert_int_equal(deliver(2 | CK_DELIVERY_ALONG, 0, 100000, 0), CUDA_SUCCESS);
-	assert_int_equal(ck_deliveries_take(session, true, &along), 0);
+	assert_int_equal(cks_deliveries_take(session, true, &along), 0);
 	assert_int_equal(along.count, 0);
 	arrive(0);
 	arrive(1);
-	assert_int_equal(ck_deliveries_take(session, true, &along), 2);
+	assert_int_equal(cks_deliveries_take(session, true, &along), 2);
 	assert_int_equal(along.count, 1);
 	assert_int_equal(along.iov[1].iov_len, 20);
 	assert_memory_equal(along.iov[1].iov_base, device + 64, 20);
-	ck_along_sent(session, &along);
+	cks_along_sent(session, &along);
 	assert_int_equal(along.count, 0);
 	assert_true(next(&res, got)); /* the large one */
 	assert_int_equal(res.number, 2 | CK_DELIVERY_ALONG);
@@ -214,16 +214,16 @@ static void small_copies_that_no_reply_takes_go_by_themselves(void **state)
 
 static void more_than_a_reply_takes_is_for_others(void **state)
 {
-	struct ck_along along;
+	struct cks_along along;
 	ck_delivery_next_res res;
 
 	(void)state;
 	for (uint64_t i = 0; i < CK_ALONG_PARTS + 2; i++)
 		assert_int_equal(deliver((i + 1) | CK_DELIVERY_ALONG, 0, 4, 0), CUDA_SUCCESS);
 	arrive_all();
-	assert_int_equal(ck_deliveries_take(session, true, &along), CK_ALONG_PARTS + 2);
+	assert_int_equal(cks_deliveries_take(session, true, &along), CK_ALONG_PARTS + 2);
 	assert_int_equal(along.count, CK_ALONG_PARTS);
-	ck_along_sent(session, &along);
+	cks_along_sent(session, &along);
 	for (uint32_t i = 1; i <= 2; i++) {
 		assert_true(next(&res, got));
 		assert_int_equal(res.rank, CK_ALONG_PARTS + i);
@@ -289,9 +289,9 @@ static void a_copy_that_fails_comes_without_bytes(void **state)
 	assert_int_equal(res.span, 5000);
 	assert_int_equal(res.data_length, 0);
 	assert_int_equal(deliver(2, 0, 5000, 0), CUDA_SUCCESS);
-	ck_deliveries_fail(session->deliveries, 2); /* another context */
+	cks_deliveries_fail(session->deliveries, 2); /* another context */
 	assert_false(next(&res, NULL));
-	ck_deliveries_fail(session->deliveries, 1);
+	cks_deliveries_fail(session->deliveries, 1);
 	assert_true(next(&res, NULL));
 	assert_int_equal(res.number, 2);
 	assert_int_equal(res.data_length, 0);
@@ -320,7 +320,7 @@ static void a_context_that_goes_leaves_its_copies_done(void **state)
 	(void)state;
 	assert_int_equal(deliver(1, 0, 100, 0), CUDA_SUCCESS);
 	ck_driver.cuCtxSynchronize = arrive_now;
-	ck_deliveries_drop_context(session->deliveries, 1, NULL);
+	cks_deliveries_drop_context(session->deliveries, 1, NULL);
 	assert_int_equal(settle(), 1);
 	assert_true(next(&res, got));
 	assert_memory_equal(got, device, 100);

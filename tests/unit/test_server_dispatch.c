@@ -35,7 +35,7 @@
 struct end {
 	struct ck_chan *chan;
 	struct ck_reader *reader;
-	struct ck_session *session;
+	struct cks_session *session;
 	struct ck_chan *served;
 	struct ck_reader *served_reader;
 	bool commands;
@@ -43,7 +43,7 @@ struct end {
 	pthread_t thread;
 };
 
-static struct ck_session *session;
+static struct cks_session *session;
 static struct end command, lane;
 static uint32_t xid, lane_xid;
 
@@ -51,7 +51,7 @@ static void *serve(void *data)
 {
 	struct end *e = data;
 
-	e->result = (e->commands ? ck_dispatch_commands : ck_dispatch_calls)(e->session, e->served,
+	e->result = (e->commands ? cks_dispatch_commands : cks_dispatch_calls)(e->session, e->served,
 									     e->served_reader);
 	ck_chan_shutdown(e->served);
 	return NULL;
@@ -98,12 +98,12 @@ static int wait_end(struct end *e)
 
 static int make(void **state)
 {
-	struct ck_modcache *cache;
+	struct cks_modcache *cache;
 
 	(void)state;
 	fake_install();
-	assert_int_equal(ck_modcache_open("/proc/no-such-place", NULL, 1 << 20, 1 << 20, &cache), 0);
-	assert_int_equal(ck_session_create(cache, NULL, 1, &session), 0);
+	assert_int_equal(cks_modcache_open("/proc/no-such-place", NULL, 1 << 20, 1 << 20, &cache), 0);
+	assert_int_equal(cks_session_create(cache, NULL, 1, &session), 0);
 	open_end(&command, true);
 	open_end(&lane, false);
 	return 0;
@@ -114,7 +114,7 @@ static int drop(void **state)
 	(void)state;
 	close_end(&command);
 	close_end(&lane);
-	ck_session_destroy(session);
+	cks_session_destroy(session);
 	return 0;
 }
 
@@ -393,7 +393,7 @@ static void the_callers_context_is_bound(void **state)
 	int context;
 
 	(void)state;
-	ck_handles_put(session->handles, 3, CK_KIND_CONTEXT, 0, &context);
+	cks_handles_put(session->handles, 3, CK_KIND_CONTEXT, 0, &context);
 	send_call(&lane, CK_PROC_cuMemGetInfo_v2, &a, NULL, 0);
 	assert_int_equal(read_reply((xdrproc_t)xdr_cuMemGetInfo_v2_res, &r, &record, NULL), 0);
 	assert_int_equal(r.total, (uintptr_t)&context);
@@ -436,12 +436,12 @@ static void bytes_come_back_as_they_were_sent(void **state)
 
 		for (size_t j = 0; j < sizes[i]; j++)
 			bytes[j] = (unsigned char)(j * 131 >> 4);
-		assert_int_equal(ck_memory_alloc(session->memory, 0, sizes[i], &device), 0);
+		assert_int_equal(cks_memory_alloc(session->memory, 0, sizes[i], &device), 0);
 		a.dst = device;
 		send_call(&command, CK_PROC_upload, &a, bytes, sizes[i]);
 		assert_int_equal(download(seq, device, back, sizes[i]), CUDA_SUCCESS);
 		assert_memory_equal(bytes, back, sizes[i]);
-		ck_memory_free(session->memory, device);
+		cks_memory_free(session->memory, device);
 		free(bytes);
 		free(back);
 	}
@@ -455,14 +455,14 @@ static void copies_past_the_end_are_refused_whole(void **state)
 	CUdeviceptr device;
 
 	(void)state;
-	assert_int_equal(ck_memory_alloc(session->memory, 0, size, &device), 0);
+	assert_int_equal(cks_memory_alloc(session->memory, 0, size, &device), 0);
 	a.dst = device;
 	assert_int_equal(download(0, device, bytes, size + 1), CUDA_ERROR_INVALID_VALUE);
 	send_call(&command, CK_PROC_upload, &a, bytes, size + 1);
 	send_set(2); /* the payload that nobody took has been skipped */
 	assert_int_equal(ask(2, NULL), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(fake.sets, 1);
-	ck_memory_free(session->memory, device);
+	cks_memory_free(session->memory, device);
 	free(bytes);
 }
 
@@ -473,7 +473,7 @@ static void a_copy_that_fails_says_so(void **state)
 	CUdeviceptr device;
 
 	(void)state;
-	assert_int_equal(ck_memory_alloc(session->memory, 0, size, &device), 0);
+	assert_int_equal(cks_memory_alloc(session->memory, 0, size, &device), 0);
 	fake.copy_error = CUDA_ERROR_INVALID_VALUE;
 	assert_int_equal(download(0, device, bytes, 100), CUDA_ERROR_INVALID_VALUE);
 	fake.copy_error = CUDA_SUCCESS;
@@ -481,7 +481,7 @@ static void a_copy_that_fails_says_so(void **state)
 	assert_int_equal(download(0, device, bytes, size), CUDA_ERROR_ILLEGAL_ADDRESS);
 	fake.wait_error = CUDA_SUCCESS;
 	assert_int_equal(download(0, device, bytes, size), CUDA_SUCCESS);
-	ck_memory_free(session->memory, device);
+	cks_memory_free(session->memory, device);
 	free(bytes);
 }
 
@@ -500,11 +500,11 @@ static void an_error_in_the_middle_is_told_at_the_end(void **state)
 	CUdeviceptr device;
 
 	(void)state;
-	assert_int_equal(ck_memory_alloc(session->memory, 0, size, &device), 0);
+	assert_int_equal(cks_memory_alloc(session->memory, 0, size, &device), 0);
 	ck_driver.cuMemcpyDtoHAsync_v2 = second_piece_fails;
 	assert_int_equal(download(0, device, bytes, size), CUDA_ERROR_ILLEGAL_ADDRESS);
 	assert_int_equal(ask(0, NULL), CUDA_SUCCESS);
-	ck_memory_free(session->memory, device);
+	cks_memory_free(session->memory, device);
 	free(bytes);
 }
 
@@ -561,7 +561,7 @@ static void a_result_that_no_record_holds_is_an_error_and_the_lane_goes_on(void 
 
 	(void)state;
 	ck_driver.cuGraphGetNodes = many_nodes;
-	assert_int_equal(ck_handles_put(session->handles, 30, CK_KIND_GRAPH, 0, graph), 0);
+	assert_int_equal(cks_handles_put(session->handles, 30, CK_KIND_GRAPH, 0, graph), 0);
 	send_call(&lane, CK_PROC_graph_nodes, &a, NULL, 0);
 	assert_int_equal(read_reply((xdrproc_t)xdr_ck_graph_nodes_res, &r, &record, NULL), 0);
 	assert_int_equal(r.head.err, CUDA_ERROR_NOT_SUPPORTED);
@@ -590,7 +590,7 @@ static void much_on_both_stdout_and_stderr_is_fetched(void **state)
 	int ret = 0;
 
 	(void)state;
-	assert_int_equal(ck_output_redirect(16u << 20, &session->output), 0);
+	assert_int_equal(cks_output_redirect(16u << 20, &session->output), 0);
 	both = fcntl(STDERR_FILENO, F_GET_SEALS) >= 0; /* not with a sanitizer, which writes there */
 	print_much(STDOUT_FILENO, much);
 	if (both)
@@ -600,7 +600,7 @@ static void much_on_both_stdout_and_stderr_is_fetched(void **state)
 	close(out);
 	close(err);
 	signal(SIGABRT, SIG_DFL);
-	while (ret == 0 && ck_output_pending(session->output)) {
+	while (ret == 0 && cks_output_pending(session->output)) {
 		ck_output_res r = { 0 };
 		struct ck_record record;
 
@@ -626,7 +626,7 @@ static void *wait_for(void *data)
 	struct waiter *w = data;
 	struct rusage used;
 
-	ck_session_wait(session, w->seq);
+	cks_session_wait(session, w->seq);
 	w->seen = atomic_load(&session->executed);
 	getrusage(RUSAGE_THREAD, &used);
 	w->slept = used.ru_nvcsw;
@@ -644,7 +644,7 @@ static void who_waits_for_a_command_is_not_woken_by_those_before(void **state)
 		pthread_create(&waiters[i].thread, NULL, wait_for, &waiters[i]);
 	nanosleep(&settle, NULL);
 	for (uint64_t seq = 1; seq <= 400; seq++) {
-		ck_session_executed(session, seq);
+		cks_session_executed(session, seq);
 		nanosleep(&moment, NULL);
 	}
 	for (int i = 0; i < 3; i++) {

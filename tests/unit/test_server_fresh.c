@@ -21,8 +21,8 @@
 #define SHARE (MOST / 2)
 #define OLD_US 150000 /* when one may be pushed out */
 
-static const struct ck_options options;
-static struct ck_fresh_list *list;
+static const struct cks_options options;
+static struct cks_fresh_list *list;
 static struct sockaddr_in address;
 static int listener;
 
@@ -36,7 +36,7 @@ static int connect_from(uint32_t host)
 	assert_int_equal(connect(client, (struct sockaddr *)&address, sizeof(address)), 0);
 	fd = accept(listener, NULL, NULL);
 	assert_true(fd >= 0);
-	ck_fresh_add(list, fd);
+	cks_fresh_add(list, fd);
 	return client;
 }
 
@@ -49,9 +49,9 @@ static bool is_open(int client)
 
 static void wait_for_room(void)
 {
-	for (int ms = 0; ms < 10000 && !ck_fresh_has_room(list); ms++)
+	for (int ms = 0; ms < 10000 && !cks_fresh_has_room(list); ms++)
 		usleep(1000);
-	assert_true(ck_fresh_has_room(list));
+	assert_true(cks_fresh_has_room(list));
 }
 
 static int begin(void **state)
@@ -64,7 +64,7 @@ static int begin(void **state)
 	getrlimit(RLIMIT_NOFILE, &files);
 	files.rlim_cur = 2 * MOST;
 	setrlimit(RLIMIT_NOFILE, &files);
-	list = ck_fresh_create(NULL, &options);
+	list = cks_fresh_create(NULL, &options);
 	files.rlim_cur = files.rlim_max;
 	setrlimit(RLIMIT_NOFILE, &files);
 	listener = socket(AF_INET, SOCK_STREAM, 0);
@@ -75,7 +75,7 @@ static int begin(void **state)
 static int end(void **state)
 {
 	(void)state;
-	ck_fresh_destroy(list);
+	cks_fresh_destroy(list);
 	close(listener);
 	return 0;
 }
@@ -128,7 +128,7 @@ static void new_connections_are_looked_at_without_a_poll(void **state)
 	(void)state;
 	assert_int_equal(send(client, "GET / HTTP/1.0\r\n\r\n", 18, 0), 18);
 	usleep(20000);
-	ck_fresh_run(list);
+	cks_fresh_run(list);
 	assert_false(is_open(client));
 }
 

@@ -29,8 +29,8 @@ struct CUgraph_st {
 	size_t count;
 };
 
-static struct ck_session *session;
-static struct ck_request q;
+static struct cks_session *session;
+static struct cks_request q;
 static unsigned int graphs, execs, launches;
 static unsigned char kernel_block[8];
 static size_t kernel_size;
@@ -137,7 +137,7 @@ static CUresult launch(CUgraphExec exec, CUstream stream)
 
 static int prepare(void **state)
 {
-	struct ck_modcache *cache;
+	struct cks_modcache *cache;
 
 	(void)state;
 	fake_install();
@@ -154,16 +154,16 @@ static int prepare(void **state)
 	ck_driver.cuGraphExecDestroy = exec_destroy;
 	ck_driver.cuGraphLaunch = launch;
 	graphs = execs = launches = 0;
-	assert_int_equal(ck_modcache_open("/proc/no-such-place", NULL, 1 << 20, 1 << 20, &cache), 0);
-	assert_int_equal(ck_session_create(cache, NULL, 1, &session), 0);
-	q = (struct ck_request){ .session = session };
+	assert_int_equal(cks_modcache_open("/proc/no-such-place", NULL, 1 << 20, 1 << 20, &cache), 0);
+	assert_int_equal(cks_session_create(cache, NULL, 1, &session), 0);
+	q = (struct cks_request){ .session = session };
 	return 0;
 }
 
 static int drop(void **state)
 {
 	(void)state;
-	ck_session_destroy(session);
+	cks_session_destroy(session);
 	return fake.registered || fake.events;
 }
 
@@ -172,7 +172,7 @@ static void make_graph(uint64_t id)
 	CUgraph graph;
 
 	graph_create(&graph, 0);
-	assert_int_equal(ck_graph_put(&q, id, graph), CUDA_SUCCESS);
+	assert_int_equal(cks_graph_put(&q, id, graph), CUDA_SUCCESS);
 }
 
 static CUresult add(uint64_t graph, const void *bytes, size_t size, ck_node_add_res *res)
@@ -242,9 +242,9 @@ static void nodes_go_with_their_graph(void **state)
 	(void)state;
 	make_graph(20);
 	assert_int_equal(add(20, &p, sizeof(p), &res), CUDA_SUCCESS);
-	assert_true(ck_node_find(&q, res.node, &node));
+	assert_true(cks_node_find(&q, res.node, &node));
 	assert_int_equal(ck_serve_cuGraphDestroy(&q, &a, NULL), CUDA_SUCCESS);
-	assert_false(ck_node_find(&q, res.node, &node));
+	assert_false(cks_node_find(&q, res.node, &node));
 	assert_int_equal(graphs, 0);
 	assert_int_equal(ck_serve_cuGraphDestroy(&q, &a, NULL), CUDA_ERROR_INVALID_HANDLE);
 }
@@ -264,9 +264,9 @@ static void a_graph_inside_another_is_not_destroyed_alone(void **state)
 	assert_int_equal(add(20, &p, sizeof(p), &res), CUDA_SUCCESS);
 	assert_int_equal(ck_serve_cuGraphDestroy(&q, &a, NULL), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(graphs, 2);
-	graph_destroy(ck_handles_get(session->handles, 21, CK_KIND_GRAPH));
+	graph_destroy(cks_handles_get(session->handles, 21, CK_KIND_GRAPH));
 	end(20, &first);
-	assert_null(ck_handles_get(session->handles, 21, CK_KIND_GRAPH));
+	assert_null(cks_handles_get(session->handles, 21, CK_KIND_GRAPH));
 }
 
 static void parameters_that_are_made_up_are_refused(void **state)
@@ -294,7 +294,7 @@ static void parameters_that_are_made_up_are_refused(void **state)
 	}
 	p.type = CU_GRAPH_NODE_TYPE_EMPTY;
 	assert_int_not_equal(add(99, &p, sizeof(p), &res), CUDA_SUCCESS);
-	graph = ck_handles_get(session->handles, 20, CK_KIND_GRAPH);
+	graph = cks_handles_get(session->handles, 20, CK_KIND_GRAPH);
 	assert_int_equal(graph->count, 0);
 	end(20, &first);
 }
@@ -317,7 +317,7 @@ static void arrays_are_as_long_as_the_structure_says(void **state)
 	assert_int_equal(add(20, &m, sizeof(m) - 1, &res), CUDA_ERROR_INVALID_VALUE);
 	m.p.alloc.accessDescs = (const CUmemAccessDesc *)8; /* the client's pointers do not count */
 	assert_int_equal(add(20, &m, sizeof(m), &res), CUDA_SUCCESS);
-	graph = ck_handles_get(session->handles, 20, CK_KIND_GRAPH);
+	graph = cks_handles_get(session->handles, 20, CK_KIND_GRAPH);
 	assert_ptr_not_equal(graph->nodes[0].p.alloc.accessDescs, (void *)8);
 	memset(&m.p, 0, sizeof(m.p));
 	m.p.type = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP;
@@ -339,13 +339,13 @@ static void a_kernels_parameters_arrive_as_they_were_packed(void **state)
 
 	(void)state;
 	make_graph(20);
-	assert_int_equal(ck_handles_put(session->handles, 30, CK_KIND_KERNEL, 0, &function), 0);
+	assert_int_equal(cks_handles_put(session->handles, 30, CK_KIND_KERNEL, 0, &function), 0);
 	m.p.kernel.func = (CUfunction)(uintptr_t)30;
 	m.p.kernel.kernelParams = (void **)8;
 	assert_int_equal(add(20, &m, sizeof(m), &res), CUDA_SUCCESS);
 	assert_int_equal(kernel_size, 8);
 	assert_memory_equal(kernel_block, m.block, 8);
-	graph = ck_handles_get(session->handles, 20, CK_KIND_GRAPH);
+	graph = cks_handles_get(session->handles, 20, CK_KIND_GRAPH);
 	assert_null(graph->nodes[0].p.kernel.func);
 	assert_ptr_equal(graph->nodes[0].p.kernel.kern, &function);
 	assert_null(graph->nodes[0].p.kernel.kernelParams);
@@ -376,20 +376,20 @@ static void edges_need_as_many_ids(void **state)
 
 static void the_copy_uses_memory_of_the_servers_own(void **state)
 {
-	struct ck_mirror *m;
+	struct cks_mirror *m;
 	CUgraph graph;
 	uint64_t first;
 
 	(void)state;
 	make_graph(20);
 	add_copy_node(20, 5);
-	m = ck_mirror_of(session->mirrors, 5);
+	m = cks_mirror_of(session->mirrors, 5);
 	assert_non_null(m);
-	graph = ck_handles_get(session->handles, 20, CK_KIND_GRAPH);
+	graph = cks_handles_get(session->handles, 20, CK_KIND_GRAPH);
 	assert_ptr_equal(graph->nodes[0].p.memcpy.copyParams.srcHost, m->host);
 	assert_int_equal(end(20, &first), 1);
 	assert_int_equal(first, 5);
-	assert_null(ck_mirror_of(session->mirrors, 5));
+	assert_null(cks_mirror_of(session->mirrors, 5));
 }
 
 static void a_mirror_goes_with_the_last_of_its_owners(void **state)
@@ -409,7 +409,7 @@ static void a_mirror_goes_with_the_last_of_its_owners(void **state)
 	assert_int_equal(res.mirrors.mirrors_val[0], 5);
 	free(res.mirrors.mirrors_val);
 	assert_int_equal(end(21, &first), 0);
-	assert_non_null(ck_mirror_of(session->mirrors, 5));
+	assert_non_null(cks_mirror_of(session->mirrors, 5));
 	assert_int_equal(end(40, &first), 1);
 	assert_int_equal(first, 5);
 	assert_int_equal(execs, 0);
@@ -441,23 +441,23 @@ static void what_is_pinned_is_used_again_and_goes_with_its_context(void **state)
 	(void)state;
 	ck_driver.cuCtxPushCurrent_v2 = push;
 	ck_driver.cuCtxPopCurrent_v2 = pop;
-	ck_handles_put(session->handles, 3, CK_KIND_CONTEXT, 0, &context);
+	cks_handles_put(session->handles, 3, CK_KIND_CONTEXT, 0, &context);
 	for (uint64_t round = 0; round < 2; round++) {
 		q.ctx = 3;
 		fake_current = (CUcontext)&context;
 		make_graph(20);
 		add_copy_node(20, 5 + round);
-		assert_ptr_equal(round ? host : ck_mirror_of(session->mirrors, 5)->host,
-				 ck_mirror_of(session->mirrors, 5 + round)->host);
-		host = ck_mirror_of(session->mirrors, 5 + round)->host;
+		assert_ptr_equal(round ? host : cks_mirror_of(session->mirrors, 5)->host,
+				 cks_mirror_of(session->mirrors, 5 + round)->host);
+		host = cks_mirror_of(session->mirrors, 5 + round)->host;
 		q.ctx = 0;
 		fake_current = NULL;
 		assert_int_equal(end(20, &first), 1);
 		assert_int_equal(fake.registered, 1);
 	}
-	ck_mirrors_drop_context(session->mirrors, 4);
+	cks_mirrors_drop_context(session->mirrors, 4);
 	assert_int_equal(fake.registered, 1);
-	ck_mirrors_drop_context(session->mirrors, 3);
+	cks_mirrors_drop_context(session->mirrors, 3);
 	assert_int_equal(fake.registered, 0);
 	assert_null(fake_current);
 	fake.registered_in = NULL;
@@ -475,7 +475,7 @@ static void memory_of_a_running_launch_is_not_used_again(void **state)
 	for (uint64_t round = 0; round < 3; round++) {
 		make_graph(20);
 		add_copy_node(20, 5 + round);
-		host[round] = ck_mirror_of(session->mirrors, 5 + round)->host;
+		host[round] = cks_mirror_of(session->mirrors, 5 + round)->host;
 		make_exec(20, 40, &exec);
 		free(exec.mirrors.mirrors_val);
 		assert_int_equal(ck_serve_cuGraphLaunch(&q, &launched, NULL), CUDA_SUCCESS);
@@ -608,9 +608,9 @@ static void a_launch_with_mirrors_can_be_waited_for(void **state)
 	assert_int_equal(launches, 1);
 	assert_int_equal(fake.events, 1);
 	fake.wait_error = CUDA_ERROR_LAUNCH_FAILED;
-	assert_int_equal(ck_mirrors_wait(session->mirrors, 40), CUDA_ERROR_LAUNCH_FAILED);
+	assert_int_equal(cks_mirrors_wait(session->mirrors, 40), CUDA_ERROR_LAUNCH_FAILED);
 	fake.wait_error = CUDA_SUCCESS;
-	assert_int_equal(ck_mirrors_wait(session->mirrors, 40), CUDA_SUCCESS);
+	assert_int_equal(cks_mirrors_wait(session->mirrors, 40), CUDA_SUCCESS);
 	end(40, &first);
 	end(20, &first);
 	assert_int_equal(fake.events, 0);

@@ -14,138 +14,138 @@ static int a, b, c; /* their addresses serve as handles */
 
 static int make(void **state)
 {
-	return ck_handles_create((struct ck_handles **)state);
+	return cks_handles_create((struct cks_handles **)state);
 }
 
 static int drop(void **state)
 {
-	ck_handles_destroy(*state);
+	cks_handles_destroy(*state);
 	return 0;
 }
 
 static void an_id_gives_its_handle_only_under_its_kind(void **state)
 {
-	struct ck_handles *h = *state;
+	struct cks_handles *h = *state;
 
-	assert_int_equal(ck_handles_put(h, 5, CK_KIND_STREAM, 1, &a), CUDA_SUCCESS);
-	assert_ptr_equal(ck_handles_get(h, 5, CK_KIND_STREAM), &a);
-	assert_null(ck_handles_get(h, 5, CK_KIND_EVENT));
-	assert_null(ck_handles_get(h, 6, CK_KIND_STREAM));
+	assert_int_equal(cks_handles_put(h, 5, CK_KIND_STREAM, 1, &a), CUDA_SUCCESS);
+	assert_ptr_equal(cks_handles_get(h, 5, CK_KIND_STREAM), &a);
+	assert_null(cks_handles_get(h, 5, CK_KIND_EVENT));
+	assert_null(cks_handles_get(h, 6, CK_KIND_STREAM));
 }
 
 static void ids_out_of_range_or_taken_are_refused(void **state)
 {
-	struct ck_handles *h = *state;
+	struct cks_handles *h = *state;
 
-	assert_int_equal(ck_handles_put(h, 0, CK_KIND_EVENT, 1, &a), CUDA_ERROR_INVALID_VALUE);
-	assert_int_equal(ck_handles_put(h, CK_MAX_OBJECTS, CK_KIND_EVENT, 1, &a),
+	assert_int_equal(cks_handles_put(h, 0, CK_KIND_EVENT, 1, &a), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cks_handles_put(h, CK_MAX_OBJECTS, CK_KIND_EVENT, 1, &a),
 			 CUDA_ERROR_INVALID_VALUE);
-	assert_int_equal(ck_handles_put(h, UINT64_MAX, CK_KIND_EVENT, 1, &a),
+	assert_int_equal(cks_handles_put(h, UINT64_MAX, CK_KIND_EVENT, 1, &a),
 			 CUDA_ERROR_INVALID_VALUE);
-	assert_int_equal(ck_handles_put(h, CK_MAX_OBJECTS - 1, CK_KIND_EVENT, 1, &a),
+	assert_int_equal(cks_handles_put(h, CK_MAX_OBJECTS - 1, CK_KIND_EVENT, 1, &a),
 			 CUDA_SUCCESS);
-	assert_int_equal(ck_handles_put(h, CK_MAX_OBJECTS - 1, CK_KIND_EVENT, 1, &b),
+	assert_int_equal(cks_handles_put(h, CK_MAX_OBJECTS - 1, CK_KIND_EVENT, 1, &b),
 			 CUDA_ERROR_INVALID_VALUE);
-	assert_ptr_equal(ck_handles_get(h, CK_MAX_OBJECTS - 1, CK_KIND_EVENT), &a);
-	assert_null(ck_handles_get(h, UINT64_MAX, CK_KIND_EVENT));
+	assert_ptr_equal(cks_handles_get(h, CK_MAX_OBJECTS - 1, CK_KIND_EVENT), &a);
+	assert_null(cks_handles_get(h, UINT64_MAX, CK_KIND_EVENT));
 }
 
 static void what_the_driver_tells_of_has_one_id(void **state)
 {
-	struct ck_handles *h = *state;
+	struct cks_handles *h = *state;
 	uint64_t one, two, again;
 
-	ck_handles_put(h, 7, CK_KIND_GRAPH, 0, &a);
-	assert_int_equal(ck_handles_name(h, CK_KIND_GRAPH, 0, &a, 0, &one), CUDA_SUCCESS);
+	cks_handles_put(h, 7, CK_KIND_GRAPH, 0, &a);
+	assert_int_equal(cks_handles_name(h, CK_KIND_GRAPH, 0, &a, 0, &one), CUDA_SUCCESS);
 	assert_int_equal(one, 7); /* the client's name of it */
-	assert_int_equal(ck_handles_name(h, CK_KIND_NODE, 0, &b, 7, &one), CUDA_SUCCESS);
-	assert_int_equal(ck_handles_name(h, CK_KIND_NODE, 0, &c, 7, &two), CUDA_SUCCESS);
-	assert_int_equal(ck_handles_name(h, CK_KIND_NODE, 0, &b, 7, &again), CUDA_SUCCESS);
+	assert_int_equal(cks_handles_name(h, CK_KIND_NODE, 0, &b, 7, &one), CUDA_SUCCESS);
+	assert_int_equal(cks_handles_name(h, CK_KIND_NODE, 0, &c, 7, &two), CUDA_SUCCESS);
+	assert_int_equal(cks_handles_name(h, CK_KIND_NODE, 0, &b, 7, &again), CUDA_SUCCESS);
 	assert_true(one >= CK_OWN_OBJECTS && two >= CK_OWN_OBJECTS && one != two);
 	assert_int_equal(again, one);
-	assert_ptr_equal(ck_handles_get(h, one, CK_KIND_NODE), &b);
-	ck_handles_remove(h, 7); /* the graph, and its nodes with it */
-	assert_null(ck_handles_get(h, one, CK_KIND_NODE));
-	assert_int_equal(ck_handles_name(h, CK_KIND_NODE, 0, NULL, 0, &one),
+	assert_ptr_equal(cks_handles_get(h, one, CK_KIND_NODE), &b);
+	cks_handles_remove(h, 7); /* the graph, and its nodes with it */
+	assert_null(cks_handles_get(h, one, CK_KIND_NODE));
+	assert_int_equal(cks_handles_name(h, CK_KIND_NODE, 0, NULL, 0, &one),
 			 CUDA_ERROR_INVALID_VALUE);
-	assert_int_equal(ck_handles_name(h, CK_KIND_STREAM, 0, &a, 0, &one),
+	assert_int_equal(cks_handles_name(h, CK_KIND_STREAM, 0, &a, 0, &one),
 			 CUDA_ERROR_INVALID_VALUE);
 }
 
 static void a_handle_that_the_driver_uses_again_is_the_newer_object(void **state)
 {
-	struct ck_handles *h = *state;
+	struct cks_handles *h = *state;
 	uint64_t id;
 
-	ck_handles_put(h, 7, CK_KIND_GRAPH, 0, &a);
-	ck_handles_put(h, 8, CK_KIND_GRAPH, 0, &a);
-	ck_handles_remove(h, 7);
-	assert_int_equal(ck_handles_name(h, CK_KIND_GRAPH, 0, &a, 0, &id), CUDA_SUCCESS);
+	cks_handles_put(h, 7, CK_KIND_GRAPH, 0, &a);
+	cks_handles_put(h, 8, CK_KIND_GRAPH, 0, &a);
+	cks_handles_remove(h, 7);
+	assert_int_equal(cks_handles_name(h, CK_KIND_GRAPH, 0, &a, 0, &id), CUDA_SUCCESS);
 	assert_int_equal(id, 8);
 }
 
 static void a_removed_id_is_gone_and_may_be_used_again(void **state)
 {
-	struct ck_handles *h = *state;
-	struct ck_object first, second;
+	struct cks_handles *h = *state;
+	struct cks_object first, second;
 
-	ck_handles_put(h, 9, CK_KIND_STREAM, 1, &a);
-	assert_true(ck_handles_find(h, 9, CK_KIND_BIT(CK_KIND_STREAM), &first));
-	ck_handles_remove(h, 9);
-	assert_null(ck_handles_get(h, 9, CK_KIND_STREAM));
-	ck_handles_remove(h, 9);
-	assert_int_equal(ck_handles_put(h, 9, CK_KIND_STREAM, 1, &a), CUDA_SUCCESS);
-	assert_true(ck_handles_find(h, 9, CK_KIND_BIT(CK_KIND_STREAM), &second));
+	cks_handles_put(h, 9, CK_KIND_STREAM, 1, &a);
+	assert_true(cks_handles_find(h, 9, CK_KIND_BIT(CK_KIND_STREAM), &first));
+	cks_handles_remove(h, 9);
+	assert_null(cks_handles_get(h, 9, CK_KIND_STREAM));
+	cks_handles_remove(h, 9);
+	assert_int_equal(cks_handles_put(h, 9, CK_KIND_STREAM, 1, &a), CUDA_SUCCESS);
+	assert_true(cks_handles_find(h, 9, CK_KIND_BIT(CK_KIND_STREAM), &second));
 	assert_true(first.serial != second.serial);
 }
 
 static void functions_go_with_their_module(void **state)
 {
-	struct ck_handles *h = *state;
+	struct cks_handles *h = *state;
 
-	ck_handles_put(h, 10, CK_KIND_LIBRARY, 0, &a);
-	assert_int_equal(ck_handles_put_child(h, 11, CK_KIND_MODULE, 1, &b, 10), CUDA_SUCCESS);
+	cks_handles_put(h, 10, CK_KIND_LIBRARY, 0, &a);
+	assert_int_equal(cks_handles_put_child(h, 11, CK_KIND_MODULE, 1, &b, 10), CUDA_SUCCESS);
 	for (uint64_t id = 20; id < 30; id++)
-		assert_int_equal(ck_handles_put_child(h, id, CK_KIND_FUNCTION, 1, &c, 11),
+		assert_int_equal(cks_handles_put_child(h, id, CK_KIND_FUNCTION, 1, &c, 11),
 				 CUDA_SUCCESS);
-	assert_int_equal(ck_handles_put_child(h, 30, CK_KIND_KERNEL, 0, &c, 10), CUDA_SUCCESS);
-	ck_handles_remove(h, 24); /* out of the middle of its family */
-	ck_handles_remove(h, 10);
+	assert_int_equal(cks_handles_put_child(h, 30, CK_KIND_KERNEL, 0, &c, 10), CUDA_SUCCESS);
+	cks_handles_remove(h, 24); /* out of the middle of its family */
+	cks_handles_remove(h, 10);
 	for (uint64_t id = 10; id <= 30; id++)
-		assert_false(ck_handles_find(h, id, ~0u, &(struct ck_object){ 0 }));
+		assert_false(cks_handles_find(h, id, ~0u, &(struct cks_object){ 0 }));
 }
 
 static void nothing_can_live_in_what_is_not_there(void **state)
 {
-	struct ck_handles *h = *state;
+	struct cks_handles *h = *state;
 
-	assert_int_equal(ck_handles_put_child(h, 8, CK_KIND_FUNCTION, 1, &a, 7),
+	assert_int_equal(cks_handles_put_child(h, 8, CK_KIND_FUNCTION, 1, &a, 7),
 			 CUDA_ERROR_INVALID_HANDLE);
-	assert_null(ck_handles_get(h, 8, CK_KIND_FUNCTION));
+	assert_null(cks_handles_get(h, 8, CK_KIND_FUNCTION));
 }
 
 static void a_context_takes_its_objects_along_and_no_others(void **state)
 {
-	struct ck_handles *h = *state;
+	struct cks_handles *h = *state;
 
-	ck_handles_put(h, 1, CK_KIND_CONTEXT, 0, &a);
-	ck_handles_put(h, 2, CK_KIND_CONTEXT, 0, &b);
-	ck_handles_put(h, 5000, CK_KIND_STREAM, 1, &a);
-	ck_handles_put(h, 5001, CK_KIND_EVENT, 2, &a);
-	ck_handles_put(h, 5002, CK_KIND_LIBRARY, 0, &a);
-	ck_handles_put_child(h, 5003, CK_KIND_MODULE, 1, &b, 5002);
-	ck_handles_put_child(h, 5004, CK_KIND_FUNCTION, 1, &c, 5003);
-	ck_handles_put_child(h, 5005, CK_KIND_KERNEL, 0, &c, 5002);
-	ck_handles_drop_context(h, 1);
-	assert_ptr_equal(ck_handles_get(h, 1, CK_KIND_CONTEXT), &a);
-	assert_null(ck_handles_get(h, 5000, CK_KIND_STREAM));
-	assert_ptr_equal(ck_handles_get(h, 5001, CK_KIND_EVENT), &a);
-	assert_ptr_equal(ck_handles_get(h, 5002, CK_KIND_LIBRARY), &a);
-	assert_null(ck_handles_get(h, 5003, CK_KIND_MODULE));
-	assert_null(ck_handles_get(h, 5004, CK_KIND_FUNCTION));
-	assert_ptr_equal(ck_handles_get(h, 5005, CK_KIND_KERNEL), &c);
-	ck_handles_remove(h, 5002); /* the library's family is whole after the loss */
-	assert_null(ck_handles_get(h, 5005, CK_KIND_KERNEL));
+	cks_handles_put(h, 1, CK_KIND_CONTEXT, 0, &a);
+	cks_handles_put(h, 2, CK_KIND_CONTEXT, 0, &b);
+	cks_handles_put(h, 5000, CK_KIND_STREAM, 1, &a);
+	cks_handles_put(h, 5001, CK_KIND_EVENT, 2, &a);
+	cks_handles_put(h, 5002, CK_KIND_LIBRARY, 0, &a);
+	cks_handles_put_child(h, 5003, CK_KIND_MODULE, 1, &b, 5002);
+	cks_handles_put_child(h, 5004, CK_KIND_FUNCTION, 1, &c, 5003);
+	cks_handles_put_child(h, 5005, CK_KIND_KERNEL, 0, &c, 5002);
+	cks_handles_drop_context(h, 1);
+	assert_ptr_equal(cks_handles_get(h, 1, CK_KIND_CONTEXT), &a);
+	assert_null(cks_handles_get(h, 5000, CK_KIND_STREAM));
+	assert_ptr_equal(cks_handles_get(h, 5001, CK_KIND_EVENT), &a);
+	assert_ptr_equal(cks_handles_get(h, 5002, CK_KIND_LIBRARY), &a);
+	assert_null(cks_handles_get(h, 5003, CK_KIND_MODULE));
+	assert_null(cks_handles_get(h, 5004, CK_KIND_FUNCTION));
+	assert_ptr_equal(cks_handles_get(h, 5005, CK_KIND_KERNEL), &c);
+	cks_handles_remove(h, 5002); /* the library's family is whole after the loss */
+	assert_null(cks_handles_get(h, 5005, CK_KIND_KERNEL));
 }
 
 int main(void)

@@ -16,7 +16,7 @@
 
 #include "server/session/identity.h"
 
-static bool same(const struct ck_identity *a, const struct ck_identity *b)
+static bool same(const struct cks_identity *a, const struct cks_identity *b)
 {
 	return ck_hash_equal(&a->key, &b->key);
 }
@@ -42,14 +42,14 @@ static int connection_from(uint32_t host)
 
 static void a_unix_socket_tells_the_user_whatever_the_token(void **state)
 {
-	struct ck_identity a, b;
+	struct cks_identity a, b;
 	char expected[64];
 	int pair[2];
 
 	(void)state;
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
-	ck_identity_of(pair[0], NULL, 0, &a);
-	ck_identity_of(pair[1], "secret", 6, &b);
+	cks_identity_of(pair[0], NULL, 0, &a);
+	cks_identity_of(pair[1], "secret", 6, &b);
 	snprintf(expected, sizeof(expected), "user %lu", (unsigned long)getuid());
 	assert_string_equal(a.name, expected);
 	assert_true(same(&a, &b));
@@ -60,12 +60,12 @@ static void a_unix_socket_tells_the_user_whatever_the_token(void **state)
 static void a_token_tells_its_holder_wherever_he_is(void **state)
 {
 	int fd = connection_from(0x7f000001), other = connection_from(0x7f000002);
-	struct ck_identity a, b, c;
+	struct cks_identity a, b, c;
 
 	(void)state;
-	ck_identity_of(fd, "secret", 6, &a);
-	ck_identity_of(other, "secret", 6, &b);
-	ck_identity_of(fd, "Secret", 6, &c);
+	cks_identity_of(fd, "secret", 6, &a);
+	cks_identity_of(other, "secret", 6, &b);
+	cks_identity_of(fd, "Secret", 6, &c);
 	assert_true(same(&a, &b));
 	assert_false(same(&a, &c));
 	assert_null(strstr(a.name, "ecret")); /* names go to logs */
@@ -77,11 +77,11 @@ static void without_a_token_the_address_tells_and_not_the_port(void **state)
 {
 	int fd[3] = { connection_from(0x7f000001), connection_from(0x7f000001),
 		      connection_from(0x7f000002) };
-	struct ck_identity i[3];
+	struct cks_identity i[3];
 
 	(void)state;
 	for (int n = 0; n < 3; n++) {
-		ck_identity_of(fd[n], NULL, 0, &i[n]);
+		cks_identity_of(fd[n], NULL, 0, &i[n]);
 		close(fd[n]);
 	}
 	assert_string_equal(i[0].name, "address 127.0.0.1");
@@ -91,24 +91,24 @@ static void without_a_token_the_address_tells_and_not_the_port(void **state)
 
 static void kinds_do_not_mix(void **state)
 {
-	struct ck_identity user, token;
+	struct cks_identity user, token;
 	int pair[2], fd = connection_from(0x7f000001);
 
 	(void)state;
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
-	ck_identity_of(pair[0], NULL, 0, &user);
-	ck_identity_of(fd, user.name, strlen(user.name), &token);
+	cks_identity_of(pair[0], NULL, 0, &user);
+	cks_identity_of(fd, user.name, strlen(user.name), &token);
 	assert_false(same(&user, &token));
 	close(fd);
 }
 
 static void a_peer_that_is_not_known_shares_with_nobody(void **state)
 {
-	struct ck_identity a, b;
+	struct cks_identity a, b;
 
 	(void)state;
-	ck_identity_of(-1, NULL, 0, &a);
-	ck_identity_of(-1, NULL, 0, &b);
+	cks_identity_of(-1, NULL, 0, &a);
+	cks_identity_of(-1, NULL, 0, &b);
 	assert_false(same(&a, &b));
 }
 

@@ -20,8 +20,8 @@
 #define BASE 0x100000000ull
 #define UNIT (2u << 20)
 
-static struct ck_session *session;
-static struct ck_request request;
+static struct cks_session *session;
+static struct cks_request request;
 static CUdeviceptr next;	/* what the driver gives next */
 static unsigned int freed, released;
 static cuuint64_t threshold;
@@ -159,7 +159,7 @@ static CUresult no_range(CUdeviceptr *base, size_t *size, CUdeviceptr at)
 
 static int begin(void **state)
 {
-	struct ck_modcache *cache;
+	struct cks_modcache *cache;
 
 	(void)state;
 	fake_install();
@@ -181,16 +181,16 @@ static int begin(void **state)
 	ck_driver.cuMemGetAddressRange_v2 = no_range;
 	freed = released = 0;
 	next = BASE;
-	assert_int_equal(ck_modcache_open("/proc/no-such-place", NULL, 1 << 20, 1 << 20, &cache), 0);
-	assert_int_equal(ck_session_create(cache, NULL, 1, &session), 0);
-	request = (struct ck_request){ .session = session };
+	assert_int_equal(cks_modcache_open("/proc/no-such-place", NULL, 1 << 20, 1 << 20, &cache), 0);
+	assert_int_equal(cks_session_create(cache, NULL, 1, &session), 0);
+	request = (struct cks_request){ .session = session };
 	return 0;
 }
 
 static int end(void **state)
 {
 	(void)state;
-	ck_session_destroy(session);
+	cks_session_destroy(session);
 	return 0;
 }
 
@@ -235,36 +235,36 @@ static void memory_of_a_stream_is_freed_once(void **state)
 {
 	(void)state;
 	assert_int_equal(alloc_async(100, 0), CUDA_SUCCESS);
-	assert_int_equal(ck_memory_total(session->memory), 100);
+	assert_int_equal(cks_memory_total(session->memory), 100);
 	assert_int_equal(free_async(BASE + 1), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(free_async(BASE), CUDA_SUCCESS);
 	assert_int_equal(free_async(BASE), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(freed, 1);
-	assert_int_equal(ck_memory_total(session->memory), 0);
+	assert_int_equal(cks_memory_total(session->memory), 0);
 	assert_int_equal(alloc_async(UNIT + 1, 0), CUDA_ERROR_OUT_OF_MEMORY);
 }
 
 static void memory_of_pools_stays_when_a_context_goes(void **state)
 {
-	struct ck_allocation a;
+	struct cks_allocation a;
 
 	(void)state;
 	request.ctx = 16;
 	assert_int_equal(alloc_async(100, 0), CUDA_SUCCESS);
-	ck_memory_drop_context(session->memory, 16);
-	assert_true(ck_memory_find(session->memory, BASE + 99, &a));
+	cks_memory_drop_context(session->memory, 16);
+	assert_true(cks_memory_find(session->memory, BASE + 99, &a));
 }
 
 static void what_the_driver_gives_again_replaces_what_was_there(void **state)
 {
-	struct ck_allocation a;
+	struct cks_allocation a;
 
 	(void)state;
 	assert_int_equal(alloc_async(100, 0), CUDA_SUCCESS);
 	next = BASE + 50;
 	assert_int_equal(alloc_async(10, 0), CUDA_SUCCESS);
-	assert_false(ck_memory_find(session->memory, BASE, &a));
-	assert_int_equal(ck_memory_total(session->memory), 10);
+	assert_false(cks_memory_find(session->memory, BASE, &a));
+	assert_int_equal(cks_memory_total(session->memory), 10);
 }
 
 static void a_pool_is_found_by_its_number_only(void **state)
@@ -317,13 +317,13 @@ static void mappings_side_by_side_are_one_piece(void **state)
 	assert_null(made.win32HandleMetaData);
 	assert_int_equal(do_map(BASE, UNIT), CUDA_SUCCESS);
 	assert_int_equal(do_map(BASE + UNIT, UNIT), CUDA_SUCCESS);
-	assert_true(ck_memory_covers(session->memory, BASE + 5, 2 * UNIT - 5));
-	assert_false(ck_memory_covers(session->memory, BASE + 5, 2 * UNIT));
-	assert_int_equal(ck_memory_free(session->memory, BASE), CUDA_ERROR_INVALID_VALUE);
+	assert_true(cks_memory_covers(session->memory, BASE + 5, 2 * UNIT - 5));
+	assert_false(cks_memory_covers(session->memory, BASE + 5, 2 * UNIT));
+	assert_int_equal(cks_memory_free(session->memory, BASE), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(free_async(BASE), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(ck_serve_cuMemUnmap(&request, &a, &res), CUDA_SUCCESS);
-	assert_false(ck_memory_covers(session->memory, BASE, 1));
-	assert_true(ck_memory_covers(session->memory, BASE + UNIT, UNIT));
+	assert_false(cks_memory_covers(session->memory, BASE, 1));
+	assert_true(cks_memory_covers(session->memory, BASE + UNIT, UNIT));
 	assert_int_equal(freed, 0);
 }
 

@@ -28,12 +28,12 @@ static void the_same_handle_has_the_same_number(void **state)
 	nvmlDevice_t found = NULL;
 
 	(void)state;
-	assert_int_equal(ck_nvml_device_put(handle(0), &a), NVML_SUCCESS);
-	assert_int_equal(ck_nvml_device_put(handle(1), &b), NVML_SUCCESS);
-	assert_int_equal(ck_nvml_device_put(handle(0), &again), NVML_SUCCESS);
+	assert_int_equal(cks_nvml_device_put(handle(0), &a), NVML_SUCCESS);
+	assert_int_equal(cks_nvml_device_put(handle(1), &b), NVML_SUCCESS);
+	assert_int_equal(cks_nvml_device_put(handle(0), &again), NVML_SUCCESS);
 	assert_int_equal(again, a);
 	assert_int_not_equal(a, b);
-	assert_true(ck_nvml_device_find(b, &found));
+	assert_true(cks_nvml_device_find(b, &found));
 	assert_ptr_equal(found, handle(1));
 }
 
@@ -42,9 +42,9 @@ static void a_number_that_was_never_given_is_no_device(void **state)
 	nvmlDevice_t found = NULL;
 
 	(void)state;
-	assert_false(ck_nvml_device_find(0, &found));
-	assert_false(ck_nvml_device_find(500, &found));
-	assert_false(ck_nvml_device_find(UINT32_MAX, &found));
+	assert_false(cks_nvml_device_find(0, &found));
+	assert_false(cks_nvml_device_find(500, &found));
+	assert_false(cks_nvml_device_find(UINT32_MAX, &found));
 	assert_null(found);
 }
 
@@ -56,10 +56,10 @@ static void the_table_of_handles_has_an_end(void **state)
 
 	(void)state;
 	while (i < sizeof(many) && !err)
-		err = ck_nvml_device_put(handle(i++), &id);
+		err = cks_nvml_device_put(handle(i++), &id);
 	assert_int_equal(err, NVML_ERROR_INSUFFICIENT_RESOURCES);
 	assert_int_equal(i, 1024);
-	assert_int_equal(ck_nvml_device_put(handle(5), &id), NVML_SUCCESS);
+	assert_int_equal(cks_nvml_device_put(handle(5), &id), NVML_SUCCESS);
 }
 
 static void room_is_never_more_than_a_reply_holds(void **state)
@@ -67,12 +67,12 @@ static void room_is_never_more_than_a_reply_holds(void **state)
 	char *room;
 
 	(void)state;
-	assert_int_equal(ck_nvml_room(0, 24, &room), 0);
+	assert_int_equal(cks_nvml_room(0, 24, &room), 0);
 	assert_null(room);
-	assert_int_equal(ck_nvml_room(UINT32_MAX, 24, &room), (1u << 20) / 24);
+	assert_int_equal(cks_nvml_room(UINT32_MAX, 24, &room), (1u << 20) / 24);
 	assert_int_equal(room[(1u << 20) / 24 * 24 - 1], 0);
 	free(room);
-	assert_int_equal(ck_nvml_room(7, 8, &room), 7);
+	assert_int_equal(cks_nvml_room(7, 8, &room), 7);
 	free(room);
 }
 
@@ -81,10 +81,10 @@ static void only_whole_elements_are_taken(void **state)
 	char *room = (char *)1;
 
 	(void)state;
-	assert_int_equal(ck_nvml_copy("12345678", 7, 4, &room), 0);
+	assert_int_equal(cks_nvml_copy("12345678", 7, 4, &room), 0);
 	assert_null(room);
-	assert_int_equal(ck_nvml_copy(NULL, 0, 4, &room), 0);
-	assert_int_equal(ck_nvml_copy("12345678", 8, 4, &room), 2);
+	assert_int_equal(cks_nvml_copy(NULL, 0, 4, &room), 0);
+	assert_int_equal(cks_nvml_copy("12345678", 8, 4, &room), 2);
 	assert_memory_equal(room, "12345678", 8);
 	free(room);
 }
@@ -92,9 +92,9 @@ static void only_whole_elements_are_taken(void **state)
 static void a_text_ends_in_its_room(void **state)
 {
 	(void)state;
-	assert_int_equal(ck_nvml_length("abc", 10), 4);
-	assert_int_equal(ck_nvml_length("abcdef", 4), 4); /* NVML would have ended it */
-	assert_int_equal(ck_nvml_length(NULL, 0), 0);
+	assert_int_equal(cks_nvml_length("abc", 10), 4);
+	assert_int_equal(cks_nvml_length("abcdef", 4), 4); /* NVML would have ended it */
+	assert_int_equal(cks_nvml_length(NULL, 0), 0);
 }
 
 static void the_client_finds_itself_and_not_the_worker(void **state)
@@ -103,8 +103,8 @@ static void the_client_finds_itself_and_not_the_worker(void **state)
 					     { .pid = 99 } };
 
 	(void)state;
-	ck_nvml_client(4711, "program");
-	ck_nvml_pids(NULL, (char *)list, 3, sizeof(list[0]));
+	cks_nvml_client(4711, "program");
+	cks_nvml_pids(NULL, (char *)list, 3, sizeof(list[0]));
 	assert_int_equal(list[0].pid, 1);
 	assert_int_equal(list[1].pid, 4711);
 	assert_int_equal(list[2].pid, 99);

@@ -31,8 +31,8 @@
 #define ROOM ((size_t)16 << 30)
 #define PAGE 4096ul
 
-static struct ck_session *session;
-static struct ck_request request;
+static struct cks_session *session;
+static struct cks_request request;
 static struct ck_chan *client;
 static CUdeviceptr shift; /* how far off the driver maps what it registers */
 static uint64_t place;	  /* free addresses of this process */
@@ -58,9 +58,9 @@ static int begin(void **state)
 	place = CK_ALIGN_UP((uintptr_t)room, UNIT);
 	munmap(room, ROOM);
 	if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) < 0 || ck_chan_adopt(ends[0], &client) < 0 ||
-	    ck_session_create(NULL, NULL, 1, &session) < 0)
+	    cks_session_create(NULL, NULL, 1, &session) < 0)
 		return -1;
-	request = (struct ck_request){ .session = session, .ctx = 1 };
+	request = (struct cks_request){ .session = session, .ctx = 1 };
 	return ck_chan_adopt(ends[1], &request.chan);
 }
 
@@ -68,7 +68,7 @@ static int end(void **state)
 {
 	(void)state;
 	fake_flush();
-	ck_session_destroy(session);
+	cks_session_destroy(session);
 	ck_chan_close(client);
 	ck_chan_close(request.chan);
 	return 0;
@@ -224,7 +224,7 @@ static void a_piece_is_the_clients_own_pages(void **state)
 	view[UNIT] = 8;
 	assert_int_equal(map(place + UNIT, 2 * UNIT, UNIT), CUDA_SUCCESS);
 	assert_int_equal(here[UNIT], 8);
-	ck_pinned_drop_context(session->pinned, 1);
+	cks_pinned_drop_context(session->pinned, 1);
 	assert_int_equal(map(place + UNIT, UNIT, UNIT), CUDA_SUCCESS);
 	munmap(view, SIZE);
 }

@@ -25,8 +25,8 @@
 #define UNIT ((size_t)2 << 20)
 #define FOREIGN 0x4000u /* the handle under which the driver knows the memory */
 
-static struct ck_session *session;
-static struct ck_request request;
+static struct cks_session *session;
+static struct cks_request request;
 static CUdeviceptr mapped; /* where the driver has it */
 static unsigned int leaves; /* to write it */
 static bool meddles, releases; /* another lane comes in between; and gives the handle back */
@@ -90,7 +90,7 @@ static CUresult props_get(CUmemAllocationProp *prop, CUmemGenericAllocationHandl
 	(void)prop;
 	(void)handle;
 	if (meddles)
-		ck_share_check(&request); /* as after any release or unmapping */
+		cks_share_check(&request); /* as after any release or unmapping */
 	return CUDA_SUCCESS;
 }
 
@@ -168,7 +168,7 @@ static CUresult device_get(CUdevice *device)
 
 static int begin(void **state)
 {
-	struct ck_modcache *cache;
+	struct cks_modcache *cache;
 	ck_window_args window = { .address = WINDOW, .size = 4 * UNIT };
 	ck_window_res taken;
 
@@ -188,9 +188,9 @@ static int begin(void **state)
 	mapped = 0;
 	leaves = 0;
 	meddles = releases = false;
-	assert_int_equal(ck_modcache_open("/proc/no-such-place", NULL, 1 << 20, 1 << 20, &cache), 0);
-	assert_int_equal(ck_session_create(cache, NULL, 1, &session), 0);
-	request = (struct ck_request){ .session = session };
+	assert_int_equal(cks_modcache_open("/proc/no-such-place", NULL, 1 << 20, 1 << 20, &cache), 0);
+	assert_int_equal(cks_session_create(cache, NULL, 1, &session), 0);
+	request = (struct cks_request){ .session = session };
 	assert_int_equal(ck_serve_window(&request, &window, &taken), CUDA_SUCCESS);
 	return 0;
 }
@@ -199,12 +199,12 @@ static int end(void **state)
 {
 	(void)state;
 	/* with its handle and mapping gone it is no more restricted */
-	ck_handles_remove(session->handles, 20);
-	ck_handles_remove(session->handles, 21);
-	ck_memory_unmap(session->memory, WINDOW, 8 * UNIT);
-	ck_memory_unmap(session->memory, OTHER, UNIT);
-	ck_share_check(&request);
-	ck_session_destroy(session);
+	cks_handles_remove(session->handles, 20);
+	cks_handles_remove(session->handles, 21);
+	cks_memory_unmap(session->memory, WINDOW, 8 * UNIT);
+	cks_memory_unmap(session->memory, OTHER, UNIT);
+	cks_share_check(&request);
+	cks_session_destroy(session);
 	return 0;
 }
 
@@ -212,7 +212,7 @@ static void adopt(uint64_t id)
 {
 	char prop[sizeof(CUmemAllocationProp)];
 
-	assert_int_equal(ck_share_adopt(&request, id, FOREIGN, true, prop), CUDA_SUCCESS);
+	assert_int_equal(cks_share_adopt(&request, id, FOREIGN, true, prop), CUDA_SUCCESS);
 }
 
 static CUresult do_map(CUdeviceptr at, uint64_t id)
@@ -249,7 +249,7 @@ static void a_release_while_it_arrives_does_not_free_it(void **state)
 	meddles = true;
 	adopt(20);
 	meddles = false;
-	assert_true(ck_share_is_read_only(FOREIGN));
+	assert_true(cks_share_is_read_only(FOREIGN));
 }
 
 /* There a message that maps forgets what the table has, and one that unmaps before the driver does. */

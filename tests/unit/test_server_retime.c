@@ -17,8 +17,8 @@
 #define EVENT 7	/* ids */
 #define STREAM 9
 
-static struct ck_session *session;
-static struct ck_request request;
+static struct cks_session *session;
+static struct cks_request request;
 static int event, stream, records;
 
 static CUresult count_record(CUevent e, CUstream s)
@@ -31,23 +31,23 @@ static CUresult count_record(CUevent e, CUstream s)
 
 static int begin(void **state)
 {
-	struct ck_modcache *cache;
+	struct cks_modcache *cache;
 
 	(void)state;
 	fake_install();
 	ck_driver.cuEventRecord = count_record;
 	records = 0;
-	assert_int_equal(ck_modcache_open("/proc/no-such-place", NULL, 1 << 20, 1 << 20, &cache), 0);
-	assert_int_equal(ck_session_create(cache, NULL, 1, &session), 0);
-	request = (struct ck_request){ .session = session };
-	assert_int_equal(ck_handle_put(&request, EVENT, CK_KIND_EVENT, &event), CUDA_SUCCESS);
+	assert_int_equal(cks_modcache_open("/proc/no-such-place", NULL, 1 << 20, 1 << 20, &cache), 0);
+	assert_int_equal(cks_session_create(cache, NULL, 1, &session), 0);
+	request = (struct cks_request){ .session = session };
+	assert_int_equal(cks_handle_put(&request, EVENT, CK_KIND_EVENT, &event), CUDA_SUCCESS);
 	return 0;
 }
 
 static int end(void **state)
 {
 	(void)state;
-	ck_session_destroy(session);
+	cks_session_destroy(session);
 	return 0;
 }
 
@@ -55,18 +55,18 @@ static void record(CUresult err)
 {
 	const cuEventRecord_args a = { .hEvent = EVENT, .hStream = STREAM };
 
-	ck_retime_command(session, CK_PROC_cuEventRecord, &a, err);
+	cks_retime_command(session, CK_PROC_cuEventRecord, &a, err);
 }
 
 static void follow(uint32_t proc)
 {
-	ck_retime_command(session, proc, NULL, CUDA_SUCCESS);
+	cks_retime_command(session, proc, NULL, CUDA_SUCCESS);
 }
 
 static int launch(uint64_t id)
 {
 	records = 0;
-	ck_retime_launch(&request, id, (CUstream)&stream);
+	cks_retime_launch(&request, id, (CUstream)&stream);
 	follow(CK_PROC_launch);
 	return records;
 }
@@ -110,11 +110,11 @@ static void a_call_that_may_have_seen_the_event_keeps_it(void **state)
 {
 	(void)state;
 	record(CUDA_SUCCESS);
-	ck_retime_call(session, CK_PROC_cuEventQuery);
+	cks_retime_call(session, CK_PROC_cuEventQuery);
 	follow(CK_PROC_function);
 	assert_int_equal(launch(STREAM), 0);
 	record(CUDA_SUCCESS);
-	ck_retime_call(session, CK_PROC_module_build); /* the driver's compiler */
+	cks_retime_call(session, CK_PROC_module_build); /* the driver's compiler */
 	follow(CK_PROC_function);
 	assert_int_equal(launch(STREAM), 1);
 }

@@ -14,17 +14,17 @@
 #include "server/processes/supervisor.h"
 
 static int64_t fake_now, expired_before;
-static struct ck_spare_counts counts;
+static struct cks_spare_counts counts;
 static unsigned int started;
 static int start_error;
 
-static const struct ck_spare_counts *fake_spares(const struct ck_workers *unused)
+static const struct cks_spare_counts *fake_spares(const struct cks_workers *unused)
 {
 	(void)unused;
 	return &counts;
 }
 
-static int fake_spare(struct ck_workers *unused)
+static int fake_spare(struct cks_workers *unused)
 {
 	(void)unused;
 	if (start_error)
@@ -34,7 +34,7 @@ static int fake_spare(struct ck_workers *unused)
 	return 0;
 }
 
-static void fake_expire(struct ck_workers *unused, int64_t begin)
+static void fake_expire(struct cks_workers *unused, int64_t begin)
 {
 	(void)unused;
 	expired_before = begin;
@@ -42,14 +42,14 @@ static void fake_expire(struct ck_workers *unused, int64_t begin)
 
 #include "util/until.h"
 #define ck_now_ms() fake_now
-#define ck_workers_spares fake_spares
-#define ck_workers_spare fake_spare
-#define ck_workers_expire fake_expire
-#define ck_spares_run run_policy
-int run_policy(struct ck_spares *s, struct ck_workers *workers);
+#define cks_workers_spares fake_spares
+#define cks_workers_spare fake_spare
+#define cks_workers_expire fake_expire
+#define cks_spares_run run_policy
+int run_policy(struct cks_spares *s, struct cks_workers *workers);
 #include "server/processes/spares.c"
 
-static struct ck_spares spares;
+static struct cks_spares spares;
 
 static int begin(void **unused)
 {

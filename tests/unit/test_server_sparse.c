@@ -17,8 +17,8 @@
 #include "server/memory/memory.h"
 #include "server/session/session.h"
 
-static struct ck_session session;
-static struct ck_request request = { .session = &session };
+static struct cks_session session;
+static struct cks_request request = { .session = &session };
 static unsigned int driver_calls;
 
 static CUresult fake_map_arrays(CUarrayMapInfo *maps, unsigned int count, CUstream stream)
@@ -51,14 +51,14 @@ static int begin(void **state)
 	(void)state;
 	ck_driver.cuMemMapArrayAsync = fake_map_arrays;
 	ck_driver.cuMemBatchDecompressAsync = fake_decompress;
-	return ck_memory_create(&session.memory) < 0 ? -1 : ck_handles_create(&session.handles);
+	return cks_memory_create(&session.memory) < 0 ? -1 : cks_handles_create(&session.handles);
 }
 
 static int end(void **state)
 {
 	(void)state;
-	ck_handles_destroy(session.handles);
-	ck_memory_destroy(session.memory);
+	cks_handles_destroy(session.handles);
+	cks_memory_destroy(session.memory);
 	return 0;
 }
 
@@ -91,9 +91,9 @@ static void test_arrays_are_mapped_by_objects_that_there_are(void **state)
 	CUarrayMapInfo maps[2] = { map, map };
 
 	(void)state;
-	ck_handles_put(session.handles, 40, CK_KIND_ARRAY, 0, (void *)0x4000);
-	ck_handles_put(session.handles, 41, CK_KIND_MIPMAP, 0, (void *)0x4100);
-	ck_handles_put(session.handles, 42, CK_KIND_PHYSICAL, 0, (void *)0x4200);
+	cks_handles_put(session.handles, 40, CK_KIND_ARRAY, 0, (void *)0x4000);
+	cks_handles_put(session.handles, 41, CK_KIND_MIPMAP, 0, (void *)0x4100);
+	cks_handles_put(session.handles, 42, CK_KIND_PHYSICAL, 0, (void *)0x4200);
 	assert_int_equal(map_arrays(maps, 0), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(map_arrays(maps, sizeof(maps) - 1), CUDA_ERROR_INVALID_VALUE);
 	maps[1].resource.array = (CUarray)41; /* no array */
@@ -144,7 +144,7 @@ static void test_only_device_memory_is_decompressed(void **state)
 	char here[8];
 
 	(void)state;
-	assert_int_equal(ck_memory_note(session.memory, 0, 0x700000000000, 4096), CUDA_SUCCESS);
+	assert_int_equal(cks_memory_note(session.memory, 0, 0x700000000000, 4096), CUDA_SUCCESS);
 	assert_int_equal(decompress(params, 0), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(decompress(params, sizeof(params) - 1), CUDA_ERROR_INVALID_VALUE);
 	params[1].src = here;

@@ -16,31 +16,31 @@
 static int make(void **state)
 {
 	fake_install();
-	return ck_staging_create((struct ck_staging **)state);
+	return cks_staging_create((struct cks_staging **)state);
 }
 
 static int drop(void **state)
 {
-	ck_staging_destroy(*state);
+	cks_staging_destroy(*state);
 	return fake.registered == 0 && fake.events == 0 ? 0 : -1; /* nothing is left behind */
 }
 
 /* Fill @size bytes of @device through @ring, with bytes that depend on their place. */
-static void upload(struct ck_ring *ring, unsigned char *device, size_t size, uint64_t stream)
+static void upload(struct cks_ring *ring, unsigned char *device, size_t size, uint64_t stream)
 {
-	struct ck_slot *slot;
-	struct ck_walk walk;
+	struct cks_slot *slot;
+	struct cks_walk walk;
 
-	ck_walk_flat(&walk, true, (uintptr_t)device, size);
-	while (ck_walk_next(&walk)) {
+	cks_walk_flat(&walk, true, (uintptr_t)device, size);
+	while (cks_walk_next(&walk)) {
 		unsigned char *host;
 
-		assert_int_equal(ck_ring_take(ring, 1, stream, walk.piece, &slot), CUDA_SUCCESS);
+		assert_int_equal(cks_ring_take(ring, 1, stream, walk.piece, &slot), CUDA_SUCCESS);
 		host = slot->host + slot->used;
 		for (size_t i = 0; i < walk.piece; i++)
 			host[i] = (unsigned char)((walk.done + i) * 31 >> 3);
-		assert_int_equal(ck_walk_copy(&walk, host, NULL), CUDA_SUCCESS);
-		assert_int_equal(ck_slot_mark(slot, NULL, walk.piece), CUDA_SUCCESS);
+		assert_int_equal(cks_walk_copy(&walk, host, NULL), CUDA_SUCCESS);
+		assert_int_equal(cks_slot_mark(slot, NULL, walk.piece), CUDA_SUCCESS);
 	}
 }
 
@@ -56,20 +56,20 @@ static bool right(const unsigned char *device, size_t size)
 static void no_slot_is_used_again_before_its_copies_are_done(void **state)
 {
 	const size_t size = 3u * CK_UPLOAD_SLOTS * CK_SLOT_SIZE + 12345;
-	struct ck_ring *ring = ck_staging_upload(*state);
+	struct cks_ring *ring = cks_staging_upload(*state);
 	unsigned char *device = malloc(size);
 
 	upload(ring, device, size, 7);
 	fake_flush();
 	assert_true(right(device, size));
-	ck_ring_release(ring);
+	cks_ring_release(ring);
 	free(device);
 }
 
 static void small_copies_share_a_slot_and_keep_their_bytes(void **state)
 {
 	enum { COUNT = 1000, EACH = 100 };
-	struct ck_ring *ring = ck_staging_upload(*state);
+	struct cks_ring *ring = cks_staging_upload(*state);
 	unsigned char *device = malloc(COUNT * EACH);
 
 	for (size_t i = 0; i < COUNT; i++)
@@ -78,51 +78,51 @@ static void small_copies_share_a_slot_and_keep_their_bytes(void **state)
 	fake_flush();
 	for (size_t i = 0; i < COUNT; i++)
 		assert_true(right(device + i * EACH, EACH));
-	ck_ring_release(ring);
+	cks_ring_release(ring);
 	free(device);
 }
 
 static void another_stream_gets_another_slot(void **state)
 {
-	struct ck_ring *ring = ck_staging_upload(*state);
-	struct ck_slot *a, *b, *c;
+	struct cks_ring *ring = cks_staging_upload(*state);
+	struct cks_slot *a, *b, *c;
 
-	assert_int_equal(ck_ring_take(ring, 1, 7, 100, &a), CUDA_SUCCESS);
-	assert_int_equal(ck_ring_take(ring, 1, 8, 100, &b), CUDA_SUCCESS);
-	assert_int_equal(ck_ring_take(ring, 2, 8, 100, &c), CUDA_SUCCESS);
+	assert_int_equal(cks_ring_take(ring, 1, 7, 100, &a), CUDA_SUCCESS);
+	assert_int_equal(cks_ring_take(ring, 1, 8, 100, &b), CUDA_SUCCESS);
+	assert_int_equal(cks_ring_take(ring, 2, 8, 100, &c), CUDA_SUCCESS);
 	assert_ptr_not_equal(a, b);
 	assert_ptr_not_equal(b, c);
-	ck_ring_release(ring);
+	cks_ring_release(ring);
 }
 
 static void a_context_that_goes_takes_its_events_but_not_the_memory(void **state)
 {
-	struct ck_ring *ring = ck_staging_upload(*state);
-	struct ck_slot *slot;
+	struct cks_ring *ring = cks_staging_upload(*state);
+	struct cks_slot *slot;
 	unsigned char *host;
 
-	assert_int_equal(ck_ring_take(ring, 1, 7, 100, &slot), CUDA_SUCCESS);
+	assert_int_equal(cks_ring_take(ring, 1, 7, 100, &slot), CUDA_SUCCESS);
 	host = slot->host;
-	ck_ring_release(ring);
-	ck_staging_drop_context(*state, 1);
+	cks_ring_release(ring);
+	cks_staging_drop_context(*state, 1);
 	assert_int_equal(fake.events, 0);
 	fake.registered = 0; /* the registration went with the context */
 	assert_ptr_equal(slot->host, host);
 	host[0] = 1;
-	ring = ck_staging_upload(*state);
+	ring = cks_staging_upload(*state);
 	for (int i = 0; i < CK_UPLOAD_SLOTS; i++)
-		assert_int_equal(ck_ring_next(ring, 2, 7, &slot), CUDA_SUCCESS);
+		assert_int_equal(cks_ring_next(ring, 2, 7, &slot), CUDA_SUCCESS);
 	assert_true(slot->pinned);
-	ck_ring_release(ring);
+	cks_ring_release(ring);
 }
 
 static void downloads_at_the_same_time_have_rings_of_their_own(void **state)
 {
-	struct ck_ring *a = ck_staging_call(*state), *b = ck_staging_call(*state);
+	struct cks_ring *a = cks_staging_call(*state), *b = cks_staging_call(*state);
 
 	assert_ptr_not_equal(a, b);
-	ck_ring_release(a);
-	ck_ring_release(b);
+	cks_ring_release(a);
+	cks_ring_release(b);
 }
 
 /* A box whose rows, slices and single rows are longer than a piece, in turn. */
@@ -141,24 +141,24 @@ static void boxes_are_cut_without_loss(void **state)
 			.Depth = d,
 		};
 		unsigned char *device = calloc((w + 8) * (h + 2), d + 1);
-		struct ck_ring *ring = ck_staging_upload(*state);
-		struct ck_slot *slot;
-		struct ck_walk walk;
+		struct cks_ring *ring = cks_staging_upload(*state);
+		struct cks_slot *slot;
+		struct cks_walk walk;
 
 		c.dstDevice = (uintptr_t)device;
-		assert_int_equal(ck_walk_box(&walk, true, &c), CUDA_SUCCESS);
+		assert_int_equal(cks_walk_box(&walk, true, &c), CUDA_SUCCESS);
 		assert_int_equal(walk.total, w * h * d);
-		while (ck_walk_next(&walk)) {
+		while (cks_walk_next(&walk)) {
 			assert_int_equal(walk.done, at);
 			assert_true(walk.piece > 0 && walk.piece <= CK_PIECE_MAX);
-			assert_int_equal(ck_ring_next(ring, 1, 7, &slot), CUDA_SUCCESS);
+			assert_int_equal(cks_ring_next(ring, 1, 7, &slot), CUDA_SUCCESS);
 			for (size_t i = 0; i < walk.piece; i++)
 				slot->host[i] = (unsigned char)((at + i) * 31 >> 3);
-			assert_int_equal(ck_walk_copy(&walk, slot->host, NULL), CUDA_SUCCESS);
+			assert_int_equal(cks_walk_copy(&walk, slot->host, NULL), CUDA_SUCCESS);
 			fake_flush();
 			at += walk.piece;
 		}
-		ck_ring_release(ring);
+		cks_ring_release(ring);
 		assert_int_equal(at, w * h * d);
 		for (at = 0; at < w * h * d; at++) {
 			size_t x = at % w, y = at / w % h, z = at / w / h;
@@ -178,29 +178,29 @@ static void impossible_boxes_are_refused(void **state)
 		.WidthInBytes = 64, .Height = 64, .Depth = 4,
 	};
 	CUDA_MEMCPY3D c = good;
-	struct ck_walk walk;
+	struct cks_walk walk;
 
 	(void)state;
-	assert_int_equal(ck_walk_box(&walk, false, &c), CUDA_SUCCESS);
+	assert_int_equal(cks_walk_box(&walk, false, &c), CUDA_SUCCESS);
 	c.srcMemoryType = CU_MEMORYTYPE_UNIFIED;
-	assert_int_equal(ck_walk_box(&walk, false, &c), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cks_walk_box(&walk, false, &c), CUDA_ERROR_INVALID_VALUE);
 	c.srcMemoryType = CU_MEMORYTYPE_HOST; /* an address of the server's own */
-	assert_int_equal(ck_walk_box(&walk, false, &c), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cks_walk_box(&walk, false, &c), CUDA_ERROR_INVALID_VALUE);
 	c = good;
 	c.WidthInBytes = c.Height = (size_t)1 << 40;
-	assert_int_equal(ck_walk_box(&walk, false, &c), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cks_walk_box(&walk, false, &c), CUDA_ERROR_INVALID_VALUE);
 	c = good;
 	c.srcXInBytes = 1;
-	assert_int_equal(ck_walk_box(&walk, false, &c), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cks_walk_box(&walk, false, &c), CUDA_ERROR_INVALID_VALUE);
 	c.srcXInBytes = SIZE_MAX;
-	assert_int_equal(ck_walk_box(&walk, false, &c), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cks_walk_box(&walk, false, &c), CUDA_ERROR_INVALID_VALUE);
 	c = good;
 	c.srcHeight = 63;
-	assert_int_equal(ck_walk_box(&walk, false, &c), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cks_walk_box(&walk, false, &c), CUDA_ERROR_INVALID_VALUE);
 	c = good;
 	c.Depth = 0;
-	assert_int_equal(ck_walk_box(&walk, false, &c), CUDA_SUCCESS);
-	assert_false(ck_walk_next(&walk));
+	assert_int_equal(cks_walk_box(&walk, false, &c), CUDA_SUCCESS);
+	assert_false(cks_walk_next(&walk));
 }
 
 int main(void)

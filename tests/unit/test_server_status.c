@@ -26,8 +26,8 @@
 #define EVENTS 40
 #define NUMBER(generation, word) ((uint64_t)(generation) << CK_STATUS_BITS | (word))
 
-static struct ck_session *session;
-static struct ck_request request;
+static struct cks_session *session;
+static struct cks_request request;
 static struct ck_chan *client;
 static struct ck_status_file *words;
 static _Atomic bool done[EVENTS];
@@ -107,20 +107,20 @@ static int begin(void **state)
 	for (int i = 0; i < EVENTS; i++)
 		done[i] = false;
 	if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) < 0 || ck_chan_adopt(ends[0], &client) < 0 ||
-	    ck_session_create(NULL, NULL, 1, &session) < 0)
+	    cks_session_create(NULL, NULL, 1, &session) < 0)
 		return -1;
-	request = (struct ck_request){ .session = session, .ctx = 3 };
-	ck_handles_put(session->handles, 3, CK_KIND_CONTEXT, 0, &context);
+	request = (struct cks_request){ .session = session, .ctx = 3 };
+	cks_handles_put(session->handles, 3, CK_KIND_CONTEXT, 0, &context);
 	for (unsigned int i = 0; i < EVENTS; i++)
-		ck_handles_put(session->handles, 100 + i, CK_KIND_EVENT, 3, &event[i]);
-	ck_handles_put(session->handles, 50, CK_KIND_STREAM, 3, &context);
+		cks_handles_put(session->handles, 100 + i, CK_KIND_EVENT, 3, &event[i]);
+	cks_handles_put(session->handles, 50, CK_KIND_STREAM, 3, &context);
 	return ck_chan_adopt(ends[1], &request.chan);
 }
 
 static int end(void **state)
 {
 	(void)state;
-	ck_session_destroy(session);
+	cks_session_destroy(session);
 	ck_chan_close(client);
 	ck_chan_close(request.chan);
 	if (words)
@@ -206,7 +206,7 @@ static void a_reply_finds_told_what_is_done(void **state)
 		done[1] = false;
 		assert_int_equal(ask(1, NUMBER(i, 9)), 2);
 		done[1] = true;
-		ck_deliveries_settle(session);
+		cks_deliveries_settle(session);
 		assert_int_equal(words->word[9].end, NUMBER(i, 9) << 2 | CK_STATUS_ENDED);
 	}
 }
@@ -246,7 +246,7 @@ static void an_error_is_for_a_call_to_tell(void **state)
 	await(1, NUMBER(1, 1) << 2 | CK_STATUS_ASK);
 	query_error = CUDA_SUCCESS;
 	assert_int_equal(ask(0, NUMBER(2, 1)), 2);
-	ck_session_fail(session, CUDA_ERROR_INVALID_VALUE);
+	cks_session_fail(session, CUDA_ERROR_INVALID_VALUE);
 	done[0] = true;
 	await(1, NUMBER(2, 1) << 2 | CK_STATUS_ASK);
 }
@@ -277,7 +277,7 @@ static void what_goes_is_not_looked_at_any_more(void **state)
 	assert_int_equal(words->word[1].end, NUMBER(1, 1) << 2 | CK_STATUS_ASK);
 	assert_int_equal(ck_serve_cuEventDestroy_v2(&request, &args, NULL),
 			 CUDA_ERROR_INVALID_HANDLE);
-	ck_status_drop_all(session);
+	cks_status_drop_all(session);
 	assert_int_equal(words->word[2].end, NUMBER(2, 2) << 2 | CK_STATUS_ASK);
 }
 
@@ -288,8 +288,8 @@ static void a_green_context_is_not_looked_at_when_it_goes(void **state)
 
 	(void)state;
 	share();
-	assert_int_equal(ck_handles_put(session->handles, 60, CK_KIND_CONTEXT, 0, &green), 0);
-	assert_int_equal(ck_handles_put(session->handles, 61, CK_KIND_GREEN, 0, &green), 0);
+	assert_int_equal(cks_handles_put(session->handles, 60, CK_KIND_CONTEXT, 0, &green), 0);
+	assert_int_equal(cks_handles_put(session->handles, 61, CK_KIND_GREEN, 0, &green), 0);
 	request.ctx = 60;
 	assert_int_equal(ask_stream(0, NUMBER(1, 5)), 2);
 	assert_int_equal(ck_serve_green_destroy(&request, &args, &res), CUDA_SUCCESS);
@@ -305,15 +305,15 @@ static void streams_are_left_alone_during_a_capture(void **state)
 	share();
 	assert_int_equal(ask_stream(50, NUMBER(1, 5)), 2);
 	assert_int_equal(ask_stream(0, NUMBER(2, 6)), 2);
-	ck_handles_mark(session->handles, 50, 1);
-	ck_status_capture(session);
+	cks_handles_mark(session->handles, 50, 1);
+	cks_status_capture(session);
 	assert_int_equal(words->word[5].end, NUMBER(1, 5) << 2 | CK_STATUS_ASK);
 	assert_int_equal(words->word[6].end, NUMBER(2, 6) << 2 | CK_STATUS_ASK);
 	assert_int_equal(ask_stream(50, NUMBER(3, 5)), 1);
 	looks = stream_looks;
 	usleep(5000);
 	assert_int_equal(stream_looks, looks);
-	ck_handles_mark(session->handles, 50, 0);
+	cks_handles_mark(session->handles, 50, 0);
 	assert_int_equal(ask_stream(50, NUMBER(4, 5)), 2);
 	stream_state = CUDA_SUCCESS;
 	await(5, NUMBER(4, 5) << 2 | CK_STATUS_ENDED);
@@ -353,7 +353,7 @@ static void a_capture_lasts_until_its_own_stream_ends_it_or_goes(void **state)
 	ck_driver.cuStreamBeginCapture_v2 = capture_begin;
 	ck_driver.cuStreamEndCapture = capture_nothing;
 	ck_driver.cuStreamDestroy_v2 = stream_destroy;
-	ck_handles_put(session->handles, 51, CK_KIND_STREAM, 3, &other);
+	cks_handles_put(session->handles, 51, CK_KIND_STREAM, 3, &other);
 	assert_int_equal(ck_serve_capture_begin(&request, &args, &res), CUDA_SUCCESS);
 	assert_int_equal(ask_stream(51, NUMBER(1, 5)), 1);
 	assert_int_equal(ck_serve_capture_end(&request, &end, &end_res),
@@ -376,14 +376,14 @@ static void files_that_do_not_fit_are_refused(void **state)
 
 static void without_words_the_news_has_a_rank(void **state)
 {
-	uint32_t rank = ck_deliveries_settle(session);
+	uint32_t rank = cks_deliveries_settle(session);
 
 	(void)state;
 	assert_int_equal(ask(0, NUMBER(1, 1)), 2);
-	assert_int_equal(ck_deliveries_settle(session), rank);
+	assert_int_equal(cks_deliveries_settle(session), rank);
 	done[0] = true;
-	assert_int_equal(ck_deliveries_settle(session), rank + 1);
-	assert_int_equal(ck_deliveries_settle(session), rank + 1);
+	assert_int_equal(cks_deliveries_settle(session), rank + 1);
+	assert_int_equal(cks_deliveries_settle(session), rank + 1);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)

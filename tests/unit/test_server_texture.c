@@ -16,8 +16,8 @@
 #include "server_fake.h"
 
 static int array, mipmap, level, module, reference; /* their addresses serve as handles */
-static struct ck_session *session;
-static struct ck_request request;
+static struct cks_session *session;
+static struct cks_request request;
 static CUDA_RESOURCE_DESC seen;
 static CUDA_MEMCPY3D copied;
 static bool viewed;
@@ -62,7 +62,7 @@ static CUresult copy_3d(const CUDA_MEMCPY3D *c, CUstream stream)
 
 static int make(void **state)
 {
-	struct ck_modcache *cache;
+	struct cks_modcache *cache;
 
 	(void)state;
 	fake_install();
@@ -73,19 +73,19 @@ static int make(void **state)
 	ck_driver.cuModuleGetTexRef = get_reference;
 	ck_driver.cuMemcpy3DAsync_v2 = copy_3d;
 	destroyed = 0;
-	if (ck_modcache_open("/proc/no-such-place", NULL, 1 << 20, 1 << 20, &cache) ||
-	    ck_session_create(cache, NULL, 1, &session))
+	if (cks_modcache_open("/proc/no-such-place", NULL, 1 << 20, 1 << 20, &cache) ||
+	    cks_session_create(cache, NULL, 1, &session))
 		return -1;
-	request = (struct ck_request){ .session = session, .ctx = 16 };
-	return ck_handles_put(session->handles, 20, CK_KIND_ARRAY, 16, &array) ||
-	       ck_handles_put(session->handles, 21, CK_KIND_MIPMAP, 16, &mipmap) ||
-	       ck_handles_put(session->handles, 22, CK_KIND_MODULE, 16, &module);
+	request = (struct cks_request){ .session = session, .ctx = 16 };
+	return cks_handles_put(session->handles, 20, CK_KIND_ARRAY, 16, &array) ||
+	       cks_handles_put(session->handles, 21, CK_KIND_MIPMAP, 16, &mipmap) ||
+	       cks_handles_put(session->handles, 22, CK_KIND_MODULE, 16, &module);
 }
 
 static int drop(void **state)
 {
 	(void)state;
-	ck_session_destroy(session);
+	cks_session_destroy(session);
 	return 0;
 }
 
@@ -165,7 +165,7 @@ static void objects_go_with_their_context(void **state)
 
 	(void)state;
 	assert_int_equal(create(CU_RESOURCE_TYPE_ARRAY, 20, &number), CUDA_SUCCESS);
-	ck_textures_drop_context(session->textures, 16);
+	cks_textures_drop_context(session->textures, 16);
 	assert_int_equal(destroy(77), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(destroyed, 0);
 }
@@ -180,9 +180,9 @@ static void a_level_has_one_id_and_goes_with_its_mipmapped_array(void **state)
 	assert_true(r.pLevelArray >= CK_OWN_OBJECTS);
 	assert_int_equal(ck_serve_cuMipmappedArrayGetLevel(&request, &a, &again), CUDA_SUCCESS);
 	assert_int_equal(r.pLevelArray, again.pLevelArray);
-	assert_ptr_equal(ck_handles_get(session->handles, r.pLevelArray, CK_KIND_ARRAY), &level);
-	ck_handle_remove(&request, 21);
-	assert_null(ck_handles_get(session->handles, r.pLevelArray, CK_KIND_ARRAY));
+	assert_ptr_equal(cks_handles_get(session->handles, r.pLevelArray, CK_KIND_ARRAY), &level);
+	cks_handle_remove(&request, 21);
+	assert_null(cks_handles_get(session->handles, r.pLevelArray, CK_KIND_ARRAY));
 	assert_int_equal(ck_serve_cuMipmappedArrayGetLevel(&request, &a, &r),
 			 CUDA_ERROR_INVALID_HANDLE);
 }
@@ -194,9 +194,9 @@ static void a_reference_goes_with_its_module(void **state)
 
 	(void)state;
 	assert_int_equal(ck_serve_cuModuleGetTexRef(&request, &a, &r), CUDA_SUCCESS);
-	assert_ptr_equal(ck_handles_get(session->handles, r.pTexRef, CK_KIND_TEXREF), &reference);
-	ck_handle_remove(&request, 22);
-	assert_null(ck_handles_get(session->handles, r.pTexRef, CK_KIND_TEXREF));
+	assert_ptr_equal(cks_handles_get(session->handles, r.pTexRef, CK_KIND_TEXREF), &reference);
+	cks_handle_remove(&request, 22);
+	assert_null(cks_handles_get(session->handles, r.pTexRef, CK_KIND_TEXREF));
 }
 
 static CUresult copy(CUDA_MEMCPY3D c)

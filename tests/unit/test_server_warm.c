@@ -19,8 +19,8 @@
 #define DEVICES 2
 #define CONTEXT 16 /* the client's id of its primary context */
 
-static struct ck_session *session;
-static struct ck_request request;
+static struct cks_session *session;
+static struct cks_request request;
 static int counts[DEVICES], peak[DEVICES];
 static unsigned int flags_set, flags_at_count;
 static CUresult sync_error, flags_error;
@@ -107,7 +107,7 @@ static CUresult synchronize(void)
 
 static int begin(void **unused)
 {
-	struct ck_modcache *cache;
+	struct cks_modcache *cache;
 
 	(void)unused;
 	ck_driver.cuDevicePrimaryCtxRetain = retain;
@@ -125,17 +125,17 @@ static int begin(void **unused)
 	memset(counts, 0, sizeof(counts));
 	memset(peak, 0, sizeof(peak));
 	sync_error = flags_error = CUDA_SUCCESS;
-	assert_int_equal(ck_modcache_open("/dev/null/at/all", NULL, 1 << 20, 1 << 20, &cache), 0);
-	assert_int_equal(ck_session_create(cache, NULL, DEVICES, &session), 0);
-	request = (struct ck_request){ .session = session };
+	assert_int_equal(cks_modcache_open("/dev/null/at/all", NULL, 1 << 20, 1 << 20, &cache), 0);
+	assert_int_equal(cks_session_create(cache, NULL, DEVICES, &session), 0);
+	request = (struct cks_request){ .session = session };
 	return 0;
 }
 
 static int end(void **unused)
 {
 	(void)unused;
-	ck_warm_drop(CK_WARM_ALL);
-	ck_session_destroy(session);
+	cks_warm_drop(CK_WARM_ALL);
+	cks_session_destroy(session);
 	return 0;
 }
 
@@ -163,12 +163,12 @@ static CUresult serve_flags(CUdevice device, unsigned int flags)
 static void the_first_retain_takes_the_context_over(void **unused)
 {
 	(void)unused;
-	ck_warm_up("0");
+	cks_warm_up("0");
 	assert_int_equal(counts[0], 1);
 	assert_int_equal(serve_retain(0), CUDA_SUCCESS);
 	assert_int_equal(peak[0], 1); /* no second one, which a release would leave behind */
-	assert_ptr_equal(ck_handles_get(session->handles, CONTEXT, CK_KIND_CONTEXT), &contexts[0]);
-	assert_false(ck_warm_drop(CK_WARM_ALL));
+	assert_ptr_equal(cks_handles_get(session->handles, CONTEXT, CK_KIND_CONTEXT), &contexts[0]);
+	assert_false(cks_warm_drop(CK_WARM_ALL));
 	assert_int_equal(serve_release(0), CUDA_SUCCESS);
 	assert_int_equal(counts[0], 0);
 	assert_int_equal(serve_retain(0), CUDA_SUCCESS);
@@ -181,7 +181,7 @@ static void a_reset_ends_it_and_leaves_nothing(void **unused)
 	ck_primary_reset_res res;
 
 	(void)unused;
-	ck_warm_up("0,1");
+	cks_warm_up("0,1");
 	assert_int_equal(serve_retain(0), CUDA_SUCCESS);
 	assert_int_equal(ck_serve_primary_reset(&request, &args, &res), CUDA_SUCCESS);
 	assert_int_equal(counts[0], 0);
@@ -189,13 +189,13 @@ static void a_reset_ends_it_and_leaves_nothing(void **unused)
 	args.device = 1; /* never retained by the client */
 	assert_int_equal(ck_serve_primary_reset(&request, &args, &res), CUDA_SUCCESS);
 	assert_int_equal(counts[1], 0);
-	assert_false(ck_warm_drop(CK_WARM_ALL));
+	assert_false(cks_warm_drop(CK_WARM_ALL));
 }
 
 static void a_release_without_a_retain_is_refused(void **unused)
 {
 	(void)unused;
-	ck_warm_up("0");
+	cks_warm_up("0");
 	assert_int_equal(serve_release(0), CUDA_ERROR_INVALID_CONTEXT);
 	assert_int_equal(serve_release(0), CUDA_ERROR_INVALID_CONTEXT);
 	assert_int_equal(serve_retain(0), CUDA_SUCCESS);
@@ -205,7 +205,7 @@ static void a_release_without_a_retain_is_refused(void **unused)
 static void flags_that_a_context_is_made_with_are_set_without_one(void **unused)
 {
 	(void)unused;
-	ck_warm_up("0,1");
+	cks_warm_up("0,1");
 	assert_int_equal(serve_flags(0, CU_CTX_LMEM_RESIZE_TO_MAX), CUDA_SUCCESS);
 	assert_int_equal(flags_at_count, 0);
 	assert_int_equal(serve_flags(1, CU_CTX_SCHED_YIELD), CUDA_SUCCESS);
@@ -217,7 +217,7 @@ static void a_driver_that_keeps_flags_of_living_contexts_gets_them_without(void 
 {
 	(void)unused;
 	flags_error = CUDA_ERROR_PRIMARY_CONTEXT_ACTIVE;
-	ck_warm_up("0");
+	cks_warm_up("0");
 	assert_int_equal(serve_flags(0, CU_CTX_SCHED_SPIN), CUDA_SUCCESS);
 	assert_int_equal(flags_at_count, 0);
 	assert_int_equal(serve_retain(0), CUDA_SUCCESS);
@@ -230,7 +230,7 @@ static void a_context_of_another_kind_has_the_device_for_itself(void **unused)
 	ck_context_create_res res;
 
 	(void)unused;
-	ck_warm_up("0");
+	cks_warm_up("0");
 	assert_int_equal(ck_serve_context_create(&request, &args, &res), CUDA_SUCCESS);
 	assert_int_equal(counts[0], 0);
 }
@@ -238,11 +238,11 @@ static void a_context_of_another_kind_has_the_device_for_itself(void **unused)
 static void lists_name_devices_once_and_may_name_ones_that_are_not_there(void **unused)
 {
 	(void)unused;
-	ck_warm_up("none");
-	ck_warm_up("");
-	ck_warm_up(",");
+	cks_warm_up("none");
+	cks_warm_up("");
+	cks_warm_up(",");
 	assert_int_equal(peak[0] + peak[1], 0);
-	ck_warm_up("1,7,,1,99999999999999999999,64,0,");
+	cks_warm_up("1,7,,1,99999999999999999999,64,0,");
 	assert_int_equal(counts[0], 1);
 	assert_int_equal(counts[1], 1);
 }
@@ -251,19 +251,19 @@ static void a_gpu_that_one_process_has_for_itself_is_left_to_others(void **unuse
 {
 	(void)unused;
 	compute_mode = CU_COMPUTEMODE_EXCLUSIVE_PROCESS;
-	ck_warm_up("0,1");
+	cks_warm_up("0,1");
 	assert_int_equal(peak[0] + peak[1], 0);
-	assert_true(ck_warm_sound());
+	assert_true(cks_warm_sound());
 }
 
 static void a_context_that_has_broken_meanwhile_is_seen(void **unused)
 {
 	(void)unused;
-	assert_true(ck_warm_sound());
-	ck_warm_up("0");
-	assert_true(ck_warm_sound());
+	assert_true(cks_warm_sound());
+	cks_warm_up("0");
+	assert_true(cks_warm_sound());
 	sync_error = CUDA_ERROR_ECC_UNCORRECTABLE;
-	assert_false(ck_warm_sound());
+	assert_false(cks_warm_sound());
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)

@@ -18,8 +18,8 @@
 #include "server/session/session.h"
 #include "tests/unit/server_links.h"
 
-static struct ck_session session;
-static struct ck_request request = { .session = &session };
+static struct cks_session session;
+static struct cks_request request = { .session = &session };
 static unsigned int driver_calls;
 
 /* --- a driver that counts */
@@ -120,13 +120,13 @@ static int begin(void **state)
 	ck_driver.cuStreamBatchMemOp_v2 = fake_batch;
 	ck_driver.cuFuncGetParamInfo = fake_param;
 	ck_driver.cuLaunchCooperativeKernelMultiDevice = fake_multi;
-	return ck_handles_create(&session.handles);
+	return cks_handles_create(&session.handles);
 }
 
 static int end(void **state)
 {
 	(void)state;
-	ck_handles_destroy(session.handles);
+	cks_handles_destroy(session.handles);
 	return 0;
 }
 
@@ -189,7 +189,7 @@ static void test_only_resources_that_were_given_are_taken(void **state)
 	assert_int_equal(describe(parts, 0, 100), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(driver_calls, 1);
 	assert_int_equal(describe(parts, sizeof(parts), 100), CUDA_SUCCESS);
-	assert_ptr_equal(ck_handles_get(session.handles, 100, CK_KIND_RESOURCES), (void *)1002);
+	assert_ptr_equal(cks_handles_get(session.handles, 100, CK_KIND_RESOURCES), (void *)1002);
 	assert_int_equal(describe(parts, sizeof(parts), 100), CUDA_ERROR_INVALID_VALUE);
 }
 
@@ -289,7 +289,7 @@ static void test_launches_on_devices_are_whole_with_all_their_parameters(void **
 	struct launch_item items[2] = { good, good }, many[65];
 
 	(void)state;
-	assert_int_equal(ck_handles_put(session.handles, 30, CK_KIND_FUNCTION, 0, (void *)0x1234),
+	assert_int_equal(cks_handles_put(session.handles, 30, CK_KIND_FUNCTION, 0, (void *)0x1234),
 			 CUDA_SUCCESS);
 	assert_int_equal(launch_multi(items, sizeof(items) - 1), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(launch_multi(items, sizeof(items[0]) + 20), CUDA_ERROR_INVALID_VALUE);
@@ -330,12 +330,12 @@ static void test_text_of_several_units_is_known(void **state)
 {
 	(void)state;
 	ck_driver.cuLinkCreate_v2 = fake_link;
-	assert_false(ck_link_needed(".version 7.0\n.target sm_75\n"));
-	assert_false(ck_link_needed("// one .version\n.version 7.0\n"
+	assert_false(cks_link_needed(".version 7.0\n.target sm_75\n"));
+	assert_false(cks_link_needed("// one .version\n.version 7.0\n"
 				    ".target sm_75 // and another .version\n"));
-	assert_true(ck_link_needed("\n.version 7.0\n.target sm_75\n\n.version 8.0\n"));
-	assert_false(ck_link_needed("\177ELF\n.version 7.0\n.version 7.0\n"));
-	assert_false(ck_link_needed(""));
+	assert_true(cks_link_needed("\n.version 7.0\n.target sm_75\n\n.version 8.0\n"));
+	assert_false(cks_link_needed("\177ELF\n.version 7.0\n.version 7.0\n"));
+	assert_false(cks_link_needed(""));
 }
 
 static void test_a_link_that_is_none_is_refused(void **state)
@@ -379,7 +379,7 @@ static void test_links_go_with_their_context(void **state)
 	request.ctx = 8;
 	create.link = 502;
 	assert_int_equal(ck_serve_link_create(&request, &create, &created), CUDA_SUCCESS);
-	ck_links_drop_context(session.handles, 7);
+	cks_links_drop_context(session.handles, 7);
 	assert_int_equal(link_size(501), CUDA_ERROR_INVALID_HANDLE);
 	assert_int_equal(link_size(502), CUDA_SUCCESS);
 	assert_int_equal(ck_serve_cuLinkDestroy(&request, &destroy, &destroyed), CUDA_SUCCESS);

@@ -25,7 +25,7 @@ static const unsigned char session[16] = "a session's name";
 /* 0: a connection has come that joins. */
 static int be_a_spare(void)
 {
-	struct ck_worker_note note;
+	struct cks_worker_note note;
 	char kind = 0;
 	int fd = -1;
 
@@ -41,12 +41,12 @@ static int be_a_spare(void)
 }
 
 /* Until @size bytes of notes wait to be read: 5 s at most. */
-static int wait_for_notes(struct ck_workers *w, int size)
+static int wait_for_notes(struct cks_workers *w, int size)
 {
 	struct pollfd control;
 	int waiting = 0;
 
-	assert_int_equal(ck_workers_poll(w, &control), 1);
+	assert_int_equal(cks_workers_poll(w, &control), 1);
 	for (int ms = 0; ms < 5000 && waiting < size; ms++) {
 		usleep(1000);
 		assert_int_equal(ioctl(control.fd, FIONREAD, &waiting), 0);
@@ -56,32 +56,32 @@ static int wait_for_notes(struct ck_workers *w, int size)
 
 static void a_client_joins_whatever_its_worker_has_said_before(void **state)
 {
-	const struct ck_options options = { .warm_devices = "none" };
-	struct ck_workers *w = ck_workers_create(&options, "emu", NULL);
-	int notes = 2 * (int)sizeof(struct ck_worker_note), status;
-	const struct ck_owner owner = { .peer = { .kind = CK_PEER_USER } },
+	const struct cks_options options = { .warm_devices = "none" };
+	struct cks_workers *w = cks_workers_create(&options, "emu", NULL);
+	int notes = 2 * (int)sizeof(struct cks_worker_note), status;
+	const struct cks_owner owner = { .peer = { .kind = CK_PEER_USER } },
 			      other = { .peer = { .kind = CK_PEER_IPV4 }, .identity.key.bytes = { 1 } };
-	struct ck_session_counts counts;
+	struct cks_session_counts counts;
 	pid_t pid;
 
 	(void)state;
 	assert_non_null(w);
-	assert_int_equal(ck_workers_spare(w), 0);
-	ck_workers_count(w, &owner, &counts);
+	assert_int_equal(cks_workers_spare(w), 0);
+	cks_workers_count(w, &owner, &counts);
 	assert_int_equal(counts.all + counts.peer + counts.identity, 0); /* spares are nobody's */
-	assert_int_equal(ck_workers_serve(w, STDERR_FILENO, &owner), 0);
-	ck_workers_count(w, &owner, &counts);
+	assert_int_equal(cks_workers_serve(w, STDERR_FILENO, &owner), 0);
+	cks_workers_count(w, &owner, &counts);
 	assert_int_equal(counts.all == 1 && counts.peer == 1 && counts.identity == 1, true);
-	ck_workers_count(w, &other, &counts);
+	cks_workers_count(w, &other, &counts);
 	assert_int_equal(counts.all == 1 && counts.peer == 0 && counts.identity == 0, true);
 	assert_int_equal(wait_for_notes(w, notes), notes);
-	assert_int_equal(ck_workers_join(w, session, STDERR_FILENO), 0);
+	assert_int_equal(cks_workers_join(w, session, STDERR_FILENO), 0);
 	pid = waitpid(-1, &status, 0);
 	assert_int_equal(status, 0);
-	assert_true(ck_workers_ended(w, pid, status));
-	ck_workers_count(w, &owner, &counts);
+	assert_true(cks_workers_ended(w, pid, status));
+	cks_workers_count(w, &owner, &counts);
 	assert_int_equal(counts.all + counts.peer + counts.identity, 0);
-	ck_workers_destroy(w);
+	cks_workers_destroy(w);
 }
 
 int main(int argc, char **argv)

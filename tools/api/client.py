@@ -41,7 +41,7 @@ def positional(row):
         elif a.kind == "bulk" and a.direction == "in":
             out += [f"const void *{a.name}", f"size_t {a.name}_size"]
         elif a.kind == "bulk":
-            out += [f"struct ck_sink *{a.name}"]
+            out += [f"struct ckc_sink *{a.name}"]
         elif a.direction == "got" or a.kind == "id" and a.direction == "out":
             out.append(f"uint64_t *{a.name}")
         elif a.direction in ("new", "del"):
@@ -66,7 +66,7 @@ def wire_params(row):
     if row.kind != "send":
         out.append(f"{row.name}_res *r")
     if row.bulk_out:
-        out.append(f"struct ck_sink *{row.args[-1].name}")
+        out.append(f"struct ckc_sink *{row.args[-1].name}")
     return ", ".join(out)
 
 
@@ -78,13 +78,13 @@ def structure_stub(row):
         out.append(f"\ta->{last}_length = (u_int){last}_size;\n")
     if row.kind == "send":
         bulk = f"{last}, {last}_size" if row.bulk_in else "NULL, 0"
-        out.append(f"\treturn ck_send(CK_PROC_{row.short}, a, {bulk});\n}}\n\n")
+        out.append(f"\treturn ckc_send(CK_PROC_{row.short}, a, {bulk});\n}}\n\n")
         return "".join(out)
     out.append("\tmemset(r, 0, sizeof(*r));\n")
     if row.bulk_in:
-        out.append(f"\treturn ck_call_bulk(CK_PROC_{row.short}, a, r, {last}, {last}_size, NULL);\n}}\n\n")
+        out.append(f"\treturn ckc_call_bulk(CK_PROC_{row.short}, a, r, {last}, {last}_size, NULL);\n}}\n\n")
     else:
-        out.append(f"\treturn ck_call(CK_PROC_{row.short}, a, r, {last if row.bulk_out else 'NULL'});\n}}\n\n")
+        out.append(f"\treturn ckc_call(CK_PROC_{row.short}, a, r, {last if row.bulk_out else 'NULL'});\n}}\n\n")
     return "".join(out)
 
 
@@ -135,15 +135,15 @@ def wire_stub(row):
     out += [fill(a) for a in row.ins()]
     if row.kind == "send":
         bulk = f"{row.args[-1].name}, {row.args[-1].name}_size" if row.bulk_in else "NULL, 0"
-        out.append(f"\treturn ck_send(CK_PROC_{short}, &a, {bulk});\n}}\n\n")
+        out.append(f"\treturn ckc_send(CK_PROC_{short}, &a, {bulk});\n}}\n\n")
         return "".join(out)
     sink = row.args[-1].name if row.bulk_out else "NULL"
     out.append("\tmemset(&r, 0, sizeof(r));\n")
     if row.bulk_in:
         bulk = row.args[-1].name
-        out.append(f"\terr = ck_call_bulk(CK_PROC_{short}, &a, &r, {bulk}, {bulk}_size, NULL);\n")
+        out.append(f"\terr = ckc_call_bulk(CK_PROC_{short}, &a, &r, {bulk}, {bulk}_size, NULL);\n")
     else:
-        out.append(f"\terr = ck_call(CK_PROC_{short}, &a, &r, {sink});\n")
+        out.append(f"\terr = ckc_call(CK_PROC_{short}, &a, &r, {sink});\n")
     drains = [drain(a) for a in row.outs()]
     always = any(a.kind in ("bytes", "ids") for a in row.outs())
     if any(drains):
@@ -164,11 +164,11 @@ def conversions(row):
             continue
         if a.kind == "handle":
             decl.append(f"\tuint64_t {a.name}_id;\n")
-            code.append(f"\terr = ck_{HANDLES[a.ctype]}_id({a.name}, &{a.name}_id);\n"
+            code.append(f"\terr = ckc_{HANDLES[a.ctype]}_id({a.name}, &{a.name}_id);\n"
                         "\tif (err)\n\t\treturn err;\n")
         elif a.kind == "device":
             decl.append(f"\tint {a.name}_id;\n")
-            code.append(f"\terr = ck_device_id({a.name}, &{a.name}_id);\n"
+            code.append(f"\terr = ckc_device_id({a.name}, &{a.name}_id);\n"
                         "\tif (err)\n\t\treturn err;\n")
     return "".join(decl), "".join(code)
 
@@ -189,7 +189,7 @@ def exported(row):
     args = ", ".join(["ctx"] + names)
     decl += "".join(f"\tuint64_t {a.name}_id = 0;\n" for a in row.args
                     if a.direction in ("new", "got"))
-    enter = "ck_enter_any(&ctx)" if "noctx" in row.flags else "ck_enter(&ctx)"
+    enter = "ckc_enter_any(&ctx)" if "noctx" in row.flags else "ckc_enter(&ctx)"
     out = [f"CK_EXPORT CUresult {row.name}({params(row)})\n{{\n\tuint64_t ctx;\n{decl}"
            f"\tCUresult err = {enter};\n\n\tif (err)\n\t\treturn err;\n",
            null_checks(row), code]
@@ -209,14 +209,14 @@ def object_tail(row, args):
     for a in row.args:  # one of them at most: Table.check
         n, kind = a.name, f"CK_OBJECT_{HANDLES.get(a.ctype, '').upper()}"
         if a.direction == "new":
-            made += [f"\terr = ck_object_make({kind}, &{n}_id);\n\tif (err)\n\t\treturn err;\n"]
-            failed += [f"\t\tck_object_end({kind}, {n}_id);\n"]
-            done += [f"\t*{n} = ({a.ctype})(uintptr_t)ck_object_by_id({kind}, {n}_id);\n"]
+            made += [f"\terr = ckc_object_make({kind}, &{n}_id);\n\tif (err)\n\t\treturn err;\n"]
+            failed += [f"\t\tckc_object_end({kind}, {n}_id);\n"]
+            done += [f"\t*{n} = ({a.ctype})(uintptr_t)ckc_object_by_id({kind}, {n}_id);\n"]
         elif a.direction == "got":
-            done += [f"\t*{n} = ({a.ctype})(uintptr_t)ck_object_named({kind}, {n}_id);\n"
+            done += [f"\t*{n} = ({a.ctype})(uintptr_t)ckc_object_named({kind}, {n}_id);\n"
                      f"\tif (!*{n})\n\t\treturn CUDA_ERROR_OUT_OF_MEMORY;\n"]
         elif a.direction == "del":
-            done += [f"\tck_object_end({kind}, {n}_id);\n"]
+            done += [f"\tckc_object_end({kind}, {n}_id);\n"]
     fail = ("\tif (err) {\n" + "".join(failed) + "\t\treturn err;\n\t}\n" if failed
             else "\tif (err)\n\t\treturn err;\n")
     return ("".join(made) + f"\terr = ck_wire_{row.short}({args});\n" + fail
@@ -230,11 +230,11 @@ def cached_tail(row, args):
         n = f"{a.name}_id" if a.kind in ("handle", "device") else a.name
         keys.append(f"(uint64_t){n}")
     return (f"\tconst uint64_t key[] = {{ CK_PROC_{row.short}, ctx, {', '.join(keys)} }};\n\n"
-            f"\tif (ck_cache_get(key, sizeof(key), {out.name}, sizeof(*{out.name})))\n"
+            f"\tif (ckc_cache_get(key, sizeof(key), {out.name}, sizeof(*{out.name})))\n"
             "\t\treturn CUDA_SUCCESS;\n"
             f"\terr = ck_wire_{row.short}({args});\n"
             "\tif (!err)\n"
-            f"\t\tck_cache_put(key, sizeof(key), {out.name}, sizeof(*{out.name}));\n"
+            f"\t\tckc_cache_put(key, sizeof(key), {out.name}, sizeof(*{out.name}));\n"
             "\treturn err;\n")
 
 
@@ -259,16 +259,16 @@ def counted_c(table):
     rows = [r for r in table.rows
             if r.exported and r.kind != "refuse" and r.since.isdigit() and int(r.since)]
     out = [banner("rpc/driver.api"), '#include "client/wire/stats.h"\n#include "gen/api.h"\n\n'
-           "const char *const ck_stats_names[] = {\n"]
+           "const char *const ckc_stats_names[] = {\n"]
     out += [f'\t"{r.name}",\n' for r in rows]
-    out.append("};\n\nconst unsigned int ck_stats_name_count = "
-               f"{len(rows)};\n\nstruct ck_stats_row ck_stats_rows[{len(rows)}];\n\n")
+    out.append("};\n\nconst unsigned int ckc_stats_name_count = "
+               f"{len(rows)};\n\nstruct ckc_stats_row ckc_stats_rows[{len(rows)}];\n\n")
     for i, r in enumerate(rows):
         text = params(resolve(table, r))
-        out.append(f"CUresult ck_counted_{r.name}({text})\n{{\n\tstruct ck_stats_call call;\n"
-                   f"\tCUresult err;\n\n\tck_stats_begin(&call, {i});\n"
+        out.append(f"CUresult ck_counted_{r.name}({text})\n{{\n\tstruct ckc_stats_call call;\n"
+                   f"\tCUresult err;\n\n\tckc_stats_begin(&call, {i});\n"
                    f"\terr = {r.name}({', '.join(argument_names(text))});\n"
-                   "\tck_stats_end(&call);\n\treturn err;\n}\n\n")
+                   "\tckc_stats_end(&call);\n\treturn err;\n}\n\n")
     return "".join(out)
 
 
@@ -276,7 +276,7 @@ def wire_h(table):
     """Prototypes of the wire stubs."""
     out = [banner("rpc/driver.api"), "#ifndef CK_GEN_WIRE_H\n#define CK_GEN_WIRE_H\n\n"
            '#include "cricket.h"\n#include "cuda/types.h"\n#include "gen/numbers.h"\n\n'
-           "struct ck_sink;\n\n"]
+           "struct ckc_sink;\n\n"]
     out += [f"CUresult ck_wire_{r.short}({wire_params(r)});\n" for r in table.rows if r.wire]
     out.append("\n#endif\n")
     return "".join(out)

@@ -10,7 +10,7 @@ def checks(row):
     for a in row.args:
         n = a.name
         if a.kind == "device" and not a.taken:
-            out.append(f"\terr = ck_nvml_device_id({n}, &a.{n});\n\tif (err)\n\t\treturn err;\n")
+            out.append(f"\terr = ckc_nvml_device_id({n}, &a.{n});\n\tif (err)\n\t\treturn err;\n")
             continue
         names = [a.count] if a.kind in ("list", "array") else [n]
         if a.taken or a.kind in ("string", "pod"):
@@ -38,7 +38,7 @@ def fill(a):
     if a.kind == "string":
         return f"\ta.{n} = (char *)(uintptr_t){n};\n"
     if a.kind == "pod" and a.given:
-        return f"\tmemcpy(a.{n}, {n}, ck_nvml_size({n}));\n"
+        return f"\tmemcpy(a.{n}, {n}, ckc_nvml_size({n}));\n"
     return f"\ta.{n} = {n};\n" if a.given and a.kind != "device" else ""
 
 
@@ -46,19 +46,19 @@ def drain(a):
     """Statements that hand an output over on success."""
     n, got = a.name, f"r.{a.name}.{a.name}"
     if a.kind == "text":
-        return f"\t\terr = ck_nvml_text({n}, {a.count}, {got}_val, {got}_len);\n"
+        return f"\t\terr = ckc_nvml_text({n}, {a.count}, {got}_val, {got}_len);\n"
     if a.kind == "values":
-        return f"\t\tck_nvml_bytes({n}, a.{n}.{n}_len, {got}_val, {got}_len);\n"
+        return f"\t\tckc_nvml_bytes({n}, a.{n}.{n}_len, {got}_val, {got}_len);\n"
     if a.kind == "words":
-        return (f"\t\tck_nvml_bytes({n}, {a.count} * sizeof(*{n}), {got}_val, {got}_len);\n")
+        return (f"\t\tckc_nvml_bytes({n}, {a.count} * sizeof(*{n}), {got}_val, {got}_len);\n")
     if a.kind in ("list", "array"):
-        return (f"\t\tck_nvml_bytes({n}, (size_t)a.{a.count} * {a.size}, {got}_val, "
+        return (f"\t\tckc_nvml_bytes({n}, (size_t)a.{a.count} * {a.size}, {got}_val, "
                 f"{got}_len);\n")
     if a.kind == "pod":
-        length = f"ck_nvml_size({n})" if a.given else f"sizeof(r.{n})"
+        length = f"ckc_nvml_size({n})" if a.given else f"sizeof(r.{n})"
         return f"\t\tmemcpy({n}, r.{n}, {length});\n"
     if a.kind == "device":
-        return f"\t\t*{n} = ck_nvml_device(r.{n});\n"
+        return f"\t\t*{n} = ckc_nvml_device(r.{n});\n"
     return f"\t\t*{n} = r.{n};\n"
 
 
@@ -66,10 +66,10 @@ def function(row):
     """The exported entry of a call."""
     n = row.name
     out = [f"CK_EXPORT {row.prototype()}\n{{\n\t{n}_args a;\n\t{n}_res r;\n"
-           "\tnvmlReturn_t err = ck_nvml_enter();\n\n\tif (err)\n\t\treturn err;\n"
+           "\tnvmlReturn_t err = ckc_nvml_enter();\n\n\tif (err)\n\t\treturn err;\n"
            "\tmemset(&a, 0, sizeof(a));\n\tmemset(&r, 0, sizeof(r));\n", checks(row)]
     out += [fill(a) for a in row.args]
-    out.append(f"\terr = ck_nvml_call(CK_PROC_{n}, &a, &r, &r.nvml);\n")
+    out.append(f"\terr = ckc_nvml_call(CK_PROC_{n}, &a, &r, &r.nvml);\n")
     body = "".join(drain(a) for a in row.args if a.taken)
     if body:
         out.append(f"\tif (!err) {{\n{body}\t}}\n")

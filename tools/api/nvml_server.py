@@ -9,14 +9,14 @@ def calls(table):
 
 
 def signature(row):
-    return f"CUresult ck_serve_{row.name}(struct ck_request *q, {row.name}_args *a, {row.name}_res *res)"
+    return f"CUresult ck_serve_{row.name}(struct cks_request *q, {row.name}_args *a, {row.name}_res *res)"
 
 
 def nvml_h(table):
     """The functions of the library, and the handlers."""
     out = [banner(SOURCE), "#ifndef CK_GEN_NVML_H\n#define CK_GEN_NVML_H\n\n"
            '#include "cricket.h"\n#include "cuda/types.h"\n#include "gen/nvml_api.h"\n\n'
-           "struct ck_request;\n\n/* NVML's functions; NULL where the library has none. */\n"
+           "struct cks_request;\n\n/* NVML's functions; NULL where the library has none. */\n"
            "struct ck_nvml {\n"]
     for r in calls(table):
         pointer = r.prototype().replace(f" {r.name}(", f" (*{r.name})(")
@@ -37,12 +37,12 @@ def argument(row, a):
     length = f"res->{n}.{n}_len"
     if a.kind == "device" and not a.taken:
         return (f"\tnvmlDevice_t {n};\n",
-                f"\tif (!ck_nvml_device_find(a->{n}, &{n})) {{\n"
+                f"\tif (!cks_nvml_device_find(a->{n}, &{n})) {{\n"
                 "\t\tres->nvml = NVML_ERROR_INVALID_ARGUMENT;\n\t\treturn CUDA_SUCCESS;\n\t}\n",
                 [n], "")
     if a.kind == "device":
         return (f"\tnvmlDevice_t {n} = NULL;\n", "", [f"&{n}"],
-                f"{done}\t\tres->nvml = ck_nvml_device_put({n}, &res->{n});\n")
+                f"{done}\t\tres->nvml = cks_nvml_device_put({n}, &res->{n});\n")
     if a.kind == "pod":
         known = ""
         if a.given:
@@ -53,14 +53,14 @@ def argument(row, a):
         return (f"\t_Alignas(16) unsigned char {n}[{a.size}] = {{ 0 }};\n",
                 known, [f"(struct {a.ctype} *){n}"], back)
     if a.kind == "text":
-        return (f"\tunsigned int {a.count} = ck_nvml_room(a->{a.count}, 1, &{val});\n", "",
+        return (f"\tunsigned int {a.count} = cks_nvml_room(a->{a.count}, 1, &{val});\n", "",
                 [val, a.count],
-                f"{done}\t\t{length} = ck_nvml_length({val}, {a.count});\n")
+                f"{done}\t\t{length} = cks_nvml_length({val}, {a.count});\n")
     if a.kind == "words":
-        return (f"\tunsigned int {a.count} = ck_nvml_room(a->{a.count}, 8, &{val});\n", "",
+        return (f"\tunsigned int {a.count} = cks_nvml_room(a->{a.count}, 8, &{val});\n", "",
                 [a.count, f"(unsigned long *){val}"], f"{done}\t\t{length} = {a.count} * 8;\n")
     if a.kind == "values":
-        return (f"\tunsigned int {a.count} = ck_nvml_copy(a->{n}.{n}_val, a->{n}.{n}_len, "
+        return (f"\tunsigned int {a.count} = cks_nvml_copy(a->{n}.{n}_val, a->{n}.{n}_len, "
                 f"{a.size}, &{val});\n", "",
                 [f"(int){a.count}", f"({a.element} *){val}"],
                 f"{done}\t\t{length} = {a.count} * {a.size};\n")
@@ -75,9 +75,9 @@ def argument(row, a):
 def listed(row, a, val, length):
     """The same for an array with its number of elements behind a pointer."""
     pair = [f"&res->{a.count}", f"({a.element} *){val}"]
-    pids = (f"\t\tck_nvml_pids(q, {val}, {length} / {a.size}, {a.size});\n"
+    pids = (f"\t\tcks_nvml_pids(q, {val}, {length} / {a.size}, {a.size});\n"
             if "pids" in row.flags else "")
-    return (f"\tunsigned int room = ck_nvml_room(a->{a.count}, {a.size}, &{val});\n",
+    return (f"\tunsigned int room = cks_nvml_room(a->{a.count}, {a.size}, &{val});\n",
             f"\tres->{a.count} = room;\n", pair if a.kind == "list" else pair[::-1],
             f"\tif (!res->nvml) {{\n\t\t{length} = ck_min(res->{a.count}, room) * "
             f"{a.size};\n{pids}\t}}\n")
@@ -92,7 +92,7 @@ def handler(row):
         call += c
         after.append(t)
     return (f"{signature(row)}\n{{\n" + "".join(decl) + "\n\t(void)q;\n\t(void)a;\n"
-            f"\tif (!ck_nvml_begin((void **)&ck_nvml.{row.name}, &res->nvml))\n"
+            f"\tif (!cks_nvml_begin((void **)&ck_nvml.{row.name}, &res->nvml))\n"
             "\t\treturn CUDA_SUCCESS;\n" + "".join(before)
             + f"\tres->nvml = ck_nvml.{row.name}({', '.join(call)});\n" + "".join(after)
             + "\treturn CUDA_SUCCESS;\n}\n\n")

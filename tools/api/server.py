@@ -26,18 +26,18 @@ def driver_h(table):
 def handlers_h(table):
     out = [banner("rpc/driver.api"), "#ifndef CK_GEN_HANDLERS_H\n#define CK_GEN_HANDLERS_H\n\n"
            '#include "cricket.h"\n#include "cuda/types.h"\n#include "gen/numbers.h"\n\n'
-           "struct ck_request;\n\n/* Bodies by hand; @res is NULL for one-way messages. */\n"]
+           "struct cks_request;\n\n/* Bodies by hand; @res is NULL for one-way messages. */\n"]
     for r in table.rows:
         if r.wire and r.hand_on("server"):
             out.append(signature(r) + ";\n")
-    out.append("\ntypedef CUresult (*ck_handler)(struct ck_request *q, void *args, void *res);\n"
+    out.append("\ntypedef CUresult (*ck_handler)(struct cks_request *q, void *args, void *res);\n"
                "extern const ck_handler ck_handlers[CK_PROC_END];\n\n#endif\n")
     return "".join(out)
 
 
 def signature(row):
     res = "void *res" if row.kind == "send" else f"{row.name}_res *res"
-    return f"CUresult ck_serve_{row.short}(struct ck_request *q, {row.name}_args *a, {res})"
+    return f"CUresult ck_serve_{row.short}(struct cks_request *q, {row.name}_args *a, {res})"
 
 
 def handler(row):
@@ -48,21 +48,21 @@ def handler(row):
         if a.kind == "handle" and a.direction not in ("new", "got"):
             tag = HANDLES[a.ctype]
             decl.append(f"\t{a.ctype} {n};\n")
-            find.append(f"\tif (!ck_{tag}_find(q, a->{n}, &{n}))\n"
+            find.append(f"\tif (!cks_{tag}_find(q, a->{n}, &{n}))\n"
                         "\t\treturn CUDA_ERROR_INVALID_HANDLE;\n")
             # A one-way end cannot fail; one that waits may, and the object is then still there.
             if a.direction == "del" and row.kind == "send":
-                find.append(f"\tck_handle_remove(q, a->{n});\n")
+                find.append(f"\tcks_handle_remove(q, a->{n});\n")
             elif a.direction == "del":
-                after.append(f"\tif (!err)\n\t\tck_handle_remove(q, a->{n});\n")
+                after.append(f"\tif (!err)\n\t\tcks_handle_remove(q, a->{n});\n")
             call.append(n)
         elif a.direction == "new":
             decl.append(f"\t{a.ctype} {n} = 0;\n")
-            after.append(f"\tif (!err)\n\t\terr = ck_{HANDLES[a.ctype]}_put(q, a->{n}, {n});\n")
+            after.append(f"\tif (!err)\n\t\terr = cks_{HANDLES[a.ctype]}_put(q, a->{n}, {n});\n")
             call.append(f"&{n}")
         elif a.direction == "got":
             decl.append(f"\t{a.ctype} {n} = 0;\n")
-            after.append(f"\tif (!err)\n\t\terr = ck_handle_name(q, "
+            after.append(f"\tif (!err)\n\t\terr = cks_handle_name(q, "
                          f"CK_KIND_{HANDLES[a.ctype].upper()}, (void *)(uintptr_t){n}, 0, "
                          f"&res->{n});\n")
             call.append(f"&{n}")

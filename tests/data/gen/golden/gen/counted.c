@@ -2,7 +2,7 @@
 #include "client/wire/stats.h"
 #include "gen/api.h"
 
-const char *const ck_stats_names[] = {
+const char *const ckc_stats_names[] = {
 	"cuThingCreate",
 	"cuThingDestroy",
 	"cuThingDestroy_v2",
@@ -17,139 +17,139 @@ const char *const ck_stats_names[] = {
 	"cuThingCopy",
 };
 
-const unsigned int ck_stats_name_count = 12;
+const unsigned int ckc_stats_name_count = 12;
 
-struct ck_stats_row ck_stats_rows[12];
+struct ckc_stats_row ckc_stats_rows[12];
 
 CUresult ck_counted_cuThingCreate(CUevent *phThing, unsigned int flags)
 {
-	struct ck_stats_call call;
+	struct ckc_stats_call call;
 	CUresult err;
 
-	ck_stats_begin(&call, 0);
+	ckc_stats_begin(&call, 0);
 	err = cuThingCreate(phThing, flags);
-	ck_stats_end(&call);
+	ckc_stats_end(&call);
 	return err;
 }
 
 CUresult ck_counted_cuThingDestroy(CUevent hThing)
 {
-	struct ck_stats_call call;
+	struct ckc_stats_call call;
 	CUresult err;
 
-	ck_stats_begin(&call, 1);
+	ckc_stats_begin(&call, 1);
 	err = cuThingDestroy(hThing);
-	ck_stats_end(&call);
+	ckc_stats_end(&call);
 	return err;
 }
 
 CUresult ck_counted_cuThingDestroy_v2(CUevent hThing)
 {
-	struct ck_stats_call call;
+	struct ckc_stats_call call;
 	CUresult err;
 
-	ck_stats_begin(&call, 2);
+	ckc_stats_begin(&call, 2);
 	err = cuThingDestroy_v2(hThing);
-	ck_stats_end(&call);
+	ckc_stats_end(&call);
 	return err;
 }
 
 CUresult ck_counted_cuThingGetColour(size_t *colour, CUdevice dev)
 {
-	struct ck_stats_call call;
+	struct ckc_stats_call call;
 	CUresult err;
 
-	ck_stats_begin(&call, 3);
+	ckc_stats_begin(&call, 3);
 	err = cuThingGetColour(colour, dev);
-	ck_stats_end(&call);
+	ckc_stats_end(&call);
 	return err;
 }
 
 CUresult ck_counted_cuThingPaint(CUevent hThing, CUcolour colour, float shade, const CUDA_MEMCPY3D *how, CUstreamAttrValue *before, unsigned int *coats)
 {
-	struct ck_stats_call call;
+	struct ckc_stats_call call;
 	CUresult err;
 
-	ck_stats_begin(&call, 4);
+	ckc_stats_begin(&call, 4);
 	err = cuThingPaint(hThing, colour, shade, how, before, coats);
-	ck_stats_end(&call);
+	ckc_stats_end(&call);
 	return err;
 }
 
 CUresult ck_counted_cuThingPlan(CUgraph *phPlan, CUmemoryPool hPool)
 {
-	struct ck_stats_call call;
+	struct ckc_stats_call call;
 	CUresult err;
 
-	ck_stats_begin(&call, 5);
+	ckc_stats_begin(&call, 5);
 	err = cuThingPlan(phPlan, hPool);
-	ck_stats_end(&call);
+	ckc_stats_end(&call);
 	return err;
 }
 
 CUresult ck_counted_cuThingPlanDestroy(CUgraph hPlan)
 {
-	struct ck_stats_call call;
+	struct ckc_stats_call call;
 	CUresult err;
 
-	ck_stats_begin(&call, 6);
+	ckc_stats_begin(&call, 6);
 	err = cuThingPlanDestroy(hPlan);
-	ck_stats_end(&call);
+	ckc_stats_end(&call);
 	return err;
 }
 
 CUresult ck_counted_cuThingPlanOf(CUevent hThing, CUgraph *phPlan)
 {
-	struct ck_stats_call call;
+	struct ckc_stats_call call;
 	CUresult err;
 
-	ck_stats_begin(&call, 7);
+	ckc_stats_begin(&call, 7);
 	err = cuThingPlanOf(hThing, phPlan);
-	ck_stats_end(&call);
+	ckc_stats_end(&call);
 	return err;
 }
 
 CUresult ck_counted_cuThingMany(ids things, ids *plans, id *first)
 {
-	struct ck_stats_call call;
+	struct ckc_stats_call call;
 	CUresult err;
 
-	ck_stats_begin(&call, 8);
+	ckc_stats_begin(&call, 8);
 	err = cuThingMany(things, plans, first);
-	ck_stats_end(&call);
+	ckc_stats_end(&call);
 	return err;
 }
 
 CUresult ck_counted_cuThingPaint_ptsz(CUevent hThing, CUcolour colour, float shade, const CUDA_MEMCPY3D *how, CUstreamAttrValue *before, unsigned int *coats)
 {
-	struct ck_stats_call call;
+	struct ckc_stats_call call;
 	CUresult err;
 
-	ck_stats_begin(&call, 9);
+	ckc_stats_begin(&call, 9);
 	err = cuThingPaint_ptsz(hThing, colour, shade, how, before, coats);
-	ck_stats_end(&call);
+	ckc_stats_end(&call);
 	return err;
 }
 
 CUresult ck_counted_cuThingCount(int *count)
 {
-	struct ck_stats_call call;
+	struct ckc_stats_call call;
 	CUresult err;
 
-	ck_stats_begin(&call, 10);
+	ckc_stats_begin(&call, 10);
 	err = cuThingCount(count);
-	ck_stats_end(&call);
+	ckc_stats_end(&call);
 	return err;
 }
 
 CUresult ck_counted_cuThingCopy(CUdeviceptr dst, CUstream hStream)
 {
-	struct ck_stats_call call;
+	struct ckc_stats_call call;
 	CUresult err;
 
-	ck_stats_begin(&call, 11);
+	ckc_stats_begin(&call, 11);
 	err = cuThingCopy(dst, hStream);
-	ck_stats_end(&call);
+	ckc_stats_end(&call);
 	return err;
 }
 

@@ -21,7 +21,7 @@ const struct ck_driver_symbol ck_driver_symbols[] = {
 	{ 0 }
 };
 
-static CUresult ck_serve_cuThingCreate(struct ck_request *q, cuThingCreate_args *a, void *res)
+static CUresult ck_serve_cuThingCreate(struct cks_request *q, cuThingCreate_args *a, void *res)
 {
 	CUevent phThing = 0;
 	CUresult err;
@@ -33,11 +33,11 @@ static CUresult ck_serve_cuThingCreate(struct ck_request *q, cuThingCreate_args 
 		return CUDA_ERROR_NOT_SUPPORTED;
 	err = ck_driver.cuThingCreate(&phThing, (unsigned int)a->flags);
 	if (!err)
-		err = ck_event_put(q, a->phThing, phThing);
+		err = cks_event_put(q, a->phThing, phThing);
 	return err;
 }
 
-static CUresult ck_serve_cuThingDestroy_v2(struct ck_request *q, cuThingDestroy_v2_args *a, void *res)
+static CUresult ck_serve_cuThingDestroy_v2(struct cks_request *q, cuThingDestroy_v2_args *a, void *res)
 {
 	CUevent hThing;
 
@@ -46,13 +46,13 @@ static CUresult ck_serve_cuThingDestroy_v2(struct ck_request *q, cuThingDestroy_
 	(void)res;
 	if (!ck_driver.cuThingDestroy_v2)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!ck_event_find(q, a->hThing, &hThing))
+	if (!cks_event_find(q, a->hThing, &hThing))
 		return CUDA_ERROR_INVALID_HANDLE;
-	ck_handle_remove(q, a->hThing);
+	cks_handle_remove(q, a->hThing);
 	return ck_driver.cuThingDestroy_v2(hThing);
 }
 
-static CUresult ck_serve_cuThingGetColour(struct ck_request *q, cuThingGetColour_args *a, cuThingGetColour_res *res)
+static CUresult ck_serve_cuThingGetColour(struct cks_request *q, cuThingGetColour_args *a, cuThingGetColour_res *res)
 {
 	size_t colour = 0;
 	CUresult err;
@@ -67,7 +67,7 @@ static CUresult ck_serve_cuThingGetColour(struct ck_request *q, cuThingGetColour
 	return err;
 }
 
-static CUresult ck_serve_cuThingPaint(struct ck_request *q, cuThingPaint_args *a, cuThingPaint_res *res)
+static CUresult ck_serve_cuThingPaint(struct cks_request *q, cuThingPaint_args *a, cuThingPaint_res *res)
 {
 	CUevent hThing;
 	CUDA_MEMCPY3D how;
@@ -80,7 +80,7 @@ static CUresult ck_serve_cuThingPaint(struct ck_request *q, cuThingPaint_args *a
 	(void)res;
 	if (!ck_driver.cuThingPaint)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!ck_event_find(q, a->hThing, &hThing))
+	if (!cks_event_find(q, a->hThing, &hThing))
 		return CUDA_ERROR_INVALID_HANDLE;
 	_Static_assert(sizeof(how) == sizeof(a->how), "it travels as its bytes");
 	memcpy(&how, a->how, sizeof(how));
@@ -92,7 +92,7 @@ static CUresult ck_serve_cuThingPaint(struct ck_request *q, cuThingPaint_args *a
 	return err;
 }
 
-static CUresult ck_serve_cuThingPlan(struct ck_request *q, cuThingPlan_args *a, cuThingPlan_res *res)
+static CUresult ck_serve_cuThingPlan(struct cks_request *q, cuThingPlan_args *a, cuThingPlan_res *res)
 {
 	CUgraph phPlan = 0;
 	CUmemoryPool hPool;
@@ -103,15 +103,15 @@ static CUresult ck_serve_cuThingPlan(struct ck_request *q, cuThingPlan_args *a, 
 	(void)res;
 	if (!ck_driver.cuThingPlan)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!ck_pool_find(q, a->hPool, &hPool))
+	if (!cks_pool_find(q, a->hPool, &hPool))
 		return CUDA_ERROR_INVALID_HANDLE;
 	err = ck_driver.cuThingPlan(&phPlan, hPool);
 	if (!err)
-		err = ck_graph_put(q, a->phPlan, phPlan);
+		err = cks_graph_put(q, a->phPlan, phPlan);
 	return err;
 }
 
-static CUresult ck_serve_cuThingPlanDestroy(struct ck_request *q, cuThingPlanDestroy_args *a, cuThingPlanDestroy_res *res)
+static CUresult ck_serve_cuThingPlanDestroy(struct cks_request *q, cuThingPlanDestroy_args *a, cuThingPlanDestroy_res *res)
 {
 	CUgraph hPlan;
 	CUresult err;
@@ -121,15 +121,15 @@ static CUresult ck_serve_cuThingPlanDestroy(struct ck_request *q, cuThingPlanDes
 	(void)res;
 	if (!ck_driver.cuThingPlanDestroy)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!ck_graph_find(q, a->hPlan, &hPlan))
+	if (!cks_graph_find(q, a->hPlan, &hPlan))
 		return CUDA_ERROR_INVALID_HANDLE;
 	err = ck_driver.cuThingPlanDestroy(hPlan);
 	if (!err)
-		ck_handle_remove(q, a->hPlan);
+		cks_handle_remove(q, a->hPlan);
 	return err;
 }
 
-static CUresult ck_serve_cuThingPlanOf(struct ck_request *q, cuThingPlanOf_args *a, cuThingPlanOf_res *res)
+static CUresult ck_serve_cuThingPlanOf(struct cks_request *q, cuThingPlanOf_args *a, cuThingPlanOf_res *res)
 {
 	CUevent hThing;
 	CUgraph phPlan = 0;
@@ -140,15 +140,15 @@ static CUresult ck_serve_cuThingPlanOf(struct ck_request *q, cuThingPlanOf_args 
 	(void)res;
 	if (!ck_driver.cuThingPlanOf)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!ck_event_find(q, a->hThing, &hThing))
+	if (!cks_event_find(q, a->hThing, &hThing))
 		return CUDA_ERROR_INVALID_HANDLE;
 	err = ck_driver.cuThingPlanOf(hThing, &phPlan);
 	if (!err)
-		err = ck_handle_name(q, CK_KIND_GRAPH, (void *)(uintptr_t)phPlan, 0, &res->phPlan);
+		err = cks_handle_name(q, CK_KIND_GRAPH, (void *)(uintptr_t)phPlan, 0, &res->phPlan);
 	return err;
 }
 
-static CUresult ck_serve_cuThingMany(struct ck_request *q, cuThingMany_args *a, cuThingMany_res *res)
+static CUresult ck_serve_cuThingMany(struct cks_request *q, cuThingMany_args *a, cuThingMany_res *res)
 {
 	ids plans = 0;
 	id first = 0;

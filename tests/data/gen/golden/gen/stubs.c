@@ -14,13 +14,13 @@ CUresult ck_wire_put(uint64_t ctx, CUdeviceptr dst, const void *data, size_t dat
 	a.head.ctx = ctx;
 	a.dst = dst;
 	a.data_length = (u_int)data_size;
-	return ck_send(CK_PROC_put, &a, data, data_size);
+	return ckc_send(CK_PROC_put, &a, data, data_size);
 }
 
-CUresult ck_wire_get(ck_get_args *a, ck_get_res *r, struct ck_sink *data)
+CUresult ck_wire_get(ck_get_args *a, ck_get_res *r, struct ckc_sink *data)
 {
 	memset(r, 0, sizeof(*r));
-	return ck_call(CK_PROC_get, a, r, data);
+	return ckc_call(CK_PROC_get, a, r, data);
 }
 
 CUresult ck_wire_cuThingCreate(uint64_t ctx, uint64_t phThing, unsigned int flags)
@@ -31,7 +31,7 @@ CUresult ck_wire_cuThingCreate(uint64_t ctx, uint64_t phThing, unsigned int flag
 	a.head.ctx = ctx;
 	a.phThing = phThing;
 	a.flags = flags;
-	return ck_send(CK_PROC_cuThingCreate, &a, NULL, 0);
+	return ckc_send(CK_PROC_cuThingCreate, &a, NULL, 0);
 }
 
 CK_EXPORT CUresult cuThingDestroy(CUevent hThing)
@@ -46,7 +46,7 @@ CUresult ck_wire_cuThingDestroy_v2(uint64_t ctx, uint64_t hThing)
 	memset(&a, 0, sizeof(a));
 	a.head.ctx = ctx;
 	a.hThing = hThing;
-	return ck_send(CK_PROC_cuThingDestroy_v2, &a, NULL, 0);
+	return ckc_send(CK_PROC_cuThingDestroy_v2, &a, NULL, 0);
 }
 
 CUresult ck_wire_cuThingGetColour(uint64_t ctx, size_t *colour, int dev)
@@ -59,7 +59,7 @@ CUresult ck_wire_cuThingGetColour(uint64_t ctx, size_t *colour, int dev)
 	a.head.ctx = ctx;
 	a.dev = dev;
 	memset(&r, 0, sizeof(r));
-	err = ck_call(CK_PROC_cuThingGetColour, &a, &r, NULL);
+	err = ckc_call(CK_PROC_cuThingGetColour, &a, &r, NULL);
 	if (err == CUDA_SUCCESS) {
 		if (colour)
 			*colour = (size_t)r.colour;
@@ -71,22 +71,22 @@ CK_EXPORT CUresult cuThingGetColour(size_t *colour, CUdevice dev)
 {
 	uint64_t ctx;
 	int dev_id;
-	CUresult err = ck_enter(&ctx);
+	CUresult err = ckc_enter(&ctx);
 
 	if (err)
 		return err;
 	if (!colour)
 		return CUDA_ERROR_INVALID_VALUE;
-	err = ck_device_id(dev, &dev_id);
+	err = ckc_device_id(dev, &dev_id);
 	if (err)
 		return err;
 	const uint64_t key[] = { CK_PROC_cuThingGetColour, ctx, (uint64_t)dev_id };
 
-	if (ck_cache_get(key, sizeof(key), colour, sizeof(*colour)))
+	if (ckc_cache_get(key, sizeof(key), colour, sizeof(*colour)))
 		return CUDA_SUCCESS;
 	err = ck_wire_cuThingGetColour(ctx, colour, dev_id);
 	if (!err)
-		ck_cache_put(key, sizeof(key), colour, sizeof(*colour));
+		ckc_cache_put(key, sizeof(key), colour, sizeof(*colour));
 	return err;
 }
 
@@ -103,7 +103,7 @@ CUresult ck_wire_cuThingPaint(uint64_t ctx, uint64_t hThing, CUcolour colour, fl
 	a.shade = shade;
 	memcpy(a.how, how, sizeof(a.how));
 	memset(&r, 0, sizeof(r));
-	err = ck_call(CK_PROC_cuThingPaint, &a, &r, NULL);
+	err = ckc_call(CK_PROC_cuThingPaint, &a, &r, NULL);
 	if (err == CUDA_SUCCESS) {
 		memcpy(before, r.before, sizeof(r.before));
 		if (coats)
@@ -116,7 +116,7 @@ CK_EXPORT CUresult cuThingPaint(CUevent hThing, CUcolour colour, float shade, co
 {
 	uint64_t ctx;
 	uint64_t hThing_id;
-	CUresult err = ck_enter(&ctx);
+	CUresult err = ckc_enter(&ctx);
 
 	if (err)
 		return err;
@@ -124,7 +124,7 @@ CK_EXPORT CUresult cuThingPaint(CUevent hThing, CUcolour colour, float shade, co
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!before)
 		return CUDA_ERROR_INVALID_VALUE;
-	err = ck_event_id(hThing, &hThing_id);
+	err = ckc_event_id(hThing, &hThing_id);
 	if (err)
 		return err;
 	return ck_wire_cuThingPaint(ctx, hThing_id, colour, shade, how, before, coats);
@@ -141,7 +141,7 @@ CUresult ck_wire_cuThingPlan(uint64_t ctx, uint64_t phPlan, uint64_t hPool)
 	a.phPlan = phPlan;
 	a.hPool = hPool;
 	memset(&r, 0, sizeof(r));
-	err = ck_call(CK_PROC_cuThingPlan, &a, &r, NULL);
+	err = ckc_call(CK_PROC_cuThingPlan, &a, &r, NULL);
 	return err;
 }
 
@@ -150,24 +150,24 @@ CK_EXPORT CUresult cuThingPlan(CUgraph *phPlan, CUmemoryPool hPool)
 	uint64_t ctx;
 	uint64_t hPool_id;
 	uint64_t phPlan_id = 0;
-	CUresult err = ck_enter(&ctx);
+	CUresult err = ckc_enter(&ctx);
 
 	if (err)
 		return err;
 	if (!phPlan)
 		return CUDA_ERROR_INVALID_VALUE;
-	err = ck_pool_id(hPool, &hPool_id);
+	err = ckc_pool_id(hPool, &hPool_id);
 	if (err)
 		return err;
-	err = ck_object_make(CK_OBJECT_GRAPH, &phPlan_id);
+	err = ckc_object_make(CK_OBJECT_GRAPH, &phPlan_id);
 	if (err)
 		return err;
 	err = ck_wire_cuThingPlan(ctx, phPlan_id, hPool_id);
 	if (err) {
-		ck_object_end(CK_OBJECT_GRAPH, phPlan_id);
+		ckc_object_end(CK_OBJECT_GRAPH, phPlan_id);
 		return err;
 	}
-	*phPlan = (CUgraph)(uintptr_t)ck_object_by_id(CK_OBJECT_GRAPH, phPlan_id);
+	*phPlan = (CUgraph)(uintptr_t)ckc_object_by_id(CK_OBJECT_GRAPH, phPlan_id);
 	return CUDA_SUCCESS;
 }
 
@@ -181,7 +181,7 @@ CUresult ck_wire_cuThingPlanDestroy(uint64_t ctx, uint64_t hPlan)
 	a.head.ctx = ctx;
 	a.hPlan = hPlan;
 	memset(&r, 0, sizeof(r));
-	err = ck_call(CK_PROC_cuThingPlanDestroy, &a, &r, NULL);
+	err = ckc_call(CK_PROC_cuThingPlanDestroy, &a, &r, NULL);
 	return err;
 }
 
@@ -189,17 +189,17 @@ CK_EXPORT CUresult cuThingPlanDestroy(CUgraph hPlan)
 {
 	uint64_t ctx;
 	uint64_t hPlan_id;
-	CUresult err = ck_enter(&ctx);
+	CUresult err = ckc_enter(&ctx);
 
 	if (err)
 		return err;
-	err = ck_graph_id(hPlan, &hPlan_id);
+	err = ckc_graph_id(hPlan, &hPlan_id);
 	if (err)
 		return err;
 	err = ck_wire_cuThingPlanDestroy(ctx, hPlan_id);
 	if (err)
 		return err;
-	ck_object_end(CK_OBJECT_GRAPH, hPlan_id);
+	ckc_object_end(CK_OBJECT_GRAPH, hPlan_id);
 	return CUDA_SUCCESS;
 }
 
@@ -213,7 +213,7 @@ CUresult ck_wire_cuThingPlanOf(uint64_t ctx, uint64_t hThing, uint64_t *phPlan)
 	a.head.ctx = ctx;
 	a.hThing = hThing;
 	memset(&r, 0, sizeof(r));
-	err = ck_call(CK_PROC_cuThingPlanOf, &a, &r, NULL);
+	err = ckc_call(CK_PROC_cuThingPlanOf, &a, &r, NULL);
 	if (err == CUDA_SUCCESS) {
 		if (phPlan)
 			*phPlan = (uint64_t)r.phPlan;
@@ -226,19 +226,19 @@ CK_EXPORT CUresult cuThingPlanOf(CUevent hThing, CUgraph *phPlan)
 	uint64_t ctx;
 	uint64_t hThing_id;
 	uint64_t phPlan_id = 0;
-	CUresult err = ck_enter(&ctx);
+	CUresult err = ckc_enter(&ctx);
 
 	if (err)
 		return err;
 	if (!phPlan)
 		return CUDA_ERROR_INVALID_VALUE;
-	err = ck_event_id(hThing, &hThing_id);
+	err = ckc_event_id(hThing, &hThing_id);
 	if (err)
 		return err;
 	err = ck_wire_cuThingPlanOf(ctx, hThing_id, &phPlan_id);
 	if (err)
 		return err;
-	*phPlan = (CUgraph)(uintptr_t)ck_object_named(CK_OBJECT_GRAPH, phPlan_id);
+	*phPlan = (CUgraph)(uintptr_t)ckc_object_named(CK_OBJECT_GRAPH, phPlan_id);
 	if (!*phPlan)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	return CUDA_SUCCESS;
@@ -255,7 +255,7 @@ CUresult ck_wire_cuThingMany(uint64_t ctx, const uint64_t *things, size_t things
 	a.things.things_val = (void *)(uintptr_t)things;
 	a.things.things_len = (u_int)things_count;
 	memset(&r, 0, sizeof(r));
-	err = ck_call(CK_PROC_cuThingMany, &a, &r, NULL);
+	err = ckc_call(CK_PROC_cuThingMany, &a, &r, NULL);
 	*plans = r.plans.plans_val;
 	*plans_count = r.plans.plans_len;
 	r.plans.plans_val = NULL;

@@ -6,10 +6,10 @@
 #include "cuda/types.h"
 #include "gen/numbers.h"
 
-struct ck_sink;
+struct ckc_sink;
 
 CUresult ck_wire_put(uint64_t ctx, CUdeviceptr dst, const void *data, size_t data_size);
-CUresult ck_wire_get(ck_get_args *a, ck_get_res *r, struct ck_sink *data);
+CUresult ck_wire_get(ck_get_args *a, ck_get_res *r, struct ckc_sink *data);
 CUresult ck_wire_cuThingCreate(uint64_t ctx, uint64_t phThing, unsigned int flags);
 CUresult ck_wire_cuThingDestroy_v2(uint64_t ctx, uint64_t hThing);
 CUresult ck_wire_cuThingGetColour(uint64_t ctx, size_t *colour, int dev);
