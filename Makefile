@@ -34,7 +34,7 @@ check: $(if $(SAN)$(TSAN),,check-style check-gen) check-unit $(if $(SAN)$(TSAN),
 	@echo "check: everything passed$(if $(SAN)$(TSAN), (with sanitizers))"
 check-style:	## who may include and call whom; the client's state and locks; headers
 	@$(MAKE) -j$(JOBS) --no-print-directory -C cpu SAN= TSAN=
-	tools/check-includes && tools/check-layers && tools/check-names && tools/check-state && tools/check-headers
+	tools/check-includes && tools/check-layers && tools/check-names && tools/check-state && tools/check-headers && tools/check-format
 check-gen: cpu	## the generator against its goldens; what it made is not stale
 	$(PYTEST) $(BESIDE) tests/gen
 check-unit: cpu	## unit tests (cmocka); one alone: make -C tests unit/test_NAME.run
@@ -58,7 +58,7 @@ demo:		## from nothing: install, build, run a CUDA program through the server
 install: cpu loader	## all of it, below PREFIX (/usr/local); DESTDIR=FOLDER for packages; tools/install.sh installs parts
 	DESTDIR="$(DESTDIR)" tools/install.sh all "$(or $(PREFIX),/usr/local)"
 format:		## clang-format over the C sources
-	clang-format -i $$(find util elf rpc client server emu libcuda cuda m3 wcm loader launcher bench tests -name '*.[ch]')
+	tools/check-format --fix
 clean:		## what was built here; build/cuda stays
 	@for d in cpu loader tests tests/test_apps wcm/examples; do $(MAKE) --no-print-directory -C $$d clean; done
 

@@ -10,13 +10,13 @@
 
 #define CU(name) ((__typeof__(name) *)dlsym(driver, #name))
 /* Ends the program with status 1 when the call fails. */
-#define MUST(call)                                                              \
-	do {                                                                    \
-		CUresult err_ = (call);                                         \
-		if (err_) {                                                     \
-			fprintf(stderr, "%s = %d\n", #call, (int)err_);         \
-			exit(1);                                                \
-		}                                                               \
+#define MUST(call)                                                                                 \
+	do {                                                                                       \
+		CUresult err_ = (call);                                                            \
+		if (err_) {                                                                        \
+			fprintf(stderr, "%s = %d\n", #call, (int)err_);                            \
+			exit(1);                                                                   \
+		}                                                                                  \
 	} while (0)
 
 #endif

@@ -23,15 +23,14 @@
 #define STEPS_MAX 1000000
 
 /* count: one thread of each warp counts to @n; the result goes nowhere that the compiler knows of. */
-static const char ptx[] =
-	".version 7.0\n.target sm_75\n.address_size 64\n"
-	".visible .entry count(.param .u64 p, .param .u32 n)\n{\n"
-	".reg .u32 %r<4>;\n.reg .u64 %rd<2>;\n.reg .pred %q<2>;\n"
-	"ld.param.u64 %rd0, [p];\nld.param.u32 %r0, [n];\nmov.u32 %r1, 0;\n"
-	"more:\nsetp.ge.u32 %q0, %r1, %r0;\n@%q0 bra done;\n"
-	"ld.volatile.global.u32 %r2, [%rd0];\n"
-	"add.u32 %r1, %r1, 1;\nadd.u32 %r1, %r1, %r2;\nbra more;\n"
-	"done:\nret;\n}\n";
+static const char ptx[] = ".version 7.0\n.target sm_75\n.address_size 64\n"
+			  ".visible .entry count(.param .u64 p, .param .u32 n)\n{\n"
+			  ".reg .u32 %r<4>;\n.reg .u64 %rd<2>;\n.reg .pred %q<2>;\n"
+			  "ld.param.u64 %rd0, [p];\nld.param.u32 %r0, [n];\nmov.u32 %r1, 0;\n"
+			  "more:\nsetp.ge.u32 %q0, %r1, %r0;\n@%q0 bra done;\n"
+			  "ld.volatile.global.u32 %r2, [%rd0];\n"
+			  "add.u32 %r1, %r1, 1;\nadd.u32 %r1, %r1, %r2;\nbra more;\n"
+			  "done:\nret;\n}\n";
 
 static void *driver;
 static CUdeviceptr mem;
@@ -69,7 +68,7 @@ static double median(double *v, size_t n)
 
 static void launch(unsigned int work)
 {
-	void *params[] = { &mem, &work };
+	void *params[] = {&mem, &work};
 
 	MUST(CU(cuLaunchKernel)(count, 1, 1, 1, 32, 1, 1, 0, stream, params, NULL));
 }
@@ -102,12 +101,13 @@ static void begin(double ms[5])
 
 static void print_start(const double ms[5])
 {
-	static const char *const names[] = { "init", "context", "memory", "module", "kernel" };
+	static const char *const names[] = {"init", "context", "memory", "module", "kernel"};
 
 	for (int i = 0; i < 5; i++)
-		printf("%s\"start_%s\": {\"value\": %.3f, \"unit\": \"ms\"}", i ? ", " : "{", names[i],
-		       ms[i]);
-	printf(", \"start_first_call\": {\"value\": %.3f, \"unit\": \"ms\"}}\n", ms[0] + ms[1] + ms[2]);
+		printf("%s\"start_%s\": {\"value\": %.3f, \"unit\": \"ms\"}", i ? ", " : "{",
+		       names[i], ms[i]);
+	printf(", \"start_first_call\": {\"value\": %.3f, \"unit\": \"ms\"}}\n",
+	       ms[0] + ms[1] + ms[2]);
 }
 
 static void steps(double seconds, double at, int launches, unsigned int work)
@@ -137,8 +137,9 @@ static double copies(void *host, size_t size, int rounds, int up)
 
 	for (int r = -1; each && r < rounds; r++) {
 		mark = now(CLOCK_MONOTONIC);
-		MUST(up ? CU(cuMemcpyHtoD_v2)(mem, host, size) : CU(cuMemcpyDtoH_v2)(host, mem, size));
-		if (up)	/* pageable bytes are taken over at once: the copy ends with the stream */
+		MUST(up ? CU(cuMemcpyHtoD_v2)(mem, host, size)
+			: CU(cuMemcpyDtoH_v2)(host, mem, size));
+		if (up) /* pageable bytes are taken over at once: the copy ends with the stream */
 			MUST(CU(cuCtxSynchronize)());
 		if (r >= 0)
 			each[r] = ms_since(&mark);

@@ -49,7 +49,8 @@ int main(void)
 	}
 	qsort(half, ROUNDS, sizeof(double), order);
 	qsort(plain, ROUNDS, sizeof(double), order);
-	printf("call into a half %.1f ns (%.1f to %.1f), into a library %.1f ns%s\n", half[ROUNDS / 2],
-	       half[ROUNDS / 10], half[ROUNDS - 1 - ROUNDS / 10], plain[ROUNDS / 2], sum ? "" : "!");
+	printf("call into a half %.1f ns (%.1f to %.1f), into a library %.1f ns%s\n",
+	       half[ROUNDS / 2], half[ROUNDS / 10], half[ROUNDS - 1 - ROUNDS / 10],
+	       plain[ROUNDS / 2], sum ? "" : "!");
 	return 0;
 }

@@ -28,9 +28,11 @@ static double one_way(char *buffer, int bytes, int times, int rank)
 		for (int i = 0; i < times; i++) {
 			if (rank == 0) {
 				MPI_Send(buffer, bytes, MPI_CHAR, 1, 0, MPI_COMM_WORLD);
-				MPI_Recv(buffer, bytes, MPI_CHAR, 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+				MPI_Recv(buffer, bytes, MPI_CHAR, 1, 0, MPI_COMM_WORLD,
+					 MPI_STATUS_IGNORE);
 			} else if (rank == 1) {
-				MPI_Recv(buffer, bytes, MPI_CHAR, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+				MPI_Recv(buffer, bytes, MPI_CHAR, 0, 0, MPI_COMM_WORLD,
+					 MPI_STATUS_IGNORE);
 				MPI_Send(buffer, bytes, MPI_CHAR, 0, 0, MPI_COMM_WORLD);
 			}
 		}

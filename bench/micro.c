@@ -102,7 +102,7 @@ static void launches(void)
 
 static void allocations(void)
 {
-	static const size_t sizes[] = { 4 << 20, 256 << 20 };
+	static const size_t sizes[] = {4 << 20, 256 << 20};
 	double each[50];
 
 	for (int s = 0; s < 2; s++) {
@@ -133,7 +133,7 @@ static void allocations(void)
 /* Time of one synchronous copy, in us for small and GB/s for large sizes. */
 static void copies(const char *kind, void *host, CUdeviceptr dev)
 {
-	static const size_t sizes[] = { 4, 1 << 10, 64 << 10, 1 << 20, 16 << 20, 256 << 20 };
+	static const size_t sizes[] = {4, 1 << 10, 64 << 10, 1 << 20, 16 << 20, 256 << 20};
 
 	for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
 		for (int up = 1; up >= 0; up--) {
@@ -145,14 +145,18 @@ static void copies(const char *kind, void *host, CUdeviceptr dev)
 			for (int r = -2; r < rounds; r++) {
 				double begin = now_us();
 
-				MUST(up ? CU(cuMemcpyHtoD_v2)(dev, host, n) :
-					  CU(cuMemcpyDtoH_v2)(host, dev, n));
+				MUST(up ? CU(cuMemcpyHtoD_v2)(dev, host, n)
+					: CU(cuMemcpyDtoH_v2)(host, dev, n));
 				if (r >= 0)
 					each[r] = now_us() - begin;
 			}
 			snprintf(name, sizeof(name), "%s_%s_%zu%s", up ? "h2d" : "d2h", kind,
-				 n >= 1 << 20 ? n >> 20 : n >= 1024 ? n >> 10 : n,
-				 n >= 1 << 20 ? "M" : n >= 1024 ? "K" : "B");
+				 n >= 1 << 20 ? n >> 20
+				 : n >= 1024  ? n >> 10
+					      : n,
+				 n >= 1 << 20 ? "M"
+				 : n >= 1024  ? "K"
+					      : "B");
 			if (n >= 1 << 20)
 				row(name, (double)n / median(each, rounds) / 1e3, "GB/s");
 			else
@@ -228,7 +232,7 @@ static void polls(void)
 /* What a copy from or to pinned memory costs the thread that asks for it. */
 static void enqueues(void *pinned, CUdeviceptr mem)
 {
-	static const size_t sizes[] = { 4 << 10, 1 << 20 };
+	static const size_t sizes[] = {4 << 10, 1 << 20};
 	double up[ROUNDS], down[ROUNDS];
 	char name[64];
 
@@ -256,7 +260,7 @@ static void enqueues(void *pinned, CUdeviceptr mem)
 static void mapped(CUmodule module, void *pinned, size_t size)
 {
 	unsigned int n = (unsigned int)(size / 16);
-	void *params[] = { &pinned, &n };
+	void *params[] = {&pinned, &n};
 	CUfunction scan;
 	double each[7];
 
@@ -275,7 +279,7 @@ static void mapped(CUmodule module, void *pinned, size_t size)
 /* Getting and giving back pinned memory. */
 static void pinning(void)
 {
-	static const size_t sizes[] = { 4096, 64 << 20 };
+	static const size_t sizes[] = {4096, 64 << 20};
 	double get[20], give[20];
 	char name[64];
 
@@ -307,21 +311,23 @@ static CUmodule kernels_load(void)
 	CUmodule module;
 
 	for (int k = 0; k < KERNELS; k++)
-		n += (size_t)sprintf(text + n,
-				     ".visible .entry k%d(.param .u64 p)\n{\n"
-				     ".reg .u32 %%r<3>;\n.reg .u64 %%rd<2>;\n.reg .pred %%q<2>;\n"
-				     "ld.param.u64 %%rd0, [p];\nmov.u32 %%r0, 0;\nmov.u32 %%r1, %d;\n"
-				     "more:\nld.volatile.global.u32 %%r2, [%%rd0];\n"
-				     "add.u32 %%r1, %%r1, %%r2;\nadd.u32 %%r0, %%r0, 1;\n"
-				     "setp.lt.u32 %%q0, %%r0, 250;\n@%%q0 bra more;\n"
-				     "st.global.u32 [%%rd0], %%r1;\nret;\n}\n", k, k);
+		n += (size_t)sprintf(
+			text + n,
+			".visible .entry k%d(.param .u64 p)\n{\n"
+			".reg .u32 %%r<3>;\n.reg .u64 %%rd<2>;\n.reg .pred %%q<2>;\n"
+			"ld.param.u64 %%rd0, [p];\nmov.u32 %%r0, 0;\nmov.u32 %%r1, %d;\n"
+			"more:\nld.volatile.global.u32 %%r2, [%%rd0];\n"
+			"add.u32 %%r1, %%r1, %%r2;\nadd.u32 %%r0, %%r0, 1;\n"
+			"setp.lt.u32 %%q0, %%r0, 250;\n@%%q0 bra more;\n"
+			"st.global.u32 [%%rd0], %%r1;\nret;\n}\n",
+			k, k);
 	MUST(CU(cuModuleLoadData)(&module, text));
 	return module;
 }
 
 static double between_events(CUfunction kernel, CUdeviceptr mem, CUevent event[2])
 {
-	void *params[] = { &mem };
+	void *params[] = {&mem};
 	float ms;
 
 	MUST(CU(cuEventRecord)(event[0], stream));

@@ -89,7 +89,8 @@ static void *serve_one(void *arg)
 	struct wish wish;
 
 	while (buf && read_all(fd, (char *)&wish, sizeof(wish), 0) == 0) {
-		if (wish.back ? write_all(fd, buf, wish.bytes, 0) : read_all(fd, buf, wish.bytes, 0))
+		if (wish.back ? write_all(fd, buf, wish.bytes, 0)
+			      : read_all(fd, buf, wish.bytes, 0))
 			break;
 		if (!wish.back && write_all(fd, "k", 1, 0))
 			break;
@@ -101,7 +102,7 @@ static void *serve_one(void *arg)
 
 static _Noreturn void serve(int port)
 {
-	struct sockaddr_in any = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port) };
+	struct sockaddr_in any = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
 	int listener = socket(AF_INET, SOCK_STREAM, 0), on = 1;
 	pthread_t thread;
 
@@ -129,8 +130,8 @@ static void *transfer(void *arg)
 	char byte;
 
 	if (write_all(c->fd, (char *)&c->wish, sizeof(c->wish), 0) ||
-	    (c->wish.back ? read_all(c->fd, c->buffer, c->wish.bytes, c->step) :
-			    write_all(c->fd, c->buffer, c->wish.bytes, c->step)) ||
+	    (c->wish.back ? read_all(c->fd, c->buffer, c->wish.bytes, c->step)
+			  : write_all(c->fd, c->buffer, c->wish.bytes, c->step)) ||
 	    (!c->wish.back && read_all(c->fd, &byte, 1, 0)))
 		die("transfer");
 	return NULL;
@@ -138,7 +139,7 @@ static void *transfer(void *arg)
 
 static int dial(const char *host, const char *port)
 {
-	struct addrinfo hints = { .ai_socktype = SOCK_STREAM }, *list;
+	struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *list;
 	int fd;
 
 	if (getaddrinfo(host, port, &hints, &list))
@@ -176,7 +177,7 @@ static double rate(struct connection *c, int n, uint64_t bytes, int rounds, int 
 	for (int r = -1; r < rounds; r++) {
 		clock_gettime(CLOCK_MONOTONIC, &begin);
 		for (int i = 0; i < n; i++) {
-			c[i].wish = (struct wish){ bytes / (uint64_t)n, (uint64_t)back };
+			c[i].wish = (struct wish){bytes / (uint64_t)n, (uint64_t)back};
 			if (pthread_create(&thread[i], NULL, transfer, &c[i]))
 				die("thread");
 		}
@@ -206,7 +207,7 @@ int main(int argc, char **argv)
 	}
 	bytes = (uint64_t)atoi(argv[5]) << 20;
 	for (int i = 0; i < n; i++)
-		c[i] = (struct connection){ .fd = dial(argv[2], argv[3]), .buffer = buffer(BUFFER) };
+		c[i] = (struct connection){.fd = dial(argv[2], argv[3]), .buffer = buffer(BUFFER)};
 	printf("{\"up\": %.3f, ", rate(c, n, bytes, rounds, 0));
 	printf("\"down\": %.3f, ", rate(c, n, bytes, rounds, 1));
 	for (int i = 0; i < n; i++) {

@@ -13,23 +13,25 @@
 #include "cuda/base_types.h"
 
 struct ck_copy_side {
-	size_t x, y, z;			/* where the box begins: bytes, rows, planes */
+	size_t x, y, z; /* where the box begins: bytes, rows, planes */
 	size_t lod;
 	CUmemorytype type;
 	const void *host;
 	CUdeviceptr device;
 	CUarray array;
 	void *reserved;
-	size_t pitch, height;		/* bytes of a row, rows of a plane */
+	size_t pitch, height; /* bytes of a row, rows of a plane */
 };
 
 enum ck_copy_end { CK_COPY_SOURCE, CK_COPY_DESTINATION };
 
-#define CK_COPY_SAME(member, src, dst)                                                        \
-	_Static_assert(offsetof(struct ck_copy_side, member) ==                                \
-				       offsetof(CUDA_MEMCPY3D, src) - offsetof(CUDA_MEMCPY3D, srcXInBytes) && \
-			       offsetof(struct ck_copy_side, member) ==                        \
-				       offsetof(CUDA_MEMCPY3D, dst) - offsetof(CUDA_MEMCPY3D, dstXInBytes), \
+#define CK_COPY_SAME(member, src, dst)                                                             \
+	_Static_assert(offsetof(struct ck_copy_side, member) ==                                    \
+				       offsetof(CUDA_MEMCPY3D, src) -                              \
+					       offsetof(CUDA_MEMCPY3D, srcXInBytes) &&             \
+			       offsetof(struct ck_copy_side, member) ==                            \
+				       offsetof(CUDA_MEMCPY3D, dst) -                              \
+					       offsetof(CUDA_MEMCPY3D, dstXInBytes),               \
 		       "a side of CUDA_MEMCPY3D begins with " #member)
 CK_COPY_SAME(x, srcXInBytes, dstXInBytes);
 CK_COPY_SAME(type, srcMemoryType, dstMemoryType);
@@ -41,8 +43,8 @@ CK_COPY_SAME(height, srcHeight, dstHeight);
 
 static inline size_t ck_copy_offset(enum ck_copy_end end)
 {
-	return end == CK_COPY_SOURCE ? offsetof(CUDA_MEMCPY3D, srcXInBytes) :
-				       offsetof(CUDA_MEMCPY3D, dstXInBytes);
+	return end == CK_COPY_SOURCE ? offsetof(CUDA_MEMCPY3D, srcXInBytes)
+				     : offsetof(CUDA_MEMCPY3D, dstXInBytes);
 }
 
 static inline struct ck_copy_side ck_copy_side(const CUDA_MEMCPY3D *copy, enum ck_copy_end end)

@@ -40,7 +40,7 @@ static inline bool ck_error_is_sticky(CUresult err)
 static inline const struct ck_error *ck_error_find(CUresult value)
 {
 	static const struct ck_error errors[] = {
-#define CK_ERROR(name, value, text) { name, #name, text },
+#define CK_ERROR(name, value, text) {name, #name, text},
 #include "cuda/errors.def"
 #undef CK_ERROR
 	};

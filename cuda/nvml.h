@@ -44,13 +44,13 @@ typedef enum {
 typedef struct nvmlDevice_st *nvmlDevice_t;
 typedef struct nvmlEventSet_st *nvmlEventSet_t;
 
-#define NVML_NO_INSTANCE 0xffffffffu	/* of a process on a GPU that is not partitioned */
+#define NVML_NO_INSTANCE 0xffffffffu /* of a process on a GPU that is not partitioned */
 
 struct nvmlPciInfo_t {
-	char busIdLegacy[16];		/* "0000:01:00.0" */
+	char busIdLegacy[16]; /* "0000:01:00.0" */
 	unsigned int domain, bus, device;
 	unsigned int pciDeviceId, pciSubSystemId;
-	char busId[32];			/* "00000000:01:00.0" */
+	char busId[32]; /* "00000000:01:00.0" */
 };
 
 struct nvmlPciInfoExt_t {
@@ -75,13 +75,13 @@ struct nvmlBAR1Memory_t {
 };
 
 struct nvmlUtilization_t {
-	unsigned int gpu, memory;	/* percent */
+	unsigned int gpu, memory; /* percent */
 };
 
 struct nvmlTemperature_t {
 	unsigned int version;
 	int sensorType;
-	int temperature;		/* degrees Celsius */
+	int temperature; /* degrees Celsius */
 };
 
 struct nvmlProcessInfo_v1_t {

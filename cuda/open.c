@@ -12,7 +12,7 @@
 
 static void *open_own(const char *name)
 {
-	static const char *const places[] = { "", "lib/", "../lib/" };
+	static const char *const places[] = {"", "lib/", "../lib/"};
 	char self[PATH_MAX], path[PATH_MAX + 64];
 	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
 	char *slash;
@@ -20,7 +20,8 @@ static void *open_own(const char *name)
 	self[n > 0 ? n : 0] = '\0';
 	slash = strrchr(self, '/');
 	for (size_t i = 0; slash && i < sizeof(places) / sizeof(places[0]); i++) {
-		snprintf(path, sizeof(path), "%.*s/%s%s", (int)(slash - self), self, places[i], name);
+		snprintf(path, sizeof(path), "%.*s/%s%s", (int)(slash - self), self, places[i],
+			 name);
 		if (access(path, R_OK) == 0)
 			return dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	}

@@ -17,13 +17,13 @@
 struct ck_ptx_declaration {
 	const char *name; /* in the text */
 	size_t name_size;
-	uint32_t align; /* as written, else that of the type */
-	uint64_t size;	/* bytes */
+	uint32_t align;	  /* as written, else that of the type */
+	uint64_t size;	  /* bytes */
 	uint32_t element; /* bytes of one element of the type */
 	char type;	  /* letter of the type: u s f b p; 0 for opaque ones */
 	bool pointer;	  /* said to be one (.ptr) */
-	bool opaque;	/* texture, surface or sampler: no bytes of its own */
-	bool open;	/* first dimension left open: size is that of one element of it */
+	bool opaque;	  /* texture, surface or sampler: no bytes of its own */
+	bool open;	  /* first dimension left open: size is that of one element of it */
 };
 
 /* From behind the space to the name: sets align, opaque, and size to that of one element. */

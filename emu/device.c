@@ -45,7 +45,8 @@ static int choose(int count, int *chosen)
 		ck_warn("CUDA_VISIBLE_DEVICES=%s names a device twice", list);
 	else if (bad)
 		ck_warn("CUDA_VISIBLE_DEVICES=%s: an entry names no further device of %d; %d in "
-			"use", list, count, n);
+			"use",
+			list, count, n);
 	return n;
 }
 

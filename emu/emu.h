@@ -49,7 +49,7 @@ enum ck_emu_kind {
 	CK_EMU_LINK = 0x4c4e4b31,
 	CK_EMU_RESOURCES = 0x52455331,
 	CK_EMU_GREEN = 0x47524e31,
-	CK_EMU_VIEW = 0x56494531, /* a green context as a context */
+	CK_EMU_VIEW = 0x56494531,     /* a green context as a context */
 	CK_EMU_PHYSICAL = 0x50485931, /* of cuMemCreate */
 	CK_EMU_GRAPH = 0x47525031,
 	CK_EMU_NODE = 0x4e4f4431,
@@ -102,8 +102,8 @@ struct ck_emu_object *ck_emu_object_search(bool (*match)(const struct ck_emu_obj
 /* --- devices (device.c) --- */
 
 struct ck_emu_device {
-	int ordinal; /* as the application counts: see CUDA_VISIBLE_DEVICES */
-	int number;  /* the same device, whoever counts */
+	int ordinal;	     /* as the application counts: see CUDA_VISIBLE_DEVICES */
+	int number;	     /* the same device, whoever counts */
 	size_t memory_total; /* bytes */
 	struct ck_emu_context *primary;
 	struct ck_mutex primary_lock; /* retain, release, reset */
@@ -140,7 +140,7 @@ struct ck_emu_context {
 	/* owned by engine.c, under engine.h's lock */
 	struct ck_emu_stream *legacy;
 	struct ck_emu_stream *gate; /* its commands are waited for by all others; NULL: none yet */
-	unsigned int workers; /* threads that work for a stream */
+	unsigned int workers;	    /* threads that work for a stream */
 	/* owned by print.c */
 	struct ck_mutex print_lock;
 	char *print_text;
@@ -228,7 +228,7 @@ struct ck_emu_stream {
 	struct ck_emu_command *head, **tail;
 	uint64_t submitted, completed;
 	bool closing, listed, threaded;
-	bool is_legacy; /* set before anybody else knows of it */
+	bool is_legacy;	  /* set before anybody else knows of it */
 	CUgreenCtx green; /* whose it is, or NULL; may have gone since */
 	struct ck_emu_stream *next;
 };

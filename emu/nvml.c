@@ -129,7 +129,7 @@ nvmlReturn_t nvmlSystemGetConfComputeSettings(struct nvmlSystemConfComputeSettin
 	nvmlReturn_t err = ck_emu_nvml_enter(settings);
 
 	if (!err)
-		*settings = (struct nvmlSystemConfComputeSettings_t){ .version = settings->version };
+		*settings = (struct nvmlSystemConfComputeSettings_t){.version = settings->version};
 	return err;
 }
 

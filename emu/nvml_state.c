@@ -11,7 +11,7 @@
 #include "emu/nvml.h"
 #include "emu/usage.h"
 
-#define TEMPERATURE 30		/* degrees Celsius */
+#define TEMPERATURE 30 /* degrees Celsius */
 #define POWER_MW 60000
 #define POWER_LIMIT_MW 700000
 #define BAR1_BYTES (256ull << 20)
@@ -20,18 +20,18 @@
 #define DISABLED 0
 #define ENABLED 1
 #define PSTATE_IDLE 0
-#define TOPOLOGY_NODE 40	/* the same memory of the host between them */
+#define TOPOLOGY_NODE 40 /* the same memory of the host between them */
 #define P2P_NOT_SUPPORTED 5
 
 /* A call with the same result for every device. */
-#define SAME(name, type, number)                                          \
-	nvmlReturn_t name(nvmlDevice_t device, type *out)                 \
-	{                                                                 \
-		struct ck_emu_device *d;                                  \
-		nvmlReturn_t err = ck_emu_nvml_begin(device, out, &d);    \
-		if (!err)                                                 \
-			*out = (number);                                  \
-		return err;                                               \
+#define SAME(name, type, number)                                                                   \
+	nvmlReturn_t name(nvmlDevice_t device, type *out)                                          \
+	{                                                                                          \
+		struct ck_emu_device *d;                                                           \
+		nvmlReturn_t err = ck_emu_nvml_begin(device, out, &d);                             \
+		if (!err)                                                                          \
+			*out = (number);                                                           \
+		return err;                                                                        \
 	}
 
 SAME(nvmlDeviceGetBrand, int, BRAND_UNKNOWN)
@@ -52,14 +52,14 @@ SAME(nvmlDeviceGetMaxMigDeviceCount, unsigned int, 0)
 SAME(nvmlDeviceGetCurrentClocksEventReasons, unsigned long long, 1) /* idle */
 
 /* A call that answers two times the same. */
-#define PAIR(name, type, number)                                                       \
-	nvmlReturn_t name(nvmlDevice_t device, type *one, type *two)                   \
-	{                                                                              \
-		struct ck_emu_device *d;                                               \
-		nvmlReturn_t err = ck_emu_nvml_begin(device, one ? two : NULL, &d);    \
-		if (!err)                                                              \
-			*one = *two = (number);                                        \
-		return err;                                                            \
+#define PAIR(name, type, number)                                                                   \
+	nvmlReturn_t name(nvmlDevice_t device, type *one, type *two)                               \
+	{                                                                                          \
+		struct ck_emu_device *d;                                                           \
+		nvmlReturn_t err = ck_emu_nvml_begin(device, one ? two : NULL, &d);                \
+		if (!err)                                                                          \
+			*one = *two = (number);                                                    \
+		return err;                                                                        \
 	}
 
 PAIR(nvmlDeviceGetEccMode, int, DISABLED)
@@ -99,7 +99,7 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, struct nvmlMemory_t *m
 	if (err)
 		return err;
 	used = memory_used(d);
-	*memory = (struct nvmlMemory_t){ d->memory_total, d->memory_total - used, used };
+	*memory = (struct nvmlMemory_t){d->memory_total, d->memory_total - used, used};
 	return NVML_SUCCESS;
 }
 
@@ -111,8 +111,10 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, struct nvmlMemory_v
 	if (!err && !ck_nvmlMemory_v2_t_known(memory))
 		err = NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
 	if (!err)
-		*memory = (struct nvmlMemory_v2_t){ .version = memory->version, .total = v1.total,
-						    .free = v1.free, .used = v1.used };
+		*memory = (struct nvmlMemory_v2_t){.version = memory->version,
+						   .total = v1.total,
+						   .free = v1.free,
+						   .used = v1.used};
 	return err;
 }
 
@@ -122,7 +124,7 @@ nvmlReturn_t nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t device, struct nvmlBAR1Mem
 	nvmlReturn_t err = ck_emu_nvml_begin(device, bar1Memory, &d);
 
 	if (!err)
-		*bar1Memory = (struct nvmlBAR1Memory_t){ BAR1_BYTES, BAR1_BYTES, 0 };
+		*bar1Memory = (struct nvmlBAR1Memory_t){BAR1_BYTES, BAR1_BYTES, 0};
 	return err;
 }
 
@@ -150,7 +152,7 @@ nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device,
 	if (err)
 		return err;
 	used = memory_used(d);
-	*utilization = (struct nvmlUtilization_t){ 0, (unsigned int)(used * 100 / d->memory_total) };
+	*utilization = (struct nvmlUtilization_t){0, (unsigned int)(used * 100 / d->memory_total)};
 	return NVML_SUCCESS;
 }
 
@@ -191,8 +193,8 @@ static nvmlReturn_t clock_mhz(nvmlDevice_t device, int type, unsigned int *clock
 		err = NVML_ERROR_INVALID_ARGUMENT;
 	if (err)
 		return err;
-	khz = ck_emu_attribute(d, type == 2 ? CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE :
-					      CU_DEVICE_ATTRIBUTE_CLOCK_RATE);
+	khz = ck_emu_attribute(d, type == 2 ? CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE
+					    : CU_DEVICE_ATTRIBUTE_CLOCK_RATE);
 	*clock = (unsigned int)khz / 1000;
 	return NVML_SUCCESS;
 }
@@ -245,8 +247,8 @@ nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsign
 	nvmlReturn_t err = processes(device, infoCount, infos, list);
 
 	for (unsigned int i = 0; !err && i < *infoCount; i++)
-		infos[i] = (struct nvmlProcessInfo_t){ list[i].pid, list[i].bytes,
-						       NVML_NO_INSTANCE, NVML_NO_INSTANCE };
+		infos[i] = (struct nvmlProcessInfo_t){list[i].pid, list[i].bytes, NVML_NO_INSTANCE,
+						      NVML_NO_INSTANCE};
 	return err;
 }
 
@@ -257,7 +259,7 @@ nvmlReturn_t nvmlDeviceGetComputeRunningProcesses(nvmlDevice_t device, unsigned 
 	nvmlReturn_t err = processes(device, infoCount, infos, list);
 
 	for (unsigned int i = 0; !err && i < *infoCount; i++)
-		infos[i] = (struct nvmlProcessInfo_v1_t){ list[i].pid, list[i].bytes };
+		infos[i] = (struct nvmlProcessInfo_v1_t){list[i].pid, list[i].bytes};
 	return err;
 }
 

@@ -40,8 +40,7 @@ CUresult ck_libcuda_primary(CUcontext *context, CUdevice device)
 }
 
 /* All multiprocessors are in one GPC. */
-CUresult ck_libcuda_tpc_map(CUdevice device, unsigned char *gpc, unsigned char *index,
-			    size_t tpcs)
+CUresult ck_libcuda_tpc_map(CUdevice device, unsigned char *gpc, unsigned char *index, size_t tpcs)
 {
 	(void)device;
 	for (size_t i = 0; i < tpcs; i++) {

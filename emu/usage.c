@@ -22,7 +22,8 @@
 CK_LOG_DEFINE("emu");
 
 struct row {
-	_Atomic uint64_t owner; /* process id, and the lower half of the time of its start; 0: none */
+	_Atomic uint64_t
+		owner; /* process id, and the lower half of the time of its start; 0: none */
 	_Atomic uint64_t used[CK_EMU_MAX_DEVICES];
 };
 
@@ -33,7 +34,7 @@ static struct {
 	unsigned int count;
 	struct row *own;
 	uint64_t owner;
-} table = { .rows = &alone, .count = 1, .own = &alone };
+} table = {.rows = &alone, .count = 1, .own = &alone};
 
 /* The owner's mark of a living process; 0: there is none. */
 static uint64_t mark_of(unsigned int pid)
@@ -52,8 +53,10 @@ static uint64_t mark_of(unsigned int pid)
 	text[n] = '\0';
 	/* the name in parentheses may hold anything; the start is 20 fields behind it */
 	end = strrchr(text, ')');
-	if (!end || sscanf(end + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d "
-				    "%*d %*d %*d %*d %llu", &start) != 1)
+	if (!end || sscanf(end + 1,
+			   " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d "
+			   "%*d %*d %*d %*d %llu",
+			   &start) != 1)
 		return 0;
 	return (uint64_t)pid << 32 | (uint32_t)start;
 }

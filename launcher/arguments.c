@@ -189,9 +189,9 @@ static int arrays_read(struct ckl_reading *r, json_t *arrays, json_t *order)
 
 		if (!entry)
 			return ckl_fail_input(r->fail, "\"order\" names %s, which is no array",
-					     json_string_value(value));
+					      json_string_value(value));
 		ret = ckl_reading_array(r, json_object_iter_key(entry),
-				       json_object_iter_value(entry));
+					json_object_iter_value(entry));
 		if (ret < 0)
 			return ret;
 	}
@@ -221,7 +221,7 @@ static int return_read(struct ckl_reading *r, const json_t *value)
 		}
 		if (!found) {
 			ckl_fail_input(r->fail, "\"return\" names %s, which is no array",
-				      json_string_value(name));
+				       json_string_value(name));
 			json_decref(names);
 			return -EINVAL;
 		}
@@ -240,7 +240,7 @@ static int names_check(struct ckl_reading *r)
 			if (request->args[k].name &&
 			    strcmp(request->args[i].name, request->args[k].name) == 0)
 				return ckl_fail_input(r->fail, "two arrays are named %s",
-						     request->args[i].name);
+						      request->args[i].name);
 		}
 	}
 	return 0;

@@ -41,7 +41,7 @@ static int count_set(struct ckl_reading *r, struct ckl_arg *arg, const json_t *o
 		return ret;
 	if (known && count != arg->count)
 		return ckl_fail_input(r->fail, "%s: \"n\" is %llu, and %zu elements are there",
-				     arg->name, (unsigned long long)count, arg->count);
+				      arg->name, (unsigned long long)count, arg->count);
 	if (!known && !json_object_get(object, "n"))
 		return ckl_fail_input(r->fail, "%s: \"n\" is missing", arg->name);
 	arg->count = count;
@@ -63,7 +63,7 @@ static int bytes_set(struct ckl_reading *r, struct ckl_arg *arg, const json_t *o
 		return ret;
 	if (at > r->data_size || arg->size > r->data_size - at)
 		return ckl_fail_input(r->fail, "%s reaches beyond the %zu bytes of data", arg->name,
-				     r->data_size);
+				      r->data_size);
 	arg->source = CK_FROM_BYTES;
 	arg->data = r->data + at;
 	return 0;
@@ -81,7 +81,7 @@ static int base64_set(struct ckl_reading *r, struct ckl_arg *arg, const json_t *
 		bytes--;
 	if (bytes % ckl_type_size(arg->type) != 0)
 		return ckl_fail_input(r->fail, "%s: %zu bytes are no whole number of elements",
-				     arg->name, bytes);
+				      arg->name, bytes);
 	arg->source = CK_FROM_BASE64;
 	arg->text = text;
 	arg->text_size = length;

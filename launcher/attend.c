@@ -16,7 +16,7 @@ void ckl_session_start(struct ckl_session *s)
 
 	if (ret < 0) {
 		ckl_fail(&fail, CK_EXIT_SERVICE, "service", "NO_WORKER",
-			"no process for the driver: %s", strerror(-ret));
+			 "no process for the driver: %s", strerror(-ret));
 		ckl_session_fail(s, s->options->frames, 0, &fail);
 		s->closing = s->gone = true;
 	}
@@ -63,10 +63,11 @@ void ckl_session_lost(struct ckl_session *s)
 
 	if (job)
 		ckl_fail(&fail, CK_EXIT_LAUNCH, "exec", "WORKER_LOST",
-			"the process that ran the kernel has ended; arrays kept on the GPU are gone");
+			 "the process that ran the kernel has ended; arrays kept on the GPU are "
+			 "gone");
 	else
 		ckl_fail(&fail, CK_EXIT_SERVICE, "service", "WORKER_LOST",
-			"the process that loads the driver has ended");
+			 "the process that loads the driver has ended");
 	if (!s->worker.ready && !job) {
 		/*
 		 * A worker that ended before it was ready had a cause that would end the next one
@@ -83,11 +84,11 @@ void ckl_session_lost(struct ckl_session *s)
 void ckl_session_dispatch(struct ckl_session *s, struct ckl_job *job)
 {
 	struct ckl_ticket ticket = {.what = CK_TICKET_RUN,
-				   .number = job->block.number,
-				   .id = job->id,
-				   .capacity = job->block.capacity,
-				   .defaults = job->defaults,
-				   .message = job->message};
+				    .number = job->block.number,
+				    .id = job->id,
+				    .capacity = job->block.capacity,
+				    .defaults = job->defaults,
+				    .message = job->message};
 
 	job->state = CK_JOB_RUNNING;
 	if (job->timeout_ms)
@@ -133,6 +134,6 @@ void ckl_session_time_out(struct ckl_session *s, struct ckl_job *job)
 	struct ckl_fail fail = {0};
 
 	ckl_fail(&fail, CK_EXIT_TIMEOUT, "timeout", "TIMEOUT",
-		"not done within %u ms; arrays kept on the GPU are gone", job->timeout_ms);
+		 "not done within %u ms; arrays kept on the GPU are gone", job->timeout_ms);
 	ckl_session_replace(s, &fail);
 }

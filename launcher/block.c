@@ -14,7 +14,7 @@
 int ckl_block_make(struct ckl_block *block, uint32_t number)
 {
 	*block = (struct ckl_block){.number = number,
-				   .fd = memfd_create("gpu_launcher", MFD_CLOEXEC)};
+				    .fd = memfd_create("gpu_launcher", MFD_CLOEXEC)};
 	return block->fd < 0 ? -errno : 0;
 }
 

@@ -82,11 +82,11 @@ static int shm_map(const struct ckl_arg *arg, struct ckl_buffer *buffer, struct 
 	fd = shm_open(arg->text, (arg->returned ? O_RDWR : O_RDONLY) | O_CLOEXEC, 0);
 	if (fd < 0)
 		return ckl_fail(fail, CK_EXIT_FILE, "file", "NO_FILE", "shared memory %.200s: %s",
-			       arg->text, strerror(errno));
+				arg->text, strerror(errno));
 	if (fstat(fd, &st) < 0 || (size_t)st.st_size < buffer->size) {
 		close(fd);
 		return ckl_fail_input(fail, "%s: shared memory %.200s has less than %zu bytes",
-				     arg->name, arg->text, buffer->size);
+				      arg->name, arg->text, buffer->size);
 	}
 	buffer->shared =
 		mmap(NULL, buffer->size, arg->returned ? PROT_READ | PROT_WRITE : PROT_READ,
@@ -124,7 +124,7 @@ static int host_bytes(const struct ckl_arg *arg, struct ckl_buffer *buffer, cons
 	}
 	if (arg->source == CK_FROM_TEXT)
 		return ckl_type_read_all(arg->type, arg->text, arg->text_size, arg->count,
-					buffer->host, arg->name, fail);
+					 buffer->host, arg->name, fail);
 	if (ckl_base64_read(arg->text, arg->text_size, buffer->host, buffer->size) < 0)
 		return ckl_fail_input(fail, "%s: \"b64\" is no base64", arg->name);
 	return 0;
@@ -138,9 +138,9 @@ static int kept_use(struct ckl_runner *runner, const struct ckl_arg *arg, struct
 
 	if (!kept)
 		return ckl_fail_input(fail,
-				     "no array %.200s was kept on the GPU, or its worker has "
-				     "been replaced since",
-				     arg->text);
+				      "no array %.200s was kept on the GPU, or its worker has "
+				      "been replaced since",
+				      arg->text);
 	buffer->address = kept->address;
 	buffer->size = kept->size;
 	buffer->count = kept->count;
@@ -149,7 +149,7 @@ static int kept_use(struct ckl_runner *runner, const struct ckl_arg *arg, struct
 }
 
 int ckl_buffer_fill(struct ckl_runner *runner, const struct ckl_arg *arg, struct ckl_buffer *buffer,
-		   struct ckl_fail *fail)
+		    struct ckl_fail *fail)
 {
 	CUresult result = CUDA_SUCCESS;
 	const void *bytes;
@@ -174,7 +174,7 @@ int ckl_buffer_fill(struct ckl_runner *runner, const struct ckl_arg *arg, struct
 }
 
 int ckl_buffer_fetch(struct ckl_runner *runner, struct ckl_buffer *buffer, void *to,
-		    struct ckl_fail *fail)
+		     struct ckl_fail *fail)
 {
 	CUresult result = CUDA_SUCCESS;
 
@@ -214,8 +214,8 @@ static bool kept_add(struct ckl_runner *runner, const char *name, const struct c
 	return false;
 }
 
-void ckl_buffer_release(struct ckl_runner *runner, const struct ckl_arg *arg, struct ckl_buffer *buffer,
-		       bool keep)
+void ckl_buffer_release(struct ckl_runner *runner, const struct ckl_arg *arg,
+			struct ckl_buffer *buffer, bool keep)
 {
 	if (arg->source != CK_FROM_GPU && !(keep && kept_add(runner, arg->name, buffer)))
 		memory_put(runner, buffer->address, buffer->size);

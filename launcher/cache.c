@@ -173,7 +173,8 @@ static int content_read(int dir, const json_t *meta, struct ckl_entry *entry)
 	return -EBADMSG;
 }
 
-int ckl_cache_check(struct ckl_cache *cache, const char *name, struct ckl_entry *entry, json_t **meta)
+int ckl_cache_check(struct ckl_cache *cache, const char *name, struct ckl_entry *entry,
+		    json_t **meta)
 {
 	int dir = openat(cache->root, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW), ret;
 	json_t *said;
@@ -284,7 +285,8 @@ static int write_files(int dir, const struct ckl_making *making)
 	return ret;
 }
 
-int ckl_cache_put(struct ckl_cache *cache, const struct ck_hash *key, const struct ckl_making *making)
+int ckl_cache_put(struct ckl_cache *cache, const struct ck_hash *key,
+		  const struct ckl_making *making)
 {
 	static unsigned number;
 	char name[CK_HASH_TEXT + 8], temporary[64];

@@ -56,7 +56,8 @@ struct ckl_making {
  * Write an entry, in the place of one that is there, and remove old ones if the cache is too large.
  * -errno.
  */
-int ckl_cache_put(struct ckl_cache *cache, const struct ck_hash *key, const struct ckl_making *making);
+int ckl_cache_put(struct ckl_cache *cache, const struct ck_hash *key,
+		  const struct ckl_making *making);
 
 /* A name that comes from a user, as the name of a file: letters, digits and a few signs. */
 #define CK_CACHE_NAME 64
@@ -88,6 +89,7 @@ long ckl_cache_evict(struct ckl_cache *cache, uint64_t limit);
  * Read an entry by the name of its folder and check it; meta.json to *meta (new reference) or NULL.
  * This does not count as a use.
  */
-int ckl_cache_check(struct ckl_cache *cache, const char *name, struct ckl_entry *entry, json_t **meta);
+int ckl_cache_check(struct ckl_cache *cache, const char *name, struct ckl_entry *entry,
+		    json_t **meta);
 
 #endif

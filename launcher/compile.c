@@ -96,7 +96,7 @@ static int fail_compile(struct ckl_fail *fail, char *log)
 
 	error_line(log, line, sizeof(line));
 	ret = ckl_fail(fail, CK_EXIT_FILE, "compile", "COMPILE_ERROR", "%s",
-		      *line ? line : "the source does not compile");
+		       *line ? line : "the source does not compile");
 	if (!fail->log)
 		fail->log = log;
 	else
@@ -132,11 +132,11 @@ static void keep(struct ckl_cache *cache, const struct ck_hash *key, const struc
 {
 	char name[CK_CACHE_NAME];
 	struct ckl_making making = {.name = name,
-				   .suffix = ".ptx",
-				   .source = in->text,
-				   .data = compiled->ptx,
-				   .size = compiled->size,
-				   .log = compiled->log};
+				    .suffix = ".ptx",
+				    .source = in->text,
+				    .data = compiled->ptx,
+				    .size = compiled->size,
+				    .log = compiled->log};
 	int ret;
 
 	ckl_compile_name(in, name);
@@ -173,8 +173,8 @@ static int compile_and_keep(struct ckl_cache *cache, const struct ck_hash *key, 
 
 	if (ret < 0) {
 		ret = ckl_fail(fail, CK_EXIT_FILE, "compile", "COMPILER_FAILED", "%.300s: %s",
-			      compiler->path,
-			      ret == -EINVAL ? "an option is wrong" : strerror(-ret));
+			       compiler->path,
+			       ret == -EINVAL ? "an option is wrong" : strerror(-ret));
 		fail->log = compiled.log;
 		return ret;
 	}
@@ -189,7 +189,7 @@ static int compile_and_keep(struct ckl_cache *cache, const struct ck_hash *key, 
 }
 
 int ckl_compile_ptx(struct ckl_cache *cache, const struct ckl_compile *in, char **ptx, size_t *size,
-		   struct ckl_fail *fail)
+		    struct ckl_fail *fail)
 {
 	struct ckl_compiler compiler;
 	struct ck_hash key;
@@ -198,7 +198,7 @@ int ckl_compile_ptx(struct ckl_cache *cache, const struct ckl_compile *in, char 
 
 	if (!ckl_compiler_find(in->compiler, &compiler))
 		return ckl_fail(fail, CK_EXIT_FILE, "compile", "NO_COMPILER",
-			       "neither NVRTC nor nvcc is here to compile with");
+				"neither NVRTC nor nvcc is here to compile with");
 	cached = ckl_includes_find(in->text, in->path, in->options, in->includes) == 0 && cache &&
 		 !flags_include();
 	if (cached && key_make(in, &compiler, &in->includes->digest, &key) < 0)
@@ -246,7 +246,7 @@ static char *link_cubin(const struct ckl_driver *driver, const char *ptx, size_t
 }
 
 char *ckl_compile_cubin(struct ckl_cache *cache, const struct ckl_driver *driver, const char *ptx,
-		       size_t size)
+			size_t size)
 {
 	struct ckl_making making = {.name = "kernel", .suffix = ".cubin"};
 	struct {

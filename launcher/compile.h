@@ -14,14 +14,14 @@
 
 /* A text to compile. */
 struct ckl_compile {
-	const char *text;	      /* NUL-terminated */
-	size_t size;		      /* without the NUL */
-	const char *path;	      /* its file, to find its includes; NULL: none */
-	const char *name;	      /* its name in the cache when it has no file */
-	json_t *options;	      /* list of strings for the compiler, or NULL */
-	const char *compiler;	      /* auto, nvrtc, nvcc, or a file */
-	unsigned sm;		      /* 10 * major + minor of the device it is for */
-	struct ck_hash *key;	      /* set to the name of its entry; may be NULL */
+	const char *text;	       /* NUL-terminated */
+	size_t size;		       /* without the NUL */
+	const char *path;	       /* its file, to find its includes; NULL: none */
+	const char *name;	       /* its name in the cache when it has no file */
+	json_t *options;	       /* list of strings for the compiler, or NULL */
+	const char *compiler;	       /* auto, nvrtc, nvcc, or a file */
+	unsigned sm;		       /* 10 * major + minor of the device it is for */
+	struct ck_hash *key;	       /* set to the name of its entry; may be NULL */
 	struct ckl_includes *includes; /* empty; set to its includes, the caller frees it */
 };
 
@@ -31,7 +31,7 @@ struct ckl_compile {
  * log; that is in the cache too. @cache may be NULL.
  */
 int ckl_compile_ptx(struct ckl_cache *cache, const struct ckl_compile *in, char **ptx, size_t *size,
-		   struct ckl_fail *fail);
+		    struct ckl_fail *fail);
 
 /* The name of its entry's files, without suffix. */
 void ckl_compile_name(const struct ckl_compile *in, char name[CK_CACHE_NAME]);
@@ -42,6 +42,6 @@ void ckl_compile_name(const struct ckl_compile *in, char name[CK_CACHE_NAME]);
  * load the PTX then.
  */
 char *ckl_compile_cubin(struct ckl_cache *cache, const struct ckl_driver *driver, const char *ptx,
-		       size_t size);
+			size_t size);
 
 #endif

@@ -34,8 +34,8 @@ bool ckl_compiler_find(const char *which, struct ckl_compiler *compiler);
  * perhaps.
  */
 int ckl_nvrtc_compile(const struct ckl_compiler *compiler, const struct ckl_compile *in,
-		     struct ckl_compiled *out);
+		      struct ckl_compiled *out);
 int ckl_nvcc_compile(const struct ckl_compiler *compiler, const struct ckl_compile *in,
-		    struct ckl_compiled *out);
+		     struct ckl_compiled *out);
 
 #endif

@@ -118,7 +118,7 @@ static struct reply reply_read(struct ckl_input *input, const char *text)
 	if (!memmem(text, head, "\"error\"", 7) && !memmem(text, head, "\"status\"", 8))
 		return reply;
 	if (ckl_request_peek(&request, text, input->have, input->frame ? NULL : &input->scan, NULL,
-			    &fail) < 0)
+			     &fail) < 0)
 		return reply;
 	error = json_object_get(request.root, "error");
 	status = json_string_value(json_object_get(request.root, "status"));
@@ -173,7 +173,7 @@ static int request_pass(const struct ckl_options *options, int sock, struct ckl_
 	*frame = input.frame;
 	if (ret == 0)
 		ret = ckl_fail_input(fail, input.have ? "the message is cut off"
-						     : "there is no request on stdin");
+						      : "there is no request on stdin");
 	if (ret == 1)
 		ret = ck_fd_write_full(sock, block->map, input.have);
 	ckl_input_close(&input);
@@ -185,9 +185,9 @@ static int daemon_lost(bool frame, size_t missing)
 	struct ckl_fail fail = {0};
 
 	ckl_fail(&fail, CK_EXIT_SERVICE, "service", "DAEMON_LOST",
-		"the daemon has closed the connection; replies that are missing: %zu "
-		"(a server's socket goes into REMOTE_GPU_ADDRESS, with --driver remote)",
-		missing);
+		 "the daemon has closed the connection; replies that are missing: %zu "
+		 "(a server's socket goes into REMOTE_GPU_ADDRESS, with --driver remote)",
+		 missing);
 	return tell(frame, &fail);
 }
 
@@ -244,8 +244,8 @@ int ckl_connect_run(const struct ckl_options *options)
 		return -ECONNREFUSED;
 	if (sock < 0) {
 		ckl_fail(&fail, CK_EXIT_SERVICE, "service", "NO_DAEMON",
-			"%.200s: %s: is a gpu_launcher --daemon running there?", options->daemon,
-			strerror(-sock));
+			 "%.200s: %s: is a gpu_launcher --daemon running there?", options->daemon,
+			 strerror(-sock));
 		return tell(options->frames, &fail);
 	}
 	if (ckl_block_make(&block, 0) < 0 || ckl_input_open(&replies, sock, REPLY_MAX) < 0) {

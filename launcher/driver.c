@@ -36,12 +36,14 @@ static int open_driver(struct ckl_driver *driver, const char *which, struct ckl_
 {
 	driver->library = ck_cuda_open(strcmp(which, "auto") == 0 ? "cuda" : which);
 	if (!driver->library)
-		return ckl_fail(fail, CK_EXIT_SERVICE, "driver", "NO_DRIVER", "%s%s", dlerror(),
-			       strcmp(which, "cuda") == 0
-				       ? "; without an NVIDIA driver use --driver emu or --connect HOST" : "");
+		return ckl_fail(
+			fail, CK_EXIT_SERVICE, "driver", "NO_DRIVER", "%s%s", dlerror(),
+			strcmp(which, "cuda") == 0
+				? "; without an NVIDIA driver use --driver emu or --connect HOST"
+				: "");
 	if (!find_functions(driver))
 		return ckl_fail(fail, CK_EXIT_SERVICE, "driver", "NO_DRIVER",
-			       "%s is no CUDA driver library", which);
+				"%s is no CUDA driver library", which);
 	return 0;
 }
 
@@ -86,13 +88,14 @@ static int make_context(struct ckl_driver *driver, int ordinal, struct ckl_fail 
 		result = driver->version(&driver->release);
 	if (result)
 		return ckl_fail_cuda(fail, CK_EXIT_SERVICE, "driver", result,
-				    "the device's context");
+				     "the device's context");
 	driver->emulated = ck_cuda_emulated(driver->library);
 	driver->sm = (unsigned)(10 * major + minor);
 	return 0;
 }
 
-int ckl_driver_start(struct ckl_driver *driver, const char *which, int device, struct ckl_fail *fail)
+int ckl_driver_start(struct ckl_driver *driver, const char *which, int device,
+		     struct ckl_fail *fail)
 {
 	CUresult result = CUDA_SUCCESS;
 	int count = 0, ret;
@@ -114,6 +117,6 @@ int ckl_driver_start(struct ckl_driver *driver, const char *which, int device, s
 		return ckl_fail_cuda(fail, CK_EXIT_SERVICE, "driver", result, "cuInit");
 	if (device >= count)
 		return ckl_fail(fail, CK_EXIT_SERVICE, "driver", "CUDA_ERROR_INVALID_DEVICE",
-			       "there is no device %d; there are %d", device, count);
+				"there is no device %d; there are %d", device, count);
 	return make_context(driver, device, fail);
 }

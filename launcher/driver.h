@@ -37,7 +37,7 @@
 	  (CUfunction function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,   \
 	   unsigned bz, unsigned shared, CUstream stream, void **params, void **extra))            \
 	OPTIONAL(cuFuncGetParamInfo, param_info,                                                   \
-		 (CUfunction function, size_t index, size_t *offset, size_t *size))                \
+		 (CUfunction function, size_t index, size_t * offset, size_t * size))              \
 	OPTIONAL(cuFuncSetAttribute, set_attribute,                                                \
 		 (CUfunction function, int attribute, int value))                                  \
 	OPTIONAL(cuLinkCreate_v2, link_create,                                                     \
@@ -49,7 +49,7 @@
 	OPTIONAL(cuLinkDestroy, link_destroy, (CUlinkState link))
 
 struct ckl_driver {
-#define CK_FIELD(name, field, arguments) CUresult (*field) arguments;
+#define CK_FIELD(name, field, arguments) CUresult(*field) arguments;
 	CK_DRIVER_FUNCTIONS(CK_FIELD, CK_FIELD)
 #undef CK_FIELD
 	void *library;
@@ -64,6 +64,7 @@ struct ckl_driver {
  * no GPU. Our own libraries are looked for beside this program first. Then make the primary
  * context of @device current. Failures are of CK_EXIT_SERVICE.
  */
-int ckl_driver_start(struct ckl_driver *driver, const char *which, int device, struct ckl_fail *fail);
+int ckl_driver_start(struct ckl_driver *driver, const char *which, int device,
+		     struct ckl_fail *fail);
 
 #endif

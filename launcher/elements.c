@@ -98,8 +98,8 @@ static int read_serially(enum ckl_type type, struct ckl_elements it, size_t coun
 		if (!ckl_type_read(type, at, length, false, out + i * step))
 			return !fail ? -EINVAL
 				     : ckl_fail_input(fail, "%s: element %zu, %.*s, is no %s", what,
-						     i, (int)ck_min(length, (size_t)40), at,
-						     ckl_type_name(type));
+						      i, (int)ck_min(length, (size_t)40), at,
+						      ckl_type_name(type));
 		i++;
 	}
 	if (ret == 0 && i == count)
@@ -160,7 +160,7 @@ static void read_piece(void *context, size_t index)
 }
 
 bool ckl_type_read_parallel(enum ckl_type type, const char *text, size_t size, size_t count,
-			   void *out, size_t piece)
+			    void *out, size_t piece)
 {
 	struct list list = {.type = type, .out = out};
 	size_t sum = 0;
@@ -179,7 +179,7 @@ bool ckl_type_read_parallel(enum ckl_type type, const char *text, size_t size, s
 }
 
 int ckl_type_read_all(enum ckl_type type, const char *text, size_t size, size_t count, void *out,
-		     const char *what, struct ckl_fail *fail)
+		      const char *what, struct ckl_fail *fail)
 {
 	struct ckl_elements it = {.at = text, .end = text + size};
 

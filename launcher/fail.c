@@ -41,7 +41,7 @@ static int record(struct ckl_fail *fail, enum ckl_exit exit, const char *stage, 
 }
 
 int ckl_fail(struct ckl_fail *fail, enum ckl_exit exit, const char *stage, const char *code,
-	    const char *format, ...)
+	     const char *format, ...)
 {
 	va_list args;
 	int ret;
@@ -66,11 +66,11 @@ int ckl_fail_input(struct ckl_fail *fail, const char *format, ...)
 int ckl_fail_memory(struct ckl_fail *fail)
 {
 	return ckl_fail(fail, CK_EXIT_MEMORY, "memory", "OUT_OF_HOST_MEMORY",
-		       "this machine has too little memory for the request");
+			"this machine has too little memory for the request");
 }
 
 int ckl_fail_cuda(struct ckl_fail *fail, enum ckl_exit exit, const char *stage, CUresult result,
-		 const char *what)
+		  const char *what)
 {
 	const struct ck_error *row = ck_error_find(result);
 

@@ -34,7 +34,7 @@ struct ckl_fail {
  * that fits, so that a function can end with `return ckl_fail(...)`.
  */
 int ckl_fail(struct ckl_fail *fail, enum ckl_exit exit, const char *stage, const char *code,
-	    const char *format, ...) __attribute__((format(printf, 5, 6)));
+	     const char *format, ...) __attribute__((format(printf, 5, 6)));
 
 /* The same for a request that makes no sense, and for memory of the host. */
 int ckl_fail_input(struct ckl_fail *fail, const char *format, ...)
@@ -43,7 +43,7 @@ int ckl_fail_memory(struct ckl_fail *fail);
 
 /* The same for a call of the driver; running out of memory is CK_EXIT_MEMORY at any stage. */
 int ckl_fail_cuda(struct ckl_fail *fail, enum ckl_exit exit, const char *stage, CUresult result,
-		 const char *what);
+		  const char *what);
 
 /* Forget it. */
 void ckl_fail_clear(struct ckl_fail *fail);

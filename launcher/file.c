@@ -75,7 +75,8 @@ int ckl_file_read(int dir, const char *path, char **data, size_t *size, struct s
 bool ckl_file_is_stream(const char *path)
 {
 	/* A regular file behind one of these is another one, or none, in another process. */
-	static const char *const own[] = {"/dev/fd/", "/dev/std", "/proc/self/", "/proc/thread-self/"};
+	static const char *const own[] = {"/dev/fd/", "/dev/std", "/proc/self/",
+					  "/proc/thread-self/"};
 	struct stat st;
 
 	for (size_t i = 0; i < CK_ARRAY_SIZE(own); i++) {
@@ -122,7 +123,8 @@ static int read_to_end(int fd, struct ckl_out *out)
 int ckl_file_read_stream(const char *path, char **data, size_t *size)
 {
 	struct ckl_out out = {0};
-	int fd = strcmp(path, "-") == 0 ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	int fd =
+		strcmp(path, "-") == 0 ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
 	int ret;
 
 	if (fd < 0)

@@ -219,7 +219,7 @@ static int text_scan(struct search *s, const char *text, const char *path)
 }
 
 int ckl_includes_find(const char *text, const char *path, const json_t *options,
-		     struct ckl_includes *out)
+		      struct ckl_includes *out)
 {
 	struct search s = {.options = options, .seen = ck_map_create(), .out = out};
 	int ret = s.seen ? 0 : -ENOMEM;

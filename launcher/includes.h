@@ -34,7 +34,7 @@ struct ckl_includes {
  * it cannot be told (#include MACRO, -include): such a source is not cached. Free in any case.
  */
 int ckl_includes_find(const char *text, const char *path, const json_t *options,
-		     struct ckl_includes *out);
+		      struct ckl_includes *out);
 void ckl_includes_free(struct ckl_includes *includes);
 
 #endif

@@ -59,12 +59,12 @@ static int frame_end(struct ckl_input *input, const char *text, size_t have, siz
 		ret = ckl_frame_size(text, &input->frame_size);
 	if (ret < 0)
 		return ckl_fail_input(fail, ret == -EPROTO ? "a frame of another version"
-							  : "this is no frame");
+							   : "this is no frame");
 	if (input->frame_size > input->limit)
 		return ckl_fail(fail, CK_EXIT_MEMORY, "memory", "MESSAGE_TOO_LARGE",
-			       "a frame of %llu bytes; %llu are allowed",
-			       (unsigned long long)input->frame_size,
-			       (unsigned long long)input->limit);
+				"a frame of %llu bytes; %llu are allowed",
+				(unsigned long long)input->frame_size,
+				(unsigned long long)input->limit);
 	*size = (size_t)input->frame_size;
 	return have >= input->frame_size;
 }
@@ -83,8 +83,8 @@ static int text_end(struct ckl_input *input, const char *text, size_t have, size
 	*size = input->scan.at;
 	if (*size > input->limit)
 		return ckl_fail(fail, CK_EXIT_MEMORY, "memory", "MESSAGE_TOO_LARGE",
-			       "a message of more than %llu bytes",
-			       (unsigned long long)input->limit);
+				"a message of more than %llu bytes",
+				(unsigned long long)input->limit);
 	return ret;
 }
 
@@ -139,9 +139,9 @@ static int read_block(struct ckl_input *input, struct ckl_block *block, struct c
 	/* In steps of a half more, so that the bytes of a growing map are moved seldom. */
 	if (input->base + input->have + piece > block->capacity &&
 	    ckl_block_map(block,
-			 ck_max(input->base + (size_t)input->frame_size + 1,
-				(input->base + input->have + piece) / 2 * 3),
-			 1) < 0)
+			  ck_max(input->base + (size_t)input->frame_size + 1,
+				 (input->base + input->have + piece) / 2 * 3),
+			  1) < 0)
 		return ckl_fail_memory(fail);
 	n = read(input->fd, block->map + input->base + input->have, piece);
 	if (n < 0 && (errno == EINTR || errno == EAGAIN))

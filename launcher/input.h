@@ -22,9 +22,9 @@ struct ckl_input {
 	size_t base;	/* where in the block the message goes */
 	size_t have;	/* of it */
 	bool frame;
-	uint64_t frame_size; /* 0: not known yet */
+	uint64_t frame_size;  /* 0: not known yet */
 	struct ckl_scan scan; /* of a JSON message; the taker of a complete one moves it */
-	char *pending;	     /* read and not used */
+	char *pending;	      /* read and not used */
 	size_t pending_at, pending_size;
 	bool ended;
 };

@@ -29,7 +29,7 @@ static void message_about(struct ckl_session *s, const struct ckl_request *reque
 
 	if (!job) {
 		ckl_fail_input(&fail, "there is no launch %llu to ask for",
-			      (unsigned long long)request->id);
+			       (unsigned long long)request->id);
 		ckl_session_fail(s, s->input.frame, 0, &fail);
 	} else if (request->command == CK_CANCEL) {
 		message_cancel(s, job);
@@ -60,7 +60,8 @@ static void message_queue(struct ckl_session *s, const struct ckl_request *reque
 	}
 }
 
-static void message_defaults(struct ckl_session *s, struct ckl_request *request, const char *message)
+static void message_defaults(struct ckl_session *s, struct ckl_request *request,
+			     const char *message)
 {
 	struct ckl_fail fail = {0};
 	json_t *defaults;
@@ -87,8 +88,8 @@ void ckl_session_take(struct ckl_session *s)
 
 	s->filling->message = s->input.have;
 	if (ckl_request_peek(&request, message, s->input.have,
-			    s->input.frame ? NULL : &s->input.scan, s->client_defaults,
-			    &fail) < 0) {
+			     s->input.frame ? NULL : &s->input.scan, s->client_defaults,
+			     &fail) < 0) {
 		ckl_session_fail(s, s->input.frame, 0, &fail);
 	} else if (request.command <= CK_FREE) {
 		message_queue(s, &request);

@@ -47,14 +47,14 @@ static bool is_current(const struct ckl_module *module, const struct ckl_request
 		return false;
 	for (size_t i = 0; i < module->includes.count; i++) {
 		if (!ckl_file_unchanged(module->includes.items[i].path,
-				       &module->includes.items[i].state))
+					&module->includes.items[i].state))
 			return false;
 	}
 	return true;
 }
 
 static struct ckl_module *find(struct ckl_modules *modules, const struct ck_hash *key,
-			      const struct ckl_request *request)
+			       const struct ckl_request *request)
 {
 	for (size_t i = 0; i < modules->count; i++) {
 		struct ckl_module *module = &modules->items[i];
@@ -144,8 +144,8 @@ static char *read_bytes(const struct ckl_request *request, struct ckl_module *mo
 	ret = ckl_file_read(AT_FDCWD, request->module, &bytes, size, &st);
 	if (ret < 0) {
 		ckl_fail(fail, CK_EXIT_FILE, "file", "NO_FILE", "%.300s: %s", request->module,
-			ret == -EINVAL ? "no regular file; a pipe is for the command line's FILE"
-				       : strerror(-ret));
+			 ret == -EINVAL ? "no regular file; a pipe is for the command line's FILE"
+					: strerror(-ret));
 		return NULL;
 	}
 	ckl_file_state_of(&st, &module->state);
@@ -157,13 +157,13 @@ static int make(struct ckl_modules *modules, const struct ckl_request *request,
 		struct ckl_module *module, char **bytes, size_t size, struct ckl_fail *fail)
 {
 	struct ckl_compile compile = {.text = *bytes,
-				     .size = size,
-				     .path = request->module,
-				     .name = request->kernel,
-				     .options = request->options,
-				     .compiler = modules->compiler,
-				     .sm = modules->driver->sm,
-				     .includes = &module->includes};
+				      .size = size,
+				      .path = request->module,
+				      .name = request->kernel,
+				      .options = request->options,
+				      .compiler = modules->compiler,
+				      .sm = modules->driver->sm,
+				      .includes = &module->includes};
 	char *image = NULL;
 	int ret = 0;
 
@@ -185,7 +185,7 @@ static int make(struct ckl_modules *modules, const struct ckl_request *request,
 }
 
 struct ckl_module *ckl_modules_get(struct ckl_modules *modules, const struct ckl_request *request,
-				 struct ckl_fail *fail)
+				   struct ckl_fail *fail)
 {
 	struct ckl_module *module;
 	struct ck_hash key;

@@ -16,7 +16,7 @@
 struct ckl_cache; /* launcher/cache.h */
 
 struct ckl_module {
-	struct ck_hash key;	     /* of path or text, and options */
+	struct ck_hash key;	      /* of path or text, and options */
 	struct ckl_file_state state;  /* zeroes for a text */
 	struct ckl_includes includes; /* that it was compiled with */
 	struct ck_kernels kernels;
@@ -28,7 +28,7 @@ struct ckl_module {
 struct ckl_modules {
 	struct ckl_driver *driver;
 	struct ckl_cache *cache; /* or NULL */
-	const char *compiler;	/* as of struct ckl_compile */
+	const char *compiler;	 /* as of struct ckl_compile */
 	struct ckl_module items[CK_MODULES_MAX];
 	size_t count;
 	uint64_t uses;
@@ -39,6 +39,6 @@ struct ckl_modules {
  * cache when it is CUDA C++, and loaded. Valid until the next call. NULL: the failure is set.
  */
 struct ckl_module *ckl_modules_get(struct ckl_modules *modules, const struct ckl_request *request,
-				 struct ckl_fail *fail);
+				   struct ckl_fail *fail);
 
 #endif

@@ -192,7 +192,7 @@ static const char **command(const struct ckl_compiler *compiler, const struct ck
 }
 
 int ckl_nvcc_compile(const struct ckl_compiler *compiler, const struct ckl_compile *in,
-		    struct ckl_compiled *out)
+		     struct ckl_compiled *out)
 {
 	char arch[48], include[PATH_MAX];
 	struct run run = {0};

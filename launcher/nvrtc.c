@@ -135,7 +135,7 @@ static char *text_get(int (*size_of)(nvrtc_program, size_t *), int (*get)(nvrtc_
 }
 
 int ckl_nvrtc_compile(const struct ckl_compiler *compiler, const struct ckl_compile *in,
-		     struct ckl_compiled *out)
+		      struct ckl_compiled *out)
 {
 	char own[OPTIONS_OWN][PATH_MAX + 64];
 	const char **options = calloc(OPTIONS_OWN + json_array_size(in->options), sizeof(*options));

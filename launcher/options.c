@@ -19,7 +19,7 @@
 #define CACHE_SIZE (UINT64_C(1) << 30)
 #define INPUT_MAX (UINT64_C(16) << 30)
 #define SIZE_LIMIT (UINT64_C(1) << 55) /* more than any machine has */
-#define COMPILE_SM 75 /* the oldest that today's compilers know: runs everywhere */
+#define COMPILE_SM 75		       /* the oldest that today's compilers know: runs everywhere */
 
 enum {
 	OPT_BATCH = 256,
@@ -94,12 +94,14 @@ static void print_help(void)
 	     "  --shared BYTES        dynamic shared memory of a block (0)\n"
 	     "  --timeout-ms N        end a launch that takes longer\n"
 	     "  --timing              say how long the parts took\n"
-	     "  --lend                with --batch: who reads stdout reads it with read(2), so large\n"
+	     "  --lend                with --batch: who reads stdout reads it with read(2), so "
+	     "large\n"
 	     "                        results need not be copied into the pipe\n"
 	     "  --format json|bin     form of errors that come before a request\n"
 	     "  --option OPTION       for the compiler, as in --option=-DN=4; several times\n"
 	     "  --compiler WHICH      auto, nvrtc, nvcc, or a file\n"
-	     "  --compile FILE        put CUDA C++ into the cache and say where; needs no GPU. From\n"
+	     "  --compile FILE        put CUDA C++ into the cache and say where; needs no GPU. "
+	     "From\n"
 	     "                        stdin (-), its files are called NAME\n"
 	     "  --arch SM             for which architecture --compile does (75)\n"
 	     "  --cache COMMAND       ls, prune or verify the kernel cache\n"
@@ -345,10 +347,10 @@ int ckl_options_parse(int argc, char **argv, struct ckl_options *o)
 	int option, ret;
 
 	*o = (struct ckl_options){.compiler = "auto",
-				 .cache_size = CACHE_SIZE,
-				 .input_max = INPUT_MAX,
-				 .compile_sm = COMPILE_SM,
-				 .defaults = json_object()};
+				  .cache_size = CACHE_SIZE,
+				  .input_max = INPUT_MAX,
+				  .compile_sm = COMPILE_SM,
+				  .defaults = json_object()};
 	opterr = 0;
 	while ((option = getopt_long(argc, argv, "+", long_options, NULL)) != -1) {
 		if (option == '?')

@@ -30,9 +30,9 @@ struct ckl_options {
 	bool lend;   /* the reader of stdout copies at once what it reads */
 	bool frames; /* stdin and stdout are frames: errors before the first are too */
 	uint64_t input_max;
-	const char *file;    /* of the kernel, "-": stdin; NULL except for one launch */
-	const char *request; /* a file in place of stdin, or NULL */
-	json_t *defaults; /* the command line's defaults of each launch */
+	const char *file;	  /* of the kernel, "-": stdin; NULL except for one launch */
+	const char *request;	  /* a file in place of stdin, or NULL */
+	json_t *defaults;	  /* the command line's defaults of each launch */
 	const char *compile_path; /* "-": stdin */
 	const char *compile_name; /* of a text from stdin */
 	unsigned compile_sm;

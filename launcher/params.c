@@ -79,7 +79,7 @@ static void list_kernels(const struct ck_kernels *kernels, char *text, size_t ro
 }
 
 const struct ck_kernel *ckl_params_find(const struct ck_kernels *kernels, const char *name,
-				       struct ckl_fail *fail)
+					struct ckl_fail *fail)
 {
 	const struct ck_kernel *found = NULL;
 	size_t matches = 0;
@@ -97,32 +97,32 @@ const struct ck_kernel *ckl_params_find(const struct ck_kernels *kernels, const 
 		return found;
 	list_kernels(kernels, list, sizeof(list));
 	ckl_fail(fail, CK_EXIT_MODULE, "kernel", "CUDA_ERROR_NOT_FOUND",
-		"%s kernel is named %.100s; the module has: %s", matches ? "more than one" : "no",
-		name, kernels->count ? list : "none");
+		 "%s kernel is named %.100s; the module has: %s", matches ? "more than one" : "no",
+		 name, kernels->count ? list : "none");
 	return NULL;
 }
 
 int ckl_params_check(const struct ck_kernel *kernel, const struct ckl_request *request,
-		    struct ckl_fail *fail)
+		     struct ckl_fail *fail)
 {
 	if (request->argc != kernel->param_count)
-		return ckl_fail_input(fail, "%s takes %u arguments, and %zu are given", kernel->name,
-				     kernel->param_count, request->argc);
+		return ckl_fail_input(fail, "%s takes %u arguments, and %zu are given",
+				      kernel->name, kernel->param_count, request->argc);
 	for (size_t i = 0; i < request->argc; i++) {
 		const struct ck_kernel_param *param = &kernel->params[i];
 
 		if (!request->args[i].array && !request->args[i].type &&
 		    param->kind == CK_PARAM_POINTER)
 			return ckl_fail_input(fail,
-					     "argument %zu is a number, and the kernel has a "
-					     "pointer there",
-					     i);
+					      "argument %zu is a number, and the kernel has a "
+					      "pointer there",
+					      i);
 		if (request->args[i].array && (param->size != 8 || param->kind == CK_PARAM_FLOAT ||
 					       param->kind == CK_PARAM_BYTES))
 			return ckl_fail_input(fail,
-					     "argument %zu, %s, is an array, and the kernel "
-					     "has no pointer there",
-					     i, request->args[i].name);
+					      "argument %zu, %s, is an array, and the kernel "
+					      "has no pointer there",
+					      i, request->args[i].name);
 	}
 	return 0;
 }
@@ -148,8 +148,8 @@ static enum ckl_type type_of(const struct ck_kernel_param *param)
 	return CK_TYPE_NONE;
 }
 
-int ckl_params_scalar(const struct ck_kernel *kernel, const struct ckl_request *request, size_t index,
-		     void *out, struct ckl_fail *fail)
+int ckl_params_scalar(const struct ck_kernel *kernel, const struct ckl_request *request,
+		      size_t index, void *out, struct ckl_fail *fail)
 {
 	const struct ck_kernel_param *param = &kernel->params[index];
 	const struct ckl_arg *arg = &request->args[index];
@@ -159,21 +159,21 @@ int ckl_params_scalar(const struct ck_kernel *kernel, const struct ckl_request *
 
 	if (type == CK_TYPE_NONE)
 		return ckl_fail_input(fail,
-				     "argument %zu: the module does not say what its %u "
-				     "bytes are; give it a \"type\"",
-				     index, param->size);
+				      "argument %zu: the module does not say what its %u "
+				      "bytes are; give it a \"type\"",
+				      index, param->size);
 	if (arg->count * ckl_type_size(type) != param->size)
 		return ckl_fail_input(fail,
-				     "argument %zu: %zu of type %s are not the parameter's "
-				     "%u bytes",
-				     index, arg->count, ckl_type_name(type), param->size);
+				      "argument %zu: %zu of type %s are not the parameter's "
+				      "%u bytes",
+				      index, arg->count, ckl_type_name(type), param->size);
 	snprintf(what, sizeof(what), "argument %zu", index);
 	if (arg->list)
 		return ckl_type_read_all(type, text, arg->text_size, arg->count, out, what, fail);
 	if (!ckl_type_read(type, text, arg->text_size, !arg->type, out))
 		return ckl_fail_input(fail, "argument %zu: %.*s is no %s of %u bytes", index,
-				     (int)ck_min(arg->text_size, (size_t)40), text,
-				     ckl_type_is_float(type) ? "number" : "whole number",
-				     param->size);
+				      (int)ck_min(arg->text_size, (size_t)40), text,
+				      ckl_type_is_float(type) ? "number" : "whole number",
+				      param->size);
 	return 0;
 }

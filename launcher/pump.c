@@ -92,7 +92,7 @@ static enum kind message_kind(struct ckl_pump *pump, bool *quits)
 	json_t *defaults;
 
 	if (ckl_request_peek(&request, pump->block.map, pump->input.have,
-			    frame ? NULL : &pump->input.scan, NULL, &fail) < 0)
+			     frame ? NULL : &pump->input.scan, NULL, &fail) < 0)
 		return PLAIN;
 	*quits = request.command == CK_QUIT;
 	if (request.command == CK_DEFAULTS && !frame) {

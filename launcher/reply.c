@@ -36,8 +36,9 @@ void ckl_reply_fail(struct ckl_out *out, bool frame, uint64_t id, const struct c
 	ckl_out_text(&text, "{");
 	if (id)
 		ckl_out_format(&text, "\"id\":%llu,\"status\":\"done\",", (unsigned long long)id);
-	ckl_out_format(&text, "\"error\":{\"stage\":\"%s\",\"code\":\"%s\",\"exit\":%d,\"message\":",
-		      fail->stage, fail->code, (int)fail->exit);
+	ckl_out_format(&text,
+		       "\"error\":{\"stage\":\"%s\",\"code\":\"%s\",\"exit\":%d,\"message\":",
+		       fail->stage, fail->code, (int)fail->exit);
 	ckl_out_string(&text, fail->message);
 	if (fail->log) {
 		ckl_out_text(&text, ",\"log\":");

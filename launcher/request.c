@@ -44,7 +44,7 @@ json_t *ckl_reading_strings(const struct ckl_reading *r, const json_t *value, co
 }
 
 int ckl_reading_number(const struct ckl_reading *r, const json_t *object, const char *key,
-		      uint64_t limit, uint64_t *out)
+		       uint64_t limit, uint64_t *out)
 {
 	const json_t *value = json_object_get(object, key);
 
@@ -53,13 +53,13 @@ int ckl_reading_number(const struct ckl_reading *r, const json_t *object, const 
 	if (!json_is_integer(value) || json_integer_value(value) < 0 ||
 	    (uint64_t)json_integer_value(value) > limit)
 		return ckl_fail_input(r->fail, "\"%s\" is no whole number up to %llu", key,
-				     (unsigned long long)limit);
+				      (unsigned long long)limit);
 	*out = (uint64_t)json_integer_value(value);
 	return 0;
 }
 
 int ckl_reading_string(const struct ckl_reading *r, const json_t *object, const char *key,
-		      const char **out)
+		       const char **out)
 {
 	const json_t *value = json_object_get(object, key);
 
@@ -99,7 +99,7 @@ static int dim_read(struct ckl_reading *r, const char *key, uint32_t out[3])
 		return ckl_fail_input(r->fail, "\"%s\" is no list of one to three sizes", key);
 	memcpy(out, sizes, sizeof(sizes));
 	return ckl_type_read_all(CK_TYPE_U32, r->text + leaf->start, leaf->end - leaf->start,
-				leaf->count, out, key, r->fail);
+				 leaf->count, out, key, r->fail);
 }
 
 static int command_read(struct ckl_reading *r)
@@ -286,7 +286,7 @@ static int scan_text(struct ckl_reading *r, size_t size, struct ckl_scan *given)
 		return ckl_fail_input(r->fail, "nested more than %d deep", CK_SCAN_DEPTH);
 	if (ret != 1)
 		return ckl_fail_input(r->fail, ret == 0 ? "the JSON document is cut off"
-						       : "this is no JSON object");
+							: "this is no JSON object");
 	return 0;
 }
 
@@ -311,7 +311,7 @@ static int open_message(struct ckl_reading *r, const char *message, size_t size,
 }
 
 int ckl_request_read(struct ckl_request *request, const char *message, size_t size,
-		    struct ckl_scan *scan, json_t *defaults, struct ckl_fail *fail)
+		     struct ckl_scan *scan, json_t *defaults, struct ckl_fail *fail)
 {
 	struct ckl_reading r = {.request = request, .fail = fail};
 	int ret;
@@ -349,7 +349,8 @@ static json_t *lasting_value(struct ckl_reading *r, const char *key)
 	return json_pack("[iii]", dim[0], dim[1], dim[2]);
 }
 
-json_t *ckl_request_defaults(struct ckl_request *request, const char *message, struct ckl_fail *fail)
+json_t *ckl_request_defaults(struct ckl_request *request, const char *message,
+			     struct ckl_fail *fail)
 {
 	struct ckl_reading r = {.request = request, .text = message, .fail = fail};
 	json_t *defaults = json_object(), *value;
@@ -370,7 +371,7 @@ json_t *ckl_request_defaults(struct ckl_request *request, const char *message, s
 }
 
 int ckl_request_peek(struct ckl_request *request, const char *message, size_t size,
-		    struct ckl_scan *scan, json_t *defaults, struct ckl_fail *fail)
+		     struct ckl_scan *scan, json_t *defaults, struct ckl_fail *fail)
 {
 	struct ckl_reading r = {.request = request, .fail = fail};
 	int ret;

@@ -77,17 +77,18 @@ struct ckl_request {
  * On a failure *request is empty and @fail says why. Free with ckl_request_free.
  */
 int ckl_request_read(struct ckl_request *request, const char *message, size_t size,
-		    struct ckl_scan *scan, json_t *defaults, struct ckl_fail *fail);
+		     struct ckl_scan *scan, json_t *defaults, struct ckl_fail *fail);
 
 /* The same without the arguments, for code that passes the message on. */
 int ckl_request_peek(struct ckl_request *request, const char *message, size_t size,
-		    struct ckl_scan *scan, json_t *defaults, struct ckl_fail *fail);
+		     struct ckl_scan *scan, json_t *defaults, struct ckl_fail *fail);
 
 /*
  * Of a peeked CK_DEFAULTS (a JSON message, not a frame): the defaults that it sets, an object for
  * later requests' @defaults; new reference. NULL on a failure.
  */
-json_t *ckl_request_defaults(struct ckl_request *request, const char *message, struct ckl_fail *fail);
+json_t *ckl_request_defaults(struct ckl_request *request, const char *message,
+			     struct ckl_fail *fail);
 
 void ckl_request_free(struct ckl_request *request);
 
@@ -110,11 +111,11 @@ json_t *ckl_reading_strings(const struct ckl_reading *r, const json_t *value, co
 
 /* A whole number up to @limit, by its key; *out stays as it is where there is none. */
 int ckl_reading_number(const struct ckl_reading *r, const json_t *object, const char *key,
-		      uint64_t limit, uint64_t *out);
+		       uint64_t limit, uint64_t *out);
 
 /* A string by its key; *out stays as it is where there is none. */
 int ckl_reading_string(const struct ckl_reading *r, const json_t *object, const char *key,
-		      const char **out);
+		       const char **out);
 
 /* The arguments of a launch, in the kernel's order. */
 int ckl_reading_arguments(struct ckl_reading *r);

@@ -21,13 +21,14 @@ static void head_write(struct ckl_out *out, uint64_t id)
 static void timing_write(struct ckl_out *out, const struct ckl_timing *timing)
 {
 	ckl_out_format(out,
-		      ",\"timing\":{\"load_ms\":%.3f,\"h2d_ms\":%.3f,\"kernel_ms\":%.3f,"
-		      "\"d2h_ms\":%.3f}",
-		      timing->load, timing->to_device, timing->kernel, timing->to_host);
+		       ",\"timing\":{\"load_ms\":%.3f,\"h2d_ms\":%.3f,\"kernel_ms\":%.3f,"
+		       "\"d2h_ms\":%.3f}",
+		       timing->load, timing->to_device, timing->kernel, timing->to_host);
 }
 
-static int array_text(struct ckl_runner *runner, const struct ckl_arg *arg, struct ckl_buffer *buffer,
-		      struct ckl_timing *timing, struct ckl_out *out, struct ckl_fail *fail)
+static int array_text(struct ckl_runner *runner, const struct ckl_arg *arg,
+		      struct ckl_buffer *buffer, struct ckl_timing *timing, struct ckl_out *out,
+		      struct ckl_fail *fail)
 {
 	double began = ckl_milliseconds();
 	int ret = ckl_buffer_fetch(runner, buffer, NULL, fail);
@@ -37,14 +38,14 @@ static int array_text(struct ckl_runner *runner, const struct ckl_arg *arg, stru
 		return ret;
 	if (arg->source == CK_FROM_SHM) {
 		ckl_out_format(out,
-			      "{\"type\":\"%s\",\"n\":%zu,\"shm\":", ckl_type_name(buffer->type),
-			      buffer->count);
+			       "{\"type\":\"%s\",\"n\":%zu,\"shm\":", ckl_type_name(buffer->type),
+			       buffer->count);
 		ckl_out_string(out, arg->text);
 		ckl_out_text(out, "}");
 	} else if (arg->source == CK_FROM_BASE64) {
 		ckl_out_format(out,
-			      "{\"type\":\"%s\",\"n\":%zu,\"b64\":", ckl_type_name(buffer->type),
-			      buffer->count);
+			       "{\"type\":\"%s\",\"n\":%zu,\"b64\":", ckl_type_name(buffer->type),
+			       buffer->count);
 		ckl_reply_base64(out, buffer->host, buffer->size);
 		ckl_out_text(out, "}");
 	} else {
@@ -85,7 +86,7 @@ static void place_write(struct ckl_out *out, const struct ckl_arg *arg,
 {
 	ckl_out_string(out, arg->name);
 	ckl_out_format(out, ":{\"type\":\"%s\",\"n\":%zu,", ckl_type_name(buffer->type),
-		      buffer->count);
+		       buffer->count);
 	if (arg->source == CK_FROM_SHM) {
 		ckl_out_text(out, "\"shm\":");
 		ckl_out_string(out, arg->text);
@@ -97,8 +98,8 @@ static void place_write(struct ckl_out *out, const struct ckl_arg *arg,
 }
 
 /* The document behind the frame's head, with room for the timing; returns the bytes of the data. */
-static size_t places_write(const struct ckl_request *request, struct ckl_buffer *buffers, uint64_t id,
-			   struct ckl_out *out)
+static size_t places_write(const struct ckl_request *request, struct ckl_buffer *buffers,
+			   uint64_t id, struct ckl_out *out)
 {
 	const char *comma = "";
 	size_t at = 0;
@@ -168,8 +169,8 @@ static int write_frame(struct ckl_runner *runner, const struct ckl_request *requ
 }
 
 int ckl_result_write(struct ckl_runner *runner, const struct ckl_request *request,
-		    struct ckl_buffer *buffers, bool frame, uint64_t id, struct ckl_timing *timing,
-		    struct ckl_out *out, struct ckl_fail *fail)
+		     struct ckl_buffer *buffers, bool frame, uint64_t id, struct ckl_timing *timing,
+		     struct ckl_out *out, struct ckl_fail *fail)
 {
 	return frame ? write_frame(runner, request, buffers, id, timing, out, fail)
 		     : write_text(runner, request, buffers, id, timing, out, fail);

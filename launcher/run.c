@@ -227,7 +227,7 @@ static int run_launch(struct ckl_runner *runner, const struct ckl_request *reque
 	runner->running = NULL;
 	for (size_t i = 0; buffers && i < request->argc; i++)
 		ckl_buffer_release(runner, &request->args[i], &buffers[i],
-				  ret == 0 && request->args[i].keep);
+				   ret == 0 && request->args[i].keep);
 	free(buffers);
 	free(params);
 	return ret;
@@ -259,14 +259,14 @@ static int run_free(struct ckl_runner *runner, const struct ckl_request *request
 	for (size_t i = 0; i < request->argc; i++) {
 		if (ckl_buffer_forget(runner, request->args[i].name) < 0)
 			return ckl_fail_input(fail, "no array %.200s is kept on the GPU",
-					     request->args[i].name);
+					      request->args[i].name);
 	}
 	ckl_reply_document(out, frame, reply, strlen(reply));
 	return 0;
 }
 
-enum ckl_exit ckl_run(struct ckl_runner *runner, struct ckl_request *request, bool frame, uint64_t id,
-		    struct ckl_out *out, struct ckl_fail *fail)
+enum ckl_exit ckl_run(struct ckl_runner *runner, struct ckl_request *request, bool frame,
+		      uint64_t id, struct ckl_out *out, struct ckl_fail *fail)
 {
 	size_t start = out->size;
 	int ret = fail->exit ? -EINVAL : 0;

@@ -27,7 +27,7 @@ struct ckl_runner {
 	struct ckl_spare spares[CK_SPARES];
 	size_t spare_count;
 	const char *running; /* a kernel that has been launched and not waited for, or NULL */
-	bool lost; /* the context is: this process can do no more */
+	bool lost;	     /* the context is: this process can do no more */
 };
 
 /*
@@ -35,8 +35,8 @@ struct ckl_runner {
  * error object, in the message's own form. @id: of an asynchronous launch, else 0. Returns the exit
  * code of it. @request was read from @message; a failure to read it is in @fail.
  */
-enum ckl_exit ckl_run(struct ckl_runner *runner, struct ckl_request *request, bool frame, uint64_t id,
-		    struct ckl_out *out, struct ckl_fail *fail);
+enum ckl_exit ckl_run(struct ckl_runner *runner, struct ckl_request *request, bool frame,
+		      uint64_t id, struct ckl_out *out, struct ckl_fail *fail);
 
 /* --- between run.c, buffer.c and result.c */
 
@@ -65,22 +65,22 @@ double ckl_milliseconds(void); /* of the monotonic clock */
 
 /* Device memory for argument @arg with its content. */
 int ckl_buffer_fill(struct ckl_runner *runner, const struct ckl_arg *arg, struct ckl_buffer *buffer,
-		   struct ckl_fail *fail);
+		    struct ckl_fail *fail);
 
 /* Bring its content back to @to, or to shared memory, or to buffer->host when @to is NULL. */
 int ckl_buffer_fetch(struct ckl_runner *runner, struct ckl_buffer *buffer, void *to,
-		    struct ckl_fail *fail);
+		     struct ckl_fail *fail);
 
 /* Let go of it; when @keep it stays on the GPU under the argument's name. */
-void ckl_buffer_release(struct ckl_runner *runner, const struct ckl_arg *arg, struct ckl_buffer *buffer,
-		       bool keep);
+void ckl_buffer_release(struct ckl_runner *runner, const struct ckl_arg *arg,
+			struct ckl_buffer *buffer, bool keep);
 
 /* Free an array that was kept. -ENOENT: there is none of that name. */
 int ckl_buffer_forget(struct ckl_runner *runner, const char *name);
 
 /* The reply with all returned arrays. */
 int ckl_result_write(struct ckl_runner *runner, const struct ckl_request *request,
-		    struct ckl_buffer *buffers, bool frame, uint64_t id, struct ckl_timing *timing,
-		    struct ckl_out *out, struct ckl_fail *fail);
+		     struct ckl_buffer *buffers, bool frame, uint64_t id, struct ckl_timing *timing,
+		     struct ckl_out *out, struct ckl_fail *fail);
 
 #endif

@@ -40,10 +40,10 @@ static void filling_failed(struct ckl_session *s, int error)
 
 	if (error == -EBUSY)
 		ckl_fail(&fail, CK_EXIT_MEMORY, "memory", "TOO_MANY_LAUNCHES",
-			"%d launches are outstanding; ask for results first", CK_JOBS_MAX);
+			 "%d launches are outstanding; ask for results first", CK_JOBS_MAX);
 	else if (error == -EMFILE || error == -ENFILE)
 		ckl_fail(&fail, CK_EXIT_MEMORY, "memory", "OUT_OF_DESCRIPTORS",
-			"no memory that session and worker share: %s", strerror(-error));
+			 "no memory that session and worker share: %s", strerror(-error));
 	else
 		ckl_fail_memory(&fail);
 	ckl_session_fail(s, s->options->frames, 0, &fail);
@@ -114,9 +114,9 @@ static bool turn(struct ckl_session *s)
 
 static bool is_over(struct ckl_session *s)
 {
-	return s->gone ||
-	       (s->closing && !ckl_jobs_first(&s->jobs, CK_JOB_QUEUED) &&
-		!ckl_jobs_first(&s->jobs, CK_JOB_RUNNING) && !ckl_jobs_first(&s->jobs, CK_JOB_DONE));
+	return s->gone || (s->closing && !ckl_jobs_first(&s->jobs, CK_JOB_QUEUED) &&
+			   !ckl_jobs_first(&s->jobs, CK_JOB_RUNNING) &&
+			   !ckl_jobs_first(&s->jobs, CK_JOB_DONE));
 }
 
 /* Milliseconds until a timeout is due; -1: never. */
@@ -195,7 +195,7 @@ static void wait_and_hear(struct ckl_session *s)
 }
 
 int ckl_session_serve(const struct ckl_options *options, int in, int out, struct ckl_worker *worker,
-		     int stop)
+		      int stop)
 {
 	struct ckl_session *s = calloc(1, sizeof(*s));
 

@@ -22,7 +22,7 @@
  * the exit code: that of the first request that failed.
  */
 int ckl_session_serve(const struct ckl_options *options, int in, int out, struct ckl_worker *worker,
-		     int stop);
+		      int stop);
 
 /* --- between session.c, message.c, attend.c and send.c */
 
@@ -38,12 +38,12 @@ struct ckl_session {
 	uint64_t ids;	/* of asynchronous launches */
 	char *defaults; /* JSON text, or NULL */
 	json_t *client_defaults;
-	int exit;     /* of the first request that failed */
+	int exit; /* of the first request that failed */
 	/* Spinning before sleeping: for the end of a job, and for the client's next message. */
 	struct ck_spin job_spin, client_spin;
-	double trim_at;	 /* when idle memory is given back; 0: there is none */
-	bool closing; /* nothing more is read */
-	bool gone;    /* the client has gone */
+	double trim_at; /* when idle memory is given back; 0: there is none */
+	bool closing;	/* nothing more is read */
+	bool gone;	/* the client has gone */
 };
 
 /* A complete message lies in the job that is being filled: answer it or queue it. */

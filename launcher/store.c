@@ -72,7 +72,8 @@ static int no_cache(void)
 {
 	struct ckl_fail fail = {0};
 
-	ckl_fail(&fail, CK_EXIT_FILE, "file", "NO_CACHE", "there is no folder for the kernel cache");
+	ckl_fail(&fail, CK_EXIT_FILE, "file", "NO_CACHE",
+		 "there is no folder for the kernel cache");
 	return print_fail(&fail);
 }
 
@@ -115,12 +116,12 @@ static int print_entry(struct ckl_cache *cache, const struct ck_hash *key, struc
 	if (!file) {
 		json_decref(meta);
 		return ckl_fail(fail, CK_EXIT_FILE, "compile", "NOT_CACHED",
-			       "the kernel cache has not kept it");
+				"the kernel cache has not kept it");
 	}
-	printed = json_pack("{sssoso}", "hash", hash, "source",
-			    json_sprintf("%s/%s/%.*s.cu", cache->path, folder,
-					 (int)strcspn(file, "."), file),
-			    "ptx", json_sprintf("%s/%s/%s", cache->path, folder, file));
+	printed = json_pack(
+		"{sssoso}", "hash", hash, "source",
+		json_sprintf("%s/%s/%.*s.cu", cache->path, folder, (int)strcspn(file, "."), file),
+		"ptx", json_sprintf("%s/%s/%s", cache->path, folder, file));
 	json_dumpf(printed, stdout, JSON_COMPACT);
 	putchar('\n');
 	json_decref(printed);
@@ -135,12 +136,12 @@ int ckl_store_compile(const struct ckl_options *options)
 	struct ck_hash key = {0}, none = {0};
 	bool stream = ckl_file_is_stream(options->compile_path);
 	struct ckl_compile in = {.path = stream ? NULL : options->compile_path,
-				.name = options->compile_name,
-				.options = json_object_get(options->defaults, "options"),
-				.compiler = options->compiler,
-				.sm = options->compile_sm,
-				.key = &key,
-				.includes = &includes};
+				 .name = options->compile_name,
+				 .options = json_object_get(options->defaults, "options"),
+				 .compiler = options->compiler,
+				 .sm = options->compile_sm,
+				 .key = &key,
+				 .includes = &includes};
 	char *text = NULL, *ptx = NULL;
 	struct ckl_fail fail = {0};
 	size_t size;
@@ -153,12 +154,12 @@ int ckl_store_compile(const struct ckl_options *options)
 	in.text = text;
 	if (ret < 0)
 		ckl_fail(&fail, CK_EXIT_FILE, "file", "NO_FILE", "%.300s: %s",
-			options->compile_path, strerror(-ret));
+			 options->compile_path, strerror(-ret));
 	else
 		ckl_compile_ptx(cache, &in, &ptx, &size, &fail);
 	if (!fail.exit && ck_hash_equal(&key, &none))
 		ckl_fail(&fail, CK_EXIT_FILE, "compile", "NOT_CACHED",
-			"what the source includes cannot be told without a compiler");
+			 "what the source includes cannot be told without a compiler");
 	ret = fail.exit || print_entry(cache, &key, &fail) < 0 ? print_fail(&fail) : CK_EXIT_OK;
 	ckl_includes_free(&includes);
 	ckl_cache_close(cache);

@@ -173,7 +173,7 @@ size_t ckl_type_print(enum ckl_type type, const void *element, char *out)
 		return ckl_number_print_f32(out, (float)half_to(v.u16, F16_MANTISSA, F16_EXPONENT));
 	case CK_TYPE_BF16:
 		return ckl_number_print_f32(out,
-					   (float)half_to(v.u16, BF16_MANTISSA, BF16_EXPONENT));
+					    (float)half_to(v.u16, BF16_MANTISSA, BF16_EXPONENT));
 	case CK_TYPE_BOOL:
 		memcpy(out, v.u64 ? "true" : "false", v.u64 ? 4 : 5);
 		return v.u64 ? 4 : 5;

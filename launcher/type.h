@@ -53,14 +53,14 @@ int ckl_elements_next(struct ckl_elements *it, const char **at, size_t *size);
  * is read on several processors.
  */
 int ckl_type_read_all(enum ckl_type type, const char *text, size_t size, size_t count, void *out,
-		     const char *what, struct ckl_fail *fail);
+		      const char *what, struct ckl_fail *fail);
 
 /*
  * Its way for a large array: in parallel, in pieces of about @piece bytes of text. False: an
  * element is wrong, or memory is short; *out is then undefined.
  */
 bool ckl_type_read_parallel(enum ckl_type type, const char *text, size_t size, size_t count,
-			   void *out, size_t piece);
+			    void *out, size_t piece);
 
 /* Room that an element needs as text, with the comma behind it. */
 #define CK_TYPE_TEXT 34

@@ -17,12 +17,12 @@
 
 struct advice {
 	bool read_mostly;
-	CUmemLocation preferred, prefetched;	/* type INVALID: none */
-	uint32_t accessed_by;			/* a bit for each device, and CPU_BIT */
+	CUmemLocation preferred, prefetched; /* type INVALID: none */
+	uint32_t accessed_by;		     /* a bit for each device, and CPU_BIT */
 };
 
-static const struct advice nothing = { .preferred.id = CU_DEVICE_INVALID,
-				       .prefetched.id = CU_DEVICE_INVALID };
+static const struct advice nothing = {.preferred.id = CU_DEVICE_INVALID,
+				      .prefetched.id = CU_DEVICE_INVALID};
 static struct ck_mutex stretches_lock = CK_MUTEX(CK_RANK_ADVICE);
 static struct ck_ranges *stretches;
 

@@ -10,7 +10,8 @@
 
 static bool order_ok(CUmemcpySrcAccessOrder order)
 {
-	return order >= CU_MEMCPY_SRC_ACCESS_ORDER_STREAM && order <= CU_MEMCPY_SRC_ACCESS_ORDER_ANY;
+	return order >= CU_MEMCPY_SRC_ACCESS_ORDER_STREAM &&
+	       order <= CU_MEMCPY_SRC_ACCESS_ORDER_ANY;
 }
 
 bool ck_batch_attributes_ok(const CUmemcpyAttributes *attrs, const size_t *first, size_t count,
@@ -56,8 +57,7 @@ static CUresult box_of(const CUDA_MEMCPY3D_BATCH_OP *op, CUDA_MEMCPY3D *c)
 }
 
 CK_EXPORT CUresult cuMemcpy3DBatchAsync(size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opList,
-					size_t *failIdx, unsigned long long flags,
-					CUstream hStream)
+					size_t *failIdx, unsigned long long flags, CUstream hStream)
 {
 	size_t fail = SIZE_MAX;
 	CUdevice device;

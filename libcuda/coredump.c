@@ -31,13 +31,13 @@ static struct setting {
 	void *value;
 	size_t size;
 } settings[CU_COREDUMP_MAX] = {
-	[CU_COREDUMP_ENABLE_ON_EXCEPTION] = { &enabled, sizeof(enabled) },
-	[CU_COREDUMP_TRIGGER_HOST] = { &trigger_host, sizeof(trigger_host) },
-	[CU_COREDUMP_LIGHTWEIGHT] = { &lightweight, sizeof(lightweight) },
-	[CU_COREDUMP_ENABLE_USER_TRIGGER] = { &user_trigger, sizeof(user_trigger) },
-	[CU_COREDUMP_FILE] = { file, sizeof(file) },
-	[CU_COREDUMP_PIPE] = { pipe_name, sizeof(pipe_name) },
-	[CU_COREDUMP_GENERATION_FLAGS] = { &flags, sizeof(flags) },
+	[CU_COREDUMP_ENABLE_ON_EXCEPTION] = {&enabled, sizeof(enabled)},
+	[CU_COREDUMP_TRIGGER_HOST] = {&trigger_host, sizeof(trigger_host)},
+	[CU_COREDUMP_LIGHTWEIGHT] = {&lightweight, sizeof(lightweight)},
+	[CU_COREDUMP_ENABLE_USER_TRIGGER] = {&user_trigger, sizeof(user_trigger)},
+	[CU_COREDUMP_FILE] = {file, sizeof(file)},
+	[CU_COREDUMP_PIPE] = {pipe_name, sizeof(pipe_name)},
+	[CU_COREDUMP_GENERATION_FLAGS] = {&flags, sizeof(flags)},
 };
 
 static void set_names(void)
@@ -97,13 +97,15 @@ static CUresult set(CUcoredumpSettings attrib, const void *value, size_t *size)
 	if (is_text(s) ? *size > s->size || strnlen(value, *size) == s->size : *size < s->size)
 		return CUDA_ERROR_INVALID_VALUE;
 	if ((attrib == CU_COREDUMP_ENABLE_ON_EXCEPTION ||
-	     attrib == CU_COREDUMP_ENABLE_USER_TRIGGER) && *(const bool *)value) {
+	     attrib == CU_COREDUMP_ENABLE_USER_TRIGGER) &&
+	    *(const bool *)value) {
 		ck_warn("core dumps of the GPU are not made");
 		return CUDA_ERROR_NOT_SUPPORTED;
 	}
 	ck_lock(&settings_lock);
 	if (is_text(s))
-		snprintf(s->value, s->size, "%.*s", (int)strnlen(value, *size), (const char *)value);
+		snprintf(s->value, s->size, "%.*s", (int)strnlen(value, *size),
+			 (const char *)value);
 	else
 		memcpy(s->value, value, s->size);
 	ck_unlock(&settings_lock);

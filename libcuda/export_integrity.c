@@ -26,8 +26,8 @@ static void put_integer(struct ck_hmac *hmac, uint64_t value, size_t size)
 
 void ck_integrity_answer(const struct ck_integrity *in, unsigned char answer[16])
 {
-	static const uint8_t key[CK_MD2_SIZE] = { 0x14, 0x6a, 0xdd, 0xae, 0x53, 0xa9, 0xa7, 0x52,
-						  0xaa, 0x08, 0x41, 0x36, 0x0b, 0xf5, 0x5a, 0x9f };
+	static const uint8_t key[CK_MD2_SIZE] = {0x14, 0x6a, 0xdd, 0xae, 0x53, 0xa9, 0xa7, 0x52,
+						 0xaa, 0x08, 0x41, 0x36, 0x0b, 0xf5, 0x5a, 0x9f};
 	struct ck_hmac hmac;
 
 	ck_hmac_init(&hmac, key);
@@ -100,7 +100,6 @@ static CUresult integrity_answer(uint32_t version, uint64_t seconds, uint64_t re
 	return CUDA_SUCCESS;
 }
 
-const void *const ck_export_integrity[3] = { CK_EXPORT_WORDS(3), integrity_answer,
-					     integrity_unused };
+const void *const ck_export_integrity[3] = {CK_EXPORT_WORDS(3), integrity_answer, integrity_unused};
 
 #endif

@@ -37,8 +37,8 @@ static const char *library_of(const void *caller)
 }
 
 #define UUID_FORMAT "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x"
-#define UUID_ARGS(u)                                                                              \
-	(u)[0], (u)[1], (u)[2], (u)[3], (u)[4], (u)[5], (u)[6], (u)[7], (u)[8], (u)[9], (u)[10],  \
+#define UUID_ARGS(u)                                                                               \
+	(u)[0], (u)[1], (u)[2], (u)[3], (u)[4], (u)[5], (u)[6], (u)[7], (u)[8], (u)[9], (u)[10],   \
 		(u)[11], (u)[12], (u)[13], (u)[14], (u)[15]
 
 /* One line for each id that is refused; the ids of all known libraries fit the list. */
@@ -128,18 +128,9 @@ static CUresult interface_compilers(void)
 }
 
 const void *const ck_export_interface[13] = {
-	CK_EXPORT_WORDS(13),
-	interface_load,
-	interface_primary,
-	interface_unused,
-	interface_unused,
-	interface_unused,
-	interface_load_wrapper,
-	interface_nothing,
-	interface_load_container,
-	interface_unused,
-	interface_unused,
-	interface_unused,
+	CK_EXPORT_WORDS(13),	  interface_load,   interface_primary,	    interface_unused,
+	interface_unused,	  interface_unused, interface_load_wrapper, interface_nothing,
+	interface_load_container, interface_unused, interface_unused,	    interface_unused,
 	interface_compilers,
 };
 
@@ -180,12 +171,12 @@ static CUresult tools_current(CUcontext *out)
 	return cuCtxGetCurrent(out);
 }
 
-static const void *const tools_table[4] = { CK_EXPORT_WORDS(4), tools_unused, tools_current,
-					    tools_unused };
+static const void *const tools_table[4] = {CK_EXPORT_WORDS(4), tools_unused, tools_current,
+					   tools_unused};
 
 /* --- 4: context-local storage, see libcuda/local.h; the one table without a size */
 
-static const void *const local_table[4] = { ck_local_put, ck_local_delete, ck_local_get, NULL };
+static const void *const local_table[4] = {ck_local_put, ck_local_delete, ck_local_get, NULL};
 
 /* --- 5: is a context one that stands for another? None of ours is. */
 
@@ -203,7 +194,8 @@ static CUresult checks_start(void)
 }
 
 static const void *const checks_table[17] = {
-	CK_EXPORT_WORDS(17), checks_unused, checks_wrapped, checks_start, [4 ... 16] = checks_unused,
+	CK_EXPORT_WORDS(17),	    checks_unused, checks_wrapped, checks_start,
+	[4 ... 16] = checks_unused,
 };
 
 /* --- 6: export_integrity.c */
@@ -248,8 +240,8 @@ static CUresult objects_query(CUcontext context, void *object, uint64_t *out)
 }
 
 static const void *const objects_table[93] = {
-	CK_EXPORT_WORDS(93),	     [1 ... 3] = objects_unused,  objects_context_id,
-	[5 ... 38] = objects_unused, [39] = objects_query, [40 ... 50] = objects_unused,
+	CK_EXPORT_WORDS(93),	     [1 ... 3] = objects_unused,   objects_context_id,
+	[5 ... 38] = objects_unused, [39] = objects_query,	   [40 ... 50] = objects_unused,
 	[51] = objects_stream,	     [52 ... 92] = objects_unused,
 };
 
@@ -265,8 +257,7 @@ static unsigned int functions_each(CUcontext context, CUmodule module,
 	if (!call || cuModuleGetFunctionCount(&count, module) != CUDA_SUCCESS || count == 0)
 		return 0;
 	functions = calloc(count, sizeof(*functions));
-	if (!functions ||
-	    cuModuleEnumerateFunctions(functions, count, module) != CUDA_SUCCESS)
+	if (!functions || cuModuleEnumerateFunctions(functions, count, module) != CUDA_SUCCESS)
 		count = 0;
 	for (unsigned int i = 0; i < count; i++)
 		call(opaque, functions[i]);
@@ -274,8 +265,8 @@ static unsigned int functions_each(CUcontext context, CUmodule module,
 	return count;
 }
 
-static const void *const functions_table[8] = { CK_EXPORT_WORDS(8), [1 ... 6] = functions_unused,
-						functions_each };
+static const void *const functions_table[8] = {CK_EXPORT_WORDS(8), [1 ... 6] = functions_unused,
+					       functions_each};
 
 /* --- 9: export_tpc.c */
 
@@ -285,33 +276,33 @@ static const struct {
 	CUuuid id;
 	const void *const *table;
 } tables[] = {
-	{ { { 0x6b, 0xd5, 0xfb, 0x6c, 0x5b, 0xf4, 0xe7, 0x4a, 0x89, 0x87, 0xd9, 0x39, 0x12, 0xfd,
-	      0x9d, 0xf9 } },
-	  ck_export_interface },
-	{ { { 0xa0, 0x94, 0x79, 0x8c, 0x2e, 0x74, 0x2e, 0x74, 0x93, 0xf2, 0x08, 0x00, 0x20, 0x0c,
-	      0x0a, 0x66 } },
-	  hooks_table },
-	{ { { 0x42, 0xd8, 0x5a, 0x81, 0x23, 0xf6, 0xcb, 0x47, 0x82, 0x98, 0xf6, 0xe7, 0x8a, 0x3a,
-	      0xec, 0xdc } },
-	  tools_table },
-	{ { { 0xc6, 0x93, 0x33, 0x6e, 0x11, 0x21, 0xdf, 0x11, 0xa8, 0xc3, 0x68, 0xf3, 0x55, 0xd8,
-	      0x95, 0x93 } },
-	  local_table },
-	{ { { 0x26, 0x3e, 0x88, 0x60, 0x7c, 0xd2, 0x61, 0x43, 0x92, 0xf6, 0xbb, 0xd5, 0x00, 0x6d,
-	      0xfa, 0x7e } },
-	  checks_table },
-	{ { { 0xd4, 0x08, 0x20, 0x55, 0xbd, 0xe6, 0x70, 0x4b, 0x8d, 0x34, 0xba, 0x12, 0x3c, 0x66,
-	      0xe1, 0xf2 } },
-	  ck_export_integrity },
-	{ { { 0x21, 0x31, 0x8c, 0x60, 0x97, 0x14, 0x32, 0x48, 0x8c, 0xa6, 0x41, 0xff, 0x73, 0x24,
-	      0xc8, 0xf2 } },
-	  objects_table },
-	{ { { 0x6e, 0x16, 0x3f, 0xbe, 0xb9, 0x58, 0x44, 0x4d, 0x83, 0x5c, 0xe1, 0x82, 0xaf, 0xf1,
-	      0x99, 0x1e } },
-	  functions_table },
-	{ { { 0x17, 0x34, 0xdc, 0x26, 0x80, 0x0d, 0x47, 0x45, 0x87, 0x26, 0xc0, 0xf1, 0xe7, 0xdd,
-	      0x8b, 0xca } },
-	  ck_export_tpc },
+	{{{0x6b, 0xd5, 0xfb, 0x6c, 0x5b, 0xf4, 0xe7, 0x4a, 0x89, 0x87, 0xd9, 0x39, 0x12, 0xfd, 0x9d,
+	   0xf9}},
+	 ck_export_interface},
+	{{{0xa0, 0x94, 0x79, 0x8c, 0x2e, 0x74, 0x2e, 0x74, 0x93, 0xf2, 0x08, 0x00, 0x20, 0x0c, 0x0a,
+	   0x66}},
+	 hooks_table},
+	{{{0x42, 0xd8, 0x5a, 0x81, 0x23, 0xf6, 0xcb, 0x47, 0x82, 0x98, 0xf6, 0xe7, 0x8a, 0x3a, 0xec,
+	   0xdc}},
+	 tools_table},
+	{{{0xc6, 0x93, 0x33, 0x6e, 0x11, 0x21, 0xdf, 0x11, 0xa8, 0xc3, 0x68, 0xf3, 0x55, 0xd8, 0x95,
+	   0x93}},
+	 local_table},
+	{{{0x26, 0x3e, 0x88, 0x60, 0x7c, 0xd2, 0x61, 0x43, 0x92, 0xf6, 0xbb, 0xd5, 0x00, 0x6d, 0xfa,
+	   0x7e}},
+	 checks_table},
+	{{{0xd4, 0x08, 0x20, 0x55, 0xbd, 0xe6, 0x70, 0x4b, 0x8d, 0x34, 0xba, 0x12, 0x3c, 0x66, 0xe1,
+	   0xf2}},
+	 ck_export_integrity},
+	{{{0x21, 0x31, 0x8c, 0x60, 0x97, 0x14, 0x32, 0x48, 0x8c, 0xa6, 0x41, 0xff, 0x73, 0x24, 0xc8,
+	   0xf2}},
+	 objects_table},
+	{{{0x6e, 0x16, 0x3f, 0xbe, 0xb9, 0x58, 0x44, 0x4d, 0x83, 0x5c, 0xe1, 0x82, 0xaf, 0xf1, 0x99,
+	   0x1e}},
+	 functions_table},
+	{{{0x17, 0x34, 0xdc, 0x26, 0x80, 0x0d, 0x47, 0x45, 0x87, 0x26, 0xc0, 0xf1, 0xe7, 0xdd, 0x8b,
+	   0xca}},
+	 ck_export_tpc},
 };
 
 static const void *find(const CUuuid *id)

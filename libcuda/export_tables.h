@@ -14,11 +14,11 @@
 #define CK_EXPORT_WORDS(n) ((void *)((n) * sizeof(void *)))
 
 /* The function in all slots of one table that are not understood. */
-#define CK_EXPORT_UNUSED(name)                                                                    \
-	static CUresult name##_unused(void)                                                       \
-	{                                                                                         \
-		static bool told;                                                                 \
-		return ck_export_unused(#name, &told, __builtin_return_address(0));               \
+#define CK_EXPORT_UNUSED(name)                                                                     \
+	static CUresult name##_unused(void)                                                        \
+	{                                                                                          \
+		static bool told;                                                                  \
+		return ck_export_unused(#name, &told, __builtin_return_address(0));                \
 	}
 
 /* Log once, by *@told, which table was called and by which file: NOT_SUPPORTED. */

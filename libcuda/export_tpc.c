@@ -86,8 +86,12 @@ static CUresult tpc_free(void *gpc, void *index)
 }
 
 const void *const ck_export_tpc[17] = {
-	CK_EXPORT_WORDS(17), [1 ... 3] = tpc_unused, tpc_get, [5 ... 12] = tpc_unused,
-	tpc_free,  [14 ... 16] = tpc_unused,
+	CK_EXPORT_WORDS(17),
+	[1 ... 3] = tpc_unused,
+	tpc_get,
+	[5 ... 12] = tpc_unused,
+	tpc_free,
+	[14 ... 16] = tpc_unused,
 };
 
 #endif

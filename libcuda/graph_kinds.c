@@ -9,7 +9,11 @@
 #include "util/util.h"
 
 /* The type of the parameters; the caller fills in the rest. */
-#define PARAMS(kind) (CUgraphNodeParams){ .type = CU_GRAPH_NODE_TYPE_##kind }
+#define PARAMS(kind)                                                                               \
+	(CUgraphNodeParams)                                                                        \
+	{                                                                                          \
+		.type = CU_GRAPH_NODE_TYPE_##kind                                                  \
+	}
 
 /* In an executable graph, which must not be NULL. */
 static CUresult set_in(CUgraphExec exec, CUgraphNode node, CUgraphNodeParams *params)
@@ -27,26 +31,27 @@ static CUresult set_in(CUgraphExec exec, CUgraphNode node, CUgraphNodeParams *pa
 				  const type *nodeParams)                                          \
 	{                                                                                          \
 		CUgraphNodeParams p = PARAMS(kind);                                                \
-												   \
+                                                                                                   \
 		if (!nodeParams)                                                                   \
 			return CUDA_ERROR_INVALID_VALUE;                                           \
 		memcpy(&p.member, nodeParams, sizeof(*nodeParams));                                \
-		return ck_libcuda_node_add(phGraphNode, hGraph, dependencies, numDependencies, &p);                \
+		return ck_libcuda_node_add(phGraphNode, hGraph, dependencies, numDependencies,     \
+					   &p);                                                    \
 	}                                                                                          \
 	CK_EXPORT CUresult set_it(CUgraphNode hNode, const type *nodeParams)                       \
 	{                                                                                          \
 		CUgraphNodeParams p = PARAMS(kind);                                                \
-												   \
+                                                                                                   \
 		if (!nodeParams)                                                                   \
 			return CUDA_ERROR_INVALID_VALUE;                                           \
 		memcpy(&p.member, nodeParams, sizeof(*nodeParams));                                \
-		return ck_libcuda_node_change(NULL, hNode, &p);                                               \
+		return ck_libcuda_node_change(NULL, hNode, &p);                                    \
 	}                                                                                          \
 	CK_EXPORT CUresult set_in_exec(CUgraphExec hGraphExec, CUgraphNode hNode,                  \
 				       const type *nodeParams)                                     \
 	{                                                                                          \
 		CUgraphNodeParams p = PARAMS(kind);                                                \
-												   \
+                                                                                                   \
 		if (!nodeParams)                                                                   \
 			return CUDA_ERROR_INVALID_VALUE;                                           \
 		memcpy(&p.member, nodeParams, sizeof(*nodeParams));                                \
@@ -55,9 +60,10 @@ static CUresult set_in(CUgraphExec exec, CUgraphNode node, CUgraphNodeParams *pa
 	CK_EXPORT CUresult get_it(CUgraphNode hNode, type *nodeParams)                             \
 	{                                                                                          \
 		CUgraphNodeParams p;                                                               \
-		CUresult err = nodeParams ? ck_libcuda_node_params(hNode, CU_GRAPH_NODE_TYPE_##kind, &p) :    \
-					    CUDA_ERROR_INVALID_VALUE;                              \
-												   \
+		CUresult err =                                                                     \
+			nodeParams ? ck_libcuda_node_params(hNode, CU_GRAPH_NODE_TYPE_##kind, &p)  \
+				   : CUDA_ERROR_INVALID_VALUE;                                     \
+                                                                                                   \
 		if (!err)                                                                          \
 			memcpy(nodeParams, &p.member, sizeof(*nodeParams));                        \
 		return err;                                                                        \
@@ -70,30 +76,32 @@ static CUresult set_in(CUgraphExec exec, CUgraphNode node, CUgraphNodeParams *pa
 				  CUevent event)                                                   \
 	{                                                                                          \
 		CUgraphNodeParams p = PARAMS(kind);                                                \
-												   \
+                                                                                                   \
 		p.member.event = event;                                                            \
-		return ck_libcuda_node_add(phGraphNode, hGraph, dependencies, numDependencies, &p);                \
+		return ck_libcuda_node_add(phGraphNode, hGraph, dependencies, numDependencies,     \
+					   &p);                                                    \
 	}                                                                                          \
 	CK_EXPORT CUresult set_it(CUgraphNode hNode, CUevent event)                                \
 	{                                                                                          \
 		CUgraphNodeParams p = PARAMS(kind);                                                \
-												   \
+                                                                                                   \
 		p.member.event = event;                                                            \
-		return ck_libcuda_node_change(NULL, hNode, &p);                                               \
+		return ck_libcuda_node_change(NULL, hNode, &p);                                    \
 	}                                                                                          \
 	CK_EXPORT CUresult set_in_exec(CUgraphExec hGraphExec, CUgraphNode hNode, CUevent event)   \
 	{                                                                                          \
 		CUgraphNodeParams p = PARAMS(kind);                                                \
-												   \
+                                                                                                   \
 		p.member.event = event;                                                            \
 		return set_in(hGraphExec, hNode, &p);                                              \
 	}                                                                                          \
 	CK_EXPORT CUresult get_it(CUgraphNode hNode, CUevent *event_out)                           \
 	{                                                                                          \
 		CUgraphNodeParams p;                                                               \
-		CUresult err = event_out ? ck_libcuda_node_params(hNode, CU_GRAPH_NODE_TYPE_##kind, &p) :     \
-					   CUDA_ERROR_INVALID_VALUE;                               \
-												   \
+		CUresult err =                                                                     \
+			event_out ? ck_libcuda_node_params(hNode, CU_GRAPH_NODE_TYPE_##kind, &p)   \
+				  : CUDA_ERROR_INVALID_VALUE;                                      \
+                                                                                                   \
 		if (!err)                                                                          \
 			*event_out = p.member.event;                                               \
 		return err;                                                                        \
@@ -144,8 +152,8 @@ CK_EXPORT CUresult cuGraphExecMemcpyNodeSetParams(CUgraphExec hGraphExec, CUgrap
 CK_EXPORT CUresult cuGraphMemcpyNodeGetParams(CUgraphNode hNode, CUDA_MEMCPY3D *nodeParams)
 {
 	CUgraphNodeParams p;
-	CUresult err = nodeParams ? ck_libcuda_node_params(hNode, CU_GRAPH_NODE_TYPE_MEMCPY, &p) :
-				    CUDA_ERROR_INVALID_VALUE;
+	CUresult err = nodeParams ? ck_libcuda_node_params(hNode, CU_GRAPH_NODE_TYPE_MEMCPY, &p)
+				  : CUDA_ERROR_INVALID_VALUE;
 
 	if (!err)
 		*nodeParams = p.memcpy.copyParams;
@@ -194,8 +202,8 @@ CK_EXPORT CUresult cuGraphMemsetNodeGetParams(CUgraphNode hNode,
 					      CUDA_MEMSET_NODE_PARAMS *nodeParams)
 {
 	CUgraphNodeParams p;
-	CUresult err = nodeParams ? ck_libcuda_node_params(hNode, CU_GRAPH_NODE_TYPE_MEMSET, &p) :
-				    CUDA_ERROR_INVALID_VALUE;
+	CUresult err = nodeParams ? ck_libcuda_node_params(hNode, CU_GRAPH_NODE_TYPE_MEMSET, &p)
+				  : CUDA_ERROR_INVALID_VALUE;
 
 	if (!err)
 		memcpy(nodeParams, &p.memset, sizeof(*nodeParams));
@@ -261,8 +269,8 @@ CK_EXPORT CUresult cuGraphMemAllocNodeGetParams(CUgraphNode hNode,
 						CUDA_MEM_ALLOC_NODE_PARAMS *params_out)
 {
 	CUgraphNodeParams p;
-	CUresult err = params_out ? ck_libcuda_node_params(hNode, CU_GRAPH_NODE_TYPE_MEM_ALLOC, &p) :
-				    CUDA_ERROR_INVALID_VALUE;
+	CUresult err = params_out ? ck_libcuda_node_params(hNode, CU_GRAPH_NODE_TYPE_MEM_ALLOC, &p)
+				  : CUDA_ERROR_INVALID_VALUE;
 
 	if (!err)
 		memcpy(params_out, &p.alloc, sizeof(*params_out));
@@ -282,8 +290,8 @@ CK_EXPORT CUresult cuGraphAddMemFreeNode(CUgraphNode *phGraphNode, CUgraph hGrap
 CK_EXPORT CUresult cuGraphMemFreeNodeGetParams(CUgraphNode hNode, CUdeviceptr *dptr_out)
 {
 	CUgraphNodeParams p;
-	CUresult err = dptr_out ? ck_libcuda_node_params(hNode, CU_GRAPH_NODE_TYPE_MEM_FREE, &p) :
-				  CUDA_ERROR_INVALID_VALUE;
+	CUresult err = dptr_out ? ck_libcuda_node_params(hNode, CU_GRAPH_NODE_TYPE_MEM_FREE, &p)
+				: CUDA_ERROR_INVALID_VALUE;
 
 	if (!err)
 		*dptr_out = p.free.dptr;

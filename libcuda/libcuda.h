@@ -27,8 +27,7 @@ CUresult ck_libcuda_primary(CUcontext *context, CUdevice device);
  * For each of @tpcs pairs of multiprocessors of @device the GPC that it is in and its index in
  * that. Called at most once a device, with a context on it current.
  */
-CUresult ck_libcuda_tpc_map(CUdevice device, unsigned char *gpc, unsigned char *index,
-			    size_t tpcs);
+CUresult ck_libcuda_tpc_map(CUdevice device, unsigned char *gpc, unsigned char *index, size_t tpcs);
 
 /*
  * Mark whether the calling thread is inside a callback, which may make no CUDA call; returns the

@@ -123,7 +123,7 @@ CUresult ck_local_get(void **value, CUcontext handle, void *key)
 		mine.generation = now;
 	}
 	if (entry)
-		*kept = (struct kept){ context, key, entry->value };
+		*kept = (struct kept){context, key, entry->value};
 	ck_unlock(&entries_lock);
 	return entry ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }

@@ -9,11 +9,11 @@
 #include "util/lock.h"
 
 enum ck_libcuda_rank {
-	CK_RANK_TPC_MAPS = 1,	/* maps of devices' TPCs: held while the driver is asked for one */
-	CK_RANK_ADVICE = CK_RANK_LEAF,	/* advice on stretches of managed memory */
-	CK_RANK_COREDUMP = CK_RANK_LEAF, /* settings of core dumps */
-	CK_RANK_LOCAL = CK_RANK_LEAF,	/* context-local storage */
-	CK_RANK_LOGS = CK_RANK_LEAF,	/* lines of the log, and callbacks for them */
+	CK_RANK_TPC_MAPS = 1, /* maps of devices' TPCs: held while the driver is asked for one */
+	CK_RANK_ADVICE = CK_RANK_LEAF,	    /* advice on stretches of managed memory */
+	CK_RANK_COREDUMP = CK_RANK_LEAF,    /* settings of core dumps */
+	CK_RANK_LOCAL = CK_RANK_LEAF,	    /* context-local storage */
+	CK_RANK_LOGS = CK_RANK_LEAF,	    /* lines of the log, and callbacks for them */
 	CK_RANK_EXPORT_TOLD = CK_RANK_LEAF, /* ids of export tables that were reported */
 	CK_RANK_OLD_LAUNCH = CK_RANK_LEAF, /* shapes and parameters of launches older than CUDA 4 */
 };

@@ -19,7 +19,7 @@
 #include "util/util.h"
 
 #define LINES 128
-#define BUFFER_MAX 25600	/* the most that all messages take, as CUDA documents */
+#define BUFFER_MAX 25600 /* the most that all messages take, as CUDA documents */
 #define PATIENCE 1000
 
 struct CUlogsCallbackEntry_st {
@@ -29,9 +29,9 @@ struct CUlogsCallbackEntry_st {
 };
 
 static struct ck_mutex lines_lock = CK_MUTEX(CK_RANK_LOGS);
-static char *lines[LINES];		/* number n at n % LINES, with its newline */
-static CUlogIterator first, end;	/* numbers kept: from first to below end */
-static size_t total;			/* bytes kept */
+static char *lines[LINES];	 /* number n at n % LINES, with its newline */
+static CUlogIterator first, end; /* numbers kept: from first to below end */
+static size_t total;		 /* bytes kept */
 static struct CUlogsCallbackEntry_st *callbacks;
 
 static void drop_first(void)

@@ -19,7 +19,7 @@ struct state {
 };
 
 static struct ck_mutex states_lock = CK_MUTEX(CK_RANK_OLD_LAUNCH);
-static struct ck_map *states;	/* by function */
+static struct ck_map *states; /* by function */
 
 /* The state of a function, made when first asked for; NULL: out of memory. Called with the lock. */
 static struct state *state_of(CUfunction f)
@@ -145,8 +145,8 @@ CK_EXPORT CUresult cuLaunchGridAsync(CUfunction f, int grid_width, int grid_heig
 {
 	struct state *s, copy;
 	size_t size;
-	void *extra[] = { CU_LAUNCH_PARAM_BUFFER_POINTER, copy.params, CU_LAUNCH_PARAM_BUFFER_SIZE,
-			  &size, CU_LAUNCH_PARAM_END };
+	void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, copy.params, CU_LAUNCH_PARAM_BUFFER_SIZE,
+			 &size, CU_LAUNCH_PARAM_END};
 	CUresult err = begin(f, &s);
 
 	if (err)

@@ -50,8 +50,8 @@ const struct ck_entry *ck_entry_find(const struct ck_entry *entries, unsigned in
 	plain = newest(at, end, version, false);
 	*status = CU_GET_PROC_ADDRESS_SUCCESS;
 	if (!plain)
-		*status = at == end ? CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND :
-				      CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT;
+		*status = at == end ? CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND
+				    : CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT;
 	if (!plain || !per_thread)
 		return plain;
 	/*

@@ -14,7 +14,7 @@ struct ck_entry {
 	int since;	  /* CUDA version that brought this variant: 3020 */
 	bool per_thread;  /* stream 0 means the thread's own stream */
 	void *function;
-	void *counted;	  /* the same for CRICKET_STATS; NULL: refused, not counted */
+	void *counted; /* the same for CRICKET_STATS; NULL: refused, not counted */
 };
 
 /* Made from rpc/driver.api: sorted by name, then newest first. */

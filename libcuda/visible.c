@@ -35,9 +35,9 @@ static void sort_by_pci(const struct ck_visible_device *devices, int count, int 
 static void uuid_text(const unsigned char *u, char text[UUID_TEXT])
 {
 	snprintf(text, UUID_TEXT,
-		 "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", u[0],
-		 u[1], u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13],
-		 u[14], u[15]);
+		 "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", u[0], u[1],
+		 u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13], u[14],
+		 u[15]);
 }
 
 /* The position in @sorted of the only device whose UUID begins with @prefix, or -1. */

@@ -11,7 +11,7 @@
 
 struct ck_visible_device {
 	unsigned char uuid[16];
-	unsigned char mig_uuid[16];	/* of the part of a GPU that this is; else the same */
+	unsigned char mig_uuid[16]; /* of the part of a GPU that this is; else the same */
 	int pci_domain, pci_bus, pci_device;
 };
 

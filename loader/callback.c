@@ -43,7 +43,7 @@ static struct {
 	uint32_t posted; /* futex: counts orders */
 	uint32_t idle;	 /* service threads that wait */
 	struct order *first, **last;
-} orders = { .last = &orders.first };
+} orders = {.last = &orders.first};
 
 extern char ck_callback_entries[];
 long ck_callback(const struct call *call);
@@ -61,7 +61,7 @@ void *ck_callback_get(unsigned int half, lh_target target, void *user)
 		struct entry *e = &entries[at];
 
 		if (!e->target)
-			*e = (struct entry){ target, user, half };
+			*e = (struct entry){target, user, half};
 		if (e->target == target && e->user == user && e->half == half)
 			found = ck_callback_entries + (size_t)at * ENTRY;
 	}
@@ -91,7 +91,7 @@ static long run(const struct entry *e, const struct call *c)
 
 static long forward(const struct entry *e, const struct call *c, uint64_t fs)
 {
-	struct order order = { .entry = e, .call = c, .fs = fs };
+	struct order order = {.entry = e, .call = c, .fs = fs};
 
 	ck_lock(&orders.lock);
 	*orders.last = &order;

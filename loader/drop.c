@@ -18,8 +18,8 @@
 #define WAIT_NS 1000000
 
 static struct {
-	int half;	   /* whose threads are meant */
-	bool end;	   /* they are to end */
+	int half;			/* whose threads are meant */
+	bool end;			/* they are to end */
 	uint32_t answered, inside, own; /* threads; of the application in there; the half's own */
 } probe;
 
@@ -60,7 +60,7 @@ static void pause_a_little(void)
 {
 	struct {
 		int64_t s, ns;
-	} time = { 0, WAIT_NS };
+	} time = {0, WAIT_NS};
 
 	sys2(__NR_nanosleep, &time, NULL);
 }
@@ -77,7 +77,7 @@ static uint32_t ask_all(void)
 	while (fd >= 0 && (n = sys3(__NR_getdents64, fd, buffer, sizeof(buffer))) > 0) {
 		for (long at = 0; at < n;) {
 			const struct list *l = (const struct list *)(buffer + at);
-			siginfo_t info = { .si_signo = PROBE_SIGNAL, .si_code = SI_QUEUE };
+			siginfo_t info = {.si_signo = PROBE_SIGNAL, .si_code = SI_QUEUE};
 			int32_t tid = 0;
 
 			for (const char *c = l->name; *c >= '0' && *c <= '9'; c++)
@@ -98,8 +98,9 @@ static bool ask(unsigned int half, bool end)
 {
 	struct {
 		uint64_t handler, flags, restorer, mask;
-	} mine = { (uint64_t)ck_signal_entries, SA_SIGINFO | SA_RESTART | SA_RESTORER,
-		   (uint64_t)ck_restorer, 0 }, now;
+	} mine = {(uint64_t)ck_signal_entries, SA_SIGINFO | SA_RESTART | SA_RESTORER,
+		  (uint64_t)ck_restorer, 0},
+	  now;
 	uint32_t asked;
 
 	probe.half = (int)half;

@@ -104,7 +104,8 @@ static int map_segment(int fd, const Elf64_Phdr *s, uint64_t base)
 	if (s->p_memsz > s->p_filesz && s->p_flags & PF_W && s->p_filesz)
 		memset((void *)in_file, 0, from - in_file);
 	if (end > from)
-		ret = sys_mmap(from, end - from, prot, MAP_PRIVATE | MAP_FIXED | MAP_ANONYMOUS, -1, 0);
+		ret = sys_mmap(from, end - from, prot, MAP_PRIVATE | MAP_FIXED | MAP_ANONYMOUS, -1,
+			       0);
 	return is_error(ret) ? (int)ret : 0;
 }
 

@@ -28,8 +28,7 @@ static inline struct lhinfo *lhinfo_find(void)
 		return NULL;
 	info = (struct lhinfo *)(uintptr_t)at;
 	if (info->magic != LHINFO_MAGIC || info->version != LHINFO_VERSION ||
-	    info->size != sizeof(*info) ||
-	    (info->pid != getpid() && info->child != getpid()))
+	    info->size != sizeof(*info) || (info->pid != getpid() && info->child != getpid()))
 		return NULL;
 	return info;
 }

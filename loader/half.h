@@ -11,16 +11,16 @@
 /* The description of a half, from the command line, the environment and the files. */
 struct ck_half {
 	char name[16];
-	char path[4096];      /* of the program */
-	char ldso[256];	      /* its PT_INTERP */
+	char path[4096]; /* of the program */
+	char ldso[256];	 /* its PT_INTERP */
 	const char *argv0;
-	char **args;	      /* the arguments after argv[0], NULL-terminated */
+	char **args;		       /* the arguments after argv[0], NULL-terminated */
 	struct ck_elf program, linker; /* as read from the files */
 	uint64_t base, end;
 	uint64_t linker_base;
-	bool linker_argv0;	/* its ld.so accepts the program's argv[0] */
-	bool known_libc;	/* its libc was mapped, and its calls are intercepted */
-	uint64_t rsp;		/* of its main, which sleeps in ready() */
+	bool linker_argv0; /* its ld.so accepts the program's argv[0] */
+	bool known_libc;   /* its libc was mapped, and its calls are intercepted */
+	uint64_t rsp;	   /* of its main, which sleeps in ready() */
 };
 
 extern struct ck_half ck_halves[LHINFO_HALVES];
@@ -30,8 +30,8 @@ extern struct lhinfo ck_info;
 extern struct ck_start {
 	char **envp;
 	uint64_t *auxv;
-	char folder[4096];	    /* where the loader lies */
-	char lhinfo[64];	    /* LHINFO_PTR=0x... */
+	char folder[4096]; /* where the loader lies */
+	char lhinfo[64];   /* LHINFO_PTR=0x... */
 } ck_start;
 
 /*
@@ -55,7 +55,7 @@ int ck_half_drop(unsigned int half);
 int ck_half_load(unsigned int half);
 
 /* loader/thread.c */
-void ck_thread_first(void);	   /* for the thread that the process starts with */
+void ck_thread_first(void); /* for the thread that the process starts with */
 struct lh_thread *ck_thread_enter(unsigned int half);
 void ck_thread_leave(void);
 long ck_thread_call(unsigned int half, long (*function)(void *argument), void *argument);

@@ -14,7 +14,8 @@ static long map(unsigned int half, const long arg[6])
 				 (uint64_t)arg[5]);
 
 	if (at == -ENOMEM && ck_info.half[half].state == LH_LOADING)
-		ck_die("%s: no room for %u KiB while it is loaded (RLIMIT_AS, ulimit -v, too small?)",
+		ck_die("%s: no room for %u KiB while it is loaded (RLIMIT_AS, ulimit -v, too "
+		       "small?)",
 		       ck_halves[half].name, (unsigned int)((size_t)arg[1] >> 10));
 	if (!is_error(at) && prot & PROT_EXEC && fd >= 0 && !(flags & MAP_ANONYMOUS)) {
 		int ret = ck_half_mapped(half, (uint64_t)at, (size_t)arg[1], fd, (uint64_t)arg[5]);

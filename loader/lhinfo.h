@@ -42,9 +42,9 @@ enum lh_state { LH_EMPTY, LH_LOADING, LH_READY, LH_FINISHED, LH_DROPPED };
 /* The state of one thread in each half. Never unmapped: a stale GS still points at one. */
 struct lh_thread {
 	struct lh_thread *self;
-	uint64_t fs[LHINFO_HALVES];	    /* FS there; 0: the thread has not been there */
+	uint64_t fs[LHINFO_HALVES];		 /* FS there; 0: the thread has not been there */
 	struct lh_parked *parked[LHINFO_HALVES]; /* whose FS that is; NULL: the main thread's own */
-	int32_t tid;			    /* the thread that owns the block; 0: free */
+	int32_t tid;				 /* the thread that owns the block; 0: free */
 	uint32_t pad;
 };
 
@@ -59,23 +59,23 @@ struct lh_parked {
 
 /* How a thread block is asked for: by a futex, since the asker may run nothing of the half. */
 struct lh_manager {
-	uint32_t lock;		/* futex lock of the askers: pid of the owner's process */
-	uint32_t asked, given;	/* futexes: numbers of requests and of answers */
+	uint32_t lock;		  /* futex lock of the askers: pid of the owner's process */
+	uint32_t asked, given;	  /* futexes: numbers of requests and of answers */
 	struct lh_parked *parked; /* the answer; NULL: the half could not make a thread */
 };
 
 struct lh_half {
 	char name[16];
-	uint64_t base, end;	     /* the window */
-	uint32_t state, generation;  /* enum lh_state; loads of this half so far */
-	uint64_t fs;		     /* FS of the thread that loaded it */
-	void **table;		     /* functions, in the order of names; NULL while there are none */
-	const char *const *names;    /* the half's functions, NULL-terminated */
+	uint64_t base, end;	    /* the window */
+	uint32_t state, generation; /* enum lh_state; loads of this half so far */
+	uint64_t fs;		    /* FS of the thread that loaded it */
+	void **table;		  /* functions, in the order of names; NULL while there are none */
+	const char *const *names; /* the half's functions, NULL-terminated */
 	void *(*dlsym)(const char *name); /* any symbol of the half; to be called on its FS */
-	void *(*exit_entry)(void);   /* its libc's _exit */
-	uint64_t entry;		     /* where its program starts */
+	void *(*exit_entry)(void);	  /* its libc's _exit */
+	uint64_t entry;			  /* where its program starts */
 	struct lh_manager manager;
-	uint64_t hash;		     /* of the names: stub and half must be of one build */
+	uint64_t hash; /* of the names: stub and half must be of one build */
 	/* runs what the half's libraries gave pthread_atfork, on its FS; stage: enum lh_fork_stage.
 	 * NULL: they gave nothing */
 	long (*forked)(void *stage);
@@ -113,13 +113,13 @@ typedef long (*lh_target)(long a, long b, long c, long d, long e, long f, void *
 
 struct lhinfo {
 	uint64_t magic;
-	uint32_t version, halves;     /* halves: how many of half[] are in use */
-	int32_t pid;		      /* of the process that was loaded; a fork's child has another */
-	uint32_t generation;	      /* counts every load of any half */
-	uint32_t fsgsbase;	      /* 1: user code may use wrfsbase */
-	uint32_t exiting;	      /* set by the upper half in exit(): lower halves are to end too */
-	uint64_t size;		      /* of this struct */
-	int32_t child;		      /* pid of the child that fork() has made of it, if this is one */
+	uint32_t version, halves; /* halves: how many of half[] are in use */
+	int32_t pid;		  /* of the process that was loaded; a fork's child has another */
+	uint32_t generation;	  /* counts every load of any half */
+	uint32_t fsgsbase;	  /* 1: user code may use wrfsbase */
+	uint32_t exiting;	  /* set by the upper half in exit(): lower halves are to end too */
+	uint64_t size;		  /* of this struct */
+	int32_t child;		  /* pid of the child that fork() has made of it, if this is one */
 	uint32_t pad;
 	uint64_t reserved[2];
 	struct lh_half half[LHINFO_HALVES];

@@ -16,7 +16,8 @@ void ck_main(uint64_t *stack) __attribute__((noreturn));
 
 static void find_folder(void)
 {
-	long n = sys3(__NR_readlink, "/proc/self/exe", ck_start.folder, sizeof(ck_start.folder) - 1);
+	long n =
+		sys3(__NR_readlink, "/proc/self/exe", ck_start.folder, sizeof(ck_start.folder) - 1);
 	char *slash;
 
 	if (n <= 0)
@@ -60,7 +61,8 @@ static void fill_info(void)
 static void put_address(void)
 {
 	uint64_t at = (uint64_t)&ck_info;
-	size_t n = ck_format(ck_start.lhinfo, sizeof(ck_start.lhinfo), LHINFO_ENV "=0x0000000000000000");
+	size_t n = ck_format(ck_start.lhinfo, sizeof(ck_start.lhinfo),
+			     LHINFO_ENV "=0x0000000000000000");
 
 	for (; at; at >>= 4)
 		ck_start.lhinfo[--n] = "0123456789abcdef"[at & 15];

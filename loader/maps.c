@@ -9,8 +9,9 @@ static const char *hex(const char *at, uint64_t *value)
 {
 	*value = 0;
 	for (;; at++) {
-		int digit = *at >= '0' && *at <= '9' ? *at - '0' :
-			    *at >= 'a' && *at <= 'f' ? *at - 'a' + 10 : -1;
+		int digit = *at >= '0' && *at <= '9'   ? *at - '0'
+			    : *at >= 'a' && *at <= 'f' ? *at - 'a' + 10
+						       : -1;
 
 		if (digit < 0)
 			return at;
@@ -28,7 +29,8 @@ static const char *skip_word(const char *at)
 }
 
 /* start-end access offset device inode name */
-static void parse(char *line, void (*each)(const struct ck_mapping *m, void *argument), void *argument)
+static void parse(char *line, void (*each)(const struct ck_mapping *m, void *argument),
+		  void *argument)
 {
 	struct ck_mapping m;
 	const char *at = hex(line, &m.start);

@@ -33,7 +33,7 @@ static bool append(struct ck_pieces *list, uint64_t at, uint64_t end)
 {
 	if (list->count == CK_PIECES)
 		return false;
-	list->piece[list->count++] = (struct ck_loader_piece){ at, end };
+	list->piece[list->count++] = (struct ck_loader_piece){at, end};
 	return true;
 }
 

@@ -75,8 +75,10 @@ static void place_given(void)
 		if (overlap(h->base, h->end, CK_VDSO_AT, CK_VDSO_AT + CK_VDSO_SIZE))
 			h->end = h->base < CK_VDSO_AT ? CK_VDSO_AT : h->base;
 		if (h->end - h->base < WINDOW_MIN)
-			ck_die("%s: its base 0x%x collides with another half's or the vdso: less than 4 GiB "
-			       "between them", h->name, h->base);
+			ck_die("%s: its base 0x%x collides with another half's or the vdso: less "
+			       "than 4 GiB "
+			       "between them",
+			       h->name, h->base);
 	}
 }
 
@@ -121,11 +123,13 @@ static void check_places(void)
 		for (unsigned int j = 0; j < ck_info.halves; j++) {
 			const struct ck_half *o = &ck_halves[j];
 
-			if (overlap(p->lo, p->hi, o->base, o->end) || overlap(p->lo, p->hi, lo, hi) ||
+			if (overlap(p->lo, p->hi, o->base, o->end) ||
+			    overlap(p->lo, p->hi, lo, hi) ||
 			    (o != h && o->program.head.e_type == ET_EXEC &&
 			     overlap(p->lo, p->hi, o->program.lo, o->program.hi)))
 				ck_die("%s: %s is not position-independent, and its place 0x%x "
-				       "collides with %s", h->name, h->path, p->lo, o->name);
+				       "collides with %s",
+				       h->name, h->path, p->lo, o->name);
 		}
 	}
 }

@@ -42,8 +42,9 @@ static int half_of_entry(uint64_t handler)
 {
 	uint64_t n = handler - entry_of(0);
 
-	return handler >= entry_of(0) && n < LHINFO_HALVES * ENTRY && !(n % ENTRY) ?
-		       (int)(n / ENTRY) : -1;
+	return handler >= entry_of(0) && n < LHINFO_HALVES * ENTRY && !(n % ENTRY)
+		       ? (int)(n / ENTRY)
+		       : -1;
 }
 
 static long native(int sig, const struct action *act, struct action *old)
@@ -106,7 +107,7 @@ void *ck_signal_handler(int sig, void *handler)
 /* A lower half's own thread has no block of the application: the first thread takes the signal. */
 static void pass_on(int sig, siginfo_t *info)
 {
-	struct action dfl = { 0 };
+	struct action dfl = {0};
 
 	if (info->si_code > 0 && sig < 64 && SIGSEGV_ETC & 1ul << sig)
 		native(sig, &dfl, NULL); /* its own fault: it happens again */
@@ -161,7 +162,7 @@ void ck_signal(int sig, siginfo_t *info, void *context, unsigned int half)
 
 void ck_signal_forget(unsigned int half)
 {
-	struct action now, dfl = { 0 };
+	struct action now, dfl = {0};
 
 	for (int sig = 1; sig < SIGNALS; sig++) {
 		if (!handlers[half][sig])

@@ -16,12 +16,18 @@ void ck_list_add(struct ck_list *list, const char *string)
 static uint64_t aux_value(uint64_t type, uint64_t value, const struct ck_aux *aux)
 {
 	switch (type) {
-	case AT_PHDR: return aux->phdr;
-	case AT_PHNUM: return aux->phnum;
-	case AT_ENTRY: return aux->entry;
-	case AT_EXECFN: return (uint64_t)aux->name;
-	case AT_BASE: return 0;
-	default: return value;
+	case AT_PHDR:
+		return aux->phdr;
+	case AT_PHNUM:
+		return aux->phnum;
+	case AT_ENTRY:
+		return aux->entry;
+	case AT_EXECFN:
+		return (uint64_t)aux->name;
+	case AT_BASE:
+		return 0;
+	default:
+		return value;
 	}
 }
 

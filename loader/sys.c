@@ -84,13 +84,19 @@ static const char *error_text(int error)
 		int error;
 		const char *text;
 	} texts[] = {
-		{ ENOENT, "no such file" },	       { EACCES, "permission denied" },
-		{ ENOMEM, "out of memory" },	       { EEXIST, "something lies there" },
-		{ EISDIR, "is a directory" },	       { ENOTDIR, "not a directory" },
-		{ EMFILE, "too many open files" },     { ELOOP, "too many links" },
-		{ ENAMETOOLONG, "name too long" },     { EPERM, "not permitted" },
-		{ EBUSY, "busy" },		       { EINVAL, "invalid argument" },
-		{ ESPIPE, "is no file" },
+		{ENOENT, "no such file"},
+		{EACCES, "permission denied"},
+		{ENOMEM, "out of memory"},
+		{EEXIST, "something lies there"},
+		{EISDIR, "is a directory"},
+		{ENOTDIR, "not a directory"},
+		{EMFILE, "too many open files"},
+		{ELOOP, "too many links"},
+		{ENAMETOOLONG, "name too long"},
+		{EPERM, "not permitted"},
+		{EBUSY, "busy"},
+		{EINVAL, "invalid argument"},
+		{ESPIPE, "is no file"},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
@@ -143,8 +149,8 @@ static void put_error(struct text *t, int error)
 
 static size_t format_list(char *to, size_t size, const char *format, va_list args)
 {
-	struct text t = { to, to + size - 1 };
-	char one[2] = { 0 };
+	struct text t = {to, to + size - 1};
+	char one[2] = {0};
 
 	for (; *format; format++) {
 		one[0] = *format;
@@ -153,12 +159,24 @@ static size_t format_list(char *to, size_t size, const char *format, va_list arg
 			continue;
 		}
 		switch (*++format) {
-		case 's': put(&t, va_arg(args, const char *)); break;
-		case 'd': put_signed(&t, va_arg(args, int)); break;
-		case 'u': put_number(&t, va_arg(args, unsigned int), 10); break;
-		case 'x': put_number(&t, va_arg(args, uint64_t), 16); break;
-		case 'm': put_error(&t, va_arg(args, int)); break;
-		default: put(&t, "%"); break;
+		case 's':
+			put(&t, va_arg(args, const char *));
+			break;
+		case 'd':
+			put_signed(&t, va_arg(args, int));
+			break;
+		case 'u':
+			put_number(&t, va_arg(args, unsigned int), 10);
+			break;
+		case 'x':
+			put_number(&t, va_arg(args, uint64_t), 16);
+			break;
+		case 'm':
+			put_error(&t, va_arg(args, int));
+			break;
+		default:
+			put(&t, "%");
+			break;
 		}
 	}
 	*t.at = '\0';

@@ -57,7 +57,7 @@ static void wait_change(uint32_t *word, uint32_t from)
 {
 	struct {
 		int64_t s, ns;
-	} second = { 1, 0 };
+	} second = {1, 0};
 
 	while (__atomic_load_n(word, __ATOMIC_ACQUIRE) == from)
 		sys4(__NR_futex, word, FUTEX_WAIT, from, &second);
@@ -112,7 +112,8 @@ static struct lh_thread *block_of(int32_t tid, uint64_t fs)
 		if (t == threads)
 			continue;
 		/* a thread that ended without a word, or had this number before */
-		if (t->tid == tid || (t->tid && sys3(__NR_tgkill, ck_info.pid, t->tid, 0) == -ESRCH))
+		if (t->tid == tid ||
+		    (t->tid && sys3(__NR_tgkill, ck_info.pid, t->tid, 0) == -ESRCH))
 			empty(t);
 		if (!t->tid && !unused)
 			unused = t;

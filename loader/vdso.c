@@ -29,7 +29,7 @@ static void widen(const struct ck_mapping *m, void *argument)
 /* The kernel gives a second one only when the first is gone; where it gives none, libc does without. */
 void ck_vdso_pin(uint64_t *auxv)
 {
-	struct range r = { 0 };
+	struct range r = {0};
 
 	while (auxv[0] != AT_NULL && auxv[0] != AT_SYSINFO_EHDR)
 		auxv += 2;
@@ -37,7 +37,7 @@ void ck_vdso_pin(uint64_t *auxv)
 	if (auxv[0] == AT_NULL || !r.library || r.hi - r.lo > CK_VDSO_SIZE)
 		return;
 	sys2(__NR_munmap, r.lo, r.hi - r.lo);
-	r = (struct range){ 0 };
+	r = (struct range){0};
 	if (!is_error(sys2(__NR_arch_prctl, ARCH_MAP_VDSO_64, CK_VDSO_AT)))
 		ck_maps_each(widen, &r);
 	if (r.library)

@@ -20,11 +20,11 @@
 #define HUGE_SHIFT(flags) ((unsigned int)(flags) >> MAP_HUGE_SHIFT & MAP_HUGE_MASK)
 
 struct window {
-	uint64_t base, end, next;	    /* next: above it all is new */
+	uint64_t base, end, next;	     /* next: above it all is new */
 	uint64_t brk_base, brk_end, brk_now; /* its heap has a place of its own */
 	struct ck_pieces free;
 	struct ck_pieces outside;
-	bool astray;	/* addresses outside are not recorded any more: they stay when the rest
+	bool astray; /* addresses outside are not recorded any more: they stay when the rest
 			 * is removed */
 };
 

@@ -10,7 +10,7 @@
 #define CK_WINDOW_FIRST 0x120000000000ull
 #define CK_WINDOW_SIZE 0x10000000000ull
 #define CK_VDSO_AT 0x11f000000000ull
-#define CK_VDSO_SIZE (64 * PAGE) /* at most */
+#define CK_VDSO_SIZE (64 * PAGE)	 /* at most */
 #define CK_ADDRESS_END 0x7f0000000000ull /* below what the kernel uses for itself */
 
 /* Gives half @half the window [base, end). Nothing is mapped by this. */

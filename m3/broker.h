@@ -41,7 +41,7 @@ struct ck_m3_principal {
 	struct ck_m3_principal *next;
 	char name[M3_PRINCIPAL_MAX];
 	uint64_t quota_bytes, quota_regions;
-	uint64_t bytes, regions; /* charged now */
+	uint64_t bytes, regions;  /* charged now */
 	unsigned int descriptors; /* in deposits */
 	unsigned int connections;
 	unsigned int sockets; /* connections of the user whom the kernel names, ended ones too */

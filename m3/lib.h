@@ -45,10 +45,10 @@ struct m3_region {
 	unsigned int refs;
 	m3_rid rid;
 	uint64_t size, alignment;
-	unsigned int access;   /* that the broker allows */
+	unsigned int access; /* that the broker allows */
 	unsigned int stripes;
 	int devices[M3_DEVICES_MAX]; /* of the parts, in this process; -1: not seen */
-	m3_device_ptr address; /* 0: not mapped */
+	m3_device_ptr address;	     /* 0: not mapped */
 	unsigned int maps[M3_DEVICES_MAX];
 	unsigned int map_access[M3_DEVICES_MAX];
 	CUevent event; /* opened from the event that was left with it */

@@ -109,8 +109,8 @@ static int place(m3_region *r, unsigned int access, m3_device_ptr hint)
 {
 	CUdeviceptr at = 0;
 	unsigned int part = 0;
-	int status = ck_m3_status_of(r->client->driver.cuMemAddressReserve(
-		&at, r->size, r->alignment, hint, 0));
+	int status = ck_m3_status_of(
+		r->client->driver.cuMemAddressReserve(&at, r->size, r->alignment, hint, 0));
 
 	if (status != M3_OK)
 		return status;
@@ -181,8 +181,8 @@ int m3_map(m3_region *r, int device, int access, m3_device_ptr hint, m3_device_p
 	if (!r || (access != M3_READ && access != M3_READWRITE))
 		return M3_EINVAL;
 	pthread_mutex_lock(&r->lock);
-	status = map_locked(r, device == M3_ANY_DEVICE ? r->devices[0] : device, (unsigned int)access,
-			    hint);
+	status = map_locked(r, device == M3_ANY_DEVICE ? r->devices[0] : device,
+			    (unsigned int)access, hint);
 	if (status == M3_OK && out)
 		*out = r->address;
 	pthread_mutex_unlock(&r->lock);

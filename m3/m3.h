@@ -101,14 +101,14 @@ typedef struct m3_process_info {
 } m3_process_info;
 
 typedef struct m3_alloc_req {
-	const char *mem_id; /* UTF-8, not empty; NULL: a region without a name */
-	uint64_t bytes;	    /* rounded up to the granularity */
-	uint64_t alignment; /* of the address; 0 or a power of two */
-	int device;	    /* or M3_ANY_DEVICE */
-	int policy;	    /* enum m3_policy */
-	int access;	    /* enum m3_access; 0: M3_READWRITE */
-	unsigned int mode;  /* 0600: the owner's principal; 0666: everybody; 0: 0600 */
-	unsigned int flags; /* enum m3_flags */
+	const char *mem_id;   /* UTF-8, not empty; NULL: a region without a name */
+	uint64_t bytes;	      /* rounded up to the granularity */
+	uint64_t alignment;   /* of the address; 0 or a power of two */
+	int device;	      /* or M3_ANY_DEVICE */
+	int policy;	      /* enum m3_policy */
+	int access;	      /* enum m3_access; 0: M3_READWRITE */
+	unsigned int mode;    /* 0600: the owner's principal; 0666: everybody; 0: 0600 */
+	unsigned int flags;   /* enum m3_flags */
 	unsigned int stripes; /* M3_STRIPED: on how many devices; 0: on all that it can reach */
 } m3_alloc_req;
 

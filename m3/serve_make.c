@@ -19,7 +19,8 @@ static int most_free(const struct ck_m3_broker *b)
 	int best = 0;
 
 	for (int i = 1; i < b->driver.device_count; i++) {
-		if (ck_m3_device_bytes(b, i) - b->used[i] > ck_m3_device_bytes(b, best) - b->used[best])
+		if (ck_m3_device_bytes(b, i) - b->used[i] >
+		    ck_m3_device_bytes(b, best) - b->used[best])
 			best = i;
 	}
 	return best;
@@ -81,7 +82,7 @@ static int part_size(struct ck_m3_broker *b, const struct ck_m3_request *q, int 
 				 &granularity);
 
 	return status == M3_OK && ck_mul_overflow(*size, (uint64_t)count, &all) ? M3_EINVAL
-										 : status;
+										: status;
 }
 
 /* --- attaching and making */

@@ -339,7 +339,8 @@ static int usage(int status)
 {
 	FILE *out = status ? stderr : stdout;
 
-	fprintf(out, "Usage: m3 [--socket PATH] COMMAND [ARGUMENT]...\n       m3 --help | --version\n\n");
+	fprintf(out, "Usage: m3 [--socket PATH] COMMAND [ARGUMENT]...\n       m3 --help | "
+		     "--version\n\n");
 	for (size_t i = 0; i < CK_ARRAY_SIZE(commands); i++)
 		fprintf(out, "  %-7s%-32s%s\n", commands[i].name, commands[i].arguments,
 			commands[i].help);
@@ -353,7 +354,8 @@ static int no_broker(const char *path, int status)
 	where = where && *where ? where : "the usual sockets";
 	if (status != M3_EIO)
 		return ck_m3_tool_failed(where, status);
-	fprintf(stderr, "m3: %s: no broker answers: is cricket-rpc-server or m3-server running?\n", where);
+	fprintf(stderr, "m3: %s: no broker answers: is cricket-rpc-server or m3-server running?\n",
+		where);
 	return 1;
 }
 

@@ -133,11 +133,13 @@ static const char *dial_advice(bool tcp, int error)
 	switch (error) {
 	case -ENOENT:
 	case -ECONNREFUSED:
-		return tcp ? ": is cricket-rpc-server running there? Other hosts reach it only with --listen"
+		return tcp ? ": is cricket-rpc-server running there? Other hosts reach it only "
+			     "with --listen"
 			   : ": is cricket-rpc-server running, with this socket?";
 	case -ETIMEDOUT:
 	case -EHOSTUNREACH:
-		return tcp ? ": is it the right host, and does a firewall let the port through?" : "";
+		return tcp ? ": is it the right host, and does a firewall let the port through?"
+			   : "";
 	default:
 		return "";
 	}
@@ -150,8 +152,9 @@ const char *ck_chan_dial_error(const char *address, int error, char *text, size_
 
 	ops = find_transport(address, &where);
 	if (error == -EINVAL)
-		snprintf(text, size, "not an address (HOST, HOST:PORT, tcp://HOST:PORT, unix:/PATH, "
-				     "shm:/PATH)");
+		snprintf(text, size,
+			 "not an address (HOST, HOST:PORT, tcp://HOST:PORT, unix:/PATH, "
+			 "shm:/PATH)");
 	else if (error == -ENXIO)
 		snprintf(text, size, "no host has this name");
 	else
@@ -203,7 +206,7 @@ int ck_chan_fd(const struct ck_chan *chan)
 
 bool ck_chan_peer_gone(const struct ck_chan *chan)
 {
-	struct pollfd pfd = { .fd = chan->fd, .events = POLLRDHUP };
+	struct pollfd pfd = {.fd = chan->fd, .events = POLLRDHUP};
 	int cancel = ck_cancel_disable();
 	bool told = poll(&pfd, 1, 0) > 0;
 

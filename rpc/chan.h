@@ -88,10 +88,10 @@ void ck_chan_close(struct ck_chan *chan);
 /* The approximate number of bytes received and not yet read. */
 size_t ck_chan_pending(struct ck_chan *chan);
 
-int ck_chan_fd(const struct ck_chan *chan);		/* for poll(2) */
+int ck_chan_fd(const struct ck_chan *chan); /* for poll(2) */
 /* Has the peer closed its end, or died? Unread bytes do not matter. */
 bool ck_chan_peer_gone(const struct ck_chan *chan);
-const char *ck_chan_peer(const struct ck_chan *chan);	/* "tcp 127.0.0.1:4711", "unix /run/x" */
+const char *ck_chan_peer(const struct ck_chan *chan); /* "tcp 127.0.0.1:4711", "unix /run/x" */
 
 /* Path of this user's default unix socket on this host, the same for client and server. The client
  * tries index 0, 1, ... until NULL (user runtime directory, system, temporary directory). */

@@ -34,7 +34,7 @@ static void wake(_Atomic uint32_t *sleeps)
 
 static void sleep_on(_Atomic uint32_t *sleeps, int timeout_ms)
 {
-	struct timespec limit = { timeout_ms / 1000, timeout_ms % 1000 * 1000000L };
+	struct timespec limit = {timeout_ms / 1000, timeout_ms % 1000 * 1000000L};
 
 	CK_PIPE_RACE();
 	syscall(SYS_futex, sleeps, FUTEX_WAIT, 1, &limit, NULL, 0);
@@ -60,7 +60,8 @@ void ck_pipe_take(struct ck_pipe *pipe, void *to, size_t size)
 	CK_PIPE_RACE();
 	/* A reader sleeps only when the pipe is empty, so a sleeping writer is always woken. */
 	if (atomic_load(&pipe->control->writer_sleeps) != 0 &&
-	    (pipe->other == pipe->at || pipe->other - pipe->at <= pipe->size - pipe->size / WAKE_PART))
+	    (pipe->other == pipe->at ||
+	     pipe->other - pipe->at <= pipe->size - pipe->size / WAKE_PART))
 		wake(&pipe->control->writer_sleeps);
 }
 

@@ -15,8 +15,8 @@
 
 /* In shared memory, initially zero. Each end writes its own cache lines. */
 struct ck_pipe_control {
-	_Alignas(64) _Atomic uint64_t written;	/* total bytes, updated by the writer */
-	_Alignas(64) _Atomic uint64_t taken;	/* total bytes, updated by the reader */
+	_Alignas(64) _Atomic uint64_t written;	     /* total bytes, updated by the writer */
+	_Alignas(64) _Atomic uint64_t taken;	     /* total bytes, updated by the reader */
 	_Alignas(64) _Atomic uint32_t reader_sleeps; /* futexes: 1 while it sleeps or is about to */
 	_Alignas(64) _Atomic uint32_t writer_sleeps;
 };

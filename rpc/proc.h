@@ -35,21 +35,21 @@ enum ck_field_kind {
 struct ck_field {
 	const char *name;
 	enum ck_field_kind kind;
-	size_t offset;			/* in the decoded structure */
+	size_t offset; /* in the decoded structure */
 };
 
 struct ck_proc {
-	const char *name;		/* NULL: no such procedure */
+	const char *name; /* NULL: no such procedure */
 	xdrproc_t xdr_args;
 	size_t args_size;
-	xdrproc_t xdr_res;		/* NULL for one-way messages */
+	xdrproc_t xdr_res; /* NULL for one-way messages */
 	size_t res_size;
-	const struct ck_field *in;	/* fields of the arguments, after the head */
-	const struct ck_field *out;	/* of the result; NULL for none */
+	const struct ck_field *in;  /* fields of the arguments, after the head */
+	const struct ck_field *out; /* of the result; NULL for none */
 	bool one_way;
-	bool bulk_in;			/* payload follows the arguments */
-	bool bulk_out;			/* payload, then an int, follow the result */
-	bool no_error;			/* reports no error of earlier commands: noerr */
+	bool bulk_in;  /* payload follows the arguments */
+	bool bulk_out; /* payload, then an int, follow the result */
+	bool no_error; /* reports no error of earlier commands: noerr */
 };
 
 /* Is it a message of NVML? These need no context and do not report the session's error. */

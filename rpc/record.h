@@ -18,8 +18,8 @@
 #define CK_PROGRAM 99
 #define CK_VERSION 1
 
-#define CK_CALL_XID 4		/* offset of the xid in an encoded call */
-#define CK_CALL_HEADER 44	/* bytes of record mark and call header with AUTH_NONE */
+#define CK_CALL_XID 4		 /* offset of the xid in an encoded call */
+#define CK_CALL_HEADER 44	 /* bytes of record mark and call header with AUTH_NONE */
 #define CK_RECORD_MAX (1u << 20) /* longest record, without bulk payload */
 
 /*
@@ -71,10 +71,10 @@ int ck_reader_widen(struct ck_reader *reader);
 /* A received record: its whole body; or, if it is longer than CK_RECORD_MAX, its first bytes (at
  * least 4096). ck_reader_bulk reads the rest. */
 struct ck_record {
-	const unsigned char *body;	/* valid until the next call on the reader */
+	const unsigned char *body; /* valid until the next call on the reader */
 	size_t body_size;
-	size_t total;			/* bytes of the record's first fragment, body included */
-	bool last;			/* no further fragment follows */
+	size_t total; /* bytes of the record's first fragment, body included */
+	bool last;    /* no further fragment follows */
 };
 
 /* Wait for the next record. -EPIPE: the peer closed the stream between records; -EPROTO: bad
@@ -95,7 +95,7 @@ int ck_reader_bulk(struct ck_reader *reader, void *dst, size_t size);
 /* A call's header, decoded and checked. */
 struct ck_call_header {
 	uint32_t xid, program, version, proc;
-	size_t size;			/* bytes of the header; the arguments follow */
+	size_t size; /* bytes of the header; the arguments follow */
 };
 
 /* -EPROTO: not an RPC call of version 2 (credentials of any flavour up to 400 bytes are

@@ -22,10 +22,10 @@
 /* States. ASK: only a call can report the outcome. */
 #define CK_STATUS_ENDED 1u
 #define CK_STATUS_ASK 2u
-#define CK_STATUS_CLOSES 4u	/* of a delivery: the last one of its batch */
+#define CK_STATUS_CLOSES 4u /* of a delivery: the last one of its batch */
 
 struct ck_status_word {
-	_Atomic uint64_t end;	/* number << 2 | state, written last */
+	_Atomic uint64_t end; /* number << 2 | state, written last */
 	_Atomic uint64_t batch;
 };
 

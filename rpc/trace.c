@@ -44,8 +44,7 @@ static int print_field(const struct ck_field *f, const unsigned char *at, char *
 	return 0;
 }
 
-size_t ck_fields_print(const struct ck_field *fields, const void *structure, char *buf,
-		       size_t size)
+size_t ck_fields_print(const struct ck_field *fields, const void *structure, char *buf, size_t size)
 {
 	size_t used = 0;
 

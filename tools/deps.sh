@@ -95,7 +95,7 @@ known_names() {
 
 for arg in "$@"; do
 	case $arg in
-	--clang) packages+=(clang libclang-rt-dev) ;;
+	--clang) packages+=(clang libclang-rt-dev clang-format) ;;
 	--wheels) want_cuda=wheels ;;
 	--no-cuda) want_cuda=no ;;
 	--runtime) only_runtime=yes ;;

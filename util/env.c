@@ -11,26 +11,34 @@
 
 static const struct ck_env_row table[] = {
 	{"REMOTE_GPU_ADDRESS", NULL,
-	 "client: where the server is: HOST, HOST:PORT, tcp://HOST:PORT, unix:/PATH or shm:/PATH; without\n"
+	 "client: where the server is: HOST, HOST:PORT, tcp://HOST:PORT, unix:/PATH or shm:/PATH; "
+	 "without\n"
 	 "it, the usual unix socket of a server on this host, with shared memory"},
 	{"CRICKET_SHM", "1",
 	 "client and server: 0 keeps connections on one host out of shared memory"},
 	{"CRICKET_SPIN", NULL,
-	 "client, server and gpu_launcher: the most microseconds that a waiting thread spins before it\n"
-	 "sleeps; 0: it sleeps at once; default: adapts to how often spinning succeeded, 10000 at most,\n"
+	 "client, server and gpu_launcher: the most microseconds that a waiting thread spins "
+	 "before it\n"
+	 "sleeps; 0: it sleeps at once; default: adapts to how often spinning succeeded, 10000 at "
+	 "most,\n"
 	 "and 10 with less than four processors"},
 	{"CRICKET_LOG", NULL,
 	 "what to log on stderr: a level (none, error, warning, info, debug, trace) or a list of\n"
 	 "part:level, as in client:trace,server:info"},
 	{"CRICKET_LOG_FD", "2", "descriptor that log lines are written to"},
 	{"CRICKET_LOG_DROP", "0",
-	 "1: drops log lines that a full pipe has no room for, and summarises repeated ones; 0: waits for\n"
+	 "1: drops log lines that a full pipe has no room for, and summarises repeated ones; 0: "
+	 "waits for\n"
 	 "room, and writes all. cricket-rpc-server has 1 unless it is set"},
-	{"CRICKET_TRACE", "0", "client: 1 prints every message to the server with its fields and result"},
-	{"CRICKET_STATS", "0", "client: 1 prints at exit what each call cost: how many were answered here, sent, waited for;\n"
+	{"CRICKET_TRACE", "0",
+	 "client: 1 prints every message to the server with its fields and result"},
+	{"CRICKET_STATS", "0",
+	 "client: 1 prints at exit what each call cost: how many were answered here, sent, waited "
+	 "for;\n"
 	 "else the path of a file to append that to"},
 	{"CRICKET_CACHE_DIR", NULL,
-	 "server: folder of the module cache; default $XDG_CACHE_HOME/cricket, else ~/.cache/cricket, else\n"
+	 "server: folder of the module cache; default $XDG_CACHE_HOME/cricket, else "
+	 "~/.cache/cricket, else\n"
 	 "/var/cache/cricket. gpu_launcher: its kernel cache is the folder gpu_kernels in it"},
 	{"CRICKET_CACHE_SIZE", "4G", "server: most bytes that the module cache may hold"},
 	{"CRICKET_DRIVER", "auto",
@@ -42,36 +50,40 @@ static const struct ck_env_row table[] = {
 	 "emulated driver: threads that run a grid; 0: as many as there are processors"},
 	{"CRICKET_EMU_MEMORY", "2G", "emulated driver: memory of each device, in bytes"},
 	{"CRICKET_EMU_CHECK", NULL,
-	 "emulated driver: check shared memory: race, init, or both, as in race,init; each finding is a line\n"
+	 "emulated driver: check shared memory: race, init, or both, as in race,init; each finding "
+	 "is a line\n"
 	 "on stderr, and kernels run slower; count: instructions of each launch"},
 	{"CRICKET_EMU_DIRTY", "0",
-	 "emulated driver: 1 fills new memory of cuMemCreate with garbage, as a driver may leave it"},
+	 "emulated driver: 1 fills new memory of cuMemCreate with garbage, as a driver may leave "
+	 "it"},
 	{"CRICKET_EMU_USAGE", NULL,
 	 "emulated driver: file in which processes share how much device memory they use, for\n"
 	 "NVML; default: one in /dev/shm for each user; empty: NVML shows each process alone"},
 	{"CRICKET_M3", NULL,
 	 "m3: socket of the memory broker; default: the server's usual unix socket and .m3"},
 	{"CRICKET_WCM_BACKING", "auto",
-	 "chunked memory: ipc (CUDA's IPC handles), vmm (descriptors of cuMemCreate), or auto: the one that works"},
+	 "chunked memory: ipc (CUDA's IPC handles), vmm (descriptors of cuMemCreate), or auto: the "
+	 "one that works"},
 	{"CRICKET_WCM_GROUP", NULL,
-	 "chunked memory: name under which the ranks meet; default: of the job of Open MPI, Slurm or\n"
+	 "chunked memory: name under which the ranks meet; default: of the job of Open MPI, Slurm "
+	 "or\n"
 	 "torchrun, else of the parent process"},
-	{"CRICKET_WCM_TIMEOUT", "60",
-	 "chunked memory: seconds that ranks wait for each other"},
+	{"CRICKET_WCM_TIMEOUT", "60", "chunked memory: seconds that ranks wait for each other"},
 	{"CRICKET_TOKEN", NULL,
 	 "secret that client and server must share, when the server has one"},
 	{"CRICKET_CONNECTIONS", NULL,
 	 "client: connections that a large copy uses at a time, 1 to 8 (default: 4, fewer on\n"
 	 "machines with less than 8 processors)"},
 	{"CRICKET_LOST", "sigbus",
-	 "client: an access to managed memory after the server is lost: sigbus (it raises SIGBUS) or\n"
+	 "client: an access to managed memory after the server is lost: sigbus (it raises SIGBUS) "
+	 "or\n"
 	 "zeros (it reads as zeros)"},
 	{"CRICKET_TIMEOUT", "10", "client: seconds to wait for a connection to the server"},
 	{"CRICKET_INJECT", NULL,
-	 "client: plays a slower network: rtt=TIME (us, ms, s), bw=RATE (bits/s; k, M, G), or both, as in\n"
+	 "client: plays a slower network: rtt=TIME (us, ms, s), bw=RATE (bits/s; k, M, G), or "
+	 "both, as in\n"
 	 "rtt=500us,bw=10G"},
-	{"CRICKET_NVML", "1",
-	 "client: 0 leaves libnvidia-ml.so.1 to whoever else has that name"},
+	{"CRICKET_NVML", "1", "client: 0 leaves libnvidia-ml.so.1 to whoever else has that name"},
 	{"CUDA_VISIBLE_DEVICES", NULL,
 	 "as in CUDA: which devices the program sees, and in which order; empty for none"},
 	{"CUDA_DEVICE_ORDER", "FASTEST_FIRST", "as in CUDA: FASTEST_FIRST or PCI_BUS_ID"},

@@ -14,20 +14,23 @@
 
 #include "util/cancel.h"
 
-#define CK_RANK_LEAF 63		/* no other lock is taken while it is held */
+#define CK_RANK_LEAF 63 /* no other lock is taken while it is held */
 
 struct ck_mutex {
 	pthread_mutex_t mutex;
-	unsigned int rank;	/* 1 to CK_RANK_LEAF */
+	unsigned int rank; /* 1 to CK_RANK_LEAF */
 };
 
-#define CK_MUTEX(rank) { PTHREAD_MUTEX_INITIALIZER, (rank) }
+#define CK_MUTEX(rank)                                                                             \
+	{                                                                                          \
+		PTHREAD_MUTEX_INITIALIZER, (rank)                                                  \
+	}
 
 #ifdef CK_CHECK_LOCKS
 /* Abort if the thread holds a lock of the same or a higher rank. */
 void ck_lock_check(const struct ck_mutex *m);
-void ck_lock_note(const struct ck_mutex *m);	/* the thread has it */
-void ck_lock_drop(const struct ck_mutex *m);	/* the thread gives it up */
+void ck_lock_note(const struct ck_mutex *m); /* the thread has it */
+void ck_lock_drop(const struct ck_mutex *m); /* the thread gives it up */
 #else
 static inline void ck_lock_check(const struct ck_mutex *m)
 {

@@ -247,8 +247,8 @@ static void put_summary(const struct ck_log_held *held)
 	size_t head = put_head(line, (enum ck_log_level)held->level, with_pid(""));
 
 	end_line(line, head,
-		 snprintf(line + head, sizeof(line) - head, "%s ... %u more in the last %u s", held->text,
-			  held->count, held->seconds),
+		 snprintf(line + head, sizeof(line) - head, "%s ... %u more in the last %u s",
+			  held->text, held->count, held->seconds),
 		 true);
 }
 
@@ -276,7 +276,7 @@ void ck_log_line(struct ck_log *log, enum ck_log_level level, const char *format
 	char line[LINE_SIZE];
 	size_t head, used;
 	va_list args;
-	struct ck_log_held before = { .count = 0 };
+	struct ck_log_held before = {.count = 0};
 	void (*hook)(int level, char *text, size_t size) = line_hook;
 
 	if ((int)level > ck_log_resolve(log) ||

@@ -14,8 +14,8 @@
 
 #define CK_LOG_BURST 20
 #define CK_LOG_WINDOW_MS 10000
-#define CK_LOG_KINDS 64	 /* that are counted at a time; lines of further ones all go through */
-#define CK_LOG_KEPT 160	 /* bytes of a line that its summary repeats */
+#define CK_LOG_KINDS 64 /* that are counted at a time; lines of further ones all go through */
+#define CK_LOG_KEPT 160 /* bytes of a line that its summary repeats */
 
 struct ck_log_kind {
 	const char *format; /* NULL: free */
@@ -42,10 +42,12 @@ bool ck_log_limit_pass(struct ck_log_limit *limit, const char *format, int level
 		       struct ck_log_held *before);
 
 /* The line of @format that has been let through: its summary will repeat the beginning. */
-void ck_log_limit_note(struct ck_log_limit *limit, const char *format, const char *text, size_t size);
+void ck_log_limit_note(struct ck_log_limit *limit, const char *format, const char *text,
+		       size_t size);
 
 /* Take one summary of a window that ended at @now_ms or before, or of any (@all); false: there is none. */
-bool ck_log_limit_take(struct ck_log_limit *limit, int64_t now_ms, bool all, struct ck_log_held *held);
+bool ck_log_limit_take(struct ck_log_limit *limit, int64_t now_ms, bool all,
+		       struct ck_log_held *held);
 
 /* The milliseconds until the next summary can be taken; -1: none is due. */
 int64_t ck_log_limit_next(struct ck_log_limit *limit, int64_t now_ms);

@@ -9,17 +9,21 @@
 #include "util/spin.h"
 #include "util/util.h"
 
-#define CLOCK_ROUNDS 16	     /* pauses between reads of the clock, which cost as much as one
+#define CLOCK_ROUNDS                                                                               \
+	16 /* pauses between reads of the clock, which cost as much as one
 			      * pause */
 #define MOST_US 1000000ul
-#define FEW_NS 100000	     /* of spinning where processors are few: less than a wake-up takes would never pay */
-#define ALONE_NS 50000	     /* a thread that spins longer yields to threads that want the
+#define FEW_NS                                                                                     \
+	100000 /* of spinning where processors are few: less than a wake-up takes would never pay */
+#define ALONE_NS                                                                                   \
+	50000 /* a thread that spins longer yields to threads that want the
 			      * processor */
-#define LEAST_NS 1000	     /* spinning never stops entirely: only trying shows when it pays
+#define LEAST_NS                                                                                   \
+	1000		  /* spinning never stops entirely: only trying shows when it pays
 			      * again */
-#define CROWDED_NS 100000    /* a yield that takes longer than this gave away a whole time slice */
-#define CROWD_FIRST_MS 10    /* then all waits sleep for that long; twice as long each next time, */
-#define CROWD_MOST_MS 320    /* up to this */
+#define CROWDED_NS 100000 /* a yield that takes longer than this gave away a whole time slice */
+#define CROWD_FIRST_MS 10 /* then all waits sleep for that long; twice as long each next time, */
+#define CROWD_MOST_MS 320 /* up to this */
 
 uint64_t ck_now_ns(void)
 {
@@ -37,8 +41,8 @@ static unsigned int processors(void)
 	cpu_set_t set;
 
 	if (n == 0) {
-		n = sched_getaffinity(0, sizeof(set), &set) == 0 ? (unsigned int)CPU_COUNT(&set) :
-								   CK_SPIN_CPUS;
+		n = sched_getaffinity(0, sizeof(set), &set) == 0 ? (unsigned int)CPU_COUNT(&set)
+								 : CK_SPIN_CPUS;
 		atomic_store_explicit(&known, n, memory_order_relaxed);
 	}
 	return n;
@@ -95,7 +99,8 @@ bool ck_spin_again(struct ck_spin_turn *turn)
 		turn->begin_ns = now;
 	if (now < atomic_load_explicit(&spin->sleep_until_ns, memory_order_relaxed))
 		return false;
-	if ((processors() < CK_SPIN_CPUS || now - turn->begin_ns > ALONE_NS) && !give_way(spin, now))
+	if ((processors() < CK_SPIN_CPUS || now - turn->begin_ns > ALONE_NS) &&
+	    !give_way(spin, now))
 		return false;
 	return now - turn->begin_ns < atomic_load_explicit(&spin->now_ns, memory_order_relaxed);
 }

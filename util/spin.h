@@ -29,7 +29,7 @@
 /* Of one kind of wait; zero: it never spins. Threads may share it. */
 struct ck_spin {
 	uint32_t most_ns;
-	_Atomic uint32_t now_ns; /* spin time that the last waits justify */
+	_Atomic uint32_t now_ns;   /* spin time that the last waits justify */
 	_Atomic uint32_t crowd_ms; /* how long we sleep at once, when others compute here */
 	_Atomic uint64_t sleep_until_ns;
 };
@@ -45,7 +45,7 @@ void ck_spin_init(struct ck_spin *spin, unsigned int us);
 
 static inline struct ck_spin_turn ck_spin_begin(struct ck_spin *spin)
 {
-	return (struct ck_spin_turn){ .spin = spin };
+	return (struct ck_spin_turn){.spin = spin};
 }
 
 /* A short pause; false when more spinning does not pay. */

@@ -17,7 +17,7 @@
 /* --- between contexts */
 
 struct peer {
-	uint64_t ctx, dst, src;	/* context ids: current, and of both sides' memory */
+	uint64_t ctx, dst, src; /* context ids: current, and of both sides' memory */
 	struct ckc_stream *stream;
 };
 
@@ -45,12 +45,12 @@ static CUresult enter_peer(CUcontext dst, CUcontext src, CUdeviceptr to, CUdevic
 }
 
 CK_EXPORT CUresult cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext,
-				     CUdeviceptr srcDevice, CUcontext srcContext,
-				     size_t ByteCount, CUstream hStream)
+				     CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount,
+				     CUstream hStream)
 {
 	struct peer p;
-	CUresult err = enter_peer(dstContext, srcContext, dstDevice, srcDevice, ByteCount, hStream,
-				  &p);
+	CUresult err =
+		enter_peer(dstContext, srcContext, dstDevice, srcDevice, ByteCount, hStream, &p);
 
 	if (err || ByteCount == 0)
 		return err;
@@ -62,12 +62,12 @@ CK_EXPORT CUresult cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUd
 				CUcontext srcContext, size_t ByteCount)
 {
 	struct peer p;
-	CUresult err = enter_peer(dstContext, srcContext, dstDevice, srcDevice, ByteCount, NULL,
-				  &p);
+	CUresult err =
+		enter_peer(dstContext, srcContext, dstDevice, srcDevice, ByteCount, NULL, &p);
 
 	if (err || ByteCount == 0)
 		return err;
-	if (p.stream)	/* the per-thread form of the call: the copy goes to its stream */
+	if (p.stream) /* the per-thread form of the call: the copy goes to its stream */
 		return ck_wire_cuMemcpyPeerAsync(p.ctx, dstDevice, p.dst, srcDevice, p.src,
 						 ByteCount, p.stream->object.id);
 	return ck_wire_cuMemcpyPeer(p.ctx, dstDevice, p.dst, srcDevice, p.src, ByteCount);
@@ -75,7 +75,7 @@ CK_EXPORT CUresult cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUd
 
 /* --- batches */
 
-struct item {			/* encoding: see server/copy/batch.c */
+struct item { /* encoding: see server/copy/batch.c */
 	uint64_t dst, src, size;
 };
 
@@ -90,8 +90,8 @@ static CUresult batch_send(struct batch *b)
 	size_t count = b->count;
 
 	b->count = 0;
-	return count ? ck_wire_copy_batch(b->ctx, b->stream, b->items,
-					  count * sizeof(b->items[0])) : CUDA_SUCCESS;
+	return count ? ck_wire_copy_batch(b->ctx, b->stream, b->items, count * sizeof(b->items[0]))
+		     : CUDA_SUCCESS;
 }
 
 CUresult ck_libcuda_takes_batch(CUstream handle)
@@ -136,14 +136,14 @@ static CUresult batch_copy(struct batch *b, CUdeviceptr dst, CUdeviceptr src, si
 	ckc_managed_device(dst, size, true);
 	if (b->count == COLLECT)
 		err = batch_send(b);
-	b->items[b->count++] = (struct item){ dst, src, size };
+	b->items[b->count++] = (struct item){dst, src, size};
 	return err;
 }
 
 /* @fail: index of the refused copy; SIZE_MAX: the error concerns none of them. */
 static CUresult copy_batch(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,
-			   const CUmemcpyAttributes *attrs, const size_t *first,
-			   size_t attr_count, size_t *fail, CUstream stream)
+			   const CUmemcpyAttributes *attrs, const size_t *first, size_t attr_count,
+			   size_t *fail, CUstream stream)
 {
 	struct batch b;
 	CUresult err = enter_batch(stream, &b), sent;
@@ -155,8 +155,8 @@ static CUresult copy_batch(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, 
 	    !ck_batch_attributes_ok(attrs, first, attr_count, count))
 		return CUDA_ERROR_INVALID_VALUE;
 	for (size_t i = 0; i < count && !err; i++) {
-		err = sizes[i] ? batch_copy(&b, dsts[i], srcs[i], sizes[i], stream) :
-				 CUDA_ERROR_INVALID_VALUE;
+		err = sizes[i] ? batch_copy(&b, dsts[i], srcs[i], sizes[i], stream)
+			       : CUDA_ERROR_INVALID_VALUE;
 		if (err)
 			*fail = i;
 	}
@@ -169,8 +169,8 @@ CK_EXPORT CUresult cuMemcpyBatchAsync(CUdeviceptr *dsts, CUdeviceptr *srcs, size
 				      size_t numAttrs, size_t *failIdx, CUstream hStream)
 {
 	size_t fail;
-	CUresult err = copy_batch(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, &fail,
-				  hStream);
+	CUresult err =
+		copy_batch(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, &fail, hStream);
 
 	if (err && failIdx)
 		*failIdx = fail;

@@ -17,8 +17,8 @@
 #include "client/copy/state.h"
 #include "rpc/pinned.h"
 
-#define PIECE ((size_t)1 << 30)		/* payload of one message; lengths on the wire are 32 bits */
-#define SETTLED 65536			/* CUDA: copies up to this may return before the transfer */
+#define PIECE ((size_t)1 << 30) /* payload of one message; lengths on the wire are 32 bits */
+#define SETTLED 65536		/* CUDA: copies up to this may return before the transfer */
 
 /*
  * Sizes in bytes at which another way is faster, measured on an H200. A copy that the GPU makes from shared pinned
@@ -26,27 +26,28 @@
  * pageable memory go through pinned windows where stage.c has one for them (CK_STAGE_MIN).
  */
 static const struct limits {
-	size_t message;	/* shared pinned memory: up to this a message */
+	size_t message; /* shared pinned memory: up to this a message */
 	size_t parts;	/* other memory: from this on in parts, over several connections */
-} up = { 4096, CK_SPREAD_MIN }, down = { 1024, 1 }; /* a download waits for each part, so it has no other message */
+} up = {4096, CK_SPREAD_MIN},
+  down = {1024, 1}; /* a download waits for each part, so it has no other message */
 
 /* How the bytes get to or from the device. */
 enum way {
-	CAPTURED,	/* a node of the graph that the stream captures */
-	DIRECT,		/* the GPU reads or writes the program's own pages */
-	DELIVERED,	/* to pinned memory, when their turn in the stream comes */
-	MESSAGE,	/* one message, or one pinned window */
-	PARTS,		/* several, at the same time */
+	CAPTURED,  /* a node of the graph that the stream captures */
+	DIRECT,	   /* the GPU reads or writes the program's own pages */
+	DELIVERED, /* to pinned memory, when their turn in the stream comes */
+	MESSAGE,   /* one message, or one pinned window */
+	PARTS,	   /* several, at the same time */
 };
 
 /* The context of a copy, and the stream on both sides. */
 struct place {
 	struct ckc_context *ctx;
-	struct ckc_stream *stream;	/* NULL: legacy */
+	struct ckc_stream *stream; /* NULL: legacy */
 	uint64_t id;
-	bool waits;			/* until the copy is done: a synchronous form */
-	bool drains;			/* it waits for the work in its stream, or there is none */
-	bool direct;			/* the GPU reads or writes the program's own pages */
+	bool waits;  /* until the copy is done: a synchronous form */
+	bool drains; /* it waits for the work in its stream, or there is none */
+	bool direct; /* the GPU reads or writes the program's own pages */
 };
 
 static CUresult enter(CUstream handle, struct place *p)
@@ -75,9 +76,11 @@ struct transfer {
 	void *host;
 };
 
-static struct ckc_staged staged(const struct place *p, CUdeviceptr device, const void *host, size_t size)
+static struct ckc_staged staged(const struct place *p, CUdeviceptr device, const void *host,
+				size_t size)
 {
-	return (struct ckc_staged){ p->ctx, p->stream, device, (void *)(uintptr_t)host, size, p->drains };
+	return (struct ckc_staged){p->ctx, p->stream, device, (void *)(uintptr_t)host,
+				   size,   p->drains};
 }
 
 static CUresult upload_part(const void *transfer, size_t at, size_t size)
@@ -89,9 +92,8 @@ static CUresult upload_part(const void *transfer, size_t at, size_t size)
 	if (ckc_stage_upload(&s, &err))
 		return err;
 	for (size_t end = at + size; at < end && !err; at += PIECE)
-		err = ck_wire_upload_part(t->place->ctx->object.id, t->device + at,
-					  t->place->id, (char *)t->host + at,
-					  ck_min(end - at, PIECE));
+		err = ck_wire_upload_part(t->place->ctx->object.id, t->device + at, t->place->id,
+					  (char *)t->host + at, ck_min(end - at, PIECE));
 	return err;
 }
 
@@ -104,7 +106,7 @@ static CUresult download_part(const void *transfer, size_t at, size_t size)
 	if (ckc_stage_download(&s, &err))
 		return err;
 	for (size_t end = at + size; at < end && !err; at += PIECE) {
-		struct ckc_sink sink = { (char *)t->host + at, ck_min(end - at, PIECE) };
+		struct ckc_sink sink = {(char *)t->host + at, ck_min(end - at, PIECE)};
 
 		err = ck_wire_download(t->place->ctx->object.id, t->device + at, t->place->id,
 				       sink.size, 0, &sink);
@@ -118,9 +120,9 @@ static CUresult transfer(const struct place *p, CUdeviceptr device, const void *
 			 ckc_part_fn part)
 {
 	void *bytes = ckc_managed_host(host, size, part == download_part);
-	const struct transfer t = { p, device, bytes };
-	CUresult err = bytes ? ckc_spread(ckc_client_current(), part, &t, size) :
-			       CUDA_ERROR_DEVICE_UNAVAILABLE;
+	const struct transfer t = {p, device, bytes};
+	CUresult err = bytes ? ckc_spread(ckc_client_current(), part, &t, size)
+			     : CUDA_ERROR_DEVICE_UNAVAILABLE;
 
 	if (err)
 		ckc_context_outcome(p->ctx->object.id, err);
@@ -143,7 +145,8 @@ static bool is_quiet(const struct place *p, uint64_t last)
  * The way of a copy between the device and @host. Small bytes travel in a message, because the program may change them
  * when the call returns, unless earlier work may still write them.
  */
-static enum way choose_way(const struct place *p, const void *host, size_t size, const struct limits *l)
+static enum way choose_way(const struct place *p, const void *host, size_t size,
+			   const struct limits *l)
 {
 	if (ckc_capturing(p->stream))
 		return CAPTURED;
@@ -162,7 +165,7 @@ static CUresult pinned_copy(const struct place *p, CUdeviceptr dst, CUdeviceptr 
 	uint64_t last = ckc_command_last();
 	CUresult err;
 
-	if (p->waits && !p->stream) {	/* the driver has a faster path */
+	if (p->waits && !p->stream) { /* the driver has a faster path */
 		err = ck_wire_pinned_move(p->ctx->object.id, dst, src, size, kind);
 		if (!err)
 			ckc_stream_synced(p->ctx, NULL, last);
@@ -184,7 +187,8 @@ static CUresult upload_message(const struct place *p, CUdeviceptr dst, const voi
 	if (ckc_stage_upload(&s, &err))
 		return err;
 	err = ck_wire_upload(p->ctx->object.id, dst, p->id, 0, src, size);
-	if (quiet && ckc_command_last() == last + 1) { /* and no other thread has enqueued anything */
+	if (quiet &&
+	    ckc_command_last() == last + 1) { /* and no other thread has enqueued anything */
 		u->context = p->ctx;
 		u->command = last + 1;
 	}
@@ -327,7 +331,7 @@ CK_EXPORT CUresult cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice,
 		err = check_both(dstDevice, srcDevice, ByteCount);
 	if (err || !ByteCount)
 		return err;
-	if (p.id)	/* the per-thread form of the call: the copy goes to its stream */
+	if (p.id) /* the per-thread form of the call: the copy goes to its stream */
 		return ck_wire_cuMemcpyDtoDAsync_v2(p.ctx->object.id, dstDevice, srcDevice,
 						    ByteCount, p.id);
 	return ck_wire_cuMemcpyDtoD_v2(p.ctx->object.id, dstDevice, srcDevice, ByteCount);
@@ -343,7 +347,8 @@ CK_EXPORT CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDe
 		err = check_both(dstDevice, srcDevice, ByteCount);
 	if (err || !ByteCount)
 		return err;
-	return ck_wire_cuMemcpyDtoDAsync_v2(p.ctx->object.id, dstDevice, srcDevice, ByteCount, p.id);
+	return ck_wire_cuMemcpyDtoDAsync_v2(p.ctx->object.id, dstDevice, srcDevice, ByteCount,
+					    p.id);
 }
 
 /* In stream order; in a capture, a copy like any other. */
@@ -354,7 +359,7 @@ static CUresult host_to_host(void *dst, const void *src, size_t size, CUstream s
 
 	if (!err && size && ckc_capturing(p.stream))
 		return ckc_mirror_capture_flat((uintptr_t)dst, false, (uintptr_t)src, false, size,
-					      p.id);
+					       p.id);
 	if (!err)
 		err = ckc_stream_settle(stream);
 	if (!err && size)
@@ -369,14 +374,14 @@ static CUresult any(CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream stre
 	void *to_host = (void *)(uintptr_t)dst, *from_host = (void *)(uintptr_t)src;
 
 	if (to && from)
-		return async ? cuMemcpyDtoDAsync_v2(dst, src, size, stream) :
-			       cuMemcpyDtoD_v2(dst, src, size);
+		return async ? cuMemcpyDtoDAsync_v2(dst, src, size, stream)
+			     : cuMemcpyDtoD_v2(dst, src, size);
 	if (to)
-		return async ? cuMemcpyHtoDAsync_v2(dst, from_host, size, stream) :
-			       cuMemcpyHtoD_v2(dst, from_host, size);
+		return async ? cuMemcpyHtoDAsync_v2(dst, from_host, size, stream)
+			     : cuMemcpyHtoD_v2(dst, from_host, size);
 	if (from)
-		return async ? cuMemcpyDtoHAsync_v2(to_host, src, size, stream) :
-			       cuMemcpyDtoH_v2(to_host, src, size);
+		return async ? cuMemcpyDtoHAsync_v2(to_host, src, size, stream)
+			     : cuMemcpyDtoH_v2(to_host, src, size);
 	return host_to_host(to_host, from_host, size, stream);
 }
 

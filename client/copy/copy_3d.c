@@ -18,12 +18,12 @@ size_t ckc_copy_part = (size_t)1 << 30; /* a record's length has 31 bits */
 /* One side of a copy, resolved to an address in one space, or a place in an array. */
 struct side {
 	bool device;
-	uint64_t array;			/* its id; 0: no array */
-	size_t at[3];			/* in an array: bytes, row, slice or layer */
-	uint64_t start;			/* of the first byte to copy */
-	size_t pitch, slice;		/* bytes between rows, between planes */
-	size_t extent;			/* from the first byte used to the end of the last */
-	uint64_t context;		/* id of the context given for it; 0: none */
+	uint64_t array;	     /* its id; 0: no array */
+	size_t at[3];	     /* in an array: bytes, row, slice or layer */
+	uint64_t start;	     /* of the first byte to copy */
+	size_t pitch, slice; /* bytes between rows, between planes */
+	size_t extent;	     /* from the first byte used to the end of the last */
+	uint64_t context;    /* id of the context given for it; 0: none */
 };
 
 struct copy {
@@ -33,8 +33,12 @@ struct copy {
 
 static struct ckc_box box_of(const struct side *s, const struct copy *b)
 {
-	return (struct ckc_box){ .start = s->start, .width = b->width, .height = b->height,
-				.depth = b->depth, .pitch = s->pitch, .slice = s->slice };
+	return (struct ckc_box){.start = s->start,
+				.width = b->width,
+				.height = b->height,
+				.depth = b->depth,
+				.pitch = s->pitch,
+				.slice = s->slice};
 }
 
 /* Compute the pitches and the extent; false: rows overlap, or a number is too large. */
@@ -68,8 +72,8 @@ static CUresult resolve_array(struct side *s, const struct copy *b, CUarray hand
 	if (err)
 		return err;
 	element = ckc_array_element(&desc);
-	if (element && (at[0] % element || b->width % element ||
-			!fits(at[0], b->width, desc.Width * element)))
+	if (element &&
+	    (at[0] % element || b->width % element || !fits(at[0], b->width, desc.Width * element)))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!fits(at[1], b->height, ck_max(desc.Height, (size_t)1)) ||
 	    !fits(at[2], b->depth, ck_max(desc.Depth, (size_t)1)))
@@ -120,13 +124,13 @@ static void describe(const struct copy *b, CUDA_MEMCPY3D *c)
 	c->WidthInBytes = b->width;
 	c->Height = b->height;
 	c->Depth = b->depth;
-	c->srcMemoryType = describe_side(&b->src, b, &c->srcDevice, &c->srcArray, &c->srcPitch,
-					 &c->srcHeight);
+	c->srcMemoryType =
+		describe_side(&b->src, b, &c->srcDevice, &c->srcArray, &c->srcPitch, &c->srcHeight);
 	c->srcXInBytes = b->src.at[0];
 	c->srcY = b->src.at[1];
 	c->srcZ = b->src.at[2];
-	c->dstMemoryType = describe_side(&b->dst, b, &c->dstDevice, &c->dstArray, &c->dstPitch,
-					 &c->dstHeight);
+	c->dstMemoryType =
+		describe_side(&b->dst, b, &c->dstDevice, &c->dstArray, &c->dstPitch, &c->dstHeight);
 	c->dstXInBytes = b->dst.at[0];
 	c->dstY = b->dst.at[1];
 	c->dstZ = b->dst.at[2];
@@ -135,7 +139,7 @@ static void describe(const struct copy *b, CUDA_MEMCPY3D *c)
 /* The context and stream of a copy. */
 struct place {
 	struct ckc_context *ctx;
-	struct ckc_stream *stream;	/* NULL: legacy */
+	struct ckc_stream *stream; /* NULL: legacy */
 	uint64_t id;
 };
 
@@ -166,7 +170,7 @@ static CUresult to_host(const struct copy *b, const struct place *p)
 	struct ckc_box dst = box_of(&b->dst, b);
 	size_t size = b->width * b->height * b->depth;
 	bool direct = ckc_box_is_packed(&dst);
-	struct ckc_sink sink = { direct ? (void *)(uintptr_t)dst.start : malloc(size), size };
+	struct ckc_sink sink = {direct ? (void *)(uintptr_t)dst.start : malloc(size), size};
 	uint64_t last = ckc_command_last();
 	CUDA_MEMCPY3D c;
 	CUresult err;
@@ -203,8 +207,9 @@ static void advance(struct side *s, enum cut cut, size_t first)
 	if (s->array)
 		s->at[cut == CUT_DEPTH ? 2 : cut == CUT_HEIGHT ? 1 : 0] += first;
 	else
-		s->start += first * (cut == CUT_DEPTH ? s->slice :
-				     cut == CUT_HEIGHT ? s->pitch : 1);
+		s->start += first * (cut == CUT_DEPTH	 ? s->slice
+				     : cut == CUT_HEIGHT ? s->pitch
+							 : 1);
 }
 
 static struct copy part_of(const struct copy *b, enum cut cut, size_t first, size_t count)
@@ -242,8 +247,8 @@ static CUresult between_devices(const struct copy *b, const struct place *p)
 
 	describe(b, &c);
 	if (b->dst.context || b->src.context)
-		return ck_wire_copy_3d_peer(p->ctx->object.id, &c, b->dst.context,
-					    b->src.context, p->id);
+		return ck_wire_copy_3d_peer(p->ctx->object.id, &c, b->dst.context, b->src.context,
+					    p->id);
 	return ck_wire_copy_3d(p->ctx->object.id, &c, p->id);
 }
 
@@ -282,8 +287,8 @@ static CUresult run(const struct copy *b, const CUDA_MEMCPY3D *asked, CUstream h
 
 static CUresult resolve_both(struct copy *b, const CUDA_MEMCPY3D *c)
 {
-	const size_t src[] = { c->srcXInBytes, c->srcY, c->srcZ };
-	const size_t dst[] = { c->dstXInBytes, c->dstY, c->dstZ };
+	const size_t src[] = {c->srcXInBytes, c->srcY, c->srcZ};
+	const size_t dst[] = {c->dstXInBytes, c->dstY, c->dstZ};
 	CUresult err;
 
 	if (c->srcMemoryType == CU_MEMORYTYPE_ARRAY)
@@ -309,7 +314,7 @@ static CUresult copy_of(const CUDA_MEMCPY3D *c, struct copy *b)
 		return err;
 	if (!c || c->srcLOD || c->dstLOD || c->reserved0 || c->reserved1)
 		return CUDA_ERROR_INVALID_VALUE;
-	*b = (struct copy){ .width = c->WidthInBytes, .height = c->Height, .depth = c->Depth };
+	*b = (struct copy){.width = c->WidthInBytes, .height = c->Height, .depth = c->Depth};
 	if (!b->width || !b->height || !b->depth)
 		return CUDA_SUCCESS;
 	return resolve_both(b, c);
@@ -330,12 +335,23 @@ static CUresult copy_2d(const CUDA_MEMCPY2D *c, CUstream stream)
 	if (!c)
 		return CUDA_ERROR_INVALID_VALUE;
 	d = (CUDA_MEMCPY3D){
-		.srcXInBytes = c->srcXInBytes, .srcY = c->srcY, .srcMemoryType = c->srcMemoryType,
-		.srcHost = c->srcHost, .srcDevice = c->srcDevice, .srcPitch = c->srcPitch,
-		.srcArray = c->srcArray, .dstArray = c->dstArray,
-		.dstXInBytes = c->dstXInBytes, .dstY = c->dstY, .dstMemoryType = c->dstMemoryType,
-		.dstHost = c->dstHost, .dstDevice = c->dstDevice, .dstPitch = c->dstPitch,
-		.WidthInBytes = c->WidthInBytes, .Height = c->Height, .Depth = 1,
+		.srcXInBytes = c->srcXInBytes,
+		.srcY = c->srcY,
+		.srcMemoryType = c->srcMemoryType,
+		.srcHost = c->srcHost,
+		.srcDevice = c->srcDevice,
+		.srcPitch = c->srcPitch,
+		.srcArray = c->srcArray,
+		.dstArray = c->dstArray,
+		.dstXInBytes = c->dstXInBytes,
+		.dstY = c->dstY,
+		.dstMemoryType = c->dstMemoryType,
+		.dstHost = c->dstHost,
+		.dstDevice = c->dstDevice,
+		.dstPitch = c->dstPitch,
+		.WidthInBytes = c->WidthInBytes,
+		.Height = c->Height,
+		.Depth = 1,
 	};
 	return copy_3d(&d, stream);
 }

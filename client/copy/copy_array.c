@@ -5,16 +5,16 @@
 #include "client/wire/client.h"
 
 #define ROW(size) .WidthInBytes = (size), .Height = 1, .Depth = 1
-#define FROM_ARRAY(array, at) \
+#define FROM_ARRAY(array, at)                                                                      \
 	.srcMemoryType = CU_MEMORYTYPE_ARRAY, .srcArray = (array), .srcXInBytes = (at)
-#define TO_ARRAY(array, at) \
+#define TO_ARRAY(array, at)                                                                        \
 	.dstMemoryType = CU_MEMORYTYPE_ARRAY, .dstArray = (array), .dstXInBytes = (at)
 
 CK_EXPORT CUresult cuMemcpyAtoA_v2(CUarray dstArray, size_t dstOffset, CUarray srcArray,
 				   size_t srcOffset, size_t ByteCount)
 {
-	const CUDA_MEMCPY3D c = { ROW(ByteCount), FROM_ARRAY(srcArray, srcOffset),
-				  TO_ARRAY(dstArray, dstOffset) };
+	const CUDA_MEMCPY3D c = {ROW(ByteCount), FROM_ARRAY(srcArray, srcOffset),
+				 TO_ARRAY(dstArray, dstOffset)};
 
 	return cuMemcpy3D_v2(&c);
 }
@@ -22,8 +22,8 @@ CK_EXPORT CUresult cuMemcpyAtoA_v2(CUarray dstArray, size_t dstOffset, CUarray s
 CK_EXPORT CUresult cuMemcpyAtoD_v2(CUdeviceptr dstDevice, CUarray srcArray, size_t srcOffset,
 				   size_t ByteCount)
 {
-	const CUDA_MEMCPY3D c = { ROW(ByteCount), FROM_ARRAY(srcArray, srcOffset),
-				  .dstMemoryType = CU_MEMORYTYPE_DEVICE, .dstDevice = dstDevice };
+	const CUDA_MEMCPY3D c = {ROW(ByteCount), FROM_ARRAY(srcArray, srcOffset),
+				 .dstMemoryType = CU_MEMORYTYPE_DEVICE, .dstDevice = dstDevice};
 
 	return cuMemcpy3D_v2(&c);
 }
@@ -31,8 +31,8 @@ CK_EXPORT CUresult cuMemcpyAtoD_v2(CUdeviceptr dstDevice, CUarray srcArray, size
 CK_EXPORT CUresult cuMemcpyDtoA_v2(CUarray dstArray, size_t dstOffset, CUdeviceptr srcDevice,
 				   size_t ByteCount)
 {
-	const CUDA_MEMCPY3D c = { ROW(ByteCount), TO_ARRAY(dstArray, dstOffset),
-				  .srcMemoryType = CU_MEMORYTYPE_DEVICE, .srcDevice = srcDevice };
+	const CUDA_MEMCPY3D c = {ROW(ByteCount), TO_ARRAY(dstArray, dstOffset),
+				 .srcMemoryType = CU_MEMORYTYPE_DEVICE, .srcDevice = srcDevice};
 
 	return cuMemcpy3D_v2(&c);
 }
@@ -40,8 +40,8 @@ CK_EXPORT CUresult cuMemcpyDtoA_v2(CUarray dstArray, size_t dstOffset, CUdevicep
 CK_EXPORT CUresult cuMemcpyAtoHAsync_v2(void *dstHost, CUarray srcArray, size_t srcOffset,
 					size_t ByteCount, CUstream hStream)
 {
-	const CUDA_MEMCPY3D c = { ROW(ByteCount), FROM_ARRAY(srcArray, srcOffset),
-				  .dstMemoryType = CU_MEMORYTYPE_HOST, .dstHost = dstHost };
+	const CUDA_MEMCPY3D c = {ROW(ByteCount), FROM_ARRAY(srcArray, srcOffset),
+				 .dstMemoryType = CU_MEMORYTYPE_HOST, .dstHost = dstHost};
 
 	return cuMemcpy3DAsync_v2(&c, hStream);
 }
@@ -57,8 +57,8 @@ CK_EXPORT CUresult cuMemcpyAtoH_v2(void *dstHost, CUarray srcArray, size_t srcOf
 CK_EXPORT CUresult cuMemcpyHtoAAsync_v2(CUarray dstArray, size_t dstOffset, const void *srcHost,
 					size_t ByteCount, CUstream hStream)
 {
-	const CUDA_MEMCPY3D c = { ROW(ByteCount), TO_ARRAY(dstArray, dstOffset),
-				  .srcMemoryType = CU_MEMORYTYPE_HOST, .srcHost = srcHost };
+	const CUDA_MEMCPY3D c = {ROW(ByteCount), TO_ARRAY(dstArray, dstOffset),
+				 .srcMemoryType = CU_MEMORYTYPE_HOST, .srcHost = srcHost};
 
 	return cuMemcpy3DAsync_v2(&c, hStream);
 }

@@ -47,7 +47,7 @@ static CUresult over(CUdeviceptr dst, CUresult err)
 	{                                                                                          \
 		uint64_t ctx, stream;                                                              \
 		CUresult err = enter(hStream, dstDevice, 0, bits / 8, N, 1, &ctx, &stream);        \
-												   \
+                                                                                                   \
 		if (err || N == 0)                                                                 \
 			return err;                                                                \
 		return ck_wire_cuMemsetD##bits##Async(ctx, dstDevice, value, N, stream);           \
@@ -56,11 +56,11 @@ static CUresult over(CUdeviceptr dst, CUresult err)
 	{                                                                                          \
 		uint64_t ctx, stream;                                                              \
 		CUresult err = enter(NULL, dstDevice, 0, bits / 8, N, 1, &ctx, &stream);           \
-												   \
+                                                                                                   \
 		if (err || N == 0)                                                                 \
 			return err;                                                                \
-		err = stream ? ck_wire_cuMemsetD##bits##Async(ctx, dstDevice, value, N, stream) :  \
-			       ck_wire_cuMemsetD##bits##_v2(ctx, dstDevice, value, N);             \
+		err = stream ? ck_wire_cuMemsetD##bits##Async(ctx, dstDevice, value, N, stream)    \
+			     : ck_wire_cuMemsetD##bits##_v2(ctx, dstDevice, value, N);             \
 		return over(dstDevice, err);                                                       \
 	}                                                                                          \
 	CK_EXPORT CUresult cuMemsetD2D##bits##Async(CUdeviceptr dstDevice, size_t dstPitch,        \
@@ -70,7 +70,7 @@ static CUresult over(CUdeviceptr dst, CUresult err)
 		uint64_t ctx, stream;                                                              \
 		CUresult err = enter(hStream, dstDevice, dstPitch, bits / 8, Width, Height, &ctx,  \
 				     &stream);                                                     \
-												   \
+                                                                                                   \
 		if (err || !Width || !Height)                                                      \
 			return err;                                                                \
 		return ck_wire_cuMemsetD2D##bits##Async(ctx, dstDevice, dstPitch, value, Width,    \
@@ -80,14 +80,14 @@ static CUresult over(CUdeviceptr dst, CUresult err)
 						  type value, size_t Width, size_t Height)         \
 	{                                                                                          \
 		uint64_t ctx, stream;                                                              \
-		CUresult err = enter(NULL, dstDevice, dstPitch, bits / 8, Width, Height, &ctx,     \
-				     &stream);                                                     \
-												   \
+		CUresult err =                                                                     \
+			enter(NULL, dstDevice, dstPitch, bits / 8, Width, Height, &ctx, &stream);  \
+                                                                                                   \
 		if (err || !Width || !Height)                                                      \
 			return err;                                                                \
 		err = stream ? ck_wire_cuMemsetD2D##bits##Async(ctx, dstDevice, dstPitch, value,   \
-								Width, Height, stream) :           \
-			       ck_wire_cuMemsetD2D##bits##_v2(ctx, dstDevice, dstPitch, value,     \
+								Width, Height, stream)             \
+			     : ck_wire_cuMemsetD2D##bits##_v2(ctx, dstDevice, dstPitch, value,     \
 							      Width, Height);                      \
 		return over(dstDevice, err);                                                       \
 	}

@@ -13,13 +13,13 @@
 #include "util/map.h"
 
 #define PIECE ((size_t)1 << 30)		/* bytes per message; lengths on the wire are 32 bits */
-#define SMALL_PIECE ((size_t)512 << 10)	/* the same, for a message sent as one record */
+#define SMALL_PIECE ((size_t)512 << 10) /* the same, for a message sent as one record */
 
 struct mirror {
 	uint64_t id;
-	bool source;			/* the copy reads it */
-	struct ckc_box box;		/* in the memory of the application */
-	struct ck_copy_side side;	/* as the application described it */
+	bool source;		  /* the copy reads it */
+	struct ckc_box box;	  /* in the memory of the application */
+	struct ck_copy_side side; /* as the application described it */
 };
 
 static struct ckc_mirrors *all_mirrors(void)
@@ -81,7 +81,7 @@ static CUresult note(struct mirror *m)
 static bool place(struct mirror *m)
 {
 	const struct ck_copy_side *s = &m->side;
-	const size_t at[3] = { s->x, s->y, s->z };
+	const size_t at[3] = {s->x, s->y, s->z};
 	size_t bytes;
 
 	return s->host && ckc_box_place(&m->box, (uintptr_t)s->host, s->pitch, s->height, at) &&
@@ -96,9 +96,10 @@ static CUresult make(const CUDA_MEMCPY3D *c, enum ck_copy_end end, uint64_t *id)
 
 	if (!m)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	*m = (struct mirror){ .source = end == CK_COPY_SOURCE, .side = ck_copy_side(c, end),
-			      .box = { .width = c->WidthInBytes, .height = c->Height,
-				       .depth = c->Depth } };
+	*m = (struct mirror){
+		.source = end == CK_COPY_SOURCE,
+		.side = ck_copy_side(c, end),
+		.box = {.width = c->WidthInBytes, .height = c->Height, .depth = c->Depth}};
 	if (place(m))
 		err = note(m);
 	if (err)
@@ -143,7 +144,7 @@ CUresult ckc_mirror_copy(const CUDA_MEMCPY3D *copy, struct ckc_mirrored *out)
 {
 	CUresult err;
 
-	*out = (struct ckc_mirrored){ .copy = *copy };
+	*out = (struct ckc_mirrored){.copy = *copy};
 	if (!copy->WidthInBytes || !copy->Height || !copy->Depth)
 		return CUDA_ERROR_INVALID_VALUE;
 	err = encode(&out->copy, CK_COPY_SOURCE, &out->made[0]);
@@ -195,7 +196,7 @@ CUresult ckc_mirror_capture(const CUDA_MEMCPY3D *copy, uint64_t stream)
 }
 
 CUresult ckc_mirror_capture_flat(uint64_t dst, bool to_device, uint64_t src, bool from_device,
-				size_t size, uint64_t stream)
+				 size_t size, uint64_t stream)
 {
 	const CUDA_MEMCPY3D copy = {
 		.srcMemoryType = from_device ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST,
@@ -204,7 +205,9 @@ CUresult ckc_mirror_capture_flat(uint64_t dst, bool to_device, uint64_t src, boo
 		.dstMemoryType = to_device ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST,
 		.dstHost = to_device ? NULL : (void *)(uintptr_t)dst,
 		.dstDevice = to_device ? dst : 0,
-		.WidthInBytes = size, .Height = 1, .Depth = 1,
+		.WidthInBytes = size,
+		.Height = 1,
+		.Depth = 1,
 	};
 
 	return ckc_mirror_capture(&copy, stream);
@@ -218,7 +221,7 @@ static void forget_all(uint64_t *ids, size_t count)
 }
 
 void ckc_mirror_assign(struct ckc_exec *exec, CUresult err, uint64_t *ids, size_t count,
-		      uint64_t *gone, size_t gone_count)
+		       uint64_t *gone, size_t gone_count)
 {
 	struct ckc_mirrors *all = all_mirrors();
 	uint64_t *old = ids;
@@ -278,7 +281,7 @@ static CUresult fetch(const struct mirror *m, uint64_t ctx, uint64_t exec)
 
 	for (size_t at = 0; at < size && !err; at += PIECE) {
 		size_t n = ck_min(size - at, PIECE);
-		struct ckc_sink sink = { to + at, n };
+		struct ckc_sink sink = {to + at, n};
 
 		err = ck_wire_mirror_read(ctx, m->id, exec, at, n, &sink);
 	}
@@ -325,7 +328,7 @@ static void note_running(struct ckc_mirrors *all, const struct ckc_exec *exec)
 static CUresult launch(struct ckc_client *c, struct ckc_exec *exec, uint64_t ctx, uint64_t stream)
 {
 	struct ckc_mirrors *all = &c->copying->mirrors;
-	struct ckc_sink nothing = { 0 };
+	struct ckc_sink nothing = {0};
 	CUresult err = CUDA_SUCCESS;
 
 	if (all->exec)
@@ -390,7 +393,7 @@ static bool running_mirrors(uint64_t **ids, size_t *count)
 /* These calls bypass the command stream, which may be blocked by the launch. */
 static bool pull_piece(const struct mirror *m, size_t at, char *to, size_t size)
 {
-	ck_mirror_aside_args args = { .mirror = m->id, .offset = at, .size = size };
+	ck_mirror_aside_args args = {.mirror = m->id, .offset = at, .size = size};
 	ck_mirror_aside_res res;
 	bool done;
 
@@ -406,7 +409,7 @@ static bool pull_piece(const struct mirror *m, size_t at, char *to, size_t size)
 
 static bool push_piece(const struct mirror *m, size_t at, char *from, size_t size)
 {
-	ck_mirror_aside_args args = { .mirror = m->id, .offset = at };
+	ck_mirror_aside_args args = {.mirror = m->id, .offset = at};
 	ck_mirror_aside_res res;
 	bool done;
 

@@ -30,14 +30,14 @@ CUresult ckc_mirror_restore(CUDA_MEMCPY3D *copy);
 /* Add a copy to a stream that is being captured. */
 CUresult ckc_mirror_capture(const CUDA_MEMCPY3D *copy, uint64_t stream);
 CUresult ckc_mirror_capture_flat(uint64_t dst, bool to_device, uint64_t src, bool from_device,
-				size_t size, uint64_t stream);
+				 size_t size, uint64_t stream);
 
 /*
  * Unless the change failed with @err, the mirrors of @exec are now @ids, and those of @gone are
  * forgotten. Takes ownership of both arrays.
  */
 void ckc_mirror_assign(struct ckc_exec *exec, CUresult err, uint64_t *ids, size_t count,
-		      uint64_t *gone, size_t gone_count);
+		       uint64_t *gone, size_t gone_count);
 /* Launch an @exec that has mirrors. */
 CUresult ckc_mirror_launch(struct ckc_exec *exec, uint64_t ctx, uint64_t stream);
 /* From now on, graphs may contain host functions of the application. */

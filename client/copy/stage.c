@@ -18,10 +18,10 @@
 #include "rpc/pinned.h"
 
 #define WINDOW ((size_t)2 << 20)
-#define PIECE ((size_t)256 << 10)	/* a piece of an upload */
-#define DOWN_MIN ((size_t)16 << 10)	/* a smaller download comes with the reply */
-#define HALF (WINDOW / 2)		/* a download fills one half while the other is emptied */
-#define EARNED ((size_t)16 << 20)	/* copied bytes per window */
+#define PIECE ((size_t)256 << 10)   /* a piece of an upload */
+#define DOWN_MIN ((size_t)16 << 10) /* a smaller download comes with the reply */
+#define HALF (WINDOW / 2)	    /* a download fills one half while the other is emptied */
+#define EARNED ((size_t)16 << 20)   /* copied bytes per window */
 
 static uint64_t stream_id(const struct ckc_staged *c)
 {
@@ -34,7 +34,8 @@ static bool make(struct ckc_stages *all, struct ckc_stage *w, unsigned int count
 {
 	if (!w || all->refused || all->copied / EARNED <= count)
 		return false;
-	all->refused = !ckc_pinned_open() || ckc_pinned_take(c->ctx->object.id, WINDOW, &w->address);
+	all->refused =
+		!ckc_pinned_open() || ckc_pinned_take(c->ctx->object.id, WINDOW, &w->address);
 	if (all->refused)
 		return false;
 	w->ctx = c->ctx;
@@ -58,7 +59,8 @@ static struct ckc_stage *take(const struct ckc_staged *c, size_t least)
 		count += w->ctx != NULL;
 		if (!w->ctx && !w->taken)
 			empty = w;
-		else if (!w->taken && w->ctx == c->ctx && ckc_stream_waited(w->ctx, w->stream, w->used))
+		else if (!w->taken && w->ctx == c->ctx &&
+			 ckc_stream_waited(w->ctx, w->stream, w->used))
 			found = w;
 	}
 	if (!found && make(all, empty, count, c))
@@ -80,7 +82,8 @@ static void give(struct ckc_stage *w, const struct ckc_staged *c)
 	ck_unlock(&all->lock);
 }
 
-static CUresult enqueue(const struct ckc_staged *c, size_t at, uint64_t window, size_t size, bool up)
+static CUresult enqueue(const struct ckc_staged *c, size_t at, uint64_t window, size_t size,
+			bool up)
 {
 	return ck_wire_pinned_copy(c->ctx->object.id, up ? c->device + at : window,
 				   up ? window : c->device + at, size, stream_id(c),
@@ -177,8 +180,8 @@ static void stream_ended(const struct ckc_stream *stream)
 
 	ck_lock(&all->lock);
 	for (struct ckc_stage *w = all->windows; w < all->windows + CK_STAGES; w++) {
-		if (!w->taken && w->ctx == stream->object.context && w->stream == stream->object.id &&
-		    ckc_stream_waited(w->ctx, w->stream, w->used))
+		if (!w->taken && w->ctx == stream->object.context &&
+		    w->stream == stream->object.id && ckc_stream_waited(w->ctx, w->stream, w->used))
 			w->used = 0;
 	}
 	ck_unlock(&all->lock);
@@ -193,11 +196,11 @@ static void context_ended(struct ckc_context *context)
 	for (struct ckc_stage *w = all->windows; w < all->windows + CK_STAGES; w++) {
 		if (w->ctx != context)
 			continue;
-		if (!w->taken)	/* otherwise its user sees an error, and the memory stays */
+		if (!w->taken) /* otherwise its user sees an error, and the memory stays */
 			ckc_pinned_give(context->object.id, w->address, WINDOW);
 		w->ctx = NULL;
 	}
-	all->refused = false;	/* it may work in another context */
+	all->refused = false; /* it may work in another context */
 	ck_unlock(&all->lock);
 }
 CK_ON_CONTEXT_END(CK_LAYER_COPY, context_ended);

@@ -23,7 +23,7 @@ struct ckc_staged {
 	CUdeviceptr device;
 	void *host;
 	size_t size;
-	bool waits;		/* for the copy: it may wait for earlier work */
+	bool waits; /* for the copy: it may wait for earlier work */
 };
 
 /*

@@ -17,26 +17,26 @@ struct ck_map;
 
 struct ckc_stage {
 	bool taken;
-	struct ckc_context *ctx;	/* NULL: the slot has no window */
+	struct ckc_context *ctx; /* NULL: the slot has no window */
 	uint64_t address;
-	uint64_t stream, used;	/* of its last copies: stream id, and number of the last command */
+	uint64_t stream, used; /* of its last copies: stream id, and number of the last command */
 };
 
-struct ckc_stages {	/* stage.c */
+struct ckc_stages { /* stage.c */
 	struct ck_mutex lock;
 	struct ckc_stage windows[CK_STAGES];
-	bool refused;		/* windows cannot be made: do not retry */
+	bool refused; /* windows cannot be made: do not retry */
 	_Atomic size_t copied;
 };
 
-struct ckc_mirrors {	/* mirror.c */
-	struct ck_mutex launch_lock;	/* taken first: mirrors hold the bytes of one launch */
+struct ckc_mirrors {		     /* mirror.c */
+	struct ck_mutex launch_lock; /* taken first: mirrors hold the bytes of one launch */
 	struct ck_mutex lock;
 	struct ck_map *map;
 	_Atomic size_t count;
-	_Atomic bool functions;		/* some graph may contain host functions */
-	uint64_t exec, *running;	/* the last launch, and its mirrors */
-	size_t running_count;		/* their number */
+	_Atomic bool functions;	 /* some graph may contain host functions */
+	uint64_t exec, *running; /* the last launch, and its mirrors */
+	size_t running_count;	 /* their number */
 };
 
 /* Since all work of a context was done, there have been only small uploads in it, up to this command. */

@@ -33,15 +33,15 @@ static CUresult begin(CUstream handle, CUstreamCaptureMode mode, const struct in
 	if (ckc_capturing(s))
 		return CUDA_ERROR_ILLEGAL_STATE;
 	err = ck_wire_capture_begin(ctx->object.id, s->object.id,
-				    into->graph ? into->graph->object.id : 0,
-				    into->dependencies, into->count, into->edges,
+				    into->graph ? into->graph->object.id : 0, into->dependencies,
+				    into->count, into->edges,
 				    into->edges ? into->count * sizeof(*into->edges) : 0);
 	return err ? err : ckc_capture_note(s, mode, into->graph != NULL);
 }
 
 CK_EXPORT CUresult cuStreamBeginCapture_v2(CUstream hStream, CUstreamCaptureMode mode)
 {
-	const struct into none = { 0 };
+	const struct into none = {0};
 
 	return begin(hStream, mode, &none);
 }
@@ -56,7 +56,7 @@ CK_EXPORT CUresult cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph,
 					       const CUgraphEdgeData *dependencyData,
 					       size_t numDependencies, CUstreamCaptureMode mode)
 {
-	struct into into = { .count = numDependencies, .edges = dependencyData };
+	struct into into = {.count = numDependencies, .edges = dependencyData};
 	uint64_t *ids = NULL;
 	CUresult err = ckc_session_check();
 
@@ -144,8 +144,8 @@ static CUresult status_of(CUstream handle, CUstreamCaptureStatus *status, struct
 	if (!*s)
 		return ckc_capture_legacy();
 	if (ckc_capture_find(*s, c))
-		*status = c->invalid ? CU_STREAM_CAPTURE_STATUS_INVALIDATED :
-				       CU_STREAM_CAPTURE_STATUS_ACTIVE;
+		*status = c->invalid ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
+				     : CU_STREAM_CAPTURE_STATUS_ACTIVE;
 	return CUDA_SUCCESS;
 }
 
@@ -175,16 +175,16 @@ CK_EXPORT CUresult cuStreamGetCaptureInfo(CUstream hStream,
  * with the calling thread.
  */
 static CUresult describe(struct ckc_stream *s, CUgraph *graph_out,
-			 const CUgraphNode **dependencies_out,
-			 const CUgraphEdgeData **edges_out, size_t *count_out)
+			 const CUgraphNode **dependencies_out, const CUgraphEdgeData **edges_out,
+			 size_t *count_out)
 {
 	static __thread CUgraphNode *nodes;
 	static __thread CUgraphEdgeData *edges;
 	struct ckc_graph *g;
 	size_t count;
 	ck_capture_info_res r;
-	CUresult err = ck_wire_capture_info(&(ck_capture_info_args){
-		.head.ctx = ckc_current_id(), .stream = s->object.id }, &r);
+	CUresult err = ck_wire_capture_info(
+		&(ck_capture_info_args){.head.ctx = ckc_current_id(), .stream = s->object.id}, &r);
 
 	free(edges);
 	edges = (void *)r.edges.edges_val;
@@ -243,8 +243,7 @@ CK_EXPORT CUresult cuStreamGetCaptureInfo_v2(CUstream hStream,
 					 dependencies_out, NULL, numDependencies_out);
 }
 
-CK_EXPORT CUresult cuStreamUpdateCaptureDependencies_v2(CUstream hStream,
-							CUgraphNode *dependencies,
+CK_EXPORT CUresult cuStreamUpdateCaptureDependencies_v2(CUstream hStream, CUgraphNode *dependencies,
 							const CUgraphEdgeData *dependencyData,
 							size_t numDependencies, unsigned int flags)
 {

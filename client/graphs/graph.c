@@ -89,7 +89,7 @@ struct ckc_graph *ckc_node_graph(struct ckc_node *node, uint64_t id)
 }
 
 CUresult ckc_graph_tell(struct ckc_graph *graph, const uint64_t *ids, size_t count,
-		       CUgraphNode **nodes)
+			CUgraphNode **nodes)
 {
 	CUgraphNode *more = realloc(*nodes, (count + 1) * sizeof(*more));
 
@@ -164,14 +164,14 @@ CK_EXPORT CUresult cuGraphDestroy(CUgraph hGraph)
 		err = ckc_graph_from(hGraph, &graph);
 	if (err)
 		return err;
-	if (graph->inside)	/* it is destroyed with its node */
+	if (graph->inside) /* it is destroyed with its node */
 		return CUDA_ERROR_INVALID_VALUE;
 	id = graph->object.id;
 	ck_lock(lists_lock());
 	forget_graph(graph);
 	ck_unlock(lists_lock());
-	return ckc_mirrors_any() ? ckc_mirror_owner_end(id) :
-				  ck_wire_cuGraphDestroy(ckc_current_id(), id);
+	return ckc_mirrors_any() ? ckc_mirror_owner_end(id)
+				 : ck_wire_cuGraphDestroy(ckc_current_id(), id);
 }
 
 CK_EXPORT CUresult cuGraphDestroyNode(CUgraphNode hNode)

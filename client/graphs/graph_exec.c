@@ -40,9 +40,12 @@ static CUresult instantiate(CUgraphExec *out, CUgraph handle, struct instantiate
 		err = ckc_object_make(CK_OBJECT_EXEC, &id);
 	if (err)
 		return err;
-	err = ck_wire_graph_instantiate(&(ck_graph_instantiate_args){
-		.head.ctx = ctx, .exec = id, .graph = graph->object.id, .flags = i->flags,
-		.upload = i->upload }, &r);
+	err = ck_wire_graph_instantiate(&(ck_graph_instantiate_args){.head.ctx = ctx,
+								     .exec = id,
+								     .graph = graph->object.id,
+								     .flags = i->flags,
+								     .upload = i->upload},
+					&r);
 	i->result = r.result;
 	if (i->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD)
 		ckc_command_called();
@@ -53,7 +56,8 @@ static CUresult instantiate(CUgraphExec *out, CUgraph handle, struct instantiate
 		return err;
 	}
 	exec = ckc_object_by_id(CK_OBJECT_EXEC, id);
-	ckc_mirror_assign(exec, CUDA_SUCCESS, r.mirrors.mirrors_val, r.mirrors.mirrors_len, NULL, 0);
+	ckc_mirror_assign(exec, CUDA_SUCCESS, r.mirrors.mirrors_val, r.mirrors.mirrors_len, NULL,
+			  0);
 	*out = (CUgraphExec)exec;
 	return CUDA_SUCCESS;
 }
@@ -61,7 +65,7 @@ static CUresult instantiate(CUgraphExec *out, CUgraph handle, struct instantiate
 CK_EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec *phGraphExec, CUgraph hGraph,
 					       unsigned long long flags)
 {
-	struct instantiate i = { .flags = flags };
+	struct instantiate i = {.flags = flags};
 
 	return instantiate(phGraphExec, hGraph, &i);
 }
@@ -69,7 +73,7 @@ CK_EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec *phGraphExec, CUgraph
 CK_EXPORT CUresult cuGraphInstantiate(CUgraphExec *phGraphExec, CUgraph hGraph,
 				      CUgraphNode *phErrorNode, char *logBuffer, size_t bufferSize)
 {
-	struct instantiate i = { 0 };
+	struct instantiate i = {0};
 	CUresult err = instantiate(phGraphExec, hGraph, &i);
 
 	if (phErrorNode)
@@ -83,7 +87,7 @@ CK_EXPORT CUresult cuGraphInstantiateWithParams(CUgraphExec *phGraphExec, CUgrap
 						CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams)
 {
 	CUDA_GRAPH_INSTANTIATE_PARAMS *p = instantiateParams;
-	struct instantiate i = { 0 };
+	struct instantiate i = {0};
 	CUresult err = p ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 
 	if (err)
@@ -94,9 +98,9 @@ CK_EXPORT CUresult cuGraphInstantiateWithParams(CUgraphExec *phGraphExec, CUgrap
 	if (!err)
 		err = instantiate(phGraphExec, hGraph, &i);
 	p->hErrNode_out = i.error_node;
-	p->result_out = err && i.result == CUDA_GRAPH_INSTANTIATE_SUCCESS ?
-				CUDA_GRAPH_INSTANTIATE_ERROR :
-				(CUgraphInstantiateResult)i.result;
+	p->result_out = err && i.result == CUDA_GRAPH_INSTANTIATE_SUCCESS
+				? CUDA_GRAPH_INSTANTIATE_ERROR
+				: (CUgraphInstantiateResult)i.result;
 	return err;
 }
 
@@ -117,16 +121,18 @@ CK_EXPORT CUresult cuGraphExecUpdate_v2(CUgraphExec hGraphExec, CUgraph hGraph,
 		return err;
 	if (!resultInfo)
 		resultInfo = &unwanted;
-	err = ck_wire_graph_update(&(ck_graph_update_args){
-		.head.ctx = ckc_current_id(), .exec = exec->object.id, .graph = graph->object.id }, &r);
+	err = ck_wire_graph_update(&(ck_graph_update_args){.head.ctx = ckc_current_id(),
+							   .exec = exec->object.id,
+							   .graph = graph->object.id},
+				   &r);
 	*resultInfo = (CUgraphExecUpdateResultInfo){
-		.result = err && !r.result ? CU_GRAPH_EXEC_UPDATE_ERROR :
-					     (CUgraphExecUpdateResult)r.result,
+		.result = err && !r.result ? CU_GRAPH_EXEC_UPDATE_ERROR
+					   : (CUgraphExecUpdateResult)r.result,
 		.errorNode = node_of(graph, r.error_node),
 		.errorFromNode = node_of(graph, r.error_from),
 	};
 	ckc_mirror_assign(exec, err, r.mirrors.mirrors_val, r.mirrors.mirrors_len, r.gone.gone_val,
-			 r.gone.gone_len);
+			  r.gone.gone_len);
 	return err;
 }
 
@@ -134,7 +140,7 @@ CK_EXPORT CUresult cuGraphExecUpdate(CUgraphExec hGraphExec, CUgraph hGraph,
 				     CUgraphNode *hErrorNode_out,
 				     CUgraphExecUpdateResult *updateResult_out)
 {
-	CUgraphExecUpdateResultInfo info = { .result = CU_GRAPH_EXEC_UPDATE_ERROR };
+	CUgraphExecUpdateResultInfo info = {.result = CU_GRAPH_EXEC_UPDATE_ERROR};
 	CUresult err;
 
 	if (!updateResult_out)
@@ -208,6 +214,6 @@ CK_EXPORT CUresult cuGraphExecDestroy(CUgraphExec hGraphExec)
 	id = exec->object.id;
 	free(exec->mirrors);
 	ckc_object_free(exec);
-	return ckc_mirrors_any() ? ckc_mirror_owner_end(id) :
-				  ck_wire_cuGraphExecDestroy(ckc_current_id(), id);
+	return ckc_mirrors_any() ? ckc_mirror_owner_end(id)
+				 : ck_wire_cuGraphExecDestroy(ckc_current_id(), id);
 }

@@ -63,7 +63,7 @@ static CUresult finish(CUgraphNode *out, struct ckc_graph *graph, const struct a
 	} else if (p->type == CU_GRAPH_NODE_TYPE_GRAPH && p->graph.ownership) {
 		struct ckc_graph *child = ckc_object_check(p->graph.graph, CK_OBJECT_GRAPH);
 
-		if (child)	/* moved: it belongs to the node from now on */
+		if (child) /* moved: it belongs to the node from now on */
 			ckc_node_graph(node, child->object.id);
 	}
 	*out = (CUgraphNode)node;
@@ -74,7 +74,7 @@ static CUresult finish(CUgraphNode *out, struct ckc_graph *graph, const struct a
 struct place {
 	CUgraph graph;
 	const CUgraphNode *dependencies;
-	const CUgraphEdgeData *edges;	/* or NULL */
+	const CUgraphEdgeData *edges; /* or NULL */
 	size_t count;
 };
 
@@ -82,7 +82,7 @@ struct place {
 static CUresult send_node(uint64_t ctx, const struct ckc_graph *graph, const struct place *place,
 			  const CUgraphNodeParams *params, struct answer *a)
 {
-	struct ckc_packed packed = { 0 };
+	struct ckc_packed packed = {0};
 	uint64_t *ids;
 	CUresult err = ckc_node_ids(place->dependencies, place->count, &ids);
 
@@ -92,14 +92,20 @@ static CUresult send_node(uint64_t ctx, const struct ckc_graph *graph, const str
 	if (!err) {
 		ck_node_add_res r;
 
-		err = ck_wire_node_add(&(ck_node_add_args){
-			.head.ctx = ctx, .graph = graph->object.id,
-			.dependencies = CK_LIST(ids, place->count),
-			.edges = CK_LIST(place->edges,
-					 place->edges ? place->count * sizeof(*place->edges) : 0),
-			.params = CK_LIST(packed.bytes, packed.size) }, &r);
-		*a = (struct answer){ .node = r.node, .address = r.address,
-				      .graphs = r.graphs.graphs_val, .graph_count = r.graphs.graphs_len };
+		err = ck_wire_node_add(
+			&(ck_node_add_args){
+				.head.ctx = ctx,
+				.graph = graph->object.id,
+				.dependencies = CK_LIST(ids, place->count),
+				.edges = CK_LIST(place->edges,
+						 place->edges ? place->count * sizeof(*place->edges)
+							      : 0),
+				.params = CK_LIST(packed.bytes, packed.size)},
+			&r);
+		*a = (struct answer){.node = r.node,
+				     .address = r.address,
+				     .graphs = r.graphs.graphs_val,
+				     .graph_count = r.graphs.graphs_len};
 		ckc_packed_free(&packed, err != CUDA_SUCCESS);
 	}
 	free(ids);
@@ -108,7 +114,7 @@ static CUresult send_node(uint64_t ctx, const struct ckc_graph *graph, const str
 
 static CUresult add(CUgraphNode *out, const struct place *place, CUgraphNodeParams *params)
 {
-	struct answer a = { 0 };
+	struct answer a = {0};
 	struct ckc_graph *graph;
 	uint64_t ctx;
 	CUresult err = ckc_enter(&ctx);
@@ -130,7 +136,7 @@ static CUresult add(CUgraphNode *out, const struct place *place, CUgraphNodePara
 CUresult ck_libcuda_node_add(CUgraphNode *out, CUgraph graph, const CUgraphNode *dependencies,
 			     size_t count, CUgraphNodeParams *params)
 {
-	const struct place place = { graph, dependencies, NULL, count };
+	const struct place place = {graph, dependencies, NULL, count};
 
 	return add(out, &place, params);
 }
@@ -140,7 +146,7 @@ CUresult ck_libcuda_node_change(CUgraphExec exec_handle, CUgraphNode handle,
 {
 	uint64_t ctx;
 	ck_node_set_res r;
-	struct ckc_packed packed = { 0 };
+	struct ckc_packed packed = {0};
 	struct ckc_exec *exec = NULL;
 	struct ckc_node *node;
 	CUresult err = ckc_enter(&ctx);
@@ -154,14 +160,16 @@ CUresult ck_libcuda_node_change(CUgraphExec exec_handle, CUgraphNode handle,
 	err = ckc_node_pack(params, &packed);
 	if (err)
 		return err;
-	err = ck_wire_node_set(&(ck_node_set_args){
-		.head.ctx = ctx, .node = node->object.id, .exec = exec ? exec->object.id : 0,
-		.params = CK_LIST(packed.bytes, packed.size) }, &r);
+	err = ck_wire_node_set(&(ck_node_set_args){.head.ctx = ctx,
+						   .node = node->object.id,
+						   .exec = exec ? exec->object.id : 0,
+						   .params = CK_LIST(packed.bytes, packed.size)},
+			       &r);
 	ckc_packed_free(&packed, err != CUDA_SUCCESS);
 	if (exec && (params->type == CU_GRAPH_NODE_TYPE_MEMCPY ||
 		     params->type == CU_GRAPH_NODE_TYPE_GRAPH)) {
 		ckc_mirror_assign(exec, err, r.mirrors.mirrors_val, r.mirrors.mirrors_len,
-				 r.gone.gone_val, r.gone.gone_len);
+				  r.gone.gone_val, r.gone.gone_len);
 		return err;
 	}
 	if (!err && !exec && params->type == CU_GRAPH_NODE_TYPE_GRAPH)
@@ -180,8 +188,7 @@ CUresult ck_libcuda_node_params(CUgraphNode handle, CUgraphNodeType type, CUgrap
 	if (!err)
 		err = ckc_node_from(handle, &node);
 	if (!err)
-		err = ck_wire_node_get(ckc_current_id(), node->object.id, (int)type, &bytes,
-				       &size);
+		err = ck_wire_node_get(ckc_current_id(), node->object.id, (int)type, &bytes, &size);
 	if (!err) {
 		err = ckc_node_unpack(bytes, size, params, &kept);
 		if (!err) {
@@ -200,7 +207,7 @@ CK_EXPORT CUresult cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph,
 				     const CUgraphEdgeData *dependencyData, size_t numDependencies,
 				     CUgraphNodeParams *nodeParams)
 {
-	const struct place place = { hGraph, dependencies, dependencyData, numDependencies };
+	const struct place place = {hGraph, dependencies, dependencyData, numDependencies};
 
 	return add(phGraphNode, &place, nodeParams);
 }
@@ -221,5 +228,6 @@ CK_EXPORT CUresult cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams *no
 CK_EXPORT CUresult cuGraphExecNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
 					    CUgraphNodeParams *nodeParams)
 {
-	return hGraphExec ? ck_libcuda_node_change(hGraphExec, hNode, nodeParams) : CUDA_ERROR_INVALID_VALUE;
+	return hGraphExec ? ck_libcuda_node_change(hGraphExec, hNode, nodeParams)
+			  : CUDA_ERROR_INVALID_VALUE;
 }

@@ -11,7 +11,7 @@
 struct ckc_packed {
 	unsigned char *bytes;
 	size_t size;
-	uint64_t mirrors[2];	/* mirrors made for it; 0: none */
+	uint64_t mirrors[2]; /* mirrors made for it; 0: none */
 };
 
 CUresult ckc_node_pack(const CUgraphNodeParams *params, struct ckc_packed *packed);
@@ -19,6 +19,6 @@ CUresult ckc_node_pack(const CUgraphNodeParams *params, struct ckc_packed *packe
 void ckc_packed_free(struct ckc_packed *packed, bool failed);
 /* Decode parameters; *@kept is the memory that the result points to, for the caller to free. */
 CUresult ckc_node_unpack(const unsigned char *bytes, size_t size, CUgraphNodeParams *params,
-			void **kept);
+			 void **kept);
 
 #endif

@@ -10,7 +10,7 @@
 #include "client/modules/launch.h"
 #include "client/copy/mirror.h"
 
-#define ARRAY_MAX 4096			/* memory operations per node, devices per allocation */
+#define ARRAY_MAX 4096 /* memory operations per node, devices per allocation */
 
 /* NULL means the current context. */
 static CUresult context_id(CUcontext *context)
@@ -96,8 +96,8 @@ static CUresult pack_memcpy(CUDA_MEMCPY_NODE_PARAMS *m, struct ckc_packed *packe
 static CUresult pack_host(CUDA_HOST_NODE_PARAMS_v2 *h, struct ckc_packed *packed)
 {
 	uint64_t id;
-	CUresult err = h->fn ? ckc_host_function_register(h->fn, h->userData, true, &id) :
-			       CUDA_ERROR_INVALID_VALUE;
+	CUresult err = h->fn ? ckc_host_function_register(h->fn, h->userData, true, &id)
+			     : CUDA_ERROR_INVALID_VALUE;
 
 	if (err)
 		return err;
@@ -128,8 +128,8 @@ static CUresult pack_event(CUevent *event, struct ckc_packed *packed)
 
 static CUresult pack_alloc(CUDA_MEM_ALLOC_NODE_PARAMS_v2 *a, struct ckc_packed *packed)
 {
-	CUresult err = reserve_with(packed, a->accessDescs, a->accessDescCount,
-				    sizeof(*a->accessDescs));
+	CUresult err =
+		reserve_with(packed, a->accessDescs, a->accessDescCount, sizeof(*a->accessDescs));
 
 	a->accessDescs = NULL;
 	a->poolProps.win32SecurityAttributes = NULL;
@@ -193,7 +193,7 @@ CUresult ckc_node_pack(const CUgraphNodeParams *params, struct ckc_packed *packe
 	CUgraphNodeParams p = *params;
 	CUresult err;
 
-	*packed = (struct ckc_packed){ 0 };
+	*packed = (struct ckc_packed){0};
 	err = pack_type(&p, packed);
 	if (err)
 		ckc_packed_free(packed, true);
@@ -204,7 +204,7 @@ CUresult ckc_node_pack(const CUgraphNodeParams *params, struct ckc_packed *packe
 
 void ckc_packed_free(struct ckc_packed *packed, bool failed)
 {
-	struct ckc_mirrored m = { .made = { packed->mirrors[0], packed->mirrors[1] } };
+	struct ckc_mirrored m = {.made = {packed->mirrors[0], packed->mirrors[1]}};
 
 	if (failed)
 		ckc_mirror_undo(&m);
@@ -263,9 +263,8 @@ static CUresult unpack_event(CUevent *event)
 
 static CUresult unpack_host(CUDA_HOST_NODE_PARAMS_v2 *h)
 {
-	return ckc_callback_find((uintptr_t)h->userData, &h->fn, &h->userData) ?
-		       CUDA_SUCCESS :
-		       CUDA_ERROR_UNKNOWN;
+	return ckc_callback_find((uintptr_t)h->userData, &h->fn, &h->userData) ? CUDA_SUCCESS
+									       : CUDA_ERROR_UNKNOWN;
 }
 
 static CUresult unpack_type(CUgraphNodeParams *p, const unsigned char *tail, size_t size,
@@ -304,7 +303,7 @@ static CUresult unpack_type(CUgraphNodeParams *p, const unsigned char *tail, siz
 }
 
 CUresult ckc_node_unpack(const unsigned char *bytes, size_t size, CUgraphNodeParams *params,
-			void **kept)
+			 void **kept)
 {
 	*kept = NULL;
 	if (size < sizeof(*params))

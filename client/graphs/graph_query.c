@@ -60,8 +60,7 @@ CK_EXPORT CUresult cuGraphGetNodes(CUgraph hGraph, CUgraphNode *nodes_out, size_
 	return nodes(hGraph, 0, nodes_out, numNodes);
 }
 
-CK_EXPORT CUresult cuGraphGetRootNodes(CUgraph hGraph, CUgraphNode *rootNodes,
-				       size_t *numRootNodes)
+CK_EXPORT CUresult cuGraphGetRootNodes(CUgraph hGraph, CUgraphNode *rootNodes, size_t *numRootNodes)
 {
 	return nodes(hGraph, 1, rootNodes, numRootNodes);
 }
@@ -79,9 +78,11 @@ struct edges {
 static CUresult ask(struct edges *e)
 {
 	ck_graph_edges_res r;
-	CUresult err = ck_wire_graph_edges(&(ck_graph_edges_args){
-		.head.ctx = ckc_current_id(), .graph = e->graph->object.id, .node = e->node,
-		.which = e->which }, &r);
+	CUresult err = ck_wire_graph_edges(&(ck_graph_edges_args){.head.ctx = ckc_current_id(),
+								  .graph = e->graph->object.id,
+								  .node = e->node,
+								  .which = e->which},
+					   &r);
 
 	e->from = r.from.from_val;
 	e->found = r.from.from_len;
@@ -108,7 +109,7 @@ static CUresult deliver(const struct edges *e, CUgraphNode *from, CUgraphNode *t
 	if (err)
 		return err;
 	for (size_t i = 0; listed && data && i < *count; i++)
-		data[i] = i < e->found ? e->data[i] : (CUgraphEdgeData){ 0 };
+		data[i] = i < e->found ? e->data[i] : (CUgraphEdgeData){0};
 	set_count(count, e->found, listed);
 	return CUDA_SUCCESS;
 }
@@ -123,7 +124,7 @@ static void drop(struct edges *e)
 CK_EXPORT CUresult cuGraphGetEdges_v2(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to,
 				      CUgraphEdgeData *edgeData, size_t *numEdges)
 {
-	struct edges e = { 0 };
+	struct edges e = {0};
 	CUresult err = enter(hGraph, &e.graph);
 
 	if (err)
@@ -147,7 +148,7 @@ CK_EXPORT CUresult cuGraphGetEdges(CUgraph hGraph, CUgraphNode *from, CUgraphNod
 static CUresult neighbours(CUgraphNode handle, unsigned int which, CUgraphNode *out,
 			   CUgraphEdgeData *data, size_t *count)
 {
-	struct edges e = { .which = which };
+	struct edges e = {.which = which};
 	struct ckc_node *node;
 	CUresult err = ckc_session_check();
 
@@ -167,8 +168,7 @@ static CUresult neighbours(CUgraphNode handle, unsigned int which, CUgraphNode *
 }
 
 CK_EXPORT CUresult cuGraphNodeGetDependencies_v2(CUgraphNode hNode, CUgraphNode *dependencies,
-						 CUgraphEdgeData *edgeData,
-						 size_t *numDependencies)
+						 CUgraphEdgeData *edgeData, size_t *numDependencies)
 {
 	return neighbours(hNode, 1, dependencies, edgeData, numDependencies);
 }
@@ -201,8 +201,11 @@ static CUresult link_ids(uint64_t graph, unsigned int cut, const uint64_t *from,
 {
 	const size_t at = ck_min(count, LINKS_MAX);
 	ck_graph_link_args a = {
-		.head.ctx = ckc_current_id(), .graph = graph, .cut = cut,
-		.from = CK_LIST(from, at), .to = CK_LIST(to, at),
+		.head.ctx = ckc_current_id(),
+		.graph = graph,
+		.cut = cut,
+		.from = CK_LIST(from, at),
+		.to = CK_LIST(to, at),
 		.data = CK_LIST(data, data ? at * sizeof(*data) : 0),
 	};
 	ck_graph_link_res r;
@@ -237,8 +240,7 @@ static CUresult link_nodes(CUgraph handle, unsigned int cut, const CUgraphNode *
 }
 
 CK_EXPORT CUresult cuGraphAddDependencies_v2(CUgraph hGraph, const CUgraphNode *from,
-					     const CUgraphNode *to,
-					     const CUgraphEdgeData *edgeData,
+					     const CUgraphNode *to, const CUgraphEdgeData *edgeData,
 					     size_t numDependencies)
 {
 	return link_nodes(hGraph, 0, from, to, edgeData, numDependencies);
@@ -313,8 +315,9 @@ static CUresult memory(CUdevice device, CUgraphMem_attribute attr, bool set, cuu
 		err = ckc_device_id(device, &ordinal);
 	if (!err && !value)
 		err = CUDA_ERROR_INVALID_VALUE;
-	return err ? err : ck_wire_graph_memory(ckc_current_id(), ordinal, attr, set,
-						set ? *value : 0, set ? NULL : value);
+	return err ? err
+		   : ck_wire_graph_memory(ckc_current_id(), ordinal, attr, set, set ? *value : 0,
+					  set ? NULL : value);
 }
 
 CK_EXPORT CUresult cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr,

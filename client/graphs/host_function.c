@@ -13,7 +13,7 @@
 #include "client/wire/delivery.h"
 #include "client/memory/pinned.h"
 
-#define FUNCTION_REPEATED 1u	/* flags of ck_host_function */
+#define FUNCTION_REPEATED 1u /* flags of ck_host_function */
 #define FUNCTION_STATUS 2u
 
 /* Run a host function. In a graph, it sees the results of earlier copies, and later copies see its
@@ -131,7 +131,9 @@ CK_EXPORT CUresult cuUserObjectCreate(CUuserObject *object_out, void *ptr, CUhos
 				      unsigned int initialRefcount, unsigned int flags)
 {
 	struct ckc_callback entry = {
-		.run = run_destructor, .function = (void (*)(void))destroy, .data = ptr,
+		.run = run_destructor,
+		.function = (void (*)(void))destroy,
+		.data = ptr,
 	};
 	struct ckc_object *object;
 	uint64_t id;
@@ -162,15 +164,15 @@ CK_EXPORT CUresult cuUserObjectCreate(CUuserObject *object_out, void *ptr, CUhos
 /* --- notifications */
 
 struct ck_notification {
-	uint64_t callback;	/* the client's id of it */
-	uint64_t handle;	/* the server's number for it */
+	uint64_t callback; /* the client's id of it */
+	uint64_t handle;   /* the server's number for it */
 	CUdevice device;
 	struct ck_notification *next;
 };
 
 static void run_notification(const struct ckc_callback *callback, int status, uint64_t value)
 {
-	CUasyncNotificationInfo info = { .type = (CUasyncNotificationType)status };
+	CUasyncNotificationInfo info = {.type = (CUasyncNotificationType)status};
 
 	info.info.overBudget.bytesOverBudget = value;
 	((CUasyncCallback)callback->function)(&info, callback->data, callback->handle);

@@ -7,7 +7,7 @@
 #include "client/wire/client.h"
 
 struct ckc_graphs {
-	struct ck_mutex lists_lock;	/* graph.c: the nodes of all graphs, the graphs in nodes */
+	struct ck_mutex lists_lock; /* graph.c: the nodes of all graphs, the graphs in nodes */
 	struct ck_mutex notifications_lock;
 	struct ck_notification *notifications; /* host_function.c */
 };

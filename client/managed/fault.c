@@ -25,13 +25,13 @@
 
 CK_LOG_DEFINE("client");
 
-#define WRITE_FAULT 2	/* in the error code of x86's page fault */
+#define WRITE_FAULT 2 /* in the error code of x86's page fault */
 
 /* One fault, on the stack of the faulting thread. */
 struct fault {
 	uint64_t address;
-	bool write, inside;	/* inside: in a host function */
-	int result;		/* of ckc_managed_touch */
+	bool write, inside; /* inside: in a host function */
+	int result;	    /* of ckc_managed_touch */
 	_Atomic uint32_t done;
 	struct fault *next;
 };
@@ -88,10 +88,10 @@ int ckc_fault_sigaction(const struct sigaction *act, struct sigaction *old)
 /* Let the fault end the process, as it would without Cricket. */
 static void die(int sig, const siginfo_t *info)
 {
-	struct sigaction dfl = { .sa_handler = SIG_DFL };
+	struct sigaction dfl = {.sa_handler = SIG_DFL};
 
 	ckc_fault_system(sig, &dfl, NULL);
-	if (info->si_code <= 0)	/* sent by a process: the fault will not repeat by itself */
+	if (info->si_code <= 0) /* sent by a process: the fault will not repeat by itself */
 		syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), sig);
 }
 
@@ -104,7 +104,7 @@ static void pass_on(int sig, siginfo_t *info, void *context)
 	theirs_lock(&was);
 	action = theirs;
 	if (action.sa_flags & SA_RESETHAND)
-		theirs = (struct sigaction){ .sa_handler = SIG_DFL };
+		theirs = (struct sigaction){.sa_handler = SIG_DFL};
 	theirs_unlock(&was);
 	if (action.sa_handler == SIG_IGN && info->si_code <= 0)
 		return;
@@ -132,8 +132,7 @@ static void futex(_Atomic uint32_t *word, int op, uint32_t value)
 /* Pass the fault to the thread that serves faults, wait, and return the result. */
 static int ask(uint64_t address, bool write_access)
 {
-	struct fault f = { .address = address, .write = write_access,
-			   .inside = ckc_inside_callback };
+	struct fault f = {.address = address, .write = write_access, .inside = ckc_inside_callback};
 
 	f.next = atomic_load(&waiting);
 	while (!atomic_compare_exchange_weak(&waiting, &f.next, &f))
@@ -157,11 +156,10 @@ static void handler(int sig, siginfo_t *info, void *context)
 	bool served = false;
 
 	if (info->si_code > 0)
-		ckc_each_hook(fault, h)
-			served = served || h->run((uintptr_t)info->si_addr);
-	served = served || (is_ours(info) &&
-		      ask((uintptr_t)info->si_addr,
-			  uc->uc_mcontext.gregs[REG_ERR] & WRITE_FAULT) == 0);
+		ckc_each_hook(fault, h) served = served || h->run((uintptr_t)info->si_addr);
+	served = served ||
+		 (is_ours(info) &&
+		  ask((uintptr_t)info->si_addr, uc->uc_mcontext.gregs[REG_ERR] & WRITE_FAULT) == 0);
 
 	errno = was;
 	if (!served)

@@ -67,7 +67,7 @@ int ckc_fault_system(int sig, const struct sigaction *act, struct sigaction *old
 
 CK_EXPORT __sighandler_t signal(int sig, __sighandler_t handler)
 {
-	struct sigaction act = { .sa_handler = handler, .sa_flags = SA_RESTART }, old;
+	struct sigaction act = {.sa_handler = handler, .sa_flags = SA_RESTART}, old;
 
 	if (sig != SIGSEGV)
 		return NEXT(signal)(sig, handler);

@@ -71,15 +71,14 @@ void ckc_managed_device(uint64_t address, size_t size, bool write)
 	struct ckc_pages *pages = ckc_pages_current();
 	struct ckc_managed *m;
 
-	if (likely(atomic_load_explicit(&pages->active, memory_order_relaxed) == 0) ||
-	    size == 0)
+	if (likely(atomic_load_explicit(&pages->active, memory_order_relaxed) == 0) || size == 0)
 		return;
 	ckc_fault_rearm();
 	ck_lock(&pages->lock);
 	m = ckc_pages_of(pages, address);
 	if (m && ckc_pages_active(m) && !m->lost) {
 		ckc_pages_surrender(m, ckc_page_first(m, address), ckc_page_last(m, address, size),
-				   write);
+				    write);
 		m->reading |= !write;
 	}
 	ck_unlock(&pages->lock);
@@ -89,7 +88,7 @@ void ckc_managed_device(uint64_t address, size_t size, bool write)
 
 /* All pages are dirty at first: they are accessible, and this side's bytes count. */
 CUresult ckc_managed_track(uint64_t base, size_t size, struct ckc_context *context,
-			  unsigned int attach)
+			   unsigned int attach)
 {
 	struct ckc_pages *pages = ckc_pages_of_context(context);
 	struct ckc_managed *m;
@@ -104,9 +103,13 @@ CUresult ckc_managed_track(uint64_t base, size_t size, struct ckc_context *conte
 	m = calloc(1, sizeof(*m));
 	if (!m)
 		return err;
-	*m = (struct ckc_managed){ .base = base, .pages = CK_ALIGN_UP(size, CK_PAGE) / CK_PAGE,
-				  .context = context, .ctx = context->object.id, .attach = attach,
-				  .attached_first = attach, .alias = ckc_window_alias(base) };
+	*m = (struct ckc_managed){.base = base,
+				  .pages = CK_ALIGN_UP(size, CK_PAGE) / CK_PAGE,
+				  .context = context,
+				  .ctx = context->object.id,
+				  .attach = attach,
+				  .attached_first = attach,
+				  .alias = ckc_window_alias(base)};
 	m->state = calloc(m->pages, 1);
 	ck_lock(&pages->lock);
 	if (m->state)

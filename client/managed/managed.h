@@ -22,7 +22,7 @@
 
 /* Track whole pages of the window, which have the same address on the device. */
 CUresult ckc_managed_track(uint64_t base, size_t size, struct ckc_context *context,
-			  unsigned int attach);
+			   unsigned int attach);
 /*
  * Track a variable at [at, at+size) on the device, along with anything else in its pages: the
  * client takes these addresses. NOT_SUPPORTED: the addresses are in use here. Undone by leave.
@@ -66,10 +66,10 @@ static inline bool ckc_managed_may_be(uint64_t address)
 {
 	const struct ckc_managed_state *s = ckc_managed_if_any();
 
-	return s && (ckc_window_has(&s->window, address) ||
-		     (unlikely(atomic_load_explicit(&s->variables.ranges,
-						    memory_order_relaxed) > 0) &&
-		      ckc_managed_foreign(s, address)));
+	return s &&
+	       (ckc_window_has(&s->window, address) ||
+		(unlikely(atomic_load_explicit(&s->variables.ranges, memory_order_relaxed) > 0) &&
+		 ckc_managed_foreign(s, address)));
 }
 
 #endif

@@ -55,7 +55,7 @@ static void note(struct ckc_managed *m, size_t first, size_t last, enum ckc_page
 }
 
 size_t ckc_pages_skip(const struct ckc_managed *m, size_t page, size_t last, enum ckc_page state,
-		     bool is)
+		      bool is)
 {
 	while (page < last && (m->state[page] == state) != is)
 		page++;
@@ -96,8 +96,8 @@ static size_t next_dirty(const struct ckc_managed *m, size_t first, size_t last,
 
 	do {
 		first = ckc_pages_skip(m, first, last, CK_PAGE_DIRTY, true);
-		*end = ckc_pages_skip(m, first, ck_min(last, first + PIECE / CK_PAGE), CK_PAGE_DIRTY,
-				     false);
+		*end = ckc_pages_skip(m, first, ck_min(last, first + PIECE / CK_PAGE),
+				      CK_PAGE_DIRTY, false);
 		count = *end - first;
 		if (m->users == 0)
 			first += ckc_window_used(ckc_page_address(m, first), &count, touched);
@@ -144,7 +144,7 @@ static void send_run(struct ckc_managed *m, size_t first, size_t last, bool wait
 			ck_wire_upload(m->ctx, at, stream, wait || m->users, bytes, size);
 	}
 	if (ckc_aside)
-		ck_wire_fetch(m->ctx, 0, 0, 0, CK_FETCH_STREAM, stream, &(struct ckc_sink){ 0 });
+		ck_wire_fetch(m->ctx, 0, 0, 0, CK_FETCH_STREAM, stream, &(struct ckc_sink){0});
 	ckc_stats_pages(last - first, 0);
 }
 
@@ -167,12 +167,13 @@ static CUresult fetch_run(struct ckc_managed *m, size_t first, size_t last)
  */
 static void flush(struct ckc_managed *m, size_t first, size_t last)
 {
-	struct ckc_window_extent touched = { 0 };
+	struct ckc_window_extent touched = {0};
 	size_t at, end, next, next_end;
 
 	if (!m->dirty || m->lost)
 		return;
-	for (at = next_dirty(m, first, last, &end, &touched); at < last; at = next, end = next_end) {
+	for (at = next_dirty(m, first, last, &end, &touched); at < last;
+	     at = next, end = next_end) {
 		next = next_dirty(m, end, last, &next_end, &touched);
 		send_run(m, at, end, next == last);
 	}
@@ -283,10 +284,10 @@ static void lose(struct ckc_managed *m, CUresult err)
 
 	if (!pages->told)
 		ck_err("managed memory is out of reach (%s): %s",
-		       err == CUDA_ERROR_DEVICE_UNAVAILABLE ? "the server is lost" :
-							      "the device has failed",
-		       zeros ? "it reads as zeros" :
-			       "touching it raises SIGBUS (CRICKET_LOST=zeros: it reads as zeros)");
+		       err == CUDA_ERROR_DEVICE_UNAVAILABLE ? "the server is lost"
+							    : "the device has failed",
+		       zeros ? "it reads as zeros"
+			     : "touching it raises SIGBUS (CRICKET_LOST=zeros: it reads as zeros)");
 	pages->told = true;
 	m->lost = true;
 	if (zeros)
@@ -304,7 +305,7 @@ static bool fill(struct ckc_managed *m, size_t first, size_t last)
 	for (; !err && first < last; first = end) {
 		first = ckc_pages_skip(m, first, last, CK_PAGE_INVALID, true);
 		end = ckc_pages_skip(m, first, ck_min(last, first + PIECE / CK_PAGE),
-				    CK_PAGE_INVALID, false);
+				     CK_PAGE_INVALID, false);
 		if (first < end)
 			err = fetch_run(m, first, end);
 	}

@@ -35,17 +35,17 @@ struct ckc_managed {
 	struct ckc_context *context;
 	uint64_t ctx;
 	unsigned int attach, attached_first;
-	uint64_t stream;	/* SINGLE: its stream; HOST: of the attach call */
-	size_t lo, hi;		/* all pages valid here are in [lo, hi) */
-	bool dirty;		/* some page is dirty */
-	bool reading;		/* the device may still read pages that are valid here */
-	bool lost;		/* the device's pages can never be fetched again */
-	bool raises;		/* an access to an invalid page raises SIGBUS */
-	uint64_t quiet;		/* the last command when the device was waited for */
+	uint64_t stream; /* SINGLE: its stream; HOST: of the attach call */
+	size_t lo, hi;	 /* all pages valid here are in [lo, hi) */
+	bool dirty;	 /* some page is dirty */
+	bool reading;	 /* the device may still read pages that are valid here */
+	bool lost;	 /* the device's pages can never be fetched again */
+	bool raises;	 /* an access to an invalid page raises SIGBUS */
+	uint64_t quiet;	 /* the last command when the device was waited for */
 	uint8_t *state;
-	char *alias;		/* the client's view of the pages */
-	struct ckc_part *parts;	/* variables in the pages */
-	unsigned int users;	/* their number; 0: the range is in the window */
+	char *alias;			     /* the client's view of the pages */
+	struct ckc_part *parts;		     /* variables in the pages */
+	unsigned int users;		     /* their number; 0: the range is in the window */
 	void (*shut)(struct ckc_managed *m); /* of variables: give back the range's pages */
 };
 
@@ -98,7 +98,7 @@ static inline bool ckc_pages_active(const struct ckc_managed *m)
 
 /* The first page from @page on that is (or is not) in @state; @last if there is none. */
 size_t ckc_pages_skip(const struct ckc_managed *m, size_t page, size_t last, enum ckc_page state,
-		     bool is);
+		      bool is);
 
 /* The device is about to read pages of [first, last), or to write them, which makes them
  * invalid. */

@@ -16,18 +16,18 @@
 
 #define UNIT_PAGES (CK_UNIT / CK_PAGE)
 #define SMALL_MAX (CK_UNIT / 2)
-#define SMALL_UNITS 8192ul	/* the lower part: 16 GiB */
+#define SMALL_UNITS 8192ul /* the lower part: 16 GiB */
 
 /* A unit shared by small pieces. */
 struct unit {
-	uint64_t ctx;			/* the owner while pages are in use */
-	uint16_t pages, users;		/* in use; the owner's count */
+	uint64_t ctx;			 /* the owner while pages are in use */
+	uint16_t pages, users;		 /* in use; the owner's count */
 	uint64_t taken[UNIT_PAGES / 64]; /* a bit for each page */
 };
 
 struct ckc_space {
 	uint64_t lo, hi;
-	uint64_t next;			/* address of the next large piece, while there is room */
+	uint64_t next; /* address of the next large piece, while there is room */
 	struct unit *units;
 	struct ck_ranges *large;
 };
@@ -38,7 +38,8 @@ uint64_t ckc_space_reserve(uint64_t place, size_t size)
 	size_t extra = place ? 0 : CK_UNIT;
 	char *got = mmap(want, size + extra, PROT_NONE,
 			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE |
-				 (place ? MAP_FIXED_NOREPLACE : 0), -1, 0);
+				 (place ? MAP_FIXED_NOREPLACE : 0),
+			 -1, 0);
 	uint64_t at = (uintptr_t)got;
 
 	if (got == MAP_FAILED)
@@ -47,12 +48,13 @@ uint64_t ckc_space_reserve(uint64_t place, size_t size)
 		munmap(got, size);
 		return 0;
 	}
-	return CK_ALIGN_UP(at, CK_UNIT);	/* the rest stays reserved */
+	return CK_ALIGN_UP(at, CK_UNIT); /* the rest stays reserved */
 }
 
 /* Keep a place that the server has in use until the others have been tried. Otherwise a search for
  * any free place could return the same one. */
-uint64_t ckc_space_agree(const uint64_t *places, size_t count, size_t size, bool (*server_takes)(uint64_t at, size_t size))
+uint64_t ckc_space_agree(const uint64_t *places, size_t count, size_t size,
+			 bool (*server_takes)(uint64_t at, size_t size))
 {
 	uint64_t at = ckc_space_reserve(places[0], size), found;
 
@@ -174,8 +176,8 @@ uint64_t ckc_space_take(struct ckc_space *s, uint64_t ctx, size_t size)
 {
 	if (size > s->hi - s->lo)
 		return 0;
-	return is_small(size) ? take_small(s, ctx, CK_ALIGN_UP(size, CK_PAGE) / CK_PAGE) :
-				take_large(s, CK_ALIGN_UP(size, CK_UNIT));
+	return is_small(size) ? take_small(s, ctx, CK_ALIGN_UP(size, CK_PAGE) / CK_PAGE)
+			      : take_large(s, CK_ALIGN_UP(size, CK_UNIT));
 }
 
 void ckc_space_give(struct ckc_space *s, uint64_t at, size_t size)

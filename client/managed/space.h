@@ -37,6 +37,7 @@ uint16_t *ckc_space_users(struct ckc_space *space, uint64_t at, size_t size);
 uint64_t ckc_space_reserve(uint64_t place, size_t size);
 
 /* The same at the first of @count @places that the server accepts too. 0: none. */
-uint64_t ckc_space_agree(const uint64_t *places, size_t count, size_t size, bool (*server_takes)(uint64_t at, size_t size));
+uint64_t ckc_space_agree(const uint64_t *places, size_t count, size_t size,
+			 bool (*server_takes)(uint64_t at, size_t size));
 
 #endif

@@ -15,16 +15,16 @@
 struct ck_ranges;
 struct ckc_space;
 
-struct ckc_pages {	/* pages.c, managed.c, touch.c, variable.c */
+struct ckc_pages { /* pages.c, managed.c, touch.c, variable.c */
 	struct ck_mutex lock;
-	struct ck_ranges *table;	/* of struct ckc_managed; NULL: nothing tracked yet */
-	_Atomic unsigned int active;	/* ranges with pages valid here */
-	bool told;			/* the loss of memory was logged */
+	struct ck_ranges *table;     /* of struct ckc_managed; NULL: nothing tracked yet */
+	_Atomic unsigned int active; /* ranges with pages valid here */
+	bool told;		     /* the loss of memory was logged */
 };
 
-struct ck_window {	/* window.c */
+struct ck_window { /* window.c */
 	struct ck_mutex lock;
-	uint64_t lo, hi;		/* both 0 until it is open; read without the lock */
+	uint64_t lo, hi; /* both 0 until it is open; read without the lock */
 	bool tried;
 	char *alias;
 	struct ck_fd_kept file;
@@ -35,7 +35,7 @@ struct ck_window {	/* window.c */
 
 /* variable.c: addresses of variables, for handlers and system calls, which cannot take a lock. */
 struct ckc_managed_variables {
-	_Atomic unsigned int ranges;	/* outside the window */
+	_Atomic unsigned int ranges; /* outside the window */
 	struct {
 		_Atomic uint64_t lo, hi;
 	} places[CK_VARIABLE_PLACES];

@@ -7,9 +7,9 @@
 #include "client/managed/pages.h"
 #include "client/wire/hooks.h"
 
-#define FETCH_FIRST 16u		/* pages: 64 KiB, */
-#define FETCH_MAX 2048u		/* up to 8 MiB when touched in order */
-#define WRITE_MAX 512u		/* pages opened for writing at a time, likewise */
+#define FETCH_FIRST 16u /* pages: 64 KiB, */
+#define FETCH_MAX 2048u /* up to 8 MiB when touched in order */
+#define WRITE_MAX 512u	/* pages opened for writing at a time, likewise */
 
 /* The number of valid (with @dirty: dirty) pages directly before @page; at most @max. */
 static size_t run_before(const struct ckc_managed *m, size_t page, size_t max, bool dirty)
@@ -39,8 +39,9 @@ static void admit(struct ckc_managed *m, size_t page, bool write)
 	if (!write || m->lost || m->state[page] == CK_PAGE_DIRTY)
 		return;
 	reach = ck_max(run_before(m, page, WRITE_MAX, true), (size_t)1);
-	ckc_pages_soil(m, page, ckc_pages_skip(m, page, ck_min(m->pages, page + reach),
-					     CK_PAGE_INVALID, true));
+	ckc_pages_soil(
+		m, page,
+		ckc_pages_skip(m, page, ck_min(m->pages, page + reach), CK_PAGE_INVALID, true));
 }
 
 /* The work an access must wait for. */
@@ -54,8 +55,10 @@ static bool is_busy(const struct ckc_managed *m, struct busy *b)
 {
 	bool global = m->attach == CU_MEM_ATTACH_GLOBAL;
 
-	*b = (struct busy){ .ctx = m->ctx, .stream = m->stream, .last = ckc_command_last(),
-			    .wait = global ? CK_FETCH_CONTEXT : CK_FETCH_STREAM };
+	*b = (struct busy){.ctx = m->ctx,
+			   .stream = m->stream,
+			   .last = ckc_command_last(),
+			   .wait = global ? CK_FETCH_CONTEXT : CK_FETCH_STREAM};
 	if (m->lost || m->quiet == b->last)
 		return false;
 	return !global || m->context->synced != b->last;
@@ -64,13 +67,12 @@ static bool is_busy(const struct ckc_managed *m, struct busy *b)
 /* Several devices may use the memory. Ignore errors here: the fetch will report them. */
 static void wait_for(const struct ckc_client *c, const struct busy *b)
 {
-	ck_wire_fetch(b->ctx, 0, 0, 0, b->wait, b->stream, &(struct ckc_sink){ 0 });
+	ck_wire_fetch(b->ctx, 0, 0, 0, b->wait, b->stream, &(struct ckc_sink){0});
 	for (int i = 0; i < c->gpu_count && b->wait == CK_FETCH_CONTEXT; i++) {
 		const struct ckc_context *other = c->gpus[i].primary;
 
 		if (other->active && other->object.id != b->ctx)
-			ck_wire_fetch(other->object.id, 0, 0, 0, b->wait, 0,
-				      &(struct ckc_sink){ 0 });
+			ck_wire_fetch(other->object.id, 0, 0, 0, b->wait, 0, &(struct ckc_sink){0});
 	}
 }
 
@@ -79,7 +81,7 @@ struct ckc_managed *ckc_pages_settle(uint64_t address, size_t size, bool write, 
 	struct ckc_client *c = ckc_client_current();
 	struct ckc_pages *pages = &c->managed->pages;
 	struct ckc_managed *m;
-	struct busy b = { 0 };
+	struct busy b = {0};
 
 	for (bool waited = inside;; waited = true) {
 		size_t first, last;
@@ -119,7 +121,7 @@ int ckc_managed_touch(uint64_t address, bool write, bool inside)
 	if (m->state[page] == CK_PAGE_DIRTY || (m->state[page] == CK_PAGE_CLEAN && !write))
 		ret = 0;
 	else if (m->state[page] == CK_PAGE_INVALID && m->raises)
-		ret = 0;	/* the repeated access raises SIGBUS */
+		ret = 0; /* the repeated access raises SIGBUS */
 	ck_unlock(&ckc_pages_of_context(m->context)->lock);
 	return ret;
 }

@@ -85,9 +85,13 @@ static CUresult adopt_pages(uint64_t lo, uint64_t hi, struct ckc_context *contex
 	m = calloc(1, sizeof(*m));
 	if (!m)
 		return err;
-	*m = (struct ckc_managed){ .base = lo, .pages = (hi - lo) / CK_PAGE, .context = context,
-				  .ctx = context->object.id, .attach = CU_MEM_ATTACH_GLOBAL,
-				  .attached_first = CU_MEM_ATTACH_GLOBAL, .shut = shut };
+	*m = (struct ckc_managed){.base = lo,
+				  .pages = (hi - lo) / CK_PAGE,
+				  .context = context,
+				  .ctx = context->object.id,
+				  .attach = CU_MEM_ATTACH_GLOBAL,
+				  .attached_first = CU_MEM_ATTACH_GLOBAL,
+				  .shut = shut};
 	m->state = calloc(m->pages, 1);
 	cancel = ck_lock_uncancelled(&s->pages.lock);
 	if (m->state && place_set(&s->variables, 0, lo, hi)) {
@@ -115,7 +119,7 @@ static CUresult add_part(struct ckc_managed *m, uint64_t from, uint64_t to)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	m->parts = more;
 	ckc_pages_surrender(m, 0, m->pages, true);
-	m->parts[m->users++] = (struct ckc_part){ from, to };
+	m->parts[m->users++] = (struct ckc_part){from, to};
 	return CUDA_SUCCESS;
 }
 
@@ -137,7 +141,8 @@ CUresult ckc_managed_adopt(uint64_t at, size_t size, struct ckc_context *context
 
 	if (!ckc_address_claim(at, size)) {
 		ck_err("a __managed__ variable is at %#llx on the server, where this process has "
-		       "something else", (unsigned long long)at);
+		       "something else",
+		       (unsigned long long)at);
 		return CUDA_ERROR_NOT_SUPPORTED;
 	}
 	if (ckc_fault_start() < 0)

@@ -30,12 +30,12 @@ static struct ck_window *window(void)
 
 /* Addresses that neither Linux nor drivers usually use; 0: any free address. */
 #ifndef __SANITIZE_THREAD__
-static const uint64_t places[] = { 0x200000000000, 0x300000000000, 0x400000000000,
-				   0x100000000000, 0x500000000000, 0, 0 };
-static const size_t sizes[] = { 1ul << 40, 1ul << 37, 1ul << 35 };
-#else	/* TSan needs those places, and leaves too little for the largest window and its alias */
-static const uint64_t places[] = { 0, 0, 0 };
-static const size_t sizes[] = { 1ul << 37, 1ul << 35 };
+static const uint64_t places[] = {
+	0x200000000000, 0x300000000000, 0x400000000000, 0x100000000000, 0x500000000000, 0, 0};
+static const size_t sizes[] = {1ul << 40, 1ul << 37, 1ul << 35};
+#else /* TSan needs those places, and leaves too little for the largest window and its alias */
+static const uint64_t places[] = {0, 0, 0};
+static const size_t sizes[] = {1ul << 37, 1ul << 35};
 #endif
 
 static bool server_takes(uint64_t at, size_t size)
@@ -213,7 +213,7 @@ CUresult ckc_window_back(uint64_t ctx, uint64_t address, size_t size)
 	int cancel = ck_lock_uncancelled(&w->lock);
 
 	users = ckc_space_users(w->space, address, size);
-	if (users && *users > 0)	/* the device still holds the bytes of an earlier piece */
+	if (users && *users > 0) /* the device still holds the bytes of an earlier piece */
 		fallocate(ck_fd_ours(&w->file), 0, (off_t)(address - w->lo),
 			  (off_t)CK_ALIGN_UP(size, CK_PAGE));
 	else

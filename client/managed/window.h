@@ -36,7 +36,7 @@ void *ckc_window_alias(uint64_t address);
 
 /* An extent of touched pages; zero: none is known. */
 struct ckc_window_extent {
-	uint64_t lo, hi;	/* addresses */
+	uint64_t lo, hi; /* addresses */
 };
 
 /*

@@ -29,15 +29,15 @@
 
 CK_LOG_DEFINE("client");
 
-#define PIECE ((size_t)2 << 20)		/* exchanged at a time; blocks writers */
+#define PIECE ((size_t)2 << 20)		 /* exchanged at a time; blocks writers */
 #define COPIED_AT_FORK ((size_t)4 << 20) /* the child gets larger memory copy-on-write */
-#define LATE_NS 1000000000u		/* a fault may be handled this long after the exchange */
+#define LATE_NS 1000000000u		 /* a fault may be handled this long after the exchange */
 #define PAUSE_NS 20000
 
 /* An exchanged range. */
 struct ckc_adopted {
 	char *at;
-	size_t size, offset;		/* in the file */
+	size_t size, offset; /* in the file */
 	struct ckc_adopted *next;
 };
 
@@ -58,7 +58,7 @@ bool ckc_adopt_retry(uint64_t address)
 {
 	/* runs in a signal handler; the process's session exists by then */
 	const struct ckc_adoptions *all = &ckc_client_default->memory->adoptions;
-	const struct timespec pause = { .tv_nsec = PAUSE_NS };
+	const struct timespec pause = {.tv_nsec = PAUSE_NS};
 	uint64_t end;
 
 	if (address < all->moving_lo || address >= all->moving_hi)
@@ -87,12 +87,12 @@ static bool next_mapping(FILE *maps, struct mapping *m)
 
 	if (!fgets(line, sizeof(line), maps))
 		return false;
-	if (!strchr(line, '\n'))	/* skip the rest of a long path */
+	if (!strchr(line, '\n')) /* skip the rest of a long path */
 		while ((c = fgetc(maps)) != '\n' && c != EOF)
 			;
 	m->name[0] = '\0';
-	return sscanf(line, "%lx-%lx %4s %*s %*s %*s %31s", &m->lo, &m->hi, m->rights,
-		      m->name) >= 3;
+	return sscanf(line, "%lx-%lx %4s %*s %*s %*s %31s", &m->lo, &m->hi, m->rights, m->name) >=
+	       3;
 }
 
 /*
@@ -192,8 +192,8 @@ static bool exchange(struct ckc_adoptions *all, const struct ckc_adopted *a, exc
 
 static bool make_private(struct ckc_adoptions *all, const struct ckc_adopted *a)
 {
-	void *fresh = mmap(NULL, a->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-			   0);
+	void *fresh =
+		mmap(NULL, a->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	return fresh != MAP_FAILED && exchange(all, a, from_file, fresh);
 }
@@ -216,8 +216,9 @@ static bool make_shared(struct ckc_adoptions *all, const struct ckc_adopted *a)
 /* In the child: replace pages of the file by private ones, copied now with @copy, else on write. */
 static void leave_shared(const struct ckc_adopted *a, char *at, size_t size, bool copy)
 {
-	void *fresh = copy ? mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-				  -1, 0) : MAP_FAILED;
+	void *fresh =
+		copy ? mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+		     : MAP_FAILED;
 
 	if (fresh != MAP_FAILED) {
 		memcpy(fresh, at, size);
@@ -321,7 +322,7 @@ CUresult ckc_adopt(uint64_t ctx, uint64_t address, size_t size)
 	a = malloc(sizeof(*a));
 	if (!a)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	*a = (struct ckc_adopted){ .at = (char *)lo, .size = hi - lo };
+	*a = (struct ckc_adopted){.at = (char *)lo, .size = hi - lo};
 	cancel = ck_lock_uncancelled(&all->lock);
 	if (all_are(a, is_private) && prepare())
 		err = adopt(all, ctx, address, size, a);

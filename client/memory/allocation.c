@@ -36,8 +36,8 @@ static CUresult clear_way(struct ck_ranges *set, uint64_t lo, uint64_t hi,
 		struct ckc_allocation *old = range->value;
 
 		if (kind == CK_MEMORY_HOST_REGISTERED)
-			return old->kind == kind ? CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED :
-						   CUDA_ERROR_INVALID_VALUE;
+			return old->kind == kind ? CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED
+						 : CUDA_ERROR_INVALID_VALUE;
 		ck_ranges_remove(set, range->lo, NULL);
 		free(old);
 	}
@@ -85,7 +85,7 @@ CUresult ckc_allocation_note(const struct ckc_allocation *what)
 }
 
 CUresult ckc_allocation_add(uint64_t base, size_t size, enum ckc_memory_kind kind,
-			   struct ckc_context *context, unsigned int flags, bool variable)
+			    struct ckc_context *context, unsigned int flags, bool variable)
 {
 	return ckc_allocation_note(&(struct ckc_allocation){
 		.base = base,
@@ -154,7 +154,7 @@ bool ckc_allocation_remove(uint64_t base, enum ckc_memory_kind kind, struct ckc_
 
 /* Remove the last entry of @context from @set; the caller frees it. NULL: none is left. */
 static struct ckc_allocation *take_last(struct ck_ranges *set, const struct ckc_context *context,
-				       size_t *at)
+					size_t *at)
 {
 	while (set && *at > 0) {
 		const struct ck_range *range = ck_ranges_at(set, --*at);
@@ -210,7 +210,7 @@ void ckc_allocation_share(uint64_t base)
 /* The mapping that contains @address, or the first one after it that begins before @end, or
  * NULL. */
 static struct ckc_allocation *mapped_from(const struct ckc_allocations *all, uint64_t address,
-					 uint64_t end)
+					  uint64_t end)
 {
 	struct ck_ranges *set = all->device_set;
 	const struct ck_range *range = set ? ck_ranges_overlap(set, address, end) : NULL;

@@ -28,7 +28,8 @@ static void inmate_end(struct ckc_object *object)
 	struct ckc_inmate *o = (struct ckc_inmate *)object;
 
 	if ((object->kind == CK_OBJECT_ARRAY || object->kind == CK_OBJECT_TEXREF ||
-	     object->kind == CK_OBJECT_SURFREF) && o->parent == ending)
+	     object->kind == CK_OBJECT_SURFREF) &&
+	    o->parent == ending)
 		ckc_object_free(object);
 }
 

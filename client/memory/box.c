@@ -7,7 +7,7 @@
 #include "util/util.h"
 
 bool ckc_box_place(struct ckc_box *box, uint64_t base, size_t pitch, size_t rows,
-		  const size_t at[3])
+		   const size_t at[3])
 {
 	size_t width, height, planes, last;
 

@@ -9,9 +9,9 @@
 #include <stdint.h>
 
 struct ckc_box {
-	uint64_t start;			/* address of its first byte */
-	size_t width, height, depth;	/* bytes per row, rows per plane, planes */
-	size_t pitch, slice;		/* bytes between rows, between planes */
+	uint64_t start;		     /* address of its first byte */
+	size_t width, height, depth; /* bytes per row, rows per plane, planes */
+	size_t pitch, slice;	     /* bytes between rows, between planes */
 };
 
 /*
@@ -19,7 +19,7 @@ struct ckc_box {
  * and @rows rows per plane; 0: the minimum. False: rows overlap, or a number is too large.
  */
 bool ckc_box_place(struct ckc_box *box, uint64_t base, size_t pitch, size_t rows,
-		  const size_t at[3]);
+		   const size_t at[3]);
 /* Is it packed, without gaps? */
 bool ckc_box_is_packed(const struct ckc_box *box);
 /* Copy it to, or from, packed host memory. */

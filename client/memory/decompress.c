@@ -43,8 +43,7 @@ static CUresult decompress(const CUmemDecompressParams *params, size_t count, un
 	CUresult err = ckc_stream_uncaptured(handle, &ctx, &stream, &device);
 
 	*fail = SIZE_MAX;
-	if (!err &&
-	    !ckc_gpu_attribute(device, CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_ALGORITHM_MASK))
+	if (!err && !ckc_gpu_attribute(device, CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_ALGORITHM_MASK))
 		err = CUDA_ERROR_NOT_SUPPORTED;
 	if (err)
 		return err;
@@ -60,8 +59,7 @@ static CUresult decompress(const CUmemDecompressParams *params, size_t count, un
 	for (size_t i = 0; i < count && !err; i += COLLECT) {
 		size_t n = count - i < COLLECT ? count - i : COLLECT;
 
-		err = ck_wire_decompress(ctx->object.id, stream, &params[i],
-					 n * sizeof(params[0]));
+		err = ck_wire_decompress(ctx->object.id, stream, &params[i], n * sizeof(params[0]));
 	}
 	return err;
 }

@@ -28,10 +28,10 @@
 #include "client/managed/window.h"
 #include "util/cancel.h"
 
-#define ALLOC_FLAGS                                                                               \
+#define ALLOC_FLAGS                                                                                \
 	(CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED)
-#define REGISTER_FLAGS                                                                            \
-	(CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |                             \
+#define REGISTER_FLAGS                                                                             \
+	(CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |                              \
 	 CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY)
 
 /* Find the pinned memory at @p; false for any other memory, including device memory. */
@@ -152,7 +152,7 @@ static CUresult obtain(struct ckc_allocation *a)
 
 CK_EXPORT CUresult cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags)
 {
-	struct ckc_allocation a = { .kind = CK_MEMORY_HOST_ALLOC, .size = bytesize, .flags = Flags };
+	struct ckc_allocation a = {.kind = CK_MEMORY_HOST_ALLOC, .size = bytesize, .flags = Flags};
 	CUresult err = ckc_context_usable(&a.context);
 
 	if (!err)
@@ -239,12 +239,13 @@ CK_EXPORT CUresult cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int F
 	if (Flags & CU_MEMHOSTREGISTER_IOMEMORY)
 		return ckc_refused("cuMemHostRegister of I/O memory", &told);
 	if (Flags & CU_MEMHOSTREGISTER_READ_ONLY &&
-	    !ckc_gpu_attribute(context->device, CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED))
+	    !ckc_gpu_attribute(context->device,
+			       CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED))
 		return CUDA_ERROR_NOT_SUPPORTED;
 	if (!is_mapped(p, bytesize))
 		return CUDA_ERROR_INVALID_VALUE;
 	err = ckc_allocation_add((uintptr_t)p, bytesize, CK_MEMORY_HOST_REGISTERED, context, Flags,
-				false);
+				 false);
 	if (!err && ckc_adopt(context->object.id, (uintptr_t)p, bytesize) == CUDA_SUCCESS)
 		ckc_allocation_share((uintptr_t)p);
 	return err;
@@ -310,7 +311,7 @@ CK_EXPORT CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, uns
  * by outstanding deliveries, or by the device.
  */
 CUresult ckc_hostmem_settle(struct ckc_context *context, struct ckc_stream *stream,
-			     const void *source)
+			    const void *source)
 {
 	struct ckc_allocation a;
 

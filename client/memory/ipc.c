@@ -206,8 +206,7 @@ CK_EXPORT CUresult cuIpcOpenEventHandle(CUevent *phEvent, CUipcEventHandle handl
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	e->flags = CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING;
 	atomic_store(&e->recorded, true); /* possibly, by another process */
-	err = ck_wire_ipc_event_open(context->object.id, e->object.id, &ticket,
-					sizeof(ticket));
+	err = ck_wire_ipc_event_open(context->object.id, e->object.id, &ticket, sizeof(ticket));
 	if (err)
 		ckc_object_free(e);
 	else

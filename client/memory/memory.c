@@ -7,7 +7,7 @@
 #include "client/objects/capture.h"
 #include "client/wire/client.h"
 
-#define TRIES 8	/* allocations that may clash with addresses in use here */
+#define TRIES 8 /* allocations that may clash with addresses in use here */
 
 /* A request to the server: bytes; rows, if height is not 0; or bytes of a pool. */
 struct want {
@@ -15,18 +15,18 @@ struct want {
 	size_t width, height, pitch;
 	unsigned int element;
 	bool pooled, captured;
-	uint64_t stream, pool;		/* pool 0: the current one of the device */
-	const struct ckc_pool *from;	/* NULL: the current one */
+	uint64_t stream, pool;	     /* pool 0: the current one of the device */
+	const struct ckc_pool *from; /* NULL: the current one */
 };
 
 static CUresult ask(uint64_t ctx, struct want *w, CUdeviceptr *at)
 {
 	CUresult err;
 
-	if (w->pooled) {	/* the stream may wait for the memory's last use by another */
+	if (w->pooled) { /* the stream may wait for the memory's last use by another */
 		err = w->pool ? ck_wire_cuMemAllocFromPoolAsync(ctx, at, w->bytes, w->pool,
-								w->stream) :
-				ck_wire_cuMemAllocAsync(ctx, at, w->bytes, w->stream);
+								w->stream)
+			      : ck_wire_cuMemAllocAsync(ctx, at, w->bytes, w->stream);
 		ckc_command_called();
 		return err;
 	}
@@ -96,7 +96,7 @@ static CUresult obtain(struct ckc_context *context, struct want *w, CUdeviceptr 
 
 CK_EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)
 {
-	struct want w = { .bytes = bytesize };
+	struct want w = {.bytes = bytesize};
 	struct ckc_context *context;
 	CUresult err = ckc_context_usable(&context);
 
@@ -110,7 +110,7 @@ CK_EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)
 CK_EXPORT CUresult cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes,
 				      size_t Height, unsigned int ElementSizeBytes)
 {
-	struct want w = { .width = WidthInBytes, .height = Height, .element = ElementSizeBytes };
+	struct want w = {.width = WidthInBytes, .height = Height, .element = ElementSizeBytes};
 	struct ckc_context *context;
 	CUresult err = ckc_context_usable(&context);
 
@@ -133,7 +133,7 @@ CK_EXPORT CUresult cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t 
 static CUresult obtain_async(CUdeviceptr *dptr, size_t size, const struct ckc_pool *pool,
 			     CUstream stream)
 {
-	struct want w = { .bytes = size, .pooled = true, .from = pool };
+	struct want w = {.bytes = size, .pooled = true, .from = pool};
 	struct ckc_context *context;
 	struct ckc_stream *s;
 	CUresult err = ckc_context_usable(&context);

@@ -21,12 +21,12 @@ CK_LOG_DEFINE("client");
 
 /* Next to those of the window (client/managed/window.c); 0: any free address. */
 #ifndef __SANITIZE_THREAD__
-static const uint64_t places[] = { 0x220000000000, 0x320000000000, 0x420000000000,
-				   0x120000000000, 0, 0 };
-static const size_t sizes[] = { 1ul << 40, 1ul << 37, 1ul << 35 };
+static const uint64_t places[] = {
+	0x220000000000, 0x320000000000, 0x420000000000, 0x120000000000, 0, 0};
+static const size_t sizes[] = {1ul << 40, 1ul << 37, 1ul << 35};
 #else
-static const uint64_t places[] = { 0, 0, 0 };
-static const size_t sizes[] = { 1ul << 36, 1ul << 35 };
+static const uint64_t places[] = {0, 0, 0};
+static const size_t sizes[] = {1ul << 36, 1ul << 35};
 #endif
 
 static struct ck_pinned_file *pinned(void)
@@ -50,8 +50,8 @@ static int make_file(size_t size)
 
 static bool worker_takes(uint64_t at, size_t size)
 {
-	ck_pinned_file_args args = { .address = at, .size = size };
-	ck_pinned_file_res res = { 0 };
+	ck_pinned_file_args args = {.address = at, .size = size};
+	ck_pinned_file_res res = {0};
 
 	return ckc_call_fd(CK_PROC_pinned_file, &args, &res, pinned()->file.fd) == CUDA_SUCCESS &&
 	       res.taken;

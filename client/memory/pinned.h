@@ -33,7 +33,7 @@ void ckc_pinned_give(uint64_t ctx, uint64_t address, size_t size);
  */
 bool ckc_pinned_reserve(uint64_t ctx, size_t size, size_t *offset);
 void ckc_pinned_unreserve(size_t offset, size_t size);
-int ckc_pinned_fd(void);	/* -1: the program has closed it */
+int ckc_pinned_fd(void); /* -1: the program has closed it */
 
 /* Is any allocation shared? If not, calls need not look one up. */
 static inline bool ckc_pinned_any(const struct ckc_client *c)

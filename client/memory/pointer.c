@@ -11,7 +11,7 @@
 #include "client/managed/window.h"
 
 #define MAPPING ((uint64_t)2 << 20) /* device memory is mapped in blocks of this size */
-#define NO_DEVICE (-2)		     /* ordinal of memory that no driver call made */
+#define NO_DEVICE (-2)		    /* ordinal of memory that no driver call made */
 #define READ_WRITE 3
 #define DECOMPRESS_MASK CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_ALGORITHM_MASK
 
@@ -58,8 +58,8 @@ static CUresult known(CUpointer_attribute attribute, uint64_t p, const struct ck
 		      struct answer *out)
 {
 	bool device = ckc_kind_on_device(a->kind), managed = a->kind == CK_MEMORY_MANAGED;
-	bool reached = device || a->shared ||
-		       (a->kind == CK_MEMORY_HOST_ALLOC && ckc_window_holds(p));
+	bool reached =
+		device || a->shared || (a->kind == CK_MEMORY_HOST_ALLOC && ckc_window_holds(p));
 
 	out->none = false;
 	switch (attribute) {
@@ -131,7 +131,7 @@ static CUresult known(CUpointer_attribute attribute, uint64_t p, const struct ck
 /* The answer for an address of no known memory; size 0: leave the output alone. */
 static CUresult unknown(CUpointer_attribute attribute, uint64_t p, struct answer *out)
 {
-	static const struct ckc_allocation nothing = { .kind = CK_MEMORY_HOST_ALLOC };
+	static const struct ckc_allocation nothing = {.kind = CK_MEMORY_HOST_ALLOC};
 	CUresult err = known(attribute, p, &nothing, out); /* to get the size */
 
 	if (err)
@@ -147,8 +147,7 @@ static CUresult unknown(CUpointer_attribute attribute, uint64_t p, struct answer
 	return CUDA_SUCCESS;
 }
 
-CK_EXPORT CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute,
-					 CUdeviceptr ptr)
+CK_EXPORT CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr ptr)
 {
 	CUresult err = ckc_session_check();
 	struct ckc_allocation a;
@@ -182,8 +181,8 @@ CK_EXPORT CUresult cuPointerGetAttributes(unsigned int numAttributes,
 	for (unsigned int i = 0; i < numAttributes; i++) {
 		struct answer answer;
 
-		err = found ? known(attributes[i], ptr, &a, &answer) :
-			      unknown(attributes[i], ptr, &answer);
+		err = found ? known(attributes[i], ptr, &a, &answer)
+			    : unknown(attributes[i], ptr, &answer);
 		if (err || !data[i])
 			return CUDA_ERROR_INVALID_VALUE;
 		memcpy(data[i], &answer.value, answer.size);
@@ -200,7 +199,8 @@ CK_EXPORT CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute 
 
 	if (err)
 		return err;
-	if (!value || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS || !ckc_allocation_find(ptr, &a))
+	if (!value || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS ||
+	    !ckc_allocation_find(ptr, &a))
 		return CUDA_ERROR_INVALID_VALUE;
 	return CUDA_SUCCESS;
 }

@@ -23,7 +23,7 @@ CUresult ckc_location_id(const CUmemLocation *location, CUmemLocation *out)
 }
 
 CUresult ckc_access_ids(const CUmemAccessDesc *desc, size_t count, CUmemAccessDesc **out,
-		       uint64_t *gained, uint64_t *lost)
+			uint64_t *gained, uint64_t *lost)
 {
 	CUresult err = CUDA_SUCCESS;
 
@@ -59,8 +59,9 @@ CK_EXPORT CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poo
 	if (!pool || !poolProps)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (poolProps->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
-		return poolProps->location.type == CU_MEM_LOCATION_TYPE_INVALID ?
-			       CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_NOT_SUPPORTED;
+		return poolProps->location.type == CU_MEM_LOCATION_TYPE_INVALID
+			       ? CUDA_ERROR_INVALID_VALUE
+			       : CUDA_ERROR_NOT_SUPPORTED;
 	props = *poolProps;
 	props.win32SecurityAttributes = NULL;
 	err = ckc_location_id(&poolProps->location, &props.location);
@@ -134,7 +135,7 @@ static CUresult told(CUresult err, uint64_t id, CUdevice device, CUmemoryPool *p
 static CUresult pool_of_device(CUmemoryPool *pool, CUdevice dev, uint64_t proc,
 			       CUresult (*ask)(uint64_t ctx, uint64_t *id, int ordinal))
 {
-	uint64_t key[] = { proc, 0, (uint64_t)dev };
+	uint64_t key[] = {proc, 0, (uint64_t)dev};
 	uint64_t ctx, id = 0;
 	int ordinal;
 	CUresult err = ckc_enter_any(&ctx);
@@ -273,8 +274,8 @@ CK_EXPORT CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, vo
 	if (!p)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	p->unique = ckc_share_unique();
-	err = shared.here ? ck_wire_import(ctx, p->object.id, shared.id, &unused) :
-			    ck_wire_import_ticket(ctx, p->object.id, 1, &shared.ticket,
+	err = shared.here ? ck_wire_import(ctx, p->object.id, shared.id, &unused)
+			  : ck_wire_import_ticket(ctx, p->object.id, 1, &shared.ticket,
 						  sizeof(shared.ticket), &unused);
 	if (err)
 		ckc_object_free(p);
@@ -324,11 +325,14 @@ static CUresult pointer_of_another(uint64_t ctx, uint64_t pool, const struct ckc
 	CUdeviceptr at = 0;
 	size_t size = 0;
 	int device = -1;
-	CUresult err = ck_wire_pool_pointer_claim(ctx, pool, ticket, sizeof(*ticket), &at,
-						  &size, &device);
+	CUresult err =
+		ck_wire_pool_pointer_claim(ctx, pool, ticket, sizeof(*ticket), &at, &size, &device);
 
-	*a = (struct ckc_allocation){ .base = at, .size = size, .kind = CK_MEMORY_DEVICE,
-				     .pooled = true, .device = ckc_share_ordinal(device) };
+	*a = (struct ckc_allocation){.base = at,
+				     .size = size,
+				     .kind = CK_MEMORY_DEVICE,
+				     .pooled = true,
+				     .device = ckc_share_ordinal(device)};
 	return err;
 }
 
@@ -343,11 +347,11 @@ CK_EXPORT CUresult cuMemPoolImportPointer(CUdeviceptr *ptr_out, CUmemoryPool poo
 	if (!err)
 		err = ckc_pool_id(pool, &id);
 	if (!err)
-		err = ptr_out && shareData ? ckc_share_pointer_read(shareData, &shared) :
-					     CUDA_ERROR_INVALID_VALUE;
+		err = ptr_out && shareData ? ckc_share_pointer_read(shareData, &shared)
+					   : CUDA_ERROR_INVALID_VALUE;
 	if (!err)
-		err = shared.here ? pointer_of_ours(ctx, id, shared.id, &a) :
-				    pointer_of_another(ctx, id, &shared.ticket, &a);
+		err = shared.here ? pointer_of_ours(ctx, id, shared.id, &a)
+				  : pointer_of_another(ctx, id, &shared.ticket, &a);
 	if (err)
 		return err;
 	ckc_address_claim(a.base, a.size);

@@ -15,6 +15,6 @@ CUresult ckc_location_id(const CUmemLocation *location, CUmemLocation *out);
  * device that gains or loses access: INVALID_VALUE, OUT_OF_MEMORY.
  */
 CUresult ckc_access_ids(const CUmemAccessDesc *desc, size_t count, CUmemAccessDesc **out,
-		       uint64_t *gained, uint64_t *lost);
+			uint64_t *gained, uint64_t *lost);
 
 #endif

@@ -40,7 +40,7 @@ static CUresult enter_attribute(CUmemoryPool pool, CUmemPool_attribute attr, con
 
 CK_EXPORT CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value)
 {
-	uint64_t key[] = { CK_PROC_pool_attribute, 0, 0, attr };
+	uint64_t key[] = {CK_PROC_pool_attribute, 0, 0, attr};
 	cuuint64_t result = 0;
 	uint64_t ctx, id;
 	CUresult err = enter_attribute(pool, attr, value, &ctx, &id);
@@ -54,7 +54,7 @@ CK_EXPORT CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute 
 			ckc_cache_put(key, sizeof(key), &result, sizeof(result));
 	}
 	if (!err)
-		memcpy(value, &result, attribute_size(attr));	/* for an int, the low half */
+		memcpy(value, &result, attribute_size(attr)); /* for an int, the low half */
 	return err;
 }
 

@@ -15,8 +15,8 @@
 
 CK_LOG_DEFINE("client");
 
-#define UNIT ((size_t)2 << 20)	/* granularity of driver reservations */
-#define TRIES 8			/* driver reservations that may clash here */
+#define UNIT ((size_t)2 << 20) /* granularity of driver reservations */
+#define TRIES 8		       /* driver reservations that may clash here */
 
 static struct ckc_reservations *reservations(void)
 {
@@ -24,11 +24,11 @@ static struct ckc_reservations *reservations(void)
 }
 
 #ifndef __SANITIZE_THREAD__
-static const uint64_t places[] = { 0x240000000000, 0x340000000000, 0x440000000000, 0x140000000000 };
-static const size_t sizes[] = { 4ul << 40, 1ul << 40, 1ul << 37 };
-#else	/* TSan's own memory is there */
-static const uint64_t places[] = { 0 };
-static const size_t sizes[] = { 0 };
+static const uint64_t places[] = {0x240000000000, 0x340000000000, 0x440000000000, 0x140000000000};
+static const size_t sizes[] = {4ul << 40, 1ul << 40, 1ul << 37};
+#else /* TSan's own memory is there */
+static const uint64_t places[] = {0};
+static const size_t sizes[] = {0};
 #endif
 
 /* Reserve [place, place+size) in both processes; false: one of them uses it. */
@@ -124,7 +124,7 @@ static CUresult ask_driver(uint64_t ctx, CUdeviceptr *out, size_t size, size_t a
 	while ((err = ck_wire_cuMemAddressReserve(ctx, &at, size, alignment, wish, 0)) == 0) {
 		if (ckc_address_claim(at, size))
 			break;
-		ckc_address_release(at, size);	/* release the parts that were free */
+		ckc_address_release(at, size); /* release the parts that were free */
 		held[count++] = at;
 		if (count == TRIES) {
 			ck_warn("no addresses for %zu bytes that are free here and there", size);

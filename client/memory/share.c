@@ -61,7 +61,7 @@ static void ticket_make(struct ticket *t, uint64_t kind, uint64_t id, uint64_t u
 
 struct ckc_ticket ckc_ticket_take(void *bytes, size_t size)
 {
-	struct ckc_ticket ticket = { 0 };
+	struct ckc_ticket ticket = {0};
 
 	if (size == sizeof(ticket))
 		memcpy(&ticket, bytes, sizeof(ticket));
@@ -88,7 +88,8 @@ static bool is_ticket(const struct ticket *t, uint64_t kind)
 	return memcmp(t->mark, MARK, sizeof(t->mark)) == 0 && t->kind == kind;
 }
 
-int ckc_share_make(const struct ckc_object *object, uint64_t unique, const struct ckc_ticket *ticket)
+int ckc_share_make(const struct ckc_object *object, uint64_t unique,
+		   const struct ckc_ticket *ticket)
 {
 	/* a raw system call: the descriptor belongs to the program, but kernel-loader records those
 	 * that memfd_create returns here, and would close it with the client's */
@@ -114,15 +115,15 @@ CUresult ckc_share_read(int fd, enum ckc_object_kind kind, struct ckc_shared *sh
 
 	if (fd < 0 || pread(fd, &t, sizeof(t), 0) != (ssize_t)sizeof(t) || !is_ticket(&t, kind))
 		return CUDA_ERROR_INVALID_VALUE;
-	*shared = (struct ckc_shared){ .here = is_ours(t.session), .id = t.id, .unique = t.unique,
-				      .ticket = t.shared };
+	*shared = (struct ckc_shared){
+		.here = is_ours(t.session), .id = t.id, .unique = t.unique, .ticket = t.shared};
 	return importable(shared);
 }
 
 void ckc_share_pointer_make(CUmemPoolPtrExportData *data, CUdeviceptr address,
-			   const struct ckc_ticket *ticket)
+			    const struct ckc_ticket *ticket)
 {
-	struct pointer p = { .mark = POINTER_MARK, .address = address, .shared = *ticket };
+	struct pointer p = {.mark = POINTER_MARK, .address = address, .shared = *ticket};
 
 	memcpy(p.session, ckc_client_current()->hello.session, sizeof(p.session));
 	memcpy(data, &p, sizeof(p));
@@ -135,8 +136,8 @@ CUresult ckc_share_pointer_read(const CUmemPoolPtrExportData *data, struct ckc_s
 	memcpy(&p, data, sizeof(p));
 	if (memcmp(p.mark, POINTER_MARK, sizeof(p.mark)) != 0)
 		return CUDA_ERROR_INVALID_VALUE;
-	*shared = (struct ckc_shared){ .here = is_ours(p.session), .id = p.address,
-				      .ticket = p.shared };
+	*shared = (struct ckc_shared){
+		.here = is_ours(p.session), .id = p.address, .ticket = p.shared};
 	return importable(shared);
 }
 

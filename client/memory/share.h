@@ -22,7 +22,8 @@ struct ckc_ticket {
 struct ckc_ticket ckc_ticket_take(void *bytes, size_t size);
 
 /* Make a descriptor for the object, which the caller owns; -1: failed. */
-int ckc_share_make(const struct ckc_object *object, uint64_t unique, const struct ckc_ticket *ticket);
+int ckc_share_make(const struct ckc_object *object, uint64_t unique,
+		   const struct ckc_ticket *ticket);
 
 /* The object of a descriptor. */
 struct ckc_shared {
@@ -39,7 +40,7 @@ CUresult ckc_share_read(int fd, enum ckc_object_kind kind, struct ckc_shared *sh
 
 /* The same for the 64 bytes of a pointer; its id is the pointer. */
 void ckc_share_pointer_make(CUmemPoolPtrExportData *data, CUdeviceptr pointer,
-			   const struct ckc_ticket *ticket);
+			    const struct ckc_ticket *ticket);
 CUresult ckc_share_pointer_read(const CUmemPoolPtrExportData *data, struct ckc_shared *shared);
 
 /* The application's ordinal of a server device; -1: the device is not visible. */
@@ -50,6 +51,6 @@ int ckc_share_ordinal(int server_ordinal);
  * mapped with @access.
  */
 CUresult ckc_physical_import(uint64_t rid, unsigned int part, unsigned int access,
-			    CUmemGenericAllocationHandle *handle);
+			     CUmemGenericAllocationHandle *handle);
 
 #endif

@@ -23,9 +23,9 @@ static CUresult array_id(CUarray handle, uint64_t *id)
 
 	if (err)
 		return err;
-	return a->parent || !(desc.Flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING)) ?
-		       CUDA_ERROR_INVALID_VALUE :
-		       CUDA_SUCCESS;
+	return a->parent || !(desc.Flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING))
+		       ? CUDA_ERROR_INVALID_VALUE
+		       : CUDA_SUCCESS;
 }
 
 static CUresult resource_id(const CUarrayMapInfo *m, uint64_t *id)
@@ -66,8 +66,8 @@ static CUresult pack(const CUarrayMapInfo *m, CUdevice device, CUarrayMapInfo *o
 	uint64_t array = 0, memory = 0;
 	CUresult err;
 
-	if (!gpu || device >= 32 || gpu->server_ordinal >= 32 ||
-	    m->deviceBitMask != 1u << device || m->flags || m->reserved[0] || m->reserved[1] ||
+	if (!gpu || device >= 32 || gpu->server_ordinal >= 32 || m->deviceBitMask != 1u << device ||
+	    m->flags || m->reserved[0] || m->reserved[1] ||
 	    (unsigned)m->subresourceType > CU_ARRAY_SPARSE_SUBRESOURCE_TYPE_MIPTAIL)
 		return CUDA_ERROR_INVALID_VALUE;
 	err = resource_id(m, &array);
@@ -108,7 +108,8 @@ CK_EXPORT CUresult cuMemMapArrayAsync(CUarrayMapInfo *mapInfoList, unsigned int 
 	for (unsigned int i = 0, n = 0; i < count && !err; i++) {
 		err = pack(&mapInfoList[i], device, &packed[n++]);
 		if (!err && (n == COLLECT || i + 1 == count)) {
-			err = ck_wire_map_arrays(ctx->object.id, stream, packed, n * sizeof(packed[0]));
+			err = ck_wire_map_arrays(ctx->object.id, stream, packed,
+						 n * sizeof(packed[0]));
 			ckc_command_called();
 			n = 0;
 		}

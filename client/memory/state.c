@@ -7,13 +7,13 @@
 static void begin(void *part)
 {
 	*(struct ckc_memory *)part = (struct ckc_memory){
-		.allocations = { .lock = CK_MUTEX(CK_RANK_ALLOCATIONS) },
+		.allocations = {.lock = CK_MUTEX(CK_RANK_ALLOCATIONS)},
 		.host_map_lock = CK_MUTEX(CK_RANK_HOST_MAP),
-		.pinned = { .lock = CK_MUTEX(CK_RANK_PINNED), .file = { .fd = -1 } },
-		.adoptions = { .lock = CK_MUTEX(CK_RANK_ADOPTIONS) },
-		.reservations = { .lock = CK_MUTEX(CK_RANK_RESERVATIONS) },
-		.ipc = { .lock = CK_MUTEX(CK_RANK_IPC) },
-		.textures = { .lock = CK_MUTEX(CK_RANK_TEXTURES) },
+		.pinned = {.lock = CK_MUTEX(CK_RANK_PINNED), .file = {.fd = -1}},
+		.adoptions = {.lock = CK_MUTEX(CK_RANK_ADOPTIONS)},
+		.reservations = {.lock = CK_MUTEX(CK_RANK_RESERVATIONS)},
+		.ipc = {.lock = CK_MUTEX(CK_RANK_IPC)},
+		.textures = {.lock = CK_MUTEX(CK_RANK_TEXTURES)},
 	};
 }
 CK_CLIENT_PART(memory, struct ckc_memory, begin);

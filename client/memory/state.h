@@ -15,54 +15,54 @@ struct ck_map;
 struct ck_ranges;
 struct ckc_space;
 
-struct ckc_allocations {	/* allocation.c */
+struct ckc_allocations { /* allocation.c */
 	struct ck_mutex lock;
 	struct ck_ranges *device_set, *host_set;
 };
 
-struct ck_pinned_file {	/* pinned.c */
+struct ck_pinned_file { /* pinned.c */
 	struct ck_mutex lock;
 	bool tried;
 	struct ck_fd_kept file;
 	uint64_t base;
 	struct ckc_space *space;
-	_Atomic unsigned int count;	/* shared allocations */
+	_Atomic unsigned int count; /* shared allocations */
 };
 
-struct ckc_adoptions {	/* adopt.c */
+struct ckc_adoptions { /* adopt.c */
 	struct ck_mutex lock;
 	struct ckc_adopted *list;
 	/* The current or last exchange, for the fault handler; moved_ns is 0 during it. */
 	_Atomic uint64_t moving_lo, moving_hi, moved_ns;
 };
 
-struct ckc_reservations {	/* reservation.c */
+struct ckc_reservations { /* reservation.c */
 	struct ck_mutex lock;
-	struct ck_ranges *parts;	/* parts of the arena in use */
+	struct ck_ranges *parts; /* parts of the arena in use */
 	uint64_t arena_lo, arena_hi;
-	uint64_t next;			/* where the search starts: freed parts rest for a while */
+	uint64_t next; /* where the search starts: freed parts rest for a while */
 	bool tried;
 };
 
-struct ck_ipc_memory {	/* ipc.c */
+struct ck_ipc_memory { /* ipc.c */
 	struct ck_mutex lock;
 	struct ckc_ipc_opened *opened;
 };
 
-struct ckc_textures {	/* texture.c */
+struct ckc_textures { /* texture.c */
 	struct ck_mutex lock;
-	struct ck_map *objects;		/* by context, number, kind */
+	struct ck_map *objects; /* by context, number, kind */
 };
 
 struct ckc_memory {
 	struct ckc_allocations allocations;
-	struct ck_mutex host_map_lock;	/* hostmem.c: mapping device memory behind pinned memory */
+	struct ck_mutex host_map_lock; /* hostmem.c: mapping device memory behind pinned memory */
 	struct ck_pinned_file pinned;
 	struct ckc_adoptions adoptions;
 	struct ckc_reservations reservations;
 	struct ck_ipc_memory ipc;
 	struct ckc_textures textures;
-	_Atomic uint64_t inmates;	/* array.c: objects that belong to others; usually 0 */
+	_Atomic uint64_t inmates; /* array.c: objects that belong to others; usually 0 */
 };
 
 #endif

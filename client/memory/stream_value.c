@@ -3,7 +3,7 @@
  */
 #include "client/wire/client.h"
 
-#define OPERATIONS_MAX 255	/* the driver's limit per batch */
+#define OPERATIONS_MAX 255 /* the driver's limit per batch */
 
 /* Check a value's address: aligned, and reachable by the device. */
 static CUresult check(CUdeviceptr at, size_t size)
@@ -32,18 +32,17 @@ static CUresult check_write(unsigned int flags)
 	return flags ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
-#define VALUE(name, type, check_flags)                                                        \
-	CK_EXPORT CUresult name(CUstream stream, CUdeviceptr addr, type value,                \
-				unsigned int flags)                                           \
-	{                                                                                     \
-		uint64_t ctx, id;                                                             \
-		CUresult err = enter(stream, &ctx, &id);                                      \
-                                                                                              \
-		if (!err)                                                                     \
-			err = check_flags(flags);                                             \
-		if (!err)                                                                     \
-			err = check(addr, sizeof(value));                                     \
-		return err ? err : ck_wire_##name(ctx, id, addr, value, flags);               \
+#define VALUE(name, type, check_flags)                                                             \
+	CK_EXPORT CUresult name(CUstream stream, CUdeviceptr addr, type value, unsigned int flags) \
+	{                                                                                          \
+		uint64_t ctx, id;                                                                  \
+		CUresult err = enter(stream, &ctx, &id);                                           \
+                                                                                                   \
+		if (!err)                                                                          \
+			err = check_flags(flags);                                                  \
+		if (!err)                                                                          \
+			err = check(addr, sizeof(value));                                          \
+		return err ? err : ck_wire_##name(ctx, id, addr, value, flags);                    \
 	}
 
 VALUE(cuStreamWaitValue32_v2, cuuint32_t, check_wait)
@@ -86,6 +85,5 @@ CK_EXPORT CUresult cuStreamBatchMemOp_v2(CUstream stream, unsigned int count,
 		err = check_operation(&paramArray[i]);
 	if (err)
 		return err;
-	return ck_wire_stream_operations(ctx, id, paramArray, count * sizeof(*paramArray),
-					 flags);
+	return ck_wire_stream_operations(ctx, id, paramArray, count * sizeof(*paramArray), flags);
 }

@@ -62,35 +62,49 @@ static CUresult encode(CUtensorMap *map, const struct form *f)
 		return err;
 	if (!map || !form_valid(f))
 		return CUDA_ERROR_INVALID_VALUE;
-	err = ck_wire_tensor_map(&(ck_tensor_map_args){
-		.head.ctx = ctx, .kind = (u_int)f->kind, .type = (u_int)f->type, .rank = f->rank,
-		.address = (uintptr_t)f->address, .dims = CK_LIST(f->dims, f->rank * sizeof(*f->dims)),
-		.strides = CK_LIST(f->strides, (f->rank - 1) * sizeof(*f->strides)),
-		.box = CK_LIST(f->box, f->kind == TILED ? f->rank * sizeof(*f->box) : 0),
-		.lower = CK_LIST(f->lower, corners * sizeof(*f->lower)),
-		.upper = CK_LIST(f->upper, corners * sizeof(*f->upper)),
-		.channels = f->channels, .pixels = f->pixels,
-		.steps = CK_LIST(f->steps, f->rank * sizeof(*f->steps)),
-		.interleave = (u_int)f->interleave, .mode = (u_int)f->mode,
-		.swizzle = (u_int)f->swizzle, .promotion = (u_int)f->promotion,
-		.fill = (u_int)f->fill }, &r);
+	err = ck_wire_tensor_map(
+		&(ck_tensor_map_args){
+			.head.ctx = ctx,
+			.kind = (u_int)f->kind,
+			.type = (u_int)f->type,
+			.rank = f->rank,
+			.address = (uintptr_t)f->address,
+			.dims = CK_LIST(f->dims, f->rank * sizeof(*f->dims)),
+			.strides = CK_LIST(f->strides, (f->rank - 1) * sizeof(*f->strides)),
+			.box = CK_LIST(f->box, f->kind == TILED ? f->rank * sizeof(*f->box) : 0),
+			.lower = CK_LIST(f->lower, corners * sizeof(*f->lower)),
+			.upper = CK_LIST(f->upper, corners * sizeof(*f->upper)),
+			.channels = f->channels,
+			.pixels = f->pixels,
+			.steps = CK_LIST(f->steps, f->rank * sizeof(*f->steps)),
+			.interleave = (u_int)f->interleave,
+			.mode = (u_int)f->mode,
+			.swizzle = (u_int)f->swizzle,
+			.promotion = (u_int)f->promotion,
+			.fill = (u_int)f->fill},
+		&r);
 	return take(err, map, r.map.map_val, r.map.map_len);
 }
 
-CK_EXPORT CUresult cuTensorMapEncodeTiled(CUtensorMap *tensorMap,
-					  CUtensorMapDataType tensorDataType, cuuint32_t tensorRank,
-					  void *globalAddress, const cuuint64_t *globalDim,
-					  const cuuint64_t *globalStrides, const cuuint32_t *boxDim,
-					  const cuuint32_t *elementStrides,
-					  CUtensorMapInterleave interleave,
-					  CUtensorMapSwizzle swizzle,
-					  CUtensorMapL2promotion l2Promotion,
-					  CUtensorMapFloatOOBfill oobFill)
+CK_EXPORT CUresult cuTensorMapEncodeTiled(
+	CUtensorMap *tensorMap, CUtensorMapDataType tensorDataType, cuuint32_t tensorRank,
+	void *globalAddress, const cuuint64_t *globalDim, const cuuint64_t *globalStrides,
+	const cuuint32_t *boxDim, const cuuint32_t *elementStrides,
+	CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
+	CUtensorMapL2promotion l2Promotion, CUtensorMapFloatOOBfill oobFill)
 {
 	const struct form f = {
-		.kind = TILED, .type = tensorDataType, .rank = tensorRank, .address = globalAddress,
-		.dims = globalDim, .strides = globalStrides, .box = boxDim, .steps = elementStrides,
-		.interleave = interleave, .swizzle = swizzle, .promotion = l2Promotion,
+		.kind = TILED,
+		.type = tensorDataType,
+		.rank = tensorRank,
+		.address = globalAddress,
+		.dims = globalDim,
+		.strides = globalStrides,
+		.box = boxDim,
+		.steps = elementStrides,
+		.interleave = interleave,
+		.swizzle = swizzle,
+		.promotion = l2Promotion,
 		.fill = oobFill,
 	};
 
@@ -106,11 +120,20 @@ CK_EXPORT CUresult cuTensorMapEncodeIm2col(
 	CUtensorMapL2promotion l2Promotion, CUtensorMapFloatOOBfill oobFill)
 {
 	const struct form f = {
-		.kind = IM2COL, .type = tensorDataType, .rank = tensorRank,
-		.address = globalAddress, .dims = globalDim, .strides = globalStrides,
-		.lower = pixelBoxLowerCorner, .upper = pixelBoxUpperCorner,
-		.channels = channelsPerPixel, .pixels = pixelsPerColumn, .steps = elementStrides,
-		.interleave = interleave, .swizzle = swizzle, .promotion = l2Promotion,
+		.kind = IM2COL,
+		.type = tensorDataType,
+		.rank = tensorRank,
+		.address = globalAddress,
+		.dims = globalDim,
+		.strides = globalStrides,
+		.lower = pixelBoxLowerCorner,
+		.upper = pixelBoxUpperCorner,
+		.channels = channelsPerPixel,
+		.pixels = pixelsPerColumn,
+		.steps = elementStrides,
+		.interleave = interleave,
+		.swizzle = swizzle,
+		.promotion = l2Promotion,
 		.fill = oobFill,
 	};
 
@@ -127,12 +150,22 @@ CK_EXPORT CUresult cuTensorMapEncodeIm2colWide(
 	CUtensorMapFloatOOBfill oobFill)
 {
 	const struct form f = {
-		.kind = IM2COL_WIDE, .type = tensorDataType, .rank = tensorRank,
-		.address = globalAddress, .dims = globalDim, .strides = globalStrides,
-		.lower = &pixelBoxLowerCornerWidth, .upper = &pixelBoxUpperCornerWidth,
-		.channels = channelsPerPixel, .pixels = pixelsPerColumn, .steps = elementStrides,
-		.interleave = interleave, .mode = mode, .swizzle = swizzle,
-		.promotion = l2Promotion, .fill = oobFill,
+		.kind = IM2COL_WIDE,
+		.type = tensorDataType,
+		.rank = tensorRank,
+		.address = globalAddress,
+		.dims = globalDim,
+		.strides = globalStrides,
+		.lower = &pixelBoxLowerCornerWidth,
+		.upper = &pixelBoxUpperCornerWidth,
+		.channels = channelsPerPixel,
+		.pixels = pixelsPerColumn,
+		.steps = elementStrides,
+		.interleave = interleave,
+		.mode = mode,
+		.swizzle = swizzle,
+		.promotion = l2Promotion,
+		.fill = oobFill,
 	};
 
 	return encode(tensorMap, &f);

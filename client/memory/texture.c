@@ -56,7 +56,7 @@ static CUresult note(const struct key *key, const struct object *from)
 static CUresult look_up(uint64_t number, bool surface, const void *output, struct object *found)
 {
 	struct ckc_textures *all = textures();
-	struct key key = { .number = number, .surface = surface };
+	struct key key = {.number = number, .surface = surface};
 	const struct object *o;
 	CUresult err = ckc_enter(&key.ctx);
 
@@ -127,8 +127,8 @@ CK_EXPORT CUresult cuTexObjectCreate(CUtexObject *pTexObject, const CUDA_RESOURC
 {
 	static const CUDA_RESOURCE_VIEW_DESC no_view;
 	CUDA_RESOURCE_DESC resource;
-	struct object o = { 0 };
-	struct key key = { 0 };
+	struct object o = {0};
+	struct key key = {0};
 	CUtexObject number = 0;
 	CUresult err = ckc_enter(&key.ctx);
 
@@ -151,12 +151,11 @@ CK_EXPORT CUresult cuTexObjectCreate(CUtexObject *pTexObject, const CUDA_RESOURC
 	return note(&key, &o);
 }
 
-CK_EXPORT CUresult cuSurfObjectCreate(CUsurfObject *pSurfObject,
-				      const CUDA_RESOURCE_DESC *pResDesc)
+CK_EXPORT CUresult cuSurfObjectCreate(CUsurfObject *pSurfObject, const CUDA_RESOURCE_DESC *pResDesc)
 {
 	CUDA_RESOURCE_DESC resource;
-	struct object o = { 0 };
-	struct key key = { .surface = true };
+	struct object o = {0};
+	struct key key = {.surface = true};
 	CUsurfObject number = 0;
 	CUresult err = ckc_enter(&key.ctx);
 
@@ -176,28 +175,28 @@ CK_EXPORT CUresult cuSurfObjectCreate(CUsurfObject *pSurfObject,
 
 CK_EXPORT CUresult cuTexObjectDestroy(CUtexObject texObject)
 {
-	struct key key = { .number = texObject };
+	struct key key = {.number = texObject};
 	CUresult err = ckc_enter(&key.ctx);
 
 	if (err)
 		return err;
 	if (!texObject) /* as the driver: there is nothing to destroy */
 		return CUDA_SUCCESS;
-	return forget(&key) ? ck_wire_cuTexObjectDestroy(key.ctx, texObject) :
-			      CUDA_ERROR_INVALID_VALUE;
+	return forget(&key) ? ck_wire_cuTexObjectDestroy(key.ctx, texObject)
+			    : CUDA_ERROR_INVALID_VALUE;
 }
 
 CK_EXPORT CUresult cuSurfObjectDestroy(CUsurfObject surfObject)
 {
-	struct key key = { .number = surfObject, .surface = true };
+	struct key key = {.number = surfObject, .surface = true};
 	CUresult err = ckc_enter(&key.ctx);
 
 	if (err)
 		return err;
 	if (!surfObject) /* as the driver: there is nothing to destroy */
 		return CUDA_SUCCESS;
-	return forget(&key) ? ck_wire_cuSurfObjectDestroy(key.ctx, surfObject) :
-			      CUDA_ERROR_INVALID_VALUE;
+	return forget(&key) ? ck_wire_cuSurfObjectDestroy(key.ctx, surfObject)
+			    : CUDA_ERROR_INVALID_VALUE;
 }
 
 CK_EXPORT CUresult cuTexObjectGetResourceDesc(CUDA_RESOURCE_DESC *pResDesc, CUtexObject texObject)

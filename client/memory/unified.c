@@ -45,7 +45,8 @@ CK_EXPORT CUresult cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigne
 
 	if (err)
 		return err;
-	if (!dptr || bytesize == 0 || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST))
+	if (!dptr || bytesize == 0 ||
+	    (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST))
 		return CUDA_ERROR_INVALID_VALUE;
 	err = obtain(context, bytesize, flags, &at);
 	if (!err)
@@ -109,14 +110,15 @@ static CUresult location_check(const CUmemLocation *location)
 /* The old form of the calls passes the CPU as a device. */
 static CUmemLocation location_of(CUdevice device)
 {
-	CUmemLocation l = { .type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device };
+	CUmemLocation l = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device};
 
 	if (device == CU_DEVICE_CPU)
-		l = (CUmemLocation){ .type = CU_MEM_LOCATION_TYPE_HOST };
+		l = (CUmemLocation){.type = CU_MEM_LOCATION_TYPE_HOST};
 	return l;
 }
 
-static CUresult prefetch(CUdeviceptr at, size_t size, const CUmemLocation *location, CUstream stream)
+static CUresult prefetch(CUdeviceptr at, size_t size, const CUmemLocation *location,
+			 CUstream stream)
 {
 	struct ckc_allocation a;
 	struct ckc_stream *s;
@@ -235,8 +237,8 @@ CK_EXPORT CUresult cuMemAdvise_v2(CUdeviceptr devPtr, size_t count, CUmem_advise
 	struct ckc_allocation a;
 	CUresult err = managed_range(devPtr, count, &a);
 
-	if (!err && (advice < CU_MEM_ADVISE_SET_READ_MOSTLY ||
-		     advice > CU_MEM_ADVISE_UNSET_ACCESSED_BY))
+	if (!err &&
+	    (advice < CU_MEM_ADVISE_SET_READ_MOSTLY || advice > CU_MEM_ADVISE_UNSET_ACCESSED_BY))
 		err = CUDA_ERROR_INVALID_VALUE;
 	if (!err && located)
 		err = location_check(&location);
@@ -258,8 +260,8 @@ CK_EXPORT CUresult cuMemRangeGetAttribute(void *data, size_t dataSize,
 
 	if (err)
 		return err;
-	return data ? ck_advice_get(devPtr, count, attribute, data, dataSize) :
-		      CUDA_ERROR_INVALID_VALUE;
+	return data ? ck_advice_get(devPtr, count, attribute, data, dataSize)
+		    : CUDA_ERROR_INVALID_VALUE;
 }
 
 CK_EXPORT CUresult cuMemRangeGetAttributes(void **data, size_t *dataSizes,

@@ -25,8 +25,8 @@ static CUresult prop_id(const CUmemAllocationProp *prop, CUmemAllocationProp *ou
 	out->win32HandleMetaData = NULL;
 	if (prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE)
 		return ckc_location_id(&prop->location, &out->location);
-	return prop->location.type == CU_MEM_LOCATION_TYPE_INVALID ? CUDA_ERROR_INVALID_VALUE :
-								     CUDA_ERROR_NOT_SUPPORTED;
+	return prop->location.type == CU_MEM_LOCATION_TYPE_INVALID ? CUDA_ERROR_INVALID_VALUE
+								   : CUDA_ERROR_NOT_SUPPORTED;
 }
 
 CK_EXPORT CUresult cuMemGetAllocationGranularity(size_t *granularity,
@@ -264,8 +264,8 @@ static CUresult import(const struct ckc_shared *shared, uint64_t ctx,
 	p = ckc_object_new(CK_OBJECT_PHYSICAL, NULL);
 	if (!p)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	err = ck_wire_import_ticket(ctx, p->object.id, 0, &shared->ticket,
-				    sizeof(shared->ticket), &p->prop);
+	err = ck_wire_import_ticket(ctx, p->object.id, 0, &shared->ticket, sizeof(shared->ticket),
+				    &p->prop);
 	return another_made(handle, p, err);
 }
 
@@ -286,7 +286,7 @@ CK_EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *
 }
 
 CUresult ckc_physical_import(uint64_t rid, unsigned int part, unsigned int access,
-			    CUmemGenericAllocationHandle *handle)
+			     CUmemGenericAllocationHandle *handle)
 {
 	struct ckc_physical *p;
 	uint64_t ctx;

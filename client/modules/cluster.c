@@ -12,7 +12,8 @@ static CUresult check_kernel(CUfunction f, const unsigned int *size, uint64_t bl
 	int value;
 
 	if (blocks > PORTABLE) {
-		err = cuFuncGetAttribute(&value, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, f);
+		err = cuFuncGetAttribute(&value,
+					 CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, f);
 		if (!err && !value)
 			err = CUDA_ERROR_INVALID_CLUSTER_SIZE;
 	}
@@ -27,11 +28,11 @@ static CUresult check_kernel(CUfunction f, const unsigned int *size, uint64_t bl
 }
 
 CUresult ckc_cluster_check(CUfunction f, const unsigned int *grid,
-			  const CUlaunchAttribute *attributes, unsigned int count)
+			   const CUlaunchAttribute *attributes, unsigned int count)
 {
 	for (unsigned int i = 0; i < count; i++) {
 		const CUlaunchAttributeValue *v = &attributes[i].value;
-		const unsigned int size[] = { v->clusterDim.x, v->clusterDim.y, v->clusterDim.z };
+		const unsigned int size[] = {v->clusterDim.x, v->clusterDim.y, v->clusterDim.z};
 		uint64_t blocks = (uint64_t)size[0] * size[1];
 
 		if (attributes[i].id != CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION ||
@@ -42,8 +43,8 @@ CUresult ckc_cluster_check(CUfunction f, const unsigned int *grid,
 				return CUDA_ERROR_INVALID_VALUE;
 		if (size[0] > 64 || size[1] > 64 || size[2] > 64)
 			return CUDA_ERROR_INVALID_CLUSTER_SIZE;
-		return blocks * size[2] > 1 ? check_kernel(f, size, blocks * size[2]) :
-					      CUDA_SUCCESS;
+		return blocks * size[2] > 1 ? check_kernel(f, size, blocks * size[2])
+					    : CUDA_SUCCESS;
 	}
 	return CUDA_SUCCESS;
 }

@@ -22,7 +22,7 @@
 
 CK_LOG_DEFINE("client");
 
-#define PIECE (4u << 20)		/* an image is sent in messages of this payload */
+#define PIECE (4u << 20) /* an image is sent in messages of this payload */
 
 static CUresult from_errno(int ret)
 {
@@ -46,17 +46,17 @@ static CUresult choose(const void *image, CUdevice device, struct ck_fatbin_choi
 		bool cubin = ckc_client_current()->hello.accepts_cubin;
 
 		/* the result of nvcc's linker contains machine code only; PTX is in the parts */
-		ret = found.prelinked && !cubin ?
-			      -ENOENT :
-			      ck_fatbin_choose(found.data, found.size, target, cubin, out);
+		ret = found.prelinked && !cubin
+			      ? -ENOENT
+			      : ck_fatbin_choose(found.data, found.size, target, cubin, out);
 		if (ret < 0 && ret != -ENOMEM && found.prelinked)
 			ret = ck_fatbin_join(found.prelinked, target, out);
-		return ret == 0	      ? CUDA_SUCCESS :
-		       ret == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY :
-					CUDA_ERROR_NO_BINARY_FOR_GPU;
+		return ret == 0		? CUDA_SUCCESS
+		       : ret == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY
+					: CUDA_ERROR_NO_BINARY_FOR_GPU;
 	}
-	*out = (struct ck_fatbin_choice){ .kind = found.kind, .data = found.data,
-					  .size = found.size };
+	*out = (struct ck_fatbin_choice){
+		.kind = found.kind, .data = found.data, .size = found.size};
 	if (found.kind != CK_IMAGE_ELF)
 		return CUDA_SUCCESS;
 	if (ck_cubin_sm(found.data, found.size, &sm) < 0)
@@ -80,13 +80,13 @@ CUresult ckc_code_missing(void)
 /* Read the kernels of the image, and index them by name. */
 static CUresult read_kernels(struct ckc_code *code, const struct ck_fatbin_choice *c)
 {
-	int ret = code->ptx ? ck_ptx_kernels(c->data, c->size, &code->kernels) :
-			      ck_cubin_kernels(c->data, c->size, &code->kernels);
+	int ret = code->ptx ? ck_ptx_kernels(c->data, c->size, &code->kernels)
+			    : ck_cubin_kernels(c->data, c->size, &code->kernels);
 
 	if (ret < 0)
-		return ret == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY :
-		       code->ptx      ? CUDA_ERROR_INVALID_PTX :
-					CUDA_ERROR_INVALID_IMAGE;
+		return ret == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY
+		       : code->ptx    ? CUDA_ERROR_INVALID_PTX
+				      : CUDA_ERROR_INVALID_IMAGE;
 	code->by_name = ck_map_create();
 	if (!code->by_name)
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -104,8 +104,8 @@ static CUresult send_image(const struct ckc_code *code, const struct ck_fatbin_c
 {
 	for (size_t at = 0; at < c->size; at += PIECE) {
 		size_t n = c->size - at < PIECE ? c->size - at : PIECE;
-		CUresult err = ck_wire_image(0, code->hash, c->size, at,
-					     (const char *)c->data + at, n);
+		CUresult err =
+			ck_wire_image(0, code->hash, c->size, at, (const char *)c->data + at, n);
 
 		if (err)
 			return err;
@@ -130,7 +130,7 @@ static CUresult upload(const struct ckc_code *code, const struct ck_fatbin_choic
 CUresult ckc_code_load(const void *image, CUdevice device, struct ckc_code **out)
 {
 	struct ckc_code *code = calloc(1, sizeof(*code));
-	struct ck_fatbin_choice chosen = { 0 };
+	struct ck_fatbin_choice chosen = {0};
 	struct ck_hash hash;
 	CUresult err;
 
@@ -207,7 +207,7 @@ CUresult ckc_code_read_file(const char *path, void **image, size_t *size_out)
 	if (fstat(fileno(f), &st) < 0 || !S_ISREG(st.st_mode))
 		goto close_file;
 	size = (size_t)st.st_size;
-	data = calloc(1, size + 64);	/* classify reads a few bytes past the end */
+	data = calloc(1, size + 64); /* classify reads a few bytes past the end */
 	if (!data) {
 		err = CUDA_ERROR_OUT_OF_MEMORY;
 		goto close_file;

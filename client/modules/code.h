@@ -12,11 +12,11 @@
 #include "elf/kernels.h"
 
 struct ckc_code {
-	unsigned char hash[32];		/* BLAKE2b of the image that was sent */
-	bool ptx;			/* the server's driver must compile it */
-	bool none;			/* contains nothing for the device: no kernels, not sent */
+	unsigned char hash[32]; /* BLAKE2b of the image that was sent */
+	bool ptx;		/* the server's driver must compile it */
+	bool none;		/* contains nothing for the device: no kernels, not sent */
 	struct ck_kernels kernels;
-	struct ck_map *by_name;		/* kernel name -> index + 1 */
+	struct ck_map *by_name; /* kernel name -> index + 1 */
 	unsigned int users;
 };
 

@@ -30,8 +30,8 @@ CUresult ckc_function_announce(struct ck_function *f, uint64_t *id)
 	if (!f->announced) {
 		struct ckc_context *ctx = ckc_context_current();
 
-		err = ck_wire_function(ctx ? ctx->object.id : 0, f->object.id,
-				       f->module->object.id, f->kernel->name);
+		err = ck_wire_function(ctx ? ctx->object.id : 0, f->object.id, f->module->object.id,
+				       f->kernel->name);
 		if (!err)
 			f->announced = true;
 	}
@@ -150,8 +150,8 @@ CK_EXPORT CUresult cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction func
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!f)
 		return CUDA_ERROR_INVALID_HANDLE;
-	*state = f->announced ? CU_FUNCTION_LOADING_STATE_LOADED :
-				CU_FUNCTION_LOADING_STATE_UNLOADED;
+	*state = f->announced ? CU_FUNCTION_LOADING_STATE_LOADED
+			      : CU_FUNCTION_LOADING_STATE_UNLOADED;
 	return CUDA_SUCCESS;
 }
 

@@ -14,7 +14,7 @@ CK_LOG_DEFINE("client");
 static void find_log(const struct ckc_jit *jit, CUjit_option buffer, CUjit_option size,
 		     struct ckc_jit_log *log)
 {
-	*log = (struct ckc_jit_log){ 0 };
+	*log = (struct ckc_jit_log){0};
 	for (unsigned int i = 0; jit && jit->options && jit->values && i < jit->count; i++) {
 		if (jit->options[i] == buffer)
 			log->buffer = jit->values[i];
@@ -37,7 +37,7 @@ void ckc_jit_log(const struct ckc_jit_log *log, const char *text, size_t size)
 		return;
 	if (log->buffer && log->room > 0) {
 		size = ck_min(size, log->room - 1);
-		if (size > 0)	/* otherwise there may be no text */
+		if (size > 0) /* otherwise there may be no text */
 			memcpy(log->buffer, text, size);
 		log->buffer[size] = '\0';
 	} else {
@@ -46,7 +46,8 @@ void ckc_jit_log(const struct ckc_jit_log *log, const char *text, size_t size)
 	*log->size = (void *)size;
 }
 
-size_t ckc_jit_pack(const struct ckc_jit *jit, bool target, struct ckc_jit_option out[CK_JIT_OPTIONS])
+size_t ckc_jit_pack(const struct ckc_jit *jit, bool target,
+		    struct ckc_jit_option out[CK_JIT_OPTIONS])
 {
 	size_t n = 0;
 
@@ -57,7 +58,7 @@ size_t ckc_jit_pack(const struct ckc_jit *jit, bool target, struct ckc_jit_optio
 			break;
 		switch (o) {
 		case CU_JIT_TARGET:
-			if (!target)	/* for a module, the context determines it */
+			if (!target) /* for a module, the context determines it */
 				break;
 			/* fall through */
 		case CU_JIT_MAX_REGISTERS:
@@ -76,7 +77,7 @@ size_t ckc_jit_pack(const struct ckc_jit *jit, bool target, struct ckc_jit_optio
 			out[n].pad = 0;
 			out[n++].value = (uint64_t)(uintptr_t)jit->values[i];
 			break;
-		default:	/* buffers, or options that the driver ignores today */
+		default: /* buffers, or options that the driver ignores today */
 			break;
 		}
 	}
@@ -84,12 +85,14 @@ size_t ckc_jit_pack(const struct ckc_jit *jit, bool target, struct ckc_jit_optio
 }
 
 CUresult ckc_jit_build(const struct ckc_jit *jit, uint64_t ctx, uint64_t id, bool library,
-		      const unsigned char hash[32])
+		       const unsigned char hash[32])
 {
 	struct ckc_jit_option options[CK_JIT_OPTIONS];
 	struct ckc_jit_log info_log, error_log;
 	ck_module_build_args a = {
-		.head.ctx = ctx, .module = id, .library = library,
+		.head.ctx = ctx,
+		.module = id,
+		.library = library,
 		.options = CK_LIST(options, ckc_jit_pack(jit, false, options) * sizeof(options[0])),
 	};
 	ck_module_build_res r;

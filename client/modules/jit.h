@@ -28,7 +28,7 @@ struct ckc_jit_option {
 /* Encode the options that carry a value; returns their number. @target: include the link's
  * target. */
 size_t ckc_jit_pack(const struct ckc_jit *jit, bool target,
-		   struct ckc_jit_option out[CK_JIT_OPTIONS]);
+		    struct ckc_jit_option out[CK_JIT_OPTIONS]);
 
 /* Find the buffers for the logs in the options, to be written later. */
 void ckc_jit_logs(const struct ckc_jit *jit, struct ckc_jit_log *info, struct ckc_jit_log *error);
@@ -37,7 +37,7 @@ void ckc_jit_log(const struct ckc_jit_log *log, const char *text, size_t size);
 /* Compile and load the image with @hash as module @id on the server. Logs and sizes are written
  * where the options say. @jit may be NULL. */
 CUresult ckc_jit_build(const struct ckc_jit *jit, uint64_t ctx, uint64_t id, bool library,
-		      const unsigned char hash[32]);
+		       const unsigned char hash[32]);
 
 /* Write empty logs: nothing was compiled. */
 void ckc_jit_no_log(const struct ckc_jit *jit);

@@ -17,16 +17,16 @@
 CK_LOG_DEFINE("client");
 
 #define MAX_ATTRIBUTES 64
-#define DEFAULT_SHARED 49152		/* static and dynamic, unless raised */
+#define DEFAULT_SHARED 49152 /* static and dynamic, unless raised */
 
 static CUresult check_dimensions(const struct ck_launch *l, CUdevice dev, uint64_t *threads)
 {
-	static const CUdevice_attribute grid_max[3] = {
-		CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y,
-		CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z };
-	static const CUdevice_attribute block_max[3] = {
-		CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y,
-		CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z };
+	static const CUdevice_attribute grid_max[3] = {CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X,
+						       CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y,
+						       CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z};
+	static const CUdevice_attribute block_max[3] = {CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X,
+							CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y,
+							CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z};
 
 	const struct ckc_gpu *gpu = ckc_gpu(dev);
 	const int *most;
@@ -59,17 +59,17 @@ static CUresult check_kernel(const struct ck_launch *l, struct ck_function *f, C
 	int limit;
 	CUresult err;
 
-	if (registers > (unsigned)ckc_gpu_attribute(dev,
-						   CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK) ||
+	if (registers >
+		    (unsigned)ckc_gpu_attribute(dev, CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK) ||
 	    (k->max_threads && threads > k->max_threads)) {
 		err = cuFuncGetAttribute(&limit, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK,
 					 (CUfunction)f);
 		if (err)
 			return err;
 		if (threads > (unsigned)limit)
-			return k->max_threads && threads > k->max_threads ?
-				       CUDA_ERROR_INVALID_VALUE :
-				       CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+			return k->max_threads && threads > k->max_threads
+				       ? CUDA_ERROR_INVALID_VALUE
+				       : CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
 	}
 	if ((uint64_t)l->shared + k->shared > DEFAULT_SHARED &&
 	    (int64_t)l->shared > f->max_dynamic_shared) {
@@ -114,7 +114,7 @@ static CUresult pack_params(const struct ck_kernel *k, void **params, unsigned c
 }
 
 CUresult ckc_launch_params(const struct ck_function *f, void **params, void **extra,
-			  unsigned char *room, const void **block, size_t *size)
+			   unsigned char *room, const void **block, size_t *size)
 {
 	*block = room;
 	*size = f->kernel->param_bytes;
@@ -289,7 +289,7 @@ static CUresult launch(CUfunction handle, const struct ck_launch *l)
 	struct ck_function *f = ckc_function_from(handle);
 	unsigned char packed[CK_KERNEL_PARAM_MAX + 4];
 	CUlaunchAttribute attributes[MAX_ATTRIBUTES];
-	struct prepared p = { .room = packed, .attributes = attributes };
+	struct prepared p = {.room = packed, .attributes = attributes};
 	const void *block;
 	uint64_t function, stream;
 	struct ckc_context *ctx;
@@ -321,23 +321,39 @@ static CUresult launch(CUfunction handle, const struct ck_launch *l)
 	if (unlikely(updatable(l))) {
 		ck_launch_updatable_res r;
 
-		err = ck_wire_launch_updatable(&(ck_launch_updatable_args){
-			.head.ctx = ctx->object.id, .function = function, .stream = stream,
-			.gx = l->grid[0], .gy = l->grid[1], .gz = l->grid[2],
-			.bx = l->block[0], .by = l->block[1], .bz = l->block[2],
-			.shared = l->shared, .params = CK_LIST(block, size),
-			.attributes = CK_LIST(attributes, n * sizeof(attributes[0])) }, &r);
+		err = ck_wire_launch_updatable(
+			&(ck_launch_updatable_args){
+				.head.ctx = ctx->object.id,
+				.function = function,
+				.stream = stream,
+				.gx = l->grid[0],
+				.gy = l->grid[1],
+				.gz = l->grid[2],
+				.bx = l->block[0],
+				.by = l->block[1],
+				.bz = l->block[2],
+				.shared = l->shared,
+				.params = CK_LIST(block, size),
+				.attributes = CK_LIST(attributes, n * sizeof(attributes[0]))},
+			&r);
 		if (!err)
 			*updatable(l) = r.device_node;
 		ckc_command_called();
 		return err;
 	}
-	err = ck_wire_launch(&(ck_launch_args){
-		.head.ctx = ctx->object.id, .function = function, .stream = stream,
-		.gx = l->grid[0], .gy = l->grid[1], .gz = l->grid[2],
-		.bx = l->block[0], .by = l->block[1], .bz = l->block[2],
-		.shared = l->shared, .params = CK_LIST(block, size),
-		.attributes = CK_LIST(attributes, n * sizeof(attributes[0])) });
+	err = ck_wire_launch(
+		&(ck_launch_args){.head.ctx = ctx->object.id,
+				  .function = function,
+				  .stream = stream,
+				  .gx = l->grid[0],
+				  .gy = l->grid[1],
+				  .gz = l->grid[2],
+				  .bx = l->block[0],
+				  .by = l->block[1],
+				  .bz = l->block[2],
+				  .shared = l->shared,
+				  .params = CK_LIST(block, size),
+				  .attributes = CK_LIST(attributes, n * sizeof(attributes[0]))});
 	if (likely(!err && !ckc_capturing(s)))
 		ckc_launch_loaded(f, s ? s->object.context : ctx);
 	return unlikely(ckc_launch_blocking()) && !err ? wait_for(l->stream) : err;
@@ -346,13 +362,15 @@ static CUresult launch(CUfunction handle, const struct ck_launch *l)
 CK_EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
 				  unsigned int gridDimZ, unsigned int blockDimX,
 				  unsigned int blockDimY, unsigned int blockDimZ,
-				  unsigned int sharedMemBytes, CUstream hStream, void **kernelParams,
-				  void **extra)
+				  unsigned int sharedMemBytes, CUstream hStream,
+				  void **kernelParams, void **extra)
 {
-	struct ck_launch l = { .grid = { gridDimX, gridDimY, gridDimZ },
-			    .block = { blockDimX, blockDimY, blockDimZ },
-			    .shared = sharedMemBytes, .stream = hStream,
-			    .params = kernelParams, .extra = extra };
+	struct ck_launch l = {.grid = {gridDimX, gridDimY, gridDimZ},
+			      .block = {blockDimX, blockDimY, blockDimZ},
+			      .shared = sharedMemBytes,
+			      .stream = hStream,
+			      .params = kernelParams,
+			      .extra = extra};
 
 	return launch(f, &l);
 }
@@ -364,11 +382,14 @@ CK_EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, 
 
 	if (!config)
 		return CUDA_ERROR_INVALID_VALUE;
-	l = (struct ck_launch){ .grid = { config->gridDimX, config->gridDimY, config->gridDimZ },
-			     .block = { config->blockDimX, config->blockDimY, config->blockDimZ },
-			     .shared = config->sharedMemBytes, .stream = config->hStream,
-			     .attributes = config->attrs, .attribute_count = config->numAttrs,
-			     .params = kernelParams, .extra = extra };
+	l = (struct ck_launch){.grid = {config->gridDimX, config->gridDimY, config->gridDimZ},
+			       .block = {config->blockDimX, config->blockDimY, config->blockDimZ},
+			       .shared = config->sharedMemBytes,
+			       .stream = config->hStream,
+			       .attributes = config->attrs,
+			       .attribute_count = config->numAttrs,
+			       .params = kernelParams,
+			       .extra = extra};
 	return launch(f, &l);
 }
 
@@ -384,8 +405,9 @@ CUresult ckc_launch_check_cooperative(CUfunction f, const struct ck_launch *l)
 			&per_sm, f, (int)(l->block[0] * l->block[1] * l->block[2]), l->shared);
 	if (err)
 		return err;
-	if (blocks > (uint64_t)per_sm * (unsigned)ckc_gpu_attribute(
-				ctx->device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT))
+	if (blocks > (uint64_t)per_sm *
+			     (unsigned)ckc_gpu_attribute(ctx->device,
+							 CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT))
 		return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
 	return CUDA_SUCCESS;
 }
@@ -396,12 +418,14 @@ CK_EXPORT CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX
 					     unsigned int blockDimZ, unsigned int sharedMemBytes,
 					     CUstream hStream, void **kernelParams)
 {
-	CUlaunchAttribute cooperative = { .id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE };
-	struct ck_launch l = { .grid = { gridDimX, gridDimY, gridDimZ },
-			    .block = { blockDimX, blockDimY, blockDimZ },
-			    .shared = sharedMemBytes, .stream = hStream,
-			    .attributes = &cooperative, .attribute_count = 1,
-			    .params = kernelParams };
+	CUlaunchAttribute cooperative = {.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE};
+	struct ck_launch l = {.grid = {gridDimX, gridDimY, gridDimZ},
+			      .block = {blockDimX, blockDimY, blockDimZ},
+			      .shared = sharedMemBytes,
+			      .stream = hStream,
+			      .attributes = &cooperative,
+			      .attribute_count = 1,
+			      .params = kernelParams};
 	CUresult err;
 
 	cooperative.value.cooperative = 1;
@@ -438,12 +462,19 @@ static CUresult ask_cluster(int *value, uint64_t ctx, uint64_t function, unsigne
 	memcpy(key.attributes, attributes, n * sizeof(attributes[0]));
 	if (ckc_cache_get(&key, size, value, sizeof(*value)))
 		return CUDA_SUCCESS;
-	err = ck_wire_cluster(&(ck_cluster_args){
-		.head.ctx = ctx, .function = function, .which = which,
-		.gx = c->gridDimX, .gy = c->gridDimY, .gz = c->gridDimZ,
-		.bx = c->blockDimX, .by = c->blockDimY, .bz = c->blockDimZ,
-		.shared = c->sharedMemBytes,
-		.attributes = CK_LIST(attributes, n * sizeof(attributes[0])) }, &r);
+	err = ck_wire_cluster(
+		&(ck_cluster_args){.head.ctx = ctx,
+				   .function = function,
+				   .which = which,
+				   .gx = c->gridDimX,
+				   .gy = c->gridDimY,
+				   .gz = c->gridDimZ,
+				   .bx = c->blockDimX,
+				   .by = c->blockDimY,
+				   .bz = c->blockDimZ,
+				   .shared = c->sharedMemBytes,
+				   .attributes = CK_LIST(attributes, n * sizeof(attributes[0]))},
+		&r);
 	if (err)
 		return err;
 	*value = r.value;
@@ -463,7 +494,7 @@ static CUresult cluster(int *value, CUfunction func, const CUlaunchConfig *c, un
 		return err;
 	if (!value || !c)
 		return CUDA_ERROR_INVALID_VALUE;
-	l = (struct ck_launch){ .attributes = c->attrs, .attribute_count = c->numAttrs };
+	l = (struct ck_launch){.attributes = c->attrs, .attribute_count = c->numAttrs};
 	err = ckc_function_id(func, &function);
 	if (!err)
 		err = pack_attributes(&l, attributes, &n);

@@ -53,6 +53,6 @@ bool ckc_launch_blocking(void);
  * CK_KERNEL_PARAM_MAX + 4 bytes, or as given by @extra. INVALID_VALUE.
  */
 CUresult ckc_launch_params(const struct ck_function *f, void **params, void **extra,
-			  unsigned char *room, const void **block, size_t *size);
+			   unsigned char *room, const void **block, size_t *size);
 
 #endif

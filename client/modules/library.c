@@ -24,7 +24,7 @@ CK_EXPORT CUresult cuLibraryLoadData(CUlibrary *library, const void *code, CUjit
 				     CUlibraryOption *libraryOptions, void **libraryOptionValues,
 				     unsigned int numLibraryOptions)
 {
-	struct ckc_jit jit = { numJitOptions, jitOptions, jitOptionsValues };
+	struct ckc_jit jit = {numJitOptions, jitOptions, jitOptionsValues};
 	CUresult err = ckc_session_check();
 
 	(void)libraryOptions;
@@ -35,12 +35,13 @@ CK_EXPORT CUresult cuLibraryLoadData(CUlibrary *library, const void *code, CUjit
 
 CK_EXPORT CUresult cuLibraryLoadFromFile(CUlibrary *library, const char *fileName,
 					 CUjit_option *jitOptions, void **jitOptionsValues,
-					 unsigned int numJitOptions, CUlibraryOption *libraryOptions,
+					 unsigned int numJitOptions,
+					 CUlibraryOption *libraryOptions,
 					 void **libraryOptionValues, unsigned int numLibraryOptions)
 {
 	void *image;
-	CUresult err = fileName ? ckc_code_read_file(fileName, &image, NULL) :
-				  CUDA_ERROR_INVALID_VALUE;
+	CUresult err =
+		fileName ? ckc_code_read_file(fileName, &image, NULL) : CUDA_ERROR_INVALID_VALUE;
 
 	if (err)
 		return err;
@@ -72,8 +73,9 @@ CK_EXPORT CUresult cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, cons
 {
 	CUresult err = ckc_session_check();
 
-	return err ? err : ckc_module_get_function(ckc_module_from(library, true), name,
-					(struct ck_function **)pKernel);
+	return err ? err
+		   : ckc_module_get_function(ckc_module_from(library, true), name,
+					     (struct ck_function **)pKernel);
 }
 
 /*

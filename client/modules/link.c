@@ -14,7 +14,7 @@
 #include "client/wire/hooks.h"
 #include "elf/image.h"
 
-#define INPUT_MAX ((size_t)1 << 30)	/* payload of one message */
+#define INPUT_MAX ((size_t)1 << 30) /* payload of one message */
 
 static CUresult enter(CUlinkState state, uint64_t *ctx, struct ckc_link **link)
 {
@@ -47,7 +47,7 @@ CK_ON_CONTEXT_END(CK_LAYER_MODULES, forget_links);
 CK_EXPORT CUresult cuLinkCreate_v2(unsigned int numOptions, CUjit_option *options,
 				   void **optionValues, CUlinkState *stateOut)
 {
-	const struct ckc_jit jit = { numOptions, options, optionValues };
+	const struct ckc_jit jit = {numOptions, options, optionValues};
 	struct ckc_jit_option packed[CK_JIT_OPTIONS];
 	struct ckc_context *ctx;
 	struct ckc_link *link;
@@ -85,7 +85,7 @@ static CUresult add(struct ckc_link *link, uint64_t ctx, CUjitInputType type, co
 		    size_t size, const char *name, const struct ckc_jit *jit)
 {
 	struct ckc_jit_option packed[CK_JIT_OPTIONS];
-	ck_link_add_args a = { .head.ctx = ctx, .link = link->object.id, .type = (u_int)type };
+	ck_link_add_args a = {.head.ctx = ctx, .link = link->object.id, .type = (u_int)type};
 	ck_link_add_res r;
 	CUresult err;
 
@@ -103,7 +103,7 @@ CK_EXPORT CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void
 				    const char *name, unsigned int numOptions,
 				    CUjit_option *options, void **optionValues)
 {
-	const struct ckc_jit jit = { numOptions, options, optionValues };
+	const struct ckc_jit jit = {numOptions, options, optionValues};
 	struct ck_image image;
 	struct ckc_link *link;
 	uint64_t ctx;
@@ -124,7 +124,7 @@ CK_EXPORT CUresult cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, cons
 				    unsigned int numOptions, CUjit_option *options,
 				    void **optionValues)
 {
-	const struct ckc_jit jit = { numOptions, options, optionValues };
+	const struct ckc_jit jit = {numOptions, options, optionValues};
 	struct ckc_link *link;
 	void *image;
 	size_t size;
@@ -146,7 +146,7 @@ CK_EXPORT CUresult cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, cons
 /* Fetch the linked image from the server's driver, in pieces. */
 static CUresult fetch(struct ckc_link *link, uint64_t ctx, size_t size)
 {
-	char *cubin = calloc(1, size + 64);	/* classify reads a few bytes past the end */
+	char *cubin = calloc(1, size + 64); /* classify reads a few bytes past the end */
 	void *piece;
 	size_t n;
 
@@ -182,7 +182,7 @@ CK_EXPORT CUresult cuLinkComplete(CUlinkState state, void **cubinOut, size_t *si
 		return err;
 	if (!cubinOut)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (link->cubin)	/* as in driver 580 */
+	if (link->cubin) /* as in driver 580 */
 		return CUDA_ERROR_INVALID_HANDLE;
 	err = ck_wire_link_complete(ctx, link->object.id, &size, &info, &info_size, &error,
 				    &error_size);

@@ -31,7 +31,7 @@ static CUresult load_on_server(struct ckc_module *m, const struct ckc_jit *jit)
 }
 
 CUresult ckc_module_make(const void *image, struct ckc_context *ctx, bool library,
-			const struct ckc_jit *jit, struct ckc_module **out)
+			 const struct ckc_jit *jit, struct ckc_module **out)
 {
 	struct ckc_context *current = ckc_context_current();
 	CUdevice device = current ? current->device : 0;
@@ -170,7 +170,7 @@ CUresult ckc_module_get_function(struct ckc_module *m, const char *name, struct 
 }
 
 void ckc_module_note_variable(struct ckc_module *m, CUdeviceptr at, size_t size,
-			     enum ckc_memory_kind kind, struct ckc_context *ctx)
+			      enum ckc_memory_kind kind, struct ckc_context *ctx)
 {
 	uint64_t *more;
 
@@ -178,15 +178,14 @@ void ckc_module_note_variable(struct ckc_module *m, CUdeviceptr at, size_t size,
 	more = realloc(m->variables, (m->variable_count + 1) * sizeof(*more));
 	if (more) {
 		m->variables = more;
-		if (ckc_allocation_add(at, size, kind, ctx, 0, true) ==
-		    CUDA_SUCCESS)
+		if (ckc_allocation_add(at, size, kind, ctx, 0, true) == CUDA_SUCCESS)
 			m->variables[m->variable_count++] = at;
 	}
 	ck_unlock(ckc_modules_lock());
 }
 
 CUresult ckc_module_note_managed(struct ckc_module *m, CUdeviceptr at, size_t size,
-				struct ckc_context *ctx)
+				 struct ckc_context *ctx)
 {
 	struct ck_mutex *lock = &ctx->client->modules->managed_lock; /* two threads may ask */
 	struct ckc_allocation known;
@@ -203,16 +202,16 @@ CUresult ckc_module_note_managed(struct ckc_module *m, CUdeviceptr at, size_t si
 }
 
 CUresult ckc_module_get_global(struct ckc_module *m, const char *name, CUdeviceptr *dptr,
-			      size_t *bytes)
+			       size_t *bytes)
 {
 	struct {
 		uint64_t ctx, module;
 		char name[1024];
-	} key = { 0 };
+	} key = {0};
 	struct {
 		CUdeviceptr at;
 		size_t size;
-	} found = { 0 };
+	} found = {0};
 	size_t key_size;
 	int managed = 0;
 	CUresult err = ckc_enter(&key.ctx);
@@ -229,16 +228,15 @@ CUresult ckc_module_get_global(struct ckc_module *m, const char *name, CUdevicep
 	strcpy(key.name, name);
 	key_size = offsetof(__typeof__(key), name) + strlen(name);
 	if (!ckc_cache_get(&key, key_size, &found, sizeof(found))) {
-		err = ck_wire_global(key.ctx, key.module, name, &found.at, &found.size,
-				     &managed);
+		err = ck_wire_global(key.ctx, key.module, name, &found.at, &found.size, &managed);
 		if (err)
 			return err;
 		/* without pages here, a managed variable still exists on the device */
-		if (!managed || ckc_module_note_managed(m, found.at, found.size,
-						       ckc_context_current())) {
+		if (!managed ||
+		    ckc_module_note_managed(m, found.at, found.size, ckc_context_current())) {
 			ckc_address_claim(found.at, found.size);
 			ckc_module_note_variable(m, found.at, found.size, CK_MEMORY_DEVICE,
-						ckc_context_current());
+						 ckc_context_current());
 		}
 		ckc_cache_put(&key, key_size, &found, sizeof(found));
 	}
@@ -265,7 +263,7 @@ CK_EXPORT CUresult cuModuleLoadData(CUmodule *module, const void *image)
 CK_EXPORT CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int numOptions,
 				      CUjit_option *options, void **optionValues)
 {
-	struct ckc_jit jit = { numOptions, options, optionValues };
+	struct ckc_jit jit = {numOptions, options, optionValues};
 
 	return load_module(module, image, &jit);
 }
@@ -310,8 +308,9 @@ CK_EXPORT CUresult cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const c
 {
 	CUresult err = ckc_session_check();
 
-	return err ? err : ckc_module_get_function(ckc_module_from(hmod, false), name,
-					(struct ck_function **)hfunc);
+	return err ? err
+		   : ckc_module_get_function(ckc_module_from(hmod, false), name,
+					     (struct ck_function **)hfunc);
 }
 
 CK_EXPORT CUresult cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod,
@@ -361,7 +360,7 @@ CK_EXPORT CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode *mode)
 
 	if (!mode)
 		return CUDA_ERROR_INVALID_VALUE;
-	*mode = wish && strcmp(wish, "EAGER") == 0 ? CU_MODULE_EAGER_LOADING :
-						     CU_MODULE_LAZY_LOADING;
+	*mode = wish && strcmp(wish, "EAGER") == 0 ? CU_MODULE_EAGER_LOADING
+						   : CU_MODULE_LAZY_LOADING;
 	return ckc_session_check();
 }

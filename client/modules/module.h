@@ -18,14 +18,14 @@ static inline struct ck_mutex *ckc_modules_lock(void)
 
 /* Make a module of @ctx, or a library, which has no context. @jit may be NULL. */
 CUresult ckc_module_make(const void *image, struct ckc_context *ctx, bool library,
-			const struct ckc_jit *jit, struct ckc_module **out);
+			 const struct ckc_jit *jit, struct ckc_module **out);
 /* The module or library of a handle; NULL: not valid. */
 struct ckc_module *ckc_module_from(const void *handle, bool library);
 
 /* The following accept NULL for a module and return INVALID_HANDLE. */
 CUresult ckc_module_get_function(struct ckc_module *m, const char *name, struct ck_function **out);
 CUresult ckc_module_get_global(struct ckc_module *m, const char *name, CUdeviceptr *dptr,
-			      size_t *bytes);
+			       size_t *bytes);
 CUresult ckc_module_count(struct ckc_module *m, unsigned int *n);
 CUresult ckc_module_enumerate(struct ckc_module *m, void **out, unsigned int n);
 
@@ -34,10 +34,10 @@ void ckc_module_forget(struct ckc_module *module);
 
 /* Note a variable's memory in the table, for copies and pointer queries. */
 void ckc_module_note_variable(struct ckc_module *m, CUdeviceptr at, size_t size,
-			     enum ckc_memory_kind kind, struct ckc_context *ctx);
+			      enum ckc_memory_kind kind, struct ckc_context *ctx);
 /* The same for a managed variable, whose pages are tracked at the address that the server's driver
  * chose. */
 CUresult ckc_module_note_managed(struct ckc_module *m, CUdeviceptr at, size_t size,
-				struct ckc_context *ctx);
+				 struct ckc_context *ctx);
 
 #endif

@@ -13,8 +13,8 @@
 #include "elf/kernels.h"
 #include "rpc/multi_launch.h"
 
-#define FLAGS                                                      \
-	(CUDA_COOPERATIVE_LAUNCH_MULTI_DEVICE_NO_PRE_LAUNCH_SYNC | \
+#define FLAGS                                                                                      \
+	(CUDA_COOPERATIVE_LAUNCH_MULTI_DEVICE_NO_PRE_LAUNCH_SYNC |                                 \
 	 CUDA_COOPERATIVE_LAUNCH_MULTI_DEVICE_NO_POST_LAUNCH_SYNC)
 
 struct batch {
@@ -25,9 +25,11 @@ struct batch {
 static struct ck_launch launch_of(const CUDA_LAUNCH_PARAMS *p)
 {
 	return (struct ck_launch){
-		.grid = { p->gridDimX, p->gridDimY, p->gridDimZ },
-		.block = { p->blockDimX, p->blockDimY, p->blockDimZ },
-		.shared = p->sharedMemBytes, .stream = p->hStream, .params = p->kernelParams,
+		.grid = {p->gridDimX, p->gridDimY, p->gridDimZ},
+		.block = {p->blockDimX, p->blockDimY, p->blockDimZ},
+		.shared = p->sharedMemBytes,
+		.stream = p->hStream,
+		.params = p->kernelParams,
 	};
 }
 
@@ -71,7 +73,7 @@ static CUresult pack(const CUDA_LAUNCH_PARAMS *p, struct batch *b)
 	struct ck_launch l = launch_of(p);
 	struct ck_function *f = ckc_function_from(p->function);
 	unsigned char *room = b->bytes + b->size + sizeof(struct ck_multi_launch);
-	struct ck_multi_launch item = { .shared = l.shared };
+	struct ck_multi_launch item = {.shared = l.shared};
 	const void *block;
 	struct ckc_stream *s;
 	size_t size;
@@ -109,7 +111,7 @@ static void loaded(const CUDA_LAUNCH_PARAMS *p)
 static CUresult send_all(const CUDA_LAUNCH_PARAMS *list, unsigned int n, unsigned int flags)
 {
 	size_t each = sizeof(struct ck_multi_launch) + CK_KERNEL_PARAM_MAX + 4;
-	struct batch b = { .bytes = n <= CK_BYTES_MAX / each ? malloc(n * each) : NULL };
+	struct batch b = {.bytes = n <= CK_BYTES_MAX / each ? malloc(n * each) : NULL};
 	CUresult err = CUDA_SUCCESS;
 	uint64_t ctx;
 
@@ -137,8 +139,7 @@ CK_EXPORT CUresult cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *laun
 	if (err)
 		return err;
 	if (!launchParamsList || numDevices == 0 ||
-	    numDevices > (unsigned)ckc_client_current()->gpu_count ||
-	    flags & ~FLAGS)
+	    numDevices > (unsigned)ckc_client_current()->gpu_count || flags & ~FLAGS)
 		return CUDA_ERROR_INVALID_VALUE;
 	for (unsigned int i = 0; i < numDevices && !err; i++)
 		err = check(launchParamsList, i);

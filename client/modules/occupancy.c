@@ -12,19 +12,20 @@ static CUresult try_block(struct best *best, CUfunction func, int block, size_t 
 {
 	int blocks;
 	CUresult err = cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(&blocks, func, block,
-									     shared, flags);
+									    shared, flags);
 
 	if (!err && blocks * block > best->threads)
-		*best = (struct best){ block, blocks, blocks * block };
+		*best = (struct best){block, blocks, blocks * block};
 	return err;
 }
 
 CK_EXPORT CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(
-	int *minGridSize, int *blockSize, CUfunction func, CUoccupancyB2DSize blockSizeToDynamicSMemSize,
-	size_t dynamicSMemSize, int blockSizeLimit, unsigned int flags)
+	int *minGridSize, int *blockSize, CUfunction func,
+	CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize, int blockSizeLimit,
+	unsigned int flags)
 {
 	struct ckc_context *ctx;
-	struct best best = { 0 };
+	struct best best = {0};
 	int limit, warp, full;
 	CUresult err = ckc_context_usable(&ctx);
 
@@ -44,8 +45,8 @@ CK_EXPORT CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(
 	/* downwards from the limit itself, even if it is no multiple of a warp */
 	for (int block = limit; block > 0 && !err && best.threads < full;
 	     block = (block - 1) / warp * warp) {
-		size_t shared = blockSizeToDynamicSMemSize ? blockSizeToDynamicSMemSize(block) :
-							     dynamicSMemSize;
+		size_t shared = blockSizeToDynamicSMemSize ? blockSizeToDynamicSMemSize(block)
+							   : dynamicSMemSize;
 
 		err = try_block(&best, func, block, shared, flags);
 	}
@@ -57,7 +58,8 @@ CK_EXPORT CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(
 	return CUDA_SUCCESS;
 }
 
-CK_EXPORT CUresult cuOccupancyMaxPotentialBlockSize(int *minGridSize, int *blockSize, CUfunction func,
+CK_EXPORT CUresult cuOccupancyMaxPotentialBlockSize(int *minGridSize, int *blockSize,
+						    CUfunction func,
 						    CUoccupancyB2DSize blockSizeToDynamicSMemSize,
 						    size_t dynamicSMemSize, int blockSizeLimit)
 {

@@ -7,10 +7,10 @@
 #include "client/wire/client.h"
 
 struct ckc_modules {
-	struct ck_mutex tables_lock;	/* functions, variables, modules of libraries */
-	struct ck_mutex announce_lock;	/* function.c: functions announced to the server */
-	struct ck_mutex upload_lock;	/* code.c: sending images */
-	struct ck_mutex managed_lock;	/* module.c: tracking of __managed__ variables */
+	struct ck_mutex tables_lock;   /* functions, variables, modules of libraries */
+	struct ck_mutex announce_lock; /* function.c: functions announced to the server */
+	struct ck_mutex upload_lock;   /* code.c: sending images */
+	struct ck_mutex managed_lock;  /* module.c: tracking of __managed__ variables */
 };
 
 #endif

@@ -72,8 +72,9 @@ CK_EXPORT CUresult cuTexRefSetBorderColor(CUtexref hTexRef, float *pBorderColor)
 		err = CUDA_ERROR_INVALID_VALUE;
 	if (!err)
 		err = ckc_texref_id(hTexRef, &id);
-	return err ? err : ck_wire_border_set(ctx, id, pBorderColor[0], pBorderColor[1],
-					      pBorderColor[2], pBorderColor[3]);
+	return err ? err
+		   : ck_wire_border_set(ctx, id, pBorderColor[0], pBorderColor[1], pBorderColor[2],
+					pBorderColor[3]);
 }
 
 CK_EXPORT CUresult cuTexRefGetBorderColor(float *pBorderColor, CUtexref hTexRef)
@@ -85,6 +86,7 @@ CK_EXPORT CUresult cuTexRefGetBorderColor(float *pBorderColor, CUtexref hTexRef)
 		err = CUDA_ERROR_INVALID_VALUE;
 	if (!err)
 		err = ckc_texref_id(hTexRef, &id);
-	return err ? err : ck_wire_border_get(ctx, id, &pBorderColor[0], &pBorderColor[1],
-					      &pBorderColor[2], &pBorderColor[3]);
+	return err ? err
+		   : ck_wire_border_get(ctx, id, &pBorderColor[0], &pBorderColor[1],
+					&pBorderColor[2], &pBorderColor[3]);
 }

@@ -17,13 +17,13 @@
 
 CK_LOG_DEFINE("client");
 
-#define HANDLES 1024			/* GPUs and their instances; also the server's limit */
-#define PCI_V1_SIZE 32			/* oldest nvmlPciInfo_t: up to the device id */
-#define PCI_V2_SIZE 36			/* up to the subsystem id */
+#define HANDLES 1024   /* GPUs and their instances; also the server's limit */
+#define PCI_V1_SIZE 32 /* oldest nvmlPciInfo_t: up to the device id */
+#define PCI_V2_SIZE 36 /* up to the subsystem id */
 
 /* Per process, as addresses are. */
-static char handles[HANDLES];		/* a device's handle is the address of its byte */
-static _Atomic unsigned int highest;	/* highest number the server has used */
+static char handles[HANDLES];	     /* a device's handle is the address of its byte */
+static _Atomic unsigned int highest; /* highest number the server has used */
 
 CK_EXPORT const char *nvmlErrorString(nvmlReturn_t result)
 {
@@ -78,9 +78,9 @@ CK_EXPORT nvmlReturn_t nvmlInitWithFlags(unsigned int flags)
 	(void)flags;
 	ck_lock(&c->nvml->lock);
 	err = ckc_session_open(c);
-	ret = err == CUDA_ERROR_NO_DEVICE || err == CUDA_ERROR_SYSTEM_DRIVER_MISMATCH ?
-		      NVML_ERROR_DRIVER_NOT_LOADED :
-		      from_driver(err);
+	ret = err == CUDA_ERROR_NO_DEVICE || err == CUDA_ERROR_SYSTEM_DRIVER_MISMATCH
+		      ? NVML_ERROR_DRIVER_NOT_LOADED
+		      : from_driver(err);
 	if (!err)
 		c->nvml->initialized++;
 	ck_unlock(&c->nvml->lock);

@@ -33,12 +33,12 @@ nvmlReturn_t ckc_nvml_refused(const char *name, nvmlReturn_t code, bool *told);
 /* The table with this id for nvmlInternalGetExportTable, or NULL: client/nvml/nvml_table.c */
 const void *ckc_nvml_table(const void *id);
 
-#define CK_NVML_REFUSE(name, code)                              \
-	nvmlReturn_t name(void);                                \
-	CK_EXPORT nvmlReturn_t name(void)                       \
-	{                                                       \
-		static bool told;                               \
-		return ckc_nvml_refused(#name, code, &told);     \
+#define CK_NVML_REFUSE(name, code)                                                                 \
+	nvmlReturn_t name(void);                                                                   \
+	CK_EXPORT nvmlReturn_t name(void)                                                          \
+	{                                                                                          \
+		static bool told;                                                                  \
+		return ckc_nvml_refused(#name, code, &told);                                       \
 	}
 
 #endif

@@ -82,8 +82,8 @@ CK_EXPORT nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t device, unsigned lo
 /* Waits for the caller's full timeout. */
 CK_EXPORT nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, void *data, unsigned int timeoutms)
 {
-	const struct timespec time = { .tv_sec = timeoutms / 1000,
-				       .tv_nsec = (long)(timeoutms % 1000) * 1000000 };
+	const struct timespec time = {.tv_sec = timeoutms / 1000,
+				      .tv_nsec = (long)(timeoutms % 1000) * 1000000};
 	nvmlReturn_t err = ckc_nvml_enter();
 
 	if (err)

@@ -33,9 +33,9 @@ const void *ckc_nvml_table(const void *id)
 #else
 
 #define SLOTS 256
-#define SLOT_LOG 26			/* (format, ...): write a line to NVML's own log */
-#define SLOT_BUS_ID 81			/* (index, char *pciBusId, length) */
-#define SLOT_COMPUTE 213		/* (device, unsigned int *count, struct process *list) */
+#define SLOT_LOG 26	 /* (format, ...): write a line to NVML's own log */
+#define SLOT_BUS_ID 81	 /* (index, char *pciBusId, length) */
+#define SLOT_COMPUTE 213 /* (device, unsigned int *count, struct process *list) */
 #define SLOT_GRAPHICS 214
 #define SLOT_MPS 215
 #define LIST_MAX 4096
@@ -136,22 +136,24 @@ static nvmlReturn_t unknown(unsigned int slot, nvmlDevice_t maybe)
 	return ckc_nvml_device_id(maybe, &id) ? NVML_SUCCESS : NVML_ERROR_NOT_SUPPORTED;
 }
 
-#define ONE(n)                                       \
-	static nvmlReturn_t slot_##n(nvmlDevice_t d) \
-	{                                            \
-		return unknown(0x##n, d);            \
+#define ONE(n)                                                                                     \
+	static nvmlReturn_t slot_##n(nvmlDevice_t d)                                               \
+	{                                                                                          \
+		return unknown(0x##n, d);                                                          \
 	}
+/* clang-format off */
 #define ROW(M, h)                                                                         \
 	M(h##0) M(h##1) M(h##2) M(h##3) M(h##4) M(h##5) M(h##6) M(h##7)                   \
 	M(h##8) M(h##9) M(h##a) M(h##b) M(h##c) M(h##d) M(h##e) M(h##f)
 #define ALL(M)                                                                            \
 	ROW(M, 0) ROW(M, 1) ROW(M, 2) ROW(M, 3) ROW(M, 4) ROW(M, 5) ROW(M, 6) ROW(M, 7)   \
 	ROW(M, 8) ROW(M, 9) ROW(M, a) ROW(M, b) ROW(M, c) ROW(M, d) ROW(M, e) ROW(M, f)
+/* clang-format on */
 #define ADDRESS(n) (void *)slot_##n,
 
 ALL(ONE)
 
-static void *table[SLOTS] = { ALL(ADDRESS) };
+static void *table[SLOTS] = {ALL(ADDRESS)};
 
 static void make_table(void)
 {
@@ -165,8 +167,8 @@ static void make_table(void)
 
 const void *ckc_nvml_table(const void *id)
 {
-	static const unsigned char known[16] = { 0xc4, 0xfe, 0x3e, 0x6c, 0xc9, 0x8f, 0x6c, 0x4e,
-						 0xa3, 0x27, 0xee, 0x69, 0x6e, 0x12, 0xf7, 0xc4 };
+	static const unsigned char known[16] = {0xc4, 0xfe, 0x3e, 0x6c, 0xc9, 0x8f, 0x6c, 0x4e,
+						0xa3, 0x27, 0xee, 0x69, 0x6e, 0x12, 0xf7, 0xc4};
 
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 

@@ -26,7 +26,7 @@
 
 struct ckc_callback_entry {
 	struct ckc_callback callback;
-	uint32_t generation;	/* odd: in use */
+	uint32_t generation; /* odd: in use */
 	uint32_t next_free;
 };
 
@@ -45,7 +45,7 @@ static bool grow(struct ckc_callbacks *all)
 	if (!e)
 		return false;
 	for (uint32_t i = all->count; i < more; i++)
-		e[i] = (struct ckc_callback_entry){ .next_free = i + 1 };
+		e[i] = (struct ckc_callback_entry){.next_free = i + 1};
 	all->entries = e;
 	all->free = all->count;
 	all->count = more;
@@ -119,12 +119,11 @@ static void call(const struct ckc_client *c, const struct ckc_callback *callback
 		 uint64_t value)
 {
 	if (c->state != CK_STATE_READY && c->state != CK_STATE_LOST)
-		return;	/* at exit, data of the function may be gone */
+		return; /* at exit, data of the function may be gone */
 	ckc_inside_callback = !callback->ours;
 	callback->run(callback, status, value);
 	ckc_inside_callback = false;
-	ckc_each_hook(function_end, h)
-		h->run();
+	ckc_each_hook(function_end, h) h->run();
 }
 
 static void run(struct ckc_client *c, const ck_callback_next_res *res)
@@ -197,7 +196,7 @@ static bool idle(struct ckc_callbacks *all)
 static void *serve(void *client)
 {
 	struct ckc_client *c = client;
-	ck_callback_next_args args = { .milliseconds = IDLE_MS };
+	ck_callback_next_args args = {.milliseconds = IDLE_MS};
 	ck_callback_next_res res;
 
 	for (;;) {
@@ -292,7 +291,7 @@ CUresult ckc_callback_keep(const struct ckc_callback *callback, uint64_t *id)
 {
 	struct ckc_client *c = ckc_client_current();
 	struct ckc_callbacks *all = &c->objects->callbacks;
-	const uintptr_t key[2] = { (uintptr_t)callback->function, (uintptr_t)callback->data };
+	const uintptr_t key[2] = {(uintptr_t)callback->function, (uintptr_t)callback->data};
 	CUresult err = CUDA_SUCCESS;
 
 	ck_lock(&all->lock);
@@ -303,8 +302,8 @@ CUresult ckc_callback_keep(const struct ckc_callback *callback, uint64_t *id)
 		err = CUDA_ERROR_OPERATING_SYSTEM;
 	else if (!*id && (!all->persistent || !put(all, callback, id)))
 		err = CUDA_ERROR_OUT_OF_MEMORY;
-	else if (ck_map_insert(all->persistent, key, sizeof(key),
-			       (void *)(uintptr_t)*id) == -ENOMEM)
+	else if (ck_map_insert(all->persistent, key, sizeof(key), (void *)(uintptr_t)*id) ==
+		 -ENOMEM)
 		err = CUDA_ERROR_OUT_OF_MEMORY;
 	ck_unlock(&all->lock);
 	return err;

@@ -18,12 +18,12 @@ struct ckc_callback {
 	void (*run)(const struct ckc_callback *callback, int status, uint64_t value);
 	void (*function)(void);
 	void *data;
-	void *handle;	/* a stream or an object, for run */
+	void *handle;	 /* a stream or an object, for run */
 	bool persistent; /* kept: may be called any number of times */
-	bool on_loss;	/* called with an error when the server is lost */
-	bool ours;	/* of this library, not of the application: may call ckc_call_aside */
-	bool in_stream;	/* its stream blocks until it returns */
-	uint64_t round;	/* the round of waiting it was added in; set by ckc_callback_add */
+	bool on_loss;	 /* called with an error when the server is lost */
+	bool ours;	 /* of this library, not of the application: may call ckc_call_aside */
+	bool in_stream;	 /* its stream blocks until it returns */
+	uint64_t round;	 /* the round of waiting it was added in; set by ckc_callback_add */
 };
 
 /* Note a callback and make sure that a thread waits for work. OUT_OF_MEMORY, OPERATING_SYSTEM. */

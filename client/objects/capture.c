@@ -23,7 +23,7 @@ static struct ckc_capture *find(const struct ckc_captures *all, uint64_t sequenc
 }
 
 static struct ckc_capture *capture_of(const struct ckc_captures *all,
-				     const struct ckc_stream *stream)
+				      const struct ckc_stream *stream)
 {
 	return stream ? find(all, atomic_load(&stream->capture)) : NULL;
 }
@@ -268,7 +268,7 @@ void ckc_capture_spoil_stream(const struct ckc_stream *stream)
 CUresult ckc_capture_note(struct ckc_stream *stream, CUstreamCaptureMode mode, bool to_graph)
 {
 	struct ckc_captures *all = captures();
-	static _Atomic uint64_t last;	/* per process: ids are never reused */
+	static _Atomic uint64_t last; /* per process: ids are never reused */
 	const struct ckc_thread *t = ckc_thread();
 	struct ckc_capture *c = t ? calloc(1, sizeof(*c)) : NULL;
 

@@ -9,13 +9,13 @@
 
 struct ckc_capture {
 	struct ckc_capture *next;
-	uint64_t sequence;		/* cuStreamGetCaptureInfo's id; never reused */
-	uint64_t origin;		/* the stream in which it began */
+	uint64_t sequence; /* cuStreamGetCaptureInfo's id; never reused */
+	uint64_t origin;   /* the stream in which it began */
 	struct ckc_context *context;
 	const struct ckc_thread *thread;
 	CUstreamCaptureMode mode;
-	bool to_graph;			/* into a graph that the application provides */
-	bool blocking;			/* one of its streams synchronises with the legacy one */
+	bool to_graph; /* into a graph that the application provides */
+	bool blocking; /* one of its streams synchronises with the legacy one */
 	bool invalid;
 };
 

@@ -106,7 +106,7 @@ uint64_t ckc_context_number(void)
 	static _Atomic uint64_t last;
 	uint64_t number = atomic_fetch_add(&last, 1) + 1;
 
-	if (number > 1)		/* the streams of two contexts have no order */
+	if (number > 1) /* the streams of two contexts have no order */
 		ckc_client_current()->unordered_streams = true;
 	return number;
 }
@@ -127,9 +127,7 @@ void ckc_context_forget(struct ckc_context *context)
 {
 	ck_local_forget((CUcontext)context);
 	for (int layer = CK_LAYER_COUNT; layer-- > 0;)
-		ckc_each_hook(context_end, h)
-			if ((int)h->layer == layer)
-				h->run(context);
+		ckc_each_hook(context_end, h) if ((int)h->layer == layer) h->run(context);
 	ckc_object_each(context, object_forget);
 	ckc_cache_clear();
 }

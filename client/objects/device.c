@@ -66,7 +66,8 @@ static int attribute_of(const ck_device *facts, CUdevice_attribute attribute)
 	return 0;
 }
 
-static CUresult gpu_build(struct ckc_client *c, struct ckc_gpu *gpu, int ordinal, int server_ordinal)
+static CUresult gpu_build(struct ckc_client *c, struct ckc_gpu *gpu, int ordinal,
+			  int server_ordinal)
 {
 	const ck_device *facts = &c->hello.devices.devices_val[server_ordinal];
 	int *values = calloc(CK_ATTRIBUTE_END, sizeof(*values));
@@ -124,7 +125,8 @@ static int choose(const struct ckc_client *c, int *chosen, int count)
 				      chosen, &bad);
 	if (bad)
 		ck_warn("CUDA_VISIBLE_DEVICES=%s: an entry names no further device of the "
-			"server's %d; %d in use", list, count, n);
+			"server's %d; %d in use",
+			list, count, n);
 	if (n < 0)
 		ck_warn("CUDA_VISIBLE_DEVICES=%s names a device twice", list);
 	free(devices);
@@ -313,12 +315,12 @@ CK_EXPORT CUresult cuDeviceGetProperties(CUdevprop *prop, CUdevice dev)
 	a = gpu->attributes;
 	*prop = (CUdevprop){
 		.maxThreadsPerBlock = a[CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK],
-		.maxThreadsDim = { a[CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X],
-				   a[CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y],
-				   a[CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z] },
-		.maxGridSize = { a[CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X],
-				 a[CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y],
-				 a[CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z] },
+		.maxThreadsDim = {a[CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X],
+				  a[CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y],
+				  a[CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z]},
+		.maxGridSize = {a[CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X],
+				a[CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y],
+				a[CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z]},
 		.sharedMemPerBlock = a[CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK],
 		.totalConstantMemory = a[CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY],
 		.SIMDWidth = a[CU_DEVICE_ATTRIBUTE_WARP_SIZE],
@@ -346,7 +348,7 @@ CK_EXPORT CUresult cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev)
 /* [domain:]bus:device[.function], hexadecimal. */
 static bool pci_parse(const char *text, int *domain, int *bus, int *device)
 {
-	unsigned int v[4] = { 0 };
+	unsigned int v[4] = {0};
 	int end = 0;
 
 	if (sscanf(text, "%x:%x:%x%n.%x", &v[0], &v[1], &v[2], &end, &v[3]) < 3 || end == 0) {

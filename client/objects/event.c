@@ -11,9 +11,9 @@
 #include "client/wire/status.h"
 #include "rpc/status.h"
 
-#define RECORDS_BITS 32		/* low bits of a version; the rest identifies the event */
+#define RECORDS_BITS 32 /* low bits of a version; the rest identifies the event */
 
-static _Atomic uint64_t events;		/* per process: versions are never reused */
+static _Atomic uint64_t events; /* per process: versions are never reused */
 
 CUresult ckc_event_id(CUevent handle, uint64_t *id)
 {
@@ -73,7 +73,7 @@ static CUresult record(uint64_t ctx, struct ckc_event *e, struct ckc_stream *s, 
 
 	atomic_fetch_add(&e->version, 1);
 	if (flags) {
-		e->elsewhere = true;	/* each launch of the captured graph records it */
+		e->elsewhere = true; /* each launch of the captured graph records it */
 		err = ck_wire_cuEventRecordWithFlags(ctx, e->object.id, id, flags);
 	} else {
 		ckc_capture_record(e, s);
@@ -273,7 +273,7 @@ CK_EXPORT CUresult cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, C
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!start || !end)
 		return CUDA_ERROR_INVALID_HANDLE;
-	e = (struct ckc_elapsed){ .start = start->version, .end = end->version };
+	e = (struct ckc_elapsed){.start = start->version, .end = end->version};
 	ours = is_ours(start, e.start) && is_ours(end, e.end);
 	if (!ours || !elapsed_find(objects, &e))
 		err = ck_wire_cuEventElapsedTime_v2(ctx, &e.milliseconds, start->object.id,

@@ -11,7 +11,7 @@
 #include "client/objects/context.h"
 #include "libcuda/local.h"
 
-#define GROUPS_MAX 1024u	/* more than any device has multiprocessors */
+#define GROUPS_MAX 1024u /* more than any device has multiprocessors */
 
 static struct ckc_green *green_from(CUgreenCtx handle)
 {
@@ -50,9 +50,8 @@ static CUresult take(void *bytes, size_t size, CUdevResource *out, size_t count)
 }
 
 CK_EXPORT CUresult cuDevSmResourceSplitByCount(CUdevResource *result, unsigned int *nbGroups,
-					       const CUdevResource *input,
-					       CUdevResource *remaining, unsigned int useFlags,
-					       unsigned int minCount)
+					       const CUdevResource *input, CUdevResource *remaining,
+					       unsigned int useFlags, unsigned int minCount)
 {
 	ck_resource_split_res r;
 	CUresult err = ckc_session_check();
@@ -63,9 +62,13 @@ CK_EXPORT CUresult cuDevSmResourceSplitByCount(CUdevResource *result, unsigned i
 		return CUDA_ERROR_INVALID_VALUE;
 	if (input->type != CU_DEV_RESOURCE_TYPE_SM)
 		return CUDA_ERROR_INVALID_RESOURCE_TYPE;
-	err = ck_wire_resource_split(&(ck_resource_split_args){
-		.input = CK_LIST(input, sizeof(*input)), .wanted = result != NULL,
-		.room = ck_min(*nbGroups, GROUPS_MAX), .flags = useFlags, .least = minCount }, &r);
+	err = ck_wire_resource_split(
+		&(ck_resource_split_args){.input = CK_LIST(input, sizeof(*input)),
+					  .wanted = result != NULL,
+					  .room = ck_min(*nbGroups, GROUPS_MAX),
+					  .flags = useFlags,
+					  .least = minCount},
+		&r);
 	if (!err && result && r.groups > *nbGroups)
 		err = CUDA_ERROR_UNKNOWN;
 	if (!err && result)
@@ -236,8 +239,7 @@ CK_EXPORT CUresult cuDeviceGetExecAffinitySupport(int *pi, CUexecAffinityType ty
 	return CUDA_SUCCESS;
 }
 
-CK_EXPORT CUresult cuCtxGetExecAffinity(CUexecAffinityParam *pExecAffinity,
-					CUexecAffinityType type)
+CK_EXPORT CUresult cuCtxGetExecAffinity(CUexecAffinityParam *pExecAffinity, CUexecAffinityType type)
 {
 	uint64_t ctx;
 	CUresult err = ckc_enter(&ctx);

@@ -60,8 +60,7 @@ static CUresult tpc_map_fetch(unsigned char *gpc, unsigned char *index, size_t t
 	return err;
 }
 
-CUresult ck_libcuda_tpc_map(CUdevice device, unsigned char *gpc, unsigned char *index,
-			    size_t tpcs)
+CUresult ck_libcuda_tpc_map(CUdevice device, unsigned char *gpc, unsigned char *index, size_t tpcs)
 {
 	const ck_device *facts = ckc_gpu(device)->facts;
 

@@ -96,7 +96,7 @@ CUresult ckc_stream_id(CUstream handle, uint64_t *id)
 }
 
 CUresult ckc_stream_uncaptured(CUstream handle, struct ckc_context **ctx, uint64_t *id,
-			      CUdevice *device)
+			       CUdevice *device)
 {
 	struct ckc_stream *s;
 	CUresult err = ckc_context_usable(ctx);
@@ -144,8 +144,8 @@ void ckc_stream_synced(struct ckc_context *context, struct ckc_stream *stream, u
 CUresult ckc_stream_wait(struct ckc_context *context, struct ckc_stream *stream)
 {
 	uint64_t last = ckc_command_last();
-	CUresult err = ck_wire_cuStreamSynchronize(context->object.id,
-						   stream ? stream->object.id : 0);
+	CUresult err =
+		ck_wire_cuStreamSynchronize(context->object.id, stream ? stream->object.id : 0);
 
 	if (!err)
 		ckc_stream_synced(context, stream, last);
@@ -166,7 +166,7 @@ CK_EXPORT CUresult cuStreamCreateWithPriority(CUstream *phStream, unsigned int f
 	s = ckc_object_new(CK_OBJECT_STREAM, ctx);
 	if (!s)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	cuCtxGetStreamPriorityRange(&low, &high);	/* a lower number is a higher priority */
+	cuCtxGetStreamPriorityRange(&low, &high); /* a lower number is a higher priority */
 	s->flags = flags;
 	s->born = ckc_command_last();
 	if (flags & CU_STREAM_NON_BLOCKING)
@@ -196,8 +196,7 @@ CK_EXPORT CUresult cuStreamDestroy_v2(CUstream hStream)
 	if (!s)
 		return CUDA_ERROR_INVALID_HANDLE;
 	ckc_capture_stream_gone(s);
-	ckc_each_hook(stream_end, h)
-		h->run(s);
+	ckc_each_hook(stream_end, h) h->run(s);
 	err = ck_wire_cuStreamDestroy_v2(s->object.context->object.id, s->object.id);
 	ckc_object_free(s);
 	return err;

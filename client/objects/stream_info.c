@@ -24,7 +24,7 @@ CK_EXPORT CUresult cuStreamGetFlags(CUstream hStream, unsigned int *flags)
 		return err;
 	if (!flags)
 		return CUDA_ERROR_INVALID_VALUE;
-	err = s ? ckc_capture_wait(s) : CUDA_SUCCESS;	/* odd, but as in the driver */
+	err = s ? ckc_capture_wait(s) : CUDA_SUCCESS; /* odd, but as in the driver */
 	if (err)
 		return err;
 	*flags = s ? s->flags : CU_STREAM_DEFAULT;

@@ -22,7 +22,7 @@ CK_LOG_DEFINE("client");
 #define MAP_FIXED_NOREPLACE 0x100000
 #endif
 
-#define UNIT ((uint64_t)2 << 20)	/* drivers map device memory in such pages */
+#define UNIT ((uint64_t)2 << 20) /* drivers map device memory in such pages */
 
 /* Per process, not per session: the process has one address space. */
 static struct ck_mutex claimed_lock = CK_MUTEX(CK_RANK_CLAIMED);
@@ -36,7 +36,7 @@ static bool reserve(uint64_t lo, uint64_t hi)
 			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
 
 	if (got == MAP_FAILED)
-		return errno != EEXIST;	/* an impossible address cannot clash */
+		return errno != EEXIST; /* an impossible address cannot clash */
 	if (got != want) {
 		munmap(got, hi - lo);
 		return false;

@@ -61,8 +61,8 @@ static void suspicion_settled(struct ckc_suspicion *s)
  * notice. */
 static void *ask(void *client)
 {
-	struct ckc_exchange ping = { .proc = CK_PING, .xdr_args = ck_code_nothing,
-				    .xdr_res = ck_code_nothing };
+	struct ckc_exchange ping = {
+		.proc = CK_PING, .xdr_args = ck_code_nothing, .xdr_res = ck_code_nothing};
 	struct ckc_client *c = client;
 	struct ckc_lane *lane = NULL;
 

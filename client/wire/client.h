@@ -22,35 +22,35 @@
 #include "gen/wire.h"
 
 enum ckc_state {
-	CK_STATE_FRESH,			/* cuInit not called, or not successful yet */
+	CK_STATE_FRESH, /* cuInit not called, or not successful yet */
 	CK_STATE_READY,
-	CK_STATE_LOST,			/* the server is gone: DEVICE_UNAVAILABLE for good */
-	CK_STATE_FORKED,		/* child of a process that had a session */
-	CK_STATE_EXITING,		/* the process is running its exit handlers */
+	CK_STATE_LOST,	  /* the server is gone: DEVICE_UNAVAILABLE for good */
+	CK_STATE_FORKED,  /* child of a process that had a session */
+	CK_STATE_EXITING, /* the process is running its exit handlers */
 };
 
 /* A device as the application sees it (after CUDA_VISIBLE_DEVICES), from the hello reply. */
 struct ckc_gpu {
 	int server_ordinal;
-	const ck_device *facts;		/* owned by the session */
-	struct ckc_context *primary;	/* a placeholder until it is retained */
+	const ck_device *facts;	     /* owned by the session */
+	struct ckc_context *primary; /* a placeholder until it is retained */
 	unsigned int primary_flags;
-	const int *attributes;		/* by CUdevice_attribute; valid where has_attribute */
+	const int *attributes; /* by CUdevice_attribute; valid where has_attribute */
 	const bool *has_attribute;
 };
 
 #define CK_ATTRIBUTE_END 512
-#define CK_CUDA_VERSION_ON_TABLE 13000	/* the table has all calls of it */
+#define CK_CUDA_VERSION_ON_TABLE 13000 /* the table has all calls of it */
 
 struct ckc_client {
-	_Atomic int state;		/* enum ckc_state */
-	_Atomic bool initialized;	/* cuInit succeeded */
-	bool passes_fds;		/* descriptors can be sent: the server is on this host */
+	_Atomic int state;	  /* enum ckc_state */
+	_Atomic bool initialized; /* cuInit succeeded */
+	bool passes_fds;	  /* descriptors can be sent: the server is on this host */
 	ck_hello_res hello;
-	bool missing[CK_PROC_END];	/* messages that the server lacks, and that have been reported */
+	bool missing[CK_PROC_END]; /* messages that the server lacks, and that have been reported */
 	/* There are or were streams that do not wait for the legacy one, or several contexts. */
 	_Atomic bool unordered_streams;
-	int driver_version;		/* reported to the application; never changes */
+	int driver_version; /* reported to the application; never changes */
 	int gpu_count;
 	struct ckc_gpu *gpus;
 
@@ -117,7 +117,7 @@ CUresult ckc_not_offered(struct ckc_client *c, uint32_t proc);
 /* Counts enqueued work: commands, and calls that enqueue work. A fact noted about a stream at count
  * N holds while the count is still N. */
 uint64_t ckc_command_last(void);
-void ckc_command_called(void);			/* a call that has enqueued work has returned */
+void ckc_command_called(void); /* a call that has enqueued work has returned */
 
 /* --- thread.c: the state of one thread of the application */
 
@@ -128,14 +128,14 @@ struct ckc_lane;
 struct ckc_thread {
 	struct ckc_context *stack[CK_CONTEXT_STACK];
 	unsigned int depth;
-	CUstream default_stream;	/* stream 0 is 0 (legacy) or CU_STREAM_PER_THREAD */
+	CUstream default_stream; /* stream 0 is 0 (legacy) or CU_STREAM_PER_THREAD */
 	CUstreamCaptureMode capture_mode;
-	struct ckc_lane *lane;		/* client/wire/lane.h */
-	struct ckc_stream **own_streams;	/* CU_STREAM_PER_THREAD of each context used */
+	struct ckc_lane *lane;		 /* client/wire/lane.h */
+	struct ckc_stream **own_streams; /* CU_STREAM_PER_THREAD of each context used */
 	unsigned int own_stream_count;
 };
 
-struct ckc_thread *ckc_thread(void);		/* of the calling thread; NULL: out of memory */
+struct ckc_thread *ckc_thread(void); /* of the calling thread; NULL: out of memory */
 /* This thread runs a host function of a stream: CUDA calls return NOT_PERMITTED. */
 extern __thread bool ckc_inside_callback __attribute__((tls_model("initial-exec")));
 /* This thread's calls serve a host function. Later commands may wait for that function, so the
@@ -172,7 +172,8 @@ struct ckc_context *ckc_context_from(CUcontext handle);
 CUresult ckc_stream_from(CUstream handle, struct ckc_stream **stream);
 /* The same, with the context of the stream, which may differ from the current one and must be
  * usable. */
-CUresult ckc_stream_enter(CUstream handle, struct ckc_context **context, struct ckc_stream **stream);
+CUresult ckc_stream_enter(CUstream handle, struct ckc_context **context,
+			  struct ckc_stream **stream);
 /*
  * May an event or a function of @context be used in @stream (NULL: the legacy one)? Only if the
  * stream is of the same context. Objects of a green context count as the primary context's.
@@ -180,7 +181,7 @@ CUresult ckc_stream_enter(CUstream handle, struct ckc_context **context, struct 
 bool ckc_stream_takes(const struct ckc_stream *stream, const struct ckc_context *context);
 /* Current context, stream id and device, for work that cannot be captured. */
 CUresult ckc_stream_uncaptured(CUstream handle, struct ckc_context **ctx, uint64_t *id,
-			      CUdevice *device);
+			       CUdevice *device);
 /* Has a synchronise covered command @number in stream @id (0: legacy) of @context? The stream may
  * be destroyed. */
 bool ckc_stream_waited(struct ckc_context *context, uint64_t id, uint64_t number);
@@ -194,7 +195,7 @@ CUresult ckc_stream_wait(struct ckc_context *context, struct ckc_stream *stream)
 
 /* --- device.c */
 CUresult ckc_devices_build(struct ckc_client *c); /* gpus of the session from hello */
-struct ckc_gpu *ckc_gpu(CUdevice device);		/* NULL: no such device */
+struct ckc_gpu *ckc_gpu(CUdevice device);	  /* NULL: no such device */
 /* Attribute of @device; 0 if the driver does not report it. */
 int ckc_gpu_attribute(CUdevice device, CUdevice_attribute attribute);
 
@@ -210,10 +211,10 @@ void ckc_address_release(uint64_t address, size_t size);
 /* --- allocation.c: the table of known memory */
 
 enum ckc_memory_kind {
-	CK_MEMORY_DEVICE,		/* cuMemAlloc, or a module's variable */
-	CK_MEMORY_HOST_ALLOC,		/* cuMemHostAlloc: pages of this process */
+	CK_MEMORY_DEVICE,     /* cuMemAlloc, or a module's variable */
+	CK_MEMORY_HOST_ALLOC, /* cuMemHostAlloc: pages of this process */
 	CK_MEMORY_HOST_REGISTERED,
-	CK_MEMORY_MANAGED,		/* see client/managed/managed.h */
+	CK_MEMORY_MANAGED, /* see client/managed/managed.h */
 };
 
 struct ckc_allocation {
@@ -221,20 +222,20 @@ struct ckc_allocation {
 	enum ckc_memory_kind kind;
 	struct ckc_context *context;
 	int device;
-	unsigned int flags;		/* of cuMemHostAlloc, cuMemHostRegister */
+	unsigned int flags; /* of cuMemHostAlloc, cuMemHostRegister */
 	uint64_t buffer_id;
-	bool variable;			/* of a module: freed with it, not by cuMemFree */
-	bool pooled;			/* of a memory pool: of no context */
-	bool mapped;			/* by cuMemMap: of no context, ends with cuMemUnmap */
-	bool opened;			/* by cuIpcOpenMemHandle: another session's */
-	bool graph;			/* made by each launch of a graph */
-	bool shared;			/* pinned: the worker has it too (client/memory/pinned.h) */
-	uint64_t access;		/* mapped: a bit per device that may use it */
-	unsigned int handle_types;	/* mapped, pooled: allowed export types */
+	bool variable;		   /* of a module: freed with it, not by cuMemFree */
+	bool pooled;		   /* of a memory pool: of no context */
+	bool mapped;		   /* by cuMemMap: of no context, ends with cuMemUnmap */
+	bool opened;		   /* by cuIpcOpenMemHandle: another session's */
+	bool graph;		   /* made by each launch of a graph */
+	bool shared;		   /* pinned: the worker has it too (client/memory/pinned.h) */
+	uint64_t access;	   /* mapped: a bit per device that may use it */
+	unsigned int handle_types; /* mapped, pooled: allowed export types */
 };
 
 CUresult ckc_allocation_add(uint64_t base, size_t size, enum ckc_memory_kind kind,
-			   struct ckc_context *context, unsigned int flags, bool variable);
+			    struct ckc_context *context, unsigned int flags, bool variable);
 /* Note a copy of @what, also for memory without a context. */
 CUresult ckc_allocation_note(const struct ckc_allocation *what);
 /* Grant the devices in @gained access to mappings in [base, base+size), and revoke @lost. */
@@ -279,7 +280,7 @@ CUresult ckc_device_reach(uint64_t address, size_t size);
 /* A copy in @stream is about to read @source. Wait until the host functions ahead of it, which may
  * write @source, have run. */
 CUresult ckc_hostmem_settle(struct ckc_context *context, struct ckc_stream *stream,
-			     const void *source);
+			    const void *source);
 
 /* --- module.c, function.c */
 /* The function behind a CUfunction or a CUkernel; NULL: none. */
@@ -292,6 +293,6 @@ CUresult ckc_function_announce(struct ck_function *function, uint64_t *id);
  * INVALID_CLUSTER_SIZE (cluster.c).
  */
 CUresult ckc_cluster_check(CUfunction function, const unsigned int *grid,
-			  const CUlaunchAttribute *attributes, unsigned int count);
+			   const CUlaunchAttribute *attributes, unsigned int count);
 
 #endif

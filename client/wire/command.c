@@ -33,13 +33,14 @@
 
 CK_LOG_DEFINE("client");
 
-#define BUFFER_SIZE (CK_RECORD_MAX + 4)	/* the longest message fits, with its mark */
+#define BUFFER_SIZE (CK_RECORD_MAX + 4) /* the longest message fits, with its mark */
 #define INLINE_BULK (16u << 10)		/* payload up to this is copied into the buffer */
 #define SMALL 8192			/* larger messages need an allocation */
 #define STORM_NS 20000			/* messages closer than this form a burst */
-#define SPIN_US 200			/* before the sender sleeps: operators of a framework come
+#define SPIN_US                                                                                    \
+	200		/* before the sender sleeps: operators of a framework come
 					 * every 5 to 50 us */
-#define ROOM_SPIN_US 20			/* for room in shared memory, which is large */
+#define ROOM_SPIN_US 20 /* for room in shared memory, which is large */
 
 /* One message; the payload is the caller's. */
 struct message {
@@ -86,9 +87,9 @@ static void write_piece(struct ckc_client *c, const void *bulk, size_t bulk_size
 {
 	struct ckc_command *cmd = &c->command;
 	struct iovec iov[3] = {
-		{ cmd->buf[cmd->fill], cmd->len },
-		{ (void *)(uintptr_t)bulk, bulk_size },
-		{ (void *)(uintptr_t)zero, -bulk_size & 3 },
+		{cmd->buf[cmd->fill], cmd->len},
+		{(void *)(uintptr_t)bulk, bulk_size},
+		{(void *)(uintptr_t)zero, -bulk_size & 3},
 	};
 	int ret, cancel = ck_cancel_disable();
 
@@ -145,7 +146,7 @@ static void dispatch(struct ckc_client *c)
 	struct ckc_command *cmd = &c->command;
 
 	if (cmd->writing || !cmd->sender_sleeps)
-		return;			/* the current writer or the sender will write it too */
+		return; /* the current writer or the sender will write it too */
 	if (ck_now_ns() - cmd->last_write_ns > STORM_NS) {
 		write_all(c);
 		return;
@@ -208,9 +209,9 @@ static void send_shared(struct ckc_client *c, struct message *m)
 {
 	struct ckc_command *cmd = &c->command;
 	struct iovec iov[3] = {
-		{ m->bytes, m->size },
-		{ (void *)(uintptr_t)m->bulk, m->bulk_size },
-		{ (void *)(uintptr_t)zero, -m->bulk_size & 3 },
+		{m->bytes, m->size},
+		{(void *)(uintptr_t)m->bulk, m->bulk_size},
+		{(void *)(uintptr_t)zero, -m->bulk_size & 3},
 	};
 
 	if (cmd->broken)
@@ -266,8 +267,8 @@ CUresult ckc_unsent(const struct ck_proc *p, int ret)
 CUresult ckc_send(uint32_t proc, void *args, const void *bulk, size_t bulk_size)
 {
 	struct ckc_client *c = ckc_client_current();
-	struct message m = { .bulk = ckc_payload_reach(bulk, bulk_size, false),
-			     .bulk_size = bulk_size };
+	struct message m = {.bulk = ckc_payload_reach(bulk, bulk_size, false),
+			    .bulk_size = bulk_size};
 	unsigned char room[SMALL];
 	bool sent = false;
 	int ret;
@@ -312,7 +313,7 @@ void ckc_command_flush(struct ckc_client *c)
 	struct ckc_command *cmd = &c->command;
 
 	if (atomic_load_explicit(&cmd->len, memory_order_acquire) == 0)
-		return;			/* all bytes have left or are being written */
+		return; /* all bytes have left or are being written */
 	inside = true;
 	ck_lock(&cmd->lock);
 	write_all(c);

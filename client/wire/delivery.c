@@ -22,15 +22,15 @@
 #include "util/until.h"
 
 #define IDLE_MS 10000
-#define LOOK_MS 200		/* interval for checking that the session is alive */
+#define LOOK_MS 200 /* interval for checking that the session is alive */
 #define LOOKS_A_SECOND (1000 / LOOK_MS)
 
 /* A copy with bytes outstanding. */
 struct ckc_copy {
 	uint64_t number;
-	char *to;		/* NULL: cancelled */
+	char *to; /* NULL: cancelled */
 	size_t size, left;
-	unsigned int busy;	/* threads that receive a part of it */
+	unsigned int busy; /* threads that receive a part of it */
 };
 
 /* --- received parts; the lock is held */
@@ -106,7 +106,7 @@ void *ckc_delivery_place(void *closure, const void *results, size_t size)
 	struct ckc_copy *c;
 	void *to = NULL;
 
-	if (res->number == 0 && size == 0)	/* the server had nothing to send for a while */
+	if (res->number == 0 && size == 0) /* the server had nothing to send for a while */
 		return closure;
 	arrival->news = res->number & CK_DELIVERY_NEWS && res->span == 0 && size == 0;
 	if (arrival->news)
@@ -177,7 +177,8 @@ void ckc_delivery_broken(const void *closure)
 	pthread_cond_broadcast(&all->changed);
 	ck_unlock(&all->lock);
 }
-CK_HOOK(along, delivery, ckc_delivery_place, ckc_delivery_arrived, ckc_delivery_broken, ckc_delivery_wait);
+CK_HOOK(along, delivery, ckc_delivery_place, ckc_delivery_arrived, ckc_delivery_broken,
+	ckc_delivery_wait);
 _Static_assert(sizeof(struct ckc_arrival) <= sizeof(struct ckc_along),
 	       "a lane has no room for an arrival");
 
@@ -185,14 +186,14 @@ _Static_assert(sizeof(struct ckc_arrival) <= sizeof(struct ckc_along),
  * session. */
 static void *receive(void *client)
 {
-	ck_delivery_next_args args = { .milliseconds = IDLE_MS };
+	ck_delivery_next_args args = {.milliseconds = IDLE_MS};
 
 	for (;;) {
-		struct ckc_arrival arrival = { .client = client };
-		ck_delivery_next_res res = { 0 };
+		struct ckc_arrival arrival = {.client = client};
+		ck_delivery_next_res res = {0};
 
 		if (ckc_call_aside_bulk(client, CK_PROC_delivery_next, &args, &res,
-				       ckc_delivery_place, &arrival)) {
+					ckc_delivery_place, &arrival)) {
 			ckc_delivery_broken(&arrival);
 			ckc_session_lost(client, "no more deliveries");
 			return NULL;
@@ -237,8 +238,7 @@ static CUresult enter_copy(struct ckc_client *client, void *to, size_t size, uin
 	if (!all->copies)
 		all->copies = ck_map_create();
 	*c = (struct ckc_copy){
-		.number = ++all->numbers | CK_DELIVERY_ALONG, .to = to, .size = size, .left = size
-	};
+		.number = ++all->numbers | CK_DELIVERY_ALONG, .to = to, .size = size, .left = size};
 	if (all->copies && ck_map_insert(all->copies, &c->number, sizeof(c->number), c) == 0) {
 		*number = c->number;
 		atomic_fetch_add(&all->count, 1);
@@ -251,7 +251,7 @@ static CUresult enter_copy(struct ckc_client *client, void *to, size_t size, uin
 }
 
 CUresult ckc_delivery_copy(struct ckc_client *c, uint64_t ctx, uint64_t stream, void *to,
-			  CUdeviceptr src, size_t size)
+			   CUdeviceptr src, size_t size)
 {
 	uint64_t number;
 	CUresult err = enter_copy(c, to, size, &number);
@@ -296,7 +296,7 @@ void ckc_delivery_forget(struct ckc_client *client, uint64_t base, size_t size)
 		return;
 	ck_lock(&all->lock);
 	while ((c = copy_into(all, base, size)) != NULL) {
-		if (c->busy > 0)	/* short, even if the session is lost */
+		if (c->busy > 0) /* short, even if the session is lost */
 			wait_a_while(all);
 		else
 			c->to = NULL;

@@ -15,7 +15,7 @@
 
 /* Copy @size bytes at @src to @to, in the order of @stream. */
 CUresult ckc_delivery_copy(struct ckc_client *c, uint64_t ctx, uint64_t stream, void *to,
-			  CUdeviceptr src, size_t size);
+			   CUdeviceptr src, size_t size);
 
 /* Is any copy outstanding? Is any outstanding into [base, base+size)? */
 static inline bool ckc_delivery_any(const struct ckc_client *c)
@@ -37,7 +37,7 @@ void ckc_delivery_forget(struct ckc_client *c, uint64_t base, size_t size);
 struct ckc_arrival {
 	struct ckc_client *client;
 	struct ckc_copy *copy;
-	void *scratch;		/* for bytes of a cancelled copy */
+	void *scratch; /* for bytes of a cancelled copy */
 	bool news;
 };
 

@@ -34,18 +34,18 @@ enum ckc_layer {
 };
 
 /* Weak: a list may be empty. */
-#define CK_HOOK_LIST(list)                                                                    \
-	extern const struct ckc_hook_##list __start_ck_##list[]                                 \
-		__attribute__((weak, visibility("hidden")));                                   \
-	extern const struct ckc_hook_##list __stop_ck_##list[]                                  \
+#define CK_HOOK_LIST(list)                                                                         \
+	extern const struct ckc_hook_##list __start_ck_##list[]                                    \
+		__attribute__((weak, visibility("hidden")));                                       \
+	extern const struct ckc_hook_##list __stop_ck_##list[]                                     \
 		__attribute__((weak, visibility("hidden")))
 
-#define CK_HOOK(list, name, ...)                                                              \
-	static const struct ckc_hook_##list ck_hook_of_##name                                   \
-		__attribute__((used, aligned(sizeof(void *)), section("ck_" #list))) = { __VA_ARGS__ }
+#define CK_HOOK(list, name, ...)                                                                   \
+	static const struct ckc_hook_##list ck_hook_of_##name __attribute__((                      \
+		used, aligned(sizeof(void *)), section("ck_" #list))) = {__VA_ARGS__}
 
 /* Run the statement that follows for each hook @h of @list. */
-#define ckc_each_hook(list, h)                                                                  \
+#define ckc_each_hook(list, h)                                                                     \
 	for (const struct ckc_hook_##list *h = __start_ck_##list; h < __stop_ck_##list; h++)
 
 /*
@@ -58,8 +58,8 @@ struct ckc_hook_part {
 	void (*begin)(void *part);
 };
 CK_HOOK_LIST(part);
-#define CK_CLIENT_PART(member, type, begin)                                                    \
-	static type first_##member;                                                             \
+#define CK_CLIENT_PART(member, type, begin)                                                        \
+	static type first_##member;                                                                \
 	CK_HOOK(part, member, offsetof(struct ckc_client, member), sizeof(type), &first_##member,  \
 		begin)
 
@@ -114,8 +114,7 @@ CK_HOOK_LIST(payload);
 static inline void *ckc_payload_reach(const void *data, size_t size, bool write)
 {
 	if (size > 0)
-		ckc_each_hook(payload, h)
-			data = h->run(data, size, write);
+		ckc_each_hook(payload, h) data = h->run(data, size, write);
 	return (void *)(uintptr_t)data;
 }
 
@@ -128,8 +127,7 @@ CK_HOOK_LIST(quiet);
 
 static inline void ckc_quiet(struct ckc_client *c)
 {
-	ckc_each_hook(quiet, h)
-		h->run(c);
+	ckc_each_hook(quiet, h) h->run(c);
 }
 
 /*
@@ -140,7 +138,7 @@ static inline void ckc_quiet(struct ckc_client *c)
  */
 struct ckc_along {
 	struct ckc_client *client;
-	void *own[3];			/* for the hook's use; NULL at first */
+	void *own[3]; /* for the hook's use; NULL at first */
 };
 struct ckc_hook_along {
 	void *(*place)(void *closure, const void *results, size_t size);

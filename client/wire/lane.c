@@ -27,11 +27,11 @@ struct ckc_lane {
 	struct ck_chan *chan;
 	struct ck_reader *reader;
 	uint32_t xid;
-	bool busy;			/* a call is in progress */
-	bool idle;			/* see struct ckc_exchange */
-	size_t received;		/* bytes of the last reply */
-	struct ckc_lane *next;		/* in the pool */
-	struct ckc_lane *older;		/* in the list of all */
+	bool busy;		/* a call is in progress */
+	bool idle;		/* see struct ckc_exchange */
+	size_t received;	/* bytes of the last reply */
+	struct ckc_lane *next;	/* in the pool */
+	struct ckc_lane *older; /* in the list of all */
 	size_t size;
 	unsigned char *buf;
 };
@@ -222,7 +222,7 @@ static int send_call(struct ckc_lane *lane, struct ckc_exchange *x)
 	long n;
 
 	if (++lane->xid == 0)
-		lane->xid = 1;	/* xid 0 marks a delivery sent ahead of a reply */
+		lane->xid = 1; /* xid 0 marks a delivery sent ahead of a reply */
 	for (;;) {
 		unsigned char *bigger;
 
@@ -241,9 +241,9 @@ static int send_call(struct ckc_lane *lane, struct ckc_exchange *x)
 	x->unsent = n < 0;
 	if (n < 0)
 		return (int)n;
-	iov[0] = (struct iovec){ lane->buf, (size_t)n };
-	iov[1] = (struct iovec){ (void *)(uintptr_t)x->bulk, x->bulk_size };
-	iov[2] = (struct iovec){ (void *)(uintptr_t)zero, -x->bulk_size & 3 };
+	iov[0] = (struct iovec){lane->buf, (size_t)n};
+	iov[1] = (struct iovec){(void *)(uintptr_t)x->bulk, x->bulk_size};
+	iov[2] = (struct iovec){(void *)(uintptr_t)zero, -x->bulk_size & 3};
 	if (x->fd)
 		return ck_chan_writev_fd(lane->chan, iov, x->bulk_size ? 3 : 1, *x->fd);
 	return ck_chan_writev(lane->chan, iov, x->bulk_size ? 3 : 1);
@@ -270,7 +270,8 @@ static int take_bulk(struct ckc_lane *lane, size_t offset, uint32_t length, stru
 }
 
 /* Receive the next reply: its xid, and the offset of its results. */
-static int next_reply(struct ckc_lane *lane, struct ck_record *record, uint32_t *xid, size_t *offset)
+static int next_reply(struct ckc_lane *lane, struct ck_record *record, uint32_t *xid,
+		      size_t *offset)
 {
 	uint32_t low, high;
 	int ret = ck_reader_next(lane->reader, record);
@@ -303,7 +304,7 @@ static int take_results(struct ckc_lane *lane, const struct ck_record *record, s
 	memcpy(&length, record->body + offset - sizeof(length), sizeof(length));
 	length = ntohl(length);
 	if (x->place)
-		*x->sink = (struct ckc_sink){ x->place(x->closure, x->res, length), length };
+		*x->sink = (struct ckc_sink){x->place(x->closure, x->res, length), length};
 	if (x->place && !x->sink->data)
 		return -EPROTO;
 	if (((const ck_result *)x->res)->err == 0 && length != x->sink->size)
@@ -322,11 +323,14 @@ CUresult ckc_lane_covered(struct ckc_client *c, uint32_t rank)
 static int take_along(struct ckc_lane *lane, const struct ck_record *record, size_t offset)
 {
 	const struct ckc_hook_along *along = __start_ck_along; /* there is one: delivery.c's */
-	struct ckc_along closure = { .client = lane->client };
-	ck_delivery_next_res res = { 0 };
-	struct ckc_sink sink = { 0 };
-	struct ckc_exchange x = { .xdr_res = (xdrproc_t)xdr_ck_delivery_next_res, .res = &res,
-				 .sink = &sink, .place = along->place, .closure = &closure };
+	struct ckc_along closure = {.client = lane->client};
+	ck_delivery_next_res res = {0};
+	struct ckc_sink sink = {0};
+	struct ckc_exchange x = {.xdr_res = (xdrproc_t)xdr_ck_delivery_next_res,
+				 .res = &res,
+				 .sink = &sink,
+				 .place = along->place,
+				 .closure = &closure};
 	int ret = take_results(lane, record, offset, &x);
 
 	if (ret == 0)
@@ -398,7 +402,7 @@ static CUresult lost(struct ckc_client *c, const struct ck_proc *p, const struct
 
 	if (x->unsent)
 		return ckc_unsent(p, ret);
-	if (ret == -EOPNOTSUPP)		/* PROC_UNAVAIL: the session lives */
+	if (ret == -EOPNOTSUPP) /* PROC_UNAVAIL: the session lives */
 		return ckc_not_offered(c, x->proc);
 	if ((!t || !t->lane) && !ckc_command_over(c)) {
 		ck_info("%s: no connection for this thread: %s", p->name, strerror(-ret));
@@ -440,21 +444,31 @@ static CUresult call_aside(struct ckc_client *c, struct ckc_exchange *x)
 CUresult ckc_call_aside(struct ckc_client *c, uint32_t proc, void *args, void *res)
 {
 	const struct ck_proc *p = &ck_procs[proc];
-	struct ckc_exchange x = { .proc = proc, .xdr_args = p->xdr_args, .xdr_res = p->xdr_res,
-				 .args = args, .res = res, .idle = true };
+	struct ckc_exchange x = {.proc = proc,
+				 .xdr_args = p->xdr_args,
+				 .xdr_res = p->xdr_res,
+				 .args = args,
+				 .res = res,
+				 .idle = true};
 	CUresult err = call_aside(c, &x);
 
 	return err ? err : ckc_lane_covered(c, ((const ck_result *)res)->delivered);
 }
 
 CUresult ckc_call_aside_bulk(struct ckc_client *c, uint32_t proc, void *args, void *res,
-			    ckc_place_fn place, void *closure)
+			     ckc_place_fn place, void *closure)
 {
 	const struct ck_proc *p = &ck_procs[proc];
-	struct ckc_sink sink = { 0 };
-	struct ckc_exchange x = { .proc = proc, .xdr_args = p->xdr_args, .xdr_res = p->xdr_res,
-				 .args = args, .res = res, .sink = &sink, .place = place,
-				 .closure = closure, .idle = true };
+	struct ckc_sink sink = {0};
+	struct ckc_exchange x = {.proc = proc,
+				 .xdr_args = p->xdr_args,
+				 .xdr_res = p->xdr_res,
+				 .args = args,
+				 .res = res,
+				 .sink = &sink,
+				 .place = place,
+				 .closure = closure,
+				 .idle = true};
 
 	return call_aside(c, &x);
 }
@@ -482,7 +496,7 @@ static CUresult answered(struct ckc_client *c, const struct ckc_lane *lane, cons
 		return missing;
 	if (unlikely(ckc_stats_on))
 		ckc_stats_waited(x->proc, CK_CALL_HEADER + p->args_size + x->bulk_size,
-				lane->received, began);
+				 lane->received, began);
 	if (unlikely(ckc_trace_on))
 		ckc_trace_message(x->proc, args, head, (CUresult)head->err);
 	if (unlikely(head->err))
@@ -535,12 +549,17 @@ static CUresult call(struct ckc_client *c, struct ckc_exchange *x)
 }
 
 CUresult ckc_call_bulk(uint32_t proc, void *args, void *res, const void *bulk, size_t bulk_size,
-		      struct ckc_sink *sink)
+		       struct ckc_sink *sink)
 {
 	const struct ck_proc *p = &ck_procs[proc];
-	struct ckc_exchange x = { .proc = proc, .xdr_args = p->xdr_args, .xdr_res = p->xdr_res,
-				 .args = args, .res = res, .bulk = bulk, .bulk_size = bulk_size,
-				 .sink = sink };
+	struct ckc_exchange x = {.proc = proc,
+				 .xdr_args = p->xdr_args,
+				 .xdr_res = p->xdr_res,
+				 .args = args,
+				 .res = res,
+				 .bulk = bulk,
+				 .bulk_size = bulk_size,
+				 .sink = sink};
 
 	return call(ckc_client_current(), &x);
 }
@@ -548,8 +567,12 @@ CUresult ckc_call_bulk(uint32_t proc, void *args, void *res, const void *bulk, s
 CUresult ckc_call_fd(uint32_t proc, void *args, void *res, int fd)
 {
 	const struct ck_proc *p = &ck_procs[proc];
-	struct ckc_exchange x = { .proc = proc, .xdr_args = p->xdr_args, .xdr_res = p->xdr_res,
-				 .args = args, .res = res, .fd = &fd };
+	struct ckc_exchange x = {.proc = proc,
+				 .xdr_args = p->xdr_args,
+				 .xdr_res = p->xdr_res,
+				 .args = args,
+				 .res = res,
+				 .fd = &fd};
 	struct ckc_client *c = ckc_client_current();
 
 	return c->passes_fds ? call(c, &x) : CUDA_ERROR_NOT_SUPPORTED;

@@ -16,18 +16,18 @@ enum ck_rank {
 	CK_RANK_PRIMARY,	/* primary contexts: held over the end of one, which runs hooks */
 	CK_RANK_MIRROR_LAUNCH,	/* the launch whose bytes the mirrors hold */
 	CK_RANK_SPREAD_ONE,	/* the one large copy whose parts go over several lanes */
-	CK_RANK_MODULE_MANAGED,	/* __managed__ variables of modules */
+	CK_RANK_MODULE_MANAGED, /* __managed__ variables of modules */
 	CK_RANK_MODULES,	/* functions and variables of modules */
 	CK_RANK_STAGES,		/* windows that stage copies */
 	CK_RANK_IPC,		/* memory of other sessions that is open */
 	CK_RANK_RESERVATIONS,	/* parts of the arena of reserved addresses */
 	CK_RANK_ADOPTIONS,	/* registered memory whose pages are exchanged */
 	CK_RANK_HOST_MAP,	/* mapping device memory behind pinned memory */
-	CK_RANK_PAGES,	/* managed pages: a fault of any thread may wait for it */
+	CK_RANK_PAGES,		/* managed pages: a fault of any thread may wait for it */
 	CK_RANK_WINDOW,		/* the window: its pages, device memory behind them */
 	CK_RANK_PINNED,		/* the file of pinned memory and its addresses */
 	CK_RANK_FAULT,		/* starting the process's fault handler */
-	CK_RANK_SET_UP,	/* connecting: the state, the addresses, the first reply */
+	CK_RANK_SET_UP,		/* connecting: the state, the addresses, the first reply */
 	CK_RANK_STATUS,		/* status: opening the file, numbers of watches */
 	CK_RANK_STARTING,	/* deliveries: starting their threads */
 	CK_RANK_SPREAD,		/* the parts of that copy */
@@ -38,20 +38,20 @@ enum ck_rank {
 	CK_RANK_CALLBACKS,	/* functions that the server may call, and their threads */
 	CK_RANK_COMMAND,	/* the command stream */
 	CK_RANK_DELIVERIES,	/* outstanding copies, ranks that came early */
-	CK_RANK_IMAGES = CK_RANK_LEAF,	/* images that the server holds */
-	CK_RANK_LANES = CK_RANK_LEAF,	/* the pool and the list of lanes */
-	CK_RANK_ALIVE = CK_RANK_LEAF,	/* the question whether the server responds */
-	CK_RANK_NAMED = CK_RANK_LEAF,	/* objects by ids that the server picked */
-	CK_RANK_SLOTS = CK_RANK_LEAF,	/* the process's slots of handles */
-	CK_RANK_USAGE = CK_RANK_LEAF,	/* usage counts of contexts */
-	CK_RANK_CAPTURES = CK_RANK_LEAF, /* active captures */
-	CK_RANK_ELAPSED = CK_RANK_LEAF,	/* times between events */
-	CK_RANK_ALLOCATIONS = CK_RANK_LEAF, /* the table of known memory */
-	CK_RANK_TEXTURES = CK_RANK_LEAF, /* texture and surface objects */
-	CK_RANK_MIRRORS = CK_RANK_LEAF,	/* mirrors of copies in graphs */
+	CK_RANK_IMAGES = CK_RANK_LEAF,	      /* images that the server holds */
+	CK_RANK_LANES = CK_RANK_LEAF,	      /* the pool and the list of lanes */
+	CK_RANK_ALIVE = CK_RANK_LEAF,	      /* the question whether the server responds */
+	CK_RANK_NAMED = CK_RANK_LEAF,	      /* objects by ids that the server picked */
+	CK_RANK_SLOTS = CK_RANK_LEAF,	      /* the process's slots of handles */
+	CK_RANK_USAGE = CK_RANK_LEAF,	      /* usage counts of contexts */
+	CK_RANK_CAPTURES = CK_RANK_LEAF,      /* active captures */
+	CK_RANK_ELAPSED = CK_RANK_LEAF,	      /* times between events */
+	CK_RANK_ALLOCATIONS = CK_RANK_LEAF,   /* the table of known memory */
+	CK_RANK_TEXTURES = CK_RANK_LEAF,      /* texture and surface objects */
+	CK_RANK_MIRRORS = CK_RANK_LEAF,	      /* mirrors of copies in graphs */
 	CK_RANK_NOTIFICATIONS = CK_RANK_LEAF, /* asynchronous notifications */
-	CK_RANK_NVML_SETS = CK_RANK_LEAF, /* the process's sets of NVML's events */
-	CK_RANK_CLAIMED = CK_RANK_LEAF,	/* the process's claimed addresses */
+	CK_RANK_NVML_SETS = CK_RANK_LEAF,     /* the process's sets of NVML's events */
+	CK_RANK_CLAIMED = CK_RANK_LEAF,	      /* the process's claimed addresses */
 };
 
 #endif

@@ -27,7 +27,7 @@ static void take_name(const char *self, const char *name)
 	if (!slash || snprintf(path, sizeof(path), "%.*s/%s", dir, self, name) >= PATH_MAX)
 		return;
 	if (access(path, R_OK) == 0 && !dlopen(path, RTLD_LAZY | RTLD_LOCAL))
-		dlerror();	/* hide the error from the program's dlerror() */
+		dlerror(); /* hide the error from the program's dlerror() */
 }
 
 __attribute__((constructor)) static void take_names(void)

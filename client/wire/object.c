@@ -19,9 +19,9 @@ CK_LOG_DEFINE("client");
 
 #define SLOT_SIZE 128
 #define SLOT_COUNT (1u << 22)
-#define FIRST_ID 16			/* 0, 1 and 2 are streams that need no object */
+#define FIRST_ID 16 /* 0, 1 and 2 are streams that need no object */
 #define MAGIC 0x6f6b6372u
-#define REUSE_AFTER 1024		/* free slots that wait before one is reused */
+#define REUSE_AFTER 1024 /* free slots that wait before one is reused */
 
 union slot {
 	struct ckc_object head;
@@ -50,7 +50,7 @@ _Static_assert(sizeof(union slot) == SLOT_SIZE, "an object has outgrown its slot
 /* Per process, not per session: a value alone must show whether it is a handle. */
 static struct ck_mutex slots_lock = CK_MUTEX(CK_RANK_SLOTS);
 static union slot *slots;
-static uint32_t used = FIRST_ID;	/* slots ever handed out */
+static uint32_t used = FIRST_ID; /* slots ever handed out */
 static uint32_t free_first, free_last, free_count;
 
 static int reserve(void)
@@ -153,7 +153,8 @@ static bool of_context(enum ckc_object_kind kind)
 
 CUresult ckc_object_make(enum ckc_object_kind kind, uint64_t *id)
 {
-	struct ckc_object *o = ckc_object_new(kind, of_context(kind) ? ckc_context_current() : NULL);
+	struct ckc_object *o =
+		ckc_object_new(kind, of_context(kind) ? ckc_context_current() : NULL);
 
 	if (!o)
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -235,8 +236,7 @@ void ckc_object_each(struct ckc_context *context, void (*fn)(struct ckc_object *
 	for (uint32_t i = FIRST_ID; i < end; i++) {
 		struct ckc_object *o = &slots[i].head;
 
-		if (__atomic_load_n(&o->magic, __ATOMIC_ACQUIRE) == MAGIC &&
-		    o->context == context)
+		if (__atomic_load_n(&o->magic, __ATOMIC_ACQUIRE) == MAGIC && o->context == context)
 			fn(o);
 	}
 }

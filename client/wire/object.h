@@ -20,8 +20,8 @@ enum ckc_object_kind {
 	CK_OBJECT_CONTEXT,
 	CK_OBJECT_STREAM,
 	CK_OBJECT_EVENT,
-	CK_OBJECT_MODULE,		/* or a library: see .library */
-	CK_OBJECT_FUNCTION,		/* or a kernel of a library */
+	CK_OBJECT_MODULE,   /* or a library: see .library */
+	CK_OBJECT_FUNCTION, /* or a kernel of a library */
 	/* Kinds without a structure of their own consist of the head only. */
 	CK_OBJECT_GRAPH,
 	CK_OBJECT_NODE,
@@ -29,9 +29,9 @@ enum ckc_object_kind {
 	CK_OBJECT_ARRAY,
 	CK_OBJECT_MIPMAP,
 	CK_OBJECT_POOL,
-	CK_OBJECT_PHYSICAL,		/* CUmemGenericAllocationHandle */
+	CK_OBJECT_PHYSICAL, /* CUmemGenericAllocationHandle */
 	CK_OBJECT_GREEN,
-	CK_OBJECT_RESOURCES,		/* CUdevResourceDesc */
+	CK_OBJECT_RESOURCES, /* CUdevResourceDesc */
 	CK_OBJECT_LINK,
 	CK_OBJECT_TEXREF,
 	CK_OBJECT_SURFREF,
@@ -39,68 +39,68 @@ enum ckc_object_kind {
 };
 
 struct ckc_object {
-	uint32_t magic;			/* 0 in a free slot */
+	uint32_t magic; /* 0 in a free slot */
 	uint32_t kind;
-	uint64_t id;			/* on the wire; never 0, 1 or 2 */
-	struct ckc_context *context;	/* owner; NULL: belongs to no context */
+	uint64_t id;		     /* on the wire; never 0, 1 or 2 */
+	struct ckc_context *context; /* owner; NULL: belongs to no context */
 };
 
 /* An object that the server watches for the client, to save queries: client/wire/status.h. */
 struct ckc_watch {
-	_Atomic uint64_t of;		/* the current or last target; 0: none yet */
+	_Atomic uint64_t of; /* the current or last target; 0: none yet */
 	_Atomic uint64_t number;
-	_Atomic uint64_t asked_ns;	/* when the server last reported "not done" */
+	_Atomic uint64_t asked_ns; /* when the server last reported "not done" */
 };
 
-struct ck_local;			/* context-local storage, client/objects/context.c */
+struct ck_local; /* context-local storage, client/objects/context.c */
 
 struct ckc_context {
 	struct ckc_object object;
-	struct ckc_client *client;	/* its session: calls in this context go there */
-	int device;			/* ordinal of the application */
+	struct ckc_client *client; /* its session: calls in this context go there */
+	int device;		   /* ordinal of the application */
 	unsigned int flags;
 	bool primary;
-	_Atomic bool active;		/* primary: retained; others: not destroyed */
+	_Atomic bool active; /* primary: retained; others: not destroyed */
 	bool was_active;
 	unsigned int retained;		/* primary: retain count */
 	_Atomic uint64_t unique_id;	/* cuCtxGetId; new after a reset, never reused */
 	_Atomic int fault;		/* CUresult that every call returns from now on, or 0 */
 	_Atomic uint64_t synced;	/* number of the last command that a synchronise covered */
-	_Atomic uint64_t legacy_synced;	/* the same for its legacy stream alone */
+	_Atomic uint64_t legacy_synced; /* the same for its legacy stream alone */
 	_Atomic uint64_t legacy_done;	/* as the fields of a stream */
 	struct ckc_watch legacy_watch;
-	struct ckc_green *green;		/* whose converted form this is, or NULL */
-	uint64_t copies;		/* id of the stream that moves managed pages, or 0 */
+	struct ckc_green *green; /* whose converted form this is, or NULL */
+	uint64_t copies;	 /* id of the stream that moves managed pages, or 0 */
 };
 
 struct ckc_green {
 	struct ckc_object object;
 	int device;
-	struct ckc_context *context;	/* its converted form, once requested */
+	struct ckc_context *context; /* its converted form, once requested */
 };
 
 struct ckc_stream {
 	struct ckc_object object;
 	unsigned int flags;
 	int priority;
-	uint64_t born;			/* number of the last command before it was created */
-	_Atomic uint64_t synced;	/* number of the last command that a wait in it covered */
-	_Atomic uint64_t done;		/* the same, as found by a query */
+	uint64_t born;		 /* number of the last command before it was created */
+	_Atomic uint64_t synced; /* number of the last command that a wait in it covered */
+	_Atomic uint64_t done;	 /* the same, as found by a query */
 	struct ckc_watch watch;
-	_Atomic uint64_t capture;	/* client/objects/capture.h: current or last capture */
-	CUgreenCtx green;		/* set if it is a green context's stream, or NULL */
+	_Atomic uint64_t capture; /* client/objects/capture.h: current or last capture */
+	CUgreenCtx green;	  /* set if it is a green context's stream, or NULL */
 };
 
 struct ckc_event {
 	struct ckc_object object;
 	unsigned int flags;
-	_Atomic uint64_t capture;	/* of its last record; 0: none */
+	_Atomic uint64_t capture; /* of its last record; 0: none */
 	_Atomic bool recorded;
-	_Atomic bool elsewhere;		/* graphs, kernels or other processes may record it */
+	_Atomic bool elsewhere; /* graphs, kernels or other processes may record it */
 	/* Versions of records (client/objects/event.c): of the last record, odd while it is being
 	 * sent; of the last one known to be done; of the last one waited for. */
 	_Atomic uint64_t version, done, waited;
-	_Atomic uint64_t stream, at;	/* id of the last record's stream; a command not before it */
+	_Atomic uint64_t stream, at; /* id of the last record's stream; a command not before it */
 	struct ckc_watch watch;
 };
 
@@ -108,21 +108,21 @@ struct ckc_event {
 struct ckc_graph {
 	struct ckc_object object;
 	struct ckc_node *nodes;
-	struct ckc_node *inside;		/* the node that contains it */
-	struct ckc_graph *next;		/* the next graph in that node */
+	struct ckc_node *inside; /* the node that contains it */
+	struct ckc_graph *next;	 /* the next graph in that node */
 };
 
 struct ckc_node {
 	struct ckc_object object;
 	struct ckc_graph *graph;
-	struct ckc_node *next, *prev;	/* in the graph */
-	struct ckc_graph *inner;		/* the first graph inside it */
-	void *kept;			/* memory behind the last returned parameters */
+	struct ckc_node *next, *prev; /* in the graph */
+	struct ckc_graph *inner;      /* the first graph inside it */
+	void *kept;		      /* memory behind the last returned parameters */
 };
 
 struct ckc_exec {
 	struct ckc_object object;
-	uint64_t *mirrors;		/* host memory of its copies: client/copy/mirror.h */
+	uint64_t *mirrors; /* host memory of its copies: client/copy/mirror.h */
 	unsigned int mirror_count;
 };
 
@@ -131,45 +131,45 @@ struct ckc_exec {
 struct ck_function {
 	struct ckc_object object;
 	struct ckc_module *module;
-	const struct ck_kernel *kernel;	/* name and parameter layout; lives with the module */
+	const struct ck_kernel *kernel; /* name and parameter layout; lives with the module */
 	_Atomic bool announced;		/* ck_function has been sent */
-	_Atomic uint8_t launched[CK_LAUNCHED];	/* by device: mark of its last launch's context */
-	_Atomic int max_dynamic_shared;	/* as set by cuFuncSetAttribute; 0: the default */
-	uint16_t set;			/* a bit for each attribute that was set */
-	int value[CU_FUNC_ATTRIBUTE_MAX]; /* and its value */
+	_Atomic uint8_t launched[CK_LAUNCHED]; /* by device: mark of its last launch's context */
+	_Atomic int max_dynamic_shared;	       /* as set by cuFuncSetAttribute; 0: the default */
+	uint16_t set;			       /* a bit for each attribute that was set */
+	int value[CU_FUNC_ATTRIBUTE_MAX];      /* and its value */
 };
 
 struct ckc_module {
 	struct ckc_object object;
 	bool library;
-	struct ckc_code *code;		/* kernels by name; shared with the library's module */
-	struct ck_function **functions;	/* by index in code; made on first use */
-	struct ckc_module *origin;	/* the library, for a library's module in some context */
+	struct ckc_code *code;		   /* kernels by name; shared with the library's module */
+	struct ck_function **functions;	   /* by index in code; made on first use */
+	struct ckc_module *origin;	   /* the library, for a library's module in some context */
 	struct ckc_module *modules, *next; /* a library's modules, at most one per context */
-	uint64_t *variables;		/* addresses noted as allocations */
+	uint64_t *variables;		   /* addresses noted as allocations */
 	unsigned int variable_count;
 };
 
 struct ckc_pool {
 	struct ckc_object object;
-	uint64_t unique;		/* distinguishes it from all others, past ones included */
-	unsigned int handle_types;	/* CUmemAllocationHandleType, or-ed */
-	bool located;			/* device is known */
-	int device;			/* ordinal of the application */
+	uint64_t unique;	   /* distinguishes it from all others, past ones included */
+	unsigned int handle_types; /* CUmemAllocationHandleType, or-ed */
+	bool located;		   /* device is known */
+	int device;		   /* ordinal of the application */
 };
 
 struct ckc_physical {
 	struct ckc_object object;
 	uint64_t unique;
-	CUmemAllocationProp prop;	/* its device is the application's */
+	CUmemAllocationProp prop; /* its device is the application's */
 };
 
 /* An array or a reference; it may belong to a mipmapped array or a module. */
 struct ckc_inmate {
 	struct ckc_object object;
-	uint64_t parent;		/* id of the object it is freed with; 0: none */
+	uint64_t parent; /* id of the object it is freed with; 0: none */
 	_Atomic bool described;
-	CUDA_ARRAY3D_DESCRIPTOR desc;	/* of an array, once it has been queried */
+	CUDA_ARRAY3D_DESCRIPTOR desc; /* of an array, once it has been queried */
 };
 
 /* A log that the application requested: its buffer, the size of it, and the slot that held the size
@@ -183,7 +183,7 @@ struct ckc_jit_log {
 struct ckc_link {
 	struct ckc_object object;
 	struct ckc_jit_log info, error;
-	void *cubin;			/* once it is complete */
+	void *cubin; /* once it is complete */
 	size_t size;
 };
 

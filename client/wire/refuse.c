@@ -18,7 +18,8 @@ CUresult ckc_refused(const char *name, bool *told)
 CUresult ckc_not_offered(struct ckc_client *c, uint32_t proc)
 {
 	if (!__atomic_exchange_n(&c->missing[proc], true, __ATOMIC_RELAXED))
-		ck_warn("the server, of another release, does not know %s: it returns CUDA_ERROR_NOT_SUPPORTED",
+		ck_warn("the server, of another release, does not know %s: it returns "
+			"CUDA_ERROR_NOT_SUPPORTED",
 			ck_procs[proc].name);
 	return CUDA_ERROR_NOT_SUPPORTED;
 }

@@ -16,31 +16,31 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static void begin(struct ckc_client *c)
 {
 	*c = (struct ckc_client){
-		.connection = { .set_up_lock = CK_MUTEX(CK_RANK_SET_UP),
-				.images_lock = CK_MUTEX(CK_RANK_IMAGES) },
-		.lanes = { .lock = CK_MUTEX(CK_RANK_LANES) },
-		.command = { .lock = CK_MUTEX(CK_RANK_COMMAND),
-			     .written = PTHREAD_COND_INITIALIZER,
-			     .work = PTHREAD_COND_INITIALIZER },
-		.deliveries = { .lock = CK_MUTEX(CK_RANK_DELIVERIES),
-				.changed = PTHREAD_COND_INITIALIZER,
-				.starting_lock = CK_MUTEX(CK_RANK_STARTING) },
-		.watches = { .lock = CK_MUTEX(CK_RANK_STATUS) },
-		.suspicion = { .lock = CK_MUTEX(CK_RANK_ALIVE),
-			       .asked = PTHREAD_COND_INITIALIZER },
-		.spreading = { .one_lock = CK_MUTEX(CK_RANK_SPREAD_ONE),
-			       .lock = CK_MUTEX(CK_RANK_SPREAD),
-			       .work = PTHREAD_COND_INITIALIZER,
-			       .done = PTHREAD_COND_INITIALIZER },
-		.answers = { .lock = PTHREAD_RWLOCK_INITIALIZER },
-		.named = { .lock = CK_MUTEX(CK_RANK_NAMED) },
+		.connection = {.set_up_lock = CK_MUTEX(CK_RANK_SET_UP),
+			       .images_lock = CK_MUTEX(CK_RANK_IMAGES)},
+		.lanes = {.lock = CK_MUTEX(CK_RANK_LANES)},
+		.command = {.lock = CK_MUTEX(CK_RANK_COMMAND),
+			    .written = PTHREAD_COND_INITIALIZER,
+			    .work = PTHREAD_COND_INITIALIZER},
+		.deliveries = {.lock = CK_MUTEX(CK_RANK_DELIVERIES),
+			       .changed = PTHREAD_COND_INITIALIZER,
+			       .starting_lock = CK_MUTEX(CK_RANK_STARTING)},
+		.watches = {.lock = CK_MUTEX(CK_RANK_STATUS)},
+		.suspicion = {.lock = CK_MUTEX(CK_RANK_ALIVE), .asked = PTHREAD_COND_INITIALIZER},
+		.spreading = {.one_lock = CK_MUTEX(CK_RANK_SPREAD_ONE),
+			      .lock = CK_MUTEX(CK_RANK_SPREAD),
+			      .work = PTHREAD_COND_INITIALIZER,
+			      .done = PTHREAD_COND_INITIALIZER},
+		.answers = {.lock = PTHREAD_RWLOCK_INITIALIZER},
+		.named = {.lock = CK_MUTEX(CK_RANK_NAMED)},
 	};
 }
 
 static void begin_first(void)
 {
 	begin(&first);
-	ckc_each_hook(part, h) {
+	ckc_each_hook(part, h)
+	{
 		*(void **)((char *)&first + h->slot) = h->first;
 		h->begin(h->first);
 	}
@@ -61,7 +61,8 @@ struct ckc_client *ckc_client_create(void)
 	if (!c)
 		return NULL;
 	begin(c);
-	ckc_each_hook(part, h) {
+	ckc_each_hook(part, h)
+	{
 		void *part = calloc(1, h->size);
 
 		*(void **)((char *)c + h->slot) = part;
@@ -71,8 +72,7 @@ struct ckc_client *ckc_client_create(void)
 	}
 	if (whole)
 		return c;
-	ckc_each_hook(part, h)
-		free(*(void **)((char *)c + h->slot));
+	ckc_each_hook(part, h) free(*(void **)((char *)c + h->slot));
 	free(c);
 	return NULL;
 }

@@ -59,7 +59,7 @@ static bool dial_local(struct ckc_connection *at, struct ck_chan **chan)
 /* Does @where name this host and the default port, so that the unix socket can replace it? */
 static bool names_this_host(const char *where)
 {
-	static const char *const names[] = { "localhost", "127.0.0.1", "[::1]" };
+	static const char *const names[] = {"localhost", "127.0.0.1", "[::1]"};
 	char port[16];
 
 	snprintf(port, sizeof(port), ":%d", CK_DEFAULT_PORT);
@@ -81,7 +81,8 @@ static int play_network(void)
 
 	if (ret < 0)
 		ck_err("CRICKET_INJECT=%s is neither rtt=TIME nor bw=RATE nor both, as in "
-		       "rtt=500us,bw=10G", inject);
+		       "rtt=500us,bw=10G",
+		       inject);
 	else if (ck_inject_current())
 		ck_info("a slower network is played: CRICKET_INJECT=%s", inject);
 	return ret;
@@ -102,7 +103,8 @@ static int dial_server(struct ckc_connection *at, struct ck_chan **chan)
 		return 0;
 	}
 	if (anywhere) {
-		ck_err("no GPU server: none answers on this host's unix socket; start cricket-rpc-server, "
+		ck_err("no GPU server: none answers on this host's unix socket; start "
+		       "cricket-rpc-server, "
 		       "or set REMOTE_GPU_ADDRESS=HOST[:PORT] or unix:/PATH");
 		return -ENODEV;
 	}
@@ -130,8 +132,8 @@ static CUresult hello_status(const struct ckc_client *c, const ck_hello_res *res
 	ck_err("the GPU server at %s refuses: %s", c->connection.address, res->message);
 	if (res->status == CK_HELLO_DRIVER)
 		return res->cuda_error ? (CUresult)res->cuda_error : CUDA_ERROR_NO_DEVICE;
-	return (unsigned)res->status < sizeof(code) / sizeof(code[0]) ? code[res->status] :
-									CUDA_ERROR_UNKNOWN;
+	return (unsigned)res->status < sizeof(code) / sizeof(code[0]) ? code[res->status]
+								      : CUDA_ERROR_UNKNOWN;
 }
 
 /* Make the first exchange on a connection. It offers shared memory, which carries the rest if both
@@ -159,7 +161,7 @@ static CUresult hello(struct ckc_client *c, struct ckc_lane *lane, struct ck_cha
 	ck_hello_args args = {
 		.protocol = CK_PROTOCOL,
 		.release = CK_RELEASE,
-		.token = { token ? (u_int)strlen(token) : 0, (char *)(uintptr_t)token },
+		.token = {token ? (u_int)strlen(token) : 0, (char *)(uintptr_t)token},
 		.application = program_invocation_short_name,
 		.host = host,
 		.pid = (u_int)getpid(),
@@ -168,20 +170,24 @@ static CUresult hello(struct ckc_client *c, struct ckc_lane *lane, struct ck_cha
 	int ret;
 
 	gethostname(host, sizeof(host) - 1);
-	ret = first_exchange(c, lane, chan, RING_LANE, &(struct ckc_exchange){
-		.proc = CK_HELLO, .args = &args, .res = &c->hello,
-		.xdr_args = (xdrproc_t)xdr_ck_hello_args,
-		.xdr_res = (xdrproc_t)xdr_ck_hello_res,
-	});
+	ret = first_exchange(c, lane, chan, RING_LANE,
+			     &(struct ckc_exchange){
+				     .proc = CK_HELLO,
+				     .args = &args,
+				     .res = &c->hello,
+				     .xdr_args = (xdrproc_t)xdr_ck_hello_args,
+				     .xdr_res = (xdrproc_t)xdr_ck_hello_res,
+			     });
 	if (ret < 0) {
 		ck_err("the GPU server at %s does not answer as it should: %s", at->address,
-		       ret == -EPIPE	       ? "it closed the connection; is it a cricket-rpc-server?" :
-		       ret == -EPROTO	       ? "it is no cricket-rpc-server, or of another release" :
-		       ret == -EPROTONOSUPPORT ? "it speaks another version of the protocol; install "
-						 "the same release on both sides" :
-						 strerror(-ret));
-		return ret == -EPROTONOSUPPORT ? CUDA_ERROR_SYSTEM_DRIVER_MISMATCH :
-						 CUDA_ERROR_NO_DEVICE;
+		       ret == -EPIPE	? "it closed the connection; is it a cricket-rpc-server?"
+		       : ret == -EPROTO ? "it is no cricket-rpc-server, or of another release"
+		       : ret == -EPROTONOSUPPORT
+			       ? "it speaks another version of the protocol; install "
+				 "the same release on both sides"
+			       : strerror(-ret));
+		return ret == -EPROTONOSUPPORT ? CUDA_ERROR_SYSTEM_DRIVER_MISMATCH
+					       : CUDA_ERROR_NO_DEVICE;
 	}
 	if (at->wanted != CK_SOCKETS && !ck_chan_in_rings(chan)) {
 		if (at->wanted == CK_RINGS && c->hello.status == CK_HELLO_OK) {
@@ -195,8 +201,8 @@ static CUresult hello(struct ckc_client *c, struct ckc_lane *lane, struct ck_cha
 
 int ckc_session_join(struct ckc_client *c, int kind, struct ck_chan **chan)
 {
-	ck_join_args args = { .lane = (ck_lane_kind)kind };
-	ck_join_res res = { .status = 1 };
+	ck_join_args args = {.lane = (ck_lane_kind)kind};
+	ck_join_res res = {.status = 1};
 	struct ckc_lane *lane;
 	struct ck_chan *made;
 	int ret = ck_chan_dial(c->connection.joins, dial_timeout_ms(), &made);
@@ -210,10 +216,12 @@ int ckc_session_join(struct ckc_client *c, int kind, struct ck_chan **chan)
 		return ret;
 	ret = first_exchange(c, lane, made, kind == CK_LANE_COMMAND ? RING_COMMANDS : RING_LANE,
 			     &(struct ckc_exchange){
-		.proc = CK_JOIN, .args = &args, .res = &res,
-		.xdr_args = (xdrproc_t)xdr_ck_join_args,
-		.xdr_res = (xdrproc_t)xdr_ck_join_res,
-	});
+				     .proc = CK_JOIN,
+				     .args = &args,
+				     .res = &res,
+				     .xdr_args = (xdrproc_t)xdr_ck_join_args,
+				     .xdr_res = (xdrproc_t)xdr_ck_join_res,
+			     });
 	if (ret == 0 && res.status != 0)
 		ret = -EACCES;
 	if (ret < 0) {
@@ -264,7 +272,7 @@ static void start_anew(struct ckc_client *c)
 		ck_map_destroy(c->connection.images);
 		xdr_free((xdrproc_t)xdr_ck_hello_res, &c->hello);
 	}
-	c->state = CK_STATE_FORKED;	/* stays so if there is no memory for another session */
+	c->state = CK_STATE_FORKED; /* stays so if there is no memory for another session */
 	if (own)
 		__atomic_store_n(&ckc_client_default, own, __ATOMIC_RELEASE);
 }
@@ -276,8 +284,7 @@ static void in_child(void)
 	struct ckc_client *c = ckc_client_current();
 
 	ck_mutex_renew(&c->connection.set_up_lock);
-	ckc_each_hook(fork, h)
-		h->run(c);
+	ckc_each_hook(fork, h) h->run(c);
 	if (c->state != CK_STATE_READY && c->state != CK_STATE_LOST && !c->connection.connecting)
 		return;
 	if (!c->initialized) {
@@ -428,7 +435,7 @@ __attribute__((destructor)) static void at_exit(void)
 		return;
 	if (c->state != CK_STATE_READY)
 		goto out;
-	c->state = CK_STATE_EXITING;	/* errors are not reported from now on */
+	c->state = CK_STATE_EXITING; /* errors are not reported from now on */
 	t = ckc_thread();
 	if (ckc_command_stop(c) && t && t->lane && !ckc_lane_busy(t->lane)) {
 		ckc_lane_timeout(t->lane, 2000);

@@ -23,42 +23,42 @@ struct ck_status_file;
 /* session.c */
 struct ckc_connection {
 	struct ck_mutex set_up_lock;
-	char address[512];		/* the server's address as found */
-	char joins[512];		/* resolved: the name may change its meaning */
+	char address[512]; /* the server's address as found */
+	char joins[512];   /* resolved: the name may change its meaning */
 	/* Transports that may be used on this host. */
 	enum { CK_SOCKETS, CK_RINGS_IF_ANY, CK_RINGS } wanted;
-	CUresult failed;		/* result of a failed attempt to connect */
-	bool connecting;		/* an attempt is in progress */
+	CUresult failed; /* result of a failed attempt to connect */
+	bool connecting; /* an attempt is in progress */
 	struct ck_mutex images_lock;
-	struct ck_map *images;		/* images on the server, by alias (rpc/alias.h) */
+	struct ck_map *images; /* images on the server, by alias (rpc/alias.h) */
 };
 
 struct ckc_lanes {
 	struct ck_mutex lock;
 	struct ckc_lane *pool;
-	struct ckc_lane *newest;		/* all lanes, for a forked child */
-	_Atomic uint32_t delivered;	/* all deliveries up to this rank have arrived */
+	struct ckc_lane *newest;    /* all lanes, for a forked child */
+	_Atomic uint32_t delivered; /* all deliveries up to this rank have arrived */
 };
 
 struct ckc_command {
 	struct ck_mutex lock;
-	pthread_cond_t written;		/* the writer has finished a piece */
-	pthread_cond_t work;		/* there is work for the sender */
+	pthread_cond_t written; /* the writer has finished a piece */
+	pthread_cond_t work;	/* there is work for the sender */
 	struct ck_chan *chan;
-	bool shared;			/* uses shared memory; the fields below are unused */
+	bool shared; /* uses shared memory; the fields below are unused */
 	unsigned char *buf[2];
-	_Atomic size_t len;		/* of the buffer being filled */
+	_Atomic size_t len; /* of the buffer being filled */
 	int fill;
-	bool writing;			/* a thread is writing the other buffer */
+	bool writing; /* a thread is writing the other buffer */
 	bool sender_sleeps;
 	bool broken;
 	uint64_t last_write_ns;
 	struct ck_spin spin;
 	_Atomic uint64_t seq;
-	_Atomic uint64_t calls;		/* calls that enqueued work */
+	_Atomic uint64_t calls; /* calls that enqueued work */
 };
 
-#define CK_DELIVERIES_EARLY 1024	/* ranks received out of order: far more than threads */
+#define CK_DELIVERIES_EARLY 1024 /* ranks received out of order: far more than threads */
 
 /* delivery.c */
 struct ckc_deliveries {
@@ -68,12 +68,12 @@ struct ckc_deliveries {
 	uint64_t numbers;
 	uint32_t early[CK_DELIVERIES_EARLY];
 	size_t early_count;
-	_Atomic unsigned int count;	/* outstanding copies */
-	struct ck_mutex starting_lock;	/* taken first */
+	_Atomic unsigned int count;    /* outstanding copies */
+	struct ck_mutex starting_lock; /* taken first */
 	unsigned int threads;
 };
 
-struct ckc_watches {	/* status.c */
+struct ckc_watches { /* status.c */
 	struct ck_mutex lock;
 	bool tried;
 	struct ck_status_file *_Atomic file; /* NULL: the server does not share one */
@@ -85,16 +85,16 @@ struct ckc_suspicion {
 	struct ck_mutex lock;
 	pthread_cond_t asked;
 	bool running, wanted;
-	uint64_t since;			/* written by the asking thread */
+	uint64_t since; /* written by the asking thread */
 	bool told;
 };
 
 /* spread.c: one copy and its parts. The lock guards all but the fields that part threads read. */
 struct ckc_spreading {
-	struct ck_mutex one_lock;	/* held by the caller of the current copy */
+	struct ck_mutex one_lock; /* held by the caller of the current copy */
 	struct ck_mutex lock;
 	pthread_cond_t work, done;
-	unsigned int threads;		/* running helpers */
+	unsigned int threads; /* running helpers */
 	unsigned int next, parts, pending;
 	CUresult (*fn)(const void *copy, size_t at, size_t size);
 	const void *copy;
@@ -102,16 +102,16 @@ struct ckc_spreading {
 	CUresult err;
 };
 
-struct ckc_answers {	/* cache.c */
-	pthread_rwlock_t lock;		/* leaf */
+struct ckc_answers {	       /* cache.c */
+	pthread_rwlock_t lock; /* leaf */
 	struct ck_map *map;
-	uint64_t changes;		/* counts drops from the cache */
+	uint64_t changes; /* counts drops from the cache */
 };
 
 /* object.c */
 struct ckc_named {
 	struct ck_mutex lock;
-	struct ck_map *objects;		/* by ids that the server chose */
+	struct ck_map *objects; /* by ids that the server chose */
 };
 
 #endif

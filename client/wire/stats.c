@@ -61,7 +61,7 @@ uint64_t ckc_stats_clock(void)
 
 void ckc_stats_begin(struct ckc_stats_call *call, unsigned int row)
 {
-	*call = (struct ckc_stats_call){ .outer = current, .row = row };
+	*call = (struct ckc_stats_call){.outer = current, .row = row};
 	current = call;
 }
 
@@ -128,9 +128,13 @@ struct line {
 /* Fill a line from @row; false: the row is empty. */
 static bool take(struct line *l, const char *name, const struct ckc_stats_row *row)
 {
-	*l = (struct line){ .name = name, .local = row->local, .one_way = row->one_way,
-			    .waited = row->waited, .sent = row->sent, .received = row->received,
-			    .ns = row->ns };
+	*l = (struct line){.name = name,
+			   .local = row->local,
+			   .one_way = row->one_way,
+			   .waited = row->waited,
+			   .sent = row->sent,
+			   .received = row->received,
+			   .ns = row->ns};
 	l->calls = l->local + l->one_way + l->waited;
 	return name && l->calls > 0;
 }
@@ -158,10 +162,12 @@ static int dearest_first(const void *a, const void *b)
 
 static void print_line(FILE *f, const struct line *l)
 {
-	fprintf(f, "cricket: %9" PRIu64 " %9" PRIu64 " %9" PRIu64 " %9" PRIu64 " %12" PRIu64
-		   " %12" PRIu64 " %10.3f %9.1f  %s\n",
-		l->calls, l->local, l->one_way, l->waited, l->sent, l->received, (double)l->ns / 1e6,
-		l->waited ? (double)l->ns / 1e3 / (double)l->waited : 0.0, l->name);
+	fprintf(f,
+		"cricket: %9" PRIu64 " %9" PRIu64 " %9" PRIu64 " %9" PRIu64 " %12" PRIu64
+		" %12" PRIu64 " %10.3f %9.1f  %s\n",
+		l->calls, l->local, l->one_way, l->waited, l->sent, l->received,
+		(double)l->ns / 1e6, l->waited ? (double)l->ns / 1e3 / (double)l->waited : 0.0,
+		l->name);
 }
 
 static void print_table(FILE *f, const char *title, struct line *lines, size_t count)
@@ -183,8 +189,9 @@ static void print_calls(FILE *f, struct line *lines, struct line *total)
 	}
 	/* each unnamed call that crossed the wire sent at least one message */
 	if (entered > unnamed) {
-		lines[n] = (struct line){ .name = "(by other ways than cuGetProcAddress)",
-					  .calls = entered - unnamed, .local = entered - unnamed };
+		lines[n] = (struct line){.name = "(by other ways than cuGetProcAddress)",
+					 .calls = entered - unnamed,
+					 .local = entered - unnamed};
 		total->local += lines[n++].local;
 	}
 	print_table(f, "calls of the program", lines, n);
@@ -204,7 +211,7 @@ static void print_messages(FILE *f, struct line *lines, struct line *total)
 static void print(FILE *f)
 {
 	struct line *lines = calloc(ckc_stats_name_count + CK_PROC_END, sizeof(*lines));
-	struct line total = { 0 };
+	struct line total = {0};
 
 	fprintf(f, "cricket: %s, pid %d\n", program_invocation_short_name, (int)getpid());
 	if (lines) {

@@ -20,21 +20,21 @@
 
 CK_LOG_DEFINE("client");
 
-#define TRUST_NS 250000000	/* a dead server is noticed after this */
+#define TRUST_NS 250000000 /* a dead server is noticed after this */
 
 /* Map the memory that the worker writes. NULL: the server is on another host, or declines. */
 static void *share(void)
 {
-	ck_status_file_args args = { .size = sizeof(struct ck_status_file) };
-	ck_status_file_res res = { 0 };
+	ck_status_file_args args = {.size = sizeof(struct ck_status_file)};
+	ck_status_file_res res = {0};
 	int fd = memfd_create("cricket status", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	void *at = MAP_FAILED;
 
 	if (fd >= 0 && ftruncate(fd, (off_t)sizeof(struct ck_status_file)) == 0 &&
 	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
-		at = mmap(NULL, sizeof(struct ck_status_file), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (at != MAP_FAILED &&
-	    (ckc_call_fd(CK_PROC_status_file, &args, &res, fd) || !res.taken)) {
+		at = mmap(NULL, sizeof(struct ck_status_file), PROT_READ | PROT_WRITE, MAP_SHARED,
+			  fd, 0);
+	if (at != MAP_FAILED && (ckc_call_fd(CK_PROC_status_file, &args, &res, fd) || !res.taken)) {
 		munmap(at, sizeof(struct ck_status_file));
 		at = MAP_FAILED;
 	}
@@ -106,7 +106,8 @@ void ckc_status_news(struct ckc_client *c, uint64_t number, uint64_t what)
 		atomic_store(&f->closed, what >> 3);
 }
 
-enum ckc_status ckc_status_look(const struct ckc_client *c, const struct ckc_watch *watch, uint64_t of)
+enum ckc_status ckc_status_look(const struct ckc_client *c, const struct ckc_watch *watch,
+				uint64_t of)
 {
 	struct ck_status_file *f = atomic_load(&c->watches.file);
 	const struct ck_status_word *word;

@@ -16,7 +16,7 @@
 struct ckc_client;
 
 enum ckc_status {
-	CK_STATUS_UNKNOWN,		/* ask the server */
+	CK_STATUS_UNKNOWN, /* ask the server */
 	CK_STATUS_PENDING,
 	CK_STATUS_DONE,
 };
@@ -26,13 +26,15 @@ enum ckc_status {
  * stays PENDING for at most a quarter of a second; then the client asks the server, to notice if it
  * is gone.
  */
-enum ckc_status ckc_status_look(const struct ckc_client *c, const struct ckc_watch *watch, uint64_t of);
+enum ckc_status ckc_status_look(const struct ckc_client *c, const struct ckc_watch *watch,
+				uint64_t of);
 
 /* A number for a watch of object @id, to send with a query. 0: the server cannot report later. */
 uint64_t ckc_status_number(struct ckc_client *c, uint64_t id);
 
 /* From now on, the server watches @of under @number. */
-void ckc_status_watched(struct ckc_client *c, struct ckc_watch *watch, uint64_t of, uint64_t number);
+void ckc_status_watched(struct ckc_client *c, struct ckc_watch *watch, uint64_t of,
+			uint64_t number);
 
 /* The watch @number has ended; news come in the order of the batches. @what: see rpc/status.h. */
 void ckc_status_news(struct ckc_client *c, uint64_t number, uint64_t what);

@@ -21,7 +21,10 @@ struct ckc_sink {
 };
 
 /* A variable field of a message's structure: @count bytes or ids at @values. */
-#define CK_LIST(values, count) { (u_int)(count), (void *)(uintptr_t)(values) }
+#define CK_LIST(values, count)                                                                     \
+	{                                                                                          \
+		(u_int)(count), (void *)(uintptr_t)(values)                                        \
+	}
 
 /*
  * Send a one-way message. @args is the procedure's argument structure; its head's seq is filled in
@@ -35,7 +38,7 @@ CUresult ckc_send(uint32_t proc, void *args, const void *bulk, size_t bulk_size)
 CUresult ckc_call(uint32_t proc, void *args, void *res, struct ckc_sink *sink);
 /* The same with payload after the arguments, for procedures with payload in one direction only. */
 CUresult ckc_call_bulk(uint32_t proc, void *args, void *res, const void *bulk, size_t bulk_size,
-		      struct ckc_sink *sink);
+		       struct ckc_sink *sink);
 
 /* The same with descriptor @fd, which the caller keeps, for the handler to take (ck_chan_take_fd).
  * NOT_SUPPORTED if the server is on another host or reached by tcp: see passes_fds of struct
@@ -52,19 +55,19 @@ CUresult ckc_call_aside(struct ckc_client *c, uint32_t proc, void *args, void *r
  */
 typedef void *(*ckc_place_fn)(void *closure, const void *res, size_t size);
 CUresult ckc_call_aside_bulk(struct ckc_client *c, uint32_t proc, void *args, void *res,
-			    ckc_place_fn place, void *closure);
+			     ckc_place_fn place, void *closure);
 
 /* Check that calls may be made now; returns the id of the current context. INVALID_CONTEXT:
  * none. */
 CUresult ckc_enter(uint64_t *ctx);
-CUresult ckc_enter_any(uint64_t *ctx);	/* the same; 0 without a context */
+CUresult ckc_enter_any(uint64_t *ctx); /* the same; 0 without a context */
 /* For a call that frees an object of a context: any context or none may be current, but not a
  * faulty one. */
 CUresult ckc_enter_owned(uint64_t *ctx);
 
 /* Convert a handle to its id, with checks: INVALID_HANDLE (contexts: INVALID_CONTEXT). */
 CUresult ckc_context_id(CUcontext handle, uint64_t *id);
-CUresult ckc_stream_id(CUstream handle, uint64_t *id);	/* 0 and 2: as the thread defines them */
+CUresult ckc_stream_id(CUstream handle, uint64_t *id); /* 0 and 2: as the thread defines them */
 CUresult ckc_event_id(CUevent handle, uint64_t *id);
 CUresult ckc_module_id(CUmodule handle, uint64_t *id);
 CUresult ckc_library_id(CUlibrary handle, uint64_t *id);
@@ -75,19 +78,19 @@ CUresult ckc_device_id(CUdevice device, int *server_ordinal);
 CUresult ckc_object_id(const void *handle, enum ckc_object_kind kind, uint64_t *id);
 
 /* The same, for kinds that need only a check of the object. */
-#define CK_HANDLE_ID_OR(error, none, tag, type, kind)                                   \
-	static inline CUresult ckc_##tag##_id(type handle, uint64_t *id)                 \
-	{                                                                               \
-		if (!ckc_object_id((const void *)(uintptr_t)handle, kind, id))           \
-			return CUDA_SUCCESS;                                            \
-		return handle ? error : none;                                           \
+#define CK_HANDLE_ID_OR(error, none, tag, type, kind)                                              \
+	static inline CUresult ckc_##tag##_id(type handle, uint64_t *id)                           \
+	{                                                                                          \
+		if (!ckc_object_id((const void *)(uintptr_t)handle, kind, id))                     \
+			return CUDA_SUCCESS;                                                       \
+		return handle ? error : none;                                                      \
 	}
-#define CK_HANDLE_ID(...) \
+#define CK_HANDLE_ID(...)                                                                          \
 	CK_HANDLE_ID_OR(CUDA_ERROR_INVALID_HANDLE, CUDA_ERROR_INVALID_HANDLE, __VA_ARGS__)
 /* NULL is an invalid value, any other bad address an invalid handle. */
-#define CK_NULL_VALUE_ID(...) \
+#define CK_NULL_VALUE_ID(...)                                                                      \
 	CK_HANDLE_ID_OR(CUDA_ERROR_INVALID_HANDLE, CUDA_ERROR_INVALID_VALUE, __VA_ARGS__)
-#define CK_VALUE_ID(...) \
+#define CK_VALUE_ID(...)                                                                           \
 	CK_HANDLE_ID_OR(CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_INVALID_VALUE, __VA_ARGS__)
 
 /* Calls on graphs return INVALID_VALUE for all bad arguments. */
@@ -117,18 +120,18 @@ CUstream ck_default_stream_set(CUstream stream);
  * subject of the answer. On a miss, the same thread asks the server and puts the answer. */
 bool ckc_cache_get(const void *key, size_t key_size, void *value, size_t value_size);
 void ckc_cache_put(const void *key, size_t key_size, const void *value, size_t value_size);
-void ckc_cache_forget(uint64_t id);	/* drop entries with this id in the key */
+void ckc_cache_forget(uint64_t id); /* drop entries with this id in the key */
 void ckc_cache_clear(void);
 
 /* Log an unsupported call once; returns CUDA_ERROR_NOT_SUPPORTED. */
 CUresult ckc_refused(const char *name, bool *told);
 
-#define CK_REFUSE(name)                                     \
-	CUresult name(void);                                \
-	CK_EXPORT CUresult name(void)                       \
-	{                                                   \
-		static bool told;                           \
-		return ckc_refused(#name, &told);            \
+#define CK_REFUSE(name)                                                                            \
+	CUresult name(void);                                                                       \
+	CK_EXPORT CUresult name(void)                                                              \
+	{                                                                                          \
+		static bool told;                                                                  \
+		return ckc_refused(#name, &told);                                                  \
 	}
 
 #endif

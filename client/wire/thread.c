@@ -26,8 +26,7 @@ static void end(void *arg)
 {
 	struct ckc_thread *t = arg;
 
-	ckc_each_hook(thread_end, h)
-		h->run(t);
+	ckc_each_hook(thread_end, h) h->run(t);
 	if (t->lane)
 		ckc_lane_release(t->lane);
 	self = NULL;
@@ -81,7 +80,7 @@ struct ckc_context *ckc_context_pop(void)
 	struct ckc_thread *t = ckc_thread();
 	struct ckc_context *was = ckc_thread_context;
 
-	if (!t)			/* nothing was pushed */
+	if (!t) /* nothing was pushed */
 		return NULL;
 	if (t->depth > 0)
 		t->depth--;
@@ -100,7 +99,7 @@ CUstream ck_default_stream_set(CUstream stream)
 	struct ckc_thread *t = ckc_thread();
 	CUstream was;
 
-	if (!t)			/* the call fails or uses the legacy stream */
+	if (!t) /* the call fails or uses the legacy stream */
 		return 0;
 	was = t->default_stream;
 	t->default_stream = stream;
@@ -108,7 +107,7 @@ CUstream ck_default_stream_set(CUstream stream)
 }
 
 struct calling {
-	struct ckc_thread *thread;	/* has its lane */
+	struct ckc_thread *thread; /* has its lane */
 	struct ckc_client *client;
 	void *(*run)(void *client);
 };
@@ -147,7 +146,7 @@ int ckc_thread_start_calling(struct ckc_client *client, void *(*run)(void *clien
 	int ret = -ENOMEM;
 
 	if (c && t) {
-		*c = (struct calling){ t, client, run };
+		*c = (struct calling){t, client, run};
 		ret = start_calling(c);
 	}
 	if (ret < 0) {
@@ -164,8 +163,8 @@ int ckc_thread_start(void *(*run)(void *), void *arg)
 	int ret;
 
 	sigfillset(&all);
-	sigdelset(&all, SIGSEGV);	/* host functions may touch managed memory, */
-	sigdelset(&all, SIGBUS);	/* or that of a lost server */
+	sigdelset(&all, SIGSEGV); /* host functions may touch managed memory, */
+	sigdelset(&all, SIGBUS);  /* or that of a lost server */
 	pthread_sigmask(SIG_SETMASK, &all, &was);
 	ret = pthread_create(&thread, NULL, run, arg);
 	pthread_sigmask(SIG_SETMASK, &was, NULL);

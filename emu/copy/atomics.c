@@ -18,9 +18,9 @@ static CUresult give(unsigned int *capabilities, const CUatomicOperation *operat
 			return CUDA_ERROR_INVALID_VALUE;
 	}
 	for (unsigned int i = 0; i < count; i++)
-		capabilities[i] = operations[i] == CU_ATOMIC_OPERATION_FLOAT_ADD ? FLOATING :
-				  operations[i] > CU_ATOMIC_OPERATION_FLOAT_ADD	 ? 0 :
-										   INTEGER;
+		capabilities[i] = operations[i] == CU_ATOMIC_OPERATION_FLOAT_ADD  ? FLOATING
+				  : operations[i] > CU_ATOMIC_OPERATION_FLOAT_ADD ? 0
+										  : INTEGER;
 	return CUDA_SUCCESS;
 }
 

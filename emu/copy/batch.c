@@ -23,8 +23,8 @@ CUresult ck_libcuda_takes_batch(CUstream handle)
 
 /* @fail: the index of the copy that is refused, SIZE_MAX when it is none of them. */
 static CUresult copy_batch(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,
-			   const CUmemcpyAttributes *attrs, const size_t *first,
-			   size_t attr_count, size_t *fail, CUstream stream)
+			   const CUmemcpyAttributes *attrs, const size_t *first, size_t attr_count,
+			   size_t *fail, CUstream stream)
 {
 	CUresult result = ck_libcuda_takes_batch(stream);
 
@@ -48,8 +48,8 @@ CUresult cuMemcpyBatchAsync(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes,
 			    size_t *failIdx, CUstream hStream)
 {
 	size_t fail;
-	CUresult result = copy_batch(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, &fail,
-				     hStream);
+	CUresult result =
+		copy_batch(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, &fail, hStream);
 
 	if (result != CUDA_SUCCESS && failIdx)
 		*failIdx = fail;

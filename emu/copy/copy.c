@@ -67,8 +67,8 @@ CUresult cuMemcpyDtoHAsync_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteC
 
 CUresult cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount)
 {
-	return copy(dstDevice, CK_EMU_SIDE_DEVICE, srcDevice, CK_EMU_SIDE_DEVICE, ByteCount,
-		    NULL, true);
+	return copy(dstDevice, CK_EMU_SIDE_DEVICE, srcDevice, CK_EMU_SIDE_DEVICE, ByteCount, NULL,
+		    true);
 }
 
 CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount,
@@ -105,8 +105,7 @@ static CUresult copy_peer(CUdeviceptr dst, CUcontext dst_context, CUdeviceptr sr
 CUresult cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice,
 		      CUcontext srcContext, size_t ByteCount)
 {
-	return copy_peer(dstDevice, dstContext, srcDevice, srcContext, ByteCount, NULL,
-			 true);
+	return copy_peer(dstDevice, dstContext, srcDevice, srcContext, ByteCount, NULL, true);
 }
 
 CUresult cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice,

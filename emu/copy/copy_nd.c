@@ -128,8 +128,14 @@ static struct end end_of(const CUDA_MEMCPY3D *c, enum ck_copy_end which)
 {
 	const struct ck_copy_side s = ck_copy_side(c, which);
 
-	return (struct end){.type = s.type, .host = (uint64_t)s.host, .device = s.device,
-			    .array = s.array, .x = s.x, .y = s.y, .z = s.z, .pitch = s.pitch,
+	return (struct end){.type = s.type,
+			    .host = (uint64_t)s.host,
+			    .device = s.device,
+			    .array = s.array,
+			    .x = s.x,
+			    .y = s.y,
+			    .z = s.z,
+			    .pitch = s.pitch,
 			    .height = s.height};
 }
 

@@ -19,7 +19,7 @@ struct ck_emu_condition {
 };
 
 static struct ck_mutex conditions_lock = CK_MUTEX(CK_RANK_CONDITIONS);
-static struct ck_map *table;				 /* id -> condition */
+static struct ck_map *table; /* id -> condition */
 static CUgraphConditionalHandle last_id;
 
 static struct ck_emu_condition *get(CUgraphConditionalHandle id)

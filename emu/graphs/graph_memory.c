@@ -93,8 +93,8 @@ static uint64_t peak(const struct ck_emu_exec *exec, int device)
 		if (step->params.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
 			now += CK_ALIGN_UP((uint64_t)step->memory->size, CK_EMU_GRAPH_PAGE);
 		else if (!step->memory->held) /* else it is of an earlier launch */
-			now -= ck_min(now, CK_ALIGN_UP((uint64_t)step->memory->size,
-						       CK_EMU_GRAPH_PAGE));
+			now -= ck_min(now,
+				      CK_ALIGN_UP((uint64_t)step->memory->size, CK_EMU_GRAPH_PAGE));
 		most = ck_max(most, now);
 	}
 	return most;

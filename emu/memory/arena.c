@@ -66,8 +66,8 @@ static void *stretch_map(struct arena *arena, int i, size_t size)
 	if (arena->file >= 0)
 		close(arena->file);
 	arena->file = -1;
-	return mmap(place, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-		    -1, 0);
+	return mmap(place, size, PROT_READ | PROT_WRITE,
+		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 }
 
 int ck_emu_arena_init(const struct ck_emu_device *devices, int count)
@@ -261,8 +261,8 @@ void ck_emu_arena_grant(uint64_t lo, unsigned int mask, bool read, bool write)
 	pthread_rwlock_wrlock(&ranges_lock);
 	range = ck_ranges_find(host, lo);
 	memory = range ? range->value : NULL;
-	if (memory && (memory->kind == CK_EMU_MEMORY_VIRTUAL ||
-		       memory->kind == CK_EMU_MEMORY_POOL)) {
+	if (memory &&
+	    (memory->kind == CK_EMU_MEMORY_VIRTUAL || memory->kind == CK_EMU_MEMORY_POOL)) {
 		memory->readers = read ? memory->readers | mask : memory->readers & ~mask;
 		memory->writers = write ? memory->writers | mask : memory->writers & ~mask;
 	}

@@ -38,8 +38,8 @@ static CUresult check(CUdeviceptr address, size_t size, CUstream handle,
 	if (result != CUDA_SUCCESS)
 		return result;
 	ck_emu_object_put(&stream->base);
-	if (!size || !ck_emu_arena_find(address, memory) ||
-	    memory->kind != CK_EMU_MEMORY_MANAGED || size > memory->size - (address - memory->lo))
+	if (!size || !ck_emu_arena_find(address, memory) || memory->kind != CK_EMU_MEMORY_MANAGED ||
+	    size > memory->size - (address - memory->lo))
 		return CUDA_ERROR_INVALID_VALUE;
 	return CUDA_SUCCESS;
 }
@@ -158,8 +158,8 @@ CUresult cuMemAdvise_v2(CUdeviceptr devPtr, size_t count, CUmem_advise advice,
 	struct ck_emu_memory memory;
 	CUresult result = check(devPtr, count, NULL, &memory);
 
-	if (result == CUDA_SUCCESS && (advice < CU_MEM_ADVISE_SET_READ_MOSTLY ||
-				       advice > CU_MEM_ADVISE_UNSET_ACCESSED_BY))
+	if (result == CUDA_SUCCESS &&
+	    (advice < CU_MEM_ADVISE_SET_READ_MOSTLY || advice > CU_MEM_ADVISE_UNSET_ACCESSED_BY))
 		result = CUDA_ERROR_INVALID_VALUE;
 	if (result == CUDA_SUCCESS && located)
 		result = location_check(&location);
@@ -193,8 +193,8 @@ CUresult cuMemRangeGetAttributes(void **data, size_t *dataSizes, CUmem_range_att
 	if (!data || !dataSizes || !attributes || numAttributes == 0)
 		return CUDA_ERROR_INVALID_VALUE;
 	for (size_t i = 0; result == CUDA_SUCCESS && i < numAttributes; i++)
-		result = cuMemRangeGetAttribute(data[i], dataSizes[i], attributes[i], devPtr,
-						count);
+		result =
+			cuMemRangeGetAttribute(data[i], dataSizes[i], attributes[i], devPtr, count);
 	return result;
 }
 

@@ -27,8 +27,9 @@ static bool wide(const struct ck_emu_memory *memory, CUpointer_attribute attribu
 	switch (attribute) {
 	case CU_POINTER_ATTRIBUTE_CONTEXT:
 		/* a managed variable is of no context */
-		*value = memory && !(memory->kind == CK_EMU_MEMORY_MANAGED && memory->owner) ?
-				 (uint64_t)memory->context : 0;
+		*value = memory && !(memory->kind == CK_EMU_MEMORY_MANAGED && memory->owner)
+				 ? (uint64_t)memory->context
+				 : 0;
 		return true;
 	case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
 		*value = memory ? ptr : 0;
@@ -49,8 +50,9 @@ static bool wide(const struct ck_emu_memory *memory, CUpointer_attribute attribu
 		*value = memory ? memory->size : 0;
 		return true;
 	case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
-		*value = memory && memory->kind == CK_EMU_MEMORY_POOL ?
-				 (uint64_t)ck_emu_pool_handle(memory) : 0;
+		*value = memory && memory->kind == CK_EMU_MEMORY_POOL
+				 ? (uint64_t)ck_emu_pool_handle(memory)
+				 : 0;
 		return true;
 	case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
 		*value = 0;

@@ -75,8 +75,8 @@ static bool block_map(const struct ck_emu_pool *pool, struct ck_emu_block *block
 		at = mmap(NULL, size, PROT_READ | PROT_WRITE,
 			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	else if (block->fd >= 0 && ftruncate(block->fd, (off_t)size) == 0)
-		at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
-			  block->fd, 0);
+		at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, block->fd,
+			  0);
 	if (at == MAP_FAILED && block->fd >= 0)
 		close(block->fd);
 	block->address = (uint64_t)at;
@@ -87,8 +87,8 @@ static struct ck_emu_block *block_new(struct ck_emu_pool *pool, size_t size)
 {
 	struct ck_emu_block *block;
 
-	if (pool->props.maxSize && (size > pool->props.maxSize ||
-				    pool->reserved > pool->props.maxSize - size))
+	if (pool->props.maxSize &&
+	    (size > pool->props.maxSize || pool->reserved > pool->props.maxSize - size))
 		return NULL;
 	if (!ck_emu_arena_take(pool->props.location.id, size))
 		return NULL;
@@ -107,10 +107,13 @@ static struct ck_emu_block *block_new(struct ck_emu_pool *pool, size_t size)
 
 int ck_emu_pool_enter(struct ck_emu_pool *pool, struct ck_emu_block *block, size_t size)
 {
-	struct ck_emu_memory memory = {
-		.lo = block->address, .size = size, .kind = CK_EMU_MEMORY_POOL,
-		.device = pool->props.location.id, .owner = pool,
-		.readers = pool->access, .writers = pool->access };
+	struct ck_emu_memory memory = {.lo = block->address,
+				       .size = size,
+				       .kind = CK_EMU_MEMORY_POOL,
+				       .device = pool->props.location.id,
+				       .owner = pool,
+				       .readers = pool->access,
+				       .writers = pool->access};
 	int ret = ck_emu_arena_add_mapping(&memory);
 
 	if (ret < 0)
@@ -209,7 +212,7 @@ static struct ck_emu_pool *initial_of(int device)
 {
 	const CUmemPoolProps props = {
 		.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
-		.location = { CU_MEM_LOCATION_TYPE_DEVICE, device },
+		.location = {CU_MEM_LOCATION_TYPE_DEVICE, device},
 	};
 
 	if (!initial[device]) {

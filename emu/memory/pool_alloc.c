@@ -36,8 +36,8 @@ static CUresult alloc_async(CUdeviceptr *dptr, size_t size, const CUmemoryPool *
 		result = ck_emu_stream_get(stream_handle, context, &stream);
 	if (result != CUDA_SUCCESS)
 		return result;
-	pool = handle ? ck_emu_pool_get(*handle) :
-			ck_emu_pool_of(stream->base.context->device->ordinal, false);
+	pool = handle ? ck_emu_pool_get(*handle)
+		      : ck_emu_pool_of(stream->base.context->device->ordinal, false);
 	if (!pool || !dptr || !size)
 		result = CUDA_ERROR_INVALID_VALUE;
 	else if (!ck_emu_capture_alloc(stream, size, dptr, &result))

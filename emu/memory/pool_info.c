@@ -69,8 +69,7 @@ CUresult cuMemGetMemPool(CUmemoryPool *pool, const CUmemLocation *location,
 	return result == CUDA_SUCCESS ? pool_of(pool, location->id, false) : result;
 }
 
-CUresult cuMemSetMemPool(const CUmemLocation *location, CUmemAllocationType type,
-			 CUmemoryPool pool)
+CUresult cuMemSetMemPool(const CUmemLocation *location, CUmemAllocationType type, CUmemoryPool pool)
 {
 	CUresult result = location_check(location, type);
 
@@ -180,8 +179,9 @@ static CUresult desc_check(const struct ck_emu_pool *pool, const CUmemAccessDesc
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!ck_emu_device_at(desc->location.id))
 		return CUDA_ERROR_INVALID_DEVICE;
-	return desc->location.id == pool->props.location.id && !desc->flags ?
-		       CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+	return desc->location.id == pool->props.location.id && !desc->flags
+		       ? CUDA_ERROR_INVALID_VALUE
+		       : CUDA_SUCCESS;
 }
 
 static void access_set(struct ck_emu_pool *pool, const CUmemAccessDesc *desc)
@@ -231,8 +231,8 @@ CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool memPool,
 	pool = ck_emu_pool_get(memPool);
 	if (!pool)
 		return CUDA_ERROR_INVALID_VALUE;
-	*flags = pool->access & 1u << location->id ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE :
-						     CU_MEM_ACCESS_FLAGS_PROT_NONE;
+	*flags = pool->access & 1u << location->id ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+						   : CU_MEM_ACCESS_FLAGS_PROT_NONE;
 	ck_emu_object_put(&pool->base);
 	return CUDA_SUCCESS;
 }

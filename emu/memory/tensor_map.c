@@ -18,9 +18,9 @@ struct map {
 	uint64_t address;
 	uint32_t magic;
 	uint8_t kind, type, rank, interleave, swizzle, promotion, fill, mode;
-	uint32_t dims[RANK_MAX]; /* less one */
+	uint32_t dims[RANK_MAX];	/* less one */
 	uint32_t strides[RANK_MAX - 1]; /* in units of 16 bytes */
-	uint16_t box[RANK_MAX]; /* or channels and pixels */
+	uint16_t box[RANK_MAX];		/* or channels and pixels */
 	int16_t lower[RANK_MAX - 2], upper[RANK_MAX - 2];
 	uint8_t steps[RANK_MAX];
 };
@@ -53,9 +53,14 @@ static bool common_put(struct map *m, CUtensorMapDataType type, cuuint32_t rank,
 	    (interleave == CU_TENSOR_MAP_INTERLEAVE_32B && swizzle != CU_TENSOR_MAP_SWIZZLE_32B))
 		return false;
 	*m = (struct map){
-		.address = (uintptr_t)address, .magic = MAGIC, .type = (uint8_t)type,
-		.rank = (uint8_t)rank, .interleave = (uint8_t)interleave,
-		.swizzle = (uint8_t)swizzle, .promotion = (uint8_t)promotion, .fill = (uint8_t)fill,
+		.address = (uintptr_t)address,
+		.magic = MAGIC,
+		.type = (uint8_t)type,
+		.rank = (uint8_t)rank,
+		.interleave = (uint8_t)interleave,
+		.swizzle = (uint8_t)swizzle,
+		.promotion = (uint8_t)promotion,
+		.fill = (uint8_t)fill,
 	};
 	return true;
 }
@@ -120,8 +125,7 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap *tensorMap, CUtensorMapDataType tens
 	if (!place_valid(tensorMap) || !boxDim ||
 	    !common_put(&m, tensorDataType, tensorRank, globalAddress, interleave, swizzle,
 			l2Promotion, oobFill) ||
-	    !sizes_put(&m, globalDim, globalStrides, elementStrides) ||
-	    !inner_valid(&m, boxDim[0]))
+	    !sizes_put(&m, globalDim, globalStrides, elementStrides) || !inner_valid(&m, boxDim[0]))
 		return CUDA_ERROR_INVALID_VALUE;
 	for (unsigned int i = 0; i < tensorRank; i++) {
 		if (boxDim[i] == 0 || boxDim[i] > BOX_MAX)

@@ -128,8 +128,9 @@ static CUresult bound(const void *handle, bool surface, const void *output, CUre
 	if (result != CUDA_SUCCESS)
 		return result;
 	*resource = ref->resource;
-	return ck_emu_reference_end(ref, ref->bound && resource->resType == type ? CUDA_SUCCESS
-								: CUDA_ERROR_INVALID_VALUE);
+	return ck_emu_reference_end(ref, ref->bound && resource->resType == type
+						 ? CUDA_SUCCESS
+						 : CUDA_ERROR_INVALID_VALUE);
 }
 
 CUresult cuSurfRefGetArray(CUarray *phArray, CUsurfref hSurfRef)

@@ -18,8 +18,7 @@ static CUresult linear_fill(struct ck_emu_context *context, const CUDA_RESOURCE_
 	unsigned int texel = ck_emu_texel_bytes(r->res.linear.format, r->res.linear.numChannels);
 	size_t count = texel ? r->res.linear.sizeInBytes / texel : 0;
 
-	if (!count ||
-	    count > limit(context, CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_LINEAR_WIDTH) ||
+	if (!count || count > limit(context, CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_LINEAR_WIDTH) ||
 	    r->res.linear.devPtr % limit(context, CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT) ||
 	    !ck_emu_arena_covers(r->res.linear.devPtr, r->res.linear.sizeInBytes))
 		return CUDA_ERROR_INVALID_VALUE;
@@ -53,10 +52,9 @@ static CUresult pitch_fill(struct ck_emu_context *context, const CUDA_RESOURCE_D
 	t->texel = texel;
 	t->checked = true;
 	t->level_count = 1;
-	t->levels[0] = (struct ck_ptx_image){
-		.base = p->devPtr,
-		.pitch = p->pitchInBytes,
-		.size = {(uint32_t)p->width, (uint32_t)p->height, 1}};
+	t->levels[0] = (struct ck_ptx_image){.base = p->devPtr,
+					     .pitch = p->pitchInBytes,
+					     .size = {(uint32_t)p->width, (uint32_t)p->height, 1}};
 	return CUDA_SUCCESS;
 }
 
@@ -119,8 +117,7 @@ static CUresult resource_fill(struct ck_emu_context *context, bool surface,
 	}
 }
 
-static CUresult desc_fill(const CUDA_TEXTURE_DESC *d, CUresourcetype type,
-			  struct ck_ptx_texture *t)
+static CUresult desc_fill(const CUDA_TEXTURE_DESC *d, CUresourcetype type, struct ck_ptx_texture *t)
 {
 	const unsigned int known = CU_TRSF_READ_AS_INTEGER | CU_TRSF_NORMALIZED_COORDINATES |
 				   CU_TRSF_SRGB | CU_TRSF_DISABLE_TRILINEAR_OPTIMIZATION |
@@ -237,9 +234,8 @@ CUresult ck_emu_texture_create(struct ck_emu_context *context, bool surface,
 }
 
 /* The number of a new object. */
-static CUresult create(unsigned long long *number, bool surface,
-		       const CUDA_RESOURCE_DESC *resource, const CUDA_TEXTURE_DESC *desc,
-		       const CUDA_RESOURCE_VIEW_DESC *view)
+static CUresult create(unsigned long long *number, bool surface, const CUDA_RESOURCE_DESC *resource,
+		       const CUDA_TEXTURE_DESC *desc, const CUDA_RESOURCE_VIEW_DESC *view)
 {
 	struct ck_emu_texture *texture;
 	struct ck_emu_context *context;

@@ -39,7 +39,7 @@ struct ck_emu_texture {
 
 /* A .texref or .surfref of a module, or one of cuTexRefCreate's. */
 struct ck_emu_reference {
-	struct ck_emu_object base; /* its owner is the module */
+	struct ck_emu_object base;     /* its owner is the module */
 	struct ck_emu_reference *next; /* of the module */
 	char *name;
 	bool surface;

@@ -142,8 +142,11 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void 
 static CUresult map_at(struct ck_emu_physical *p, uint64_t ptr, size_t size, size_t offset)
 {
 	const struct ck_range *range = reserved ? ck_ranges_find(reserved, ptr) : NULL;
-	struct ck_emu_memory memory = { .lo = ptr, .size = size, .kind = CK_EMU_MEMORY_VIRTUAL,
-					.device = p->prop.location.id, .owner = p };
+	struct ck_emu_memory memory = {.lo = ptr,
+				       .size = size,
+				       .kind = CK_EMU_MEMORY_VIRTUAL,
+				       .device = p->prop.location.id,
+				       .owner = p};
 	struct ck_emu_memory other;
 
 	if (!range || size > range->hi - ptr || mapping_in(ptr, ptr + size, &other))
@@ -171,8 +174,7 @@ CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAlloc
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!ptr || !size || flags || !ck_emu_granular(ptr) || !ck_emu_granular(size) ||
-	    !ck_emu_granular(offset) ||
-	    ck_add_overflow(offset, size, &end))
+	    !ck_emu_granular(offset) || ck_add_overflow(offset, size, &end))
 		return CUDA_ERROR_INVALID_VALUE;
 	p = ck_emu_physical_get(handle);
 	if (!p)
@@ -309,8 +311,8 @@ CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location
 	if (!ck_emu_arena_find(ptr, &memory) || memory.kind != CK_EMU_MEMORY_VIRTUAL)
 		return CUDA_ERROR_INVALID_VALUE;
 	bit = 1u << location->id;
-	*flags = memory.writers & bit ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE :
-		 memory.readers & bit ? CU_MEM_ACCESS_FLAGS_PROT_READ :
-					CU_MEM_ACCESS_FLAGS_PROT_NONE;
+	*flags = memory.writers & bit	? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+		 : memory.readers & bit ? CU_MEM_ACCESS_FLAGS_PROT_READ
+					: CU_MEM_ACCESS_FLAGS_PROT_NONE;
 	return CUDA_SUCCESS;
 }

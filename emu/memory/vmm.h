@@ -18,7 +18,7 @@ struct ck_emu_physical {
 	CUmemAllocationProp prop;
 	size_t size;
 	int fd;
-	bool imported; /* from another process, which counts its bytes */
+	bool imported;	      /* from another process, which counts its bytes */
 	unsigned int handles; /* given and not released; under physical.c's lock */
 };
 

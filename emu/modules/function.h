@@ -52,7 +52,7 @@ struct ck_emu_image {
 struct ck_emu_jit {
 	char *log[2]; /* information, errors; NULL: not asked for */
 	size_t log_room[2];
-	void **log_written[2]; /* where the size written goes */
+	void **log_written[2];	    /* where the size written goes */
 	unsigned int max_registers; /* 0: not asked for */
 };
 

@@ -31,8 +31,7 @@ static int grid_range(void *opaque, uint64_t address, uint64_t *lo, uint64_t *hi
 	}
 	/* host's and managed memory is every device's; other its context's, or an enabled peer's */
 	if (memory.kind != CK_EMU_MEMORY_HOST && memory.kind != CK_EMU_MEMORY_REGISTERED &&
-	    memory.kind != CK_EMU_MEMORY_MANAGED &&
-	    memory.context != context &&
+	    memory.kind != CK_EMU_MEMORY_MANAGED && memory.context != context &&
 	    (memory.device == context->device->ordinal ||
 	     !(atomic_load(&context->peers) & 1u << memory.device)))
 		return -EFAULT;
@@ -129,7 +128,9 @@ static unsigned int find_checks(void)
 	static const struct {
 		const char *name;
 		unsigned int value;
-	} words[] = {{"race", CK_PTX_CHECK_RACE}, {"init", CK_PTX_CHECK_INIT}, {"count", CK_PTX_CHECK_COUNT}};
+	} words[] = {{"race", CK_PTX_CHECK_RACE},
+		     {"init", CK_PTX_CHECK_INIT},
+		     {"count", CK_PTX_CHECK_COUNT}};
 	const char *at = ck_env_string("CRICKET_EMU_CHECK");
 	unsigned int found = 0;
 
@@ -142,7 +143,8 @@ static unsigned int find_checks(void)
 		if (i < CK_ARRAY_SIZE(words))
 			found |= words[i].value;
 		else
-			ck_err("CRICKET_EMU_CHECK: '%.*s' is none of race, init, count", (int)size, at);
+			ck_err("CRICKET_EMU_CHECK: '%.*s' is none of race, init, count", (int)size,
+			       at);
 		at += size + (at[size] == ',');
 	}
 	return found;

@@ -188,9 +188,9 @@ CUresult ck_emu_image_parse(const char *text, const struct ck_emu_jit *jit,
 	}
 	ck_err("load a module: %s", *log ? log : strerror(-ret));
 	/* the text may be right and only more than the interpreter knows: that is our lack */
-	return ret == -ENOMEM	   ? CUDA_ERROR_OUT_OF_MEMORY :
-	       ret == -EOPNOTSUPP ? CUDA_ERROR_NOT_SUPPORTED :
-				    CUDA_ERROR_INVALID_PTX;
+	return ret == -ENOMEM	    ? CUDA_ERROR_OUT_OF_MEMORY
+	       : ret == -EOPNOTSUPP ? CUDA_ERROR_NOT_SUPPORTED
+				    : CUDA_ERROR_INVALID_PTX;
 }
 
 CUresult ck_emu_image_read(const char *path, char **image, size_t *bytes)

@@ -231,8 +231,7 @@ static CUresult launch_capture(CUfunction function, const CUlaunchConfig *config
 			   .extra = extra},
 	};
 
-	CUresult result =
-		ck_emu_capture_node(stream, &node, config->attrs, config->numAttrs);
+	CUresult result = ck_emu_capture_node(stream, &node, config->attrs, config->numAttrs);
 
 	if (result != CUDA_SUCCESS)
 		ck_emu_capture_lose(stream);

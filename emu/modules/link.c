@@ -156,8 +156,8 @@ CUresult cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const char *pa
 	/* text ends where its terminator is */
 	if (type == CU_JIT_INPUT_PTX)
 		size = strlen(image);
-	result = cuLinkAddData_v2(state, type, image, size, path, numOptions, options,
-				  optionValues);
+	result =
+		cuLinkAddData_v2(state, type, image, size, path, numOptions, options, optionValues);
 	free(image);
 	return result;
 }

@@ -40,10 +40,9 @@ static uint64_t variable_alloc(void *opaque, struct ck_ptx_room *room)
 		return address;
 	}
 	if (room->align <= VARIABLE_ALIGN)
-		address = ck_emu_arena_alloc(module->base.context, room->size,
-					     room->managed ? CK_EMU_MEMORY_MANAGED
-							   : CK_EMU_MEMORY_VARIABLE,
-					     module);
+		address = ck_emu_arena_alloc(
+			module->base.context, room->size,
+			room->managed ? CK_EMU_MEMORY_MANAGED : CK_EMU_MEMORY_VARIABLE, module);
 	if (address)
 		memset((void *)address, 0, room->size);
 	return address;

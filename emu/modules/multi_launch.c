@@ -9,8 +9,8 @@
 #include "emu/modules/function.h"
 #include "emu/graphs/graph.h"
 
-#define FLAGS                                                      \
-	(CUDA_COOPERATIVE_LAUNCH_MULTI_DEVICE_NO_PRE_LAUNCH_SYNC | \
+#define FLAGS                                                                                      \
+	(CUDA_COOPERATIVE_LAUNCH_MULTI_DEVICE_NO_PRE_LAUNCH_SYNC |                                 \
 	 CUDA_COOPERATIVE_LAUNCH_MULTI_DEVICE_NO_POST_LAUNCH_SYNC)
 
 static CUresult mark_run(struct ck_emu_command *command, struct ck_emu_context *context)
@@ -124,10 +124,9 @@ static CUresult launch_all(const CUDA_LAUNCH_PARAMS *list, struct ck_emu_stream 
 	for (unsigned int i = 0; i < n && result == CUDA_SUCCESS; i++) {
 		const CUDA_LAUNCH_PARAMS *l = &list[i];
 
-		result = cuLaunchCooperativeKernel(l->function, l->gridDimX, l->gridDimY,
-						   l->gridDimZ, l->blockDimX, l->blockDimY,
-						   l->blockDimZ, l->sharedMemBytes, l->hStream,
-						   l->kernelParams);
+		result = cuLaunchCooperativeKernel(
+			l->function, l->gridDimX, l->gridDimY, l->gridDimZ, l->blockDimX,
+			l->blockDimY, l->blockDimZ, l->sharedMemBytes, l->hStream, l->kernelParams);
 	}
 	if (result == CUDA_SUCCESS &&
 	    !(flags & CUDA_COOPERATIVE_LAUNCH_MULTI_DEVICE_NO_POST_LAUNCH_SYNC))

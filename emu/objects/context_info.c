@@ -5,7 +5,7 @@
 #include "emu/graphs/graph.h"
 
 #define STACK_MAX (512ul << 10) /* bytes of local memory that a thread may have */
-#define API_VERSION 3020 /* of every context since CUDA 3.2 */
+#define API_VERSION 3020	/* of every context since CUDA 3.2 */
 
 /* The context of a handle, or the current one for NULL; with a reference. */
 static CUresult context_get(CUcontext handle, struct ck_emu_context **context)

@@ -16,9 +16,9 @@ struct event {
 	unsigned int flags;
 	struct ck_emu_capture_place place; /* of a newest record that was captured; capture.c's */
 	/* the rest under the lock */
-	struct ck_emu_point point; /* of the newest record; no stream: never recorded */
-	uint64_t records, placed;  /* how many there were; which one point belongs to */
-	int64_t time;		   /* ns, when the newest record was reached */
+	struct ck_emu_point point;	 /* of the newest record; no stream: never recorded */
+	uint64_t records, placed;	 /* how many there were; which one point belongs to */
+	int64_t time;			 /* ns, when the newest record was reached */
 	struct ck_emu_ipc_event *shared; /* with other processes, which record it too; NULL: not */
 	int shared_fd;
 };

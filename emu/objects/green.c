@@ -11,7 +11,7 @@
 #include "emu/emu.h"
 
 #define MAGIC 0x63736552u
-#define PARTITION 8 /* multiprocessors: least part, and alignment */
+#define PARTITION 8	  /* multiprocessors: least part, and alignment */
 #define PARTITION_ALONE 2 /* the same without co-scheduling */
 
 /* The padding of a resource. */

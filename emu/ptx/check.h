@@ -70,7 +70,7 @@ struct ck_ptx_check {
 	uint32_t first, epoch; /* of the running block; now */
 	uint32_t count;	       /* threads of a block */
 	uint32_t agent_time;
-	uint64_t instructions; /* of each lane, since it was made */
+	uint64_t instructions;	      /* of each lane, since it was made */
 	const struct ck_ptx_insn *in; /* that is being carried out */
 	struct ck_ptx_byte *bytes;
 	struct ck_ptx_thread_check *threads;

@@ -16,7 +16,7 @@
 
 #define CK_PTX_BARRIERS 16
 #define CK_PTX_SLICE 16384 /* instructions of a warp before another one runs */
-#define CK_PTX_SPIN 256 /* instructions that a failed attempt to take a lock counts for */
+#define CK_PTX_SPIN 256	   /* instructions that a failed attempt to take a lock counts for */
 #define CK_PTX_RANGES 16
 
 struct ck_ptx_team;  /* the threads that share the blocks: team.h */
@@ -29,10 +29,10 @@ struct ck_ptx_run { /* one launch, as one thread has it */
 	const struct ck_ptx_grid *grid;
 	const struct ck_ptx_host *host;
 	const uint8_t *params;
-	uint32_t shared_bytes, warps; /* of a block; static, dynamic and reserved */
-	uint32_t user_shared;	      /* without what is reserved, which follows it */
+	uint32_t shared_bytes, warps;	   /* of a block; static, dynamic and reserved */
+	uint32_t user_shared;		   /* without what is reserved, which follows it */
 	uint32_t cluster[3], cluster_size; /* blocks; 1 where none was asked for */
-	uint64_t *workspace;	      /* of the grid-wide barrier; its address is in %envreg1, 2 */
+	uint64_t *workspace; /* of the grid-wide barrier; its address is in %envreg1, 2 */
 	struct ck_ptx_span ranges[CK_PTX_RANGES];
 	unsigned int range_count, range_next, range_last;
 	/* the last texture [0] and surface [1] object asked for */
@@ -86,9 +86,10 @@ struct ck_ptx_warp {
 	uint32_t live, waiting, syncing; /* lanes: not exited; at a barrier; for a mask */
 	uint32_t stale;			 /* lanes whose group used up its slice: others first */
 	uint32_t pc[CK_PTX_LANES], fp[CK_PTX_LANES];
-	uint32_t want[CK_PTX_LANES]; /* member masks of the syncing */
+	uint32_t want[CK_PTX_LANES];	  /* member masks of the syncing */
 	uint8_t at_barrier[CK_PTX_LANES]; /* CK_PTX_BARRIERS: the cluster's */
-	uint32_t cluster_phase[CK_PTX_LANES]; /* in which the lane has arrived; CK_PTX_NONE: in none */
+	uint32_t cluster_phase
+		[CK_PTX_LANES]; /* in which the lane has arrived; CK_PTX_NONE: in none */
 	/* the running group */
 	uint32_t group, group_pc, group_fp;
 	uint32_t budget;

@@ -135,7 +135,8 @@ static uint32_t most_registers(const struct ck_ptx_module *m, const struct ck_pt
 	uint32_t warps = (k->info.max_threads + CK_PTX_LANES - 1) / CK_PTX_LANES;
 	uint32_t quarter = (ck_min(warps * k->min_blocks, 64u) + 3) / 4;
 
-	return ck_min(16384 / quarter / 256 * 256 / CK_PTX_LANES, asked ? ck_min(asked, 255u) : 255u);
+	return ck_min(16384 / quarter / 256 * 256 / CK_PTX_LANES,
+		      asked ? ck_min(asked, 255u) : 255u);
 }
 
 /* Why the kernel that the walk began at cannot run, or NULL. */
@@ -188,7 +189,8 @@ static bool agree(const struct ck_ptx_module *m, const struct ck_ptx_call *call)
 /* The device runtime library's calls by which a kernel launches others, in CUDA 12 and before. */
 static bool launches(const char *name)
 {
-	return strncmp(name, "__cudaCDP2", 10) == 0 || strncmp(name, "cudaGetParameterBuffer", 22) == 0 ||
+	return strncmp(name, "__cudaCDP2", 10) == 0 ||
+	       strncmp(name, "cudaGetParameterBuffer", 22) == 0 ||
 	       strncmp(name, "cudaLaunchDevice", 16) == 0;
 }
 
@@ -196,7 +198,8 @@ static bool launches(const char *name)
 static int refuse_launches(struct ck_ptx_func *caller, const char *name)
 {
 	if (!caller->refusal &&
-	    asprintf(&caller->refusal, "'%.80s': launches from kernels are not supported", name) < 0)
+	    asprintf(&caller->refusal, "'%.80s': launches from kernels are not supported", name) <
+		    0)
 		caller->refusal = NULL;
 	return caller->refusal ? 0 : -ENOMEM;
 }

@@ -74,7 +74,8 @@ static int global(struct ck_ptx_run *run, uint64_t address, uint32_t size, uint8
 }
 
 /* The block whose shared memory an offset lies in. */
-static int block_of(const struct ck_ptx_block *block, uint64_t offset, const struct ck_ptx_block **of)
+static int block_of(const struct ck_ptx_block *block, uint64_t offset,
+		    const struct ck_ptx_block **of)
 {
 	uint64_t rank = offset >> CK_PTX_RANK_SHIFT;
 

@@ -34,7 +34,8 @@
 
 /* Limits for hostile texts. */
 #define CK_PTX_MAX_SHARED (256u << 10)
-#define CK_PTX_RESERVED_SHARED 1024u /* the system's part of a block's, in the modules that use it */
+#define CK_PTX_RESERVED_SHARED                                                                     \
+	1024u /* the system's part of a block's, in the modules that use it */
 #define CK_PTX_MAX_LOCAL (512u << 10)
 #define CK_PTX_MAX_PARAM (32u << 10)
 #define CK_PTX_MAX_DEPTH 64		 /* nested scopes, nested braces of an initialiser */
@@ -109,10 +110,10 @@ enum ck_ptx_mod {
 	CK_PTX_MOD_QUERY,
 	CK_PTX_MOD_BOUND,
 	CK_PTX_MOD_UNFORMATTED,
-	CK_PTX_MOD_SPACE2, /* of a copy's source */
+	CK_PTX_MOD_SPACE2,  /* of a copy's source */
 	CK_PTX_MOD_CLUSTER, /* shared::cluster, where it differs from shared::cta */
 	CK_PTX_MOD_MULTICAST,
-	CK_PTX_MOD_TYPES,  /* no modifier: the opcode has up to four types */
+	CK_PTX_MOD_TYPES, /* no modifier: the opcode has up to four types */
 	CK_PTX_MOD_SCALE,
 	CK_PTX_MOD_SATFINITE,
 	CK_PTX_MOD_OOB,
@@ -426,7 +427,7 @@ struct ck_ptx_module {
 	uint32_t span_count;
 	uint32_t max_registers; /* of kernels that say nothing themselves; 0: no limit */
 	bool placed;
-	bool reserved_shared; /* it uses the system's part of shared memory */
+	bool reserved_shared;		/* it uses the system's part of shared memory */
 	struct ck_ptx_hazards *hazards; /* places that checks have reported, changed while it
 					 * runs */
 };

@@ -372,17 +372,24 @@ OP3(div_u16, uint16_t, , uint16_t, UDIV(uint16_t)) OP3(div_u32, uint32_t, , uint
 									   uint64_t, UDIV(uint64_t))
 	OP3(div_s16, int16_t, , int16_t, SDIV(int16_t, uint16_t)) OP3(div_s32, int32_t, , int32_t,
 								      SDIV(int32_t, uint32_t))
-		OP3(div_s64, int64_t, , int64_t,
-		    SDIV(int64_t, uint64_t)) OP3(rem_u16, uint16_t, , uint16_t, b ? a % b : ALL_ONES)
-			OP3(rem_u32, uint32_t, , uint32_t, b ? a % b : ALL_ONES)
-				OP3(rem_u64, uint64_t, , uint64_t, b ? a % b : ALL_ONES)
-					OP3(rem_s16, int16_t, , int16_t,
-					    !b ? -1 : b == -1 ? 0 : a % b) OP3(rem_s32, int32_t, , int32_t,
-								 !b ? -1 : b == -1 ? 0 : a % b)
-						OP3(rem_s64, int64_t, , int64_t,
-						    !b ? -1 : b == -1 ? 0 : a % b)
+		OP3(div_s64, int64_t, , int64_t, SDIV(int64_t, uint64_t))
+			OP3(rem_u16, uint16_t, , uint16_t, b ? a % b : ALL_ONES)
+				OP3(rem_u32, uint32_t, , uint32_t, b ? a % b : ALL_ONES)
+					OP3(rem_u64, uint64_t, , uint64_t,
+					    b ? a % b : ALL_ONES) OP3(rem_s16, int16_t, , int16_t,
+								      !b	? -1
+								      : b == -1 ? 0
+										: a % b)
+						OP3(rem_s32, int32_t, , int32_t,
+						    !b	      ? -1
+						    : b == -1 ? 0
+							      : a % b)
+							OP3(rem_s64, int64_t, , int64_t,
+							    !b	      ? -1
+							    : b == -1 ? 0
+								      : a % b)
 
-							ck_ptx_exec
+								ck_ptx_exec
 	ck_ptx_pick_div(struct ck_ptx_insn *in, unsigned int operands)
 {
 	if (ck_ptx_type_class(in->type) == CK_PTX_CLASS_FLOAT)

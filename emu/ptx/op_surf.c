@@ -196,9 +196,9 @@ EXECUTOR(suq)
 		err = ck_ptx_texture_find(w, object, true, &t);
 		if (unlikely(err))
 			return err;
-		D(0)[l] = t->levels[0].size[query == CK_PTX_QUERY_LAYERS
-						    ? 2
-						    : query - CK_PTX_QUERY_WIDTH];
+		D(0)
+		[l] = t->levels[0]
+			      .size[query == CK_PTX_QUERY_LAYERS ? 2 : query - CK_PTX_QUERY_WIDTH];
 	});
 	return 0;
 }

@@ -163,8 +163,9 @@ EXECUTOR(txq)
 		else if (query == CK_PTX_QUERY_LAYERS)
 			D(0)[l] = t->levels[0].size[2];
 		else
-			D(0)[l] = t->levels[ck_min(number, t->level_count - 1)]
-					  .size[query - CK_PTX_QUERY_WIDTH];
+			D(0)
+		[l] = t->levels[ck_min(number, t->level_count - 1)]
+			      .size[query - CK_PTX_QUERY_WIDTH];
 	});
 	return 0;
 }

@@ -39,8 +39,12 @@ bool ck_ptx_op_extends(const char *name, size_t size)
 
 bool ck_ptx_op_exists(const char *word, size_t size)
 {
-	static const char *const lacking[] = {"clusterlaunchcontrol", "istypep",   "multimem",
-					      "setmaxnreg",	      "tcgen05",   "tensormap",
+	static const char *const lacking[] = {"clusterlaunchcontrol",
+					      "istypep",
+					      "multimem",
+					      "setmaxnreg",
+					      "tcgen05",
+					      "tensormap",
 					      "wgmma"};
 
 	for (size_t i = 0; i < CK_ARRAY_SIZE(lacking); i++)

@@ -86,7 +86,7 @@ struct ck_ptx_operand {
 	int32_t rows[CK_PTX_MAX_VECTOR]; /* of a VECTOR, once resolved */
 	struct ck_ptx_token items[CK_PTX_MAX_VECTOR];
 	uint16_t select; /* the part of a register that a video instruction takes: see module.h */
-	bool negative; /* sign before a FLOAT */
+	bool negative;	 /* sign before a FLOAT */
 };
 
 int ck_ptx_fail(struct ck_ptx_parser *p, int err, const char *format, ...)

@@ -116,9 +116,9 @@ static int parse_header_directives(struct ck_ptx_parser *p, struct header *h)
 	const struct {
 		const char *word;
 		int64_t *value;
-	} one_number[] = {{"minnctapersm", &h->min_blocks},  {"maxnctapersm", &ignored},
-			  {"maxnreg", &h->max_registers},    {"maxclusterrank", &ignored},
-			  {"abi_preserve", &ignored}, {"abi_preserve_control", &ignored}};
+	} one_number[] = {{"minnctapersm", &h->min_blocks}, {"maxnctapersm", &ignored},
+			  {"maxnreg", &h->max_registers},   {"maxclusterrank", &ignored},
+			  {"abi_preserve", &ignored},	    {"abi_preserve_control", &ignored}};
 	int ret = 0;
 
 	while (ret == 0 && p->tok.kind == CK_PTX_DOT) {

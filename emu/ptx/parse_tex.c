@@ -38,8 +38,7 @@ static int parse_rows(struct ck_ptx_parser *p, unsigned int type, bool dest, uns
 	if (o.kind == CK_PTX_OP_VECTOR) {
 		*count = o.count;
 		if (o.count > 4)
-			return ck_ptx_fail(p, -EINVAL, "a vector of the wrong size in %s",
-					   p->stmt);
+			return ck_ptx_fail(p, -EINVAL, "a vector of the wrong size in %s", p->stmt);
 		ret = ck_ptx_vector_rows(p, &o, type, dest);
 		memcpy(rows, o.rows, 4 * sizeof(*rows));
 	} else if (dest) {
@@ -98,8 +97,7 @@ static int parse_place(struct ck_ptx_parser *p, const struct ck_ptx_insn *draft,
 {
 	unsigned int geometry = draft->mod[CK_PTX_MOD_GEOMETRY], count;
 	unsigned int type = draft->type2 ? draft->type2 : CK_PTX_S32;
-	bool layered = geometry == CK_PTX_A1D || geometry == CK_PTX_A2D ||
-		       geometry == CK_PTX_ACUBE;
+	bool layered = geometry == CK_PTX_A1D || geometry == CK_PTX_A2D || geometry == CK_PTX_ACUBE;
 	struct ck_ptx_token first;
 	int ret = ck_ptx_expect(p, '[');
 

@@ -76,8 +76,7 @@ static int parse_attributes(struct ck_ptx_parser *p, struct ck_ptx_decl *decl)
 				return ret;
 		} else if (ck_ptx_token_is(&word, CK_PTX_DOT, "attribute")) {
 			while (p->tok.kind != CK_PTX_END && !ck_ptx_accept(p, ')')) {
-				decl->managed |=
-					ck_ptx_token_is(&p->tok, CK_PTX_DOT, "managed");
+				decl->managed |= ck_ptx_token_is(&p->tok, CK_PTX_DOT, "managed");
 				ck_ptx_advance(p);
 			}
 		} else if (ck_ptx_token_is(&word, CK_PTX_DOT, "texref")) {

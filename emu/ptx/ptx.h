@@ -127,8 +127,8 @@ struct ck_ptx_texture {
 
 /* Checks of shared memory, and counting, which slow kernels down. */
 enum {
-	CK_PTX_CHECK_RACE = 1, /* accesses that nothing orders */
-	CK_PTX_CHECK_INIT = 2, /* reads of memory that no thread has written */
+	CK_PTX_CHECK_RACE = 1,	/* accesses that nothing orders */
+	CK_PTX_CHECK_INIT = 2,	/* reads of memory that no thread has written */
 	CK_PTX_CHECK_COUNT = 4, /* instructions: reported when the grid has ended */
 };
 
@@ -161,7 +161,8 @@ struct ck_ptx_grid {
 	uint32_t grid[3], block[3];
 	uint32_t dynamic_shared; /* bytes */
 	bool cooperative;	 /* grid-wide barriers may be used */
-	uint32_t cluster[3];	 /* blocks of a cluster, of which the grid is a multiple; 0: none asked for */
+	uint32_t cluster
+		[3]; /* blocks of a cluster, of which the grid is a multiple; 0: none asked for */
 };
 
 /*

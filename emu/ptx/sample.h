@@ -13,13 +13,13 @@ struct ck_ptx_place {
 	struct ck_ptx_warp *w;
 	uint32_t lane;
 	const struct ck_ptx_texture *texture;
-	unsigned int dims;   /* coordinates that are filtered: 1, 2, 3 */
-	bool integer;	     /* index, not at: texels by number, no filter */
+	unsigned int dims; /* coordinates that are filtered: 1, 2, 3 */
+	bool integer;	   /* index, not at: texels by number, no filter */
 	float at[3];
 	int64_t index[3];
-	bool layered;	     /* layer counts; it is clamped */
+	bool layered; /* layer counts; it is clamped */
 	int64_t layer;
-	bool cube;	     /* at is a place on a face: 0 to 1, clamped */
+	bool cube; /* at is a place on a face: 0 to 1, clamped */
 };
 
 /* Texture values come as floats or as integers: the bits of four channels. */

@@ -16,9 +16,9 @@ struct ck_ptx_team {
 	const struct ck_ptx_run *model; /* each thread copies it; none writes to it */
 	_Atomic uint64_t next;		/* cluster to start */
 	uint64_t clusters;
-	uint64_t slots;	    /* of them that a thread has resident from the start */
-	_Atomic uint64_t instructions;	/* of all lanes, where they are counted */
-	_Atomic int result; /* the first error; 0 as long as there is none */
+	uint64_t slots;		       /* of them that a thread has resident from the start */
+	_Atomic uint64_t instructions; /* of all lanes, where they are counted */
+	_Atomic int result;	       /* the first error; 0 as long as there is none */
 	uint64_t began;
 	pthread_t caller, helpers[CK_PTX_MAX_HELPERS];
 	unsigned int helpers_wanted, helper_count; /* the caller's alone */

@@ -31,12 +31,12 @@
 
 uint64_t ck_half_descriptors[CK_HALF_DESCRIPTORS / 64];
 
-#define NEXT(name)                                                       \
-	__extension__({                                                  \
-		static __typeof__(&name) next_;                          \
-		if (!next_)                                              \
-			*(void **)&next_ = dlsym(RTLD_NEXT, #name);      \
-		next_;                                                   \
+#define NEXT(name)                                                                                 \
+	__extension__({                                                                            \
+		static __typeof__(&name) next_;                                                    \
+		if (!next_)                                                                        \
+			*(void **)&next_ = dlsym(RTLD_NEXT, #name);                                \
+		next_;                                                                             \
 	})
 
 static int opened(int fd)
@@ -72,13 +72,13 @@ EXPORT int closedir(DIR *folder)
 }
 
 /* Each has a second name for large files. */
-#define FOPEN(name)                                           \
-	EXPORT FILE *name(const char *path, const char *mode) \
-	{                                                     \
-		FILE *file = NEXT(name)(path, mode);          \
-		if (file)                                     \
-			opened(fileno(file));                 \
-		return file;                                  \
+#define FOPEN(name)                                                                                \
+	EXPORT FILE *name(const char *path, const char *mode)                                      \
+	{                                                                                          \
+		FILE *file = NEXT(name)(path, mode);                                               \
+		if (file)                                                                          \
+			opened(fileno(file));                                                      \
+		return file;                                                                       \
 	}
 FOPEN(fopen)
 FOPEN(fopen64)
@@ -183,37 +183,37 @@ EXPORT int accept(int fd, struct sockaddr *address, socklen_t *size)
 /*
  * The argument behind @last: a mode, a command's argument, or unused. It is no longer than a long.
  */
-#define REST(last)                           \
-	__extension__({                      \
-		va_list args_;               \
-		long rest_;                  \
-		va_start(args_, last);       \
-		rest_ = va_arg(args_, long); \
-		va_end(args_);               \
-		rest_;                       \
+#define REST(last)                                                                                 \
+	__extension__({                                                                            \
+		va_list args_;                                                                     \
+		long rest_;                                                                        \
+		va_start(args_, last);                                                             \
+		rest_ = va_arg(args_, long);                                                       \
+		va_end(args_);                                                                     \
+		rest_;                                                                             \
 	})
 
-#define OPEN(name)                                                      \
-	EXPORT int name(const char *path, int flags, ...)               \
-	{                                                               \
-		return opened(NEXT(name)(path, flags, (int)REST(flags))); \
+#define OPEN(name)                                                                                 \
+	EXPORT int name(const char *path, int flags, ...)                                          \
+	{                                                                                          \
+		return opened(NEXT(name)(path, flags, (int)REST(flags)));                          \
 	}
 OPEN(open)
 OPEN(open64)
 
-#define OPENAT(name)                                                            \
-	EXPORT int name(int folder, const char *path, int flags, ...)           \
-	{                                                                       \
-		return opened(NEXT(name)(folder, path, flags, (int)REST(flags))); \
+#define OPENAT(name)                                                                               \
+	EXPORT int name(int folder, const char *path, int flags, ...)                              \
+	{                                                                                          \
+		return opened(NEXT(name)(folder, path, flags, (int)REST(flags)));                  \
 	}
 OPENAT(openat)
 OPENAT(openat64)
 
-#define FCNTL(name)                                                                          \
-	EXPORT int name(int fd, int command, ...)                                            \
-	{                                                                                    \
-		int ret = NEXT(name)(fd, command, REST(command));                            \
-		return command == F_DUPFD || command == F_DUPFD_CLOEXEC ? opened(ret) : ret; \
+#define FCNTL(name)                                                                                \
+	EXPORT int name(int fd, int command, ...)                                                  \
+	{                                                                                          \
+		int ret = NEXT(name)(fd, command, REST(command));                                  \
+		return command == F_DUPFD || command == F_DUPFD_CLOEXEC ? opened(ret) : ret;       \
 	}
 FCNTL(fcntl)
 FCNTL(fcntl64)

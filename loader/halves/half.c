@@ -44,7 +44,7 @@ static void futex_wait(uint32_t *word, uint32_t value)
 /* Its stack is small: the borrower brings its own. */
 static void *sleeper(void *argument)
 {
-	struct lh_parked self = { 0 }, **published = argument;
+	struct lh_parked self = {0}, **published = argument;
 
 	syscall(SYS_arch_prctl, ARCH_GET_FS, &self.fs);
 	__atomic_store_n(published, &self, __ATOMIC_RELEASE);

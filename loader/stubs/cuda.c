@@ -53,16 +53,16 @@ static void *original(void *function)
 }
 
 /* The same call with the per-thread default stream. */
-#define PER_THREAD(name, params, args)                                  \
-	CUresult lh_##name##_ptsz params;                               \
-	API CUresult name##_ptsz params;                                \
-	API CUresult name##_ptsz params                                 \
-	{                                                               \
-		return lh_##name##_ptsz args;                           \
+#define PER_THREAD(name, params, args)                                                             \
+	CUresult lh_##name##_ptsz params;                                                          \
+	API CUresult name##_ptsz params;                                                           \
+	API CUresult name##_ptsz params                                                            \
+	{                                                                                          \
+		return lh_##name##_ptsz args;                                                      \
 	}
 
-#define ENTRY(name, params)          \
-	CUresult lh_##name params;   \
+#define ENTRY(name, params)                                                                        \
+	CUresult lh_##name params;                                                                 \
 	API CUresult name params
 
 ENTRY(cuLaunchHostFunc, (CUstream stream, CUhostFn fn, void *data));
@@ -73,23 +73,25 @@ API CUresult cuLaunchHostFunc(CUstream stream, CUhostFn fn, void *data)
 PER_THREAD(cuLaunchHostFunc, (CUstream stream, CUhostFn fn, void *data), (stream, HOST(fn), data))
 
 ENTRY(cuStreamAddCallback, (CUstream stream, CUstreamCallback fn, void *data, unsigned int flags));
-API CUresult cuStreamAddCallback(CUstream stream, CUstreamCallback fn, void *data, unsigned int flags)
+API CUresult cuStreamAddCallback(CUstream stream, CUstreamCallback fn, void *data,
+				 unsigned int flags)
 {
 	return lh_cuStreamAddCallback(stream, HOST(fn), data, flags);
 }
-PER_THREAD(cuStreamAddCallback, (CUstream stream, CUstreamCallback fn, void *data, unsigned int flags),
+PER_THREAD(cuStreamAddCallback,
+	   (CUstream stream, CUstreamCallback fn, void *data, unsigned int flags),
 	   (stream, HOST(fn), data, flags))
 
-ENTRY(cuUserObjectCreate, (CUuserObject *out, void *ptr, CUhostFn fn, unsigned int count,
-			   unsigned int flags));
+ENTRY(cuUserObjectCreate,
+      (CUuserObject * out, void *ptr, CUhostFn fn, unsigned int count, unsigned int flags));
 API CUresult cuUserObjectCreate(CUuserObject *out, void *ptr, CUhostFn fn, unsigned int count,
 				unsigned int flags)
 {
 	return lh_cuUserObjectCreate(out, ptr, HOST(fn), count, flags);
 }
 
-ENTRY(cuDeviceRegisterAsyncNotification, (CUdevice device, CUasyncCallback fn, void *data,
-					  CUasyncCallbackHandle *out));
+ENTRY(cuDeviceRegisterAsyncNotification,
+      (CUdevice device, CUasyncCallback fn, void *data, CUasyncCallbackHandle *out));
 API CUresult cuDeviceRegisterAsyncNotification(CUdevice device, CUasyncCallback fn, void *data,
 					       CUasyncCallbackHandle *out)
 {
@@ -102,20 +104,20 @@ API CUresult cuLogsRegisterCallback(CUlogsCallback fn, void *data, CUlogsCallbac
 	return lh_cuLogsRegisterCallback(HOST(fn), data, out);
 }
 
-ENTRY(cuOccupancyMaxPotentialBlockSize, (int *grid, int *block, CUfunction f, CUoccupancyB2DSize fn,
-					 size_t shared, int limit));
+ENTRY(cuOccupancyMaxPotentialBlockSize,
+      (int *grid, int *block, CUfunction f, CUoccupancyB2DSize fn, size_t shared, int limit));
 API CUresult cuOccupancyMaxPotentialBlockSize(int *grid, int *block, CUfunction f,
 					      CUoccupancyB2DSize fn, size_t shared, int limit)
 {
 	return lh_cuOccupancyMaxPotentialBlockSize(grid, block, f, HOST(fn), shared, limit);
 }
 
-ENTRY(cuOccupancyMaxPotentialBlockSizeWithFlags, (int *grid, int *block, CUfunction f,
-						  CUoccupancyB2DSize fn, size_t shared, int limit,
-						  unsigned int flags));
+ENTRY(cuOccupancyMaxPotentialBlockSizeWithFlags,
+      (int *grid, int *block, CUfunction f, CUoccupancyB2DSize fn, size_t shared, int limit,
+       unsigned int flags));
 API CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *grid, int *block, CUfunction f,
-						       CUoccupancyB2DSize fn, size_t shared, int limit,
-						       unsigned int flags)
+						       CUoccupancyB2DSize fn, size_t shared,
+						       int limit, unsigned int flags)
 {
 	return lh_cuOccupancyMaxPotentialBlockSizeWithFlags(grid, block, f, HOST(fn), shared, limit,
 							    flags);
@@ -124,14 +126,14 @@ API CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *grid, int *block, CU
 /* --- graph nodes: the function is in a structure, which is the application's and stays as it is */
 
 /* Declares @changed, a copy of *params with the function that the lower half may call, or NULL. */
-#define HOST_PARAMS(params)                                                        \
-	CUDA_HOST_NODE_PARAMS copy_, *changed = (params) ? &copy_ : NULL;          \
-	if (changed) {                                                             \
-		copy_ = *(params);                                                 \
-		copy_.fn = HOST(copy_.fn);                                         \
+#define HOST_PARAMS(params)                                                                        \
+	CUDA_HOST_NODE_PARAMS copy_, *changed = (params) ? &copy_ : NULL;                          \
+	if (changed) {                                                                             \
+		copy_ = *(params);                                                                 \
+		copy_.fn = HOST(copy_.fn);                                                         \
 	}
 
-ENTRY(cuGraphAddHostNode, (CUgraphNode *out, CUgraph graph, const CUgraphNode *from, size_t n,
+ENTRY(cuGraphAddHostNode, (CUgraphNode * out, CUgraph graph, const CUgraphNode *from, size_t n,
 			   const CUDA_HOST_NODE_PARAMS *params));
 API CUresult cuGraphAddHostNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *from, size_t n,
 				const CUDA_HOST_NODE_PARAMS *params)
@@ -147,8 +149,8 @@ API CUresult cuGraphHostNodeSetParams(CUgraphNode node, const CUDA_HOST_NODE_PAR
 	return lh_cuGraphHostNodeSetParams(node, changed);
 }
 
-ENTRY(cuGraphExecHostNodeSetParams, (CUgraphExec exec, CUgraphNode node,
-				     const CUDA_HOST_NODE_PARAMS *params));
+ENTRY(cuGraphExecHostNodeSetParams,
+      (CUgraphExec exec, CUgraphNode node, const CUDA_HOST_NODE_PARAMS *params));
 API CUresult cuGraphExecHostNodeSetParams(CUgraphExec exec, CUgraphNode node,
 					  const CUDA_HOST_NODE_PARAMS *params)
 {
@@ -167,20 +169,20 @@ API CUresult cuGraphHostNodeGetParams(CUgraphNode node, CUDA_HOST_NODE_PARAMS *p
 }
 
 /* These write into the structure (an address that the node got), so it is passed itself. */
-#define NODE_PARAMS(params, call)                                                       \
-	CUhostFn fn_ = NULL;                                                            \
-	bool host_ = (params) && (params)->type == CU_GRAPH_NODE_TYPE_HOST;             \
-	CUresult err_;                                                                  \
-	if (host_) {                                                                    \
-		fn_ = (params)->host.fn;                                                \
-		(params)->host.fn = HOST(fn_);                                          \
-	}                                                                               \
-	err_ = call;                                                                    \
-	if (host_)                                                                      \
-		(params)->host.fn = fn_;                                                \
+#define NODE_PARAMS(params, call)                                                                  \
+	CUhostFn fn_ = NULL;                                                                       \
+	bool host_ = (params) && (params)->type == CU_GRAPH_NODE_TYPE_HOST;                        \
+	CUresult err_;                                                                             \
+	if (host_) {                                                                               \
+		fn_ = (params)->host.fn;                                                           \
+		(params)->host.fn = HOST(fn_);                                                     \
+	}                                                                                          \
+	err_ = call;                                                                               \
+	if (host_)                                                                                 \
+		(params)->host.fn = fn_;                                                           \
 	return err_
 
-ENTRY(cuGraphAddNode, (CUgraphNode *out, CUgraph graph, const CUgraphNode *from, size_t n,
+ENTRY(cuGraphAddNode, (CUgraphNode * out, CUgraph graph, const CUgraphNode *from, size_t n,
 		       CUgraphNodeParams *params));
 API CUresult cuGraphAddNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *from, size_t n,
 			    CUgraphNodeParams *params)
@@ -188,7 +190,7 @@ API CUresult cuGraphAddNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *
 	NODE_PARAMS(params, lh_cuGraphAddNode(out, graph, from, n, params));
 }
 
-ENTRY(cuGraphAddNode_v2, (CUgraphNode *out, CUgraph graph, const CUgraphNode *from,
+ENTRY(cuGraphAddNode_v2, (CUgraphNode * out, CUgraph graph, const CUgraphNode *from,
 			  const CUgraphEdgeData *edges, size_t n, CUgraphNodeParams *params));
 API CUresult cuGraphAddNode_v2(CUgraphNode *out, CUgraph graph, const CUgraphNode *from,
 			       const CUgraphEdgeData *edges, size_t n, CUgraphNodeParams *params)

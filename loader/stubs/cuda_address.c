@@ -28,10 +28,10 @@
 extern __attribute__((visibility("hidden"))) struct lh_half *lh_half_at;
 __attribute__((visibility("hidden"))) void lh_convert(long args[6]);
 
-static const unsigned char check_id[16] = { 0xd4, 0x08, 0x20, 0x55, 0xbd, 0xe6, 0x70, 0x4b,
-					    0x8d, 0x34, 0xba, 0x12, 0x3c, 0x66, 0xe1, 0xf2 };
+static const unsigned char check_id[16] = {0xd4, 0x08, 0x20, 0x55, 0xbd, 0xe6, 0x70, 0x4b,
+					   0x8d, 0x34, 0xba, 0x12, 0x3c, 0x66, 0xe1, 0xf2};
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static unsigned int dynamic;	/* entries in use */
+static unsigned int dynamic; /* entries in use */
 
 /* --- what is code */
 
@@ -66,7 +66,7 @@ static void read_code(void)
 	while (f && fgets(line, sizeof(line), f))
 		if (sscanf(line, "%lx-%lx %4s", &start, &end, access) == 3 && access[2] == 'x' &&
 		    code_count < RANGES)
-			code[code_count++] = (struct range){ start, end };
+			code[code_count++] = (struct range){start, end};
 	if (f)
 		fclose(f);
 }
@@ -137,7 +137,8 @@ void lh_turn_table(void **table, const void *id)
 	if (first % sizeof(void *) || words > WORDS_MAX || !words)
 		for (words = 0; words < WORDS_UNTOLD && lh_is_code(table[words]); words++)
 			;
-	if (!words || mprotect((void *)page, (uintptr_t)(table + words) - page, PROT_READ | PROT_WRITE))
+	if (!words ||
+	    mprotect((void *)page, (uintptr_t)(table + words) - page, PROT_READ | PROT_WRITE))
 		return;
 	for (unsigned int i = 0; i < words; i++)
 		if (in_half(lh_half_at, table[i]) && lh_is_code(table[i])) {

@@ -63,7 +63,7 @@ static void put(struct slot *slots, void *from, void *to)
 
 	while (slots[i].from && slots[i].from != from)
 		i = (i + 1) % SLOTS;
-	slots[i] = (struct slot){ from, to };
+	slots[i] = (struct slot){from, to};
 }
 
 /* After stub.c's, which finds the half. */
@@ -252,13 +252,14 @@ static long call_errhandler(long object, long error, long c, long d, long e, lon
 
 static long call_attribute(long object, long b, long c, long d, long e, long f, void *user)
 {
-	return ((int (*)(void *, long, long, long, long, long))user)(lh_out((void *)object), b, c, d, e, f);
+	return ((int (*)(void *, long, long, long, long, long))user)(lh_out((void *)object), b, c,
+								     d, e, f);
 }
 
 static long call_datarep(long buffer, long type, long c, long d, long e, long f, void *user)
 {
-	return ((int (*)(long, void *, long, long, long, long))user)(buffer, lh_out((void *)type), c, d,
-								    e, f);
+	return ((int (*)(long, void *, long, long, long, long))user)(buffer, lh_out((void *)type),
+								     c, d, e, f);
 }
 
 static long call_plain(long a, long b, long c, long d, long e, long f, void *user)
@@ -269,8 +270,10 @@ static long call_plain(long a, long b, long c, long d, long e, long f, void *use
 void *lh_function(enum lh_kind kind, void *function)
 {
 	static const lh_target targets[] = {
-		[LH_OP] = call_op,	       [LH_ERRHANDLER] = call_errhandler,
-		[LH_ATTRIBUTE] = call_attribute, [LH_PLAIN] = call_plain,
+		[LH_OP] = call_op,
+		[LH_ERRHANDLER] = call_errhandler,
+		[LH_ATTRIBUTE] = call_attribute,
+		[LH_PLAIN] = call_plain,
 		[LH_DATAREP] = call_datarep,
 	};
 	void *known = lh_in(function), *thunk;

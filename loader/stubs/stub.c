@@ -42,7 +42,8 @@ __attribute__((constructor(101))) static void begin(void)
 		return;
 	}
 	if (info->half[half].hash != lh_hash) {
-		fprintf(stderr, "kernel-loader: %s: the half and its stub library are not of one build\n",
+		fprintf(stderr,
+			"kernel-loader: %s: the half and its stub library are not of one build\n",
 			lh_stub_half);
 		info = NULL;
 		return;

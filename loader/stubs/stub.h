@@ -10,7 +10,7 @@
 #include "loader/lhinfo.h"
 
 /* The stub's description: generated. */
-extern const char lh_stub_half[];	   /* the half that it stands for: "mpi" */
+extern const char lh_stub_half[];    /* the half that it stands for: "mpi" */
 extern const char *const lh_names[]; /* its functions, in the order of the table */
 extern const unsigned long lh_hash;
 

@@ -41,14 +41,14 @@
 /* The file's first page; the rings' bytes follow it, to the server first. */
 struct shm_header {
 	uint32_t magic, layout;
-	uint32_t size[2];	       /* of the rings, powers of two */
-	_Atomic uint32_t taken;	       /* set by the server: it will use the rings */
+	uint32_t size[2];		/* of the rings, powers of two */
+	_Atomic uint32_t taken;		/* set by the server: it will use the rings */
 	struct ck_pipe_control ring[2]; /* to the server, to the client */
 };
 
 struct ck_shm {
 	struct shm_header *header;
-	int fd;		      /* until it is sent */
+	int fd; /* until it is sent */
 	bool client;
 	struct ck_pipe in, out;
 };
@@ -79,16 +79,16 @@ static void shm_free(struct ck_shm *shm)
  * all pages at once: a fault every few messages would cost more. The server maps pages on first
  * use.
  */
-static int map_ring(struct ck_shm *shm, off_t offset, size_t size,
-		    struct ck_pipe_control *control, struct ck_pipe *ring)
+static int map_ring(struct ck_shm *shm, off_t offset, size_t size, struct ck_pipe_control *control,
+		    struct ck_pipe *ring)
 {
 	int flags = MAP_SHARED | MAP_FIXED | (shm->client ? MAP_POPULATE : 0);
-	unsigned char *at = mmap(NULL, 2 * size, PROT_NONE,
-				 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	unsigned char *at =
+		mmap(NULL, 2 * size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	if (at == MAP_FAILED)
 		return -errno;
-	*ring = (struct ck_pipe){ .control = control, .data = at, .size = size };
+	*ring = (struct ck_pipe){.control = control, .data = at, .size = size};
 	for (int i = 0; i < 2; i++) {
 		if (mmap(at + (size_t)i * size, size, PROT_READ | PROT_WRITE, flags, shm->fd,
 			 offset) == MAP_FAILED)
@@ -104,8 +104,9 @@ static int map_rings(struct ck_shm *shm, const uint32_t size[2])
 	struct ck_pipe *to_client = shm->client ? &shm->in : &shm->out;
 	int ret = map_ring(shm, CK_SHM_PAGE, size[0], &shm->header->ring[0], to_server);
 
-	return ret < 0 ? ret : map_ring(shm, CK_SHM_PAGE + (off_t)size[0], size[1],
-					&shm->header->ring[1], to_client);
+	return ret < 0 ? ret
+		       : map_ring(shm, CK_SHM_PAGE + (off_t)size[0], size[1], &shm->header->ring[1],
+				  to_client);
 }
 
 static int map_header(struct ck_shm *shm)
@@ -151,7 +152,7 @@ static int make_file(const uint32_t size[2])
 
 int ck_chan_offer_rings(struct ck_chan *chan, size_t to_server, size_t to_client)
 {
-	const uint32_t size[2] = { (uint32_t)to_server, (uint32_t)to_client };
+	const uint32_t size[2] = {(uint32_t)to_server, (uint32_t)to_client};
 	struct ck_shm *shm;
 	int ret, fd;
 
@@ -325,7 +326,7 @@ static long shm_read(struct ck_chan *chan, void *buf, size_t size, size_t least)
 /* Send one dummy byte with @fd. */
 static int send_fd(struct ck_chan *chan, int fd)
 {
-	struct iovec iov = { (char *)(uintptr_t)"", 1 };
+	struct iovec iov = {(char *)(uintptr_t) "", 1};
 
 	return ck_socket_writev(chan, &iov, 1, fd);
 }

@@ -216,7 +216,8 @@ size_t ck_socket_pending(struct ck_chan *chan)
 }
 
 /* Spin on recv while that pays; then -1 with EAGAIN. */
-static ssize_t recv_spinning(struct ck_chan *chan, struct ck_spin_turn *turn, void *buf, size_t size)
+static ssize_t recv_spinning(struct ck_chan *chan, struct ck_spin_turn *turn, void *buf,
+			     size_t size)
 {
 	ssize_t n;
 
@@ -245,8 +246,8 @@ static long read_turn(struct ck_chan *chan, void *buf, size_t size, size_t least
 			if (ret < 0)
 				return ret;
 		}
-		n = spin ? recv_spinning(chan, turn, buf, size) :
-			   ck_socket_receive(chan, buf, size, flags);
+		n = spin ? recv_spinning(chan, turn, buf, size)
+			 : ck_socket_receive(chan, buf, size, flags);
 		if (n > 0)
 			return n;
 		if (n == 0)

@@ -63,14 +63,14 @@ struct ck_transport_ops {
 struct ck_chan {
 	const struct ck_transport_ops *ops;
 	int fd;
-	struct ck_spin spin; /* reads spin before they sleep */
-	int timeout_ms; /* limit of a wait for the next bytes; 0: none */
+	struct ck_spin spin;	      /* reads spin before they sleep */
+	int timeout_ms;		      /* limit of a wait for the next bytes; 0: none */
 	void (*quiet)(void *closure); /* ck_chan_on_quiet; or NULL */
 	void *quiet_closure;
-	atomic_bool down; /* ck_chan_shutdown was called: do not read queued bytes */
+	atomic_bool down;	 /* ck_chan_shutdown was called: do not read queued bytes */
 	int fds[CK_FDS_WAITING]; /* received with bytes already read; oldest first */
 	unsigned int fd_count;
-	int offer_fd; /* sent with the next bytes, then -1: ck_chan_offer_rings */
+	int offer_fd;	    /* sent with the next bytes, then -1: ck_chan_offer_rings */
 	struct ck_shm *shm; /* rings offered or in use; NULL */
 	char peer[CK_PEER_SIZE];
 };

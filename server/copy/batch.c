@@ -49,7 +49,8 @@ CUresult ck_serve_copy_3d_peer(struct cks_request *q, ck_copy_3d_peer_args *a, v
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!ck_driver.cuMemcpy3DPeerAsync)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!cks_context_find(q, a->dst_context, &dst) || !cks_context_find(q, a->src_context, &src))
+	if (!cks_context_find(q, a->dst_context, &dst) ||
+	    !cks_context_find(q, a->src_context, &src))
 		return CUDA_ERROR_INVALID_CONTEXT;
 	if (!cks_stream_find(q, a->stream, &stream))
 		return CUDA_ERROR_INVALID_HANDLE;

@@ -18,9 +18,9 @@
 #include "server/copy/walk.h"
 #include "util/util.h"
 
-#define CK_COPY_BLOCKING 1u /* in flags: the program waits for the copy */
+#define CK_COPY_BLOCKING 1u	    /* in flags: the program waits for the copy */
 #define CK_DOWNLOAD_MAX 0x7fff0000u /* a record's length has 31 bits */
-#define CK_HEAD_SIZE 128 /* upper bound for the head of a bulk reply */
+#define CK_HEAD_SIZE 128	    /* upper bound for the head of a bulk reply */
 
 /* Receive one piece and pass it to the device. */
 static CUresult upload_piece(struct cks_request *q, const struct cks_walk *walk,
@@ -81,13 +81,12 @@ static CUresult upload_flat(struct cks_request *q, uint64_t dst, uint64_t stream
 CUresult ck_serve_upload(struct cks_request *q, ck_upload_args *a, void *res)
 {
 	(void)res;
-	return upload_flat(q, a->dst, a->stream, a->flags,
-			   cks_staging_upload(q->session->staging));
+	return upload_flat(q, a->dst, a->stream, a->flags, cks_staging_upload(q->session->staging));
 }
 
 /* One of several calls that share a copy; they arrive in parallel on their own lanes. */
 CUresult ck_serve_upload_part(struct cks_request *q, ck_upload_part_args *a,
-				 ck_upload_part_res *res)
+			      ck_upload_part_res *res)
 {
 	(void)res;
 	return upload_flat(q, a->dst, a->stream, 0, cks_staging_call(q->session->staging));
@@ -140,8 +139,8 @@ struct download {
 	struct cks_walk walk;
 	CUstream stream;
 	uint64_t serial;
-	struct cks_slot *slot;	/* of the newest piece passed to the device */
-	unsigned char *host;	/* its address in the slot */
+	struct cks_slot *slot; /* of the newest piece passed to the device */
+	unsigned char *host;   /* its address in the slot */
 	unsigned char head[CK_HEAD_SIZE];
 	size_t head_size;
 };
@@ -181,13 +180,13 @@ static int head_encode(struct download *d, xdrproc_t xdr)
 static int send_piece(struct download *d, void *host, size_t size, bool first, bool last,
 		      CUresult outcome)
 {
-	unsigned char tail[8] = { 0 };
+	unsigned char tail[8] = {0};
 	size_t padding = CK_ALIGN_UP(d->walk.total, 4u) - d->walk.total;
 	uint32_t word = htonl((uint32_t)outcome);
 	struct iovec iov[3] = {
-		{ .iov_base = d->head, .iov_len = first ? d->head_size : 0 },
-		{ .iov_base = host, .iov_len = size },
-		{ .iov_base = tail, .iov_len = last ? padding + 4 : 0 },
+		{.iov_base = d->head, .iov_len = first ? d->head_size : 0},
+		{.iov_base = host, .iov_len = size},
+		{.iov_base = tail, .iov_len = last ? padding + 4 : 0},
 	};
 
 	memcpy(tail + padding, &word, 4);
@@ -251,7 +250,7 @@ static CUresult download(struct download *d, uint64_t stream_id)
 
 CUresult ck_serve_download(struct cks_request *q, ck_download_args *a, ck_download_res *res)
 {
-	struct download d = { .q = q };
+	struct download d = {.q = q};
 
 	(void)res;
 	if (a->size > CK_PIECE_MAX && !cks_memory_covers(q->session->memory, a->src, a->size))
@@ -277,7 +276,7 @@ static CUresult quiesce(struct cks_request *q, unsigned int wait, uint64_t after
 
 CUresult ck_serve_fetch(struct cks_request *q, ck_fetch_args *a, ck_fetch_res *res)
 {
-	struct download d = { .q = q };
+	struct download d = {.q = q};
 	CUresult err = quiesce(q, a->wait, a->after);
 
 	(void)res;
@@ -295,7 +294,7 @@ CUresult ck_serve_fetch(struct cks_request *q, ck_fetch_args *a, ck_fetch_res *r
 CUresult ck_serve_download_3d(struct cks_request *q, ck_download_3d_args *a,
 			      ck_download_3d_res *res)
 {
-	struct download d = { .q = q };
+	struct download d = {.q = q};
 	CUDA_MEMCPY3D copy;
 	CUresult err;
 

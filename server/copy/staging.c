@@ -118,8 +118,8 @@ static CUresult slot_prepare(struct cks_slot *slot, size_t size, uint64_t ctx)
 {
 	void *host;
 
-	if (!ck_driver.cuEventCreate || !ck_driver.cuEventRecord ||
-	    !ck_driver.cuEventSynchronize || !ck_driver.cuEventDestroy_v2)
+	if (!ck_driver.cuEventCreate || !ck_driver.cuEventRecord || !ck_driver.cuEventSynchronize ||
+	    !ck_driver.cuEventDestroy_v2)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	if (!slot->host) {
 		host = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -168,7 +168,7 @@ CUresult cks_ring_next(struct cks_ring *ring, uint64_t ctx, uint64_t stream, str
  * last to finish. So another stream needs another slot.
  */
 CUresult cks_ring_take(struct cks_ring *ring, uint64_t ctx, uint64_t stream, size_t size,
-		      struct cks_slot **out)
+		       struct cks_slot **out)
 {
 	if (!has_room(ring, ctx, stream, size))
 		return cks_ring_next(ring, ctx, stream, out);

@@ -26,14 +26,14 @@ struct cks_staging;
 struct cks_ring;
 
 struct cks_slot {
-	unsigned char *host;	/* size: that of the ring's slots */
-	size_t used;		/* bytes passed to the device since the slot was empty */
-	uint64_t ctx;		/* of the event and of the copies */
-	uint64_t stream;	/* serial number of the copies' stream */
-	CUevent event;		/* after the newest copy; NULL: not made yet */
-	bool pending;		/* copies may be in progress */
+	unsigned char *host; /* size: that of the ring's slots */
+	size_t used;	     /* bytes passed to the device since the slot was empty */
+	uint64_t ctx;	     /* of the event and of the copies */
+	uint64_t stream;     /* serial number of the copies' stream */
+	CUevent event;	     /* after the newest copy; NULL: not made yet */
+	bool pending;	     /* copies may be in progress */
 	bool pinned;
-	uint64_t pinned_ctx;	/* context it was registered in */
+	uint64_t pinned_ctx; /* context it was registered in */
 };
 
 int cks_staging_create(struct cks_staging **staging);
@@ -50,10 +50,11 @@ void cks_ring_release(struct cks_ring *ring);
  * next one after its copies are done. Returns the driver's errors.
  */
 CUresult cks_ring_take(struct cks_ring *ring, uint64_t ctx, uint64_t stream, size_t size,
-		      struct cks_slot **slot);
+		       struct cks_slot **slot);
 
 /* The next slot, empty, even if the newest one has room. */
-CUresult cks_ring_next(struct cks_ring *ring, uint64_t ctx, uint64_t stream, struct cks_slot **slot);
+CUresult cks_ring_next(struct cks_ring *ring, uint64_t ctx, uint64_t stream,
+		       struct cks_slot **slot);
 
 /* Note that a copy of @size bytes at host + used was passed to @stream. */
 CUresult cks_slot_mark(struct cks_slot *slot, CUstream stream, size_t size);

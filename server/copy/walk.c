@@ -13,8 +13,7 @@
 void cks_walk_flat(struct cks_walk *walk, bool to_device, CUdeviceptr address, size_t size)
 {
 	*walk = (struct cks_walk){
-		.total = size, .flat = true, .to_device = to_device, .address = address
-	};
+		.total = size, .flat = true, .to_device = to_device, .address = address};
 }
 
 /* Does the extent fit in rows of @pitch bytes and slices of @height rows? */
@@ -36,7 +35,8 @@ CUresult cks_walk_box(struct cks_walk *walk, bool to_device, const CUDA_MEMCPY3D
 	CUmemorytype type = to_device ? c->dstMemoryType : c->srcMemoryType;
 	size_t total, lod = to_device ? c->dstLOD : c->srcLOD;
 
-	if ((type != CU_MEMORYTYPE_DEVICE && type != CU_MEMORYTYPE_ARRAY) || lod || ck_mul_overflow(c->WidthInBytes, c->Height, &total) ||
+	if ((type != CU_MEMORYTYPE_DEVICE && type != CU_MEMORYTYPE_ARRAY) || lod ||
+	    ck_mul_overflow(c->WidthInBytes, c->Height, &total) ||
 	    ck_mul_overflow(total, c->Depth, &total))
 		return CUDA_ERROR_INVALID_VALUE;
 	/* the driver checks the extents of an array */
@@ -44,7 +44,7 @@ CUresult cks_walk_box(struct cks_walk *walk, bool to_device, const CUDA_MEMCPY3D
 	    (to_device ? !fits(c->dstXInBytes, c->dstY, c->dstPitch, c->dstHeight, c)
 		       : !fits(c->srcXInBytes, c->srcY, c->srcPitch, c->srcHeight, c)))
 		return CUDA_ERROR_INVALID_VALUE;
-	*walk = (struct cks_walk){ .total = total, .to_device = to_device, .shape = *c };
+	*walk = (struct cks_walk){.total = total, .to_device = to_device, .shape = *c};
 	return CUDA_SUCCESS;
 }
 

@@ -13,15 +13,15 @@
 #include "cuda/types.h"
 
 struct cks_walk {
-	size_t total;		/* packed bytes of the whole copy */
-	size_t piece;		/* packed bytes of the current piece */
-	size_t done;		/* packed bytes before it */
-	bool flat;		/* a plain range at address; else a box of shape */
+	size_t total; /* packed bytes of the whole copy */
+	size_t piece; /* packed bytes of the current piece */
+	size_t done;  /* packed bytes before it */
+	bool flat;    /* a plain range at address; else a box of shape */
 	bool to_device;
 	CUdeviceptr address;
-	CUDA_MEMCPY3D shape;	/* only the device's side and the extent are used */
-	size_t x, y, z;		/* position of the current piece in the extent */
-	size_t w, h, d;		/* its extent */
+	CUDA_MEMCPY3D shape; /* only the device's side and the extent are used */
+	size_t x, y, z;	     /* position of the current piece in the extent */
+	size_t w, h, d;	     /* its extent */
 };
 
 /* Start a walk over @size bytes at @address. */

@@ -57,7 +57,7 @@ CUresult ck_serve_capture_begin(struct cks_request *q, ck_capture_begin_args *a,
 	if (!cks_stream_find(q, a->stream, &stream))
 		return CUDA_ERROR_INVALID_HANDLE;
 	was = cks_handles_mark(q->session->handles, a->stream,
-			      a->graph ? CK_CAPTURE_IN_GRAPH : CK_CAPTURE_NEW);
+			       a->graph ? CK_CAPTURE_IN_GRAPH : CK_CAPTURE_NEW);
 	cks_status_capture(q->session);
 	err = a->graph ? begin_in_graph(q, a, stream) : begin_new(stream);
 	if (err)
@@ -124,7 +124,7 @@ static CUresult info_get(CUstream stream, struct info *i)
 CUresult ck_serve_capture_info(struct cks_request *q, ck_capture_info_args *a,
 			       ck_capture_info_res *res)
 {
-	struct info i = { 0 };
+	struct info i = {0};
 	CUstream stream;
 	CUresult err;
 
@@ -140,7 +140,7 @@ CUresult ck_serve_capture_info(struct cks_request *q, ck_capture_info_args *a,
 	err = cks_handle_name(q, CK_KIND_GRAPH, i.graph, 0, &res->graph);
 	if (!err)
 		err = cks_nodes_name(q, res->graph, i.nodes, i.count,
-				    &res->dependencies.dependencies_val);
+				     &res->dependencies.dependencies_val);
 	if (err)
 		return err;
 	res->dependencies.dependencies_len = (u_int)i.count;
@@ -194,8 +194,8 @@ static CUresult capture_flat(const CUDA_MEMCPY3D *c, CUstream stream)
 	if (to_host && !from_host && ck_driver.cuMemcpyDtoHAsync_v2)
 		return ck_driver.cuMemcpyDtoHAsync_v2(c->dstHost, c->srcDevice + c->srcXInBytes, n,
 						      stream);
-	return ck_driver.cuMemcpy3DAsync_v2 ? ck_driver.cuMemcpy3DAsync_v2(c, stream) :
-					      CUDA_ERROR_NOT_SUPPORTED;
+	return ck_driver.cuMemcpy3DAsync_v2 ? ck_driver.cuMemcpy3DAsync_v2(c, stream)
+					    : CUDA_ERROR_NOT_SUPPORTED;
 }
 
 CUresult ck_serve_capture_copy(struct cks_request *q, ck_capture_copy_args *a,
@@ -224,6 +224,6 @@ CUresult ck_serve_capture_copy(struct cks_request *q, ck_capture_copy_args *a,
 	       copy.dstMemoryType != CU_MEMORYTYPE_ARRAY;
 	if (flat)
 		return capture_flat(&copy, stream);
-	return ck_driver.cuMemcpy3DAsync_v2 ? ck_driver.cuMemcpy3DAsync_v2(&copy, stream) :
-					      CUDA_ERROR_NOT_SUPPORTED;
+	return ck_driver.cuMemcpy3DAsync_v2 ? ck_driver.cuMemcpy3DAsync_v2(&copy, stream)
+					    : CUDA_ERROR_NOT_SUPPORTED;
 }

@@ -16,7 +16,7 @@
 #define CK_DOT_PIECE (512u << 10) /* bytes of a printed graph per reply */
 
 CUresult cks_nodes_find(struct cks_request *q, const uint64_t *ids, size_t count,
-		       CUgraphNode **nodes)
+			CUgraphNode **nodes)
 {
 	*nodes = NULL;
 	if (count == 0)
@@ -35,7 +35,7 @@ CUresult cks_nodes_find(struct cks_request *q, const uint64_t *ids, size_t count
 }
 
 CUresult cks_nodes_name(struct cks_request *q, uint64_t graph, const CUgraphNode *nodes,
-		       size_t count, uint64_t **ids)
+			size_t count, uint64_t **ids)
 {
 	CUresult err = CUDA_SUCCESS;
 
@@ -52,12 +52,12 @@ CUresult cks_nodes_name(struct cks_request *q, uint64_t graph, const CUgraphNode
 }
 
 CUresult cks_edges_check(const void *bytes, size_t size, size_t count,
-			const CUgraphEdgeData **edges)
+			 const CUgraphEdgeData **edges)
 {
 	*edges = size > 0 ? bytes : NULL;
 	_Static_assert(_Alignof(CUgraphEdgeData) == 1, "it may lie anywhere in a message");
-	return size == 0 || size == count * sizeof(**edges) ? CUDA_SUCCESS :
-							      CUDA_ERROR_INVALID_VALUE;
+	return size == 0 || size == count * sizeof(**edges) ? CUDA_SUCCESS
+							    : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult cks_graph_nodes(CUgraph graph, CUgraphNode **nodes, size_t *count)
@@ -128,23 +128,23 @@ static CUresult edges_ask(struct edges *e)
 		if (ck_driver.cuGraphGetEdges_v2)
 			return ck_driver.cuGraphGetEdges_v2(e->graph, e->from, e->to, e->data,
 							    &e->count);
-		return ck_driver.cuGraphGetEdges ?
-			       ck_driver.cuGraphGetEdges(e->graph, e->from, e->to, &e->count) :
-			       CUDA_ERROR_NOT_SUPPORTED;
+		return ck_driver.cuGraphGetEdges
+			       ? ck_driver.cuGraphGetEdges(e->graph, e->from, e->to, &e->count)
+			       : CUDA_ERROR_NOT_SUPPORTED;
 	case 1:
 		if (ck_driver.cuGraphNodeGetDependencies_v2)
 			return ck_driver.cuGraphNodeGetDependencies_v2(e->node, e->from, e->data,
 								       &e->count);
-		return ck_driver.cuGraphNodeGetDependencies ?
-			       ck_driver.cuGraphNodeGetDependencies(e->node, e->from, &e->count) :
-			       CUDA_ERROR_NOT_SUPPORTED;
+		return ck_driver.cuGraphNodeGetDependencies
+			       ? ck_driver.cuGraphNodeGetDependencies(e->node, e->from, &e->count)
+			       : CUDA_ERROR_NOT_SUPPORTED;
 	case 2:
 		if (ck_driver.cuGraphNodeGetDependentNodes_v2)
 			return ck_driver.cuGraphNodeGetDependentNodes_v2(e->node, e->to, e->data,
 									 &e->count);
-		return ck_driver.cuGraphNodeGetDependentNodes ?
-			       ck_driver.cuGraphNodeGetDependentNodes(e->node, e->to, &e->count) :
-			       CUDA_ERROR_NOT_SUPPORTED;
+		return ck_driver.cuGraphNodeGetDependentNodes
+			       ? ck_driver.cuGraphNodeGetDependentNodes(e->node, e->to, &e->count)
+			       : CUDA_ERROR_NOT_SUPPORTED;
 	}
 	return CUDA_ERROR_INVALID_VALUE;
 }
@@ -166,7 +166,7 @@ static CUresult edges_get(struct edges *e)
 CUresult ck_serve_graph_edges(struct cks_request *q, ck_graph_edges_args *a,
 			      ck_graph_edges_res *res)
 {
-	struct edges e = { .which = a->which };
+	struct edges e = {.which = a->which};
 	CUresult err;
 
 	if (!cks_graph_find(q, a->graph, &e.graph) ||
@@ -206,10 +206,9 @@ static CUresult change_edges(CUgraph graph, bool cut, const struct edges *e)
 	return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-CUresult ck_serve_graph_link(struct cks_request *q, ck_graph_link_args *a,
-			     ck_graph_link_res *res)
+CUresult ck_serve_graph_link(struct cks_request *q, ck_graph_link_args *a, ck_graph_link_res *res)
 {
-	struct edges e = { .count = a->from.from_len };
+	struct edges e = {.count = a->from.from_len};
 	const CUgraphEdgeData *data;
 	CUgraph graph;
 	CUresult err;
@@ -250,7 +249,7 @@ CUresult ck_serve_cuGraphClone(struct cks_request *q, cuGraphClone_args *a, cuGr
 		ck_driver.cuGraphDestroy(clone);
 	else
 		err = cks_mirrors_share(q->session->mirrors, cks_graph_root(q, a->originalGraph),
-				       a->phGraphClone);
+					a->phGraphClone);
 	return err;
 }
 
@@ -295,7 +294,7 @@ CUresult ck_serve_graph_end(struct cks_request *q, ck_graph_end_args *a, ck_grap
 	}
 	if (!err)
 		cks_mirrors_owner_gone(q->session->mirrors, a->object, &res->gone.gone_val,
-				      &res->gone.gone_len);
+				       &res->gone.gone_len);
 	return err;
 }
 
@@ -402,11 +401,11 @@ CUresult ck_serve_graph_memory(struct cks_request *q, ck_graph_memory_args *a,
 
 	(void)q;
 	if (a->set && ck_driver.cuDeviceSetGraphMemAttribute)
-		err = ck_driver.cuDeviceSetGraphMemAttribute(
-			a->device, (CUgraphMem_attribute)a->attr, &value);
+		err = ck_driver.cuDeviceSetGraphMemAttribute(a->device,
+							     (CUgraphMem_attribute)a->attr, &value);
 	else if (!a->set && ck_driver.cuDeviceGetGraphMemAttribute)
-		err = ck_driver.cuDeviceGetGraphMemAttribute(
-			a->device, (CUgraphMem_attribute)a->attr, &value);
+		err = ck_driver.cuDeviceGetGraphMemAttribute(a->device,
+							     (CUgraphMem_attribute)a->attr, &value);
 	res->result = value;
 	return err;
 }

@@ -11,17 +11,16 @@
 
 /* Handles of @count nodes, for the caller to free; NULL if there are none. INVALID_HANDLE. */
 CUresult cks_nodes_find(struct cks_request *q, const uint64_t *ids, size_t count,
-		       CUgraphNode **nodes);
+			CUgraphNode **nodes);
 /* Ids of @count nodes of @graph, in an array for a reply; 0 for NULL nodes. */
 CUresult cks_nodes_name(struct cks_request *q, uint64_t graph, const CUgraphNode *nodes,
-		       size_t count, uint64_t **ids);
+			size_t count, uint64_t **ids);
 
 /* Check the encoded data of @count edges: *@edges is NULL if there is none. INVALID_VALUE. */
 CUresult cks_edges_check(const void *bytes, size_t size, size_t count,
-			const CUgraphEdgeData **edges);
+			 const CUgraphEdgeData **edges);
 
 /* All nodes of @graph, for the caller to free. */
 CUresult cks_graph_nodes(CUgraph graph, CUgraphNode **nodes, size_t *count);
-
 
 #endif

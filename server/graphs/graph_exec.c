@@ -32,7 +32,7 @@ static uint64_t name_node(struct cks_request *q, uint64_t graph, CUgraphNode nod
 CUresult ck_serve_graph_instantiate(struct cks_request *q, ck_graph_instantiate_args *a,
 				    ck_graph_instantiate_res *res)
 {
-	CUDA_GRAPH_INSTANTIATE_PARAMS p = { .flags = a->flags };
+	CUDA_GRAPH_INSTANTIATE_PARAMS p = {.flags = a->flags};
 	CUgraphExec exec = NULL;
 	struct cks_told told;
 	CUgraph graph;
@@ -40,7 +40,8 @@ CUresult ck_serve_graph_instantiate(struct cks_request *q, ck_graph_instantiate_
 
 	if (!ck_driver.cuGraphExecDestroy)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!cks_graph_find(q, a->graph, &graph) || !cks_stream_find(q, a->upload, &p.hUploadStream))
+	if (!cks_graph_find(q, a->graph, &graph) ||
+	    !cks_stream_find(q, a->upload, &p.hUploadStream))
 		return CUDA_ERROR_INVALID_HANDLE;
 	err = instantiate(graph, &p, &exec);
 	res->result = (int)p.result_out;
@@ -75,9 +76,9 @@ static CUresult update(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultI
 
 /* Mirrors of the exec may end here, so wait for launches that use them. */
 CUresult ck_serve_graph_update(struct cks_request *q, ck_graph_update_args *a,
-				  ck_graph_update_res *res)
+			       ck_graph_update_res *res)
 {
-	CUgraphExecUpdateResultInfo info = { .result = CU_GRAPH_EXEC_UPDATE_ERROR };
+	CUgraphExecUpdateResultInfo info = {.result = CU_GRAPH_EXEC_UPDATE_ERROR};
 	struct cks_told told;
 	CUgraphExec exec;
 	CUgraph graph;

@@ -27,8 +27,8 @@ static CUresult context_find(struct cks_request *q, CUcontext *context)
 	uint64_t id = (uintptr_t)*context;
 
 	*context = NULL; /* means the current one */
-	return id == 0 || cks_context_find(q, id, context) ? CUDA_SUCCESS :
-							    CUDA_ERROR_INVALID_CONTEXT;
+	return id == 0 || cks_context_find(q, id, context) ? CUDA_SUCCESS
+							   : CUDA_ERROR_INVALID_CONTEXT;
 }
 
 /* For a kernel of a library, set the node's kernel; for a function of a module, its function. */
@@ -38,7 +38,7 @@ static CUresult take_kernel(struct cks_request *q, struct node *n)
 	struct cks_object object;
 
 	if (!cks_handles_find(q->session->handles, (uintptr_t)k->func,
-			     CK_KIND_BIT(CK_KIND_FUNCTION) | CK_KIND_BIT(CK_KIND_KERNEL), &object))
+			      CK_KIND_BIT(CK_KIND_FUNCTION) | CK_KIND_BIT(CK_KIND_KERNEL), &object))
 		return CUDA_ERROR_INVALID_HANDLE;
 	k->func = object.kind == CK_KIND_FUNCTION ? object.handle : NULL;
 	k->kern = object.kind == CK_KIND_KERNEL ? object.handle : NULL;
@@ -136,7 +136,7 @@ static CUresult take_type(struct cks_request *q, struct node *n, uint64_t owner)
 static CUresult take(struct cks_request *q, const char *bytes, size_t size, uint64_t owner,
 		     struct node *n)
 {
-	*n = (struct node){ 0 };
+	*n = (struct node){0};
 	if (size < sizeof(n->p))
 		return CUDA_ERROR_INVALID_VALUE;
 	memcpy(&n->p, bytes, sizeof(n->p));
@@ -172,7 +172,7 @@ static CUresult name_bodies(struct cks_request *q, uint64_t node,
 	res->graphs.graphs_len = c->size;
 	for (unsigned int i = 0; i < c->size && !err; i++)
 		err = cks_handle_name(q, CK_KIND_GRAPH, c->phGraph_out[i], node,
-				     &res->graphs.graphs_val[i]);
+				      &res->graphs.graphs_val[i]);
 	return err;
 }
 
@@ -181,7 +181,7 @@ static CUresult note_child(struct cks_request *q, const ck_node_add_args *a, uin
 			   uint64_t child, bool moved)
 {
 	CUresult err = cks_mirrors_share(q->session->mirrors, cks_graph_root(q, child),
-					cks_graph_root(q, a->graph));
+					 cks_graph_root(q, a->graph));
 
 	return err || !moved ? err : cks_handles_adopt(q->session->handles, child, node);
 }
@@ -212,7 +212,7 @@ CUresult ck_serve_node_add(struct cks_request *q, ck_node_add_args *a, ck_node_a
 	const size_t count = a->dependencies.dependencies_len;
 	const CUgraphEdgeData *edges;
 	CUgraphNode *nodes = NULL, node = NULL;
-	struct node n = { 0 };
+	struct node n = {0};
 	CUgraph graph;
 	CUresult err;
 
@@ -238,18 +238,18 @@ CUresult ck_serve_node_add(struct cks_request *q, ck_node_add_args *a, ck_node_a
 static CUresult drive_set(CUgraphExec exec, CUgraphNode node, CUgraphNodeParams *p)
 {
 	if (exec)
-		return ck_driver.cuGraphExecNodeSetParams ?
-			       ck_driver.cuGraphExecNodeSetParams(exec, node, p) :
-			       CUDA_ERROR_NOT_SUPPORTED;
-	return ck_driver.cuGraphNodeSetParams ? ck_driver.cuGraphNodeSetParams(node, p) :
-						CUDA_ERROR_NOT_SUPPORTED;
+		return ck_driver.cuGraphExecNodeSetParams
+			       ? ck_driver.cuGraphExecNodeSetParams(exec, node, p)
+			       : CUDA_ERROR_NOT_SUPPORTED;
+	return ck_driver.cuGraphNodeSetParams ? ck_driver.cuGraphNodeSetParams(node, p)
+					      : CUDA_ERROR_NOT_SUPPORTED;
 }
 
 /* Report the mirrors that an exec's copies use now. For a child graph, walk through it. */
 static CUresult tell_mirrors(struct cks_request *q, const ck_node_set_args *a, const struct node *n,
 			     CUgraphNode node, bool done, ck_node_set_res *res)
 {
-	struct cks_told told = { 0 };
+	struct cks_told told = {0};
 	CUresult err = CUDA_SUCCESS;
 
 	cks_mirrors_wait(q->session->mirrors, a->exec);
@@ -257,7 +257,7 @@ static CUresult tell_mirrors(struct cks_request *q, const ck_node_set_args *a, c
 		err = cks_mirrors_edit(q, a->exec, node, done, &told);
 	else if (n->p.type == CU_GRAPH_NODE_TYPE_GRAPH)
 		err = cks_mirrors_edit_child(q, a->exec, node, done ? n->p.graph.graph : NULL,
-					    &told);
+					     &told);
 	res->mirrors.mirrors_val = told.ids;
 	res->mirrors.mirrors_len = told.count;
 	res->gone.gone_val = told.gone;
@@ -268,7 +268,7 @@ static CUresult tell_mirrors(struct cks_request *q, const ck_node_set_args *a, c
 CUresult ck_serve_node_set(struct cks_request *q, ck_node_set_args *a, ck_node_set_res *res)
 {
 	CUgraphExec exec = NULL;
-	struct node n = { 0 };
+	struct node n = {0};
 	CUgraphNode node;
 	uint64_t owner;
 	CUresult err, told = CUDA_SUCCESS;
@@ -279,8 +279,7 @@ CUresult ck_serve_node_set(struct cks_request *q, ck_node_set_args *a, ck_node_s
 	err = take(q, a->params.params_val, a->params.params_len, owner, &n);
 	if (!err)
 		err = drive_set(exec, node, &n.p);
-	if (exec && (n.p.type == CU_GRAPH_NODE_TYPE_MEMCPY ||
-		     n.p.type == CU_GRAPH_NODE_TYPE_GRAPH))
+	if (exec && (n.p.type == CU_GRAPH_NODE_TYPE_MEMCPY || n.p.type == CU_GRAPH_NODE_TYPE_GRAPH))
 		told = tell_mirrors(q, a, &n, node, !err, res);
 	free(n.tail);
 	return err ? err : told;

@@ -99,7 +99,7 @@ static CUresult copy_block(void **extra, struct answer *a)
 
 static CUresult get_kernel(struct cks_request *q, CUgraphNode node, struct answer *a)
 {
-	CUDA_KERNEL_NODE_PARAMS k = { 0 };
+	CUDA_KERNEL_NODE_PARAMS k = {0};
 	uint64_t id = 0;
 	CUresult err = CUDA_ERROR_NOT_SUPPORTED;
 
@@ -132,14 +132,13 @@ static CUresult get_memset(CUgraphNode node, struct answer *a)
 {
 	if (!ck_driver.cuGraphMemsetNodeGetParams)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	return ck_driver.cuGraphMemsetNodeGetParams(node,
-						    (CUDA_MEMSET_NODE_PARAMS *)&a->p.memset);
+	return ck_driver.cuGraphMemsetNodeGetParams(node, (CUDA_MEMSET_NODE_PARAMS *)&a->p.memset);
 }
 
 /* Report a host function only if it is the client's. */
 static CUresult get_host(CUgraphNode node, struct answer *a)
 {
-	CUDA_HOST_NODE_PARAMS h = { 0 };
+	CUDA_HOST_NODE_PARAMS h = {0};
 	CUresult err = CUDA_ERROR_NOT_SUPPORTED;
 
 	if (ck_driver.cuGraphHostNodeGetParams)
@@ -180,7 +179,7 @@ static CUresult keep_array(struct answer *a, const void *array, size_t count, si
 
 static CUresult get_alloc(CUgraphNode node, struct answer *a)
 {
-	CUDA_MEM_ALLOC_NODE_PARAMS m = { 0 };
+	CUDA_MEM_ALLOC_NODE_PARAMS m = {0};
 	CUresult err = CUDA_ERROR_NOT_SUPPORTED;
 
 	if (ck_driver.cuGraphMemAllocNodeGetParams)
@@ -195,7 +194,7 @@ static CUresult get_alloc(CUgraphNode node, struct answer *a)
 
 static CUresult get_memory_ops(struct cks_request *q, CUgraphNode node, struct answer *a)
 {
-	CUDA_BATCH_MEM_OP_NODE_PARAMS m = { 0 };
+	CUDA_BATCH_MEM_OP_NODE_PARAMS m = {0};
 	CUresult err = CUDA_ERROR_NOT_SUPPORTED;
 
 	if (ck_driver.cuGraphBatchMemOpNodeGetParams)
@@ -228,9 +227,9 @@ static CUresult get(struct cks_request *q, CUgraphNode node, struct answer *a)
 	case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
 		return get_alloc(node, a);
 	case CU_GRAPH_NODE_TYPE_MEM_FREE:
-		return ck_driver.cuGraphMemFreeNodeGetParams ?
-			       ck_driver.cuGraphMemFreeNodeGetParams(node, &a->p.free.dptr) :
-			       CUDA_ERROR_NOT_SUPPORTED;
+		return ck_driver.cuGraphMemFreeNodeGetParams
+			       ? ck_driver.cuGraphMemFreeNodeGetParams(node, &a->p.free.dptr)
+			       : CUDA_ERROR_NOT_SUPPORTED;
 	case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
 		return get_memory_ops(q, node, a);
 	default:
@@ -252,7 +251,7 @@ static CUresult check_type(CUgraphNode node, CUgraphNodeType type)
 
 CUresult ck_serve_node_get(struct cks_request *q, ck_node_get_args *a, ck_node_get_res *res)
 {
-	struct answer answer = { 0 };
+	struct answer answer = {0};
 	CUgraphNode node;
 	char *bytes;
 	CUresult err;

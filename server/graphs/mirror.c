@@ -124,7 +124,7 @@ CUresult cks_owner_add(struct cks_owner *o, struct cks_mirror *m, CUgraphNode no
 		o->uses = more;
 		o->room = room;
 	}
-	o->uses[o->count++] = (struct cks_use){ m, node };
+	o->uses[o->count++] = (struct cks_use){m, node};
 	m->uses++;
 	return CUDA_SUCCESS;
 }
@@ -156,7 +156,7 @@ CUresult cks_mirrors_share(struct cks_mirrors *ms, uint64_t from_id, uint64_t to
 
 void cks_mirrors_owner_gone(struct cks_mirrors *ms, uint64_t id, uint64_t **ids, u_int *count)
 {
-	struct cks_gone gone = { 0 };
+	struct cks_gone gone = {0};
 	struct cks_owner *o;
 
 	ck_lock(&ms->lock);

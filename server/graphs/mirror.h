@@ -34,17 +34,17 @@ struct cks_told {
 
 /* @exec now runs the nodes of @graph: it owns their mirrors and no others. */
 CUresult cks_mirrors_of_graph(struct cks_request *q, uint64_t exec, CUgraph graph,
-			     struct cks_told *told);
+			      struct cks_told *told);
 /*
  * cks_mirror_copy has made mirrors for @exec. They replace those of the copy of @node; if the change
  * failed (not @done), they end.
  */
 CUresult cks_mirrors_edit(struct cks_request *q, uint64_t exec, CUgraphNode node, bool done,
-			 struct cks_told *told);
+			  struct cks_told *told);
 
 /* The child graph that @node of @exec runs is now @child; NULL: no change. */
 CUresult cks_mirrors_edit_child(struct cks_request *q, uint64_t exec, CUgraphNode node,
-			       CUgraph child, struct cks_told *told);
+				CUgraph child, struct cks_told *told);
 
 /* Does @exec own mirrors? */
 bool cks_mirrors_has(struct cks_mirrors *mirrors, uint64_t exec);
@@ -56,7 +56,7 @@ CUresult cks_mirrors_wait(struct cks_mirrors *mirrors, uint64_t exec);
 /* A graph or an exec has ended; returns the ids of mirrors that ended with it, unless @ids is
  * NULL. */
 void cks_mirrors_owner_gone(struct cks_mirrors *mirrors, uint64_t owner, uint64_t **ids,
-			   u_int *count);
+			    u_int *count);
 /* Context @ctx is about to end: forget its events, and release memory pinned in it. */
 void cks_mirrors_drop_context(struct cks_mirrors *mirrors, uint64_t ctx);
 

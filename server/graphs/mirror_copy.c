@@ -89,9 +89,9 @@ CUresult cks_mirror_copy(struct cks_request *q, CUDA_MEMCPY3D *copy, uint64_t ow
 /* The mirror at an end of a copy, or NULL. Call with the lock held. */
 static struct cks_mirror *mirror_of(struct cks_mirrors *ms, const struct ck_copy_side *side)
 {
-	return cks_mirror_at(ms, side->type == CU_MEMORYTYPE_HOST  ? (uintptr_t)side->host :
-				side->type == CU_MEMORYTYPE_ARRAY ? 0 :
-								    side->device);
+	return cks_mirror_at(ms, side->type == CU_MEMORYTYPE_HOST    ? (uintptr_t)side->host
+				 : side->type == CU_MEMORYTYPE_ARRAY ? 0
+								     : side->device);
 }
 
 /* Encode one end as the driver reports it, with ids. */
@@ -238,9 +238,9 @@ static bool can_walk(void)
 static CUresult use_graph(struct cks_request *q, struct cks_owner *o, CUgraph graph,
 			  struct cks_told *told)
 {
-	struct search search = { .q = q, .owner = o };
+	struct search search = {.q = q, .owner = o};
 	struct cks_owner old = *o;
-	struct cks_gone gone = { calloc(old.count + 1, sizeof(uint64_t)), 0 };
+	struct cks_gone gone = {calloc(old.count + 1, sizeof(uint64_t)), 0};
 	CUresult err;
 
 	o->uses = NULL;
@@ -257,13 +257,13 @@ static CUresult use_graph(struct cks_request *q, struct cks_owner *o, CUgraph gr
 
 /* Skip the walk while the session has no mirrors. */
 CUresult cks_mirrors_of_graph(struct cks_request *q, uint64_t exec, CUgraph graph,
-			     struct cks_told *told)
+			      struct cks_told *told)
 {
 	struct cks_mirrors *ms = q->session->mirrors;
 	CUresult err = CUDA_SUCCESS;
 	struct cks_owner *o;
 
-	*told = (struct cks_told){ 0 };
+	*told = (struct cks_told){0};
 	ck_lock(&ms->lock);
 	if (ck_map_count(ms->by_id) > 0 && can_walk()) {
 		o = cks_owner_of(ms, exec, true);
@@ -277,10 +277,10 @@ CUresult cks_mirrors_of_graph(struct cks_request *q, uint64_t exec, CUgraph grap
  * Drop the uses of @node; NULL: the new uses, which have no node yet. Remaining new uses become
  * those of @name.
  */
-static void cut_uses(struct cks_mirrors *ms, struct cks_owner *o, CUgraphNode node, CUgraphNode name,
-		     struct cks_told *told)
+static void cut_uses(struct cks_mirrors *ms, struct cks_owner *o, CUgraphNode node,
+		     CUgraphNode name, struct cks_told *told)
 {
-	struct cks_gone gone = { calloc(o->count + 1, sizeof(uint64_t)), 0 };
+	struct cks_gone gone = {calloc(o->count + 1, sizeof(uint64_t)), 0};
 	size_t kept = 0;
 
 	for (size_t i = 0; i < o->count; i++) {
@@ -298,13 +298,13 @@ static void cut_uses(struct cks_mirrors *ms, struct cks_owner *o, CUgraphNode no
 }
 
 CUresult cks_mirrors_edit(struct cks_request *q, uint64_t exec, CUgraphNode node, bool done,
-			 struct cks_told *told)
+			  struct cks_told *told)
 {
 	struct cks_mirrors *ms = q->session->mirrors;
 	CUresult err = CUDA_SUCCESS;
 	struct cks_owner *o;
 
-	*told = (struct cks_told){ 0 };
+	*told = (struct cks_told){0};
 	ck_lock(&ms->lock);
 	o = cks_owner_of(ms, exec, false);
 	if (o) {
@@ -316,13 +316,13 @@ CUresult cks_mirrors_edit(struct cks_request *q, uint64_t exec, CUgraphNode node
 }
 
 CUresult cks_mirrors_edit_child(struct cks_request *q, uint64_t exec, CUgraphNode node,
-			       CUgraph child, struct cks_told *told)
+				CUgraph child, struct cks_told *told)
 {
-	struct search search = { .q = q, .top = node, .depth = 1 };
+	struct search search = {.q = q, .top = node, .depth = 1};
 	struct cks_mirrors *ms = q->session->mirrors;
 	CUresult err = CUDA_SUCCESS;
 
-	*told = (struct cks_told){ 0 };
+	*told = (struct cks_told){0};
 	ck_lock(&ms->lock);
 	if (ck_map_count(ms->by_id) > 0 && can_walk()) {
 		search.owner = cks_owner_of(ms, exec, true);

@@ -14,27 +14,27 @@
 
 /* The end of a launch. */
 struct cks_mark {
-	CUevent event;		/* NULL: its context has ended */
+	CUevent event; /* NULL: its context has ended */
 	uint64_t ctx;
-	unsigned int users;	/* mirrors and waiters */
-	bool done;		/* known to be done */
+	unsigned int users; /* mirrors and waiters */
+	bool done;	    /* known to be done */
 };
 
 struct cks_mirror {
-	uint64_t id;		/* the client's, in a separate space */
+	uint64_t id; /* the client's, in a separate space */
 	unsigned char *host;
-	size_t size, room;	/* bytes of the copy, bytes of the memory */
+	size_t size, room; /* bytes of the copy, bytes of the memory */
 	bool pinned;
-	uint64_t ctx;		/* where it is pinned: the context's id and the driver's handle */
+	uint64_t ctx; /* where it is pinned: the context's id and the driver's handle */
 	CUcontext context;
-	struct cks_mark *mark;	/* of the newest launch that uses it; NULL: none yet */
-	unsigned int uses;	/* number of uses by owners */
-	struct cks_mirror *next;	/* in the list of kept ones */
+	struct cks_mark *mark;	 /* of the newest launch that uses it; NULL: none yet */
+	unsigned int uses;	 /* number of uses by owners */
+	struct cks_mirror *next; /* in the list of kept ones */
 };
 
 struct cks_use {
 	struct cks_mirror *mirror;
-	CUgraphNode node;	/* of an exec: its node with the copy; NULL: new */
+	CUgraphNode node; /* of an exec: its node with the copy; NULL: new */
 };
 
 /* An outermost graph, or an exec. */
@@ -45,9 +45,9 @@ struct cks_owner {
 
 struct cks_mirrors {
 	struct ck_mutex lock;
-	struct ck_map *by_id, *owners;	/* by mirror's id; by graph's or exec's */
+	struct ck_map *by_id, *owners; /* by mirror's id; by graph's or exec's */
 	struct ck_ranges *by_address;
-	struct cks_mirror *kept;	/* without owners: still pinned, or in use by a launch */
+	struct cks_mirror *kept; /* without owners: still pinned, or in use by a launch */
 };
 
 /* Ids of ended mirrors, with room for all that can end. */
@@ -62,7 +62,8 @@ struct cks_owner *cks_owner_of(struct cks_mirrors *ms, uint64_t id, bool make);
 CUresult cks_mirror_make(struct cks_request *q, uint64_t id, size_t size, struct cks_mirror **out);
 void cks_mirror_drop(struct cks_mirrors *ms, struct cks_mirror *m, struct cks_gone *gone);
 CUresult cks_owner_add(struct cks_owner *o, struct cks_mirror *m, CUgraphNode node);
-void cks_owner_cut(struct cks_mirrors *ms, struct cks_owner *o, size_t first, struct cks_gone *gone);
+void cks_owner_cut(struct cks_mirrors *ms, struct cks_owner *o, size_t first,
+		   struct cks_gone *gone);
 
 /* --- mirror_memory.c: the memory of mirrors, and how long launches use it */
 

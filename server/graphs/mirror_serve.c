@@ -77,14 +77,14 @@ static CUresult send_bytes(struct cks_request *q, unsigned char *bytes, size_t s
 		.head.delivered = cks_deliveries_settle(q->session),
 		.data_length = (u_int)size,
 	};
-	unsigned char head[CK_HEAD_SIZE], tail[8] = { 0 };
+	unsigned char head[CK_HEAD_SIZE], tail[8] = {0};
 	size_t end = CK_ALIGN_UP(size, 4u) - size + 4;
 	long n = ck_reply_encode(head, sizeof(head), q->xid, (xdrproc_t)xdr_ck_mirror_read_res,
 				 &res, size + end);
 	struct iovec iov[3] = {
-		{ .iov_base = head, .iov_len = n < 0 ? 0 : (size_t)n },
-		{ .iov_base = bytes, .iov_len = size },
-		{ .iov_base = tail, .iov_len = end },
+		{.iov_base = head, .iov_len = n < 0 ? 0 : (size_t)n},
+		{.iov_base = bytes, .iov_len = size},
+		{.iov_base = tail, .iov_len = end},
 	};
 
 	if (n < 0)
@@ -96,7 +96,7 @@ static CUresult send_bytes(struct cks_request *q, unsigned char *bytes, size_t s
 
 /* With an exec, wait for its launch first. Without a mirror, only wait. */
 CUresult ck_serve_mirror_read(struct cks_request *q, ck_mirror_read_args *a,
-				 ck_mirror_read_res *res)
+			      ck_mirror_read_res *res)
 {
 	struct cks_mirrors *ms = q->session->mirrors;
 	struct cks_mirror *m;
@@ -117,7 +117,7 @@ CUresult ck_serve_mirror_read(struct cks_request *q, ck_mirror_read_args *a,
 
 /* For a host function in a running launch: transfer bytes out or in. */
 CUresult ck_serve_mirror_aside(struct cks_request *q, ck_mirror_aside_args *a,
-				  ck_mirror_aside_res *res)
+			       ck_mirror_aside_res *res)
 {
 	struct cks_mirrors *ms = q->session->mirrors;
 	size_t size = ck_max((size_t)a->size, (size_t)a->data.data_len);

@@ -40,8 +40,8 @@ CUresult ck_serve_decompress(struct cks_request *q, ck_decompress_args *a, void 
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	memcpy(params, a->params.params_val, bytes);
 	for (size_t i = 0; i < count && !err; i++)
-		err = reaches(q->session->memory, &params[i]) ? CUDA_SUCCESS :
-								CUDA_ERROR_INVALID_VALUE;
+		err = reaches(q->session->memory, &params[i]) ? CUDA_SUCCESS
+							      : CUDA_ERROR_INVALID_VALUE;
 	if (!err)
 		err = ck_driver.cuMemBatchDecompressAsync(params, count, 0, NULL, stream);
 	free(params);

@@ -148,7 +148,7 @@ void cks_deliveries_tell(struct cks_session *session, uint64_t number, uint64_t 
 	struct cks_part *p = calloc(1, sizeof(*p));
 
 	if (!p)
-		return;	/* the client asks again after a while */
+		return; /* the client asks again after a while */
 	p->number = number | CK_DELIVERY_NEWS;
 	p->offset = what;
 	p->along = true;

@@ -18,11 +18,12 @@
 struct cks_session;
 struct cks_deliveries;
 
-#define CK_ALONG_PARTS 8		/* parts sent ahead of one reply, at most */
-#define CK_ALONG_HEAD 128		/* upper bound for the head of a bulk reply */
+#define CK_ALONG_PARTS 8  /* parts sent ahead of one reply, at most */
+#define CK_ALONG_HEAD 128 /* upper bound for the head of a bulk reply */
 
 int cks_deliveries_create(struct cks_deliveries **deliveries);
-void cks_deliveries_destroy(struct cks_deliveries *deliveries); /* no thread may use them any more */
+void cks_deliveries_destroy(
+	struct cks_deliveries *deliveries); /* no thread may use them any more */
 
 /* Rank all finished copies, and report all finished watches. Returns the rank for a reply. */
 uint32_t cks_deliveries_settle(struct cks_session *session);
@@ -48,7 +49,8 @@ void cks_along_sent(struct cks_session *session, struct cks_along *along);
  * without bytes, ranked after all finished copies. @by_reply: cks_deliveries_take is called next,
  * and takes it.
  */
-void cks_deliveries_tell(struct cks_session *session, uint64_t number, uint64_t what, bool by_reply);
+void cks_deliveries_tell(struct cks_session *session, uint64_t number, uint64_t what,
+			 bool by_reply);
 
 /* Has the session had any? */
 bool cks_deliveries_any(struct cks_deliveries *deliveries);
@@ -58,6 +60,7 @@ bool cks_deliveries_any(struct cks_deliveries *deliveries);
 void cks_deliveries_fail(struct cks_deliveries *deliveries, uint64_t ctx);
 
 /* Context @ctx is about to end: wait for the copies in progress in it. */
-void cks_deliveries_drop_context(struct cks_deliveries *deliveries, uint64_t ctx, CUcontext context);
+void cks_deliveries_drop_context(struct cks_deliveries *deliveries, uint64_t ctx,
+				 CUcontext context);
 
 #endif

@@ -13,10 +13,10 @@
 #include "util/until.h"
 #include "util/util.h"
 
-#define SLOTS 256u		/* 1 GiB; further copies wait until slots are free */
+#define SLOTS 256u /* 1 GiB; further copies wait until slots are free */
 #define PART_ALIGN 256u
-#define ALONG_MOST 8192u	/* largest copy that a reply carries: larger ones overlap with it */
-#define LINGER_NS 100000000	/* polling time after a small copy, to save a wake-up */
+#define ALONG_MOST 8192u    /* largest copy that a reply carries: larger ones overlap with it */
+#define LINGER_NS 100000000 /* polling time after a small copy, to save a wake-up */
 
 static struct cks_slot *slot_make(struct cks_deliveries *d)
 {
@@ -24,7 +24,8 @@ static struct cks_slot *slot_make(struct cks_deliveries *d)
 
 	if (!slot)
 		return NULL;
-	slot->host = mmap(NULL, CK_SLOT_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	slot->host = mmap(NULL, CK_SLOT_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			  -1, 0);
 	if (slot->host == MAP_FAILED) {
 		free(slot);
 		return NULL;
@@ -54,7 +55,8 @@ static void slot_pin(struct cks_slot *slot, uint64_t ctx)
 	if (slot->pinned)
 		return;
 	err = ck_driver.cuMemHostRegister_v2(slot->host, CK_SLOT_BYTES,
-					     CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+					     CU_MEMHOSTREGISTER_PORTABLE |
+						     CU_MEMHOSTREGISTER_DEVICEMAP);
 	if (!err || err == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED)
 		err = ck_driver.cuMemHostGetDevicePointer_v2(&slot->device, slot->host, 0);
 	slot->pinned = !err;
@@ -141,8 +143,8 @@ static CUresult begin(struct cks_part *p, CUdeviceptr src, CUstream stream)
 		p->flag = NULL;
 	}
 	/* without a flag, wait until the copy is done and the slot is free */
-	return err ? (ck_driver.cuStreamSynchronize(stream), err) :
-		     ck_driver.cuStreamSynchronize(stream);
+	return err ? (ck_driver.cuStreamSynchronize(stream), err)
+		   : ck_driver.cuStreamSynchronize(stream);
 }
 
 /* Start the next part. After an error, it stands for the rest of the copy, without bytes. */
@@ -156,7 +158,7 @@ static CUresult deliver_part(struct cks_request *r, const ck_deliver_args *a, ui
 
 	if (!p)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	*p = (struct cks_part){ .number = a->number, .offset = offset, .ctx = r->ctx };
+	*p = (struct cks_part){.number = a->number, .offset = offset, .ctx = r->ctx};
 	p->along = a->number & CK_DELIVERY_ALONG && a->size <= ALONG_MOST;
 	p->size = p->span = ck_min(a->size - offset, (uint64_t)CK_SLOT_SIZE);
 	ck_lock(&d->lock);

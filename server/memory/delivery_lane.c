@@ -36,26 +36,27 @@ static bool is_before(const struct timespec *a, const struct timespec *b)
 static void wait_for_part(struct cks_deliveries *d, struct cks_request *r, struct cks_waiter *w,
 			  unsigned int ms)
 {
-	struct timespec end = ck_until(CLOCK_MONOTONIC, ck_min(ms, r->session->wait_max_ms) * CK_NS_PER_MS);
+	struct timespec end =
+		ck_until(CLOCK_MONOTONIC, ck_min(ms, r->session->wait_max_ms) * CK_NS_PER_MS);
 	uint64_t look = LOOK_FIRST_NS;
 
 	cks_deliveries_collect(d, true);
 	cks_deliveries_assign(d);
 	while (!w->part) {
-		struct timespec until = ck_until(CLOCK_MONOTONIC, d->hurried ? look : CK_LOOK_MOST_NS);
+		struct timespec until =
+			ck_until(CLOCK_MONOTONIC, d->hurried ? look : CK_LOOK_MOST_NS);
 
 		if (!is_before(&until, &end))
 			break;
-		if (d->looker ||
-		    (atomic_load(&d->outstanding) == 0 && ck_now_ns() > d->lingers)) {
+		if (d->looker || (atomic_load(&d->outstanding) == 0 && ck_now_ns() > d->lingers)) {
 			ck_cond_timedwait(&w->woken, &d->lock, &end);
 			look = LOOK_FIRST_NS;
 		} else {
 			d->looker = w;
 			ck_cond_timedwait(&w->woken, &d->lock, &until);
 			d->looker = NULL;
-			look = d->hurried ? ck_min(look * 2, (uint64_t)CK_LOOK_MOST_NS) :
-					    LOOK_FIRST_NS;
+			look = d->hurried ? ck_min(look * 2, (uint64_t)CK_LOOK_MOST_NS)
+					  : LOOK_FIRST_NS;
 		}
 		if (!w->part) {
 			cks_deliveries_collect(d, true);
@@ -78,14 +79,14 @@ static int encode_part(struct cks_session *s, const struct cks_part *p, uint32_t
 		.data_length = (u_int)p->size,
 	};
 	size_t end = CK_ALIGN_UP(p->size, (size_t)4) - p->size + 4;
-	long n = ck_reply_encode(head, CK_ALONG_HEAD, xid, (xdrproc_t)xdr_ck_delivery_next_res, &res,
-				 p->size + end);
+	long n = ck_reply_encode(head, CK_ALONG_HEAD, xid, (xdrproc_t)xdr_ck_delivery_next_res,
+				 &res, p->size + end);
 
 	if (n < 0)
 		return (int)n;
-	iov[0] = (struct iovec){ .iov_base = head, .iov_len = (size_t)n };
-	iov[1] = (struct iovec){ .iov_base = p->at, .iov_len = p->size };
-	iov[2] = (struct iovec){ .iov_base = (void *)(uintptr_t)tail, .iov_len = end };
+	iov[0] = (struct iovec){.iov_base = head, .iov_len = (size_t)n};
+	iov[1] = (struct iovec){.iov_base = p->at, .iov_len = p->size};
+	iov[2] = (struct iovec){.iov_base = (void *)(uintptr_t)tail, .iov_len = end};
 	return 0;
 }
 
@@ -154,10 +155,10 @@ static int send_part(struct cks_request *r, const struct cks_part *p)
 
 /* A reply without a number means that nothing is ready yet. */
 CUresult ck_serve_delivery_next(struct cks_request *r, ck_delivery_next_args *a,
-				   ck_delivery_next_res *res)
+				ck_delivery_next_res *res)
 {
 	struct cks_deliveries *d = r->session->deliveries;
-	struct cks_waiter w = { 0 };
+	struct cks_waiter w = {0};
 
 	(void)res;
 	pthread_cond_init(&w.woken, &d->clock);

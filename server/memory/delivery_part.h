@@ -26,28 +26,28 @@
 #define CK_LOOK_MOST_NS 1000000 /* longest poll interval */
 
 #define CK_SLOT_BYTES (CK_SLOT_SIZE + CK_SLOT_PARTS * sizeof(uint32_t))
-#define CK_SLOT_PARTS 16384u	/* in one slot, at most */
+#define CK_SLOT_PARTS 16384u /* in one slot, at most */
 
 /* After the bytes of a slot there is a flag per part, which the stream sets to 1. */
 struct cks_slot {
 	unsigned char *host;
-	CUdeviceptr device;	/* its address for the device */
+	CUdeviceptr device; /* its address for the device */
 	size_t used;
-	unsigned int parts;	/* flags in use */
-	unsigned int refs;	/* parts in it, plus the queue that fills it */
+	unsigned int parts; /* flags in use */
+	unsigned int refs;  /* parts in it, plus the queue that fills it */
 	bool pinned;
 	uint64_t pinned_ctx;
-	struct cks_slot *next;	/* in the list of all */
+	struct cks_slot *next; /* in the list of all */
 };
 
 /* One part of a copy, or news, for one reply. */
 struct cks_part {
-	uint64_t number, offset, span;	/* of the client's copy; offset, length */
+	uint64_t number, offset, span; /* of the client's copy; offset, length */
 	uint64_t ctx;
-	size_t size;		/* bytes present: span, or 0 after an error */
+	size_t size; /* bytes present: span, or 0 after an error */
 	struct cks_slot *slot;
 	unsigned char *at;
-	_Atomic uint32_t *flag;	/* set after the copy; NULL: nothing to wait for */
+	_Atomic uint32_t *flag; /* set after the copy; NULL: nothing to wait for */
 	bool along;		/* small and not urgent: a reply may carry it */
 	bool seen;		/* done and skipped once, to give a reply the chance */
 	uint32_t rank;
@@ -56,9 +56,9 @@ struct cks_part {
 
 /* Parts of one stream. */
 struct cks_part_queue {
-	uint64_t stream, ctx;	/* serial number of the stream, id of its context */
+	uint64_t stream, ctx; /* serial number of the stream, id of its context */
 	struct cks_part *first, **last;
-	struct cks_slot *slot;	/* the slot being filled, or NULL */
+	struct cks_slot *slot; /* the slot being filled, or NULL */
 	struct cks_part_queue *next;
 };
 
@@ -72,15 +72,15 @@ struct cks_waiter {
 struct cks_deliveries {
 	struct ck_mutex lock;
 	pthread_condattr_t clock;
-	pthread_cond_t room;	/* signals that a slot may be free */
+	pthread_cond_t room; /* signals that a slot may be free */
 	struct cks_part_queue *queues;
 	struct cks_part *ready, **ready_last; /* ranked, waiting for a lane */
 	struct cks_waiter *waiters;
 	struct cks_slot *slots;
 	unsigned int slot_count;
-	struct cks_waiter *looker;	/* the lane that polls; NULL: none */
-	uint64_t lingers;	/* polls until then, for further small copies */
-	unsigned int hurried;	/* queued parts that no reply carries */
+	struct cks_waiter *looker;	  /* the lane that polls; NULL: none */
+	uint64_t lingers;		  /* polls until then, for further small copies */
+	unsigned int hurried;		  /* queued parts that no reply carries */
 	_Atomic unsigned int outstanding; /* queued parts */
 	_Atomic uint32_t rank;
 };

@@ -118,7 +118,7 @@ static int ask(size_t size, int fd_out, int *fd)
 }
 
 int cks_broker_ask(struct ck_m3_request *request, const void *data, int fd_out, void *back,
-		  size_t room, size_t *size, int *fd, uint64_t *number)
+		   size_t room, size_t *size, int *fd, uint64_t *number)
 {
 	int got = -1, status;
 
@@ -283,7 +283,7 @@ CUresult ck_serve_m3_call(struct cks_request *q, ck_m3_call_args *a, ck_m3_call_
 	struct {
 		struct ck_m3_question question;
 		struct ck_m3_answer answer;
-	} *room;
+	} * room;
 	CUresult err = CUDA_ERROR_SYSTEM_NOT_READY;
 
 	(void)q;

@@ -100,7 +100,7 @@ static int enter(struct cks_memory *m, const struct cks_allocation *from)
 
 CUresult cks_memory_note(struct cks_memory *m, uint64_t ctx, CUdeviceptr address, size_t size)
 {
-	const struct cks_allocation a = { .address = address, .size = size, .ctx = ctx };
+	const struct cks_allocation a = {.address = address, .size = size, .ctx = ctx};
 
 	if (enter(m, &a) == 0)
 		return CUDA_SUCCESS;
@@ -110,15 +110,15 @@ CUresult cks_memory_note(struct cks_memory *m, uint64_t ctx, CUdeviceptr address
 
 void cks_memory_graph(struct cks_memory *m, CUdeviceptr address, size_t size)
 {
-	const struct cks_allocation a = { .address = address, .size = size, .graph = true };
+	const struct cks_allocation a = {.address = address, .size = size, .graph = true};
 
 	enter(m, &a);
 }
 
 CUresult cks_memory_import(struct cks_memory *m, uint64_t ctx, CUdeviceptr address, size_t size)
 {
-	const struct cks_allocation a = { .address = address, .size = size, .ctx = ctx,
-					 .mapped = true };
+	const struct cks_allocation a = {
+		.address = address, .size = size, .ctx = ctx, .mapped = true};
 
 	return enter(m, &a) == 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
@@ -138,10 +138,10 @@ bool cks_memory_shows(struct cks_memory *m, CUmemGenericAllocationHandle physica
 }
 
 CUresult cks_memory_map(struct cks_memory *m, CUdeviceptr address, size_t size,
-		       CUmemGenericAllocationHandle physical)
+			CUmemGenericAllocationHandle physical)
 {
-	const struct cks_allocation a = { .address = address, .size = size, .mapped = true,
-					 .physical = physical };
+	const struct cks_allocation a = {
+		.address = address, .size = size, .mapped = true, .physical = physical};
 
 	return enter(m, &a) == 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
@@ -169,7 +169,7 @@ CUresult cks_memory_alloc(struct cks_memory *m, uint64_t ctx, size_t size, CUdev
 }
 
 CUresult cks_memory_alloc_pitch(struct cks_memory *m, uint64_t ctx, size_t width, size_t height,
-			       unsigned int element, CUdeviceptr *out, size_t *pitch)
+				unsigned int element, CUdeviceptr *out, size_t *pitch)
 {
 	CUdeviceptr address = 0;
 	size_t row = 0;
@@ -188,7 +188,7 @@ CUresult cks_memory_alloc_pitch(struct cks_memory *m, uint64_t ctx, size_t width
 }
 
 CUresult cks_memory_alloc_async(struct cks_memory *m, size_t size, CUmemoryPool pool,
-			       CUstream stream, CUdeviceptr *out)
+				CUstream stream, CUdeviceptr *out)
 {
 	CUdeviceptr address = 0;
 	CUresult err;
@@ -196,8 +196,8 @@ CUresult cks_memory_alloc_async(struct cks_memory *m, size_t size, CUmemoryPool 
 	if (!ck_driver.cuMemAllocAsync || !ck_driver.cuMemAllocFromPoolAsync ||
 	    !ck_driver.cuMemFreeAsync || !ck_driver.cuMemFree_v2)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	err = pool ? ck_driver.cuMemAllocFromPoolAsync(&address, size, pool, stream) :
-		     ck_driver.cuMemAllocAsync(&address, size, stream);
+	err = pool ? ck_driver.cuMemAllocFromPoolAsync(&address, size, pool, stream)
+		   : ck_driver.cuMemAllocAsync(&address, size, stream);
 	if (!err && cks_capture_graph(stream))
 		cks_memory_graph(m, address, size);
 	else if (!err)
@@ -243,8 +243,8 @@ CUresult cks_memory_free_async(struct cks_memory *m, CUdeviceptr address, CUstre
 {
 	if (!ck_driver.cuMemFreeAsync)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	return take(m, address) ? ck_driver.cuMemFreeAsync(address, stream) :
-				  CUDA_ERROR_INVALID_VALUE;
+	return take(m, address) ? ck_driver.cuMemFreeAsync(address, stream)
+				: CUDA_ERROR_INVALID_VALUE;
 }
 
 bool cks_memory_find(struct cks_memory *m, CUdeviceptr address, struct cks_allocation *out)
@@ -325,8 +325,8 @@ CUresult ck_serve_cuMemAllocPitch_v2(struct cks_request *q, cuMemAllocPitch_v2_a
 {
 	CUdeviceptr address = 0;
 	size_t pitch = 0;
-	CUresult err = cks_memory_alloc_pitch(q->session->memory, q->ctx, a->WidthInBytes, a->Height,
-					     a->ElementSizeBytes, &address, &pitch);
+	CUresult err = cks_memory_alloc_pitch(q->session->memory, q->ctx, a->WidthInBytes,
+					      a->Height, a->ElementSizeBytes, &address, &pitch);
 
 	res->dptr = address;
 	res->pPitch = pitch;
@@ -349,7 +349,7 @@ CUresult ck_serve_cuMemAllocAsync(struct cks_request *q, cuMemAllocAsync_args *a
 
 	if (cks_stream_find(q, a->hStream, &stream))
 		err = cks_memory_alloc_async(q->session->memory, a->bytesize, NULL, stream,
-					    &address);
+					     &address);
 	res->dptr = address;
 	return err;
 }
@@ -364,7 +364,7 @@ CUresult ck_serve_cuMemAllocFromPoolAsync(struct cks_request *q, cuMemAllocFromP
 
 	if (cks_stream_find(q, a->hStream, &stream) && cks_pool_find(q, a->pool, &pool))
 		err = cks_memory_alloc_async(q->session->memory, a->bytesize, pool, stream,
-					    &address);
+					     &address);
 	res->dptr = address;
 	return err;
 }

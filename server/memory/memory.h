@@ -16,12 +16,12 @@ struct cks_memory;
 
 struct cks_allocation {
 	CUdeviceptr address;
-	size_t size;	/* bytes */
+	size_t size; /* bytes */
 	CUdevice device;
-	uint64_t ctx;	/* id of its context; 0: from a pool, or mapped */
-	bool mapped;	/* by cuMemMap, or opened from another session */
+	uint64_t ctx;			       /* id of its context; 0: from a pool, or mapped */
+	bool mapped;			       /* by cuMemMap, or opened from another session */
 	CUmemGenericAllocationHandle physical; /* the mapped memory; 0: none */
-	bool graph;	/* allocated by each launch of a graph: stays here even if freed */
+	bool graph; /* allocated by each launch of a graph: stays here even if freed */
 };
 
 int cks_memory_create(struct cks_memory **memory);
@@ -29,12 +29,13 @@ void cks_memory_destroy(struct cks_memory *memory); /* frees no device memory */
 
 /* Allocate in the thread's current context, whose id is @ctx; returns the driver's errors. */
 CUresult cks_memory_alloc(struct cks_memory *memory, uint64_t ctx, size_t size, CUdeviceptr *out);
-CUresult cks_memory_alloc_pitch(struct cks_memory *memory, uint64_t ctx, size_t width, size_t height,
-			       unsigned int element, CUdeviceptr *out, size_t *pitch);
+CUresult cks_memory_alloc_pitch(struct cks_memory *memory, uint64_t ctx, size_t width,
+				size_t height, unsigned int element, CUdeviceptr *out,
+				size_t *pitch);
 
 /* The same from a pool (NULL: the device's current one), in stream order. */
 CUresult cks_memory_alloc_async(struct cks_memory *memory, size_t size, CUmemoryPool pool,
-			       CUstream stream, CUdeviceptr *out);
+				CUstream stream, CUdeviceptr *out);
 CUresult cks_memory_free_async(struct cks_memory *memory, CUdeviceptr address, CUstream stream);
 
 /* Note memory from the driver; if that fails, free it: OUT_OF_MEMORY. */
@@ -45,9 +46,10 @@ void cks_memory_graph(struct cks_memory *memory, CUdeviceptr address, size_t siz
 
 /* Note that the driver has mapped memory, or unmapped a range: OUT_OF_MEMORY. */
 CUresult cks_memory_map(struct cks_memory *memory, CUdeviceptr address, size_t size,
-		       CUmemGenericAllocationHandle physical);
+			CUmemGenericAllocationHandle physical);
 /* Memory of another session was opened at @address in context @ctx; removed by cks_memory_unmap. */
-CUresult cks_memory_import(struct cks_memory *memory, uint64_t ctx, CUdeviceptr address, size_t size);
+CUresult cks_memory_import(struct cks_memory *memory, uint64_t ctx, CUdeviceptr address,
+			   size_t size);
 /* Is @physical mapped anywhere? */
 bool cks_memory_shows(struct cks_memory *memory, CUmemGenericAllocationHandle physical);
 void cks_memory_unmap(struct cks_memory *memory, CUdeviceptr address, size_t size);

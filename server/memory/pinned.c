@@ -38,12 +38,12 @@ CK_LOG_DEFINE("server");
 
 struct cks_pinned {
 	/* Read: while a copy is enqueued, or waited for; written: mappings go. */
-	pthread_rwlock_t moves;	/* taken before the other lock */
+	pthread_rwlock_t moves; /* taken before the other lock */
 	struct ck_mutex lock;
-	int file;		/* -1: none yet */
-	size_t size;		/* of the file */
-	uint64_t lo, hi;	/* addresses reserved for it here */
-	size_t most, registered; /* bytes */
+	int file;		  /* -1: none yet */
+	size_t size;		  /* of the file */
+	uint64_t lo, hi;	  /* addresses reserved for it here */
+	size_t most, registered;  /* bytes */
 	struct ck_ranges *pieces; /* the registered ranges; values: struct piece */
 };
 
@@ -131,11 +131,11 @@ static CUresult map(const struct cks_pinned *p, uint64_t address, size_t size, s
 		   (off_t)offset);
 	if (got == MAP_FAILED)
 		return errno == EEXIST ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_OUT_OF_MEMORY;
-	if (got != at) {	/* an old kernel treats the address as a hint */
+	if (got != at) { /* an old kernel treats the address as a hint */
 		munmap(got, length);
 		return CUDA_ERROR_NOT_SUPPORTED;
 	}
-	madvise(at, length, MADV_HUGEPAGE);	/* if such files can have huge pages */
+	madvise(at, length, MADV_HUGEPAGE); /* if such files can have huge pages */
 	return CUDA_SUCCESS;
 }
 
@@ -144,8 +144,8 @@ static CUresult enlist(uint64_t address, size_t size)
 {
 	void *at = (void *)(uintptr_t)address;
 	CUdeviceptr device = 0;
-	CUresult err = ck_driver.cuMemHostRegister_v2(at, size, CU_MEMHOSTREGISTER_PORTABLE |
-								CU_MEMHOSTREGISTER_DEVICEMAP);
+	CUresult err = ck_driver.cuMemHostRegister_v2(
+		at, size, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
 
 	if (err)
 		return err;
@@ -163,10 +163,11 @@ static CUresult piece_add(struct cks_pinned *p, uint64_t ctx, const ck_pinned_ma
 
 	if (!piece)
 		return err;
-	*piece = (struct piece){ .address = a->address, .size = a->size, .ctx = ctx };
+	*piece = (struct piece){.address = a->address, .size = a->size, .ctx = ctx};
 	if (a->size > p->most - p->registered) {
 		ck_warn("a session wants to pin more than %zu bytes of host memory: refused "
-			"(--pinned-memory)", p->most);
+			"(--pinned-memory)",
+			p->most);
 		goto free_piece;
 	}
 	if (ck_ranges_insert(p->pieces, a->address, a->address + a->size, piece) < 0)
@@ -370,8 +371,8 @@ CUresult ck_serve_pinned_unmap(struct cks_request *q, ck_pinned_unmap_args *a, v
 }
 
 /* The host side of a copy of @kind; false: not in one of the pieces, or of another size. */
-static bool host_side(struct cks_request *q, unsigned int kind, uint64_t dst, uint64_t src, size_t size,
-		      void **host)
+static bool host_side(struct cks_request *q, unsigned int kind, uint64_t dst, uint64_t src,
+		      size_t size, void **host)
 {
 	uint64_t at = kind == CK_PINNED_TO_DEVICE ? src : dst;
 
@@ -388,9 +389,9 @@ static CUresult enqueue(struct cks_request *q, const ck_pinned_copy_args *a)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!cks_stream_find(q, a->stream, &stream))
 		return CUDA_ERROR_INVALID_HANDLE;
-	return a->kind == CK_PINNED_TO_DEVICE ?
-		       ck_driver.cuMemcpyHtoDAsync_v2(a->dst, host, a->size, stream) :
-		       ck_driver.cuMemcpyDtoHAsync_v2(host, a->src, a->size, stream);
+	return a->kind == CK_PINNED_TO_DEVICE
+		       ? ck_driver.cuMemcpyHtoDAsync_v2(a->dst, host, a->size, stream)
+		       : ck_driver.cuMemcpyDtoHAsync_v2(host, a->src, a->size, stream);
 }
 
 /*
@@ -410,7 +411,7 @@ CUresult ck_serve_pinned_copy(struct cks_request *q, ck_pinned_copy_args *a, voi
 
 /* The same in the legacy stream, with a wait: the driver has a faster path for that. */
 CUresult ck_serve_pinned_move(struct cks_request *q, ck_pinned_move_args *a,
-				 ck_pinned_move_res *res)
+			      ck_pinned_move_res *res)
 {
 	CUresult err = CUDA_ERROR_INVALID_VALUE;
 	void *host;
@@ -418,8 +419,9 @@ CUresult ck_serve_pinned_move(struct cks_request *q, ck_pinned_move_args *a,
 	(void)res;
 	pthread_rwlock_rdlock(&q->session->pinned->moves);
 	if (host_side(q, a->kind, a->dst, a->src, a->size, &host))
-		err = a->kind == CK_PINNED_TO_DEVICE ? ck_driver.cuMemcpyHtoD_v2(a->dst, host, a->size) :
-						       ck_driver.cuMemcpyDtoH_v2(host, a->src, a->size);
+		err = a->kind == CK_PINNED_TO_DEVICE
+			      ? ck_driver.cuMemcpyHtoD_v2(a->dst, host, a->size)
+			      : ck_driver.cuMemcpyDtoH_v2(host, a->src, a->size);
 	pthread_rwlock_unlock(&q->session->pinned->moves);
 	return err;
 }

@@ -53,7 +53,7 @@ CUresult ck_serve_cuMemPoolDestroy(struct cks_request *q, cuMemPoolDestroy_args 
 
 /* An int and a 64-bit word can share an address, because both are little-endian. */
 CUresult ck_serve_pool_attribute(struct cks_request *q, ck_pool_attribute_args *a,
-				    ck_pool_attribute_res *res)
+				 ck_pool_attribute_res *res)
 {
 	CUmemPool_attribute attr = (CUmemPool_attribute)a->attr;
 	cuuint64_t value = a->set ? a->value : 0;
@@ -68,8 +68,8 @@ CUresult ck_serve_pool_attribute(struct cks_request *q, ck_pool_attribute_args *
 	if (attr < CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES ||
 	    attr > CU_MEMPOOL_ATTR_USED_MEM_HIGH)
 		return CUDA_ERROR_INVALID_VALUE;
-	err = a->set ? ck_driver.cuMemPoolSetAttribute(pool, attr, &value) :
-		       ck_driver.cuMemPoolGetAttribute(pool, attr, &value);
+	err = a->set ? ck_driver.cuMemPoolSetAttribute(pool, attr, &value)
+		     : ck_driver.cuMemPoolGetAttribute(pool, attr, &value);
 	res->result = value;
 	return err;
 }
@@ -94,7 +94,7 @@ CUresult ck_serve_pool_access(struct cks_request *q, ck_pool_access_args *a,
 
 /* A pointer of one pool, through another pool imported from it. */
 CUresult ck_serve_pool_pointer(struct cks_request *q, ck_pool_pointer_args *a,
-				  ck_pool_pointer_res *res)
+			       ck_pool_pointer_res *res)
 {
 	struct cks_allocation source;
 	CUmemPoolPtrExportData data;
@@ -126,11 +126,11 @@ struct left_pointer {
 
 /* Without a broker, the ticket is empty: then only this session can import the pointer. */
 CUresult ck_serve_pool_pointer_leave(struct cks_request *q, ck_pool_pointer_leave_args *a,
-					ck_pool_pointer_leave_res *res)
+				     ck_pool_pointer_leave_res *res)
 {
 	struct cks_allocation memory;
 	struct left_pointer left;
-	struct cks_ticket ticket = { 0 };
+	struct cks_ticket ticket = {0};
 	CUresult err;
 
 	if (!ck_driver.cuMemPoolExportPointer)
@@ -161,8 +161,8 @@ CUresult ck_serve_pool_pointer_claim(struct cks_request *q, ck_pool_pointer_clai
 		return CUDA_ERROR_NOT_SUPPORTED;
 	if (!cks_pool_find(q, a->pool, &pool))
 		return CUDA_ERROR_INVALID_HANDLE;
-	err = cks_share_claim(a->ticket.ticket_val, a->ticket.ticket_len, &left, sizeof(left), &size,
-			     &fd);
+	err = cks_share_claim(a->ticket.ticket_val, a->ticket.ticket_len, &left, sizeof(left),
+			      &size, &fd);
 	if (fd >= 0)
 		close(fd);
 	if (err || size != sizeof(left))

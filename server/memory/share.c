@@ -22,7 +22,7 @@
 struct left {
 	struct left *next;
 	CUmemGenericAllocationHandle physical; /* 0: the deposit is bytes */
-	uint64_t owner; /* the memory or pool it is a handle of; 0: none */
+	uint64_t owner;			       /* the memory or pool it is a handle of; 0: none */
 	unsigned char bytes[CK_M3_BLOB_MAX];
 	size_t size;
 	struct cks_ticket ticket;
@@ -51,14 +51,14 @@ static CUresult leave(int fd, const void *bytes, size_t size, struct cks_ticket 
 	ck_m3_request_init(&request, CK_M3_DEPOSIT);
 	request.data_size = (uint32_t)size;
 	status = cks_broker_ask(&request, bytes, fd, ticket->key, sizeof(ticket->key), &got, &none,
-			       &ticket->number);
+				&ticket->number);
 	if (status == M3_OK && got != sizeof(ticket->key))
 		status = M3_EPROTO;
 	return cks_broker_error(status);
 }
 
-CUresult cks_share_claim(const void *bytes, size_t bytes_size, void *back, size_t room, size_t *size,
-			int *fd)
+CUresult cks_share_claim(const void *bytes, size_t bytes_size, void *back, size_t room,
+			 size_t *size, int *fd)
 {
 	struct ck_m3_request request;
 	struct cks_ticket ticket;
@@ -257,7 +257,7 @@ bool cks_share_is_read_only(CUmemGenericAllocationHandle physical)
 }
 
 CUresult cks_share_adopt(struct cks_request *q, uint64_t id, CUmemGenericAllocationHandle handle,
-			bool read_only, char *prop)
+			 bool read_only, char *prop)
 {
 	CUresult err = arrives(handle, read_only);
 
@@ -273,7 +273,8 @@ CUresult cks_share_adopt(struct cks_request *q, uint64_t id, CUmemGenericAllocat
 
 /* --- exported memory and pools; virtual.c has the driver's side */
 
-CUresult cks_share_physical(CUmemGenericAllocationHandle physical, int fd, struct cks_ticket *ticket)
+CUresult cks_share_physical(CUmemGenericAllocationHandle physical, int fd,
+			    struct cks_ticket *ticket)
 {
 	if (cks_share_is_read_only(physical))
 		return CUDA_ERROR_NOT_PERMITTED;
@@ -286,10 +287,10 @@ CUresult cks_share_pool(CUmemoryPool pool, int fd, struct cks_ticket *ticket)
 }
 
 CUresult cks_share_handle(CUdeviceptr address, const void *bytes, size_t size,
-			 struct cks_ticket *ticket)
+			  struct cks_ticket *ticket)
 {
-	return size <= CK_M3_BLOB_MAX ? leave_once(0, -1, address, bytes, size, ticket) :
-					CUDA_ERROR_INVALID_VALUE;
+	return size <= CK_M3_BLOB_MAX ? leave_once(0, -1, address, bytes, size, ticket)
+				      : CUDA_ERROR_INVALID_VALUE;
 }
 
 /* --- cuIpc: memory */
@@ -332,8 +333,8 @@ CUresult ck_serve_ipc_memory_open(struct cks_request *q, ck_ipc_memory_open_args
 
 	if (!ck_driver.cuIpcOpenMemHandle_v2 || !ck_driver.cuIpcCloseMemHandle)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	err = cks_share_claim(a->ticket.ticket_val, a->ticket.ticket_len, &left, sizeof(left), &size,
-			     &fd);
+	err = cks_share_claim(a->ticket.ticket_val, a->ticket.ticket_len, &left, sizeof(left),
+			      &size, &fd);
 	if (fd >= 0)
 		close(fd);
 	if (err || size != sizeof(left))
@@ -394,7 +395,7 @@ CUresult ck_serve_ipc_event_open(struct cks_request *q, ck_ipc_event_open_args *
 	if (!ck_driver.cuIpcOpenEventHandle || !ck_driver.cuEventDestroy_v2)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	err = cks_share_claim(a->ticket.ticket_val, a->ticket.ticket_len, &handle, sizeof(handle),
-			     &size, &fd);
+			      &size, &fd);
 	if (fd >= 0)
 		close(fd);
 	if (err || size != sizeof(handle))

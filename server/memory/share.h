@@ -32,18 +32,18 @@ int cks_broker_exchange(int sock, const struct ck_m3_request *request);
 /* Send a request of the worker, and return the answer's data; *fd is the received descriptor, or
  * -1. m3_status. */
 int cks_broker_ask(struct ck_m3_request *request, const void *data, int fd_out, void *back,
-		  size_t room, size_t *size, int *fd, uint64_t *number);
+		   size_t room, size_t *size, int *fd, uint64_t *number);
 
 /* Translate a status of the broker to a CUresult. */
 CUresult cks_broker_error(int status);
 
 /* share.c: claim the deposit of another session. */
 CUresult cks_share_claim(const void *ticket, size_t ticket_size, void *bytes, size_t room,
-			size_t *size, int *fd);
+			 size_t *size, int *fd);
 
 /* The ticket of a handle of @size bytes, for the memory that begins at @address; 0: for none. */
 CUresult cks_share_handle(CUdeviceptr address, const void *bytes, size_t size,
-			 struct cks_ticket *ticket);
+			  struct cks_ticket *ticket);
 /* The memory is freed, or the pool destroyed: its handles become invalid. */
 void cks_share_freed(uint64_t owner);
 
@@ -59,7 +59,7 @@ void cks_share_check(struct cks_request *q);
 bool cks_share_is_read_only(CUmemGenericAllocationHandle handle);
 /* Like cks_physical_adopt, for memory that is read-only, or no longer so. */
 CUresult cks_share_adopt(struct cks_request *q, uint64_t id, CUmemGenericAllocationHandle handle,
-			bool read_only, char *prop);
+			 bool read_only, char *prop);
 
 /* Encode a ticket for a reply: OUT_OF_MEMORY. */
 CUresult cks_ticket_answer(const struct cks_ticket *ticket, char **bytes, unsigned int *size);
@@ -67,6 +67,6 @@ CUresult cks_ticket_answer(const struct cks_ticket *ticket, char **bytes, unsign
 /* virtual.c: note a handle under @id and return the properties of its memory; on failure, release
  * it. */
 CUresult cks_physical_adopt(struct cks_request *q, uint64_t id, CUmemGenericAllocationHandle handle,
-			   char *prop);
+			    char *prop);
 
 #endif

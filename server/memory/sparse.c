@@ -31,9 +31,9 @@ static CUresult unpack(struct cks_request *q, CUarrayMapInfo *m)
 	id = m->memHandle.memHandle;
 	switch (m->memOperationType) {
 	case CU_MEM_OPERATION_TYPE_MAP:
-		return cks_physical_find(q, id, &m->memHandle.memHandle) ?
-			       CUDA_SUCCESS :
-			       CUDA_ERROR_INVALID_HANDLE;
+		return cks_physical_find(q, id, &m->memHandle.memHandle)
+			       ? CUDA_SUCCESS
+			       : CUDA_ERROR_INVALID_HANDLE;
 	case CU_MEM_OPERATION_TYPE_UNMAP:
 		return id ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 	default:

@@ -28,17 +28,17 @@
 
 CK_LOG_DEFINE("server");
 
-#define WATCHES 32u		/* a reply polls all of them; clients query the others */
-#define CLOSELY_NS 100000	/* time of polling without sleep, with enough processors */
-#define LOOK_FIRST_NS 20000	/* first poll interval; doubled up to: */
+#define WATCHES 32u	    /* a reply polls all of them; clients query the others */
+#define CLOSELY_NS 100000   /* time of polling without sleep, with enough processors */
+#define LOOK_FIRST_NS 20000 /* first poll interval; doubled up to: */
 #define LOOK_MOST_NS 1000000
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
 
 struct watch {
-	CUevent event;		/* if NULL: */
+	CUevent event; /* if NULL: */
 	CUstream stream;
-	CUcontext context;	/* for querying the stream */
-	uint64_t object;	/* the client's id of the watched object */
+	CUcontext context; /* for querying the stream */
+	uint64_t object;   /* the client's id of the watched object */
 	uint64_t number;
 };
 
@@ -48,7 +48,7 @@ struct cks_status {
 	struct watch watches[WATCHES];
 	_Atomic unsigned int count;
 	_Atomic unsigned int untold; /* these, plus ended ones being reported */
-	_Atomic uint64_t begun;	/* number of watches so far */
+	_Atomic uint64_t begun;	     /* number of watches so far */
 	struct ck_status_file *file; /* in the client's memory, or NULL */
 	uint64_t batch;
 	pthread_t thread;
@@ -92,8 +92,10 @@ static void tell(struct cks_session *s, const struct ends *ends, bool by_reply)
 		struct ck_status_word *word;
 
 		if (!t->file) {
-			cks_deliveries_tell(s, number, batch << 3 | ends->state[i] |
-				(i + 1 == ends->count ? CK_STATUS_CLOSES : 0), by_reply);
+			cks_deliveries_tell(s, number,
+					    batch << 3 | ends->state[i] |
+						    (i + 1 == ends->count ? CK_STATUS_CLOSES : 0),
+					    by_reply);
 			continue;
 		}
 		word = &t->file->word[number & (CK_STATUS_WORDS - 1)];
@@ -132,7 +134,7 @@ static CUresult look_at(const struct watch *w)
 static void look(struct cks_session *s, bool by_reply)
 {
 	struct cks_status *t = s->status;
-	struct ends ends = { .count = 0 };
+	struct ends ends = {.count = 0};
 	unsigned int before;
 
 	do {
@@ -143,8 +145,8 @@ static void look(struct cks_session *s, bool by_reply)
 			if (err == CUDA_ERROR_NOT_READY)
 				i++;
 			else
-				end_watch(t, &ends, i, err || needs_call(s) ? CK_STATUS_ASK :
-									      CK_STATUS_ENDED);
+				end_watch(t, &ends, i,
+					  err || needs_call(s) ? CK_STATUS_ASK : CK_STATUS_ENDED);
 		}
 	} while (ends.count > before && atomic_load(&t->count) > 0);
 	tell(s, &ends, by_reply);
@@ -154,7 +156,7 @@ static void look(struct cks_session *s, bool by_reply)
 static void drop(struct cks_session *s, uint64_t object, bool streams, bool all)
 {
 	struct cks_status *t = s->status;
-	struct ends ends = { .count = 0 };
+	struct ends ends = {.count = 0};
 
 	for (unsigned int i = atomic_load(&t->count); i-- > 0;) {
 		const struct watch *w = &t->watches[i];
@@ -229,12 +231,12 @@ static void look_often(struct cks_session *s)
 {
 	struct cks_status *t = s->status;
 	struct ck_spin spin;
-	struct ck_spin_turn turn = { 0 };
+	struct ck_spin_turn turn = {0};
 	uint64_t begun = 0, pause = LOOK_FIRST_NS;
 
 	ck_spin_init(&spin, CLOSELY_NS / 1000);
 	while (atomic_load(&t->count) > 0 && !t->stop) {
-		struct timespec step = { .tv_nsec = (long)pause };
+		struct timespec step = {.tv_nsec = (long)pause};
 
 		if (begun != atomic_load(&t->begun)) {
 			begun = atomic_load(&t->begun);
@@ -281,7 +283,7 @@ static struct watch *place(struct cks_session *s, uint64_t object)
 	if (n == WATCHES || (!t->running && pthread_create(&t->thread, NULL, run, s) != 0))
 		return NULL;
 	t->running = true;
-	t->watches[n] = (struct watch){ .object = object };
+	t->watches[n] = (struct watch){.object = object};
 	atomic_store(&t->count, n + 1);
 	atomic_fetch_add(&t->untold, 1);
 	return &t->watches[n];
@@ -310,7 +312,7 @@ static bool watch(struct cks_session *s, const struct watch *new)
 
 CUresult ck_serve_event_ask(struct cks_request *q, ck_event_ask_args *a, ck_event_ask_res *res)
 {
-	struct watch w = { .object = a->event, .number = a->watch };
+	struct watch w = {.object = a->event, .number = a->watch};
 	CUresult err;
 
 	if (!ck_driver.cuEventQuery)
@@ -329,7 +331,7 @@ CUresult ck_serve_event_ask(struct cks_request *q, ck_event_ask_args *a, ck_even
 CUresult ck_serve_stream_ask(struct cks_request *q, ck_stream_ask_args *a, ck_stream_ask_res *res)
 {
 	/* the legacy stream is a different one in each context */
-	struct watch w = { .object = a->stream ? a->stream : q->ctx, .number = a->watch };
+	struct watch w = {.object = a->stream ? a->stream : q->ctx, .number = a->watch};
 	CUresult err;
 
 	if (!ck_driver.cuStreamQuery || !ck_driver.cuCtxPushCurrent_v2 ||

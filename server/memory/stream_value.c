@@ -8,8 +8,7 @@
 
 #define CK_OPERATIONS_MAX 255
 
-CUresult ck_serve_stream_operations(struct cks_request *q, ck_stream_operations_args *a,
-				    void *res)
+CUresult ck_serve_stream_operations(struct cks_request *q, ck_stream_operations_args *a, void *res)
 {
 	CUstreamBatchMemOpParams operations[CK_OPERATIONS_MAX];
 	size_t size = a->operations.operations_len;
@@ -23,6 +22,6 @@ CUresult ck_serve_stream_operations(struct cks_request *q, ck_stream_operations_
 	if (!cks_stream_find(q, a->stream, &stream))
 		return CUDA_ERROR_INVALID_HANDLE;
 	memcpy(operations, a->operations.operations_val, size);
-	return ck_driver.cuStreamBatchMemOp_v2(
-		stream, (unsigned int)(size / sizeof(operations[0])), operations, a->flags);
+	return ck_driver.cuStreamBatchMemOp_v2(stream, (unsigned int)(size / sizeof(operations[0])),
+					       operations, a->flags);
 }

@@ -29,7 +29,7 @@ static bool take(void *to, size_t size, size_t count, const void *bytes, u_int l
 
 static bool arrays_take(struct arrays *t, const ck_tensor_map_args *a)
 {
-	static const unsigned int least[] = { 1, 3, 3 };
+	static const unsigned int least[] = {1, 3, 3};
 	size_t corners, rank = a->rank;
 
 	if (a->kind > 2 || rank < least[a->kind] || rank > CK_RANK_MAX)
@@ -81,7 +81,7 @@ static CUresult give(const CUtensorMap *map, char **bytes, u_int *size)
 
 CUresult ck_serve_tensor_map(struct cks_request *q, ck_tensor_map_args *a, ck_tensor_map_res *res)
 {
-	struct arrays arrays = { 0 };
+	struct arrays arrays = {0};
 	CUtensorMap map;
 	CUresult err;
 

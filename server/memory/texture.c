@@ -64,7 +64,7 @@ void cks_textures_drop_context(struct cks_textures *t, uint64_t ctx)
 
 static CUresult note(struct cks_request *q, uint64_t number, bool surface)
 {
-	const struct key key = { q->ctx, number, surface };
+	const struct key key = {q->ctx, number, surface};
 	struct cks_textures *t = q->session->textures;
 	int ret;
 
@@ -76,7 +76,7 @@ static CUresult note(struct cks_request *q, uint64_t number, bool surface)
 
 static bool forget(struct cks_request *q, uint64_t number, bool surface)
 {
-	const struct key key = { q->ctx, number, surface };
+	const struct key key = {q->ctx, number, surface};
 	struct cks_textures *t = q->session->textures;
 	bool found;
 
@@ -97,12 +97,14 @@ static CUresult resource_decode(struct cks_request *q, const void *bytes, CUDA_R
 	to->flags = from.flags;
 	switch (from.resType) {
 	case CU_RESOURCE_TYPE_ARRAY:
-		return cks_array_find(q, (uintptr_t)from.res.array.hArray, &to->res.array.hArray) ?
-			       CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+		return cks_array_find(q, (uintptr_t)from.res.array.hArray, &to->res.array.hArray)
+			       ? CUDA_SUCCESS
+			       : CUDA_ERROR_INVALID_HANDLE;
 	case CU_RESOURCE_TYPE_MIPMAPPED_ARRAY:
 		return cks_mipmap_find(q, (uintptr_t)from.res.mipmap.hMipmappedArray,
-				      &to->res.mipmap.hMipmappedArray) ?
-			       CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+				       &to->res.mipmap.hMipmappedArray)
+			       ? CUDA_SUCCESS
+			       : CUDA_ERROR_INVALID_HANDLE;
 	case CU_RESOURCE_TYPE_LINEAR:
 		to->res.linear = from.res.linear;
 		return CUDA_SUCCESS;
@@ -145,8 +147,8 @@ CUresult ck_serve_cuTexObjectDestroy(struct cks_request *q, cuTexObjectDestroy_a
 				     cuTexObjectDestroy_res *res)
 {
 	(void)res;
-	return forget(q, a->texObject, false) ? ck_driver.cuTexObjectDestroy(a->texObject) :
-						CUDA_ERROR_INVALID_VALUE;
+	return forget(q, a->texObject, false) ? ck_driver.cuTexObjectDestroy(a->texObject)
+					      : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult ck_serve_cuSurfObjectCreate(struct cks_request *q, cuSurfObjectCreate_args *a,
@@ -171,8 +173,8 @@ CUresult ck_serve_cuSurfObjectDestroy(struct cks_request *q, cuSurfObjectDestroy
 				      cuSurfObjectDestroy_res *res)
 {
 	(void)res;
-	return forget(q, a->surfObject, true) ? ck_driver.cuSurfObjectDestroy(a->surfObject) :
-						CUDA_ERROR_INVALID_VALUE;
+	return forget(q, a->surfObject, true) ? ck_driver.cuSurfObjectDestroy(a->surfObject)
+					      : CUDA_ERROR_INVALID_VALUE;
 }
 
 /* --- objects that belong to others and end with them */
@@ -195,8 +197,9 @@ CUresult ck_serve_cuMipmappedArrayGetLevel(struct cks_request *q, cuMipmappedArr
 	if (!parent_find(q, a->hMipmappedArray, CK_KIND_MIPMAP, &mipmap))
 		return CUDA_ERROR_INVALID_HANDLE;
 	err = ck_driver.cuMipmappedArrayGetLevel(&level, mipmap.handle, a->level);
-	return err ? err : cks_handles_name(q->session->handles, CK_KIND_ARRAY, mipmap.ctx, level,
-					   a->hMipmappedArray, &res->pLevelArray);
+	return err ? err
+		   : cks_handles_name(q->session->handles, CK_KIND_ARRAY, mipmap.ctx, level,
+				      a->hMipmappedArray, &res->pLevelArray);
 }
 
 CUresult ck_serve_cuArrayGetPlane(struct cks_request *q, cuArrayGetPlane_args *a,
@@ -211,8 +214,9 @@ CUresult ck_serve_cuArrayGetPlane(struct cks_request *q, cuArrayGetPlane_args *a
 	if (!parent_find(q, a->hArray, CK_KIND_ARRAY, &array))
 		return CUDA_ERROR_INVALID_HANDLE;
 	err = ck_driver.cuArrayGetPlane(&plane, array.handle, a->planeIdx);
-	return err ? err : cks_handles_name(q->session->handles, CK_KIND_ARRAY, array.ctx, plane,
-					   a->hArray, &res->pPlaneArray);
+	return err ? err
+		   : cks_handles_name(q->session->handles, CK_KIND_ARRAY, array.ctx, plane,
+				      a->hArray, &res->pPlaneArray);
 }
 
 CUresult ck_serve_cuModuleGetTexRef(struct cks_request *q, cuModuleGetTexRef_args *a,
@@ -227,8 +231,9 @@ CUresult ck_serve_cuModuleGetTexRef(struct cks_request *q, cuModuleGetTexRef_arg
 	if (!parent_find(q, a->hmod, CK_KIND_MODULE, &module))
 		return CUDA_ERROR_INVALID_HANDLE;
 	err = ck_driver.cuModuleGetTexRef(&reference, module.handle, a->name);
-	return err ? err : cks_handles_name(q->session->handles, CK_KIND_TEXREF, module.ctx,
-					   reference, a->hmod, &res->pTexRef);
+	return err ? err
+		   : cks_handles_name(q->session->handles, CK_KIND_TEXREF, module.ctx, reference,
+				      a->hmod, &res->pTexRef);
 }
 
 CUresult ck_serve_cuModuleGetSurfRef(struct cks_request *q, cuModuleGetSurfRef_args *a,
@@ -243,14 +248,14 @@ CUresult ck_serve_cuModuleGetSurfRef(struct cks_request *q, cuModuleGetSurfRef_a
 	if (!parent_find(q, a->hmod, CK_KIND_MODULE, &module))
 		return CUDA_ERROR_INVALID_HANDLE;
 	err = ck_driver.cuModuleGetSurfRef(&reference, module.handle, a->name);
-	return err ? err : cks_handles_name(q->session->handles, CK_KIND_SURFREF, module.ctx,
-					   reference, a->hmod, &res->pSurfRef);
+	return err ? err
+		   : cks_handles_name(q->session->handles, CK_KIND_SURFREF, module.ctx, reference,
+				      a->hmod, &res->pSurfRef);
 }
 
-CUresult ck_serve_border_set(struct cks_request *q, ck_border_set_args *a,
-			     ck_border_set_res *res)
+CUresult ck_serve_border_set(struct cks_request *q, ck_border_set_args *a, ck_border_set_res *res)
 {
-	float color[4] = { a->red, a->green, a->blue, a->alpha };
+	float color[4] = {a->red, a->green, a->blue, a->alpha};
 	CUtexref reference;
 
 	(void)res;
@@ -261,10 +266,9 @@ CUresult ck_serve_border_set(struct cks_request *q, ck_border_set_args *a,
 	return ck_driver.cuTexRefSetBorderColor(reference, color);
 }
 
-CUresult ck_serve_border_get(struct cks_request *q, ck_border_get_args *a,
-			     ck_border_get_res *res)
+CUresult ck_serve_border_get(struct cks_request *q, ck_border_get_args *a, ck_border_get_res *res)
 {
-	float color[4] = { 0 };
+	float color[4] = {0};
 	CUtexref reference;
 	CUresult err;
 

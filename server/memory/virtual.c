@@ -54,8 +54,8 @@ CUresult ck_serve_cuMemGetAllocationGranularity(struct cks_request *q,
 	(void)q;
 	if (!ck_driver.cuMemGetAllocationGranularity)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	err = ck_driver.cuMemGetAllocationGranularity(
-		&granularity, &prop, (CUmemAllocationGranularity_flags)a->option);
+	err = ck_driver.cuMemGetAllocationGranularity(&granularity, &prop,
+						      (CUmemAllocationGranularity_flags)a->option);
 	res->granularity = granularity;
 	return err;
 }
@@ -162,8 +162,7 @@ static CUresult set_access(struct cks_memory *m, CUdeviceptr at, size_t size,
 	return ck_driver.cuMemSetAccess(at, size, desc, count);
 }
 
-CUresult ck_serve_set_access(struct cks_request *q, ck_set_access_args *a,
-			     ck_set_access_res *res)
+CUresult ck_serve_set_access(struct cks_request *q, ck_set_access_args *a, ck_set_access_res *res)
 {
 	CUmemAccessDesc desc[ACCESS_MAX];
 	size_t bytes = a->desc.desc_len;
@@ -184,7 +183,7 @@ CUresult ck_serve_set_access(struct cks_request *q, ck_set_access_args *a,
 /* --- further handles of the same memory */
 
 CUresult cks_physical_adopt(struct cks_request *q, uint64_t id, CUmemGenericAllocationHandle handle,
-			   char *out)
+			    char *out)
 {
 	CUmemAllocationProp prop;
 	CUresult err = CUDA_ERROR_NOT_SUPPORTED;
@@ -203,7 +202,7 @@ CUresult cks_physical_adopt(struct cks_request *q, uint64_t id, CUmemGenericAllo
 
 /* The driver returns the same handle again and counts it; here, each one gets its own id. */
 CUresult ck_serve_physical_retain(struct cks_request *q, ck_physical_retain_args *a,
-				     ck_physical_retain_res *res)
+				  ck_physical_retain_res *res)
 {
 	CUmemGenericAllocationHandle handle = 0;
 	CUresult err;
@@ -216,8 +215,8 @@ CUresult ck_serve_physical_retain(struct cks_request *q, ck_physical_retain_args
 
 /* --- sharing: out of the driver and into it again */
 
-static CUresult export_physical(CUmemGenericAllocationHandle handle,
-				CUmemAllocationHandleType type, int *fd)
+static CUresult export_physical(CUmemGenericAllocationHandle handle, CUmemAllocationHandleType type,
+				int *fd)
 {
 	if (!ck_driver.cuMemExportToShareableHandle)
 		return CUDA_ERROR_NOT_SUPPORTED;
@@ -238,7 +237,7 @@ static CUresult export_pool(CUmemoryPool pool, CUmemAllocationHandleType type, i
 CUresult ck_serve_export(struct cks_request *q, ck_export_args *a, ck_export_res *res)
 {
 	CUmemGenericAllocationHandle handle = 0;
-	struct cks_ticket ticket = { 0 };
+	struct cks_ticket ticket = {0};
 	CUmemoryPool pool;
 	CUresult err = CUDA_ERROR_INVALID_HANDLE;
 	int fd = -1;
@@ -251,8 +250,8 @@ CUresult ck_serve_export(struct cks_request *q, ck_export_args *a, ck_export_res
 		err = export_pool(pool, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, &fd);
 	if (!err && handle && cks_share_is_read_only(handle))
 		err = CUDA_ERROR_NOT_PERMITTED;
-	else if (!err && (handle ? cks_share_physical(handle, fd, &ticket) :
-				   cks_share_pool(pool, fd, &ticket)))
+	else if (!err && (handle ? cks_share_physical(handle, fd, &ticket)
+				 : cks_share_pool(pool, fd, &ticket)))
 		memset(&ticket, 0, sizeof(ticket));
 	if (fd >= 0)
 		close(fd);
@@ -317,8 +316,9 @@ CUresult ck_serve_import(struct cks_request *q, ck_import_args *a, ck_import_res
 
 	/* refuse a further handle of read-only memory: its restriction would be lost */
 	if (cks_physical_find(q, a->source, &handle))
-		return cks_share_is_read_only(handle) ? CUDA_ERROR_NOT_PERMITTED :
-						       import_physical(q, a->object, handle, res->prop);
+		return cks_share_is_read_only(handle)
+			       ? CUDA_ERROR_NOT_PERMITTED
+			       : import_physical(q, a->object, handle, res->prop);
 	if (cks_pool_find(q, a->source, &pool))
 		return import_pool(q, a->object, pool);
 	return CUDA_ERROR_INVALID_HANDLE;
@@ -326,7 +326,7 @@ CUresult ck_serve_import(struct cks_request *q, ck_import_args *a, ck_import_res
 
 /* Import the deposit of another session. */
 CUresult ck_serve_import_ticket(struct cks_request *q, ck_import_ticket_args *a,
-				   ck_import_ticket_res *res)
+				ck_import_ticket_res *res)
 {
 	size_t size = 0;
 	CUresult err;
@@ -335,6 +335,6 @@ CUresult ck_serve_import_ticket(struct cks_request *q, ck_import_ticket_args *a,
 	err = cks_share_claim(a->ticket.ticket_val, a->ticket.ticket_len, NULL, 0, &size, &fd);
 	if (err || fd < 0)
 		return err ? err : CUDA_ERROR_INVALID_VALUE;
-	return a->pool ? import_pool_fd(q, a->object, fd) :
-			 import_physical_fd(q, a->object, fd, res->prop);
+	return a->pool ? import_pool_fd(q, a->object, fd)
+		       : import_physical_fd(q, a->object, fd, res->prop);
 }

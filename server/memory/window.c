@@ -52,7 +52,7 @@ CUresult ck_serve_window(struct cks_request *q, ck_window_args *a, ck_window_res
 static CUresult grant(const struct cks_session *s, CUdeviceptr at, size_t size, CUdevice own)
 {
 	CUmemAccessDesc access = {
-		.location = { .type = CU_MEM_LOCATION_TYPE_DEVICE, .id = own },
+		.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = own},
 		.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
 	};
 	CUresult err = ck_driver.cuMemSetAccess(at, size, &access, 1);
@@ -85,7 +85,7 @@ static CUresult map(const struct cks_session *s, CUdeviceptr at, size_t size, CU
 {
 	CUmemAllocationProp prop = {
 		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
-		.location = { .type = CU_MEM_LOCATION_TYPE_DEVICE, .id = own },
+		.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = own},
 	};
 	CUmemGenericAllocationHandle handle;
 	CUresult err = ck_driver.cuMemCreate(&handle, size, &prop, 0);

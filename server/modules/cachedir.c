@@ -58,7 +58,7 @@ int cks_cachedir_open(const char *dir)
 {
 	static const struct {
 		const char *variable, *rest;
-	} places[] = { { "XDG_CACHE_HOME", "/cricket" }, { "HOME", "/.cache/cricket" } };
+	} places[] = {{"XDG_CACHE_HOME", "/cricket"}, {"HOME", "/.cache/cricket"}};
 	char path[PATH_MAX];
 	int fd;
 

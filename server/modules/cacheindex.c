@@ -70,8 +70,9 @@ void cks_cacheindex_touch(int index, const struct ck_hash *hash)
 }
 
 /* Call @visit for each index of @dir until one call returns true; returns whether one did. */
-static bool each_index(int dir, bool (*visit)(int dir, int owners, const char *name,
-					      const struct ck_hash *hash),
+static bool each_index(int dir,
+		       bool (*visit)(int dir, int owners, const char *name,
+				     const struct ck_hash *hash),
 		       const struct ck_hash *hash)
 {
 	int owners = open_folder(dir, CK_OWNERS, false);

@@ -31,7 +31,7 @@ int cks_assembly_create(struct cks_assembly **out)
 static void assembly_drop(struct cks_assembly *a)
 {
 	free(a->data);
-	*a = (struct cks_assembly){ 0 };
+	*a = (struct cks_assembly){0};
 }
 
 void cks_assembly_destroy(struct cks_assembly *a)

@@ -18,7 +18,7 @@ static bool launchable(struct cks_request *q, uint64_t id, CUfunction *out)
 	struct cks_object object;
 
 	if (!cks_handles_find(q->session->handles, id,
-			     CK_KIND_BIT(CK_KIND_FUNCTION) | CK_KIND_BIT(CK_KIND_KERNEL), &object))
+			      CK_KIND_BIT(CK_KIND_FUNCTION) | CK_KIND_BIT(CK_KIND_KERNEL), &object))
 		return false;
 	*out = object.handle;
 	return true;
@@ -43,9 +43,9 @@ static CUresult attribute_check(struct cks_request *q, CUlaunchAttribute *attrib
 	case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:
 		return attribute_event(q, &attribute->value.launchCompletionEvent.event);
 	case CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE:
-		return updatable || !attribute->value.deviceUpdatableKernelNode.deviceUpdatable ?
-			       CUDA_SUCCESS :
-			       CUDA_ERROR_INVALID_VALUE;
+		return updatable || !attribute->value.deviceUpdatableKernelNode.deviceUpdatable
+			       ? CUDA_SUCCESS
+			       : CUDA_ERROR_INVALID_VALUE;
 	default:
 		return CUDA_SUCCESS;
 	}
@@ -79,8 +79,7 @@ static void tell_node(const CUlaunchConfig *config, uint64_t *device_node)
 		const CUlaunchAttribute *a = &config->attrs[i];
 
 		if (a->id == CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE)
-			*device_node =
-				(uintptr_t)a->value.deviceUpdatableKernelNode.devNode;
+			*device_node = (uintptr_t)a->value.deviceUpdatableKernelNode.devNode;
 	}
 }
 
@@ -89,9 +88,14 @@ static CUresult launch_ex(struct cks_request *q, CUfunction f, ck_launch_args *a
 {
 	CUlaunchAttribute attributes[CK_LAUNCH_ATTRIBUTES];
 	CUlaunchConfig config = {
-		.gridDimX = a->gx, .gridDimY = a->gy, .gridDimZ = a->gz,
-		.blockDimX = a->bx, .blockDimY = a->by, .blockDimZ = a->bz,
-		.sharedMemBytes = a->shared, .hStream = stream,
+		.gridDimX = a->gx,
+		.gridDimY = a->gy,
+		.gridDimZ = a->gz,
+		.blockDimX = a->bx,
+		.blockDimY = a->by,
+		.blockDimZ = a->bz,
+		.sharedMemBytes = a->shared,
+		.hStream = stream,
 	};
 	CUresult err;
 
@@ -109,8 +113,8 @@ static CUresult launch_ex(struct cks_request *q, CUfunction f, ck_launch_args *a
 static CUresult launch(struct cks_request *q, ck_launch_args *a, uint64_t *device_node)
 {
 	size_t size = a->params.params_len;
-	void *extra[] = { CU_LAUNCH_PARAM_BUFFER_POINTER, a->params.params_val,
-			  CU_LAUNCH_PARAM_BUFFER_SIZE, &size, CU_LAUNCH_PARAM_END };
+	void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, a->params.params_val,
+			 CU_LAUNCH_PARAM_BUFFER_SIZE, &size, CU_LAUNCH_PARAM_END};
 	void **params = size > 0 ? extra : NULL;
 	CUstream stream;
 	CUfunction f;
@@ -134,11 +138,18 @@ CUresult ck_serve_launch(struct cks_request *q, ck_launch_args *a, void *res)
 
 /* The same in a capture, for a node that kernels may update. */
 CUresult ck_serve_launch_updatable(struct cks_request *q, ck_launch_updatable_args *a,
-				      ck_launch_updatable_res *res)
+				   ck_launch_updatable_res *res)
 {
 	ck_launch_args plain = {
-		.function = a->function, .gx = a->gx, .gy = a->gy, .gz = a->gz,
-		.bx = a->bx, .by = a->by, .bz = a->bz, .shared = a->shared, .stream = a->stream,
+		.function = a->function,
+		.gx = a->gx,
+		.gy = a->gy,
+		.gz = a->gz,
+		.bx = a->bx,
+		.by = a->by,
+		.bz = a->bz,
+		.shared = a->shared,
+		.stream = a->stream,
 	};
 
 	plain.attributes.attributes_val = a->attributes.attributes_val;
@@ -152,8 +163,12 @@ CUresult ck_serve_cluster(struct cks_request *q, ck_cluster_args *a, ck_cluster_
 {
 	CUlaunchAttribute attributes[CK_LAUNCH_ATTRIBUTES];
 	CUlaunchConfig config = {
-		.gridDimX = a->gx, .gridDimY = a->gy, .gridDimZ = a->gz,
-		.blockDimX = a->bx, .blockDimY = a->by, .blockDimZ = a->bz,
+		.gridDimX = a->gx,
+		.gridDimY = a->gy,
+		.gridDimZ = a->gz,
+		.blockDimX = a->bx,
+		.blockDimY = a->by,
+		.blockDimZ = a->bz,
 		.sharedMemBytes = a->shared,
 	};
 	CUresult (*ask)(int *, CUfunction, const CUlaunchConfig *) =

@@ -149,17 +149,16 @@ static CUresult receive(struct cks_request *q, char **data)
 
 static CUresult add(struct cks_link *link, ck_link_add_args *a, char *data, size_t size)
 {
-	struct cks_build options = { .count = 0 };
+	struct cks_build options = {.count = 0};
 	CUresult err = cks_build_options(&options, a->options.options_val, a->options.options_len);
 
 	if (!err && (size == 0 || a->type >= CU_JIT_NUM_INPUT_TYPES || link->cubin))
 		err = CUDA_ERROR_INVALID_VALUE;
-	if (!err)	/* the length of text includes its NUL, as from callers of compilers */
-		err = ck_driver.cuLinkAddData_v2(link->state, (CUjitInputType)a->type, data,
-						 a->type == CU_JIT_INPUT_PTX ? strlen(data) + 1 :
-									       size,
-						 a->name, options.count, options.option,
-						 options.value);
+	if (!err) /* the length of text includes its NUL, as from callers of compilers */
+		err = ck_driver.cuLinkAddData_v2(
+			link->state, (CUjitInputType)a->type, data,
+			a->type == CU_JIT_INPUT_PTX ? strlen(data) + 1 : size, a->name,
+			options.count, options.option, options.value);
 	return err;
 }
 

@@ -28,18 +28,18 @@ CK_LOG_DEFINE("server");
 
 struct cks_modcache {
 	struct ck_mutex lock;
-	int dir;		/* -1: memory only */
-	int index;		/* the owner's; -1: not made yet */
+	int dir;   /* -1: memory only */
+	int index; /* the owner's; -1: not made yet */
 	bool owned;
 	struct ck_hash owner;
-	size_t limit;		/* limit for the folder, in bytes */
-	size_t owner_limit;	/* limit for the owner's images in it, or the session's in memory */
-	size_t total;		/* bytes in the folder, as far as known here; 0: not counted */
+	size_t limit;	    /* limit for the folder, in bytes */
+	size_t owner_limit; /* limit for the owner's images in it, or the session's in memory */
+	size_t total;	    /* bytes in the folder, as far as known here; 0: not counted */
 	size_t owner_total;
 	size_t in_memory;
-	size_t kept;		/* bytes of held files that this session sent */
-	struct ck_map *held;	/* by hash: descriptor + 1, as a pointer */
-	size_t held_max;	/* limit of descriptors for files */
+	size_t kept;	     /* bytes of held files that this session sent */
+	struct ck_map *held; /* by hash: descriptor + 1, as a pointer */
+	size_t held_max;     /* limit of descriptors for files */
 	struct ck_hash listed[CK_MODCACHE_LIST];
 	size_t listed_count;
 };
@@ -103,10 +103,10 @@ static void open_folders(struct cks_modcache *c, const char *dir)
 }
 
 int cks_modcache_open(const char *dir, const struct ck_hash *owner, size_t limit,
-		     size_t owner_limit, struct cks_modcache **out)
+		      size_t owner_limit, struct cks_modcache **out)
 {
 	struct cks_modcache *c = calloc(1, sizeof(*c));
-	struct rlimit files = { .rlim_cur = 256 };
+	struct rlimit files = {.rlim_cur = 256};
 
 	if (!c)
 		return -ENOMEM;
@@ -169,8 +169,8 @@ static void evict(struct cks_modcache *c, size_t added)
 	c->owner_total += added;
 	c->total += added;
 	if (c->owner_total > c->owner_limit) {
-		c->owner_total = cks_cacheindex_evict(c->dir, c->index,
-						     c->owner_limit - c->owner_limit / 8);
+		c->owner_total =
+			cks_cacheindex_evict(c->dir, c->index, c->owner_limit - c->owner_limit / 8);
 		counted = false;
 	}
 	if (counted && c->total <= c->limit)
@@ -215,7 +215,8 @@ static int put_memory(struct cks_modcache *c, const struct ck_hash *hash, const 
 		return 0;
 	if (size > c->owner_limit || c->in_memory > c->owner_limit - size) {
 		ck_err("modules of this session take more than %zu bytes "
-		       "(--cache-per-identity, --cache-size)", c->owner_limit);
+		       "(--cache-per-identity, --cache-size)",
+		       c->owner_limit);
 		return -ENOSPC;
 	}
 	fd = memfd_create("cricket-module", MFD_CLOEXEC);
@@ -233,7 +234,7 @@ static int put_memory(struct cks_modcache *c, const struct ck_hash *hash, const 
 }
 
 int cks_modcache_put(struct cks_modcache *c, const struct ck_hash *hash, const void *data,
-		    size_t size)
+		     size_t size)
 {
 	int ret;
 
@@ -290,7 +291,7 @@ static int get(struct cks_modcache *c, const struct ck_hash *hash, void **data, 
 	if (fd < 0)
 		return -ENOENT;
 	ret = read_image(fd, hash, data, size);
-	if (ret == 0) {	/* update its time, unless the folder is read-only */
+	if (ret == 0) { /* update its time, unless the folder is read-only */
 		futimens(fd, NULL);
 		if (c->index >= 0)
 			cks_cacheindex_touch(c->index, hash);

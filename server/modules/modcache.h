@@ -30,7 +30,7 @@ struct cks_modcache;
  * meanwhile. -ENOMEM; a folder that does not work is logged and not used.
  */
 int cks_modcache_open(const char *dir, const struct ck_hash *owner, size_t limit,
-		     size_t owner_limit, struct cks_modcache **cache);
+		      size_t owner_limit, struct cks_modcache **cache);
 void cks_modcache_close(struct cks_modcache *cache);
 
 /* List the hashes of the owner's images, at most CK_MODCACHE_LIST, newest first; returns the
@@ -39,13 +39,13 @@ size_t cks_modcache_list(struct cks_modcache *cache, struct ck_hash hashes[CK_MO
 
 /* Store @size bytes with hash @hash, which the caller has checked. -ENOSPC, -ENOMEM. */
 int cks_modcache_put(struct cks_modcache *cache, const struct ck_hash *hash, const void *data,
-		    size_t size);
+		     size_t size);
 
 /*
  * Read the image of @hash into memory from malloc, with a zero byte after its end. -ENOENT: not
  * here; -EBADMSG: the file was altered (it is removed); -ENOMEM.
  */
 int cks_modcache_get(struct cks_modcache *cache, const struct ck_hash *hash, void **data,
-		    size_t *size);
+		     size_t *size);
 
 #endif

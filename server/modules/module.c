@@ -92,7 +92,7 @@ static CUresult load(struct cks_request *q, struct cks_build *b, uint64_t id, bo
 		return err;
 	}
 	err = cks_handles_put(q->session->handles, id, library ? CK_KIND_LIBRARY : CK_KIND_MODULE,
-			     library ? 0 : q->ctx, handle);
+			      library ? 0 : q->ctx, handle);
 	if (err && library && ck_driver.cuLibraryUnload)
 		ck_driver.cuLibraryUnload(handle);
 	else if (err && ck_driver.cuModuleUnload)
@@ -146,7 +146,7 @@ CUresult ck_serve_function(struct cks_request *q, ck_function_args *a, void *res
 		return err;
 	}
 	return cks_handles_put_child(q->session->handles, a->function, kind, in.ctx, handle,
-				    a->module);
+				     a->module);
 }
 
 CUresult ck_serve_global(struct cks_request *q, ck_global_args *a, ck_global_res *res)
@@ -165,9 +165,9 @@ CUresult ck_serve_global(struct cks_request *q, ck_global_args *a, ck_global_res
 		err = ck_driver.cuLibraryGetGlobal(&address, &size, in.handle, a->name);
 	else
 		err = CUDA_ERROR_NOT_SUPPORTED;
-	if (!err && (!ck_driver.cuPointerGetAttribute ||
-		     ck_driver.cuPointerGetAttribute(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED,
-						     address)))
+	if (!err &&
+	    (!ck_driver.cuPointerGetAttribute ||
+	     ck_driver.cuPointerGetAttribute(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, address)))
 		managed = 0;
 	res->dptr = address;
 	res->bytes = size;
@@ -208,5 +208,5 @@ CUresult ck_serve_library_module(struct cks_request *q, ck_library_module_args *
 	if (err)
 		return err;
 	return cks_handles_put_child(q->session->handles, a->module, CK_KIND_MODULE, q->ctx, module,
-				    a->library);
+				     a->library);
 }

@@ -48,7 +48,8 @@ static CUresult params_find(const struct cks_object *f, char *block, size_t size
 }
 
 /* Decode the launch at *@at, and advance *@at past it. */
-static CUresult launch_read(struct cks_request *q, char **at, const char *end, CUDA_LAUNCH_PARAMS *l)
+static CUresult launch_read(struct cks_request *q, char **at, const char *end,
+			    CUDA_LAUNCH_PARAMS *l)
 {
 	struct cks_object f;
 	struct ck_multi_launch item;
@@ -62,7 +63,7 @@ static CUresult launch_read(struct cks_request *q, char **at, const char *end, C
 		return CUDA_ERROR_INVALID_VALUE;
 	*at = block + item.params;
 	if (!cks_handles_find(q->session->handles, item.function,
-			     CK_KIND_BIT(CK_KIND_FUNCTION) | CK_KIND_BIT(CK_KIND_KERNEL), &f) ||
+			      CK_KIND_BIT(CK_KIND_FUNCTION) | CK_KIND_BIT(CK_KIND_KERNEL), &f) ||
 	    !cks_stream_find(q, item.stream, &l->hStream))
 		return CUDA_ERROR_INVALID_HANDLE;
 	l->function = f.handle;
@@ -78,7 +79,7 @@ static CUresult launch_read(struct cks_request *q, char **at, const char *end, C
 
 CUresult ck_serve_launch_multi(struct cks_request *q, ck_launch_multi_args *a, void *res)
 {
-	CUDA_LAUNCH_PARAMS launches[LAUNCHES] = { 0 };
+	CUDA_LAUNCH_PARAMS launches[LAUNCHES] = {0};
 	char *at = a->launches.launches_val, *end = at + a->launches.launches_len;
 	unsigned int n = 0;
 	CUresult err = CUDA_SUCCESS;
@@ -87,8 +88,8 @@ CUresult ck_serve_launch_multi(struct cks_request *q, ck_launch_multi_args *a, v
 	if (!ck_driver.cuLaunchCooperativeKernelMultiDevice)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	while (at < end && !err)
-		err = n < LAUNCHES ? launch_read(q, &at, end, &launches[n++]) :
-				     CUDA_ERROR_INVALID_VALUE;
+		err = n < LAUNCHES ? launch_read(q, &at, end, &launches[n++])
+				   : CUDA_ERROR_INVALID_VALUE;
 	if (!err)
 		err = ck_driver.cuLaunchCooperativeKernelMultiDevice(launches, n, a->flags);
 	for (unsigned int i = 0; i < n; i++)

@@ -98,9 +98,9 @@ CUresult ck_serve_primary_retain(struct cks_request *q, ck_primary_retain_args *
 	(void)res;
 	if (!ck_driver.cuDevicePrimaryCtxRetain)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	err = cks_warm_take(a->device, &context) ?
-		      CUDA_SUCCESS :
-		      ck_driver.cuDevicePrimaryCtxRetain(&context, a->device);
+	err = cks_warm_take(a->device, &context)
+		      ? CUDA_SUCCESS
+		      : ck_driver.cuDevicePrimaryCtxRetain(&context, a->device);
 	if (err)
 		return err;
 	contexts_changed(s);
@@ -125,7 +125,7 @@ CUresult ck_serve_primary_release(struct cks_request *q, ck_primary_release_args
 	if (cks_warm_drop(a->device))
 		return CUDA_ERROR_INVALID_CONTEXT; /* the client has no context */
 	cks_context_retire(q->session, a->context,
-			  cks_handles_get(q->session->handles, a->context, CK_KIND_CONTEXT));
+			   cks_handles_get(q->session->handles, a->context, CK_KIND_CONTEXT));
 	err = ck_driver.cuDevicePrimaryCtxRelease_v2(a->device);
 	if (err)
 		return err;
@@ -145,7 +145,7 @@ CUresult ck_serve_primary_reset(struct cks_request *q, ck_primary_reset_args *a,
 		return CUDA_ERROR_NOT_SUPPORTED;
 	cks_warm_drop(a->device);
 	cks_context_retire(q->session, a->context,
-			  cks_handles_get(q->session->handles, a->context, CK_KIND_CONTEXT));
+			   cks_handles_get(q->session->handles, a->context, CK_KIND_CONTEXT));
 	err = ck_driver.cuDevicePrimaryCtxReset_v2(a->device);
 	if (!err)
 		forget_contents(q->session, a->context);

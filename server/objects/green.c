@@ -37,8 +37,9 @@ static CUresult issue(const CUdevResource *r)
 
 	ck_lock(&issued_lock);
 	if (!is_issued(r)) {
-		more = issued_count < CK_ISSUED_MAX ?
-			       realloc(issued, (issued_count + 1) * sizeof(*more)) : NULL;
+		more = issued_count < CK_ISSUED_MAX
+			       ? realloc(issued, (issued_count + 1) * sizeof(*more))
+			       : NULL;
 		if (more) {
 			issued = more;
 			memcpy(&issued[issued_count++], r, sizeof(*r));

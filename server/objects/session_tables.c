@@ -26,7 +26,7 @@
 #define WAIT_MAX_MS 60000 /* a live client asks again; this frees the lane of a dead one */
 
 int cks_session_create(struct cks_modcache *modules, struct ck_output *output, int device_count,
-		      struct cks_session **out)
+		       struct cks_session **out)
 {
 	struct cks_session *s = calloc(1, sizeof(*s));
 
@@ -41,10 +41,9 @@ int cks_session_create(struct cks_modcache *modules, struct ck_output *output, i
 	s->wait_max_ms = WAIT_MAX_MS;
 	if (cks_handles_create(&s->handles) < 0 || cks_memory_create(&s->memory) < 0 ||
 	    cks_staging_create(&s->staging) < 0 || cks_assembly_create(&s->assembly) < 0 ||
-	    cks_textures_create(&s->textures) < 0 ||
-	    cks_callbacks_create(&s->callbacks) < 0 || cks_mirrors_create(&s->mirrors) < 0 ||
-	    cks_pinned_create(&s->pinned) < 0 || cks_deliveries_create(&s->deliveries) < 0 ||
-	    cks_status_create(&s->status) < 0) {
+	    cks_textures_create(&s->textures) < 0 || cks_callbacks_create(&s->callbacks) < 0 ||
+	    cks_mirrors_create(&s->mirrors) < 0 || cks_pinned_create(&s->pinned) < 0 ||
+	    cks_deliveries_create(&s->deliveries) < 0 || cks_status_create(&s->status) < 0) {
 		cks_session_destroy(s);
 		return -ENOMEM;
 	}

@@ -28,8 +28,8 @@ CUresult cks_tpc_map(CUdevice device, struct cks_tpc *out)
 #define CK_TPC_RELEASE 13
 #define CK_SMS_A_TPC 2
 
-static const CUuuid table_id = { { 0x17, 0x34, 0xdc, 0x26, 0x80, 0x0d, 0x47, 0x45, 0x87, 0x26, 0xc0,
-				   0xf1, 0xe7, 0xdd, 0x8b, 0xca } };
+static const CUuuid table_id = {{0x17, 0x34, 0xdc, 0x26, 0x80, 0x0d, 0x47, 0x45, 0x87, 0x26, 0xc0,
+				 0xf1, 0xe7, 0xdd, 0x8b, 0xca}};
 
 /* The table's words, or NULL if the driver has no table of that size. */
 static const uintptr_t *find_table(void)
@@ -86,7 +86,7 @@ CUresult cks_tpc_map(CUdevice device, struct cks_tpc *out)
 
 CUresult ck_serve_tpc_map(struct cks_request *q, ck_tpc_map_args *a, ck_tpc_map_res *res)
 {
-	struct cks_tpc map = { 0 };
+	struct cks_tpc map = {0};
 	CUdevice device = -1;
 	CUresult err;
 

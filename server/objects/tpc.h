@@ -11,7 +11,7 @@
 #define CK_TPC_MAX 4096
 
 struct cks_tpc {
-	size_t count; /* TPCs; 0: the driver does not report them */
+	size_t count;			 /* TPCs; 0: the driver does not report them */
 	unsigned char gpc[CK_TPC_MAX];	 /* per TPC: its GPC */
 	unsigned char index[CK_TPC_MAX]; /* per TPC: its index in the GPC */
 };

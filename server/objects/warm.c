@@ -131,7 +131,7 @@ bool cks_warm_drop(CUdevice device)
 
 static void *expire(void *unused)
 {
-	const struct timespec time = { .tv_sec = CK_WARM_SECONDS };
+	const struct timespec time = {.tv_sec = CK_WARM_SECONDS};
 
 	(void)unused;
 	nanosleep(&time, NULL);

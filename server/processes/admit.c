@@ -17,16 +17,20 @@
 CK_LOG_DEFINE("server");
 
 ck_hello_status cks_admit_judge(const struct cks_options *options, struct cks_token *token,
-			       const ck_hello_args *args, char why[CK_WHY_SIZE])
+				const ck_hello_args *args, char why[CK_WHY_SIZE])
 {
 	if (args->protocol != CK_PROTOCOL) {
 		snprintf(why, CK_WHY_SIZE,
-			 "client %.64s speaks protocol %u, server %s speaks %d; install the same release on "
-			 "both sides", args->release, args->protocol, CK_RELEASE, CK_PROTOCOL);
+			 "client %.64s speaks protocol %u, server %s speaks %d; install the same "
+			 "release on "
+			 "both sides",
+			 args->release, args->protocol, CK_RELEASE, CK_PROTOCOL);
 		return CK_HELLO_PROTOCOL;
 	}
-	if (!cks_token_admits(token, options->token_file, args->token.token_val, args->token.token_len)) {
-		snprintf(why, CK_WHY_SIZE, "the server admits only clients with its token; set CRICKET_TOKEN");
+	if (!cks_token_admits(token, options->token_file, args->token.token_val,
+			      args->token.token_len)) {
+		snprintf(why, CK_WHY_SIZE,
+			 "the server admits only clients with its token; set CRICKET_TOKEN");
 		return CK_HELLO_DENIED;
 	}
 	return CK_HELLO_OK;
@@ -48,8 +52,8 @@ static bool decode(const unsigned char *bytes, const struct cks_peeked *call, ck
 {
 	XDR xdrs;
 
-	xdrmem_create(&xdrs, (char *)(uintptr_t)bytes + call->args, (u_int)(call->record - call->args),
-		      XDR_DECODE);
+	xdrmem_create(&xdrs, (char *)(uintptr_t)bytes + call->args,
+		      (u_int)(call->record - call->args), XDR_DECODE);
 	return xdr_ck_hello_args(&xdrs, args);
 }
 
@@ -66,7 +70,8 @@ static uint32_t first_word(const unsigned char *bytes, const struct cks_peeked *
 }
 
 /* Would one more session exceed a limit? @why: the reason. */
-static bool has_too_many(const struct cks_admission *a, const struct cks_owner *owner, char why[CK_WHY_SIZE])
+static bool has_too_many(const struct cks_admission *a, const struct cks_owner *owner,
+			 char why[CK_WHY_SIZE])
 {
 	const uint64_t *most = a->options->limits.value;
 	struct cks_session_counts counts;
@@ -74,14 +79,19 @@ static bool has_too_many(const struct cks_admission *a, const struct cks_owner *
 
 	cks_workers_count(a->workers, owner, &counts);
 	if (counts.all >= a->options->max_sessions)
-		snprintf(why, CK_WHY_SIZE, "the server has no more sessions to give (--max-sessions)");
+		snprintf(why, CK_WHY_SIZE,
+			 "the server has no more sessions to give (--max-sessions)");
 	else if (counts.peer >= most[CK_LIMIT_ADDRESS])
-		snprintf(why, CK_WHY_SIZE, "%s has %zu sessions, and the server gives one address no more "
-			 "(--%s)", cks_peer_name(&owner->peer, name), counts.peer,
+		snprintf(why, CK_WHY_SIZE,
+			 "%s has %zu sessions, and the server gives one address no more "
+			 "(--%s)",
+			 cks_peer_name(&owner->peer, name), counts.peer,
 			 cks_limit_name(CK_LIMIT_ADDRESS));
 	else if (counts.identity >= most[CK_LIMIT_IDENTITY])
-		snprintf(why, CK_WHY_SIZE, "%s has %zu sessions, and the server gives one identity no more "
-			 "(--%s)", owner->identity.name, counts.identity, cks_limit_name(CK_LIMIT_IDENTITY));
+		snprintf(why, CK_WHY_SIZE,
+			 "%s has %zu sessions, and the server gives one identity no more "
+			 "(--%s)",
+			 owner->identity.name, counts.identity, cks_limit_name(CK_LIMIT_IDENTITY));
 	else
 		return false;
 	return true;
@@ -92,7 +102,7 @@ static void start_session(struct cks_admission *a, int fd, const struct cks_peer
 			  const ck_hello_args *args, const struct cks_peeked *call)
 {
 	const void *token = cks_token_wanted(a->options->token_file) ? args->token.token_val : NULL;
-	struct cks_owner owner = { .peer = *peer };
+	struct cks_owner owner = {.peer = *peer};
 	char why[CK_WHY_SIZE];
 	int ret;
 
@@ -109,8 +119,8 @@ static void start_session(struct cks_admission *a, int fd, const struct cks_peer
 	}
 }
 
-static void judge(struct cks_admission *a, int fd, const struct cks_peer *peer, const ck_hello_args *args,
-		  const struct cks_peeked *call)
+static void judge(struct cks_admission *a, int fd, const struct cks_peer *peer,
+		  const ck_hello_args *args, const struct cks_peeked *call)
 {
 	char why[CK_WHY_SIZE], name[CK_PEER_NAME];
 	ck_hello_status status = cks_admit_judge(a->options, &a->token, args, why);
@@ -119,14 +129,16 @@ static void judge(struct cks_admission *a, int fd, const struct cks_peer *peer, 
 		start_session(a, fd, peer, args, call);
 		return;
 	}
-	ck_info("%s: %s pid %u refused: %s", cks_peer_name(peer, name), args->application, args->pid, why);
+	ck_info("%s: %s pid %u refused: %s", cks_peer_name(peer, name), args->application,
+		args->pid, why);
 	refuse(fd, call, status, why);
 }
 
-void cks_admit(struct cks_admission *a, int fd, const struct cks_peer *peer, const unsigned char *bytes,
-	      const struct cks_peeked *call)
+void cks_admit(struct cks_admission *a, int fd, const struct cks_peer *peer,
+	       const unsigned char *bytes, const struct cks_peeked *call)
 {
-	ck_hello_args args = { 0 }, foreign = { .release = (char *)"?", .application = (char *)"a program" };
+	ck_hello_args args = {0},
+		      foreign = {.release = (char *)"?", .application = (char *)"a program"};
 	char name[CK_PEER_NAME];
 
 	foreign.protocol = first_word(bytes, call);

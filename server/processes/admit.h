@@ -19,7 +19,7 @@ struct cks_workers;
 
 /* May a client with these @args have a session? If not, @why is the reason. */
 ck_hello_status cks_admit_judge(const struct cks_options *options, struct cks_token *token,
-			       const ck_hello_args *args, char why[CK_WHY_SIZE]);
+				const ck_hello_args *args, char why[CK_WHY_SIZE]);
 
 /* State that the supervisor needs to check hellos. */
 struct cks_admission {
@@ -31,6 +31,6 @@ struct cks_admission {
 /* Check the hello in @bytes that @peer has sent on @fd: pass it to a worker, or refuse it. The
  * caller closes @fd. */
 void cks_admit(struct cks_admission *admission, int fd, const struct cks_peer *peer,
-	      const unsigned char *bytes, const struct cks_peeked *call);
+	       const unsigned char *bytes, const struct cks_peeked *call);
 
 #endif

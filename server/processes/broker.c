@@ -60,7 +60,7 @@ struct cks_broker *cks_broker_create(const char *path, const char *unix_path)
 		b->listener = ck_m3_listen(b->path);
 	}
 	if (b->path[0] == '/' && b->listener >= 0 && stat(b->path, &b->file) < 0)
-		b->file = (struct stat){ 0 };
+		b->file = (struct stat){0};
 	if (b->listener >= 0)
 		return b;
 	ck_warn("no socket for shared memory: %s", strerror(-b->listener));

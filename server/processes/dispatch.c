@@ -34,12 +34,12 @@ struct lane {
 	struct cks_session *session;
 	struct ck_chan *chan;
 	struct ck_reader *reader;
-	void *args, *res;	/* buffers for any message, aligned as by malloc */
-	unsigned char *out;	/* encoded replies */
+	void *args, *res;   /* buffers for any message, aligned as by malloc */
+	unsigned char *out; /* encoded replies */
 	size_t out_size;
 	uint64_t bound;		/* id of this thread's current context */
 	uint64_t epoch;		/* session.context_epoch when it was bound */
-	struct cks_along along;	/* sent ahead of the next reply */
+	struct cks_along along; /* sent ahead of the next reply */
 	bool in_place;		/* the arguments point into the record: nothing to free */
 };
 
@@ -52,7 +52,7 @@ static int lane_init(struct lane *l, struct cks_session *s, struct ck_chan *chan
 		args = ck_max(args, ck_procs[i].args_size);
 		res = ck_max(res, ck_procs[i].res_size);
 	}
-	*l = (struct lane){ .session = s, .chan = chan, .reader = reader };
+	*l = (struct lane){.session = s, .chan = chan, .reader = reader};
 	l->epoch = atomic_load(&s->context_epoch);
 	l->out_size = CK_REPLY_START;
 	l->args = malloc(args);
@@ -301,7 +301,7 @@ static int send_bytes(struct lane *l, void *bytes, size_t size)
 	unsigned int n = 3 * l->along.count;
 	int ret;
 
-	l->along.iov[n] = (struct iovec){ .iov_base = bytes, .iov_len = size };
+	l->along.iov[n] = (struct iovec){.iov_base = bytes, .iov_len = size};
 	atomic_fetch_add_explicit(&l->session->bytes_out, size, memory_order_relaxed);
 	ret = ck_chan_writev(l->chan, l->along.iov, (int)n + 1);
 	cks_along_sent(l->session, &l->along);
@@ -390,7 +390,8 @@ static void call_run(struct lane *l, struct cks_request *q, const struct ck_proc
 	/* A reply to a thread for host functions must not wait for the driver: see
 	 * delivery_part.h. */
 	if (q->proc != CK_PROC_delivery_next && !q->replied)
-		result->delivered = cks_deliveries_take(s, q->proc != CK_PROC_callback_next, &l->along);
+		result->delivered =
+			cks_deliveries_take(s, q->proc != CK_PROC_callback_next, &l->along);
 	atomic_fetch_add_explicit(&s->calls, 1, memory_order_relaxed);
 }
 
@@ -482,7 +483,7 @@ int cks_dispatch_reply(struct ck_chan *chan, uint32_t xid, xdrproc_t xdr, const 
 		return -ENOMEM;
 	n = ck_reply_encode(out, CK_REPLY_MAX, xid, xdr, res, 0);
 	if (n >= 0) {
-		iov = (struct iovec){ .iov_base = out, .iov_len = (size_t)n };
+		iov = (struct iovec){.iov_base = out, .iov_len = (size_t)n};
 		n = ck_chan_writev(chan, &iov, 1);
 	}
 	free(out);

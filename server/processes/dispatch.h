@@ -13,7 +13,7 @@
  * between two messages; -EPROTO: protocol error (logged); else -errno of the channel.
  */
 int cks_dispatch_commands(struct cks_session *session, struct ck_chan *chan,
-			 struct ck_reader *reader);
+			  struct ck_reader *reader);
 
 /* Answer the calls of a lane until it ends. Returns the same, or CK_DISPATCH_BYE. */
 int cks_dispatch_calls(struct cks_session *session, struct ck_chan *chan, struct ck_reader *reader);

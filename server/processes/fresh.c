@@ -69,7 +69,8 @@ static size_t room_for_all(void)
 	return ck_max((size_t)files.rlim_cur / 2, (size_t)8);
 }
 
-struct cks_fresh_list *cks_fresh_create(struct cks_workers *workers, const struct cks_options *options)
+struct cks_fresh_list *cks_fresh_create(struct cks_workers *workers,
+					const struct cks_options *options)
 {
 	struct cks_fresh_list *l = calloc(1, sizeof(*l));
 
@@ -183,7 +184,7 @@ static void push_out(struct cks_fresh_list *l, size_t i)
 
 void cks_fresh_add(struct cks_fresh_list *l, int fd)
 {
-	struct fresh f = { .fd = fd, .deadline = ck_now_ms() + CK_SILENCE_MS, .ready = true };
+	struct fresh f = {.fd = fd, .deadline = ck_now_ms() + CK_SILENCE_MS, .ready = true};
 	size_t i;
 
 	cks_peer_of(fd, &f.peer);
@@ -212,7 +213,7 @@ size_t cks_fresh_poll(struct cks_fresh_list *l, struct pollfd *fds, int *timeout
 
 		if (*timeout_ms < 0 || wait < *timeout_ms)
 			*timeout_ms = (int)wait;
-		fds[i] = (struct pollfd){ .fd = f->again ? -1 : f->fd, .events = POLLIN };
+		fds[i] = (struct pollfd){.fd = f->again ? -1 : f->fd, .events = POLLIN};
 	}
 	return l->count;
 }
@@ -227,7 +228,7 @@ void cks_fresh_polled(struct cks_fresh_list *l, const struct pollfd *fds)
 static bool join_session(struct cks_fresh_list *l, struct fresh *f, const struct cks_peeked *p,
 			 int64_t now)
 {
-	ck_join_res res = { .status = 1 };
+	ck_join_res res = {.status = 1};
 	int ret = cks_workers_join(l->admission.workers, p->session, f->fd);
 
 	set_joining(l, f, ret == -EAGAIN && now < f->deadline);
@@ -242,7 +243,7 @@ static bool join_session(struct cks_fresh_list *l, struct fresh *f, const struct
 /* Has the peer closed its side? Bytes in the buffer hide that from recv. */
 static bool hung_up(int fd)
 {
-	struct pollfd p = { .fd = fd, .events = POLLRDHUP };
+	struct pollfd p = {.fd = fd, .events = POLLRDHUP};
 
 	return poll(&p, 1, 0) > 0;
 }

@@ -48,8 +48,7 @@ static int read_hello(struct ck_reader *reader, uint32_t *xid, ck_hello_args *ar
 	if (ret < 0)
 		return ret;
 	if (ck_call_decode(record.body, record.body_size, &header) < 0 ||
-	    header.program != CK_PROGRAM || header.version != CK_VERSION ||
-	    header.proc != CK_HELLO)
+	    header.program != CK_PROGRAM || header.version != CK_VERSION || header.proc != CK_HELLO)
 		return -EPROTO;
 	xdrmem_create(&xdrs, (char *)record.body + header.size,
 		      (u_int)(record.body_size - header.size), XDR_DECODE);
@@ -78,7 +77,7 @@ static void set_message(ck_hello_res *res, ck_hello_status status, const char *f
 /* May the client have a session? The supervisor has admitted it, but the token may have changed. */
 static void judge(const struct cks_options *options, const ck_hello_args *args, ck_hello_res *res)
 {
-	struct cks_token token = { .known = false };
+	struct cks_token token = {.known = false};
 	char why[CK_WHY_SIZE];
 	ck_hello_status status = cks_admit_judge(options, &token, args, why);
 
@@ -155,8 +154,8 @@ static int make_session(const struct cks_options *options, const struct cks_iden
 {
 	struct cks_modcache *cache;
 	int ret = cks_modcache_open(options->cache_dir, &identity->key,
-				   (size_t)ck_env_long("CRICKET_CACHE_SIZE"),
-				   options->limits.value[CK_LIMIT_CACHE], &cache);
+				    (size_t)ck_env_long("CRICKET_CACHE_SIZE"),
+				    options->limits.value[CK_LIMIT_CACHE], &cache);
 
 	if (ret == 0)
 		ret = cks_session_create(cache, output, (int)res->devices.devices_len, session);
@@ -182,9 +181,9 @@ static void identify(const struct cks_options *options, struct ck_chan *chan,
 }
 
 /* All steps between the call and the reply; the status is in @res. */
-static int prepare(const struct cks_options *options, struct ck_chan *chan, const ck_hello_args *args,
-		   struct ck_output *output, struct cks_client *client, ck_hello_res *res,
-		   struct cks_session **session)
+static int prepare(const struct cks_options *options, struct ck_chan *chan,
+		   const ck_hello_args *args, struct ck_output *output, struct cks_client *client,
+		   ck_hello_res *res, struct cks_session **session)
 {
 	judge(options, args, res);
 	if (res->status == CK_HELLO_OK && !take_ready(res))
@@ -204,11 +203,11 @@ static void note_client(const ck_hello_args *args, struct cks_client *client)
 }
 
 int cks_hello(const struct cks_options *options, struct ck_chan *chan, struct ck_reader *reader,
-	     struct ck_output *output, int (*announce)(const struct cks_session *session),
-	     struct cks_client *client, struct cks_session **session)
+	      struct ck_output *output, int (*announce)(const struct cks_session *session),
+	      struct cks_client *client, struct cks_session **session)
 {
-	ck_hello_args args = { 0 };
-	ck_hello_res res = { .protocol = CK_PROTOCOL };
+	ck_hello_args args = {0};
+	ck_hello_res res = {.protocol = CK_PROTOCOL};
 	uint32_t xid;
 	int ret = read_hello(reader, &xid, &args);
 

@@ -28,7 +28,7 @@ int cks_hello_prepare(const struct cks_options *options);
  * client has its reply. -ECONNREFUSED: the client was sent the reason; else -errno.
  */
 int cks_hello(const struct cks_options *options, struct ck_chan *chan, struct ck_reader *reader,
-	     struct ck_output *output, int (*announce)(const struct cks_session *session),
-	     struct cks_client *client, struct cks_session **session);
+	      struct ck_output *output, int (*announce)(const struct cks_session *session),
+	      struct cks_client *client, struct cks_session **session);
 
 #endif

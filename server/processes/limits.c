@@ -17,20 +17,26 @@ static const struct row {
 	const char *name, *argument, *help, *usual; /* usual: text of the default */
 	uint64_t fallback, least, most;
 } table[CK_LIMITS] = {
-	[CK_LIMIT_LANES] = { "max-lanes", "N", "most threads of a program that wait for the GPU at a time",
-			     "1024", 1024, 1, 65536 },
-	[CK_LIMIT_OUTPUT] = { "kernel-output", "BYTES", "most kernel output that a program leaves unfetched",
-			      "16M", 16u << 20, 4096, CK_SIZE_MOST },
-	[CK_LIMIT_PINNED] = { "pinned-memory", "BYTES", "most pinned host memory of a program on this host",
-			      "half of the host's memory", 0, 4096, CK_SIZE_MOST },
-	[CK_LIMIT_CACHE] = { "cache-per-identity", "BYTES", "most bytes of the module cache for one identity",
-			     "1G", 1u << 30, 4096, CK_SIZE_MOST },
-	[CK_LIMIT_ADDRESS] = { "sessions-per-address", "N", "most programs of one address, or user of the unix socket",
-			       "half of --max-sessions, at least 64", 0, 1, 100000 },
-	[CK_LIMIT_IDENTITY] = { "sessions-per-identity", "N", "most programs of one identity",
-				"three quarters of --max-sessions, at least 64", 0, 1, 100000 },
-	[CK_LIMIT_COMMANDS] = { "command-wait", "SECONDS", "time after which a session without a command connection ends",
-				"10", 10, 1, 86400 },
+	[CK_LIMIT_LANES] = {"max-lanes", "N",
+			    "most threads of a program that wait for the GPU at a time", "1024",
+			    1024, 1, 65536},
+	[CK_LIMIT_OUTPUT] = {"kernel-output", "BYTES",
+			     "most kernel output that a program leaves unfetched", "16M", 16u << 20,
+			     4096, CK_SIZE_MOST},
+	[CK_LIMIT_PINNED] = {"pinned-memory", "BYTES",
+			     "most pinned host memory of a program on this host",
+			     "half of the host's memory", 0, 4096, CK_SIZE_MOST},
+	[CK_LIMIT_CACHE] = {"cache-per-identity", "BYTES",
+			    "most bytes of the module cache for one identity", "1G", 1u << 30, 4096,
+			    CK_SIZE_MOST},
+	[CK_LIMIT_ADDRESS] = {"sessions-per-address", "N",
+			      "most programs of one address, or user of the unix socket",
+			      "half of --max-sessions, at least 64", 0, 1, 100000},
+	[CK_LIMIT_IDENTITY] = {"sessions-per-identity", "N", "most programs of one identity",
+			       "three quarters of --max-sessions, at least 64", 0, 1, 100000},
+	[CK_LIMIT_COMMANDS] = {"command-wait", "SECONDS",
+			       "time after which a session without a command connection ends", "10",
+			       10, 1, 86400},
 };
 
 const char *cks_limit_name(enum cks_limit limit)
@@ -47,7 +53,7 @@ static uint64_t half_of_memory(void)
 
 void cks_limits_init(struct cks_limits *limits)
 {
-	*limits = (struct cks_limits){ .given = { NULL } };
+	*limits = (struct cks_limits){.given = {NULL}};
 	for (int i = 0; i < CK_LIMITS; i++)
 		limits->value[i] = table[i].fallback;
 	limits->value[CK_LIMIT_PINNED] = half_of_memory();
@@ -58,7 +64,8 @@ void cks_limits_settle(struct cks_limits *limits, unsigned int max_sessions)
 	if (!limits->given[CK_LIMIT_ADDRESS])
 		limits->value[CK_LIMIT_ADDRESS] = ck_max(max_sessions / 2, CK_SESSIONS_LEAST);
 	if (!limits->given[CK_LIMIT_IDENTITY])
-		limits->value[CK_LIMIT_IDENTITY] = ck_max(max_sessions - max_sessions / 4, CK_SESSIONS_LEAST);
+		limits->value[CK_LIMIT_IDENTITY] =
+			ck_max(max_sessions - max_sessions / 4, CK_SESSIONS_LEAST);
 }
 
 int cks_limits_set(struct cks_limits *limits, enum cks_limit limit, const char *text)
@@ -68,8 +75,9 @@ int cks_limits_set(struct cks_limits *limits, enum cks_limit limit, const char *
 
 	if (strspn(text, "0123456789") == 0 || ck_env_number(text, &value) < 0 ||
 	    value < row->least || value > row->most) {
-		fprintf(stderr, "cricket-rpc-server: --%s: not a number from %llu to %llu: %s\n", row->name,
-			(unsigned long long)row->least, (unsigned long long)row->most, text);
+		fprintf(stderr, "cricket-rpc-server: --%s: not a number from %llu to %llu: %s\n",
+			row->name, (unsigned long long)row->least, (unsigned long long)row->most,
+			text);
 		return -EINVAL;
 	}
 	limits->value[limit] = value;

@@ -8,13 +8,13 @@
 #include <stdio.h>
 
 enum cks_limit {
-	CK_LIMIT_LANES,		/* connections of a session for calls */
-	CK_LIMIT_OUTPUT,	/* bytes of unfetched kernel output */
-	CK_LIMIT_PINNED,	/* bytes of host memory that a session may register */
-	CK_LIMIT_CACHE,		/* bytes of an identity's images in the module cache */
-	CK_LIMIT_ADDRESS,	/* sessions of one peer (peer.h) */
-	CK_LIMIT_IDENTITY,	/* sessions of one identity */
-	CK_LIMIT_COMMANDS,	/* seconds that a session may be without a command connection */
+	CK_LIMIT_LANES,	   /* connections of a session for calls */
+	CK_LIMIT_OUTPUT,   /* bytes of unfetched kernel output */
+	CK_LIMIT_PINNED,   /* bytes of host memory that a session may register */
+	CK_LIMIT_CACHE,	   /* bytes of an identity's images in the module cache */
+	CK_LIMIT_ADDRESS,  /* sessions of one peer (peer.h) */
+	CK_LIMIT_IDENTITY, /* sessions of one identity */
+	CK_LIMIT_COMMANDS, /* seconds that a session may be without a command connection */
 	CK_LIMITS,
 };
 

@@ -38,23 +38,23 @@ enum {
 };
 
 static const struct option long_options[] = {
-	{ "listen", required_argument, NULL, OPT_LISTEN },
-	{ "unix", required_argument, NULL, OPT_UNIX },
-	{ "no-unix", no_argument, NULL, OPT_NO_UNIX },
-	{ "no-shm", no_argument, NULL, OPT_NO_SHM },
-	{ "driver", required_argument, NULL, OPT_DRIVER },
-	{ "token-file", required_argument, NULL, OPT_TOKEN_FILE },
-	{ "cache-dir", required_argument, NULL, OPT_CACHE_DIR },
-	{ "cache-size", required_argument, NULL, OPT_CACHE_SIZE },
-	{ "m3", required_argument, NULL, OPT_M3 },
-	{ "pid-file", required_argument, NULL, OPT_PID_FILE },
-	{ "max-sessions", required_argument, NULL, OPT_MAX_SESSIONS },
-	{ "warm", required_argument, NULL, OPT_WARM },
-	{ "warm-devices", required_argument, NULL, OPT_WARM_DEVICES },
-	{ "log", required_argument, NULL, OPT_LOG },
-	{ "help", no_argument, NULL, OPT_HELP },
-	{ "help-env", no_argument, NULL, OPT_HELP_ENV },
-	{ "version", no_argument, NULL, OPT_VERSION },
+	{"listen", required_argument, NULL, OPT_LISTEN},
+	{"unix", required_argument, NULL, OPT_UNIX},
+	{"no-unix", no_argument, NULL, OPT_NO_UNIX},
+	{"no-shm", no_argument, NULL, OPT_NO_SHM},
+	{"driver", required_argument, NULL, OPT_DRIVER},
+	{"token-file", required_argument, NULL, OPT_TOKEN_FILE},
+	{"cache-dir", required_argument, NULL, OPT_CACHE_DIR},
+	{"cache-size", required_argument, NULL, OPT_CACHE_SIZE},
+	{"m3", required_argument, NULL, OPT_M3},
+	{"pid-file", required_argument, NULL, OPT_PID_FILE},
+	{"max-sessions", required_argument, NULL, OPT_MAX_SESSIONS},
+	{"warm", required_argument, NULL, OPT_WARM},
+	{"warm-devices", required_argument, NULL, OPT_WARM_DEVICES},
+	{"log", required_argument, NULL, OPT_LOG},
+	{"help", no_argument, NULL, OPT_HELP},
+	{"help-env", no_argument, NULL, OPT_HELP_ENV},
+	{"version", no_argument, NULL, OPT_VERSION},
 };
 
 #define CK_OPTIONS (sizeof(long_options) / sizeof(long_options[0]))
@@ -76,8 +76,10 @@ static void print_help(void)
 	       "                        --unix with .m3 behind it)\n"
 	       "  --pid-file FILE       write the process id; refuse to start twice\n"
 	       "  --max-sessions N      most programs at a time (default %d)\n"
-	       "  --warm N              workers kept ready for the next programs (default 1 with a GPU)\n"
-	       "  --warm-devices LIST   devices whose contexts they hold, as in 0,1; or none (default %s)\n"
+	       "  --warm N              workers kept ready for the next programs (default 1 with a "
+	       "GPU)\n"
+	       "  --warm-devices LIST   devices whose contexts they hold, as in 0,1; or none "
+	       "(default %s)\n"
 	       "  --log LEVELS          as CRICKET_LOG\n"
 	       "  --help, --help-env, --version\n\n"
 	       "Bounds of programs, addresses and identities:\n",
@@ -212,9 +214,9 @@ static void all_options(struct option out[CK_OPTIONS + CK_LIMITS + 1])
 {
 	memcpy(out, long_options, sizeof(long_options));
 	for (int i = 0; i < CK_LIMITS; i++)
-		out[CK_OPTIONS + i] = (struct option){ cks_limit_name((enum cks_limit)i),
-						       required_argument, NULL, OPT_LIMIT + i };
-	out[CK_OPTIONS + CK_LIMITS] = (struct option){ NULL, 0, NULL, 0 };
+		out[CK_OPTIONS + i] = (struct option){cks_limit_name((enum cks_limit)i),
+						      required_argument, NULL, OPT_LIMIT + i};
+	out[CK_OPTIONS + CK_LIMITS] = (struct option){NULL, 0, NULL, 0};
 }
 
 int cks_options_parse(int argc, char **argv, struct cks_options *o)
@@ -222,8 +224,8 @@ int cks_options_parse(int argc, char **argv, struct cks_options *o)
 	struct option options[CK_OPTIONS + CK_LIMITS + 1];
 	int option, ret;
 
-	*o = (struct cks_options){ .max_sessions = CK_SESSIONS, .warm = -1,
-				  .warm_devices = CK_WARM_DEVICES };
+	*o = (struct cks_options){
+		.max_sessions = CK_SESSIONS, .warm = -1, .warm_devices = CK_WARM_DEVICES};
 	cks_limits_init(&o->limits);
 	all_options(options);
 	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {

@@ -10,22 +10,22 @@
 #include "server/processes/limits.h"
 
 #define CK_LISTEN_MAX 16
-#define CK_WARM_MAX 64	/* spare workers */
+#define CK_WARM_MAX 64 /* spare workers */
 
 struct cks_options {
 	const char *listen[CK_LISTEN_MAX];
 	size_t listen_count;
-	const char *unix_path;	/* NULL: the first usual place that works */
+	const char *unix_path; /* NULL: the first usual place that works */
 	bool no_unix;
 	const char *driver;	/* auto, cuda, emu or a path */
-	const char *token_file;	/* NULL: none */
+	const char *token_file; /* NULL: none */
 	const char *cache_dir;	/* NULL: the usual places */
-	const char *cache_size;	/* as CRICKET_CACHE_SIZE */
+	const char *cache_size; /* as CRICKET_CACHE_SIZE */
 	const char *m3_path;	/* the memory broker's socket; NULL: beside the server's own */
 	const char *pid_file;	/* NULL: none */
 	unsigned int max_sessions;
 	struct cks_limits limits;
-	int warm;		/* number of spare workers; -1: one with a real driver */
+	int warm;		  /* number of spare workers; -1: one with a real driver */
 	const char *warm_devices; /* devices whose contexts they hold: "0,1", or "none" */
 };
 

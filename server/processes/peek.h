@@ -11,12 +11,12 @@
 #define CK_PEEK_MAX 4096 /* bytes; the client's first records are never longer */
 
 enum cks_peek {
-	CK_PEEK_MORE,	       /* not all of the record has arrived */
-	CK_PEEK_GARBAGE,       /* no RPC call, or too long to peek at */
-	CK_PEEK_NULL,	       /* procedure 0 of this program and version */
+	CK_PEEK_MORE,	 /* not all of the record has arrived */
+	CK_PEEK_GARBAGE, /* no RPC call, or too long to peek at */
+	CK_PEEK_NULL,	 /* procedure 0 of this program and version */
 	CK_PEEK_NO_PROGRAM,
 	CK_PEEK_NO_VERSION,
-	CK_PEEK_NO_PROCEDURE,  /* this program, but not a first procedure */
+	CK_PEEK_NO_PROCEDURE, /* this program, but not a first procedure */
 	CK_PEEK_HELLO,
 	CK_PEEK_JOIN,
 };

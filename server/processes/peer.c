@@ -46,7 +46,7 @@ void cks_peer_of(int fd, struct cks_peer *peer)
 		struct sockaddr_in v4;
 		struct sockaddr_in6 v6;
 		struct sockaddr_storage room;
-	} address = { .any.sa_family = AF_UNSPEC };
+	} address = {.any.sa_family = AF_UNSPEC};
 	socklen_t size = sizeof(address);
 
 	memset(peer, 0, sizeof(*peer));
@@ -88,7 +88,8 @@ const char *cks_peer_name(const struct cks_peer *peer, char out[CK_PEER_NAME])
 		snprintf(out, CK_PEER_NAME, "an unknown peer");
 		return out;
 	}
-	snprintf(out, CK_PEER_NAME, "%s %s%s", peer->kind == CK_PEER_NETWORK ? "network" : "address", text,
+	snprintf(out, CK_PEER_NAME, "%s %s%s",
+		 peer->kind == CK_PEER_NETWORK ? "network" : "address", text,
 		 peer->kind == CK_PEER_NETWORK ? "/64" : "");
 	return out;
 }

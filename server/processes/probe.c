@@ -79,7 +79,7 @@ static bool stop_wanted(void)
 /* Read the whole answer within the time limit; false: failed. */
 static bool wait_answer(int fd, struct answer *a)
 {
-	struct pollfd p = { .fd = fd, .events = POLLIN };
+	struct pollfd p = {.fd = fd, .events = POLLIN};
 	int n = 0;
 
 	for (int ms = 0; ms < CK_PROBE_MS && n == 0 && !stop_wanted(); ms += CK_PROBE_STEP_MS)
@@ -89,12 +89,13 @@ static bool wait_answer(int fd, struct answer *a)
 
 static const char *judge(const char *which, struct answer *a)
 {
-	static const char *const names[] = { [CK_CUDA] = "cuda", [CK_EMU] = "emu" };
+	static const char *const names[] = {[CK_CUDA] = "cuda", [CK_EMU] = "emu"};
 
 	a->why[sizeof(a->why) - 1] = '\0';
 	if (a->driver == CK_NONE) {
 		ck_err("driver %s: %s%s", which, a->why,
-		       strcmp(which, "cuda") == 0 ? "; without an NVIDIA driver use --driver emu" : "");
+		       strcmp(which, "cuda") == 0 ? "; without an NVIDIA driver use --driver emu"
+						  : "");
 		return NULL;
 	}
 	if (a->driver == CK_CUDA || a->driver == CK_EMU)
@@ -113,7 +114,7 @@ static const char *without_gpu(void)
  * supervisor reaps it later, like any child. */
 static void end(pid_t pid)
 {
-	const struct timespec step = { .tv_nsec = CK_PROBE_END_STEP_MS * 1000000L };
+	const struct timespec step = {.tv_nsec = CK_PROBE_END_STEP_MS * 1000000L};
 
 	kill(pid, SIGKILL);
 	for (int ms = 0; ms < CK_PROBE_END_MS && waitpid(pid, NULL, WNOHANG) == 0;

@@ -25,15 +25,15 @@ CK_LOG_DEFINE("server");
 
 #define CK_RPCBIND_PORT 111
 #define CK_ANSWER_MS 200
-#define CK_CHILD_S 5	 /* time limit of the child */
+#define CK_CHILD_S 5 /* time limit of the child */
 #define CK_UNSET_MS 1000
 
 static bool registered;
 
 static bool rpcbind_answers(void)
 {
-	struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons(CK_RPCBIND_PORT) };
-	struct pollfd p = { .events = POLLOUT };
+	struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(CK_RPCBIND_PORT)};
+	struct pollfd p = {.events = POLLOUT};
 	int error = 0;
 	socklen_t size = sizeof(error);
 	bool ok;
@@ -53,8 +53,7 @@ static bool rpcbind_answers(void)
 static _Noreturn void child(struct sockaddr_in *address)
 {
 	struct netconfig *tcp;
-	struct netbuf buf = { .maxlen = sizeof(*address), .len = sizeof(*address),
-			      .buf = address };
+	struct netbuf buf = {.maxlen = sizeof(*address), .len = sizeof(*address), .buf = address};
 	sigset_t none;
 	int ok;
 
@@ -81,7 +80,7 @@ void cks_rpcbind_set(int fd)
 	if (getsockname(fd, (struct sockaddr *)&bound, &size) < 0)
 		return;
 	/* rpcbind's tcp means IPv4; register a dual-stack IPv6 socket for any address. */
-	address = (struct sockaddr_in){ .sin_family = AF_INET };
+	address = (struct sockaddr_in){.sin_family = AF_INET};
 	if (bound.ss_family == AF_INET)
 		address = *(struct sockaddr_in *)&bound;
 	else if (bound.ss_family == AF_INET6)
@@ -98,7 +97,7 @@ void cks_rpcbind_set(int fd)
 
 void cks_rpcbind_unset(void)
 {
-	const struct timespec step = { .tv_nsec = 10 * 1000000L };
+	const struct timespec step = {.tv_nsec = 10 * 1000000L};
 	pid_t pid;
 
 	if (!registered || !rpcbind_answers())

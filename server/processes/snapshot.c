@@ -33,7 +33,7 @@ static CUresult fill_attributes(ck_device *d, CUdevice dev)
 	for (int id = 1; id < CK_ATTRIBUTES_ASKED; id++) {
 		if (ck_driver.cuDeviceGetAttribute(&value, (CUdevice_attribute)id, dev))
 			continue;
-		list[count++] = (ck_attribute){ .id = id, .value = value };
+		list[count++] = (ck_attribute){.id = id, .value = value};
 	}
 	d->attributes.attributes_val = list;
 	d->attributes.attributes_len = count;
@@ -125,7 +125,7 @@ static CUresult fill_peers(ck_hello_res *res)
 		for (int dst = 0; dst < count; dst++) {
 			for (int a = 0; src != dst && a <= last; a++) {
 				if (peer_fact(a, src, dst, &value))
-					*p++ = (ck_p2p){ src, dst, a, value };
+					*p++ = (ck_p2p){src, dst, a, value};
 			}
 		}
 	}

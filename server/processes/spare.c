@@ -22,7 +22,7 @@ CK_LOG_DEFINE("server");
 
 static bool client_waits(void)
 {
-	struct pollfd p = { .fd = CK_WORKER_CONTROL, .events = POLLIN };
+	struct pollfd p = {.fd = CK_WORKER_CONTROL, .events = POLLIN};
 
 	return poll(&p, 1, 0) > 0;
 }

@@ -15,8 +15,8 @@
 
 CK_LOG_DEFINE("server");
 
-#define CK_TAKEN_MS 1000    /* so that a new session does not compete with the next spare */
-#define CK_FAILED_MS 1000   /* after a failure; doubled after each further one */
+#define CK_TAKEN_MS 1000  /* so that a new session does not compete with the next spare */
+#define CK_FAILED_MS 1000 /* after a failure; doubled after each further one */
 #define CK_FAILED_MAX 300000
 #define CK_WARMING_MS 60000 /* waking GPUs takes the driver seconds */
 

@@ -28,12 +28,12 @@
 CK_LOG_DEFINE("server");
 
 #define CK_LISTENERS (CK_LISTEN_MAX + 1)
-#define CK_ACCEPTS 64	   /* connections accepted per round, so that others get their turn */
-#define CK_PAUSE_MS 100	   /* pause in accepting when descriptors run out */
+#define CK_ACCEPTS 64	/* connections accepted per round, so that others get their turn */
+#define CK_PAUSE_MS 100 /* pause in accepting when descriptors run out */
 
 struct listener {
 	int fd;
-	char path[108];	 /* of a unix socket, for removal; else empty */
+	char path[108];	  /* of a unix socket, for removal; else empty */
 	struct stat file; /* remove only this file */
 };
 
@@ -42,9 +42,9 @@ struct supervisor {
 	struct listener listeners[CK_LISTENERS];
 	size_t listener_count;
 	int signals;
-	int reserve;	/* a descriptor to close when none are left */
+	int reserve; /* a descriptor to close when none are left */
 	int pid_file;
-	int64_t paused;	/* do not accept before this time */
+	int64_t paused; /* do not accept before this time */
 	struct cks_workers *workers;
 	struct cks_spares spares;
 	struct cks_fresh_list *fresh;
@@ -61,7 +61,8 @@ static void log_listener(int fd, const char *address)
 	if (getsockname(fd, (struct sockaddr *)&bound, &size) == 0 && bound.ss_family != AF_UNIX &&
 	    getnameinfo((struct sockaddr *)&bound, size, host, sizeof(host), port, sizeof(port),
 			NI_NUMERICHOST | NI_NUMERICSERV) == 0)
-		ck_info(strchr(host, ':') ? "listening on [%s]:%s" : "listening on %s:%s", host, port);
+		ck_info(strchr(host, ':') ? "listening on [%s]:%s" : "listening on %s:%s", host,
+			port);
 	else
 		ck_info("listening on %s", address);
 }
@@ -70,7 +71,7 @@ static void note_listener(struct supervisor *s, int fd, const char *address)
 {
 	struct listener *l = &s->listeners[s->listener_count++];
 
-	*l = (struct listener){ .fd = fd };
+	*l = (struct listener){.fd = fd};
 	if (strncmp(address, "unix:", 5) == 0) {
 		snprintf(l->path, sizeof(l->path), "%s", address + 5);
 		if (stat(l->path, &l->file) < 0)
@@ -274,8 +275,8 @@ static void gather(struct supervisor *s, struct round *r)
 
 	r->timeout = cks_spares_run(&s->spares, s->workers);
 	lower(&r->timeout, ck_log_tend(false));
-	r->fds[n++] = (struct pollfd){ .fd = s->signals, .events = POLLIN };
-	r->fds[n] = (struct pollfd){ .fd = -1 };
+	r->fds[n++] = (struct pollfd){.fd = s->signals, .events = POLLIN};
+	r->fds[n] = (struct pollfd){.fd = -1};
 	cks_broker_poll(s->broker, &r->fds[n++], &r->timeout);
 	n += cks_workers_poll(s->workers, r->fds + n);
 	r->fresh = n;
@@ -284,7 +285,7 @@ static void gather(struct supervisor *s, struct round *r)
 	if (pause > 0)
 		lower(&r->timeout, pause);
 	for (size_t i = 0; pause <= 0 && i < s->listener_count && cks_fresh_has_room(s->fresh); i++)
-		r->fds[n++] = (struct pollfd){ .fd = s->listeners[i].fd, .events = POLLIN };
+		r->fds[n++] = (struct pollfd){.fd = s->listeners[i].fd, .events = POLLIN};
 	r->count = n;
 }
 
@@ -303,7 +304,7 @@ static void hear(struct supervisor *s, const struct round *r)
 static int run(struct supervisor *s)
 {
 	size_t room = 2 + s->options->max_sessions + CK_WARM_MAX + CK_FRESH_MAX + CK_LISTENERS;
-	struct round r = { .fds = calloc(room, sizeof(*r.fds)) };
+	struct round r = {.fds = calloc(room, sizeof(*r.fds))};
 
 	if (!r.fds)
 		return -ENOMEM;
@@ -366,8 +367,8 @@ static int start(struct supervisor *s)
 	if (strcmp(driver, "emu") != 0)
 		cks_mps_check();
 	/* the emulated driver loads in milliseconds */
-	s->spares.wanted = (unsigned int)(s->options->warm >= 0 ? s->options->warm :
-								  strcmp(driver, "emu") != 0);
+	s->spares.wanted = (unsigned int)(s->options->warm >= 0 ? s->options->warm
+								: strcmp(driver, "emu") != 0);
 	s->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	cks_broker_driver(s->broker, driver);
 	s->workers = cks_workers_create(s->options, driver, cks_broker_path(s->broker));
@@ -394,8 +395,7 @@ int cks_supervisor_main(const struct cks_options *options)
 	static struct supervisor s;
 	int ret;
 
-	s = (struct supervisor){ .options = options, .signals = -1, .reserve = -1,
-				 .pid_file = -1 };
+	s = (struct supervisor){.options = options, .signals = -1, .reserve = -1, .pid_file = -1};
 	raise_limit();
 	ck_info("cricket-rpc-server %s", CK_RELEASE);
 	ret = start(&s);

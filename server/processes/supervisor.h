@@ -20,7 +20,6 @@ struct cks_options;
 /* Run the server until SIGTERM or SIGINT; returns the exit status. */
 int cks_supervisor_main(const struct cks_options *options);
 
-
 /* Unlink @path if it is still the file @own: another server may have replaced it. */
 struct stat;
 void cks_unlink_own(const char *path, const struct stat *own);
@@ -32,7 +31,7 @@ struct cks_workers;
 
 /* @driver: the result for --driver auto; @broker: its socket. NULL: out of memory. */
 struct cks_workers *cks_workers_create(const struct cks_options *options, const char *driver,
-				     const char *broker);
+				       const char *broker);
 
 /* Kill all and wait for their ends, at most 2 s. */
 void cks_workers_destroy(struct cks_workers *workers);
@@ -49,7 +48,7 @@ struct cks_session_counts {
 };
 
 void cks_workers_count(const struct cks_workers *workers, const struct cks_owner *owner,
-		      struct cks_session_counts *counts);
+		       struct cks_session_counts *counts);
 
 /* Pass connection @fd to a spare process, or start one for it. The caller closes @fd. -errno. */
 int cks_workers_serve(struct cks_workers *workers, int fd, const struct cks_owner *owner);
@@ -98,7 +97,7 @@ int cks_spares_run(struct cks_spares *spares, struct cks_workers *workers);
 struct cks_fresh_list;
 
 struct cks_fresh_list *cks_fresh_create(struct cks_workers *workers,
-				      const struct cks_options *options);
+					const struct cks_options *options);
 void cks_fresh_destroy(struct cks_fresh_list *list);
 
 /* Is there room for another one? If not, others wait in the listeners' queues. */
@@ -127,14 +126,15 @@ struct cks_broker;
  */
 struct cks_broker *cks_broker_create(const char *path, const char *unix_path);
 void cks_broker_driver(struct cks_broker *broker, const char *driver); /* keeps the pointer */
-void cks_broker_destroy(struct cks_broker *broker); /* kills it; accepts NULL */
+void cks_broker_destroy(struct cks_broker *broker);		       /* kills it; accepts NULL */
 const char *cks_broker_path(const struct cks_broker *broker);
 
 /* @fds has room for one descriptor; returns the number filled in. Start the broker when it is
  * readable. */
 size_t cks_broker_poll(const struct cks_broker *broker, struct pollfd *fds, int *timeout_ms);
 void cks_broker_start(struct cks_broker *broker);
-bool cks_broker_ended(struct cks_broker *broker, pid_t pid, int status); /* false: another process */
+bool cks_broker_ended(struct cks_broker *broker, pid_t pid,
+		      int status); /* false: another process */
 
 /* Run the process `--m3-broker DRIVER`; its listening socket is descriptor 3. Returns the exit
  * status. */

@@ -44,25 +44,25 @@ CK_LOG_DEFINE("server");
 #define CK_BUSY_TICK_MS 50   /* interval of checks for kernel output while commands arrive */
 #define CK_QUIET 20	     /* number of vain checks before they become rarer */
 #define CK_IDLE_TICK_MS 2000 /* a kernel may print long after the last command */
-#define CK_LONG_MESSAGES 32 /* per session, received at a time by its lanes; others wait */
+#define CK_LONG_MESSAGES 32  /* per session, received at a time by its lanes; others wait */
 
 /* State of the process's one session, shared by its threads. */
 static struct {
 	struct cks_session *_Atomic session; /* set last: once set, the rest is valid */
 	struct cks_client client;
 	char peer[160];
-	int watch;			/* epoll: connections whose end is the session's */
-	int stir_fd;			/* also watched: wakes the watch */
-	int hello_fd;			/* watched until the command connection exists */
+	int watch;			  /* epoll: connections whose end is the session's */
+	int stir_fd;			  /* also watched: wakes the watch */
+	int hello_fd;			  /* watched until the command connection exists */
 	struct ck_chan *_Atomic commands; /* NULL before it has joined */
 	atomic_bool command_taken;
-	atomic_uint lanes;		/* connections with a thread */
-	unsigned int max_lanes;		/* limit for call lanes */
-	int64_t commands_by;		/* deadline for the command connection; in ms */
-	unsigned int command_wait;	/* seconds until then */
-	struct ck_reader_room *room;	/* for their long messages */
+	atomic_uint lanes;	     /* connections with a thread */
+	unsigned int max_lanes;	     /* limit for call lanes */
+	int64_t commands_by;	     /* deadline for the command connection; in ms */
+	unsigned int command_wait;   /* seconds until then */
+	struct ck_reader_room *room; /* for their long messages */
 	atomic_flag ended;
-} worker = { .watch = -1, .stir_fd = -1 };
+} worker = {.watch = -1, .stir_fd = -1};
 
 /* End the process, from any thread. Run no exit handlers, since the driver may hang in another
  * thread. */
@@ -91,8 +91,8 @@ static void end_without_commands(void)
 {
 	char reason[80];
 
-	snprintf(reason, sizeof(reason), "no command connection in %u s (--%s)", worker.command_wait,
-		 cks_limit_name(CK_LIMIT_COMMANDS));
+	snprintf(reason, sizeof(reason), "no command connection in %u s (--%s)",
+		 worker.command_wait, cks_limit_name(CK_LIMIT_COMMANDS));
 	end_session(reason);
 }
 
@@ -147,14 +147,14 @@ static void *watch_thread(void *unused)
 
 static int watch_fd(int fd)
 {
-	struct epoll_event event = { .events = EPOLLRDHUP | EPOLLHUP | EPOLLERR, .data.fd = fd };
+	struct epoll_event event = {.events = EPOLLRDHUP | EPOLLHUP | EPOLLERR, .data.fd = fd};
 
 	return epoll_ctl(worker.watch, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : 0;
 }
 
 static int watch_stirs(void)
 {
-	struct epoll_event event = { .events = EPOLLIN };
+	struct epoll_event event = {.events = EPOLLIN};
 
 	worker.stir_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	event.data.fd = worker.stir_fd;
@@ -180,7 +180,7 @@ static int start_thread(void *(*run)(void *), void *data)
 /* After a bye: let earlier commands execute, if they arrive in time. */
 static void drain(void)
 {
-	const struct timespec step = { .tv_nsec = CK_DRAIN_STEP_MS * 1000000L };
+	const struct timespec step = {.tv_nsec = CK_DRAIN_STEP_MS * 1000000L};
 	struct ck_chan *commands = atomic_load(&worker.commands);
 	uint64_t executed = atomic_load(&worker.session->executed);
 	int quiet = 0;
@@ -217,7 +217,8 @@ static void run_lane(struct ck_chan *chan, struct ck_reader *reader)
 	if (ret == -EPROTO)
 		end_session("the client broke the protocol");
 	if (ret == -ENOBUFS)
-		ck_warn("%s: more than %d long messages that do not come to an end: a lane is closed",
+		ck_warn("%s: more than %d long messages that do not come to an end: a lane is "
+			"closed",
 			ck_chan_peer(chan), CK_LONG_MESSAGES);
 	else if (ret < 0)
 		ck_debug("%s: %s", ck_chan_peer(chan), strerror(-ret));
@@ -249,8 +250,8 @@ static void claim_commands(struct ck_chan *chan)
 /* Decode and check a join; returns the requested lane, or -errno. Sends the reply. */
 static int take_join(struct ck_chan *chan, struct ck_reader *reader)
 {
-	ck_join_args args = { 0 };
-	ck_join_res res = { .status = 1 };
+	ck_join_args args = {0};
+	ck_join_res res = {.status = 1};
 	struct ck_call_header header;
 	struct ck_record record;
 	XDR xdrs;
@@ -346,7 +347,8 @@ static _Noreturn void take_connections(void)
 		/* one more than call lanes: the command connection */
 		if (atomic_fetch_add(&worker.lanes, 1) > worker.max_lanes) {
 			ck_warn("a session wants more than %u connections for calls: refused "
-				"(--max-lanes)", worker.max_lanes);
+				"(--max-lanes)",
+				worker.max_lanes);
 			ret = -EMFILE;
 		} else {
 			ret = start_thread(join_thread, (void *)(intptr_t)fd);
@@ -360,7 +362,7 @@ static _Noreturn void take_connections(void)
 
 static int announce(const struct cks_session *session)
 {
-	struct cks_worker_note note = { .kind = CK_NOTE_SESSION };
+	struct cks_worker_note note = {.kind = CK_NOTE_SESSION};
 
 	memcpy(note.session, session->id, sizeof(note.session));
 	return ck_fd_write_full(CK_WORKER_CONTROL, &note, sizeof(note));
@@ -425,7 +427,7 @@ int cks_worker_main(const struct cks_options *options, char **spare_argv)
 	}
 	cks_broker_link(options->m3_path, worker.hello_fd);
 	ret = cks_hello(options, first.chan, first.reader, output, announce, &worker.client,
-		       &session);
+			&session);
 	if (ret == -ECONNREFUSED)
 		_exit(0);
 	if (ret < 0)

@@ -33,9 +33,9 @@ struct worker {
 	pid_t pid;
 	int control; /* -1: the worker has closed its end */
 	enum { SPARE_WARMING, SPARE_READY, SERVING } state;
-	int64_t begin; /* of a spare, in ms */
+	int64_t begin;		/* of a spare, in ms */
 	struct cks_owner owner; /* of its session */
-	bool named;    /* session is known */
+	bool named;		/* session is known */
 	unsigned char session[16];
 };
 
@@ -48,7 +48,7 @@ struct cks_workers {
 };
 
 struct cks_workers *cks_workers_create(const struct cks_options *o, const char *driver,
-				     const char *broker)
+				       const char *broker)
 {
 	struct cks_workers *w = calloc(1, sizeof(*w));
 	size_t n = 0;
@@ -80,7 +80,8 @@ struct cks_workers *cks_workers_create(const struct cks_options *o, const char *
 	for (int i = 0; i < CK_LIMITS; i++) {
 		if (!o->limits.given[i])
 			continue;
-		snprintf(w->limits[i], sizeof(w->limits[i]), "--%s", cks_limit_name((enum cks_limit)i));
+		snprintf(w->limits[i], sizeof(w->limits[i]), "--%s",
+			 cks_limit_name((enum cks_limit)i));
 		w->arguments[n++] = w->limits[i];
 		w->arguments[n++] = (char *)o->limits.given[i];
 	}
@@ -90,7 +91,7 @@ struct cks_workers *cks_workers_create(const struct cks_options *o, const char *
 /* Killed processes should be gone when the server exits, unless the driver delays one. */
 static void reap_killed(void)
 {
-	const struct timespec step = { .tv_nsec = CK_REAP_STEP_MS * 1000000L };
+	const struct timespec step = {.tv_nsec = CK_REAP_STEP_MS * 1000000L};
 
 	for (int ms = 0; ms < CK_REAP_MS; ms += CK_REAP_STEP_MS) {
 		pid_t pid;
@@ -121,14 +122,15 @@ void cks_workers_destroy(struct cks_workers *w)
 }
 
 void cks_workers_count(const struct cks_workers *w, const struct cks_owner *owner,
-		      struct cks_session_counts *counts)
+		       struct cks_session_counts *counts)
 {
-	*counts = (struct cks_session_counts){ .all = w->count };
+	*counts = (struct cks_session_counts){.all = w->count};
 	for (const struct worker *worker = w->first; worker; worker = worker->next) {
 		if (worker->state != SERVING)
 			continue;
 		counts->peer += cks_peer_equal(&worker->owner.peer, &owner->peer);
-		counts->identity += ck_hash_equal(&worker->owner.identity.key, &owner->identity.key);
+		counts->identity +=
+			ck_hash_equal(&worker->owner.identity.key, &owner->identity.key);
 	}
 }
 
@@ -251,7 +253,7 @@ size_t cks_workers_poll(const struct cks_workers *w, struct pollfd *fds)
 
 	for (struct worker *worker = w->first; worker; worker = worker->next) {
 		if (worker->control >= 0)
-			fds[n++] = (struct pollfd){ .fd = worker->control, .events = POLLIN };
+			fds[n++] = (struct pollfd){.fd = worker->control, .events = POLLIN};
 	}
 	return n;
 }
@@ -271,12 +273,12 @@ static int send_now(int control, char kind, int fd)
 	union {
 		struct cmsghdr align;
 		char space[CMSG_SPACE(sizeof(int))];
-	} ancillary = { .space = { 0 } };
-	struct iovec iov = { .iov_base = &kind, .iov_len = 1 };
-	struct msghdr message = { .msg_iov = &iov,
-				  .msg_iovlen = 1,
-				  .msg_control = ancillary.space,
-				  .msg_controllen = sizeof(ancillary.space) };
+	} ancillary = {.space = {0}};
+	struct iovec iov = {.iov_base = &kind, .iov_len = 1};
+	struct msghdr message = {.msg_iov = &iov,
+				 .msg_iovlen = 1,
+				 .msg_control = ancillary.space,
+				 .msg_controllen = sizeof(ancillary.space)};
 	struct cmsghdr *header = CMSG_FIRSTHDR(&message);
 
 	header->cmsg_level = SOL_SOCKET;

@@ -24,7 +24,7 @@ struct cks_host_call {
 struct ticket {
 	uint64_t number, id, value;
 	int status;
-	bool waited;		/* a thread waits for its end and owns it */
+	bool waited; /* a thread waits for its end and owns it */
 	bool done;
 	pthread_cond_t end;
 	struct ticket *next;
@@ -32,11 +32,11 @@ struct ticket {
 
 struct cks_callbacks {
 	struct ck_mutex lock;
-	pthread_cond_t work;	/* a ticket has come; on the monotonic clock */
+	pthread_cond_t work;	      /* a ticket has come; on the monotonic clock */
 	struct ticket *first, **last; /* not fetched yet */
-	struct ticket *running;	/* fetched tickets that a thread waits for */
+	struct ticket *running;	      /* fetched tickets that a thread waits for */
 	uint64_t numbers;
-	struct ck_map *kept;	/* calls of graphs, by id */
+	struct ck_map *kept; /* calls of graphs, by id */
 	bool ended;
 };
 
@@ -102,7 +102,7 @@ struct cks_host_call *cks_host_call_create(struct cks_session *session, uint64_t
 	struct cks_host_call *call = malloc(sizeof(*call));
 
 	if (call)
-		*call = (struct cks_host_call){ session->callbacks, id };
+		*call = (struct cks_host_call){session->callbacks, id};
 	return call;
 }
 
@@ -148,7 +148,7 @@ static void queue(struct cks_callbacks *c, struct ticket *t)
 static void run(const struct cks_host_call *call, int status)
 {
 	struct cks_callbacks *c = call->callbacks;
-	struct ticket t = { .id = call->id, .status = status, .waited = true };
+	struct ticket t = {.id = call->id, .status = status, .waited = true};
 
 	pthread_cond_init(&t.end, NULL);
 	ck_lock(&c->lock);
@@ -173,7 +173,7 @@ void cks_host_call_run_once(void *call)
 
 void cks_host_call_run_status(CUstream stream, CUresult status, void *call)
 {
-	(void)stream;	/* the client has its own handle of it */
+	(void)stream; /* the client has its own handle of it */
 	run(call, (int)status);
 	cks_host_call_destroy(call);
 }
@@ -212,8 +212,7 @@ static void wait_for_work(struct cks_callbacks *c, unsigned int milliseconds)
 {
 	struct timespec until = ck_until(CLOCK_MONOTONIC, milliseconds * CK_NS_PER_MS);
 
-	while (!c->first && !c->ended &&
-	       ck_cond_timedwait(&c->work, &c->lock, &until) != ETIMEDOUT)
+	while (!c->first && !c->ended && ck_cond_timedwait(&c->work, &c->lock, &until) != ETIMEDOUT)
 		;
 }
 
@@ -235,7 +234,7 @@ static struct ticket *take(struct cks_callbacks *c)
 
 /* A client thread has finished a ticket (0: none) and waits for the next one. */
 CUresult ck_serve_callback_next(struct cks_request *q, ck_callback_next_args *a,
-				   ck_callback_next_res *res)
+				ck_callback_next_res *res)
 {
 	struct cks_callbacks *c = q->session->callbacks;
 	struct ticket *t;

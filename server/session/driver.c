@@ -20,7 +20,7 @@ static void *library;
 static const struct {
 	const char *name, *older;
 } renamed[] = {
-	{ "cuEventElapsedTime_v2", "cuEventElapsedTime" },
+	{"cuEventElapsedTime_v2", "cuEventElapsedTime"},
 };
 
 static void *find_symbol(const char *name)
@@ -42,7 +42,8 @@ int cks_driver_open(const char *which, char *why, size_t size)
 	library = ck_cuda_open(which);
 	if (!library) {
 		snprintf(why, size, "%s%s", dlerror(),
-			 strcmp(which, "emu") == 0 ? " ('make -C cpu libcuda-emu.so' builds it)" : "");
+			 strcmp(which, "emu") == 0 ? " ('make -C cpu libcuda-emu.so' builds it)"
+						   : "");
 		return -ENOENT;
 	}
 	for (s = ck_driver_symbols; s->name; s++) {
@@ -133,8 +134,7 @@ CUgraph cks_capture_graph(CUstream stream)
 	CUresult err = CUDA_ERROR_NOT_SUPPORTED;
 
 	if (ck_driver.cuStreamGetCaptureInfo_v2)
-		err = ck_driver.cuStreamGetCaptureInfo_v2(stream, &status, &id, &graph, NULL,
-							  NULL);
+		err = ck_driver.cuStreamGetCaptureInfo_v2(stream, &status, &id, &graph, NULL, NULL);
 	else if (ck_driver.cuStreamGetCaptureInfo_v3)
 		err = ck_driver.cuStreamGetCaptureInfo_v3(stream, &status, &id, &graph, NULL, NULL,
 							  NULL);

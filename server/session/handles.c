@@ -25,10 +25,10 @@ struct entry {
 };
 
 struct cks_handles {
-	pthread_rwlock_t lock;	/* leaf */
-	uint64_t serial; /* that of the newest entry */
-	struct ck_map *named; /* (kind, handle) to id, for kinds that the driver reports */
-	uint32_t own_first;   /* the server's own ids: number used, and a list of free ones */
+	pthread_rwlock_t lock; /* leaf */
+	uint64_t serial;       /* that of the newest entry */
+	struct ck_map *named;  /* (kind, handle) to id, for kinds that the driver reports */
+	uint32_t own_first;    /* the server's own ids: number used, and a list of free ones */
 	uint32_t *own_free;
 	size_t own_free_count, own_free_room;
 	_Atomic size_t marked;
@@ -150,7 +150,7 @@ static void own_release(struct cks_handles *h, uint32_t id)
 
 static void forget_name(struct cks_handles *h, const struct entry *e)
 {
-	const struct name name = { (uint64_t)(uintptr_t)e->handle, e->kind };
+	const struct name name = {(uint64_t)(uintptr_t)e->handle, e->kind};
 	uint32_t id;
 
 	if (!h->named || !is_told(e->kind))
@@ -173,13 +173,13 @@ static void entry_remove(struct cks_handles *h, struct entry *e)
 	forget_name(h, e);
 	if (e->mark)
 		atomic_fetch_sub(&h->marked, 1);
-	*e = (struct entry){ 0 };
+	*e = (struct entry){0};
 }
 
 /* 0 or -ENOMEM. If the driver reuses a handle, the newer object takes the name. */
 static int note_name(struct cks_handles *h, uint64_t id, const struct entry *from)
 {
-	const struct name name = { (uint64_t)(uintptr_t)from->handle, from->kind };
+	const struct name name = {(uint64_t)(uintptr_t)from->handle, from->kind};
 
 	if (!h->named)
 		h->named = ck_map_create();
@@ -214,9 +214,9 @@ static CUresult entry_put(struct cks_handles *h, uint64_t id, const struct entry
 }
 
 CUresult cks_handles_put_child(struct cks_handles *h, uint64_t id, enum cks_kind kind, uint64_t ctx,
-			      void *handle, uint64_t parent)
+			       void *handle, uint64_t parent)
 {
-	const struct entry from = { .handle = handle, .ctx = ctx, .kind = kind };
+	const struct entry from = {.handle = handle, .ctx = ctx, .kind = kind};
 	CUresult err;
 
 	if (id == 0 || id >= CK_MAX_OBJECTS || !handle)
@@ -228,7 +228,7 @@ CUresult cks_handles_put_child(struct cks_handles *h, uint64_t id, enum cks_kind
 }
 
 CUresult cks_handles_put(struct cks_handles *h, uint64_t id, enum cks_kind kind, uint64_t ctx,
-			void *handle)
+			 void *handle)
 {
 	return cks_handles_put_child(h, id, kind, ctx, handle, 0);
 }
@@ -244,10 +244,10 @@ static uint32_t own_id(struct cks_handles *h)
 }
 
 CUresult cks_handles_name(struct cks_handles *h, enum cks_kind kind, uint64_t ctx, void *handle,
-			 uint64_t parent, uint64_t *id)
+			  uint64_t parent, uint64_t *id)
 {
-	const struct entry from = { .handle = handle, .ctx = ctx, .kind = kind };
-	const struct name name = { (uint64_t)(uintptr_t)handle, kind };
+	const struct entry from = {.handle = handle, .ctx = ctx, .kind = kind};
+	const struct name name = {(uint64_t)(uintptr_t)handle, kind};
 	CUresult err = CUDA_SUCCESS;
 
 	if (!handle || !is_told(kind))
@@ -266,7 +266,7 @@ CUresult cks_handles_name(struct cks_handles *h, enum cks_kind kind, uint64_t ct
 
 bool cks_handles_known(struct cks_handles *h, enum cks_kind kind, const void *handle, uint64_t *id)
 {
-	const struct name name = { (uint64_t)(uintptr_t)handle, kind };
+	const struct name name = {(uint64_t)(uintptr_t)handle, kind};
 
 	pthread_rwlock_rdlock(&h->lock);
 	*id = h->named ? (uintptr_t)ck_map_find(h->named, &name, sizeof(name)) : 0;
@@ -311,7 +311,8 @@ CUresult cks_handles_adopt(struct cks_handles *h, uint64_t id, uint64_t parent)
 	return err;
 }
 
-uint64_t *cks_handles_children(struct cks_handles *h, uint64_t id, enum cks_kind kind, size_t *count)
+uint64_t *cks_handles_children(struct cks_handles *h, uint64_t id, enum cks_kind kind,
+			       size_t *count)
 {
 	const struct entry *e, *child;
 	uint64_t *ids = NULL;
@@ -336,7 +337,7 @@ uint64_t *cks_handles_children(struct cks_handles *h, uint64_t id, enum cks_kind
 }
 
 bool cks_handles_next(struct cks_handles *h, uint64_t *id, enum cks_kind kind,
-		     struct cks_object *object)
+		      struct cks_object *object)
 {
 	const struct entry *e = NULL;
 
@@ -354,8 +355,7 @@ bool cks_handles_next(struct cks_handles *h, uint64_t *id, enum cks_kind kind,
 	}
 	if (e)
 		*object = (struct cks_object){
-			.handle = e->handle, .kind = e->kind, .ctx = e->ctx, .serial = e->serial
-		};
+			.handle = e->handle, .kind = e->kind, .ctx = e->ctx, .serial = e->serial};
 	pthread_rwlock_unlock(&h->lock);
 	return e != NULL;
 }
@@ -391,16 +391,20 @@ static bool find_locked(struct cks_handles *h, uint64_t id, struct found *f)
 	f->table = NULL;
 	if (e)
 		*f = (struct found){
-			.table = h, .changes = atomic_load(&changes), .id = id,
-			.object = { .handle = e->handle, .kind = e->kind, .ctx = e->ctx,
-				    .serial = e->serial },
+			.table = h,
+			.changes = atomic_load(&changes),
+			.id = id,
+			.object = {.handle = e->handle,
+				   .kind = e->kind,
+				   .ctx = e->ctx,
+				   .serial = e->serial},
 		};
 	pthread_rwlock_unlock(&h->lock);
 	return e != NULL;
 }
 
 bool cks_handles_find(struct cks_handles *h, uint64_t id, unsigned int kinds,
-		     struct cks_object *object)
+		      struct cks_object *object)
 {
 	struct found *f = &found[id % CK_FOUND];
 

@@ -17,8 +17,8 @@
 struct cks_request;
 struct cks_handles;
 
-#define CK_MAX_OBJECTS (1u << 24)	/* ids are below this */
-#define CK_OWN_OBJECTS (1u << 23)	/* the server chooses ids from here on */
+#define CK_MAX_OBJECTS (1u << 24) /* ids are below this */
+#define CK_OWN_OBJECTS (1u << 23) /* the server chooses ids from here on */
 
 enum cks_kind {
 	CK_KIND_NONE,
@@ -52,12 +52,12 @@ void cks_handles_destroy(struct cks_handles *handles);
 /* Note @handle under @id for context @ctx (0: none). INVALID_VALUE: the id is out of range or
  * taken. */
 CUresult cks_handles_put(struct cks_handles *handles, uint64_t id, enum cks_kind kind, uint64_t ctx,
-			void *handle);
+			 void *handle);
 
 /* The same for a child of the object @parent, which ends with it: a function in its module.
  * INVALID_HANDLE: @parent does not exist (any more). */
 CUresult cks_handles_put_child(struct cks_handles *handles, uint64_t id, enum cks_kind kind,
-			      uint64_t ctx, void *handle, uint64_t parent);
+			       uint64_t ctx, void *handle, uint64_t parent);
 
 /* An entry. */
 struct cks_object {
@@ -72,18 +72,18 @@ void *cks_handles_get(struct cks_handles *handles, uint64_t id, enum cks_kind ki
 
 /* The object of @id, if its kind is one of @kinds (CK_KIND_BIT, or-ed). */
 bool cks_handles_find(struct cks_handles *handles, uint64_t id, unsigned int kinds,
-		     struct cks_object *object);
+		      struct cks_object *object);
 
 /*
  * The id of a handle from the driver: its known id, else a new one of the server's own, as a child
  * of @parent unless that is 0. INVALID_VALUE: NULL; OUT_OF_MEMORY.
  */
-CUresult cks_handles_name(struct cks_handles *handles, enum cks_kind kind, uint64_t ctx, void *handle,
-			 uint64_t parent, uint64_t *id);
+CUresult cks_handles_name(struct cks_handles *handles, enum cks_kind kind, uint64_t ctx,
+			  void *handle, uint64_t parent, uint64_t *id);
 
 /* The id of a handle from the driver, if it has one. */
 bool cks_handles_known(struct cks_handles *handles, enum cks_kind kind, const void *handle,
-		      uint64_t *id);
+		       uint64_t *id);
 
 /* The id of the parent of @id; 0: none. */
 uint64_t cks_handles_parent(struct cks_handles *handles, uint64_t id);
@@ -91,11 +91,11 @@ uint64_t cks_handles_parent(struct cks_handles *handles, uint64_t id);
 CUresult cks_handles_adopt(struct cks_handles *handles, uint64_t id, uint64_t parent);
 /* The children of @id of @kind: an array of @count ids; NULL for none. */
 uint64_t *cks_handles_children(struct cks_handles *handles, uint64_t id, enum cks_kind kind,
-			      size_t *count);
+			       size_t *count);
 
 /* The object of @kind with the next id after *@id, which is advanced to it; false: no more. */
 bool cks_handles_next(struct cks_handles *handles, uint64_t *id, enum cks_kind kind,
-		     struct cks_object *object);
+		      struct cks_object *object);
 
 /* Set the mark of @id for its users; returns the previous one, 0 for an unknown id. */
 unsigned char cks_handles_mark(struct cks_handles *handles, uint64_t id, unsigned char mark);
@@ -125,20 +125,20 @@ CUresult cks_event_put(struct cks_request *q, uint64_t id, CUevent handle);
 void cks_handle_remove(struct cks_request *q, uint64_t id);
 /* cks_handles_name() for objects of this session; arrays and references belong to the context. */
 CUresult cks_handle_name(struct cks_request *q, enum cks_kind kind, void *handle, uint64_t parent,
-			uint64_t *id);
+			 uint64_t *id);
 
 /* For any kind: find a handle; note a new one. */
 bool cks_handle_find(struct cks_request *q, uint64_t id, enum cks_kind kind, void **handle);
 CUresult cks_handle_put(struct cks_request *q, uint64_t id, enum cks_kind kind, void *handle);
 
-#define CK_HANDLE_KIND(tag, type, kind)                                                          \
+#define CK_HANDLE_KIND(tag, type, kind)                                                            \
 	static inline bool cks_##tag##_find(struct cks_request *q, uint64_t id, type *out)         \
-	{                                                                                        \
-		return cks_handle_find(q, id, kind, (void **)out);                                \
-	}                                                                                        \
+	{                                                                                          \
+		return cks_handle_find(q, id, kind, (void **)out);                                 \
+	}                                                                                          \
 	static inline CUresult cks_##tag##_put(struct cks_request *q, uint64_t id, type handle)    \
-	{                                                                                        \
-		return cks_handle_put(q, id, kind, (void *)(uintptr_t)handle);                    \
+	{                                                                                          \
+		return cks_handle_put(q, id, kind, (void *)(uintptr_t)handle);                     \
 	}
 
 CK_HANDLE_KIND(graph, CUgraph, CK_KIND_GRAPH)

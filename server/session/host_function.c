@@ -9,7 +9,7 @@
 #include "server/session/locks.h"
 #include "server/session/session.h"
 
-#define CK_FUNCTION_REPEATED 1u	/* in flags: the stream is captured, so graphs run it */
+#define CK_FUNCTION_REPEATED 1u /* in flags: the stream is captured, so graphs run it */
 #define CK_FUNCTION_STATUS 2u	/* takes the stream's error: a callback */
 
 CUresult ck_serve_host_function(struct cks_request *q, ck_host_function_args *a, void *res)
@@ -25,8 +25,8 @@ CUresult ck_serve_host_function(struct cks_request *q, ck_host_function_args *a,
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (a->flags & CK_FUNCTION_REPEATED) {
 		call = cks_host_call_keep(q->session, a->callback);
-		return call ? ck_driver.cuLaunchHostFunc(stream, cks_host_call_run, call) :
-			      CUDA_ERROR_OUT_OF_MEMORY;
+		return call ? ck_driver.cuLaunchHostFunc(stream, cks_host_call_run, call)
+			    : CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	call = cks_host_call_create(q->session, a->callback);
 	if (!call)
@@ -64,7 +64,7 @@ static struct user *user_create(struct cks_session *session, uint64_t id, uint64
 
 	if (!user)
 		return NULL;
-	*user = (struct user){ cks_host_call_create(session, callback), session, id };
+	*user = (struct user){cks_host_call_create(session, callback), session, id};
 	if (user->call)
 		return user;
 	free(user);

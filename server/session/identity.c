@@ -56,7 +56,7 @@ static bool of_address(const struct sockaddr_storage *peer, socklen_t length,
 
 static void of_stranger(struct cks_identity *identity)
 {
-	unsigned char bytes[32] = { 0 };
+	unsigned char bytes[32] = {0};
 
 	snprintf(identity->name, sizeof(identity->name), "an unknown peer");
 	if (getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes))
@@ -66,7 +66,7 @@ static void of_stranger(struct cks_identity *identity)
 
 void cks_identity_of(int fd, const void *token, size_t size, struct cks_identity *identity)
 {
-	struct sockaddr_storage peer = { .ss_family = AF_UNSPEC };
+	struct sockaddr_storage peer = {.ss_family = AF_UNSPEC};
 	socklen_t length = sizeof(peer), room = sizeof(struct ucred);
 	struct ucred user;
 

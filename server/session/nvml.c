@@ -22,12 +22,12 @@ CK_LOG_DEFINE("server");
 static struct {
 	struct ck_mutex lock;
 	pthread_once_t once;
-	int result;			/* result of opening it: an nvmlReturn_t */
+	int result; /* result of opening it: an nvmlReturn_t */
 	nvmlDevice_t handles[MAX_HANDLES];
 	unsigned int count;
 	unsigned int client_pid;
 	char application[257];
-} state = { .lock = CK_MUTEX(CK_RANK_NVML), .once = PTHREAD_ONCE_INIT };
+} state = {.lock = CK_MUTEX(CK_RANK_NVML), .once = PTHREAD_ONCE_INIT};
 
 void cks_nvml_client(unsigned int pid, const char *application)
 {
@@ -37,8 +37,8 @@ void cks_nvml_client(unsigned int pid, const char *application)
 
 static void open_library(void)
 {
-	void *library = cks_driver_emulated() ? cks_driver_library() :
-					       dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+	void *library = cks_driver_emulated() ? cks_driver_library()
+					      : dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
 	nvmlReturn_t (*init)(void);
 
 	state.result = NVML_ERROR_LIBRARY_NOT_FOUND;
@@ -60,8 +60,8 @@ bool cks_nvml_begin(void **slot, int *result)
 	pthread_once(&state.once, open_library);
 	*result = state.result;
 	if (!state.result && !*slot)
-		*result = cks_driver_emulated() ? NVML_ERROR_NOT_SUPPORTED :
-						 NVML_ERROR_FUNCTION_NOT_FOUND;
+		*result = cks_driver_emulated() ? NVML_ERROR_NOT_SUPPORTED
+						: NVML_ERROR_FUNCTION_NOT_FOUND;
 	return *result == NVML_SUCCESS;
 }
 
@@ -129,8 +129,7 @@ void cks_nvml_pids(struct cks_request *q, char *list, unsigned int count, size_t
 }
 
 /* The client's own name is from its hello; other processes are of this machine. */
-CUresult ck_serve_nvmlSystemGetProcessName(struct cks_request *q,
-					   nvmlSystemGetProcessName_args *a,
+CUresult ck_serve_nvmlSystemGetProcessName(struct cks_request *q, nvmlSystemGetProcessName_args *a,
 					   nvmlSystemGetProcessName_res *res)
 {
 	unsigned int length = cks_nvml_room(a->length, 1, &res->text.text_val);

@@ -64,7 +64,7 @@ bool cks_function_find(struct cks_request *q, uint64_t id, CUfunction *out)
 	struct cks_object object;
 
 	if (!cks_handles_find(q->session->handles, id,
-			     CK_KIND_BIT(CK_KIND_FUNCTION) | CK_KIND_BIT(CK_KIND_KERNEL), &object))
+			      CK_KIND_BIT(CK_KIND_FUNCTION) | CK_KIND_BIT(CK_KIND_KERNEL), &object))
 		return false;
 	if (object.kind == CK_KIND_FUNCTION) {
 		*out = object.handle;
@@ -112,7 +112,7 @@ CUresult cks_handle_put(struct cks_request *q, uint64_t id, enum cks_kind kind, 
 }
 
 CUresult cks_handle_name(struct cks_request *q, enum cks_kind kind, void *handle, uint64_t parent,
-			uint64_t *id)
+			 uint64_t *id)
 {
 	return cks_handles_name(q->session->handles, kind, owner(q, kind), handle, parent, id);
 }

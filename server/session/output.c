@@ -32,8 +32,9 @@ CK_LOG_DEFINE("server");
 #define FILES 2
 #endif
 
-static const char cut[] = "cricket: output of kernels is missing here: the program did not fetch it "
-			  "in time (see --kernel-output of the server)\n";
+static const char cut[] =
+	"cricket: output of kernels is missing here: the program did not fetch it "
+	"in time (see --kernel-output of the server)\n";
 
 struct file {
 	int fd;
@@ -140,8 +141,10 @@ static void close_tap(struct ck_output *o, struct file *f)
 	if (null < 0 || dup2(null, f->target) < 0)
 		ck_warn("kernel output cannot be bounded: %m");
 	else
-		ck_warn("the program has not fetched %lld bytes of kernel output: what follows is dropped "
-			"(--kernel-output)", (long long)o->most);
+		ck_warn("the program has not fetched %lld bytes of kernel output: what follows is "
+			"dropped "
+			"(--kernel-output)",
+			(long long)o->most);
 	if (null >= 0)
 		close(null);
 	f->full = true;

@@ -45,7 +45,7 @@ void cks_session_wait(struct cks_session *s, uint64_t seq)
 			goto done;
 	} while (ck_spin_again(&turn));
 	ck_lock(&s->lock);
-	for (;;) {	/* all that are woken say again what they wait for */
+	for (;;) { /* all that are woken say again what they wait for */
 		atomic_store(&s->awaited, ck_min(atomic_load(&s->awaited), seq));
 		if (atomic_load(&s->executed) >= seq)
 			break;
@@ -59,8 +59,8 @@ done:
 const char *cks_error_name(CUresult err)
 {
 	switch (err) {
-#define CK_ERROR(name, value, text)                                                               \
-	case name:                                                                                \
+#define CK_ERROR(name, value, text)                                                                \
+	case name:                                                                                 \
 		return #name;
 #include "cuda/errors.def"
 #undef CK_ERROR

@@ -26,35 +26,35 @@ struct cks_retime {
 	_Atomic bool armed;
 	uint64_t event, stream; /* ids */
 	uint64_t recorded_ns;
-	bool loading;		/* messages that load a kernel came after it */
+	bool loading; /* messages that load a kernel came after it */
 };
 
 struct cks_session {
 	unsigned char id[16], key[16];
 	struct cks_handles *handles;
-	struct cks_memory *memory;	/* every device allocation of the session */
-	struct cks_staging *staging;	/* pinned slots for pageable copies */
-	struct cks_textures *textures;	/* numbers of texture and surface objects */
-	struct cks_modcache *modules;	/* images by content hash */
-	struct cks_assembly *assembly;	/* the image that is arriving */
-	struct ck_output *output;	/* of kernels */
-	struct cks_callbacks *callbacks;	/* functions for the client to run */
-	struct cks_mirrors *mirrors;	/* host memory of graphs */
+	struct cks_memory *memory;	   /* every device allocation of the session */
+	struct cks_staging *staging;	   /* pinned slots for pageable copies */
+	struct cks_textures *textures;	   /* numbers of texture and surface objects */
+	struct cks_modcache *modules;	   /* images by content hash */
+	struct cks_assembly *assembly;	   /* the image that is arriving */
+	struct ck_output *output;	   /* of kernels */
+	struct cks_callbacks *callbacks;   /* functions for the client to run */
+	struct cks_mirrors *mirrors;	   /* host memory of graphs */
 	struct cks_deliveries *deliveries; /* asynchronous copies to the client's memory */
-	struct cks_status *status;	/* events and streams that the client watches */
-	struct cks_pinned *pinned;	/* host memory of a client on this host */
-	_Atomic uint64_t executed;	/* number of the last command carried out */
-	_Atomic uint64_t awaited;	/* the first command that a lane sleeps for; or UINT64_MAX */
-	struct ck_mutex lock;		/* with the condition: waiting for executed */
+	struct cks_status *status;	   /* events and streams that the client watches */
+	struct cks_pinned *pinned;	   /* host memory of a client on this host */
+	_Atomic uint64_t executed;	   /* number of the last command carried out */
+	_Atomic uint64_t awaited; /* the first command that a lane sleeps for; or UINT64_MAX */
+	struct ck_mutex lock;	  /* with the condition: waiting for executed */
 	pthread_cond_t progress;
 	struct ck_spin spin;		/* of lanes, before they sleep */
 	_Atomic int async_error;	/* first CUresult of a failed command, until reported */
 	_Atomic uint64_t context_epoch; /* counts changes of contexts: threads bind again */
 	struct cks_retime retime;
-	_Atomic bool stirred;		/* commands have arrived: the watch checks output */
-	int stir_fd;			/* an eventfd that wakes the watch; -1: none */
+	_Atomic bool stirred; /* commands have arrived: the watch checks output */
+	int stir_fd;	      /* an eventfd that wakes the watch; -1: none */
 	int device_count;
-	unsigned int wait_max_ms;	/* time limit of calls that wait for news */
+	unsigned int wait_max_ms;	       /* time limit of calls that wait for news */
 	_Atomic uint64_t window_lo, window_hi; /* addresses reserved for managed memory; or 0 */
 
 	/* For the log line at the end. */
@@ -66,14 +66,14 @@ struct cks_session {
 struct cks_request {
 	struct cks_session *session;
 	struct ck_chan *chan;
-	struct ck_reader *reader;	/* bulk payload is read through it */
+	struct ck_reader *reader; /* bulk payload is read through it */
 	uint32_t xid;
 	uint32_t proc;
-	uint64_t ctx;			/* id of the caller's current context; already bound */
-	size_t bulk_offset;		/* of the payload, in the record's body */
+	uint64_t ctx;	    /* id of the caller's current context; already bound */
+	size_t bulk_offset; /* of the payload, in the record's body */
 	size_t bulk_size;
-	bool replied;			/* the handler sent the reply itself (bulk) */
-	int broken;			/* -errno: the channel failed in the handler */
+	bool replied; /* the handler sent the reply itself (bulk) */
+	int broken;   /* -errno: the channel failed in the handler */
 };
 
 /*
@@ -81,7 +81,7 @@ struct cks_request {
  * (NULL: none). -errno: takes neither.
  */
 int cks_session_create(struct cks_modcache *modules, struct ck_output *output, int device_count,
-		      struct cks_session **session);
+		       struct cks_session **session);
 
 /* For tests: a worker process ends with its session and frees nothing. No thread may use the
  * session. */

@@ -66,7 +66,7 @@ static void complain(const struct message *m, uint64_t seed, const char *what)
 /* A call that the server answers when it has carried out all that was sent. */
 static void collect_wait(struct session *s)
 {
-	ck_wait_args args = { .head = { .seq = s->world.seq } };
+	ck_wait_args args = {.head = {.seq = s->world.seq}};
 	unsigned char buf[128];
 	long n = ck_call_encode(buf, sizeof(buf), 1, CK_PROC_wait, (xdrproc_t)xdr_ck_wait_args,
 				&args, 0);
@@ -116,7 +116,7 @@ static bool throw_session(struct session *s, uint64_t seed, uint32_t count, stru
 {
 	int ret;
 
-	s->world = (struct world){ .random = (seed + 1) * 0x9e3779b97f4a7c15ull };
+	s->world = (struct world){.random = (seed + 1) * 0x9e3779b97f4a7c15ull};
 	ret = session_open(s, tally.address);
 	if (ret < 0) {
 		fprintf(stderr, "throw: seed %llu: no session: %s\n", (unsigned long long)seed,
@@ -144,9 +144,11 @@ static bool throw_session(struct session *s, uint64_t seed, uint32_t count, stru
 /* A first record that is no hello, or nearly one; sent, and the connection closed. */
 static void throw_stranger(struct world *w, struct message *m)
 {
-	ck_join_args join = { .lane = CK_LANE_CALL };
-	ck_hello_args hello = { .protocol = draw(w, 2), .release = (char *)"0",
-				.application = (char *)"stranger", .host = (char *)"" };
+	ck_join_args join = {.lane = CK_LANE_CALL};
+	ck_hello_args hello = {.protocol = draw(w, 2),
+			       .release = (char *)"0",
+			       .application = (char *)"stranger",
+			       .host = (char *)""};
 	bool greets = draw(w, 20) == 0;
 	struct ck_chan *chan;
 	struct iovec iov;
@@ -165,7 +167,7 @@ static void throw_stranger(struct world *w, struct message *m)
 		draw_bytes(w, m->bytes + 4 * draw(w, 2), m->size - ck_min(m->size, (size_t)4));
 	if (ck_chan_dial(tally.address, DIAL_MS, &chan) < 0)
 		return; /* the next session tells whether the server is there */
-	iov = (struct iovec){ .iov_base = m->bytes, .iov_len = m->size };
+	iov = (struct iovec){.iov_base = m->bytes, .iov_len = m->size};
 	if (ck_chan_writev(chan, &iov, 1) == 0)
 		tally.thrown++;
 	tally.strangers++;
@@ -175,7 +177,7 @@ static void throw_stranger(struct world *w, struct message *m)
 int main(int argc, char **argv)
 {
 	static struct session session;
-	struct message m = { .bytes = malloc(THROW_MAX + 4096) };
+	struct message m = {.bytes = malloc(THROW_MAX + 4096)};
 	uint64_t count = argc > 2 ? strtoull(argv[2], NULL, 0) : 0;
 	uint64_t seed = argc > 3 ? strtoull(argv[3], NULL, 0) : 1;
 	bool good = true;
@@ -191,7 +193,7 @@ int main(int argc, char **argv)
 			return 2;
 	}
 	while (good && tally.thrown < count) {
-		struct world w = { .random = (seed + 7) * 0xd1342543de82ef95ull };
+		struct world w = {.random = (seed + 7) * 0xd1342543de82ef95ull};
 		uint32_t n = 200 + draw(&w, 2400);
 
 		good = throw_session(&session, seed++, (uint32_t)ck_min((uint64_t)n, count), &m);

@@ -10,7 +10,7 @@
 
 #define LAST 0x80000000u     /* in a record mark: no further fragment */
 #define THROW_MAX (3u << 20) /* bytes of one message */
-#define ARGS_WORDS 2048 /* room for any structure of arguments */
+#define ARGS_WORDS 2048	     /* room for any structure of arguments */
 
 /* Ids of the objects that a session has before anything is thrown. */
 enum {
@@ -33,9 +33,9 @@ enum fate {
 };
 
 struct world {
-	uint64_t random;  /* state of the generator */
-	uint64_t seq;	  /* of the last command sent */
-	uint64_t memory;  /* address of THROW_MEMORY bytes on the device */
+	uint64_t random; /* state of the generator */
+	uint64_t seq;	 /* of the last command sent */
+	uint64_t memory; /* address of THROW_MEMORY bytes on the device */
 };
 
 #define THROW_MEMORY 65536u
@@ -62,8 +62,8 @@ size_t image_make(struct world *w, char *out, size_t size);
 extern const char image_good[];
 
 /* --- a session (throw_session.c) */
-#define LANES 3			/* the command connection, two of calls */
-#define BATCH 65536		/* bytes that are collected before they are sent */
+#define LANES 3	    /* the command connection, two of calls */
+#define BATCH 65536 /* bytes that are collected before they are sent */
 #define ROOM (BATCH + 2 * THROW_MAX)
 
 struct lane {

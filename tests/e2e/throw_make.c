@@ -13,14 +13,13 @@
 #include "tests/e2e/throw.h"
 #include "util/util.h"
 
-const char image_good[] =
-	".version 8.0\n.target sm_90\n.address_size 64\n"
-	".visible .global .align 4 .u32 counter[16];\n"
-	".visible .entry store(.param .u64 p, .param .u32 n)\n{\n"
-	"\t.reg .b32 %r<4>;\n\t.reg .b64 %rd<4>;\n\t.reg .pred %p<2>;\n"
-	"\tld.param.u64 %rd1, [p];\n\tld.param.u32 %r1, [n];\n"
-	"\tcvta.to.global.u64 %rd2, %rd1;\n\tsetp.eq.u32 %p1, %r1, 0;\n"
-	"\t@%p1 bra DONE;\n\tst.global.u32 [%rd2], %r1;\nDONE:\n\tret;\n}\n";
+const char image_good[] = ".version 8.0\n.target sm_90\n.address_size 64\n"
+			  ".visible .global .align 4 .u32 counter[16];\n"
+			  ".visible .entry store(.param .u64 p, .param .u32 n)\n{\n"
+			  "\t.reg .b32 %r<4>;\n\t.reg .b64 %rd<4>;\n\t.reg .pred %p<2>;\n"
+			  "\tld.param.u64 %rd1, [p];\n\tld.param.u32 %r1, [n];\n"
+			  "\tcvta.to.global.u64 %rd2, %rd1;\n\tsetp.eq.u32 %p1, %r1, 0;\n"
+			  "\t@%p1 bra DONE;\n\tst.global.u32 [%rd2], %r1;\nDONE:\n\tret;\n}\n";
 
 /* xorshift64*: the same messages from the same seed, anywhere. */
 static uint64_t draw64(struct world *w)
@@ -45,9 +44,30 @@ void draw_bytes(struct world *w, void *out, size_t size)
 uint64_t draw_number(struct world *w)
 {
 	static const uint64_t edge[] = {
-		0, 1, 2, 3, 4, 7, 8, 16, 255, 256, 4095, 4096, 65535, 65536, 0x7fffffff, 0x80000000,
-		0xffffffff, 0x100000000, 0x7fffffffffffffff, 0x8000000000000000, ~(uint64_t)0 - 1,
-		~(uint64_t)0, ~(uint64_t)0 - 4095, 0xdeadbeefdeadbeef,
+		0,
+		1,
+		2,
+		3,
+		4,
+		7,
+		8,
+		16,
+		255,
+		256,
+		4095,
+		4096,
+		65535,
+		65536,
+		0x7fffffff,
+		0x80000000,
+		0xffffffff,
+		0x100000000,
+		0x7fffffffffffffff,
+		0x8000000000000000,
+		~(uint64_t)0 - 1,
+		~(uint64_t)0,
+		~(uint64_t)0 - 4095,
+		0xdeadbeefdeadbeef,
 	};
 
 	switch (draw(w, 4)) {
@@ -116,7 +136,7 @@ static char scratch[1 << 17]; /* what strings and byte fields point to */
 
 static void fill_string(struct world *w, char **out)
 {
-	static const char *const good[] = { "store", "counter", "", "%s%n%s%n", "\033[2J\n\r" };
+	static const char *const good[] = {"store", "counter", "", "%s%n%s%n", "\033[2J\n\r"};
 	uint32_t size = draw(w, 64) == 0 ? CK_STRING_MAX : draw(w, 300);
 
 	if (draw(w, 2)) {
@@ -134,10 +154,10 @@ static void fill_bytes(struct world *w, const char *name, void *at)
 	struct {
 		u_int len;
 		char *val;
-	} field = { 0, scratch };
-	CUlaunchAttribute attribute = { .id = (CUlaunchAttributeID)draw(w, 20) };
-	const uint64_t params[2] = { draw(w, 200) ? w->memory + 4 * draw(w, 99) : draw_number(w),
-				     draw(w, 3) };
+	} field = {0, scratch};
+	CUlaunchAttribute attribute = {.id = (CUlaunchAttributeID)draw(w, 20)};
+	const uint64_t params[2] = {draw(w, 200) ? w->memory + 4 * draw(w, 99) : draw_number(w),
+				    draw(w, 3)};
 
 	if (strcmp(name, "params") == 0 && draw(w, 4)) {
 		memcpy(scratch, params, sizeof(params));
@@ -160,7 +180,7 @@ static void fill_ids(struct world *w, void *at)
 	struct {
 		u_int len;
 		uint64_t *val;
-	} field = { draw(w, CK_ARRAY_SIZE(ids)), ids };
+	} field = {draw(w, CK_ARRAY_SIZE(ids)), ids};
 
 	for (u_int i = 0; i < field.len; i++)
 		ids[i] = draw_id(w);
@@ -173,10 +193,15 @@ static void fill_pod(struct world *w, void *at, size_t size)
 	CUDA_MEMCPY3D c = {
 		.srcMemoryType = (CUmemorytype)(1 + draw(w, 2)),
 		.dstMemoryType = (CUmemorytype)(1 + draw(w, 2)),
-		.srcDevice = draw_address(w), .dstDevice = draw_address(w),
-		.srcPitch = draw(w, 256), .dstPitch = draw(w, 256),
-		.srcHeight = draw(w, 16), .dstHeight = draw(w, 16),
-		.WidthInBytes = draw(w, 64), .Height = draw(w, 8), .Depth = draw(w, 4),
+		.srcDevice = draw_address(w),
+		.dstDevice = draw_address(w),
+		.srcPitch = draw(w, 256),
+		.dstPitch = draw(w, 256),
+		.srcHeight = draw(w, 16),
+		.dstHeight = draw(w, 16),
+		.WidthInBytes = draw(w, 64),
+		.Height = draw(w, 8),
+		.Depth = draw(w, 4),
 	};
 	uint64_t number = draw_number(w);
 
@@ -265,8 +290,7 @@ static uint32_t draw_proc(struct world *w)
 
 	do
 		number = draw(w, CK_PROC_END);
-	while (!ck_proc(number) || waits_for_client(number) ||
-	       (destroys(number) && draw(w, 40)));
+	while (!ck_proc(number) || waits_for_client(number) || (destroys(number) && draw(w, 40)));
 	return number;
 }
 
@@ -282,7 +306,7 @@ static bool message_encode(struct world *w, struct message *m, uint32_t number)
 {
 	static uint64_t args[ARGS_WORDS]; /* aligned */
 	const struct ck_proc *proc = ck_proc(number);
-	struct ck_head head = { .ctx = draw(w, 16) ? ID_CONTEXT : draw_id(w) };
+	struct ck_head head = {.ctx = draw(w, 16) ? ID_CONTEXT : draw_id(w)};
 	size_t payload = proc->bulk_in ? draw_payload(w) : 0;
 	long n;
 

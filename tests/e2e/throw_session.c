@@ -17,8 +17,8 @@
 #include "util/hash.h"
 #include "util/util.h"
 
-#define STALL_MS 1000		/* a session that does nothing for so long waits for ever */
-#define CLOSE_MS 20000		/* for the server to close a session; sanitizers are slow */
+#define STALL_MS 1000  /* a session that does nothing for so long waits for ever */
+#define CLOSE_MS 20000 /* for the server to close a session; sanitizers are slow */
 
 static int64_t now_ms(void)
 {
@@ -41,7 +41,7 @@ static int call(struct ck_chan *chan, uint32_t proc, xdrproc_t xdr_args, const v
 	size_t at;
 	XDR xdrs;
 	long n = ck_call_encode(buf, sizeof(buf), 1, proc, xdr_args, args, 0);
-	struct iovec iov = { .iov_base = buf, .iov_len = (size_t)n };
+	struct iovec iov = {.iov_base = buf, .iov_len = (size_t)n};
 	int ret = n < 0 ? (int)n : ck_chan_writev(chan, &iov, 1);
 
 	if (ret < 0 || ck_reader_create(chan, &reader) < 0)
@@ -72,7 +72,7 @@ static void command(struct session *s, uint32_t proc, void *args, const void *pa
 	struct ck_head *head = args;
 	long n;
 
-	*head = (struct ck_head){ .seq = ++s->world.seq, .ctx = ID_CONTEXT };
+	*head = (struct ck_head){.seq = ++s->world.seq, .ctx = ID_CONTEXT};
 	n = ck_call_encode(buf, sizeof(buf), 1, proc, ck_proc(proc)->xdr_args, args, size);
 	if (n < 0)
 		abort();
@@ -83,7 +83,7 @@ static void command(struct session *s, uint32_t proc, void *args, const void *pa
 
 void send_image(struct session *s, const char *image, size_t size, struct ck_hash *hash)
 {
-	ck_image_args args = { .size = size, .data_length = (u_int)size };
+	ck_image_args args = {.size = size, .data_length = (u_int)size};
 
 	ck_hash(image, size, hash);
 	memcpy(args.hash, hash->bytes, sizeof(args.hash));
@@ -91,10 +91,10 @@ void send_image(struct session *s, const char *image, size_t size, struct ck_has
 }
 
 void load(struct session *s, uint64_t id, bool library, const struct ck_hash *hash,
-		 uint64_t function)
+	  uint64_t function)
 {
-	ck_module_load_args args = { .module = id, .library = library };
-	ck_function_args f = { .function = function, .module = id, .name = (char *)"store" };
+	ck_module_load_args args = {.module = id, .library = library};
+	ck_function_args f = {.function = function, .module = id, .name = (char *)"store"};
 
 	memcpy(args.hash, hash->bytes, sizeof(args.hash));
 	command(s, CK_PROC_module_load, &args, NULL, 0);
@@ -103,9 +103,9 @@ void load(struct session *s, uint64_t id, bool library, const struct ck_hash *ha
 
 static void make_objects(struct session *s)
 {
-	ck_primary_retain_args context = { .context = ID_CONTEXT };
-	cuStreamCreateWithPriority_args stream = { .phStream = ID_STREAM };
-	cuEventCreate_args event = { .phEvent = ID_EVENT };
+	ck_primary_retain_args context = {.context = ID_CONTEXT};
+	cuStreamCreateWithPriority_args stream = {.phStream = ID_STREAM};
+	cuEventCreate_args event = {.phEvent = ID_EVENT};
 	struct ck_hash hash;
 
 	command(s, CK_PROC_primary_retain, &context, NULL, 0);
@@ -121,7 +121,7 @@ static int join_lanes(struct session *s, const ck_hello_res *hello)
 	int ret = 0;
 
 	for (int i = 0; i < LANES && ret == 0; i++) {
-		ck_join_args args = { .lane = i == 0 ? CK_LANE_COMMAND : CK_LANE_CALL };
+		ck_join_args args = {.lane = i == 0 ? CK_LANE_COMMAND : CK_LANE_CALL};
 		ck_join_res res;
 
 		if (i == 1)
@@ -140,11 +140,14 @@ static int join_lanes(struct session *s, const ck_hello_res *hello)
 
 int session_open(struct session *s, const char *address)
 {
-	ck_hello_args args = { .protocol = CK_PROTOCOL, .release = (char *)"0", .pid = 1,
-			       .application = (char *)"throw", .host = (char *)"test" };
-	cuMemAlloc_v2_args alloc = { .bytesize = THROW_MEMORY };
-	cuMemAlloc_v2_res memory = { 0 };
-	ck_hello_res hello = { 0 };
+	ck_hello_args args = {.protocol = CK_PROTOCOL,
+			      .release = (char *)"0",
+			      .pid = 1,
+			      .application = (char *)"throw",
+			      .host = (char *)"test"};
+	cuMemAlloc_v2_args alloc = {.bytesize = THROW_MEMORY};
+	cuMemAlloc_v2_res memory = {0};
+	ck_hello_res hello = {0};
 	int ret = ck_chan_dial(address, CLOSE_MS, &s->lane[1].chan);
 
 	s->address = address;
@@ -161,7 +164,7 @@ int session_open(struct session *s, const char *address)
 	make_objects(s);
 	if (!pump(s, false))
 		return -ETIMEDOUT;
-	alloc.head = (ck_head){ .seq = s->world.seq, .ctx = ID_CONTEXT };
+	alloc.head = (ck_head){.seq = s->world.seq, .ctx = ID_CONTEXT};
 	ret = call(s->lane[1].chan, CK_PROC_cuMemAlloc_v2, (xdrproc_t)xdr_cuMemAlloc_v2_args,
 		   &alloc, (xdrproc_t)xdr_cuMemAlloc_v2_res, &memory);
 	if (ret == 0 && memory.head.err != 0) {
@@ -177,7 +180,7 @@ void session_close(struct session *s)
 	for (int i = 0; i < LANES; i++) {
 		if (s->lane[i].chan)
 			ck_chan_close(s->lane[i].chan);
-		s->lane[i] = (struct lane){ .out = s->lane[i].out };
+		s->lane[i] = (struct lane){.out = s->lane[i].out};
 	}
 }
 
@@ -246,8 +249,8 @@ bool pump(struct session *s, bool answers)
 			if (l->closed)
 				return false;
 			busy |= out || (answers && l->replies < l->calls);
-			fds[i] = (struct pollfd){ ck_chan_fd(l->chan),
-						  (short)(POLLIN | (out ? POLLOUT : 0)), 0 };
+			fds[i] = (struct pollfd){ck_chan_fd(l->chan),
+						 (short)(POLLIN | (out ? POLLOUT : 0)), 0};
 		}
 		if (!busy)
 			return true;
@@ -263,7 +266,7 @@ bool pump(struct session *s, bool answers)
 
 bool wait_closed(struct session *s)
 {
-	struct pollfd fd = { .fd = ck_chan_fd(s->lane[0].chan), .events = POLLIN };
+	struct pollfd fd = {.fd = ck_chan_fd(s->lane[0].chan), .events = POLLIN};
 	int64_t deadline = now_ms() + CLOSE_MS;
 
 	while (!s->lane[0].closed && now_ms() < deadline) {

@@ -35,7 +35,8 @@ static void read_lists(const struct ckl_request *request)
 		if (!arg->array || arg->source != CK_FROM_TEXT)
 			continue;
 		out = malloc(arg->size + 1);
-		ckl_type_read_all(arg->type, arg->text, arg->text_size, arg->count, out, "a", &fail);
+		ckl_type_read_all(arg->type, arg->text, arg->text_size, arg->count, out, "a",
+				  &fail);
 		ckl_fail_clear(&fail);
 		free(out);
 	}

@@ -131,7 +131,7 @@ static struct cks_session *make_session(void)
 	session->wait_max_ms = 1; /* nobody brings news */
 	for (int kind = CK_KIND_CONTEXT; kind <= CK_KIND_KERNEL; kind++)
 		cks_handles_put(session->handles, (uint64_t)(OBJECT + kind), (enum cks_kind)kind,
-			       OBJECT + CK_KIND_CONTEXT, &objects[kind]);
+				OBJECT + CK_KIND_CONTEXT, &objects[kind]);
 	return session;
 }
 
@@ -143,9 +143,17 @@ static size_t frame(const uint8_t *data, size_t size, uint8_t *out)
 	while (size >= 3 && at + 44 + 255 < STREAM_MAX) {
 		size_t n = data[2] < size - 3 ? data[2] : size - 3;
 		uint32_t proc = (uint32_t)(data[0] << 8 | data[1]) % CK_PROC_END;
-		const uint32_t words[] = { htonl(0x80000000u | (uint32_t)(40 + n)), 0, 0, htonl(2),
-					   htonl(CK_PROGRAM), htonl(CK_VERSION), htonl(proc), 0, 0,
-					   0, 0 };
+		const uint32_t words[] = {htonl(0x80000000u | (uint32_t)(40 + n)),
+					  0,
+					  0,
+					  htonl(2),
+					  htonl(CK_PROGRAM),
+					  htonl(CK_VERSION),
+					  htonl(proc),
+					  0,
+					  0,
+					  0,
+					  0};
 
 		memcpy(out + at, words, sizeof(words));
 		memcpy(out + at + sizeof(words), data + 3, n);

@@ -24,12 +24,12 @@
 #include "rseq.h"
 #include "toy.h"
 
-#define CHECK(x)                                                                          \
-	do {                                                                              \
-		if (!(x)) {                                                               \
-			printf("%s:%d: not so: %s\n", __func__, __LINE__, #x);            \
-			return 1;                                                         \
-		}                                                                         \
+#define CHECK(x)                                                                                   \
+	do {                                                                                       \
+		if (!(x)) {                                                                        \
+			printf("%s:%d: not so: %s\n", __func__, __LINE__, #x);                     \
+			return 1;                                                                  \
+		}                                                                                  \
 	} while (0)
 #define IN(half, p) ((uint64_t)(p) >= (half)->base && (uint64_t)(p) < (half)->end)
 
@@ -48,7 +48,7 @@ static int calls(void)
 	CHECK(toy_twelve(1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1) == 78);
 	CHECK(toy_twelve(1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2) == 1 + 11 + 24);
 	CHECK(toy_constructed() == 1);
-	CHECK(IN(toy, toy_fact(0)) == 0);	/* it runs on our stack */
+	CHECK(IN(toy, toy_fact(0)) == 0); /* it runs on our stack */
 	CHECK(IN(toy, toy_fact(1)));
 	CHECK(IN(upper, &local));
 	return 0;
@@ -62,7 +62,7 @@ static int each_its_own(void)
 	errno = 99;
 	toy_errno(11);
 	CHECK(errno == 99);
-	CHECK(*theirs == 7 && word == 1234);	/* readable from here */
+	CHECK(*theirs == 7 && word == 1234); /* readable from here */
 	*theirs = 8;
 	CHECK(*toy_word() == 8 && word == 1234);
 	*theirs = 7;
@@ -128,8 +128,10 @@ static int places(void)
 
 	CHECK(theirs == there);
 	CHECK(IN(upper, mmap(there, SIZE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)));
-	CHECK(IN(upper, mmap((void *)toy->base, SIZE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)));
-	CHECK(IN(upper, mmap((void *)(toy->base - 4096), SIZE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)));
+	CHECK(IN(upper,
+		 mmap((void *)toy->base, SIZE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)));
+	CHECK(IN(upper, mmap((void *)(toy->base - 4096), SIZE, PROT_READ,
+			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)));
 	CHECK(IN(upper, mmap(there + SIZE, 4096, PROT_READ, MAP_PRIVATE, fd, 0)));
 	CHECK(!close(fd));
 	p = mmap(there + SIZE, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -137,14 +139,15 @@ static int places(void)
 	p[0] = 5;
 	/* in the middle of theirs: removed by us, and ours from now on */
 	CHECK(!munmap(there + 4096, 4096));
-	CHECK(mmap(there + 4096, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == there + 4096);
+	CHECK(mmap(there + 4096, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) ==
+	      there + 4096);
 	p = mremap(p, SIZE, 2 * SIZE, MREMAP_MAYMOVE);
 	CHECK(p != MAP_FAILED && p[0] == 5);
 	CHECK(!munmap(p, 2 * SIZE));
 	CHECK(toy_map(there + 2 * SIZE, 4096) == there + 2 * SIZE);
 	CHECK(toy_resize(there + 2 * SIZE, 4096, 3 * 4096) == there + 2 * SIZE);
 	CHECK(toy_resize(there + 2 * SIZE, 3 * 4096, 2 * 4096) == there + 2 * SIZE);
-	p = there + 2 * SIZE + 2 * 4096;	/* ours now */
+	p = there + 2 * SIZE + 2 * 4096; /* ours now */
 	CHECK(mmap(p, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == p);
 	CHECK(toy_fix(there + 3 * SIZE, SIZE) == there + 3 * SIZE);
 	CHECK(info->drop(half) == 0);
@@ -302,8 +305,8 @@ static void *raise_later(void *target)
 /* A handler that comes while we are in the lower half finds our thread block; the half its own. */
 static int signals(void)
 {
-	struct itimerval fast = { { 0, 500 }, { 0, 500 } }, off = { { 0, 0 }, { 0, 0 } };
-	struct sigaction act = { .sa_handler = on_signal }, old;
+	struct itimerval fast = {{0, 500}, {0, 500}}, off = {{0, 0}, {0, 0}};
+	struct sigaction act = {.sa_handler = on_signal}, old;
 	pthread_t self = pthread_self(), other;
 
 	CHECK(!sigaction(SIGUSR1, &act, NULL) && !sigaction(SIGUSR1, NULL, &old));
@@ -331,7 +334,7 @@ static int their_handler(void)
 	raise(SIGUSR2);
 	CHECK(toy_handled() == 1);
 	CHECK(!sigaction(SIGUSR2, NULL, &old) && old.sa_handler != SIG_DFL);
-	old.sa_handler(SIGUSR2);		/* as a program that chains does */
+	old.sa_handler(SIGUSR2); /* as a program that chains does */
 	CHECK(toy_handled() == 2 && word == 1234);
 	CHECK(signal(SIGUSR2, on_signal) == old.sa_handler);
 	CHECK(signal(SIGUSR2, old.sa_handler) == on_signal);
@@ -350,11 +353,12 @@ static void on_siginfo(int sig, siginfo_t *info, void *context)
 /* An action reads as it was set, whatever the kernel was told. */
 static int their_flags(void)
 {
-	struct sigaction plain = { .sa_handler = on_signal, .sa_flags = SA_RESTART }, old;
-	struct sigaction full = { .sa_sigaction = on_siginfo, .sa_flags = SA_SIGINFO };
+	struct sigaction plain = {.sa_handler = on_signal, .sa_flags = SA_RESTART}, old;
+	struct sigaction full = {.sa_sigaction = on_siginfo, .sa_flags = SA_SIGINFO};
 
 	CHECK(!sigaction(SIGUSR1, &plain, NULL) && !sigaction(SIGUSR1, &full, &old));
-	CHECK(old.sa_handler == on_signal && (old.sa_flags & (SA_SIGINFO | SA_RESTART)) == SA_RESTART);
+	CHECK(old.sa_handler == on_signal &&
+	      (old.sa_flags & (SA_SIGINFO | SA_RESTART)) == SA_RESTART);
 	raise(SIGUSR1);
 	CHECK(runs == 1 && !wrong);
 	plain.sa_handler = SIG_IGN;
@@ -390,7 +394,7 @@ static int setuid_with_threads(void)
 
 	CHECK(!pthread_create(&thread, NULL, idle, &stop));
 	CHECK(!setgid(getgid()) && !setuid(getuid()));
-	CHECK(toy_threads(2) == 0);		/* the half's libc has its say now */
+	CHECK(toy_threads(2) == 0); /* the half's libc has its say now */
 	CHECK(!setgid(getgid()) && !setuid(getuid()));
 	__atomic_store_n(&stop, 1, __ATOMIC_RELEASE);
 	pthread_join(thread, NULL);
@@ -420,7 +424,7 @@ static int cancel(void)
 
 static int children(void)
 {
-	char *argv[] = { "sh", "-c", "exit 5", NULL };
+	char *argv[] = {"sh", "-c", "exit 5", NULL};
 	int status;
 	pid_t pid = fork();
 
@@ -470,7 +474,8 @@ static int libc_again(void)
 	for (int i = 0; i < 3; i++)
 		CHECK(!pthread_create(&thread[i], NULL, map_much, &stop));
 	for (int i = 0; i < 40; i++)
-		good += mmap(NULL, 2 << 20, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0) != MAP_FAILED;
+		good += mmap(NULL, 2 << 20, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0) !=
+			MAP_FAILED;
 	__atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
 	for (int i = 0; i < 3; i++)
 		pthread_join(thread[i], NULL);
@@ -521,7 +526,7 @@ static int reload(void)
 	CHECK(thread_count() < before && entries("/proc/self/fd") == files + 2);
 	CHECK(!close(ours[0]) && !close(ours[1]) && fcntl(1, F_GETFD) >= 0);
 	CHECK(mincore((void *)page, 4096, &there) < 0 && errno == ENOMEM);
-	CHECK(toy_add(1, 2) == -1000);		/* an error, no crash */
+	CHECK(toy_add(1, 2) == -1000); /* an error, no crash */
 	CHECK(info->drop(half) == -EINVAL);
 	CHECK(info->load(half) == 0);
 	CHECK(toy->generation == generation + 1);
@@ -538,7 +543,7 @@ static int busy(void)
 	seen = -1;
 	CHECK(!pthread_create(&thread, NULL, (void *(*)(void *))(void *)toy_wait, (void *)&seen));
 	while (__atomic_load_n((int *)&seen, __ATOMIC_ACQUIRE) == -1)
-		usleep(1000);	/* it is on its way into the half */
+		usleep(1000); /* it is on its way into the half */
 	CHECK(info->drop(half) == -EBUSY);
 	seen = 1;
 	pthread_join(thread, NULL);
@@ -559,14 +564,30 @@ static const struct {
 	const char *name;
 	int (*run)(void);
 } all[] = {
-	{ "calls", calls }, { "each_its_own", each_its_own }, { "thread_block", thread_block },
-	{ "memory", memory }, { "places", places }, { "reuse", reuse }, { "stacks", stacks }, { "vdso", vdso },
-	{ "callbacks", callbacks }, { "threads", threads },
-	{ "threads_are_given_back", threads_are_given_back }, { "signals", signals },
-	{ "their_handler", their_handler }, { "their_flags", their_flags }, { "their_fault", their_fault },
-	{ "setuid_with_threads", setuid_with_threads },
-	{ "cancel", cancel }, { "libraries", libraries }, { "libc_again", libc_again }, { "children", children }, { "thread_of_a_child", thread_of_a_child },
-	{ "busy", busy }, { "reload", reload }, { "upper_region", upper_region },
+	{"calls", calls},
+	{"each_its_own", each_its_own},
+	{"thread_block", thread_block},
+	{"memory", memory},
+	{"places", places},
+	{"reuse", reuse},
+	{"stacks", stacks},
+	{"vdso", vdso},
+	{"callbacks", callbacks},
+	{"threads", threads},
+	{"threads_are_given_back", threads_are_given_back},
+	{"signals", signals},
+	{"their_handler", their_handler},
+	{"their_flags", their_flags},
+	{"their_fault", their_fault},
+	{"setuid_with_threads", setuid_with_threads},
+	{"cancel", cancel},
+	{"libraries", libraries},
+	{"libc_again", libc_again},
+	{"children", children},
+	{"thread_of_a_child", thread_of_a_child},
+	{"busy", busy},
+	{"reload", reload},
+	{"upper_region", upper_region},
 };
 
 static int run(const char *name)

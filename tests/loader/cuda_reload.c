@@ -11,12 +11,12 @@
 #include "entries.h"
 #include "loader/find.h"
 
-#define CHECK(x)                                                         \
-	do {                                                             \
-		if (!(x)) {                                              \
-			printf("line %d: not so: %s\n", __LINE__, #x);   \
-			return 1;                                        \
-		}                                                        \
+#define CHECK(x)                                                                                   \
+	do {                                                                                       \
+		if (!(x)) {                                                                        \
+			printf("line %d: not so: %s\n", __LINE__, #x);                             \
+			return 1;                                                                  \
+		}                                                                                  \
 	} while (0)
 
 /* Who reads the test's output wants to know which. */
@@ -40,7 +40,7 @@ static int print_descriptors(void)
 static int use(void *driver, int value)
 {
 	unsigned long long memory = 0;
-	int got[256] = { 0 }, put[256], device = -1;
+	int got[256] = {0}, put[256], device = -1;
 	void *context = NULL;
 
 	for (int i = 0; i < 256; i++)

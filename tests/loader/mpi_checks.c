@@ -8,12 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CHECK(x)                                                                             \
-	do {                                                                                 \
-		if (!(x)) {                                                                  \
-			printf("rank %d: %s:%d: not so: %s\n", rank, __func__, __LINE__, #x); \
-			return 1;                                                            \
-		}                                                                            \
+#define CHECK(x)                                                                                   \
+	do {                                                                                       \
+		if (!(x)) {                                                                        \
+			printf("rank %d: %s:%d: not so: %s\n", rank, __func__, __LINE__, #x);      \
+			return 1;                                                                  \
+		}                                                                                  \
 	} while (0)
 
 static int rank, size;
@@ -42,9 +42,12 @@ static int ring(void)
 
 static int allreduce(void)
 {
-	struct { double value; int where; } mine = { rank == 1 ? 9.5 : 1.0, rank }, most;
+	struct {
+		double value;
+		int where;
+	} mine = {rank == 1 ? 9.5 : 1.0, rank}, most;
 	long long sum = rank + 1;
-	float f[3] = { 1, 2, 3 };
+	float f[3] = {1, 2, 3};
 
 	MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_LONG_LONG, MPI_SUM, MPI_COMM_WORLD);
 	CHECK(sum == (long long)size * (size + 1) / 2);
@@ -113,10 +116,11 @@ struct cell {
 
 static int types(void)
 {
-	struct cell cells[4] = { { 0 } }, got[4] = { { 0 } };
-	int lengths[3] = { 1, 1, 5 }, ints[8], counts[3], combiner, n, size_of;
-	MPI_Aint at[3] = { offsetof(struct cell, x), offsetof(struct cell, n), offsetof(struct cell, c) };
-	MPI_Datatype parts[3] = { MPI_DOUBLE, MPI_INT, MPI_CHAR }, type, resized, vector, inner[3];
+	struct cell cells[4] = {{0}}, got[4] = {{0}};
+	int lengths[3] = {1, 1, 5}, ints[8], counts[3], combiner, n, size_of;
+	MPI_Aint at[3] = {offsetof(struct cell, x), offsetof(struct cell, n),
+			  offsetof(struct cell, c)};
+	MPI_Datatype parts[3] = {MPI_DOUBLE, MPI_INT, MPI_CHAR}, type, resized, vector, inner[3];
 	MPI_Aint addresses[8];
 	MPI_Status status;
 
@@ -124,7 +128,7 @@ static int types(void)
 	MPI_Type_create_resized(type, 0, sizeof(struct cell), &resized);
 	MPI_Type_commit(&resized);
 	for (int i = 0; i < 4; i++)
-		cells[i] = (struct cell){ rank + i * 0.5, i, "abcd" };
+		cells[i] = (struct cell){rank + i * 0.5, i, "abcd"};
 	MPI_Sendrecv(cells, 4, resized, rank, 0, got, 4, resized, rank, 0, MPI_COMM_WORLD, &status);
 	CHECK(got[3].x == rank + 1.5 && got[3].n == 3 && !strcmp(got[2].c, "abcd"));
 	MPI_Get_count(&status, resized, &n);
@@ -134,7 +138,7 @@ static int types(void)
 	CHECK(combiner == MPI_COMBINER_STRUCT && counts[2] == 3);
 	MPI_Type_get_contents(type, counts[0], counts[1], counts[2], ints, addresses, inner);
 	CHECK(inner[0] == MPI_DOUBLE && inner[1] == MPI_INT && inner[2] == MPI_CHAR);
-	CHECK(parts[0] == MPI_DOUBLE);	/* ours have been left alone */
+	CHECK(parts[0] == MPI_DOUBLE); /* ours have been left alone */
 	MPI_Type_vector(2, 1, 2, MPI_INT, &vector);
 	MPI_Type_commit(&vector);
 	MPI_Type_size(vector, &size_of);
@@ -237,7 +241,7 @@ static int callbacks(void)
 static int handles(void)
 {
 	MPI_Request requests[8], one = MPI_REQUEST_NULL;
-	int in[4] = { 0 }, out[4], n, indices[8], flag, index, compared;
+	int in[4] = {0}, out[4], n, indices[8], flag, index, compared;
 	MPI_Group world, some;
 	MPI_Comm sub, parent;
 	MPI_Info info;
@@ -294,10 +298,10 @@ static int every_type(void)
 	int *counts = malloc(sizeof(int) * (size_t)size), *at = malloc(sizeof(int) * (size_t)size);
 	MPI_Datatype *types = malloc(sizeof(*types) * (size_t)size);
 	int *out = malloc(sizeof(int) * (size_t)size), *in = calloc((size_t)size, sizeof(int));
-	int dims[1] = { size }, wrap[1] = { 1 }, around_in[2] = { -1, -1 }, around_out[2] = { rank, rank };
-	MPI_Datatype two[2] = { MPI_INT, MPI_INT };
-	int two_counts[2] = { 1, 1 };
-	MPI_Aint two_at[2] = { 0, sizeof(int) };
+	int dims[1] = {size}, wrap[1] = {1}, around_in[2] = {-1, -1}, around_out[2] = {rank, rank};
+	MPI_Datatype two[2] = {MPI_INT, MPI_INT};
+	int two_counts[2] = {1, 1};
+	MPI_Aint two_at[2] = {0, sizeof(int)};
 	MPI_Request request;
 	MPI_Comm cart;
 
@@ -314,14 +318,15 @@ static int every_type(void)
 		CHECK(in[i] == i * 100 + rank && types[i] == MPI_INT);
 	for (int round = 0; round < 20; round++) {
 		memset(in, 0, sizeof(int) * (size_t)size);
-		MPI_Ialltoallw(out, counts, at, types, in, counts, at, types, MPI_COMM_WORLD, &request);
+		MPI_Ialltoallw(out, counts, at, types, in, counts, at, types, MPI_COMM_WORLD,
+			       &request);
 		MPI_Wait(&request, MPI_STATUS_IGNORE);
 		CHECK(in[size - 1] == (size - 1) * 100 + rank);
 	}
 	MPI_Alltoallw(MPI_IN_PLACE, NULL, NULL, NULL, in, counts, at, types, MPI_COMM_WORLD);
 	MPI_Cart_create(MPI_COMM_WORLD, 1, dims, wrap, 0, &cart);
-	MPI_Neighbor_alltoallw(around_out, two_counts, two_at, two, around_in, two_counts, two_at, two,
-			       cart);
+	MPI_Neighbor_alltoallw(around_out, two_counts, two_at, two, around_in, two_counts, two_at,
+			       two, cart);
 	CHECK(around_in[0] == (rank + size - 1) % size && around_in[1] == (rank + 1) % size);
 	MPI_Comm_free(&cart);
 	free(counts), free(at), free(types), free(out), free(in);
@@ -368,15 +373,17 @@ static int generalized(void)
 
 static int file(void)
 {
-	char name[64], text[16] = { 0 };
+	char name[64], text[16] = {0};
 	MPI_Datatype etype, filetype;
 	char representation[MPI_MAX_DATAREP_STRING];
 	MPI_Offset at;
 	MPI_File f;
 
-	snprintf(name, sizeof(name), "/tmp/mpi_checks.%d.%d", rank, (int)(MPI_Wtime() * 1000) % 1000000);
-	MPI_File_open(MPI_COMM_SELF, name, MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE,
-		      MPI_INFO_NULL, &f);
+	snprintf(name, sizeof(name), "/tmp/mpi_checks.%d.%d", rank,
+		 (int)(MPI_Wtime() * 1000) % 1000000);
+	MPI_File_open(MPI_COMM_SELF, name,
+		      MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE, MPI_INFO_NULL,
+		      &f);
 	MPI_File_write_at(f, 0, "written", 7, MPI_CHAR, MPI_STATUS_IGNORE);
 	MPI_File_read_at(f, 0, text, 7, MPI_CHAR, MPI_STATUS_IGNORE);
 	CHECK(!strcmp(text, "written"));
@@ -460,8 +467,8 @@ static int tools(void)
 		MPI_Datatype type;
 		MPI_T_enum e;
 
-		if (!MPI_T_cvar_get_info(i, name, &name_len, &verbosity, &type, &e, text, &len, &bind,
-					 &scope))
+		if (!MPI_T_cvar_get_info(i, name, &name_len, &verbosity, &type, &e, text, &len,
+					 &bind, &scope))
 			CHECK(type == MPI_INT || type == MPI_CHAR || type == MPI_UNSIGNED ||
 			      type == MPI_UNSIGNED_LONG || type == MPI_UNSIGNED_LONG_LONG ||
 			      type == MPI_COUNT || type == MPI_DOUBLE || type != NULL);
@@ -474,10 +481,11 @@ static const struct {
 	const char *name;
 	int (*run)(void);
 } all[] = {
-	{ "ring", ring }, { "allreduce", allreduce }, { "large", large }, { "window", window },
-	{ "types", types }, { "callbacks", callbacks }, { "handles", handles },
-	{ "every_type", every_type }, { "generalized", generalized }, { "file", file },
-	{ "threads", threads }, { "pmpi", pmpi }, { "tools", tools },
+	{"ring", ring},	      {"allreduce", allreduce},	  {"large", large},
+	{"window", window},   {"types", types},		  {"callbacks", callbacks},
+	{"handles", handles}, {"every_type", every_type}, {"generalized", generalized},
+	{"file", file},	      {"threads", threads},	  {"pmpi", pmpi},
+	{"tools", tools},
 };
 
 int main(int argc, char **argv)

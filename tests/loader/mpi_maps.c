@@ -21,8 +21,8 @@ static void handler(int sig)
 /* Every mapping is in a half's window, or one of the kernel's own. */
 static int strays(const struct lhinfo *info)
 {
-	static const char *const known[] = { "[stack]", "[vvar", "[vdso]", "[vsyscall]", "kernel-loader",
-					     "[heap]" };
+	static const char *const known[] = {"[stack]",	  "[vvar",	   "[vdso]",
+					    "[vsyscall]", "kernel-loader", "[heap]"};
 	FILE *f = fopen("/proc/self/maps", "r");
 	char line[4096];
 	int bad = 0;
@@ -46,7 +46,7 @@ static int strays(const struct lhinfo *info)
 
 static int signals(void)
 {
-	static const int faults[] = { SIGABRT, SIGBUS, SIGFPE };
+	static const int faults[] = {SIGABRT, SIGBUS, SIGFPE};
 	struct sigaction now;
 
 	sigaction(SIGSEGV, NULL, &now);

@@ -80,8 +80,8 @@ void toy_free(void *p)
 long toy_churn(int rounds)
 {
 	enum { LIVE = 64 };
-	unsigned char *blocks[LIVE] = { 0 };
-	size_t sizes[LIVE] = { 0 };
+	unsigned char *blocks[LIVE] = {0};
+	size_t sizes[LIVE] = {0};
 	long bad = 0;
 
 	for (int r = 0; r < rounds; r++) {
@@ -123,7 +123,7 @@ long toy_lh_call(long (*function)(long), long value)
 long toy_lh_call_in_thread(long (*function)(long), long value);
 long toy_lh_call_in_thread(long (*function)(long), long value)
 {
-	struct call call = { function, value };
+	struct call call = {function, value};
 	pthread_t thread;
 
 	if (pthread_create(&thread, NULL, run, &call))
@@ -176,12 +176,21 @@ unsigned long toy_fact(int which)
 	void *low = NULL;
 
 	switch (which) {
-	case 0: return (unsigned long)__builtin_frame_address(0);
-	case 1: return (unsigned long)(void *)toy_fact;
-	case 2: return rseq_size();
-	case 3: __asm__("movl %%fs:0x2d0, %k0" : "=r"(value)); return value;
-	case 4: syscall(SYS_arch_prctl, ARCH_GET_FS, &value); return value;
-	case 5: __asm__("movq %%fs:0x28, %0" : "=r"(value)); return value;
+	case 0:
+		return (unsigned long)__builtin_frame_address(0);
+	case 1:
+		return (unsigned long)(void *)toy_fact;
+	case 2:
+		return rseq_size();
+	case 3:
+		__asm__("movl %%fs:0x2d0, %k0" : "=r"(value));
+		return value;
+	case 4:
+		syscall(SYS_arch_prctl, ARCH_GET_FS, &value);
+		return value;
+	case 5:
+		__asm__("movq %%fs:0x28, %0" : "=r"(value));
+		return value;
 	case 6:
 	case 7:
 		pthread_getattr_np(pthread_self(), &attr);
@@ -235,13 +244,14 @@ static void *sleep_for_ever(void *unused)
 
 void *toy_map(void *at, size_t size)
 {
-	return mmap(at, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	return mmap(at, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+		    -1, 0);
 }
 
 void *toy_fix(void *at, size_t size)
 {
-	return mmap(at, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE,
-		    -1, 0);
+	return mmap(at, size, PROT_NONE,
+		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
 }
 
 void *toy_resize(void *at, size_t old, size_t size)

@@ -32,6 +32,6 @@ long toy_call(long (*function)(long), long value)
 
 long toy_call_in_thread(long (*function)(long), long value)
 {
-	return toy_lh_call_in_thread((long (*)(long))lh_callback_any_thread(target, (void *)function),
-				     value);
+	return toy_lh_call_in_thread(
+		(long (*)(long))lh_callback_any_thread(target, (void *)function), value);
 }

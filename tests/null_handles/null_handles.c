@@ -20,17 +20,17 @@
 #include "cuda/types.h"
 
 #define ARGUMENTS 14
-#define ROOM 1024	/* bytes behind each pointer */
+#define ROOM 1024 /* bytes behind each pointer */
 
 static const struct call {
 	const char *name, *kinds;
 } calls[] = {
-#define X(name, kinds) { #name, kinds },
+#define X(name, kinds) {#name, kinds},
 #include "calls.def"
 };
 #define CALLS (sizeof(calls) / sizeof(calls[0]))
 
-static const char *const states[] = { "none", "context", "nothing" };
+static const char *const states[] = {"none", "context", "nothing"};
 
 typedef CUresult any(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t,
 		     uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t);
@@ -81,7 +81,7 @@ static void report(size_t state, const struct call *call, const char *result)
 /* The call, and whether the context can still be used. */
 static int make(size_t state, const struct call *call)
 {
-	uint64_t a[ARGUMENTS] = { 0 };
+	uint64_t a[ARGUMENTS] = {0};
 	const char *name = "unknown";
 	CUresult err;
 	any *function;
@@ -97,7 +97,8 @@ static int make(size_t state, const struct call *call)
 			a[i] = (uintptr_t)memory[i];
 	set_current(state == 0 ? NULL : context);
 	alarm(20);
-	err = function(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11], a[12], a[13]);
+	err = function(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11],
+		       a[12], a[13]);
 	alarm(0);
 	error_name(err, &name);
 	report(state, call, name);

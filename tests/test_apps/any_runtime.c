@@ -33,11 +33,11 @@ static void open_runtime(const char *path)
 		fprintf(stderr, "any_runtime: %s\n", path ? dlerror() : "which libcudart?");
 		exit(2);
 	}
-#define CALL(type, name, arguments)                                                               \
-	name = (type(*) arguments)dlsym(runtime, #name);                                          \
-	if (!name) {                                                                              \
-		fprintf(stderr, "any_runtime: no " #name "\n");                                   \
-		exit(2);                                                                          \
+#define CALL(type, name, arguments)                                                                \
+	name = (type(*) arguments)dlsym(runtime, #name);                                           \
+	if (!name) {                                                                               \
+		fprintf(stderr, "any_runtime: no " #name "\n");                                    \
+		exit(2);                                                                           \
 	}
 	RUNTIME_CALLS(CALL)
 #undef CALL
@@ -77,7 +77,7 @@ static void expect(int is, int line, const char *what)
 
 static void **register_binary(void)
 {
-	static struct fat_binary wrapper = { FAT_BINARY_MAGIC, 1, fat_binary_data, NULL };
+	static struct fat_binary wrapper = {FAT_BINARY_MAGIC, 1, fat_binary_data, NULL};
 	void **binary = __cudaRegisterFatBinary(&wrapper);
 
 	__cudaRegisterFunction(binary, &scale_stub, "scale", "scale", -1, NULL, NULL, NULL, NULL,
@@ -106,10 +106,10 @@ static void query(void)
 
 static int launch_scale(void *data, int n, void *on)
 {
-	void *arguments[] = { &data, &n };
+	void *arguments[] = {&data, &n};
 
-	return cudaLaunchKernel(&scale_stub, (struct dim3){ (unsigned)(n + 255) / 256, 1, 1 },
-				(struct dim3){ 256, 1, 1 }, arguments, 0, on);
+	return cudaLaunchKernel(&scale_stub, (struct dim3){(unsigned)(n + 255) / 256, 1, 1},
+				(struct dim3){256, 1, 1}, arguments, 0, on);
 }
 
 static void kernels(void)
@@ -151,8 +151,8 @@ static void streams(void)
 		numbers[i] = i;
 	CHECK(cudaEventRecord(events[0], stream));
 	CHECK(cudaMemcpyAsync(grid_data, pinned, N * sizeof(int), HOST_TO_DEVICE, stream));
-	CHECK(cudaLaunchKernel(&add_stub, (struct dim3){ (N + 127) / 128, 1, 1 },
-			       (struct dim3){ 128, 1, 1 }, arguments, 128 * sizeof(int), stream));
+	CHECK(cudaLaunchKernel(&add_stub, (struct dim3){(N + 127) / 128, 1, 1},
+			       (struct dim3){128, 1, 1}, arguments, 128 * sizeof(int), stream));
 	CHECK(cudaMemcpyAsync(pinned, grid_data, N * sizeof(int), DEVICE_TO_HOST, stream));
 	CHECK(cudaEventRecord(events[1], stream));
 	CHECK(cudaStreamWaitEvent(stream, events[1], 0));

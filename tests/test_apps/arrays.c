@@ -8,86 +8,85 @@
 
 #include "cuda/types.h"
 
-#define MORE_DRIVER_CALLS(X)                                                                   \
-	X(cuArrayCreate_v2, (CUarray *, const CUDA_ARRAY_DESCRIPTOR *))                        \
-	X(cuArray3DCreate_v2, (CUarray *, const CUDA_ARRAY3D_DESCRIPTOR *))                    \
-	X(cuArrayGetDescriptor_v2, (CUDA_ARRAY_DESCRIPTOR *, CUarray))                         \
-	X(cuArray3DGetDescriptor_v2, (CUDA_ARRAY3D_DESCRIPTOR *, CUarray))                     \
-	X(cuArrayDestroy, (CUarray))                                                           \
-	X(cuMipmappedArrayCreate,                                                              \
-	  (CUmipmappedArray *, const CUDA_ARRAY3D_DESCRIPTOR *, unsigned int))                 \
-	X(cuMipmappedArrayGetLevel, (CUarray *, CUmipmappedArray, unsigned int))               \
-	X(cuMipmappedArrayDestroy, (CUmipmappedArray))                                         \
-	X(cuMemcpy3D_v2, (const CUDA_MEMCPY3D *))                                              \
-	X(cuMemcpyHtoA_v2, (CUarray, size_t, const void *, size_t))                            \
-	X(cuMemcpyAtoH_v2, (void *, CUarray, size_t, size_t))                                  \
-	X(cuMemcpyAtoA_v2, (CUarray, size_t, CUarray, size_t, size_t))                         \
-	X(cuMemcpyAtoD_v2, (CUdeviceptr, CUarray, size_t, size_t))                             \
-	X(cuMemcpyDtoA_v2, (CUarray, size_t, CUdeviceptr, size_t))                             \
-	X(cuMemcpyHtoAAsync_v2, (CUarray, size_t, const void *, size_t, CUstream))             \
-	X(cuMemcpyAtoHAsync_v2, (void *, CUarray, size_t, size_t, CUstream))                   \
-	X(cuTexObjectCreate, (CUtexObject *, const CUDA_RESOURCE_DESC *,                       \
-			      const CUDA_TEXTURE_DESC *, const CUDA_RESOURCE_VIEW_DESC *))      \
-	X(cuTexObjectDestroy, (CUtexObject))                                                   \
-	X(cuTexObjectGetResourceDesc, (CUDA_RESOURCE_DESC *, CUtexObject))                     \
-	X(cuTexObjectGetResourceViewDesc, (CUDA_RESOURCE_VIEW_DESC *, CUtexObject))            \
-	X(cuSurfObjectCreate, (CUsurfObject *, const CUDA_RESOURCE_DESC *))                    \
-	X(cuSurfObjectDestroy, (CUsurfObject))                                                 \
-	X(cuModuleGetTexRef, (CUtexref *, CUmodule, const char *))                             \
-	X(cuModuleGetSurfRef, (CUsurfref *, CUmodule, const char *))                           \
-	X(cuTexRefSetArray, (CUtexref, CUarray, unsigned int))                                 \
-	X(cuTexRefGetArray, (CUarray *, CUtexref))                                             \
-	X(cuTexRefSetAddress_v2, (size_t *, CUtexref, CUdeviceptr, size_t))                    \
-	X(cuTexRefSetFormat, (CUtexref, CUarray_format, int))                                  \
-	X(cuTexRefSetAddressMode, (CUtexref, int, CUaddress_mode))                             \
-	X(cuTexRefGetAddressMode, (CUaddress_mode *, CUtexref, int))                           \
-	X(cuTexRefSetFilterMode, (CUtexref, CUfilter_mode))                                    \
-	X(cuTexRefSetFlags, (CUtexref, unsigned int))                                          \
-	X(cuTexRefGetFlags, (unsigned int *, CUtexref))                                        \
-	X(cuTexRefSetBorderColor, (CUtexref, float *))                                         \
-	X(cuTexRefGetBorderColor, (float *, CUtexref))                                         \
-	X(cuSurfRefSetArray, (CUsurfref, CUarray, unsigned int))                               \
-	X(cuSurfRefGetArray, (CUarray *, CUsurfref))                                           \
-	X(cuMemMapArrayAsync, (CUarrayMapInfo *, unsigned int, CUstream))                      \
-	X(cuArrayGetSparseProperties, (CUDA_ARRAY_SPARSE_PROPERTIES *, CUarray))               \
-	X(cuMemBatchDecompressAsync,                                                           \
-	  (CUmemDecompressParams *, size_t, unsigned int, size_t *, CUstream))                 \
-	X(cuDeviceGetAttribute, (int *, CUdevice_attribute, CUdevice))                         \
+#define MORE_DRIVER_CALLS(X)                                                                       \
+	X(cuArrayCreate_v2, (CUarray *, const CUDA_ARRAY_DESCRIPTOR *))                            \
+	X(cuArray3DCreate_v2, (CUarray *, const CUDA_ARRAY3D_DESCRIPTOR *))                        \
+	X(cuArrayGetDescriptor_v2, (CUDA_ARRAY_DESCRIPTOR *, CUarray))                             \
+	X(cuArray3DGetDescriptor_v2, (CUDA_ARRAY3D_DESCRIPTOR *, CUarray))                         \
+	X(cuArrayDestroy, (CUarray))                                                               \
+	X(cuMipmappedArrayCreate,                                                                  \
+	  (CUmipmappedArray *, const CUDA_ARRAY3D_DESCRIPTOR *, unsigned int))                     \
+	X(cuMipmappedArrayGetLevel, (CUarray *, CUmipmappedArray, unsigned int))                   \
+	X(cuMipmappedArrayDestroy, (CUmipmappedArray))                                             \
+	X(cuMemcpy3D_v2, (const CUDA_MEMCPY3D *))                                                  \
+	X(cuMemcpyHtoA_v2, (CUarray, size_t, const void *, size_t))                                \
+	X(cuMemcpyAtoH_v2, (void *, CUarray, size_t, size_t))                                      \
+	X(cuMemcpyAtoA_v2, (CUarray, size_t, CUarray, size_t, size_t))                             \
+	X(cuMemcpyAtoD_v2, (CUdeviceptr, CUarray, size_t, size_t))                                 \
+	X(cuMemcpyDtoA_v2, (CUarray, size_t, CUdeviceptr, size_t))                                 \
+	X(cuMemcpyHtoAAsync_v2, (CUarray, size_t, const void *, size_t, CUstream))                 \
+	X(cuMemcpyAtoHAsync_v2, (void *, CUarray, size_t, size_t, CUstream))                       \
+	X(cuTexObjectCreate, (CUtexObject *, const CUDA_RESOURCE_DESC *,                           \
+			      const CUDA_TEXTURE_DESC *, const CUDA_RESOURCE_VIEW_DESC *))         \
+	X(cuTexObjectDestroy, (CUtexObject))                                                       \
+	X(cuTexObjectGetResourceDesc, (CUDA_RESOURCE_DESC *, CUtexObject))                         \
+	X(cuTexObjectGetResourceViewDesc, (CUDA_RESOURCE_VIEW_DESC *, CUtexObject))                \
+	X(cuSurfObjectCreate, (CUsurfObject *, const CUDA_RESOURCE_DESC *))                        \
+	X(cuSurfObjectDestroy, (CUsurfObject))                                                     \
+	X(cuModuleGetTexRef, (CUtexref *, CUmodule, const char *))                                 \
+	X(cuModuleGetSurfRef, (CUsurfref *, CUmodule, const char *))                               \
+	X(cuTexRefSetArray, (CUtexref, CUarray, unsigned int))                                     \
+	X(cuTexRefGetArray, (CUarray *, CUtexref))                                                 \
+	X(cuTexRefSetAddress_v2, (size_t *, CUtexref, CUdeviceptr, size_t))                        \
+	X(cuTexRefSetFormat, (CUtexref, CUarray_format, int))                                      \
+	X(cuTexRefSetAddressMode, (CUtexref, int, CUaddress_mode))                                 \
+	X(cuTexRefGetAddressMode, (CUaddress_mode *, CUtexref, int))                               \
+	X(cuTexRefSetFilterMode, (CUtexref, CUfilter_mode))                                        \
+	X(cuTexRefSetFlags, (CUtexref, unsigned int))                                              \
+	X(cuTexRefGetFlags, (unsigned int *, CUtexref))                                            \
+	X(cuTexRefSetBorderColor, (CUtexref, float *))                                             \
+	X(cuTexRefGetBorderColor, (float *, CUtexref))                                             \
+	X(cuSurfRefSetArray, (CUsurfref, CUarray, unsigned int))                                   \
+	X(cuSurfRefGetArray, (CUarray *, CUsurfref))                                               \
+	X(cuMemMapArrayAsync, (CUarrayMapInfo *, unsigned int, CUstream))                          \
+	X(cuArrayGetSparseProperties, (CUDA_ARRAY_SPARSE_PROPERTIES *, CUarray))                   \
+	X(cuMemBatchDecompressAsync,                                                               \
+	  (CUmemDecompressParams *, size_t, unsigned int, size_t *, CUstream))                     \
+	X(cuDeviceGetAttribute, (int *, CUdevice_attribute, CUdevice))                             \
 	X(cuDeviceGetTexture1DLinearMaxWidth, (size_t *, CUarray_format, unsigned int, CUdevice))
 
 #include "driver_api.h"
 
 #define N 32
 
-static const char ptx[] =
-	".version 7.0\n"
-	".target sm_75\n"
-	".address_size 64\n"
-	".global .texref picture;\n"
-	".global .surfref canvas;\n"
-	".visible .entry look(.param .u64 out)\n"
-	"{\n"
-	"	.reg .b32 %r<4>;\n"
-	"	.reg .f32 %f<8>;\n"
-	"	.reg .b64 %rd<4>;\n"
-	"	ld.param.u64 %rd1, [out];\n"
-	"	cvta.to.global.u64 %rd1, %rd1;\n"
-	"	mov.u32 %r1, %tid.x;\n"
-	"	cvt.rn.f32.u32 %f1, %r1;\n"
-	"	tex.1d.v4.f32.f32 {%f2, %f3, %f4, %f5}, [picture, {%f1}];\n"
-	"	mul.wide.u32 %rd2, %r1, 4;\n"
-	"	add.s64 %rd3, %rd1, %rd2;\n"
-	"	st.global.f32 [%rd3], %f2;\n"
-	"	ret;\n"
-	"}\n"
-	".visible .entry draw()\n"
-	"{\n"
-	"	.reg .b32 %r<4>;\n"
-	"	mov.u32 %r1, %tid.x;\n"
-	"	shl.b32 %r2, %r1, 2;\n"
-	"	sust.b.1d.b32.trap [canvas, {%r2}], {%r1};\n"
-	"	ret;\n"
-	"}\n";
+static const char ptx[] = ".version 7.0\n"
+			  ".target sm_75\n"
+			  ".address_size 64\n"
+			  ".global .texref picture;\n"
+			  ".global .surfref canvas;\n"
+			  ".visible .entry look(.param .u64 out)\n"
+			  "{\n"
+			  "	.reg .b32 %r<4>;\n"
+			  "	.reg .f32 %f<8>;\n"
+			  "	.reg .b64 %rd<4>;\n"
+			  "	ld.param.u64 %rd1, [out];\n"
+			  "	cvta.to.global.u64 %rd1, %rd1;\n"
+			  "	mov.u32 %r1, %tid.x;\n"
+			  "	cvt.rn.f32.u32 %f1, %r1;\n"
+			  "	tex.1d.v4.f32.f32 {%f2, %f3, %f4, %f5}, [picture, {%f1}];\n"
+			  "	mul.wide.u32 %rd2, %r1, 4;\n"
+			  "	add.s64 %rd3, %rd1, %rd2;\n"
+			  "	st.global.f32 [%rd3], %f2;\n"
+			  "	ret;\n"
+			  "}\n"
+			  ".visible .entry draw()\n"
+			  "{\n"
+			  "	.reg .b32 %r<4>;\n"
+			  "	mov.u32 %r1, %tid.x;\n"
+			  "	shl.b32 %r2, %r1, 2;\n"
+			  "	sust.b.1d.b32.trap [canvas, {%r2}], {%r1};\n"
+			  "	ret;\n"
+			  "}\n";
 
 #define CHECK(call) check((call), #call, __LINE__)
 
@@ -125,8 +124,8 @@ static void refused(CUresult err, const char *call, int line)
 
 static CUarray array_1d(unsigned int flags)
 {
-	CUDA_ARRAY3D_DESCRIPTOR desc = { .Width = N, .Format = CU_AD_FORMAT_FLOAT,
-					 .NumChannels = 1, .Flags = flags };
+	CUDA_ARRAY3D_DESCRIPTOR desc = {
+		.Width = N, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 1, .Flags = flags};
 	CUarray array;
 
 	CHECK(cu.cuArray3DCreate_v2(&array, &desc));
@@ -135,8 +134,8 @@ static CUarray array_1d(unsigned int flags)
 
 static void descriptors(void)
 {
-	CUDA_ARRAY_DESCRIPTOR desc = { .Width = 10, .Height = 6,
-				       .Format = CU_AD_FORMAT_SIGNED_INT16, .NumChannels = 2 };
+	CUDA_ARRAY_DESCRIPTOR desc = {
+		.Width = 10, .Height = 6, .Format = CU_AD_FORMAT_SIGNED_INT16, .NumChannels = 2};
 	CUDA_ARRAY_DESCRIPTOR bad = desc, told;
 	CUDA_ARRAY3D_DESCRIPTOR told3;
 	CUarray array;
@@ -167,7 +166,7 @@ static void descriptors(void)
 static void rows(void)
 {
 	CUarray a = array_1d(0), b = array_1d(0);
-	float host[N], back[N] = { 0 };
+	float host[N], back[N] = {0};
 	CUdeviceptr memory;
 
 	for (int i = 0; i < N; i++)
@@ -194,8 +193,11 @@ static void rows(void)
 
 static void levels(void)
 {
-	CUDA_ARRAY3D_DESCRIPTOR desc = { .Width = 16, .Height = 8, .Depth = 4,
-					 .Format = CU_AD_FORMAT_UNSIGNED_INT8, .NumChannels = 4 };
+	CUDA_ARRAY3D_DESCRIPTOR desc = {.Width = 16,
+					.Height = 8,
+					.Depth = 4,
+					.Format = CU_AD_FORMAT_UNSIGNED_INT8,
+					.NumChannels = 4};
 	unsigned char host[8 * 4 * 2 * 4], back[sizeof(host)];
 	CUmipmappedArray mipmap;
 	CUarray level, again;
@@ -209,13 +211,25 @@ static void levels(void)
 	EXPECT(desc.Width == 8 && desc.Height == 4 && desc.Depth == 2);
 	for (size_t i = 0; i < sizeof(host); i++)
 		host[i] = (unsigned char)(i * 7);
-	c = (CUDA_MEMCPY3D){ .srcMemoryType = CU_MEMORYTYPE_HOST, .srcHost = host, .srcPitch = 32,
-			     .srcHeight = 4, .dstMemoryType = CU_MEMORYTYPE_ARRAY, .dstArray = level,
-			     .WidthInBytes = 32, .Height = 4, .Depth = 2 };
+	c = (CUDA_MEMCPY3D){.srcMemoryType = CU_MEMORYTYPE_HOST,
+			    .srcHost = host,
+			    .srcPitch = 32,
+			    .srcHeight = 4,
+			    .dstMemoryType = CU_MEMORYTYPE_ARRAY,
+			    .dstArray = level,
+			    .WidthInBytes = 32,
+			    .Height = 4,
+			    .Depth = 2};
 	CHECK(cu.cuMemcpy3D_v2(&c));
-	c = (CUDA_MEMCPY3D){ .srcMemoryType = CU_MEMORYTYPE_ARRAY, .srcArray = level,
-			     .dstMemoryType = CU_MEMORYTYPE_HOST, .dstHost = back, .dstPitch = 32,
-			     .dstHeight = 4, .WidthInBytes = 32, .Height = 4, .Depth = 2 };
+	c = (CUDA_MEMCPY3D){.srcMemoryType = CU_MEMORYTYPE_ARRAY,
+			    .srcArray = level,
+			    .dstMemoryType = CU_MEMORYTYPE_HOST,
+			    .dstHost = back,
+			    .dstPitch = 32,
+			    .dstHeight = 4,
+			    .WidthInBytes = 32,
+			    .Height = 4,
+			    .Depth = 2};
 	CHECK(cu.cuMemcpy3D_v2(&c));
 	EXPECT(memcmp(host, back, sizeof(host)) == 0);
 	c.srcZ = 1;
@@ -227,10 +241,10 @@ static void levels(void)
 
 static void objects(void)
 {
-	CUDA_RESOURCE_DESC resource = { .resType = CU_RESOURCE_TYPE_ARRAY }, told;
-	CUDA_TEXTURE_DESC desc = { .maxAnisotropy = 1 };
+	CUDA_RESOURCE_DESC resource = {.resType = CU_RESOURCE_TYPE_ARRAY}, told;
+	CUDA_TEXTURE_DESC desc = {.maxAnisotropy = 1};
 	CUarray plain = array_1d(0), drawable = array_1d(CUDA_ARRAY3D_SURFACE_LDST);
-	CUDA_RESOURCE_VIEW_DESC view = { .format = CU_RES_VIEW_FORMAT_UINT_1X32, .width = N };
+	CUDA_RESOURCE_VIEW_DESC view = {.format = CU_RES_VIEW_FORMAT_UINT_1X32, .width = N};
 	CUtexObject texture, other;
 	CUsurfObject surface;
 
@@ -259,7 +273,7 @@ static void objects(void)
 /* What @out holds when each of 32 threads has looked at its place. */
 static void look(CUmodule module, CUdeviceptr out, float back[N])
 {
-	void *params[] = { &out };
+	void *params[] = {&out};
 	CUfunction function;
 
 	CHECK(cu.cuModuleGetFunction(&function, module, "look"));
@@ -269,7 +283,7 @@ static void look(CUmodule module, CUdeviceptr out, float back[N])
 
 static void references(void)
 {
-	float host[N], back[N], color[4] = { 5, 6, 7, 8 }, told[4] = { 0 };
+	float host[N], back[N], color[4] = {5, 6, 7, 8}, told[4] = {0};
 	CUarray array = array_1d(0), canvas = array_1d(CUDA_ARRAY3D_SURFACE_LDST), bound;
 	unsigned int drawn[N], flags;
 	CUaddress_mode mode;
@@ -326,10 +340,10 @@ static void references(void)
 /* Of memory behind arrays and of decompression, what the device says decides. */
 static void engines(CUdevice dev)
 {
-	CUarrayMapInfo map = { .resourceType = CU_RESOURCE_TYPE_ARRAY,
-			       .memOperationType = CU_MEM_OPERATION_TYPE_UNMAP,
-			       .deviceBitMask = 1 };
-	CUmemDecompressParams op = { .algo = CU_MEM_DECOMPRESS_ALGORITHM_LZ4 };
+	CUarrayMapInfo map = {.resourceType = CU_RESOURCE_TYPE_ARRAY,
+			      .memOperationType = CU_MEM_OPERATION_TYPE_UNMAP,
+			      .deviceBitMask = 1};
+	CUmemDecompressParams op = {.algo = CU_MEM_DECOMPRESS_ALGORITHM_LZ4};
 	CUDA_ARRAY_SPARSE_PROPERTIES properties;
 	int sparse = 0, deferred = 0, algorithms = 0;
 	CUarray array = array_1d(0);
@@ -340,8 +354,8 @@ static void engines(CUdevice dev)
 				      dev));
 	CHECK(cu.cuDeviceGetAttribute(
 		&deferred, CU_DEVICE_ATTRIBUTE_DEFERRED_MAPPING_CUDA_ARRAY_SUPPORTED, dev));
-	CHECK(cu.cuDeviceGetAttribute(
-		&algorithms, CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_ALGORITHM_MASK, dev));
+	CHECK(cu.cuDeviceGetAttribute(&algorithms,
+				      CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_ALGORITHM_MASK, dev));
 	map.resource.array = array; /* which has memory */
 	err = cu.cuMemMapArrayAsync(&map, 1, NULL);
 	if (sparse || deferred || err != CUDA_ERROR_NOT_SUPPORTED)

@@ -16,15 +16,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define MORE_DRIVER_CALLS(X)                                                  \
-	X(cuMemAllocManaged, (CUdeviceptr *, size_t, unsigned int))           \
-	X(cuMemHostAlloc, (void **, size_t, unsigned int))                    \
-	X(cuMemcpyDtoHAsync_v2, (void *, CUdeviceptr, size_t, CUstream))      \
-	X(cuLaunchHostFunc, (CUstream, CUhostFn, void *))                     \
-	X(cuMemFreeHost, (void *))                                            \
-	X(cuMemHostRegister_v2, (void *, size_t, unsigned int))               \
-	X(cuMemHostUnregister, (void *))                                      \
-	X(cuMemcpyHtoDAsync_v2, (CUdeviceptr, const void *, size_t, CUstream)) \
+#define MORE_DRIVER_CALLS(X)                                                                       \
+	X(cuMemAllocManaged, (CUdeviceptr *, size_t, unsigned int))                                \
+	X(cuMemHostAlloc, (void **, size_t, unsigned int))                                         \
+	X(cuMemcpyDtoHAsync_v2, (void *, CUdeviceptr, size_t, CUstream))                           \
+	X(cuLaunchHostFunc, (CUstream, CUhostFn, void *))                                          \
+	X(cuMemFreeHost, (void *))                                                                 \
+	X(cuMemHostRegister_v2, (void *, size_t, unsigned int))                                    \
+	X(cuMemHostUnregister, (void *))                                                           \
+	X(cuMemcpyHtoDAsync_v2, (CUdeviceptr, const void *, size_t, CUstream))                     \
 	X(cuMemsetD8Async, (CUdeviceptr, unsigned char, size_t, CUstream))
 #include "driver_api.h"
 
@@ -33,20 +33,19 @@
 #define CHILDREN 6
 #define CROWD 800
 
-static const char ptx[] =
-	".version 7.0\n"
-	".target sm_75\n"
-	".address_size 64\n"
-	"// *p = 1\n"
-	".visible .entry one(.param .u64 p)\n"
-	"{\n"
-	"	.reg .b64 %rd1;\n"
-	"	.reg .b32 %r1;\n"
-	"	ld.param.u64 %rd1, [p];\n"
-	"	mov.u32 %r1, 1;\n"
-	"	st.global.u32 [%rd1], %r1;\n"
-	"	ret;\n"
-	"}\n";
+static const char ptx[] = ".version 7.0\n"
+			  ".target sm_75\n"
+			  ".address_size 64\n"
+			  "// *p = 1\n"
+			  ".visible .entry one(.param .u64 p)\n"
+			  "{\n"
+			  "	.reg .b64 %rd1;\n"
+			  "	.reg .b32 %r1;\n"
+			  "	ld.param.u64 %rd1, [p];\n"
+			  "	mov.u32 %r1, 1;\n"
+			  "	st.global.u32 [%rd1], %r1;\n"
+			  "	ret;\n"
+			  "}\n";
 
 static CUcontext ctx;
 
@@ -129,16 +128,37 @@ static void *pinned;
 static CUdeviceptr managed;
 static CUevent event;
 static size_t which;
-static void register_it(void) { check("cuMemHostRegister", cu.cuMemHostRegister_v2(registered, BIG, 0)); }
-static void unregister_it(void) { check("cuMemHostUnregister", cu.cuMemHostUnregister(registered)); }
-static void take_pinned(void) { check("cuMemHostAlloc", cu.cuMemHostAlloc(&pinned, BIG, 0)); }
-static void give_pinned(void) { check("cuMemFreeHost", cu.cuMemFreeHost(pinned)); }
-static void take_managed(void) { check("cuMemAllocManaged", cu.cuMemAllocManaged(&managed, BIG, 1)); }
-static void give_managed(void) { check("cuMemFree", cu.cuMemFree_v2(managed)); }
-static void query(void) { cu.cuEventQuery(event); }
+static void register_it(void)
+{
+	check("cuMemHostRegister", cu.cuMemHostRegister_v2(registered, BIG, 0));
+}
+static void unregister_it(void)
+{
+	check("cuMemHostUnregister", cu.cuMemHostUnregister(registered));
+}
+static void take_pinned(void)
+{
+	check("cuMemHostAlloc", cu.cuMemHostAlloc(&pinned, BIG, 0));
+}
+static void give_pinned(void)
+{
+	check("cuMemFreeHost", cu.cuMemFreeHost(pinned));
+}
+static void take_managed(void)
+{
+	check("cuMemAllocManaged", cu.cuMemAllocManaged(&managed, BIG, 1));
+}
+static void give_managed(void)
+{
+	check("cuMemFree", cu.cuMemFree_v2(managed));
+}
+static void query(void)
+{
+	cu.cuEventQuery(event);
+}
 
-static void (*const calls[])(void) = { take_managed, give_managed, take_pinned, give_pinned,
-				       register_it, unregister_it, query };
+static void (*const calls[])(void) = {take_managed, give_managed,  take_pinned, give_pinned,
+				      register_it,  unregister_it, query};
 
 static void *call_pending(void *arg)
 {
@@ -172,7 +192,7 @@ static void leave(int sig)
 
 static void exits(void)
 {
-	struct itimerval soon = { 0 };
+	struct itimerval soon = {0};
 	int status, ended = 0;
 
 	for (unsigned int i = 0; i < CHILDREN; i++) {
@@ -226,7 +246,7 @@ static volatile int *shared;
 
 static void on_device(void)
 {
-	void *args[] = { &shared };
+	void *args[] = {&shared};
 	CUdeviceptr d;
 	CUmodule module;
 	CUfunction one;
@@ -307,7 +327,7 @@ static void handler(int sig)
 
 static void masks(void)
 {
-	struct sigaction act = { .sa_handler = handler };
+	struct sigaction act = {.sa_handler = handler};
 	sigset_t all, was;
 	pthread_t t;
 
@@ -370,7 +390,7 @@ static void fork_early(void)
 	wait(&status);
 	printf("child: %#x\n", status);
 	fflush(stdout);
-	_exit(0);	/* the thread may be in cuInit yet */
+	_exit(0); /* the thread may be in cuInit yet */
 }
 
 /* --- vectors: that the kernel refuses */
@@ -384,8 +404,8 @@ static void refused(const char *what, ssize_t n)
 
 static void vectors(void)
 {
-	struct iovec none = { NULL, 0 }, *volatile nowhere = NULL;
-	volatile int many = 1 << 28;	/* the compiler knows better */
+	struct iovec none = {NULL, 0}, *volatile nowhere = NULL;
+	volatile int many = 1 << 28; /* the compiler knows better */
 	int fd = open("/dev/null", O_RDWR);
 
 	begin();
@@ -455,18 +475,12 @@ int main(int argc, char **argv)
 		const char *name;
 		void (*run)(void);
 	} all[] = {
-		{ "cancel", cancel },
-		{ "pending", pending },
-		{ "exit", exits },
-		{ "descriptors", descriptors },
-		{ "none_left", none_left },
-		{ "closed", closed },
-		{ "masks", masks },
-		{ "child", child },
-		{ "fork", fork_early },
-		{ "vectors", vectors },
-		{ "reader", reader },
-		{ "crowd", crowd },
+		{"cancel", cancel},	  {"pending", pending},
+		{"exit", exits},	  {"descriptors", descriptors},
+		{"none_left", none_left}, {"closed", closed},
+		{"masks", masks},	  {"child", child},
+		{"fork", fork_early},	  {"vectors", vectors},
+		{"reader", reader},	  {"crowd", crowd},
 	};
 
 	if (driver_open() < 0)

@@ -12,7 +12,7 @@ static const char ptx[] =
 	".target sm_75\n"
 	".address_size 64\n"
 	".visible .global .align 4 .u32 launches = 5;\n"
-	".visible .const .align 4 .f32 bias = 0f3F000000;\n"	/* 0.5 */
+	".visible .const .align 4 .f32 bias = 0f3F000000;\n" /* 0.5 */
 	"\n"
 	"// y[i] = a * x[i] + y[i] + bias, i < n\n"
 	".visible .entry axpy(.param .u64 px, .param .f32 pa, .param .u64 py, .param .u32 pn)\n"
@@ -81,11 +81,11 @@ struct axpy_args {
 
 static void launch_both_ways(CUfunction axpy, CUdeviceptr x, CUdeviceptr y)
 {
-	struct axpy_args args = { x, 2.0f, y, N };
-	void *params[] = { &args.x, &args.a, &args.y, &args.n };
+	struct axpy_args args = {x, 2.0f, y, N};
+	void *params[] = {&args.x, &args.a, &args.y, &args.n};
 	size_t size = offsetof(struct axpy_args, n) + sizeof(args.n);
-	void *extra[] = { CU_LAUNCH_PARAM_BUFFER_POINTER, &args, CU_LAUNCH_PARAM_BUFFER_SIZE,
-			  &size, CU_LAUNCH_PARAM_END };
+	void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &args, CU_LAUNCH_PARAM_BUFFER_SIZE, &size,
+			 CU_LAUNCH_PARAM_END};
 
 	CHECK(cu.cuLaunchKernel(axpy, (N + 127) / 128, 1, 1, 128, 1, 1, 0, NULL, params, NULL));
 	/* The launch has taken its parameters: changing them now must change nothing. */
@@ -157,8 +157,7 @@ int main(void)
 
 	CHECK(cu.cuModuleLoadData(&module, ptx));
 	run(module);
-	printf("no such kernel: %s\n",
-	       name_of(cu.cuModuleGetFunction(&function, module, "axpz")));
+	printf("no such kernel: %s\n", name_of(cu.cuModuleGetFunction(&function, module, "axpz")));
 	printf("no such variable: %s\n",
 	       name_of(cu.cuModuleGetGlobal_v2(&var, NULL, module, "axpy_count")));
 	CHECK(cu.cuModuleUnload(module));

@@ -9,19 +9,19 @@
 
 #include "cuda/types.h"
 
-#define MORE_DRIVER_CALLS(X)                                                                   \
-	X(cuDeviceGetAttribute, (int *, CUdevice_attribute, CUdevice))                         \
-	X(cuLaunchCooperativeKernelMultiDevice,                                                \
-	  (CUDA_LAUNCH_PARAMS *, unsigned int, unsigned int))                                  \
-	X(cuStreamBeginCapture_v2, (CUstream, CUstreamCaptureMode))                            \
-	X(cuStreamEndCapture, (CUstream, CUgraph *))                                           \
+#define MORE_DRIVER_CALLS(X)                                                                       \
+	X(cuDeviceGetAttribute, (int *, CUdevice_attribute, CUdevice))                             \
+	X(cuLaunchCooperativeKernelMultiDevice,                                                    \
+	  (CUDA_LAUNCH_PARAMS *, unsigned int, unsigned int))                                      \
+	X(cuStreamBeginCapture_v2, (CUstream, CUstreamCaptureMode))                                \
+	X(cuStreamEndCapture, (CUstream, CUgraph *))                                               \
 	X(cuGraphDestroy, (CUgraph))
 
 #include "driver_api.h"
 
 #define DEVICES 8
-#define NO_SYNC                                                    \
-	(CUDA_COOPERATIVE_LAUNCH_MULTI_DEVICE_NO_PRE_LAUNCH_SYNC | \
+#define NO_SYNC                                                                                    \
+	(CUDA_COOPERATIVE_LAUNCH_MULTI_DEVICE_NO_PRE_LAUNCH_SYNC |                                 \
 	 CUDA_COOPERATIVE_LAUNCH_MULTI_DEVICE_NO_POST_LAUNCH_SYNC)
 
 static const char ptx[] =
@@ -117,7 +117,7 @@ static void device_open(unsigned int i)
 	CHECK(cu.cuModuleGetFunction(&d->hold, d->module, "hold"));
 	CHECK(cu.cuStreamCreate(&d->stream, CU_STREAM_NON_BLOCKING));
 	CHECK(cu.cuMemAlloc_v2(&d->memory, 8));
-	CHECK(cu.cuMemcpyHtoD_v2(d->memory, &(unsigned int[2]){ 0, 0 }, 8));
+	CHECK(cu.cuMemcpyHtoD_v2(d->memory, &(unsigned int[2]){0, 0}, 8));
 	d->small = (unsigned char)(i + 1);
 	d->value = 100 * i;
 	d->params[0] = &d->small;
@@ -130,9 +130,15 @@ static CUDA_LAUNCH_PARAMS *all(void)
 {
 	for (unsigned int i = 0; i < count; i++)
 		list[i] = (CUDA_LAUNCH_PARAMS){
-			.function = devices[i].add, .gridDimX = 2, .gridDimY = 1, .gridDimZ = 1,
-			.blockDimX = 32, .blockDimY = 1, .blockDimZ = 1,
-			.hStream = devices[i].stream, .kernelParams = devices[i].params,
+			.function = devices[i].add,
+			.gridDimX = 2,
+			.gridDimY = 1,
+			.gridDimZ = 1,
+			.blockDimX = 32,
+			.blockDimY = 1,
+			.blockDimZ = 1,
+			.hStream = devices[i].stream,
+			.kernelParams = devices[i].params,
 		};
 	return list;
 }
@@ -164,7 +170,7 @@ static void every_device_runs_with_its_own_parameters(void)
 static void streams_wait_for_each_other_unless_told_not_to(void)
 {
 	CUdeviceptr gate = devices[0].memory + 4;
-	void *params[] = { &gate };
+	void *params[] = {&gate};
 	const unsigned int open = 1, shut = 0;
 
 	for (unsigned int sync = 0; sync < 2; sync++) {
@@ -194,16 +200,16 @@ static CUresult changed(CUDA_LAUNCH_PARAMS last)
 	return cu.cuLaunchCooperativeKernelMultiDevice(list, count, 0);
 }
 
-#define CHANGED(member, value)                                       \
-	({                                                           \
-		CUDA_LAUNCH_PARAMS last = all()[count - 1];          \
-		last.member = (value);                               \
-		changed(last);                                       \
+#define CHANGED(member, value)                                                                     \
+	({                                                                                         \
+		CUDA_LAUNCH_PARAMS last = all()[count - 1];                                        \
+		last.member = (value);                                                             \
+		changed(last);                                                                     \
 	})
 
 static void what_is_wrong_is_refused_at_once(void)
 {
-	void *params[3] = { &devices[0].small, NULL, &devices[0].value };
+	void *params[3] = {&devices[0].small, NULL, &devices[0].value};
 
 	REFUSED(cu.cuLaunchCooperativeKernelMultiDevice(NULL, count, 0), CUDA_ERROR_INVALID_VALUE);
 	REFUSED(cu.cuLaunchCooperativeKernelMultiDevice(all(), 0, 0), CUDA_ERROR_INVALID_VALUE);

@@ -16,37 +16,35 @@
 #include "cuda/nvml.h"
 #include "cuda/types.h"
 
-#define CALLS(X)                                                                                \
-	X(nvmlReturn_t, nvmlInit_v2, (void))                                                    \
-	X(nvmlReturn_t, nvmlShutdown, (void))                                                   \
-	X(const char *, nvmlErrorString, (nvmlReturn_t))                                        \
-	X(nvmlReturn_t, nvmlSystemGetDriverVersion, (char *, unsigned int))                     \
-	X(nvmlReturn_t, nvmlSystemGetCudaDriverVersion_v2, (int *))                             \
-	X(nvmlReturn_t, nvmlDeviceGetCount_v2, (unsigned int *))                                \
-	X(nvmlReturn_t, nvmlDeviceGetHandleByIndex_v2, (unsigned int, nvmlDevice_t *))          \
-	X(nvmlReturn_t, nvmlDeviceGetHandleByUUID, (const char *, nvmlDevice_t *))              \
-	X(nvmlReturn_t, nvmlDeviceGetHandleByPciBusId_v2, (const char *, nvmlDevice_t *))       \
-	X(nvmlReturn_t, nvmlDeviceGetName, (nvmlDevice_t, char *, unsigned int))                \
-	X(nvmlReturn_t, nvmlDeviceGetUUID, (nvmlDevice_t, char *, unsigned int))                \
-	X(nvmlReturn_t, nvmlDeviceGetIndex, (nvmlDevice_t, unsigned int *))                     \
-	X(nvmlReturn_t, nvmlDeviceGetPciInfo_v3, (nvmlDevice_t, struct nvmlPciInfo_t *))        \
-	X(nvmlReturn_t, nvmlDeviceGetMemoryInfo, (nvmlDevice_t, struct nvmlMemory_t *))         \
-	X(nvmlReturn_t, nvmlDeviceGetMemoryInfo_v2, (nvmlDevice_t, struct nvmlMemory_v2_t *))   \
-	X(nvmlReturn_t, nvmlDeviceGetUtilizationRates,                                          \
-	  (nvmlDevice_t, struct nvmlUtilization_t *))                                           \
-	X(nvmlReturn_t, nvmlDeviceGetTemperature, (nvmlDevice_t, int, unsigned int *))          \
-	X(nvmlReturn_t, nvmlDeviceGetPowerUsage, (nvmlDevice_t, unsigned int *))                \
-	X(nvmlReturn_t, nvmlDeviceGetCudaComputeCapability, (nvmlDevice_t, int *, int *))       \
-	X(nvmlReturn_t, nvmlDeviceGetFieldValues,                                               \
-	  (nvmlDevice_t, int, struct nvmlFieldValue_t *))                                       \
-	X(nvmlReturn_t, nvmlDeviceGetComputeRunningProcesses_v3,                                \
+#define CALLS(X)                                                                                   \
+	X(nvmlReturn_t, nvmlInit_v2, (void))                                                       \
+	X(nvmlReturn_t, nvmlShutdown, (void))                                                      \
+	X(const char *, nvmlErrorString, (nvmlReturn_t))                                           \
+	X(nvmlReturn_t, nvmlSystemGetDriverVersion, (char *, unsigned int))                        \
+	X(nvmlReturn_t, nvmlSystemGetCudaDriverVersion_v2, (int *))                                \
+	X(nvmlReturn_t, nvmlDeviceGetCount_v2, (unsigned int *))                                   \
+	X(nvmlReturn_t, nvmlDeviceGetHandleByIndex_v2, (unsigned int, nvmlDevice_t *))             \
+	X(nvmlReturn_t, nvmlDeviceGetHandleByUUID, (const char *, nvmlDevice_t *))                 \
+	X(nvmlReturn_t, nvmlDeviceGetHandleByPciBusId_v2, (const char *, nvmlDevice_t *))          \
+	X(nvmlReturn_t, nvmlDeviceGetName, (nvmlDevice_t, char *, unsigned int))                   \
+	X(nvmlReturn_t, nvmlDeviceGetUUID, (nvmlDevice_t, char *, unsigned int))                   \
+	X(nvmlReturn_t, nvmlDeviceGetIndex, (nvmlDevice_t, unsigned int *))                        \
+	X(nvmlReturn_t, nvmlDeviceGetPciInfo_v3, (nvmlDevice_t, struct nvmlPciInfo_t *))           \
+	X(nvmlReturn_t, nvmlDeviceGetMemoryInfo, (nvmlDevice_t, struct nvmlMemory_t *))            \
+	X(nvmlReturn_t, nvmlDeviceGetMemoryInfo_v2, (nvmlDevice_t, struct nvmlMemory_v2_t *))      \
+	X(nvmlReturn_t, nvmlDeviceGetUtilizationRates, (nvmlDevice_t, struct nvmlUtilization_t *)) \
+	X(nvmlReturn_t, nvmlDeviceGetTemperature, (nvmlDevice_t, int, unsigned int *))             \
+	X(nvmlReturn_t, nvmlDeviceGetPowerUsage, (nvmlDevice_t, unsigned int *))                   \
+	X(nvmlReturn_t, nvmlDeviceGetCudaComputeCapability, (nvmlDevice_t, int *, int *))          \
+	X(nvmlReturn_t, nvmlDeviceGetFieldValues, (nvmlDevice_t, int, struct nvmlFieldValue_t *))  \
+	X(nvmlReturn_t, nvmlDeviceGetComputeRunningProcesses_v3,                                   \
 	  (nvmlDevice_t, unsigned int *, struct nvmlProcessInfo_t *))
 
 #ifdef STUB
 
 /* What a program links where there is no NVML: the names, and no more. */
-#define DEFINE(type, name, args)                                                                \
-	type name args;                                                                         \
+#define DEFINE(type, name, args)                                                                   \
+	type name args;                                                                            \
 	__asm__(".globl " #name "\n.type " #name ", @function\n" #name ": mov $9, %eax\nret");
 CALLS(DEFINE)
 
@@ -189,9 +187,9 @@ static void same_device(CUdevice ordinal)
 
 static void looking(nvmlDevice_t device)
 {
-	struct nvmlMemory_v2_t memory = { .version = 0x02000028 };
-	struct nvmlFieldValue_t fields[2] = { { .fieldId = 1 }, { .fieldId = 9999 } };
-	struct nvmlUtilization_t load = { 999, 999 };
+	struct nvmlMemory_v2_t memory = {.version = 0x02000028};
+	struct nvmlFieldValue_t fields[2] = {{.fieldId = 1}, {.fieldId = 9999}};
+	struct nvmlUtilization_t load = {999, 999};
 	struct nvmlMemory_t v1;
 	unsigned int number = 0;
 	int major = 0, minor = -1, release = 0;

@@ -4,10 +4,10 @@
  * What holds the stream up is a host function that sleeps.
  */
 #define _GNU_SOURCE
-#define MORE_DRIVER_CALLS(X)                                                                    \
-	X(cuCtxCreate_v2, (CUcontext *, unsigned int, CUdevice))                                \
-	X(cuCtxDestroy_v2, (CUcontext))                                                         \
-	X(cuLaunchHostFunc, (CUstream, CUhostFn, void *))                                       \
+#define MORE_DRIVER_CALLS(X)                                                                       \
+	X(cuCtxCreate_v2, (CUcontext *, unsigned int, CUdevice))                                   \
+	X(cuCtxDestroy_v2, (CUcontext))                                                            \
+	X(cuLaunchHostFunc, (CUstream, CUhostFn, void *))                                          \
 	X(cuMemcpyHtoDAsync_v2, (CUdeviceptr, const void *, size_t, CUstream))
 #include <stdatomic.h>
 #include <stdio.h>
@@ -78,7 +78,8 @@ static void copying(void)
 	CUdeviceptr d;
 
 	CHECK(cu.cuMemAlloc_v2(&d, 2 * COPIES * SIZE));
-	for (unsigned int i = 0; i < COPIES; i++) {	/* some programs are copied faster from here on */
+	for (unsigned int i = 0; i < COPIES;
+	     i++) { /* some programs are copied faster from here on */
 		memset(bytes, (int)i, SIZE);
 		CHECK(cu.cuMemcpyHtoD_v2(d + i * SIZE, bytes, SIZE));
 	}

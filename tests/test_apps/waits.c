@@ -6,19 +6,19 @@
  * error, as it should), 3 (a call succeeded although bytes are missing), or by SIGBUS.
  */
 #define _GNU_SOURCE
-#define MORE_DRIVER_CALLS(X)                                                                    \
-	X(cuMemHostAlloc, (void **, size_t, unsigned int))                                      \
-	X(cuMemHostGetDevicePointer_v2, (CUdeviceptr *, void *, unsigned int))                  \
-	X(cuMemAllocManaged, (CUdeviceptr *, size_t, unsigned int))                             \
-	X(cuMemsetD32Async, (CUdeviceptr, unsigned int, size_t, CUstream))                      \
-	X(cuMemcpyDtoHAsync_v2, (void *, CUdeviceptr, size_t, CUstream))                        \
-	X(cuMemcpy2DAsync_v2, (const CUDA_MEMCPY2D *, CUstream))                                \
-	X(cuEventSynchronize, (CUevent))                                                        \
-	X(cuLaunchHostFunc, (CUstream, CUhostFn, void *))                                       \
-	X(cuStreamAddCallback, (CUstream, CUstreamCallback, void *, unsigned int))              \
-	X(cuStreamBeginCapture_v2, (CUstream, CUstreamCaptureMode))                             \
-	X(cuStreamEndCapture, (CUstream, CUgraph *))                                            \
-	X(cuGraphInstantiateWithFlags, (CUgraphExec *, CUgraph, unsigned long long))            \
+#define MORE_DRIVER_CALLS(X)                                                                       \
+	X(cuMemHostAlloc, (void **, size_t, unsigned int))                                         \
+	X(cuMemHostGetDevicePointer_v2, (CUdeviceptr *, void *, unsigned int))                     \
+	X(cuMemAllocManaged, (CUdeviceptr *, size_t, unsigned int))                                \
+	X(cuMemsetD32Async, (CUdeviceptr, unsigned int, size_t, CUstream))                         \
+	X(cuMemcpyDtoHAsync_v2, (void *, CUdeviceptr, size_t, CUstream))                           \
+	X(cuMemcpy2DAsync_v2, (const CUDA_MEMCPY2D *, CUstream))                                   \
+	X(cuEventSynchronize, (CUevent))                                                           \
+	X(cuLaunchHostFunc, (CUstream, CUhostFn, void *))                                          \
+	X(cuStreamAddCallback, (CUstream, CUstreamCallback, void *, unsigned int))                 \
+	X(cuStreamBeginCapture_v2, (CUstream, CUstreamCaptureMode))                                \
+	X(cuStreamEndCapture, (CUstream, CUgraph *))                                               \
+	X(cuGraphInstantiateWithFlags, (CUgraphExec *, CUgraph, unsigned long long))               \
 	X(cuGraphLaunch, (CUgraphExec, CUstream))
 #include <stdatomic.h>
 #include <stdio.h>
@@ -154,9 +154,14 @@ static void copy_pageable(void)
 static void copy_rows(void)
 {
 	const CUDA_MEMCPY2D rows = {
-		.srcMemoryType = CU_MEMORYTYPE_DEVICE, .srcDevice = device, .srcPitch = 256,
-		.dstMemoryType = CU_MEMORYTYPE_HOST, .dstHost = pinned, .dstPitch = 256,
-		.WidthInBytes = 256, .Height = size / 256,
+		.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+		.srcDevice = device,
+		.srcPitch = 256,
+		.dstMemoryType = CU_MEMORYTYPE_HOST,
+		.dstHost = pinned,
+		.dstPitch = 256,
+		.WidthInBytes = 256,
+		.Height = size / 256,
 	};
 
 	must(cu.cuMemcpy2DAsync_v2(&rows, stream));
@@ -206,22 +211,22 @@ static const struct way {
 	void (*wait)(void);
 	enum { PINNED, PAGEABLE, MANAGED, MAPPED } to;
 } ways[] = {
-	{ "stream_synchronise", stream_synchronise, PINNED },
-	{ "context_synchronise", context_synchronise, PINNED },
-	{ "event_synchronise", event_synchronise, PINNED },
-	{ "stream_query", stream_query, PINNED },
-	{ "event_query", event_query, PINNED },
-	{ "host_function", host_function, PINNED },
-	{ "stream_callback", stream_callback, PINNED },
-	{ "other_stream", other_stream, PINNED },
-	{ "copy_pinned", copy_pinned, PINNED },
-	{ "copy_pageable", copy_pageable, PAGEABLE },
-	{ "copy_rows", copy_rows, PINNED },
-	{ "graph", graph, PINNED },
-	{ "graph_pageable", graph_pageable, PAGEABLE },
-	{ "graph_function", graph_function, PINNED },
-	{ "managed", touch, MANAGED },
-	{ "mapped", touch, MAPPED },
+	{"stream_synchronise", stream_synchronise, PINNED},
+	{"context_synchronise", context_synchronise, PINNED},
+	{"event_synchronise", event_synchronise, PINNED},
+	{"stream_query", stream_query, PINNED},
+	{"event_query", event_query, PINNED},
+	{"host_function", host_function, PINNED},
+	{"stream_callback", stream_callback, PINNED},
+	{"other_stream", other_stream, PINNED},
+	{"copy_pinned", copy_pinned, PINNED},
+	{"copy_pageable", copy_pageable, PAGEABLE},
+	{"copy_rows", copy_rows, PINNED},
+	{"graph", graph, PINNED},
+	{"graph_pageable", graph_pageable, PAGEABLE},
+	{"graph_function", graph_function, PINNED},
+	{"managed", touch, MANAGED},
+	{"mapped", touch, MAPPED},
 };
 #define WAYS (sizeof(ways) / sizeof(ways[0]))
 
@@ -269,7 +274,8 @@ static int work(const struct way *way, double seconds)
 		n = stale + missing();
 		if (n == 0)
 			continue;
-		printf("%s: success in round %u, but %u of %zu words are missing, of which a function saw %u\n",
+		printf("%s: success in round %u, but %u of %zu words are missing, of which a "
+		       "function saw %u\n",
 		       way->name, now, n, words, stale);
 		return LIE;
 	}

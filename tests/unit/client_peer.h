@@ -117,10 +117,10 @@ static inline void peer_reply(struct ck_chan *chan, uint32_t xid, xdrproc_t xdr,
 	uint32_t word = tail ? htonl(*tail) : 0;
 	long n = ck_reply_encode(buf, sizeof(buf), xid, xdr, res, tail ? padded + 4 : 0);
 	struct iovec iov[] = {
-		{ buf, (size_t)n },
-		{ (void *)(uintptr_t)payload, size },
-		{ (void *)(uintptr_t)zero, padded - size },
-		{ &word, tail ? 4 : 0 },
+		{buf, (size_t)n},
+		{(void *)(uintptr_t)payload, size},
+		{(void *)(uintptr_t)zero, padded - size},
+		{&word, tail ? 4 : 0},
 	};
 
 	peer_check(n > 0);
@@ -131,24 +131,24 @@ static inline void peer_reply(struct ck_chan *chan, uint32_t xid, xdrproc_t xdr,
 
 /* A device of compute capability 9.0, with few registers. */
 static ck_attribute peer_attributes[] = {
-	{ CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 9 },
-	{ CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 0 },
-	{ CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 1024 },
-	{ CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X, 1024 },
-	{ CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y, 1024 },
-	{ CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z, 64 },
-	{ CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X, 2147483647 },
-	{ CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y, 65535 },
-	{ CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z, 65535 },
-	{ CU_DEVICE_ATTRIBUTE_WARP_SIZE, 32 },
-	{ CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK, 8000 },
-	{ CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 6 },
-	{ CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, 2048 },
-	{ CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING, 1 },
-	{ CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 1 },
-	{ CU_DEVICE_ATTRIBUTE_SPARSE_CUDA_ARRAY_SUPPORTED, 1 },
-	{ CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_ALGORITHM_MASK, CU_MEM_DECOMPRESS_ALGORITHM_LZ4 },
-	{ CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_MAXIMUM_LENGTH, 4096 },
+	{CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 9},
+	{CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 0},
+	{CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 1024},
+	{CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X, 1024},
+	{CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y, 1024},
+	{CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z, 64},
+	{CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X, 2147483647},
+	{CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y, 65535},
+	{CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z, 65535},
+	{CU_DEVICE_ATTRIBUTE_WARP_SIZE, 32},
+	{CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK, 8000},
+	{CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 6},
+	{CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, 2048},
+	{CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING, 1},
+	{CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 1},
+	{CU_DEVICE_ATTRIBUTE_SPARSE_CUDA_ARRAY_SUPPORTED, 1},
+	{CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_ALGORITHM_MASK, CU_MEM_DECOMPRESS_ALGORITHM_LZ4},
+	{CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_MAXIMUM_LENGTH, 4096},
 };
 
 struct peer_payload {
@@ -163,13 +163,13 @@ static struct {
 	size_t count, room;
 	uint64_t seq; /* of the last command that has arrived */
 	int listener;
-	int file; /* the newest descriptor that came with a message, or 0 */
+	int file;		/* the newest descriptor that came with a message, or 0 */
 	char dir[32], path[40]; /* of the listener */
 	/* What the test does with messages, in the peer's threads, and answers to calls. Set
 	 * before peer_begin. */
 	void (*command)(const struct peer_message *m);
 	CUresult (*call)(const struct peer_message *m, void *res, struct peer_payload *payload);
-} peer = { .lock = PTHREAD_MUTEX_INITIALIZER, .arrived = PTHREAD_COND_INITIALIZER };
+} peer = {.lock = PTHREAD_MUTEX_INITIALIZER, .arrived = PTHREAD_COND_INITIALIZER};
 
 /* Note @m, which is the log's from then on; a call when the commands before it have come. */
 static inline void peer_note(const struct peer_message *m)
@@ -203,14 +203,14 @@ static inline void peer_await(uint64_t seq)
 
 static inline void peer_answer(struct ck_chan *chan, const struct peer_message *m)
 {
-	struct peer_payload payload = { 0 };
+	struct peer_payload payload = {0};
 	void *res = calloc(1, m->proc->res_size);
 	uint32_t tail = 0;
 
 	((ck_result *)res)->err = peer.call ? (int)peer.call(m, res, &payload) : 0;
 	for (const struct ck_field *f = m->proc->out; f && f->kind != CK_FIELD_END; f++) {
 		if (f->kind == CK_FIELD_BULK)
-			memcpy((char *)res + f->offset, &(u_int){ (u_int)payload.size }, 4);
+			memcpy((char *)res + f->offset, &(u_int){(u_int)payload.size}, 4);
 	}
 	peer_reply(chan, m->xid, m->proc->xdr_res, res, payload.data, payload.size,
 		   m->proc->bulk_out ? &tail : NULL);
@@ -222,10 +222,14 @@ static inline bool peer_greet(struct ck_chan *chan, struct ck_reader *reader)
 {
 	struct ck_call_header header;
 	struct ck_record record;
-	ck_join_res join = { 0 };
+	ck_join_res join = {0};
 	ck_hello_res hello = {
-		.message = (char *)"", .release = (char *)"", .driver_version = 13000,
-		.accepts_cubin = 1, .devices = { 2, session_devices }, .p2p = { 2, session_p2p },
+		.message = (char *)"",
+		.release = (char *)"",
+		.driver_version = 13000,
+		.accepts_cubin = 1,
+		.devices = {2, session_devices},
+		.p2p = {2, session_p2p},
 	};
 
 	if (ck_reader_next(reader, &record) < 0)
@@ -275,7 +279,7 @@ static inline void *peer_connection(void *arg)
 static inline void *peer_accept(void *arg)
 {
 	for (;;) {
-		struct pollfd pfd = { .fd = peer.listener, .events = POLLIN };
+		struct pollfd pfd = {.fd = peer.listener, .events = POLLIN};
 		struct ck_chan *chan;
 		pthread_t thread;
 		int fd;

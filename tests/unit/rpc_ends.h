@@ -107,9 +107,11 @@ static inline void socket_pair(struct ck_chan *ends[2])
 
 /* The first record and its answer of a connection whose client offers rings; the server takes them
  * if @take. Whether both ends are in rings now. */
-static inline bool rings_agree(struct ck_chan *client, struct ck_chan *server, size_t size, bool take)
+static inline bool rings_agree(struct ck_chan *client, struct ck_chan *server, size_t size,
+			       bool take)
 {
-	struct iovec record = {(char *)(uintptr_t)"record", 6}, answer = {(char *)(uintptr_t)"ok", 2};
+	struct iovec record = {(char *)(uintptr_t) "record", 6},
+		     answer = {(char *)(uintptr_t) "ok", 2};
 	char buf[8];
 	bool in;
 

@@ -37,7 +37,7 @@ static struct {
 	CUcontext registered_in; /* where the newest was, and where alone they can be taken back */
 	unsigned int events;	 /* events that exist */
 	bool running;		 /* no event has come yet */
-} fake = { .lock = PTHREAD_MUTEX_INITIALIZER, .set_in_order = true };
+} fake = {.lock = PTHREAD_MUTEX_INITIALIZER, .set_in_order = true};
 
 static _Thread_local CUcontext fake_current;
 
@@ -58,7 +58,7 @@ static inline CUresult fake_copy(void *dst, const void *src, size_t size)
 	if (fake.copy_error)
 		return fake.copy_error;
 	pthread_mutex_lock(&fake.lock);
-	fake.queue[fake.count++] = (struct fake_copy){ dst, src, size };
+	fake.queue[fake.count++] = (struct fake_copy){dst, src, size};
 	full = fake.count == FAKE_COPIES;
 	pthread_mutex_unlock(&fake.lock);
 	if (full)
@@ -217,7 +217,7 @@ static inline CUresult fake_unregister(void *host)
 
 static inline CUresult fake_set(CUdeviceptr at, unsigned char value, size_t size)
 {
-	struct timespec t = { .tv_nsec = fake.set_delay * 1000L };
+	struct timespec t = {.tv_nsec = fake.set_delay * 1000L};
 
 	(void)at;
 	(void)size;

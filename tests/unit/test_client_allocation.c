@@ -15,7 +15,7 @@
 
 #define BASE 0x7f0000000000ull
 
-static struct ckc_context one = { .device = 1 }, two;
+static struct ckc_context one = {.device = 1}, two;
 
 static CUresult add_device(uint64_t base, size_t size, struct ckc_context *context)
 {
@@ -86,8 +86,8 @@ static void a_device_range_lies_in_one_allocation(void **state)
 /* A module's variables go with the module; the server may give their place to someone else. */
 static void map_at(uint64_t base, size_t size)
 {
-	const struct ckc_allocation a = { .base = base, .size = size, .kind = CK_MEMORY_DEVICE,
-					 .mapped = true };
+	const struct ckc_allocation a = {
+		.base = base, .size = size, .kind = CK_MEMORY_DEVICE, .mapped = true};
 
 	assert_int_equal(ckc_allocation_note(&a), CUDA_SUCCESS);
 }
@@ -150,25 +150,24 @@ static void registered_memory_is_not_registered_again(void **state)
 	(void)state;
 	assert_int_equal(ckc_allocation_add(BASE, 100, CK_MEMORY_HOST_REGISTERED, &one, 0, false),
 			 CUDA_SUCCESS);
-	assert_int_equal(ckc_allocation_add(BASE + 99, 1, CK_MEMORY_HOST_REGISTERED, &one, 0,
-					   false),
-			 CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
-	assert_int_equal(ckc_allocation_add(BASE + 100, 1, CK_MEMORY_HOST_REGISTERED, &one, 0,
-					   false),
-			 CUDA_SUCCESS);
+	assert_int_equal(
+		ckc_allocation_add(BASE + 99, 1, CK_MEMORY_HOST_REGISTERED, &one, 0, false),
+		CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
+	assert_int_equal(
+		ckc_allocation_add(BASE + 100, 1, CK_MEMORY_HOST_REGISTERED, &one, 0, false),
+		CUDA_SUCCESS);
 	/* allocated pinned memory cannot be registered at all, as on a real driver */
 	assert_int_equal(ckc_allocation_add(BASE + 4096, 100, CK_MEMORY_HOST_ALLOC, &two, 0, false),
 			 CUDA_SUCCESS);
-	assert_int_equal(ckc_allocation_add(BASE + 4096, 1, CK_MEMORY_HOST_REGISTERED, &one, 0,
-					   false),
-			 CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(
+		ckc_allocation_add(BASE + 4096, 1, CK_MEMORY_HOST_REGISTERED, &one, 0, false),
+		CUDA_ERROR_INVALID_VALUE);
 	ckc_allocation_remove(BASE + 4096, CK_MEMORY_HOST_ALLOC, NULL);
 }
 
 static void a_context_takes_its_memory_with_it(void **state)
 {
-	void *pinned = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-			    0);
+	void *pinned = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct ckc_allocation a;
 
 	(void)state;

@@ -23,25 +23,25 @@ static CUmodule module;
 static CUfunction function;
 static CUmemoryPool pool;
 
-#define ANSWER(name, field)                                     \
-	case PROC_##name:                                       \
-		((name##_res *)res)->field = (unsigned)truth;   \
+#define ANSWER(name, field)                                                                        \
+	case PROC_##name:                                                                          \
+		((name##_res *)res)->field = (unsigned)truth;                                      \
 		break
 
 static CUresult answer(const struct peer_message *m, void *res, struct peer_payload *payload)
 {
 	(void)payload;
 	switch (m->number) {
-	ANSWER(cuCtxGetLimit, pvalue);
-	ANSWER(cuCtxGetCacheConfig, pconfig);
-	ANSWER(cuCtxGetSharedMemConfig, pConfig);
-	ANSWER(cuFuncGetAttribute, pi);
-	ANSWER(cuOccupancyMaxActiveBlocksPerMultiprocessor, numBlocks);
-	ANSWER(cuOccupancyAvailableDynamicSMemPerBlock, dynamicSmemSize);
-	ANSWER(ck_cluster, value);
-	ANSWER(ck_pool_attribute, result);
-	ANSWER(cuMemGetAllocationGranularity, granularity);
-	ANSWER(cuMemGetInfo_v2, free);
+		ANSWER(cuCtxGetLimit, pvalue);
+		ANSWER(cuCtxGetCacheConfig, pconfig);
+		ANSWER(cuCtxGetSharedMemConfig, pConfig);
+		ANSWER(cuFuncGetAttribute, pi);
+		ANSWER(cuOccupancyMaxActiveBlocksPerMultiprocessor, numBlocks);
+		ANSWER(cuOccupancyAvailableDynamicSMemPerBlock, dynamicSmemSize);
+		ANSWER(ck_cluster, value);
+		ANSWER(ck_pool_attribute, result);
+		ANSWER(cuMemGetAllocationGranularity, granularity);
+		ANSWER(cuMemGetInfo_v2, free);
 	case CK_PROC_cuDeviceGetMemPool:
 		((cuDeviceGetMemPool_res *)res)->pool = FIRST_POOL + (unsigned)truth;
 		break;
@@ -140,10 +140,16 @@ static uint64_t dynamic_shared(void)
 
 static uint64_t clusters_of(unsigned int block)
 {
-	CUlaunchAttribute cluster = { .id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
-				      .value.clusterDim = { 2, 1, 1 } };
-	CUlaunchConfig config = { .gridDimX = 4, .gridDimY = 1, .gridDimZ = 1, .blockDimX = block,
-				  .blockDimY = 1, .blockDimZ = 1, .attrs = &cluster, .numAttrs = 1 };
+	CUlaunchAttribute cluster = {.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
+				     .value.clusterDim = {2, 1, 1}};
+	CUlaunchConfig config = {.gridDimX = 4,
+				 .gridDimY = 1,
+				 .gridDimZ = 1,
+				 .blockDimX = block,
+				 .blockDimY = 1,
+				 .blockDimZ = 1,
+				 .attrs = &cluster,
+				 .numAttrs = 1};
 	int value = 0;
 
 	assert_int_equal(cuOccupancyMaxActiveClusters(&value, function, &config), CUDA_SUCCESS);
@@ -183,13 +189,13 @@ static uint64_t current_pool(void)
 
 static uint64_t granularity(void)
 {
-	CUmemAllocationProp prop = { .type = CU_MEM_ALLOCATION_TYPE_PINNED,
-				     .location = { .type = CU_MEM_LOCATION_TYPE_DEVICE } };
+	CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+				    .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
 	size_t value = 0;
 
-	assert_int_equal(cuMemGetAllocationGranularity(&value, &prop,
-						       CU_MEM_ALLOC_GRANULARITY_MINIMUM),
-			 CUDA_SUCCESS);
+	assert_int_equal(
+		cuMemGetAllocationGranularity(&value, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM),
+		CUDA_SUCCESS);
 	return value;
 }
 
@@ -223,7 +229,8 @@ static void set_attribute(void)
 {
 	static int value;
 
-	assert_int_equal(cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+	assert_int_equal(cuFuncSetAttribute(function,
+					    CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
 					    ++value),
 			 CUDA_SUCCESS);
 }
@@ -243,7 +250,7 @@ static void set_pool(void)
 
 static void set_pool_by_location(void)
 {
-	CUmemLocation location = { .type = CU_MEM_LOCATION_TYPE_DEVICE };
+	CUmemLocation location = {.type = CU_MEM_LOCATION_TYPE_DEVICE};
 
 	assert_int_equal(cuMemSetMemPool(&location, CU_MEM_ALLOCATION_TYPE_PINNED, pool),
 			 CUDA_SUCCESS);
@@ -251,8 +258,8 @@ static void set_pool_by_location(void)
 
 static void destroy_pool(void)
 {
-	CUmemPoolProps props = { .allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
-				 .location = { .type = CU_MEM_LOCATION_TYPE_DEVICE } };
+	CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+				.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
 	CUmemoryPool own;
 
 	assert_int_equal(cuMemPoolCreate(&own, &props), CUDA_SUCCESS);
@@ -275,26 +282,32 @@ static const struct {
 	uint64_t (*ask)(void);
 	void (*changes[4])(void);
 } kept[] = {
-	{ "limit", CK_PROC_cuCtxGetLimit, limit, { set_limit } },
-	{ "cache", CK_PROC_cuCtxGetCacheConfig, cache_config, { set_cache_config } },
-	{ "shared", CK_PROC_cuCtxGetSharedMemConfig, shared_config, { set_shared_config } },
-	{ "attribute", CK_PROC_cuFuncGetAttribute, attribute, { set_attribute, unload_a_module } },
-	{ "occupancy", CK_PROC_cuOccupancyMaxActiveBlocksPerMultiprocessor, occupancy,
-	  { set_attribute, set_limit, set_cache_config, set_shared_config } },
-	{ "dynamic", CK_PROC_cuOccupancyAvailableDynamicSMemPerBlock, dynamic_shared,
-	  { set_attribute, set_limit } },
-	{ "clusters", CK_PROC_cluster, clusters, { set_attribute, set_limit } },
-	{ "threshold", CK_PROC_pool_attribute, threshold, { set_threshold, destroy_pool } },
-	{ "pool", CK_PROC_cuDeviceGetMemPool, current_pool,
-	  { set_pool, set_pool_by_location, destroy_pool } },
-	{ "granularity", CK_PROC_cuMemGetAllocationGranularity, granularity, { NULL } },
+	{"limit", CK_PROC_cuCtxGetLimit, limit, {set_limit}},
+	{"cache", CK_PROC_cuCtxGetCacheConfig, cache_config, {set_cache_config}},
+	{"shared", CK_PROC_cuCtxGetSharedMemConfig, shared_config, {set_shared_config}},
+	{"attribute", CK_PROC_cuFuncGetAttribute, attribute, {set_attribute, unload_a_module}},
+	{"occupancy",
+	 CK_PROC_cuOccupancyMaxActiveBlocksPerMultiprocessor,
+	 occupancy,
+	 {set_attribute, set_limit, set_cache_config, set_shared_config}},
+	{"dynamic",
+	 CK_PROC_cuOccupancyAvailableDynamicSMemPerBlock,
+	 dynamic_shared,
+	 {set_attribute, set_limit}},
+	{"clusters", CK_PROC_cluster, clusters, {set_attribute, set_limit}},
+	{"threshold", CK_PROC_pool_attribute, threshold, {set_threshold, destroy_pool}},
+	{"pool",
+	 CK_PROC_cuDeviceGetMemPool,
+	 current_pool,
+	 {set_pool, set_pool_by_location, destroy_pool}},
+	{"granularity", CK_PROC_cuMemGetAllocationGranularity, granularity, {NULL}},
 };
 
 static size_t asked(size_t i)
 {
 	size_t n = peer_count(kept[i].message);
 
-	if (kept[i].message == CK_PROC_pool_attribute) {	/* it sets them, too */
+	if (kept[i].message == CK_PROC_pool_attribute) { /* it sets them, too */
 		for (size_t k = 0, all = n; k < all; k++) {
 			const ck_pool_attribute_args *args = peer_args(kept[i].message, k);
 
@@ -377,7 +390,7 @@ static void an_error_is_not_kept(void **unused)
 
 static void an_answer_from_before_a_change_is_not_kept(void **unused)
 {
-	const uint64_t key[] = { 1, 2, 3 }, other[] = { 1, 2, 4 };
+	const uint64_t key[] = {1, 2, 3}, other[] = {1, 2, 4};
 	int value = 7, found;
 
 	(void)unused;

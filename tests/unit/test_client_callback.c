@@ -23,7 +23,7 @@ static struct {
 	unsigned int first, count, waiting;
 	uint64_t numbers;
 	bool done[256]; /* by ticket */
-} work = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
+} work = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
 /* --- the peer's side */
 
@@ -50,7 +50,7 @@ static CUresult answer(const struct peer_message *m, void *res, struct peer_payl
 
 static uint64_t hand_out(uint64_t callback, int status)
 {
-	ck_callback_next_res res = { .callback = callback, .status = status };
+	ck_callback_next_res res = {.callback = callback, .status = status};
 
 	pthread_mutex_lock(&work.lock);
 	res.ticket = ++work.numbers;
@@ -188,8 +188,10 @@ static void test_a_kept_function_is_called_any_number_of_times(void **state)
 	uint64_t id, again, other;
 
 	(void)state;
-	assert_int_equal(ckc_host_function_register(count, (void *)&calls, true, &id), CUDA_SUCCESS);
-	assert_int_equal(ckc_host_function_register(count, (void *)&calls, true, &again), CUDA_SUCCESS);
+	assert_int_equal(ckc_host_function_register(count, (void *)&calls, true, &id),
+			 CUDA_SUCCESS);
+	assert_int_equal(ckc_host_function_register(count, (void *)&calls, true, &again),
+			 CUDA_SUCCESS);
 	assert_int_equal(ckc_host_function_register(count, NULL, true, &other), CUDA_SUCCESS);
 	assert_int_equal(id, again);
 	assert_int_not_equal(id, other);

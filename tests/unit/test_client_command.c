@@ -22,21 +22,21 @@
 #include "tests/unit/client_peer.h"
 #include "tests/unit/rpc_ends.h"
 
-#define TEST_SECONDS 120	/* a test that hangs is ended by its alarm */
+#define TEST_SECONDS 120 /* a test that hangs is ended by its alarm */
 #define PATTERN (4u << 20)
 #define MAX_PAYLOAD (3u << 20)
 #define THREADS 8
 
-static const size_t sizes[] = { 0,	  1,		   3,		    16 << 10,
-				17 << 10, MAX_PAYLOAD, (16 << 10) - 1, (17 << 10) + 1 };
+static const size_t sizes[] = {
+	0, 1, 3, 16 << 10, 17 << 10, MAX_PAYLOAD, (16 << 10) - 1, (17 << 10) + 1};
 #define LARGEST 5 /* of these */
 
-static unsigned char *pattern;	/* what payloads are cut from */
+static unsigned char *pattern; /* what payloads are cut from */
 static struct ck_reader *reader;
 static int reader_fd;
 static _Atomic uint64_t arrived; /* messages read */
 static _Atomic int sigpipes;
-static bool shared;	/* the stream goes through shared memory, not a socket */
+static bool shared; /* the stream goes through shared memory, not a socket */
 
 static void on_sigpipe(int signal)
 {
@@ -87,7 +87,7 @@ static double seconds(void)
 
 static void nap(long microseconds)
 {
-	struct timespec ts = { microseconds / 1000000, microseconds % 1000000 * 1000 };
+	struct timespec ts = {microseconds / 1000000, microseconds % 1000000 * 1000};
 
 	nanosleep(&ts, NULL);
 }
@@ -139,15 +139,15 @@ static void check_one(const struct peer_message *m, uint64_t seq, unsigned int *
 }
 
 struct reading {
-	uint64_t count;	 /* messages to read */
-	long pause;	 /* microseconds before each */
+	uint64_t count; /* messages to read */
+	long pause;	/* microseconds before each */
 	pthread_t thread;
 };
 
 static void *read_them(void *arg)
 {
 	struct reading *r = arg;
-	unsigned int next[THREADS] = { 0 };
+	unsigned int next[THREADS] = {0};
 
 	for (uint64_t seq = 1; seq <= r->count; seq++) {
 		struct peer_message m;
@@ -182,7 +182,7 @@ static void assert_all_read(struct reading *r)
 
 static void one_thread_s_messages_keep_order_number_and_payload(void **state)
 {
-	struct reading r = { .count = 20 * KINDS * KINDS };
+	struct reading r = {.count = 20 * KINDS * KINDS};
 	unsigned char *scratch = malloc(MAX_PAYLOAD);
 	unsigned int n = 0;
 
@@ -236,7 +236,7 @@ static void send_from_threads(struct reading *r)
 
 static void the_messages_of_threads_come_whole_and_numbered_without_gaps(void **state)
 {
-	struct reading r = { .count = THREADS * EACH };
+	struct reading r = {.count = THREADS * EACH};
 
 	(void)state;
 	start_reading(&r);
@@ -245,7 +245,7 @@ static void the_messages_of_threads_come_whole_and_numbered_without_gaps(void **
 
 static void a_reader_that_is_slow_loses_nothing(void **state)
 {
-	struct reading r = { .count = THREADS * EACH, .pause = 20 };
+	struct reading r = {.count = THREADS * EACH, .pause = 20};
 
 	(void)state;
 	start_reading(&r);
@@ -271,7 +271,7 @@ static void *flood(void *arg)
 
 static void a_reader_that_does_not_read_holds_the_sender_back(void **state)
 {
-	struct reading r = { .count = FLOOD };
+	struct reading r = {.count = FLOOD};
 	unsigned int was;
 	pthread_t thread;
 
@@ -334,7 +334,7 @@ static void assert_senders_end(pthread_t *threads)
 
 static void a_reader_that_closes_between_messages_ends_every_send(void **state)
 {
-	struct reading r = { .count = 500 };
+	struct reading r = {.count = 500};
 	pthread_t threads[THREADS];
 
 	(void)state;
@@ -383,7 +383,8 @@ static void senders_that_are_held_back_end_when_the_session_is_lost(void **state
 	start_senders(threads);
 	nap(500000);
 	assert_int_equal(in_time, 0);
-	ckc_session_lost(ckc_client_current(), "a test says so"); /* as a call does whose lane breaks */
+	ckc_session_lost(ckc_client_current(),
+			 "a test says so"); /* as a call does whose lane breaks */
 	assert_senders_end(threads);
 }
 
@@ -421,7 +422,7 @@ static bool arrives(uint64_t seq)
  * sleeps again: a message may come at any moment of that. */
 static void a_lone_message_arrives_within_a_second_without_a_flush(void **state)
 {
-	struct reading r = { .count = 60000 };
+	struct reading r = {.count = 60000};
 	uint64_t random = 1;
 	double until;
 
@@ -447,7 +448,7 @@ static void a_lone_message_arrives_within_a_second_without_a_flush(void **state)
 
 static void a_message_that_cannot_be_encoded_is_refused_and_takes_no_number(void **state)
 {
-	struct reading r = { .count = 4 };
+	struct reading r = {.count = 4};
 	char *name = malloc(CK_STRING_MAX + 2);
 	unsigned char scratch[4];
 
@@ -458,10 +459,17 @@ static void a_message_that_cannot_be_encoded_is_refused_and_takes_no_number(void
 	assert_int_equal(send_one(0, 0, 1, scratch), CUDA_SUCCESS);
 	assert_int_equal(ck_wire_function(1, 20, 21, name), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(send_one(0, 1, 2, scratch), CUDA_SUCCESS);
-	assert_int_equal(ck_wire_launch(&(ck_launch_args){
-				 .head.ctx = 1, .function = 20, .gx = 1, .gy = 1, .gz = 1, .bx = 1,
-				 .by = 1, .bz = 1, .params = CK_LIST(pattern, 2 * CK_RECORD_MAX) }),
-			 CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(
+		ck_wire_launch(&(ck_launch_args){.head.ctx = 1,
+						 .function = 20,
+						 .gx = 1,
+						 .gy = 1,
+						 .gz = 1,
+						 .bx = 1,
+						 .by = 1,
+						 .bz = 1,
+						 .params = CK_LIST(pattern, 2 * CK_RECORD_MAX)}),
+		CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(send_one(0, 2, 2, scratch), CUDA_SUCCESS);
 	assert_int_equal(ck_wire_upload(1, 20, 0, 0, pattern, 0x7fffffff), /* not touched */
 			 CUDA_ERROR_INVALID_VALUE);
@@ -487,7 +495,7 @@ static void *count_them(void *arg)
 static void the_longest_message_goes_out(void **state)
 {
 	const size_t most = CK_RECORD_MAX - (CK_CALL_HEADER - 4) - 32; /* head, three numbers */
-	struct reading r = { .count = 9 };
+	struct reading r = {.count = 9};
 	size_t size = most - 32;
 
 	(void)state;

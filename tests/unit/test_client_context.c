@@ -226,8 +226,7 @@ static void a_context_that_goes_calls_the_destructors_once(void **state)
 	(void)state;
 	destroyed = 0;
 	for (int i = 0; i < 2; i++)
-		assert_int_equal(ck_local_put(a, &keys[i], &keys[i + 1], destructor),
-				 CUDA_SUCCESS);
+		assert_int_equal(ck_local_put(a, &keys[i], &keys[i + 1], destructor), CUDA_SUCCESS);
 	assert_int_equal(ck_local_get(&value, a, &keys[0]), CUDA_SUCCESS);
 	ckc_context_forget(p);
 	assert_int_equal(destroyed, 2);
@@ -244,8 +243,9 @@ static void what_is_refused_reads_as_missing(void **state)
 	int value = 7;
 
 	(void)state;
-	assert_int_equal(cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, 0),
-			 CUDA_SUCCESS);
+	assert_int_equal(
+		cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, 0),
+		CUDA_SUCCESS);
 	assert_int_equal(value, 0);
 	assert_int_equal(cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING, 0),
 			 CUDA_SUCCESS);
@@ -320,15 +320,15 @@ static void peers_are_as_the_server_says(void **state)
 	assert_int_equal(cuDeviceCanAccessPeer(&value, 0, 0), CUDA_SUCCESS);
 	assert_int_equal(value, 0);
 	assert_int_equal(cuDeviceCanAccessPeer(&value, 0, 5), CUDA_ERROR_INVALID_DEVICE);
-	assert_int_equal(cuDeviceGetP2PAttribute(&value, CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK,
-						 0, 1),
-			 CUDA_SUCCESS);
+	assert_int_equal(
+		cuDeviceGetP2PAttribute(&value, CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK, 0, 1),
+		CUDA_SUCCESS);
 	assert_int_equal(value, 7);
 	assert_int_equal(cuDeviceGetP2PAttribute(&value, (CUdevice_P2PAttribute)99, 0, 1),
 			 CUDA_ERROR_INVALID_VALUE);
-	assert_int_equal(cuDeviceGetP2PAttribute(&value, CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK,
-						 0, 0),
-			 CUDA_ERROR_INVALID_DEVICE);
+	assert_int_equal(
+		cuDeviceGetP2PAttribute(&value, CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK, 0, 0),
+		CUDA_ERROR_INVALID_DEVICE);
 }
 
 /* --- pinned memory and pointers */
@@ -347,13 +347,13 @@ static void pinned_memory_is_got_asked_about_and_freed(void **state)
 	memset(p, 1, 5000);
 	assert_int_equal(cuMemHostGetFlags(&flags, p + 100), CUDA_SUCCESS);
 	assert_int_equal(flags, CU_MEMHOSTALLOC_PORTABLE);
-	assert_int_equal(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
-					       (uintptr_t)p + 4999),
-			 CUDA_SUCCESS);
+	assert_int_equal(
+		cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, (uintptr_t)p + 4999),
+		CUDA_SUCCESS);
 	assert_int_equal(type, CU_MEMORYTYPE_HOST);
-	assert_int_equal(cuPointerGetAttribute(&address, CU_POINTER_ATTRIBUTE_DEVICE_POINTER,
-					       (uintptr_t)p),
-			 CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(
+		cuPointerGetAttribute(&address, CU_POINTER_ATTRIBUTE_DEVICE_POINTER, (uintptr_t)p),
+		CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(address, 0);
 	assert_int_equal(cuMemFreeHost(p + 1), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(cuMemFreeHost(p), CUDA_SUCCESS);
@@ -392,19 +392,18 @@ static void host_memory_is_registered_once_and_unregistered_by_its_address(void 
 
 static void an_unknown_pointer_is_an_error_alone_and_zeros_among_several(void **state)
 {
-	CUpointer_attribute which[] = { CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
-					CU_POINTER_ATTRIBUTE_CONTEXT,
-					CU_POINTER_ATTRIBUTE_HOST_POINTER,
-					CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL };
-	uint32_t type[2] = { 7, 7 };
+	CUpointer_attribute which[] = {
+		CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_CONTEXT,
+		CU_POINTER_ATTRIBUTE_HOST_POINTER, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
+	uint32_t type[2] = {7, 7};
 	uint64_t context = 7, host = 7;
 	int ordinal = 7;
-	void *data[] = { type, &context, &host, &ordinal };
+	void *data[] = {type, &context, &host, &ordinal};
 
 	(void)state;
-	assert_int_equal(cuPointerGetAttribute(type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
-					       (uintptr_t)&host),
-			 CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(
+		cuPointerGetAttribute(type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, (uintptr_t)&host),
+		CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(type[0], 7);
 	assert_int_equal(cuPointerGetAttributes(4, which, data, (uintptr_t)&host), CUDA_SUCCESS);
 	assert_int_equal(type[0], 0);
@@ -418,18 +417,18 @@ static void an_unknown_pointer_is_an_error_alone_and_zeros_among_several(void **
 static void device_memory_is_known_by_its_pointer(void **state)
 {
 	uint64_t base = 0x7e0000001000, found = 0, context = 0;
-	unsigned int managed[2] = { 7, 7 };
+	unsigned int managed[2] = {7, 7};
 	uint64_t size = 0;
 	CUdeviceptr start;
 
 	(void)state;
 	cuCtxSetCurrent((CUcontext)session_activate(1));
-	assert_int_equal(ckc_allocation_add(base, 1000, CK_MEMORY_DEVICE, ckc_gpu(1)->primary, 0,
-					   false),
-			 CUDA_SUCCESS);
-	assert_int_equal(cuPointerGetAttribute(&found, CU_POINTER_ATTRIBUTE_DEVICE_POINTER,
-					       base + 8),
-			 CUDA_SUCCESS);
+	assert_int_equal(
+		ckc_allocation_add(base, 1000, CK_MEMORY_DEVICE, ckc_gpu(1)->primary, 0, false),
+		CUDA_SUCCESS);
+	assert_int_equal(
+		cuPointerGetAttribute(&found, CU_POINTER_ATTRIBUTE_DEVICE_POINTER, base + 8),
+		CUDA_SUCCESS);
 	assert_int_equal(found, base + 8);
 	assert_int_equal(cuPointerGetAttribute(&context, CU_POINTER_ATTRIBUTE_CONTEXT, base),
 			 CUDA_SUCCESS);
@@ -440,9 +439,9 @@ static void device_memory_is_known_by_its_pointer(void **state)
 	assert_int_equal(managed[1], 7);
 	assert_int_equal(cuPointerGetAttribute(&found, CU_POINTER_ATTRIBUTE_HOST_POINTER, base),
 			 CUDA_ERROR_INVALID_VALUE);
-	assert_int_equal(cuPointerGetAttribute(&found, CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR,
-					       base),
-			 CUDA_SUCCESS);
+	assert_int_equal(
+		cuPointerGetAttribute(&found, CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR, base),
+		CUDA_SUCCESS);
 	assert_int_equal(found, 0x7e0000000000);
 	assert_int_equal(cuPointerGetAttribute(&size, CU_POINTER_ATTRIBUTE_MAPPING_SIZE, base),
 			 CUDA_SUCCESS);

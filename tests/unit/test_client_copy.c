@@ -44,9 +44,9 @@ static unsigned char *side_at(bool dst, const CUDA_MEMCPY3D *c, unsigned char *p
 {
 	size_t pitch = dst ? c->dstPitch : c->srcPitch;
 	size_t height = dst ? c->dstHeight : c->srcHeight;
-	size_t at = ((z + (dst ? c->dstZ : c->srcZ)) * height + y + (dst ? c->dstY : c->srcY)) *
-			    pitch +
-		    x + (dst ? c->dstXInBytes : c->srcXInBytes);
+	size_t at =
+		((z + (dst ? c->dstZ : c->srcZ)) * height + y + (dst ? c->dstY : c->srcY)) * pitch +
+		x + (dst ? c->dstXInBytes : c->srcXInBytes);
 
 	if ((dst ? c->dstMemoryType : c->srcMemoryType) == CU_MEMORYTYPE_DEVICE)
 		return on_device((dst ? c->dstDevice : c->srcDevice) + at);
@@ -127,7 +127,7 @@ static int begin(void **state)
 		return -1;
 	for (int i = 0; i < 2; i++) {
 		if (ckc_allocation_add(address(device[i]), SPACE, CK_MEMORY_DEVICE,
-				      ckc_context_current(), 0, false))
+				       ckc_context_current(), 0, false))
 			return -1;
 	}
 	return (int)cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
@@ -136,7 +136,7 @@ static int begin(void **state)
 static void fill(void)
 {
 	static uint64_t random = 3;
-	unsigned char *all[] = { host[0], host[1], device[0], device[1] };
+	unsigned char *all[] = {host[0], host[1], device[0], device[1]};
 
 	for (int k = 0; k < 4; k++) {
 		for (int i = 0; i < SPACE; i++) {
@@ -179,9 +179,8 @@ static size_t naive_at(const struct naive_side *s, const CUDA_MEMCPY3D *c, size_
 
 static void naive_copy(const CUDA_MEMCPY3D *c, unsigned char *dst, const unsigned char *src)
 {
-	struct naive_side to = { c->dstPitch, c->dstHeight, { c->dstXInBytes, c->dstY, c->dstZ } };
-	struct naive_side from = { c->srcPitch, c->srcHeight,
-				   { c->srcXInBytes, c->srcY, c->srcZ } };
+	struct naive_side to = {c->dstPitch, c->dstHeight, {c->dstXInBytes, c->dstY, c->dstZ}};
+	struct naive_side from = {c->srcPitch, c->srcHeight, {c->srcXInBytes, c->srcY, c->srcZ}};
 
 	for (size_t z = 0; z < c->Depth; z++) {
 		for (size_t y = 0; y < c->Height; y++) {
@@ -196,14 +195,14 @@ static const struct {
 	CUmemorytype type;
 	bool device;
 } places[] = {
-	{ CU_MEMORYTYPE_HOST, false },
-	{ CU_MEMORYTYPE_DEVICE, true },
-	{ CU_MEMORYTYPE_UNIFIED, false },
-	{ CU_MEMORYTYPE_UNIFIED, true },
+	{CU_MEMORYTYPE_HOST, false},
+	{CU_MEMORYTYPE_DEVICE, true},
+	{CU_MEMORYTYPE_UNIFIED, false},
+	{CU_MEMORYTYPE_UNIFIED, true},
 };
 
-static const size_t shapes[][3] = { { 1, 1, 1 }, { 8, 3, 2 }, { 5, 3, 1 }, { 8, 1, 2 } };
-static const size_t offsets[][3] = { { 0, 0, 0 }, { 3, 2, 1 } };
+static const size_t shapes[][3] = {{1, 1, 1}, {8, 3, 2}, {5, 3, 1}, {8, 1, 2}};
+static const size_t offsets[][3] = {{0, 0, 0}, {3, 2, 1}};
 
 /* A side of a copy of @shape: its place, how its pitch and height are given, its offset. */
 static void set_side(CUDA_MEMCPY3D *c, bool dst, int place, int pitch, int height, int offset)
@@ -211,7 +210,7 @@ static void set_side(CUDA_MEMCPY3D *c, bool dst, int place, int pitch, int heigh
 	const size_t *at = offsets[offset];
 	unsigned char *p = places[place].device ? device[dst] : host[dst];
 	size_t row = c->WidthInBytes + at[0], rows = c->Height + at[1];
-	size_t pitches[] = { 0, row, row + 5 }, heights[] = { 0, rows, rows + 1 };
+	size_t pitches[] = {0, row, row + 5}, heights[] = {0, rows, rows + 1};
 
 	if (dst) {
 		c->dstMemoryType = places[place].type;
@@ -273,7 +272,7 @@ static void copy_boxes(int step)
 
 	/* digits: shape 4, places 4 4, pitches 3 3, heights 3 3, offsets 2 2 */
 	for (int i = 0; i < 4 * 16 * 9 * 9 * 4; i += step) {
-		CUDA_MEMCPY3D c = { 0 };
+		CUDA_MEMCPY3D c = {0};
 		int d = i, from, to, shape = d % 4;
 
 		d /= 4;
@@ -312,11 +311,11 @@ static CUresult copy_2d_async(const void *c)
 
 static void rectangles_are_copied_as_a_naive_program_would(void **state)
 {
-	CUresult (*copies[])(const void *) = { copy_2d, copy_2d_unaligned, copy_2d_async };
+	CUresult (*copies[])(const void *) = {copy_2d, copy_2d_unaligned, copy_2d_async};
 
 	(void)state;
 	for (int i = 0; i < 16 * 9 * 4; i++) {
-		CUDA_MEMCPY3D c = { .WidthInBytes = 5, .Height = 3, .Depth = 1 };
+		CUDA_MEMCPY3D c = {.WidthInBytes = 5, .Height = 3, .Depth = 1};
 		int d = i / 16, from = i % 4, to = i / 4 % 4;
 		CUDA_MEMCPY2D flat;
 
@@ -324,13 +323,20 @@ static void rectangles_are_copied_as_a_naive_program_would(void **state)
 		set_side(&c, true, to, d / 3 % 3, 0, d / 18 % 2);
 		c.srcZ = c.dstZ = 0;
 		flat = (CUDA_MEMCPY2D){
-			.srcXInBytes = c.srcXInBytes, .srcY = c.srcY,
-			.srcMemoryType = c.srcMemoryType, .srcHost = c.srcHost,
-			.srcDevice = c.srcDevice, .srcPitch = c.srcPitch,
-			.dstXInBytes = c.dstXInBytes, .dstY = c.dstY,
-			.dstMemoryType = c.dstMemoryType, .dstHost = c.dstHost,
-			.dstDevice = c.dstDevice, .dstPitch = c.dstPitch,
-			.WidthInBytes = c.WidthInBytes, .Height = c.Height,
+			.srcXInBytes = c.srcXInBytes,
+			.srcY = c.srcY,
+			.srcMemoryType = c.srcMemoryType,
+			.srcHost = c.srcHost,
+			.srcDevice = c.srcDevice,
+			.srcPitch = c.srcPitch,
+			.dstXInBytes = c.dstXInBytes,
+			.dstY = c.dstY,
+			.dstMemoryType = c.dstMemoryType,
+			.dstHost = c.dstHost,
+			.dstDevice = c.dstDevice,
+			.dstPitch = c.dstPitch,
+			.WidthInBytes = c.WidthInBytes,
+			.Height = c.Height,
 		};
 		check_copy(&c, from, to, copies[i % 3], &flat);
 	}
@@ -340,7 +346,7 @@ static void rectangles_are_copied_as_a_naive_program_would(void **state)
 
 static CUDA_MEMCPY3D good(int from, int to)
 {
-	CUDA_MEMCPY3D c = { .WidthInBytes = 8, .Height = 3, .Depth = 2 };
+	CUDA_MEMCPY3D c = {.WidthInBytes = 8, .Height = 3, .Depth = 2};
 
 	set_side(&c, false, from, 1, 1, 0);
 	set_side(&c, true, to, 1, 1, 0);
@@ -402,7 +408,7 @@ static void descriptors_that_make_no_sense_are_refused(void **state)
 
 static void sizes_and_offsets_that_overflow_are_refused(void **state)
 {
-	static const size_t large[] = { SIZE_MAX, SIZE_MAX - 7, SIZE_MAX / 2 + 1, 1ull << 62 };
+	static const size_t large[] = {SIZE_MAX, SIZE_MAX - 7, SIZE_MAX / 2 + 1, 1ull << 62};
 
 	(void)state;
 	for (size_t k = 0; k < CK_ARRAY_SIZE(large); k++) {
@@ -472,10 +478,12 @@ static void a_box_of_nothing_is_copied_without_a_look(void **state)
 {
 	(void)state;
 	for (int i = 0; i < 3; i++) {
-		CUDA_MEMCPY3D c = { .srcMemoryType = CU_MEMORYTYPE_DEVICE,
-				    .dstMemoryType = CU_MEMORYTYPE_HOST,
-				    .srcDevice = 0x1000, .WidthInBytes = i != 0, .Height = i != 1,
-				    .Depth = i != 2 };
+		CUDA_MEMCPY3D c = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+				   .dstMemoryType = CU_MEMORYTYPE_HOST,
+				   .srcDevice = 0x1000,
+				   .WidthInBytes = i != 0,
+				   .Height = i != 1,
+				   .Depth = i != 2};
 
 		assert_int_equal(cuMemcpy3DAsync_v2(&c, stream), CUDA_SUCCESS);
 	}
@@ -486,7 +494,7 @@ static void a_box_of_nothing_is_copied_without_a_look(void **state)
 
 static void a_unified_copy_is_what_its_addresses_say(void **state)
 {
-	unsigned char *dst[] = { host[1], device[1] }, *src[] = { host[0], device[0] };
+	unsigned char *dst[] = {host[1], device[1]}, *src[] = {host[0], device[0]};
 
 	(void)state;
 	for (int i = 0; i < 8; i++) {
@@ -496,8 +504,8 @@ static void a_unified_copy_is_what_its_addresses_say(void **state)
 		fill();
 		before = to[-1];
 		after = to[100];
-		assert_int_equal(i < 4 ? cuMemcpy(address(to), address(from), 100) :
-					 cuMemcpyAsync(address(to), address(from), 100, stream),
+		assert_int_equal(i < 4 ? cuMemcpy(address(to), address(from), 100)
+				       : cuMemcpyAsync(address(to), address(from), 100, stream),
 				 CUDA_SUCCESS);
 		peer_settle();
 		assert_memory_equal(to, from, 100);
@@ -573,7 +581,8 @@ static void a_large_upload_is_waited_for(void **state)
 
 	(void)state;
 	assert_int_equal(ckc_allocation_add(d, sizeof(large), CK_MEMORY_DEVICE,
-					   ckc_context_current(), 0, false), CUDA_SUCCESS);
+					    ckc_context_current(), 0, false),
+			 CUDA_SUCCESS);
 	assert_int_equal(cuStreamSynchronize(stream), CUDA_SUCCESS);
 	peer_clear();
 	assert_int_equal(cuMemcpyHtoDAsync_v2(d, large, sizeof(large), stream), CUDA_SUCCESS);

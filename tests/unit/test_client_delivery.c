@@ -29,7 +29,7 @@ static struct {
 	uint32_t rank;
 	size_t size;
 	_Atomic uint32_t told;
-} part = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
+} part = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
 static unsigned char bytes[SIZE];
 static CUstream stream;
@@ -55,7 +55,7 @@ static CUresult answer(const struct peer_message *m, void *res, struct peer_payl
 	r->offset = part.offset;
 	r->span = part.span;
 	r->rank = part.rank;
-	*payload = (struct peer_payload){ bytes + part.offset, part.size };
+	*payload = (struct peer_payload){bytes + part.offset, part.size};
 	pthread_cond_broadcast(&part.changed);
 	pthread_mutex_unlock(&part.lock);
 	return CUDA_SUCCESS;
@@ -81,8 +81,8 @@ static int begin(void **state)
 	peer.call = answer;
 	for (size_t i = 0; i < SIZE; i++)
 		bytes[i] = (unsigned char)(i * 3 + 1);
-	if (peer_begin(state) < 0 || ckc_allocation_add(DEVICE, 1 << 20, CK_MEMORY_DEVICE,
-						       ckc_context_current(), 0, false))
+	if (peer_begin(state) < 0 ||
+	    ckc_allocation_add(DEVICE, 1 << 20, CK_MEMORY_DEVICE, ckc_context_current(), 0, false))
 		return -1;
 	ckc_client_current()->passes_fds = false; /* as if the server were on another host */
 	return (int)cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
@@ -175,7 +175,7 @@ static void nothing_comes_to_memory_that_has_gone(void **state)
 
 	(void)state;
 	peer_clear();
-	ok(cuMemFreeHost(p));	/* the device is waited for: the test's peer does not care */
+	ok(cuMemFreeHost(p)); /* the device is waited for: the test's peer does not care */
 	assert_int_equal(peer_count(CK_PROC_cuCtxSynchronize), 1);
 	part.told = ckc_client_current()->lanes.delivered + 1;
 	give(number, 0, SIZE, SIZE, part.told);
@@ -221,7 +221,8 @@ static void a_wait_over_bytes_that_will_not_come_is_an_error(void **state)
 	assert_int_equal(pthread_create(&thread, NULL, lose_late, NULL), 0);
 	assert_int_equal(cuStreamSynchronize(stream), CUDA_ERROR_DEVICE_UNAVAILABLE);
 	pthread_join(thread, NULL);
-	assert_int_equal(ckc_lane_covered(ckc_client_current(), rank), CUDA_ERROR_DEVICE_UNAVAILABLE);
+	assert_int_equal(ckc_lane_covered(ckc_client_current(), rank),
+			 CUDA_ERROR_DEVICE_UNAVAILABLE);
 	ok(ckc_lane_covered(ckc_client_current(), rank - 1));
 }
 

@@ -61,8 +61,8 @@ static void every_slot_of_every_table_can_be_called(void **state)
 	static const struct {
 		const char *id;
 		size_t words;
-	} tables[] = { { INTERFACE, 13 }, { HOOKS, 7 },	    { TOOLS, 4 },     { CHECKS, 17 },
-		       { INTEGRITY, 3 },  { OBJECTS, 93 }, { FUNCTIONS, 8 }, { TPC, 17 } };
+	} tables[] = {{INTERFACE, 13}, {HOOKS, 7},    {TOOLS, 4},     {CHECKS, 17},
+		      {INTEGRITY, 3},  {OBJECTS, 93}, {FUNCTIONS, 8}, {TPC, 17}};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
@@ -105,12 +105,12 @@ static void other_ids_are_refused_with_null(void **state)
 static void the_integrity_answer_is_that_of_the_published_vector(void **state)
 {
 	static const struct ck_integrity_device device = {
-		.uuid = { 0x67, 0x22, 0xcb, 0xcf, 0xc6, 0x61, 0xf2, 0x92, 0x74, 0xd6, 0xed, 0x23,
-			  0x2a, 0x32, 0x13, 0x1c },
+		.uuid = {0x67, 0x22, 0xcb, 0xcf, 0xc6, 0x61, 0xf2, 0x92, 0x74, 0xd6, 0xed, 0x23,
+			 0x2a, 0x32, 0x13, 0x1c},
 		.pci_bus = 4,
 	};
-	static const unsigned char want[16] = { 0x7a, 0x70, 0x14, 0xf2, 0x28, 0x46, 0xc3, 0xa7,
-						0x84, 0xcd, 0xbf, 0x42, 0x33, 0x31, 0xf1, 0xea };
+	static const unsigned char want[16] = {0x7a, 0x70, 0x14, 0xf2, 0x28, 0x46, 0xc3, 0xa7,
+					       0x84, 0xcd, 0xbf, 0x42, 0x33, 0x31, 0xf1, 0xea};
 	const struct ck_integrity in = {
 		.driver_version = 12020,
 		.version = 11082,
@@ -149,7 +149,7 @@ static void the_integrity_function_answers_from_what_the_calls_tell(void **state
 		.device_count = 2,
 	};
 	/* words beside the two of the answer must not be touched */
-	uint64_t result[4] = { 1, 0, 0, 1 };
+	uint64_t result[4] = {1, 0, 0, 1};
 	unsigned char want[16];
 
 	(void)state;
@@ -255,7 +255,7 @@ static void a_stream_has_an_object_and_its_query_answers_zero(void **state)
 		(CUresult(*)(CUcontext, CUstream, void **))table(OBJECTS)[51];
 	CUresult (*query)(CUcontext, void *, uint64_t *) =
 		(CUresult(*)(CUcontext, void *, uint64_t *))table(OBJECTS)[39];
-	uint64_t out[2] = { 5, 6 };
+	uint64_t out[2] = {5, 6};
 	void *found = NULL;
 
 	(void)state;
@@ -292,8 +292,8 @@ static void the_tpc_map_is_a_copy_of_what_the_server_said(void **state)
 static void a_module_that_is_none_has_no_functions(void **state)
 {
 	unsigned int (*each)(CUcontext, CUmodule, void (*)(void *, CUfunction), void *) =
-		(unsigned int (*)(CUcontext, CUmodule, void (*)(void *, CUfunction),
-				  void *))table(FUNCTIONS)[7];
+		(unsigned int (*)(CUcontext, CUmodule, void (*)(void *, CUfunction), void *))table(
+			FUNCTIONS)[7];
 	int dummy;
 
 	(void)state;

@@ -16,7 +16,7 @@
 #include "client/copy/mirror.h"
 #include "tests/unit/client_peer.h"
 
-#define GRAPH ((uint64_t)1 << 23)	/* ids of the server's own */
+#define GRAPH ((uint64_t)1 << 23) /* ids of the server's own */
 #define NODE(i) (GRAPH + 1 + (i))
 
 static unsigned char device[256];
@@ -27,12 +27,12 @@ static CUevent event;
 /* --- the server's part */
 
 static CUresult end_error;
-static uint64_t nodes[3] = { NODE(0), NODE(1), NODE(2) }, to[2] = { NODE(1), NODE(2) };
+static uint64_t nodes[3] = {NODE(0), NODE(1), NODE(2)}, to[2] = {NODE(1), NODE(2)};
 static uint64_t mirrors[4];
 static u_int mirror_count;
 static unsigned char bytes[64];
 static CUgraphEdgeData edge_data[2];
-static int links_until = -1;	/* messages with edges, before one is refused */
+static int links_until = -1; /* messages with edges, before one is refused */
 
 static CUresult answer(const struct peer_message *m, void *res, struct peer_payload *payload)
 {
@@ -88,7 +88,7 @@ static int begin(void **state)
 	peer.call = answer;
 	if (peer_begin(state) < 0 ||
 	    ckc_allocation_add((uintptr_t)device, sizeof(device), CK_MEMORY_DEVICE,
-			      ckc_context_current(), 0, false))
+			       ckc_context_current(), 0, false))
 		return -1;
 	return cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) ||
 	       cuStreamCreate(&other, CU_STREAM_NON_BLOCKING) || cuStreamCreate(&blocking, 0);
@@ -285,22 +285,22 @@ static void calls_harm_a_capture_or_not(void **state)
 	static const struct {
 		CUresult (*call)(void);
 		CUresult expected;
-		bool always;	/* whatever the mode is */
+		bool always; /* whatever the mode is */
 	} calls[] = {
-		{ sync_other, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, false },
-		{ query_legacy, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, false },
-		{ sync_event, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, false },
-		{ pin, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, false },
-		{ set_limit, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, false },
-		{ launch_into, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, true },
-		{ upload_into, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, true },
-		{ ask_flags, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, true },
-		{ ask_captured, CUDA_ERROR_CAPTURED_EVENT, true },
-		{ launch_elsewhere, CUDA_SUCCESS, true },
-		{ record_outside, CUDA_ERROR_ILLEGAL_STATE, true },
-		{ wait_outside, CUDA_ERROR_ILLEGAL_STATE, true },
-		{ copy, CUDA_SUCCESS, true },
-		{ destroy_instance, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, false },
+		{sync_other, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, false},
+		{query_legacy, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, false},
+		{sync_event, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, false},
+		{pin, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, false},
+		{set_limit, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, false},
+		{launch_into, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, true},
+		{upload_into, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, true},
+		{ask_flags, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, true},
+		{ask_captured, CUDA_ERROR_CAPTURED_EVENT, true},
+		{launch_elsewhere, CUDA_SUCCESS, true},
+		{record_outside, CUDA_ERROR_ILLEGAL_STATE, true},
+		{wait_outside, CUDA_ERROR_ILLEGAL_STATE, true},
+		{copy, CUDA_SUCCESS, true},
+		{destroy_instance, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, false},
 	};
 	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
 
@@ -417,7 +417,7 @@ static void nodes_go_with_their_graph(void **state)
 {
 	CUgraph graph = captured();
 	CUgraphNodeType type;
-	CUgraphNode list[5] = { 0 }, again[1];
+	CUgraphNode list[5] = {0}, again[1];
 	size_t count = 0;
 
 	(void)state;
@@ -471,7 +471,7 @@ static void many_edges_are_made_all_or_none(void **state)
 	}
 	assert_int_equal(sum, MANY);
 	peer_clear();
-	links_until = 1;	/* the second is refused: the first is taken back */
+	links_until = 1; /* the second is refused: the first is taken back */
 	assert_int_equal(cuGraphAddDependencies_v2(graph, ends, ends, data, MANY),
 			 CUDA_ERROR_INVALID_VALUE);
 	links_until = -1;
@@ -506,14 +506,23 @@ static void edges_with_data_are_not_told_without_it(void **state)
 /* Two rows of 8 bytes that lie 16 apart travel as 16; what comes back goes where it belongs. */
 static void host_memory_is_read_and_written_at_each_launch(void **state)
 {
-	unsigned char in[32], out[32] = { 0 };
-	CUDA_MEMCPY2D up = { .srcMemoryType = CU_MEMORYTYPE_HOST, .srcHost = in, .srcPitch = 16,
-			     .dstMemoryType = CU_MEMORYTYPE_DEVICE, .WidthInBytes = 8,
-			     .Height = 2, .dstDevice = (uintptr_t)device, .dstPitch = 8 };
-	CUDA_MEMCPY2D down = { .dstMemoryType = CU_MEMORYTYPE_HOST, .dstHost = out,
-			       .dstPitch = 16, .srcMemoryType = CU_MEMORYTYPE_DEVICE,
-			       .WidthInBytes = 8, .Height = 2, .srcDevice = (uintptr_t)device,
-			       .srcPitch = 8 };
+	unsigned char in[32], out[32] = {0};
+	CUDA_MEMCPY2D up = {.srcMemoryType = CU_MEMORYTYPE_HOST,
+			    .srcHost = in,
+			    .srcPitch = 16,
+			    .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+			    .WidthInBytes = 8,
+			    .Height = 2,
+			    .dstDevice = (uintptr_t)device,
+			    .dstPitch = 8};
+	CUDA_MEMCPY2D down = {.dstMemoryType = CU_MEMORYTYPE_HOST,
+			      .dstHost = out,
+			      .dstPitch = 16,
+			      .srcMemoryType = CU_MEMORYTYPE_DEVICE,
+			      .WidthInBytes = 8,
+			      .Height = 2,
+			      .srcDevice = (uintptr_t)device,
+			      .srcPitch = 8};
 	const ck_mirror_fill_args *fill;
 	CUgraphExec exec;
 	CUgraph graph;
@@ -569,8 +578,8 @@ static void graphs_without_host_memory_are_launched_one_way(void **state)
 
 static void a_graph_uploaded_as_it_is_made_is_waited_for(void **state)
 {
-	CUDA_GRAPH_INSTANTIATE_PARAMS p = { .flags = CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD,
-					    .hUploadStream = other };
+	CUDA_GRAPH_INSTANTIATE_PARAMS p = {.flags = CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD,
+					   .hUploadStream = other};
 	CUgraph graph = captured();
 	CUgraphExec exec;
 

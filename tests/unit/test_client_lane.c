@@ -33,7 +33,8 @@ static int lane_begin(void **state)
 
 	(void)state;
 	if (socketpair(AF_UNIX, SOCK_STREAM, 0, fds) < 0 || ck_chan_adopt(fds[0], &near) < 0 ||
-	    ck_chan_adopt(fds[1], &far) < 0 || ckc_lane_create(ckc_client_current(), near, &lane) < 0)
+	    ck_chan_adopt(fds[1], &far) < 0 ||
+	    ckc_lane_create(ckc_client_current(), near, &lane) < 0)
 		return -1;
 	ckc_thread()->lane = lane;
 	ckc_client_current()->state = CK_STATE_READY;
@@ -104,7 +105,7 @@ static void reply(const struct peer_message *m, const void *res)
 static bool give_memory(const struct peer_message *m, int index)
 {
 	const cuMemGetInfo_v2_args *args = m->args;
-	cuMemGetInfo_v2_res res = { .free = 1000 + (u_quad_t)index, .total = 1ull << 40 };
+	cuMemGetInfo_v2_res res = {.free = 1000 + (u_quad_t)index, .total = 1ull << 40};
 
 	peer_check(m->number == CK_PROC_cuMemGetInfo_v2);
 	peer_check(args->head.ctx == 77 && args->head.seq == 0);
@@ -116,7 +117,7 @@ static bool give_memory(const struct peer_message *m, int index)
 
 static void results_and_errors_come_back(void **state)
 {
-	struct player p = { .play = give_memory };
+	struct player p = {.play = give_memory};
 	size_t free = 5, total = 6;
 
 	(void)state;
@@ -137,9 +138,9 @@ static uint64_t along_number;
 
 static bool give_along(const struct peer_message *m, int index)
 {
-	cuMemGetInfo_v2_res res = { .free = 1, .total = 2 };
-	ck_delivery_next_res along = { .number = along_number,
-				       .rank = ckc_client_current()->lanes.delivered + 1 };
+	cuMemGetInfo_v2_res res = {.free = 1, .total = 2};
+	ck_delivery_next_res along = {.number = along_number,
+				      .rank = ckc_client_current()->lanes.delivered + 1};
 	uint32_t tail = 0;
 
 	(void)index;
@@ -152,7 +153,7 @@ static bool give_along(const struct peer_message *m, int index)
 
 static void a_reply_brings_small_things_along(void **state)
 {
-	struct player p = { .play = give_along };
+	struct player p = {.play = give_along};
 	uint32_t before = ckc_client_current()->lanes.delivered;
 	size_t free, total;
 
@@ -168,21 +169,20 @@ static void a_reply_brings_small_things_along(void **state)
 
 static void what_nobody_has_asked_for_ends_the_session(void **state)
 {
-	struct player p = { .play = give_along };
+	struct player p = {.play = give_along};
 	size_t free, total;
 
 	(void)state;
 	along_number = CK_DELIVERY_ALONG | 99;
 	start(&p);
-	assert_int_equal(ck_wire_cuMemGetInfo_v2(77, &free, &total),
-			 CUDA_ERROR_DEVICE_UNAVAILABLE);
+	assert_int_equal(ck_wire_cuMemGetInfo_v2(77, &free, &total), CUDA_ERROR_DEVICE_UNAVAILABLE);
 	assert_int_equal(ckc_client_current()->state, CK_STATE_LOST);
 	end(&p);
 }
 
 static bool give_any_memory(const struct peer_message *m, int index)
 {
-	cuMemGetInfo_v2_res res = { .free = 1000, .total = 1ull << 40 };
+	cuMemGetInfo_v2_res res = {.free = 1000, .total = 1ull << 40};
 
 	peer_check(index == 0 && m->number == CK_PROC_cuMemGetInfo_v2);
 	reply(m, &res);
@@ -195,7 +195,7 @@ static char *text;
 static bool give_long_text(const struct peer_message *m, int index)
 {
 	ck_module_build_args *args = m->args;
-	ck_module_build_res res = { .info_log = { LONG, text } };
+	ck_module_build_res res = {.info_log = {LONG, text}};
 
 	peer_check(index == 0 && m->number == CK_PROC_module_build);
 	peer_check(args->options.options_len == LONG);
@@ -206,8 +206,8 @@ static bool give_long_text(const struct peer_message *m, int index)
 
 static void arguments_and_results_of_nearly_a_record_s_length_pass(void **state)
 {
-	struct player p = { .play = give_long_text };
-	ck_module_build_args a = { .head.ctx = 1, .module = 2 };
+	struct player p = {.play = give_long_text};
+	ck_module_build_args a = {.head.ctx = 1, .module = 2};
 	ck_module_build_res r;
 
 	(void)state;
@@ -229,7 +229,7 @@ static void arguments_and_results_of_nearly_a_record_s_length_pass(void **state)
 /* As a one-way message: the session goes on, and so does the lane. */
 static void a_call_that_no_record_holds_is_refused_and_harms_nothing(void **state)
 {
-	struct player p = { .play = give_any_memory };
+	struct player p = {.play = give_any_memory};
 	size_t bytes = 5, total = 6;
 	char *name = malloc(2 * CK_RECORD_MAX);
 	ck_module_build_res r;
@@ -243,9 +243,11 @@ static void a_call_that_no_record_holds_is_refused_and_harms_nothing(void **stat
 	assert_int_equal(ck_wire_global(1, 2, name, &at, &bytes, &managed),
 			 CUDA_ERROR_INVALID_VALUE);
 	for (size_t size = CK_RECORD_MAX - 100; size < 2 * CK_RECORD_MAX; size += 70000)
-		assert_int_equal(ck_wire_module_build(&(ck_module_build_args){
-					 .head.ctx = 1, .module = 2,
-					 .options = CK_LIST(name, size) }, &r),
+		assert_int_equal(ck_wire_module_build(
+					 &(ck_module_build_args){.head.ctx = 1,
+								 .module = 2,
+								 .options = CK_LIST(name, size)},
+					 &r),
 				 CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(ckc_client_current()->state, CK_STATE_READY);
 	assert_int_equal(ck_wire_cuMemGetInfo_v2(77, &bytes, &total), CUDA_SUCCESS);
@@ -258,14 +260,14 @@ static void a_call_that_no_record_holds_is_refused_and_harms_nothing(void **stat
 
 static unsigned char *pattern;
 
-static const size_t bulk_sizes[] = { 0,	   1,	  2,	  3,	   4,		 5,
-				     7,	   4000,  4093,	  4096,	   4097,	 65537,
-				     262143, 262144, 1048575, 1048576 + 5, 3 * 1048576 + 1 };
+static const size_t bulk_sizes[] = {
+	0,    1,    2,	   3,	   4,	   5,	    7,		 4000,		 4093,
+	4096, 4097, 65537, 262143, 262144, 1048575, 1048576 + 5, 3 * 1048576 + 1};
 
 static bool give_bulk(const struct peer_message *m, int index)
 {
 	const ck_download_args *args = m->args;
-	ck_download_res res = { .data_length = (u_int)args->size };
+	ck_download_res res = {.data_length = (u_int)args->size};
 	uint32_t tail = index % 3 == 2 ? CUDA_ERROR_ILLEGAL_ADDRESS : 0;
 
 	peer_check(m->number == CK_PROC_download);
@@ -301,14 +303,14 @@ static void assert_guarded(const unsigned char *buf, size_t size)
 
 static void payloads_of_odd_sizes_come_whole_and_stay_in_bounds(void **state)
 {
-	struct player p = { .play = give_bulk };
+	struct player p = {.play = give_bulk};
 	unsigned char *buf = malloc(BULK_MAX + 2 * GUARD);
 
 	(void)state;
 	start(&p);
 	for (unsigned int i = 0; i < 3 * CK_ARRAY_SIZE(bulk_sizes); i++) {
 		size_t size = bulk_sizes[i / 3];
-		struct ckc_sink sink = { buf + GUARD, size };
+		struct ckc_sink sink = {buf + GUARD, size};
 
 		memset(buf, 0xaa, size + 2 * GUARD);
 		assert_int_equal(ck_wire_download(1, i % 13, 0, size, 0, &sink),
@@ -323,7 +325,7 @@ static void payloads_of_odd_sizes_come_whole_and_stay_in_bounds(void **state)
 
 static bool give_error_and_no_bulk(const struct peer_message *m, int index)
 {
-	ck_download_res res = { .head.err = CUDA_ERROR_INVALID_VALUE };
+	ck_download_res res = {.head.err = CUDA_ERROR_INVALID_VALUE};
 	uint32_t tail = CUDA_ERROR_INVALID_VALUE;
 
 	(void)index;
@@ -333,15 +335,14 @@ static bool give_error_and_no_bulk(const struct peer_message *m, int index)
 
 static void an_error_without_payload_leaves_the_sink_alone(void **state)
 {
-	struct player p = { .play = give_error_and_no_bulk };
+	struct player p = {.play = give_error_and_no_bulk};
 	unsigned char byte = 0xaa;
-	struct ckc_sink sink = { &byte, 1 };
+	struct ckc_sink sink = {&byte, 1};
 
 	(void)state;
 	start(&p);
 	for (int i = 0; i < 2; i++)
-		assert_int_equal(ck_wire_download(1, 1, 0, 1, 0, &sink),
-				 CUDA_ERROR_INVALID_VALUE);
+		assert_int_equal(ck_wire_download(1, 1, 0, 1, 0, &sink), CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(byte, 0xaa);
 	assert_int_equal(ckc_client_current()->state, CK_STATE_READY);
 	end(&p);
@@ -352,7 +353,7 @@ static void an_error_without_payload_leaves_the_sink_alone(void **state)
 /* A reply to a download of @size bytes, @claimed of them in the length word. */
 static size_t download_reply(unsigned char *buf, uint32_t xid, size_t size, size_t claimed)
 {
-	ck_download_res res = { .data_length = (u_int)claimed };
+	ck_download_res res = {.data_length = (u_int)claimed};
 	size_t padded = CK_ALIGN_UP(size, (size_t)4);
 	long n = ck_reply_encode(buf, 8192, xid, (xdrproc_t)xdr_ck_download_res, &res, 0);
 
@@ -365,7 +366,7 @@ static size_t download_reply(unsigned char *buf, uint32_t xid, size_t size, size
 
 static void send_raw(const void *data, size_t size, bool close_after)
 {
-	struct iovec iov = { (void *)(uintptr_t)data, size };
+	struct iovec iov = {(void *)(uintptr_t)data, size};
 
 	assert_int_equal(ck_chan_writev(far, &iov, 1), 0);
 	if (close_after)
@@ -374,11 +375,14 @@ static void send_raw(const void *data, size_t size, bool close_after)
 
 static int exchange_download(size_t size, unsigned char *buf)
 {
-	ck_download_args args = { .size = size };
-	ck_download_res res = { 0 };
-	struct ckc_sink sink = { buf, size };
+	ck_download_args args = {.size = size};
+	ck_download_res res = {0};
+	struct ckc_sink sink = {buf, size};
 	struct ckc_exchange x = {
-		.proc = CK_PROC_download, .args = &args, .res = &res, .sink = &sink,
+		.proc = CK_PROC_download,
+		.args = &args,
+		.res = &res,
+		.sink = &sink,
 		.xdr_args = (xdrproc_t)xdr_ck_download_args,
 		.xdr_res = (xdrproc_t)xdr_ck_download_res,
 	};
@@ -452,10 +456,10 @@ static void refusals_have_their_errors(void **state)
 		enum accept_stat stat;
 		int error;
 	} rows[] = {
-		{ PROG_MISMATCH, -EPROTONOSUPPORT },
-		{ PROG_UNAVAIL, -EOPNOTSUPP },
-		{ PROC_UNAVAIL, -EOPNOTSUPP },
-		{ GARBAGE_ARGS, -EBADMSG },
+		{PROG_MISMATCH, -EPROTONOSUPPORT},
+		{PROG_UNAVAIL, -EOPNOTSUPP},
+		{PROC_UNAVAIL, -EOPNOTSUPP},
+		{GARBAGE_ARGS, -EBADMSG},
 	};
 	unsigned char wire[64], buf[4];
 
@@ -486,7 +490,7 @@ static void an_unknown_call_fails_alone(void **state)
 
 static void what_the_server_does_not_offer_is_not_sent(void **state)
 {
-	char bits[1] = { 0 };
+	char bits[1] = {0};
 	size_t free, total;
 	uint64_t sent = ckc_command_number(ckc_client_current());
 
@@ -497,7 +501,8 @@ static void what_the_server_does_not_offer_is_not_sent(void **state)
 	assert_int_equal(ck_wire_cuMemGetInfo_v2(1, &free, &total), CUDA_ERROR_NOT_SUPPORTED);
 	assert_int_equal(ckc_command_number(ckc_client_current()), sent);
 	assert_int_equal(ckc_client_current()->state, CK_STATE_READY);
-	memset(&ckc_client_current()->hello.procedures, 0, sizeof(ckc_client_current()->hello.procedures));
+	memset(&ckc_client_current()->hello.procedures, 0,
+	       sizeof(ckc_client_current()->hello.procedures));
 }
 
 static void a_call_refused_for_its_arguments_ends_the_session(void **state)
@@ -563,7 +568,7 @@ static bool give_half_and_die(const struct peer_message *m, int index)
 {
 	unsigned char wire[8192];
 	size_t size = download_reply(wire, m->xid, 4000, 4000);
-	struct iovec iov = { wire, size / 2 };
+	struct iovec iov = {wire, size / 2};
 
 	(void)index;
 	ck_chan_writev(far, &iov, 1);
@@ -573,9 +578,9 @@ static bool give_half_and_die(const struct peer_message *m, int index)
 
 static void a_peer_that_dies_inside_a_payload_ends_the_session(void **state)
 {
-	struct player p = { .play = give_half_and_die };
+	struct player p = {.play = give_half_and_die};
 	unsigned char *buf = malloc(4000);
-	struct ckc_sink sink = { buf, 4000 };
+	struct ckc_sink sink = {buf, 4000};
 
 	(void)state;
 	start(&p);
@@ -629,7 +634,7 @@ static void *call_in_thread(void *arg)
 
 static void a_lane_that_nobody_uses_serves_the_next_thread(void **state)
 {
-	struct player p = { .play = give_memory };
+	struct player p = {.play = give_memory};
 	pthread_t thread;
 
 	(void)state;
@@ -659,9 +664,9 @@ static void without_a_lane_and_a_server_a_call_ends_the_session(void **state)
 
 static bool print_something(const struct peer_message *m, int index)
 {
-	static char *pieces[] = { (char *)"first, ", (char *)"second\n", (char *)"" };
-	ck_output_res output = { 0 };
-	cuMemGetInfo_v2_res memory = { .head.output = index == 0 };
+	static char *pieces[] = {(char *)"first, ", (char *)"second\n", (char *)""};
+	ck_output_res output = {0};
+	cuMemGetInfo_v2_res memory = {.head.output = index == 0};
 
 	if (m->number == CK_PROC_output) {
 		peer_check(index >= 1 && index <= 3);
@@ -679,7 +684,7 @@ static bool print_something(const struct peer_message *m, int index)
 
 static void what_kernels_printed_is_on_stdout_before_the_call_returns(void **state)
 {
-	struct player p = { .play = print_something };
+	struct player p = {.play = print_something};
 	char printed[64] = "", complained[64] = "";
 	FILE *file = tmpfile(), *errors = tmpfile();
 	size_t free, total;
@@ -719,9 +724,8 @@ int main(void)
 		lane_test(what_nobody_has_asked_for_ends_the_session),
 		lane_test(arguments_and_results_of_nearly_a_record_s_length_pass),
 		lane_test(a_call_that_no_record_holds_is_refused_and_harms_nothing),
-		cmocka_unit_test_setup_teardown(
-			payloads_of_odd_sizes_come_whole_and_stay_in_bounds, pattern_begin,
-			pattern_end),
+		cmocka_unit_test_setup_teardown(payloads_of_odd_sizes_come_whole_and_stay_in_bounds,
+						pattern_begin, pattern_end),
 		lane_test(an_error_without_payload_leaves_the_sink_alone),
 		lane_test(more_payload_than_asked_for_is_not_taken),
 		lane_test(a_length_beyond_the_record_is_not_believed),

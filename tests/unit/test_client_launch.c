@@ -36,9 +36,8 @@ static CUresult answer(const struct peer_message *m, void *res, struct peer_payl
 		const cuFuncGetAttribute_args *args = m->args;
 		cuFuncGetAttribute_res *r = res;
 
-		r->pi = args->attrib == CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK ?
-				driver_max_threads :
-				driver_max_shared;
+		r->pi = args->attrib == CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK ? driver_max_threads
+										: driver_max_shared;
 	} else if (m->number == CK_PROC_cuOccupancyMaxActiveBlocksPerMultiprocessor) {
 		const cuOccupancyMaxActiveBlocksPerMultiprocessor_args *args = m->args;
 
@@ -101,10 +100,10 @@ static void assert_nothing_launched(void)
 /* --- parameters */
 
 static const unsigned char block[42] = {
-	1,  2,	3,  4,	5,  6,	7,  8,		    /* pointer */
-	11, 12, 13, 14,				    /* int */
-	21, 0,	0,  0,				    /* char, a gap */
-	31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, /* struct of 24 */
+	1,  2,	3,  4,	5,  6,	7,  8,				    /* pointer */
+	11, 12, 13, 14,						    /* int */
+	21, 0,	0,  0,						    /* char, a gap */
+	31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41,		    /* struct of 24 */
 	42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 61, 62, /* and a short */
 };
 
@@ -116,7 +115,7 @@ struct arguments {
 
 static void arguments_init(struct arguments *a)
 {
-	static const unsigned char at[5] = { 0, 8, 12, 16, 40 }, size[5] = { 8, 4, 1, 24, 2 };
+	static const unsigned char at[5] = {0, 8, 12, 16, 40}, size[5] = {8, 4, 1, 24, 2};
 
 	memset(a, 0xff, sizeof(*a));
 	for (int i = 0; i < 5; i++) {
@@ -188,10 +187,10 @@ static void extra_gives_the_block_in_either_order(void **state)
 	size_t size = sizeof(block);
 	void *bytes = (void *)(uintptr_t)block;
 	void *forms[2][5] = {
-		{ CU_LAUNCH_PARAM_BUFFER_POINTER, bytes, CU_LAUNCH_PARAM_BUFFER_SIZE, &size,
-		  CU_LAUNCH_PARAM_END },
-		{ CU_LAUNCH_PARAM_BUFFER_SIZE, &size, CU_LAUNCH_PARAM_BUFFER_POINTER, bytes,
-		  CU_LAUNCH_PARAM_END },
+		{CU_LAUNCH_PARAM_BUFFER_POINTER, bytes, CU_LAUNCH_PARAM_BUFFER_SIZE, &size,
+		 CU_LAUNCH_PARAM_END},
+		{CU_LAUNCH_PARAM_BUFFER_SIZE, &size, CU_LAUNCH_PARAM_BUFFER_POINTER, bytes,
+		 CU_LAUNCH_PARAM_END},
 	};
 
 	(void)state;
@@ -210,13 +209,13 @@ static void extra_that_makes_no_sense_is_refused(void **state)
 {
 	size_t size = 8, large = CK_KERNEL_PARAM_MAX + 5;
 	void *bytes = (void *)(uintptr_t)block;
-	void *unknown[] = { (void *)7, bytes, CU_LAUNCH_PARAM_END };
-	void *no_size[] = { CU_LAUNCH_PARAM_BUFFER_POINTER, bytes, CU_LAUNCH_PARAM_BUFFER_SIZE,
-			    NULL, CU_LAUNCH_PARAM_END };
-	void *no_bytes[] = { CU_LAUNCH_PARAM_BUFFER_SIZE, &size, CU_LAUNCH_PARAM_END };
-	void *too_large[] = { CU_LAUNCH_PARAM_BUFFER_POINTER, bytes, CU_LAUNCH_PARAM_BUFFER_SIZE,
-			      &large, CU_LAUNCH_PARAM_END };
-	void **bad[] = { unknown, no_size, no_bytes, too_large };
+	void *unknown[] = {(void *)7, bytes, CU_LAUNCH_PARAM_END};
+	void *no_size[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, bytes, CU_LAUNCH_PARAM_BUFFER_SIZE, NULL,
+			   CU_LAUNCH_PARAM_END};
+	void *no_bytes[] = {CU_LAUNCH_PARAM_BUFFER_SIZE, &size, CU_LAUNCH_PARAM_END};
+	void *too_large[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, bytes, CU_LAUNCH_PARAM_BUFFER_SIZE,
+			     &large, CU_LAUNCH_PARAM_END};
+	void **bad[] = {unknown, no_size, no_bytes, too_large};
 	struct arguments a;
 
 	(void)state;
@@ -232,14 +231,14 @@ static void extra_that_makes_no_sense_is_refused(void **state)
 static void bad_dimensions_are_refused_and_the_largest_are_not(void **state)
 {
 	static const unsigned int bad[][6] = {
-		{ 0, 1, 1, 1, 1, 1 },	      { 1, 0, 1, 1, 1, 1 },
-		{ 1, 1, 0, 1, 1, 1 },	      { 1, 1, 1, 0, 1, 1 },
-		{ 1, 1, 1, 1, 0, 1 },	      { 1, 1, 1, 1, 1, 0 },
-		{ 0x80000000u, 1, 1, 1, 1, 1 }, { 1, 65536, 1, 1, 1, 1 },
-		{ 1, 1, 65536, 1, 1, 1 },     { 1, 1, 1, 1025, 1, 1 },
-		{ 1, 1, 1, 1, 1025, 1 },      { 1, 1, 1, 1, 1, 65 },
-		{ 1, 1, 1, 32, 33, 1 },	      { 1, 1, 1, 1024, 1024, 64 },
-		{ 1, 1, 1, 0xffffffffu, 1, 1 }, { 0xffffffffu, 1, 1, 1, 1, 1 },
+		{0, 1, 1, 1, 1, 1},	      {1, 0, 1, 1, 1, 1},
+		{1, 1, 0, 1, 1, 1},	      {1, 1, 1, 0, 1, 1},
+		{1, 1, 1, 1, 0, 1},	      {1, 1, 1, 1, 1, 0},
+		{0x80000000u, 1, 1, 1, 1, 1}, {1, 65536, 1, 1, 1, 1},
+		{1, 1, 65536, 1, 1, 1},	      {1, 1, 1, 1025, 1, 1},
+		{1, 1, 1, 1, 1025, 1},	      {1, 1, 1, 1, 1, 65},
+		{1, 1, 1, 32, 33, 1},	      {1, 1, 1, 1024, 1024, 64},
+		{1, 1, 1, 0xffffffffu, 1, 1}, {0xffffffffu, 1, 1, 1, 1, 1},
 	};
 
 	(void)state;
@@ -251,9 +250,9 @@ static void bad_dimensions_are_refused_and_the_largest_are_not(void **state)
 				 CUDA_ERROR_INVALID_VALUE);
 	}
 	assert_nothing_launched();
-	assert_int_equal(cuLaunchKernel(no_args, 0x7fffffff, 65535, 65535, 1, 1, 64, 0, NULL, NULL,
-					NULL),
-			 CUDA_SUCCESS);
+	assert_int_equal(
+		cuLaunchKernel(no_args, 0x7fffffff, 65535, 65535, 1, 1, 64, 0, NULL, NULL, NULL),
+		CUDA_SUCCESS);
 	assert_int_equal(peer_count(CK_PROC_launch), 1);
 }
 
@@ -271,9 +270,9 @@ static void bad_handles_and_no_context_are_refused(void **state)
 	assert_int_equal(cuStreamDestroy_v2(gone), CUDA_SUCCESS);
 	assert_int_equal(cuLaunchKernel(no_args, 1, 1, 1, 1, 1, 1, 0, gone, NULL, NULL),
 			 CUDA_ERROR_INVALID_HANDLE);
-	assert_int_equal(cuLaunchKernel(no_args, 1, 1, 1, 1, 1, 1, 0, (CUstream)no_args, NULL,
-					NULL),
-			 CUDA_ERROR_INVALID_HANDLE);
+	assert_int_equal(
+		cuLaunchKernel(no_args, 1, 1, 1, 1, 1, 1, 0, (CUstream)no_args, NULL, NULL),
+		CUDA_ERROR_INVALID_HANDLE);
 	assert_int_equal(cuCtxPopCurrent_v2(&context), CUDA_SUCCESS);
 	assert_int_equal(launch(no_args, 1, 0, NULL, NULL), CUDA_ERROR_INVALID_CONTEXT);
 	assert_int_equal(cuCtxPushCurrent_v2(context), CUDA_SUCCESS);
@@ -321,9 +320,9 @@ static void the_stream_travels_as_its_id(void **state)
 			 CUDA_SUCCESS);
 	assert_int_equal(only_launch()->stream, 0);
 	peer_clear();
-	assert_int_equal(cuLaunchKernel(no_args, 1, 1, 1, 1, 1, 1, 0, CU_STREAM_PER_THREAD, NULL,
-					NULL),
-			 CUDA_SUCCESS);
+	assert_int_equal(
+		cuLaunchKernel(no_args, 1, 1, 1, 1, 1, 1, 0, CU_STREAM_PER_THREAD, NULL, NULL),
+		CUDA_SUCCESS);
 	assert_true(only_launch()->stream > 2); /* a stream of our own: made first */
 	assert_int_equal(peer_count(CK_PROC_cuStreamCreateWithPriority), 1);
 	assert_int_equal(cuStreamDestroy_v2(s), CUDA_SUCCESS);
@@ -339,7 +338,7 @@ static void a_function_is_announced_once_and_before_its_launch(void **state)
 	peer_clear();
 	for (int i = 0; i < 3; i++) {
 		double value = 1;
-		void *to = NULL, *params[] = { &to, &value };
+		void *to = NULL, *params[] = {&to, &value};
 
 		assert_int_equal(launch(f, 1, 0, params, NULL), CUDA_SUCCESS);
 	}
@@ -355,7 +354,7 @@ static void a_function_is_announced_once_and_before_its_launch(void **state)
 static void too_many_threads_for_the_kernel_ask_the_driver_once(void **state)
 {
 	void *params[2];
-	uint64_t p[2] = { 0 };
+	uint64_t p[2] = {0};
 
 	(void)state;
 	params[0] = &p[0];
@@ -386,11 +385,14 @@ static void too_many_registers_are_another_error(void **state)
 
 static void too_much_shared_memory_asks_the_driver_once_and_is_refused(void **state)
 {
-	static const unsigned int too_much[] = { DEFAULT_SHARED - BOUNDED_SHARED + 1, 100000,
-						 0x7fffffff, 0x80000000, 0xffffffff - 100,
-						 0xffffffff };
-	uint64_t p[2] = { 0 };
-	void *params[] = { &p[0], &p[1] };
+	static const unsigned int too_much[] = {DEFAULT_SHARED - BOUNDED_SHARED + 1,
+						100000,
+						0x7fffffff,
+						0x80000000,
+						0xffffffff - 100,
+						0xffffffff};
+	uint64_t p[2] = {0};
+	void *params[] = {&p[0], &p[1]};
 
 	(void)state;
 	assert_int_equal(launch(bounded, 1, DEFAULT_SHARED - BOUNDED_SHARED, params, NULL),
@@ -410,8 +412,8 @@ static CUresult allow_shared(int size)
 
 static void shared_memory_that_was_asked_for_is_allowed_without_a_question(void **state)
 {
-	uint64_t p[2] = { 0 };
-	void *params[] = { &p[0], &p[1] };
+	uint64_t p[2] = {0};
+	void *params[] = {&p[0], &p[1]};
 
 	(void)state;
 	assert_int_equal(launch(bounded, 1, 60000, params, NULL), CUDA_ERROR_INVALID_VALUE);
@@ -432,19 +434,24 @@ static void shared_memory_that_was_asked_for_is_allowed_without_a_question(void 
 
 static CUresult launch_with(CUlaunchAttribute *attributes, unsigned int count)
 {
-	CUlaunchConfig config = { .gridDimX = 1, .gridDimY = 1, .gridDimZ = 1, .blockDimX = 1,
-				  .blockDimY = 1, .blockDimZ = 1, .attrs = attributes,
-				  .numAttrs = count };
+	CUlaunchConfig config = {.gridDimX = 1,
+				 .gridDimY = 1,
+				 .gridDimZ = 1,
+				 .blockDimX = 1,
+				 .blockDimY = 1,
+				 .blockDimZ = 1,
+				 .attrs = attributes,
+				 .numAttrs = count};
 
 	return cuLaunchKernelEx(&config, no_args, NULL, NULL);
 }
 
 static void attributes_travel_with_ids_in_place_of_events(void **state)
 {
-	CUlaunchAttribute given[] = { { .id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION },
-				      { .id = CU_LAUNCH_ATTRIBUTE_IGNORE },
-				      { .id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT },
-				      { .id = CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT } };
+	CUlaunchAttribute given[] = {{.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION},
+				     {.id = CU_LAUNCH_ATTRIBUTE_IGNORE},
+				     {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT},
+				     {.id = CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT}};
 	CUlaunchAttribute sent[4], was[4];
 	const ck_launch_args *args;
 	CUevent event;
@@ -477,7 +484,7 @@ static void attributes_travel_with_ids_in_place_of_events(void **state)
 
 static void clusters_that_cannot_be_are_refused_at_once(void **state)
 {
-	CUlaunchAttribute cluster = { .id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION };
+	CUlaunchAttribute cluster = {.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION};
 
 	(void)state;
 	/* the grid is of one block */
@@ -540,12 +547,12 @@ static void a_cooperative_launch_must_fit_on_the_device(void **state)
 	assert_int_equal(sent.id, CU_LAUNCH_ATTRIBUTE_COOPERATIVE);
 	assert_int_equal(sent.value.cooperative, 1);
 	assert_int_equal(peer_count(CK_PROC_cuOccupancyMaxActiveBlocksPerMultiprocessor), 1);
-	assert_int_equal(cuLaunchCooperativeKernel(no_args, 65536, 65535, 65535, 64, 1, 1, 0, NULL,
-						   NULL),
-			 CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE);
-	assert_int_equal(cuLaunchCooperativeKernel((CUfunction)module, 1, 1, 1, 64, 1, 1, 0, NULL,
-						   NULL),
-			 CUDA_ERROR_INVALID_HANDLE);
+	assert_int_equal(
+		cuLaunchCooperativeKernel(no_args, 65536, 65535, 65535, 64, 1, 1, 0, NULL, NULL),
+		CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE);
+	assert_int_equal(
+		cuLaunchCooperativeKernel((CUfunction)module, 1, 1, 1, 64, 1, 1, 0, NULL, NULL),
+		CUDA_ERROR_INVALID_HANDLE);
 }
 
 /* 32 KiB of shared memory and 1536 threads a multiprocessor */

@@ -103,7 +103,7 @@ static CUresult call(const struct peer_message *m, void *res, struct peer_payloa
 	} else if (m->number == CK_PROC_fetch && f->size > 0) {
 		if (fetch_error)
 			return fetch_error;
-		*payload = (struct peer_payload){ place(f->src), f->size };
+		*payload = (struct peer_payload){place(f->src), f->size};
 	}
 	return CUDA_SUCCESS;
 }
@@ -284,7 +284,7 @@ static void copies_on_the_device_see_and_replace_pages(void **state)
 {
 	volatile unsigned char *p = allocate(SIZE);
 	CUdeviceptr at = (CUdeviceptr)p;
-	unsigned char bytes[8] = { 1, 2, 3, 4, 5, 6, 7, 8 };
+	unsigned char bytes[8] = {1, 2, 3, 4, 5, 6, 7, 8};
 
 	(void)state;
 	p[0] = 7;
@@ -345,7 +345,7 @@ static void wrong_arguments_are_refused(void **state)
 {
 	volatile unsigned char *p = allocate(SIZE);
 	CUdeviceptr at = (CUdeviceptr)p, out = 1;
-	CUmemLocation host = { .type = CU_MEM_LOCATION_TYPE_HOST }, none = { .type = 77 };
+	CUmemLocation host = {.type = CU_MEM_LOCATION_TYPE_HOST}, none = {.type = 77};
 	int value;
 
 	(void)state;
@@ -444,7 +444,7 @@ static void on_bus_error(int sig, siginfo_t *info, void *context)
 /* Pages that are here already stay usable. */
 static void a_touch_of_what_cannot_be_fetched_raises_sigbus(void **state)
 {
-	struct sigaction action = { .sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO }, was;
+	struct sigaction action = {.sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO}, was;
 	volatile unsigned char *p = allocate(1 << 20);
 	volatile unsigned char *gone = p + (1 << 20) - 5;
 

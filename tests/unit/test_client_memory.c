@@ -20,7 +20,7 @@
 #define POSIX_FD CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
 #define OWN_POOL (1u << 23) /* an id that the server has picked */
 
-static uint64_t next;	/* where the server's driver puts what is asked for next */
+static uint64_t next; /* where the server's driver puts what is asked for next */
 static CUresult refusal;
 static CUstream stream;
 
@@ -76,10 +76,10 @@ static int clear(void **state)
 
 static CUmemoryPool make_pool(int device)
 {
-	CUmemPoolProps props = { .allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
-				 .handleTypes = POSIX_FD,
-				 .location = { CU_MEM_LOCATION_TYPE_DEVICE, device },
-				 .win32SecurityAttributes = (void *)0xdead };
+	CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+				.handleTypes = POSIX_FD,
+				.location = {CU_MEM_LOCATION_TYPE_DEVICE, device},
+				.win32SecurityAttributes = (void *)0xdead};
 	CUmemoryPool pool = NULL;
 
 	assert_int_equal(cuMemPoolCreate(&pool, &props), CUDA_SUCCESS);
@@ -88,10 +88,10 @@ static CUmemoryPool make_pool(int device)
 
 static CUmemGenericAllocationHandle make_physical(void)
 {
-	CUmemAllocationProp prop = { .type = CU_MEM_ALLOCATION_TYPE_PINNED,
-				     .requestedHandleTypes = POSIX_FD,
-				     .location = { CU_MEM_LOCATION_TYPE_DEVICE, 1 },
-				     .win32HandleMetaData = (void *)0xdead };
+	CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+				    .requestedHandleTypes = POSIX_FD,
+				    .location = {CU_MEM_LOCATION_TYPE_DEVICE, 1},
+				    .win32HandleMetaData = (void *)0xdead};
 	CUmemGenericAllocationHandle handle = 0;
 
 	assert_int_equal(cuMemCreate(&handle, UNIT, &prop, 0), CUDA_SUCCESS);
@@ -142,8 +142,9 @@ static void a_stream_that_has_allocated_is_waited_for(void **state)
 	assert_int_equal(cuStreamSynchronize(stream), CUDA_SUCCESS);
 	assert_int_equal(cuCtxSynchronize(), CUDA_SUCCESS);
 	for (int i = 0; i < 2; i++) {
-		assert_int_equal(i ? cuMemAllocFromPoolAsync(&p, 100, pool, stream) :
-				     cuMemAllocAsync(&p, 100, stream), CUDA_SUCCESS);
+		assert_int_equal(i ? cuMemAllocFromPoolAsync(&p, 100, pool, stream)
+				   : cuMemAllocAsync(&p, 100, stream),
+				 CUDA_SUCCESS);
 		next += UNIT;
 		peer_clear();
 		assert_int_equal(cuStreamSynchronize(stream), CUDA_SUCCESS);
@@ -180,7 +181,7 @@ static void a_pool_that_the_driver_told_of_has_one_handle(void **state)
 static void attributes_have_their_own_sizes(void **state)
 {
 	CUmemoryPool pool = make_pool(0);
-	int small[2] = { 0, 5 };
+	int small[2] = {0, 5};
 	cuuint64_t large = 0;
 
 	(void)state;
@@ -207,7 +208,7 @@ static bool is_kept(CUdeviceptr at)
 	return false;
 }
 
-#ifndef __SANITIZE_THREAD__	/* there is no place for the arena beside TSan's memory */
+#ifndef __SANITIZE_THREAD__ /* there is no place for the arena beside TSan's memory */
 static void reservations_are_parts_of_one_that_both_sides_have(void **state)
 {
 	CUmemGenericAllocationHandle handle = make_physical();
@@ -270,8 +271,8 @@ static void reservations_in_the_way_are_given_back(void **state)
 
 static void what_is_mapped_is_device_memory_once_it_has_access(void **state)
 {
-	CUmemAccessDesc desc = { { CU_MEM_LOCATION_TYPE_DEVICE, 1 },
-				 CU_MEM_ACCESS_FLAGS_PROT_READWRITE };
+	CUmemAccessDesc desc = {{CU_MEM_LOCATION_TYPE_DEVICE, 1},
+				CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
 	CUmemGenericAllocationHandle handle = make_physical();
 	CUmemAllocationProp prop;
 	CUdeviceptr p = 0;
@@ -312,9 +313,9 @@ static void a_descriptor_stands_for_its_object_in_this_session_only(void **state
 	assert_int_equal(cuMemImportFromShareableHandle(&other, (void *)(intptr_t)fd, POSIX_FD),
 			 CUDA_SUCCESS);
 	assert_int_not_equal(other, handle);
-	assert_int_equal(cuMemPoolImportFromShareableHandle(&pool, (void *)(intptr_t)fd, POSIX_FD,
-							    0),
-			 CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(
+		cuMemPoolImportFromShareableHandle(&pool, (void *)(intptr_t)fd, POSIX_FD, 0),
+		CUDA_ERROR_INVALID_VALUE);
 	ckc_client_current()->hello.session[0] ^= 1; /* as in another process */
 	assert_int_equal(cuMemImportFromShareableHandle(&other, (void *)(intptr_t)fd, POSIX_FD),
 			 CUDA_ERROR_NOT_SUPPORTED);
@@ -330,9 +331,9 @@ static void a_descriptor_stands_for_its_object_in_this_session_only(void **state
 static void copies_of_a_batch_between_devices_are_one_message(void **state)
 {
 	static char host[64];
-	CUmemcpyAttributes attrs = { .srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM };
+	CUmemcpyAttributes attrs = {.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
 	CUdeviceptr dsts[4], srcs[4];
-	size_t sizes[4] = { 8, 8, 8, 8 }, first = 0, fail = 99;
+	size_t sizes[4] = {8, 8, 8, 8}, first = 0, fail = 99;
 	CUdeviceptr p = 0;
 
 	(void)state;
@@ -341,8 +342,8 @@ static void copies_of_a_batch_between_devices_are_one_message(void **state)
 		dsts[i] = p + 8 * (unsigned int)i;
 		srcs[i] = p + 50 + 8 * (unsigned int)i;
 	}
-	assert_int_equal(cuMemcpyBatchAsync(dsts, srcs, sizes, 4, &attrs, &first, 1, &fail,
-					    stream), CUDA_SUCCESS);
+	assert_int_equal(cuMemcpyBatchAsync(dsts, srcs, sizes, 4, &attrs, &first, 1, &fail, stream),
+			 CUDA_SUCCESS);
 	assert_int_equal(peer_count(CK_PROC_copy_batch), 1);
 	srcs[2] = (CUdeviceptr)(uintptr_t)host; /* between others, and in their order */
 	assert_int_equal(cuMemcpyBatchAsync_v2(dsts, srcs, sizes, 4, &attrs, &first, 1, stream),
@@ -350,12 +351,12 @@ static void copies_of_a_batch_between_devices_are_one_message(void **state)
 	assert_int_equal(peer_count(CK_PROC_copy_batch), 3);
 	assert_int_equal(peer_count(CK_PROC_upload), 1);
 	srcs[2] = p + 99;
-	assert_int_equal(cuMemcpyBatchAsync(dsts, srcs, sizes, 4, &attrs, &first, 1, &fail,
-					    stream), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuMemcpyBatchAsync(dsts, srcs, sizes, 4, &attrs, &first, 1, &fail, stream),
+			 CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(fail, 2);
 	attrs.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_INVALID;
-	assert_int_equal(cuMemcpyBatchAsync(dsts, srcs, sizes, 4, &attrs, &first, 1, &fail,
-					    stream), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuMemcpyBatchAsync(dsts, srcs, sizes, 4, &attrs, &first, 1, &fail, stream),
+			 CUDA_ERROR_INVALID_VALUE);
 	assert_true(fail == SIZE_MAX);
 	assert_int_equal(cuMemFreeAsync(p, stream), CUDA_SUCCESS);
 }

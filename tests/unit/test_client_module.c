@@ -140,7 +140,7 @@ static int end(void **state)
 static void assert_choice(const char *file, unsigned int major, unsigned int minor, bool cubin)
 {
 	struct elf_data data = elf_data_read(file);
-	struct ck_fatbin_device device = { major, minor };
+	struct ck_fatbin_device device = {major, minor};
 	struct ck_fatbin_choice choice;
 	struct stored *image;
 	struct ck_hash hash;
@@ -159,8 +159,8 @@ static void assert_choice(const char *file, unsigned int major, unsigned int min
 				 CUDA_ERROR_NO_BINARY_FOR_GPU);
 		assert_int_equal(peer_count(CK_PROC_image), 0);
 	} else {
-		uint32_t load = choice.kind == CK_IMAGE_PTX ? CK_PROC_module_build :
-							      CK_PROC_module_load;
+		uint32_t load =
+			choice.kind == CK_IMAGE_PTX ? CK_PROC_module_build : CK_PROC_module_load;
 		ck_module_load_args *args;
 
 		ck_hash(choice.data, choice.size, &hash);
@@ -182,11 +182,15 @@ static void assert_choice(const char *file, unsigned int major, unsigned int min
 
 static void the_one_image_that_the_device_uses_is_sent(void **state)
 {
-	static const char *const files[] = { "compress_default.fatbin", "compress_size.fatbin",
-					     "compress_speed.fatbin", "compress_none.fatbin",
-					     "specific.fatbin", "named.fatbin", "lto.fatbin" };
-	static const unsigned int devices[][2] = { { 7, 0 }, { 7, 5 }, { 8, 0 }, { 8, 6 }, { 8, 9 },
-						   { 9, 0 }, { 10, 0 }, { 10, 3 }, { 12, 0 } };
+	static const char *const files[] = {"compress_default.fatbin",
+					    "compress_size.fatbin",
+					    "compress_speed.fatbin",
+					    "compress_none.fatbin",
+					    "specific.fatbin",
+					    "named.fatbin",
+					    "lto.fatbin"};
+	static const unsigned int devices[][2] = {{7, 0}, {7, 5},  {8, 0},  {8, 6}, {8, 9},
+						  {9, 0}, {10, 0}, {10, 3}, {12, 0}};
 
 	(void)state;
 	for (size_t i = 0; i < CK_ARRAY_SIZE(files); i++) {
@@ -261,8 +265,7 @@ static void a_library_without_code_for_the_device_is_there_but_empty(void **stat
 			 CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(cuLibraryGetUnifiedFunction(&unified, NULL, "add"),
 			 CUDA_ERROR_INVALID_HANDLE);
-	assert_int_equal(cuLibraryGetKernel(&kernel, library, "add"),
-			 CUDA_ERROR_NO_BINARY_FOR_GPU);
+	assert_int_equal(cuLibraryGetKernel(&kernel, library, "add"), CUDA_ERROR_NO_BINARY_FOR_GPU);
 	assert_int_equal(cuLibraryGetModule(&module, library), CUDA_ERROR_NO_BINARY_FOR_GPU);
 	assert_int_equal(cuLibraryGetGlobal(&at, &size, library, "total"),
 			 CUDA_ERROR_NO_BINARY_FOR_GPU);
@@ -275,7 +278,7 @@ static void a_library_without_code_for_the_device_is_there_but_empty(void **stat
 
 static void what_is_no_image_is_refused(void **state)
 {
-	static const char garbage[4096] = { 1, 2, 3 };
+	static const char garbage[4096] = {1, 2, 3};
 	CUlibrary library;
 	CUmodule module;
 
@@ -422,7 +425,7 @@ static void ptx_is_built_with_a_wait_and_logs_land_in_their_buffers(void **state
 static void empty_logs_are_empty_strings_of_no_size(void **state)
 {
 	struct elf_data cubin = elf_data_read("sm_90.cubin");
-	const void *images[] = { ptx, cubin.bytes };
+	const void *images[] = {ptx, cubin.bytes};
 
 	(void)state;
 	for (int i = 0; i < 2; i++) {

@@ -18,9 +18,9 @@
 #include "gen/nvml_api.h"
 #include "tests/unit/client_peer.h"
 
-static nvmlReturn_t says;	/* NVML's result of the next calls */
+static nvmlReturn_t says; /* NVML's result of the next calls */
 static char long_text[300];
-static struct nvmlProcessInfo_t processes[3] = { { 11, 1, 2, 3 }, { 12, 4, 5, 6 }, { 13, 7, 8, 9 } };
+static struct nvmlProcessInfo_t processes[3] = {{11, 1, 2, 3}, {12, 4, 5, 6}, {13, 7, 8, 9}};
 
 /* More than was asked for, where a server could send more. */
 static CUresult answer(const struct peer_message *m, void *res, struct peer_payload *payload)
@@ -165,7 +165,7 @@ static void a_null_output_is_not_sent(void **state)
 
 static void a_structure_of_another_version_is_not_sent(void **state)
 {
-	struct nvmlMemory_v2_t memory = { .version = 0x03000028 };
+	struct nvmlMemory_v2_t memory = {.version = 0x03000028};
 	nvmlDevice_t d = device();
 
 	(void)state;
@@ -202,7 +202,7 @@ static void a_text_that_is_too_long_is_not_written(void **state)
 
 static void a_list_that_is_too_long_is_cut(void **state)
 {
-	struct nvmlProcessInfo_t infos[3] = { 0 };
+	struct nvmlProcessInfo_t infos[3] = {0};
 	nvmlDevice_t d = device();
 	unsigned int count = 2;
 
@@ -225,7 +225,7 @@ static void a_list_that_is_too_long_is_cut(void **state)
 static void older_programs_get_no_more_than_they_know(void **state)
 {
 	nvmlDevice_t d = device();
-	struct nvmlPciInfo_t pci = { 0 };
+	struct nvmlPciInfo_t pci = {0};
 
 	(void)state;
 	assert_int_equal(nvmlDeviceGetPciInfo(d, &pci), NVML_SUCCESS);
@@ -276,8 +276,8 @@ static void an_error_of_nvml_leaves_the_driver_alone(void **state)
 #ifndef CK_NO_EXPORT_TABLES
 static void nvidia_smis_table_knows_devices_and_processes(void **state)
 {
-	static const unsigned char id[16] = { 0xc4, 0xfe, 0x3e, 0x6c, 0xc9, 0x8f, 0x6c, 0x4e,
-					      0xa3, 0x27, 0xee, 0x69, 0x6e, 0x12, 0xf7, 0xc4 };
+	static const unsigned char id[16] = {0xc4, 0xfe, 0x3e, 0x6c, 0xc9, 0x8f, 0x6c, 0x4e,
+					     0xa3, 0x27, 0xee, 0x69, 0x6e, 0x12, 0xf7, 0xc4};
 	static char room[2][4128];
 	nvmlReturn_t (*const *table)(void *, void *, void *);
 	nvmlDevice_t d = device();

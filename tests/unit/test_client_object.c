@@ -92,7 +92,7 @@ static void a_new_object_is_zero_but_for_its_head(void **state)
 {
 	struct ckc_event *e = ckc_object_new(CK_OBJECT_EVENT, &owner);
 	struct ck_function *f = ckc_object_new(CK_OBJECT_FUNCTION, &owner);
-	unsigned char zero[sizeof(*f)] = { 0 };
+	unsigned char zero[sizeof(*f)] = {0};
 
 	(void)state;
 	assert_memory_equal(&e->object + 1, zero, sizeof(*e) - sizeof(e->object));
@@ -110,9 +110,13 @@ static void a_new_object_is_zero_but_for_its_head(void **state)
 
 static void any_value_can_be_asked_about(void **state)
 {
-	static const uintptr_t numbers[] = { 0, 1, 2, 3, 16, 17, 4095, 4096, 0xffffffff,
-					     1ull << 47, 1ull << 63, 0xdeadbeefdeadbeef,
-					     UINTPTR_MAX, UINTPTR_MAX - 127 };
+	static const uintptr_t numbers[] = {0,		 1,
+					    2,		 3,
+					    16,		 17,
+					    4095,	 4096,
+					    0xffffffff,	 1ull << 47,
+					    1ull << 63,	 0xdeadbeefdeadbeef,
+					    UINTPTR_MAX, UINTPTR_MAX - 127};
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	char *closed = mmap(NULL, page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	char *gone = mmap(NULL, page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -241,14 +245,14 @@ static int times_seen(const struct ckc_object *o)
 
 static void each_visits_a_context_s_objects_and_no_others(void **state)
 {
-	struct ckc_context *owners[] = { &owner, &other, NULL };
+	struct ckc_context *owners[] = {&owner, &other, NULL};
 	struct ckc_object *o[60];
 
 	(void)state;
 	for (int i = 0; i < 60; i++)
 		o[i] = ckc_object_new((enum ckc_object_kind)(CK_OBJECT_STREAM + i % 4),
-				     owners[i % 3]);
-	for (int i = 0; i < 60; i += 10)	/* two of each owner */
+				      owners[i % 3]);
+	for (int i = 0; i < 60; i += 10) /* two of each owner */
 		ckc_object_free(o[i]);
 	seen_count = 0;
 	ckc_object_each(&owner, see);
@@ -276,7 +280,7 @@ static void each_visits_a_context_s_objects_and_no_others(void **state)
 
 static void *come_and_go(void *arg)
 {
-	struct ckc_object *held[HELD] = { 0 };
+	struct ckc_object *held[HELD] = {0};
 	struct ckc_context *mine = arg;
 	uintptr_t faults = 0;
 

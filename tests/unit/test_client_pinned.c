@@ -51,8 +51,8 @@ static CUresult answer(const struct peer_message *m, void *res, struct peer_payl
 static int begin(void **state)
 {
 	peer.call = answer;
-	if (peer_begin(state) < 0 || ckc_allocation_add(DEVICE, 8 * MIB, CK_MEMORY_DEVICE,
-						       ckc_context_current(), 0, false))
+	if (peer_begin(state) < 0 ||
+	    ckc_allocation_add(DEVICE, 8 * MIB, CK_MEMORY_DEVICE, ckc_context_current(), 0, false))
 		return -1;
 	return (int)cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
 }
@@ -161,7 +161,8 @@ static void what_may_change_on_return_is_taken_over(void **state)
 	peer_clear();
 	ok(cuMemcpyHtoD_v2(DEVICE, p, 1000));
 	assert_int_equal(peer_count(CK_PROC_upload), 1);
-	ok(cuMemcpyHtoD_v2(DEVICE, p, 1000)); /* an upload writes nothing here: no need to wait for it */
+	ok(cuMemcpyHtoD_v2(DEVICE, p,
+			   1000)); /* an upload writes nothing here: no need to wait for it */
 	assert_int_equal(peer_count(CK_PROC_upload), 2);
 	/* what is under way may write the bytes: the copy is behind it, and waited for */
 	ok(cuMemsetD8Async(DEVICE, 1, 10, NULL));
@@ -272,8 +273,8 @@ static void registered_memory_keeps_its_bytes_and_is_of_the_file(void **state)
 static void what_cannot_be_shared_is_copied(void **state)
 {
 	unsigned char *p = malloc(MIB), stack[8192];
-	unsigned char *shared = mmap(NULL, MIB, PROT_READ | PROT_WRITE,
-				     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	unsigned char *shared =
+		mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	CUdeviceptr d;
 
 	(void)state;
@@ -300,8 +301,9 @@ static void what_cannot_be_shared_is_copied(void **state)
 
 static void memory_given_back_while_registered_is_left_alone(void **state)
 {
-	unsigned char *p = mmap(NULL, 3 * MIB, PROT_READ | PROT_WRITE,
-				MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), *q;
+	unsigned char *p = mmap(NULL, 3 * MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+				-1, 0),
+		      *q;
 
 	(void)state;
 	ok(cuMemHostRegister_v2(p, 3 * MIB, 0));

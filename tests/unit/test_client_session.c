@@ -41,7 +41,7 @@ static void a_new_session_is_fresh(void **state)
 static void answers_of_one_session_are_not_those_of_another(void **state)
 {
 	struct ckc_client *first = ckc_client_current(), *second = ckc_client_create();
-	const uint64_t key[3] = { 5, 0, 7 };
+	const uint64_t key[3] = {5, 0, 7};
 	int answer = 42, got = 0;
 
 	(void)state;
@@ -83,7 +83,7 @@ static void memory_of_one_session_is_unknown_to_another(void **state)
 	(void)state;
 	assert_non_null(second);
 	assert_int_equal(CUDA_SUCCESS, ckc_allocation_add(at, 100, CK_MEMORY_DEVICE,
-							 session_activate(0), 0, false));
+							  session_activate(0), 0, false));
 	be(second);
 	assert_false(ckc_allocation_find(at, &a));
 	be(first);

@@ -35,20 +35,23 @@ static CUresult answer(const struct peer_message *m, void *res, struct peer_payl
 		((cuMemAlloc_v2_res *)res)->dptr = ADDRESS;
 	else if (m->number == CK_PROC_cuArray3DGetDescriptor_v2)
 		memcpy(((cuArray3DGetDescriptor_v2_res *)res)->pArrayDescriptor,
-		       &(CUDA_ARRAY3D_DESCRIPTOR){ .Width = 256, .Height = 256, .Flags = flags },
+		       &(CUDA_ARRAY3D_DESCRIPTOR){.Width = 256, .Height = 256, .Flags = flags},
 		       sizeof(CUDA_ARRAY3D_DESCRIPTOR));
 	else if (m->number == CK_PROC_cuMipmappedArrayGetLevel)
-		((cuMipmappedArrayGetLevel_res *)res)->pLevelArray = 1ull << 32; /* the server's ids */
+		((cuMipmappedArrayGetLevel_res *)res)->pLevelArray = 1ull
+								     << 32; /* the server's ids */
 	return CUDA_SUCCESS;
 }
 
 static int begin(void **state)
 {
-	CUDA_ARRAY3D_DESCRIPTOR desc = { .Width = 256, .Height = 256, .NumChannels = 1,
-					 .Format = CU_AD_FORMAT_FLOAT,
-					 .Flags = CUDA_ARRAY3D_SPARSE };
-	CUmemAllocationProp prop = { .type = CU_MEM_ALLOCATION_TYPE_PINNED,
-				     .location.type = CU_MEM_LOCATION_TYPE_DEVICE };
+	CUDA_ARRAY3D_DESCRIPTOR desc = {.Width = 256,
+					.Height = 256,
+					.NumChannels = 1,
+					.Format = CU_AD_FORMAT_FLOAT,
+					.Flags = CUDA_ARRAY3D_SPARSE};
+	CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+				    .location.type = CU_MEM_LOCATION_TYPE_DEVICE};
 	CUdeviceptr memory;
 
 	peer.call = answer;
@@ -65,25 +68,25 @@ static int begin(void **state)
 
 static CUarrayMapInfo map_of(void)
 {
-	return (CUarrayMapInfo){ .resourceType = CU_RESOURCE_TYPE_ARRAY,
-				 .resource.array = array,
-				 .subresource.sparseLevel = { .extentWidth = 128 },
-				 .memOperationType = CU_MEM_OPERATION_TYPE_MAP,
-				 .memHandle.memHandle = pool,
-				 .offset = 65536,
-				 .deviceBitMask = 1 };
+	return (CUarrayMapInfo){.resourceType = CU_RESOURCE_TYPE_ARRAY,
+				.resource.array = array,
+				.subresource.sparseLevel = {.extentWidth = 128},
+				.memOperationType = CU_MEM_OPERATION_TYPE_MAP,
+				.memHandle.memHandle = pool,
+				.offset = 65536,
+				.deviceBitMask = 1};
 }
 
-#define MAP(member, value)                                  \
-	({                                                  \
-		CUarrayMapInfo list[2] = { map_of(), map_of() }; \
-		list[1].member = (value);                   \
-		cuMemMapArrayAsync(list, 2, NULL);          \
+#define MAP(member, value)                                                                         \
+	({                                                                                         \
+		CUarrayMapInfo list[2] = {map_of(), map_of()};                                     \
+		list[1].member = (value);                                                          \
+		cuMemMapArrayAsync(list, 2, NULL);                                                 \
 	})
 
 static void what_is_mapped_travels_with_ids(void **state)
 {
-	CUarrayMapInfo list[2] = { map_of(), map_of() }, sent[2];
+	CUarrayMapInfo list[2] = {map_of(), map_of()}, sent[2];
 	ck_map_arrays_args *args;
 	CUstream stream;
 
@@ -151,7 +154,7 @@ static void wrong_maps_are_refused_and_nothing_is_sent(void **state)
 	ok(cuMipmappedArrayGetLevel(&level, mipmap, 0));
 	refused(MAP(resource.array, level), INVALID_VALUE);
 	flags = 0;
-	ok(cuArray3DCreate_v2(&level, &(CUDA_ARRAY3D_DESCRIPTOR){ .Width = 256 }));
+	ok(cuArray3DCreate_v2(&level, &(CUDA_ARRAY3D_DESCRIPTOR){.Width = 256}));
 	refused(MAP(resource.array, level), INVALID_VALUE);
 	ok(cuCtxSetCurrent(second));
 	refused(cuMemMapArrayAsync(&good, 1, NULL), NOT_SUPPORTED);
@@ -163,23 +166,25 @@ static void wrong_maps_are_refused_and_nothing_is_sent(void **state)
 
 static CUmemDecompressParams params_of(void)
 {
-	return (CUmemDecompressParams){ .srcNumBytes = 100, .dstNumBytes = 1000,
-					.src = (void *)ADDRESS, .dst = (void *)(ADDRESS + 4096),
-					.dstActBytes = (void *)(ADDRESS + SIZE - 4),
-					.algo = CU_MEM_DECOMPRESS_ALGORITHM_LZ4 };
+	return (CUmemDecompressParams){.srcNumBytes = 100,
+				       .dstNumBytes = 1000,
+				       .src = (void *)ADDRESS,
+				       .dst = (void *)(ADDRESS + 4096),
+				       .dstActBytes = (void *)(ADDRESS + SIZE - 4),
+				       .algo = CU_MEM_DECOMPRESS_ALGORITHM_LZ4};
 }
 
-#define DECOMPRESS(member, value)                                            \
-	({                                                                   \
-		CUmemDecompressParams list[2] = { params_of(), params_of() }; \
-		list[1].member = (value);                                    \
-		fail = 77;                                                   \
-		cuMemBatchDecompressAsync(list, 2, 0, &fail, NULL);          \
+#define DECOMPRESS(member, value)                                                                  \
+	({                                                                                         \
+		CUmemDecompressParams list[2] = {params_of(), params_of()};                        \
+		list[1].member = (value);                                                          \
+		fail = 77;                                                                         \
+		cuMemBatchDecompressAsync(list, 2, 0, &fail, NULL);                                \
 	})
-#define refused_second(call)                                 \
-	do {                                                 \
-		assert_int_equal(call, CUDA_ERROR_INVALID_VALUE); \
-		assert_int_equal(fail, 1);                   \
+#define refused_second(call)                                                                       \
+	do {                                                                                       \
+		assert_int_equal(call, CUDA_ERROR_INVALID_VALUE);                                  \
+		assert_int_equal(fail, 1);                                                         \
 	} while (0)
 
 static void operations_travel_as_they_are(void **state)

@@ -18,8 +18,8 @@
 #define SIZE ((size_t)37 * 1000 * 1000 + 1)
 
 struct copy {
-	unsigned char *marks;		/* how often each byte was in a part */
-	CUresult err;			/* of the part with the byte `bad` */
+	unsigned char *marks; /* how often each byte was in a part */
+	CUresult err;	      /* of the part with the byte `bad` */
 	size_t bad;
 };
 
@@ -59,14 +59,15 @@ static int four_connections(void **state)
 
 static void every_byte_is_in_one_part(void **state)
 {
-	static const size_t sizes[] = { 1, CK_SPREAD_MIN - 1, CK_SPREAD_MIN, CK_SPREAD_MIN + 1,
-					SIZE };
-	struct copy c = { .marks = malloc(SIZE) };
+	static const size_t sizes[] = {1, CK_SPREAD_MIN - 1, CK_SPREAD_MIN, CK_SPREAD_MIN + 1,
+				       SIZE};
+	struct copy c = {.marks = malloc(SIZE)};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		memset(c.marks, 0, SIZE);
-		assert_int_equal(ckc_spread(ckc_client_current(), mark, &c, sizes[i]), CUDA_SUCCESS);
+		assert_int_equal(ckc_spread(ckc_client_current(), mark, &c, sizes[i]),
+				 CUDA_SUCCESS);
 		assert_true(all_are(c.marks, sizes[i], 1));
 		assert_true(all_are(c.marks + sizes[i], SIZE - sizes[i], 0));
 	}
@@ -75,11 +76,12 @@ static void every_byte_is_in_one_part(void **state)
 
 static void the_error_of_any_part_is_the_copys(void **state)
 {
-	struct copy c = { .marks = calloc(1, SIZE), .err = CUDA_ERROR_ILLEGAL_ADDRESS };
+	struct copy c = {.marks = calloc(1, SIZE), .err = CUDA_ERROR_ILLEGAL_ADDRESS};
 
 	(void)state;
 	for (c.bad = 0; c.bad < SIZE; c.bad += SIZE / 5)
-		assert_int_equal(ckc_spread(ckc_client_current(), mark, &c, SIZE), CUDA_ERROR_ILLEGAL_ADDRESS);
+		assert_int_equal(ckc_spread(ckc_client_current(), mark, &c, SIZE),
+				 CUDA_ERROR_ILLEGAL_ADDRESS);
 	c.err = CUDA_SUCCESS;
 	assert_int_equal(ckc_spread(ckc_client_current(), mark, &c, SIZE), CUDA_SUCCESS);
 	free(c.marks);
@@ -87,7 +89,7 @@ static void the_error_of_any_part_is_the_copys(void **state)
 
 static void *copy_again(void *data)
 {
-	struct copy c = { .marks = calloc(1, SIZE) };
+	struct copy c = {.marks = calloc(1, SIZE)};
 	bool *right = data;
 
 	for (int n = 1; n <= 20; n++)
@@ -100,7 +102,7 @@ static void *copy_again(void *data)
 static void copies_at_the_same_time_do_not_mix(void **state)
 {
 	pthread_t t[3];
-	bool right[3] = { false };
+	bool right[3] = {false};
 
 	(void)state;
 	for (int i = 0; i < 3; i++)

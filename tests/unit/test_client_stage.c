@@ -36,8 +36,8 @@ static void ok(CUresult err)
 static void move(uint64_t dst, uint64_t src, size_t size, bool up)
 {
 	uint64_t window = up ? src : dst, at = (up ? dst : src) - DEVICE;
-	ssize_t n = up ? pread(peer.file, device + at, size, (off_t)(window - base)) :
-			 pwrite(peer.file, device + at, size, (off_t)(window - base));
+	ssize_t n = up ? pread(peer.file, device + at, size, (off_t)(window - base))
+		       : pwrite(peer.file, device + at, size, (off_t)(window - base));
 
 	assert_int_equal(n, size);
 }
@@ -76,8 +76,8 @@ static int begin(void **state)
 {
 	peer.call = answer;
 	peer.command = command;
-	if (peer_begin(state) < 0 || ckc_allocation_add(DEVICE, SIZE, CK_MEMORY_DEVICE,
-						       ckc_context_current(), 0, false))
+	if (peer_begin(state) < 0 ||
+	    ckc_allocation_add(DEVICE, SIZE, CK_MEMORY_DEVICE, ckc_context_current(), 0, false))
 		return -1;
 	return (int)cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
 }
@@ -98,7 +98,8 @@ static void who_copies_little_has_no_window(void **state)
 
 static void bytes_arrive_as_they_were_at_the_call(void **state)
 {
-	static const size_t sizes[] = { 128 * KIB, 256 * KIB + 1, MIB + 5, 2 * MIB, 2 * MIB + 1, 7 * MIB + 3 };
+	static const size_t sizes[] = {128 * KIB, 256 * KIB + 1, MIB + 5,
+				       2 * MIB,	  2 * MIB + 1,	 7 * MIB + 3};
 	static unsigned char want[SIZE];
 
 	(void)state;
@@ -117,7 +118,7 @@ static void bytes_arrive_as_they_were_at_the_call(void **state)
 	}
 	assert_int_equal(peer_count(CK_PROC_upload), 0);
 	assert_int_equal(peer_count(CK_PROC_download), 0);
-	assert_int_equal(peer_count(CK_PROC_pinned_move), 1);	/* of one piece */
+	assert_int_equal(peer_count(CK_PROC_pinned_move), 1); /* of one piece */
 }
 
 static void a_window_is_used_again_when_its_copies_are_done(void **state)
@@ -174,7 +175,7 @@ static void a_copy_is_made_in_the_context_of_its_stream(void **state)
 	peer_clear();
 	ok(cuMemcpyHtoDAsync_v2(DEVICE, host, MIB, foreign));
 	upload = peer_args(CK_PROC_upload, 0);
-	assert_non_null(upload);	/* the window is of the current context */
+	assert_non_null(upload); /* the window is of the current context */
 	assert_int_equal(upload->head.ctx, ((struct ckc_object *)other)->id);
 	ok(cuCtxSynchronize());
 	ok(cuStreamSynchronize(foreign));
@@ -240,7 +241,8 @@ static void windows_go_with_their_context(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {	/* the program earns its first window, and with the fourth test more */
+	const struct CMUnitTest tests[] = {
+		/* the program earns its first window, and with the fourth test more */
 		cmocka_unit_test(who_copies_little_has_no_window),
 		cmocka_unit_test(a_window_is_used_again_when_its_copies_are_done),
 		cmocka_unit_test(a_copy_is_made_in_the_context_of_its_stream),

@@ -138,7 +138,7 @@ static void what_needs_a_call_is_called_for(void **state)
 	(void)state;
 	query(e, CUDA_ERROR_NOT_READY);
 	tell(watched, 2);
-	answer_state = 1;	/* not watched: every time */
+	answer_state = 1; /* not watched: every time */
 	for (int i = 0; i < 5; i++)
 		query(e, CUDA_ERROR_NOT_READY);
 	assert_int_equal(peer_count(CK_PROC_event_ask), 6);
@@ -172,7 +172,7 @@ static void a_wait_covers_the_events_before_it(void **state)
 	assert_int_equal(cuEventSynchronize(e), CUDA_SUCCESS);
 	assert_int_equal(peer_count(CK_PROC_event_ask), 0);
 	assert_int_equal(peer_count(CK_PROC_cuEventSynchronize), 0);
-	assert_int_equal(cuEventSynchronize(other), CUDA_SUCCESS);	/* of another stream */
+	assert_int_equal(cuEventSynchronize(other), CUDA_SUCCESS); /* of another stream */
 	assert_int_equal(cuEventSynchronize(other), CUDA_SUCCESS);
 	assert_int_equal(peer_count(CK_PROC_cuEventSynchronize), 1);
 	/* a query is no wait: what kernels have printed comes with one */
@@ -214,7 +214,7 @@ static void events_that_others_record_are_always_asked_for(void **state)
 	uint64_t id;
 
 	(void)state;
-	assert_int_equal(ckc_event_id(e, &id), CUDA_SUCCESS);	/* as for a node of a graph */
+	assert_int_equal(ckc_event_id(e, &id), CUDA_SUCCESS); /* as for a node of a graph */
 	for (int i = 0; i < 4; i++)
 		query(e, CUDA_ERROR_NOT_READY);
 	assert_int_equal(peer_count(CK_PROC_event_ask), 4);
@@ -231,7 +231,7 @@ static void events_that_others_record_are_always_asked_for(void **state)
 /* Programs look at the handle, and not at the error. */
 static void an_event_of_one_process_leaves_no_handle(void **state)
 {
-	const CUipcEventHandle none = { 0 };
+	const CUipcEventHandle none = {0};
 	CUipcEventHandle handle;
 	CUevent e = recorded();
 

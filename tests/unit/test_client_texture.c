@@ -25,8 +25,8 @@ static uint64_t created;
 /* An array of 8 by 4 floats, whatever was asked for. */
 static CUresult answer(const struct peer_message *m, void *res, struct peer_payload *payload)
 {
-	static const CUDA_ARRAY3D_DESCRIPTOR desc = { .Width = 8, .Height = 4, .NumChannels = 1,
-						      .Format = CU_AD_FORMAT_FLOAT };
+	static const CUDA_ARRAY3D_DESCRIPTOR desc = {
+		.Width = 8, .Height = 4, .NumChannels = 1, .Format = CU_AD_FORMAT_FLOAT};
 
 	(void)payload;
 	if (m->number == CK_PROC_cuArrayCreate_v2) {
@@ -64,8 +64,8 @@ static int begin(void **state)
 
 static CUarray array_made(void)
 {
-	const CUDA_ARRAY_DESCRIPTOR desc = { .Width = 8, .Height = 4, .NumChannels = 1,
-					     .Format = CU_AD_FORMAT_FLOAT };
+	const CUDA_ARRAY_DESCRIPTOR desc = {
+		.Width = 8, .Height = 4, .NumChannels = 1, .Format = CU_AD_FORMAT_FLOAT};
 	CUarray array = NULL;
 
 	assert_int_equal(cuArrayCreate_v2(&array, &desc), CUDA_SUCCESS);
@@ -76,9 +76,15 @@ static CUarray array_made(void)
 static CUresult upload(CUarray array, size_t x, size_t y, size_t width, size_t height)
 {
 	static const char host[8 * 4 * 4];
-	CUDA_MEMCPY2D c = { .srcMemoryType = CU_MEMORYTYPE_HOST, .srcHost = host, .srcPitch = 32,
-			    .dstMemoryType = CU_MEMORYTYPE_ARRAY, .dstArray = array,
-			    .dstXInBytes = x, .dstY = y, .WidthInBytes = width, .Height = height };
+	CUDA_MEMCPY2D c = {.srcMemoryType = CU_MEMORYTYPE_HOST,
+			   .srcHost = host,
+			   .srcPitch = 32,
+			   .dstMemoryType = CU_MEMORYTYPE_ARRAY,
+			   .dstArray = array,
+			   .dstXInBytes = x,
+			   .dstY = y,
+			   .WidthInBytes = width,
+			   .Height = height};
 
 	memset(&copied, 0, sizeof(copied));
 	return cuMemcpy2D_v2(&c);
@@ -129,8 +135,8 @@ static void copies_beyond_an_array_are_refused_at_once(void **state)
 
 static void levels_are_known_again_and_end_with_their_mipmapped_array(void **state)
 {
-	const CUDA_ARRAY3D_DESCRIPTOR desc = { .Width = 8, .Height = 4, .NumChannels = 1,
-					       .Format = CU_AD_FORMAT_FLOAT };
+	const CUDA_ARRAY3D_DESCRIPTOR desc = {
+		.Width = 8, .Height = 4, .NumChannels = 1, .Format = CU_AD_FORMAT_FLOAT};
 	CUarray first, second, again;
 	CUmipmappedArray mipmap;
 	CUtexref none;
@@ -157,8 +163,8 @@ static void levels_are_known_again_and_end_with_their_mipmapped_array(void **sta
 
 static void an_object_is_told_in_the_programs_own_handles(void **state)
 {
-	CUDA_RESOURCE_DESC desc = { .resType = CU_RESOURCE_TYPE_ARRAY }, told;
-	CUDA_TEXTURE_DESC texture_desc = { .mipmapLevelBias = 2.5f }, texture_told;
+	CUDA_RESOURCE_DESC desc = {.resType = CU_RESOURCE_TYPE_ARRAY}, told;
+	CUDA_TEXTURE_DESC texture_desc = {.mipmapLevelBias = 2.5f}, texture_told;
 	CUDA_RESOURCE_VIEW_DESC view;
 	CUsurfObject surface = 0;
 	CUtexObject texture = 0;
@@ -183,8 +189,8 @@ static void an_object_is_told_in_the_programs_own_handles(void **state)
 
 static void wrong_objects_are_refused_without_a_message(void **state)
 {
-	CUDA_RESOURCE_DESC desc = { .resType = CU_RESOURCE_TYPE_ARRAY };
-	CUDA_TEXTURE_DESC texture_desc = { 0 };
+	CUDA_RESOURCE_DESC desc = {.resType = CU_RESOURCE_TYPE_ARRAY};
+	CUDA_TEXTURE_DESC texture_desc = {0};
 	size_t created_before = peer_count(CK_PROC_cuTexObjectCreate);
 	CUtexObject texture;
 

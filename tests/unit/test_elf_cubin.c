@@ -81,7 +81,8 @@ static void the_target_is_read_from_the_header(void **state)
 
 static void mixed_parameters_have_the_layout_of_the_abi_on_every_architecture(void **state)
 {
-	static const struct ck_kernel_param mixed[] = {{0, 8, 0}, {8, 4, 0}, {12, 1, 0}, {16, 24, 0}, {40, 2, 0}};
+	static const struct ck_kernel_param mixed[] = {
+		{0, 8, 0}, {8, 4, 0}, {12, 1, 0}, {16, 24, 0}, {40, 2, 0}};
 	static const struct ck_kernel_param chars[] = {{0, 8, 0}, {8, 1, 0}};
 
 	(void)state;

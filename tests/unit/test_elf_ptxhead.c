@@ -93,9 +93,9 @@ static void parameters_are_laid_out_by_size_and_alignment(void **state)
 		"  .param .b32 k)\n"
 		"{ ret; }";
 	static const struct ck_kernel_param expected[] = {
-		{0, 1, CK_PARAM_INTEGER},  {2, 2, CK_PARAM_INTEGER},  {8, 8, CK_PARAM_FLOAT},
-		{16, 1, CK_PARAM_INTEGER}, {32, 17, CK_PARAM_BYTES},  {52, 12, CK_PARAM_BYTES},
-		{64, 6, CK_PARAM_BYTES},   {72, 8, CK_PARAM_POINTER}, {80, 16, CK_PARAM_BYTES},
+		{0, 1, CK_PARAM_INTEGER},  {2, 2, CK_PARAM_INTEGER},   {8, 8, CK_PARAM_FLOAT},
+		{16, 1, CK_PARAM_INTEGER}, {32, 17, CK_PARAM_BYTES},   {52, 12, CK_PARAM_BYTES},
+		{64, 6, CK_PARAM_BYTES},   {72, 8, CK_PARAM_POINTER},  {80, 16, CK_PARAM_BYTES},
 		{96, 8, CK_PARAM_UNKNOWN}, {104, 4, CK_PARAM_UNKNOWN},
 	};
 	struct ck_kernels kernels;

@@ -54,9 +54,9 @@ static void callback(CUstream stream, CUresult result, void *data)
 static void every_queued_call_becomes_a_node(void **state)
 {
 	static const CUgraphNodeType expected[] = {
-		CU_GRAPH_NODE_TYPE_MEMSET, CU_GRAPH_NODE_TYPE_KERNEL,
-		CU_GRAPH_NODE_TYPE_MEMCPY, CU_GRAPH_NODE_TYPE_MEMCPY,
-		CU_GRAPH_NODE_TYPE_HOST,   CU_GRAPH_NODE_TYPE_BATCH_MEM_OP,
+		CU_GRAPH_NODE_TYPE_MEMSET,	 CU_GRAPH_NODE_TYPE_KERNEL,
+		CU_GRAPH_NODE_TYPE_MEMCPY,	 CU_GRAPH_NODE_TYPE_MEMCPY,
+		CU_GRAPH_NODE_TYPE_HOST,	 CU_GRAPH_NODE_TYPE_BATCH_MEM_OP,
 		CU_GRAPH_NODE_TYPE_EVENT_RECORD,
 	};
 	struct fixture *f = *state;

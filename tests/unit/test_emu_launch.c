@@ -110,15 +110,14 @@ static void bad_ptx_is_refused_with_a_message(void **state)
 /* The function with it can be asked about, and only its own launch fails. */
 static void an_unsupported_instruction_spoils_only_launches_of_its_kernels(void **state)
 {
-	static const char text[] = EMU_PTX_HEAD
-		".visible .entry never(.param .u64 p) {\n"
-		"wgmma.fence.sync.aligned;\n"
-		"ret;\n}\n"
-		".visible .entry fine(.param .u64 p) {\n"
-		".reg .b64 %a;\n"
-		"ld.param.u64 %a, [p];\n"
-		"st.global.u32 [%a], 42;\n"
-		"ret;\n}\n";
+	static const char text[] = EMU_PTX_HEAD ".visible .entry never(.param .u64 p) {\n"
+						"wgmma.fence.sync.aligned;\n"
+						"ret;\n}\n"
+						".visible .entry fine(.param .u64 p) {\n"
+						".reg .b64 %a;\n"
+						"ld.param.u64 %a, [p];\n"
+						"st.global.u32 [%a], 42;\n"
+						"ret;\n}\n";
 	unsigned int value = 0;
 	CUdeviceptr memory;
 	CUmodule module;
@@ -131,9 +130,9 @@ static void an_unsupported_instruction_spoils_only_launches_of_its_kernels(void 
 	ok(cuFuncGetAttribute(&threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK,
 			      kernel(module, "never")));
 	assert_int_equal(threads, 1024);
-	assert_int_equal(cuLaunchKernel(kernel(module, "never"), 1, 1, 1, 1, 1, 1, 0, NULL, params,
-					NULL),
-			 CUDA_ERROR_NOT_SUPPORTED);
+	assert_int_equal(
+		cuLaunchKernel(kernel(module, "never"), 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL),
+		CUDA_ERROR_NOT_SUPPORTED);
 	ok(cuLaunchKernel(kernel(module, "fine"), 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL));
 	ok(cuMemcpyDtoH_v2(&value, memory, 4));
 	assert_int_equal(value, 42);
@@ -469,47 +468,46 @@ static void the_largest_block_always_fits(void **state)
 }
 
 /* deep(p, n): *p = n + (n - 1) + ... by a function that calls itself, with 64 bytes a frame. */
-static const char deep_text[] = EMU_PTX_HEAD
-	".func (.param .b32 r) sum(.param .b32 n)\n"
-	"{\n"
-	"	.local .align 8 .b8 room[64];\n"
-	"	.reg .pred %p<2>;\n"
-	"	.reg .b32 %r<5>;\n"
-	"	ld.param.b32 %r1, [n];\n"
-	"	mov.b32 %r2, 0;\n"
-	"	setp.eq.s32 %p1, %r1, 0;\n"
-	"	@%p1 bra end;\n"
-	"	st.local.b32 [room], %r1;\n"
-	"	add.s32 %r3, %r1, -1;\n"
-	"	{\n"
-	"	.param .b32 a;\n"
-	"	.param .b32 b;\n"
-	"	st.param.b32 [a], %r3;\n"
-	"	call.uni (b), sum, (a);\n"
-	"	ld.param.b32 %r4, [b];\n"
-	"	}\n"
-	"	ld.local.b32 %r1, [room];\n"
-	"	add.s32 %r2, %r1, %r4;\n"
-	"end:\n"
-	"	st.param.b32 [r], %r2;\n"
-	"	ret;\n"
-	"}\n"
-	".visible .entry deep(.param .u64 p, .param .b32 n)\n"
-	"{\n"
-	"	.reg .b64 %rd<2>;\n"
-	"	.reg .b32 %r<3>;\n"
-	"	ld.param.u64 %rd1, [p];\n"
-	"	ld.param.b32 %r1, [n];\n"
-	"	{\n"
-	"	.param .b32 a;\n"
-	"	.param .b32 b;\n"
-	"	st.param.b32 [a], %r1;\n"
-	"	call.uni (b), sum, (a);\n"
-	"	ld.param.b32 %r2, [b];\n"
-	"	}\n"
-	"	st.global.b32 [%rd1], %r2;\n"
-	"	ret;\n"
-	"}\n";
+static const char deep_text[] = EMU_PTX_HEAD ".func (.param .b32 r) sum(.param .b32 n)\n"
+					     "{\n"
+					     "	.local .align 8 .b8 room[64];\n"
+					     "	.reg .pred %p<2>;\n"
+					     "	.reg .b32 %r<5>;\n"
+					     "	ld.param.b32 %r1, [n];\n"
+					     "	mov.b32 %r2, 0;\n"
+					     "	setp.eq.s32 %p1, %r1, 0;\n"
+					     "	@%p1 bra end;\n"
+					     "	st.local.b32 [room], %r1;\n"
+					     "	add.s32 %r3, %r1, -1;\n"
+					     "	{\n"
+					     "	.param .b32 a;\n"
+					     "	.param .b32 b;\n"
+					     "	st.param.b32 [a], %r3;\n"
+					     "	call.uni (b), sum, (a);\n"
+					     "	ld.param.b32 %r4, [b];\n"
+					     "	}\n"
+					     "	ld.local.b32 %r1, [room];\n"
+					     "	add.s32 %r2, %r1, %r4;\n"
+					     "end:\n"
+					     "	st.param.b32 [r], %r2;\n"
+					     "	ret;\n"
+					     "}\n"
+					     ".visible .entry deep(.param .u64 p, .param .b32 n)\n"
+					     "{\n"
+					     "	.reg .b64 %rd<2>;\n"
+					     "	.reg .b32 %r<3>;\n"
+					     "	ld.param.u64 %rd1, [p];\n"
+					     "	ld.param.b32 %r1, [n];\n"
+					     "	{\n"
+					     "	.param .b32 a;\n"
+					     "	.param .b32 b;\n"
+					     "	st.param.b32 [a], %r1;\n"
+					     "	call.uni (b), sum, (a);\n"
+					     "	ld.param.b32 %r2, [b];\n"
+					     "	}\n"
+					     "	st.global.b32 [%rd1], %r2;\n"
+					     "	ret;\n"
+					     "}\n";
 
 static void a_recursion_gets_the_stack_that_was_asked_for(void **state)
 {

@@ -47,12 +47,13 @@ static const char kernels[] = EMU_PTX_HEAD
 /* An archive with a long name in its table and one member of @size bytes, which are not there. */
 static size_t archive(char *out, const char *name, const char *size)
 {
-	int n = sprintf(out,
-			"!<arch>\n/               0           0     0     0       3         `\nabc\n"
-			"//              %-12s%-6s%-6s%-8s%-10zu`\n%s/\n%s"
-			"/0              %-12s%-6s%-6s%-8s%-10s`\n",
-			"", "", "", "", strlen(name) + 2, name, (strlen(name) & 1) ? "\n" : "",
-			"0", "0", "0", "644", size);
+	int n = sprintf(
+		out,
+		"!<arch>\n/               0           0     0     0       3         `\nabc\n"
+		"//              %-12s%-6s%-6s%-8s%-10zu`\n%s/\n%s"
+		"/0              %-12s%-6s%-6s%-8s%-10s`\n",
+		"", "", "", "", strlen(name) + 2, name, (strlen(name) & 1) ? "\n" : "", "0", "0",
+		"0", "644", size);
 
 	return (size_t)n;
 }

@@ -306,17 +306,17 @@ static void a_pointer_tells_its_owner_and_kind(void **state)
 
 /* --- managed memory --- */
 
-static const char managed_text[] = EMU_PTX_HEAD
-	".visible .global .align 4 .u32 plain = 1;\n"
-	".visible .global .attribute(.managed) .align 4 .u32 shared = 7;\n"
-	".visible .entry grow()\n"
-	"{\n"
-	"	.reg .b32 %r<3>;\n"
-	"	ld.global.u32 %r1, [shared];\n"
-	"	add.u32 %r1, %r1, 1;\n"
-	"	st.global.u32 [shared], %r1;\n"
-	"	ret;\n"
-	"}\n";
+static const char managed_text[] =
+	EMU_PTX_HEAD ".visible .global .align 4 .u32 plain = 1;\n"
+		     ".visible .global .attribute(.managed) .align 4 .u32 shared = 7;\n"
+		     ".visible .entry grow()\n"
+		     "{\n"
+		     "	.reg .b32 %r<3>;\n"
+		     "	ld.global.u32 %r1, [shared];\n"
+		     "	add.u32 %r1, %r1, 1;\n"
+		     "	st.global.u32 [shared], %r1;\n"
+		     "	ret;\n"
+		     "}\n";
 
 static void a_managed_variable_is_the_same_in_all_contexts(void **state)
 {
@@ -332,8 +332,7 @@ static void a_managed_variable_is_the_same_in_all_contexts(void **state)
 	ok(cuLibraryGetManaged(&at, &size, library, "shared"));
 	assert_int_equal(size, 4);
 	assert_int_equal(*(uint32_t *)at, 7);
-	assert_int_equal(cuLibraryGetManaged(&again, NULL, library, "plain"),
-			 CUDA_ERROR_NOT_FOUND);
+	assert_int_equal(cuLibraryGetManaged(&again, NULL, library, "plain"), CUDA_ERROR_NOT_FOUND);
 	ok(cuLibraryGetKernel(&grow, library, "grow"));
 	ok(cuCtxPushCurrent_v2(context));
 	ok(cuLaunchKernel((CUfunction)grow, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL));
@@ -391,8 +390,9 @@ static void advice_on_managed_memory_is_told_again(void **state)
 			 CUDA_ERROR_INVALID_VALUE);
 	assert_int_equal(cuMemAdvise(p, 4096, CU_MEM_ADVISE_SET_PREFERRED_LOCATION, 9),
 			 CUDA_ERROR_INVALID_DEVICE);
-	assert_int_equal(cuMemRangeGetAttribute(&value, 3, CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY, p, 1),
-			 CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(
+		cuMemRangeGetAttribute(&value, 3, CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY, p, 1),
+		CUDA_ERROR_INVALID_VALUE);
 	ok(cuMemFree_v2(p));
 	ok(cuMemFree_v2(plain));
 }

@@ -41,7 +41,7 @@ static CUmemoryPool make_pool(int device, unsigned int handles)
 	CUmemPoolProps props = {
 		.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
 		.handleTypes = (CUmemAllocationHandleType)handles,
-		.location = { CU_MEM_LOCATION_TYPE_DEVICE, device },
+		.location = {CU_MEM_LOCATION_TYPE_DEVICE, device},
 	};
 	CUmemoryPool pool;
 
@@ -179,8 +179,8 @@ static void a_destroyed_current_pool_gives_way_to_the_default_one(void **state)
 
 static void another_device_needs_access(void **state)
 {
-	CUmemAccessDesc desc = { { CU_MEM_LOCATION_TYPE_DEVICE, 1 },
-				 CU_MEM_ACCESS_FLAGS_PROT_READWRITE };
+	CUmemAccessDesc desc = {{CU_MEM_LOCATION_TYPE_DEVICE, 1},
+				CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
 	CUmemoryPool pool = make_pool(0, 0);
 	struct ck_emu_memory memory;
 	CUmemAccess_flags flags;
@@ -267,11 +267,14 @@ static void allocations_of_a_capture_become_nodes(void **state)
 
 static void boxes_go_from_device_to_device(void **state)
 {
-	CUDA_MEMCPY3D_PEER c = { .srcMemoryType = CU_MEMORYTYPE_DEVICE,
-				 .dstMemoryType = CU_MEMORYTYPE_DEVICE,
-				 .srcPitch = 10, .dstPitch = 20, .WidthInBytes = 10, .Height = 3,
-				 .Depth = 1 };
-	unsigned char in[30], out[60] = { 0 };
+	CUDA_MEMCPY3D_PEER c = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+				.dstMemoryType = CU_MEMORYTYPE_DEVICE,
+				.srcPitch = 10,
+				.dstPitch = 20,
+				.WidthInBytes = 10,
+				.Height = 3,
+				.Depth = 1};
+	unsigned char in[30], out[60] = {0};
 	CUcontext here, other, popped;
 
 	(void)state;

@@ -17,19 +17,18 @@
 #define bad(call) assert_int_equal(call, CUDA_ERROR_INVALID_VALUE)
 #define gone(call) assert_int_equal(call, CUDA_ERROR_INVALID_HANDLE)
 
-static const char kernels[] =
-	".version 8.0\n.target sm_90\n.address_size 64\n"
-	".global .texref picture;\n"
-	".visible .entry look(.param .u64 out)\n"
-	"{\n"
-	"	.reg .b64 %rd<2>;\n"
-	"	.reg .b32 %r<2>;\n"
-	"	.reg .f32 %f<5>;\n"
-	"	ld.param.u64 %rd1, [out];\n"
-	"	tex.1d.v4.f32.s32 {%f1, %f2, %f3, %f4}, [picture, {0}];\n"
-	"	st.global.f32 [%rd1], %f1;\n"
-	"	ret;\n"
-	"}\n";
+static const char kernels[] = ".version 8.0\n.target sm_90\n.address_size 64\n"
+			      ".global .texref picture;\n"
+			      ".visible .entry look(.param .u64 out)\n"
+			      "{\n"
+			      "	.reg .b64 %rd<2>;\n"
+			      "	.reg .b32 %r<2>;\n"
+			      "	.reg .f32 %f<5>;\n"
+			      "	ld.param.u64 %rd1, [out];\n"
+			      "	tex.1d.v4.f32.s32 {%f1, %f2, %f3, %f4}, [picture, {0}];\n"
+			      "	st.global.f32 [%rd1], %f1;\n"
+			      "	ret;\n"
+			      "}\n";
 
 static CUcontext context;
 

@@ -20,11 +20,11 @@
 
 static CUmemAllocationProp prop = {
 	.type = CU_MEM_ALLOCATION_TYPE_PINNED,
-	.location = { .type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0 },
+	.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0},
 };
 
 static CUmemAccessDesc all = {
-	.location = { .type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0 },
+	.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0},
 	.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
 };
 
@@ -167,7 +167,7 @@ static void access_is_given_for_each_device(void **state)
 	ok(cuMemGetAccess(&flags, &all.location, a));
 	assert_int_equal(flags, CU_MEM_ACCESS_FLAGS_PROT_NONE);
 	refused(cuMemSetAccess(a, 2 * UNIT, &all, 1));
-	ok(cuMemSetAccess(a, UNIT, (CUmemAccessDesc[]){ all, other }, 2));
+	ok(cuMemSetAccess(a, UNIT, (CUmemAccessDesc[]){all, other}, 2));
 	ok(cuMemGetAccess(&flags, &other.location, a + 1));
 	assert_int_equal(flags, CU_MEM_ACCESS_FLAGS_PROT_READ);
 	ok(cuMemcpyDtoH_v2(&word, a, 4));
@@ -185,7 +185,7 @@ static void a_kernel_without_access_faults(void **state)
 	CUmodule module;
 	CUdeviceptr a;
 	uint32_t value = 77, word = 0;
-	void *params[] = { &a, &value };
+	void *params[] = {&a, &value};
 
 	(void)state;
 	ok(cuModuleLoadData(&module, emu_kernels));

@@ -195,7 +195,7 @@ static void halves_round_to_even_and_end_where_they_should(void **state)
 	(void)state;
 	for (size_t i = 0; i < CK_ARRAY_SIZE(cases); i++) {
 		assert_true(ckl_type_read(CK_TYPE_F16, cases[i].text, strlen(cases[i].text), false,
-					 &out));
+					  &out));
 		assert_int_equal(out, cases[i].bits);
 	}
 	assert_false(fits(CK_TYPE_F16, "65520", false));
@@ -215,7 +215,7 @@ static void lists_are_read_or_the_wrong_element_is_named(void **state)
 	assert_true(out[0] == 1 && out[1] == 2.5f && isnan(out[2]));
 	for (size_t i = 0; i < CK_ARRAY_SIZE(bad); i++) {
 		assert_true(ckl_type_read_all(CK_TYPE_F32, bad[i], strlen(bad[i]), 2, out, "a",
-					     &fail) < 0);
+					      &fail) < 0);
 		assert_int_equal(fail.exit, CK_EXIT_INPUT);
 		ckl_fail_clear(&fail);
 	}

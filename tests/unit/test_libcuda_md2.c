@@ -23,16 +23,16 @@ static void the_rfc_1319_test_suite_holds(void **state)
 	static const struct {
 		const char *message, *digest;
 	} suite[] = {
-		{ "", "8350e5a3e24c153df2275c9f80692773" },
-		{ "a", "32ec01ec4a6dac72c0ab96fb34c0b5d1" },
-		{ "abc", "da853b0d3f88d99b30283a69e6ded6bb" },
-		{ "message digest", "ab4f496bfb2a530b219ff33031fe06b0" },
-		{ "abcdefghijklmnopqrstuvwxyz", "4e8ddff3650292ab5a4108c3aa47940b" },
-		{ "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789",
-		  "da33def2a42df13975352846c30338cd" },
-		{ "1234567890123456789012345678901234567890123456789012345678901234567890123456"
-		  "7890",
-		  "d5976f79d83d3a0dc9806c3c66f3efd8" },
+		{"", "8350e5a3e24c153df2275c9f80692773"},
+		{"a", "32ec01ec4a6dac72c0ab96fb34c0b5d1"},
+		{"abc", "da853b0d3f88d99b30283a69e6ded6bb"},
+		{"message digest", "ab4f496bfb2a530b219ff33031fe06b0"},
+		{"abcdefghijklmnopqrstuvwxyz", "4e8ddff3650292ab5a4108c3aa47940b"},
+		{"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789",
+		 "da33def2a42df13975352846c30338cd"},
+		{"1234567890123456789012345678901234567890123456789012345678901234567890123456"
+		 "7890",
+		 "d5976f79d83d3a0dc9806c3c66f3efd8"},
 	};
 	char text[2 * CK_MD2_SIZE + 1];
 	uint8_t digest[CK_MD2_SIZE];

@@ -12,14 +12,14 @@
 
 #include "libcuda/visible.h"
 
-#define NO_MIG(...) .uuid = { __VA_ARGS__ }, .mig_uuid = { __VA_ARGS__ }
+#define NO_MIG(...) .uuid = {__VA_ARGS__}, .mig_uuid = {__VA_ARGS__}
 
 /* In the server's order; by PCI address: 2, 0, 3, 1. */
 static const struct ck_visible_device devices[4] = {
-	{ NO_MIG(0xaa, 0xbb, 0xcc, 0xdd, 0x01), .pci_bus = 0x41, .pci_device = 1 },
-	{ NO_MIG(0xaa, 0xbb, 0xcc, 0xdd, 0x02), .pci_domain = 1, .pci_bus = 1 },
-	{ NO_MIG(0x12, 0x34), .pci_bus = 0x41 },
-	{ .uuid = { 0x99 }, .mig_uuid = { 0x99, 0x01 }, .pci_bus = 0x81 },
+	{NO_MIG(0xaa, 0xbb, 0xcc, 0xdd, 0x01), .pci_bus = 0x41, .pci_device = 1},
+	{NO_MIG(0xaa, 0xbb, 0xcc, 0xdd, 0x02), .pci_domain = 1, .pci_bus = 1},
+	{NO_MIG(0x12, 0x34), .pci_bus = 0x41},
+	{.uuid = {0x99}, .mig_uuid = {0x99, 0x01}, .pci_bus = 0x81},
 };
 
 static bool bad;

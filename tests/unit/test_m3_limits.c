@@ -12,7 +12,7 @@
 
 #define CROWD 64
 #define ROUNDS 50
-#define LIMIT 40 /* descriptors; the broker has some dozen itself */
+#define LIMIT 40      /* descriptors; the broker has some dozen itself */
 #define DEPOSITS 8192 /* that hold one, of one principal */
 
 /* What the broker has computed so far, in ms. */

@@ -457,14 +457,14 @@ static void what_was_freed_is_no_memory_any_more(void **state)
 {
 	struct ck_ptx_grid grid = {.grid = {1, 1, 1}, .block = {1, 1, 1}};
 	struct ck_ptx_host host = world_host;
-	struct ck_ptx_module *module = module_of(
-		HEAD ".extern .func (.param .b64 r) malloc (.param .b64 n);\n"
-		     ".extern .func free (.param .b64 p);\n" KERNEL
-		     "{ .param .b64 n; st.param.b64 [n], 16; .param .b64 r;\n"
-		     "call (r), malloc, (n); ld.param.b64 %d1, [r]; }\n"
-		     "st.u32 [%d1+12], 77;\n"
-		     "{ .param .b64 p; st.param.b64 [p], %d1; call free, (p); }\n"
-		     "ld.u32 %r1, [%d1+12];\n" END);
+	struct ck_ptx_module *module =
+		module_of(HEAD ".extern .func (.param .b64 r) malloc (.param .b64 n);\n"
+			       ".extern .func free (.param .b64 p);\n" KERNEL
+			       "{ .param .b64 n; st.param.b64 [n], 16; .param .b64 r;\n"
+			       "call (r), malloc, (n); ld.param.b64 %d1, [r]; }\n"
+			       "st.u32 [%d1+12], 77;\n"
+			       "{ .param .b64 p; st.param.b64 [p], %d1; call free, (p); }\n"
+			       "ld.u32 %r1, [%d1+12];\n" END);
 	uint64_t params[1] = {0};
 
 	(void)state;
@@ -565,12 +565,14 @@ static const char *kernel_refusal(const char *text)
 /* Also those that reach it through functions; the others run, and all say what they are. */
 static void an_unsupported_instruction_refuses_only_its_kernels(void **state)
 {
-	static const char text[] =
-		HEAD ".func bad() {\n.reg .b32 %x;\nadd.u8 %x, %x, 1;\nret;\n}\n"
-		".func worse() {\ncall bad;\nret;\n}\n"
-		ENTRY("direct", ".reg .b64 %d<4>;\nL: wgmma.fence.sync.aligned {%d1, %d2}, 4;\nbra L;\n")
-		ENTRY("calls", "call worse;\n")
-		ENTRY("fine", ".reg .b64 %a;\nld.param.u64 %a, [p];\nst.global.u32 [%a], 42;\n");
+	static const char text[] = HEAD
+		".func bad() {\n.reg .b32 %x;\nadd.u8 %x, %x, 1;\nret;\n}\n"
+		".func worse() {\ncall bad;\nret;\n}\n" ENTRY(
+			"direct",
+			".reg .b64 %d<4>;\nL: wgmma.fence.sync.aligned {%d1, %d2}, 4;\nbra L;\n")
+			ENTRY("calls", "call worse;\n") ENTRY(
+				"fine",
+				".reg .b64 %a;\nld.param.u64 %a, [p];\nst.global.u32 [%a], 42;\n");
 	struct ck_ptx_kernel_info info;
 	struct ck_ptx_module *module;
 	char log[200];
@@ -578,7 +580,8 @@ static void an_unsupported_instruction_refuses_only_its_kernels(void **state)
 	(void)state;
 	assert_int_equal(text_parse(text, log, sizeof(log), &module), 0);
 	ck_ptx_kernel_info(ck_ptx_kernel_find(module, "direct"), &info);
-	assert_non_null(strstr(info.refusal, "instruction 'wgmma.fence.sync.aligned' is not supported"));
+	assert_non_null(
+		strstr(info.refusal, "instruction 'wgmma.fence.sync.aligned' is not supported"));
 	ck_ptx_kernel_info(ck_ptx_kernel_find(module, "calls"), &info);
 	assert_non_null(strstr(info.refusal, "instruction 'add.u8' is not supported"));
 	assert_int_equal(info.param_count, 1);
@@ -600,17 +603,15 @@ static void what_is_no_instruction_is_malformed(void **state)
 static void what_is_not_known_is_refused_by_name(void **state)
 {
 	(void)state;
-	assert_string_equal(
-		kernel_refusal(HEAD KERNEL "wgmma.mma_async.sync %r1, [%out];\n" END),
-		"line 10: instruction 'wgmma.mma_async.sync' is not supported");
+	assert_string_equal(kernel_refusal(HEAD KERNEL "wgmma.mma_async.sync %r1, [%out];\n" END),
+			    "line 10: instruction 'wgmma.mma_async.sync' is not supported");
 	assert_string_equal(
 		refusal(HEAD KERNEL
 			"ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r0, %r1}, [%r2];\n" END,
 			-EINVAL),
 		"line 10: a list of the wrong size in ldmatrix.sync.aligned.m8n8.x4.shared.b16");
-	assert_string_equal(
-		kernel_refusal(HEAD KERNEL "vadd.u32.u32.u32 %r0, %r1.h2, %r2;\n" END),
-		"line 10: instruction 'vadd.u32.u32.u32' is not supported");
+	assert_string_equal(kernel_refusal(HEAD KERNEL "vadd.u32.u32.u32 %r0, %r1.h2, %r2;\n" END),
+			    "line 10: instruction 'vadd.u32.u32.u32' is not supported");
 	assert_string_equal(kernel_refusal(HEAD KERNEL "add.u8 %r1, %r1, %r1;\n" END),
 			    "line 10: instruction 'add.u8' is not supported");
 	assert_string_equal(kernel_refusal(HEAD KERNEL "add.hi.s32 %r1, %r1, %r1;\n" END),
@@ -634,7 +635,7 @@ static void mistakes_are_named_with_their_line(void **state)
 			    "line 10: '%r99' is not defined");
 	assert_string_equal(
 		kernel_refusal(HEAD ".func f(.param .align 16 .b8 a[16]) { ret; }\n" KERNEL
-			       ".reg .b128 %q; mov.b128 %q, {%d1, %d2};\ncall f, (%q);\n" END),
+				    ".reg .b128 %q; mov.b128 %q, {%d1, %d2};\ncall f, (%q);\n" END),
 		"line 12: a register of 128 bits as an argument");
 	assert_string_equal(refusal(HEAD KERNEL "add.s32 %r1, %r1, -%r2;\n" END, -EINVAL),
 			    "line 10: '-' in front of an operand of add.s32");
@@ -646,10 +647,9 @@ static void mistakes_are_named_with_their_line(void **state)
 			    "line 12: label 'nowhere' is not defined (used on line 10)");
 	assert_string_equal(refusal(HEAD ".extern .func f();\n" KERNEL "call f;\n" END, -EINVAL),
 			    "line 14: unresolved external function 'f'");
-	assert_string_equal(
-		kernel_refusal(HEAD ".extern .func cudaLaunchDeviceV2();\n" KERNEL
-			       "call cudaLaunchDeviceV2;\n" END),
-		"'cudaLaunchDeviceV2': launches from kernels are not supported");
+	assert_string_equal(kernel_refusal(HEAD ".extern .func cudaLaunchDeviceV2();\n" KERNEL
+						"call cudaLaunchDeviceV2;\n" END),
+			    "'cudaLaunchDeviceV2': launches from kernels are not supported");
 	assert_string_equal(refusal(HEAD KERNEL "ret;\n", -EINVAL),
 			    "line 11: the text ends where '}' should be");
 }

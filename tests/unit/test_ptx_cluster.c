@@ -133,17 +133,19 @@ static void bytes_are_expected_without_an_arrival(void **state)
 {
 	(void)state;
 	assert_int_equal(
-		run_clusters(
-			1, 32, 1,
-			"@%p7 mbarrier.init.shared.b64 [%s+1024], 1;\n"
-			"@%p7 mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%s+1024], 2147483647;\n"
-			"@%p7 mbarrier.complete_tx.shared.b64 [%s+1024], 2147483640;\n"
-			"@%p7 mbarrier.arrive.shared.b64 _, [%s+1024]; bar.sync 0;\n"
-			"mbarrier.test_wait.parity.shared.b64 %p1, [%s+1024], 0; selp.u32 %r0, 1, 0, %p1;\n"
-			"bar.sync 0;\n"
-			"@%p7 mbarrier.complete_tx.relaxed.cluster.shared::cluster.b64 [%s+1024], 7;\n"
-			"bar.sync 0; mbarrier.test_wait.parity.shared.b64 %p1, [%s+1024], 0;\n"
-			"@%p1 add.u32 %r0, %r0, 2;\n"),
+		run_clusters(1, 32, 1,
+			     "@%p7 mbarrier.init.shared.b64 [%s+1024], 1;\n"
+			     "@%p7 mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%s+1024], "
+			     "2147483647;\n"
+			     "@%p7 mbarrier.complete_tx.shared.b64 [%s+1024], 2147483640;\n"
+			     "@%p7 mbarrier.arrive.shared.b64 _, [%s+1024]; bar.sync 0;\n"
+			     "mbarrier.test_wait.parity.shared.b64 %p1, [%s+1024], 0; selp.u32 "
+			     "%r0, 1, 0, %p1;\n"
+			     "bar.sync 0;\n"
+			     "@%p7 mbarrier.complete_tx.relaxed.cluster.shared::cluster.b64 "
+			     "[%s+1024], 7;\n"
+			     "bar.sync 0; mbarrier.test_wait.parity.shared.b64 %p1, [%s+1024], 0;\n"
+			     "@%p1 add.u32 %r0, %r0, 2;\n"),
 		CUDA_SUCCESS);
 	for (unsigned int i = 0; i < 32; i++)
 		assert_int_equal(output()[i], 2);
@@ -174,17 +176,17 @@ static void a_copy_goes_to_all_blocks_of_a_mask(void **state)
 		assert_int_equal(output()[i], i / 32 == 2 ? 77 : 500 + i % 32);
 	/* a block by itself may name itself */
 	assert_int_equal(
-		run_clusters(
-			1, 32, 1,
-			"@%p7 mbarrier.init.shared.b64 [%s+1024], 1;\n"
-			"@%p7 mbarrier.arrive.expect_tx.shared.b64 _, [%s+1024], 16;\n"
-			"add.u64 %d1, %out, 4096; @%p7 st.global.u32 [%d1], 77;\n"
-			"@%p7 mov.b16 %h1, 1; @!%p7 bra wait;\n"
-			"cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes."
-			"multicast::cluster [%s], [%d1], 16, [%s+1024], %h1;\n"
-			"wait: bar.sync 0;\n"
-			"more: mbarrier.try_wait.parity.shared.b64 %p1, [%s+1024], 0; @!%p1 bra more;\n"
-			"ld.shared.u32 %r0, [%s];\n"),
+		run_clusters(1, 32, 1,
+			     "@%p7 mbarrier.init.shared.b64 [%s+1024], 1;\n"
+			     "@%p7 mbarrier.arrive.expect_tx.shared.b64 _, [%s+1024], 16;\n"
+			     "add.u64 %d1, %out, 4096; @%p7 st.global.u32 [%d1], 77;\n"
+			     "@%p7 mov.b16 %h1, 1; @!%p7 bra wait;\n"
+			     "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes."
+			     "multicast::cluster [%s], [%d1], 16, [%s+1024], %h1;\n"
+			     "wait: bar.sync 0;\n"
+			     "more: mbarrier.try_wait.parity.shared.b64 %p1, [%s+1024], 0; @!%p1 "
+			     "bra more;\n"
+			     "ld.shared.u32 %r0, [%s];\n"),
 		CUDA_SUCCESS);
 	assert_int_equal(output()[31], 77);
 }
@@ -222,8 +224,8 @@ static void who_arrives_and_exits_counts_for_nobody_else(void **state)
 			"@%p2 st.shared.u32 [s], 0; @%p1 bra late; barrier.cluster.arrive;\n"
 			"@!%p2 exit; barrier.cluster.wait; ld.shared.u32 %r0, [s]; bra out;\n"
 			"late: add.u32 %r7, %r7, 1; setp.lt.u32 %p3, %r7, 20000; @%p3 bra late;\n"
-			"mapa.shared::cluster.u32 %r2, %s, 1; st.shared::cluster.u32 [%r2], 9;\n" SYNC
-			"out:"),
+			"mapa.shared::cluster.u32 %r2, %s, 1; st.shared::cluster.u32 [%r2], "
+			"9;\n" SYNC "out:"),
 		CUDA_SUCCESS);
 	assert_int_equal(output()[1], 9);
 }
@@ -241,8 +243,9 @@ static void what_is_wrong_is_an_error(void **state)
 	assert_int_equal(run_clusters(2, 1, 2, "ld.shared::cluster.u32 %r0, [%next+4096];"),
 			 CUDA_ERROR_ILLEGAL_ADDRESS);
 	/* without other blocks there is no memory but the own, at its own addresses */
-	assert_int_equal(run_clusters(1, 1, 1, "add.u32 %r2, %s, 0x1000000; ld.shared.u32 %r0, [%r2];"),
-			 CUDA_ERROR_ILLEGAL_ADDRESS);
+	assert_int_equal(
+		run_clusters(1, 1, 1, "add.u32 %r2, %s, 0x1000000; ld.shared.u32 %r0, [%r2];"),
+		CUDA_ERROR_ILLEGAL_ADDRESS);
 	/* a block that has ended has no memory; the other one looks late */
 	assert_int_equal(run_clusters(2, 1, 2,
 				      "setp.eq.u32 %p1, %k, 0; @%p1 exit; nanosleep.u32 10;\n"

@@ -278,9 +278,8 @@ static void levels_init(void)
 	texture.flags = CU_TRSF_NORMALIZED_COORDINATES;
 	texture.level_count = 4;
 	for (unsigned int i = 0; i < 4; i++)
-		texture.levels[i] =
-			(struct ck_ptx_image){.base = (uint64_t)(uintptr_t)&constant[i],
-					      .size = {1, 1, 1}};
+		texture.levels[i] = (struct ck_ptx_image){.base = (uint64_t)(uintptr_t)&constant[i],
+							  .size = {1, 1, 1}};
 	texture.levels[0].size[0] = texture.levels[0].size[1] = 1;
 }
 
@@ -391,11 +390,11 @@ static void a_gather_has_the_four_texels_of_the_filter(void **state)
 
 static void directions_find_the_faces_of_a_cube(void **state)
 {
-	static const float ways[6][3] = {{1, 0.2f, 0.1f}, {-1, 0.2f, 0.1f}, {0.1f, 1, 0.2f},
-					 {0.1f, -1, 0.2f}, {0.1f, 0.2f, 1}, {0.1f, 0.2f, -1}};
+	static const float ways[6][3] = {{1, 0.2f, 0.1f},  {-1, 0.2f, 0.1f}, {0.1f, 1, 0.2f},
+					 {0.1f, -1, 0.2f}, {0.1f, 0.2f, 1},  {0.1f, 0.2f, -1}};
 	static const float faces[6] = {10, 11, 12, 13, 14, 15};
-	struct ck_ptx_module *module = kernel(
-		"tex.cube.v4.f32.f32 {%r4, %r5, %r6, %r7}, [%d0, {%f0, %f1, %f2, %f2}];");
+	struct ck_ptx_module *module =
+		kernel("tex.cube.v4.f32.f32 {%r4, %r5, %r6, %r7}, [%d0, {%f0, %f1, %f2, %f2}];");
 
 	(void)state;
 	texture_init();
@@ -425,13 +424,12 @@ static void surfaces_are_read_and_written_in_bytes(void **state)
 {
 	(void)state;
 	texture_init();
-	assert_int_equal(
-		go(kernel("suld.b.2d.v2.b32.trap {%r4, %r5}, [%d0, {8, 3}];\n"
-			  "sust.b.a2d.b32.trap [%d0, {1, 4, 2, 2}], {%r5};\n"
-			  "suld.b.3d.b32.trap {%r6}, [%d0, {4, 2, 1, 1}];\n"
-			  "mov.u32 %r9, 1;\nsured.b.add.1d.u32.trap [%d0, {0}], %r9;\n"
-			  "bar.sync 0;\nsuld.b.1d.b32.trap %r7, [%d0, {0}];")),
-		CUDA_SUCCESS);
+	assert_int_equal(go(kernel("suld.b.2d.v2.b32.trap {%r4, %r5}, [%d0, {8, 3}];\n"
+				   "sust.b.a2d.b32.trap [%d0, {1, 4, 2, 2}], {%r5};\n"
+				   "suld.b.3d.b32.trap {%r6}, [%d0, {4, 2, 1, 1}];\n"
+				   "mov.u32 %r9, 1;\nsured.b.add.1d.u32.trap [%d0, {0}], %r9;\n"
+				   "bar.sync 0;\nsuld.b.1d.b32.trap %r7, [%d0, {0}];")),
+			 CUDA_SUCCESS);
 	assert_float_equal(result_at(0), texels[0][3][2], 0);
 	assert_memory_equal(&lanes()[0].out[1], &texels[0][3][3], 4);
 	assert_memory_equal(&lanes()[0].out[2], &texels[0][3][3], 4);
@@ -492,12 +490,14 @@ static void what_is_not_there_is_refused_by_name(void **state)
 	static const struct {
 		const char *insn, *says;
 	} rows[] = {
-		{"tex.2dms.v4.f32.s32 {%f0, %f1, %f2, %f3}, [%d0, {%r0, %r1, %r2, %r3}];", "tex.2dms"},
+		{"tex.2dms.v4.f32.s32 {%f0, %f1, %f2, %f3}, [%d0, {%r0, %r1, %r2, %r3}];",
+		 "tex.2dms"},
 		{"tex.2d.v4.f32.f32 {%f0, %f1, %f2, %f3}, [%d0, {%f0}];", "wrong size"},
 		{"tex.2d.v4.f32.f32 {%f0, %f1, %f2}, [%d0, {%f0, %f1}];", "wrong size"},
 		{"tex.2d.v4.f32.f32 {%f0, %f1, %f2, %f3}, [out, {%f0, %f1}];", "no texture"},
 		{"tex.1d.v4.f32.f32 {%f0, %f1, %f2, %f3}, [%d0, {%f0}], {1};", "tex.1d"},
-		{"tex.cube.v4.f32.s32 {%f0, %f1, %f2, %f3}, [%d0, {%r0, %r1, %r2, %r2}];", "tex.cube"},
+		{"tex.cube.v4.f32.s32 {%f0, %f1, %f2, %f3}, [%d0, {%r0, %r1, %r2, %r2}];",
+		 "tex.cube"},
 		{"sust.p.2d.b32.trap [%d0, {%r0, %r1}], %r2;", "sust.p"},
 		{"sured.b.add.2d.b32.trap [%d0, {%r0, %r1}], %r2;", "sured.b.add"},
 		{"suld.b.2d.b32 %r2, [%d0, {%r0, %r1}];", "suld.b.2d"},
@@ -506,7 +506,7 @@ static void what_is_not_there_is_refused_by_name(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		struct ck_ptx_kernel_info info = { .refusal = NULL };
+		struct ck_ptx_kernel_info info = {.refusal = NULL};
 		struct ck_ptx_module *module = NULL;
 		char text[2000], log[200] = "";
 

@@ -342,14 +342,17 @@ static void dynamic_shared_memory_lies_behind_the_static(void **state)
 static void reserved_shared_memory_lies_behind_all_other(void **state)
 {
 	struct ck_ptx_module *module = module_of(
-		HEAD ".extern .shared .align 16 .b8 dyn[];\n" KERNEL
-		     ".shared .align 4 .b8 fix[20]; mov.u32 %r9, dyn; st.shared.u32 [fix], %r9;\n"
-		     "mov.u32 %r1, %reserved_smem_offset_begin; mov.u32 %r2, %reserved_smem_offset_end;\n"
-		     "mov.u32 %r3, %reserved_smem_offset_cap; mov.u32 %r4, %reserved_smem_offset_1;\n"
-		     "st.global.v4.u32 [%out], {%r1, %r2, %r3, %r4};\n"
-		     "mov.u32 %r5, %total_smem_size; ld.shared.u32 %r6, [%r4+284];\n"
-		     "st.global.v2.u32 [%out+16], {%r5, %r6}; st.shared.u32 [%r4+284], %r5;\n"
-		     "st.shared.u32 [%r9+56], %r5; st.shared.u32 [%r1], %r5; st.shared.u32 [%r2+-4], %r5;\n" END);
+		HEAD
+		".extern .shared .align 16 .b8 dyn[];\n" KERNEL
+		".shared .align 4 .b8 fix[20]; mov.u32 %r9, dyn; st.shared.u32 [fix], %r9;\n"
+		"mov.u32 %r1, %reserved_smem_offset_begin; mov.u32 %r2, "
+		"%reserved_smem_offset_end;\n"
+		"mov.u32 %r3, %reserved_smem_offset_cap; mov.u32 %r4, %reserved_smem_offset_1;\n"
+		"st.global.v4.u32 [%out], {%r1, %r2, %r3, %r4};\n"
+		"mov.u32 %r5, %total_smem_size; ld.shared.u32 %r6, [%r4+284];\n"
+		"st.global.v2.u32 [%out+16], {%r5, %r6}; st.shared.u32 [%r4+284], %r5;\n"
+		"st.shared.u32 [%r9+56], %r5; st.shared.u32 [%r1], %r5; st.shared.u32 [%r2+-4], "
+		"%r5;\n" END);
 	struct ck_ptx_grid grid = {{1, 1, 1}, {1, 1, 1}, 60, false, {0}};
 	uint64_t params[1] = {(uint64_t)(uintptr_t)output()};
 

@@ -78,10 +78,12 @@ static void an_error_of_dialing_says_what_to_do(void **state)
 	assert_string_equal(ck_chan_dial_error("nobody", -ENXIO, text, sizeof(text)),
 			    "no host has this name");
 	assert_non_null(strstr(ck_chan_dial_error("::", -EINVAL, text, sizeof(text)), "HOST:PORT"));
-	assert_non_null(strstr(ck_chan_dial_error("h", -ECONNREFUSED, text, sizeof(text)), "--listen"));
+	assert_non_null(
+		strstr(ck_chan_dial_error("h", -ECONNREFUSED, text, sizeof(text)), "--listen"));
 	assert_null(strstr(ck_chan_dial_error("unix:/s", -ENOENT, text, sizeof(text)), "--listen"));
 	assert_non_null(strstr(text, "cricket-rpc-server"));
-	assert_non_null(strstr(ck_chan_dial_error("h:1", -ETIMEDOUT, text, sizeof(text)), "firewall"));
+	assert_non_null(
+		strstr(ck_chan_dial_error("h:1", -ETIMEDOUT, text, sizeof(text)), "firewall"));
 	assert_string_equal(ck_chan_dial_error("h", -EIO, text, sizeof(text)), strerror(EIO));
 	assert_int_equal(strlen(ck_chan_dial_error("h", -ECONNREFUSED, text, 10)), 9);
 }

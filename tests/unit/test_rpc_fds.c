@@ -91,7 +91,8 @@ static void a_descriptor_is_there_when_its_record_is(void **state)
 
 		assert_true(n > 0);
 		assert_int_equal(i % 5 ? ck_chan_writev(ends[0], &iov, 1)
-				       : ck_chan_writev_fd(ends[0], &iov, 1, fd), 0);
+				       : ck_chan_writev_fd(ends[0], &iov, 1, fd),
+				 0);
 	}
 	for (uint32_t i = 0; i < 20; i++) {
 		assert_int_equal(ck_reader_next(reader, &record), 0);
@@ -139,7 +140,7 @@ static void a_peer_that_sends_too_many_breaks_its_channel(void **state)
 static void tcp_passes_none(void **state)
 {
 	struct ck_chan *ends[2];
-	struct iovec iov = {(char *)(uintptr_t)"x", 1};
+	struct iovec iov = {(char *)(uintptr_t) "x", 1};
 
 	(void)state;
 	connect_pair("127.0.0.1:0", "127.0.0.1", ends);

@@ -57,7 +57,7 @@ static void *fill(const struct ck_proc *p, u_int *bulk)
 		struct bytes *bytes = (struct bytes *)(args + f->offset);
 
 		if (f->kind == CK_FIELD_BYTES)
-			*bytes = (struct bytes){ next_random() % LONGEST, (char *)noise };
+			*bytes = (struct bytes){next_random() % LONGEST, (char *)noise};
 		if (f->kind == CK_FIELD_BULK)
 			*bulk = *(u_int *)(args + f->offset) = 1 + next_random() % 100000;
 	}
@@ -100,13 +100,15 @@ static void check_message(uint32_t number, const struct ck_proc *p)
 	assert_memory_equal(by_fields, by_xdr, (size_t)n);
 	for (size_t room = 0; room < (size_t)n; room += 1 + (size_t)n / 50) {
 		memset(by_fields, 0xee, ROOM);
-		assert_int_equal(ck_message_encode(by_fields, room, 7, number, args, bulk), -ENOSPC);
+		assert_int_equal(ck_message_encode(by_fields, room, 7, number, args, bulk),
+				 -ENOSPC);
 		assert_int_equal(by_fields[room], 0xee);
 	}
 	size = n - CK_CALL_HEADER;
 	for (long left = 0; flat(p) && left < size; left += 4)
-		assert_int_equal(ck_message_decode(by_xdr + CK_CALL_HEADER, (size_t)left, number,
-						   again), -EBADMSG);
+		assert_int_equal(
+			ck_message_decode(by_xdr + CK_CALL_HEADER, (size_t)left, number, again),
+			-EBADMSG);
 	n = ck_message_decode(by_xdr + CK_CALL_HEADER, (size_t)size + 40, number, again);
 	assert_int_equal(n, flat(p) ? size : -EOPNOTSUPP);
 	if (flat(p))
@@ -139,21 +141,22 @@ static void every_one_way_message_is_the_same_bytes_as_by_xdr(void **unused)
 static void what_fields_cannot_do_is_done_by_xdr(void **unused)
 {
 	unsigned char a[512], b[512];
-	ck_function_args args = { .function = 1, .module = 2, .name = (char *)(uintptr_t)"kernel" };
-	long n = ck_call_encode(a, sizeof(a), 3, CK_PROC_function,
-				(xdrproc_t)xdr_ck_function_args, &args, 0);
+	ck_function_args args = {.function = 1, .module = 2, .name = (char *)(uintptr_t) "kernel"};
+	long n = ck_call_encode(a, sizeof(a), 3, CK_PROC_function, (xdrproc_t)xdr_ck_function_args,
+				&args, 0);
 
 	(void)unused;
 	assert_true(n > 0);
 	assert_int_equal(ck_message_encode(b, sizeof(b), 3, CK_PROC_function, &args, 0), n);
 	assert_memory_equal(a, b, (size_t)n);
 	assert_int_equal(ck_message_decode(a + CK_CALL_HEADER, (size_t)n - CK_CALL_HEADER,
-					   CK_PROC_function, &args), -EOPNOTSUPP);
+					   CK_PROC_function, &args),
+			 -EOPNOTSUPP);
 }
 
 static void lengths_that_lie_are_refused(void **unused)
 {
-	ck_launch_args args = { .params = { 8, (char *)noise } }, got;
+	ck_launch_args args = {.params = {8, (char *)noise}}, got;
 	unsigned char buf[512], *length;
 	long n = ck_message_encode(buf, sizeof(buf), 1, CK_PROC_launch, &args, 0);
 	size_t size = (size_t)n - CK_CALL_HEADER;
@@ -166,15 +169,15 @@ static void lengths_that_lie_are_refused(void **unused)
 		uint32_t word = htonl(lie);
 
 		memcpy(length, &word, 4);
-		assert_int_equal(ck_message_decode(buf + CK_CALL_HEADER, size, CK_PROC_launch,
-						   &got), -EBADMSG);
+		assert_int_equal(
+			ck_message_decode(buf + CK_CALL_HEADER, size, CK_PROC_launch, &got),
+			-EBADMSG);
 	}
 	memset(length, 0xff, 4);
 	assert_int_equal(ck_message_decode(buf + CK_CALL_HEADER, size, CK_PROC_launch, &got),
 			 -EBADMSG);
 	args.params.params_len = CK_BYTES_MAX + 1;
-	assert_int_equal(ck_message_encode(buf, sizeof(buf), 1, CK_PROC_launch, &args, 0),
-			 -EINVAL);
+	assert_int_equal(ck_message_encode(buf, sizeof(buf), 1, CK_PROC_launch, &args, 0), -EINVAL);
 }
 
 int main(void)

@@ -45,7 +45,7 @@ static unsigned int next_random(unsigned int *state)
 
 static void pause_sometimes(void)
 {
-	struct timespec ts = { 0 };
+	struct timespec ts = {0};
 
 	if (pauses == 0 || next_random(&pauses) % 4 != 0)
 		return;
@@ -70,7 +70,7 @@ static int begin(void **state)
 		     fd, 0);
 	close(fd);
 	memset(&control, 0, sizeof(control));
-	writer = reader = (struct ck_pipe){ .control = &control, .data = at, .size = SIZE };
+	writer = reader = (struct ck_pipe){.control = &control, .data = at, .size = SIZE};
 	pauses = 0;
 	return 0;
 }
@@ -207,11 +207,11 @@ static void *read_all(void *arg)
 
 static void no_wakeup_is_lost_at_any_interleaving(void **state)
 {
-	static const size_t largest[] = { SIZE, 700, SIZE / 2, 2000 };
+	static const size_t largest[] = {SIZE, 700, SIZE / 2, 2000};
 
 	(void)state;
 	for (unsigned int i = 0; i < CK_ARRAY_SIZE(largest); i++) {
-		struct stress s = { .seed = i + 1, .largest = largest[i] };
+		struct stress s = {.seed = i + 1, .largest = largest[i]};
 		pthread_t threads[2];
 
 		memset(&control, 0, sizeof(control));
@@ -251,8 +251,8 @@ static void two_ends_that_wait_for_each_other_go_on(void **state)
 
 	(void)state;
 	memset(&back_control, 0, sizeof(back_control));
-	back_writer = back_reader = (struct ck_pipe){ .control = &back_control, .data = memory,
-						      .size = SIZE };
+	back_writer = back_reader =
+		(struct ck_pipe){.control = &back_control, .data = memory, .size = SIZE};
 	assert_int_equal(pthread_create(&thread, NULL, echo, NULL), 0);
 	pauses = 5;
 	for (int i = 0; i < 2000; i++) {
@@ -331,11 +331,14 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(bytes_keep_their_order_over_every_seam, begin, end),
-		cmocka_unit_test_setup_teardown(a_full_pipe_takes_no_more_until_it_is_read, begin, end),
+		cmocka_unit_test_setup_teardown(a_full_pipe_takes_no_more_until_it_is_read, begin,
+						end),
 		cmocka_unit_test_setup_teardown(no_wakeup_is_lost_at_any_interleaving, begin, end),
-		cmocka_unit_test_setup_teardown(two_ends_that_wait_for_each_other_go_on, begin, end),
+		cmocka_unit_test_setup_teardown(two_ends_that_wait_for_each_other_go_on, begin,
+						end),
 		cmocka_unit_test_setup_teardown(places_that_cannot_be_are_refused, begin, end),
-		cmocka_unit_test_setup_teardown(a_hostile_end_makes_nobody_leave_the_pipe, begin, end),
+		cmocka_unit_test_setup_teardown(a_hostile_end_makes_nobody_leave_the_pipe, begin,
+						end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

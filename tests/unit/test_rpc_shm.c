@@ -68,7 +68,7 @@ static void the_environment_can_forbid_it(void **state)
 
 static void rings_have_sizes_of_their_own_kind(void **state)
 {
-	static const size_t bad[] = { 0, 1, 4096, SIZE + 1, SIZE * 3, (size_t)1 << 30 };
+	static const size_t bad[] = {0, 1, 4096, SIZE + 1, SIZE * 3, (size_t)1 << 30};
 	struct ck_chan *ends[2];
 
 	(void)state;
@@ -106,7 +106,7 @@ static int forge(const struct forged *f)
 
 static int taken(int fd)
 {
-	struct iovec iov = {(char *)(uintptr_t)"record", 6};
+	struct iovec iov = {(char *)(uintptr_t) "record", 6};
 	struct ck_chan *ends[2];
 	int ret;
 
@@ -126,8 +126,8 @@ static int taken(int fd)
 static void what_is_no_file_of_ours_is_not_mapped(void **state)
 {
 	const int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
-	const struct forged good = { 0x68736b63u, 1, { SIZE, SIZE }, PAGE + 2 * SIZE, seals };
-	struct forged bad[] = { good, good, good, good, good, good, good, good, good, good };
+	const struct forged good = {0x68736b63u, 1, {SIZE, SIZE}, PAGE + 2 * SIZE, seals};
+	struct forged bad[] = {good, good, good, good, good, good, good, good, good, good};
 	int pipes[2];
 
 	(void)state;
@@ -161,7 +161,7 @@ static int begin(void **state)
 
 static void *write_big(void *chan)
 {
-	struct iovec iov[3] = { { pattern, 1 }, { pattern + 1, BIG - 2 }, { pattern + BIG - 1, 1 } };
+	struct iovec iov[3] = {{pattern, 1}, {pattern + 1, BIG - 2}, {pattern + BIG - 1, 1}};
 
 	return (void *)(intptr_t)ck_chan_writev(chan, iov, 3);
 }
@@ -196,7 +196,7 @@ static void more_than_a_ring_holds_goes_both_ways_at_once(void **state)
 
 static void descriptors_go_along_with_records(void **state)
 {
-	struct iovec iov = {(char *)(uintptr_t)"record", 6};
+	struct iovec iov = {(char *)(uintptr_t) "record", 6};
 	struct ck_chan *ends[2];
 	struct stat st;
 
@@ -207,7 +207,7 @@ static void descriptors_go_along_with_records(void **state)
 		int fd = memfd_create("passed", MFD_CLOEXEC);
 
 		assert_int_equal(ftruncate(fd, i), 0);
-		iov = (struct iovec){(char *)(uintptr_t)"record", 6};
+		iov = (struct iovec){(char *)(uintptr_t) "record", 6};
 		assert_int_equal(ck_chan_writev_fd(ends[0], &iov, 1, fd), 0);
 		send_text(ends[0], "none");
 		close(fd);
@@ -229,7 +229,7 @@ static void descriptors_go_along_with_records(void **state)
 static void a_wait_ends_at_its_time_limit(void **state)
 {
 	struct ck_chan *ends[2];
-	struct iovec iov = { pattern, BIG };
+	struct iovec iov = {pattern, BIG};
 	double begun = now();
 	char byte;
 

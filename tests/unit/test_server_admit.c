@@ -20,9 +20,9 @@
 /* The server's end of a connection from @host of this machine to a listener of @family. */
 static int connection_from(uint32_t host, int family)
 {
-	struct sockaddr_in6 v6 = { .sin6_family = AF_INET6 };
-	struct sockaddr_in v4 = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	struct sockaddr_in from = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(host) };
+	struct sockaddr_in6 v6 = {.sin6_family = AF_INET6};
+	struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct sockaddr_in from = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(host)};
 	struct sockaddr *any = family == AF_INET ? (struct sockaddr *)&v4 : (struct sockaddr *)&v6;
 	socklen_t size = family == AF_INET ? sizeof(v4) : sizeof(v6);
 	int listener = socket(family, SOCK_STREAM, 0), client = socket(AF_INET, SOCK_STREAM, 0), fd;
@@ -42,8 +42,10 @@ static int connection_from(uint32_t host, int family)
 
 static void a_peer_is_an_address_or_a_user(void **state)
 {
-	int one = connection_from(0x7f000001, AF_INET), again = connection_from(0x7f000001, AF_INET),
-	    other = connection_from(0x7f000002, AF_INET), mapped = connection_from(0x7f000001, AF_INET6);
+	int one = connection_from(0x7f000001, AF_INET),
+	    again = connection_from(0x7f000001, AF_INET),
+	    other = connection_from(0x7f000002, AF_INET),
+	    mapped = connection_from(0x7f000001, AF_INET6);
 	char name[CK_PEER_NAME], expected[CK_PEER_NAME];
 	struct cks_peer a, b;
 	int pair[2];
@@ -68,7 +70,7 @@ static void a_peer_is_an_address_or_a_user(void **state)
 
 static void a_network_has_a_name_of_its_own(void **state)
 {
-	const struct cks_peer peer = { .kind = CK_PEER_NETWORK, .bytes = { 0x20, 1, 0x0d, 0xb8 } };
+	const struct cks_peer peer = {.kind = CK_PEER_NETWORK, .bytes = {0x20, 1, 0x0d, 0xb8}};
 	char name[CK_PEER_NAME];
 
 	(void)state;
@@ -92,7 +94,7 @@ static bool admits(struct cks_token *token, const char *file, const char *secret
 static void a_changed_token_counts_at_once(void **state)
 {
 	char path[] = "/tmp/cricket-token-XXXXXX";
-	struct cks_token token = { .known = false };
+	struct cks_token token = {.known = false};
 	int fd = mkstemp(path);
 
 	(void)state;
@@ -113,7 +115,7 @@ static void a_changed_token_counts_at_once(void **state)
 static void a_token_that_has_not_changed_is_not_read_again(void **state)
 {
 	char path[] = "/tmp/cricket-token-XXXXXX";
-	struct cks_token token = { .known = false };
+	struct cks_token token = {.known = false};
 	int fd = mkstemp(path);
 
 	(void)state;
@@ -137,9 +139,9 @@ static void a_token_that_has_not_changed_is_not_read_again(void **state)
 
 static void a_hello_is_judged_by_protocol_and_token(void **state)
 {
-	const struct cks_options options = { .token_file = NULL };
-	struct cks_token token = { .known = false };
-	ck_hello_args args = { .protocol = CK_PROTOCOL + 1, .release = (char *)"9.9" };
+	const struct cks_options options = {.token_file = NULL};
+	struct cks_token token = {.known = false};
+	ck_hello_args args = {.protocol = CK_PROTOCOL + 1, .release = (char *)"9.9"};
 	char why[CK_WHY_SIZE];
 
 	(void)state;

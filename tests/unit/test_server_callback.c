@@ -15,8 +15,8 @@
 #include "server/session/callback.h"
 #include "server/session/session.h"
 
-static struct cks_session session = { .wait_max_ms = 60000 };
-static struct cks_request request = { .session = &session };
+static struct cks_session session = {.wait_max_ms = 60000};
+static struct cks_request request = {.session = &session};
 
 /* A thread of the driver's that calls a host function. */
 struct stream {
@@ -44,8 +44,8 @@ static void begin(struct stream *s, uint64_t id)
 
 static ck_callback_next_res next(uint64_t done, unsigned int milliseconds)
 {
-	ck_callback_next_args args = { .done = done, .milliseconds = milliseconds };
-	ck_callback_next_res res = { 0 };
+	ck_callback_next_args args = {.done = done, .milliseconds = milliseconds};
+	ck_callback_next_res res = {0};
 
 	assert_int_equal(ck_serve_callback_next(&request, &args, &res), CUDA_SUCCESS);
 	return res;
@@ -74,7 +74,7 @@ static void test_a_stream_waits_until_the_client_is_done(void **state)
 	res = next(0, 5000);
 	assert_int_equal(res.callback, 77);
 	assert_int_not_equal(res.ticket, 0);
-	next(res.ticket + 1000, 20);	/* a number that there is not */
+	next(res.ticket + 1000, 20); /* a number that there is not */
 	assert_false(s.through);
 	assert_int_equal(next(res.ticket, 0).ticket, 0);
 	pthread_join(s.thread, NULL);
@@ -169,11 +169,11 @@ static CUresult end(CUdevice device, CUasyncCallbackHandle handle)
 
 static void test_a_notification_that_does_not_end_may_still_come(void **state)
 {
-	ck_notification_args args = { .callback = 9 };
-	ck_notification_res res = { 0 };
-	ck_notification_end_args over = { 0 };
+	ck_notification_args args = {.callback = 9};
+	ck_notification_res res = {0};
+	ck_notification_end_args over = {0};
 	ck_notification_end_res none;
-	CUasyncNotificationInfo info = { 0 };
+	CUasyncNotificationInfo info = {0};
 
 	(void)state;
 	ck_driver.cuDeviceRegisterAsyncNotification = enter;

@@ -73,9 +73,10 @@ static int begin(void **state)
 	for (size_t i = 0; i < sizeof(device); i++)
 		device[i] = (unsigned char)(i * 7 + i / 4096);
 	if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) < 0 || ck_chan_adopt(ends[0], &client) < 0 ||
-	    ck_reader_create(client, &reader) < 0 || cks_session_create(NULL, NULL, 1, &session) < 0)
+	    ck_reader_create(client, &reader) < 0 ||
+	    cks_session_create(NULL, NULL, 1, &session) < 0)
 		return -1;
-	request = (struct cks_request){ .session = session, .ctx = 1, .xid = 7 };
+	request = (struct cks_request){.session = session, .ctx = 1, .xid = 7};
 	cks_memory_note(session->memory, 1, (uintptr_t)device, sizeof(device));
 	return ck_chan_adopt(ends[1], &request.chan);
 }
@@ -93,8 +94,8 @@ static int end(void **state)
 
 static CUresult deliver(uint64_t number, size_t at, size_t size, uint64_t stream)
 {
-	ck_deliver_args args = { .src = (uintptr_t)device + at, .size = size, .stream = stream,
-				 .number = number };
+	ck_deliver_args args = {
+		.src = (uintptr_t)device + at, .size = size, .stream = stream, .number = number};
 
 	return ck_serve_deliver(&request, &args, NULL);
 }
@@ -102,7 +103,7 @@ static CUresult deliver(uint64_t number, size_t at, size_t size, uint64_t stream
 /* What a lane that comes now takes along; its bytes go to @to. False: nothing. */
 static bool next(ck_delivery_next_res *res, unsigned char *to)
 {
-	ck_delivery_next_args args = { .milliseconds = 20 };
+	ck_delivery_next_args args = {.milliseconds = 20};
 	struct ck_record record;
 	uint32_t xid, low, high;
 	size_t offset;
@@ -233,7 +234,7 @@ static void more_than_a_reply_takes_is_for_others(void **state)
 /* The client reads while we write: a part is larger than what a socket holds. */
 static void *write_parts(void *count)
 {
-	ck_delivery_next_args args = { .milliseconds = 1000 };
+	ck_delivery_next_args args = {.milliseconds = 1000};
 	ck_delivery_next_res res;
 
 	for (int i = 0; i < *(int *)count; i++)
@@ -253,15 +254,16 @@ static void a_large_copy_comes_in_parts(void **state)
 	arrive_all();
 	assert_int_equal(pthread_create(&thread, NULL, write_parts, &parts), 0);
 	for (int i = 0; i < parts; i++) {
-		ck_delivery_next_res res = { 0 };
+		ck_delivery_next_res res = {0};
 		struct ck_record record;
 		uint32_t xid, low, high;
 		size_t offset;
 		XDR xdrs;
 
 		assert_int_equal(ck_reader_next(reader, &record), 0);
-		assert_int_equal(ck_reply_decode(record.body, record.body_size, &xid, &offset, &low,
-						 &high), 0);
+		assert_int_equal(
+			ck_reply_decode(record.body, record.body_size, &xid, &offset, &low, &high),
+			0);
 		xdrmem_create(&xdrs, (char *)(uintptr_t)record.body + offset,
 			      (u_int)(record.body_size - offset), XDR_DECODE);
 		assert_true(xdr_ck_delivery_next_res(&xdrs, &res));

@@ -51,8 +51,8 @@ static void *serve(void *data)
 {
 	struct end *e = data;
 
-	e->result = (e->commands ? cks_dispatch_commands : cks_dispatch_calls)(e->session, e->served,
-									     e->served_reader);
+	e->result = (e->commands ? cks_dispatch_commands
+				 : cks_dispatch_calls)(e->session, e->served, e->served_reader);
 	ck_chan_shutdown(e->served);
 	return NULL;
 }
@@ -62,7 +62,7 @@ static void open_end(struct end *e, bool commands)
 	int pair[2];
 
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
-	*e = (struct end){ .session = session, .commands = commands };
+	*e = (struct end){.session = session, .commands = commands};
 	assert_int_equal(ck_chan_adopt(pair[0], &e->chan), 0);
 	assert_int_equal(ck_chan_adopt(pair[1], &e->served), 0);
 	assert_int_equal(ck_reader_create(e->chan, &e->reader), 0);
@@ -102,7 +102,8 @@ static int make(void **state)
 
 	(void)state;
 	fake_install();
-	assert_int_equal(cks_modcache_open("/proc/no-such-place", NULL, 1 << 20, 1 << 20, &cache), 0);
+	assert_int_equal(cks_modcache_open("/proc/no-such-place", NULL, 1 << 20, 1 << 20, &cache),
+			 0);
 	assert_int_equal(cks_session_create(cache, NULL, 1, &session), 0);
 	open_end(&command, true);
 	open_end(&lane, false);
@@ -122,9 +123,8 @@ static void send_all(struct end *e, const void *head, size_t size, const void *b
 		     size_t bulk_size)
 {
 	static const char zeroes[4];
-	struct iovec iov[3] = { { (void *)head, size },
-				{ (void *)bulk, bulk_size },
-				{ (void *)zeroes, -bulk_size % 4 } };
+	struct iovec iov[3] = {
+		{(void *)head, size}, {(void *)bulk, bulk_size}, {(void *)zeroes, -bulk_size % 4}};
 
 	assert_int_equal(ck_chan_writev(e->chan, iov, 3), 0);
 }
@@ -144,9 +144,17 @@ static void send_call(struct end *e, uint32_t proc, const void *args, const void
 static void send_raw(struct end *e, uint32_t proc, const void *args, size_t size)
 {
 	unsigned char out[256];
-	const uint32_t words[] = { htonl(0x80000000u | (uint32_t)(40 + size)),
-				   htonl(++xid), 0, htonl(2), htonl(CK_PROGRAM),
-				   htonl(CK_VERSION), htonl(proc), 0, 0, 0, 0 };
+	const uint32_t words[] = {htonl(0x80000000u | (uint32_t)(40 + size)),
+				  htonl(++xid),
+				  0,
+				  htonl(2),
+				  htonl(CK_PROGRAM),
+				  htonl(CK_VERSION),
+				  htonl(proc),
+				  0,
+				  0,
+				  0,
+				  0};
 
 	lane_xid = xid;
 	memcpy(out, words, sizeof(words));
@@ -157,7 +165,7 @@ static void send_raw(struct end *e, uint32_t proc, const void *args, size_t size
 /* A set of value @seq, as command @seq. */
 static void send_set(uint64_t seq)
 {
-	cuMemsetD8_v2_args a = { .head.seq = seq, .uc = (u_int)(seq & 0xff), .N = 1 };
+	cuMemsetD8_v2_args a = {.head.seq = seq, .uc = (u_int)(seq & 0xff), .N = 1};
 
 	send_call(&command, CK_PROC_cuMemsetD8_v2, &a, NULL, 0);
 }
@@ -187,8 +195,8 @@ static int read_reply(xdrproc_t xdr, void *res, struct ck_record *record, size_t
 /* cuMemGetInfo_v2 after command @seq: its error; *sets as the fake driver counts. */
 static int ask(uint64_t seq, uint64_t *sets)
 {
-	cuMemGetInfo_v2_args a = { .head.seq = seq };
-	cuMemGetInfo_v2_res r = { 0 };
+	cuMemGetInfo_v2_args a = {.head.seq = seq};
+	cuMemGetInfo_v2_res r = {0};
 	struct ck_record record;
 
 	send_call(&lane, CK_PROC_cuMemGetInfo_v2, &a, NULL, 0);
@@ -200,8 +208,8 @@ static int ask(uint64_t seq, uint64_t *sets)
 
 static void commands_are_carried_out_in_order_and_a_call_waits_for_them(void **state)
 {
-	cuMemGetInfo_v2_args a = { .head.seq = 200 };
-	cuMemGetInfo_v2_res r = { 0 };
+	cuMemGetInfo_v2_args a = {.head.seq = 200};
+	cuMemGetInfo_v2_res r = {0};
 	struct ck_record record;
 
 	(void)state;
@@ -216,7 +224,7 @@ static void commands_are_carried_out_in_order_and_a_call_waits_for_them(void **s
 
 static void an_error_of_a_command_is_told_once_in_place_of_the_next_call(void **state)
 {
-	cuMemFree_v2_args bad = { .head.seq = 1, .dptr = 0x1234 };
+	cuMemFree_v2_args bad = {.head.seq = 1, .dptr = 0x1234};
 	unsigned int asked;
 
 	(void)state;
@@ -231,20 +239,20 @@ static void an_error_of_a_command_is_told_once_in_place_of_the_next_call(void **
 
 static void a_descriptor_goes_with_the_call_that_is_not_carried_out(void **state)
 {
-	cuMemFree_v2_args bad = { .head.seq = 1, .dptr = 0x1234 };
-	cuMemGetInfo_v2_args a = { .head.seq = 1 };
-	cuMemGetInfo_v2_res r = { 0 };
+	cuMemFree_v2_args bad = {.head.seq = 1, .dptr = 0x1234};
+	cuMemGetInfo_v2_args a = {.head.seq = 1};
+	cuMemGetInfo_v2_res r = {0};
 	struct ck_record record;
 	unsigned char out[512];
-	struct iovec iov = { out, 0 };
+	struct iovec iov = {out, 0};
 	int ends[2];
 
 	(void)state;
 	assert_int_equal(pipe(ends), 0);
 	send_call(&command, CK_PROC_cuMemFree_v2, &bad, NULL, 0);
-	iov.iov_len = (size_t)ck_call_encode(out, sizeof(out), lane_xid = ++xid,
-					     CK_PROC_cuMemGetInfo_v2,
-					     (xdrproc_t)xdr_cuMemGetInfo_v2_args, &a, 0);
+	iov.iov_len =
+		(size_t)ck_call_encode(out, sizeof(out), lane_xid = ++xid, CK_PROC_cuMemGetInfo_v2,
+				       (xdrproc_t)xdr_cuMemGetInfo_v2_args, &a, 0);
 	assert_int_equal(ck_chan_writev_fd(lane.chan, &iov, 1, ends[1]), 0);
 	close(ends[1]);
 	assert_int_equal(read_reply((xdrproc_t)xdr_cuMemGetInfo_v2_res, &r, &record, NULL), 0);
@@ -257,15 +265,22 @@ static void a_descriptor_goes_with_the_call_that_is_not_carried_out(void **state
 /* The client makes them by itself, and keeps to itself what they end with. */
 static void a_call_that_the_program_does_not_see_takes_no_error(void **state)
 {
-	static const struct { uint32_t proc; xdrproc_t xdr; size_t size; } calls[] = {
-		{ CK_PROC_window, (xdrproc_t)xdr_ck_window_res, sizeof(ck_window_res) },
-		{ CK_PROC_pinned_file, (xdrproc_t)xdr_ck_pinned_file_res, sizeof(ck_pinned_file_res) },
-		{ CK_PROC_pinned_map, (xdrproc_t)xdr_ck_pinned_map_res, sizeof(ck_pinned_map_res) },
-		{ CK_PROC_status_file, (xdrproc_t)xdr_ck_status_file_res, sizeof(ck_status_file_res) },
-		{ CK_PROC_pointer_pool, (xdrproc_t)xdr_ck_pointer_pool_res, sizeof(ck_pointer_pool_res) },
+	static const struct {
+		uint32_t proc;
+		xdrproc_t xdr;
+		size_t size;
+	} calls[] = {
+		{CK_PROC_window, (xdrproc_t)xdr_ck_window_res, sizeof(ck_window_res)},
+		{CK_PROC_pinned_file, (xdrproc_t)xdr_ck_pinned_file_res,
+		 sizeof(ck_pinned_file_res)},
+		{CK_PROC_pinned_map, (xdrproc_t)xdr_ck_pinned_map_res, sizeof(ck_pinned_map_res)},
+		{CK_PROC_status_file, (xdrproc_t)xdr_ck_status_file_res,
+		 sizeof(ck_status_file_res)},
+		{CK_PROC_pointer_pool, (xdrproc_t)xdr_ck_pointer_pool_res,
+		 sizeof(ck_pointer_pool_res)},
 	};
-	cuMemFree_v2_args bad = { .head.seq = 1, .dptr = 0x1234 };
-	unsigned char args[256] = { 0 }, res[256];
+	cuMemFree_v2_args bad = {.head.seq = 1, .dptr = 0x1234};
+	unsigned char args[256] = {0}, res[256];
 	struct ck_record record;
 
 	(void)state;
@@ -282,8 +297,8 @@ static void a_call_that_the_program_does_not_see_takes_no_error(void **state)
 
 static void the_first_of_two_errors_is_told(void **state)
 {
-	cuMemFree_v2_args bad = { .head.seq = 1, .dptr = 0x1234 };
-	cuStreamDestroy_v2_args worse = { .head.seq = 2, .hStream = 99 };
+	cuMemFree_v2_args bad = {.head.seq = 1, .dptr = 0x1234};
+	cuStreamDestroy_v2_args worse = {.head.seq = 2, .hStream = 99};
 
 	(void)state;
 	ck_driver.cuStreamDestroy_v2 = fake_stream_wait;
@@ -304,7 +319,7 @@ static void a_missing_number_ends_the_command_connection(void **state)
 
 static void calls_do_not_travel_on_the_command_connection(void **state)
 {
-	cuMemGetInfo_v2_args a = { .head.seq = 1 };
+	cuMemGetInfo_v2_args a = {.head.seq = 1};
 
 	(void)state;
 	send_call(&command, CK_PROC_cuMemGetInfo_v2, &a, NULL, 0);
@@ -313,7 +328,7 @@ static void calls_do_not_travel_on_the_command_connection(void **state)
 
 static void commands_do_not_travel_on_a_lane(void **state)
 {
-	cuMemsetD8_v2_args a = { .head.seq = 1 };
+	cuMemsetD8_v2_args a = {.head.seq = 1};
 
 	(void)state;
 	send_call(&lane, CK_PROC_cuMemsetD8_v2, &a, NULL, 0);
@@ -333,7 +348,7 @@ static void an_unknown_procedure_is_refused_and_the_lane_goes_on(void **state)
 static void arguments_too_short_or_too_long_end_the_lane(void **state)
 {
 	static const char bytes[64];
-	static const size_t sizes[] = { 0, 8, 15, 20, 64 };
+	static const size_t sizes[] = {0, 8, 15, 20, 64};
 	struct ck_record record;
 
 	(void)state;
@@ -347,18 +362,18 @@ static void arguments_too_short_or_too_long_end_the_lane(void **state)
 
 static void lengths_that_lie_are_refused(void **state)
 {
-	unsigned char launch[88] = { 0 };
+	unsigned char launch[88] = {0};
 
 	(void)state;
-	launch[7] = 1;			     /* seq */
-	memset(launch + 60, 0xff, 4);	     /* of the attributes: 4 GiB */
+	launch[7] = 1;		      /* seq */
+	memset(launch + 60, 0xff, 4); /* of the attributes: 4 GiB */
 	send_raw(&command, CK_PROC_launch, launch, sizeof(launch));
 	assert_int_equal(wait_end(&command), -EPROTO);
 }
 
 static void a_call_for_a_command_of_the_far_future_is_refused(void **state)
 {
-	cuMemGetInfo_v2_args a = { .head.seq = UINT64_MAX };
+	cuMemGetInfo_v2_args a = {.head.seq = UINT64_MAX};
 
 	(void)state;
 	send_call(&lane, CK_PROC_cuMemGetInfo_v2, &a, NULL, 0);
@@ -387,8 +402,8 @@ static void a_bye_is_answered_and_reported(void **state)
 
 static void the_callers_context_is_bound(void **state)
 {
-	cuMemGetInfo_v2_args a = { .head.ctx = 3 };
-	cuMemGetInfo_v2_res r = { 0 };
+	cuMemGetInfo_v2_args a = {.head.ctx = 3};
+	cuMemGetInfo_v2_res r = {0};
 	struct ck_record record;
 	int context;
 
@@ -406,8 +421,8 @@ static void the_callers_context_is_bound(void **state)
 /* Ask for @size bytes at @src after command @seq: the result of the call, or of moving them. */
 static int download(uint64_t seq, CUdeviceptr src, unsigned char *dst, size_t size)
 {
-	ck_download_args a = { .head.seq = seq, .src = src, .size = size };
-	ck_download_res r = { 0 };
+	ck_download_args a = {.head.seq = seq, .src = src, .size = size};
+	ck_download_res r = {0};
 	struct ck_record record;
 	uint32_t tail;
 	size_t at;
@@ -425,14 +440,14 @@ static int download(uint64_t seq, CUdeviceptr src, unsigned char *dst, size_t si
 
 static void bytes_come_back_as_they_were_sent(void **state)
 {
-	static const size_t sizes[] = { 1, 3, 4096, 65537, 1 << 20, (1 << 20) + 1, 9999999 };
+	static const size_t sizes[] = {1, 3, 4096, 65537, 1 << 20, (1 << 20) + 1, 9999999};
 	uint64_t seq = 0;
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		unsigned char *bytes = malloc(sizes[i]), *back = calloc(1, sizes[i]);
 		CUdeviceptr device;
-		ck_upload_args a = { .head.seq = ++seq, .data_length = (u_int)sizes[i] };
+		ck_upload_args a = {.head.seq = ++seq, .data_length = (u_int)sizes[i]};
 
 		for (size_t j = 0; j < sizes[i]; j++)
 			bytes[j] = (unsigned char)(j * 131 >> 4);
@@ -451,7 +466,7 @@ static void copies_past_the_end_are_refused_whole(void **state)
 {
 	const size_t size = 3 << 20;
 	unsigned char *bytes = calloc(1, size + 1);
-	ck_upload_args a = { .head.seq = 1, .data_length = (u_int)size + 1 };
+	ck_upload_args a = {.head.seq = 1, .data_length = (u_int)size + 1};
 	CUdeviceptr device;
 
 	(void)state;
@@ -513,11 +528,11 @@ static void an_error_in_the_middle_is_told_at_the_end(void **state)
 static void a_link_may_go_while_the_bytes_for_it_come(void **state)
 {
 	static const char image[1 << 20];
-	ck_link_create_args create = { .link = 7 };
-	ck_link_create_res created = { 0 };
-	ck_link_add_args add = { .link = 7, .name = (char *)"", .data_length = sizeof(image) };
-	ck_link_add_res added = { 0 };
-	cuLinkDestroy_args destroy = { .state = 7 };
+	ck_link_create_args create = {.link = 7};
+	ck_link_create_res created = {0};
+	ck_link_add_args add = {.link = 7, .name = (char *)"", .data_length = sizeof(image)};
+	ck_link_add_res added = {0};
+	cuLinkDestroy_args destroy = {.state = 7};
 	struct ck_record record;
 	unsigned char out[512];
 	struct end other;
@@ -554,8 +569,8 @@ static CUresult many_nodes(CUgraph graph, CUgraphNode *nodes, size_t *count)
 
 static void a_result_that_no_record_holds_is_an_error_and_the_lane_goes_on(void **state)
 {
-	ck_graph_nodes_args a = { .graph = 30 };
-	ck_graph_nodes_res r = { 0 };
+	ck_graph_nodes_args a = {.graph = 30};
+	ck_graph_nodes_res r = {0};
 	struct ck_record record;
 	CUgraph graph = (CUgraph)(uintptr_t)0x100;
 
@@ -584,14 +599,15 @@ static void much_on_both_stdout_and_stderr_is_fetched(void **state)
 {
 	const size_t much = 700000;
 	int out = dup(STDOUT_FILENO), err = dup(STDERR_FILENO);
-	ck_output_args a = { 0 };
-	size_t got[2] = { 0 };
+	ck_output_args a = {0};
+	size_t got[2] = {0};
 	bool both;
 	int ret = 0;
 
 	(void)state;
 	assert_int_equal(cks_output_redirect(16u << 20, &session->output), 0);
-	both = fcntl(STDERR_FILENO, F_GET_SEALS) >= 0; /* not with a sanitizer, which writes there */
+	both = fcntl(STDERR_FILENO, F_GET_SEALS) >=
+	       0; /* not with a sanitizer, which writes there */
 	print_much(STDOUT_FILENO, much);
 	if (both)
 		print_much(STDERR_FILENO, much);
@@ -601,7 +617,7 @@ static void much_on_both_stdout_and_stderr_is_fetched(void **state)
 	close(err);
 	signal(SIGABRT, SIG_DFL);
 	while (ret == 0 && cks_output_pending(session->output)) {
-		ck_output_res r = { 0 };
+		ck_output_res r = {0};
 		struct ck_record record;
 
 		send_call(&lane, CK_PROC_output, &a, NULL, 0);
@@ -616,8 +632,8 @@ static void much_on_both_stdout_and_stderr_is_fetched(void **state)
 }
 
 struct waiter {
-	uint64_t seq, seen;	/* what it waits for, and where the session was when it went on */
-	long slept;		/* how often it gave the processor away */
+	uint64_t seq, seen; /* what it waits for, and where the session was when it went on */
+	long slept;	    /* how often it gave the processor away */
 	pthread_t thread;
 };
 
@@ -636,8 +652,8 @@ static void *wait_for(void *data)
 /* As for a synchronise behind thousands of launches: waking its thread at each costs more than they do. */
 static void who_waits_for_a_command_is_not_woken_by_those_before(void **state)
 {
-	struct waiter waiters[] = { { .seq = 400 }, { .seq = 200 }, { .seq = 400 } };
-	const struct timespec moment = { .tv_nsec = 20000 }, settle = { .tv_nsec = 20000000 };
+	struct waiter waiters[] = {{.seq = 400}, {.seq = 200}, {.seq = 400}};
+	const struct timespec moment = {.tv_nsec = 20000}, settle = {.tv_nsec = 20000000};
 
 	(void)state;
 	for (int i = 0; i < 3; i++)

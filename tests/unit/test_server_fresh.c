@@ -29,7 +29,8 @@ static int listener;
 /* A connection from 127.0.0.@host, in the list; the client's end. */
 static int connect_from(uint32_t host)
 {
-	struct sockaddr_in from = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(0x7f000000 + host) };
+	struct sockaddr_in from = {.sin_family = AF_INET,
+				   .sin_addr.s_addr = htonl(0x7f000000 + host)};
 	int client = socket(AF_INET, SOCK_STREAM, 0), fd;
 
 	assert_int_equal(bind(client, (struct sockaddr *)&from, sizeof(from)), 0);
@@ -60,7 +61,8 @@ static int begin(void **state)
 	socklen_t size = sizeof(address);
 
 	(void)state;
-	address = (struct sockaddr_in){ .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	address = (struct sockaddr_in){.sin_family = AF_INET,
+				       .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	getrlimit(RLIMIT_NOFILE, &files);
 	files.rlim_cur = 2 * MOST;
 	setrlimit(RLIMIT_NOFILE, &files);
@@ -69,7 +71,8 @@ static int begin(void **state)
 	setrlimit(RLIMIT_NOFILE, &files);
 	listener = socket(AF_INET, SOCK_STREAM, 0);
 	return !list || bind(listener, (struct sockaddr *)&address, sizeof(address)) < 0 ||
-	       listen(listener, 1) < 0 || getsockname(listener, (struct sockaddr *)&address, &size) < 0;
+	       listen(listener, 1) < 0 ||
+	       getsockname(listener, (struct sockaddr *)&address, &size) < 0;
 }
 
 static int end(void **state)
@@ -136,9 +139,12 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(one_peer_pushes_out_its_own, begin, end),
-		cmocka_unit_test_setup_teardown(what_is_young_stays_while_there_is_room, begin, end),
-		cmocka_unit_test_setup_teardown(a_full_list_pushes_out_the_peer_that_has_most, begin, end),
-		cmocka_unit_test_setup_teardown(new_connections_are_looked_at_without_a_poll, begin, end),
+		cmocka_unit_test_setup_teardown(what_is_young_stays_while_there_is_room, begin,
+						end),
+		cmocka_unit_test_setup_teardown(a_full_list_pushes_out_the_peer_that_has_most,
+						begin, end),
+		cmocka_unit_test_setup_teardown(new_connections_are_looked_at_without_a_poll, begin,
+						end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

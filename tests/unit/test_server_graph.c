@@ -80,9 +80,9 @@ static CUresult exec_set(CUgraphExec exec, CUgraphNode node, CUgraphNodeParams *
 {
 	(void)exec;
 	(void)node;
-	return p->type == CU_GRAPH_NODE_TYPE_MEMCPY && p->memcpy.flags == 99 ?
-		       CUDA_ERROR_INVALID_VALUE :
-		       CUDA_SUCCESS;
+	return p->type == CU_GRAPH_NODE_TYPE_MEMCPY && p->memcpy.flags == 99
+		       ? CUDA_ERROR_INVALID_VALUE
+		       : CUDA_SUCCESS;
 }
 
 static CUresult get_nodes(CUgraph graph, CUgraphNode *nodes, size_t *count)
@@ -154,9 +154,10 @@ static int prepare(void **state)
 	ck_driver.cuGraphExecDestroy = exec_destroy;
 	ck_driver.cuGraphLaunch = launch;
 	graphs = execs = launches = 0;
-	assert_int_equal(cks_modcache_open("/proc/no-such-place", NULL, 1 << 20, 1 << 20, &cache), 0);
+	assert_int_equal(cks_modcache_open("/proc/no-such-place", NULL, 1 << 20, 1 << 20, &cache),
+			 0);
 	assert_int_equal(cks_session_create(cache, NULL, 1, &session), 0);
-	q = (struct cks_request){ .session = session };
+	q = (struct cks_request){.session = session};
 	return 0;
 }
 
@@ -177,7 +178,7 @@ static void make_graph(uint64_t id)
 
 static CUresult add(uint64_t graph, const void *bytes, size_t size, ck_node_add_res *res)
 {
-	ck_node_add_args a = { .graph = graph };
+	ck_node_add_args a = {.graph = graph};
 
 	memset(res, 0, sizeof(*res));
 	a.params.params_val = (char *)(uintptr_t)bytes;
@@ -188,10 +189,10 @@ static CUresult add(uint64_t graph, const void *bytes, size_t size, ck_node_add_
 /* A copy of 64 bytes from the client's memory, of this mirror, to the device; or back. */
 static CUgraphNodeParams copy_of(uint64_t mirror, bool up)
 {
-	CUgraphNodeParams p = { .type = CU_GRAPH_NODE_TYPE_MEMCPY };
+	CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_MEMCPY};
 	CUDA_MEMCPY3D *c = &p.memcpy.copyParams;
 
-	*c = (CUDA_MEMCPY3D){ .WidthInBytes = 64, .Height = 1, .Depth = 1 };
+	*c = (CUDA_MEMCPY3D){.WidthInBytes = 64, .Height = 1, .Depth = 1};
 	c->srcMemoryType = up ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
 	c->dstMemoryType = up ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
 	c->srcDevice = c->dstDevice = 0x70000000;
@@ -211,7 +212,7 @@ static uint64_t add_copy_node(uint64_t graph, uint64_t mirror)
 
 static void make_exec(uint64_t graph, uint64_t id, ck_graph_instantiate_res *res)
 {
-	ck_graph_instantiate_args a = { .exec = id, .graph = graph };
+	ck_graph_instantiate_args a = {.exec = id, .graph = graph};
 
 	memset(res, 0, sizeof(*res));
 	assert_int_equal(ck_serve_graph_instantiate(&q, &a, res), CUDA_SUCCESS);
@@ -219,8 +220,8 @@ static void make_exec(uint64_t graph, uint64_t id, ck_graph_instantiate_res *res
 
 static u_int end(uint64_t object, uint64_t *first)
 {
-	ck_graph_end_args a = { .object = object };
-	ck_graph_end_res res = { 0 };
+	ck_graph_end_args a = {.object = object};
+	ck_graph_end_res res = {0};
 	u_int gone;
 
 	assert_int_equal(ck_serve_graph_end(&q, &a, &res), CUDA_SUCCESS);
@@ -234,8 +235,8 @@ static u_int end(uint64_t object, uint64_t *first)
 
 static void nodes_go_with_their_graph(void **state)
 {
-	CUgraphNodeParams p = { .type = CU_GRAPH_NODE_TYPE_EMPTY };
-	cuGraphDestroy_args a = { .hGraph = 20 };
+	CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_EMPTY};
+	cuGraphDestroy_args a = {.hGraph = 20};
 	ck_node_add_res res;
 	CUgraphNode node;
 
@@ -251,8 +252,8 @@ static void nodes_go_with_their_graph(void **state)
 
 static void a_graph_inside_another_is_not_destroyed_alone(void **state)
 {
-	CUgraphNodeParams p = { .type = CU_GRAPH_NODE_TYPE_GRAPH };
-	cuGraphDestroy_args a = { .hGraph = 21 };
+	CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_GRAPH};
+	cuGraphDestroy_args a = {.hGraph = 21};
 	ck_node_add_res res;
 	uint64_t first;
 
@@ -272,10 +273,15 @@ static void a_graph_inside_another_is_not_destroyed_alone(void **state)
 static void parameters_that_are_made_up_are_refused(void **state)
 {
 	static const CUgraphNodeType with_ids[] = {
-		CU_GRAPH_NODE_TYPE_KERNEL, CU_GRAPH_NODE_TYPE_MEMCPY, CU_GRAPH_NODE_TYPE_GRAPH,
-		CU_GRAPH_NODE_TYPE_WAIT_EVENT, CU_GRAPH_NODE_TYPE_EVENT_RECORD,
-		CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL, CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT,
-		(CUgraphNodeType)14, (CUgraphNodeType)-1,
+		CU_GRAPH_NODE_TYPE_KERNEL,
+		CU_GRAPH_NODE_TYPE_MEMCPY,
+		CU_GRAPH_NODE_TYPE_GRAPH,
+		CU_GRAPH_NODE_TYPE_WAIT_EVENT,
+		CU_GRAPH_NODE_TYPE_EVENT_RECORD,
+		CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL,
+		CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT,
+		(CUgraphNodeType)14,
+		(CUgraphNodeType)-1,
 	};
 	CUgraphNodeParams p;
 	ck_node_add_res res;
@@ -304,7 +310,7 @@ static void arrays_are_as_long_as_the_structure_says(void **state)
 	struct {
 		CUgraphNodeParams p;
 		CUmemAccessDesc access[2];
-	} m = { .p.type = CU_GRAPH_NODE_TYPE_MEM_ALLOC };
+	} m = {.p.type = CU_GRAPH_NODE_TYPE_MEM_ALLOC};
 	ck_node_add_res res;
 	CUgraph graph;
 	uint64_t first;
@@ -331,7 +337,7 @@ static void a_kernels_parameters_arrive_as_they_were_packed(void **state)
 	struct {
 		CUgraphNodeParams p;
 		unsigned char block[8];
-	} m = { .p.type = CU_GRAPH_NODE_TYPE_KERNEL, .block = { 1, 2, 3, 4, 5, 6, 7, 8 } };
+	} m = {.p.type = CU_GRAPH_NODE_TYPE_KERNEL, .block = {1, 2, 3, 4, 5, 6, 7, 8}};
 	ck_node_add_res res;
 	CUgraph graph;
 	uint64_t first;
@@ -354,8 +360,8 @@ static void a_kernels_parameters_arrive_as_they_were_packed(void **state)
 
 static void edges_need_as_many_ids(void **state)
 {
-	uint64_t ids[2] = { 77, 78 };
-	ck_graph_link_args a = { .graph = 20 };
+	uint64_t ids[2] = {77, 78};
+	ck_graph_link_args a = {.graph = 20};
 	ck_graph_link_res res;
 	uint64_t first;
 
@@ -394,7 +400,7 @@ static void the_copy_uses_memory_of_the_servers_own(void **state)
 
 static void a_mirror_goes_with_the_last_of_its_owners(void **state)
 {
-	cuGraphClone_args clone = { .phGraphClone = 21, .originalGraph = 20 };
+	cuGraphClone_args clone = {.phGraphClone = 21, .originalGraph = 20};
 	ck_graph_instantiate_res res;
 	cuGraphClone_res cloned;
 	uint64_t first;
@@ -466,7 +472,7 @@ static void what_is_pinned_is_used_again_and_goes_with_its_context(void **state)
 /* A graph may go while its launch runs: what that reads is not filled anew meanwhile. */
 static void memory_of_a_running_launch_is_not_used_again(void **state)
 {
-	cuGraphLaunch_args launched = { .hGraphExec = 40 };
+	cuGraphLaunch_args launched = {.hGraphExec = 40};
 	ck_graph_instantiate_res exec;
 	unsigned char *host[3];
 	uint64_t first;
@@ -491,7 +497,7 @@ static void memory_of_a_running_launch_is_not_used_again(void **state)
 
 static void an_exec_has_the_mirrors_of_its_children(void **state)
 {
-	CUgraphNodeParams p = { .type = CU_GRAPH_NODE_TYPE_GRAPH };
+	CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_GRAPH};
 	ck_graph_instantiate_res exec;
 	ck_node_add_res res;
 	uint64_t first;
@@ -515,7 +521,7 @@ static void change(uint64_t node, uint64_t mirror, int flags, CUresult expected,
 		   ck_node_set_res *res)
 {
 	CUgraphNodeParams p = copy_of(mirror, true);
-	ck_node_set_args a = { .node = node, .exec = 40 };
+	ck_node_set_args a = {.node = node, .exec = 40};
 
 	p.memcpy.flags = flags;
 	a.params.params_val = (char *)&p;
@@ -564,8 +570,8 @@ static void a_copy_that_changes_in_an_exec_changes_its_mirror(void **state)
 static void ids_and_sizes_of_mirrors_are_checked(void **state)
 {
 	CUgraphNodeParams p = copy_of(0, true);
-	ck_mirror_aside_args aside = { .mirror = 5, .offset = 60, .size = 5 };
-	ck_mirror_aside_res back = { 0 };
+	ck_mirror_aside_args aside = {.mirror = 5, .offset = 60, .size = 5};
+	ck_mirror_aside_res back = {0};
 	ck_node_add_res res;
 	uint64_t first;
 
@@ -586,7 +592,7 @@ static void ids_and_sizes_of_mirrors_are_checked(void **state)
 	assert_int_equal(ck_serve_mirror_aside(&q, &aside, &back), CUDA_SUCCESS);
 	assert_int_equal(back.back.back_len, 4);
 	free(back.back.back_val);
-	aside = (struct ck_mirror_aside_args){ .mirror = 5, .offset = UINT64_MAX };
+	aside = (struct ck_mirror_aside_args){.mirror = 5, .offset = UINT64_MAX};
 	aside.data.data_val = (char *)&p;
 	aside.data.data_len = 2;
 	assert_int_equal(ck_serve_mirror_aside(&q, &aside, &back), CUDA_ERROR_INVALID_VALUE);
@@ -595,7 +601,7 @@ static void ids_and_sizes_of_mirrors_are_checked(void **state)
 
 static void a_launch_with_mirrors_can_be_waited_for(void **state)
 {
-	cuGraphLaunch_args a = { .hGraphExec = 40 };
+	cuGraphLaunch_args a = {.hGraphExec = 40};
 	ck_graph_instantiate_res exec;
 	uint64_t first;
 
@@ -639,8 +645,8 @@ int main(void)
 						prepare, drop),
 		cmocka_unit_test_setup_teardown(an_exec_has_the_mirrors_of_its_children, prepare,
 						drop),
-		cmocka_unit_test_setup_teardown(
-			a_copy_that_changes_in_an_exec_changes_its_mirror, prepare, drop),
+		cmocka_unit_test_setup_teardown(a_copy_that_changes_in_an_exec_changes_its_mirror,
+						prepare, drop),
 		cmocka_unit_test_setup_teardown(ids_and_sizes_of_mirrors_are_checked, prepare,
 						drop),
 		cmocka_unit_test_setup_teardown(a_launch_with_mirrors_can_be_waited_for, prepare,

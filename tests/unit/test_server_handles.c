@@ -112,7 +112,7 @@ static void functions_go_with_their_module(void **state)
 	cks_handles_remove(h, 24); /* out of the middle of its family */
 	cks_handles_remove(h, 10);
 	for (uint64_t id = 10; id <= 30; id++)
-		assert_false(cks_handles_find(h, id, ~0u, &(struct cks_object){ 0 }));
+		assert_false(cks_handles_find(h, id, ~0u, &(struct cks_object){0}));
 }
 
 static void nothing_can_live_in_what_is_not_there(void **state)
@@ -155,7 +155,8 @@ int main(void)
 						drop),
 		cmocka_unit_test_setup_teardown(ids_out_of_range_or_taken_are_refused, make, drop),
 		cmocka_unit_test_setup_teardown(what_the_driver_tells_of_has_one_id, make, drop),
-		cmocka_unit_test_setup_teardown(a_handle_that_the_driver_uses_again_is_the_newer_object, make, drop),
+		cmocka_unit_test_setup_teardown(
+			a_handle_that_the_driver_uses_again_is_the_newer_object, make, drop),
 		cmocka_unit_test_setup_teardown(a_removed_id_is_gone_and_may_be_used_again, make,
 						drop),
 		cmocka_unit_test_setup_teardown(functions_go_with_their_module, make, drop),

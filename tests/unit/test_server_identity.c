@@ -24,9 +24,10 @@ static bool same(const struct cks_identity *a, const struct cks_identity *b)
 /* The server's end of a connection from @host of this machine. */
 static int connection_from(uint32_t host)
 {
-	struct sockaddr_in any = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	struct sockaddr_in from = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(host) };
-	int listener = socket(AF_INET, SOCK_STREAM, 0), client = socket(AF_INET, SOCK_STREAM, 0), fd;
+	struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct sockaddr_in from = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(host)};
+	int listener = socket(AF_INET, SOCK_STREAM, 0), client = socket(AF_INET, SOCK_STREAM, 0),
+	    fd;
 	socklen_t size = sizeof(any);
 
 	assert_int_equal(bind(listener, (struct sockaddr *)&any, sizeof(any)), 0);
@@ -75,8 +76,8 @@ static void a_token_tells_its_holder_wherever_he_is(void **state)
 
 static void without_a_token_the_address_tells_and_not_the_port(void **state)
 {
-	int fd[3] = { connection_from(0x7f000001), connection_from(0x7f000001),
-		      connection_from(0x7f000002) };
+	int fd[3] = {connection_from(0x7f000001), connection_from(0x7f000001),
+		     connection_from(0x7f000002)};
 	struct cks_identity i[3];
 
 	(void)state;

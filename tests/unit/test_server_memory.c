@@ -22,7 +22,7 @@
 
 static struct cks_session *session;
 static struct cks_request request;
-static CUdeviceptr next;	/* what the driver gives next */
+static CUdeviceptr next; /* what the driver gives next */
 static unsigned int freed, released;
 static cuuint64_t threshold;
 static CUmemAllocationProp made;
@@ -76,7 +76,7 @@ static CUresult attribute_get(CUmemoryPool pool, CUmemPool_attribute attr, void 
 	if (attr == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD)
 		memcpy(value, &threshold, sizeof(threshold));
 	else
-		memcpy(value, &(int){ 1 }, sizeof(int));
+		memcpy(value, &(int){1}, sizeof(int));
 	return CUDA_SUCCESS;
 }
 
@@ -119,8 +119,8 @@ static CUresult props_get(CUmemAllocationProp *prop, CUmemGenericAllocationHandl
 	return CUDA_SUCCESS;
 }
 
-static CUresult map(CUdeviceptr at, size_t size, size_t offset,
-		    CUmemGenericAllocationHandle handle, unsigned long long flags)
+static CUresult map(CUdeviceptr at, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
+		    unsigned long long flags)
 {
 	(void)at;
 	(void)size;
@@ -181,9 +181,10 @@ static int begin(void **state)
 	ck_driver.cuMemGetAddressRange_v2 = no_range;
 	freed = released = 0;
 	next = BASE;
-	assert_int_equal(cks_modcache_open("/proc/no-such-place", NULL, 1 << 20, 1 << 20, &cache), 0);
+	assert_int_equal(cks_modcache_open("/proc/no-such-place", NULL, 1 << 20, 1 << 20, &cache),
+			 0);
 	assert_int_equal(cks_session_create(cache, NULL, 1, &session), 0);
-	request = (struct cks_request){ .session = session };
+	request = (struct cks_request){.session = session};
 	return 0;
 }
 
@@ -196,25 +197,25 @@ static int end(void **state)
 
 static CUresult alloc_async(size_t size, uint64_t pool)
 {
-	cuMemAllocFromPoolAsync_args from = { .bytesize = size, .pool = pool };
+	cuMemAllocFromPoolAsync_args from = {.bytesize = size, .pool = pool};
 	cuMemAllocFromPoolAsync_res from_res;
-	cuMemAllocAsync_args a = { .bytesize = size };
+	cuMemAllocAsync_args a = {.bytesize = size};
 	cuMemAllocAsync_res res;
 
-	return pool ? ck_serve_cuMemAllocFromPoolAsync(&request, &from, &from_res) :
-		      ck_serve_cuMemAllocAsync(&request, &a, &res);
+	return pool ? ck_serve_cuMemAllocFromPoolAsync(&request, &from, &from_res)
+		    : ck_serve_cuMemAllocAsync(&request, &a, &res);
 }
 
 static CUresult free_async(CUdeviceptr at)
 {
-	cuMemFreeAsync_args a = { .dptr = at };
+	cuMemFreeAsync_args a = {.dptr = at};
 
 	return ck_serve_cuMemFreeAsync(&request, &a, NULL);
 }
 
 static CUresult do_map(CUdeviceptr at, size_t size)
 {
-	cuMemMap_args a = { .ptr = at, .size = size, .handle = 20 };
+	cuMemMap_args a = {.ptr = at, .size = size, .handle = 20};
 	cuMemMap_res res;
 
 	return ck_serve_cuMemMap(&request, &a, &res);
@@ -222,9 +223,9 @@ static CUresult do_map(CUdeviceptr at, size_t size)
 
 static CUresult do_create(uint64_t id)
 {
-	CUmemAllocationProp prop = { .type = CU_MEM_ALLOCATION_TYPE_PINNED,
-				     .win32HandleMetaData = (void *)0xdead };
-	cuMemCreate_args a = { .handle = id, .size = UNIT };
+	CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+				    .win32HandleMetaData = (void *)0xdead};
+	cuMemCreate_args a = {.handle = id, .size = UNIT};
 	cuMemCreate_res res;
 
 	memcpy(a.prop, &prop, sizeof(prop));
@@ -269,9 +270,9 @@ static void what_the_driver_gives_again_replaces_what_was_there(void **state)
 
 static void a_pool_is_found_by_its_number_only(void **state)
 {
-	cuMemPoolCreate_args a = { .pool = 30 };
+	cuMemPoolCreate_args a = {.pool = 30};
 	cuMemPoolCreate_res res;
-	CUmemPoolProps props = { .win32SecurityAttributes = (void *)0xdead };
+	CUmemPoolProps props = {.win32SecurityAttributes = (void *)0xdead};
 
 	(void)state;
 	memcpy(a.poolProps, &props, sizeof(props));
@@ -284,11 +285,13 @@ static void a_pool_is_found_by_its_number_only(void **state)
 
 static void attributes_of_a_pool_are_words_and_ints(void **state)
 {
-	cuMemPoolCreate_args create_args = { .pool = 30 };
-	ck_pool_attribute_args a = { .pool = 30, .attr = CU_MEMPOOL_ATTR_RELEASE_THRESHOLD,
-				     .set = 1, .value = 1ull << 40 };
+	cuMemPoolCreate_args create_args = {.pool = 30};
+	ck_pool_attribute_args a = {.pool = 30,
+				    .attr = CU_MEMPOOL_ATTR_RELEASE_THRESHOLD,
+				    .set = 1,
+				    .value = 1ull << 40};
 	cuMemPoolCreate_res created;
-	ck_pool_attribute_res res = { 0 };
+	ck_pool_attribute_res res = {0};
 
 	(void)state;
 	ck_serve_cuMemPoolCreate(&request, &create_args, &created);
@@ -302,13 +305,12 @@ static void attributes_of_a_pool_are_words_and_ints(void **state)
 	a.attr = 99;
 	assert_int_equal(ck_serve_pool_attribute(&request, &a, &res), CUDA_ERROR_INVALID_VALUE);
 	a.pool = 31;
-	assert_int_equal(ck_serve_pool_attribute(&request, &a, &res),
-			 CUDA_ERROR_INVALID_HANDLE);
+	assert_int_equal(ck_serve_pool_attribute(&request, &a, &res), CUDA_ERROR_INVALID_HANDLE);
 }
 
 static void mappings_side_by_side_are_one_piece(void **state)
 {
-	cuMemUnmap_args a = { .ptr = BASE, .size = UNIT };
+	cuMemUnmap_args a = {.ptr = BASE, .size = UNIT};
 	cuMemUnmap_res res;
 
 	(void)state;
@@ -329,8 +331,8 @@ static void mappings_side_by_side_are_one_piece(void **state)
 
 static void a_retained_handle_has_a_number_of_its_own(void **state)
 {
-	ck_physical_retain_args a = { .object = 21, .ptr = BASE };
-	cuMemRelease_args release_args = { .handle = 20 };
+	ck_physical_retain_args a = {.object = 21, .ptr = BASE};
+	cuMemRelease_args release_args = {.handle = 20};
 	ck_physical_retain_res res;
 
 	(void)state;
@@ -348,9 +350,9 @@ static void a_retained_handle_has_a_number_of_its_own(void **state)
 
 static void a_list_of_odd_length_is_refused(void **state)
 {
-	char bytes[3 * sizeof(CUmemAccessDesc)] = { 0 };
-	ck_set_access_args a = { .ptr = BASE, .size = UNIT, .desc = { sizeof(bytes), bytes } };
-	ck_copy_batch_args batch = { .copies = { 25, bytes } };
+	char bytes[3 * sizeof(CUmemAccessDesc)] = {0};
+	ck_set_access_args a = {.ptr = BASE, .size = UNIT, .desc = {sizeof(bytes), bytes}};
+	ck_copy_batch_args batch = {.copies = {25, bytes}};
 	ck_set_access_res res;
 
 	(void)state;

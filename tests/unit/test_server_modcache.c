@@ -40,7 +40,7 @@ static int remove_dir(void **state)
 	return system(command);
 }
 
-static const struct ck_hash alice = { { 1 } }, bob = { { 2 } };
+static const struct ck_hash alice = {{1}}, bob = {{2}};
 
 static struct cks_modcache *open_for(const struct ck_hash *owner, size_t limit, size_t owner_limit)
 {
@@ -117,7 +117,7 @@ static void an_image_is_there_for_the_next_session(void **state)
 static void an_unknown_image_is_not_there(void **state)
 {
 	struct cks_modcache *cache = open_cache(LIMIT);
-	struct ck_hash hash = { { 42 } };
+	struct ck_hash hash = {{42}};
 	size_t size;
 
 	(void)state;
@@ -154,7 +154,7 @@ static void the_longest_unused_go_when_there_is_too_much(void **state)
 	struct cks_modcache *cache = open_cache(LIMIT);
 	struct cks_cachefile *files = NULL;
 	struct ck_hash first = put(cache, LIMIT / 4, 1), newest;
-	struct timespec t[2] = { { .tv_sec = 1000 }, { .tv_sec = 1000 } };
+	struct timespec t[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
 	char path[160];
 	size_t total = 0;
 	long count;
@@ -246,7 +246,8 @@ static void sessions_of_one_identity_at_a_time_share(void **state)
 
 static void a_session_without_identity_leaves_and_finds_nothing(void **state)
 {
-	struct cks_modcache *a = open_for(&alice, LIMIT, LIMIT), *none = open_for(NULL, LIMIT, LIMIT);
+	struct cks_modcache *a = open_for(&alice, LIMIT, LIMIT),
+			    *none = open_for(NULL, LIMIT, LIMIT);
 	struct ck_hash hash = put(a, 5000, 1), own, listed[CK_MODCACHE_LIST];
 	size_t size;
 
@@ -319,7 +320,7 @@ static void an_image_that_was_evicted_is_not_listed(void **state)
 {
 	struct cks_modcache *a = open_for(&alice, LIMIT, LIMIT), *b;
 	struct ck_hash hash = put(a, LIMIT / 2, 1), listed[CK_MODCACHE_LIST];
-	struct timespec t[2] = { { .tv_sec = 1000 }, { .tv_sec = 1000 } };
+	struct timespec t[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
 	char path[160];
 
 	(void)state;

@@ -99,8 +99,8 @@ static void a_text_ends_in_its_room(void **state)
 
 static void the_client_finds_itself_and_not_the_worker(void **state)
 {
-	struct nvmlProcessInfo_t list[3] = { { .pid = 1 }, { .pid = (unsigned int)getpid() },
-					     { .pid = 99 } };
+	struct nvmlProcessInfo_t list[3] = {
+		{.pid = 1}, {.pid = (unsigned int)getpid()}, {.pid = 99}};
 
 	(void)state;
 	cks_nvml_client(4711, "program");
@@ -112,8 +112,8 @@ static void the_client_finds_itself_and_not_the_worker(void **state)
 
 static void without_a_library_every_call_says_so(void **state)
 {
-	nvmlDeviceGetCount_v2_args args = { 0 };
-	nvmlDeviceGetCount_v2_res res = { 0 };
+	nvmlDeviceGetCount_v2_args args = {0};
+	nvmlDeviceGetCount_v2_res res = {0};
 
 	(void)state;
 	if (dlopen("libnvidia-ml.so.1", RTLD_NOW))

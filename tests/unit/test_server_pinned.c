@@ -48,7 +48,8 @@ static int begin(void **state)
 {
 	int ends[2];
 	/* much more than is used: what else is mapped meanwhile comes to its other end */
-	void *room = mmap(NULL, ROOM, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	void *room =
+		mmap(NULL, ROOM, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	(void)state;
 	fake_install();
@@ -60,7 +61,7 @@ static int begin(void **state)
 	if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) < 0 || ck_chan_adopt(ends[0], &client) < 0 ||
 	    cks_session_create(NULL, NULL, 1, &session) < 0)
 		return -1;
-	request = (struct cks_request){ .session = session, .ctx = 1 };
+	request = (struct cks_request){.session = session, .ctx = 1};
 	return ck_chan_adopt(ends[1], &request.chan);
 }
 
@@ -87,9 +88,9 @@ static int file_of(size_t size, int seals)
 /* Offer @fd, which is closed here, for [address, address+size): the result. */
 static CUresult offer(int fd, uint64_t address, size_t size, int *taken)
 {
-	ck_pinned_file_args args = { .address = address, .size = size };
-	ck_pinned_file_res res = { 0 };
-	struct iovec iov = { (char *)"x", 1 };
+	ck_pinned_file_args args = {.address = address, .size = size};
+	ck_pinned_file_res res = {0};
+	struct iovec iov = {(char *)"x", 1};
 	char byte;
 	CUresult err;
 
@@ -103,7 +104,7 @@ static CUresult offer(int fd, uint64_t address, size_t size, int *taken)
 
 static CUresult map(uint64_t address, size_t size, size_t offset)
 {
-	ck_pinned_map_args args = { .address = address, .size = size, .offset = offset };
+	ck_pinned_map_args args = {.address = address, .size = size, .offset = offset};
 	ck_pinned_map_res res;
 
 	return ck_serve_pinned_map(&request, &args, &res);
@@ -111,21 +112,21 @@ static CUresult map(uint64_t address, size_t size, size_t offset)
 
 static CUresult unmap(uint64_t address)
 {
-	ck_pinned_unmap_args args = { .address = address };
+	ck_pinned_unmap_args args = {.address = address};
 
 	return ck_serve_pinned_unmap(&request, &args, NULL);
 }
 
 static CUresult copy(CUdeviceptr dst, CUdeviceptr src, size_t size, unsigned int kind)
 {
-	ck_pinned_copy_args args = { .dst = dst, .src = src, .size = size, .kind = kind };
+	ck_pinned_copy_args args = {.dst = dst, .src = src, .size = size, .kind = kind};
 
 	return ck_serve_pinned_copy(&request, &args, NULL);
 }
 
 static CUresult move(CUdeviceptr dst, CUdeviceptr src, size_t size, unsigned int kind)
 {
-	ck_pinned_move_args args = { .dst = dst, .src = src, .size = size, .kind = kind };
+	ck_pinned_move_args args = {.dst = dst, .src = src, .size = size, .kind = kind};
 	ck_pinned_move_res res;
 
 	return ck_serve_pinned_move(&request, &args, &res);
@@ -174,8 +175,11 @@ static void a_file_of_huge_pages_is_refused(void **state)
 
 static void addresses_that_make_no_sense_are_refused(void **state)
 {
-	const uint64_t bad[][2] = { { 0, SIZE }, { place + 1, SIZE }, { place, 0 },
-				    { place, PAGE + 1 }, { ~0ull - SIZE / 2 + 1, SIZE } };
+	const uint64_t bad[][2] = {{0, SIZE},
+				   {place + 1, SIZE},
+				   {place, 0},
+				   {place, PAGE + 1},
+				   {~0ull - SIZE / 2 + 1, SIZE}};
 	int taken;
 
 	(void)state;
@@ -191,8 +195,9 @@ static void addresses_in_use_are_not_taken_and_others_may_be(void **state)
 	int taken;
 
 	(void)state;
-	assert_int_equal(offer(file_of(SIZE, F_SEAL_SHRINK), (uintptr_t)&place & ~(PAGE - 1), SIZE,
-			       &taken), CUDA_SUCCESS);
+	assert_int_equal(
+		offer(file_of(SIZE, F_SEAL_SHRINK), (uintptr_t)&place & ~(PAGE - 1), SIZE, &taken),
+		CUDA_SUCCESS);
 	assert_int_equal(taken, 0);
 	view = take();
 	assert_int_equal(offer(file_of(SIZE, F_SEAL_SHRINK), place + SIZE, SIZE, &taken),
@@ -202,8 +207,8 @@ static void addresses_in_use_are_not_taken_and_others_may_be(void **state)
 
 static void a_call_without_a_file_is_refused(void **state)
 {
-	ck_pinned_file_args args = { .address = place, .size = SIZE };
-	ck_pinned_file_res res = { 0 };
+	ck_pinned_file_args args = {.address = place, .size = SIZE};
+	ck_pinned_file_res res = {0};
 
 	(void)state;
 	assert_int_equal(ck_serve_pinned_file(&request, &args, &res), CUDA_ERROR_INVALID_VALUE);
@@ -220,7 +225,7 @@ static void a_piece_is_the_clients_own_pages(void **state)
 	assert_int_equal(here[UNIT], 7);
 	assert_int_equal(unmap(place + UNIT), CUDA_SUCCESS);
 	assert_int_equal(fake.registered, 0);
-	assert_int_equal(view[UNIT], 0);	/* given back to the system */
+	assert_int_equal(view[UNIT], 0); /* given back to the system */
 	view[UNIT] = 8;
 	assert_int_equal(map(place + UNIT, 2 * UNIT, UNIT), CUDA_SUCCESS);
 	assert_int_equal(here[UNIT], 8);
@@ -232,7 +237,8 @@ static void a_piece_is_the_clients_own_pages(void **state)
 static void pieces_lie_inside_the_file_and_apart(void **state)
 {
 	unsigned char *view = take();
-	ck_pinned_map_args io = { .address = place, .size = UNIT, .flags = CU_MEMHOSTREGISTER_IOMEMORY };
+	ck_pinned_map_args io = {
+		.address = place, .size = UNIT, .flags = CU_MEMHOSTREGISTER_IOMEMORY};
 
 	(void)state;
 	assert_int_equal(map(place + UNIT, UNIT, 0), CUDA_ERROR_INVALID_VALUE);
@@ -263,7 +269,7 @@ static void memory_from_elsewhere_never_covers_our_own(void **state)
 	assert_int_equal(map(place + SIZE + 100, 50, PAGE), CUDA_SUCCESS);
 	assert_int_equal(*(unsigned char *)(place + SIZE + 100), 3);
 	assert_int_equal(unmap(place + SIZE + 100), CUDA_SUCCESS);
-	assert_int_equal(view[PAGE + 100], 3);	/* the client's yet */
+	assert_int_equal(view[PAGE + 100], 3); /* the client's yet */
 	assert_int_equal(map(place + SIZE, 50, 0), CUDA_SUCCESS);
 	munmap(view, SIZE);
 }

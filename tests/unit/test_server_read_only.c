@@ -27,8 +27,8 @@
 
 static struct cks_session *session;
 static struct cks_request request;
-static CUdeviceptr mapped; /* where the driver has it */
-static unsigned int leaves; /* to write it */
+static CUdeviceptr mapped;     /* where the driver has it */
+static unsigned int leaves;    /* to write it */
 static bool meddles, releases; /* another lane comes in between; and gives the handle back */
 
 static CUresult reserve(CUdeviceptr *out, size_t size, size_t alignment, CUdeviceptr at,
@@ -64,8 +64,8 @@ static CUresult release(CUmemGenericAllocationHandle handle)
 	return CUDA_SUCCESS;
 }
 
-static CUresult export(void *out, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType type,
-		       unsigned long long flags)
+static CUresult export(void *out, CUmemGenericAllocationHandle handle,
+		       CUmemAllocationHandleType type, unsigned long long flags)
 {
 	int fd = dup(STDIN_FILENO);
 
@@ -77,7 +77,8 @@ static CUresult export(void *out, CUmemGenericAllocationHandle handle, CUmemAllo
 }
 
 /* A handle of its own for each import. */
-static CUresult import(CUmemGenericAllocationHandle *handle, void *fd, CUmemAllocationHandleType type)
+static CUresult import(CUmemGenericAllocationHandle *handle, void *fd,
+		       CUmemAllocationHandleType type)
 {
 	(void)fd;
 	(void)type;
@@ -97,10 +98,10 @@ static CUresult props_get(CUmemAllocationProp *prop, CUmemGenericAllocationHandl
 static CUresult write_access(CUdeviceptr at)
 {
 	CUmemAccessDesc desc = {
-		.location = { .type = CU_MEM_LOCATION_TYPE_DEVICE },
+		.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE},
 		.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
 	};
-	ck_set_access_args a = { .ptr = at, .size = UNIT, .desc = { sizeof(desc), (char *)&desc } };
+	ck_set_access_args a = {.ptr = at, .size = UNIT, .desc = {sizeof(desc), (char *)&desc}};
 	ck_set_access_res res;
 
 	return ck_serve_set_access(&request, &a, &res);
@@ -108,7 +109,7 @@ static CUresult write_access(CUdeviceptr at)
 
 static void *meddle(void *at)
 {
-	cuMemRelease_args a = { .handle = 20 };
+	cuMemRelease_args a = {.handle = 20};
 
 	if (releases)
 		ck_serve_cuMemRelease(&request, &a, NULL);
@@ -129,8 +130,8 @@ static void let_other_lane(CUdeviceptr at)
 	usleep(50000);
 }
 
-static CUresult map(CUdeviceptr at, size_t size, size_t offset,
-		    CUmemGenericAllocationHandle handle, unsigned long long flags)
+static CUresult map(CUdeviceptr at, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
+		    unsigned long long flags)
 {
 	(void)size;
 	(void)offset;
@@ -169,7 +170,7 @@ static CUresult device_get(CUdevice *device)
 static int begin(void **state)
 {
 	struct cks_modcache *cache;
-	ck_window_args window = { .address = WINDOW, .size = 4 * UNIT };
+	ck_window_args window = {.address = WINDOW, .size = 4 * UNIT};
 	ck_window_res taken;
 
 	(void)state;
@@ -188,9 +189,10 @@ static int begin(void **state)
 	mapped = 0;
 	leaves = 0;
 	meddles = releases = false;
-	assert_int_equal(cks_modcache_open("/proc/no-such-place", NULL, 1 << 20, 1 << 20, &cache), 0);
+	assert_int_equal(cks_modcache_open("/proc/no-such-place", NULL, 1 << 20, 1 << 20, &cache),
+			 0);
 	assert_int_equal(cks_session_create(cache, NULL, 1, &session), 0);
-	request = (struct cks_request){ .session = session };
+	request = (struct cks_request){.session = session};
 	assert_int_equal(ck_serve_window(&request, &window, &taken), CUDA_SUCCESS);
 	return 0;
 }
@@ -217,7 +219,7 @@ static void adopt(uint64_t id)
 
 static CUresult do_map(CUdeviceptr at, uint64_t id)
 {
-	cuMemMap_args a = { .ptr = at, .size = UNIT, .handle = id };
+	cuMemMap_args a = {.ptr = at, .size = UNIT, .handle = id};
 	cuMemMap_res res;
 
 	return ck_serve_cuMemMap(&request, &a, &res);
@@ -234,7 +236,7 @@ static void it_is_mapped_and_not_written(void **state)
 
 static void a_further_handle_of_it_is_not_to_be_had(void **state)
 {
-	ck_import_args a = { .object = 21, .source = 20 };
+	ck_import_args a = {.object = 21, .source = 20};
 	ck_import_res res;
 
 	(void)state;

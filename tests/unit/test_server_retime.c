@@ -14,7 +14,7 @@
 #include "server/session/retime.h"
 #include "server_fake.h"
 
-#define EVENT 7	/* ids */
+#define EVENT 7 /* ids */
 #define STREAM 9
 
 static struct cks_session *session;
@@ -37,9 +37,10 @@ static int begin(void **state)
 	fake_install();
 	ck_driver.cuEventRecord = count_record;
 	records = 0;
-	assert_int_equal(cks_modcache_open("/proc/no-such-place", NULL, 1 << 20, 1 << 20, &cache), 0);
+	assert_int_equal(cks_modcache_open("/proc/no-such-place", NULL, 1 << 20, 1 << 20, &cache),
+			 0);
 	assert_int_equal(cks_session_create(cache, NULL, 1, &session), 0);
-	request = (struct cks_request){ .session = session };
+	request = (struct cks_request){.session = session};
 	assert_int_equal(cks_handle_put(&request, EVENT, CK_KIND_EVENT, &event), CUDA_SUCCESS);
 	return 0;
 }
@@ -53,7 +54,7 @@ static int end(void **state)
 
 static void record(CUresult err)
 {
-	const cuEventRecord_args a = { .hEvent = EVENT, .hStream = STREAM };
+	const cuEventRecord_args a = {.hEvent = EVENT, .hStream = STREAM};
 
 	cks_retime_command(session, CK_PROC_cuEventRecord, &a, err);
 }

@@ -18,7 +18,7 @@
 #include "server/session/session.h"
 
 static struct cks_session session;
-static struct cks_request request = { .session = &session };
+static struct cks_request request = {.session = &session};
 static unsigned int driver_calls;
 
 static CUresult fake_map_arrays(CUarrayMapInfo *maps, unsigned int count, CUstream stream)
@@ -73,7 +73,7 @@ static int fresh(void **state)
 
 static CUresult map_arrays(const CUarrayMapInfo *maps, size_t size)
 {
-	ck_map_arrays_args args = { 0 };
+	ck_map_arrays_args args = {0};
 
 	args.maps.maps_val = (char *)(uintptr_t)maps;
 	args.maps.maps_len = (u_int)size;
@@ -82,13 +82,13 @@ static CUresult map_arrays(const CUarrayMapInfo *maps, size_t size)
 
 static void test_arrays_are_mapped_by_objects_that_there_are(void **state)
 {
-	const CUarrayMapInfo map = { .resourceType = CU_RESOURCE_TYPE_ARRAY,
-				     .resource.array = (CUarray)40,
-				     .memOperationType = CU_MEM_OPERATION_TYPE_MAP,
-				     .memHandle.memHandle = 42,
-				     .offset = 65536,
-				     .deviceBitMask = 1 };
-	CUarrayMapInfo maps[2] = { map, map };
+	const CUarrayMapInfo map = {.resourceType = CU_RESOURCE_TYPE_ARRAY,
+				    .resource.array = (CUarray)40,
+				    .memOperationType = CU_MEM_OPERATION_TYPE_MAP,
+				    .memHandle.memHandle = 42,
+				    .offset = 65536,
+				    .deviceBitMask = 1};
+	CUarrayMapInfo maps[2] = {map, map};
 
 	(void)state;
 	cks_handles_put(session.handles, 40, CK_KIND_ARRAY, 0, (void *)0x4000);
@@ -126,7 +126,7 @@ static void test_arrays_are_mapped_by_objects_that_there_are(void **state)
 
 static CUresult decompress(const CUmemDecompressParams *params, size_t size)
 {
-	ck_decompress_args args = { 0 };
+	ck_decompress_args args = {0};
 
 	args.params.params_val = (char *)(uintptr_t)params;
 	args.params.params_len = (u_int)size;
@@ -135,12 +135,13 @@ static CUresult decompress(const CUmemDecompressParams *params, size_t size)
 
 static void test_only_device_memory_is_decompressed(void **state)
 {
-	const CUmemDecompressParams good = { .srcNumBytes = 100, .dstNumBytes = 1000,
-					     .src = (void *)0x700000000000,
-					     .dst = (void *)0x700000000100,
-					     .dstActBytes = (void *)0x700000000ffc,
-					     .algo = CU_MEM_DECOMPRESS_ALGORITHM_LZ4 };
-	CUmemDecompressParams params[2] = { good, good };
+	const CUmemDecompressParams good = {.srcNumBytes = 100,
+					    .dstNumBytes = 1000,
+					    .src = (void *)0x700000000000,
+					    .dst = (void *)0x700000000100,
+					    .dstActBytes = (void *)0x700000000ffc,
+					    .algo = CU_MEM_DECOMPRESS_ALGORITHM_LZ4};
+	CUmemDecompressParams params[2] = {good, good};
 	char here[8];
 
 	(void)state;

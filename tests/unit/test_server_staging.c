@@ -129,15 +129,20 @@ static void downloads_at_the_same_time_have_rings_of_their_own(void **state)
 static void boxes_are_cut_without_loss(void **state)
 {
 	static const size_t extents[][3] = {
-		{ 1, 1, 1 }, { 100, 7, 5 }, { 1000, 3000, 2 }, { 3000000, 2, 2 }, { 4, 100000, 20 },
+		{1, 1, 1}, {100, 7, 5}, {1000, 3000, 2}, {3000000, 2, 2}, {4, 100000, 20},
 	};
 
 	for (size_t e = 0; e < sizeof(extents) / sizeof(extents[0]); e++) {
 		size_t w = extents[e][0], h = extents[e][1], d = extents[e][2], at = 0;
 		CUDA_MEMCPY3D c = {
 			.dstMemoryType = CU_MEMORYTYPE_DEVICE,
-			.dstXInBytes = 3, .dstY = 1, .dstZ = 1,
-			.dstPitch = w + 8, .dstHeight = h + 2, .WidthInBytes = w, .Height = h,
+			.dstXInBytes = 3,
+			.dstY = 1,
+			.dstZ = 1,
+			.dstPitch = w + 8,
+			.dstHeight = h + 2,
+			.WidthInBytes = w,
+			.Height = h,
 			.Depth = d,
 		};
 		unsigned char *device = calloc((w + 8) * (h + 2), d + 1);
@@ -174,8 +179,12 @@ static void boxes_are_cut_without_loss(void **state)
 static void impossible_boxes_are_refused(void **state)
 {
 	const CUDA_MEMCPY3D good = {
-		.srcMemoryType = CU_MEMORYTYPE_DEVICE, .srcPitch = 64, .srcHeight = 64,
-		.WidthInBytes = 64, .Height = 64, .Depth = 4,
+		.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+		.srcPitch = 64,
+		.srcHeight = 64,
+		.WidthInBytes = 64,
+		.Height = 64,
+		.Depth = 4,
 	};
 	CUDA_MEMCPY3D c = good;
 	struct cks_walk walk;

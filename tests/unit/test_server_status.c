@@ -109,7 +109,7 @@ static int begin(void **state)
 	if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) < 0 || ck_chan_adopt(ends[0], &client) < 0 ||
 	    cks_session_create(NULL, NULL, 1, &session) < 0)
 		return -1;
-	request = (struct cks_request){ .session = session, .ctx = 3 };
+	request = (struct cks_request){.session = session, .ctx = 3};
 	cks_handles_put(session->handles, 3, CK_KIND_CONTEXT, 0, &context);
 	for (unsigned int i = 0; i < EVENTS; i++)
 		cks_handles_put(session->handles, 100 + i, CK_KIND_EVENT, 3, &event[i]);
@@ -132,9 +132,9 @@ static int end(void **state)
 /* Offer a file of words of @size bytes, sealed or not; what the server says. */
 static CUresult offer(size_t size, bool sealed)
 {
-	ck_status_file_args args = { .size = size };
-	ck_status_file_res res = { 0 };
-	struct iovec byte = { (char *)(uintptr_t)"", 1 };
+	ck_status_file_args args = {.size = size};
+	ck_status_file_res res = {0};
+	struct iovec byte = {(char *)(uintptr_t) "", 1};
 	int fd = memfd_create("words", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	char got;
 	CUresult err;
@@ -160,8 +160,8 @@ static void share(void)
 /* What a client is answered that asks for event @i. */
 static unsigned int ask(unsigned int i, uint64_t number)
 {
-	ck_event_ask_args args = { .event = 100 + i, .watch = number };
-	ck_event_ask_res res = { 0 };
+	ck_event_ask_args args = {.event = 100 + i, .watch = number};
+	ck_event_ask_res res = {0};
 
 	assert_int_equal(ck_serve_event_ask(&request, &args, &res), CUDA_SUCCESS);
 	return res.state;
@@ -169,8 +169,8 @@ static unsigned int ask(unsigned int i, uint64_t number)
 
 static unsigned int ask_stream(uint64_t stream, uint64_t number)
 {
-	ck_stream_ask_args args = { .stream = stream, .watch = number };
-	ck_stream_ask_res res = { 0 };
+	ck_stream_ask_args args = {.stream = stream, .watch = number};
+	ck_stream_ask_res res = {0};
 
 	assert_int_equal(ck_serve_stream_ask(&request, &args, &res), CUDA_SUCCESS);
 	return res.state;
@@ -266,7 +266,7 @@ static void no_more_are_watched_than_a_reply_can_look_at(void **state)
 
 static void what_goes_is_not_looked_at_any_more(void **state)
 {
-	cuEventDestroy_v2_args args = { .hEvent = 100 };
+	cuEventDestroy_v2_args args = {.hEvent = 100};
 
 	(void)state;
 	share();
@@ -283,7 +283,7 @@ static void what_goes_is_not_looked_at_any_more(void **state)
 
 static void a_green_context_is_not_looked_at_when_it_goes(void **state)
 {
-	ck_green_destroy_args args = { .green = 61, .context = 60 };
+	ck_green_destroy_args args = {.green = 61, .context = 60};
 	ck_green_destroy_res res;
 
 	(void)state;
@@ -342,11 +342,11 @@ static CUresult stream_destroy(CUstream stream)
 static void a_capture_lasts_until_its_own_stream_ends_it_or_goes(void **state)
 {
 	static char other;
-	ck_capture_begin_args args = { .stream = 50 };
-	ck_capture_end_args end = { .stream = 51 };
-	cuStreamDestroy_v2_args destroy = { .hStream = 50 };
-	ck_capture_begin_res res = { 0 };
-	ck_capture_end_res end_res = { 0 };
+	ck_capture_begin_args args = {.stream = 50};
+	ck_capture_end_args end = {.stream = 51};
+	cuStreamDestroy_v2_args destroy = {.hStream = 50};
+	ck_capture_begin_res res = {0};
+	ck_capture_end_res end_res = {0};
 
 	(void)state;
 	share();
@@ -356,8 +356,7 @@ static void a_capture_lasts_until_its_own_stream_ends_it_or_goes(void **state)
 	cks_handles_put(session->handles, 51, CK_KIND_STREAM, 3, &other);
 	assert_int_equal(ck_serve_capture_begin(&request, &args, &res), CUDA_SUCCESS);
 	assert_int_equal(ask_stream(51, NUMBER(1, 5)), 1);
-	assert_int_equal(ck_serve_capture_end(&request, &end, &end_res),
-			 CUDA_ERROR_ILLEGAL_STATE);
+	assert_int_equal(ck_serve_capture_end(&request, &end, &end_res), CUDA_ERROR_ILLEGAL_STATE);
 	assert_int_equal(ask_stream(51, NUMBER(2, 5)), 1);
 	assert_int_equal(ck_serve_cuStreamDestroy_v2(&request, &destroy, NULL), CUDA_SUCCESS);
 	assert_int_equal(ask_stream(51, NUMBER(3, 5)), 2);

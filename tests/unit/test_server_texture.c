@@ -42,15 +42,15 @@ static CUresult texture_destroy(CUtexObject number)
 static CUresult get_level(CUarray *out, CUmipmappedArray from, unsigned int number)
 {
 	*out = (CUarray)&level;
-	return from == (CUmipmappedArray)&mipmap && number == 2 ? CUDA_SUCCESS :
-								  CUDA_ERROR_INVALID_VALUE;
+	return from == (CUmipmappedArray)&mipmap && number == 2 ? CUDA_SUCCESS
+								: CUDA_ERROR_INVALID_VALUE;
 }
 
 static CUresult get_reference(CUtexref *out, CUmodule from, const char *name)
 {
 	*out = (CUtexref)&reference;
-	return from == (CUmodule)&module && !strcmp(name, "picture") ? CUDA_SUCCESS :
-								       CUDA_ERROR_NOT_FOUND;
+	return from == (CUmodule)&module && !strcmp(name, "picture") ? CUDA_SUCCESS
+								     : CUDA_ERROR_NOT_FOUND;
 }
 
 static CUresult copy_3d(const CUDA_MEMCPY3D *c, CUstream stream)
@@ -76,7 +76,7 @@ static int make(void **state)
 	if (cks_modcache_open("/proc/no-such-place", NULL, 1 << 20, 1 << 20, &cache) ||
 	    cks_session_create(cache, NULL, 1, &session))
 		return -1;
-	request = (struct cks_request){ .session = session, .ctx = 16 };
+	request = (struct cks_request){.session = session, .ctx = 16};
 	return cks_handles_put(session->handles, 20, CK_KIND_ARRAY, 16, &array) ||
 	       cks_handles_put(session->handles, 21, CK_KIND_MIPMAP, 16, &mipmap) ||
 	       cks_handles_put(session->handles, 22, CK_KIND_MODULE, 16, &module);
@@ -91,9 +91,9 @@ static int drop(void **state)
 
 static CUresult create(CUresourcetype type, uint64_t id, CUtexObject *number)
 {
-	CUDA_RESOURCE_DESC resource = { .resType = type };
-	cuTexObjectCreate_args a = { 0 };
-	cuTexObjectCreate_res r = { 0 };
+	CUDA_RESOURCE_DESC resource = {.resType = type};
+	cuTexObjectCreate_args a = {0};
+	cuTexObjectCreate_res r = {0};
 	CUresult err;
 
 	memset(&resource.res, 0xee, sizeof(resource.res)); /* what is not looked at */
@@ -106,7 +106,7 @@ static CUresult create(CUresourcetype type, uint64_t id, CUtexObject *number)
 
 static CUresult destroy(CUtexObject number)
 {
-	cuTexObjectDestroy_args a = { .texObject = number };
+	cuTexObjectDestroy_args a = {.texObject = number};
 	cuTexObjectDestroy_res r;
 
 	return ck_serve_cuTexObjectDestroy(&request, &a, &r);
@@ -114,7 +114,7 @@ static CUresult destroy(CUtexObject number)
 
 static void a_resource_gets_the_drivers_handles_and_nothing_else(void **state)
 {
-	CUDA_RESOURCE_DESC want = { 0 };
+	CUDA_RESOURCE_DESC want = {0};
 	CUtexObject number;
 
 	(void)state;
@@ -141,7 +141,7 @@ static void ids_of_another_kind_or_none_are_refused(void **state)
 
 static void a_number_that_was_not_made_here_never_reaches_the_driver(void **state)
 {
-	cuSurfObjectDestroy_args surface = { .surfObject = 77 };
+	cuSurfObjectDestroy_args surface = {.surfObject = 77};
 	cuSurfObjectDestroy_res r;
 	CUtexObject number;
 
@@ -172,8 +172,8 @@ static void objects_go_with_their_context(void **state)
 
 static void a_level_has_one_id_and_goes_with_its_mipmapped_array(void **state)
 {
-	cuMipmappedArrayGetLevel_args a = { .hMipmappedArray = 21, .level = 2 };
-	cuMipmappedArrayGetLevel_res r = { 0 }, again = { 0 };
+	cuMipmappedArrayGetLevel_args a = {.hMipmappedArray = 21, .level = 2};
+	cuMipmappedArrayGetLevel_res r = {0}, again = {0};
 
 	(void)state;
 	assert_int_equal(ck_serve_cuMipmappedArrayGetLevel(&request, &a, &r), CUDA_SUCCESS);
@@ -189,8 +189,8 @@ static void a_level_has_one_id_and_goes_with_its_mipmapped_array(void **state)
 
 static void a_reference_goes_with_its_module(void **state)
 {
-	cuModuleGetTexRef_args a = { .hmod = 22, .name = (char *)"picture" };
-	cuModuleGetTexRef_res r = { 0 };
+	cuModuleGetTexRef_args a = {.hmod = 22, .name = (char *)"picture"};
+	cuModuleGetTexRef_res r = {0};
 
 	(void)state;
 	assert_int_equal(ck_serve_cuModuleGetTexRef(&request, &a, &r), CUDA_SUCCESS);
@@ -201,7 +201,7 @@ static void a_reference_goes_with_its_module(void **state)
 
 static CUresult copy(CUDA_MEMCPY3D c)
 {
-	ck_copy_3d_args a = { 0 };
+	ck_copy_3d_args a = {0};
 
 	memcpy(a.copy, &c, sizeof(c));
 	memset(&copied, 0, sizeof(copied));
@@ -210,10 +210,17 @@ static CUresult copy(CUDA_MEMCPY3D c)
 
 static void a_copy_gets_the_drivers_array_and_no_pointer_of_the_clients(void **state)
 {
-	CUDA_MEMCPY3D c = { .srcMemoryType = CU_MEMORYTYPE_ARRAY, .srcArray = (CUarray)20,
-			    .srcHost = (void *)8, .dstArray = (CUarray)21, .dstHost = (void *)8,
-			    .dstMemoryType = CU_MEMORYTYPE_DEVICE, .dstDevice = 4096,
-			    .reserved1 = (void *)8, .WidthInBytes = 4, .Height = 1, .Depth = 1 };
+	CUDA_MEMCPY3D c = {.srcMemoryType = CU_MEMORYTYPE_ARRAY,
+			   .srcArray = (CUarray)20,
+			   .srcHost = (void *)8,
+			   .dstArray = (CUarray)21,
+			   .dstHost = (void *)8,
+			   .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+			   .dstDevice = 4096,
+			   .reserved1 = (void *)8,
+			   .WidthInBytes = 4,
+			   .Height = 1,
+			   .Depth = 1};
 
 	(void)state;
 	assert_int_equal(copy(c), CUDA_SUCCESS);

@@ -127,7 +127,7 @@ static int begin(void **unused)
 	sync_error = flags_error = CUDA_SUCCESS;
 	assert_int_equal(cks_modcache_open("/dev/null/at/all", NULL, 1 << 20, 1 << 20, &cache), 0);
 	assert_int_equal(cks_session_create(cache, NULL, DEVICES, &session), 0);
-	request = (struct cks_request){ .session = session };
+	request = (struct cks_request){.session = session};
 	return 0;
 }
 
@@ -141,21 +141,21 @@ static int end(void **unused)
 
 static CUresult serve_retain(CUdevice device)
 {
-	ck_primary_retain_args args = { .context = CONTEXT, .device = device };
+	ck_primary_retain_args args = {.context = CONTEXT, .device = device};
 
 	return ck_serve_primary_retain(&request, &args, NULL);
 }
 
 static CUresult serve_release(CUdevice device)
 {
-	ck_primary_release_args args = { .context = CONTEXT, .device = device };
+	ck_primary_release_args args = {.context = CONTEXT, .device = device};
 
 	return ck_serve_primary_release(&request, &args, NULL);
 }
 
 static CUresult serve_flags(CUdevice device, unsigned int flags)
 {
-	ck_primary_flags_args args = { .device = device, .flags = flags };
+	ck_primary_flags_args args = {.device = device, .flags = flags};
 
 	return ck_serve_primary_flags(&request, &args, NULL);
 }
@@ -177,7 +177,7 @@ static void the_first_retain_takes_the_context_over(void **unused)
 
 static void a_reset_ends_it_and_leaves_nothing(void **unused)
 {
-	ck_primary_reset_args args = { .context = CONTEXT, .device = 0 };
+	ck_primary_reset_args args = {.context = CONTEXT, .device = 0};
 	ck_primary_reset_res res;
 
 	(void)unused;
@@ -226,7 +226,7 @@ static void a_driver_that_keeps_flags_of_living_contexts_gets_them_without(void 
 
 static void a_context_of_another_kind_has_the_device_for_itself(void **unused)
 {
-	ck_context_create_args args = { .context = CONTEXT, .device = 0 };
+	ck_context_create_args args = {.context = CONTEXT, .device = 0};
 	ck_context_create_res res;
 
 	(void)unused;

@@ -19,7 +19,7 @@
 #include "tests/unit/server_links.h"
 
 static struct cks_session session;
-static struct cks_request request = { .session = &session };
+static struct cks_request request = {.session = &session};
 static unsigned int driver_calls;
 
 /* --- a driver that counts */
@@ -141,8 +141,8 @@ static int fresh(void **state)
 
 static CUresult split(CUdevResource *input, size_t size, CUdevResource *parts)
 {
-	ck_resource_split_args args = { .wanted = 1, .room = 2, .least = 8 };
-	ck_resource_split_res res = { 0 };
+	ck_resource_split_args args = {.wanted = 1, .room = 2, .least = 8};
+	ck_resource_split_res res = {0};
 	CUresult err;
 
 	args.input.input_val = (char *)input;
@@ -160,7 +160,7 @@ static CUresult split(CUdevResource *input, size_t size, CUdevResource *parts)
 
 static CUresult describe(CUdevResource *resources, size_t size, uint64_t id)
 {
-	ck_resource_desc_args args = { .desc = id };
+	ck_resource_desc_args args = {.desc = id};
 	ck_resource_desc_res res;
 
 	args.resources.resources_val = (char *)resources;
@@ -170,7 +170,7 @@ static CUresult describe(CUdevResource *resources, size_t size, uint64_t id)
 
 static void test_only_resources_that_were_given_are_taken(void **state)
 {
-	cuDeviceGetDevResource_args get = { .type = CU_DEV_RESOURCE_TYPE_SM };
+	cuDeviceGetDevResource_args get = {.type = CU_DEV_RESOURCE_TYPE_SM};
 	cuDeviceGetDevResource_res got;
 	CUdevResource whole, forged, parts[2];
 
@@ -197,10 +197,10 @@ static void test_only_resources_that_were_given_are_taken(void **state)
 
 static void test_arrays_have_as_many_elements_as_the_rank_says(void **state)
 {
-	cuuint64_t dims[5] = { 8, 4, 2, 2, 2 }, strides[4] = { 16, 32, 64, 128 };
-	cuuint32_t box[5] = { 8, 3, 1, 1, 1 }, steps[5] = { 1, 1, 1, 1, 1 };
-	ck_tensor_map_args args = { .rank = 2 }, good;
-	ck_tensor_map_res res = { 0 };
+	cuuint64_t dims[5] = {8, 4, 2, 2, 2}, strides[4] = {16, 32, 64, 128};
+	cuuint32_t box[5] = {8, 3, 1, 1, 1}, steps[5] = {1, 1, 1, 1, 1};
+	ck_tensor_map_args args = {.rank = 2}, good;
+	ck_tensor_map_res res = {0};
 	CUtensorMap map;
 
 	(void)state;
@@ -243,7 +243,7 @@ static void test_arrays_have_as_many_elements_as_the_rank_says(void **state)
 static void test_a_batch_is_whole_operations_and_not_too_many(void **state)
 {
 	static CUstreamBatchMemOpParams operations[256];
-	ck_stream_operations_args args = { 0 };
+	ck_stream_operations_args args = {0};
 
 	(void)state;
 	args.operations.operations_val = (char *)operations;
@@ -276,7 +276,7 @@ struct launch_item {
 
 static CUresult launch_multi(const struct launch_item *items, size_t size)
 {
-	ck_launch_multi_args args = { .flags = 2 };
+	ck_launch_multi_args args = {.flags = 2};
 
 	args.launches.launches_val = (char *)(uintptr_t)items;
 	args.launches.launches_len = (u_int)size;
@@ -285,8 +285,8 @@ static CUresult launch_multi(const struct launch_item *items, size_t size)
 
 static void test_launches_on_devices_are_whole_with_all_their_parameters(void **state)
 {
-	const struct launch_item good = { 30, 0, { 1, 2, 3 }, { 4, 5, 6 }, 7, 16, { 0, 0x5678 } };
-	struct launch_item items[2] = { good, good }, many[65];
+	const struct launch_item good = {30, 0, {1, 2, 3}, {4, 5, 6}, 7, 16, {0, 0x5678}};
+	struct launch_item items[2] = {good, good}, many[65];
 
 	(void)state;
 	assert_int_equal(cks_handles_put(session.handles, 30, CK_KIND_FUNCTION, 0, (void *)0x1234),
@@ -332,7 +332,7 @@ static void test_text_of_several_units_is_known(void **state)
 	ck_driver.cuLinkCreate_v2 = fake_link;
 	assert_false(cks_link_needed(".version 7.0\n.target sm_75\n"));
 	assert_false(cks_link_needed("// one .version\n.version 7.0\n"
-				    ".target sm_75 // and another .version\n"));
+				     ".target sm_75 // and another .version\n"));
 	assert_true(cks_link_needed("\n.version 7.0\n.target sm_75\n\n.version 8.0\n"));
 	assert_false(cks_link_needed("\177ELF\n.version 7.0\n.version 7.0\n"));
 	assert_false(cks_link_needed(""));
@@ -340,10 +340,10 @@ static void test_text_of_several_units_is_known(void **state)
 
 static void test_a_link_that_is_none_is_refused(void **state)
 {
-	ck_link_fetch_args fetch = { .link = 5 };
-	ck_link_fetch_res fetched = { 0 };
-	ck_link_complete_args complete = { .link = 100 };	/* resources, not a link */
-	ck_link_complete_res completed = { 0 };
+	ck_link_fetch_args fetch = {.link = 5};
+	ck_link_fetch_res fetched = {0};
+	ck_link_complete_args complete = {.link = 100}; /* resources, not a link */
+	ck_link_complete_res completed = {0};
 
 	(void)state;
 	assert_int_equal(ck_serve_link_fetch(&request, &fetch, &fetched),
@@ -354,8 +354,8 @@ static void test_a_link_that_is_none_is_refused(void **state)
 
 static CUresult link_size(uint64_t id)
 {
-	ck_link_complete_args args = { .link = id };
-	ck_link_complete_res res = { 0 };
+	ck_link_complete_args args = {.link = id};
+	ck_link_complete_res res = {0};
 	CUresult err = ck_serve_link_complete(&request, &args, &res);
 
 	free(res.info_log.info_log_val);
@@ -367,10 +367,10 @@ static CUresult link_size(uint64_t id)
 static void test_links_go_with_their_context(void **state)
 {
 	const uint64_t was = request.ctx;
-	ck_link_create_args create = { .link = 501 };
-	ck_link_create_res created = { 0 };
-	cuLinkDestroy_args destroy = { .state = 502 };
-	cuLinkDestroy_res destroyed = { 0 };
+	ck_link_create_args create = {.link = 501};
+	ck_link_create_res created = {0};
+	cuLinkDestroy_args destroy = {.state = 502};
+	cuLinkDestroy_res destroyed = {0};
 
 	(void)state;
 	links_install();

@@ -56,11 +56,11 @@ static int wait_for_notes(struct cks_workers *w, int size)
 
 static void a_client_joins_whatever_its_worker_has_said_before(void **state)
 {
-	const struct cks_options options = { .warm_devices = "none" };
+	const struct cks_options options = {.warm_devices = "none"};
 	struct cks_workers *w = cks_workers_create(&options, "emu", NULL);
 	int notes = 2 * (int)sizeof(struct cks_worker_note), status;
-	const struct cks_owner owner = { .peer = { .kind = CK_PEER_USER } },
-			      other = { .peer = { .kind = CK_PEER_IPV4 }, .identity.key.bytes = { 1 } };
+	const struct cks_owner owner = {.peer = {.kind = CK_PEER_USER}},
+			       other = {.peer = {.kind = CK_PEER_IPV4}, .identity.key.bytes = {1}};
 	struct cks_session_counts counts;
 	pid_t pid;
 

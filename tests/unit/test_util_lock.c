@@ -70,7 +70,7 @@ static void a_lock_that_was_given_up_does_not_count(void **state)
 	(void)state;
 	ck_lock(&inner);
 	ck_lock(&leaf);
-	ck_unlock(&inner);	/* in whatever order */
+	ck_unlock(&inner); /* in whatever order */
 	ck_unlock(&leaf);
 	assert_false(aborts(&outer, &inner));
 	assert_int_equal(ck_trylock(&leaf), 0);

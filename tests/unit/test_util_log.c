@@ -369,7 +369,8 @@ static void each_window_lets_lines_through_and_is_summarised_once(void **state)
 	assert_int_equal(ck_log_limit_next(&limit, 11000), -1);
 	for (int i = 0; i < CK_LOG_BURST + 5; i++)
 		ck_log_limit_pass(&limit, one, CK_LOG_INFO, 12000, &held);
-	assert_true(ck_log_limit_pass(&limit, one, CK_LOG_INFO, 42000, &held)); /* which says it too */
+	assert_true(
+		ck_log_limit_pass(&limit, one, CK_LOG_INFO, 42000, &held)); /* which says it too */
 	assert_int_equal(held.count, 5);
 	assert_int_equal(held.seconds, 31);
 }
@@ -383,13 +384,15 @@ static void more_kinds_of_lines_than_are_counted_go_through(void **state)
 	(void)state;
 	for (int i = 0; i < CK_LOG_BURST + 1; i++) {
 		for (size_t k = 0; k < sizeof(formats); k++)
-			assert_int_equal(ck_log_limit_pass(&limit, &formats[k], CK_LOG_INFO, 0, &held),
-					 i < CK_LOG_BURST || k >= CK_LOG_KINDS);
+			assert_int_equal(
+				ck_log_limit_pass(&limit, &formats[k], CK_LOG_INFO, 0, &held),
+				i < CK_LOG_BURST || k >= CK_LOG_KINDS);
 	}
 	/* A kind that has been quiet for long gives its place away. */
 	assert_true(ck_log_limit_take(&limit, 10000, false, &held));
 	for (int i = 0; i < CK_LOG_BURST; i++)
-		assert_true(ck_log_limit_pass(&limit, &formats[CK_LOG_KINDS], CK_LOG_INFO, 30000, &held));
+		assert_true(ck_log_limit_pass(&limit, &formats[CK_LOG_KINDS], CK_LOG_INFO, 30000,
+					      &held));
 	assert_false(ck_log_limit_pass(&limit, &formats[CK_LOG_KINDS], CK_LOG_INFO, 30000, &held));
 }
 

@@ -27,7 +27,7 @@ static uint64_t look(struct ck_spin *spin)
 
 static void nobody_looks_who_is_told_not_to(void **state)
 {
-	struct ck_spin spin, none = { 0 };
+	struct ck_spin spin, none = {0};
 	struct ck_spin_turn turn;
 
 	(void)state;
