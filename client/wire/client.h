@@ -47,6 +47,7 @@ struct ckc_client {
 	_Atomic bool initialized; /* cuInit succeeded */
 	bool passes_fds;	  /* descriptors can be sent: the server is on this host */
 	ck_hello_res hello;
+	ck_hello_more offers;	   /* empty: the server does not say what it knows */
 	bool missing[CK_PROC_END]; /* messages that the server lacks, and that have been reported */
 	/* There are or were streams that do not wait for the legacy one, or several contexts. */
 	_Atomic bool unordered_streams;
@@ -105,8 +106,8 @@ bool ckc_session_has_image(struct ckc_client *c, const unsigned char hash[32]);
 /* Does the server know message @proc? One that does not tell is taken to know all. */
 static inline bool ckc_session_offers(const struct ckc_client *c, uint32_t proc)
 {
-	u_int length = c->hello.procedures.procedures_len;
-	const unsigned char *bits = (unsigned char *)c->hello.procedures.procedures_val;
+	u_int length = c->offers.procedures.procedures_len;
+	const unsigned char *bits = (unsigned char *)c->offers.procedures.procedures_val;
 
 	return length == 0 || (proc / 8 < length && (bits[proc / 8] >> proc % 8 & 1));
 }

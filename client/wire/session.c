@@ -154,6 +154,14 @@ static int first_exchange(struct ckc_client *c, struct ckc_lane *lane, struct ck
 	return 0;
 }
 
+/* The reply to a hello as it travels: see ck_hello_more, which releases before it do not send. */
+static bool_t code_hello(XDR *xdrs, struct ckc_client *c)
+{
+	if (!xdr_ck_hello_res(xdrs, &c->hello))
+		return FALSE;
+	return xdrs->x_handy == 0 || xdr_ck_hello_more(xdrs, &c->offers);
+}
+
 static CUresult hello(struct ckc_client *c, struct ckc_lane *lane, struct ck_chan *chan)
 {
 	const char *token = ck_env_string("CRICKET_TOKEN");
@@ -174,9 +182,9 @@ static CUresult hello(struct ckc_client *c, struct ckc_lane *lane, struct ck_cha
 			     &(struct ckc_exchange){
 				     .proc = CK_HELLO,
 				     .args = &args,
-				     .res = &c->hello,
+				     .res = c,
 				     .xdr_args = (xdrproc_t)xdr_ck_hello_args,
-				     .xdr_res = (xdrproc_t)xdr_ck_hello_res,
+				     .xdr_res = (xdrproc_t)code_hello,
 			     });
 	if (ret < 0) {
 		ck_err("the GPU server at %s does not answer as it should: %s", at->address,
@@ -271,6 +279,7 @@ static void start_anew(struct ckc_client *c)
 	if (!c->connection.connecting) {
 		ck_map_destroy(c->connection.images);
 		xdr_free((xdrproc_t)xdr_ck_hello_res, &c->hello);
+		xdr_free((xdrproc_t)xdr_ck_hello_more, &c->offers);
 	}
 	c->state = CK_STATE_FORKED; /* stays so if there is no memory for another session */
 	if (own)

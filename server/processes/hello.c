@@ -133,22 +133,6 @@ static bool take_ready(ck_hello_res *res)
 	return true;
 }
 
-/* The numbers of all messages that this server knows: see rpc/control.x. */
-static int tell_procedures(ck_hello_res *res)
-{
-	unsigned char *bits = calloc(1, CK_PROC_END / 8 + 1);
-
-	if (!bits)
-		return -ENOMEM;
-	for (uint32_t i = 0; i < CK_PROC_END; i++) {
-		if (ck_proc(i))
-			bits[i / 8] |= (unsigned char)(1u << i % 8);
-	}
-	res->procedures.procedures_val = (char *)bits;
-	res->procedures.procedures_len = CK_PROC_END / 8 + 1;
-	return 0;
-}
-
 static int make_session(const struct cks_options *options, const struct cks_identity *identity,
 			struct ck_output *output, ck_hello_res *res, struct cks_session **session)
 {
@@ -167,8 +151,7 @@ static int make_session(const struct cks_options *options, const struct cks_iden
 		return -EIO;
 	memcpy(res->session, (*session)->id, sizeof(res->session));
 	memcpy(res->key, (*session)->key, sizeof(res->key));
-	ret = cks_snapshot_modules(res, cache);
-	return ret < 0 ? ret : tell_procedures(res);
+	return cks_snapshot_modules(res, cache);
 }
 
 /* The token identifies the client only if the server requires one: otherwise it may be made up. */
@@ -192,6 +175,32 @@ static int prepare(const struct cks_options *options, struct ck_chan *chan,
 		return 0;
 	identify(options, chan, args, client);
 	return make_session(options, &client->identity, output, res, session);
+}
+
+/* The reply as it travels: see ck_hello_more. */
+struct reply {
+	ck_hello_res *res;
+	ck_hello_more more;
+};
+
+static bool_t code_reply(XDR *xdrs, struct reply *reply)
+{
+	if (!xdr_ck_hello_res(xdrs, reply->res))
+		return FALSE;
+	return reply->res->status != CK_HELLO_OK || xdr_ck_hello_more(xdrs, &reply->more);
+}
+
+/* With the numbers of all messages that this server knows. */
+static int answer(struct ck_chan *chan, uint32_t xid, ck_hello_res *res)
+{
+	unsigned char known[CK_PROC_END / 8 + 1] = {0};
+	struct reply reply = {.res = res, .more.procedures = {sizeof(known), (char *)known}};
+
+	for (uint32_t i = 0; i < CK_PROC_END; i++) {
+		if (ck_proc(i))
+			known[i / 8] |= (unsigned char)(1u << i % 8);
+	}
+	return cks_dispatch_reply(chan, xid, (xdrproc_t)code_reply, &reply);
 }
 
 static void note_client(const ck_hello_args *args, struct cks_client *client)
@@ -228,7 +237,7 @@ int cks_hello(const struct cks_options *options, struct ck_chan *chan, struct ck
 	else if (!res.message || !res.release)
 		ret = -ENOMEM;
 	else
-		ret = cks_dispatch_reply(chan, xid, (xdrproc_t)xdr_ck_hello_res, &res);
+		ret = answer(chan, xid, &res);
 	ck_chan_enter_rings(chan);
 	if (ret == 0 && res.status != CK_HELLO_OK) {
 		ck_info("%s: %s pid %u refused: %s", ck_chan_peer(chan), client->application,

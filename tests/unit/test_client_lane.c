@@ -495,14 +495,14 @@ static void what_the_server_does_not_offer_is_not_sent(void **state)
 	uint64_t sent = ckc_command_number(ckc_client_current());
 
 	(void)state;
-	ckc_client_current()->hello.procedures.procedures_val = bits;
-	ckc_client_current()->hello.procedures.procedures_len = sizeof(bits);
+	ckc_client_current()->offers.procedures.procedures_val = bits;
+	ckc_client_current()->offers.procedures.procedures_len = sizeof(bits);
 	assert_int_equal(ck_wire_cuMemFree_v2(1, 1), CUDA_ERROR_NOT_SUPPORTED);
 	assert_int_equal(ck_wire_cuMemGetInfo_v2(1, &free, &total), CUDA_ERROR_NOT_SUPPORTED);
 	assert_int_equal(ckc_command_number(ckc_client_current()), sent);
 	assert_int_equal(ckc_client_current()->state, CK_STATE_READY);
-	memset(&ckc_client_current()->hello.procedures, 0,
-	       sizeof(ckc_client_current()->hello.procedures));
+	memset(&ckc_client_current()->offers.procedures, 0,
+	       sizeof(ckc_client_current()->offers.procedures));
 }
 
 static void a_call_refused_for_its_arguments_ends_the_session(void **state)
