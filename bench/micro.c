@@ -303,10 +303,13 @@ static void pinning(void)
 
 #define KERNELS 17
 
-/* Kernels k0, k1, ... of about 100 us each on a GPU (a load after the other), none of which has been launched. */
+/*
+ * Kernels k0, k1, ... of about 100 us each on a GPU, none of which has been launched: the address of each load depends on
+ * the load before.
+ */
 static CUmodule kernels_load(void)
 {
-	static char text[KERNELS * 512];
+	static char text[KERNELS * 768];
 	size_t n = (size_t)sprintf(text, ".version 7.0\n.target sm_75\n.address_size 64\n");
 	CUmodule module;
 
@@ -316,9 +319,12 @@ static CUmodule kernels_load(void)
 			".visible .entry k%d(.param .u64 p)\n{\n"
 			".reg .u32 %%r<3>;\n.reg .u64 %%rd<2>;\n.reg .pred %%q<2>;\n"
 			"ld.param.u64 %%rd0, [p];\nmov.u32 %%r0, 0;\nmov.u32 %%r1, %d;\n"
-			"more:\nld.volatile.global.u32 %%r2, [%%rd0];\n"
-			"add.u32 %%r1, %%r1, %%r2;\nadd.u32 %%r0, %%r0, 1;\n"
-			"setp.lt.u32 %%q0, %%r0, 250;\n@%%q0 bra more;\n"
+			"mov.u64 %%rd1, %%rd0;\n"
+			"more:\nld.volatile.global.u32 %%r2, [%%rd1];\n"
+			"and.b32 %%r2, %%r2, 4;\ncvt.u64.u32 %%rd1, %%r2;\n"
+			"add.u64 %%rd1, %%rd1, %%rd0;\nadd.u32 %%r1, %%r1, %%r2;\n"
+			"add.u32 %%r0, %%r0, 1;\n"
+			"setp.lt.u32 %%q0, %%r0, 300;\n@%%q0 bra more;\n"
 			"st.global.u32 [%%rd0], %%r1;\nret;\n}\n",
 			k, k);
 	MUST(CU(cuModuleLoadData)(&module, text));

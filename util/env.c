@@ -21,7 +21,7 @@ static const struct ck_env_row table[] = {
 	 "before it\n"
 	 "sleeps; 0: it sleeps at once; default: adapts to how often spinning succeeded, 10000 at "
 	 "most,\n"
-	 "and 10 with less than four processors"},
+	 "and 100 with less than four processors"},
 	{"CRICKET_LOG", NULL,
 	 "what to log on stderr: a level (none, error, warning, info, debug, trace) or a list of\n"
 	 "part:level, as in client:trace,server:info"},
