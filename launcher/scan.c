@@ -190,7 +190,7 @@ int ckl_scan(struct ckl_scan *scan, const char *text, size_t size)
 		scan->at++;
 		if (ret > 0)
 			return 1;
-		if (scan->flat && !scan->blank)
+		if (scan->flat && !scan->blank && !scan->string)
 			scan->at = leaf_run(text, scan->at, size, &scan->leaf.count);
 	}
 	return 0;

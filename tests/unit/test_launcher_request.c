@@ -46,6 +46,32 @@ static void the_end_is_found_wherever_the_text_is_cut(void **state)
 	ckl_scan_free(&scan);
 }
 
+/* Long arrays are scanned 16 bytes at a time: the counts are the same wherever pieces of the text end. */
+static void elements_are_counted_wherever_the_text_is_cut(void **state)
+{
+	static const char text[] =
+		"{\"a\":[1,2,3.25,-4e5,6,7,8,9,10,11,12,13,14,15,16,17],\"b\":[\"x,]y\",1,\"\\\",["
+		"\","
+		"22222222222222222222222,3],\"c\":[[1,2,3,4,5,6,7,8,9],[ 1 ,  2\t, 3333333333 ]],"
+		"\"d\":[2,\"\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\",3]}";
+	static const size_t counts[] = {16, 5, 9, 3, 3};
+	size_t size = strlen(text);
+
+	(void)state;
+	for (size_t step = 1; step <= size; step++) {
+		struct ckl_scan scan = {0};
+		int ret = 0;
+
+		for (size_t have = step; ret == 0; have += step)
+			ret = ckl_scan(&scan, text, have < size ? have : size);
+		assert_int_equal(ret, 1);
+		assert_int_equal(scan.count, 5);
+		for (size_t i = 0; i < 5; i++)
+			assert_int_equal(scan.leaves[i].count, counts[i]);
+		ckl_scan_free(&scan);
+	}
+}
+
 static void what_is_no_object_is_refused(void **state)
 {
 	static const char *const texts[] = {"[",      "x",  "}",	 "1",
@@ -184,6 +210,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_end_is_found_wherever_the_text_is_cut),
+		cmocka_unit_test(elements_are_counted_wherever_the_text_is_cut),
 		cmocka_unit_test(what_is_no_object_is_refused),
 		cmocka_unit_test(arguments_are_in_the_kernels_order),
 		cmocka_unit_test(lists_in_lists_are_refused_and_lists_of_one_are_not),
