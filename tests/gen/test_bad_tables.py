@@ -22,6 +22,8 @@ BAD = {
                                "cuBad is one-way and cannot have outputs"),
     "cached with two outputs": (" 101 cuBad 2000 cached out int *x, out int *y", 2,
                                 "cuBad is cached and needs exactly one output"),
+    "cached by an address": (" 101 cuBad 2000 cached in string x, out int *y", 2,
+                             "cached calls take numbers and handles only"),
     "cached with none": (" 101 cuBad 2000 cached in int x", 2, "exactly one output"),
     "alias to nowhere": (" 101 cuBad 2000 alias cuNowhere", 2,
                          "cuBad points to cuNowhere, which has no row"),

@@ -1,10 +1,12 @@
 """tests/gen/test_releases.py - messages stay as they were in each release, or CK_PROTOCOL changes.
 
 tests/data/protocol/RELEASE.txt has the number, the name and a hash of the structures of each message.
-`python3 tests/gen/test_releases.py > tests/data/protocol/RELEASE.txt` writes one, for a new release.
+`python3 tests/gen/test_releases.py tests/data/protocol/RELEASE.txt` writes one, for a new release.
 """
 import hashlib
+import pathlib
 import re
+import sys
 
 import pytest
 
@@ -78,6 +80,5 @@ def test_a_new_message_breaks_nothing():
 
 if __name__ == "__main__":
     rows, number = today()
-    print("CK_PROTOCOL", number)
-    for (n, name), value in sorted(rows.items()):
-        print(n, name, value)
+    lines = [f"CK_PROTOCOL {number}", *(f"{n} {name} {value}" for (n, name), value in sorted(rows.items()))]
+    pathlib.Path(sys.argv[1]).write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -268,6 +268,10 @@ class Table:
     def check(self, row):
         if row.kind == "send" and row.outs():
             self.fail(row.line, f"{row.name} is one-way and cannot have outputs")
+        for a in row.ins() if row.kind == "cached" and not row.hand_on("client") else ():
+            if a.kind in ("pod", "bytes", "string", "ids", "bulk"):
+                self.fail(row.line, f"{row.name}: cached calls take numbers and handles only: "
+                                    f"the answer would be kept under the address of '{a.name}'")
         if row.kind == "cached" and len(row.outs()) != 1:
             self.fail(row.line, f"{row.name} is cached and needs exactly one output")
         bulks = [i for i, a in enumerate(row.args) if a.kind == "bulk"]
