@@ -198,7 +198,7 @@ static int put_now(int fd, const char *line, size_t size)
 	return ret < 0 ? (int)ret : 0;
 }
 
-/* Nothing can be done about a descriptor that is closed. A pipe that nobody reads any more must not end
+/* Nothing can be done about a descriptor that is closed. A pipe without a reader must not end
  * the program, so its SIGPIPE is taken away unless one was there before. */
 static void put_line(const char *line, size_t size, bool drop)
 {

@@ -51,7 +51,7 @@ def many_files():
 
 
 def refusal(server, *args, **more):
-    """What a client is told that gets no session: the status, and in words."""
+    """The reply to a client that gets no session: status and message."""
     with pytest.raises(Refused) as refused:
         Session(server, *args, **more)
     return refused.value.args

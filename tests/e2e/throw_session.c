@@ -17,7 +17,7 @@
 #include "util/hash.h"
 #include "util/util.h"
 
-#define STALL_MS 1000  /* a session that does nothing for so long waits for ever */
+#define STALL_MS 1000  /* a session that is idle for so long hangs */
 #define CLOSE_MS 20000 /* for the server to close a session; sanitizers are slow */
 
 static int64_t now_ms(void)

@@ -209,7 +209,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (data[0] & 1) {
 		cks_dispatch_commands(session, chan, reader);
 	} else {
-		cks_session_executed(session, UINT64_MAX); /* so that no call waits for ever */
+		cks_session_executed(session, UINT64_MAX); /* so that every call returns */
 		cks_dispatch_calls(session, chan, reader);
 	}
 	ck_chan_shutdown(chan);

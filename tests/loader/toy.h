@@ -28,7 +28,7 @@ void *toy_map(void *at, size_t size);		     /* mmap of memory, there if that can
 void *toy_fix(void *at, size_t size);		     /* the same with MAP_FIXED_NOREPLACE */
 void *toy_resize(void *at, size_t old, size_t size); /* mremap where it is */
 int toy_files(void);	       /* opens some in every way, and leaves them open; how many */
-int toy_threads(int more);     /* threads that sleep for ever */
+int toy_threads(int more);     /* threads that never end */
 int toy_fault_in_thread(void); /* in one that the half makes */
 
 #endif

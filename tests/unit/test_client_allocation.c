@@ -114,7 +114,7 @@ static void mappings_side_by_side_are_one_range_of_a_device(void **state)
 	assert_true(ckc_allocation_find(BASE + 300, &a));
 	add_device(BASE, 100, &one);
 	ckc_allocation_unmap(BASE, 400);
-	assert_true(ckc_allocation_find(BASE, &a)); /* nobody has mapped that */
+	assert_true(ckc_allocation_find(BASE, &a)); /* not mapped */
 	assert_true(ckc_allocation_remove(BASE, CK_MEMORY_DEVICE, NULL));
 	ckc_allocation_unmap(BASE + 300, 100);
 }

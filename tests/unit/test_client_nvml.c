@@ -102,7 +102,7 @@ static void nothing_works_before_the_start_and_after_the_end(void **state)
 	assert_int_equal(peer_count(CK_PROC_nvmlDeviceGetCount_v2), 1);
 }
 
-/* Also when another thread was inside of nvmlInit: its lock is nobody's in the child. */
+/* Also when another thread was inside of nvmlInit: the child has a lock without an owner. */
 static int in_child(void)
 {
 	if (nvmlShutdown() != NVML_ERROR_UNINITIALIZED)

@@ -100,7 +100,7 @@ static void a_changed_token_counts_at_once(void **state)
 	(void)state;
 	assert_true(fd >= 0);
 	close(fd);
-	assert_false(admits(&token, path, "")); /* an empty file admits nobody */
+	assert_false(admits(&token, path, "")); /* an empty file admits no one */
 	for (int i = 0; i < 50; i++) {
 		put(path, i % 2 ? "one\n" : "two\r\n\n");
 		assert_true(admits(&token, path, i % 2 ? "one" : "two"));

@@ -68,7 +68,7 @@ static void a_client_joins_whatever_its_worker_has_said_before(void **state)
 	assert_non_null(w);
 	assert_int_equal(cks_workers_spare(w), 0);
 	cks_workers_count(w, &owner, &counts);
-	assert_int_equal(counts.all + counts.peer + counts.identity, 0); /* spares are nobody's */
+	assert_int_equal(counts.all + counts.peer + counts.identity, 0); /* a spare has no client */
 	assert_int_equal(cks_workers_serve(w, STDERR_FILENO, &owner), 0);
 	cks_workers_count(w, &owner, &counts);
 	assert_int_equal(counts.all == 1 && counts.peer == 1 && counts.identity == 1, true);
