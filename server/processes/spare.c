@@ -6,11 +6,13 @@
  */
 #define _GNU_SOURCE
 #include <poll.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
 #include "server/processes/hello.h"
+#include "server/memory/lease.h"
 #include "server/processes/options.h"
 #include "server/processes/spare.h"
 #include "server/objects/warm.h"
@@ -30,11 +32,15 @@ static bool client_waits(void)
 /* Wait for the client's connection, and move it to a worker's descriptor. */
 static void take_client(void)
 {
-	char kind;
+	char kind = CK_CONTROL_PRESS;
 	int fd = -1;
 
-	if (ck_fd_recv(CK_WORKER_CONTROL, &kind, 1, &fd) < 0)
-		_exit(0); /* the server is stopping */
+	while (kind == CK_CONTROL_PRESS) { /* a session needs memory */
+		if (ck_fd_recv(CK_WORKER_CONTROL, &kind, 1, &fd) < 0)
+			_exit(0); /* the server is stopping */
+		if (kind == CK_CONTROL_PRESS)
+			cks_lease_forgo();
+	}
 	if (kind != CK_CONTROL_CLIENT || fd < 0 || dup2(fd, CK_WORKER_CONNECTION) < 0)
 		_exit(CK_SPARE_FAILED);
 	close(fd);
@@ -74,8 +80,12 @@ void cks_spare_wait(const struct cks_options *options, char **argv)
 	if (cks_hello_prepare(options) < 0)
 		give_up(argv);
 	/* a client that has come already must not wait for a context it may not need */
-	if (!client_waits())
+	if (!client_waits()) {
 		cks_warm_up(options->warm_devices);
+		if (strcmp(options->warm_devices, "none") != 0)
+			cks_lease_prepare(atoi(options->warm_devices),
+					  options->limits.value[CK_LIMIT_LEASE]);
+	}
 	if (say_ready() < 0)
 		_exit(0);
 	take_client();

@@ -24,6 +24,7 @@
 #include "cricket.h"
 #include "server/processes/dispatch.h"
 #include "server/processes/hello.h"
+#include "server/memory/lease.h"
 #include "server/session/nvml.h"
 #include "server/processes/options.h"
 #include "server/session/output.h"
@@ -342,6 +343,10 @@ static _Noreturn void take_connections(void)
 
 		if (ret < 0)
 			end_session("the server is stopping");
+		if (kind == CK_CONTROL_PRESS)
+			cks_lease_pressed(worker.session);
+		else if (kind == CK_CONTROL_ALONE)
+			cks_lease_alone(worker.session);
 		if (kind != CK_CONTROL_JOIN || fd < 0)
 			continue;
 		/* one more than call lanes: the command connection */
@@ -365,6 +370,13 @@ static int announce(const struct cks_session *session)
 	struct cks_worker_note note = {.kind = CK_NOTE_SESSION};
 
 	memcpy(note.session, session->id, sizeof(note.session));
+	return ck_fd_write_full(CK_WORKER_CONTROL, &note, sizeof(note));
+}
+
+static int press(void)
+{
+	struct cks_worker_note note = {.kind = CK_NOTE_PRESS};
+
 	return ck_fd_write_full(CK_WORKER_CONTROL, &note, sizeof(note));
 }
 
@@ -434,6 +446,7 @@ int cks_worker_main(const struct cks_options *options, char **spare_argv)
 		_exit(1);
 	cks_nvml_client(worker.client.pid, worker.client.application);
 	session->stir_fd = worker.stir_fd;
+	session->press = press;
 	worker.command_wait = (unsigned int)options->limits.value[CK_LIMIT_COMMANDS];
 	worker.commands_by = ck_now_ms() + worker.command_wait * 1000LL;
 	atomic_store(&worker.session, session);
@@ -444,6 +457,8 @@ int cks_worker_main(const struct cks_options *options, char **spare_argv)
 	ret = start_thread(first_thread, &first);
 	if (ret == 0)
 		ret = cks_warm_expire();
+	if (ret == 0)
+		ret = cks_lease_watch_offer(session);
 	if (ret < 0)
 		end_session(strerror(-ret));
 	take_connections();

@@ -209,6 +209,22 @@ static void become_ready(struct cks_workers *w, struct worker *worker)
 	w->spares.ready++;
 }
 
+/* @worker needs memory: have all others return what is free. */
+static void press(const struct cks_workers *w, const struct worker *worker)
+{
+	const char pressed = CK_CONTROL_PRESS, alone = CK_CONTROL_ALONE;
+	bool any = false;
+
+	for (const struct worker *other = w->first; other; other = other->next) {
+		if (other == worker || other->control < 0 ||
+		    (!other->named && other->state != SPARE_READY))
+			continue;
+		any |= send(other->control, &pressed, 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1;
+	}
+	if (!any)
+		send(worker->control, &alone, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
 /* Read a worker's note, if one has arrived; each is sent in one write. True: there may be
  * another. */
 static bool read_note(struct cks_workers *w, struct worker *worker)
@@ -230,6 +246,10 @@ static bool read_note(struct cks_workers *w, struct worker *worker)
 	if (n == (ssize_t)sizeof(note) && note.kind == CK_NOTE_SESSION && !worker->named) {
 		memcpy(worker->session, note.session, sizeof(worker->session));
 		worker->named = true;
+		return true;
+	}
+	if (n == (ssize_t)sizeof(note) && note.kind == CK_NOTE_PRESS) {
+		press(w, worker);
 		return true;
 	}
 	close(worker->control); /* it is exiting; SIGCHLD reports the status */

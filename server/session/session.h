@@ -33,6 +33,7 @@ struct cks_session {
 	unsigned char id[16], key[16];
 	struct cks_handles *handles;
 	struct cks_memory *memory;	   /* every device allocation of the session */
+	struct cks_leases *leases;	   /* device memory that the client lays out */
 	struct cks_staging *staging;	   /* pinned slots for pageable copies */
 	struct cks_textures *textures;	   /* numbers of texture and surface objects */
 	struct cks_modcache *modules;	   /* images by content hash */
@@ -54,7 +55,8 @@ struct cks_session {
 	_Atomic bool stirred; /* commands have arrived: the watch checks output */
 	int stir_fd;	      /* an eventfd that wakes the watch; -1: none */
 	int device_count;
-	unsigned int wait_max_ms;	       /* time limit of calls that wait for news */
+	int (*press)(void);	  /* ask the other sessions for free memory; NULL: not possible */
+	unsigned int wait_max_ms; /* time limit of calls that wait for news */
 	_Atomic uint64_t window_lo, window_hi; /* addresses reserved for managed memory; or 0 */
 
 	/* For the log line at the end. */
