@@ -264,6 +264,11 @@ bool ck_chan_in_rings(const struct ck_chan *chan)
 	return chan->ops == &ck_transport_shm;
 }
 
+struct ck_pipe *ck_chan_ring(struct ck_chan *chan)
+{
+	return ck_chan_in_rings(chan) ? &chan->shm->in : NULL;
+}
+
 typedef long (*look_fn)(struct ck_pipe *ring);
 typedef int (*sleep_fn)(struct ck_pipe *ring, int timeout_ms);
 
