@@ -126,7 +126,7 @@ static bool watch(unsigned int *quiet)
 	if (!s)
 		return true;
 	++*quiet;
-	if (n > 0 || cks_output_pending(s->output) || atomic_exchange(&s->stirred, false))
+	if (n > 0 || cks_output_check(s->output) || atomic_exchange(&s->stirred, false))
 		*quiet = 0;
 	return true;
 }
