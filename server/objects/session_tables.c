@@ -72,6 +72,7 @@ void cks_session_destroy(struct cks_session *s)
 	cks_leases_destroy(s->leases);
 	cks_handles_destroy(s->handles);
 	cks_modcache_close(s->modules);
+	free(atomic_load(&s->commands));
 	pthread_cond_destroy(&s->progress);
 	ck_mutex_destroy(&s->lock);
 	free(s);

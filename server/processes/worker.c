@@ -127,7 +127,7 @@ static bool watch(unsigned int *quiet)
 	if (!s)
 		return true;
 	++*quiet;
-	if (n > 0 || cks_output_pending(s->output) || atomic_exchange(&s->stirred, false))
+	if (n > 0 || cks_output_check(s->output) || atomic_exchange(&s->stirred, false))
 		*quiet = 0;
 	return true;
 }
@@ -198,18 +198,9 @@ static void drain(void)
 	}
 }
 
-/* A busy client sends messages every few microseconds, except while it waits for the GPU: a step of
- * a model, after which the next step begins with a command. An idle client costs no processor time
- * after these limits. */
-#define SPIN_US 1000
-#define COMMAND_SPIN_US 10000
-
 static void run_lane(struct ck_chan *chan, struct ck_reader *reader)
 {
-	int ret;
-
-	ck_chan_spin(chan, SPIN_US);
-	ret = cks_dispatch_calls(worker.session, chan, reader);
+	int ret = cks_dispatch_calls(worker.session, chan, reader);
 
 	if (ret == CK_DISPATCH_BYE) {
 		drain();
@@ -229,7 +220,6 @@ static _Noreturn void run_commands(struct ck_chan *chan, struct ck_reader *reade
 {
 	int ret;
 
-	ck_chan_spin(chan, COMMAND_SPIN_US);
 	atomic_store(&worker.commands, chan);
 	ret = cks_dispatch_commands(worker.session, chan, reader);
 
