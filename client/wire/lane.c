@@ -425,6 +425,16 @@ static int lane_for(struct ckc_client *c, struct ckc_thread *t)
 	return ckc_lane_take(c, &t->lane);
 }
 
+int ckc_lane_open(struct ckc_client *c)
+{
+	struct ckc_thread *t = ckc_thread();
+	int cancel = ck_cancel_disable();
+	int ret = t ? lane_for(c, t) : -ENOMEM;
+
+	ck_cancel_restore(cancel);
+	return ret;
+}
+
 static CUresult call_aside(struct ckc_client *c, struct ckc_exchange *x)
 {
 	const struct ck_proc *p = &ck_procs[x->proc];

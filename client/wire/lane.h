@@ -30,6 +30,10 @@ struct ck_chan *ckc_lane_detach(struct ckc_lane *lane);
  * -errno. */
 int ckc_lane_take(struct ckc_client *c, struct ckc_lane **lane);
 
+/* Give the calling thread a lane of @c, if it has none. A client thread that must not fail later, for
+ * lack of descriptors, calls this first. 0 or -errno. */
+int ckc_lane_open(struct ckc_client *c);
+
 /* Return an unused lane to the pool; at thread exit, and after hello. */
 void ckc_lane_release(struct ckc_lane *lane);
 

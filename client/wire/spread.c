@@ -4,13 +4,15 @@
  * One thread that copies into a socket is slower than GPU memory and most networks. So a few client
  * threads, started on first use, take a part each. A part is an ordinary call on the lane of its
  * thread. The caller copies a part too, and waits for all of them. The parts do not overlap, so
- * they need no order.
+ * they need no order. All threads connect at the same time, and the caller does not wait for them.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "client/wire/client.h"
+#include "client/wire/lane.h"
 #include "client/wire/spread.h"
 #include "util/cancel.h"
 #include "util/env.h"
@@ -57,11 +59,19 @@ static bool take_part(struct ckc_spreading *s)
 	return true;
 }
 
+/* Connect, while the caller of the copy has begun; then take parts of this copy and of later ones. */
 static void *helper(void *client)
 {
 	struct ckc_spreading *s = &((struct ckc_client *)client)->spreading;
+	int ret = ckc_lane_open(client);
 
 	ck_lock(&s->lock);
+	if (ret < 0) {
+		s->threads--;
+		ck_unlock(&s->lock);
+		ck_debug("no connection for a large copy: %s", strerror(-ret));
+		return NULL;
+	}
 	for (;;) {
 		if (!take_part(s))
 			ck_cond_wait(&s->work, &s->lock);
@@ -73,7 +83,7 @@ static void start_helpers(struct ckc_client *c, unsigned int count)
 {
 	struct ckc_spreading *s = &c->spreading;
 
-	while (s->threads < count && ckc_thread_start_calling(c, helper) == 0)
+	while (s->threads < count && ckc_thread_start(helper, c) == 0)
 		s->threads++;
 	if (s->threads < count)
 		ck_debug("no thread for a large copy: fewer connections are used");

@@ -70,7 +70,7 @@ struct ckc_deliveries {
 	size_t early_count;
 	_Atomic unsigned int count;    /* outstanding copies */
 	struct ck_mutex starting_lock; /* taken first */
-	unsigned int threads;
+	unsigned int threads, opening; /* that receive; that are connecting */
 };
 
 struct ckc_watches { /* status.c */
@@ -94,7 +94,7 @@ struct ckc_spreading {
 	struct ck_mutex one_lock; /* held by the caller of the current copy */
 	struct ck_mutex lock;
 	pthread_cond_t work, done;
-	unsigned int threads; /* running helpers */
+	unsigned int threads; /* helpers that run or connect */
 	unsigned int next, parts, pending;
 	CUresult (*fn)(const void *copy, size_t at, size_t size);
 	const void *copy;
