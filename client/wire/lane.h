@@ -76,6 +76,16 @@ struct ckc_exchange {
 /* Make the call: 0 or -errno (see rpc/record.h). */
 int ckc_lane_exchange(struct ckc_lane *lane, struct ckc_exchange *x);
 
+/* Its two halves, for calls that are sent before the reply of an earlier one is read (ahead.c): replies come in the
+ * order of the calls. */
+int ckc_lane_send(struct ckc_lane *lane, struct ckc_exchange *x);
+int ckc_lane_receive(struct ckc_lane *lane, struct ckc_exchange *x);
+
+size_t ckc_lane_received(const struct ckc_lane *lane); /* bytes of the last reply */
+
+/* The call @x of this thread failed on the wire with @ret: returns its error, and ends the session if the lane broke. */
+CUresult ckc_call_lost(struct ckc_client *c, const struct ckc_exchange *x, int ret);
+
 /*
  * Print one piece of the output of kernels to stdout, and one of failed assertions to stderr.
  * False: there was none.

@@ -18,6 +18,7 @@
 struct ck_chan;
 struct ckc_lane;
 struct ck_map;
+struct ck_packer;
 struct ck_status_file;
 
 /* session.c */
@@ -38,6 +39,8 @@ struct ckc_lanes {
 	struct ckc_lane *pool;
 	struct ckc_lane *newest;    /* all lanes, for a forked child */
 	_Atomic uint32_t delivered; /* all deliveries up to this rank have arrived */
+	/* The shortest exchange so far, over a network; 0: there was none. */
+	_Atomic uint64_t round_trip_ns;
 };
 
 struct ckc_command {
@@ -100,6 +103,19 @@ struct ckc_spreading {
 	const void *copy;
 	size_t size, part_size;
 	CUresult err;
+};
+
+#define CK_PACKERS 8 /* kept for the next copy */
+
+struct ckc_packing { /* packing.c */
+	struct ck_mutex lock;
+	struct ck_packer *packers[CK_PACKERS]; /* unused ones */
+	unsigned int idle;		       /* their number */
+	/* Estimates: lost updates of copies at the same time do not matter. */
+	_Atomic uint64_t link, samples; /* bytes per second to the server; measurements of it */
+	_Atomic uint64_t speed; /* bytes per second that one thread compresses; 0: not known */
+	_Atomic uint64_t unproven_ns;	/* taken by compressed copies since the last measurement */
+	_Atomic uint64_t pause, paused; /* copies not to compress; how many they were at first */
 };
 
 struct ckc_answers {	       /* cache.c */

@@ -24,6 +24,7 @@
 
 struct cks_staging;
 struct cks_ring;
+struct ck_unpacker;
 
 struct cks_slot {
 	unsigned char *host; /* size: that of the ring's slots */
@@ -43,6 +44,9 @@ void cks_staging_destroy(struct cks_staging *staging);
 struct cks_ring *cks_staging_upload(struct cks_staging *staging);
 struct cks_ring *cks_staging_call(struct cks_staging *staging);
 void cks_ring_release(struct cks_ring *ring);
+
+/* The ring's unpacker, NULL at first; whoever owns the ring may make one, and use it. */
+struct ck_unpacker **cks_ring_unpacker(struct cks_ring *ring);
 
 /*
  * A slot with room for @size bytes (at most CK_PIECE_MAX) at host + used, for copies in context
