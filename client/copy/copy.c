@@ -12,7 +12,7 @@
 #include "client/wire/packing.h"
 #include "client/managed/managed.h"
 #include "client/copy/mirror.h"
-#include "client/copy/packed.h"
+#include "client/copy/sending.h"
 #include "client/memory/pinned.h"
 #include "client/wire/spread.h"
 #include "client/copy/stage.h"
@@ -86,13 +86,13 @@ static struct ckc_staged staged(const struct place *p, CUdeviceptr device, const
 				   size,   p->drains};
 }
 
-static CUresult upload_part(const void *transfer, size_t at, size_t size)
+/* Through a window, or by a call. */
+static CUresult upload_part(const struct transfer *t, size_t at, size_t size)
 {
-	const struct transfer *t = transfer;
 	const struct ckc_staged s = staged(t->place, t->device + at, (char *)t->host + at, size);
 	CUresult err = CUDA_SUCCESS;
 
-	if (ckc_stage_upload(&s, &err) || (t->packed && ckc_packed_part(&s, &err)))
+	if (ckc_stage_upload(&s, &err))
 		return err;
 	for (size_t end = at + size; at < end && !err; at += PIECE)
 		err = ck_wire_upload_part(t->place->ctx->object.id, t->device + at, t->place->id,
@@ -100,9 +100,32 @@ static CUresult upload_part(const void *transfer, size_t at, size_t size)
 	return err;
 }
 
-static CUresult download_part(const void *transfer, size_t at, size_t size)
+static CUresult upload_near(const void *transfer, struct ckc_share *share)
+{
+	CUresult err = CUDA_SUCCESS;
+	size_t at, size;
+
+	while (!err && ckc_share_next(share, &at, &size))
+		err = upload_part(transfer, at, size);
+	return err;
+}
+
+/* To another machine. */
+static CUresult upload_far(const void *transfer, struct ckc_share *share)
 {
 	const struct transfer *t = transfer;
+	CUresult err = CUDA_SUCCESS;
+	struct ckc_sending sending;
+	size_t at, size;
+
+	ckc_sending_begin(&sending, t->place->ctx, t->place->id, t->packed);
+	while (!err && ckc_share_next(share, &at, &size))
+		err = ckc_sending_bytes(&sending, t->device + at, (char *)t->host + at, size);
+	return ckc_sending_end(&sending);
+}
+
+static CUresult download_part(const struct transfer *t, size_t at, size_t size)
+{
 	const struct ckc_staged s = staged(t->place, t->device + at, (char *)t->host + at, size);
 	CUresult err = CUDA_SUCCESS;
 
@@ -117,14 +140,24 @@ static CUresult download_part(const void *transfer, size_t at, size_t size)
 	return err;
 }
 
+static CUresult download_share(const void *transfer, struct ckc_share *share)
+{
+	CUresult err = CUDA_SUCCESS;
+	size_t at, size;
+
+	while (!err && ckc_share_next(share, &at, &size))
+		err = download_part(transfer, at, size);
+	return err;
+}
+
 /* Copy in parts. Other client threads may make the calls, so note an error for this context
  * here. */
 static CUresult transfer(const struct place *p, CUdeviceptr device, const void *host, size_t size,
-			 ckc_part_fn part, bool packed)
+			 ckc_share_fn fn, bool packed)
 {
-	void *bytes = ckc_managed_host(host, size, part == download_part);
+	void *bytes = ckc_managed_host(host, size, fn == download_share);
 	const struct transfer t = {p, device, bytes, packed};
-	CUresult err = bytes ? ckc_spread(ckc_client_current(), part, &t, size)
+	CUresult err = bytes ? ckc_spread(ckc_client_current(), fn, &t, size, fn != upload_far)
 			     : CUDA_ERROR_DEVICE_UNAVAILABLE;
 
 	if (err)
@@ -208,7 +241,8 @@ static CUresult upload_parts(const struct place *p, CUdeviceptr dst, const void 
 								size - at, ckc_spread_width());
 
 		n = step.size;
-		err = transfer(p, dst + at, (const char *)src + at, n, upload_part, step.packed);
+		err = transfer(p, dst + at, (const char *)src + at, n,
+			       c->passes_fds ? upload_near : upload_far, step.packed);
 		if (!err)
 			ckc_packing_stepped(c, &step);
 	}
@@ -258,7 +292,7 @@ static CUresult download_parts(struct place *p, void *dst, CUdeviceptr src, size
 	CUresult err;
 
 	p->drains = true;
-	err = transfer(p, src, dst, size, download_part, false);
+	err = transfer(p, src, dst, size, download_share, false);
 	if (!err)
 		ckc_stream_synced(p->ctx, p->stream, last);
 	return err;

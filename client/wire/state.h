@@ -92,16 +92,23 @@ struct ckc_suspicion {
 	bool told;
 };
 
+struct ckc_share {
+	struct ck_mutex *lock; /* NULL: of one thread */
+	size_t size, next;     /* bytes of the copy, and those taken */
+	size_t even;	       /* each part's size; 0: a share of what is left */
+	unsigned int threads;
+};
+
 /* spread.c: one copy and its parts. The lock guards all but the fields that part threads read. */
 struct ckc_spreading {
 	struct ck_mutex one_lock; /* held by the caller of the current copy */
 	struct ck_mutex lock;
 	pthread_cond_t work, done;
 	unsigned int threads; /* helpers that run or connect */
-	unsigned int next, parts, pending;
-	CUresult (*fn)(const void *copy, size_t at, size_t size);
+	unsigned int busy;    /* threads that copy */
+	CUresult (*fn)(const void *copy, struct ckc_share *share);
 	const void *copy;
-	size_t size, part_size;
+	struct ckc_share share;
 	CUresult err;
 };
 

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "client/copy/packed.h"
+#include "client/copy/sending.h"
 #include "client/wire/ahead.h"
 #include "client/wire/packing.h"
 #include "tests/unit/client_peer.h"
@@ -192,21 +192,20 @@ static void the_network_is_measured_again_after_a_while(void **state)
 	assert_in_range(packed, 14, 18); /* of 17 copies one */
 }
 
-static struct ckc_staged staged(unsigned char *host, size_t size)
+static CUresult upload(const unsigned char *bytes, bool packed)
 {
-	return (struct ckc_staged){
-		.ctx = ckc_context_current(), .device = DEVICE, .host = host, .size = size};
+	struct ckc_sending s;
+
+	ckc_sending_begin(&s, ckc_context_current(), 0, packed);
+	ckc_sending_bytes(&s, DEVICE, (const char *)bytes, SIZE);
+	return ckc_sending_end(&s);
 }
 
 static void what_becomes_shorter_travels_in_blocks(void **state)
 {
-	struct ckc_staged c = staged(text, SIZE);
-	CUresult err = CUDA_ERROR_UNKNOWN;
-
 	(void)state;
 	network(50 * MB);
-	assert_true(ckc_packed_part(&c, &err));
-	assert_int_equal(err, CUDA_SUCCESS);
+	assert_int_equal(upload(text, true), CUDA_SUCCESS);
 	assert_int_equal(device.packed, 10);
 	assert_int_equal(device.plain, 0);
 	assert_in_range(device.bytes, 1, SIZE / 2);
@@ -215,13 +214,9 @@ static void what_becomes_shorter_travels_in_blocks(void **state)
 
 static void what_does_not_is_hardly_tried(void **state)
 {
-	struct ckc_staged c = staged(noise, SIZE);
-	CUresult err = CUDA_ERROR_UNKNOWN;
-
 	(void)state;
 	network(50 * MB);
-	assert_true(ckc_packed_part(&c, &err));
-	assert_int_equal(err, CUDA_SUCCESS);
+	assert_int_equal(upload(noise, true), CUDA_SUCCESS);
 	assert_int_equal(device.packed, 0);
 	assert_int_equal(device.plain, 10);
 	assert_memory_equal(device.memory, noise, SIZE);
@@ -230,20 +225,15 @@ static void what_does_not_is_hardly_tried(void **state)
 
 static void the_error_of_any_block_is_the_parts_and_the_lane_goes_on(void **state)
 {
-	struct ckc_staged c = staged(text, SIZE);
-	CUresult err = CUDA_SUCCESS;
-
 	(void)state;
 	for (size_t failing = 1; failing <= 10; failing += 3) {
 		network(50 * MB);
 		device.failing = failing;
-		assert_true(ckc_packed_part(&c, &err));
-		assert_int_equal(err, CUDA_ERROR_ILLEGAL_ADDRESS);
+		assert_int_equal(upload(text, true), CUDA_ERROR_ILLEGAL_ADDRESS);
 		ckc_context_current()->fault = 0;
 	}
 	network(50 * MB);
-	assert_true(ckc_packed_part(&c, &err));
-	assert_int_equal(err, CUDA_SUCCESS);
+	assert_int_equal(upload(text, true), CUDA_SUCCESS);
 }
 
 /* More than may wait at a time. */
@@ -264,6 +254,14 @@ static void many_calls_ahead_are_all_answered(void **state)
 	assert_int_equal(failed, 0);
 	assert_int_equal(device.plain, 300);
 	assert_memory_equal(device.memory, text, 300 * 8);
+}
+
+/* --- one-way messages */
+
+static struct ckc_staged staged(unsigned char *host, size_t size)
+{
+	return (struct ckc_staged){
+		.ctx = ckc_context_current(), .device = DEVICE, .host = host, .size = size};
 }
 
 static void a_message_is_compressed_only_over_a_very_slow_network(void **state)
