@@ -50,6 +50,11 @@ static uint64_t speed_of(struct ckc_packing *p)
 }
 
 /* A fifth more than @times: the measurements are not exact. */
+static bool is_faster(struct ckc_packing *p, unsigned int threads, unsigned int times)
+{
+	return speed_of(p) / 5 * 4 * threads >= get(&p->link) * times;
+}
+
 bool ckc_packing_pays(struct ckc_client *c, uint32_t proc, unsigned int threads, unsigned int times)
 {
 	struct ckc_packing *p = &c->packing;
@@ -58,8 +63,7 @@ bool ckc_packing_pays(struct ckc_client *c, uint32_t proc, unsigned int threads,
 		return false;
 	if (always())
 		return true;
-	return get(&p->samples) >= SAMPLES &&
-	       speed_of(p) / 5 * 4 * threads >= get(&p->link) * times;
+	return get(&p->samples) >= SAMPLES && is_faster(p, threads, times);
 }
 
 bool ckc_packing_pays_unmeasured(struct ckc_client *c, uint32_t proc)
@@ -83,6 +87,13 @@ static bool refrains(struct ckc_packing *p, size_t size)
 	return true;
 }
 
+/* Send a part of a copy of @size bytes as a sample? It costs a round trip: once, if the network is fast. */
+static bool wants_sample(struct ckc_client *c, uint32_t proc, size_t size, unsigned int threads)
+{
+	return get(&c->packing.samples) < SAMPLES && size > 2 * SAMPLE && possible(c, proc) &&
+	       is_faster(&c->packing, threads, 1);
+}
+
 struct ckc_packing_step ckc_packing_step(struct ckc_client *c, uint32_t proc, size_t size,
 					 unsigned int threads)
 {
@@ -91,7 +102,7 @@ struct ckc_packing_step ckc_packing_step(struct ckc_client *c, uint32_t proc, si
 
 	if (ckc_packing_pays(c, proc, threads, 1))
 		step.packed = always() || !refrains(p, size);
-	else if (get(&p->samples) < SAMPLES && size > 2 * SAMPLE && possible(c, proc))
+	else if (wants_sample(c, proc, size, threads))
 		step.size = SAMPLE;
 	return step;
 }

@@ -161,7 +161,12 @@ static void the_first_copies_measure_the_network(void **state)
 
 static void a_fast_network_is_believed_at_once(void **state)
 {
+	const size_t large = (size_t)100 << 20;
+
 	(void)state;
+	network(0);
+	assert_int_equal(step(large, 8000 * MB).size, 8 << 20);
+	assert_int_equal(step(large, 8000 * MB).size, large);
 	network(50 * MB);
 	client()->packing.samples = 2;
 	assert_false(step(16 << 20, 8000 * MB).packed);
