@@ -8,7 +8,7 @@
 #   wire     45 s (10)   large copies against plain sockets, unbounded and at the rates of links
 #   many    120 s (50)   1 to 16 clients on one GPU
 #   together 70 s (25)   ten programs at a time
-#   sweep   400 s (120)  slowdown against the round trip of a played network
+#   sweep   900 s (240)  slowdown against the round trip of a played network
 #   handles  20 s        what calls answer to NULL and zero handles (tests/null_handles)
 #   apps     60 s        every test program prints the same
 #   e2e, battery         the end-to-end tests (E2E=loader: some); tests/gpu
@@ -160,12 +160,13 @@ together() {
 # RTTS: round trips to play, of which 0 is plain tcp; SWEEP: what runs (rows of torch_models.py, or steps of bench-load
 # where there is no PyTorch); BW: a bound for the rate, as in 10G.
 sweep() {
-	local rtt network rows=${SWEEP:-resnet50_train gpt2_generate_32 llama_decode_32 llama_decode_32_graphs}
+	local rtt network rows=${SWEEP:-script_first script_steps resnet50_train gpt2_generate_32 llama_decode_32
+		llama_decode_32_graphs}
 	local run=(env BENCH_STEPS=$([ -n "$QUICK" ] && echo 0.2 || echo 0.5) python3 bench/torch_models.py)
 	[ "${SWEEP:-}" = steps ] && run=(bench/steps.sh) rows=
 	# shellcheck disable=SC2086 # a list
 	native "${run[@]}" $rows > "$OUT/sweep.native" 2> "$OUT/sweep.log"
-	for rtt in ${RTTS:-$([ -n "$QUICK" ] && echo 0 100us 1ms 20ms || echo 0 50us 100us 500us 1ms 5ms 20ms)}; do
+	for rtt in ${RTTS:-0 1ms $([ -n "$QUICK" ] || echo 3ms 5ms 10ms) 20ms $([ -n "$QUICK" ] || echo 50ms) 150ms}; do
 		network=${rtt:+rtt=$rtt}${BW:+,bw=$BW}
 		[ "$rtt" = 0 ] && network=${BW:+bw=$BW}
 		# shellcheck disable=SC2086
@@ -212,7 +213,7 @@ battery() {
 needs() {
 	case $1 in
 	torch) echo $((QUICK ? 60 : 150)) ;;
-	sweep) echo $((QUICK ? 80 : 200)) ;;
+	sweep) echo $((QUICK ? 120 : 400)) ;;
 	many | together) echo $((QUICK ? 20 : 60)) ;;
 	apps) echo 90 ;;
 	e2e | battery) echo 200 ;;

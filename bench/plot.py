@@ -7,7 +7,7 @@ import math
 from xml.sax.saxutils import escape
 
 WIDTH, HEIGHT = 760, 430
-LEFT, RIGHT, TOP, BOTTOM = 64, 210, 40, 56
+LEFT, RIGHT, TOP, BOTTOM = 64, 240, 40, 56
 COLOURS = ("#2a88cf", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")     # told apart by the colour-blind
 MARKS = ("circle", "square", "diamond", "triangle", "circle", "square")
 STYLE = """text { font: 13px sans-serif; fill: #222 }
@@ -70,7 +70,7 @@ def frame(axes):
         out.append(f'<line class="grid" x1="{x:.1f}" y1="{TOP}" x2="{x:.1f}" y2="{floor}"/>')
         out.append(f'<text x="{x:.1f}" y="{floor + 18}" text-anchor="middle">{rtt_text(us)}</text>')
     out.append(f'<line class="axis" x1="{LEFT}" y1="{axes.y(1):.1f}" x2="{right}" y2="{axes.y(1):.1f}"/>')
-    out.append(f'<text class="title" x="{LEFT}" y="22">Time of a step, against the native one</text>')
+    out.append(f'<text class="title" x="{LEFT}" y="22">Time, against the native one</text>')
     out.append(f'<text x="{(LEFT + right) / 2}" y="{HEIGHT - 12}" text-anchor="middle">round trip that was added '
                '(CRICKET_INJECT)</text>')
     return out

@@ -38,7 +38,8 @@ ROWS = [
     ("the same with CUDA graphs", "torch", "llama_decode_32_graphs", "ms"),
     ("bf16 matmul 1024", "torch", "matmul_bf16", "us"),
 ]
-SWEEP = {"resnet50_train": "ResNet-50 training", "gpt2_generate_32": "GPT-2 generate",
+SWEEP = {"script_first": "PyTorch script, first result", "script_steps": "PyTorch script, 500 steps",
+         "resnet50_train": "ResNet-50 training", "gpt2_generate_32": "GPT-2 generate",
          "llama_decode_32": "Llama-shaped decode", "llama_decode_32_graphs": "Llama, CUDA graphs",
          "steps_of_1": "1 kernel a step", "steps_of_16": "16 kernels a step"}
 US = {"us": 1, "ms": 1000, "s": 1000000}

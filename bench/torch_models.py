@@ -5,8 +5,11 @@ Run it natively and through Cricket and compare: `ms` are medians a step, `check
 must be the same in both (losses, sums), because the same kernels run on the same GPU. BENCH_STEPS is a factor
 for the number of steps.
 """
+import functools
 import json
 import os
+import pathlib
+import subprocess
 import sys
 import time
 
@@ -181,6 +184,24 @@ def llama_decode_32():
 @row
 def llama_decode_32_graphs():
     return llama_rows.decode(median_ms, graphs=True)
+
+
+@functools.cache
+def script():
+    """The rows of torch_script.py, a process of its own."""
+    path = pathlib.Path(__file__).with_name("torch_script.py")
+    said = subprocess.run([sys.executable, path], stdout=subprocess.PIPE, check=True, text=True)
+    return json.loads(said.stdout)
+
+
+@row
+def script_first():
+    return script()["script_first"]
+
+
+@row
+def script_steps():
+    return script()["script_steps"]
 
 
 def main():

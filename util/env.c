@@ -77,6 +77,10 @@ static const struct ck_env_row table[] = {
 	{"CRICKET_CONNECTIONS", NULL,
 	 "client: connections that a large copy uses at a time, 1 to 8 (default: 4, fewer on\n"
 	 "machines with less than 8 processors)"},
+	{"CRICKET_COMPRESS", "auto",
+	 "client: compresses copies to the device, and modules, on their way to another machine: "
+	 "auto (where\n"
+	 "it is faster than the network), 1 (always) or 0 (never)"},
 	{"CRICKET_LOST", "sigbus",
 	 "client: an access to managed memory after the server is lost: sigbus (it raises SIGBUS) "
 	 "or\n"

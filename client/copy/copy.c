@@ -9,8 +9,10 @@
 #include "client/objects/capture.h"
 #include "client/wire/client.h"
 #include "client/wire/delivery.h"
+#include "client/wire/packing.h"
 #include "client/managed/managed.h"
 #include "client/copy/mirror.h"
+#include "client/copy/sending.h"
 #include "client/memory/pinned.h"
 #include "client/wire/spread.h"
 #include "client/copy/stage.h"
@@ -74,6 +76,7 @@ struct transfer {
 	const struct place *place;
 	CUdeviceptr device;
 	void *host;
+	bool packed; /* its bytes travel compressed */
 };
 
 static struct ckc_staged staged(const struct place *p, CUdeviceptr device, const void *host,
@@ -83,9 +86,9 @@ static struct ckc_staged staged(const struct place *p, CUdeviceptr device, const
 				   size,   p->drains};
 }
 
-static CUresult upload_part(const void *transfer, size_t at, size_t size)
+/* Through a window, or by a call. */
+static CUresult upload_part(const struct transfer *t, size_t at, size_t size)
 {
-	const struct transfer *t = transfer;
 	const struct ckc_staged s = staged(t->place, t->device + at, (char *)t->host + at, size);
 	CUresult err = CUDA_SUCCESS;
 
@@ -97,9 +100,32 @@ static CUresult upload_part(const void *transfer, size_t at, size_t size)
 	return err;
 }
 
-static CUresult download_part(const void *transfer, size_t at, size_t size)
+static CUresult upload_near(const void *transfer, struct ckc_share *share)
+{
+	CUresult err = CUDA_SUCCESS;
+	size_t at, size;
+
+	while (!err && ckc_share_next(share, &at, &size))
+		err = upload_part(transfer, at, size);
+	return err;
+}
+
+/* To another machine. */
+static CUresult upload_far(const void *transfer, struct ckc_share *share)
 {
 	const struct transfer *t = transfer;
+	CUresult err = CUDA_SUCCESS;
+	struct ckc_sending sending;
+	size_t at, size;
+
+	ckc_sending_begin(&sending, t->place->ctx, t->place->id, t->packed);
+	while (!err && ckc_share_next(share, &at, &size))
+		err = ckc_sending_bytes(&sending, t->device + at, (char *)t->host + at, size);
+	return ckc_sending_end(&sending);
+}
+
+static CUresult download_part(const struct transfer *t, size_t at, size_t size)
+{
 	const struct ckc_staged s = staged(t->place, t->device + at, (char *)t->host + at, size);
 	CUresult err = CUDA_SUCCESS;
 
@@ -114,14 +140,24 @@ static CUresult download_part(const void *transfer, size_t at, size_t size)
 	return err;
 }
 
+static CUresult download_share(const void *transfer, struct ckc_share *share)
+{
+	CUresult err = CUDA_SUCCESS;
+	size_t at, size;
+
+	while (!err && ckc_share_next(share, &at, &size))
+		err = download_part(transfer, at, size);
+	return err;
+}
+
 /* Copy in parts. Other client threads may make the calls, so note an error for this context
  * here. */
 static CUresult transfer(const struct place *p, CUdeviceptr device, const void *host, size_t size,
-			 ckc_part_fn part)
+			 ckc_share_fn fn, bool packed)
 {
-	void *bytes = ckc_managed_host(host, size, part == download_part);
-	const struct transfer t = {p, device, bytes};
-	CUresult err = bytes ? ckc_spread(ckc_client_current(), part, &t, size)
+	void *bytes = ckc_managed_host(host, size, fn == download_share);
+	const struct transfer t = {p, device, bytes, packed};
+	CUresult err = bytes ? ckc_spread(ckc_client_current(), fn, &t, size, fn != upload_far)
 			     : CUDA_ERROR_DEVICE_UNAVAILABLE;
 
 	if (err)
@@ -184,7 +220,7 @@ static CUresult upload_message(const struct place *p, CUdeviceptr dst, const voi
 	bool quiet = is_quiet(p, last);
 	CUresult err;
 
-	if (ckc_stage_upload(&s, &err))
+	if (ckc_stage_upload(&s, &err) || ckc_packed_message(&s, &err))
 		return err;
 	err = ck_wire_upload(p->ctx->object.id, dst, p->id, 0, src, size);
 	if (quiet &&
@@ -197,8 +233,19 @@ static CUresult upload_message(const struct place *p, CUdeviceptr dst, const voi
 
 static CUresult upload_parts(const struct place *p, CUdeviceptr dst, const void *src, size_t size)
 {
-	CUresult err = transfer(p, dst, src, size, upload_part);
+	struct ckc_client *c = p->ctx->client;
+	CUresult err = CUDA_SUCCESS;
 
+	for (size_t at = 0, n; at < size && !err; at += n) {
+		struct ckc_packing_step step = ckc_packing_step(c, CK_PROC_upload_packed_part,
+								size - at, ckc_spread_width());
+
+		n = step.size;
+		err = transfer(p, dst + at, (const char *)src + at, n,
+			       c->passes_fds ? upload_near : upload_far, step.packed);
+		if (!err)
+			ckc_packing_stepped(c, &step);
+	}
 	ckc_command_called();
 	return err;
 }
@@ -245,7 +292,7 @@ static CUresult download_parts(struct place *p, void *dst, CUdeviceptr src, size
 	CUresult err;
 
 	p->drains = true;
-	err = transfer(p, src, dst, size, download_part);
+	err = transfer(p, src, dst, size, download_share, false);
 	if (!err)
 		ckc_stream_synced(p->ctx, p->stream, last);
 	return err;

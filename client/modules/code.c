@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "client/wire/client.h"
+#include "client/wire/packing.h"
 #include "client/modules/code.h"
 #include "client/modules/state.h"
 #include "elf/cubin.h"
@@ -100,8 +101,47 @@ static CUresult read_kernels(struct ckc_code *code, const struct ck_fatbin_choic
 	return CUDA_SUCCESS;
 }
 
+/* Send the image in compressed blocks; a block that does not become shorter travels as it is. */
+static CUresult send_blocks(const struct ckc_code *code, const struct ck_fatbin_choice *c,
+			    struct ckc_pack_run *run)
+{
+	CUresult err = CUDA_SUCCESS;
+
+	for (size_t at = 0; at < c->size && !err; at += CK_PACK_BLOCK) {
+		size_t n = ck_min(c->size - at, (size_t)CK_PACK_BLOCK), length;
+		const char *bytes = (const char *)c->data + at;
+		const void *packed;
+
+		length = ckc_pack_next(run, bytes, n, &packed);
+		err = length ? ck_wire_image_packed(0, code->hash, c->size, at, n, packed, length)
+			     : ck_wire_image(0, code->hash, c->size, at, bytes, n);
+	}
+	return err;
+}
+
+/* Send the image compressed, if that pays; false: nothing was sent. */
+static bool send_packed(const struct ckc_code *code, const struct ck_fatbin_choice *c,
+			CUresult *err)
+{
+	struct ckc_client *client = ckc_client_current();
+	struct ckc_pack_run run;
+
+	if (!ckc_packing_pays(client, CK_PROC_image_packed, 1, 1) &&
+	    !ckc_packing_pays_unmeasured(client, CK_PROC_image_packed))
+		return false;
+	if (!ckc_pack_begin(&run, client))
+		return false;
+	*err = send_blocks(code, c, &run);
+	ckc_pack_end(&run);
+	return true;
+}
+
 static CUresult send_image(const struct ckc_code *code, const struct ck_fatbin_choice *c)
 {
+	CUresult packed;
+
+	if (send_packed(code, c, &packed))
+		return packed;
 	for (size_t at = 0; at < c->size; at += PIECE) {
 		size_t n = c->size - at < PIECE ? c->size - at : PIECE;
 		CUresult err =

@@ -63,6 +63,7 @@ struct ckc_client {
 	struct ckc_watches watches;
 	struct ckc_suspicion suspicion;
 	struct ckc_spreading spreading;
+	struct ckc_packing packing;
 	struct ckc_answers answers;
 	struct ckc_named named;
 

@@ -182,12 +182,28 @@ CK_HOOK(along, delivery, ckc_delivery_place, ckc_delivery_arrived, ckc_delivery_
 _Static_assert(sizeof(struct ckc_arrival) <= sizeof(struct ckc_along),
 	       "a lane has no room for an arrival");
 
+/* Give this thread a connection, and report the result to the thread that waits for the first one. */
+static bool open_lane(struct ckc_client *c)
+{
+	struct ckc_deliveries *all = &c->deliveries;
+	bool open = ckc_lane_open(c) == 0;
+
+	ck_lock(&all->lock);
+	all->opening--;
+	all->threads += open;
+	pthread_cond_broadcast(&all->changed);
+	ck_unlock(&all->lock);
+	return open;
+}
+
 /* Receive until the session ends. No wait would end without this thread, so its failure ends the
  * session. */
 static void *receive(void *client)
 {
 	ck_delivery_next_args args = {.milliseconds = IDLE_MS};
 
+	if (!open_lane(client))
+		return NULL;
 	for (;;) {
 		struct ckc_arrival arrival = {.client = client};
 		ck_delivery_next_res res = {0};
@@ -204,16 +220,21 @@ static void *receive(void *client)
 
 /* --- called from other files */
 
-/* False: no thread could be started. */
+/* Start threads, which connect at the same time, and wait until one of them can receive. False: none
+ * can. */
 static bool start_threads(struct ckc_client *c, unsigned int count)
 {
 	struct ckc_deliveries *all = &c->deliveries;
 	int cancel = ck_lock_uncancelled(&all->starting_lock);
 	bool any;
 
-	while (all->threads < count && ckc_thread_start_calling(c, receive) == 0)
-		all->threads++;
+	ck_lock(&all->lock);
+	while (all->threads + all->opening < count && ckc_thread_start(receive, c) == 0)
+		all->opening++;
+	while (all->threads == 0 && all->opening > 0)
+		ck_cond_wait(&all->changed, &all->lock);
 	any = all->threads > 0;
+	ck_unlock(&all->lock);
 	ck_unlock_uncancelled(&all->starting_lock, cancel);
 	return any;
 }

@@ -26,12 +26,12 @@ struct ckc_lane {
 	struct ckc_client *client;
 	struct ck_chan *chan;
 	struct ck_reader *reader;
-	uint32_t xid;
-	bool busy;		/* a call is in progress */
-	bool idle;		/* see struct ckc_exchange */
-	size_t received;	/* bytes of the last reply */
-	struct ckc_lane *next;	/* in the pool */
-	struct ckc_lane *older; /* in the list of all */
+	uint32_t sent, answered; /* xids of the last call and of the last reply */
+	bool busy;		 /* a call is in progress */
+	bool idle;		 /* see struct ckc_exchange */
+	size_t received;	 /* bytes of the last reply */
+	struct ckc_lane *next;	 /* in the pool */
+	struct ckc_lane *older;	 /* in the list of all */
 	size_t size;
 	unsigned char *buf;
 };
@@ -169,6 +169,11 @@ void ckc_lane_forget(struct ckc_client *c)
 		t->lane = NULL;
 }
 
+size_t ckc_lane_received(const struct ckc_lane *lane)
+{
+	return lane->received;
+}
+
 bool ckc_lane_busy(const struct ckc_lane *lane)
 {
 	return lane->busy;
@@ -215,19 +220,25 @@ int ckc_lane_take(struct ckc_client *c, struct ckc_lane **lane)
 	return ret < 0 ? ret : ckc_lane_create(c, chan, lane);
 }
 
-static int send_call(struct ckc_lane *lane, struct ckc_exchange *x)
+/* The xid after @xid; 0 marks a delivery sent ahead of a reply. */
+static uint32_t xid_after(uint32_t xid)
+{
+	return xid == UINT32_MAX ? 1 : xid + 1;
+}
+
+int ckc_lane_send(struct ckc_lane *lane, struct ckc_exchange *x)
 {
 	static const unsigned char zero[4];
 	struct iovec iov[3];
 	long n;
 
-	if (++lane->xid == 0)
-		lane->xid = 1; /* xid 0 marks a delivery sent ahead of a reply */
+	lane->busy = true;
+	lane->idle = x->idle;
 	for (;;) {
 		unsigned char *bigger;
 
-		n = ck_call_encode(lane->buf, lane->size, lane->xid, x->proc, x->xdr_args, x->args,
-				   x->bulk_size);
+		n = ck_call_encode(lane->buf, lane->size, xid_after(lane->sent), x->proc,
+				   x->xdr_args, x->args, x->bulk_size);
 		if (n != -ENOSPC || lane->size >= CK_RECORD_MAX)
 			break;
 		bigger = realloc(lane->buf, lane->size * 4);
@@ -241,6 +252,7 @@ static int send_call(struct ckc_lane *lane, struct ckc_exchange *x)
 	x->unsent = n < 0;
 	if (n < 0)
 		return (int)n;
+	lane->sent = xid_after(lane->sent);
 	iov[0] = (struct iovec){lane->buf, (size_t)n};
 	iov[1] = (struct iovec){(void *)(uintptr_t)x->bulk, x->bulk_size};
 	iov[2] = (struct iovec){(void *)(uintptr_t)zero, -x->bulk_size & 3};
@@ -340,35 +352,49 @@ static int take_along(struct ckc_lane *lane, const struct ck_record *record, siz
 	return ret;
 }
 
-static int receive_reply(struct ckc_lane *lane, struct ckc_exchange *x)
+int ckc_lane_receive(struct ckc_lane *lane, struct ckc_exchange *x)
 {
 	struct ck_record record;
 	uint32_t xid;
 	size_t offset;
 	int ret;
 
+	x->bulk_err = 0;
 	lane->received = 0;
+	lane->answered = xid_after(lane->answered);
 	do {
 		ret = next_reply(lane, &record, &xid, &offset);
 		if (ret == 0 && xid == 0)
 			ret = take_along(lane, &record, offset);
 	} while (ret == 0 && xid == 0);
-	if (ret < 0)
-		return ret;
-	return xid == lane->xid ? take_results(lane, &record, offset, x) : -EPROTO;
+	if (ret == 0)
+		ret = xid == lane->answered ? take_results(lane, &record, offset, x) : -EPROTO;
+	lane->busy = lane->answered != lane->sent;
+	return ret;
+}
+
+/* The shortest exchange is nearest to the network's round trip. */
+static void note_round_trip(struct ckc_lanes *lanes, uint64_t ns)
+{
+	uint64_t shortest = atomic_load_explicit(&lanes->round_trip_ns, memory_order_relaxed);
+
+	if (shortest == 0 || ns < shortest)
+		atomic_store_explicit(&lanes->round_trip_ns, ns, memory_order_relaxed);
 }
 
 int ckc_lane_exchange(struct ckc_lane *lane, struct ckc_exchange *x)
 {
+	struct ckc_client *c = lane->client;
+	uint64_t began = c->passes_fds ? 0 : ck_now_ns();
 	int ret;
 
-	lane->busy = true;
-	lane->idle = x->idle;
-	ret = send_call(lane, x);
-	x->bulk_err = 0;
+	ret = ckc_lane_send(lane, x);
 	if (ret == 0)
-		ret = receive_reply(lane, x);
-	lane->busy = false;
+		ret = ckc_lane_receive(lane, x);
+	else
+		lane->busy = false;
+	if (ret == 0 && began)
+		note_round_trip(&c->lanes, ck_now_ns() - began);
 	return ret;
 }
 
@@ -394,9 +420,9 @@ bool ckc_output_fetch(void)
 /* Handle a call that failed on the wire. A lane that broke in the middle of a call ends the
  * session. The session continues if nothing was sent, or if the thread got no lane (the process may
  * be out of descriptors). */
-static CUresult lost(struct ckc_client *c, const struct ck_proc *p, const struct ckc_exchange *x,
-		     int ret)
+CUresult ckc_call_lost(struct ckc_client *c, const struct ckc_exchange *x, int ret)
 {
+	const struct ck_proc *p = &ck_procs[x->proc];
 	const struct ckc_thread *t = ckc_thread();
 	char why[128];
 
@@ -425,9 +451,18 @@ static int lane_for(struct ckc_client *c, struct ckc_thread *t)
 	return ckc_lane_take(c, &t->lane);
 }
 
+int ckc_lane_open(struct ckc_client *c)
+{
+	struct ckc_thread *t = ckc_thread();
+	int cancel = ck_cancel_disable();
+	int ret = t ? lane_for(c, t) : -ENOMEM;
+
+	ck_cancel_restore(cancel);
+	return ret;
+}
+
 static CUresult call_aside(struct ckc_client *c, struct ckc_exchange *x)
 {
-	const struct ck_proc *p = &ck_procs[x->proc];
 	struct ckc_thread *t = ckc_thread();
 	int cancel, ret;
 
@@ -438,7 +473,7 @@ static CUresult call_aside(struct ckc_client *c, struct ckc_exchange *x)
 	if (ret == 0)
 		ret = ckc_lane_exchange(t->lane, x);
 	ck_cancel_restore(cancel);
-	return ret < 0 ? lost(c, p, x, ret) : (CUresult)((const ck_result *)x->res)->err;
+	return ret < 0 ? ckc_call_lost(c, x, ret) : (CUresult)((const ck_result *)x->res)->err;
 }
 
 CUresult ckc_call_aside(struct ckc_client *c, uint32_t proc, void *args, void *res)
@@ -482,9 +517,10 @@ static CUresult fetch_output(const struct ckc_client *c, CUresult err)
 }
 
 /* The reply is here. Wait for everything that it covers. */
-static CUresult answered(struct ckc_client *c, const struct ckc_lane *lane, const struct ck_proc *p,
-			 struct ckc_exchange *x, uint64_t began)
+static CUresult answered(struct ckc_client *c, const struct ckc_lane *lane, struct ckc_exchange *x,
+			 uint64_t began)
 {
+	const struct ck_proc *p = &ck_procs[x->proc];
 	const ck_head *args = x->args;
 	ck_result *head = x->res;
 	CUresult missing;
@@ -510,7 +546,6 @@ static CUresult answered(struct ckc_client *c, const struct ckc_lane *lane, cons
 /* Make a call, ordered after all commands sent so far. */
 static CUresult call_uncancelled(struct ckc_client *c, struct ckc_exchange *x)
 {
-	const struct ck_proc *p = &ck_procs[x->proc];
 	struct ckc_thread *t = ckc_thread();
 	ck_head *args = (ck_head *)(uintptr_t)x->args;
 	uint64_t began = unlikely(ckc_stats_on) ? ckc_stats_clock() : 0;
@@ -535,8 +570,8 @@ static CUresult call_uncancelled(struct ckc_client *c, struct ckc_exchange *x)
 	if (ret == 0)
 		ret = ckc_lane_exchange(t->lane, x);
 	if (unlikely(ret < 0))
-		return lost(c, p, x, ret);
-	return answered(c, t->lane, p, x, began);
+		return ckc_call_lost(c, x, ret);
+	return answered(c, t->lane, x, began);
 }
 
 static CUresult call(struct ckc_client *c, struct ckc_exchange *x)

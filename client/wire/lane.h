@@ -30,6 +30,10 @@ struct ck_chan *ckc_lane_detach(struct ckc_lane *lane);
  * -errno. */
 int ckc_lane_take(struct ckc_client *c, struct ckc_lane **lane);
 
+/* Give the calling thread a lane of @c, if it has none. A client thread that must not fail later, for
+ * lack of descriptors, calls this first. 0 or -errno. */
+int ckc_lane_open(struct ckc_client *c);
+
 /* Return an unused lane to the pool; at thread exit, and after hello. */
 void ckc_lane_release(struct ckc_lane *lane);
 
@@ -71,6 +75,16 @@ struct ckc_exchange {
 
 /* Make the call: 0 or -errno (see rpc/record.h). */
 int ckc_lane_exchange(struct ckc_lane *lane, struct ckc_exchange *x);
+
+/* Its two halves, for calls that are sent before the reply of an earlier one is read (ahead.c): replies come in the
+ * order of the calls. */
+int ckc_lane_send(struct ckc_lane *lane, struct ckc_exchange *x);
+int ckc_lane_receive(struct ckc_lane *lane, struct ckc_exchange *x);
+
+size_t ckc_lane_received(const struct ckc_lane *lane); /* bytes of the last reply */
+
+/* The call @x of this thread failed on the wire with @ret: returns its error, and ends the session if the lane broke. */
+CUresult ckc_call_lost(struct ckc_client *c, const struct ckc_exchange *x, int ret);
 
 /*
  * Print one piece of the output of kernels to stdout, and one of failed assertions to stderr.

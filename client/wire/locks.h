@@ -41,6 +41,7 @@ enum ck_rank {
 	CK_RANK_DELIVERIES,	/* outstanding copies, ranks that came early */
 	CK_RANK_IMAGES = CK_RANK_LEAF,	      /* images that the server holds */
 	CK_RANK_LANES = CK_RANK_LEAF,	      /* the pool and the list of lanes */
+	CK_RANK_PACKING = CK_RANK_LEAF,	      /* packers that no copy uses */
 	CK_RANK_ALIVE = CK_RANK_LEAF,	      /* the question whether the server responds */
 	CK_RANK_NAMED = CK_RANK_LEAF,	      /* objects by ids that the server picked */
 	CK_RANK_SLOTS = CK_RANK_LEAF,	      /* the process's slots of handles */

@@ -31,6 +31,7 @@ static void begin(struct ckc_client *c)
 			      .lock = CK_MUTEX(CK_RANK_SPREAD),
 			      .work = PTHREAD_COND_INITIALIZER,
 			      .done = PTHREAD_COND_INITIALIZER},
+		.packing = {.lock = CK_MUTEX(CK_RANK_PACKING)},
 		.answers = {.lock = PTHREAD_RWLOCK_INITIALIZER},
 		.named = {.lock = CK_MUTEX(CK_RANK_NAMED)},
 	};

@@ -2,15 +2,17 @@
  * client/wire/spread.c - spread a large copy over several connections.
  *
  * One thread that copies into a socket is slower than GPU memory and most networks. So a few client
- * threads, started on first use, take a part each. A part is an ordinary call on the lane of its
- * thread. The caller copies a part too, and waits for all of them. The parts do not overlap, so
- * they need no order.
+ * threads, started on first use, take parts. A part is an ordinary call on the lane of its thread.
+ * The caller copies parts too, and waits for all of them. The parts do not overlap, so they need no
+ * order. All threads connect at the same time, and the caller does not wait for them.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "client/wire/client.h"
+#include "client/wire/lane.h"
 #include "client/wire/spread.h"
 #include "util/cancel.h"
 #include "util/env.h"
@@ -18,8 +20,9 @@
 
 CK_LOG_DEFINE("client");
 
-#define MAX_PARTS 8
+#define MAX_WIDTH 8
 #define PART_ALIGN ((size_t)256 << 10)
+#define PART_MIN ((size_t)1 << 20)
 
 unsigned int ckc_spread_width(void)
 {
@@ -30,38 +33,65 @@ unsigned int ckc_spread_width(void)
 		n = ck_env_long("CRICKET_CONNECTIONS");
 		if (n <= 0)
 			n = ck_min(4L, sysconf(_SC_NPROCESSORS_ONLN) / 2);
-		n = n < 1 ? 1 : ck_min(n, (long)MAX_PARTS);
+		n = n < 1 ? 1 : ck_min(n, (long)MAX_WIDTH);
 		known = (unsigned int)n;
 	}
 	return (unsigned int)n;
 }
 
-/* Take the next part, if any, and copy it. Call with the lock held; it is released during the
- * copy. */
+bool ckc_share_next(struct ckc_share *s, size_t *at, size_t *size)
+{
+	size_t left, n;
+
+	if (!s->lock) { /* one thread copies all of it */
+		*at = 0;
+		*size = s->size - s->next;
+		s->next = s->size;
+		return *size > 0;
+	}
+	ck_lock(s->lock);
+	left = s->size - s->next;
+	n = s->even ? s->even : CK_ALIGN_UP(left / (2 * s->threads), PART_ALIGN);
+	*at = s->next;
+	*size = ck_min(left, ck_max(n, PART_MIN));
+	s->next += *size;
+	ck_unlock(s->lock);
+	return *size > 0;
+}
+
+/* Take part in the current copy, if any of it is left. Call with the lock held; it is released during the copy. */
 static bool take_part(struct ckc_spreading *s)
 {
-	size_t at, n;
 	CUresult err;
 
-	if (s->next == s->parts)
+	if (s->share.next == s->share.size)
 		return false;
-	at = s->next++ * s->part_size;
-	n = ck_min(s->part_size, s->size - at);
+	s->busy++;
 	ck_unlock(&s->lock);
-	err = s->fn(s->copy, at, n);
+	err = s->fn(s->copy, &s->share);
 	ck_lock(&s->lock);
 	if (err && !s->err)
 		s->err = err;
-	if (--s->pending == 0)
+	if (err) /* the copy has failed: nobody needs the rest */
+		s->share.next = s->share.size;
+	if (--s->busy == 0)
 		pthread_cond_signal(&s->done);
 	return true;
 }
 
+/* Connect, while the caller of the copy has begun; then take parts of this copy and of later ones. */
 static void *helper(void *client)
 {
 	struct ckc_spreading *s = &((struct ckc_client *)client)->spreading;
+	int ret = ckc_lane_open(client);
 
 	ck_lock(&s->lock);
+	if (ret < 0) {
+		s->threads--;
+		ck_unlock(&s->lock);
+		ck_debug("no connection for a large copy: %s", strerror(-ret));
+		return NULL;
+	}
 	for (;;) {
 		if (!take_part(s))
 			ck_cond_wait(&s->work, &s->lock);
@@ -73,39 +103,45 @@ static void start_helpers(struct ckc_client *c, unsigned int count)
 {
 	struct ckc_spreading *s = &c->spreading;
 
-	while (s->threads < count && ckc_thread_start_calling(c, helper) == 0)
+	while (s->threads < count && ckc_thread_start(helper, c) == 0)
 		s->threads++;
 	if (s->threads < count)
 		ck_debug("no thread for a large copy: fewer connections are used");
 }
 
-CUresult ckc_spread(struct ckc_client *c, ckc_part_fn fn, const void *copy, size_t size)
+/* Copy with helpers. Call with the lock held. */
+static CUresult copy_together(struct ckc_spreading *s)
+{
+	pthread_cond_broadcast(&s->work);
+	while (take_part(s))
+		;
+	while (s->busy > 0)
+		ck_cond_wait(&s->done, &s->lock);
+	return s->err;
+}
+
+CUresult ckc_spread(struct ckc_client *c, ckc_share_fn fn, const void *copy, size_t size, bool even)
 {
 	struct ckc_spreading *s = &c->spreading;
-	unsigned int parts = ckc_spread_width();
+	struct ckc_share alone = {.size = size};
+	unsigned int width = ckc_spread_width();
 	int cancel;
 	CUresult err;
 
 	/* with two large copies at once, the processors are busy already */
-	if (parts == 1 || size < CK_SPREAD_MIN || ck_trylock(&s->one_lock))
-		return fn(copy, 0, size);
+	if (width == 1 || size < CK_SPREAD_MIN || ck_trylock(&s->one_lock))
+		return fn(copy, &alone);
 	cancel = ck_cancel_disable();
 	ck_lock(&s->lock);
-	start_helpers(c, parts - 1);
+	start_helpers(c, width - 1);
 	s->fn = fn;
 	s->copy = copy;
-	s->size = size;
-	s->part_size = CK_ALIGN_UP((size + parts - 1) / parts, PART_ALIGN);
-	s->parts = s->pending = (unsigned int)((size + s->part_size - 1) / s->part_size);
 	s->err = CUDA_SUCCESS;
-	s->next = 0;
-	pthread_cond_broadcast(&s->work);
-	while (take_part(s))
-		;
-	while (s->pending > 0)
-		ck_cond_wait(&s->done, &s->lock);
-	s->parts = s->next = 0;
-	err = s->err;
+	s->share = (struct ckc_share){.lock = &s->lock, .size = size, .threads = width};
+	if (even)
+		s->share.even = CK_ALIGN_UP((size + width - 1) / width, PART_ALIGN);
+	err = copy_together(s);
+	s->share.next = s->share.size = 0;
 	ck_unlock(&s->lock);
 	ck_unlock(&s->one_lock);
 	ck_cancel_restore(cancel);

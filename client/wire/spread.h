@@ -4,6 +4,7 @@
 #ifndef CK_CLIENT_WIRE_SPREAD_H
 #define CK_CLIENT_WIRE_SPREAD_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "cuda/types.h"
@@ -12,16 +13,27 @@ struct ckc_client;
 
 #define CK_SPREAD_MIN ((size_t)4 << 20) /* below this, waking threads costs too much */
 
-/* Copy bytes [at, at + size) of @copy; called from any thread. */
-typedef CUresult (*ckc_part_fn)(const void *copy, size_t at, size_t size);
+/* Bytes of a copy that no thread has taken yet. */
+struct ckc_share;
+
+/*
+ * The next bytes [*at, *at+*size) for the calling thread; false: there are no more. Parts of one thread come one after the
+ * other; those of all threads do not overlap.
+ */
+bool ckc_share_next(struct ckc_share *share, size_t *at, size_t *size);
+
+/* Copy all parts that @share has for this thread; called once in each thread. */
+typedef CUresult (*ckc_share_fn)(const void *copy, struct ckc_share *share);
 
 /* Connections per copy: as configured, else up to four while processors remain idle. */
 unsigned int ckc_spread_width(void);
 
 /*
- * Call @fn for parts of [0, size) that do not overlap, from several threads if that helps, and wait
- * for all of them. Returns the first error, if any; other parts may be done or not.
+ * Call @fn in several threads at a time, if that helps, until all parts of [0, size) are copied, and wait for them.
+ * @even: each thread gets an equal part; otherwise parts become smaller towards the end, so that all threads end at the same
+ * time. Returns the first error, if any; other parts may be done or not.
  */
-CUresult ckc_spread(struct ckc_client *c, ckc_part_fn fn, const void *copy, size_t size);
+CUresult ckc_spread(struct ckc_client *c, ckc_share_fn fn, const void *copy, size_t size,
+		    bool even);
 
 #endif

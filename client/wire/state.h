@@ -18,6 +18,7 @@
 struct ck_chan;
 struct ckc_lane;
 struct ck_map;
+struct ck_packer;
 struct ck_status_file;
 
 /* session.c */
@@ -38,6 +39,8 @@ struct ckc_lanes {
 	struct ckc_lane *pool;
 	struct ckc_lane *newest;    /* all lanes, for a forked child */
 	_Atomic uint32_t delivered; /* all deliveries up to this rank have arrived */
+	/* The shortest exchange so far, over a network; 0: there was none. */
+	_Atomic uint64_t round_trip_ns;
 };
 
 struct ckc_command {
@@ -70,7 +73,7 @@ struct ckc_deliveries {
 	size_t early_count;
 	_Atomic unsigned int count;    /* outstanding copies */
 	struct ck_mutex starting_lock; /* taken first */
-	unsigned int threads;
+	unsigned int threads, opening; /* that receive; that are connecting */
 };
 
 struct ckc_watches { /* status.c */
@@ -89,17 +92,37 @@ struct ckc_suspicion {
 	bool told;
 };
 
+struct ckc_share {
+	struct ck_mutex *lock; /* NULL: of one thread */
+	size_t size, next;     /* bytes of the copy, and those taken */
+	size_t even;	       /* each part's size; 0: a share of what is left */
+	unsigned int threads;
+};
+
 /* spread.c: one copy and its parts. The lock guards all but the fields that part threads read. */
 struct ckc_spreading {
 	struct ck_mutex one_lock; /* held by the caller of the current copy */
 	struct ck_mutex lock;
 	pthread_cond_t work, done;
-	unsigned int threads; /* running helpers */
-	unsigned int next, parts, pending;
-	CUresult (*fn)(const void *copy, size_t at, size_t size);
+	unsigned int threads; /* helpers that run or connect */
+	unsigned int busy;    /* threads that copy */
+	CUresult (*fn)(const void *copy, struct ckc_share *share);
 	const void *copy;
-	size_t size, part_size;
+	struct ckc_share share;
 	CUresult err;
+};
+
+#define CK_PACKERS 8 /* kept for the next copy */
+
+struct ckc_packing { /* packing.c */
+	struct ck_mutex lock;
+	struct ck_packer *packers[CK_PACKERS]; /* unused ones */
+	unsigned int idle;		       /* their number */
+	/* Estimates: lost updates of copies at the same time do not matter. */
+	_Atomic uint64_t link, samples; /* bytes per second to the server; measurements of it */
+	_Atomic uint64_t speed; /* bytes per second that one thread compresses; 0: not known */
+	_Atomic uint64_t unproven_ns;	/* taken by compressed copies since the last measurement */
+	_Atomic uint64_t pause, paused; /* copies not to compress; how many they were at first */
 };
 
 struct ckc_answers {	       /* cache.c */

@@ -2,18 +2,20 @@
  * server/copy/copy.c - copies between the client and the device, through pinned slots.
  *
  * An upload is received into slots, piece by piece; the device takes a piece while the next one
- * arrives. A download works the other way round.
+ * arrives. A compressed one is expanded into them. A download works the other way round.
  */
 #include <arpa/inet.h>
 #include <string.h>
 #include <sys/uio.h>
 
 #include "gen/handlers.h"
+#include "rpc/pack.h"
 #include "rpc/proc.h"
 #include "server/memory/delivery.h"
 #include "server/memory/memory.h"
 #include "server/session/output.h"
 #include "server/session/session.h"
+#include "server/session/unpack.h"
 #include "server/copy/staging.h"
 #include "server/copy/walk.h"
 #include "util/util.h"
@@ -90,6 +92,54 @@ CUresult ck_serve_upload_part(struct cks_request *q, ck_upload_part_args *a,
 {
 	(void)res;
 	return upload_flat(q, a->dst, a->stream, 0, cks_staging_call(q->session->staging));
+}
+
+/* Pass one compressed block to the device. */
+static CUresult packed_piece(struct cks_request *q, uint64_t dst, uint64_t stream_id, size_t size,
+			     struct cks_ring *ring)
+{
+	struct cks_slot *slot;
+	unsigned char *host;
+	CUstream stream;
+	uint64_t serial;
+	CUresult err;
+
+	_Static_assert(CK_PACK_BLOCK <= CK_PIECE_MAX, "a block is one piece");
+	if (size == 0 || size > CK_PACK_BLOCK)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!ck_driver.cuMemcpyHtoDAsync_v2)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!cks_stream_serial(q, stream_id, &stream, &serial))
+		return CUDA_ERROR_INVALID_HANDLE;
+	err = cks_ring_take(ring, q->ctx, serial, size, &slot);
+	if (err)
+		return err;
+	host = slot->host + slot->used;
+	err = cks_unpack(q, cks_ring_unpacker(ring), host, size);
+	if (!err)
+		err = ck_driver.cuMemcpyHtoDAsync_v2(dst, host, size, stream);
+	return err ? err : cks_slot_mark(slot, stream, size);
+}
+
+CUresult ck_serve_upload_packed(struct cks_request *q, ck_upload_packed_args *a, void *res)
+{
+	struct cks_ring *ring = cks_staging_upload(q->session->staging);
+	CUresult err = packed_piece(q, a->dst, a->stream, a->size, ring);
+
+	(void)res;
+	cks_ring_release(ring);
+	return err;
+}
+
+CUresult ck_serve_upload_packed_part(struct cks_request *q, ck_upload_packed_part_args *a,
+				     ck_upload_packed_part_res *res)
+{
+	struct cks_ring *ring = cks_staging_call(q->session->staging);
+	CUresult err = packed_piece(q, a->dst, a->stream, a->size, ring);
+
+	(void)res;
+	cks_ring_release(ring);
+	return err;
 }
 
 /* Decode the copy of a message: replace ids by the driver's arrays, and drop the client's

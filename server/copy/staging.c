@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 
 #include "gen/driver.h"
+#include "rpc/pack.h"
 #include "server/copy/staging.h"
 #include "server/session/locks.h"
 #include "util/log.h"
@@ -21,6 +22,7 @@ struct cks_ring {
 	size_t slot_size;
 	unsigned int count;
 	unsigned int at; /* the newest slot */
+	struct ck_unpacker *unpacker;
 	struct cks_slot slots[CK_UPLOAD_SLOTS];
 };
 
@@ -49,6 +51,7 @@ static void ring_fini(struct cks_ring *ring)
 		if (slot->host)
 			munmap(slot->host, ring->slot_size);
 	}
+	ck_unpacker_destroy(ring->unpacker);
 	ck_mutex_destroy(&ring->lock);
 }
 
@@ -92,6 +95,11 @@ struct cks_ring *cks_staging_call(struct cks_staging *s)
 	ring = &s->calls[s->turn++ % CK_CALL_RINGS];
 	ck_lock(&ring->lock);
 	return ring;
+}
+
+struct ck_unpacker **cks_ring_unpacker(struct cks_ring *ring)
+{
+	return &ring->unpacker;
 }
 
 void cks_ring_release(struct cks_ring *ring)

@@ -16,14 +16,15 @@
 
 #include "cuda/types.h"
 
-#define CK_PIECE_MAX (512u << 10) /* bytes moved at a time */
-#define CK_SLOT_SIZE (4u << 20)	  /* for one-way uploads, which run ahead of the device */
+#define CK_PIECE_MAX (1u << 20) /* bytes moved at a time */
+#define CK_SLOT_SIZE (4u << 20) /* for one-way uploads, which run ahead of the device */
 #define CK_UPLOAD_SLOTS 8
 #define CK_CALL_SLOTS 2 /* one piece each: small enough to stay in a processor's cache */
 #define CK_CALL_RINGS 8 /* simultaneous calls; more have to wait */
 
 struct cks_staging;
 struct cks_ring;
+struct ck_unpacker;
 
 struct cks_slot {
 	unsigned char *host; /* size: that of the ring's slots */
@@ -43,6 +44,9 @@ void cks_staging_destroy(struct cks_staging *staging);
 struct cks_ring *cks_staging_upload(struct cks_staging *staging);
 struct cks_ring *cks_staging_call(struct cks_staging *staging);
 void cks_ring_release(struct cks_ring *ring);
+
+/* The ring's unpacker, NULL at first; whoever owns the ring may make one, and use it. */
+struct ck_unpacker **cks_ring_unpacker(struct cks_ring *ring);
 
 /*
  * A slot with room for @size bytes (at most CK_PIECE_MAX) at host + used, for copies in context

@@ -9,9 +9,11 @@
 #include <string.h>
 
 #include "gen/handlers.h"
+#include "rpc/pack.h"
 #include "server/modules/modcache.h"
 #include "server/modules/module.h"
 #include "server/session/session.h"
+#include "server/session/unpack.h"
 #include "util/log.h"
 
 CK_LOG_DEFINE("server");
@@ -20,6 +22,7 @@ struct cks_assembly {
 	struct ck_hash hash;
 	unsigned char *data; /* NULL: no image is arriving */
 	size_t size, have;
+	struct ck_unpacker *unpacker; /* NULL until needed */
 };
 
 int cks_assembly_create(struct cks_assembly **out)
@@ -31,7 +34,7 @@ int cks_assembly_create(struct cks_assembly **out)
 static void assembly_drop(struct cks_assembly *a)
 {
 	free(a->data);
-	*a = (struct cks_assembly){0};
+	*a = (struct cks_assembly){.unpacker = a->unpacker};
 }
 
 void cks_assembly_destroy(struct cks_assembly *a)
@@ -39,6 +42,7 @@ void cks_assembly_destroy(struct cks_assembly *a)
 	if (!a)
 		return;
 	assembly_drop(a);
+	ck_unpacker_destroy(a->unpacker);
 	free(a);
 }
 
@@ -76,30 +80,58 @@ static CUresult assembly_begin(struct cks_assembly *a, const struct ck_hash *has
 	return CUDA_SUCCESS;
 }
 
-CUresult ck_serve_image(struct cks_request *q, ck_image_args *args, void *res)
+/* A piece of @length bytes at @offset of an image of @size bytes has come: make room for it. */
+static CUresult piece_begin(struct cks_assembly *a, const char *hash_bytes, size_t size,
+			    size_t offset, size_t length)
 {
-	struct cks_assembly *a = q->session->assembly;
 	struct ck_hash hash;
 	CUresult err;
 
-	(void)res;
-	_Static_assert(sizeof(hash.bytes) == sizeof(args->hash), "one kind of hash");
-	memcpy(hash.bytes, args->hash, sizeof(hash.bytes));
-	if (args->offset == 0) {
-		err = assembly_begin(a, &hash, args->size);
+	memcpy(hash.bytes, hash_bytes, sizeof(hash.bytes));
+	if (offset == 0) {
+		err = assembly_begin(a, &hash, size);
 		if (err)
 			return err;
 	}
-	if (!a->data || !ck_hash_equal(&hash, &a->hash) || args->size != a->size ||
-	    args->offset != a->have || q->bulk_size > a->size - a->have) {
-		assembly_drop(a);
-		return CUDA_ERROR_INVALID_IMAGE;
-	}
+	if (a->data && ck_hash_equal(&hash, &a->hash) && size == a->size && offset == a->have &&
+	    length <= a->size - a->have)
+		return CUDA_SUCCESS;
+	assembly_drop(a);
+	return CUDA_ERROR_INVALID_IMAGE;
+}
+
+static CUresult piece_end(struct cks_request *q, struct cks_assembly *a, size_t length)
+{
+	a->have += length;
+	return a->have == a->size ? assembly_finish(q, a) : CUDA_SUCCESS;
+}
+
+CUresult ck_serve_image(struct cks_request *q, ck_image_args *args, void *res)
+{
+	struct cks_assembly *a = q->session->assembly;
+	CUresult err = piece_begin(a, args->hash, args->size, args->offset, q->bulk_size);
+
+	(void)res;
+	_Static_assert(sizeof(a->hash.bytes) == sizeof(args->hash), "one kind of hash");
+	if (err)
+		return err;
 	q->broken = ck_reader_bulk_begin(q->reader, q->bulk_offset);
 	if (!q->broken)
 		q->broken = ck_reader_bulk(q->reader, a->data + a->have, q->bulk_size);
-	if (q->broken)
-		return CUDA_ERROR_UNKNOWN;
-	a->have += q->bulk_size;
-	return a->have == a->size ? assembly_finish(q, a) : CUDA_SUCCESS;
+	return q->broken ? CUDA_ERROR_UNKNOWN : piece_end(q, a, q->bulk_size);
+}
+
+CUresult ck_serve_image_packed(struct cks_request *q, ck_image_packed_args *args, void *res)
+{
+	struct cks_assembly *a = q->session->assembly;
+	CUresult err = piece_begin(a, args->hash, args->size, args->offset, args->expanded);
+
+	(void)res;
+	if (err)
+		return err;
+	err = cks_unpack(q, &a->unpacker, a->data + a->have, args->expanded);
+	if (!err)
+		return piece_end(q, a, args->expanded);
+	assembly_drop(a);
+	return q->broken ? err : CUDA_ERROR_INVALID_IMAGE;
 }

@@ -285,6 +285,13 @@ static int reply(struct cks_lane *l, uint32_t xid, const struct ck_proc *proc)
 	return send_bytes(l, l->out, (size_t)n + tail);
 }
 
+/* A client sends several of these before it reads a reply, so all replies must fit the buffers of the connection:
+ * they carry no copies. */
+static bool is_ahead(uint32_t proc)
+{
+	return proc == CK_PROC_upload_part || proc == CK_PROC_upload_packed_part;
+}
+
 /* Run a decoded call; its result is in lane.res. */
 static void call_run(struct cks_lane *l, struct cks_request *q, const struct ck_proc *proc)
 {
@@ -306,7 +313,9 @@ static void call_run(struct cks_lane *l, struct cks_request *q, const struct ck_
 		cks_deliveries_fail(s->deliveries, head->ctx);
 	/* A reply to a thread for host functions must not wait for the driver: see
 	 * delivery_part.h. */
-	if (q->proc != CK_PROC_delivery_next && !q->replied)
+	if (is_ahead(q->proc))
+		result->delivered = cks_deliveries_settle(s);
+	else if (q->proc != CK_PROC_delivery_next && !q->replied)
 		result->delivered =
 			cks_deliveries_take(s, q->proc != CK_PROC_callback_next, &l->along);
 	atomic_fetch_add_explicit(&s->calls, 1, memory_order_relaxed);

@@ -22,8 +22,10 @@
 #include <cmocka.h>
 
 #include "gen/handlers.h"
+#include "rpc/pack.h"
 #include "rpc/proc.h"
 #include "server/processes/dispatch.h"
+#include "server/memory/delivery.h"
 #include "server/memory/memory.h"
 #include "server/modules/modcache.h"
 #include "server/session/output.h"
@@ -468,6 +470,96 @@ static void bytes_come_back_as_they_were_sent(void **state)
 	}
 }
 
+/* A compressed block of @size bytes for @dst, as a call: its error. */
+static int upload_packed(CUdeviceptr dst, const void *block, size_t length, size_t size)
+{
+	ck_upload_packed_part_args a = {.dst = dst, .size = size, .data_length = (u_int)length};
+	ck_upload_packed_part_res r = {0};
+	struct ck_record record;
+
+	send_call(&lane, CK_PROC_upload_packed_part, &a, block, length);
+	assert_int_equal(read_reply((xdrproc_t)xdr_ck_upload_packed_part_res, &r, &record, NULL),
+			 0);
+	return r.head.err;
+}
+
+static void compressed_blocks_become_what_they_were(void **state)
+{
+	const size_t size = CK_PACK_BLOCK - 3;
+	unsigned char *bytes = malloc(size), *back = calloc(1, size);
+	ck_upload_packed_args a = {.head.seq = 1, .size = size};
+	struct ck_packer *packer;
+	const void *block;
+	CUdeviceptr device;
+	size_t length;
+
+	(void)state;
+	for (size_t i = 0; i < size; i++)
+		bytes[i] = (unsigned char)(i / 100 * 131 >> 4);
+	assert_int_equal(ck_packer_create(&packer), 0);
+	length = ck_pack(packer, bytes, size, &block);
+	assert_in_range(length, 1, size);
+	assert_int_equal(cks_memory_alloc(session->memory, 0, size, &device), 0);
+	assert_int_equal(upload_packed(device, block, length, size), CUDA_SUCCESS);
+	assert_int_equal(download(0, device, back, size), CUDA_SUCCESS);
+	assert_memory_equal(bytes, back, size);
+	memset(back, 0, size);
+	((unsigned char *)(uintptr_t)device)[0] ^= 1;
+	a.dst = device;
+	a.data_length = (u_int)length;
+	send_call(&command, CK_PROC_upload_packed, &a, block, length);
+	assert_int_equal(download(1, device, back, size), CUDA_SUCCESS);
+	assert_memory_equal(bytes, back, size);
+	ck_packer_destroy(packer);
+	cks_memory_free(session->memory, device);
+	free(bytes);
+	free(back);
+}
+
+static void blocks_that_are_none_are_refused_and_the_lane_goes_on(void **state)
+{
+	static const unsigned char zeros[2000];
+	struct ck_packer *packer;
+	const void *block;
+	CUdeviceptr device;
+	size_t length;
+
+	(void)state;
+	assert_int_equal(ck_packer_create(&packer), 0);
+	length = ck_pack(packer, zeros, sizeof(zeros), &block);
+	assert_int_equal(cks_memory_alloc(session->memory, 0, sizeof(zeros), &device), 0);
+	assert_int_equal(upload_packed(device, block, length, 1999), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(upload_packed(device, block, length, 2001), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(upload_packed(device, block, length, 0), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(upload_packed(device, block, length, 1ull << 40),
+			 CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(upload_packed(device, zeros, 1000, 2000), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(upload_packed(device, zeros, 2000, 1000), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(upload_packed(device, zeros, 0, 2000), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(upload_packed(device, block, length, 2000), CUDA_SUCCESS);
+	ck_packer_destroy(packer);
+	cks_memory_free(session->memory, device);
+}
+
+/* The client may not read replies until it has sent much more. */
+static void nothing_is_sent_ahead_of_the_reply_to_an_upload(void **state)
+{
+	ck_upload_part_args a = {.data_length = 4};
+	ck_upload_part_res r = {0};
+	struct ck_record record;
+	CUdeviceptr device;
+
+	(void)state;
+	assert_int_equal(cks_memory_alloc(session->memory, 0, 4, &device), 0);
+	a.dst = device;
+	cks_deliveries_tell(session, 3, 0, true);
+	send_call(&lane, CK_PROC_upload_part, &a, "four", 4);
+	assert_int_equal(read_reply((xdrproc_t)xdr_ck_upload_part_res, &r, &record, NULL), 0);
+	assert_int_equal(r.head.err, CUDA_SUCCESS);
+	assert_int_equal(r.head.delivered, 1);
+	cks_memory_free(session->memory, device);
+}
+
 static void copies_past_the_end_are_refused_whole(void **state)
 {
 	const size_t size = 3 << 20;
@@ -834,6 +926,9 @@ int main(void)
 		TEST(a_bye_is_answered_and_reported),
 		TEST(the_callers_context_is_bound),
 		TEST(bytes_come_back_as_they_were_sent),
+		TEST(compressed_blocks_become_what_they_were),
+		TEST(blocks_that_are_none_are_refused_and_the_lane_goes_on),
+		TEST(nothing_is_sent_ahead_of_the_reply_to_an_upload),
 		TEST(copies_past_the_end_are_refused_whole),
 		TEST(a_copy_that_fails_says_so),
 		TEST(an_error_in_the_middle_is_told_at_the_end),
