@@ -110,7 +110,7 @@ static CUresult wait_in_order(struct ckc_heap *heap, const struct ckc_use *use,
 		return CUDA_ERROR_NOT_PERMITTED;
 	if (use->in_stream && user->in_stream && use->context == user->context)
 		return ck_wire_order(ctx, use->stream, user->stream);
-	err = ck_wire_settle(ctx);
+	err = ck_wire_lease_settle(ctx);
 	if (!err)
 		ckc_heap_finish(heap, always);
 	return err;

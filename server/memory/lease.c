@@ -200,7 +200,7 @@ static CUresult settle(struct cks_session *s)
 	return err;
 }
 
-CUresult ck_serve_settle(struct cks_request *q, ck_settle_args *a, void *res)
+CUresult ck_serve_lease_settle(struct cks_request *q, ck_lease_settle_args *a, void *res)
 {
 	(void)a;
 	(void)res;

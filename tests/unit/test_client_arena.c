@@ -124,7 +124,7 @@ static void a_large_allocation_is_one_block(void **state)
 	assert_int_equal(cuMemFree_v2(at), CUDA_SUCCESS);
 	assert_int_equal(take(LARGE), at); /* nothing has used it: no wait either */
 	assert_int_equal(sent(CK_PROC_lease), 1);
-	assert_int_equal(sent(CK_PROC_settle), 0);
+	assert_int_equal(sent(CK_PROC_lease_settle), 0);
 	cuMemFree_v2(at);
 }
 
@@ -136,12 +136,12 @@ static void the_server_waits_before_memory_is_used_again(void **state)
 	assert_int_equal(cuMemsetD8Async(at, 1, 10, one), CUDA_SUCCESS);
 	assert_int_equal(cuMemFree_v2(at), CUDA_SUCCESS);
 	assert_int_equal(take(LARGE), at);
-	assert_int_equal(sent(CK_PROC_settle), 1);
+	assert_int_equal(sent(CK_PROC_lease_settle), 1);
 	assert_int_equal(cuMemsetD8Async(at, 1, 10, one), CUDA_SUCCESS);
 	assert_int_equal(cuMemFree_v2(at), CUDA_SUCCESS);
 	assert_int_equal(cuCtxSynchronize(), CUDA_SUCCESS);
 	assert_int_equal(take(LARGE), at); /* the program has waited */
-	assert_int_equal(sent(CK_PROC_settle), 1);
+	assert_int_equal(sent(CK_PROC_lease_settle), 1);
 	assert_int_equal(cuMemFree_v2(at), CUDA_SUCCESS);
 }
 
@@ -163,7 +163,7 @@ static void a_stream_follows_its_own_use_and_waits_for_anothers(void **state)
 	assert_int_equal(order->after, ((struct ckc_object *)two)->id);
 	assert_int_equal(cuMemFreeAsync(at, two), CUDA_SUCCESS);
 	assert_int_equal(take(LARGE), at); /* any work may use this: everything is waited for */
-	assert_int_equal(sent(CK_PROC_settle), 1);
+	assert_int_equal(sent(CK_PROC_lease_settle), 1);
 	assert_int_equal(cuMemFree_v2(at), CUDA_SUCCESS);
 }
 
@@ -178,7 +178,7 @@ static void a_capture_is_not_waited_for(void **state)
 	assert_int_equal(cuStreamBeginCapture_v2(two, CU_STREAM_CAPTURE_MODE_RELAXED),
 			 CUDA_SUCCESS);
 	other = take(LARGE);
-	assert_int_equal(sent(CK_PROC_settle), 0);
+	assert_int_equal(sent(CK_PROC_lease_settle), 0);
 	assert_int_not_equal(other, at);
 	assert_int_equal(cuStreamEndCapture(two, &graph), CUDA_SUCCESS);
 	assert_int_equal(cuMemFree_v2(other), CUDA_SUCCESS);
