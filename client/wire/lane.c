@@ -174,6 +174,11 @@ bool ckc_lane_busy(const struct ckc_lane *lane)
 	return lane->busy;
 }
 
+size_t ckc_lane_received(const struct ckc_lane *lane)
+{
+	return lane->received;
+}
+
 void ckc_lane_timeout(struct ckc_lane *lane, int milliseconds)
 {
 	ck_chan_timeout(lane->chan, milliseconds);

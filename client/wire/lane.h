@@ -49,6 +49,9 @@ void ckc_lane_forget(struct ckc_client *c);
 /* A call is in progress on it: a signal handler called exit() in the middle. */
 bool ckc_lane_busy(const struct ckc_lane *lane);
 
+/* Bytes of the last reply. */
+size_t ckc_lane_received(const struct ckc_lane *lane);
+
 /* Limit the wait for a reply, at set-up and at exit; 0: no limit. */
 void ckc_lane_timeout(struct ckc_lane *lane, int milliseconds);
 

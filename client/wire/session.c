@@ -18,6 +18,7 @@
 #include "rpc/alias.h"
 #include "rpc/chan.h"
 #include "rpc/inject.h"
+#include "rpc/record.h"
 #include "util/cancel.h"
 #include "util/env.h"
 #include "util/hash.h"
@@ -42,6 +43,17 @@ static int dial_timeout_ms(void)
 	return seconds > 0 && seconds < 86400 ? (int)seconds * 1000 : 10000;
 }
 
+/* Connect, and count the round trip that it takes. */
+static int dial(const char *address, struct ck_chan **chan)
+{
+	uint64_t began = ckc_stats_on ? ckc_stats_clock() : 0;
+	int ret = ck_chan_dial(address, dial_timeout_ms(), chan);
+
+	if (ckc_stats_on && ret == 0)
+		ckc_stats_waited(NULLPROC, 0, 0, began);
+	return ret;
+}
+
 /* Connect to the unix socket of this host's server, if one answers. */
 static bool dial_local(struct ckc_connection *at, struct ck_chan **chan)
 {
@@ -49,8 +61,7 @@ static bool dial_local(struct ckc_connection *at, struct ck_chan **chan)
 
 	for (unsigned int i = 0; (path = ck_chan_default_unix(i)) != NULL; i++) {
 		snprintf(at->address, sizeof(at->address), "unix:%s", path);
-		if (access(path, F_OK) == 0 &&
-		    ck_chan_dial(at->address, dial_timeout_ms(), chan) == 0)
+		if (access(path, F_OK) == 0 && dial(at->address, chan) == 0)
 			return true;
 	}
 	return false;
@@ -111,7 +122,7 @@ static int dial_server(struct ckc_connection *at, struct ck_chan **chan)
 	at->wanted = strncmp(where, "shm:", 4) == 0 && !ck_inject_current() ? CK_RINGS : CK_SOCKETS;
 	snprintf(at->address, sizeof(at->address), "%s", where);
 	ck_info("connection to host \"%s\"", at->address);
-	ret = ck_chan_dial(at->address, dial_timeout_ms(), chan);
+	ret = dial(at->address, chan);
 	if (ret < 0)
 		ck_err("cannot reach the GPU server at REMOTE_GPU_ADDRESS=%s: %s", at->address,
 		       ck_chan_dial_error(at->address, ret, why, sizeof(why)));
@@ -141,6 +152,7 @@ static CUresult hello_status(const struct ckc_client *c, const ck_hello_res *res
 static int first_exchange(struct ckc_client *c, struct ckc_lane *lane, struct ck_chan *chan,
 			  size_t to_server, struct ckc_exchange *x)
 {
+	uint64_t began = ckc_stats_on ? ckc_stats_clock() : 0;
 	int ret;
 
 	if (c->connection.wanted != CK_SOCKETS)
@@ -151,6 +163,9 @@ static int first_exchange(struct ckc_client *c, struct ckc_lane *lane, struct ck
 		return ret;
 	ckc_lane_timeout(lane, 0);
 	ck_chan_enter_rings(chan);
+	if (ckc_stats_on)
+		ckc_stats_waited(x->proc, CK_CALL_HEADER + xdr_sizeof(x->xdr_args, (void *)x->args),
+				 ckc_lane_received(lane), began);
 	return 0;
 }
 
@@ -213,7 +228,7 @@ int ckc_session_join(struct ckc_client *c, int kind, struct ck_chan **chan)
 	ck_join_res res = {.status = 1};
 	struct ckc_lane *lane;
 	struct ck_chan *made;
-	int ret = ck_chan_dial(c->connection.joins, dial_timeout_ms(), &made);
+	int ret = dial(c->connection.joins, &made);
 
 	if (ret < 0)
 		return ret;

@@ -96,37 +96,54 @@ def test_the_first_kernel_is_on_its_way_after_four_round_trips(watched, app):
 # ---- CRICKET_STATS -------------------------------------------------------------------------------
 
 def tables(text):
-    """{name: (count, local, one-way, waited, sent, received, ms, mean)} of calls and of messages,
-    and the numbers of the last line."""
+    """{name: (count, local, one-way, waited, trips, sent, received, ms, mean)} of calls and of
+    messages, and the numbers of the last line."""
     found = {}
     for line in text.splitlines():
         words = line.split()
         if words[1:2] == ["count"]:
-            table = found.setdefault(" ".join(words[12:]), {})
-        elif words[1:2] and words[1].isdigit() and len(words) >= 10 and words[2].isdigit():
-            table[" ".join(words[9:])] = tuple(map(float, words[1:9]))
+            table = found.setdefault(" ".join(words[13:]), {})
+        elif words[1:2] and words[1].isdigit() and len(words) >= 11 and words[2].isdigit():
+            table[" ".join(words[10:])] = tuple(map(float, words[1:10]))
     total = [float(n) for n in re.findall(r"[\d.]+", text.splitlines()[-1])]
     return found["calls of the program"], found["messages"], total
+
+
+def trips(text):
+    """The round trips of a program, and those before its first kernel was on its way."""
+    line, = re.findall(r"cricket: (\d+) round trips, (\d+) of them before the first kernel", text)
+    return int(line[0]), int(line[1])
 
 
 def test_stats_say_what_each_call_cost(run_app):
     result = run_app("vector_add", "tcp", CRICKET_STATS="1")
     calls, messages, total = tables(result.err)
     assert result.status == 0 and result.err.splitlines()[0].startswith("cricket: vector_add, pid ")
-    assert calls["cuMemAlloc_v2"][:4] == (3, 0, 0, 3)
-    assert calls["cuLaunchKernel"][:4] == (1, 0, 1, 0)
+    assert calls["cuMemAlloc_v2"][:5] == (3, 0, 0, 3, 3)
+    assert calls["cuLaunchKernel"][:5] == (1, 0, 1, 0, 0)
+    assert calls["cuDriverGetVersion"][:4] == (1, 0, 0, 1)   # the first one that needs the server
     assert calls["cuInit"][:6] == (1, 1, 0, 0, 0, 0)
-    assert calls["cuMemcpyHtoD_v2"][4] > 400000 and calls["cuMemcpyDtoH_v2"][5] > 200000
+    assert calls["cuMemcpyHtoD_v2"][5] > 400000 and calls["cuMemcpyDtoH_v2"][6] > 200000
     count, *_, ms, mean = calls["cuMemcpyDtoH_v2"]
     assert count == 1 and 0 < ms and abs(ms * 1000 - mean) < 2
     assert "ck_launch" in messages and "cuInit" not in messages
     # what the calls sent is what the messages sent, but for what is fetched at exit
-    columns = [sum(row[i] for row in messages.values()) for i in range(8)]
-    own = [sum(row[i] for row in calls.values()) for i in range(8)]
-    assert columns[4] - own[4] == messages["ck_output"][4]
+    columns = [sum(row[i] for row in messages.values()) for i in range(9)]
+    own = [sum(row[i] for row in calls.values()) for i in range(9)]
+    assert columns[5] - own[5] == messages["ck_output"][5]
     assert total[0] == own[1]
-    assert total[1:5] == [columns[2], columns[3], columns[4], columns[5]]
-    assert abs(total[5] - columns[6]) < 0.1
+    assert total[1:5] == [columns[2], columns[3], columns[5], columns[6]]
+    assert abs(total[5] - columns[7]) < 0.1
+
+
+def test_stats_count_the_round_trips_and_where(run_app):
+    """Of connections too, and those of the calls before the first kernel."""
+    result = run_app("first_kernel", "tcp", CRICKET_STATS="1")
+    calls, messages, _ = tables(result.err)
+    assert messages["hello"][3:5] == (1, 1)
+    assert calls["cuDriverGetVersion"][4] == sum(messages[m][4] for m in ("connect", "hello", "join"))
+    total = sum(row[4] for row in messages.values())
+    assert trips(result.err) == (total, total - messages["ck_download"][4] - messages["ck_output"][4])
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
@@ -179,7 +196,7 @@ def test_a_second_run_sends_no_module(tmp_path, app):
             server.stop()
         finally:
             server.kill()
-    image = sent[0][0][4]
+    image = sent[0][0][5]
     assert image > 500
     assert [s[0] for s in sent[1:]] == [None] * 3
     assert [s[1] for s in sent[1:]] == [sent[0][1] - image] * 3, result.err
