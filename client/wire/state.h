@@ -52,6 +52,7 @@ struct ckc_command {
 	bool writing; /* a thread is writing the other buffer */
 	bool sender_sleeps;
 	bool broken;
+	bool accepted; /* the reply to the join has been read */
 	uint64_t last_write_ns;
 	struct ck_spin spin;
 	_Atomic uint64_t seq;

@@ -101,7 +101,7 @@ void ckc_stats_sent(uint32_t proc, size_t bytes)
 	add(&messages[proc].one_way, 1);
 	add(&messages[proc].sent, bytes);
 	if (!current) {
-		add(&unnamed, 1);
+		add(&unnamed, ck_proc(proc) ? 1 : 0); /* a join is no call's own message */
 		return;
 	}
 	current->messages++;

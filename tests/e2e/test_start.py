@@ -81,8 +81,8 @@ def watched(own_server):
         w.close()
 
 
-def test_the_first_kernel_is_on_its_way_after_four_round_trips(watched, app):
-    """Hello, join, the memory's address, and what the compiler says of PTX."""
+def test_the_first_kernel_is_on_its_way_after_four_replies(watched, app):
+    """Hello, the memory's address, what the compiler says of PTX; the join's may have come too."""
     for _ in range(2):
         proxy = watched()
         result = run([app("first_kernel")], client_env(proxy.address))
@@ -140,10 +140,19 @@ def test_stats_count_the_round_trips_and_where(run_app):
     """Of connections too, and those of the calls before the first kernel."""
     result = run_app("first_kernel", "tcp", CRICKET_STATS="1")
     calls, messages, _ = tables(result.err)
-    assert messages["hello"][3:5] == (1, 1)
+    assert messages["hello"][3:5] == messages["connect"][3:5] == (1, 1)
+    assert messages["join"][2:5] == (1, 0, 0)
+    assert trips(result.err)[1] <= 4
     assert calls["cuDriverGetVersion"][4] == sum(messages[m][4] for m in ("connect", "hello", "join"))
     total = sum(row[4] for row in messages.values())
     assert trips(result.err) == (total, total - messages["ck_download"][4] - messages["ck_output"][4])
+
+
+def test_a_further_thread_costs_a_connect_and_no_more(run_app):
+    result = run_app("threads_order", "tcp", CRICKET_STATS="1")
+    _, messages, _ = tables(result.err)
+    assert messages["connect"][4] > 2
+    assert messages["join"][2:5] == (messages["join"][0], 0, 0)
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
