@@ -21,21 +21,18 @@ CK_LOG_DEFINE("client");
 
 bool ckc_output_fetch(void)
 {
-	void *text = NULL, *errors = NULL;
-	size_t size = 0, errors_size = 0;
-	bool any;
+	ck_output_args args = {0};
+	ck_output_res res = {0};
 
-	any = ck_wire_output(0, &text, &size, &errors, &errors_size) == CUDA_SUCCESS &&
-	      (size > 0 || errors_size > 0);
-	if (any && size > 0) {
-		fwrite(text, 1, size, stdout);
+	if (ckc_call(CK_PROC_output, &args, &res, NULL) == CUDA_SUCCESS) {
+		if (res.text.text_len > 0)
+			fwrite(res.text.text_val, 1, res.text.text_len, stdout);
 		fflush(stdout);
+		if (res.errors.errors_len > 0)
+			fwrite(res.errors.errors_val, 1, res.errors.errors_len, stderr);
 	}
-	if (any && errors_size > 0)
-		fwrite(errors, 1, errors_size, stderr);
-	free(text);
-	free(errors);
-	return any;
+	xdr_free((xdrproc_t)xdr_ck_output_res, &res);
+	return res.head.err == CUDA_SUCCESS && res.head.output;
 }
 
 /* Handle a call that failed on the wire. A lane that broke in the middle of a call ends the

@@ -93,6 +93,12 @@ struct ckc_hook_fork {
 CK_HOOK_LIST(fork);
 #define CK_ON_FORK(function) CK_HOOK(fork, function, function)
 
+/* --- the process ends (wire/session.c). True: kernels may have printed what was not fetched. */
+struct ckc_hook_exit {
+	bool (*run)(struct ckc_client *c);
+};
+CK_HOOK_LIST(exit);
+
 /* --- a function of the application, called for the server, has returned (objects/callback.c) */
 struct ckc_hook_function_end {
 	void (*run)(void);

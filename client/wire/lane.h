@@ -83,8 +83,8 @@ struct ckc_exchange {
 int ckc_lane_exchange(struct ckc_lane *lane, struct ckc_exchange *x);
 
 /*
- * Print one piece of the output of kernels to stdout, and one of failed assertions to stderr.
- * False: there was none.
+ * Print one piece of the output of kernels to stdout, and one of failed assertions to stderr. True:
+ * there is more.
  */
 bool ckc_output_fetch(void);
 

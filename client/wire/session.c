@@ -300,9 +300,17 @@ CUresult ckc_session_check(void)
 	return state == CK_STATE_EXITING ? CUDA_ERROR_DEINITIALIZED : CUDA_ERROR_NOT_INITIALIZED;
 }
 
+static bool may_have_printed(struct ckc_client *c)
+{
+	bool may = false;
+
+	ckc_each_hook(exit, h) may |= h->run(c);
+	return may;
+}
+
 /* Runs after the application's exit handlers and before the libraries that the client uses are
- * unloaded. Fetch the last output of kernels, within two seconds. Then the server sees the
- * connections close. */
+ * unloaded. Fetch the last output of kernels, if there may be some, within two seconds. Then the
+ * server sees the connections close. */
 __attribute__((destructor)) static void at_exit(void)
 {
 	struct ckc_client *c = ckc_client_current();
@@ -314,7 +322,7 @@ __attribute__((destructor)) static void at_exit(void)
 		goto out;
 	c->state = CK_STATE_EXITING; /* errors are not reported from now on */
 	t = ckc_thread();
-	if (ckc_command_stop(c) && t && t->lane && !ckc_lane_busy(t->lane)) {
+	if (ckc_command_stop(c) && t && t->lane && !ckc_lane_busy(t->lane) && may_have_printed(c)) {
 		ckc_lane_timeout(t->lane, 2000);
 		ckc_output_fetch();
 	}
