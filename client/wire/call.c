@@ -180,6 +180,8 @@ static CUresult call_uncancelled(struct ckc_client *c, struct ckc_exchange *x)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	if (unlikely(!ckc_session_offers(c, x->proc)))
 		return ckc_not_offered(c, x->proc);
+	if (unlikely(p->shares))
+		c->shares = true;
 	ret = lane_for(c, t);
 	if (x->sink && x->sink->size > 0) {
 		x->sink->data = ckc_payload_reach(x->sink->data, x->sink->size, true);

@@ -49,6 +49,7 @@ struct message {
 	size_t size;
 	const void *bulk;
 	size_t bulk_size;
+	bool quiet; /* see rpc/proc.h */
 };
 
 static const unsigned char zero[4]; /* padding of payloads */
@@ -109,7 +110,8 @@ static void note_result(struct ckc_client *c, int ret)
 	ckc_session_lost(c, why);
 }
 
-/* Give @m the next number, in the xid and in the head that begins the arguments. */
+/* Give @m the next number, in the xid and in the head that begins the arguments. Call with the lock
+ * held. */
 static void number(struct ckc_command *cmd, struct message *m)
 {
 	uint64_t seq = cmd->seq + 1;
@@ -118,6 +120,9 @@ static void number(struct ckc_command *cmd, struct message *m)
 
 	memcpy(m->bytes + CK_CALL_XID, &xid, sizeof(xid));
 	memcpy(m->bytes + CK_CALL_HEADER, &wide, sizeof(wide));
+	if (!m->quiet) /* before others can see its number */
+		atomic_store_explicit(&cmd->loud, seq + atomic_load(&cmd->calls),
+				      memory_order_relaxed);
 	atomic_store_explicit(&cmd->seq, seq, memory_order_release);
 }
 
@@ -308,7 +313,8 @@ CUresult ckc_send(uint32_t proc, void *args, const void *bulk, size_t bulk_size)
 {
 	struct ckc_client *c = ckc_client_current();
 	struct message m = {.bulk = ckc_payload_reach(bulk, bulk_size, false),
-			    .bulk_size = bulk_size};
+			    .bulk_size = bulk_size,
+			    .quiet = ck_procs[proc].quiet};
 	unsigned char room[SMALL];
 	bool sent = false;
 	int ret;
@@ -341,6 +347,11 @@ uint64_t ckc_command_last(void)
 	const struct ckc_command *cmd = &ckc_client_current()->command;
 
 	return atomic_load(&cmd->seq) + atomic_load(&cmd->calls);
+}
+
+uint64_t ckc_command_loud(void)
+{
+	return atomic_load(&ckc_client_current()->command.loud);
 }
 
 void ckc_command_called(void)

@@ -57,6 +57,7 @@ struct ckc_command {
 	struct ck_spin spin;
 	_Atomic uint64_t seq;
 	_Atomic uint64_t calls; /* calls that enqueued work */
+	_Atomic uint64_t loud;	/* the last command that is not quiet, as ckc_command_last counts */
 };
 
 #define CK_DELIVERIES_EARLY 1024 /* ranks received out of order: far more than threads */

@@ -161,6 +161,14 @@ def test_stats_say_what_each_call_cost(run_app):
     assert abs(total[5] - columns[7]) < 0.1
 
 
+def test_a_wait_for_uploads_is_one_way_over_a_network(run_app):
+    for transport, network, waited in (("tcp", "", 0), ("unix", "rtt=1ms", 0), ("unix", "", 2)):
+        result = run_app("vector_add", transport, CRICKET_STATS="1", CRICKET_INJECT=network)
+        _, messages, _ = tables(result.err)
+        assert messages.get("cuStreamSynchronize", [0] * 4)[3] == waited, (transport, result.err)
+        assert messages.get("ck_settle", [0] * 4)[2] == 2 - waited
+
+
 def test_stats_count_the_round_trips_and_where(run_app):
     """Of connections too, and those of the calls before the first kernel."""
     result = run_app("first_kernel", "tcp", CRICKET_STATS="1")
