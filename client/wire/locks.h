@@ -40,6 +40,7 @@ enum ck_rank {
 	CK_RANK_COMMAND,	/* the command stream */
 	CK_RANK_DELIVERIES,	/* outstanding copies, ranks that came early */
 	CK_RANK_IMAGES = CK_RANK_LEAF,	      /* images that the server holds */
+	CK_RANK_RECALL = CK_RANK_LEAF,	      /* answers that the server recalls */
 	CK_RANK_LANES = CK_RANK_LEAF,	      /* the pool and the list of lanes */
 	CK_RANK_ALIVE = CK_RANK_LEAF,	      /* the question whether the server responds */
 	CK_RANK_NAMED = CK_RANK_LEAF,	      /* objects by ids that the server picked */

@@ -308,6 +308,14 @@ static bool may_have_printed(struct ckc_client *c)
 	return may;
 }
 
+/* Can the thread make a call? Not if a signal handler has called exit() in the middle of one. */
+static bool has_lane(struct ckc_client *c, struct ckc_thread *t)
+{
+	if (!t->lane)
+		t->lane = ckc_lane_pooled(c);
+	return t->lane && !ckc_lane_busy(t->lane);
+}
+
 /* Runs after the application's exit handlers and before the libraries that the client uses are
  * unloaded. Fetch the last output of kernels, if there may be some, within two seconds. Then the
  * server sees the connections close. */
@@ -322,7 +330,7 @@ __attribute__((destructor)) static void at_exit(void)
 		goto out;
 	c->state = CK_STATE_EXITING; /* errors are not reported from now on */
 	t = ckc_thread();
-	if (ckc_command_stop(c) && t && t->lane && !ckc_lane_busy(t->lane) && may_have_printed(c)) {
+	if (ckc_command_stop(c) && t && may_have_printed(c) && has_lane(c, t)) {
 		ckc_lane_timeout(t->lane, 2000);
 		ckc_output_fetch();
 	}

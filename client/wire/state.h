@@ -107,7 +107,8 @@ struct ckc_spreading {
 struct ckc_answers {	       /* cache.c */
 	pthread_rwlock_t lock; /* leaf */
 	struct ck_map *map;
-	uint64_t changes; /* counts drops from the cache */
+	uint64_t changes;    /* counts drops from the cache */
+	atomic_bool altered; /* the program has changed a setting that answers depend on */
 };
 
 /* object.c */
