@@ -36,8 +36,10 @@ static void take_offer(struct ckc_client *c, struct ckc_heap *heap, uint64_t ctx
 	if (size == 0 || size % CK_CHUNK)
 		return;
 	at = ckc_heap_place(heap, size);
-	if (at && ck_now_ns() - c->offered_ns < OFFER_NS && !ck_wire_lease_keep(ctx))
-		ckc_heap_add(heap, at, size);
+	if (!at || ck_now_ns() - c->offered_ns >= OFFER_NS || ck_wire_lease_keep(ctx))
+		return;
+	ckc_heap_add(heap, at, size);
+	ckc_arena_watch(c);
 }
 
 /* Call with the lock held. */

@@ -6,6 +6,7 @@
  * allocation.
  */
 #include <stdlib.h>
+#include <time.h>
 
 #include "client/memory/arena.h"
 #include "client/memory/state.h"
@@ -81,6 +82,24 @@ static void watch(struct ckc_client *c)
 		return;
 	if (ckc_callback_add(&callback, &id) == CUDA_SUCCESS)
 		ck_wire_lease_watch(0, id);
+}
+
+/* A program that ends within this time need not be asked for memory: its own end returns it. */
+static void *watch_later(void *client)
+{
+	const struct timespec time = {.tv_sec = 1};
+	struct ckc_client *c = client;
+
+	nanosleep(&time, NULL);
+	if (c->state == CK_STATE_READY)
+		watch(c);
+	return NULL;
+}
+
+void ckc_arena_watch(struct ckc_client *c)
+{
+	if (ckc_thread_start(watch_later, c) < 0)
+		ck_debug("no thread: other sessions cannot have this one's free memory");
 }
 
 /* --- growth */

@@ -331,12 +331,32 @@ void ckc_heap_disown(struct ckc_heap *heap, const struct ckc_context *context)
 
 /* --- back to the server */
 
-/* The whole chunks in piece @p; false: none. */
-static bool whole_chunks(const struct piece *p, uint64_t *lo, uint64_t *hi)
+/*
+ * The whole chunks in the run of adjacent pieces that begins with piece *@index, whatever their uses;
+ * then *@index is the first piece behind it. False: none.
+ */
+static bool whole_chunks(const struct pieces *all, size_t *index, uint64_t *lo, uint64_t *hi)
 {
-	*lo = CK_ALIGN_UP(p->lo, (uint64_t)CK_CHUNK);
-	*hi = p->hi & ~((uint64_t)CK_CHUNK - 1);
+	size_t i = *index;
+
+	*lo = CK_ALIGN_UP(all->list[i].lo, (uint64_t)CK_CHUNK);
+	while (i + 1 < all->count && all->list[i + 1].lo == all->list[i].hi)
+		i++;
+	*hi = all->list[i].hi & ~((uint64_t)CK_CHUNK - 1);
+	*index = i + 1;
 	return *lo < *hi;
+}
+
+/* Remove [lo, hi), which adjacent pieces hold. Call after prepare(). */
+static void cut_all(struct pieces *all, uint64_t lo, uint64_t hi)
+{
+	while (lo < hi) {
+		size_t index = find(all, lo);
+		uint64_t end = ck_min(all->list[index].hi, hi);
+
+		cut(all, index, lo, end);
+		lo = end;
+	}
 }
 
 /* Forget the lease of [lo, hi), which may be a part of one lease or more. */
@@ -360,20 +380,19 @@ bool ckc_heap_shed(struct ckc_heap *heap, uint64_t *at, size_t *size)
 {
 	struct pieces *chunks = &heap->chunks;
 	uint64_t lo = 0, hi = 0;
-	size_t i = chunks->count;
+	bool found = false;
 
 	if (heap->blocks.count > 0) {
 		lo = heap->blocks.list[0].lo;
 		hi = heap->blocks.list[0].hi;
 		drop(&heap->blocks, 0);
-		goto found;
+	} else {
+		for (size_t i = 0; !found && i < chunks->count;)
+			found = whole_chunks(chunks, &i, &lo, &hi);
+		if (!found || prepare(chunks) < 0)
+			return false;
+		cut_all(chunks, lo, hi);
 	}
-	while (i > 0 && !whole_chunks(&chunks->list[i - 1], &lo, &hi))
-		i--;
-	if (i == 0 || prepare(chunks) < 0)
-		return false;
-	cut(chunks, i - 1, lo, hi);
-found:
 	forget(heap, lo, hi);
 	*at = lo;
 	*size = hi - lo;
@@ -400,8 +419,8 @@ size_t ckc_heap_idle(const struct ckc_heap *heap)
 	size_t bytes = heap->blocks.bytes;
 	uint64_t lo, hi;
 
-	for (size_t i = 0; i < heap->chunks.count; i++) {
-		if (whole_chunks(&heap->chunks.list[i], &lo, &hi))
+	for (size_t i = 0; i < heap->chunks.count;) {
+		if (whole_chunks(&heap->chunks, &i, &lo, &hi))
 			bytes += hi - lo;
 	}
 	return bytes;

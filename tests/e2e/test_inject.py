@@ -24,10 +24,10 @@ def test_large_copies_over_several_connections_share_it(run_app):
 
 
 def test_a_program_takes_longer_over_it(run_app):
-    """Connecting, hello, memory, copies: a round trip each."""
+    """Connecting, hello, and the copy back: a round trip each."""
     result = run_app("vector_add", "unix", CRICKET_INJECT="rtt=100ms")
     assert result.status == 0, result.err
-    assert result.seconds > 0.6
+    assert result.seconds > 0.3
 
 
 @pytest.mark.parametrize("value", ["500us", "rtt=5", "rtt=1ms,bw=fast"])

@@ -263,7 +263,8 @@ def test_a_second_run_sends_no_module(tmp_path, app):
             for _ in range(2):
                 result = run([app("vector_add")], client_env(server.address("tcp"), CRICKET_STATS="1"))
                 assert result.status == 0, result.err
-                sent.append((tables(result.err)[1].get("ck_image"), tables(result.err)[2][3]))
+                messages = tables(result.err)[1]
+                sent.append((messages.get("ck_image", messages.get("ck_image_packed")), tables(result.err)[2][3]))
             server.stop()
         finally:
             server.kill()

@@ -232,7 +232,10 @@ static void only_descriptors(rlim_t count)
 
 static void descriptors(void)
 {
+	size_t avail, total;
+
 	begin();
+	check("cuMemGetInfo", cu.cuMemGetInfo_v2(&avail, &total)); /* this thread's connection */
 	only_descriptors(3);
 	pthread_join(thread(ask), NULL);
 	only_descriptors(1024);

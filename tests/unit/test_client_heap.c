@@ -174,6 +174,24 @@ static void only_whole_chunks_go_back(void **state)
 	ckc_heap_destroy(heap);
 }
 
+/* The server waits for their uses before it unmaps them. */
+static void chunks_go_back_whatever_has_used_their_parts(void **state)
+{
+	struct ckc_heap *heap = heap_of(2);
+	uint64_t a = ckc_heap_take(heap, 512, &anyone), b = ckc_heap_take(heap, 512, &anyone), at;
+	size_t size;
+
+	(void)state;
+	ckc_heap_give(heap, a, 512, &by_seven);
+	ckc_heap_give(heap, b, 512, &by_all);
+	assert_int_equal(ckc_heap_idle(heap), 2 * CK_CHUNK);
+	assert_true(ckc_heap_shed(heap, &at, &size));
+	assert_int_equal(at, LO);
+	assert_int_equal(size, 2 * CK_CHUNK);
+	assert_int_equal(ckc_heap_free(heap), 0);
+	ckc_heap_destroy(heap);
+}
+
 static void addresses_that_are_asked_for_are_taken(void **state)
 {
 	struct ckc_heap *heap = heap_of(1);
@@ -246,6 +264,7 @@ int main(void)
 		cmocka_unit_test(a_context_that_ends_leaves_no_pointer),
 		cmocka_unit_test(a_block_is_used_as_a_whole),
 		cmocka_unit_test(only_whole_chunks_go_back),
+		cmocka_unit_test(chunks_go_back_whatever_has_used_their_parts),
 		cmocka_unit_test(addresses_that_are_asked_for_are_taken),
 		cmocka_unit_test(nothing_overlaps),
 	};
