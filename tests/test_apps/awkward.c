@@ -221,6 +221,20 @@ static void *allocate(void *arg)
 	return arg;
 }
 
+/* Keep a connection, so that the client has none in reserve for the next thread. */
+static pthread_barrier_t held, end_of_hold;
+
+static void *hold(void *arg)
+{
+	CUdeviceptr d;
+
+	check("cuCtxSetCurrent", cu.cuCtxSetCurrent(ctx));
+	check("cuMemAlloc", cu.cuMemAlloc_v2(&d, 4));
+	pthread_barrier_wait(&held);
+	pthread_barrier_wait(&end_of_hold);
+	return arg;
+}
+
 static void only_descriptors(rlim_t count)
 {
 	struct rlimit limit;
@@ -232,12 +246,22 @@ static void only_descriptors(rlim_t count)
 
 static void descriptors(void)
 {
+	CUdeviceptr d;
+	pthread_t holder;
+
 	begin();
+	check("cuMemAlloc", cu.cuMemAlloc_v2(&d, 4)); /* this thread has a connection too */
+	pthread_barrier_init(&held, NULL, 2);
+	pthread_barrier_init(&end_of_hold, NULL, 2);
+	holder = thread(hold);
+	pthread_barrier_wait(&held);
 	only_descriptors(3);
 	pthread_join(thread(allocate), NULL);
 	only_descriptors(1024);
 	still_works();
 	pthread_join(thread(allocate), NULL);
+	pthread_barrier_wait(&end_of_hold);
+	pthread_join(holder, NULL);
 }
 
 /* --- managed memory that is on the device */
