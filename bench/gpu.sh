@@ -9,6 +9,7 @@
 #   many    120 s (50)   1 to 16 clients on one GPU
 #   together 70 s (25)   ten programs at a time
 #   sweep   900 s (240)  slowdown against the round trip of a played network
+#   trips   110 s        round trips of starts, first and second, over tcp
 #   handles  20 s        what calls answer to NULL and zero handles (tests/null_handles)
 #   apps     60 s        every test program prints the same
 #   e2e, battery         the end-to-end tests (E2E=loader: some); tests/gpu
@@ -99,6 +100,36 @@ start() {
 # What CRICKET_STATS says of images: of its columns, how many and how many bytes.
 module_bytes() {
 	awk '$1 == "cricket:" && $NF ~ /^ck_image(_packed)?$/ { n += $2; b += $7 } END { print n + 0, "of", b + 0, "bytes" }' "$1"
+}
+
+# Round trips of starts over tcp, as CRICKET_STATS counts them: the first run of each program, for which the server has
+# neither modules nor answers, and the second one. With PyTorch also the times, at each simulated round trip of TRIPS_RTTS.
+trips() {
+	local row rtt
+	rm -rf "$HERE/cache"
+	server
+	trips_row first_kernel "$APPS/first_kernel"
+	python3 -c 'import torch' 2> /dev/null || return 0
+	for row in first script resnet; do
+		native python3 bench/trips.py $row | tee -a "$OUT/trips.native"
+		trips_row "$row" python3 bench/trips.py $row
+	done
+	for rtt in ${TRIPS_RTTS-20ms 150ms}; do
+		for row in first script; do
+			CRICKET_INJECT=rtt=$rtt trips_once "$row at $rtt" python3 bench/trips.py $row
+		done
+	done
+}
+trips_row() { # NAME COMMAND...
+	local name=$1 run; shift
+	for run in first second; do trips_once "$name, $run run" "$@"; done
+}
+trips_once() { # NAME COMMAND... - one run, what it prints, and its round trips
+	local name=$1 file=$OUT/trips.stats; shift
+	rm -f "$file"
+	CRICKET_STATS=$file remote "$(address_of tcp)" "$@" 2>> "$OUT/trips.err"
+	sed -n "s/^cricket: \([0-9]* round trips.*\)/$name: \1/p" "$file" | tail -n 1 | table
+	echo "--- $name" >> "$OUT/trips.all" && cat "$file" >> "$OUT/trips.all"
 }
 
 # Plain sockets against our copies, with as many connections, over this host's loopback or to $WIRE_HOST:$WIRE_PORT,

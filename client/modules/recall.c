@@ -27,6 +27,7 @@ static int function_word(uint64_t proc)
 {
 	switch (proc) {
 	case CK_PROC_module_build:
+	case CK_PROC_cuCtxGetLimit:
 		return 0;
 	case CK_PROC_cluster:
 	case CK_PROC_cuOccupancyAvailableDynamicSMemPerBlock:
@@ -90,9 +91,9 @@ static bool name_question(const void *key, size_t size, unsigned char digest[DIG
 	struct ck_hash hash;
 	int at;
 
-	if (size > KEY_MAX || size < sizeof(words))
+	if (size > KEY_MAX)
 		return false;
-	memcpy(words, key, sizeof(words));
+	memcpy(words, key, ck_min(size, sizeof(words)));
 	at = function_word(words[0]);
 	if (at < 0)
 		return false;

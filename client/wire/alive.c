@@ -73,7 +73,8 @@ static void *ask(void *client)
 		int ret = 0;
 
 		wait_for_suspicion(&c->suspicion);
-		if (ckc_command_over(c)) /* a wait would not end: its commands do not arrive */
+		/* a wait would not end: its commands do not arrive */
+		if (c->command.chan && ckc_command_over(c))
 			ckc_session_lost(c, "it has closed the command stream");
 		c->suspicion.since = ck_now_ns();
 		if (!lane)

@@ -37,13 +37,13 @@ static int dial(const char *address, struct ck_chan **chans, unsigned int count)
 }
 
 /* Connect to the unix socket of this host's server, if one answers. */
-static bool dial_local(struct ckc_connection *at, struct ck_chan *chans[2])
+static bool dial_local(struct ckc_connection *at, struct ck_chan *chans[CKC_DIALED])
 {
 	const char *path;
 
 	for (unsigned int i = 0; (path = ck_chan_default_unix(i)) != NULL; i++) {
 		snprintf(at->address, sizeof(at->address), "unix:%s", path);
-		if (access(path, F_OK) == 0 && dial(at->address, chans, 2) == 0)
+		if (access(path, F_OK) == 0 && dial(at->address, chans, CKC_DIALED) == 0)
 			return true;
 	}
 	return false;
@@ -91,7 +91,8 @@ static void note_server(struct ckc_connection *at, const struct ck_chan *chan)
 		memcpy(at->joins, at->address, sizeof(at->joins));
 }
 
-static int dial_named(struct ckc_connection *at, const char *where, struct ck_chan *chans[2])
+static int dial_named(struct ckc_connection *at, const char *where,
+		      struct ck_chan *chans[CKC_DIALED])
 {
 	char why[160];
 	int ret;
@@ -99,14 +100,14 @@ static int dial_named(struct ckc_connection *at, const char *where, struct ck_ch
 	at->wanted = strncmp(where, "shm:", 4) == 0 && !ck_inject_current() ? CK_RINGS : CK_SOCKETS;
 	snprintf(at->address, sizeof(at->address), "%s", where);
 	ck_info("connection to host \"%s\"", at->address);
-	ret = dial(at->address, chans, 2);
+	ret = dial(at->address, chans, CKC_DIALED);
 	if (ret < 0)
 		ck_err("cannot reach the GPU server at REMOTE_GPU_ADDRESS=%s: %s", at->address,
 		       ck_chan_dial_error(at->address, ret, why, sizeof(why)));
 	return ret;
 }
 
-int ckc_dial_server(struct ckc_connection *at, struct ck_chan *chans[2])
+int ckc_dial_server(struct ckc_connection *at, struct ck_chan *chans[CKC_DIALED])
 {
 	const char *where = ck_env_string("REMOTE_GPU_ADDRESS");
 	bool anywhere = !where || !*where;

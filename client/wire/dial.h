@@ -7,12 +7,19 @@
 struct ck_chan;
 struct ckc_connection;
 
+/* The connections that a session begins with. */
+enum ckc_dialed {
+	CKC_DIALED_HELLO,
+	CKC_DIALED_COMMANDS,
+	CKC_DIALED_RESERVE, /* for the first further thread */
+	CKC_DIALED
+};
+
 /*
- * Open the two connections that each session needs, for the hello and for the command stream, at
- * the same time. Notes in @at the server's address and the transports that may be used. 0 or -errno;
+ * Open the connections that a session begins with, at the same time. Notes in @at the server's address and the transports that may be used. 0 or -errno;
  * an error is logged.
  */
-int ckc_dial_server(struct ckc_connection *at, struct ck_chan *chans[2]);
+int ckc_dial_server(struct ckc_connection *at, struct ck_chan *chans[CKC_DIALED]);
 
 /* Open a further connection to the server that @at notes. 0 or -errno. */
 int ckc_dial_again(const struct ckc_connection *at, struct ck_chan **chan);

@@ -120,6 +120,20 @@ int ckc_join_commands(struct ckc_client *c, struct ck_chan **chan, bool *accepte
 	return 0;
 }
 
+void ckc_join_reserve(struct ckc_client *c, struct ck_chan *chan)
+{
+	struct ckc_lane *lane;
+
+	if (must_wait(c) || c->passes_fds)
+		ck_chan_close(chan);
+	else if (ckc_lane_create(c, chan, &lane) < 0)
+		return;
+	else if (join(c, lane, CK_LANE_CALL, false) < 0)
+		ckc_lane_destroy(lane);
+	else
+		ckc_lane_release(lane);
+}
+
 /* Make one attempt. */
 static int open_lane(struct ckc_client *c, bool wait, struct ckc_lane **out)
 {
@@ -160,8 +174,12 @@ static int open_patiently(struct ckc_client *c, struct ckc_lane **lane)
 
 int ckc_join_lane(struct ckc_client *c, struct ckc_lane **lane)
 {
-	*lane = ckc_lane_pooled(c);
-	return *lane ? 0 : open_patiently(c, lane);
+	while ((*lane = ckc_lane_pooled(c))) {
+		if (ckc_lane_accept(*lane) == 0)
+			return 0;
+		ckc_lane_destroy(*lane);
+	}
+	return open_patiently(c, lane);
 }
 
 int ckc_join_lane_soon(struct ckc_client *c, struct ckc_lane **lane)

@@ -24,6 +24,10 @@ int ckc_first_exchange(struct ckc_client *c, struct ckc_lane *lane, struct ckc_e
  */
 int ckc_join_commands(struct ckc_client *c, struct ck_chan **chan, bool *accepted);
 
+/* Over a network, join with @chan as a lane for calls, and put it into the pool; owns @chan. On this
+ * host it is closed: a connection costs nothing when it is needed. */
+void ckc_join_reserve(struct ckc_client *c, struct ck_chan *chan);
+
 /* Take a lane from the pool, or open one and wait until the server accepts it, with retries. The
  * caller owns it. 0 or -errno. */
 int ckc_join_lane(struct ckc_client *c, struct ckc_lane **lane);

@@ -367,6 +367,11 @@ static int take_join_reply(struct ckc_lane *lane)
 	return ret;
 }
 
+int ckc_lane_accept(struct ckc_lane *lane)
+{
+	return lane->joining ? take_join_reply(lane) : 0;
+}
+
 int ckc_lane_receive(struct ckc_lane *lane, struct ckc_exchange *x)
 {
 	struct ck_record record;

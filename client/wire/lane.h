@@ -53,6 +53,10 @@ bool ckc_lane_busy(const struct ckc_lane *lane);
  * -errno. */
 int ckc_lane_send_join(struct ckc_lane *lane, struct ckc_exchange *x);
 
+/* Make sure that the server has accepted the lane: read the reply to its join, if that has not been
+ * done. 0 or -errno. */
+int ckc_lane_accept(struct ckc_lane *lane);
+
 /* The server has not accepted the lane: no call has been made on it. */
 bool ckc_lane_joining(const struct ckc_lane *lane);
 

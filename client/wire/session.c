@@ -171,40 +171,49 @@ static void in_child(void)
 	ckc_command_forked(c);
 }
 
-/* Say hello on the first of @chans, and make the second one the command stream. Owns both. */
-static CUresult make_session(struct ckc_client *c, struct ck_chan *chans[2])
+/* Join with the other connections than that of the hello; owns them. */
+static CUresult join_others(struct ckc_client *c, struct ck_chan *chans[CKC_DIALED])
 {
-	struct ckc_lane *lane;
+	struct ck_chan *commands = chans[CKC_DIALED_COMMANDS];
 	bool accepted;
-	CUresult err;
-	int ret;
+	int ret = ckc_join_commands(c, &commands, &accepted);
 
-	if (ckc_lane_create(c, chans[0], &lane) < 0) {
-		ck_chan_close(chans[1]);
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	}
-	err = hello(c, lane, chans[0]);
-	if (err) {
-		ckc_lane_destroy(lane);
-		ck_chan_close(chans[1]);
-		return err;
-	}
-	ret = ckc_join_commands(c, &chans[1], &accepted);
 	if (ret == 0)
-		ret = ckc_command_start(c, chans[1], accepted);
+		ret = ckc_command_start(c, commands, accepted);
 	if (ret < 0) {
 		ck_err("the GPU server at %s: cannot join the session: %s", c->connection.address,
 		       strerror(-ret));
-		ckc_lane_destroy(lane);
+		ck_chan_close(chans[CKC_DIALED_RESERVE]);
 		return CUDA_ERROR_DEVICE_UNAVAILABLE;
 	}
-	ckc_lane_release(lane);
+	ckc_join_reserve(c, chans[CKC_DIALED_RESERVE]);
 	return CUDA_SUCCESS;
+}
+
+/* Say hello, and join; owns all connections. */
+static CUresult make_session(struct ckc_client *c, struct ck_chan *chans[CKC_DIALED])
+{
+	struct ckc_lane *lane = NULL;
+	CUresult err = CUDA_ERROR_OUT_OF_MEMORY;
+
+	if (ckc_lane_create(c, chans[CKC_DIALED_HELLO], &lane) == 0)
+		err = hello(c, lane, chans[CKC_DIALED_HELLO]);
+	if (err) {
+		ck_chan_close(chans[CKC_DIALED_COMMANDS]);
+		ck_chan_close(chans[CKC_DIALED_RESERVE]);
+	} else {
+		err = join_others(c, chans);
+	}
+	if (lane && err)
+		ckc_lane_destroy(lane);
+	else if (lane)
+		ckc_lane_release(lane); /* on top of the pool: the next call takes it */
+	return err;
 }
 
 static CUresult connect_session(struct ckc_client *c)
 {
-	struct ck_chan *chans[2];
+	struct ck_chan *chans[CKC_DIALED];
 	CUresult err;
 
 	if (ckc_dial_server(&c->connection, chans) < 0)

@@ -25,12 +25,14 @@ def test_a_small_run_is_measured_and_reported(tmp_path, app):
     app("matmul")
     app("vector_add")
     logs, docs = tmp_path / "logs", tmp_path / "docs"
-    result = run([BENCH / "gpu.sh", "start", "wire", "many", "together", "sweep"], clean_env(OUT=str(logs), **SMALL), 120)
+    result = run([BENCH / "gpu.sh", "start", "wire", "many", "together", "sweep", "trips"], clean_env(OUT=str(logs), **SMALL), 120)
     assert result.status == 0, result.out + result.err
     assert "missing" not in result.out and "error" not in result.out, result.out
     assert re.search(r"modules sent by the first run: 1 of \d{4,} bytes", result.out), result.out
     assert "modules sent by the second run: 0 of 0 bytes" in result.out
     assert len(re.findall(r"ratios: median [\d.]+, 90 % [\d.]+", result.out)) == 4    # once more in the table
+    counts = [int(n) for n in re.findall(r"^first_kernel, \w+ run: (\d+) round trips", result.out, re.MULTILINE)]
+    assert len(counts) >= 2 and counts[0] > counts[1] > 2, result.out
     for name, row in (("start.warm", "start_first_call"), ("many.shm", "many_2_fair"), ("many.shm", "left_processes")):
         assert row in json.loads(text(logs / name).splitlines()[-1]), name
     docs.mkdir()

@@ -221,6 +221,20 @@ static void *ask(void *arg)
 	return arg;
 }
 
+/* Keep a connection, so that the client has none in reserve for the next thread. */
+static pthread_barrier_t held, end_of_hold;
+
+static void *hold(void *arg)
+{
+	size_t avail, total;
+
+	check("cuCtxSetCurrent", cu.cuCtxSetCurrent(ctx));
+	check("cuMemGetInfo", cu.cuMemGetInfo_v2(&avail, &total));
+	pthread_barrier_wait(&held);
+	pthread_barrier_wait(&end_of_hold);
+	return arg;
+}
+
 static void only_descriptors(rlim_t count)
 {
 	struct rlimit limit;
@@ -233,14 +247,21 @@ static void only_descriptors(rlim_t count)
 static void descriptors(void)
 {
 	size_t avail, total;
+	pthread_t holder;
 
 	begin();
-	check("cuMemGetInfo", cu.cuMemGetInfo_v2(&avail, &total)); /* this thread's connection */
+	check("cuMemGetInfo", cu.cuMemGetInfo_v2(&avail, &total)); /* this thread has a connection too */
+	pthread_barrier_init(&held, NULL, 2);
+	pthread_barrier_init(&end_of_hold, NULL, 2);
+	holder = thread(hold);
+	pthread_barrier_wait(&held);
 	only_descriptors(3);
 	pthread_join(thread(ask), NULL);
 	only_descriptors(1024);
 	still_works();
 	pthread_join(thread(ask), NULL);
+	pthread_barrier_wait(&end_of_hold);
+	pthread_join(holder, NULL);
 }
 
 /* --- managed memory that is on the device */

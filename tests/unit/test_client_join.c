@@ -46,6 +46,36 @@ static CUresult call_from_a_new_thread(void)
 	return err;
 }
 
+static bool refuse_first(struct ck_chan *chan, struct ck_reader *reader, uint32_t xid)
+{
+	(void)reader;
+	if (joins++ > 0) {
+		answer_join(chan, xid, 0);
+		return true;
+	}
+	refusals++;
+	answer_join(chan, xid, 1);
+	return false;
+}
+
+static void a_reserve_that_is_refused_is_replaced(void **state)
+{
+	struct ckc_client *c = ckc_client_current();
+	struct ckc_lane *reserve, *got;
+
+	(void)state;
+	ckc_lane_drop_all(c);
+	peer.admit = refuse_first;
+	joins = 0;
+	assert_int_equal(ckc_join_lane_soon(c, &reserve), 0);
+	assert_true(ckc_lane_joining(reserve));
+	ckc_lane_release(reserve);
+	assert_int_equal(ckc_join_lane(c, &got), 0);
+	assert_false(ckc_lane_joining(got));
+	assert_int_equal(joins, 2);
+	ckc_lane_destroy(got);
+}
+
 /* The join is answered only when the call has come too. */
 static bool answer_late(struct ck_chan *chan, struct ck_reader *reader, uint32_t xid)
 {
@@ -67,18 +97,6 @@ static void a_call_is_sent_right_behind_the_join(void **state)
 	assert_int_equal(call_from_a_new_thread(), CUDA_SUCCESS);
 	assert_int_equal(joins, 1);
 	assert_int_equal(peer_count(CK_PROC_cuMemGetInfo_v2), 1);
-}
-
-static bool refuse_first(struct ck_chan *chan, struct ck_reader *reader, uint32_t xid)
-{
-	(void)reader;
-	if (joins++ > 0) {
-		answer_join(chan, xid, 0);
-		return true;
-	}
-	refusals++;
-	answer_join(chan, xid, 1);
-	return false;
 }
 
 static void a_call_on_a_refused_connection_is_made_once_on_another(void **state)
@@ -176,15 +194,25 @@ static void a_refused_command_stream_loses_the_session(void **state)
 	ckc_client_default = was; /* its sender thread may still look at the other one */
 }
 
+/* Nobody waits for the join of the command stream: let it be over. */
+static int begin(void **state)
+{
+	if (peer_begin(state) < 0)
+		return -1;
+	peer_settle();
+	return 0;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_call_is_sent_right_behind_the_join),
 		cmocka_unit_test(a_call_on_a_refused_connection_is_made_once_on_another),
+		cmocka_unit_test(a_reserve_that_is_refused_is_replaced),
 		cmocka_unit_test(a_closed_connection_is_replaced),
 		cmocka_unit_test(without_any_connection_the_call_fails_and_the_session_lives),
 		cmocka_unit_test(a_refused_command_stream_loses_the_session),
 	};
 
-	return cmocka_run_group_tests(tests, peer_begin, peer_end);
+	return cmocka_run_group_tests(tests, begin, peer_end);
 }

@@ -97,6 +97,7 @@ static void nothing_works_before_the_start_and_after_the_end(void **state)
 	assert_int_equal(nvmlInitWithFlags(1), NVML_SUCCESS);
 	assert_int_equal(nvmlShutdown(), NVML_SUCCESS);
 	assert_int_equal(nvmlDeviceGetCount_v2(&count), NVML_SUCCESS);
+	assert_int_equal(nvmlDeviceGetCount_v2(&count), NVML_SUCCESS); /* kept */
 	assert_int_equal(nvmlShutdown(), NVML_SUCCESS);
 	assert_int_equal(nvmlDeviceGetCount(&count), NVML_ERROR_UNINITIALIZED);
 	assert_int_equal(peer_count(CK_PROC_nvmlDeviceGetCount_v2), 1);

@@ -110,6 +110,21 @@ static void what_one_session_asks_the_next_one_knows(void **state)
 	assert_int_equal(peer_count(CK_PROC_learned), 0);
 }
 
+static void limits_are_known_until_one_is_set(void **state)
+{
+	size_t size;
+
+	(void)state;
+	assert_int_equal(cuCtxGetLimit(&size, CU_LIMIT_STACK_SIZE), CUDA_SUCCESS);
+	restart();
+	assert_int_equal(cuCtxGetLimit(&size, CU_LIMIT_STACK_SIZE), CUDA_SUCCESS);
+	assert_int_equal(peer_count(CK_PROC_cuCtxGetLimit), 0);
+	restart();
+	assert_int_equal(cuCtxSetLimit(CU_LIMIT_STACK_SIZE, 4096), CUDA_SUCCESS);
+	assert_int_equal(cuCtxGetLimit(&size, CU_LIMIT_STACK_SIZE), CUDA_SUCCESS);
+	assert_int_equal(peer_count(CK_PROC_cuCtxGetLimit), 1);
+}
+
 static void another_kernel_attribute_or_size_is_another_question(void **state)
 {
 	size_t size;
@@ -217,6 +232,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		recall_test(what_one_session_asks_the_next_one_knows),
+		recall_test(limits_are_known_until_one_is_set),
 		recall_test(another_kernel_attribute_or_size_is_another_question),
 		recall_test(an_attribute_that_is_set_makes_other_questions),
 		recall_test(a_value_that_was_accepted_is_set_one_way),

@@ -68,9 +68,16 @@ def function(row):
     out = [f"CK_EXPORT {row.prototype()}\n{{\n\t{n}_args a;\n\t{n}_res r;\n"
            "\tnvmlReturn_t err = ckc_nvml_enter();\n\n\tif (err)\n\t\treturn err;\n"
            "\tmemset(&a, 0, sizeof(a));\n\tmemset(&r, 0, sizeof(r));\n", checks(row)]
+    if "cached" in row.flags:
+        value = row.args[0].name
+        out.append(f"\tconst uint64_t key[] = {{CK_PROC_{n}, 0}};\n\n"
+                   f"\tif (ckc_cache_get(key, sizeof(key), {value}, sizeof(*{value})))\n"
+                   "\t\treturn NVML_SUCCESS;\n")
     out += [fill(a) for a in row.args]
     out.append(f"\terr = ckc_nvml_call(CK_PROC_{n}, &a, &r, &r.nvml);\n")
     body = "".join(drain(a) for a in row.args if a.taken)
+    if "cached" in row.flags:
+        body += f"\t\tckc_cache_put(key, sizeof(key), {value}, sizeof(*{value}));\n"
     if body:
         out.append(f"\tif (!err) {{\n{body}\t}}\n")
     for a in row.args:
@@ -84,7 +91,7 @@ def function(row):
 
 def stubs_c(table):
     """Everything of the client that the table determines."""
-    out = [banner(SOURCE), '#include <string.h>\n\n#include "client/nvml/nvml.h"\n#include "cricket.h"\n'
+    out = [banner(SOURCE), '#include <string.h>\n\n#include "client/nvml/nvml.h"\n#include "client/wire/stub.h"\n#include "cricket.h"\n'
            '#include "gen/nvml_api.h"\n#include "gen/numbers.h"\n#include "util/util.h"\n\n']
     for row in table.rows:
         if row.kind == "call":
