@@ -75,7 +75,8 @@ torch() {
 TORCH_ROWS="matmul_fp32 matmul_fp16 matmul_bf16 matmul_bf16_batched item add resnet50_train resnet50_infer_b1
 	gpt2_train_8x512 gpt2_generate_32 llama_decode_32 llama_decode_32_graphs"
 
-# A new process, with no spare worker to take it and with one; what the cache of modules saves.
+# A new process, with no context ready on the server (a standby worker takes it) and with one; what the cache of modules
+# saves.
 start() {
 	local i over
 	for i in $(seq $((QUICK ? 3 : 9))); do native $BIN/bench-load start >> "$OUT/start.native"; done

@@ -106,7 +106,8 @@ def main():
         with open(log, "w", encoding="utf-8") as out:
             server = subprocess.Popen([ROOT / "cpu" / "cricket-rpc-server", "--driver", options.driver,
                                        "--listen", f"unix:{path}", "--no-unix", "--log", "debug",
-                                       "--warm", str(options.warm)], env=env, stdout=out, stderr=out)
+                                       "--warm", str(options.warm), "--standby", "0"],
+                                      env=env, stdout=out, stderr=out)
         server.log = log
         try:
             while not os.path.exists(path):

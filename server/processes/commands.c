@@ -275,19 +275,40 @@ int cks_commands_run(struct cks_lane *l)
 
 /* --- a lane */
 
-/* Carry out a command if there is one; false: there is none, or another thread's turn. */
-static bool help(struct cks_lane *l, struct cks_commands *c)
+/* Has a call come to the lane? */
+static bool is_called(struct cks_lane *l)
+{
+	return ck_reader_holds(l->reader) || ck_pipe_holds(ck_chan_ring(l->chan));
+}
+
+/* Carry out the next command, or leave it. */
+static int take_next(struct cks_lane *l, struct cks_commands *c)
+{
+	int ret = read_next(l, c->chan, c->reader, &c->next, &c->header);
+
+	if (ret == 0 && is_light(c->header.proc))
+		return carry_out(l, c->chan, c->reader, &c->next, &c->header);
+	if (ret == 0)
+		atomic_store(&c->left, true);
+	return ret;
+}
+
+/*
+ * Carry out commands if there are any, up to command @seq, or until a call has come. False: there
+ * are none, or it is another thread's turn.
+ */
+static bool help(struct cks_lane *l, struct cks_commands *c, uint64_t seq)
 {
 	int ret = 0;
 
 	if (!holds(c) || atomic_load_explicit(&c->left, memory_order_relaxed) || !begin(c))
 		return false;
 	if (!atomic_load(&c->left) && !atomic_load(&c->error)) {
-		ret = read_next(l, c->chan, c->reader, &c->next, &c->header);
-		if (ret == 0 && is_light(c->header.proc))
-			ret = carry_out(l, c->chan, c->reader, &c->next, &c->header);
-		else if (ret == 0)
-			atomic_store(&c->left, true);
+		do {
+			ret = take_next(l, c);
+		} while (ret == 0 && !atomic_load_explicit(&c->left, memory_order_relaxed) &&
+			 ck_reader_holds(c->reader) && !is_called(l) &&
+			 atomic_load_explicit(&l->session->executed, memory_order_relaxed) < seq);
 	}
 	if (ret < 0)
 		atomic_store(&c->error, ret);
@@ -326,20 +347,19 @@ static bool enter(struct cks_lane *l, struct cks_commands *c)
 void cks_commands_poll(struct cks_lane *l, struct ck_spin_turn *turn)
 {
 	struct cks_commands *c = atomic_load(&l->session->commands);
-	struct ck_pipe *calls = ck_chan_ring(l->chan);
 
 	cks_status_rouse(l->session);
 	*turn = ck_spin_begin(&l->spin);
-	if (!calls)
+	if (!ck_chan_ring(l->chan))
 		return;
-	while (!ck_reader_holds(l->reader) && !ck_pipe_holds(calls)) {
+	while (!is_called(l)) {
 		if (c && l->ordered && !l->polls && enter(l, c))
 			*turn = ck_spin_begin(&c->lane_spin);
 		if (l->polls && unlikely(atomic_load_explicit(&c->error, memory_order_relaxed))) {
 			leave(l, c);
 			break;
 		}
-		if (l->polls && help(l, c)) {
+		if (l->polls && help(l, c, UINT64_MAX)) {
 			ck_spin_end(turn);
 			*turn = ck_spin_begin(&c->lane_spin);
 			continue;
@@ -349,7 +369,7 @@ void cks_commands_poll(struct cks_lane *l, struct ck_spin_turn *turn)
 		if (!ck_spin_again(turn))
 			break;
 	}
-	if (l->polls && !ck_reader_holds(l->reader) && !ck_pipe_holds(calls))
+	if (l->polls && !is_called(l))
 		leave(l, c);
 }
 
@@ -359,7 +379,7 @@ void cks_commands_finish(struct cks_lane *l, uint64_t seq)
 
 	if (!l->polls)
 		return;
-	while (atomic_load(&l->session->executed) < seq && help(l, c))
+	while (atomic_load(&l->session->executed) < seq && help(l, c, seq))
 		;
 	leave(l, c);
 }

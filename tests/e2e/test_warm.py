@@ -175,6 +175,7 @@ def test_a_standby_worker_serves_alone(warm, app):
 
 def test_a_spare_that_waits_costs_nothing(warm):
     server = warm("--warm", "1", "--standby", "1", "--log", "debug")
+    wait_until(lambda: server.log().count("on standby") == 2, 10, "one has a context, one has not")
     pids = [server.process.pid, *server.spares()]
 
     def switches():
