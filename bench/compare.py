@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""bench/compare.py NATIVE REMOTE - a table of two runs of one bench (JSON on the last line)."""
+"""bench/compare.py [--ratios] NATIVE REMOTE - a table of two runs of one bench (JSON on the last line).
+
+--ratios: also the median of the ratios, and the one that 90 % of the rows do not exceed.
+"""
 import json
 import sys
 
@@ -21,7 +24,8 @@ def load(path):
 
 
 def main():
-    native, remote = load(sys.argv[1]), load(sys.argv[2])
+    native, remote = map(load, sys.argv[-2:])
+    ratios = []
     print(f"{'row':28} {'native':>10} {'remote':>10} {'ratio':>7}  results")
     bad = 0
     for name, n in native.items():
@@ -34,8 +38,13 @@ def main():
         bad += not same
         unit = n.get("unit", "ms")
         a, b = n.get("value", n.get("ms")), r.get("value", r.get("ms"))
+        if a:
+            ratios.append(b / a)
         print(f"{name:28} {a:10.3f} {b:10.3f} {b / a if a else 0:7.2f}  "
               f"{unit}{'' if not n.get('check') else ', same' if same else ', DIFFERENT'}")
+    if sys.argv[1] == "--ratios" and ratios:
+        ratios.sort()
+        print(f"ratios: median {ratios[len(ratios) // 2]:.2f}, 90 % {ratios[len(ratios) * 9 // 10]:.2f}")
     return 1 if bad else 0
 
 

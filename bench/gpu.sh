@@ -8,6 +8,7 @@
 #   wire     45 s (10)   large copies against plain sockets, unbounded and at the rates of links
 #   compress 60 s (20)   uploads over a played network, as they are and compressed
 #   many    120 s (50)   1 to 16 clients on one GPU
+#   together 70 s (25)   ten programs at a time
 #   sweep   900 s (240)  slowdown against the round trip of a played network
 #   handles  20 s        what calls answer to NULL and zero handles (tests/null_handles)
 #   apps     60 s        every test program prints the same
@@ -175,6 +176,12 @@ many() {
 	done | table
 }
 
+# Ten programs at a time; TOGETHER: which ones, or options of together.py.
+together() {
+	# shellcheck disable=SC2086 # a list
+	OVER=${TOGETHER_OVER:-shm tcp} COMPARE=--ratios both together python3 bench/together.py ${TOGETHER:-}
+}
+
 # RTTS: round trips to play, of which 0 is plain tcp; SWEEP: what runs (rows of torch_models.py, or steps of bench-load
 # where there is no PyTorch); BW: a bound for the rate, as in 10G.
 sweep() {
@@ -232,7 +239,7 @@ needs() {
 	case $1 in
 	torch) echo $((QUICK ? 60 : 150)) ;;
 	sweep) echo $((QUICK ? 120 : 400)) ;;
-	many) echo $((QUICK ? 20 : 60)) ;;
+	many | together) echo $((QUICK ? 20 : 60)) ;;
 	apps) echo 90 ;;
 	e2e | battery) echo 200 ;;
 	*) echo 15 ;;

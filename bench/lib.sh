@@ -74,7 +74,7 @@ address_of() { # tcp | unix | shm
 table() { tee -a "$OUT/$stage.table"; }
 
 # both NAME COMMAND... - natively and over each of $OVER, $PASSES times in turn; the rows are appended to
-# $OUT/NAME.native, NAME.shm ..., and compared.
+# $OUT/NAME.native, NAME.shm ..., and compared. COMPARE: an option of compare.py.
 both() {
 	local name=$1 over; shift
 	for _ in $(seq "$PASSES"); do
@@ -85,6 +85,6 @@ both() {
 	done
 	for over in $OVER; do
 		echo "--- $name over $over"
-		python3 bench/compare.py "$OUT/$name.native" "$OUT/$name.$over"
+		python3 bench/compare.py ${COMPARE:-} "$OUT/$name.native" "$OUT/$name.$over"
 	done | table
 }

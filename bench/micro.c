@@ -131,11 +131,11 @@ static void allocations(void)
 }
 
 /* Time of one synchronous copy, in us for small and GB/s for large sizes. */
-static void copies(const char *kind, void *host, CUdeviceptr dev)
+static void copies(const char *kind, void *host, CUdeviceptr dev, size_t most)
 {
 	static const size_t sizes[] = {4, 1 << 10, 64 << 10, 1 << 20, 16 << 20, 256 << 20};
 
-	for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
+	for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]) && sizes[s] <= most; s++) {
 		for (int up = 1; up >= 0; up--) {
 			size_t n = sizes[s];
 			int rounds = n > (8 << 20) ? 7 : 60;
@@ -366,11 +366,13 @@ static void events(CUdeviceptr mem)
 	row("event_later", median(later, KERNELS), "us");
 }
 
-/* bench-micro [launches]: all rows, or those of launches alone. */
+/* bench-micro [launches|calls]: all rows, or those of launches alone, or of small calls. */
 int main(int argc, char **argv)
 {
 	double begin = now_us();
-	int short_one = argc > 1 && strcmp(argv[1], "launches") == 0;
+	int launches_only = argc > 1 && strcmp(argv[1], "launches") == 0;
+	int calls_only = argc > 1 && strcmp(argv[1], "calls") == 0;
+	size_t most = calls_only ? 64 << 10 : 256 << 20;
 	CUcontext ctx;
 	CUdevice dev;
 	CUmodule module;
@@ -394,21 +396,21 @@ int main(int argc, char **argv)
 	MUST(CU(cuModuleGetFunction)(&empty, module, "empty"));
 	MUST(CU(cuStreamCreate)(&stream, CU_STREAM_DEFAULT));
 	launches();
-	if (short_one) {
-		printf("}\n");
-		return 0;
+	if (!launches_only) {
+		polls();
+		MUST(CU(cuMemHostAlloc)(&pinned, most, 0));
+		memset(pinned, 1, most);
+		items(pinned, mem);
+		copies("pinned", pinned, mem, most);
 	}
-	polls();
-	events(mem);
-	allocations();
-	copies("pageable", pageable, mem);
-	MUST(CU(cuMemHostAlloc)(&pinned, 256 << 20, 0));
-	memset(pinned, 1, 256 << 20);
-	copies("pinned", pinned, mem);
-	items(pinned, mem);
-	enqueues(pinned, mem);
-	mapped(module, pinned, 64 << 20);
-	pinning();
+	if (!launches_only && !calls_only) {
+		events(mem);
+		allocations();
+		copies("pageable", pageable, mem, most);
+		enqueues(pinned, mem);
+		mapped(module, pinned, 64 << 20);
+		pinning();
+	}
 	printf("}\n");
 	return 0;
 }

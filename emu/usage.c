@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -34,7 +35,8 @@ static struct {
 	unsigned int count;
 	struct row *own;
 	uint64_t owner;
-} table = {.rows = &alone, .count = 1, .own = &alone};
+	int shared; /* the file, to lock: the processes share the memory; or -1 */
+} table = {.shared = -1, .rows = &alone, .count = 1, .own = &alone};
 
 /* The owner's mark of a living process; 0: there is none. */
 static uint64_t mark_of(unsigned int pid)
@@ -93,7 +95,9 @@ static struct row *rows_map(const char *path)
 		at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (at == MAP_FAILED)
 		ck_info("%s: no table of processes: NVML shows this one alone", path);
-	if (fd >= 0)
+	if (at != MAP_FAILED && ck_env_long("CRICKET_EMU_SHARED"))
+		table.shared = fd;
+	else if (fd >= 0)
 		close(fd);
 	return at == MAP_FAILED ? NULL : at;
 }
@@ -168,4 +172,32 @@ unsigned int ck_emu_usage_list(int number, struct ck_emu_use list[CK_EMU_USERS])
 			atomic_compare_exchange_strong(&row->owner, &owner, 0);
 	}
 	return count;
+}
+
+uint64_t ck_emu_usage_others(int number)
+{
+	struct ck_emu_use list[CK_EMU_USERS];
+	unsigned int count = table.shared < 0 ? 0 : ck_emu_usage_list(number, list);
+	uint64_t bytes = 0;
+
+	for (unsigned int i = 0; i < count; i++) {
+		if (list[i].pid != (unsigned int)(table.owner >> 32))
+			bytes += list[i].bytes;
+	}
+	return bytes;
+}
+
+bool ck_emu_usage_claim(int number, uint64_t bytes, uint64_t total)
+{
+	bool fits = true;
+
+	if (table.shared >= 0) {
+		flock(table.shared, LOCK_EX);
+		fits = bytes <= total && ck_emu_usage_others(number) <= total - bytes;
+	}
+	if (fits)
+		ck_emu_usage_set(number, bytes);
+	if (table.shared >= 0)
+		flock(table.shared, LOCK_UN);
+	return fits;
 }

@@ -1,10 +1,11 @@
 /*
  * emu/usage.h - the device memory that each process uses: a table that the processes of a user
- * share. NVML reports it; nothing else depends on it.
+ * share. NVML reports it. With CRICKET_EMU_SHARED=1 the processes also share the memory.
  */
 #ifndef CK_EMU_USAGE_H
 #define CK_EMU_USAGE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define CK_EMU_USERS 512 /* rows of the table: processes at a time */
@@ -19,6 +20,10 @@ void ck_emu_usage_join(void);
 void ck_emu_usage_leave(void);
 /* This process uses @bytes of the device of that number from now on. */
 void ck_emu_usage_set(int number, uint64_t bytes);
+/* The same, of @total bytes; false: too little is left by the processes that share it. */
+bool ck_emu_usage_claim(int number, uint64_t bytes, uint64_t total);
+/* Bytes of the device that the other processes have taken of what is shared. */
+uint64_t ck_emu_usage_others(int number);
 /* The living processes that use memory of the device: how many. */
 unsigned int ck_emu_usage_list(int number, struct ck_emu_use list[CK_EMU_USERS]);
 

@@ -63,6 +63,10 @@ int ck_chan_take_rings(struct ck_chan *chan);
 bool ck_chan_enter_rings(struct ck_chan *chan);
 bool ck_chan_in_rings(const struct ck_chan *chan);
 
+/* The ring that a channel in rings reads; else NULL. */
+struct ck_pipe;
+struct ck_pipe *ck_chan_ring(struct ck_chan *chan);
+
 /* Read at least 1 and at most @size bytes; returns the count or -errno. */
 long ck_chan_read_some(struct ck_chan *chan, void *buf, size_t size);
 

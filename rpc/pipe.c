@@ -4,8 +4,9 @@
  * Sleeping and waking: a sleeper sets its flag and then checks the position again; the other end
  * changes its position and then checks the flag. All four accesses are sequentially consistent, so
  * at least one end sees the other: either the sleeper finds the change, or the waker finds the
- * sleeper. The flag is the futex word, and the waker clears it. So a wake-up between the last check
- * and the system call makes the call return at once.
+ * sleeper. The flag is the futex word: odd while somebody sleeps. Whoever changes it counts it up, so
+ * that no value returns. A wake-up between the last check and the system call makes the call return
+ * at once.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -26,18 +27,36 @@
 #define CK_PIPE_RACE()
 #endif
 
+/* Make the word odd; returns its value. */
+static uint32_t arm(_Atomic uint32_t *sleeps)
+{
+	return atomic_fetch_or(sleeps, 1) | 1;
+}
+
+/* Make it even; false: it was. */
+static bool disarm(_Atomic uint32_t *sleeps)
+{
+	uint32_t word = atomic_load(sleeps);
+
+	while (word & 1) {
+		if (atomic_compare_exchange_weak(sleeps, &word, word + 1))
+			return true;
+	}
+	return false;
+}
+
 static void wake(_Atomic uint32_t *sleeps)
 {
-	if (atomic_exchange(sleeps, 0) != 0)
+	if (disarm(sleeps))
 		syscall(SYS_futex, sleeps, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-static void sleep_on(_Atomic uint32_t *sleeps, int timeout_ms)
+static void sleep_on(_Atomic uint32_t *sleeps, uint32_t word, int timeout_ms)
 {
 	struct timespec limit = {timeout_ms / 1000, timeout_ms % 1000 * 1000000L};
 
 	CK_PIPE_RACE();
-	syscall(SYS_futex, sleeps, FUTEX_WAIT, 1, &limit, NULL, 0);
+	syscall(SYS_futex, sleeps, FUTEX_WAIT, word, &limit, NULL, 0);
 }
 
 long ck_pipe_filled(struct ck_pipe *pipe)
@@ -59,7 +78,7 @@ void ck_pipe_take(struct ck_pipe *pipe, void *to, size_t size)
 	atomic_store(&pipe->control->taken, pipe->at);
 	CK_PIPE_RACE();
 	/* A reader sleeps only when the pipe is empty, so a sleeping writer is always woken. */
-	if (atomic_load(&pipe->control->writer_sleeps) != 0 &&
+	if ((atomic_load(&pipe->control->writer_sleeps) & 1) != 0 &&
 	    (pipe->other == pipe->at ||
 	     pipe->other - pipe->at <= pipe->size - pipe->size / WAKE_PART))
 		wake(&pipe->control->writer_sleeps);
@@ -91,7 +110,7 @@ bool ck_pipe_publish(struct ck_pipe *pipe)
 {
 	atomic_store(&pipe->control->written, pipe->at);
 	CK_PIPE_RACE();
-	if (likely(atomic_load(&pipe->control->reader_sleeps) == 0))
+	if (likely((atomic_load(&pipe->control->reader_sleeps) & 1) == 0))
 		return false;
 	wake(&pipe->control->reader_sleeps);
 	return true;
@@ -99,27 +118,27 @@ bool ck_pipe_publish(struct ck_pipe *pipe)
 
 int ck_pipe_sleep_filled(struct ck_pipe *pipe, int timeout_ms)
 {
+	uint32_t word = arm(&pipe->control->reader_sleeps);
 	long filled;
 
-	atomic_store(&pipe->control->reader_sleeps, 1);
 	CK_PIPE_RACE();
 	filled = ck_pipe_filled(pipe);
 	if (filled == 0)
-		sleep_on(&pipe->control->reader_sleeps, timeout_ms);
-	atomic_store(&pipe->control->reader_sleeps, 0);
+		sleep_on(&pipe->control->reader_sleeps, word, timeout_ms);
+	disarm(&pipe->control->reader_sleeps);
 	return filled < 0 ? (int)filled : 0;
 }
 
 int ck_pipe_sleep_room(struct ck_pipe *pipe, int timeout_ms)
 {
+	uint32_t word = arm(&pipe->control->writer_sleeps);
 	long room;
 
-	atomic_store(&pipe->control->writer_sleeps, 1);
 	CK_PIPE_RACE();
 	room = ck_pipe_room(pipe);
 	if (room == 0)
-		sleep_on(&pipe->control->writer_sleeps, timeout_ms);
-	atomic_store(&pipe->control->writer_sleeps, 0);
+		sleep_on(&pipe->control->writer_sleeps, word, timeout_ms);
+	disarm(&pipe->control->writer_sleeps);
 	return room < 0 ? (int)room : 0;
 }
 
@@ -127,4 +146,29 @@ void ck_pipe_wake(struct ck_pipe *pipe)
 {
 	wake(&pipe->control->reader_sleeps);
 	wake(&pipe->control->writer_sleeps);
+}
+
+bool ck_pipe_holds(const struct ck_pipe *pipe)
+{
+	return atomic_load(&pipe->control->written) != atomic_load(&pipe->control->taken);
+}
+
+void ck_pipe_arm(struct ck_pipe *pipe)
+{
+	arm(&pipe->control->reader_sleeps);
+}
+
+void ck_pipe_disarm(struct ck_pipe *pipe)
+{
+	disarm(&pipe->control->reader_sleeps);
+}
+
+uint32_t ck_pipe_mark(const struct ck_pipe *pipe)
+{
+	return atomic_load(&pipe->control->reader_sleeps);
+}
+
+void ck_pipe_doze(struct ck_pipe *pipe, uint32_t mark, int timeout_ms)
+{
+	sleep_on(&pipe->control->reader_sleeps, mark, timeout_ms);
 }

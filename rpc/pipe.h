@@ -15,9 +15,10 @@
 
 /* In shared memory, initially zero. Each end writes its own cache lines. */
 struct ck_pipe_control {
-	_Alignas(64) _Atomic uint64_t written;	     /* total bytes, updated by the writer */
-	_Alignas(64) _Atomic uint64_t taken;	     /* total bytes, updated by the reader */
-	_Alignas(64) _Atomic uint32_t reader_sleeps; /* futexes: 1 while it sleeps or is about to */
+	_Alignas(64) _Atomic uint64_t written; /* total bytes, updated by the writer */
+	_Alignas(64) _Atomic uint64_t taken;   /* total bytes, updated by the reader */
+	_Alignas(64) _Atomic uint32_t
+		reader_sleeps; /* futexes: odd while it sleeps or is about to */
 	_Alignas(64) _Atomic uint32_t writer_sleeps;
 };
 
@@ -50,5 +51,18 @@ int ck_pipe_sleep_room(struct ck_pipe *pipe, int timeout_ms);
 
 /* Wake all sleepers on @pipe, in both processes. */
 void ck_pipe_wake(struct ck_pipe *pipe);
+
+/*
+ * For a reader of several threads, of which one sleeps while others look for bytes now and then.
+ * ck_pipe_holds may be called by any of them: are there bytes? Arming asks the writer to wake the
+ * sleeper with its next bytes; disarming, no longer to do so: somebody looks. Both take effect on a
+ * sleeper too. To sleep: get the mark, check that nothing has come, and doze with it. Any change
+ * since the mark, or a wake-up, ends that.
+ */
+bool ck_pipe_holds(const struct ck_pipe *pipe);
+void ck_pipe_arm(struct ck_pipe *pipe);
+void ck_pipe_disarm(struct ck_pipe *pipe);
+uint32_t ck_pipe_mark(const struct ck_pipe *pipe);
+void ck_pipe_doze(struct ck_pipe *pipe, uint32_t mark, int timeout_ms);
 
 #endif

@@ -190,6 +190,11 @@ static void shrink(struct ck_reader *reader)
 	give_share(reader);
 }
 
+bool ck_reader_holds(const struct ck_reader *reader)
+{
+	return reader->tail > reader->head;
+}
+
 /* The end of the stream inside a record is an error. */
 static int broken_off(int error)
 {

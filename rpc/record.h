@@ -68,6 +68,9 @@ int ck_reader_create_small(struct ck_chan *chan, struct ck_reader_room *room,
 /* Make it like a reader of ck_reader_create. -ENOMEM: unchanged. */
 int ck_reader_widen(struct ck_reader *reader);
 
+/* Has the reader received bytes beyond the current record? */
+bool ck_reader_holds(const struct ck_reader *reader);
+
 /* A received record: its whole body; or, if it is longer than CK_RECORD_MAX, its first bytes (at
  * least 4096). ck_reader_bulk reads the rest. */
 struct ck_record {

@@ -59,6 +59,9 @@ static const struct ck_env_row table[] = {
 	{"CRICKET_EMU_USAGE", NULL,
 	 "emulated driver: file in which processes share how much device memory they use, for\n"
 	 "NVML; default: one in /dev/shm for each user; empty: NVML shows each process alone"},
+	{"CRICKET_EMU_SHARED", "0",
+	 "emulated driver: 1: the processes of that file share each device's memory, as on a real "
+	 "GPU"},
 	{"CRICKET_M3", NULL,
 	 "m3: socket of the memory broker; default: the server's usual unix socket and .m3"},
 	{"CRICKET_WCM_BACKING", "auto",
@@ -82,6 +85,9 @@ static const struct ck_env_row table[] = {
 	 "client: an access to managed memory after the server is lost: sigbus (it raises SIGBUS) "
 	 "or\n"
 	 "zeros (it reads as zeros)"},
+	{"CRICKET_ARENA", "1",
+	 "client: 0 has the server choose the addresses of device memory, so that allocations "
+	 "wait"},
 	{"CRICKET_TIMEOUT", "10", "client: seconds to wait for a connection to the server"},
 	{"CRICKET_INJECT", NULL,
 	 "client: plays a slower network: rtt=TIME (us, ms, s), bw=RATE (bits/s; k, M, G), or "

@@ -131,6 +131,19 @@ bool ckc_allocation_find(uint64_t address, struct ckc_allocation *found)
 	return a != NULL;
 }
 
+bool ckc_allocation_next(uint64_t from, struct ckc_allocation *found)
+{
+	struct ckc_allocations *all = allocations();
+	const struct ck_range *range;
+
+	ck_lock(&all->lock);
+	range = all->device_set ? ck_ranges_overlap(all->device_set, from, UINT64_MAX) : NULL;
+	if (range)
+		*found = *(const struct ckc_allocation *)range->value;
+	ck_unlock(&all->lock);
+	return range != NULL;
+}
+
 bool ckc_allocation_remove(uint64_t base, enum ckc_memory_kind kind, struct ckc_allocation *gone)
 {
 	struct ckc_allocations *all = allocations();
@@ -152,48 +165,31 @@ bool ckc_allocation_remove(uint64_t base, enum ckc_memory_kind kind, struct ckc_
 	return a != NULL;
 }
 
-/* Remove the last entry of @context from @set; the caller frees it. NULL: none is left. */
-static struct ckc_allocation *take_last(struct ck_ranges *set, const struct ckc_context *context,
-					size_t *at)
-{
-	while (set && *at > 0) {
-		const struct ck_range *range = ck_ranges_at(set, --*at);
-		struct ckc_allocation *a = range->value;
-
-		if (a->context == context) {
-			ck_ranges_remove(set, range->lo, NULL);
-			return a;
-		}
-	}
-	return NULL;
-}
-
-static void forget_in(struct ckc_allocations *all, struct ck_ranges **set,
-		      const struct ckc_context *context)
-{
-	struct ckc_allocation *a;
-	size_t at = SIZE_MAX;
-
-	do {
-		ck_lock(&all->lock);
-		at = ck_min(at, *set ? ck_ranges_count(*set) : 0);
-		a = take_last(*set, context, &at);
-		ck_unlock(&all->lock);
-		/* pinned memory ends with its context, and can no longer be accessed */
-		if (a)
-			ckc_hostmem_dispose(a);
-		free(a);
-	} while (a);
-}
-
-void ckc_allocation_forget(struct ckc_context *context)
+bool ckc_allocation_take(const struct ckc_context *context, bool on_device, size_t *at,
+			 struct ckc_allocation *taken)
 {
 	struct ckc_allocations *all = &context->client->memory->allocations;
+	struct ckc_allocation *a = NULL;
+	struct ck_ranges *set;
 
-	forget_in(all, &all->device_set, context);
-	forget_in(all, &all->host_set, context);
+	ck_lock(&all->lock);
+	set = on_device ? all->device_set : all->host_set;
+	*at = ck_min(*at, set ? ck_ranges_count(set) : 0);
+	while (!a && *at > 0) {
+		const struct ck_range *range = ck_ranges_at(set, --*at);
+
+		a = range->value;
+		if (a->context == context)
+			ck_ranges_remove(set, range->lo, NULL);
+		else
+			a = NULL;
+	}
+	ck_unlock(&all->lock);
+	if (a)
+		*taken = *a;
+	free(a);
+	return a != NULL;
 }
-CK_ON_CONTEXT_END(CK_LAYER_MEMORY, ckc_allocation_forget);
 
 void ckc_allocation_share(uint64_t base)
 {
@@ -204,6 +200,18 @@ void ckc_allocation_share(uint64_t base)
 	range = all->host_set ? ck_ranges_find(all->host_set, base) : NULL;
 	if (range)
 		((struct ckc_allocation *)range->value)->shared = true;
+	ck_unlock(&all->lock);
+}
+
+void ckc_allocation_left(uint64_t base)
+{
+	struct ckc_allocations *all = allocations();
+	const struct ck_range *range;
+
+	ck_lock(&all->lock);
+	range = all->device_set ? ck_ranges_find(all->device_set, base) : NULL;
+	if (range)
+		((struct ckc_allocation *)range->value)->left = true;
 	ck_unlock(&all->lock);
 }
 

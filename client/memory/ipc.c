@@ -70,7 +70,9 @@ CK_EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr)
 	if (!pHandle || !ckc_allocation_find(dptr, &a) || a.kind != CK_MEMORY_DEVICE || a.mapped ||
 	    a.pooled)
 		return CUDA_ERROR_INVALID_VALUE;
-	err = ck_wire_ipc_memory(ctx, dptr, &bytes, &size);
+	err = ck_wire_ipc_memory(ctx, a.arena ? a.base : dptr, a.size, &bytes, &size);
+	if (!err && a.arena)
+		ckc_allocation_left(a.base);
 	return err ? err : handle_make(pHandle, CK_IPC_MEMORY, bytes, size);
 }
 

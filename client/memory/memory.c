@@ -1,21 +1,27 @@
 /*
  * client/memory/memory.c - device memory: allocation, free, and the base address of a block.
  *
- * An allocation waits for the server: the address is needed, and a program must learn at once that
- * memory is exhausted. A free does not wait.
+ * The client lays out device memory itself (arena.h), so neither an allocation nor a free waits as a
+ * rule. Where it cannot, an allocation asks the server: the address is needed, and a program must
+ * learn at once that memory is exhausted.
  */
+#include "client/memory/arena.h"
+#include "client/memory/pool.h"
+#include "client/memory/state.h"
 #include "client/objects/capture.h"
 #include "client/wire/client.h"
+#include "client/wire/hooks.h"
 
 #define TRIES 8 /* allocations that may clash with addresses in use here */
 
-/* A request to the server: bytes; rows, if height is not 0; or bytes of a pool. */
+/* A request: bytes; rows, if height is not 0; or bytes of a pool. */
 struct want {
 	size_t bytes;
 	size_t width, height, pitch;
 	unsigned int element;
 	bool pooled, captured;
-	uint64_t stream, pool;	     /* pool 0: the current one of the device */
+	bool arena;		     /* the client has laid it out */
+	uint64_t stream, pool;	     /* pool 0: the current one, or in the arena the default */
 	const struct ckc_pool *from; /* NULL: the current one */
 };
 
@@ -23,6 +29,8 @@ static CUresult ask(uint64_t ctx, struct want *w, CUdeviceptr *at)
 {
 	CUresult err;
 
+	if (w->pooled)
+		ckc_client_current()->memory->arena.asked = true;
 	if (w->pooled) { /* the stream may wait for the memory's last use by another */
 		err = w->pool ? ck_wire_cuMemAllocFromPoolAsync(ctx, at, w->bytes, w->pool,
 								w->stream)
@@ -53,28 +61,33 @@ static CUresult note(struct ckc_context *context, const struct want *w, CUdevice
 		.context = w->pooled ? NULL : context,
 		.device = w->from && w->from->located ? w->from->device : context->device,
 		.pooled = w->pooled,
+		.arena = w->arena,
+		.pool = w->arena ? w->pool : 0,
 		.graph = w->captured,
 		.handle_types = w->from ? w->from->handle_types : 0,
 	};
+	CUresult err;
 
-	return ckc_allocation_note(&a);
+	err = ckc_allocation_note(&a);
+	if (!err && a.arena && a.pooled)
+		ckc_pool_count(&a, true);
+	return err;
 }
 
 /*
- * Allocate memory whose address is unused in this process. While a block clashes, keep it and
+ * Have the server allocate memory whose address is unused in this process. While a block clashes, keep it and
  * request another, then free the clashing ones. If no other block can be had, use the clashing one:
  * a clash affects only queries about addresses.
  */
-static CUresult obtain(struct ckc_context *context, struct want *w, CUdeviceptr *out)
+static CUresult request(struct ckc_context *context, struct want *w, CUdeviceptr *out)
 {
 	uint64_t ctx = context->object.id;
 	CUdeviceptr held[TRIES], at;
 	unsigned int count = 0;
-	CUresult err = w->pooled ? CUDA_SUCCESS : ckc_capture_unsafe();
+	CUresult err = ask(ctx, w, &at);
 
-	if (!err)
+	if (err == CUDA_ERROR_OUT_OF_MEMORY && ckc_arena_shed(context->device, ctx))
 		err = ask(ctx, w, &at);
-
 	while (!err && !ckc_address_claim(at, w->bytes) && count < TRIES) {
 		held[count++] = at;
 		if (ask(ctx, w, &at)) {
@@ -92,6 +105,52 @@ static CUresult obtain(struct ckc_context *context, struct want *w, CUdeviceptr 
 	else
 		*out = at;
 	return err;
+}
+
+/* Rows as far apart as the driver puts them. */
+static CUresult lay_rows(struct want *w)
+{
+	if (w->height == 0)
+		return CUDA_SUCCESS;
+	w->pitch = CK_ALIGN_UP(w->width, CK_HEAP_ALIGN);
+	return w->pitch < w->width || ck_mul_overflow(w->pitch, w->height, &w->bytes)
+		       ? CUDA_ERROR_INVALID_VALUE
+		       : CUDA_SUCCESS;
+}
+
+/* Allocate in the arena. NOT_SUPPORTED: the server is to be asked. */
+static CUresult cut(struct ckc_context *context, struct want *w, CUdeviceptr *out)
+{
+	const struct ckc_user user = {context, w->pooled, w->stream};
+	CUdevice device = w->from ? w->from->device : context->device;
+	uint64_t at, pool = w->pool;
+	CUresult err = lay_rows(w);
+
+	if (err)
+		return err;
+	if (w->pooled && !ckc_pool_arena(w->from, device, &pool))
+		return CUDA_ERROR_NOT_SUPPORTED;
+	err = ckc_arena_take(device, w->bytes, &user, &at);
+	if (err)
+		return err;
+	w->arena = true;
+	w->pool = pool;
+	err = note(context, w, at);
+	if (err)
+		ckc_arena_give(&(struct ckc_allocation){.base = at, .size = w->bytes}, &user);
+	else
+		*out = at;
+	return err;
+}
+
+static CUresult obtain(struct ckc_context *context, struct want *w, CUdeviceptr *out)
+{
+	CUresult err = w->pooled ? CUDA_SUCCESS : ckc_capture_unsafe();
+
+	if (err)
+		return err;
+	err = w->captured ? CUDA_ERROR_NOT_SUPPORTED : cut(context, w, out);
+	return err == CUDA_ERROR_NOT_SUPPORTED ? request(context, w, out) : err;
 }
 
 CK_EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)
@@ -200,6 +259,11 @@ CK_EXPORT CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!release(dptr, CK_MEMORY_DEVICE, &a))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (a.arena) {
+		ckc_arena_give(&a, &(struct ckc_user){s ? s->object.context : ckc_context_current(),
+						      true, stream});
+		return CUDA_SUCCESS;
+	}
 	return ck_wire_cuMemFreeAsync(ctx, dptr, stream);
 }
 
@@ -221,7 +285,29 @@ CK_EXPORT CUresult cuMemFree_v2(CUdeviceptr dptr)
 		ckc_hostmem_dispose(&a);
 		return CUDA_SUCCESS;
 	}
+	if (a.arena) {
+		ckc_arena_give(&a,
+			       &(struct ckc_user){.context = a.context ? a.context
+								       : ckc_context_current()});
+		return CUDA_SUCCESS;
+	}
 	return ck_wire_cuMemFree_v2(a.context ? a.context->object.id : ctx, dptr);
+}
+
+/* Leased memory that is free counts as free: the program can have it, although the driver cannot. */
+CK_EXPORT CUresult cuMemGetInfo_v2(size_t *free, size_t *total)
+{
+	struct ckc_context *context;
+	CUresult err = ckc_context_usable(&context);
+
+	if (err)
+		return err;
+	if (!free || !total)
+		return CUDA_ERROR_INVALID_VALUE;
+	err = ck_wire_cuMemGetInfo_v2(context->object.id, free, total);
+	if (!err)
+		*free += ckc_arena_idle(context->device, context->object.id);
+	return err;
 }
 
 /* Works for pinned host memory too. */
@@ -243,3 +329,21 @@ CK_EXPORT CUresult cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CU
 		*psize = a.size;
 	return CUDA_SUCCESS;
 }
+
+/* Memory ends with its context; pinned memory can then no longer be accessed. */
+void ckc_allocation_forget(struct ckc_context *context)
+{
+	struct ckc_allocation a;
+
+	for (int on_device = 1; on_device >= 0; on_device--) {
+		size_t at = SIZE_MAX;
+
+		while (ckc_allocation_take(context, on_device, &at, &a)) {
+			if (a.arena)
+				ckc_arena_give(&a, &(struct ckc_user){.context = NULL});
+			else
+				ckc_hostmem_dispose(&a);
+		}
+	}
+}
+CK_ON_CONTEXT_END(CK_LAYER_MEMORY, ckc_allocation_forget);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "client/wire/client.h"
+#include "client/memory/pool.h"
 #include "client/managed/window.h"
 
 #define MAPPING ((uint64_t)2 << 20) /* device memory is mapped in blocks of this size */
@@ -118,7 +119,11 @@ static CUresult known(CUpointer_attribute attribute, uint64_t p, const struct ck
 		set(out, a->handle_types, 8);
 		break;
 	case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
-		set(out, a->pooled ? pool_of(p) : 0, 8);
+		set(out,
+		    a->pooled && a->arena ? ckc_pool_handle(a)
+		    : a->pooled		  ? pool_of(p)
+					  : 0,
+		    8);
 		break;
 	case CU_POINTER_ATTRIBUTE_P2P_TOKENS:
 		return CUDA_ERROR_NOT_SUPPORTED;

@@ -72,6 +72,7 @@ CK_EXPORT CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poo
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	p->unique = ckc_share_unique();
 	p->handle_types = (unsigned int)props.handleTypes;
+	p->use.elsewhere = props.handleTypes != 0 || props.maxSize != 0;
 	p->located = true;
 	p->device = poolProps->location.id;
 	err = ck_wire_cuMemPoolCreate(ctx, p->object.id, &props);
@@ -95,6 +96,7 @@ CK_EXPORT CUresult cuMemPoolDestroy(CUmemoryPool pool)
 	if (err)
 		return err;
 	ckc_cache_clear();
+	ckc_pool_unset(id);
 	ckc_object_end(CK_OBJECT_POOL, id);
 	return CUDA_SUCCESS;
 }
@@ -126,6 +128,7 @@ static CUresult told(CUresult err, uint64_t id, CUdevice device, CUmemoryPool *p
 	if (!p)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	p->located = true;
+	p->standard = p->unique == 0;
 	p->device = device;
 	*pool = (CUmemoryPool)p;
 	return CUDA_SUCCESS;
@@ -176,6 +179,8 @@ CK_EXPORT CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool)
 	if (err)
 		return err;
 	err = ck_wire_cuDeviceSetMemPool(ctx, ordinal, id);
+	if (!err)
+		ckc_pool_set(dev, (struct ckc_pool *)pool);
 	ckc_cache_clear();
 	return err;
 }
@@ -216,6 +221,8 @@ CK_EXPORT CUresult cuMemSetMemPool(const CUmemLocation *location, CUmemAllocatio
 	if (err)
 		return err;
 	err = ck_wire_cuMemSetMemPool(ctx, &at, type, id);
+	if (!err)
+		ckc_pool_set(location->id, (struct ckc_pool *)pool);
 	ckc_cache_clear();
 	return err;
 }

@@ -41,18 +41,26 @@ static CUresult enter_attribute(CUmemoryPool pool, CUmemPool_attribute attr, con
 CK_EXPORT CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value)
 {
 	uint64_t key[] = {CK_PROC_pool_attribute, 0, 0, attr};
-	cuuint64_t result = 0;
+	cuuint64_t result = 0, ours;
+	bool all;
 	uint64_t ctx, id;
 	CUresult err = enter_attribute(pool, attr, value, &ctx, &id);
 
 	if (err)
 		return err;
+	result = ckc_pool_usage((struct ckc_pool *)pool, attr, &all);
+	if (all) {
+		memcpy(value, &result, attribute_size(attr));
+		return CUDA_SUCCESS;
+	}
 	key[2] = id;
+	ours = result;
 	if (!ckc_cache_get(key, sizeof(key), &result, sizeof(result))) {
 		err = ck_wire_pool_attribute(ctx, id, attr, false, 0, &result);
 		if (!err && lasting((struct ckc_pool *)pool, attr))
 			ckc_cache_put(key, sizeof(key), &result, sizeof(result));
 	}
+	result += ours;
 	if (!err)
 		memcpy(value, &result, attribute_size(attr)); /* for an int, the low half */
 	return err;
@@ -68,6 +76,8 @@ CK_EXPORT CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute 
 		return err;
 	memcpy(&word, value, attribute_size(attr));
 	err = ck_wire_pool_attribute(ctx, id, attr, true, word, &unused);
+	if (!err)
+		ckc_pool_changed((struct ckc_pool *)pool, attr, word);
 	ckc_cache_clear();
 	return err;
 }
@@ -78,6 +88,7 @@ CK_EXPORT CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *
 {
 	uint64_t ctx, id, gained, lost;
 	CUmemAccessDesc *ids;
+	struct ckc_pool *p;
 	CUresult err = ckc_enter_any(&ctx);
 
 	if (!err)
@@ -86,7 +97,10 @@ CK_EXPORT CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *
 		err = ckc_access_ids(map, count, &ids, &gained, &lost);
 	if (err)
 		return err;
+	p = (struct ckc_pool *)pool;
 	err = ck_wire_pool_access(ctx, id, ids, count * sizeof(*ids));
+	if (!err && gained & ~((uint64_t)1 << p->device))
+		err = ckc_pool_spread(ctx, p, ids, count * sizeof(*ids));
 	free(ids);
 	return err;
 }

@@ -15,8 +15,9 @@
 
 CK_LOG_DEFINE("client");
 
-#define UNIT ((size_t)2 << 20) /* granularity of driver reservations */
-#define TRIES 8		       /* driver reservations that may clash here */
+#define UNIT ((size_t)2 << 20)	     /* granularity of driver reservations */
+#define OFFER_PART ((size_t)1 << 40) /* of an offered arena: twice the memory of any device */
+#define TRIES 8			     /* driver reservations that may clash here */
 
 static struct ckc_reservations *reservations(void)
 {
@@ -50,11 +51,35 @@ static bool reserve_both(uint64_t ctx, uint64_t place, size_t size)
 	return false;
 }
 
+/*
+ * Use the addresses that the server has reserved, if they are free here. Those at the beginning are
+ * for the device whose memory is leased there.
+ */
+static bool adopt_offer(struct ckc_reservations *all, const struct ckc_client *c)
+{
+	uint64_t at = c->offers.arena, size = c->offers.arena_size;
+
+	if (places[0] == 0 || at == 0 || at % UNIT || size % UNIT || size <= OFFER_PART ||
+	    size > sizes[0])
+		return false;
+	if (!ckc_address_claim(at, size) ||
+	    ck_ranges_insert(all->parts, at, at + OFFER_PART, NULL) < 0) {
+		ckc_address_release(at, size);
+		return false;
+	}
+	all->arena_lo = all->offered = at;
+	all->arena_hi = at + size;
+	all->next = at + OFFER_PART;
+	return true;
+}
+
 /* Call with the lock held. */
 static void open_arena(struct ckc_reservations *all, uint64_t ctx)
 {
 	all->tried = true;
 	all->parts = ck_ranges_create();
+	if (all->parts && adopt_offer(all, ckc_client_current()))
+		return;
 	for (size_t i = 0; all->parts && i < CK_ARRAY_SIZE(sizes); i++) {
 		for (size_t k = 0; k < CK_ARRAY_SIZE(places); k++) {
 			if (!reserve_both(ctx, places[k], sizes[i]))
@@ -111,6 +136,25 @@ static uint64_t take_part(uint64_t ctx, size_t size, size_t alignment, uint64_t 
 	}
 	ck_unlock(&all->lock);
 	return at;
+}
+
+uint64_t ckc_reservation_heap(uint64_t ctx, CUdevice device, size_t size, bool *offered)
+{
+	struct ckc_client *c = ckc_client_current();
+	struct ckc_reservations *all = &c->memory->reservations;
+	uint64_t at = 0;
+
+	ck_lock(&all->lock);
+	if (!all->tried)
+		open_arena(all, ctx);
+	*offered = all->offered && ckc_gpu(device)->server_ordinal == c->offers.lease_device;
+	if (*offered) {
+		at = all->offered;
+		*offered = size <= OFFER_PART &&
+			   c->offers.lease_size <= size; /* else a server out of its mind */
+	}
+	ck_unlock(&all->lock);
+	return *offered ? at : take_part(ctx, size, UNIT, 0);
 }
 
 /* Request a reservation from the driver. While one clashes here, keep it and request another. */

@@ -3,6 +3,7 @@
  */
 #include "client/memory/state.h"
 #include "client/wire/hooks.h"
+#include "util/env.h"
 
 static void begin(void *part)
 {
@@ -12,6 +13,9 @@ static void begin(void *part)
 		.pinned = {.lock = CK_MUTEX(CK_RANK_PINNED), .file = {.fd = -1}},
 		.adoptions = {.lock = CK_MUTEX(CK_RANK_ADOPTIONS)},
 		.reservations = {.lock = CK_MUTEX(CK_RANK_RESERVATIONS)},
+		.arena = {.off = ck_env_long("CRICKET_ARENA") == 0,
+			  .lock = CK_MUTEX(CK_RANK_ARENA),
+			  .grown = PTHREAD_COND_INITIALIZER},
 		.ipc = {.lock = CK_MUTEX(CK_RANK_IPC)},
 		.textures = {.lock = CK_MUTEX(CK_RANK_TEXTURES)},
 	};

@@ -4,6 +4,7 @@
 #ifndef CK_CLIENT_MEMORY_STATE_H
 #define CK_CLIENT_MEMORY_STATE_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -13,6 +14,7 @@
 
 struct ck_map;
 struct ck_ranges;
+struct ckc_heap;
 struct ckc_space;
 
 struct ckc_allocations { /* allocation.c */
@@ -40,8 +42,24 @@ struct ckc_reservations { /* reservation.c */
 	struct ck_mutex lock;
 	struct ck_ranges *parts; /* parts of the arena in use */
 	uint64_t arena_lo, arena_hi;
-	uint64_t next; /* where the search starts: freed parts rest for a while */
+	uint64_t offered; /* the beginning of the arena, if the server offered it; or 0 */
+	uint64_t next;	  /* where the search starts: freed parts rest for a while */
 	bool tried;
+};
+
+struct ckc_arena { /* arena.c */
+	struct ck_mutex lock;
+	struct ckc_heap *heaps[CK_MAX_DEVICES]; /* by the application's ordinal */
+	bool tried[CK_MAX_DEVICES];
+	bool growing[CK_MAX_DEVICES];	       /* a thread is asking for more memory */
+	pthread_cond_t grown;		       /* it has an answer */
+	uint64_t hold_until[CK_MAX_DEVICES];   /* it must not, up to this time */
+	_Atomic uint64_t takes, takes_at_rest; /* allocations; when last found idle */
+	_Atomic bool watching; /* the server tells when another session needs memory */
+	struct ckc_pool_use standard[CK_MAX_DEVICES]; /* of the default pools */
+	_Atomic uint64_t current[CK_MAX_DEVICES];     /* ids of the current pools; 0: the default */
+	bool off;				      /* the server lays out all memory */
+	_Atomic bool asked; /* the server has allocated from a pool for this session */
 };
 
 struct ck_ipc_memory { /* ipc.c */
@@ -60,6 +78,7 @@ struct ckc_memory {
 	struct ck_pinned_file pinned;
 	struct ckc_adoptions adoptions;
 	struct ckc_reservations reservations;
+	struct ckc_arena arena;
 	struct ck_ipc_memory ipc;
 	struct ckc_textures textures;
 	_Atomic uint64_t inmates; /* array.c: objects that belong to others; usually 0 */

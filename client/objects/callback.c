@@ -210,6 +210,8 @@ static void *serve(void *client)
 			run(c, &res);
 		else if (idle(&c->objects->callbacks))
 			break;
+		else
+			ckc_each_hook(rest, h) h->run(c);
 	}
 	return NULL;
 }

@@ -48,6 +48,7 @@ struct ckc_client {
 	bool passes_fds;	  /* descriptors can be sent: the server is on this host */
 	ck_hello_res hello;
 	ck_hello_more offers;	   /* empty: the server does not say what it knows */
+	uint64_t offered_ns;	   /* when it was asked */
 	bool missing[CK_PROC_END]; /* messages that the server lacks, and that have been reported */
 	/* There are or were streams that do not wait for the legacy one, or several contexts. */
 	_Atomic bool unordered_streams;
@@ -230,8 +231,11 @@ struct ckc_allocation {
 	bool pooled;		   /* of a memory pool: of no context */
 	bool mapped;		   /* by cuMemMap: of no context, ends with cuMemUnmap */
 	bool opened;		   /* by cuIpcOpenMemHandle: another session's */
+	bool arena;		   /* laid out by the client (client/memory/arena.h) */
+	bool left;		   /* the server keeps a handle of it for other processes */
 	bool graph;		   /* made by each launch of a graph */
 	bool shared;		   /* pinned: the worker has it too (client/memory/pinned.h) */
+	uint64_t pool;		   /* arena, pooled: id of the pool; 0: the device's default */
 	uint64_t access;	   /* mapped: a bit per device that may use it */
 	unsigned int handle_types; /* mapped, pooled: allowed export types */
 };
@@ -244,14 +248,25 @@ CUresult ckc_allocation_note(const struct ckc_allocation *what);
 void ckc_allocation_access(uint64_t base, size_t size, uint64_t gained, uint64_t lost);
 /* From now on, the worker shares the registered memory that begins at @base. */
 void ckc_allocation_share(uint64_t base);
+/* The server keeps a handle of the device memory that begins at @base. */
+void ckc_allocation_left(uint64_t base);
 /* Forget the mappings in [base, base+size). */
 void ckc_allocation_unmap(uint64_t base, size_t size);
 /* Is anything mapped in [base, base+size)? */
 bool ckc_allocation_mapped(uint64_t base, size_t size);
+/* Copy the first allocation on a device that begins at @from or behind it; false: there is none. */
+bool ckc_allocation_next(uint64_t from, struct ckc_allocation *found);
 /* Copy the allocation that contains @address; false: no known one does. */
 bool ckc_allocation_find(uint64_t address, struct ckc_allocation *found);
 /* Remove the allocation of @kind that begins at @base; false: there is none. */
 bool ckc_allocation_remove(uint64_t base, enum ckc_memory_kind kind, struct ckc_allocation *gone);
+/*
+ * Remove the last allocation of @context below index *@at, which is SIZE_MAX at first, and return a
+ * copy: of memory on a device, or of the host's. False: there is none.
+ */
+bool ckc_allocation_take(const struct ckc_context *context, bool on_device, size_t *at,
+			 struct ckc_allocation *taken);
+/* memory.c: free the memory of @context, which ends. */
 void ckc_allocation_forget(struct ckc_context *context);
 /* Does the device know memory of @kind by its address? True for all but pure host memory. */
 static inline bool ckc_kind_on_device(enum ckc_memory_kind kind)

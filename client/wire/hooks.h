@@ -100,6 +100,13 @@ struct ckc_hook_function_end {
 CK_HOOK_LIST(function_end);
 #define CK_ON_FUNCTION_END(function) CK_HOOK(function_end, function, function)
 
+/* --- a thread that waits for work from the server has had none for a while (objects/callback.c) */
+struct ckc_hook_rest {
+	void (*run)(struct ckc_client *c);
+};
+CK_HOOK_LIST(rest);
+#define CK_ON_REST(function) CK_HOOK(rest, function, function)
+
 /*
  * --- a message is about to read (@write: to write) the application's [@data, @data+@size)
  * (wire/lane.c, wire/command.c). The hook returns an address where the bytes can be accessed

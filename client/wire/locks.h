@@ -20,6 +20,7 @@ enum ck_rank {
 	CK_RANK_MODULES,	/* functions and variables of modules */
 	CK_RANK_STAGES,		/* windows that stage copies */
 	CK_RANK_IPC,		/* memory of other sessions that is open */
+	CK_RANK_ARENA,		/* device memory that the client lays out */
 	CK_RANK_RESERVATIONS,	/* parts of the arena of reserved addresses */
 	CK_RANK_ADOPTIONS,	/* registered memory whose pages are exchanged */
 	CK_RANK_HOST_MAP,	/* mapping device memory behind pinned memory */

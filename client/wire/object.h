@@ -150,12 +150,22 @@ struct ckc_module {
 	unsigned int variable_count;
 };
 
+/* What allocations of a pool take of the session's arena; the rest is known to the server. */
+struct ckc_pool_use {
+	_Atomic uint64_t used, used_high;	  /* bytes */
+	_Atomic uint64_t reserved, reserved_high; /* whole chunks; kept when freed */
+	_Atomic uint64_t threshold;		  /* bytes that stay reserved after a synchronise */
+	_Atomic bool elsewhere; /* other devices or processes use it: the server allocates */
+};
+
 struct ckc_pool {
 	struct ckc_object object;
 	uint64_t unique;	   /* distinguishes it from all others, past ones included */
 	unsigned int handle_types; /* CUmemAllocationHandleType, or-ed */
 	bool located;		   /* device is known */
+	bool standard;		   /* the default pool of its device: its use is the arena's */
 	int device;		   /* ordinal of the application */
+	struct ckc_pool_use use;
 };
 
 struct ckc_physical {

@@ -178,6 +178,7 @@ static CUresult hello(struct ckc_client *c, struct ckc_lane *lane, struct ck_cha
 	int ret;
 
 	gethostname(host, sizeof(host) - 1);
+	c->offered_ns = ck_now_ns();
 	ret = first_exchange(c, lane, chan, RING_LANE,
 			     &(struct ckc_exchange){
 				     .proc = CK_HELLO,

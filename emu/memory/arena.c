@@ -132,10 +132,20 @@ static int range_enter(struct ck_ranges *ranges, struct ck_emu_memory *memory)
 	return ret;
 }
 
-/* Lock held. */
-static void count(struct arena *arena, size_t taken, size_t given)
+/* Lock held. False: the device has not so much left. */
+static bool take(struct arena *arena, size_t size)
 {
-	arena->used += taken - given;
+	if (size > arena->total - arena->used ||
+	    !ck_emu_usage_claim(arena->number, arena->used + size, arena->total))
+		return false;
+	arena->used += size;
+	return true;
+}
+
+/* Lock held. */
+static void give(struct arena *arena, size_t size)
+{
+	arena->used -= size;
 	ck_emu_usage_set(arena->number, arena->used);
 }
 
@@ -150,14 +160,14 @@ static uint64_t alloc(struct ck_emu_memory *memory)
 	rounded = CK_ALIGN_UP(size, GRANULE);
 	pthread_rwlock_wrlock(&ranges_lock);
 	/* a context that is going frees what it finds: do not slip in after that */
-	if ((!memory->context || atomic_load(&memory->context->live)) &&
-	    arena->used + rounded <= arena->total)
+	if ((!memory->context || atomic_load(&memory->context->live)) && take(arena, rounded)) {
 		memory->lo = room_find(arena, rounded);
-	if (memory->lo && range_enter(arena->ranges, memory) < 0)
-		memory->lo = 0;
-	if (memory->lo) {
-		count(arena, rounded, 0);
-		arena->next = memory->lo + rounded;
+		if (memory->lo && range_enter(arena->ranges, memory) < 0)
+			memory->lo = 0;
+		if (memory->lo)
+			arena->next = memory->lo + rounded;
+		else
+			give(arena, rounded);
 	}
 	pthread_rwlock_unlock(&ranges_lock);
 	return memory->lo;
@@ -289,9 +299,7 @@ bool ck_emu_arena_take(int device, size_t size)
 	bool fits;
 
 	pthread_rwlock_wrlock(&ranges_lock);
-	fits = size <= arena->total - arena->used;
-	if (fits)
-		count(arena, size, 0);
+	fits = take(arena, size);
 	pthread_rwlock_unlock(&ranges_lock);
 	return fits;
 }
@@ -299,7 +307,7 @@ bool ck_emu_arena_take(int device, size_t size)
 void ck_emu_arena_give(int device, size_t size)
 {
 	pthread_rwlock_wrlock(&ranges_lock);
-	count(&arenas[device], 0, size);
+	give(&arenas[device], size);
 	pthread_rwlock_unlock(&ranges_lock);
 }
 
@@ -356,7 +364,7 @@ static void range_drop(const struct ck_emu_memory *memory)
 	free(value);
 	if (!arena)
 		return;
-	count(arena, 0, rounded);
+	give(arena, rounded);
 	if (memory->kind == CK_EMU_MEMORY_HEAP)
 		atomic_fetch_sub(&memory->context->heap_used, memory->size);
 	pages_release(arena, memory->lo, memory->lo + rounded);
@@ -428,6 +436,6 @@ uint64_t ck_emu_arena_offset(int device, uint64_t address)
 void ck_emu_arena_info(const struct ck_emu_device *device, size_t *used)
 {
 	pthread_rwlock_rdlock(&ranges_lock);
-	*used = arenas[device->ordinal].used;
+	*used = arenas[device->ordinal].used + ck_emu_usage_others(device->number);
 	pthread_rwlock_unlock(&ranges_lock);
 }

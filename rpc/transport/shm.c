@@ -34,9 +34,14 @@
 #define CK_SHM_PAGE 4096u
 #define CK_SHM_SMALLEST (16u << 10)
 #define CK_SHM_LARGEST (64u << 20)
+#define CK_SHM_FIRST (64u << 10) /* bytes of a ring that have pages from the start */
 #define CK_SHM_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 #define QUIET_NS (2 * CK_STALL_MS * 1000000ull - 1000000)
 #define CK_SHM_PART (128u << 10) /* bytes per publication: the reader copies them meanwhile */
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14; on older kernels pages come when they are used */
+#endif
 
 /* The file's first page; the rings' bytes follow it, to the server first. */
 struct shm_header {
@@ -75,14 +80,12 @@ static void shm_free(struct ck_shm *shm)
 }
 
 /*
- * Map the @size bytes at @offset of the file twice in a row. The client, which owns the file, maps
- * all pages at once: a fault every few messages would cost more. The server maps pages on first
- * use.
+ * Map the @size bytes at @offset of the file twice in a row. The client, which owns the file, gets
+ * the pages of the first messages now. Getting all of them would take milliseconds of each start.
  */
 static int map_ring(struct ck_shm *shm, off_t offset, size_t size, struct ck_pipe_control *control,
 		    struct ck_pipe *ring)
 {
-	int flags = MAP_SHARED | MAP_FIXED | (shm->client ? MAP_POPULATE : 0);
 	unsigned char *at =
 		mmap(NULL, 2 * size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
@@ -90,10 +93,12 @@ static int map_ring(struct ck_shm *shm, off_t offset, size_t size, struct ck_pip
 		return -errno;
 	*ring = (struct ck_pipe){.control = control, .data = at, .size = size};
 	for (int i = 0; i < 2; i++) {
-		if (mmap(at + (size_t)i * size, size, PROT_READ | PROT_WRITE, flags, shm->fd,
-			 offset) == MAP_FAILED)
+		if (mmap(at + (size_t)i * size, size, PROT_READ | PROT_WRITE,
+			 MAP_SHARED | MAP_FIXED, shm->fd, offset) == MAP_FAILED)
 			return -errno;
 	}
+	if (shm->client)
+		madvise(at, ck_min(size, (size_t)CK_SHM_FIRST), MADV_POPULATE_WRITE);
 	return 0;
 }
 
@@ -257,6 +262,11 @@ bool ck_chan_enter_rings(struct ck_chan *chan)
 bool ck_chan_in_rings(const struct ck_chan *chan)
 {
 	return chan->ops == &ck_transport_shm;
+}
+
+struct ck_pipe *ck_chan_ring(struct ck_chan *chan)
+{
+	return ck_chan_in_rings(chan) ? &chan->shm->in : NULL;
 }
 
 typedef long (*look_fn)(struct ck_pipe *ring);

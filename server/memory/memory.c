@@ -80,7 +80,8 @@ static int enter(struct cks_memory *m, const struct cks_allocation *from)
 	if (!a)
 		return -ENOMEM;
 	*a = *from;
-	if (!ck_driver.cuCtxGetDevice || ck_driver.cuCtxGetDevice(&a->device) != CUDA_SUCCESS)
+	if (!a->leased &&
+	    (!ck_driver.cuCtxGetDevice || ck_driver.cuCtxGetDevice(&a->device) != CUDA_SUCCESS))
 		a->device = -1;
 	ck_lock(&m->lock);
 	if (!ck_add_overflow(a->address, a->size, &end)) {
@@ -144,6 +145,60 @@ CUresult cks_memory_map(struct cks_memory *m, CUdeviceptr address, size_t size,
 		.address = address, .size = size, .mapped = true, .physical = physical};
 
 	return enter(m, &a) == 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult cks_memory_lease(struct cks_memory *m, CUdevice device, CUdeviceptr address, size_t size,
+			  CUmemGenericAllocationHandle physical)
+{
+	const struct cks_allocation a = {.address = address,
+					 .size = size,
+					 .device = device,
+					 .mapped = true,
+					 .leased = true,
+					 .physical = physical};
+
+	return enter(m, &a) == 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+bool cks_memory_lease_after(struct cks_memory *m, CUdevice device, CUdeviceptr from,
+			    struct cks_allocation *out)
+{
+	const struct ck_range *range;
+	bool found = false;
+
+	ck_lock(&m->lock);
+	while (!found && (range = ck_ranges_overlap(m->ranges, from, UINT64_MAX)) != NULL) {
+		*out = *(const struct cks_allocation *)range->value;
+		found = out->leased && out->device == device;
+		from = range->hi;
+	}
+	ck_unlock(&m->lock);
+	return found;
+}
+
+bool cks_memory_overlaps(struct cks_memory *m, CUdeviceptr address, size_t size)
+{
+	bool any;
+
+	ck_lock(&m->lock);
+	any = ck_ranges_overlap(m->ranges, address, address + size) != NULL;
+	ck_unlock(&m->lock);
+	return any;
+}
+
+bool cks_memory_leased(struct cks_memory *m, CUdeviceptr address, size_t size)
+{
+	CUdeviceptr end = address + size;
+	const struct ck_range *range;
+	bool any = false;
+
+	ck_lock(&m->lock);
+	while (!any && (range = ck_ranges_overlap(m->ranges, address, end)) != NULL) {
+		any = ((const struct cks_allocation *)range->value)->leased;
+		address = range->hi;
+	}
+	ck_unlock(&m->lock);
+	return any;
 }
 
 void cks_memory_unmap(struct cks_memory *m, CUdeviceptr address, size_t size)

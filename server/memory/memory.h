@@ -21,6 +21,7 @@ struct cks_allocation {
 	uint64_t ctx;			       /* id of its context; 0: from a pool, or mapped */
 	bool mapped;			       /* by cuMemMap, or opened from another session */
 	CUmemGenericAllocationHandle physical; /* the mapped memory; 0: none */
+	bool leased;			       /* a unit of a lease; also mapped */
 	bool graph; /* allocated by each launch of a graph: stays here even if freed */
 };
 
@@ -50,6 +51,16 @@ CUresult cks_memory_map(struct cks_memory *memory, CUdeviceptr address, size_t s
 /* Memory of another session was opened at @address in context @ctx; removed by cks_memory_unmap. */
 CUresult cks_memory_import(struct cks_memory *memory, uint64_t ctx, CUdeviceptr address,
 			   size_t size);
+/* Note a unit of a lease: OUT_OF_MEMORY. Removed by cks_memory_unmap. */
+CUresult cks_memory_lease(struct cks_memory *memory, CUdevice device, CUdeviceptr address,
+			  size_t size, CUmemGenericAllocationHandle physical);
+/* The first unit of @device at @from or behind it; false: there is none. */
+bool cks_memory_lease_after(struct cks_memory *memory, CUdevice device, CUdeviceptr from,
+			    struct cks_allocation *out);
+/* Does any memory of the session overlap [address, address+size)? */
+bool cks_memory_overlaps(struct cks_memory *memory, CUdeviceptr address, size_t size);
+/* Does any of it belong to a lease? */
+bool cks_memory_leased(struct cks_memory *memory, CUdeviceptr address, size_t size);
 /* Is @physical mapped anywhere? */
 bool cks_memory_shows(struct cks_memory *memory, CUmemGenericAllocationHandle physical);
 void cks_memory_unmap(struct cks_memory *memory, CUdeviceptr address, size_t size);

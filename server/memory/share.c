@@ -180,6 +180,17 @@ void cks_share_check(struct cks_request *q)
 	ck_unlock(&shares_lock);
 }
 
+bool cks_share_is_own(const struct cks_ticket *ticket)
+{
+	const struct left *l;
+
+	ck_lock(&shares_lock);
+	for (l = lefts; l && memcmp(&l->ticket, ticket, sizeof(*ticket)) != 0;)
+		l = l->next;
+	ck_unlock(&shares_lock);
+	return l != NULL;
+}
+
 void cks_share_freed(uint64_t owner)
 {
 	struct left **at, *l;
@@ -289,121 +300,12 @@ CUresult cks_share_pool(CUmemoryPool pool, int fd, struct cks_ticket *ticket)
 CUresult cks_share_handle(CUdeviceptr address, const void *bytes, size_t size,
 			  struct cks_ticket *ticket)
 {
-	return size <= CK_M3_BLOB_MAX ? leave_once(0, -1, address, bytes, size, ticket)
+	return cks_share_list(address, -1, bytes, size, ticket);
+}
+
+CUresult cks_share_list(CUdeviceptr address, int fd, const void *bytes, size_t size,
+			struct cks_ticket *ticket)
+{
+	return size <= CK_M3_BLOB_MAX ? leave_once(0, fd, address, bytes, size, ticket)
 				      : CUDA_ERROR_INVALID_VALUE;
-}
-
-/* --- cuIpc: memory */
-
-CUresult ck_serve_ipc_memory(struct cks_request *q, ck_ipc_memory_args *a, ck_ipc_memory_res *res)
-{
-	struct {
-		CUipcMemHandle handle;
-		uint64_t size;
-	} left;
-	struct cks_allocation memory;
-	struct cks_ticket ticket;
-	CUresult err;
-
-	if (!ck_driver.cuIpcGetMemHandle)
-		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!cks_memory_find(q->session->memory, a->ptr, &memory))
-		return CUDA_ERROR_INVALID_VALUE;
-	memset(&left, 0, sizeof(left));
-	left.size = memory.size;
-	err = ck_driver.cuIpcGetMemHandle(&left.handle, memory.address);
-	if (!err)
-		err = cks_share_handle(memory.address, &left, sizeof(left), &ticket);
-	if (err)
-		return err;
-	return cks_ticket_answer(&ticket, &res->ticket.ticket_val, &res->ticket.ticket_len);
-}
-
-CUresult ck_serve_ipc_memory_open(struct cks_request *q, ck_ipc_memory_open_args *a,
-				  ck_ipc_memory_open_res *res)
-{
-	struct {
-		CUipcMemHandle handle;
-		uint64_t size;
-	} left;
-	CUdeviceptr address = 0;
-	size_t size = 0;
-	CUresult err;
-	int fd = -1;
-
-	if (!ck_driver.cuIpcOpenMemHandle_v2 || !ck_driver.cuIpcCloseMemHandle)
-		return CUDA_ERROR_NOT_SUPPORTED;
-	err = cks_share_claim(a->ticket.ticket_val, a->ticket.ticket_len, &left, sizeof(left),
-			      &size, &fd);
-	if (fd >= 0)
-		close(fd);
-	if (err || size != sizeof(left))
-		return err ? err : CUDA_ERROR_INVALID_HANDLE;
-	err = ck_driver.cuIpcOpenMemHandle_v2(&address, left.handle, a->flags);
-	if (!err)
-		err = cks_memory_import(q->session->memory, q->ctx, address, left.size);
-	res->ptr = address;
-	res->size = left.size;
-	return err;
-}
-
-CUresult ck_serve_ipc_memory_close(struct cks_request *q, ck_ipc_memory_close_args *a,
-				   ck_ipc_memory_close_res *res)
-{
-	CUresult err;
-
-	(void)res;
-	if (!ck_driver.cuIpcCloseMemHandle)
-		return CUDA_ERROR_NOT_SUPPORTED;
-	err = ck_driver.cuIpcCloseMemHandle(a->ptr);
-	if (!err && a->last)
-		cks_memory_unmap(q->session->memory, a->ptr, 1);
-	return err;
-}
-
-/* --- cuIpc: events */
-
-CUresult ck_serve_ipc_event(struct cks_request *q, ck_ipc_event_args *a, ck_ipc_event_res *res)
-{
-	CUipcEventHandle handle;
-	struct cks_ticket ticket;
-	CUevent event;
-	CUresult err;
-
-	if (!ck_driver.cuIpcGetEventHandle)
-		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!cks_event_find(q, a->event, &event))
-		return CUDA_ERROR_INVALID_HANDLE;
-	err = ck_driver.cuIpcGetEventHandle(&handle, event);
-	if (!err)
-		err = cks_share_handle(0, &handle, sizeof(handle), &ticket);
-	if (err)
-		return err;
-	return cks_ticket_answer(&ticket, &res->ticket.ticket_val, &res->ticket.ticket_len);
-}
-
-CUresult ck_serve_ipc_event_open(struct cks_request *q, ck_ipc_event_open_args *a,
-				 ck_ipc_event_open_res *res)
-{
-	CUipcEventHandle handle;
-	CUevent event = NULL;
-	size_t size = 0;
-	CUresult err;
-	int fd = -1;
-
-	(void)res;
-	if (!ck_driver.cuIpcOpenEventHandle || !ck_driver.cuEventDestroy_v2)
-		return CUDA_ERROR_NOT_SUPPORTED;
-	err = cks_share_claim(a->ticket.ticket_val, a->ticket.ticket_len, &handle, sizeof(handle),
-			      &size, &fd);
-	if (fd >= 0)
-		close(fd);
-	if (err || size != sizeof(handle))
-		return err ? err : CUDA_ERROR_INVALID_HANDLE;
-	err = ck_driver.cuIpcOpenEventHandle(&event, handle);
-	if (!err)
-		err = cks_event_put(q, a->event, event);
-	if (err && event)
-		ck_driver.cuEventDestroy_v2(event);
-	return err;
 }

@@ -44,6 +44,11 @@ CUresult cks_share_claim(const void *ticket, size_t ticket_size, void *bytes, si
 /* The ticket of a handle of @size bytes, for the memory that begins at @address; 0: for none. */
 CUresult cks_share_handle(CUdeviceptr address, const void *bytes, size_t size,
 			  struct cks_ticket *ticket);
+/* The same with a file. */
+CUresult cks_share_list(CUdeviceptr address, int fd, const void *bytes, size_t size,
+			struct cks_ticket *ticket);
+/* Is it the ticket of a deposit of this session? */
+bool cks_share_is_own(const struct cks_ticket *ticket);
 /* The memory is freed, or the pool destroyed: its handles become invalid. */
 void cks_share_freed(uint64_t owner);
 

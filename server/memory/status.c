@@ -3,7 +3,8 @@
  *
  * A thread polls the watched objects: closely at first, since a polling client wants to know at
  * once, then less and less often. The first watch starts it; it sleeps while there is none. Replies
- * poll too.
+ * poll too. In shared memory, a lane that waits for its next call polls closely, and the thread is
+ * there for the time when no lane does.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -32,6 +33,7 @@ CK_LOG_DEFINE("server");
 #define CLOSELY_NS 100000   /* time of polling without sleep, with enough processors */
 #define LOOK_FIRST_NS 20000 /* first poll interval; doubled up to: */
 #define LOOK_MOST_NS 1000000
+#define LINGER 20 /* of these long intervals, without a watch: see look_often */
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
 
 struct watch {
@@ -53,6 +55,7 @@ struct cks_status {
 	uint64_t batch;
 	pthread_t thread;
 	bool running, stop;
+	_Atomic bool awake; /* the thread */
 };
 
 int cks_status_create(struct cks_status **out)
@@ -178,6 +181,17 @@ void cks_status_settle(struct cks_session *s, bool takes)
 	ck_unlock(&t->lock);
 }
 
+void cks_status_rouse(struct cks_session *s)
+{
+	struct cks_status *t = s->status;
+
+	if (likely(atomic_load(&t->count) == 0) || atomic_load(&t->awake))
+		return;
+	ck_lock(&t->lock);
+	pthread_cond_signal(&t->work);
+	ck_unlock(&t->lock);
+}
+
 void cks_status_drop_all(struct cks_session *s)
 {
 	struct cks_status *t = s->status;
@@ -226,18 +240,25 @@ void cks_status_destroy(struct cks_status *t)
 
 /* --- the thread */
 
-/* Poll until nothing is watched. */
+/*
+ * Poll until nothing is watched. Where lanes poll closely, stay a while longer: a program that polls
+ * one event after the other would have to wake this thread for each.
+ */
 static void look_often(struct cks_session *s)
 {
 	struct cks_status *t = s->status;
+	bool lanes = atomic_load(&s->commands) != NULL;
+	unsigned int vain = lanes ? 0 : LINGER;
 	struct ck_spin spin;
 	struct ck_spin_turn turn = {0};
 	uint64_t begun = 0, pause = LOOK_FIRST_NS;
 
-	ck_spin_init(&spin, CLOSELY_NS / 1000);
-	while (atomic_load(&t->count) > 0 && !t->stop) {
+	ck_spin_init(&spin, lanes ? 0 : CLOSELY_NS / 1000);
+	while ((atomic_load(&t->count) > 0 || vain < LINGER) && !t->stop) {
 		struct timespec step = {.tv_nsec = (long)pause};
 
+		if (lanes && pause == LOOK_MOST_NS)
+			vain = atomic_load(&t->count) > 0 ? 0 : vain + 1;
 		if (begun != atomic_load(&t->begun)) {
 			begun = atomic_load(&t->begun);
 			turn = ck_spin_begin(&spin);
@@ -260,8 +281,10 @@ static void *run(void *session)
 
 	ck_lock(&t->lock);
 	while (!t->stop) {
+		atomic_store(&t->awake, false);
 		while (atomic_load(&t->count) == 0 && !t->stop)
 			ck_cond_wait(&t->work, &t->lock);
+		atomic_store(&t->awake, true);
 		look_often(s);
 	}
 	ck_unlock(&t->lock);
@@ -304,7 +327,6 @@ static bool watch(struct cks_session *s, const struct watch *new)
 		*w = *new;
 		placed = true;
 		atomic_fetch_add(&t->begun, 1);
-		pthread_cond_signal(&t->work);
 	}
 	ck_unlock(&t->lock);
 	return placed;

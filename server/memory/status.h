@@ -20,8 +20,12 @@ struct cks_status;
 int cks_status_create(struct cks_status **status);
 void cks_status_destroy(struct cks_status *status); /* no thread may use it any more */
 
-/* Report all finished watches before a reply is sent. @takes: the reply carries the news. */
+/* Report all finished watches: before a reply is sent, or while a lane waits. @takes: the reply
+ * carries the news. */
 void cks_status_settle(struct cks_session *session, bool takes);
+
+/* After a reply that may have begun a watch: see to it that the thread polls. */
+void cks_status_rouse(struct cks_session *session);
 
 /* A context is about to end: end all watches, so that the client asks. */
 void cks_status_drop_all(struct cks_session *session);

@@ -95,7 +95,8 @@ CUresult ck_serve_cuMemMap(struct cks_request *q, cuMemMap_args *a, cuMemMap_res
 		return CUDA_ERROR_NOT_SUPPORTED;
 	if (!cks_physical_find(q, a->handle, &handle))
 		return CUDA_ERROR_INVALID_HANDLE;
-	if (in_window(q->session, a->ptr, a->size))
+	if (in_window(q->session, a->ptr, a->size) ||
+	    cks_memory_leased(q->session->memory, a->ptr, a->size))
 		return CUDA_ERROR_INVALID_VALUE;
 	ck_lock(&mappings_lock);
 	err = map(q, a, handle);
@@ -110,6 +111,8 @@ CUresult ck_serve_cuMemUnmap(struct cks_request *q, cuMemUnmap_args *a, cuMemUnm
 	(void)res;
 	if (!ck_driver.cuMemUnmap)
 		return CUDA_ERROR_NOT_SUPPORTED;
+	if (cks_memory_leased(q->session->memory, a->ptr, a->size))
+		return CUDA_ERROR_INVALID_VALUE;
 	ck_lock(&mappings_lock);
 	err = ck_driver.cuMemUnmap(a->ptr, a->size);
 	if (!err)

@@ -8,6 +8,7 @@
 #include "server/memory/delivery.h"
 #include "server/objects/context.h"
 #include "server/modules/link.h"
+#include "server/memory/lease.h"
 #include "server/memory/memory.h"
 #include "server/graphs/mirror.h"
 #include "server/memory/pinned.h"
@@ -176,4 +177,55 @@ CUresult ck_serve_wait(struct cks_request *q, ck_wait_args *a, ck_wait_res *res)
 	(void)a;
 	(void)res;
 	return CUDA_SUCCESS;
+}
+
+/* --- access to the memory of other devices */
+
+static CUresult device_of(CUcontext context, CUdevice *device)
+{
+	CUcontext popped;
+	CUresult err = ck_driver.cuCtxPushCurrent_v2(context);
+
+	if (err)
+		return err;
+	err = ck_driver.cuCtxGetDevice(device);
+	ck_driver.cuCtxPopCurrent_v2(&popped);
+	return err;
+}
+
+/* Leased memory of the device of context @peer follows the rules that the driver's own does. */
+static CUresult lease_access(struct cks_session *s, CUcontext peer, CUmemAccess_flags flags)
+{
+	CUdevice own, other;
+	CUresult err = device_of(peer, &other);
+
+	if (!err)
+		err = ck_driver.cuCtxGetDevice(&own);
+	return err ? err : cks_lease_access(s, other, own, flags);
+}
+
+CUresult ck_serve_cuCtxEnablePeerAccess(struct cks_request *q, cuCtxEnablePeerAccess_args *a,
+					cuCtxEnablePeerAccess_res *res)
+{
+	CUcontext peer = cks_handles_get(q->session->handles, a->peerContext, CK_KIND_CONTEXT);
+	CUresult err;
+
+	(void)res;
+	if (!ck_driver.cuCtxEnablePeerAccess)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	err = ck_driver.cuCtxEnablePeerAccess(peer, a->Flags);
+	return err ? err : lease_access(q->session, peer, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+}
+
+CUresult ck_serve_cuCtxDisablePeerAccess(struct cks_request *q, cuCtxDisablePeerAccess_args *a,
+					 cuCtxDisablePeerAccess_res *res)
+{
+	CUcontext peer = cks_handles_get(q->session->handles, a->peerContext, CK_KIND_CONTEXT);
+	CUresult err;
+
+	(void)res;
+	if (!ck_driver.cuCtxDisablePeerAccess)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	err = ck_driver.cuCtxDisablePeerAccess(peer);
+	return err ? err : lease_access(q->session, peer, CU_MEM_ACCESS_FLAGS_PROT_NONE);
 }

@@ -6,6 +6,7 @@
  * handler does not check.
  */
 #include <arpa/inet.h>
+#include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,7 @@
 #include "rpc/fields.h"
 #include "rpc/proc.h"
 #include "server/memory/delivery.h"
+#include "server/processes/commands.h"
 #include "server/processes/dispatch.h"
 #include "server/session/output.h"
 #include "server/session/retime.h"
@@ -25,25 +27,14 @@
 CK_LOG_DEFINE("server");
 
 #define CK_SEQ_AHEAD ((uint64_t)1 << 40) /* far more commands than a client can have sent */
+/* A busy client makes a call every few microseconds, except while it computes. After this time, an
+ * idle one costs no processor time. */
+#define LANE_SPIN_US 1000
 #define CK_REPLY_START 16384
 #define CK_REPLY_MAX (CK_RECORD_MAX + 4096)
 #define CK_TRACE_TEXT 400
 
-/* A connection, and the state of its thread. */
-struct lane {
-	struct cks_session *session;
-	struct ck_chan *chan;
-	struct ck_reader *reader;
-	void *args, *res;   /* buffers for any message, aligned as by malloc */
-	unsigned char *out; /* encoded replies */
-	size_t out_size;
-	uint64_t bound;		/* id of this thread's current context */
-	uint64_t epoch;		/* session.context_epoch when it was bound */
-	struct cks_along along; /* sent ahead of the next reply */
-	bool in_place;		/* the arguments point into the record: nothing to free */
-};
-
-static int lane_init(struct lane *l, struct cks_session *s, struct ck_chan *chan,
+static int lane_init(struct cks_lane *l, struct cks_session *s, struct ck_chan *chan,
 		     struct ck_reader *reader)
 {
 	size_t args = sizeof(struct ck_head), res = sizeof(struct ck_result);
@@ -52,7 +43,7 @@ static int lane_init(struct lane *l, struct cks_session *s, struct ck_chan *chan
 		args = ck_max(args, ck_procs[i].args_size);
 		res = ck_max(res, ck_procs[i].res_size);
 	}
-	*l = (struct lane){.session = s, .chan = chan, .reader = reader};
+	*l = (struct cks_lane){.session = s, .chan = chan, .reader = reader};
 	l->epoch = atomic_load(&s->context_epoch);
 	l->out_size = CK_REPLY_START;
 	l->args = malloc(args);
@@ -61,7 +52,7 @@ static int lane_init(struct lane *l, struct cks_session *s, struct ck_chan *chan
 	return l->args && l->res && l->out ? 0 : -ENOMEM;
 }
 
-static void lane_fini(struct lane *l)
+static void lane_fini(struct cks_lane *l)
 {
 	free(l->args);
 	free(l->res);
@@ -73,7 +64,7 @@ static void lane_fini(struct lane *l)
  * not retained, or a destroyed context) means no context: the driver returns INVALID_CONTEXT for a
  * call that needs one; other calls work.
  */
-static CUresult bind_context(struct lane *l, uint64_t id)
+static CUresult bind_context(struct cks_lane *l, uint64_t id)
 {
 	uint64_t epoch = atomic_load_explicit(&l->session->context_epoch, memory_order_acquire);
 	CUcontext context = NULL;
@@ -106,8 +97,8 @@ static size_t payload_size(const struct ck_proc *proc, const void *args)
 
 /* Decode by XDR. Returns the size of the arguments, or -EBADMSG. xdrmem reads nothing outside the
  * record. */
-static long decode_xdr(struct lane *l, const struct ck_proc *proc, const struct ck_record *record,
-		       size_t at)
+static long decode_xdr(struct cks_lane *l, const struct ck_proc *proc,
+		       const struct ck_record *record, size_t at)
 {
 	XDR xdrs;
 
@@ -117,16 +108,15 @@ static long decode_xdr(struct lane *l, const struct ck_proc *proc, const struct 
 	return proc->xdr_args(&xdrs, l->args) ? (long)xdr_getpos(&xdrs) : -EBADMSG;
 }
 
-/*
- * Decode the arguments into lane.args. The caller calls release_args, also on error. A message must
- * be used up to its last byte.
- */
-static int decode(struct lane *l, const struct ck_proc *proc, const struct ck_record *record,
-		  size_t at, struct cks_request *q)
+int cks_lane_decode(struct cks_lane *l, const struct ck_proc *proc, const struct ck_record *record,
+		    const struct ck_call_header *header, struct cks_request *q)
 {
+	size_t at = header->size, end;
 	long size = -EOPNOTSUPP;
-	size_t end;
 
+	q->session = l->session;
+	q->xid = header->xid;
+	q->proc = header->proc;
 	if (proc->one_way)
 		size = ck_message_decode(record->body + at, record->body_size - at, q->proc,
 					 l->args);
@@ -143,7 +133,7 @@ static int decode(struct lane *l, const struct ck_proc *proc, const struct ck_re
 	return 0;
 }
 
-static void release_args(struct lane *l, const struct ck_proc *proc)
+void cks_lane_release(struct cks_lane *l, const struct ck_proc *proc)
 {
 	if (!l->in_place)
 		xdr_free(proc->xdr_args, l->args);
@@ -163,18 +153,17 @@ static void trace_message(const struct ck_proc *proc, const void *args)
  * Refuse a call with @err. Close the descriptors that came with it, or they would be taken for
  * those of the next call.
  */
-static CUresult turn_away(struct lane *l, CUresult err)
+static CUresult turn_away(struct cks_request *q, CUresult err)
 {
 	int fd;
 
-	while ((fd = ck_chan_take_fd(l->chan)) >= 0)
+	while ((fd = ck_chan_take_fd(q->chan)) >= 0)
 		close(fd);
 	return err;
 }
 
-/* Bind the context and run the handler; returns the error of either. */
-static CUresult carry_out(struct lane *l, struct cks_request *q, const struct ck_proc *proc,
-			  void *res)
+CUresult cks_lane_carry_out(struct cks_lane *l, struct cks_request *q, const struct ck_proc *proc,
+			    void *res)
 {
 	const struct ck_head *head = l->args;
 	ck_handler handler = ck_handlers[q->proc];
@@ -182,121 +171,47 @@ static CUresult carry_out(struct lane *l, struct cks_request *q, const struct ck
 
 	trace_message(proc, l->args);
 	if (!handler)
-		return turn_away(l, CUDA_ERROR_NOT_SUPPORTED);
+		return turn_away(q, CUDA_ERROR_NOT_SUPPORTED);
 	err = ck_proc_is_nvml(q->proc) ? CUDA_SUCCESS : bind_context(l, head->ctx);
 	if (err)
-		return turn_away(l, err);
+		return turn_away(q, err);
 	q->ctx = head->ctx;
 	return handler(q, l->args, res);
 }
 
 /* Does a call wait for a command with an impossible number? */
-static bool too_far(const struct lane *l, uint64_t seq)
+static bool too_far(const struct cks_lane *l, uint64_t seq)
 {
 	uint64_t executed = atomic_load(&l->session->executed);
 
 	return seq > executed && seq - executed > CK_SEQ_AHEAD;
 }
 
-/* Add to a counter that only this thread writes; needs no atomic addition. */
-static void add(_Atomic uint64_t *number, uint64_t n)
+int cks_lane_read(struct ck_chan *chan, struct ck_reader *reader, struct ck_record *record,
+		  struct ck_call_header *header)
 {
-	atomic_store_explicit(number, atomic_load_explicit(number, memory_order_relaxed) + n,
-			      memory_order_relaxed);
-}
-
-static void request_init(struct lane *l, struct cks_request *q, const struct ck_call_header *header)
-{
-	*q = (struct cks_request){
-		.session = l->session,
-		.chan = l->chan,
-		.reader = l->reader,
-		.xid = header->xid,
-		.proc = header->proc,
-	};
-}
-
-/* Read the record and header of the next message. 0, or -errno; -EPROTO is logged. */
-static int next_message(struct lane *l, struct ck_record *record, struct ck_call_header *header)
-{
-	int ret = ck_reader_next(l->reader, record);
+	int ret = ck_reader_next(reader, record);
 
 	if (ret == 0)
 		ret = record->last ? ck_call_decode(record->body, record->body_size, header)
 				   : -EPROTO;
 	if (ret == -EPROTO)
-		ck_warn("%s: not an RPC call", ck_chan_peer(l->chan));
-	return ret;
-}
-
-/* Run the decoded command and count it. */
-static int command_run(struct lane *l, struct cks_request *q, const struct ck_proc *proc)
-{
-	const struct ck_head *head = l->args;
-	struct cks_session *s = l->session;
-	CUresult err;
-
-	if (head->seq != atomic_load_explicit(&s->executed, memory_order_relaxed) + 1) {
-		ck_warn("%s: command %llu after %llu", proc->name, (unsigned long long)head->seq,
-			(unsigned long long)atomic_load(&s->executed));
-		return -EPROTO;
-	}
-	err = carry_out(l, q, proc, NULL);
-	if (q->broken)
-		return q->broken;
-	cks_retime_command(s, q->proc, l->args, err);
-	/* Log only the error that will be reported: in a broken context, every command fails. */
-	if (err && cks_session_fail(s, err))
-		ck_info("%s: %s", proc->name, cks_error_name(err));
-	else if (err)
-		ck_debug("%s: %s", proc->name, cks_error_name(err));
-	cks_session_executed(s, head->seq);
-	cks_session_stir(s);
-	return 0;
-}
-
-static int command(struct lane *l)
-{
-	const struct ck_proc *proc;
-	struct ck_call_header header;
-	struct ck_record record;
-	struct cks_request q;
-	int ret = next_message(l, &record, &header);
-
-	if (ret < 0)
-		return ret;
-	proc = ck_proc(header.proc);
-	if (header.program != CK_PROGRAM || header.version != CK_VERSION || !proc ||
-	    !proc->one_way) {
-		ck_warn("program %u version %u procedure %u on the command connection",
-			header.program, header.version, header.proc);
-		return -EPROTO;
-	}
-	add(&l->session->command_bytes, record.total);
-	request_init(l, &q, &header);
-	ret = decode(l, proc, &record, header.size, &q);
-	if (ret == 0) {
-		ret = command_run(l, &q, proc);
-	} else {
-		ck_warn("%s: arguments that cannot be decoded", proc->name);
-		ret = -EPROTO;
-	}
-	release_args(l, proc);
+		ck_warn("%s: not an RPC call", ck_chan_peer(chan));
 	return ret;
 }
 
 int cks_dispatch_commands(struct cks_session *s, struct ck_chan *chan, struct ck_reader *reader)
 {
-	struct lane l;
+	struct cks_lane l;
 	int ret = lane_init(&l, s, chan, reader);
 
-	while (ret == 0)
-		ret = command(&l);
+	if (ret == 0)
+		ret = cks_commands_run(&l);
 	lane_fini(&l);
 	return ret == -EPIPE ? 0 : ret;
 }
 
-static int send_bytes(struct lane *l, void *bytes, size_t size)
+static int send_bytes(struct cks_lane *l, void *bytes, size_t size)
 {
 	unsigned int n = 3 * l->along.count;
 	int ret;
@@ -308,7 +223,7 @@ static int send_bytes(struct lane *l, void *bytes, size_t size)
 	return ret;
 }
 
-static int refuse(struct lane *l, uint32_t xid, enum accept_stat stat)
+static int refuse(struct cks_lane *l, uint32_t xid, enum accept_stat stat)
 {
 	long n = ck_refusal_encode(l->out, l->out_size, xid, stat);
 
@@ -316,7 +231,8 @@ static int refuse(struct lane *l, uint32_t xid, enum accept_stat stat)
 }
 
 /* Encode a result, with @tail bytes to follow; returns its length, or -errno. */
-static long encode_result(struct lane *l, uint32_t xid, xdrproc_t xdr, const void *res, size_t tail)
+static long encode_result(struct cks_lane *l, uint32_t xid, xdrproc_t xdr, const void *res,
+			  size_t tail)
 {
 	long n = ck_reply_encode(l->out, l->out_size - tail, xid, xdr, res, tail);
 	unsigned char *bigger;
@@ -332,7 +248,8 @@ static long encode_result(struct lane *l, uint32_t xid, xdrproc_t xdr, const voi
 }
 
 /* Encode an empty result with an error, for a result that exceeds a record. */
-static long encode_refused(struct lane *l, uint32_t xid, const struct ck_proc *proc, size_t tail)
+static long encode_refused(struct cks_lane *l, uint32_t xid, const struct ck_proc *proc,
+			   size_t tail)
 {
 	struct ck_result head;
 
@@ -348,7 +265,7 @@ static long encode_refused(struct lane *l, uint32_t xid, const struct ck_proc *p
  * Encode and send the result in lane.res. A call with bulk payload comes here only without any: the
  * tail, which has the status of the payload, is then the result itself.
  */
-static int reply(struct lane *l, uint32_t xid, const struct ck_proc *proc)
+static int reply(struct cks_lane *l, uint32_t xid, const struct ck_proc *proc)
 {
 	const struct ck_result *head = l->res;
 	size_t tail = proc->bulk_out ? 4 : 0;
@@ -376,7 +293,7 @@ static bool is_ahead(uint32_t proc)
 }
 
 /* Run a decoded call; its result is in lane.res. */
-static void call_run(struct lane *l, struct cks_request *q, const struct ck_proc *proc)
+static void call_run(struct cks_lane *l, struct cks_request *q, const struct ck_proc *proc)
 {
 	const struct ck_head *head = l->args;
 	struct cks_session *s = l->session;
@@ -387,7 +304,7 @@ static void call_run(struct lane *l, struct cks_request *q, const struct ck_proc
 	cks_retime_call(s, q->proc);
 	if (!proc->no_error && !ck_proc_is_nvml(q->proc))
 		err = (CUresult)atomic_exchange(&s->async_error, 0);
-	err = err ? turn_away(l, err) : carry_out(l, q, proc, l->res);
+	err = err ? turn_away(q, err) : cks_lane_carry_out(l, q, proc, l->res);
 	if (err)
 		ck_debug("%s: %s", proc->name, cks_error_name(err));
 	result->err = (int)err;
@@ -404,16 +321,27 @@ static void call_run(struct lane *l, struct cks_request *q, const struct ck_proc
 	atomic_fetch_add_explicit(&s->calls, 1, memory_order_relaxed);
 }
 
+/* The number of the command that the call comes after: the first word of its arguments. */
+static uint64_t seq_of(const struct ck_record *record, const struct ck_call_header *header)
+{
+	uint64_t seq = 0;
+
+	if (record->body_size - header->size >= sizeof(seq))
+		memcpy(&seq, record->body + header->size, sizeof(seq));
+	return be64toh(seq);
+}
+
 /* Handle a call of driver.api. */
-static int regular_call(struct lane *l, const struct ck_proc *proc, const struct ck_record *record,
-			const struct ck_call_header *header)
+static int regular_call(struct cks_lane *l, const struct ck_proc *proc,
+			const struct ck_record *record, const struct ck_call_header *header)
 {
 	const struct ck_head *head = l->args;
-	struct cks_request q;
+	struct cks_request q = {.chan = l->chan, .reader = l->reader};
 	int ret;
 
-	request_init(l, &q, header);
-	if (decode(l, proc, record, header->size, &q) < 0) {
+	l->ordered = seq_of(record, header) != 0;
+	cks_commands_finish(l, seq_of(record, header)); /* uses lane.args */
+	if (cks_lane_decode(l, proc, record, header, &q) < 0) {
 		ck_warn("%s: arguments that cannot be decoded", proc->name);
 		refuse(l, header->xid, GARBAGE_ARGS);
 		ret = -EPROTO;
@@ -428,18 +356,18 @@ static int regular_call(struct lane *l, const struct ck_proc *proc, const struct
 			ret = reply(l, q.xid, proc);
 		xdr_free(proc->xdr_res, l->res);
 	}
-	release_args(l, proc);
+	cks_lane_release(l, proc);
 	return ret;
 }
 
 /* Handle a procedure of control.x; those here take no arguments. */
-static int control_call(struct lane *l, const struct ck_call_header *header)
+static int control_call(struct cks_lane *l, const struct ck_call_header *header)
 {
 	long n;
 	int ret;
 
 	if (header->proc != NULLPROC && header->proc != CK_PING && header->proc != CK_BYE) {
-		turn_away(l, CUDA_ERROR_NOT_SUPPORTED);
+		turn_away(&(struct cks_request){.chan = l->chan}, CUDA_ERROR_NOT_SUPPORTED);
 		return refuse(l, header->xid, PROC_UNAVAIL);
 	}
 	n = encode_result(l, header->xid, ck_code_nothing, NULL, 0);
@@ -447,35 +375,57 @@ static int control_call(struct lane *l, const struct ck_call_header *header)
 	return ret == 0 && header->proc == CK_BYE ? CK_DISPATCH_BYE : ret;
 }
 
-static int call(struct lane *l)
+static int answer(struct cks_lane *l, const struct ck_record *record,
+		  const struct ck_call_header *header)
 {
 	const struct ck_proc *proc;
-	struct ck_call_header header;
-	struct ck_record record;
-	int ret = next_message(l, &record, &header);
 
-	if (ret < 0)
-		return ret;
-	atomic_fetch_add_explicit(&l->session->bytes_in, record.total, memory_order_relaxed);
-	if (header.program != CK_PROGRAM)
-		return refuse(l, header.xid, PROG_UNAVAIL);
-	if (header.version != CK_VERSION)
-		return refuse(l, header.xid, PROG_MISMATCH);
-	proc = ck_proc(header.proc);
+	if (header->program != CK_PROGRAM)
+		return refuse(l, header->xid, PROG_UNAVAIL);
+	if (header->version != CK_VERSION)
+		return refuse(l, header->xid, PROG_MISMATCH);
+	proc = ck_proc(header->proc);
 	if (!proc)
-		return control_call(l, &header);
+		return control_call(l, header);
 	if (proc->one_way) {
 		ck_warn("%s: a command on a call lane", proc->name);
 		return -EPROTO;
 	}
-	return regular_call(l, proc, &record, &header);
+	return regular_call(l, proc, record, header);
+}
+
+static int call(struct cks_lane *l)
+{
+	struct ck_call_header header;
+	struct ck_spin_turn turn;
+	struct ck_record record;
+	int ret;
+
+	cks_commands_poll(l, &turn);
+	ret = cks_lane_read(l->chan, l->reader, &record, &header);
+	ck_spin_end(&turn);
+	if (ret == 0) {
+		atomic_fetch_add_explicit(&l->session->bytes_in, record.total,
+					  memory_order_relaxed);
+		ret = answer(l, &record, &header);
+	}
+	cks_commands_finish(l, 0); /* if that has not */
+	return ret;
+}
+
+/* In shared memory, a lane spins here, where it looks for commands too. */
+static void spin(struct cks_lane *l)
+{
+	ck_spin_init(&l->spin, LANE_SPIN_US);
+	ck_chan_spin(l->chan, ck_chan_ring(l->chan) ? 0 : LANE_SPIN_US);
 }
 
 int cks_dispatch_calls(struct cks_session *s, struct ck_chan *chan, struct ck_reader *reader)
 {
-	struct lane l;
+	struct cks_lane l;
 	int ret = lane_init(&l, s, chan, reader);
 
+	spin(&l);
 	while (ret == 0)
 		ret = call(&l);
 	lane_fini(&l);

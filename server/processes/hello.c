@@ -22,6 +22,7 @@
 #include "server/processes/snapshot.h"
 #include "server/session/version.h"
 #include "server/session/identity.h"
+#include "server/memory/lease.h"
 #include "server/memory/pinned.h"
 #include "util/env.h"
 #include "util/log.h"
@@ -173,6 +174,8 @@ static int prepare(const struct cks_options *options, struct ck_chan *chan,
 		start_driver(options, res);
 	if (res->status != CK_HELLO_OK)
 		return 0;
+	cks_lease_prepare(ck_max(atoi(options->warm_devices), 0),
+			  options->limits.value[CK_LIMIT_LEASE]);
 	identify(options, chan, args, client);
 	return make_session(options, &client->identity, output, res, session);
 }
@@ -191,10 +194,20 @@ static bool_t code_reply(XDR *xdrs, struct reply *reply)
 }
 
 /* With the numbers of all messages that this server knows. */
-static int answer(struct ck_chan *chan, uint32_t xid, ck_hello_res *res)
+static int answer(struct ck_chan *chan, uint32_t xid, struct cks_session *session,
+		  ck_hello_res *res)
 {
 	unsigned char known[CK_PROC_END / 8 + 1] = {0};
 	struct reply reply = {.res = res, .more.procedures = {sizeof(known), (char *)known}};
+	struct cks_lease_offer offer;
+
+	if (session) {
+		cks_lease_offer(session, &offer);
+		reply.more.arena = offer.arena;
+		reply.more.arena_size = offer.arena_size;
+		reply.more.lease_device = offer.device;
+		reply.more.lease_size = offer.size;
+	}
 
 	for (uint32_t i = 0; i < CK_PROC_END; i++) {
 		if (ck_proc(i))
@@ -237,7 +250,7 @@ int cks_hello(const struct cks_options *options, struct ck_chan *chan, struct ck
 	else if (!res.message || !res.release)
 		ret = -ENOMEM;
 	else
-		ret = answer(chan, xid, &res);
+		ret = answer(chan, xid, res.status == CK_HELLO_OK ? *session : NULL, &res);
 	ck_chan_enter_rings(chan);
 	if (ret == 0 && res.status != CK_HELLO_OK) {
 		ck_info("%s: %s pid %u refused: %s", ck_chan_peer(chan), client->application,

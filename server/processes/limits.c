@@ -37,6 +37,9 @@ static const struct row {
 	[CK_LIMIT_COMMANDS] = {"command-wait", "SECONDS",
 			       "time after which a session without a command connection ends", "10",
 			       10, 1, 86400},
+	[CK_LIMIT_LEASE] = {"lease", "BYTES",
+			    "device memory that a program gets before it asks; 0 for none", "64M",
+			    64u << 20, 0, CK_SIZE_MOST},
 };
 
 const char *cks_limit_name(enum cks_limit limit)

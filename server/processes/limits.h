@@ -15,6 +15,7 @@ enum cks_limit {
 	CK_LIMIT_ADDRESS,  /* sessions of one peer (peer.h) */
 	CK_LIMIT_IDENTITY, /* sessions of one identity */
 	CK_LIMIT_COMMANDS, /* seconds that a session may be without a command connection */
+	CK_LIMIT_LEASE,	   /* bytes of device memory that a session gets before it asks */
 	CK_LIMITS,
 };
 

@@ -29,6 +29,7 @@ enum {
 	OPT_PID_FILE,
 	OPT_MAX_SESSIONS,
 	OPT_WARM,
+	OPT_STANDBY,
 	OPT_WARM_DEVICES,
 	OPT_LOG,
 	OPT_HELP,
@@ -50,6 +51,7 @@ static const struct option long_options[] = {
 	{"pid-file", required_argument, NULL, OPT_PID_FILE},
 	{"max-sessions", required_argument, NULL, OPT_MAX_SESSIONS},
 	{"warm", required_argument, NULL, OPT_WARM},
+	{"standby", required_argument, NULL, OPT_STANDBY},
 	{"warm-devices", required_argument, NULL, OPT_WARM_DEVICES},
 	{"log", required_argument, NULL, OPT_LOG},
 	{"help", no_argument, NULL, OPT_HELP},
@@ -80,6 +82,8 @@ static void print_help(void)
 	       "GPU)\n"
 	       "  --warm-devices LIST   devices whose contexts they hold, as in 0,1; or none "
 	       "(default %s)\n"
+	       "  --standby N           workers kept ready without a context (default 1 with a "
+	       "GPU)\n"
 	       "  --log LEVELS          as CRICKET_LOG\n"
 	       "  --help, --help-env, --version\n\n"
 	       "Bounds of programs, addresses and identities:\n",
@@ -145,9 +149,9 @@ static int parse_workers(int option, const char *value, struct cks_options *o)
 
 	if (option == OPT_WARM_DEVICES)
 		return parse_devices(value, &o->warm_devices);
-	if (option == OPT_WARM) {
+	if (option == OPT_WARM || option == OPT_STANDBY) {
 		ret = parse_number(value, 0, CK_WARM_MAX, &number);
-		o->warm = (int)number;
+		*(option == OPT_WARM ? &o->warm : &o->standby) = (int)number;
 		return ret;
 	}
 	ret = parse_number(value, 1, 100000, &number);
@@ -190,6 +194,7 @@ static int parse_option(int option, const char *value, struct cks_options *o)
 		return 0;
 	case OPT_MAX_SESSIONS:
 	case OPT_WARM:
+	case OPT_STANDBY:
 	case OPT_WARM_DEVICES:
 		return parse_workers(option, value, o);
 	case OPT_LOG:
@@ -224,8 +229,10 @@ int cks_options_parse(int argc, char **argv, struct cks_options *o)
 	struct option options[CK_OPTIONS + CK_LIMITS + 1];
 	int option, ret;
 
-	*o = (struct cks_options){
-		.max_sessions = CK_SESSIONS, .warm = -1, .warm_devices = CK_WARM_DEVICES};
+	*o = (struct cks_options){.max_sessions = CK_SESSIONS,
+				  .warm = -1,
+				  .standby = -1,
+				  .warm_devices = CK_WARM_DEVICES};
 	cks_limits_init(&o->limits);
 	all_options(options);
 	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {

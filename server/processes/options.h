@@ -10,7 +10,7 @@
 #include "server/processes/limits.h"
 
 #define CK_LISTEN_MAX 16
-#define CK_WARM_MAX 64 /* spare workers */
+#define CK_WARM_MAX 64 /* spare workers with contexts; as many without */
 
 struct cks_options {
 	const char *listen[CK_LISTEN_MAX];
@@ -25,7 +25,7 @@ struct cks_options {
 	const char *pid_file;	/* NULL: none */
 	unsigned int max_sessions;
 	struct cks_limits limits;
-	int warm;		  /* number of spare workers; -1: one with a real driver */
+	int warm, standby;	  /* numbers of spare workers; -1: one with a real driver */
 	const char *warm_devices; /* devices whose contexts they hold: "0,1", or "none" */
 };
 

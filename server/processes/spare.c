@@ -6,11 +6,13 @@
  */
 #define _GNU_SOURCE
 #include <poll.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
 #include "server/processes/hello.h"
+#include "server/memory/lease.h"
 #include "server/processes/options.h"
 #include "server/processes/spare.h"
 #include "server/objects/warm.h"
@@ -27,18 +29,26 @@ static bool client_waits(void)
 	return poll(&p, 1, 0) > 0;
 }
 
-/* Wait for the client's connection, and move it to a worker's descriptor. */
-static void take_client(void)
+/* Wait for the client's connection, and move it to a worker's descriptor. False: contexts are
+ * wanted first. */
+static bool take_client(void)
 {
-	char kind;
+	char kind = CK_CONTROL_PRESS;
 	int fd = -1;
 
-	if (ck_fd_recv(CK_WORKER_CONTROL, &kind, 1, &fd) < 0)
-		_exit(0); /* the server is stopping */
+	while (kind == CK_CONTROL_PRESS) { /* a session needs memory */
+		if (ck_fd_recv(CK_WORKER_CONTROL, &kind, 1, &fd) < 0)
+			_exit(0); /* the server is stopping */
+		if (kind == CK_CONTROL_PRESS)
+			cks_lease_forgo();
+	}
+	if (kind == CK_CONTROL_WARM && fd < 0)
+		return false;
 	if (kind != CK_CONTROL_CLIENT || fd < 0 || dup2(fd, CK_WORKER_CONNECTION) < 0)
 		_exit(CK_SPARE_FAILED);
 	close(fd);
 	ck_fd_set_cloexec(CK_WORKER_CONNECTION, true);
+	return true;
 }
 
 static _Noreturn void become_fresh(char **argv)
@@ -59,13 +69,14 @@ static _Noreturn void give_up(char **argv)
 	become_fresh(argv);
 }
 
-static int say_ready(void)
+static void say(int kind)
 {
 	struct cks_worker_note note;
 
 	memset(&note, 0, sizeof(note));
-	note.kind = CK_NOTE_READY;
-	return ck_fd_write_full(CK_WORKER_CONTROL, &note, sizeof(note));
+	note.kind = kind;
+	if (ck_fd_write_full(CK_WORKER_CONTROL, &note, sizeof(note)) < 0)
+		_exit(0); /* the server has stopped */
 }
 
 void cks_spare_wait(const struct cks_options *options, char **argv)
@@ -73,12 +84,14 @@ void cks_spare_wait(const struct cks_options *options, char **argv)
 	prctl(PR_SET_NAME, "cricket-spare");
 	if (cks_hello_prepare(options) < 0)
 		give_up(argv);
-	/* a client that has come already must not wait for a context it may not need */
-	if (!client_waits())
+	say(CK_NOTE_STANDBY);
+	while (!take_client()) {
 		cks_warm_up(options->warm_devices);
-	if (say_ready() < 0)
-		_exit(0);
-	take_client();
+		if (strcmp(options->warm_devices, "none") != 0)
+			cks_lease_prepare(atoi(options->warm_devices),
+					  options->limits.value[CK_LIMIT_LEASE]);
+		say(CK_NOTE_READY);
+	}
 	if (!cks_warm_sound()) {
 		ck_warn("a spare worker's context is broken: a fresh one takes its place");
 		become_fresh(argv);

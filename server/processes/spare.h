@@ -7,7 +7,7 @@
 struct cks_options;
 
 /*
- * Load the driver, make the configured contexts, report that this process is ready, and wait.
+ * Load and initialise the driver, report it, and wait. Make the configured contexts when told to.
  * Returns when a client has connected: its connection is CK_WORKER_CONNECTION, its hello unread. If
  * something fails, this process becomes a fresh worker with @argv, its own arguments. Without a
  * client it exits: with CK_SPARE_FAILED, or with 0 when the server stops.

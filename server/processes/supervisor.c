@@ -303,7 +303,7 @@ static void hear(struct supervisor *s, const struct round *r)
 
 static int run(struct supervisor *s)
 {
-	size_t room = 2 + s->options->max_sessions + CK_WARM_MAX + CK_FRESH_MAX + CK_LISTENERS;
+	size_t room = 2 + s->options->max_sessions + 2 * CK_WARM_MAX + CK_FRESH_MAX + CK_LISTENERS;
 	struct round r = {.fds = calloc(room, sizeof(*r.fds))};
 
 	if (!r.fds)
@@ -348,6 +348,12 @@ static const char *unix_path(const struct supervisor *s)
 	return NULL;
 }
 
+/* By default one, and none with the emulated driver, which loads in milliseconds. */
+static unsigned int spares_wanted(int option, const char *driver)
+{
+	return option >= 0 ? (unsigned int)option : strcmp(driver, "emu") != 0;
+}
+
 static int start(struct supervisor *s)
 {
 	const char *driver;
@@ -366,9 +372,8 @@ static int start(struct supervisor *s)
 		return -ENODEV;
 	if (strcmp(driver, "emu") != 0)
 		cks_mps_check();
-	/* the emulated driver loads in milliseconds */
-	s->spares.wanted = (unsigned int)(s->options->warm >= 0 ? s->options->warm
-								: strcmp(driver, "emu") != 0);
+	s->spares.warm = spares_wanted(s->options->warm, driver);
+	s->spares.standby = spares_wanted(s->options->standby, driver);
 	s->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	cks_broker_driver(s->broker, driver);
 	s->workers = cks_workers_create(s->options, driver, cks_broker_path(s->broker));

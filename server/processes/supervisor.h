@@ -56,14 +56,18 @@ int cks_workers_serve(struct cks_workers *workers, int fd, const struct cks_owne
 /* Start a spare process. -errno. */
 int cks_workers_spare(struct cks_workers *workers);
 
+/* Have a spare process on standby make its contexts. -ENOENT: there is none. */
+int cks_workers_warm(struct cks_workers *workers);
+
 struct cks_spare_counts {
-	unsigned int warming, ready; /* current numbers */
-	unsigned int taken, lost;    /* totals: got a client; ended without one */
+	/* current numbers: starting; with a driver; making contexts; with contexts */
+	unsigned int starting, standby, warming, ready;
+	unsigned int taken, lost; /* totals: got a client; ended without one */
 };
 
 const struct cks_spare_counts *cks_workers_spares(const struct cks_workers *workers);
 
-/* Kill spares that were started at @begin or earlier and are not ready. */
+/* Kill spares that began to start, or to make contexts, at @begin or earlier and are not done. */
 void cks_workers_expire(struct cks_workers *workers, int64_t begin);
 
 /* Pass connection @fd to the worker of @session; the caller closes it. -ENOENT: there is no such
@@ -81,10 +85,11 @@ void cks_workers_read(struct cks_workers *workers);
 
 /* spares.c: when to start processes without a client. */
 struct cks_spares {
-	unsigned int wanted;
-	unsigned int taken, lost; /* as last seen in cks_spare_counts */
-	unsigned int failures;	  /* consecutive failures */
-	int64_t due;		  /* earliest time of the next start; in ms */
+	unsigned int warm, standby; /* wanted numbers: with contexts, without */
+	unsigned int taken, lost;   /* as last seen in cks_spare_counts */
+	unsigned int failures;	    /* consecutive failures */
+	int64_t due;		    /* earliest time of the next start; in ms */
+	int64_t warm_due;	    /* the same for the next contexts */
 };
 
 /* Start a spare if one is due, or kill one that does not get ready. Returns the milliseconds until

@@ -24,6 +24,7 @@
 #include "cricket.h"
 #include "server/processes/dispatch.h"
 #include "server/processes/hello.h"
+#include "server/memory/lease.h"
 #include "server/session/nvml.h"
 #include "server/processes/options.h"
 #include "server/session/output.h"
@@ -126,7 +127,7 @@ static bool watch(unsigned int *quiet)
 	if (!s)
 		return true;
 	++*quiet;
-	if (n > 0 || cks_output_pending(s->output) || atomic_exchange(&s->stirred, false))
+	if (n > 0 || cks_output_check(s->output) || atomic_exchange(&s->stirred, false))
 		*quiet = 0;
 	return true;
 }
@@ -197,18 +198,9 @@ static void drain(void)
 	}
 }
 
-/* A busy client sends messages every few microseconds, except while it waits for the GPU: a step of
- * a model, after which the next step begins with a command. An idle client costs no processor time
- * after these limits. */
-#define SPIN_US 1000
-#define COMMAND_SPIN_US 10000
-
 static void run_lane(struct ck_chan *chan, struct ck_reader *reader)
 {
-	int ret;
-
-	ck_chan_spin(chan, SPIN_US);
-	ret = cks_dispatch_calls(worker.session, chan, reader);
+	int ret = cks_dispatch_calls(worker.session, chan, reader);
 
 	if (ret == CK_DISPATCH_BYE) {
 		drain();
@@ -228,7 +220,6 @@ static _Noreturn void run_commands(struct ck_chan *chan, struct ck_reader *reade
 {
 	int ret;
 
-	ck_chan_spin(chan, COMMAND_SPIN_US);
 	atomic_store(&worker.commands, chan);
 	ret = cks_dispatch_commands(worker.session, chan, reader);
 
@@ -342,6 +333,10 @@ static _Noreturn void take_connections(void)
 
 		if (ret < 0)
 			end_session("the server is stopping");
+		if (kind == CK_CONTROL_PRESS)
+			cks_lease_pressed(worker.session);
+		else if (kind == CK_CONTROL_ALONE)
+			cks_lease_alone(worker.session);
 		if (kind != CK_CONTROL_JOIN || fd < 0)
 			continue;
 		/* one more than call lanes: the command connection */
@@ -365,6 +360,13 @@ static int announce(const struct cks_session *session)
 	struct cks_worker_note note = {.kind = CK_NOTE_SESSION};
 
 	memcpy(note.session, session->id, sizeof(note.session));
+	return ck_fd_write_full(CK_WORKER_CONTROL, &note, sizeof(note));
+}
+
+static int press(void)
+{
+	struct cks_worker_note note = {.kind = CK_NOTE_PRESS};
+
 	return ck_fd_write_full(CK_WORKER_CONTROL, &note, sizeof(note));
 }
 
@@ -434,6 +436,7 @@ int cks_worker_main(const struct cks_options *options, char **spare_argv)
 		_exit(1);
 	cks_nvml_client(worker.client.pid, worker.client.application);
 	session->stir_fd = worker.stir_fd;
+	session->press = press;
 	worker.command_wait = (unsigned int)options->limits.value[CK_LIMIT_COMMANDS];
 	worker.commands_by = ck_now_ms() + worker.command_wait * 1000LL;
 	atomic_store(&worker.session, session);
@@ -444,6 +447,8 @@ int cks_worker_main(const struct cks_options *options, char **spare_argv)
 	ret = start_thread(first_thread, &first);
 	if (ret == 0)
 		ret = cks_warm_expire();
+	if (ret == 0)
+		ret = cks_lease_watch_offer(session);
 	if (ret < 0)
 		end_session(strerror(-ret));
 	take_connections();

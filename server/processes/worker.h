@@ -17,16 +17,22 @@ struct cks_options;
 #define CK_WORKER_CONNECTION 3 /* the client's first, hello unread; spare: /dev/null */
 #define CK_WORKER_CONTROL 4    /* a unix socket pair: struct cks_worker_note up, connections down */
 
-/* Sent by the worker: a spare reports once that it is ready; each worker reports once that its
- * session exists and connections may join it by this id. */
+/* Sent by the worker: a spare reports that its driver is initialised, and that its contexts exist;
+ * each worker reports once that its session exists and connections may join it by this id. It asks
+ * for the other sessions' free memory as often as it needs some. */
 struct cks_worker_note {
-	enum { CK_NOTE_READY, CK_NOTE_SESSION } kind;
+	enum { CK_NOTE_STANDBY, CK_NOTE_READY, CK_NOTE_SESSION, CK_NOTE_PRESS } kind;
 	unsigned char session[16];
 };
 
-/* Sent by the supervisor with a connection: one that joins, or a spare's client. */
+/* Sent by the supervisor: with a connection, one that joins or a spare's client; alone, to a spare
+ * that is to make its contexts. */
 #define CK_CONTROL_JOIN 'J'
 #define CK_CONTROL_CLIENT 'C'
+#define CK_CONTROL_WARM 'W'
+/* Without one: another session needs memory; and the answer that there is no other session. */
+#define CK_CONTROL_PRESS 'P'
+#define CK_CONTROL_ALONE 'A'
 
 /* Exit status of a spare that failed to get ready. */
 #define CK_SPARE_FAILED 3

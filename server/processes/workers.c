@@ -24,7 +24,7 @@
 CK_LOG_DEFINE("server");
 
 #define CK_ARGUMENTS (18 + 2 * CK_LIMITS)
-#define CK_NOTES_MAX 2 /* per worker; also the limit for reading in a row */
+#define CK_NOTES_MAX 3 /* per worker; also the limit for reading in a row */
 #define CK_REAP_MS 2000
 #define CK_REAP_STEP_MS 5
 
@@ -32,8 +32,8 @@ struct worker {
 	struct worker *next;
 	pid_t pid;
 	int control; /* -1: the worker has closed its end */
-	enum { SPARE_WARMING, SPARE_READY, SERVING } state;
-	int64_t begin;		/* of a spare, in ms */
+	enum state { SPARE_STARTING, SPARE_STANDBY, SPARE_WARMING, SPARE_READY, SERVING } state;
+	int64_t begin;		/* of a spare's state, in ms */
 	struct cks_owner owner; /* of its session */
 	bool named;		/* session is known */
 	unsigned char session[16];
@@ -41,7 +41,7 @@ struct worker {
 
 struct cks_workers {
 	struct worker *first;
-	size_t count;
+	unsigned int serving;
 	struct cks_spare_counts spares;
 	char *arguments[CK_ARGUMENTS];
 	char limits[CK_LIMITS][32]; /* option names of limits among the arguments */
@@ -124,7 +124,7 @@ void cks_workers_destroy(struct cks_workers *w)
 void cks_workers_count(const struct cks_workers *w, const struct cks_owner *owner,
 		       struct cks_session_counts *counts)
 {
-	*counts = (struct cks_session_counts){.all = w->count};
+	*counts = (struct cks_session_counts){.all = w->serving};
 	for (const struct worker *worker = w->first; worker; worker = worker->next) {
 		if (worker->state != SERVING)
 			continue;
@@ -158,6 +158,31 @@ static _Noreturn void become_worker(struct cks_workers *w, int connection, int c
 	_exit(127);
 }
 
+/* The number of workers in @state. */
+static unsigned int *count_of(struct cks_workers *w, enum state state)
+{
+	switch (state) {
+	case SPARE_STARTING:
+		return &w->spares.starting;
+	case SPARE_STANDBY:
+		return &w->spares.standby;
+	case SPARE_WARMING:
+		return &w->spares.warming;
+	case SPARE_READY:
+		return &w->spares.ready;
+	default:
+		return &w->serving;
+	}
+}
+
+static void change(struct cks_workers *w, struct worker *worker, enum state state)
+{
+	--*count_of(w, worker->state);
+	++*count_of(w, state);
+	worker->state = state;
+	worker->begin = ck_now_ms();
+}
+
 /* Start a process for connection @fd of @owner; -1: start a spare one. */
 static int spawn(struct cks_workers *w, int fd, const struct cks_owner *owner)
 {
@@ -182,14 +207,11 @@ static int spawn(struct cks_workers *w, int fd, const struct cks_owner *owner)
 	worker->control = pair[0];
 	worker->next = w->first;
 	w->first = worker;
-	worker->state = fd < 0 ? SPARE_WARMING : SERVING;
+	worker->state = fd < 0 ? SPARE_STARTING : SERVING;
 	worker->begin = ck_now_ms();
-	if (fd < 0) {
-		w->spares.warming++;
-	} else {
+	++*count_of(w, worker->state);
+	if (fd >= 0)
 		worker->owner = *owner;
-		w->count++;
-	}
 	ck_debug("%s %d started", fd < 0 ? "spare worker" : "worker", (int)worker->pid);
 	return 0;
 close_pair:
@@ -200,13 +222,32 @@ free_worker:
 	return ret;
 }
 
-static void become_ready(struct cks_workers *w, struct worker *worker)
+/* A spare has done what it began. With @note it has told so before a client came to it. */
+static void advance(struct cks_workers *w, struct worker *worker, int note)
 {
-	ck_debug("spare worker %d is ready after %lld ms", (int)worker->pid,
-		 (long long)(ck_now_ms() - worker->begin));
-	worker->state = SPARE_READY;
-	w->spares.warming--;
-	w->spares.ready++;
+	bool ready = note == CK_NOTE_READY;
+
+	if (worker->state != (ready ? SPARE_WARMING : SPARE_STARTING))
+		return; /* a client came first */
+	ck_debug("spare worker %d is %s after %lld ms", (int)worker->pid,
+		 ready ? "ready" : "on standby", (long long)(ck_now_ms() - worker->begin));
+	change(w, worker, ready ? SPARE_READY : SPARE_STANDBY);
+}
+
+/* @worker needs memory: have all others return what is free. */
+static void press(const struct cks_workers *w, const struct worker *worker)
+{
+	const char pressed = CK_CONTROL_PRESS, alone = CK_CONTROL_ALONE;
+	bool any = false;
+
+	for (const struct worker *other = w->first; other; other = other->next) {
+		if (other == worker || other->control < 0 ||
+		    (!other->named && other->state != SPARE_READY))
+			continue;
+		any |= send(other->control, &pressed, 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1;
+	}
+	if (!any)
+		send(worker->control, &alone, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 /* Read a worker's note, if one has arrived; each is sent in one write. True: there may be
@@ -221,15 +262,18 @@ static bool read_note(struct cks_workers *w, struct worker *worker)
 	n = recv(worker->control, &note, sizeof(note), MSG_DONTWAIT);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return false;
-	if (n == (ssize_t)sizeof(note) && note.kind == CK_NOTE_READY &&
-	    worker->state != SPARE_READY) {
-		if (worker->state == SPARE_WARMING) /* otherwise a client came first */
-			become_ready(w, worker);
+	if (n == (ssize_t)sizeof(note) &&
+	    (note.kind == CK_NOTE_STANDBY || note.kind == CK_NOTE_READY)) {
+		advance(w, worker, note.kind);
 		return true;
 	}
 	if (n == (ssize_t)sizeof(note) && note.kind == CK_NOTE_SESSION && !worker->named) {
 		memcpy(worker->session, note.session, sizeof(worker->session));
 		worker->named = true;
+		return true;
+	}
+	if (n == (ssize_t)sizeof(note) && note.kind == CK_NOTE_PRESS) {
+		press(w, worker);
 		return true;
 	}
 	close(worker->control); /* it is exiting; SIGCHLD reports the status */
@@ -301,17 +345,7 @@ int cks_workers_join(struct cks_workers *w, const unsigned char session[16], int
 	return worker ? send_now(worker->control, CK_CONTROL_JOIN, fd) : -ENOENT;
 }
 
-/* Remove it from the count of spares: it serves, or has ended. */
-static void leave_spares(struct cks_workers *w, struct worker *worker)
-{
-	if (worker->state == SPARE_WARMING)
-		w->spares.warming--;
-	else
-		w->spares.ready--;
-	worker->state = SERVING;
-}
-
-/* Find a spare for a client, preferably a ready one. */
+/* Find a spare for a client: the one that has got furthest. */
 static struct worker *find_spare(struct cks_workers *w)
 {
 	struct worker *found = NULL;
@@ -319,7 +353,7 @@ static struct worker *find_spare(struct cks_workers *w)
 	for (struct worker *worker = w->first; worker; worker = worker->next) {
 		if (worker->state == SERVING || worker->control < 0)
 			continue;
-		if (!found || worker->state == SPARE_READY)
+		if (!found || worker->state > found->state)
 			found = worker;
 	}
 	return found;
@@ -333,9 +367,8 @@ int cks_workers_serve(struct cks_workers *w, int fd, const struct cks_owner *own
 	spare = find_spare(w);
 	if (!spare || send_now(spare->control, CK_CONTROL_CLIENT, fd) < 0)
 		return spawn(w, fd, owner);
-	leave_spares(w, spare);
+	change(w, spare, SERVING);
 	spare->owner = *owner;
-	w->count++;
 	w->spares.taken++;
 	ck_debug("spare worker %d has a client", (int)spare->pid);
 	return 0;
@@ -346,6 +379,21 @@ int cks_workers_spare(struct cks_workers *w)
 	return spawn(w, -1, NULL);
 }
 
+int cks_workers_warm(struct cks_workers *w)
+{
+	const char kind = CK_CONTROL_WARM;
+	struct worker *worker = w->first;
+
+	while (worker && (worker->state != SPARE_STANDBY || worker->control < 0))
+		worker = worker->next;
+	if (!worker)
+		return -ENOENT;
+	if (send(worker->control, &kind, 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+		return -errno;
+	change(w, worker, SPARE_WARMING);
+	return 0;
+}
+
 const struct cks_spare_counts *cks_workers_spares(const struct cks_workers *w)
 {
 	return &w->spares;
@@ -354,7 +402,8 @@ const struct cks_spare_counts *cks_workers_spares(const struct cks_workers *w)
 void cks_workers_expire(struct cks_workers *w, int64_t begin)
 {
 	for (struct worker *worker = w->first; worker; worker = worker->next) {
-		if (worker->state != SPARE_WARMING || worker->begin > begin)
+		if ((worker->state != SPARE_STARTING && worker->state != SPARE_WARMING) ||
+		    worker->begin > begin)
 			continue;
 		ck_warn("spare worker %d does not get ready: killed", (int)worker->pid);
 		kill(worker->pid, SIGKILL);
@@ -389,12 +438,9 @@ bool cks_workers_ended(struct cks_workers *w, pid_t pid, int status)
 		return false;
 	log_end(pid, status);
 	*at = worker->next;
-	if (worker->state == SERVING) {
-		w->count--;
-	} else {
-		leave_spares(w, worker);
+	--*count_of(w, worker->state);
+	if (worker->state != SERVING)
 		w->spares.lost++;
-	}
 	if (worker->control >= 0)
 		close(worker->control);
 	free(worker);

@@ -3,6 +3,10 @@
  *
  * Writers append at any time. Taken bytes are removed as a hole, so a file keeps its length,
  * offsets only grow, and concurrent writes are not lost.
+ *
+ * Each reply says whether there is output, and a system call would double its cost. So the page of
+ * the first byte that is not taken is mapped: the byte is zero as long as nothing has been written.
+ * Text that begins with a zero byte is found by the exact check, which the watch makes.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -32,15 +36,20 @@ CK_LOG_DEFINE("server");
 #define FILES 2
 #endif
 
+#define PAGE 4096
+
 static const char cut[] =
 	"cricket: output of kernels is missing here: the program did not fetch it "
 	"in time (see --kernel-output of the server)\n";
 
 struct file {
 	int fd;
-	int target;	     /* the descriptor that the file replaces */
-	_Atomic off_t taken; /* bytes taken; changed under the lock */
-	_Atomic bool full;   /* the target is /dev/null meanwhile */
+	int target;		  /* the descriptor that the file replaces */
+	_Atomic off_t taken;	  /* bytes taken; changed under the lock */
+	_Atomic bool full;	  /* the target is /dev/null meanwhile */
+	_Atomic bool found;	  /* by an exact check, and not taken yet */
+	char *page;		  /* mapped: the one of the first byte that is not taken */
+	const char *_Atomic next; /* that byte; NULL: the file ends before its page */
 };
 
 struct ck_output {
@@ -67,6 +76,25 @@ static void on_abort(int signal)
 	}
 }
 
+/* Map the page of the first byte that is not taken, at the same place as the one before. Bytes of
+ * the file are in the page, unless the byte is its first: no access may be made there. */
+static int show_next(struct file *file)
+{
+	off_t first = file->taken - file->taken % PAGE;
+	int flags = MAP_SHARED | (file->page ? MAP_FIXED : 0);
+	void *at;
+
+	atomic_store(&file->next, NULL);
+	if (file->taken % PAGE == 0)
+		return 0;
+	at = mmap(file->page, PAGE, PROT_READ, flags, file->fd, first);
+	if (at == MAP_FAILED)
+		return -errno;
+	file->page = at;
+	atomic_store(&file->next, file->page + file->taken % PAGE);
+	return 0;
+}
+
 /* Put a memory file behind descriptor @target. */
 static int redirect(struct file *file, const char *name, int target)
 {
@@ -76,7 +104,10 @@ static int redirect(struct file *file, const char *name, int target)
 		return -errno;
 	if (fcntl(file->fd, F_SETFL, O_APPEND) < 0 || dup2(file->fd, target) < 0)
 		return -errno;
-	return 0;
+	if (write(file->fd, "", 1) != 1) /* so that the first page exists */
+		return -EIO;
+	file->taken = 1;
+	return show_next(file);
 }
 
 /* The emulated driver has its own log: the environment passes it the descriptor. */
@@ -128,6 +159,8 @@ void cks_output_destroy(struct ck_output *o)
 	for (int i = 0; i < 2; i++) {
 		if (o->file[i].fd >= 0)
 			close(o->file[i].fd);
+		if (o->file[i].page)
+			munmap(o->file[i].page, PAGE);
 	}
 	ck_mutex_destroy(&o->lock);
 	free(o);
@@ -165,7 +198,7 @@ static off_t waiting(struct file *f)
 	return f->fd >= 0 && fstat(f->fd, &st) == 0 ? st.st_size - f->taken : 0;
 }
 
-static bool pending(struct ck_output *o, struct file *f)
+static bool check(struct ck_output *o, struct file *f)
 {
 	off_t bytes = waiting(f);
 
@@ -175,18 +208,31 @@ static bool pending(struct ck_output *o, struct file *f)
 			close_tap(o, f);
 		ck_unlock(&o->lock);
 	}
+	f->found = bytes > 0;
 	return bytes > 0;
 }
 
-bool cks_output_pending(struct ck_output *o)
+bool cks_output_check(struct ck_output *o)
 {
 	bool text, errors;
 
 	if (!o)
 		return false;
-	text = pending(o, &o->file[0]);
-	errors = pending(o, &o->file[1]);
+	text = check(o, &o->file[0]);
+	errors = check(o, &o->file[1]);
 	return text || errors;
+}
+
+static bool pending(const struct file *f)
+{
+	const volatile char *next = atomic_load(&f->next);
+
+	return f->fd >= 0 && (f->found || !next || *next != 0);
+}
+
+bool cks_output_pending(struct ck_output *o)
+{
+	return o && unlikely(pending(&o->file[0]) || pending(&o->file[1])) && cks_output_check(o);
 }
 
 size_t cks_output_take(struct ck_output *o, bool errors, void *buf, size_t size)
@@ -202,6 +248,8 @@ size_t cks_output_take(struct ck_output *o, bool errors, void *buf, size_t size)
 		f->taken += n;
 		if (fallocate(f->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, f->taken) < 0)
 			ck_debug("output that was taken keeps its memory: %m");
+		if (show_next(f) < 0)
+			ck_debug("output that comes next is not mapped: %m");
 	}
 	if (f->full && waiting(f) == 0)
 		open_tap(f);
@@ -224,7 +272,7 @@ CUresult ck_serve_output(struct cks_request *q, ck_output_args *a, ck_output_res
 	CUresult err;
 
 	(void)a;
-	if (!cks_output_pending(o))
+	if (!cks_output_check(o))
 		return CUDA_SUCCESS;
 	err = take(o, false, &res->text.text_val, &res->text.text_len);
 	if (!err)

@@ -1,8 +1,8 @@
 /*
  * server/session/session.h - one client process, inside its worker process.
  *
- * Threads: one command thread executes one-way messages in order; one thread per lane executes
- * calls that wait. A call names the last command before it, and starts only when that command has
+ * Threads: one command thread executes one-way messages in order, or a lane in its place; one
+ * thread per lane executes calls that wait. A call names the last command before it, and starts only when that command has
  * been executed (session.executed).
  */
 #ifndef CK_SERVER_SESSION_SESSION_H
@@ -20,7 +20,7 @@
 #include "server/session/locks.h"
 #include "util/spin.h"
 
-/* The event that the last commands recorded; see retime.h. The command thread owns all but
+/* The event that the last commands recorded; see retime.h. Who carries out a command owns all but
  * armed. */
 struct cks_retime {
 	_Atomic bool armed;
@@ -29,21 +29,25 @@ struct cks_retime {
 	bool loading; /* messages that load a kernel came after it */
 };
 
+struct cks_commands;
+
 struct cks_session {
 	unsigned char id[16], key[16];
 	struct cks_handles *handles;
-	struct cks_memory *memory;	   /* every device allocation of the session */
-	struct cks_staging *staging;	   /* pinned slots for pageable copies */
-	struct cks_textures *textures;	   /* numbers of texture and surface objects */
-	struct cks_modcache *modules;	   /* images by content hash */
-	struct cks_assembly *assembly;	   /* the image that is arriving */
-	struct ck_output *output;	   /* of kernels */
-	struct cks_callbacks *callbacks;   /* functions for the client to run */
-	struct cks_mirrors *mirrors;	   /* host memory of graphs */
-	struct cks_deliveries *deliveries; /* asynchronous copies to the client's memory */
-	struct cks_status *status;	   /* events and streams that the client watches */
-	struct cks_pinned *pinned;	   /* host memory of a client on this host */
-	_Atomic uint64_t executed;	   /* number of the last command carried out */
+	struct cks_memory *memory;	       /* every device allocation of the session */
+	struct cks_leases *leases;	       /* device memory that the client lays out */
+	struct cks_staging *staging;	       /* pinned slots for pageable copies */
+	struct cks_textures *textures;	       /* numbers of texture and surface objects */
+	struct cks_modcache *modules;	       /* images by content hash */
+	struct cks_assembly *assembly;	       /* the image that is arriving */
+	struct ck_output *output;	       /* of kernels */
+	struct cks_callbacks *callbacks;       /* functions for the client to run */
+	struct cks_mirrors *mirrors;	       /* host memory of graphs */
+	struct cks_deliveries *deliveries;     /* asynchronous copies to the client's memory */
+	struct cks_status *status;	       /* events and streams that the client watches */
+	struct cks_pinned *pinned;	       /* host memory of a client on this host */
+	struct cks_commands *_Atomic commands; /* in shared memory: lanes may carry them out */
+	_Atomic uint64_t executed;	       /* number of the last command carried out */
 	_Atomic uint64_t awaited; /* the first command that a lane sleeps for; or UINT64_MAX */
 	struct ck_mutex lock;	  /* with the condition: waiting for executed */
 	pthread_cond_t progress;
@@ -54,12 +58,13 @@ struct cks_session {
 	_Atomic bool stirred; /* commands have arrived: the watch checks output */
 	int stir_fd;	      /* an eventfd that wakes the watch; -1: none */
 	int device_count;
-	unsigned int wait_max_ms;	       /* time limit of calls that wait for news */
+	int (*press)(void);	  /* ask the other sessions for free memory; NULL: not possible */
+	unsigned int wait_max_ms; /* time limit of calls that wait for news */
 	_Atomic uint64_t window_lo, window_hi; /* addresses reserved for managed memory; or 0 */
 
 	/* For the log line at the end. */
 	_Atomic uint64_t calls, bytes_in, bytes_out; /* of the lanes */
-	_Atomic uint64_t command_bytes;		     /* written by the command thread alone */
+	_Atomic uint64_t command_bytes;		     /* written by one thread at a time */
 };
 
 /* One message, passed to a handler. */

@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.skipif(DRIVER != "emu", reason="on a GPU the bench its
               pytest.mark.skipif(bool(KIND), reason="it takes the products without sanitizers")]
 BENCH = ROOT / "bench"
 SMALL = {"DRIVER": "emu", "QUICK": "1", "MANY": "1,2", "MANY_SECONDS": "0.2", "WORK": "10", "CONNECTS": "8",
-         "IDLE": "2", "SPARE_S": "0.1", "SWEEP": "steps", "STEP_SECONDS": "0.1", "RTTS": "0 1ms 20ms"}
+         "IDLE": "2", "TOGETHER": "--at-a-time 2 matmul vector_add", "SPARE_S": "0.1", "SWEEP": "steps", "STEP_SECONDS": "0.1", "RTTS": "0 1ms 20ms"}
 
 
 def text(path):
@@ -23,12 +23,14 @@ def text(path):
 @pytest.mark.slow
 def test_a_small_run_is_measured_and_reported(tmp_path, app):
     app("matmul")
+    app("vector_add")
     logs, docs = tmp_path / "logs", tmp_path / "docs"
-    result = run([BENCH / "gpu.sh", "start", "wire", "many", "sweep"], clean_env(OUT=str(logs), **SMALL), 120)
+    result = run([BENCH / "gpu.sh", "start", "wire", "many", "together", "sweep"], clean_env(OUT=str(logs), **SMALL), 120)
     assert result.status == 0, result.out + result.err
     assert "missing" not in result.out and "error" not in result.out, result.out
     assert re.search(r"modules sent by the first run: 1 of \d{4,} bytes", result.out), result.out
     assert "modules sent by the second run: 0 of 0 bytes" in result.out
+    assert len(re.findall(r"ratios: median [\d.]+, 90 % [\d.]+", result.out)) == 4    # once more in the table
     for name, row in (("start.warm", "start_first_call"), ("many.shm", "many_2_fair"), ("many.shm", "left_processes")):
         assert row in json.loads(text(logs / name).splitlines()[-1]), name
     docs.mkdir()

@@ -97,9 +97,9 @@ class Elder:
             near.sendall(u32(0x80000000 | len(data)) + data)
 
     def without(self, data):
-        """The reply to hello without the bits of UNKNOWN in its last field."""
+        """The reply to hello without the bits of UNKNOWN in its field of procedures, which the offer of memory follows."""
         size = max(NUMBERS.values()) // 8 + 1
-        at = len(data) - size - -size % 4
+        at = len(data) - 28 - size - -size % 4
         assert data[at - 4:at] == u32(size)
         bits = bytearray(data)
         for number in self.unknown:

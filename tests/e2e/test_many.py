@@ -96,7 +96,7 @@ def fork_clients(server, count, seed, transport):
 
 @pytest.mark.parametrize("spares", [0, 2])
 def test_sessions_that_end_anyhow_leave_nothing_behind(tmp_path, spares):
-    server = Server(tmp_path / "server", "--warm", str(spares))
+    server = Server(tmp_path / "server", "--warm", str(spares), "--standby", "0")
     seed = random.randrange(1 << 30)
     try:
         fork_clients(server, 16, seed, "unix")  # what is allocated once is there after this
@@ -147,7 +147,7 @@ def test_connections_that_say_nothing_give_way(own_server, app):
 
 @pytest.mark.parametrize("spares", [0, 4])
 def test_sixteen_programs_in_one_moment_all_get_it_right(tmp_path, app, spares):
-    server = Server(tmp_path / "server", "--warm", str(spares))
+    server = Server(tmp_path / "server", "--warm", str(spares), "--standby", "0")
     names = ("vector_add", "matmul", "reduction", "first_kernel")
     try:
         clients = [start([app(names[i % 4])], client_env(server.address("tcp" if i % 3 else "unix")))
@@ -168,7 +168,7 @@ def test_a_session_whose_driver_hangs_holds_up_nobody(tmp_path):
     source = pathlib.Path(__file__).parent / "warm_driver.c"
     subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, source], check=True)
     what.write_text("hang")
-    server = Server(tmp_path / "server", "--driver", library, "--warm", "0", WARM_DRIVER=str(what))
+    server = Server(tmp_path / "server", "--driver", library, "--warm", "0", "--standby", "0", WARM_DRIVER=str(what))
     program = "import ctypes; print(ctypes.CDLL('libcuda.so.1').cuInit(0))"
     env = client_env(server.address("unix"), CRICKET_TIMEOUT="60")
     try:

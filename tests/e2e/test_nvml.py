@@ -112,7 +112,9 @@ print(n.value, cuda_count(), nvml.nvmlDeviceGetCount_v2(ctypes.byref(n)), n.valu
 
 
 @pytest.mark.skipif(DRIVER != "emu", reason="containers hide processes from the real NVML")
-def test_a_program_finds_itself_among_the_processes(server):
+def test_a_program_finds_itself_among_the_processes(tmp_path):
+    """Memory counts in units of 2 MiB, as the driver gives it."""
+    server = Server(tmp_path / "server", "--lease", "0")
     result = python("""
 assert nvml.nvmlInit_v2() == 0 and cuda_count()[0] == 0
 cuda, c, p = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p(), ctypes.c_uint64()
@@ -127,7 +129,8 @@ print(call(handle(), ctypes.byref(n), infos), n.value, infos[0] == os.getpid(), 
 print(nvml.nvmlSystemGetProcessName(os.getpid(), name, 64), name.value in sys.executable.encode())
 print(nvml.nvmlSystemGetProcessName(os.getpid(), name, 2))
 """, client_env(server.address("unix")))
-    assert result.out == "7 1\n0 1 True 3\n0 True\n7\n", result.err
+    server.stop()
+    assert result.out == "7 1\n0 1 True 4\n0 True\n7\n", result.err
 
 
 def test_a_server_that_ends_loses_the_gpu(own_server):
@@ -222,14 +225,14 @@ def test_programs_see_each_others_memory(direct_env, tmp_path, way, kill):
     if way == "direct":
         env = dict(direct_env, **table)
     else:
-        other = Server(tmp_path / "server", **table)
+        other = Server(tmp_path / "server", "--lease", "0", **table)
         env = client_env(other.address(way))
-    one, two = User(env, 3), User(env, 5)
+    one, two = User(env, 4), User(env, 6)
     try:
         one.look(), two.look()  # both have begun
-        assert one.look() == two.look() == "[3, 5] 8\n"
+        assert one.look() == two.look() == "[4, 6] 10\n"
         two.end(kill)
-        wait_until(lambda: one.look() == "[3] 3\n", 10, "the other program is gone")
+        wait_until(lambda: one.look() == "[4] 4\n", 10, "the other program is gone")
     finally:
         one.end()
         if two.process.poll() is None:

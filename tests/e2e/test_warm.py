@@ -1,6 +1,7 @@
 """tests/e2e/test_warm.py - spare workers: a client of one sees what a client of a fresh one sees."""
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -60,7 +61,7 @@ def warm(tmp_path):
     servers = []
 
     def make(*options, spares=1, **env):
-        servers.append(Server(tmp_path / f"server{len(servers)}", *options, **env))
+        servers.append(Server(tmp_path / f"server{len(servers)}", "--standby", "0", *options, **env))
         ready(servers[-1], spares)
         return servers[-1]
     yield make
@@ -145,8 +146,35 @@ def test_spares_come_back_after_they_were_taken(warm, app):
     assert len(server.spares()) == 2
 
 
+def test_a_client_gets_the_spare_that_has_got_furthest(warm, app):
+    server = warm("--warm", "1", "--standby", "1", "--log", "debug")
+    wait_until(lambda: server.log().count("on standby") == 2, 10, "one has a context, one has not")
+    clients = []
+    try:
+        for _ in range(2):
+            clients.append(start([app("endless"), "sync"], client_env(server.address("unix"))))
+            assert clients[-1].stdout.readline() == "running\n"
+        ready_ones = re.findall(r"spare worker (\d+) is ready", server.log())
+        served = re.findall(r"spare worker (\d+) has a client", server.log())
+    finally:
+        for c in clients:
+            c.kill()
+            c.communicate()
+    assert served[0] == ready_ones[0] and len(set(served)) == 2
+
+
+def test_a_standby_worker_serves_alone(warm, app):
+    server = warm("--warm", "0", "--standby", "1", "--log", "debug", spares=0)
+    wait_until(lambda: "on standby" in server.log(), 10, "it has its driver")
+    pid, = server.spares()
+    result = run([app("vector_add")], client_env(server.address("unix")))
+    assert result.status == 0, result.err
+    assert f"spare worker {pid} has a client" in server.log() and "is ready" not in server.log()
+    wait_until(lambda: server.log().count("on standby") == 2, 10, "there is another")
+
+
 def test_a_spare_that_waits_costs_nothing(warm):
-    server = warm("--warm", "1", "--log", "debug")
+    server = warm("--warm", "1", "--standby", "1", "--log", "debug")
     pids = [server.process.pid, *server.spares()]
 
     def switches():
@@ -184,7 +212,7 @@ def broken(tmp_path):
     def make(how, *options):
         what.write_text(how)
         servers.append(Server(tmp_path / f"broken{len(servers)}", "--driver", library, "--log",
-                              "debug", *options, WARM_DRIVER=str(what)))
+                              "debug", "--standby", "0", *options, WARM_DRIVER=str(what)))
         servers[-1].what = what
         return servers[-1]
     yield make
@@ -228,7 +256,7 @@ def test_a_spare_whose_driver_hangs_does_not_keep_the_server_from_stopping(broke
     assert not is_alive(spare)
 
 
-@pytest.mark.parametrize("options", [("--warm", "-1"), ("--warm", "65"), ("--warm", "one"),
+@pytest.mark.parametrize("options", [("--warm", "-1"), ("--warm", "65"), ("--warm", "one"), ("--standby", "65"),
                                      ("--warm-devices", ""), ("--warm-devices", "gpu0")])
 def test_wrong_options_are_refused(options):
     result = serve(*options)

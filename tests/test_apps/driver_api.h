@@ -25,6 +25,7 @@
 	X(cuCtxSetCurrent, (CUcontext))                                                            \
 	X(cuCtxSynchronize, (void))                                                                \
 	X(cuMemAlloc_v2, (CUdeviceptr *, size_t))                                                  \
+	X(cuMemGetInfo_v2, (size_t *, size_t *))                                                   \
 	X(cuMemFree_v2, (CUdeviceptr))                                                             \
 	X(cuMemcpyHtoD_v2, (CUdeviceptr, const void *, size_t))                                    \
 	X(cuMemcpyDtoH_v2, (void *, CUdeviceptr, size_t))                                          \

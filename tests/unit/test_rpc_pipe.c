@@ -29,6 +29,11 @@ static void pause_sometimes(void);
 #define ck_pipe_sleep_filled test_sleep_filled
 #define ck_pipe_sleep_room test_sleep_room
 #define ck_pipe_wake test_wake
+#define ck_pipe_holds test_holds
+#define ck_pipe_arm test_arm
+#define ck_pipe_disarm test_disarm
+#define ck_pipe_mark test_mark
+#define ck_pipe_doze test_doze
 #include "../../rpc/pipe.c"
 
 #define SIZE 4096u
@@ -267,6 +272,116 @@ static void two_ends_that_wait_for_each_other_go_on(void **state)
 	pthread_join(thread, NULL);
 }
 
+/* A reader of two threads: one looks for a while, again and again; the other takes over when nobody
+ * looks, and sleeps meanwhile. As commands and lanes of a session do. */
+static struct {
+	atomic_bool looked, asleep, busy, over;
+	uint64_t out;
+	size_t wrong;
+} turns;
+
+static bool take_one(void)
+{
+	bool any;
+
+	if (atomic_exchange(&turns.busy, true))
+		return false;
+	any = test_filled(&reader) > 0;
+	if (any)
+		turns.wrong += wrong_bytes(&turns.out, 1);
+	if (turns.out == BYTES / 64)
+		turns.over = true;
+	atomic_store(&turns.busy, false);
+	return any;
+}
+
+static bool is_due(void)
+{
+	return turns.over || (!turns.looked && test_holds(&reader));
+}
+
+static void *take_over(void *arg)
+{
+	struct stress *s = arg;
+
+	pauses = 99;
+	while (!turns.over) {
+		uint64_t begun = (uint64_t)time(NULL);
+
+		atomic_store(&turns.asleep, true);
+		for (;;) {
+			uint32_t mark;
+
+			if (!turns.looked)
+				test_arm(&reader);
+			mark = test_mark(&reader);
+			pause_sometimes();
+			if (is_due())
+				break;
+			test_doze(&reader, mark, LONG_MS);
+		}
+		atomic_store(&turns.asleep, false);
+		test_disarm(&reader);
+		slept_well(s, begun);
+		take_one();
+	}
+	return NULL;
+}
+
+static void *look(void *arg)
+{
+	unsigned int seed = 4;
+
+	pauses = 55;
+	while (!turns.over) {
+		atomic_store(&turns.looked, true);
+		if (turns.asleep)
+			test_disarm(&reader);
+		for (unsigned int n = next_random(&seed) % 50; n > 0 && !turns.over; n--)
+			take_one();
+		pause_sometimes();
+		atomic_store(&turns.looked, false);
+		if (turns.asleep) {
+			test_arm(&reader);
+			pause_sometimes();
+			if (is_due())
+				test_wake(&reader);
+		}
+		pause_sometimes();
+	}
+	if (turns.asleep) {
+		test_arm(&reader);
+		test_wake(&reader);
+	}
+	return arg;
+}
+
+static void no_byte_waits_while_a_reader_sleeps_and_nobody_looks(void **state)
+{
+	struct stress s = {.seed = 3};
+	pthread_t threads[2];
+	uint64_t in = 0;
+
+	(void)state;
+	memset(&turns, 0, sizeof(turns));
+	assert_int_equal(pthread_create(&threads[0], NULL, take_over, &s), 0);
+	assert_int_equal(pthread_create(&threads[1], NULL, look, NULL), 0);
+	pauses = 7;
+	while (in < BYTES / 64) {
+		if (test_room(&writer) == 0) {
+			test_sleep_room(&writer, LONG_MS);
+			continue;
+		}
+		put_bytes(&in, 1);
+		test_publish(&writer);
+		pause_sometimes();
+	}
+	for (int i = 0; i < 2; i++)
+		pthread_join(threads[i], NULL);
+	assert_int_equal(s.wrong + turns.wrong, 0);
+	assert_int_equal(turns.out, BYTES / 64);
+}
+
 static void places_that_cannot_be_are_refused(void **state)
 {
 	uint64_t in = 0;
@@ -336,6 +451,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(no_wakeup_is_lost_at_any_interleaving, begin, end),
 		cmocka_unit_test_setup_teardown(two_ends_that_wait_for_each_other_go_on, begin,
 						end),
+		cmocka_unit_test_setup_teardown(
+			no_byte_waits_while_a_reader_sleeps_and_nobody_looks, begin, end),
 		cmocka_unit_test_setup_teardown(places_that_cannot_be_are_refused, begin, end),
 		cmocka_unit_test_setup_teardown(a_hostile_end_makes_nobody_leave_the_pipe, begin,
 						end),

@@ -85,6 +85,27 @@ static void rings_have_sizes_of_their_own_kind(void **state)
 	close_pair(ends);
 }
 
+/* Else each start of a program would wait until the kernel has zeroed them. */
+static void most_pages_come_when_they_are_used(void **state)
+{
+	struct ck_chan *ends[2];
+	struct stat st;
+	int fd;
+
+	(void)state;
+	socket_pair(ends);
+	assert_int_equal(ck_chan_offer_rings(ends[0], BIG + (1u << 20), SIZE), 0);
+	send_text(ends[0], "record");
+	assert_text(ends[1], "record");
+	fd = ck_chan_take_fd(ends[1]);
+	assert_true(fd >= 0);
+	assert_int_equal(fstat(fd, &st), 0);
+	assert_true(st.st_size > BIG);
+	assert_true(st.st_blocks * 512 < BIG / 4);
+	close(fd);
+	close_pair(ends);
+}
+
 /* What a hostile client may send in place of a file of ours. */
 struct forged {
 	uint32_t magic, layout, size[2];
@@ -370,6 +391,7 @@ int main(void)
 		cmocka_unit_test(an_end_that_takes_no_rings_keeps_the_socket),
 		cmocka_unit_test(the_environment_can_forbid_it),
 		cmocka_unit_test(rings_have_sizes_of_their_own_kind),
+		cmocka_unit_test(most_pages_come_when_they_are_used),
 		cmocka_unit_test(what_is_no_file_of_ours_is_not_mapped),
 		cmocka_unit_test(more_than_a_ring_holds_goes_both_ways_at_once),
 		cmocka_unit_test(descriptors_go_along_with_records),

@@ -30,6 +30,15 @@ static int fake_spare(struct cks_workers *unused)
 	if (start_error)
 		return start_error;
 	started++;
+	counts.starting++;
+	return 0;
+}
+
+static int fake_warm(struct cks_workers *unused)
+{
+	(void)unused;
+	assert_true(counts.standby > 0);
+	counts.standby--;
 	counts.warming++;
 	return 0;
 }
@@ -44,6 +53,7 @@ static void fake_expire(struct cks_workers *unused, int64_t begin)
 #define ck_now_ms() fake_now
 #define cks_workers_spares fake_spares
 #define cks_workers_spare fake_spare
+#define cks_workers_warm fake_warm
 #define cks_workers_expire fake_expire
 #define cks_spares_run run_policy
 int run_policy(struct cks_spares *s, struct cks_workers *workers);
@@ -56,7 +66,7 @@ static int begin(void **unused)
 	(void)unused;
 	memset(&spares, 0, sizeof(spares));
 	memset(&counts, 0, sizeof(counts));
-	spares.wanted = 2;
+	spares.warm = 2;
 	started = 0;
 	start_error = 0;
 	fake_now = 1000000;
@@ -69,8 +79,16 @@ static int run(void)
 	return run_policy(&spares, NULL);
 }
 
+static void goes_on_standby(void)
+{
+	counts.starting--;
+	counts.standby++;
+}
+
 static void becomes_ready(void)
 {
+	goes_on_standby();
+	assert_int_equal(run(), 1000); /* it makes its contexts */
 	counts.warming--;
 	counts.ready++;
 }
@@ -93,14 +111,14 @@ static void is_taken(void)
 
 static void is_lost(void)
 {
-	counts.warming--;
+	counts.starting--;
 	counts.lost++;
 }
 
 static void none_are_started_where_none_are_wanted(void **unused)
 {
 	(void)unused;
-	spares.wanted = 0;
+	spares.warm = 0;
 	assert_int_equal(run(), -1);
 	assert_int_equal(started, 0);
 }
@@ -158,6 +176,52 @@ static void who_fails_is_tried_later_and_later(void **unused)
 	assert_int_equal(run(), 1000); /* one that worked ends the series */
 }
 
+static void one_on_standby_makes_contexts_when_it_is_their_time(void **unused)
+{
+	(void)unused;
+	spares.warm = spares.standby = 1;
+	run();
+	becomes_ready();
+	run();
+	goes_on_standby();
+	assert_int_equal(run(), -1);
+	assert_int_equal(started, 2);
+	is_taken();
+	assert_int_equal(run(), 1000);
+	assert_int_equal(counts.standby, 1);
+	fake_now += 1000;
+	run();
+	assert_int_equal(counts.warming == 1 && counts.standby == 0, true);
+	assert_int_equal(started, 2);
+}
+
+static void one_on_standby_is_replaced_at_once(void **unused)
+{
+	(void)unused;
+	spares.warm = 0;
+	spares.standby = 1;
+	run();
+	goes_on_standby();
+	assert_int_equal(run(), -1);
+	counts.standby--;
+	counts.taken++;
+	assert_int_equal(run(), 1000);
+	assert_int_equal(started, 2);
+}
+
+static void contexts_that_do_not_get_ready_are_ended(void **unused)
+{
+	(void)unused;
+	run();
+	goes_on_standby();
+	run();
+	assert_int_equal(counts.warming, 1);
+	fake_now += 1000;
+	assert_int_equal(run(), 1000);
+	assert_int_equal(expired_before, fake_now - 60000);
+	assert_int_equal(started, 1);
+}
+
 static void one_that_does_not_get_ready_is_ended(void **unused)
 {
 	(void)unused;
@@ -194,6 +258,9 @@ int main(void)
 		TEST(they_are_started_one_after_the_other),
 		TEST(the_next_waits_while_the_session_starts),
 		TEST(who_fails_is_tried_later_and_later),
+		TEST(one_on_standby_makes_contexts_when_it_is_their_time),
+		TEST(one_on_standby_is_replaced_at_once),
+		TEST(contexts_that_do_not_get_ready_are_ended),
 		TEST(one_that_does_not_get_ready_is_ended),
 		TEST(a_process_that_cannot_be_started_is_no_busy_loop),
 	};

@@ -32,7 +32,7 @@ static int be_a_spare(void)
 	memset(&note, 0, sizeof(note));
 	if (ck_fd_recv(CK_WORKER_CONTROL, &kind, 1, &fd) < 0 || kind != CK_CONTROL_CLIENT)
 		return 1;
-	note.kind = CK_NOTE_READY;
+	note.kind = CK_NOTE_STANDBY;
 	ck_fd_write_full(CK_WORKER_CONTROL, &note, sizeof(note));
 	note.kind = CK_NOTE_SESSION;
 	memcpy(note.session, session, sizeof(session));

@@ -1,0 +1,289 @@
+/*
+ * client/memory/arena.c - device memory that the client lays out: see arena.h.
+ */
+#include "client/memory/arena.h"
+#include "client/memory/pool.h"
+#include "client/memory/reservation.h"
+#include "client/memory/state.h"
+#include "client/objects/capture.h"
+#include "client/wire/hooks.h"
+#include "util/log.h"
+#include "util/spin.h"
+#include "util/util.h"
+
+CK_LOG_DEFINE("client");
+
+#define SMALL_LEASE (16 * CK_CHUNK)	/* chunks to ask for when an allocation below one waits */
+#define OFFER_NS ((uint64_t)5000000000) /* the server waits twice as long */
+#define CACHED_MAX ((size_t)1 << 30)	/* free blocks that are kept for another use */
+
+static struct ckc_arena *arena(void)
+{
+	return &ckc_client_current()->memory->arena;
+}
+
+/* --- heaps */
+
+/*
+ * Take the lease that the reply to hello offered. The server releases it when it is not taken in
+ * time; a client that is late leaves its addresses alone.
+ */
+static void take_offer(struct ckc_client *c, struct ckc_heap *heap, uint64_t ctx)
+{
+	size_t size = (size_t)c->offers.lease_size;
+	uint64_t at;
+
+	if (size == 0 || size % CK_CHUNK)
+		return;
+	at = ckc_heap_place(heap, size);
+	if (at && ck_now_ns() - c->offered_ns < OFFER_NS && !ck_wire_lease_keep(ctx))
+		ckc_heap_add(heap, at, size);
+}
+
+/* Call with the lock held. */
+static struct ckc_heap *open_heap(struct ckc_client *c, CUdevice device, uint64_t ctx)
+{
+	const struct ckc_gpu *gpu = ckc_gpu(device);
+	size_t size = CK_ALIGN_UP(2 * (size_t)gpu->facts->memory, CK_CHUNK);
+	struct ckc_heap *heap;
+	uint64_t at;
+	bool offered;
+
+	if (!ckc_session_offers(c, CK_PROC_lease) || c->memory->arena.off)
+		return NULL;
+	at = ckc_reservation_heap(ctx, device, size, &offered);
+	if (!at) {
+		ck_info("no addresses for device memory: the server chooses them");
+		return NULL;
+	}
+	heap = ckc_heap_create(at, at + size);
+	if (heap && offered)
+		take_offer(c, heap, ctx);
+	return heap;
+}
+
+/* The heap of @device; NULL: it has none. Call with the lock held. */
+static struct ckc_heap *heap_of(struct ckc_arena *all, CUdevice device, uint64_t ctx)
+{
+	if (device < 0 || device >= CK_MAX_DEVICES)
+		return NULL;
+	if (!all->tried[device]) {
+		all->tried[device] = true;
+		all->heaps[device] = open_heap(ckc_client_current(), device, ctx);
+	}
+	return all->heaps[device];
+}
+
+/* --- uses of freed memory */
+
+/* Has a synchronise covered the use? */
+static bool is_over(const struct ckc_use *use)
+{
+	struct ckc_context *context = use->context;
+
+	if (!context)
+		return false;
+	if (use->in_stream)
+		return ckc_stream_waited(context, use->stream, use->command);
+	return context->synced >= use->command ||
+	       (!context->client->unordered_streams && context->legacy_synced >= use->command);
+}
+
+static bool always(const struct ckc_use *use)
+{
+	(void)use;
+	return true;
+}
+
+/*
+ * Have the server wait for @use before the commands that follow. If both are in streams, only
+ * @user's stream waits. Then the smallest sufficient piece can be taken. NOT_PERMITTED: a wait
+ * would end a capture.
+ */
+static CUresult wait_in_order(struct ckc_heap *heap, const struct ckc_use *use,
+			      const struct ckc_user *user)
+{
+	uint64_t ctx = user->context->object.id;
+	CUresult err;
+
+	if (ckc_captures_any())
+		return CUDA_ERROR_NOT_PERMITTED;
+	if (use->in_stream && user->in_stream && use->context == user->context)
+		return ck_wire_order(ctx, use->stream, user->stream);
+	err = ck_wire_lease_settle(ctx);
+	if (!err)
+		ckc_heap_finish(heap, always);
+	return err;
+}
+
+/* Take from what is leased; 0: not possible. Call with the lock held. */
+static uint64_t take_leased(struct ckc_heap *heap, size_t size, const struct ckc_user *user)
+{
+	uint64_t at = ckc_heap_take(heap, size, user);
+	struct ckc_use use;
+
+	if (at)
+		return at;
+	ckc_heap_finish(heap, is_over);
+	at = ckc_heap_take(heap, size, user);
+	if (at || !ckc_heap_blocked(heap, size, &use) || wait_in_order(heap, &use, user))
+		return at;
+	return ckc_heap_take(heap, size, NULL);
+}
+
+/* --- leases */
+
+bool ckc_arena_return_one(struct ckc_heap *heap, uint64_t ctx)
+{
+	uint64_t at;
+	size_t size;
+
+	if (!ckc_heap_shed(heap, &at, &size))
+		return false;
+	ck_wire_lease_end(ctx, at, size);
+	return true;
+}
+
+bool ckc_arena_shed(CUdevice device, uint64_t ctx)
+{
+	struct ckc_arena *all = arena();
+	struct ckc_heap *heap;
+	bool any = false;
+
+	ck_lock(&all->lock);
+	heap = heap_of(all, device, ctx);
+	while (heap && ckc_arena_return_one(heap, ctx))
+		any = true;
+	ck_unlock(&all->lock);
+	return any;
+}
+
+/* Lease @size bytes in units of @unit, and take @want bytes of them. */
+static CUresult lease(struct ckc_arena *all, CUdevice device, size_t size, size_t unit, size_t want,
+		      const struct ckc_user *user, uint64_t *at)
+{
+	struct ckc_heap *heap = all->heaps[device];
+	uint64_t place;
+	CUresult err;
+
+	ck_lock(&all->lock);
+	place = ckc_heap_place(heap, size);
+	ck_unlock(&all->lock);
+	if (!place)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	err = ck_wire_lease(user->context->object.id, ckc_gpu(device)->server_ordinal, place, size,
+			    unit);
+	ck_lock(&all->lock);
+	if (err) {
+		ckc_heap_displace(heap, place);
+	} else if (unit > CK_CHUNK || unit == want) {
+		ckc_heap_add_block(heap, place);
+		*at = place;
+	} else {
+		*at = ckc_heap_add(heap, place, size) < 0 ? 0 : ckc_heap_take(heap, want, user);
+		err = *at ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	ck_unlock(&all->lock);
+	return err;
+}
+
+/* Is there more memory if this session, or another, returns what is free? */
+static bool make_room(CUdevice device, size_t size, const struct ckc_user *user)
+{
+	uint64_t ctx = user->context->object.id;
+	bool grown = ckc_arena_await_growth(arena(), device);
+	bool own = ckc_arena_shed(device, ctx);
+	int more = 0;
+
+	return grown || own || (!ck_wire_lease_press(ctx, size, &more) && more);
+}
+
+/* Ask the server. Where memory is short, ask for no more than is needed. */
+static CUresult take_more(struct ckc_arena *all, CUdevice device, size_t size,
+			  const struct ckc_user *user, uint64_t *at)
+{
+	size_t unit = CK_ALIGN_UP(size, CK_CHUNK);
+	size_t first = size < CK_CHUNK ? SMALL_LEASE : unit;
+	CUresult err = lease(all, device, first, unit, size, user, at);
+
+	for (int tries = 0; err == CUDA_ERROR_OUT_OF_MEMORY && tries < 3; tries++) {
+		if (first == unit && !make_room(device, unit, user))
+			break;
+		first = unit;
+		err = lease(all, device, unit, unit, size, user, at);
+	}
+	return err;
+}
+
+CUresult ckc_arena_take(CUdevice device, size_t size, const struct ckc_user *user, uint64_t *at)
+{
+	struct ckc_arena *all = arena();
+	struct ckc_heap *heap;
+
+	if (size > SIZE_MAX - CK_CHUNK)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	*at = 0;
+	ck_lock(&all->lock);
+	heap = heap_of(all, device, user->context->object.id);
+	if (heap)
+		*at = take_leased(heap, size, user);
+	if (*at)
+		ckc_arena_foresee(user->context->client, device);
+	ck_unlock(&all->lock);
+	if (!heap)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	return *at ? CUDA_SUCCESS : take_more(all, device, size, user, at);
+}
+
+void ckc_arena_give(const struct ckc_allocation *a, const struct ckc_user *user)
+{
+	struct ckc_use use = {
+		.command = ckc_command_last(),
+		.context = user->context,
+		.in_stream = user->in_stream,
+		.stream = user->stream,
+	};
+	struct ckc_arena *all = arena();
+	struct ckc_heap *heap = all->heaps[a->device];
+
+	if (a->pooled)
+		ckc_pool_count(a, false);
+	if (a->left)
+		ck_wire_lease_private(user->context ? user->context->object.id : 0, a->base);
+	if (use.command && is_over(&use))
+		use.command = 0;
+	ck_lock(&all->lock);
+	if (ckc_heap_give(heap, a->base, a->size, &use) < 0)
+		ck_warn("no memory to note that device memory is free: it stays allocated");
+	while (ckc_heap_cached(heap) > CACHED_MAX &&
+	       ckc_arena_return_one(heap, user->context ? user->context->object.id : 0))
+		;
+	ck_unlock(&all->lock);
+}
+
+size_t ckc_arena_idle(CUdevice device, uint64_t ctx)
+{
+	struct ckc_arena *all = arena();
+	const struct ckc_heap *heap;
+	size_t idle;
+
+	ck_lock(&all->lock);
+	heap = heap_of(all, device, ctx);
+	idle = heap ? ckc_heap_idle(heap) : 0;
+	ck_unlock(&all->lock);
+	return idle;
+}
+
+/* Only a wait for everything ends the uses of a context that has ended. */
+static void context_ended(struct ckc_context *context)
+{
+	struct ckc_arena *all = &context->client->memory->arena;
+
+	ck_lock(&all->lock);
+	for (int i = 0; i < CK_MAX_DEVICES; i++) {
+		if (all->heaps[i])
+			ckc_heap_disown(all->heaps[i], context);
+	}
+	ck_unlock(&all->lock);
+}
+CK_ON_CONTEXT_END(CK_LAYER_MEMORY, context_ended);

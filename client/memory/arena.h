@@ -1,0 +1,46 @@
+/*
+ * client/memory/arena.h - device memory that the client lays out by itself.
+ *
+ * Each device has a heap in addresses that are reserved on both sides. The server leases memory to
+ * the session in advance; allocations are cut from it without a message. Only an allocation beyond
+ * the lease waits. So out-of-memory is reported by the call that meets it, as natively.
+ *
+ * Freed memory stays leased. Before it is used again, the work that used it must be over: the
+ * client knows that from a synchronise, or has the server wait in the command stream.
+ */
+#ifndef CK_CLIENT_MEMORY_ARENA_H
+#define CK_CLIENT_MEMORY_ARENA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "client/memory/heap.h"
+#include "client/memory/state.h"
+#include "client/wire/client.h"
+
+/*
+ * Allocate @size bytes of @device for @user. OUT_OF_MEMORY; NOT_SUPPORTED: the arena is off or full,
+ * so the server is to be asked for memory of the driver's choice.
+ */
+CUresult ckc_arena_take(CUdevice device, size_t size, const struct ckc_user *user, uint64_t *at);
+
+/* Free it after the last use by @user; @a is no longer in the table of known memory. */
+void ckc_arena_give(const struct ckc_allocation *a, const struct ckc_user *user);
+
+/* Return free memory of @device to the server. False: there was none. */
+bool ckc_arena_shed(CUdevice device, uint64_t ctx);
+
+/* Bytes of @device that allocations can take without the server. */
+size_t ckc_arena_idle(CUdevice device, uint64_t ctx);
+
+/* Wait for memory that is being asked for in advance; false: none is. */
+bool ckc_arena_await_growth(struct ckc_arena *all, CUdevice device);
+
+/* --- for arena.c and arena_lease.c; call with the lock held */
+
+/* Return one run of free chunks, or one free block; false: there is none. */
+bool ckc_arena_return_one(struct ckc_heap *heap, uint64_t ctx);
+/* After an allocation: ask for more memory in advance, if little is left. */
+void ckc_arena_foresee(struct ckc_client *c, CUdevice device);
+
+#endif

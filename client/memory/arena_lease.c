@@ -1,0 +1,155 @@
+/*
+ * client/memory/arena_lease.c - the size of the session's leases: grown ahead of need, returned.
+ *
+ * A thread of the client asks for more memory before the lease is used up, so that the program
+ * does not wait. Free memory goes back when another session needs it, or after a while without an
+ * allocation.
+ */
+#include <stdlib.h>
+
+#include "client/memory/arena.h"
+#include "client/memory/state.h"
+#include "client/objects/callback.h"
+#include "client/wire/hooks.h"
+#include "util/log.h"
+#include "util/spin.h"
+#include "util/util.h"
+
+CK_LOG_DEFINE("client");
+
+#define FREE_LEAST ((size_t)64 << 20) /* what a session of any size keeps free */
+#define FREE_MOST ((size_t)1 << 30)
+#define SHARE 64		       /* of a device, at most this part */
+#define HOLD_NS ((uint64_t)5000000000) /* no growth: another session needs memory */
+
+struct growth {
+	struct ckc_client *client;
+	CUdevice device;
+	uint64_t at;
+	size_t size;
+};
+
+/* --- return */
+
+static void shed_all(struct ckc_client *c, size_t keep, uint64_t hold_until)
+{
+	struct ckc_arena *all = &c->memory->arena;
+
+	ck_lock(&all->lock);
+	for (int i = 0; i < CK_MAX_DEVICES; i++) {
+		if (hold_until)
+			all->hold_until[i] = hold_until;
+		while (all->heaps[i] && ckc_heap_free(all->heaps[i]) > keep &&
+		       ckc_arena_return_one(all->heaps[i], 0))
+			;
+	}
+	ck_unlock(&all->lock);
+}
+
+/* The server runs it: another session is out of memory. */
+static void pressed(const struct ckc_callback *callback, int status, uint64_t value)
+{
+	(void)status;
+	(void)value;
+	shed_all(callback->data, 0, ck_now_ns() + HOLD_NS);
+}
+
+/* The program has made no call for the server's threads for a while: has it allocated anything? */
+static void rest(struct ckc_client *c)
+{
+	struct ckc_arena *all = &c->memory->arena;
+	uint64_t takes = all->takes;
+
+	if (takes == all->takes_at_rest)
+		shed_all(c, FREE_LEAST, 0);
+	all->takes_at_rest = takes;
+}
+CK_ON_REST(rest);
+
+/* Have the server tell this session when another one needs memory. */
+static void watch(struct ckc_client *c)
+{
+	const struct ckc_callback callback = {
+		.run = pressed,
+		.data = c,
+		.persistent = true,
+		.ours = true,
+	};
+	uint64_t id;
+
+	if (atomic_exchange(&c->memory->arena.watching, true))
+		return;
+	if (ckc_callback_add(&callback, &id) == CUDA_SUCCESS)
+		ck_wire_lease_watch(0, id);
+}
+
+/* --- growth */
+
+bool ckc_arena_await_growth(struct ckc_arena *all, CUdevice device)
+{
+	bool any = false;
+
+	ck_lock(&all->lock);
+	while (all->growing[device]) {
+		any = true;
+		ck_cond_wait(&all->grown, &all->lock);
+	}
+	ck_unlock(&all->lock);
+	return any;
+}
+
+static void *grow(void *data)
+{
+	struct growth *g = data;
+	struct ckc_arena *all = &g->client->memory->arena;
+	CUresult err;
+
+	ckc_aside = true; /* the lease does not depend on commands */
+	watch(g->client);
+	err = ck_wire_lease(0, ckc_gpu(g->device)->server_ordinal, g->at, g->size, CK_CHUNK);
+	ck_lock(&all->lock);
+	if (err) {
+		ckc_heap_displace(all->heaps[g->device], g->at);
+		all->hold_until[g->device] = ck_now_ns() + HOLD_NS;
+	} else {
+		ckc_heap_add(all->heaps[g->device], g->at, g->size);
+	}
+	all->growing[g->device] = false;
+	pthread_cond_broadcast(&all->grown);
+	ck_unlock(&all->lock);
+	free(g);
+	return NULL;
+}
+
+/* How much should be free: as much as is in use, within limits. */
+static size_t target(const struct ckc_heap *heap, CUdevice device)
+{
+	size_t used = ckc_heap_leased(heap) - ckc_heap_free(heap);
+	size_t most = ck_min(FREE_MOST, (size_t)ckc_gpu(device)->facts->memory / SHARE);
+
+	return ck_min(ck_max(used, FREE_LEAST), most);
+}
+
+void ckc_arena_foresee(struct ckc_client *c, CUdevice device)
+{
+	struct ckc_arena *all = &c->memory->arena;
+	struct ckc_heap *heap = all->heaps[device];
+	size_t idle = ckc_heap_free(heap), goal = target(heap, device);
+	struct growth *g;
+
+	all->takes++;
+	if (likely(idle >= goal / 4 * 3 || all->growing[device]) ||
+	    ck_now_ns() < all->hold_until[device])
+		return;
+	g = malloc(sizeof(*g));
+	if (!g)
+		return;
+	*g = (struct growth){c, device, 0, CK_ALIGN_UP(goal - idle, CK_CHUNK)};
+	g->at = ckc_heap_place(heap, g->size);
+	all->growing[device] = g->at && ckc_thread_start(grow, g) == 0;
+	if (all->growing[device])
+		return;
+	if (g->at)
+		ckc_heap_displace(heap, g->at);
+	free(g);
+}

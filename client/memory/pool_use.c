@@ -1,0 +1,169 @@
+/*
+ * client/memory/pool_use.c - memory pools whose memory lies in the session's arena.
+ *
+ * A pool that only this process and its own device use is a matter of counting: allocations come
+ * from the device's heap (arena.h), whatever the pool. Pools that other processes or devices use, and
+ * allocations of graphs, are left to the server's driver.
+ */
+#include "client/memory/arena.h"
+#include "client/memory/pool.h"
+#include "client/memory/state.h"
+#include "client/wire/client.h"
+#include "util/util.h"
+
+static struct ckc_arena *arena(void)
+{
+	return &ckc_client_current()->memory->arena;
+}
+
+static struct ckc_pool_use *use_of(const struct ckc_pool *pool)
+{
+	return pool->standard ? &arena()->standard[pool->device]
+			      : (struct ckc_pool_use *)&pool->use;
+}
+
+/* --- which pool */
+
+bool ckc_pool_arena(const struct ckc_pool *pool, CUdevice device, uint64_t *id)
+{
+	if (!pool && arena()->current[device])
+		pool = ckc_object_by_id(CK_OBJECT_POOL, arena()->current[device]);
+	*id = pool && !pool->standard ? pool->object.id : 0;
+	if (pool && !pool->located)
+		return false;
+	return pool ? !use_of(pool)->elsewhere : !arena()->standard[device].elsewhere;
+}
+
+void ckc_pool_set(CUdevice device, const struct ckc_pool *pool)
+{
+	arena()->current[device] = pool->standard ? 0 : pool->object.id;
+}
+
+void ckc_pool_unset(uint64_t id)
+{
+	for (int i = 0; i < CK_MAX_DEVICES; i++) {
+		if (arena()->current[i] == id)
+			arena()->current[i] = 0;
+	}
+}
+
+uint64_t ckc_pool_handle(const struct ckc_allocation *a)
+{
+	CUmemoryPool pool = NULL;
+
+	if (a->pool)
+		return (uintptr_t)ckc_object_by_id(CK_OBJECT_POOL, a->pool);
+	return cuDeviceGetDefaultMemPool(&pool, a->device) ? 0 : (uintptr_t)pool;
+}
+
+/* --- how much */
+
+static void lift(_Atomic uint64_t *high, uint64_t value)
+{
+	uint64_t before = atomic_load(high);
+
+	while (before < value && !atomic_compare_exchange_weak(high, &before, value))
+		;
+}
+
+void ckc_pool_count(const struct ckc_allocation *a, bool begins)
+{
+	const struct ckc_pool *pool = a->pool ? ckc_object_by_id(CK_OBJECT_POOL, a->pool) : NULL;
+	struct ckc_pool_use *use;
+	uint64_t used;
+
+	if (a->pool && !pool)
+		return; /* destroyed; its memory outlives it */
+	use = pool ? use_of(pool) : &arena()->standard[a->device];
+	if (!begins) {
+		atomic_fetch_sub(&use->used, a->size);
+		return;
+	}
+	used = atomic_fetch_add(&use->used, a->size) + a->size;
+	lift(&use->used_high, used);
+	lift(&use->reserved, CK_ALIGN_UP(used, (uint64_t)CK_CHUNK));
+	lift(&use->reserved_high, CK_ALIGN_UP(used, (uint64_t)CK_CHUNK));
+}
+
+/* Memory above the threshold is released when it is not used. */
+static uint64_t reserved(const struct ckc_pool_use *use)
+{
+	uint64_t used = CK_ALIGN_UP(use->used, (uint64_t)CK_CHUNK);
+
+	return ck_max(used, ck_min(use->reserved, use->threshold));
+}
+
+uint64_t ckc_pool_usage(const struct ckc_pool *pool, CUmemPool_attribute attr, bool *all)
+{
+	const struct ckc_pool_use *use = pool->located ? use_of(pool) : &pool->use;
+
+	*all = pool->located && !use->elsewhere && !arena()->asked && !arena()->off;
+	switch (attr) {
+	case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
+		return use->used;
+	case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
+		return use->used_high;
+	case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
+		return reserved(use);
+	case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
+		return use->reserved_high;
+	default:
+		*all = false;
+		return 0;
+	}
+}
+
+void ckc_pool_changed(struct ckc_pool *pool, CUmemPool_attribute attr, uint64_t value)
+{
+	struct ckc_pool_use *use = pool->located ? use_of(pool) : &pool->use;
+
+	if (attr == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD)
+		use->threshold = value;
+	else if (attr == CU_MEMPOOL_ATTR_USED_MEM_HIGH)
+		use->used_high = use->used;
+	else if (attr == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH)
+		use->reserved_high = reserved(use);
+}
+
+/* Other sessions and devices can then have the memory. */
+CK_EXPORT CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep)
+{
+	struct ckc_pool *p = ckc_object_check(pool, CK_OBJECT_POOL);
+	struct ckc_pool_use *use;
+	uint64_t ctx, keep = CK_ALIGN_UP((uint64_t)minBytesToKeep, (uint64_t)CK_CHUNK);
+	CUresult err = ckc_enter_any(&ctx);
+
+	if (err)
+		return err;
+	if (!p)
+		return pool ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_INVALID_VALUE;
+	use = p->located ? use_of(p) : &p->use;
+	if (keep < use->reserved) {
+		use->reserved = ck_max(keep, CK_ALIGN_UP(use->used, (uint64_t)CK_CHUNK));
+		ckc_arena_shed(p->device, ctx);
+	}
+	if (p->located && !use->elsewhere && !arena()->asked && !arena()->off)
+		return CUDA_SUCCESS;
+	return ck_wire_cuMemPoolTrimTo(ctx, p->object.id, minBytesToKeep);
+}
+
+/* --- other devices */
+
+CUresult ckc_pool_spread(uint64_t ctx, struct ckc_pool *pool, const void *desc, size_t size)
+{
+	uint64_t id = pool->standard ? 0 : pool->object.id;
+	struct ckc_allocation a = {.base = 0};
+	CUresult err = CUDA_SUCCESS;
+
+	if (!pool->located)
+		return CUDA_SUCCESS;
+	use_of(pool)->elsewhere = true;
+	while (!err && ckc_allocation_next(a.base + a.size, &a)) {
+		uint64_t lo = a.base & ~((uint64_t)CK_CHUNK - 1);
+		uint64_t hi = CK_ALIGN_UP(a.base + a.size, (uint64_t)CK_CHUNK);
+
+		if (a.arena && a.pooled && a.pool == id && a.device == pool->device)
+			err = ck_wire_set_access(ctx, lo, hi - lo, desc, size);
+	}
+	return err;
+}

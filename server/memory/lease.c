@@ -1,0 +1,273 @@
+/*
+ * server/memory/lease.c - leases of device memory: created in advance, mapped, given back.
+ *
+ * The units are entries of the session's table of memory, which also hold their physical handles.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "gen/handlers.h"
+#include "server/memory/lease.h"
+#include "server/memory/memory.h"
+#include "server/memory/share.h"
+#include "server/session/locks.h"
+#include "server/session/session.h"
+#include "util/log.h"
+#include "util/util.h"
+
+CK_LOG_DEFINE("server");
+
+#define UNITS_MAX 65536 /* of one message */
+
+int cks_leases_create(struct cks_leases **out)
+{
+	struct cks_leases *l = calloc(1, sizeof(*l));
+
+	if (!l)
+		return -ENOMEM;
+	l->lock = (struct ck_mutex)CK_MUTEX(CK_RANK_LEASES);
+	for (unsigned int i = 0; i < CK_MAX_DEVICES; i++)
+		l->access[i] = (uint64_t)1 << i;
+	*out = l;
+	return 0;
+}
+
+void cks_leases_destroy(struct cks_leases *l)
+{
+	if (!l)
+		return;
+	ck_mutex_destroy(&l->lock);
+	free(l);
+}
+
+bool cks_lease_supported(void)
+{
+	return ck_driver.cuMemCreate && ck_driver.cuMemRelease && ck_driver.cuMemMap &&
+	       ck_driver.cuMemUnmap && ck_driver.cuMemSetAccess && ck_driver.cuCtxSynchronize &&
+	       ck_driver.cuCtxPushCurrent_v2 && ck_driver.cuCtxPopCurrent_v2;
+}
+
+/* --- units */
+
+static void unit_end(CUdeviceptr at, size_t size, CUmemGenericAllocationHandle handle)
+{
+	CUresult err = ck_driver.cuMemUnmap(at, size);
+
+	if (err)
+		ck_warn("leased memory at %#llx: %s", (unsigned long long)at, cks_error_name(err));
+	ck_driver.cuMemRelease(handle);
+}
+
+static CUresult unit_begin(CUdevice device, CUdeviceptr at, size_t size,
+			   CUmemGenericAllocationHandle *handle)
+{
+	CUmemAllocationProp prop = {
+		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+		.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device},
+	};
+	CUresult err = ck_driver.cuMemCreate(handle, size, &prop, 0);
+
+	if (err)
+		return err;
+	err = ck_driver.cuMemMap(at, size, 0, *handle, 0);
+	if (err)
+		ck_driver.cuMemRelease(*handle);
+	return err;
+}
+
+static CUresult set_access(CUdeviceptr at, size_t size, uint64_t devices, CUmemAccess_flags flags)
+{
+	CUmemAccessDesc desc[CK_MAX_DEVICES];
+	size_t count = 0;
+
+	for (int i = 0; i < CK_MAX_DEVICES; i++) {
+		if (devices >> i & 1)
+			desc[count++] = (CUmemAccessDesc){
+				.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = i},
+				.flags = flags,
+			};
+	}
+	return ck_driver.cuMemSetAccess(at, size, desc, count);
+}
+
+CUresult cks_lease_map(CUdevice device, CUdeviceptr at, size_t size, size_t unit, uint64_t devices,
+		       CUmemGenericAllocationHandle *handles)
+{
+	size_t count = size / unit, made = 0;
+	CUresult err = CUDA_SUCCESS;
+
+	for (; !err && made < count; made += !err)
+		err = unit_begin(device, at + made * unit, unit, &handles[made]);
+	if (!err)
+		err = set_access(at, size, devices, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+	while (err && made-- > 0)
+		unit_end(at + made * unit, unit, handles[made]);
+	return err;
+}
+
+/* --- access of several devices */
+
+CUresult cks_lease_access(struct cks_session *s, CUdevice device, CUdevice accessor,
+			  CUmemAccess_flags flags)
+{
+	struct cks_leases *l = s->leases;
+	struct cks_allocation unit = {.address = 0};
+	uint64_t bit = (uint64_t)1 << accessor;
+	CUresult err = CUDA_SUCCESS;
+
+	if (device == accessor || device < 0 || device >= CK_MAX_DEVICES)
+		return CUDA_SUCCESS;
+	ck_lock(&l->lock);
+	while (!err && cks_memory_lease_after(s->memory, device, unit.address + unit.size, &unit))
+		err = set_access(unit.address, unit.size, bit, flags);
+	if (flags == CU_MEM_ACCESS_FLAGS_PROT_NONE)
+		l->access[device] &= ~bit;
+	else if (!err)
+		l->access[device] |= bit;
+	ck_unlock(&l->lock);
+	return err;
+}
+
+/* --- leases */
+
+static bool is_sound(const struct cks_session *s, CUdevice device, CUdeviceptr at, size_t size,
+		     size_t unit)
+{
+	return device >= 0 && device < s->device_count && at != 0 && at % CK_LEASE_CHUNK == 0 &&
+	       unit > 0 && unit % CK_LEASE_CHUNK == 0 && size > 0 && size % unit == 0 &&
+	       size / unit <= UNITS_MAX && at + size > at &&
+	       !cks_memory_overlaps(s->memory, at, size);
+}
+
+/* Call with the lock held. */
+static CUresult begin(struct cks_session *s, CUdevice device, CUdeviceptr at, size_t size,
+		      size_t unit)
+{
+	size_t count = size / unit, noted = 0;
+	CUmemGenericAllocationHandle *handles = calloc(count, sizeof(*handles));
+	CUresult err =
+		handles ? cks_lease_map(device, at, size, unit, s->leases->access[device], handles)
+			: CUDA_ERROR_OUT_OF_MEMORY;
+
+	if (err)
+		goto out;
+	for (; !err && noted < count; noted += !err)
+		err = cks_memory_lease(s->memory, device, at + noted * unit, unit, handles[noted]);
+	if (!err)
+		goto out;
+	cks_memory_unmap(s->memory, at, noted * unit);
+	for (size_t i = 0; i < count; i++)
+		unit_end(at + i * unit, unit, handles[i]);
+out:
+	free(handles);
+	return err;
+}
+
+CUresult cks_lease(struct cks_session *s, CUdevice device, CUdeviceptr at, size_t size, size_t unit)
+{
+	CUresult err;
+
+	if (!cks_lease_supported())
+		return CUDA_ERROR_NOT_SUPPORTED;
+	ck_lock(&s->leases->lock);
+	err = is_sound(s, device, at, size, unit) ? begin(s, device, at, size, unit)
+						  : CUDA_ERROR_INVALID_VALUE;
+	ck_unlock(&s->leases->lock);
+	return err;
+}
+
+CUresult ck_serve_lease(struct cks_request *q, ck_lease_args *a, ck_lease_res *res)
+{
+	(void)res;
+	return cks_lease(q->session, a->device, a->at, a->size, a->unit);
+}
+
+/* Wait for the work of every context: any of them may use the memory. */
+static CUresult settle(struct cks_session *s)
+{
+	struct cks_object object;
+	CUcontext popped;
+	uint64_t id = 0;
+	CUresult err = CUDA_SUCCESS;
+
+	while (!err && cks_handles_next(s->handles, &id, CK_KIND_CONTEXT, &object)) {
+		if (ck_driver.cuCtxPushCurrent_v2(object.handle))
+			continue; /* it has ended */
+		err = ck_driver.cuCtxSynchronize();
+		ck_driver.cuCtxPopCurrent_v2(&popped);
+	}
+	return err;
+}
+
+CUresult ck_serve_lease_settle(struct cks_request *q, ck_lease_settle_args *a, void *res)
+{
+	(void)a;
+	(void)res;
+	return cks_lease_supported() ? settle(q->session) : CUDA_ERROR_NOT_SUPPORTED;
+}
+
+CUresult ck_serve_order(struct cks_request *q, ck_order_args *a, void *res)
+{
+	CUstream before, after;
+	CUevent event;
+	CUresult err;
+
+	(void)res;
+	if (!cks_stream_find(q, a->after, &after))
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (!cks_stream_find(q, a->before, &before)) /* it has ended since: wait for everything */
+		return settle(q->session);
+	err = ck_driver.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING);
+	if (err)
+		return err;
+	err = ck_driver.cuEventRecord(event, before);
+	if (!err)
+		err = ck_driver.cuStreamWaitEvent(after, event, 0);
+	ck_driver.cuEventDestroy_v2(event);
+	return err;
+}
+
+/* Are there nothing but whole units of leases in [at, at+size)? */
+static bool is_leased(struct cks_memory *m, CUdeviceptr at, size_t size)
+{
+	CUdeviceptr end = at + size;
+	struct cks_allocation unit;
+
+	if (size == 0 || end < at)
+		return false;
+	while (at < end && cks_memory_find(m, at, &unit) && unit.leased && unit.address == at)
+		at += unit.size;
+	return at == end;
+}
+
+void cks_lease_drop(struct cks_session *s, CUdeviceptr at, size_t size)
+{
+	CUdeviceptr end = at + size;
+	struct cks_allocation unit;
+
+	for (; at < end && cks_memory_find(s->memory, at, &unit); at += unit.size) {
+		unit_end(unit.address, unit.size, unit.physical);
+		cks_memory_unmap(s->memory, unit.address, unit.size);
+	}
+}
+
+CUresult ck_serve_lease_end(struct cks_request *q, ck_lease_end_args *a, void *res)
+{
+	struct cks_session *s = q->session;
+	CUresult err = CUDA_ERROR_INVALID_VALUE;
+
+	(void)res;
+	if (!cks_lease_supported())
+		return CUDA_ERROR_NOT_SUPPORTED;
+	ck_lock(&s->leases->lock);
+	if (is_leased(s->memory, a->at, a->size)) {
+		/* unmapping memory that running work uses would break the context, unless it has failed */
+		settle(s);
+		cks_lease_drop(s, a->at, a->size);
+		cks_share_check(q);
+		err = CUDA_SUCCESS;
+	}
+	ck_unlock(&s->leases->lock);
+	return err;
+}

@@ -1,0 +1,97 @@
+/*
+ * server/memory/lease.h - device memory that the session may take without asking.
+ *
+ * A lease is physical memory that is mapped at addresses of the client's choice. The client lays
+ * out allocations in it by itself. It is there before the client learns of it, so no other process
+ * can take it in the meantime. Each unit of a lease is a physical allocation of its own, and can be
+ * given back alone.
+ */
+#ifndef CK_SERVER_MEMORY_LEASE_H
+#define CK_SERVER_MEMORY_LEASE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cricket.h"
+#include "cuda/types.h"
+#include "util/lock.h"
+
+struct cks_host_call;
+struct cks_lease_opened;
+struct cks_request;
+struct cks_session;
+struct cks_ticket;
+
+#define CK_OFFER_SECONDS 10
+
+/* The arena, and the lease at its beginning, that the reply to hello offers. */
+struct cks_lease_offer {
+	CUdeviceptr arena; /* 0: none */
+	size_t arena_size, size;
+	CUdevice device;
+	bool kept, expired;
+};
+
+struct cks_leases {
+	struct ck_mutex lock; /* held over the driver's calls, so that access is set for all */
+	uint64_t access[CK_MAX_DEVICES]; /* per device: a bit per device that may use its memory */
+	struct cks_lease_opened *opened; /* memory of other sessions */
+	struct cks_lease_offer offer;
+	struct cks_host_call
+		*client;    /* asks the client for free memory; NULL: it cannot be asked */
+	_Atomic bool alone; /* the server has no other workers to ask */
+};
+
+#define CK_LEASE_CHUNK ((size_t)2 << 20) /* units are whole chunks */
+
+int cks_leases_create(struct cks_leases **leases);
+void cks_leases_destroy(struct cks_leases *leases); /* frees no device memory */
+
+/*
+ * Lease @size bytes of @device at @at, in units of @unit bytes. INVALID_VALUE: not whole chunks, or
+ * something is there; else the driver's error. After an error nothing is leased.
+ */
+CUresult cks_lease(struct cks_session *session, CUdevice device, CUdeviceptr at, size_t size,
+		   size_t unit);
+
+/* False: the driver is too old for leases. */
+bool cks_lease_supported(void);
+/* The driver's part of cks_lease(): map and grant access to @devices, a bit each. */
+CUresult cks_lease_map(CUdevice device, CUdeviceptr at, size_t size, size_t unit, uint64_t devices,
+		       CUmemGenericAllocationHandle *handles);
+/* End the units in [at, at+size), which are all leased and no longer used. Call with the lock held. */
+void cks_lease_drop(struct cks_session *session, CUdeviceptr at, size_t size);
+
+/* Context of @accessor can use memory of @device from now on, or no longer: so can it leases. */
+CUresult cks_lease_access(struct cks_session *session, CUdevice device, CUdevice accessor,
+			  CUmemAccess_flags flags);
+
+/* lease_share.c: the ticket of a cuIpc handle for [at, at+size), an allocation in leases. */
+CUresult cks_lease_handle(struct cks_session *session, CUdeviceptr at, size_t size,
+			  struct cks_ticket *ticket);
+/* Open the memory of @ticket, whose deposit is the list of units @fd, in the current context. */
+CUresult cks_lease_open(struct cks_request *q, const struct cks_ticket *ticket, int fd, size_t size,
+			CUdeviceptr *at);
+/* Close it once; false: it is not open. */
+bool cks_lease_close(struct cks_session *session, CUdeviceptr at);
+
+/* --- lease_ahead.c */
+
+/* Make the arena and a lease of at most @size bytes, for the session to come; and end that lease. */
+void cks_lease_prepare(CUdevice device, size_t size);
+void cks_lease_forgo(void);
+/* They belong to @session from now on. */
+void cks_lease_offer(struct cks_session *session, struct cks_lease_offer *offer);
+/* Release the lease if the client has not taken it; do so after CK_OFFER_SECONDS. -errno. */
+void cks_lease_expire(struct cks_session *session);
+int cks_lease_watch_offer(struct cks_session *session);
+
+/* --- lease_press.c */
+
+/* Another session needs memory: return what is free. */
+void cks_lease_pressed(struct cks_session *session);
+/* There is no other session to ask. */
+void cks_lease_alone(struct cks_session *session);
+
+#endif

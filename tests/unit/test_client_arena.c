@@ -1,0 +1,308 @@
+/*
+ * tests/unit/test_client_arena.c - device memory that the client lays out, as it reaches the server,
+ * which the test plays: leases, waits before a use, and memory that goes back.
+ */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/client_peer.h"
+
+#define CHUNK ((size_t)2 << 20)
+#define LARGE (64 * CHUNK)
+#define OWN_POOL (1u << 23) /* an id that the server has picked */
+
+static unsigned int refusals; /* of leases, to come */
+static int more;	      /* what others return */
+static CUstream one, two;
+
+static CUresult answer(const struct peer_message *m, void *res, struct peer_payload *payload)
+{
+	(void)payload;
+	if (m->number == CK_PROC_callback_next) {
+		sleep(10); /* or the client would find itself idle */
+		return CUDA_SUCCESS;
+	}
+	if (m->number == CK_PROC_lease && refusals > 0) {
+		refusals--;
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	if (m->number == CK_PROC_cuMemAddressReserve)
+		((cuMemAddressReserve_res *)res)->ptr = ((cuMemAddressReserve_args *)m->args)->addr;
+	else if (m->number == CK_PROC_cuDeviceGetDefaultMemPool)
+		((cuDeviceGetDefaultMemPool_res *)res)->pool_out = OWN_POOL;
+	else if (m->number == CK_PROC_capture_end)
+		((ck_capture_end_res *)res)->graph = OWN_POOL + 1;
+	else if (m->number == CK_PROC_lease_press)
+		((ck_lease_press_res *)res)->more = more;
+	else if (m->number == CK_PROC_cuMemGetInfo_v2)
+		((cuMemGetInfo_v2_res *)res)->free = 10 * CHUNK;
+	return CUDA_SUCCESS;
+}
+
+static int begin(void **state)
+{
+	peer.call = answer;
+	return peer_begin(state) || cuStreamCreate(&one, CU_STREAM_NON_BLOCKING) ||
+	       cuStreamCreate(&two, CU_STREAM_NON_BLOCKING);
+}
+
+/* Each test begins without a lease and with nothing to wait for. */
+static int clear(void **state)
+{
+	CUmemoryPool pool;
+
+	(void)state;
+	refusals = 0;
+	more = 0;
+	refusals = 10; /* all that is free goes back */
+	if (cuMemAlloc_v2(&(CUdeviceptr){0}, LARGE * 100) == CUDA_SUCCESS ||
+	    cuDeviceGetDefaultMemPool(&pool, 0) || cuCtxSynchronize())
+		return -1;
+	peer_settle();
+	peer_clear();
+	refusals = 0;
+	return 0;
+}
+
+static CUdeviceptr take(size_t size)
+{
+	CUdeviceptr at = 0;
+
+	assert_int_equal(cuMemAlloc_v2(&at, size), CUDA_SUCCESS);
+	return at;
+}
+
+static CUdeviceptr take_in(CUstream stream, size_t size)
+{
+	CUdeviceptr at = 0;
+
+	assert_int_equal(cuMemAllocAsync(&at, size, stream), CUDA_SUCCESS);
+	return at;
+}
+
+static unsigned int sent(uint32_t number)
+{
+	peer_settle();
+	return peer_count(number);
+}
+
+static void small_allocations_share_a_lease(void **state)
+{
+	CUdeviceptr at[100];
+
+	(void)state;
+	for (int i = 0; i < 100; i++)
+		at[i] = take(1000);
+	for (int i = 1; i < 100; i++)
+		assert_int_equal(at[i], at[i - 1] + 1024);
+	assert_int_equal(sent(CK_PROC_lease), 1);
+	assert_int_equal(sent(CK_PROC_cuMemAlloc_v2), 0);
+	for (int i = 0; i < 100; i++)
+		assert_int_equal(cuMemFree_v2(at[i]), CUDA_SUCCESS);
+	assert_int_equal(sent(CK_PROC_cuMemFree_v2), 0);
+	assert_int_equal(cuMemFree_v2(at[0]), CUDA_ERROR_INVALID_VALUE);
+}
+
+static void a_large_allocation_is_one_block(void **state)
+{
+	const ck_lease_args *lease;
+	CUdeviceptr at = take(LARGE - 5);
+
+	(void)state;
+	lease = peer_args(CK_PROC_lease, 0);
+	assert_int_equal(lease->at, at);
+	assert_int_equal(lease->size, LARGE);
+	assert_int_equal(lease->unit, LARGE);
+	assert_int_equal(cuMemFree_v2(at), CUDA_SUCCESS);
+	assert_int_equal(take(LARGE), at); /* nothing has used it: no wait either */
+	assert_int_equal(sent(CK_PROC_lease), 1);
+	assert_int_equal(sent(CK_PROC_lease_settle), 0);
+	cuMemFree_v2(at);
+}
+
+static void the_server_waits_before_memory_is_used_again(void **state)
+{
+	CUdeviceptr at = take(LARGE);
+
+	(void)state;
+	assert_int_equal(cuMemsetD8Async(at, 1, 10, one), CUDA_SUCCESS);
+	assert_int_equal(cuMemFree_v2(at), CUDA_SUCCESS);
+	assert_int_equal(take(LARGE), at);
+	assert_int_equal(sent(CK_PROC_lease_settle), 1);
+	assert_int_equal(cuMemsetD8Async(at, 1, 10, one), CUDA_SUCCESS);
+	assert_int_equal(cuMemFree_v2(at), CUDA_SUCCESS);
+	assert_int_equal(cuCtxSynchronize(), CUDA_SUCCESS);
+	assert_int_equal(take(LARGE), at); /* the program has waited */
+	assert_int_equal(sent(CK_PROC_lease_settle), 1);
+	assert_int_equal(cuMemFree_v2(at), CUDA_SUCCESS);
+}
+
+static void a_stream_follows_its_own_use_and_waits_for_anothers(void **state)
+{
+	CUdeviceptr at = take_in(one, LARGE);
+	const ck_order_args *order;
+
+	(void)state;
+	assert_int_equal(cuMemsetD8Async(at, 1, 10, one), CUDA_SUCCESS);
+	assert_int_equal(cuMemFreeAsync(at, one), CUDA_SUCCESS);
+	assert_int_equal(take_in(one, LARGE), at);
+	assert_int_equal(sent(CK_PROC_order), 0);
+	assert_int_equal(cuMemFreeAsync(at, one), CUDA_SUCCESS);
+	assert_int_equal(take_in(two, LARGE), at);
+	assert_int_equal(sent(CK_PROC_order), 1);
+	order = peer_args(CK_PROC_order, 0);
+	assert_int_equal(order->before, ((struct ckc_object *)one)->id);
+	assert_int_equal(order->after, ((struct ckc_object *)two)->id);
+	assert_int_equal(cuMemFreeAsync(at, two), CUDA_SUCCESS);
+	assert_int_equal(take(LARGE), at); /* any work may use this: everything is waited for */
+	assert_int_equal(sent(CK_PROC_lease_settle), 1);
+	assert_int_equal(cuMemFree_v2(at), CUDA_SUCCESS);
+}
+
+static void a_capture_is_not_waited_for(void **state)
+{
+	CUdeviceptr at = take_in(one, LARGE), other;
+	CUgraph graph;
+
+	(void)state;
+	assert_int_equal(cuMemsetD8Async(at, 1, 10, one), CUDA_SUCCESS);
+	assert_int_equal(cuMemFreeAsync(at, one), CUDA_SUCCESS);
+	assert_int_equal(cuStreamBeginCapture_v2(two, CU_STREAM_CAPTURE_MODE_RELAXED),
+			 CUDA_SUCCESS);
+	other = take(LARGE);
+	assert_int_equal(sent(CK_PROC_lease_settle), 0);
+	assert_int_not_equal(other, at);
+	assert_int_equal(cuStreamEndCapture(two, &graph), CUDA_SUCCESS);
+	assert_int_equal(cuMemFree_v2(other), CUDA_SUCCESS);
+}
+
+static void free_memory_goes_back_before_an_allocation_fails(void **state)
+{
+	CUdeviceptr at = take(LARGE), p = 7;
+	const ck_lease_end_args *end;
+
+	(void)state;
+	assert_int_equal(cuMemFree_v2(at), CUDA_SUCCESS);
+	refusals = 1;
+	assert_int_equal(cuMemAlloc_v2(&p, 2 * LARGE), CUDA_SUCCESS); /* at the second attempt */
+	end = peer_args(CK_PROC_lease_end, 0);
+	assert_int_equal(end->at, at);
+	assert_int_equal(end->size, LARGE);
+	assert_int_equal(sent(CK_PROC_lease_press), 0);
+	assert_int_equal(cuMemFree_v2(p), CUDA_SUCCESS);
+}
+
+static void other_sessions_are_asked_before_an_allocation_fails(void **state)
+{
+	CUdeviceptr p = 7;
+
+	(void)state;
+	refusals = 1;
+	assert_int_equal(cuMemAlloc_v2(&p, LARGE), CUDA_ERROR_OUT_OF_MEMORY);
+	assert_int_equal(p, 7);
+	assert_int_equal(sent(CK_PROC_lease_press), 1);
+	assert_int_equal(sent(CK_PROC_lease), 1);
+	refusals = 1;
+	more = 1;
+	assert_int_equal(cuMemAlloc_v2(&p, LARGE), CUDA_SUCCESS);
+	assert_int_equal(cuMemFree_v2(p), CUDA_SUCCESS);
+}
+
+static void a_small_allocation_takes_less_where_memory_is_short(void **state)
+{
+	const ck_lease_args *lease;
+	CUdeviceptr p;
+
+	(void)state;
+	refusals = 1;
+	p = take(1);
+	assert_int_equal(sent(CK_PROC_lease), 2);
+	lease = peer_args(CK_PROC_lease, 1);
+	assert_int_equal(lease->size, CHUNK);
+	assert_int_equal(cuMemFree_v2(p), CUDA_SUCCESS);
+}
+
+static void leased_memory_that_is_free_counts_as_free(void **state)
+{
+	CUdeviceptr p = take(LARGE);
+	size_t left = 0, total = 0;
+
+	(void)state;
+	assert_int_equal(cuMemGetInfo_v2(&left, &total), CUDA_SUCCESS);
+	assert_int_equal(left, 10 * CHUNK);
+	assert_int_equal(cuMemFree_v2(p), CUDA_SUCCESS);
+	assert_int_equal(cuMemGetInfo_v2(&left, &total), CUDA_SUCCESS);
+	assert_int_equal(left, 10 * CHUNK + LARGE);
+	assert_int_equal(cuMemGetInfo_v2(NULL, &total), CUDA_ERROR_INVALID_VALUE);
+}
+
+static void rows_are_as_far_apart_as_the_driver_puts_them(void **state)
+{
+	CUdeviceptr p;
+	size_t pitch = 0;
+
+	(void)state;
+	for (size_t width = 1; width < 2000; width += 511) {
+		assert_int_equal(cuMemAllocPitch_v2(&p, &pitch, width, 3, 4), CUDA_SUCCESS);
+		assert_int_equal(pitch, (width + 511) / 512 * 512);
+		assert_int_equal(cuMemFree_v2(p), CUDA_SUCCESS);
+	}
+	assert_int_equal(cuMemAllocPitch_v2(&p, &pitch, SIZE_MAX, 1, 4), CUDA_ERROR_INVALID_VALUE);
+	assert_int_equal(cuMemAllocPitch_v2(&p, &pitch, (size_t)1 << 40, (size_t)1 << 40, 4),
+			 CUDA_ERROR_INVALID_VALUE);
+}
+
+static void the_use_of_a_pool_is_known_here(void **state)
+{
+	CUmemoryPool pool;
+	cuuint64_t value = 1;
+	CUdeviceptr p;
+
+	(void)state;
+	assert_int_equal(cuDeviceGetDefaultMemPool(&pool, 0), CUDA_SUCCESS);
+	assert_int_equal(cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &value), 0);
+	assert_int_equal(value, 0);
+	p = take_in(one, 5000);
+	assert_int_equal(cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &value), 0);
+	assert_int_equal(value, 5000);
+	assert_int_equal(cuMemFreeAsync(p, one), CUDA_SUCCESS);
+	assert_int_equal(cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &value), 0);
+	assert_int_equal(value, 0);
+	assert_int_equal(cuMemPoolTrimTo(pool, 0), CUDA_SUCCESS);
+	assert_true(sent(CK_PROC_lease_end) > 0);
+	assert_int_equal(sent(CK_PROC_pool_attribute), 0);
+	assert_int_equal(sent(CK_PROC_cuMemPoolTrimTo), 0);
+}
+
+#define arena_test(name) cmocka_unit_test_setup(name, clear)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		arena_test(small_allocations_share_a_lease),
+		arena_test(a_large_allocation_is_one_block),
+		arena_test(the_server_waits_before_memory_is_used_again),
+		arena_test(a_stream_follows_its_own_use_and_waits_for_anothers),
+		arena_test(a_capture_is_not_waited_for),
+		arena_test(free_memory_goes_back_before_an_allocation_fails),
+		arena_test(other_sessions_are_asked_before_an_allocation_fails),
+		arena_test(a_small_allocation_takes_less_where_memory_is_short),
+		arena_test(leased_memory_that_is_free_counts_as_free),
+		arena_test(rows_are_as_far_apart_as_the_driver_puts_them),
+		arena_test(the_use_of_a_pool_is_known_here),
+	};
+
+#ifdef __SANITIZE_THREAD__ /* there is no place for the arena beside TSan's memory */
+	(void)tests;
+	return 0;
+#endif
+	return cmocka_run_group_tests(tests, begin, NULL);
+}
