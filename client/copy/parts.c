@@ -1,8 +1,8 @@
 /*
  * client/copy/parts.c - see client/copy/parts.h.
  *
- * With a server on this host, each connection gets an equal part, which may pass a shared window (stage.c). To another
- * machine, uploads have smaller parts, which do not wait for replies (sending.c).
+ * Each connection gets an equal part; with a server on this host, it may pass a shared window (stage.c). Large uploads to
+ * another machine have smaller parts, which do not wait for replies (sending.c).
  */
 #include <unistd.h>
 
@@ -11,6 +11,10 @@
 #include "client/managed/managed.h"
 #include "client/wire/packing.h"
 #include "client/wire/spread.h"
+
+/* So many bytes of each connection may wait in buffers of sockets. A thread that has sent its part is then no sign that its
+ * connection is free: it would take the parts of all others. */
+#define BUFFERED ((size_t)16 << 20)
 
 /* A copy, and how its bytes travel. */
 struct transfer {
@@ -54,8 +58,24 @@ static CUresult upload_near(const void *transfer, struct ckc_share *share)
 	return err;
 }
 
-/* To another machine. */
+/* To another machine: the next part only when the one before it has arrived. */
 static CUresult upload_far(const void *transfer, struct ckc_share *share)
+{
+	const struct transfer *t = transfer;
+	CUresult err = CUDA_SUCCESS;
+	struct ckc_sending sending;
+	size_t at, size;
+
+	while (!err && ckc_share_next(share, &at, &size)) {
+		ckc_sending_begin(&sending, t->copy.ctx, t->stream, t->packed);
+		ckc_sending_bytes(&sending, t->copy.device + at, (char *)t->copy.host + at, size);
+		err = ckc_sending_end(&sending);
+	}
+	return err;
+}
+
+/* The same for a copy that no buffers hold: the next part as soon as there is room for it. */
+static CUresult upload_ahead(const void *transfer, struct ckc_share *share)
 {
 	const struct transfer *t = transfer;
 	CUresult err = CUDA_SUCCESS;
@@ -104,16 +124,22 @@ static CUresult transfer(const struct ckc_staged *copy, ckc_share_fn fn, bool pa
 
 	t.copy.host = ckc_managed_host(copy->host, copy->size, fn == download_share);
 	if (t.copy.host)
-		err = ckc_spread(copy->ctx->client, fn, &t, copy->size, fn != upload_far);
+		err = ckc_spread(copy->ctx->client, fn, &t, copy->size, fn != upload_ahead);
 	if (err)
 		ckc_context_outcome(copy->ctx->object.id, err);
 	return err;
 }
 
+static ckc_share_fn upload_to(const struct ckc_client *c, size_t size)
+{
+	if (c->passes_fds)
+		return upload_near;
+	return size < BUFFERED * ckc_spread_width() ? upload_far : upload_ahead;
+}
+
 CUresult ckc_parts_upload(const struct ckc_staged *copy)
 {
 	struct ckc_client *c = copy->ctx->client;
-	ckc_share_fn fn = c->passes_fds ? upload_near : upload_far;
 	/* more would only take turns in compressing */
 	unsigned int threads =
 		ck_min(ckc_spread_width(), (unsigned int)sysconf(_SC_NPROCESSORS_ONLN));
@@ -125,7 +151,7 @@ CUresult ckc_parts_upload(const struct ckc_staged *copy)
 			ckc_packing_step(c, CK_PROC_upload_packed_part, copy->size - at, threads);
 		const struct ckc_staged part = part_of(&whole, at, step.size);
 
-		err = transfer(&part, fn, step.packed);
+		err = transfer(&part, upload_to(c, step.size), step.packed);
 		if (!err)
 			ckc_packing_stepped(c, &step);
 		at += step.size;
