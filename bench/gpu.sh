@@ -99,7 +99,7 @@ start() {
 }
 # What CRICKET_STATS says of images: of its columns, how many and how many bytes.
 module_bytes() {
-	awk '$1 == "cricket:" && $NF == "ck_image" { n = $2; b = $6 } END { print n + 0, "of", b + 0, "bytes" }' "$1"
+	awk '$1 == "cricket:" && $NF == "ck_image" { n = $2; b = $7 } END { print n + 0, "of", b + 0, "bytes" }' "$1"
 }
 
 # Plain sockets against our copies, with as many connections, over this host's loopback or to $WIRE_HOST:$WIRE_PORT,

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "elf/kernels.h"
+#include "util/util.h"
 
 /* Make room for one more; capacities are powers of two, so that `count` tells when to grow. */
 static void *grown(void *items, size_t count, size_t item_size)
@@ -43,6 +44,17 @@ struct ck_variable *ck_variables_add(struct ck_variables *variables, const char 
 		return NULL;
 	variables->count++;
 	return variable;
+}
+
+bool ck_kernels_prints_by(const char *name, size_t size)
+{
+	static const char *const names[] = {"vprintf", "__assertfail"};
+
+	for (size_t i = 0; i < CK_ARRAY_SIZE(names); i++) {
+		if (strlen(names[i]) == size && memcmp(names[i], name, size) == 0)
+			return true;
+	}
+	return false;
 }
 
 void ck_kernels_free(struct ck_kernels *kernels)

@@ -4,6 +4,7 @@
 #ifndef CK_ELF_KERNELS_H
 #define CK_ELF_KERNELS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -39,7 +40,11 @@ struct ck_kernel {
 struct ck_kernels {
 	size_t count;
 	struct ck_kernel *items;
+	bool print; /* one of them may call printf or assert */
 };
+
+/* Is @name that of a function of the driver by which kernels print: printf, a failed assertion? */
+bool ck_kernels_prints_by(const char *name, size_t size);
 
 /* A variable in global or constant memory that the host can ask for by name. */
 struct ck_variable {

@@ -308,6 +308,8 @@ int ck_ptx_kernels(const char *text, size_t size, struct ck_kernels *out)
 			ret = entry(&lex, linkage ? linked : NULL, &kernels);
 		else if (ck_ptx_is_punct(&lex, '{'))
 			ret = skip_block(&lex);
+		else if (lex.kind == CK_PTX_NAME && ck_kernels_prints_by(lex.token, lex.length))
+			kernels.print = true;
 		linkage = is_linkage(&lex);
 	}
 	ck_map_destroy(linked);

@@ -36,9 +36,29 @@ static const struct ck_transport_ops *find_transport(const char *address, const 
 	return transports[i].ops;
 }
 
+/* Let channels just dialed behave as over the network @like. On error, closes all of them. */
+static int slow_down(const struct ck_inject *like, struct ck_chan **chans, unsigned int count)
+{
+	unsigned int done = 0;
+	int ret = 0;
+
+	ck_inject_connect(like);
+	while (ret == 0 && done < count) {
+		ret = ck_inject_wrap(like, chans[done], &chans[done]);
+		if (ret == 0)
+			done++;
+	}
+	for (unsigned int i = 0; ret < 0 && i < count; i++) {
+		if (i != done) /* the failed one is closed already */
+			ck_chan_close(chans[i]);
+	}
+	return ret;
+}
+
 /* @timeout_ms: negative for none. Also -EINVAL: invalid address; -ENXIO: unknown host name;
  * -ETIMEDOUT; -EPERM: the socket in the temporary directory belongs to another user. */
-int ck_chan_dial(const char *address, int timeout_ms, struct ck_chan **chan)
+int ck_chan_dial_many(const char *address, int timeout_ms, struct ck_chan **chans,
+		      unsigned int count)
 {
 	const struct ck_transport_ops *ops;
 	const struct ck_inject *like = ck_inject_current();
@@ -48,8 +68,13 @@ int ck_chan_dial(const char *address, int timeout_ms, struct ck_chan **chan)
 	if (!address)
 		return -EINVAL;
 	ops = find_transport(address, &where);
-	ret = ops->dial(where, timeout_ms, chan);
-	return ret == 0 && like ? ck_inject_wrap(like, *chan, chan) : ret;
+	ret = ops->dial(where, timeout_ms, chans, count);
+	return ret == 0 && like ? slow_down(like, chans, count) : ret;
+}
+
+int ck_chan_dial(const char *address, int timeout_ms, struct ck_chan **chan)
+{
+	return ck_chan_dial_many(address, timeout_ms, chan, 1);
 }
 
 /* On error, the caller still owns @fd. -ENOTSOCK, -EINVAL: neither TCP nor a unix stream. */

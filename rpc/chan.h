@@ -22,6 +22,12 @@ struct ck_chan;
 /* Connect within @timeout_ms. The caller, which knows the address, logs errors. */
 int ck_chan_dial(const char *address, int timeout_ms, struct ck_chan **chan);
 
+/* Open @count channels, at most CK_DIAL_MAX, at the same time and to the same server: all or none. A
+ * network's round trip passes once. On error, @chans has no meaning. */
+#define CK_DIAL_MAX 16
+int ck_chan_dial_many(const char *address, int timeout_ms, struct ck_chan **chans,
+		      unsigned int count);
+
 /* Take ownership of a connected socket @fd, and set TCP options. */
 int ck_chan_adopt(int fd, struct ck_chan **chan);
 

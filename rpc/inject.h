@@ -29,8 +29,11 @@ int ck_inject_set(const char *text);
 /* The current setting; NULL: none. */
 const struct ck_inject *ck_inject_current(void);
 
-/* Wrap @inner, a channel just dialed: @chan behaves as over the network @like, including the round
- * trip for connecting. It passes no descriptors. Takes ownership of @inner; on error, closes it. */
+/* Wait for the round trip of connecting, once for channels that are dialed at the same time. */
+void ck_inject_connect(const struct ck_inject *like);
+
+/* Wrap @inner, a channel just dialed: @chan behaves as over the network @like. It passes no
+ * descriptors. Takes ownership of @inner; on error, closes it. */
 int ck_inject_wrap(const struct ck_inject *like, struct ck_chan *inner, struct ck_chan **chan);
 
 /*

@@ -50,6 +50,8 @@ struct ck_proc {
 	bool bulk_in;  /* payload follows the arguments */
 	bool bulk_out; /* payload, then an int, follow the result */
 	bool no_error; /* reports no error of earlier commands: noerr */
+	bool quiet;    /* only later messages can tell when its work is done: quiet */
+	bool shares;   /* from then on, other processes may see the session's work: shares */
 };
 
 /* Is it a message of NVML? These need no context and do not report the session's error. */

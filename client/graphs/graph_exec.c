@@ -3,6 +3,7 @@
  */
 #include <stdlib.h>
 
+#include "client/modules/printing.h"
 #include "client/objects/capture.h"
 #include "client/graphs/graph.h"
 #include "client/managed/managed.h"
@@ -185,9 +186,10 @@ CK_EXPORT CUresult cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream)
 	if (err)
 		return err;
 	ckc_managed_launch(id);
-	if (likely(exec->mirror_count == 0))
-		return ck_wire_cuGraphLaunch(ctx, exec->object.id, id);
-	return ckc_mirror_launch(exec, ctx, id);
+	err = likely(exec->mirror_count == 0) ? ck_wire_cuGraphLaunch(ctx, exec->object.id, id)
+					      : ckc_mirror_launch(exec, ctx, id);
+	ckc_printing_graph_launched(ckc_object_by_id(CK_OBJECT_CONTEXT, ctx), id);
+	return err;
 }
 
 CK_EXPORT CUresult cuGraphUpload(CUgraphExec hGraphExec, CUstream hStream)

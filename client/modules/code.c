@@ -88,6 +88,8 @@ static CUresult read_kernels(struct ckc_code *code, const struct ck_fatbin_choic
 		return ret == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY
 		       : code->ptx    ? CUDA_ERROR_INVALID_PTX
 				      : CUDA_ERROR_INVALID_IMAGE;
+	if (code->kernels.print)
+		ckc_client_current()->modules->printing.possible = true;
 	code->by_name = ck_map_create();
 	if (!code->by_name)
 		return CUDA_ERROR_OUT_OF_MEMORY;

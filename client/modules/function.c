@@ -170,6 +170,33 @@ static bool is_set(const struct ck_function *f, CUfunction_attribute attrib, int
 	       f->value[attrib] == value;
 }
 
+/*
+ * Set @attrib, one-way if the driver is known to accept the value: it has done so before,
+ * here or in an earlier session. @device: the server's ordinal; -1: for the current context.
+ */
+static CUresult set_attribute(struct ck_function *f, uint64_t ctx, CUfunction_attribute attrib,
+			      int value, int device)
+{
+	const uint64_t key[] = {device < 0 ? CK_PROC_cuFuncSetAttribute
+					   : CK_PROC_cuKernelSetAttribute,
+				ctx,
+				(uint64_t)attrib,
+				f->object.id,
+				(uint64_t)value,
+				(uint64_t)device};
+	int accepted = 1;
+	CUresult err;
+
+	if (ckc_session_offers(ckc_client_current(), CK_PROC_set_attribute) &&
+	    ckc_cache_get(key, sizeof(key), &accepted, sizeof(accepted)))
+		return ck_wire_set_attribute(ctx, f->object.id, device >= 0, attrib, value, device);
+	err = device < 0 ? ck_wire_cuFuncSetAttribute(ctx, f->object.id, attrib, value)
+			 : ck_wire_cuKernelSetAttribute(ctx, attrib, value, f->object.id, device);
+	if (!err)
+		ckc_cache_put(key, sizeof(key), &accepted, sizeof(accepted));
+	return err;
+}
+
 static void note_attribute(struct ck_function *f, CUfunction_attribute attrib, int value)
 {
 	if (attrib == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)
@@ -195,7 +222,7 @@ CK_EXPORT CUresult cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute att
 		return CUDA_SUCCESS;
 	err = ckc_function_announce(f, &id);
 	if (!err)
-		err = ck_wire_cuFuncSetAttribute(ctx, id, attrib, value);
+		err = set_attribute(f, ctx, attrib, value, -1);
 	if (!err)
 		note_attribute(f, attrib, value);
 	return err;
@@ -219,8 +246,49 @@ CK_EXPORT CUresult cuKernelSetAttribute(CUfunction_attribute attrib, int val, CU
 	if (!err)
 		err = ckc_function_announce(f, &id);
 	if (!err)
-		err = ck_wire_cuKernelSetAttribute(ctx, attrib, val, id, ordinal);
+		err = set_attribute(f, ctx, attrib, val, ordinal);
 	if (!err)
 		note_attribute(f, attrib, val);
 	return err;
+}
+
+/* A preference of a function, now set, may affect launches and occupancy. */
+static CUresult preferred(CUresult err)
+{
+	if (!err)
+		ckc_cache_altered();
+	return err;
+}
+
+CK_EXPORT CUresult cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config)
+{
+	uint64_t ctx, id;
+	CUresult err = ckc_enter(&ctx);
+
+	if (!err)
+		err = ckc_function_id(hfunc, &id);
+	return err ? err : preferred(ck_wire_cuFuncSetCacheConfig(ctx, id, config));
+}
+
+CK_EXPORT CUresult cuFuncSetSharedMemConfig(CUfunction hfunc, CUsharedconfig config)
+{
+	uint64_t ctx, id;
+	CUresult err = ckc_enter(&ctx);
+
+	if (!err)
+		err = ckc_function_id(hfunc, &id);
+	return err ? err : preferred(ck_wire_cuFuncSetSharedMemConfig(ctx, id, config));
+}
+
+CK_EXPORT CUresult cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice dev)
+{
+	uint64_t ctx, id;
+	int ordinal;
+	CUresult err = ckc_enter_any(&ctx);
+
+	if (!err)
+		err = ckc_kernel_id(kernel, &id);
+	if (!err)
+		err = ckc_device_id(dev, &ordinal);
+	return err ? err : preferred(ck_wire_cuKernelSetCacheConfig(ctx, id, config, ordinal));
 }

@@ -355,7 +355,7 @@ static CUresult launch(CUfunction handle, const struct ck_launch *l)
 				  .params = CK_LIST(block, size),
 				  .attributes = CK_LIST(attributes, n * sizeof(attributes[0]))});
 	if (likely(!err && !ckc_capturing(s)))
-		ckc_launch_loaded(f, s ? s->object.context : ctx);
+		ckc_launch_loaded(f, s ? s->object.context : ctx, stream);
 	return unlikely(ckc_launch_blocking()) && !err ? wait_for(l->stream) : err;
 }
 

@@ -6,6 +6,8 @@
 
 #include "client/wire/client.h"
 #include "client/managed/managed.h"
+#include "client/modules/code.h"
+#include "client/modules/printing.h"
 
 /* The common form of all launches. */
 struct ck_launch {
@@ -28,19 +30,22 @@ static inline uint8_t ckc_launch_mark(const struct ckc_context *ctx)
 }
 
 /* Call before a launch of @f in @ctx: the first one there makes the driver load it. Call the second
- * function after a launch that will run. */
+ * function after a launch, in @stream (0: legacy), that will run. */
 static inline void ckc_launch_loading(const struct ck_function *f, const struct ckc_context *ctx)
 {
 	if (unlikely(f->launched[ctx->device % CK_LAUNCHED] != ckc_launch_mark(ctx)))
 		ckc_managed_loading();
 }
 
-static inline void ckc_launch_loaded(struct ck_function *f, const struct ckc_context *ctx)
+static inline void ckc_launch_loaded(struct ck_function *f, struct ckc_context *ctx,
+				     uint64_t stream)
 {
 	_Atomic uint8_t *launched = &f->launched[ctx->device % CK_LAUNCHED];
 
 	if (unlikely(*launched != ckc_launch_mark(ctx)))
 		*launched = ckc_launch_mark(ctx);
+	if (unlikely(f->module->code->kernels.print))
+		ckc_printing_launched(ctx, stream);
 }
 
 /* Any aligned word may be the address of pinned memory: map it for the device if so. */

@@ -96,6 +96,7 @@ static CUresult make_library_module(struct ckc_module *lib, struct ckc_context *
 	}
 	m->code = ckc_code_get(lib->code);
 	m->origin = lib;
+	m->tuned = lib->tuned;
 	m->next = lib->modules;
 	lib->modules = m;
 	*out = m;

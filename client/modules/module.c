@@ -17,6 +17,24 @@
 
 CK_LOG_DEFINE("client");
 
+/* Compile PTX without options. The driver's compiler is deterministic: if it has accepted the text
+ * once, here or in an earlier session, there is nothing to wait for. */
+static CUresult build_plain(struct ckc_module *m, uint64_t ctx)
+{
+	uint64_t key[2 + sizeof(m->code->hash) / 8] = {CK_PROC_module_build};
+	CUresult err;
+	int built;
+
+	memcpy(&key[2], m->code->hash, sizeof(m->code->hash));
+	if (ckc_cache_get(key, sizeof(key), &built, sizeof(built)))
+		return ck_wire_module_load(ctx, m->object.id, m->library, m->code->hash);
+	err = ckc_jit_build(NULL, ctx, m->object.id, m->library, m->code->hash);
+	built = 1;
+	if (!err)
+		ckc_cache_put(key, sizeof(key), &built, sizeof(built));
+	return err;
+}
+
 /* Make the module on the server: machine code one-way; PTX with a reply that has the result and
  * logs. */
 static CUresult load_on_server(struct ckc_module *m, const struct ckc_jit *jit)
@@ -24,6 +42,9 @@ static CUresult load_on_server(struct ckc_module *m, const struct ckc_jit *jit)
 	uint64_t ctx = m->object.context ? m->object.context->object.id : 0;
 
 	ckc_managed_loading();
+	m->tuned = m->code->ptx && jit && jit->count > 0;
+	if (m->code->ptx && !m->tuned)
+		return build_plain(m, ctx);
 	if (m->code->ptx)
 		return ckc_jit_build(jit, ctx, m->object.id, m->library, m->code->hash);
 	ckc_jit_no_log(jit);

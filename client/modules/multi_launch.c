@@ -105,7 +105,7 @@ static void loaded(const CUDA_LAUNCH_PARAMS *p)
 	struct ckc_stream *s;
 
 	if (f && !ckc_stream_from(p->hStream, &s))
-		ckc_launch_loaded(f, s->object.context);
+		ckc_launch_loaded(f, s->object.context, s->object.id);
 }
 
 static CUresult send_all(const CUDA_LAUNCH_PARAMS *list, unsigned int n, unsigned int flags)

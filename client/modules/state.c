@@ -12,5 +12,7 @@ static void begin(void *part)
 	s->announce_lock = (struct ck_mutex)CK_MUTEX(CK_RANK_ANNOUNCE);
 	s->upload_lock = (struct ck_mutex)CK_MUTEX(CK_RANK_UPLOAD);
 	s->managed_lock = (struct ck_mutex)CK_MUTEX(CK_RANK_MODULE_MANAGED);
+	s->recall.lock = (struct ck_mutex)CK_MUTEX(CK_RANK_RECALL);
+	s->printing.lock = (struct ck_mutex)CK_MUTEX(CK_RANK_PRINTING);
 }
 CK_CLIENT_PART(modules, struct ckc_modules, begin);

@@ -121,7 +121,7 @@ CK_EXPORT CUresult cuCtxSetLimit(CUlimit limit, size_t value)
 	if (err)
 		return err;
 	err = ck_wire_cuCtxSetLimit(ctx, limit, value);
-	ckc_cache_clear();
+	ckc_cache_altered();
 	return err;
 }
 
@@ -134,7 +134,7 @@ CK_EXPORT CUresult cuCtxSetCacheConfig(CUfunc_cache config)
 	if (err)
 		return err;
 	err = ck_wire_cuCtxSetCacheConfig(ctx, config);
-	ckc_cache_clear();
+	ckc_cache_altered();
 	return err;
 }
 
@@ -146,6 +146,6 @@ CK_EXPORT CUresult cuCtxSetSharedMemConfig(CUsharedconfig config)
 	if (err)
 		return err;
 	err = ck_wire_cuCtxSetSharedMemConfig(ctx, config);
-	ckc_cache_clear();
+	ckc_cache_altered();
 	return err;
 }

@@ -6,6 +6,7 @@
 
 #include "client/objects/capture.h"
 #include "client/wire/client.h"
+#include "client/wire/command.h"
 #include "client/objects/context.h"
 #include "client/wire/status.h"
 #include "client/wire/hooks.h"
@@ -141,14 +142,62 @@ void ckc_stream_synced(struct ckc_context *context, struct ckc_stream *stream, u
 		; /* another thread, or a part of the same copy, may have waited for more */
 }
 
+/*
+ * Can the wait be one-way, given that the last one covered command @synced? Later work on the server
+ * comes after it, and nobody could tell. So only if all later commands are quiet, if no other process
+ * sees the session's work, and if the server cannot write this process's memory on its own.
+ */
+static bool may_settle(const struct ckc_context *context, uint64_t synced)
+{
+	const struct ckc_client *c = context->client;
+
+	return !c->passes_fds && !c->shares && synced >= ckc_command_loud() &&
+	       ckc_session_offers(c, CK_PROC_settle);
+}
+
+/* Send the one-way wait. On success, *@covered is the command that it covers. */
+static CUresult send_settle(const struct ckc_context *context, const struct ckc_stream *stream,
+			    bool whole, uint64_t *covered)
+{
+	/* itself and all before it; calls of other threads that come now may not be covered */
+	uint64_t calls = ckc_command_last() - ckc_command_number(context->client);
+	ck_settle_args args = {.head.ctx = context->object.id,
+			       .stream = stream ? stream->object.id : 0,
+			       .context = whole};
+	CUresult err = ckc_send(CK_PROC_settle, &args, NULL, 0);
+
+	*covered = args.head.seq + calls;
+	return err;
+}
+
 CUresult ckc_stream_wait(struct ckc_context *context, struct ckc_stream *stream)
 {
 	uint64_t last = ckc_command_last();
-	CUresult err =
-		ck_wire_cuStreamSynchronize(context->object.id, stream ? stream->object.id : 0);
+	uint64_t synced = stream ? stream->synced : context->legacy_synced;
+	CUresult err;
 
+	if (may_settle(context, ck_max(synced, (uint64_t)context->synced)))
+		err = send_settle(context, stream, false, &last);
+	else
+		err = ck_wire_cuStreamSynchronize(context->object.id,
+						  stream ? stream->object.id : 0);
 	if (!err)
 		ckc_stream_synced(context, stream, last);
+	return err;
+}
+
+/* The same for all work of the context. */
+static CUresult context_wait(struct ckc_context *ctx)
+{
+	uint64_t last = ckc_command_last();
+	CUresult err;
+
+	if (ctx->synced == last)
+		return CUDA_SUCCESS;
+	err = may_settle(ctx, ctx->synced) ? send_settle(ctx, NULL, true, &last)
+					   : ck_wire_cuCtxSynchronize(ctx->object.id);
+	if (!err)
+		ctx->synced = last;
 	return err;
 }
 
@@ -268,24 +317,17 @@ CK_EXPORT CUresult cuStreamQuery(CUstream hStream)
 CK_EXPORT CUresult cuCtxSynchronize(void)
 {
 	struct ckc_context *ctx;
-	uint64_t last = ckc_command_last();
 	CUresult err = ckc_context_usable(&ctx);
 
 	if (!err)
 		err = ckc_capture_wait_context(ctx);
-	if (err || ctx->synced == last)
-		return err;
-	err = ck_wire_cuCtxSynchronize(ctx->object.id);
-	if (!err)
-		ctx->synced = last;
-	return err;
+	return err ? err : context_wait(ctx);
 }
 
 /* The same for any context; NULL means the current one. */
 CK_EXPORT CUresult cuCtxSynchronize_v2(CUcontext handle)
 {
 	struct ckc_context *ctx = ckc_context_from(handle);
-	uint64_t last = ckc_command_last();
 	CUresult err = ckc_session_check();
 
 	if (err)
@@ -293,12 +335,7 @@ CK_EXPORT CUresult cuCtxSynchronize_v2(CUcontext handle)
 	if (!ctx || !ctx->active)
 		return CUDA_ERROR_INVALID_CONTEXT;
 	err = ckc_capture_wait_context(ctx);
-	if (err || ctx->synced == last)
-		return err;
-	err = ck_wire_cuCtxSynchronize(ctx->object.id);
-	if (!err)
-		ctx->synced = last;
-	return err;
+	return err ? err : context_wait(ctx);
 }
 
 /* Destroy the ending thread's own streams (CU_STREAM_PER_THREAD); the driver first completes their

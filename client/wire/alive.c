@@ -12,6 +12,8 @@
 
 #include "client/wire/hooks.h"
 #include "client/wire/client.h"
+#include "client/wire/command.h"
+#include "client/wire/join.h"
 #include "client/wire/lane.h"
 #include "rpc/record.h"
 #include "util/cancel.h"
@@ -71,9 +73,11 @@ static void *ask(void *client)
 		int ret = 0;
 
 		wait_for_suspicion(&c->suspicion);
+		if (ckc_command_over(c)) /* a wait would not end: its commands do not arrive */
+			ckc_session_lost(c, "it has closed the command stream");
 		c->suspicion.since = ck_now_ns();
 		if (!lane)
-			ret = ckc_lane_take(c, &lane);
+			ret = ckc_join_lane(c, &lane);
 		if (ret == 0)
 			ret = ckc_lane_exchange(lane, &ping);
 		if (ret == 0)

@@ -6,12 +6,16 @@
  * effect (unloading a module, losing a context, a new limit, another pool) is rare and clears the
  * whole cache. Both happen after the change. An answer that was requested before such a change and
  * arrives after it may be stale and is not cached.
+ *
+ * What is not in the cache may be recalled: earlier sessions of the program have asked for it
+ * (client/modules/recall.c).
  */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "client/wire/client.h"
+#include "client/wire/hooks.h"
 #include "util/map.h"
 
 static __thread uint64_t asked __attribute__((tls_model("initial-exec"))); /* changes at a miss */
@@ -21,7 +25,7 @@ struct answer {
 	unsigned char bytes[];
 };
 
-bool ckc_cache_get(const void *key, size_t key_size, void *value, size_t value_size)
+static bool look_up(const void *key, size_t key_size, void *value, size_t value_size)
 {
 	struct ckc_answers *all = &ckc_client_current()->answers;
 	const struct answer *a;
@@ -37,21 +41,43 @@ bool ckc_cache_get(const void *key, size_t key_size, void *value, size_t value_s
 	return a != NULL;
 }
 
-void ckc_cache_put(const void *key, size_t key_size, const void *value, size_t value_size)
+/* False: it may be stale, or is there already. */
+static bool put(const void *key, size_t key_size, const void *value, size_t value_size)
 {
 	struct ckc_answers *all = &ckc_client_current()->answers;
 	struct answer *a = malloc(sizeof(*a) + value_size);
+	bool kept;
 
 	if (!a)
-		return;
+		return false;
 	a->size = value_size;
 	memcpy(a->bytes, value, value_size);
 	pthread_rwlock_wrlock(&all->lock);
 	if (!all->map)
 		all->map = ck_map_create();
-	if (!all->map || asked != all->changes || ck_map_insert(all->map, key, key_size, a) < 0)
-		free(a);
+	kept = all->map && asked == all->changes && ck_map_insert(all->map, key, key_size, a) == 0;
 	pthread_rwlock_unlock(&all->lock);
+	if (!kept)
+		free(a);
+	return kept;
+}
+
+bool ckc_cache_get(const void *key, size_t key_size, void *value, size_t value_size)
+{
+	bool found = look_up(key, key_size, value, value_size);
+
+	if (likely(found) || ckc_client_current()->answers.altered)
+		return found;
+	ckc_each_hook(recall, h) found = found || h->find(key, key_size, value, value_size);
+	if (found)
+		put(key, key_size, value, value_size);
+	return found;
+}
+
+void ckc_cache_put(const void *key, size_t key_size, const void *value, size_t value_size)
+{
+	if (put(key, key_size, value, value_size) && !ckc_client_current()->answers.altered)
+		ckc_each_hook(recall, h) h->learn(key, key_size, value, value_size);
 }
 
 /* A key is an array of words: procedure, context, arguments. Ids are never small numbers. */
@@ -88,4 +114,10 @@ void ckc_cache_clear(void)
 	ck_map_destroy(all->map);
 	all->map = NULL;
 	pthread_rwlock_unlock(&all->lock);
+}
+
+void ckc_cache_altered(void)
+{
+	ckc_client_current()->answers.altered = true;
+	ckc_cache_clear();
 }

@@ -49,6 +49,7 @@ struct ckc_client {
 	ck_hello_res hello;
 	ck_hello_more offers;	   /* empty: the server does not say what it knows */
 	uint64_t offered_ns;	   /* when it was asked */
+	atomic_bool shares;	   /* other processes may see this session's work (rpc/proc.h) */
 	bool missing[CK_PROC_END]; /* messages that the server lacks, and that have been reported */
 	/* There are or were streams that do not wait for the legacy one, or several contexts. */
 	_Atomic bool unordered_streams;
@@ -120,6 +121,8 @@ CUresult ckc_not_offered(struct ckc_client *c, uint32_t proc);
 /* Counts enqueued work: commands, and calls that enqueue work. A fact noted about a stream at count
  * N holds while the count is still N. */
 uint64_t ckc_command_last(void);
+/* The same count at the last command that is not quiet (rpc/proc.h). */
+uint64_t ckc_command_loud(void);
 void ckc_command_called(void); /* a call that has enqueued work has returned */
 
 /* --- thread.c: the state of one thread of the application */

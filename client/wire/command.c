@@ -35,6 +35,7 @@ CK_LOG_DEFINE("client");
 
 #define BUFFER_SIZE (CK_RECORD_MAX + 4) /* the longest message fits, with its mark */
 #define INLINE_BULK (16u << 10)		/* payload up to this is copied into the buffer */
+#define STOP_MS 1000			/* for the last bytes at exit */
 #define SMALL 8192			/* larger messages need an allocation */
 #define STORM_NS 20000			/* messages closer than this form a burst */
 #define SPIN_US                                                                                    \
@@ -48,6 +49,7 @@ struct message {
 	size_t size;
 	const void *bulk;
 	size_t bulk_size;
+	bool quiet; /* see rpc/proc.h */
 };
 
 static const unsigned char zero[4]; /* padding of payloads */
@@ -55,6 +57,43 @@ static const unsigned char zero[4]; /* padding of payloads */
 /* This thread holds the lock or waits. The handler of a signal that calls exit() must know: a lock
  * held here stays held, and a waiter on a condition delays the thread that signals it. */
 static __thread volatile bool inside __attribute__((tls_model("initial-exec")));
+
+static bool decode_reply(const struct ck_record *record)
+{
+	ck_join_res res = {.status = 1};
+	uint32_t xid, low, high;
+	size_t offset;
+	XDR xdrs;
+
+	if (ck_reply_decode(record->body, record->body_size, &xid, &offset, &low, &high) < 0)
+		return false;
+	xdrmem_create(&xdrs, (char *)(uintptr_t)record->body + offset,
+		      (u_int)(record->body_size - offset), XDR_DECODE);
+	return xdr_ck_join_res(&xdrs, &res) && res.status == 0;
+}
+
+static bool read_reply(struct ck_chan *chan)
+{
+	struct ck_reader *reader;
+	struct ck_record record;
+	bool yes;
+
+	if (ck_reader_create(chan, &reader) < 0)
+		return false;
+	ck_chan_timeout(chan, STOP_MS);
+	yes = ck_reader_next(reader, &record) == 0 && decode_reply(&record);
+	ck_chan_timeout(chan, 0);
+	ck_reader_destroy(reader);
+	return yes;
+}
+
+/* Has the server accepted the connection? The reply to the join is read only when that matters. */
+static bool accepted(struct ckc_command *cmd)
+{
+	if (!cmd->accepted)
+		cmd->accepted = read_reply(cmd->chan);
+	return cmd->accepted;
+}
 
 /* Note the result of a write: an error ends the session. */
 static void note_result(struct ckc_client *c, int ret)
@@ -65,11 +104,14 @@ static void note_result(struct ckc_client *c, int ret)
 	if (likely(ret == 0) || cmd->broken)
 		return;
 	cmd->broken = true;
-	snprintf(why, sizeof(why), "sending: %s", strerror(-ret));
+	snprintf(why, sizeof(why), "%s: %s",
+		 accepted(cmd) ? "sending" : "it does not accept the command stream",
+		 strerror(-ret));
 	ckc_session_lost(c, why);
 }
 
-/* Give @m the next number, in the xid and in the head that begins the arguments. */
+/* Give @m the next number, in the xid and in the head that begins the arguments. Call with the lock
+ * held. */
 static void number(struct ckc_command *cmd, struct message *m)
 {
 	uint64_t seq = cmd->seq + 1;
@@ -78,6 +120,9 @@ static void number(struct ckc_command *cmd, struct message *m)
 
 	memcpy(m->bytes + CK_CALL_XID, &xid, sizeof(xid));
 	memcpy(m->bytes + CK_CALL_HEADER, &wide, sizeof(wide));
+	if (!m->quiet) /* before others can see its number */
+		atomic_store_explicit(&cmd->loud, seq + atomic_load(&cmd->calls),
+				      memory_order_relaxed);
 	atomic_store_explicit(&cmd->seq, seq, memory_order_release);
 }
 
@@ -268,7 +313,8 @@ CUresult ckc_send(uint32_t proc, void *args, const void *bulk, size_t bulk_size)
 {
 	struct ckc_client *c = ckc_client_current();
 	struct message m = {.bulk = ckc_payload_reach(bulk, bulk_size, false),
-			    .bulk_size = bulk_size};
+			    .bulk_size = bulk_size,
+			    .quiet = ck_procs[proc].quiet};
 	unsigned char room[SMALL];
 	bool sent = false;
 	int ret;
@@ -303,6 +349,11 @@ uint64_t ckc_command_last(void)
 	return atomic_load(&cmd->seq) + atomic_load(&cmd->calls);
 }
 
+uint64_t ckc_command_loud(void)
+{
+	return atomic_load(&ckc_client_current()->command.loud);
+}
+
 void ckc_command_called(void)
 {
 	atomic_fetch_add(&ckc_client_current()->command.calls, 1);
@@ -326,12 +377,13 @@ static void quiet(void *client)
 	ckc_quiet(client);
 }
 
-int ckc_command_start(struct ckc_client *c, struct ck_chan *chan)
+int ckc_command_start(struct ckc_client *c, struct ck_chan *chan, bool accepted)
 {
 	struct ckc_command *cmd = &c->command;
 	int ret;
 
 	cmd->chan = chan;
+	cmd->accepted = accepted;
 	ck_chan_on_quiet(chan, quiet, c);
 	cmd->shared = ck_chan_in_rings(chan);
 	if (cmd->shared) {
@@ -350,11 +402,6 @@ int ckc_command_start(struct ckc_client *c, struct ck_chan *chan)
 	return ret;
 }
 
-bool ckc_command_over(const struct ckc_client *c)
-{
-	return !c->command.chan || ck_chan_peer_gone(c->command.chan);
-}
-
 bool ckc_command_stop(struct ckc_client *c)
 {
 	struct ckc_command *cmd = &c->command;
@@ -364,16 +411,19 @@ bool ckc_command_stop(struct ckc_client *c)
 	if (inside)
 		return false;
 	/* a thread may be blocked in a write to a hung server */
-	until = ck_until(CLOCK_REALTIME, 1000 * CK_NS_PER_MS);
+	until = ck_until(CLOCK_REALTIME, STOP_MS * CK_NS_PER_MS);
 	if (ck_lock_until(&cmd->lock, &until) != 0)
 		return false;
 	while (cmd->writing && ck_cond_timedwait(&cmd->written, &cmd->lock, &until) == 0)
 		;
 	if (cmd->chan) {
-		ck_chan_timeout(cmd->chan, 1000);
+		ck_chan_timeout(cmd->chan, STOP_MS);
 		write_all(c);
 	}
 	stuck = cmd->writing;
+	/* a socket that closes with unread bytes takes back what it has sent */
+	if (cmd->chan && !stuck && !cmd->broken)
+		accepted(cmd);
 	ck_unlock(&cmd->lock);
 	return !stuck;
 }

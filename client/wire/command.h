@@ -7,19 +7,24 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "client/wire/client.h"
 #include "cuda/types.h"
+#include "rpc/chan.h"
 
-struct ck_chan;
-struct ckc_client;
 struct ck_proc;
 
-int ckc_command_start(struct ckc_client *c, struct ck_chan *chan); /* owns @chan on success */
+/* Owns @chan from then on. @accepted: the reply to its join has been read. */
+int ckc_command_start(struct ckc_client *c, struct ck_chan *chan, bool accepted);
 /* At exit: send the buffered messages. False: a thread is in the middle of a message and cannot
  * finish. That may be this thread, if exit() was called in a signal handler. */
 bool ckc_command_stop(struct ckc_client *c);
 
 /* The server has closed the stream, and so the session. */
-bool ckc_command_over(const struct ckc_client *c);
+static inline bool ckc_command_over(const struct ckc_client *c)
+{
+	return !c->command.chan || ck_chan_peer_gone(c->command.chan);
+}
+
 /* CUresult for a message or call that could not be encoded: @ret says why. */
 CUresult ckc_unsent(const struct ck_proc *p, int ret);
 /* Number of the last command sent; a call waits for this command. */

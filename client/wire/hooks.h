@@ -93,6 +93,22 @@ struct ckc_hook_fork {
 CK_HOOK_LIST(fork);
 #define CK_ON_FORK(function) CK_HOOK(fork, function, function)
 
+/*
+ * --- an answer is not in the cache, or has been put there (wire/cache.c). Find: earlier sessions of
+ * the program have learned it. Learn: tell the server, for later ones.
+ */
+struct ckc_hook_recall {
+	bool (*find)(const void *key, size_t key_size, void *value, size_t value_size);
+	void (*learn)(const void *key, size_t key_size, const void *value, size_t value_size);
+};
+CK_HOOK_LIST(recall);
+
+/* --- the process ends (wire/session.c). True: kernels may have printed what was not fetched. */
+struct ckc_hook_exit {
+	bool (*run)(struct ckc_client *c);
+};
+CK_HOOK_LIST(exit);
+
 /* --- a function of the application, called for the server, has returned (objects/callback.c) */
 struct ckc_hook_function_end {
 	void (*run)(void);

@@ -11,11 +11,9 @@
 #include <unistd.h>
 
 #include "client/wire/client.h"
-#include "client/wire/command.h"
+#include "client/wire/dial.h"
 #include "client/wire/lane.h"
 #include "client/wire/hooks.h"
-#include "client/wire/stats.h"
-#include "rpc/proc.h"
 #include "rpc/record.h"
 #include "util/cancel.h"
 #include "util/log.h"
@@ -29,6 +27,7 @@ struct ckc_lane {
 	uint32_t sent, answered; /* xids of the last call and of the last reply */
 	bool busy;		 /* a call is in progress */
 	bool idle;		 /* see struct ckc_exchange */
+	bool joining;		 /* the reply to the join has not been read */
 	size_t received;	 /* bytes of the last reply */
 	struct ckc_lane *next;	 /* in the pool */
 	struct ckc_lane *older;	 /* in the list of all */
@@ -37,13 +36,11 @@ struct ckc_lane {
 };
 
 #define LANE_BUFFER 4096
+#define JOIN_XID 1 /* of a lane's first message */
 /* A round trip takes a few microseconds, a step of a model some milliseconds. Waking a sleeper
  * costs up to 50 us on a virtual machine. The driver itself spins without limit while it waits for
  * the GPU. */
 #define LANE_SPIN_US 10000
-
-#define JOIN_FIRST_MS 10 /* between two attempts; doubled each time */
-#define JOIN_LAST_MS 640
 
 static void quiet(void *closure)
 {
@@ -159,19 +156,10 @@ void ckc_lane_forked(struct ckc_client *c)
 
 void ckc_lane_forget(struct ckc_client *c)
 {
-	struct ckc_thread *t = ckc_thread();
-
 	ck_mutex_renew(&c->lanes.lock);
 	c->lanes.pool = NULL;
 	while (c->lanes.newest)
 		ckc_lane_destroy(c->lanes.newest);
-	if (t)
-		t->lane = NULL;
-}
-
-size_t ckc_lane_received(const struct ckc_lane *lane)
-{
-	return lane->received;
 }
 
 bool ckc_lane_busy(const struct ckc_lane *lane)
@@ -179,45 +167,42 @@ bool ckc_lane_busy(const struct ckc_lane *lane)
 	return lane->busy;
 }
 
+size_t ckc_lane_received(const struct ckc_lane *lane)
+{
+	return lane->received;
+}
+
 void ckc_lane_timeout(struct ckc_lane *lane, int milliseconds)
 {
 	ck_chan_timeout(lane->chan, milliseconds);
 }
 
-/* A temporary failure: with too many new connections at once, the server closes one or cannot pass
- * it to the worker. */
-static bool is_passing(int ret)
+struct ckc_client *ckc_lane_client(const struct ckc_lane *lane)
 {
-	return ret == -EACCES || ret == -EPIPE || ret == -ECONNRESET || ret == -EAGAIN;
+	return lane->client;
 }
 
-static int join_patiently(struct ckc_client *c, struct ck_chan **chan)
+bool ckc_lane_joining(const struct ckc_lane *lane)
 {
-	int ret = ckc_session_join(c, CK_LANE_CALL, chan);
-
-	for (unsigned int ms = JOIN_FIRST_MS; is_passing(ret) && ms <= JOIN_LAST_MS; ms *= 2) {
-		if (ckc_command_over(c))
-			break;
-		usleep(ms * 1000);
-		ret = ckc_session_join(c, CK_LANE_CALL, chan);
-	}
-	return ret;
+	return lane->joining;
 }
 
-int ckc_lane_take(struct ckc_client *c, struct ckc_lane **lane)
+struct ck_chan *ckc_lane_chan(const struct ckc_lane *lane)
 {
-	struct ck_chan *chan;
-	int ret;
+	return lane->chan;
+}
 
-	ck_lock(&c->lanes.lock);
-	*lane = c->lanes.pool;
-	if (*lane)
-		c->lanes.pool = (*lane)->next;
-	ck_unlock(&c->lanes.lock);
-	if (*lane)
-		return 0;
-	ret = join_patiently(c, &chan);
-	return ret < 0 ? ret : ckc_lane_create(c, chan, lane);
+struct ckc_lane *ckc_lane_pooled(struct ckc_client *c)
+{
+	struct ckc_lanes *lanes = &c->lanes;
+	struct ckc_lane *lane;
+
+	ck_lock(&lanes->lock);
+	lane = lanes->pool;
+	if (lane)
+		lanes->pool = lane->next;
+	ck_unlock(&lanes->lock);
+	return lane;
 }
 
 /* The xid after @xid; 0 marks a delivery sent ahead of a reply. */
@@ -352,21 +337,52 @@ static int take_along(struct ckc_lane *lane, const struct ck_record *record, siz
 	return ret;
 }
 
-int ckc_lane_receive(struct ckc_lane *lane, struct ckc_exchange *x)
+int ckc_lane_send_join(struct ckc_lane *lane, struct ckc_exchange *x)
 {
+	int ret = ckc_lane_send(lane, x);
+
+	lane->joining = ret == 0;
+	return ret;
+}
+
+/* Read the reply to the join. -EACCES: the server refuses. */
+static int take_join_reply(struct ckc_lane *lane)
+{
+	ck_join_res res = {.status = 1};
+	struct ckc_exchange x = {.xdr_res = (xdrproc_t)xdr_ck_join_res, .res = &res};
 	struct ck_record record;
 	uint32_t xid;
 	size_t offset;
 	int ret;
 
+	ckc_lane_timeout(lane, ckc_dial_timeout_ms());
+	ret = next_reply(lane, &record, &xid, &offset);
+	if (ret == 0)
+		ret = xid == JOIN_XID ? take_results(lane, &record, offset, &x) : -EPROTO;
+	if (ret == 0 && res.status != 0)
+		ret = -EACCES;
+	lane->answered = JOIN_XID;
+	ckc_lane_timeout(lane, 0);
+	lane->joining = ret < 0;
+	return ret;
+}
+
+int ckc_lane_receive(struct ckc_lane *lane, struct ckc_exchange *x)
+{
+	struct ck_record record;
+	uint32_t xid;
+	size_t offset;
+	int ret = unlikely(lane->joining) ? take_join_reply(lane) : 0;
+
 	x->bulk_err = 0;
 	lane->received = 0;
 	lane->answered = xid_after(lane->answered);
-	do {
+	xid = 0;
+	while (ret == 0 && xid == 0) {
 		ret = next_reply(lane, &record, &xid, &offset);
 		if (ret == 0 && xid == 0)
 			ret = take_along(lane, &record, offset);
-	} while (ret == 0 && xid == 0);
+	}
 	if (ret == 0)
 		ret = xid == lane->answered ? take_results(lane, &record, offset, x) : -EPROTO;
 	lane->busy = lane->answered != lane->sent;
@@ -396,224 +412,4 @@ int ckc_lane_exchange(struct ckc_lane *lane, struct ckc_exchange *x)
 	if (ret == 0 && began)
 		note_round_trip(&c->lanes, ck_now_ns() - began);
 	return ret;
-}
-
-bool ckc_output_fetch(void)
-{
-	void *text = NULL, *errors = NULL;
-	size_t size = 0, errors_size = 0;
-	bool any;
-
-	any = ck_wire_output(0, &text, &size, &errors, &errors_size) == CUDA_SUCCESS &&
-	      (size > 0 || errors_size > 0);
-	if (any && size > 0) {
-		fwrite(text, 1, size, stdout);
-		fflush(stdout);
-	}
-	if (any && errors_size > 0)
-		fwrite(errors, 1, errors_size, stderr);
-	free(text);
-	free(errors);
-	return any;
-}
-
-/* Handle a call that failed on the wire. A lane that broke in the middle of a call ends the
- * session. The session continues if nothing was sent, or if the thread got no lane (the process may
- * be out of descriptors). */
-CUresult ckc_call_lost(struct ckc_client *c, const struct ckc_exchange *x, int ret)
-{
-	const struct ck_proc *p = &ck_procs[x->proc];
-	const struct ckc_thread *t = ckc_thread();
-	char why[128];
-
-	if (x->unsent)
-		return ckc_unsent(p, ret);
-	if (ret == -EOPNOTSUPP) /* PROC_UNAVAIL: the session lives */
-		return ckc_not_offered(c, x->proc);
-	if ((!t || !t->lane) && !ckc_command_over(c)) {
-		ck_info("%s: no connection for this thread: %s", p->name, strerror(-ret));
-		return CUDA_ERROR_OPERATING_SYSTEM;
-	}
-	snprintf(why, sizeof(why), "%s: %s", p->name,
-		 ret == -EPIPE ? "the server closed the connection" : strerror(-ret));
-	ckc_session_lost(c, why);
-	return CUDA_ERROR_DEVICE_UNAVAILABLE;
-}
-
-/* See to it that the thread has a lane of @c, and not of another session. */
-static int lane_for(struct ckc_client *c, struct ckc_thread *t)
-{
-	if (likely(t->lane && t->lane->client == c))
-		return 0;
-	if (t->lane)
-		ckc_lane_release(t->lane);
-	t->lane = NULL;
-	return ckc_lane_take(c, &t->lane);
-}
-
-int ckc_lane_open(struct ckc_client *c)
-{
-	struct ckc_thread *t = ckc_thread();
-	int cancel = ck_cancel_disable();
-	int ret = t ? lane_for(c, t) : -ENOMEM;
-
-	ck_cancel_restore(cancel);
-	return ret;
-}
-
-static CUresult call_aside(struct ckc_client *c, struct ckc_exchange *x)
-{
-	struct ckc_thread *t = ckc_thread();
-	int cancel, ret;
-
-	if (unlikely(!t))
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	cancel = ck_cancel_disable();
-	ret = lane_for(c, t);
-	if (ret == 0)
-		ret = ckc_lane_exchange(t->lane, x);
-	ck_cancel_restore(cancel);
-	return ret < 0 ? ckc_call_lost(c, x, ret) : (CUresult)((const ck_result *)x->res)->err;
-}
-
-CUresult ckc_call_aside(struct ckc_client *c, uint32_t proc, void *args, void *res)
-{
-	const struct ck_proc *p = &ck_procs[proc];
-	struct ckc_exchange x = {.proc = proc,
-				 .xdr_args = p->xdr_args,
-				 .xdr_res = p->xdr_res,
-				 .args = args,
-				 .res = res,
-				 .idle = true};
-	CUresult err = call_aside(c, &x);
-
-	return err ? err : ckc_lane_covered(c, ((const ck_result *)res)->delivered);
-}
-
-CUresult ckc_call_aside_bulk(struct ckc_client *c, uint32_t proc, void *args, void *res,
-			     ckc_place_fn place, void *closure)
-{
-	const struct ck_proc *p = &ck_procs[proc];
-	struct ckc_sink sink = {0};
-	struct ckc_exchange x = {.proc = proc,
-				 .xdr_args = p->xdr_args,
-				 .xdr_res = p->xdr_res,
-				 .args = args,
-				 .res = res,
-				 .sink = &sink,
-				 .place = place,
-				 .closure = closure,
-				 .idle = true};
-
-	return call_aside(c, &x);
-}
-
-/* Print the output of kernels before the program continues; like deliveries, a wait covers it. */
-static CUresult fetch_output(const struct ckc_client *c, CUresult err)
-{
-	while (ckc_output_fetch())
-		;
-	return unlikely(c->state == CK_STATE_LOST) ? CUDA_ERROR_DEVICE_UNAVAILABLE : err;
-}
-
-/* The reply is here. Wait for everything that it covers. */
-static CUresult answered(struct ckc_client *c, const struct ckc_lane *lane, struct ckc_exchange *x,
-			 uint64_t began)
-{
-	const struct ck_proc *p = &ck_procs[x->proc];
-	const ck_head *args = x->args;
-	ck_result *head = x->res;
-	CUresult missing;
-
-	if (head->err == 0)
-		head->err = x->bulk_err;
-	missing = ckc_lane_covered(c, head->delivered);
-	if (unlikely(missing))
-		return missing;
-	if (unlikely(ckc_stats_on))
-		ckc_stats_waited(x->proc, CK_CALL_HEADER + p->args_size + x->bulk_size,
-				 lane->received, began);
-	if (unlikely(ckc_trace_on))
-		ckc_trace_message(x->proc, args, head, (CUresult)head->err);
-	if (unlikely(head->err))
-		ckc_context_outcome(args->ctx, (CUresult)head->err);
-	/* not in a fetch: a thread that faulted on a page may hold the stdout lock */
-	if (unlikely(head->output) && x->proc != CK_PROC_output && x->proc != CK_PROC_fetch)
-		return fetch_output(c, (CUresult)head->err);
-	return (CUresult)head->err;
-}
-
-/* Make a call, ordered after all commands sent so far. */
-static CUresult call_uncancelled(struct ckc_client *c, struct ckc_exchange *x)
-{
-	struct ckc_thread *t = ckc_thread();
-	ck_head *args = (ck_head *)(uintptr_t)x->args;
-	uint64_t began = unlikely(ckc_stats_on) ? ckc_stats_clock() : 0;
-	int ret;
-
-	if (unlikely(c->state == CK_STATE_LOST))
-		return CUDA_ERROR_DEVICE_UNAVAILABLE;
-	if (unlikely(!t))
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	if (unlikely(!ckc_session_offers(c, x->proc)))
-		return ckc_not_offered(c, x->proc);
-	ret = lane_for(c, t);
-	if (x->sink && x->sink->size > 0) {
-		x->sink->data = ckc_payload_reach(x->sink->data, x->sink->size, true);
-		if (unlikely(!x->sink->data))
-			return CUDA_ERROR_DEVICE_UNAVAILABLE;
-	}
-	if (ret == 0 && likely(!ckc_aside)) {
-		args->seq = ckc_command_number(c);
-		ckc_command_flush(c);
-	}
-	if (ret == 0)
-		ret = ckc_lane_exchange(t->lane, x);
-	if (unlikely(ret < 0))
-		return ckc_call_lost(c, x, ret);
-	return answered(c, t->lane, x, began);
-}
-
-static CUresult call(struct ckc_client *c, struct ckc_exchange *x)
-{
-	int cancel = ck_cancel_disable();
-	CUresult err = call_uncancelled(c, x);
-
-	ck_cancel_restore(cancel);
-	return err;
-}
-
-CUresult ckc_call_bulk(uint32_t proc, void *args, void *res, const void *bulk, size_t bulk_size,
-		       struct ckc_sink *sink)
-{
-	const struct ck_proc *p = &ck_procs[proc];
-	struct ckc_exchange x = {.proc = proc,
-				 .xdr_args = p->xdr_args,
-				 .xdr_res = p->xdr_res,
-				 .args = args,
-				 .res = res,
-				 .bulk = bulk,
-				 .bulk_size = bulk_size,
-				 .sink = sink};
-
-	return call(ckc_client_current(), &x);
-}
-
-CUresult ckc_call_fd(uint32_t proc, void *args, void *res, int fd)
-{
-	const struct ck_proc *p = &ck_procs[proc];
-	struct ckc_exchange x = {.proc = proc,
-				 .xdr_args = p->xdr_args,
-				 .xdr_res = p->xdr_res,
-				 .args = args,
-				 .res = res,
-				 .fd = &fd};
-	struct ckc_client *c = ckc_client_current();
-
-	return c->passes_fds ? call(c, &x) : CUDA_ERROR_NOT_SUPPORTED;
-}
-
-CUresult ckc_call(uint32_t proc, void *args, void *res, struct ckc_sink *sink)
-{
-	return ckc_call_bulk(proc, args, res, NULL, 0, sink);
 }

@@ -12,11 +12,8 @@
 
 struct ck_chan;
 struct ckc_client;
+struct ckc_exchange;
 struct ckc_lane;
-
-/* Connect to the session's server as @kind and join the session. The caller owns the channel. 0 or
- * -errno. session.c */
-int ckc_session_join(struct ckc_client *c, int kind, struct ck_chan **chan);
 
 /* Make a lane on @chan. The lane owns @chan from then on, also on failure. */
 int ckc_lane_create(struct ckc_client *c, struct ck_chan *chan, struct ckc_lane **lane);
@@ -26,9 +23,8 @@ void ckc_lane_destroy(struct ckc_lane *lane);
  * received bytes beyond the replies read. */
 struct ck_chan *ckc_lane_detach(struct ckc_lane *lane);
 
-/* Take a lane from the pool, or connect a new one, with retries; the caller owns it. 0 or
- * -errno. */
-int ckc_lane_take(struct ckc_client *c, struct ckc_lane **lane);
+/* Take a lane from the pool; the caller owns it. NULL: there is none. See ckc_join_lane. */
+struct ckc_lane *ckc_lane_pooled(struct ckc_client *c);
 
 /* Give the calling thread a lane of @c, if it has none. A client thread that must not fail later, for
  * lack of descriptors, calls this first. 0 or -errno. */
@@ -47,11 +43,24 @@ void ckc_lane_shut_all(struct ckc_client *c);
  * lock: the thread that held one does not exist in the child. */
 void ckc_lane_forked(struct ckc_client *c);
 
-/* In a child that starts anew: no lane is left. */
+/* In a child that starts anew: no lane is left. The thread's is the caller's to forget. */
 void ckc_lane_forget(struct ckc_client *c);
 
 /* A call is in progress on it: a signal handler called exit() in the middle. */
 bool ckc_lane_busy(const struct ckc_lane *lane);
+
+/* Send the join @x, and do not wait: its reply is read ahead of that to the lane's first call. 0 or
+ * -errno. */
+int ckc_lane_send_join(struct ckc_lane *lane, struct ckc_exchange *x);
+
+/* The server has not accepted the lane: no call has been made on it. */
+bool ckc_lane_joining(const struct ckc_lane *lane);
+
+struct ck_chan *ckc_lane_chan(const struct ckc_lane *lane);
+struct ckc_client *ckc_lane_client(const struct ckc_lane *lane);
+
+/* Bytes of the last reply. */
+size_t ckc_lane_received(const struct ckc_lane *lane);
 
 /* Limit the wait for a reply, at set-up and at exit; 0: no limit. */
 void ckc_lane_timeout(struct ckc_lane *lane, int milliseconds);
@@ -73,7 +82,8 @@ struct ckc_exchange {
 	bool unsent;	       /* result: too large to send; nothing was sent */
 };
 
-/* Make the call: 0 or -errno (see rpc/record.h). */
+/* Make the call: 0 or -errno (see rpc/record.h). On a lane that the server has not accepted, an error
+ * means that the call was not carried out. */
 int ckc_lane_exchange(struct ckc_lane *lane, struct ckc_exchange *x);
 
 /* Its two halves, for calls that are sent before the reply of an earlier one is read (ahead.c): replies come in the
@@ -81,14 +91,12 @@ int ckc_lane_exchange(struct ckc_lane *lane, struct ckc_exchange *x);
 int ckc_lane_send(struct ckc_lane *lane, struct ckc_exchange *x);
 int ckc_lane_receive(struct ckc_lane *lane, struct ckc_exchange *x);
 
-size_t ckc_lane_received(const struct ckc_lane *lane); /* bytes of the last reply */
-
 /* The call @x of this thread failed on the wire with @ret: returns its error, and ends the session if the lane broke. */
 CUresult ckc_call_lost(struct ckc_client *c, const struct ckc_exchange *x, int ret);
 
 /*
- * Print one piece of the output of kernels to stdout, and one of failed assertions to stderr.
- * False: there was none.
+ * Print one piece of the output of kernels to stdout, and one of failed assertions to stderr. True:
+ * there is more.
  */
 bool ckc_output_fetch(void);
 

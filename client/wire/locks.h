@@ -37,9 +37,11 @@ enum ck_rank {
 	CK_RANK_GRAPHS,		/* lists of nodes and graphs */
 	CK_RANK_DEVICES,	/* building the device table */
 	CK_RANK_CALLBACKS,	/* functions that the server may call, and their threads */
+	CK_RANK_PRINTING,	/* the last launch of a kernel that can print */
 	CK_RANK_COMMAND,	/* the command stream */
 	CK_RANK_DELIVERIES,	/* outstanding copies, ranks that came early */
 	CK_RANK_IMAGES = CK_RANK_LEAF,	      /* images that the server holds */
+	CK_RANK_RECALL = CK_RANK_LEAF,	      /* answers that the server recalls */
 	CK_RANK_LANES = CK_RANK_LEAF,	      /* the pool and the list of lanes */
 	CK_RANK_PACKING = CK_RANK_LEAF,	      /* packers that no copy uses */
 	CK_RANK_ALIVE = CK_RANK_LEAF,	      /* the question whether the server responds */

@@ -142,6 +142,7 @@ struct ck_function {
 struct ckc_module {
 	struct ckc_object object;
 	bool library;
+	bool tuned;			   /* compiled from PTX with options */
 	struct ckc_code *code;		   /* kernels by name; shared with the library's module */
 	struct ck_function **functions;	   /* by index in code; made on first use */
 	struct ckc_module *origin;	   /* the library, for a library's module in some context */

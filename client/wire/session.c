@@ -1,5 +1,5 @@
 /*
- * client/wire/session.c - the connection to the server: find it, hello, join, loss.
+ * client/wire/session.c - a session with the server: hello, loss, fork, end.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -11,13 +11,14 @@
 
 #include "client/wire/client.h"
 #include "client/wire/command.h"
+#include "client/wire/dial.h"
+#include "client/wire/join.h"
 #include "client/wire/lane.h"
 #include "libcuda/logs.h"
 #include "client/wire/hooks.h"
 #include "client/wire/stats.h"
 #include "rpc/alias.h"
 #include "rpc/chan.h"
-#include "rpc/inject.h"
 #include "util/cancel.h"
 #include "util/env.h"
 #include "util/hash.h"
@@ -26,97 +27,9 @@
 
 CK_LOG_DEFINE("client");
 
-/* Ring sizes of a connection. Commands are sent ahead; a lane has one call at a time. */
-#define RING_COMMANDS (4u << 20)
-#define RING_LANE (256u << 10)
-#define RING_TO_CLIENT (256u << 10)
-
 #ifndef CK_RELEASE
 #define CK_RELEASE "unknown"
 #endif
-
-static int dial_timeout_ms(void)
-{
-	long seconds = ck_env_long("CRICKET_TIMEOUT");
-
-	return seconds > 0 && seconds < 86400 ? (int)seconds * 1000 : 10000;
-}
-
-/* Connect to the unix socket of this host's server, if one answers. */
-static bool dial_local(struct ckc_connection *at, struct ck_chan **chan)
-{
-	const char *path;
-
-	for (unsigned int i = 0; (path = ck_chan_default_unix(i)) != NULL; i++) {
-		snprintf(at->address, sizeof(at->address), "unix:%s", path);
-		if (access(path, F_OK) == 0 &&
-		    ck_chan_dial(at->address, dial_timeout_ms(), chan) == 0)
-			return true;
-	}
-	return false;
-}
-
-/* Does @where name this host and the default port, so that the unix socket can replace it? */
-static bool names_this_host(const char *where)
-{
-	static const char *const names[] = {"localhost", "127.0.0.1", "[::1]"};
-	char port[16];
-
-	snprintf(port, sizeof(port), ":%d", CK_DEFAULT_PORT);
-	for (size_t i = 0; i < CK_ARRAY_SIZE(names); i++) {
-		size_t length = strlen(names[i]);
-
-		if (strncmp(where, names[i], length) == 0 &&
-		    (where[length] == '\0' || strcmp(where + length, port) == 0))
-			return true;
-	}
-	return false;
-}
-
-/* Apply CRICKET_INJECT, if it is set and valid. */
-static int play_network(void)
-{
-	const char *inject = ck_env_string("CRICKET_INJECT");
-	int ret = ck_inject_set(inject);
-
-	if (ret < 0)
-		ck_err("CRICKET_INJECT=%s is neither rtt=TIME nor bw=RATE nor both, as in "
-		       "rtt=500us,bw=10G",
-		       inject);
-	else if (ck_inject_current())
-		ck_info("a slower network is played: CRICKET_INJECT=%s", inject);
-	return ret;
-}
-
-static int dial_server(struct ckc_connection *at, struct ck_chan **chan)
-{
-	const char *where = ck_env_string("REMOTE_GPU_ADDRESS");
-	bool anywhere = !where || !*where;
-	char why[160];
-	int ret = play_network();
-
-	if (ret < 0)
-		return ret;
-	at->wanted = CK_RINGS_IF_ANY;
-	if ((anywhere || names_this_host(where)) && dial_local(at, chan)) {
-		ck_info("connection to this host by \"%s\"", at->address);
-		return 0;
-	}
-	if (anywhere) {
-		ck_err("no GPU server: none answers on this host's unix socket; start "
-		       "cricket-rpc-server, "
-		       "or set REMOTE_GPU_ADDRESS=HOST[:PORT] or unix:/PATH");
-		return -ENODEV;
-	}
-	at->wanted = strncmp(where, "shm:", 4) == 0 && !ck_inject_current() ? CK_RINGS : CK_SOCKETS;
-	snprintf(at->address, sizeof(at->address), "%s", where);
-	ck_info("connection to host \"%s\"", at->address);
-	ret = ck_chan_dial(at->address, dial_timeout_ms(), chan);
-	if (ret < 0)
-		ck_err("cannot reach the GPU server at REMOTE_GPU_ADDRESS=%s: %s", at->address,
-		       ck_chan_dial_error(at->address, ret, why, sizeof(why)));
-	return ret;
-}
 
 static CUresult hello_status(const struct ckc_client *c, const ck_hello_res *res)
 {
@@ -134,24 +47,6 @@ static CUresult hello_status(const struct ckc_client *c, const ck_hello_res *res
 		return res->cuda_error ? (CUresult)res->cuda_error : CUDA_ERROR_NO_DEVICE;
 	return (unsigned)res->status < sizeof(code) / sizeof(code[0]) ? code[res->status]
 								      : CUDA_ERROR_UNKNOWN;
-}
-
-/* Make the first exchange on a connection. It offers shared memory, which carries the rest if both
- * ends can. */
-static int first_exchange(struct ckc_client *c, struct ckc_lane *lane, struct ck_chan *chan,
-			  size_t to_server, struct ckc_exchange *x)
-{
-	int ret;
-
-	if (c->connection.wanted != CK_SOCKETS)
-		ck_chan_offer_rings(chan, to_server, RING_TO_CLIENT); /* or it stays a socket */
-	ckc_lane_timeout(lane, dial_timeout_ms());
-	ret = ckc_lane_exchange(lane, x);
-	if (ret < 0)
-		return ret;
-	ckc_lane_timeout(lane, 0);
-	ck_chan_enter_rings(chan);
-	return 0;
 }
 
 /* The reply to a hello as it travels: see ck_hello_more, which releases before it do not send. */
@@ -179,14 +74,14 @@ static CUresult hello(struct ckc_client *c, struct ckc_lane *lane, struct ck_cha
 
 	gethostname(host, sizeof(host) - 1);
 	c->offered_ns = ck_now_ns();
-	ret = first_exchange(c, lane, chan, RING_LANE,
-			     &(struct ckc_exchange){
-				     .proc = CK_HELLO,
-				     .args = &args,
-				     .res = c,
-				     .xdr_args = (xdrproc_t)xdr_ck_hello_args,
-				     .xdr_res = (xdrproc_t)code_hello,
-			     });
+	ret = ckc_first_exchange(c, lane,
+				 &(struct ckc_exchange){
+					 .proc = CK_HELLO,
+					 .args = &args,
+					 .res = c,
+					 .xdr_args = (xdrproc_t)xdr_ck_hello_args,
+					 .xdr_res = (xdrproc_t)code_hello,
+				 });
 	if (ret < 0) {
 		ck_err("the GPU server at %s does not answer as it should: %s", at->address,
 		       ret == -EPIPE	? "it closed the connection; is it a cricket-rpc-server?"
@@ -206,39 +101,6 @@ static CUresult hello(struct ckc_client *c, struct ckc_lane *lane, struct ck_cha
 		at->wanted = CK_SOCKETS;
 	}
 	return hello_status(c, &c->hello);
-}
-
-int ckc_session_join(struct ckc_client *c, int kind, struct ck_chan **chan)
-{
-	ck_join_args args = {.lane = (ck_lane_kind)kind};
-	ck_join_res res = {.status = 1};
-	struct ckc_lane *lane;
-	struct ck_chan *made;
-	int ret = ck_chan_dial(c->connection.joins, dial_timeout_ms(), &made);
-
-	if (ret < 0)
-		return ret;
-	memcpy(args.session, c->hello.session, sizeof(args.session));
-	memcpy(args.key, c->hello.key, sizeof(args.key));
-	ret = ckc_lane_create(c, made, &lane);
-	if (ret < 0)
-		return ret;
-	ret = first_exchange(c, lane, made, kind == CK_LANE_COMMAND ? RING_COMMANDS : RING_LANE,
-			     &(struct ckc_exchange){
-				     .proc = CK_JOIN,
-				     .args = &args,
-				     .res = &res,
-				     .xdr_args = (xdrproc_t)xdr_ck_join_args,
-				     .xdr_res = (xdrproc_t)xdr_ck_join_res,
-			     });
-	if (ret == 0 && res.status != 0)
-		ret = -EACCES;
-	if (ret < 0) {
-		ckc_lane_destroy(lane);
-		return ret;
-	}
-	*chan = ckc_lane_detach(lane);
-	return 0;
 }
 
 static void remember_images(struct ckc_client *c)
@@ -274,8 +136,11 @@ bool ckc_session_has_image(struct ckc_client *c, const unsigned char hash[32])
 static void start_anew(struct ckc_client *c)
 {
 	struct ckc_client *own = ckc_client_create();
+	struct ckc_thread *t = ckc_thread();
 
 	ckc_lane_forget(c);
+	if (t)
+		t->lane = NULL;
 	ckc_command_forget(c);
 	if (!c->connection.connecting) {
 		ck_map_destroy(c->connection.images);
@@ -306,50 +171,53 @@ static void in_child(void)
 	ckc_command_forked(c);
 }
 
-static void note_server(struct ckc_connection *at, const struct ck_chan *chan)
+/* Say hello on the first of @chans, and make the second one the command stream. Owns both. */
+static CUresult make_session(struct ckc_client *c, struct ck_chan *chans[2])
 {
-	const char *peer = ck_chan_peer(chan);
-
-	if (strncmp(peer, "tcp ", 4) == 0 && strcmp(peer, "tcp ?") != 0)
-		snprintf(at->joins, sizeof(at->joins), "tcp://%s", peer + 4);
-	else
-		memcpy(at->joins, at->address, sizeof(at->joins));
-}
-
-static CUresult connect_session(struct ckc_client *c)
-{
-	const char *address = c->connection.address;
-	struct ck_chan *chan, *commands;
 	struct ckc_lane *lane;
+	bool accepted;
 	CUresult err;
-	int ret = dial_server(&c->connection, &chan);
+	int ret;
 
-	if (ret < 0)
-		return CUDA_ERROR_NO_DEVICE;
-	if (ckc_lane_create(c, chan, &lane) < 0)
+	if (ckc_lane_create(c, chans[0], &lane) < 0) {
+		ck_chan_close(chans[1]);
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	c->passes_fds = ck_chan_passes_fds(chan);
-	note_server(&c->connection, chan);
-	err = hello(c, lane, chan);
+	}
+	err = hello(c, lane, chans[0]);
 	if (err) {
 		ckc_lane_destroy(lane);
+		ck_chan_close(chans[1]);
 		return err;
 	}
-	ret = ckc_session_join(c, CK_LANE_COMMAND, &commands);
+	ret = ckc_join_commands(c, &chans[1], &accepted);
 	if (ret == 0)
-		ret = ckc_command_start(c, commands);
+		ret = ckc_command_start(c, chans[1], accepted);
 	if (ret < 0) {
-		ck_err("the GPU server at %s: cannot join the session: %s", address,
+		ck_err("the GPU server at %s: cannot join the session: %s", c->connection.address,
 		       strerror(-ret));
 		ckc_lane_destroy(lane);
 		return CUDA_ERROR_DEVICE_UNAVAILABLE;
 	}
-	remember_images(c);
 	ckc_lane_release(lane);
+	return CUDA_SUCCESS;
+}
+
+static CUresult connect_session(struct ckc_client *c)
+{
+	struct ck_chan *chans[2];
+	CUresult err;
+
+	if (ckc_dial_server(&c->connection, chans) < 0)
+		return CUDA_ERROR_NO_DEVICE;
+	c->passes_fds = ck_chan_passes_fds(chans[0]);
+	err = make_session(c, chans);
+	if (err)
+		return err;
+	remember_images(c);
 	/* at most the version that the table covers: libraries choose their calls by it */
 	c->driver_version = ck_min(c->hello.driver_version, CK_CUDA_VERSION_ON_TABLE);
-	ck_info("session with %s: %u device%s%s", address, c->hello.devices.devices_len,
-		c->hello.devices.devices_len == 1 ? "" : "s",
+	ck_info("session with %s: %u device%s%s", c->connection.address,
+		c->hello.devices.devices_len, c->hello.devices.devices_len == 1 ? "" : "s",
 		c->hello.emulated ? ", emulated" : "");
 	return CUDA_SUCCESS;
 }
@@ -433,9 +301,25 @@ CUresult ckc_session_check(void)
 	return state == CK_STATE_EXITING ? CUDA_ERROR_DEINITIALIZED : CUDA_ERROR_NOT_INITIALIZED;
 }
 
+static bool may_have_printed(struct ckc_client *c)
+{
+	bool may = false;
+
+	ckc_each_hook(exit, h) may |= h->run(c);
+	return may;
+}
+
+/* Can the thread make a call? Not if a signal handler has called exit() in the middle of one. */
+static bool has_lane(struct ckc_client *c, struct ckc_thread *t)
+{
+	if (!t->lane)
+		t->lane = ckc_lane_pooled(c);
+	return t->lane && !ckc_lane_busy(t->lane);
+}
+
 /* Runs after the application's exit handlers and before the libraries that the client uses are
- * unloaded. Fetch the last output of kernels, within two seconds. Then the server sees the
- * connections close. */
+ * unloaded. Fetch the last output of kernels, if there may be some, within two seconds. Then the
+ * server sees the connections close. */
 __attribute__((destructor)) static void at_exit(void)
 {
 	struct ckc_client *c = ckc_client_current();
@@ -447,7 +331,7 @@ __attribute__((destructor)) static void at_exit(void)
 		goto out;
 	c->state = CK_STATE_EXITING; /* errors are not reported from now on */
 	t = ckc_thread();
-	if (ckc_command_stop(c) && t && t->lane && !ckc_lane_busy(t->lane)) {
+	if (ckc_command_stop(c) && t && may_have_printed(c) && has_lane(c, t)) {
 		ckc_lane_timeout(t->lane, 2000);
 		ckc_output_fetch();
 	}

@@ -55,10 +55,12 @@ struct ckc_command {
 	bool writing; /* a thread is writing the other buffer */
 	bool sender_sleeps;
 	bool broken;
+	bool accepted; /* the reply to the join has been read */
 	uint64_t last_write_ns;
 	struct ck_spin spin;
 	_Atomic uint64_t seq;
 	_Atomic uint64_t calls; /* calls that enqueued work */
+	_Atomic uint64_t loud;	/* the last command that is not quiet, as ckc_command_last counts */
 };
 
 #define CK_DELIVERIES_EARLY 1024 /* ranks received out of order: far more than threads */
@@ -128,7 +130,8 @@ struct ckc_packing { /* packing.c */
 struct ckc_answers {	       /* cache.c */
 	pthread_rwlock_t lock; /* leaf */
 	struct ck_map *map;
-	uint64_t changes; /* counts drops from the cache */
+	uint64_t changes;    /* counts drops from the cache */
+	atomic_bool altered; /* the program has changed a setting that answers depend on */
 };
 
 /* object.c */

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "client/wire/stats.h"
+#include "cricket.h"
 #include "rpc/proc.h"
 #include "util/env.h"
 #include "util/log.h"
@@ -21,7 +22,9 @@ CK_LOG_DEFINE("client");
 
 bool ckc_stats_on, ckc_trace_on;
 
-static struct ckc_stats_row messages[CK_PROC_END];
+static struct ckc_stats_row messages[CK_PROC_END]; /* NULLPROC: see ckc_stats_waited */
+static _Atomic uint64_t trips, trips_to_kernel;	   /* of all threads; until the first launch */
+static atomic_bool launched;
 static _Atomic uint64_t entered, unnamed; /* calls without a name; messages for such */
 static _Atomic uint64_t pages_sent, pages_fetched;
 static __thread struct ckc_stats_call *current __attribute__((tls_model("initial-exec")));
@@ -71,6 +74,7 @@ void ckc_stats_end(struct ckc_stats_call *call)
 
 	current = call->outer;
 	add(call->waits ? &row->waited : call->messages ? &row->one_way : &row->local, 1);
+	add(&row->trips, call->waits);
 	add(&row->sent, call->sent);
 	add(&row->received, call->received);
 	add(&row->ns, call->ns);
@@ -82,12 +86,22 @@ void ckc_stats_entered(void)
 		add(&entered, 1);
 }
 
+/* Note the round trips until the first kernel is on its way. */
+static void note_launch(uint32_t proc)
+{
+	if (proc != CK_PROC_launch && proc != CK_PROC_launch_multi && proc != CK_PROC_cuGraphLaunch)
+		return;
+	if (!atomic_exchange(&launched, true))
+		trips_to_kernel = trips;
+}
+
 void ckc_stats_sent(uint32_t proc, size_t bytes)
 {
+	note_launch(proc);
 	add(&messages[proc].one_way, 1);
 	add(&messages[proc].sent, bytes);
 	if (!current) {
-		add(&unnamed, 1);
+		add(&unnamed, ck_proc(proc) ? 1 : 0); /* a join is no call's own message */
 		return;
 	}
 	current->messages++;
@@ -98,12 +112,14 @@ void ckc_stats_waited(uint32_t proc, size_t bytes_out, size_t bytes_in, uint64_t
 {
 	uint64_t ns = ckc_stats_clock() - began;
 
+	add(&trips, 1);
 	add(&messages[proc].waited, 1);
+	add(&messages[proc].trips, 1);
 	add(&messages[proc].sent, bytes_out);
 	add(&messages[proc].received, bytes_in);
 	add(&messages[proc].ns, ns);
 	if (!current) {
-		add(&unnamed, 1);
+		add(&unnamed, ck_proc(proc) ? 1 : 0);
 		return;
 	}
 	current->waits++;
@@ -122,7 +138,7 @@ void ckc_stats_pages(size_t sent, size_t fetched)
 
 struct line {
 	const char *name;
-	uint64_t calls, local, one_way, waited, sent, received, ns;
+	uint64_t calls, local, one_way, waited, trips, sent, received, ns;
 };
 
 /* Fill a line from @row; false: the row is empty. */
@@ -132,6 +148,7 @@ static bool take(struct line *l, const char *name, const struct ckc_stats_row *r
 			   .local = row->local,
 			   .one_way = row->one_way,
 			   .waited = row->waited,
+			   .trips = row->trips,
 			   .sent = row->sent,
 			   .received = row->received,
 			   .ns = row->ns};
@@ -163,9 +180,9 @@ static int dearest_first(const void *a, const void *b)
 static void print_line(FILE *f, const struct line *l)
 {
 	fprintf(f,
-		"cricket: %9" PRIu64 " %9" PRIu64 " %9" PRIu64 " %9" PRIu64 " %12" PRIu64
-		" %12" PRIu64 " %10.3f %9.1f  %s\n",
-		l->calls, l->local, l->one_way, l->waited, l->sent, l->received,
+		"cricket: %9" PRIu64 " %9" PRIu64 " %9" PRIu64 " %9" PRIu64 " %6" PRIu64
+		" %12" PRIu64 " %12" PRIu64 " %10.3f %9.1f  %s\n",
+		l->calls, l->local, l->one_way, l->waited, l->trips, l->sent, l->received,
 		(double)l->ns / 1e6, l->waited ? (double)l->ns / 1e3 / (double)l->waited : 0.0,
 		l->name);
 }
@@ -173,8 +190,9 @@ static void print_line(FILE *f, const struct line *l)
 static void print_table(FILE *f, const char *title, struct line *lines, size_t count)
 {
 	qsort(lines, count, sizeof(*lines), dearest_first);
-	fprintf(f, "cricket: %9s %9s %9s %9s %12s %12s %10s %9s  %s\n", "count", "local", "one-way",
-		"waited", "bytes sent", "received", "ms waited", "us mean", title);
+	fprintf(f, "cricket: %9s %9s %9s %9s %6s %12s %12s %10s %9s  %s\n", "count", "local",
+		"one-way", "waited", "trips", "bytes sent", "received", "ms waited", "us mean",
+		title);
 	for (size_t i = 0; i < count; i++)
 		print_line(f, &lines[i]);
 }
@@ -197,12 +215,19 @@ static void print_calls(FILE *f, struct line *lines, struct line *total)
 	print_table(f, "calls of the program", lines, n);
 }
 
+static const char *message_name(uint32_t proc)
+{
+	static const char *const control[] = {"connect", [CK_HELLO] = "hello", [CK_JOIN] = "join"};
+
+	return proc < CK_ARRAY_SIZE(control) ? control[proc] : ck_procs[proc].name;
+}
+
 static void print_messages(FILE *f, struct line *lines, struct line *total)
 {
 	size_t n = 0;
 
 	for (uint32_t i = 0; i < CK_PROC_END; i++) {
-		if (take(&lines[n], ck_procs[i].name, &messages[i]))
+		if (take(&lines[n], message_name(i), &messages[i]))
 			sum(total, &lines[n++]);
 	}
 	print_table(f, "messages", lines, n);
@@ -224,8 +249,12 @@ static void print(FILE *f)
 			"cricket: managed memory: %" PRIu64 " pages of 4 KiB sent, %" PRIu64
 			" fetched\n",
 			(uint64_t)pages_sent, (uint64_t)pages_fetched);
+	fprintf(f, "cricket: %" PRIu64 " round trips", (uint64_t)trips);
+	if (launched)
+		fprintf(f, ", %" PRIu64 " of them before the first kernel was on its way",
+			(uint64_t)trips_to_kernel);
 	fprintf(f,
-		"cricket: %" PRIu64 " calls answered locally, %" PRIu64 " one-way, %" PRIu64
+		"\ncricket: %" PRIu64 " calls answered locally, %" PRIu64 " one-way, %" PRIu64
 		" waited; %" PRIu64 " bytes sent, %" PRIu64 " received; %.3f ms waited\n",
 		total.local, total.one_way, total.waited, total.sent, total.received,
 		(double)total.ns / 1e6);

@@ -21,6 +21,7 @@ extern bool ckc_stats_on, ckc_trace_on;
 /* All calls of one name, or all messages of one kind. Bytes on the wire, without strings. */
 struct ckc_stats_row {
 	_Atomic uint64_t local, one_way, waited; /* by the most expensive action of the call */
+	_Atomic uint64_t trips;			 /* round trips: times that the calls waited */
 	_Atomic uint64_t sent, received;	 /* bytes */
 	_Atomic uint64_t ns;			 /* spent waiting for the server */
 };
@@ -43,7 +44,8 @@ void ckc_stats_end(struct ckc_stats_call *call);
 void ckc_stats_entered(void);	/* a call of the program, with a name or without */
 uint64_t ckc_stats_clock(void); /* ns */
 void ckc_stats_sent(uint32_t proc, size_t bytes); /* a one-way message */
-/* A message and its reply. The wait began at ckc_stats_clock() value @began. */
+/* A message and its reply: a round trip. The wait began at ckc_stats_clock() value @began. NULLPROC
+ * stands for opening connections, any number of them at a time. */
 void ckc_stats_waited(uint32_t proc, size_t bytes_out, size_t bytes_in, uint64_t began);
 void ckc_stats_pages(size_t sent, size_t fetched); /* of managed memory */
 void ckc_stats_end_of_process(void); /* print to stderr or the file that CRICKET_STATS names */

@@ -122,6 +122,8 @@ bool ckc_cache_get(const void *key, size_t key_size, void *value, size_t value_s
 void ckc_cache_put(const void *key, size_t key_size, const void *value, size_t value_size);
 void ckc_cache_forget(uint64_t id); /* drop entries with this id in the key */
 void ckc_cache_clear(void);
+/* The program has changed a setting that answers depend on: clear the cache, and recall no more. */
+void ckc_cache_altered(void);
 
 /* Log an unsupported call once; returns CUDA_ERROR_NOT_SUPPORTED. */
 CUresult ckc_refused(const char *name, bool *told);

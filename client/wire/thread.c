@@ -9,6 +9,7 @@
 
 #include "client/wire/client.h"
 #include "client/wire/hooks.h"
+#include "client/wire/join.h"
 #include "client/wire/lane.h"
 #include "cuda/errors.h"
 #include "util/cancel.h"
@@ -128,7 +129,7 @@ static void *run_calling(void *arg)
 static int start_calling(struct calling *c)
 {
 	int cancel = ck_cancel_disable();
-	int ret = ckc_lane_take(c->client, &c->thread->lane);
+	int ret = ckc_join_lane(c->client, &c->thread->lane);
 
 	ck_cancel_restore(cancel);
 	if (ret < 0)

@@ -217,6 +217,11 @@ static int start_threads(struct injected *c)
 	return -ret;
 }
 
+void ck_inject_connect(const struct ck_inject *like)
+{
+	ck_delay_sleep(ck_delay_now() + 2 * like->delay_ns);
+}
+
 int ck_inject_wrap(const struct ck_inject *like, struct ck_chan *inner, struct ck_chan **out)
 {
 	struct injected *c = calloc(1, sizeof(*c));
@@ -234,7 +239,6 @@ int ck_inject_wrap(const struct ck_inject *like, struct ck_chan *inner, struct c
 	c->owner = getpid();
 	ck_delay_init(&c->queue[UP], LATE_SLACKLESS_NS);
 	ck_delay_init(&c->queue[DOWN], LATE_NS);
-	ck_delay_sleep(ck_delay_now() + 2 * c->like.delay_ns);
 	ret = start_threads(c);
 	if (ret < 0)
 		goto destroy;

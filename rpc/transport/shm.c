@@ -417,9 +417,9 @@ void ck_shm_close(struct ck_chan *chan)
 	shm_free(chan->shm);
 }
 
-static int shm_dial(const char *where, int timeout_ms, struct ck_chan **chan)
+static int shm_dial(const char *where, int timeout_ms, struct ck_chan **chans, unsigned int count)
 {
-	return ck_transport_unix.dial(where, timeout_ms, chan);
+	return ck_transport_unix.dial(where, timeout_ms, chans, count);
 }
 
 static int shm_listen(const char *where)

@@ -212,26 +212,47 @@ static int finish_connect(int fd, int64_t deadline)
 	return is_own_peer(fd) ? -ECONNREFUSED : 0;
 }
 
-/* Make a connected socket, still non-blocking; returns the descriptor or -errno. */
-static int connect_one(const struct addrinfo *ai, int timeout_ms)
+static void close_all(const int *fds, unsigned int count)
 {
-	int64_t deadline = ck_deadline(timeout_ms);
-	int fd, ret;
+	while (count-- > 0)
+		close(fds[count]);
+}
+
+/* Begin to connect a new socket; returns the descriptor or -errno. */
+static int begin_connect(const struct addrinfo *ai)
+{
+	int ret, fd;
 
 	fd = socket(ai->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP);
 	if (fd < 0)
 		return -errno;
 	set_buffers(fd);
-	ret = 0;
-	if (connect(fd, ai->ai_addr, ai->ai_addrlen) < 0 && errno != EINPROGRESS && errno != EINTR)
+	if (connect(fd, ai->ai_addr, ai->ai_addrlen) < 0 && errno != EINPROGRESS &&
+	    errno != EINTR) {
 		ret = -errno;
-	if (ret == 0)
-		ret = finish_connect(fd, deadline);
-	if (ret < 0) {
 		close(fd);
 		return ret;
 	}
 	return fd;
+}
+
+/* Make connected sockets, still non-blocking. All connect at the same time: one round trip. */
+static int connect_all(const struct addrinfo *ai, int timeout_ms, int *fds, unsigned int count)
+{
+	int64_t deadline = ck_deadline(timeout_ms);
+	unsigned int begun = 0;
+	int ret = 0;
+
+	while (ret >= 0 && begun < count) {
+		ret = begin_connect(ai);
+		if (ret >= 0)
+			fds[begun++] = ret;
+	}
+	for (unsigned int i = 0; ret >= 0 && i < count; i++)
+		ret = finish_connect(fds[i], deadline);
+	if (ret < 0)
+		close_all(fds, begun);
+	return ret < 0 ? ret : 0;
 }
 
 static void peer_name(int fd, char *name, size_t size)
@@ -265,32 +286,52 @@ static int tcp_adopt(int fd, struct ck_chan **chan)
  * address, which the system preferred. The name lookup counts towards the time but is not cut
  * short.
  */
-static int tcp_dial(const char *where, int timeout_ms, struct ck_chan **chan)
+static int connect_any(const char *where, int timeout_ms, int *fds, unsigned int count)
 {
 	int64_t deadline = ck_deadline(timeout_ms);
+	int ret, error = 0, addresses = 0;
 	struct addrinfo *list, *ai;
-	int ret, error = 0, fd = -1, addresses = 0;
 
 	ret = resolve(where, false, &list);
 	if (ret < 0)
 		return ret;
 	for (ai = list; ai; ai = ai->ai_next)
 		addresses++;
-	for (ai = list; ai && fd < 0; ai = ai->ai_next) {
+	ret = -1;
+	for (ai = list; ai && ret < 0; ai = ai->ai_next) {
 		int left = ck_deadline_left(deadline);
 
-		fd = connect_one(ai, left < 0 ? left : left / addresses--);
-		if (fd < 0 && error == 0)
-			error = fd;
+		ret = connect_all(ai, left < 0 ? left : left / addresses--, fds, count);
+		if (ret < 0 && error == 0)
+			error = ret;
 	}
 	freeaddrinfo(list);
-	if (fd < 0)
-		return error;
-	ret = ck_socket_blocking(fd, true);
-	if (ret == 0)
-		ret = tcp_adopt(fd, chan);
+	return ret < 0 ? error : 0;
+}
+
+static int tcp_dial(const char *where, int timeout_ms, struct ck_chan **chans, unsigned int count)
+{
+	int fds[CK_DIAL_MAX];
+	unsigned int made = 0;
+	int ret;
+
+	if (count > CK_DIAL_MAX)
+		return -EINVAL;
+	ret = connect_any(where, timeout_ms, fds, count);
 	if (ret < 0)
-		close(fd);
+		return ret;
+	while (ret == 0 && made < count) {
+		ret = ck_socket_blocking(fds[made], true);
+		if (ret == 0)
+			ret = tcp_adopt(fds[made], &chans[made]);
+		if (ret == 0)
+			made++;
+	}
+	if (made == count)
+		return 0;
+	close_all(fds + made, count - made);
+	while (made-- > 0)
+		ck_chan_close(chans[made]);
 	return ret;
 }
 

@@ -135,9 +135,8 @@ static int unix_adopt(int fd, struct ck_chan **chan)
 	return ck_socket_chan_create(&ck_transport_unix, fd, peer, chan);
 }
 
-static int unix_dial(const char *where, int timeout_ms, struct ck_chan **chan)
+static int dial_one(const char *where, int64_t deadline, struct ck_chan **chan)
 {
-	int64_t deadline = ck_deadline(timeout_ms);
 	struct sockaddr_un addr;
 	int fd, ret;
 
@@ -153,6 +152,22 @@ static int unix_dial(const char *where, int timeout_ms, struct ck_chan **chan)
 		ret = unix_adopt(fd, chan);
 	if (ret < 0)
 		close(fd);
+	return ret;
+}
+
+static int unix_dial(const char *where, int timeout_ms, struct ck_chan **chans, unsigned int count)
+{
+	int64_t deadline = ck_deadline(timeout_ms);
+	int ret = 0;
+
+	for (unsigned int i = 0; i < count; i++) {
+		ret = dial_one(where, deadline, &chans[i]);
+		if (ret < 0) {
+			while (i-- > 0)
+				ck_chan_close(chans[i]);
+			break;
+		}
+	}
 	return ret;
 }
 

@@ -124,6 +124,25 @@ CUresult ck_serve_module_build(struct cks_request *q, ck_module_build_args *a,
 	return err;
 }
 
+CUresult ck_serve_set_attribute(struct cks_request *q, ck_set_attribute_args *a, void *res)
+{
+	CUfunction function;
+	CUkernel kernel;
+
+	(void)res;
+	if (!ck_driver.cuFuncSetAttribute || (a->kernel && !ck_driver.cuKernelSetAttribute))
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (a->kernel)
+		return cks_kernel_find(q, a->function, &kernel)
+			       ? ck_driver.cuKernelSetAttribute((CUfunction_attribute)a->attrib,
+								a->value, kernel, a->device)
+			       : CUDA_ERROR_INVALID_HANDLE;
+	return cks_function_find(q, a->function, &function)
+		       ? ck_driver.cuFuncSetAttribute(function, (CUfunction_attribute)a->attrib,
+						      a->value)
+		       : CUDA_ERROR_INVALID_HANDLE;
+}
+
 CUresult ck_serve_function(struct cks_request *q, ck_function_args *a, void *res)
 {
 	struct cks_object in;

@@ -16,6 +16,7 @@
 #include "server/processes/dispatch.h"
 #include "server/session/driver.h"
 #include "server/processes/hello.h"
+#include "server/modules/answers.h"
 #include "server/modules/modcache.h"
 #include "server/processes/options.h"
 #include "server/session/session.h"
@@ -134,10 +135,37 @@ static bool take_ready(ck_hello_res *res)
 	return true;
 }
 
-static int make_session(const struct cks_options *options, const struct cks_identity *identity,
+/*
+ * All that could change what the driver answers about a kernel: the library, by its file, and the
+ * devices. On failure the world is like no other, so that nothing is recalled.
+ */
+static void describe_world(const ck_hello_res *res, struct ck_hash *world)
+{
+	size_t size = 0, devices = xdr_sizeof((xdrproc_t)xdr_ck_hello_res, (void *)(uintptr_t)res);
+	unsigned char *bytes = calloc(1, devices + sizeof(struct cks_driver_file));
+	XDR xdrs;
+
+	if (bytes && cks_driver_file((struct cks_driver_file *)bytes)) {
+		size = sizeof(struct cks_driver_file);
+		xdrmem_create(&xdrs, (char *)bytes + size, (u_int)devices, XDR_ENCODE);
+		if (xdr_ck_hello_res(&xdrs, (ck_hello_res *)(uintptr_t)res))
+			size += xdr_getpos(&xdrs);
+		else
+			size = 0;
+	}
+	if (size > 0)
+		ck_hash(bytes, size, world);
+	else if (getrandom(world, sizeof(*world), 0) < 0)
+		memset(world, 0xff, sizeof(*world));
+	free(bytes);
+}
+
+static int make_session(const struct cks_options *options, const struct cks_client *client,
 			struct ck_output *output, ck_hello_res *res, struct cks_session **session)
 {
+	const struct cks_identity *identity = &client->identity;
 	struct cks_modcache *cache;
+	struct ck_hash world;
 	int ret = cks_modcache_open(options->cache_dir, &identity->key,
 				    (size_t)ck_env_long("CRICKET_CACHE_SIZE"),
 				    options->limits.value[CK_LIMIT_CACHE], &cache);
@@ -147,6 +175,9 @@ static int make_session(const struct cks_options *options, const struct cks_iden
 	if (ret < 0)
 		return ret;
 	cks_pinned_bound((*session)->pinned, options->limits.value[CK_LIMIT_PINNED]);
+	describe_world(res, &world);
+	(*session)->answers =
+		cks_answers_open(options->cache_dir, &identity->key, client->application, &world);
 	if (getrandom((*session)->id, sizeof((*session)->id), 0) != sizeof((*session)->id) ||
 	    getrandom((*session)->key, sizeof((*session)->key), 0) != sizeof((*session)->key))
 		return -EIO;
@@ -177,7 +208,7 @@ static int prepare(const struct cks_options *options, struct ck_chan *chan,
 	cks_lease_prepare(ck_max(atoi(options->warm_devices), 0),
 			  options->limits.value[CK_LIMIT_LEASE]);
 	identify(options, chan, args, client);
-	return make_session(options, &client->identity, output, res, session);
+	return make_session(options, client, output, res, session);
 }
 
 /* The reply as it travels: see ck_hello_more. */
@@ -193,27 +224,33 @@ static bool_t code_reply(XDR *xdrs, struct reply *reply)
 	return reply->res->status != CK_HELLO_OK || xdr_ck_hello_more(xdrs, &reply->more);
 }
 
-/* With the numbers of all messages that this server knows. */
-static int answer(struct ck_chan *chan, uint32_t xid, struct cks_session *session,
-		  ck_hello_res *res)
+/* With the numbers of all messages that this server knows, and what is ready for @session, unless
+ * that is NULL. */
+static int answer(struct ck_chan *chan, uint32_t xid, ck_hello_res *res,
+		  struct cks_session *session)
 {
 	unsigned char known[CK_PROC_END / 8 + 1] = {0};
 	struct reply reply = {.res = res, .more.procedures = {sizeof(known), (char *)known}};
 	struct cks_lease_offer offer;
+	size_t recalled = 0;
+	int ret;
 
 	if (session) {
+		reply.more.recalled.recalled_val = cks_answers_read(session->answers, &recalled);
+		reply.more.recalled.recalled_len = (u_int)recalled;
 		cks_lease_offer(session, &offer);
 		reply.more.arena = offer.arena;
 		reply.more.arena_size = offer.arena_size;
 		reply.more.lease_device = offer.device;
 		reply.more.lease_size = offer.size;
 	}
-
 	for (uint32_t i = 0; i < CK_PROC_END; i++) {
 		if (ck_proc(i))
 			known[i / 8] |= (unsigned char)(1u << i % 8);
 	}
-	return cks_dispatch_reply(chan, xid, (xdrproc_t)code_reply, &reply);
+	ret = cks_dispatch_reply(chan, xid, (xdrproc_t)code_reply, &reply);
+	free(reply.more.recalled.recalled_val);
+	return ret;
 }
 
 static void note_client(const ck_hello_args *args, struct cks_client *client)
@@ -250,7 +287,7 @@ int cks_hello(const struct cks_options *options, struct ck_chan *chan, struct ck
 	else if (!res.message || !res.release)
 		ret = -ENOMEM;
 	else
-		ret = answer(chan, xid, res.status == CK_HELLO_OK ? *session : NULL, &res);
+		ret = answer(chan, xid, &res, res.status == CK_HELLO_OK ? *session : NULL);
 	ck_chan_enter_rings(chan);
 	if (ret == 0 && res.status != CK_HELLO_OK) {
 		ck_info("%s: %s pid %u refused: %s", ck_chan_peer(chan), client->application,

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "cuda/open.h"
 #include "server/session/driver.h"
@@ -66,6 +67,20 @@ static int (*accepts_cubin(void))(void)
 
 	*(void **)&function = dlsym(library, "ckDriverAcceptsCubin");
 	return function;
+}
+
+bool cks_driver_file(struct cks_driver_file *file)
+{
+	struct stat st;
+	Dl_info info;
+
+	if (!ck_driver.cuInit || !dladdr(*(void **)&ck_driver.cuInit, &info) ||
+	    stat(info.dli_fname, &st) < 0)
+		return false;
+	file->size = (uint64_t)st.st_size;
+	file->changed_s = (uint64_t)st.st_mtim.tv_sec;
+	file->changed_ns = (uint64_t)st.st_mtim.tv_nsec;
+	return true;
 }
 
 void *cks_driver_library(void)

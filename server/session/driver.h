@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "gen/driver.h"
 
@@ -19,6 +20,12 @@ int cks_driver_open(const char *which, char *why, size_t size);
 
 /* Is there no real GPU? Call after cks_driver_open. */
 bool cks_driver_emulated(void);
+
+/* The file of the library: another one may answer differently. False: it is not known. */
+struct cks_driver_file {
+	uint64_t size, changed_s, changed_ns;
+};
+bool cks_driver_file(struct cks_driver_file *file);
 
 /* Its handle for dlsym; NULL before cks_driver_open. */
 void *cks_driver_library(void);

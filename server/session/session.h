@@ -39,6 +39,7 @@ struct cks_session {
 	struct cks_staging *staging;	       /* pinned slots for pageable copies */
 	struct cks_textures *textures;	       /* numbers of texture and surface objects */
 	struct cks_modcache *modules;	       /* images by content hash */
+	struct cks_answers *answers;	       /* what earlier sessions of the program have learned */
 	struct cks_assembly *assembly;	       /* the image that is arriving */
 	struct ck_output *output;	       /* of kernels */
 	struct cks_callbacks *callbacks;       /* functions for the client to run */

@@ -97,10 +97,12 @@ class Elder:
             near.sendall(u32(0x80000000 | len(data)) + data)
 
     def without(self, data):
-        """The reply to hello without the bits of UNKNOWN in its field of procedures, which the offer of memory follows."""
+        """The reply to hello without the bits of UNKNOWN in the field that has one for each message."""
         size = max(NUMBERS.values()) // 8 + 1
-        at = len(data) - 28 - size - -size % 4
-        assert data[at - 4:at] == u32(size)
+        known = bytearray(size)
+        for number in NUMBERS.values():
+            known[number // 8] |= 1 << number % 8
+        at = data.index(u32(size) + known) + 4
         bits = bytearray(data)
         for number in self.unknown:
             assert bits[at + number // 8] >> number % 8 & 1

@@ -24,7 +24,7 @@ def test_large_copies_over_several_connections_share_it(run_app):
 
 
 def test_a_program_takes_longer_over_it(run_app):
-    """Connecting twice, hello, join, memory, a copy from the device: a round trip each."""
+    """Connecting, hello, memory, copies: a round trip each."""
     result = run_app("vector_add", "unix", CRICKET_INJECT="rtt=100ms")
     assert result.status == 0, result.err
     assert result.seconds > 0.6

@@ -3,11 +3,12 @@ of modules, and what CRICKET_STATS tells of both."""
 import re
 import socket
 import struct
+import sys
 import threading
 
 import pytest
 
-from conftest import ROOT, TRANSPORTS, Server, client_env, run
+from conftest import EXPECTED, ROOT, TRANSPORTS, Server, client_env, run
 
 HELLO, JOIN = 1, 2
 
@@ -81,8 +82,8 @@ def watched(own_server):
         w.close()
 
 
-def test_the_first_kernel_is_on_its_way_after_four_round_trips(watched, app):
-    """Hello, join, the memory's address, and what the compiler says of PTX."""
+def test_the_first_kernel_is_on_its_way_after_four_replies(watched, app):
+    """Hello, the memory's address, what the compiler says of PTX; the join's may have come too."""
     for _ in range(2):
         proxy = watched()
         result = run([app("first_kernel")], client_env(proxy.address))
@@ -93,40 +94,98 @@ def test_the_first_kernel_is_on_its_way_after_four_round_trips(watched, app):
         assert before.count(("reply", None)) <= 4, before
 
 
+PRINTS_LATE = """
+import ctypes, sys
+cuda, context, module, f = ctypes.CDLL("libcuda.so.1"), *(ctypes.c_void_p() for _ in range(3))
+number = ctypes.c_int(42)
+params = (ctypes.c_void_p * 1)(ctypes.addressof(number))
+assert cuda.cuInit(0) == 0 and cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+assert cuda.cuCtxSetCurrent(context) == 0
+assert cuda.cuModuleLoadData(ctypes.byref(module), open(sys.argv[1], "rb").read() + bytes(64)) == 0
+assert cuda.cuModuleGetFunction(ctypes.byref(f), module, b"talks") == 0
+assert cuda.cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, None, params, None) == 0
+if sys.argv[2] == "wait":
+    assert cuda.cuStreamSynchronize(None) == 0
+"""
+
+
+def test_the_end_fetches_what_kernels_have_printed_only_if_nobody_has(server):
+    """After a wait, which has brought it, the end does not ask; without one it asks, as far as the kernel has run."""
+    for how, printed in (("wait", ("42\n",)), ("no wait", ("", "42\n"))):
+        result = run([sys.executable, "-c", PRINTS_LATE, ROOT / "tests/data/elf/printf.ptx", how],
+                     client_env(server.address("tcp"), CRICKET_STATS="1"))
+        assert result.status == 0 and result.out in printed, result.err
+        assert tables(result.err)[1]["ck_output"][4] == 1
+
+
 # ---- CRICKET_STATS -------------------------------------------------------------------------------
 
 def tables(text):
-    """{name: (count, local, one-way, waited, sent, received, ms, mean)} of calls and of messages,
-    and the numbers of the last line."""
+    """{name: (count, local, one-way, waited, trips, sent, received, ms, mean)} of calls and of
+    messages, and the numbers of the last line."""
     found = {}
     for line in text.splitlines():
         words = line.split()
         if words[1:2] == ["count"]:
-            table = found.setdefault(" ".join(words[12:]), {})
-        elif words[1:2] and words[1].isdigit() and len(words) >= 10 and words[2].isdigit():
-            table[" ".join(words[9:])] = tuple(map(float, words[1:9]))
+            table = found.setdefault(" ".join(words[13:]), {})
+        elif words[1:2] and words[1].isdigit() and len(words) >= 11 and words[2].isdigit():
+            table[" ".join(words[10:])] = tuple(map(float, words[1:10]))
     total = [float(n) for n in re.findall(r"[\d.]+", text.splitlines()[-1])]
     return found["calls of the program"], found["messages"], total
+
+
+def trips(text):
+    """The round trips of a program, and those before its first kernel was on its way."""
+    line, = re.findall(r"cricket: (\d+) round trips, (\d+) of them before the first kernel", text)
+    return int(line[0]), int(line[1])
 
 
 def test_stats_say_what_each_call_cost(run_app):
     result = run_app("vector_add", "tcp", CRICKET_STATS="1")
     calls, messages, total = tables(result.err)
     assert result.status == 0 and result.err.splitlines()[0].startswith("cricket: vector_add, pid ")
-    assert calls["cuMemAlloc_v2"][:4] == (3, 2, 1, 0)  # the first one takes the lease
-    assert calls["cuLaunchKernel"][:4] == (1, 0, 1, 0)
+    assert calls["cuMemAlloc_v2"][:5] == (3, 2, 1, 0, 0)  # the first one takes the lease
+    assert calls["cuLaunchKernel"][:5] == (1, 0, 1, 0, 0)
+    assert calls["cuDriverGetVersion"][:4] == (1, 0, 0, 1)   # the first one that needs the server
     assert calls["cuInit"][:6] == (1, 1, 0, 0, 0, 0)
-    assert calls["cuMemcpyHtoD_v2"][4] > 400000 and calls["cuMemcpyDtoH_v2"][5] > 200000
+    assert calls["cuMemcpyHtoD_v2"][5] > 400000 and calls["cuMemcpyDtoH_v2"][6] > 200000
     count, *_, ms, mean = calls["cuMemcpyDtoH_v2"]
     assert count == 1 and 0 < ms and abs(ms * 1000 - mean) < 2
     assert "ck_launch" in messages and "cuInit" not in messages
-    # what the calls sent is what the messages sent, but for what is fetched at exit
-    columns = [sum(row[i] for row in messages.values()) for i in range(8)]
-    own = [sum(row[i] for row in calls.values()) for i in range(8)]
-    assert columns[4] - own[4] == messages["ck_output"][4]
+    # what the calls sent is what the messages sent
+    columns = [sum(row[i] for row in messages.values()) for i in range(9)]
+    own = [sum(row[i] for row in calls.values()) for i in range(9)]
+    assert columns[5] == own[5]
     assert total[0] == own[1]
-    assert total[1:5] == [columns[2], columns[3], columns[4], columns[5]]
-    assert abs(total[5] - columns[6]) < 0.1
+    assert total[1:5] == [columns[2], columns[3], columns[5], columns[6]]
+    assert abs(total[5] - columns[7]) < 0.1
+
+
+def test_a_wait_for_uploads_is_one_way_over_a_network(run_app):
+    for transport, network, waited in (("tcp", "", 0), ("unix", "rtt=1ms", 0), ("unix", "", 2)):
+        result = run_app("vector_add", transport, CRICKET_STATS="1", CRICKET_INJECT=network)
+        _, messages, _ = tables(result.err)
+        assert messages.get("cuStreamSynchronize", [0] * 4)[3] == waited, (transport, result.err)
+        assert messages.get("ck_settle", [0] * 4)[2] == 2 - waited
+
+
+def test_stats_count_the_round_trips_and_where(run_app):
+    """Of connections too, and those of the calls before the first kernel."""
+    result = run_app("first_kernel", "tcp", CRICKET_STATS="1")
+    calls, messages, _ = tables(result.err)
+    assert messages["hello"][3:5] == messages["connect"][3:5] == (1, 1)
+    assert messages["join"][2:5] == (1, 0, 0)
+    assert trips(result.err)[1] <= 4
+    assert calls["cuDriverGetVersion"][4] == sum(messages[m][4] for m in ("connect", "hello", "join"))
+    total = sum(row[4] for row in messages.values())
+    assert trips(result.err) == (total, total - messages["ck_download"][4])
+
+
+def test_a_further_thread_costs_a_connect_and_no_more(run_app):
+    result = run_app("threads_order", "tcp", CRICKET_STATS="1")
+    _, messages, _ = tables(result.err)
+    assert messages["connect"][4] > 2
+    assert messages["join"][2:5] == (messages["join"][0], 0, 0)
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
@@ -166,6 +225,35 @@ def test_calls_by_other_ways_are_counted_as_one(run_app):
     assert total[0] == calls["other"][1] > 0
 
 
+def test_a_second_run_asks_nothing_again(tmp_path, app):
+    """Attributes, occupancy, the result of the compiler: the server keeps them, also over its own restart."""
+    expected = (EXPECTED / "occupancy.txt").read_text()
+    counts = []
+    for _ in range(2):
+        server = Server(tmp_path / "server")
+        try:
+            for _ in range(2):
+                result = run([app("occupancy")], client_env(server.address("tcp"), CRICKET_STATS="1"))
+                assert (result.status, result.out) == (0, expected)
+                messages = tables(result.err)[1]
+                asked = sum(messages.get(name, [0] * 4)[3] for name in (
+                    "cuKernelGetAttribute", "cuFuncGetAttribute", "ck_module_build", "cuKernelSetAttribute",
+                    "cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags", "cuOccupancyAvailableDynamicSMemPerBlock"))
+                counts.append((asked, messages.get("ck_learned", [0] * 4)[2]))
+            server.stop()
+        finally:
+            server.kill()
+    assert counts[0][0] == counts[0][1] > 30
+    assert counts[1:] == [(0, 0)] * 3
+
+
+def test_a_second_process_needs_four_round_trips_to_its_first_kernel(own_server, app):
+    """Of these, cuMemAlloc is one; see the first run's for what a first one needs."""
+    for most in (4, 3):
+        result = run([app("first_kernel")], client_env(own_server.address("tcp"), CRICKET_STATS="1"))
+        assert result.status == 0 and trips(result.err)[1] <= most, result.err
+
+
 def test_a_second_run_sends_no_module(tmp_path, app):
     """Nor does the first one after the server has been started anew: the cache is on disk."""
     sent = []
@@ -179,7 +267,8 @@ def test_a_second_run_sends_no_module(tmp_path, app):
             server.stop()
         finally:
             server.kill()
-    image = sent[0][0][4]
+    image = sent[0][0][5]
     assert image > 500
     assert [s[0] for s in sent[1:]] == [None] * 3
-    assert [s[1] for s in sent[1:]] == [sent[0][1] - image] * 3, result.err
+    assert sent[1][1] <= sent[0][1] - image
+    assert [s[1] for s in sent[2:]] == [sent[1][1]] * 2, result.err

@@ -17,6 +17,8 @@ BAD = {
     "missing argument": (" 101 cuBad 2000 call in int x,", 2, "missing direction"),
     "unknown body": (" 101 cuBad 2000 post in int x", 2, "unknown body 'post'"),
     "unknown word": (" 101 cuBad 2000 call,sever in int x", 2, "unknown word 'sever'"),
+    "quiet, with a reply": (" 101 cuBad 2000 call,quiet in int x", 2, "quiet is for one-way messages"),
+    "shares, and is not waited for": (" 101 cuBad 2000 send,shares in int x", 2, "shares is for calls"),
     "one-way without errors": (" 101 cuBad 2000 send,noerr in int x", 2, "noerr is for calls"),
     "one-way with an output": (" 101 cuBad 2000 send out int *x", 2,
                                "cuBad is one-way and cannot have outputs"),

@@ -170,6 +170,8 @@ static struct {
 	void (*command)(const struct peer_message *m);
 	CUresult (*call)(const struct peer_message *m, void *res, struct peer_payload *payload);
 	void (*join)(void); /* a connection asks to join */
+	/* May a connection join, with call @xid? False: no, and it closes. NULL: yes. */
+	bool (*admit)(struct ck_chan *chan, struct ck_reader *reader, uint32_t xid);
 } peer = {.lock = PTHREAD_MUTEX_INITIALIZER, .arrived = PTHREAD_COND_INITIALIZER};
 
 /* Note @m, which is the log's from then on; a call when the commands before it have come. */
@@ -239,6 +241,8 @@ static inline bool peer_greet(struct ck_chan *chan, struct ck_reader *reader)
 	peer_check(header.proc == CK_HELLO || header.proc == CK_JOIN);
 	if (header.proc == CK_JOIN && peer.join)
 		peer.join();
+	if (header.proc == CK_JOIN && peer.admit)
+		return peer.admit(chan, reader, header.xid);
 	if (header.proc == CK_JOIN)
 		peer_reply(chan, header.xid, (xdrproc_t)xdr_ck_join_res, &join, NULL, 0, NULL);
 	else

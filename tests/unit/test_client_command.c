@@ -74,7 +74,7 @@ static int begin(void **state)
 		assert_true(rings_agree(client, server, RING, true));
 	ckc_client_current()->initialized = true;
 	ckc_client_current()->state = CK_STATE_READY;
-	return ckc_command_start(ckc_client_current(), client);
+	return ckc_command_start(ckc_client_current(), client, true);
 }
 
 static double seconds(void)

@@ -207,6 +207,25 @@ static void ptx_text_says_the_same_as_the_cubin(void **state)
 }
 
 /* Images lie in an application's read-only memory, at any address. */
+static void code_that_can_print_is_told_from_the_rest(void **state)
+{
+	static const struct {
+		const char *name;
+		bool prints;
+	} images[] = {{"sm_90.cubin", false},
+		      {"linked_sm_80.cubin", false},
+		      {"printf_sm_90.cubin", true},
+		      {"assert_sm_90.cubin", true}};
+
+	(void)state;
+	for (size_t i = 0; i < CK_ARRAY_SIZE(images); i++) {
+		struct ck_kernels kernels = kernels_read(images[i].name);
+
+		assert_int_equal(kernels.print, images[i].prints);
+		ck_kernels_free(&kernels);
+	}
+}
+
 static void an_image_is_only_read_and_need_not_be_aligned(void **state)
 {
 	struct elf_data data = elf_data_read("sm_90.cubin");
@@ -336,6 +355,7 @@ int main(void)
 		cmocka_unit_test(device_functions_are_no_kernels),
 		cmocka_unit_test(variables_are_listed_with_their_size),
 		cmocka_unit_test(ptx_text_says_the_same_as_the_cubin),
+		cmocka_unit_test(code_that_can_print_is_told_from_the_rest),
 		cmocka_unit_test(an_image_is_only_read_and_need_not_be_aligned),
 		cmocka_unit_test(a_cut_cubin_is_refused),
 		cmocka_unit_test(records_that_contradict_each_other_are_refused),

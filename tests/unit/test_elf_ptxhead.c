@@ -278,6 +278,30 @@ static void what_makes_no_sense_is_refused_and_leaves_the_output(void **state)
 	ck_kernels_free(&kernels);
 }
 
+static void text_that_can_print_is_told_from_the_rest(void **state)
+{
+	static const struct {
+		const char *text;
+		bool prints;
+	} texts[] = {
+		{".extern .func (.param .b32 r) vprintf (.param .b64 a, .param .b64 b);"
+		 ".entry k() {}",
+		 true},
+		{".extern .func __assertfail (.param .b64 a);.entry k() {}", true},
+		{".entry vprint() {} // vprintf", false},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < CK_ARRAY_SIZE(texts); i++) {
+		struct ck_kernels kernels;
+
+		assert_int_equal(kernels_read(texts[i].text, &kernels), 0);
+		assert_int_equal(kernels.count, 1);
+		assert_int_equal(kernels.print, texts[i].prints);
+		ck_kernels_free(&kernels);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -287,6 +311,7 @@ int main(void)
 		cmocka_unit_test(only_true_kernels_are_listed),
 		cmocka_unit_test(limits_and_shared_memory_are_read),
 		cmocka_unit_test(variables_are_listed_with_their_size),
+		cmocka_unit_test(text_that_can_print_is_told_from_the_rest),
 		cmocka_unit_test(a_text_of_several_units_is_read_as_one),
 		cmocka_unit_test(what_makes_no_sense_is_refused_and_leaves_the_output),
 	};

@@ -219,6 +219,34 @@ static void adopting_takes_stream_sockets_only_and_leaves_the_others_open(void *
 	assert_ptr_equal(chan, (void *)42);
 }
 
+static void many_channels_are_dialed_all_or_none(void **state)
+{
+	struct ck_chan *chans[CK_DIAL_MAX + 1], *far;
+	char address[100];
+	int listener = ck_chan_listen("127.0.0.1:0");
+
+	(void)state;
+	snprintf(address, sizeof(address), "127.0.0.1:%d", bound_port(listener));
+	assert_int_equal(ck_chan_dial_many(address, 1000, chans, CK_DIAL_MAX + 1), -EINVAL);
+	assert_int_equal(ck_chan_dial_many(address, 1000, chans, 3), 0);
+	for (int i = 0; i < 3; i++) {
+		char byte = (char)('a' + i), got = 0;
+		int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+		struct iovec iov = {&byte, 1};
+
+		while (fd < 0) /* the listener does not block */
+			fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+		assert_int_equal(ck_chan_adopt(fd, &far), 0);
+		assert_int_equal(ck_chan_writev(far, &iov, 1), 0);
+		assert_int_equal(ck_chan_read(chans[i], &got, 1), 0);
+		assert_int_equal(got, byte);
+		ck_chan_close(far);
+		ck_chan_close(chans[i]);
+	}
+	close(listener);
+	assert_int_equal(ck_chan_dial_many(address, 1000, chans, 3), -ECONNREFUSED);
+}
+
 static void dialing_nobody_is_refused(void **state)
 {
 	struct ck_chan *chan = (void *)42;
@@ -488,6 +516,7 @@ int main(void)
 		cmocka_unit_test(both_ends_of_tcp_have_their_options),
 		cmocka_unit_test(listeners_are_nonblocking_and_close_on_exec),
 		cmocka_unit_test(adopting_takes_stream_sockets_only_and_leaves_the_others_open),
+		cmocka_unit_test(many_channels_are_dialed_all_or_none),
 		cmocka_unit_test(dialing_nobody_is_refused),
 		cmocka_unit_test(dialing_ends_at_its_time_limit),
 		cmocka_unit_test(all_of_an_iovec_arrives),

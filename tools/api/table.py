@@ -241,10 +241,14 @@ class Table:
         if kind not in KINDS:
             self.fail(line, f"unknown body '{kind}'")
         for flag in flags:
-            if flag not in ("client", "server", "both", "noctx", "noerr"):
+            if flag not in ("client", "server", "both", "noctx", "noerr", "quiet", "shares"):
                 self.fail(line, f"unknown word '{flag}' after the body")
         if "noerr" in flags and kind != "call":
             self.fail(line, "noerr is for calls: nothing else tells errors of earlier commands")
+        if "quiet" in flags and kind != "send":
+            self.fail(line, "quiet is for one-way messages: a call has a reply")
+        if "shares" in flags and kind != "call":
+            self.fail(line, "shares is for calls: what is shared must be known at once")
         args, params, target = [], None, None
         if kind in WIRE:
             args = self.arguments(line, rest)

@@ -85,7 +85,8 @@ def procs_c(table):
         out.append(f'\t[{r.number}] = {{ "{r.name}", (xdrproc_t)xdr_{r.name}_args, '
                    f"sizeof({r.name}_args), {reply},\n\t\t{r.name}_in, {outs}, "
                    f"{str(r.kind == 'send').lower()}, {str(r.bulk_in).lower()}, "
-                   f"{str(r.bulk_out).lower()}, {str('noerr' in r.flags).lower()} }},\n")
+                   f"{str(r.bulk_out).lower()}, {str('noerr' in r.flags).lower()}, "
+                   f"{str('quiet' in r.flags).lower()}, {str('shares' in r.flags).lower()} }},\n")
     out.append("};\n")
     return "".join(out)
 

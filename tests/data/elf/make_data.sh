@@ -31,5 +31,9 @@ $NVCC -fatbin -gencode arch=compute_80,code=compute_80 \
 # entries that carry the name of their source
 fatbinary --create=named.fatbin -64 --ident=one.cu \
 	--image3=kind=elf,sm=80,file=rdc_sm_80.cubin --image3=kind=ptx,sm=90,file=kernels.ptx
+# kernels that print
+$NVCC -DPRINT -cubin -arch=sm_90 prints.cu -o printf_sm_90.cubin
+$NVCC -cubin -arch=sm_90 prints.cu -o assert_sm_90.cubin
+$NVCC -DPRINT -ptx -arch=compute_90 prints.cu -o printf.ptx
 # intermediate code for linking, which no driver loads by itself
 $NVCC -fatbin -rdc=true -gencode arch=compute_80,code=lto_80 one.cu -o lto.fatbin

@@ -1,0 +1,259 @@
+/*
+ * client/wire/call.c - calls that wait: each on the lane of its thread, in the order of commands.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/wire/client.h"
+#include "client/wire/command.h"
+#include "client/wire/hooks.h"
+#include "client/wire/join.h"
+#include "client/wire/lane.h"
+#include "client/wire/stats.h"
+#include "rpc/proc.h"
+#include "rpc/record.h"
+#include "util/cancel.h"
+#include "util/log.h"
+
+CK_LOG_DEFINE("client");
+
+bool ckc_output_fetch(void)
+{
+	ck_output_args args = {0};
+	ck_output_res res = {0};
+
+	if (ckc_call(CK_PROC_output, &args, &res, NULL) == CUDA_SUCCESS) {
+		if (res.text.text_len > 0)
+			fwrite(res.text.text_val, 1, res.text.text_len, stdout);
+		fflush(stdout);
+		if (res.errors.errors_len > 0)
+			fwrite(res.errors.errors_val, 1, res.errors.errors_len, stderr);
+	}
+	xdr_free((xdrproc_t)xdr_ck_output_res, &res);
+	return res.head.err == CUDA_SUCCESS && res.head.output;
+}
+
+/* Handle a call that failed on the wire. A lane that broke in the middle of a call ends the
+ * session. The session continues if nothing was sent, or if the thread got no lane (the process may
+ * be out of descriptors). */
+CUresult ckc_call_lost(struct ckc_client *c, const struct ckc_exchange *x, int ret)
+{
+	const struct ck_proc *p = &ck_procs[x->proc];
+	const struct ckc_thread *t = ckc_thread();
+	char why[128];
+
+	if (x->unsent)
+		return ckc_unsent(p, ret);
+	if (ret == -EOPNOTSUPP) /* PROC_UNAVAIL: the session lives */
+		return ckc_not_offered(c, x->proc);
+	if ((!t || !t->lane) && !ckc_command_over(c)) {
+		ck_info("%s: no connection for this thread: %s", p->name, strerror(-ret));
+		return CUDA_ERROR_OPERATING_SYSTEM;
+	}
+	snprintf(why, sizeof(why), "%s: %s", p->name,
+		 ret == -EPIPE ? "the server closed the connection" : strerror(-ret));
+	ckc_session_lost(c, why);
+	return CUDA_ERROR_DEVICE_UNAVAILABLE;
+}
+
+/* See to it that the thread has a lane of @c, and not of another session. */
+static int lane_for(struct ckc_client *c, struct ckc_thread *t)
+{
+	if (likely(t->lane && ckc_lane_client(t->lane) == c))
+		return 0;
+	if (t->lane)
+		ckc_lane_release(t->lane);
+	return ckc_join_lane_soon(c, &t->lane);
+}
+
+int ckc_lane_open(struct ckc_client *c)
+{
+	struct ckc_thread *t = ckc_thread();
+	int cancel = ck_cancel_disable();
+	int ret = t ? 0 : -ENOMEM;
+
+	if (t && t->lane && ckc_lane_client(t->lane) != c) {
+		ckc_lane_release(t->lane);
+		t->lane = NULL;
+	}
+	if (t && !t->lane)
+		ret = ckc_join_lane(c, &t->lane);
+	ck_cancel_restore(cancel);
+	return ret;
+}
+
+/* Make the call on the thread's lane. If the server refuses the lane, take another one: the call has
+ * not been carried out. */
+static int exchange(struct ckc_client *c, struct ckc_thread *t, struct ckc_exchange *x)
+{
+	int ret = ckc_lane_exchange(t->lane, x);
+
+	if (likely(ret == 0) || !ckc_lane_joining(t->lane) || x->unsent)
+		return ret;
+	ckc_lane_destroy(t->lane);
+	t->lane = NULL;
+	if (ckc_join_passing(ret) && !ckc_command_over(c))
+		ret = ckc_join_lane(c, &t->lane);
+	return t->lane ? ckc_lane_exchange(t->lane, x) : ret;
+}
+
+static CUresult call_aside(struct ckc_client *c, struct ckc_exchange *x)
+{
+	struct ckc_thread *t = ckc_thread();
+	int cancel, ret;
+
+	if (unlikely(!t))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	cancel = ck_cancel_disable();
+	ret = lane_for(c, t);
+	if (ret == 0)
+		ret = exchange(c, t, x);
+	ck_cancel_restore(cancel);
+	return ret < 0 ? ckc_call_lost(c, x, ret) : (CUresult)((const ck_result *)x->res)->err;
+}
+
+CUresult ckc_call_aside(struct ckc_client *c, uint32_t proc, void *args, void *res)
+{
+	const struct ck_proc *p = &ck_procs[proc];
+	struct ckc_exchange x = {.proc = proc,
+				 .xdr_args = p->xdr_args,
+				 .xdr_res = p->xdr_res,
+				 .args = args,
+				 .res = res,
+				 .idle = true};
+	CUresult err = call_aside(c, &x);
+
+	return err ? err : ckc_lane_covered(c, ((const ck_result *)res)->delivered);
+}
+
+CUresult ckc_call_aside_bulk(struct ckc_client *c, uint32_t proc, void *args, void *res,
+			     ckc_place_fn place, void *closure)
+{
+	const struct ck_proc *p = &ck_procs[proc];
+	struct ckc_sink sink = {0};
+	struct ckc_exchange x = {.proc = proc,
+				 .xdr_args = p->xdr_args,
+				 .xdr_res = p->xdr_res,
+				 .args = args,
+				 .res = res,
+				 .sink = &sink,
+				 .place = place,
+				 .closure = closure,
+				 .idle = true};
+
+	return call_aside(c, &x);
+}
+
+/* Print the output of kernels before the program continues; like deliveries, a wait covers it. */
+static CUresult fetch_output(const struct ckc_client *c, CUresult err)
+{
+	while (ckc_output_fetch())
+		;
+	return unlikely(c->state == CK_STATE_LOST) ? CUDA_ERROR_DEVICE_UNAVAILABLE : err;
+}
+
+/* The reply is here. Wait for everything that it covers. */
+static CUresult answered(struct ckc_client *c, const struct ckc_lane *lane, const struct ck_proc *p,
+			 struct ckc_exchange *x, uint64_t began)
+{
+	const ck_head *args = x->args;
+	ck_result *head = x->res;
+	CUresult missing;
+
+	if (head->err == 0)
+		head->err = x->bulk_err;
+	missing = ckc_lane_covered(c, head->delivered);
+	if (unlikely(missing))
+		return missing;
+	if (unlikely(ckc_stats_on))
+		ckc_stats_waited(x->proc, CK_CALL_HEADER + p->args_size + x->bulk_size,
+				 ckc_lane_received(lane), began);
+	if (unlikely(ckc_trace_on))
+		ckc_trace_message(x->proc, args, head, (CUresult)head->err);
+	if (unlikely(head->err))
+		ckc_context_outcome(args->ctx, (CUresult)head->err);
+	/* not in a fetch: a thread that faulted on a page may hold the stdout lock */
+	if (unlikely(head->output) && x->proc != CK_PROC_output && x->proc != CK_PROC_fetch)
+		return fetch_output(c, (CUresult)head->err);
+	return (CUresult)head->err;
+}
+
+/* Make a call, ordered after all commands sent so far. */
+static CUresult call_uncancelled(struct ckc_client *c, struct ckc_exchange *x)
+{
+	const struct ck_proc *p = &ck_procs[x->proc];
+	struct ckc_thread *t = ckc_thread();
+	ck_head *args = (ck_head *)(uintptr_t)x->args;
+	uint64_t began = unlikely(ckc_stats_on) ? ckc_stats_clock() : 0;
+	int ret;
+
+	if (unlikely(c->state == CK_STATE_LOST))
+		return CUDA_ERROR_DEVICE_UNAVAILABLE;
+	if (unlikely(!t))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (unlikely(!ckc_session_offers(c, x->proc)))
+		return ckc_not_offered(c, x->proc);
+	if (unlikely(p->shares))
+		c->shares = true;
+	ret = lane_for(c, t);
+	if (x->sink && x->sink->size > 0) {
+		x->sink->data = ckc_payload_reach(x->sink->data, x->sink->size, true);
+		if (unlikely(!x->sink->data))
+			return CUDA_ERROR_DEVICE_UNAVAILABLE;
+	}
+	if (ret == 0 && likely(!ckc_aside)) {
+		args->seq = ckc_command_number(c);
+		ckc_command_flush(c);
+	}
+	if (ret == 0)
+		ret = exchange(c, t, x);
+	if (unlikely(ret < 0))
+		return ckc_call_lost(c, x, ret);
+	return answered(c, t->lane, p, x, began);
+}
+
+static CUresult call(struct ckc_client *c, struct ckc_exchange *x)
+{
+	int cancel = ck_cancel_disable();
+	CUresult err = call_uncancelled(c, x);
+
+	ck_cancel_restore(cancel);
+	return err;
+}
+
+CUresult ckc_call_bulk(uint32_t proc, void *args, void *res, const void *bulk, size_t bulk_size,
+		       struct ckc_sink *sink)
+{
+	const struct ck_proc *p = &ck_procs[proc];
+	struct ckc_exchange x = {.proc = proc,
+				 .xdr_args = p->xdr_args,
+				 .xdr_res = p->xdr_res,
+				 .args = args,
+				 .res = res,
+				 .bulk = bulk,
+				 .bulk_size = bulk_size,
+				 .sink = sink};
+
+	return call(ckc_client_current(), &x);
+}
+
+CUresult ckc_call_fd(uint32_t proc, void *args, void *res, int fd)
+{
+	const struct ck_proc *p = &ck_procs[proc];
+	struct ckc_exchange x = {.proc = proc,
+				 .xdr_args = p->xdr_args,
+				 .xdr_res = p->xdr_res,
+				 .args = args,
+				 .res = res,
+				 .fd = &fd};
+	struct ckc_client *c = ckc_client_current();
+
+	return c->passes_fds ? call(c, &x) : CUDA_ERROR_NOT_SUPPORTED;
+}
+
+CUresult ckc_call(uint32_t proc, void *args, void *res, struct ckc_sink *sink)
+{
+	return ckc_call_bulk(proc, args, res, NULL, 0, sink);
+}

@@ -1,0 +1,177 @@
+/*
+ * client/wire/join.c - connections join the session.
+ *
+ * A join has a reply, but over a network nobody waits for it: the messages that follow are sent at
+ * once, and the server reads them after it has accepted the connection. The reply of a lane is read
+ * ahead of that to its first call (lane.c), the reply on the command stream at its end (command.c).
+ * In shared memory, the exchange decides which memory is used, and costs microseconds.
+ */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/wire/client.h"
+#include "client/wire/command.h"
+#include "client/wire/dial.h"
+#include "client/wire/join.h"
+#include "client/wire/lane.h"
+#include "client/wire/stats.h"
+#include "rpc/chan.h"
+#include "rpc/record.h"
+
+/* Ring sizes of a connection. Commands are sent ahead; a lane has one call at a time. */
+#define RING_COMMANDS (4u << 20)
+#define RING_LANE (256u << 10)
+#define RING_TO_CLIENT (256u << 10)
+
+#define JOIN_FIRST_MS 10 /* between two attempts; doubled each time */
+#define JOIN_LAST_MS 640
+
+struct join {
+	ck_join_args args;
+	ck_join_res res;
+	struct ckc_exchange exchange;
+};
+
+static void join_init(struct join *j, const struct ckc_client *c, ck_lane_kind kind)
+{
+	*j = (struct join){.args.lane = kind,
+			   .res.status = 1,
+			   .exchange = {.proc = CK_JOIN,
+					.args = &j->args,
+					.res = &j->res,
+					.xdr_args = (xdrproc_t)xdr_ck_join_args,
+					.xdr_res = (xdrproc_t)xdr_ck_join_res}};
+	memcpy(j->args.session, c->hello.session, sizeof(j->args.session));
+	memcpy(j->args.key, c->hello.key, sizeof(j->args.key));
+}
+
+static bool is_for_commands(const struct ckc_exchange *x)
+{
+	return x->proc == CK_JOIN && ((const ck_join_args *)x->args)->lane == CK_LANE_COMMAND;
+}
+
+int ckc_first_exchange(struct ckc_client *c, struct ckc_lane *lane, struct ckc_exchange *x)
+{
+	uint64_t began = ckc_stats_on ? ckc_stats_clock() : 0;
+	struct ck_chan *chan = ckc_lane_chan(lane);
+	int ret;
+
+	if (c->connection.wanted != CK_SOCKETS) /* or it stays a socket */
+		ck_chan_offer_rings(chan, is_for_commands(x) ? RING_COMMANDS : RING_LANE,
+				    RING_TO_CLIENT);
+	ckc_lane_timeout(lane, ckc_dial_timeout_ms());
+	ret = ckc_lane_exchange(lane, x);
+	if (ret < 0)
+		return ret;
+	ckc_lane_timeout(lane, 0);
+	ck_chan_enter_rings(chan);
+	if (ckc_stats_on)
+		ckc_stats_waited(x->proc, CK_CALL_HEADER + xdr_sizeof(x->xdr_args, (void *)x->args),
+				 ckc_lane_received(lane), began);
+	return 0;
+}
+
+/* Send the join, and wait for its reply only if @wait. */
+static int join(struct ckc_client *c, struct ckc_lane *lane, ck_lane_kind kind, bool wait)
+{
+	struct join j;
+	int ret;
+
+	join_init(&j, c, kind);
+	if (wait) {
+		ret = ckc_first_exchange(c, lane, &j.exchange);
+		return ret == 0 && j.res.status != 0 ? -EACCES : ret;
+	}
+	ret = ckc_lane_send_join(lane, &j.exchange);
+	if (ckc_stats_on && ret == 0)
+		ckc_stats_sent(CK_JOIN,
+			       CK_CALL_HEADER + sizeof(j.args.session) + sizeof(j.args.key) + 4);
+	return ret;
+}
+
+/* Must the first exchange be complete before more is sent? */
+static bool must_wait(const struct ckc_client *c)
+{
+	return c->connection.wanted != CK_SOCKETS;
+}
+
+int ckc_join_commands(struct ckc_client *c, struct ck_chan **chan, bool *accepted)
+{
+	bool wait = must_wait(c);
+	struct ckc_lane *lane;
+	int ret = 0;
+
+	if (ck_chan_peer_gone(*chan)) { /* the driver took long to start, or the server is full */
+		ck_chan_close(*chan);
+		ret = ckc_dial_again(&c->connection, chan);
+	}
+	if (ret == 0)
+		ret = ckc_lane_create(c, *chan, &lane);
+	if (ret < 0)
+		return ret;
+	ret = join(c, lane, CK_LANE_COMMAND, wait);
+	if (ret < 0) {
+		ckc_lane_destroy(lane);
+		return ret;
+	}
+	*chan = ckc_lane_detach(lane);
+	*accepted = wait;
+	return 0;
+}
+
+/* Make one attempt. */
+static int open_lane(struct ckc_client *c, bool wait, struct ckc_lane **out)
+{
+	struct ckc_lane *lane;
+	struct ck_chan *chan;
+	int ret = ckc_dial_again(&c->connection, &chan);
+
+	if (ret == 0)
+		ret = ckc_lane_create(c, chan, &lane);
+	if (ret < 0)
+		return ret;
+	ret = join(c, lane, CK_LANE_CALL, wait);
+	if (ret < 0)
+		ckc_lane_destroy(lane);
+	else
+		*out = lane;
+	return ret;
+}
+
+bool ckc_join_passing(int ret)
+{
+	return ret == -EACCES || ret == -EPIPE || ret == -ECONNRESET || ret == -EAGAIN;
+}
+
+static int open_patiently(struct ckc_client *c, struct ckc_lane **lane)
+{
+	int ret = open_lane(c, true, lane);
+
+	for (unsigned int ms = JOIN_FIRST_MS; ckc_join_passing(ret) && ms <= JOIN_LAST_MS;
+	     ms *= 2) {
+		if (ckc_command_over(c))
+			break;
+		usleep(ms * 1000);
+		ret = open_lane(c, true, lane);
+	}
+	return ret;
+}
+
+int ckc_join_lane(struct ckc_client *c, struct ckc_lane **lane)
+{
+	*lane = ckc_lane_pooled(c);
+	return *lane ? 0 : open_patiently(c, lane);
+}
+
+int ckc_join_lane_soon(struct ckc_client *c, struct ckc_lane **lane)
+{
+	int ret = -EAGAIN;
+
+	*lane = ckc_lane_pooled(c);
+	if (*lane)
+		return 0;
+	if (!must_wait(c))
+		ret = open_lane(c, false, lane);
+	return ckc_join_passing(ret) ? open_patiently(c, lane) : ret;
+}
