@@ -30,7 +30,7 @@ for data in [words] * 5 + [noise] + [words[:512 << 10]]:
 
 def messages(err):
     """Of CRICKET_STATS' table of messages: name to count and bytes sent."""
-    rows = re.findall(r"^cricket: +(\d+) +\d+ +\d+ +\d+ +(\d+) +\d+ .* (ck_\w+)$", err, re.MULTILINE)
+    rows = re.findall(r"^cricket: +(\d+) +\d+ +\d+ +\d+ +\d+ +(\d+) +\d+ .* (ck_\w+)$", err, re.MULTILINE)
     return {name: (int(count), int(sent)) for count, sent, name in rows}
 
 
