@@ -6,6 +6,7 @@
 #   torch   240 s (90)   PyTorch
 #   start    30 s (15)   the first CUDA call of a new process, cold and warm; what a second run sends
 #   wire     45 s (10)   large copies against plain sockets, unbounded and at the rates of links
+#   compress 60 s (20)   uploads over a played network, as they are and compressed
 #   many    120 s (50)   1 to 16 clients on one GPU
 #   together 70 s (25)   ten programs at a time
 #   sweep   900 s (240)  slowdown against the round trip of a played network
@@ -164,9 +165,33 @@ wire_row() {
 	local raw ours mib=${WIRE_MIB:-$((QUICK ? 64 : 256))} rounds=$((QUICK ? 3 : 7))
 	[ "$DRIVER" = emu ] && mib=8
 	raw=$(LD_PRELOAD=${ALSO:-} $BIN/bench-wire run "$host" "$port" "$1" "$mib" "$rounds" 2>> "$OUT/wire.err") &&
-		ours=$(CRICKET_CONNECTIONS=$1 remote "tcp://$host:$PORT" $BIN/bench-load copy "$mib" "$rounds" 2>> "$OUT/wire.err") ||
+		ours=$(CRICKET_COMPRESS=0 CRICKET_CONNECTIONS=$1 remote "tcp://$host:$PORT" $BIN/bench-load copy "$mib" "$rounds" 2>> "$OUT/wire.err") ||
 		{ echo "wire: failed with $2: $(tail -n 1 "$OUT/wire.err" "$OUT/wire.serve")" | table >&2; return; }
 	echo "{$2, \"raw\": $raw, \"ours\": $ours}"
+}
+
+# Uploads of bytes of several kinds over a slow network: as they are, and as the client chooses. BWS: its rates.
+compress() {
+	local bw kind mib plain ours
+	python3 bench/kinds.py "$HERE"
+	for bw in ${BWS:-100M 1G 10G}; do
+		mib=${COMPRESS_MIB:-$([ "$bw" = 100M ] && echo 16 || echo 64)}
+		for kind in random float bfloat16 text zeros; do
+			plain=$(upload_ms 0) && ours=$(upload_ms auto) ||
+				{ echo "compress: failed: $(tail -n 1 "$OUT/compress.err")"; continue; }
+			echo "| $bw | $kind | $mib | $plain | $ours |"
+		done
+	done > "$OUT/compress"
+	{
+		echo "| bit/s | bytes | MiB | as they are, ms | compressed where that is faster, ms |"
+		echo "|---|---|---|---|---|"
+		cat "$OUT/compress"
+	} | table
+}
+# Knows compress's bw, kind and mib.
+upload_ms() {
+	CRICKET_COMPRESS=$1 CRICKET_INJECT=rtt=5ms,bw=$bw CRICKET_CONNECTIONS=4 \
+		remote "$(address_of tcp)" $BIN/bench-load upload "$HERE/$kind" "$mib" $((QUICK ? 6 : 8)) 2>> "$OUT/compress.err"
 }
 
 # MANY: how many clients; each works for MANY_SECONDS.

@@ -7,6 +7,7 @@
  *                                        from the moment AT (seconds since 1970; 0: now) on, steps of
  *                                        LAUNCHES kernels and a synchronise; a kernel counts to WORK
  *   bench-load copy MIB ROUNDS           GB/s of copies of pageable and pinned memory, both ways
+ *   bench-load upload FILE MIB ROUNDS    milliseconds of a copy of FILE's bytes, repeated to MIB, to the device
  *   bench-load idle                      "ready", and waits until stdin ends
  */
 #define _GNU_SOURCE
@@ -166,6 +167,41 @@ static void copy(size_t size, int rounds)
 	printf("}\n");
 }
 
+/* The bytes of the file at @path, again and again until there are @size. */
+static char *bytes_of(const char *path, size_t size)
+{
+	FILE *f = fopen(path, "rb");
+	char *bytes = malloc(size);
+	size_t n = f && bytes ? fread(bytes, 1, size, f) : 0;
+
+	if (n == 0) {
+		perror(path);
+		exit(1);
+	}
+	for (size_t at = n; at < size; at++)
+		bytes[at] = bytes[at - n];
+	fclose(f);
+	return bytes;
+}
+
+/* The median of the second half: with the first copies, the client measures the network. */
+static void upload(const char *path, size_t size, int rounds)
+{
+	char *bytes = bytes_of(path, size);
+	double *each = calloc((size_t)rounds, sizeof(*each)), mark;
+
+	MUST(CU(cuMemAlloc_v2)(&mem, size));
+	for (int r = 0; each && r < rounds; r++) {
+		mark = now(CLOCK_MONOTONIC);
+		MUST(CU(cuMemcpyHtoD_v2)(mem, bytes, size));
+		each[r] = ms_since(&mark);
+	}
+	if (each)
+		printf("%.1f\n", median(each + rounds / 2, (size_t)(rounds - rounds / 2)));
+	free(each);
+	free(bytes);
+}
+
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "";
@@ -184,6 +220,8 @@ int main(int argc, char **argv)
 		steps(atof(argv[2]), atof(argv[3]), atoi(argv[4]), (unsigned int)atoi(argv[5]));
 	} else if (strcmp(what, "copy") == 0 && argc == 4) {
 		copy((size_t)atoi(argv[2]) << 20, atoi(argv[3]));
+	} else if (strcmp(what, "upload") == 0 && argc == 5 && atoi(argv[4]) > 0) {
+		upload(argv[2], (size_t)atoi(argv[3]) << 20, atoi(argv[4]));
 	} else if (strcmp(what, "idle") == 0) {
 		printf("ready\n");
 		fflush(stdout);

@@ -9,9 +9,9 @@
 #include "client/objects/capture.h"
 #include "client/wire/client.h"
 #include "client/wire/delivery.h"
-#include "client/wire/packing.h"
 #include "client/managed/managed.h"
 #include "client/copy/mirror.h"
+#include "client/copy/parts.h"
 #include "client/copy/sending.h"
 #include "client/memory/pinned.h"
 #include "client/wire/spread.h"
@@ -19,8 +19,7 @@
 #include "client/copy/state.h"
 #include "rpc/pinned.h"
 
-#define PIECE ((size_t)1 << 30) /* payload of one message; lengths on the wire are 32 bits */
-#define SETTLED 65536		/* CUDA: copies up to this may return before the transfer */
+#define SETTLED 65536 /* CUDA: copies up to this may return before the transfer */
 
 /*
  * Sizes in bytes at which another way is faster, measured on an H200. A copy that the GPU makes from shared pinned
@@ -71,98 +70,11 @@ static CUresult enter_sync(struct place *p)
 	return err ? err : ckc_capture_wait(p->stream);
 }
 
-/* A copy in progress between host and device. */
-struct transfer {
-	const struct place *place;
-	CUdeviceptr device;
-	void *host;
-	bool packed; /* its bytes travel compressed */
-};
-
 static struct ckc_staged staged(const struct place *p, CUdeviceptr device, const void *host,
 				size_t size)
 {
 	return (struct ckc_staged){p->ctx, p->stream, device, (void *)(uintptr_t)host,
 				   size,   p->drains};
-}
-
-/* Through a window, or by a call. */
-static CUresult upload_part(const struct transfer *t, size_t at, size_t size)
-{
-	const struct ckc_staged s = staged(t->place, t->device + at, (char *)t->host + at, size);
-	CUresult err = CUDA_SUCCESS;
-
-	if (ckc_stage_upload(&s, &err))
-		return err;
-	for (size_t end = at + size; at < end && !err; at += PIECE)
-		err = ck_wire_upload_part(t->place->ctx->object.id, t->device + at, t->place->id,
-					  (char *)t->host + at, ck_min(end - at, PIECE));
-	return err;
-}
-
-static CUresult upload_near(const void *transfer, struct ckc_share *share)
-{
-	CUresult err = CUDA_SUCCESS;
-	size_t at, size;
-
-	while (!err && ckc_share_next(share, &at, &size))
-		err = upload_part(transfer, at, size);
-	return err;
-}
-
-/* To another machine. */
-static CUresult upload_far(const void *transfer, struct ckc_share *share)
-{
-	const struct transfer *t = transfer;
-	CUresult err = CUDA_SUCCESS;
-	struct ckc_sending sending;
-	size_t at, size;
-
-	ckc_sending_begin(&sending, t->place->ctx, t->place->id, t->packed);
-	while (!err && ckc_share_next(share, &at, &size))
-		err = ckc_sending_bytes(&sending, t->device + at, (char *)t->host + at, size);
-	return ckc_sending_end(&sending);
-}
-
-static CUresult download_part(const struct transfer *t, size_t at, size_t size)
-{
-	const struct ckc_staged s = staged(t->place, t->device + at, (char *)t->host + at, size);
-	CUresult err = CUDA_SUCCESS;
-
-	if (ckc_stage_download(&s, &err))
-		return err;
-	for (size_t end = at + size; at < end && !err; at += PIECE) {
-		struct ckc_sink sink = {(char *)t->host + at, ck_min(end - at, PIECE)};
-
-		err = ck_wire_download(t->place->ctx->object.id, t->device + at, t->place->id,
-				       sink.size, 0, &sink);
-	}
-	return err;
-}
-
-static CUresult download_share(const void *transfer, struct ckc_share *share)
-{
-	CUresult err = CUDA_SUCCESS;
-	size_t at, size;
-
-	while (!err && ckc_share_next(share, &at, &size))
-		err = download_part(transfer, at, size);
-	return err;
-}
-
-/* Copy in parts. Other client threads may make the calls, so note an error for this context
- * here. */
-static CUresult transfer(const struct place *p, CUdeviceptr device, const void *host, size_t size,
-			 ckc_share_fn fn, bool packed)
-{
-	void *bytes = ckc_managed_host(host, size, fn == download_share);
-	const struct transfer t = {p, device, bytes, packed};
-	CUresult err = bytes ? ckc_spread(ckc_client_current(), fn, &t, size, fn != upload_far)
-			     : CUDA_ERROR_DEVICE_UNAVAILABLE;
-
-	if (err)
-		ckc_context_outcome(p->ctx->object.id, err);
-	return err;
 }
 
 /*
@@ -233,21 +145,9 @@ static CUresult upload_message(const struct place *p, CUdeviceptr dst, const voi
 
 static CUresult upload_parts(const struct place *p, CUdeviceptr dst, const void *src, size_t size)
 {
-	struct ckc_client *c = p->ctx->client;
-	CUresult err = CUDA_SUCCESS;
+	const struct ckc_staged s = staged(p, dst, src, size);
 
-	for (size_t at = 0, n; at < size && !err; at += n) {
-		struct ckc_packing_step step = ckc_packing_step(c, CK_PROC_upload_packed_part,
-								size - at, ckc_spread_width());
-
-		n = step.size;
-		err = transfer(p, dst + at, (const char *)src + at, n,
-			       c->passes_fds ? upload_near : upload_far, step.packed);
-		if (!err)
-			ckc_packing_stepped(c, &step);
-	}
-	ckc_command_called();
-	return err;
+	return ckc_parts_upload(&s);
 }
 
 static CUresult upload(struct place *p, CUdeviceptr dst, const void *src, size_t size)
@@ -288,11 +188,12 @@ static CUresult settle(const struct place *p, size_t size)
 
 static CUresult download_parts(struct place *p, void *dst, CUdeviceptr src, size_t size)
 {
+	struct ckc_staged s = staged(p, src, dst, size);
 	uint64_t last = ckc_command_last();
 	CUresult err;
 
-	p->drains = true;
-	err = transfer(p, src, dst, size, download_share, false);
+	s.waits = true;
+	err = ckc_parts_download(&s);
 	if (!err)
 		ckc_stream_synced(p->ctx, p->stream, last);
 	return err;

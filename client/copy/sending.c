@@ -7,12 +7,12 @@
  */
 #include <string.h>
 
+#include "client/copy/parts.h"
 #include "client/copy/sending.h"
 #include "client/wire/ahead.h"
 #include "client/wire/hooks.h"
 #include "client/wire/packing.h"
 
-#define PLAIN_MOST ((size_t)1 << 30)   /* payload of one message; lengths on the wire are 32 bits */
 #define MESSAGE_MIN ((size_t)64 << 10) /* a smaller message is not worth it */
 #define MESSAGE_TIMES 8 /* one-way: the caller waits for the packer, but not for the network */
 
@@ -46,7 +46,7 @@ void ckc_sending_begin(struct ckc_sending *s, struct ckc_context *ctx, uint64_t 
 CUresult ckc_sending_bytes(struct ckc_sending *s, CUdeviceptr device, const char *bytes,
 			   size_t size)
 {
-	const size_t most = s->packed ? CK_PACK_BLOCK : PLAIN_MOST;
+	const size_t most = s->packed ? CK_PACK_BLOCK : CK_PART_MOST;
 	CUresult err = CUDA_SUCCESS;
 
 	for (size_t at = 0; at < size && !err; at += most)

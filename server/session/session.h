@@ -34,19 +34,19 @@ struct cks_commands;
 struct cks_session {
 	unsigned char id[16], key[16];
 	struct cks_handles *handles;
-	struct cks_memory *memory;	       /* every device allocation of the session */
-	struct cks_leases *leases;	       /* device memory that the client lays out */
-	struct cks_staging *staging;	       /* pinned slots for pageable copies */
-	struct cks_textures *textures;	       /* numbers of texture and surface objects */
-	struct cks_modcache *modules;	       /* images by content hash */
-	struct cks_answers *answers;	       /* what earlier sessions of the program have learned */
-	struct cks_assembly *assembly;	       /* the image that is arriving */
-	struct ck_output *output;	       /* of kernels */
-	struct cks_callbacks *callbacks;       /* functions for the client to run */
-	struct cks_mirrors *mirrors;	       /* host memory of graphs */
-	struct cks_deliveries *deliveries;     /* asynchronous copies to the client's memory */
-	struct cks_status *status;	       /* events and streams that the client watches */
-	struct cks_pinned *pinned;	       /* host memory of a client on this host */
+	struct cks_memory *memory;	   /* every device allocation of the session */
+	struct cks_leases *leases;	   /* device memory that the client lays out */
+	struct cks_staging *staging;	   /* pinned slots for pageable copies */
+	struct cks_textures *textures;	   /* numbers of texture and surface objects */
+	struct cks_modcache *modules;	   /* images by content hash */
+	struct cks_answers *answers;	   /* what earlier sessions of the program have learned */
+	struct cks_assembly *assembly;	   /* the image that is arriving */
+	struct ck_output *output;	   /* of kernels */
+	struct cks_callbacks *callbacks;   /* functions for the client to run */
+	struct cks_mirrors *mirrors;	   /* host memory of graphs */
+	struct cks_deliveries *deliveries; /* asynchronous copies to the client's memory */
+	struct cks_status *status;	   /* events and streams that the client watches */
+	struct cks_pinned *pinned;	   /* host memory of a client on this host */
 	struct cks_commands *_Atomic commands; /* in shared memory: lanes may carry them out */
 	_Atomic uint64_t executed;	       /* number of the last command carried out */
 	_Atomic uint64_t awaited; /* the first command that a lane sleeps for; or UINT64_MAX */

@@ -69,6 +69,12 @@ def test_a_report_has_values_and_ratios_and_no_others(tmp_path):
     assert "\n".join(table) in text(tmp_path / "2026-01-02-t.md")
 
 
+def test_compressed_uploads_are_measured(tmp_path):
+    result = run([BENCH / "gpu.sh", "compress"], clean_env(OUT=str(tmp_path), BWS="1G", COMPRESS_MIB="4", **SMALL), 60)
+    rows = re.findall(r"^\| 1G \| (\w+) \| 4 \| [\d.]+ \| [\d.]+ \|$", text(tmp_path / "compress"), re.M)
+    assert rows == ["random", "float", "bfloat16", "text", "zeros"], result.out + result.err
+
+
 def test_the_answers_of_a_gpu_are_kept_and_compared(tmp_path):
     result = run([BENCH / "gpu.sh", "conformance"], clean_env(OUT=str(tmp_path), FORMS="mad24", **SMALL), 60)
     assert re.search(r"(\d+) forms, 0 refused.*\n.*: \1 forms the same bit for bit.* 0 wrong", result.out), result.out

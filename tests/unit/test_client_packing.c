@@ -10,9 +10,11 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
+#include "client/copy/parts.h"
 #include "client/copy/sending.h"
 #include "client/wire/ahead.h"
 #include "client/wire/packing.h"
@@ -25,11 +27,12 @@
 
 /* What has come: memory, messages of each kind, and the call that fails, counted from 1. */
 static struct {
+	pthread_mutex_t lock;
 	unsigned char memory[SIZE];
 	size_t packed, plain, bytes;
 	size_t failing;
 	struct ck_unpacker *unpacker;
-} device;
+} device = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static unsigned char noise[SIZE], text[SIZE];
 
@@ -38,15 +41,42 @@ static void keep(const struct peer_message *m, uint64_t dst, size_t size)
 	unsigned char *to = device.memory + (dst - DEVICE);
 
 	peer_check(dst - DEVICE + size <= SIZE);
+	pthread_mutex_lock(&device.lock);
 	device.bytes += m->bulk_size;
 	if (size == m->bulk_size) {
 		device.plain++;
 		memcpy(to, m->bulk, size);
-		return;
+	} else {
+		device.packed++;
+		memcpy(ck_unpack_room(device.unpacker), m->bulk, m->bulk_size);
+		peer_check(ck_unpack(device.unpacker, m->bulk_size, to, size) == 0);
 	}
-	device.packed++;
-	memcpy(ck_unpack_room(device.unpacker), m->bulk, m->bulk_size);
-	peer_check(ck_unpack(device.unpacker, m->bulk_size, to, size) == 0);
+	pthread_mutex_unlock(&device.lock);
+}
+
+/* The peer answers no part until four have come, and keeps the threads that serve the connections. */
+static struct {
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	bool on;
+	unsigned int came;
+	pthread_t by[4];
+} parts = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+
+static void await_parts(void)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += 20;
+	pthread_mutex_lock(&parts.lock);
+	if (parts.on && parts.came < 4)
+		parts.by[parts.came] = pthread_self();
+	parts.came++;
+	pthread_cond_broadcast(&parts.changed);
+	while (parts.on && parts.came < 4)
+		parts.on = pthread_cond_timedwait(&parts.changed, &parts.lock, &until) == 0;
+	pthread_mutex_unlock(&parts.lock);
 }
 
 static CUresult answer(const struct peer_message *m, void *res, struct peer_payload *payload)
@@ -60,6 +90,8 @@ static CUresult answer(const struct peer_message *m, void *res, struct peer_payl
 		keep(m, block->dst, block->size);
 	else if (m->number == CK_PROC_upload_part)
 		keep(m, plain->dst, m->bulk_size);
+	if (m->number == CK_PROC_upload_part)
+		await_parts();
 	return device.failing && device.packed + device.plain == device.failing
 		       ? CUDA_ERROR_ILLEGAL_ADDRESS
 		       : CUDA_SUCCESS;
@@ -87,7 +119,8 @@ static void network(uint64_t link)
 	static unsigned char all[CK_PROC_END / 8 + 1];
 
 	memset(all, 0xff, sizeof(all));
-	memset(&device, 0, offsetof(__typeof__(device), unpacker));
+	memset(device.memory, 0, SIZE);
+	device.packed = device.plain = device.bytes = device.failing = 0;
 	client()->passes_fds = false;
 	client()->offers.procedures.procedures_len = sizeof(all);
 	client()->offers.procedures.procedures_val = (char *)all;
@@ -241,6 +274,26 @@ static void the_error_of_any_block_is_the_parts_and_the_lane_goes_on(void **stat
 	assert_int_equal(upload(text, true), CUDA_SUCCESS);
 }
 
+/* The buffers of one socket could hold all of it, before the other threads are awake. */
+static void each_connection_gets_a_part_of_a_copy_that_buffers_hold(void **state)
+{
+	struct ckc_staged c = {
+		.ctx = ckc_context_current(), .device = DEVICE, .host = noise, .size = SIZE};
+
+	(void)state;
+	network(10000 * MB);
+	parts.came = 0;
+	parts.on = true;
+	assert_int_equal(ckc_parts_upload(&c), CUDA_SUCCESS);
+	assert_true(parts.on); /* four came */
+	assert_int_equal(parts.came, 4);
+	for (int i = 0; i < 4; i++)
+		for (int j = 0; j < i; j++)
+			assert_false(pthread_equal(parts.by[i], parts.by[j]));
+	parts.on = false;
+	assert_memory_equal(device.memory, noise, SIZE);
+}
+
 /* More than may wait at a time. */
 static void many_calls_ahead_are_all_answered(void **state)
 {
@@ -295,6 +348,7 @@ static int begin(void **state)
 		noise[i] = (unsigned char)(x >> 56);
 		text[i] = (unsigned char)("a text of some words "[i % 21] + i / 1000 % 3);
 	}
+	setenv("CRICKET_CONNECTIONS", "4", 1);
 	peer.call = answer;
 	peer.command = command;
 	return ck_unpacker_create(&device.unpacker) < 0 ? -1 : peer_begin(state);
@@ -320,6 +374,7 @@ int main(void)
 		cmocka_unit_test(what_becomes_shorter_travels_in_blocks),
 		cmocka_unit_test(what_does_not_is_hardly_tried),
 		cmocka_unit_test(the_error_of_any_block_is_the_parts_and_the_lane_goes_on),
+		cmocka_unit_test(each_connection_gets_a_part_of_a_copy_that_buffers_hold),
 		cmocka_unit_test(many_calls_ahead_are_all_answered),
 		cmocka_unit_test(a_message_is_compressed_only_over_a_very_slow_network),
 	};
