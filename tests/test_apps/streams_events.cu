@@ -107,6 +107,7 @@ static void overlap()
 	CHECK(cudaMemset(dev, 0, sizeof(got)));
 	CHECK(cudaStreamCreateWithFlags(&waiter, cudaStreamNonBlocking));
 	CHECK(cudaStreamCreateWithFlags(&setter, cudaStreamNonBlocking));
+	CHECK(cudaDeviceSynchronize()); /* the streams do not wait for the fill */
 	/* Both kernels run once beforehand: loading one may wait for the device. */
 	set_flag<<<1, 1, 0, setter>>>(dev, 1);
 	CHECK(cudaStreamSynchronize(setter));
