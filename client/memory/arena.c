@@ -214,6 +214,9 @@ static CUresult take_more(struct ckc_arena *all, CUdevice device, size_t size,
 		first = unit;
 		err = lease(all, device, unit, unit, size, user, at);
 	}
+	/* whatever else the driver says of mapped memory: it may have memory of another kind */
+	if (err && err != CUDA_ERROR_OUT_OF_MEMORY && err != CUDA_ERROR_DEVICE_UNAVAILABLE)
+		err = CUDA_ERROR_NOT_SUPPORTED;
 	return err;
 }
 

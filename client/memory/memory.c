@@ -137,7 +137,9 @@ static CUresult cut(struct ckc_context *context, struct want *w, CUdeviceptr *ou
 	w->pool = pool;
 	err = note(context, w, at);
 	if (err)
-		ckc_arena_give(&(struct ckc_allocation){.base = at, .size = w->bytes}, &user);
+		ckc_arena_give(
+			&(struct ckc_allocation){.base = at, .size = w->bytes, .device = device},
+			&user);
 	else
 		*out = at;
 	return err;

@@ -57,6 +57,19 @@ static bool_t code_hello(XDR *xdrs, struct ckc_client *c)
 	return xdrs->x_handy == 0 || xdr_ck_hello_more(xdrs, &c->offers);
 }
 
+/* The server has not answered the hello: -errno. */
+static CUresult unanswered(const struct ckc_connection *at, int ret)
+{
+	ck_err("the GPU server at %s does not answer as it should: %s", at->address,
+	       ret == -EPIPE	? "it closed the connection; is it a cricket-rpc-server?"
+	       : ret == -EPROTO ? "it is no cricket-rpc-server, or of another release"
+	       : ret == -EPROTONOSUPPORT
+		       ? "it speaks another version of the protocol; install the same release on "
+			 "both sides"
+		       : strerror(-ret));
+	return ret == -EPROTONOSUPPORT ? CUDA_ERROR_SYSTEM_DRIVER_MISMATCH : CUDA_ERROR_NO_DEVICE;
+}
+
 static CUresult hello(struct ckc_client *c, struct ckc_lane *lane, struct ck_chan *chan)
 {
 	const char *token = ck_env_string("CRICKET_TOKEN");
@@ -82,17 +95,8 @@ static CUresult hello(struct ckc_client *c, struct ckc_lane *lane, struct ck_cha
 					 .xdr_args = (xdrproc_t)xdr_ck_hello_args,
 					 .xdr_res = (xdrproc_t)code_hello,
 				 });
-	if (ret < 0) {
-		ck_err("the GPU server at %s does not answer as it should: %s", at->address,
-		       ret == -EPIPE	? "it closed the connection; is it a cricket-rpc-server?"
-		       : ret == -EPROTO ? "it is no cricket-rpc-server, or of another release"
-		       : ret == -EPROTONOSUPPORT
-			       ? "it speaks another version of the protocol; install "
-				 "the same release on both sides"
-			       : strerror(-ret));
-		return ret == -EPROTONOSUPPORT ? CUDA_ERROR_SYSTEM_DRIVER_MISMATCH
-					       : CUDA_ERROR_NO_DEVICE;
-	}
+	if (ret < 0)
+		return unanswered(at, ret);
 	if (at->wanted != CK_SOCKETS && !ck_chan_in_rings(chan)) {
 		if (at->wanted == CK_RINGS && c->hello.status == CK_HELLO_OK) {
 			ck_err("no shared memory with the GPU server at %s", at->address);

@@ -250,7 +250,8 @@ static void descriptors(void)
 	pthread_t holder;
 
 	begin();
-	check("cuMemGetInfo", cu.cuMemGetInfo_v2(&avail, &total)); /* this thread has a connection too */
+	check("cuMemGetInfo",
+	      cu.cuMemGetInfo_v2(&avail, &total)); /* this thread has a connection too */
 	pthread_barrier_init(&held, NULL, 2);
 	pthread_barrier_init(&end_of_hold, NULL, 2);
 	holder = thread(hold);

@@ -20,7 +20,8 @@
 #define OWN_POOL (1u << 23) /* an id that the server has picked */
 
 static unsigned int refusals; /* of leases, to come */
-static int more;	      /* what others return */
+static CUresult why = CUDA_ERROR_OUT_OF_MEMORY;
+static int more; /* what others return */
 static CUstream one, two;
 
 static CUresult answer(const struct peer_message *m, void *res, struct peer_payload *payload)
@@ -32,9 +33,11 @@ static CUresult answer(const struct peer_message *m, void *res, struct peer_payl
 	}
 	if (m->number == CK_PROC_lease && refusals > 0) {
 		refusals--;
-		return CUDA_ERROR_OUT_OF_MEMORY;
+		return why;
 	}
-	if (m->number == CK_PROC_cuMemAddressReserve)
+	if (m->number == CK_PROC_cuMemAlloc_v2)
+		((cuMemAlloc_v2_res *)res)->dptr = 0x700000000000;
+	else if (m->number == CK_PROC_cuMemAddressReserve)
 		((cuMemAddressReserve_res *)res)->ptr = ((cuMemAddressReserve_args *)m->args)->addr;
 	else if (m->number == CK_PROC_cuDeviceGetDefaultMemPool)
 		((cuDeviceGetDefaultMemPool_res *)res)->pool_out = OWN_POOL;
@@ -230,6 +233,21 @@ static void a_small_allocation_takes_less_where_memory_is_short(void **state)
 	assert_int_equal(cuMemFree_v2(p), CUDA_SUCCESS);
 }
 
+static void a_driver_without_such_memory_is_asked_for_its_own(void **state)
+{
+	CUdeviceptr p;
+
+	(void)state;
+	why = CUDA_ERROR_INVALID_VALUE;
+	refusals = 1;
+	p = take(LARGE);
+	why = CUDA_ERROR_OUT_OF_MEMORY;
+	assert_int_equal(p, 0x700000000000);
+	assert_int_equal(sent(CK_PROC_cuMemAlloc_v2), 1);
+	assert_int_equal(cuMemFree_v2(p), CUDA_SUCCESS);
+	assert_int_equal(sent(CK_PROC_cuMemFree_v2), 1);
+}
+
 static void leased_memory_that_is_free_counts_as_free(void **state)
 {
 	CUdeviceptr p = take(LARGE);
@@ -295,6 +313,7 @@ int main(void)
 		arena_test(free_memory_goes_back_before_an_allocation_fails),
 		arena_test(other_sessions_are_asked_before_an_allocation_fails),
 		arena_test(a_small_allocation_takes_less_where_memory_is_short),
+		arena_test(a_driver_without_such_memory_is_asked_for_its_own),
 		arena_test(leased_memory_that_is_free_counts_as_free),
 		arena_test(rows_are_as_far_apart_as_the_driver_puts_them),
 		arena_test(the_use_of_a_pool_is_known_here),
