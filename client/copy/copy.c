@@ -11,6 +11,7 @@
 #include "client/wire/delivery.h"
 #include "client/managed/managed.h"
 #include "client/copy/mirror.h"
+#include "client/wire/packing.h"
 #include "client/copy/parts.h"
 #include "client/copy/sending.h"
 #include "client/memory/pinned.h"
@@ -171,6 +172,8 @@ static CUresult upload(struct place *p, CUdeviceptr dst, const void *src, size_t
 	ckc_managed_device(dst, size, true);
 	if (way == DIRECT)
 		return pinned_copy(p, dst, (uintptr_t)src, size, CK_PINNED_TO_DEVICE);
+	if (way == PARTS && ckc_packing_hides(p->ctx->client, size))
+		way = MESSAGE;
 	p->drains = p->waits || (size >= CK_STAGE_MIN && ckc_stream_idle(p->ctx, p->stream));
 	return (way == MESSAGE ? upload_message : upload_parts)(p, dst, src, size);
 }

@@ -34,7 +34,7 @@ static bool always(void)
 	return strcmp(ck_env_string("CRICKET_COMPRESS"), "1") == 0;
 }
 
-static uint64_t get(_Atomic uint64_t *value)
+static uint64_t get(const _Atomic uint64_t *value)
 {
 	return atomic_load_explicit(value, memory_order_relaxed);
 }
@@ -107,6 +107,11 @@ struct ckc_packing_step ckc_packing_step(struct ckc_client *c, uint32_t proc, si
 	return step;
 }
 
+bool ckc_packing_hides(const struct ckc_client *c, size_t size)
+{
+	return !c->passes_fds && size <= 2 * get(&c->packing.hidden);
+}
+
 /* A copy as it is went at @rate. It may have waited for the GPU, but it was not faster than the network. */
 static void note_link(struct ckc_packing *p, uint64_t rate)
 {
@@ -131,8 +136,12 @@ void ckc_packing_stepped(struct ckc_client *c, const struct ckc_packing_step *st
 {
 	uint64_t ns = ck_now_ns() - step->began, trip = get(&c->lanes.round_trip_ns), rate;
 
-	if (c->passes_fds || ns <= trip + trip / 2)
-		return; /* the round trip hides the rate */
+	if (c->passes_fds)
+		return;
+	if (ns <= trip + trip / 2) { /* it hides the rate */
+		set(&c->packing.hidden, ck_max(get(&c->packing.hidden), step->size));
+		return;
+	}
 	rate = (uint64_t)((double)step->size * NS / (double)(ns - trip));
 	if (step->packed)
 		note_packed(&c->packing, rate, ns);

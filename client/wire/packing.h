@@ -36,6 +36,12 @@ struct ckc_packing_step ckc_packing_step(struct ckc_client *c, uint32_t proc, si
 					 unsigned int threads);
 void ckc_packing_stepped(struct ckc_client *c, const struct ckc_packing_step *step);
 
+/*
+ * Would a wait for @size bytes in parts be mostly one for the round trip? Then one message is better: it has one
+ * connection, but nothing waits for it.
+ */
+bool ckc_packing_hides(const struct ckc_client *c, size_t size);
+
 /* Blocks that one thread compresses in turn. */
 struct ckc_pack_run {
 	struct ckc_client *client;

@@ -125,6 +125,7 @@ struct ckc_packing { /* packing.c */
 	_Atomic uint64_t speed; /* bytes per second that one thread compresses; 0: not known */
 	_Atomic uint64_t unproven_ns;	/* taken by compressed copies since the last measurement */
 	_Atomic uint64_t pause, paused; /* copies not to compress; how many they were at first */
+	_Atomic uint64_t hidden; /* bytes of the largest copy whose wait was mostly a round trip */
 };
 
 struct ckc_answers {	       /* cache.c */

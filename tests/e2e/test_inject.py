@@ -1,4 +1,6 @@
 """tests/e2e/test_inject.py - programs over a slower network that the client plays (CRICKET_INJECT)."""
+import sys
+
 import pytest
 
 from conftest import EXPECTED, KIND, TRANSPORTS, client_env, run
@@ -35,3 +37,30 @@ def test_a_network_that_is_none_is_told(server, app, value):
     result = run([app("vector_add")], client_env(server.address("unix"), CRICKET_INJECT=value), 10)
     assert result.status == 1
     assert len(result.lines_about(f"CRICKET_INJECT={value}")) == 1, result.err
+
+
+LARGE = """
+import ctypes, sys
+cuda = ctypes.CDLL(None)
+context, dptr = ctypes.c_void_p(), ctypes.c_uint64()
+assert cuda.cuInit(0) == 0
+assert cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+assert cuda.cuCtxSetCurrent(context) == 0
+size = 6 << 20
+assert cuda.cuMemAlloc_v2(ctypes.byref(dptr), ctypes.c_size_t(size)) == 0
+back = ctypes.create_string_buffer(size)
+for i in range(8):
+    data = bytes([i]) * size
+    assert cuda.cuMemcpyHtoD_v2(dptr, data, ctypes.c_size_t(size)) == 0
+assert cuda.cuMemcpyDtoH_v2(back, dptr, ctypes.c_size_t(size)) == 0
+assert back.raw == data
+"""
+
+
+def test_uploads_do_not_wait_where_the_round_trip_is_most_of_the_wait(server):
+    result = run([sys.executable, "-c", LARGE],
+                 client_env(server.address("tcp"), CRICKET_INJECT="rtt=300ms", CRICKET_STATS="1", CRICKET_COMPRESS="0"))
+    assert result.status == 0, result.err
+    rows = {line.split()[-1]: line.split() for line in result.err.splitlines() if line.split()[1:2]}
+    assert int(rows["ck_upload_part"][5]) <= 2 * 4, result.err     # the first copy, or two, over four connections
+    assert int(rows["ck_upload"][1]) >= 6, result.err
