@@ -58,6 +58,13 @@ static bool driver_can(const struct ckc_client *c)
 	return false;
 }
 
+/* Has the server reserved a window, of a size that is right here? */
+static bool offered(const struct ckc_client *c)
+{
+	return places[0] && c->offers.window && c->offers.window % CK_UNIT == 0 &&
+	       c->offers.window_size == sizes[0];
+}
+
 /* Make the file behind the window and its alias. The child of a fork inherits neither mapping: it
  * has no GPU. */
 static int map_file(struct ck_window *w, uint64_t at, size_t size)
@@ -82,6 +89,10 @@ static void open_once(struct ckc_client *c)
 	size_t size = 0;
 	int ret;
 
+	if (offered(c)) {
+		size = c->offers.window_size;
+		at = ckc_space_reserve(c->offers.window, size);
+	}
 	for (size_t i = 0; !at && driver_can(c) && i < CK_ARRAY_SIZE(sizes); i++) {
 		size = sizes[i];
 		at = ckc_space_agree(places, CK_ARRAY_SIZE(places), size, server_takes);

@@ -4,6 +4,7 @@
  */
 #include "gen/handlers.h"
 #include "server/memory/memory.h"
+#include "server/memory/window.h"
 #include "server/session/session.h"
 #include "util/log.h"
 
@@ -11,6 +12,9 @@ CK_LOG_DEFINE("server");
 
 #define UNIT ((size_t)2 << 20)
 #define WINDOW_MAX ((size_t)4 << 40)
+/* What is offered: where neither Linux nor a driver places anything by itself. */
+#define OFFER ((CUdeviceptr)0x200000000000)
+#define OFFER_SIZE ((size_t)1 << 40)
 
 /* False: the driver is too old. */
 static bool supported(void)
@@ -20,33 +24,68 @@ static bool supported(void)
 	       ck_driver.cuMemUnmap && ck_driver.cuMemSetAccess && ck_driver.cuCtxGetDevice;
 }
 
-/* Reserve the range that the client proposes, if it is free here. Once per session. */
+/* --- the addresses */
+
+/* Reserve [at, at+size); false: something is there. */
+static bool reserve(CUdeviceptr at, size_t size)
+{
+	CUdeviceptr got = 0;
+	CUresult err = ck_driver.cuMemAddressReserve(&got, size, 0, at, 0);
+
+	if (err)
+		ck_debug("no window at %#llx: %s", (unsigned long long)at, cks_error_name(err));
+	else if (got != at)
+		ck_driver.cuMemAddressFree(got, size);
+	return !err && got == at;
+}
+
+/* Of the process, which has one session: reserved before there is one. */
+static bool prepared;
+
+void cks_window_prepare(void)
+{
+	if (!prepared && supported())
+		prepared = reserve(OFFER, OFFER_SIZE);
+}
+
+bool cks_window_offer(struct cks_session *s)
+{
+	if (prepared) {
+		s->window_lo = OFFER;
+		s->window_hi = OFFER + OFFER_SIZE;
+	}
+	return prepared;
+}
+
+/*
+ * Reserve the range that the client proposes, if it is free here: once per session. A client that
+ * proposes another than the offered one cannot use that.
+ */
 CUresult ck_serve_window(struct cks_request *q, ck_window_args *a, ck_window_res *res)
 {
 	struct cks_session *s = q->session;
-	CUdeviceptr got = 0;
-	CUresult err;
 
 	if (!supported())
 		return CUDA_ERROR_NOT_SUPPORTED;
 	if (a->address == 0 || a->address % UNIT || a->size == 0 || a->size % UNIT ||
-	    a->size > WINDOW_MAX || a->address + a->size < a->address || s->window_hi)
+	    a->size > WINDOW_MAX || a->address + a->size < a->address ||
+	    (s->window_hi && !prepared))
 		return CUDA_ERROR_INVALID_VALUE;
-	err = ck_driver.cuMemAddressReserve(&got, a->size, 0, a->address, 0);
-	if (err) {
-		ck_debug("no window at %#llx: %s", (unsigned long long)a->address,
-			 cks_error_name(err));
-		return CUDA_SUCCESS;
+	res->taken = prepared && a->address == s->window_lo && a->size == OFFER_SIZE;
+	if (prepared && !res->taken) {
+		ck_driver.cuMemAddressFree(OFFER, OFFER_SIZE);
+		s->window_lo = s->window_hi = 0;
 	}
-	if (got != a->address) {
-		ck_driver.cuMemAddressFree(got, a->size);
-		return CUDA_SUCCESS;
+	prepared = false;
+	if (!res->taken && reserve(a->address, a->size)) {
+		s->window_lo = a->address;
+		s->window_hi = a->address + a->size;
+		res->taken = 1;
 	}
-	s->window_lo = a->address;
-	s->window_hi = a->address + a->size;
-	res->taken = 1;
 	return CUDA_SUCCESS;
 }
+
+/* --- memory in it */
 
 /* Give access to every device that supports it; the memory's own device must. */
 static CUresult grant(const struct cks_session *s, CUdeviceptr at, size_t size, CUdevice own)

@@ -25,6 +25,7 @@
 #include "server/session/identity.h"
 #include "server/memory/lease.h"
 #include "server/memory/pinned.h"
+#include "server/memory/window.h"
 #include "util/env.h"
 #include "util/log.h"
 
@@ -205,6 +206,7 @@ static int prepare(const struct cks_options *options, struct ck_chan *chan,
 		start_driver(options, res);
 	if (res->status != CK_HELLO_OK)
 		return 0;
+	cks_window_prepare();
 	cks_lease_prepare(ck_max(atoi(options->warm_devices), 0),
 			  options->limits.value[CK_LIMIT_LEASE]);
 	identify(options, chan, args, client);
@@ -243,6 +245,10 @@ static int answer(struct ck_chan *chan, uint32_t xid, ck_hello_res *res,
 		reply.more.arena_size = offer.arena_size;
 		reply.more.lease_device = offer.device;
 		reply.more.lease_size = offer.size;
+		if (cks_window_offer(session)) {
+			reply.more.window = session->window_lo;
+			reply.more.window_size = session->window_hi - session->window_lo;
+		}
 	}
 	for (uint32_t i = 0; i < CK_PROC_END; i++) {
 		if (ck_proc(i))

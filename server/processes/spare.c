@@ -13,6 +13,7 @@
 
 #include "server/processes/hello.h"
 #include "server/memory/lease.h"
+#include "server/memory/window.h"
 #include "server/processes/options.h"
 #include "server/processes/spare.h"
 #include "server/objects/warm.h"
@@ -87,6 +88,7 @@ void cks_spare_wait(const struct cks_options *options, char **argv)
 	say(CK_NOTE_STANDBY);
 	while (!take_client()) {
 		cks_warm_up(options->warm_devices);
+		cks_window_prepare();
 		if (strcmp(options->warm_devices, "none") != 0)
 			cks_lease_prepare(atoi(options->warm_devices),
 					  options->limits.value[CK_LIMIT_LEASE]);
