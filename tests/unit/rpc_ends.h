@@ -190,7 +190,7 @@ static inline void assert_dial_times_out(const char *address)
 
 	assert_int_equal(ck_chan_dial(address, 300, &chan), -ETIMEDOUT);
 	took = now() - start;
-	assert_true(took > 0.25 && took < 3);
+	assert_true(took > 0.25 && took < 30); /* the machine may be busy */
 }
 
 #endif
