@@ -106,6 +106,11 @@ static void start_session(struct cks_admission *a, int fd, const struct cks_peer
 	char why[CK_WHY_SIZE];
 	int ret;
 
+	if (a->draining) {
+		refuse(fd, call, CK_HELLO_BUSY,
+		       "it is stopping, and waits only for running programs");
+		return;
+	}
 	cks_identity_of(fd, token, args->token.token_len, &owner.identity);
 	if (has_too_many(a, &owner, why)) {
 		ck_warn("a session is refused: %s", why);

@@ -7,6 +7,8 @@
 #ifndef CK_SERVER_PROCESSES_ADMIT_H
 #define CK_SERVER_PROCESSES_ADMIT_H
 
+#include <stdbool.h>
+
 #include "cricket.h"
 #include "server/processes/peek.h"
 #include "server/processes/peer.h"
@@ -26,6 +28,7 @@ struct cks_admission {
 	const struct cks_options *options;
 	struct cks_workers *workers;
 	struct cks_token token;
+	bool draining; /* no session begins any more */
 };
 
 /* Check the hello in @bytes that @peer has sent on @fd: pass it to a worker, or refuse it. The

@@ -84,6 +84,11 @@ struct cks_fresh_list *cks_fresh_create(struct cks_workers *workers,
 	return l;
 }
 
+void cks_fresh_drain(struct cks_fresh_list *l)
+{
+	l->admission.draining = true;
+}
+
 void cks_fresh_destroy(struct cks_fresh_list *l)
 {
 	if (!l)

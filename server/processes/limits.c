@@ -3,6 +3,7 @@
  */
 #include <errno.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -34,9 +35,12 @@ static const struct row {
 			      "half of --max-sessions, at least 64", 0, 1, 100000},
 	[CK_LIMIT_IDENTITY] = {"sessions-per-identity", "N", "most programs of one identity",
 			       "three quarters of --max-sessions, at least 64", 0, 1, 100000},
-	[CK_LIMIT_COMMANDS] = {"command-wait", "SECONDS",
+	[CK_LIMIT_COMMANDS] = {"command-wait", "TIME",
 			       "time after which a session without a command connection ends", "10",
 			       10, 1, 86400},
+	[CK_LIMIT_DRAIN] = {"drain", "TIME",
+			    "time that running programs have to end after SIGTERM, as in 10m", "0",
+			    0, 0, 7 * 86400},
 	[CK_LIMIT_LEASE] = {"lease", "BYTES",
 			    "device memory that a program gets before it asks; 0 for none", "256M",
 			    256u << 20, 0, CK_SIZE_MOST},
@@ -71,13 +75,39 @@ void cks_limits_settle(struct cks_limits *limits, unsigned int max_sessions)
 			ck_max(max_sessions - max_sessions / 4, CK_SESSIONS_LEAST);
 }
 
+/* Seconds, or with s, m or h. */
+static int parse_time(const char *text, uint64_t *seconds)
+{
+	static const struct {
+		char unit;
+		unsigned int seconds;
+	} units[] = {{'\0', 1}, {'s', 1}, {'m', 60}, {'h', 3600}};
+	char *end;
+	unsigned long long number;
+
+	errno = 0;
+	number = strtoull(text, &end, 10);
+	for (size_t i = 0; !errno && i < CK_ARRAY_SIZE(units); i++) {
+		if (*end == units[i].unit && (*end == '\0' || end[1] == '\0'))
+			return ck_mul_overflow(number, units[i].seconds, seconds) ? -EINVAL : 0;
+	}
+	return -EINVAL;
+}
+
+static int parse(const struct row *row, const char *text, uint64_t *value)
+{
+	if (strspn(text, "0123456789") == 0)
+		return -EINVAL;
+	return strcmp(row->argument, "TIME") == 0 ? parse_time(text, value)
+						  : ck_env_number(text, value);
+}
+
 int cks_limits_set(struct cks_limits *limits, enum cks_limit limit, const char *text)
 {
 	const struct row *row = &table[limit];
 	uint64_t value;
 
-	if (strspn(text, "0123456789") == 0 || ck_env_number(text, &value) < 0 ||
-	    value < row->least || value > row->most) {
+	if (parse(row, text, &value) < 0 || value < row->least || value > row->most) {
 		fprintf(stderr, "cricket-rpc-server: --%s: not a number from %llu to %llu: %s\n",
 			row->name, (unsigned long long)row->least, (unsigned long long)row->most,
 			text);

@@ -15,6 +15,7 @@ enum cks_limit {
 	CK_LIMIT_ADDRESS,  /* sessions of one peer (peer.h) */
 	CK_LIMIT_IDENTITY, /* sessions of one identity */
 	CK_LIMIT_COMMANDS, /* seconds that a session may be without a command connection */
+	CK_LIMIT_DRAIN,	   /* seconds that sessions have to end after SIGTERM */
 	CK_LIMIT_LEASE,	   /* bytes of device memory that a session gets before it asks */
 	CK_LIMITS,
 };
@@ -32,8 +33,8 @@ void cks_limits_init(struct cks_limits *limits);
 /* Set defaults that depend on the maximal number of sessions. */
 void cks_limits_settle(struct cks_limits *limits, unsigned int max_sessions);
 
-/* Set a limit from @text: a number; for bytes, optionally with K, M, G or T. -EINVAL, printed on
- * stderr. */
+/* Set a limit from @text: a number; for bytes, optionally with K, M, G or T; for a time, with s, m or
+ * h. -EINVAL, printed on stderr. */
 int cks_limits_set(struct cks_limits *limits, enum cks_limit limit, const char *text);
 
 void cks_limits_help(FILE *out);

@@ -45,6 +45,7 @@ struct supervisor {
 	int reserve; /* a descriptor to close when none are left */
 	int pid_file;
 	int64_t paused; /* do not accept before this time */
+	struct cks_drain drain;
 	struct cks_workers *workers;
 	struct cks_spares spares;
 	struct cks_fresh_list *fresh;
@@ -200,20 +201,32 @@ static void reap(struct supervisor *s)
 	}
 }
 
+/* SIGTERM begins to drain, if that is wanted; any other signal, and the next one, stops. */
+static bool must_stop(struct supervisor *s, uint32_t signal)
+{
+	uint64_t seconds = s->options->limits.value[CK_LIMIT_DRAIN];
+
+	ck_info("signal %u (%s)%s", signal, strsignal((int)signal),
+		signal == SIGTERM && seconds && !s->drain.by ? "" : ": stopping");
+	if (signal != SIGTERM || !seconds || s->drain.by)
+		return true;
+	s->spares.warm = s->spares.standby = 0; /* they have no purpose any more */
+	cks_fresh_drain(s->fresh);
+	cks_drain_begin(&s->drain, s->workers, seconds);
+	return false;
+}
+
 /* True: stop. */
 static bool read_signals(struct supervisor *s)
 {
 	struct signalfd_siginfo info;
 
 	while (read(s->signals, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
-		if (info.ssi_signo != SIGCHLD) {
-			ck_info("signal %u (%s): stopping", info.ssi_signo,
-				strsignal((int)info.ssi_signo));
+		if (info.ssi_signo != SIGCHLD && must_stop(s, info.ssi_signo))
 			return true;
-		}
 	}
 	reap(s);
-	return false;
+	return cks_drain_over(&s->drain, s->workers);
 }
 
 /*
@@ -284,6 +297,8 @@ static void gather(struct supervisor *s, struct round *r)
 	r->listeners = n;
 	if (pause > 0)
 		lower(&r->timeout, pause);
+	if (s->drain.by)
+		lower(&r->timeout, ck_max(s->drain.by - ck_now_ms(), (int64_t)0));
 	for (size_t i = 0; pause <= 0 && i < s->listener_count && cks_fresh_has_room(s->fresh); i++)
 		r->fds[n++] = (struct pollfd){.fd = s->listeners[i].fd, .events = POLLIN};
 	r->count = n;

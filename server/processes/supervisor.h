@@ -50,6 +50,9 @@ struct cks_session_counts {
 void cks_workers_count(const struct cks_workers *workers, const struct cks_owner *owner,
 		       struct cks_session_counts *counts);
 
+/* The number of workers with clients. */
+size_t cks_workers_serving(const struct cks_workers *workers);
+
 /* Pass connection @fd to a spare process, or start one for it. The caller closes @fd. -errno. */
 int cks_workers_serve(struct cks_workers *workers, int fd, const struct cks_owner *owner);
 
@@ -83,6 +86,15 @@ size_t cks_workers_poll(const struct cks_workers *workers, struct pollfd *fds);
 /* Read the notes of workers. */
 void cks_workers_read(struct cks_workers *workers);
 
+/* drain.c: after SIGTERM, until the running sessions have ended. */
+struct cks_drain {
+	int64_t by; /* stop at this time at the latest, in ms; 0: not draining */
+};
+
+void cks_drain_begin(struct cks_drain *drain, const struct cks_workers *workers, uint64_t seconds);
+/* Is it over, so that the server stops? */
+bool cks_drain_over(const struct cks_drain *drain, const struct cks_workers *workers);
+
 /* spares.c: when to start processes without a client. */
 struct cks_spares {
 	unsigned int warm, standby; /* wanted numbers: with contexts, without */
@@ -104,6 +116,9 @@ struct cks_fresh_list;
 struct cks_fresh_list *cks_fresh_create(struct cks_workers *workers,
 					const struct cks_options *options);
 void cks_fresh_destroy(struct cks_fresh_list *list);
+
+/* Refuse new sessions from now on; connections of existing ones are still passed on. */
+void cks_fresh_drain(struct cks_fresh_list *list);
 
 /* Is there room for another one? If not, others wait in the listeners' queues. */
 bool cks_fresh_has_room(const struct cks_fresh_list *list);

@@ -121,6 +121,11 @@ void cks_workers_destroy(struct cks_workers *w)
 	free(w);
 }
 
+size_t cks_workers_serving(const struct cks_workers *w)
+{
+	return w->serving;
+}
+
 void cks_workers_count(const struct cks_workers *w, const struct cks_owner *owner,
 		       struct cks_session_counts *counts)
 {

@@ -123,6 +123,75 @@ def test_signals_end_it_cleanly(tmp_path, signal_number):
         server.kill()
 
 
+PROGRAM = """
+import ctypes, threading
+cuda = ctypes.CDLL(None)
+context, at = ctypes.c_void_p(), (ctypes.c_size_t * 2)()
+assert cuda.cuInit(0) == 0 and cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+def ask():
+    assert cuda.cuCtxSetCurrent(context) == 0
+    print(cuda.cuMemGetInfo_v2(ctypes.byref(at), ctypes.byref(at, 8)), flush=True)
+ask()
+input()
+thread = threading.Thread(target=ask)     # with a connection of its own
+thread.start()
+thread.join()
+input()
+"""
+
+
+@pytest.fixture(name="drained")
+def drained_server(tmp_path):
+    """A server that has been told to stop, and a program that runs on it."""
+    ends = []
+
+    def begin(time):
+        server = Server(tmp_path / "server", "--drain", time)
+        program = subprocess.Popen([sys.executable, "-c", PROGRAM], env=client_env(server.address("tcp")), text=True,
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        ends.extend([program.kill, program.communicate, server.kill])
+        assert program.stdout.readline() == "0\n"
+        server.process.terminate()
+        wait_until(lambda: "--drain" in server.log(), 10, "the server drains")
+        return server, program
+
+    yield begin
+    for end in ends:
+        end()
+
+
+def test_a_server_that_drains_lets_running_programs_end(drained, app):
+    server, program = drained("10m")
+    result = run([app("vector_add")], client_env(server.address("unix")))
+    assert result.status != 0 and "it is stopping" in result.err
+    print(file=program.stdin, flush=True)
+    assert program.stdout.readline() == "0\n"
+    assert server.process.poll() is None
+    program.communicate("\n", timeout=30)
+    assert program.returncode == 0
+    assert server.process.wait(timeout=30) == 0, server.log()
+
+
+def test_a_server_drains_no_longer_than_it_should(drained):
+    server, program = drained("1s")
+    assert server.process.wait(timeout=30) == 0
+    assert "1 programs that still run" in server.log()
+    _, err = program.communicate("\n\n", timeout=30)
+    assert "is lost" in err
+
+
+def test_a_second_signal_ends_a_server_that_drains(drained):
+    server, _ = drained("1h")
+    server.process.terminate()
+    assert server.process.wait(timeout=30) == 0
+
+
+@pytest.mark.parametrize("time", ("10x", "m", "1mm", "-1s", "900h", ""))
+def test_a_time_has_a_unit(time):
+    result = run([SERVER, "--drain", time], clean_env())
+    assert result.status == 2 and "--drain" in result.err
+
+
 def test_its_log_has_the_original_form(own_server):
     first = own_server.log().splitlines()[0]
     assert first.startswith("+00:00:00.") and "INFO:" in first
