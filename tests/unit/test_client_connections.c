@@ -113,8 +113,7 @@ static void deliveries_ask_for_all_connections_at_once(void **state)
 	hold(4);
 	assert_int_equal(ckc_delivery_copy(ckc_client_current(), 0, 0, to, DEVICE, SIZE),
 			 CUDA_SUCCESS);
-	assert_true(came(4));
-	assert_int_equal(joins.came, 4);
+	assert_true(came(4)); /* the one in reserve may come too */
 	ckc_delivery_forget(ckc_client_current(), (uintptr_t)to, SIZE);
 	free(to);
 }
