@@ -140,7 +140,8 @@ bool ckc_arena_return_one(struct ckc_heap *heap, uint64_t ctx)
 	uint64_t at;
 	size_t size;
 
-	if (!ckc_heap_shed(heap, &at, &size))
+	/* the server waits before it unmaps: that would end a capture */
+	if (ckc_captures_any() || !ckc_heap_shed(heap, &at, &size))
 		return false;
 	ck_wire_lease_end(ctx, at, size);
 	return true;

@@ -252,6 +252,8 @@ void cks_lease_drop(struct cks_session *s, CUdeviceptr at, size_t size)
 	}
 }
 
+/* Unmapping memory that running work uses would break the context: wait first, unless it has failed.
+ * The lock is not held meanwhile: others need it at once. */
 CUresult ck_serve_lease_end(struct cks_request *q, ck_lease_end_args *a, void *res)
 {
 	struct cks_session *s = q->session;
@@ -260,10 +262,9 @@ CUresult ck_serve_lease_end(struct cks_request *q, ck_lease_end_args *a, void *r
 	(void)res;
 	if (!cks_lease_supported())
 		return CUDA_ERROR_NOT_SUPPORTED;
+	settle(s);
 	ck_lock(&s->leases->lock);
 	if (is_leased(s->memory, a->at, a->size)) {
-		/* unmapping memory that running work uses would break the context, unless it has failed */
-		settle(s);
 		cks_lease_drop(s, a->at, a->size);
 		cks_share_check(q);
 		err = CUDA_SUCCESS;

@@ -183,6 +183,9 @@ static void a_capture_is_not_waited_for(void **state)
 	other = take(LARGE);
 	assert_int_equal(sent(CK_PROC_lease_settle), 0);
 	assert_int_not_equal(other, at);
+	refusals = 1;
+	assert_int_equal(cuMemAlloc_v2(&(CUdeviceptr){0}, 3 * LARGE), CUDA_ERROR_OUT_OF_MEMORY);
+	assert_int_equal(sent(CK_PROC_lease_end), 0); /* nor is memory returned */
 	assert_int_equal(cuStreamEndCapture(two, &graph), CUDA_SUCCESS);
 	assert_int_equal(cuMemFree_v2(other), CUDA_SUCCESS);
 }
