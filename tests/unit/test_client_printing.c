@@ -18,15 +18,20 @@
 static CUfunction talks, silent;
 static CUstream streams[2];
 
+static CUmodule modules[4];
+static size_t module_count;
+
 static CUfunction load(const char *file, const char *name)
 {
 	struct elf_data data = elf_data_read(file);
 	CUfunction f = NULL;
 	CUmodule module;
 
+	assert_true(module_count < CK_ARRAY_SIZE(modules));
 	assert_int_equal(cuModuleLoadData(&module, data.bytes), CUDA_SUCCESS);
 	assert_int_equal(cuModuleGetFunction(&f, module, name), CUDA_SUCCESS);
 	elf_data_free(&data);
+	modules[module_count++] = module;
 	return f;
 }
 
@@ -125,6 +130,13 @@ static int group_begin(void **state)
 
 #define printing_test(name) cmocka_unit_test_setup(name, begin)
 
+static int group_end(void **state)
+{
+	while (module_count > 0)
+		cuModuleUnload(modules[--module_count]);
+	return peer_end(state);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -136,5 +148,5 @@ int main(void)
 		printing_test(a_stream_that_ends_unwaited_is_not_covered),
 	};
 
-	return cmocka_run_group_tests(tests, group_begin, peer_end);
+	return cmocka_run_group_tests(tests, group_begin, group_end);
 }

@@ -188,9 +188,20 @@ static void a_preference_of_a_kernel_ends_it(void **state)
 	assert_int_equal(asks(bounded, CU_FUNC_ATTRIBUTE_NUM_REGS), 1);
 }
 
+/* PTX is a string. */
+static struct elf_data text_read(const char *name)
+{
+	struct elf_data data = elf_data_read(name);
+
+	data.bytes = realloc(data.bytes, data.size + 1);
+	assert_non_null(data.bytes);
+	data.bytes[data.size] = '\0';
+	return data;
+}
+
 static void text_that_has_compiled_is_compiled_one_way(void **state)
 {
-	struct elf_data data = elf_data_read("kernels.ptx");
+	struct elf_data data = text_read("kernels.ptx");
 	CUjit_option option = CU_JIT_MAX_REGISTERS;
 	void *value = (void *)(uintptr_t)32;
 	CUmodule ptx;
@@ -221,6 +232,7 @@ static int group_begin(void **state)
 
 static int group_end(void **state)
 {
+	cuModuleUnload(module);
 	ckc_client_current()->offers.recalled.recalled_len = 0;
 	ckc_client_current()->offers.recalled.recalled_val = NULL;
 	return peer_end(state);

@@ -165,10 +165,17 @@ static CUresult answer(const struct peer_message *m, void *res, struct peer_payl
 	return CUDA_SUCCESS;
 }
 
+static CUmodule module;
+
+static int group_end(void **state)
+{
+	cuModuleUnload(module);
+	return peer_end(state);
+}
+
 static int group_begin(void **state)
 {
 	struct elf_data data = elf_data_read("sm_90.cubin");
-	CUmodule module;
 
 	peer.call = answer;
 	if (peer_begin(state) < 0 || cuModuleLoadData(&module, data.bytes) ||
@@ -206,5 +213,5 @@ int main(void)
 		settle_test(an_older_server_is_waited_for),
 	};
 
-	return cmocka_run_group_tests(tests, group_begin, peer_end);
+	return cmocka_run_group_tests(tests, group_begin, group_end);
 }
