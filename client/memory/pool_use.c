@@ -88,9 +88,11 @@ void ckc_pool_count(const struct ckc_allocation *a, bool begins)
 /* Memory above the threshold is released when it is not used. */
 static uint64_t reserved(const struct ckc_pool_use *use)
 {
-	uint64_t used = CK_ALIGN_UP(use->used, (uint64_t)CK_CHUNK);
+	uint64_t used = atomic_load(&use->used), kept = atomic_load(&use->reserved);
 
-	return ck_max(used, ck_min(use->reserved, use->threshold));
+	used = CK_ALIGN_UP(used, (uint64_t)CK_CHUNK);
+	kept = ck_min(kept, (uint64_t)atomic_load(&use->threshold));
+	return ck_max(used, kept);
 }
 
 uint64_t ckc_pool_usage(const struct ckc_pool *pool, CUmemPool_attribute attr, bool *all)
@@ -130,7 +132,7 @@ CK_EXPORT CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep)
 {
 	struct ckc_pool *p = ckc_object_check(pool, CK_OBJECT_POOL);
 	struct ckc_pool_use *use;
-	uint64_t ctx, keep = CK_ALIGN_UP((uint64_t)minBytesToKeep, (uint64_t)CK_CHUNK);
+	uint64_t ctx, used, keep = CK_ALIGN_UP((uint64_t)minBytesToKeep, (uint64_t)CK_CHUNK);
 	CUresult err = ckc_enter_any(&ctx);
 
 	if (err)
@@ -139,7 +141,9 @@ CK_EXPORT CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep)
 		return pool ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_INVALID_VALUE;
 	use = p->located ? use_of(p) : &p->use;
 	if (keep < use->reserved) {
-		use->reserved = ck_max(keep, CK_ALIGN_UP(use->used, (uint64_t)CK_CHUNK));
+		used = atomic_load(&use->used);
+		used = CK_ALIGN_UP(used, (uint64_t)CK_CHUNK);
+		use->reserved = ck_max(keep, used);
 		ckc_arena_shed(p->device, ctx);
 	}
 	if (p->located && !use->elsewhere && !arena()->asked && !arena()->off)

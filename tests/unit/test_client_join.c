@@ -167,13 +167,15 @@ static void *refuse_commands(void *arg)
 
 static void a_refused_command_stream_loses_the_session(void **state)
 {
-	struct ckc_client *was = ckc_client_current(), *c = ckc_client_create();
+	static struct ckc_client *c; /* never freed: its sender thread may still look at it */
+	struct ckc_client *was = ckc_client_current();
 	struct ck_chan *near, *far;
 	pthread_t thread;
 	bool accepted;
 	int fds[2];
 
 	(void)state;
+	c = ckc_client_create();
 	assert_non_null(c);
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
 	assert_int_equal(ck_chan_adopt(fds[0], &near), 0);
@@ -191,7 +193,7 @@ static void a_refused_command_stream_loses_the_session(void **state)
 	assert_int_equal(c->state, CK_STATE_LOST);
 	assert_false(c->command.accepted);
 	assert_int_equal(ck_wire_cuMemFree_v2(1, 2), CUDA_ERROR_DEVICE_UNAVAILABLE);
-	ckc_client_default = was; /* its sender thread may still look at the other one */
+	ckc_client_default = was;
 }
 
 /* Nobody waits for the join of the command stream: let it be over. */
