@@ -4,6 +4,7 @@
 #ifndef CK_UTIL_UTIL_H
 #define CK_UTIL_UTIL_H
 
+#include <stdatomic.h>
 #include <stddef.h>
 
 #ifndef likely
@@ -32,6 +33,14 @@
 		__typeof__(a) ck_a_ = (a);                                                         \
 		__typeof__(b) ck_b_ = (b);                                                         \
 		ck_a_ > ck_b_ ? ck_a_ : ck_b_;                                                     \
+	})
+
+/* Raise *@at, an atomic number, to @to, unless it is as high already. */
+#define ck_atomic_lift(at, to)                                                                     \
+	__extension__({                                                                            \
+		__typeof__(to) ck_to_ = (to), ck_was_ = atomic_load(at);                           \
+		while (ck_was_ < ck_to_ && !atomic_compare_exchange_weak((at), &ck_was_, ck_to_))  \
+			;                                                                          \
 	})
 
 /* Store a + b (a * b) in *sum (*product); true when it does not fit the type of the output. */

@@ -98,7 +98,7 @@ CUresult ckc_allocation_add(uint64_t base, size_t size, enum ckc_memory_kind kin
 	});
 }
 
-static const struct ckc_allocation *find(const struct ck_ranges *set, uint64_t address)
+static struct ckc_allocation *find(const struct ck_ranges *set, uint64_t address)
 {
 	const struct ck_range *range = set ? ck_ranges_find(set, address) : NULL;
 
@@ -194,24 +194,24 @@ bool ckc_allocation_take(const struct ckc_context *context, bool on_device, size
 void ckc_allocation_share(uint64_t base)
 {
 	struct ckc_allocations *all = allocations();
-	const struct ck_range *range;
+	struct ckc_allocation *a;
 
 	ck_lock(&all->lock);
-	range = all->host_set ? ck_ranges_find(all->host_set, base) : NULL;
-	if (range)
-		((struct ckc_allocation *)range->value)->shared = true;
+	a = find(all->host_set, base);
+	if (a)
+		a->shared = true;
 	ck_unlock(&all->lock);
 }
 
 void ckc_allocation_left(uint64_t base)
 {
 	struct ckc_allocations *all = allocations();
-	const struct ck_range *range;
+	struct ckc_allocation *a;
 
 	ck_lock(&all->lock);
-	range = all->device_set ? ck_ranges_find(all->device_set, base) : NULL;
-	if (range)
-		((struct ckc_allocation *)range->value)->left = true;
+	a = find(all->device_set, base);
+	if (a)
+		a->left = true;
 	ck_unlock(&all->lock);
 }
 

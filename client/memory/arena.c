@@ -135,7 +135,7 @@ static uint64_t take_leased(struct ckc_heap *heap, size_t size, const struct ckc
 
 /* --- leases */
 
-bool ckc_arena_return_one(struct ckc_heap *heap, uint64_t ctx)
+bool ckc_arena_return_one(struct ckc_heap *heap)
 {
 	uint64_t at;
 	size_t size;
@@ -143,7 +143,7 @@ bool ckc_arena_return_one(struct ckc_heap *heap, uint64_t ctx)
 	/* the server waits before it unmaps: that would end a capture */
 	if (ckc_captures_any() || !ckc_heap_shed(heap, &at, &size))
 		return false;
-	ck_wire_lease_end(ctx, at, size);
+	ck_wire_lease_end(0, at, size);
 	return true;
 }
 
@@ -155,7 +155,7 @@ bool ckc_arena_shed(CUdevice device, uint64_t ctx)
 
 	ck_lock(&all->lock);
 	heap = heap_of(all, device, ctx);
-	while (heap && ckc_arena_return_one(heap, ctx))
+	while (heap && ckc_arena_return_one(heap))
 		any = true;
 	ck_unlock(&all->lock);
 	return any;
@@ -255,14 +255,13 @@ void ckc_arena_give(const struct ckc_allocation *a, const struct ckc_user *user)
 	if (a->pooled)
 		ckc_pool_count(a, false);
 	if (a->left)
-		ck_wire_lease_private(user->context ? user->context->object.id : 0, a->base);
+		ck_wire_lease_private(0, a->base);
 	if (use.command && is_over(&use))
 		use.command = 0;
 	ck_lock(&all->lock);
 	if (ckc_heap_give(heap, a->base, a->size, &use) < 0)
 		ck_warn("no memory to note that device memory is free: it stays allocated");
-	while (ckc_heap_cached(heap) > CACHED_MAX &&
-	       ckc_arena_return_one(heap, user->context ? user->context->object.id : 0))
+	while (ckc_heap_cached(heap) > CACHED_MAX && ckc_arena_return_one(heap))
 		;
 	ck_unlock(&all->lock);
 }

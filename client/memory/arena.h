@@ -39,7 +39,7 @@ bool ckc_arena_await_growth(struct ckc_arena *all, CUdevice device);
 /* --- for arena.c and arena_lease.c; call with the lock held */
 
 /* Return one run of free chunks, or one free block; false: there is none. */
-bool ckc_arena_return_one(struct ckc_heap *heap, uint64_t ctx);
+bool ckc_arena_return_one(struct ckc_heap *heap);
 /* Soon have the server tell this session when another one needs memory. */
 void ckc_arena_watch(struct ckc_client *c);
 /* After an allocation: ask for more memory in advance, if little is left. */

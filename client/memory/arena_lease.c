@@ -41,7 +41,7 @@ static void shed_all(struct ckc_client *c, size_t keep, uint64_t hold_until)
 		if (hold_until)
 			all->hold_until[i] = hold_until;
 		while (all->heaps[i] && ckc_heap_free(all->heaps[i]) > keep &&
-		       ckc_arena_return_one(all->heaps[i], 0))
+		       ckc_arena_return_one(all->heaps[i]))
 			;
 	}
 	ck_unlock(&all->lock);

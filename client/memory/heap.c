@@ -233,40 +233,48 @@ void ckc_heap_add_block(struct ckc_heap *heap, uint64_t at)
 
 /* --- allocations */
 
+/* The piece that an allocation of @size bytes by @user would take: a block of just its chunks, else
+ * the best piece of chunks. *@all is its list; NULL: there is none. */
+static const struct piece *fit(const struct ckc_heap *heap, size_t size,
+			       const struct ckc_user *user, const struct pieces **all)
+{
+	size_t whole = CK_ALIGN_UP(size, CK_CHUNK);
+	size_t index = best(&heap->blocks, whole, user);
+
+	*all = &heap->blocks;
+	if (index < heap->blocks.count && piece_size(&heap->blocks.list[index]) == whole)
+		return &heap->blocks.list[index];
+	index = best(&heap->chunks, CK_ALIGN_UP(size, CK_HEAP_ALIGN), user);
+	*all = &heap->chunks;
+	return index < heap->chunks.count ? &heap->chunks.list[index] : NULL;
+}
+
 uint64_t ckc_heap_take(struct ckc_heap *heap, size_t size, const struct ckc_user *user)
 {
-	size_t whole = CK_ALIGN_UP(size, CK_CHUNK), index;
-	uint64_t at;
+	const struct pieces *all;
+	const struct piece *p = fit(heap, size, user, &all);
+	uint64_t at = p ? p->lo : 0;
+	size_t index = p ? (size_t)(p - all->list) : 0;
 
-	size = CK_ALIGN_UP(size, CK_HEAP_ALIGN);
-	index = best(&heap->blocks, whole, user);
-	if (index < heap->blocks.count && piece_size(&heap->blocks.list[index]) == whole) {
-		at = heap->blocks.list[index].lo;
-		drop(&heap->blocks, index);
-		return at;
-	}
-	index = best(&heap->chunks, size, user);
-	if (index == heap->chunks.count || prepare(&heap->chunks) < 0)
+	if (!p)
 		return 0;
-	at = heap->chunks.list[index].lo;
-	cut(&heap->chunks, index, at, at + size);
+	if (all == &heap->blocks)
+		drop(&heap->blocks, index);
+	else if (prepare(&heap->chunks) < 0)
+		return 0;
+	else
+		cut(&heap->chunks, index, at, at + CK_ALIGN_UP(size, CK_HEAP_ALIGN));
 	return at;
 }
 
 bool ckc_heap_blocked(const struct ckc_heap *heap, size_t size, struct ckc_use *use)
 {
-	size_t whole = CK_ALIGN_UP(size, CK_CHUNK), index;
+	const struct pieces *all;
+	const struct piece *p = fit(heap, size, NULL, &all);
 
-	size = CK_ALIGN_UP(size, CK_HEAP_ALIGN);
-	index = best(&heap->blocks, whole, NULL);
-	if (index < heap->blocks.count && piece_size(&heap->blocks.list[index]) == whole) {
-		*use = heap->blocks.list[index].use;
-		return true;
-	}
-	index = best(&heap->chunks, size, NULL);
-	if (index < heap->chunks.count)
-		*use = heap->chunks.list[index].use;
-	return index < heap->chunks.count;
+	if (p)
+		*use = p->use;
+	return p != NULL;
 }
 
 int ckc_heap_give(struct ckc_heap *heap, uint64_t at, size_t size, const struct ckc_use *use)

@@ -18,8 +18,14 @@ static struct ckc_arena *arena(void)
 
 static struct ckc_pool_use *use_of(const struct ckc_pool *pool)
 {
-	return pool->standard ? &arena()->standard[pool->device]
-			      : (struct ckc_pool_use *)&pool->use;
+	return pool->located && pool->standard ? &arena()->standard[pool->device]
+					       : (struct ckc_pool_use *)&pool->use;
+}
+
+/* Is all that the pool holds in the arena? Then the server knows nothing more of it. */
+static bool is_ours(const struct ckc_pool *pool)
+{
+	return pool->located && !use_of(pool)->elsewhere && !arena()->asked && !arena()->off;
 }
 
 /* --- which pool */
@@ -58,14 +64,6 @@ uint64_t ckc_pool_handle(const struct ckc_allocation *a)
 
 /* --- how much */
 
-static void lift(_Atomic uint64_t *high, uint64_t value)
-{
-	uint64_t before = atomic_load(high);
-
-	while (before < value && !atomic_compare_exchange_weak(high, &before, value))
-		;
-}
-
 void ckc_pool_count(const struct ckc_allocation *a, bool begins)
 {
 	const struct ckc_pool *pool = a->pool ? ckc_object_by_id(CK_OBJECT_POOL, a->pool) : NULL;
@@ -80,9 +78,9 @@ void ckc_pool_count(const struct ckc_allocation *a, bool begins)
 		return;
 	}
 	used = atomic_fetch_add(&use->used, a->size) + a->size;
-	lift(&use->used_high, used);
-	lift(&use->reserved, CK_ALIGN_UP(used, (uint64_t)CK_CHUNK));
-	lift(&use->reserved_high, CK_ALIGN_UP(used, (uint64_t)CK_CHUNK));
+	ck_atomic_lift(&use->used_high, used);
+	ck_atomic_lift(&use->reserved, CK_ALIGN_UP(used, (uint64_t)CK_CHUNK));
+	ck_atomic_lift(&use->reserved_high, CK_ALIGN_UP(used, (uint64_t)CK_CHUNK));
 }
 
 /* Memory above the threshold is released when it is not used. */
@@ -97,9 +95,9 @@ static uint64_t reserved(const struct ckc_pool_use *use)
 
 uint64_t ckc_pool_usage(const struct ckc_pool *pool, CUmemPool_attribute attr, bool *all)
 {
-	const struct ckc_pool_use *use = pool->located ? use_of(pool) : &pool->use;
+	const struct ckc_pool_use *use = use_of(pool);
 
-	*all = pool->located && !use->elsewhere && !arena()->asked && !arena()->off;
+	*all = is_ours(pool);
 	switch (attr) {
 	case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
 		return use->used;
@@ -117,7 +115,7 @@ uint64_t ckc_pool_usage(const struct ckc_pool *pool, CUmemPool_attribute attr, b
 
 void ckc_pool_changed(struct ckc_pool *pool, CUmemPool_attribute attr, uint64_t value)
 {
-	struct ckc_pool_use *use = pool->located ? use_of(pool) : &pool->use;
+	struct ckc_pool_use *use = use_of(pool);
 
 	if (attr == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD)
 		use->threshold = value;
@@ -139,16 +137,15 @@ CK_EXPORT CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep)
 		return err;
 	if (!p)
 		return pool ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_INVALID_VALUE;
-	use = p->located ? use_of(p) : &p->use;
+	use = use_of(p);
 	if (keep < use->reserved) {
 		used = atomic_load(&use->used);
 		used = CK_ALIGN_UP(used, (uint64_t)CK_CHUNK);
 		use->reserved = ck_max(keep, used);
 		ckc_arena_shed(p->device, ctx);
 	}
-	if (p->located && !use->elsewhere && !arena()->asked && !arena()->off)
-		return CUDA_SUCCESS;
-	return ck_wire_cuMemPoolTrimTo(ctx, p->object.id, minBytesToKeep);
+	return is_ours(p) ? CUDA_SUCCESS
+			  : ck_wire_cuMemPoolTrimTo(ctx, p->object.id, minBytesToKeep);
 }
 
 /* --- other devices */

@@ -14,6 +14,7 @@
 #include "gen/nvml_api.h"
 #include "libcuda/nvml_error.h"
 #include "util/log.h"
+#include "util/util.h"
 
 CK_LOG_DEFINE("client");
 
@@ -138,12 +139,9 @@ nvmlReturn_t ckc_nvml_device_id(nvmlDevice_t device, unsigned int *id)
 
 nvmlDevice_t ckc_nvml_device(unsigned int id)
 {
-	unsigned int was = highest;
-
 	if (id == 0 || id >= HANDLES)
 		return NULL;
-	while (id > was && !atomic_compare_exchange_weak(&highest, &was, id))
-		;
+	ck_atomic_lift(&highest, id);
 	return (nvmlDevice_t)(void *)&handles[id];
 }
 

@@ -11,6 +11,7 @@
 #include "client/wire/status.h"
 #include "client/wire/hooks.h"
 #include "rpc/status.h"
+#include "util/util.h"
 
 /* The calling thread's own stream in its current context: an ordinary blocking stream for handle
  * 2. */
@@ -135,11 +136,8 @@ bool ckc_stream_idle(struct ckc_context *context, struct ckc_stream *stream)
 
 void ckc_stream_synced(struct ckc_context *context, struct ckc_stream *stream, uint64_t command)
 {
-	_Atomic uint64_t *synced = stream ? &stream->synced : &context->legacy_synced;
-	uint64_t before = atomic_load(synced);
-
-	while (before < command && !atomic_compare_exchange_weak(synced, &before, command))
-		; /* another thread, or a part of the same copy, may have waited for more */
+	/* another thread, or a part of the same copy, may have waited for more */
+	ck_atomic_lift(stream ? &stream->synced : &context->legacy_synced, command);
 }
 
 /*

@@ -58,14 +58,20 @@ CUresult ckc_call_lost(struct ckc_client *c, const struct ckc_exchange *x, int r
 	return CUDA_ERROR_DEVICE_UNAVAILABLE;
 }
 
-/* See to it that the thread has a lane of @c, and not of another session. */
-static int lane_for(struct ckc_client *c, struct ckc_thread *t)
+/* Does the thread have a lane of @c? Give up one of another session. */
+static bool has_lane(const struct ckc_client *c, struct ckc_thread *t)
 {
 	if (likely(t->lane && ckc_lane_client(t->lane) == c))
-		return 0;
+		return true;
 	if (t->lane)
 		ckc_lane_release(t->lane);
-	return ckc_join_lane_soon(c, &t->lane);
+	t->lane = NULL;
+	return false;
+}
+
+static int lane_for(struct ckc_client *c, struct ckc_thread *t)
+{
+	return likely(has_lane(c, t)) ? 0 : ckc_join_lane_soon(c, &t->lane);
 }
 
 int ckc_lane_open(struct ckc_client *c)
@@ -74,11 +80,7 @@ int ckc_lane_open(struct ckc_client *c)
 	int cancel = ck_cancel_disable();
 	int ret = t ? 0 : -ENOMEM;
 
-	if (t && t->lane && ckc_lane_client(t->lane) != c) {
-		ckc_lane_release(t->lane);
-		t->lane = NULL;
-	}
-	if (t && !t->lane)
+	if (t && !has_lane(c, t))
 		ret = ckc_join_lane(c, &t->lane);
 	ck_cancel_restore(cancel);
 	return ret;
@@ -99,6 +101,18 @@ static int exchange(struct ckc_client *c, struct ckc_thread *t, struct ckc_excha
 	return t->lane ? ckc_lane_exchange(t->lane, x) : ret;
 }
 
+/* The exchange of message @proc, without a payload. */
+static struct ckc_exchange exchange_of(uint32_t proc, void *args, void *res)
+{
+	return (struct ckc_exchange){
+		.proc = proc,
+		.xdr_args = ck_procs[proc].xdr_args,
+		.xdr_res = ck_procs[proc].xdr_res,
+		.args = args,
+		.res = res,
+	};
+}
+
 static CUresult call_aside(struct ckc_client *c, struct ckc_exchange *x)
 {
 	struct ckc_thread *t = ckc_thread();
@@ -106,6 +120,7 @@ static CUresult call_aside(struct ckc_client *c, struct ckc_exchange *x)
 
 	if (unlikely(!t))
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	x->idle = true;
 	cancel = ck_cancel_disable();
 	ret = lane_for(c, t);
 	if (ret == 0)
@@ -116,13 +131,7 @@ static CUresult call_aside(struct ckc_client *c, struct ckc_exchange *x)
 
 CUresult ckc_call_aside(struct ckc_client *c, uint32_t proc, void *args, void *res)
 {
-	const struct ck_proc *p = &ck_procs[proc];
-	struct ckc_exchange x = {.proc = proc,
-				 .xdr_args = p->xdr_args,
-				 .xdr_res = p->xdr_res,
-				 .args = args,
-				 .res = res,
-				 .idle = true};
+	struct ckc_exchange x = exchange_of(proc, args, res);
 	CUresult err = call_aside(c, &x);
 
 	return err ? err : ckc_lane_covered(c, ((const ck_result *)res)->delivered);
@@ -131,18 +140,12 @@ CUresult ckc_call_aside(struct ckc_client *c, uint32_t proc, void *args, void *r
 CUresult ckc_call_aside_bulk(struct ckc_client *c, uint32_t proc, void *args, void *res,
 			     ckc_place_fn place, void *closure)
 {
-	const struct ck_proc *p = &ck_procs[proc];
+	struct ckc_exchange x = exchange_of(proc, args, res);
 	struct ckc_sink sink = {0};
-	struct ckc_exchange x = {.proc = proc,
-				 .xdr_args = p->xdr_args,
-				 .xdr_res = p->xdr_res,
-				 .args = args,
-				 .res = res,
-				 .sink = &sink,
-				 .place = place,
-				 .closure = closure,
-				 .idle = true};
 
+	x.sink = &sink;
+	x.place = place;
+	x.closure = closure;
 	return call_aside(c, &x);
 }
 
@@ -226,30 +229,20 @@ static CUresult call(struct ckc_client *c, struct ckc_exchange *x)
 CUresult ckc_call_bulk(uint32_t proc, void *args, void *res, const void *bulk, size_t bulk_size,
 		       struct ckc_sink *sink)
 {
-	const struct ck_proc *p = &ck_procs[proc];
-	struct ckc_exchange x = {.proc = proc,
-				 .xdr_args = p->xdr_args,
-				 .xdr_res = p->xdr_res,
-				 .args = args,
-				 .res = res,
-				 .bulk = bulk,
-				 .bulk_size = bulk_size,
-				 .sink = sink};
+	struct ckc_exchange x = exchange_of(proc, args, res);
 
+	x.bulk = bulk;
+	x.bulk_size = bulk_size;
+	x.sink = sink;
 	return call(ckc_client_current(), &x);
 }
 
 CUresult ckc_call_fd(uint32_t proc, void *args, void *res, int fd)
 {
-	const struct ck_proc *p = &ck_procs[proc];
-	struct ckc_exchange x = {.proc = proc,
-				 .xdr_args = p->xdr_args,
-				 .xdr_res = p->xdr_res,
-				 .args = args,
-				 .res = res,
-				 .fd = &fd};
+	struct ckc_exchange x = exchange_of(proc, args, res);
 	struct ckc_client *c = ckc_client_current();
 
+	x.fd = &fd;
 	return c->passes_fds ? call(c, &x) : CUDA_ERROR_NOT_SUPPORTED;
 }
 

@@ -18,6 +18,7 @@
 #include "emu/memory/arena.h"
 #include "emu/locks.h"
 #include "emu/memory/ipc.h"
+#include "util/util.h"
 
 #define MARK 0x6370692d6b63ull
 #define PAGE 4096ul
@@ -247,10 +248,7 @@ void ck_emu_ipc_event_close(struct ck_emu_ipc_event *event, int fd)
 
 void ck_emu_ipc_event_reach(struct ck_emu_ipc_event *event, uint64_t number)
 {
-	uint64_t before = atomic_load(&event->reached);
-
-	while (before < number && !atomic_compare_exchange_weak(&event->reached, &before, number))
-		;
+	ck_atomic_lift(&event->reached, number);
 }
 
 void ck_emu_ipc_event_wait(const struct ck_emu_ipc_event *event, uint64_t number,

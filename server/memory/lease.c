@@ -10,6 +10,7 @@
 #include "server/memory/lease.h"
 #include "server/memory/memory.h"
 #include "server/memory/share.h"
+#include "server/memory/virtual.h"
 #include "server/session/locks.h"
 #include "server/session/session.h"
 #include "util/log.h"
@@ -42,8 +43,7 @@ void cks_leases_destroy(struct cks_leases *l)
 
 bool cks_lease_supported(void)
 {
-	return ck_driver.cuMemCreate && ck_driver.cuMemRelease && ck_driver.cuMemMap &&
-	       ck_driver.cuMemUnmap && ck_driver.cuMemSetAccess && ck_driver.cuCtxSynchronize &&
+	return cks_virtual_supported() && ck_driver.cuCtxSynchronize &&
 	       ck_driver.cuCtxPushCurrent_v2 && ck_driver.cuCtxPopCurrent_v2;
 }
 

@@ -13,6 +13,7 @@
 #include "gen/handlers.h"
 #include "server/memory/lease.h"
 #include "server/memory/memory.h"
+#include "server/memory/virtual.h"
 #include "server/session/session.h"
 #include "util/log.h"
 #include "util/util.h"
@@ -30,14 +31,10 @@ static CUmemGenericAllocationHandle *handles;
 static CUdeviceptr reserve(void)
 {
 	static const CUdeviceptr places[] = {0x240000000000, 0x340000000000, 0x440000000000};
-	CUdeviceptr at;
 
 	for (size_t i = 0; i < CK_ARRAY_SIZE(places); i++) {
-		if (ck_driver.cuMemAddressReserve(&at, ARENA_SIZE, 0, places[i], 0))
-			continue;
-		if (at == places[i])
-			return at;
-		ck_driver.cuMemAddressFree(at, ARENA_SIZE);
+		if (cks_virtual_reserve(places[i], ARENA_SIZE))
+			return places[i];
 	}
 	return 0;
 }
@@ -55,8 +52,7 @@ void cks_lease_prepare(CUdevice device, size_t size)
 {
 	size_t count;
 
-	if (ahead.arena || !cks_lease_supported() || !ck_driver.cuMemAddressReserve ||
-	    !ck_driver.cuMemAddressFree)
+	if (ahead.arena || !cks_lease_supported())
 		return;
 	ahead.arena = reserve();
 	ahead.arena_size = ahead.arena ? ARENA_SIZE : 0;

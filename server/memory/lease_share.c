@@ -16,6 +16,7 @@
 #include "server/memory/lease.h"
 #include "server/memory/memory.h"
 #include "server/memory/share.h"
+#include "server/memory/virtual.h"
 #include "server/session/session.h"
 
 #define UNITS_MAX 65536
@@ -192,13 +193,6 @@ static struct listed *read_list(int fd, size_t *count)
 	return units;
 }
 
-static bool can_open(void)
-{
-	return ck_driver.cuMemImportFromShareableHandle && ck_driver.cuMemAddressReserve &&
-	       ck_driver.cuMemAddressFree && ck_driver.cuMemMap && ck_driver.cuMemUnmap &&
-	       ck_driver.cuMemRelease && ck_driver.cuMemSetAccess;
-}
-
 /* Call with the lock held. */
 static CUresult open_new(struct cks_request *q, const struct cks_ticket *ticket, int fd,
 			 size_t size, struct cks_lease_opened **out)
@@ -231,7 +225,7 @@ CUresult cks_lease_open(struct cks_request *q, const struct cks_ticket *ticket, 
 	struct cks_lease_opened *o;
 	CUresult err = CUDA_SUCCESS;
 
-	if (!can_open())
+	if (!cks_virtual_supported() || !ck_driver.cuMemImportFromShareableHandle)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	if (cks_share_is_own(ticket))
 		return CUDA_ERROR_INVALID_CONTEXT; /* as the driver does */

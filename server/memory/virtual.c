@@ -12,8 +12,32 @@
 #include "server/session/locks.h"
 #include "server/session/session.h"
 #include "server/memory/share.h"
+#include "server/memory/virtual.h"
+#include "util/log.h"
+
+CK_LOG_DEFINE("server");
 
 #define ACCESS_MAX 1024 /* descriptors in one message */
+
+bool cks_virtual_supported(void)
+{
+	return ck_driver.cuMemAddressReserve && ck_driver.cuMemAddressFree &&
+	       ck_driver.cuMemCreate && ck_driver.cuMemRelease && ck_driver.cuMemMap &&
+	       ck_driver.cuMemUnmap && ck_driver.cuMemSetAccess;
+}
+
+bool cks_virtual_reserve(CUdeviceptr at, size_t size)
+{
+	CUdeviceptr got = 0;
+	CUresult err = ck_driver.cuMemAddressReserve(&got, size, 0, at, 0);
+
+	if (err)
+		ck_debug("nothing is reserved at %#llx: %s", (unsigned long long)at,
+			 cks_error_name(err));
+	else if (got != at)
+		ck_driver.cuMemAddressFree(got, size);
+	return !err && got == at;
+}
 
 /* Copy a structure from a message; drop its pointer, which is for Windows only. */
 static CUmemAllocationProp prop_of(const void *bytes)

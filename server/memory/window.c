@@ -4,6 +4,7 @@
  */
 #include "gen/handlers.h"
 #include "server/memory/memory.h"
+#include "server/memory/virtual.h"
 #include "server/memory/window.h"
 #include "server/session/session.h"
 #include "util/log.h"
@@ -19,25 +20,10 @@ CK_LOG_DEFINE("server");
 /* False: the driver is too old. */
 static bool supported(void)
 {
-	return ck_driver.cuMemAddressReserve && ck_driver.cuMemAddressFree &&
-	       ck_driver.cuMemCreate && ck_driver.cuMemRelease && ck_driver.cuMemMap &&
-	       ck_driver.cuMemUnmap && ck_driver.cuMemSetAccess && ck_driver.cuCtxGetDevice;
+	return cks_virtual_supported() && ck_driver.cuCtxGetDevice;
 }
 
 /* --- the addresses */
-
-/* Reserve [at, at+size); false: something is there. */
-static bool reserve(CUdeviceptr at, size_t size)
-{
-	CUdeviceptr got = 0;
-	CUresult err = ck_driver.cuMemAddressReserve(&got, size, 0, at, 0);
-
-	if (err)
-		ck_debug("no window at %#llx: %s", (unsigned long long)at, cks_error_name(err));
-	else if (got != at)
-		ck_driver.cuMemAddressFree(got, size);
-	return !err && got == at;
-}
 
 /* Of the process, which has one session: reserved before there is one. */
 static bool prepared;
@@ -45,7 +31,7 @@ static bool prepared;
 void cks_window_prepare(void)
 {
 	if (!prepared && supported())
-		prepared = reserve(OFFER, OFFER_SIZE);
+		prepared = cks_virtual_reserve(OFFER, OFFER_SIZE);
 }
 
 bool cks_window_offer(struct cks_session *s)
@@ -77,7 +63,7 @@ CUresult ck_serve_window(struct cks_request *q, ck_window_args *a, ck_window_res
 		s->window_lo = s->window_hi = 0;
 	}
 	prepared = false;
-	if (!res->taken && reserve(a->address, a->size)) {
+	if (!res->taken && cks_virtual_reserve(a->address, a->size)) {
 		s->window_lo = a->address;
 		s->window_hi = a->address + a->size;
 		res->taken = 1;

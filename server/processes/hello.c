@@ -122,6 +122,13 @@ int cks_hello_prepare(const struct cks_options *options)
 	return ready.status == CK_HELLO_OK ? 0 : -ENODEV;
 }
 
+void cks_hello_reserve(const struct cks_options *options)
+{
+	cks_window_prepare();
+	/* on the first of the devices; "none" is device 0 */
+	cks_lease_prepare(atoi(options->warm_devices), options->limits.value[CK_LIMIT_LEASE]);
+}
+
 /* Take the prepared result; false: there is none. */
 static bool take_ready(ck_hello_res *res)
 {
@@ -206,9 +213,7 @@ static int prepare(const struct cks_options *options, struct ck_chan *chan,
 		start_driver(options, res);
 	if (res->status != CK_HELLO_OK)
 		return 0;
-	cks_window_prepare();
-	cks_lease_prepare(ck_max(atoi(options->warm_devices), 0),
-			  options->limits.value[CK_LIMIT_LEASE]);
+	cks_hello_reserve(options);
 	identify(options, chan, args, client);
 	return make_session(options, client, output, res, session);
 }

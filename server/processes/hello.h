@@ -22,6 +22,9 @@ struct cks_client {
  * work (logged). */
 int cks_hello_prepare(const struct cks_options *options);
 
+/* Reserve the addresses and the device memory that the reply offers, once. */
+void cks_hello_reserve(const struct cks_options *options);
+
 /*
  * Read and check the hello on @chan, load the driver if needed, and make the session. @output is
  * for output of the session's driver. 0: the session exists, @announce was called with it, and the

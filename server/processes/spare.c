@@ -6,14 +6,12 @@
  */
 #define _GNU_SOURCE
 #include <poll.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
 #include "server/processes/hello.h"
 #include "server/memory/lease.h"
-#include "server/memory/window.h"
 #include "server/processes/options.h"
 #include "server/processes/spare.h"
 #include "server/objects/warm.h"
@@ -88,10 +86,8 @@ void cks_spare_wait(const struct cks_options *options, char **argv)
 	say(CK_NOTE_STANDBY);
 	while (!take_client()) {
 		cks_warm_up(options->warm_devices);
-		cks_window_prepare();
 		if (strcmp(options->warm_devices, "none") != 0)
-			cks_lease_prepare(atoi(options->warm_devices),
-					  options->limits.value[CK_LIMIT_LEASE]);
+			cks_hello_reserve(options);
 		say(CK_NOTE_READY);
 	}
 	if (!cks_warm_sound()) {

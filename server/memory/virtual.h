@@ -1,0 +1,18 @@
+/*
+ * server/memory/virtual.h - what the driver can do with addresses and physical memory.
+ */
+#ifndef CK_SERVER_MEMORY_VIRTUAL_H
+#define CK_SERVER_MEMORY_VIRTUAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "cuda/types.h"
+
+/* Can the driver reserve addresses, and map and unmap physical memory there? */
+bool cks_virtual_supported(void);
+
+/* Reserve [at, at+size), exactly there. False: something is there. */
+bool cks_virtual_reserve(CUdeviceptr at, size_t size);
+
+#endif
