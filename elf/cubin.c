@@ -1,18 +1,17 @@
 /*
- * elf/cubin.c - read a cubin through libelf; see cubin.h.
+ * elf/cubin.c - kernels and variables of a cubin; see cubin.h.
  *
  * A kernel NAME is a function symbol marked as an entry point; .nv.info.NAME describes its
  * parameters, .nv.shared.NAME has the size of its shared memory, .nv.info its registers.
  */
 #include <elf.h>
 #include <errno.h>
-#include <libelf.h>
-#include <gelf.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "elf/cubin.h"
+#include "elf/elf64.h"
 #include "elf/nvinfo.h"
 #include "util/map.h"
 #include "util/util.h"
@@ -30,11 +29,10 @@
 #define RESERVED_BYTES 1024
 
 struct cubin {
-	Elf *elf;
-	size_t names;	   /* section that holds the names of sections */
-	size_t strings;	   /* and that of the symbols */
-	Elf_Data *symbols; /* raw: need not be aligned */
+	struct ck_elf64 elf;
+	const char *symbols; /* need not be aligned */
 	size_t symbol_count;
+	size_t strings; /* section with their names */
 };
 
 /* Data collected on the way to a list of kernels. */
@@ -77,56 +75,39 @@ int ck_cubin_sm(const void *image, size_t size, unsigned *sm)
 	return -ENOEXEC;
 }
 
-static const char *section_name(const struct cubin *cubin, Elf_Scn *section, GElf_Shdr *header)
-{
-	if (!gelf_getshdr(section, header))
-		return NULL;
-	return elf_strptr(cubin->elf, cubin->names, header->sh_name);
-}
-
-static void cubin_close(struct cubin *cubin)
-{
-	elf_end(cubin->elf);
-}
-
+/* The first table of symbols is the only one. */
 static int cubin_open(const void *image, size_t size, struct cubin *cubin)
 {
-	Elf_Scn *section = NULL;
+	struct ck_elf64_section section;
 	Elf64_Ehdr file_header;
-	GElf_Shdr header;
+	const void *symbols;
+	size_t length;
 	int ret = header_read(image, size, &file_header);
 
 	if (ret < 0)
 		return ret;
 	*cubin = (struct cubin){0};
-	elf_version(EV_CURRENT);
-	/* libelf takes a plain pointer, and does not write through it */
-	cubin->elf = elf_memory((char *)image, size);
-	if (!cubin->elf || elf_getshdrstrndx(cubin->elf, &cubin->names) != 0)
-		goto close;
-	while ((section = elf_nextscn(cubin->elf, section))) {
-		if (!gelf_getshdr(section, &header))
-			goto close;
-		if (header.sh_type != SHT_SYMTAB)
+	ret = ck_elf64_open(image, size, &cubin->elf);
+	for (size_t i = 1; ret == 0 && i < cubin->elf.count; i++) {
+		ret = ck_elf64_section(&cubin->elf, i, &section);
+		if (ret < 0 || section.header.sh_type != SHT_SYMTAB)
 			continue;
-		cubin->symbols = elf_rawdata(section, NULL);
-		if (!cubin->symbols)
-			goto close;
-		cubin->strings = header.sh_link;
-		if (cubin->symbols->d_buf)
-			cubin->symbol_count = cubin->symbols->d_size / sizeof(Elf64_Sym);
+		ret = ck_elf64_data(&cubin->elf, &section, &symbols, &length);
+		if (ret < 0)
+			return ret;
+		cubin->symbols = symbols;
+		cubin->symbol_count = length / sizeof(Elf64_Sym);
+		cubin->strings = section.header.sh_link;
 		return 0;
 	}
-close:
-	cubin_close(cubin);
 	return -ENOEXEC;
 }
 
 /* Copy out symbol `at` and find its name. */
 static const char *symbol_read(const struct cubin *cubin, size_t at, Elf64_Sym *symbol)
 {
-	memcpy(symbol, (const char *)cubin->symbols->d_buf + at * sizeof(*symbol), sizeof(*symbol));
-	return elf_strptr(cubin->elf, cubin->strings, symbol->st_name);
+	memcpy(symbol, cubin->symbols + at * sizeof(*symbol), sizeof(*symbol));
+	return ck_elf64_string(&cubin->elf, cubin->strings, symbol->st_name);
 }
 
 /* List the entry points, without knowing more than their names. */
@@ -168,9 +149,10 @@ static size_t kernel_of_section(const struct kernel_scan *scan, const char *name
 }
 
 /* The module's own .nv.info: registers of each kernel. */
-static int module_info_read(const Elf_Data *data, size_t symbol_count, struct kernel_scan *scan)
+static int module_info_read(const void *data, size_t size, size_t symbol_count,
+			    struct kernel_scan *scan)
 {
-	struct ck_nvinfo_iter it = {.at = data->d_buf, .left = data->d_buf ? data->d_size : 0};
+	struct ck_nvinfo_iter it = {.at = data, .left = size};
 	struct ck_nvinfo_record record;
 	uint32_t pair[2];
 	int ret;
@@ -187,39 +169,38 @@ static int module_info_read(const Elf_Data *data, size_t symbol_count, struct ke
 	return ret;
 }
 
-static int kernel_info_read(const Elf_Data *data, size_t index, struct kernel_scan *scan)
+static int kernel_info_read(const void *data, size_t size, size_t index, struct kernel_scan *scan)
 {
 	if (scan->described[index])
 		return -ENOEXEC;
 	scan->described[index] = true;
-	return ck_nvinfo_kernel(data->d_buf, data->d_buf ? data->d_size : 0,
-				&scan->kernels.items[index]);
+	return ck_nvinfo_kernel(data, size, &scan->kernels.items[index]);
 }
 
-static int section_read(const struct cubin *cubin, Elf_Scn *section, struct kernel_scan *scan)
+static int section_read(const struct cubin *cubin, size_t index, struct kernel_scan *scan)
 {
-	Elf_Data *data;
-	GElf_Shdr header;
-	const char *name = section_name(cubin, section, &header);
-	size_t kernel;
+	struct ck_elf64_section section;
+	const void *data;
+	size_t size, kernel;
+	int ret = ck_elf64_section(&cubin->elf, index, &section);
 
-	if (!name)
-		return -ENOEXEC;
-	if (strcmp(name, RESERVED_SHARED) == 0)
+	if (ret < 0)
+		return ret;
+	if (strcmp(section.name, RESERVED_SHARED) == 0)
 		scan->reserves_shared = true;
-	kernel = kernel_of_section(scan, name, SHARED_OF);
+	kernel = kernel_of_section(scan, section.name, SHARED_OF);
 	if (kernel) {
-		scan->kernels.items[kernel - 1].shared = (uint32_t)header.sh_size;
-		return header.sh_size > UINT32_MAX ? -ENOEXEC : 0;
+		scan->kernels.items[kernel - 1].shared = (uint32_t)section.header.sh_size;
+		return section.header.sh_size > UINT32_MAX ? -ENOEXEC : 0;
 	}
-	kernel = kernel_of_section(scan, name, INFO_OF);
-	if (!kernel && strcmp(name, INFO) != 0)
+	kernel = kernel_of_section(scan, section.name, INFO_OF);
+	if (!kernel && strcmp(section.name, INFO) != 0)
 		return 0;
-	data = elf_rawdata(section, NULL);
-	if (!data)
-		return -ENOEXEC;
-	return kernel ? kernel_info_read(data, kernel - 1, scan)
-		      : module_info_read(data, cubin->symbol_count, scan);
+	ret = ck_elf64_data(&cubin->elf, &section, &data, &size);
+	if (ret < 0)
+		return ret;
+	return kernel ? kernel_info_read(data, size, kernel - 1, scan)
+		      : module_info_read(data, size, cubin->symbol_count, scan);
 }
 
 /* With every section read: is each kernel complete? */
@@ -239,7 +220,6 @@ static int kernels_finish(struct kernel_scan *scan)
 
 static int kernels_scan(const struct cubin *cubin, struct kernel_scan *scan)
 {
-	Elf_Scn *section = NULL;
 	int ret;
 
 	scan->by_name = ck_map_create();
@@ -252,8 +232,8 @@ static int kernels_scan(const struct cubin *cubin, struct kernel_scan *scan)
 	scan->described = calloc(scan->kernels.count + 1, sizeof(*scan->described));
 	if (!scan->described)
 		return -ENOMEM;
-	while ((section = elf_nextscn(cubin->elf, section))) {
-		ret = section_read(cubin, section, scan);
+	for (size_t i = 1; i < cubin->elf.count; i++) {
+		ret = section_read(cubin, i, scan);
 		if (ret < 0)
 			return ret;
 	}
@@ -276,19 +256,18 @@ int ck_cubin_kernels(const void *image, size_t size, struct ck_kernels *out)
 	ck_map_destroy(scan.by_name);
 	free(scan.of_symbol);
 	free(scan.described);
-	cubin_close(&cubin);
 	return ret;
 }
 
 /* Does a section hold variables that have a name for the host? */
 static bool holds_variables(const struct cubin *cubin, size_t index)
 {
-	Elf_Scn *section = elf_getscn(cubin->elf, index);
-	GElf_Shdr header;
-	const char *name = section ? section_name(cubin, section, &header) : NULL;
+	struct ck_elf64_section section;
 
-	return name && (strcmp(name, ".nv.global") == 0 || strcmp(name, ".nv.global.init") == 0 ||
-			strcmp(name, ".nv.constant3") == 0);
+	return ck_elf64_section(&cubin->elf, index, &section) == 0 &&
+	       (strcmp(section.name, ".nv.global") == 0 ||
+		strcmp(section.name, ".nv.global.init") == 0 ||
+		strcmp(section.name, ".nv.constant3") == 0);
 }
 
 static int variables_scan(const struct cubin *cubin, struct ck_variables *variables)
@@ -328,6 +307,5 @@ int ck_cubin_variables(const void *image, size_t size, struct ck_variables *out)
 		*out = variables;
 	else
 		ck_variables_free(&variables);
-	cubin_close(&cubin);
 	return ret;
 }

@@ -12,8 +12,9 @@
 static const struct ck_env_row table[] = {
 	{"REMOTE_GPU_ADDRESS", NULL,
 	 "client: where the server is: HOST, HOST:PORT, tcp://HOST:PORT, unix:/PATH or shm:/PATH; "
-	 "without\n"
-	 "it, the usual unix socket of a server on this host, with shared memory"},
+	 "file:/PATH:\n"
+	 "the address is in this file, and is read again when the server is gone; without it, the "
+	 "usual unix socket of a server on this host, with shared memory"},
 	{"CRICKET_SHM", "1",
 	 "client and server: 0 keeps connections on one host out of shared memory"},
 	{"CRICKET_SPIN", NULL,
@@ -25,13 +26,16 @@ static const struct ck_env_row table[] = {
 	{"CRICKET_LOG", NULL,
 	 "what to log on stderr: a level (none, error, warning, info, debug, trace) or a list of\n"
 	 "part:level, as in client:trace,server:info"},
+	{"CRICKET_LOG_FORMAT", "text", "form of log lines: text, or json, an object on a line"},
 	{"CRICKET_LOG_FD", "2", "descriptor that log lines are written to"},
 	{"CRICKET_LOG_DROP", "0",
 	 "1: drops log lines that a full pipe has no room for, and summarises repeated ones; 0: "
 	 "waits for\n"
 	 "room, and writes all. cricket-rpc-server has 1 unless it is set"},
 	{"CRICKET_TRACE", "0",
-	 "client: 1 prints every message to the server with its fields and result"},
+	 "client: 1 prints every message to the server with its fields and result; else the path "
+	 "of a\n"
+	 "file to append them to"},
 	{"CRICKET_STATS", "0",
 	 "client: 1 prints at exit what each call cost: how many were answered here, sent, waited "
 	 "for;\n"
@@ -44,6 +48,10 @@ static const struct ck_env_row table[] = {
 	{"CRICKET_DRIVER", "auto",
 	 "server, m3-server and gpu_launcher: driver library: auto, cuda (libcuda.so.1), emu\n"
 	 "(libcuda-emu.so), or a path; gpu_launcher also: remote (cricket-client.so)"},
+	{"CRICKET_SANDBOX", "auto",
+	 "server: refuse system calls that workers never make: auto (if the kernel can), on, off; "
+	 "log: allow\n"
+	 "them, and let the kernel log them"},
 	{"CRICKET_EMU_DEVICES", "1", "emulated driver: number of devices"},
 	{"CRICKET_EMU_PEERS", "1", "emulated driver: 0 when no device reaches another's memory"},
 	{"CRICKET_EMU_THREADS", "0",
@@ -74,6 +82,23 @@ static const struct ck_env_row table[] = {
 	{"CRICKET_WCM_TIMEOUT", "60", "chunked memory: seconds that ranks wait for each other"},
 	{"CRICKET_TOKEN", NULL,
 	 "secret that client and server must share, when the server has one"},
+	{"CRICKET_TLS", NULL,
+	 "client: encrypts connections over TCP: require (else there is no connection), offer (if "
+	 "the "
+	 "server\n"
+	 "has TLS) or off; default: require with one of the next four; else off, but CRICKET_TOKEN "
+	 "is\n"
+	 "not sent to another host without TLS"},
+	{"CRICKET_TLS_CA", NULL,
+	 "client: file of the authorities (PEM) that sign servers' certificates; default: the "
+	 "system's"},
+	{"CRICKET_TLS_PIN", NULL,
+	 "client: the server's key, as sha256: and 64 digits, which its log prints; authority and "
+	 "name then\n"
+	 "do not matter"},
+	{"CRICKET_TLS_CERT", NULL,
+	 "client: file of its own certificate (PEM), for servers with --tls-ca"},
+	{"CRICKET_TLS_KEY", NULL, "client: file of the private key of CRICKET_TLS_CERT"},
 	{"CRICKET_CONNECTIONS", NULL,
 	 "client: connections that a large copy uses at a time, 1 to 8 (default: 4, fewer on\n"
 	 "machines with less than 8 processors)"},
@@ -88,11 +113,23 @@ static const struct ck_env_row table[] = {
 	{"CRICKET_ARENA", "1",
 	 "client: 0 has the server choose the addresses of device memory, so that allocations "
 	 "wait"},
+	{"CRICKET_RESUME", "60s",
+	 "client: time for which calls wait when the connections to the server are cut, in s, m or "
+	 "h; "
+	 "the\n"
+	 "server may allow less (--keep). 0: a cut ends the session"},
+	{"CRICKET_WAIT", "0",
+	 "client: time to wait for a session if the server has no more, in s, m or h"},
 	{"CRICKET_TIMEOUT", "10", "client: seconds to wait for a connection to the server"},
 	{"CRICKET_INJECT", NULL,
 	 "client: plays a slower network: rtt=TIME (us, ms, s), bw=RATE (bits/s; k, M, G), or "
 	 "both, as in\n"
 	 "rtt=500us,bw=10G"},
+	{"CRICKET_CUPTI", NULL,
+	 "client: 0 leaves libcupti.so to whoever else has that name; server: the path of the "
+	 "CUPTI "
+	 "library\n"
+	 "that records what the GPU does, where none is found by its name"},
 	{"CRICKET_NVML", "1", "client: 0 leaves libnvidia-ml.so.1 to whoever else has that name"},
 	{"CUDA_VISIBLE_DEVICES", NULL,
 	 "as in CUDA: which devices the program sees, and in which order; empty for none"},
@@ -191,4 +228,35 @@ int ck_env_number(const char *text, uint64_t *number)
 		return -EINVAL;
 	*number = (uint64_t)value;
 	return 0;
+}
+
+int ck_env_time(const char *text, uint64_t *seconds)
+{
+	static const struct {
+		char unit;
+		unsigned int seconds;
+	} units[] = {{'\0', 1}, {'s', 1}, {'m', 60}, {'h', 3600}};
+	char *end;
+	unsigned long long number;
+
+	if (strspn(text, "0123456789") == 0)
+		return -EINVAL;
+	errno = 0;
+	number = strtoull(text, &end, 10);
+	for (size_t i = 0; !errno && i < CK_ARRAY_SIZE(units); i++) {
+		if (*end == units[i].unit && (*end == '\0' || end[1] == '\0'))
+			return ck_mul_overflow(number, units[i].seconds, seconds) ? -EINVAL : 0;
+	}
+	return -EINVAL;
+}
+
+uint64_t ck_env_seconds(const char *name)
+{
+	const struct ck_env_row *row = row_find(name);
+	const char *value = row ? getenv(name) : NULL;
+	uint64_t seconds = 0;
+
+	if ((!value || ck_env_time(value, &seconds) < 0) && row && row->fallback)
+		ck_env_time(row->fallback, &seconds);
+	return seconds;
 }

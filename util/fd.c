@@ -4,6 +4,7 @@
 #define _GNU_SOURCE /* pwritev2 */
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -258,4 +259,25 @@ int ck_fd_ours(const struct ck_fd_kept *kept)
 
 	errno = before;
 	return same ? kept->fd : -1;
+}
+
+bool ck_fd_exposed(int fd)
+{
+	union {
+		struct sockaddr any;
+		struct sockaddr_in v4;
+		struct sockaddr_in6 v6;
+		struct sockaddr_storage room;
+	} bound = {.any.sa_family = AF_UNSPEC};
+	socklen_t size = sizeof(bound);
+
+	if (getsockname(fd, &bound.any, &size) < 0)
+		return true;
+	if (bound.any.sa_family == AF_INET)
+		return ntohl(bound.v4.sin_addr.s_addr) >> 24 != IN_LOOPBACKNET;
+	if (bound.any.sa_family != AF_INET6)
+		return bound.any.sa_family != AF_UNIX;
+	return !IN6_IS_ADDR_LOOPBACK(&bound.v6.sin6_addr) &&
+	       !(IN6_IS_ADDR_V4MAPPED(&bound.v6.sin6_addr) &&
+		 bound.v6.sin6_addr.s6_addr[12] == IN_LOOPBACKNET);
 }

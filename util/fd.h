@@ -45,6 +45,9 @@ struct ck_fd_kept ck_fd_keep(int fd);
 /* The descriptor, or -1: it has been closed, or is another file's now. errno is kept. */
 int ck_fd_ours(const struct ck_fd_kept *kept);
 
+/* Can other hosts reach this listening socket? True if it is not known. */
+bool ck_fd_exposed(int fd);
+
 int ck_fd_set_cloexec(int fd, bool on);
 int ck_fd_set_nonblock(int fd, bool on);
 

@@ -15,6 +15,7 @@
 #include "util/env.h"
 #include "util/fd.h"
 #include "util/log.h"
+#include "util/log_format.h"
 #include "util/log_limit.h"
 #include "util/until.h"
 
@@ -27,7 +28,8 @@ static const char *const level_heads[] = {"ERROR: ", "WARNING: ", "INFO:  ", "DE
 
 static struct ck_log *all_logs; /* every part looked up so far; only ever grows */
 static int default_level = CK_LOG_WARNING;
-static int64_t start_ns; /* time of the first line, 0 before it */
+static const char *owner = "cricket: "; /* in a program's stderr, where others write too */
+static int64_t start_ns;		/* time of the first line, 0 before it */
 
 /* The level called `name` of `length` bytes; -2 for an unknown one. */
 static int level_parse(const char *name, size_t length)
@@ -74,6 +76,21 @@ static int spec_level(const char *tag, int *highest)
 	return named >= CK_LOG_NONE ? named : bare;
 }
 
+int ck_log_check(const char *spec)
+{
+	while (*spec) {
+		size_t length = strcspn(spec, ",");
+		const char *colon = memchr(spec, ':', length);
+		const char *level = colon ? colon + 1 : spec;
+
+		if (level_parse(level, (size_t)(spec + length - level)) < CK_LOG_NONE)
+			return -EINVAL;
+		spec += length;
+		spec += *spec == ',';
+	}
+	return 0;
+}
+
 int ck_log_resolve(struct ck_log *log)
 {
 	int level = ck_log_current(log), highest;
@@ -104,6 +121,11 @@ int ck_log_default(const char *level)
 	return 0;
 }
 
+void ck_log_plain(void)
+{
+	owner = "";
+}
+
 /* Microseconds since the first line of this process. */
 static int64_t elapsed_us(void)
 {
@@ -118,15 +140,21 @@ static int64_t elapsed_us(void)
 	return ns > first ? (ns - first) / 1000 : 0;
 }
 
-/* Write "+time [pid] LEVEL: " into line (it always fits); returns its length. */
+static int log_fd(void)
+{
+	return (int)ck_env_long("CRICKET_LOG_FD");
+}
+
+/* Write "cricket: +time [pid] LEVEL: " into line (it always fits), with a priority for journald; returns its length. */
 static size_t put_head(char *line, enum ck_log_level level, int with_pid)
 {
 	int64_t us = elapsed_us();
 	int64_t seconds = us / 1000000;
-	int n;
+	int n = (int)ck_log_priority(line, log_fd(), (int)level);
 
-	n = snprintf(line, LINE_SIZE, "+%02d:%02d:%02d.%06d ", (int)(seconds / 3600),
-		     (int)(seconds / 60 % 60), (int)(seconds % 60), (int)(us % 1000000));
+	n += snprintf(line + n, LINE_SIZE - (size_t)n, "%s+%02d:%02d:%02d.%06d ", owner,
+		      (int)(seconds / 3600), (int)(seconds / 60 % 60), (int)(seconds % 60),
+		      (int)(us % 1000000));
 	if (with_pid)
 		n += snprintf(line + n, LINE_SIZE - (size_t)n, "[%d] ", (int)getpid());
 	n += snprintf(line + n, LINE_SIZE - (size_t)n, "%s", level_heads[level]);
@@ -167,6 +195,16 @@ static int put_waiting(int fd, const char *line, size_t size)
 	return n < 0 ? -errno : 0;
 }
 
+/* A warning of the log itself, without a newline. */
+static __attribute__((noinline)) ssize_t write_json(int fd, const char *message, size_t size)
+{
+	char line[3 + CK_LOG_JSON_SIZE];
+	size_t used = ck_log_priority(line, fd, CK_LOG_WARNING);
+
+	used += ck_log_json(line + used, level_names[CK_LOG_WARNING], "log", message, size);
+	return ck_fd_write_now(fd, line, used);
+}
+
 /* Say how many lines were dropped. -EAGAIN: there is still no room. */
 static int put_dropped(int fd)
 {
@@ -178,9 +216,10 @@ static int put_dropped(int fd)
 	if (n == 0)
 		return 0;
 	used = put_head(line, CK_LOG_WARNING, 0);
-	used += (size_t)snprintf(line + used, sizeof(line) - used,
-				 "%u lines dropped: the pipe of the log was full\n", n);
-	ret = ck_fd_write_now(fd, line, used);
+	ret = snprintf(line + used, sizeof(line) - used,
+		       "%u lines dropped: the pipe of the log was full\n", n);
+	ret = ck_log_is_json() ? write_json(fd, line + used, (size_t)ret - 1)
+			       : ck_fd_write_now(fd, line, used + (size_t)ret);
 	if (ret == -EAGAIN)
 		__atomic_fetch_add(&dropped, n, __ATOMIC_RELAXED);
 	return ret < 0 ? (int)ret : 0;
@@ -202,7 +241,7 @@ static int put_now(int fd, const char *line, size_t size)
  * the program, so its SIGPIPE is taken away unless one was there before. */
 static void put_line(const char *line, size_t size, bool drop)
 {
-	int cancel = ck_cancel_disable(), fd = (int)ck_env_long("CRICKET_LOG_FD");
+	int cancel = ck_cancel_disable(), fd = log_fd();
 	sigset_t sigpipe, was, pending;
 	int ret;
 
@@ -218,8 +257,26 @@ static void put_line(const char *line, size_t size, bool drop)
 	ck_cancel_restore(cancel);
 }
 
+/* The same line as JSON. */
+static __attribute__((noinline)) void put_json(const char *part, enum ck_log_level level,
+					       const char *message, size_t size, bool drop)
+{
+	char line[3 + CK_LOG_JSON_SIZE];
+	size_t used = ck_log_priority(line, log_fd(), (int)level);
+
+	used += ck_log_json(line + used, level_names[level], part, message, size);
+	put_line(line, used, drop);
+}
+
+/* What a line is about. */
+struct subject {
+	const char *part;
+	enum ck_log_level level;
+};
+
 /* The newline behind @used bytes of a line, and out with it; returns the length with it. */
-static size_t end_line(char line[LINE_SIZE], size_t head, int n, bool drop)
+static size_t end_line(const struct subject *subject, char line[LINE_SIZE], size_t head, int n,
+		       bool drop)
 {
 	size_t used = head;
 
@@ -229,7 +286,10 @@ static size_t end_line(char line[LINE_SIZE], size_t head, int n, bool drop)
 		used--;
 	mask_controls(line + head, used - head);
 	line[used++] = '\n';
-	put_line(line, used, drop);
+	if (ck_log_is_json())
+		put_json(subject->part, subject->level, line + head, used - 1 - head, drop);
+	else
+		put_line(line, used, drop);
 	return used;
 }
 
@@ -246,7 +306,7 @@ static void put_summary(const struct ck_log_held *held)
 	char line[LINE_SIZE];
 	size_t head = put_head(line, (enum ck_log_level)held->level, with_pid(""));
 
-	end_line(line, head,
+	end_line(&(struct subject){"log", (enum ck_log_level)held->level}, line, head,
 		 snprintf(line + head, sizeof(line) - head, "%s ... %u more in the last %u s",
 			  held->text, held->count, held->seconds),
 		 true);
@@ -289,7 +349,7 @@ void ck_log_line(struct ck_log *log, enum ck_log_level level, const char *format
 	va_start(args, format);
 	n = vsnprintf(line + head, sizeof(line) - head, format, args);
 	va_end(args);
-	used = end_line(line, head, n, drop);
+	used = end_line(&(struct subject){log->tag, level}, line, head, n, drop);
 	if (limited)
 		ck_log_limit_note(&limit, format, line + head, used - 1 - head);
 	if (hook) {

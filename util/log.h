@@ -6,7 +6,8 @@
  * `client:trace,server:info` or `debug`; levels are none, error, warning, info, debug, trace.
  *
  * A line is one write(2), so lines of several processes do not mix:
- *     +00:00:00.000006 INFO:  message
+ *     cricket: +00:00:00.000006 INFO:  message
+ * A server's log is its own, and has no such first word.
  * With CRICKET_LOG_DROP=1, which servers set, a line never waits for room in a pipe: it is dropped, and the
  * next that is written says how many were. Repeated lines, above debug, are counted instead of written
  * (log_limit.h), and summarised by a later line or by ck_log_tend.
@@ -50,6 +51,12 @@ struct ck_log {
  * the start of main. Returns 0, or -EINVAL for an unknown level.
  */
 int ck_log_default(const char *level);
+
+/* Lines begin with the time alone. For servers, at the start of main. */
+void ck_log_plain(void);
+
+/* Is @spec a level, or a list of PART:LEVEL, as CRICKET_LOG takes it? -EINVAL: an unknown level. */
+int ck_log_check(const char *spec);
 
 /*
  * Have @hook, unless NULL, called with each line that is printed, as it was put, without head and

@@ -34,6 +34,25 @@ int ck_unix_address(const char *path, struct sockaddr_un *address)
 	return (int)(offsetof(struct sockaddr_un, sun_path) + length);
 }
 
+int ck_unix_dial(const char *path, int type)
+{
+	struct sockaddr_un address;
+	int size = ck_unix_address(path, &address), fd, ret;
+
+	if (size < 0)
+		return size;
+	fd = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return -errno;
+	do {
+		ret = connect(fd, (struct sockaddr *)&address, (socklen_t)size) < 0 ? -errno : 0;
+	} while (ret == -EINTR);
+	if (ret == 0)
+		return fd;
+	close(fd);
+	return ret;
+}
+
 /* 0: there is a socket at @address, and nothing listens at it. */
 static int check_stale(const struct sockaddr_un *address, int type)
 {

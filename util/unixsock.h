@@ -1,5 +1,5 @@
 /*
- * util/unixsock.h - addresses of unix sockets, and listening at one.
+ * util/unixsock.h - addresses of unix sockets, connecting to one, and listening at one.
  *
  * The socket's file has mode 0600: access to the file is access to the GPU.
  */
@@ -16,6 +16,9 @@
  * connect(2) and bind(2), or -EINVAL: empty, or longer than fits into an address.
  */
 int ck_unix_address(const char *path, struct sockaddr_un *address);
+
+/* A socket of `type` that is connected to the one at `path`; the caller closes it. -errno. */
+int ck_unix_dial(const char *path, int type);
 
 /*
  * A socket of `type` (SOCK_STREAM or SOCK_SEQPACKET; SOCK_NONBLOCK may be added) that listens at

@@ -1,0 +1,130 @@
+/*
+ * util/env_check.c - checks the variables that are set; see env.h.
+ */
+#define _GNU_SOURCE /* environ */
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "util/env.h"
+#include "util/util.h"
+
+#define CK_NAME_MAX 48
+#define CK_NEAR 2 /* letters that differ in a slip of the keyboard */
+
+/* Variables of Cricket that are not in the table: kernel-loader's, which is another program, and the tests'. */
+static const char *const others[] = {"CRICKET_LOADER_", "CRICKET_TEST_"};
+
+static const struct {
+	const char *name;
+	enum { NUMBER, TIME } kind;
+} typed[] = {
+	{"CRICKET_SPIN", NUMBER},	 {"CRICKET_LOG_FD", NUMBER}, {"CRICKET_CACHE_SIZE", NUMBER},
+	{"CRICKET_CONNECTIONS", NUMBER}, {"CRICKET_RESUME", TIME},   {"CRICKET_TIMEOUT", NUMBER},
+	{"CRICKET_WCM_TIMEOUT", NUMBER}, {"CRICKET_SHM", NUMBER},    {"CRICKET_ARENA", NUMBER},
+
+};
+
+/* Letters to insert, remove or replace between two names (Levenshtein), or more than CK_NEAR. */
+static size_t distance(const char *a, const char *b)
+{
+	size_t row[CK_NAME_MAX + 1], n = strlen(a), m = strlen(b);
+
+	if (n > CK_NAME_MAX || m > CK_NAME_MAX)
+		return CK_NEAR + 1;
+	for (size_t j = 0; j <= m; j++)
+		row[j] = j;
+	for (size_t i = 1; i <= n; i++) {
+		size_t diagonal = row[0];
+
+		row[0] = i;
+		for (size_t j = 1; j <= m; j++) {
+			size_t replaced = diagonal + (a[i - 1] != b[j - 1]);
+
+			diagonal = row[j];
+			row[j] = ck_min(replaced, ck_min(row[j], row[j - 1]) + 1);
+		}
+	}
+	return row[m];
+}
+
+static bool begins(const char *text, const char *with)
+{
+	return strncmp(text, with, strlen(with)) == 0;
+}
+
+/* The variable of ours that is most like @name, or NULL. */
+static const char *nearest(const char *name)
+{
+	const char *best = NULL;
+	size_t least = CK_NEAR + 1;
+
+	for (const struct ck_env_row *row = ck_env_table(); row->name; row++) {
+		size_t d = begins(row->name, "CUDA_") ? CK_NEAR + 1 : distance(name, row->name);
+
+		if (d < least) {
+			least = d;
+			best = row->name;
+		}
+	}
+	return best;
+}
+
+static void check_name(const char *name, void (*say)(const char *line))
+{
+	const char *meant = nearest(name);
+	char line[256];
+
+	if (meant && strcmp(meant, name) == 0)
+		return;
+	for (size_t i = 0; i < CK_ARRAY_SIZE(others); i++) {
+		if (begins(name, others[i]))
+			return;
+	}
+	if (!meant && !begins(name, "CRICKET_"))
+		return;
+	snprintf(line, sizeof(line), "the variable %.100s has no meaning%s%s%s", name,
+		 meant ? "; is " : "", meant ? meant : "", meant ? " meant?" : "");
+	say(line);
+}
+
+static void check_value(size_t i, void (*say)(const char *line))
+{
+	const char *value = getenv(typed[i].name), *fallback = NULL;
+	char line[256];
+	uint64_t ignored;
+	int ret;
+
+	if (!value || !*value)
+		return;
+	ret = typed[i].kind == TIME ? ck_env_time(value, &ignored) : ck_env_number(value, &ignored);
+	if (ret == 0)
+		return;
+	for (const struct ck_env_row *row = ck_env_table(); row->name; row++) {
+		if (strcmp(row->name, typed[i].name) == 0)
+			fallback = row->fallback;
+	}
+	snprintf(line, sizeof(line), "%s=%.60s is not a %s: the default%s%s is used", typed[i].name,
+		 value, typed[i].kind == TIME ? "time" : "number", fallback ? ", " : "",
+		 fallback ? fallback : "");
+	say(line);
+}
+
+void ck_env_check(void (*say)(const char *line))
+{
+	char name[128];
+
+	for (char **entry = environ; entry && *entry; entry++) {
+		size_t size = strcspn(*entry, "=");
+
+		if (size >= sizeof(name))
+			continue;
+		snprintf(name, sizeof(name), "%.*s", (int)size, *entry);
+		check_name(name, say);
+	}
+	for (size_t i = 0; i < CK_ARRAY_SIZE(typed); i++)
+		check_value(i, say);
+}

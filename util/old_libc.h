@@ -1,0 +1,82 @@
+/*
+ * util/old_libc.h - functions that the C library of old systems lacks.
+ *
+ * Only the portable build (tools/portable.sh) includes it, ahead of every source file. A system
+ * call that the kernel lacks too fails with ENOSYS, as the functions do. The headers may declare the
+ * functions nevertheless, so ours have names of their own.
+ */
+#ifndef CK_UTIL_OLD_LIBC_H
+#define CK_UTIL_OLD_LIBC_H
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#if !__GLIBC_PREREQ(2, 25)
+static inline ssize_t ck_old_getrandom(void *buffer, size_t size, unsigned int flags)
+{
+	return syscall(SYS_getrandom, buffer, size, flags);
+}
+#define getrandom ck_old_getrandom
+
+/* The barrier keeps the compiler from removing the writes. */
+static inline void ck_old_explicit_bzero(void *p, size_t size)
+{
+	memset(p, 0, size);
+	__asm__ volatile("" : : "r"(p) : "memory");
+}
+#define explicit_bzero ck_old_explicit_bzero
+#endif
+
+#if !__GLIBC_PREREQ(2, 26)
+static inline void *ck_old_reallocarray(void *p, size_t count, size_t size)
+{
+	size_t bytes;
+
+	if (!__builtin_mul_overflow(count, size, &bytes))
+		return realloc(p, bytes);
+	errno = ENOMEM;
+	return NULL;
+}
+#define reallocarray ck_old_reallocarray
+
+/* x86-64 passes the whole offset in one register, and zero beside it. */
+static inline ssize_t ck_old_pwritev2(int fd, const struct iovec *parts, int count, off_t at,
+				      int flags)
+{
+	return syscall(SYS_pwritev2, fd, parts, count, at, 0L, flags);
+}
+#define pwritev2 ck_old_pwritev2
+#endif
+
+#if !__GLIBC_PREREQ(2, 27)
+static inline int ck_old_memfd_create(const char *name, unsigned int flags)
+{
+	return syscall(SYS_memfd_create, name, flags);
+}
+#define memfd_create ck_old_memfd_create
+#endif
+
+#if !__GLIBC_PREREQ(2, 30)
+static inline pid_t ck_old_gettid(void)
+{
+	return syscall(SYS_gettid);
+}
+#define gettid ck_old_gettid
+#endif
+
+#if !__GLIBC_PREREQ(2, 34)
+static inline int ck_old_close_range(unsigned int first, unsigned int last, int flags)
+{
+	return syscall(SYS_close_range, first, last, flags);
+}
+#define close_range ck_old_close_range
+#endif
+
+#endif
