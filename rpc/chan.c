@@ -118,6 +118,32 @@ int ck_chan_writev(struct ck_chan *chan, struct iovec *iov, int count)
 	return chan->ops->writev(chan, iov, count, fd);
 }
 
+int ck_chan_lend(struct ck_chan *chan, struct iovec *iov, int count, int lent)
+{
+	return chan->ops->lend ? chan->ops->lend(chan, iov, count, lent, NULL)
+			       : ck_chan_writev(chan, iov, count);
+}
+
+int ck_chan_lend_until(struct ck_chan *chan, struct iovec *iov, int count, int lent,
+		       uint64_t *until)
+{
+	*until = 0;
+	return chan->ops->lend ? chan->ops->lend(chan, iov, count, lent, until)
+			       : ck_chan_writev(chan, iov, count);
+}
+
+void ck_chan_settle(struct ck_chan *chan)
+{
+	if (chan->ops->settle)
+		chan->ops->settle(chan, UINT64_MAX);
+}
+
+void ck_chan_settle_until(struct ck_chan *chan, uint64_t until)
+{
+	if (until > 0 && chan->ops->settle)
+		chan->ops->settle(chan, until);
+}
+
 bool ck_chan_passes_fds(const struct ck_chan *chan)
 {
 	return chan->ops->take_fd;
@@ -191,6 +217,8 @@ const char *ck_chan_dial_error(const char *address, int error, char *text, size_
 void ck_chan_spin(struct ck_chan *chan, unsigned int us)
 {
 	ck_spin_init(&chan->spin, us);
+	if (chan->ops->spin)
+		chan->ops->spin(chan, us);
 }
 
 size_t ck_chan_pending(struct ck_chan *chan)
@@ -229,12 +257,17 @@ int ck_chan_fd(const struct ck_chan *chan)
 	return chan->fd;
 }
 
-bool ck_chan_peer_gone(const struct ck_chan *chan)
+bool ck_chan_peer_gone(struct ck_chan *chan)
 {
-	struct pollfd pfd = {.fd = chan->fd, .events = POLLRDHUP};
-	int cancel = ck_cancel_disable();
-	bool told = poll(&pfd, 1, 0) > 0;
+	struct pollfd pfd = {.events = POLLRDHUP};
+	int cancel;
+	bool told;
 
+	if (chan->ops->gone) /* its descriptor may change at any time */
+		return chan->ops->gone(chan);
+	pfd.fd = chan->fd;
+	cancel = ck_cancel_disable();
+	told = poll(&pfd, 1, 0) > 0;
 	ck_cancel_restore(cancel);
 	return told && (pfd.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL));
 }

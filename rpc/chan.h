@@ -13,6 +13,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/uio.h>
 
 #define CK_DEFAULT_PORT 9909
@@ -43,6 +44,19 @@ int ck_chan_listen(const char *address);
  * the end of the stream returns -EPIPE). @iov is modified. */
 int ck_chan_writev(struct ck_chan *chan, struct iovec *iov, int count);
 int ck_chan_read(struct ck_chan *chan, void *buf, size_t size);
+
+/*
+ * The same for a writer that leaves the bytes of entry @lent as they are until ck_chan_settle has returned. A lasting
+ * channel (rpc/lasting.h) then need not copy them. Settle returns soon: it copies the bytes that it still needs.
+ */
+int ck_chan_lend(struct ck_chan *chan, struct iovec *iov, int count, int lent);
+void ck_chan_settle(struct ck_chan *chan);
+
+/* For a writer that reuses lent bytes part by part: *@until is for ck_chan_settle_until, which returns when the bytes
+ * of this entry, and those lent before it, are the writer's again. The peer is asked to confirm them at once. */
+int ck_chan_lend_until(struct ck_chan *chan, struct iovec *iov, int count, int lent,
+		       uint64_t *until);
+void ck_chan_settle_until(struct ck_chan *chan, uint64_t until);
 
 /*
  * On one host, descriptors can be sent with bytes. ck_chan_writev_fd sends @fd, which the caller
@@ -100,7 +114,7 @@ size_t ck_chan_pending(struct ck_chan *chan);
 
 int ck_chan_fd(const struct ck_chan *chan); /* for poll(2) */
 /* Has the peer closed its end, or died? Unread bytes do not matter. */
-bool ck_chan_peer_gone(const struct ck_chan *chan);
+bool ck_chan_peer_gone(struct ck_chan *chan);
 const char *ck_chan_peer(const struct ck_chan *chan); /* "tcp 127.0.0.1:4711", "unix /run/x" */
 
 /* Path of this user's default unix socket on this host, the same for client and server. The client

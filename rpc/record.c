@@ -174,6 +174,7 @@ int ck_call_decode(const unsigned char *body, size_t size, struct ck_call_header
 	header->program = get_word(body + 12);
 	header->version = get_word(body + 16);
 	header->proc = get_word(body + 20);
+	header->flavor = get_word(body + 24);
 	header->size = at;
 	return 0;
 }

@@ -98,7 +98,8 @@ int ck_reader_bulk(struct ck_reader *reader, void *dst, size_t size);
 /* A call's header, decoded and checked. */
 struct ck_call_header {
 	uint32_t xid, program, version, proc;
-	size_t size; /* bytes of the header; the arguments follow */
+	uint32_t flavor; /* of the credential */
+	size_t size;	 /* bytes of the header; the arguments follow */
 };
 
 /* -EPROTO: not an RPC call of version 2 (credentials of any flavour up to 400 bytes are

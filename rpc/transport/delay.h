@@ -29,7 +29,7 @@ struct ck_delay {
 	int error;	 /* returned after the last piece */
 	int64_t error_due;
 	bool closed; /* the contents are no longer needed */
-	bool idle;   /* the taker has seen the error, and left */
+	bool idle;   /* the thread of the queue has left */
 };
 
 static inline int64_t ck_delay_now(void)

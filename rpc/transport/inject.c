@@ -30,7 +30,6 @@ struct injected {
 	struct ck_chan *inner;
 	struct ck_inject like;
 	struct ck_delay queue[2];
-	pthread_t thread[2];
 	pid_t owner; /* a forked child does not have the threads */
 };
 
@@ -86,6 +85,9 @@ static void *pass_down(void *arg)
 		}
 	}
 	ck_delay_end(&c->queue[DOWN], (int)n, ck_delay_now() + c->like.delay_ns);
+	pthread_mutex_lock(&c->queue[DOWN].lock);
+	ck_delay_left(&c->queue[DOWN]);
+	pthread_mutex_unlock(&c->queue[DOWN].lock);
 	return NULL;
 }
 
@@ -162,6 +164,19 @@ static long inject_read(struct ck_chan *chan, void *buf, size_t size, size_t lea
 	return (long)n;
 }
 
+/* Of the first piece, if it is due. */
+static size_t inject_pending(struct ck_chan *chan)
+{
+	struct ck_delay *q = &((struct injected *)chan)->queue[DOWN];
+	size_t n = 0;
+
+	pthread_mutex_lock(&q->lock);
+	if (q->first && q->first->due <= ck_delay_now())
+		n = q->first->size - q->first->taken;
+	pthread_mutex_unlock(&q->lock);
+	return n;
+}
+
 static void inject_shutdown(struct ck_chan *chan)
 {
 	struct injected *c = (struct injected *)chan;
@@ -181,7 +196,7 @@ static void inject_close(struct ck_chan *chan)
 		ck_delay_await_left(&c->queue[UP], ck_delay_now() + c->like.delay_ns + CLOSE_NS);
 		inject_shutdown(chan);
 		for (int i = 0; i < 2; i++) {
-			pthread_join(c->thread[i], NULL);
+			ck_delay_await_left(&c->queue[i], -1);
 			ck_delay_destroy(&c->queue[i]);
 		}
 	}
@@ -193,27 +208,34 @@ static const struct ck_transport_ops inject_ops = {
 	.name = "inject",
 	.writev = inject_writev,
 	.read = inject_read,
+	.pending = inject_pending,
 	.shutdown = inject_shutdown,
 	.close = inject_close,
 };
 
-/* Block signals in these threads: they are for the application's threads. */
+/* Block signals in these threads: they are for the application's threads. A channel that is never closed, because the
+ * program ends, may outlive them, so they are detached; close waits for the notes that they leave in the queues. */
 static int start_threads(struct injected *c)
 {
+	pthread_attr_t detached;
+	pthread_t thread;
 	sigset_t all, was;
 	int ret;
 
+	pthread_attr_init(&detached);
+	pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &was);
-	ret = pthread_create(&c->thread[UP], NULL, pass_up, c);
+	ret = pthread_create(&thread, &detached, pass_up, c);
 	if (ret == 0) {
-		ret = pthread_create(&c->thread[DOWN], NULL, pass_down, c);
+		ret = pthread_create(&thread, &detached, pass_down, c);
 		if (ret) {
 			ck_delay_close(&c->queue[UP]);
-			pthread_join(c->thread[UP], NULL);
+			ck_delay_await_left(&c->queue[UP], -1);
 		}
 	}
 	pthread_sigmask(SIG_SETMASK, &was, NULL);
+	pthread_attr_destroy(&detached);
 	return -ret;
 }
 

@@ -184,7 +184,7 @@ ssize_t ck_socket_receive(struct ck_chan *chan, void *buf, size_t size, int flag
 	union fd_control control;
 	ssize_t n;
 
-	if (!chan->ops->take_fd)
+	if (!chan->ops->take_fd && !chan->ops->collects_fds)
 		return recv(chan->fd, buf, size, flags);
 	msg.msg_control = control.bytes;
 	msg.msg_controllen = sizeof(control.bytes);

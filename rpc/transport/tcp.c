@@ -255,18 +255,23 @@ static int connect_all(const struct addrinfo *ai, int timeout_ms, int *fds, unsi
 	return ret < 0 ? ret : 0;
 }
 
-static void peer_name(int fd, char *name, size_t size)
+void ck_tcp_peer_name(const struct sockaddr_storage *peer, char *name, size_t size)
 {
-	struct sockaddr_storage peer;
-	socklen_t length = sizeof(peer);
 	char host[INET6_ADDRSTRLEN + 32], port[8];
 
 	snprintf(name, size, "tcp ?");
-	if (getpeername(fd, (struct sockaddr *)&peer, &length) < 0 ||
-	    getnameinfo((struct sockaddr *)&peer, length, host, sizeof(host), port, sizeof(port),
-			NI_NUMERICHOST | NI_NUMERICSERV) != 0)
-		return;
-	snprintf(name, size, strchr(host, ':') ? "tcp [%s]:%s" : "tcp %s:%s", host, port);
+	if (getnameinfo((const struct sockaddr *)peer, sizeof(*peer), host, sizeof(host), port,
+			sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV) == 0)
+		snprintf(name, size, strchr(host, ':') ? "tcp [%s]:%s" : "tcp %s:%s", host, port);
+}
+
+static void peer_name(int fd, char *name, size_t size)
+{
+	struct sockaddr_storage peer = {.ss_family = AF_UNSPEC};
+	socklen_t length = sizeof(peer);
+
+	getpeername(fd, (struct sockaddr *)&peer, &length);
+	ck_tcp_peer_name(&peer, name, size);
 }
 
 static int tcp_adopt(int fd, struct ck_chan **chan)

@@ -45,6 +45,7 @@ struct ck_transport_ops {
 	/* The oldest descriptor that came with bytes already read, or -ENOENT. NULL: the transport
 	 * passes none. */
 	int (*take_fd)(struct ck_chan *chan);
+	bool collects_fds; /* although it has no take_fd: for its own use */
 
 	/* Bytes received and not read; 0 if unknown. */
 	size_t (*pending)(struct ck_chan *chan);
@@ -57,6 +58,18 @@ struct ck_transport_ops {
 	 * anyway. */
 	void (*awake)(struct ck_chan *chan);
 
+	/* The rest is for a channel that uses another one; NULL in transports. */
+
+	/* writev, but entry @lent stays where it is until settle. @until: NULL, or the number for settle. */
+	int (*lend)(struct ck_chan *chan, struct iovec *iov, int count, int lent, uint64_t *until);
+	void (*settle)(struct ck_chan *chan, uint64_t until); /* UINT64_MAX: all */
+
+	/* Has it ended for good? Else the socket tells. */
+	bool (*gone)(struct ck_chan *chan);
+
+	/* Pass on chan.spin. */
+	void (*spin)(struct ck_chan *chan, unsigned int us);
+
 	void (*shutdown)(struct ck_chan *chan);
 	void (*close)(struct ck_chan *chan); /* frees @chan */
 };
@@ -64,8 +77,9 @@ struct ck_transport_ops {
 struct ck_chan {
 	const struct ck_transport_ops *ops;
 	int fd;
-	struct ck_spin spin;	      /* reads spin before they sleep */
-	int timeout_ms;		      /* limit of a wait for the next bytes; 0: none */
+	struct ck_spin spin; /* reads spin before they sleep */
+	atomic_int
+		timeout_ms; /* limit of a wait for the next bytes; 0: none. Any thread may set it */
 	void (*quiet)(void *closure); /* ck_chan_on_quiet; or NULL */
 	void *quiet_closure;
 	atomic_bool down;	 /* ck_chan_shutdown was called: do not read queued bytes */
@@ -79,6 +93,11 @@ struct ck_chan {
 extern const struct ck_transport_ops ck_transport_tcp;
 extern const struct ck_transport_ops ck_transport_unix;
 extern const struct ck_transport_ops ck_transport_shm;
+extern const struct ck_transport_ops ck_transport_relayed; /* adopted by unix.c */
+
+/* "tcp 10.0.0.7:4711" or "tcp [::1]:4711"; "tcp ?" if @peer has another family. */
+struct sockaddr_storage;
+void ck_tcp_peer_name(const struct sockaddr_storage *peer, char *name, size_t size);
 
 /* Release the rings of a channel that closes, if any; wakes sleepers in the other process. */
 void ck_shm_close(struct ck_chan *chan);

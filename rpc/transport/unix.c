@@ -11,6 +11,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "rpc/relayed.h"
 #include "rpc/transport/transport.h"
 #include "util/unixsock.h"
 
@@ -125,12 +126,17 @@ static void peer_name(int fd, char *name, size_t size)
 
 static int unix_adopt(int fd, struct ck_chan **chan)
 {
+	struct ck_relayed who;
 	char peer[CK_PEER_SIZE];
 
 	/* Unix socket buffers are not tuned by the kernel, so any size that the limit allows helps.
 	 * Only the sender's buffer matters. */
 	if (ck_socket_option(fd, SOL_SOCKET, SO_SNDBUFFORCE, CK_SOCKET_BUFFER) < 0)
 		ck_socket_option(fd, SOL_SOCKET, SO_SNDBUF, CK_SOCKET_BUFFER);
+	if (ck_relayed_get(fd, &who)) {
+		ck_tcp_peer_name(&who.peer, peer, sizeof(peer));
+		return ck_socket_chan_create(&ck_transport_relayed, fd, peer, chan);
+	}
 	peer_name(fd, peer, sizeof(peer));
 	return ck_socket_chan_create(&ck_transport_unix, fd, peer, chan);
 }

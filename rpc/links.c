@@ -1,0 +1,333 @@
+/*
+ * rpc/links.c - see links.h.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "rpc/links.h"
+
+#define STIRRED UINT64_MAX /* epoll's data of the eventfd; else a link's number */
+#define EVENTS 16
+
+struct ck_links {
+	pthread_mutex_t lock;
+	pthread_cond_t put; /* a link is no longer held */
+	struct ck_link *first;
+	int epoll, stir;
+	int (*accept)(void *closure, struct ck_chan *connection);
+	void *closure;
+};
+
+int ck_links_create(int (*accept)(void *closure, struct ck_chan *connection), void *closure,
+		    struct ck_links **out)
+{
+	struct ck_links *links = calloc(1, sizeof(*links));
+	struct epoll_event event = {.events = EPOLLIN, .data.u64 = STIRRED};
+
+	if (!links)
+		return -ENOMEM;
+	pthread_mutex_init(&links->lock, NULL);
+	pthread_cond_init(&links->put, NULL);
+	links->accept = accept;
+	links->closure = closure;
+	links->epoll = epoll_create1(EPOLL_CLOEXEC);
+	links->stir = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (links->epoll < 0 || links->stir < 0 ||
+	    epoll_ctl(links->epoll, EPOLL_CTL_ADD, links->stir, &event) < 0) {
+		int ret = -errno;
+
+		ck_links_destroy(links);
+		return ret;
+	}
+	*out = links;
+	return 0;
+}
+
+void ck_links_destroy(struct ck_links *links)
+{
+	if (!links)
+		return;
+	if (links->epoll >= 0)
+		close(links->epoll);
+	if (links->stir >= 0)
+		close(links->stir);
+	pthread_cond_destroy(&links->put);
+	pthread_mutex_destroy(&links->lock);
+	free(links);
+}
+
+int ck_links_fd(const struct ck_links *links)
+{
+	return links->epoll;
+}
+
+void ck_links_stir(struct ck_links *links)
+{
+	eventfd_write(links->stir, 1);
+}
+
+/* --- finding links */
+
+static struct ck_link *find(struct ck_links *links, uint32_t number)
+{
+	struct ck_link *link = links->first;
+
+	while (link && (link->number != number || link->closing))
+		link = link->next;
+	return link;
+}
+
+struct ck_link *ck_links_find(struct ck_links *links, uint32_t number)
+{
+	struct ck_link *link;
+
+	pthread_mutex_lock(&links->lock);
+	link = find(links, number);
+	if (link)
+		link->held++;
+	pthread_mutex_unlock(&links->lock);
+	return link;
+}
+
+void ck_links_put(struct ck_links *links, struct ck_link *link)
+{
+	pthread_mutex_lock(&links->lock);
+	if (--link->held == 0)
+		pthread_cond_broadcast(&links->put);
+	pthread_mutex_unlock(&links->lock);
+}
+
+size_t ck_links_broken(struct ck_links *links, struct ck_link **found, size_t most)
+{
+	size_t n = 0;
+
+	pthread_mutex_lock(&links->lock);
+	for (struct ck_link *link = links->first; link && n < most; link = link->next) {
+		if (link->closing || link->held ||
+		    ck_lasting_state(link->chan, NULL) != CK_LASTING_DOWN)
+			continue;
+		link->held++;
+		found[n++] = link;
+	}
+	pthread_mutex_unlock(&links->lock);
+	return n;
+}
+
+void ck_links_state(struct ck_links *links, struct ck_links_state *state)
+{
+	*state = (struct ck_links_state){0};
+	pthread_mutex_lock(&links->lock);
+	for (struct ck_link *link = links->first; link; link = link->next) {
+		int why;
+
+		state->kinds |= 1u << link->kind % 32;
+		switch (ck_lasting_state(link->chan, &why)) {
+		case CK_LASTING_UP:
+			state->up++;
+			break;
+		case CK_LASTING_DOWN:
+			state->down++;
+			state->closed += why == -EPIPE || why == 0;
+			state->silent += why == -ETIMEDOUT;
+			break;
+		default:
+			state->ended |= 1u << link->kind % 32;
+		}
+	}
+	pthread_mutex_unlock(&links->lock);
+}
+
+/* --- channels */
+
+static void changed(void *closure)
+{
+	ck_links_stir(closure);
+}
+
+/* The channel closes: wait for those who hold its link, and forget it. */
+static void closing(void *closure, struct ck_chan *chan)
+{
+	struct ck_links *links = closure;
+	struct ck_link **at = &links->first, *link;
+
+	pthread_mutex_lock(&links->lock);
+	while ((*at)->chan != chan)
+		at = &(*at)->next;
+	link = *at;
+	link->closing = true;
+	while (link->held > 0)
+		pthread_cond_wait(&links->put, &links->lock);
+	for (at = &links->first; *at != link; at = &(*at)->next)
+		;
+	*at = link->next;
+	pthread_mutex_unlock(&links->lock);
+	free(link);
+}
+
+static int accept_link(void *closure, struct ck_chan *connection)
+{
+	struct ck_links *links = closure;
+
+	return links->accept ? links->accept(links->closure, connection) : 0;
+}
+
+int ck_links_open(struct ck_links *links, const char *peer, uint32_t number, uint32_t kind,
+		  struct ck_link **out)
+{
+	const struct ck_lasting_owner owner = {changed, closing, accept_link, links};
+	struct ck_link *link = calloc(1, sizeof(*link));
+	int ret = link ? 0 : -ENOMEM;
+
+	pthread_mutex_lock(&links->lock);
+	if (ret == 0 && find(links, number))
+		ret = -EEXIST;
+	if (ret == 0)
+		ret = ck_lasting_create(peer, &owner, CK_LASTING_LIMIT, &link->chan);
+	if (ret == 0) {
+		link->number = number;
+		link->kind = kind;
+		link->fd = -1;
+		link->held = 1;
+		link->next = links->first;
+		links->first = link;
+		*out = link;
+	}
+	pthread_mutex_unlock(&links->lock);
+	if (ret < 0)
+		free(link);
+	return ret;
+}
+
+static void watch(const struct ck_links *links, int op, int fd, uint32_t number, bool input)
+{
+	struct epoll_event event = {.events = EPOLLRDHUP | EPOLLHUP | EPOLLERR | EPOLLET |
+					      (input ? EPOLLIN : 0),
+				    .data.u64 = number};
+
+	/* if there is no memory for it, a thread that uses the connection notices its end */
+	epoll_ctl(links->epoll, op, fd, &event);
+}
+
+/* The peer's first words are taken in when they come, even if no call needs them: a socket with unread bytes that closes
+ * with its process looks like a broken network. */
+int ck_links_attach(struct ck_links *links, struct ck_link *link, struct ck_chan *connection,
+		    uint64_t received, bool greets, bool listens)
+{
+	int fd = ck_chan_fd(connection), ret;
+
+	pthread_mutex_lock(&links->lock);
+	ret = ck_lasting_attach(link->chan, connection, received, greets);
+	if (ret == 0) {
+		link->fd = fd;
+		link->greeted = listens || !greets;
+		watch(links, EPOLL_CTL_ADD, fd, link->number, greets || listens);
+	}
+	pthread_mutex_unlock(&links->lock);
+	return ret;
+}
+
+/* The descriptor may be another connection's as soon as it is closed. */
+void ck_links_detach(struct ck_links *links, struct ck_link *link, uint64_t *received)
+{
+	pthread_mutex_lock(&links->lock);
+	link->fd = -1;
+	pthread_mutex_unlock(&links->lock);
+	ck_lasting_detach(link->chan, received);
+}
+
+/* --- what happens to them */
+
+static void look(struct ck_links *links, struct ck_link *link)
+{
+	pthread_mutex_lock(&links->lock);
+	if (link->fd >= 0 && !link->greeted)
+		watch(links, EPOLL_CTL_MOD, link->fd, link->number, false);
+	link->greeted = true;
+	pthread_mutex_unlock(&links->lock);
+	ck_lasting_look(link->chan);
+}
+
+static void cut(struct ck_links *links, struct ck_link *link)
+{
+	uint64_t received;
+
+	ck_links_detach(links, link, &received);
+}
+
+static void with(struct ck_links *links, uint32_t number,
+		 void (*act)(struct ck_links *links, struct ck_link *link))
+{
+	struct ck_link *link = ck_links_find(links, number);
+
+	if (!link)
+		return;
+	act(links, link);
+	ck_links_put(links, link);
+}
+
+static void with_all(struct ck_links *links,
+		     void (*act)(struct ck_links *links, struct ck_link *link))
+{
+	uint32_t *numbers = NULL;
+	size_t n = 0;
+
+	pthread_mutex_lock(&links->lock);
+	for (struct ck_link *link = links->first; link; link = link->next)
+		n++;
+	numbers = n > 0 ? malloc(n * sizeof(*numbers)) : NULL;
+	n = 0;
+	for (struct ck_link *link = links->first; link && numbers; link = link->next)
+		numbers[n++] = link->number;
+	pthread_mutex_unlock(&links->lock);
+	while (n > 0)
+		with(links, numbers[--n], act);
+	free(numbers);
+}
+
+void ck_links_cut(struct ck_links *links)
+{
+	with_all(links, cut);
+}
+
+int ck_links_heed(struct ck_links *links, int ms)
+{
+	struct epoll_event events[EVENTS];
+	int n = epoll_wait(links->epoll, events, EVENTS, ms);
+	eventfd_t count;
+
+	if (n < 0)
+		return errno == EINTR ? 0 : -errno;
+
+	for (int i = 0; i < n; i++) {
+		if (events[i].data.u64 != STIRRED) {
+			with(links, (uint32_t)events[i].data.u64, look);
+			continue;
+		}
+		eventfd_read(links->stir, &count);
+		/* a thread may have read a connection while its end was looked for */
+		with_all(links, look);
+	}
+	return n > 0;
+}
+
+void ck_links_bye(struct ck_links *links, uint32_t kinds, int ms)
+{
+	pthread_mutex_lock(&links->lock);
+	for (struct ck_link *link = links->first; link; link = link->next) {
+		if (kinds & 1u << link->kind % 32)
+			ck_lasting_bye(link->chan, ms);
+	}
+	pthread_mutex_unlock(&links->lock);
+}
+
+void ck_links_forked(struct ck_links *links)
+{
+	for (struct ck_link *link = links->first; link; link = link->next)
+		close(ck_chan_fd(link->chan));
+	close(links->epoll);
+	close(links->stir);
+}

@@ -1,0 +1,258 @@
+/*
+ * rpc/secure.c - see secure.h.
+ */
+#include <errno.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "rpc/secure.h"
+#include "util/env.h"
+#include "util/util.h"
+
+struct ck_secure {
+	enum { AUTOMATIC, OFF, OFFER, REQUIRE } mode;
+	bool configured; /* a variable says whom to trust */
+	bool token;
+	pthread_mutex_t lock;
+	struct ck_tls *tls;    /* made when it is first needed; NULL: not yet */
+	char told[CK_TLS_WHY]; /* the last reason */
+};
+
+static const char *variable(const char *name)
+{
+	const char *value = ck_env_string(name);
+
+	return value && *value ? value : NULL;
+}
+
+static int read_mode(struct ck_secure *s, char why[CK_TLS_WHY])
+{
+	const char *mode = variable("CRICKET_TLS");
+
+	s->configured = variable("CRICKET_TLS_CA") || variable("CRICKET_TLS_CERT") ||
+			variable("CRICKET_TLS_KEY") || variable("CRICKET_TLS_PIN");
+	s->token = variable("CRICKET_TOKEN");
+	if (!mode)
+		s->mode = s->configured ? REQUIRE : AUTOMATIC;
+	else if (strcmp(mode, "require") == 0)
+		s->mode = REQUIRE;
+	else if (strcmp(mode, "offer") == 0)
+		s->mode = OFFER;
+	else if (strcmp(mode, "off") == 0)
+		s->mode = OFF;
+	else
+		return snprintf(why, CK_TLS_WHY, "CRICKET_TLS=%.60s is none of require, offer, off",
+				mode),
+		       -EINVAL;
+	return 0;
+}
+
+int ck_secure_create(struct ck_secure **secure, char why[CK_TLS_WHY])
+{
+	struct ck_secure *s = calloc(1, sizeof(*s));
+	int ret;
+
+	snprintf(why, CK_TLS_WHY, "out of memory");
+	if (!s)
+		return -ENOMEM;
+	ret = read_mode(s, why);
+	if (ret < 0) {
+		free(s);
+		return ret;
+	}
+	pthread_mutex_init(&s->lock, NULL);
+	*secure = s;
+	return 0;
+}
+
+void ck_secure_destroy(struct ck_secure *s)
+{
+	if (!s)
+		return;
+	ck_tls_destroy(s->tls);
+	pthread_mutex_destroy(&s->lock);
+	free(s);
+}
+
+static int context(struct ck_secure *s, struct ck_tls **tls, char why[CK_TLS_WHY])
+{
+	const struct ck_tls_files files = {.ca = variable("CRICKET_TLS_CA"),
+					   .cert = variable("CRICKET_TLS_CERT"),
+					   .key = variable("CRICKET_TLS_KEY"),
+					   .pin = variable("CRICKET_TLS_PIN")};
+	int ret = 0;
+
+	pthread_mutex_lock(&s->lock);
+	if (!s->tls)
+		ret = ck_tls_create_client(&files, &s->tls, why);
+	*tls = s->tls;
+	pthread_mutex_unlock(&s->lock);
+	return ret < 0 ? -EKEYREJECTED : 0;
+}
+
+/* "tcp://[::1]:9909": "::1" */
+static void host_of(const char *address, char *host, size_t size)
+{
+	size_t length;
+
+	if (strncmp(address, "tcp://", 6) == 0)
+		address += 6;
+	if (*address == '[')
+		length = strcspn(++address, "]");
+	else
+		length = strcspn(address, ":");
+	snprintf(host, size, "%.*s", (int)ck_min(length, size - 1), address);
+}
+
+/* Do the bytes stay on this host? Both ends of such a connection have the same address. */
+static bool stays_here(const struct ck_chan *chan)
+{
+	union {
+		struct sockaddr any;
+		struct sockaddr_in v4;
+		struct sockaddr_in6 v6;
+		struct sockaddr_storage room;
+	} own = {.any.sa_family = AF_UNSPEC}, peer = {.any.sa_family = AF_UNSPEC};
+	socklen_t own_size = sizeof(own), peer_size = sizeof(peer);
+
+	if (getsockname(ck_chan_fd(chan), &own.any, &own_size) < 0 ||
+	    getpeername(ck_chan_fd(chan), &peer.any, &peer_size) < 0)
+		return false;
+	if (own.any.sa_family == AF_INET)
+		return own.v4.sin_addr.s_addr == peer.v4.sin_addr.s_addr ||
+		       ntohl(peer.v4.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+	if (own.any.sa_family == AF_INET6)
+		return memcmp(&own.v6.sin6_addr, &peer.v6.sin6_addr, sizeof(own.v6.sin6_addr)) == 0;
+	return own.any.sa_family == AF_UNIX;
+}
+
+static void close_all(struct ck_chan **chans, unsigned int count)
+{
+	for (unsigned int i = 0; i < count; i++)
+		ck_chan_close(chans[i]);
+}
+
+static void set_timeout(struct ck_chan **chans, unsigned int count, int ms)
+{
+	for (unsigned int i = 0; i < count; i++)
+		ck_chan_timeout(chans[i], ms);
+}
+
+/* Ask on all, then read all answers. */
+static int probe(struct ck_chan **chans, unsigned int count)
+{
+	unsigned int plain = 0;
+	int ret = 0;
+
+	for (unsigned int i = 0; ret == 0 && i < count; i++)
+		ret = ck_tls_probe(chans[i]);
+	for (unsigned int i = 0; ret == 0 && i < count; i++) {
+		ret = ck_tls_probed(chans[i]);
+		plain += ret == -EOPNOTSUPP;
+		ret = ret == -EOPNOTSUPP ? 0 : ret; /* it is used all the same, if it may be */
+	}
+	if (ret == 0 && plain > 0)
+		ret = plain == count ? -EOPNOTSUPP : -EPROTO;
+	return ret;
+}
+
+static int refuse_plain(const struct ck_secure *s, char why[CK_TLS_WHY])
+{
+	if (s->mode == REQUIRE)
+		snprintf(why, CK_TLS_WHY,
+			 "the server has no TLS, which %s: give it a certificate (--tls-cert)",
+			 variable("CRICKET_TLS") ? "CRICKET_TLS=require demands"
+						 : "the CRICKET_TLS_... variables demand");
+	else
+		snprintf(
+			why, CK_TLS_WHY,
+			"the server has no TLS, and CRICKET_TOKEN would cross the network in plain "
+			"text: give the server a certificate (--tls-cert), or set CRICKET_TLS=off "
+			"if no one else can read this network");
+	return -EKEYREJECTED;
+}
+
+/* Handshakes on all channels at the same time. On error, closes all. */
+static int shake(struct ck_tls *tls, const char *host, struct ck_chan **chans, unsigned int count,
+		 char why[CK_TLS_WHY])
+{
+	unsigned int made = 0;
+	int ret = 0;
+
+	while (ret == 0 && made < count) {
+		ret = ck_tls_open(tls, host, chans[made], &chans[made]);
+		if (ret == 0)
+			made++;
+	}
+	if (ret < 0) {
+		close_all(chans, made);
+		close_all(chans + made + 1, count - made - 1);
+		return ret;
+	}
+	for (unsigned int i = 0; ret == 0 && i < count; i++)
+		ret = ck_tls_begin(chans[i], why);
+	for (unsigned int i = 0; ret == 0 && i < count; i++)
+		ret = ck_tls_finish(chans[i], why);
+	if (ret < 0)
+		close_all(chans, count);
+	return ret == -EACCES ? -EKEYREJECTED : ret; /* a dial returns the former for a socket */
+}
+
+static bool wanted(const struct ck_secure *s, struct ck_chan **chans)
+{
+	if (!s || strncmp(ck_chan_peer(chans[0]), "tcp ", 4) != 0 || s->mode == OFF)
+		return false;
+	return s->mode != AUTOMATIC || (s->token && !stays_here(chans[0]));
+}
+
+int ck_secure_channels(struct ck_secure *s, const char *address, struct ck_chan **chans,
+		       unsigned int count, int timeout_ms, char why[CK_TLS_WHY])
+{
+	struct ck_tls *tls = NULL;
+	char host[256];
+	int ret;
+
+	why[0] = '\0';
+	if (!wanted(s, chans))
+		return 0;
+	set_timeout(chans, count, timeout_ms);
+	ret = probe(chans, count);
+	if (ret == -EOPNOTSUPP && s->mode == OFFER && !(s->token && !stays_here(chans[0]))) {
+		set_timeout(chans, count, 0);
+		return 0;
+	}
+	if (ret == -EOPNOTSUPP)
+		ret = refuse_plain(s, why);
+	if (ret == 0)
+		ret = context(s, &tls, why);
+	if (ret < 0) {
+		close_all(chans, count);
+		return ret;
+	}
+	host_of(address, host, sizeof(host));
+	ret = shake(tls, host, chans, count, why);
+	if (ret == 0)
+		set_timeout(chans, count, 0);
+	return ret;
+}
+
+bool ck_secure_news(struct ck_secure *s, const char *why)
+{
+	bool news;
+
+	pthread_mutex_lock(&s->lock);
+	news = strcmp(s->told, why) != 0;
+	snprintf(s->told, sizeof(s->told), "%s", why);
+	pthread_mutex_unlock(&s->lock);
+	return news;
+}
+
+bool ck_secure_describe(struct ck_chan *chan, char *text, size_t size)
+{
+	return ck_tls_describe(chan, text, size);
+}

@@ -1,0 +1,74 @@
+/*
+ * rpc/transport/tls.h - the parts of TLS: contexts (tls_context.c), channels (tls.c), handshakes (tls_shake.c).
+ */
+#ifndef CK_RPC_TRANSPORT_TLS_H
+#define CK_RPC_TRANSPORT_TLS_H
+
+#include <pthread.h>
+#include <openssl/ssl.h>
+
+#include "rpc/tls.h"
+#include "rpc/transport/transport.h"
+
+struct ck_tls {
+	OSSL_LIB_CTX *library; /* apart from the program's, and without a configuration */
+	SSL_CTX *context;
+	char pin[CK_TLS_PIN]; /* empty: none */
+	BIO_METHOD *method;
+	bool server;
+};
+
+/* Bytes on their way between OpenSSL and the connection. */
+struct ck_tls_bytes {
+	unsigned char *data;
+	size_t from, to, room;
+};
+
+struct ck_tls_chan {
+	struct ck_chan base;
+	struct ck_chan *inner;
+	const struct ck_tls *tls;
+	SSL *ssl;
+	pthread_mutex_t lock;	     /* of all below; held by no thread that waits */
+	struct ck_tls_bytes in;	     /* received; the thread that reads fills it without the lock */
+	struct ck_tls_bytes out;     /* made by OpenSSL */
+	struct ck_tls_bytes sending; /* the thread that writes sends it without the lock */
+	unsigned char *small;  /* pieces that make one record together; of the thread that writes */
+	int failed;	       /* -errno: nothing more can be read, or written */
+	uint64_t sent, rekey;  /* bytes since the keys changed; after how many they do */
+	pid_t process;	       /* a forked child only closes the descriptor */
+	char host[256];	       /* the server's name that was wanted */
+	char seen[CK_TLS_PIN]; /* the pin of the peer's key */
+	char dates[80];	       /* of the peer's certificate: "2026-01-02 and 2027-01-02" */
+	char why[CK_TLS_WHY];  /* what failed the handshake */
+};
+
+static inline struct ck_tls_chan *ck_tls_chan_of(struct ck_chan *chan)
+{
+	return (struct ck_tls_chan *)chan;
+}
+
+/* Is @chan one of these? */
+bool ck_tls_is(const struct ck_chan *chan);
+
+/* OpenSSL's way to the bytes of a channel. NULL: no memory. */
+BIO_METHOD *ck_tls_method(void);
+
+/* Without the lock: read at least 1 byte from the connection; send what OpenSSL has made. -errno. */
+int ck_tls_fetch(struct ck_tls_chan *t);
+int ck_tls_flush(struct ck_tls_chan *t);
+
+/* The server at the other end must have this name, or address. -errno. */
+int ck_tls_expect(struct ck_tls_chan *t, const char *host);
+
+/* What OpenSSL has queued as its last error, in words, into @why. */
+void ck_tls_reason(const char *what, char why[CK_TLS_WHY]);
+
+/* The owner of a certificate: the common name of its subject, else the first name or mail address for which it was made.
+ * False: there is none that can be an identity. */
+bool ck_tls_name_of(X509 *certificate, char name[CK_TLS_NAME]);
+
+/* The pin of a certificate's key. False: it cannot be made. */
+bool ck_tls_pin_of(X509 *certificate, char pin[CK_TLS_PIN]);
+
+#endif
