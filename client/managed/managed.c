@@ -91,15 +91,11 @@ CUresult ckc_managed_track(uint64_t base, size_t size, struct ckc_context *conte
 			   unsigned int attach)
 {
 	struct ckc_pages *pages = ckc_pages_of_context(context);
+	CUresult err = CUDA_ERROR_OUT_OF_MEMORY;
 	struct ckc_managed *m;
-	CUresult err;
 
 	if (ckc_fault_start() < 0)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	err = ckc_pages_prepare(context);
-	if (err)
 		return err;
-	err = CUDA_ERROR_OUT_OF_MEMORY;
 	m = calloc(1, sizeof(*m));
 	if (!m)
 		return err;

@@ -20,7 +20,7 @@
 #include "client/wire/client.h"
 #include "client/managed/window.h"
 
-/* Track whole pages of the window, which have the same address on the device. */
+/* Track whole pages of the window, behind which ckc_window_back has mapped memory of the device. */
 CUresult ckc_managed_track(uint64_t base, size_t size, struct ckc_context *context,
 			   unsigned int attach);
 /*

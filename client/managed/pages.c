@@ -64,7 +64,7 @@ size_t ckc_pages_skip(const struct ckc_managed *m, size_t page, size_t last, enu
 
 /* --- the device's side */
 
-CUresult ckc_pages_prepare(struct ckc_context *context)
+CUresult ckc_pages_announce(struct ckc_context *context)
 {
 	struct ckc_stream *s;
 	CUresult err;
@@ -76,13 +76,21 @@ CUresult ckc_pages_prepare(struct ckc_context *context)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	err = ck_wire_cuStreamCreateWithPriority(context->object.id, s->object.id,
 						 CU_STREAM_NON_BLOCKING, 0);
-	if (!err)
-		err = ck_wire_wait(0);
 	if (err)
 		ckc_object_free(s);
 	else
 		context->copies = s->object.id;
 	return err;
+}
+
+CUresult ckc_pages_prepare(struct ckc_context *context)
+{
+	CUresult err;
+
+	if (context->copies)
+		return CUDA_SUCCESS;
+	err = ckc_pages_announce(context);
+	return err ? err : ck_wire_wait(0);
 }
 
 /*

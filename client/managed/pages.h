@@ -55,6 +55,8 @@ struct ckc_managed {
  * be unable to execute a command until that function returns.
  */
 CUresult ckc_pages_prepare(struct ckc_context *context);
+/* The same for a caller that makes a call next: that waits for the stream, too. */
+CUresult ckc_pages_announce(struct ckc_context *context);
 
 /* Use the rest of this file with the lock held. */
 static inline struct ckc_pages *ckc_pages_current(void)

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "client/wire/client.h"
+#include "client/managed/pages.h"
 #include "client/managed/window.h"
 #include "util/cancel.h"
 #include "util/fd.h"
@@ -214,7 +215,7 @@ void ckc_window_give(uint64_t address, size_t size)
 /* --- device memory. The lock is held over the call, so that no unit is used before it is
  * mapped. */
 
-CUresult ckc_window_back(uint64_t ctx, uint64_t address, size_t size)
+CUresult ckc_window_back(struct ckc_context *context, uint64_t address, size_t size)
 {
 	struct ck_window *w = window();
 	size_t length;
@@ -224,11 +225,14 @@ CUresult ckc_window_back(uint64_t ctx, uint64_t address, size_t size)
 	int cancel = ck_lock_uncancelled(&w->lock);
 
 	users = ckc_space_users(w->space, address, size);
-	if (users && *users > 0) /* the device still holds the bytes of an earlier piece */
+	if (!users || *users == 0) {
+		err = ckc_pages_announce(context);
+		if (!err)
+			err = ck_wire_map(context->object.id, behind, length);
+	} else { /* the device still holds the bytes of an earlier piece */
 		fallocate(ck_fd_ours(&w->file), 0, (off_t)(address - w->lo),
 			  (off_t)CK_ALIGN_UP(size, CK_PAGE));
-	else
-		err = ck_wire_map(ctx, behind, length);
+	}
 	if (users && !err)
 		++*users;
 	ck_unlock_uncancelled(&w->lock, cancel);

@@ -33,13 +33,13 @@ static void take_offer(struct ckc_client *c, struct ckc_heap *heap, uint64_t ctx
 	size_t size = (size_t)c->offers.lease_size;
 	uint64_t at;
 
+	ckc_arena_watch(c); /* also without an offer: it may have much later */
 	if (size == 0 || size % CK_CHUNK)
 		return;
 	at = ckc_heap_place(heap, size);
 	if (!at || ck_now_ns() - c->offered_ns >= OFFER_NS || ck_wire_lease_keep(ctx))
 		return;
 	ckc_heap_add(heap, at, size);
-	ckc_arena_watch(c);
 }
 
 /* Call with the lock held. */
@@ -118,7 +118,7 @@ static CUresult wait_in_order(struct ckc_heap *heap, const struct ckc_use *use,
 	return err;
 }
 
-/* Take from what is leased; 0: not possible. Call with the lock held. */
+/* Take leased memory; 0: not possible. Call with the lock held. */
 static uint64_t take_leased(struct ckc_heap *heap, size_t size, const struct ckc_user *user)
 {
 	uint64_t at = ckc_heap_take(heap, size, user);
@@ -190,7 +190,7 @@ static CUresult lease(struct ckc_arena *all, CUdevice device, size_t size, size_
 	return err;
 }
 
-/* Is there more memory if this session, or another, returns what is free? */
+/* Is there more memory if this session, or another, returns its free memory? */
 static bool make_room(CUdevice device, size_t size, const struct ckc_user *user)
 {
 	uint64_t ctx = user->context->object.id;
@@ -221,6 +221,22 @@ static CUresult take_more(struct ckc_arena *all, CUdevice device, size_t size,
 	return err;
 }
 
+/* The lease was used up. Small pieces come in numbers: have more of it for the next ones, if the server gives leases in
+ * advance. */
+static CUresult take_beyond(struct ckc_arena *all, CUdevice device, size_t size,
+			    const struct ckc_user *user, uint64_t *at)
+{
+	CUresult err = take_more(all, device, size, user, at);
+	struct ckc_client *c = user->context->client;
+
+	if (err || size > SMALL_LEASE || c->offers.lease_size == 0)
+		return err;
+	ck_lock(&all->lock);
+	ckc_arena_foresee(c, device);
+	ck_unlock(&all->lock);
+	return CUDA_SUCCESS;
+}
+
 CUresult ckc_arena_take(CUdevice device, size_t size, const struct ckc_user *user, uint64_t *at)
 {
 	struct ckc_arena *all = arena();
@@ -238,7 +254,7 @@ CUresult ckc_arena_take(CUdevice device, size_t size, const struct ckc_user *use
 	ck_unlock(&all->lock);
 	if (!heap)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	return *at ? CUDA_SUCCESS : take_more(all, device, size, user, at);
+	return *at ? CUDA_SUCCESS : take_beyond(all, device, size, user, at);
 }
 
 void ckc_arena_give(const struct ckc_allocation *a, const struct ckc_user *user)
@@ -279,7 +295,7 @@ size_t ckc_arena_idle(CUdevice device, uint64_t ctx)
 	return idle;
 }
 
-/* Only a wait for everything ends the uses of a context that has ended. */
+/* After the end of a context, only a wait for all work ends its uses. */
 static void context_ended(struct ckc_context *context)
 {
 	struct ckc_arena *all = &context->client->memory->arena;

@@ -2,8 +2,8 @@
  * client/memory/arena_lease.c - the size of the session's leases: grown ahead of need, returned.
  *
  * A thread of the client asks for more memory before the lease is used up, so that the program
- * does not wait. Free memory goes back when another session needs it, or after a while without an
- * allocation.
+ * does not wait. A program that has run before gets at once about as much as it used then. Free
+ * memory goes back when another session needs it, or after a while without an allocation.
  */
 #include <stdlib.h>
 #include <time.h>
@@ -21,6 +21,8 @@ CK_LOG_DEFINE("client");
 #define FREE_LEAST ((size_t)64 << 20) /* what a session of any size keeps free */
 #define FREE_MOST ((size_t)1 << 30)
 #define SHARE 64		       /* of a device, at most this part */
+#define RECALLED_SHARE 16	       /* the same for what an earlier run has used */
+#define LEVELS 56		       /* up to 3.5 TiB */
 #define HOLD_NS ((uint64_t)5000000000) /* no growth: another session needs memory */
 
 struct growth {
@@ -102,6 +104,48 @@ void ckc_arena_watch(struct ckc_client *c)
 		ck_debug("no thread: other sessions cannot have this one's free memory");
 }
 
+/* --- recall: what earlier runs of the program have used (client/modules/recall.c) */
+
+/* Four levels for each power of two, from 256 MiB on: the first lease is as large. */
+static size_t bytes_of(unsigned int level)
+{
+	return (size_t)(4 + level % 4) << (26 + level / 4);
+}
+
+/* Have they used as much as @level? @learn: this run does. */
+static bool was_used(CUdevice device, unsigned int level, bool learn)
+{
+	const uint64_t key[] = {CK_PROC_lease, 0, (uint64_t)ckc_gpu(device)->server_ordinal, level};
+	int yes = 1;
+	bool was = ckc_cache_get(key, sizeof(key), &yes, sizeof(yes));
+
+	if (learn && !was)
+		ckc_cache_put(key, sizeof(key), &yes, sizeof(yes));
+	return was;
+}
+
+/* Call both with the lock held. The most that they have used; 0: less than the first level. */
+static size_t recalled(struct ckc_arena *all, CUdevice device)
+{
+	unsigned int level = LEVELS;
+
+	if (all->recalled[device])
+		return all->recall_size[device];
+	while (level > 0 && !was_used(device, level - 1, false))
+		level--;
+	all->recalled[device] = true;
+	all->recall_size[device] = level > 0 ? bytes_of(level) : 0;
+	return all->recall_size[device];
+}
+
+static void learn_use(struct ckc_arena *all, CUdevice device, size_t used)
+{
+	unsigned int *level = &all->levels[device];
+
+	for (; unlikely(used >= bytes_of(*level)) && *level < LEVELS; ++*level)
+		was_used(device, *level, true);
+}
+
 /* --- growth */
 
 bool ckc_arena_await_growth(struct ckc_arena *all, CUdevice device)
@@ -115,6 +159,11 @@ bool ckc_arena_await_growth(struct ckc_arena *all, CUdevice device)
 	}
 	ck_unlock(&all->lock);
 	return any;
+}
+
+static size_t in_use(const struct ckc_heap *heap)
+{
+	return ckc_heap_leased(heap) - ckc_heap_free(heap);
 }
 
 static void *grow(void *data)
@@ -140,23 +189,26 @@ static void *grow(void *data)
 	return NULL;
 }
 
-/* How much should be free: as much as is in use, within limits. */
-static size_t target(const struct ckc_heap *heap, CUdevice device)
+/* How much should be free: as much as is in use, or as will be by an earlier run, within limits. Call
+ * with the lock held. */
+static size_t target(struct ckc_arena *all, CUdevice device)
 {
-	size_t used = ckc_heap_leased(heap) - ckc_heap_free(heap);
-	size_t most = ck_min(FREE_MOST, (size_t)ckc_gpu(device)->facts->memory / SHARE);
+	size_t used = in_use(all->heaps[device]), before = recalled(all, device);
+	size_t memory = (size_t)ckc_gpu(device)->facts->memory;
+	size_t free = ck_min(ck_max(used, FREE_LEAST), ck_min(FREE_MOST, memory / SHARE));
 
-	return ck_min(ck_max(used, FREE_LEAST), most);
+	return ck_max(free, before > used ? ck_min(before - used, memory / RECALLED_SHARE) : 0);
 }
 
 void ckc_arena_foresee(struct ckc_client *c, CUdevice device)
 {
 	struct ckc_arena *all = &c->memory->arena;
 	struct ckc_heap *heap = all->heaps[device];
-	size_t idle = ckc_heap_free(heap), goal = target(heap, device);
+	size_t idle = ckc_heap_free(heap), goal = target(all, device);
 	struct growth *g;
 
 	all->takes++;
+	learn_use(all, device, in_use(heap));
 	if (likely(idle >= goal / 4 * 3 || all->growing[device]) ||
 	    ck_now_ns() < all->hold_until[device])
 		return;

@@ -98,7 +98,8 @@ static CUresult map(const struct ckc_allocation *a)
 			return err;
 	}
 	ck_lock(&c->memory->host_map_lock);
-	err = ckc_managed_is(a->base) ? CUDA_SUCCESS : ckc_window_back(ctx, a->base, a->size);
+	err = ckc_managed_is(a->base) ? CUDA_SUCCESS
+				      : ckc_window_back(a->context, a->base, a->size);
 	if (!err && !ckc_managed_is(a->base)) {
 		err = ckc_managed_track(a->base, a->size, a->context, CU_MEM_ATTACH_GLOBAL);
 		if (err)

@@ -53,6 +53,9 @@ struct ckc_arena { /* arena.c */
 	bool tried[CK_MAX_DEVICES];
 	bool growing[CK_MAX_DEVICES];	       /* a thread is asking for more memory */
 	pthread_cond_t grown;		       /* it has an answer */
+	bool recalled[CK_MAX_DEVICES];	       /* recall_size has been looked up */
+	size_t recall_size[CK_MAX_DEVICES];    /* what earlier runs have used */
+	unsigned int levels[CK_MAX_DEVICES];   /* how much this run has used: arena_lease.c */
 	uint64_t hold_until[CK_MAX_DEVICES];   /* it must not, up to this time */
 	_Atomic uint64_t takes, takes_at_rest; /* allocations; when last found idle */
 	_Atomic bool watching; /* the server tells when another session needs memory */

@@ -20,7 +20,7 @@ static CUresult obtain(struct ckc_context *context, size_t size, unsigned int fl
 		err = ckc_window_take(ctx, size, at);
 	if (err)
 		return err;
-	err = ckc_window_back(ctx, *at, size);
+	err = ckc_window_back(context, *at, size);
 	if (err)
 		goto give;
 	err = ckc_managed_track(*at, size, context, flags);

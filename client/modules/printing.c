@@ -1,5 +1,6 @@
 /*
- * client/modules/printing.c - may kernels have printed what nobody has fetched? Asked at exit.
+ * client/modules/printing.c - may kernels have printed output that has not been fetched? Asked at
+ * exit.
  *
  * A reply says whether there is output, and a wait covers the kernels before it in its stream. So
  * only kernels that can print, launched after the last wait in their stream, are a reason to ask

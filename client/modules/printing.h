@@ -1,5 +1,5 @@
 /*
- * client/modules/printing.h - may kernels have printed what nobody has fetched?
+ * client/modules/printing.h - may kernels have printed output that has not been fetched?
  */
 #ifndef CK_CLIENT_MODULES_PRINTING_H
 #define CK_CLIENT_MODULES_PRINTING_H

@@ -1,7 +1,7 @@
 /*
- * client/modules/recall.c - answers about kernels that earlier sessions of the program have learned.
+ * client/modules/recall.c - answers that earlier sessions of the program have learned.
  *
- * An answer of the driver about a kernel depends on the kernel's image, the attributes that the
+ * Most are about kernels. An answer of the driver about a kernel depends on the kernel's image, the attributes that the
  * program has set, the arguments of the question, and the server's driver and devices. A question is
  * named by a digest of the first three; the server vouches for the rest and keeps the answers
  * (server/modules/answers.h). With the reply to hello it sends what the program asked for at its last
@@ -28,6 +28,8 @@ static int function_word(uint64_t proc)
 	switch (proc) {
 	case CK_PROC_module_build:
 	case CK_PROC_cuCtxGetLimit:
+	case CK_PROC_nvmlDeviceGetCount_v2:
+	case CK_PROC_lease: /* memory/arena_lease.c: a level of use */
 		return 0;
 	case CK_PROC_cluster:
 	case CK_PROC_cuOccupancyAvailableDynamicSMemPerBlock:

@@ -2,6 +2,7 @@
  * client/objects/init.c - cuInit, and the driver version, which may be queried before it.
  */
 #include "client/objects/state.h"
+#include "client/wire/hooks.h"
 
 /* Read CUDA_VISIBLE_DEVICES here, not when NVML or cuDriverGetVersion connected. */
 CK_EXPORT CUresult cuInit(unsigned int flags)
@@ -22,6 +23,8 @@ CK_EXPORT CUresult cuInit(unsigned int flags)
 	if (!err)
 		c->initialized = true;
 	ck_unlock(&c->objects->devices_lock);
+	if (!err)
+		ckc_each_hook(ready, h) h->run(c);
 	return err;
 }
 

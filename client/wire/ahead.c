@@ -6,6 +6,7 @@
 #include "client/wire/ahead.h"
 #include "client/wire/command.h"
 #include "client/wire/lane.h"
+#include "client/wire/progress.h"
 #include "client/wire/stats.h"
 #include "rpc/proc.h"
 #include "rpc/record.h"
@@ -65,7 +66,9 @@ CUresult ckc_ahead_call(struct ckc_ahead *a, uint32_t proc, void *args, const vo
 				 .xdr_args = ck_procs[proc].xdr_args,
 				 .args = args,
 				 .bulk = bulk,
-				 .bulk_size = size};
+				 .bulk_size = size,
+				 .passing = proc == CK_PROC_upload_packed_part};
+	uint64_t began = ckc_stats_clock();
 	int ret;
 
 	*(ck_head *)args = (ck_head){.seq = a->seq, .ctx = a->ctx};
@@ -85,10 +88,11 @@ CUresult ckc_ahead_call(struct ckc_ahead *a, uint32_t proc, void *args, const vo
 		return err;
 	}
 	a->waiting++;
+	ckc_progress_sent(size, began);
 	if (unlikely(ckc_stats_on))
 		ckc_stats_sent(proc, CK_CALL_HEADER + ck_procs[proc].args_size + size);
 	if (unlikely(ckc_trace_on))
-		ckc_trace_message(proc, args, NULL, CUDA_SUCCESS);
+		ckc_trace_message(proc, args, NULL, CUDA_SUCCESS, 0, size);
 	return CUDA_SUCCESS;
 }
 

@@ -2,7 +2,7 @@
  * client/wire/ahead.h - calls of one thread that are sent before the replies of earlier ones have come.
  *
  * All are ordered after the commands sent before the first one. Their results are errors only, and the replies must be
- * small: the server sends no copies with them (is_ahead in server/processes/dispatch.c).
+ * small: the server sends no copies with them (is_ahead in server/worker/dispatch.c).
  */
 #ifndef CK_CLIENT_WIRE_AHEAD_H
 #define CK_CLIENT_WIRE_AHEAD_H

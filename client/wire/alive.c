@@ -14,6 +14,7 @@
 #include "client/wire/client.h"
 #include "client/wire/command.h"
 #include "client/wire/join.h"
+#include "client/wire/keep.h"
 #include "client/wire/lane.h"
 #include "rpc/record.h"
 #include "util/cancel.h"
@@ -31,7 +32,8 @@ static void overdue(struct ckc_client *c)
 {
 	struct ckc_suspicion *s = &c->suspicion;
 
-	if (s->told || ck_now_ns() - s->since < PATIENCE_NS || c->state != CK_STATE_READY)
+	if (s->told || ckc_keep_misses(c) || ck_now_ns() - s->since < PATIENCE_NS ||
+	    c->state != CK_STATE_READY)
 		return;
 	s->told = true;
 	ck_warn("server %s has not responded for 5 s, still waiting", ckc_session_server(c));

@@ -11,7 +11,9 @@
 #include "client/wire/hooks.h"
 #include "client/wire/join.h"
 #include "client/wire/lane.h"
+#include "client/wire/profile.h"
 #include "client/wire/stats.h"
+#include "rpc/activity.h"
 #include "rpc/proc.h"
 #include "rpc/record.h"
 #include "util/cancel.h"
@@ -174,7 +176,7 @@ static CUresult answered(struct ckc_client *c, const struct ckc_lane *lane, cons
 		ckc_stats_waited(x->proc, CK_CALL_HEADER + p->args_size + x->bulk_size,
 				 ckc_lane_received(lane), began);
 	if (unlikely(ckc_trace_on))
-		ckc_trace_message(x->proc, args, head, (CUresult)head->err);
+		ckc_trace_message(x->proc, args, head, (CUresult)head->err, began, x->bulk_size);
 	if (unlikely(head->err))
 		ckc_context_outcome(args->ctx, (CUresult)head->err);
 	/* not in a fetch: a thread that faulted on a page may hold the stdout lock */
@@ -183,13 +185,21 @@ static CUresult answered(struct ckc_client *c, const struct ckc_lane *lane, cons
 	return (CUresult)head->err;
 }
 
+static void note_profile(uint32_t proc, uint64_t began, CUresult err)
+{
+	const struct ckc_thread *t = ckc_thread();
+
+	if (t && t->lane)
+		ckc_profile_end(proc, CK_ACTIVITY_CALL | ckc_lane_xid(t->lane), began, err);
+}
+
 /* Make a call, ordered after all commands sent so far. */
 static CUresult call_uncancelled(struct ckc_client *c, struct ckc_exchange *x)
 {
 	const struct ck_proc *p = &ck_procs[x->proc];
 	struct ckc_thread *t = ckc_thread();
 	ck_head *args = (ck_head *)(uintptr_t)x->args;
-	uint64_t began = unlikely(ckc_stats_on) ? ckc_stats_clock() : 0;
+	uint64_t began = unlikely(ckc_stats_on || ckc_trace_on) ? ckc_stats_clock() : 0;
 	int ret;
 
 	if (unlikely(c->state == CK_STATE_LOST))
@@ -219,9 +229,12 @@ static CUresult call_uncancelled(struct ckc_client *c, struct ckc_exchange *x)
 
 static CUresult call(struct ckc_client *c, struct ckc_exchange *x)
 {
+	uint64_t began = ckc_profile_begin();
 	int cancel = ck_cancel_disable();
 	CUresult err = call_uncancelled(c, x);
 
+	if (unlikely(began))
+		note_profile(x->proc, began, err);
 	ck_cancel_restore(cancel);
 	return err;
 }

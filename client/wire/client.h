@@ -58,6 +58,8 @@ struct ckc_client {
 	struct ckc_gpu *gpus;
 
 	struct ckc_connection connection;
+	struct ckc_waiting waiting;
+	struct ckc_keeping keeping;
 	struct ckc_lanes lanes;
 	struct ckc_command command;
 	struct ckc_deliveries deliveries;
@@ -76,6 +78,7 @@ struct ckc_client {
 	struct ckc_modules *modules;
 	struct ckc_graphs *graphs;
 	struct ckc_nvml *nvml;
+	struct ckc_cupti *cupti;
 };
 
 /* --- root.c: which session */

@@ -22,6 +22,8 @@
 #include "client/wire/client.h"
 #include "client/wire/command.h"
 #include "client/wire/hooks.h"
+#include "client/wire/profile.h"
+#include "client/wire/progress.h"
 #include "client/wire/stats.h"
 #include "rpc/fields.h"
 #include "rpc/proc.h"
@@ -315,8 +317,10 @@ CUresult ckc_send(uint32_t proc, void *args, const void *bulk, size_t bulk_size)
 	struct message m = {.bulk = ckc_payload_reach(bulk, bulk_size, false),
 			    .bulk_size = bulk_size,
 			    .quiet = ck_procs[proc].quiet};
+	uint64_t profiled = ckc_profile_begin();
 	unsigned char room[SMALL];
-	bool sent = false;
+	bool large = bulk_size >= CK_PROGRESS_LEAST, sent = false;
+	uint64_t began = large ? ckc_stats_clock() : 0;
 	int ret;
 
 	if (unlikely(c->state == CK_STATE_LOST || (bulk_size > 0 && !m.bulk)))
@@ -328,10 +332,14 @@ CUresult ckc_send(uint32_t proc, void *args, const void *bulk, size_t bulk_size)
 		sent = send_next(c, &m, args);
 	if (unlikely(m.bytes != room))
 		free(m.bytes);
+	if (unlikely(large))
+		ckc_progress_sent(bulk_size, began);
 	if (unlikely(ckc_stats_on))
 		ckc_stats_sent(proc, CK_CALL_HEADER + ck_procs[proc].args_size + bulk_size);
 	if (unlikely(ckc_trace_on))
-		ckc_trace_message(proc, args, NULL, CUDA_SUCCESS);
+		ckc_trace_message(proc, args, NULL, CUDA_SUCCESS, 0, bulk_size);
+	if (unlikely(profiled && sent))
+		ckc_profile_end(proc, ((const ck_head *)args)->seq, profiled, CUDA_SUCCESS);
 	if (unlikely(ret < 0))
 		return ckc_unsent(&ck_procs[proc], ret);
 	return sent ? CUDA_SUCCESS : CUDA_ERROR_DEVICE_UNAVAILABLE;

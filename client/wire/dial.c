@@ -13,10 +13,13 @@
 #include "client/wire/stats.h"
 #include "rpc/chan.h"
 #include "rpc/inject.h"
+#include "rpc/secure.h"
 #include "util/env.h"
 #include "util/log.h"
 
 CK_LOG_DEFINE("client");
+
+#define IN_FILE "file:" /* the address is in this file, which may change */
 
 int ckc_dial_timeout_ms(void)
 {
@@ -25,15 +28,41 @@ int ckc_dial_timeout_ms(void)
 	return seconds > 0 && seconds < 86400 ? (int)seconds * 1000 : 10000;
 }
 
-/* Open @count connections at the same time, and count the round trip that they take. */
-static int dial(const char *address, struct ck_chan **chans, unsigned int count)
+/* Open @count connections at the same time, to the server that is called @name. -EKEYREJECTED: logged. */
+static int open_all(const struct ckc_connection *at, const char *address, const char *name,
+		    struct ck_chan **chans, unsigned int count, int timeout_ms)
+{
+	char why[CK_TLS_WHY];
+	int ret = ck_chan_dial_many(address, timeout_ms, chans, count);
+
+	if (ret < 0)
+		return ret;
+	ret = ck_secure_channels(at->secure, name, chans, count, timeout_ms, why);
+	if (ret == -EKEYREJECTED && ck_secure_news(at->secure, why))
+		ck_err("no connection to the GPU server at REMOTE_GPU_ADDRESS=%s: %s", name, why);
+	return ret;
+}
+
+/* The same, and count the round trip that they take. */
+static int dial(const struct ckc_connection *at, const char *address, struct ck_chan **chans,
+		unsigned int count)
 {
 	uint64_t began = ckc_stats_on ? ckc_stats_clock() : 0;
-	int ret = ck_chan_dial_many(address, ckc_dial_timeout_ms(), chans, count);
+	int ret = open_all(at, address, at->address, chans, count, ckc_dial_timeout_ms());
 
 	if (ckc_stats_on && ret == 0)
 		ckc_stats_waited(NULLPROC, 0, 0, began);
 	return ret;
+}
+
+/* On one host, a further connection costs microseconds. */
+static int dial_first(const struct ckc_connection *at, struct ck_chan *chans[CKC_DIALED])
+{
+	bool here = strncmp(at->address, "unix:", 5) == 0 || strncmp(at->address, "shm:", 4) == 0;
+
+	for (unsigned int i = CKC_DIALED_RESERVE; i < CKC_DIALED; i++)
+		chans[i] = NULL;
+	return dial(at, at->address, chans, here ? CKC_DIALED_RESERVE : CKC_DIALED);
 }
 
 /* Connect to the unix socket of this host's server, if one answers. */
@@ -43,7 +72,7 @@ static bool dial_local(struct ckc_connection *at, struct ck_chan *chans[CKC_DIAL
 
 	for (unsigned int i = 0; (path = ck_chan_default_unix(i)) != NULL; i++) {
 		snprintf(at->address, sizeof(at->address), "unix:%s", path);
-		if (access(path, F_OK) == 0 && dial(at->address, chans, CKC_DIALED) == 0)
+		if (access(path, F_OK) == 0 && dial_first(at, chans) == 0)
 			return true;
 	}
 	return false;
@@ -81,6 +110,37 @@ static int play_network(void)
 	return ret;
 }
 
+/* The first line of file @path. -errno; -ENOENT too if it is empty. */
+static int read_address(const char *path, char *out, size_t room)
+{
+	FILE *f = fopen(path, "re");
+	int ret = f ? 0 : -errno;
+
+	if (f && !fgets(out, (int)room, f))
+		ret = -ENOENT;
+	if (f)
+		fclose(f);
+	if (ret == 0)
+		out[strcspn(out, " \t\r\n")] = '\0';
+	return ret == 0 && !out[0] ? -ENOENT : ret;
+}
+
+/* The address that REMOTE_GPU_ADDRESS means, NULL: none. -errno; an error is logged. */
+static int find_address(const char **where, char *room, size_t size)
+{
+	const char *set = ck_env_string("REMOTE_GPU_ADDRESS");
+	int ret = 0;
+
+	*where = set && *set ? set : NULL;
+	if (!set || strncmp(set, IN_FILE, strlen(IN_FILE)) != 0)
+		return 0;
+	ret = read_address(set + strlen(IN_FILE), room, size);
+	if (ret < 0)
+		ck_err("REMOTE_GPU_ADDRESS=%s: no address in this file: %s", set, strerror(-ret));
+	*where = room;
+	return ret;
+}
+
 static void note_server(struct ckc_connection *at, const struct ck_chan *chan)
 {
 	const char *peer = ck_chan_peer(chan);
@@ -100,21 +160,38 @@ static int dial_named(struct ckc_connection *at, const char *where,
 	at->wanted = strncmp(where, "shm:", 4) == 0 && !ck_inject_current() ? CK_RINGS : CK_SOCKETS;
 	snprintf(at->address, sizeof(at->address), "%s", where);
 	ck_info("connection to host \"%s\"", at->address);
-	ret = dial(at->address, chans, CKC_DIALED);
-	if (ret < 0)
+	ret = dial_first(at, chans);
+	if (ret < 0 && ret != -EKEYREJECTED)
 		ck_err("cannot reach the GPU server at REMOTE_GPU_ADDRESS=%s: %s", at->address,
 		       ck_chan_dial_error(at->address, ret, why, sizeof(why)));
 	return ret;
 }
 
-int ckc_dial_server(struct ckc_connection *at, struct ck_chan *chans[CKC_DIALED])
+/* What the environment says about TLS. */
+static int learn_trust(struct ckc_connection *at)
 {
-	const char *where = ck_env_string("REMOTE_GPU_ADDRESS");
-	bool anywhere = !where || !*where;
-	int ret = play_network();
+	char why[CK_TLS_WHY];
+	int ret = at->secure ? 0 : ck_secure_create(&at->secure, why);
 
 	if (ret < 0)
+		ck_err("%s", why);
+	return ret;
+}
+
+int ckc_dial_server(struct ckc_connection *at, struct ck_chan *chans[CKC_DIALED])
+{
+	char room[sizeof(at->address)];
+	const char *where = NULL;
+	bool anywhere;
+	int ret = play_network();
+
+	if (ret == 0)
+		ret = learn_trust(at);
+	if (ret == 0)
+		ret = find_address(&where, room, sizeof(room));
+	if (ret < 0)
 		return ret;
+	anywhere = !where;
 	at->wanted = CK_RINGS_IF_ANY;
 	if ((anywhere || names_this_host(where)) && dial_local(at, chans)) {
 		ck_info("connection to this host by \"%s\"", at->address);
@@ -131,7 +208,27 @@ int ckc_dial_server(struct ckc_connection *at, struct ck_chan *chans[CKC_DIALED]
 	return ret;
 }
 
+int ckc_dial_missing(const struct ckc_connection *at, const char *moved, struct ck_chan **chans,
+		     unsigned int count, int timeout_ms)
+{
+	const char *where = ck_env_string("REMOTE_GPU_ADDRESS");
+	char file[sizeof(at->address)];
+	int ret;
+
+	if (moved[0])
+		return open_all(at, moved, moved, chans, count, timeout_ms);
+	if (where && strncmp(where, IN_FILE, strlen(IN_FILE)) == 0 &&
+	    read_address(where + strlen(IN_FILE), file, sizeof(file)) == 0 &&
+	    strcmp(file, at->address) != 0)
+		return open_all(at, file, file, chans, count, timeout_ms);
+	ret = open_all(at, at->joins, at->address, chans, count, timeout_ms);
+	if (ret < 0 && strcmp(at->joins, at->address) != 0 &&
+	    open_all(at, at->address, at->address, chans, count, timeout_ms) == 0)
+		return 0;
+	return ret;
+}
+
 int ckc_dial_again(const struct ckc_connection *at, struct ck_chan **chan)
 {
-	return dial(at->joins, chan, 1);
+	return dial(at, at->joins, chan, 1);
 }

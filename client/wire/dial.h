@@ -7,22 +7,31 @@
 struct ck_chan;
 struct ckc_connection;
 
-/* The connections that a session begins with. */
+/* The connections that a session begins with. Those in reserve are for the first further threads, of the program or
+ * of the client. */
 enum ckc_dialed {
 	CKC_DIALED_HELLO,
 	CKC_DIALED_COMMANDS,
-	CKC_DIALED_RESERVE, /* for the first further thread */
-	CKC_DIALED
+	CKC_DIALED_RESERVE,
+	CKC_DIALED = CKC_DIALED_RESERVE + 3
 };
 
 /*
- * Open the connections that a session begins with, at the same time. Notes in @at the server's address and the transports that may be used. 0 or -errno;
+ * Open the connections that a session begins with, at the same time; on this host none in reserve (NULL). Notes in @at the server's address and the transports that may be used. 0 or -errno;
  * an error is logged.
  */
 int ckc_dial_server(struct ckc_connection *at, struct ck_chan *chans[CKC_DIALED]);
 
 /* Open a further connection to the server that @at notes. 0 or -errno. */
 int ckc_dial_again(const struct ckc_connection *at, struct ck_chan **chan);
+
+/*
+ * Open @count connections to the server in place of broken ones, within about @timeout_ms: at @moved, unless that is empty,
+ * else where REMOTE_GPU_ADDRESS=file: leads to now, else where it was, else where its name leads to now. 0 or -errno of the
+ * first attempt.
+ */
+int ckc_dial_missing(const struct ckc_connection *at, const char *moved, struct ck_chan **chans,
+		     unsigned int count, int timeout_ms);
 
 /* Limit of the time for connecting, and for the first reply on a connection. */
 int ckc_dial_timeout_ms(void);

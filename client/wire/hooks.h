@@ -171,6 +171,23 @@ struct ckc_hook_along {
 };
 CK_HOOK_LIST(along);
 
+/*
+ * --- a profiler is on, and message @proc has been sent or answered (wire/profile.h). clock() gives the time at
+ * which its call began. No lock is held that a message needs.
+ */
+struct ckc_hook_message {
+	uint64_t (*clock)(void);
+	void (*run)(uint32_t proc, uint64_t id, uint64_t began, CUresult err);
+};
+CK_HOOK_LIST(message);
+
+/* --- cuInit has succeeded (objects/init.c); may run more than once */
+struct ckc_hook_ready {
+	void (*run)(struct ckc_client *c);
+};
+CK_HOOK_LIST(ready);
+#define CK_ON_READY(function) CK_HOOK(ready, function, function)
+
 /* --- a thread has faulted at @address (managed/fault.c). True: it can access it now. */
 struct ckc_hook_fault {
 	bool (*run)(uintptr_t address);

@@ -1,8 +1,8 @@
 /*
  * client/wire/join.c - connections join the session.
  *
- * A join has a reply, but over a network nobody waits for it: the messages that follow are sent at
- * once, and the server reads them after it has accepted the connection. The reply of a lane is read
+ * A join has a reply, but over a network the client does not wait for it: it sends the messages that
+ * follow at once, and the server reads them after it has accepted the connection. The reply of a lane is read
  * ahead of that to its first call (lane.c), the reply on the command stream at its end (command.c).
  * In shared memory, the exchange decides which memory is used, and costs microseconds.
  */
@@ -14,12 +14,14 @@
 #include "client/wire/command.h"
 #include "client/wire/dial.h"
 #include "client/wire/join.h"
+#include "client/wire/keep.h"
 #include "client/wire/lane.h"
 #include "client/wire/stats.h"
 #include "rpc/chan.h"
 #include "rpc/record.h"
 
 /* Ring sizes of a connection. Commands are sent ahead; a lane has one call at a time. */
+#define QUEUE_MS 10000
 #define RING_COMMANDS (4u << 20)
 #define RING_LANE (256u << 10)
 #define RING_TO_CLIENT (256u << 10)
@@ -60,7 +62,9 @@ int ckc_first_exchange(struct ckc_client *c, struct ckc_lane *lane, struct ckc_e
 	if (c->connection.wanted != CK_SOCKETS) /* or it stays a socket */
 		ck_chan_offer_rings(chan, is_for_commands(x) ? RING_COMMANDS : RING_LANE,
 				    RING_TO_CLIENT);
-	ckc_lane_timeout(lane, ckc_dial_timeout_ms());
+	/* a server that is full holds a hello for some seconds */
+	ckc_lane_timeout(lane, c->waiting.until_ns ? ck_max(ckc_dial_timeout_ms(), QUEUE_MS)
+						   : ckc_dial_timeout_ms());
 	ret = ckc_lane_exchange(lane, x);
 	if (ret < 0)
 		return ret;
@@ -102,6 +106,10 @@ int ckc_join_commands(struct ckc_client *c, struct ck_chan **chan, bool *accepte
 	struct ckc_lane *lane;
 	int ret = 0;
 
+	if (ckc_keeps(c)) {
+		*accepted = true; /* else the keeper tells */
+		return ckc_keep_link(c, CK_LANE_COMMAND, *chan, chan);
+	}
 	if (ck_chan_peer_gone(*chan)) { /* the driver took long to start, or the server is full */
 		ck_chan_close(*chan);
 		ret = ckc_dial_again(&c->connection, chan);
@@ -120,11 +128,38 @@ int ckc_join_commands(struct ckc_client *c, struct ck_chan **chan, bool *accepte
 	return 0;
 }
 
+/* Make a lane on a lasting channel over @connection (NULL: the keeper makes one), and wait for the server only if @wait. */
+static int link_lane(struct ckc_client *c, struct ck_chan *connection, bool wait,
+		     struct ckc_lane **out)
+{
+	struct ckc_lane *lane;
+	struct ck_chan *chan;
+	int ret = ckc_keep_link(c, CK_LANE_CALL, connection, &chan);
+
+	if (ret == 0)
+		ret = ckc_lane_create(c, chan, &lane);
+	if (ret < 0)
+		return ret;
+	ckc_lane_linked(lane);
+	if (wait)
+		ret = ckc_lane_accept(lane);
+	if (ret < 0)
+		ckc_lane_destroy(lane);
+	else
+		*out = lane;
+	return ret;
+}
+
 void ckc_join_reserve(struct ckc_client *c, struct ck_chan *chan)
 {
 	struct ckc_lane *lane;
 
-	if (must_wait(c) || c->passes_fds)
+	if (!chan)
+		return;
+	if (ckc_keeps(c)) {
+		if (link_lane(c, chan, false, &lane) == 0)
+			ckc_lane_release(lane);
+	} else if (must_wait(c) || c->passes_fds)
 		ck_chan_close(chan);
 	else if (ckc_lane_create(c, chan, &lane) < 0)
 		return;
@@ -141,6 +176,8 @@ static int open_lane(struct ckc_client *c, bool wait, struct ckc_lane **out)
 	struct ck_chan *chan;
 	int ret = ckc_dial_again(&c->connection, &chan);
 
+	if (ckc_keeps(c) && ret != -EMFILE && ret != -ENFILE)
+		return link_lane(c, ret < 0 ? NULL : chan, wait, out);
 	if (ret == 0)
 		ret = ckc_lane_create(c, chan, &lane);
 	if (ret < 0)

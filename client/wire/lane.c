@@ -14,6 +14,7 @@
 #include "client/wire/dial.h"
 #include "client/wire/lane.h"
 #include "client/wire/hooks.h"
+#include "rpc/lasting.h"
 #include "rpc/record.h"
 #include "util/cancel.h"
 #include "util/log.h"
@@ -25,18 +26,23 @@ struct ckc_lane {
 	struct ck_chan *chan;
 	struct ck_reader *reader;
 	uint32_t sent, answered; /* xids of the last call and of the last reply */
+	uint32_t first_xid;	 /* after the join's */
 	bool busy;		 /* a call is in progress */
 	bool idle;		 /* see struct ckc_exchange */
-	bool joining;		 /* the reply to the join has not been read */
-	size_t received;	 /* bytes of the last reply */
-	struct ckc_lane *next;	 /* in the pool */
-	struct ckc_lane *older;	 /* in the list of all */
+	bool joining;		 /* the server has not accepted it: no reply has been read */
+	bool linked;	       /* its channel is a lasting one, which reads the reply to the link */
+	size_t received;       /* bytes of the last reply */
+	struct ckc_lane *next; /* in the pool */
+	struct ckc_lane *older; /* in the list of all */
 	size_t size;
 	unsigned char *buf;
 };
 
 #define LANE_BUFFER 4096
 #define JOIN_XID 1 /* of a lane's first message */
+#define LANE_XIDS                                                                                  \
+	(1u << 22) /* the second message's is a multiple: rarely do those of two lanes meet */
+#define LANES_APART 511
 /* A round trip takes a few microseconds, a step of a model some milliseconds. Waking a sleeper
  * costs up to 50 us on a virtual machine. The driver itself spins without limit while it waits for
  * the GPU. */
@@ -69,8 +75,12 @@ int ckc_lane_create(struct ckc_client *c, struct ck_chan *chan, struct ckc_lane 
 	lane->client = c;
 	lane->chan = chan;
 	ck_lock(&c->lanes.lock);
+	lane->first_xid = (c->lanes.made++ % LANES_APART + 1) * LANE_XIDS;
 	lane->older = c->lanes.newest;
 	c->lanes.newest = lane;
+	/* a loss that came before this has not shut it down */
+	if (c->state == CK_STATE_LOST)
+		ck_chan_shutdown(chan);
 	ck_unlock(&c->lanes.lock);
 	*out = lane;
 	return 0;
@@ -206,9 +216,16 @@ struct ckc_lane *ckc_lane_pooled(struct ckc_client *c)
 }
 
 /* The xid after @xid; 0 marks a delivery sent ahead of a reply. */
-static uint32_t xid_after(uint32_t xid)
+static uint32_t xid_after(const struct ckc_lane *lane, uint32_t xid)
 {
-	return xid == UINT32_MAX ? 1 : xid + 1;
+	if (xid == JOIN_XID)
+		return lane->first_xid;
+	return xid == UINT32_MAX ? JOIN_XID : xid + 1;
+}
+
+uint32_t ckc_lane_xid(const struct ckc_lane *lane)
+{
+	return lane->sent;
 }
 
 int ckc_lane_send(struct ckc_lane *lane, struct ckc_exchange *x)
@@ -222,7 +239,7 @@ int ckc_lane_send(struct ckc_lane *lane, struct ckc_exchange *x)
 	for (;;) {
 		unsigned char *bigger;
 
-		n = ck_call_encode(lane->buf, lane->size, xid_after(lane->sent), x->proc,
+		n = ck_call_encode(lane->buf, lane->size, xid_after(lane, lane->sent), x->proc,
 				   x->xdr_args, x->args, x->bulk_size);
 		if (n != -ENOSPC || lane->size >= CK_RECORD_MAX)
 			break;
@@ -237,13 +254,13 @@ int ckc_lane_send(struct ckc_lane *lane, struct ckc_exchange *x)
 	x->unsent = n < 0;
 	if (n < 0)
 		return (int)n;
-	lane->sent = xid_after(lane->sent);
+	lane->sent = xid_after(lane, lane->sent);
 	iov[0] = (struct iovec){lane->buf, (size_t)n};
 	iov[1] = (struct iovec){(void *)(uintptr_t)x->bulk, x->bulk_size};
 	iov[2] = (struct iovec){(void *)(uintptr_t)zero, -x->bulk_size & 3};
 	if (x->fd)
 		return ck_chan_writev_fd(lane->chan, iov, x->bulk_size ? 3 : 1, *x->fd);
-	return ck_chan_writev(lane->chan, iov, x->bulk_size ? 3 : 1);
+	return ck_chan_lend(lane->chan, iov, x->bulk_size ? 3 : 1, x->passing ? -1 : 1);
 }
 
 /* Receive the payload after the results at @offset, up to the sink's size, then the CUresult. */
@@ -345,6 +362,11 @@ int ckc_lane_send_join(struct ckc_lane *lane, struct ckc_exchange *x)
 	return ret;
 }
 
+void ckc_lane_linked(struct ckc_lane *lane)
+{
+	lane->linked = lane->joining = true;
+}
+
 /* Read the reply to the join. -EACCES: the server refuses. */
 static int take_join_reply(struct ckc_lane *lane)
 {
@@ -355,6 +377,11 @@ static int take_join_reply(struct ckc_lane *lane)
 	size_t offset;
 	int ret;
 
+	if (lane->linked) {
+		ret = ck_lasting_greeted(lane->chan);
+		lane->joining = ret < 0;
+		return ret;
+	}
 	ckc_lane_timeout(lane, ckc_dial_timeout_ms());
 	ret = next_reply(lane, &record, &xid, &offset);
 	if (ret == 0)
@@ -381,7 +408,7 @@ int ckc_lane_receive(struct ckc_lane *lane, struct ckc_exchange *x)
 
 	x->bulk_err = 0;
 	lane->received = 0;
-	lane->answered = xid_after(lane->answered);
+	lane->answered = xid_after(lane, lane->answered);
 	xid = 0;
 	while (ret == 0 && xid == 0) {
 		ret = next_reply(lane, &record, &xid, &offset);
@@ -391,6 +418,8 @@ int ckc_lane_receive(struct ckc_lane *lane, struct ckc_exchange *x)
 	if (ret == 0)
 		ret = xid == lane->answered ? take_results(lane, &record, offset, x) : -EPROTO;
 	lane->busy = lane->answered != lane->sent;
+	if (!lane->busy || ret < 0)
+		ck_chan_settle(lane->chan); /* the caller may reuse what it lent */
 	return ret;
 }
 
@@ -414,6 +443,8 @@ int ckc_lane_exchange(struct ckc_lane *lane, struct ckc_exchange *x)
 		ret = ckc_lane_receive(lane, x);
 	else
 		lane->busy = false;
+	if (ret < 0)
+		ck_chan_settle(lane->chan);
 	if (ret == 0 && began)
 		note_round_trip(&c->lanes, ck_now_ns() - began);
 	return ret;

@@ -46,12 +46,18 @@ void ckc_lane_forked(struct ckc_client *c);
 /* In a child that starts anew: no lane is left. The thread's is the caller's to forget. */
 void ckc_lane_forget(struct ckc_client *c);
 
+/* The xid of its last call. Those of the session's lanes differ, so a profiler can tell calls apart. */
+uint32_t ckc_lane_xid(const struct ckc_lane *lane);
+
 /* A call is in progress on it: a signal handler called exit() in the middle. */
 bool ckc_lane_busy(const struct ckc_lane *lane);
 
 /* Send the join @x, and do not wait: its reply is read ahead of that to the lane's first call. 0 or
  * -errno. */
 int ckc_lane_send_join(struct ckc_lane *lane, struct ckc_exchange *x);
+
+/* The lane's channel is a lasting one, whose link the server has not accepted: the lane's first call finds out. */
+void ckc_lane_linked(struct ckc_lane *lane);
 
 /* Make sure that the server has accepted the lane: read the reply to its join, if that has not been
  * done. 0 or -errno. */
@@ -82,6 +88,7 @@ struct ckc_exchange {
 	ckc_place_fn place;    /* finds the payload's destination; NULL: the sink has it */
 	void *closure;	       /* for place */
 	int bulk_err;	       /* result: the CUresult at the very end of such a reply */
+	bool passing;	       /* the payload is valid only until it is sent, not until the reply */
 	bool idle;	       /* silence is no sign of a dead server */
 	bool unsent;	       /* result: too large to send; nothing was sent */
 };

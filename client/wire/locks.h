@@ -13,6 +13,7 @@
 /* Rank 1 is that of a lock of libcuda/locks.h. */
 enum ck_rank {
 	CK_RANK_NVML = 2,	/* whether NVML has been started */
+	CK_RANK_CUPTI_FLUSH,	/* fetching a profile's records, and the program's buffer */
 	CK_RANK_PRIMARY,	/* primary contexts: held over the end of one, which runs hooks */
 	CK_RANK_MIRROR_LAUNCH,	/* the launch whose bytes the mirrors hold */
 	CK_RANK_SPREAD_ONE,	/* the one large copy whose parts go over several lanes */
@@ -55,6 +56,7 @@ enum ck_rank {
 	CK_RANK_MIRRORS = CK_RANK_LEAF,	      /* mirrors of copies in graphs */
 	CK_RANK_NOTIFICATIONS = CK_RANK_LEAF, /* asynchronous notifications */
 	CK_RANK_NVML_SETS = CK_RANK_LEAF,     /* the process's sets of NVML's events */
+	CK_RANK_CUPTI = CK_RANK_LEAF,	      /* records of the program's calls */
 	CK_RANK_CLAIMED = CK_RANK_LEAF,	      /* the process's claimed addresses */
 };
 

@@ -11,13 +11,13 @@
 CK_LOG_DEFINE("client");
 
 #define SPEED_FIRST 250000000u /* bytes per second of one thread, before any was measured */
-#define FAR_NS 1000000	       /* the shortest round trip to a server that is not near */
 #define SKIP_MOST 16u	       /* blocks after one that cannot be compressed */
 #define SAMPLE ((size_t)8 << 20)
 #define SAMPLES                                                                                    \
 	3 /* copies as they are before the first compressed one: the first may wait for the GPU, too */
 #define PROOF 16      /* one of so many parts of the time is spent on measuring the network again */
 #define PAUSE_MOST 63 /* copies that travel as they are, after compressed ones that were slower */
+#define HIDDEN_MOST ((size_t)16 << 20) /* before one was measured; a connection takes a byte a ns */
 #define NS 1000000000.0
 
 /* Does the server take @proc, and is it on another machine, as far as the client can tell? */
@@ -69,7 +69,7 @@ bool ckc_packing_pays(struct ckc_client *c, uint32_t proc, unsigned int threads,
 bool ckc_packing_pays_unmeasured(struct ckc_client *c, uint32_t proc)
 {
 	return possible(c, proc) && get(&c->packing.samples) < SAMPLES &&
-	       get(&c->lanes.round_trip_ns) >= FAR_NS;
+	       get(&c->lanes.round_trip_ns) >= CKC_FAR_NS;
 }
 
 /* Have copies been compressed for so long that one should show what the network can do? */
@@ -109,7 +109,9 @@ struct ckc_packing_step ckc_packing_step(struct ckc_client *c, uint32_t proc, si
 
 bool ckc_packing_hides(const struct ckc_client *c, size_t size)
 {
-	return !c->passes_fds && size <= 2 * get(&c->packing.hidden);
+	size_t taken = ck_min((size_t)get(&c->lanes.round_trip_ns), HIDDEN_MOST);
+
+	return !c->passes_fds && size <= ck_max(taken, 2 * (size_t)get(&c->packing.hidden));
 }
 
 /* A copy as it is went at @rate. It may have waited for the GPU, but it was not faster than the network. */

@@ -13,7 +13,9 @@
 #include "client/wire/command.h"
 #include "client/wire/dial.h"
 #include "client/wire/join.h"
+#include "client/wire/keep.h"
 #include "client/wire/lane.h"
+#include "client/wire/queue.h"
 #include "libcuda/logs.h"
 #include "client/wire/hooks.h"
 #include "client/wire/stats.h"
@@ -42,11 +44,26 @@ static CUresult hello_status(const struct ckc_client *c, const ck_hello_res *res
 
 	if (res->status == CK_HELLO_OK)
 		return CUDA_SUCCESS;
+	if (res->status == CK_HELLO_WAIT) /* connect_session asks again, or says why not */
+		return CUDA_ERROR_DEVICE_UNAVAILABLE;
 	ck_err("the GPU server at %s refuses: %s", c->connection.address, res->message);
 	if (res->status == CK_HELLO_DRIVER)
 		return res->cuda_error ? (CUresult)res->cuda_error : CUDA_ERROR_NO_DEVICE;
 	return (unsigned)res->status < sizeof(code) / sizeof(code[0]) ? code[res->status]
 								      : CUDA_ERROR_UNKNOWN;
+}
+
+/* A hello as it travels: a server ignores wishes that it does not know. */
+struct greeting {
+	ck_hello_args args;
+	ck_hello_wishes wishes;
+	ck_hello_queue queue;
+};
+
+static bool_t code_greeting(XDR *xdrs, struct greeting *g)
+{
+	return xdr_ck_hello_args(xdrs, &g->args) && xdr_ck_hello_wishes(xdrs, &g->wishes) &&
+	       xdr_ck_hello_queue(xdrs, &g->queue);
 }
 
 /* The reply to a hello as it travels: see ck_hello_more, which releases before it do not send. */
@@ -74,25 +91,27 @@ static CUresult hello(struct ckc_client *c, struct ckc_lane *lane, struct ck_cha
 {
 	const char *token = ck_env_string("CRICKET_TOKEN");
 	char host[256] = "";
-	ck_hello_args args = {
-		.protocol = CK_PROTOCOL,
-		.release = CK_RELEASE,
-		.token = {token ? (u_int)strlen(token) : 0, (char *)(uintptr_t)token},
-		.application = program_invocation_short_name,
-		.host = host,
-		.pid = (u_int)getpid(),
+	struct greeting greeting = {
+		.args = {.protocol = CK_PROTOCOL,
+			 .release = CK_RELEASE,
+			 .token = {token ? (u_int)strlen(token) : 0, (char *)(uintptr_t)token},
+			 .application = program_invocation_short_name,
+			 .host = host,
+			 .pid = (u_int)getpid()},
+		.wishes = {.resume = ckc_keep_wish()},
 	};
 	struct ckc_connection *at = &c->connection;
 	int ret;
 
 	gethostname(host, sizeof(host) - 1);
+	ckc_queue_wish(c, &greeting.queue);
 	c->offered_ns = ck_now_ns();
 	ret = ckc_first_exchange(c, lane,
 				 &(struct ckc_exchange){
 					 .proc = CK_HELLO,
-					 .args = &args,
+					 .args = &greeting,
 					 .res = c,
-					 .xdr_args = (xdrproc_t)xdr_ck_hello_args,
+					 .xdr_args = (xdrproc_t)code_greeting,
 					 .xdr_res = (xdrproc_t)code_hello,
 				 });
 	if (ret < 0)
@@ -146,6 +165,7 @@ static void start_anew(struct ckc_client *c)
 	if (t)
 		t->lane = NULL;
 	ckc_command_forget(c);
+	ckc_keep_forget(c);
 	if (!c->connection.connecting) {
 		ck_map_destroy(c->connection.images);
 		xdr_free((xdrproc_t)xdr_ck_hello_res, &c->hello);
@@ -171,14 +191,29 @@ static void in_child(void)
 		return;
 	}
 	c->state = CK_STATE_FORKED;
+	if (ckc_keeps(c)) {
+		ckc_keep_forked(c);
+		return;
+	}
 	ckc_lane_forked(c);
 	ckc_command_forked(c);
+}
+
+/* Close those in reserve from the @first on. */
+static void close_reserve(struct ck_chan *chans[CKC_DIALED], unsigned int first)
+{
+	for (unsigned int i = CKC_DIALED_RESERVE + first; i < CKC_DIALED; i++)
+		ck_chan_close(chans[i]);
 }
 
 /* Join with the other connections than that of the hello; owns them. */
 static CUresult join_others(struct ckc_client *c, struct ck_chan *chans[CKC_DIALED])
 {
 	struct ck_chan *commands = chans[CKC_DIALED_COMMANDS];
+	/* each costs the server a thread, and saves a round trip */
+	unsigned int reserve = atomic_load(&c->lanes.round_trip_ns) < CKC_RESERVE_NS
+				       ? 1
+				       : CKC_DIALED - CKC_DIALED_RESERVE;
 	bool accepted;
 	int ret = ckc_join_commands(c, &commands, &accepted);
 
@@ -187,11 +222,27 @@ static CUresult join_others(struct ckc_client *c, struct ck_chan *chans[CKC_DIAL
 	if (ret < 0) {
 		ck_err("the GPU server at %s: cannot join the session: %s", c->connection.address,
 		       strerror(-ret));
-		ck_chan_close(chans[CKC_DIALED_RESERVE]);
+		close_reserve(chans, 0);
 		return CUDA_ERROR_DEVICE_UNAVAILABLE;
 	}
-	ckc_join_reserve(c, chans[CKC_DIALED_RESERVE]);
+	for (unsigned int i = 0; i < reserve; i++)
+		ckc_join_reserve(c, chans[CKC_DIALED_RESERVE + i]);
+	close_reserve(chans, reserve);
 	return CUDA_SUCCESS;
+}
+
+/* The server keeps the session: make the lane of the hello one that lasts. */
+static CUresult outlive(struct ckc_client *c, struct ckc_lane **lane)
+{
+	struct ck_chan *chan = ckc_lane_detach(*lane);
+	int ret = ckc_keep_begin(c, &chan, ckc_session_lost);
+
+	*lane = NULL;
+	if (ret < 0)
+		ck_chan_close(chan);
+	else
+		ret = ckc_lane_create(c, chan, lane);
+	return ret < 0 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
 
 /* Say hello, and join; owns all connections. */
@@ -202,9 +253,11 @@ static CUresult make_session(struct ckc_client *c, struct ck_chan *chans[CKC_DIA
 
 	if (ckc_lane_create(c, chans[CKC_DIALED_HELLO], &lane) == 0)
 		err = hello(c, lane, chans[CKC_DIALED_HELLO]);
+	if (!err && c->offers.keep > 0)
+		err = outlive(c, &lane);
 	if (err) {
 		ck_chan_close(chans[CKC_DIALED_COMMANDS]);
-		ck_chan_close(chans[CKC_DIALED_RESERVE]);
+		close_reserve(chans, 0);
 	} else {
 		err = join_others(c, chans);
 	}
@@ -215,15 +268,39 @@ static CUresult make_session(struct ckc_client *c, struct ck_chan *chans[CKC_DIA
 	return err;
 }
 
-static CUresult connect_session(struct ckc_client *c)
+/* Ask once. */
+static CUresult ask_for_session(struct ckc_client *c)
 {
 	struct ck_chan *chans[CKC_DIALED];
-	CUresult err;
+	uint64_t began = ck_now_ns();
 
 	if (ckc_dial_server(&c->connection, chans) < 0)
 		return CUDA_ERROR_NO_DEVICE;
+	/* the reply to hello may take longer: the server makes a worker for it */
+	atomic_store(&c->lanes.round_trip_ns, ck_now_ns() - began);
 	c->passes_fds = ck_chan_passes_fds(chans[0]);
-	err = make_session(c, chans);
+	return make_session(c, chans);
+}
+
+/* Must it be asked again? Forgets its answer then. */
+static bool is_to_wait(struct ckc_client *c, CUresult err)
+{
+	if (!err || c->hello.status != CK_HELLO_WAIT || !ckc_queue_go_on(c, c->hello.message))
+		return false;
+	xdr_free((xdrproc_t)xdr_ck_hello_res, &c->hello);
+	memset(&c->hello, 0, sizeof(c->hello));
+	return true;
+}
+
+static CUresult connect_session(struct ckc_client *c)
+{
+	CUresult err;
+
+	ckc_queue_begin(c);
+	do
+		err = ask_for_session(c);
+	while (is_to_wait(c, err));
+	ckc_queue_end(c);
 	if (err)
 		return err;
 	remember_images(c);
@@ -235,14 +312,21 @@ static CUresult connect_session(struct ckc_client *c)
 	return CUDA_SUCCESS;
 }
 
+static void warn(const char *line)
+{
+	ck_warn("%s", line);
+}
+
 /* Connect for the first time. Another thread may fork at any time. */
 static CUresult begin(struct ckc_client *c)
 {
 	static bool at_fork;
 	CUresult err;
 
-	if (!__atomic_exchange_n(&at_fork, true, __ATOMIC_RELAXED))
+	if (!__atomic_exchange_n(&at_fork, true, __ATOMIC_RELAXED)) {
 		pthread_atfork(NULL, NULL, in_child);
+		ck_env_check(warn);
+	}
 	c->connection.connecting = true;
 	ckc_stats_init();
 	ck_logs_begin();
@@ -295,6 +379,7 @@ void ckc_session_lost(struct ckc_client *c, const char *why)
 	ckc_command_abandon(c);
 	ckc_lane_shut_all(c);
 	ckc_lane_drop_all(c);
+	ckc_keep_stop(c);
 }
 
 CUresult ckc_session_check(void)
@@ -348,6 +433,7 @@ __attribute__((destructor)) static void at_exit(void)
 		ckc_lane_timeout(t->lane, 2000);
 		ckc_output_fetch();
 	}
+	ckc_keep_bye(c);
 out:
 	if (ckc_stats_on)
 		ckc_stats_end_of_process();

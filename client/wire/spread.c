@@ -72,7 +72,7 @@ static bool take_part(struct ckc_spreading *s)
 	ck_lock(&s->lock);
 	if (err && !s->err)
 		s->err = err;
-	if (err) /* the copy has failed: nobody needs the rest */
+	if (err) /* the copy has failed: skip the rest */
 		s->share.next = s->share.size;
 	if (--s->busy == 0)
 		pthread_cond_signal(&s->done);

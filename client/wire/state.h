@@ -16,6 +16,8 @@
 #include "util/spin.h"
 
 struct ck_chan;
+struct ckc_client;
+struct ck_links;
 struct ckc_lane;
 struct ck_map;
 struct ck_packer;
@@ -24,8 +26,9 @@ struct ck_status_file;
 /* session.c */
 struct ckc_connection {
 	struct ck_mutex set_up_lock;
-	char address[512]; /* the server's address as found */
-	char joins[512];   /* resolved: the name may change its meaning */
+	char address[512];	  /* the server's address as found */
+	char joins[512];	  /* resolved: the name may change its meaning */
+	struct ck_secure *secure; /* NULL: not yet */
 	/* Transports that may be used on this host. */
 	enum { CK_SOCKETS, CK_RINGS_IF_ANY, CK_RINGS } wanted;
 	CUresult failed; /* result of a failed attempt to connect */
@@ -34,10 +37,37 @@ struct ckc_connection {
 	struct ck_map *images; /* images on the server, by alias (rpc/alias.h) */
 };
 
+struct ckc_waiting { /* queue.c */
+	unsigned char ticket[16];
+	uint64_t until_ns; /* 0: the user does not wish to wait */
+	uint64_t told_ns;  /* when the place was printed last; 0: not yet */
+	bool catching;	   /* our handler of SIGINT is in place */
+};
+
+struct ckc_keeping {		/* keep.c */
+	struct ck_links *links; /* NULL: the session ends with its connections */
+	void (*lost)(struct ckc_client *c, const char *why);
+	unsigned int seconds; /* that the server waits for new ones */
+	_Atomic uint32_t numbers;
+	atomic_bool leaving; /* the process ends */
+	atomic_bool told;    /* the user knows that connections are missing */
+	/* the keeper's: */
+	int64_t since; /* in ms, when they were; 0: they are not */
+	int pause_ms;
+	char moved[256]; /* the server that the session is on now; empty: where it was */
+	bool arriving;	 /* it may not be there yet */
+};
+
+#define CKC_FAR_NS 1000000 /* the shortest round trip to a server that is not near */
+/* The same for connections in reserve. Only connecting has been timed so far, and a near server that is busy
+ * may take some milliseconds for that. */
+#define CKC_RESERVE_NS 5000000
+
 struct ckc_lanes {
 	struct ck_mutex lock;
 	struct ckc_lane *pool;
 	struct ckc_lane *newest;    /* all lanes, for a forked child */
+	unsigned int made;	    /* how many there have been */
 	_Atomic uint32_t delivered; /* all deliveries up to this rank have arrived */
 	/* The shortest exchange so far, over a network; 0: there was none. */
 	_Atomic uint64_t round_trip_ns;
@@ -97,7 +127,7 @@ struct ckc_suspicion {
 struct ckc_share {
 	struct ck_mutex *lock; /* NULL: of one thread */
 	size_t size, next;     /* bytes of the copy, and those taken */
-	size_t even;	       /* each part's size; 0: a share of what is left */
+	size_t even;	       /* each part's size; 0: a share of the rest */
 	unsigned int threads;
 };
 

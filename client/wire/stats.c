@@ -3,6 +3,7 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -20,6 +21,8 @@
 
 CK_LOG_DEFINE("client");
 
+#define TRACE_TAIL 160 /* bytes for what follows the arguments */
+
 bool ckc_stats_on, ckc_trace_on;
 
 static struct ckc_stats_row messages[CK_PROC_END]; /* NULLPROC: see ckc_stats_waited */
@@ -36,10 +39,36 @@ static bool enabled(const char *name)
 	return value && *value && strcmp(value, "0") != 0;
 }
 
+/* Where the trace goes to, for as long as one line: a program may close what it does not know. -1: failed. */
+static int open_trace(void)
+{
+	const char *where = ck_env_string("CRICKET_TRACE");
+
+	return strcmp(where, "1") == 0
+		       ? STDERR_FILENO
+		       : open(where, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+}
+
+static void close_trace(int fd)
+{
+	if (fd > STDERR_FILENO)
+		close(fd);
+}
+
+static bool can_trace(void)
+{
+	int fd = open_trace();
+
+	if (fd < 0)
+		ck_err("CRICKET_TRACE=%s: %s", ck_env_string("CRICKET_TRACE"), strerror(errno));
+	close_trace(fd);
+	return fd >= 0;
+}
+
 static void read_variables(void)
 {
 	ckc_stats_on = enabled("CRICKET_STATS");
-	ckc_trace_on = enabled("CRICKET_TRACE");
+	ckc_trace_on = enabled("CRICKET_TRACE") && can_trace();
 }
 
 void ckc_stats_init(void)
@@ -217,9 +246,10 @@ static void print_calls(FILE *f, struct line *lines, struct line *total)
 
 static const char *message_name(uint32_t proc)
 {
-	static const char *const control[] = {"connect", [CK_HELLO] = "hello", [CK_JOIN] = "join"};
+	static const char *const control[] = {
+		"connect", [CK_HELLO] = "hello", [CK_JOIN] = "join", [CK_LINK] = "link"};
 
-	return proc < CK_ARRAY_SIZE(control) ? control[proc] : ck_procs[proc].name;
+	return proc < CK_ARRAY_SIZE(control) && control[proc] ? control[proc] : ck_procs[proc].name;
 }
 
 static void print_messages(FILE *f, struct line *lines, struct line *total)
@@ -277,19 +307,27 @@ void ckc_stats_end_of_process(void)
 		fclose(f);
 }
 
-void ckc_trace_message(uint32_t proc, const void *args, const void *res, CUresult err)
+void ckc_trace_message(uint32_t proc, const void *args, const void *res, CUresult err,
+		       uint64_t began, size_t bytes)
 {
 	const struct ck_proc *p = &ck_procs[proc];
-	char line[1024];
+	uint64_t now = ckc_stats_clock();
+	char line[1024 + TRACE_TAIL];
+	int fd;
 	size_t n = (size_t)snprintf(line, sizeof(line), "cricket: -> %s(", p->name);
 
-	n += ck_fields_print(p->in, args, line + n, sizeof(line) - n - 64);
+	n += ck_fields_print(p->in, args, line + n, sizeof(line) - n - TRACE_TAIL - 64);
 	n += (size_t)snprintf(line + n, sizeof(line) - n, p->one_way ? ")" : ") = %d", (int)err);
-	if (res && p->out && n < sizeof(line) - 64) {
+	if (res && p->out && n < sizeof(line) - TRACE_TAIL - 64) {
 		n += (size_t)snprintf(line + n, sizeof(line) - n, ", ");
-		n += ck_fields_print(p->out, res, line + n, sizeof(line) - n - 2);
+		n += ck_fields_print(p->out, res, line + n, sizeof(line) - n - TRACE_TAIL);
 	}
-	line[n++] = '\n';
-	if (write(STDERR_FILENO, line, n) < 0)
-		return;
+	n += (size_t)snprintf(line + n, sizeof(line) - n,
+			      " {pid %d thread %d ns %" PRIu64 " took %" PRIu64 " bytes %zu}\n",
+			      (int)getpid(), (int)gettid(), began ? began : now,
+			      began ? now - began : 0, bytes);
+	fd = open_trace();
+	if (fd >= 0 && write(fd, line, n) < 0)
+		ckc_trace_on = false; /* the disk is full, or the reader has gone */
+	close_trace(fd);
 }

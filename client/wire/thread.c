@@ -4,7 +4,6 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 
 #include "client/wire/client.h"
@@ -155,21 +154,4 @@ int ckc_thread_start_calling(struct ckc_client *client, void *(*run)(void *clien
 		free(t);
 	}
 	return ret;
-}
-
-int ckc_thread_start(void *(*run)(void *), void *arg)
-{
-	sigset_t all, was;
-	pthread_t thread;
-	int ret;
-
-	sigfillset(&all);
-	sigdelset(&all, SIGSEGV); /* host functions may touch managed memory, */
-	sigdelset(&all, SIGBUS);  /* or that of a lost server */
-	pthread_sigmask(SIG_SETMASK, &all, &was);
-	ret = pthread_create(&thread, NULL, run, arg);
-	pthread_sigmask(SIG_SETMASK, &was, NULL);
-	if (ret == 0)
-		pthread_detach(thread);
-	return -ret;
 }

@@ -1,0 +1,38 @@
+/*
+ * client/cupti/buffer.c - hand records to the program, in buffers that it provides.
+ */
+#include <string.h>
+
+#include "client/cupti/cupti.h"
+
+void ckc_cupti_finish(struct ckc_cupti *s)
+{
+	if (s->buffer)
+		s->complete(NULL, 0, s->buffer, s->room, s->used);
+	s->buffer = NULL;
+	s->room = s->used = s->records = s->records_max = 0;
+}
+
+static bool fits(const struct ckc_cupti *s, size_t size)
+{
+	return s->buffer && s->room - s->used >= size &&
+	       (s->records_max == 0 || s->records < s->records_max);
+}
+
+void ckc_cupti_append(struct ckc_cupti *s, const void *record, size_t size)
+{
+	if (!fits(s, size)) {
+		ckc_cupti_finish(s);
+		if (s->request)
+			s->request(&s->buffer, &s->room, &s->records_max);
+	}
+	if (!fits(s, size)) {
+		ck_lock(&s->lock);
+		s->dropped++;
+		ck_unlock(&s->lock);
+		return;
+	}
+	memcpy(s->buffer + s->used, record, size);
+	s->used += size;
+	s->records++;
+}

@@ -1,0 +1,60 @@
+/*
+ * client/cupti/cupti.h - what the files of client/cupti share.
+ */
+#ifndef CK_CLIENT_CUPTI_CUPTI_H
+#define CK_CLIENT_CUPTI_CUPTI_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "client/cupti/state.h"
+#include "cuda/cupti.h"
+#include "rpc/activity.h"
+
+/* --- activity.c */
+uint64_t ckc_cupti_clock(void); /* the program's clock, in ns */
+static inline bool ckc_cupti_wants(const struct ckc_cupti *s, uint32_t kind)
+{
+	return atomic_load_explicit(&s->kinds, memory_order_relaxed) >> kind & 1;
+}
+/* Note the result of a call for cuptiGetLastError, and return it. */
+CUptiResult ckc_cupti_result(CUptiResult result);
+
+/* --- calls.c: records of the program's calls */
+/* The number of what message @id (rpc/activity.h) does. */
+static inline uint32_t ckc_cupti_correlation(uint64_t id)
+{
+	return (uint32_t)id << 1 | (id & CK_ACTIVITY_CALL ? 1 : 0);
+}
+struct ckc_cupti_piece {
+	struct ckc_cupti_piece *next;
+	size_t size;
+	_Alignas(8) unsigned char bytes[64u << 10];
+};
+/* Add a record; of a call, with the calling thread. */
+void ckc_cupti_note(struct ckc_cupti *s, const void *record, size_t size);
+void ckc_cupti_note_api(struct ckc_cupti *s, struct ck_cupti_api *api);
+/* The records so far, which the caller frees. */
+struct ckc_cupti_piece *ckc_cupti_calls_take(struct ckc_cupti *s);
+CUptiResult ckc_cupti_push(uint32_t kind, uint64_t id);
+CUptiResult ckc_cupti_pop(uint32_t kind, uint64_t *id);
+
+/* --- runtime.c: calls of NVIDIA's runtime */
+/* Ask the runtimes in the process to report their calls, or not to. */
+void ckc_cupti_runtime_enable(bool on);
+/* Is the calling thread in a runtime call that is reported? Then note @correlation as the call's; unless it @works,
+ * only if the call has none yet. */
+bool ckc_cupti_runtime_inside(uint32_t correlation, bool works);
+
+/* --- fetch.c: records from the server. flush_lock is held. */
+/* Tell the server which kinds are wanted. */
+CUptiResult ckc_cupti_tell(struct ckc_client *c);
+void ckc_cupti_clock_changed(struct ckc_client *c); /* read the clocks anew */
+/* Fetch and hand over all records; with @forced, also unfinished ones. */
+CUptiResult ckc_cupti_fetch(struct ckc_client *c, bool forced);
+
+/* --- buffer.c: the program's buffers. flush_lock is held. */
+void ckc_cupti_append(struct ckc_cupti *s, const void *record, size_t size);
+void ckc_cupti_finish(struct ckc_cupti *s);
+
+#endif

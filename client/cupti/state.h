@@ -1,0 +1,52 @@
+/*
+ * client/cupti/state.h - the session state of client/cupti. Programs see one CUPTI per process, so it is
+ * that of the process's session.
+ */
+#ifndef CK_CLIENT_CUPTI_STATE_H
+#define CK_CLIENT_CUPTI_STATE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "client/wire/client.h"
+#include "cuda/cupti.h"
+
+/* Local time less the server's, at one moment. */
+struct ckc_cupti_sample {
+	uint64_t local, remote;
+	uint64_t error; /* half the round trip, in ns */
+};
+
+struct ckc_cupti_piece;
+
+/* The client's number of what the server's driver has numbered. */
+struct ckc_cupti_match {
+	uint32_t server, client;
+};
+
+struct ckc_cupti {
+	/* Held while records are fetched and handed to the program. */
+	struct ck_mutex flush_lock;
+	ck_cupti_request_fn request;
+	ck_cupti_complete_fn complete;
+	uint64_t told; /* the kinds that the server knows of */
+	struct ckc_cupti_sample before, now;
+	struct ckc_cupti_match *matches;
+	char **names; /* of kernels, by number; programs keep pointers to them */
+	uint32_t name_count;
+	/* the program's buffer that is being filled */
+	uint8_t *buffer;
+	size_t room, used, records, records_max;
+
+	struct ck_mutex lock; /* with the records of calls, which wait for a flush */
+	struct ckc_cupti_piece *first, *last;
+	size_t pieces;
+	uint64_t dropped;
+	void *subscriber; /* the callback; NULL: none */
+
+	_Atomic uint64_t kinds;
+	uint64_t (*_Atomic clock)(void); /* the program's; NULL: the system's */
+};
+
+#endif

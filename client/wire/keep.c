@@ -1,0 +1,431 @@
+/*
+ * client/wire/keep.c - see client/wire/keep.h.
+ */
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "client/wire/dial.h"
+#include "client/wire/keep.h"
+#include "client/wire/stats.h"
+#include "rpc/links.h"
+#include "rpc/record.h"
+#include "util/env.h"
+#include "util/log.h"
+#include "util/until.h"
+
+CK_LOG_DEFINE("client");
+
+#define FIRST 0 /* number of the channel of the hello */
+#define LINK_XID 1
+#define LINK_REPLY 40 /* bytes: mark, head, status, count */
+#define MOVED_MOST (4 + CK_MOVED_MAX + 1)
+#define LAST_FRAGMENT 0x80000000u
+#define ATTEMPT_MS 3000	      /* for connecting, and for the replies */
+#define ATTEMPT_FIRST_MS 1000 /* before the user has been told */
+#define PAUSE_FIRST_MS 20     /* between two attempts; doubled each time */
+#define PAUSE_LAST_MS 1000
+#define TELL_MS 1000	  /* a shorter cut is not worth a line */
+#define LISTEN_NS 1000000 /* between two looks at what comes, while it comes fast */
+#define IDLE_MS 2000	  /* a program may have closed the descriptors that it did not open */
+#define BYE_MS 500
+
+/* --- one link */
+
+static int send_link(struct ckc_client *c, const struct ck_link *link, struct ck_chan *connection,
+		     uint64_t received)
+{
+	ck_link_args args = {
+		.lane = (ck_lane_kind)link->kind, .number = link->number, .received = received};
+	unsigned char bytes[256];
+	struct iovec iov = {.iov_base = bytes};
+	long n;
+
+	memcpy(args.session, c->hello.session, sizeof(args.session));
+	memcpy(args.key, c->hello.key, sizeof(args.key));
+	n = ck_call_encode(bytes, sizeof(bytes), LINK_XID, CK_LINK, (xdrproc_t)xdr_ck_link_args,
+			   &args, 0);
+	if (n < 0)
+		return (int)n;
+	iov.iov_len = (size_t)n;
+	if (ckc_stats_on)
+		ckc_stats_sent(CK_LINK, (size_t)n);
+	return ck_chan_writev(connection, &iov, 1);
+}
+
+/* Read the rest of a reply whose first @had bytes are at @bytes: the server that the session is on. */
+static int read_moved(struct ck_chan *connection, const unsigned char *bytes, size_t had,
+		      char moved[CK_MOVED_MAX + 1])
+{
+	ck_link_moved where = {.address = moved};
+	unsigned char rest[MOVED_MOST];
+	uint32_t mark;
+	size_t size;
+	XDR xdrs;
+
+	memcpy(&mark, bytes, sizeof(mark));
+	size = (ntohl(mark) & ~LAST_FRAGMENT) + sizeof(mark) - had;
+	if (size > sizeof(rest) || ck_chan_read(connection, rest, size) < 0)
+		return -EPROTO;
+	xdrmem_create(&xdrs, (char *)rest, (u_int)size, XDR_DECODE);
+	return xdr_ck_link_moved(&xdrs, &where) && moved[0] ? -EREMOTE : -EPROTO;
+}
+
+/*
+ * Read the reply, and nothing behind it. -ENOENT: the server has no such session; -EACCES: it refuses the channel; -EREMOTE: the
+ * session is on another server, @moved; -ESTALE: it is an
+ * earlier state of this one.
+ */
+static int read_reply(struct ck_chan *connection, ck_link_res *res, char moved[CK_MOVED_MAX + 1])
+{
+	unsigned char bytes[LINK_REPLY];
+	uint32_t xid, low, high;
+	size_t results;
+	XDR xdrs;
+	int ret;
+
+	ret = ck_chan_read(connection, bytes, sizeof(bytes));
+	if (ret == 0)
+		ret = ck_reply_decode(bytes + 4, sizeof(bytes) - 4, &xid, &results, &low, &high);
+	if (ret < 0)
+		return ret;
+	xdrmem_create(&xdrs, (char *)bytes + 4 + results, (u_int)(sizeof(bytes) - 4 - results),
+		      XDR_DECODE);
+	if (!xdr_ck_link_res(&xdrs, res))
+		return -EPROTO;
+	if (res->status == 3)
+		return read_moved(connection, bytes, sizeof(bytes), moved);
+	switch (res->status) {
+	case 0:
+		return 0;
+	case 1:
+		return -ENOENT;
+	case 4:
+		return -ESTALE;
+	default:
+		return -EACCES;
+	}
+}
+
+/* A channel's first reply is read when frames have been sent behind the link: a server that stands still may take long. */
+static int accept_first(void *client, struct ck_chan *connection)
+{
+	char moved[CK_MOVED_MAX + 1]; /* the keeper asks again, and hears it too */
+	ck_link_res res = {.status = 1};
+
+	(void)client;
+	return read_reply(connection, &res, moved);
+}
+
+static bool listens(const struct ck_link *link)
+{
+	return link->kind == CK_LANE_COMMAND; /* no thread reads it */
+}
+
+int ckc_keep_link(struct ckc_client *c, ck_lane_kind kind, struct ck_chan *connection,
+		  struct ck_chan **chan)
+{
+	struct ckc_keeping *k = &c->keeping;
+	struct ck_link *link;
+	int ret = ck_links_open(k->links, c->connection.joins, atomic_fetch_add(&k->numbers, 1),
+				kind, &link);
+
+	if (ret < 0) {
+		ck_chan_close(connection);
+		return ret;
+	}
+	*chan = link->chan;
+	ret = connection ? send_link(c, link, connection, 0) : -ENOTCONN;
+	if (ret == 0)
+		ret = ck_links_attach(k->links, link, connection, 0, true, listens(link));
+	else
+		ck_chan_close(connection);
+	ck_links_put(k->links, link);
+	if (ret < 0)
+		ck_links_stir(k->links); /* the keeper makes one */
+	return 0;
+}
+
+/* --- the keeper */
+
+struct repair {
+	struct ckc_client *client;
+	struct ck_link *links[CK_DIAL_MAX];
+	struct ck_chan *connections[CK_DIAL_MAX];
+	size_t count;
+	int error; /* the first of the attempt */
+};
+
+struct resending {
+	struct ckc_client *client;
+	struct ck_link *link;
+};
+
+static void *resend(void *arg)
+{
+	struct resending *r = arg;
+
+	ck_lasting_resend(r->link->chan);
+	ck_links_put(r->client->keeping.links, r->link);
+	free(r);
+	return NULL;
+}
+
+/* Send the bytes that the server lacks, in a thread of its own: it may have to wait for commands on another channel. True: the
+ * thread puts the link. */
+static bool begin_resend(struct ckc_client *c, struct ck_link *link)
+{
+	struct resending *r;
+
+	if (!ck_lasting_behind(link->chan))
+		return false;
+	r = malloc(sizeof(*r));
+	if (r)
+		*r = (struct resending){c, link};
+	if (r && ckc_thread_start(resend, r) == 0)
+		return true;
+	free(r);
+	ck_lasting_resend(link->chan);
+	return false;
+}
+
+static void note_error(struct repair *r, int ret)
+{
+	if (ret < 0 && (r->error == 0 || ret == -ESTALE))
+		r->error = ret;
+}
+
+/* Ask the server to continue channel @i over its new connection. */
+static void ask(struct repair *r, size_t i)
+{
+	uint64_t received;
+	int ret;
+
+	ck_links_detach(r->client->keeping.links, r->links[i], &received);
+	ret = send_link(r->client, r->links[i], r->connections[i], received);
+	if (ret == 0)
+		return;
+	note_error(r, ret);
+	ck_chan_close(r->connections[i]);
+	r->connections[i] = NULL;
+}
+
+/* The server's answer to that; puts the link. */
+static void take_answer(struct repair *r, size_t i)
+{
+	struct ckc_keeping *k = &r->client->keeping;
+	struct ck_link *link = r->links[i];
+	ck_link_res res = {.status = 1};
+	int ret = -ENOTCONN;
+
+	_Static_assert(sizeof(k->moved) == CK_MOVED_MAX + 1, "an address fits");
+	if (r->connections[i]) {
+		ck_chan_timeout(r->connections[i], ATTEMPT_MS);
+		ret = read_reply(r->connections[i], &res, k->moved);
+		ck_chan_timeout(r->connections[i], 0);
+	}
+	if (ret == 0 || ret == -EREMOTE)
+		k->arriving = ret == -EREMOTE;
+	if (ret == 0)
+		ret = ck_links_attach(k->links, link, r->connections[i], res.received, false,
+				      listens(link));
+	else
+		ck_chan_close(r->connections[i]);
+	if (ret == -EACCES)
+		ck_lasting_give_up(link->chan, ret);
+	else
+		note_error(r, ret);
+	if (ret < 0 || !begin_resend(r->client, link))
+		ck_links_put(k->links, link);
+}
+
+/* Make one attempt for all links of @r. */
+static void attempt(struct repair *r)
+{
+	r->error = ckc_dial_missing(&r->client->connection, r->client->keeping.moved,
+				    r->connections, (unsigned int)r->count,
+				    r->client->keeping.told ? ATTEMPT_MS : ATTEMPT_FIRST_MS);
+	if (r->error < 0) {
+		for (size_t i = 0; i < r->count; i++)
+			ck_links_put(r->client->keeping.links, r->links[i]);
+		return;
+	}
+	for (size_t i = 0; i < r->count; i++)
+		ask(r, i);
+	for (size_t i = 0; i < r->count; i++)
+		take_answer(r, i);
+}
+
+bool ckc_keep_misses(const struct ckc_client *c)
+{
+	return c->keeping.told;
+}
+
+static void tell_missing(struct ckc_client *c, int error)
+{
+	struct ckc_keeping *k = &c->keeping;
+	int64_t cut = ck_now_ms() - k->since;
+
+	if (k->told || cut < TELL_MS)
+		return;
+	k->told = true;
+	ck_warn("the connection to the GPU server at %s is cut (%s): CUDA calls wait, for at most "
+		"%u s",
+		c->connection.address, error ? strerror(-error) : "no answer", k->seconds);
+}
+
+static void tell_back(struct ckc_client *c)
+{
+	struct ckc_keeping *k = &c->keeping;
+
+	if (k->told)
+		ck_warn("the connection to the GPU server at %s is back after %lld s",
+			c->connection.address, (long long)(ck_now_ms() - k->since + 500) / 1000);
+	k->told = false;
+	k->since = 0;
+	k->pause_ms = PAUSE_FIRST_MS;
+}
+
+/* Is the time over, or has the server ended the session? Then it is lost. */
+static bool is_lost(struct ckc_client *c, int error)
+{
+	struct ckc_keeping *k = &c->keeping;
+	bool late = ck_now_ms() - k->since >= (int64_t)k->seconds * 1000;
+
+	if (error == -ENOENT && k->arriving)
+		error = -EAGAIN;
+	if (error == -ENOENT)
+		c->keeping.lost(c, "it has ended the session");
+	else if (error == -ESTALE)
+		c->keeping.lost(c, "its session is an older one, from a checkpoint");
+	else if (late)
+		c->keeping.lost(c, "no connection in the time of CRICKET_RESUME");
+	return error == -ENOENT || error == -ESTALE || late;
+}
+
+/* Repair broken links. Returns the milliseconds until the next attempt; -1: nothing is. */
+static int repair(struct ckc_client *c)
+{
+	struct ckc_keeping *k = &c->keeping;
+	struct repair r = {.client = c};
+	int pause;
+
+	r.count = ck_links_broken(k->links, r.links, CK_DIAL_MAX);
+	if (r.count == 0) {
+		tell_back(c);
+		return -1;
+	}
+	if (k->since == 0)
+		k->since = ck_now_ms();
+	attempt(&r);
+	if (is_lost(c, r.error))
+		return -1;
+	tell_missing(c, r.error);
+	if (r.error == 0)
+		return 0; /* there may be more */
+	pause = k->pause_ms;
+	k->pause_ms = pause * 2 < PAUSE_LAST_MS ? pause * 2 : PAUSE_LAST_MS;
+	return pause;
+}
+
+static bool is_over(struct ckc_client *c)
+{
+	struct ck_links_state state;
+
+	if (c->state == CK_STATE_LOST || c->keeping.leaving)
+		return true;
+	ck_links_state(c->keeping.links, &state);
+	if (!(state.ended & 1u << CK_LANE_COMMAND))
+		return false;
+	c->keeping.lost(c, "it has closed the connection");
+	return true;
+}
+
+static void *keeper(void *client)
+{
+	const struct timespec listen = {.tv_nsec = LISTEN_NS};
+	struct ckc_client *c = client;
+	int64_t next = -1;
+	int ret;
+
+	while (!is_over(c)) {
+		int64_t now = ck_now_ms();
+
+		if (next < 0 || now >= next) {
+			int ms = repair(c);
+
+			next = ms < 0 ? -1 : ck_now_ms() + ms;
+		}
+		now = ck_now_ms();
+		ret = ck_links_heed(c->keeping.links, next < 0	   ? IDLE_MS
+						      : next > now ? (int)(next - now)
+								   : 0);
+		if (ret < 0)
+			c->keeping.lost(c, "the program has closed its connections");
+		if (ret > 0)
+			nanosleep(&listen, NULL);
+	}
+	return NULL;
+}
+
+/* --- for the session */
+
+unsigned int ckc_keep_wish(void)
+{
+	uint64_t seconds = ck_env_seconds("CRICKET_RESUME");
+
+	return seconds < 86400 * 7 ? (unsigned int)seconds : 86400 * 7;
+}
+
+int ckc_keep_begin(struct ckc_client *c, struct ck_chan **chan,
+		   void (*lost)(struct ckc_client *c, const char *why))
+{
+	struct ckc_keeping *k = &c->keeping;
+	struct ck_chan *connection = *chan;
+	struct ck_link *link;
+	int ret = ck_links_create(accept_first, c, &k->links);
+
+	if (ret < 0)
+		return ret;
+	k->lost = lost;
+	k->seconds = c->offers.keep;
+	k->pause_ms = PAUSE_FIRST_MS;
+	atomic_store(&k->numbers, FIRST + 1);
+	ret = ck_links_open(k->links, ck_chan_peer(connection), FIRST, CK_LANE_CALL, &link);
+	if (ret < 0)
+		return ret;
+	*chan = link->chan;
+	ret = ck_links_attach(k->links, link, connection, 0, false, false);
+	ck_links_put(k->links, link);
+	return ret < 0 ? ret : ckc_thread_start(keeper, c);
+}
+
+void ckc_keep_stop(struct ckc_client *c)
+{
+	if (ckc_keeps(c))
+		ck_links_stir(c->keeping.links);
+}
+
+void ckc_keep_bye(struct ckc_client *c)
+{
+	c->keeping.leaving = true;
+	if (ckc_keeps(c) && c->command.chan)
+		ck_lasting_bye(c->command.chan, BYE_MS);
+}
+
+void ckc_keep_forked(struct ckc_client *c)
+{
+	if (ckc_keeps(c))
+		ck_links_forked(c->keeping.links);
+}
+
+void ckc_keep_forget(struct ckc_client *c)
+{
+	/* its channels are closed; a thread that held the lock is not in this process */
+	if (ckc_keeps(c))
+		ck_links_destroy(c->keeping.links);
+	c->keeping.links = NULL;
+}

@@ -1,0 +1,50 @@
+/*
+ * client/wire/progress.c - see progress.h.
+ */
+#include <stdio.h>
+#include <unistd.h>
+
+#include "client/wire/progress.h"
+#include "client/wire/stats.h"
+#include "util/env.h"
+#include "util/log.h"
+
+CK_LOG_DEFINE("client");
+
+#define EVERY_NS 5000000000u
+#define PAUSE_NS 1000000000u /* a longer pause ends the sending */
+
+static struct ckc_progress own;
+
+bool ckc_progress_note(struct ckc_progress *p, size_t bytes, uint64_t began, uint64_t now,
+		       char text[CK_PROGRESS_TEXT])
+{
+	uint64_t last = atomic_exchange(&p->last, now);
+	double sent, seconds;
+
+	if (last == 0 || (began > last && began - last > PAUSE_NS)) {
+		p->begun = p->said = began;
+		p->bytes = 0;
+	}
+	sent = (double)(atomic_fetch_add(&p->bytes, bytes) + bytes);
+	if (now - p->said < EVERY_NS)
+		return false;
+	p->said = now;
+	seconds = (double)(now - p->begun) / 1e9;
+	snprintf(text, CK_PROGRESS_TEXT,
+		 "cricket: sending to the GPU server: %.1f MB in %.0f s, %.1f MB/s\n", sent / 1e6,
+		 seconds, sent / 1e6 / seconds);
+	return true;
+}
+
+void ckc_progress_sent(size_t bytes, uint64_t began)
+{
+	char text[CK_PROGRESS_TEXT];
+	int fd = (int)ck_env_long("CRICKET_LOG_FD");
+
+	if (!ckc_progress_note(&own, bytes, began, ckc_stats_clock(), text) ||
+	    !ck_log_enabled(CK_LOG_ERROR) || !isatty(fd))
+		return;
+	if (dprintf(fd, "%s", text) < 0)
+		ck_debug("the terminal has gone: %m");
+}
